@@ -1,0 +1,51 @@
+# The two commands of the README are `make run` and `make test`.
+
+GO      ?= go
+BIN     := bin/kernbench
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
+LDFLAGS := -s -w -X github.com/kernbench/kernbench/internal/hostinfo.Version=$(VERSION)
+
+export CGO_ENABLED := 0
+
+.PHONY: run build test deps lint unit race cross fuzz bench clean
+
+# run does the main job and leaves a table, figures and report.html in out/.
+run: build
+	$(BIN) run --bench memory
+
+build:
+	$(GO) build -trimpath -ldflags "$(LDFLAGS)" -o $(BIN) ./cmd/kernbench
+
+# test installs what the tests need (as root; otherwise it says what to
+# install and stops), then runs every check there is.
+test: deps lint cross unit race
+
+deps:
+	@scripts/deps.sh
+
+lint:
+	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { echo "gofmt would change:"; gofmt -l $$(git ls-files '*.go'); exit 1; }
+	$(GO) vet ./...
+	$(GO) tool staticcheck ./...
+
+# cross shows that the other architecture still builds, tests included.
+cross:
+	GOARCH=arm64 $(GO) vet ./...
+
+unit:
+	$(GO) test ./...
+
+# The race detector needs cgo, the shipped binary must not: so both are tested.
+race:
+	CGO_ENABLED=1 $(GO) test -race -short ./...
+
+# fuzz gives every fuzz target a minute.
+fuzz:
+	@scripts/fuzz.sh 60s
+
+# bench measures the harness itself: see docs/performance.md.
+bench: build
+	@scripts/bench.sh $(BIN)
+
+clean:
+	rm -rf bin out

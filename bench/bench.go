@@ -1,0 +1,156 @@
+// Package bench is kernbench's public face for Go programs: declare
+// benchmarks, call Main, and your program has the whole command line over them
+// (list, run, show, compare, report), with worker processes, environment
+// sweeps, a journal and figures.
+//
+//	func main() {
+//		os.Exit(bench.Main(bench.New("copy", run,
+//			bench.Ranks("1,2"),
+//			bench.Bytes("size", "4K:64M:x4"),
+//		)))
+//	}
+//
+//	func run(ctx context.Context, s *bench.State) error {
+//		src, dst := make([]byte, s.Int("size")), make([]byte, s.Int("size"))
+//		s.Bytes(int64(2 * len(src)))
+//		return s.Time(ctx, func() error { copy(dst, src); return nil })
+//	}
+//
+// A body runs once per point in every rank's own process. Everything it does
+// before State.Time is untimed set-up. It returns Skip to leave a point out;
+// any other error, or a panic, is a failed row.
+package bench
+
+import (
+	"time"
+
+	"github.com/kernbench/kernbench/internal/cli"
+	"github.com/kernbench/kernbench/internal/decl"
+	"github.com/kernbench/kernbench/internal/figure"
+	"github.com/kernbench/kernbench/internal/journal"
+	"github.com/kernbench/kernbench/internal/measure"
+	"github.com/kernbench/kernbench/internal/point"
+)
+
+// What a declaration is made of.
+type (
+	Bench   = decl.Bench
+	Body    = decl.Body
+	Item    = decl.Item
+	State   = decl.State
+	Section = decl.Section
+	Wrong   = decl.Wrong
+	Timing  = decl.Timing
+	Where   = decl.Where
+	Kind    = point.Kind
+	Point   = point.Point
+	Value   = point.Value
+	Row     = journal.Row
+	Config  = measure.Config
+	Rule    = measure.Stop
+)
+
+// What a figure is made of: see bench.Figures.
+type (
+	Figure = figure.Figure
+	Panel  = figure.Panel
+	Axis   = figure.Axis
+	Series = figure.Series
+	Dot    = figure.Point
+	Line   = figure.Line
+)
+
+// Kinds of options.
+const (
+	KindInt    = point.Int
+	KindBytes  = point.Bytes
+	KindFloat  = point.Float
+	KindString = point.String
+	KindBool   = point.Bool
+	KindDType  = point.DType
+	KindTuple  = point.Tuple
+)
+
+// Unset, among the values of Env, removes the variable from the workers'
+// environment.
+const Unset = decl.Unset
+
+// Cadences and cache states of a measurement, for Measure.
+const (
+	Isolated  = measure.Isolated
+	Streaming = measure.Streaming
+	Warm      = measure.Warm
+	Cold      = measure.Cold
+)
+
+// Main runs the command line over the benches and returns the exit code. Call
+// it first in main: worker processes are this same program started again.
+func Main(benches ...*Bench) int { return cli.Main(benches) }
+
+// New declares a benchmark: one body over the product of its axes.
+func New(name string, body Body, items ...Item) *Bench { return decl.New(name, body, items...) }
+
+// Suite declares an evaluation of several parts.
+func Suite(name string, items ...Item) *Bench { return decl.NewSuite(name, items...) }
+
+// Part adds a part to a Suite.
+func Part(name string, body Body, items ...Item) Item { return decl.NewPart(name, body, items...) }
+
+// Axes. Numeric ones take a SPEC: "1,2,8", "1K:64M:x4", "0:64:+8", "pow2:8:13".
+func Ints(name, spec string) Item                { return decl.Ints(name, spec) }
+func Bytes(name, spec string) Item               { return decl.Bytes(name, spec) }
+func Floats(name, spec string) Item              { return decl.Floats(name, spec) }
+func Strings(name string, values ...string) Item { return decl.Strings(name, values...) }
+func DTypes(name string, values ...string) Item  { return decl.DTypes(name, values...) }
+func Tuples(name string, values ...string) Item  { return decl.Tuples(name, values...) }
+func Bools(name string, values ...bool) Item     { return decl.Bools(name, values...) }
+
+// Ranks declares the rank counts to launch with; without it, one rank.
+func Ranks(spec string) Item { return decl.Ranks(spec) }
+
+// Env sweeps an environment variable; each value needs new processes.
+func Env(name string, values ...string) Item { return decl.Env(name, values...) }
+
+// Zip makes the axes and variables inside move together.
+func Zip(items ...Item) Item { return decl.Zip(items...) }
+
+// Drop leaves out the points for which the pure function returns an error; its
+// text is the recorded reason.
+func Drop(where Where) Item { return decl.Drop(where) }
+
+// Options: parameters with one value per run.
+func Option(name string, kind Kind, def, help string) Item { return decl.Opt(name, kind, def, help) }
+func Choice(name, help string, choices ...string) Item     { return decl.Choice(name, help, choices...) }
+func FileOption(name, def, help string) Item               { return decl.FileOpt(name, def, help) }
+
+// Metric declares the unit of a metric and which direction is better.
+func Metric(name, unit, better string) Item { return decl.Metric(name, unit, better) }
+
+// Help is the line in `list`; Doc the text of --help.
+func Help(text string) Item { return decl.Help(text) }
+func Doc(text string) Item  { return decl.Doc(text) }
+
+// Timeout bounds one point of one trial; Trials repeats whole launches.
+func Timeout(t time.Duration) Item { return decl.Timeout(t) }
+func Trials(n int) Item            { return decl.Trials(n) }
+
+// Stop sets when sampling ends; Measure sets everything about it.
+func Stop(rule Rule) Item   { return decl.Stop(rule) }
+func Measure(c Config) Item { return decl.Measure(c) }
+
+// DefaultMeasure is what a bench without Measure uses.
+func DefaultMeasure() Config { return measure.Default() }
+
+// Version marks stored rows; Out sets the default RUN folder.
+func Version(v string) Item { return decl.Version(v) }
+func Out(dir string) Item   { return decl.Out(dir) }
+
+// Figures and Sections describe the views of the rows. Both are pure.
+func Figures(f func([]Row) []Figure) Item   { return decl.Figures(f) }
+func Sections(f func([]Row) []Section) Item { return decl.Sections(f) }
+
+// Skip leaves a point out with a reason.
+func Skip(format string, args ...any) error { return decl.Skip(format, args...) }
+
+// Preamble runs before each timed call, untimed.
+func Preamble(f func() error) Timing { return decl.Preamble(f) }

@@ -1,0 +1,14 @@
+// Package benches lists the benchmarks that are built into kernbench.
+package benches
+
+import (
+	"github.com/kernbench/kernbench/benches/memory"
+	"github.com/kernbench/kernbench/internal/decl"
+)
+
+// All returns every built-in bench, in the order `kernbench list` shows them.
+func All() []*decl.Bench {
+	return []*decl.Bench{
+		memory.Bench(),
+	}
+}

@@ -1,0 +1,247 @@
+// Package memory is the bench `memory`: how fast this host's cores copy, read
+// and update memory, for sizes from the first cache to main memory and for one
+// or more processes at once. It is the ceiling that memory-bound kernels are
+// held against.
+package memory
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/kernbench/kernbench/internal/decl"
+	"github.com/kernbench/kernbench/internal/figure"
+	"github.com/kernbench/kernbench/internal/journal"
+	"github.com/kernbench/kernbench/internal/measure"
+)
+
+// Bench declares it.
+func Bench() *decl.Bench {
+	cfg := measure.Default()
+	cfg.Stop.MaxTime = 500 * time.Millisecond
+	return decl.New("memory", body,
+		decl.Help("memory bandwidth of this host by working-set size, operation and number of processes"),
+		decl.Doc(`Measures how fast this host moves memory, from the first cache to main memory.
+
+Every rank works on buffers of its own; size is the working set of one rank.
+copy moves a into b, read sums a, update adds one to a. gbps counts the bytes
+read and written by all ranks together, without write-allocate traffic.`),
+		decl.Ranks("1,2"),
+		decl.Strings("op", "copy", "read", "update"),
+		decl.Bytes("size", "16K:256M:x4"),
+		decl.Measure(cfg),
+		decl.Timeout(time.Minute),
+		decl.Figures(figures),
+		decl.Sections(sections),
+	)
+}
+
+func body(ctx context.Context, s *decl.State) error {
+	size := s.Int("size")
+	op, traffic, err := operation(s.Str("op"), size)
+	if err != nil {
+		return err
+	}
+	s.Bytes(int64(traffic) * int64(s.Size()))
+	s.Verify(op.check)
+	return s.Time(ctx, func() error { op.run(); return nil })
+}
+
+// op is one kernel over its buffers, and how to tell that it worked.
+type op struct {
+	run   func()
+	check func() error
+}
+
+// word is the unit of the read and update loops.
+const word = 8
+
+// operation sets up a kernel whose working set is about size bytes, and says
+// how many bytes one call moves.
+func operation(name string, size int) (op, int, error) {
+	switch name {
+	case "copy":
+		n := size / 2
+		a, b := make([]byte, n), make([]byte, n)
+		for i := range a {
+			a[i] = byte(i*7 + 1)
+			b[i] = 0xff
+		}
+		return op{
+			run: func() { copy(b, a) },
+			check: func() error {
+				for i := range b {
+					if b[i] != a[i] {
+						return &decl.Wrong{Count: 1, Detail: fmt.Sprintf("byte %d is %d, want %d", i, b[i], a[i])}
+					}
+				}
+				return nil
+			},
+		}, 2 * n, nil
+	case "read":
+		a := make([]uint64, size/word)
+		var want, got uint64
+		for i := range a {
+			a[i] = uint64(i) * 3
+			want += a[i]
+		}
+		return op{
+			run: func() { got = sum(a) },
+			check: func() error {
+				if got != want {
+					return &decl.Wrong{Count: 1, Detail: fmt.Sprintf("the sum is %d, want %d", got, want)}
+				}
+				return nil
+			},
+		}, len(a) * word, nil
+	case "update":
+		a := make([]uint64, size/word)
+		calls := uint64(0)
+		return op{
+			run: func() { increment(a); calls++ },
+			check: func() error {
+				for i, v := range a {
+					if v != calls {
+						return &decl.Wrong{Count: 1, Detail: fmt.Sprintf("word %d is %d after %d calls", i, v, calls)}
+					}
+				}
+				return nil
+			},
+		}, 2 * len(a) * word, nil
+	}
+	return op{}, 0, fmt.Errorf("operation %q: want copy, read or update", name)
+}
+
+// sum reads every word; four accumulators keep the adds from waiting for each
+// other.
+func sum(a []uint64) uint64 {
+	var s0, s1, s2, s3 uint64
+	for len(a) >= 8 {
+		s0 += a[0] + a[4]
+		s1 += a[1] + a[5]
+		s2 += a[2] + a[6]
+		s3 += a[3] + a[7]
+		a = a[8:]
+	}
+	for _, v := range a {
+		s0 += v
+	}
+	return s0 + s1 + s2 + s3
+}
+
+func increment(a []uint64) {
+	for len(a) >= 8 {
+		a[0]++
+		a[1]++
+		a[2]++
+		a[3]++
+		a[4]++
+		a[5]++
+		a[6]++
+		a[7]++
+		a = a[8:]
+	}
+	for i := range a {
+		a[i]++
+	}
+}
+
+// figures draws bandwidth against working set, one panel per operation.
+func figures(rows []journal.Row) []figure.Figure {
+	fig := figure.Figure{Name: "memory_bandwidth", Title: "Memory bandwidth by working set"}
+	for _, op := range []string{"copy", "read", "update"} {
+		panel := figure.Panel{
+			Title: op,
+			X:     figure.Axis{Label: "working set per rank", Scale: figure.Log2, Unit: figure.Bytes},
+			Y:     figure.Axis{Label: "bandwidth of all ranks", Scale: figure.Linear, Unit: figure.GBps, Min: new(float64)},
+		}
+		byRanks := map[int]int{}
+		for _, r := range rows {
+			name, _ := r.Point.Get("op")
+			size, _ := r.Point.Get("size")
+			if r.Status != journal.OK || name.String() != op || r.NumRanks == nil {
+				continue
+			}
+			at, ok := byRanks[*r.NumRanks]
+			if !ok {
+				at = len(panel.Series)
+				byRanks[*r.NumRanks] = at
+				panel.Series = append(panel.Series, figure.Series{Name: plural(*r.NumRanks, "rank")})
+			}
+			panel.Series[at].Points = append(panel.Series[at].Points, dot(r, size.Float()))
+		}
+		if len(panel.Series) > 0 {
+			fig.Panels = append(fig.Panels, panel)
+		}
+	}
+	return []figure.Figure{fig}
+}
+
+// dot is a row's bandwidth, with the interval of its time turned over.
+func dot(r journal.Row, x float64) figure.Point {
+	p := figure.Point{X: x, Y: r.Metrics["gbps"]}
+	st := r.Stats["time_us"]
+	if us := r.Metrics["time_us"]; st.CILow != nil && *st.CILow > 0 && us > 0 {
+		p.Low, p.High = p.Y*us / *st.CIHigh, p.Y*us / *st.CILow
+	}
+	return p
+}
+
+// sections says in words what the caches and main memory give.
+func sections(rows []journal.Row) []decl.Section {
+	type best struct{ cache, memory float64 }
+	var smallest, largest = math.Inf(1), 0.0
+	for _, r := range rows {
+		if v, ok := r.Point.Get("size"); ok && r.Status == journal.OK {
+			smallest, largest = math.Min(smallest, v.Float()), math.Max(largest, v.Float())
+		}
+	}
+	if smallest >= largest {
+		return nil
+	}
+	table := [][]string{{"operation", "ranks", "smallest working set", "largest working set", "ratio"}}
+	type config struct {
+		op    string
+		ranks int
+	}
+	seen := map[config]*best{}
+	var order []config
+	for _, r := range rows {
+		op, _ := r.Point.Get("op")
+		size, _ := r.Point.Get("size")
+		if r.Status != journal.OK || r.NumRanks == nil {
+			continue
+		}
+		key := config{op.String(), *r.NumRanks}
+		b := seen[key]
+		if b == nil {
+			b = &best{}
+			seen[key] = b
+			order = append(order, key)
+		}
+		switch size.Float() {
+		case smallest:
+			b.cache = r.Metrics["gbps"]
+		case largest:
+			b.memory = r.Metrics["gbps"]
+		}
+	}
+	for _, key := range order {
+		if b := seen[key]; b.cache > 0 && b.memory > 0 {
+			table = append(table, []string{key.op, fmt.Sprint(key.ranks), fmt.Sprintf("%.1f GB/s", b.cache), fmt.Sprintf("%.1f GB/s", b.memory), fmt.Sprintf("%.1f", b.cache/b.memory)})
+		}
+	}
+	return []decl.Section{{
+		Title: "From cache to memory",
+		Text:  "The ratio says how much a kernel gains when its working set fits the first cache instead of coming from main memory.",
+		Table: table,
+	}}
+}
+
+func plural(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}

@@ -1,0 +1,188 @@
+// Package cli is the command line: one file per command. It reads flags and
+// the environment, calls the packages that do the work, and prints. Nothing
+// below it prints or exits.
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kernbench/kernbench/internal/decl"
+	"github.com/kernbench/kernbench/internal/launch"
+	"github.com/kernbench/kernbench/internal/suggest"
+	"github.com/kernbench/kernbench/internal/worker"
+)
+
+// Exit codes, as every command's help lists them.
+const (
+	exitGood        = 0
+	exitFailed      = 1 // a row failed, or nothing ran
+	exitUsage       = 2
+	exitAmbiguous   = 3 // compare only
+	exitInterrupted = 130
+)
+
+const exitHelp = `Exit status: 0 good (skipped rows allowed), 1 a row failed or nothing ran,
+2 wrong usage, 130 interrupted (what was done is kept: continue with --resume).`
+
+// exitError carries an exit code up to Main. A nil err has been reported.
+type exitError struct {
+	code int
+	err  error
+}
+
+func (e *exitError) Error() string {
+	if e.err == nil {
+		return fmt.Sprintf("exit status %d", e.code)
+	}
+	return e.err.Error()
+}
+
+func (e *exitError) Unwrap() error { return e.err }
+
+// usage marks an error as the user's to mend.
+func usage(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &exitError{exitUsage, err}
+}
+
+// app is everything a command needs from the outside.
+type app struct {
+	name    string
+	benches []*decl.Bench
+	args    []string
+	environ []string
+	stdout  io.Writer
+	stderr  io.Writer
+	isTerm  bool // stderr is a terminal
+	width   int
+}
+
+// Main runs the command line over the given benches and returns the exit
+// code. It is also how agents and workers are born: the same program is
+// started again with their variables in its environment.
+func Main(benches []*decl.Bench) int {
+	if code, is := launch.MaybeAgent(); is {
+		return code
+	}
+	if code, is := worker.Maybe(benches); is {
+		return code
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	// A second Ctrl-C ends the program at once; its workers follow.
+	context.AfterFunc(ctx, stop)
+	a := &app{
+		name: filepath.Base(os.Args[0]), benches: benches, args: os.Args[1:], environ: os.Environ(),
+		stdout: os.Stdout, stderr: os.Stderr, isTerm: terminal(os.Stderr), width: terminalWidth(os.Stdout),
+	}
+	return a.run(ctx)
+}
+
+func (a *app) run(ctx context.Context) int {
+	root, err := a.root()
+	if err == nil {
+		root.SetArgs(a.args)
+		root.SetOut(a.stdout)
+		root.SetErr(a.stderr)
+		err = root.ExecuteContext(ctx)
+	}
+	if err == nil {
+		return exitGood
+	}
+	var exit *exitError
+	if !errors.As(err, &exit) {
+		exit = &exitError{exitFailed, err}
+	}
+	if exit.err != nil {
+		fmt.Fprintf(a.stderr, "%s: %v\n", a.name, exit.err)
+		if exit.code == exitUsage {
+			fmt.Fprintf(a.stderr, "See '%s --help'.\n", a.name)
+		}
+	}
+	return exit.code
+}
+
+func (a *app) root() (*cobra.Command, error) {
+	if err := a.validate(); err != nil {
+		return nil, usage(err)
+	}
+	root := &cobra.Command{
+		Use:   a.name,
+		Short: "How fast is a distributed kernel, is it right, how far is it from the limit?",
+		Long: `Runs benchmarks of distributed kernels over axes, rank counts and environment
+variables, checks them, and keeps every row in a journal that tables, figures
+and comparisons are made from.`,
+		Example: fmt.Sprintf(`  %[1]s list
+  %[1]s run --bench memory --size 4K:64M:x4 --ranks 1,2
+  %[1]s run -f sweep.yaml --env NCCL_MIN_CTAS=32,64,-
+  %[1]s show out/memory --format csv
+  %[1]s compare out/memory@-1 out/memory`, a.name),
+		SilenceUsage: true, SilenceErrors: true,
+		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return nil
+			}
+			var names []string
+			for _, c := range cmd.Commands() {
+				names = append(names, c.Name())
+			}
+			return usage(suggest.Unknown("command", args[0], names))
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return usage(flagError(cmd, err)) })
+	run, err := a.runCommand()
+	if err != nil {
+		return nil, err
+	}
+	root.AddCommand(a.listCommand(), run, a.showCommand(), a.compareCommand(), a.reportCommand(), a.versionCommand())
+	return root, nil
+}
+
+// validate checks the declarations this program was built with.
+func (a *app) validate() error {
+	var errs []error
+	seen := map[string]bool{}
+	for _, b := range a.benches {
+		errs = append(errs, b.Validate())
+		if seen[b.Name] {
+			errs = append(errs, fmt.Errorf("bench %q is declared twice", b.Name))
+		}
+		seen[b.Name] = true
+		errs = append(errs, clash(b))
+	}
+	return errors.Join(errs...)
+}
+
+// flagError names the flags that exist when one does not.
+func flagError(cmd *cobra.Command, err error) error {
+	name, ok := strings.CutPrefix(err.Error(), "unknown flag: --")
+	if !ok {
+		return err
+	}
+	return suggest.Unknown("flag", "--"+name, flagNames(cmd))
+}
+
+// benchNames lists the built-in benches.
+func (a *app) benchNames() []string {
+	var names []string
+	for _, b := range a.benches {
+		names = append(names, b.Name)
+	}
+	slices.Sort(names)
+	return names
+}

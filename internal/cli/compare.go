@@ -1,0 +1,90 @@
+package cli
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kernbench/kernbench/internal/compare"
+	"github.com/kernbench/kernbench/internal/journal"
+	"github.com/kernbench/kernbench/internal/measure"
+	"github.com/kernbench/kernbench/internal/suggest"
+)
+
+func (a *app) compareCommand() *cobra.Command {
+	var opts compare.Options
+	format := compare.Formats()[0]
+	cmd := &cobra.Command{
+		Use:   "compare OLD NEW",
+		Short: "Say what became faster or slower between two runs",
+		Long: `Pairs the points of two runs and judges each: faster, slower, same, ambiguous
+(the data do not tell), lost or new. Trials (separate launches) are the
+statistical unit when both sides have at least 4; otherwise the samples within
+a launch are all there is, and the verdicts are more careful.
+
+` + runHelp + `
+
+Exit status: 0 nothing slower or lost, 1 something is, 2 wrong usage,
+3 ambiguous (and nothing slower).`,
+		Example: fmt.Sprintf(`  %[1]s compare out/memory@-1 out/memory
+  %[1]s compare before after --format junit > compare.xml
+  %[1]s compare out/a out/b --ignore NCCL_MIN_CTAS --metric busbw`, a.name),
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 2 {
+				return usage(fmt.Errorf("want OLD and NEW, have %d arguments", len(args)))
+			}
+			return nil
+		},
+		RunE: func(_ *cobra.Command, args []string) error {
+			if !slices.Contains(compare.Formats(), format) {
+				return usage(suggest.Unknown("format", format, compare.Formats()))
+			}
+			var sides [2]compare.Run
+			for i, spec := range args {
+				j, r, err := journal.LoadRun(spec)
+				if err != nil {
+					return usage(err)
+				}
+				sides[i] = compare.Run{Header: &r.Header, Rows: r.Latest(), Samples: rawSamples(j.Dir())}
+			}
+			rep, err := compare.Compare(sides[0], sides[1], opts)
+			if err != nil {
+				return usage(err)
+			}
+			if err := rep.Write(a.stdout, format, a.width); err != nil {
+				return err
+			}
+			if code := rep.ExitCode(); code != exitGood {
+				return &exitError{code: code}
+			}
+			return nil
+		},
+	}
+	fl := cmd.Flags()
+	fl.StringVar(&opts.Metric, "metric", compare.DefaultMetric, "what to compare")
+	fl.Float64Var(&opts.Floor, "floor", compare.DefaultFloor, "smallest relative change that matters")
+	fl.Float64Var(&opts.Alpha, "alpha", compare.DefaultAlpha, "chance of any false verdict in the whole comparison")
+	fl.StringSliceVar(&opts.Ignore, "ignore", nil, "axes, variables or options that differ on purpose")
+	fl.StringVar(&format, "format", format, "what to print: "+strings.Join(compare.Formats(), ", "))
+	return cmd
+}
+
+// rawSamples loads a row's time samples from beside the journal.
+func rawSamples(dir string) func(*journal.Row, string) ([]float64, error) {
+	return func(row *journal.Row, metric string) ([]float64, error) {
+		if row.Raw == "" || metric != "time_us" {
+			return nil, nil
+		}
+		data, err := journal.ReadRaw(dir, row.Raw)
+		if err != nil {
+			return nil, err
+		}
+		var m measure.Matrix
+		if err := m.UnmarshalBinary(data); err != nil {
+			return nil, err
+		}
+		return measure.PerIterationMax(m), nil
+	}
+}

@@ -1,0 +1,184 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"path"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/kernbench/kernbench/internal/decl"
+	"github.com/kernbench/kernbench/internal/plan"
+	"github.com/kernbench/kernbench/internal/point"
+	"github.com/kernbench/kernbench/internal/suggest"
+	"github.com/kernbench/kernbench/internal/sweep"
+)
+
+// fixedFlags are the flags of `run`; no axis or option may take their names.
+var fixedFlags = []string{"bench", "file", "axis", "env", "zip", "skip", "only", "ranks", "backend", "launcher", "bind",
+	"threads-per-rank", "seed", "trials", "timeout", "retries", "fail-fast", "resume", "render-only", "plan", "trace",
+	"format", "plot", "out", "quiet", "help"}
+
+// normal makes --dof_per_rank and --dof-per-rank the same flag.
+func normal(name string) string { return strings.ReplaceAll(name, "_", "-") }
+
+func normalize(_ *pflag.FlagSet, name string) pflag.NormalizedName {
+	return pflag.NormalizedName(normal(name))
+}
+
+// clash reports axes and options whose flags cannot be told from the fixed
+// ones or from each other.
+func clash(b *decl.Bench) error {
+	var errs []error
+	for _, f := range benchFlags(b) {
+		for _, fixed := range fixedFlags {
+			if normal(f.name) == fixed {
+				errs = append(errs, fmt.Errorf("bench %q: the name %q is taken by the flag --%s", b.Name, f.name, fixed))
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// benchFlag is an axis or option as a flag.
+type benchFlag struct {
+	name, help string
+	axis       bool
+}
+
+// benchFlags lists the flags a bench brings, each name once.
+func benchFlags(b *decl.Bench) []benchFlag {
+	var out []benchFlag
+	seen := map[string]bool{}
+	for _, p := range b.Parts {
+		for _, a := range p.Axes {
+			if a.Name == decl.RanksAxis || seen[a.Name] {
+				continue
+			}
+			seen[a.Name] = true
+			out = append(out, benchFlag{a.Name, fmt.Sprintf("axis of %s (%s), default %s", b.Name, a.Kind, shorten(point.FormatSpec(a.Values), 60)), true})
+		}
+	}
+	for _, o := range b.Options {
+		help := o.Help
+		if len(o.Choices) > 0 {
+			help += " (" + strings.Join(o.Choices, ", ") + ")"
+		}
+		out = append(out, benchFlag{o.Name, fmt.Sprintf("%s, default %q", help, o.Default.Pretty()), false})
+	}
+	return out
+}
+
+func shorten(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	return s[:n] + "..."
+}
+
+// selectBenches finds which benches an argument list is about before its
+// flags are parsed, since they bring flags of their own.
+func (a *app) selectBenches(args []string) ([]*decl.Bench, error) {
+	var out []*decl.Bench
+	for i := 0; i < len(args); i++ {
+		name, value, has := strings.Cut(args[i], "=")
+		if name == "--" {
+			break
+		}
+		if name != "--bench" && name != "--file" && name != "-f" {
+			continue
+		}
+		if !has {
+			if i++; i == len(args) {
+				break // pflag reports the missing value
+			}
+			value = args[i]
+		}
+		if name != "--bench" {
+			b, err := sweep.Load(value)
+			if err != nil {
+				return nil, err
+			}
+			if err := clash(b); err != nil {
+				return nil, err
+			}
+			out = append(out, b)
+			continue
+		}
+		found := false
+		for _, b := range a.benches {
+			if ok, err := path.Match(value, b.Name); err != nil {
+				return nil, fmt.Errorf("--bench %s: %w", value, err)
+			} else if ok {
+				out, found = append(out, b), true
+			}
+		}
+		if !found {
+			return nil, suggest.Unknown("bench", value, a.benchNames())
+		}
+	}
+	return out, nil
+}
+
+// bindBenchFlags adds the benches' axes and options to the flag set and
+// returns the function that reads them after parsing.
+func bindBenchFlags(cmd *cobra.Command, benches []*decl.Bench) func(*decl.Bench) (axes, options []plan.Assign) {
+	for _, b := range benches {
+		for _, f := range benchFlags(b) {
+			if cmd.Flags().Lookup(f.name) == nil {
+				kind := "VALUE"
+				if f.axis {
+					kind = "SPEC"
+				}
+				cmd.Flags().Var(&textFlag{kind: kind}, f.name, f.help)
+			}
+		}
+	}
+	return func(b *decl.Bench) (axes, options []plan.Assign) {
+		for _, f := range benchFlags(b) {
+			flag := cmd.Flags().Lookup(f.name)
+			if !flag.Changed {
+				continue
+			}
+			as := plan.Assign{Name: f.name, Text: flag.Value.String()}
+			if f.axis {
+				axes = append(axes, as)
+			} else {
+				options = append(options, as)
+			}
+		}
+		return axes, options
+	}
+}
+
+// textFlag is a text whose type name in --help says what it holds.
+type textFlag struct{ text, kind string }
+
+func (f *textFlag) String() string     { return f.text }
+func (f *textFlag) Set(s string) error { f.text = s; return nil }
+func (f *textFlag) Type() string       { return f.kind }
+
+// assignFlag collects NAME=TEXT.
+type assignFlag struct {
+	list *[]plan.Assign
+	kind string
+}
+
+func (f assignFlag) String() string { return "" }
+func (f assignFlag) Type() string   { return f.kind }
+func (f assignFlag) Set(s string) error {
+	name, text, ok := strings.Cut(s, "=")
+	if !ok || name == "" {
+		return fmt.Errorf("want NAME=SPEC, such as size=1K:64M:x4")
+	}
+	*f.list = append(*f.list, plan.Assign{Name: name, Text: text})
+	return nil
+}
+
+func flagNames(cmd *cobra.Command) []string {
+	var names []string
+	cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, "--"+f.Name) })
+	return names
+}

@@ -1,0 +1,57 @@
+package cli
+
+import (
+	"fmt"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kernbench/kernbench/internal/decl"
+	"github.com/kernbench/kernbench/internal/point"
+)
+
+func (a *app) listCommand() *cobra.Command {
+	var verbose bool
+	cmd := &cobra.Command{
+		Use:     "list",
+		Short:   "List the benchmarks, their axes and options",
+		Example: fmt.Sprintf("  %[1]s list\n  %[1]s list --verbose", a.name),
+		Args:    cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			w := tabwriter.NewWriter(a.stdout, 0, 4, 2, ' ', 0)
+			for _, b := range a.benches {
+				fmt.Fprintf(w, "%s\t%s\n", b.Name, b.Help)
+				if verbose {
+					describeBench(w, b)
+				}
+			}
+			return w.Flush()
+		},
+	}
+	cmd.Flags().BoolVarP(&verbose, "verbose", "v", false, "show axes, variables and options")
+	return cmd
+}
+
+func describeBench(w *tabwriter.Writer, b *decl.Bench) {
+	for _, p := range b.Parts {
+		if p.Name != "" {
+			fmt.Fprintf(w, "  part %s\t%s\n", p.Name, p.Help)
+		}
+		for _, a := range p.Axes {
+			fmt.Fprintf(w, "  axis %s\t%s: %s\n", a.Name, a.Kind, shorten(point.FormatSpec(a.Values), 100))
+		}
+		for _, e := range p.Envs {
+			fmt.Fprintf(w, "  env %s\t", e.Name)
+			for i, v := range e.Values {
+				if i > 0 {
+					fmt.Fprint(w, ",")
+				}
+				fmt.Fprint(w, v.Text())
+			}
+			fmt.Fprintln(w)
+		}
+	}
+	for _, o := range b.Options {
+		fmt.Fprintf(w, "  option %s\t%s, default %q\n", o.Name, o.Help, o.Default.Pretty())
+	}
+}

@@ -1,0 +1,131 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/vbauerster/mpb/v8"
+	"github.com/vbauerster/mpb/v8/decor"
+
+	"github.com/kernbench/kernbench/internal/journal"
+	"github.com/kernbench/kernbench/internal/plan"
+	"github.com/kernbench/kernbench/internal/run"
+	"github.com/kernbench/kernbench/internal/unit"
+)
+
+// progress shows a run on stderr: a bar with an estimate on a terminal, plain
+// lines otherwise, nothing when quiet.
+type progress struct {
+	w       io.Writer // for lines; above the bar when there is one
+	quiet   bool
+	name    string
+	total   int
+	done    int
+	current string
+	bars    *mpb.Progress
+	bar     *mpb.Bar
+}
+
+func newProgress(a *app, j job, quiet bool) *progress {
+	p := &progress{w: a.stderr, quiet: quiet, name: j.bench.Name}
+	if a.isTerm && !quiet {
+		p.bars = mpb.New(mpb.WithOutput(a.stderr), mpb.WithWidth(40))
+		p.w = p.bars
+	}
+	return p
+}
+
+func (p *progress) observe(e run.Event) {
+	if p.quiet {
+		return
+	}
+	switch {
+	case e.Started != nil:
+		p.start(e.Started)
+	case e.Begin != nil:
+		p.current = describe(*e.Begin)
+	case e.Recorded != nil:
+		p.recorded(e.Recorded)
+	case e.Note != "":
+		fmt.Fprintf(p.w, "note: %s\n", e.Note)
+	}
+}
+
+func (p *progress) start(s *run.Started) {
+	p.total, p.done = s.Rows, s.Done
+	fmt.Fprintf(p.w, "%s: %d rows, %d launches, into %s (run %s)\n", p.name, s.Rows, s.Launches, s.Dir, s.Run)
+	if s.Done > 0 {
+		fmt.Fprintf(p.w, "%s: %d rows are there already\n", p.name, s.Done)
+	}
+	if p.bars != nil {
+		p.bar = p.bars.AddBar(int64(p.total),
+			mpb.PrependDecorators(decor.CountersNoUnit("%d/%d "), decor.OnComplete(decor.AverageETA(decor.ET_STYLE_GO), "done")),
+			mpb.AppendDecorators(decor.Any(func(decor.Statistics) string { return p.current })))
+		p.bar.SetCurrent(int64(p.done))
+	}
+}
+
+func (p *progress) recorded(row *journal.Row) {
+	p.done++
+	if p.bar != nil {
+		p.bar.Increment()
+		if !row.Status.Bad() {
+			return // the bar says it; failures are worth a line
+		}
+	}
+	fmt.Fprintf(p.w, "[%d/%d] %s %s\n", p.done, max(p.total, p.done), describe(plan.Task{Part: row.Part, Point: row.Point,
+		Ranks: ranksOf(row), Env: row.Env, Trial: row.Trial}), result(row))
+}
+
+func (p *progress) close() {
+	if p.bar != nil {
+		p.bar.Abort(false)
+		p.bars.Wait()
+	}
+}
+
+func describe(t plan.Task) string {
+	s := t.Point.String()
+	if t.Part != "" {
+		s = t.Part + " " + s
+	}
+	if t.Ranks > 0 {
+		s += fmt.Sprintf(" ranks=%d", t.Ranks)
+	}
+	if len(t.Env) > 0 {
+		s += " " + t.Env.String()
+	}
+	if t.Trial > 0 {
+		s += fmt.Sprintf(" trial=%d", t.Trial)
+	}
+	return s
+}
+
+func result(row *journal.Row) string {
+	switch {
+	case row.Status != journal.OK && row.Rank != nil:
+		return fmt.Sprintf("%s at rank %d: %s", row.Status, *row.Rank, firstLine(row.Reason))
+	case row.Status != journal.OK:
+		return fmt.Sprintf("%s: %s", row.Status, firstLine(row.Reason))
+	}
+	if us, ok := row.Metrics["time_us"]; ok {
+		return unit.FormatMicros(us)
+	}
+	return string(row.Status)
+}
+
+func ranksOf(row *journal.Row) int {
+	if row.NumRanks == nil {
+		return 0
+	}
+	return *row.NumRanks
+}
+
+func firstLine(s string) string {
+	for i := range s {
+		if s[i] == '\n' {
+			return s[:i]
+		}
+	}
+	return s
+}

@@ -1,0 +1,48 @@
+package cli
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kernbench/kernbench/internal/decl"
+	"github.com/kernbench/kernbench/internal/journal"
+	"github.com/kernbench/kernbench/internal/report"
+)
+
+func (a *app) reportCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:     "report RUN...",
+		Short:   "Write figures, tables and report.html of stored rows again",
+		Long:    "Makes every view of a run again from its journal: figures, tables and one\nself-contained page, report.html.\n\n" + runHelp,
+		Example: fmt.Sprintf("  %s report out/memory", a.name),
+		Args:    cobra.MinimumNArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			for _, spec := range args {
+				j, r, err := journal.LoadRun(spec)
+				if err != nil {
+					return usage(err)
+				}
+				files, err := report.Render(j.Dir(), report.Input{Bench: a.bench(r.Header.Bench), Run: r})
+				if err != nil {
+					return err
+				}
+				for _, f := range files {
+					fmt.Fprintf(a.stdout, "wrote %s\n", f)
+				}
+			}
+			return nil
+		},
+	}
+}
+
+// bench is the built-in bench of that name, or nil: rows of a sweep file or of
+// another program are shown without figures of their own.
+func (a *app) bench(name string) *decl.Bench {
+	for _, b := range a.benches {
+		if b.Name == name {
+			return b
+		}
+	}
+	return nil
+}

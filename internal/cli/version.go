@@ -1,0 +1,23 @@
+package cli
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kernbench/kernbench/internal/hostinfo"
+	"github.com/kernbench/kernbench/internal/journal"
+)
+
+func (a *app) versionCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:     "version",
+		Short:   "Print the version, and what it was built from",
+		Example: fmt.Sprintf("  %s version", a.name),
+		Args:    cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			fmt.Fprintf(a.stdout, "kernbench %s, journal schema %d\n", hostinfo.LocalBuild(), journal.Schema)
+			return nil
+		},
+	}
+}

@@ -1,0 +1,37 @@
+package export
+
+import (
+	"encoding/csv"
+	"io"
+)
+
+// writeCSV writes one record per row, trials apart, with every column whether
+// or not it varies, so that a script finds the same headings in every run.
+// Quoting is RFC 4180's; lines end in a plain line feed, as the tools people
+// pipe csv into expect.
+//
+// Numbers have full precision and sizes are bytes. A metric's unit has a column
+// of its own (busbw, busbw_unit) unless the metric's name says it (time_us).
+// Column.Value says how a variable that is unset differs from an empty one;
+// jsonl is the format that loses nothing at all.
+func writeCSV(w io.Writer, in Input, _ Options) error {
+	columns := Columns(in.Header, in.Rows)
+	record := make([]string, len(columns))
+	out := csv.NewWriter(w)
+	for i, c := range columns {
+		record[i] = c.Name
+	}
+	if err := out.Write(record); err != nil {
+		return err
+	}
+	for i := range in.Rows {
+		for j, c := range columns {
+			record[j] = c.Value(&in.Rows[i])
+		}
+		if err := out.Write(record); err != nil {
+			return err
+		}
+	}
+	out.Flush()
+	return out.Error()
+}

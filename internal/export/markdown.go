@@ -1,0 +1,62 @@
+package export
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+)
+
+// writeMarkdown writes the table's content as GitHub-flavoured markdown, to be
+// pasted into a report. Width is not its business: a browser wraps.
+func writeMarkdown(w io.Writer, in Input, opts Options) error {
+	secs, all := sections(in, opts)
+	var b bytes.Buffer
+	for _, s := range secs {
+		fmt.Fprintf(&b, "**%s**", markdown(s.title))
+		for _, c := range quoted(s.constants) {
+			b.WriteString(" " + markdown(c))
+		}
+		b.WriteString("\n\n")
+		if len(s.columns) > 0 {
+			s.markdownTable(&b)
+		}
+		if s.left != "" {
+			b.WriteString(markdown(s.left) + "\n\n")
+		}
+	}
+	b.WriteString(markdown(summary(all)) + "\n")
+	_, err := w.Write(b.Bytes())
+	return err
+}
+
+func (s section) markdownTable(b *bytes.Buffer) {
+	titles, rules := make([]string, len(s.columns)), make([]string, len(s.columns))
+	for i, c := range s.columns {
+		titles[i], rules[i] = markdown(c.Title()), "---"
+		if c.numeric {
+			rules[i] = "--:"
+		}
+	}
+	line := func(cells []string) { b.WriteString("| " + strings.Join(cells, " | ") + " |\n") }
+	line(titles)
+	line(rules)
+	for i, cells := range s.cells {
+		if s.left != "" && i == s.leftAt {
+			line(slices.Repeat([]string{"…"}, len(cells)))
+		}
+		escaped := make([]string, len(cells))
+		for j, cell := range cells {
+			escaped[j] = markdown(cell)
+		}
+		line(escaped)
+	}
+	b.WriteByte('\n')
+}
+
+// markdownEscapes are the characters that would end a cell or start markup
+// inside a word; an underscore within a name does neither.
+var markdownEscapes = strings.NewReplacer(`\`, `\\`, `|`, `\|`, `*`, `\*`, "`", "\\`", `[`, `\[`, `~`, `\~`, `<`, `&lt;`, `&`, `&amp;`)
+
+func markdown(s string) string { return markdownEscapes.Replace(s) }

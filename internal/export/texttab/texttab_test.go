@@ -1,0 +1,72 @@
+package texttab
+
+import (
+	"strings"
+	"testing"
+	"unicode"
+
+	"pgregory.net/rapid"
+)
+
+func TestWrite(t *testing.T) {
+	tab := Table{Columns: []Column{{Title: "name"}, {Title: "n", Right: true}, {Title: "why", Shrink: true}}}
+	tab.Add("日本", "1", "")
+	tab.Add("é", "1000", "a reason that is too long for the width")
+	tab.Lines = append(tab.Lines, Line{Text: "… a remark"})
+	var b strings.Builder
+	if err := tab.Write(&b, 30); err != nil {
+		t.Fatal(err)
+	}
+	want := "name     n  why\n" +
+		"日本     1\n" +
+		"é     1000  a reason that is …\n" +
+		"… a remark\n"
+	if b.String() != want {
+		t.Errorf("got\n%s\nwant\n%s", b.String(), want)
+	}
+}
+
+func TestWidth(t *testing.T) {
+	for s, want := range map[string]int{"": 0, "abc": 3, "e\u0301": 1, "日本": 4, "π…": 2} {
+		if got := Width(s); got != want {
+			t.Errorf("Width(%q) = %d, want %d", s, got, want)
+		}
+	}
+}
+
+// Shortened text fits and is a beginning of the whole; text that fits is kept.
+func TestShorten(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s, width := rapid.String().Draw(t, "s"), rapid.IntRange(1, 20).Draw(t, "width")
+		got := Shorten(s, width)
+		if Width(got) > width {
+			t.Fatalf("%q is wider than %d", got, width)
+		}
+		if got != s && (Width(s) <= width || !strings.HasPrefix(s, strings.TrimSuffix(got, Ellipsis))) {
+			t.Fatalf("Shorten(%q, %d) = %q", s, width, got)
+		}
+	})
+}
+
+func TestPlain(t *testing.T) {
+	for s, want := range map[string]string{"a b": "a b", "a\nb\tc": `a\nb\tc`, "\x1b[1m": `\x1b[1m`, "\u202e": `\u{202e}`, "\xff": `\xff`, "größe": "größe"} {
+		if got := Plain(s); got != want {
+			t.Errorf("Plain(%q) = %q, want %q", s, got, want)
+		}
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		s := rapid.StringOf(rapid.Rune()).Draw(t, "s")
+		if got := Plain(s); strings.ContainsFunc(got, func(r rune) bool { return !unicode.IsPrint(r) }) {
+			t.Fatalf("Plain(%q) = %q", s, got)
+		}
+	})
+}
+
+func TestWrap(t *testing.T) {
+	if got, want := Wrap([]string{"aaa", "bbb", "ccc"}, 7, "  "), "aaa bbb\n  ccc"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if got := Wrap([]string{"aaa", "bbb"}, 0, "  "); got != "aaa bbb" {
+		t.Errorf("no limit gives %q", got)
+	}
+}

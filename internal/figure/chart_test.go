@@ -1,0 +1,307 @@
+package figure
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+)
+
+func TestNotesCountWhatIsMissing(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		panel Panel
+		want  string
+	}{
+		{"nothing", Panel{Series: []Series{{Points: []Point{{X: 1, Y: 1}}}}}, ""},
+		{"own note first", Panel{Note: "mine", Series: []Series{{Points: []Point{{X: 1, Y: math.NaN()}}}}}, "mine\n1 point not shown: not finite."},
+		{"log axes", Panel{X: Axis{Scale: Log2}, Series: []Series{{Points: []Point{{X: 0, Y: 1}, {X: -1, Y: 1}, {X: 1, Y: 0}}}}},
+			"2 points not shown: not finite, or not positive on a log axis."},
+		{"outside", Panel{Y: Axis{Max: ref(5)}, Series: []Series{{Points: []Point{{X: 0, Y: 1}, {X: 1, Y: 9}}}}}, "1 point not shown: outside the axes."},
+		{"in the break", Panel{Y: Axis{Break: &[2]float64{5, 50}}, Series: []Series{{Points: []Point{{X: 0, Y: 1}, {X: 1, Y: 9}, {X: 2, Y: 90}}}}},
+			"1 point not shown: outside the axes or inside the axis break."},
+		{"negative part of a stack", Panel{X: Axis{Scale: Category, Categories: []string{"a"}}, Series: []Series{
+			{Kind: StackedBars, Points: []Point{{Y: -1}}}, {Kind: StackedBars, Points: []Point{{Y: 2}}}}}, "1 point not shown: not finite."},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if d := cmp.Diff(c.want, newChart(c.panel).notes()); d != "" {
+				t.Errorf("notes (-want +got):\n%s", d)
+			}
+		})
+	}
+	heat := heatWith(func(p *Panel) { p.Heat.Value.Scale = Log10; p.Heat.Cells[0][0].Value = -4 })
+	if got := newHeat(heat.Panels[0]).notes(); got != "1 value not shown: not finite, or not positive on a log scale." {
+		t.Errorf("heat map notes = %q", got)
+	}
+}
+
+func TestNoDataIsSaid(t *testing.T) {
+	for _, p := range []Panel{
+		{},
+		{Series: []Series{{Name: "s", Points: []Point{{X: 1, Y: math.NaN()}}}}, Lines: []Line{{Label: "limit", Y: ref(1)}}},
+		{X: Axis{Scale: Category, Categories: []string{"a"}}, Y: Axis{Scale: Category, Categories: []string{"b"}}, Heat: &HeatMap{Cells: [][]Cell{{{Value: math.NaN()}}}}},
+		{Diagram: &Diagram{}},
+	} {
+		text, err := wellFormed(svgOf(t, Figure{Name: "f", Panels: []Panel{p}}))
+		if err != nil || !strings.Contains(text, "no data") {
+			t.Errorf("%+v is drawn as %q (%v), want the words no data", p, text, err)
+		}
+	}
+	if text, _ := wellFormed(svgOf(t, chartWith(func(*Panel) {}))); strings.Contains(text, "no data") {
+		t.Error("a chart with data says that there is none")
+	}
+}
+
+func TestStackAndGroupPlaces(t *testing.T) {
+	p := Panel{
+		X: Axis{Scale: Category, Categories: []string{"a", "b"}},
+		Series: []Series{
+			{Kind: StackedBars, Points: []Point{{X: 0, Y: 3}, {X: 1, Y: 1}}},
+			{Kind: Bars, Points: []Point{{X: 0, Y: 5}}},
+			{Kind: StackedBars, Points: []Point{{X: 1, Y: 2}, {X: 0, Y: 4}}},
+		},
+	}
+	type place struct {
+		series         int
+		slot, base, to float64
+	}
+	var got []place
+	for _, b := range newChart(p).bars {
+		got = append(got, place{b.series, math.Round((b.left+b.right)/2*1000) / 1000, b.base, b.top})
+	}
+	// Two places per slot: the stack at the left, the single bar at the right.
+	want := []place{{0, -0.195, 0, 3}, {0, 0.805, 0, 1}, {1, 0.195, 0, 5}, {2, 0.805, 1, 3}, {2, -0.195, 3, 7}}
+	if d := cmp.Diff(want, got, cmp.AllowUnexported(place{})); d != "" {
+		t.Errorf("bars (-want +got):\n%s", d)
+	}
+}
+
+func TestErrorBarStopsAtTheFrame(t *testing.T) {
+	c := newChart(Panel{Y: Axis{Scale: Log10, Min: ref(1), Max: ref(100)}, Series: []Series{{Points: []Point{{X: 1, Y: 10}}}}})
+	c.y.from, c.y.to = 0, 200
+	for _, e := range []struct {
+		low, high      float64
+		wantLo, wantHi float64
+		ok             bool
+	}{
+		{1, 100, 0, 200, true}, {10, 10, 0, 0, false}, {-5, 10, 0, 100, true}, {0, 10, 0, 100, true}, {10, 1e9, 100, 200, true},
+		{math.NaN(), 10, 0, 0, false}, {1, math.Inf(1), 0, 0, false}, {0, 0, 0, 0, false}, {math.Inf(-1), 10, 0, 100, true},
+	} {
+		lo, hi, ok := c.errorBar(Point{X: 1, Y: 10, Low: e.low, High: e.high})
+		if ok != e.ok || ok && (math.Abs(lo-e.wantLo) > 1e-9 || math.Abs(hi-e.wantHi) > 1e-9) {
+			t.Errorf("bar from %g to %g is drawn %v from %g to %g, want %v from %g to %g", e.low, e.high, ok, lo, hi, e.ok, e.wantLo, e.wantHi)
+		}
+	}
+}
+
+// A legend in a corner covers no point and no line.
+func TestCornerLegendCoversNothing(t *testing.T) {
+	found := 0
+	rapid.Check(t, func(t *rapid.T) {
+		var p Panel
+		for i := range rapid.IntRange(1, 6).Draw(t, "series") {
+			s := Series{Name: fmt.Sprintf("series %d", i)}
+			for x := range rapid.IntRange(1, 5).Draw(t, "points") {
+				s.Points = append(s.Points, Point{X: float64(x), Y: rapid.Float64Range(0, 100).Draw(t, "y")})
+			}
+			p.Series = append(p.Series, s)
+		}
+		c := newChart(p)
+		frame, _ := c.layout(rect{0, 0, 600, 400})
+		g := c.geometry(frame)
+		spot, ok := c.legend().corner(frame, &g.ink)
+		if !ok {
+			return
+		}
+		found++
+		for _, path := range g.paths {
+			for i, at := range path {
+				if spot.has(at) {
+					t.Fatalf("legend %v covers the point %v", spot, at)
+				}
+				if i > 0 {
+					if _, _, hit := spot.clip(path[i-1], at); hit {
+						t.Fatalf("legend %v covers the line from %v to %v", spot, path[i-1], at)
+					}
+				}
+			}
+		}
+	})
+	if found == 0 {
+		t.Error("no corner was ever free, so nothing was tested")
+	}
+}
+
+func TestLegendPlace(t *testing.T) {
+	with := func(n int) legend {
+		var l legend
+		for i := range n {
+			l.entries = append(l.entries, look{name: fmt.Sprintf("a name of some length %d", i), kind: LineKind})
+		}
+		return l
+	}
+	wide, narrow := rect{0, 0, 650, 380}, rect{0, 0, 330, 270}
+	for _, c := range []struct {
+		n    int
+		area rect
+		want Legend
+	}{{3, wide, ""}, {6, narrow, ""}, {7, wide, LegendBelow}, {12, wide, LegendRight}, {12, narrow, LegendBelow}, {60, wide, LegendBelow}} {
+		if got := with(c.n).choose(c.area); got != c.want {
+			t.Errorf("%d entries on %g x %g go %q, want %q", c.n, c.area.w(), c.area.h(), got, c.want)
+		}
+	}
+}
+
+func TestLegendCountsWhatFindsNoRoom(t *testing.T) {
+	f := crowdedFigure()
+	for i := range 80 {
+		f.Panels[0].Series = append(f.Panels[0].Series, Series{Name: fmt.Sprintf("more %d", i), Points: []Point{{X: 1 << 20, Y: 1}}})
+	}
+	f.Panels[0].Legend = LegendRight
+	text, _ := wellFormed(svgOf(t, f))
+	shown := strings.Count(text, "\nmore ") + strings.Count(text, "\nalgorithm ")
+	if want := fmt.Sprintf("\nand %d more\n", 91-shown); shown == 0 || !strings.Contains(text, want) {
+		t.Errorf("%d of 91 entries are shown, and nothing says %q", shown, want)
+	}
+}
+
+func TestSharedLegend(t *testing.T) {
+	panel := func(names ...string) *chart {
+		var p Panel
+		for _, n := range names {
+			p.Series = append(p.Series, Series{Name: n, Points: []Point{{X: 1, Y: 1}}})
+		}
+		return newChart(p)
+	}
+	own := panel("a", "b")
+	own.panel.Legend = LegendRight
+	for _, c := range []struct {
+		name   string
+		charts []*chart
+		want   int // entries, 0 for not shared
+	}{
+		{"same series", []*chart{panel("a", "b"), panel("a", "b")}, 2},
+		{"a series less", []*chart{panel("a", "b"), nil, panel("a")}, 2},
+		{"same name, other look", []*chart{panel("a", "b"), panel("b", "a")}, 0},
+		{"same look, other name", []*chart{panel("a"), panel("b")}, 0},
+		{"one panel only", []*chart{panel("a", "b"), panel()}, 0},
+		{"a panel wants its own", []*chart{panel("a", "b"), own}, 0},
+	} {
+		l, ok := sharedLegend(c.charts)
+		if ok != (c.want > 0) || ok && len(l.entries) != c.want {
+			t.Errorf("%s: shared %v with %d entries, want %d", c.name, ok, len(l.entries), c.want)
+		}
+	}
+}
+
+// Without colour, marker and line style must do: no two series of a panel share both,
+// as long as there are shapes; with colour none of 40 look alike.
+func TestLooksDiffer(t *testing.T) {
+	var p Panel
+	for i := range 40 {
+		p.Series = append(p.Series, Series{Color: i%3 + 1, Dashed: i%2 == 1})
+	}
+	type grey struct {
+		marker int
+		dashed bool
+	}
+	seen := map[grey]bool{}
+	for _, l := range p.looks()[:2*len(markers)] {
+		if seen[grey{l.marker, l.dashed}] {
+			t.Errorf("two series share marker %d, dashed %v", l.marker, l.dashed)
+		}
+		seen[grey{l.marker, l.dashed}] = true
+	}
+	for i := range p.Series {
+		p.Series[i].Color, p.Series[i].Dashed = 0, false
+	}
+	all := map[look]bool{}
+	for _, l := range p.looks() {
+		all[l] = true
+	}
+	if len(all) != 40 {
+		t.Errorf("40 series have %d looks", len(all))
+	}
+}
+
+func TestWrapKeepsTheWidth(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		text := rapid.OneOf(anyName, rapid.String()).Draw(t, "text")
+		width := rapid.Float64Range(15, 200).Draw(t, "width")
+		limit := rapid.IntRange(1, 4).Draw(t, "limit")
+		lines := tickFace.wrap(text, width, limit)
+		if len(lines) > limit {
+			t.Fatalf("%d lines, want at most %d", len(lines), limit)
+		}
+		for _, line := range append(lines, tickFace.shorten(text, width)) {
+			if w := tickFace.width(line); w > width {
+				t.Fatalf("%q is %g wide, want at most %g", line, w, width)
+			}
+		}
+	})
+}
+
+func TestWrapAndShorten(t *testing.T) {
+	f := face{size: 10}
+	if got := f.wrap("recursive_halving over shared memory", 90, 3); !cmp.Equal(got, []string{"recursive_halving", "over shared", "memory"}) {
+		t.Errorf("wrap = %q", got)
+	}
+	if got := f.wrap("one two three four five six", 50, 2); len(got) != 2 || !strings.HasSuffix(got[1], ellipsis) {
+		t.Errorf("wrap to two lines = %q, want a loss that shows", got)
+	}
+	if got := f.shorten("NCCL_ALGO=Ring channels=16", 80); !strings.HasPrefix(got, "NCCL_") || !strings.HasSuffix(got, "=16") {
+		t.Errorf("shorten = %q, want both ends kept", got)
+	}
+}
+
+// clip against the plain definition: the points of the segment that the rect has.
+func TestClip(t *testing.T) {
+	r := rect{0, 0, 10, 5}
+	rapid.Check(t, func(t *rapid.T) {
+		coordinate := rapid.Float64Range(-15, 20)
+		a := point{coordinate.Draw(t, "ax"), coordinate.Draw(t, "ay")}
+		b := point{coordinate.Draw(t, "bx"), coordinate.Draw(t, "by")}
+		p, q, ok := r.clip(a, b)
+		grown := r.inset(-1e-6)
+		if ok && (!grown.has(p) || !grown.has(q)) {
+			t.Fatalf("clip(%v, %v) = %v, %v", a, b, p, q)
+		}
+		for i := range 101 {
+			s := point{a.x + (b.x-a.x)*float64(i)/100, a.y + (b.y-a.y)*float64(i)/100}
+			if !r.inset(1e-6).has(s) {
+				continue
+			}
+			lo, hi := math.Min(p.x, q.x)-1e-6, math.Max(p.x, q.x)+1e-6
+			if !ok || s.x < lo || s.x > hi {
+				t.Fatalf("clip(%v, %v) = %v, %v, %v loses %v", a, b, p, q, ok, s)
+			}
+		}
+	})
+}
+
+func TestClipPathSplits(t *testing.T) {
+	r := rect{0, 0, 10, 10}
+	got := r.clipPath([]point{{-5, 5}, {5, 5}, {5, 20}, {8, 20}, {8, 5}, {9, 5}})
+	want := [][]point{{{0, 5}, {5, 5}, {5, 10}}, {{8, 10}, {8, 5}, {9, 5}}}
+	if d := cmp.Diff(want, got, cmp.AllowUnexported(point{})); d != "" {
+		t.Errorf("pieces (-want +got):\n%s", d)
+	}
+}
+
+func TestTrimAndBend(t *testing.T) {
+	straight := Shape{Kind: Path, Points: [][2]float64{{0, 0}, {10, 0}}, Trim: 2}
+	if got := straight.curve(8); !cmp.Equal(got, []point{{2, 0}, {8, 0}}, cmp.AllowUnexported(point{})) {
+		t.Errorf("trimmed path = %v", got)
+	}
+	straight.Trim = 6 // longer than half: nothing would be left
+	if got := straight.curve(8); len(got) != 2 || got[0].x != 0 {
+		t.Errorf("path trimmed beyond its length = %v, want it whole", got)
+	}
+	bent := Shape{Kind: Path, Points: [][2]float64{{0, 0}, {10, 0}}, Bend: 0.2}
+	if top := bent.curve(8)[4]; math.Abs(top.x-5) > 1e-9 || math.Abs(top.y-2) > 1e-9 {
+		t.Errorf("top of the bend is at %v, want (5, 2): to the left, a fifth of the length", top)
+	}
+}

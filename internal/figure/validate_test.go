@@ -1,0 +1,110 @@
+package figure
+
+import (
+	"math"
+	"strings"
+	"testing"
+)
+
+// chartWith gives a valid figure of one chart, bent by the caller.
+func chartWith(bend func(*Panel)) Figure {
+	p := Panel{
+		X: Axis{Scale: Log2}, Y: Axis{Scale: Log10},
+		Series: []Series{{Name: "s", Points: []Point{{X: 1, Y: 2}, {X: 2, Y: 3}}}},
+	}
+	bend(&p)
+	return Figure{Name: "f", Panels: []Panel{p}}
+}
+
+func categories(bend func(*Panel)) Figure {
+	return chartWith(func(p *Panel) {
+		p.X = Axis{Scale: Category, Categories: []string{"a", "b", "c"}}
+		p.Y = Axis{}
+		bend(p)
+	})
+}
+
+func heatWith(bend func(*Panel)) Figure {
+	f := heatFigure()
+	bend(&f.Panels[0])
+	return f
+}
+
+func shapes(s ...Shape) Figure {
+	return Figure{Name: "f", Panels: []Panel{{Diagram: &Diagram{Shapes: s}}}}
+}
+
+func TestValidateNamesEveryFault(t *testing.T) {
+	for _, c := range []struct {
+		want string
+		f    Figure
+	}{
+		{`not a file stem`, Figure{Name: "../evil", Panels: []Panel{{}}}},
+		{`not a file stem`, Figure{Name: "", Panels: []Panel{{}}}},
+		{`no panels`, Figure{Name: "f"}},
+		{`-1 columns`, Figure{Name: "f", Columns: -1, Panels: []Panel{{}}}},
+		{`unknown legend place "inside"`, chartWith(func(p *Panel) { p.Legend = "inside" })},
+		{`x axis: unknown scale "log"`, chartWith(func(p *Panel) { p.X.Scale = "log" })},
+		{`y axis: unknown unit "ms"`, chartWith(func(p *Panel) { p.Y.Unit = "ms" })},
+		{`min 5 is not below max 5`, chartWith(func(p *Panel) { p.Y.Min, p.Y.Max = ref(5), ref(5) })},
+		{`min is 0, want a positive number`, chartWith(func(p *Panel) { p.Y.Min = ref(0) })},
+		{`max is NaN`, chartWith(func(p *Panel) { p.Y.Max = ref(math.NaN()) })},
+		{`break on a log10 axis`, chartWith(func(p *Panel) { p.Y.Break = &[2]float64{1, 2} })},
+		{`break from 2 to 1`, categories(func(p *Panel) { p.Y.Break = &[2]float64{2, 1} })},
+		{`x axis has a break`, chartWith(func(p *Panel) { p.X = Axis{Break: &[2]float64{1, 2}} })},
+		{`y axis is a category axis`, chartWith(func(p *Panel) { p.Y = Axis{Scale: Category, Categories: []string{"a"}} })},
+		{`scale "category" with 0 categories`, chartWith(func(p *Panel) { p.X = Axis{Scale: Category} })},
+		{`scale "linear" with 1 categories`, chartWith(func(p *Panel) { p.X = Axis{Scale: Linear, Categories: []string{"a"}} })},
+		{`min is set on a category axis`, categories(func(p *Panel) { p.X.Min = ref(0) })},
+		{`point 1: x = 3 is not the index`, categories(func(p *Panel) { p.Series[0].Points = []Point{{X: 3, Y: 1}} })},
+		{`point 1: x = 0.5 is not the index`, categories(func(p *Panel) { p.Series[0].Points = []Point{{X: 0.5, Y: 1}} })},
+		{`point 1: x = NaN is not the index`, categories(func(p *Panel) { p.Series[0].Points = []Point{{X: math.NaN(), Y: 1}} })},
+		{`unknown kind "area"`, chartWith(func(p *Panel) { p.Series[0].Kind = "area" })},
+		{`color -1 is negative`, chartWith(func(p *Panel) { p.Series[0].Color = -1 })},
+		{`bars need a category x axis`, chartWith(func(p *Panel) { p.Series[0].Kind = Bars })},
+		{`stacked bars on a log axis`, categories(func(p *Panel) { p.Y.Scale = Log10; p.Series[0].Kind = StackedBars })},
+		{`error bar from 5 down to 4`, chartWith(func(p *Panel) { p.Series[0].Points[1].Low, p.Series[0].Points[1].High = 5, 4 })},
+		{`0 of x, y and points`, chartWith(func(p *Panel) { p.Lines = []Line{{Label: "l"}} })},
+		{`2 of x, y and points`, chartWith(func(p *Panel) { p.Lines = []Line{{X: ref(1), Y: ref(1)}} })},
+		{`a sloped line needs at least two`, chartWith(func(p *Panel) { p.Lines = []Line{{Points: []Point{{X: 1, Y: 1}}}} })},
+		{`a heat map shares its panel`, heatWith(func(p *Panel) { p.Series = []Series{{}} })},
+		{`want category axes`, heatWith(func(p *Panel) { p.X = Axis{} })},
+		{`5 rows for 6 y categories`, heatWith(func(p *Panel) { p.Heat.Cells = p.Heat.Cells[:5] })},
+		{`row 2 has 1 cells for 6`, heatWith(func(p *Panel) { p.Heat.Cells[1] = p.Heat.Cells[1][:1] })},
+		{`value has categories or a break`, heatWith(func(p *Panel) { p.Heat.Value.Break = &[2]float64{1, 2} })},
+		{`a diagram shares its panel`, Figure{Name: "f", Panels: []Panel{{Diagram: &Diagram{}, Heat: &HeatMap{}}}}},
+		{`unknown shape`, shapes(Shape{Kind: "blob"})},
+		{`size 1 x 0`, shapes(Shape{Kind: Box, W: 1})},
+		{`diameter 0`, shapes(Shape{Kind: Circle})},
+		{`1 points, want at least two`, shapes(Shape{Kind: Arrow, Points: [][2]float64{{0, 0}}})},
+		{`bend with 3 points`, shapes(Shape{Kind: Path, Bend: 1, Points: [][2]float64{{0, 0}, {1, 1}, {2, 0}}})},
+		{`no text`, shapes(Shape{Kind: Text})},
+		{`a coordinate is +Inf`, shapes(Shape{Kind: Text, Text: "t", X: math.Inf(1)})},
+		{`a corner is (NaN, 0)`, shapes(Shape{Kind: Path, Points: [][2]float64{{math.NaN(), 0}, {1, 1}}})},
+		{`trim -1 is negative`, shapes(Shape{Kind: Path, Trim: -1, Points: [][2]float64{{0, 0}, {1, 1}}})},
+	} {
+		err := c.f.Validate()
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("Validate() = %v, want a fault with %q", err, c.want)
+		}
+	}
+}
+
+func TestValidateReturnsAllFaults(t *testing.T) {
+	f := chartWith(func(p *Panel) { p.X.Scale, p.Y.Unit, p.Series[0].Kind = "cubic", "miles", "pie" })
+	f.Panels = append(f.Panels, Panel{Legend: "nowhere"})
+	err := f.Validate()
+	for _, want := range []string{"cubic", "miles", "pie", `figure "f": panel 2: unknown legend place "nowhere"`} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("Validate() = %v, want also %q", err, want)
+		}
+	}
+}
+
+func TestGalleryIsValid(t *testing.T) {
+	for _, f := range gallery() {
+		if err := f.Validate(); err != nil {
+			t.Errorf("%s: %v", f.Name, err)
+		}
+	}
+}

@@ -1,0 +1,76 @@
+package figure
+
+import (
+	"math"
+	"strings"
+)
+
+const ellipsis = "…"
+
+// shorten fits a name into the width by leaving out its middle: names of a sweep begin
+// alike and differ at the end.
+func (f face) shorten(s string, width float64) string {
+	return f.squeeze(clean(s), width, 0.55)
+}
+
+// squeeze replaces as little of s as it must by an ellipsis; head is the part of
+// what is kept that comes from the start.
+func (f face) squeeze(s string, width, head float64) string {
+	if f.width(s) <= width {
+		return s
+	}
+	runes := []rune(s)
+	short := ellipsis
+	for keep := 1; keep < len(runes); keep++ {
+		n := int(math.Ceil(float64(keep) * head))
+		left := strings.TrimRight(string(runes[:n]), " ,;:-_/(")
+		right := strings.TrimLeft(string(runes[len(runes)-(keep-n):]), " ")
+		try := left + ellipsis + right
+		if f.width(try) > width {
+			break
+		}
+		short = try
+	}
+	return short
+}
+
+// wrap breaks text into at most limit lines of the width. Lines break at spaces,
+// after the separators of names such as ring_all-reduce/fp16, and at newlines;
+// what does not fit is cut off, which an ellipsis shows.
+func (f face) wrap(s string, width float64, limit int) []string {
+	var lines []string
+	for hard := range strings.SplitSeq(s, "\n") {
+		line := ""
+		for _, piece := range pieces(clean(hard)) {
+			if line != "" && f.width(strings.TrimRight(line+piece, " ")) > width {
+				lines = append(lines, strings.TrimRight(line, " "))
+				line = ""
+			}
+			line += piece
+		}
+		if line = strings.TrimRight(line, " "); line != "" {
+			lines = append(lines, line)
+		}
+	}
+	if len(lines) > limit {
+		// Put the rest into the last line, so that shortening it shows the loss.
+		lines = append(lines[:limit-1:limit-1], strings.Join(lines[limit-1:], " "))
+	}
+	for i, line := range lines {
+		lines[i] = f.squeeze(line, width, 1)
+	}
+	return lines
+}
+
+// pieces cuts a line where it may be broken; every separator stays with the piece before it.
+func pieces(s string) []string {
+	var list []string
+	start := 0
+	for i, r := range s {
+		if strings.ContainsRune(" -_/,;", r) {
+			list = append(list, s[start:i+1])
+			start = i + 1
+		}
+	}
+	return append(list, s[start:])
+}

@@ -1,0 +1,156 @@
+package hostinfo
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"slices"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// ClaimName is the socket that stands for "a kernbench is measuring here". It is
+// an abstract one: it lives in the network namespace, not on disk, so nothing is
+// left behind however the holder ends. Containers with a network of their own
+// do not see each other's.
+const ClaimName = "@kernbench-measuring"
+
+// TakenError says that another process holds the claim.
+type TakenError struct {
+	PID int // 0 when it is not to be seen from here
+}
+
+func (e *TakenError) Error() string {
+	if e.PID == 0 {
+		return "another kernbench is measuring on this host"
+	}
+	return fmt.Sprintf("another kernbench (process %d) is measuring on this host", e.PID)
+}
+
+// Measuring is a held claim.
+type Measuring struct {
+	listener *net.UnixListener
+	done     chan struct{} // closed when no more callers are answered
+
+	mu     sync.Mutex
+	others []int
+}
+
+const (
+	// claimTries bounds the attempts when the claim changes hands while we
+	// look: taken when we bind, gone (or not yet listening) when we ask.
+	claimTries = 50
+	claimPause = time.Millisecond
+
+	// answerTime is how long we wait for the holder to have noted us. A
+	// holder that is stopped does not answer, and holds the claim all the same.
+	answerTime = time.Second
+)
+
+// Claim declares that this process measures on this host, under the given
+// name (ClaimName, except in tests). If another does already it gets to know of
+// us, and the error is a *TakenError with its process id.
+func Claim(name string) (*Measuring, error) {
+	address := &net.UnixAddr{Name: name, Net: "unix"}
+	for range claimTries {
+		listener, err := net.ListenUnix("unix", address)
+		if err == nil {
+			m := &Measuring{listener: listener, done: make(chan struct{})}
+			go m.answer()
+			return m, nil
+		}
+		if !errors.Is(err, syscall.EADDRINUSE) {
+			return nil, fmt.Errorf("claiming this host for measuring: %w", err)
+		}
+		pid, err := callHolder(address)
+		if err == nil {
+			return nil, &TakenError{PID: pid}
+		}
+		time.Sleep(claimPause)
+	}
+	return nil, &TakenError{} // bound all the time, but nobody there answers
+}
+
+// callHolder connects to the holder, which is how it learns of us, and gives
+// its process id.
+func callHolder(address *net.UnixAddr) (int, error) {
+	conn, err := net.DialUnix("unix", nil, address)
+	if err != nil {
+		return 0, err
+	}
+	defer conn.Close()
+	pid, err := peerPID(conn)
+	if err != nil {
+		return 0, err
+	}
+	// The holder hangs up once it has noted us. Whether it did so in time makes
+	// no difference to who holds the claim.
+	conn.SetReadDeadline(time.Now().Add(answerTime))
+	conn.Read(make([]byte, 1))
+	return pid, nil
+}
+
+// answer notes who calls, until the claim is released.
+func (m *Measuring) answer() {
+	defer close(m.done)
+	for {
+		conn, err := m.listener.AcceptUnix()
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		if err != nil {
+			time.Sleep(claimPause) // out of file descriptors, perhaps; the claim stays held
+			continue
+		}
+		// The kernel noted the caller's id when it connected, so this works
+		// even if it is gone by now.
+		if pid, err := peerPID(conn); err == nil {
+			m.note(pid)
+		}
+		conn.Close()
+	}
+}
+
+func (m *Measuring) note(pid int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !slices.Contains(m.others, pid) {
+		m.others = append(m.others, pid)
+	}
+}
+
+// Others lists the processes that tried to measure here since the claim was
+// made, in the order they came.
+func (m *Measuring) Others() []int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Clone(m.others)
+}
+
+// Close releases the claim. Others stays readable.
+func (m *Measuring) Close() error {
+	err := m.listener.Close()
+	<-m.done
+	return err
+}
+
+var _ io.Closer = (*Measuring)(nil)
+
+// peerPID asks the kernel who is at the other end.
+func peerPID(conn *net.UnixConn) (int, error) {
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		return 0, err
+	}
+	var peer *syscall.Ucred
+	var optErr error
+	err = raw.Control(func(fd uintptr) {
+		peer, optErr = syscall.GetsockoptUcred(int(fd), syscall.SOL_SOCKET, syscall.SO_PEERCRED)
+	})
+	if err = errors.Join(err, optErr); err != nil {
+		return 0, fmt.Errorf("asking who is at the other end: %w", err)
+	}
+	return int(peer.Pid), nil
+}

@@ -1,0 +1,218 @@
+package hostinfo
+
+import (
+	"encoding/json"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// tree makes a file tree of paths and contents.
+func tree(files map[string]string) fstest.MapFS {
+	root := fstest.MapFS{}
+	for name, text := range files {
+		root[name] = &fstest.MapFile{Data: []byte(text)}
+	}
+	return root
+}
+
+// server is a two-socket machine with two threads to a core, four of its eight
+// processors allowed by affinity, three by a quota two groups up.
+var server = map[string]string{
+	"proc/sys/kernel/hostname":  "node17\n",
+	"proc/sys/kernel/osrelease": "6.1.0-18-amd64\n",
+	"etc/os-release":            "NAME=\"Debian\"\nPRETTY_NAME=\"Debian GNU/Linux 12 (bookworm)\"\nID=debian\n",
+	"proc/meminfo":              "MemTotal:       65536000 kB\nMemFree:        60000000 kB\n",
+	"proc/cpuinfo": "processor\t: 0\nmodel name\t: Intel(R)  Xeon(R)   Gold 6338\ncpu MHz\t\t: 2000.000\nflags\t\t: fpu avx2 hypervisor\n\n" +
+		"processor\t: 1\nmodel name\t: another\ncpu MHz\t\t: 800.000\nflags\t\t: fpu\n",
+	"proc/self/status":    "Name:\tcat\nCpus_allowed:\tf\nCpus_allowed_list:\t0-3\n",
+	"proc/self/cgroup":    "0::/job/step/task\n",
+	"proc/self/mountinfo": "31 23 0:28 / /sys/fs/cgroup rw,relatime shared:4 - cgroup2 cgroup2 rw,nsdelegate\nmalformed\n",
+
+	"sys/fs/cgroup/job/cpu.max":                      "300000 100000\n",
+	"sys/fs/cgroup/job/step/cpu.max":                 "max 100000\n",
+	"sys/fs/cgroup/job/step/task/cpu.max":            "700000 100000\n",
+	"sys/fs/cgroup/job/cpuset.cpus.effective":        "0-5\n",
+	"sys/fs/cgroup/cpuset.cpus.effective":            "0-7\n",
+	"sys/devices/system/node/online":                 "0-1\n",
+	"sys/devices/system/cpu/online":                  "0-7\n",
+	"sys/devices/system/cpu/cpufreq/boost":           "1\n",
+	"sys/devices/system/cpu/cpu0/cache/index0/level": "1\n", "sys/devices/system/cpu/cpu0/cache/index0/type": "Data\n", "sys/devices/system/cpu/cpu0/cache/index0/size": "48K\n",
+	"sys/devices/system/cpu/cpu0/cache/index1/level": "1\n", "sys/devices/system/cpu/cpu0/cache/index1/type": "Instruction\n", "sys/devices/system/cpu/cpu0/cache/index1/size": "32K\n",
+	"sys/devices/system/cpu/cpu0/cache/index2/level": "2\n", "sys/devices/system/cpu/cpu0/cache/index2/type": "Unified\n", "sys/devices/system/cpu/cpu0/cache/index2/size": "1280K\n",
+	"sys/devices/system/cpu/cpu0/cache/index3/level": "3\n", "sys/devices/system/cpu/cpu0/cache/index3/type": "Unified\n", "sys/devices/system/cpu/cpu0/cache/index3/size": "49152K\n",
+	"sys/devices/system/cpu/cpu0/cpufreq/scaling_max_freq": "3200000\n",
+}
+
+func serverTree() fstest.MapFS {
+	root := tree(server)
+	for i, processor := range []struct{ socket, siblings, governor string }{
+		{"0", "0,4", "performance"}, {"0", "1,5", "performance"}, {"1", "2,6", "performance"}, {"1", "3,7", "powersave"},
+		{"0", "0,4", "performance"}, {"0", "1,5", "performance"}, {"1", "2,6", "performance"}, {"1", "3,7", "performance"},
+	} {
+		dir := "sys/devices/system/cpu/cpu" + string(rune('0'+i))
+		root[dir+"/topology/physical_package_id"] = &fstest.MapFile{Data: []byte(processor.socket + "\n")}
+		root[dir+"/topology/thread_siblings_list"] = &fstest.MapFile{Data: []byte(processor.siblings + "\n")}
+		root[dir+"/cpufreq/scaling_governor"] = &fstest.MapFile{Data: []byte(processor.governor + "\n")}
+	}
+	return root
+}
+
+func TestRead(t *testing.T) {
+	want := Host{
+		Hostname: "node17", OS: "Debian GNU/Linux 12 (bookworm)", Kernel: "6.1.0-18-amd64",
+		CPU: CPU{
+			Model: "Intel(R) Xeon(R) Gold 6338", Sockets: 2, Cores: 4, Threads: 8,
+			Affinity: 4, Cpuset: 6, Quota: 3, Usable: 3,
+			L1d: 48 << 10, L2: 1280 << 10, L3: 48 << 20,
+			Governor: "performance,powersave", MHz: 3200,
+		},
+		Memory: 65536000 * 1024, NUMANodes: 2, Virtual: true,
+	}
+	if diff := cmp.Diff(want, Read(serverTree())); diff != "" {
+		t.Errorf("want (-) and got (+):\n%s", diff)
+	}
+}
+
+// A machine that shows nothing gives nothing, and no failure.
+func TestReadNothing(t *testing.T) {
+	if diff := cmp.Diff(Host{}, Read(fstest.MapFS{})); diff != "" {
+		t.Errorf("facts out of nowhere:\n%s", diff)
+	}
+}
+
+func TestReadArm(t *testing.T) {
+	host := Read(tree(map[string]string{
+		"proc/cpuinfo":        "processor\t: 0\nCPU implementer\t: 0x41\nCPU part\t: 0xd40\n\nprocessor\t: 1\nCPU implementer\t: 0x41\nCPU part\t: 0xd40\n",
+		"sys/hypervisor/type": "xen\n",
+		"usr/lib/os-release":  "PRETTY_NAME='Alpine'\n",
+	}))
+	want := Host{
+		OS: "Alpine", Virtual: true, Hypervisor: "xen",
+		CPU: CPU{Model: "Arm implementer 0x41 part 0xd40", Threads: 2, Usable: 2},
+	}
+	if diff := cmp.Diff(want, host); diff != "" {
+		t.Errorf("want (-) and got (+):\n%s", diff)
+	}
+}
+
+// The real machine has at least these.
+func TestLocal(t *testing.T) {
+	host := Local()
+	if host.Hostname == "" || host.Kernel == "" || host.Memory <= 0 || host.CPU.Threads < 1 || host.CPU.Usable <= 0 {
+		t.Errorf("facts are missing: %+v", host)
+	}
+	if host.Arch != runtime.GOARCH || host.Build.GoVersion != runtime.Version() || host.Build.Version == "" {
+		t.Errorf("the program's facts are wrong: %+v", host.Build)
+	}
+	if runtime.GOARCH == "amd64" && !slices.Contains(host.CPU.Features, "SSE2") {
+		t.Errorf("an amd64 processor without SSE2: %v", host.CPU.Features)
+	}
+}
+
+func TestSummary(t *testing.T) {
+	tests := []struct {
+		host Host
+		want string
+	}{
+		{Read(serverTree()), "node17: Intel(R) Xeon(R) Gold 6338, 4 cores, 8 threads, 3 usable, 62.5GiB memory, 2 NUMA nodes, kernel 6.1.0-18-amd64, virtual"},
+		{Host{Hostname: "pi", CPU: CPU{Cores: 1, Threads: 1, Usable: 1}, NUMANodes: 1, Virtual: true, Hypervisor: "KVM"},
+			"pi: 1 core, 1 thread, 1 NUMA node, virtual KVM"},
+		{Host{Memory: 1 << 30}, "unnamed host: 1GiB memory"},
+	}
+	for _, tt := range tests {
+		if got := tt.host.Summary(); got != tt.want {
+			t.Errorf("got  %s\nwant %s", got, tt.want)
+		}
+	}
+}
+
+func TestClass(t *testing.T) {
+	base := Read(serverTree())
+	base.Arch = "amd64"
+	changed := func(change func(*Host)) string {
+		h := base
+		change(&h)
+		return h.Class()
+	}
+	// The hash is stored with results, so it may not drift between versions.
+	if got, want := base.Class(), "133fcafcad95"; got != want {
+		t.Errorf("Class() = %s, want %s", got, want)
+	}
+	for name, class := range map[string]string{
+		"hostname":     changed(func(h *Host) { h.Hostname = "node18" }),
+		"kernel":       changed(func(h *Host) { h.Kernel = "6.1.0-19-amd64" }),
+		"build":        changed(func(h *Host) { h.Build.Version = "v9" }),
+		"a little RAM": changed(func(h *Host) { h.Memory -= 300 << 20 }),
+		"frequency":    changed(func(h *Host) { h.CPU.MHz = 2000 }),
+	} {
+		if class != base.Class() {
+			t.Errorf("%s makes it another class", name)
+		}
+	}
+	for name, class := range map[string]string{
+		"architecture": changed(func(h *Host) { h.Arch = "arm64" }),
+		"model":        changed(func(h *Host) { h.CPU.Model = "other" }),
+		"threads":      changed(func(h *Host) { h.CPU.Threads = 4 }),
+		"cores":        changed(func(h *Host) { h.CPU.Cores = 8 }),
+		"usable":       changed(func(h *Host) { h.CPU.Usable = 2.5 }),
+		"twice RAM":    changed(func(h *Host) { h.Memory *= 2 }),
+		"no RAM":       changed(func(h *Host) { h.Memory = 0 }),
+	} {
+		if class == base.Class() {
+			t.Errorf("%s does not make it another class", name)
+		}
+	}
+}
+
+// Nominal memory sizes, less what firmware and kernel keep, all fall together.
+func TestClassMemorySteps(t *testing.T) {
+	for _, gib := range []int64{2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536} {
+		full := Host{Memory: gib << 30}
+		for _, percent := range []int64{1, 3, 6} {
+			if less := (Host{Memory: full.Memory * (100 - percent) / 100}); less.Class() != full.Class() {
+				t.Errorf("%d GiB and %d%% less are different classes", gib, percent)
+			}
+		}
+	}
+}
+
+// Views compare stored hosts, so nothing the class needs may be lost in JSON.
+func TestHostSurvivesJSON(t *testing.T) {
+	host := Local()
+	text, err := json.Marshal(host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var back Host
+	if err := json.Unmarshal(text, &back); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(host, back); diff != "" {
+		t.Errorf("lost on the way (-):\n%s", diff)
+	}
+	if back.Class() != host.Class() {
+		t.Error("the class changed")
+	}
+	for _, name := range []string{`"hostname"`, `"memory_bytes"`, `"usable_cpus"`, `"go_version"`} {
+		if !strings.Contains(string(text), name) {
+			t.Errorf("no %s in %s", name, text)
+		}
+	}
+}
+
+func TestCountCPUs(t *testing.T) {
+	tests := map[string]int{
+		"0": 1, "0-3": 4, "0-3,8,10-11\n": 7, " 5 ": 1,
+		"": 0, "x": 0, "3-1": 0, "1-": 0, "-1": 0, "0,,1": 0, "0-99999999999": 0,
+	}
+	for list, want := range tests {
+		if got := countCPUs(list); got != want {
+			t.Errorf("countCPUs(%q) = %d, want %d", list, got, want)
+		}
+	}
+}

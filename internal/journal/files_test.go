@@ -1,0 +1,125 @@
+package journal
+
+import (
+	"bytes"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"syscall"
+	"testing"
+)
+
+// names lists a folder, so that left-over temporary files show.
+func names(t *testing.T, dir string) []string {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []string
+	for _, e := range entries {
+		out = append(out, e.Name())
+	}
+	return out
+}
+
+func TestWriteFileAtomic(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "summary.csv")
+	for _, text := range []string{"first, and longer", "second", ""} {
+		if err := WriteFileAtomic(path, []byte(text)); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := os.ReadFile(path); err != nil || string(got) != text {
+			t.Errorf("read %q, %v; want %q", got, err, text)
+		}
+	}
+	// Results have the mode any new file gets here, not that of a private one.
+	plain := filepath.Join(dir, "plain")
+	if err := os.WriteFile(plain, nil, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	a, errA := os.Stat(path)
+	b, errB := os.Stat(plain)
+	if errA != nil || errB != nil || a.Mode() != b.Mode() {
+		t.Errorf("mode %v, want %v", a.Mode(), b.Mode())
+	}
+	if got := names(t, dir); !slices.Equal(got, []string{"plain", "summary.csv"}) {
+		t.Errorf("the folder holds %v", got)
+	}
+}
+
+func TestWriteFileAtomicErrors(t *testing.T) {
+	dir := t.TempDir()
+	taken := filepath.Join(dir, "taken")
+	if err := os.MkdirAll(filepath.Join(taken, "inner"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := WriteFileAtomic(taken, []byte("x")); !errors.Is(err, syscall.EEXIST) && !errors.Is(err, syscall.EISDIR) {
+		t.Errorf("over a folder: %v", err)
+	}
+	if err := WriteFileAtomic(filepath.Join(dir, "missing", "file"), nil); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("in a missing folder: %v", err)
+	}
+	if got := names(t, dir); !slices.Equal(got, []string{"taken"}) {
+		t.Errorf("the folder holds %v", got)
+	}
+}
+
+// TestWriteFileAtomicWhole replaces a file from two sides while it is read: a
+// reader must only ever see one content or the other.
+func TestWriteFileAtomicWhole(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "file")
+	contents := [][]byte{bytes.Repeat([]byte("a"), 100_000), bytes.Repeat([]byte("b"), 50_000)}
+	if err := WriteFileAtomic(path, contents[0]); err != nil {
+		t.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	for _, c := range contents {
+		wg.Go(func() {
+			for range 50 {
+				if err := WriteFileAtomic(path, c); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	for range 200 {
+		got, err := os.ReadFile(path)
+		if err != nil || !bytes.Equal(got, contents[0]) && !bytes.Equal(got, contents[1]) {
+			t.Fatalf("read %d bytes, %v", len(got), err)
+		}
+	}
+	wg.Wait()
+	if got := names(t, filepath.Dir(path)); len(got) != 1 {
+		t.Errorf("the folder holds %v", got)
+	}
+}
+
+func TestRaw(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "run")
+	data := []byte{0, 1, 2, '\n', 255}
+	if err := WriteRaw(dir, "0001-0.bin", data); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := ReadRaw(dir, "0001-0.bin"); err != nil || !bytes.Equal(got, data) {
+		t.Errorf("read %v, %v", got, err)
+	}
+	if got := names(t, filepath.Join(dir, "samples")); !slices.Equal(got, []string{"0001-0.bin"}) {
+		t.Errorf("samples/ holds %v", got)
+	}
+	if _, err := ReadRaw(dir, "other.bin"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a missing file: %v", err)
+	}
+	for _, name := range []string{"", ".", "..", ".hidden", "../x", "a/b", "/etc/passwd", `a\b`, "a\x00b"} {
+		if err := WriteRaw(dir, name, data); err == nil {
+			t.Errorf("WriteRaw took the name %q", name)
+		}
+		if _, err := ReadRaw(dir, name); err == nil {
+			t.Errorf("ReadRaw took the name %q", name)
+		}
+	}
+}

@@ -1,0 +1,215 @@
+package journal
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// ErrNewer marks a Problem whose record has a schema above ours.
+var ErrNewer = errors.New("newer than this program reads")
+
+// excerptLen is how much of a bad line a Problem quotes.
+const excerptLen = 80
+
+// Problem is a line that could not be used.
+type Problem struct {
+	Line int    // from 1
+	Text string // its beginning
+	Err  error
+}
+
+func (p Problem) String() string { return fmt.Sprintf("line %d: %v: %q", p.Line, p.Err, p.Text) }
+
+// Read reads the journal of a RUN folder, or a file whose name ends in .jsonl.
+// Lines that cannot be used are Problems, not errors. It takes no lock, so a
+// line that is being written at this moment may be one of them.
+func Read(path string) (*Journal, error) {
+	path, err := locate(path)
+	if err != nil {
+		return nil, err
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("reading a journal: %w", err)
+	}
+	defer f.Close()
+	j, err := parse(f)
+	if err != nil {
+		return nil, fmt.Errorf("reading %s: %w", path, err)
+	}
+	j.Path = path
+	return j, nil
+}
+
+// locate finds the journal file that a path means.
+func locate(path string) (string, error) {
+	info, err := os.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && isJSONL(path):
+		return "", fmt.Errorf("reading a journal: no file %s: %w", path, fs.ErrNotExist)
+	case errors.Is(err, fs.ErrNotExist):
+		return "", fmt.Errorf("reading a journal: no folder %s: %w", path, fs.ErrNotExist)
+	case err != nil:
+		return "", fmt.Errorf("reading a journal: %w", err)
+	case info.IsDir():
+		file := filepath.Join(path, FileName)
+		if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) {
+			return "", fmt.Errorf("reading a journal: the folder %s has no %s: %w", path, FileName, fs.ErrNotExist)
+		}
+		return file, nil
+	case !isJSONL(path):
+		return "", fmt.Errorf("reading a journal: %s is neither a folder nor a .jsonl file", path)
+	}
+	return path, nil
+}
+
+func isJSONL(path string) bool { return strings.EqualFold(filepath.Ext(path), ".jsonl") }
+
+// reader collects the records of one file.
+type reader struct {
+	j     *Journal
+	byID  map[string]*Run
+	newer map[string]bool // runs whose latest header is above our schema
+}
+
+// parse reads a whole journal; its error is one of reading, never of content.
+func parse(src io.Reader) (*Journal, error) {
+	r := reader{j: &Journal{}, byID: map[string]*Run{}, newer: map[string]bool{}}
+	in := bufio.NewReaderSize(src, 1<<16)
+	var line []byte
+	for n := 1; ; n++ {
+		var err error
+		line, err = readLine(in, line[:0])
+		if err != nil && err != io.EOF {
+			return nil, err
+		}
+		if text := bytes.TrimSpace(line); len(text) > 0 {
+			if bad := r.add(text); bad != nil {
+				if err == io.EOF {
+					bad = fmt.Errorf("the last line is cut off: %w", bad)
+				}
+				r.j.Problems = append(r.j.Problems, Problem{n, excerpt(text), bad})
+			}
+		}
+		if err == io.EOF {
+			break
+		}
+	}
+	for _, run := range r.j.Runs {
+		run.finish()
+	}
+	return r.j, nil
+}
+
+// readLine appends a line of any length to buf; io.EOF says it was the last.
+func readLine(in *bufio.Reader, buf []byte) ([]byte, error) {
+	for {
+		part, err := in.ReadSlice('\n')
+		buf = append(buf, part...)
+		if err != bufio.ErrBufferFull {
+			return buf, err
+		}
+	}
+}
+
+// add takes one record. A last line without its newline is good if its JSON is
+// whole: the writer that comes next will only add the newline.
+func (r *reader) add(line []byte) error {
+	var head struct {
+		Type   *string `json:"type"`
+		Schema int     `json:"schema"`
+		Run    string  `json:"run"`
+	}
+	err := json.Unmarshal(line, &head)
+	// Asked first: other fields of a newer record may be of other types.
+	if head.Schema > Schema {
+		if head.Type != nil && *head.Type == typeRun {
+			r.newer[head.Run] = true
+		}
+		return fmt.Errorf("schema %d is %w (up to %d)", head.Schema, ErrNewer, Schema)
+	}
+	if err != nil {
+		return err
+	}
+	if head.Type == nil {
+		return errors.New("the record has no type")
+	}
+	switch *head.Type {
+	case typeRun, typeBegin, typeRow, typeNote, typeEnd:
+	default:
+		return nil // of a later program; what we know is complete without it
+	}
+	if head.Run == "" {
+		return fmt.Errorf("the %s record has no run id", *head.Type)
+	}
+	return r.addTyped(*head.Type, head.Run, line)
+}
+
+func (r *reader) addTyped(typ, id string, line []byte) error {
+	switch typ {
+	case typeRun:
+		return decode(line, func(h Header) {
+			delete(r.newer, id)
+			r.run(id).addHeader(h)
+			r.moveLast(id)
+		})
+	case typeRow:
+		return decode(line, func(row Row) { r.run(id).addRow(row) })
+	}
+	// The other records carry no schema; theirs is that of their run's header.
+	if r.newer[id] {
+		return fmt.Errorf("the schema of its run is %w", ErrNewer)
+	}
+	switch typ {
+	case typeBegin:
+		return decode(line, func(b Begin) { r.run(id).addBegin(b) })
+	case typeNote:
+		return decode(line, func(n Note) { run := r.run(id); run.Notes = append(run.Notes, n) })
+	default:
+		return decode(line, func(e End) { r.run(id).End = &e })
+	}
+}
+
+// decode reads a record and hands it on if all of it could be read.
+func decode[T any](line []byte, use func(T)) error {
+	var rec T
+	if err := json.Unmarshal(line, &rec); err != nil {
+		return err
+	}
+	use(rec)
+	return nil
+}
+
+// run returns the run with the id, adding it if it is new.
+func (r *reader) run(id string) *Run {
+	run := r.byID[id]
+	if run == nil {
+		run = &Run{Header: Header{Run: id}, progress: map[pointTrial]*progress{}}
+		r.byID[id] = run
+		r.j.Runs = append(r.j.Runs, run)
+	}
+	return run
+}
+
+// moveLast makes a run the latest one.
+func (r *reader) moveLast(id string) {
+	run := r.byID[id]
+	i := slices.Index(r.j.Runs, run)
+	r.j.Runs = append(slices.Delete(r.j.Runs, i, i+1), run)
+}
+
+func excerpt(line []byte) string {
+	if len(line) > excerptLen {
+		return strings.ToValidUTF8(string(line[:excerptLen]), "") + "..."
+	}
+	return strings.ToValidUTF8(string(line), "\uFFFD")
+}

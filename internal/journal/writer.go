@@ -1,0 +1,129 @@
+package journal
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"syscall"
+)
+
+// FileName is the journal's name inside a RUN folder.
+const FileName = "journal.jsonl"
+
+// Writer appends records to a journal. It may be used by several goroutines,
+// and several Writers, also in other processes, may append to the same file.
+type Writer struct {
+	mu   sync.Mutex
+	file *os.File
+	path string
+}
+
+// Open readies the journal in the RUN folder dir for appending, making the
+// folder and the file if they are not there.
+func Open(dir string) (*Writer, error) {
+	dir, err := filepath.Abs(dir) // the program may change its directory later
+	if err != nil {
+		return nil, openError(dir, err)
+	}
+	path := filepath.Join(dir, FileName)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, openError(path, err)
+	}
+	file, err := os.OpenFile(path, os.O_RDWR|os.O_APPEND|os.O_CREATE, 0o644)
+	if err != nil {
+		return nil, openError(path, err)
+	}
+	// Syncing a row does not make the file's own name durable; this does.
+	if err := syncDir(dir); err != nil {
+		file.Close()
+		return nil, openError(path, err)
+	}
+	return &Writer{file: file, path: path}, nil
+}
+
+func openError(path string, err error) error {
+	return fmt.Errorf("opening %s for appending (want a folder that can be written to): %w", path, err)
+}
+
+// Path is the file that is written.
+func (w *Writer) Path() string { return w.path }
+
+// Append records a Header, Begin, Row, Note or End. When it returns nil the
+// whole line is in the file and, but for a Begin, on the disk. After an error
+// the journal is readable as before and further records may be tried.
+func (w *Writer) Append(rec any) (err error) {
+	e, err := encode(rec)
+	if err != nil {
+		return err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("appending to %s: %w", w.path, err)
+		}
+	}()
+	if err := flock(w.file, syscall.LOCK_EX); err != nil {
+		return fmt.Errorf("%s is lost: locking: %w", e.what, err)
+	}
+	// Unlocking an open file cannot fail, and closing it unlocks as well.
+	defer func() { _ = flock(w.file, syscall.LOCK_UN) }()
+
+	torn, err := w.tornTail()
+	if err != nil {
+		return fmt.Errorf("%s is lost: %w", e.what, err)
+	}
+	line := e.line
+	if torn {
+		line = append([]byte{'\n'}, line...)
+	}
+	if n, err := w.file.Write(line); err != nil {
+		return fmt.Errorf("%s is lost, with %d of %d bytes written (records before it are intact): %w", e.what, n, len(line), err)
+	}
+	if !e.sync {
+		return nil
+	}
+	if err := w.file.Sync(); err != nil {
+		return fmt.Errorf("%s is written but may not outlive a power failure: %w", e.what, err)
+	}
+	return nil
+}
+
+// tornTail reports whether the file ends in the middle of a line, as it does
+// after a writer died or the disk was full.
+func (w *Writer) tornTail() (bool, error) {
+	info, err := w.file.Stat()
+	if err != nil {
+		return false, err
+	}
+	if now, err := os.Stat(w.path); err != nil || !os.SameFile(now, info) {
+		// What goes into a file without a name is gone when the process ends.
+		return false, errors.New("the file was deleted or replaced while in use")
+	}
+	if info.Size() == 0 {
+		return false, nil
+	}
+	var last [1]byte
+	if _, err := w.file.ReadAt(last[:], info.Size()-1); err != nil {
+		return false, fmt.Errorf("reading its last byte: %w", err)
+	}
+	return last[0] != '\n', nil
+}
+
+// Close ends the writing. Everything appended stays valid without it.
+func (w *Writer) Close() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.file.Close()
+}
+
+func flock(f *os.File, how int) error {
+	for {
+		err := syscall.Flock(int(f.Fd()), how)
+		if err != syscall.EINTR {
+			return err
+		}
+	}
+}

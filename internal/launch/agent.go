@@ -1,0 +1,131 @@
+package launch
+
+import (
+	"fmt"
+	"os"
+	"os/signal"
+	"runtime"
+	"sync"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// agentSocket is the descriptor on which the agent finds its end of the socket pair.
+const agentSocket = 3
+
+// MaybeAgent makes this process an agent when it was started as one, and then returns only when its work is over: the
+// caller exits with the code. Every main that may launch calls it before anything else.
+func MaybeAgent() (exitCode int, isAgent bool) {
+	token, ok := os.LookupEnv(agentVar)
+	if !ok {
+		return 0, false
+	}
+	if err := serve(token); err != nil {
+		fmt.Fprintln(os.Stderr, "kernbench agent:", err) // the supervisor reads it
+		return 1, true
+	}
+	return 0, true
+}
+
+// agent is the process that starts the ranks and answers for their descendants.
+type agent struct {
+	wire      *wire
+	reaper    *reaper
+	launches  chan launchJob
+	stops     chan stopRequest
+	gone      chan struct{} // closed when there is nobody left to work for
+	leave     func()        // closes gone
+	survivors []int
+}
+
+// launchJob is a launch request with the files that came for it.
+type launchJob struct {
+	*launchRequest
+	files []*os.File
+}
+
+// serve runs launches until the supervisor goes away, then makes sure that nothing is left.
+func serve(token string) error {
+	// A rank is killed by the kernel when the thread that started it ends (PR_SET_PDEATHSIG means the thread, not the
+	// process), so all are started from one thread that lives as long as the agent. It also keeps to this thread the
+	// CPU affinity that is set for a moment around each start.
+	runtime.LockOSThread()
+	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+		return fmt.Errorf("becoming a subreaper: %w", err)
+	}
+	// Descriptors that the supervisor itself once inherited are of no concern to the ranks. Kernels before 5.11 do not
+	// know the call; there they are passed on, as every program would.
+	_ = unix.CloseRange(agentSocket, ^uint(0), unix.CLOSE_RANGE_CLOEXEC)
+	w, err := newWire(agentSocket)
+	if err != nil {
+		return err
+	}
+	defer w.close()
+	a := &agent{
+		wire: w, reaper: newReaper(), launches: make(chan launchJob),
+		// One stop comes per launch, but one may wait here that crossed the end of the launch before.
+		stops: make(chan stopRequest, 4), gone: make(chan struct{}),
+	}
+	a.leave = sync.OnceFunc(func() { close(a.gone) })
+	// Told to end by somebody else. Caught, not ignored: what is ignored would be ignored by the ranks too.
+	quit := make(chan os.Signal, 1)
+	signal.Notify(quit, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
+	go func() { <-quit; a.leave() }()
+	go a.reaper.run()
+	a.tell(reply{Hello: &hello{Token: token}})
+	go a.listen()
+	for {
+		select {
+		case job := <-a.launches:
+			a.conduct(job)
+		case <-a.stops: // its launch has ended
+		case <-a.gone:
+			if len(a.survivors) > 0 {
+				return fmt.Errorf("processes %v could not be killed", a.survivors)
+			}
+			a.tell(reply{Bye: true})
+			return nil
+		}
+	}
+}
+
+// listen takes the supervisor's requests until the socket ends, for whatever reason.
+func (a *agent) listen() {
+	defer a.leave()
+	var files []*os.File
+	for {
+		var r request
+		if err := a.wire.receive(&r); err != nil {
+			return
+		}
+		switch {
+		case r.Files > 0:
+			more, err := a.wire.take(r.Files)
+			if err != nil {
+				return
+			}
+			files = append(files, more...)
+		case r.Launch != nil:
+			select {
+			case a.launches <- launchJob{r.Launch, files}:
+				files = nil
+			case <-a.gone:
+				return
+			}
+		case r.Stop != nil:
+			select {
+			case a.stops <- *r.Stop:
+			case <-a.gone:
+				return
+			}
+		}
+	}
+}
+
+// tell sends a reply. A supervisor that cannot be told anything is gone.
+func (a *agent) tell(r reply) {
+	if err := a.wire.send(r); err != nil {
+		a.leave()
+	}
+}

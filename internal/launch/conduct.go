@@ -1,0 +1,260 @@
+package launch
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// settleTime is how long processes may outlive the last rank before they count as left behind: the reader at the
+	// end of a shell pipeline ends a moment after the program that feeds it.
+	settleTime = 100 * time.Millisecond
+	// killLimit is how long killing is repeated. What is left then belongs to another user or hangs in the kernel.
+	killLimit = 10 * time.Second
+	// drainLimit is how long a stream may stay open when no descendant is left to hold it.
+	drainLimit = time.Second
+)
+
+// stage is how far a launch has come; it only rises.
+type stage int
+
+const (
+	running     stage = iota
+	settling          // every rank has exited, other descendants have not
+	dumping           // the ranks were sent SIGQUIT
+	terminating       // everything was sent SIGTERM
+	killing           // everything is sent SIGKILL, again and again
+)
+
+// conductor is the agent's hand on one launch.
+type conductor struct {
+	*agent
+	job       launchJob
+	ranks     []*rank
+	left      int // ranks that have not exited
+	exits     chan rankEnding
+	stage     stage
+	deadline  <-chan time.Time
+	killUntil time.Time
+	pause     time.Duration // until the next round of killing
+	oomBefore int64
+	reason    string
+	leftovers map[process]bool // nil until every rank has exited by itself
+}
+
+type rankEnding struct {
+	rank *rank
+	ending
+}
+
+// conduct runs one launch to its end. On return none of its processes is left, or they are among the survivors.
+func (a *agent) conduct(job launchJob) {
+	c := &conductor{agent: a, job: job, exits: make(chan rankEnding, len(job.Procs)), pause: time.Millisecond}
+	begin := time.Now()
+	err := c.start()
+	if err != nil {
+		c.enter(killing)
+	}
+	c.follow()
+	outcome := Outcome{Reason: c.reason, Leftovers: len(c.leftovers), Survivors: a.survivors}
+	for _, r := range c.ranks {
+		exit := r.exit
+		if exit == nil {
+			continue // a survivor
+		}
+		exit.Stdout = r.stdout.finish(drainLimit)
+		if r.stderr != nil {
+			exit.Stderr = r.stderr.finish(drainLimit)
+		}
+		outcome.Exits = append(outcome.Exits, *exit)
+	}
+	outcome.Wall = time.Since(begin)
+	if err != nil {
+		a.tell(reply{Refused: err.Error()})
+	} else {
+		a.tell(reply{Done: &outcome})
+	}
+}
+
+// start opens everything before it starts anything, so that most mistakes cost no process.
+func (c *conductor) start() (err error) {
+	defer func() {
+		for _, f := range c.job.files {
+			f.Close()
+		}
+	}()
+	if len(c.survivors) > 0 {
+		return fmt.Errorf("processes %v of an earlier launch could not be killed; start a new agent", c.survivors)
+	}
+	null, err := os.OpenFile(os.DevNull, os.O_RDONLY, 0)
+	if err != nil {
+		return err
+	}
+	defer null.Close()
+	var ready []*rank
+	defer func() {
+		for _, r := range ready[len(c.ranks):] {
+			r.abandon()
+		}
+	}()
+	for _, p := range c.job.Procs {
+		r, err := openRank(p, c.job.LogLimit, c.tell)
+		if err != nil {
+			return err
+		}
+		ready = append(ready, r)
+	}
+	c.oomBefore = oomKills()
+	started := make([]wireStarted, 0, len(ready))
+	for _, r := range ready {
+		select {
+		case <-c.gone:
+			return errors.New("the supervisor has gone")
+		default:
+		}
+		if err := r.start(c.reaper, null, c.job.files, c.ended); err != nil {
+			return err
+		}
+		c.ranks = append(c.ranks, r)
+		c.left++
+		seen := wireStarted{Rank: r.Rank, PID: r.pid}
+		if len(c.job.WatchEnv) > 0 {
+			seen.Env = r.watched(c.job.WatchEnv)
+		}
+		started = append(started, seen)
+	}
+	c.tell(reply{Launched: started})
+	return nil
+}
+
+// ended is called by the reaper, whose lock is held; there is room for every rank.
+func (c *conductor) ended(r *rank, e ending) { c.exits <- rankEnding{r, e} }
+
+// follow is the loop of a launch: it returns when there is no child any more, or none that can be killed.
+func (c *conductor) follow() {
+	gone := c.gone
+	for {
+		select {
+		case e := <-c.exits:
+			c.exited(e)
+		case stop := <-c.stops:
+			c.drainExits() // these ended by themselves
+			if stop.ID == c.job.ID {
+				c.stop(stop.Reason, stop.Dump)
+			}
+		case <-gone:
+			gone = nil
+			if c.stage == running {
+				c.reason = "the agent was told to end"
+			}
+			c.enter(killing)
+		case <-c.deadline:
+			if c.stage == killing && time.Now().After(c.killUntil) {
+				for _, p := range descendants(os.Getpid()) {
+					c.survivors = append(c.survivors, p.pid)
+				}
+				return
+			}
+			c.enter(c.next())
+		case <-c.reaper.idle():
+			c.drainExits()
+			return
+		}
+	}
+}
+
+// drainExits takes the ends that are known by now.
+func (c *conductor) drainExits() {
+	for {
+		select {
+		case e := <-c.exits:
+			c.exited(e)
+		default:
+			return
+		}
+	}
+}
+
+func (c *conductor) exited(e rankEnding) {
+	exit := e.exit(e.rank.Rank)
+	exit.Stopped = c.stage > settling
+	exit.OOM = !exit.Stopped && exit.Signal == syscall.SIGKILL && oomKills() > c.oomBefore
+	e.rank.exit = &exit
+	c.left--
+	c.tell(reply{Exited: &exit})
+	switch {
+	case c.left == 0 && c.stage == running:
+		c.enter(settling)
+	case c.left == 0 && c.stage == dumping:
+		c.enter(terminating)
+	case exit.Failed() && c.job.StopOnFailure:
+		c.stop(exit.String(), false)
+	}
+}
+
+// stop ends the launch for the reason, unless it is already ending.
+func (c *conductor) stop(reason string, dump bool) {
+	if c.stage != running {
+		return
+	}
+	c.reason = reason
+	if dump {
+		c.enter(dumping)
+	} else {
+		c.enter(terminating)
+	}
+}
+
+func (c *conductor) next() stage {
+	if c.stage == settling {
+		return terminating
+	}
+	return min(c.stage+1, killing)
+}
+
+// enter begins a stage, or another round of killing, and sets the time at which the next one follows.
+func (c *conductor) enter(s stage) {
+	if s == terminating && c.stage == settling {
+		c.leftovers = make(map[process]bool)
+	}
+	wait := c.job.Grace
+	switch s {
+	case settling:
+		wait = c.job.Settle
+	case dumping:
+		for _, r := range c.ranks {
+			if p, ok := readProcess(r.pid); ok && p.parent == os.Getpid() && r.exit == nil {
+				p.signal(unix.SIGQUIT)
+			}
+		}
+	case terminating:
+		tree := descendants(os.Getpid())
+		c.countLeftovers(tree)
+		for _, p := range tree {
+			p.signal(unix.SIGTERM)
+		}
+	case killing:
+		if c.stage != killing {
+			c.killUntil = time.Now().Add(killLimit)
+		}
+		c.countLeftovers(killAll(func() []process { return descendants(os.Getpid()) }))
+		wait = c.pause
+		c.pause = min(2*c.pause, 100*time.Millisecond)
+	}
+	c.stage = s
+	c.deadline = time.After(wait)
+}
+
+func (c *conductor) countLeftovers(procs []process) {
+	if c.leftovers == nil {
+		return
+	}
+	for _, p := range procs {
+		c.leftovers[p.id()] = true
+	}
+}

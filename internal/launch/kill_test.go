@@ -1,0 +1,221 @@
+package launch
+
+import (
+	"errors"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// The family that helper mode "daemons" starts: a child that ignores SIGTERM, one in its own session and without
+// environment, and one whose parent has already gone. With the rank itself that is 4.
+const familySize = 4
+
+func TestStopKillsTheWholeTree(t *testing.T) {
+	s := newScene(t)
+	l := s.launch(Spec{Grace: 50 * time.Millisecond, Procs: []Proc{
+		s.program(0, "daemons", "deaf"), s.program(1, "daemons", "sleep"),
+	}})
+	s.awaitOutput(0, "family")
+	s.awaitOutput(1, "family")
+	s.awaitFamilies(2)
+	l.Stop("enough", false)
+	o := s.wait(l)
+	if left := marked(s.mark); len(left) != 0 {
+		t.Errorf("after the end of the launch %v are left", left)
+	}
+	if e := o.Exits[0]; e.Signal != syscall.SIGKILL || !e.Stopped || e.OOM {
+		t.Errorf("the deaf rank: %+v", e)
+	}
+	if o.Leftovers != 0 {
+		t.Errorf("%d leftovers of a launch that was stopped", o.Leftovers)
+	}
+	// The agent goes on.
+	if o := s.run(s.program(2, "exit", "0")); o.Exits[0].Failed() {
+		t.Error(o.Exits[0])
+	}
+}
+
+func TestLeftoversOfANormalEnd(t *testing.T) {
+	s := newScene(t)
+	o := s.wait(s.launch(Spec{Grace: 50 * time.Millisecond, Procs: []Proc{s.program(0, "daemons", "exit", "0")}}))
+	if left := marked(s.mark); len(left) != 0 {
+		t.Errorf("after the end of the launch %v are left", left)
+	}
+	if o.Leftovers != familySize-1 || o.Exits[0].Failed() || o.Exits[0].Stopped || o.Reason != "" {
+		t.Errorf("outcome %+v", o)
+	}
+}
+
+// Somebody who ends a moment after the last rank is not a leftover and is not disturbed.
+func TestPipelinesSettle(t *testing.T) {
+	s := newScene(t)
+	p := s.program(0)
+	p.Argv = []string{"/bin/sh", "-c", "(sleep 0.02; echo late) & exit 0"}
+	p.Env = []string{"PATH=" + os.Getenv("PATH")}
+	if o := s.wait(s.launch(Spec{Procs: []Proc{p}, settle: hangGuard})); o.Leftovers != 0 || s.read(0, "out") != "late\n" {
+		t.Errorf("%d leftovers, log %q", o.Leftovers, s.read(0, "out"))
+	}
+}
+
+func TestKilledGrandchild(t *testing.T) {
+	s := newScene(t)
+	l := s.launch(Spec{Grace: 10 * time.Millisecond, Procs: []Proc{s.program(0, "daemons", "polite")}})
+	s.awaitOutput(0, "ready")
+	var rank int
+	for e := range l.Events() {
+		if st, ok := e.(Started); ok {
+			rank = st.PID
+			break
+		}
+	}
+	for _, pid := range s.awaitFamilies(1) {
+		if pid != rank {
+			syscall.Kill(pid, syscall.SIGKILL)
+		}
+	}
+	// The rank's own dead children are its zombies; the orphan is the agent's and must be reaped.
+	eventually(t, "the orphan to be reaped", func() bool {
+		return len(family(processes(), func(p process) bool { return p.parent == s.PID() && p.pid != rank })) == 0
+	})
+	if left := marked(s.mark); len(left) != 1 || left[0] != rank {
+		t.Errorf("%v live, want the rank %d alone", left, rank)
+	}
+	l.Stop("", false)
+	if o := s.wait(l); o.Exits[0].Code != 0 {
+		t.Error(o.Exits[0])
+	}
+}
+
+func TestForkBomb(t *testing.T) {
+	s := newScene(t)
+	l := s.launch(Spec{Grace: time.Millisecond, Procs: []Proc{s.program(0, "bomb", "6")}})
+	eventually(t, "the bomb to go off", func() bool { return len(marked(s.mark)) > 5 })
+	l.Stop("bomb", false)
+	if o := s.wait(l); o.Survivors != nil || len(marked(s.mark)) != 0 {
+		t.Errorf("survivors %v, marked %v", o.Survivors, marked(s.mark))
+	}
+}
+
+func TestCloseDuringLaunch(t *testing.T) {
+	s := newScene(t)
+	l := s.launch(Spec{Procs: []Proc{s.program(0, "daemons", "deaf")}, Grace: hangGuard})
+	s.awaitFamilies(1)
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	if o := s.wait(l); o.Reason == "" || !o.Exits[0].Stopped || o.Exits[0].Stdout.Bytes == 0 {
+		t.Errorf("outcome %+v", o)
+	}
+	if left := marked(s.mark); len(left) != 0 {
+		t.Errorf("after Close %v are left", left)
+	}
+}
+
+// An agent is killed at any moment; everything of it goes, and nothing else.
+func TestKilledAgent(t *testing.T) {
+	// A child of the supervisor that is not the agent's, in its own session too.
+	bystander := exec.Command(self, "helper", "bystander", "sleep")
+	bystander.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if err := bystander.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer bystander.Wait()
+	defer bystander.Process.Kill()
+	for range 4 {
+		s := newScene(t)
+		l, err := s.Agent.Launch(t.Context(), Spec{Procs: []Proc{
+			s.program(0, "tagged", "deaf"), s.program(1, "exit", "4"), s.program(2, "sleep"),
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for e := range l.Events() {
+			if _, ok := e.(Exit); ok {
+				break
+			}
+		}
+		// Sometimes before the family is complete, sometimes after. An orphan with neither session nor environment
+		// cannot be told from a stranger, so here they keep their environment.
+		time.Sleep(rand.N(30 * time.Millisecond))
+		syscall.Kill(s.PID(), syscall.SIGKILL)
+		o, err := l.Wait()
+		if !errors.Is(err, ErrLost) {
+			t.Errorf("the launch ended with %v", err)
+		}
+		if len(o.Exits) != 1 || o.Exits[0].Code != 4 {
+			t.Errorf("known exits: %v", o.Exits)
+		}
+		if _, err := s.Agent.Launch(t.Context(), Spec{Procs: []Proc{s.program(0, "sleep")}}); !errors.Is(err, ErrLost) {
+			t.Errorf("launching with a lost agent: %v", err)
+		}
+		assertGone(t, s.mark)
+	}
+	if p, ok := readProcess(bystander.Process.Pid); !ok || p.zombie {
+		t.Error("a child that is not the agent's was killed")
+	}
+}
+
+// An agent that is stopped cannot answer; Close does its work.
+func TestStuckAgent(t *testing.T) {
+	s := newScene(t)
+	l := s.launch(Spec{Procs: []Proc{s.program(0, "deaf")}})
+	s.awaitOutput(0, "ready")
+	syscall.Kill(s.PID(), syscall.SIGSTOP)
+	if err := s.close(100 * time.Millisecond); err != nil {
+		t.Error(err)
+	}
+	if _, err := l.Wait(); !errors.Is(err, ErrClosed) {
+		t.Errorf("the launch ended with %v", err)
+	}
+	if left := marked(s.mark); len(left) != 0 {
+		t.Errorf("%v are left", left)
+	}
+}
+
+// Asked to end by somebody else, the agent takes its tree with it.
+func TestTerminatedAgent(t *testing.T) {
+	s := newScene(t)
+	l := s.launch(Spec{Procs: []Proc{s.program(0, "daemons", "deaf")}, Grace: hangGuard})
+	s.awaitFamilies(1)
+	syscall.Kill(s.PID(), syscall.SIGTERM)
+	if o := s.wait(l); o.Reason == "" || !o.Exits[0].Stopped {
+		t.Errorf("outcome %+v", o)
+	}
+	<-s.Done()
+	if left := marked(s.mark); len(left) != 0 {
+		t.Errorf("%v are left", left)
+	}
+	if _, err := s.Agent.Launch(t.Context(), Spec{Procs: []Proc{s.program(0, "sleep")}}); !errors.Is(err, ErrLost) {
+		t.Errorf("launching with an agent that has gone: %v", err)
+	}
+}
+
+func TestKilledSupervisor(t *testing.T) {
+	mark := "mark-" + strconv.Itoa(os.Getpid()) + "-supervisor" // no scene: this process shall not adopt anything
+	var moments []time.Duration
+	for range 12 {
+		moments = append(moments, rand.N(250*time.Millisecond))
+	}
+	for _, moment := range moments {
+		cmd := exec.Command(self, "helper", mark, "supervise")
+		cmd.Env = append(os.Environ(), "MARK="+mark) // the agent inherits it
+		var said strings.Builder
+		cmd.Stderr = &said
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(moment)
+		cmd.Process.Kill()
+		cmd.Wait()
+		assertGone(t, mark)
+		if t.Failed() || said.Len() > 0 {
+			t.Fatalf("killed after %v: %s", moment, said.String())
+		}
+	}
+}

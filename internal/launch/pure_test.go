@@ -1,0 +1,277 @@
+package launch
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
+	"pgregory.net/rapid"
+)
+
+func TestEnviron(t *testing.T) {
+	value := func(s string) *string { return &s }
+	outer := []string{
+		"RANK=9", "WORLD_SIZE=9", "LOCAL_RANK=9", "LOCAL_WORLD_SIZE=9", "GROUP_RANK=9", "GROUP_WORLD_SIZE=9", "ROLE_RANK=9",
+		"ROLE_NAME=x", "NODE_RANK=9", "MASTER_ADDR=far", "MASTER_PORT=9", "TORCHELASTIC_RUN_ID=x", "OMPI_COMM_WORLD_SIZE=9",
+		"OMPI_UNIVERSE_SIZE=9", "PMIX_RANK=9", "PMI_FD=9", "HYDI_CONTROL_FD=9", "MPI_LOCALRANKID=9", "MPI_LOCALNRANKS=9",
+		"SLURM_PROCID=9", "SLURM_LOCALID=9", "SLURM_NODEID=9", "SLURM_STEP_ID=9", "KERNBENCH_AGENT=x", "KERNBENCH_LAUNCH=x",
+	}
+	kept := []string{
+		"HOME=/h", "LOCAL_RANKS=3", "MY_RANK=1", "NCCL_ALGO=Ring", "OMPI_MCA_btl=self", "PMIX_MCA_gds=hash", "RANKS=2", "SLURM_JOB_ID=7",
+	}
+	tests := map[string]struct {
+		base []string
+		set  map[string]*string
+		rank *RankVars
+		want []string
+	}{
+		"outer launchers are removed, settings kept": {base: slices.Concat(outer, kept), want: kept},
+		"nothing from nothing":                       {want: []string{}},
+		"last of several wins":                       {base: []string{"A=1", "B=2", "A=3"}, want: []string{"A=3", "B=2"}},
+		"values keep their equals signs":             {base: []string{"A=b=c="}, want: []string{"A=b=c="}},
+		"malformed entries are dropped":              {base: []string{"A", "=B", "", "C="}, want: []string{"C="}},
+		"set replaces, adds and removes": {
+			base: []string{"A=1", "B=2", "C=3"}, set: map[string]*string{"A": value("x"), "B": nil, "D": value(""), "E": nil},
+			want: []string{"A=x", "C=3", "D="},
+		},
+		"set wins over the removal": {
+			base: outer, set: map[string]*string{"SLURM_PROCID": value("0")}, want: []string{"SLURM_PROCID=0"},
+		},
+		"rank variables win over all": {
+			base: outer, set: map[string]*string{"RANK": nil, "WORLD_SIZE": value("77")},
+			rank: &RankVars{Rank: 3, WorldSize: 8, LocalRank: 1, LocalWorldSize: 2, MasterPort: 29500},
+			want: []string{"LOCAL_RANK=1", "LOCAL_WORLD_SIZE=2", "MASTER_ADDR=127.0.0.1", "MASTER_PORT=29500", "RANK=3", "WORLD_SIZE=8"},
+		},
+		"another master": {
+			rank: &RankVars{MasterAddr: "node0"},
+			want: []string{"LOCAL_RANK=0", "LOCAL_WORLD_SIZE=0", "MASTER_ADDR=node0", "MASTER_PORT=0", "RANK=0", "WORLD_SIZE=0"},
+		},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			before := slices.Clone(test.base)
+			if diff := cmp.Diff(test.want, Environ(test.base, test.set, test.rank)); diff != "" {
+				t.Error(diff)
+			}
+			if !slices.Equal(before, test.base) {
+				t.Error("the base was changed")
+			}
+		})
+	}
+}
+
+// Whatever comes in: one entry a name, and applying it again changes nothing.
+func TestEnvironProperties(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		name := rapid.SampledFrom([]string{"A", "B", "RANK", "PMI_X", "PMIX_MCA_x", "KERNBENCH_X", "ROLE_X", "ü", "a b"})
+		base := rapid.SliceOf(rapid.Map(rapid.SliceOfN(name, 2, 2), func(p []string) string { return p[0] + "=" + p[1] })).Draw(t, "base")
+		set := rapid.MapOf(name, rapid.Ptr(rapid.String(), true)).Draw(t, "set")
+		got := Environ(base, set, nil)
+		seen := make(map[string]string)
+		for _, entry := range got {
+			key, value, _ := strings.Cut(entry, "=")
+			if _, twice := seen[key]; twice {
+				t.Fatalf("%s twice in %q", key, got)
+			}
+			seen[key] = value
+		}
+		for key, value := range set {
+			if have, ok := seen[key]; ok != (value != nil) || ok && have != *value {
+				t.Fatalf("%s is %q, %v", key, have, ok)
+			}
+		}
+		if again := Environ(got, set, nil); !slices.Equal(again, got) {
+			t.Fatalf("%q became %q", got, again)
+		}
+	})
+}
+
+func TestTailKeepsTheLastBytes(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var all []byte
+		var last tail
+		for i, n := range rapid.SliceOf(rapid.IntRange(0, 3*TailSize)).Draw(t, "sizes") {
+			block := bytes.Repeat([]byte{byte(i)}, n)
+			all = append(all, block...)
+			last.Write(block)
+			if cap(last.buf) > 8*TailSize {
+				t.Fatalf("the tail has grown to %d bytes", cap(last.buf))
+			}
+		}
+		if want := all[max(0, len(all)-TailSize):]; !bytes.Equal(last.bytes(), want) {
+			t.Fatalf("tail of %d bytes, want %d", len(last.bytes()), len(want))
+		}
+	})
+}
+
+func TestParseStat(t *testing.T) {
+	line := "42 (a) S (b)) %s 7 42 13 0 -1 4194560 1 0 0 0 1 2 0 0 20 0 1 0 98765 1000 2 3\n"
+	for state, zombie := range map[string]bool{"S": false, "Z": true, "X": true, "R": false} {
+		got, ok := parseStat([]byte(strings.Replace(line, "%s", state, 1)))
+		if want := (process{pid: 42, parent: 7, session: 13, start: 98765, zombie: zombie}); !ok || got != want {
+			t.Errorf("state %s: %+v, %v", state, got, ok)
+		}
+	}
+	own, ok := readProcess(os.Getpid())
+	if session, _ := unix.Getsid(0); !ok || own.pid != os.Getpid() || own.parent != os.Getppid() || own.session != session {
+		t.Errorf("this process is %+v", own)
+	}
+}
+
+func FuzzParseStat(f *testing.F) {
+	f.Add([]byte("42 (a) S (b)) S 7 42 13 0 -1 4194560 1 0 0 0 1 2 0 0 20 0 1 0 98765 1000 2 3\n"))
+	f.Add([]byte(")("))
+	f.Fuzz(func(t *testing.T, stat []byte) { parseStat(stat) })
+}
+
+// family against a closure by repetition.
+func TestFamily(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		parents := rapid.SliceOfN(rapid.IntRange(0, 12), 0, 12).Draw(t, "parents")
+		seed := rapid.IntRange(0, 12).Draw(t, "seed")
+		var all []process
+		for i, parent := range parents {
+			all = append(all, process{pid: i + 1, parent: parent}) // loops too: the table is read while it changes
+		}
+		want := map[int]bool{}
+		for range all {
+			for _, p := range all {
+				if p.pid == seed || want[p.parent] {
+					want[p.pid] = true
+				}
+			}
+		}
+		got := map[int]bool{}
+		for _, p := range family(all, func(p process) bool { return p.pid == seed }) {
+			if got[p.pid] {
+				t.Fatalf("%d twice", p.pid)
+			}
+			got[p.pid] = true
+		}
+		if !maps.Equal(got, want) {
+			t.Fatalf("got %v, want %v", got, want)
+		}
+	})
+}
+
+// A number that has gone to another process is not signalled.
+func TestSignalSparesStrangers(t *testing.T) {
+	p, _ := readProcess(os.Getpid())
+	p.start++
+	p.signal(unix.SIGKILL) // would end the test
+}
+
+func TestOOMKills(t *testing.T) {
+	if n := parseOOMKills("pgfault 5\noom_kill 3\nnuma 7\n"); n != 3 {
+		t.Errorf("%d, want 3", n)
+	}
+	if n := parseOOMKills("pgfault 5\n"); n != 0 {
+		t.Errorf("%d, want 0", n)
+	}
+}
+
+func TestFreePort(t *testing.T) {
+	if port, err := FreePort(); err != nil || port <= 0 {
+		t.Errorf("port %d, %v", port, err)
+	}
+}
+
+func wirePair(t *testing.T) (a, b *wire) {
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ends [2]*wire
+	for i, fd := range pair {
+		if ends[i], err = newWire(fd); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(ends[i].close)
+	}
+	return ends[0], ends[1]
+}
+
+// Files arrive with their own frames, also when many frames are read ahead at once.
+func TestWireKeepsFilesInOrder(t *testing.T) {
+	a, b := wirePair(t)
+	for _, text := range []string{"one", "two", "three"} {
+		if err := a.send(request{Files: 1}, memfd(t, text)); err != nil {
+			t.Fatal(err)
+		}
+		if err := a.send(request{Stop: &stopRequest{Reason: text}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, text := range []string{"one", "two", "three"} {
+		var r request
+		if err := b.receive(&r); err != nil || r.Files != 1 {
+			t.Fatalf("%+v, %v", r, err)
+		}
+		files, err := b.take(1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := make([]byte, 10)
+		n, _ := files[0].ReadAt(got, 0)
+		files[0].Close()
+		r = request{}
+		if err := b.receive(&r); err != nil || r.Stop.Reason != text || string(got[:n]) != text {
+			t.Errorf("file %q beside frame %+v, want %q; %v", got[:n], r.Stop, text, err)
+		}
+	}
+	if _, err := b.take(1); err == nil {
+		t.Error("a file was taken that was never sent")
+	}
+}
+
+func TestGreeting(t *testing.T) {
+	tests := map[string]struct {
+		first reply
+		good  bool
+	}{
+		"right token": {reply{Hello: &hello{Token: "secret"}}, true},
+		"wrong token": {reply{Hello: &hello{Token: "Secret"}}, false},
+		"no token":    {reply{Hello: &hello{}}, false},
+		"no greeting": {reply{Refused: "secret"}, false},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			a, b := wirePair(t)
+			if err := b.send(test.first); err != nil {
+				t.Fatal(err)
+			}
+			if err := a.expectHello(t.Context(), "secret"); (err == nil) != test.good {
+				t.Errorf("accepted: %v, want %v (%v)", err == nil, test.good, err)
+			}
+		})
+	}
+	t.Run("silence", func(t *testing.T) {
+		a, _ := wirePair(t)
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if err := a.expectHello(ctx, "secret"); err == nil {
+			t.Error("silence was accepted")
+		}
+	})
+}
+
+func FuzzReadFrame(f *testing.F) {
+	frame := func(n uint32, body string) []byte { return append(binary.BigEndian.AppendUint32(nil, n), body...) }
+	f.Add(frame(13, `{"files":250}`))
+	f.Add(frame(2, "{}"))
+	f.Add(frame(maxFrame+1, ""))
+	f.Add(frame(1<<20, "{"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		var r request
+		if err := readFrame(bytes.NewReader(data), &r); err == nil && len(data) < 4+2 {
+			t.Errorf("%q was taken for a frame", data)
+		}
+	})
+}

@@ -1,0 +1,168 @@
+package launch
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// reportEvery is the least time between two Output events of one process.
+const reportEvery = 500 * time.Millisecond
+
+// rank is one process of the agent's current launch.
+type rank struct {
+	wireProc
+	pid            int
+	stdout, stderr *capture // stderr is nil when both share stdout
+	exit           *Exit
+
+	bytes, reported atomic.Int64 // output so far; when it was last told, in nanoseconds
+}
+
+// openRank prepares the output of a process. tell reports progress.
+func openRank(p wireProc, limit int64, tell func(reply)) (*rank, error) {
+	r := &rank{wireProc: p}
+	wrote := func(n int) {
+		total, now, last := r.bytes.Add(int64(n)), time.Now().UnixNano(), r.reported.Load()
+		if now-last >= int64(reportEvery) && r.reported.CompareAndSwap(last, now) {
+			tell(reply{Output: &Output{Rank: p.Rank, Bytes: total}})
+		}
+	}
+	var err error
+	if r.stdout, err = newCapture(string(p.Stdout), limit, wrote); err != nil {
+		return nil, fmt.Errorf("rank %d: stdout: %w", p.Rank, err)
+	}
+	if len(p.Stdout) > 0 && string(p.Stdout) == string(p.Stderr) {
+		return r, nil
+	}
+	if r.stderr, err = newCapture(string(p.Stderr), limit, wrote); err != nil {
+		r.stdout.abandon()
+		return nil, fmt.Errorf("rank %d: stderr: %w", p.Rank, err)
+	}
+	return r, nil
+}
+
+func (r *rank) captures() []*capture {
+	if r.stderr == nil {
+		return []*capture{r.stdout}
+	}
+	return []*capture{r.stdout, r.stderr}
+}
+
+// start forks and executes the process. It must run on a thread that outlives the process.
+func (r *rank) start(reaper *reaper, null *os.File, files []*os.File, ended func(*rank, ending)) error {
+	env := toStrings(r.Env)
+	path, err := lookPath(string(r.Argv[0]), string(r.Dir), env)
+	if err != nil {
+		return fmt.Errorf("rank %d: %w", r.Rank, err)
+	}
+	attr := &syscall.ProcAttr{Dir: string(r.Dir), Env: env, Sys: &syscall.SysProcAttr{
+		Setpgid:   true,            // a signal to its own group stays with the rank
+		Pdeathsig: syscall.SIGKILL, // the agent cannot be outlived
+	}}
+	out := r.captures()
+	attr.Files = []uintptr{null.Fd(), uintptr(out[0].write), uintptr(out[len(out)-1].write)}
+	for _, i := range r.Files {
+		if i < 0 || i >= len(files) {
+			return fmt.Errorf("rank %d: file %d of %d was not sent", r.Rank, i, len(files))
+		}
+		attr.Files = append(attr.Files, files[i].Fd())
+	}
+	restore, err := setAffinity(r.CPUs)
+	if err != nil {
+		return fmt.Errorf("rank %d: binding to CPUs %v: %w", r.Rank, r.CPUs, err)
+	}
+	defer restore()
+	r.pid, err = reaper.start(
+		func() (int, error) { return syscall.ForkExec(path, toStrings(r.Argv), attr) },
+		func(e ending) { ended(r, e) })
+	if err != nil {
+		// The kernel says "no such file" also for a missing directory or script interpreter.
+		return fmt.Errorf("rank %d: starting %s in %s: %w", r.Rank, path, r.Dir, err)
+	}
+	for _, c := range out {
+		c.closeWrite()
+		go c.run()
+	}
+	return nil
+}
+
+// abandon frees what a rank that was not started holds.
+func (r *rank) abandon() {
+	for _, c := range r.captures() {
+		c.abandon()
+	}
+}
+
+// watched reads the values of the named variables out of the running process.
+func (r *rank) watched(names [][]byte) [][]byte {
+	env := environ(r.pid)
+	if env == nil {
+		return nil
+	}
+	values := make([][]byte, len(names))
+	for i, name := range names {
+		values[i] = lookup(env, string(name))
+	}
+	return values
+}
+
+// setAffinity binds the calling thread, and so what it starts, to the CPUs, until restore.
+func setAffinity(cpus []int) (restore func(), err error) {
+	if len(cpus) == 0 {
+		return func() {}, nil
+	}
+	var before, wanted unix.CPUSet
+	for _, cpu := range cpus {
+		wanted.Set(cpu)
+	}
+	if err := unix.SchedGetaffinity(0, &before); err != nil {
+		return nil, err
+	}
+	if err := unix.SchedSetaffinity(0, &wanted); err != nil {
+		return nil, err
+	}
+	return func() { unix.SchedSetaffinity(0, &before) }, nil
+}
+
+// lookPath finds a program the way a shell with this environment, standing in dir, would.
+func lookPath(name, dir string, env []string) (string, error) {
+	if strings.Contains(name, "/") {
+		return name, nil // relative to dir, where the process is when it executes it
+	}
+	path := ""
+	for _, entry := range env {
+		if value, ok := strings.CutPrefix(entry, "PATH="); ok {
+			path = value
+			break
+		}
+	}
+	var denied error
+	for _, folder := range filepath.SplitList(path) {
+		if !filepath.IsAbs(folder) {
+			folder = filepath.Join(dir, folder)
+		}
+		candidate := filepath.Join(folder, name)
+		info, err := os.Stat(candidate)
+		switch {
+		case err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0:
+			return candidate, nil
+		case err == nil && denied == nil:
+			denied = fmt.Errorf("%s is not an executable file", candidate)
+		case err != nil && !errors.Is(err, fs.ErrNotExist) && denied == nil:
+			denied = err
+		}
+	}
+	if denied != nil {
+		return "", fmt.Errorf("looking for %s in PATH=%s: %w", name, path, denied)
+	}
+	return "", fmt.Errorf("looking for %s in PATH=%s: not found", name, path)
+}

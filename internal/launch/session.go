@@ -1,0 +1,175 @@
+package launch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+)
+
+// Launch is a running launch.
+type Launch struct {
+	agent  *Agent
+	id     int
+	spec   Spec
+	events chan Event
+	begun  chan error // how the start went; one value
+
+	stopping sync.Once
+	exits    map[int]Exit // by rank, the listener's own until done is closed
+	done     chan struct{}
+	outcome  Outcome
+	err      error
+}
+
+// Launch starts the processes and returns when all of them run their programs; when one cannot be started, none is left
+// and the error names it. The end of ctx stops the launch, during its whole life. One launch at a time.
+func (a *Agent) Launch(ctx context.Context, spec Spec) (*Launch, error) {
+	if err := context.Cause(ctx); err != nil {
+		return nil, fmt.Errorf("launching: %w", err)
+	}
+	procs, files, err := a.encode(spec.Procs)
+	if err != nil {
+		return nil, fmt.Errorf("launching: %w", err)
+	}
+	if spec.Grace == 0 {
+		spec.Grace = DefaultGrace
+	}
+	if spec.LogLimit == 0 {
+		spec.LogLimit = DefaultLogLimit
+	}
+	if spec.settle == 0 {
+		spec.settle = settleTime
+	}
+	n := len(procs)
+	l := &Launch{
+		// Room for every Started and Exit, and for n Outputs: the listener never waits for the caller.
+		agent: a, spec: spec, events: make(chan Event, 3*n),
+		begun: make(chan error, 1), exits: make(map[int]Exit, n), done: make(chan struct{}),
+	}
+	if err := a.admit(l); err != nil {
+		return nil, fmt.Errorf("launching: %w", err)
+	}
+	for chunk := range slices.Chunk(files, maxFilesPerFrame) {
+		if err = errors.Join(err, a.wire.send(request{Files: len(chunk)}, chunk...)); err != nil {
+			break
+		}
+	}
+	if err == nil {
+		err = a.wire.send(request{Launch: &launchRequest{
+			ID: l.id, Procs: procs, WatchEnv: toBytes(spec.WatchEnv),
+			Grace: spec.Grace, Settle: spec.settle, LogLimit: spec.LogLimit, StopOnFailure: spec.StopOnFailure,
+		}})
+	}
+	if err != nil {
+		// Half a request is with the agent, if it lives at all. It is of no more use, and listen buries it.
+		a.cmd.Process.Kill()
+		return nil, fmt.Errorf("launching: %w", errors.Join(err, <-l.begun))
+	}
+	release := context.AfterFunc(ctx, func() { l.Stop(context.Cause(ctx).Error(), false) })
+	if err := <-l.begun; err != nil {
+		release()
+		return nil, fmt.Errorf("launching: %w", err)
+	}
+	go func() { <-l.done; release() }()
+	return l, nil
+}
+
+// admit makes l the current launch.
+func (a *Agent) admit(l *Launch) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	select {
+	case <-a.ended:
+		return a.err
+	default:
+	}
+	if a.closed {
+		return ErrClosed
+	}
+	if a.current != nil {
+		return errors.New("another launch of this agent is still running; wait for it first")
+	}
+	a.nextID++
+	l.id = a.nextID
+	a.current = l
+	return nil
+}
+
+// Events gives what happens, in order: every Started first, then Outputs and Exits. It is closed at the end of the
+// launch. It need not be read.
+func (l *Launch) Events() <-chan Event { return l.events }
+
+// Stop ends the launch: SIGTERM to every process and descendant, and SIGKILL to what is left after Spec.Grace. With
+// dump the ranks first get SIGQUIT, and as much time again, so that a Go program leaves its goroutines' stacks in its log.
+// Stop does not wait, and only the first call counts; reason goes into the Outcome.
+func (l *Launch) Stop(reason string, dump bool) {
+	l.stopping.Do(func() {
+		// An agent that cannot be told is dead or dying, and its launch ends without being asked.
+		_ = l.agent.wire.send(request{Stop: &stopRequest{ID: l.id, Reason: reason, Dump: dump}})
+	})
+}
+
+// Wait returns when the launch has ended and nothing of it is left. That ranks failed, or that the agent was closed
+// meanwhile, is no error. With ErrLost, or ErrClosed for an agent that did not answer any more, the outcome holds only the
+// exits that were known.
+func (l *Launch) Wait() (Outcome, error) {
+	<-l.done
+	return l.outcome, l.err
+}
+
+// handle takes one reply of the agent; the listener calls it.
+func (l *Launch) handle(r reply) {
+	switch {
+	case r.Refused != "":
+		l.begun <- errors.New(r.Refused)
+	case r.Launched != nil:
+		for _, s := range r.Launched {
+			l.events <- Started{Rank: s.Rank, PID: s.PID, Env: watchedEnv(l.spec.WatchEnv, s.Env)}
+		}
+		l.begun <- nil
+	case r.Output != nil:
+		if len(l.events) < len(l.spec.Procs) {
+			l.events <- *r.Output
+		}
+	case r.Exited != nil:
+		l.exits[r.Exited.Rank] = *r.Exited
+		l.events <- *r.Exited
+	case r.Done != nil:
+		l.end(*r.Done, nil)
+	}
+}
+
+// end makes the outcome known. A lost agent has sent none, so the exits it had told of are put in.
+func (l *Launch) end(outcome Outcome, err error) {
+	if err != nil {
+		for _, p := range l.spec.Procs {
+			if e, ok := l.exits[p.Rank]; ok {
+				outcome.Exits = append(outcome.Exits, e)
+			}
+		}
+	}
+	l.outcome, l.err = outcome, err
+	select {
+	case l.begun <- err: // it was lost before it began
+	default:
+	}
+	close(l.events)
+	close(l.done)
+}
+
+func watchedEnv(names []string, values [][]byte) map[string]*string {
+	if values == nil {
+		return nil
+	}
+	env := make(map[string]*string, len(names))
+	for i, name := range names {
+		env[name] = nil
+		if values[i] != nil {
+			text := string(values[i])
+			env[name] = &text
+		}
+	}
+	return env
+}

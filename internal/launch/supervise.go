@@ -1,0 +1,204 @@
+package launch
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// ErrClosed says that the agent was closed by the supervisor.
+var ErrClosed = errors.New("the launch agent is closed")
+
+const (
+	startLimit = 30 * time.Second
+	// closeLimit leaves the agent the time it may need to find out that something cannot be killed.
+	closeLimit = killLimit + 2*time.Second
+)
+
+// Agent is the supervisor's view of its agent process. Its methods may be called from any goroutine.
+type Agent struct {
+	cmd    *exec.Cmd
+	wire   *wire
+	tag    string
+	stderr *tail         // what the agent itself had to say
+	tidy   bool          // it has said that nothing of it is left; the listener's own
+	ended  chan struct{} // closed when the agent and everything it had started are gone
+	err    error         // why it ended, or what is left; set before ended is closed
+
+	mu      sync.Mutex
+	current *Launch
+	nextID  int
+	closed  bool
+}
+
+// Start starts an agent; ctx bounds the start only. While any agent lives, this process is a subreaper: it adopts the
+// orphans of an agent that was killed.
+func Start(ctx context.Context) (*Agent, error) {
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, fmt.Errorf("starting the launch agent: making a socket pair: %w", err)
+	}
+	theirs := os.NewFile(uintptr(pair[1]), "agent socket")
+	defer theirs.Close()
+	w, err := newWire(pair[0])
+	if err != nil {
+		return nil, fmt.Errorf("starting the launch agent: %w", err)
+	}
+	token := rand.Text()
+	a := &Agent{wire: w, tag: rand.Text(), stderr: new(tail), ended: make(chan struct{})}
+	a.cmd = &exec.Cmd{
+		Path:        "/proc/self/exe", // the running program, even when its file has been replaced since
+		Args:        []string{"kernbench-agent"},
+		Env:         append(os.Environ(), agentVar+"="+token),
+		Stderr:      a.stderr,
+		ExtraFiles:  []*os.File{theirs},
+		WaitDelay:   time.Second,
+		SysProcAttr: &syscall.SysProcAttr{Setsid: true}, // a Ctrl-C at the terminal is for the supervisor to judge
+	}
+	if err := becomeSubreaper(); err != nil {
+		w.close()
+		return nil, fmt.Errorf("starting the launch agent: %w", err)
+	}
+	if err := a.cmd.Start(); err != nil {
+		leaveSubreaper()
+		w.close()
+		return nil, fmt.Errorf("starting the launch agent: %w", err)
+	}
+	theirs.Close() // else the end of the agent would not end the conversation
+	ctx, cancel := context.WithTimeout(ctx, startLimit)
+	defer cancel()
+	if err := w.expectHello(ctx, token); err != nil {
+		a.bury(err)
+		return nil, fmt.Errorf("starting the launch agent (does the program's main call launch.MaybeAgent first?): %w", a.err)
+	}
+	go a.listen()
+	return a, nil
+}
+
+// expectHello waits for the peer to prove that it is the process started for this conversation.
+func (w *wire) expectHello(ctx context.Context, token string) error {
+	interrupt := context.AfterFunc(ctx, func() { w.conn.SetReadDeadline(time.Now()) })
+	defer interrupt()
+	var r reply
+	err := w.receive(&r)
+	switch {
+	case ctx.Err() != nil:
+		return fmt.Errorf("waiting for its greeting: %w", context.Cause(ctx))
+	case err != nil:
+		return fmt.Errorf("waiting for its greeting: %w", err)
+	case r.Hello == nil || r.Hello.Token != token:
+		return errors.New("its greeting does not carry the token of this run")
+	}
+	return nil
+}
+
+// PID is the process number of the agent.
+func (a *Agent) PID() int { return a.cmd.Process.Pid }
+
+// Tag is the value of TagVar in every process of this agent's launches.
+func (a *Agent) Tag() string { return a.tag }
+
+// Done is closed when the agent has ended and everything it had started is gone.
+func (a *Agent) Done() <-chan struct{} { return a.ended }
+
+// Close ends the agent and with it, without grace, every process of a launch that still runs. The error says what could not
+// be killed.
+func (a *Agent) Close() error { return a.close(closeLimit) }
+
+func (a *Agent) close(limit time.Duration) error {
+	a.mu.Lock()
+	first := !a.closed
+	a.closed = true
+	a.mu.Unlock()
+	if first {
+		a.wire.conn.CloseWrite() // the agent reads end of file
+	}
+	select {
+	case <-a.ended:
+	case <-time.After(limit):
+		// It does not react: with it dead, the listener sees the end of file and does the agent's work.
+		a.cmd.Process.Kill()
+		<-a.ended
+	}
+	var left *leftError
+	if errors.As(a.err, &left) {
+		return fmt.Errorf("closing the launch agent: %w", left)
+	}
+	return nil
+}
+
+// listen hands the agent's replies on until it ends.
+func (a *Agent) listen() {
+	for {
+		var r reply
+		if err := a.wire.receive(&r); err != nil {
+			a.bury(err)
+			return
+		}
+		a.tidy = a.tidy || r.Bye
+		a.mu.Lock()
+		l := a.current
+		if r.Done != nil || r.Refused != "" {
+			a.current = nil
+		}
+		a.mu.Unlock()
+		if l != nil {
+			l.handle(r)
+		}
+	}
+}
+
+// bury makes sure that the agent is dead and leaves nothing, and ends the launch it was at.
+func (a *Agent) bury(cause error) {
+	a.mu.Lock()
+	if a.closed {
+		cause = ErrClosed
+	} else {
+		cause = fmt.Errorf("%w: %v", ErrLost, cause)
+	}
+	a.mu.Unlock()
+	a.awaitEnd()
+	var left *leftError
+	if !a.tidy {
+		left = sweep(a.cmd.Process.Pid, a.tag)
+	}
+	a.cmd.Wait()
+	leaveSubreaper()
+	a.wire.close()
+	if said := a.stderr.bytes(); len(said) > 0 {
+		cause = fmt.Errorf("%w; it wrote: %s", cause, said)
+	}
+	if left != nil {
+		cause = errors.Join(cause, left)
+	}
+	a.mu.Lock()
+	a.err = cause
+	l := a.current
+	a.current = nil
+	close(a.ended)
+	a.mu.Unlock()
+	if l != nil {
+		l.end(Outcome{}, cause)
+	}
+}
+
+// awaitEnd waits for the end of the agent without taking it from the process table, so that its number, which is also
+// that of its session, cannot go to anything else until the sweep is over.
+func (a *Agent) awaitEnd() {
+	a.mu.Lock()
+	closed := a.closed
+	a.mu.Unlock()
+	if !closed {
+		a.cmd.Process.Kill() // perhaps it has only lost its socket
+	}
+	for unix.Waitid(unix.P_PID, a.cmd.Process.Pid, nil, unix.WEXITED|unix.WNOWAIT, nil) == unix.EINTR {
+	}
+}

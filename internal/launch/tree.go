@@ -1,0 +1,169 @@
+package launch
+
+import (
+	"bytes"
+	"os"
+	"slices"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+)
+
+// process is one line of the kernel's process table. The start time tells it from a later process of the same number.
+type process struct {
+	pid, parent, session int
+	start                uint64
+	zombie               bool
+}
+
+// id is what stays the same while the process lives.
+func (p process) id() process { return process{pid: p.pid, start: p.start} }
+
+// parseStat reads the content of /proc/PID/stat. The command's name stands in parentheses and may itself hold blanks
+// and parentheses, so the fields are counted from the last one.
+func parseStat(stat []byte) (process, bool) {
+	open, end := bytes.IndexByte(stat, '('), bytes.LastIndexByte(stat, ')')
+	if open < 0 || end < open {
+		return process{}, false
+	}
+	fields := bytes.Fields(stat[end+1:])
+	if len(fields) < 20 || len(fields[0]) != 1 {
+		return process{}, false
+	}
+	pid, err1 := strconv.Atoi(string(bytes.TrimSpace(stat[:open])))
+	parent, err2 := strconv.Atoi(string(fields[1]))
+	session, err3 := strconv.Atoi(string(fields[3]))
+	start, err4 := strconv.ParseUint(string(fields[19]), 10, 64)
+	if err1 != nil || err2 != nil || err3 != nil || err4 != nil {
+		return process{}, false
+	}
+	state := fields[0][0]
+	return process{pid: pid, parent: parent, session: session, start: start, zombie: state == 'Z' || state == 'X'}, true
+}
+
+func readProcess(pid int) (process, bool) {
+	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return process{}, false // it has ended
+	}
+	return parseStat(stat)
+}
+
+// processes reads the whole process table, one process after the other. What forks or ends meanwhile may be missing or
+// hang on a parent that is not there, so callers look again until nothing is left.
+func processes() []process {
+	dir, err := os.Open("/proc")
+	if err != nil {
+		return nil
+	}
+	defer dir.Close()
+	names, _ := dir.Readdirnames(-1)
+	var all []process
+	for _, name := range names {
+		if pid, err := strconv.Atoi(name); err == nil {
+			if p, ok := readProcess(pid); ok {
+				all = append(all, p)
+			}
+		}
+	}
+	return all
+}
+
+// family returns the members for which seed holds, and all their descendants.
+func family(all []process, seed func(process) bool) []process {
+	children := make(map[int][]process)
+	for _, p := range all {
+		children[p.parent] = append(children[p.parent], p)
+	}
+	var found []process
+	seen := make(map[int]bool)
+	var add func(p process)
+	add = func(p process) {
+		if seen[p.pid] {
+			return
+		}
+		seen[p.pid] = true
+		found = append(found, p)
+		for _, child := range children[p.pid] {
+			add(child)
+		}
+	}
+	for _, p := range all {
+		if seed(p) {
+			add(p)
+		}
+	}
+	return found
+}
+
+// descendants returns every process below pid, without the zombies, which only wait to be reaped.
+func descendants(pid int) []process {
+	return living(family(processes(), func(p process) bool { return p.parent == pid }))
+}
+
+func living(procs []process) []process {
+	return slices.DeleteFunc(procs, func(p process) bool { return p.zombie })
+}
+
+// signal sends sig to the process, and to no other: between looking and sending, the number may have gone to a stranger.
+// A descriptor cannot, once the start time seen through it is the right one.
+func (p process) signal(sig unix.Signal) {
+	fd, err := unix.PidfdOpen(p.pid, 0)
+	if err == nil {
+		defer unix.Close(fd)
+	}
+	now, ok := readProcess(p.pid)
+	if !ok || now.start != p.start {
+		return
+	}
+	if err != nil { // no descriptors left, or a kernel before 5.3
+		unix.Kill(p.pid, sig)
+		return
+	}
+	unix.PidfdSendSignal(fd, sig, nil, 0)
+}
+
+// killAll stops what find returns until it finds nothing new, then kills it. Stopped processes cannot fork, so even a
+// program that forks as fast as it can is caught; the bound is for one that is faster still, and the caller comes again.
+func killAll(find func() []process) (killed []process) {
+	stopped := make(map[process]bool)
+	for range 50 {
+		var fresh []process
+		for _, p := range find() {
+			if !stopped[p.id()] {
+				stopped[p.id()] = true
+				fresh = append(fresh, p)
+			}
+		}
+		if len(fresh) == 0 {
+			break
+		}
+		for _, p := range fresh {
+			_ = p
+		}
+		killed = append(killed, fresh...)
+	}
+	for _, p := range killed {
+		p.signal(unix.SIGKILL)
+	}
+	return killed
+}
+
+// environ returns the environment with which the process was executed; nil when it has ended or is not ours to read.
+func environ(pid int) [][]byte {
+	data, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
+	if err != nil || len(data) == 0 {
+		return nil
+	}
+	return bytes.Split(bytes.TrimSuffix(data, []byte{0}), []byte{0})
+}
+
+// lookup finds a variable as getenv does: the first entry of the name. The value is nil when there is none.
+func lookup(env [][]byte, name string) []byte {
+	for _, entry := range env {
+		if key, value, ok := bytes.Cut(entry, []byte("=")); ok && string(key) == name {
+			return append([]byte{}, value...)
+		}
+	}
+	return nil
+}

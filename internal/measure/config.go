@@ -1,0 +1,116 @@
+package measure
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"math"
+	"time"
+)
+
+// Cadence says what stands between one sample and the next.
+type Cadence string
+
+const (
+	// Isolated: all ranks meet in a barrier before each sample, so a sample is one
+	// call started together. This is the latency a lone call sees.
+	Isolated Cadence = "isolated"
+	// Streaming: calls follow one another inside a block without agreement, so
+	// ranks may run ahead of each other as they do in a program.
+	Streaming Cadence = "streaming"
+)
+
+// Cache says what the caches hold when a sample begins.
+type Cache string
+
+const (
+	// Warm leaves in the caches what the call before left there.
+	Warm Cache = "warm"
+	// Cold sweeps a buffer larger than the last-level cache before each sample.
+	Cold Cache = "cold"
+)
+
+// Stop says when there are enough samples.
+type Stop struct {
+	// RelNoise ends the sampling once the median is known this well: half the
+	// width of its 95 % interval, divided by it; or once more samples would not
+	// make it known much better. 0 turns both rules off.
+	RelNoise float64
+	// MinSamples and MaxSamples bound the number of samples per rank.
+	MinSamples, MaxSamples int
+	// MinTime is spent before noise may end the sampling; MaxTime ends it even
+	// before MinSamples, once each rank has a sample.
+	MinTime, MaxTime time.Duration
+}
+
+// Warmup bounds the calls made before the first sample. They go on until the
+// time per call no longer falls.
+type Warmup struct {
+	MinCalls, MaxCalls int
+	MaxTime            time.Duration
+}
+
+// Config is how a body is sampled. All ranks must use the same one, Progress apart.
+type Config struct {
+	Cadence Cadence
+	Cache   Cache
+	Stop    Stop
+	Warmup  Warmup
+	// ColdBytes is the size of the buffer swept for a cold cache; 0 takes a
+	// quarter more than the last-level cache, at most MaxColdBytes.
+	ColdBytes int
+	// Progress, if set, is called between blocks with the phase ("warmup" or
+	// "timed") and the number of iterations done in it.
+	Progress func(phase string, iter int) `json:"-"`
+}
+
+// Default is a streaming, warm measurement that ends once the median is known
+// to 1 %: after a tenth of a second when it is quiet, some seconds when it is not.
+func Default() Config {
+	return Config{
+		Cadence: Streaming,
+		Cache:   Warm,
+		Stop: Stop{
+			RelNoise:   0.01,
+			MinSamples: 20, MaxSamples: 10_000,
+			MinTime: 100 * time.Millisecond, MaxTime: 5 * time.Second,
+		},
+		Warmup: Warmup{MinCalls: 3, MaxCalls: 10_000, MaxTime: 250 * time.Millisecond},
+	}
+}
+
+// Validate returns all faults of the configuration, joined.
+func (c Config) Validate() error {
+	var faults []error
+	fault := func(bad bool, format string, args ...any) {
+		if bad {
+			faults = append(faults, fmt.Errorf("measure config: "+format, args...))
+		}
+	}
+	s, w := c.Stop, c.Warmup
+	fault(c.Cadence != Isolated && c.Cadence != Streaming, "cadence %q: must be %q or %q", c.Cadence, Isolated, Streaming)
+	fault(c.Cache != Warm && c.Cache != Cold, "cache %q: must be %q or %q", c.Cache, Warm, Cold)
+	fault(math.IsNaN(s.RelNoise) || s.RelNoise < 0 || s.RelNoise >= 1, "relative noise %v: must be in [0, 1)", s.RelNoise)
+	fault(s.MinSamples < 1, "min samples %d: must be at least 1", s.MinSamples)
+	fault(s.MaxSamples < s.MinSamples, "max samples %d: must be at least min samples %d", s.MaxSamples, s.MinSamples)
+	fault(s.MinTime < 0, "min time %v: must not be negative", s.MinTime)
+	fault(s.MaxTime <= 0 || s.MaxTime < s.MinTime, "max time %v: must be positive and at least min time %v", s.MaxTime, s.MinTime)
+	fault(s.MaxTime > maxDuration, "max time %v: must be at most %v", s.MaxTime, maxDuration)
+	fault(w.MinCalls < 1, "warm-up min calls %d: must be at least 1", w.MinCalls)
+	fault(w.MaxCalls < w.MinCalls, "warm-up max calls %d: must be at least min calls %d", w.MaxCalls, w.MinCalls)
+	fault(w.MaxTime < 0 || w.MaxTime > maxDuration, "warm-up max time %v: must be in [0, %v]", w.MaxTime, maxDuration)
+	fault(c.ColdBytes < 0, "cold bytes %d: must not be negative", c.ColdBytes)
+	return errors.Join(faults...)
+}
+
+// maxDuration keeps every duration well inside an int64 of picoseconds (106 days).
+const maxDuration = 24 * time.Hour
+
+// fingerprint is equal on two ranks exactly when (up to a hash) they sample alike.
+func (c Config) fingerprint() int64 {
+	h := fnv.New64a()
+	fmt.Fprintf(h, "%s %s %+v %+v ", c.Cadence, c.Cache, c.Stop, c.Warmup)
+	binary.Write(h, binary.LittleEndian, int64(c.ColdBytes))
+	return int64(h.Sum64())
+}

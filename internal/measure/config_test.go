@@ -1,0 +1,116 @@
+package measure
+
+import (
+	"math"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestValidateNamesEveryFault(t *testing.T) {
+	if err := Default().Validate(); err != nil {
+		t.Error(err)
+	}
+	bad := Config{
+		Cadence: "often", Cache: "tepid",
+		Stop:      Stop{RelNoise: math.NaN(), MinSamples: 0, MaxSamples: -1, MinTime: -1, MaxTime: 48 * time.Hour},
+		Warmup:    Warmup{MinCalls: 0, MaxCalls: -1, MaxTime: -1},
+		ColdBytes: -1,
+	}
+	err := bad.Validate()
+	if err == nil {
+		t.Fatal("no fault found")
+	}
+	for _, want := range []string{
+		`cadence "often"`, `cache "tepid"`, "relative noise NaN", "min samples 0", "max samples -1", "min time -1ns",
+		"max time 48h0m0s", "warm-up min calls 0", "warm-up max calls -1", "warm-up max time -1ns", "cold bytes -1",
+	} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("%q is not in:\n%v", want, err)
+		}
+	}
+	if got := len(strings.Split(err.Error(), "\n")); got != 11 {
+		t.Errorf("%d faults, want 11:\n%v", got, err)
+	}
+}
+
+// TestFingerprint: whatever changes how a rank samples changes it.
+func TestFingerprint(t *testing.T) {
+	seen := map[int64]bool{}
+	for i, change := range []func(*Config){
+		func(*Config) {},
+		func(c *Config) { c.Cadence = Isolated },
+		func(c *Config) { c.Cache = Cold },
+		func(c *Config) { c.Stop.RelNoise = 0.02 },
+		func(c *Config) { c.Stop.MinSamples++ },
+		func(c *Config) { c.Stop.MaxSamples++ },
+		func(c *Config) { c.Stop.MinTime++ },
+		func(c *Config) { c.Stop.MaxTime++ },
+		func(c *Config) { c.Warmup.MinCalls++ },
+		func(c *Config) { c.Warmup.MaxCalls++ },
+		func(c *Config) { c.Warmup.MaxTime++ },
+		func(c *Config) { c.ColdBytes++ },
+	} {
+		c := Default()
+		change(&c)
+		if seen[c.fingerprint()] {
+			t.Errorf("change %d is not seen", i)
+		}
+		seen[c.fingerprint()] = true
+	}
+	c := Default()
+	c.Progress = func(string, int) {}
+	if !seen[c.fingerprint()] {
+		t.Error("a progress hook makes another configuration")
+	}
+}
+
+func TestCalibration(t *testing.T) {
+	for _, test := range []struct {
+		readings []int64
+		want     Calibration
+	}{
+		{[]int64{0, 30, 55, 95}, Calibration{Overhead: 25, Resolution: 25}},
+		{[]int64{0, 0, 100, 100, 300}, Calibration{Overhead: 0, Resolution: 100}}, // coarse
+		{[]int64{5, 5}, Calibration{}},
+		{nil, Calibration{}},
+	} {
+		if got := calibrationOf(test.readings); got != test.want {
+			t.Errorf("%v: %+v, want %+v", test.readings, got, test.want)
+		}
+	}
+	if first, second := Calibrate(), Calibrate(); first != second || first.Resolution <= 0 {
+		t.Errorf("monotonic clock: %+v, then %+v", first, second)
+	}
+}
+
+func TestColdBytes(t *testing.T) {
+	const mib = 1 << 20
+	for _, test := range []struct {
+		given int
+		cache int64
+		want  int
+		warns bool
+	}{
+		{0, 32 * mib, 40 * mib, false},
+		{0, 0, 80 * mib, false}, // unknown
+		{0, 300 * mib, MaxColdBytes, true},
+		{400 * mib, 300 * mib, 400 * mib, false},
+		{16 * mib, 32 * mib, 16 * mib, true},
+	} {
+		if got, warning := coldBytes(test.given, test.cache); got != test.want || (warning != "") != test.warns {
+			t.Errorf("%d given, cache of %d: %d, %q", test.given, test.cache, got, warning)
+		}
+	}
+}
+
+func TestSweepTouchesEveryLine(t *testing.T) {
+	buffer := make([]uint64, 1001)
+	sweep(buffer)
+	for i := 0; i < len(buffer); i += cacheLine / 8 {
+		if buffer[i] != 1 {
+			t.Fatalf("word %d was not written", i)
+		}
+	}
+	sweep(nil)
+}

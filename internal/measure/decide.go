@@ -1,0 +1,169 @@
+package measure
+
+import (
+	"math"
+	"slices"
+	"time"
+)
+
+// Everything here is a pure function of what all ranks have exchanged, so every
+// rank comes to the same decision without asking.
+
+// StopReason says which rule ended the sampling.
+type StopReason string
+
+const (
+	// Precise: the median is known as well as Stop.RelNoise asks.
+	Precise StopReason = "precise"
+	// Settled: more samples would not make it known much better.
+	Settled StopReason = "settled"
+	// MaxSamples and MaxTime: the limits of Stop.
+	MaxSamples StopReason = "max-samples"
+	MaxTime    StopReason = "max-time"
+	// Exact: the clock is deterministic, one sample is all.
+	Exact StopReason = "exact"
+)
+
+const (
+	// blockTime makes the exchange after a block a small part of the whole.
+	blockTime = 20 * time.Millisecond
+	// maxBlock bounds the memory that samples of a block take.
+	maxBlock = 4096
+
+	// The noise has settled, as in NVBench's stdrel criterion, when its own
+	// relative deviation over the last settledBlocks is below settledNoise. It
+	// shrinks with the root of the number of samples, so this comes after some
+	// sixty blocks: a good second.
+	settledBlocks = 16
+	settledNoise  = 0.05
+
+	// stillFalling: a warm-up goes on while doubling the calls makes them faster
+	// than this share of what they took before.
+	stillFalling = 0.95
+
+	// A sample must be this many times what the clock hides or adds.
+	clockMargin = 100
+	// leastCall keeps the batch sensible when a call is too quick to be seen.
+	leastCall = 1000 // ps
+)
+
+// blockSize is how many iterations of the given cost (in picoseconds) fill
+// blockTime without passing the budget, at least one and at most limit.
+func blockSize(cost float64, budget int64, limit int) int {
+	room := float64(min(picoseconds(blockTime), budget))
+	if fit := room / max(cost, 1); fit < float64(min(limit, maxBlock)) {
+		return max(1, int(fit))
+	}
+	return max(1, min(limit, maxBlock))
+}
+
+// warming decides on the warm-up.
+type warming struct {
+	limits Warmup
+	calls  int
+	last   float64 // median time per call in the block before
+}
+
+// next takes the per-call maxima of a block and the time since the warm-up
+// began. It returns the size of the next block, 0 to go on to the samples.
+func (w *warming) next(maxima []int64, elapsed int64) int {
+	w.calls += len(maxima)
+	now := median(maxima)
+	falling := w.last == 0 || now < stillFalling*w.last
+	w.last = now
+	budget := picoseconds(w.limits.MaxTime) - elapsed
+	if budget <= 0 || w.calls >= w.limits.MaxCalls || w.calls >= w.limits.MinCalls && !falling {
+		return 0
+	}
+	cost := float64(elapsed) / float64(w.calls)
+	return min(blockSize(cost, budget, w.limits.MaxCalls-w.calls), 2*len(maxima))
+}
+
+// batchFor is how many calls of the given time make a sample long enough for a
+// clock of the given overhead or resolution, whichever is more.
+func batchFor(call float64, clockError int64) int {
+	return max(1, int(math.Ceil(clockMargin*float64(clockError)/max(call, leastCall))))
+}
+
+// sampling decides on the samples.
+type sampling struct {
+	stop   Stop
+	exact  bool      // the clock is deterministic
+	sorted []int64   // all per-iteration maxima so far
+	noises []float64 // of the median, after each of the last blocks
+}
+
+// first is the size of the first block of samples that took cost picoseconds
+// in the warm-up.
+func (s *sampling) first(cost float64) int {
+	if s.exact {
+		return 1
+	}
+	return blockSize(cost, picoseconds(s.stop.MaxTime), s.stop.MaxSamples)
+}
+
+// next takes the per-iteration maxima of a block and the time since the
+// sampling began. It returns the size of the next block, or 0 and a reason.
+func (s *sampling) next(maxima []int64, elapsed int64) (int, StopReason) {
+	s.sorted = merge(s.sorted, maxima)
+	noise := relativeNoise(s.sorted)
+	if !math.IsNaN(noise) {
+		s.noises = append(s.noises, noise)
+		s.noises = s.noises[max(0, len(s.noises)-settledBlocks):]
+	}
+	n := len(s.sorted)
+	budget := picoseconds(s.stop.MaxTime) - elapsed
+	enough := s.stop.RelNoise > 0 && n >= s.stop.MinSamples && elapsed >= picoseconds(s.stop.MinTime)
+	switch {
+	case s.exact:
+		return 0, Exact
+	case enough && noise <= s.stop.RelNoise:
+		return 0, Precise
+	case n >= s.stop.MaxSamples:
+		return 0, MaxSamples
+	case enough && len(s.noises) == settledBlocks && deviation(s.noises) < settledNoise:
+		return 0, Settled
+	case budget <= 0:
+		return 0, MaxTime
+	}
+	return blockSize(float64(elapsed)/float64(n), budget, s.stop.MaxSamples-n), ""
+}
+
+// relativeNoise is half the width of the median's interval over the median.
+func relativeNoise(sorted []int64) float64 {
+	low, high, ok := medianInterval(sorted)
+	switch {
+	case !ok:
+		return math.NaN()
+	case low == high:
+		return 0 // also when the median is 0
+	}
+	return (high - low) / 2 / percentile(sorted, 0.5)
+}
+
+// deviation is the standard deviation over the mean.
+func deviation(values []float64) float64 {
+	var mean, squares float64
+	for _, v := range values {
+		mean += v / float64(len(values))
+	}
+	for _, v := range values {
+		squares += (v - mean) * (v - mean)
+	}
+	return math.Sqrt(squares/float64(len(values)-1)) / mean
+}
+
+// merge adds values to a sorted slice.
+func merge(sorted, values []int64) []int64 {
+	values = slices.Sorted(slices.Values(values))
+	i, j := len(sorted)-1, len(values)-1
+	sorted = append(sorted, values...)
+	for at := len(sorted) - 1; j >= 0; at-- {
+		if i >= 0 && sorted[i] > values[j] {
+			sorted[at], i = sorted[i], i-1
+		} else {
+			sorted[at], j = values[j], j-1
+		}
+	}
+	return sorted
+}

@@ -1,0 +1,165 @@
+package measure
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+func newRandom(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 0)) }
+
+const microsecond = int64(1e6) // ps
+
+// drive feeds a decision with calls whose n-th takes at(n) picoseconds, and
+// returns the number of calls when it ends.
+func drive(next func(maxima []int64, elapsed int64) int, first int, at func(n int) int64) (calls int) {
+	elapsed := int64(0)
+	for n := first; n > 0; {
+		block := make([]int64, n)
+		for i := range block {
+			block[i] = at(calls + i)
+			elapsed += block[i]
+		}
+		calls += n
+		n = next(block, elapsed)
+	}
+	return calls
+}
+
+func TestWarming(t *testing.T) {
+	limits := Warmup{MinCalls: 3, MaxCalls: 1000, MaxTime: 250 * time.Millisecond}
+	steady := func(int) int64 { return microsecond }
+	falling := func(n int) int64 { return int64(1e12) >> min(n, 30) }
+	for _, test := range []struct {
+		name   string
+		limits Warmup
+		at     func(n int) int64
+		want   int
+	}{
+		{"steady: no longer than it must be", limits, steady, 3},
+		{"min calls", Warmup{20, 1000, time.Second}, steady, 1 + 2 + 4 + 8 + 16},
+		{"first call is slow", limits, func(n int) int64 {
+			if n == 0 {
+				return 1000 * microsecond
+			}
+			return microsecond
+		}, 1 + 2 + 4},
+		{"slow for ten calls", limits, func(n int) int64 {
+			if n < 10 {
+				return 100 * microsecond / int64(n+1)
+			}
+			return microsecond
+		}, 1 + 2 + 4 + 8 + 16},
+		{"max calls", Warmup{3, 5, time.Second}, func(n int) int64 { return microsecond * int64(100-10*n) }, 5},
+		{"time is up after the first call", limits, falling, 1},
+		{"time is up before min calls", Warmup{3, 10, 2 * time.Microsecond}, func(int) int64 { return 2 * microsecond }, 1},
+	} {
+		w := warming{limits: test.limits}
+		if got := drive(w.next, 1, test.at); got != test.want || w.calls != got {
+			t.Errorf("%s: %d calls (counted %d), want %d", test.name, got, w.calls, test.want)
+		}
+	}
+}
+
+func TestBatch(t *testing.T) {
+	for _, test := range []struct {
+		call       float64
+		clockError int64
+		want       int
+	}{
+		{1e6, 0, 1},          // an exact clock
+		{2_500_000, 25e3, 1}, // just long enough
+		{2_499_999, 25e3, 2}, //
+		{50_000, 25e3, 50},   //
+		{0, 25e3, 2500},      // too short to be seen: taken as a nanosecond
+	} {
+		if got := batchFor(test.call, test.clockError); got != test.want {
+			t.Errorf("calls of %v ps, clock error %d: batch %d, want %d", test.call, test.clockError, got, test.want)
+		}
+	}
+}
+
+func TestBlockSize(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		cost := rapid.Float64Range(0, 1e13).Draw(t, "cost")
+		budget := rapid.Int64Range(1, 1e13).Draw(t, "budget")
+		limit := rapid.IntRange(1, 10_000).Draw(t, "limit")
+		n := blockSize(cost, budget, limit)
+		if n < 1 || n > min(limit, maxBlock) {
+			t.Fatalf("%d is not in 1 to %d", n, min(limit, maxBlock))
+		}
+		if room := float64(min(budget, 20e9)); n > 1 && float64(n)*cost > room {
+			t.Fatalf("%d of %v ps take more than %v", n, cost, room)
+		}
+	})
+}
+
+func TestSampling(t *testing.T) {
+	stop := Stop{RelNoise: 0.01, MinSamples: 20, MaxSamples: 10_000, MinTime: 0, MaxTime: 5 * time.Second}
+	with := func(change func(*Stop)) Stop {
+		s := stop
+		change(&s)
+		return s
+	}
+	steady := func(int) int64 { return 1000 * microsecond }
+	noisy := func(spread float64) func(int) int64 {
+		random := newRandom(3)
+		return func(int) int64 { return int64(1e9 * (1 + spread*random.Float64())) }
+	}
+	for _, test := range []struct {
+		name   string
+		stop   Stop
+		at     func(n int) int64
+		reason StopReason
+		least  int
+		most   int
+	}{
+		{"steady", stop, steady, Precise, 20, 20},
+		{"min samples", with(func(s *Stop) { s.MinSamples = 1000 }), steady, Precise, 1000, 1000},
+		{"min time", with(func(s *Stop) { s.MinTime = 100 * time.Millisecond }), steady, Precise, 100, 100},
+		{"a little noise", stop, noisy(0.1), Precise, 20, 200},
+		{"much noise settles", stop, noisy(3), Settled, 300, 1500},
+		{"max samples", with(func(s *Stop) { s.MaxSamples = 50 }), noisy(3), MaxSamples, 50, 50},
+		{"fixed number", with(func(s *Stop) { s.MinSamples, s.MaxSamples = 33, 33 }), noisy(3), MaxSamples, 33, 33},
+		{"max time", with(func(s *Stop) { s.MaxTime = 100 * time.Millisecond }), noisy(3), MaxTime, 20, 100},
+		{"max time before min samples", with(func(s *Stop) { s.MaxTime = 3 * time.Millisecond }), steady, MaxTime, 3, 3},
+		{"noise ignored", with(func(s *Stop) { s.RelNoise, s.MaxTime = 0, 100*time.Millisecond }), steady, MaxTime, 100, 100},
+		{"times of zero", with(func(s *Stop) { s.MaxSamples = 100 }), func(int) int64 { return 0 }, Precise, 20, 100},
+	} {
+		s := sampling{stop: test.stop}
+		var reason StopReason
+		next := func(maxima []int64, elapsed int64) (n int) {
+			n, reason = s.next(maxima, elapsed)
+			return n
+		}
+		got := drive(next, s.first(float64(steady(0))), test.at)
+		if reason != test.reason || got < test.least || got > test.most {
+			t.Errorf("%s: %d samples, %s; want %d to %d, %s", test.name, got, reason, test.least, test.most, test.reason)
+		}
+	}
+}
+
+func TestSamplingExact(t *testing.T) {
+	s := sampling{stop: Default().Stop, exact: true}
+	if n := s.first(1); n != 1 {
+		t.Errorf("first block of %d", n)
+	}
+	if n, reason := s.next([]int64{5}, 5); n != 0 || reason != Exact {
+		t.Errorf("next block of %d, %q", n, reason)
+	}
+}
+
+func TestMerge(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		values := rapid.SliceOf(rapid.Int64Range(0, 50))
+		sorted, more := values.Draw(t, "sorted"), values.Draw(t, "more")
+		slices.Sort(sorted)
+		want := slices.Sorted(slices.Values(slices.Concat(sorted, more)))
+		if got := merge(sorted, more); !slices.Equal(got, want) {
+			t.Fatalf("got %v, want %v", got, want)
+		}
+	})
+}

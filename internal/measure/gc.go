@@ -1,0 +1,55 @@
+package measure
+
+import (
+	"runtime"
+	"runtime/debug"
+	"runtime/metrics"
+	"sync"
+)
+
+// collector is the garbage collector of this process. Ranks that are goroutines
+// of one process share it, so the last of them to end turns it on again.
+var collector struct {
+	sync.Mutex
+	pauses  int
+	percent int // to go back to
+}
+
+// pauseGC collects, then turns the garbage collector off until resume is called.
+// A memory limit of the process stays in force.
+func pauseGC() (resume func()) {
+	collector.Lock()
+	defer collector.Unlock()
+	if collector.pauses++; collector.pauses == 1 {
+		runtime.GC()
+		collector.percent = debug.SetGCPercent(-1)
+	}
+	return func() {
+		collector.Lock()
+		defer collector.Unlock()
+		if collector.pauses--; collector.pauses == 0 {
+			debug.SetGCPercent(collector.percent)
+		}
+	}
+}
+
+// muchGarbage is when a heap is collected between blocks though the collector
+// is off: a body that allocates would else fill the memory.
+const muchGarbage = 512 << 20
+
+// collectMuch collects if the heap has grown by muchGarbage over base, which it
+// gives anew.
+func collectMuch(base uint64) uint64 {
+	heap := heapBytes()
+	if heap < base+muchGarbage {
+		return base
+	}
+	runtime.GC()
+	return heapBytes()
+}
+
+func heapBytes() uint64 {
+	sample := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
+	metrics.Read(sample)
+	return sample[0].Value.Uint64()
+}

@@ -1,0 +1,147 @@
+package measure
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+)
+
+// Matrix holds one duration in picoseconds per iteration and rank.
+type Matrix struct {
+	ranks int
+	data  []int64 // row by row: all ranks of iteration 0, then of 1, ...
+}
+
+// NewMatrix makes an empty matrix of the given number of columns.
+func NewMatrix(ranks int) Matrix { return Matrix{ranks: ranks} }
+
+// Ranks is the number of columns.
+func (m Matrix) Ranks() int { return m.ranks }
+
+// Iterations is the number of rows.
+func (m Matrix) Iterations() int {
+	if m.ranks == 0 {
+		return 0
+	}
+	return len(m.data) / m.ranks
+}
+
+// At is the duration of one iteration on one rank.
+func (m Matrix) At(iteration, rank int) int64 { return m.data[iteration*m.ranks+rank] }
+
+// Row is the durations of one iteration by rank. It is not a copy.
+func (m Matrix) Row(iteration int) []int64 {
+	return m.data[iteration*m.ranks : (iteration+1)*m.ranks]
+}
+
+// Append adds an iteration. It panics unless there is one duration per rank.
+func (m *Matrix) Append(row ...int64) {
+	if len(row) != m.ranks {
+		panic(fmt.Sprintf("measure.Matrix.Append: %d durations for %d ranks", len(row), m.ranks))
+	}
+	m.data = append(m.data, row...)
+}
+
+// maxima is the slowest rank's duration of each iteration.
+func (m Matrix) maxima() []int64 {
+	maxima := make([]int64, m.Iterations())
+	for i := range maxima {
+		maxima[i] = m.At(i, 0)
+		for _, d := range m.Row(i) {
+			maxima[i] = max(maxima[i], d)
+		}
+	}
+	return maxima
+}
+
+// The encoding: the magic, a version byte, iterations and ranks as unsigned
+// varints, then row by row each duration as a signed (zig-zag) varint of its
+// difference from the same rank's duration in the row before. Successive
+// durations are alike, so most take three bytes rather than eight.
+const (
+	matrixMagic   = "KBSM"
+	matrixVersion = 1
+	// maxMatrixRanks bounds only what no byte of the input pays for: the ranks of
+	// a matrix without rows.
+	maxMatrixRanks = 1 << 20
+)
+
+// MarshalBinary encodes the matrix.
+func (m Matrix) MarshalBinary() ([]byte, error) {
+	if m.ranks > maxMatrixRanks {
+		return nil, fmt.Errorf("encoding samples: %d ranks: at most %d", m.ranks, maxMatrixRanks)
+	}
+	b := make([]byte, 0, len(matrixMagic)+16+3*len(m.data))
+	b = append(b, matrixMagic...)
+	b = append(b, matrixVersion)
+	b = binary.AppendUvarint(b, uint64(m.Iterations()))
+	b = binary.AppendUvarint(b, uint64(m.ranks))
+	for i, d := range m.data {
+		if i >= m.ranks {
+			d -= m.data[i-m.ranks]
+		}
+		b = binary.AppendVarint(b, d)
+	}
+	return b, nil
+}
+
+// UnmarshalBinary decodes what MarshalBinary made. It allocates no more than
+// eight times the input.
+func (m *Matrix) UnmarshalBinary(b []byte) error {
+	const head = len(matrixMagic) + 1
+	if len(b) < head || string(b[:len(matrixMagic)]) != matrixMagic {
+		return errors.New("decoding samples: not a sample matrix: it does not begin with " + matrixMagic)
+	}
+	if v := b[len(matrixMagic)]; v != matrixVersion {
+		return fmt.Errorf("decoding samples: version %d, this program reads %d", v, matrixVersion)
+	}
+	r := varints{rest: b[head:]}
+	iterations, ranks := r.unsigned(), r.unsigned()
+	// Each duration takes at least a byte, so this bounds the product as well.
+	left := uint64(len(r.rest))
+	switch {
+	case r.bad || ranks > maxMatrixRanks:
+		return errTruncated
+	case iterations > 0 && (ranks == 0 || iterations > left/ranks):
+		return fmt.Errorf("decoding samples: %d bytes cannot hold %d iterations of %d ranks", left, iterations, ranks)
+	}
+	data := make([]int64, iterations*ranks)
+	for i := range data {
+		data[i] = r.signed()
+		if before := i - int(ranks); before >= 0 {
+			data[i] += data[before]
+		}
+	}
+	if r.bad || len(r.rest) != 0 {
+		return errTruncated
+	}
+	m.ranks, m.data = int(ranks), data
+	return nil
+}
+
+var errTruncated = errors.New("decoding samples: the matrix is cut short or followed by something else")
+
+// varints reads numbers until one is bad; the rest are then 0.
+type varints struct {
+	rest []byte
+	bad  bool
+}
+
+func (v *varints) unsigned() uint64 {
+	u, n := binary.Uvarint(v.rest)
+	return advance(v, u, n)
+}
+
+func (v *varints) signed() int64 {
+	i, n := binary.Varint(v.rest)
+	return advance(v, i, n)
+}
+
+func advance[T int64 | uint64](v *varints, value T, n int) T {
+	if n <= 0 {
+		v.bad, v.rest = true, nil
+		return 0
+	}
+	v.rest = v.rest[n:]
+	return value
+}

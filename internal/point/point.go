@@ -1,0 +1,206 @@
+package point
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strings"
+)
+
+// Coord is one coordinate of a point.
+type Coord struct {
+	Name  string
+	Value Value
+}
+
+// Point is a list of coordinates in the order the axes were declared. JSON
+// writes it as an object that keeps this order.
+type Point []Coord
+
+// Get returns the value of an axis, and whether the point has that axis.
+func (p Point) Get(name string) (Value, bool) {
+	for _, c := range p {
+		if c.Name == name {
+			return c.Value, true
+		}
+	}
+	return Value{}, false
+}
+
+// With returns a copy with the coordinate set, appended if it is new.
+func (p Point) With(name string, v Value) Point {
+	q := append(make(Point, 0, len(p)+1), p...)
+	for i := range q {
+		if q[i].Name == name {
+			q[i].Value = v
+			return q
+		}
+	}
+	return append(q, Coord{name, v})
+}
+
+// Without returns a copy that lacks the named coordinates.
+func (p Point) Without(names ...string) Point {
+	q := make(Point, 0, len(p))
+next:
+	for _, c := range p {
+		for _, n := range names {
+			if c.Name == n {
+				continue next
+			}
+		}
+		q = append(q, c)
+	}
+	return q
+}
+
+// String is the point for people: "size=64Ki dtype=f32".
+func (p Point) String() string {
+	var b strings.Builder
+	for i, c := range p {
+		if i > 0 {
+			b.WriteByte(' ')
+		}
+		b.WriteString(c.Name + "=" + quoteIfNeeded(c.Value.Pretty()))
+	}
+	return b.String()
+}
+
+func quoteIfNeeded(s string) string {
+	if s == "" || strings.ContainsAny(s, " \t\n\"") {
+		return fmt.Sprintf("%q", s)
+	}
+	return s
+}
+
+// MarshalJSON writes an object with the axes in declared order.
+func (p Point) MarshalJSON() ([]byte, error) {
+	return marshalObject(len(p), func(i int) (string, any) { return p[i].Name, p[i].Value })
+}
+
+// UnmarshalJSON reads an object, keeping its order.
+func (p *Point) UnmarshalJSON(b []byte) error {
+	*p = (*p)[:0]
+	return unmarshalObject(b, func(name string, dec *json.Decoder) error {
+		var v Value
+		if err := dec.Decode(&v); err != nil {
+			return fmt.Errorf("axis %q: %w", name, err)
+		}
+		*p = append(*p, Coord{name, v})
+		return nil
+	})
+}
+
+// EnvVar is one environment variable of a point. A variable that is not Set is
+// removed from the worker's environment, even if kernbench inherited it.
+type EnvVar struct {
+	Name  string
+	Value string
+	Set   bool
+}
+
+// Text is the value for people: "(unset)" when it is removed.
+func (e EnvVar) Text() string {
+	if !e.Set {
+		return "(unset)"
+	}
+	return e.Value
+}
+
+// Env is the swept part of a worker's environment, in declared order. JSON
+// writes an object of name to string, or null for unset.
+type Env []EnvVar
+
+// Get returns the variable and whether it is part of the sweep.
+func (e Env) Get(name string) (EnvVar, bool) {
+	for _, v := range e {
+		if v.Name == name {
+			return v, true
+		}
+	}
+	return EnvVar{}, false
+}
+
+func (e Env) String() string {
+	parts := make([]string, len(e))
+	for i, v := range e {
+		parts[i] = v.Name + "=" + quoteIfNeeded(v.Text())
+	}
+	return strings.Join(parts, " ")
+}
+
+// MarshalJSON writes name: value, with null for unset.
+func (e Env) MarshalJSON() ([]byte, error) {
+	return marshalObject(len(e), func(i int) (string, any) {
+		if !e[i].Set {
+			return e[i].Name, nil
+		}
+		return e[i].Name, e[i].Value
+	})
+}
+
+// UnmarshalJSON reads what MarshalJSON wrote.
+func (e *Env) UnmarshalJSON(b []byte) error {
+	*e = (*e)[:0]
+	return unmarshalObject(b, func(name string, dec *json.Decoder) error {
+		var s *string
+		if err := dec.Decode(&s); err != nil {
+			return fmt.Errorf("environment variable %q: %w", name, err)
+		}
+		v := EnvVar{Name: name}
+		if s != nil {
+			v.Value, v.Set = *s, true
+		}
+		*e = append(*e, v)
+		return nil
+	})
+}
+
+func marshalObject(n int, field func(int) (string, any)) ([]byte, error) {
+	var b bytes.Buffer
+	b.WriteByte('{')
+	for i := range n {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		name, value := field(i)
+		k, err := json.Marshal(name)
+		if err != nil {
+			return nil, err
+		}
+		v, err := json.Marshal(value)
+		if err != nil {
+			return nil, err
+		}
+		b.Write(k)
+		b.WriteByte(':')
+		b.Write(v)
+	}
+	b.WriteByte('}')
+	return b.Bytes(), nil
+}
+
+func unmarshalObject(b []byte, field func(name string, dec *json.Decoder) error) error {
+	if bytes.Equal(bytes.TrimSpace(b), []byte("null")) {
+		return nil
+	}
+	dec := json.NewDecoder(bytes.NewReader(b))
+	tok, err := dec.Token()
+	if err != nil {
+		return err
+	}
+	if tok != json.Delim('{') {
+		return fmt.Errorf("want an object, have %v", tok)
+	}
+	for dec.More() {
+		key, err := dec.Token()
+		if err != nil {
+			return err
+		}
+		if err := field(key.(string), dec); err != nil {
+			return err
+		}
+	}
+	_, err = dec.Token()
+	return err
+}

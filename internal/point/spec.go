@@ -1,0 +1,257 @@
+package point
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+)
+
+// maxTerms bounds a range, so that a slip such as 0:1G:+1 is an error and not
+// a full memory.
+const maxTerms = 100_000
+
+// SpecError says where in a SPEC the reader stopped and why.
+type SpecError struct {
+	Spec   string
+	Column int // 1-based byte position of the offending item
+	Msg    string
+}
+
+func (e *SpecError) Error() string {
+	return fmt.Sprintf("%q, column %d: %s", e.Spec, e.Column, e.Msg)
+}
+
+// ParseSpec reads a list of values of one kind:
+//
+//	1,2,8         a list
+//	1K:64M:x4     geometric: from 1K, times 4, up to the last term <= 64M
+//	0:64:+8       linear: from 0, plus 8
+//	pow2:8:13     the powers of two 2^8 .. 2^13
+//	"a,b",c       values may be double-quoted; \" and \\ inside
+//
+// Lists and ranges may be mixed. Ranges are for numeric kinds only.
+func ParseSpec(kind Kind, spec string) ([]Value, error) {
+	items, err := splitSpec(spec)
+	if err != nil {
+		return nil, err
+	}
+	var out []Value
+	for _, it := range items {
+		vals, err := parseItem(kind, it)
+		if err != nil {
+			return nil, &SpecError{spec, it.column, err.Error()}
+		}
+		out = append(out, vals...)
+		if len(out) > maxTerms {
+			return nil, &SpecError{spec, it.column, fmt.Sprintf("more than %d values", maxTerms)}
+		}
+	}
+	return out, nil
+}
+
+// ParseEnvSpec reads a list of values for an environment variable. Values keep
+// their text exactly; a bare - means unset, a quoted "-" is the text.
+func ParseEnvSpec(name, spec string) ([]EnvVar, error) {
+	items, err := splitSpec(spec)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]EnvVar, len(items))
+	for i, it := range items {
+		out[i] = EnvVar{Name: name, Value: it.text, Set: true}
+		if it.text == "-" && !it.quoted {
+			out[i] = EnvVar{Name: name}
+		}
+		if strings.ContainsRune(it.text, 0) {
+			return nil, &SpecError{spec, it.column, "an environment value cannot hold a NUL byte"}
+		}
+	}
+	return out, nil
+}
+
+// FormatSpec writes values so that ParseSpec reads them back.
+func FormatSpec(values []Value) string {
+	parts := make([]string, len(values))
+	for i, v := range values {
+		parts[i] = quoteSpec(v.String(), v.kind)
+	}
+	return strings.Join(parts, ",")
+}
+
+func quoteSpec(s string, kind Kind) string {
+	if kind == String || kind == Tuple {
+		if s == "" || s != strings.TrimSpace(s) || strings.ContainsAny(s, ",\"\\") {
+			return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(s) + `"`
+		}
+	}
+	return s
+}
+
+type specItem struct {
+	text   string
+	quoted bool
+	column int
+}
+
+// splitSpec cuts a SPEC at its commas, honouring double quotes.
+func splitSpec(spec string) ([]specItem, error) {
+	var items []specItem
+	for i := 0; ; {
+		for i < len(spec) && (spec[i] == ' ' || spec[i] == '\t') {
+			i++
+		}
+		it := specItem{column: i + 1}
+		if i < len(spec) && spec[i] == '"' {
+			it.quoted = true
+			var b strings.Builder
+			for i++; ; i++ {
+				if i >= len(spec) {
+					return nil, &SpecError{spec, it.column, "the quote is never closed"}
+				}
+				if spec[i] == '\\' && i+1 < len(spec) && (spec[i+1] == '"' || spec[i+1] == '\\') {
+					i++
+				} else if spec[i] == '"' {
+					i++
+					break
+				}
+				b.WriteByte(spec[i])
+			}
+			it.text = b.String()
+			for i < len(spec) && (spec[i] == ' ' || spec[i] == '\t') {
+				i++
+			}
+			if i < len(spec) && spec[i] != ',' {
+				return nil, &SpecError{spec, i + 1, "want a comma after the closing quote"}
+			}
+		} else {
+			end := strings.IndexByte(spec[i:], ',')
+			if end < 0 {
+				end = len(spec) - i
+			}
+			it.text = strings.TrimRight(spec[i:i+end], " \t")
+			i += end
+			if it.text == "" {
+				return nil, &SpecError{spec, it.column, `a value is missing (an empty text is written "")`}
+			}
+		}
+		items = append(items, it)
+		if i >= len(spec) {
+			return items, nil
+		}
+		i++ // the comma
+	}
+}
+
+func parseItem(kind Kind, it specItem) ([]Value, error) {
+	if it.quoted || !kind.Numeric() || !strings.Contains(it.text, ":") {
+		v, err := Parse(kind, it.text)
+		if err != nil {
+			return nil, err
+		}
+		return []Value{v}, nil
+	}
+	parts := strings.Split(it.text, ":")
+	if len(parts) != 3 {
+		return nil, fmt.Errorf("a range is START:END:xFACTOR, START:END:+STEP or pow2:LO:HI")
+	}
+	if parts[0] == "pow2" {
+		return powersOfTwo(kind, parts[1], parts[2])
+	}
+	lo, err := Parse(kind, parts[0])
+	if err != nil {
+		return nil, err
+	}
+	hi, err := Parse(kind, parts[1])
+	if err != nil {
+		return nil, err
+	}
+	if hi.Less(lo) {
+		return nil, fmt.Errorf("the range %s ends before it starts", it.text)
+	}
+	switch {
+	case strings.HasPrefix(parts[2], "x"):
+		return geometric(kind, lo, hi, parts[2][1:])
+	case strings.HasPrefix(parts[2], "+"):
+		return linear(kind, lo, hi, parts[2][1:])
+	}
+	return nil, fmt.Errorf("the step of a range starts with x (times) or + (plus), not %q", parts[2])
+}
+
+func powersOfTwo(kind Kind, lo, hi string) ([]Value, error) {
+	a, errA := strconv.Atoi(lo)
+	b, errB := strconv.Atoi(hi)
+	if errA != nil || errB != nil || a < 0 || b > 62 || a > b {
+		return nil, fmt.Errorf("pow2:LO:HI wants exponents 0 <= LO <= HI <= 62, have %s and %s", lo, hi)
+	}
+	var out []Value
+	for e := a; e <= b; e++ {
+		out = append(out, numeric(kind, int64(1)<<e, math.Ldexp(1, e)))
+	}
+	return out, nil
+}
+
+func geometric(kind Kind, lo, hi Value, factor string) ([]Value, error) {
+	if kind == Float {
+		k, err := strconv.ParseFloat(factor, 64)
+		if err != nil || !(k > 1) || math.IsInf(k, 0) || lo.f <= 0 {
+			return nil, fmt.Errorf("a geometric range needs a factor above 1 and a start above 0")
+		}
+		var out []Value
+		for f := lo.f; f <= hi.f*(1+1e-12); f *= k {
+			if len(out) == maxTerms {
+				return nil, fmt.Errorf("more than %d values", maxTerms)
+			}
+			out = append(out, FloatValue(f))
+		}
+		return out, nil
+	}
+	k, err := strconv.ParseInt(factor, 10, 64)
+	if err != nil || k < 2 || lo.n <= 0 {
+		return nil, fmt.Errorf("a geometric range needs a whole factor of at least 2 and a start above 0")
+	}
+	var out []Value
+	for n := lo.n; ; n *= k {
+		out = append(out, numeric(kind, n, 0))
+		if n > hi.n/k {
+			return out, nil
+		}
+	}
+}
+
+func linear(kind Kind, lo, hi Value, stepText string) ([]Value, error) {
+	step, err := Parse(kind, stepText)
+	if err != nil {
+		return nil, err
+	}
+	if step.Float() <= 0 {
+		return nil, fmt.Errorf("a linear range needs a step above 0")
+	}
+	// Counted, not accumulated: sums of floats drift past the end.
+	terms := math.Floor((hi.Float()-lo.Float())/step.Float()*(1+1e-12)) + 1
+	if kind != Float {
+		terms = math.Floor(float64(uint64(hi.n)-uint64(lo.n))/float64(step.n)) + 1
+	}
+	if terms > maxTerms {
+		return nil, fmt.Errorf("more than %d values", maxTerms)
+	}
+	var out []Value
+	for i := range int64(terms) {
+		n := lo.n + i*step.n
+		if kind != Float && n > hi.n {
+			break
+		}
+		out = append(out, numeric(kind, n, lo.f+float64(i)*step.f))
+	}
+	return out, nil
+}
+
+func numeric(kind Kind, n int64, f float64) Value {
+	switch kind {
+	case Bytes:
+		return BytesValue(n)
+	case Float:
+		return FloatValue(f)
+	}
+	return IntValue(n)
+}

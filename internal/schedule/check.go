@@ -1,0 +1,228 @@
+package schedule
+
+import "fmt"
+
+// Check proves a schedule right, in the sense of the package comment, or says
+// which step of which rank is wrong. Its cost goes with the number of steps,
+// not with the count.
+func Check(s Schedule) error {
+	c := newChecker(s)
+	if err := execute(s, c); err != nil {
+		return fmt.Errorf("%s %s: %w", s.Collective(), s.Name(), err)
+	}
+	for rank := range s.Ranks() {
+		if err := c.result(rank); err != nil {
+			return fmt.Errorf("%s %s: at the end of rank %d: %w", s.Collective(), s.Name(), rank, err)
+		}
+	}
+	return nil
+}
+
+// checker is the observer that keeps symbolic contents and clocks.
+type checker struct {
+	schedule Schedule
+	layout   layout
+	memories [][3]*memory
+	clocks   []clock
+	ended    []int   // steps of the ranks that have ended, otherwise -1
+	pieces   []piece // reused
+}
+
+func newChecker(s Schedule) *checker {
+	n := s.Ranks()
+	c := &checker{schedule: s, layout: newLayout(s), memories: make([][3]*memory, n), clocks: make([]clock, n), ended: make([]int, n)}
+	for rank := range n {
+		c.ended[rank] = -1
+		c.clocks[rank] = make(clock, n)
+		for peer := range n {
+			c.clocks[rank][peer] = unheard
+		}
+		c.clocks[rank][rank] = 0
+		untouched := cell{history: history{write: access{rank, 0}}}
+		for i := range c.memories[rank] {
+			c.memories[rank][i] = newMemory(c.layout.extent(rank, i), untouched)
+		}
+		if size := c.layout.len[rank][Input]; size > 0 {
+			m, off := c.memory(rank, Range{Input, 0, size})
+			m.store([]piece{{n: size, who: only(n, rank)}}, off)
+		}
+	}
+	return c
+}
+
+func (c *checker) memory(rank int, r Range) (*memory, int) {
+	i, off := c.layout.locate(rank, r)
+	return c.memories[rank][i], off
+}
+
+// begin notes what the step reads of the rank's own. Reading must be safe from
+// here on, before anything that the step itself receives.
+func (c *checker) begin(at event) error {
+	c.clocks[at.rank][at.rank] = at.index
+	if at.Op.Sends() || at.Op == Copy || at.Op == Reduce || at.Op == Put {
+		return c.touch(at, at.rank, at.Src, false)
+	}
+	return nil
+}
+
+// stamp is the clock without the step under way: a sendrecv that has sent has
+// not received yet.
+func (c *checker) stamp(rank int, into clock) clock { return append(into[:0], c.clocks[rank]...) }
+
+func (c *checker) wait(at event, from int, carried clock) { c.clocks[at.rank].join(carried) }
+
+func (c *checker) message(src, dst event, carried clock) error {
+	c.clocks[dst.rank].join(carried)
+	pieces, err := c.load(src, src.rank)
+	if err != nil {
+		return err
+	}
+	return c.store(dst, dst.rank, pieces)
+}
+
+func (c *checker) local(at event) error {
+	reader, writer := at.rank, at.rank
+	switch at.Op {
+	case GetReduce:
+		return c.getReduce(at)
+	case Get:
+		reader = at.From.First
+		if err := c.touch(at, reader, at.Src, false); err != nil {
+			return err
+		}
+	case Put:
+		writer = at.To.First
+	}
+	pieces, err := c.load(at, reader)
+	if err != nil {
+		return err
+	}
+	return c.store(at, writer, pieces)
+}
+
+// getReduce adds up in a memory of its own, as the step does in registers.
+func (c *checker) getReduce(at event) error {
+	sum := newMemory(at.Src.Len, cell{})
+	for i := range at.From.N {
+		peer := at.From.At(i)
+		if err := c.touch(at, peer, at.Src, false); err != nil {
+			return err
+		}
+		pieces, err := c.load(at, peer)
+		if err != nil {
+			return err
+		}
+		if i == 0 {
+			sum.store(pieces, 0)
+		} else if err := sum.add(pieces, 0); err != nil {
+			return fmt.Errorf("%v: from rank %d: %w", at, peer, err)
+		}
+	}
+	pieces, err := sum.load(c.pieces[:0], 0, at.Src.Len)
+	if err != nil {
+		return fmt.Errorf("%v: %w", at, err)
+	}
+	return c.store(at, at.rank, pieces)
+}
+
+// load gives what the step's source range of owner holds, until the next load.
+func (c *checker) load(at event, owner int) ([]piece, error) {
+	m, off := c.memory(owner, at.Src)
+	pieces, err := m.load(c.pieces[:0], off, at.Src.Len)
+	c.pieces = pieces
+	if err != nil {
+		return nil, fmt.Errorf("%v: reads %v of rank %d: %w", at, at.Src, owner, err)
+	}
+	return pieces, nil
+}
+
+// store writes or adds the pieces to the step's destination range of owner.
+func (c *checker) store(at event, owner int, pieces []piece) error {
+	if err := c.touch(at, owner, at.Dst, true); err != nil {
+		return err
+	}
+	m, off := c.memory(owner, at.Dst)
+	if !at.Op.Accumulates() {
+		m.store(pieces, off)
+		return nil
+	}
+	if err := m.add(pieces, off); err != nil {
+		return fmt.Errorf("%v: %w", at, err)
+	}
+	return nil
+}
+
+// end hands the rank's memory back to its caller, who may write to it at once.
+func (c *checker) end(rank, steps int) error {
+	c.ended[rank] = steps
+	c.clocks[rank][rank] = steps
+	for i, m := range c.memories[rank] {
+		if other, ok := c.touchMemory(rank, steps, rank, i, 0, m.starts[len(m.starts)-1], true); !ok {
+			return fmt.Errorf("rank %d ends after %d steps: its %v is not ordered after %s", rank, steps, Buffer(i), c.describe(other, rank))
+		}
+	}
+	return nil
+}
+
+// result checks what the collective promises of a rank's output.
+func (c *checker) result(rank int) error {
+	if c.schedule.Collective() == Barrier {
+		for peer, steps := range c.clocks[rank] {
+			if steps == unheard {
+				return fmt.Errorf("it leaves the barrier without having heard of rank %d", peer)
+			}
+		}
+	}
+	for _, want := range promise(c.schedule, rank) {
+		m, off := c.memory(rank, Range{Output, want.off, want.n})
+		pieces, err := m.load(c.pieces[:0], off, want.n)
+		c.pieces = pieces
+		if err != nil {
+			return fmt.Errorf("%v: %w", Range{Output, want.off, want.n}, err)
+		}
+		for _, got := range pieces {
+			where := Range{Output, want.off + got.off, got.n}
+			switch {
+			case got.first != want.first+got.off:
+				return fmt.Errorf("%v holds input elements from %d on, should be from %d on", where, got.first, want.first+got.off)
+			case got.who.lacking(want.who) >= 0:
+				return fmt.Errorf("%v lacks the contribution of rank %d", where, got.who.lacking(want.who))
+			case want.who.lacking(got.who) >= 0:
+				return fmt.Errorf("%v has a contribution of rank %d, which does not belong there", where, want.who.lacking(got.who))
+			}
+		}
+	}
+	return nil
+}
+
+// promise is what a collective leaves in a rank's output.
+func promise(s Schedule, rank int) []piece {
+	p, n := s.Params(), s.Ranks()
+	off, size := Split(p.Count, n, rank)
+	length := dataLen(s.Collective(), p, Output, rank)
+	var pieces []piece
+	if length == 0 {
+		return nil
+	}
+	switch s.Collective() {
+	case AllReduce, ReduceTo:
+		return []piece{{n: length, who: allRanks(n)}}
+	case ReduceScatter:
+		return []piece{{n: length, first: off, who: allRanks(n)}}
+	case Broadcast:
+		return []piece{{n: length, who: only(n, p.Root)}}
+	case Scatter:
+		return []piece{{n: length, first: off, who: only(n, p.Root)}}
+	case AllGather, Gather:
+		for peer := range n {
+			if off, size := Split(p.Count, n, peer); size > 0 {
+				pieces = append(pieces, piece{off: off, n: size, who: only(n, peer)})
+			}
+		}
+	case AllToAll:
+		for peer := range n {
+			pieces = append(pieces, piece{off: peer * size, n: size, first: off, who: only(n, peer)})
+		}
+	}
+	return pieces
+}

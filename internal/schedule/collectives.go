@@ -1,0 +1,217 @@
+package schedule
+
+// The algorithms of the other collectives.
+
+// ringReduceScatter lets partial sums travel through two scratch slots, one
+// being sent while the next one arrives. The rank's own block comes last and
+// goes straight into the output.
+func ringReduceScatter(e *emitter) {
+	right, left := (e.rank+1)%e.Ranks, (e.rank+e.Ranks-1)%e.Ranks
+	slotLen := ringReduceScatterScratch(e.Params, e.rank) / 2
+	block := func(k int) Range { return in(e.block((e.rank - k + 2*e.Ranks) % e.Ranks)) }
+
+	sending := block(1)
+	for k := 1; k < e.Ranks; k++ {
+		own := block(k + 1)
+		arriving := scratch(k%2*slotLen, own.Len)
+		if k == e.Ranks-1 {
+			arriving = out(0, own.Len)
+		}
+		e.copy(own, arriving)
+		e.exchange(right, sending, RecvReduce, left, arriving)
+		e.round++
+		sending = arriving
+	}
+	if e.Ranks == 1 {
+		e.copy(in(0, e.Count), out(0, e.Count))
+	}
+}
+
+// ringReduceScatterScratch is needed from three ranks on: between two, every
+// block goes from input to output in one hop.
+func ringReduceScatterScratch(p Params, rank int) int {
+	if p.Ranks < 3 {
+		return 0
+	}
+	_, largest := Split(p.Count, p.Ranks, 0)
+	return 2 * largest
+}
+
+func directReduceScatter(e *emitter) {
+	off, n := e.block(e.rank)
+	e.barrier(e.everyone())
+	e.getReduce(e.everyone(), in(off, n), out(0, n))
+	e.barrier(e.everyone())
+}
+
+func ringAllGather(e *emitter) {
+	off, n := e.block(e.rank)
+	e.copy(in(0, n), out(off, n))
+	e.ringCollect(e.everyone(), 0, e.Count)
+}
+
+func directAllGather(e *emitter) {
+	off, n := e.block(e.rank)
+	e.copy(in(0, n), out(off, n))
+	e.barrier(e.everyone())
+	for k := 1; k < e.Ranks; k++ {
+		peer := (e.rank + k) % e.Ranks
+		off, n := e.block(peer)
+		e.get(peer, in(0, n), out(off, n))
+	}
+	e.barrier(e.everyone())
+}
+
+func treeBroadcast(e *emitter) {
+	if e.rank == e.Root {
+		e.copy(in(0, e.Count), out(0, e.Count))
+	}
+	for off, n := range e.pieces() {
+		e.down(off, n, in(off, n))
+	}
+}
+
+// fromRoot frames steps in which the others touch the root's memory: it says
+// when they may begin and they say when they are done.
+func (e *emitter) fromRoot(root, others func()) {
+	all := e.everyone()
+	if e.rank == e.Root {
+		e.signal(all)
+		root()
+		e.round++
+		e.wait(all)
+		return
+	}
+	e.wait(One(e.Root))
+	others()
+	e.round++
+	e.signal(One(e.Root))
+}
+
+func directBroadcast(e *emitter) {
+	whole := func(copy func(src, dst Range)) func() {
+		return func() { copy(in(0, e.Count), out(0, e.Count)) }
+	}
+	e.fromRoot(whole(e.copy), whole(func(src, dst Range) { e.get(e.Root, src, dst) }))
+}
+
+// treeReduce adds up in the root's output and the others' scratch: only the
+// root has an output.
+func treeReduce(e *emitter) {
+	for off, n := range e.pieces() {
+		acc := scratch(0, n)
+		if e.rank == e.Root {
+			acc = out(off, n)
+		}
+		e.up(off, n, acc)
+	}
+}
+
+func treeReduceScratch(p Params, rank int) int {
+	e := emitter{Params: p, rank: rank}
+	if rank == p.Root || e.treeLeaf() {
+		return 0
+	}
+	return pieceLen(p)
+}
+
+func directReduce(e *emitter) {
+	off, n := e.block(e.rank)
+	e.barrier(e.everyone())
+	if e.rank == e.Root {
+		e.getReduce(e.everyone(), in(off, n), out(off, n))
+	} else {
+		e.getReduce(e.everyone(), in(off, n), scratch(0, n))
+		e.put(scratch(0, n), e.Root, out(off, n))
+	}
+	e.barrier(e.everyone())
+}
+
+func directReduceScratch(p Params, rank int) int {
+	if rank == p.Root {
+		return 0
+	}
+	_, n := Split(p.Count, p.Ranks, rank)
+	return n
+}
+
+func linearGather(e *emitter) {
+	if e.rank != e.Root {
+		_, n := e.block(e.rank)
+		e.send(e.Root, in(0, n))
+		return
+	}
+	for peer := range e.Ranks {
+		off, n := e.block(peer)
+		if peer == e.Root {
+			e.copy(in(0, n), out(off, n))
+		} else {
+			e.recv(Recv, peer, out(off, n))
+		}
+	}
+}
+
+// directGather lets the others put: they write at the same time, where the
+// root would read one block after the other.
+func directGather(e *emitter) {
+	off, n := e.block(e.rank)
+	e.fromRoot(
+		func() { e.copy(in(0, n), out(off, n)) },
+		func() { e.put(in(0, n), e.Root, out(off, n)) })
+}
+
+func linearScatter(e *emitter) {
+	if e.rank != e.Root {
+		_, n := e.block(e.rank)
+		e.recv(Recv, e.Root, out(0, n))
+		return
+	}
+	for peer := range e.Ranks {
+		off, n := e.block(peer)
+		if peer == e.Root {
+			e.copy(in(off, n), out(0, n))
+		} else {
+			e.send(peer, in(off, n))
+		}
+	}
+}
+
+func directScatter(e *emitter) {
+	off, n := e.block(e.rank)
+	e.fromRoot(
+		func() { e.copy(in(off, n), out(0, n)) },
+		func() { e.get(e.Root, in(off, n), out(0, n)) })
+}
+
+func pairwise(e *emitter) {
+	own, mine := e.block(e.rank)
+	e.copy(in(own, mine), out(e.rank*mine, mine))
+	for k := 1; k < e.Ranks; k++ {
+		to, from := (e.rank+k)%e.Ranks, (e.rank-k+e.Ranks)%e.Ranks
+		e.exchange(to, in(e.block(to)), Recv, from, out(from*mine, mine))
+		e.round++
+	}
+}
+
+func directAllToAll(e *emitter) {
+	off, n := e.block(e.rank)
+	e.copy(in(off, n), out(e.rank*n, n))
+	e.barrier(e.everyone())
+	for k := 1; k < e.Ranks; k++ {
+		peer := (e.rank + k) % e.Ranks
+		e.get(peer, in(off, n), out(peer*n, n))
+	}
+	e.barrier(e.everyone())
+}
+
+// dissemination is Hensgen, Finkel and Manber's barrier: after round k a rank
+// has heard, directly or not, of the 2^k ranks before it.
+func dissemination(e *emitter) {
+	for distance := 1; distance < e.Ranks; distance *= 2 {
+		e.signal(One((e.rank + distance) % e.Ranks))
+		e.wait(One((e.rank - distance + e.Ranks) % e.Ranks))
+		e.round++
+	}
+}
+
+func directBarrier(e *emitter) { e.barrier(e.everyone()) }

@@ -1,0 +1,134 @@
+package schedule
+
+import "iter"
+
+// emitter writes one rank's steps. The algorithms read as straight-line code:
+// after the consumer has stopped, what they emit is dropped, and steps that
+// would move nothing never come out, at both ends alike, since both know the
+// length.
+type emitter struct {
+	Params
+	rank  int
+	round int // the tag of the next message or flag; every rank counts the same rounds
+	done  bool
+	yield func(Step) bool
+}
+
+func in(off, n int) Range      { return Range{Input, off, n} }
+func out(off, n int) Range     { return Range{Output, off, n} }
+func scratch(off, n int) Range { return Range{Scratch, off, n} }
+
+func (e *emitter) emit(s Step) {
+	if !e.done && !e.yield(s) {
+		e.done = true
+	}
+}
+
+// everyone is the set of all ranks.
+func (e *emitter) everyone() Peers { return Peers{First: 0, Stride: 1, N: e.Ranks} }
+
+// block is the part of the vector that belongs to a rank.
+func (e *emitter) block(rank int) (off, n int) { return Split(e.Count, e.Ranks, rank) }
+
+// pieces cuts the vector into what is handled at a time.
+func (e *emitter) pieces() iter.Seq2[int, int] {
+	return func(yield func(off, n int) bool) {
+		size := pieceLen(e.Params)
+		for off := 0; off < e.Count && !e.done; off += size {
+			if !yield(off, min(size, e.Count-off)) {
+				return
+			}
+		}
+	}
+}
+
+func pieceLen(p Params) int {
+	if p.ChunkElems == 0 {
+		return p.Count
+	}
+	return min(p.ChunkElems, p.Count)
+}
+
+// copy emits a local copy, except the one that in place is onto itself:
+// Input and Output ranges that correspond are then the same memory.
+func (e *emitter) copy(src, dst Range) {
+	if src.Len == 0 || e.InPlace && src.Buf == Input && dst.Buf == Output {
+		return
+	}
+	e.emit(Step{Op: Copy, Src: src, Dst: dst})
+}
+
+func (e *emitter) reduce(src, dst Range) {
+	if src.Len > 0 {
+		e.emit(Step{Op: Reduce, Src: src, Dst: dst})
+	}
+}
+
+func (e *emitter) send(to int, src Range) {
+	if src.Len > 0 {
+		e.emit(Step{Op: Send, Tag: e.round, To: One(to), Src: src})
+	}
+}
+
+func (e *emitter) recv(op Op, from int, dst Range) {
+	if dst.Len > 0 {
+		e.emit(Step{Op: op, Tag: e.round, From: One(from), Dst: dst})
+	}
+}
+
+// exchange sends and receives at once; op is Recv or RecvReduce.
+func (e *emitter) exchange(to int, src Range, op Op, from int, dst Range) {
+	switch {
+	case src.Len == 0:
+		e.recv(op, from, dst)
+	case dst.Len == 0:
+		e.send(to, src)
+	default:
+		both := SendRecv
+		if op == RecvReduce {
+			both = SendRecvReduce
+		}
+		e.emit(Step{Op: both, Tag: e.round, To: One(to), Src: src, From: One(from), Dst: dst})
+	}
+}
+
+func (e *emitter) get(from int, src, dst Range) {
+	if src.Len > 0 {
+		e.emit(Step{Op: Get, From: One(from), Src: src, Dst: dst})
+	}
+}
+
+func (e *emitter) put(src Range, to int, dst Range) {
+	if src.Len > 0 {
+		e.emit(Step{Op: Put, To: One(to), Src: src, Dst: dst})
+	}
+}
+
+// getReduce sums over the peers, of which the rank is one; alone, that is a copy.
+func (e *emitter) getReduce(peers Peers, src, dst Range) {
+	switch {
+	case peers.N == 1:
+		e.copy(src, dst)
+	case src.Len > 0:
+		e.emit(Step{Op: GetReduce, From: peers, Src: src, Dst: dst})
+	}
+}
+
+func (e *emitter) signal(to Peers) {
+	if to.N > 1 || to.First != e.rank {
+		e.emit(Step{Op: Signal, Tag: e.round, To: to})
+	}
+}
+
+func (e *emitter) wait(from Peers) {
+	if from.N > 1 || from.First != e.rank {
+		e.emit(Step{Op: Wait, Tag: e.round, From: from})
+	}
+}
+
+// barrier lets nobody of the team go on before all have come.
+func (e *emitter) barrier(team Peers) {
+	e.signal(team)
+	e.wait(team)
+	e.round++
+}

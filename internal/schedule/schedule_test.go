@@ -1,0 +1,200 @@
+package schedule
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// instance is a schedule to test, by name.
+type instance struct {
+	collective, algorithm string
+	params                Params
+}
+
+func (i instance) String() string {
+	return fmt.Sprintf("%s/%s/%+v", i.collective, i.algorithm, i.params)
+}
+
+func (i instance) build(t testing.TB) Schedule {
+	t.Helper()
+	s, err := New(i.collective, i.algorithm, i.params)
+	if err != nil {
+		t.Fatalf("%v: %v", i, err)
+	}
+	return s
+}
+
+// instances gives every algorithm for a number of ranks and elements, with
+// each of the options it takes varied: all shapes, both in and out of place,
+// the first and a later root, whole and in pieces.
+func instances(ranks, count int) []instance {
+	var list []instance
+	for _, collective := range Collectives() {
+		if collective == Barrier && count > 0 {
+			continue
+		}
+		for _, info := range Algorithms(collective) {
+			base := Params{Ranks: ranks, Count: count}
+			variants := []Params{base}
+			vary := func(option string, apply func(*Params) bool) {
+				if !slices.Contains(info.Takes, option) {
+					return
+				}
+				for _, p := range slices.Clone(variants) {
+					if apply(&p) {
+						variants = append(variants, p)
+					}
+				}
+			}
+			vary(takesRoot, func(p *Params) bool { p.Root = ranks * 2 / 3; return p.Root > 0 })
+			vary(takesInPlace, func(p *Params) bool { p.InPlace = true; return true })
+			vary(takesChunk, func(p *Params) bool { p.ChunkElems = count/2 + 1; return p.ChunkElems < count })
+			for _, d := range divisors(ranks) {
+				if d != 1 && d != ranks && d*d <= ranks {
+					continue // one of each pair of shapes, and the degenerate ones
+				}
+				vary(takesGroup, func(p *Params) bool { ok := p.GroupSize == 0; p.GroupSize = d; return ok })
+				vary(takesWidth, func(p *Params) bool { ok := p.Width == 0; p.Width = d; return ok })
+			}
+			for _, p := range variants {
+				list = append(list, instance{collective, info.Name, p})
+			}
+		}
+	}
+	return list
+}
+
+func divisors(n int) []int {
+	var list []int
+	for d := 1; d <= n; d++ {
+		if n%d == 0 {
+			list = append(list, d)
+		}
+	}
+	return list
+}
+
+// TestEveryAlgorithmIsProved is the claim of the package: all algorithms, all
+// rank counts to 64, and counts that do not divide.
+func TestEveryAlgorithmIsProved(t *testing.T) {
+	proved := 0
+	for ranks := 1; ranks <= 64; ranks++ {
+		counts := []int{0, 1, ranks - 1, ranks, ranks + 1, 211, 1000}
+		if ranks > 16 {
+			counts = []int{0, 1, ranks - 1, 1000} // the same cuts, seen often enough
+		}
+		slices.Sort(counts)
+		for _, count := range slices.Compact(counts) {
+			for _, i := range instances(ranks, count) {
+				if err := Check(i.build(t)); err != nil {
+					t.Errorf("%v: %v", i, err)
+				}
+				proved++
+			}
+		}
+	}
+	t.Logf("%d schedules proved", proved)
+}
+
+func TestSplit(t *testing.T) {
+	for count := range 40 {
+		for parts := 1; parts < 12; parts++ {
+			next, shortest, longest := 0, count, 0
+			for i := range parts {
+				off, n := Split(count, parts, i)
+				if off != next {
+					t.Fatalf("Split(%d, %d, %d) starts at %d, want %d", count, parts, i, off, next)
+				}
+				next, shortest, longest = off+n, min(shortest, n), max(longest, n)
+			}
+			if next != count || longest-shortest > 1 {
+				t.Errorf("Split(%d, %d): covers %d, parts of %d to %d", count, parts, next, shortest, longest)
+			}
+		}
+	}
+}
+
+func TestNewRefuses(t *testing.T) {
+	for _, c := range []struct {
+		collective, algorithm string
+		params                Params
+		want                  string
+	}{
+		{"alreduce", "ring", Params{Ranks: 2}, `unknown collective "alreduce", did you mean "allreduce"?`},
+		{AllReduce, "rign", Params{Ranks: 2}, `unknown allreduce algorithm "rign", did you mean "ring"?`},
+		{AllReduce, "ring", Params{}, "Ranks is 0, want at least 1"},
+		{AllReduce, "ring", Params{Ranks: 2, Count: -1}, "Count is -1, want 0 or more"},
+		{AllReduce, "ring", Params{Ranks: 2, Root: 1}, "Root is set, but this algorithm takes only ChunkElems, InPlace"},
+		{AllReduce, "ring", Params{Ranks: 2, ChunkElems: -4}, "ChunkElems is -4, want 0 (the default) or more"},
+		{AllReduce, "torus", Params{Ranks: 5, Width: 2, Height: 3}, "a torus of 2 x 3 has 6 ranks, but Ranks is 5"},
+		{AllReduce, "torus", Params{Ranks: 5, Width: 2}, "a torus of 2 x 2 has 4 ranks, but Ranks is 5"},
+		{AllReduce, "torus", Params{Ranks: 5, Height: 9}, "a torus of 0 x 9 has 0 ranks, but Ranks is 5"},
+		{AllReduce, "hierarchical", Params{Ranks: 6, GroupSize: 4}, "6 ranks cannot be cut into groups of 4"},
+		{Broadcast, "tree", Params{Ranks: 3, Root: 3}, "Root is 3, want a rank from 0 to 2"},
+		{Broadcast, "tree", Params{Ranks: 3, Root: -1}, "Root is -1, want a rank from 0 to 2"},
+		{AllToAll, "pairwise", Params{Ranks: 3, InPlace: true}, "InPlace is set, but this algorithm takes no options"},
+		{Barrier, "dissemination", Params{Ranks: 3, Count: 1}, "a barrier moves no elements"},
+	} {
+		if _, err := New(c.collective, c.algorithm, c.params); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("New(%s, %s, %+v) = %v, want %q", c.collective, c.algorithm, c.params, err, c.want)
+		}
+	}
+}
+
+// TestDirectIsDeclared holds Info.Direct against what the steps do, since a
+// transport without shared memory chooses by it.
+func TestDirectIsDeclared(t *testing.T) {
+	for _, collective := range Collectives() {
+		for _, info := range Algorithms(collective) {
+			i := instance{collective, info.Name, Params{Ranks: 6, Count: 12}}
+			if collective == Barrier {
+				i.params.Count = 0
+			}
+			direct := false
+			for rank := range 6 {
+				for step := range i.build(t).Steps(rank) {
+					direct = direct || step.Op.Direct()
+				}
+			}
+			if direct != info.Direct {
+				t.Errorf("%v: Direct is %v, its steps say %v", i, info.Direct, direct)
+			}
+		}
+	}
+}
+
+// TestStepsNeedConstantMemory compares a short stream with long ones: what is
+// allocated must not go with the number of steps.
+func TestStepsNeedConstantMemory(t *testing.T) {
+	for _, algorithm := range Algorithms(AllReduce) {
+		measure := func(ranks, chunk int) float64 {
+			s := instance{AllReduce, algorithm.Name, Params{Ranks: ranks, Count: 1 << 12, ChunkElems: chunk}}.build(t)
+			return testing.AllocsPerRun(5, func() {
+				for step := range s.Steps(ranks / 2) {
+					_ = step
+				}
+			})
+		}
+		short, wide, long := measure(2, 0), measure(64, 0), measure(64, 16)
+		if wide > short || long > short+8 {
+			t.Errorf("%s: %v allocations with 2 ranks, %v with 64, %v with 64 and 256 pieces", algorithm.Name, short, wide, long)
+		}
+	}
+}
+
+// TestStepsCanBeLeft stops each stream after each step: nothing may follow.
+func TestStepsCanBeLeft(t *testing.T) {
+	for _, i := range instances(6, 13) {
+		s := i.build(t)
+		for stop := range 5 {
+			seen := 0
+			for range s.Steps(1) {
+				if seen++; seen > stop {
+					break
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,80 @@
+// Package suggest words the answer to a name nobody knows: which names exist
+// and which one was probably meant. Every "unknown X" error of kernbench goes
+// through it, so that they all read alike.
+package suggest
+
+import (
+	"fmt"
+	"sort"
+	"strings"
+)
+
+// maxListed is how many existing names an error lists before it stops; more
+// would bury the suggestion.
+const maxListed = 40
+
+// Unknown is the error for a name that does not exist. What is the noun ("axis",
+// "bench"), names are those that do exist.
+func Unknown(what, name string, names []string) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "unknown %s %q", what, name)
+	if near := Nearest(name, names); near != "" {
+		fmt.Fprintf(&b, ", did you mean %q?", near)
+	}
+	if len(names) == 0 {
+		fmt.Fprintf(&b, " (there is no %s)", what)
+		return fmt.Errorf("%s", b.String())
+	}
+	sorted := append([]string(nil), names...)
+	sort.Strings(sorted)
+	more := ""
+	if len(sorted) > maxListed {
+		more = fmt.Sprintf(", and %d more", len(sorted)-maxListed)
+		sorted = sorted[:maxListed]
+	}
+	fmt.Fprintf(&b, " (known: %s%s)", strings.Join(sorted, ", "), more)
+	return fmt.Errorf("%s", b.String())
+}
+
+// Nearest returns the name closest to the given one, or "" when none is close
+// enough to be a likely slip of the finger.
+func Nearest(name string, names []string) string {
+	best, bestDist := "", len(name)/3+2
+	low := strings.ToLower(name)
+	for _, n := range names {
+		cand := strings.ToLower(n)
+		d := distance(low, cand)
+		// A part of the name is what an impatient typist leaves.
+		if len(low) > 2 && strings.Contains(cand, low) {
+			d = min(d, 1)
+		}
+		if d < bestDist || d == bestDist && best != "" && n < best {
+			best, bestDist = n, d
+		}
+	}
+	return best
+}
+
+// distance is the Levenshtein distance with adjacent swaps counted as one,
+// since swapped letters are the commonest slip.
+func distance(a, b string) int {
+	prev2, prev, cur := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
+	for j := range prev {
+		prev[j] = j
+	}
+	for i := 1; i <= len(a); i++ {
+		cur[0] = i
+		for j := 1; j <= len(b); j++ {
+			cost := 1
+			if a[i-1] == b[j-1] {
+				cost = 0
+			}
+			cur[j] = min(prev[j]+1, cur[j-1]+1, prev[j-1]+cost)
+			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
+				cur[j] = min(cur[j], prev2[j-2]+1)
+			}
+		}
+		prev2, prev, cur = prev, cur, prev2
+	}
+	return prev[len(b)]
+}

@@ -1,0 +1,30 @@
+package suggest
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestNearest(t *testing.T) {
+	names := []string{"size", "dtype", "num_ranks", "algorithm"}
+	for _, c := range []struct{ in, want string }{
+		{"sise", "size"}, {"szie", "size"}, {"SIZE", "size"}, {"dtpye", "dtype"},
+		{"ranks", "num_ranks"}, {"algo", "algorithm"}, {"completely-else", ""}, {"zzzz", ""},
+	} {
+		if got := Nearest(c.in, names); got != c.want {
+			t.Errorf("Nearest(%q) = %q, want %q", c.in, got, c.want)
+		}
+	}
+}
+
+func TestUnknownNamesWhatExists(t *testing.T) {
+	msg := Unknown("axis", "sise", []string{"size", "dtype"}).Error()
+	for _, want := range []string{`unknown axis "sise"`, `did you mean "size"`, "known: dtype, size"} {
+		if !strings.Contains(msg, want) {
+			t.Errorf("%q lacks %q", msg, want)
+		}
+	}
+	if msg := Unknown("axis", "x", nil).Error(); !strings.Contains(msg, "there is no axis") {
+		t.Errorf("empty list: %q", msg)
+	}
+}

@@ -1,0 +1,117 @@
+// Package sweep reads a sweep file: the YAML in which people declare a
+// benchmark over a program of their own. It yields the same declaration as Go
+// code does (package decl), with the program's argv, and a parser that finds
+// the metrics in what the program printed.
+//
+// It neither plans nor runs anything; package run calls Substitute for the
+// argv of a point and Command.Parse for the output. docs/sweep-format.md is
+// the reference of the format.
+package sweep
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/kernbench/kernbench/internal/decl"
+)
+
+// Load reads a sweep file. The program runs in the file's folder, or in its
+// `dir`, wherever kernbench itself was started; and the file and the scripts
+// named in the command become inputs by their SHA-256, so that a changed
+// script is not taken for the one that was measured.
+func Load(path string) (*decl.Bench, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("reading a sweep file: %w", err)
+	}
+	bench, err := Parse(path, data)
+	if err != nil {
+		return nil, err
+	}
+	command := bench.Parts[0].Command
+	if command.Dir, err = filepath.Abs(command.Dir); err != nil {
+		return nil, fmt.Errorf("%s: dir: %w", path, err)
+	}
+	if info, err := os.Stat(command.Dir); err != nil {
+		return nil, fmt.Errorf("%s: dir: %w", path, err)
+	} else if !info.IsDir() {
+		return nil, fmt.Errorf("%s: dir: %s is not a folder", path, command.Dir)
+	}
+	if command.Inputs, err = inputs(path, command); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return bench, nil
+}
+
+// Parse reads the text of a sweep file without touching the file system. The
+// name stands in errors, and its folder is where the program runs.
+func Parse(name string, data []byte) (*decl.Bench, error) {
+	r := &reader{source: newSource(name, data)}
+	root := r.document(data)
+	if root == nil {
+		return nil, r.err()
+	}
+	bench := r.sweep(root)
+	if err := r.err(); err != nil {
+		return nil, err
+	}
+	// The checks above point at a line; this one makes sure that no rule of
+	// declarations is missed by them.
+	if err := bench.Validate(); err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return bench, nil
+}
+
+// inputs hashes the sweep file and every argument that names a file. Names are
+// kept as written, so that the same sweep elsewhere has the same inputs.
+func inputs(path string, command *decl.Command) (map[string]string, error) {
+	sums := map[string]string{}
+	sum, err := hashFile(path)
+	if err != nil {
+		return nil, err
+	}
+	sums[filepath.Base(path)] = sum
+	for _, arg := range command.Argv {
+		name, constant := literalArg(arg)
+		if !constant || name == "" {
+			continue
+		}
+		file := name
+		if !filepath.IsAbs(file) {
+			file = filepath.Join(command.Dir, file)
+		}
+		// Arguments are rarely files: only what is certainly one counts.
+		if info, err := os.Stat(file); err != nil || !info.Mode().IsRegular() {
+			continue
+		}
+		sum, err := hashFile(file)
+		if errors.Is(err, fs.ErrPermission) {
+			continue // a program may be executable without being readable
+		}
+		if err != nil {
+			return nil, err
+		}
+		sums[name] = sum
+	}
+	return sums, nil
+}
+
+func hashFile(path string) (string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	h := sha256.New()
+	if _, err := io.Copy(h, f); err != nil {
+		return "", fmt.Errorf("hashing %s: %w", path, err)
+	}
+	return hex.EncodeToString(h.Sum(nil)), nil
+}

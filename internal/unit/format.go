@@ -1,0 +1,130 @@
+package unit
+
+import (
+	"math"
+	"strconv"
+	"time"
+)
+
+// FormatBytes writes a size exactly and as shortly as that allows: 65536 is
+// "64Ki", 65537 stays "65537". ParseBytes reads it back.
+func FormatBytes(n int64) string {
+	power := 0
+	for power < len(prefixes) && n != 0 && n%1024 == 0 {
+		n /= 1024
+		power++
+	}
+	text := strconv.FormatInt(n, 10)
+	if power > 0 {
+		text += prefixes[power-1:power] + "i"
+	}
+	return text
+}
+
+// FormatSig writes v rounded to so many significant digits, without trailing
+// zeros: 0.25, 12.3, 1230. Only numbers too long to read get an exponent.
+func FormatSig(v float64, digits int) string {
+	rounded := roundSig(v, digits)
+	size := math.Abs(rounded)
+	switch {
+	case rounded == 0:
+		return "0" // never "-0"
+	case math.IsInf(rounded, 1):
+		return "Inf" // strconv would write "+Inf"
+	case size < 1e-5 || size >= 1e15:
+		return strconv.FormatFloat(rounded, 'g', -1, 64)
+	}
+	return strconv.FormatFloat(rounded, 'f', -1, 64)
+}
+
+// roundSig rounds to significant digits by way of the decimal text, the only
+// rounding that agrees with what the reader will see.
+func roundSig(v float64, digits int) float64 {
+	rounded, err := strconv.ParseFloat(strconv.FormatFloat(v, 'e', max(digits, 1)-1, 64), 64)
+	if err != nil {
+		return v // rounding up left the range of float64
+	}
+	return rounded
+}
+
+// step is one unit of a ladder: it is used for values from `from` upwards.
+type step struct {
+	from  float64
+	scale float64
+	name  string
+}
+
+// Ladders go from the largest unit down; the last step takes whatever is left.
+var (
+	binaryLadder = []step{
+		{1 << 40, 1 << 40, "Ti"}, {1 << 30, 1 << 30, "Gi"}, {1 << 20, 1 << 20, "Mi"}, {1 << 10, 1 << 10, "Ki"}, {0, 1, ""},
+	}
+	// A collective takes microseconds, so tenths of one stay microseconds and
+	// columns of small times stay comparable at a glance.
+	microsLadder = []step{
+		{1e6, 1e6, "s"}, {1e3, 1e3, "ms"}, {0.1, 1, "us"}, {0, 1e-3, "ns"},
+	}
+	siLadder = []step{
+		{1e18, 1e18, "E"}, {1e15, 1e15, "P"}, {1e12, 1e12, "T"}, {1e9, 1e9, "G"}, {1e6, 1e6, "M"}, {1e3, 1e3, "k"},
+		{1, 1, ""}, {1e-3, 1e-3, "m"}, {1e-6, 1e-6, "u"}, {0, 1e-9, "n"},
+	}
+)
+
+// shownDigits is the precision of everything meant for the eye: a measured
+// time is rarely better than a part in a thousand.
+const shownDigits = 3
+
+// climb finds the step of the ladder for v and gives the scaled number as text.
+// The choice is made on the rounded value, so that 999.9 us is "1 ms" and
+// not "1000 us".
+func climb(v float64, ladder []step) (number, name string) {
+	if v == 0 || math.IsNaN(v) || math.IsInf(v, 0) {
+		for _, s := range ladder {
+			if s.scale == 1 {
+				return FormatSig(v, shownDigits), s.name
+			}
+		}
+	}
+	chosen := ladder[len(ladder)-1]
+	for _, s := range ladder[:len(ladder)-1] {
+		if roundSig(math.Abs(v)/s.from, shownDigits) >= 1 {
+			chosen = s
+			break
+		}
+	}
+	scaled := v / chosen.scale
+	digits := shownDigits
+	if math.Abs(scaled) >= 1000 {
+		digits++ // 1020 of 1024, or beyond the largest unit
+	}
+	return FormatSig(scaled, digits), chosen.name
+}
+
+// FormatBytesApprox writes a size to three digits in binary multiples ("1.5Ki",
+// "683Mi"), for axis ticks and prose; FormatBytes is the exact one.
+func FormatBytesApprox(v float64) string {
+	number, name := climb(v, binaryLadder)
+	return number + name
+}
+
+// FormatMicros writes a time given in microseconds, the unit of time metrics,
+// to three digits: "0.25 us", "1.2 ms", "3.4 s".
+func FormatMicros(us float64) string {
+	number, name := climb(us, microsLadder)
+	return number + " " + name
+}
+
+// FormatDuration is FormatMicros of a time.Duration.
+func FormatDuration(d time.Duration) string {
+	return FormatMicros(float64(d) / float64(time.Microsecond))
+}
+
+// FormatSI writes v, given in the plain unit, to three digits with a decimal
+// prefix: FormatSI(12.34e9, "B/s") is "12.3 GB/s". An empty unit gives "12.3G".
+func FormatSI(v float64, unit string) string {
+	number, prefix := climb(v, siLadder)
+	if unit == "" {
+		return number + prefix
+	}
+	return number + " " + prefix + unit
+}

@@ -1,0 +1,208 @@
+#include "textflag.h"
+#include "avx2_amd64.h"
+
+// Every type whose elements are combined as they lie in memory.
+#define LOAD(from, acc, high)   VMOVDQU from, acc
+#define STORE(to, acc, high)    VMOVDQU acc, to
+#define STREAM(to, acc, high)   VMOVNTDQ acc, to
+#define PLAIN(LOADER, OP)       KERNEL(EACH8, 8, 32, LOADER, OP, STORE, STREAM)
+
+// f16: one half of a vector widens to a whole one.
+#define LOAD_F16(from, acc, high)   VCVTPH2PS from, acc
+#define STORE_F16(to, acc, high)    VCVTPS2PH $0, acc, to
+#define STREAM_F16(to, acc, high)   VCVTPS2PH $0, acc, X8; VMOVNTDQ X8, to
+#define HALF(LOADER, OP)            KERNEL(EACH8, 8, 16, LOADER, OP, STORE_F16, STREAM_F16)
+
+// bf16: even and odd elements, and why a NaN needs no care, as under AVX-512.
+// The constants are 0xffff0000, 0x7fff and 1.
+#define BF16_CONSTANTS \
+	VPCMPEQD Y15, Y15, Y15; \
+	VPSLLD   $16, Y15, Y13; \
+	VPSRLD   $17, Y15, Y14; \
+	VPSRLD   $31, Y15, Y15
+
+#define LOAD_BF16(from, acc, high) \
+	VMOVDQU from, Y8;       \
+	VPSLLD  $16, Y8, acc;   \
+	VPAND   Y13, Y8, high
+
+#define NARROW_BF16(acc, high) \
+	VPSRLD   $16, acc, Y8;   \
+	VPSRLD   $16, high, Y9;  \
+	VPAND    Y15, Y8, Y8;    \
+	VPAND    Y15, Y9, Y9;    \
+	VPADDD   Y14, Y8, Y8;    \
+	VPADDD   Y14, Y9, Y9;    \
+	VPADDD   acc, Y8, Y8;    \
+	VPADDD   high, Y9, Y9;   \
+	VPSRLD   $16, Y8, Y8;    \
+	VPBLENDW $0xaa, Y9, Y8, Y8
+
+#define STORE_BF16(to, acc, high)  NARROW_BF16(acc, high); VMOVDQU Y8, to
+#define STREAM_BF16(to, acc, high) NARROW_BF16(acc, high); VMOVNTDQ Y8, to
+#define BFLOAT(LOADER, OP)         KERNEL(EACH4, 4, 32, LOADER, OP, STORE_BF16, STREAM_BF16)
+
+// MIN and MAX give their second operand when the two are equal or one is a
+// NaN, so the two orders differ exactly for -0 with +0 and for a NaN. Their
+// union is the -0 or a NaN; for the maximum their intersection is the +0, and
+// only where one is a NaN the union must be taken.
+#define MIN_F32(from, acc, high) \
+	VMOVUPS from, Y10;      \
+	VMINPS  acc, Y10, Y11;  \
+	VMINPS  Y10, acc, acc;  \
+	VORPS   Y11, acc, acc
+
+#define MIN_F64(from, acc, high) \
+	VMOVUPD from, Y10;      \
+	VMINPD  acc, Y10, Y11;  \
+	VMINPD  Y10, acc, acc;  \
+	VORPD   Y11, acc, acc
+
+#define MAX_F32(from, acc, high) \
+	VMOVUPS   from, Y10;         \
+	VCMPPS    $3, Y10, acc, Y12; \
+	VMAXPS    acc, Y10, Y11;     \
+	VMAXPS    Y10, acc, acc;     \
+	VORPS     Y11, acc, Y10;     \
+	VANDPS    Y11, acc, acc;     \
+	VBLENDVPS Y12, Y10, acc, acc
+
+#define MAX_F64(from, acc, high) \
+	VMOVUPD   from, Y10;         \
+	VCMPPD    $3, Y10, acc, Y12; \
+	VMAXPD    acc, Y10, Y11;     \
+	VMAXPD    Y10, acc, acc;     \
+	VORPD     Y11, acc, Y10;     \
+	VANDPD    Y11, acc, acc;     \
+	VBLENDVPD Y12, Y10, acc, acc
+
+#define SUM_F32(from, acc, high)  VADDPS from, acc, acc
+#define PROD_F32(from, acc, high) VMULPS from, acc, acc
+
+#define SUM_F64(from, acc, high)  VADDPD from, acc, acc
+#define PROD_F64(from, acc, high) VMULPD from, acc, acc
+
+#define OP_F16(OP, from, acc, high) VCVTPH2PS from, Y8; OP(Y8, acc, high)
+#define SUM_F16(from, acc, high)    OP_F16(SUM_F32, from, acc, high)
+#define PROD_F16(from, acc, high)   OP_F16(PROD_F32, from, acc, high)
+#define MIN_F16(from, acc, high)    OP_F16(MIN_F32, from, acc, high)
+#define MAX_F16(from, acc, high)    OP_F16(MAX_F32, from, acc, high)
+
+#define OP_BF16(OP, from, acc, high) LOAD_BF16(from, Y9, Y8); OP(Y9, acc, high); OP(Y8, high, acc)
+#define SUM_BF16(from, acc, high)    OP_BF16(SUM_F32, from, acc, high)
+#define PROD_BF16(from, acc, high)   OP_BF16(PROD_F32, from, acc, high)
+#define MIN_BF16(from, acc, high)    OP_BF16(MIN_F32, from, acc, high)
+#define MAX_BF16(from, acc, high)    OP_BF16(MAX_F32, from, acc, high)
+
+#define SUM_I32(from, acc, high)  VPADDD from, acc, acc
+#define PROD_I32(from, acc, high) VPMULLD from, acc, acc
+#define MIN_I32(from, acc, high)  VPMINSD from, acc, acc
+#define MAX_I32(from, acc, high)  VPMAXSD from, acc, acc
+
+#define SUM_I64(from, acc, high)  VPADDQ from, acc, acc
+
+#define SUM_U8(from, acc, high) VPADDB from, acc, acc
+#define MIN_U8(from, acc, high) VPMINUB from, acc, acc
+#define MAX_U8(from, acc, high) VPMAXUB from, acc, acc
+
+// The scaled sums multiply the first source while loading it.
+#define SCALE_F32 VCVTSD2SS scale+48(FP), X8, X8; VBROADCASTSS X8, Y12
+#define SCALE_F64 VBROADCASTSD scale+48(FP), Y12
+
+#define LOAD_SCALED_F32(from, acc, high)  VMULPS from, Y12, acc
+#define LOAD_SCALED_F64(from, acc, high)  VMULPD from, Y12, acc
+#define LOAD_SCALED_F16(from, acc, high)  VCVTPH2PS from, acc; VMULPS acc, Y12, acc
+#define LOAD_SCALED_BF16(from, acc, high) LOAD_BF16(from, acc, high); VMULPS acc, Y12, acc; VMULPS high, Y12, high
+
+TEXT ·sumF64AVX2(SB), NOSPLIT, $0-73
+	PLAIN(LOAD, SUM_F64)
+
+TEXT ·prodF64AVX2(SB), NOSPLIT, $0-73
+	PLAIN(LOAD, PROD_F64)
+
+TEXT ·minF64AVX2(SB), NOSPLIT, $0-73
+	PLAIN(LOAD, MIN_F64)
+
+TEXT ·maxF64AVX2(SB), NOSPLIT, $0-73
+	PLAIN(LOAD, MAX_F64)
+
+TEXT ·scaledSumF64AVX2(SB), NOSPLIT, $0-73
+	SCALE_F64
+	PLAIN(LOAD_SCALED_F64, SUM_F64)
+
+TEXT ·sumF32AVX2(SB), NOSPLIT, $0-73
+	PLAIN(LOAD, SUM_F32)
+
+TEXT ·prodF32AVX2(SB), NOSPLIT, $0-73
+	PLAIN(LOAD, PROD_F32)
+
+TEXT ·minF32AVX2(SB), NOSPLIT, $0-73
+	PLAIN(LOAD, MIN_F32)
+
+TEXT ·maxF32AVX2(SB), NOSPLIT, $0-73
+	PLAIN(LOAD, MAX_F32)
+
+TEXT ·scaledSumF32AVX2(SB), NOSPLIT, $0-73
+	SCALE_F32
+	PLAIN(LOAD_SCALED_F32, SUM_F32)
+
+TEXT ·sumF16AVX2(SB), NOSPLIT, $0-73
+	HALF(LOAD_F16, SUM_F16)
+
+TEXT ·prodF16AVX2(SB), NOSPLIT, $0-73
+	HALF(LOAD_F16, PROD_F16)
+
+TEXT ·minF16AVX2(SB), NOSPLIT, $0-73
+	HALF(LOAD_F16, MIN_F16)
+
+TEXT ·maxF16AVX2(SB), NOSPLIT, $0-73
+	HALF(LOAD_F16, MAX_F16)
+
+TEXT ·scaledSumF16AVX2(SB), NOSPLIT, $0-73
+	SCALE_F32
+	HALF(LOAD_SCALED_F16, SUM_F16)
+
+TEXT ·sumBF16AVX2(SB), NOSPLIT, $0-73
+	BF16_CONSTANTS
+	BFLOAT(LOAD_BF16, SUM_BF16)
+
+TEXT ·prodBF16AVX2(SB), NOSPLIT, $0-73
+	BF16_CONSTANTS
+	BFLOAT(LOAD_BF16, PROD_BF16)
+
+TEXT ·minBF16AVX2(SB), NOSPLIT, $0-73
+	BF16_CONSTANTS
+	BFLOAT(LOAD_BF16, MIN_BF16)
+
+TEXT ·maxBF16AVX2(SB), NOSPLIT, $0-73
+	BF16_CONSTANTS
+	BFLOAT(LOAD_BF16, MAX_BF16)
+
+TEXT ·scaledSumBF16AVX2(SB), NOSPLIT, $0-73
+	SCALE_F32
+	BF16_CONSTANTS
+	BFLOAT(LOAD_SCALED_BF16, SUM_BF16)
+
+TEXT ·sumI64AVX2(SB), NOSPLIT, $0-73
+	PLAIN(LOAD, SUM_I64)
+
+TEXT ·sumI32AVX2(SB), NOSPLIT, $0-73
+	PLAIN(LOAD, SUM_I32)
+
+TEXT ·prodI32AVX2(SB), NOSPLIT, $0-73
+	PLAIN(LOAD, PROD_I32)
+
+TEXT ·minI32AVX2(SB), NOSPLIT, $0-73
+	PLAIN(LOAD, MIN_I32)
+
+TEXT ·maxI32AVX2(SB), NOSPLIT, $0-73
+	PLAIN(LOAD, MAX_I32)
+
+TEXT ·sumU8AVX2(SB), NOSPLIT, $0-73
+	PLAIN(LOAD, SUM_U8)
+
+TEXT ·minU8AVX2(SB), NOSPLIT, $0-73
+	PLAIN(LOAD, MIN_U8)
+
+TEXT ·maxU8AVX2(SB), NOSPLIT, $0-73
+	PLAIN(LOAD, MAX_U8)

@@ -1,0 +1,29 @@
+package vec
+
+import "github.com/klauspost/cpuid/v2"
+
+var best = detect()
+
+// detect asks the processor, and through it whether the operating system saves
+// the wide registers. BMI2 belongs to the mask of the tails.
+func detect() Level {
+	switch {
+	case cpuid.CPU.Supports(cpuid.AVX512F, cpuid.AVX512BW, cpuid.AVX512DQ, cpuid.AVX512VL, cpuid.BMI2):
+		return AVX512
+	case cpuid.CPU.Supports(cpuid.AVX2, cpuid.F16C):
+		return AVX2
+	}
+	return Portable
+}
+
+// loopsOf gives the loops of a level and the number of bytes whose multiples
+// it takes.
+func loopsOf(level Level) (*table, int) {
+	switch level {
+	case AVX512:
+		return &kernelsAVX512, 1
+	case AVX2:
+		return &kernelsAVX2, 32
+	}
+	return &portable, 1
+}

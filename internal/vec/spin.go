@@ -1,0 +1,10 @@
+package vec
+
+// Pause tells the processor that the caller spins on a memory location, so that
+// it saves power and leaves the loop without a penalty.
+func Pause()
+
+// Fence makes every store before it, streaming ones too, visible to other
+// processors before any store after it. Go's atomics order ordinary stores but
+// not streaming ones.
+func Fence()

@@ -1,0 +1,239 @@
+package worker
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"runtime/debug"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/kernbench/kernbench/internal/agree"
+	"github.com/kernbench/kernbench/internal/decl"
+)
+
+// Maybe makes this process a worker if its environment says so, and then
+// returns only when the work is over. Every main that declares benches calls
+// it before anything else.
+func Maybe(benches []*decl.Bench) (exitCode int, isWorker bool) {
+	addr := os.Getenv(addrVar)
+	if addr == "" {
+		return 0, false
+	}
+	w := &worker{benches: benches, token: os.Getenv(tokenVar)}
+	w.rank, _ = strconv.Atoi(os.Getenv("RANK"))
+	w.local, _ = strconv.Atoi(os.Getenv("LOCAL_RANK"))
+	shared := os.Getenv(agreeVar) != ""
+	for _, name := range []string{addrVar, tokenVar, agreeVar} {
+		os.Unsetenv(name)
+	}
+	if err := w.run(addr, shared); err != nil {
+		fmt.Fprintf(os.Stderr, "kernbench worker, rank %d: %v\n", w.rank, err)
+		return 1, true
+	}
+	return 0, true
+}
+
+type worker struct {
+	benches []*decl.Bench
+	token   string
+	rank    int
+	local   int
+
+	send   sync.Mutex
+	enc    *json.Encoder
+	job    Job
+	part   *decl.Part
+	group  agree.Group
+	phase  atomic.Pointer[string]
+	wait   atomic.Bool
+	orders chan toWorker
+}
+
+func (w *worker) run(addr string, shared bool) error {
+	network, address, ok := strings.Cut(addr, ":")
+	if !ok {
+		return fmt.Errorf("address %q: want network:address", addr)
+	}
+	conn, err := net.Dial(network, address)
+	if err != nil {
+		return fmt.Errorf("reaching the supervisor: %w", err)
+	}
+	defer conn.Close()
+	w.enc = json.NewEncoder(conn)
+	start := "start"
+	w.phase.Store(&start)
+	if err := w.say(toSupervisor{Hello: &hello{w.token, w.rank, os.Getpid()}}); err != nil {
+		return err
+	}
+	w.orders = make(chan toWorker)
+	go w.listen(conn)
+	go w.beat()
+
+	first := <-w.orders
+	if first.Job == nil {
+		return errors.New("the supervisor sent no job")
+	}
+	w.job = *first.Job
+	ready := &ready{Env: seen(w.job.Watch)}
+	if err := w.join(shared); err != nil {
+		ready.Error = err.Error()
+	}
+	if err := w.say(toSupervisor{Ready: ready}); err != nil || ready.Error != "" {
+		return errors.Join(err, errors.New(ready.Error))
+	}
+	for order := range w.orders {
+		if order.Quit {
+			return nil
+		}
+		if order.Task == nil {
+			continue
+		}
+		if err := w.say(toSupervisor{Done: w.perform(order.Task)}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// join finds the body and the other ranks.
+func (w *worker) join(shared bool) error {
+	for _, b := range w.benches {
+		if b.Name == w.job.Bench {
+			if p, ok := b.Part(w.job.Part); ok && p.Body != nil {
+				w.part = p
+			}
+		}
+	}
+	if w.part == nil {
+		return fmt.Errorf("this program has no bench %q with a part %q", w.job.Bench, w.job.Part)
+	}
+	if w.job.Size == 1 {
+		w.group = agree.Solo()
+		return nil
+	}
+	if !shared {
+		return fmt.Errorf("no shared memory was handed over for %d ranks", w.job.Size)
+	}
+	g, err := agree.JoinShm(os.NewFile(ShmFD, "agreement"), w.rank, w.job.Size)
+	w.group = g
+	return err
+}
+
+// listen passes orders on. When the supervisor goes away, so does the worker,
+// whatever the body is doing: nobody is left to hear its result.
+func (w *worker) listen(conn net.Conn) {
+	dec := json.NewDecoder(conn)
+	for {
+		var m toWorker
+		if err := dec.Decode(&m); err != nil {
+			if !errors.Is(err, io.EOF) {
+				fmt.Fprintf(os.Stderr, "kernbench worker, rank %d: hearing the supervisor: %v\n", w.rank, err)
+			}
+			os.Exit(3)
+		}
+		if m.Abort != nil {
+			w.group.Abort(*m.Abort)
+			continue
+		}
+		w.orders <- m
+	}
+}
+
+func (w *worker) beat() {
+	for range time.Tick(Beat) {
+		if w.say(toSupervisor{Beat: &beat{*w.phase.Load(), w.wait.Load()}}) != nil {
+			return
+		}
+	}
+}
+
+func (w *worker) say(m toSupervisor) error {
+	w.send.Lock()
+	defer w.send.Unlock()
+	return w.enc.Encode(m)
+}
+
+// setPhase also tells the supervisor at once, so that a crash right after is
+// placed rightly. It is called a few times per task, not per sample.
+func (w *worker) setPhase(phase string) {
+	if old := w.phase.Swap(&phase); old == nil || *old != phase {
+		w.say(toSupervisor{Beat: &beat{phase, w.wait.Load()}})
+	}
+}
+
+// perform runs the body at one point and settles the outcome.
+func (w *worker) perform(t *Task) *done {
+	w.setPhase("set-up")
+	for i := range t.Point {
+		if i < len(t.Kinds) {
+			t.Point[i].Value = t.Point[i].Value.Retype(t.Kinds[i])
+		}
+	}
+	s := decl.NewState(decl.Setting{
+		Point: t.Point, Group: watched{w.group, &w.wait}, LocalRank: w.local, Backend: w.job.Backend,
+		Trial: t.Trial, Seed: w.job.Seed, Measure: w.job.Measure, Phase: w.setPhase,
+	})
+	err := protect(func() error { return w.part.Body(context.Background(), s) })
+	out := s.Finish(err)
+	if out.Phase = *w.phase.Load(); out.Status.Bad() {
+		w.group.Abort(out.Reason)
+	}
+	var aborted *agree.AbortedError
+	follows := errors.As(err, &aborted) && aborted.Rank != w.rank || errors.Is(err, decl.ErrElsewhere)
+	w.setPhase("idle")
+	return &done{Index: t.Index, Outcome: out, Secondary: follows}
+}
+
+// protect turns a panic into an error that carries its stack.
+func protect(f func() error) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("panic: %v\n%s", r, debug.Stack())
+		}
+	}()
+	return f()
+}
+
+// seen reports the swept variables as this process has them.
+func seen(names []string) map[string]*string {
+	m := make(map[string]*string, len(names))
+	for _, n := range names {
+		if v, ok := os.LookupEnv(n); ok {
+			m[n] = &v
+		} else {
+			m[n] = nil
+		}
+	}
+	return m
+}
+
+// watched notes when a rank only waits for the others, so that the one that
+// hangs is named and not the one that waits for it.
+type watched struct {
+	agree.Group
+	waiting *atomic.Bool
+}
+
+func (g watched) Barrier(ctx context.Context) error {
+	g.waiting.Store(true)
+	err := g.Group.Barrier(ctx)
+	g.waiting.Store(false)
+	return err
+}
+
+func (g watched) Exchange(ctx context.Context, mine []int64) ([][]int64, error) {
+	g.waiting.Store(true)
+	all, err := g.Group.Exchange(ctx, mine)
+	g.waiting.Store(false)
+	return all, err
+}
+
+var _ agree.Group = watched{}
