@@ -147,6 +147,9 @@ func (s *State) Backend() string { return s.set.Backend }
 // Seed is the run's seed, the same on every rank.
 func (s *State) Seed() uint64 { return s.set.Seed }
 
+// Group is the harness's own channel between the ranks, for untimed set-up.
+func (s *State) Group() agree.Group { return s.set.Group }
+
 // Barrier meets all ranks over the harness's own channel, for untimed set-up.
 func (s *State) Barrier(ctx context.Context) error { return s.set.Group.Barrier(ctx) }
 
@@ -160,6 +163,10 @@ func (s *State) UseClock(c measure.Clock) {
 		s.out.Kind = journal.Simulated
 	}
 }
+
+// Sampling is how State.Time will sample; a body may change it before the
+// call, alike on every rank (a cadence that is an axis, say).
+func (s *State) Sampling() *measure.Config { return &s.set.Measure }
 
 // Kind labels the row's numbers when they are not measured.
 func (s *State) Kind(k journal.Kind) { s.out.Kind = k }

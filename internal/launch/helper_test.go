@@ -107,6 +107,16 @@ func helper(mark, mode string, args []string) int {
 		}
 		fmt.Println("ready")
 		time.Sleep(2 * hangGuard)
+	case "hold": // holds one launch and tells the agent's number
+		a, err := Start(context.Background())
+		if err != nil {
+			panic(err)
+		}
+		if _, err := a.Launch(context.Background(), Spec{Procs: []Proc{program(mark, 0, "deaf"), program(mark, 1, "deaf")}}); err != nil {
+			panic(err)
+		}
+		fmt.Println(a.PID())
+		time.Sleep(2 * hangGuard)
 	case "supervise": // runs launches for ever
 		supervise(mark)
 	default:

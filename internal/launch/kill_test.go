@@ -2,6 +2,7 @@ package launch
 
 import (
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -49,6 +50,39 @@ func TestLeftoversOfANormalEnd(t *testing.T) {
 	}
 	if o.Leftovers != familySize-1 || o.Exits[0].Failed() || o.Exits[0].Stopped || o.Reason != "" {
 		t.Errorf("outcome %+v", o)
+	}
+}
+
+// One that obeys SIGTERM is counted too.
+func TestPoliteLeftover(t *testing.T) {
+	s := newScene(t)
+	o := s.wait(s.launch(Spec{Grace: hangGuard, Procs: []Proc{s.program(0, "linger", "sleep")}}))
+	if o.Leftovers != 1 || o.Exits[0].Failed() {
+		t.Errorf("outcome %+v", o)
+	}
+}
+
+// Nothing is killed before everything stands still, or what forks fast enough would get away.
+func TestKillAllStopsFirst(t *testing.T) {
+	cmd := exec.Command(self, "helper", "stopped-first", "sleep")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer cmd.Wait()
+	defer cmd.Process.Kill()
+	p, _ := readProcess(cmd.Process.Pid)
+	rounds := 0
+	killAll(func() []process {
+		if rounds++; rounds == 2 {
+			eventually(t, "the process to stand still", func() bool {
+				stat, _ := os.ReadFile("/proc/" + strconv.Itoa(p.pid) + "/stat")
+				return strings.Contains(string(stat), ") T ")
+			})
+		}
+		return []process{p}
+	})
+	if rounds != 2 {
+		t.Errorf("looked %d times, want once more than there was something new", rounds)
 	}
 }
 
@@ -218,4 +252,27 @@ func TestKilledSupervisor(t *testing.T) {
 			t.Fatalf("killed after %v: %s", moment, said.String())
 		}
 	}
+}
+
+// With agent and supervisor killed together there is nobody to clean up; the kernel ends the ranks.
+func TestKilledAgentAndSupervisor(t *testing.T) {
+	mark := "mark-" + strconv.Itoa(os.Getpid()) + "-both"
+	cmd := exec.Command(self, "helper", mark, "hold")
+	cmd.Env = append(os.Environ(), "MARK="+mark)
+	said, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer assertGone(t, mark)
+	defer cmd.Wait()
+	defer cmd.Process.Kill()
+	var agent int
+	if _, err := fmt.Fscan(said, &agent); err != nil {
+		t.Fatal(err)
+	}
+	cmd.Process.Signal(syscall.SIGSTOP) // it shall not notice
+	syscall.Kill(agent, syscall.SIGKILL)
 }

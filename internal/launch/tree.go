@@ -139,7 +139,7 @@ func killAll(find func() []process) (killed []process) {
 			break
 		}
 		for _, p := range fresh {
-			_ = p
+			p.signal(unix.SIGSTOP)
 		}
 		killed = append(killed, fresh...)
 	}

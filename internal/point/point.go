@@ -80,7 +80,7 @@ func (p Point) MarshalJSON() ([]byte, error) {
 
 // UnmarshalJSON reads an object, keeping its order.
 func (p *Point) UnmarshalJSON(b []byte) error {
-	*p = (*p)[:0]
+	*p = nil
 	return unmarshalObject(b, func(name string, dec *json.Decoder) error {
 		var v Value
 		if err := dec.Decode(&v); err != nil {
@@ -141,7 +141,7 @@ func (e Env) MarshalJSON() ([]byte, error) {
 
 // UnmarshalJSON reads what MarshalJSON wrote.
 func (e *Env) UnmarshalJSON(b []byte) error {
-	*e = (*e)[:0]
+	*e = nil
 	return unmarshalObject(b, func(name string, dec *json.Decoder) error {
 		var s *string
 		if err := dec.Decode(&s); err != nil {

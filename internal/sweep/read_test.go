@@ -221,6 +221,13 @@ func TestWindowsLineEnds(t *testing.T) {
 	}
 }
 
+func TestNotText(t *testing.T) {
+	_, err := Parse("s.yaml", []byte("name: \xff\n"))
+	if want := "s.yaml:1:1: the file is not UTF-8 text\n  1 | name: ?\n    | ^"; err == nil || err.Error() != want {
+		t.Errorf("%v", err)
+	}
+}
+
 func TestManyFaultsAreCut(t *testing.T) {
 	_, err := Parse("s.yaml", []byte("name: x\ncommand: [prog]\nmetrics: {t: {wall: true}}\n"+strings.Repeat("name: x\n", 50)))
 	if err == nil || !strings.HasSuffix(err.Error(), "\ns.yaml: and 30 more") {

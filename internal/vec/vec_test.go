@@ -105,8 +105,9 @@ func TestHalvesExhaustively(t *testing.T) {
 			partners = append(partners, rnd.Uint64())
 		}
 		for i, partner := range partners {
-			for values, j := view[uint16](b), 0; j < len(values); j++ {
-				values[j] = uint16(partner)
+			setElement(b, d, 0, partner)
+			for done := d.Size(); done < len(b); done *= 2 {
+				copy(b[done:], b[:done])
 			}
 			for op := Sum; op <= Max; op++ {
 				lookup(Portable, d, op).Reduce(want, [][]byte{a, b})
@@ -115,7 +116,9 @@ func TestHalvesExhaustively(t *testing.T) {
 				}
 				for _, level := range levels()[1:] {
 					lookup(level, d, op).Reduce(got, [][]byte{a, b})
-					compareHalves(t, d, got, want)
+					if !bytes.Equal(got, want) {
+						compareHalves(t, d, got, want)
+					}
 				}
 			}
 		}
