@@ -1,0 +1,320 @@
+package run
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/kernbench/kernbench/internal/agree"
+	"github.com/kernbench/kernbench/internal/journal"
+	"github.com/kernbench/kernbench/internal/launch"
+	"github.com/kernbench/kernbench/internal/plan"
+	"github.com/kernbench/kernbench/internal/point"
+	"github.com/kernbench/kernbench/internal/worker"
+)
+
+// crew is a launch of workers: one process per rank, connected.
+type crew struct {
+	r      *runner
+	group  *plan.Group
+	hub    *worker.Hub
+	launch *launch.Launch
+	logs   string // folder name as in the rows
+	path   string
+	ranks  []rankState
+	events <-chan launch.Event
+	tick   *time.Ticker
+}
+
+type rankState struct {
+	joined, ready bool
+	phase         string
+	waiting       bool
+	heard         time.Time
+	env           map[string]*string
+	exit          *launch.Exit
+}
+
+// trouble is why a launch cannot go on.
+type trouble struct {
+	status journal.Status
+	rank   *int
+	phase  string
+	reason string
+	dump   bool // the workers hang: their stacks are worth having
+}
+
+// assemble starts the processes and waits until all are ready. Trouble comes
+// with a crew that must still be closed, an error without.
+func (r *runner) assemble(ctx context.Context, g *plan.Group) (*crew, *trouble, error) {
+	logs, path, err := r.logDir()
+	if err != nil {
+		return nil, nil, err
+	}
+	var files []*os.File
+	if g.Ranks > 1 {
+		shm, err := agree.NewShm(g.Ranks)
+		if err != nil {
+			return nil, nil, err
+		}
+		defer shm.Close()
+		files = append(files, shm)
+	}
+	hub, err := worker.Listen()
+	if err != nil {
+		return nil, nil, err
+	}
+	procs, err := r.processes(g, path, []string{"/proc/self/exe"}, "", hub.Vars(g.Ranks > 1))
+	if err != nil {
+		hub.Close()
+		return nil, nil, err
+	}
+	for i := range procs {
+		procs[i].ExtraFiles = files
+	}
+	c := &crew{r: r, group: g, hub: hub, logs: logs, path: path, ranks: make([]rankState, g.Ranks), tick: time.NewTicker(time.Second)}
+	c.launch, err = r.agent.Launch(ctx, launch.Spec{Procs: procs})
+	if err != nil {
+		return c, &trouble{status: journal.Failed, phase: "start", reason: err.Error()}, nil
+	}
+	c.events = c.launch.Events()
+	return c, c.muster(ctx), nil
+}
+
+// muster waits for every worker to connect, gives it the job and checks the
+// environment it saw.
+func (c *crew) muster(ctx context.Context) *trouble {
+	r, g := c.r, c.group
+	watch := make([]string, len(g.Env))
+	for i, e := range g.Env {
+		watch[i] = e.Name
+	}
+	job := worker.Job{Bench: r.plan.Bench.Name, Part: g.Part.Name, Size: g.Ranks, Backend: r.plan.Backend,
+		Seed: r.plan.Seed, Watch: watch, Measure: g.Part.Measure}
+	deadline := time.NewTimer(startLimit)
+	defer deadline.Stop()
+	for ready := 0; ready < g.Ranks; {
+		select {
+		case <-ctx.Done():
+			return &trouble{reason: "interrupted"}
+		case <-deadline.C:
+			rank := c.firstMissing(func(s rankState) bool { return s.ready })
+			return &trouble{status: journal.Timeout, rank: &rank, phase: "start", dump: true,
+				reason: fmt.Sprintf("rank %d did not report within %v of its start", rank, startLimit)}
+		case e := <-c.hub.Events():
+			if tr := c.hear(e); tr != nil {
+				return tr
+			}
+			switch {
+			case e.Joined:
+				if e.Rank < 0 || e.Rank >= g.Ranks {
+					return &trouble{status: journal.Failed, phase: "start", reason: fmt.Sprintf("a worker says it is rank %d of %d", e.Rank, g.Ranks)}
+				}
+				if err := c.hub.Job(e.Rank, job); err != nil {
+					return &trouble{status: journal.Failed, rank: &e.Rank, phase: "start", reason: err.Error()}
+				}
+			case e.Ready:
+				if e.Error != "" {
+					return &trouble{status: journal.Failed, rank: &e.Rank, phase: "start", reason: e.Error}
+				}
+				if err := envSeen(g.Env, e.Env); err != nil {
+					return &trouble{status: journal.Failed, rank: &e.Rank, phase: "start", reason: err.Error()}
+				}
+				ready++
+			}
+		case e := <-c.events:
+			if tr := c.watch(e); tr != nil {
+				return tr
+			}
+		}
+	}
+	return nil
+}
+
+// hear notes what a worker said about itself.
+func (c *crew) hear(e worker.Event) *trouble {
+	if e.Rank < 0 || e.Rank >= len(c.ranks) {
+		return nil
+	}
+	s := &c.ranks[e.Rank]
+	s.heard = time.Now()
+	switch {
+	case e.Joined:
+		s.joined = true
+	case e.Ready:
+		s.ready, s.env = true, e.Env
+	case e.Beat:
+		s.phase, s.waiting = e.Phase, e.Waiting
+	}
+	return nil
+}
+
+// watch notes what happened to a process. A worker that ends before it was
+// asked to is trouble.
+func (c *crew) watch(e launch.Event) *trouble {
+	x, ok := e.(launch.Exit)
+	if !ok {
+		if e == nil { // the launch is over, with or without a word
+			c.events = nil
+			if i := c.firstMissing(func(s rankState) bool { return s.exit == nil }); i >= 0 {
+				return c.died(c.ranks[i].exit)
+			}
+			return &trouble{status: journal.Failed, reason: "the launch agent died and took the workers with it"}
+		}
+		return nil
+	}
+	if x.Rank >= 0 && x.Rank < len(c.ranks) {
+		c.ranks[x.Rank].exit = &x
+	}
+	return c.died(&x)
+}
+
+func (c *crew) died(x *launch.Exit) *trouble {
+	rank := x.Rank
+	return &trouble{status: journal.Failed, rank: &rank, phase: c.ranks[rank].phase, reason: "the worker ended: " + x.String()}
+}
+
+// perform has all ranks run one task and waits for their answers.
+func (c *crew) perform(ctx context.Context, index int, t plan.Task) (*results, *trouble) {
+	values := append(append(point.Point{}, t.Point...), c.r.plan.Options...)
+	kinds := make([]point.Kind, len(values))
+	for i, v := range values {
+		kinds[i] = v.Value.Kind()
+	}
+	now := time.Now()
+	for rank := range c.ranks {
+		c.ranks[rank].heard = now
+		c.hub.Task(rank, worker.Task{Index: index, Point: values, Kinds: kinds, Trial: t.Trial})
+	}
+	limit := c.r.opts.Timeout
+	if limit == 0 {
+		limit = plan.Timeout(c.group.Part)
+	}
+	deadline := time.NewTimer(limit)
+	defer deadline.Stop()
+	res := &results{byRank: make([]*worker.Event, len(c.ranks))}
+	var straggle <-chan time.Time
+	woken := false
+	for !res.complete() {
+		select {
+		case <-ctx.Done():
+			return nil, nil
+		case <-deadline.C:
+			rank := c.culprit(res)
+			s := c.ranks[rank]
+			return nil, &trouble{status: journal.Timeout, rank: &rank, phase: s.phase, dump: true,
+				reason: fmt.Sprintf("rank %d did not finish within %v (phase: %s)", rank, limit, s.phase)}
+		case <-straggle:
+			if woken {
+				return res, nil // the failure is known; the others will be killed
+			}
+			woken = true
+			for rank, e := range res.byRank {
+				if e == nil {
+					c.hub.Abort(rank, res.firstReason())
+				}
+			}
+			straggle = time.After(stragglerLimit)
+		case e := <-c.hub.Events():
+			c.hear(e)
+			if e.Done != nil && e.Index == index {
+				res.add(e)
+				if straggle == nil && e.Done.Status != journal.OK {
+					straggle = time.After(stragglerLimit)
+				}
+			}
+		case e := <-c.events:
+			if tr := c.watch(e); tr != nil {
+				return nil, tr
+			}
+		case now := <-c.tick.C:
+			for rank, s := range c.ranks {
+				if now.Sub(s.heard) > worker.Dead {
+					return nil, &trouble{status: journal.Failed, rank: &rank, phase: s.phase,
+						reason: fmt.Sprintf("rank %d lost its heartbeat: nothing heard for %v (stopped, or starved of CPU)", rank, worker.Dead)}
+				}
+			}
+		}
+	}
+	return res, nil
+}
+
+// culprit is the rank to name for a hang: one that is not done and not merely
+// waiting for others.
+func (c *crew) culprit(res *results) int {
+	waiting := -1
+	for rank, e := range res.byRank {
+		if e != nil {
+			continue
+		}
+		if !c.ranks[rank].waiting {
+			return rank
+		}
+		if waiting < 0 {
+			waiting = rank
+		}
+	}
+	return max(waiting, 0)
+}
+
+func (c *crew) firstMissing(has func(rankState) bool) int {
+	for i, s := range c.ranks {
+		if !has(s) {
+			return i
+		}
+	}
+	return -1
+}
+
+// blame makes a row of trouble.
+func (c *crew) blame(row *journal.Row, tr *trouble) {
+	row.Status, row.Rank, row.Phase, row.Reason = tr.status, tr.rank, tr.phase, tr.reason
+	row.Launch = c.logs
+	if row.Output == "" || !tr.dump {
+		if out := c.lastOutput(tr.rank); out != "" {
+			row.Output = out
+		}
+	}
+}
+
+// end stops what still runs and waits until nothing is left.
+func (c *crew) end(tr *trouble) {
+	if c.launch == nil {
+		return
+	}
+	c.launch.Stop(tr.reason, tr.dump)
+	c.launch.Wait()
+}
+
+// close ends the launch in order: the workers are asked first.
+func (c *crew) close() {
+	c.tick.Stop()
+	if c.launch != nil {
+		for rank := range c.ranks {
+			c.hub.Quit(rank)
+		}
+		ended := make(chan struct{})
+		go func() { c.launch.Wait(); close(ended) }()
+		select {
+		case <-ended:
+		case <-time.After(quitLimit):
+			c.launch.Stop("the workers did not end when asked", false)
+			<-ended
+		}
+	}
+	c.hub.Close()
+}
+
+func (c *crew) lastOutput(rank *int) string {
+	if rank == nil {
+		return ""
+	}
+	return lastOutput(c.path, *rank)
+}
+
+func (c *crew) warnCrowded(row *journal.Row) {
+	if cores := c.r.host.CPU.Usable; float64(c.group.Ranks) > cores && cores > 0 {
+		row.Warnings = append(row.Warnings, fmt.Sprintf("%d ranks share %g cores", c.group.Ranks, cores))
+	}
+}
