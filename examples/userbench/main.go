@@ -1,7 +1,7 @@
 // Command userbench is a benchmark of one's own: declare it, call bench.Main,
 // and the program has kernbench's whole command line.
 //
-//	go run ./examples/userbench run --bench sort --size 1K:1M:x4
+//	go run ./examples/userbench run --bench sort --count 1K,1M --env GOGC=50,-
 package main
 
 import (
@@ -14,22 +14,13 @@ import (
 )
 
 func main() {
-	os.Exit(bench.Main(bench.New("sort", run,
-		bench.Help("sort random numbers, every rank its own"),
-		bench.Ranks("1,2"),
-		bench.Ints("count", "1K:1M:x8"),
-		bench.Option("presorted", bench.KindBool, "false", "start from sorted numbers"))))
+	os.Exit(bench.Main(bench.New("sort", run, bench.Help("sort random numbers, every rank its own"),
+		bench.Ranks("1,2"), bench.Ints("count", "1K:1M:x8"))))
 }
 
 func run(ctx context.Context, s *bench.State) error {
-	source, work := make([]int, s.Int("count")), make([]int, s.Int("count"))
-	rng := rand.New(rand.NewPCG(s.Seed(), uint64(s.Rank())))
-	for i := range source {
-		source[i] = rng.Int()
-	}
-	if s.Bool("presorted") {
-		slices.Sort(source)
-	}
+	source := rand.New(rand.NewPCG(s.Seed(), uint64(s.Rank()))).Perm(s.Int("count"))
+	work := make([]int, len(source))
 	s.Verify(func() error {
 		if !slices.IsSorted(work) {
 			return &bench.Wrong{Count: 1, Detail: "the numbers are not sorted"}

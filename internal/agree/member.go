@@ -7,6 +7,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/kernbench/kernbench/internal/vec"
 )
 
 // lot is where a rank sleeps and how it learns that another is no more: the
@@ -155,6 +157,7 @@ func (m *member) await(ctx context.Context, old uint32) (now uint32, err error) 
 			if now = gate.Load(); now != old {
 				return now, nil
 			}
+			vec.Pause()
 		}
 	}
 	for {

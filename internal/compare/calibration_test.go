@@ -58,14 +58,14 @@ func TestSameBuildGivesNoVerdict(t *testing.T) {
 		reports                 int
 		method                  Method
 	}{
-		{"ranks", 20, 6, 0, noise{launch: 0.04}, 600, Ranks},
-		{"ranks, many trials", 20, 10, 0, noise{launch: 0.04}, 100, Ranks},
-		{"t, few trials", 20, 4, 0, noise{launch: 0.04}, 600, TTest},
-		{"t, many points", 60, 6, 0, noise{launch: 0.1}, 200, TTest},
-		{"one launch", 20, 1, 100, noise{launch: LaunchSpread, sample: 0.03, memory: 0.7}, 300, Blocks},
-		{"one noisy launch", 20, 1, 100, noise{launch: LaunchSpread, sample: 0.3, memory: 0.7}, 300, Blocks},
-		{"two launches", 20, 2, 50, noise{launch: LaunchSpread, sample: 0.03, memory: 0.5}, 300, Blocks},
-		{"two unsteady launches", 20, 2, 50, noise{launch: 3 * LaunchSpread, sample: 0.03}, 300, Blocks},
+		{"ranks", 20, 6, 0, noise{launch: 0.04}, 400, Ranks},
+		{"ranks, many trials", 20, 10, 0, noise{launch: 0.04}, 50, Ranks},
+		{"t, few trials", 20, 4, 0, noise{launch: 0.04}, 300, TTest},
+		{"t, many points", 60, 6, 0, noise{launch: 0.1}, 100, TTest},
+		{"one launch", 20, 1, 100, noise{launch: LaunchSpread, sample: 0.03, memory: 0.7}, 200, Blocks},
+		{"one noisy launch", 20, 1, 100, noise{launch: LaunchSpread, sample: 0.3, memory: 0.7}, 200, Blocks},
+		{"two launches", 20, 2, 50, noise{launch: LaunchSpread, sample: 0.03, memory: 0.5}, 200, Blocks},
+		{"two unsteady launches", 20, 2, 50, noise{launch: 3 * LaunchSpread, sample: 0.03}, 200, Blocks},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -111,7 +111,7 @@ func TestPlantedChangeIsFound(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(11, 3))
-			found, reports := 0, 200
+			found, reports := 0, 120
 			n := noise{launch: 0.02, sample: 0.02, memory: 0.5}
 			for range reports {
 				report, err := Compare(simulate(rng, 20, c.trials, c.samples, n, unchanged),

@@ -332,3 +332,23 @@ func TestEmptyReport(t *testing.T) {
 		t.Errorf("exit %d, %q", code, text)
 	}
 }
+
+// Where ranks are too coarse for the correction, the t test decides, but not
+// against the ranks: here one trial of each side overlaps.
+func TestRanksMustAgreeWithT(t *testing.T) {
+	trials := func(size int64, us ...float64) (rows []journal.Row) {
+		for i, v := range us {
+			rows = append(rows, rowOf(size, i, v))
+		}
+		return rows
+	}
+	old := runOf("a", trials(1, 10, 10.1, 10.2, 10.3), trials(2, 10, 10.1, 10.2, 10.6))
+	new := runOf("b", trials(1, 20, 20.1, 20.2, 20.3), trials(2, 10.5, 10.9, 11, 11.1))
+	r := compare(t, old, new, Options{})
+	if p := r.Pairs[0]; p.Verdict != Slower || p.Effect.Method != TTest {
+		t.Errorf("separate trials are %s by %s", p.Verdict, p.Effect.Method)
+	}
+	if p := r.Pairs[1]; p.Verdict != Ambiguous || *p.Effect.P > DefaultAlpha {
+		t.Errorf("overlapping trials are %s, p %v", p.Verdict, *p.Effect.P)
+	}
+}

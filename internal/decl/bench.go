@@ -118,7 +118,11 @@ type Command struct {
 	// OwnRanks is set for a program that starts its own processes: it is run
 	// once, and the row's num_ranks is null.
 	OwnRanks bool
-	Inputs   map[string]string // files that define the sweep, by SHA-256
+	// Inputs are what a row depends on besides its point, by SHA-256: the
+	// command, the scripts it names, how its output is read.
+	Inputs map[string]string
+	// Columns are the coordinates that the output's tables are known to add.
+	Columns []Axis
 }
 
 // RankOutput is what one rank of a program left behind.
@@ -146,6 +150,13 @@ type Section struct {
 	Table [][]string
 }
 
+// ValidName reports whether a bench, axis, option or metric may be called so.
+func ValidName(s string) bool { return nameRE.MatchString(s) }
+
+// ValidEnvName reports whether an environment variable may be swept under
+// this name.
+func ValidEnvName(s string) bool { return envRE.MatchString(s) }
+
 var nameRE = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_.-]*$`)
 var envRE = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
@@ -155,7 +166,7 @@ func (b *Bench) Validate() error {
 	fault := func(format string, args ...any) {
 		errs = append(errs, fmt.Errorf(format, args...))
 	}
-	if !nameRE.MatchString(b.Name) {
+	if !ValidName(b.Name) {
 		fault("name %q: want letters, digits, _ . -, starting with a letter", b.Name)
 	}
 	if len(b.Parts) == 0 {
@@ -163,7 +174,7 @@ func (b *Bench) Validate() error {
 	}
 	options := map[string]bool{}
 	for _, o := range b.Options {
-		if !nameRE.MatchString(o.Name) {
+		if !ValidName(o.Name) {
 			fault("option name %q: want letters, digits, _ . -, starting with a letter", o.Name)
 		}
 		if options[o.Name] {
@@ -206,7 +217,7 @@ func (p *Part) faults(options map[string]bool) (errs []error) {
 		seen[name] = what
 	}
 	for _, a := range p.Axes {
-		if !nameRE.MatchString(a.Name) || a.Name == BackendName {
+		if !ValidName(a.Name) || a.Name == BackendName {
 			fault("axis name %q: want letters, digits, _ . -, starting with a letter, and not %q", a.Name, BackendName)
 		}
 		declare("axis", a.Name)
@@ -225,7 +236,7 @@ func (p *Part) faults(options map[string]bool) (errs []error) {
 		}
 	}
 	for _, e := range p.Envs {
-		if !envRE.MatchString(e.Name) {
+		if !ValidEnvName(e.Name) {
 			fault("environment variable %q: want letters, digits and _, not starting with a digit", e.Name)
 		}
 		declare("environment variable", e.Name)

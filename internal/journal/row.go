@@ -72,6 +72,7 @@ type Row struct {
 	Env      point.Env   `json:"env"` // name: value, or null for unset
 	Options  point.Point `json:"options"`
 	Trial    int         `json:"trial"` // from 0
+	Index    int         `json:"index"` // the point's place in the declared order, whatever the order of execution
 
 	Status Status `json:"status"`
 	Reason string `json:"reason,omitempty"`

@@ -51,8 +51,8 @@ type progress struct {
 // ID is the run's id.
 func (r *Run) ID() string { return r.Header.Run }
 
-// Latest returns the rows that count, in the order in which their points first
-// appeared: the last one of each key and trial. A point that gives several rows
+// Latest returns the rows that count, in the declared order of their points
+// (Row.Index), else as they first appeared: the last one of each key and trial. A point that gives several rows
 // (Row.Task) may give others when it is tried again, so a row of another attempt
 // replaces all the earlier ones of the point. Rows without a key, which only
 // other programs write, replace nothing.
@@ -88,6 +88,7 @@ func (r *Run) Latest() []Row {
 			out = append(out, r.Rows[i])
 		}
 	}
+	slices.SortStableFunc(out, func(a, b Row) int { return cmp.Compare(a.Index, b.Index) })
 	return out
 }
 

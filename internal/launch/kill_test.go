@@ -48,7 +48,8 @@ func TestLeftoversOfANormalEnd(t *testing.T) {
 	if left := marked(s.mark); len(left) != 0 {
 		t.Errorf("after the end of the launch %v are left", left)
 	}
-	if o.Leftovers != familySize-1 || o.Exits[0].Failed() || o.Exits[0].Stopped || o.Reason != "" {
+	// The one in between, whose end makes an orphan of its child, may still be seen on a slow machine.
+	if o.Leftovers < familySize-1 || o.Leftovers > familySize || o.Exits[0].Failed() || o.Exits[0].Stopped || o.Reason != "" {
 		t.Errorf("outcome %+v", o)
 	}
 }
@@ -99,7 +100,7 @@ func TestPipelinesSettle(t *testing.T) {
 
 func TestKilledGrandchild(t *testing.T) {
 	s := newScene(t)
-	l := s.launch(Spec{Grace: 10 * time.Millisecond, Procs: []Proc{s.program(0, "daemons", "polite")}})
+	l := s.launch(Spec{Grace: hangGuard, Procs: []Proc{s.program(0, "daemons", "polite")}})
 	s.awaitOutput(0, "ready")
 	var rank int
 	for e := range l.Events() {

@@ -69,6 +69,7 @@ type Task struct {
 	Ranks  int
 	Env    point.Env
 	Trial  int
+	Index  int // place in the declared order, over all parts
 	Key    string
 	Reason string // why it was dropped
 }
@@ -160,6 +161,7 @@ func (p *Plan) expand(part *decl.Part, req Request, only []expr) ([]*Group, erro
 			continue
 		}
 		ranks := ranksPtr(t.Ranks)
+		t.Index = p.Points + len(p.Dropped)
 		t.Key = journal.Key(p.Bench.Name, part.Name, p.Bench.Version, t.Point, ranks, p.Backend, t.Env, p.Options, inputs)
 		if err := dropped(part, t); err != nil {
 			t.Reason = err.Error()
@@ -218,6 +220,13 @@ func (p *Plan) columns(part *decl.Part) {
 	for _, a := range part.Axes {
 		if a.Name != decl.RanksAxis {
 			p.Axes = append(p.Axes, journal.AxisInfo{Part: part.Name, Name: a.Name, Kind: a.Kind})
+		}
+	}
+	if part.Command != nil {
+		for _, c := range part.Command.Columns {
+			if _, own := part.Axis(c.Name); !own {
+				p.Axes = append(p.Axes, journal.AxisInfo{Part: part.Name, Name: c.Name, Kind: c.Kind})
+			}
 		}
 	}
 	for _, e := range part.Envs {

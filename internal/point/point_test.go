@@ -17,6 +17,8 @@ func TestParseSpec(t *testing.T) {
 	}{
 		{Int, "1,2,8", "1,2,8"},
 		{Int, "1K", "1000"},
+		{Int, "-1,0,1", "-1,0,1"},
+		{Int, "-8:8:+8", "-8,0,8"},
 		{Bytes, "1K", "1024"},
 		{Bytes, "1Ki,64M", "1024,67108864"},
 		{Bytes, "1K:64M:x4", "1024,4096,16384,65536,262144,1048576,4194304,16777216,67108864"},
@@ -91,7 +93,7 @@ func TestEnvSpecKeepsTextExactly(t *testing.T) {
 func anyValue(t *rapid.T) Value {
 	switch rapid.IntRange(0, 6).Draw(t, "kind") {
 	case 0:
-		return IntValue(rapid.Int64Range(0, math.MaxInt64).Draw(t, "n"))
+		return IntValue(rapid.Int64Range(-math.MaxInt64, math.MaxInt64).Draw(t, "n"))
 	case 1:
 		return BytesValue(rapid.Int64Range(0, math.MaxInt64).Draw(t, "n"))
 	case 2:

@@ -158,8 +158,16 @@ func (v Value) Pretty() string {
 func Parse(kind Kind, text string) (Value, error) {
 	switch kind {
 	case Int:
-		n, err := unit.ParseCount(text)
-		return IntValue(n), err
+		digits, negative := strings.CutPrefix(text, "-")
+		n, err := unit.ParseCount(digits)
+		if err != nil {
+			_, err = unit.ParseCount(text) // the error names the whole text
+			return Value{}, err
+		}
+		if negative {
+			n = -n
+		}
+		return IntValue(n), nil
 	case Bytes:
 		n, err := unit.ParseBytes(text)
 		return BytesValue(n), err

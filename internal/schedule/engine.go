@@ -29,7 +29,7 @@ type observer[T any] interface {
 // nothing, because a step waits for named peers only.
 type engine[T any] struct {
 	ranks   []cursor[T]
-	flags   []queue[*flag[T]] // from*len(ranks)+to
+	flags   []queue[*raised[T]] // from*len(ranks)+to
 	ready   queue[int]
 	layout  layout
 	watcher observer[T]
@@ -47,7 +47,7 @@ type cursor[T any] struct {
 	carried   T // what the message being sent carries
 }
 
-type flag[T any] struct {
+type raised[T any] struct {
 	src     event
 	carried T
 }
@@ -55,7 +55,7 @@ type flag[T any] struct {
 // execute runs the schedule to its end or gives the first thing wrong.
 func execute[T any](s Schedule, watcher observer[T]) error {
 	n := s.Ranks()
-	e := &engine[T]{ranks: make([]cursor[T], n), flags: make([]queue[*flag[T]], n*n), layout: newLayout(s), watcher: watcher}
+	e := &engine[T]{ranks: make([]cursor[T], n), flags: make([]queue[*raised[T]], n*n), layout: newLayout(s), watcher: watcher}
 	for rank := range n {
 		next, stop := iter.Pull(s.Steps(rank))
 		defer stop()
@@ -118,10 +118,10 @@ func (e *engine[T]) start(c *cursor[T]) error {
 	switch {
 	case op == Signal:
 		var none T
-		raised := &flag[T]{c.at, e.watcher.stamp(c.at.rank, none)}
+		up := &raised[T]{c.at, e.watcher.stamp(c.at.rank, none)}
 		for i := range c.at.To.N {
 			if to := c.at.To.At(i); to != c.at.rank {
-				e.flags[c.at.rank*len(e.ranks)+to].push(raised)
+				e.flags[c.at.rank*len(e.ranks)+to].push(up)
 				e.ready.push(to)
 			}
 		}

@@ -23,7 +23,7 @@ func (r *reader) axes(n ast.Node, names *namespace) []decl.Axis {
 		case e.key == decl.RanksAxis:
 			r.fault(e.at, "axis %q: the number of ranks is the key \"ranks\" of the sweep", e.key)
 			continue
-		case e.key == decl.BackendName || !nameRE.MatchString(e.key):
+		case e.key == decl.BackendName || !decl.ValidName(e.key):
 			r.fault(e.at, "axis name %q: %s, and not %q", e.key, wantName, decl.BackendName)
 			continue
 		}
@@ -190,7 +190,7 @@ func (r *reader) envs(n ast.Node, names *namespace) []decl.EnvAxis {
 	var envs []decl.EnvAxis
 	for _, e := range entries {
 		what := "env " + e.key
-		if !envRE.MatchString(e.key) {
+		if !decl.ValidEnvName(e.key) {
 			r.fault(e.at, "environment variable %q: want letters, digits and _, not starting with a digit", e.key)
 		}
 		nodes := []ast.Node{e.value}

@@ -43,7 +43,7 @@ func (r *reader) metrics(n ast.Node, names *namespace, ownRanks bool) []metric {
 	}
 	var metrics []metric
 	for _, e := range entries {
-		if !nameRE.MatchString(e.key) {
+		if !decl.ValidName(e.key) {
 			r.fault(e.at, "metric name %q: %s", e.key, wantName)
 		}
 		if old, taken := names.whats[e.key]; taken {

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/kernbench/kernbench/internal/decl"
 	"github.com/kernbench/kernbench/internal/point"
 )
 
@@ -25,6 +26,9 @@ var ncclNames = map[string][]string{
 	"busbw": {"busbw"},
 	"wrong": {"#wrong", "wrong", "error"},
 }
+
+// ncclKeys are the key columns that every version has.
+var ncclKeys = []decl.Axis{{Name: "size", Kind: point.Bytes}, {Name: "type", Kind: point.String}, {Name: "redop", Kind: point.String}}
 
 // ncclPlaces are the two groups of columns.
 var ncclPlaces = map[string]string{"out": "out of", "in": "in"}

@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/kernbench/kernbench/internal/decl"
+	"github.com/kernbench/kernbench/internal/point"
 )
 
 // show writes rows as `point: metric=samples ...`, one a line, metrics sorted.
@@ -119,6 +120,8 @@ func TestSourceFaults(t *testing.T) {
 			"metric t: rank 0: the key column \"backend\" has a name that kernbench uses itself: list the wanted columns with keys; the end of its stdout:\n    backend,time\n    1,2"},
 		{"other lines", "[2]", []string{`t: {csv: time, from: max}`}, []string{"n,time\n1,2\n", "n,time\n2,2\n"},
 			"metric t: rank 1: its table has other lines than that of rank 0 (n=1); the end of its stdout:\n    n,time\n    2,2"},
+		{"more lines", "[2]", []string{`t: {csv: time, from: max}`}, []string{"n,time\n1,2\n", "n,time\n1,2\n2,2\n"},
+			"metric t: rank 1: its table has other lines than that of rank 0 (n=1); the end of its stdout:\n    n,time\n    1,2\n    2,2"},
 		{"no nccl table", "", []string{`t: {nccl_tests: time}`}, []string{"# size\n1 2 3\n"},
 			"metric t: rank 0: there is no table of nccl-tests: no line starts with \"#  size  count\" and has algbw; the end of its stdout:\n    # size\n    1 2 3"},
 		{"short nccl line", "", []string{`t: {nccl_tests: time}`}, []string{"#  size count type time algbw busbw\n 8 2 float 1.0 2.0\n"},
@@ -197,6 +200,22 @@ func TestKeyColumnThatIsAnAxis(t *testing.T) {
 	_, err = p.Command.Parse(outputs("size,time\n8,3\n16,4\n"))
 	if err == nil || !strings.Contains(err.Error(), `the column "size" holds 8 and, in line 3, 16, but "size" is an axis`) {
 		t.Errorf("%v", err)
+	}
+}
+
+// TestKeyKinds: key columns are numbers where all their values are, so that
+// they sort and filter as such.
+func TestKeyKinds(t *testing.T) {
+	rows, err := mustParse(t, withMetrics("", "t: {csv: time}")).Command.Parse(outputs("i,f,s,time\n1,1,1,5\n-2,2.5,x,5\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []point.Kind{point.Int, point.Float, point.String} {
+		for _, r := range rows {
+			if got := r.Extra[i].Value.Kind(); got != want {
+				t.Errorf("column %s: %v, want %v", r.Extra[i].Name, got, want)
+			}
+		}
 	}
 }
 

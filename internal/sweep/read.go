@@ -2,7 +2,6 @@ package sweep
 
 import (
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,17 +15,14 @@ import (
 
 // The names a declaration accepts. Package decl has the last word; these are
 // here so that a bad name is shown where it stands.
-var (
-	nameRE = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_.-]*$`)
-	envRE  = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
-)
+var ()
 
 const wantName = "want letters, digits, _ . -, starting with a letter"
 
 // sweep reads the whole file. What it returns is good only if no fault was
 // recorded.
 func (r *reader) sweep(root ast.Node) *decl.Bench {
-	part := &decl.Part{Command: &decl.Command{}}
+	part := &decl.Part{Command: &decl.Command{Inputs: map[string]string{}}}
 	bench := &decl.Bench{Parts: []*decl.Part{part}}
 	f, clean := r.fields(root, "the sweep", "name", "description", "command", "dir", "ranks", "axes", "env", "zip",
 		"metrics", "timeout", "trials")
@@ -80,6 +76,7 @@ func (r *reader) sweep(root ast.Node) *decl.Bench {
 	}
 	if n := f["command"]; n != nil {
 		part.Command.Argv = r.argv(n, part.Axes, f["axes"])
+		part.Command.Inputs["command"] = hashText(n.String())
 	}
 	if n := f["metrics"]; n != nil {
 		metrics := r.metrics(n, names, part.Command.OwnRanks)
@@ -87,13 +84,17 @@ func (r *reader) sweep(root ast.Node) *decl.Bench {
 			part.Metrics = append(part.Metrics, m.info)
 		}
 		part.Command.Parse = newOutputParser(metrics, names.list()).parse
+		part.Command.Inputs["metrics"] = hashText(n.String())
+		if slices.ContainsFunc(metrics, func(m metric) bool { return m.column != nil && m.column.table == "nccl_tests" }) {
+			part.Command.Columns = ncclKeys
+		}
 	}
 	return bench
 }
 
 func (r *reader) name(n ast.Node, what string) string {
 	s, ok := r.text(n, what)
-	if ok && !nameRE.MatchString(s.text) {
+	if ok && !decl.ValidName(s.text) {
 		r.fault(n, "%s %q: %s", what, s.text, wantName)
 	}
 	return s.text

@@ -174,28 +174,6 @@ func TestEnvTextProperty(t *testing.T) {
 	})
 }
 
-// TestNamesAgreeWithDecl keeps the names accepted here in step with the rules
-// of declarations: neither may let through what the other refuses.
-func TestNamesAgreeWithDecl(t *testing.T) {
-	axis := func(name string) error {
-		return (&decl.Bench{Name: "x", Parts: []*decl.Part{{Command: &decl.Command{},
-			Axes: []decl.Axis{{Name: name, Kind: point.Int, Values: []point.Value{point.IntValue(1)}}}}}}).Validate()
-	}
-	env := func(name string) error {
-		return (&decl.Bench{Name: "x", Parts: []*decl.Part{{Command: &decl.Command{},
-			Envs: []decl.EnvAxis{{Name: name, Values: []point.EnvVar{{Name: name, Set: true}}}}}}}).Validate()
-	}
-	rapid.Check(t, func(t *rapid.T) {
-		name := rapid.StringMatching(`[a-cA-C0-2_.\- é]{0,5}`).Draw(t, "name")
-		if got, want := nameRE.MatchString(name), axis(name) == nil; got != want {
-			t.Fatalf("axis %q: here %v, decl %v", name, got, want)
-		}
-		if got, want := envRE.MatchString(name), env(name) == nil; got != want {
-			t.Fatalf("env %q: here %v, decl %v", name, got, want)
-		}
-	})
-}
-
 func TestDefaultUnits(t *testing.T) {
 	for _, c := range []struct{ metric, unit, better string }{
 		{"time_us: {json: a}", "us", "lower"}, {"setup_s: {json: a}", "s", "lower"}, {"busbw: {json: a}", "GB/s", "higher"},
@@ -225,6 +203,14 @@ func TestNotText(t *testing.T) {
 	_, err := Parse("s.yaml", []byte("name: \xff\n"))
 	if want := "s.yaml:1:1: the file is not UTF-8 text\n  1 | name: ?\n    | ^"; err == nil || err.Error() != want {
 		t.Errorf("%v", err)
+	}
+}
+
+// TestExcerptKeepsTabs: the caret stands under its column at any tab width.
+func TestExcerptKeepsTabs(t *testing.T) {
+	s := newSource("s.yaml", []byte("a:\tb\n"))
+	if got, want := s.excerpt(1, 4), "  1 | a:\tb\n    |   \t^"; got != want {
+		t.Errorf("%q, want %q", got, want)
 	}
 }
 

@@ -22,8 +22,8 @@ import (
 )
 
 // Load reads a sweep file. The program runs in the file's folder, or in its
-// `dir`, wherever kernbench itself was started; and the file and the scripts
-// named in the command become inputs by their SHA-256, so that a changed
+// `dir`, wherever kernbench itself was started; and the scripts named in the
+// command become inputs by their SHA-256, so that a changed
 // script is not taken for the one that was measured.
 func Load(path string) (*decl.Bench, error) {
 	data, err := os.ReadFile(path)
@@ -43,7 +43,7 @@ func Load(path string) (*decl.Bench, error) {
 	} else if !info.IsDir() {
 		return nil, fmt.Errorf("%s: dir: %s is not a folder", path, command.Dir)
 	}
-	if command.Inputs, err = inputs(path, command); err != nil {
+	if err := addScripts(command); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	return bench, nil
@@ -69,15 +69,11 @@ func Parse(name string, data []byte) (*decl.Bench, error) {
 	return bench, nil
 }
 
-// inputs hashes the sweep file and every argument that names a file. Names are
-// kept as written, so that the same sweep elsewhere has the same inputs.
-func inputs(path string, command *decl.Command) (map[string]string, error) {
-	sums := map[string]string{}
-	sum, err := hashFile(path)
-	if err != nil {
-		return nil, err
-	}
-	sums[filepath.Base(path)] = sum
+// addScripts adds every argument that names a file to the inputs. Names are
+// kept as written, so that the same sweep elsewhere has the same inputs. The
+// sweep file as a whole is none: another value on an axis does not change the
+// points that are there already, so a resumed run need not repeat them.
+func addScripts(command *decl.Command) error {
 	for _, arg := range command.Argv {
 		name, constant := literalArg(arg)
 		if !constant || name == "" {
@@ -96,11 +92,16 @@ func inputs(path string, command *decl.Command) (map[string]string, error) {
 			continue // a program may be executable without being readable
 		}
 		if err != nil {
-			return nil, err
+			return err
 		}
-		sums[name] = sum
+		command.Inputs[name] = sum
 	}
-	return sums, nil
+	return nil
+}
+
+func hashText(s string) string {
+	sum := sha256.Sum256([]byte(s))
+	return hex.EncodeToString(sum[:])
 }
 
 func hashFile(path string) (string, error) {

@@ -163,7 +163,7 @@ func (p piece) check(axes []decl.Axis) (axis string, err error) {
 			return name, nil
 		}
 	}
-	if !nameRE.MatchString(p.text) {
+	if !decl.ValidName(p.text) {
 		return "", fmt.Errorf("{%s} is no placeholder: braces themselves are written {{ and }}", p.text)
 	}
 	return "", suggest.Unknown("axis", p.text, names)

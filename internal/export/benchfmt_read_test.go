@@ -1,8 +1,3 @@
-//go:build xperf
-
-// These tests read the format with its own tools. They need packages of
-// golang.org/x/perf that the program itself does not use, hence the tag.
-
 package export
 
 import (

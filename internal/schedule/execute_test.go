@@ -1,0 +1,226 @@
+package schedule
+
+import (
+	"fmt"
+	"iter"
+	"math/rand/v2"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// simple executes a schedule on numbers, taking a random rank that can go on
+// each time, and gives the outputs. It shares nothing with the checker: sends
+// are buffered, memory is memory. The second result is false when it cannot go on, or when
+// a rank has left a barrier to which another had not come.
+func simple(s Schedule, input func(rank, i int) int64, random *rand.Rand) (outputs [][]int64, ended bool) {
+	n, p := s.Ranks(), s.Params()
+	mem := make([][3][]int64, n)
+	sent, flags := map[[2]int][][]int64{}, map[[2]int]int{}
+	next, step, open := make([]func() (Step, bool), n), make([]Step, n), make([]bool, n)
+	for r := range n {
+		whole := make([]int64, s.Len(Input, r)+s.Len(Output, r))
+		mem[r] = [3][]int64{whole[:s.Len(Input, r)], whole[s.Len(Input, r):], make([]int64, s.Len(Scratch, r))}
+		if i, o := inPlaceShift(s.Collective(), p, Input, r), inPlaceShift(s.Collective(), p, Output, r); p.InPlace {
+			mem[r][Input], mem[r][Output] = whole[i:i+s.Len(Input, r)], whole[o:o+s.Len(Output, r)]
+		}
+		for i := range mem[r][Input] {
+			mem[r][Input][i] = input(r, i)
+		}
+		pull, stop := iter.Pull(s.Steps(r))
+		defer stop()
+		next[r] = pull
+	}
+	at := func(rank int, r Range) []int64 { return mem[rank][r.Buf][r.Off : r.Off+r.Len] }
+	add := func(dst, src []int64) {
+		for i := range dst {
+			dst[i] += src[i]
+		}
+	}
+	// perform does what it can of rank r's step and says whether that was all.
+	perform := func(r int, s *Step) bool {
+		if s.Op.Sends() {
+			to := [2]int{r, s.To.First}
+			sent[to] = append(sent[to], append([]int64(nil), at(r, s.Src)...))
+			left := map[Op]Op{SendRecv: Recv, SendRecvReduce: RecvReduce} // the other half
+			if s.Op == Send {
+				return true
+			}
+			s.Op = left[s.Op]
+		}
+		switch from := [2]int{s.From.First, r}; s.Op {
+		case Recv, RecvReduce:
+			if len(sent[from]) == 0 {
+				return false
+			}
+			if s.Op == Recv {
+				clear(at(r, s.Dst))
+			}
+			add(at(r, s.Dst), sent[from][0])
+			sent[from] = sent[from][1:]
+		case Copy:
+			copy(at(r, s.Dst), at(r, s.Src))
+		case Reduce:
+			add(at(r, s.Dst), at(r, s.Src))
+		case Get:
+			copy(at(r, s.Dst), at(s.From.First, s.Src))
+		case Put:
+			copy(at(s.To.First, s.Dst), at(r, s.Src))
+		case GetReduce:
+			sum := make([]int64, s.Src.Len)
+			for i := range s.From.N {
+				add(sum, at(s.From.At(i), s.Src))
+			}
+			copy(at(r, s.Dst), sum)
+		case Signal:
+			for i := range s.To.N {
+				flags[[2]int{r, s.To.At(i)}]++
+			}
+		case Wait:
+			for i := range s.From.N {
+				if p := s.From.At(i); p != r && flags[[2]int{p, r}] == 0 {
+					return false
+				}
+			}
+			for i := range s.From.N {
+				flags[[2]int{s.From.At(i), r}]--
+			}
+		}
+		return true
+	}
+	running, come := n, map[int]bool{}
+	for idle := 0; running > 0; {
+		order := random.Perm(n)
+		idle++
+		for _, r := range order[:1+random.IntN(n)] {
+			if next[r] == nil {
+				continue
+			}
+			come[r] = true
+			if !open[r] {
+				if step[r], open[r] = next[r](); !open[r] {
+					next[r], idle = nil, 0
+					running--
+					if s.Collective() == Barrier && len(come) < n {
+						return nil, false
+					}
+					continue
+				}
+			}
+			if perform(r, &step[r]) {
+				open[r], idle = false, 0
+			}
+		}
+		if idle > 200*n { // nobody could go on, however often asked
+			return nil, false
+		}
+	}
+	for r := range n {
+		outputs = append(outputs, mem[r][Output])
+	}
+	return outputs, true
+}
+
+// right compares executed outputs with what the collective means, spelled out.
+func right(s Schedule, outputs [][]int64, input func(rank, i int) int64) error {
+	n, p := s.Ranks(), s.Params()
+	sum := func(i int) (total int64) {
+		for r := range n {
+			total += input(r, i)
+		}
+		return total
+	}
+	owner := func(i int) (rank, inside int) {
+		for r := range n {
+			if off, size := Split(p.Count, n, r); i < off+size {
+				return r, i - off
+			}
+		}
+		panic("outside")
+	}
+	for rank, output := range outputs {
+		off, size := Split(p.Count, n, rank)
+		for i, got := range output {
+			var want int64
+			switch s.Collective() {
+			case AllReduce, ReduceTo:
+				want = sum(i)
+			case ReduceScatter:
+				want = sum(off + i)
+			case AllGather, Gather:
+				want = input(owner(i))
+			case Broadcast:
+				want = input(p.Root, i)
+			case Scatter:
+				want = input(p.Root, off+i)
+			case AllToAll:
+				want = input(i/size, off+i%size)
+			}
+			if got != want {
+				return fmt.Errorf("rank %d output[%d] is %d, want %d", rank, i, got, want)
+			}
+		}
+	}
+	return nil
+}
+
+// numbers are inputs of which no other sum of few terms is the same.
+func numbers(seed uint64) func(rank, i int) int64 {
+	return func(rank, i int) int64 {
+		return rand.New(rand.NewPCG(seed, uint64(rank)<<32|uint64(i))).Int64N(1 << 40)
+	}
+}
+
+// tryOut runs a schedule in several random orders. A panic (a range out of
+// bounds) counts as wrong.
+func tryOut(s Schedule, seed uint64, times int) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic: %v", p)
+		}
+	}()
+	for k := range times {
+		outputs, ended := simple(s, numbers(seed), rand.New(rand.NewPCG(seed, uint64(k))))
+		if !ended {
+			return fmt.Errorf("deadlock, or a barrier left early")
+		}
+		if err := right(s, outputs, numbers(seed)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// TestExecutionAgrees holds the checker against plain execution: random
+// schedules are right both ways, and of those with a random fault none that executes
+// wrongly is accepted.
+func TestExecutionAgrees(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		ranks := rapid.IntRange(1, 12).Draw(t, "ranks")
+		count := rapid.IntRange(0, 30).Draw(t, "count")
+		all := instances(ranks, count)
+		i := all[rapid.IntRange(0, len(all)-1).Draw(t, "instance")]
+		seed := rapid.Uint64().Draw(t, "seed")
+		s, err := New(i.collective, i.algorithm, i.params)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := Check(s); err != nil {
+			t.Fatalf("%v: %v", i, err)
+		}
+		if err := tryOut(s, seed, 3); err != nil {
+			t.Fatalf("%v is proved, but executed: %v", i, err)
+		}
+		m := mutation{
+			kind: rapid.SampledFrom(mutationKinds).Draw(t, "kind"),
+			rank: rapid.IntRange(0, ranks-1).Draw(t, "rank"),
+			step: rapid.IntRange(0, 20).Draw(t, "step"),
+		}
+		broken := mutant{s, m}
+		if Check(broken) == nil {
+			if err := tryOut(broken, seed, 5); err != nil {
+				t.Fatalf("%v with %v is accepted, but executed: %v", i, m, err)
+			}
+		}
+	})
+}

@@ -1,0 +1,278 @@
+package schedule
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"iter"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+var update = flag.Bool("update", false, "rewrite the files in testdata")
+
+// mutation is a planted fault: something done to one step of one rank.
+type mutation struct {
+	kind string
+	rank int
+	step int
+}
+
+func (m mutation) String() string {
+	return fmt.Sprintf("%s at rank %d step %d", m.kind, m.rank, m.step)
+}
+
+const (
+	dropped     = "dropped step"       // any step is missing
+	repeated    = "repeated step"      // a step is done twice: a duplicated reduce above all
+	exchanged   = "exchanged steps"    // two neighbouring steps change places
+	otherPeer   = "other peer"         // the next rank instead of the right one
+	fewerPeers  = "fewer peers"        // the last of a set is forgotten
+	shiftedSrc  = "shifted source"     // off by one
+	shiftedDst  = "shifted target"     // off by one
+	shorter     = "shorter range"      // one element less, on this side alone
+	otherSource = "other source"       // the next buffer
+	otherTarget = "other target"       // the next buffer
+	otherRound  = "other round"        // the tag is one higher
+	plainWrite  = "write for reduce"   // overwrites where it should add
+	otherRank   = "other rank's steps" // two ranks do each other's steps
+	noFlag      = "no flag of a round" // neither signals nor waits of that step's round, on any rank
+)
+
+var mutationKinds = []string{dropped, repeated, exchanged, otherPeer, fewerPeers, shiftedSrc, shiftedDst, shorter,
+	otherSource, otherTarget, otherRound, plainWrite, otherRank, noFlag}
+
+// mayBeHarmless are the kinds of change that need not be a fault: repeating a
+// step that overwrites, a different order of independent steps, reading an equal
+// copy, ranks with equal roles. All other kinds are wrong wherever they are planted.
+var mayBeHarmless = []string{repeated, exchanged, otherSource, otherRank}
+
+// mutant is a schedule with a fault.
+type mutant struct {
+	Schedule
+	mutation
+}
+
+func (m mutant) Steps(rank int) iter.Seq[Step] {
+	if neighbour := (m.rank + 1) % m.Ranks(); m.kind == otherRank && m.step == 0 {
+		switch rank {
+		case m.rank:
+			rank = neighbour
+		case neighbour:
+			rank = m.rank
+		}
+	}
+	return func(yield func(Step) bool) {
+		m.change(rank, slices.Collect(m.Schedule.Steps(rank)), yield)
+	}
+}
+
+func (m mutant) change(rank int, steps []Step, yield func(Step) bool) {
+	at := m.step
+	if m.kind == noFlag {
+		if round, ok := m.flagRound(); ok {
+			steps = slices.DeleteFunc(steps, func(s Step) bool { return (s.Op == Signal || s.Op == Wait) && s.Tag == round })
+		}
+	} else if rank == m.rank && at < len(steps) {
+		switch m.kind {
+		case dropped:
+			steps = slices.Delete(steps, at, at+1)
+		case repeated:
+			steps = slices.Insert(steps, at, steps[at])
+		case exchanged:
+			if at+1 < len(steps) {
+				steps[at], steps[at+1] = steps[at+1], steps[at]
+			}
+		default:
+			alter(m.kind, &steps[at], rank, m.Ranks())
+		}
+	}
+	for _, s := range steps {
+		if !yield(s) {
+			return
+		}
+	}
+}
+
+// flagRound is the round of the mutated step, if that is a flag's.
+func (m mutant) flagRound() (int, bool) {
+	i := 0
+	for s := range m.Schedule.Steps(m.rank) {
+		if i == m.step {
+			return s.Tag, s.Op == Signal || s.Op == Wait
+		}
+		i++
+	}
+	return 0, false
+}
+
+// alter changes a step in itself. Fields that it does not use stay as they are.
+func alter(kind string, s *Step, rank, ranks int) {
+	reads := s.Src.Len > 0
+	writes := s.Dst.Len > 0
+	switch kind {
+	case otherPeer:
+		if s.To.N > 0 {
+			s.To.First = (s.To.First + 1) % ranks
+		} else if s.From.N > 0 {
+			s.From.First = (s.From.First + 1) % ranks
+		}
+	case fewerPeers:
+		forget(&s.To, rank)
+		forget(&s.From, rank)
+	case shiftedSrc:
+		if reads {
+			s.Src.Off++
+		}
+	case shiftedDst:
+		if writes {
+			s.Dst.Off++
+		}
+	case shorter:
+		// Both ranges of a local step, one side of a message.
+		if reads {
+			s.Src.Len--
+		}
+		if writes && !s.Op.Sends() {
+			s.Dst.Len--
+		}
+	case otherSource:
+		if reads {
+			s.Src.Buf = (s.Src.Buf + 1) % 3
+		}
+	case otherTarget:
+		if writes {
+			s.Dst.Buf = (s.Dst.Buf + 1) % 3
+		}
+	case otherRound:
+		if s.Op <= SendRecvReduce || s.Op >= Signal {
+			s.Tag++
+		}
+	case plainWrite:
+		if instead, ok := map[Op]Op{RecvReduce: Recv, SendRecvReduce: SendRecv, Reduce: Copy}[s.Op]; ok {
+			s.Op = instead
+		}
+	}
+}
+
+// forget takes the last peer out of a set, or the first where the last is the rank
+// itself, which flags skip anyway.
+func forget(peers *Peers, rank int) {
+	if peers.N < 2 {
+		return
+	}
+	if peers.N--; peers.At(peers.N) == rank {
+		peers.First += peers.Stride
+	}
+}
+
+// changes says whether the mutation does anything to the schedule at all.
+func (m mutant) changes() bool {
+	for rank := range m.Ranks() {
+		if rank != m.rank && m.kind != otherRank && m.kind != noFlag {
+			continue
+		}
+		before := slices.Collect(m.Schedule.Steps(rank))
+		if !slices.Equal(before, slices.Collect(m.Steps(rank))) {
+			return true
+		}
+	}
+	return false
+}
+
+// TestMutationsAreCaught plants every kind of fault at every step of every
+// rank of every algorithm. A fault that is accepted must be a harmless change:
+// executed in many random orders it gives the right result. Those are counted in
+// testdata/harmless.txt with the step they were done to, for a person to judge.
+func TestMutationsAreCaught(t *testing.T) {
+	harmless := map[string]int{}
+	caught := map[string]map[string]int{}
+	planted := 0
+	for _, ranks := range []int{2, 3, 6} {
+		for _, i := range append(instances(ranks, 2*ranks+1), instances(ranks, 0)...) {
+			p := i.params
+			if (i.collective == Barrier) != (p.Count == 0) || p.ChunkElems > 0 && !p.InPlace || p.GroupSize == 1 || p.Width == 1 {
+				continue // pieces are tried together with in place; shapes of one are other algorithms
+			}
+			s := i.build(t)
+			name := i.collective + " " + i.algorithm
+			if caught[name] == nil {
+				caught[name] = map[string]int{}
+			}
+			for rank := range ranks {
+				steps := slices.Collect(s.Steps(rank))
+				for at := range steps {
+					for _, kind := range mutationKinds {
+						m := mutant{s, mutation{kind, rank, at}}
+						if !m.changes() {
+							continue
+						}
+						planted++
+						if Check(m) != nil {
+							caught[name][kind]++
+							continue
+						}
+						if !slices.Contains(mayBeHarmless, kind) || kind == repeated && steps[at].Op.Accumulates() {
+							t.Errorf("%v with %v (%v) is accepted", i, m.mutation, steps[at])
+						}
+						if err := tryOut(m, 1, 20); err != nil {
+							t.Errorf("%v with %v is accepted, but executed: %v", i, m.mutation, err)
+						}
+						harmless[fmt.Sprintf("%s: %s: %v", name, kind, steps[at].Op)]++
+					}
+				}
+			}
+		}
+	}
+	var text bytes.Buffer
+	total := 0
+	for _, what := range slices.Sorted(maps.Keys(harmless)) {
+		fmt.Fprintf(&text, "%4d %s\n", harmless[what], what)
+		total += harmless[what]
+	}
+	compare(t, "harmless.txt", text.String())
+	for name, kinds := range caught {
+		for _, kind := range []string{dropped, otherPeer, otherRound} {
+			if kinds[kind] == 0 {
+				t.Errorf("%s: no %s was planted", name, kind)
+			}
+		}
+	}
+	t.Logf("%d faults planted, %d of them harmless", planted, total)
+}
+
+// compare holds text against a file of testdata, or rewrites it with -update.
+func compare(t *testing.T, name, got string) {
+	t.Helper()
+	path := filepath.Join("testdata", name)
+	if *update {
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got == string(want) {
+		return
+	}
+	gotLines, wantLines := strings.Split(got, "\n"), strings.Split(string(want), "\n")
+	for i := range max(len(gotLines), len(wantLines)) {
+		g, w := "(nothing)", "(nothing)"
+		if i < len(gotLines) {
+			g = gotLines[i]
+		}
+		if i < len(wantLines) {
+			w = wantLines[i]
+		}
+		if g != w {
+			t.Fatalf("%s line %d:\n got %s\nwant %s\n(-update rewrites it; only keep a difference you understand)", path, i+1, g, w)
+		}
+	}
+}
