@@ -164,10 +164,14 @@ func right(s Schedule, outputs [][]int64, input func(rank, i int) int64) error {
 	return nil
 }
 
-// numbers are inputs of which no other sum of few terms is the same.
+// numbers are inputs of which no other sum of few terms is the same: 40 bits
+// of a mixing of rank and place (the finaliser of splitmix64).
 func numbers(seed uint64) func(rank, i int) int64 {
 	return func(rank, i int) int64 {
-		return rand.New(rand.NewPCG(seed, uint64(rank)<<32|uint64(i))).Int64N(1 << 40)
+		x := seed + uint64(rank)<<32 + uint64(i)
+		x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+		x = (x ^ x>>27) * 0x94d049bb133111eb
+		return int64((x ^ x>>31) >> 24)
 	}
 }
 

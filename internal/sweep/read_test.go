@@ -80,7 +80,7 @@ func TestAxisValues(t *testing.T) {
 		{"[1, 32, 128]", "int 1,32,128"},
 		{"[1K, 4K]", "int 1000,4000"},
 		{"[1, 2.5]", "float 1,2.5"},
-		{"[-1, 0, 1]", "float -1,0,1"},
+		{"[-1, 0, 1]", "int -1,0,1"},
 		{"[1e3, 2]", "float 1000,2"},
 		{"[true, false]", "bool true,false"},
 		{"[yes, no]", "string yes,no"},
