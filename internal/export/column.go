@@ -199,6 +199,15 @@ func (b *columnBuilder) add(c Column) {
 	b.columns = append(b.columns, c)
 }
 
+// heading is the title in the formats for people, where one column holds both
+// why a point failed and what else there is to say.
+func (c Column) heading() string {
+	if c.Role == Reason {
+		return "remarks"
+	}
+	return c.Title()
+}
+
 // Title is the heading for people.
 func (c Column) Title() string {
 	switch c.Role {

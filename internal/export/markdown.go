@@ -34,7 +34,7 @@ func writeMarkdown(w io.Writer, in Input, opts Options) error {
 func (s section) markdownTable(b *bytes.Buffer) {
 	titles, rules := make([]string, len(s.columns)), make([]string, len(s.columns))
 	for i, c := range s.columns {
-		titles[i], rules[i] = markdown(c.Title()), "---"
+		titles[i], rules[i] = markdown(c.heading()), "---"
 		if c.numeric {
 			rules[i] = "--:"
 		}

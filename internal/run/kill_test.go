@@ -1,0 +1,247 @@
+package run
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/kernbench/kernbench/internal/journal"
+)
+
+// strikes is how often each victim is killed at a random moment. The race
+// detector makes everything ten times slower, and runs with -short.
+func strikes() int {
+	if testing.Short() {
+		return 2
+	}
+	return 6
+}
+
+// TestKillSupervisor: kill -9 of the supervisor at a random moment ends every
+// worker, program and grandchild, leaves nothing, and resuming completes the
+// very set of rows that an undisturbed run gives.
+func TestKillSupervisor(t *testing.T) {
+	t.Parallel()
+	for _, bench := range []string{"slow", "listen"} {
+		for n := range strikes() {
+			t.Run(fmt.Sprintf("%s %d", bench, n), func(t *testing.T) {
+				s := newScene(t)
+				temp := t.TempDir()
+				s.environ = append(s.environ, "TMPDIR="+temp)
+				shm := shmFiles(t)
+				cmd := s.supervisor(bench)
+				s.eventually("a worker", func() bool { return len(victims(s, bench)) > 0 })
+				time.Sleep(time.Duration(rand.Int64N(int64(400 * time.Millisecond))))
+				var ports []string
+				for _, p := range marked(s.mark) {
+					if port := p.env["MASTER_PORT"]; port != "" {
+						ports = append(ports, port)
+					}
+				}
+				cmd.Process.Kill()
+				cmd.Wait()
+				t.Logf("all gone after %v", s.assertGone(s.mark))
+				for _, port := range ports {
+					if conn, err := net.Dial("tcp", "127.0.0.1:"+port); err == nil {
+						conn.Close()
+						t.Errorf("something still listens on port %s", port)
+					}
+				}
+				if left, _ := os.ReadDir(temp); len(left) > 0 {
+					t.Errorf("%d files are left in the temporary folder, such as %s", len(left), left[0].Name())
+				}
+				for name := range shmFiles(t) {
+					if !shm[name] && strings.Contains(name, "kernbench") {
+						t.Errorf("/dev/shm/%s is left", name)
+					}
+				}
+				s.options.Resume = true
+				s.run(bench)
+				assertComplete(t, s, bench)
+			})
+		}
+	}
+}
+
+func shmFiles(t *testing.T) map[string]bool {
+	t.Helper()
+	names := map[string]bool{}
+	entries, err := os.ReadDir("/dev/shm")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		names[e.Name()] = true
+	}
+	return names
+}
+
+// victims are the workers of a bench, or the grandchildren of its programs.
+func victims(s *scene, bench string) (found []proc) {
+	for _, p := range marked(s.mark) {
+		grandchild := strings.Contains(p.cmdline, "program sleep")
+		if p.env["KERNBENCH_WORKER"] != "" || bench == "listen" && grandchild {
+			found = append(found, p)
+		}
+	}
+	return found
+}
+
+// TestKillRank: kill -9 of a worker, or of a program's grandchild, at a random
+// moment is a failed row that says so; the sweep goes on, and resuming mends it.
+func TestKillRank(t *testing.T) {
+	t.Parallel()
+	for _, bench := range []string{"slow", "listen"} {
+		for n := range strikes() {
+			t.Run(fmt.Sprintf("%s %d", bench, n), func(t *testing.T) {
+				s := newScene(t)
+				done := make(chan struct{})
+				struck := make(chan proc, 1)
+				go func() {
+					defer close(struck)
+					wait := time.Duration(rand.Int64N(int64(200 * time.Millisecond)))
+					for limit := time.Now().Add(wait); ; time.Sleep(time.Millisecond) {
+						select {
+						case <-done:
+							return
+						default:
+						}
+						if found := victims(s, bench); time.Now().After(limit) && len(found) > 0 {
+							victim := found[rand.IntN(len(found))]
+							if syscall.Kill(victim.pid, syscall.SIGKILL) == nil {
+								struck <- victim
+							}
+							return
+						}
+					}
+				}()
+				res, rows := s.run(bench)
+				close(done)
+				victim, hit := <-struck
+				failed := 0
+				for _, r := range rows {
+					if !r.Status.Bad() {
+						continue
+					}
+					failed++
+					how := "signal 9"
+					if bench == "listen" {
+						how = "exit code 7"
+					}
+					if !strings.Contains(r.Reason, how) || r.Rank == nil || r.Phase == "" || hit && fmt.Sprint(*r.Rank) != victim.env["RANK"] {
+						t.Errorf("%s: %s at %v in %q: %s; killed was rank %s", place(r), r.Status, r.Rank, r.Phase, r.Reason, victim.env["RANK"])
+					}
+				}
+				// A worker that was about to quit, and a grandchild at its end, are not missed.
+				if failed > 1 || len(rows) != len(planned(t, bench)) {
+					t.Errorf("%d of %d rows failed: %v", failed, len(rows), res.Counts)
+				}
+				t.Logf("killed: %v, failed rows: %d", hit, failed)
+				s.options.Resume = true
+				s.run(bench)
+				assertComplete(t, s, bench)
+			})
+		}
+	}
+}
+
+// TestKillAgent: the agent is a process like others and may be killed too.
+func TestKillAgent(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	cmd := s.supervisor("slow")
+	var agent int
+	s.eventually("an agent at work", func() bool {
+		for _, p := range marked(s.mark) {
+			if p.cmdline == "kernbench-agent " {
+				agent = p.pid
+			}
+		}
+		return agent != 0 && len(victims(s, "slow")) == 2
+	})
+	syscall.Kill(agent, syscall.SIGKILL)
+	if err := cmd.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	failed := 0
+	for _, r := range s.rows() {
+		if r.Status.Bad() {
+			failed++
+			t.Logf("%s: %s", place(r), r.Reason)
+		}
+	}
+	if failed != 1 {
+		t.Errorf("%d failed rows, want 1", failed)
+	}
+	s.options.Resume = true
+	s.run("slow")
+	assertComplete(t, s, "slow")
+}
+
+// TestLeftBehind: a daemon that a program leaves is killed, and said.
+func TestLeftBehind(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	p, err := makePlan("listen", s.request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, g := range p.Groups {
+		g.Part.Command.Argv = []string{self, "program", "leave"}
+	}
+	res, err := Run(t.Context(), p, Options{Dir: s.dir, Environ: s.environ})
+	if err != nil || res.Counts[journal.OK] != 8 {
+		t.Fatalf("%v, %v", res.Counts, err)
+	}
+	if left := marked(s.mark); len(left) > 0 {
+		t.Errorf("%d processes are left, such as %s", len(left), left[0].cmdline)
+	}
+	for _, r := range s.rows() {
+		if len(r.Warnings) == 0 || !strings.Contains(r.Warnings[0], "2 processes outlived the program") {
+			t.Errorf("%s: warnings %q", place(r), r.Warnings)
+		}
+	}
+}
+
+// TestTornTable: a supervisor killed between the rows of one program's table
+// has not done with that program.
+func TestTornTable(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.run("table")
+	whole := s.rows()
+	if len(whole) != 8*4 {
+		t.Fatalf("%d rows, want 32", len(whole))
+	}
+	file := filepath.Join(s.dir, journal.FileName)
+	data, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.SplitAfter(string(data), "\n")
+	for cut := 1; cut < len(lines); cut += 3 {
+		if err := os.WriteFile(file, []byte(strings.Join(lines[:cut], "")), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		s.options.Resume = true
+		s.run("table")
+		have := map[work]bool{}
+		for _, r := range s.rows() {
+			have[work{r.Key, r.Trial}] = true
+		}
+		for _, r := range whole {
+			if !have[work{r.Key, r.Trial}] {
+				t.Errorf("cut after %d lines: %s is missing", cut, place(r))
+			}
+		}
+		if len(have) != len(whole) {
+			t.Errorf("cut after %d lines: %d rows, want %d", cut, len(have), len(whole))
+		}
+	}
+}
