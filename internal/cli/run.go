@@ -395,7 +395,12 @@ func (a *app) printPlan(j job, f runFlags) error {
 	if p.Trials > 1 {
 		fmt.Fprintf(a.stdout, " (%d trials, order seeded with %d)", p.Trials, p.Seed)
 	}
-	fmt.Fprintf(a.stdout, ", into %s\nsampling takes between %v and %v\n", j.out, least.Round(time.Millisecond), most.Round(time.Second))
+	fmt.Fprintf(a.stdout, ", into %s\n", j.out)
+	if p.Groups[0].Part.Command != nil {
+		fmt.Fprintf(a.stdout, "takes at most %v, if every launch runs into its time-out\n", most.Round(time.Second))
+	} else {
+		fmt.Fprintf(a.stdout, "sampling takes between %v and %v\n", least.Round(time.Millisecond), most.Round(time.Second))
+	}
 	for i, g := range p.Groups {
 		ranks := fmt.Sprintf("ranks=%d", g.Ranks)
 		if g.Ranks == 0 {

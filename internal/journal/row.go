@@ -138,6 +138,7 @@ type Header struct {
 	Time     time.Time         `json:"time"`
 	Argv     []string          `json:"argv"`
 	Host     hostinfo.Host     `json:"host"`
+	Load     float64           `json:"load"`    // load average over the last minute, before the start
 	Environ  map[string]string `json:"environ"` // by allow-list; swept variables always
 	Axes     []AxisInfo        `json:"axes"`
 	Envs     []string          `json:"envs,omitempty"`

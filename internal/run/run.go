@@ -301,9 +301,10 @@ func (r *runner) row(t plan.Task) journal.Row {
 }
 
 func (r *runner) header(resumed bool) journal.Header {
+	load, _ := hostinfo.Snapshot(hostinfo.Root()) // without /proc it stays 0
 	h := journal.Header{
 		Schema: journal.Schema, Run: r.id, Bench: r.plan.Bench.Name, Version: r.plan.Bench.Version,
-		Time: time.Now().UTC(), Argv: r.opts.Argv, Host: r.host,
+		Time: time.Now().UTC(), Argv: r.opts.Argv, Host: r.host, Load: load.Load1,
 		Environ: hostinfo.RecordedEnv(r.opts.Environ, r.plan.Envs),
 		Axes:    r.plan.Axes, Envs: r.plan.Envs, Metrics: metricInfos(r.plan.Bench), Inputs: r.opts.Inputs,
 		Backend: r.plan.Backend, Launcher: "local", Seed: r.plan.Seed, Trials: r.plan.Trials,
