@@ -116,7 +116,10 @@ func (Exit) event()    {}
 // Failed reports a non-zero exit code or a signal.
 func (e Exit) Failed() bool { return e.Code != 0 || e.Signal != 0 }
 
-func (e Exit) String() string {
+func (e Exit) String() string { return fmt.Sprintf("rank %d: %s", e.Rank, e.How()) }
+
+// How says in words how the process ended.
+func (e Exit) How() string {
 	how := fmt.Sprintf("exit code %d", e.Code)
 	if e.Signal != 0 {
 		how = fmt.Sprintf("signal %d (%v)", int(e.Signal), e.Signal)
@@ -130,7 +133,7 @@ func (e Exit) String() string {
 	if e.Stopped {
 		how += ", after the launch was stopped"
 	}
-	return fmt.Sprintf("rank %d: %s", e.Rank, how)
+	return how
 }
 
 // Failed returns the first process in Spec order that failed without having been told to stop, or nil.

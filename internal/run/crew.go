@@ -101,7 +101,7 @@ func (c *crew) muster(ctx context.Context) *trouble {
 		case <-deadline.C:
 			rank := c.firstMissing(func(s rankState) bool { return s.ready })
 			return &trouble{status: journal.Timeout, rank: &rank, phase: "start", dump: true,
-				reason: fmt.Sprintf("rank %d did not report within %v of its start", rank, startLimit)}
+				reason: fmt.Sprintf("the worker did not report within %v of its start", startLimit)}
 		case e := <-c.hub.Events():
 			if tr := c.hear(e); tr != nil {
 				return tr
@@ -172,7 +172,7 @@ func (c *crew) watch(e launch.Event) *trouble {
 
 func (c *crew) died(x *launch.Exit) *trouble {
 	rank := x.Rank
-	return &trouble{status: journal.Failed, rank: &rank, phase: c.ranks[rank].phase, reason: "the worker ended: " + x.String()}
+	return &trouble{status: journal.Failed, rank: &rank, phase: c.ranks[rank].phase, reason: "the worker ended with " + x.How()}
 }
 
 // perform has all ranks run one task and waits for their answers.
@@ -204,7 +204,7 @@ func (c *crew) perform(ctx context.Context, index int, t plan.Task) (*results, *
 			rank := c.culprit(res)
 			s := c.ranks[rank]
 			return nil, &trouble{status: journal.Timeout, rank: &rank, phase: s.phase, dump: true,
-				reason: fmt.Sprintf("rank %d did not finish within %v (phase: %s)", rank, limit, s.phase)}
+				reason: fmt.Sprintf("not finished within %v", limit)}
 		case <-straggle:
 			if woken {
 				return res, nil // the failure is known; the others will be killed
@@ -232,7 +232,7 @@ func (c *crew) perform(ctx context.Context, index int, t plan.Task) (*results, *
 			for rank, s := range c.ranks {
 				if now.Sub(s.heard) > worker.Dead {
 					return nil, &trouble{status: journal.Failed, rank: &rank, phase: s.phase,
-						reason: fmt.Sprintf("rank %d lost its heartbeat: nothing heard for %v (stopped, or starved of CPU)", rank, worker.Dead)}
+						reason: fmt.Sprintf("lost heartbeat: nothing heard for %v (stopped, or starved of CPU)", worker.Dead)}
 				}
 			}
 		}

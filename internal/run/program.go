@@ -85,11 +85,11 @@ func (r *runner) oneProgram(ctx context.Context, g *plan.Group, t plan.Task) ([]
 		return failed(journal.Failed, "start", lied)
 	case hung:
 		row.Rank, row.Output = &slow, lastOutput(path, slow)
-		return failed(journal.Timeout, "run", fmt.Sprintf("rank %d did not end within %v", slow, limit))
+		return failed(journal.Timeout, "run", fmt.Sprintf("the program did not end within %v", limit))
 	case x != nil:
 		rank := x.Rank
 		row.Rank, row.Output = &rank, lastOutput(path, rank)
-		return failed(journal.Failed, "run", "the program ended: "+x.String())
+		return failed(journal.Failed, "run", "the program ended with "+x.How())
 	}
 	return r.parse(g, row, out, path)
 }

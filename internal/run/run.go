@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/kernbench/kernbench/internal/decl"
@@ -316,12 +317,15 @@ func (r *runner) header(resumed bool) journal.Header {
 // metricInfos are the declared metrics of all parts, after the ones that the
 // harness makes itself.
 func metricInfos(b *decl.Bench) []journal.MetricInfo {
-	infos := []journal.MetricInfo{
-		{Name: "time_us", Unit: "us", Better: "lower"},
-		{Name: "gbps", Unit: "GB/s", Better: "higher"},
-		{Name: "algbw", Unit: "GB/s", Better: "higher"},
-		{Name: "busbw", Unit: "GB/s", Better: "higher"},
-		{Name: "tflops", Unit: "TFLOP/s", Better: "higher"},
+	var infos []journal.MetricInfo
+	body := slices.ContainsFunc(b.Parts, func(p *decl.Part) bool { return p.Body != nil })
+	if body {
+		infos = append(infos,
+			journal.MetricInfo{Name: "time_us", Unit: "us", Better: "lower"},
+			journal.MetricInfo{Name: "gbps", Unit: "GB/s", Better: "higher"},
+			journal.MetricInfo{Name: "algbw", Unit: "GB/s", Better: "higher"},
+			journal.MetricInfo{Name: "busbw", Unit: "GB/s", Better: "higher"},
+			journal.MetricInfo{Name: "tflops", Unit: "TFLOP/s", Better: "higher"})
 	}
 	for _, p := range b.Parts {
 	next:
@@ -335,7 +339,10 @@ func metricInfos(b *decl.Bench) []journal.MetricInfo {
 			infos = append(infos, m)
 		}
 	}
-	return append(infos, journal.MetricInfo{Name: "wrong", Better: "lower"})
+	if body {
+		infos = append(infos, journal.MetricInfo{Name: "wrong", Better: "lower"})
+	}
+	return infos
 }
 
 // logDir makes the folder of the current launch's logs and names it as the
