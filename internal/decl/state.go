@@ -371,6 +371,10 @@ func (s *State) Finish(err error) Outcome {
 		o.Status, o.Reason = journal.Skipped, skip.reason
 	case err != nil:
 		o.Status, o.Reason = journal.Failed, err.Error()
+		var call *measure.CallError
+		if errors.As(err, &call) && call.Stack != nil {
+			o.Reason += "\n" + string(call.Stack)
+		}
 	case len(o.Metrics) == 0 || len(o.Metrics) == 1 && o.Samples == 0 && hasOnly(o.Metrics, "wrong"):
 		o.Status = journal.Failed
 		o.Reason = "the body returned without recording anything: call State.Time or State.Report, or return Skip"

@@ -37,16 +37,9 @@ func (r *runner) bodies(ctx context.Context, g *plan.Group, todo []attempt) ([]a
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		// No worker could even start: the same would befall every task.
-		for _, a := range todo {
-			row := r.row(a.task)
-			c.blame(&row, tr)
-			if _, err := r.settle(attempt{task: a.task, number: a.number, budget: r.opts.Retries}, row); err != nil {
-				return nil, err
-			}
-		}
-		return nil, nil
+		return r.badStart(c, tr, todo)
 	}
+	r.badStarts = 0
 	for i, a := range todo {
 		if err := r.begin(a); err != nil {
 			return nil, err
@@ -88,6 +81,30 @@ func (r *runner) bodies(ctx context.Context, g *plan.Group, todo []attempt) ([]a
 		}
 	}
 	return nil, nil
+}
+
+// badStart records a launch that broke before it was ready. The first time it
+// may have been an accident, and costs the point it was for; a group that
+// cannot start again and again would do so for every point.
+func (r *runner) badStart(c *crew, tr *trouble, todo []attempt) (again []attempt, err error) {
+	r.badStarts++
+	doomed := todo[:1]
+	if r.badStarts > max(1, r.opts.Retries) {
+		doomed = todo
+	}
+	for _, a := range doomed {
+		row := r.row(a.task)
+		c.blame(&row, tr)
+		if len(doomed) > 1 {
+			a.budget = r.opts.Retries
+		}
+		more, err := r.settle(a, row)
+		if err != nil {
+			return nil, err
+		}
+		again = append(again, more...)
+	}
+	return append(again, todo[len(doomed):]...), nil
 }
 
 // envSeen compares what a rank saw with what was planned.

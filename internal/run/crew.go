@@ -31,10 +31,18 @@ type rankState struct {
 	joined, ready bool
 	phase         string
 	waiting       bool
-	heard         time.Time
-	env           map[string]*string
+	closed        bool // its connection has ended, so it has said its last word
+	silent        int  // ticks since it was last heard
 	exit          *launch.Exit
 }
+
+// tickTime is how often the crew looks at its heartbeats. Silence is counted in
+// ticks and not by the clock: a supervisor that was itself stopped for a while
+// finds one tick waiting, not a dead worker.
+const tickTime = time.Second
+
+// lastWords is how long to wait for what a worker said before it died.
+const lastWords = time.Second
 
 // trouble is why a launch cannot go on.
 type trouble struct {
@@ -73,7 +81,10 @@ func (r *runner) assemble(ctx context.Context, g *plan.Group) (*crew, *trouble, 
 	for i := range procs {
 		procs[i].ExtraFiles = files
 	}
-	c := &crew{r: r, group: g, hub: hub, logs: logs, path: path, ranks: make([]rankState, g.Ranks), tick: time.NewTicker(time.Second)}
+	c := &crew{r: r, group: g, hub: hub, logs: logs, path: path, ranks: make([]rankState, g.Ranks), tick: time.NewTicker(tickTime)}
+	for i := range c.ranks {
+		c.ranks[i].phase = "start"
+	}
 	c.launch, err = r.agent.Launch(ctx, launch.Spec{Procs: procs})
 	if err != nil {
 		return c, &trouble{status: journal.Failed, phase: "start", reason: err.Error()}, nil
@@ -103,17 +114,13 @@ func (c *crew) muster(ctx context.Context) *trouble {
 			return &trouble{status: journal.Timeout, rank: &rank, phase: "start", dump: true,
 				reason: fmt.Sprintf("the worker did not report within %v of its start", startLimit)}
 		case e := <-c.hub.Events():
-			if tr := c.hear(e); tr != nil {
-				return tr
-			}
+			c.hear(e)
 			switch {
 			case e.Joined:
 				if e.Rank < 0 || e.Rank >= g.Ranks {
 					return &trouble{status: journal.Failed, phase: "start", reason: fmt.Sprintf("a worker says it is rank %d of %d", e.Rank, g.Ranks)}
 				}
-				if err := c.hub.Job(e.Rank, job); err != nil {
-					return &trouble{status: journal.Failed, rank: &e.Rank, phase: "start", reason: err.Error()}
-				}
+				c.hub.Job(e.Rank, job) // a worker that cannot be told has died, which is heard of
 			case e.Ready:
 				if e.Error != "" {
 					return &trouble{status: journal.Failed, rank: &e.Rank, phase: "start", reason: e.Error}
@@ -133,21 +140,36 @@ func (c *crew) muster(ctx context.Context) *trouble {
 }
 
 // hear notes what a worker said about itself.
-func (c *crew) hear(e worker.Event) *trouble {
+func (c *crew) hear(e worker.Event) {
 	if e.Rank < 0 || e.Rank >= len(c.ranks) {
-		return nil
+		return
 	}
 	s := &c.ranks[e.Rank]
-	s.heard = time.Now()
+	s.silent = 0
 	switch {
 	case e.Joined:
 		s.joined = true
 	case e.Ready:
-		s.ready, s.env = true, e.Env
+		s.ready = true
 	case e.Beat:
 		s.phase, s.waiting = e.Phase, e.Waiting
+	case e.Closed:
+		s.closed = true
 	}
-	return nil
+}
+
+// hearOut waits for what a dead worker said to the end: in which phase it died
+// may still be on its way.
+func (c *crew) hearOut(rank int) {
+	limit := time.After(lastWords)
+	for s := &c.ranks[rank]; s.joined && !s.closed; {
+		select {
+		case e := <-c.hub.Events():
+			c.hear(e)
+		case <-limit:
+			return
+		}
+	}
 }
 
 // watch notes what happened to a process. A worker that ends before it was
@@ -160,7 +182,7 @@ func (c *crew) watch(e launch.Event) *trouble {
 			if i := c.firstMissing(func(s rankState) bool { return s.exit == nil }); i >= 0 {
 				return c.died(c.ranks[i].exit)
 			}
-			return &trouble{status: journal.Failed, reason: "the launch agent died and took the workers with it"}
+			return &trouble{status: journal.Failed, phase: c.ranks[0].phase, reason: "the launch agent died and took the workers with it"}
 		}
 		return nil
 	}
@@ -172,6 +194,7 @@ func (c *crew) watch(e launch.Event) *trouble {
 
 func (c *crew) died(x *launch.Exit) *trouble {
 	rank := x.Rank
+	c.hearOut(rank)
 	return &trouble{status: journal.Failed, rank: &rank, phase: c.ranks[rank].phase, reason: "the worker ended with " + x.How()}
 }
 
@@ -182,9 +205,8 @@ func (c *crew) perform(ctx context.Context, index int, t plan.Task) (*results, *
 	for i, v := range values {
 		kinds[i] = v.Value.Kind()
 	}
-	now := time.Now()
 	for rank := range c.ranks {
-		c.ranks[rank].heard = now
+		c.ranks[rank].silent = 0
 		c.hub.Task(rank, worker.Task{Index: index, Point: values, Kinds: kinds, Trial: t.Trial})
 	}
 	limit := c.r.opts.Timeout
@@ -209,13 +231,15 @@ func (c *crew) perform(ctx context.Context, index int, t plan.Task) (*results, *
 			if woken {
 				return res, nil // the failure is known; the others will be killed
 			}
+			if straggle = time.After(stragglerLimit); !res.bad() && !c.allWait(res) {
+				continue // a rank that has yet to find out that it skips too
+			}
 			woken = true
 			for rank, e := range res.byRank {
 				if e == nil {
 					c.hub.Abort(rank, res.firstReason())
 				}
 			}
-			straggle = time.After(stragglerLimit)
 		case e := <-c.hub.Events():
 			c.hear(e)
 			if e.Done != nil && e.Index == index {
@@ -228,9 +252,10 @@ func (c *crew) perform(ctx context.Context, index int, t plan.Task) (*results, *
 			if tr := c.watch(e); tr != nil {
 				return nil, tr
 			}
-		case now := <-c.tick.C:
-			for rank, s := range c.ranks {
-				if now.Sub(s.heard) > worker.Dead {
+		case <-c.tick.C:
+			for rank := range c.ranks {
+				s := &c.ranks[rank]
+				if s.silent++; time.Duration(s.silent)*tickTime > worker.Dead {
 					return nil, &trouble{status: journal.Failed, rank: &rank, phase: s.phase,
 						reason: fmt.Sprintf("lost heartbeat: nothing heard for %v (stopped, or starved of CPU)", worker.Dead)}
 				}
@@ -256,6 +281,16 @@ func (c *crew) culprit(res *results) int {
 		}
 	}
 	return max(waiting, 0)
+}
+
+// allWait reports whether every rank that is not done waits for the others.
+func (c *crew) allWait(res *results) bool {
+	for rank, e := range res.byRank {
+		if e == nil && !c.ranks[rank].waiting {
+			return false
+		}
+	}
+	return true
 }
 
 func (c *crew) firstMissing(has func(rankState) bool) int {

@@ -263,7 +263,7 @@ func TestInterrupt(t *testing.T) {
 					}
 				}
 				s.options = Options{Resume: true}
-				if res, _ := s.run(bench); res.Interrupted || res.Counts[journal.OK] != len(planned(t, bench)) {
+				if res, _ := s.run(bench); res.Interrupted || res.Counts[journal.OK] != len(plannedWork(t, bench)) {
 					t.Errorf("resumed to %v", res.Counts)
 				}
 				assertComplete(t, s, bench)
@@ -272,26 +272,20 @@ func TestInterrupt(t *testing.T) {
 	}
 }
 
-// planned are the pieces of work of an undisturbed run.
-func planned(t *testing.T, bench string) map[work]bool {
+// plannedWork is the work of an undisturbed run.
+func plannedWork(t *testing.T, bench string) map[work]bool {
 	t.Helper()
 	p, err := makePlan(bench, plan.Request{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	set := map[work]bool{}
-	for _, g := range p.Groups {
-		for _, task := range g.Tasks {
-			set[work{task.Key, task.Trial}] = true
-		}
-	}
-	return set
+	return planned(p)
 }
 
 // assertComplete demands every planned row once, good, and no other.
 func assertComplete(t *testing.T, s *scene, bench string) {
 	t.Helper()
-	left := planned(t, bench)
+	left := plannedWork(t, bench)
 	for _, r := range s.rows() {
 		w := work{r.TaskKey(), r.Trial}
 		if !left[w] {

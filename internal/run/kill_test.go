@@ -139,7 +139,7 @@ func TestKillRank(t *testing.T) {
 					}
 				}
 				// A worker that was about to quit, and a grandchild at its end, are not missed.
-				if failed > 1 || len(rows) != len(planned(t, bench)) {
+				if failed > 1 || len(rows) != len(plannedWork(t, bench)) {
 					t.Errorf("%d of %d rows failed: %v", failed, len(rows), res.Counts)
 				}
 				t.Logf("killed: %v, failed rows: %d", hit, failed)

@@ -128,6 +128,7 @@ func stop(ctx context.Context, s *decl.State) error {
 	if s.Rank() == 1 && s.Int("i") == 2 {
 		s.Phase("stopping")
 		syscall.Kill(os.Getpid(), syscall.SIGSTOP)
+		time.Sleep(hangGuard) // it takes effect a moment later
 	}
 	return still(ctx, s)
 }

@@ -28,6 +28,11 @@ func (s *results) add(e worker.Event) {
 
 func (s *results) complete() bool { return len(s.order) == len(s.byRank) }
 
+// bad reports whether a rank has failed.
+func (s *results) bad() bool {
+	return slices.ContainsFunc(s.order, func(e worker.Event) bool { return e.Done.Status.Bad() })
+}
+
 // agreed reports whether all ranks came to the same good end.
 func (s *results) agreed() bool {
 	for _, e := range s.order {

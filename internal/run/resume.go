@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"time"
 
 	"github.com/kernbench/kernbench/internal/journal"
 	"github.com/kernbench/kernbench/internal/plan"
@@ -15,17 +16,13 @@ import (
 // earlier is what the journal already holds of a run that is resumed.
 type earlier struct {
 	done  map[work]bool // settled: not to be run again
-	tries map[work]int
+	tries map[work]int  // the number of the next attempt
 }
 
 type work struct {
 	key   string
 	trial int
 }
-
-// maxTries is how often a point may fail over all resumptions: the first time
-// and once more.
-const maxTries = 2
 
 func (e *earlier) settled(t plan.Task) bool { return e.done[work{t.Key, t.Trial}] }
 func (e *earlier) attempts(t plan.Task) int { return e.tries[work{t.Key, t.Trial}] }
@@ -53,36 +50,70 @@ func (r *runner) earlier() (*earlier, error) {
 	}
 	r.id = last.ID()
 	r.launch = lastLaunch(filepath.Join(r.opts.Dir, "logs", r.id))
-	planned := map[work]bool{}
-	for _, g := range r.plan.Groups {
-		for _, t := range g.Tasks {
-			planned[work{t.Key, t.Trial}] = true
-		}
-	}
-	for _, t := range r.plan.Dropped {
-		for trial := range r.plan.Trials {
-			planned[work{t.Key, trial}] = true
-		}
-	}
-	for _, row := range last.Rows {
-		w := work{row.TaskKey(), row.Trial}
-		e.tries[w] = max(e.tries[w], row.Attempt+1)
-		if planned[w] {
-			e.done[w] = !row.Status.Bad() || e.tries[w] >= maxTries
-		}
-	}
+	e.review(last, planned(r.plan))
 	for _, row := range last.Latest() {
 		if w := (work{row.TaskKey(), row.Trial}); e.done[w] {
 			r.counts[row.Status]++
 			r.rows = append(r.rows, row)
 		}
 	}
-	for w, done := range e.done {
-		if !done {
+	return e, nil
+}
+
+// planned is all the work of a plan.
+func planned(p *plan.Plan) map[work]bool {
+	set := map[work]bool{}
+	for _, g := range p.Groups {
+		for _, t := range g.Tasks {
+			set[work{t.Key, t.Trial}] = true
+		}
+	}
+	for _, t := range p.Dropped {
+		for trial := range p.Trials {
+			set[work{t.Key, trial}] = true
+		}
+	}
+	return set
+}
+
+// review decides what of the planned work a run has settled: what is good, and
+// what failed in two invocations, the first one and one that resumed it.
+func (e *earlier) review(run *journal.Run, planned map[work]bool) {
+	failedIn := map[work]int{} // the invocation in which it failed first
+	for i, row := range run.Rows {
+		w := work{row.TaskKey(), row.Trial}
+		e.tries[w] = max(e.tries[w], row.Attempt+1)
+		if !planned[w] {
+			continue
+		}
+		delete(e.done, w)
+		invocation := invocationOf(run, row.Time)
+		if _, before := failedIn[w]; row.Status.Bad() && !before {
+			failedIn[w] = invocation
+		}
+		if !row.Status.Bad() || invocation > failedIn[w] {
+			e.done[w] = true
+		}
+		// A program's table is several rows, and nothing says which is its last:
+		// if they are the last words of a run that was killed, some may be missing.
+		if row.Task != "" && i == len(run.Rows)-1 && run.End == nil {
 			delete(e.done, w)
 		}
 	}
-	return e, nil
+	for _, b := range run.Unfinished() { // begun once more, and then killed
+		delete(e.done, work{b.Key, b.Trial})
+	}
+}
+
+// invocationOf numbers the command that wrote at that time.
+func invocationOf(run *journal.Run, at time.Time) int {
+	n := 0
+	for _, h := range run.Headers {
+		if !h.Time.After(at) {
+			n++
+		}
+	}
+	return n
 }
 
 // lastLaunch is the highest launch number that has a log folder.

@@ -65,7 +65,7 @@ type Launching struct {
 // Result is what a run came to.
 type Result struct {
 	Run         string
-	Counts      map[journal.Status]int // of this invocation's rows and those it resumed
+	Counts      map[journal.Status]int // of this invocation's rows and those it resumed, the last attempt of each
 	Interrupted bool
 }
 
@@ -79,9 +79,12 @@ type runner struct {
 	claim   *hostinfo.Measuring
 	crowd   string // warning: another kernbench is at work
 	launch  int    // number of the current launch, over all resumptions
-	counts  map[journal.Status]int
-	rows    []journal.Row
-	failed  bool
+	// badStarts counts the launches in a row of the current group whose workers
+	// did not even become ready.
+	badStarts int
+	counts    map[journal.Status]int
+	rows      []journal.Row
+	failed    bool
 }
 
 // errFailFast ends the loop after a failed row under --fail-fast.
@@ -163,7 +166,7 @@ func (r *runner) execute(ctx context.Context, e *earlier) error {
 			}
 			row := r.row(t)
 			row.Status, row.Reason = journal.Skipped, t.Reason
-			if err := r.record(row); err != nil {
+			if _, err := r.settle(attempt{task: t}, row); err != nil {
 				return err
 			}
 		}
@@ -196,6 +199,7 @@ type attempt struct {
 // group runs the tasks of one launch group, starting fresh processes as often
 // as broken ones must be replaced.
 func (r *runner) group(ctx context.Context, g *plan.Group, todo []attempt) error {
+	r.badStarts = 0
 	for len(todo) > 0 {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -234,30 +238,31 @@ func (r *runner) ensureAgent(ctx context.Context) error {
 // settle records a task's rows and returns the attempt to repeat, if a failure
 // leaves a retry.
 func (r *runner) settle(a attempt, rows ...journal.Row) (again []attempt, err error) {
-	bad := false
+	bad := slices.ContainsFunc(rows, func(row journal.Row) bool { return row.Status.Bad() })
+	retry := bad && a.budget < r.opts.Retries
 	for _, row := range rows {
 		row.Attempt = a.number
-		if err := r.record(row); err != nil {
+		if row, err = r.record(row); err != nil {
 			return nil, err
 		}
-		bad = bad || row.Status.Bad()
+		if !retry { // what is tried again does not count
+			r.counts[row.Status]++
+			r.rows = append(r.rows, row)
+		}
 	}
-	if !bad {
-		return nil, nil
-	}
-	if a.budget < r.opts.Retries {
+	if retry {
 		a.budget++
 		a.number++
 		return []attempt{a}, nil
 	}
-	if r.opts.FailFast {
+	if bad && r.opts.FailFast {
 		return nil, errFailFast
 	}
 	return nil, nil
 }
 
-// record appends a row and tells the observer.
-func (r *runner) record(row journal.Row) error {
+// record appends a row, completed, and tells the observer.
+func (r *runner) record(row journal.Row) (journal.Row, error) {
 	row = row.Clean()
 	row.Time = time.Now().UTC()
 	if r.claim != nil && r.crowd == "" {
@@ -269,12 +274,10 @@ func (r *runner) record(row journal.Row) error {
 		row.Warnings = append(row.Warnings, r.crowd)
 	}
 	if err := r.journal.Append(row); err != nil {
-		return err
+		return row, err
 	}
-	r.counts[row.Status]++
-	r.rows = append(r.rows, row)
 	r.opts.Observe(Event{Recorded: &row})
-	return nil
+	return row, nil
 }
 
 func (r *runner) begin(a attempt) error {

@@ -157,8 +157,8 @@ func (c *checker) end(rank, steps int) error {
 	c.ended[rank] = steps
 	c.clocks[rank][rank] = steps
 	for i, m := range c.memories[rank] {
-		if other, ok := c.touchMemory(rank, steps, rank, i, 0, m.starts[len(m.starts)-1], true); !ok {
-			return fmt.Errorf("rank %d ends after %d steps: its %v is not ordered after %s", rank, steps, Buffer(i), c.describe(other, rank))
+		if other, found := c.touchMemory(rank, steps, rank, i, 0, m.starts[len(m.starts)-1], true); found {
+			return fmt.Errorf("rank %d ends after %d steps: its %v is not ordered after %s", rank, steps, Buffer(i), c.describe(other))
 		}
 	}
 	return nil

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"iter"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -13,7 +14,7 @@ import (
 // each time, and gives the outputs. It shares nothing with the checker: sends
 // are buffered, memory is memory. The second result is false when it cannot go on, or when
 // a rank has left a barrier to which another had not come.
-func simple(s Schedule, input func(rank, i int) int64, random *rand.Rand) (outputs [][]int64, ended bool) {
+func simple(s Schedule, input func(rank, i int) int64, combine func(a, b int64) int64, random *rand.Rand) (outputs [][]int64, ended bool) {
 	n, p := s.Ranks(), s.Params()
 	mem := make([][3][]int64, n)
 	sent, flags := map[[2]int][][]int64{}, map[[2]int]int{}
@@ -34,14 +35,14 @@ func simple(s Schedule, input func(rank, i int) int64, random *rand.Rand) (outpu
 	at := func(rank int, r Range) []int64 { return mem[rank][r.Buf][r.Off : r.Off+r.Len] }
 	add := func(dst, src []int64) {
 		for i := range dst {
-			dst[i] += src[i]
+			dst[i] = combine(dst[i], src[i])
 		}
 	}
 	// perform does what it can of rank r's step and says whether that was all.
 	perform := func(r int, s *Step) bool {
 		if s.Op.Sends() {
 			to := [2]int{r, s.To.First}
-			sent[to] = append(sent[to], append([]int64(nil), at(r, s.Src)...))
+			sent[to] = append(sent[to], slices.Clone(at(r, s.Src)))
 			left := map[Op]Op{SendRecv: Recv, SendRecvReduce: RecvReduce} // the other half
 			if s.Op == Send {
 				return true
@@ -54,9 +55,10 @@ func simple(s Schedule, input func(rank, i int) int64, random *rand.Rand) (outpu
 				return false
 			}
 			if s.Op == Recv {
-				clear(at(r, s.Dst))
+				copy(at(r, s.Dst), sent[from][0])
+			} else {
+				add(at(r, s.Dst), sent[from][0])
 			}
-			add(at(r, s.Dst), sent[from][0])
 			sent[from] = sent[from][1:]
 		case Copy:
 			copy(at(r, s.Dst), at(r, s.Src))
@@ -67,8 +69,8 @@ func simple(s Schedule, input func(rank, i int) int64, random *rand.Rand) (outpu
 		case Put:
 			copy(at(s.To.First, s.Dst), at(r, s.Src))
 		case GetReduce:
-			sum := make([]int64, s.Src.Len)
-			for i := range s.From.N {
+			sum := slices.Clone(at(s.From.First, s.Src))
+			for i := 1; i < s.From.N; i++ {
 				add(sum, at(s.From.At(i), s.Src))
 			}
 			copy(at(r, s.Dst), sum)
@@ -175,6 +177,8 @@ func numbers(seed uint64) func(rank, i int) int64 {
 	}
 }
 
+func plus(a, b int64) int64 { return a + b }
+
 // tryOut runs a schedule in several random orders. A panic (a range out of
 // bounds) counts as wrong.
 func tryOut(s Schedule, seed uint64, times int) (err error) {
@@ -184,7 +188,7 @@ func tryOut(s Schedule, seed uint64, times int) (err error) {
 		}
 	}()
 	for k := range times {
-		outputs, ended := simple(s, numbers(seed), rand.New(rand.NewPCG(seed, uint64(k))))
+		outputs, ended := simple(s, numbers(seed), plus, rand.New(rand.NewPCG(seed, uint64(k))))
 		if !ended {
 			return fmt.Errorf("deadlock, or a barrier left early")
 		}
@@ -227,4 +231,28 @@ func TestExecutionAgrees(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestEqualBits is the contract of all-reduce with rounding: whatever the order of
+// events, every rank gets the same bits. The operation commutes, as floating-point
+// addition does, but associates so badly that any other bracketing shows.
+func TestEqualBits(t *testing.T) {
+	rounded := func(a, b int64) int64 {
+		x := uint64(a + b)
+		return int64((x ^ x>>29) * 0xbf58476d1ce4e5b9)
+	}
+	for ranks := 1; ranks <= 9; ranks++ {
+		for _, i := range instances(ranks, 2*ranks+1) {
+			if i.collective != AllReduce {
+				continue
+			}
+			first, _ := simple(i.build(t), numbers(1), rounded, rand.New(rand.NewPCG(0, 0)))
+			again, _ := simple(i.build(t), numbers(1), rounded, rand.New(rand.NewPCG(1, 0)))
+			for rank := range ranks {
+				if !slices.Equal(first[rank], first[0]) || !slices.Equal(again[rank], first[0]) {
+					t.Errorf("%v: rank %d has other bits than rank 0", i, rank)
+				}
+			}
+		}
+	}
 }

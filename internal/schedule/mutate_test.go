@@ -51,6 +51,14 @@ var mutationKinds = []string{dropped, repeated, exchanged, otherPeer, fewerPeers
 // copy, ranks with equal roles. All other kinds are wrong wherever they are planted.
 var mayBeHarmless = []string{repeated, exchanged, otherSource, otherRank}
 
+const harmlessHead = `# Changes to the algorithms that are no faults: how many of them were planted, where,
+# what was changed and in which kind of step. They are proved and executed like the originals.
+#   repeated step       what overwrites its target may do so twice
+#   exchanged steps     steps that do not depend on each other, or add in another order, may change places
+#   other source        in place, or right after a copy, the next buffer holds the same
+#   other rank's steps  peers of the root in a direct reduce differ only in the part they add
+`
+
 // mutant is a schedule with a fault.
 type mutant struct {
 	Schedule
@@ -232,10 +240,10 @@ func TestMutationsAreCaught(t *testing.T) {
 			}
 		}
 	}
-	var text bytes.Buffer
+	text := bytes.NewBufferString(harmlessHead)
 	total := 0
 	for _, what := range slices.Sorted(maps.Keys(harmless)) {
-		fmt.Fprintf(&text, "%4d %s\n", harmless[what], what)
+		fmt.Fprintf(text, "%4d %s\n", harmless[what], what)
 		total += harmless[what]
 	}
 	compare(t, "harmless.txt", text.String())

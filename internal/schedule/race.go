@@ -32,22 +32,27 @@ type history struct {
 	peers []access // of the others, each one's last; never changed, since cells share it
 }
 
-// after checks that an access of a rank with the given clock is ordered with
-// those it conflicts with, and otherwise gives the one it is not.
-func (h *history) after(owner, rank int, c clock, writes bool) (access, bool) {
+// conflict is an access that another one is not ordered with.
+type conflict struct {
+	access
+	verb string
+}
+
+// conflict looks for one with an access of a rank that has the given clock.
+func (h *history) conflict(owner, rank int, c clock, writes bool) (conflict, bool) {
 	if !h.write.before(rank, c) {
-		return h.write, false
+		return conflict{h.write, "write"}, true
 	}
 	if !writes {
-		return access{}, true
+		return conflict{}, false
 	}
 	for _, a := range h.peers {
 		if !a.before(rank, c) {
-			return a, false
+			return conflict{a, "read"}, true
 		}
 	}
-	read := access{owner, h.own}
-	return read, read.before(rank, c)
+	own := access{owner, h.own}
+	return conflict{own, "read"}, !own.before(rank, c)
 }
 
 // note adds an access to the history.
@@ -67,38 +72,37 @@ func (h *history) note(owner int, a access, writes bool) {
 // not ordered with another access.
 func (c *checker) touch(at event, owner int, r Range, writes bool) error {
 	memory, off := c.layout.locate(owner, r)
-	if other, ok := c.touchMemory(at.rank, at.index, owner, memory, off, r.Len, writes); !ok {
+	if other, found := c.touchMemory(at.rank, at.index, owner, memory, off, r.Len, writes); found {
 		verb := "reads"
 		if writes {
 			verb = "writes"
 		}
-		return fmt.Errorf("%v: %s %v of rank %d, not ordered after %s", at, verb, r, owner, c.describe(other, owner))
+		return fmt.Errorf("%v: %s %v of rank %d, not ordered after %s", at, verb, r, owner, c.describe(other))
 	}
 	return nil
 }
 
-func (c *checker) touchMemory(rank, index, owner, memory, off, n int, writes bool) (access, bool) {
+// touchMemory is touch by place; it gives the conflict there is, if any.
+func (c *checker) touchMemory(rank, index, owner, memory, off, n int, writes bool) (conflict, bool) {
 	m := c.memories[owner][memory]
 	from, to := m.span(off, n)
 	for i := from; i < to; i++ {
 		h := &m.cells[i].history
-		if other, ok := h.after(owner, rank, c.clocks[rank], writes); !ok {
-			return other, false
+		if other, found := h.conflict(owner, rank, c.clocks[rank], writes); found {
+			return other, true
 		}
 		h.note(owner, access{rank, index + 1}, writes)
 	}
-	return access{}, true
+	return conflict{}, false
 }
 
-// describe words an access for the one who has overlooked it.
-func (c *checker) describe(a access, owner int) string {
-	switch {
-	case a.epoch == 0:
-		return fmt.Sprintf("rank %d's beginning", a.rank)
-	case a.epoch == c.ended[a.rank]+1 && c.ended[a.rank] >= 0:
-		return fmt.Sprintf("rank %d's end, from which on the memory is its caller's", a.rank)
-	case a.rank == owner:
-		return fmt.Sprintf("rank %d's own access at its step %d", a.rank, a.epoch-1)
+// describe words a conflict for the rank that has overlooked it.
+func (c *checker) describe(with conflict) string {
+	switch with.epoch {
+	case 0:
+		return fmt.Sprintf("rank %d's beginning", with.rank)
+	case c.ended[with.rank] + 1:
+		return fmt.Sprintf("rank %d's end, from which on the memory is its caller's", with.rank)
 	}
-	return fmt.Sprintf("rank %d's access at its step %d", a.rank, a.epoch-1)
+	return fmt.Sprintf("rank %d's %s at its step %d", with.rank, with.verb, with.epoch-1)
 }

@@ -186,8 +186,9 @@ func (w *worker) perform(t *Task) *done {
 	if out.Phase = *w.phase.Load(); out.Status.Bad() {
 		w.group.Abort(out.Reason)
 	}
+	// Whoever aborted the group has an error of its own; all others only follow.
 	var aborted *agree.AbortedError
-	follows := errors.As(err, &aborted) && aborted.Rank != w.rank || errors.Is(err, decl.ErrElsewhere)
+	follows := errors.As(err, &aborted) || errors.Is(err, decl.ErrElsewhere)
 	w.setPhase("idle")
 	return &done{Index: t.Index, Outcome: out, Secondary: follows}
 }

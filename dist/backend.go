@@ -1,0 +1,87 @@
+package dist
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"sync"
+
+	"github.com/kernbench/kernbench/internal/suggest"
+)
+
+// Backend makes groups whose data moves in one certain way.
+type Backend interface {
+	// Join meets the other ranks and returns once all have come.
+	Join(ctx context.Context, c Config) (Engine, error)
+}
+
+// Engine is a backend's end of one group. Its methods are called one at a time,
+// except that what Prepare returns for sends and receives runs beside the rest.
+type Engine interface {
+	Rank() int
+	Size() int
+	Capabilities() Capabilities
+	// Alloc is a collective call.
+	Alloc(d DType, count int) (Buffer, error)
+	// Free gives back what Alloc gave. Other buffers are an error.
+	Free(b Buffer) error
+	// Prepare does beforehand whatever the call needs at every run. The function
+	// it returns allocates nothing.
+	Prepare(p Plan) (run func() error, err error)
+	// Split is a collective call; a negative color joins no group and gives nil.
+	Split(color, key int) (Engine, error)
+	Clock() Clock
+	Close() error
+}
+
+// Clock is the time to measure the group's work with: integer picoseconds from
+// an arbitrary start. A deterministic clock gives the same duration every time.
+type Clock interface {
+	Now() int64
+	Deterministic() bool
+	Name() string
+}
+
+// Capabilities says what a backend can do. What is not listed is an error.
+type Capabilities struct {
+	Ops        []Collective
+	DTypes     []DType
+	Reductions []Reduction
+	Algorithms map[Collective][]string // without "auto"; none for an operation that offers no choice
+	Symmetric  bool                    // Alloc gives memory that all ranks reach
+	Epilogue   bool
+	Codec      bool
+}
+
+var backends = struct {
+	sync.Mutex
+	byName map[string]Backend
+}{byName: map[string]Backend{}}
+
+// Register makes a backend known by name; packages of backends call it when they
+// are imported. Two of one name are a bug and panic.
+func Register(name string, b Backend) {
+	backends.Lock()
+	defer backends.Unlock()
+	if backends.byName[name] != nil {
+		panic("dist: two backends named " + name)
+	}
+	backends.byName[name] = b
+}
+
+// Backends lists the names of the backends this program was built with.
+func Backends() []string {
+	backends.Lock()
+	defer backends.Unlock()
+	return slices.Sorted(maps.Keys(backends.byName))
+}
+
+func backendNamed(name string) (Backend, error) {
+	backends.Lock()
+	b := backends.byName[name]
+	backends.Unlock()
+	if b == nil {
+		return nil, suggest.Unknown("backend", name, Backends())
+	}
+	return b, nil
+}

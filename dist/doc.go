@@ -1,0 +1,47 @@
+// Package dist is process groups: ranks that call collectives together.
+//
+//	g, err := dist.Init(ctx, dist.Config{Backend: "cpu", Rank: r, Size: n, ID: "job-7"})
+//	in, err := g.Alloc(dist.F32, 1<<20) // memory every rank of the host reaches
+//	op, err := g.Prepare(dist.Call{Op: dist.AllReduce, In: in, Out: out})
+//	err = op.Run()                      // allocates nothing
+//
+// There is no global group: a program may be in several. A backend is enabled by
+// importing its package, for example dist/cpu. This package checks calls,
+// chooses algorithms and keeps order; moving the data is the backend's part.
+//
+// # Calls
+//
+// Every rank of a group makes the same collectives in the same order, with the
+// same element type, count, reduction, root and options. One goroutine at a time
+// may use a group; Start and the Async methods are the way to overlap.
+//
+// Count is the number of elements of the whole vector. Where a rank holds one
+// block of it (all-gather, gather, scatter, reduce-scatter), block r is
+// Block(count, size, r), so counts need not divide. In an all-to-all every In is
+// a whole vector and rank r collects block r of each, in rank order. In place
+// means that In and Out are one memory: the shorter is the rank's own block of
+// the longer one.
+//
+// # Mistakes
+//
+// Ranks that do not agree (other count, type, operation or order of calls) all
+// get a [MisuseError] that names both sides. A rank that is dead, has left or
+// does not come within Config.Timeout gives a [PeerError] that names it. Both
+// are final: every later call of the group returns the same error.
+//
+// # Which results are equal, bit for bit
+//
+// All ranks get the same bits from an all-reduce, and the same inputs give the
+// same bits in every run with the same algorithm, chunk and number of ranks.
+// Integers, and minima and maxima, are equal whatever the algorithm. For
+// floating-point sums and products:
+//
+//   - naive, one-stage and two-stage, and direct of the other collectives, combine in rank order:
+//     their results are equal to each other for f32 and f64, whatever the chunk.
+//   - one-stage, two-stage and direct accumulate f16 and bf16 in f32 and round once;
+//     the other algorithms round at every hop.
+//   - ring, recursive-doubling, halving-doubling, tree, torus and hierarchical
+//     each have an order of their own.
+//
+// With two ranks there is only one order, so for f32 and f64 all agree.
+package dist

@@ -1,0 +1,123 @@
+package dist
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// The variables by which a child knows which rank it is to become.
+const (
+	spawnRank = "KERNBENCH_SPAWN_RANK"
+	spawnID   = "KERNBENCH_SPAWN_ID"
+	spawnFD   = 3 // where a child writes its error
+)
+
+// Spawn runs fn on n ranks, each a process of its own: it starts the running
+// program n times with the same arguments and waits. Each child runs the program
+// from its beginning up to this call, which makes it a rank of a new group,
+// calls fn and ends the process. So whatever comes before Spawn happens in every child too,
+// and what comes after it only in the parent. A program calls it once.
+//
+// Backend, Timeout and Tuning are taken from c, the rest is filled in. When a
+// rank fails, the others are killed, and the error is that of the first to fail.
+// Children never outlive the parent.
+func Spawn(ctx context.Context, n int, c Config, fn func(ctx context.Context, g *Group) error) error {
+	if rank, ok := os.LookupEnv(spawnRank); ok {
+		os.Exit(becomeRank(ctx, rank, n, c, fn))
+	}
+	if n < 1 {
+		return fmt.Errorf("spawning %d ranks: want at least 1", n)
+	}
+	program, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("spawning %d ranks: %w", n, err)
+	}
+	var id [16]byte
+	rand.Read(id[:])
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var ranks sync.WaitGroup
+	for rank := range n {
+		ranks.Add(1)
+		go func() {
+			defer ranks.Done()
+			if err := runChild(ctx, program, rank, hex.EncodeToString(id[:])); err != nil {
+				cancel(fmt.Errorf("rank %d: %w", rank, err)) // the first one stays
+			}
+		}()
+	}
+	ranks.Wait()
+	return context.Cause(ctx)
+}
+
+// becomeRank is a child's whole life after reaching Spawn.
+func becomeRank(ctx context.Context, rank string, n int, c Config, fn func(context.Context, *Group) error) (code int) {
+	err := func() error {
+		number, err := strconv.Atoi(rank)
+		if err != nil {
+			return fmt.Errorf("%s is %q: %w", spawnRank, rank, err)
+		}
+		c.Rank, c.Size = number, n
+		c.ID, _ = os.LookupEnv(spawnID)
+		c.Secret = c.ID
+		g, err := Init(ctx, c)
+		if err != nil {
+			return err
+		}
+		return errors.Join(fn(ctx, g), g.Close())
+	}()
+	if err == nil {
+		return 0
+	}
+	io.WriteString(os.NewFile(spawnFD, "error"), err.Error())
+	return 1
+}
+
+// runChild keeps its thread for the child's whole life: the kernel kills the
+// child when the thread that started it ends.
+func runChild(ctx context.Context, program string, rank int, id string) error {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	read, write, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	defer read.Close()
+	cmd := exec.CommandContext(ctx, program, os.Args[1:]...)
+	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+	cmd.Env = append(os.Environ(), spawnRank+"="+strconv.Itoa(rank), spawnID+"="+id)
+	cmd.ExtraFiles = []*os.File{write}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	cmd.WaitDelay = time.Second
+	err = cmd.Start()
+	write.Close()
+	if err != nil {
+		return err
+	}
+	text := make(chan string, 1)
+	go func() {
+		said, _ := io.ReadAll(io.LimitReader(read, 1<<16))
+		text <- string(said)
+	}()
+	err = cmd.Wait()
+	if err == nil {
+		return nil
+	}
+	read.SetReadDeadline(time.Now().Add(time.Second)) // a grandchild may hold the other end
+	if said := strings.TrimSpace(<-text); said != "" {
+		return errors.New(said)
+	}
+	return err
+}

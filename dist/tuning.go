@@ -1,0 +1,115 @@
+package dist
+
+import (
+	"crypto/sha256"
+	_ "embed"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"os"
+	"slices"
+	"sync"
+)
+
+// Tuning says which algorithm "auto" takes: the first entry that matches.
+type Tuning struct {
+	entries []TuningEntry
+	hash    string
+}
+
+// TuningEntry matches calls and names an algorithm for them. Zero values match
+// everything.
+type TuningEntry struct {
+	Backend  string     `json:"backend,omitempty"`
+	Op       Collective `json:"op,omitempty"`
+	MinRanks int        `json:"min_ranks,omitempty"`
+	MaxRanks int        `json:"max_ranks,omitempty"`
+	DTypes   []DType    `json:"dtypes,omitempty"`
+	Buffers  string     `json:"buffers,omitempty"` // "symmetric" or "private"
+	MaxBytes int        `json:"max_bytes,omitempty"`
+
+	Algorithm  string `json:"algorithm"`
+	ChunkBytes int    `json:"chunk_bytes,omitempty"`
+}
+
+//go:embed tuning.json
+var builtInTuning []byte
+
+// DefaultTuning is the built-in table.
+var DefaultTuning = sync.OnceValue(func() *Tuning {
+	t, err := ParseTuning(builtInTuning)
+	if err != nil {
+		panic("dist: the built-in tuning table: " + err.Error())
+	}
+	return t
+})
+
+// ParseTuning reads a table: {"entries": [...]}.
+func ParseTuning(text []byte) (*Tuning, error) {
+	var file struct {
+		Entries []TuningEntry `json:"entries"`
+	}
+	if err := json.Unmarshal(text, &file); err != nil {
+		return nil, fmt.Errorf("reading a tuning table: %w", err)
+	}
+	for i, e := range file.Entries {
+		if err := e.check(); err != nil {
+			return nil, fmt.Errorf("reading a tuning table: entry %d: %w", i, err)
+		}
+	}
+	sum := sha256.Sum256(text)
+	return &Tuning{entries: file.Entries, hash: hex.EncodeToString(sum[:6])}, nil
+}
+
+// LoadTuning reads a table from a file.
+func LoadTuning(path string) (*Tuning, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("reading a tuning table: %w", err)
+	}
+	t, err := ParseTuning(text)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return t, nil
+}
+
+func (e TuningEntry) check() error {
+	if e.Algorithm == "" {
+		return fmt.Errorf("no algorithm")
+	}
+	if e.Buffers != "" && e.Buffers != "symmetric" && e.Buffers != "private" {
+		return fmt.Errorf("buffers is %q, want symmetric or private", e.Buffers)
+	}
+	if e.Op != "" {
+		if _, err := ParseCollective(string(e.Op)); err != nil {
+			return err
+		}
+	}
+	if e.MaxBytes < 0 || e.ChunkBytes < 0 {
+		return fmt.Errorf("max_bytes is %d and chunk_bytes %d, want 0 or more", e.MaxBytes, e.ChunkBytes)
+	}
+	return nil
+}
+
+// Hash names the table's contents, for the record of a result.
+func (t *Tuning) Hash() string { return t.hash }
+
+// Choose gives the entry for a call of so many bytes, or one without an
+// algorithm when none matches.
+func (t *Tuning) Choose(backend string, op Collective, ranks int, d DType, bytes int, symmetric bool) TuningEntry {
+	buffers := "private"
+	if symmetric {
+		buffers = "symmetric"
+	}
+	for _, e := range t.entries {
+		if (e.Backend == "" || e.Backend == backend) && (e.Op == "" || e.Op == op) &&
+			ranks >= e.MinRanks && (e.MaxRanks == 0 || ranks <= e.MaxRanks) &&
+			(len(e.DTypes) == 0 || slices.Contains(e.DTypes, d)) &&
+			(e.Buffers == "" || e.Buffers == buffers) &&
+			(e.MaxBytes == 0 || bytes <= e.MaxBytes) {
+			return e
+		}
+	}
+	return TuningEntry{}
+}

@@ -1,0 +1,78 @@
+package probe
+
+import "math"
+
+// CopyGBps is the copy bandwidth of so many cores together, each with a
+// working set of so many bytes.
+func (r Result) CopyGBps(cores int, bytes float64) float64 { return lookup(r.Copy, cores, bytes) }
+
+// ReadGBps is the same for reading alone.
+func (r Result) ReadGBps(cores int, bytes float64) float64 { return lookup(r.Read, cores, bytes) }
+
+// Traffic is what some cores move together, in bytes.
+type Traffic struct {
+	Cores  int     // that move it, at the same time
+	Set    float64 // bytes of memory that each of them touches
+	Loads  float64 // bytes read, by all of them
+	Stores float64 // bytes written
+}
+
+// US is the time in microseconds that the traffic needs at the probed
+// bandwidths. A load costs what it does when reading; a store what a copy costs
+// beyond its load. A kernel that copies needs exactly the copy's time, one that
+// reads exactly the read's, and a reduction, with its two or more loads to a
+// store, lies between.
+func (r Result) US(t Traffic) float64 {
+	perLoad := 1 / r.ReadGBps(t.Cores, t.Set)
+	perStore := max(0, 2/r.CopyGBps(t.Cores, t.Set)-perLoad)
+	return (t.Loads*perLoad + t.Stores*perStore) / 1e3
+}
+
+// lookup interpolates between the probed cells: over cores linearly, over
+// sizes linearly in the logarithm. Outside the probed range the nearest end
+// holds: a set beyond the largest is memory like it, and more ranks than cores
+// have no more bandwidth.
+func lookup(cells []Cell, cores int, bytes float64) float64 {
+	below, above := column(cells, cores)
+	low := overSize(below, bytes)
+	if len(above) == 0 || above[0].Cores == below[0].Cores {
+		return low
+	}
+	share := float64(cores-below[0].Cores) / float64(above[0].Cores-below[0].Cores)
+	return low + share*(overSize(above, bytes)-low)
+}
+
+// column gives the cells of the largest probed number of cores that is at most
+// the wanted one, and of the next larger, if there is one. With fewer cores
+// wanted than any probed, the least are both.
+func column(cells []Cell, cores int) (below, above []Cell) {
+	for len(cells) > 0 {
+		n := 1
+		for n < len(cells) && cells[n].Cores == cells[0].Cores {
+			n++
+		}
+		if cells[0].Cores > cores && below != nil {
+			return below, cells[:n]
+		}
+		below, cells = cells[:n], cells[n:]
+		if below[0].Cores >= cores {
+			break
+		}
+	}
+	return below, nil
+}
+
+// overSize interpolates within the cells of one number of cores.
+func overSize(cells []Cell, bytes float64) float64 {
+	if bytes <= float64(cells[0].Bytes) {
+		return cells[0].GBps
+	}
+	for i := 1; i < len(cells); i++ {
+		a, b := cells[i-1], cells[i]
+		if bytes <= float64(b.Bytes) {
+			share := math.Log(bytes/float64(a.Bytes)) / math.Log(float64(b.Bytes)/float64(a.Bytes))
+			return a.GBps + share*(b.GBps-a.GBps)
+		}
+	}
+	return cells[len(cells)-1].GBps
+}
