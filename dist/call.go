@@ -274,7 +274,7 @@ func (p *Plan) checkOptions(caps Capabilities, backend string) error {
 func (p *Plan) settleAlgorithm(g *Group, caps Capabilities) error {
 	known := caps.Algorithms[p.Op]
 	if p.Algorithm == "" || p.Algorithm == "auto" {
-		choice := g.tuning.Choose(g.backend, p.Op, g.Size(), p.DType, p.bytes(), p.Out.Place() != nil || p.In.Place() != nil)
+		choice := g.tuning.Choose(g.backend, p.Op, g.Size(), p.DType, p.bytes(), p.symmetric())
 		p.Algorithm = choice.Algorithm
 		if p.Chunk == 0 {
 			p.Chunk = choice.ChunkBytes / p.DType.Size()
@@ -293,6 +293,11 @@ func (p *Plan) settleAlgorithm(g *Group, caps Capabilities) error {
 		return suggest.Unknown(string(p.Op)+" algorithm", p.Algorithm, append(slices.Clone(known), "auto"))
 	}
 	return nil
+}
+
+// symmetric tells whether all the call's memory was allocated by a group.
+func (p *Plan) symmetric() bool {
+	return (p.In.Place() != nil || p.In.Count() == 0) && (p.Out.Place() != nil || p.Out.Count() == 0)
 }
 
 // bytes is the size of the whole vector, by which tables are made.

@@ -108,5 +108,3 @@ func (l *lane) work() {
 
 // drain waits until nothing is on its way.
 func (l *lane) drain() { l.idle.Wait() }
-
-

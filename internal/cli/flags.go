@@ -87,6 +87,9 @@ func (a *app) selectBenches(args []string) ([]*decl.Bench, error) {
 		if name == "--" {
 			break
 		}
+		if joined, short := strings.CutPrefix(args[i], "-f"); short && joined != "" && !has {
+			name, value, has = "-f", joined, true // -fsweep.yaml
+		}
 		if name != "--bench" && name != "--file" && name != "-f" {
 			continue
 		}

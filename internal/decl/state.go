@@ -21,6 +21,7 @@ type Setting struct {
 	Group     agree.Group
 	LocalRank int
 	Backend   string
+	Session   string // of the launch: random, the same on every rank
 	Trial     int
 	Seed      uint64
 	Measure   measure.Config
@@ -63,6 +64,7 @@ type Outcome struct {
 	Limits   map[string]float64      `json:"limits,omitempty"`
 	Skew     *float64                `json:"skew,omitempty"`
 	Slowest  *int                    `json:"straggler,omitempty"`
+	Details  map[string]string       `json:"details,omitempty"`
 	Warnings []string                `json:"warnings,omitempty"`
 	Raw      []byte                  `json:"raw,omitempty"` // measure.Matrix
 }
@@ -144,6 +146,10 @@ func (s *State) LocalRank() int { return s.set.LocalRank }
 // Backend names what the point runs on.
 func (s *State) Backend() string { return s.set.Backend }
 
+// Session names this launch: a random text, the same on every rank and on no
+// rank of another launch, for what ranks must find each other by.
+func (s *State) Session() string { return s.set.Session }
+
 // Seed is the run's seed, the same on every rank.
 func (s *State) Seed() uint64 { return s.set.Seed }
 
@@ -204,6 +210,15 @@ func (s *State) Limit(name string, us float64) {
 	s.out.Limits[name] = us
 }
 
+// Detail records something about the row in words, such as a choice that was
+// made for it.
+func (s *State) Detail(name, text string) {
+	if s.out.Details == nil {
+		s.out.Details = map[string]string{}
+	}
+	s.out.Details[name] = text
+}
+
 // Warn attaches a remark to the row.
 func (s *State) Warn(format string, args ...any) {
 	s.out.Warnings = append(s.out.Warnings, fmt.Sprintf(format, args...))
@@ -238,7 +253,11 @@ func (s *State) Time(ctx context.Context, call func() error, timings ...Timing) 
 	}
 	cfg := s.set.Measure
 	cfg.Progress = func(phase string, _ int) { s.set.Phase(phase) }
-	s.set.Phase("warmup")
+	first := "warmup"
+	if s.set.Clock.Deterministic() { // which needs none
+		first = "timed"
+	}
+	s.set.Phase(first)
 	res, err := measure.Run(ctx, cfg, s.set.Clock, s.set.Group, body)
 	if err != nil {
 		return err
@@ -259,7 +278,7 @@ func (s *State) check(ctx context.Context, one measure.Body, phase string) error
 	s.set.Phase(phase)
 	if one.Preamble != nil {
 		if err := one.Preamble(); err != nil {
-			return fmt.Errorf("%s: preamble: %w", phase, err)
+			return fmt.Errorf("preamble: %w", err)
 		}
 	}
 	if err := s.Barrier(ctx); err != nil {
@@ -267,7 +286,7 @@ func (s *State) check(ctx context.Context, one measure.Body, phase string) error
 	}
 	if one.Call != nil {
 		if err := one.Call(); err != nil {
-			return fmt.Errorf("%s: %w", phase, err)
+			return err
 		}
 	}
 	if err := s.Barrier(ctx); err != nil {
@@ -297,11 +316,11 @@ func (s *State) check(ctx context.Context, one measure.Body, phase string) error
 		return err
 	}
 	if first != nil {
-		return fmt.Errorf("%s: %w", phase, first)
+		return first // the row says in which phase
 	}
 	for rank, w := range all {
 		if w[0] != 0 {
-			return fmt.Errorf("%s: rank %d: %w", phase, rank, ErrElsewhere)
+			return fmt.Errorf("rank %d: %w", rank, ErrElsewhere)
 		}
 	}
 	return nil

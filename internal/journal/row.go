@@ -92,6 +92,7 @@ type Row struct {
 	Limits  map[string]float64 `json:"limits,omitempty"`
 	Skew    *float64           `json:"skew,omitempty"`      // median of (slowest - fastest)/slowest
 	Slowest *int               `json:"straggler,omitempty"` // the rank most often last
+	Details map[string]string  `json:"details,omitempty"`   // what the bench says about the row in words
 
 	Warnings []string  `json:"warnings,omitempty"`
 	Host     string    `json:"host"`

@@ -106,6 +106,9 @@ func (d *drawing) panel(in panelDots) figure.Panel {
 	}
 	p.Lines, p.Series = d.limits(all, p.Series)
 	p.Y = d.yAxis(p)
+	if len(p.Series) == 1 && len(p.Lines) == 0 && all[0].title == "" {
+		p.Legend = figure.LegendNone // the axis already names the only curve
+	}
 	if d.axis.slots != nil {
 		kind := categoryKind(p, len(d.axis.slots))
 		for i := range p.Series {
@@ -336,7 +339,7 @@ func (d *drawing) note(left omissions, added []coord) string {
 		for i, c := range added {
 			names[i] = c.name
 		}
-		notes = append(notes, "also set apart by "+strings.Join(names, ", ")+", which varies")
+		notes = append(notes, "also set apart by "+strings.Join(names, ", ")+", which would otherwise be mixed")
 	}
 	var out []string
 	for _, s := range statuses {

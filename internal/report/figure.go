@@ -73,7 +73,11 @@ func (p Plot) figure(h *journal.Header, rows []journal.Row) (fig figure.Figure, 
 	if note := d.note(left, all[len(by):]); len(fig.Panels) == 1 {
 		fig.Panels[0].Note = note
 	} else {
-		fig.Caption, fig.Columns = note, 2 // three abreast would be small on a page
+		if note != "" {
+			note += "; "
+		}
+		fig.Caption = note + "each panel has a scale of its own"
+		fig.Columns = 2 // three abreast would be small on a page
 	}
 	return fig, nil
 }

@@ -71,7 +71,12 @@ func inline(s string) []span {
 	var out []span
 	bold := false
 	emit := func(text string, code bool) {
-		if text != "" {
+		last := len(out) - 1
+		switch {
+		case text == "":
+		case last >= 0 && out[last].Code == code && out[last].Bold == bold:
+			out[last].Text += text
+		default:
 			out = append(out, span{text, code, bold})
 		}
 	}

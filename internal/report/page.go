@@ -63,8 +63,8 @@ type section struct {
 }
 
 type picture struct {
-	Name, Alt, Caption string
-	Source             template.URL
+	Name, Alt string
+	Source    template.URL
 }
 
 // drawn is a figure with its picture.
@@ -99,7 +99,7 @@ func newPage(run *journal.Run, rows []journal.Row, sections []decl.Section, figu
 		p.Sections = append(p.Sections, out)
 	}
 	for _, d := range figures {
-		p.Pictures = append(p.Pictures, picture{Name: d.fig.Name, Alt: altText(d.fig), Caption: d.fig.Caption,
+		p.Pictures = append(p.Pictures, picture{Name: d.fig.Name, Alt: altText(d.fig),
 			Source: template.URL("data:image/svg+xml;base64," + base64.StdEncoding.EncodeToString(d.svg))})
 	}
 	p.Tables, p.Cut = tables(h, rows)
@@ -153,6 +153,9 @@ func altText(f figure.Figure) string {
 		if len(words) > 0 {
 			parts = append(parts, strings.Join(words, ": "))
 		}
+	}
+	if f.Caption != "" {
+		parts = append(parts, f.Caption)
 	}
 	if len(parts) == 0 {
 		return f.Name

@@ -152,7 +152,7 @@ func autoMetric(h *journal.Header, rows []journal.Row) (quantity, bool) {
 			_, _, _, ok := q.of(&r)
 			return ok && r.Status == journal.OK
 		}
-		if err == nil && slices.ContainsFunc(rows, has) {
+		if err == nil && name != "" && slices.ContainsFunc(rows, has) {
 			return q, true
 		}
 	}

@@ -90,7 +90,7 @@ func newTable(title string, columns []export.Column, rows []*journal.Row) table 
 			// always worth a column, if there is anything in it
 		default:
 			if constant && len(rows) > 1 {
-				if cells[0].Text != "" && c.Role != export.Spread {
+				if cells[0].Text != "" && c.Role != export.Spread && c.Role != export.Trial {
 					t.Constants = append(t.Constants, c.Title()+"="+cells[0].Text)
 				}
 				continue

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/kernbench/kernbench/internal/hostinfo"
@@ -59,7 +60,7 @@ func (r *runner) bodies(ctx context.Context, g *plan.Group, todo []attempt) ([]a
 				tr = &trouble{reason: "a rank failed"}
 				res.fill(&row)
 				c.end(tr)
-				row.Output = c.lastOutput(row.Rank)
+				row.Output = joinLines(row.Output, c.lastOutput(row.Rank))
 			} else {
 				row.Output = c.lastOutput(tr.rank) // before the dump of a hung worker buries it
 				c.end(tr)
@@ -81,6 +82,14 @@ func (r *runner) bodies(ctx context.Context, g *plan.Group, todo []attempt) ([]a
 		}
 	}
 	return nil, nil
+}
+
+// joinLines puts two texts under each other.
+func joinLines(a, b string) string {
+	if a == "" || b == "" {
+		return a + b
+	}
+	return strings.TrimRight(a, "\n") + "\n" + b
 }
 
 // badStart records a launch that broke before it was ready. The first time it

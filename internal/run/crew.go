@@ -2,6 +2,7 @@ package run
 
 import (
 	"context"
+	"crypto/rand"
 	"fmt"
 	"os"
 	"time"
@@ -102,7 +103,7 @@ func (c *crew) muster(ctx context.Context) *trouble {
 		watch[i] = e.Name
 	}
 	job := worker.Job{Bench: r.plan.Bench.Name, Part: g.Part.Name, Size: g.Ranks, Backend: r.plan.Backend,
-		Seed: r.plan.Seed, Watch: watch, Measure: g.Part.Measure}
+		Session: rand.Text(), Seed: r.plan.Seed, Watch: watch, Measure: g.Part.Measure}
 	deadline := time.NewTimer(startLimit)
 	defer deadline.Stop()
 	for ready := 0; ready < g.Ranks; {
@@ -223,6 +224,9 @@ func (c *crew) perform(ctx context.Context, index int, t plan.Task) (*results, *
 		case <-ctx.Done():
 			return nil, nil
 		case <-deadline.C:
+			if res.left() {
+				return res, nil // the others may well hang, but only since
+			}
 			rank := c.culprit(res)
 			s := c.ranks[rank]
 			return nil, &trouble{status: journal.Timeout, rank: &rank, phase: s.phase, dump: true,

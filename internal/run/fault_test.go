@@ -272,6 +272,22 @@ func TestInterrupt(t *testing.T) {
 	}
 }
 
+// TestInterruptAtStart: workers that have not yet connected are no failed rows.
+func TestInterruptAtStart(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.environ = append(s.environ, "TEST_LATE=1")
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	go func() {
+		s.eventually("a worker", func() bool { return len(marked(s.mark)) > 0 })
+		cancel()
+	}()
+	if res, rows := s.runContext(ctx, "still"); !res.Interrupted || len(rows) != 0 {
+		t.Errorf("interrupted: %v, rows: %v", res.Interrupted, rows)
+	}
+}
+
 // plannedWork is the work of an undisturbed run.
 func plannedWork(t *testing.T, bench string) map[work]bool {
 	t.Helper()

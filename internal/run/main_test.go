@@ -62,6 +62,9 @@ func misbehave() {
 	if fuse, ok := os.LookupEnv("TEST_DIES_ONCE"); ok && os.Remove(fuse) == nil {
 		os.Exit(9)
 	}
+	if os.Getenv("TEST_LATE") != "" {
+		time.Sleep(300 * time.Millisecond)
+	}
 	if os.Getenv("TEST_DIES") != "" {
 		os.Exit(9)
 	}

@@ -3,6 +3,7 @@ package run
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/kernbench/kernbench/internal/decl"
 	"github.com/kernbench/kernbench/internal/journal"
@@ -27,6 +28,11 @@ func (s *results) add(e worker.Event) {
 }
 
 func (s *results) complete() bool { return len(s.order) == len(s.byRank) }
+
+// left reports whether a rank has ended the task without a result.
+func (s *results) left() bool {
+	return slices.ContainsFunc(s.order, func(e worker.Event) bool { return e.Done.Status != journal.OK })
+}
 
 // bad reports whether a rank has failed.
 func (s *results) bad() bool {
@@ -107,10 +113,12 @@ func (s *results) primary() *worker.Event {
 }
 
 func fillOutcome(row *journal.Row, o *decl.Outcome) {
-	row.Status, row.Reason, row.Kind = o.Status, o.Reason, o.Kind
+	row.Status, row.Kind = o.Status, o.Kind
+	row.Reason, row.Output, _ = strings.Cut(o.Reason, "\n") // a panic goes on with its stack
 	row.Clock, row.Cadence, row.Cache = o.Clock, o.Cadence, o.Cache
 	row.Samples, row.Batch = o.Samples, o.Batch
 	row.Stats, row.Limits, row.Skew, row.Slowest = o.Stats, o.Limits, o.Skew, o.Slowest
+	row.Details = o.Details
 	row.Warnings = append(row.Warnings, o.Warnings...)
 	for name, v := range o.Metrics {
 		row.Metrics[name] = v

@@ -55,4 +55,8 @@
 //
 // Peers are named in the steps, never "any rank", so without races every order of
 // execution gives the same contents: the one order that Check runs stands for all.
+//
+// Every all-reduce here also gives all ranks the same bits where addition
+// rounds: each element is either summed in one place or, in recursive
+// doubling, by the same tree up to the order of two operands.
 package schedule

@@ -41,7 +41,7 @@ var registry = map[string][]algorithm{
 			Takes: []string{takesChunk, takesInPlace}}, steps: naive},
 		{Info: Info{Name: "one-stage", Help: "every rank reads all inputs and adds everything itself: fewest hops", Direct: true,
 			Takes: []string{takesChunk, takesInPlace}}, steps: oneStage, scratch: oneStageScratch},
-		{Info: Info{Name: "two-stage", Help: "every rank adds its part from all inputs, then reads the other parts: least traffic in two hops", Direct: true,
+		{Info: Info{Name: "two-stage", Help: "every rank adds its part from all inputs, then reads the other parts: least traffic in few hops", Direct: true,
 			Takes: []string{takesChunk, takesInPlace}}, steps: twoStage},
 		{Info: Info{Name: "ring", Help: "reduce-scatter then all-gather between neighbours: least traffic over links",
 			Takes: []string{takesChunk, takesInPlace}}, steps: ring},

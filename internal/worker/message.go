@@ -45,6 +45,7 @@ type Job struct {
 	Part    string         `json:"part"`
 	Size    int            `json:"size"`
 	Backend string         `json:"backend"`
+	Session string         `json:"session"` // random, of this launch alone
 	Seed    uint64         `json:"seed"`
 	Watch   []string       `json:"watch"` // swept variables to report
 	Measure measure.Config `json:"measure"`

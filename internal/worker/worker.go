@@ -178,7 +178,7 @@ func (w *worker) perform(t *Task) *done {
 		}
 	}
 	s := decl.NewState(decl.Setting{
-		Point: t.Point, Group: watched{w.group, &w.wait}, LocalRank: w.local, Backend: w.job.Backend,
+		Point: t.Point, Group: watched{w.group, &w.wait}, LocalRank: w.local, Backend: w.job.Backend, Session: w.job.Session,
 		Trial: t.Trial, Seed: w.job.Seed, Measure: w.job.Measure, Phase: w.setPhase,
 	})
 	err := protect(func() error { return w.part.Body(context.Background(), s) })

@@ -1,0 +1,184 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/kernbench/kernbench/internal/decl"
+	"github.com/kernbench/kernbench/internal/measure"
+	"github.com/kernbench/kernbench/internal/point"
+)
+
+// faulty is a bench that goes wrong in the way its axis says, at the rank its
+// option says. Two variables are for sweeping: FAULTY_US is how long a call
+// takes, FAULTY_IGNORED is read by nobody.
+func faulty() *decl.Bench {
+	quick := measure.Default()
+	quick.Stop = measure.Stop{MinSamples: 1, MaxSamples: 3, MaxTime: time.Second}
+	quick.Warmup = measure.Warmup{MinCalls: 1, MaxCalls: 1, MaxTime: time.Second}
+	return decl.New("faulty", fail,
+		decl.Help("goes wrong as told"),
+		decl.Ranks("2"),
+		decl.Strings("mode", "ok"),
+		decl.Ints("i", "1,2"),
+		decl.Opt("at", point.Int, "1", "the rank that goes wrong"),
+		decl.Metric("time_us", "us", "lower"),
+		decl.Drop(func(p point.Point) error {
+			if v, _ := p.Get("i"); v.Int() == 13 {
+				return errors.New("13 brings bad luck")
+			}
+			return nil
+		}),
+		decl.Measure(quick),
+		decl.Timeout(time.Minute),
+	)
+}
+
+func fail(ctx context.Context, s *decl.State) error {
+	here, mode := s.Rank() == s.Int("at"), s.Str("mode")
+	call := func() error { return nil }
+	switch mode {
+	case "ok":
+	case "skip":
+		return decl.Skip("not today")
+	case "skip alone":
+		if here {
+			return decl.Skip("not today")
+		}
+	case "nothing":
+		return nil
+	case "wrong":
+		s.Verify(func() error {
+			if here {
+				return &decl.Wrong{Count: 7, Detail: "element 3 is 4, want 5"}
+			}
+			return nil
+		})
+	case "wrong later": // right before the timing, wrong after it
+		calls := 0
+		call = func() error { calls++; return nil }
+		s.Verify(func() error {
+			if here && calls > 1 {
+				return &decl.Wrong{Count: 1, Detail: fmt.Sprintf("after %s calls", "many")}
+			}
+			return nil
+		})
+	case "error in a call":
+		call = func() error {
+			if here {
+				return errors.New("the call is refused")
+			}
+			return nil
+		}
+	case "hang in a call":
+		call = func() error {
+			if here {
+				time.Sleep(time.Hour)
+			}
+			return nil
+		}
+	case "interrupt": // as if the user pressed Ctrl-C while this point runs
+		if marker := os.Getenv("FAULTY_MARKER"); here && os.Mkdir(marker, 0o700) == nil {
+			interruptSupervisor()
+			time.Sleep(time.Hour)
+		}
+	default:
+		if here {
+			if err := ruin(s, mode); err != nil {
+				return err
+			}
+		}
+	}
+	return timeScripted(ctx, s, call)
+}
+
+// ruin does what only one process does wrong.
+func ruin(s *decl.State, mode string) error {
+	s.Phase("ruin")
+	switch mode {
+	case "error":
+		return errors.New("something is wrong")
+	case "panic":
+		panic("out of order")
+	case "panic elsewhere":
+		go func() { panic("in another goroutine") }()
+		time.Sleep(time.Hour)
+	case "exit 3":
+		fmt.Fprintln(os.Stderr, "these are my last words")
+		os.Exit(3)
+	case "exit 0":
+		os.Exit(0)
+	case "kill":
+		syscall.Kill(os.Getpid(), syscall.SIGKILL)
+		time.Sleep(time.Hour)
+	case "stop":
+		syscall.Kill(os.Getpid(), syscall.SIGSTOP)
+		time.Sleep(time.Hour)
+	case "hang":
+		time.Sleep(time.Hour)
+	case "spin":
+		for {
+		}
+	case "flood":
+		block := strings.Repeat("all work and no play\n", 1<<12)
+		for range 200 {
+			fmt.Print(block)
+		}
+	case "grandchild": // in a session of its own, so no signal to a group finds it
+		sleeper := exec.Command("sleep", "3600")
+		sleeper.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+		if err := sleeper.Start(); err != nil {
+			return err
+		}
+		os.Exit(4)
+	case "twice": // fails the first time
+		if marker := os.Getenv("FAULTY_MARKER"); os.Mkdir(marker, 0o700) == nil {
+			return errors.New("fails the first time")
+		}
+	default:
+		return fmt.Errorf("no mode %q", mode)
+	}
+	return nil
+}
+
+// interruptSupervisor sends Ctrl-C to the kernbench that this worker belongs
+// to: the parent of the agent, which is the parent of this process.
+func interruptSupervisor() {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", os.Getppid()))
+	if err != nil {
+		panic(err)
+	}
+	var pid int
+	var state string
+	rest := string(stat[strings.LastIndexByte(string(stat), ')')+1:])
+	if _, err := fmt.Sscan(rest, &state, &pid); err != nil {
+		panic(err)
+	}
+	syscall.Kill(pid, syscall.SIGINT)
+}
+
+// timeScripted times calls by a clock that goes as FAULTY_US says, so that what
+// the scripts compare does not depend on the machine.
+func timeScripted(ctx context.Context, s *decl.State, call func() error) error {
+	us := int64(100)
+	if text := os.Getenv("FAULTY_US"); text != "" {
+		if _, err := fmt.Sscan(text, &us); err != nil {
+			return err
+		}
+	}
+	clock := &scriptedClock{}
+	s.UseClock(clock)
+	return s.Time(ctx, func() error { clock.now += us * int64(s.Int("i")) * 1e6; return call() })
+}
+
+type scriptedClock struct{ now int64 }
+
+func (c *scriptedClock) Now() int64          { return c.now }
+func (c *scriptedClock) Deterministic() bool { return true }
+func (c *scriptedClock) Name() string        { return "scripted" }

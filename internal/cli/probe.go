@@ -1,0 +1,108 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kernbench/kernbench/internal/export/texttab"
+	"github.com/kernbench/kernbench/internal/hostinfo"
+	"github.com/kernbench/kernbench/internal/probe"
+	"github.com/kernbench/kernbench/internal/suggest"
+	"github.com/kernbench/kernbench/internal/unit"
+)
+
+// probeFormats are the words of --format, the default first.
+var probeFormats = []string{"table", "json"}
+
+func (a *app) probeCommand() *cobra.Command {
+	var quick bool
+	var out string
+	format := probeFormats[0]
+	cmd := &cobra.Command{
+		Use:   "probe",
+		Short: "Measure this host's limits: memory bandwidth and latencies between cores",
+		Long: `Measures how fast 1 to n cores copy and read memory, from the first cache to
+main memory, and how long a cache line, a futex wake and a message over a unix
+or TCP socket take from one core to another. Benches hold their times against
+these numbers.
+
+The result is kept in the user's cache folder, by class of host, and is used
+until the host or kernbench changes; a bench that finds none makes a quick one.
+Nothing else should run meanwhile.`,
+		Example: fmt.Sprintf(`  %[1]s probe
+  %[1]s probe --quick --format json
+  %[1]s probe --out limits.json && %[1]s run --bench collectives --probe limits.json`, a.name),
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if !slices.Contains(probeFormats, format) {
+				return usage(suggest.Unknown("format", format, probeFormats))
+			}
+			profile := probe.Thorough
+			if quick {
+				profile = probe.Quick
+			}
+			r, err := probe.Measure(cmd.Context(), profile, time.Now())
+			if err != nil {
+				return err
+			}
+			if out == "" {
+				if out, err = probe.Path(hostinfo.Local()); err != nil {
+					return err
+				}
+			}
+			if err := probe.Save(out, r); err != nil {
+				return err
+			}
+			fmt.Fprintf(a.stderr, "wrote %s\n", out)
+			return writeProbe(a.stdout, format, r)
+		},
+	}
+	cmd.Flags().BoolVar(&quick, "quick", false, "fewer sizes and less time: some seconds")
+	cmd.Flags().StringVar(&format, "format", format, "what to print: "+strings.Join(probeFormats, ", "))
+	cmd.Flags().StringVar(&out, "out", "", "`FILE` to write (default: in the user's cache folder)")
+	return cmd
+}
+
+// writeProbe shows a result as a table for people, or as it is stored.
+func writeProbe(w io.Writer, format string, r probe.Result) error {
+	if format == "json" {
+		enc := json.NewEncoder(w)
+		enc.SetIndent("", "  ")
+		return enc.Encode(r)
+	}
+	t := texttab.Table{Columns: []texttab.Column{{Title: "cores", Right: true}, {Title: "set per core", Right: true},
+		{Title: "copy GB/s", Right: true}, {Title: "read GB/s", Right: true}}}
+	for i, c := range r.Copy {
+		read := ""
+		if i < len(r.Read) && r.Read[i].Cores == c.Cores && r.Read[i].Bytes == c.Bytes {
+			read = unit.FormatSig(r.Read[i].GBps, 3)
+		}
+		t.Add(fmt.Sprint(c.Cores), unit.FormatBytes(c.Bytes), unit.FormatSig(c.GBps, 3), read)
+	}
+	if err := t.Write(w, 0); err != nil {
+		return err
+	}
+	t = texttab.Table{Columns: []texttab.Column{{Title: "one way"}, {Title: "us", Right: true}}}
+	for _, h := range r.Hops {
+		t.Add(fmt.Sprintf("cache line, core %d to %d", h.From, h.To), unit.FormatSig(h.US, 3))
+	}
+	for _, l := range []struct {
+		name string
+		us   float64
+	}{{"futex wake", r.FutexWake}, {"unix socket", r.Unix}, {"TCP loopback", r.TCP}} {
+		if l.us > 0 {
+			t.Add(l.name, unit.FormatSig(l.us, 3))
+		}
+	}
+	if len(t.Lines) == 0 {
+		return nil // a single core has nobody to talk to
+	}
+	fmt.Fprintln(w)
+	return t.Write(w, 0)
+}

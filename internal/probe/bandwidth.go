@@ -1,0 +1,144 @@
+package probe
+
+import (
+	"fmt"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/kernbench/kernbench/internal/dtype"
+	"github.com/kernbench/kernbench/internal/hostinfo"
+	"github.com/kernbench/kernbench/internal/vec"
+)
+
+const (
+	// smallestSet fits the first cache of every processor.
+	smallestSet = 16 << 10
+	// usualCache stands in for a last-level cache of unknown size.
+	usualCache = 64 << 20
+	// mostMemory bounds what all cores touch together.
+	mostMemory = 1 << 30
+)
+
+// coreCounts are the numbers of cores to probe: the powers of two, and all.
+func coreCounts(n int) []int {
+	var counts []int
+	for k := 1; k < n; k *= 2 {
+		counts = append(counts, k)
+	}
+	return append(counts, n)
+}
+
+// sets are the working sets per core for so many cores: from the first cache
+// by the factor step, the last so large that together they exceed the
+// last-level cache twice, as far as memory allows.
+func sets(cores int, step, lastLevel, memory int64) []int64 {
+	if lastLevel == 0 {
+		lastLevel = usualCache
+	}
+	total := min(2*lastLevel, mostMemory)
+	if memory > 0 {
+		total = min(total, memory/4)
+	}
+	largest := max(total/int64(cores)/blockBytes*blockBytes, 4*smallestSet)
+	var out []int64
+	for s := int64(smallestSet); s < largest; s *= step {
+		out = append(out, s)
+	}
+	return append(out, largest)
+}
+
+// bandwidth fills in the copy and read tables.
+func (b *bench) bandwidth(r *Result, host hostinfo.Host) error {
+	memory := make([][]byte, 0, len(b.cores))
+	defer func() {
+		for _, m := range memory {
+			unix.Munmap(m)
+		}
+	}()
+	lists := make(map[int][]int64)
+	for _, n := range coreCounts(len(b.cores)) {
+		lists[n] = sets(n, b.profile.Step, host.CPU.L3, host.Memory)
+	}
+	for i := range b.cores {
+		// The i-th core is first used by the least count above i, with the largest set.
+		var need int64
+		for n, list := range lists {
+			if n > i {
+				need = max(need, list[len(list)-1])
+			}
+		}
+		m, err := touched(int(need))
+		if err != nil {
+			return err
+		}
+		memory = append(memory, m)
+	}
+	for _, n := range coreCounts(len(b.cores)) {
+		for _, set := range lists[n] {
+			moved := float64(set) * float64(n) / 1e3 // GB/s from microseconds
+			read, err := b.time(b.cores[:n], func(i int) func() error { return reader(memory[i][:set]) })
+			if err != nil {
+				return fmt.Errorf("probing the read bandwidth: %w", err)
+			}
+			r.Read = append(r.Read, Cell{n, set, moved / read})
+			copied, err := b.time(b.cores[:n], func(i int) func() error { return copier(vec.Copy, memory[i][:set]) })
+			if err != nil {
+				return fmt.Errorf("probing the copy bandwidth: %w", err)
+			}
+			if set > host.CPU.L2 { // where streaming stores may pay
+				streamed, err := b.time(b.cores[:n], func(i int) func() error { return copier(vec.CopyNT, memory[i][:set]) })
+				if err != nil {
+					return fmt.Errorf("probing the copy bandwidth: %w", err)
+				}
+				copied = min(copied, streamed)
+			}
+			r.Copy = append(r.Copy, Cell{n, set, moved / copied})
+		}
+	}
+	return nil
+}
+
+// touched maps memory and writes to every page of it, in huge pages where the
+// kernel gives them, as the collectives' own memory is.
+func touched(bytes int) ([]byte, error) {
+	m, err := unix.Mmap(-1, 0, bytes, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
+	if err != nil {
+		return nil, fmt.Errorf("mapping %d bytes to probe with: %w", bytes, err)
+	}
+	unix.Madvise(m, unix.MADV_HUGEPAGE) // a wish, not a need
+	for i := 0; i < len(m); i += 4096 {
+		m[i] = 1
+	}
+	return m, nil
+}
+
+// copier copies the first half of the memory to the second.
+func copier(move func(dst, src []byte), m []byte) func() error {
+	half := len(m) / 2
+	src, dst := m[:half], m[half:2*half]
+	return func() error { move(dst, src); return nil }
+}
+
+// A read is a reduction of several streams into one block that stays in the
+// first cache, so that a fraction of what is loaded is stored, and only there.
+const (
+	readBlock   = 4 << 10
+	readSources = 4
+	blockBytes  = readBlock * readSources
+)
+
+func reader(m []byte) func() error {
+	kernel := vec.Lookup(dtype.F32, vec.Sum)
+	block := make([]byte, readBlock)
+	sources := make([][]byte, readSources)
+	stream := len(m) / readSources
+	return func() error {
+		for at := 0; at+readBlock <= stream; at += readBlock {
+			for i := range sources {
+				sources[i] = m[i*stream+at : i*stream+at+readBlock]
+			}
+			kernel.Reduce(block, sources)
+		}
+		return nil
+	}
+}

@@ -1,0 +1,299 @@
+package transport
+
+import (
+	"fmt"
+	"hash/fnv"
+	"slices"
+	"sync/atomic"
+	"time"
+	"unsafe"
+)
+
+// Kind says what went wrong in a group.
+type Kind uint32
+
+// The kinds of failure.
+const (
+	Disagreement Kind = iota + 1 // ranks made different calls
+	PeerGone                     // a rank died, left or does not come
+)
+
+// Failure ends a group: every rank gets it.
+type Failure struct {
+	Kind Kind
+	Rank int // the rank that is gone
+	PID  int
+	Dead bool
+	Text string
+}
+
+func (f *Failure) Error() string { return f.Text }
+
+// Membership is what a rank needs to know to use a board.
+type Membership struct {
+	Segment *Segment
+	Board   Board
+	Rank    int
+	PIDs    []int // of the processes, by rank
+	World   []int // the ranks' numbers in the segment's first group, under which they made their claims
+	Crowded bool  // more ranks than cores
+	Timeout time.Duration
+}
+
+// Member is one rank's end of a board. Except for channels of the program, one
+// goroutine at a time uses it.
+type Member struct {
+	segment *Segment
+	board   Board
+	rank    int
+	pids    []int
+	world   []int
+	timeout time.Duration
+	spins   int
+
+	lines [2][]*line // by parity of the epoch and rank
+	mine  *cell
+	calls uint64 // begun
+	epoch uint32 // last signalled
+	last  uint32 // of the present call
+	sig   uint64 // of the present call, in the upper half
+	told  [2]*Label
+
+	signals []uint32 // sent to each peer, and seen from each
+	seen    []uint32
+}
+
+// Join makes the rank a member. Its claim must have been made before.
+func Join(s Membership) *Member {
+	m := &Member{segment: s.Segment, board: s.Board, rank: s.Rank, pids: s.PIDs, world: s.World, timeout: s.Timeout, spins: spinsAlone}
+	if s.Crowded {
+		m.spins = spinsCrowded
+	}
+	size := len(m.board.cells)
+	for parity := range m.lines {
+		for r := range size {
+			m.lines[parity] = append(m.lines[parity], &m.board.cells[r].lines[parity])
+		}
+	}
+	m.mine = &m.board.cells[m.rank]
+	m.signals, m.seen = make([]uint32, size), make([]uint32, size)
+	first := [2]uint32{uint32(m.mine.lines[0].flag.Load()), uint32(m.mine.lines[1].flag.Load())}
+	m.epoch = first[0]
+	if int32(first[1]-first[0]) > 0 {
+		m.epoch = first[1]
+	}
+	m.mine.state.Store(stateJoined)
+	return m
+}
+
+// Leave tells the others that this rank will not signal any more.
+func (m *Member) Leave() { m.mine.state.Store(stateLeft) }
+
+// Rank is the member's number.
+func (m *Member) Rank() int { return m.rank }
+
+// Size is the number of ranks.
+func (m *Member) Size() int { return len(m.board.cells) }
+
+// Stage is a rank's memory for pieces on their way.
+func (m *Member) Stage(rank int) []byte { return m.board.cells[rank].stage[:] }
+
+// Label is what a call says of itself, and a hash of it: calls of different text
+// have different signatures.
+type Label struct {
+	text string
+	sig  uint64
+}
+
+// NewLabel makes the label of a call. Everything that ranks must agree on is in the text.
+func NewLabel(text string) *Label {
+	h := fnv.New32a()
+	h.Write([]byte(text))
+	return &Label{text: text, sig: uint64(h.Sum32()) << 32}
+}
+
+// Begin starts a call of so many epochs, which is also how many times the rank
+// will signal before it begins the next one.
+func (m *Member) Begin(l *Label, epochs int) error {
+	if m.board.header.failed.Load() != 0 {
+		return m.failure()
+	}
+	parity := m.calls & 1
+	if m.told[parity] != l {
+		m.tell(parity, l)
+	}
+	m.calls++
+	m.sig = l.sig
+	m.last = m.epoch + uint32(epochs)
+	return nil
+}
+
+func (m *Member) tell(parity uint64, l *Label) {
+	to := &m.mine.labels[parity]
+	to.length = uint32(copy(to.text[:], l.text))
+	m.told[parity] = l
+}
+
+// Next is the epoch that the next Signal raises.
+func (m *Member) Next() uint32 { return m.epoch + 1 }
+
+// Signal raises the next epoch. What the rank has stored before is visible to
+// whoever sees it.
+func (m *Member) Signal() {
+	m.epoch++
+	l := &m.mine.lines[m.epoch&1]
+	l.flag.Store(m.sig | uint64(m.epoch))
+	if m.mine.sleepers.Load() > 0 {
+		wake(l.epoch())
+	}
+}
+
+// quickLooks come before anything else that waiting may need: most waits are
+// shorter.
+const quickLooks = 64
+
+// Await returns once a peer has signalled an epoch of this call.
+func (m *Member) Await(peer int, epoch uint32) error {
+	flag, want := &m.lines[epoch&1][peer].flag, m.sig|uint64(epoch)
+	for range quickLooks {
+		if flag.Load() == want {
+			return nil
+		}
+	}
+	return m.await(peer, epoch)
+}
+
+func (m *Member) await(peer int, epoch uint32) error {
+	l := m.lines[epoch&1][peer]
+	w := wait{m: m, peer: peer}
+	for {
+		v := l.flag.Load()
+		if int32(uint32(v)-epoch) >= 0 {
+			// Beyond this call it has seen this rank's signature and agreed.
+			if int32(uint32(v)-m.last) > 0 || v&^0xffffffff == m.sig {
+				return nil
+			}
+			return m.disagree(peer)
+		}
+		if err := w.pause(l.epoch(), uint32(v), &m.board.cells[peer].sleepers); err != nil {
+			return err
+		}
+	}
+}
+
+// AwaitAll returns once all have signalled an epoch of this call.
+func (m *Member) AwaitAll(epoch uint32) error {
+	for peer := range m.lines[0] {
+		if peer == m.rank {
+			continue
+		}
+		if err := m.Await(peer, epoch); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Tiny is the memory beside a rank's flag for an epoch.
+func (m *Member) Tiny(rank int, epoch uint32) *[TinyBytes]byte {
+	return &m.lines[epoch&1][rank].tiny
+}
+
+// Word is the i-th of the words in Tiny.
+func (m *Member) Word(rank int, epoch uint32, i int) *uint64 {
+	return (*uint64)(unsafe.Pointer(&m.lines[epoch&1][rank].tiny[8*i]))
+}
+
+// Slot is the larger memory of a rank for an epoch.
+func (m *Member) Slot(rank int, epoch uint32) []byte { return m.lines[epoch&1][rank].body[:] }
+
+// Notify raises the count of signals to one peer.
+func (m *Member) Notify(peer int) {
+	m.signals[peer]++
+	p := &m.board.pairs[m.rank*m.Size()+peer]
+	p.count.Store(m.signals[peer])
+	if p.sleepers.Load() > 0 {
+		wake(&p.count)
+	}
+}
+
+// Expect waits for the next signal of one peer.
+func (m *Member) Expect(peer int) error {
+	m.seen[peer]++
+	p := &m.board.pairs[peer*m.Size()+m.rank]
+	return m.reach(peer, &p.count, m.seen[peer], &p.sleepers)
+}
+
+// reach waits until a count that a peer raises is at least target.
+func (m *Member) reach(peer int, word *atomic.Uint32, target uint32, sleepers *atomic.Int32) error {
+	w := wait{m: m, peer: peer}
+	for {
+		v := word.Load()
+		if int32(v-target) >= 0 {
+			return nil
+		}
+		if err := w.pause(word, v, sleepers); err != nil {
+			return err
+		}
+	}
+}
+
+// disagree fails the group because a peer makes another call.
+func (m *Member) disagree(peer int) error {
+	a, b := m.rank, peer
+	if a > b {
+		a, b = b, a
+	}
+	return m.fail(Failure{Kind: Disagreement,
+		Text: fmt.Sprintf("rank %d calls %s, but rank %d %s (call %d)", a, m.said(a), b, m.said(b), m.calls)})
+}
+
+// said is what a rank calls in the present call.
+func (m *Member) said(rank int) string {
+	l := &m.board.cells[rank].labels[(m.calls-1)&1]
+	return string(l.text[:min(int(l.length), len(l.text))])
+}
+
+func (m *Member) inCall() string {
+	if m.calls == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" in %s (call %d)", m.said(m.rank), m.calls)
+}
+
+// Disagree fails the group with a text that names both sides.
+func (m *Member) Disagree(text string) error { return m.fail(Failure{Kind: Disagreement, Text: text}) }
+
+const deadBit = 1 << 16 // in header.kind
+
+// fail makes f the failure of the group, unless there is one.
+func (m *Member) fail(f Failure) error {
+	h := m.board.header
+	if !h.claimed.CompareAndSwap(0, 1) {
+		for h.failed.Load() == 0 { // the other one is writing
+			yield()
+		}
+		return m.failure()
+	}
+	h.kind, h.rank, h.pid = uint32(f.Kind), int32(f.Rank), int32(f.PID)
+	if f.Dead {
+		h.kind |= deadBit
+	}
+	h.length = uint32(copy(h.text[:], f.Text))
+	h.failed.Store(1)
+	return m.failure()
+}
+
+// Failure is what ended the group, or nil.
+func (m *Member) Failure() error {
+	if m.board.header.failed.Load() == 0 {
+		return nil
+	}
+	return m.failure()
+}
+
+func (m *Member) failure() error {
+	h := m.board.header
+	return &Failure{Kind: Kind(h.kind &^ deadBit), Rank: int(h.rank), PID: int(h.pid), Dead: h.kind&deadBit != 0,
+		Text: string(slices.Clone(h.text[:min(int(h.length), len(h.text))]))}
+}

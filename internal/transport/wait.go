@@ -1,0 +1,97 @@
+package transport
+
+import (
+	"fmt"
+	"runtime"
+	"sync/atomic"
+	"time"
+
+	"github.com/kernbench/kernbench/internal/vec"
+)
+
+const (
+	// spinsAlone is how often a rank with a core of its own looks again before it
+	// offers the core: some tens of microseconds, the usual spread of arrival.
+	spinsAlone = 600
+	// spinsCrowded is for more ranks than cores: the one waited for may need this
+	// very core.
+	spinsCrowded = 8
+	// yields is how often the core is offered before the rank sleeps, which costs
+	// the signalling side a system call.
+	yields = 500
+	// patience bounds each sleep, so that a failure or a dead rank is seen.
+	patience = 20 * time.Millisecond
+)
+
+// wait is one wait for a peer: spin, yield, sleep.
+type wait struct {
+	m     *Member
+	peer  int
+	steps int
+	began time.Time // of the sleeping
+}
+
+// pause is one step of the waiting for *word to become other than seen. It
+// fails when waiting is of no use any more.
+func (w *wait) pause(word *atomic.Uint32, seen uint32, sleepers *atomic.Int32) error {
+	w.steps++
+	switch {
+	case w.steps <= w.m.spins:
+		vec.Pause()
+		return nil
+	case w.steps <= w.m.spins+yields:
+		if w.m.board.header.failed.Load() != 0 {
+			return w.m.failure()
+		}
+		runtime.Gosched() // ranks may be goroutines of one process
+		yield()
+		return nil
+	}
+	return w.sleep(word, seen, sleepers)
+}
+
+func (w *wait) sleep(word *atomic.Uint32, seen uint32, sleepers *atomic.Int32) error {
+	m := w.m
+	if m.board.header.failed.Load() != 0 {
+		return m.failure()
+	}
+	now := time.Now()
+	if w.began.IsZero() {
+		w.began = now
+	}
+	left := m.timeout - now.Sub(w.began)
+	if left <= 0 {
+		return m.fail(Failure{Kind: PeerGone, Rank: w.peer, PID: m.pids[w.peer],
+			Text: fmt.Sprintf("rank %d waited %v for rank %d (pid %d)%s", m.rank, m.timeout, w.peer, m.pids[w.peer], m.inCall())})
+	}
+	// The peer may have signalled and then gone: look at the word again after
+	// finding it gone.
+	if why := m.gone(w.peer); why != "" && word.Load() == seen {
+		return m.fail(Failure{Kind: PeerGone, Rank: w.peer, PID: m.pids[w.peer], Dead: why == reasonDead,
+			Text: fmt.Sprintf("rank %d (pid %d) %s while rank %d waits for it%s", w.peer, m.pids[w.peer], why, m.rank, m.inCall())})
+	}
+	// Whoever changes the word looks at sleepers afterwards; this rank counts
+	// itself first and then lets the kernel compare the word.
+	sleepers.Add(1)
+	sleep(word, seen, min(patience, left))
+	sleepers.Add(-1)
+	return nil
+}
+
+const (
+	reasonDead = "is dead"
+	reasonLeft = "has left the group"
+)
+
+// gone says why a rank will not signal any more, or "".
+func (m *Member) gone(peer int) string {
+	switch m.board.cells[peer].state.Load() {
+	case stateLeft:
+		return reasonLeft
+	case stateJoined:
+		if !m.segment.Claimed(m.world[peer]) {
+			return reasonDead
+		}
+	}
+	return ""
+}
