@@ -149,6 +149,7 @@ func increment(a []uint64) {
 
 // figures draws bandwidth against working set, one panel per operation.
 func figures(rows []journal.Row) []figure.Figure {
+	rows = journal.MergeTrials(rows)
 	fig := figure.Figure{Name: "memory_bandwidth", Title: "Memory bandwidth by working set"}
 	for _, op := range []string{"copy", "read", "update"} {
 		panel := figure.Panel{
@@ -190,6 +191,7 @@ func dot(r journal.Row, x float64) figure.Point {
 
 // sections says in words what the caches and main memory give.
 func sections(rows []journal.Row) []decl.Section {
+	rows = journal.MergeTrials(rows)
 	type best struct{ cache, memory float64 }
 	var smallest, largest = math.Inf(1), 0.0
 	for _, r := range rows {

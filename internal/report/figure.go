@@ -22,6 +22,9 @@ const (
 // not named is never mixed into one curve: it sets series apart, too, and a note
 // says so. More series than can be told apart become panels, or an error.
 func (p Plot) Figure(h *journal.Header, rows []journal.Row) (figure.Figure, error) {
+	if p.Y == "" {
+		p.Y = headline
+	}
 	fig, err := p.figure(h, rows)
 	if err != nil {
 		return figure.Figure{}, fmt.Errorf("plot %s: %w", p, err)
@@ -32,9 +35,6 @@ func (p Plot) Figure(h *journal.Header, rows []journal.Row) (figure.Figure, erro
 func (p Plot) figure(h *journal.Header, rows []journal.Row) (fig figure.Figure, err error) {
 	if h == nil {
 		h = &journal.Header{}
-	}
-	if p.Y == "" {
-		p.Y = headline
 	}
 	coords := coordsOf(h, rows)
 	x, err := findCoord(coords, p.X)

@@ -49,6 +49,7 @@ func TestFigureGolden(t *testing.T) {
 	noTime := fixtureRow(coords{1 << 25, "f32", 2, "", 0})
 	delete(noTime.Metrics, headline)
 	parts = append(parts, noTime)
+	four := []string{"f32", "f16", "bf16", "i32"}
 	for _, c := range []struct {
 		name, plot string
 		rows       []journal.Row
@@ -61,7 +62,8 @@ func TestFigureGolden(t *testing.T) {
 		{"linear_ranks", "x=num_ranks,y=time_us.p99", sweep(sizes[:1], []string{"f32"}, []int{1, 2, 4, 8}, []string{""}, 1)},
 		{"limit_per_series", "x=size,by=dtype", perSeries},
 		{"limit_level", "x=size", level},
-		{"panels", "x=size,by=dtype", sweep(sizes[:2], []string{"f32", "f16", "bf16", "i32"}, []int{1, 2, 4, 8}, []string{""}, 1)},
+		{"panels", "x=size,by=dtype", sweep(sizes[:2], four, []int{1, 2, 4, 8}, []string{""}, 1)},
+		{"panels_log", "x=size,by=dtype,y=time_us.p50", append(sweep(sizes[:2], four, []int{1, 2, 4}, []string{""}, 1), sweep(sizes, four, []int{8}, []string{""}, 1)...)},
 		{"parts", "x=size", parts},
 		{"all_failed", "x=size,y=whatever", []journal.Row{notOK(parts[0], journal.Failed, "no")}},
 	} {
@@ -188,6 +190,21 @@ func TestNameClash(t *testing.T) {
 		if got := fig.Panels[0].Series[0].Name; got != want {
 			t.Errorf("by %s: first series is %q, want %q", by, got, want)
 		}
+	}
+}
+
+// Trials should carry one limit; the strictest of several is the one drawn.
+func TestStrictestLimit(t *testing.T) {
+	rows := sweep(sizes[:1], []string{"f32"}, []int{2}, []string{""}, 3)
+	for i, us := range []float64{3, 1, 2} {
+		rows[i].Limits = map[string]float64{"link": us}
+	}
+	fig, err := Plot{X: "size"}.Figure(fixtureHeader(), rows)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if lines := fig.Panels[0].Lines; len(lines) != 1 || lines[0].Y == nil || *lines[0].Y != 1 {
+		t.Errorf("limits %+v, want a level one at 1", lines)
 	}
 }
 

@@ -93,7 +93,7 @@ func fixtureRun() *journal.Run {
 	rows := sweep(sizes, []string{"f32", "f16"}, []int{2, 4}, []string{"Ring"}, 1)
 	crash := notOK(fixtureRow(coords{1 << 24, "f32", 2, "Ring", 0}), journal.Failed, "killed by signal 11 (segmentation fault)")
 	crash.Rank, crash.Phase, crash.Launch = ptr(1), "timing", "0003"
-	crash.Output = "\x1b[31mfatal\x1b[0m: bad address 0x0\nstack:\n  all_reduce_ring\n  main"
+	crash.Output = "\x1b[31mfatal\x1b[0m:\a bad address 0x0\nstack:\n  all_reduce_ring\n  main"
 	rows = append(rows, crash,
 		notOK(fixtureRow(coords{1 << 24, "f16", 2, "Ring", 0}), journal.Timeout, "no answer in 30 s"),
 		notOK(fixtureRow(coords{1 << 24, "f32", 4, "Ring", 0}), journal.Skipped, "needs respawn"))

@@ -20,8 +20,8 @@ type span struct {
 }
 
 var (
-	bulletRE = regexp.MustCompile(`^\s*[-*]\s+(.*)$`)
-	numberRE = regexp.MustCompile(`^\s*[0-9]+[.)]\s+(.*)$`)
+	bulletRE  = regexp.MustCompile(`^\s*[-*]\s+(.*)$`)
+	orderedRE = regexp.MustCompile(`^\s*[0-9]+[.)]\s+(.*)$`)
 )
 
 // markdown reads paragraphs separated by empty lines, lists of - or * or 1.,
@@ -45,7 +45,7 @@ func markdown(text string) []block {
 	}
 	for _, line := range strings.Split(text, "\n") {
 		line = strings.TrimRight(line, " \t\r")
-		bullet, number := bulletRE.FindStringSubmatch(line), numberRE.FindStringSubmatch(line)
+		bullet, number := bulletRE.FindStringSubmatch(line), orderedRE.FindStringSubmatch(line)
 		switch {
 		case strings.TrimSpace(line) == "":
 			flush()

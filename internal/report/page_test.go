@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -161,8 +162,11 @@ func TestPageIsComplete(t *testing.T) {
 			t.Errorf("the page does not say %q", want)
 		}
 	}
-	if strings.Contains(string(page), "\x1b") {
-		t.Error("a terminal's colour code is in the page")
+	if again, _ := newPage(run, run.Rows, fixtureBench().Sections(nil), nil, "").html(); string(again) != string(page) {
+		t.Error("the same rows gave two different pages")
+	}
+	if strings.ContainsFunc(string(page), func(r rune) bool { return unicode.IsControl(r) && r != '\n' && r != '\t' }) {
+		t.Error("control characters are in the page")
 	}
 }
 
@@ -184,6 +188,26 @@ func TestPageIsSelfContained(t *testing.T) {
 	}
 }
 
+// What never changes stands above the table once, and only what says something.
+func TestTableConstants(t *testing.T) {
+	got, _ := tables(fixtureHeader(), fixtureRun().Rows)
+	if len(got) != 1 {
+		t.Fatalf("%d tables", len(got))
+	}
+	want := []string{"backend=cpu", "NCCL_ALGO=Ring", "option.check=true", "kind=measured"}
+	if diff := cmp.Diff(want, got[0].Constants); diff != "" {
+		t.Errorf("constants (-want +got):\n%s", diff)
+	}
+	var heads []string
+	for _, h := range got[0].Head {
+		heads = append(heads, h.Text)
+	}
+	want = []string{"num_ranks", "size", "dtype", "status", "samples", "time_us", "±95%", "busbw (GB/s)", "limit.link"}
+	if diff := cmp.Diff(want, heads); diff != "" {
+		t.Errorf("columns (-want +got):\n%s", diff)
+	}
+}
+
 func TestLongRunsAreCut(t *testing.T) {
 	var rows []journal.Row
 	for i := range maxRows + 10 {
@@ -200,6 +224,19 @@ func TestLongRunsAreCut(t *testing.T) {
 	long := strings.Repeat("line of output\n", 1000)
 	if got := tail(long); len(got) > maxOutput+10 || !strings.HasPrefix(got, "…\nline") {
 		t.Errorf("tail of a long output is %d bytes: %.20q", len(got), got)
+	}
+}
+
+// Warnings that say the same about different numbers are one remark.
+func TestRemarks(t *testing.T) {
+	rows := sweep(sizes[:3], []string{"f32"}, []int{2}, []string{""}, 1)
+	rows[0].Warnings = []string{"drift: +59.2 % off", "steal"}
+	rows[1].Warnings = []string{"drift: -7 % off"}
+	rows[2].Warnings = []string{"steal"}
+	run := &journal.Run{Notes: []journal.Note{{Text: "twice"}, {Text: "twice"}}}
+	want := []string{"twice", "drift: +59.2 % off (and 1 more alike)", "steal (2 rows)"}
+	if got := remarks(run, rows); !cmp.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }
 

@@ -94,6 +94,7 @@ func TestAutoPlot(t *testing.T) {
 		want string
 	}{
 		{"most values", sweep(sizes, []string{"f32"}, []int{2, 4}, []string{"Ring"}, 1), "x=size,y=time_us,by=num_ranks"},
+		{"most values, whatever comes later", sweep(two, []string{"f32"}, []int{1, 2, 4, 8}, []string{"Ring"}, 1), "x=num_ranks,y=time_us,by=size"},
 		{"nothing else varies", sweep(sizes, []string{"f32"}, []int{2}, []string{"Ring"}, 2), "x=size,y=time_us"},
 		{"numbers before texts", sweep(two, []string{"f32", "f16", "bf16"}, []int{2}, []string{"Ring"}, 1), "x=size,y=time_us,by=dtype"},
 		{"ranks", sweep(two[:1], []string{"f32"}, []int{2, 4, 8}, []string{"", "Tree"}, 1), "x=num_ranks,y=time_us,by=NCCL_ALGO"},

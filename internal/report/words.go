@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -144,7 +145,9 @@ func extremes(h *journal.Header, rows []journal.Row) string {
 		return 0
 	}
 	least, most := slices.MinFunc(good, compare), slices.MaxFunc(good, compare)
-	coords := slices.DeleteFunc(coordsOf(h, rows), func(c coord) bool { return !c.varies(good) })
+	coords := slices.DeleteFunc(coordsOf(h, rows), func(c coord) bool {
+		return !c.varies(good) || c.class == fieldClass && c.key == trialField
+	})
 	at := func(r *journal.Row) (number, where string) {
 		v, _, _, _ := y.of(r)
 		var words []string
@@ -211,7 +214,8 @@ func seconds(s float64) string {
 // maxRemarks is how many different warnings a page lists.
 const maxRemarks = 30
 
-// remarks are the notes of a run and the warnings of its rows, each once.
+// remarks are the notes of a run and the warnings of its rows, those that differ
+// only in their numbers as one.
 func remarks(run *journal.Run, rows []journal.Row) []string {
 	var out []string
 	for _, n := range run.Notes {
@@ -219,24 +223,33 @@ func remarks(run *journal.Run, rows []journal.Row) []string {
 			out = append(out, n.Text)
 		}
 	}
-	counts := map[string]int{}
+	alike := map[string][]string{}
 	var order []string
 	for i := range rows {
 		for _, w := range rows[i].Warnings {
-			if counts[w] == 0 {
-				order = append(order, w)
+			kind := numberRE.ReplaceAllString(w, "#")
+			if alike[kind] == nil {
+				order = append(order, kind)
 			}
-			counts[w]++
+			alike[kind] = append(alike[kind], w)
 		}
 	}
-	for _, w := range order[:min(len(order), maxRemarks)] {
-		out = append(out, fmt.Sprintf("%s (%s)", w, counted(counts[w], "row", "rows")))
+	for _, kind := range order[:min(len(order), maxRemarks)] {
+		same := alike[kind]
+		text := fmt.Sprintf("%s (%s)", same[0], counted(len(same), "row", "rows"))
+		if slices.ContainsFunc(same, func(w string) bool { return w != same[0] }) {
+			text = fmt.Sprintf("%s (and %s alike)", same[0], counted(len(same)-1, "more", "more"))
+		}
+		out = append(out, text)
 	}
 	if more := len(order) - maxRemarks; more > 0 {
 		out = append(out, counted(more, "more warning is", "more different warnings are")+" with the rows")
 	}
 	return out
 }
+
+// numberRE matches what differs between warnings of one kind.
+var numberRE = regexp.MustCompile(`[-+]?[0-9]+(\.[0-9]+)?`)
 
 func counted(n int, one, many string) string {
 	if n == 1 {

@@ -1,0 +1,57 @@
+package journal
+
+import (
+	"maps"
+	"slices"
+)
+
+// MergeTrials makes one row of the trials of each point: the median of every
+// metric over the trials that are ok, with the range of the trials as its
+// spread. Points of one trial, and points with none that is ok, keep their first
+// row. Figures and sections that show points rather than trials start from it.
+func MergeTrials(rows []Row) []Row {
+	var order []string
+	byKey := map[string][]Row{}
+	for _, r := range rows {
+		if byKey[r.Key] == nil {
+			order = append(order, r.Key)
+		}
+		byKey[r.Key] = append(byKey[r.Key], r)
+	}
+	out := make([]Row, 0, len(order))
+	for _, key := range order {
+		out = append(out, mergeTrials(byKey[key]))
+	}
+	return out
+}
+
+func mergeTrials(trials []Row) Row {
+	good := slices.DeleteFunc(slices.Clone(trials), func(r Row) bool { return r.Status != OK })
+	if len(good) == 0 {
+		return trials[0]
+	}
+	merged := good[0]
+	if len(good) == 1 {
+		return merged
+	}
+	merged.Metrics, merged.Stats = maps.Clone(merged.Metrics), map[string]Stat{}
+	for name := range merged.Metrics {
+		var values []float64
+		for _, r := range good {
+			if v, ok := r.Metrics[name]; ok {
+				values = append(values, v)
+			}
+		}
+		slices.Sort(values)
+		n := len(values)
+		mid := (values[(n-1)/2] + values[n/2]) / 2
+		mean := 0.0
+		for _, v := range values {
+			mean += v / float64(n)
+		}
+		low, high := values[0], values[n-1]
+		merged.Metrics[name] = mid
+		merged.Stats[name] = Stat{Min: low, P50: mid, P90: high, P99: high, Max: high, Mean: mean, CILow: &low, CIHigh: &high}
+	}
+	return merged
+}

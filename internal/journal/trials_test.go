@@ -1,0 +1,24 @@
+package journal
+
+import "testing"
+
+func TestMergeTrials(t *testing.T) {
+	row := func(key string, trial int, status Status, us float64) Row {
+		return Row{Key: key, Trial: trial, Status: status, Metrics: map[string]float64{"time_us": us}}
+	}
+	rows := []Row{
+		row("a", 0, OK, 3), row("b", 0, Failed, 0), row("c", 0, OK, 7),
+		row("a", 1, OK, 1), row("b", 1, Failed, 0), row("a", 2, Failed, 99), row("a", 3, OK, 2), row("a", 4, OK, 4),
+	}
+	got := MergeTrials(rows)
+	if len(got) != 3 || got[0].Key != "a" || got[1].Status != Failed || got[2].Metrics["time_us"] != 7 {
+		t.Fatalf("%+v", got)
+	}
+	st := got[0].Stats["time_us"]
+	if got[0].Metrics["time_us"] != 2.5 || *st.CILow != 1 || *st.CIHigh != 4 || st.Mean != 2.5 {
+		t.Errorf("trials 1,2,3,4 merge to %v, %+v: a failed trial must not count", got[0].Metrics, st)
+	}
+	if rows[0].Metrics["time_us"] != 3 {
+		t.Error("the rows themselves were changed")
+	}
+}
