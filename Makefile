@@ -7,7 +7,7 @@ LDFLAGS := -s -w -X github.com/kernbench/kernbench/internal/hostinfo.Version=$(V
 
 export CGO_ENABLED := 0
 
-.PHONY: run build test deps lint unit race cross fuzz bench clean
+.PHONY: run build test deps lint unit race cross fuzz bench bench-collectives clean
 
 # run does the main job and leaves a table, figures and report.html in out/.
 run: build
@@ -47,5 +47,10 @@ fuzz:
 bench: build
 	@scripts/bench.sh $(BIN)
 
+# bench-collectives holds the all-reduce against Open MPI, MPICH and gloo, as far
+# as installed. With BIN=path it takes a kernbench built elsewhere, without Go.
+bench-collectives: $(if $(filter file,$(origin BIN)),build)
+	@scripts/bench-collectives.sh $(BIN)
+
 clean:
-	rm -rf bin out
+	rm -rf bin out peers/build

@@ -19,12 +19,12 @@ const module = "github.com/kernbench/kernbench/"
 // import packages of lower layers, and of its own only those listed before it.
 // A nested package belongs to the layer of its parent.
 var layers = [][]string{
-	{"internal/suggest", "internal/unit", "internal/dtype", "internal/hostinfo", "internal/vec"},
-	{"internal/point", "internal/agree", "internal/figure", "internal/launch", "internal/schedule"},
-	{"internal/measure", "internal/journal"},
+	{"internal/suggest", "internal/unit", "internal/dtype", "internal/hostinfo", "internal/vec", "internal/dynlib"},
+	{"internal/point", "internal/agree", "internal/figure", "internal/launch", "internal/schedule", "internal/sparse", "internal/partition"},
+	{"internal/measure", "internal/journal", "internal/probe", "internal/krylov"},
 	{"internal/decl"},
 	{"internal/plan", "internal/sweep", "internal/worker"},
-	{"internal/export", "internal/compare", "internal/report"},
+	{"internal/export", "internal/compare", "internal/speedup", "internal/report"},
 	{"internal/run"},
 	{"internal/cli"},
 	{"benches", "bench"},
@@ -35,14 +35,14 @@ var layers = [][]string{
 var onlyImporter = map[string]string{
 	"gonum.org/v1/plot":            "internal/figure",
 	"github.com/spf13/cobra":       "internal/cli",
-	"github.com/goccy/go-yaml":     "internal/sweep",
+	"github.com/goccy/go-yaml":     "internal/yamlfile",
 	"github.com/vbauerster/mpb":    "internal/cli",
 	"github.com/ebitengine/purego": "internal/dynlib",
 }
 
 // edges are the packages that may touch the process: print, exit, read the
 // environment. Everything else returns values.
-var edges = []string{"internal/cli", "internal/launch", "internal/worker", "cmd", "examples"}
+var edges = []string{"internal/cli", "internal/dynlib", "internal/launch", "internal/worker", "cmd", "examples"}
 
 func layerOf(pkg string) (int, int) {
 	for i, names := range layers {

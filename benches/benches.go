@@ -2,6 +2,7 @@
 package benches
 
 import (
+	"github.com/kernbench/kernbench/benches/collectives"
 	"github.com/kernbench/kernbench/benches/harness"
 	"github.com/kernbench/kernbench/benches/memory"
 	"github.com/kernbench/kernbench/internal/decl"
@@ -11,6 +12,7 @@ import (
 func All() []*decl.Bench {
 	return []*decl.Bench{
 		memory.Bench(),
+		collectives.Bench(),
 		harness.Bench(),
 	}
 }

@@ -28,6 +28,9 @@ type Engine interface {
 	// Prepare does beforehand whatever the call needs at every run. The function
 	// it returns allocates nothing.
 	Prepare(p Plan) (run func() error, err error)
+	// Refuse fails the group: this rank cannot make the call that the others
+	// may be waiting for.
+	Refuse(reason error)
 	// Split is a collective call; a negative color joins no group and gives nil.
 	Split(color, key int) (Engine, error)
 	Clock() Clock

@@ -78,7 +78,9 @@ func (g *Group) Split(color, key int) (*Group, error) {
 }
 
 // Prepare checks a call and does all that can be done before it runs. It is
-// local: it waits for nobody.
+// local: it waits for nobody, and a mistake in it is this rank's alone. The
+// methods named after operations prepare and run at once; there a mistake
+// fails the group, because the others would wait.
 func (g *Group) Prepare(c Call) (*Op, error) {
 	if g.closed {
 		return nil, ErrClosed
@@ -137,9 +139,15 @@ func (g *Group) start(c Call, options []Option) (*Handle, error) {
 	return op.Start(), nil
 }
 
+// prepare is for calls that are to run at once: one that cannot fails the group,
+// because the others would wait for it.
 func (g *Group) prepare(c Call, options []Option) (*Op, error) {
 	for _, o := range options {
 		o(&c)
 	}
-	return g.Prepare(c)
+	op, err := g.Prepare(c)
+	if err != nil && !g.closed {
+		g.engine.Refuse(err)
+	}
+	return op, err
 }

@@ -1,8 +1,16 @@
 package main
 
 import (
+	"bytes"
+	"errors"
+	"fmt"
 	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
@@ -10,6 +18,7 @@ import (
 	"github.com/kernbench/kernbench/internal/cli"
 	"github.com/kernbench/kernbench/internal/decl"
 	"github.com/kernbench/kernbench/internal/launch"
+	"github.com/kernbench/kernbench/internal/run"
 	"github.com/kernbench/kernbench/internal/worker"
 )
 
@@ -25,5 +34,87 @@ func TestMain(m *testing.M) {
 	if code, is := worker.Maybe(all()); is {
 		os.Exit(code)
 	}
-	testscript.Main(m, map[string]func(){"kernbench": func() { os.Exit(cli.Main(all())) }})
+	// Under the race detector every process would sleep a second at its end.
+	os.Setenv("GORACE", "atexit_sleep_ms=0")
+	testscript.Main(m, map[string]func(){"kernbench": func() {
+		run.ClaimName = "@kernbench-" + os.Getenv("WORK")
+		os.Exit(cli.Main(all()))
+	}})
+}
+
+// TestScripts runs the stories of testdata/script. Each has a folder of its own
+// ($WORK), sees the project's examples as ./examples, and at its end nothing
+// that it started may be left.
+func TestScripts(t *testing.T) {
+	testscript.Run(t, params("testdata/script/*.txtar"))
+}
+
+func params(glob string) testscript.Params {
+	files, err := filepath.Glob(glob)
+	if err != nil {
+		panic(err)
+	}
+	return testscript.Params{
+		Files: files,
+		Cmds:  map[string]func(*testscript.TestScript, bool, []string){"code": code},
+		Setup: func(e *testscript.Env) error {
+			examples, err := filepath.Abs("../../examples")
+			if err != nil {
+				return err
+			}
+			// Debian's python3 comes first: it is the one that has torch.
+			e.Setenv("PATH", filepath.SplitList(e.Getenv("PATH"))[0]+":/usr/bin:"+e.Getenv("PATH"))
+			e.Setenv("GORACE", os.Getenv("GORACE"))
+			e.Defer(func() { assertNothingLeft(e) })
+			return os.Symlink(examples, filepath.Join(e.WorkDir, "examples"))
+		},
+	}
+}
+
+// code is the script command `code N PROGRAM ARGS`: the program must end with
+// exactly this exit code.
+func code(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: code N PROGRAM ARGS")
+	}
+	want, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	err = ts.Exec(args[1], args[2:]...)
+	got := 0
+	var exit *exec.ExitError
+	switch {
+	case errors.As(err, &exit):
+		got = exit.ExitCode()
+	case err != nil:
+		ts.Fatalf("%v", err)
+	}
+	if got != want {
+		ts.Fatalf("exit code %d, want %d", got, want)
+	}
+}
+
+// assertNothingLeft looks for processes that carry the script's folder in their
+// environment, and for temporary files.
+func assertNothingLeft(e *testscript.Env) {
+	tag := []byte("\x00WORK=" + e.WorkDir + "\x00")
+	var left []string
+	for limit := time.Now().Add(10 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+		left = nil
+		environs, _ := filepath.Glob("/proc/[0-9]*/environ")
+		for _, path := range environs {
+			data, _ := os.ReadFile(path)
+			if bytes.Contains(append([]byte{0}, data...), tag) {
+				cmdline, _ := os.ReadFile(filepath.Join(filepath.Dir(path), "cmdline"))
+				left = append(left, fmt.Sprintf("%s %q", path, cmdline))
+			}
+		}
+		if len(left) == 0 || time.Now().After(limit) {
+			break
+		}
+	}
+	temp, _ := filepath.Glob(filepath.Join(e.WorkDir, ".tmp", "*"))
+	if left = append(left, temp...); len(left) > 0 {
+		e.T().Log("left behind: " + strings.Join(left, ", "))
+		e.T().FailNow()
+	}
 }

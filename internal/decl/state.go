@@ -198,7 +198,9 @@ func (s *State) Report(name string, value float64, unit, better string) {
 	s.describe(name, unit, better)
 }
 
-// Limit records a named bound to compare the time with, in microseconds.
+// Limit records a named bound to compare the time with, in microseconds. With
+// limits known before State.Time, the row gets `pct_of_limit`: the largest of
+// them over the time.
 func (s *State) Limit(name string, us float64) {
 	if math.IsNaN(us) || math.IsInf(us, 0) {
 		s.Warn("limit %s is %v and was left out", name, us)
@@ -312,11 +314,11 @@ func (s *State) check(ctx context.Context, one measure.Body, phase string) error
 		mine[0] = max(wrong, 1)
 	}
 	all, err := s.set.Group.Exchange(ctx, mine)
+	if first != nil { // whatever another rank has made of it meanwhile
+		return first // the row says in which phase
+	}
 	if err != nil {
 		return err
-	}
-	if first != nil {
-		return first // the row says in which phase
 	}
 	for rank, w := range all {
 		if w[0] != 0 {
@@ -362,12 +364,24 @@ func (s *State) record(res *measure.Result) {
 			}
 		}
 	}
+	if most := largest(o.Limits); us > 0 && most > 0 {
+		o.Metrics["pct_of_limit"] = 100 * most / us
+		s.describe("pct_of_limit", "%", "higher")
+	}
 	// Rank 0 records; the others have the same matrix and keep it to themselves.
 	if s.Rank() == 0 && o.Samples > 1 {
 		if raw, err := res.Samples.MarshalBinary(); err == nil {
 			o.Raw = raw
 		}
 	}
+}
+
+// largest is the greatest value of the map, 0 when there is none.
+func largest(m map[string]float64) (most float64) {
+	for _, v := range m {
+		most = max(most, v)
+	}
+	return most
 }
 
 // Stat is a summary in the journal's form: an interval that could not be had

@@ -1,6 +1,6 @@
 // Package export writes the rows of a journal as text: an aligned table for
-// people, csv, json, jsonl, markdown, and the Go benchmark format that
-// benchstat reads. Every format is a pure view of a header and its rows, one
+// people, csv, json, jsonl, markdown, the Go benchmark format that benchstat
+// reads, and the table of nccl-tests. Every format is a pure view of a header and its rows, one
 // file per format; nothing here runs, measures, judges or draws, and pages are
 // made elsewhere.
 package export
@@ -47,6 +47,7 @@ var formats = []format{
 	{"jsonl", writeJSONL},
 	{"markdown", writeMarkdown},
 	{"benchfmt", writeBenchfmt},
+	{"nccl-tests", writeNCCLTests},
 }
 
 // Formats are the words Write accepts, the default first.

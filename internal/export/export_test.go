@@ -47,26 +47,32 @@ func TestGolden(t *testing.T) {
 		"jsonl":    {"jsonl", Options{}},
 		"markdown": {"markdown", Options{MaxRows: 4}},
 		"benchfmt": {"benchfmt", Options{}},
+		"nccl":     {"nccl-tests", Options{}},
 	}
 	for inName, in := range inputs {
 		for name, c := range cases {
 			t.Run(inName+"/"+name, func(t *testing.T) {
-				got := write(t, c.format, in, c.opts)
-				file := filepath.Join("testdata", inName+"."+name)
-				if *update {
-					if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-						t.Fatal(err)
-					}
-				}
-				want, err := os.ReadFile(file)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if diff := cmp.Diff(string(want), got); diff != "" {
-					t.Errorf("differs from %s (-want +got):\n%s", file, diff)
-				}
+				golden(t, inName+"."+name, write(t, c.format, in, c.opts))
 			})
 		}
+	}
+}
+
+// golden compares with a file of testdata, or rewrites it.
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	file := filepath.Join("testdata", name)
+	if *update {
+		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("differs from %s (-want +got):\n%s", file, diff)
 	}
 }
 

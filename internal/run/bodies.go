@@ -2,10 +2,10 @@ package run
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"time"
 
@@ -165,21 +165,29 @@ func unique(texts []string) []string {
 
 // lastOutput is the end of what a rank printed, its errors before the rest.
 func lastOutput(dir string, rank int) string {
-	const most = 2000
+	const most, look = 2000, 64 << 10
 	for _, ext := range []string{"err", "out"} {
 		f, err := os.Open(filepath.Join(dir, fmt.Sprintf("rank%d.%s", rank, ext)))
-		if errors.Is(err, os.ErrNotExist) || err != nil {
-			continue
+		if err != nil {
+			continue // it never got as far as printing
 		}
 		defer f.Close()
 		st, err := f.Stat()
 		if err != nil || st.Size() == 0 {
 			continue
 		}
-		buf := make([]byte, min(st.Size(), most))
-		if _, err := f.ReadAt(buf, st.Size()-int64(len(buf))); err == nil {
-			return toValidText(buf)
+		buf := make([]byte, min(st.Size(), look))
+		if _, err := f.ReadAt(buf, st.Size()-int64(len(buf))); err != nil {
+			continue
 		}
+		// A Go program that crashes says why first, and then shows its stacks.
+		if at := crash.FindIndex(buf); at != nil {
+			return toValidText(buf[at[0]:min(at[0]+most, len(buf))])
+		}
+		return toValidText(buf[max(0, len(buf)-most):])
 	}
 	return ""
 }
+
+// crash is how the Go runtime begins its report.
+var crash = regexp.MustCompile(`(?m)^(panic|fatal error): `)

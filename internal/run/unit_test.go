@@ -283,6 +283,10 @@ func TestLastOutput(t *testing.T) {
 	if got := lastOutput(dir, 0); got != "boom \uFFFD" {
 		t.Errorf("errors first: %q", got)
 	}
+	write("rank0.err", "hm\npanic: why\n"+strings.Repeat("stack\n", 5000))
+	if got := lastOutput(dir, 0); len(got) > 2000 || !strings.HasPrefix(got, "panic: why\nstack") {
+		t.Errorf("a crash: %.20q", got)
+	}
 	write("rank0.err", strings.Repeat("\u00e9", 10_000)+"end")
 	if got := lastOutput(dir, 0); len(got) > 2100 || !strings.HasSuffix(got, "\u00e9end") || strings.ContainsRune(got, '\uFFFD') {
 		t.Errorf("the end of much: %d bytes, %.10q", len(got), got)

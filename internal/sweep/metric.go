@@ -3,10 +3,9 @@ package sweep
 import (
 	"strings"
 
-	"github.com/goccy/go-yaml/ast"
-
 	"github.com/kernbench/kernbench/internal/decl"
 	"github.com/kernbench/kernbench/internal/journal"
+	"github.com/kernbench/kernbench/internal/yamlfile"
 )
 
 // metric is one number to be found in a program's output. Exactly one of
@@ -36,18 +35,18 @@ type column struct {
 var sources = []string{"regex", "json", "csv", "nccl_tests", "wall"}
 
 // metrics reads the mapping of metric names to sources.
-func (r *reader) metrics(n ast.Node, names *namespace, ownRanks bool) []metric {
-	entries, ok := r.mapping(n, "metrics")
+func (r *reader) metrics(n yamlfile.Node, names *namespace, ownRanks bool) []metric {
+	entries, ok := r.Mapping(n, "metrics")
 	if ok && len(entries) == 0 {
-		r.fault(n, "metrics: a sweep measures at least one")
+		r.Fault(n, "metrics: a sweep measures at least one")
 	}
 	var metrics []metric
 	for _, e := range entries {
-		if !decl.ValidName(e.key) {
-			r.fault(e.at, "metric name %q: %s", e.key, wantName)
+		if !decl.ValidName(e.Key) {
+			r.Fault(e.At, "metric name %q: %s", e.Key, wantName)
 		}
-		if old, taken := names.whats[e.key]; taken {
-			r.fault(e.at, "metric %q clashes with the %s of that name", e.key, old)
+		if old, taken := names.whats[e.Key]; taken {
+			r.Fault(e.At, "metric %q clashes with the %s of that name", e.Key, old)
 		}
 		if m, ok := r.metric(e, ownRanks); ok {
 			metrics = append(metrics, m)
@@ -57,10 +56,10 @@ func (r *reader) metrics(n ast.Node, names *namespace, ownRanks bool) []metric {
 	return metrics
 }
 
-func (r *reader) metric(e entry, ownRanks bool) (m metric, ok bool) {
-	what := "metric " + e.key
+func (r *reader) metric(e yamlfile.Entry, ownRanks bool) (m metric, ok bool) {
+	what := "metric " + e.Key
 	known := append([]string{"unit", "better", "from", "stream", "keys", "place"}, sources...)
-	f, clean := r.fields(e.value, what, known...)
+	f, clean := r.Fields(e.Value, what, known...)
 	if f == nil {
 		return m, false
 	}
@@ -69,114 +68,114 @@ func (r *reader) metric(e entry, ownRanks bool) (m metric, ok bool) {
 		switch {
 		case f[s] == nil:
 		case source != "":
-			r.fault(f[s], "%s: %q and %q are two sources: want one", what, source, s)
+			r.Fault(f[s], "%s: %q and %q are two sources: want one", what, source, s)
 		default:
 			source = s
 		}
 	}
 	if source == "" {
 		if clean {
-			r.fault(e.value, "%s: want a source: one of %s", what, strings.Join(sources, ", "))
+			r.Fault(e.Value, "%s: want a source: one of %s", what, strings.Join(sources, ", "))
 		}
 		return m, false
 	}
-	unit, better := defaultUnit(e.key)
-	m = metric{info: journal.MetricInfo{Name: e.key, Unit: unit, Better: better}, from: "rank0", stream: "stdout"}
+	unit, better := defaultUnit(e.Key)
+	m = metric{info: journal.MetricInfo{Name: e.Key, Unit: unit, Better: better}, from: "rank0", stream: "stdout"}
 	for _, only := range []struct{ key, source string }{{"keys", "csv"}, {"place", "nccl_tests"}} {
 		if n := f[only.key]; n != nil && source != only.source {
-			r.fault(n, "%s: %q goes with %q only", what, only.key, only.source)
+			r.Fault(n, "%s: %q goes with %q only", what, only.key, only.source)
 		}
 	}
 	if n := f["stream"]; n != nil {
-		m.stream, _ = r.word(n, what, "stream", "stdout", "stderr", "both")
+		m.stream, _ = r.Word(n, what, "stream", "stdout", "stderr", "both")
 		if source == "wall" {
-			r.fault(n, "%s: the wall clock has no stream", what)
+			r.Fault(n, "%s: the wall clock has no stream", what)
 		}
 	}
 	if n := f["from"]; n != nil {
-		m.from, _ = r.word(n, what, "from", "rank0", "max", "min", "mean")
+		m.from, _ = r.Word(n, what, "from", "rank0", "max", "min", "mean")
 		if ownRanks && m.from != "rank0" {
-			r.fault(n, "%s: from %s needs the key \"ranks\": without it there is one output", what, m.from)
+			r.Fault(n, "%s: from %s needs the key \"ranks\": without it there is one output", what, m.from)
 		}
 	}
 	r.readSource(&m, source, f, what)
 	if n := f["better"]; n != nil {
-		m.info.Better, _ = r.word(n, what, "better", "lower", "higher")
+		m.info.Better, _ = r.Word(n, what, "better", "lower", "higher")
 	}
 	if n := f["unit"]; n != nil && source != "wall" {
-		if s, ok := r.text(n, what+": unit"); ok {
-			m.info.Unit = s.text
+		if s, ok := r.Text(n, what+": unit"); ok {
+			m.info.Unit = s.Text
 		}
 	}
 	return m, m.single != nil || m.column != nil
 }
 
 // readSource reads where the metric comes from.
-func (r *reader) readSource(m *metric, source string, f map[string]ast.Node, what string) {
-	s, ok := r.text(f[source], what+": "+source)
+func (r *reader) readSource(m *metric, source string, f map[string]yamlfile.Node, what string) {
+	s, ok := r.Text(f[source], what+": "+source)
 	if !ok {
 		return
 	}
 	switch source {
 	case "regex":
-		re, err := newRegex(s.text)
+		re, err := newRegex(s.Text)
 		if err != nil {
-			r.fault(s.at, "%s: %v", what, err)
+			r.Fault(s.At, "%s: %v", what, err)
 			return
 		}
 		m.single = re
 	case "json":
-		path, err := parseJSONPath(s.text)
+		path, err := parseJSONPath(s.Text)
 		if err != nil {
-			r.fault(s.at, "%s: %v", what, err)
+			r.Fault(s.At, "%s: %v", what, err)
 			return
 		}
 		m.single = path
 	case "wall":
-		if s.text != "true" {
-			r.fault(s.at, "%s: write wall: true, or leave it out", what)
+		if s.Text != "true" {
+			r.Fault(s.At, "%s: write wall: true, or leave it out", what)
 			return
 		}
 		if m.info.Unit == "" {
 			m.info.Unit = "us"
 		}
 		if n := f["unit"]; n != nil {
-			if m.info.Unit, ok = r.word(n, what, "unit of wall time", "ns", "us", "ms", "s"); !ok {
+			if m.info.Unit, ok = r.Word(n, what, "unit of wall time", "ns", "us", "ms", "s"); !ok {
 				return
 			}
 		}
 		scale, ok := wallUnits[m.info.Unit]
 		if !ok {
-			r.fault(s.at, "%s: wall time is in ns, us, ms or s, not %s: name the metric so, or give its unit", what, m.info.Unit)
+			r.Fault(s.At, "%s: wall time is in ns, us, ms or s, not %s: name the metric so, or give its unit", what, m.info.Unit)
 			return
 		}
 		m.info.Better = "lower"
 		m.single = wall(scale)
 	case "csv":
-		m.column = &column{table: "csv", name: s.text}
+		m.column = &column{table: "csv", name: s.Text}
 		if n := f["keys"]; n != nil {
-			items, _ := r.texts(n, what+": keys")
+			items, _ := r.Texts(n, what+": keys")
 			for _, item := range items {
-				m.column.keys = append(m.column.keys, item.text)
+				m.column.keys = append(m.column.keys, item.Text)
 			}
 		}
 	case "nccl_tests":
 		m.column = &column{table: "nccl_tests", place: "out"}
-		if m.column.name, ok = r.word(f[source], what, "column of nccl-tests", "time", "algbw", "busbw", "wrong"); !ok {
+		if m.column.name, ok = r.Word(f[source], what, "column of nccl-tests", "time", "algbw", "busbw", "wrong"); !ok {
 			return
 		}
 		if n := f["place"]; n != nil {
-			m.column.place, _ = r.word(n, what, "place", "out", "in")
+			m.column.place, _ = r.Word(n, what, "place", "out", "in")
 		}
 		m.info.Unit, m.info.Better = ncclUnit(m.column.name)
 	}
 }
 
 // checkTable makes sure that all columns belong to the one table of a program.
-func (r *reader) checkTable(entries []entry, metrics []metric) {
-	at := map[string]ast.Node{}
+func (r *reader) checkTable(entries []yamlfile.Entry, metrics []metric) {
+	at := map[string]yamlfile.Node{}
 	for _, e := range entries {
-		at[e.key] = e.at
+		at[e.Key] = e.At
 	}
 	var first *metric
 	var keysFrom string
@@ -191,16 +190,16 @@ func (r *reader) checkTable(entries []entry, metrics []metric) {
 		}
 		n := at[m.info.Name]
 		if m.column.table != first.column.table {
-			r.fault(n, "metric %s: %s and %s are two tables: a sweep reads one", m.info.Name, first.column.table, m.column.table)
+			r.Fault(n, "metric %s: %s and %s are two tables: a sweep reads one", m.info.Name, first.column.table, m.column.table)
 		}
 		if m.stream != first.stream {
-			r.fault(n, "metric %s: the table is on %s for %s: it has one stream", m.info.Name, first.stream, first.info.Name)
+			r.Fault(n, "metric %s: the table is on %s for %s: it has one stream", m.info.Name, first.stream, first.info.Name)
 		}
 		if m.column.keys == nil {
 			continue
 		}
 		if keys != nil && strings.Join(keys, "\x00") != strings.Join(m.column.keys, "\x00") {
-			r.fault(n, "metric %s: other keys than %s has: a table has one set of keys", m.info.Name, keysFrom)
+			r.Fault(n, "metric %s: other keys than %s has: a table has one set of keys", m.info.Name, keysFrom)
 		}
 		keys, keysFrom = m.column.keys, m.info.Name
 	}

@@ -7,10 +7,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/goccy/go-yaml/ast"
-
 	"github.com/kernbench/kernbench/internal/decl"
 	"github.com/kernbench/kernbench/internal/point"
+	"github.com/kernbench/kernbench/internal/yamlfile"
 )
 
 // The names a declaration accepts. Package decl has the last word; these are
@@ -21,35 +20,35 @@ const wantName = "want letters, digits, _ . -, starting with a letter"
 
 // sweep reads the whole file. What it returns is good only if no fault was
 // recorded.
-func (r *reader) sweep(root ast.Node) *decl.Bench {
+func (r *reader) sweep(root yamlfile.Node) *decl.Bench {
 	part := &decl.Part{Command: &decl.Command{Inputs: map[string]string{}}}
 	bench := &decl.Bench{Parts: []*decl.Part{part}}
-	f, clean := r.fields(root, "the sweep", "name", "description", "command", "dir", "ranks", "axes", "env", "zip",
+	f, clean := r.Fields(root, "the sweep", "name", "description", "command", "dir", "ranks", "axes", "env", "zip",
 		"metrics", "timeout", "trials")
 	if f == nil {
 		return bench
 	}
 	for _, key := range []string{"name", "command", "metrics"} {
 		if f[key] == nil && clean {
-			r.fault(root, "the key %q is missing", key)
+			r.Fault(root, "the key %q is missing", key)
 		}
 	}
 	if n := f["name"]; n != nil {
 		bench.Name = r.name(n, "name")
 	}
 	if n := f["description"]; n != nil {
-		if s, ok := r.text(n, "description"); ok {
-			bench.Doc = strings.TrimSpace(s.text)
+		if s, ok := r.Text(n, "description"); ok {
+			bench.Doc = strings.TrimSpace(s.Text)
 			bench.Help, _, _ = strings.Cut(bench.Doc, "\n")
 			part.Help = bench.Help
 		}
 	}
-	part.Command.Dir = filepath.Dir(r.source.name)
+	part.Command.Dir = filepath.Dir(r.Name())
 	if n := f["dir"]; n != nil {
-		if s, ok := r.text(n, "dir"); ok && filepath.IsAbs(s.text) {
-			part.Command.Dir = s.text
+		if s, ok := r.Text(n, "dir"); ok && filepath.IsAbs(s.Text) {
+			part.Command.Dir = s.Text
 		} else if ok {
-			part.Command.Dir = filepath.Join(part.Command.Dir, s.text)
+			part.Command.Dir = filepath.Join(part.Command.Dir, s.Text)
 		}
 	}
 	if n := f["timeout"]; n != nil {
@@ -92,69 +91,69 @@ func (r *reader) sweep(root ast.Node) *decl.Bench {
 	return bench
 }
 
-func (r *reader) name(n ast.Node, what string) string {
-	s, ok := r.text(n, what)
-	if ok && !decl.ValidName(s.text) {
-		r.fault(n, "%s %q: %s", what, s.text, wantName)
+func (r *reader) name(n yamlfile.Node, what string) string {
+	s, ok := r.Text(n, what)
+	if ok && !decl.ValidName(s.Text) {
+		r.Fault(n, "%s %q: %s", what, s.Text, wantName)
 	}
-	return s.text
+	return s.Text
 }
 
-func (r *reader) duration(n ast.Node, what string) time.Duration {
-	s, ok := r.text(n, what)
+func (r *reader) duration(n yamlfile.Node, what string) time.Duration {
+	s, ok := r.Text(n, what)
 	if !ok {
 		return 0
 	}
-	d, err := time.ParseDuration(s.text)
+	d, err := time.ParseDuration(s.Text)
 	switch {
-	case err != nil && s.number:
-		r.fault(n, "%s: %s has no unit: write %ss or %sm", what, s.text, s.text, s.text)
+	case err != nil && s.Number:
+		r.Fault(n, "%s: %s has no unit: write %ss or %sm", what, s.Text, s.Text, s.Text)
 	case err != nil:
-		r.fault(n, "%s: %q is not a time such as 60s, 1m30s or 500ms", what, s.text)
+		r.Fault(n, "%s: %q is not a time such as 60s, 1m30s or 500ms", what, s.Text)
 	case d <= 0:
-		r.fault(n, "%s: want more than nothing, have %s", what, s.text)
+		r.Fault(n, "%s: want more than nothing, have %s", what, s.Text)
 	}
 	return d
 }
 
 // count reads a whole number of at least 1.
-func (r *reader) count(n ast.Node, what string) int {
-	s, ok := r.text(n, what)
+func (r *reader) count(n yamlfile.Node, what string) int {
+	s, ok := r.Text(n, what)
 	if !ok {
 		return 0
 	}
-	c, err := strconv.Atoi(s.text)
+	c, err := strconv.Atoi(s.Text)
 	if err != nil || c < 1 {
-		r.fault(n, "%s: want a whole number of at least 1, have %q", what, s.text)
+		r.Fault(n, "%s: want a whole number of at least 1, have %q", what, s.Text)
 	}
 	return c
 }
 
 // argv reads the command and checks its placeholders against the axes, and
 // that no axis is swept in vain.
-func (r *reader) argv(n ast.Node, axes []decl.Axis, axesNode ast.Node) []string {
-	if s, ok := r.resolve(n).(*ast.StringNode); ok {
-		r.fault(n, "command: want a list of arguments such as [%s]: there is no shell to split a line",
-			quoteAll(strings.Fields(s.Value)))
+func (r *reader) argv(n yamlfile.Node, axes []decl.Axis, axesNode yamlfile.Node) []string {
+	if s, ok := r.String(n); ok {
+		r.Fault(n, "command: want a list of arguments such as [%s]: there is no shell to split a line",
+			quoteAll(strings.Fields(s)))
 		return nil
 	}
-	items, ok := r.texts(n, "command")
+	items, ok := r.Texts(n, "command")
 	if !ok {
 		return nil
 	}
 	var argv []string
 	used := map[string]bool{}
 	for i, item := range items {
-		argv = append(argv, item.text)
-		if strings.ContainsRune(item.text, 0) {
-			r.fault(item.at, "command: an argument cannot hold a NUL byte")
+		argv = append(argv, item.Text)
+		if strings.ContainsRune(item.Text, 0) {
+			r.Fault(item.At, "command: an argument cannot hold a NUL byte")
 		}
-		if i == 0 && item.text == "" {
-			r.fault(item.at, "command: the program's name is empty")
+		if i == 0 && item.Text == "" {
+			r.Fault(item.At, "command: the program's name is empty")
 		}
-		pieces, err := parseTemplate(item.text)
+		pieces, err := parseTemplate(item.Text)
 		if err != nil {
-			r.faultIn(item.at, err.offset, "command: %s", err.msg)
+			r.FaultIn(item.At, err.offset, "command: %s", err.msg)
 			continue
 		}
 		for _, p := range pieces {
@@ -163,7 +162,7 @@ func (r *reader) argv(n ast.Node, axes []decl.Axis, axesNode ast.Node) []string 
 			}
 			axis, err := p.check(axes)
 			if err != nil {
-				r.faultIn(item.at, p.offset, "command: %v", err)
+				r.FaultIn(item.At, p.offset, "command: %v", err)
 			}
 			used[axis] = true
 		}
@@ -172,21 +171,13 @@ func (r *reader) argv(n ast.Node, axes []decl.Axis, axesNode ast.Node) []string 
 		return argv
 	}
 	// Entries were checked already; only their places are of interest here.
-	for _, e := range r.peek(axesNode) {
-		isAxis := slices.ContainsFunc(axes, func(a decl.Axis) bool { return a.Name == e.key })
-		if isAxis && !used[e.key] {
-			r.fault(e.at, "axis %q is used nowhere: put {%s} into the command", e.key, e.key)
+	for _, e := range r.Peek(axesNode) {
+		isAxis := slices.ContainsFunc(axes, func(a decl.Axis) bool { return a.Name == e.Key })
+		if isAxis && !used[e.Key] {
+			r.Fault(e.At, "axis %q is used nowhere: put {%s} into the command", e.Key, e.Key)
 		}
 	}
 	return argv
-}
-
-// peek is mapping without reporting its faults a second time.
-func (r *reader) peek(n ast.Node) []entry {
-	kept := len(r.faults)
-	entries, _ := r.mapping(n, "")
-	r.faults = r.faults[:kept]
-	return entries
 }
 
 func quoteAll(words []string) string {
@@ -205,9 +196,9 @@ type namespace struct {
 }
 
 // declare records a name, or the fault that it is taken.
-func (ns *namespace) declare(at ast.Node, what, name string, values int) {
+func (ns *namespace) declare(at yamlfile.Node, what, name string, values int) {
 	if old, taken := ns.whats[name]; taken {
-		ns.reader.fault(at, "%s %q clashes with the %s of that name", what, name, old)
+		ns.reader.Fault(at, "%s %q clashes with the %s of that name", what, name, old)
 		return
 	}
 	ns.whats[name], ns.counts[name] = what, values
@@ -222,12 +213,12 @@ func (ns *namespace) list() []string {
 }
 
 // ranks reads the rank counts: an axis of its own name.
-func (r *reader) ranks(n ast.Node, names *namespace) decl.Axis {
+func (r *reader) ranks(n yamlfile.Node, names *namespace) decl.Axis {
 	axis := decl.Axis{Name: decl.RanksAxis, Kind: point.Int}
 	axis.Kind, axis.Values = r.values(n, "ranks", point.Int)
 	for _, v := range axis.Values {
 		if v.Int() < 1 || v.Int() > 1<<20 {
-			r.fault(n, "ranks: a launch has between 1 and %d ranks, not %v", 1<<20, v)
+			r.Fault(n, "ranks: a launch has between 1 and %d ranks, not %v", 1<<20, v)
 		}
 	}
 	names.declare(n, "axis", decl.RanksAxis, len(axis.Values))

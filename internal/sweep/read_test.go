@@ -206,14 +206,6 @@ func TestNotText(t *testing.T) {
 	}
 }
 
-// TestExcerptKeepsTabs: the caret stands under its column at any tab width.
-func TestExcerptKeepsTabs(t *testing.T) {
-	s := newSource("s.yaml", []byte("a:\tb\n"))
-	if got, want := s.excerpt(1, 4), "  1 | a:\tb\n    |   \t^"; got != want {
-		t.Errorf("%q, want %q", got, want)
-	}
-}
-
 func TestManyFaultsAreCut(t *testing.T) {
 	_, err := Parse("s.yaml", []byte("name: x\ncommand: [prog]\nmetrics: {t: {wall: true}}\n"+strings.Repeat("name: x\n", 50)))
 	if err == nil || !strings.HasSuffix(err.Error(), "\ns.yaml: and 30 more") {

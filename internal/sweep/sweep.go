@@ -19,7 +19,14 @@ import (
 	"path/filepath"
 
 	"github.com/kernbench/kernbench/internal/decl"
+	"github.com/kernbench/kernbench/internal/yamlfile"
 )
+
+// Error is everything wrong in a sweep file, each fault with its place.
+type Error = yamlfile.Error
+
+// reader turns the syntax tree of a sweep file into a declaration.
+type reader struct{ *yamlfile.Reader }
 
 // Load reads a sweep file. The program runs in the file's folder, or in its
 // `dir`, wherever kernbench itself was started; and the scripts named in the
@@ -52,13 +59,13 @@ func Load(path string) (*decl.Bench, error) {
 // Parse reads the text of a sweep file without touching the file system. The
 // name stands in errors, and its folder is where the program runs.
 func Parse(name string, data []byte) (*decl.Bench, error) {
-	r := &reader{source: newSource(name, data)}
-	root := r.document(data)
+	file, root := yamlfile.Parse(name, data, "sweep", "name, command and metrics")
+	r := &reader{file}
 	if root == nil {
-		return nil, r.err()
+		return nil, r.Err()
 	}
 	bench := r.sweep(root)
-	if err := r.err(); err != nil {
+	if err := r.Err(); err != nil {
 		return nil, err
 	}
 	// The checks above point at a line; this one makes sure that no rule of

@@ -15,6 +15,7 @@ type Kind uint32
 // The kinds of failure.
 const (
 	Disagreement Kind = iota + 1 // ranks made different calls
+	Refusal                      // a rank cannot make its call
 	PeerGone                     // a rank died, left or does not come
 )
 
@@ -49,11 +50,14 @@ type Member struct {
 	pids    []int
 	world   []int
 	timeout time.Duration
+	looks   int
 	spins   int
+	shared  bool // other ranks are goroutines of this process: they may need its threads
 
 	lines [2][]*line // by parity of the epoch and rank
 	mine  *cell
 	calls uint64 // begun
+	first uint64 // calls that do not count in errors
 	epoch uint32 // last signalled
 	last  uint32 // of the present call
 	sig   uint64 // of the present call, in the upper half
@@ -65,9 +69,12 @@ type Member struct {
 
 // Join makes the rank a member. Its claim must have been made before.
 func Join(s Membership) *Member {
-	m := &Member{segment: s.Segment, board: s.Board, rank: s.Rank, pids: s.PIDs, world: s.World, timeout: s.Timeout, spins: spinsAlone}
+	m := &Member{segment: s.Segment, board: s.Board, rank: s.Rank, pids: s.PIDs, world: s.World, timeout: s.Timeout, spins: spinsAlone, looks: quickLooks}
 	if s.Crowded {
-		m.spins = spinsCrowded
+		m.spins, m.looks = 0, 1
+	}
+	for r, pid := range s.PIDs {
+		m.shared = m.shared || r != s.Rank && pid == s.PIDs[s.Rank]
 	}
 	size := len(m.board.cells)
 	for parity := range m.lines {
@@ -116,7 +123,7 @@ func NewLabel(text string) *Label {
 // will signal before it begins the next one.
 func (m *Member) Begin(l *Label, epochs int) error {
 	if m.board.header.failed.Load() != 0 {
-		return m.failure()
+		return m.failureIn(l.text)
 	}
 	parity := m.calls & 1
 	if m.told[parity] != l {
@@ -127,6 +134,9 @@ func (m *Member) Begin(l *Label, epochs int) error {
 	m.last = m.epoch + uint32(epochs)
 	return nil
 }
+
+// CountFromHere leaves the calls made so far out of the count in errors.
+func (m *Member) CountFromHere() { m.first = m.calls }
 
 func (m *Member) tell(parity uint64, l *Label) {
 	to := &m.mine.labels[parity]
@@ -148,14 +158,10 @@ func (m *Member) Signal() {
 	}
 }
 
-// quickLooks come before anything else that waiting may need: most waits are
-// shorter.
-const quickLooks = 64
-
 // Await returns once a peer has signalled an epoch of this call.
 func (m *Member) Await(peer int, epoch uint32) error {
 	flag, want := &m.lines[epoch&1][peer].flag, m.sig|uint64(epoch)
-	for range quickLooks {
+	for range m.looks {
 		if flag.Load() == want {
 			return nil
 		}
@@ -245,7 +251,7 @@ func (m *Member) disagree(peer int) error {
 		a, b = b, a
 	}
 	return m.fail(Failure{Kind: Disagreement,
-		Text: fmt.Sprintf("rank %d calls %s, but rank %d %s (call %d)", a, m.said(a), b, m.said(b), m.calls)})
+		Text: fmt.Sprintf("rank %d calls %s, but rank %d %s (call %d)", a, m.said(a), b, m.said(b), m.calls-m.first)})
 }
 
 // said is what a rank calls in the present call.
@@ -258,8 +264,11 @@ func (m *Member) inCall() string {
 	if m.calls == 0 {
 		return ""
 	}
-	return fmt.Sprintf(" in %s (call %d)", m.said(m.rank), m.calls)
+	return fmt.Sprintf(" in %s (call %d)", m.said(m.rank), m.calls-m.first)
 }
+
+// Refuse fails the group because this rank cannot make its call.
+func (m *Member) Refuse(text string) { _ = m.fail(Failure{Kind: Refusal, Text: text}) }
 
 // Disagree fails the group with a text that names both sides.
 func (m *Member) Disagree(text string) error { return m.fail(Failure{Kind: Disagreement, Text: text}) }
@@ -270,8 +279,11 @@ const deadBit = 1 << 16 // in header.kind
 func (m *Member) fail(f Failure) error {
 	h := m.board.header
 	if !h.claimed.CompareAndSwap(0, 1) {
-		for h.failed.Load() == 0 { // the other one is writing
-			yield()
+		// The other one is writing, unless it died between two stores.
+		for until := time.Now().Add(time.Second); h.failed.Load() == 0; yield() {
+			if time.Now().After(until) {
+				return &f
+			}
 		}
 		return m.failure()
 	}
@@ -292,7 +304,17 @@ func (m *Member) Failure() error {
 	return m.failure()
 }
 
-func (m *Member) failure() error {
+// failureIn is the failure as a rank sees it that makes a call; where another
+// one's call is the cause, it names both.
+func (m *Member) failureIn(call string) error {
+	f := m.failure()
+	if f.Kind == Refusal {
+		f.Text += fmt.Sprintf("; rank %d calls %s", m.rank, call)
+	}
+	return f
+}
+
+func (m *Member) failure() *Failure {
 	h := m.board.header
 	return &Failure{Kind: Kind(h.kind &^ deadBit), Rank: int(h.rank), PID: int(h.pid), Dead: h.kind&deadBit != 0,
 		Text: string(slices.Clone(h.text[:min(int(h.length), len(h.text))]))}

@@ -128,3 +128,6 @@ func (s *Segment) Claimed(rank int) bool {
 func byteLock(rank int) unix.Flock_t {
 	return unix.Flock_t{Type: unix.F_WRLCK, Whence: unix.SEEK_SET, Start: int64(rank), Len: 1}
 }
+
+// Name is what memory of a segment is called.
+func (s *Segment) Name() string { return "symmetric" }

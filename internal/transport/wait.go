@@ -13,9 +13,10 @@ const (
 	// spinsAlone is how often a rank with a core of its own looks again before it
 	// offers the core: some tens of microseconds, the usual spread of arrival.
 	spinsAlone = 600
-	// spinsCrowded is for more ranks than cores: the one waited for may need this
-	// very core.
-	spinsCrowded = 8
+	// quickLooks come before anything else that waiting may need: most waits are
+	// shorter. With more ranks than cores, where the one waited for may need this
+	// very core, it is offered at once.
+	quickLooks = 64
 	// yields is how often the core is offered before the rank sleeps, which costs
 	// the signalling side a system call.
 	yields = 500
@@ -29,6 +30,7 @@ type wait struct {
 	peer  int
 	steps int
 	began time.Time // of the sleeping
+	doing string    // what for; "": the collective that the member is in
 }
 
 // pause is one step of the waiting for *word to become other than seen. It
@@ -41,9 +43,11 @@ func (w *wait) pause(word *atomic.Uint32, seen uint32, sleepers *atomic.Int32) e
 		return nil
 	case w.steps <= w.m.spins+yields:
 		if w.m.board.header.failed.Load() != 0 {
-			return w.m.failure()
+			return w.failed()
 		}
-		runtime.Gosched() // ranks may be goroutines of one process
+		if w.m.shared {
+			runtime.Gosched()
+		}
 		yield()
 		return nil
 	}
@@ -53,7 +57,7 @@ func (w *wait) pause(word *atomic.Uint32, seen uint32, sleepers *atomic.Int32) e
 func (w *wait) sleep(word *atomic.Uint32, seen uint32, sleepers *atomic.Int32) error {
 	m := w.m
 	if m.board.header.failed.Load() != 0 {
-		return m.failure()
+		return w.failed()
 	}
 	now := time.Now()
 	if w.began.IsZero() {
@@ -62,13 +66,13 @@ func (w *wait) sleep(word *atomic.Uint32, seen uint32, sleepers *atomic.Int32) e
 	left := m.timeout - now.Sub(w.began)
 	if left <= 0 {
 		return m.fail(Failure{Kind: PeerGone, Rank: w.peer, PID: m.pids[w.peer],
-			Text: fmt.Sprintf("rank %d waited %v for rank %d (pid %d)%s", m.rank, m.timeout, w.peer, m.pids[w.peer], m.inCall())})
+			Text: fmt.Sprintf("rank %d waited %v for rank %d (pid %d)%s", m.rank, m.timeout, w.peer, m.pids[w.peer], w.purpose())})
 	}
 	// The peer may have signalled and then gone: look at the word again after
 	// finding it gone.
 	if why := m.gone(w.peer); why != "" && word.Load() == seen {
 		return m.fail(Failure{Kind: PeerGone, Rank: w.peer, PID: m.pids[w.peer], Dead: why == reasonDead,
-			Text: fmt.Sprintf("rank %d (pid %d) %s while rank %d waits for it%s", w.peer, m.pids[w.peer], why, m.rank, m.inCall())})
+			Text: fmt.Sprintf("rank %d (pid %d) %s while rank %d waits for it%s", w.peer, m.pids[w.peer], why, m.rank, w.purpose())})
 	}
 	// Whoever changes the word looks at sleepers afterwards; this rank counts
 	// itself first and then lets the kernel compare the word.
@@ -76,6 +80,20 @@ func (w *wait) sleep(word *atomic.Uint32, seen uint32, sleepers *atomic.Int32) e
 	sleep(word, seen, min(patience, left))
 	sleepers.Add(-1)
 	return nil
+}
+
+func (w *wait) failed() error {
+	if w.doing != "" || w.m.calls == 0 {
+		return w.m.failure()
+	}
+	return w.m.failureIn(w.m.said(w.m.rank))
+}
+
+func (w *wait) purpose() string {
+	if w.doing != "" {
+		return " in " + w.doing
+	}
+	return w.m.inCall()
 }
 
 const (

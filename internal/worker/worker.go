@@ -144,6 +144,9 @@ func (w *worker) listen(conn net.Conn) {
 			continue
 		}
 		w.orders <- m
+		if m.Quit {
+			return // the connection ends now, and that is no news
+		}
 	}
 }
 

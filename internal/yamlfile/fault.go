@@ -1,4 +1,4 @@
-package sweep
+package yamlfile
 
 import (
 	"cmp"
@@ -7,14 +7,14 @@ import (
 	"strings"
 )
 
-// Fault is one thing wrong in a sweep file, and where.
+// Fault is one thing wrong in a file, and where.
 type Fault struct {
 	Line, Column int // from 1; the column counts characters
 	Msg          string
 	Excerpt      string // the line, and a caret under the column
 }
 
-// Error is everything wrong in a sweep file, in the order of its lines.
+// Error is everything wrong in a file, in the order of its lines.
 type Error struct {
 	File    string
 	Faults  []Fault
@@ -62,8 +62,8 @@ func (s *source) add(line, column int, msg string) {
 // maxFaults ends the list: more are no longer read.
 const maxFaults = 20
 
-// err is all faults as one error, or nil.
-func (s *source) err() error {
+// Err is all faults as one error, or nil.
+func (s *source) Err() error {
 	if len(s.faults) == 0 {
 		return nil
 	}

@@ -1,0 +1,147 @@
+// Package collectives is the bench `collectives`: how long the operations of a
+// process group take, by algorithm, element type, size and kind of buffer,
+// whether every element is right, and how far the time is from what this
+// host's memory and caches allow. docs/bandwidth.md says what size, algbw and
+// busbw mean.
+package collectives
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/kernbench/kernbench/dist"
+	_ "github.com/kernbench/kernbench/dist/cpu" // the backend of this host
+	"github.com/kernbench/kernbench/internal/decl"
+)
+
+// joinLimit is how long a rank waits for another, set-up included.
+const joinLimit = 30 * time.Second
+
+// Bench declares it.
+func Bench() *decl.Bench {
+	return decl.New("collectives", body,
+		decl.Help("collectives of a process group: time, bandwidth, correctness and distance from the limit"),
+		decl.Doc(`Times the collectives of kernbench's own process groups and checks every element.
+
+op is allreduce, reduce_scatter, allgather, broadcast, reduce, gather, scatter,
+alltoall, sendrecv (a ring) or barrier. size is what nccl-tests counts: the
+buffer of one rank for allreduce, broadcast, reduce and sendrecv, all ranks'
+parts together for the others. algorithm=auto takes what the tuning table says,
+and the row's details say what that was; with fixed algorithms in the same
+sweep, the report shows how much auto loses. buffers=symmetric is memory that
+every rank reaches without a copy, private the ranks' own.
+
+Each row's limits are the time that the algorithm's own traffic needs at this
+host's bandwidth (bandwidth) and the time of its hops between caches (hops), as
+kernbench probe measured them; pct_of_limit is the larger one over the time.
+Without a stored probe a quick one is made first.
+
+  kernbench run --bench collectives --ranks 2,4 --algorithm auto,one-stage,two-stage,ring
+  kernbench run --bench collectives --op allgather --dtype bf16 --format nccl-tests`),
+		decl.Strings("op", allReduce),
+		decl.Strings("algorithm", auto),
+		decl.DTypes("dtype", "f32"),
+		decl.Strings("reduction", "sum"),
+		decl.Bytes("size", "4:64Mi:x4"),
+		decl.Ranks("2"),
+		decl.Bools("inplace", false),
+		decl.Strings("buffers", symmetric),
+		decl.FileOpt("tuning", "", "tuning table for algorithm=auto; empty is the built-in one"),
+		decl.FileOpt("probe", "", "probe result to take the limits from; empty is this host's own"),
+		decl.Metric("pct_of_limit", "%", "higher"),
+		decl.Drop(senseless),
+		decl.Backends("cpu"),
+		decl.Figures(figures),
+		decl.Sections(sections),
+	)
+}
+
+// auto lets the tuning table choose.
+const auto = "auto"
+
+// The kinds of buffers.
+const (
+	symmetric = "symmetric"
+	private   = "private"
+)
+
+func body(ctx context.Context, s *decl.State) error {
+	s.Phase("probe")
+	limit := limitsFor(s)
+	if err := s.Barrier(ctx); err != nil { // nobody measures while another probes
+		return err
+	}
+	s.Phase("set-up")
+	g, err := join(ctx, s)
+	if err != nil {
+		return err
+	}
+	defer g.Close()
+	if c := g.Clock(); c.Deterministic() {
+		s.UseClock(c)
+	}
+	sh := shapeOf(s)
+	if reason := lacking(g.Capabilities(), s, sh); reason != "" {
+		return decl.Skip("backend %s: %s", s.Backend(), reason)
+	}
+	w, err := newWork(g, sh, s)
+	if err != nil {
+		return err
+	}
+	if w.plan.Algorithm != "" {
+		s.Detail("algorithm", w.plan.Algorithm)
+	}
+	if s.Str("algorithm") == auto {
+		s.Detail("tuning", g.Tuning().Hash())
+	}
+	if sh.op != barrier {
+		s.Volume(sh.op, int64(sh.count)*int64(sh.dtype.Size()))
+	}
+	limit(sh, w.plan)
+	s.Verify(w.verify)
+	return s.Time(ctx, w.run)
+}
+
+// join makes the group of this point. No other point of the launch, and no
+// other launch, has its name.
+func join(ctx context.Context, s *decl.State) (*dist.Group, error) {
+	cfg := dist.Config{
+		Backend: s.Backend(), Rank: s.Rank(), Size: s.Size(), Timeout: joinLimit,
+		ID: strings.Join([]string{s.Session(), s.Str("op"), s.Str("algorithm"), s.Str("dtype"), s.Str("reduction"),
+			s.Str("size"), s.Str("inplace"), s.Str("buffers")}, "/"),
+	}
+	if path := s.Str("tuning"); path != "" {
+		t, err := dist.LoadTuning(path)
+		if err != nil {
+			return nil, err
+		}
+		cfg.Tuning = t
+	}
+	return dist.Init(ctx, cfg)
+}
+
+// lacking says what of the point the backend cannot do, "" if nothing.
+func lacking(caps dist.Capabilities, s *decl.State, sh shape) string {
+	for _, op := range sh.calls() {
+		if !slices.Contains(caps.Ops, op) {
+			return fmt.Sprintf("no %s", op)
+		}
+		name := strings.TrimPrefix(s.Str("algorithm"), dist.StepsPrefix)
+		if known := caps.Algorithms[op]; name != auto && !slices.Contains(known, name) {
+			return fmt.Sprintf("no %s algorithm %s (there are %s)", op, name, strings.Join(append(slices.Clone(known), auto), ", "))
+		}
+		if op.Reduces() && !slices.Contains(caps.Reductions, sh.reduction) {
+			return fmt.Sprintf("no reduction %s", sh.reduction)
+		}
+	}
+	if !slices.Contains(caps.DTypes, sh.dtype) {
+		return fmt.Sprintf("no element type %s", sh.dtype)
+	}
+	if sh.buffers == symmetric && !caps.Symmetric {
+		return "no symmetric memory"
+	}
+	return ""
+}

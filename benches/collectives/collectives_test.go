@@ -1,0 +1,261 @@
+package collectives
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/kernbench/kernbench/dist"
+	"github.com/kernbench/kernbench/internal/agree"
+	"github.com/kernbench/kernbench/internal/decl"
+	"github.com/kernbench/kernbench/internal/hostinfo"
+	"github.com/kernbench/kernbench/internal/journal"
+	"github.com/kernbench/kernbench/internal/measure"
+	"github.com/kernbench/kernbench/internal/plan"
+	"github.com/kernbench/kernbench/internal/point"
+	"github.com/kernbench/kernbench/internal/probe"
+)
+
+// scripted is a host with one bandwidth and one hop, stored as probe would.
+func scripted() probe.Result {
+	h := hostinfo.Local()
+	cells := []probe.Cell{{Cores: 1, Bytes: 1024, GBps: 10}, {Cores: 2, Bytes: 1024, GBps: 20}}
+	return probe.Result{Schema: probe.Schema, Class: probe.Class(h), Version: probe.Version(h.Build), Profile: "scripted", Cores: 2,
+		Copy: cells, Read: cells, Hops: []probe.Hop{{From: 0, To: 1, US: 0.5}}}
+}
+
+func scriptedFile(t *testing.T) string {
+	path := filepath.Join(t.TempDir(), "probe.json")
+	if err := probe.Save(path, scripted()); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// planned are the points of a sweep over the bench.
+func planned(t *testing.T, req plan.Request) *plan.Plan {
+	t.Helper()
+	b := Bench()
+	if err := b.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	req.Backend, req.Seed = "cpu", 1
+	p, err := plan.Make(b, req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// perform runs the body of one task with goroutines for ranks.
+func perform(t *testing.T, task plan.Task, options point.Point, backend string) []decl.Outcome {
+	t.Helper()
+	cfg := measure.Default()
+	cfg.Stop = measure.Stop{MinSamples: 1, MaxSamples: 3, MaxTime: time.Second}
+	cfg.Warmup = measure.Warmup{MinCalls: 1, MaxCalls: 1, MaxTime: time.Second}
+	groups := agree.Local(task.Ranks)
+	outcomes := make([]decl.Outcome, task.Ranks)
+	var wait sync.WaitGroup
+	for rank := range groups {
+		wait.Go(func() {
+			s := decl.NewState(decl.Setting{Point: append(append(point.Point{}, task.Point...), options...), Group: groups[rank], LocalRank: rank,
+				Backend: backend, Seed: 7, Session: t.Name(), Measure: cfg})
+			err := body(t.Context(), s)
+			if err != nil {
+				groups[rank].Abort(err.Error())
+			}
+			outcomes[rank] = s.Finish(err)
+		})
+	}
+	wait.Wait()
+	return outcomes
+}
+
+func axes(pairs ...string) (list []plan.Assign) {
+	for _, p := range pairs {
+		name, text, _ := strings.Cut(p, "=")
+		list = append(list, plan.Assign{Name: name, Text: text})
+	}
+	return list
+}
+
+// Every operation runs at 1, 2 and 3 ranks, on counts that divide and that do
+// not, in and out of place, on both kinds of buffers, and is right.
+func TestAllOperations(t *testing.T) {
+	p := planned(t, plan.Request{Axes: axes("op="+strings.Join(ops(), ","), "num_ranks=1,2,3", "size=4,20,4K", "inplace=false,true", "buffers=symmetric,private"),
+		Options: axes("probe=" + scriptedFile(t))})
+	ran := map[string]int{}
+	for _, g := range p.Groups {
+		for _, task := range g.Tasks {
+			ran[task.Point[0].Value.String()]++
+			for rank, o := range perform(t, task, p.Options, "cpu") {
+				if o.Status != journal.OK {
+					t.Errorf("%s ranks=%d: rank %d: %s: %s", task.Point, task.Ranks, rank, o.Status, o.Reason)
+				}
+				if o.Metrics["wrong"] != 0 {
+					t.Errorf("%s: %v wrong elements", task.Point, o.Metrics["wrong"])
+				}
+			}
+		}
+	}
+	for _, op := range ops() {
+		if ran[op] == 0 {
+			t.Errorf("no point of %s ran", op)
+		}
+	}
+}
+
+// Every element type and reduction is right, whether a rank adds up in one go
+// or by hops.
+func TestAllTypes(t *testing.T) {
+	p := planned(t, plan.Request{Axes: axes("dtype="+strings.Join(decl.AllDTypes(), ","), "reduction=sum,prod,min,max,avg", "num_ranks=3", "size=1K",
+		"algorithm=auto,ring"), Options: axes("probe=" + scriptedFile(t))})
+	for _, g := range p.Groups {
+		for _, task := range g.Tasks {
+			if o := perform(t, task, p.Options, "cpu")[0]; o.Status != journal.OK {
+				t.Errorf("%s: %s: %s", task.Point, o.Status, o.Reason)
+			}
+		}
+	}
+}
+
+// What a row says beside its time.
+func TestRow(t *testing.T) {
+	p := planned(t, plan.Request{Axes: axes("size=64K"), Options: axes("probe=" + scriptedFile(t))})
+	o := perform(t, p.Groups[0].Tasks[0], p.Options, "cpu")[0]
+	if o.Details["algorithm"] == "" || o.Details["algorithm"] == auto || o.Details["tuning"] != dist.DefaultTuning().Hash() || !strings.HasPrefix(o.Details["probe"], "scripted") {
+		t.Errorf("details are %v", o.Details)
+	}
+	if !(o.Limits["bandwidth"] > 0) || !(o.Limits["hops"] > 0) || !(o.Metrics["busbw"] > 0) {
+		t.Errorf("limits are %v, metrics %v", o.Limits, o.Metrics)
+	}
+	most := max(o.Limits["bandwidth"], o.Limits["hops"])
+	if got, want := o.Metrics["pct_of_limit"], 100*most/o.Metrics["time_us"]; got != want {
+		t.Errorf("pct_of_limit is %v, want %v", got, want)
+	}
+}
+
+// A probe of another host gives no limits, and the row says why.
+func TestForeignProbe(t *testing.T) {
+	r := scripted()
+	r.Class = "other"
+	path := filepath.Join(t.TempDir(), "probe.json")
+	if err := probe.Save(path, r); err != nil {
+		t.Fatal(err)
+	}
+	p := planned(t, plan.Request{Axes: axes("size=4"), Options: axes("probe=" + path)})
+	o := perform(t, p.Groups[0].Tasks[0], p.Options, "cpu")[0]
+	if o.Status != journal.OK || len(o.Limits) != 0 || len(o.Warnings) == 0 || !strings.Contains(o.Warnings[0], "class other") {
+		t.Errorf("%s, limits %v, warnings %q", o.Status, o.Limits, o.Warnings)
+	}
+}
+
+// faulty is the cpu backend with a mistake: after so many good runs, one
+// element of rank 1's output is off.
+type faulty struct{ good int }
+
+// faultyEngine makes an engine of a whole group of the cpu backend.
+type faultyEngine struct {
+	*dist.Group
+	rest
+	good int
+}
+
+// rest stands, one level down, for the methods that a group has not; the bench
+// calls none of them.
+type rest struct{ dist.Engine }
+
+func (b faulty) Join(ctx context.Context, c dist.Config) (dist.Engine, error) {
+	c.Backend = "cpu"
+	g, err := dist.Init(ctx, c)
+	return faultyEngine{Group: g, good: b.good}, err
+}
+
+func (e faultyEngine) Prepare(p dist.Plan) (func() error, error) {
+	op, err := e.Group.Prepare(p.Call)
+	runs := 0
+	return func() error {
+		err := op.Run()
+		if runs++; runs > e.good && e.Rank() == 1 && p.Out.Count() > 0 {
+			p.Out.Bytes()[p.Out.Count()/2*p.DType.Size()] ^= 1
+		}
+		return err
+	}, err
+}
+
+func (e faultyEngine) Split(int, int) (dist.Engine, error) { return nil, errors.New("not needed") }
+
+var backends atomic.Int32
+
+// A planted wrong element is caught, at the first call and when it appears only
+// while timing, out of place and in place; the row is failed and counts it.
+func TestPlantedErrorIsCaught(t *testing.T) {
+	for _, good := range []int{0, 2} {
+		for _, inPlace := range []string{"false", "true"} {
+			t.Run(fmt.Sprintf("%d good in place %s", good, inPlace), func(t *testing.T) {
+				name := fmt.Sprintf("faulty%d", backends.Add(1)) // a name is registered once
+				dist.Register(name, faulty{good})
+				p := planned(t, plan.Request{Axes: axes("size=4K", "inplace="+inPlace, "dtype=i32"), Options: axes("probe=" + scriptedFile(t))})
+				o := perform(t, p.Groups[0].Tasks[0], p.Options, name)
+				if o[1].Status != journal.Failed || o[1].Metrics["wrong"] != 1 || !strings.Contains(o[1].Reason, "1 wrong elements, first: rank 1, element 512") {
+					t.Errorf("rank 1: %s, wrong %v: %s", o[1].Status, o[1].Metrics["wrong"], o[1].Reason)
+				}
+				if o[0].Status != journal.Failed {
+					t.Errorf("rank 0 did not hear of it: %s", o[0].Status)
+				}
+			})
+		}
+	}
+}
+
+// What makes no sense is dropped when planning, with a reason.
+func TestDropped(t *testing.T) {
+	for _, c := range []struct{ axes, reason string }{
+		{"op=allredus", "did you mean"},
+		{"op=barrier size=64", "moves no data"},
+		{"op=alltoall inplace=true", "no alltoall in place"},
+		{"op=sendrecv num_ranks=1", "needs two ranks"},
+		{"dtype=f64 size=4", "no element of f64"},
+		{"op=allgather reduction=max", "reduces nothing"},
+		{"algorithm=rng", "did you mean"},
+		{"op=broadcast algorithm=two-stage", "broadcast algorithm"},
+		{"buffers=shared", "kind of buffers"},
+		{"reduction=add", "reduction"},
+		{"op=allgather inplace=true num_ranks=3 size=8", "2 elements for 3 ranks"},
+	} {
+		err := senseless(pointOf(t, c.axes))
+		if err == nil || !strings.Contains(err.Error(), c.reason) {
+			t.Errorf("%s: %v, want the reason %q", c.axes, err, c.reason)
+		}
+	}
+	for _, good := range []string{"", "op=barrier size=4", "op=allgather inplace=true size=8", "algorithm=steps:ring", "size=0"} {
+		if err := senseless(pointOf(t, good)); err != nil {
+			t.Errorf("%s is dropped: %v", good, err)
+		}
+	}
+}
+
+// pointOf is a default point of the bench with some axes changed.
+func pointOf(t *testing.T, changes string) point.Point {
+	t.Helper()
+	var p point.Point
+	for _, a := range Bench().Parts[0].Axes {
+		v := a.Values[0]
+		for _, as := range axes(strings.Fields(changes)...) {
+			if as.Name == a.Name {
+				var err error
+				if v, err = point.Parse(a.Kind, as.Text); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		p = append(p, point.Coord{Name: a.Name, Value: v})
+	}
+	return p
+}

@@ -1,0 +1,230 @@
+package collectives
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/kernbench/kernbench/dist"
+	"github.com/kernbench/kernbench/internal/decl"
+	"github.com/kernbench/kernbench/internal/dtype"
+)
+
+// inputs are the contents of all vectors as a pure function: small integers,
+// hashed from seed, rank and position, in a range in which every partial result
+// in any order is exact in the element type. So every algorithm must give the
+// same bits, and any difference is an error.
+type inputs struct {
+	seed      uint64
+	dtype     dtype.DType
+	reduction dist.Reduction
+	ranks     int
+	low, span int64 // values are low .. low+span-1
+}
+
+func newInputs(seed uint64, sh shape) inputs {
+	in := inputs{seed: seed, dtype: sh.dtype, reduction: sh.reduction, ranks: sh.ranks}
+	most := max(exactTo(sh.dtype)/int64(sh.ranks), 1) // of one rank, so that the sum of all is exact
+	in.low, in.span = -most, 2*most+1
+	if sh.dtype == dtype.U8 {
+		in.low, in.span = 0, most+1
+	}
+	return in
+}
+
+// exactTo is the largest n such that all integers up to n are exact in the
+// type; for wide types a smaller one does.
+func exactTo(d dtype.DType) int64 {
+	switch d {
+	case dtype.BF16:
+		return 1 << 8
+	case dtype.F16:
+		return 1 << 11
+	case dtype.U8:
+		return 255
+	}
+	return 1 << 20
+}
+
+// hash mixes seed, rank and position (the finalizer of MurmurHash3).
+func (in inputs) hash(rank, position int) uint64 {
+	x := in.seed*0x9e3779b97f4a7c15 + uint64(rank)*0xd1b54a32d192ed03 + uint64(position)
+	x ^= x >> 33
+	x *= 0xff51afd7ed558ccd
+	x ^= x >> 33
+	x *= 0xc4ceb9fe1a85ec53
+	return x ^ x>>33
+}
+
+// doubling ranks may give a 2 to a product: 2^7 still fits every type.
+const doubling = 7
+
+// value is the element of a rank's vector at a position.
+func (in inputs) value(rank, position int) int64 {
+	h := in.hash(rank, position)
+	if in.reduction != dist.Prod {
+		return in.low + int64(h>>32*uint64(in.span)>>32)
+	}
+	v := int64(1)
+	if rank < doubling && h&1 != 0 {
+		v = 2
+	}
+	if in.dtype != dtype.U8 && h&2 != 0 {
+		v = -v
+	}
+	return v
+}
+
+// reduced is the reduction of all ranks' elements at a position, before the
+// division of an average.
+func (in inputs) reduced(position int) int64 {
+	acc := in.value(0, position)
+	for rank := 1; rank < in.ranks; rank++ {
+		v := in.value(rank, position)
+		switch in.reduction {
+		case dist.Prod:
+			acc *= v
+		case dist.Min:
+			acc = min(acc, v)
+		case dist.Max:
+			acc = max(acc, v)
+		default:
+			acc += v
+		}
+	}
+	return acc
+}
+
+// typed is what the element type needs to be filled and compared: how it
+// holds an integer, and how it divides a sum into an average.
+type typed[E dtype.Element] struct {
+	of      func(int64) E
+	average func(sum int64, ranks int) E
+}
+
+// whole is for integers, which truncate an average.
+func whole[E int64 | int32 | uint8]() typed[E] {
+	return typed[E]{
+		of:      func(v int64) E { return E(v) },
+		average: func(sum int64, ranks int) E { return E(sum / int64(ranks)) },
+	}
+}
+
+var (
+	asF64 = typed[float64]{
+		of:      func(v int64) float64 { return float64(v) },
+		average: func(sum int64, ranks int) float64 { return float64(sum) * (1 / float64(ranks)) },
+	}
+	asF32 = typed[float32]{
+		of:      func(v int64) float32 { return float32(v) },
+		average: averageF32,
+	}
+	asF16 = typed[dtype.Float16]{
+		of:      func(v int64) dtype.Float16 { return dtype.Float16From(float32(v)) },
+		average: func(sum int64, ranks int) dtype.Float16 { return dtype.Float16From(averageF32(sum, ranks)) },
+	}
+	asBF16 = typed[dtype.BFloat16]{
+		of:      func(v int64) dtype.BFloat16 { return dtype.BFloat16From(float32(v)) },
+		average: func(sum int64, ranks int) dtype.BFloat16 { return dtype.BFloat16From(averageF32(sum, ranks)) },
+	}
+)
+
+// averageF32 is the sum times the rounded reciprocal, as package dist defines
+// it; the 16-bit types do it so too and round once more.
+func averageF32(sum int64, ranks int) float32 {
+	return float32(sum) * float32(1/float64(ranks))
+}
+
+// fill writes a rank's input.
+func (in inputs) fill(b dist.Buffer, rank, first int) {
+	switch b.DType() {
+	case dtype.F64:
+		fill(in, asF64, dist.Slice[float64](b), rank, first)
+	case dtype.F32:
+		fill(in, asF32, dist.Slice[float32](b), rank, first)
+	case dtype.F16:
+		fill(in, asF16, dist.Slice[dtype.Float16](b), rank, first)
+	case dtype.BF16:
+		fill(in, asBF16, dist.Slice[dtype.BFloat16](b), rank, first)
+	case dtype.I64:
+		fill(in, whole[int64](), dist.Slice[int64](b), rank, first)
+	case dtype.I32:
+		fill(in, whole[int32](), dist.Slice[int32](b), rank, first)
+	case dtype.U8:
+		fill(in, whole[uint8](), dist.Slice[uint8](b), rank, first)
+	}
+}
+
+func fill[E dtype.Element](in inputs, t typed[E], to []E, rank, first int) {
+	for i := range to {
+		to[i] = t.of(in.value(rank, first+i))
+	}
+}
+
+// check compares a rank's output with what it must be. The error is a
+// *decl.Wrong that counts elements.
+func (in inputs) check(b dist.Buffer, sh shape, rank int) error {
+	switch b.DType() {
+	case dtype.F64:
+		return check(in, asF64, dist.Slice[float64](b), sh, rank)
+	case dtype.F32:
+		return check(in, asF32, dist.Slice[float32](b), sh, rank)
+	case dtype.F16:
+		return check(in, asF16, dist.Slice[dtype.Float16](b), sh, rank)
+	case dtype.BF16:
+		return check(in, asBF16, dist.Slice[dtype.BFloat16](b), sh, rank)
+	case dtype.I64:
+		return check(in, whole[int64](), dist.Slice[int64](b), sh, rank)
+	case dtype.I32:
+		return check(in, whole[int32](), dist.Slice[int32](b), sh, rank)
+	case dtype.U8:
+		return check(in, whole[uint8](), dist.Slice[uint8](b), sh, rank)
+	}
+	return nil
+}
+
+func check[E dtype.Element](in inputs, t typed[E], got []E, sh shape, rank int) error {
+	var wrong decl.Wrong
+	for i, have := range got {
+		var want E
+		from, position := sh.origin(rank, i)
+		switch {
+		case from != everyone:
+			want = t.of(in.value(from, position))
+		case in.reduction == dist.Avg:
+			want = t.average(in.reduced(position), in.ranks)
+		default:
+			want = t.of(in.reduced(position))
+		}
+		if have == want {
+			continue
+		}
+		if wrong.Count++; wrong.Count == 1 {
+			wrong.Detail = fmt.Sprintf("rank %d, element %d is %v, want %v", rank, i, number(have), number(want))
+		}
+	}
+	if wrong.Count > 0 {
+		return &wrong
+	}
+	return nil
+}
+
+// number is an element as people read it.
+func number(v any) float64 {
+	switch v := v.(type) {
+	case float64:
+		return v
+	case float32:
+		return float64(v)
+	case dtype.Float16:
+		return float64(v.Float32())
+	case dtype.BFloat16:
+		return float64(v.Float32())
+	case int64:
+		return float64(v)
+	case int32:
+		return float64(v)
+	case uint8:
+		return float64(v)
+	}
+	return math.NaN()
+}

@@ -1,0 +1,61 @@
+package collectives
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/kernbench/kernbench/internal/decl"
+	"github.com/kernbench/kernbench/internal/sweep"
+)
+
+// peers is the folder of the same work by other libraries; it holds C sources,
+// so its Go test is here.
+const peers = "../../peers"
+
+// The all-reduce sweeps load, name scripts that are there, and read what the
+// programs print.
+func TestAllReduceSweeps(t *testing.T) {
+	for _, name := range []string{"openmpi", "mpich", "gloo"} {
+		b, err := sweep.Load(filepath.Join(peers, name+".yaml"))
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		if err := b.Validate(); err != nil {
+			t.Error(err)
+		}
+		part := b.Parts[0]
+		if b.Name != name || !part.Command.OwnRanks {
+			t.Errorf("%s is named %q, with ranks of its own: %v", name, b.Name, part.Command.OwnRanks)
+		}
+		if _, ok := part.Axis("np"); !ok {
+			t.Errorf("%s has no axis np, by which its rows are paired", name)
+		}
+		if info, err := os.Stat(filepath.Join(peers, part.Command.Argv[0])); err != nil || info.Mode()&0o111 == 0 {
+			t.Errorf("%s: %s cannot be executed: %v", name, part.Command.Argv[0], err)
+		}
+		rows, err := part.Command.Parse([]decl.RankOutput{{Stdout: []byte("size,time_us,samples,batch,wrong\n4,0.5798,9596,9,0\n16,0.6382,9934,8,0\n")}})
+		if err != nil || len(rows) != 2 {
+			t.Errorf("%s: %d rows, %v", name, len(rows), err)
+			continue
+		}
+		if size, _ := rows[1].Extra.Get("size"); size.Float() != 16 || len(rows[1].Extra) != 1 || rows[1].Samples["time_us"][0] != 0.6382 {
+			t.Errorf("%s: the second line is read as %+v", name, rows[1])
+		}
+	}
+}
+
+// Every program prints the header that the sweeps look for.
+func TestProgramsPrintTheColumns(t *testing.T) {
+	for _, name := range []string{"allreduce_mpi.c", "allreduce_gloo.cc"} {
+		text, err := os.ReadFile(filepath.Join(peers, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(string(text), `"size,time_us,samples,batch,wrong\n"`) {
+			t.Errorf("%s prints another header", name)
+		}
+	}
+}

@@ -1,0 +1,187 @@
+package collectives
+
+import (
+	"math"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/kernbench/kernbench/dist"
+	"github.com/kernbench/kernbench/internal/dtype"
+	"github.com/kernbench/kernbench/internal/journal"
+	"github.com/kernbench/kernbench/internal/point"
+)
+
+// Limits from a scripted host: 20 GB/s for two cores, 0.5 us a hop.
+func TestLimits(t *testing.T) {
+	of := func(op string, ranks int) shape {
+		return shape{op: op, dtype: dtype.F32, count: 1000, ranks: ranks}
+	}
+	for _, c := range []struct {
+		sh              shape
+		algorithm       string
+		bandwidth, hops float64
+	}{
+		// Both ranks load 1.5 and store 1 vector of 4000 bytes: 20 kB at 20 GB/s.
+		{of(allReduce, 2), "two-stage", 1, 1},
+		// Both load 2 and store 1: 24 kB.
+		{of(allReduce, 2), "one-stage", 1.2, 0.5},
+		// More ranks than cores have no more bandwidth: 4 x (4 + 1) vectors.
+		{of(allReduce, 4), "one-stage", 4, 0.5},
+		{of(sendRecv, 2), "", 0.8, 0.5},
+		{shape{op: barrier, dtype: dtype.F32, ranks: 2}, "direct", 0, 0.5},
+		{shape{op: barrier, dtype: dtype.F32, ranks: 1}, "direct", 0, 0},
+	} {
+		l, err := limitOf(scripted(), c.sh, c.algorithm)
+		if err != nil {
+			t.Errorf("%+v: %v", c.sh, err)
+			continue
+		}
+		if math.Abs(l.bandwidth-c.bandwidth) > 1e-9 || math.Abs(l.hops-c.hops) > 1e-9 {
+			t.Errorf("%s %s: limits %+v, want %v and %v", c.sh.op, c.algorithm, l, c.bandwidth, c.hops)
+		}
+	}
+	if _, err := limitOf(scripted(), of(allReduce, 2), "nonsense"); err == nil {
+		t.Error("an unknown algorithm has a limit")
+	}
+}
+
+// owner is the inverse of dist.Block.
+func TestOwner(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		ranks := rapid.IntRange(1, 70).Draw(t, "ranks")
+		count := rapid.IntRange(1, 5000).Draw(t, "count")
+		position := rapid.IntRange(0, count-1).Draw(t, "position")
+		rank := owner(count, ranks, position)
+		if off, n := dist.Block(count, ranks, rank); position < off || position >= off+n {
+			t.Fatalf("position %d of %d is not in block %d of %d: %d elements from %d", position, count, rank, ranks, n, off)
+		}
+	})
+}
+
+// Every partial reduction in any order is exact: adding up in the element type
+// itself, in a drawn order, gives the value that check demands.
+func TestInputsAreExact(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		d := rapid.SampledFrom(dtype.All()).Draw(t, "dtype")
+		red := rapid.SampledFrom([]dist.Reduction{dist.Sum, dist.Prod, dist.Min, dist.Max}).Draw(t, "reduction")
+		ranks := rapid.IntRange(1, 64).Draw(t, "ranks")
+		in := newInputs(rapid.Uint64().Draw(t, "seed"), shape{dtype: d, reduction: red, ranks: ranks})
+		position := rapid.IntRange(0, 1<<26).Draw(t, "position")
+		order := rapid.Permutation(indices(ranks)).Draw(t, "order")
+		got := rounded(d, in.value(order[0], position))
+		for _, rank := range order[1:] {
+			v := rounded(d, in.value(rank, position))
+			switch red {
+			case dist.Sum:
+				got += v
+			case dist.Prod:
+				got *= v
+			case dist.Min:
+				got = min(got, v)
+			case dist.Max:
+				got = max(got, v)
+			}
+			got = roundedFloat(d, got)
+		}
+		if want := float64(in.reduced(position)); got != want {
+			t.Fatalf("%v of %v over %d ranks: %v, want %v", red, d, ranks, got, want)
+		}
+	})
+}
+
+func indices(n int) []int {
+	out := make([]int, n)
+	for i := range out {
+		out[i] = i
+	}
+	return out
+}
+
+func rounded(d dtype.DType, v int64) float64 { return roundedFloat(d, float64(v)) }
+
+// roundedFloat rounds to what the type can hold.
+func roundedFloat(d dtype.DType, v float64) float64 {
+	switch d {
+	case dtype.F32:
+		return float64(float32(v))
+	case dtype.F16:
+		return float64(dtype.Float16From(float32(v)).Float32())
+	case dtype.BF16:
+		return float64(dtype.BFloat16From(float32(v)).Float32())
+	case dtype.U8:
+		return float64(uint8(v))
+	case dtype.I32:
+		return float64(int32(v))
+	}
+	return v
+}
+
+// Different ranks and positions have different data: a hash that ignored one
+// would hide swapped ranks and shifted chunks.
+func TestInputsDiffer(t *testing.T) {
+	for _, d := range dtype.All() {
+		in := newInputs(1, shape{dtype: d, ranks: 2})
+		sameRank, samePosition := 0, 0
+		const n = 1000
+		for i := range n {
+			if in.value(0, i) == in.value(1, i) {
+				sameRank++
+			}
+			if in.value(0, i) == in.value(0, i+1) {
+				samePosition++
+			}
+		}
+		if sameRank > n/10 || samePosition > n/10 {
+			t.Errorf("%v: of %d elements %d equal the other rank's, %d the next", d, n, sameRank, samePosition)
+		}
+	}
+}
+
+func timed(algorithm string, size int64, us float64) journal.Row {
+	ranks := 2
+	return journal.Row{Status: journal.OK, NumRanks: &ranks,
+		Point: point.Point{{Name: "op", Value: point.StringValue(allReduce)}, {Name: "algorithm", Value: point.StringValue(algorithm)},
+			{Name: "dtype", Value: point.DTypeValue(dtype.F32)}, {Name: "reduction", Value: point.StringValue("sum")}, {Name: "size", Value: point.BytesValue(size)},
+			{Name: "inplace", Value: point.BoolValue(false)}, {Name: "buffers", Value: point.StringValue(symmetric)}},
+		Metrics: map[string]float64{"time_us": us, "busbw": float64(size) / us / 1e3}, Limits: map[string]float64{"bandwidth": us / 2, "hops": 0.1},
+		Details: map[string]string{"algorithm": "one-stage"}}
+}
+
+func TestRegret(t *testing.T) {
+	rows := []journal.Row{timed(auto, 1024, 3), timed("one-stage", 1024, 2), timed("ring", 1024, 9), timed(auto, 4096, 5), timed("one-stage", 4096, 6)}
+	all := regrets(rows)
+	if len(all) != 2 || all[0].best != "one-stage" || all[0].factor != 1.5 || all[1].best != auto || all[1].factor != 1 {
+		t.Errorf("regrets are %+v", all)
+	}
+	secs := sections(rows)
+	if len(secs) != 1 || len(secs[0].Table) != 3 || secs[0].Table[1][5] != "50.0 %" || !strings.Contains(secs[0].Text, "at most 50.0 %") {
+		t.Errorf("sections are %+v", secs)
+	}
+	if sections(rows[:1]) != nil {
+		t.Error("auto alone has a regret")
+	}
+}
+
+func TestFigures(t *testing.T) {
+	figs := figures([]journal.Row{timed(auto, 4096, 5), timed(auto, 1024, 3), timed("ring", 1024, 9)})
+	if len(figs) != 2 {
+		t.Fatalf("%d figures, want time and bandwidth", len(figs))
+	}
+	for _, f := range figs {
+		if err := f.Validate(); err != nil {
+			t.Error(err)
+		}
+		p := f.Panels[0]
+		if len(f.Panels) != 1 || len(p.Series) != 2 || len(p.Lines) != 1 || p.Series[0].Points[0].X != 1024 || len(p.Lines[0].Points) != 2 {
+			t.Errorf("%s: %+v", f.Name, p)
+		}
+	}
+	if got := figs[0].Panels[0].Lines[0].Points[0].Y; got != 1.5 {
+		t.Errorf("the limit at 1 KiB is drawn at %v us, want the least, 1.5", got)
+	}
+	if len(figures(nil)) != 0 {
+		t.Error("figures without rows")
+	}
+}

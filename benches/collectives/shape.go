@@ -1,0 +1,187 @@
+package collectives
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/kernbench/kernbench/dist"
+	"github.com/kernbench/kernbench/internal/decl"
+	"github.com/kernbench/kernbench/internal/dtype"
+	"github.com/kernbench/kernbench/internal/point"
+	"github.com/kernbench/kernbench/internal/suggest"
+)
+
+// The values of the axis op. All but sendrecv are collectives of package dist.
+const (
+	allReduce = string(dist.AllReduce)
+	barrier   = string(dist.Barrier)
+	sendRecv  = "sendrecv"
+)
+
+// ops lists them, as nccl-tests would.
+func ops() []string {
+	var names []string
+	for _, c := range dist.Collectives() {
+		if !c.PointToPoint() {
+			names = append(names, string(c))
+		}
+	}
+	return append(names, sendRecv)
+}
+
+// root is the special rank of the operations that have one.
+const root = 0
+
+// shape is the operation of a point: everything about its data except the data.
+type shape struct {
+	op        string
+	dtype     dtype.DType
+	reduction dist.Reduction
+	count     int // elements of the whole vector
+	ranks     int
+	inPlace   bool
+	buffers   string
+}
+
+func shapeOf(s *decl.State) shape {
+	red, err := dist.ParseReduction(s.Str("reduction"))
+	if err != nil {
+		panic(err) // senseless has refused it when planning
+	}
+	sh := shape{op: s.Str("op"), dtype: s.DType("dtype"), reduction: red, ranks: s.Size(),
+		inPlace: s.Bool("inplace"), buffers: s.Str("buffers")}
+	if sh.op != barrier {
+		sh.count = s.Int("size") / sh.dtype.Size()
+	}
+	return sh
+}
+
+// calls are the operations of dist that the point makes.
+func (sh shape) calls() []dist.Collective {
+	if sh.op == sendRecv {
+		return []dist.Collective{dist.Send, dist.Recv}
+	}
+	return []dist.Collective{dist.Collective(sh.op)}
+}
+
+// senseless drops the points that mean nothing, or the same as another, and
+// says why.
+func senseless(p point.Point) error {
+	text := func(name string) string { v, _ := p.Get(name); return v.String() }
+	num := func(name string) int64 { v, _ := p.Get(name); return v.Int() }
+	op := text("op")
+	if !slices.Contains(ops(), op) {
+		return suggest.Unknown("op", op, ops())
+	}
+	if b := text("buffers"); b != symmetric && b != private {
+		return suggest.Unknown("kind of buffers", b, []string{symmetric, private})
+	}
+	if _, err := dist.ParseReduction(text("reduction")); err != nil {
+		return err
+	}
+	if err := knownAlgorithm(op, text("algorithm")); err != nil {
+		return err
+	}
+	d, err := dtype.Parse(text("dtype"))
+	if err != nil {
+		return err
+	}
+	const smallest = 8 // bytes; of a sweep over sizes a barrier keeps only these
+	inPlace := text("inplace") == "true"
+	switch size := num("size"); {
+	case op == barrier && size > smallest:
+		return fmt.Errorf("a barrier moves no data: sizes above %d would only repeat it", smallest)
+	case op == barrier && inPlace, op == sendRecv && inPlace, op == string(dist.AllToAll) && inPlace:
+		return fmt.Errorf("there is no %s in place", op)
+	case op == sendRecv && num(decl.RanksAxis) < 2:
+		return fmt.Errorf("a %s needs two ranks", op)
+	case op != barrier && size > 0 && size < int64(d.Size()):
+		return fmt.Errorf("%d bytes hold no element of %s", size, d)
+	}
+	if n := num("size") / int64(d.Size()); inPlace && n > 0 && n < num(decl.RanksAxis) && (op == string(dist.AllGather) || op == string(dist.ReduceScatter)) {
+		return fmt.Errorf("%d elements for %d ranks: a rank without an element has no place to work in", n, num(decl.RanksAxis))
+	}
+	if text("reduction") != dist.Sum.String() && !dist.Collective(op).Reduces() {
+		return fmt.Errorf("%s reduces nothing: only reduction=%s, which stands for none, is run", op, dist.Sum)
+	}
+	return nil
+}
+
+// knownAlgorithm refuses a name that no backend could know for the operation.
+func knownAlgorithm(op, name string) error {
+	known := append(dist.Algorithms(dist.Collective(op)), auto)
+	if slices.Contains(known, strings.TrimPrefix(name, dist.StepsPrefix)) {
+		return nil
+	}
+	return suggest.Unknown(op+" algorithm", name, known)
+}
+
+// lengths are how many elements a rank gives and gets.
+func (sh shape) lengths(rank int) (in, out int) {
+	_, block := dist.Block(sh.count, sh.ranks, rank)
+	atRoot := 0
+	if rank == root {
+		atRoot = sh.count
+	}
+	switch dist.Collective(sh.op) {
+	case dist.ReduceScatter:
+		return sh.count, block
+	case dist.AllGather:
+		return block, sh.count
+	case dist.Broadcast:
+		return atRoot, sh.count
+	case dist.Reduce:
+		return sh.count, atRoot
+	case dist.Gather:
+		return block, atRoot
+	case dist.Scatter:
+		return atRoot, block
+	case dist.AllToAll:
+		return sh.count, sh.ranks * block
+	}
+	return sh.count, sh.count
+}
+
+// inputAt is the position in the whole vector of a rank's first input element.
+func (sh shape) inputAt(rank int) int {
+	switch dist.Collective(sh.op) {
+	case dist.AllGather, dist.Gather:
+		off, _ := dist.Block(sh.count, sh.ranks, rank)
+		return off
+	}
+	return 0
+}
+
+// everyone as the origin of an element means the reduction over all ranks.
+const everyone = -1
+
+// origin says what the i-th output element of a rank must be: the element at
+// a position of the vector of one rank, or of everyone.
+func (sh shape) origin(rank, i int) (from, position int) {
+	off, block := dist.Block(sh.count, sh.ranks, rank)
+	switch dist.Collective(sh.op) {
+	case dist.AllReduce, dist.Reduce:
+		return everyone, i
+	case dist.ReduceScatter:
+		return everyone, off + i
+	case dist.AllGather, dist.Gather:
+		return owner(sh.count, sh.ranks, i), i
+	case dist.Broadcast:
+		return root, i
+	case dist.Scatter:
+		return root, off + i
+	case dist.AllToAll:
+		return i / block, off + i%block
+	}
+	return (rank + sh.ranks - 1) % sh.ranks, i // sendrecv: the neighbour's
+}
+
+// owner is the rank whose block holds a position: the inverse of dist.Block.
+func owner(count, ranks, position int) int {
+	short, longer := count/ranks, count%ranks // the first blocks have one more
+	if position < longer*(short+1) {
+		return position / (short + 1)
+	}
+	return longer + (position-longer*(short+1))/short
+}

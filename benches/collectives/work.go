@@ -1,0 +1,165 @@
+package collectives
+
+import (
+	"fmt"
+
+	"github.com/kernbench/kernbench/dist"
+	"github.com/kernbench/kernbench/internal/decl"
+	"github.com/kernbench/kernbench/internal/dtype"
+)
+
+// work is one rank's part of a point: its buffers and the prepared call.
+type work struct {
+	sh      shape
+	rank    int
+	seed    uint64
+	in, out dist.Buffer
+	run     func() error
+	plan    dist.Plan // of the call, or of the first of two
+	checked int       // verifications so far
+}
+
+func newWork(g *dist.Group, sh shape, s *decl.State) (*work, error) {
+	w := &work{sh: sh, rank: g.Rank(), seed: s.Seed()}
+	if err := w.allocate(g); err != nil {
+		return nil, err
+	}
+	if err := w.prepare(g, s.Str("algorithm")); err != nil {
+		return nil, err
+	}
+	if !sh.inPlace { // where it is, the memory holds the input
+		poison(w.out.Bytes())
+	}
+	w.refill()
+	return w, nil
+}
+
+// allocate makes the buffers. All ranks allocate alike, whatever their part,
+// because allocating symmetric memory is itself a collective.
+func (w *work) allocate(g *dist.Group) error {
+	var most struct{ in, out int }
+	for rank := range w.sh.ranks {
+		in, out := w.sh.lengths(rank)
+		most.in, most.out = max(most.in, in), max(most.out, out)
+	}
+	get := g.Alloc
+	if w.sh.buffers == private {
+		get = ordinary
+	}
+	in, out := w.sh.lengths(w.rank)
+	if !w.sh.inPlace {
+		a, err := get(w.sh.dtype, most.in)
+		if err != nil {
+			return err
+		}
+		b, err := get(w.sh.dtype, most.out)
+		if err != nil {
+			return err
+		}
+		w.in, w.out = a.Slice(0, in), b.Slice(0, out)
+		return nil
+	}
+	both, err := get(w.sh.dtype, max(most.in, most.out))
+	if err != nil {
+		return err
+	}
+	// One memory: where one of the two is the rank's block of the other, it is
+	// where that block is. A rank that has only one of them has it at the start.
+	w.in, w.out = both.Slice(0, in), both.Slice(0, out)
+	off, _ := dist.Block(w.sh.count, w.sh.ranks, w.rank)
+	switch {
+	case in < out:
+		w.in = both.Slice(min(off, out-in), in)
+	case out < in:
+		w.out = both.Slice(min(off, in-out), out)
+	}
+	return nil
+}
+
+// ordinary is memory of this rank alone.
+func ordinary(d dtype.DType, count int) (dist.Buffer, error) {
+	switch d {
+	case dtype.F64:
+		return dist.Of(make([]float64, count)), nil
+	case dtype.F32:
+		return dist.Of(make([]float32, count)), nil
+	case dtype.F16:
+		return dist.Of(make([]dtype.Float16, count)), nil
+	case dtype.BF16:
+		return dist.Of(make([]dtype.BFloat16, count)), nil
+	case dtype.I64:
+		return dist.Of(make([]int64, count)), nil
+	case dtype.I32:
+		return dist.Of(make([]int32, count)), nil
+	case dtype.U8:
+		return dist.Of(make([]uint8, count)), nil
+	}
+	return dist.Buffer{}, fmt.Errorf("allocating %d elements of %v: no such type", count, d)
+}
+
+// prepare makes the call ready to run.
+func (w *work) prepare(g *dist.Group, algorithm string) error {
+	if w.sh.op != sendRecv {
+		op, err := g.Prepare(dist.Call{Op: dist.Collective(w.sh.op), In: w.in, Out: w.out, Reduction: w.sh.reduction,
+			Root: root, Count: w.sh.count, Algorithm: algorithm})
+		if err != nil {
+			return err
+		}
+		w.run, w.plan = op.Run, op.Plan()
+		return nil
+	}
+	send, err := g.Prepare(dist.Call{Op: dist.Send, In: w.in, Peer: (w.rank + 1) % w.sh.ranks})
+	if err != nil {
+		return err
+	}
+	recv, err := g.Prepare(dist.Call{Op: dist.Recv, Out: w.out, Peer: (w.rank + w.sh.ranks - 1) % w.sh.ranks})
+	if err != nil {
+		return err
+	}
+	w.plan = send.Plan()
+	// Round the ring, even ranks send first and odd ones receive first: no
+	// cycle of ranks waits, however little a backend buffers.
+	first, second := send, recv
+	if w.rank%2 == 1 {
+		first, second = recv, send
+	}
+	w.run = func() error {
+		if err := first.Run(); err != nil {
+			return err
+		}
+		return second.Run()
+	}
+	return nil
+}
+
+// inputs are new ones for every verification, so that what an earlier call
+// left behind is never taken for the result of a later one.
+func (w *work) inputs() inputs { return newInputs(w.seed+uint64(w.checked), w.sh) }
+
+func (w *work) refill() { w.inputs().fill(w.in, w.rank, w.sh.inputAt(w.rank)) }
+
+// verify is called after the first call, before timing, and after the last
+// timed one. Out of place the timed calls themselves worked on inputs that no
+// call had seen before. In place they have long overwritten theirs, so one more
+// call, which all ranks make, stands for them.
+func (w *work) verify() error {
+	if w.checked > 0 && w.sh.inPlace {
+		w.refill()
+		if err := w.run(); err != nil {
+			return fmt.Errorf("the call in place after timing: %w", err)
+		}
+	}
+	err := w.inputs().check(w.out, w.sh, w.rank)
+	w.checked++
+	w.refill()
+	return err
+}
+
+// poison makes an output that nothing was written to wrong. The element types
+// whose range the byte is in have many other values, so a stale output is
+// still seen.
+func poison(out []byte) {
+	for i := range out {
+		out[i] = 0xa5
+	}
+}

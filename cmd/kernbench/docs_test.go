@@ -1,0 +1,224 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestDocumentedCommands runs every kernbench command that stands in a shell
+// block of README.md and docs/, and in the examples of the help texts, so that
+// none can rot. A sweep is planned, not run: that reads the file, the flags, the
+// names and the expressions. Everything else runs over two small stored runs of
+// every folder that is named.
+func TestDocumentedCommands(t *testing.T) {
+	documents, err := filepath.Glob("../../docs/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := stage(t)
+	commands := 0
+	for _, path := range append(documents, "../../README.md") {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, line := range shellLines(string(text)) {
+			commands++
+			try(t, dir, filepath.Base(path), line)
+		}
+	}
+	if commands < 5 {
+		t.Errorf("only %d commands were found: has the form of the documents changed?", commands)
+	}
+	for _, command := range []string{"", "list", "run", "show", "compare", "report", "version"} {
+		examples := helpExamples(t, dir, command)
+		if len(examples) == 0 {
+			t.Errorf("the help of %q has no example", command)
+		}
+		for _, line := range examples {
+			try(t, dir, "help of "+command, line)
+		}
+	}
+	assertRotFound(t, dir)
+}
+
+// TestDocumentedTargets: the make targets that the README names exist.
+func TestDocumentedTargets(t *testing.T) {
+	readme, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	makefile, err := os.ReadFile("../../Makefile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := regexp.MustCompile("(?m)(?:^ {4}|`)make ([a-z]+)").FindAllStringSubmatch(string(readme), -1)
+	if len(named) == 0 {
+		t.Error("the README names no make target")
+	}
+	for _, m := range named {
+		if !strings.Contains(string(makefile), "\n"+m[1]+":") {
+			t.Errorf("the README names make %s, which the Makefile lacks", m[1])
+		}
+	}
+}
+
+// assertRotFound: a check that finds nothing must be able to.
+func assertRotFound(t *testing.T, dir string) {
+	t.Helper()
+	for _, line := range []string{
+		"kernbench run --bench memroy", "kernbench run --bench memory --seize 1K", "kernbench shwo out/memory",
+		"kernbench run -f examples/gone.yaml", "kernbench run --bench memory --only 'sise>1'", "kernbench show out/memory --format cvs",
+	} {
+		if code, _ := execute(t, dir, line); code != 2 {
+			t.Errorf("%s: exit code %d", line, code)
+		}
+	}
+	if got := shellLines("```sh\n$ kernbench list # all\nmake x\n```\nkernbench no\n```yaml\nkernbench: no\n```\n"); !slices.Equal(got, []string{"kernbench list # all"}) {
+		t.Errorf("lines %q", got)
+	}
+	if got := words(`kernbench run --only 'a b' --env "X=1" # no > more`); !slices.Equal(got, []string{"kernbench", "run", "--only", "a b", "--env", "X=1"}) {
+		t.Errorf("words %q", got)
+	}
+}
+
+// shellLines are the kernbench commands in the shell blocks of a document.
+func shellLines(text string) (lines []string) {
+	for _, block := range regexp.MustCompile("(?ms)^```(?:sh|console|bash|shell)\n(.*?)^```").FindAllStringSubmatch(text, -1) {
+		for _, line := range strings.Split(block[1], "\n") {
+			line = strings.TrimPrefix(strings.TrimSpace(line), "$ ")
+			if strings.HasPrefix(line, "kernbench ") {
+				lines = append(lines, line)
+			}
+		}
+	}
+	return lines
+}
+
+// helpExamples are the commands under "Examples:" of a help text.
+func helpExamples(t *testing.T, dir, command string) (lines []string) {
+	t.Helper()
+	code, out := execute(t, dir, "kernbench "+command+" --help")
+	if code != 0 {
+		t.Errorf("%s --help: exit code %d", command, code)
+	}
+	_, rest, _ := strings.Cut(out, "Examples:\n")
+	block, _, _ := strings.Cut(rest, "\n\n")
+	for _, line := range strings.Split(block, "\n") {
+		if line = strings.TrimSpace(line); strings.HasPrefix(line, "kernbench ") {
+			lines = append(lines, line)
+		}
+	}
+	return lines
+}
+
+// stage is a folder in which the documented commands find what they name: the
+// examples, a sweep.yaml, and folders with two runs.
+func stage(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	examples, err := filepath.Abs("../../examples")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(examples, filepath.Join(dir, "examples")); err != nil {
+		t.Fatal(err)
+	}
+	const sweep = "name: sweep\ncommand: [echo, time=1us]\nranks: [2]\nmetrics: {time_us: {regex: 'time=([0-9.]+)us'}}\n"
+	if err := os.WriteFile(filepath.Join(dir, "sweep.yaml"), []byte(sweep), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if code, out := invoke(t, dir, "kernbench", "run", "-q", "--bench", "memory", "--size", "16K,64K", "--op", "copy", "--ranks", "1"); code != 0 {
+			t.Fatalf("exit code %d: %s", code, out)
+		}
+	}
+	for _, name := range []string{"before", "after", "out/a", "out/b"} {
+		if err := os.CopyFS(filepath.Join(dir, name), os.DirFS(filepath.Join(dir, "out/memory"))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+// try demands that a documented command works. What compare finds is its own
+// affair, but it must be able to compare.
+func try(t *testing.T, dir, where, line string) {
+	t.Helper()
+	code, out := execute(t, dir, line)
+	if code != 0 && (code == 2 || words(line)[1] != "compare") {
+		t.Errorf("%s: %s: exit code %d\n%s", where, line, code, out)
+	}
+}
+
+// execute runs a command line, a sweep with --plan.
+func execute(t *testing.T, dir, line string) (code int, out string) {
+	t.Helper()
+	args := words(line)
+	if args[1] == "run" && !slices.Contains(args, "--help") {
+		args = append(args, "--plan")
+	}
+	return invoke(t, dir, args...)
+}
+
+func invoke(t *testing.T, dir string, args ...string) (code int, out string) {
+	t.Helper()
+	cmd := exec.Command(args[0], args[1:]...)
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "WORK="+dir)
+	text, err := cmd.CombinedOutput()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		t.Fatal(err)
+	}
+	return cmd.ProcessState.ExitCode(), string(text)
+}
+
+// words splits a command line as a shell would, up to a comment, a redirection
+// or the next command.
+func words(line string) (out []string) {
+	for _, m := range regexp.MustCompile(`'[^']*'|"[^"]*"|[^\s'"]+`).FindAllString(line, -1) {
+		if slices.Contains([]string{"#", ">", "|", "&&", ";"}, m) {
+			break
+		}
+		if m[0] == '\'' || m[0] == '"' {
+			m = m[1 : len(m)-1]
+		}
+		out = append(out, m)
+	}
+	return out
+}
+
+// TestUserBench: the example of a benchmark of one's own has the whole command
+// line, workers and all.
+func TestUserBench(t *testing.T) {
+	dir := t.TempDir()
+	program := filepath.Join(dir, "userbench")
+	build := exec.Command("go", "build", "-o", program, "../../examples/userbench")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	if code, out := invoke(t, dir, program, "list"); code != 0 || !strings.Contains(out, "sort") {
+		t.Errorf("list: exit code %d\n%s", code, out)
+	}
+	for ranks := 1; ranks <= 2; ranks++ {
+		code, out := invoke(t, dir, program, "run", "-q", "--bench", "sort", "--count", "1K", "--ranks", fmt.Sprint(ranks), "--format", "csv")
+		if code != 0 || !strings.Contains(out, fmt.Sprintf("sort,,%d,cpu,1000,", ranks)) {
+			t.Errorf("run: exit code %d\n%s", code, out)
+		}
+	}
+	code, out := invoke(t, dir, program, "run", "--bench", "sort", "--help")
+	if code != 0 || !strings.Contains(out, "userbench run --bench") || !strings.Contains(out, "--count SPEC") {
+		t.Errorf("help: exit code %d\n%s", code, out)
+	}
+	if code, _ := invoke(t, dir, program, "show", "out/sort@-1"); code != 0 {
+		t.Errorf("show: exit code %d", code)
+	}
+}

@@ -1,0 +1,145 @@
+package cpu
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/kernbench/kernbench/dist"
+	"github.com/kernbench/kernbench/dist/disttest"
+)
+
+var groups atomic.Int64
+
+// open makes a group of goroutines of this process, over the real shared memory.
+func open(size int, timeout time.Duration) ([]*dist.Group, error) {
+	return openOn(Name, size, timeout)
+}
+
+func openOn(backend string, size int, timeout time.Duration) ([]*dist.Group, error) {
+	gs, errs := make([]*dist.Group, size), make([]error, size)
+	id := fmt.Sprintf("cpu-test-%d-%d", time.Now().UnixNano(), groups.Add(1))
+	var ranks sync.WaitGroup
+	for r := range size {
+		ranks.Go(func() {
+			gs[r], errs[r] = dist.Init(context.Background(), dist.Config{Backend: backend, Rank: r, Size: size, ID: id, Timeout: timeout})
+		})
+	}
+	ranks.Wait()
+	return gs, errors.Join(errs...)
+}
+
+func TestConformance(t *testing.T) {
+	disttest.Run(t, disttest.Suite{Open: open, Sizes: []int{1, 2, 3, 6}, Short: testing.Short()})
+}
+
+// Counters that wrap around during the calls change nothing.
+func TestWrap(t *testing.T) {
+	dist.Register("cpu-wrap", backend{firstEpoch: 1<<32 - 40})
+	open := func(size int, timeout time.Duration) ([]*dist.Group, error) {
+		return openOn("cpu-wrap", size, timeout)
+	}
+	for _, c := range (disttest.Suite{Open: open, Sizes: []int{3}, Short: true}).Cases() {
+		switch c.Name {
+		case "allreduce/3", "misuse/later", "async/3", "reduce/3":
+			if err := c.Check(); err != nil {
+				t.Errorf("%s: %v", c.Name, err)
+			}
+		}
+	}
+}
+
+// planted is a backend whose calls on rank 1 go wrong in some way.
+type planted struct {
+	backend
+	spoil func(p dist.Plan, run func() error) func() error
+}
+
+func (b planted) Join(ctx context.Context, c dist.Config) (dist.Engine, error) {
+	e, err := b.backend.Join(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	return spoiled{e, b.spoil}, nil
+}
+
+type spoiled struct {
+	dist.Engine
+	spoil func(p dist.Plan, run func() error) func() error
+}
+
+func (s spoiled) Prepare(p dist.Plan) (func() error, error) {
+	run, err := s.Engine.Prepare(p)
+	if err != nil || s.Rank() != 1 {
+		return run, err
+	}
+	return s.spoil(p, run), nil
+}
+
+// The suite must find what is wrong: a suite that cannot fail shows nothing.
+func TestSuiteFindsPlantedErrors(t *testing.T) {
+	after := func(change func(p dist.Plan)) func(dist.Plan, func() error) func() error {
+		return func(p dist.Plan, run func() error) func() error {
+			return func() error {
+				err := run()
+				change(p)
+				return err
+			}
+		}
+	}
+	for _, plant := range []struct {
+		name  string
+		found string // the case that must fail
+		spoil func(dist.Plan, func() error) func() error
+	}{
+		{"last element off by one", "allreduce/2", after(func(p dist.Plan) {
+			if b := p.Out.Bytes(); p.Op == dist.AllReduce && p.Count == 65537 {
+				b[len(b)-p.DType.Size()] ^= 1
+			}
+		})},
+		{"input changed", "reduce_scatter/3", after(func(p dist.Plan) {
+			if b := p.In.Bytes(); len(b) > 0 && !p.InPlace {
+				b[0] ^= 1
+			}
+		})},
+		{"flag dropped", "barrier/2", func(p dist.Plan, run func() error) func() error {
+			return func() error { return nil } // rank 1 never signals
+		}},
+		{"other bits on one rank", "bits/3", after(func(p dist.Plan) {
+			if b := p.Out.Bytes(); p.Op == dist.AllReduce && p.DType == dist.BF16 {
+				b[0] ^= 1
+			}
+		})},
+		{"epilogue forgotten", "epilogue/2", func(p dist.Plan, run func() error) func() error {
+			if p.Epilogue != nil {
+				p.Epilogue.Scale = 1
+			}
+			return func() error { return run() }
+		}},
+		{"message torn", "messages/3", after(func(p dist.Plan) {
+			if b := p.Out.Bytes(); p.Op == dist.Recv && len(b) > 100 {
+				b[99] ^= 1
+			}
+		})},
+		{"mistake swallowed", "misuse/count", func(p dist.Plan, run func() error) func() error {
+			return func() error { run(); return nil }
+		}},
+	} {
+		t.Run(plant.name, func(t *testing.T) {
+			name := "cpu-" + plant.name
+			dist.Register(name, planted{spoil: plant.spoil})
+			open := func(size int, timeout time.Duration) ([]*dist.Group, error) {
+				return openOn(name, size, min(timeout, time.Second))
+			}
+			for _, c := range (disttest.Suite{Open: open, Sizes: []int{2, 3}, Short: true}).Cases() {
+				if c.Name == plant.found && c.Check() == nil {
+					t.Errorf("%s did not notice", c.Name)
+				}
+			}
+		})
+	}
+}

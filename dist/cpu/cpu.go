@@ -1,0 +1,145 @@
+// Package cpu is the dist backend for the ranks of one host: processes (or
+// goroutines) that share memory. Importing it enables the backend "cpu".
+//
+// The ranks share one memory segment without a name. In it lie the board of
+// flags (package transport) and, for each rank, a region from which Alloc takes
+// symmetric memory. Any schedule is executed over it step by step; all-reduce, which
+// everything waits for, also has code of its own:
+//
+//   - one-stage: each rank puts its input beside its flag, and everyone adds up
+//     everything. One transfer between cores; nothing is waited for at the end.
+//   - two-stage on symmetric memory: each rank adds its part straight from all
+//     inputs and stores the sum straight into all outputs.
+//   - two-stage on private memory: the same through pieces that stay in the
+//     caches, copied in while the others still work on the piece before.
+//
+// All three add in rank order, as the schedules of the same name do.
+package cpu
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"runtime"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/kernbench/kernbench/dist"
+	"github.com/kernbench/kernbench/internal/dtype"
+	"github.com/kernbench/kernbench/internal/transport"
+)
+
+// Name is the backend's name.
+const Name = "cpu"
+
+func init() { dist.Register(Name, backend{}) }
+
+// backend is the same for all groups, but tests begin the count of epochs where
+// it soon wraps around.
+type backend struct{ firstEpoch uint32 }
+
+// Join meets the other ranks on this host.
+func (b backend) Join(ctx context.Context, c dist.Config) (dist.Engine, error) {
+	region, err := regionBytes(c.Size)
+	if err != nil {
+		return nil, err
+	}
+	meeting, err := transport.Meet(ctx, transport.Party{
+		ID: c.ID, Secret: c.Secret, Rank: c.Rank, Size: c.Size, Timeout: c.Timeout, CPUs: affinity(), Threads: runtime.GOMAXPROCS(0),
+	}, func() (*os.File, error) { return b.newFile(c.Size, region) })
+	if err != nil {
+		return nil, err
+	}
+	defer meeting.File.Close()
+	segment, err := transport.Map(meeting.File)
+	if err != nil {
+		meeting.Close()
+		return nil, err
+	}
+	if err := segment.Claim(c.Rank); err != nil {
+		meeting.Close()
+		segment.Close()
+		return nil, err
+	}
+	world := make([]int, c.Size)
+	for r := range world {
+		world[r] = r
+	}
+	e := newEngine(segment, transport.NewHeap(segment, transport.BoardBytes(c.Size)+c.Rank*region, region), transport.Membership{
+		Segment: segment, Board: transport.BoardAt(segment, 0, c.Size), Rank: c.Rank, PIDs: meeting.PIDs, World: world, Crowded: meeting.Crowded, Timeout: c.Timeout,
+	})
+	e.meeting = meeting
+	// Nobody returns before all have made their claims: from here on a rank
+	// without a claim is a dead one.
+	if err := e.agree(transport.NewLabel("init")); err != nil {
+		e.Close()
+		return nil, err
+	}
+	e.member.CountFromHere()
+	return e, nil
+}
+
+// newFile makes the shared memory: the board, and a region for each rank.
+func (b backend) newFile(size, region int) (*os.File, error) {
+	f, err := transport.NewFile(transport.BoardBytes(size) + size*region)
+	if err != nil || b.firstEpoch == 0 {
+		return f, err
+	}
+	s, err := transport.Map(f)
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	transport.BoardAt(s, 0, size).StartAt(b.firstEpoch)
+	return f, s.Close()
+}
+
+// regionBytes is how much symmetric memory a rank can have: all there is. It is
+// only addresses until something is written.
+func regionBytes(size int) (int, error) {
+	var info unix.Sysinfo_t
+	if err := unix.Sysinfo(&info); err != nil {
+		return 0, fmt.Errorf("asking for the size of memory: %w", err)
+	}
+	const most, grain = 4 << 40, 2 << 20
+	n := min(int(info.Totalram)*int(info.Unit), most/size)
+	return (n + grain - 1) &^ (grain - 1), nil
+}
+
+// affinity lists the CPUs that the calling thread may run on.
+func affinity() []int {
+	var set unix.CPUSet
+	var cpus []int
+	if unix.SchedGetaffinity(0, &set) != nil {
+		return nil
+	}
+	for cpu := range 8 * 8 * len(set) {
+		if set.IsSet(cpu) {
+			cpus = append(cpus, cpu)
+		}
+	}
+	return cpus
+}
+
+var capabilities = func() dist.Capabilities {
+	c := dist.Capabilities{
+		Ops: dist.Collectives(), DTypes: dtype.All(), Reductions: dist.Reductions(),
+		Algorithms: map[dist.Collective][]string{}, Symmetric: true, Epilogue: true, Codec: true,
+	}
+	for _, op := range c.Ops {
+		if names := dist.Algorithms(op); len(names) > 0 {
+			c.Algorithms[op] = names
+		}
+	}
+	return c
+}()
+
+// origin is where the clock begins; see the clock of package measure.
+var origin = time.Now()
+
+type clock struct{}
+
+func (clock) Now() int64          { return int64(time.Since(origin)) * 1000 }
+func (clock) Deterministic() bool { return false }
+func (clock) Name() string        { return "monotonic" }

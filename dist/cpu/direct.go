@@ -1,0 +1,105 @@
+package cpu
+
+import (
+	"github.com/kernbench/kernbench/dist"
+	"github.com/kernbench/kernbench/internal/transport"
+	"github.com/kernbench/kernbench/internal/vec"
+)
+
+const (
+	// block is what one pass of a kernel takes: the piece of every input and of
+	// an output stay in the first cache until it has gone to all outputs.
+	block = 8 << 10
+	// cacheLine is the grain of the parts, so that no two ranks write one line.
+	cacheLine = 64
+	// streamFrom is the size of an output from which it is stored past the
+	// caches: it would push everything else out and still not be there when read.
+	streamFrom = 16 << 20
+)
+
+// direct is the two-stage all-reduce on symmetric memory. Each rank adds its
+// part straight from all inputs and stores the sum straight into all outputs,
+// so nothing is read twice. In place too: part i of every buffer is touched by
+// rank i alone.
+type direct struct {
+	m       *transport.Member
+	segment *transport.Segment
+	label   *transport.Label
+	kernel  vec.Kernel
+	inOff   uint64
+	outOff  uint64
+	out     []byte // this rank's own
+	from    int    // this rank's part
+	to      int
+	stream  bool
+	srcs    [][]byte
+	ins     []int // where the part begins in each rank's input and output
+	outs    []int
+	scratch []byte
+	finish  finish
+}
+
+// part cuts bytes into parts of whole cache lines.
+func part(bytes, parts, i int) (from, to int) {
+	lines := (bytes + cacheLine - 1) / cacheLine
+	off, n := dist.Block(lines, parts, i)
+	return min(off*cacheLine, bytes), min((off+n)*cacheLine, bytes)
+}
+
+func (e *engine) direct(p dist.Plan, in, out int) func() error {
+	size := e.Size()
+	o := &direct{m: e.member, segment: e.segment, label: label(p, " on symmetric memory"),
+		kernel: vec.Lookup(p.DType, combine(p.Reduction)), inOff: uint64(in), outOff: uint64(out), out: p.Out.Bytes(),
+		srcs: make([][]byte, size), ins: make([]int, size), outs: make([]int, size), finish: newFinish(p, size)}
+	o.from, o.to = part(len(o.out), size, e.Rank())
+	o.stream = len(o.out) >= streamFrom
+	o.scratch = make([]byte, block)
+	return o.run
+}
+
+func (o *direct) run() error {
+	m := o.m
+	if err := m.Begin(o.label, 2); err != nil {
+		return outward(err)
+	}
+	me, epoch := m.Rank(), m.Next()
+	*m.Word(me, epoch, 0), *m.Word(me, epoch, 1) = o.inOff, o.outOff
+	m.Signal()
+	if err := m.AwaitAll(epoch); err != nil {
+		return outward(err)
+	}
+	for r := range o.srcs {
+		o.ins[r] = int(*m.Word(r, epoch, 0))
+		o.outs[r] = int(*m.Word(r, epoch, 1))
+	}
+	for off := o.from; off < o.to; off += block {
+		o.reduce(off, min(block, o.to-off))
+	}
+	m.Signal()
+	if err := m.AwaitAll(epoch + 1); err != nil {
+		return outward(err)
+	}
+	o.finish.own(o.out, 0)
+	return nil
+}
+
+// reduce makes n bytes of the sum and gives them to everyone.
+func (o *direct) reduce(off, n int) {
+	for r, in := range o.ins {
+		o.srcs[r] = o.segment.At(in+off, n)
+	}
+	sum := o.out[off : off+n]
+	if o.stream {
+		sum = o.scratch[:n]
+	}
+	o.kernel.Reduce(sum, o.srcs)
+	o.finish.shared(sum)
+	for r, out := range o.outs {
+		switch {
+		case o.stream:
+			vec.CopyNT(o.segment.At(out+off, n), sum)
+		case r != o.m.Rank():
+			copy(o.segment.At(out+off, n), sum)
+		}
+	}
+}

@@ -1,0 +1,158 @@
+package cpu
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/kernbench/kernbench/dist"
+)
+
+// The test program starts itself again as ranks: these variables say as which.
+const (
+	childBody = "CPU_TEST_BODY"
+	childRank = "CPU_TEST_RANK"
+	childSize = "CPU_TEST_SIZE"
+	childID   = "CPU_TEST_ID"
+)
+
+// bodies are what ranks in processes of their own do.
+var bodies = map[string]func(g *dist.Group) error{
+	"work": func(g *dist.Group) error {
+		b, err := g.Alloc(dist.F32, 100_000)
+		if err != nil {
+			return err
+		}
+		own := dist.Of(make([]float32, 100_000))
+		for k := range 200 {
+			for _, b := range []dist.Buffer{b.Slice(0, 1), b, own} {
+				s := dist.Slice[float32](b)
+				for i := range s {
+					s[i] = float32(i%64 + g.Rank() + k)
+				}
+				if err := g.AllReduce(b, b, dist.Sum); err != nil {
+					return err
+				}
+				for i, v := range s {
+					n := g.Size()
+					if want := float32(n*(i%64+k) + n*(n-1)/2); v != want {
+						return fmt.Errorf("sum %d of %d at %d is %v, want %v", k, len(s), i, v, want)
+					}
+				}
+			}
+		}
+		return nil
+	},
+	// die has rank 1 killed amid its calls, as the kernel would.
+	"die": func(g *dist.Group) error {
+		b := dist.Of(make([]float32, 50_000))
+		for k := 0; ; k++ {
+			if g.Rank() == 1 && k == 50 {
+				syscall.Kill(os.Getpid(), syscall.SIGKILL)
+			}
+			if err := g.AllReduce(b, b, dist.Max); err != nil {
+				return err
+			}
+		}
+	},
+	"stall": func(g *dist.Group) error {
+		if g.Rank() == 1 {
+			time.Sleep(3 * time.Second)
+			return nil
+		}
+		return g.Barrier()
+	},
+}
+
+func child() (code int) {
+	rank, _ := strconv.Atoi(os.Getenv(childRank))
+	size, _ := strconv.Atoi(os.Getenv(childSize))
+	timeout := 20 * time.Second
+	if os.Getenv(childBody) == "stall" {
+		timeout = time.Second
+	}
+	g, err := dist.Init(context.Background(), dist.Config{Backend: Name, Rank: rank, Size: size, ID: os.Getenv(childID), Timeout: timeout})
+	if err == nil {
+		err = bodies[os.Getenv(childBody)](g)
+		err = errors.Join(err, g.Close())
+	}
+	if err != nil {
+		fmt.Print(err)
+		return 1
+	}
+	return 0
+}
+
+// processes runs a body on ranks in processes of their own, and gives what each printed.
+func processes(t *testing.T, body string, size int) (said []string, pids []int) {
+	t.Helper()
+	id := fmt.Sprintf("%s-%d", t.Name(), time.Now().UnixNano())
+	var commands []*exec.Cmd
+	var outputs []*bytes.Buffer
+	for r := range size {
+		cmd := exec.Command(os.Args[0])
+		cmd.Env = append(os.Environ(), childBody+"="+body, childRank+"="+strconv.Itoa(r), childSize+"="+strconv.Itoa(size), childID+"="+id)
+		out := new(bytes.Buffer)
+		cmd.Stdout, cmd.Stderr = out, out
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		guard := time.AfterFunc(time.Minute, func() { cmd.Process.Kill() })
+		defer guard.Stop()
+		commands, outputs, pids = append(commands, cmd), append(outputs, out), append(pids, cmd.Process.Pid)
+	}
+	for r, cmd := range commands {
+		if err := cmd.Wait(); err != nil && outputs[r].Len() == 0 {
+			fmt.Fprint(outputs[r], err)
+		}
+		said = append(said, outputs[r].String())
+	}
+	return said, pids
+}
+
+func TestProcesses(t *testing.T) {
+	for _, size := range []int{2, 5} {
+		said, _ := processes(t, "work", size)
+		for r, s := range said {
+			if s != "" {
+				t.Errorf("rank %d of %d: %s", r, size, s)
+			}
+		}
+	}
+}
+
+func TestKilledRankIsNamed(t *testing.T) {
+	before, err := filepath.Glob("/dev/shm/*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	said, pids := processes(t, "die", 3)
+	for _, r := range []int{0, 2} {
+		if want := fmt.Sprintf("rank 1 (pid %d) is dead", pids[1]); !strings.Contains(said[r], want) {
+			t.Errorf("rank %d said %q, want %q", r, said[r], want)
+		}
+	}
+	if !strings.Contains(said[1], "killed") {
+		t.Errorf("rank 1 said %q, want to be killed", said[1])
+	}
+	after, err := filepath.Glob("/dev/shm/*kernbench*")
+	if err != nil || len(after) > 0 {
+		t.Errorf("left behind %v (before: %v)", after, before)
+	}
+}
+
+func TestStalledRankIsNamed(t *testing.T) {
+	said, pids := processes(t, "stall", 2)
+	if want := fmt.Sprintf("rank 0 waited 1s for rank 1 (pid %d) in barrier", pids[1]); !strings.Contains(said[0], want) {
+		t.Errorf("rank 0 said %q, want %q", said[0], want)
+	}
+}

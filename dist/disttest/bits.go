@@ -1,0 +1,70 @@
+package disttest
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+
+	"github.com/kernbench/kernbench/dist"
+)
+
+// bits checks the contracts on results that depend on the order of additions:
+// on inputs of very different sizes, equal across ranks and runs, and equal
+// between the algorithms that add in rank order.
+func (s Suite) bits(g *dist.Group) error {
+	caps := g.Capabilities()
+	for _, d := range []dist.DType{dist.F64, dist.F32, dist.F16, dist.BF16} {
+		ordered := map[string]bool{"one-stage": true, "two-stage": true, "naive": d == dist.F32 || d == dist.F64}
+		for _, count := range []int{5, 3001} {
+			in := vector(d, count, func(i int) float64 {
+				h := hash(3, g.Rank(), i)
+				return math.Ldexp(float64(h%1000)-500, int(h>>20%12)-6)
+			})
+			var first []byte // of those that add in rank order
+			for _, name := range caps.Algorithms[dist.AllReduce] {
+				for _, prefix := range []string{"", dist.StepsPrefix} {
+					var runs []byte
+					for _, chunk := range []int{0, 0, 128} {
+						if chunk > 0 && !ordered[name] {
+							continue
+						}
+						out, err := s.sum(g, d, in, prefix+name, chunk)
+						if err != nil {
+							return err
+						}
+						if runs != nil && !bytes.Equal(runs, out) {
+							return fmt.Errorf("%s%s of %d %v, chunk %d: another run gave other bits", prefix, name, count, d, chunk)
+						}
+						runs = out
+					}
+					if ordered[name] {
+						if first != nil && !bytes.Equal(first, runs) {
+							return fmt.Errorf("%s%s of %d %v: bits differ from another algorithm that adds in rank order", prefix, name, count, d)
+						}
+						first = runs
+					}
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// sum reduces in, and checks that every rank got the same.
+func (s Suite) sum(g *dist.Group, d dist.DType, in []byte, algorithm string, chunk int) ([]byte, error) {
+	count := len(in) / d.Size()
+	out := make([]byte, len(in))
+	if err := g.AllReduce(as(dist.Of(out), d, count), as(dist.Of(in), d, count), dist.Sum, dist.Algorithm(algorithm), dist.Chunk(chunk)); err != nil {
+		return nil, err
+	}
+	all := make([]byte, len(out)*g.Size())
+	if err := g.AllGather(dist.Of(all), dist.Of(out)); err != nil {
+		return nil, err
+	}
+	for r := range g.Size() {
+		if !bytes.Equal(all[r*len(out):(r+1)*len(out)], out) {
+			return nil, fmt.Errorf("%s of %d %v: ranks %d and %d got different bits", algorithm, count, d, g.Rank(), r)
+		}
+	}
+	return out, nil
+}

@@ -1,0 +1,264 @@
+package disttest
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/kernbench/kernbench/dist"
+)
+
+// subgroups checks splitting: by parity with the order turned round, without
+// some ranks, and a group of a group.
+func subgroups(g *dist.Group) error {
+	odd, err := g.Split(g.Rank()%2, -g.Rank())
+	if err != nil {
+		return err
+	}
+	defer odd.Close()
+	var members []int
+	for r := g.Size() - 1; r >= 0; r-- {
+		if r%2 == g.Rank()%2 {
+			members = append(members, r)
+		}
+	}
+	if odd.Size() != len(members) || members[odd.Rank()] != g.Rank() {
+		return fmt.Errorf("rank %d is %d of %d in its half, want to be in %v", g.Rank(), odd.Rank(), odd.Size(), members)
+	}
+	// The halves work at the same time, on memory of the large group too.
+	shared, err := g.Alloc(dist.I32, 100)
+	if err != nil {
+		return err
+	}
+	for k := range 20 {
+		for _, b := range []dist.Buffer{shared, dist.Of(make([]int32, 100))} {
+			s := dist.Slice[int32](b)
+			for i := range s {
+				s[i] = int32(g.Rank() + i + k)
+			}
+			if err := odd.AllReduce(b, b, dist.Sum); err != nil {
+				return err
+			}
+			for i, v := range s {
+				want := 0
+				for _, m := range members {
+					want += m + i + k
+				}
+				if int(v) != want {
+					return fmt.Errorf("sum over ranks %v at %d is %d, want %d", members, i, v, want)
+				}
+			}
+		}
+		if err := g.Barrier(); err != nil {
+			return err
+		}
+	}
+	return nested(g, odd)
+}
+
+// nested leaves the first rank of a half out, and splits what remains again.
+func nested(g, half *dist.Group) error {
+	color := 1
+	if half.Rank() == 0 {
+		color = -1
+	}
+	rest, err := half.Split(color, 0)
+	if err != nil {
+		return err
+	}
+	if (rest == nil) != (color < 0) {
+		return fmt.Errorf("color %d gave the group %v", color, rest)
+	}
+	if rest == nil {
+		return g.Barrier()
+	}
+	defer rest.Close()
+	mine := []int64{int64(g.Rank())}
+	all := make([]int64, rest.Size())
+	if err := rest.AllGather(dist.Of(all), dist.Of(mine)); err != nil {
+		return err
+	}
+	if rest.Size() != half.Size()-1 || !slices.Contains(all, int64(g.Rank())) {
+		return fmt.Errorf("the rest of the half has %v", all)
+	}
+	return g.Barrier()
+}
+
+// async checks that started operations keep their order among themselves and
+// with others, and that each gives its own result.
+func async(g *dist.Group) error {
+	const n = 8
+	var handles [n]*dist.Handle
+	var out [n][]int64
+	for k := range n {
+		in := []int64{int64(g.Rank()*100 + k), 1}
+		out[k] = make([]int64, 2)
+		h, err := g.AllReduceAsync(dist.Of(out[k]), dist.Of(in), dist.Sum)
+		if err != nil {
+			return err
+		}
+		handles[k] = h
+	}
+	last := []int64{int64(g.Rank())}
+	if err := g.AllReduce(dist.Of(last), dist.Of(last), dist.Max); err != nil { // after those started
+		return err
+	}
+	for k := n - 1; k >= 0; k-- {
+		if err := handles[k].Wait(); err != nil {
+			return err
+		}
+		if want := int64(100*g.Size()*(g.Size()-1)/2 + k*g.Size()); out[k][0] != want || out[k][1] != int64(g.Size()) {
+			return fmt.Errorf("started sum %d is %v, want %d", k, out[k], want)
+		}
+	}
+	if last[0] != int64(g.Size()-1) {
+		return fmt.Errorf("maximum is %d, want %d", last[0], g.Size()-1)
+	}
+	return restart(g)
+}
+
+// restart runs one prepared operation many times, started and not.
+func restart(g *dist.Group) error {
+	b := []float64{0}
+	op, err := g.Prepare(dist.Call{Op: dist.AllReduce, In: dist.Of(b), Out: dist.Of(b), Reduction: dist.Max})
+	if err != nil {
+		return err
+	}
+	for k := range 50 {
+		b[0] = float64(k*g.Size() + g.Rank())
+		h := op.Start()
+		if err := op.Start().Wait(); err == nil {
+			return errors.New("an operation was started twice without an error")
+		}
+		if err := h.Wait(); err != nil {
+			return err
+		}
+		if want := float64(k*g.Size() + g.Size() - 1); b[0] != want {
+			return fmt.Errorf("run %d gives %v, want %v", k, b[0], want)
+		}
+		if err := op.Run(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// messages checks sends and receives: in order, of all sizes, all started at
+// once in both directions, while a collective runs.
+func messages(g *dist.Group) error {
+	if g.Size() == 1 {
+		return nil
+	}
+	to, from := (g.Rank()+1)%g.Size(), (g.Rank()+g.Size()-1)%g.Size()
+	sizes := []int{0, 1, 100, 100_000, 3}
+	var handles []*dist.Handle
+	var got [][]int32
+	for k, n := range sizes {
+		message, b := make([]int32, n), make([]int32, n)
+		for i := range message {
+			message[i] = int32(g.Rank()*1000 + k*10 + i)
+		}
+		got = append(got, b)
+		for _, start := range []func() (*dist.Handle, error){
+			func() (*dist.Handle, error) { return g.Isend(dist.Of(message), to) },
+			func() (*dist.Handle, error) { return g.Irecv(dist.Of(b), from) },
+		} {
+			h, err := start()
+			if err != nil {
+				return err
+			}
+			handles = append(handles, h)
+		}
+	}
+	sum := []int32{1}
+	if err := g.AllReduce(dist.Of(sum), dist.Of(sum), dist.Sum, dist.Algorithm("steps:ring")); err != nil {
+		return err
+	}
+	for _, h := range handles {
+		if err := h.Wait(); err != nil {
+			return err
+		}
+	}
+	for k, b := range got {
+		for i, v := range b {
+			if want := int32(from*1000 + k*10 + i); v != want {
+				return fmt.Errorf("message %d from rank %d has %d at %d, want %d", k, from, v, i, want)
+			}
+		}
+	}
+	return pingPong(g)
+}
+
+// pingPong sends between ranks 0 and 1, the others look on.
+func pingPong(g *dist.Group) error {
+	if g.Rank() > 1 {
+		return nil
+	}
+	b := make([]uint8, 50_000)
+	for k := range 20 {
+		if g.Rank() == k%2 {
+			for i := range b {
+				b[i] = uint8(k + i)
+			}
+			if err := g.Send(dist.Of(b), 1-g.Rank()); err != nil {
+				return err
+			}
+			continue
+		}
+		if err := g.Recv(dist.Of(b), 1-g.Rank()); err != nil {
+			return err
+		}
+		for i, v := range b {
+			if v != uint8(k+i) {
+				return fmt.Errorf("message %d has %d at %d, want %d", k, v, i, uint8(k+i))
+			}
+		}
+	}
+	return nil
+}
+
+// memory checks that symmetric memory is zero, apart, and usable after others
+// were freed.
+func memory(g *dist.Group) error {
+	if !g.Capabilities().Symmetric {
+		return nil
+	}
+	var kept []dist.Buffer
+	for k := range 12 {
+		b, err := g.Alloc(dist.F32, 1000*(k+1))
+		if err != nil {
+			return err
+		}
+		s := dist.Slice[float32](b)
+		for i := range s {
+			if s[i] != 0 {
+				return fmt.Errorf("allocation %d has %v at %d, want 0", k, s[i], i)
+			}
+			s[i] = float32(k)
+		}
+		if k%3 == 1 {
+			if err := g.Free(b); err != nil {
+				return err
+			}
+			if g.Free(b) == nil {
+				return errors.New("memory was freed twice without an error")
+			}
+			continue
+		}
+		kept = append(kept, b)
+	}
+	for _, b := range kept {
+		s := dist.Slice[float32](b)
+		k := float32(len(s)/1000 - 1)
+		if i := slices.IndexFunc(s, func(v float32) bool { return v != k }); i >= 0 {
+			return fmt.Errorf("allocation %v has %v at %d: another one lies over it", k, s[i], i)
+		}
+		if err := g.AllReduce(b, b, dist.Sum); err != nil {
+			return err
+		}
+		if s[0] != k*float32(g.Size()) {
+			return fmt.Errorf("sum is %v, want %v", s[0], k*float32(g.Size()))
+		}
+	}
+	return nil
+}

@@ -1,0 +1,215 @@
+package disttest
+
+import (
+	"bytes"
+	"fmt"
+	"unsafe"
+
+	"github.com/kernbench/kernbench/dist"
+)
+
+// matrix checks an operation over element types, reductions, algorithms,
+// counts, chunks, roots, in and out of place, symmetric and private memory.
+func (s Suite) matrix(size int, op dist.Collective) error {
+	return s.together(size, func(g *dist.Group) error {
+		caps := g.Capabilities()
+		reductions := []dist.Reduction{dist.Sum}
+		if op.Reduces() {
+			reductions = caps.Reductions
+		}
+		space, err := newSpace(g, 2*65537+2*size)
+		if err != nil {
+			return err
+		}
+		for i, d := range caps.DTypes {
+			for k, r := range reductions {
+				// Not everything with everything: the long vectors, and the large
+				// groups, get a third of the combinations.
+				third := (i+k)%3 == 0
+				for _, count := range s.counts(size) {
+					if op == dist.Barrier && count > 0 || !third && (s.Short || size > 3 || count > 1000) {
+						continue
+					}
+					if err := s.cell(g, space, op, d, r, count); err != nil {
+						return err
+					}
+				}
+			}
+		}
+		return nil
+	})
+}
+
+// space is memory for inputs and outputs, one of each kind, and what outputs
+// are filled with beforehand.
+type space struct {
+	in, out [2]dist.Buffer // private, symmetric
+	fill    []byte
+}
+
+// filler is no small number in any type.
+const filler = 0xa5
+
+func newSpace(g *dist.Group, elements int) (space, error) {
+	const widest = 8
+	s := space{in: [2]dist.Buffer{dist.Of(make([]uint8, elements*widest))}, out: [2]dist.Buffer{dist.Of(make([]uint8, elements*widest))},
+		fill: bytes.Repeat([]byte{filler}, elements*widest)}
+	if !g.Capabilities().Symmetric {
+		return s, nil
+	}
+	var err error
+	if s.in[1], err = g.Alloc(dist.U8, elements*widest); err == nil {
+		s.out[1], err = g.Alloc(dist.U8, elements*widest)
+	}
+	return s, err
+}
+
+// as views the begin of bytes as elements.
+func as(b dist.Buffer, d dist.DType, count int) dist.Buffer {
+	if count == 0 {
+		return dist.NewBuffer(d, 0, nil, b.Place())
+	}
+	return dist.NewBuffer(d, count, unsafe.Pointer(&b.Bytes()[0]), b.Place())
+}
+
+// expectation is one operation's input and right output on one rank.
+type expectation struct {
+	in, out []byte
+	inPlace bool // there is an in-place form
+	shift   int  // elements from the begin of the longer buffer to the shorter
+}
+
+func expect(op dist.Collective, d dist.DType, r dist.Reduction, size, rank, root, count int) expectation {
+	mine := func(rank int) func(int) float64 {
+		return func(i int) float64 { return float64(value(d, r, size, rank, i)) }
+	}
+	sum := func(i int) float64 { return result(d, r, size, i) }
+	off, n := dist.Block(count, size, rank)
+	// owned is the vector whose block k comes from rank k.
+	owned := func(i int) float64 {
+		for k := range size {
+			if o, n := dist.Block(count, size, k); i < o+n {
+				return mine(k)(i)
+			}
+		}
+		panic("outside")
+	}
+	from := func(f func(int) float64, off int) func(int) float64 {
+		return func(i int) float64 { return f(off + i) }
+	}
+	atRoot := func(n int) int {
+		if rank == root {
+			return n
+		}
+		return 0
+	}
+	e := expectation{inPlace: true}
+	in, out := count, count
+	input, output := mine(rank), sum
+	switch op {
+	case dist.ReduceScatter:
+		out, output, e.shift = n, from(sum, off), off
+	case dist.AllGather:
+		in, input, output, e.shift = n, from(mine(rank), off), owned, off
+	case dist.Broadcast:
+		in, output = atRoot(count), mine(root)
+	case dist.Reduce:
+		out = atRoot(count)
+	case dist.Gather:
+		in, out, input, output, e.shift = n, atRoot(count), from(mine(rank), off), owned, off
+	case dist.Scatter:
+		in, out, output, e.shift = atRoot(count), n, from(mine(root), off), off
+	case dist.AllToAll:
+		e.inPlace, out = false, size*n
+		output = func(i int) float64 { return mine(i / n)(off + i%n) }
+	case dist.Barrier:
+		in, out, e.inPlace = 0, 0, false
+	}
+	e.in, e.out = vector(d, in, input), vector(d, out, output)
+	return e
+}
+
+// cell checks one operation, type, reduction and count.
+func (s Suite) cell(g *dist.Group, space space, op dist.Collective, d dist.DType, r dist.Reduction, count int) error {
+	roots := []int{0}
+	if op.Rooted() && g.Size() > 1 {
+		roots = []int{0, g.Size() - 1}
+	}
+	chunks := []int{0}
+	if count >= 1000 && (op == dist.AllReduce || op == dist.Broadcast) {
+		chunks = []int{0, count/3 + 1}
+	}
+	algorithms := append([]string{"auto"}, g.Capabilities().Algorithms[op]...)
+	for _, a := range g.Capabilities().Algorithms[op] {
+		algorithms = append(algorithms, dist.StepsPrefix+a)
+	}
+	for _, root := range roots {
+		e := expect(op, d, r, g.Size(), g.Rank(), root, count)
+		for _, algorithm := range algorithms {
+			for _, chunk := range chunks {
+				for kind := range space.in {
+					if kind == 1 && !g.Capabilities().Symmetric {
+						continue
+					}
+					for _, inPlace := range []bool{false, true} {
+						if inPlace && !e.inPlace {
+							continue
+						}
+						c := dist.Call{Op: op, Reduction: r, Root: root, Count: count, Algorithm: algorithm, Chunk: chunk}
+						if err := e.run(g, c, d, space.in[kind], space.out[kind], space.fill, inPlace); err != nil {
+							return fmt.Errorf("%s %s of %d %v %v, root %d, chunk %d, %s memory, in place %v: %w", algorithm, op, count, d, r, root, chunk,
+								[]string{"private", "symmetric"}[kind], inPlace, err)
+						}
+					}
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// run makes the call once and compares what it left.
+func (e expectation) run(g *dist.Group, c dist.Call, d dist.DType, in, out dist.Buffer, fill []byte, inPlace bool) error {
+	width := d.Size()
+	c.In, c.Out = as(in, d, len(e.in)/width), as(out, d, len(e.out)/width)
+	if inPlace {
+		long := as(out, d, max(len(e.in), len(e.out))/width)
+		c.In, c.Out = long, long
+		switch {
+		case len(e.in) == 0 || len(e.out) == 0:
+			c.In, c.Out = long.Slice(0, len(e.in)/width), long.Slice(0, len(e.out)/width)
+		case len(e.in) < len(e.out):
+			c.In = long.Slice(e.shift, len(e.in)/width)
+		case len(e.out) < len(e.in):
+			c.Out = long.Slice(e.shift, len(e.out)/width)
+		}
+	}
+	guard := out.Bytes()
+	copy(guard, fill[:len(e.in)+len(e.out)+width]) // what is not written stays wrong
+	copy(c.In.Bytes(), e.in)
+	op, err := g.Prepare(c)
+	if err != nil {
+		return err
+	}
+	if err := op.Run(); err != nil {
+		return err
+	}
+	if got := c.Out.Bytes(); !bytes.Equal(got, e.out) {
+		for i := range len(e.out) / width {
+			if a, b := got[i*width:][:width], e.out[i*width:][:width]; !bytes.Equal(a, b) {
+				return fmt.Errorf("element %d of %d is %x, want %x", i, len(e.out)/width, a, b)
+			}
+		}
+	}
+	if !inPlace && !bytes.Equal(c.In.Bytes(), e.in) {
+		return fmt.Errorf("the input was changed")
+	}
+	if !inPlace {
+		for i, b := range guard[len(e.out) : len(e.out)+width] {
+			if b != filler {
+				return fmt.Errorf("byte %d behind the output was changed", i)
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,165 @@
+package disttest
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/kernbench/kernbench/dist"
+)
+
+// mistake is a way for the last rank to call something else than the others.
+type mistake struct {
+	name   string
+	right  func(g *dist.Group) error // what the others call
+	wrong  func(g *dist.Group) error
+	naming []string // both sides, as the error must name them
+}
+
+func sumOf[E float32 | int32 | float64](count int, options ...dist.Option) func(g *dist.Group) error {
+	return func(g *dist.Group) error {
+		b := dist.Of(make([]E, count))
+		return g.AllReduce(b, b, dist.Sum, options...)
+	}
+}
+
+func reduceOf(count int, r dist.Reduction, root int) func(g *dist.Group) error {
+	return func(g *dist.Group) error {
+		b := dist.Of(make([]float32, count))
+		return g.Reduce(b, b, r, root)
+	}
+}
+
+func barrier(g *dist.Group) error { return g.Barrier() }
+
+func mistakes() []mistake {
+	sum8 := sumOf[float32](8)
+	return []mistake{
+		{"count", sum8, sumOf[float32](9), []string{"8 f32", "9 f32"}},
+		{"count large", sumOf[float32](100_000), sumOf[float32](100_001), []string{"100000 f32", "100001 f32"}},
+		{"count small and large", sum8, sumOf[float32](1_000_000), []string{"8 f32", "1000000 f32"}},
+		{"count zero", sum8, sumOf[float32](0), []string{"8 f32", "allreduce of 0"}},
+		{"type", sum8, sumOf[int32](8), []string{"8 f32", "8 i32"}},
+		{"type of the same bytes", sumOf[float32](8), sumOf[float64](4), []string{"8 f32", "4 f64"}},
+		{"reduction", reduceOf(8, dist.Sum, 0), reduceOf(8, dist.Max, 0), []string{"sum", "max"}},
+		{"root", reduceOf(8, dist.Sum, 0), reduceOf(8, dist.Sum, 1), []string{"root 0", "root 1"}},
+		{"operation", sum8, reduceOf(8, dist.Sum, 0), []string{"allreduce", "reduce"}},
+		{"barrier", sum8, barrier, []string{"allreduce", "barrier"}},
+		{"algorithm", sumOf[float32](8, dist.Algorithm("ring")), sumOf[float32](8, dist.Algorithm("tree")), []string{"ring", "tree"}},
+		{"chunk", sumOf[float32](5000, dist.Chunk(100)), sumOf[float32](5000, dist.Chunk(1000)), []string{"100", "1000"}},
+		{"codec", sumOf[float32](8, dist.WithCodec(identity{1})), sumOf[float32](8, dist.WithCodec(int8Scaled{})), []string{"identity1", "int8"}},
+		{"order", func(g *dist.Group) error { return errors.Join(sum8(g), barrier(g)) },
+			func(g *dist.Group) error { return errors.Join(barrier(g), sum8(g)) }, []string{"allreduce", "barrier"}},
+		{"alloc", func(g *dist.Group) error { _, err := g.Alloc(dist.F32, 10); return err },
+			func(g *dist.Group) error { _, err := g.Alloc(dist.F32, 11); return err }, []string{"10 f32", "11 f32"}},
+		{"split", func(g *dist.Group) error { _, err := g.Split(0, 0); return err }, sum8, []string{"split", "allreduce"}},
+		{"later", func(g *dist.Group) error { return repeat(g, 100, sum8, sum8) },
+			func(g *dist.Group) error { return repeat(g, 100, sum8, sumOf[float32](7)) }, []string{"8 f32", "7 f32", "101"}},
+	}
+}
+
+func repeat(g *dist.Group, n int, first, last func(*dist.Group) error) error {
+	for range n {
+		if err := first(g); err != nil {
+			return err
+		}
+	}
+	return last(g)
+}
+
+// mistake checks that every rank gets an error that names both sides, and that
+// the group stays failed.
+func (s Suite) mistake(m mistake) error {
+	const size = 3
+	groups, err := s.Open(size, patience)
+	if err != nil {
+		return err
+	}
+	got := make([]error, size)
+	var faults []error
+	errs := parallel(groups, func(g *dist.Group) error {
+		call := m.right
+		if g.Rank() == size-1 {
+			call = m.wrong
+		}
+		got[g.Rank()] = call(g)
+		if again := g.Barrier(); again == nil {
+			return errors.New("the group works on after the mistake")
+		}
+		return nil
+	})
+	for r, err := range got {
+		var misuse *dist.MisuseError
+		if !errors.As(err, &misuse) {
+			faults = append(faults, fmt.Errorf("rank %d got %v, want a MisuseError", r, err))
+			continue
+		}
+		for _, part := range append(m.naming, fmt.Sprintf("rank %d", size-1)) {
+			if !strings.Contains(err.Error(), part) {
+				faults = append(faults, fmt.Errorf("rank %d got %q, which does not name %q", r, err, part))
+			}
+		}
+	}
+	for _, g := range groups {
+		g.Close()
+	}
+	return errors.Join(append(faults, errs...)...)
+}
+
+// refused checks that a call one rank cannot even make is everyone's error.
+func (s Suite) refused() error {
+	groups, err := s.Open(2, patience)
+	if err != nil {
+		return err
+	}
+	got := make([]error, 2)
+	parallel(groups, func(g *dist.Group) error {
+		in, out := dist.Of(make([]float32, 8)), dist.Of(make([]float32, 8-3*g.Rank()))
+		got[g.Rank()] = g.AllReduce(out, in, dist.Sum)
+		return nil
+	})
+	for _, g := range groups {
+		g.Close()
+	}
+	for r, err := range got {
+		if err == nil || !strings.Contains(err.Error(), "out has 5 elements") {
+			return fmt.Errorf("rank %d got %v, want an error about the 5 elements of rank 1's out", r, err)
+		}
+	}
+	if !strings.Contains(got[0].Error(), "rank 0 calls allreduce of 8 f32") {
+		return fmt.Errorf("rank 0 got %q, which does not say what it calls itself", got[0])
+	}
+	return nil
+}
+
+// absent checks that a rank that does not come is named.
+func (s Suite) absent() error { return s.missing(func(*dist.Group) error { return nil }) }
+
+// left checks that a rank that has closed its group is named.
+func (s Suite) left() error { return s.missing((*dist.Group).Close) }
+
+func (s Suite) missing(instead func(g *dist.Group) error) error {
+	const size, late = 3, 1
+	groups, err := s.Open(size, impatience)
+	if err != nil {
+		return err
+	}
+	got := make([]error, size)
+	errs := parallel(groups, func(g *dist.Group) error {
+		if g.Rank() == late {
+			return instead(g)
+		}
+		got[g.Rank()] = g.Barrier()
+		return nil
+	})
+	for _, g := range groups {
+		g.Close()
+	}
+	for r, err := range got {
+		var peer *dist.PeerError
+		if r != late && (!errors.As(err, &peer) || peer.Rank != late || !strings.Contains(err.Error(), "rank 1")) {
+			errs = append(errs, fmt.Errorf("rank %d got %v, want a PeerError naming rank %d", r, err, late))
+		}
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,157 @@
+// Package event is the queue of a discrete-event simulation: what happens next.
+//
+// Time is integer picoseconds. Events of the same picosecond come out in the
+// order of their sequence number, which belongs to what the event is about and
+// not to when it was scheduled: so the order is the same however the simulator
+// came to schedule them, and on any machine. The queue knows nothing of what an
+// event means.
+package event
+
+import (
+	"cmp"
+	"math/bits"
+	"slices"
+)
+
+// Time is simulated time in picoseconds.
+type Time int64
+
+// Units of time.
+const (
+	Picosecond  Time = 1
+	Nanosecond  Time = 1000
+	Microsecond Time = 1000 * Nanosecond
+)
+
+// Nanoseconds is the time as a number for people.
+func (t Time) Nanoseconds() float64 { return float64(t) / float64(Nanosecond) }
+
+// Event is something that happens at a time. Kind, A and B say what to whom.
+type Event struct {
+	Time Time
+	Seq  uint64 // order among events of the same time
+	A, B int32
+	Kind uint8
+}
+
+// Before is the order in which events happen.
+func (e Event) Before(o Event) bool { return e.Time < o.Time || e.Time == o.Time && e.Seq < o.Seq }
+
+func compare(a, b Event) int { return cmp.Or(cmp.Compare(a.Time, b.Time), cmp.Compare(a.Seq, b.Seq)) }
+
+// Queue is a calendar queue (Brown, 1988): a ring of days, each a short sorted
+// list, and a year that goes round it. Adding and removing take constant time
+// as long as a day holds few events, so the length of a day follows the events.
+//
+// The zero Queue is empty and ready.
+type Queue struct {
+	days  []day
+	shift uint  // a day is 1<<shift picoseconds
+	today int64 // the day, counted from time 0, that Pop looks at
+	n     int
+	// wasted counts steps over empty days and within long ones since the last
+	// rebuild, pops what they were for: a bad ratio means days of a bad length.
+	wasted, pops int
+}
+
+// day is the events of one day (of every year) in order. Those before first
+// have happened.
+type day struct {
+	events []Event
+	first  int
+}
+
+const fewestDays = 16
+
+// Len is the number of events to come.
+func (q *Queue) Len() int { return q.n }
+
+// Push adds an event. Its time must not lie before that of the last event
+// popped.
+func (q *Queue) Push(e Event) {
+	if q.n >= 2*len(q.days) {
+		q.rebuild(max(fewestDays, 2*len(q.days)))
+	}
+	number := int64(e.Time) >> q.shift
+	if q.n == 0 {
+		q.today = number
+	}
+	q.insert(number, e)
+	q.n++
+	q.today = min(q.today, number)
+}
+
+func (q *Queue) insert(number int64, e Event) {
+	d := &q.days[number&int64(len(q.days)-1)]
+	d.events = append(d.events, e)
+	i := len(d.events) - 1
+	for i > d.first && e.Before(d.events[i-1]) {
+		d.events[i] = d.events[i-1]
+		i--
+	}
+	q.wasted += len(d.events) - 1 - i
+	d.events[i] = e
+}
+
+// Pop removes the next event.
+func (q *Queue) Pop() (Event, bool) {
+	if q.n == 0 {
+		return Event{}, false
+	}
+	if q.wasted > 8*q.pops+1024 {
+		q.rebuild(len(q.days))
+	}
+	mask := int64(len(q.days) - 1)
+	for range q.days {
+		d := &q.days[q.today&mask]
+		if d.first < len(d.events) && int64(d.events[d.first].Time)>>q.shift == q.today {
+			e := d.events[d.first]
+			d.first++
+			if d.first == len(d.events) {
+				d.events, d.first = d.events[:0], 0
+			}
+			q.n--
+			q.pops++
+			return e, true
+		}
+		q.today++
+		q.wasted++
+	}
+	// A whole year without an event: go straight to the next one.
+	var next Event
+	found := false
+	for _, d := range q.days {
+		if d.first < len(d.events) && (!found || d.events[d.first].Before(next)) {
+			next, found = d.events[d.first], true
+		}
+	}
+	q.today = int64(next.Time) >> q.shift
+	return q.Pop()
+}
+
+// rebuild spreads the events over so many days, each as long as the next few
+// hundred events suggest.
+func (q *Queue) rebuild(days int) {
+	all := make([]Event, 0, q.n)
+	for _, d := range q.days {
+		all = append(all, d.events[d.first:]...)
+	}
+	slices.SortFunc(all, compare)
+	if k := min(len(all), 256) - 1; k > 0 {
+		gap := int64(all[k].Time-all[0].Time) / int64(k)
+		q.shift = uint(bits.Len64(uint64(2 * gap)))
+	}
+	if len(q.days) != days {
+		q.days = make([]day, days)
+	}
+	for i := range q.days {
+		q.days[i] = day{events: q.days[i].events[:0]}
+	}
+	for _, e := range all {
+		q.insert(int64(e.Time)>>q.shift, e)
+	}
+	if len(all) > 0 {
+		q.today = int64(all[0].Time) >> q.shift
+	}
+	q.wasted, q.pops = 0, 0
+}

@@ -1,0 +1,107 @@
+package event
+
+import (
+	"container/heap"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// The queue must give what a sorted list gives, whatever is pushed between pops.
+func TestQueueIsASortedList(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var q Queue
+		var want []Event
+		now, seq := Time(0), uint64(0)
+		pushMany := rapid.SliceOf(rapid.SampledFrom([]Time{0, 1, 7, 1000, 1001, 1 << 20, 1 << 40}))
+		for range rapid.IntRange(1, 40).Draw(t, "rounds") {
+			for _, d := range pushMany.Draw(t, "delays") {
+				seq += uint64(rapid.IntRange(1, 3).Draw(t, "step"))
+				e := Event{Time: now + d, Seq: seq ^ 5}
+				q.Push(e)
+				want = append(want, e)
+			}
+			slices.SortFunc(want, compare)
+			for range rapid.IntRange(0, 20).Draw(t, "pops") {
+				got, ok := q.Pop()
+				if ok != (len(want) > 0) {
+					t.Fatalf("Pop says %v with %d events to come", ok, len(want))
+				}
+				if !ok {
+					break
+				}
+				if got != want[0] {
+					t.Fatalf("popped %+v, next is %+v", got, want[0])
+				}
+				now, want = got.Time, want[1:]
+			}
+			if q.Len() != len(want) {
+				t.Fatalf("Len is %d, want %d", q.Len(), len(want))
+			}
+		}
+	})
+}
+
+// A thousand events at one instant and a lonely one a second later: both ends
+// of what a day can hold.
+func TestQueueBunches(t *testing.T) {
+	var q Queue
+	for i := range 1000 {
+		q.Push(Event{Time: 5, Seq: uint64(999 - i)})
+	}
+	q.Push(Event{Time: 1e12})
+	for i := range 1000 {
+		if e, _ := q.Pop(); e.Seq != uint64(i) {
+			t.Fatalf("event %d has sequence %d", i, e.Seq)
+		}
+	}
+	if e, ok := q.Pop(); !ok || e.Time != 1e12 {
+		t.Fatalf("got %v, %v", e, ok)
+	}
+	if _, ok := q.Pop(); ok {
+		t.Fatal("an empty queue has an event")
+	}
+}
+
+type binaryHeap []Event
+
+func (h binaryHeap) Len() int           { return len(h) }
+func (h binaryHeap) Less(i, j int) bool { return h[i].Before(h[j]) }
+func (h binaryHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
+func (h *binaryHeap) Push(x any)        { *h = append(*h, x.(Event)) }
+func (h *binaryHeap) Pop() any {
+	old := *h
+	e := old[len(old)-1]
+	*h = old[:len(old)-1]
+	return e
+}
+
+// The hold model: pop one, push one, with 100,000 pending.
+func BenchmarkHold(b *testing.B) {
+	const pending = 100_000
+	rng := rand.New(rand.NewPCG(1, 2))
+	b.Run("calendar", func(b *testing.B) {
+		var q Queue
+		for i := range pending {
+			q.Push(Event{Time: Time(rng.IntN(1e6)), Seq: uint64(i)})
+		}
+		for b.Loop() {
+			e, _ := q.Pop()
+			e.Time += Time(rng.IntN(1e6))
+			q.Push(e)
+		}
+	})
+	b.Run("heap", func(b *testing.B) {
+		var h binaryHeap
+		for i := range pending {
+			heap.Push(&h, Event{Time: Time(rng.IntN(1e6)), Seq: uint64(i)})
+		}
+		for b.Loop() {
+			e := heap.Pop(&h).(Event)
+			e.Time += Time(rng.IntN(1e6))
+			heap.Push(&h, e)
+		}
+	})
+}

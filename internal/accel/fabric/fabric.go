@@ -1,0 +1,280 @@
+// Package fabric moves messages over the links of the simulated accelerator.
+//
+// A link carries one thing at a time, in the order of arrival, in each
+// direction for itself. There are two models of a message (topo.Fabric):
+//
+//   - whole: the head opens the way link by link and the message drains behind
+//     it, so that it takes its fixed latency and once the time of its slowest
+//     link;
+//   - flits: pieces of a fixed size that follow each other. A node's cost is
+//     paid once, by the first flit, and the others do not overtake it. Streams
+//     that meet at a link interleave flit by flit, in the order of arrival. A
+//     node that collects (Hop.Collect) passes a message on only when it has all
+//     of it.
+//
+// Flits are simulated one by one only where that matters. A message that nobody
+// gets in the way of is a train: one event per link for all its flits, whose
+// times are known as a formula (train.go). When another message comes to a link
+// before the last flit of a train, the train is taken apart into its flits as
+// they stand at that moment. The results are the same to the picosecond.
+//
+// The package knows links and times, not what messages are for: the owner of
+// the event queue passes it the events of its kinds and is told of deliveries by
+// events of the kind Delivered.
+package fabric
+
+import (
+	"github.com/kernbench/kernbench/internal/accel/event"
+	"github.com/kernbench/kernbench/internal/accel/topo"
+)
+
+// The kinds of events of this package; others' start at Kinds.
+const (
+	wholeAt   uint8 = iota // the head of message A is at its next link
+	trainAt                // the head of train A is at its next link
+	flitAt                 // flit B of message A is at its next link
+	Delivered              // message A has arrived; B is its edition
+	FlitThere              // flit B of message A, sent with Each, has arrived
+	Kinds
+)
+
+// Sequence numbers: at one instant links come before deliveries, and those
+// before everything of the owner, whose sequence numbers start at Sequences.
+const (
+	seqLinks          uint64 = 0
+	seqDeliveries     uint64 = 1 << 60
+	Sequences         uint64 = 2 << 60
+	flitBits, hopBits        = 24, 13 // below a message's number: its flits, and where each is
+)
+
+// Fabric is the links and what is on them.
+type Fabric struct {
+	queue     *event.Queue
+	model     topo.Fabric
+	flitBytes int
+	loners    bool // no trains: every flit by itself, the reference
+
+	free     []event.Time // by link: when it has sent all that has come to it
+	busy     []event.Time // by link: how long it was sending
+	loose    []int32      // by link: messages in single flits that are still to pass it
+	trains   []claim      // by link: the last train that took it
+	messages []*Message
+	hops     int64 // link passages of flits or messages
+}
+
+// claim says which train took a link, and as which of its hops.
+type claim struct {
+	message int32 // number + 1; 0 is none
+	hop     int32
+}
+
+// Message is one thing on its way.
+type Message struct {
+	ID    int32
+	Path  topo.Path
+	Bytes int
+	Sent  event.Time
+
+	each     bool // the owner wants every flit
+	edition  int32
+	flits    int
+	hop      int        // of the head, while it is whole or a train
+	tail     event.Time // whole: when the tail is at the next link
+	train    []segment  // by hop it has come to
+	loose    bool
+	passed   []int32      // loose: flits that each hop has taken
+	headThen []event.Time // loose: when the head was ready at each hop
+	at       []int32      // loose: by flit, the hop it goes to next
+}
+
+// New makes the links of a wiring, all free.
+func New(q *event.Queue, links int, model topo.Fabric, flitBytes int) *Fabric {
+	return &Fabric{queue: q, model: model, flitBytes: flitBytes,
+		free: make([]event.Time, links), busy: make([]event.Time, links), loose: make([]int32, links), trains: make([]claim, links)}
+}
+
+// FlitByFlit turns trains off: the slow reference that they are tested against.
+func (f *Fabric) FlitByFlit() { f.loners = true }
+
+// Message is what a Delivered or FlitThere event is about.
+func (f *Fabric) Message(id int32) *Message { return f.messages[id] }
+
+// Hops counts the passages of flits (or whole messages) over links.
+func (f *Fabric) Hops() int64 { return f.hops }
+
+// Busy is how long each link was sending.
+func (f *Fabric) Busy() []event.Time { return f.busy }
+
+// Send puts a message on its way at once.
+func (f *Fabric) Send(now event.Time, path topo.Path, bytes int) *Message {
+	m := f.message(now, path, bytes)
+	if f.model == topo.Whole {
+		m.tail = now
+		f.queue.Push(event.Event{Time: now, Seq: m.seq(0, m.hop), Kind: wholeAt, A: m.ID})
+		return m
+	}
+	m.train = append(m.train, segment{ready: schedule{lines: []line{{now, 0}}, last: now}})
+	if f.loners {
+		f.scatter(m, event.Event{Time: now - 1})
+	} else {
+		f.queue.Push(event.Event{Time: now, Seq: m.seq(0, 0), Kind: trainAt, A: m.ID})
+	}
+	return m
+}
+
+// SendEach puts a message on its way whose flits become ready at the given
+// times, and tells of each arrival by a FlitThere event before Delivered. With
+// whole messages there are no flits: the head leaves at the first time, the
+// tail not before the last.
+func (f *Fabric) SendEach(now event.Time, path topo.Path, bytes int, ready []event.Time) *Message {
+	m := f.message(now, path, bytes)
+	if f.model == topo.Whole {
+		m.tail = ready[len(ready)-1]
+		f.queue.Push(event.Event{Time: ready[0], Seq: m.seq(0, m.hop), Kind: wholeAt, A: m.ID})
+		return m
+	}
+	m.each = true
+	m.comeApart()
+	for i := range m.flits {
+		f.push(m, i, 0, ready[min(i, len(ready)-1)])
+	}
+	f.spread(m, +1)
+	return m
+}
+
+func (f *Fabric) message(now event.Time, path topo.Path, bytes int) *Message {
+	m := &Message{ID: int32(len(f.messages)), Path: path, Bytes: bytes, Sent: now, flits: f.Flits(bytes)}
+	f.messages = append(f.messages, m)
+	return m
+}
+
+// Flits is how many flits so many bytes are; a message without bytes is still
+// one.
+func (f *Fabric) Flits(bytes int) int { return max(1, (bytes+f.flitBytes-1)/f.flitBytes) }
+
+// flitSize is the size of a message's i-th flit.
+func (f *Fabric) flitSize(m *Message, i int) int {
+	if i == m.flits-1 {
+		return m.Bytes - i*f.flitBytes
+	}
+	return f.flitBytes
+}
+
+func (m *Message) seq(flit, hop int) uint64 {
+	return seqLinks | uint64(m.ID)<<(flitBits+hopBits) | uint64(flit)<<hopBits | uint64(hop)
+}
+
+// Handle does what an event of this package says, except for those that are
+// for the owner.
+func (f *Fabric) Handle(e event.Event) {
+	m := f.messages[e.A]
+	switch e.Kind {
+	case wholeAt:
+		f.whole(m, e.Time)
+	case trainAt:
+		f.advance(m, e)
+	case flitAt:
+		f.single(m, int(e.B), e)
+	}
+}
+
+// Valid tells whether a Delivered event still holds: a train that was taken
+// apart after its end had been foreseen arrives at another time.
+func (f *Fabric) Valid(e event.Event) bool { return f.messages[e.A].edition == e.B }
+
+func (f *Fabric) deliver(m *Message, at event.Time) {
+	f.queue.Push(event.Event{Time: at, Seq: seqDeliveries | uint64(m.ID), Kind: Delivered, A: m.ID, B: m.edition})
+}
+
+// Done gives back what was kept of a delivered message.
+func (f *Fabric) Done(m *Message) {
+	m.train, m.passed, m.headThen, m.at = nil, nil, nil, nil
+}
+
+// whole passes one link: the head goes on at once, the tail when the message
+// has drained, which it cannot before it has come.
+func (f *Fabric) whole(m *Message, now event.Time) {
+	h := m.Path[m.hop]
+	start := max(now, f.free[h.Link])
+	drain := h.BW.Time(m.Bytes)
+	end := max(start+drain, m.tail)
+	f.free[h.Link] = end
+	f.busy[h.Link] += drain
+	f.hops++
+	m.tail = end + h.Wire + h.Cost
+	m.hop++
+	if m.hop == len(m.Path) {
+		f.deliver(m, m.tail)
+		return
+	}
+	f.queue.Push(event.Event{Time: start + h.Wire + h.Cost, Seq: m.seq(0, m.hop), Kind: wholeAt, A: m.ID})
+}
+
+// single passes one flit over one link. The others of its message come later,
+// each with an event of its own.
+func (f *Fabric) single(m *Message, i int, e event.Event) {
+	now := e.Time
+	at := int(m.at[i])
+	h := &m.Path[at]
+	f.breakUp(h.Link, e)
+	size := f.flitSize(m, i)
+	took := h.BW.Time(size)
+	end := max(now, f.free[h.Link]) + took
+	f.free[h.Link] = end
+	f.busy[h.Link] += took
+	f.hops++
+	m.passed[at]++
+	last := i == m.flits-1
+	if last {
+		f.loose[h.Link]--
+	}
+	ready := end + h.Wire
+	if h.Collect {
+		if !last {
+			m.at[i]++ // it waits there for the last
+			return
+		}
+		for j := range m.flits {
+			f.push(m, j, at+1, ready+h.Cost)
+		}
+		return
+	}
+	if i == 0 {
+		ready += h.Cost
+		m.headThen[at+1] = ready
+	}
+	f.push(m, i, at+1, max(ready, m.headThen[at+1]))
+}
+
+// push announces a flit at one of its hops, or its arrival.
+func (f *Fabric) push(m *Message, i, hop int, at event.Time) {
+	m.at[i] = int32(hop)
+	if hop < len(m.Path) {
+		f.queue.Push(event.Event{Time: at, Seq: m.seq(i, hop), Kind: flitAt, A: m.ID, B: int32(i)})
+		return
+	}
+	if m.each {
+		f.queue.Push(event.Event{Time: at, Seq: m.seq(i, hop), Kind: FlitThere, A: m.ID, B: int32(i)})
+	}
+	if i == m.flits-1 {
+		f.deliver(m, at)
+	}
+}
+
+// comeApart makes room for the state of single flits.
+func (m *Message) comeApart() {
+	m.loose = true
+	m.passed = make([]int32, len(m.Path))
+	m.headThen = make([]event.Time, len(m.Path)+1)
+	m.at = make([]int32, m.flits)
+}
+
+// spread tells the links that the last flit of the message has not passed that
+// single flits are to come.
+func (f *Fabric) spread(m *Message, by int32) {
+	for hop, h := range m.Path {
+		if int(m.passed[hop]) < m.flits {
+			f.loose[h.Link] += by
+		}
+	}
+}

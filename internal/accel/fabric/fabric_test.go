@@ -1,0 +1,219 @@
+package fabric
+
+import (
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/kernbench/kernbench/internal/accel/event"
+	"github.com/kernbench/kernbench/internal/accel/topo"
+)
+
+// shipment is a message of a test: what, when, over which links.
+type shipment struct {
+	at    event.Time
+	bytes int
+	path  topo.Path
+	ready []event.Time // SendEach
+}
+
+const inject = Kinds // the kind of the test's own events
+
+// ship runs all shipments and gives the time of each delivery.
+func ship(f *Fabric, q *event.Queue, shipments []shipment) (arrived []event.Time) {
+	arrived = make([]event.Time, len(shipments))
+	owner := map[int32]int{}
+	for i, s := range shipments {
+		q.Push(event.Event{Time: s.at, Seq: Sequences + uint64(i), Kind: inject, A: int32(i)})
+	}
+	for e, ok := q.Pop(); ok; e, ok = q.Pop() {
+		switch e.Kind {
+		case inject:
+			s := shipments[e.A]
+			if s.ready != nil {
+				owner[f.SendEach(e.Time, s.path, s.bytes, s.ready).ID] = int(e.A)
+			} else {
+				owner[f.Send(e.Time, s.path, s.bytes).ID] = int(e.A)
+			}
+		case Delivered:
+			if f.Valid(e) {
+				arrived[owner[e.A]] = e.Time
+				f.Done(f.Message(e.A))
+			}
+		case FlitThere:
+		default:
+			f.Handle(e)
+		}
+	}
+	return arrived
+}
+
+const links = 7
+
+// shipments draws messages that share links: the more, the tighter the times.
+func shipments(t *rapid.T) []shipment {
+	bandwidths := make([]topo.Bandwidth, links)
+	for i := range bandwidths {
+		bandwidths[i] = rapid.SampledFrom([]topo.Bandwidth{topo.GBps(128), topo.GBps(256), topo.GBps(512), 77_777}).Draw(t, "bw")
+	}
+	var list []shipment
+	for range rapid.IntRange(1, 6).Draw(t, "messages") {
+		order := rapid.Permutation([]int32{0, 1, 2, 3, 4, 5, 6}).Draw(t, "links")
+		s := shipment{
+			at:    event.Time(rapid.SampledFrom([]int{0, 0, 1000, 2000, 5000, 12345, 40000}).Draw(t, "at")),
+			bytes: rapid.SampledFrom([]int{0, 1, 255, 256, 257, 1000, 4096, 5000}).Draw(t, "bytes"),
+		}
+		for _, link := range order[:rapid.IntRange(1, links).Draw(t, "hops")] {
+			s.path = append(s.path, topo.Hop{Link: link, BW: bandwidths[link],
+				Wire:    event.Time(rapid.SampledFrom([]int{0, 10, 500}).Draw(t, "wire")),
+				Cost:    event.Time(rapid.SampledFrom([]int{0, 0, 2000, 8000}).Draw(t, "cost")),
+				Collect: rapid.IntRange(0, 5).Draw(t, "collect") == 0})
+		}
+		if rapid.IntRange(0, 4).Draw(t, "each") == 0 {
+			for i := range max(1, (s.bytes+255)/256) {
+				s.ready = append(s.ready, s.at+event.Time(i/8*8000))
+			}
+		}
+		list = append(list, s)
+	}
+	return list
+}
+
+// Trains are a shortcut: arrivals, and what every link did, must be those of
+// the run flit by flit, to the picosecond.
+func TestTrainsEqualFlits(t *testing.T) {
+	broken := 0
+	rapid.Check(t, func(t *rapid.T) {
+		list := shipments(t)
+		var q1, q2 event.Queue
+		fast, slow := New(&q1, links, topo.Flits, 256), New(&q2, links, topo.Flits, 256)
+		slow.FlitByFlit()
+		got, want := ship(fast, &q1, list), ship(slow, &q2, list)
+		if !slices.Equal(got, want) {
+			t.Fatalf("trains arrive at %v, flits at %v", got, want)
+		}
+		if !slices.Equal(fast.busy, slow.busy) || !slices.Equal(fast.free, slow.free) || fast.hops != slow.hops {
+			t.Fatalf("links were busy %v until %v (%d hops), flit by flit %v until %v (%d hops)", fast.busy, fast.free, fast.hops, slow.busy, slow.free, slow.hops)
+		}
+		for _, n := range append(fast.loose, slow.loose...) {
+			if n != 0 {
+				t.Fatalf("flits are still expected: %v %v", fast.loose, slow.loose)
+			}
+		}
+		for _, m := range fast.messages {
+			if m.edition > 0 {
+				broken++
+			}
+		}
+	})
+	if broken < 20 {
+		t.Errorf("only %d trains had to be taken apart: the test shows little", broken)
+	}
+}
+
+// The plain reference of a lonely message: every flit over every link.
+func lonely(path topo.Path, bytes, flitBytes int) event.Time {
+	flits := max(1, (bytes+flitBytes-1)/flitBytes)
+	ready := make([]event.Time, flits)
+	for _, h := range path {
+		var free event.Time
+		for i := range ready {
+			free = max(free, ready[i]) + h.BW.Time(min(flitBytes, bytes-i*flitBytes))
+			ready[i] = free + h.Wire
+			if i == 0 {
+				ready[0] += h.Cost
+			}
+			ready[i] = max(ready[i], ready[0])
+		}
+		if h.Collect {
+			for i := range ready {
+				ready[i] = free + h.Wire + h.Cost
+			}
+		}
+	}
+	return ready[flits-1]
+}
+
+func TestZeroLoadLatency(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := shipments(t)[0]
+		s.ready = nil
+		for _, model := range []topo.Fabric{topo.Flits, topo.Whole} {
+			var q event.Queue
+			f := New(&q, links, model, 256)
+			want := f.Latency(s.path, s.bytes)
+			if got := ship(f, &q, []shipment{s})[0] - s.at; got != want {
+				t.Fatalf("%s: %v ps, the formula says %v", model, got, want)
+			}
+			if model == topo.Flits && lonely(s.path, s.bytes, 256) != want {
+				t.Fatalf("the formula says %v, flit by flit it is %v", want, lonely(s.path, s.bytes, 256))
+			}
+			if bound := s.path.Slowest().Time(s.bytes); want < bound-event.Time(len(s.path)) {
+				t.Fatalf("%s: %v ps is faster than the slowest link allows (%v)", model, want, bound)
+			}
+		}
+	})
+}
+
+// Known times: 64 KB over a link of 128 GB/s drain in 512 ns, in either model.
+func TestDrain(t *testing.T) {
+	path := topo.Path{{Link: 0, BW: topo.GBps(256)}, {Link: 1, BW: topo.GBps(128), Cost: 8000}, {Link: 2, BW: topo.GBps(256), Cost: 8000}}
+	for model, want := range map[topo.Fabric]event.Time{
+		topo.Whole: 512_000 + 16_000,
+		// The first flit fills the pipeline (1 ns before, 1 ns after); the nodes'
+		// costs are hidden behind the flits that follow, but for the last 8 ns
+		// of the last node, which nothing follows long enough.
+		topo.Flits: 512_000 + 1000 + 1000,
+	} {
+		var q event.Queue
+		f := New(&q, links, model, 256)
+		if got := ship(f, &q, []shipment{{bytes: 65536, path: path}})[0]; got != want {
+			t.Errorf("%s: %v ps, want %v", model, got, want)
+		}
+	}
+}
+
+// Two messages of one link: no more than it can carry, in either model.
+func TestNoLinkAboveItsRate(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		list := shipments(t)
+		for _, model := range []topo.Fabric{topo.Flits, topo.Whole} {
+			var q event.Queue
+			f := New(&q, links, model, 256)
+			ship(f, &q, list)
+			for link, busy := range f.Busy() {
+				if busy > f.free[link] {
+					t.Fatalf("%s: link %d was busy for %v until %v", model, link, busy, f.free[link])
+				}
+			}
+		}
+	})
+}
+
+func BenchmarkFlits(b *testing.B) {
+	path := make(topo.Path, 12)
+	for i := range path {
+		path[i] = topo.Hop{Link: int32(i), BW: topo.GBps(128), Wire: 30}
+	}
+	cross := topo.Path{path[4], path[5], path[6]}
+	for _, mode := range []string{"trains", "flits", "crossing"} {
+		b.Run(mode, func(b *testing.B) {
+			hops := int64(0)
+			for b.Loop() {
+				var q event.Queue
+				f := New(&q, 12, topo.Flits, 256)
+				if mode == "flits" {
+					f.FlitByFlit()
+				}
+				list := []shipment{{bytes: 1 << 20, path: path}}
+				if mode == "crossing" {
+					list = append(list, shipment{at: 50_000, bytes: 1 << 20, path: cross})
+				}
+				ship(f, &q, list)
+				hops += f.Hops()
+			}
+			b.ReportMetric(float64(hops)/b.Elapsed().Seconds()/1e6, "Mhops/s")
+		})
+	}
+}

@@ -1,0 +1,98 @@
+package sim
+
+import (
+	"github.com/kernbench/kernbench/internal/accel/event"
+	"github.com/kernbench/kernbench/internal/accel/tl"
+)
+
+// Breakdown says where the time of the slowest PE went, along its critical path:
+// from its end back through whatever it waited for last, to the common start.
+// The parts add up to the whole.
+type Breakdown struct {
+	Wire     event.Time // on links: propagation, draining, store-and-forward
+	Overhead event.Time // of nodes, PE_CPUs and schedulers
+	Queueing event.Time // behind others: at links, slots, engines, or for a credit
+	Slot     event.Time // writing and reading receive slots
+	Compute  event.Time // MATH, GEMM, composites
+	Memory   event.Time // loads and stores
+}
+
+// Total is the sum of the parts.
+func (b Breakdown) Total() event.Time {
+	return b.Wire + b.Overhead + b.Queueing + b.Slot + b.Compute + b.Memory
+}
+
+// breakdown walks the critical path backwards.
+func (g *engine) breakdown(p *pe) Breakdown {
+	var b Breakdown
+	until := p.ended
+	op := len(p.prog.Ops) - 1
+	for op >= 0 && p.log[op].end != until {
+		op-- // something that ran beside the program ended last
+	}
+	for op >= 0 && until > g.target {
+		log := &p.log[op]
+		kind := p.prog.Ops[op].Kind
+		if kind == tl.Wait {
+			if target := &p.log[p.prog.Ops[op].Handle]; target.end > log.begun {
+				// What the wait was for decided when it ended.
+				op = p.prog.Ops[op].Handle
+				continue
+			}
+		}
+		switch a := log.arrival; {
+		case a != nil:
+			b.Wire += until - a.read // the credit's way onto its channel
+			b.Slot += a.read - a.reading
+			if a.visible > log.begun {
+				// The message came last: on along its way, to its sender.
+				b.Queueing += a.reading - a.visible
+				b.Slot += a.visible - a.writing
+				b.Queueing += a.writing - a.landed
+				g.journey(&b, a)
+				p, op, until = a.from, a.op, a.sent
+				continue
+			}
+			b.Queueing += a.reading - log.begun
+		case log.credit != nil:
+			// The receiver gave the slot back late: on with its receive.
+			c := log.credit
+			b.Queueing += until - c.freed
+			p, op, until = c.by, c.recv, c.freed
+			continue
+		case kind == tl.Load || kind == tl.Store:
+			b.Memory += until - log.started
+			b.Queueing += log.started - log.begun
+		case kind == tl.Math || kind == tl.Dot || kind == tl.Composite:
+			b.Compute += until - log.started
+			b.Queueing += log.started - log.begun
+		default:
+			b.Overhead += until - log.begun
+		}
+		b.Overhead += log.begun - log.issued
+		until = log.issued
+		op = g.before(p, op)
+	}
+	return b
+}
+
+// journey splits the time of a message in the fabric.
+func (g *engine) journey(b *Breakdown, a *arrival) {
+	alone := g.fabric.Latency(a.queue.path, a.bytes)
+	var costs event.Time
+	for _, h := range a.queue.path {
+		costs += h.Cost
+	}
+	// Behind a long message's flits the costs of nodes may be hidden.
+	costs = min(costs, alone)
+	b.Overhead += costs
+	b.Wire += alone - costs
+	b.Queueing += a.landed - a.sent - alone
+}
+
+// before is the operation before one that cost something; -1 is none.
+func (g *engine) before(p *pe, op int) int {
+	for op--; op >= 0 && p.prog.Ops[op].Kind.Free(); op-- {
+	}
+	return op
+}

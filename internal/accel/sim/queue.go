@@ -1,0 +1,278 @@
+package sim
+
+import (
+	"fmt"
+
+	"github.com/kernbench/kernbench/internal/accel/event"
+	"github.com/kernbench/kernbench/internal/accel/tl"
+	"github.com/kernbench/kernbench/internal/accel/topo"
+)
+
+// queue is one IPCQ: a ring of slots at the receiver and credits at the sender.
+type queue struct {
+	number  int32
+	port    tl.Port
+	path    topo.Path // of messages
+	back    topo.Path // of credits, which have a channel of their own
+	slots   *slotPort
+	credits int
+
+	arrivals []*arrival // in the order they were sent
+	landed   int        // of these, how many have left the fabric
+	shown    int        // ... are in their slots
+	taken    int        // ... are being read or were
+	freed    int        // ... have given their slot back
+
+	posted  []int // receives that wait, as operations of the receiver, by turn
+	started int   // of these, how many have got their message
+	sender  *pe   // it waits for a credit
+}
+
+// arrival is one message of a queue and what happened to it.
+type arrival struct {
+	queue                *queue
+	from                 *pe
+	op                   int // the send
+	by                   *pe
+	recv                 int // the receive
+	bytes                int
+	sent, landed         event.Time
+	writing, visible     event.Time
+	reading, read, freed event.Time
+}
+
+// slotPort is the way into the memory that slots lie in: one write and one read
+// at a time. TCM and HBM belong to a PE, the SRAM to the cube.
+type slotPort struct {
+	tier                topo.Tier
+	bank                topo.Path // from the PE to that memory; none for TCM
+	writeFree, readFree event.Time
+}
+
+// access is what reading or writing a slot takes.
+func (s *slotPort) access(bytes int) event.Time {
+	t := s.tier.Cost + s.tier.BW.Time(bytes)
+	if s.bank != nil {
+		t += s.bank.Fixed() + s.bank.Slowest().Time(bytes)
+	}
+	return t
+}
+
+// checkSlots finds out whether the receive rings fit into their memory.
+func (g *engine) checkSlots() error {
+	rings := map[int]int64{} // by memory
+	seen := map[tl.Port]bool{}
+	for _, p := range g.pes {
+		for i := range p.prog.Ops {
+			op := &p.prog.Ops[i]
+			if op.Kind != tl.Send || seen[op.Port] {
+				continue
+			}
+			seen[op.Port] = true
+			rings[g.memory(int(op.Port.To))] += int64(g.Slots) * int64(g.SlotBytes)
+		}
+	}
+	for memory, need := range rings {
+		if have := g.Topo.Capacity(g.Buffer); need > have {
+			return fmt.Errorf("the receive slots of %v need %d bytes of %s, which has %d: lower slot_size or n_slots", g.Topo.At(memory), need, g.Buffer, have)
+		}
+	}
+	return nil
+}
+
+// memory numbers the memory that the slots of a PE lie in.
+func (g *engine) memory(index int) int {
+	if g.Buffer == topo.SRAMSpace {
+		return index - index%g.Topo.PEs()
+	}
+	return index
+}
+
+func (g *engine) slotPort(index int) (*slotPort, error) {
+	key := g.memory(index)
+	if s, known := g.ports[key]; known {
+		return s, nil
+	}
+	s := &slotPort{tier: g.Topo.PE.Tiers[g.Buffer]}
+	id := g.Topo.At(index)
+	var err error
+	switch g.Buffer {
+	case topo.SRAMSpace:
+		s.bank, err = g.path(atPE(id), topo.End{Kind: topo.AtSRAM, PEID: id})
+	case topo.HBMSpace:
+		s.bank, err = g.path(atPE(id), topo.End{Kind: topo.AtHBM, PEID: id})
+	}
+	g.ports[key] = s
+	return s, err
+}
+
+// queue finds or installs the queue of a port.
+func (g *engine) queue(port tl.Port) (*queue, error) {
+	if n, known := g.byPort[port]; known {
+		return g.queues[n], nil
+	}
+	from, to := atPE(g.Topo.At(int(port.From))), atPE(g.Topo.At(int(port.To)))
+	q := &queue{number: int32(len(g.queues)), port: port, credits: g.Slots}
+	var err error
+	if q.path, err = g.path(from, to); err != nil {
+		return nil, err
+	}
+	if q.back, err = g.path(to, from); err != nil {
+		return nil, err
+	}
+	if q.slots, err = g.slotPort(int(port.To)); err != nil {
+		return nil, err
+	}
+	g.byPort[port] = q.number
+	g.queues = append(g.queues, q)
+	return q, nil
+}
+
+// trySend sends if there is a slot, and otherwise waits for one.
+func (g *engine) trySend(p *pe) error {
+	q, err := g.queue(p.prog.Ops[p.pc].Port)
+	if err != nil {
+		return err
+	}
+	if q.credits == 0 {
+		q.sender = p
+		return nil
+	}
+	g.send(p)
+	return nil
+}
+
+// send puts the message on its way; the program goes on at once.
+func (g *engine) send(p *pe) {
+	op, log := &p.prog.Ops[p.pc], &p.log[p.pc]
+	q := g.queues[g.byPort[op.Port]]
+	q.credits--
+	if q.credits < 0 {
+		panic("sim: a queue has sent more than it has slots")
+	}
+	log.started = g.now
+	q.arrivals = append(q.arrivals, &arrival{queue: q, from: p, op: p.pc, bytes: op.Bytes(), sent: g.now})
+	g.noted(g.fabric.Send(g.now, q.path, op.Bytes()), purpose{forQueue, q.number})
+	g.effect(p, p.pc, op.Port)
+	g.finish(p, g.now)
+}
+
+// arrived is a message at the receiver's side: it is written to its slot.
+func (g *engine) arrived(q *queue) {
+	a := q.arrivals[q.landed]
+	q.landed++
+	a.landed = g.now
+	a.writing = max(g.now, q.slots.writeFree)
+	q.slots.writeFree = a.writing + q.slots.access(a.bytes)
+	g.at(q.slots.writeFree, evVisible, q.number, 0)
+}
+
+// visible is a message that can be received.
+func (g *engine) visible(q *queue) {
+	q.arrivals[q.shown].visible = g.now
+	q.shown++
+	if i, runs := g.byIndex[int(q.port.To)]; runs {
+		if p := g.pes[i]; p.anyWait && q.port.Door < int32(tl.Dirs) && q.started == len(q.posted) {
+			p.anyWait = false
+			p.turn = q.port.Door + 1
+			q.posted = append(q.posted, p.pc)
+		}
+	}
+	g.serve(q)
+}
+
+// receive posts a receive and serves it if its message is there.
+func (g *engine) receive(p *pe) error {
+	op := &p.prog.Ops[p.pc]
+	port := op.Port
+	if op.Any {
+		door, found := g.whoseTurn(p)
+		if !found {
+			p.anyWait = true
+			return nil
+		}
+		p.turn = door.Door + 1
+		port = door
+	}
+	q, err := g.queue(port)
+	if err != nil {
+		return err
+	}
+	q.posted = append(q.posted, p.pc)
+	g.serve(q)
+	if op.Kind == tl.RecvAsync {
+		p.async++
+		g.next(p)
+	}
+	return nil
+}
+
+// whoseTurn is the next queue in turn with a message nobody has asked for.
+func (g *engine) whoseTurn(p *pe) (tl.Port, bool) {
+	for i := range int32(tl.Dirs) {
+		door := (p.turn + i) % int32(tl.Dirs)
+		from, ok := tl.Neighbor(g.Topo, p.prog.ID, tl.Dir(door))
+		if !ok {
+			continue
+		}
+		port := tl.Port{From: int32(g.Topo.Index(from)), To: int32(p.index), Door: door}
+		if n, known := g.byPort[port]; known {
+			if q := g.queues[n]; q.shown > q.taken && q.started == len(q.posted) {
+				return port, true
+			}
+		}
+	}
+	return tl.Port{}, false
+}
+
+// serve reads messages for the receives that wait.
+func (g *engine) serve(q *queue) {
+	for q.started < len(q.posted) && q.taken < q.shown {
+		p := g.pes[g.byIndex[int(q.port.To)]]
+		a := q.arrivals[q.taken]
+		a.by, a.recv = p, q.posted[q.started]
+		q.taken++
+		q.started++
+		a.reading = max(g.now, q.slots.readFree)
+		a.read = a.reading + q.slots.access(a.bytes)
+		q.slots.readFree = a.read
+		log := &p.log[a.recv]
+		log.started, log.arrival = a.reading, a
+		g.at(a.read, evRead, q.number, 0)
+	}
+}
+
+// read ends a receive: the slot is free, and the credit leaves for the sender.
+func (g *engine) read(q *queue) {
+	a := q.arrivals[q.freed]
+	q.freed++
+	emitted := g.now + q.back.Slowest().Time(g.CreditBytes)
+	a.freed = emitted
+	g.at(emitted+q.back.Fixed(), evCredit, q.number, 0)
+	p := a.by
+	g.effect(p, a.recv, q.port)
+	if p.prog.Ops[a.recv].Kind == tl.RecvAsync {
+		g.at(emitted, evAsync, p.number, int32(a.recv))
+		return
+	}
+	g.finish(p, emitted)
+}
+
+// credit is a free slot at the sender.
+func (g *engine) credit(q *queue) {
+	q.credits++
+	p := q.sender
+	if p == nil {
+		return
+	}
+	q.sender = nil
+	log := &p.log[p.pc]
+	// The slot that came free is that of the message one ring before.
+	log.credit = q.arrivals[len(q.arrivals)-g.Slots]
+	wake := g.now
+	if g.Poll && g.Topo.PE.Poll > 0 {
+		rounds := (g.now - log.begun + g.Topo.PE.Poll - 1) / g.Topo.PE.Poll
+		wake = log.begun + rounds*g.Topo.PE.Poll
+	}
+	g.at(wake, evWake, p.number, 0)
+}

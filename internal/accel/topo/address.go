@@ -1,0 +1,124 @@
+package topo
+
+import "fmt"
+
+// Space is a kind of memory.
+type Space string
+
+// The memories of a cube. HBM and TCM belong to PEs, SRAM to the cube.
+const (
+	HBMSpace  Space = "hbm"
+	SRAMSpace Space = "sram"
+	TCMSpace  Space = "tcm"
+)
+
+// Spaces lists the kinds of memory, the nearest first.
+func Spaces() []string { return []string{string(TCMSpace), string(SRAMSpace), string(HBMSpace)} }
+
+// Location is a byte of the system.
+type Location struct {
+	PEID   // for SRAM, PE is 0
+	Space  Space
+	Offset int64
+}
+
+func (l Location) String() string {
+	if l.Space == SRAMSpace {
+		return fmt.Sprintf("sip%d.cube%d.sram+%d", l.SIP, l.Cube, l.Offset)
+	}
+	return fmt.Sprintf("%v.%s+%d", l.PEID, l.Space, l.Offset)
+}
+
+// Address is a physical address: SIP, die, and the offset on the die.
+type Address uint64
+
+// widths are the sizes of an address' fields in bits. They start from the
+// hardware's 4, 5 and 42 and grow with the topology.
+type widths struct{ sip, die, local int }
+
+// The part of a die's window that belongs to a memory is named by its two upper
+// bits.
+const (
+	hbmWindow = iota
+	sramWindow
+	tcmWindow
+	windowBits = 2
+)
+
+func (t *Topology) addressWidths() (widths, error) {
+	pes := int64(t.PEs())
+	largest := max(t.Cube.HBM.Bytes, t.Cube.SRAMBytes, pes<<fieldBits(max(t.PE.TCMBytes, 2)))
+	w := widths{
+		sip:   max(4, fieldBits(int64(t.SIPs.Count))),
+		die:   max(5, fieldBits(int64(t.Cubes.Count())+1)),
+		local: max(42, fieldBits(largest)+windowBits),
+	}
+	if bits := w.sip + w.die + w.local; bits > 64 {
+		return w, fmt.Errorf("addresses need %d bits (SIP %d, die %d, offset %d), more than 64", bits, w.sip, w.die, w.local)
+	}
+	return w, nil
+}
+
+// HBMSlice is the size of one PE's share of the HBM.
+func (t *Topology) HBMSlice() int64 { return t.Cube.HBM.Bytes / int64(t.PEs()) }
+
+// Capacity is the size of a PE's memory of a kind; the SRAM is shared by the cube.
+func (t *Topology) Capacity(s Space) int64 {
+	switch s {
+	case HBMSpace:
+		return t.HBMSlice()
+	case SRAMSpace:
+		return t.Cube.SRAMBytes
+	}
+	return t.PE.TCMBytes
+}
+
+// Address is where a location is found.
+func (t *Topology) Address(l Location) (Address, error) {
+	if l.SIP < 0 || l.SIP >= t.SIPs.Count || l.Cube < 0 || l.Cube >= t.Cubes.Count() || l.PE < 0 || l.PE >= t.PEs() {
+		return 0, fmt.Errorf("%v is not in a system of %d SIPs x %d cubes x %d PEs", l.PEID, t.SIPs.Count, t.Cubes.Count(), t.PEs())
+	}
+	if size := t.Capacity(l.Space); l.Offset < 0 || l.Offset >= size {
+		return 0, fmt.Errorf("%v lies outside of the memory's %d bytes", l, size)
+	}
+	local, window := l.Offset, int64(hbmWindow)
+	switch l.Space {
+	case HBMSpace:
+		local += int64(l.PE) * t.HBMSlice()
+	case SRAMSpace:
+		window = sramWindow
+	case TCMSpace:
+		window = tcmWindow
+		local += int64(l.PE) << fieldBits(max(t.PE.TCMBytes, 2))
+	}
+	w := t.addressWidth
+	local |= window << (w.local - windowBits)
+	return Address(l.SIP)<<(w.die+w.local) | Address(l.Cube)<<w.local | Address(local), nil
+}
+
+// Locate is the inverse of Address.
+func (t *Topology) Locate(a Address) (Location, error) {
+	w := t.addressWidth
+	l := Location{PEID: PEID{SIP: int(a >> (w.die + w.local)), Cube: int(a >> w.local & (1<<w.die - 1))}}
+	local := int64(a & (1<<w.local - 1))
+	window := local >> (w.local - windowBits)
+	local &= 1<<(w.local-windowBits) - 1
+	switch window {
+	case hbmWindow:
+		l.Space, l.PE, l.Offset = HBMSpace, int(local/t.HBMSlice()), local%t.HBMSlice()
+	case sramWindow:
+		l.Space, l.Offset = SRAMSpace, local
+	case tcmWindow:
+		bits := fieldBits(max(t.PE.TCMBytes, 2))
+		l.Space, l.PE, l.Offset = TCMSpace, int(local>>bits), local&(1<<bits-1)
+	}
+	if back, err := t.Address(l); err != nil || back != a {
+		return Location{}, fmt.Errorf("address %#x is nowhere in a system of %d SIPs x %d cubes x %d PEs", uint64(a), t.SIPs.Count, t.Cubes.Count(), t.PEs())
+	}
+	return l, nil
+}
+
+// Channel is the HBM pseudo-channel that an offset belongs to.
+func (t *Topology) Channel(offset int64) int {
+	return int(offset / int64(t.Cube.HBM.Burst) % int64(t.Cube.HBM.Channels))
+}

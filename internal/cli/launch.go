@@ -1,0 +1,214 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kernbench/kernbench/internal/cores"
+	"github.com/kernbench/kernbench/internal/launch"
+	"github.com/kernbench/kernbench/internal/node"
+	"github.com/kernbench/kernbench/internal/rendezvous"
+	"github.com/kernbench/kernbench/internal/suggest"
+)
+
+// secretVar holds the secret of the rendezvous where no file does. Its name
+// keeps the value out of every record, and ranks do not get it.
+const secretVar = "KERNBENCH_RDZV_SECRET"
+
+// launchFlags are the flags of `launch`, most of them torchrun's.
+type launchFlags struct {
+	standalone     bool
+	nodes, procs   int
+	nodeRank       int
+	endpoint, id   string
+	backend        string
+	secretFile     string
+	joinTimeout    time.Duration
+	heartbeat      time.Duration
+	iface, addr    string
+	masterPort     int
+	maxRestarts    int
+	bind           string
+	threads        int
+	logDir         string
+	redirects, tee string
+	filter         []int
+}
+
+func (a *app) launchCommand() *cobra.Command {
+	var f launchFlags
+	cmd := &cobra.Command{
+		Use:   "launch [flags] -- PROGRAM ARGS",
+		Short: "Start a program as the ranks of a job, on one node or on several",
+		Long: `Starts PROGRAM once per rank, with torchrun's variables in its environment
+(RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT, ...).
+On several nodes, give the same command on each: the node that owns the address
+of --rdzv-endpoint runs the rendezvous, where the nodes meet and get their ranks.
+
+The first rank that fails, is killed or stands still, a node that is lost and a
+network that is cut end the job on every node, with one message that says which.
+
+Several nodes need a shared secret of at least 16 characters, in a file
+(--rdzv-secret-file) or in ` + secretVar + `:
+  head -c 32 /dev/urandom | base64 > secret && chmod 600 secret
+
+Exit status: 0 when every rank ended well; else that of the rank that failed
+first, 128 + N for one that signal N ended, 1 when no rank ended by itself (a lost
+node, a stopped rank, nodes missing); 2 wrong usage, 130 interrupted.`,
+		Example: fmt.Sprintf(`  %[1]s launch --standalone --nproc-per-node 4 -- python3 train.py
+  %[1]s launch --nnodes 2 --nproc-per-node 8 --rdzv-endpoint node0:29400 --rdzv-id job1 --rdzv-secret-file secret -- ./program
+  %[1]s launch --standalone --nproc-per-node 4 --log-dir logs --redirects 3 --tee 0:3 -- ./program`, a.name),
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error { return a.launch(cmd.Context(), f, args) },
+	}
+	fl := cmd.Flags()
+	fl.SetNormalizeFunc(normalize)
+	fl.SortFlags = false
+	fl.SetInterspersed(false) // what follows the program is the program's
+	fl.BoolVar(&f.standalone, "standalone", false, "one node, no rendezvous")
+	fl.IntVar(&f.procs, "nproc-per-node", 1, "ranks on each node")
+	fl.IntVar(&f.nodes, "nnodes", 1, "number of nodes")
+	fl.IntVar(&f.nodeRank, "node-rank", rendezvous.AnyNode, "this node's rank (default: in the order of arrival)")
+	fl.StringVar(&f.endpoint, "rdzv-endpoint", "", "`HOST:PORT` of the rendezvous, an address of one of the nodes (port "+rendezvous.DefaultPort+" if left out)")
+	fl.StringVar(&f.id, "rdzv-id", "none", "name of the job, the same on every node")
+	fl.StringVar(&f.backend, "rdzv-backend", "c10d", "accepted for torchrun's sake; the rendezvous is always kernbench's own")
+	fl.StringVar(&f.secretFile, "rdzv-secret-file", "", "`FILE` with the secret of the rendezvous (default: the variable "+secretVar+")")
+	fl.DurationVar(&f.joinTimeout, "join-timeout", rendezvous.DefaultJoinTimeout, "how long to wait for all nodes")
+	fl.DurationVar(&f.heartbeat, "heartbeat", rendezvous.DefaultHeartbeat, "how long a node may be silent, or a rank stopped, before it counts as dead")
+	fl.StringVar(&f.iface, "interface", "", "network interface to be reached by; sets NCCL_SOCKET_IFNAME and GLOO_SOCKET_IFNAME")
+	fl.StringVar(&f.addr, "local-addr", "", "address to be reached by (default: the one that reaches the rendezvous)")
+	fl.IntVar(&f.masterPort, "master-port", 0, "MASTER_PORT of the ranks (default: a free one)")
+	fl.IntVar(&f.maxRestarts, "max-restarts", 0, "how often to start all ranks again after one has failed; a lost node ends the job")
+	fl.StringVar(&f.bind, "bind", string(cores.Auto), "ranks to cores: auto (an equal share each), core (one per thread), none")
+	fl.IntVar(&f.threads, "threads-per-rank", 0, "threads a rank may use; sets OMP_NUM_THREADS and the like (default: OMP_NUM_THREADS=1 with several ranks)")
+	fl.StringVar(&f.logDir, "log-dir", "", "keep the output of every rank in `DIR`/attemptN/rankR.{out,err}")
+	fl.StringVarP(&f.redirects, "redirects", "r", "0", "streams that go to --log-dir only: 1 stdout, 2 stderr, 3 both, or by local rank as in 0:1,1:3")
+	fl.StringVarP(&f.tee, "tee", "t", "0", "streams that go to the console all the same, in the same notation")
+	fl.IntSliceVar(&f.filter, "local-ranks-filter", nil, "show only these local ranks on the console")
+	return cmd
+}
+
+// launch runs this node's part of the job.
+func (a *app) launch(ctx context.Context, f launchFlags, argv []string) error {
+	cfg, spec, err := a.launchSpec(f)
+	if err != nil {
+		return usage(err)
+	}
+	spec.Argv = argv
+	agent, err := launch.Start(ctx)
+	if err != nil {
+		return err
+	}
+	defer agent.Close()
+	failure, err := func() (*rendezvous.Failure, error) {
+		member, err := rendezvous.Meet(ctx, cfg)
+		if err != nil {
+			return nil, err
+		}
+		defer member.Close()
+		return node.Run(ctx, agent, member, spec)
+	}()
+	switch {
+	case failure != nil:
+		return &exitError{failure.Code, errors.New(failure.String())}
+	case err != nil && ctx.Err() != nil:
+		return &exitError{exitInterrupted, errors.New("interrupted before all nodes had joined")}
+	}
+	return err
+}
+
+// launchSpec turns the flags into what the packages take, or says what is wrong
+// with them.
+func (a *app) launchSpec(f launchFlags) (cfg rendezvous.Config, spec node.Spec, err error) {
+	host, err := os.Hostname()
+	if err != nil {
+		return cfg, spec, fmt.Errorf("finding this host's name: %w", err)
+	}
+	cfg = rendezvous.Config{
+		Endpoint: f.endpoint, ID: f.id, Nodes: f.nodes, Procs: f.procs, Node: f.nodeRank, MaxRestarts: f.maxRestarts,
+		JoinTimeout: f.joinTimeout, Heartbeat: f.heartbeat, Host: host, LocalAddr: f.addr,
+	}
+	spec = node.Spec{
+		Environ: a.environ, ID: f.id, Procs: f.procs, MaxRestarts: f.maxRestarts, Threads: f.threads,
+		Bind: cores.Bind(f.bind), Cores: cores.Allowed(), Interface: f.iface, MasterPort: f.masterPort, Heartbeat: f.heartbeat,
+		Logs: node.Logs{Dir: f.logDir, Filter: f.filter}, Stdout: a.stdout, Stderr: a.stderr,
+		Restarting: func(round int, why rendezvous.Failure) {
+			fmt.Fprintf(a.stderr, "%s: restart %d of %d: %v\n", a.name, round, f.maxRestarts, why)
+		},
+	}
+	switch {
+	case f.nodes < 1 || f.procs < 1 || f.maxRestarts < 0 || f.threads < 0:
+		return cfg, spec, errors.New("--nnodes and --nproc-per-node must be at least 1, --max-restarts and --threads-per-rank at least 0")
+	case f.nodeRank != rendezvous.AnyNode && (f.nodeRank < 0 || f.nodeRank >= f.nodes):
+		return cfg, spec, fmt.Errorf("--node-rank %d: it must be 0 to %d (--nnodes - 1)", f.nodeRank, f.nodes-1)
+	case f.masterPort < 0 || f.masterPort > 65535:
+		return cfg, spec, fmt.Errorf("--master-port %d is not a port", f.masterPort)
+	case f.standalone && f.nodes > 1:
+		return cfg, spec, fmt.Errorf("--standalone is for one node, --nnodes is %d", f.nodes)
+	case f.nodes > 1 && f.endpoint == "":
+		return cfg, spec, fmt.Errorf("%d nodes need a place to meet: --rdzv-endpoint HOST:PORT, an address of one of them", f.nodes)
+	case !slices.Contains([]string{"c10d", "static"}, f.backend):
+		return cfg, spec, suggest.Unknown("rendezvous backend", f.backend, []string{"c10d", "static"})
+	case !slices.Contains(cores.Binds(), f.bind):
+		return cfg, spec, suggest.Unknown("binding", f.bind, cores.Binds())
+	}
+	if spec.Logs.Redirects, err = node.ParseSelection(f.redirects); err != nil {
+		return cfg, spec, fmt.Errorf("--redirects %w", err)
+	}
+	if spec.Logs.Tee, err = node.ParseSelection(f.tee); err != nil {
+		return cfg, spec, fmt.Errorf("--tee %w", err)
+	}
+	if f.logDir == "" && !spec.Logs.Redirects.Empty() {
+		return cfg, spec, errors.New("--redirects would throw output away: it needs --log-dir")
+	}
+	if f.nodes > 1 {
+		if cfg.Secret, err = a.secret(f.secretFile); err != nil {
+			return cfg, spec, err
+		}
+	}
+	if f.iface != "" && f.addr == "" {
+		cfg.LocalAddr, err = rendezvous.InterfaceAddr(f.iface, f.endpoint)
+	}
+	return cfg, spec, err
+}
+
+// secret reads the secret of the rendezvous. It is never a flag, for the command
+// line is there for all to see.
+func (a *app) secret(file string) ([]byte, error) {
+	var secret []byte
+	where := secretVar
+	if file == "" {
+		for _, entry := range a.environ {
+			if value, ok := strings.CutPrefix(entry, secretVar+"="); ok {
+				secret = []byte(value)
+			}
+		}
+		if len(secret) == 0 {
+			return nil, fmt.Errorf("several nodes need a shared secret: --rdzv-secret-file FILE, or the variable %s", secretVar)
+		}
+	} else {
+		where = file
+		info, err := os.Stat(file)
+		if err != nil {
+			return nil, fmt.Errorf("reading the secret: %w", err)
+		}
+		if info.Mode()&0o004 != 0 {
+			return nil, fmt.Errorf("reading the secret: every user can read %s: chmod 600 it, and make a new one", file)
+		}
+		if secret, err = os.ReadFile(file); err != nil {
+			return nil, fmt.Errorf("reading the secret: %w", err)
+		}
+	}
+	if secret = bytes.TrimSpace(secret); len(secret) < rendezvous.MinSecret {
+		return nil, fmt.Errorf("the secret in %s has %d characters: it needs at least %d", where, len(secret), rendezvous.MinSecret)
+	}
+	return secret, nil
+}

@@ -1,0 +1,109 @@
+// Package dynlib opens C libraries at run time and calls their functions
+// without cgo, so that one binary serves machines with and without them.
+//
+// It knows no library: the prototypes, and what must be true of the arguments,
+// belong to the package that uses the library. It never falls back to another
+// library or to nothing; what is not there is an error that says what was
+// tried. A binary built with the tag nodl has no dynamic loader, and every Open
+// says so.
+package dynlib
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+)
+
+// Spec says which library is wanted.
+type Spec struct {
+	Name    string   // as people call it: "METIS"
+	Sonames []string // tried in this order
+	Env     string   // a variable that names the file to open instead
+	Hint    string   // how to get it, for the error
+}
+
+// Library is an open library. It stays open until the process ends: code that
+// was handed out cannot be taken back safely.
+type Library struct {
+	name, path, version string
+	handle              uintptr
+}
+
+// Func is the address of a C function.
+type Func uintptr
+
+// ErrNoLoader is the error of a binary that was built without a loader.
+var ErrNoLoader = errors.New("this binary was built without a dynamic loader (tag nodl)")
+
+// Open loads the library. When the variable is set, its file alone is tried:
+// whoever names a file does not want another one.
+func Open(s Spec) (*Library, error) {
+	names := s.Sonames
+	if file := os.Getenv(s.Env); s.Env != "" && file != "" {
+		names = []string{file}
+	}
+	var faults []error
+	for _, name := range names {
+		handle, err := load(name)
+		if err == nil {
+			return &Library{name: s.Name, path: name, handle: handle}, nil
+		}
+		faults = append(faults, err)
+		if errors.Is(err, ErrNoLoader) {
+			break
+		}
+	}
+	err := fmt.Errorf("opening %s: %w", s.Name, errors.Join(faults...))
+	if s.Hint != "" || s.Env != "" {
+		err = fmt.Errorf("%w (%s)", err, advice(s))
+	}
+	return nil, err
+}
+
+func advice(s Spec) string {
+	var parts []string
+	if s.Hint != "" {
+		parts = append(parts, s.Hint)
+	}
+	if s.Env != "" {
+		parts = append(parts, s.Env+" may name its file")
+	}
+	return strings.Join(parts, "; ")
+}
+
+// SetVersion notes what the library said of itself, for later errors.
+func (l *Library) SetVersion(v string) { l.version = v }
+
+// String is the library's name, version where known, and file.
+func (l *Library) String() string {
+	if l.version == "" {
+		return fmt.Sprintf("%s (%s)", l.name, l.path)
+	}
+	return fmt.Sprintf("%s %s (%s)", l.name, l.version, l.path)
+}
+
+// Symbol gives the address of a function or of data.
+func (l *Library) Symbol(name string) (uintptr, error) {
+	addr, err := lookup(l.handle, name)
+	if err != nil {
+		return 0, fmt.Errorf("%v has no %s: %w", l, name, err)
+	}
+	return addr, nil
+}
+
+// Bind fills in functions by name and reports every missing one.
+func (l *Library) Bind(funcs map[string]*Func) error {
+	var faults []error
+	for name, f := range funcs {
+		addr, err := l.Symbol(name)
+		if err != nil {
+			faults = append(faults, err)
+			continue
+		}
+		*f = Func(addr)
+	}
+	slices.SortFunc(faults, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
+	return errors.Join(faults...)
+}

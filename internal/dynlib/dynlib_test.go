@@ -1,0 +1,76 @@
+//go:build !nodl && linux
+
+package dynlib
+
+import (
+	"strings"
+	"testing"
+	"unsafe"
+)
+
+var libc = Spec{Name: "C library", Sonames: []string{"libnothere.so.9", "libc.so.6"}, Env: "KERNBENCH_TEST_LIBC"}
+
+func open(t *testing.T) *Library {
+	t.Helper()
+	l, err := Open(libc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+func TestCall(t *testing.T) {
+	l := open(t)
+	var strlen, labs Func
+	if err := l.Bind(map[string]*Func{"strlen": &strlen, "labs": &labs}); err != nil {
+		t.Fatal(err)
+	}
+	text := []byte("seven77\x00")
+	if n := strlen.Call(uintptr(unsafe.Pointer(&text[0]))); n != 7 {
+		t.Errorf("strlen = %d, want 7", n)
+	}
+	if n := labs.Call(^uintptr(41)); n != 42 {
+		t.Errorf("labs(-42) = %d, want 42", n)
+	}
+}
+
+func wantError(t *testing.T, err error, parts ...string) {
+	t.Helper()
+	if err == nil {
+		t.Fatalf("no error, want one with %q", parts)
+	}
+	for _, p := range parts {
+		if !strings.Contains(err.Error(), p) {
+			t.Errorf("error %q does not say %q", err, p)
+		}
+	}
+}
+
+func TestMissingSymbolsAreAllNamed(t *testing.T) {
+	l := open(t)
+	l.SetVersion("2.x")
+	var f, g, ok Func
+	err := l.Bind(map[string]*Func{"no_such_a": &f, "no_such_b": &g, "labs": &ok})
+	wantError(t, err, "C library 2.x (libc.so.6) has no no_such_a", "no_such_b")
+	if strings.Contains(err.Error(), "labs") {
+		t.Errorf("error names a symbol that is there: %v", err)
+	}
+}
+
+func TestMissingLibrary(t *testing.T) {
+	_, err := Open(Spec{Name: "Nothing", Sonames: []string{"liba-no.so", "libb-no.so"}, Env: "KERNBENCH_TEST_NO", Hint: "install it"})
+	wantError(t, err, "opening Nothing", "liba-no.so", "libb-no.so", "install it", "KERNBENCH_TEST_NO may name its file")
+}
+
+// The variable replaces the list: a named file that is wrong is an error, even
+// when a library of the list is there.
+func TestVariableReplacesTheList(t *testing.T) {
+	t.Setenv(libc.Env, "/no/such/file.so")
+	_, err := Open(libc)
+	wantError(t, err, "/no/such/file.so")
+	t.Setenv(libc.Env, "libm.so.6")
+	l := open(t)
+	if got := l.String(); got != "C library (libm.so.6)" {
+		t.Errorf("opened %s", got)
+	}
+}

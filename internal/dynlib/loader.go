@@ -1,0 +1,26 @@
+//go:build !nodl && linux
+
+package dynlib
+
+import "github.com/ebitengine/purego"
+
+// load opens a library for the whole process: the plug-ins of some libraries
+// look for their host's symbols there.
+func load(name string) (uintptr, error) {
+	return purego.Dlopen(name, purego.RTLD_NOW|purego.RTLD_GLOBAL)
+}
+
+func lookup(handle uintptr, name string) (uintptr, error) {
+	return purego.Dlsym(handle, name)
+}
+
+// Call calls the function with integer and pointer arguments and returns its
+// integer or pointer result. Pointers to Go memory must be converted in the
+// argument list itself; that keeps the memory alive until the call returns. A C
+// int is the result's lower 32 bits.
+//
+//go:uintptrescapes
+func (f Func) Call(args ...uintptr) uintptr {
+	r, _, _ := purego.SyscallN(uintptr(f), args...)
+	return r
+}

@@ -1,0 +1,10 @@
+//go:build nodl || !linux
+
+package dynlib
+
+func load(string) (uintptr, error) { return 0, ErrNoLoader }
+
+func lookup(uintptr, string) (uintptr, error) { return 0, ErrNoLoader }
+
+// Call has nothing to call: no Func can have been bound.
+func (f Func) Call(...uintptr) uintptr { panic("dynlib: " + ErrNoLoader.Error()) }

@@ -1,0 +1,109 @@
+#include "textflag.h"
+
+// bf16 operands in tile registers of 16 rows of 64 bytes: 32 x 32 elements of C
+// in four, two of A (16 rows, 32 elements along k) and two of B (16 pairs along
+// k, 16 columns). A step makes four products of 16 cycles each from four loads
+// of 8. The assembler knows none of these instructions.
+#define LDTILECFG_DI BYTE $0xc4; BYTE $0xe2; BYTE $0x78; BYTE $0x49; BYTE $0x07 // ldtilecfg (DI)
+#define TILEZERO_0 BYTE $0xc4; BYTE $0xe2; BYTE $0x7b; BYTE $0x49; BYTE $0xc0
+#define TILEZERO_1 BYTE $0xc4; BYTE $0xe2; BYTE $0x7b; BYTE $0x49; BYTE $0xc8
+#define TILEZERO_2 BYTE $0xc4; BYTE $0xe2; BYTE $0x7b; BYTE $0x49; BYTE $0xd0
+#define TILEZERO_3 BYTE $0xc4; BYTE $0xe2; BYTE $0x7b; BYTE $0x49; BYTE $0xd8
+#define LOAD_C0 BYTE $0xc4; BYTE $0xa2; BYTE $0x7b; BYTE $0x4b; BYTE $0x04; BYTE $0x1a // tileloadd (DX)(R11*1), tmm0
+#define LOAD_C1 BYTE $0xc4; BYTE $0xa2; BYTE $0x7b; BYTE $0x4b; BYTE $0x4c; BYTE $0x1a; BYTE $0x40 // tileloadd 64(DX)(R11*1), tmm1
+#define LOAD_C2 BYTE $0xc4; BYTE $0xa2; BYTE $0x7b; BYTE $0x4b; BYTE $0x14; BYTE $0x18 // tileloadd (AX)(R11*1), tmm2
+#define LOAD_C3 BYTE $0xc4; BYTE $0xa2; BYTE $0x7b; BYTE $0x4b; BYTE $0x5c; BYTE $0x18; BYTE $0x40 // tileloadd 64(AX)(R11*1), tmm3
+#define LOAD_A4 BYTE $0xc4; BYTE $0xa2; BYTE $0x7b; BYTE $0x4b; BYTE $0x24; BYTE $0x06 // tileloadd (SI)(R8*1), tmm4
+#define LOAD_A5 BYTE $0xc4; BYTE $0x82; BYTE $0x7b; BYTE $0x4b; BYTE $0x2c; BYTE $0x04 // tileloadd (R12)(R8*1), tmm5
+#define LOAD_B6 BYTE $0xc4; BYTE $0xa2; BYTE $0x7b; BYTE $0x4b; BYTE $0x34; BYTE $0x13 // tileloadd (BX)(R10*1), tmm6
+#define LOAD_B7 BYTE $0xc4; BYTE $0xa2; BYTE $0x7b; BYTE $0x4b; BYTE $0x7c; BYTE $0x13; BYTE $0x40 // tileloadd 64(BX)(R10*1), tmm7
+#define DOT_0 BYTE $0xc4; BYTE $0xe2; BYTE $0x4a; BYTE $0x5c; BYTE $0xc4 // tdpbf16ps tmm6, tmm4, tmm0
+#define DOT_1 BYTE $0xc4; BYTE $0xe2; BYTE $0x42; BYTE $0x5c; BYTE $0xcc // tdpbf16ps tmm7, tmm4, tmm1
+#define DOT_2 BYTE $0xc4; BYTE $0xe2; BYTE $0x4a; BYTE $0x5c; BYTE $0xd5 // tdpbf16ps tmm6, tmm5, tmm2
+#define DOT_3 BYTE $0xc4; BYTE $0xe2; BYTE $0x42; BYTE $0x5c; BYTE $0xdd // tdpbf16ps tmm7, tmm5, tmm3
+#define STORE_C0 BYTE $0xc4; BYTE $0xa2; BYTE $0x7a; BYTE $0x4b; BYTE $0x04; BYTE $0x1a // tilestored tmm0, (DX)(R11*1)
+#define STORE_C1 BYTE $0xc4; BYTE $0xa2; BYTE $0x7a; BYTE $0x4b; BYTE $0x4c; BYTE $0x1a; BYTE $0x40 // tilestored tmm1, 64(DX)(R11*1)
+#define STORE_C2 BYTE $0xc4; BYTE $0xa2; BYTE $0x7a; BYTE $0x4b; BYTE $0x14; BYTE $0x18 // tilestored tmm2, (AX)(R11*1)
+#define STORE_C3 BYTE $0xc4; BYTE $0xa2; BYTE $0x7a; BYTE $0x4b; BYTE $0x5c; BYTE $0x18; BYTE $0x40 // tilestored tmm3, 64(AX)(R11*1)
+#define TILERELEASE BYTE $0xc4; BYTE $0xe2; BYTE $0x78; BYTE $0x49; BYTE $0xc0
+
+// Palette 1: bytes 16 to 31 are the bytes per row, 48 to 55 the rows.
+DATA  shape<>+0(SB)/8, $1
+DATA  shape<>+8(SB)/8, $0
+DATA  shape<>+16(SB)/8, $0x0040004000400040
+DATA  shape<>+24(SB)/8, $0x0040004000400040
+DATA  shape<>+32(SB)/8, $0
+DATA  shape<>+40(SB)/8, $0
+DATA  shape<>+48(SB)/8, $0x1010101010101010
+DATA  shape<>+56(SB)/8, $0
+GLOBL shape<>(SB), RODATA, $64
+
+// The registers are set up and given back in every call: the routine may be
+// on another thread at the next, and a thread that holds them is slow to switch.
+TEXT ·tileAMX(SB), NOSPLIT, $0-8
+	LEAQ shape<>(SB), DI
+	LDTILECFG_DI
+	MOVQ t+0(FP), DI
+	MOVQ 0(DI), SI
+	MOVQ 8(DI), BX
+	MOVQ 16(DI), DX
+	MOVQ 24(DI), CX
+	MOVQ 32(DI), R8
+	MOVQ 48(DI), R10
+	MOVQ 56(DI), R11
+	MOVQ R8, R12
+	SHLQ $4, R12
+	ADDQ SI, R12             // row 16 of A
+	MOVQ R11, AX
+	SHLQ $4, AX
+	ADDQ DX, AX              // row 16 of C
+	MOVQ R10, R13
+	SHLQ $4, R13             // 16 steps of B
+	SHRQ $4, CX
+	CMPB 80(DI), $0
+	JEQ  zero
+	LOAD_C0
+	LOAD_C1
+	LOAD_C2
+	LOAD_C3
+	JMP  step
+zero:
+	TILEZERO_0
+	TILEZERO_1
+	TILEZERO_2
+	TILEZERO_3
+step:
+	LOAD_A4
+	LOAD_B6
+	LOAD_B7
+	LOAD_A5
+	DOT_0
+	DOT_1
+	DOT_2
+	DOT_3
+	ADDQ $64, SI
+	ADDQ $64, R12
+	ADDQ R13, BX
+	DECQ CX
+	JNE  step
+	STORE_C0
+	STORE_C1
+	STORE_C2
+	STORE_C3
+	TILERELEASE
+	RET
+
+// peakAMX(n) makes n rounds of four products that need no memory.
+TEXT ·peakAMX(SB), NOSPLIT, $0-8
+	MOVQ n+0(FP), CX
+	LEAQ shape<>(SB), DI
+	LDTILECFG_DI
+round:
+	DOT_0
+	DOT_1
+	DOT_2
+	DOT_3
+	DECQ CX
+	JNE  round
+	TILERELEASE
+	RET

@@ -1,0 +1,191 @@
+package gemm
+
+import "github.com/kernbench/kernbench/internal/dtype"
+
+// The tiles of AVX-512 by vectors and rows. The declarations below are checked
+// against the assembly by go vet.
+var tilesF32 = [2][14]tileFunc{
+	{tile1x1F32, tile2x1F32, tile3x1F32, tile4x1F32, tile5x1F32, tile6x1F32, tile7x1F32, tile8x1F32, tile9x1F32, tile10x1F32, tile11x1F32, tile12x1F32, tile13x1F32, tile14x1F32},
+	{tile1x2F32, tile2x2F32, tile3x2F32, tile4x2F32, tile5x2F32, tile6x2F32, tile7x2F32, tile8x2F32, tile9x2F32, tile10x2F32, tile11x2F32, tile12x2F32, tile13x2F32, tile14x2F32},
+}
+
+var tilesF64 = [2][14]tileFunc{
+	{tile1x1F64, tile2x1F64, tile3x1F64, tile4x1F64, tile5x1F64, tile6x1F64, tile7x1F64, tile8x1F64, tile9x1F64, tile10x1F64, tile11x1F64, tile12x1F64, tile13x1F64, tile14x1F64},
+	{tile1x2F64, tile2x2F64, tile3x2F64, tile4x2F64, tile5x2F64, tile6x2F64, tile7x2F64, tile8x2F64, tile9x2F64, tile10x2F64, tile11x2F64, tile12x2F64, tile13x2F64, tile14x2F64},
+}
+
+var (
+	avx512F32 = kernel{level: AVX512, packed: dtype.F32, rows: 14, cols: 32, unit: 1, whole: tile14x2F32, part: partF32}
+	avx512F64 = kernel{level: AVX512, packed: dtype.F64, rows: 14, cols: 16, unit: 1, whole: tile14x2F64, part: partF64}
+)
+
+func partF32(rows, cols int) tileFunc { return tilesF32[(cols-1)/16][rows-1] }
+func partF64(rows, cols int) tileFunc { return tilesF64[(cols-1)/8][rows-1] }
+
+//go:noescape
+func tile1x1F32(t *tile)
+
+//go:noescape
+func tile2x1F32(t *tile)
+
+//go:noescape
+func tile3x1F32(t *tile)
+
+//go:noescape
+func tile4x1F32(t *tile)
+
+//go:noescape
+func tile5x1F32(t *tile)
+
+//go:noescape
+func tile6x1F32(t *tile)
+
+//go:noescape
+func tile7x1F32(t *tile)
+
+//go:noescape
+func tile8x1F32(t *tile)
+
+//go:noescape
+func tile9x1F32(t *tile)
+
+//go:noescape
+func tile10x1F32(t *tile)
+
+//go:noescape
+func tile11x1F32(t *tile)
+
+//go:noescape
+func tile12x1F32(t *tile)
+
+//go:noescape
+func tile13x1F32(t *tile)
+
+//go:noescape
+func tile14x1F32(t *tile)
+
+//go:noescape
+func tile1x2F32(t *tile)
+
+//go:noescape
+func tile2x2F32(t *tile)
+
+//go:noescape
+func tile3x2F32(t *tile)
+
+//go:noescape
+func tile4x2F32(t *tile)
+
+//go:noescape
+func tile5x2F32(t *tile)
+
+//go:noescape
+func tile6x2F32(t *tile)
+
+//go:noescape
+func tile7x2F32(t *tile)
+
+//go:noescape
+func tile8x2F32(t *tile)
+
+//go:noescape
+func tile9x2F32(t *tile)
+
+//go:noescape
+func tile10x2F32(t *tile)
+
+//go:noescape
+func tile11x2F32(t *tile)
+
+//go:noescape
+func tile12x2F32(t *tile)
+
+//go:noescape
+func tile13x2F32(t *tile)
+
+//go:noescape
+func tile14x2F32(t *tile)
+
+//go:noescape
+func tile1x1F64(t *tile)
+
+//go:noescape
+func tile2x1F64(t *tile)
+
+//go:noescape
+func tile3x1F64(t *tile)
+
+//go:noescape
+func tile4x1F64(t *tile)
+
+//go:noescape
+func tile5x1F64(t *tile)
+
+//go:noescape
+func tile6x1F64(t *tile)
+
+//go:noescape
+func tile7x1F64(t *tile)
+
+//go:noescape
+func tile8x1F64(t *tile)
+
+//go:noescape
+func tile9x1F64(t *tile)
+
+//go:noescape
+func tile10x1F64(t *tile)
+
+//go:noescape
+func tile11x1F64(t *tile)
+
+//go:noescape
+func tile12x1F64(t *tile)
+
+//go:noescape
+func tile13x1F64(t *tile)
+
+//go:noescape
+func tile14x1F64(t *tile)
+
+//go:noescape
+func tile1x2F64(t *tile)
+
+//go:noescape
+func tile2x2F64(t *tile)
+
+//go:noescape
+func tile3x2F64(t *tile)
+
+//go:noescape
+func tile4x2F64(t *tile)
+
+//go:noescape
+func tile5x2F64(t *tile)
+
+//go:noescape
+func tile6x2F64(t *tile)
+
+//go:noescape
+func tile7x2F64(t *tile)
+
+//go:noescape
+func tile8x2F64(t *tile)
+
+//go:noescape
+func tile9x2F64(t *tile)
+
+//go:noescape
+func tile10x2F64(t *tile)
+
+//go:noescape
+func tile11x2F64(t *tile)
+
+//go:noescape
+func tile12x2F64(t *tile)
+
+//go:noescape
+func tile13x2F64(t *tile)
+
+//go:noescape
+func tile14x2F64(t *tile)

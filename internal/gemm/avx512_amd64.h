@@ -1,0 +1,112 @@
+// The frame of every AVX-512 tile kernel: up to 14 rows of C, each of one or two
+// vectors, stay in registers while the loop walks along k. A step loads one row
+// of B's panel and multiplies it with a broadcast element of every row of A.
+//
+// With 14 rows and two vectors a step has 28 multiply-adds, which two units do
+// in 14 cycles, against 16 loads, which two units do in 8: arithmetic is the
+// limit, also with rows and steps of A at any distance. So A needs no order of
+// its own, and a small B none either.
+//
+// Registers: SI, R12, AX, R15, R13 rows 0, 3, 6, 9 and 12 of A, R8 from row to
+// row, R9 from step to step; BX row of B, R10 to the next; DX row of C, R11 to
+// the next; CX steps left; DI the tile, then what to prefetch. Z0-Z1 row of B,
+// Z2 element of A, Z4-Z31 rows of C; K1 and K2 the columns that exist.
+
+#define ROWS1(OP)  OP((SI), Z4, Z5)
+#define ROWS2(OP)  ROWS1(OP); OP((SI)(R8*1), Z6, Z7)
+#define ROWS3(OP)  ROWS2(OP); OP((SI)(R8*2), Z8, Z9)
+#define ROWS4(OP)  ROWS3(OP); OP((R12), Z10, Z11)
+#define ROWS5(OP)  ROWS4(OP); OP((R12)(R8*1), Z12, Z13)
+#define ROWS6(OP)  ROWS5(OP); OP((R12)(R8*2), Z14, Z15)
+#define ROWS7(OP)  ROWS6(OP); OP((AX), Z16, Z17)
+#define ROWS8(OP)  ROWS7(OP); OP((AX)(R8*1), Z18, Z19)
+#define ROWS9(OP)  ROWS8(OP); OP((AX)(R8*2), Z20, Z21)
+#define ROWS10(OP) ROWS9(OP); OP((R15), Z22, Z23)
+#define ROWS11(OP) ROWS10(OP); OP((R15)(R8*1), Z24, Z25)
+#define ROWS12(OP) ROWS11(OP); OP((R15)(R8*2), Z26, Z27)
+#define ROWS13(OP) ROWS12(OP); OP((R13), Z28, Z29)
+#define ROWS14(OP) ROWS13(OP); OP((R13)(R8*1), Z30, Z31)
+
+#define CLEAR(at, lo, hi)    VPXORD lo, lo, lo; VPXORD hi, hi, hi
+#define CLEAR_1(at, lo, hi)  VPXORD lo, lo, lo
+
+// The row of C is wanted in the first cache when the loop ends.
+#define FETCH(at, lo, hi)    PREFETCHT0 (DI); PREFETCHT0 127(DI); ADDQ R11, DI
+
+#define KERNEL(ROWS, CLEAR, LOAD, STEPS, ADD, STORE) \
+	MOVQ       t+0(FP), DI;     \
+	MOVQ       0(DI), SI;       \
+	MOVQ       8(DI), BX;       \
+	MOVQ       16(DI), DX;      \
+	MOVQ       24(DI), CX;      \
+	MOVQ       32(DI), R8;      \
+	MOVQ       40(DI), R9;      \
+	MOVQ       48(DI), R10;     \
+	MOVQ       56(DI), R11;     \
+	KMOVW      64(DI), K1;      \
+	KMOVW      68(DI), K2;      \
+	MOVQ       72(DI), AX;      \
+	PREFETCHT1 (AX);            \
+	PREFETCHT1 64(AX);          \
+	PREFETCHT1 128(AX);         \
+	PREFETCHT1 192(AX);         \
+	PREFETCHT1 256(AX);         \
+	PREFETCHT1 320(AX);         \
+	PREFETCHT1 384(AX);         \
+	PREFETCHT1 448(AX);         \
+	LEAQ       (R8)(R8*2), R13; \
+	LEAQ       (SI)(R13*1), R12; \
+	LEAQ       (SI)(R13*2), AX; \
+	LEAQ       (R12)(R13*2), R15; \
+	LEAQ       (AX)(R13*2), R13; \
+	ROWS(CLEAR);                \
+	MOVQ       t+0(FP), DI;     \
+	MOVQ       16(DI), DI;      \
+	ROWS(FETCH);                \
+	PCALIGN    $32;             \
+step:                               \
+	LOAD;                       \
+	ADDQ       R10, BX;         \
+	STEPS;                      \
+	ADDQ       R9, SI;          \
+	ADDQ       R9, R12;         \
+	ADDQ       R9, AX;          \
+	ADDQ       R9, R15;         \
+	ADDQ       R9, R13;         \
+	DECQ       CX;              \
+	JNE        step;            \
+	MOVQ       t+0(FP), DI;     \
+	CMPB       80(DI), $0;      \
+	JEQ        store;           \
+	MOVQ       DX, DI;          \
+	ROWS(ADD);                  \
+store:                              \
+	ROWS(STORE);                \
+	VZEROUPPER;                 \
+	RET
+
+// The element types: how a row of B is loaded, a step made, C added and stored.
+#define LOAD_F32              VMOVUPS.Z (BX), K1, Z0; VMOVUPS.Z 64(BX), K2, Z1
+#define STEP_F32(at, lo, hi)  VBROADCASTSS at, Z2; VFMADD231PS Z0, Z2, lo; VFMADD231PS Z1, Z2, hi
+#define ADD_F32(at, lo, hi)   VMOVUPS.Z (DI), K1, Z0; VMOVUPS.Z 64(DI), K2, Z1; VADDPS Z0, lo, lo; VADDPS Z1, hi, hi; ADDQ R11, DI
+#define STORE_F32(at, lo, hi) VMOVUPS lo, K1, (DX); VMOVUPS hi, K2, 64(DX); ADDQ R11, DX
+
+#define LOAD_F32_1              VMOVUPS.Z (BX), K1, Z0
+#define STEP_F32_1(at, lo, hi)  VBROADCASTSS at, Z2; VFMADD231PS Z0, Z2, lo
+#define ADD_F32_1(at, lo, hi)   VMOVUPS.Z (DI), K1, Z0; VADDPS Z0, lo, lo; ADDQ R11, DI
+#define STORE_F32_1(at, lo, hi) VMOVUPS lo, K1, (DX); ADDQ R11, DX
+
+#define LOAD_F64              VMOVUPD.Z (BX), K1, Z0; VMOVUPD.Z 64(BX), K2, Z1
+#define STEP_F64(at, lo, hi)  VBROADCASTSD at, Z2; VFMADD231PD Z0, Z2, lo; VFMADD231PD Z1, Z2, hi
+#define ADD_F64(at, lo, hi)   VMOVUPD.Z (DI), K1, Z0; VMOVUPD.Z 64(DI), K2, Z1; VADDPD Z0, lo, lo; VADDPD Z1, hi, hi; ADDQ R11, DI
+#define STORE_F64(at, lo, hi) VMOVUPD lo, K1, (DX); VMOVUPD hi, K2, 64(DX); ADDQ R11, DX
+
+#define LOAD_F64_1              VMOVUPD.Z (BX), K1, Z0
+#define STEP_F64_1(at, lo, hi)  VBROADCASTSD at, Z2; VFMADD231PD Z0, Z2, lo
+#define ADD_F64_1(at, lo, hi)   VMOVUPD.Z (DI), K1, Z0; VADDPD Z0, lo, lo; ADDQ R11, DI
+#define STORE_F64_1(at, lo, hi) VMOVUPD lo, K1, (DX); ADDQ R11, DX
+
+#define F32(ROWS)   KERNEL(ROWS, CLEAR, LOAD_F32, ROWS(STEP_F32), ADD_F32, STORE_F32)
+#define F32_1(ROWS) KERNEL(ROWS, CLEAR_1, LOAD_F32_1, ROWS(STEP_F32_1), ADD_F32_1, STORE_F32_1)
+#define F64(ROWS)   KERNEL(ROWS, CLEAR, LOAD_F64, ROWS(STEP_F64), ADD_F64, STORE_F64)
+#define F64_1(ROWS) KERNEL(ROWS, CLEAR_1, LOAD_F64_1, ROWS(STEP_F64_1), ADD_F64_1, STORE_F64_1)

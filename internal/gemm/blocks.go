@@ -1,0 +1,67 @@
+package gemm
+import ("os";"strconv")
+
+// blocks say how a product is cut: B into blocks of kc x nc, packed by all
+// threads together; C's columns of such a block into tasks of mc x tc, of which
+// each thread takes the next when it has time.
+type blocks struct {
+	mc, kc, nc, tc int
+
+	// Operands that are so small that copying them does not pay are read where
+	// they lie.
+	inPlace bool
+}
+
+// Sizes in bytes, for caches of 32 to 48 KiB and 1 to 2 MiB per core. A panel of
+// B (kc rows of a tile's width) is read once per tile and should stay in the
+// first cache or come fast from the second, where the block of A stays.
+var (
+	panelBytes = 48 << 10
+	blockABy   = 640 << 10
+	blockBBy   = 8 << 20
+)
+func init() {
+ if x:=os.Getenv("PB");x!="" {y,_:=strconv.Atoi(x); panelBytes=y<<10}
+ if x:=os.Getenv("BA");x!="" {y,_:=strconv.Atoi(x); blockABy=y<<10}
+}
+
+
+// Up to this many multiply-adds a product is made in place, on one thread.
+const inPlaceWork = 96 * 96 * 96
+
+// cut chooses the blocks of an m x n x k product.
+func cut(kern *kernel, m, n, k, threads int) blocks {
+	step := kern.unit
+	if kern.pairs {
+		step *= 2
+	}
+	kcMax := panelBytes / kern.cols / kern.packed.Size()
+	b := blocks{kc: roundUp(evenly(k, kcMax), step)}
+	rowBytes := b.kc * kern.packed.Size()
+	b.nc = roundUp(evenly(n, roundUp(blockBBy/rowBytes, kern.cols)), kern.cols)
+
+	// A task per thread, or a multiple of that.
+	mcMax := max(blockABy/rowBytes/kern.rows, 1) * kern.rows
+	rowTasks := ceilDiv(m, mcMax)
+	colTasks := 1
+	if threads > 1 {
+		most := max(m/(2*kern.rows), 1)
+		if rowTasks = roundUp(rowTasks, threads); rowTasks > most {
+			rowTasks = most
+			colTasks = ceilDiv(threads, rowTasks)
+		}
+	}
+	b.mc = ceilDiv(m, rowTasks)
+	if kern.part == nil {
+		b.mc = roundUp(b.mc, kern.rows)
+	}
+	b.tc = roundUp(ceilDiv(min(n, b.nc), colTasks), kern.cols)
+	return b
+}
+
+// evenly gives the size of equal pieces of n, none larger than most.
+func evenly(n, most int) int { return ceilDiv(n, ceilDiv(n, most)) }
+
+func ceilDiv(a, b int) int { return (a + b - 1) / b }
+
+func roundUp(n, multiple int) int { return ceilDiv(n, multiple) * multiple }

@@ -1,0 +1,301 @@
+package gemm
+
+import (
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"unsafe"
+
+	"github.com/kernbench/kernbench/internal/dtype"
+)
+
+// builtin is the provider that is written here.
+type builtin struct {
+	name  string
+	level Level
+}
+
+// Builtin is this package's own provider, with the best instructions of the
+// machine.
+func Builtin() Provider { return builtin{"builtin", best()} }
+
+// BuiltinAt is held to a level, one of Levels.
+func BuiltinAt(l Level) Provider { return builtin{"builtin-" + l.String(), l} }
+
+func (p builtin) Name() string { return p.name }
+
+func (p builtin) Types() []dtype.DType {
+	return []dtype.DType{dtype.F64, dtype.F32, dtype.F16, dtype.BF16}
+}
+
+func (p builtin) Open(threads int) (Engine, error) {
+	if err := checkThreads(threads); err != nil {
+		return nil, err
+	}
+	if !slices.Contains(Levels(), p.level) {
+		return nil, fmt.Errorf("opening %s: this processor has only %v", p.name, Levels())
+	}
+	e := &engine{provider: p, members: make([]member, threads), types: p.Types(), fast: p.level >= AVX2}
+	e.job = e.work
+	for _, d := range e.types {
+		e.kernels[d] = kernelFor(p.level, d)
+	}
+	if threads > 1 {
+		e.team = newTeam(threads)
+	}
+	return e, nil
+}
+
+// engine is the built-in provider with its threads and buffers.
+type engine struct {
+	provider builtin
+	types    []dtype.DType
+	fast     bool // there is AVX2 to move elements with
+	kernels  [dtype.BF16 + 1]*kernel
+	team     *team // nil for one thread
+	job      func(int)
+	members  []member
+
+	// The running call.
+	c, a, b Matrix
+	kern    *kernel
+	blocks  blocks
+
+	// B's blocks are packed alternately, so that packing the next need not
+	// wait for those who still use this one.
+	packedB [2]buffer
+	// Panels and tasks given out so far, for the blocks packed alternately.
+	panels, tasks [2]atomic.Int64
+}
+
+// member is what one thread has of its own.
+type member struct {
+	tile    tile
+	packedA buffer
+	lines   buffer // elements on their way through a transposition
+	edge    buffer // a tile of C that is only partly there
+	_       [64]byte
+}
+
+func (e *engine) String() string {
+	s := fmt.Sprintf("builtin %v", e.provider.level)
+	if n := len(e.members); n > 1 {
+		return fmt.Sprintf("%s, %d threads", s, n)
+	}
+	return s + ", 1 thread"
+}
+
+func (e *engine) Warnings() []string { return nil }
+
+func (e *engine) Close() {
+	if e.team != nil {
+		e.team.close()
+	}
+	for i := range e.members {
+		for _, b := range []*buffer{&e.members[i].packedA, &e.members[i].lines, &e.members[i].edge} {
+			b.free()
+		}
+	}
+	e.packedB[0].free()
+	e.packedB[1].free()
+}
+
+func (e *engine) Multiply(c, a, b Matrix) error {
+	if err := Check(c, a, b, e.types); err != nil {
+		return fmt.Errorf("multiplying: %w", err)
+	}
+	switch {
+	case c.empty():
+		return nil
+	case a.Cols == 0:
+		c.clear()
+		return nil
+	case c.ColStep != 1: // the transposed product goes row by row
+		a, b, c = b.T(), a.T(), c.T()
+	}
+	e.c, e.a, e.b, e.kern = c, a, b, e.kernels[a.Type]
+	if e.smallEnough() {
+		e.inPlace(&e.members[0].tile)
+	} else if err := e.packed(); err != nil {
+		return err
+	}
+	e.c, e.a, e.b = Matrix{}, Matrix{}, Matrix{} // the caller's memory is not kept
+	return nil
+}
+
+// smallEnough tells whether copying the operands would take longer than it
+// saves.
+func (e *engine) smallEnough() bool {
+	return e.kern.part != nil && e.kern.packed == e.a.Type && e.b.ColStep == 1 &&
+		e.c.Rows*e.c.Cols*e.a.Cols <= inPlaceWork
+}
+
+// inPlace runs the tiles over the operands where they lie.
+func (e *engine) inPlace(t *tile) {
+	size := e.kern.packed.Size()
+	t.k = e.a.Cols
+	t.aRow, t.aStep, t.bStep, t.cRow = e.a.RowStep*size, e.a.ColStep*size, e.b.RowStep*size, e.c.RowStep*size
+	t.add = false
+	for j := 0; j < e.c.Cols; j += e.kern.cols {
+		cols := min(e.kern.cols, e.c.Cols-j)
+		t.masks(cols, e.kern)
+		t.b = e.b.at(0, j)
+		t.next = t.b
+		for i := 0; i < e.c.Rows; i += e.kern.rows {
+			rows := min(e.kern.rows, e.c.Rows-i)
+			t.a, t.c = e.a.at(i, 0), e.c.at(i, j)
+			e.kern.part(rows, cols)(t)
+		}
+	}
+}
+
+// masks marks the columns that exist.
+func (t *tile) masks(cols int, k *kernel) {
+	lanes := k.cols / 2
+	t.mask = 1<<min(cols, lanes) - 1
+	t.mask2 = 1<<max(cols-lanes, 0) - 1
+}
+
+// packed makes the product of packed operands with all threads.
+func (e *engine) packed() error {
+	k := e.kern
+	e.blocks = cut(k, e.c.Rows, e.c.Cols, e.a.Cols, len(e.members))
+	bl := e.blocks
+	steps := roundUp(k.steps(bl.kc), k.unit)
+	for i := range e.packedB {
+		if err := e.packedB[i].grow(roundUp(bl.nc, k.cols) / k.cols * steps * k.panelStep()); err != nil {
+			return err
+		}
+	}
+	for i := range e.members {
+		m := &e.members[i]
+		if err := m.grow(e); err != nil {
+			return err
+		}
+	}
+	for i := range 2 {
+		e.panels[i].Store(0)
+		e.tasks[i].Store(0)
+	}
+	if e.team == nil {
+		e.work(0)
+	} else {
+		e.team.run(e.job)
+	}
+	return nil
+}
+
+// work is one member's share of the product: block after block, it packs
+// panels of B until none is left, and when all are packed it takes tasks until
+// none is left.
+func (e *engine) work(who int) {
+	bl, me := e.blocks, &e.members[who]
+	n, k := e.c.Cols, e.a.Cols
+	turn := 0
+	for j := 0; j < n; j += bl.nc {
+		for l := 0; l < k; l += bl.kc {
+			blk := block{j: j, cols: min(bl.nc, n-j), l: l, depth: min(bl.kc, k-l), packed: &e.packedB[turn]}
+			e.packB(me, blk, &e.panels[turn])
+			if e.team != nil {
+				e.team.gate.wait(func() {
+					e.tasks[turn].Store(0)
+					e.panels[1-turn].Store(0)
+				})
+			} else {
+				e.tasks[turn].Store(0)
+				e.panels[1-turn].Store(0)
+			}
+			e.compute(me, blk, &e.tasks[turn])
+			turn = 1 - turn
+		}
+	}
+	me.tile = tile{} // holds addresses of the caller's memory
+}
+
+// block is a block of B and where it lies packed.
+type block struct {
+	j, cols  int // columns of B and C
+	l, depth int // along k
+	packed   *buffer
+}
+
+// panelBytes is the size of one panel of the block.
+func (b *block) panelSize(k *kernel) int { return roundUp(k.steps(b.depth), k.unit) * k.panelStep() }
+
+// compute takes tasks of the block until none is left.
+func (e *engine) compute(me *member, blk block, next *atomic.Int64) {
+	colTasks := ceilDiv(blk.cols, e.blocks.tc)
+	tasks := ceilDiv(e.c.Rows, e.blocks.mc) * colTasks
+	for {
+		task := int(next.Add(1)) - 1
+		if task >= tasks {
+			return
+		}
+		i := task / colTasks * e.blocks.mc
+		j := task % colTasks * e.blocks.tc
+		rows := min(e.blocks.mc, e.c.Rows-i)
+		e.packA(me, i, rows, blk)
+		e.panelsOf(me, blk, i, rows, j, min(e.blocks.tc, blk.cols-j))
+	}
+}
+
+// panelsOf runs the packed rows of A along the panels of B that the columns
+// [j, j+cols) of the block are in.
+func (e *engine) panelsOf(me *member, blk block, i, rows, j, cols int) {
+	k, t := e.kern, &me.tile
+	t.k = roundUp(k.steps(blk.depth), k.unit)
+	t.bStep, t.cRow = k.panelStep(), e.c.RowStep*e.c.Type.Size()
+	t.add = blk.l > 0
+	size := blk.panelSize(k)
+	first := me.packedA.at(0)
+	for from := j; from < j+cols; from += k.cols {
+		t.b = blk.packed.at(from / k.cols * size)
+		wide := min(k.cols, j+cols-from)
+		t.masks(wide, k)
+		// While this panel is used the next comes into the second cache, a
+		// piece with each tile.
+		t.next = unsafe.Add(t.b, size)
+		c := e.c.at(i, blk.j+from)
+		for r := 0; r < rows; r += k.rows {
+			high := min(k.rows, rows-r)
+			t.a, t.c = unsafe.Add(first, r*t.aRow), unsafe.Add(c, r*t.cRow)
+			switch {
+			case high == k.rows && wide == k.cols:
+				k.whole(t)
+			case k.part != nil:
+				k.part(high, wide)(t)
+			default:
+				e.throughEdge(me, high, wide)
+			}
+			t.next = unsafe.Add(t.next, 512)
+		}
+	}
+}
+
+// throughEdge makes a whole tile next to C and moves the part that exists.
+func (e *engine) throughEdge(me *member, rows, cols int) {
+	t, size := &me.tile, e.c.Type.Size()
+	c, row, add := t.c, t.cRow, t.add
+	t.c, t.cRow, t.add = me.edge.at(0), e.kern.cols*size, false
+	e.kern.whole(t)
+	for i := range rows {
+		to, from := unsafe.Add(c, i*row), unsafe.Add(t.c, i*t.cRow)
+		if e.c.Type == dtype.F64 {
+			moveRow[float64](to, from, cols, add)
+		} else {
+			moveRow[float32](to, from, cols, add)
+		}
+	}
+	t.c, t.cRow, t.add = c, row, add
+}
+
+func moveRow[N float32 | float64](to, from unsafe.Pointer, n int, add bool) {
+	dst, src := unsafe.Slice((*N)(to), n), unsafe.Slice((*N)(from), n)
+	if !add {
+		copy(dst, src)
+		return
+	}
+	for i, x := range src {
+		dst[i] += x
+	}
+}

@@ -1,0 +1,129 @@
+package gemm
+
+import (
+	"fmt"
+	"unsafe"
+
+	"github.com/kernbench/kernbench/internal/dtype"
+)
+
+// Level is a set of instructions that kernels are written for.
+type Level uint8
+
+// The levels. Each takes the kernels of the one below for operand types that
+// it has nothing better for.
+const (
+	Portable   Level = iota // Go alone
+	AVX2                    // with FMA and F16C
+	AVX512                  // F, BW, DQ and VL
+	AVX512BF16              // dot products of bf16 pairs
+	AMX                     // tile registers for bf16
+)
+
+// String is the level's name, as a result's record has it.
+func (l Level) String() string {
+	if l > AMX {
+		return fmt.Sprintf("Level(%d)", uint8(l))
+	}
+	return [...]string{"portable", "avx2", "avx512", "avx512bf16", "amx"}[l]
+}
+
+// A tile is the arguments of a kernel: part of C and the rows of A and columns
+// of B that it is the product of. Steps are in bytes. The assembly knows the
+// layout.
+type tile struct {
+	a, b, c unsafe.Pointer
+	k       int // steps along k, at least one
+
+	aRow, aStep int // from row to row of A, and from step to step
+	bStep       int // from step to step in B's panel
+	cRow        int
+
+	// The columns that exist, a bit for each, in the first and second vector.
+	mask, mask2 uint32
+
+	next unsafe.Pointer // half a kilobyte that will be needed soon
+	add  bool           // to what C holds, instead of setting it
+}
+
+// tileFunc multiplies one tile. It keeps nothing.
+type tileFunc func(*tile)
+
+// kernel is the code for one type of packed operands.
+type kernel struct {
+	level      Level
+	packed     dtype.DType // f16 is packed as f32, and so is bf16 unless the kernel takes it
+	rows, cols int         // of a tile
+	pairs      bool        // a step takes two elements along k, side by side in memory
+	unit       int         // steps come in multiples of this, filled up with zeros
+
+	whole tileFunc
+	// part gives the kernel of a smaller tile, which reads B's rows at any
+	// distance and touches no element outside of it. Without it only whole
+	// tiles can be made, and those at the edges go through a buffer.
+	part func(rows, cols int) tileFunc
+}
+
+// stepBytes is the size of what one step takes of a row of A.
+func (k *kernel) stepBytes() int {
+	if k.pairs {
+		return 2 * k.packed.Size()
+	}
+	return k.packed.Size()
+}
+
+// steps is the number of steps for n elements along k, without filling.
+func (k *kernel) steps(n int) int {
+	if k.pairs {
+		return (n + 1) / 2
+	}
+	return n
+}
+
+// panelStep is the size of a row of B's panel.
+func (k *kernel) panelStep() int { return k.cols * k.stepBytes() }
+
+// kernelFor gives the kernel that a level uses for operands of a type.
+func kernelFor(l Level, operand dtype.DType) *kernel {
+	for _, k := range kernels() {
+		if k.level > l {
+			continue
+		}
+		if k.packed == operand || k.packed == dtype.F32 && Result(operand) == dtype.F32 {
+			return k
+		}
+	}
+	panic(fmt.Sprintf("gemm: no kernel for %v", operand)) // Check lets only types with a kernel through
+}
+
+// The portable kernels define what the others do; 4 x 8 lets the compiler keep
+// at least the operands of a step in registers.
+var (
+	portableF64 = kernel{level: Portable, packed: dtype.F64, rows: 4, cols: 8, unit: 1, whole: portableTile[float64]}
+	portableF32 = kernel{level: Portable, packed: dtype.F32, rows: 4, cols: 8, unit: 1, whole: portableTile[float32]}
+)
+
+func portableTile[N float32 | float64](t *tile) {
+	const rows, cols = 4, 8
+	var sum [rows][cols]N
+	a, b := t.a, t.b
+	for range t.k {
+		row := (*[cols]N)(b)
+		for i := range rows {
+			x := *(*N)(unsafe.Add(a, i*t.aRow))
+			for j := range cols {
+				sum[i][j] += x * row[j]
+			}
+		}
+		a, b = unsafe.Add(a, t.aStep), unsafe.Add(b, t.bStep)
+	}
+	for i := range rows {
+		c := (*[cols]N)(unsafe.Add(t.c, i*t.cRow))
+		for j := range cols {
+			if t.add {
+				sum[i][j] += c[j]
+			}
+			c[j] = sum[i][j]
+		}
+	}
+}

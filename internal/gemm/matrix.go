@@ -1,0 +1,132 @@
+package gemm
+
+import (
+	"fmt"
+	"unsafe"
+
+	"github.com/kernbench/kernbench/internal/dtype"
+)
+
+// Matrix is a view of elements in memory: element (i, j) is number
+// i*RowStep + j*ColStep of Data. One of the steps is 1.
+type Matrix struct {
+	Type             dtype.DType
+	Rows, Cols       int
+	RowStep, ColStep int
+	Data             []byte
+}
+
+// New allocates a matrix of zeros, row by row.
+func New(d dtype.DType, rows, cols int) Matrix {
+	return Matrix{Type: d, Rows: rows, Cols: cols, RowStep: cols, ColStep: 1, Data: make([]byte, rows*cols*d.Size())}
+}
+
+// Of views elements that lie row by row, from one row to the next by stride
+// elements.
+func Of[E dtype.Element](elements []E, rows, cols, stride int) Matrix {
+	size := int(unsafe.Sizeof(*new(E)))
+	data := unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(elements))), len(elements)*size)
+	return Matrix{Type: dtype.Of[E](), Rows: rows, Cols: cols, RowStep: stride, ColStep: 1, Data: data}
+}
+
+// T is the transposed view.
+func (m Matrix) T() Matrix {
+	m.Rows, m.Cols = m.Cols, m.Rows
+	m.RowStep, m.ColStep = m.ColStep, m.RowStep
+	return m
+}
+
+// RowRange views the rows [from, to).
+func (m Matrix) RowRange(from, to int) Matrix {
+	if from < 0 || from > to || to > m.Rows {
+		panic(fmt.Sprintf("gemm: rows %d to %d of %d", from, to, m.Rows))
+	}
+	m.Rows = to - from
+	// An empty range may start behind the last element.
+	m.Data = m.Data[min(from*m.RowStep*m.Type.Size(), len(m.Data)):]
+	return m
+}
+
+// ColRange views the columns [from, to).
+func (m Matrix) ColRange(from, to int) Matrix { return m.T().RowRange(from, to).T() }
+
+// Result is the type of C for operands of a type; 0 where there is none.
+func Result(operand dtype.DType) dtype.DType {
+	switch operand {
+	case dtype.F64:
+		return dtype.F64
+	case dtype.F32, dtype.F16, dtype.BF16:
+		return dtype.F32
+	}
+	return 0
+}
+
+// check says why the view cannot be used.
+func (m Matrix) check(name string) error {
+	switch {
+	case !m.Type.Valid():
+		return fmt.Errorf("%s has no element type", name)
+	case m.Rows < 0 || m.Cols < 0:
+		return fmt.Errorf("%s is %d x %d: sizes are at least 0", name, m.Rows, m.Cols)
+	case m.empty():
+		return nil
+	}
+	byRows := m.ColStep == 1 && (m.RowStep >= m.Cols || m.Rows == 1)
+	byCols := m.RowStep == 1 && (m.ColStep >= m.Rows || m.Cols == 1)
+	if !byRows && !byCols || m.RowStep < 0 || m.ColStep < 0 {
+		return fmt.Errorf("%s is %d x %d with steps %d and %d: one step is 1 and the other at least the elements it passes over",
+			name, m.Rows, m.Cols, m.RowStep, m.ColStep)
+	}
+	if need := ((m.Rows-1)*m.RowStep + (m.Cols-1)*m.ColStep + 1) * m.Type.Size(); len(m.Data) < need {
+		return fmt.Errorf("%s is %d x %d with steps %d and %d, which needs %d bytes: it has %d",
+			name, m.Rows, m.Cols, m.RowStep, m.ColStep, need, len(m.Data))
+	}
+	return nil
+}
+
+func (m Matrix) empty() bool { return m.Rows == 0 || m.Cols == 0 }
+
+// at is the address of an element.
+func (m *Matrix) at(i, j int) unsafe.Pointer {
+	return unsafe.Add(unsafe.Pointer(unsafe.SliceData(m.Data)), (i*m.RowStep+j*m.ColStep)*m.Type.Size())
+}
+
+// run is n elements from (i, j) in the direction whose step is 1.
+func (m *Matrix) run(i, j, n int) []byte {
+	size := m.Type.Size()
+	at := (i*m.RowStep + j*m.ColStep) * size
+	return m.Data[at : at+n*size]
+}
+
+// Check says why c = a x b cannot be computed by a provider of these operand
+// types. Overlap of c with a or b is not looked for; its result is undefined.
+func Check(c, a, b Matrix, types []dtype.DType) error {
+	for _, m := range []struct {
+		name string
+		view *Matrix
+	}{{"A", &a}, {"B", &b}, {"C", &c}} {
+		if err := m.view.check(m.name); err != nil {
+			return err
+		}
+	}
+	if a.Rows != c.Rows || b.Cols != c.Cols || a.Cols != b.Rows {
+		return fmt.Errorf("C %d x %d = A %d x %d times B %d x %d: want (M x N) = (M x K) times (K x N)",
+			c.Rows, c.Cols, a.Rows, a.Cols, b.Rows, b.Cols)
+	}
+	for _, d := range types {
+		if a.Type == d && b.Type == d && c.Type == Result(d) {
+			return nil
+		}
+	}
+	return fmt.Errorf("operands of %v and %v with a result of %v: want two of one type of %v, and f32 from f16 and bf16", a.Type, b.Type, c.Type, types)
+}
+
+// clear sets every element to zero, as the product over an empty k is.
+func (m Matrix) clear() {
+	if m.ColStep != 1 {
+		m = m.T()
+	}
+	for i := range m.Rows {
+		clear(m.run(i, 0, m.Cols))
+	}
+}

@@ -1,0 +1,40 @@
+package gemm
+
+import (
+	"fmt"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// A buffer is memory for packed operands, in large pages where the system
+// gives them: packing and tiles go over many rows at once, each on a page of
+// its own otherwise.
+type buffer struct{ room []byte }
+
+const hugePage = 2 << 20
+
+// grow makes sure of n bytes; what was there is lost.
+func (b *buffer) grow(n int) error {
+	if n <= len(b.room) {
+		return nil
+	}
+	b.free()
+	n = roundUp(n, hugePage)
+	room, err := unix.Mmap(-1, 0, n, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
+	if err != nil {
+		return fmt.Errorf("getting %d bytes to pack operands: %w", n, err)
+	}
+	_ = unix.Madvise(room, unix.MADV_HUGEPAGE) // a wish: small pages do as well
+	b.room = room
+	return nil
+}
+
+func (b *buffer) at(offset int) unsafe.Pointer { return unsafe.Pointer(&b.room[offset]) }
+
+func (b *buffer) free() {
+	if b.room != nil {
+		_ = unix.Munmap(b.room) // fails only for what is no mapping
+	}
+	b.room = nil
+}

@@ -1,0 +1,99 @@
+package jobenv
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// The variables as the launchers themselves set them.
+var (
+	torchrun = strings.Fields(`RANK=5 WORLD_SIZE=8 LOCAL_RANK=1 LOCAL_WORLD_SIZE=4 GROUP_RANK=1 MASTER_ADDR=node0 MASTER_PORT=29501
+		TORCHELASTIC_RUN_ID=job7 TORCHELASTIC_RESTART_COUNT=0`)
+	openmpi = strings.Fields(`OMPI_COMM_WORLD_RANK=3 OMPI_COMM_WORLD_SIZE=4 OMPI_COMM_WORLD_LOCAL_RANK=1 OMPI_COMM_WORLD_LOCAL_SIZE=2
+		OMPI_COMM_WORLD_NODE_RANK=1 OMPI_UNIVERSE_SIZE=4 PMIX_RANK=3 PMIX_NAMESPACE=1234`)
+	hydra = strings.Fields(`PMI_RANK=2 PMI_SIZE=3 PMI_FD=6 MPI_LOCALRANKID=0 MPI_LOCALNRANKS=1 HYDI_CONTROL_FD=7`)
+	srun  = strings.Fields(`SLURM_PROCID=9 SLURM_LOCALID=1 SLURM_NODEID=2 SLURM_NTASKS=11 SLURM_STEP_NUM_TASKS=11
+		SLURM_STEP_TASKS_PER_NODE=4(x2),3 SLURM_JOB_ID=99 SLURM_STEP_NUM_NODES=3`)
+)
+
+func TestDetect(t *testing.T) {
+	without := func(env []string, name string) []string {
+		out := slices.DeleteFunc(slices.Clone(env), func(e string) bool { return strings.HasPrefix(e, name+"=") })
+		if len(out) == len(env) {
+			t.Fatalf("%s is not there to be removed", name)
+		}
+		return out
+	}
+	inTorchrun := &Job{Launcher: Torchrun, ID: "job7", Rank: 5, Size: 8, LocalRank: 1, LocalSize: 4, MasterAddr: "node0", MasterPort: 29501}
+	inOpenMPI := &Job{Launcher: OpenMPI, ID: "1234", Rank: 3, Size: 4, LocalRank: 1, LocalSize: 2}
+	inSrun := &Job{Launcher: Srun, ID: "99", Rank: 9, Size: 11, LocalRank: 1, LocalSize: 3}
+	for _, c := range []struct {
+		name string
+		env  []string
+		want *Job
+	}{
+		{"nothing", nil, nil},
+		{"torchrun", torchrun, inTorchrun},
+		{"Open MPI", openmpi, inOpenMPI},
+		{"Hydra", hydra, &Job{Launcher: Hydra, Rank: 2, Size: 3, LocalSize: 1}},
+		{"srun", srun, inSrun},
+		{"torchrun started by srun", slices.Concat(srun, torchrun), inTorchrun},
+		{"mpirun within an srun step", slices.Concat(srun, openmpi), inOpenMPI},
+		{"a batch script of Slurm is no rank", strings.Fields("SLURM_PROCID=0 SLURM_LOCALID=0 SLURM_NODEID=0 SLURM_NTASKS=4 SLURM_JOB_ID=99"), nil},
+		{"RANK and WORLD_SIZE of whole pods", strings.Fields("RANK=1 WORLD_SIZE=4 MASTER_ADDR=a MASTER_PORT=1"), nil},
+		{"torchrun without a port", without(torchrun, "MASTER_PORT"), nil},
+		{"Open MPI without its local size", without(openmpi, "OMPI_COMM_WORLD_LOCAL_SIZE"), nil},
+		{"Hydra without its size", without(hydra, "PMI_SIZE"), nil},
+		{"srun without a step", without(srun, "SLURM_STEP_NUM_TASKS"), nil},
+		{"a single rank", strings.Fields("OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=1 OMPI_COMM_WORLD_LOCAL_RANK=0 OMPI_COMM_WORLD_LOCAL_SIZE=1"), nil},
+		{"one task by srun, several ranks by mpirun", slices.Concat(openmpi, strings.Fields("SLURM_PROCID=0 SLURM_LOCALID=0 SLURM_NODEID=0 SLURM_STEP_NUM_TASKS=1 SLURM_STEP_TASKS_PER_NODE=1")), inOpenMPI},
+		{"a single rank by torchrun, several by srun", slices.Concat(srun, strings.Fields("RANK=0 WORLD_SIZE=1 LOCAL_RANK=0 LOCAL_WORLD_SIZE=1 MASTER_ADDR=a MASTER_PORT=1")), inSrun},
+	} {
+		got, err := Detect(c.env)
+		if err != nil {
+			t.Errorf("%s: %v", c.name, err)
+		}
+		if d := cmp.Diff(c.want, got); d != "" {
+			t.Errorf("%s (-want +got):\n%s", c.name, d)
+		}
+	}
+}
+
+func TestDetectFaults(t *testing.T) {
+	for _, c := range []struct{ base, replace, want string }{
+		{"torchrun", "RANK=8", "that cannot be"},
+		{"torchrun", "RANK=five", `RANK="five" is not a count`},
+		{"torchrun", "RANK=-1", "is not a count"},
+		{"torchrun", "LOCAL_RANK=4", "that cannot be"},
+		{"torchrun", "LOCAL_WORLD_SIZE=9", "that cannot be"},
+		{"torchrun", "MASTER_PORT=70000", "is not a port"},
+		{"srun", "SLURM_NODEID=3", "has no node 3"},
+		{"srun", "SLURM_NODEID=x", "SLURM_NODEID"},
+		{"srun", "SLURM_STEP_TASKS_PER_NODE=4(x2", "is not a list"},
+		{"srun", "SLURM_STEP_TASKS_PER_NODE=0", "is not a list"},
+	} {
+		env := append(slices.Clone(map[string][]string{"torchrun": torchrun, "srun": srun}[c.base]), c.replace)
+		j, err := Detect(env)
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s with %s: got %+v, %v, want an error with %q", c.base, c.replace, j, err, c.want)
+		}
+	}
+}
+
+func FuzzDetect(f *testing.F) {
+	for _, env := range [][]string{torchrun, openmpi, hydra, srun} {
+		f.Add(strings.Join(env, "\n"))
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		j, err := Detect(strings.Split(text, "\n"))
+		if err != nil || j == nil {
+			return
+		}
+		if j.Size < 2 || j.Rank < 0 || j.Rank >= j.Size || j.LocalRank < 0 || j.LocalRank >= j.LocalSize || j.LocalSize > j.Size {
+			t.Errorf("an impossible place: %+v", j)
+		}
+	})
+}

@@ -1,0 +1,346 @@
+package node_test
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// host is a network namespace that plays a host: own interfaces and name, and a
+// cable to a common switch.
+type host struct {
+	name   string // of the host
+	space  string // of the namespace
+	four   string // its address
+	six    string
+	cable  string // the switch's end
+	secret string
+}
+
+// network is some hosts on one switch, which is a namespace too, so that nothing
+// of this machine's own network is touched.
+type network struct {
+	*testing.T
+	sw    string
+	hosts []*host
+}
+
+var networks atomic.Int32
+
+func newNetwork(t *testing.T, hosts int) *network {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("network namespaces take a while")
+	}
+	if _, err := exec.LookPath("ip"); err != nil || os.Getuid() != 0 {
+		t.Fatalf("this test makes network namespaces: it needs root (uid %d) and ip (Debian: iproute2; %v); -short leaves it out", os.Getuid(), err)
+	}
+	id := fmt.Sprintf("kb%d-%d", os.Getpid(), networks.Add(1))
+	n := &network{T: t, sw: id + "sw"}
+	t.Cleanup(func() { n.remove() })
+	n.ip("netns", "add", n.sw)
+	n.ip("-n", n.sw, "link", "add", "br0", "type", "bridge")
+	n.ip("-n", n.sw, "link", "set", "br0", "up")
+	for i := range hosts {
+		h := &host{name: fmt.Sprintf("kb%d", i), space: fmt.Sprintf("%s-%d", id, i), cable: fmt.Sprintf("port%d", i),
+			four: fmt.Sprintf("10.77.0.%d", i+1), six: fmt.Sprintf("fd77::%d", i+1), secret: "the secret of this test run"}
+		n.hosts = append(n.hosts, h)
+		n.ip("netns", "add", h.space)
+		n.ip("-n", h.space, "link", "add", "eth0", "type", "veth", "peer", "name", h.cable, "netns", n.sw)
+		n.ip("-n", n.sw, "link", "set", h.cable, "master", "br0", "up")
+		for _, dev := range []string{"lo", "eth0"} {
+			n.ip("-n", h.space, "link", "set", dev, "up")
+		}
+		n.ip("-n", h.space, "addr", "add", h.four+"/24", "dev", "eth0")
+		// Without nodad the address could not be used for two seconds.
+		n.ip("-n", h.space, "addr", "add", h.six+"/64", "dev", "eth0", "nodad")
+	}
+	return n
+}
+
+func (n *network) ip(args ...string) {
+	n.Helper()
+	if out, err := exec.Command("ip", args...).CombinedOutput(); err != nil {
+		n.Fatalf("ip %s: %v: %s", strings.Join(args, " "), err, out)
+	}
+}
+
+// remove ends whatever still runs in the namespaces and removes them.
+func (n *network) remove() {
+	for _, space := range append([]string{n.sw}, spaces(n.hosts)...) {
+		if out, err := exec.Command("ip", "netns", "pids", space).Output(); err == nil {
+			for _, field := range strings.Fields(string(out)) {
+				var pid int
+				fmt.Sscan(field, &pid)
+				n.Errorf("process %d was still in %s", pid, space)
+				if err := syscall.Kill(pid, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
+					n.Error(err)
+				}
+			}
+		}
+		if out, err := exec.Command("ip", "netns", "del", space).CombinedOutput(); err != nil {
+			n.Errorf("removing %s: %v: %s", space, err, out)
+		}
+	}
+}
+
+func spaces(hosts []*host) (names []string) {
+	for _, h := range hosts {
+		names = append(names, h.space)
+	}
+	return names
+}
+
+// enter is the beginning of a command line that runs on this host.
+func (h *host) enter() []string {
+	return []string{"ip", "netns", "exec", h.space, "sh", "-c", `echo "$1" > /proc/sys/kernel/hostname; shift; exec "$@"`, "sh", h.name}
+}
+
+const port = "29411"
+
+// launch gives the same command on each of the hosts.
+func (n *network) launch(hosts []*host, flags string, program ...string) []*launcher {
+	n.Helper()
+	var all []*launcher
+	for _, h := range hosts {
+		args := strings.Fields("--nnodes 3 --nproc-per-node 2 --rdzv-backend c10d --rdzv-id job --heartbeat 1s " + flags)
+		if !strings.Contains(flags, "--rdzv-endpoint") {
+			args = append(args, "--rdzv-endpoint", n.hosts[0].four+":"+port)
+		}
+		all = append(all, start(n.T, h, append(append(args, "--"), program...)...))
+	}
+	return all
+}
+
+// running starts the waiting program everywhere and returns, by rank, on which
+// host it runs and as which process.
+func (n *network) running(flags string) (all []*launcher, at map[int]int, pids map[int]int) {
+	n.Helper()
+	all = n.launch(n.hosts, flags, waits...)
+	at, pids = map[int]int{}, map[int]int{}
+	for i, l := range all {
+		found := l.await(`\[rank(\d)\]: pid (\d+)\n\[rank(\d)\]: pid (\d+)`)
+		for k := 1; k < len(found); k += 2 {
+			rank, _ := strconv.Atoi(found[k]) // digits, by the pattern
+			at[rank] = i
+			pids[rank], _ = strconv.Atoi(found[k+1])
+		}
+	}
+	if len(pids) != 6 {
+		n.Fatalf("%d ranks: %v", len(pids), pids)
+	}
+	return all, at, pids
+}
+
+// expectAll demands the same end on every node, and tells how long it took.
+func (n *network) expectAll(since time.Time, all []*launcher, code int, texts ...string) {
+	n.Helper()
+	for _, l := range all {
+		l.expect(code, texts...)
+	}
+	n.Logf("all ended %v later: %s", time.Since(since).Round(time.Millisecond), all[0].messages())
+}
+
+func TestNodesMeet(t *testing.T) {
+	n := newNetwork(t, 3)
+	for _, c := range []struct{ flags, master string }{
+		{"", n.hosts[0].four},
+		{"--rdzv-endpoint [" + n.hosts[1].six + "]:" + port, n.hosts[1].six}, // IPv6, and not the first host
+		{"--interface eth0", n.hosts[0].four},
+	} {
+		seen := map[string]bool{}
+		for _, l := range n.launch(n.hosts, c.flags, shell(`echo rank $RANK of $WORLD_SIZE, local $LOCAL_RANK, node $GROUP_RANK of $GROUP_WORLD_SIZE at $MASTER_ADDR`)...) {
+			l.expect(0)
+			for line := range strings.Lines(l.stdout.String()) {
+				_, text, _ := strings.Cut(strings.TrimSpace(line), "]: ")
+				seen[text] = true
+			}
+		}
+		for rank := range 6 {
+			want := fmt.Sprintf("rank %d of 6, local %d, node %d of 3 at %s", rank, rank%2, rank/2, c.master)
+			if !seen[want] {
+				t.Errorf("%s: no %q among %v", c.flags, want, seen)
+			}
+		}
+	}
+}
+
+// Node ranks can be chosen; the master is then where node 0 is, not where the
+// rendezvous is.
+func TestNodeRanks(t *testing.T) {
+	n := newNetwork(t, 3)
+	var all []*launcher
+	for i, h := range n.hosts {
+		all = append(all, n.launch([]*host{h}, fmt.Sprintf("--node-rank %d", 2-i), shell(`echo $GROUP_RANK $MASTER_ADDR`)...)...)
+	}
+	for i, l := range all {
+		l.expect(0)
+		if want := fmt.Sprintf("[rank%d]: %d %s\n", 2*(2-i), 2-i, n.hosts[2].four); !strings.Contains(l.stdout.String(), want) {
+			t.Errorf("host %d: got %s, want %s", i, l.stdout, want)
+		}
+	}
+}
+
+func TestNodesThatDoNotMeet(t *testing.T) {
+	t.Run("never joins", func(t *testing.T) {
+		t.Parallel()
+		n := newNetwork(t, 3)
+		for _, l := range n.launch(n.hosts[:2], "--join-timeout 2s", waits...) {
+			l.expect(1, "2 of 3 nodes joined within 2s: kb0, kb1; missing: 1 more")
+		}
+	})
+	t.Run("no rendezvous", func(t *testing.T) {
+		t.Parallel()
+		n := newNetwork(t, 3)
+		for _, l := range n.launch(n.hosts[1:], "--join-timeout 1s", waits...) {
+			l.expect(1, "no rendezvous at "+n.hosts[0].four+":"+port+" within 1s: is the same command running on that host")
+		}
+	})
+	t.Run("wrong secret", func(t *testing.T) {
+		t.Parallel()
+		n := newNetwork(t, 3)
+		n.hosts[2].secret = "another secret altogether"
+		all := n.launch(n.hosts, "--join-timeout 3s", waits...)
+		all[2].expect(1, "turned away: the secrets differ")
+		for _, l := range all[:2] {
+			l.expect(1, "2 of 3 nodes joined within 3s: ", "turned away: "+n.hosts[2].four+": the secrets differ")
+		}
+		for _, l := range all {
+			if strings.Contains(l.stderr.String(), "secret of this test") || strings.Contains(l.stderr.String(), "altogether") {
+				t.Errorf("a secret was printed: %s", l.stderr)
+			}
+		}
+	})
+	t.Run("port in use", func(t *testing.T) {
+		t.Parallel()
+		n := newNetwork(t, 3)
+		defer n.hosts[0].occupy(t)()
+		n.launch(n.hosts[:1], "", waits...)[0].expect(1, "meeting at "+n.hosts[0].four+":"+port+": the port is in use")
+	})
+	t.Run("different commands", func(t *testing.T) {
+		t.Parallel()
+		n := newNetwork(t, 3)
+		first := n.launch(n.hosts[:1], "--join-timeout 3s", waits...)
+		n.launch(n.hosts[1:2], "--nproc-per-node 3", waits...)[0].expect(1, "--nproc-per-node is 3 here and 2 at the rendezvous")
+		first[0].expect(1, "turned away: kb1: --nproc-per-node is 3")
+	})
+}
+
+// occupy listens on the rendezvous' port as some other service.
+func (h *host) occupy(t *testing.T) (release func()) {
+	t.Helper()
+	opened := make(chan net.Listener, 1)
+	go func() {
+		runtime.LockOSThread() // and never unlocked: the thread ends with the goroutine, in its namespace
+		space, err := os.Open("/run/netns/" + h.space)
+		if err == nil {
+			defer space.Close()
+			err = unix.Setns(int(space.Fd()), unix.CLONE_NEWNET)
+		}
+		var l net.Listener
+		if err == nil {
+			l, err = net.Listen("tcp", h.four+":"+port)
+		}
+		if err != nil {
+			t.Error(err)
+		}
+		opened <- l
+	}()
+	l := <-opened
+	if l == nil {
+		t.FailNow()
+	}
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			fmt.Fprintf(conn, "220 this is a mail server, which speaks first and at length\r\n")
+		}
+	}()
+	return func() { l.Close() }
+}
+
+// Whatever fails on one host ends the job on all of them, with one message each.
+func TestFaults(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		flags string
+		harm  func(n *network, all []*launcher, at, pids map[int]int) (code int, message string, left []*launcher)
+	}{
+		{"killed rank", "", func(n *network, all []*launcher, at, pids map[int]int) (int, string, []*launcher) {
+			all[0].kill(pids[5], syscall.SIGKILL)
+			return 137, fmt.Sprintf("rank 5 (node 2, host %s, pid %d) ended with signal 9 (killed); its last output:\n    pid %d\n", n.hosts[at[5]].name, pids[5], pids[5]), all
+		}},
+		{"stopped rank", "", func(n *network, all []*launcher, at, pids map[int]int) (int, string, []*launcher) {
+			all[0].kill(pids[3], syscall.SIGSTOP)
+			return 1, fmt.Sprintf("rank 3 (node 1, host %s, pid %d) has been stopped for 1s", n.hosts[at[3]].name, pids[3]), all
+		}},
+		{"interrupt", "--max-restarts 3", func(n *network, all []*launcher, at, pids map[int]int) (int, string, []*launcher) {
+			all[1].kill(all[1].cmd.Process.Pid, syscall.SIGINT)
+			return 130, fmt.Sprintf("(host kb1, pid %d) was interrupted", all[1].cmd.Process.Pid), all
+		}},
+		{"killed launcher", "--max-restarts 3", func(n *network, all []*launcher, at, pids map[int]int) (int, string, []*launcher) {
+			all[2].kill(all[2].cmd.Process.Pid, syscall.SIGKILL)
+			return 1, "(host kb2, pid ", []*launcher{all[0], all[1]}
+		}},
+		{"killed host of the rendezvous", "--max-restarts 3", func(n *network, all []*launcher, at, pids map[int]int) (int, string, []*launcher) {
+			all[0].kill(all[0].cmd.Process.Pid, syscall.SIGKILL)
+			return 1, "lost the rendezvous: its launcher ended", []*launcher{all[1], all[2]}
+		}},
+		{"stopped launcher", "", func(n *network, all []*launcher, at, pids map[int]int) (int, string, []*launcher) {
+			all[1].kill(all[1].cmd.Process.Pid, syscall.SIGSTOP)
+			n.Cleanup(func() { all[1].cmd.Process.Kill() })
+			return 1, "nothing was heard of it for 1s", []*launcher{all[0], all[2]}
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			n := newNetwork(t, 3)
+			all, at, pids := n.running(c.flags)
+			begin := time.Now()
+			code, message, left := c.harm(n, all, at, pids)
+			n.expectAll(begin, left, code, message)
+		})
+	}
+}
+
+// A pulled cable is noticed on both sides of it.
+func TestCutLink(t *testing.T) {
+	n := newNetwork(t, 3)
+	all, at, _ := n.running("")
+	cut := at[4] // where node 2 is: never the rendezvous, which is node 0
+	begin := time.Now()
+	n.ip("-n", n.sw, "link", "set", n.hosts[cut].cable, "down")
+	for i, l := range all {
+		if i == cut {
+			l.expect(1, fmt.Sprintf("node 2 (host %s) lost the rendezvous: nothing was heard from the rendezvous for 1s", n.hosts[cut].name))
+		} else {
+			l.expect(1, fmt.Sprintf("node 2 (host %s, pid ", n.hosts[cut].name), "was lost: nothing was heard of it for 1s")
+		}
+	}
+	t.Logf("all ended %v later", time.Since(begin).Round(time.Millisecond))
+}
+
+func TestNodesRestart(t *testing.T) {
+	n := newNetwork(t, 3)
+	all := n.launch(n.hosts, "--max-restarts 1", shell(`[ $RANK.$TORCHELASTIC_RESTART_COUNT = 4.0 ] && exit 9; [ $TORCHELASTIC_RESTART_COUNT = 0 ] && exec sleep 1000; echo attempt $TORCHELASTIC_RESTART_COUNT`)...)
+	for _, l := range all {
+		l.expect(0, ": restart 1 of 1: rank 4 (node 2, host kb", "ended with exit code 9")
+		if got := strings.Count(l.stdout.String(), "attempt 1\n"); got != 2 {
+			t.Errorf("%d ranks ran again: %s", got, l.stdout)
+		}
+	}
+}

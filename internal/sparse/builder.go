@@ -1,0 +1,213 @@
+package sparse
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"slices"
+)
+
+// Format says how far a Builder may go in making the matrix smaller.
+type Format uint8
+
+// The formats. All give the same bits in every product.
+const (
+	Compressed Format = iota // whatever is smallest
+	Plain                    // every value as a double, every column as 32 bits
+)
+
+// String is the format's name in a result's record.
+func (f Format) String() string {
+	return [...]string{"compressed", "plain"}[f]
+}
+
+const (
+	chunkRows = 4096 // rows looked at together, and the most in one run
+	longRun   = 16   // rows from which a run of equal rows is worth its call
+	shortGap  = 4    // rows between long runs that become runs of one row
+)
+
+// Builder makes a Matrix from its rows, given in order. It keeps a small number
+// of rows at a time, so that memory never holds the matrix twice.
+type Builder struct {
+	format Format
+	m      Matrix
+	first  int // of the chunk
+	ptr    []int
+	cols   []int
+	vals   []float64
+
+	shapes map[string]*constant // by distances and values
+}
+
+// NewBuilder starts a matrix of rows x cols, where cols counts ghosts too.
+func NewBuilder(rows, cols int, format Format) (*Builder, error) {
+	if rows < 0 || cols < rows || cols > math.MaxInt32 {
+		return nil, fmt.Errorf("building a matrix of %d rows and %d columns: one rank holds at most %d columns", rows, cols, math.MaxInt32)
+	}
+	return &Builder{format: format, m: Matrix{rows: rows, cols: cols}, ptr: []int{0}, shapes: map[string]*constant{}}, nil
+}
+
+// Add appends the next row. Its order of entries is the order of summation.
+func (b *Builder) Add(cols []int, vals []float64) {
+	row := b.first + len(b.ptr) - 1
+	if row >= b.m.rows || len(cols) != len(vals) {
+		panic(fmt.Sprintf("sparse: row %d of %d, with %d columns and %d values", row, b.m.rows, len(cols), len(vals)))
+	}
+	for _, c := range cols {
+		if uint(c) >= uint(b.m.cols) {
+			panic(fmt.Sprintf("sparse: row %d has column %d of %d", row, c, b.m.cols))
+		}
+		if c < b.m.rows {
+			b.m.reach = max(b.m.reach, c-row)
+		}
+	}
+	b.cols = append(b.cols, cols...)
+	b.vals = append(b.vals, vals...)
+	b.ptr = append(b.ptr, len(b.cols))
+	b.m.entries += len(cols)
+	if len(b.ptr) > chunkRows {
+		b.flush()
+	}
+}
+
+// Done gives the matrix. Every row must have been added.
+func (b *Builder) Done() *Matrix {
+	b.flush()
+	if b.first != b.m.rows {
+		panic(fmt.Sprintf("sparse: %d rows of %d were added", b.first, b.m.rows))
+	}
+	b.m.runs = slices.Clip(b.m.runs)
+	b.m.bytes += len(b.m.runs) * 24
+	return &b.m
+}
+
+// flush turns the rows of the chunk into runs: long stretches of equal
+// distances first, then what lies between them.
+func (b *Builder) flush() {
+	n := len(b.ptr) - 1
+	if b.format == Plain {
+		b.addScattered(0, n)
+	} else {
+		gap := 0
+		for lo := 0; lo < n; {
+			hi := b.stretch(lo, n, b.sameOffsets)
+			if hi-lo >= longRun && b.width(lo) > 0 {
+				b.addGap(gap, lo)
+				b.addStretch(lo, hi)
+				gap = hi
+			}
+			lo = hi
+		}
+		b.addGap(gap, n)
+	}
+	b.first += n
+	b.ptr, b.cols, b.vals = b.ptr[:1], b.cols[:0], b.vals[:0]
+}
+
+// stretch is the end of the rows that are the same as row lo.
+func (b *Builder) stretch(lo, n int, same func(i, j int) bool) int {
+	hi := lo + 1
+	for hi < n && same(lo, hi) {
+		hi++
+	}
+	return hi
+}
+
+func (b *Builder) width(i int) int { return b.ptr[i+1] - b.ptr[i] }
+
+func (b *Builder) sameOffsets(i, j int) bool {
+	if b.width(i) != b.width(j) {
+		return false
+	}
+	ci, cj := b.cols[b.ptr[i]:b.ptr[i+1]], b.cols[b.ptr[j]:b.ptr[j+1]]
+	for k := range ci {
+		if ci[k]-i != cj[k]-j {
+			return false
+		}
+	}
+	return true
+}
+
+func (b *Builder) sameValues(i, j int) bool {
+	vi, vj := b.vals[b.ptr[i]:b.ptr[i+1]], b.vals[b.ptr[j]:b.ptr[j+1]]
+	for k := range vi {
+		if math.Float64bits(vi[k]) != math.Float64bits(vj[k]) {
+			return false
+		}
+	}
+	return true
+}
+
+// addStretch stores rows of equal distances: long constant parts as such, the
+// rest with their values.
+func (b *Builder) addStretch(lo, hi int) {
+	rest := lo
+	for at := lo; at < hi; {
+		end := b.stretch(at, hi, b.sameValues)
+		if end-at >= longRun {
+			b.addVarying(rest, at)
+			b.add(at, end, b.constantOf(at))
+			rest = end
+		}
+		at = end
+	}
+	b.addVarying(rest, hi)
+}
+
+// addGap stores what lies between long stretches. On a grid that is the ends of
+// its lines: a few rows, of few kinds.
+func (b *Builder) addGap(lo, hi int) {
+	if hi-lo > shortGap || lo == 0 || hi == len(b.ptr)-1 {
+		b.addScattered(lo, hi)
+		return
+	}
+	for ; lo < hi; lo++ {
+		b.add(lo, lo+1, b.constantOf(lo))
+	}
+}
+
+func (b *Builder) add(lo, hi int, f form) {
+	b.m.runs = append(b.m.runs, run{int32(b.first + lo), int32(b.first + hi), f})
+}
+
+// constantOf gives the row's shape, the same one for equal rows.
+func (b *Builder) constantOf(i int) *constant {
+	cols, vals := b.cols[b.ptr[i]:b.ptr[i+1]], b.vals[b.ptr[i]:b.ptr[i+1]]
+	offs := make([]int, len(cols))
+	var key []byte
+	for k, c := range cols {
+		offs[k] = 8 * (c - (b.first + i))
+		key = binary.LittleEndian.AppendUint64(key, uint64(offs[k]))
+		key = binary.LittleEndian.AppendUint64(key, math.Float64bits(vals[k]))
+	}
+	if known := b.shapes[string(key)]; known != nil {
+		return known
+	}
+	shape := &constant{offs: offs, coefs: slices.Clone(vals)}
+	b.shapes[string(key)] = shape
+	b.m.bytes += shape.bytes()
+	return shape
+}
+
+func (b *Builder) addVarying(lo, hi int) {
+	if lo == hi {
+		return
+	}
+	n, width := hi-lo, b.width(lo)
+	v := &varying{n: n, offs: make([]int, width)}
+	vals := make([]float64, n*width)
+	for k := range width {
+		v.offs[k] = 8 * (b.cols[b.ptr[lo]+k] - (b.first + lo))
+		for i := range n {
+			vals[k*n+i] = b.vals[b.ptr[lo+i]+k]
+		}
+	}
+	if exact32(vals) {
+		v.vals32 = to32(vals)
+	} else {
+		v.vals64 = vals
+	}
+	b.m.bytes += v.bytes()
+	b.add(lo, hi, v)
+}

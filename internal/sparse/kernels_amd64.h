@@ -1,0 +1,109 @@
+// The frames of the kernels, into which the loads of one storage form are put.
+
+// TAIL makes K1 the mask of the last CX (1..7) elements, or of all 8.
+#define TAIL \
+	MOVQ    CX, R15;       \
+	MOVQ    $8, AX;        \
+	CMPQ    R15, AX;       \
+	CMOVQGT AX, R15;       \
+	MOVQ    $-1, AX;       \
+	BZHIQ   R15, AX, AX;   \
+	KMOVB   AX, K1
+
+// The frame of the kernels whose rows share their offsets but not their values:
+// dst[i] = sum over k of vals[k*stride+i] * x[i+offs[k]], width >= 1. Offsets
+// are in bytes, the stride in elements. LOAD brings 8 masked values into a
+// register as doubles; SHIFT is the logarithm of a value's size.
+#define VARYING(LOAD, SHIFT) \
+	MOVQ dst+0(FP), DI;    \
+	MOVQ x+8(FP), SI;      \
+	MOVQ offs+16(FP), R8;  \
+	MOVQ vals+24(FP), R9;  \
+	MOVQ stride+32(FP), R13; \
+	SHLQ $SHIFT, R13;      \
+	MOVQ width+40(FP), R10; \
+	MOVQ n+48(FP), CX;     \
+one:                       \
+	TESTQ     CX, CX;      \
+	JLE       done;        \
+	TAIL;                  \
+	MOVQ      (R8), R12;   \
+	VMOVUPD.Z (SI)(R12*1), K1, Z1; \
+	LOAD(R9, Z2);          \
+	VMULPD    Z1, Z2, Z0;  \
+	MOVQ      R9, R14;     \
+	MOVQ      $1, R11;     \
+	JMP       check;       \
+term:                      \
+	ADDQ      R13, R14;    \
+	MOVQ      (R8)(R11*8), R12; \
+	VMOVUPD.Z (SI)(R12*1), K1, Z1; \
+	LOAD(R14, Z2);         \
+	VMULPD    Z1, Z2, Z1;  \
+	VADDPD    Z1, Z0, Z0;  \
+	INCQ      R11;         \
+check:                     \
+	CMPQ    R11, R10;      \
+	JLT     term;          \
+	VMOVUPD Z0, K1, (DI);  \
+	ADDQ    $64, SI;       \
+	ADDQ    $64, DI;       \
+	ADDQ    $(8<<SHIFT), R9; \
+	SUBQ    $8, CX;        \
+	JMP     one;           \
+done:                      \
+	VZEROUPPER;            \
+	RET
+
+// The frame of the scattered kernels: 8 rows at a time, their k-th entries
+// side by side. A mask per k says which rows have a k-th entry; only those are
+// stored, so 8 are loaded (past the end of the data, which is padded) and
+// spread to their lanes. starts holds, per slice, the numbers of its first entry
+// and of its first mask; one more ends the last slice. STEP is how far the base
+// of the columns moves from slice to slice, in bytes. A sum begins with -0, to
+// which the first product is added unchanged.
+#define SCATTERED(COLS, COLSIZE, VALS, VALSIZE, STEP) \
+	MOVQ dst+0(FP), DI;    \
+	MOVQ x+8(FP), SI;      \
+	MOVQ cols+16(FP), R8;  \
+	MOVQ vals+24(FP), R9;  \
+	MOVQ masks+32(FP), R10; \
+	MOVQ starts+40(FP), R11; \
+	MOVQ n+48(FP), CX;     \
+	MOVQ $0x8000000000000000, AX; \
+	VPBROADCASTQ AX, Z29;  \
+slice:                     \
+	TESTQ   CX, CX;        \
+	JLE     done;          \
+	VMOVAPD Z29, Z0;       \
+	MOVL    12(R11), R12;  \
+	SUBL    4(R11), R12;   \
+	ADDQ    $8, R11;       \
+term:                      \
+	DECQ    R12;           \
+	JLT     store;         \
+	MOVBLZX (R10), AX;     \
+	INCQ    R10;           \
+	KMOVB   AX, K1;        \
+	KMOVB   AX, K2;        \
+	POPCNTL AX, AX;        \
+	COLS;                  \
+	VPEXPANDD.Z Y1, K1, Y1; \
+	VALS;                  \
+	VEXPANDPD.Z Z2, K1, Z2; \
+	VXORPD  X3, X3, X3;    \
+	VGATHERDPD (SI)(Y1*8), K2, Z3; \
+	VMULPD  Z3, Z2, Z2;    \
+	VADDPD  Z2, Z0, K1, Z0; \
+	LEAQ    (R8)(AX*COLSIZE), R8; \
+	LEAQ    (R9)(AX*VALSIZE), R9; \
+	JMP     term;          \
+store:                     \
+	VMOVUPD Z0, (DI);      \
+	ADDQ    $64, DI;       \
+	ADDQ    $STEP, SI;     \
+	DECQ    CX;            \
+	JMP     slice;         \
+done:                      \
+	VZEROUPPER;            \
+	RET

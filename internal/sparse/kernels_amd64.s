@@ -1,0 +1,265 @@
+#include "textflag.h"
+#include "kernels_amd64.h"
+
+// Products are rounded before they are added (no fused multiply-add), so that
+// these kernels and the portable ones give the same bits. What remains after
+// the last whole vector goes under a mask, so nothing outside the range is
+// touched, except where the scattered kernel says so.
+
+// func axpbyAVX512(dst, x, y *float64, a, b float64, n int)
+// dst = a*x + b*y
+TEXT ·axpbyAVX512(SB), NOSPLIT, $0-48
+	MOVQ         dst+0(FP), DI
+	MOVQ         x+8(FP), SI
+	MOVQ         y+16(FP), DX
+	VBROADCASTSD a+24(FP), Z30
+	VBROADCASTSD b+32(FP), Z31
+	MOVQ         n+40(FP), CX
+
+four:
+	CMPQ    CX, $32
+	JLT     one
+	VMULPD  (SI), Z30, Z0
+	VMULPD  64(SI), Z30, Z1
+	VMULPD  128(SI), Z30, Z2
+	VMULPD  192(SI), Z30, Z3
+	VMULPD  (DX), Z31, Z4
+	VMULPD  64(DX), Z31, Z5
+	VMULPD  128(DX), Z31, Z6
+	VMULPD  192(DX), Z31, Z7
+	VADDPD  Z4, Z0, Z0
+	VADDPD  Z5, Z1, Z1
+	VADDPD  Z6, Z2, Z2
+	VADDPD  Z7, Z3, Z3
+	VMOVUPD Z0, (DI)
+	VMOVUPD Z1, 64(DI)
+	VMOVUPD Z2, 128(DI)
+	VMOVUPD Z3, 192(DI)
+	ADDQ    $256, SI
+	ADDQ    $256, DX
+	ADDQ    $256, DI
+	SUBQ    $32, CX
+	JMP     four
+
+one:
+	TESTQ     CX, CX
+	JLE       done
+	TAIL
+	VMOVUPD.Z (SI), K1, Z0
+	VMOVUPD.Z (DX), K1, Z4
+	VMULPD    Z0, Z30, Z0
+	VMULPD    Z4, Z31, Z4
+	VADDPD    Z4, Z0, Z0
+	VMOVUPD   Z0, K1, (DI)
+	ADDQ      $64, SI
+	ADDQ      $64, DX
+	ADDQ      $64, DI
+	SUBQ      $8, CX
+	JMP       one
+
+done:
+	VZEROUPPER
+	RET
+
+// func timesAVX512(dst, x, y *float64, n int)
+// dst = x*y, element by element
+TEXT ·timesAVX512(SB), NOSPLIT, $0-32
+	MOVQ dst+0(FP), DI
+	MOVQ x+8(FP), SI
+	MOVQ y+16(FP), DX
+	MOVQ n+24(FP), CX
+
+one:
+	TESTQ     CX, CX
+	JLE       done
+	TAIL
+	VMOVUPD.Z (SI), K1, Z0
+	VMOVUPD.Z (DX), K1, Z1
+	VMULPD    Z1, Z0, Z0
+	VMOVUPD   Z0, K1, (DI)
+	ADDQ      $64, SI
+	ADDQ      $64, DX
+	ADDQ      $64, DI
+	SUBQ      $8, CX
+	JMP       one
+
+done:
+	VZEROUPPER
+	RET
+
+// func dotAVX512(x, y *float64, n int) float64
+// Lane l adds up the products l, l+8, l+16, ...; the lanes are added by halves.
+TEXT ·dotAVX512(SB), NOSPLIT, $0-32
+	MOVQ   x+0(FP), SI
+	MOVQ   y+8(FP), DX
+	MOVQ   n+16(FP), CX
+	VXORPD X0, X0, X0
+
+four:
+	CMPQ    CX, $32
+	JLT     one
+	VMOVUPD (SI), Z1
+	VMOVUPD 64(SI), Z2
+	VMOVUPD 128(SI), Z3
+	VMOVUPD 192(SI), Z4
+	VMULPD  (DX), Z1, Z1
+	VMULPD  64(DX), Z2, Z2
+	VMULPD  128(DX), Z3, Z3
+	VMULPD  192(DX), Z4, Z4
+	VADDPD  Z1, Z0, Z0
+	VADDPD  Z2, Z0, Z0
+	VADDPD  Z3, Z0, Z0
+	VADDPD  Z4, Z0, Z0
+	ADDQ    $256, SI
+	ADDQ    $256, DX
+	SUBQ    $32, CX
+	JMP     four
+
+one:
+	TESTQ     CX, CX
+	JLE       fold
+	TAIL
+	VMOVUPD.Z (SI), K1, Z1
+	VMOVUPD.Z (DX), K1, Z2
+	VMULPD    Z1, Z2, Z1
+	VADDPD    Z1, Z0, Z0
+	ADDQ      $64, SI
+	ADDQ      $64, DX
+	SUBQ      $8, CX
+	JMP       one
+
+fold:
+	VEXTRACTF64X4 $1, Z0, Y1
+	VADDPD        Y1, Y0, Y0
+	VEXTRACTF128  $1, Y0, X1
+	VADDPD        X1, X0, X0
+	VPERMILPD     $1, X0, X1
+	VADDSD        X1, X0, X0
+	VMOVSD        X0, ret+24(FP)
+	VZEROUPPER
+	RET
+
+// func constantAVX512(dst, x *float64, offs *int, coefs *float64, width, n int)
+// dst[i] = sum over k of coefs[k] * x[i+offs[k]], width >= 1. The offsets are
+// in bytes.
+TEXT ·constantAVX512(SB), NOSPLIT, $0-48
+	MOVQ dst+0(FP), DI
+	MOVQ x+8(FP), SI
+	MOVQ offs+16(FP), R8
+	MOVQ coefs+24(FP), R9
+	MOVQ width+32(FP), R10
+	MOVQ n+40(FP), CX
+
+four:
+	CMPQ         CX, $32
+	JLT          one
+	MOVQ         (R8), R12
+	ADDQ         SI, R12
+	VBROADCASTSD (R9), Z30
+	VMULPD       (R12), Z30, Z0
+	VMULPD       64(R12), Z30, Z1
+	VMULPD       128(R12), Z30, Z2
+	VMULPD       192(R12), Z30, Z3
+	MOVQ         $1, R11
+	JMP          fourcheck
+
+fourterm:
+	MOVQ         (R8)(R11*8), R12
+	ADDQ         SI, R12
+	VBROADCASTSD (R9)(R11*8), Z30
+	VMULPD       (R12), Z30, Z4
+	VMULPD       64(R12), Z30, Z5
+	VMULPD       128(R12), Z30, Z6
+	VMULPD       192(R12), Z30, Z7
+	VADDPD       Z4, Z0, Z0
+	VADDPD       Z5, Z1, Z1
+	VADDPD       Z6, Z2, Z2
+	VADDPD       Z7, Z3, Z3
+	INCQ         R11
+
+fourcheck:
+	CMPQ    R11, R10
+	JLT     fourterm
+	VMOVUPD Z0, (DI)
+	VMOVUPD Z1, 64(DI)
+	VMOVUPD Z2, 128(DI)
+	VMOVUPD Z3, 192(DI)
+	ADDQ    $256, SI
+	ADDQ    $256, DI
+	SUBQ    $32, CX
+	JMP     four
+
+one:
+	TESTQ        CX, CX
+	JLE          done
+	TAIL
+	MOVQ         (R8), R12
+	VBROADCASTSD (R9), Z30
+	VMOVUPD.Z    (SI)(R12*1), K1, Z0
+	VMULPD       Z0, Z30, Z0
+	MOVQ         $1, R11
+	JMP          onecheck
+
+oneterm:
+	MOVQ         (R8)(R11*8), R12
+	VBROADCASTSD (R9)(R11*8), Z30
+	VMOVUPD.Z    (SI)(R12*1), K1, Z4
+	VMULPD       Z4, Z30, Z4
+	VADDPD       Z4, Z0, Z0
+	INCQ         R11
+
+onecheck:
+	CMPQ    R11, R10
+	JLT     oneterm
+	VMOVUPD Z0, K1, (DI)
+	ADDQ    $64, SI
+	ADDQ    $64, DI
+	SUBQ    $8, CX
+	JMP     one
+
+done:
+	VZEROUPPER
+	RET
+
+#define DOUBLES(from, to) VMOVUPD.Z (from), K1, to
+#define FLOATS(from, to)  VCVTPS2PD.Z (from), K1, to
+
+// func varying64AVX512(dst, x *float64, offs *int, vals *float64, stride, width, n int)
+TEXT ·varying64AVX512(SB), NOSPLIT, $0-56
+	VARYING(DOUBLES, 3)
+
+// func varying32AVX512(dst, x *float64, offs *int, vals *float32, stride, width, n int)
+TEXT ·varying32AVX512(SB), NOSPLIT, $0-56
+	VARYING(FLOATS, 2)
+
+#define COLS32 VMOVDQU (R8), Y1
+#define COLS16 VPMOVSXWD (R8), Y1
+#define VALS64 VMOVUPD (R9), Z2
+#define VALS32 VCVTPS2PD (R9), Z2
+#define VALS8  VPMOVZXBD (R9), Y4; KXNORB K3, K3, K3; VXORPD X2, X2, X2; VGATHERDPD (R13)(Y4*8), K3, Z2
+
+// func wide64AVX512(dst, x *float64, cols *int32, vals *float64, masks *uint8, starts *start, n int)
+TEXT ·wide64AVX512(SB), NOSPLIT, $0-56
+	SCATTERED(COLS32, 4, VALS64, 8, 0)
+
+// func wide32AVX512(dst, x *float64, cols *int32, vals *float32, masks *uint8, starts *start, n int)
+TEXT ·wide32AVX512(SB), NOSPLIT, $0-56
+	SCATTERED(COLS32, 4, VALS32, 4, 0)
+
+// func near64AVX512(dst, x *float64, cols *int16, vals *float64, masks *uint8, starts *start, n int)
+TEXT ·near64AVX512(SB), NOSPLIT, $0-56
+	SCATTERED(COLS16, 2, VALS64, 8, 64)
+
+// func near32AVX512(dst, x *float64, cols *int16, vals *float32, masks *uint8, starts *start, n int)
+TEXT ·near32AVX512(SB), NOSPLIT, $0-56
+	SCATTERED(COLS16, 2, VALS32, 4, 64)
+
+// func wide8AVX512(dst, x *float64, cols *int32, vals *uint8, masks *uint8, starts *start, n int, dict *float64)
+TEXT ·wide8AVX512(SB), NOSPLIT, $0-64
+	MOVQ dict+56(FP), R13
+	SCATTERED(COLS32, 4, VALS8, 1, 0)
+
+// func near8AVX512(dst, x *float64, cols *int16, vals *uint8, masks *uint8, starts *start, n int, dict *float64)
+TEXT ·near8AVX512(SB), NOSPLIT, $0-64
+	MOVQ dict+56(FP), R13
+	SCATTERED(COLS16, 2, VALS8, 1, 64)

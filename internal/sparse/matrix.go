@@ -1,0 +1,143 @@
+package sparse
+
+import (
+	"cmp"
+	"math"
+	"slices"
+)
+
+// Matrix is a matrix in the form it is multiplied in: consecutive rows grouped
+// into runs, each stored in the smallest form that gives the same bits. It is
+// made by a Builder and not changed afterwards.
+type Matrix struct {
+	rows, cols int
+	entries    int
+	reach      int
+	runs       []run
+	bytes      int
+}
+
+// A run is the rows [lo, hi) in one form.
+type run struct {
+	lo, hi int32
+	form   form
+}
+
+// A form multiplies rows: dst[lo:hi] of a run that begins at row base. dst
+// never overlaps x.
+type form interface {
+	rows(dst, x []float64, lo, hi, base int)
+	bytes() int
+}
+
+// constant: every row has the same entries at the same distances from the
+// diagonal. It costs nothing per row, and equal ones are shared between runs.
+type constant struct {
+	offs  []int // in bytes, as the kernels want them
+	coefs []float64
+}
+
+// varying: the same distances, values of their own. The k-th values of all rows
+// lie side by side, in single precision where that is exact.
+type varying struct {
+	n      int
+	offs   []int // in bytes
+	vals64 []float64
+	vals32 []float32
+}
+
+// scattered: any rows, 8 to a slice, their k-th entries side by side; a mask
+// says which rows have one. Columns are 16-bit distances from the slice's first
+// row where they all fit, else absolute. Values are double, or single, or
+// bytes into a dictionary, where those are exact. Columns and values are padded
+// because the kernels load 8 at a time.
+type scattered struct {
+	n      int
+	starts []start
+	masks  []uint8
+	near   []int16
+	wide   []int32
+	vals64 []float64
+	vals32 []float32
+	vals8  []uint8
+	dict   []float64
+}
+
+// start says where a slice begins. The kernels know this layout.
+type start struct{ entry, mask uint32 }
+
+func (c *constant) bytes() int { return 8*len(c.offs) + 8*len(c.coefs) }
+func (v *varying) bytes() int  { return 8*len(v.offs) + 8*len(v.vals64) + 4*len(v.vals32) }
+func (c *scattered) bytes() int {
+	return 8*len(c.starts) + len(c.masks) + 2*len(c.near) + 4*len(c.wide) +
+		8*len(c.vals64) + 4*len(c.vals32) + len(c.vals8) + 8*len(c.dict)
+}
+
+// Rows is the number of rows.
+func (m *Matrix) Rows() int { return m.rows }
+
+// Columns is the length of the vector it multiplies: owned values, then ghosts.
+func (m *Matrix) Columns() int { return m.cols }
+
+// Entries is the number of stored entries.
+func (m *Matrix) Entries() int { return m.entries }
+
+// Bytes is the memory of the stored form, which one multiplication reads once.
+func (m *Matrix) Bytes() int { return m.bytes }
+
+// Reach is the largest distance from a row to an owned column after it. A sweep
+// that makes the vector on its way may multiply a row once the vector is final
+// up to that distance beyond it.
+func (m *Matrix) Reach() int { return m.reach }
+
+// Multiply sets dst[lo:hi] to those rows of the product with x. dst must not
+// overlap x.
+func (m *Matrix) Multiply(dst, x []float64, lo, hi int) {
+	if lo >= hi {
+		return
+	}
+	_, _ = dst[hi-1], x[m.cols-1]
+	at, found := slices.BinarySearchFunc(m.runs, lo, func(r run, lo int) int { return cmp.Compare(int(r.lo), lo) })
+	if !found {
+		at-- // lo lies within the run before
+	}
+	for ; lo < hi; at++ {
+		r := &m.runs[at]
+		end := min(hi, int(r.hi))
+		r.form.rows(dst, x, lo, end, int(r.lo))
+		lo = end
+	}
+}
+
+// rows goes through a buffer where it needs only a part of a slice.
+func (c *scattered) rows(dst, x []float64, lo, hi, base int) {
+	for lo < hi {
+		s, lane := (lo-base)/8, (lo-base)%8
+		if whole := (hi - lo) / 8; lane == 0 && whole > 0 {
+			c.slices(dst[lo:lo+8*whole], x, s, whole, lo)
+			lo += 8 * whole
+			continue
+		}
+		var part [8]float64
+		c.slices(part[:], x, s, 1, lo-lane)
+		lo += copy(dst[lo:hi], part[lane:])
+	}
+}
+
+// exact32 reports whether single precision holds all values exactly.
+func exact32(vals []float64) bool {
+	for _, v := range vals {
+		if math.Float64bits(float64(float32(v))) != math.Float64bits(v) {
+			return false
+		}
+	}
+	return true
+}
+
+func to32(vals []float64) []float32 {
+	out := make([]float32, len(vals))
+	for i, v := range vals {
+		out[i] = float32(v)
+	}
+	return out
+}

@@ -1,0 +1,214 @@
+package sparse
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// rowsOf is a matrix as a list of rows: the reference.
+type rowsOf []Row
+
+func (rows rowsOf) multiply(x []float64) []float64 {
+	y := make([]float64, len(rows))
+	for i, r := range rows {
+		sum := minusZero
+		for k, c := range r.Cols {
+			sum += float64(r.Vals[k] * x[c])
+		}
+		y[i] = sum
+	}
+	return y
+}
+
+func build(t interface{ Fatal(...any) }, rows rowsOf, cols int, format Format) *Matrix {
+	b, err := NewBuilder(len(rows), cols, format)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range rows {
+		b.Add(r.Cols, r.Vals)
+	}
+	return b.Done()
+}
+
+// bothKernels calls fn with the kernels of this machine, then with the portable ones.
+func bothKernels(fn func(kernels string)) {
+	was := fast
+	defer func() { fast = was }()
+	for _, fast = range []bool{was, false} {
+		fn(fmt.Sprintf("fast=%v", fast))
+	}
+}
+
+func sameBits(a, b []float64) int {
+	for i := range a {
+		if math.Float64bits(a[i]) != math.Float64bits(b[i]) {
+			return i
+		}
+	}
+	return -1
+}
+
+// drawRows makes stretches of rows of the kinds that the forms are for, in any
+// order: equal rows, equal distances, rows of any kind, empty ones.
+func drawRows(t *rapid.T) (rowsOf, int) {
+	rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 1))
+	stretches := rapid.IntRange(0, 6).Draw(t, "stretches")
+	far := rapid.SampledFrom([]int{40, 40, 70000}).Draw(t, "columns") // beyond 16 bits now and then
+	n := 0
+	var lengths []int
+	for range stretches {
+		lengths = append(lengths, rng.IntN(80))
+		n += lengths[len(lengths)-1]
+	}
+	cols := n + far
+	value := []func() float64{
+		func() float64 { return rng.NormFloat64() },
+		func() float64 { return float64(float32(rng.NormFloat64())) },
+		func() float64 { return float64(rng.IntN(3)) - 1 },
+	}
+	var rows rowsOf
+	for _, length := range lengths {
+		kind, val := rng.IntN(4), value[rng.IntN(3)]
+		var pattern Row
+		for range rng.IntN(9) {
+			pattern.Add(rng.IntN(2*cols)-cols, val())
+		}
+		for range length {
+			i := len(rows)
+			var r Row
+			for k, d := range pattern.Cols {
+				switch c := i + d; {
+				case kind == 3: // any columns, any number of them
+					if rng.IntN(3) > 0 {
+						r.Add(rng.IntN(cols), val())
+					}
+				case c < 0 || c >= cols:
+				case kind == 0:
+					r.Add(c, pattern.Vals[k])
+				default:
+					r.Add(c, val())
+				}
+			}
+			rows = append(rows, r)
+		}
+	}
+	return rows, cols
+}
+
+func TestEveryFormGivesTheSameBits(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		rows, cols := drawRows(t)
+		x := make([]float64, cols)
+		for i := range x {
+			x[i] = Noise(7, i)
+			if i%5 == 0 {
+				x[i] = 0 // products of -0
+			}
+		}
+		want := rows.multiply(x)
+		for _, format := range []Format{Compressed, Plain} {
+			m := build(t, rows, cols, format)
+			bothKernels(func(kernels string) {
+				got := make([]float64, len(rows)+1)
+				got[len(rows)] = 42
+				m.Multiply(got, x, 0, len(rows))
+				if i := sameBits(got[:len(rows)], want); i >= 0 {
+					t.Fatalf("%v, %s: row %d is %v, want %v", format, kernels, i, got[i], want[i])
+				}
+				if got[len(rows)] != 42 {
+					t.Fatalf("%v, %s: wrote past the rows", format, kernels)
+				}
+				lo := rapid.IntRange(0, len(rows)).Draw(t, "lo")
+				hi := rapid.IntRange(lo, len(rows)).Draw(t, "hi")
+				part := make([]float64, len(rows))
+				m.Multiply(part, x, lo, hi)
+				for i, v := range part {
+					if in := i >= lo && i < hi; in && v != want[i] || !in && v != 0 {
+						t.Fatalf("%v, %s: rows %d to %d: row %d is %v, want %v", format, kernels, lo, hi, i, v, want[i])
+					}
+				}
+			})
+		}
+	})
+}
+
+// Each kind of problem is stored in the form that was made for it.
+func TestStoredBytes(t *testing.T) {
+	for _, tc := range []struct {
+		problem string
+		params  Params
+		format  Format
+		atMost  float64 // bytes per row
+	}{
+		{"poisson", Params{Rows: 40000, Dim: 2}, Compressed, 1.5},
+		{"poisson", Params{Rows: 64000, Dim: 3, Stencil: 27}, Compressed, 6},
+		{"advection", Params{Rows: 64000, Dim: 3}, Compressed, 6},
+		{"variable", Params{Rows: 40000, Dim: 2}, Compressed, 42},
+		{"mesh", Params{Rows: 40000}, Compressed, 73},
+		{"poisson", Params{Rows: 40000, Dim: 2}, Plain, 64},
+		{"poisson", Params{Rows: 64000, Dim: 3}, Plain, 88},
+		{"poisson", Params{Rows: 64000, Dim: 3, Stencil: 27}, Plain, 328},
+	} {
+		p, m := wholeMatrix(t, tc.problem, tc.params, tc.format)
+		perRow := float64(m.Bytes()) / float64(p.Size())
+		if perRow > tc.atMost {
+			t.Errorf("%s %+v %v: %.1f bytes per row, want at most %.1f", tc.problem, tc.params, tc.format, perRow, tc.atMost)
+		}
+	}
+}
+
+type oneRank int
+
+func (n oneRank) Owner(int) int    { return 0 }
+func (n oneRank) Rows(int) []Range { return []Range{{0, int(n)}} }
+
+func wholeMatrix(t *testing.T, problem string, params Params, format Format) (Problem, *Matrix) {
+	t.Helper()
+	p, err := New(problem, params)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := NewPlan(p, oneRank(p.Size()), 0).Matrix(p, format, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p, m
+}
+
+func TestReach(t *testing.T) {
+	_, m := wholeMatrix(t, "poisson", Params{Rows: 10000}, Compressed)
+	if m.Reach() != 100 {
+		t.Errorf("reach %d, want a line of 100", m.Reach())
+	}
+}
+
+func TestBuilderRefuses(t *testing.T) {
+	if _, err := NewBuilder(1, math.MaxInt32+1, Plain); err == nil {
+		t.Error("more columns than 32 bits hold were accepted")
+	}
+	for name, misuse := range map[string]func(b *Builder){
+		"a column outside":  func(b *Builder) { b.Add([]int{2}, []float64{1}) },
+		"a row too many":    func(b *Builder) { b.Add(nil, nil); b.Add(nil, nil) },
+		"a row too few":     func(b *Builder) { b.Done() },
+		"uneven rows":       func(b *Builder) { b.Add([]int{0}, nil) },
+		"a negative column": func(b *Builder) { b.Add([]int{-1}, []float64{1}) },
+	} {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Errorf("%s was accepted", name)
+				}
+			}()
+			b, err := NewBuilder(1, 2, Compressed)
+			if err != nil {
+				t.Fatal(err)
+			}
+			misuse(b)
+		}()
+	}
+}

@@ -1,0 +1,293 @@
+package sparse
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strconv"
+)
+
+// File is a matrix read from a file, or the rows of it that were kept.
+type File struct {
+	size   int
+	traits Traits
+	kept   []int // nil: all
+	ptr    []int
+	cols   []int32
+	vals   []float64
+}
+
+// Size is the number of rows of the whole matrix.
+func (f *File) Size() int { return f.size }
+
+// Traits are what the file's header says: general is taken for not symmetric.
+func (f *File) Traits() Traits { return f.traits }
+
+// Row sets r to row i, which must have been kept.
+func (f *File) Row(i int, r *Row) {
+	at := i
+	if f.kept != nil {
+		var found bool
+		if at, found = slices.BinarySearch(f.kept, i); !found {
+			panic(fmt.Sprintf("sparse: row %d of the file was not kept", i))
+		}
+	}
+	r.Reset()
+	for k := f.ptr[at]; k < f.ptr[at+1]; k++ {
+		r.Add(int(f.cols[k]), f.vals[k])
+	}
+}
+
+// entry is one element as the file has it, rows and columns from 0.
+type entry struct {
+	row, col int32
+	val      float64
+}
+
+// ReadMatrix reads a square matrix in Matrix Market's coordinate format, real,
+// integer or pattern (whose entries are 1), general, symmetric or
+// skew-symmetric, plain or compressed by gzip. Where keep is not nil only the
+// rows it accepts are stored, so that a rank's memory holds its own. Entries
+// given twice are added. Errors name the line.
+func ReadMatrix(r io.Reader, keep func(row int) bool) (*File, error) {
+	in := bufio.NewReaderSize(r, 1<<16)
+	if magic, _ := in.Peek(2); bytes.Equal(magic, []byte{0x1f, 0x8b}) {
+		unzipped, err := gzip.NewReader(in)
+		if err != nil {
+			return nil, fmt.Errorf("unpacking the matrix: %w", err)
+		}
+		in = bufio.NewReaderSize(unzipped, 1<<16)
+	}
+	m := &mtxReader{in: in, keep: keep}
+	f, err := m.read()
+	if err != nil {
+		return nil, fmt.Errorf("matrix file, line %d: %w", max(1, m.line), err)
+	}
+	return f, nil
+}
+
+type mtxReader struct {
+	in      *bufio.Reader
+	line    int
+	keep    func(int) bool
+	pattern bool
+	mirror  float64 // what the other triangle is multiplied by; 0: none
+	size    int
+	entries []entry
+}
+
+// next is the next line that is neither empty nor a comment; the first line is
+// always given. At the end of the file it is io.ErrUnexpectedEOF.
+func (m *mtxReader) next() ([]byte, error) {
+	for {
+		text, err := m.in.ReadSlice('\n')
+		if errors.Is(err, bufio.ErrBufferFull) {
+			m.line++
+			return nil, errors.New("the line is too long")
+		}
+		if err != nil && (!errors.Is(err, io.EOF) || len(text) == 0) {
+			if errors.Is(err, io.EOF) {
+				err = io.ErrUnexpectedEOF
+			}
+			return nil, err
+		}
+		m.line++
+		text = bytes.TrimSpace(text)
+		if m.line == 1 || len(text) > 0 && text[0] != '%' {
+			return text, nil
+		}
+	}
+}
+
+func (m *mtxReader) read() (*File, error) {
+	if err := m.banner(); err != nil {
+		return nil, err
+	}
+	text, err := m.next()
+	if err != nil {
+		return nil, fmt.Errorf("looking for the sizes: %w", err)
+	}
+	sizes, err := integers(text, "rows, columns and entries")
+	if err != nil {
+		return nil, err
+	}
+	rows, cols, count := sizes[0], sizes[1], sizes[2]
+	switch {
+	case rows != cols:
+		return nil, fmt.Errorf("%d rows and %d columns: a solve needs a square matrix", rows, cols)
+	case rows < 1 || rows > math.MaxInt32:
+		return nil, fmt.Errorf("%d rows: between 1 and %d", rows, math.MaxInt32)
+	case count < rows && (m.mirror == 0 || 2*count < rows):
+		return nil, fmt.Errorf("%d entries for %d rows: some row is empty, so the matrix is singular", count, rows)
+	}
+	m.size = rows
+	for n := range count {
+		text, err := m.next()
+		if errors.Is(err, io.ErrUnexpectedEOF) {
+			return nil, fmt.Errorf("the file ends after %d of %d entries", n, count)
+		}
+		if err != nil {
+			return nil, err
+		}
+		if err := m.entry(text); err != nil {
+			return nil, err
+		}
+	}
+	if text, err := m.next(); err == nil {
+		return nil, fmt.Errorf("%q after the last of %d entries", text, count)
+	} else if !errors.Is(err, io.ErrUnexpectedEOF) {
+		return nil, err
+	}
+	return m.file(), nil
+}
+
+func (m *mtxReader) banner() error {
+	text, err := m.next()
+	if err != nil {
+		return fmt.Errorf("looking for %%%%MatrixMarket: %w", err)
+	}
+	word := bytes.Fields(bytes.ToLower(text))
+	if len(word) != 5 || string(word[0]) != "%%matrixmarket" || string(word[1]) != "matrix" {
+		return fmt.Errorf("the file begins with %.60q, not with: %%%%MatrixMarket matrix coordinate real general", text)
+	}
+	if string(word[2]) != "coordinate" {
+		return fmt.Errorf("format %s: only coordinate holds a sparse matrix", word[2])
+	}
+	switch string(word[3]) {
+	case "real", "integer":
+	case "pattern":
+		m.pattern = true
+	default:
+		return fmt.Errorf("field %s: real, integer or pattern", word[3])
+	}
+	switch string(word[4]) {
+	case "general":
+	case "symmetric":
+		m.mirror = 1
+	case "skew-symmetric":
+		m.mirror = -1
+	default:
+		return fmt.Errorf("symmetry %s: general, symmetric or skew-symmetric", word[4])
+	}
+	return nil
+}
+
+// integers parses exactly three.
+func integers(text []byte, what string) ([3]int, error) {
+	var out [3]int
+	word := bytes.Fields(text)
+	if len(word) != 3 {
+		return out, fmt.Errorf("%.60q has %d fields, not 3: %s", text, len(word), what)
+	}
+	for i, w := range word {
+		n, err := strconv.ParseInt(string(w), 10, 64)
+		if err != nil || n < 0 {
+			return out, fmt.Errorf("%.60q: %.30q is no count (%s)", text, w, what)
+		}
+		out[i] = int(n)
+	}
+	return out, nil
+}
+
+// field cuts the first word off.
+func field(text []byte) (word, rest []byte) {
+	text = bytes.TrimLeft(text, " \t\r")
+	end := bytes.IndexAny(text, " \t\r")
+	if end < 0 {
+		end = len(text)
+	}
+	return text[:end], text[end:]
+}
+
+// index parses a number from 1 to the size and counts from 0.
+func (m *mtxReader) index(word []byte, what string) (int32, error) {
+	n := 0
+	for _, c := range word {
+		if c < '0' || c > '9' || n > m.size {
+			n = -1
+			break
+		}
+		n = 10*n + int(c-'0')
+	}
+	if len(word) == 0 || n < 1 || n > m.size {
+		return 0, fmt.Errorf("%s %.30q: a number from 1 to %d", what, word, m.size)
+	}
+	return int32(n - 1), nil
+}
+
+func (m *mtxReader) entry(text []byte) error {
+	word, rest := field(text)
+	row, err := m.index(word, "row")
+	if err != nil {
+		return err
+	}
+	word, rest = field(rest)
+	col, err := m.index(word, "column")
+	if err != nil {
+		return err
+	}
+	val := 1.0
+	if !m.pattern {
+		word, rest = field(rest)
+		if val, err = strconv.ParseFloat(string(word), 64); err != nil || math.IsInf(val, 0) || math.IsNaN(val) {
+			return fmt.Errorf("value %.30q: a finite number", word)
+		}
+	}
+	if extra := bytes.TrimSpace(rest); len(extra) > 0 {
+		return fmt.Errorf("%.30q after the entry", extra)
+	}
+	switch {
+	case m.mirror != 0 && col > row:
+		return fmt.Errorf("entry (%d, %d) lies above the diagonal: a symmetric file has the lower triangle alone", row+1, col+1)
+	case m.mirror < 0 && col == row:
+		return fmt.Errorf("entry (%d, %d) lies on the diagonal, which is zero in a skew-symmetric matrix", row+1, col+1)
+	}
+	m.add(entry{row, col, val})
+	if m.mirror != 0 && col != row {
+		m.add(entry{col, row, m.mirror * val})
+	}
+	return nil
+}
+
+func (m *mtxReader) add(e entry) {
+	if m.keep == nil || m.keep(int(e.row)) {
+		m.entries = append(m.entries, e)
+	}
+}
+
+// file sorts the entries into rows and adds up those given twice.
+func (m *mtxReader) file() *File {
+	f := &File{size: m.size, traits: Traits{Symmetric: m.mirror > 0}, ptr: []int{0}}
+	slices.SortStableFunc(m.entries, func(a, b entry) int {
+		return cmp.Or(cmp.Compare(a.row, b.row), cmp.Compare(a.col, b.col))
+	})
+	if m.keep != nil {
+		f.kept = []int{}
+	}
+	next := 0
+	for row := range m.size {
+		if m.keep != nil {
+			if !m.keep(row) {
+				continue
+			}
+			f.kept = append(f.kept, row)
+		}
+		first := len(f.cols)
+		for ; next < len(m.entries) && int(m.entries[next].row) == row; next++ {
+			e := m.entries[next]
+			if n := len(f.cols); n > first && f.cols[n-1] == e.col {
+				f.vals[n-1] += e.val
+				continue
+			}
+			f.cols, f.vals = append(f.cols, e.col), append(f.vals, e.val)
+		}
+		f.ptr = append(f.ptr, len(f.cols))
+	}
+	return f
+}

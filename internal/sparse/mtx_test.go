@@ -1,0 +1,156 @@
+package sparse
+
+import (
+	"bytes"
+	"compress/gzip"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+const banner = "%%MatrixMarket matrix coordinate real general\n"
+
+func rowsIn(f *File) [][]float64 {
+	out := make([][]float64, f.Size())
+	var r Row
+	for i := range out {
+		out[i] = make([]float64, f.Size())
+		f.Row(i, &r)
+		for k, c := range r.Cols {
+			out[i][c] = r.Vals[k]
+		}
+	}
+	return out
+}
+
+func TestReadMatrix(t *testing.T) {
+	for name, tc := range map[string]struct {
+		text string
+		want [][]float64
+	}{
+		"general":        {banner + "% a comment\n\n2 2 3\n2 1 -1.5e0\n1 1 4\n 2\t2 3 \n", [][]float64{{4, 0}, {-1.5, 3}}},
+		"no last line":   {banner + "1 1 1\n1 1 7", [][]float64{{7}}},
+		"windows":        {strings.ReplaceAll(banner+"1 1 1\n1 1 7\n", "\n", "\r\n"), [][]float64{{7}}},
+		"twice":          {banner + "1 1 2\n1 1 7\n1 1 -2\n", [][]float64{{5}}},
+		"upper case":     {"%%MatrixMarket MATRIX Coordinate Real General\n1 1 1\n1 1 7\n", [][]float64{{7}}},
+		"symmetric":      {"%%MatrixMarket matrix coordinate integer symmetric\n2 2 3\n1 1 4\n2 1 -1\n2 2 5\n", [][]float64{{4, -1}, {-1, 5}}},
+		"skew-symmetric": {"%%MatrixMarket matrix coordinate real skew-symmetric\n2 2 1\n2 1 3\n", [][]float64{{0, -3}, {3, 0}}},
+		"pattern":        {"%%MatrixMarket matrix coordinate pattern symmetric\n2 2 2\n2 1\n1 1\n", [][]float64{{1, 1}, {1, 0}}},
+	} {
+		var packed bytes.Buffer
+		zip := gzip.NewWriter(&packed)
+		_, _ = zip.Write([]byte(tc.text))
+		_ = zip.Close()
+		for _, text := range []string{tc.text, packed.String()} {
+			f, err := ReadMatrix(strings.NewReader(text), nil)
+			if err != nil {
+				t.Errorf("%s: %v", name, err)
+				continue
+			}
+			if diff := cmp.Diff(tc.want, rowsIn(f)); diff != "" {
+				t.Errorf("%s:\n%s", name, diff)
+			}
+			if f.Traits().Symmetric != (name == "symmetric" || name == "pattern") {
+				t.Errorf("%s: traits %+v", name, f.Traits())
+			}
+		}
+	}
+}
+
+func TestReadMatrixErrors(t *testing.T) {
+	for _, tc := range []struct{ text, want string }{
+		{"", "line 1: looking for %%MatrixMarket"},
+		{"hello\n", "line 1: the file begins with"},
+		{"%%MatrixMarket matrix array real general\n", "line 1: format array"},
+		{"%%MatrixMarket matrix coordinate complex general\n", "line 1: field complex"},
+		{"%%MatrixMarket matrix coordinate real hermitian\n", "line 1: symmetry hermitian"},
+		{banner, "looking for the sizes"},
+		{banner + "2 2\n", "line 2: "},
+		{banner + "2 2 -1\n", "line 2: "},
+		{banner + "2 3 9\n", "square"},
+		{banner + "0 0 0\n", "0 rows"},
+		{banner + "3 3 2\n1 1 1\n2 2 1\n", "singular"},
+		{banner + "1 1 1\n", "line 2: the file ends after 0 of 1"},
+		{banner + "2 2 2\n1 1 1\n", "the file ends after 1 of 2"},
+		{banner + "% c\n1 1 1\n2 1 1\n", `line 4: row "2": a number from 1 to 1`},
+		{banner + "1 1 1\n1 0 1\n", `line 3: column "0"`},
+		{banner + "1 1 1\n1 x 1\n", `line 3: column "x"`},
+		{banner + "1 1 1\n1\n", `line 3: column ""`},
+		{banner + "1 1 1\n1 1\n", `line 3: value ""`},
+		{banner + "1 1 1\n1 1 inf\n", "finite"},
+		{banner + "1 1 1\n1 1 1 1\n", "after the entry"},
+		{banner + "1 1 1\n99999999999999999999 1 1\n", "line 3: row"},
+		{banner + "1 1 1\n1 1 1\n1 1 1\n", "line 4: "},
+		{banner + "1 1 1\n1 1 " + strings.Repeat("9", 1<<17) + "\n", "line 3: the line is too long"},
+		{"%%MatrixMarket matrix coordinate real symmetric\n2 2 2\n1 2 1\n1 1 1\n", "line 3: entry (1, 2) lies above"},
+		{"%%MatrixMarket matrix coordinate real skew-symmetric\n2 2 1\n1 1 1\n", "line 3: entry (1, 1) lies on the diagonal"},
+		{"\x1f\x8bnonsense", "unpacking"},
+	} {
+		_, err := ReadMatrix(strings.NewReader(tc.text), nil)
+		if err == nil || !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("%.60q: error %v, want one with %q", tc.text, err, tc.want)
+		}
+	}
+}
+
+// A rank that keeps some rows has those, complete, and no others.
+func TestReadMatrixKeepsRows(t *testing.T) {
+	text := "%%MatrixMarket matrix coordinate real symmetric\n3 3 5\n1 1 1\n2 2 2\n3 3 3\n3 1 4\n2 1 5\n"
+	all, err := ReadMatrix(strings.NewReader(text), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	some, err := ReadMatrix(strings.NewReader(text), func(row int) bool { return row != 1 })
+	if err != nil {
+		t.Fatal(err)
+	}
+	var a, b Row
+	for _, i := range []int{0, 2} {
+		all.Row(i, &a)
+		some.Row(i, &b)
+		if diff := cmp.Diff(a, b); diff != "" {
+			t.Errorf("row %d:\n%s", i, diff)
+		}
+	}
+	defer func() {
+		if recover() == nil {
+			t.Error("a row that was not kept was given")
+		}
+	}()
+	some.Row(1, &b)
+}
+
+func FuzzReadMatrix(f *testing.F) {
+	f.Add(banner + "2 2 3\n2 1 -1.5e0\n1 1 4\n2 2 3\n")
+	f.Add("%%MatrixMarket matrix coordinate pattern symmetric\n2 2 2\n2 1\n1 1\n")
+	f.Add("%%MatrixMarket matrix coordinate real skew-symmetric\n2 2 1\n1 2 x\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		m, err := ReadMatrix(strings.NewReader(text), nil)
+		if err != nil {
+			if !strings.Contains(err.Error(), "line ") && !strings.Contains(err.Error(), "unpacking") {
+				t.Errorf("error %q names no line", err)
+			}
+			return
+		}
+		var r, back Row
+		for i := range m.Size() {
+			m.Row(i, &r)
+			for k, c := range r.Cols {
+				if c < 0 || c >= m.Size() || k > 0 && r.Cols[k-1] >= c {
+					t.Fatalf("row %d has columns %v of %d", i, r.Cols, m.Size())
+				}
+				if m.Traits().Symmetric {
+					m.Row(c, &back)
+					found := false
+					for n, j := range back.Cols {
+						found = found || j == i && back.Vals[n] == r.Vals[k]
+					}
+					if !found {
+						t.Fatalf("entry (%d, %d) has no mirror image", i, c)
+					}
+				}
+			}
+		}
+	})
+}

@@ -1,0 +1,235 @@
+package sparse
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+)
+
+// Range is the numbers from Lo up to, not including, Hi.
+type Range struct{ Lo, Hi int }
+
+// Len is how many numbers there are.
+func (r Range) Len() int { return r.Hi - r.Lo }
+
+// Layout says who owns which rows.
+type Layout interface {
+	Owner(row int) int
+	Rows(rank int) []Range // ascending, not empty, not touching
+}
+
+// Plan is what one rank exchanges with the others to multiply its rows. Local
+// numbers are 0..Owned-1 for its own rows in their order, then one for every
+// ghost, by owner and number.
+type Plan struct {
+	Rank   int
+	Owned  int
+	Ghosts []int  // global numbers
+	Peers  []Peer // by rank; who sends to this rank or receives from it
+
+	Interior []Range // local rows that need no ghost and that nobody needs
+	Rim      []Range // the others
+
+	Entries    int // of the owned rows
+	CutEntries int // of these, in ghost columns
+
+	rows   []Range // owned, global
+	before []int   // local number of each range's first row
+	rim    []bool
+}
+
+// Peer is another rank.
+type Peer struct {
+	Rank int
+	Recv Range   // local numbers of the ghosts that it owns
+	Send []Range // local rows that it needs, in the order it wants them
+}
+
+// SendCount is how many values go to the peer.
+func (p *Peer) SendCount() int {
+	n := 0
+	for _, r := range p.Send {
+		n += r.Len()
+	}
+	return n
+}
+
+// NewPlan finds the ghosts of a rank. It makes every row once and keeps none.
+func NewPlan(p Problem, layout Layout, rank int) *Plan {
+	plan := &Plan{Rank: rank, rows: layout.Rows(rank)}
+	for _, r := range plan.rows {
+		plan.before = append(plan.before, plan.Owned)
+		plan.Owned += r.Len()
+	}
+	plan.rim = make([]bool, plan.Owned)
+	type ghost struct{ owner, row int }
+	known := map[int]bool{}
+	var ghosts []ghost
+	var row Row
+	plan.each(func(global, local int) {
+		p.Row(global, &row)
+		plan.Entries += len(row.Cols)
+		for _, c := range row.Cols {
+			if plan.ownedNumber(c) >= 0 {
+				continue
+			}
+			plan.CutEntries++
+			plan.rim[local] = true
+			if !known[c] {
+				known[c] = true
+				ghosts = append(ghosts, ghost{layout.Owner(c), c})
+			}
+		}
+	})
+	slices.SortFunc(ghosts, func(a, b ghost) int {
+		return cmp.Or(cmp.Compare(a.owner, b.owner), cmp.Compare(a.row, b.row))
+	})
+	for i, g := range ghosts {
+		local := plan.Owned + i
+		if i == 0 || ghosts[i-1].owner != g.owner {
+			plan.Peers = append(plan.Peers, Peer{Rank: g.owner, Recv: Range{local, local}})
+		}
+		plan.Peers[len(plan.Peers)-1].Recv.Hi++
+		plan.Ghosts = append(plan.Ghosts, g.row)
+	}
+	plan.split()
+	return plan
+}
+
+// each calls fn for every owned row.
+func (p *Plan) each(fn func(global, local int)) {
+	local := 0
+	for _, r := range p.rows {
+		for g := r.Lo; g < r.Hi; g++ {
+			fn(g, local)
+			local++
+		}
+	}
+}
+
+// ownedNumber is the local number of an owned row, -1 of any other.
+func (p *Plan) ownedNumber(global int) int {
+	at, found := slices.BinarySearchFunc(p.rows, global, func(r Range, g int) int { return cmp.Compare(r.Lo, g) })
+	if !found {
+		at--
+	}
+	if at < 0 || global >= p.rows[at].Hi {
+		return -1
+	}
+	return p.before[at] + global - p.rows[at].Lo
+}
+
+// Global is the number of an owned row in the whole matrix.
+func (p *Plan) Global(local int) int {
+	at, found := slices.BinarySearch(p.before, local)
+	if !found {
+		at--
+	}
+	return p.rows[at].Lo + local - p.before[at]
+}
+
+// Wants is the rows that this rank needs from a peer, which must be told.
+func (p *Plan) Wants(peer *Peer) []int {
+	return p.Ghosts[peer.Recv.Lo-p.Owned : peer.Recv.Hi-p.Owned]
+}
+
+// Serve notes that a rank needs these rows of this one, in this order. In a
+// matrix whose pattern is not symmetric that may be a rank that owns no ghost.
+func (p *Plan) Serve(rank int, rows []int) error {
+	if len(rows) == 0 {
+		return nil
+	}
+	at, found := slices.BinarySearchFunc(p.Peers, rank, func(q Peer, r int) int { return cmp.Compare(q.Rank, r) })
+	if !found {
+		p.Peers = slices.Insert(p.Peers, at, Peer{Rank: rank, Recv: Range{p.Owned, p.Owned}})
+	}
+	peer := &p.Peers[at]
+	for _, g := range rows {
+		local := p.ownedNumber(g)
+		if local < 0 {
+			return fmt.Errorf("rank %d asks rank %d for row %d, which it does not own", rank, p.Rank, g)
+		}
+		p.rim[local] = true
+		if n := len(peer.Send); n > 0 && peer.Send[n-1].Hi == local {
+			peer.Send[n-1].Hi++
+		} else {
+			peer.Send = append(peer.Send, Range{local, local + 1})
+		}
+	}
+	p.split()
+	return nil
+}
+
+// shortInterior is the number of consecutive interior rows below which they are
+// left to the rim: a kernel's call costs about as much as this many rows.
+const shortInterior = 16
+
+// split finds the stretches of interior rows.
+func (p *Plan) split() {
+	p.Interior, p.Rim = nil, nil
+	at := 0
+	for lo := 0; lo < p.Owned; {
+		hi := lo
+		for hi < p.Owned && !p.rim[hi] {
+			hi++
+		}
+		if hi-lo >= shortInterior || hi-lo == p.Owned {
+			if at < lo {
+				p.Rim = append(p.Rim, Range{at, lo})
+			}
+			p.Interior = append(p.Interior, Range{lo, hi})
+			at = hi
+		}
+		for lo = hi; lo < p.Owned && p.rim[lo]; {
+			lo++
+		}
+	}
+	if at < p.Owned {
+		p.Rim = append(p.Rim, Range{at, p.Owned})
+	}
+}
+
+// Pack gathers the values of v that a peer needs into buf, which has room for
+// SendCount of them.
+func (p *Plan) Pack(buf, v []float64, peer *Peer) {
+	for _, r := range peer.Send {
+		buf = buf[copy(buf, v[r.Lo:r.Hi]):]
+	}
+}
+
+// Matrix makes the rank's rows in local numbers, and the inverse of its
+// diagonal where inverse is not nil; its length is Owned.
+func (p *Plan) Matrix(problem Problem, format Format, inverse []float64) (*Matrix, error) {
+	b, err := NewBuilder(p.Owned, p.Owned+len(p.Ghosts), format)
+	if err != nil {
+		return nil, err
+	}
+	ghosts := make(map[int]int, len(p.Ghosts))
+	for i, g := range p.Ghosts {
+		ghosts[g] = p.Owned + i
+	}
+	var row Row
+	var fault error
+	p.each(func(global, local int) {
+		problem.Row(global, &row)
+		diagonal := 0.0
+		for k, c := range row.Cols {
+			if c == global {
+				diagonal += row.Vals[k]
+			}
+			if own := p.ownedNumber(c); own >= 0 {
+				row.Cols[k] = own
+			} else {
+				row.Cols[k] = ghosts[c]
+			}
+		}
+		b.Add(row.Cols, row.Vals)
+		if inverse != nil {
+			if diagonal == 0 && fault == nil {
+				fault = fmt.Errorf("row %d has a zero on the diagonal: it has no inverse", global)
+			}
+			inverse[local] = 1 / diagonal
+		}
+	})
+	return b.Done(), fault
+}

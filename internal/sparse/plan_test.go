@@ -1,0 +1,198 @@
+package sparse
+
+import (
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// owners is a layout by a list.
+type owners []int
+
+func (o owners) Owner(row int) int { return o[row] }
+
+func (o owners) Rows(rank int) []Range {
+	var out []Range
+	for i, r := range o {
+		switch n := len(out); {
+		case r != rank:
+		case n > 0 && out[n-1].Hi == i:
+			out[n-1].Hi++
+		default:
+			out = append(out, Range{i, i + 1})
+		}
+	}
+	return out
+}
+
+// plans makes the plans of all ranks and lets them tell each other their wants.
+func plans(t interface{ Fatal(...any) }, p Problem, layout Layout, ranks int) []*Plan {
+	all := make([]*Plan, ranks)
+	for r := range all {
+		all[r] = NewPlan(p, layout, r)
+	}
+	for _, from := range all {
+		for i := range from.Peers {
+			peer := &from.Peers[i]
+			if err := all[peer.Rank].Serve(from.Rank, from.Wants(peer)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	return all
+}
+
+// exchange copies ghosts from rank to rank.
+func exchange(all []*Plan, vectors [][]float64) {
+	for _, to := range all {
+		for _, peer := range to.Peers {
+			from := all[peer.Rank]
+			for i := range from.Peers {
+				if from.Peers[i].Rank == to.Rank {
+					buf := make([]float64, from.Peers[i].SendCount())
+					from.Pack(buf, vectors[from.Rank], &from.Peers[i])
+					copy(vectors[to.Rank][peer.Recv.Lo:peer.Recv.Hi], buf)
+				}
+			}
+		}
+	}
+}
+
+// product multiplies a vector on all ranks; spoil may change a rank's vector
+// after the exchange.
+func product(t interface{ Fatal(...any) }, p Problem, all []*Plan, format Format, x []float64, spoil func(v []float64, plan *Plan)) []float64 {
+	vectors := make([][]float64, len(all))
+	for r, plan := range all {
+		vectors[r] = make([]float64, plan.Owned+len(plan.Ghosts))
+		for i := range plan.Owned {
+			vectors[r][i] = x[plan.Global(i)]
+		}
+	}
+	exchange(all, vectors)
+	y := make([]float64, len(x))
+	for r, plan := range all {
+		m, err := plan.Matrix(p, format, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out := make([]float64, plan.Owned)
+		for _, part := range plan.Interior {
+			m.Multiply(out, vectors[r], part.Lo, part.Hi)
+		}
+		if spoil != nil {
+			spoil(vectors[r], plan)
+		}
+		for _, part := range plan.Rim {
+			m.Multiply(out, vectors[r], part.Lo, part.Hi)
+		}
+		for i, v := range out {
+			y[plan.Global(i)] = v
+		}
+	}
+	return y
+}
+
+func TestRanksGiveTheWholeProduct(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		v := rapid.SampledFrom(variants).Draw(t, "problem")
+		p, err := New(v.kind, v.params)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ranks := rapid.IntRange(1, 8).Draw(t, "ranks")
+		rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
+		strips := rapid.Bool().Draw(t, "strips")
+		o := make(owners, p.Size())
+		for i := range o {
+			if o[i] = rng.IntN(ranks); strips { // ranks may be empty either way
+				o[i] = i * ranks / p.Size()
+			}
+		}
+		x := make([]float64, p.Size())
+		for i := range x {
+			x[i] = Noise(1, i)
+		}
+		want := product(t, p, plans(t, p, oneRank(p.Size()), 1), Compressed, x, nil)
+		all := plans(t, p, o, ranks)
+		got := product(t, p, all, Compressed, x, nil)
+		// Local columns are in another order of memory, not of summation.
+		if i := sameBits(got, want); i >= 0 {
+			t.Fatalf("row %d is %v, want %v", i, got[i], want[i])
+		}
+		// A wrong ghost, brought in after the interior, must show; and a plan whose
+		// interior needed a ghost would have hidden it.
+		ghosts := 0
+		spoiled := product(t, p, all, Plain, x, func(v []float64, plan *Plan) {
+			ghosts += len(plan.Ghosts)
+			for i := plan.Owned; i < len(v); i++ {
+				v[i] += 1e6
+			}
+		})
+		wrong := 0
+		for i := range want {
+			if spoiled[i] != want[i] {
+				wrong++
+			}
+		}
+		if wrong == 0 != (ghosts == 0) {
+			t.Fatalf("%d ghosts, spoiled, made %d rows wrong", ghosts, wrong)
+		}
+	})
+}
+
+func TestPlanOfStrips(t *testing.T) {
+	p, _ := New("poisson", Params{Rows: 900})
+	o := make(owners, 900)
+	for i := range o {
+		o[i] = i / 300
+	}
+	all := plans(t, p, o, 3)
+	middle := all[1]
+	if len(middle.Ghosts) != 60 || len(middle.Peers) != 2 || middle.Peers[0].SendCount() != 30 || len(middle.Peers[0].Send) != 1 {
+		t.Errorf("the middle strip has %d ghosts and peers %+v", len(middle.Ghosts), middle.Peers)
+	}
+	if len(middle.Interior) != 1 || middle.Interior[0] != (Range{30, 270}) || len(middle.Rim) != 2 {
+		t.Errorf("interior %v, rim %v", middle.Interior, middle.Rim)
+	}
+	if middle.CutEntries != 60 || middle.Entries != 300*5-20 {
+		t.Errorf("%d entries, %d of them in ghosts", middle.Entries, middle.CutEntries)
+	}
+}
+
+// Rows that others need without being needed themselves: the pattern is not
+// symmetric.
+func TestServeWithoutNeeding(t *testing.T) {
+	f, err := ReadMatrix(strings.NewReader("%%MatrixMarket matrix coordinate real general\n3 3 4\n1 1 1\n2 2 1\n3 3 1\n1 3 5\n"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := plans(t, f, owners{0, 1, 2}, 3)
+	if len(all[2].Peers) != 1 || all[2].Peers[0].SendCount() != 1 || len(all[2].Ghosts) != 0 {
+		t.Errorf("rank 2: peers %+v, ghosts %v", all[2].Peers, all[2].Ghosts)
+	}
+	got := product(t, f, all, Compressed, []float64{1, 2, 3}, nil)
+	if got[0] != 16 {
+		t.Errorf("product %v, want 16 in row 0", got)
+	}
+	if err := all[0].Serve(1, []int{2}); err == nil || !strings.Contains(err.Error(), "does not own") {
+		t.Errorf("serving a foreign row: error %v", err)
+	}
+}
+
+func TestInverseDiagonal(t *testing.T) {
+	p, _ := New("poisson", Params{Rows: 100})
+	plan := NewPlan(p, oneRank(100), 0)
+	inverse := make([]float64, 100)
+	if _, err := plan.Matrix(p, Compressed, inverse); err != nil || inverse[50] != 0.25 {
+		t.Errorf("inverse %v, error %v", inverse[50], err)
+	}
+	f, err := ReadMatrix(strings.NewReader("%%MatrixMarket matrix coordinate real general\n2 2 2\n1 2 1\n2 1 1\n"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := NewPlan(f, oneRank(2), 0).Matrix(f, Compressed, inverse[:2]); err == nil || !strings.Contains(err.Error(), "row 0") {
+		t.Errorf("a zero diagonal: error %v", err)
+	}
+}

@@ -1,0 +1,165 @@
+package sparse
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"gonum.org/v1/gonum/mat"
+)
+
+// dense is the whole matrix of a small problem.
+func dense(p Problem) *mat.Dense {
+	m := mat.NewDense(p.Size(), p.Size(), nil)
+	var r Row
+	for i := range p.Size() {
+		p.Row(i, &r)
+		for k, c := range r.Cols {
+			m.Set(i, c, r.Vals[k])
+		}
+	}
+	return m
+}
+
+var variants = []struct {
+	kind   string
+	params Params
+	size   int
+	widest int
+}{
+	{"poisson", Params{Rows: 90}, 90, 5},
+	{"poisson", Params{Rows: 81, Stencil: 9}, 81, 9},
+	{"poisson", Params{Rows: 60, Dim: 3}, 60, 7},
+	{"poisson", Params{Rows: 64, Dim: 3, Stencil: 27}, 64, 27},
+	{"anisotropic", Params{Rows: 90, Dim: 2}, 90, 5},
+	{"anisotropic", Params{Rows: 60, Dim: 3}, 60, 7},
+	{"variable", Params{Rows: 90, Seed: 3}, 90, 5},
+	{"variable", Params{Rows: 60, Dim: 3, Seed: 3}, 60, 7},
+	{"advection", Params{Rows: 90}, 90, 5},
+	{"advection", Params{Rows: 60, Dim: 3}, 60, 7},
+	{"mesh", Params{Rows: 600, Seed: 5}, 600, 9},
+}
+
+func TestProblems(t *testing.T) {
+	for _, v := range variants {
+		p, err := New(v.kind, v.params)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if p.Size() != v.size {
+			t.Errorf("%s %+v has %d rows, want %d", v.kind, v.params, p.Size(), v.size)
+		}
+		var r Row
+		widest := 0
+		for i := range p.Size() {
+			p.Row(i, &r)
+			widest = max(widest, len(r.Cols))
+			if !slices.IsSorted(r.Cols) || len(slices.Compact(slices.Clone(r.Cols))) != len(r.Cols) || !slices.Contains(r.Cols, i) {
+				t.Fatalf("%s %+v: row %d has columns %v", v.kind, v.params, i, r.Cols)
+			}
+		}
+		if widest != v.widest && v.kind != "mesh" || widest > v.widest {
+			t.Errorf("%s %+v: the widest row has %d entries, want %d", v.kind, v.params, widest, v.widest)
+		}
+		m := dense(p)
+		if got := mat.Equal(m, m.T()); got != p.Traits().Symmetric {
+			t.Errorf("%s %+v: symmetric is %v, the traits say %v", v.kind, v.params, got, p.Traits().Symmetric)
+		}
+		if p.Traits().Definite {
+			var chol mat.Cholesky
+			if !chol.Factorize(mat.NewSymDense(p.Size(), m.RawMatrix().Data)) {
+				t.Errorf("%s %+v is not positive definite", v.kind, v.params)
+			}
+		}
+	}
+}
+
+func TestVariableCoefficientsVary(t *testing.T) {
+	p, _ := New("variable", Params{Rows: 100, Seed: 1})
+	q, _ := New("variable", Params{Rows: 100, Seed: 2})
+	if mat.Equal(dense(p), dense(q)) {
+		t.Error("the seed changes nothing")
+	}
+}
+
+// The numbering of the mesh is a permutation, and not that of the lattice.
+func TestMeshNumbers(t *testing.T) {
+	p, err := New("mesh", Params{Rows: 1000})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := p.(*mesh)
+	moved := 0
+	seen := map[int]bool{}
+	for i := range m.Size() {
+		n := m.number(i)
+		if m.lattice(n) != i || seen[n] {
+			t.Fatalf("lattice point %d is row %d, which is lattice point %d", i, n, m.lattice(n))
+		}
+		seen[n] = true
+		if n != i {
+			moved++
+		}
+	}
+	if moved < m.Size()/2 {
+		t.Errorf("only %d of %d numbers were shuffled", moved, m.Size())
+	}
+	for i := range m.Size() { // neighbours in the matrix are near in space
+		var r Row
+		m.Row(i, &r)
+		for _, c := range r.Cols {
+			a, b := m.Locate(i), m.Locate(c)
+			if dx, dy := a[0]-b[0], a[1]-b[1]; dx*dx+dy*dy > 4 {
+				t.Fatalf("rows %d and %d are coupled across %v", i, c, [2]float64{dx, dy})
+			}
+		}
+	}
+}
+
+func TestFitGrid(t *testing.T) {
+	for _, tc := range []struct {
+		rows, dim int
+		want      Grid
+	}{
+		{1000000, 2, Grid{1000, 1000, 1}},
+		{1000000, 3, Grid{100, 100, 100}},
+		{200000, 2, Grid{}},
+		{100000, 3, Grid{}},
+		{1, 2, Grid{1, 1, 1}},
+		{2, 3, Grid{}},
+		{7, 2, Grid{}},
+	} {
+		g, err := FitGrid(tc.rows, tc.dim)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if tc.want != (Grid{}) && g != tc.want {
+			t.Errorf("FitGrid(%d, %d) = %v, want %v", tc.rows, tc.dim, g, tc.want)
+		}
+		if off := distance(g.Size(), tc.rows); off*1000 > tc.rows && off > 1 {
+			t.Errorf("FitGrid(%d, %d) = %v: %d off", tc.rows, tc.dim, g, off)
+		}
+	}
+	if _, err := FitGrid(0, 2); err == nil {
+		t.Error("an empty grid was made")
+	}
+}
+
+func TestParamsAreChecked(t *testing.T) {
+	for _, tc := range []struct {
+		kind string
+		p    Params
+		want string
+	}{
+		{"poison", Params{Rows: 9}, "there are poisson"},
+		{"poisson", Params{Rows: 9, Dim: 4}, "2 or 3"},
+		{"poisson", Params{Rows: 9, Stencil: 7}, "5 or 9"},
+		{"variable", Params{Rows: 9, Dim: 3, Stencil: 27}, "only 7"},
+		{"mesh", Params{Rows: 9, Dim: 3}, "flat"},
+		{"advection", Params{Rows: -1}, "at least 1"},
+	} {
+		if _, err := New(tc.kind, tc.p); err == nil || !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("New(%q, %+v): error %v, want one with %q", tc.kind, tc.p, err, tc.want)
+		}
+	}
+}

@@ -1,0 +1,96 @@
+package yamlfile
+
+import (
+	"math"
+	"strconv"
+	"strings"
+)
+
+// Field is one key of a mapping whose keys are known in advance, and how its
+// value is read. What is the key's place in words, for faults.
+type Field struct {
+	Key      string
+	Optional bool
+	Read     func(n Node, what string)
+}
+
+// Struct reads a mapping: every key must be known, and there unless optional.
+func (r *Reader) Struct(n Node, what string, fields ...Field) {
+	var known []string
+	for _, f := range fields {
+		known = append(known, f.Key)
+	}
+	values, clean := r.Fields(n, what, known...)
+	if values == nil {
+		return
+	}
+	for _, f := range fields {
+		value := values[f.Key]
+		switch {
+		case value != nil:
+			f.Read(value, within(what, f.Key))
+		case !f.Optional && clean:
+			r.Fault(n, "%s: the key %q is missing", what, f.Key)
+		}
+	}
+}
+
+// within is the path to a key, as in cube.hbm.burst_bytes; the root has no name.
+func within(what, key string) string {
+	if strings.HasPrefix(what, "the ") {
+		return key
+	}
+	return what + "." + key
+}
+
+// Int reads a whole number between two bounds.
+func (r *Reader) Int(n Node, what string, least, most int) (int, bool) {
+	v, ok := r.Decimal(n, what, 0, int64(least), int64(most))
+	return int(v), ok
+}
+
+// Decimal reads a decimal number exactly, in units of 10^-digits, between two
+// bounds in the same unit: 0.25 with 3 digits is 250.
+func (r *Reader) Decimal(n Node, what string, digits int, least, most int64) (int64, bool) {
+	s, ok := r.Text(n, what)
+	if !ok {
+		return 0, false
+	}
+	v, good := fixed(s.Text, digits)
+	if s.Quoted || !good || v < least || v > most {
+		kind := "a whole number"
+		if digits > 0 {
+			kind = "a number with at most " + strconv.Itoa(digits) + " decimals"
+		}
+		r.Fault(n, "%s: want %s from %s to %s, have %q", what, kind, unfixed(least, digits), unfixed(most, digits), s.Text)
+		return 0, false
+	}
+	return v, true
+}
+
+// Truth reads true or false.
+func (r *Reader) Truth(n Node, what string) (bool, bool) {
+	word, ok := r.Word(n, what, "truth value", "true", "false")
+	return word == "true", ok
+}
+
+// fixed parses a plain decimal such as -12.5 into units of 10^-digits.
+func fixed(text string, digits int) (int64, bool) {
+	whole, fraction, _ := strings.Cut(strings.TrimPrefix(text, "-"), ".")
+	if whole == "" || len(fraction) > digits || strings.HasSuffix(text, ".") || strings.ContainsAny(whole+fraction, "+-_eExXoObB") {
+		return 0, false
+	}
+	v, err := strconv.ParseInt(whole+fraction+strings.Repeat("0", digits-len(fraction)), 10, 64)
+	if err != nil || v == math.MinInt64 {
+		return 0, false
+	}
+	if strings.HasPrefix(text, "-") {
+		v = -v
+	}
+	return v, true
+}
+
+func unfixed(v int64, digits int) string {
+	f := float64(v) / math.Pow10(digits)
+	return strconv.FormatFloat(f, 'f', -1, 64)
+}
