@@ -19,9 +19,9 @@ const module = "github.com/kernbench/kernbench/"
 // import packages of lower layers, and of its own only those listed before it.
 // A nested package belongs to the layer of its parent.
 var layers = [][]string{
-	{"internal/suggest", "internal/unit", "internal/dtype", "internal/hostinfo", "internal/vec", "internal/dynlib"},
-	{"internal/point", "internal/agree", "internal/figure", "internal/launch", "internal/schedule", "internal/sparse", "internal/partition"},
-	{"internal/measure", "internal/journal", "internal/probe", "internal/krylov"},
+	{"internal/suggest", "internal/unit", "internal/dtype", "internal/hostinfo", "internal/vec", "internal/dynlib", "internal/cores", "internal/jobenv", "internal/yamlfile"},
+	{"internal/point", "internal/agree", "internal/figure", "internal/launch", "internal/rendezvous", "internal/doctor", "internal/schedule", "internal/transport", "internal/gemm", "internal/accel", "internal/sparse", "internal/partition"},
+	{"dist", "internal/measure", "internal/node", "internal/journal", "internal/probe", "internal/krylov"},
 	{"internal/decl"},
 	{"internal/plan", "internal/sweep", "internal/worker"},
 	{"internal/export", "internal/compare", "internal/speedup", "internal/report"},
@@ -42,7 +42,7 @@ var onlyImporter = map[string]string{
 
 // edges are the packages that may touch the process: print, exit, read the
 // environment. Everything else returns values.
-var edges = []string{"internal/cli", "internal/dynlib", "internal/launch", "internal/worker", "cmd", "examples"}
+var edges = []string{"internal/cli", "internal/dynlib", "internal/launch", "internal/worker", "dist", "cmd", "examples"}
 
 func layerOf(pkg string) (int, int) {
 	for i, names := range layers {

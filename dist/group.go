@@ -115,10 +115,10 @@ func (g *Group) Close() error {
 		return nil
 	}
 	g.closed = true
-	g.collectives.drain()
+	g.collectives.close()
 	for i := range g.sends {
-		g.sends[i].drain()
-		g.recvs[i].drain()
+		g.sends[i].close()
+		g.recvs[i].close()
 	}
 	return g.engine.Close()
 }

@@ -50,7 +50,10 @@ func (o *Op) Start() *Handle {
 		return &Handle{err: errStarted} // does not disturb the one on its way
 	}
 	h.err = nil
-	o.lane.submit(o)
+	if !o.lane.submit(o) {
+		h.err = ErrClosed
+		h.started.Store(false)
+	}
 	return h
 }
 
@@ -67,24 +70,30 @@ func (h *Handle) Wait() error {
 // lane runs started operations one after the other, in a goroutine that exists
 // while there are any.
 type lane struct {
-	pending atomic.Int32
+	pending atomic.Int32 // never 0 again once closed, so that Run need not look at more
 
 	mu     sync.Mutex
+	closed bool
 	queue  []*Op
 	active bool
 	idle   sync.WaitGroup
 }
 
-func (l *lane) submit(o *Op) {
-	l.pending.Add(1)
+// submit tells whether the operation will run.
+func (l *lane) submit(o *Op) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.closed {
+		return false
+	}
+	l.pending.Add(1)
 	l.queue = append(l.queue, o)
 	if !l.active {
 		l.active = true
 		l.idle.Add(1)
 		go l.work()
 	}
+	return true
 }
 
 func (l *lane) work() {
@@ -108,3 +117,14 @@ func (l *lane) work() {
 
 // drain waits until nothing is on its way.
 func (l *lane) drain() { l.idle.Wait() }
+
+// close waits and takes nothing more.
+func (l *lane) close() {
+	l.mu.Lock()
+	if !l.closed {
+		l.closed = true
+		l.pending.Add(1)
+	}
+	l.mu.Unlock()
+	l.drain()
+}

@@ -1,6 +1,7 @@
 package dist
 
 import (
+	"bytes"
 	"crypto/sha256"
 	_ "embed"
 	"encoding/hex"
@@ -49,7 +50,9 @@ func ParseTuning(text []byte) (*Tuning, error) {
 	var file struct {
 		Entries []TuningEntry `json:"entries"`
 	}
-	if err := json.Unmarshal(text, &file); err != nil {
+	strict := json.NewDecoder(bytes.NewReader(text))
+	strict.DisallowUnknownFields()
+	if err := strict.Decode(&file); err != nil {
 		return nil, fmt.Errorf("reading a tuning table: %w", err)
 	}
 	for i, e := range file.Entries {

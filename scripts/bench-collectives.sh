@@ -30,15 +30,23 @@ mkdir -p "$build" "$out"
 # What Debian calls the packages, for the message about what is missing.
 declare -A package=([openmpi]="openmpi-bin libopenmpi-dev" [mpich]="mpich libmpich-dev" [gloo]="libgloo-dev g++")
 
+# is_plain_mpi tells whether plain mpirun is that library's, as where only one is
+# installed.
+is_plain_mpi() {
+	local version
+	version=$(mpirun --version 2>/dev/null) || return 1
+	case $1 in
+	openmpi) [[ $version == *"Open MPI"* ]] ;;
+	mpich) [[ $version == *HYDRA* ]] ;;
+	esac
+}
+
 # build_peer builds one peer's program, or fails when its library is not there.
 build_peer() {
 	local log=$build/$1.log compiler
 	case $1 in
 	openmpi | mpich)
-		# Where only one library is installed its compiler may be plain mpicc.
-		compiler=$(command -v "mpicc.$1") || {
-			compiler=$(command -v mpicc) && "$compiler" -show 2>/dev/null | grep -q "$1" || return 1
-		}
+		compiler=$(command -v "mpicc.$1") || { is_plain_mpi "$1" && compiler=$(command -v mpicc); } || return 1
 		"$compiler" -O3 -march=native "$here/peers/allreduce_mpi.c" -o "$build/allreduce_$1" >"$log" 2>&1
 		;;
 	gloo)
@@ -56,7 +64,7 @@ for p in $wanted; do
 	if build_peer "$p"; then
 		peers+=("$p")
 	else
-		echo "missing: $p is not installed or does not build (Debian: ${package[$p]}); its side is left out" >&2
+		echo "missing: $p is not installed or does not build (Debian: ${package[$p]}; see $build/$p.log); its side is left out" >&2
 	fi
 done
 if [ ${#peers[@]} -eq 0 ]; then
@@ -65,7 +73,7 @@ if [ ${#peers[@]} -eq 0 ]; then
 fi
 
 limits=$out/limits.json
-[ -e "$limits" ] || "$bin" probe --out "$limits" >"$out/limits.txt"
+[ "$limits" -nt "$bin" ] || "$bin" probe --out "$limits" >"$out/limits.txt"
 
 # one adds the trials of one run up to the k-th. A failed row is in the run's
 # table and costs only its own pair.

@@ -98,6 +98,8 @@ func fail(ctx context.Context, s *decl.State) error {
 	return timeScripted(ctx, s, call)
 }
 
+var spun int
+
 // ruin does what only one process does wrong.
 func ruin(s *decl.State, mode string) error {
 	s.Phase("ruin")
@@ -123,7 +125,8 @@ func ruin(s *decl.State, mode string) error {
 	case "hang":
 		time.Sleep(time.Hour)
 	case "spin":
-		for {
+		for n := 0; ; n++ {
+			spun = n
 		}
 	case "flood":
 		block := strings.Repeat("all work and no play\n", 1<<12)

@@ -46,15 +46,15 @@ func TestMain(m *testing.M) {
 // ($WORK), sees the project's examples as ./examples, and at its end nothing
 // that it started may be left.
 func TestScripts(t *testing.T) {
-	testscript.Run(t, params("testdata/script/*.txtar"))
-}
-
-func params(glob string) testscript.Params {
-	files, err := filepath.Glob(glob)
-	if err != nil {
-		panic(err)
+	var files []string
+	for _, story := range stories {
+		found, err := filepath.Glob("testdata/script/" + story + ".txtar")
+		if err != nil || len(found) == 0 {
+			t.Fatalf("no story %s: %v", story, err)
+		}
+		files = append(files, found...)
 	}
-	return testscript.Params{
+	testscript.Run(t, testscript.Params{
 		Files: files,
 		Cmds:  map[string]func(*testscript.TestScript, bool, []string){"code": code},
 		Setup: func(e *testscript.Env) error {
@@ -68,7 +68,7 @@ func params(glob string) testscript.Params {
 			e.Defer(func() { assertNothingLeft(e) })
 			return os.Symlink(examples, filepath.Join(e.WorkDir, "examples"))
 		},
-	}
+	})
 }
 
 // code is the script command `code N PROGRAM ARGS`: the program must end with

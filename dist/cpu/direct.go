@@ -14,7 +14,9 @@ const (
 	cacheLine = 64
 	// streamFrom is the size of an output from which it is stored past the
 	// caches: it would push everything else out and still not be there when read.
-	streamFrom = 16 << 20
+	// Streams like longer blocks.
+	streamFrom  = 32 << 20
+	streamBlock = 32 << 10
 )
 
 // direct is the two-stage all-reduce on symmetric memory. Each rank adds its
@@ -32,6 +34,7 @@ type direct struct {
 	from    int    // this rank's part
 	to      int
 	stream  bool
+	block   int
 	srcs    [][]byte
 	ins     []int // where the part begins in each rank's input and output
 	outs    []int
@@ -52,8 +55,11 @@ func (e *engine) direct(p dist.Plan, in, out int) func() error {
 		kernel: vec.Lookup(p.DType, combine(p.Reduction)), inOff: uint64(in), outOff: uint64(out), out: p.Out.Bytes(),
 		srcs: make([][]byte, size), ins: make([]int, size), outs: make([]int, size), finish: newFinish(p, size)}
 	o.from, o.to = part(len(o.out), size, e.Rank())
-	o.stream = len(o.out) >= streamFrom
-	o.scratch = make([]byte, block)
+	o.block = block
+	if o.stream = len(o.out) >= streamFrom; o.stream {
+		o.block = streamBlock
+		o.scratch = make([]byte, streamBlock)
+	}
 	return o.run
 }
 
@@ -72,8 +78,8 @@ func (o *direct) run() error {
 		o.ins[r] = int(*m.Word(r, epoch, 0))
 		o.outs[r] = int(*m.Word(r, epoch, 1))
 	}
-	for off := o.from; off < o.to; off += block {
-		o.reduce(off, min(block, o.to-off))
+	for off := o.from; off < o.to; off += o.block {
+		o.reduce(off, min(o.block, o.to-off))
 	}
 	m.Signal()
 	if err := m.AwaitAll(epoch + 1); err != nil {

@@ -1,6 +1,7 @@
 package cpu
 
 import (
+	"math"
 	"unsafe"
 
 	"github.com/kernbench/kernbench/dist"
@@ -95,7 +96,11 @@ func divide(b []byte, d dist.DType, by int) {
 	case dist.I32:
 		quotients[int32](b, int32(by))
 	case dist.U8:
-		quotients(b, uint8(by)) // group sizes beyond 255 are far off for one host
+		if by > math.MaxUint8 {
+			clear(b) // no quotient is larger than 0
+			return
+		}
+		quotients(b, uint8(by))
 	}
 }
 

@@ -33,7 +33,7 @@ var bodies = map[string]func(g *dist.Group) error{
 			return err
 		}
 		own := dist.Of(make([]float32, 100_000))
-		for k := range 200 {
+		for k := range 50 {
 			for _, b := range []dist.Buffer{b.Slice(0, 1), b, own} {
 				s := dist.Slice[float32](b)
 				for i := range s {
@@ -66,7 +66,7 @@ var bodies = map[string]func(g *dist.Group) error{
 	},
 	"stall": func(g *dist.Group) error {
 		if g.Rank() == 1 {
-			time.Sleep(3 * time.Second)
+			time.Sleep(2 * time.Second)
 			return nil
 		}
 		return g.Barrier()
@@ -93,7 +93,7 @@ func child() (code int) {
 }
 
 // processes runs a body on ranks in processes of their own, and gives what each printed.
-func processes(t *testing.T, body string, size int) (said []string, pids []int) {
+func processes(t *testing.T, body string, size int, env ...string) (said []string, pids []int) {
 	t.Helper()
 	id := fmt.Sprintf("%s-%d", t.Name(), time.Now().UnixNano())
 	var commands []*exec.Cmd
@@ -101,6 +101,7 @@ func processes(t *testing.T, body string, size int) (said []string, pids []int) 
 	for r := range size {
 		cmd := exec.Command(os.Args[0])
 		cmd.Env = append(os.Environ(), childBody+"="+body, childRank+"="+strconv.Itoa(r), childSize+"="+strconv.Itoa(size), childID+"="+id)
+		cmd.Env = append(cmd.Env, env...)
 		out := new(bytes.Buffer)
 		cmd.Stdout, cmd.Stderr = out, out
 		if err := cmd.Start(); err != nil {
@@ -121,10 +122,15 @@ func processes(t *testing.T, body string, size int) (said []string, pids []int) 
 
 func TestProcesses(t *testing.T) {
 	for _, size := range []int{2, 5} {
-		said, _ := processes(t, "work", size)
-		for r, s := range said {
-			if s != "" {
-				t.Errorf("rank %d of %d: %s", r, size, s)
+		for _, threads := range []string{"1", "4"} {
+			if testing.Short() && size > 2 {
+				continue
+			}
+			said, _ := processes(t, "work", size, "GOMAXPROCS="+threads)
+			for r, s := range said {
+				if s != "" {
+					t.Errorf("rank %d of %d with %s threads: %s", r, size, threads, s)
+				}
 			}
 		}
 	}

@@ -20,7 +20,7 @@ func epilogues(g *dist.Group) error {
 		for _, op := range []dist.Collective{dist.AllReduce, dist.ReduceScatter, dist.AllGather} {
 			for _, r := range []dist.Reduction{dist.Sum, dist.Avg} {
 				for _, algorithm := range append([]string{"auto"}, caps.Algorithms[op]...) {
-					for _, count := range []int{1, 24 * g.Size(), 9000 * g.Size()} {
+					for _, count := range []int{1, 24 * g.Size(), 2000 * g.Size()} {
 						if err := epilogue(g, op, r, d, algorithm, count); err != nil {
 							return fmt.Errorf("epilogue of %s %s of %d %v %v: %w", algorithm, op, count, d, r, err)
 						}

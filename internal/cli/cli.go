@@ -149,7 +149,7 @@ and comparisons are made from.`,
 	if err != nil {
 		return nil, err
 	}
-	root.AddCommand(a.listCommand(), run, a.showCommand(), a.compareCommand(), a.reportCommand(), a.probeCommand(), a.speedupCommand(), a.launchCommand(), a.versionCommand())
+	root.AddCommand(a.listCommand(), run, a.showCommand(), a.compareCommand(), a.reportCommand(), a.probeCommand(), a.speedupCommand(), a.launchCommand(), a.doctorCommand(), a.versionCommand())
 	for _, c := range root.Commands() { // wrong arguments are wrong usage, whoever finds them
 		check := c.Args
 		c.Args = func(cmd *cobra.Command, args []string) error { return usage(check(cmd, args)) }

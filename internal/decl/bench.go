@@ -58,6 +58,14 @@ type Bench struct {
 	Figures  func(rows []journal.Row) []figure.Figure
 	Sections func(rows []journal.Row) []Section
 
+	// Exports are files of the bench's own, made from its rows: a table in a
+	// format that others read, a page.
+	Exports func(rows []journal.Row) ([]File, error)
+
+	// Artifacts are the files, exports and figures alike, that must be in the
+	// RUN folder after a run; one that is missing fails it.
+	Artifacts []string
+
 	errs []error // faults met while declaring, reported by Validate
 }
 
@@ -148,6 +156,12 @@ type Section struct {
 	Title string
 	Text  string // paragraphs and lists; rendered escaped, never as HTML
 	Table [][]string
+}
+
+// File is one export: its name within the RUN folder, and what it holds.
+type File struct {
+	Name string
+	Data []byte
 }
 
 // ValidName reports whether a bench, axis, option or metric may be called so.

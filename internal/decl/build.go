@@ -244,6 +244,14 @@ func Sections(f func(rows []journal.Row) []Section) Item {
 	return func(d *declaration) { d.bench.Sections = f }
 }
 
+// Exports sets the pure function that makes the bench's own files.
+func Exports(f func(rows []journal.Row) ([]File, error)) Item {
+	return func(d *declaration) { d.bench.Exports = f }
+}
+
+// Artifacts names the files that a run must leave in its folder.
+func Artifacts(names ...string) Item { return func(d *declaration) { d.bench.Artifacts = names } }
+
 // AllDTypes are the names of the element types, for a DTypes axis over all.
 func AllDTypes() []string {
 	var names []string

@@ -40,25 +40,31 @@ GLOBL shape<>(SB), RODATA, $64
 
 // The registers are set up and given back in every call: the routine may be
 // on another thread at the next, and a thread that holds them is slow to switch.
+// Registers as in the AVX-512 frame, and R9 the tile's row of A, R12 and AX
+// sixteen rows of A and C further, R13 sixteen steps of B, R15 tiles left.
 TEXT ·tileAMX(SB), NOSPLIT, $0-8
 	LEAQ shape<>(SB), DI
 	LDTILECFG_DI
 	MOVQ t+0(FP), DI
-	MOVQ 0(DI), SI
-	MOVQ 8(DI), BX
+	MOVQ 0(DI), R9
 	MOVQ 16(DI), DX
-	MOVQ 24(DI), CX
 	MOVQ 32(DI), R8
 	MOVQ 48(DI), R10
 	MOVQ 56(DI), R11
+	MOVQ 88(DI), R15
+	MOVQ R10, R13
+	SHLQ $4, R13
+
+tile:
+	MOVQ R9, SI
 	MOVQ R8, R12
 	SHLQ $4, R12
-	ADDQ SI, R12             // row 16 of A
+	ADDQ SI, R12
 	MOVQ R11, AX
 	SHLQ $4, AX
-	ADDQ DX, AX              // row 16 of C
-	MOVQ R10, R13
-	SHLQ $4, R13             // 16 steps of B
+	ADDQ DX, AX
+	MOVQ 8(DI), BX
+	MOVQ 24(DI), CX
 	SHRQ $4, CX
 	CMPB 80(DI), $0
 	JEQ  zero
@@ -67,11 +73,13 @@ TEXT ·tileAMX(SB), NOSPLIT, $0-8
 	LOAD_C2
 	LOAD_C3
 	JMP  step
+
 zero:
 	TILEZERO_0
 	TILEZERO_1
 	TILEZERO_2
 	TILEZERO_3
+
 step:
 	LOAD_A4
 	LOAD_B6
@@ -90,6 +98,12 @@ step:
 	STORE_C1
 	STORE_C2
 	STORE_C3
+	MOVQ R11, AX
+	SHLQ $5, AX
+	ADDQ AX, DX
+	ADDQ 96(DI), R9
+	DECQ R15
+	JNE  tile
 	TILERELEASE
 	RET
 

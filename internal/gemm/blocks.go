@@ -1,30 +1,20 @@
 package gemm
-import ("os";"strconv")
 
 // blocks say how a product is cut: B into blocks of kc x nc, packed by all
 // threads together; C's columns of such a block into tasks of mc x tc, of which
 // each thread takes the next when it has time.
 type blocks struct {
 	mc, kc, nc, tc int
-
-	// Operands that are so small that copying them does not pay are read where
-	// they lie.
-	inPlace bool
 }
 
 // Sizes in bytes, for caches of 32 to 48 KiB and 1 to 2 MiB per core. A panel of
 // B (kc rows of a tile's width) is read once per tile and should stay in the
 // first cache or come fast from the second, where the block of A stays.
-var (
-	panelBytes = 48 << 10
-	blockABy   = 640 << 10
-	blockBBy   = 8 << 20
+const (
+	panelBytes  = 40 << 10
+	blockABytes = 640 << 10
+	blockBBytes = 8 << 20
 )
-func init() {
- if x:=os.Getenv("PB");x!="" {y,_:=strconv.Atoi(x); panelBytes=y<<10}
- if x:=os.Getenv("BA");x!="" {y,_:=strconv.Atoi(x); blockABy=y<<10}
-}
-
 
 // Up to this many multiply-adds a product is made in place, on one thread.
 const inPlaceWork = 96 * 96 * 96
@@ -38,10 +28,10 @@ func cut(kern *kernel, m, n, k, threads int) blocks {
 	kcMax := panelBytes / kern.cols / kern.packed.Size()
 	b := blocks{kc: roundUp(evenly(k, kcMax), step)}
 	rowBytes := b.kc * kern.packed.Size()
-	b.nc = roundUp(evenly(n, roundUp(blockBBy/rowBytes, kern.cols)), kern.cols)
+	b.nc = roundUp(evenly(n, roundUp(blockBBytes/rowBytes, kern.cols)), kern.cols)
 
 	// A task per thread, or a multiple of that.
-	mcMax := max(blockABy/rowBytes/kern.rows, 1) * kern.rows
+	mcMax := max(blockABytes/rowBytes/kern.rows, 1) * kern.rows
 	rowTasks := ceilDiv(m, mcMax)
 	colTasks := 1
 	if threads > 1 {

@@ -101,7 +101,7 @@ func (e *engine) Close() {
 }
 
 func (e *engine) Multiply(c, a, b Matrix) error {
-	if err := Check(c, a, b, e.types); err != nil {
+	if err := check(&c, &a, &b, e.types); err != nil {
 		return fmt.Errorf("multiplying: %w", err)
 	}
 	switch {
@@ -132,21 +132,30 @@ func (e *engine) smallEnough() bool {
 
 // inPlace runs the tiles over the operands where they lie.
 func (e *engine) inPlace(t *tile) {
-	size := e.kern.packed.Size()
+	kern, size := e.kern, e.kern.packed.Size()
 	t.k = e.a.Cols
 	t.aRow, t.aStep, t.bStep, t.cRow = e.a.RowStep*size, e.a.ColStep*size, e.b.RowStep*size, e.c.RowStep*size
-	t.add = false
-	for j := 0; j < e.c.Cols; j += e.kern.cols {
-		cols := min(e.kern.cols, e.c.Cols-j)
-		t.masks(cols, e.kern)
-		t.b = e.b.at(0, j)
-		t.next = t.b
-		for i := 0; i < e.c.Rows; i += e.kern.rows {
-			rows := min(e.kern.rows, e.c.Rows-i)
-			t.a, t.c = e.a.at(i, 0), e.c.at(i, j)
-			e.kern.part(rows, cols)(t)
+	t.aTile, t.add, t.next = kern.rows*t.aRow, false, 0
+	whole := e.c.Rows / kern.rows
+	for j := 0; j < e.c.Cols; j += kern.cols {
+		cols := min(kern.cols, e.c.Cols-j)
+		t.masks(cols, kern)
+		t.a, t.b, t.c = uintptr(e.a.at(0, 0)), uintptr(e.b.at(0, j)), uintptr(e.c.at(0, j))
+		if t.tiles = whole; whole > 0 {
+			kern.part(kern.rows, cols)(t)
+			t.down(whole, kern.rows)
+		}
+		if rest := e.c.Rows - whole*kern.rows; rest > 0 {
+			t.tiles = 1
+			kern.part(rest, cols)(t)
 		}
 	}
+}
+
+// down moves the arguments n tiles down.
+func (t *tile) down(n, rows int) {
+	t.a += uintptr(n * t.aTile)
+	t.c += uintptr(n * rows * t.cRow)
 }
 
 // masks marks the columns that exist.
@@ -209,7 +218,6 @@ func (e *engine) work(who int) {
 			turn = 1 - turn
 		}
 	}
-	me.tile = tile{} // holds addresses of the caller's memory
 }
 
 // block is a block of B and where it lies packed.
@@ -244,31 +252,42 @@ func (e *engine) compute(me *member, blk block, next *atomic.Int64) {
 func (e *engine) panelsOf(me *member, blk block, i, rows, j, cols int) {
 	k, t := e.kern, &me.tile
 	t.k = roundUp(k.steps(blk.depth), k.unit)
-	t.bStep, t.cRow = k.panelStep(), e.c.RowStep*e.c.Type.Size()
+	t.bStep, t.cRow, t.aTile = k.panelStep(), e.c.RowStep*e.c.Type.Size(), k.rows*t.aRow
 	t.add = blk.l > 0
 	size := blk.panelSize(k)
-	first := me.packedA.at(0)
+	whole := rows / k.rows
+	rest := rows - whole*k.rows
 	for from := j; from < j+cols; from += k.cols {
-		t.b = blk.packed.at(from / k.cols * size)
 		wide := min(k.cols, j+cols-from)
 		t.masks(wide, k)
-		// While this panel is used the next comes into the second cache, a
-		// piece with each tile.
-		t.next = unsafe.Add(t.b, size)
-		c := e.c.at(i, blk.j+from)
-		for r := 0; r < rows; r += k.rows {
-			high := min(k.rows, rows-r)
-			t.a, t.c = unsafe.Add(first, r*t.aRow), unsafe.Add(c, r*t.cRow)
-			switch {
-			case high == k.rows && wide == k.cols:
-				k.whole(t)
-			case k.part != nil:
-				k.part(high, wide)(t)
-			default:
-				e.throughEdge(me, high, wide)
-			}
-			t.next = unsafe.Add(t.next, 512)
+		t.a, t.b, t.c = uintptr(me.packedA.at(0)), uintptr(blk.packed.at(from/k.cols*size)), uintptr(e.c.at(i, blk.j+from))
+		// While this panel is used the next comes into the second cache.
+		t.next = t.b + uintptr(size)
+		if t.tiles = whole; whole > 0 {
+			e.tilesOf(me, k.rows, wide)
+			t.down(whole, k.rows)
 		}
+		if t.tiles = 1; rest > 0 {
+			e.tilesOf(me, rest, wide)
+		}
+	}
+}
+
+// tilesOf makes the tiles that the member's arguments describe.
+func (e *engine) tilesOf(me *member, rows, cols int) {
+	k, t := e.kern, &me.tile
+	switch {
+	case rows == k.rows && cols == k.cols:
+		k.whole(t)
+	case k.part != nil:
+		k.part(rows, cols)(t)
+	default:
+		n, a, c := t.tiles, t.a, t.c
+		for t.tiles = 1; n > 0; n-- {
+			e.throughEdge(me, rows, cols)
+			t.down(1, k.rows)
+		}
+		t.a, t.c = a, c
 	}
 }
 
@@ -276,21 +295,21 @@ func (e *engine) panelsOf(me *member, blk block, i, rows, j, cols int) {
 func (e *engine) throughEdge(me *member, rows, cols int) {
 	t, size := &me.tile, e.c.Type.Size()
 	c, row, add := t.c, t.cRow, t.add
-	t.c, t.cRow, t.add = me.edge.at(0), e.kern.cols*size, false
+	t.c, t.cRow, t.add = uintptr(me.edge.at(0)), e.kern.cols*size, false
 	e.kern.whole(t)
-	for i := range rows {
-		to, from := unsafe.Add(c, i*row), unsafe.Add(t.c, i*t.cRow)
+	for i := range uintptr(rows) {
+		to, from := c+i*uintptr(row), t.c+i*uintptr(t.cRow)
 		if e.c.Type == dtype.F64 {
-			moveRow[float64](to, from, cols, add)
+			moveRow(at[float64](to), at[float64](from), cols, add)
 		} else {
-			moveRow[float32](to, from, cols, add)
+			moveRow(at[float32](to), at[float32](from), cols, add)
 		}
 	}
 	t.c, t.cRow, t.add = c, row, add
 }
 
-func moveRow[N float32 | float64](to, from unsafe.Pointer, n int, add bool) {
-	dst, src := unsafe.Slice((*N)(to), n), unsafe.Slice((*N)(from), n)
+func moveRow[N float32 | float64](to, from *N, n int, add bool) {
+	dst, src := unsafe.Slice(to, n), unsafe.Slice(from, n)
 	if !add {
 		copy(dst, src)
 		return

@@ -29,11 +29,11 @@ func (l Level) String() string {
 }
 
 // A tile is the arguments of a kernel: part of C and the rows of A and columns
-// of B that it is the product of. Steps are in bytes. The assembly knows the
-// layout.
+// of B that it is the product of. There may be several below each other. Steps
+// are in bytes. The assembly knows the layout.
 type tile struct {
-	a, b, c unsafe.Pointer
-	k       int // steps along k, at least one
+	a, b, c uintptr // in memory that the engine holds for the call; c may lie behind it when all is done
+	k       int     // steps along k, at least one
 
 	aRow, aStep int // from row to row of A, and from step to step
 	bStep       int // from step to step in B's panel
@@ -42,11 +42,14 @@ type tile struct {
 	// The columns that exist, a bit for each, in the first and second vector.
 	mask, mask2 uint32
 
-	next unsafe.Pointer // half a kilobyte that will be needed soon
-	add  bool           // to what C holds, instead of setting it
+	next uintptr // what will be needed soon, half a kilobyte per tile; 0 when all is near
+	add  bool    // to what C holds, instead of setting it
+
+	tiles int // at least one
+	aTile int // from a tile's first row of A to the next tile's
 }
 
-// tileFunc multiplies one tile. It keeps nothing.
+// tileFunc multiplies tiles. It changes nothing but C and keeps nothing.
 type tileFunc func(*tile)
 
 // kernel is the code for one type of packed operands.
@@ -93,7 +96,7 @@ func kernelFor(l Level, operand dtype.DType) *kernel {
 			return k
 		}
 	}
-	panic(fmt.Sprintf("gemm: no kernel for %v", operand)) // Check lets only types with a kernel through
+	panic(fmt.Sprintf("gemm: no kernel for %v", operand)) // check lets only types with a kernel through
 }
 
 // The portable kernels define what the others do; 4 x 8 lets the compiler keep
@@ -105,25 +108,31 @@ var (
 
 func portableTile[N float32 | float64](t *tile) {
 	const rows, cols = 4, 8
-	var sum [rows][cols]N
-	a, b := t.a, t.b
-	for range t.k {
-		row := (*[cols]N)(b)
-		for i := range rows {
-			x := *(*N)(unsafe.Add(a, i*t.aRow))
-			for j := range cols {
-				sum[i][j] += x * row[j]
+	for n := range t.tiles {
+		var sum [rows][cols]N
+		a, b := t.a+uintptr(n*t.aTile), t.b
+		for range t.k {
+			row := *at[[cols]N](b)
+			for i := range rows {
+				x := *at[N](a + uintptr(i*t.aRow))
+				for j := range cols {
+					sum[i][j] += x * row[j]
+				}
 			}
+			a, b = a+uintptr(t.aStep), b+uintptr(t.bStep)
 		}
-		a, b = unsafe.Add(a, t.aStep), unsafe.Add(b, t.bStep)
-	}
-	for i := range rows {
-		c := (*[cols]N)(unsafe.Add(t.c, i*t.cRow))
-		for j := range cols {
-			if t.add {
-				sum[i][j] += c[j]
+		for i := range rows {
+			c := at[[cols]N](t.c + uintptr((n*rows+i)*t.cRow))
+			for j := range cols {
+				if t.add {
+					sum[i][j] += c[j]
+				}
+				c[j] = sum[i][j]
 			}
-			c[j] = sum[i][j]
 		}
 	}
 }
+
+// at is what lies at an address of a tile. The engine holds that memory, and Go
+// does not move what is on its heap.
+func at[T any](address uintptr) *T { return *(**T)(unsafe.Pointer(&address)) }

@@ -62,7 +62,7 @@ func Result(operand dtype.DType) dtype.DType {
 }
 
 // check says why the view cannot be used.
-func (m Matrix) check(name string) error {
+func (m *Matrix) check(name string) error {
 	switch {
 	case !m.Type.Valid():
 		return fmt.Errorf("%s has no element type", name)
@@ -70,10 +70,7 @@ func (m Matrix) check(name string) error {
 		return fmt.Errorf("%s is %d x %d: sizes are at least 0", name, m.Rows, m.Cols)
 	case m.empty():
 		return nil
-	}
-	byRows := m.ColStep == 1 && (m.RowStep >= m.Cols || m.Rows == 1)
-	byCols := m.RowStep == 1 && (m.ColStep >= m.Rows || m.Cols == 1)
-	if !byRows && !byCols || m.RowStep < 0 || m.ColStep < 0 {
+	case m.RowStep < 0 || m.ColStep < 0 || !m.byRows() && !m.T().byRows():
 		return fmt.Errorf("%s is %d x %d with steps %d and %d: one step is 1 and the other at least the elements it passes over",
 			name, m.Rows, m.Cols, m.RowStep, m.ColStep)
 	}
@@ -84,7 +81,10 @@ func (m Matrix) check(name string) error {
 	return nil
 }
 
-func (m Matrix) empty() bool { return m.Rows == 0 || m.Cols == 0 }
+// byRows tells whether rows lie one after the other, without overlap.
+func (m Matrix) byRows() bool { return m.ColStep == 1 && (m.RowStep >= m.Cols || m.Rows == 1) }
+
+func (m *Matrix) empty() bool { return m.Rows == 0 || m.Cols == 0 }
 
 // at is the address of an element.
 func (m *Matrix) at(i, j int) unsafe.Pointer {
@@ -98,16 +98,17 @@ func (m *Matrix) run(i, j, n int) []byte {
 	return m.Data[at : at+n*size]
 }
 
-// Check says why c = a x b cannot be computed by a provider of these operand
+// check says why c = a x b cannot be computed by a provider of these operand
 // types. Overlap of c with a or b is not looked for; its result is undefined.
-func Check(c, a, b Matrix, types []dtype.DType) error {
-	for _, m := range []struct {
-		name string
-		view *Matrix
-	}{{"A", &a}, {"B", &b}, {"C", &c}} {
-		if err := m.view.check(m.name); err != nil {
-			return err
-		}
+func check(c, a, b *Matrix, types []dtype.DType) error {
+	if err := a.check("A"); err != nil {
+		return err
+	}
+	if err := b.check("B"); err != nil {
+		return err
+	}
+	if err := c.check("C"); err != nil {
+		return err
 	}
 	if a.Rows != c.Rows || b.Cols != c.Cols || a.Cols != b.Rows {
 		return fmt.Errorf("C %d x %d = A %d x %d times B %d x %d: want (M x N) = (M x K) times (K x N)",

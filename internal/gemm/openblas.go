@@ -135,7 +135,7 @@ func (e *blasEngine) Warnings() []string {
 func (e *blasEngine) Close() {} // the library stays open; its threads sleep
 
 func (e *blasEngine) Multiply(c, a, b Matrix) error {
-	if err := Check(c, a, b, e.types); err != nil {
+	if err := check(&c, &a, &b, e.types); err != nil {
 		return fmt.Errorf("multiplying: %w", err)
 	}
 	switch {
@@ -186,7 +186,7 @@ func (e *blasEngine) Multiply(c, a, b Matrix) error {
 // columns says how the library sees a matrix: whether transposed, and the
 // distance of its columns, which it wants to be at least their length.
 func columns(m *Matrix) (trans byte, distance int) {
-	if m.ColStep == 1 && (m.RowStep >= m.Cols || m.Rows == 1) {
+	if m.byRows() {
 		return 'N', max(m.RowStep, m.Cols)
 	}
 	return 'T', max(m.ColStep, m.Rows)

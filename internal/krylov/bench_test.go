@@ -10,7 +10,7 @@ import (
 // whole is the layout of a single rank.
 type whole int
 
-func (n whole) Owner(int) int             { return 0 }
+func (n whole) Owner(int) int           { return 0 }
 func (n whole) Rows(int) []sparse.Range { return []sparse.Range{{Lo: 0, Hi: int(n)}} }
 
 // BenchmarkIteration measures one iteration; bytes are the traffic of a fused
@@ -64,4 +64,19 @@ func benchIteration(b *testing.B, p sparse.Problem, format sparse.Format, method
 		stage = s.Next(sums)
 	}
 	b.ReportMetric(float64(m.Bytes())/float64(m.Rows()), "B/row")
+}
+
+// BenchmarkTriad is the bandwidth to compare with: a = b + c*d over vectors
+// larger than the caches, counted as stream.c does.
+func BenchmarkTriad(b *testing.B) {
+	const n = 20 << 20
+	x, y, z := make([]float64, n), make([]float64, n), make([]float64, n)
+	for i := range x {
+		x[i], y[i] = 1, 2
+	}
+	b.SetBytes(24 * n)
+	b.ResetTimer()
+	for range b.N {
+		sparse.Axpby(z, 1, x, 3, y)
+	}
 }

@@ -60,6 +60,7 @@ type Engine struct {
 	inverse  []float64
 	vectors  [][]float64
 	sums     []float64
+	todo     []sparse.Range // of the interior, what is not yet multiplied
 }
 
 // blockRows is the number of rows worked on at a time: a dozen vectors of this
@@ -116,18 +117,18 @@ func (e *Engine) Run(s *Stage, halo Halo) ([]float64, error) {
 // once the vector is final as far as the matrix reaches, and what the update
 // wrote is then still in a cache.
 func (e *Engine) runInterior(s *Stage) {
-	todo := e.interior // what is not yet multiplied
+	e.todo = append(e.todo[:0], e.interior...)
+	todo := e.todo
 	behind := func(limit int) {
 		for len(todo) > 0 && todo[0].Lo < limit {
 			r := todo[0]
-			e.multiply(s, r.Lo, min(r.Hi, r.Lo+blockRows, limit))
-			r.Lo = min(r.Hi, r.Lo+blockRows, limit)
-			if todo[0] = r; r.Lo == r.Hi {
+			end := min(r.Hi, r.Lo+blockRows, limit)
+			e.multiply(s, r.Lo, end)
+			if todo[0].Lo = end; end == r.Hi {
 				todo = todo[1:]
 			}
 		}
 	}
-	todo = append([]sparse.Range(nil), todo...)
 	for _, r := range e.interior {
 		e.blocks(r, func(lo, hi int) {
 			e.update(s, lo, hi)

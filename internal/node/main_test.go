@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"crypto/rand"
 	"errors"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -152,14 +151,18 @@ func (l *launcher) await(pattern string) []string {
 	return nil
 }
 
-// pid waits for a rank to tell its process number, as the program `waits` does.
-func (l *launcher) pid(rank int) int {
+// pids waits until n ranks have told their process numbers, as the program
+// `waits` does, and returns them by rank.
+func (l *launcher) pids(n int) map[int]int {
 	l.Helper()
-	n, err := strconv.Atoi(l.await(fmt.Sprintf(`\[rank%d\]: pid (\d+)`, rank))[1])
-	if err != nil {
-		l.Fatal(err)
+	line := `\[rank(\d+)\]: pid (\d+)`
+	l.await(line + strings.Repeat(`(?s:.*)^`+line, n-1))
+	pids := map[int]int{}
+	for _, found := range regexp.MustCompile("(?m)^"+line+"$").FindAllStringSubmatch(l.stdout.String(), -1) {
+		rank, _ := strconv.Atoi(found[1]) // digits, by the pattern
+		pids[rank], _ = strconv.Atoi(found[2])
 	}
-	return n
+	return pids
 }
 
 func (l *launcher) kill(pid int, sig syscall.Signal) {

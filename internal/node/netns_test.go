@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
-	"strconv"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -123,24 +122,29 @@ func (n *network) launch(hosts []*host, flags string, program ...string) []*laun
 	return all
 }
 
-// running starts the waiting program everywhere and returns, by rank, on which
-// host it runs and as which process.
-func (n *network) running(flags string) (all []*launcher, at map[int]int, pids map[int]int) {
+// place is where a rank runs.
+type place struct{ host, pid int }
+
+// running starts the waiting program everywhere.
+func (n *network) running(flags string) ([]*launcher, map[int]place) {
 	n.Helper()
-	all = n.launch(n.hosts, flags, waits...)
-	at, pids = map[int]int{}, map[int]int{}
+	all := n.launch(n.hosts, flags, waits...)
+	return all, n.places(all, 2)
+}
+
+// places waits for the ranks to tell their numbers, as the program `waits` does.
+func (n *network) places(all []*launcher, perHost int) map[int]place {
+	n.Helper()
+	found := map[int]place{}
 	for i, l := range all {
-		found := l.await(`\[rank(\d)\]: pid (\d+)\n\[rank(\d)\]: pid (\d+)`)
-		for k := 1; k < len(found); k += 2 {
-			rank, _ := strconv.Atoi(found[k]) // digits, by the pattern
-			at[rank] = i
-			pids[rank], _ = strconv.Atoi(found[k+1])
+		for rank, pid := range l.pids(perHost) {
+			found[rank] = place{i, pid}
 		}
 	}
-	if len(pids) != 6 {
-		n.Fatalf("%d ranks: %v", len(pids), pids)
+	if len(found) != perHost*len(all) {
+		n.Fatalf("ranks are missing: %v", found)
 	}
-	return all, at, pids
+	return found
 }
 
 // expectAll demands the same end on every node, and tells how long it took.
@@ -153,6 +157,7 @@ func (n *network) expectAll(since time.Time, all []*launcher, code int, texts ..
 }
 
 func TestNodesMeet(t *testing.T) {
+	t.Parallel()
 	n := newNetwork(t, 3)
 	for _, c := range []struct{ flags, master string }{
 		{"", n.hosts[0].four},
@@ -179,6 +184,7 @@ func TestNodesMeet(t *testing.T) {
 // Node ranks can be chosen; the master is then where node 0 is, not where the
 // rendezvous is.
 func TestNodeRanks(t *testing.T) {
+	t.Parallel()
 	n := newNetwork(t, 3)
 	var all []*launcher
 	for i, h := range n.hosts {
@@ -193,6 +199,7 @@ func TestNodeRanks(t *testing.T) {
 }
 
 func TestNodesThatDoNotMeet(t *testing.T) {
+	t.Parallel()
 	t.Run("never joins", func(t *testing.T) {
 		t.Parallel()
 		n := newNetwork(t, 3)
@@ -240,26 +247,9 @@ func TestNodesThatDoNotMeet(t *testing.T) {
 // occupy listens on the rendezvous' port as some other service.
 func (h *host) occupy(t *testing.T) (release func()) {
 	t.Helper()
-	opened := make(chan net.Listener, 1)
-	go func() {
-		runtime.LockOSThread() // and never unlocked: the thread ends with the goroutine, in its namespace
-		space, err := os.Open("/run/netns/" + h.space)
-		if err == nil {
-			defer space.Close()
-			err = unix.Setns(int(space.Fd()), unix.CLONE_NEWNET)
-		}
-		var l net.Listener
-		if err == nil {
-			l, err = net.Listen("tcp", h.four+":"+port)
-		}
-		if err != nil {
-			t.Error(err)
-		}
-		opened <- l
-	}()
-	l := <-opened
-	if l == nil {
-		t.FailNow()
+	l, err := h.listen()
+	if err != nil {
+		t.Fatal(err)
 	}
 	go func() {
 		for {
@@ -273,34 +263,57 @@ func (h *host) occupy(t *testing.T) (release func()) {
 	return func() { l.Close() }
 }
 
+// listen opens the port in the host's namespace, which the thread enters for
+// this moment only; the socket stays where it was opened.
+func (h *host) listen() (l net.Listener, err error) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	home, err := os.Open("/proc/thread-self/ns/net")
+	if err != nil {
+		return nil, err
+	}
+	defer home.Close()
+	there, err := os.Open("/run/netns/" + h.space)
+	if err != nil {
+		return nil, err
+	}
+	defer there.Close()
+	if err := unix.Setns(int(there.Fd()), unix.CLONE_NEWNET); err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, unix.Setns(int(home.Fd()), unix.CLONE_NEWNET)) }()
+	return net.Listen("tcp", h.four+":"+port)
+}
+
 // Whatever fails on one host ends the job on all of them, with one message each.
 func TestFaults(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name  string
 		flags string
-		harm  func(n *network, all []*launcher, at, pids map[int]int) (code int, message string, left []*launcher)
+		harm  func(n *network, all []*launcher, at map[int]place) (code int, message string, left []*launcher)
 	}{
-		{"killed rank", "", func(n *network, all []*launcher, at, pids map[int]int) (int, string, []*launcher) {
-			all[0].kill(pids[5], syscall.SIGKILL)
-			return 137, fmt.Sprintf("rank 5 (node 2, host %s, pid %d) ended with signal 9 (killed); its last output:\n    pid %d\n", n.hosts[at[5]].name, pids[5], pids[5]), all
+		{"killed rank", "", func(n *network, all []*launcher, at map[int]place) (int, string, []*launcher) {
+			all[0].kill(at[5].pid, syscall.SIGKILL)
+			return 137, fmt.Sprintf("rank 5 (node 2, host %s, pid %d) ended with signal 9 (killed); its last output:\n    pid %d\n", n.hosts[at[5].host].name, at[5].pid, at[5].pid), all
 		}},
-		{"stopped rank", "", func(n *network, all []*launcher, at, pids map[int]int) (int, string, []*launcher) {
-			all[0].kill(pids[3], syscall.SIGSTOP)
-			return 1, fmt.Sprintf("rank 3 (node 1, host %s, pid %d) has been stopped for 1s", n.hosts[at[3]].name, pids[3]), all
+		{"stopped rank", "", func(n *network, all []*launcher, at map[int]place) (int, string, []*launcher) {
+			all[0].kill(at[3].pid, syscall.SIGSTOP)
+			return 1, fmt.Sprintf("rank 3 (node 1, host %s, pid %d) has been stopped for 1s", n.hosts[at[3].host].name, at[3].pid), all
 		}},
-		{"interrupt", "--max-restarts 3", func(n *network, all []*launcher, at, pids map[int]int) (int, string, []*launcher) {
+		{"interrupt", "--max-restarts 3", func(n *network, all []*launcher, at map[int]place) (int, string, []*launcher) {
 			all[1].kill(all[1].cmd.Process.Pid, syscall.SIGINT)
 			return 130, fmt.Sprintf("(host kb1, pid %d) was interrupted", all[1].cmd.Process.Pid), all
 		}},
-		{"killed launcher", "--max-restarts 3", func(n *network, all []*launcher, at, pids map[int]int) (int, string, []*launcher) {
+		{"killed launcher", "--max-restarts 3", func(n *network, all []*launcher, at map[int]place) (int, string, []*launcher) {
 			all[2].kill(all[2].cmd.Process.Pid, syscall.SIGKILL)
 			return 1, "(host kb2, pid ", []*launcher{all[0], all[1]}
 		}},
-		{"killed host of the rendezvous", "--max-restarts 3", func(n *network, all []*launcher, at, pids map[int]int) (int, string, []*launcher) {
+		{"killed host of the rendezvous", "--max-restarts 3", func(n *network, all []*launcher, at map[int]place) (int, string, []*launcher) {
 			all[0].kill(all[0].cmd.Process.Pid, syscall.SIGKILL)
 			return 1, "lost the rendezvous: its launcher ended", []*launcher{all[1], all[2]}
 		}},
-		{"stopped launcher", "", func(n *network, all []*launcher, at, pids map[int]int) (int, string, []*launcher) {
+		{"stopped launcher", "", func(n *network, all []*launcher, at map[int]place) (int, string, []*launcher) {
 			all[1].kill(all[1].cmd.Process.Pid, syscall.SIGSTOP)
 			n.Cleanup(func() { all[1].cmd.Process.Kill() })
 			return 1, "nothing was heard of it for 1s", []*launcher{all[0], all[2]}
@@ -309,9 +322,9 @@ func TestFaults(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			n := newNetwork(t, 3)
-			all, at, pids := n.running(c.flags)
+			all, at := n.running(c.flags)
 			begin := time.Now()
-			code, message, left := c.harm(n, all, at, pids)
+			code, message, left := c.harm(n, all, at)
 			n.expectAll(begin, left, code, message)
 		})
 	}
@@ -319,9 +332,10 @@ func TestFaults(t *testing.T) {
 
 // A pulled cable is noticed on both sides of it.
 func TestCutLink(t *testing.T) {
+	t.Parallel()
 	n := newNetwork(t, 3)
-	all, at, _ := n.running("")
-	cut := at[4] // where node 2 is: never the rendezvous, which is node 0
+	all, at := n.running("")
+	cut := at[4].host // where node 2 is: never the rendezvous, which is node 0
 	begin := time.Now()
 	n.ip("-n", n.sw, "link", "set", n.hosts[cut].cable, "down")
 	for i, l := range all {
@@ -335,6 +349,7 @@ func TestCutLink(t *testing.T) {
 }
 
 func TestNodesRestart(t *testing.T) {
+	t.Parallel()
 	n := newNetwork(t, 3)
 	all := n.launch(n.hosts, "--max-restarts 1", shell(`[ $RANK.$TORCHELASTIC_RESTART_COUNT = 4.0 ] && exit 9; [ $TORCHELASTIC_RESTART_COUNT = 0 ] && exec sleep 1000; echo attempt $TORCHELASTIC_RESTART_COUNT`)...)
 	for _, l := range all {

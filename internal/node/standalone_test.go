@@ -7,6 +7,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/kernbench/kernbench/internal/cores"
 )
@@ -45,6 +46,7 @@ func TestVariables(t *testing.T) {
 }
 
 func TestThreadsAndCores(t *testing.T) {
+	t.Parallel()
 	l := standalone(t, "--threads-per-rank 3 --bind core --master-port 1234", shell(`echo $OMP_NUM_THREADS $MKL_NUM_THREADS $MASTER_PORT; grep Cpus_allowed_list /proc/self/status`)...)
 	l.expect(0)
 	mine := cores.Share(cores.Allowed(), 1, 3, cores.Core)[0]
@@ -55,6 +57,7 @@ func TestThreadsAndCores(t *testing.T) {
 }
 
 func TestExitCodes(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		program []string
 		code    int
@@ -72,26 +75,29 @@ func TestExitCodes(t *testing.T) {
 }
 
 func TestKilledRank(t *testing.T) {
+	t.Parallel()
 	// One rank has a descendant in a session of its own, and nobody heeds SIGTERM.
 	l := standalone(t, "--nproc-per-node 2", shell("trap '' TERM; setsid sleep 1000 & echo pid $$; while :; do sleep 1000; done")...)
-	pid := l.pid(1)
-	l.pid(0)
+	pid := l.pids(2)[1]
 	l.kill(pid, syscall.SIGKILL)
 	l.expect(137, fmt.Sprintf("pid %d) ended with signal 9 (killed)", pid))
 }
 
 func TestStoppedRank(t *testing.T) {
+	t.Parallel()
 	l := standalone(t, "--nproc-per-node 2 --heartbeat 1s", waits...)
-	pid := l.pid(1)
+	pid := l.pids(2)[1]
 	l.kill(pid, syscall.SIGSTOP)
 	l.expect(1, fmt.Sprintf("rank 1 (node 0, host %s, pid %d) has been stopped for 1s", hostname(t), pid))
 }
 
 // A moment's stop is no failure.
 func TestStoppedForAMoment(t *testing.T) {
+	t.Parallel()
 	l := standalone(t, "--heartbeat 1h", shell("echo pid $$; kill -STOP $$; echo awake")...)
-	pid := l.pid(0)
-	for !strings.Contains(state(pid), "T") {
+	pid := l.pids(1)[0]
+	for limit := time.Now().Add(hangGuard); state(pid) != "T" && time.Now().Before(limit); {
+		time.Sleep(time.Millisecond)
 	}
 	l.kill(pid, syscall.SIGCONT)
 	l.expect(0)
@@ -99,22 +105,24 @@ func TestStoppedForAMoment(t *testing.T) {
 }
 
 func TestInterrupted(t *testing.T) {
+	t.Parallel()
 	l := standalone(t, "--nproc-per-node 2", waits...)
-	l.pid(0)
-	l.pid(1)
+	l.pids(2)
 	l.kill(l.cmd.Process.Pid, syscall.SIGINT)
 	l.expect(130, "was interrupted")
 }
 
 // The launcher itself may be killed: its ranks end with it.
 func TestKilledLauncher(t *testing.T) {
+	t.Parallel()
 	l := standalone(t, "--nproc-per-node 2", waits...)
-	l.pid(0)
+	l.pids(2)
 	l.kill(l.cmd.Process.Pid, syscall.SIGKILL)
 	l.wait()
 }
 
 func TestRestart(t *testing.T) {
+	t.Parallel()
 	script := `echo attempt $TORCHELASTIC_RESTART_COUNT; [ $RANK.$TORCHELASTIC_RESTART_COUNT = 1.0 ] && exit 5; [ $TORCHELASTIC_RESTART_COUNT = 0 ] && exec sleep 1000; exit 0`
 	l := standalone(t, "--nproc-per-node 2 --max-restarts 1", shell(script)...)
 	l.expect(0, ": restart 1 of 1: rank 1 ", "ended with exit code 5")
@@ -125,6 +133,7 @@ func TestRestart(t *testing.T) {
 }
 
 func TestLogs(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	l := standalone(t, "--nproc-per-node 2 --redirects 3 --tee 1:1 --log-dir "+dir, shell(`echo out $RANK; echo err $RANK >&2; printf tail`)...)
 	l.expect(0)
@@ -145,6 +154,7 @@ func TestLogs(t *testing.T) {
 
 // Much output is neither lost nor mixed up.
 func TestMuchOutput(t *testing.T) {
+	t.Parallel()
 	l := standalone(t, "--nproc-per-node 2", shell("seq 1 20000; seq 1 20000 >&2")...)
 	l.expect(0)
 	for rank := range 2 {
@@ -164,6 +174,7 @@ func TestMuchOutput(t *testing.T) {
 }
 
 func TestUsage(t *testing.T) {
+	t.Parallel()
 	open := filepath.Join(t.TempDir(), "secret")
 	if err := os.WriteFile(open, []byte("a secret for everybody to read"), 0o644); err != nil {
 		t.Fatal(err)

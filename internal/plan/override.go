@@ -207,10 +207,20 @@ func (s skips) has(t Task) bool {
 }
 
 // emptySelection explains why nothing is left to run.
-func emptySelection(b *decl.Bench, req Request, dropped int) error {
+func emptySelection(b *decl.Bench, req Request, dropped []Task) error {
 	why := "nothing is left to run"
-	if dropped > 0 {
-		why = fmt.Sprintf("all %d points were dropped by the bench's own conditions", dropped)
+	if len(dropped) > 0 {
+		var reasons []string
+		for _, t := range dropped {
+			if !slices.Contains(reasons, t.Reason) {
+				reasons = append(reasons, t.Reason)
+			}
+		}
+		const most = 3
+		if len(reasons) > most {
+			reasons = append(reasons[:most], fmt.Sprintf("and %d more reasons", len(reasons)-most))
+		}
+		why = fmt.Sprintf("the bench's own conditions drop all %d points: %s", len(dropped), strings.Join(reasons, "; "))
 	}
 	var flags []string
 	for _, o := range req.Only {

@@ -121,7 +121,7 @@ func Make(b *decl.Bench, req Request) (*Plan, error) {
 		p.columns(part)
 	}
 	if p.Points == 0 {
-		return nil, emptySelection(b, req, len(p.Dropped))
+		return nil, emptySelection(b, req, p.Dropped)
 	}
 	p.schedule(groups)
 	return p, nil

@@ -164,6 +164,13 @@ func TestWhereDropsWithItsReason(t *testing.T) {
 	}
 }
 
+func TestAllDroppedSaysWhy(t *testing.T) {
+	b := decl.New("b", nop, decl.Ints("n", "1,2"), decl.Drop(func(point.Point) error { return errors.New("never on a Sunday") }))
+	if _, err := Make(b, request(nil, nil)); err == nil || !strings.Contains(err.Error(), "all 2 points: never on a Sunday") {
+		t.Errorf("%v", err)
+	}
+}
+
 func TestTrialsAreInterleavedAndRepeatable(t *testing.T) {
 	req := request(nil, []string{"A=1,2,3,4,5,6,7,8"})
 	req.Trials = 3

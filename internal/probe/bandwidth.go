@@ -15,8 +15,6 @@ const (
 	smallestSet = 16 << 10
 	// usualCache stands in for a last-level cache of unknown size.
 	usualCache = 64 << 20
-	// mostMemory bounds what all cores touch together.
-	mostMemory = 1 << 30
 )
 
 // coreCounts are the numbers of cores to probe: the powers of two, and all.
@@ -29,19 +27,19 @@ func coreCounts(n int) []int {
 }
 
 // sets are the working sets per core for so many cores: from the first cache
-// by the factor step, the last so large that together they exceed the
-// last-level cache twice, as far as memory allows.
-func sets(cores int, step, lastLevel, memory int64) []int64 {
+// by the profile's factor, the last so large that together they exceed the
+// last-level cache twice, as far as the profile and the host's memory allow.
+func (p Profile) sets(cores int, lastLevel, memory int64) []int64 {
 	if lastLevel == 0 {
 		lastLevel = usualCache
 	}
-	total := min(2*lastLevel, mostMemory)
+	total := min(2*lastLevel, p.Memory)
 	if memory > 0 {
 		total = min(total, memory/4)
 	}
 	largest := max(total/int64(cores)/blockBytes*blockBytes, 4*smallestSet)
 	var out []int64
-	for s := int64(smallestSet); s < largest; s *= step {
+	for s := int64(smallestSet); s <= largest/2; s *= p.Step { // none that is nearly the largest
 		out = append(out, s)
 	}
 	return append(out, largest)
@@ -57,7 +55,7 @@ func (b *bench) bandwidth(r *Result, host hostinfo.Host) error {
 	}()
 	lists := make(map[int][]int64)
 	for _, n := range coreCounts(len(b.cores)) {
-		lists[n] = sets(n, b.profile.Step, host.CPU.L3, host.Memory)
+		lists[n] = b.profile.sets(n, host.CPU.L3, host.Memory)
 	}
 	for i := range b.cores {
 		// The i-th core is first used by the least count above i, with the largest set.
@@ -76,17 +74,17 @@ func (b *bench) bandwidth(r *Result, host hostinfo.Host) error {
 	for _, n := range coreCounts(len(b.cores)) {
 		for _, set := range lists[n] {
 			moved := float64(set) * float64(n) / 1e3 // GB/s from microseconds
-			read, err := b.time(b.cores[:n], func(i int) func() error { return reader(memory[i][:set]) })
+			read, err := b.best(b.cores[:n], func(i int) func() error { return reader(memory[i][:set]) })
 			if err != nil {
 				return fmt.Errorf("probing the read bandwidth: %w", err)
 			}
 			r.Read = append(r.Read, Cell{n, set, moved / read})
-			copied, err := b.time(b.cores[:n], func(i int) func() error { return copier(vec.Copy, memory[i][:set]) })
+			copied, err := b.best(b.cores[:n], func(i int) func() error { return copier(vec.Copy, memory[i][:set]) })
 			if err != nil {
 				return fmt.Errorf("probing the copy bandwidth: %w", err)
 			}
 			if set > host.CPU.L2 { // where streaming stores may pay
-				streamed, err := b.time(b.cores[:n], func(i int) func() error { return copier(vec.CopyNT, memory[i][:set]) })
+				streamed, err := b.best(b.cores[:n], func(i int) func() error { return copier(vec.CopyNT, memory[i][:set]) })
 				if err != nil {
 					return fmt.Errorf("probing the copy bandwidth: %w", err)
 				}

@@ -17,17 +17,19 @@ import (
 func (b *bench) latency(r *Result) error {
 	for _, other := range partners(len(b.cores), b.profile.Hops) {
 		pair := []int{b.cores[0], b.cores[other]}
-		us, err := b.roundTrip(pair, linePair())
+		round, err := b.time(pair, linePair().of)
 		if err != nil {
 			return fmt.Errorf("probing the cache line: %w", err)
 		}
-		r.Hops = append(r.Hops, Hop{From: pair[0], To: pair[1], US: us})
+		r.Hops = append(r.Hops, Hop{From: pair[0], To: pair[1], US: round.Min / 2})
 	}
 	pair := b.cores[:2]
-	var err error
-	if r.FutexWake, err = b.roundTrip(pair, futexPair()); err != nil {
+	round, err := b.time(pair, futexPair().of)
+	if err != nil {
 		return fmt.Errorf("probing the futex: %w", err)
 	}
+	// Not the least: in the quickest rounds nobody had fallen asleep yet.
+	r.FutexWake = round.P50 / 2
 	for _, socket := range []struct {
 		name string
 		open func() ([2]int, error)
@@ -37,7 +39,8 @@ func (b *bench) latency(r *Result) error {
 		if err != nil {
 			return fmt.Errorf("opening a %s socket pair: %w", socket.name, err)
 		}
-		*socket.us, err = b.roundTrip(pair, socketPair(fds))
+		round, err := b.best(pair, socketPair(fds).of)
+		*socket.us = round / 2
 		unix.Close(fds[0])
 		unix.Close(fds[1])
 		if err != nil {
@@ -66,11 +69,8 @@ func partners(cores, most int) []int {
 // answer waits and sends.
 type ends struct{ ask, answer func() error }
 
-// roundTrip is half the time of a round between two cores.
-func (b *bench) roundTrip(pair []int, e ends) (us float64, err error) {
-	us, err = b.time(pair, func(i int) func() error { return [...]func() error{e.ask, e.answer}[i] })
-	return us / 2, err
-}
+// of gives the call of the i-th core.
+func (e ends) of(i int) func() error { return [...]func() error{e.ask, e.answer}[i] }
 
 // pad keeps two words out of one cache line, and out of the neighbouring one
 // that processors fetch along with it.

@@ -15,17 +15,19 @@ import (
 
 // Profile is how thoroughly to probe.
 type Profile struct {
-	Name string
-	Time time.Duration // sampled per number
-	Step int64         // factor between sizes
-	Hops int           // pairs of cores at most
+	Name   string
+	Time   time.Duration // sampled per number
+	Step   int64         // factor between sizes
+	Memory int64         // bytes that all cores touch together, at most
+	Hops   int           // pairs of cores at most
 }
 
-// Quick takes some two seconds on a few cores; it is what a bench does when
-// nobody has probed before it. Thorough resolves every cache.
+// Quick takes some two seconds on a few idle cores; it is what a bench does when
+// nobody has probed before it. Thorough resolves every cache, and goes beyond
+// last-level caches of half a gigabyte.
 var (
-	Quick    = Profile{Name: "quick", Time: 20 * time.Millisecond, Step: 8, Hops: 3}
-	Thorough = Profile{Name: "thorough", Time: 200 * time.Millisecond, Step: 2, Hops: 15}
+	Quick    = Profile{Name: "quick", Time: 20 * time.Millisecond, Step: 8, Memory: 256 << 20, Hops: 3}
+	Thorough = Profile{Name: "thorough", Time: 200 * time.Millisecond, Step: 2, Memory: 1 << 30, Hops: 15}
 )
 
 // Measure probes this host. It uses every core that the control group leaves
@@ -71,11 +73,10 @@ func (b *bench) config() measure.Config {
 	return cfg
 }
 
-// time samples one call per core, all cores at once, and gives the least of the
-// slowest core's times in microseconds: a limit is the best that was seen, and
-// whatever else the machine does only makes it look worse. Each call is made by
-// a goroutine of its own on a thread bound to its core.
-func (b *bench) time(cores []int, call func(i int) func() error) (us float64, err error) {
+// time samples one call per core, all cores at once, and summarizes the slowest
+// core's times in microseconds. Each call is made by a goroutine of its own on a
+// thread bound to its core.
+func (b *bench) time(cores []int, call func(i int) func() error) (measure.Summary, error) {
 	groups := agree.Local(len(cores))
 	results := make([]*measure.Result, len(cores))
 	errs := make([]error, len(cores))
@@ -92,11 +93,18 @@ func (b *bench) time(cores []int, call func(i int) func() error) (us float64, er
 	}
 	wait.Wait()
 	if err := errors.Join(errs...); err != nil {
-		return 0, fmt.Errorf("on cores %v: %w", cores, err)
+		return measure.Summary{}, fmt.Errorf("on cores %v: %w", cores, err)
 	}
-	us = measure.Analyze(results[0].Samples).Summary.Min
-	if !(us > 0) {
-		return 0, fmt.Errorf("on cores %v: a call took %v us: the clock is too coarse", cores, us)
+	s := measure.Analyze(results[0].Samples).Summary
+	if !(s.Min > 0) {
+		return s, fmt.Errorf("on cores %v: a call took %v us: the clock is too coarse", cores, s.Min)
 	}
-	return us, nil
+	return s, nil
+}
+
+// best is the least of the sampled times: a limit is the best that was seen, and
+// whatever else the machine does only makes it look worse.
+func (b *bench) best(cores []int, call func(i int) func() error) (us float64, err error) {
+	s, err := b.time(cores, call)
+	return s.Min, err
 }

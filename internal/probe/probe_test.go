@@ -200,11 +200,11 @@ func TestCoreCountsAndSets(t *testing.T) {
 	}
 	for _, cores := range []int{1, 2, 16, 96} {
 		for _, lastLevel := range []int64{0, 8 << 20, 300 << 20} {
-			list := sets(cores, 8, lastLevel, 1<<34)
+			list := Quick.sets(cores, lastLevel, 1<<34)
 			if list[0] != smallestSet || !slices.IsSorted(list) || len(slices.Compact(slices.Clone(list))) != len(list) {
 				t.Errorf("%d cores: %v", cores, list)
 			}
-			if total := list[len(list)-1] * int64(cores); total > mostMemory {
+			if total := list[len(list)-1] * int64(cores); total > Quick.Memory {
 				t.Errorf("%d cores touch %d bytes", cores, total)
 			}
 			if list[len(list)-1]%blockBytes != 0 {
@@ -228,7 +228,7 @@ func TestPartners(t *testing.T) {
 // Measuring gives a complete result on whatever machine this is. Nothing is
 // said about how fast it is.
 func TestMeasure(t *testing.T) {
-	p := Profile{Name: "test", Time: time.Millisecond, Step: 1 << 10, Hops: 1}
+	p := Profile{Name: "test", Time: time.Millisecond, Step: 1 << 10, Memory: 8 << 20, Hops: 1}
 	r, err := Measure(t.Context(), p, time.Unix(0, 0))
 	if err != nil {
 		t.Fatal(err)

@@ -84,7 +84,6 @@ type runner struct {
 	badStarts int
 	counts    map[journal.Status]int
 	rows      []journal.Row
-	failed    bool
 }
 
 // ClaimName is what stands for "a kernbench is measuring here". Tests that look

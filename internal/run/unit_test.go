@@ -3,6 +3,7 @@ package run
 import (
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/kernbench/kernbench/internal/decl"
 	"github.com/kernbench/kernbench/internal/journal"
+	"github.com/kernbench/kernbench/internal/launch"
 	"github.com/kernbench/kernbench/internal/plan"
 	"github.com/kernbench/kernbench/internal/point"
 	"github.com/kernbench/kernbench/internal/worker"
@@ -337,5 +339,31 @@ func TestUnwritable(t *testing.T) {
 	var path *os.PathError
 	if !errors.As(err, &path) {
 		t.Errorf("error %v", err)
+	}
+}
+
+// TestLastWords: a rank's death may be known before the last it said was read.
+func TestLastWords(t *testing.T) {
+	hub, err := worker.Listen()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer hub.Close()
+	vars := hub.Vars(false)
+	network, address, _ := strings.Cut(vars["KERNBENCH_WORKER"], ":")
+	conn, err := net.Dial(network, address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fmt.Fprintf(conn, `{"hello":{"token":%q,"rank":0}}`, vars["KERNBENCH_TOKEN"])
+	c := &crew{hub: hub, ranks: make([]rankState, 1)}
+	c.hear(<-hub.Events())
+	if !c.ranks[0].joined {
+		t.Fatal("the worker did not join")
+	}
+	fmt.Fprint(conn, `{"beat":{"phase":"timed"}}{"beat":{"phase":"the end"}}`)
+	conn.Close()
+	if tr := c.died(&launch.Exit{Rank: 0, Code: 3}); tr.phase != "the end" || *tr.rank != 0 || tr.status != journal.Failed {
+		t.Errorf("%+v", tr)
 	}
 }

@@ -236,6 +236,7 @@ func answer(conn *net.UnixConn, w welcome, rights []byte) error {
 	if err != nil {
 		return err
 	}
+	conn.SetWriteDeadline(time.Now().Add(time.Second)) // also when the time to wait is over
 	_, _, err = conn.WriteMsgUnix(text, rights, nil)
 	return err
 }

@@ -174,17 +174,40 @@ func (m *Member) await(peer int, epoch uint32) error {
 	w := wait{m: m, peer: peer}
 	for {
 		v := l.flag.Load()
-		if int32(uint32(v)-epoch) >= 0 {
-			// Beyond this call it has seen this rank's signature and agreed.
-			if int32(uint32(v)-m.last) > 0 || v&^0xffffffff == m.sig {
-				return nil
-			}
+		switch Judge(v, epoch, m.last, m.sig) {
+		case Reached:
+			return nil
+		case Differs:
 			return m.disagree(peer)
 		}
 		if err := w.pause(l.epoch(), uint32(v), &m.board.cells[peer].sleepers); err != nil {
 			return err
 		}
 	}
+}
+
+// Verdict is what a peer's flag tells a rank that waits for it.
+type Verdict uint8
+
+// The verdicts.
+const (
+	Early   Verdict = iota // it is not there yet
+	Reached                // it is there, or beyond
+	Differs                // it is there in another call
+)
+
+// Judge compares a flag with the epoch waited for, in a call that ends with epoch
+// last and has the signature sig. Epochs wrap around.
+func Judge(flag uint64, epoch, last uint32, sig uint64) Verdict {
+	at := uint32(flag)
+	switch {
+	case int32(at-epoch) < 0:
+		return Early
+	// Beyond this call the peer has seen this rank's signature, and agreed.
+	case int32(at-last) > 0, flag&^0xffffffff == sig:
+		return Reached
+	}
+	return Differs
 }
 
 // AwaitAll returns once all have signalled an epoch of this call.

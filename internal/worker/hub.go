@@ -1,15 +1,20 @@
 package worker
 
 import (
+	"bufio"
+	"bytes"
+	"context"
 	"crypto/rand"
 	"crypto/subtle"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net"
-	"strconv"
+	"slices"
 	"sync"
 	"time"
 
+	"github.com/kernbench/kernbench/internal/agree"
 	"github.com/kernbench/kernbench/internal/decl"
 )
 
@@ -18,11 +23,13 @@ import (
 type Hub struct {
 	token  string
 	ln     net.Listener
+	ranks  int // that agree through this hub; 0 when they do it elsewhere
 	events chan Event
 
 	mu    sync.Mutex
 	conns map[int]*json.Encoder
 	open  []net.Conn
+	agree []io.ReadWriteCloser // by rank
 	gone  chan struct{}
 }
 
@@ -47,12 +54,23 @@ type Event struct {
 // Listen opens the socket for one launch. It lives in the abstract name space:
 // no file is left behind, however the supervisor ends.
 func Listen() (*Hub, error) {
-	name := "@kernbench-" + rand.Text()
-	ln, err := net.Listen("unix", name)
+	return newHub("unix", "@kernbench-"+rand.Text(), 0)
+}
+
+// ListenTCP opens the socket for one launch of ranks that are not started by
+// this process and may be on other hosts, which reach it at the address. They
+// also agree through it.
+func ListenTCP(addr string, ranks int) (*Hub, error) {
+	return newHub("tcp", net.JoinHostPort(addr, "0"), ranks)
+}
+
+func newHub(network, address string, ranks int) (*Hub, error) {
+	ln, err := net.Listen(network, address)
 	if err != nil {
 		return nil, fmt.Errorf("listening for workers: %w", err)
 	}
-	h := &Hub{token: rand.Text(), ln: ln, events: make(chan Event, 64), conns: map[int]*json.Encoder{}, gone: make(chan struct{})}
+	h := &Hub{token: rand.Text(), ln: ln, ranks: ranks, events: make(chan Event, 64), conns: map[int]*json.Encoder{},
+		agree: make([]io.ReadWriteCloser, ranks), gone: make(chan struct{})}
 	go h.accept()
 	return h, nil
 }
@@ -60,9 +78,12 @@ func Listen() (*Hub, error) {
 // Vars are the variables that make a process a worker of this hub. With
 // shared, it finds the agreement's memory on descriptor ShmFD.
 func (h *Hub) Vars(shared bool) map[string]string {
-	m := map[string]string{addrVar: "unix:" + h.ln.Addr().String(), tokenVar: h.token}
-	if shared {
-		m[agreeVar] = "shm:" + strconv.Itoa(ShmFD)
+	m := map[string]string{addrVar: h.ln.Addr().Network() + ":" + h.ln.Addr().String(), tokenVar: h.token}
+	switch {
+	case h.ranks > 1:
+		m[agreeVar] = agreeHub
+	case shared:
+		m[agreeVar] = agreeShm
 	}
 	return m
 }
@@ -84,16 +105,58 @@ func (h *Hub) accept() {
 }
 
 func (h *Hub) serve(conn net.Conn) {
-	defer conn.Close()
 	conn.SetReadDeadline(time.Now().Add(helloLimit))
-	dec := json.NewDecoder(conn)
+	// The first line is read apart: what follows may be the agreement's, which is
+	// no JSON.
+	in := bufio.NewReader(io.LimitReader(conn, maxHello))
+	line, err := in.ReadSlice('\n')
 	var m toSupervisor
-	if err := dec.Decode(&m); err != nil || m.Hello == nil ||
+	if err != nil || json.Unmarshal(line, &m) != nil || m.Hello == nil ||
 		subtle.ConstantTimeCompare([]byte(m.Hello.Token), []byte(h.token)) != 1 {
+		conn.Close()
 		return // not one of ours
 	}
 	conn.SetReadDeadline(time.Time{})
-	rank := m.Hello.Rank
+	rest, _ := in.Peek(in.Buffered())
+	stream := io.MultiReader(bytes.NewReader(bytes.Clone(rest)), conn)
+	if m.Hello.Agree {
+		h.joinAgreement(m.Hello.Rank, struct {
+			io.Reader
+			io.WriteCloser
+		}{stream, conn})
+		return
+	}
+	h.converse(conn, json.NewDecoder(stream), *m.Hello)
+}
+
+// maxHello bounds what is read of a stranger.
+const maxHello = 4 << 10
+
+// joinAgreement adds a rank's second connection; the last one starts the
+// agreement, which ends with the connections.
+func (h *Hub) joinAgreement(rank int, conn io.ReadWriteCloser) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	select {
+	case <-h.gone:
+		conn.Close()
+		return
+	default:
+	}
+	if rank < 0 || rank >= h.ranks || h.agree[rank] != nil {
+		conn.Close()
+		return
+	}
+	h.agree[rank] = conn
+	if !slices.Contains(h.agree, nil) {
+		go agree.NewHub(h.agree).Run(context.Background()) // how it ends, the ranks tell themselves
+	}
+}
+
+// converse listens to one worker until its connection ends.
+func (h *Hub) converse(conn net.Conn, dec *json.Decoder, hi hello) {
+	defer conn.Close()
+	rank := hi.Rank
 	h.mu.Lock()
 	_, twice := h.conns[rank]
 	if !twice {
@@ -104,7 +167,7 @@ func (h *Hub) serve(conn net.Conn) {
 	if twice {
 		return
 	}
-	h.emit(Event{Rank: rank, PID: m.Hello.PID, Joined: true})
+	h.emit(Event{Rank: rank, PID: hi.PID, Joined: true})
 	for {
 		var m toSupervisor
 		if err := dec.Decode(&m); err != nil {
@@ -165,6 +228,11 @@ func (h *Hub) Close() error {
 	err := h.ln.Close()
 	for _, c := range h.open {
 		c.Close()
+	}
+	for _, c := range h.agree {
+		if c != nil {
+			c.Close()
+		}
 	}
 	return err
 }

@@ -19,13 +19,20 @@ import (
 const (
 	addrVar  = "KERNBENCH_WORKER"
 	tokenVar = "KERNBENCH_TOKEN"
-	agreeVar = "KERNBENCH_AGREE" // the descriptor of the agreement's shared memory
+	agreeVar = "KERNBENCH_AGREE" // where the ranks agree: agreeShm or agreeHub
 )
 
 // Heartbeats are sent this often; a worker silent for Dead is taken for dead.
 const (
 	Beat = 500 * time.Millisecond
 	Dead = 5 * time.Second
+)
+
+// The ways to agree: over shared memory on descriptor ShmFD, or, for ranks that
+// may be on several hosts, over a second connection to the hub.
+const (
+	agreeShm = "shm"
+	agreeHub = "hub"
 )
 
 // ShmFD is the descriptor on which a worker finds the shared memory of its
@@ -37,6 +44,7 @@ type hello struct {
 	Token string `json:"token"`
 	Rank  int    `json:"rank"`
 	PID   int    `json:"pid"`
+	Agree bool   `json:"agree,omitempty"` // the connection is for the agreement
 }
 
 // Job is what all tasks of a launch have in common.

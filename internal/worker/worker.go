@@ -17,6 +17,7 @@ import (
 
 	"github.com/kernbench/kernbench/internal/agree"
 	"github.com/kernbench/kernbench/internal/decl"
+	"github.com/kernbench/kernbench/internal/jobenv"
 )
 
 // Maybe makes this process a worker if its environment says so, and then
@@ -27,14 +28,12 @@ func Maybe(benches []*decl.Bench) (exitCode int, isWorker bool) {
 	if addr == "" {
 		return 0, false
 	}
-	w := &worker{benches: benches, token: os.Getenv(tokenVar)}
-	w.rank, _ = strconv.Atoi(os.Getenv("RANK"))
-	w.local, _ = strconv.Atoi(os.Getenv("LOCAL_RANK"))
-	shared := os.Getenv(agreeVar) != ""
+	w := &worker{benches: benches, addr: addr, token: os.Getenv(tokenVar), agree: os.Getenv(agreeVar)}
+	w.findPlace(os.Environ())
 	for _, name := range []string{addrVar, tokenVar, agreeVar} {
 		os.Unsetenv(name)
 	}
-	if err := w.run(addr, shared); err != nil {
+	if err := w.run(); err != nil {
 		fmt.Fprintf(os.Stderr, "kernbench worker, rank %d: %v\n", w.rank, err)
 		return 1, true
 	}
@@ -43,7 +42,9 @@ func Maybe(benches []*decl.Bench) (exitCode int, isWorker bool) {
 
 type worker struct {
 	benches []*decl.Bench
+	addr    string // of the hub
 	token   string
+	agree   string // how the ranks do it
 	rank    int
 	local   int
 
@@ -57,22 +58,46 @@ type worker struct {
 	orders chan toWorker
 }
 
-func (w *worker) run(addr string, shared bool) error {
-	network, address, ok := strings.Cut(addr, ":")
+// findPlace reads this process's rank from what the supervisor set, or from what
+// the launcher did that started it for the supervisor.
+func (w *worker) findPlace(environ []string) {
+	if rank, err := strconv.Atoi(os.Getenv("RANK")); err == nil {
+		w.rank = rank
+		w.local, _ = strconv.Atoi(os.Getenv("LOCAL_RANK"))
+		return
+	}
+	if job, err := jobenv.Detect(environ); err == nil && job != nil {
+		w.rank, w.local = job.Rank, job.LocalRank
+	}
+}
+
+// dial connects to the hub and says who is there.
+func (w *worker) dial(forAgreement bool) (net.Conn, error) {
+	network, address, ok := strings.Cut(w.addr, ":")
 	if !ok {
-		return fmt.Errorf("address %q: want network:address", addr)
+		return nil, fmt.Errorf("address %q: want network:address", w.addr)
 	}
 	conn, err := net.Dial(network, address)
 	if err != nil {
-		return fmt.Errorf("reaching the supervisor: %w", err)
+		return nil, fmt.Errorf("reaching the supervisor: %w", err)
+	}
+	err = json.NewEncoder(conn).Encode(toSupervisor{Hello: &hello{w.token, w.rank, os.Getpid(), forAgreement}})
+	if err != nil {
+		conn.Close()
+		return nil, fmt.Errorf("greeting the supervisor: %w", err)
+	}
+	return conn, nil
+}
+
+func (w *worker) run() error {
+	conn, err := w.dial(false)
+	if err != nil {
+		return err
 	}
 	defer conn.Close()
 	w.enc = json.NewEncoder(conn)
 	start := "start"
 	w.phase.Store(&start)
-	if err := w.say(toSupervisor{Hello: &hello{w.token, w.rank, os.Getpid()}}); err != nil {
-		return err
-	}
 	w.orders = make(chan toWorker)
 	go w.listen(conn)
 	go w.beat()
@@ -83,7 +108,7 @@ func (w *worker) run(addr string, shared bool) error {
 	}
 	w.job = *first.Job
 	ready := &ready{Env: seen(w.job.Watch)}
-	if err := w.join(shared); err != nil {
+	if err := w.join(); err != nil {
 		ready.Error = err.Error()
 	}
 	if err := w.say(toSupervisor{Ready: ready}); err != nil || ready.Error != "" {
@@ -104,7 +129,7 @@ func (w *worker) run(addr string, shared bool) error {
 }
 
 // join finds the body and the other ranks.
-func (w *worker) join(shared bool) error {
+func (w *worker) join() error {
 	for _, b := range w.benches {
 		if b.Name == w.job.Bench {
 			if p, ok := b.Part(w.job.Part); ok && p.Body != nil {
@@ -119,11 +144,18 @@ func (w *worker) join(shared bool) error {
 		w.group = agree.Solo()
 		return nil
 	}
-	if !shared {
-		return fmt.Errorf("no shared memory was handed over for %d ranks", w.job.Size)
+	var err error
+	switch w.agree {
+	case agreeShm:
+		w.group, err = agree.JoinShm(os.NewFile(ShmFD, "agreement"), w.rank, w.job.Size)
+	case agreeHub:
+		var conn net.Conn
+		if conn, err = w.dial(true); err == nil {
+			w.group, err = agree.JoinStream(conn, w.rank, w.job.Size)
+		}
+	default:
+		err = fmt.Errorf("no shared memory and no hub was given for %d ranks to agree", w.job.Size)
 	}
-	g, err := agree.JoinShm(os.NewFile(ShmFD, "agreement"), w.rank, w.job.Size)
-	w.group = g
 	return err
 }
 

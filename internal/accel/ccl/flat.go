@@ -29,7 +29,9 @@ func Kernel(algorithm string, s Shape, ptr func(topo.PEID) tl.Ptr) (tl.Kernel, e
 	return func(p *tl.PE) { perform(p, ptr(self(p)), s, steps) }, nil
 }
 
-func self(p *tl.PE) topo.PEID { return topo.PEID{SIP: p.SIP(), Cube: p.ProgramID(1), PE: p.ProgramID(0)} }
+func self(p *tl.PE) topo.PEID {
+	return topo.PEID{SIP: p.SIP(), Cube: p.ProgramID(1), PE: p.ProgramID(0)}
+}
 
 // snake numbers the cubes along rows that alternate in direction, so that
 // neighbours in the ring are neighbours on the mesh. It is its own inverse.

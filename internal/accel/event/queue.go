@@ -98,7 +98,7 @@ func (q *Queue) Pop() (Event, bool) {
 	if q.n == 0 {
 		return Event{}, false
 	}
-	if q.wasted > 8*q.pops+1024 {
+	if q.wasted > 8*q.pops+32*q.n+1024 { // a rebuild is about as much work
 		q.rebuild(len(q.days))
 	}
 	mask := int64(len(q.days) - 1)
@@ -129,17 +129,25 @@ func (q *Queue) Pop() (Event, bool) {
 	return q.Pop()
 }
 
-// rebuild spreads the events over so many days, each as long as the next few
-// hundred events suggest.
+// rebuild spreads the events over so many days, each about as long as the gaps
+// between the next few hundred instants.
 func (q *Queue) rebuild(days int) {
 	all := make([]Event, 0, q.n)
 	for _, d := range q.days {
 		all = append(all, d.events[d.first:]...)
 	}
 	slices.SortFunc(all, compare)
-	if k := min(len(all), 256) - 1; k > 0 {
-		gap := int64(all[k].Time-all[0].Time) / int64(k)
-		q.shift = uint(bits.Len64(uint64(2 * gap)))
+	// Events at one instant do not get apart in days however short, so only
+	// the gaps between instants count.
+	instants, last := 0, 0
+	for i := 1; i < len(all) && instants < 256; i++ {
+		if all[i].Time > all[i-1].Time {
+			instants, last = instants+1, i
+		}
+	}
+	if instants > 0 {
+		gap := int64(all[last].Time-all[0].Time) / int64(instants)
+		q.shift = uint(bits.Len64(uint64(gap)))
 	}
 	if len(q.days) != days {
 		q.days = make([]day, days)

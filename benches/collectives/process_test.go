@@ -1,0 +1,63 @@
+package collectives
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/kernbench/kernbench/internal/decl"
+	"github.com/kernbench/kernbench/internal/export"
+	"github.com/kernbench/kernbench/internal/journal"
+	"github.com/kernbench/kernbench/internal/launch"
+	"github.com/kernbench/kernbench/internal/plan"
+	"github.com/kernbench/kernbench/internal/run"
+	"github.com/kernbench/kernbench/internal/worker"
+)
+
+// The test binary is also the agent and the workers.
+func TestMain(m *testing.M) {
+	if code, is := launch.MaybeAgent(); is {
+		os.Exit(code)
+	}
+	if code, is := worker.Maybe([]*decl.Bench{Bench()}); is {
+		os.Exit(code)
+	}
+	os.Exit(m.Run())
+}
+
+// The whole way with real processes: plan, launch, groups of dist, journal, and
+// the table of nccl-tests.
+func TestProcesses(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "run")
+	p := planned(t, plan.Request{Axes: axes("op=allreduce,allgather", "size=64,64K", "inplace=false,true", "algorithm=auto"),
+		Options: axes("probe=" + scriptedFile(t)), Trials: 2})
+	for _, g := range p.Groups {
+		g.Part.Measure.Stop.MaxTime, g.Part.Measure.Stop.MinTime, g.Part.Measure.Stop.MaxSamples = 1e7, 0, 20
+	}
+	res, err := run.Run(t.Context(), p, run.Options{Dir: dir, Environ: os.Environ()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, r, err := journal.LoadRun(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := r.Latest()
+	if res.Counts[journal.OK] != len(rows) || len(rows) != 16 {
+		t.Errorf("%v of %d rows, want 16 good ones", res.Counts, len(rows))
+	}
+	for _, row := range rows {
+		if row.Details["algorithm"] == "" || row.Details["tuning"] == "" || !(row.Metrics["pct_of_limit"] > 0) || row.Metrics["wrong"] != 0 || row.Cadence != "streaming" {
+			t.Errorf("%s: %s %s, details %v, metrics %v", row.Point, row.Status, row.Reason, row.Details, row.Metrics)
+		}
+	}
+	var table bytes.Buffer
+	if err := export.Write(&table, "nccl-tests", export.Input{Header: &r.Header, Rows: rows}, export.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(table.String(), "N/A") || !strings.Contains(table.String(), "Out of bounds values : 0 OK") {
+		t.Errorf("both places of every size were run:\n%s", table.String())
+	}
+}

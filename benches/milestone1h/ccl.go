@@ -1,0 +1,251 @@
+// Package milestone1h is the evaluation of the simulated accelerator's first
+// half: the bench `milestone-1h-ccl` makes every number and figure of the
+// all-reduce with one command. It declares the sweeps, runs each point through
+// the public process group (dist, backend ahbm), and draws; the model itself is
+// package accel.
+package milestone1h
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/kernbench/kernbench/dist"
+	"github.com/kernbench/kernbench/dist/ahbm"
+	"github.com/kernbench/kernbench/internal/accel"
+	"github.com/kernbench/kernbench/internal/accel/ccl"
+	"github.com/kernbench/kernbench/internal/accel/event"
+	"github.com/kernbench/kernbench/internal/accel/sim"
+	"github.com/kernbench/kernbench/internal/accel/topo"
+	"github.com/kernbench/kernbench/internal/decl"
+	"github.com/kernbench/kernbench/internal/point"
+	"github.com/kernbench/kernbench/internal/suggest"
+)
+
+// The two parts of the evaluation.
+const (
+	latencyPart = "latency"
+	bufferPart  = "buffer-kind"
+)
+
+// sipGrids are the SIPs of the latency part; the buffer-kind part has a torus
+// that is turned.
+var sipGrids = map[topo.Kind]topo.Grid{topo.Ring: {W: 6, H: 1}, topo.Torus: {W: 2, H: 3}, topo.Mesh: {W: 2, H: 3}}
+
+var bufferGrid = topo.Grid{W: 3, H: 2}
+
+// CCL declares milestone-1h-ccl.
+func CCL() *decl.Bench {
+	metrics := []decl.Item{decl.Metric("crit_ns", "ns", "lower"), decl.Timeout(2 * time.Minute)}
+	for _, part := range parts(sim.Breakdown{}) {
+		metrics = append(metrics, decl.Metric(part.name, "ns", "lower"))
+	}
+	return decl.NewSuite("milestone-1h-ccl",
+		decl.Help("all-reduce on the simulated accelerator: latency by size and SIP topology, and by where receive slots lie"),
+		decl.Doc(`Simulates the all-reduce of the AHBM accelerator over 6 SIPs of 16 cubes and
+draws every figure of the evaluation.
+
+latency sweeps the elements per cube over three SIP topologies (ring of 6, torus
+and mesh of 2x3); buffer-kind sweeps where receive slots lie on a torus of 3x2.
+crit_ns is the time of the slowest PE from the common start, and wire, overhead,
+queueing, slot, compute and memory say where it went; they add up. Every cube of
+every SIP is compared with the exact sum unless --verify-data=false.
+
+The machine is topology.yaml and ccl.yaml: those given, else those of the current
+folder, else the built-in ones.`),
+		decl.Version(version()),
+		decl.Backends(ahbm.Name),
+		decl.Out("benches/1H_milestone_output/ccl"),
+		decl.FileOpt("topology", accel.Nearby(accel.TopologyName), "topology file (default: topology.yaml here, else built in)"),
+		decl.FileOpt("ccl", accel.Nearby(accel.CCLName), "collectives file (default: ccl.yaml here, else built in)"),
+		decl.Choice("fabric", "how messages move: as the topology says, in flits, or whole", asTopology, string(topo.Flits), string(topo.Whole)),
+		decl.Opt("verify-data", point.Bool, "true", "compute the data and compare every cube with the exact sum"),
+		decl.NewPart(latencyPart, body(latencyCase), append(metrics,
+			decl.Help("latency by size and SIP topology"),
+			decl.Strings("algorithm", ccl.LRAB),
+			decl.Strings("sip_topology", topo.Kinds()...),
+			decl.Ints("n_elem", "8,32,64,128,512,1024,2048,4096,8192,16384,32768,49152"))...),
+		decl.NewPart(bufferPart, body(bufferCase), append(metrics,
+			decl.Help("latency by size and where receive slots lie"),
+			decl.Strings("buffer_kind", topo.Spaces()...),
+			decl.Ints("n_elem", "128,1024,8192,32768"))...),
+		decl.Figures(figures),
+		decl.Sections(sections),
+		decl.Exports(exports),
+		decl.Artifacts(artifacts()...),
+	)
+}
+
+const asTopology = "topology"
+
+// version marks rows by the model and by the files that are built into it.
+func version() string {
+	files := sha256.Sum256(append(topo.DefaultFile(), ccl.DefaultFile()...))
+	return fmt.Sprintf("%s-%x", accel.ModelVersion, files[:4])
+}
+
+// Case is one point of the evaluation.
+type Case struct {
+	Topo   *topo.Topology
+	CCL    *ccl.Config
+	N      int // elements per cube
+	Verify bool
+}
+
+// body simulates one point, which the part builds the machine for.
+func body(build func(*decl.State, *topo.Topology, *ccl.Config) (Case, error)) decl.Body {
+	return func(ctx context.Context, s *decl.State) error {
+		t, cfg, err := files(s)
+		if err != nil {
+			return err
+		}
+		c, err := build(s, t, cfg)
+		if err != nil {
+			return err
+		}
+		c.Verify = s.Bool("verify-data")
+		watch := &clock{}
+		s.UseClock(watch)
+		var result *sim.Result
+		err = s.Time(ctx, func() (err error) {
+			if result, err = c.Run(ctx); err == nil {
+				watch.now += result.Crit
+			}
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		report(s, c, result)
+		return nil
+	}
+}
+
+func report(s *decl.State, c Case, r *sim.Result) {
+	if c.Verify {
+		s.Report("wrong", 0, "", "lower") // or Run had failed
+	}
+	s.Report("crit_ns", r.Crit.Nanoseconds(), "ns", "lower")
+	for _, part := range parts(r.Breakdown) {
+		s.Report(part.name, part.time.Nanoseconds(), "ns", "lower")
+	}
+	s.Report("n_sips", float64(c.Topo.SIPs.Count), "", "")
+	s.Report("cubes", float64(c.Topo.Cubes.Count()), "", "")
+	s.Report("link_hops", float64(r.Hops), "", "")
+	s.Limit("bandwidth", bandwidthBound(c).Nanoseconds()/1e3)
+}
+
+// clock is simulated time, which goes on with every call.
+type clock struct{ now event.Time }
+
+func (c *clock) Now() int64        { return int64(c.now) }
+func (*clock) Deterministic() bool { return true }
+func (*clock) Name() string        { return "simulated" }
+
+// named is one part of a breakdown.
+type named struct {
+	name, label string
+	time        event.Time
+}
+
+// parts lists a breakdown, in the order in which it is drawn.
+func parts(b sim.Breakdown) []named {
+	return []named{
+		{"wire_ns", "wires", b.Wire}, {"overhead_ns", "overheads", b.Overhead}, {"queueing_ns", "queueing", b.Queueing},
+		{"slot_ns", "slot access", b.Slot}, {"compute_ns", "compute", b.Compute}, {"memory_ns", "load and store", b.Memory},
+	}
+}
+
+// bandwidthBound is the least time that the bytes on the critical path of LRAB
+// need on its links, whatever the latencies: a lower limit for every setting.
+func bandwidthBound(c Case) event.Time {
+	cubes, sips := c.Topo.Cubes, c.Topo.SIPs
+	hops := 2 * (cubes.W/2 + cubes.H/2)
+	if sips.Kind == topo.Mesh {
+		hops += 2 * (sips.Grid.W - 1 + sips.Grid.H - 1)
+	} else {
+		hops += sips.Grid.W - 1 + sips.Grid.H - 1
+	}
+	return event.Time(hops) * c.Topo.Cube.UCIeBW.Time(2*c.N)
+}
+
+// files reads the machine that the options name.
+func files(s *decl.State) (*topo.Topology, *ccl.Config, error) {
+	t, cfg, err := accel.Load(s.Str("topology"), s.Str("ccl"))
+	if err != nil {
+		return nil, nil, err
+	}
+	if f := s.Str("fabric"); f != asTopology {
+		t.Fabric = topo.Fabric(f)
+	}
+	return t, cfg, nil
+}
+
+func latencyCase(s *decl.State, t *topo.Topology, cfg *ccl.Config) (Case, error) {
+	kind := topo.Kind(s.Str("sip_topology"))
+	if _, known := sipGrids[kind]; !known {
+		return Case{}, suggest.Unknown("SIP topology", string(kind), topo.Kinds())
+	}
+	return newCase(t, kind, sipGrids[kind], cfg, s.Str("algorithm"), s.Int("n_elem"), func(*ccl.Settings) {})
+}
+
+func bufferCase(s *decl.State, t *topo.Topology, cfg *ccl.Config) (Case, error) {
+	return newCase(t, topo.Torus, bufferGrid, cfg, cfg.Algorithm, s.Int("n_elem"), func(set *ccl.Settings) {
+		set.Buffer = topo.Space(s.Str("buffer_kind"))
+	})
+}
+
+// newCase is the machine with other SIPs, and with slots that hold the tile.
+func newCase(t *topo.Topology, kind topo.Kind, g topo.Grid, cfg *ccl.Config, algorithm string, n int, change func(*ccl.Settings)) (Case, error) {
+	c := Case{N: n}
+	var err error
+	if c.Topo, err = t.WithSIPs(kind, g.W, g.H); err != nil {
+		return c, err
+	}
+	c.CCL, err = cfg.With(algorithm, func(set *ccl.Settings) {
+		set.SlotBytes = max(set.SlotBytes, 2*n)
+		change(set)
+	})
+	return c, err
+}
+
+// Run makes the all-reduce through the public path, once, and checks every cube
+// of every SIP against the exact sum.
+func (c Case) Run(ctx context.Context) (*sim.Result, error) {
+	var result *sim.Result
+	var mu sync.Mutex
+	m := ahbm.Machine{Topo: c.Topo, CCL: c.CCL, TimingOnly: !c.Verify, Observe: func(r *sim.Result) { result = r }}
+	var wrong *decl.Wrong
+	var sums []int
+	if c.Verify {
+		sums = c.sums()
+	}
+	err := ahbm.Spawn(ctx, m, func(ctx context.Context, g *dist.Group) error {
+		tiles := ahbm.PerCube(c.Topo, c.N)
+		if c.Verify {
+			c.fill(g.Rank(), dist.Slice[dist.Float16](tiles))
+		}
+		if err := g.AllReduce(tiles, tiles, dist.Sum); err != nil || !c.Verify {
+			return err
+		}
+		if found := c.check(g.Rank(), dist.Slice[dist.Float16](tiles), sums); found != nil {
+			mu.Lock()
+			defer mu.Unlock()
+			if wrong != nil {
+				found.Count += wrong.Count
+			}
+			wrong = found
+		}
+		return nil
+	})
+	if err == nil && result == nil {
+		err = errors.New("the all-reduce made no launch")
+	}
+	if err == nil && wrong != nil {
+		err = wrong
+	}
+	return result, err
+}

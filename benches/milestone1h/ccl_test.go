@@ -1,0 +1,212 @@
+package milestone1h
+
+import (
+	"context"
+	"encoding/csv"
+	"fmt"
+	"math"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/kernbench/kernbench/dist"
+	"github.com/kernbench/kernbench/internal/accel/ccl"
+	"github.com/kernbench/kernbench/internal/accel/sim"
+	"github.com/kernbench/kernbench/internal/accel/topo"
+	"github.com/kernbench/kernbench/internal/agree"
+	"github.com/kernbench/kernbench/internal/decl"
+	"github.com/kernbench/kernbench/internal/dtype"
+	"github.com/kernbench/kernbench/internal/figure"
+	"github.com/kernbench/kernbench/internal/journal"
+	"github.com/kernbench/kernbench/internal/measure"
+	"github.com/kernbench/kernbench/internal/point"
+)
+
+// sweep runs the bench's own bodies over its own axes and gives its rows.
+func sweep(t testing.TB, fabric topo.Fabric) []journal.Row {
+	t.Helper()
+	b := CCL()
+	if err := b.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	var rows []journal.Row
+	for _, part := range b.Parts {
+		points := []point.Point{{}}
+		for _, axis := range part.Axes {
+			var longer []point.Point
+			for _, p := range points {
+				for _, v := range axis.Values {
+					longer = append(longer, p.With(axis.Name, v))
+				}
+			}
+			points = longer
+		}
+		made := make([]journal.Row, len(points))
+		var work sync.WaitGroup
+		limit := make(chan struct{}, 2)
+		for i, p := range points {
+			work.Go(func() {
+				limit <- struct{}{}
+				defer func() { <-limit }()
+				made[i] = row(b, part, p, fabric)
+			})
+		}
+		work.Wait()
+		rows = append(rows, made...)
+	}
+	for _, r := range rows {
+		if r.Status != journal.OK {
+			t.Fatalf("%s %v: %s %s", r.Part, r.Point, r.Status, r.Reason)
+		}
+	}
+	return rows
+}
+
+func row(b *decl.Bench, part *decl.Part, p point.Point, fabric topo.Fabric) journal.Row {
+	options := point.Point{}
+	for _, o := range b.Options {
+		options = options.With(o.Name, o.Default)
+	}
+	options = options.With("fabric", point.StringValue(string(fabric)))
+	s := decl.NewState(decl.Setting{Point: append(slices.Clone(p), options...), Group: agree.Solo(), Backend: "ahbm", Measure: measure.Default()})
+	o := s.Finish(part.Body(context.Background(), s))
+	return journal.Row{Bench: b.Name, Part: part.Name, Point: p, Options: options, Status: o.Status, Reason: o.Reason, Kind: o.Kind,
+		Clock: o.Clock, Samples: o.Samples, Metrics: o.Metrics, Limits: o.Limits}
+}
+
+// The evaluation as it is shipped, in both fabrics: every point runs, is right,
+// and leaves every artifact.
+func TestWholeEvaluation(t *testing.T) {
+	for _, fabric := range []topo.Fabric{topo.Flits, topo.Whole} {
+		rows := sweep(t, fabric)
+		if len(rows) != 36+12 {
+			t.Fatalf("%d rows", len(rows))
+		}
+		for _, r := range rows {
+			sum := 0.0
+			for _, part := range parts(sim.Breakdown{}) {
+				sum += r.Metrics[part.name]
+			}
+			crit := r.Metrics["crit_ns"]
+			if r.Kind != journal.Simulated || r.Samples != 1 || r.Metrics["wrong"] != 0 || math.Abs(sum-crit) > 1e-6 || math.Abs(r.Metrics["time_us"]*1e3-crit) > 1e-6 {
+				t.Errorf("%v: %s, %d samples, %v", r.Point, r.Kind, r.Samples, r.Metrics)
+			}
+			if bound := r.Limits["bandwidth"]; bound <= 0 || bound*1e3 > crit {
+				t.Errorf("%v: %v ns, below the bandwidth bound of %v us", r.Point, crit, bound)
+			}
+		}
+		published(t, fabric, rows)
+		check(t, rows)
+	}
+}
+
+// published compares with what was published of the buffer-kind sweep.
+func published(t *testing.T, fabric topo.Fabric, rows []journal.Row) {
+	got := map[string]float64{}
+	for _, r := range rows {
+		got[fmt.Sprint(r.Part, " ", text(r, "buffer_kind"), text(r, "sip_topology"), " ", bytesPerPE(r))] = r.Metrics["crit_ns"]
+	}
+	if fabric == topo.Whole {
+		for point, want := range map[string]float64{
+			"buffer-kind tcm 256": 1678.04, "buffer-kind tcm 2048": 1957.04, "buffer-kind tcm 16384": 4225.04, "buffer-kind tcm 65536": 12001.04,
+			"buffer-kind hbm 256": 1858.04, "buffer-kind hbm 2048": 2389.04, "buffer-kind hbm 16384": 6673.04, "buffer-kind hbm 65536": 21361.04,
+			"latency torus_2d 98304": 17200,
+		} {
+			if math.Abs(got[point]-want) > 0.02*want {
+				t.Errorf("%s: %.2f ns, published %.2f", point, got[point], want)
+			}
+		}
+	}
+	if ns := got["latency torus_2d 98304"]; ns == 0 || ns >= 20_500 {
+		t.Errorf("%s: the torus takes %.0f ns at 96 KB, the centre root's guard is 20500", fabric, ns)
+	}
+}
+
+// check makes all views of the rows and compares their names with what must be
+// there.
+func check(t *testing.T, rows []journal.Row) {
+	t.Helper()
+	dir := t.TempDir()
+	made := map[string]bool{}
+	for _, f := range figures(rows) {
+		files, err := figure.Write(filepath.Join(dir, "figures"), f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range files {
+			made["figures/"+filepath.Base(name)] = true
+		}
+	}
+	files, err := exports(rows)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files {
+		made[f.Name] = true
+		if f.Name == indexFile {
+			for _, name := range figureNames() {
+				if !strings.Contains(string(f.Data), "figures/"+name+".svg") {
+					t.Errorf("%s does not show %s", indexFile, name)
+				}
+			}
+			continue
+		}
+		records, err := csv.NewReader(strings.NewReader(string(f.Data))).ReadAll()
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := map[string]string{
+			summaryFile: "algorithm,sip_topology,n_sips,n_elem,bytes_per_pe,bytes_per_sip,latency_ns",
+			bufferFile:  "buffer_kind,sip_topology,n_sips,n_elem,bytes_per_pe,latency_ns",
+		}[f.Name]
+		if strings.Join(records[0], ",") != want || len(records) != map[string]int{summaryFile: 37, bufferFile: 13}[f.Name] {
+			t.Errorf("%s: %v and %d rows", f.Name, records[0], len(records)-1)
+		}
+	}
+	for _, name := range artifacts() {
+		if !made[name] {
+			t.Errorf("%s was not made", name)
+		}
+	}
+	if len(sections(rows)) == 0 {
+		t.Error("the report has nothing to say")
+	}
+}
+
+// A wrong cube is found, and named.
+func TestWrongCubeIsFound(t *testing.T) {
+	m, err := topo.Default().WithSIPs(topo.Ring, 2, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := Case{Topo: m, CCL: ccl.Default(), N: 64, Verify: true}
+	sums := c.sums()
+	right := make([]dist.Float16, m.Cubes.Count()*c.N)
+	for at := range right {
+		right[at] = dtype.Float16From(float32(sums[at%c.N]))
+	}
+	if w := c.check(1, right, sums); w != nil {
+		t.Fatal(w)
+	}
+	right[5*64+3]++
+	if w := c.check(1, right, sums); w == nil || w.Count != 1 || !strings.Contains(w.Detail, "element 3 of sip1.cube5") {
+		t.Errorf("one wrong element: %v", w)
+	}
+	// A tile that nobody added is missed.
+	c.fill(0, right)
+	if w := c.check(0, right, sums); w == nil {
+		t.Error("inputs pass for sums")
+	}
+}
+
+// Without rows there is nothing to publish, and that is an error.
+func TestMissingRows(t *testing.T) {
+	if _, err := exports(nil); err == nil || !strings.Contains(err.Error(), summaryFile) {
+		t.Errorf("%v", err)
+	}
+	if figs := figures(nil); len(figs) != 0 {
+		t.Errorf("%d figures of nothing", len(figs))
+	}
+}

@@ -1,0 +1,89 @@
+package milestone1h
+
+import (
+	"bytes"
+	_ "embed"
+	"encoding/csv"
+	"fmt"
+	"html/template"
+	"slices"
+	"strconv"
+
+	"github.com/kernbench/kernbench/internal/decl"
+	"github.com/kernbench/kernbench/internal/journal"
+)
+
+// The files of the evaluation besides its figures.
+const (
+	summaryFile = "summary.csv"
+	bufferFile  = "buffer_kind_sweep.csv"
+	indexFile   = "index.html"
+)
+
+// artifacts are the files without which the evaluation is not complete.
+func artifacts() []string {
+	names := []string{summaryFile, bufferFile, indexFile}
+	for _, f := range figureNames() {
+		names = append(names, "figures/"+f+".png", "figures/"+f+".svg")
+	}
+	return names
+}
+
+// of keeps the good rows of a part.
+func of(rows []journal.Row, part string) []journal.Row {
+	return slices.DeleteFunc(slices.Clone(rows), func(r journal.Row) bool { return r.Part != part || r.Status != journal.OK })
+}
+
+func text(r journal.Row, axis string) string {
+	v, _ := r.Point.Get(axis)
+	return v.String()
+}
+
+func elements(r journal.Row) int {
+	v, _ := r.Point.Get("n_elem")
+	return int(v.Int())
+}
+
+func bytesPerPE(r journal.Row) int { return 2 * elements(r) }
+
+// exports makes the two tables in the form in which they were published, and a
+// page that shows everything.
+func exports(rows []journal.Row) ([]decl.File, error) {
+	whole := func(r journal.Row, metric string) string { return strconv.Itoa(int(r.Metrics[metric])) }
+	ns := func(r journal.Row) string { return strconv.FormatFloat(r.Metrics["crit_ns"], 'f', 3, 64) }
+	summary := [][]string{{"algorithm", "sip_topology", "n_sips", "n_elem", "bytes_per_pe", "bytes_per_sip", "latency_ns"}}
+	for _, r := range of(rows, latencyPart) {
+		summary = append(summary, []string{text(r, "algorithm"), text(r, "sip_topology"), whole(r, "n_sips"), strconv.Itoa(elements(r)),
+			strconv.Itoa(bytesPerPE(r)), strconv.Itoa(bytesPerPE(r) * int(r.Metrics["cubes"])), ns(r)})
+	}
+	buffers := [][]string{{"buffer_kind", "sip_topology", "n_sips", "n_elem", "bytes_per_pe", "latency_ns"}}
+	for _, r := range of(rows, bufferPart) {
+		buffers = append(buffers, []string{text(r, "buffer_kind"), "torus_2d", whole(r, "n_sips"), strconv.Itoa(elements(r)), strconv.Itoa(bytesPerPE(r)), ns(r)})
+	}
+	var files []decl.File
+	for _, t := range []struct {
+		name, part string
+		table      [][]string
+	}{{summaryFile, latencyPart, summary}, {bufferFile, bufferPart, buffers}} {
+		if len(t.table) == 1 {
+			return nil, fmt.Errorf("%s: part %s has no good row", t.name, t.part)
+		}
+		var b bytes.Buffer
+		if err := csv.NewWriter(&b).WriteAll(t.table); err != nil {
+			return nil, fmt.Errorf("%s: %w", t.name, err)
+		}
+		files = append(files, decl.File{Name: t.name, Data: b.Bytes()})
+	}
+	var page bytes.Buffer
+	err := index.Execute(&page, map[string]any{"Figures": figureNames(), "Tables": []map[string]any{
+		{"Name": summaryFile, "Rows": summary}, {"Name": bufferFile, "Rows": buffers}}})
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", indexFile, err)
+	}
+	return append(files, decl.File{Name: indexFile, Data: page.Bytes()}), nil
+}
+
+//go:embed index.html
+var indexText string
+
+var index = template.Must(template.New(indexFile).Parse(indexText))

@@ -1,0 +1,212 @@
+package milestone1h
+
+import (
+	_ "embed"
+	"encoding/csv"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/kernbench/kernbench/internal/accel/sim"
+	"github.com/kernbench/kernbench/internal/accel/topo"
+	"github.com/kernbench/kernbench/internal/decl"
+	"github.com/kernbench/kernbench/internal/figure"
+	"github.com/kernbench/kernbench/internal/journal"
+	"github.com/kernbench/kernbench/internal/unit"
+)
+
+// figureNames lists the figures in the order of the page.
+func figureNames() []string {
+	names := []string{"topology"}
+	for _, kind := range topo.Kinds() {
+		names = append(names, "latency_"+kind)
+	}
+	return append(names, "buffer_kind", "comparison_fsim")
+}
+
+// figures draws the evaluation. What has no rows is left out, which the run
+// then reports as missing.
+func figures(rows []journal.Row) []figure.Figure {
+	var figs []figure.Figure
+	if f, ok := topologyFigure(rows); ok {
+		figs = append(figs, f)
+	}
+	latency, buffers := of(rows, latencyPart), of(rows, bufferPart)
+	for _, kind := range topo.Kinds() {
+		if f, ok := latencyFigure(latency, kind); ok {
+			figs = append(figs, f)
+		}
+	}
+	if len(buffers) > 0 {
+		figs = append(figs, bufferFigure(buffers))
+	}
+	if len(latency) > 0 {
+		figs = append(figs, fsimFigure(latency))
+	}
+	return figs
+}
+
+var sizeAxis = figure.Axis{Label: "bytes per PE", Scale: figure.Log2, Unit: figure.Bytes}
+
+func micros(r journal.Row) float64 { return r.Metrics["crit_ns"] / 1e3 }
+
+// curves makes one series per value of an axis, in the order of the rows.
+func curves(rows []journal.Row, name func(journal.Row) string) []figure.Series {
+	var series []figure.Series
+	at := map[string]int{}
+	for _, r := range rows {
+		key := name(r)
+		if _, known := at[key]; !known {
+			at[key] = len(series)
+			series = append(series, figure.Series{Name: key})
+		}
+		s := &series[at[key]]
+		s.Points = append(s.Points, figure.Point{X: float64(bytesPerPE(r)), Y: micros(r)})
+	}
+	return series
+}
+
+// latencyFigure is latency by size for one SIP topology, and where it went.
+func latencyFigure(rows []journal.Row, kind string) (figure.Figure, bool) {
+	var of []journal.Row
+	for _, r := range rows {
+		if text(r, "sip_topology") == kind {
+			of = append(of, r)
+		}
+	}
+	if len(of) == 0 {
+		return figure.Figure{}, false
+	}
+	sips := int(of[0].Metrics["n_sips"])
+	f := figure.Figure{Name: "latency_" + kind, Title: fmt.Sprintf("All-reduce over %d SIPs, %s (simulated)", sips, kind), Columns: 2}
+	var bound []figure.Point
+	first := of[:0:0]
+	for _, r := range of {
+		if text(r, "algorithm") != text(of[0], "algorithm") {
+			continue
+		}
+		first = append(first, r)
+		if us, ok := r.Limits["bandwidth"]; ok {
+			bound = append(bound, figure.Point{X: float64(bytesPerPE(r)), Y: us})
+		}
+	}
+	series := curves(of, func(r journal.Row) string { return text(r, "algorithm") })
+	if len(bound) > 1 {
+		series = append(series, figure.Series{Name: "links alone (bound)", Points: bound, Dashed: true, NoMarker: true})
+	}
+	f.Panels = append(f.Panels, figure.Panel{Title: "latency", X: sizeAxis, Series: series,
+		Y: figure.Axis{Label: "slowest PE", Scale: figure.Log10, Unit: figure.Micros}})
+	stack := figure.Panel{Title: "where the time goes", Legend: figure.LegendRight, Y: figure.Axis{Label: "share of the critical path", Unit: figure.Percent},
+		X: figure.Axis{Label: "bytes per PE", Scale: figure.Category}}
+	for _, r := range first {
+		stack.X.Categories = append(stack.X.Categories, unit.FormatBytes(int64(bytesPerPE(r))))
+	}
+	for _, part := range parts(sim.Breakdown{}) {
+		s := figure.Series{Name: part.label, Kind: figure.StackedBars}
+		for i, r := range first {
+			s.Points = append(s.Points, figure.Point{X: float64(i), Y: 100 * r.Metrics[part.name] / r.Metrics["crit_ns"]})
+		}
+		stack.Series = append(stack.Series, s)
+	}
+	f.Panels = append(f.Panels, stack)
+	return f, true
+}
+
+func bufferFigure(rows []journal.Row) figure.Figure {
+	return figure.Figure{Name: "buffer_kind", Title: fmt.Sprintf("All-reduce by where receive slots lie, torus of %d SIPs (simulated)", int(rows[0].Metrics["n_sips"])),
+		Panels: []figure.Panel{{X: sizeAxis, Y: figure.Axis{Label: "slowest PE", Scale: figure.Log10, Unit: figure.Micros},
+			Series: curves(rows, func(r journal.Row) string { return text(r, "buffer_kind") })}}}
+}
+
+//go:embed fsim.csv
+var fsimText string
+
+// reference reads the versioned data file of the external simulator.
+func reference() ([]figure.Point, error) {
+	r := csv.NewReader(strings.NewReader(fsimText))
+	r.Comment = '#'
+	records, err := r.ReadAll()
+	if err != nil {
+		return nil, err
+	}
+	var points []figure.Point
+	for _, rec := range records[1:] {
+		x, err := strconv.ParseFloat(rec[0], 64)
+		if err != nil {
+			return nil, err
+		}
+		y, err := strconv.ParseFloat(rec[1], 64)
+		if err != nil {
+			return nil, err
+		}
+		points = append(points, figure.Point{X: x, Y: y})
+	}
+	return points, nil
+}
+
+// theory is the all-reduce time that was estimated by hand: so many packets of
+// 128 bits per cube, at 1.20 ns each, after 1346 ns.
+func theory(bytesPerPE int) float64 {
+	const fixed, perPacket, packetBits = 1346, 1.20, 128
+	return (fixed + perPacket*float64(bytesPerPE*8)/packetBits) / 1e3
+}
+
+// fsimFigure sets the curves beside the external reference, which is so much
+// slower that the axis is broken.
+func fsimFigure(rows []journal.Row) figure.Figure {
+	series := curves(rows, func(r journal.Row) string { return "simulated, " + text(r, "sip_topology") })
+	estimate := figure.Series{Name: "theoretical (estimate)", Dashed: true, NoMarker: true}
+	var highest float64
+	for _, s := range series {
+		for _, p := range s.Points {
+			highest = max(highest, p.Y)
+		}
+	}
+	for _, p := range series[0].Points {
+		estimate.Points = append(estimate.Points, figure.Point{X: p.X, Y: theory(int(p.X))})
+		highest = max(highest, theory(int(p.X)))
+	}
+	y := figure.Axis{Label: "latency", Unit: figure.Micros, Min: new(float64)}
+	series = append(series, estimate)
+	if points, err := reference(); err == nil && len(points) > 0 {
+		series = append(series, figure.Series{Name: "FSIM, one device (reference)", Kind: figure.Scatter, Points: points})
+		lowest := points[0].Y
+		for _, p := range points {
+			lowest = min(lowest, p.Y)
+		}
+		if from, to := 1.15*highest, 0.97*lowest; from < to {
+			y.Break = &[2]float64{from, to}
+		}
+	}
+	return figure.Figure{Name: "comparison_fsim", Title: "Simulated, estimated and reference all-reduce",
+		Panels: []figure.Panel{{X: sizeAxis, Y: y, Series: series}}}
+}
+
+// sections says in words what the curves show.
+func sections(rows []journal.Row) []decl.Section {
+	table := [][]string{{"SIP topology", "bytes per PE", "latency", "bandwidth bound", "largest part"}}
+	for _, kind := range topo.Kinds() {
+		var last *journal.Row
+		for _, r := range of(rows, latencyPart) {
+			if text(r, "sip_topology") == kind {
+				last = &r
+			}
+		}
+		if last == nil {
+			continue
+		}
+		largest, share := "", 0.0
+		for _, part := range parts(sim.Breakdown{}) {
+			if v := last.Metrics[part.name] / last.Metrics["crit_ns"]; v > share {
+				largest, share = part.label, v
+			}
+		}
+		table = append(table, []string{kind, unit.FormatBytes(int64(bytesPerPE(*last))), fmt.Sprintf("%.2f us", micros(*last)),
+			fmt.Sprintf("%.2f us", last.Limits["bandwidth"]), fmt.Sprintf("%s (%.0f %%)", largest, 100*share)})
+	}
+	if len(table) == 1 {
+		return nil
+	}
+	return []decl.Section{{Title: "The largest vectors", Table: table,
+		Text: "Latency is the time of the slowest PE from the common start. The bandwidth bound is what its bytes need on the links of the critical path; the rest is latency, slot access and compute."}}
+}

@@ -1,0 +1,181 @@
+// Package ahbm is the backend of the simulated accelerator: a rank is a SIP, and
+// time is simulated time. All ranks are goroutines of one process (Spawn starts
+// them), and a collective runs when the last of them has called it.
+//
+//	err := ahbm.Spawn(ctx, ahbm.Machine{}, func(ctx context.Context, g *dist.Group) error {
+//		return g.AllReduce(out, in, dist.Sum)
+//	})
+//
+// It has all-reduce (the sum of f16) and barrier, which costs no time; asking for
+// anything else is an error. A buffer is one tile on one cube of its rank's SIP, and
+// what does not fit into a slot of the receive queues goes in pieces, one
+// after the other. PerCube makes a buffer with a tile on every cube; its
+// all-reduce leaves in each tile the sum over all cubes of all ranks.
+//
+// The clock counts what the kernels take, from the common start of the PEs to
+// the end of the last one. What the host does, and copying to and from the
+// accelerator, takes no simulated time.
+package ahbm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/kernbench/kernbench/dist"
+	"github.com/kernbench/kernbench/internal/accel/ccl"
+	"github.com/kernbench/kernbench/internal/accel/sim"
+	"github.com/kernbench/kernbench/internal/accel/topo"
+)
+
+// Name is the name of the backend.
+const Name = "ahbm"
+
+func init() { dist.Register(Name, backend{}) }
+
+// Machine is what a group runs on. The zero Machine is the built-in one with as
+// many SIPs as the group has ranks, and slots of a megabyte.
+type Machine struct {
+	Topo *topo.Topology
+	CCL  *ccl.Config
+	// Observe is told what every launch took, if set.
+	Observe func(*sim.Result)
+	// TimingOnly leaves out computing the data.
+	TimingOnly bool
+}
+
+// defaultSlot is large enough for most tiles and small enough for the TCM.
+const defaultSlot = 1 << 20
+
+// settled fills in what the machine leaves open for a group of a size.
+func (m Machine) settled(size int) (Machine, error) {
+	var err error
+	if m.CCL == nil {
+		if m.CCL, err = ccl.Default().With(ccl.LRAB, func(s *ccl.Settings) { s.SlotBytes = defaultSlot }); err != nil {
+			return m, err
+		}
+	}
+	if m.Topo == nil {
+		t := topo.Default()
+		if m.Topo, err = t.WithSIPs(topo.Ring, size, 1); err != nil {
+			return m, err
+		}
+	}
+	if n := m.Topo.SIPs.Count; n != size {
+		return m, fmt.Errorf("the topology has %d SIPs, but the group %d ranks: a rank is a SIP", n, size)
+	}
+	return m, nil
+}
+
+// worlds are the groups that are being joined, by ID.
+var worlds = struct {
+	sync.Mutex
+	byID     map[string]*world
+	machines map[string]Machine
+}{byID: map[string]*world{}, machines: map[string]Machine{}}
+
+// Use says what the group of an ID runs on, before its ranks join.
+func Use(id string, m Machine) {
+	worlds.Lock()
+	defer worlds.Unlock()
+	worlds.machines[id] = m
+}
+
+var spawned atomic.Int64
+
+// Spawn runs fn on every SIP of a machine, each rank a goroutine of a new group.
+// When one fails it leaves the group, so that the others do not wait for it; the
+// error has all ranks'.
+func Spawn(ctx context.Context, m Machine, fn func(ctx context.Context, g *dist.Group) error) error {
+	if m.Topo == nil {
+		m.Topo = topo.Default()
+	}
+	id := fmt.Sprintf("ahbm-spawn-%d", spawned.Add(1))
+	Use(id, m)
+	size := m.Topo.SIPs.Count
+	errs := make([]error, size)
+	var ranks sync.WaitGroup
+	for rank := range size {
+		ranks.Go(func() {
+			g, err := dist.Init(ctx, dist.Config{Backend: Name, Rank: rank, Size: size, ID: id})
+			if err == nil {
+				err = errors.Join(fn(ctx, g), g.Close())
+			}
+			if err != nil {
+				errs[rank] = fmt.Errorf("rank %d: %w", rank, err)
+			}
+		})
+	}
+	ranks.Wait()
+	return errors.Join(errs...)
+}
+
+type backend struct{}
+
+// Join meets the other ranks of the group in this process.
+func (backend) Join(ctx context.Context, c dist.Config) (dist.Engine, error) {
+	worlds.Lock()
+	w := worlds.byID[c.ID]
+	if w == nil {
+		m, err := worlds.machines[c.ID].settled(c.Size)
+		if err != nil {
+			worlds.Unlock()
+			return nil, err
+		}
+		w = newWorld(c.Size, c.Secret, m)
+		worlds.byID[c.ID] = w
+	}
+	var err error
+	switch {
+	case w.size != c.Size:
+		err = fmt.Errorf("rank %d says the group has %d ranks, others say %d", c.Rank, c.Size, w.size)
+	case w.secret != c.Secret:
+		err = errors.New("the secret is not that of the group")
+	case w.joined[c.Rank]:
+		err = fmt.Errorf("rank %d is there already", c.Rank)
+	}
+	if err != nil {
+		worlds.Unlock()
+		return nil, err
+	}
+	w.joined[c.Rank] = true
+	w.missing--
+	if w.missing == 0 {
+		close(w.complete)
+		delete(worlds.byID, c.ID) // the ID may be used again
+		delete(worlds.machines, c.ID)
+	}
+	worlds.Unlock()
+	timeout := time.NewTimer(c.Timeout)
+	defer timeout.Stop()
+	select {
+	case <-w.complete:
+		return &engine{world: w, rank: c.Rank, timeout: c.Timeout}, nil
+	case <-ctx.Done():
+		err = context.Cause(ctx)
+	case <-timeout.C:
+		err = fmt.Errorf("%d of %d ranks did not come within %v", w.absent(), w.size, c.Timeout)
+	}
+	w.withdraw(c)
+	return nil, err
+}
+
+// perCube is the place of buffers with a tile on every cube.
+type perCube struct{}
+
+func (perCube) Name() string { return "per cube" }
+
+// onCube is the place of plain buffers.
+type onCube struct{}
+
+func (onCube) Name() string { return "simulated" }
+
+// PerCube is memory for a tile of n elements on every cube of the rank's SIP:
+// cube c has elements c*n to (c+1)*n.
+func PerCube(m *topo.Topology, n int) dist.Buffer {
+	cells := dist.Of(make([]dist.Float16, m.Cubes.Count()*n))
+	return dist.NewBuffer(dist.F16, cells.Count(), unsafePointer(cells), perCube{})
+}

@@ -1,0 +1,186 @@
+package ahbm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/kernbench/kernbench/dist"
+	"github.com/kernbench/kernbench/dist/disttest"
+	"github.com/kernbench/kernbench/internal/accel"
+	"github.com/kernbench/kernbench/internal/accel/ccl"
+	"github.com/kernbench/kernbench/internal/accel/event"
+	"github.com/kernbench/kernbench/internal/accel/sim"
+	"github.com/kernbench/kernbench/internal/accel/topo"
+)
+
+var opened atomic.Int64
+
+func open(size int, timeout time.Duration) ([]*dist.Group, error) {
+	gs, errs := make([]*dist.Group, size), make([]error, size)
+	id := fmt.Sprintf("test-%d", opened.Add(1))
+	var ranks sync.WaitGroup
+	for r := range size {
+		ranks.Go(func() {
+			gs[r], errs[r] = dist.Init(context.Background(), dist.Config{Backend: Name, Rank: r, Size: size, ID: id, Timeout: timeout})
+		})
+	}
+	ranks.Wait()
+	return gs, errors.Join(errs...)
+}
+
+// The suite's checks of what the backend can do: the right bits for every count,
+// algorithm and piece, in place or not.
+func TestConformance(t *testing.T) {
+	ran := 0
+	for _, c := range (disttest.Suite{Open: open, Sizes: []int{1, 2, 3, 6}, Short: true}).Cases() {
+		if strings.HasPrefix(c.Name, "allreduce/") {
+			ran++
+			t.Run(c.Name, func(t *testing.T) {
+				if err := c.Check(); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+	}
+	if ran != 4 {
+		t.Errorf("%d cases ran", ran)
+	}
+}
+
+func sum(g *dist.Group, count int) error {
+	b := dist.Of(make([]dist.Float16, count))
+	return g.AllReduce(b, b, dist.Sum)
+}
+
+func each(t *testing.T, timeout time.Duration, body func(g *dist.Group) error) []error {
+	t.Helper()
+	groups, err := open(3, timeout)
+	if err != nil {
+		t.Fatal(err)
+	}
+	errs := make([]error, len(groups))
+	var ranks sync.WaitGroup
+	for r, g := range groups {
+		ranks.Go(func() { errs[r] = body(g) })
+	}
+	ranks.Wait()
+	return errs
+}
+
+// Ranks that do not agree, come late or leave: an error for everyone that names
+// who, and for good.
+func TestMistakes(t *testing.T) {
+	for _, err := range each(t, time.Minute, func(g *dist.Group) error { return sum(g, 8+g.Rank()/2) }) {
+		var misuse *dist.MisuseError
+		if !errors.As(err, &misuse) || !strings.Contains(err.Error(), "allreduce of 8 f16") || !strings.Contains(err.Error(), "rank 2 allreduce of 9 f16") {
+			t.Errorf("other counts: %v", err)
+		}
+	}
+	for name, instead := range map[string]func(g *dist.Group) error{
+		"absent": func(*dist.Group) error { return nil },
+		"left":   (*dist.Group).Close,
+	} {
+		errs := each(t, 200*time.Millisecond, func(g *dist.Group) error {
+			if g.Rank() == 1 {
+				return instead(g)
+			}
+			if err := sum(g, 8); err == nil {
+				return errors.New("it worked without rank 1")
+			}
+			return sum(g, 8) // the error stays
+		})
+		for r, err := range errs {
+			var peer *dist.PeerError
+			if r != 1 && (!errors.As(err, &peer) || peer.Rank != 1) {
+				t.Errorf("%s: rank %d got %v", name, r, err)
+			}
+		}
+	}
+	for _, err := range each(t, time.Minute, func(g *dist.Group) error {
+		in, out := dist.Of(make([]dist.Float16, 8)), dist.Of(make([]dist.Float16, 8-3*(g.Rank()/2)))
+		return g.AllReduce(out, in, dist.Sum)
+	}) {
+		if err == nil || !strings.Contains(err.Error(), "out has 5 elements") {
+			t.Errorf("a call that rank 2 cannot make: %v", err)
+		}
+	}
+	for _, err := range each(t, time.Minute, func(g *dist.Group) error { return g.Broadcast(dist.Of(make([]dist.Float16, 1)), 0) }) {
+		if err == nil {
+			t.Error("a broadcast, which the accelerator does not have")
+		}
+	}
+}
+
+// Joining: a machine of another size, a rank twice, a rank that never comes.
+func TestJoin(t *testing.T) {
+	join := func(id string, rank, size int) error {
+		_, err := dist.Init(context.Background(), dist.Config{Backend: Name, Rank: rank, Size: size, ID: id, Timeout: 50 * time.Millisecond})
+		return err
+	}
+	Use("other-size", Machine{Topo: topo.Default()})
+	if err := join("other-size", 0, 3); err == nil || !strings.Contains(err.Error(), "2 SIPs") {
+		t.Errorf("%v", err)
+	}
+	if err := join("alone", 0, 2); err == nil || !strings.Contains(err.Error(), "1 of 2 ranks did not come") {
+		t.Errorf("%v", err)
+	}
+}
+
+// The public path and a direct launch agree to the picosecond, and the clock
+// says what the launch took.
+func TestAgreesWithDirectLaunch(t *testing.T) {
+	const n = 1000
+	m, err := topo.Default().WithSIPs(topo.Torus, 3, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	system := accel.New(m, ccl.Default())
+	var tensors []*accel.Tensor
+	for sip := range 6 {
+		x, err := system.Zeros(sip, 16, n, accel.PerCube)
+		if err != nil {
+			t.Fatal(err)
+		}
+		tensors = append(tensors, x)
+	}
+	direct, err := system.AllReduce(tensors)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var seen []event.Time
+	err = Spawn(context.Background(), Machine{Topo: m, CCL: ccl.Default(), Observe: func(r *sim.Result) { seen = append(seen, r.Crit) }},
+		func(ctx context.Context, g *dist.Group) error {
+			b := PerCube(m, n)
+			began := g.Clock().Now()
+			if err := g.AllReduce(b, b, dist.Sum); err != nil {
+				return err
+			}
+			if took := g.Clock().Now() - began; took != int64(direct.Crit) || !g.Clock().Deterministic() {
+				return fmt.Errorf("it took %d ps by the clock, a direct launch %d", took, direct.Crit)
+			}
+			return nil
+		})
+	if err != nil || len(seen) != 1 || seen[0] != direct.Crit {
+		t.Errorf("%v; launches took %v, a direct one %v", err, seen, direct.Crit)
+	}
+}
+
+// A rank's own failure is in the error, and the others do not wait for it.
+func TestSpawnFails(t *testing.T) {
+	boom := errors.New("boom")
+	err := Spawn(context.Background(), Machine{}, func(ctx context.Context, g *dist.Group) error {
+		if g.Rank() == 1 {
+			return boom
+		}
+		return sum(g, 4)
+	})
+	if !errors.Is(err, boom) || !strings.Contains(err.Error(), "rank 1: boom") || !strings.Contains(err.Error(), "rank 1 has left") {
+		t.Errorf("%v", err)
+	}
+}

@@ -1,0 +1,264 @@
+package cpu
+
+import (
+	"testing"
+
+	"github.com/kernbench/kernbench/internal/transport"
+)
+
+// writer builds a rank's program.
+type writer struct {
+	rank, ranks int
+	moves       []move
+	board, call int
+	calls       [modelBoards]int
+	sig         uint64
+}
+
+func (w *writer) add(v move) {
+	v.board, v.call, v.sig = w.board, w.call, w.sig
+	w.moves = append(w.moves, v)
+	if v.kind == write || v.kind == read {
+		v.half = true
+		w.moves = append(w.moves, v)
+	}
+}
+
+func (w *writer) begin(sig uint64, epochs int) {
+	w.call, w.sig = w.calls[w.board], sig<<32
+	w.calls[w.board]++
+	w.add(move{kind: begin, epochs: epochs})
+}
+
+func (w *writer) awaitAll(epoch uint32) {
+	for p := range w.ranks {
+		if p != w.rank {
+			w.add(move{kind: await, peer: p, epoch: epoch})
+		}
+	}
+}
+
+// of is what a rank puts into a place in this call.
+func (w *writer) of(piece int) uint8 { return uint8(1 + w.call*8 + piece) }
+
+// bug is an error to plant.
+type bug string
+
+// oneStage mirrors oneStage.run.
+func (w *writer) oneStage(pieces int, b bug) {
+	w.begin(uint64(10+pieces), pieces)
+	for p := range pieces {
+		epoch, place := uint32(p+1), slotOf
+		if b == "one slot" {
+			place = slot0
+		}
+		w.add(move{kind: write, peer: w.rank, place: place, epoch: epoch, value: w.of(p)})
+		w.add(move{kind: signal})
+		w.awaitAll(epoch)
+		for r := range w.ranks {
+			if r != w.rank {
+				w.add(move{kind: read, peer: r, place: place, epoch: epoch, value: w.of(p)})
+			}
+		}
+	}
+	w.add(move{kind: end})
+}
+
+// direct mirrors direct.run, with the program that fills its input before and
+// uses its output after the call.
+func (w *writer) direct(b bug) {
+	w.begin(20, 2)
+	w.add(move{kind: write, peer: w.rank, place: input, value: w.of(0)})
+	w.add(move{kind: write, peer: w.rank, place: slotOf, epoch: 1, value: w.of(1)})
+	w.add(move{kind: signal})
+	w.awaitAll(1)
+	for r := range w.ranks {
+		w.add(move{kind: read, peer: r, place: slotOf, epoch: 1, value: w.of(1)})
+		w.add(move{kind: read, peer: r, place: input, value: w.of(0)})
+	}
+	for r := range w.ranks {
+		w.add(move{kind: write, peer: r, place: output0 + w.rank, value: w.of(2)})
+	}
+	w.add(move{kind: signal})
+	if b != "no last wait" {
+		w.awaitAll(2)
+	}
+	for r := range w.ranks {
+		w.add(move{kind: read, peer: w.rank, place: output0 + r, value: w.of(2)})
+	}
+	w.add(move{kind: end})
+}
+
+// staged mirrors staged.run.
+func (w *writer) staged(pieces int, b bug) {
+	o := &staged{pieces: pieces}
+	slots := stagedSlots
+	if b == "two slots" {
+		slots = 2
+	}
+	w.begin(uint64(30+pieces), 2*pieces)
+	give := func(c int) {
+		w.add(move{kind: write, peer: w.rank, place: given0 + c%slots, value: w.of(c)})
+		w.add(move{kind: signal})
+	}
+	fetch := func(c int) {
+		for r := range w.ranks {
+			if r != w.rank {
+				w.add(move{kind: await, peer: r, epoch: o.sumEpoch(c)})
+				w.add(move{kind: read, peer: r, place: sum0 + c%slots, value: w.of(c)})
+			}
+		}
+	}
+	give(0)
+	for c := range pieces {
+		if c >= 2 {
+			fetch(c - 2)
+		}
+		if c+1 < pieces {
+			give(c + 1)
+		}
+		if b != "sum before all have given" {
+			w.awaitAll(o.inEpoch(c))
+		}
+		for r := range w.ranks {
+			if r != w.rank {
+				w.add(move{kind: read, peer: r, place: given0 + c%slots, value: w.of(c)})
+			}
+		}
+		w.add(move{kind: write, peer: w.rank, place: sum0 + c%slots, value: w.of(c)})
+		w.add(move{kind: signal})
+	}
+	for c := max(0, pieces-2); c < pieces; c++ {
+		fetch(c)
+	}
+	w.add(move{kind: end})
+}
+
+// programs gives every rank the same calls.
+func programs(ranks int, calls func(w *writer)) [][]move {
+	var all [][]move
+	for r := range ranks {
+		w := &writer{rank: r, ranks: ranks}
+		calls(w)
+		all = append(all, w.moves)
+	}
+	return all
+}
+
+const nearWrap = 1<<32 - 3
+
+func TestModel(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		ranks int
+		calls func(w *writer)
+	}{
+		{"one-stage lapping", 2, func(w *writer) {
+			for range 5 {
+				w.oneStage(1, "")
+			}
+		}},
+		{"one-stage three ranks", 3, func(w *writer) { w.oneStage(1, ""); w.oneStage(1, ""); w.oneStage(1, "") }},
+		{"one-stage in pieces", 2, func(w *writer) { w.oneStage(3, ""); w.oneStage(2, "") }},
+		{"direct", 2, func(w *writer) { w.direct(""); w.direct(""); w.direct("") }},
+		{"staged", 2, func(w *writer) { w.staged(5, ""); w.staged(4, "") }},
+		{"staged short", 2, func(w *writer) { w.staged(1, ""); w.staged(2, ""); w.staged(1, "") }},
+		{"all kinds", 2, func(w *writer) { w.oneStage(1, ""); w.staged(3, ""); w.direct(""); w.oneStage(1, ""); w.staged(1, "") }},
+		{"direct three ranks", 3, func(w *writer) { w.direct(""); w.oneStage(1, "") }},
+		{"staged three ranks", 3, func(w *writer) { w.staged(2, ""); w.oneStage(1, "") }},
+		{"two groups", 2, func(w *writer) {
+			w.oneStage(1, "")
+			w.board = 1
+			w.staged(2, "")
+			w.oneStage(1, "")
+			w.board = 0
+			w.oneStage(1, "")
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			for _, epoch := range []uint32{0, nearWrap} {
+				for _, deaths := range []uint8{0, 1} {
+					m := machine{programs: programs(c.ranks, c.calls), judge: transport.Judge, deaths: deaths}
+					n, err := m.explore(epoch)
+					t.Logf("from epoch %d with %d deaths: %d states", epoch, deaths, n)
+					if err != nil {
+						t.Errorf("from epoch %d with %d deaths: %v", epoch, deaths, err)
+					}
+				}
+			}
+		})
+	}
+}
+
+// Ranks that call different things never take a result for right.
+func TestModelOfMistakes(t *testing.T) {
+	calls := map[string]func(w *writer){
+		"one-stage":            func(w *writer) { w.oneStage(1, "") },
+		"one-stage two pieces": func(w *writer) { w.oneStage(2, "") },
+		"direct":               func(w *writer) { w.direct("") },
+		"staged":               func(w *writer) { w.staged(1, "") },
+		"staged three pieces":  func(w *writer) { w.staged(3, "") },
+	}
+	for a := range calls {
+		for b := range calls {
+			for _, ranks := range []int{2, 3} {
+				if a == b {
+					continue
+				}
+				all := make([][]move, ranks)
+				for r := range all {
+					w := &writer{rank: r, ranks: ranks}
+					w.oneStage(1, "")
+					calls[map[bool]string{false: a, true: b}[r == ranks-1]](w)
+					all[r] = w.moves
+				}
+				m := machine{programs: all, judge: transport.Judge, differ: true}
+				if _, err := m.explore(nearWrap); err != nil {
+					t.Errorf("%s against %s on %d ranks: %v", a, b, ranks, err)
+				}
+			}
+		}
+	}
+}
+
+// The explorer must find planted bugs.
+func TestModelFindsPlantedBugs(t *testing.T) {
+	type judge = func(flag uint64, epoch, last uint32, sig uint64) transport.Verdict
+	exact := func(flag uint64, epoch, last uint32, sig uint64) transport.Verdict {
+		if uint32(flag) != epoch {
+			return transport.Early
+		}
+		return transport.Judge(flag, epoch, last, sig)
+	}
+	unsigned := func(flag uint64, epoch, last uint32, sig uint64) transport.Verdict {
+		if uint32(flag) < epoch {
+			return transport.Early
+		}
+		return transport.Reached
+	}
+	trusting := func(flag uint64, epoch, last uint32, _ uint64) transport.Verdict {
+		return transport.Judge(flag, epoch, last, flag&^0xffffffff)
+	}
+	mixed := append(programs(2, func(w *writer) { w.oneStage(1, "") })[:1], programs(2, func(w *writer) { w.direct("") })[1])
+	for _, c := range []struct {
+		name     string
+		programs [][]move
+		judge    judge
+		differ   bool
+	}{
+		{"one slot", programs(2, func(w *writer) { w.oneStage(1, "one slot"); w.oneStage(1, "one slot") }), transport.Judge, false},
+		{"no last wait", programs(2, func(w *writer) { w.direct("no last wait"); w.direct("no last wait") }), transport.Judge, false},
+		{"two slots", programs(2, func(w *writer) { w.staged(4, "two slots") }), transport.Judge, false},
+		{"sum before all have given", programs(2, func(w *writer) { w.staged(2, "sum before all have given") }), transport.Judge, false},
+		{"exact comparison", programs(2, func(w *writer) { w.staged(5, "") }), exact, false},
+		{"unsigned comparison", programs(2, func(w *writer) { w.oneStage(1, ""); w.oneStage(1, ""); w.oneStage(1, "") }), unsigned, false},
+		{"no look at signatures", mixed, trusting, true},
+	} {
+		m := machine{programs: c.programs, judge: c.judge, differ: c.differ}
+		if n, err := m.explore(nearWrap); err == nil {
+			t.Errorf("%s: nothing found in %d states", c.name, n)
+		} else {
+			t.Logf("%s: %v", c.name, err)
+		}
+	}
+}

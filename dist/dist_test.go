@@ -1,0 +1,195 @@
+package dist_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/kernbench/kernbench/dist"
+	_ "github.com/kernbench/kernbench/dist/cpu"
+)
+
+// solo is a group of one rank: enough for what is checked before data moves.
+func solo(t testing.TB) *dist.Group {
+	t.Helper()
+	g, err := dist.Init(context.Background(), dist.Config{Backend: "cpu", Size: 1, ID: t.Name()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { g.Close() })
+	return g
+}
+
+func refuses(t *testing.T, what string, err error, want string) {
+	t.Helper()
+	if err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("%s: %v, want an error with %q", what, err, want)
+	}
+}
+
+func TestConfigIsChecked(t *testing.T) {
+	for want, c := range map[string]dist.Config{
+		"rank is 2":               {Backend: "cpu", Rank: 2, Size: 2, ID: "x"},
+		"size is 0":               {Backend: "cpu", ID: "x"},
+		"no ID":                   {Backend: "cpu", Size: 1},
+		`did you mean "cpu"`:      {Backend: "cpux", Size: 1, ID: "x"},
+		"timeout is -1ns":         {Backend: "cpu", Size: 1, ID: "x", Timeout: -1},
+		"known: cpu":              {Backend: "nothing-like-it", Size: 1, ID: "x"},
+		"rank is -1, want 0 to 0": {Backend: "cpu", Rank: -1, Size: 1, ID: "x"},
+	} {
+		_, err := dist.Init(context.Background(), c)
+		refuses(t, fmt.Sprintf("%+v", c), err, want)
+	}
+}
+
+func TestCallsAreChecked(t *testing.T) {
+	g := solo(t)
+	f := func(n int) dist.Buffer { return dist.Of(make([]float32, n)) }
+	long := make([]float32, 100)
+	for want, c := range map[string]dist.Call{
+		"unknown operation":             {Op: "allreduc"},
+		"in is f32 and out is f64":      {Op: dist.AllReduce, In: f(3), Out: dist.Of(make([]float64, 3))},
+		"out has 2 elements":            {Op: dist.AllReduce, In: f(3), Out: f(2)},
+		"in has 2 elements":             {Op: dist.Broadcast, In: f(2), Out: f(3)},
+		"root is 7":                     {Op: dist.Reduce, In: f(3), Out: f(3), Root: 7},
+		"peer is 0":                     {Op: dist.Send, In: f(3)},
+		"count is -4":                   {Op: dist.AllReduce, Count: -4},
+		"in and out overlap":            {Op: dist.AllReduce, In: dist.Of(long[:50]), Out: dist.Of(long[1:51])},
+		"no all-to-all in place":        {Op: dist.AllToAll, In: dist.Of(long), Out: dist.Of(long)},
+		"chunk is -1":                   {Op: dist.AllReduce, In: f(3), Out: f(3), Chunk: -1},
+		`did you mean "ring"`:           {Op: dist.AllReduce, In: f(3), Out: f(3), Algorithm: "rings"},
+		"unknown allreduce algorithm":   {Op: dist.AllReduce, In: f(3), Out: f(3), Algorithm: "steps:nothing"},
+		"floating-point":                {Op: dist.AllReduce, In: dist.Of(make([]int32, 3)), Out: dist.Of(make([]int32, 3)), Epilogue: &dist.Epilogue{}},
+		"length that divides":           {Op: dist.AllReduce, In: f(4), Out: f(4), Epilogue: &dist.Epilogue{Bias: f(3)}},
+		"residual is 3 f32":             {Op: dist.AllReduce, In: f(4), Out: f(4), Epilogue: &dist.Epilogue{Residual: f(3)}},
+		"no support for Reduction(200)": {Op: dist.AllReduce, In: f(4), Out: f(4), Reduction: 200},
+	} {
+		_, err := g.Prepare(c)
+		refuses(t, fmt.Sprint(c.Op), err, want)
+	}
+	if err := g.Barrier(); err != nil {
+		t.Errorf("after calls that could not be prepared: %v", err)
+	}
+}
+
+func TestBuffer(t *testing.T) {
+	s := []int32{1, 2, 3, 4, 5}
+	b := dist.Of(s)
+	part := b.Slice(1, 3)
+	dist.Slice[int32](part)[0] = 20
+	if s[1] != 20 || part.Count() != 3 || len(part.Bytes()) != 12 || part.DType() != dist.I32 || part.String() != "3 i32" {
+		t.Errorf("part is %v of %v", part, s)
+	}
+	for name, misuse := range map[string]func(){
+		"beyond": func() { b.Slice(3, 3) }, "negative": func() { b.Slice(-1, 2) },
+		"type": func() { dist.Slice[float32](b) }, "overflow": func() { b.Slice(1, int(^uint(0)>>1)) },
+	} {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Errorf("%s did not panic", name)
+				}
+			}()
+			misuse()
+		}()
+	}
+	if dist.Slice[float64](dist.Buffer{}) != nil || b.Slice(5, 0).Bytes() != nil {
+		t.Error("an empty buffer has memory")
+	}
+}
+
+func TestTuning(t *testing.T) {
+	const text = `{"entries": [
+		{"backend": "cpu", "op": "allreduce", "max_ranks": 4, "dtypes": ["bf16"], "max_bytes": 100, "algorithm": "a"},
+		{"op": "allreduce", "buffers": "symmetric", "algorithm": "b", "chunk_bytes": 64},
+		{"min_ranks": 3, "algorithm": "c"}]}`
+	path := filepath.Join(t.TempDir(), "tuning.json")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	table, err := dist.LoadTuning(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		backend   string
+		op        dist.Collective
+		ranks     int
+		d         dist.DType
+		bytes     int
+		symmetric bool
+		want      string
+	}{
+		{"cpu", dist.AllReduce, 4, dist.BF16, 100, true, "a"},
+		{"cpu", dist.AllReduce, 4, dist.BF16, 101, true, "b"},
+		{"cpu", dist.AllReduce, 5, dist.BF16, 100, true, "b"},
+		{"mpi", dist.AllReduce, 4, dist.BF16, 100, true, "b"},
+		{"cpu", dist.AllReduce, 4, dist.F32, 100, false, "c"},
+		{"cpu", dist.Gather, 2, dist.F32, 100, false, ""},
+	} {
+		if got := table.Choose(c.backend, c.op, c.ranks, c.d, c.bytes, c.symmetric).Algorithm; got != c.want {
+			t.Errorf("%+v gives %q", c, got)
+		}
+	}
+	if table.Hash() == dist.DefaultTuning().Hash() || len(table.Hash()) != 12 {
+		t.Errorf("hash is %q", table.Hash())
+	}
+	for _, bad := range []string{"", `{"entries": [{}]}`, `{"entries": [{"algorithm": "x", "op": "y"}]}`,
+		`{"entries": [{"algorithm": "x", "buffers": "y"}]}`, `{"entries": [{"algorithm": "x", "max_bytes": -1}]}`,
+		`{"entries": [{"algorithm": "x", "dtypes": ["f31"]}]}`, `{"entires": []}`} {
+		if _, err := dist.ParseTuning([]byte(bad)); err == nil {
+			t.Errorf("%q was accepted", bad)
+		}
+	}
+	if _, err := dist.LoadTuning(filepath.Join(t.TempDir(), "none")); err == nil {
+		t.Error("a table that is not there was read")
+	}
+}
+
+// FuzzTuning: any text is a table or an error, never a panic.
+func FuzzTuning(f *testing.F) {
+	f.Add([]byte(`{"entries": [{"algorithm": "ring", "op": "allreduce"}]}`))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		if table, err := dist.ParseTuning(text); err == nil {
+			table.Choose("cpu", dist.AllReduce, 2, dist.F32, 8, true)
+		}
+	})
+}
+
+func TestNames(t *testing.T) {
+	for _, r := range dist.Reductions() {
+		if got, err := dist.ParseReduction(r.String()); err != nil || got != r {
+			t.Errorf("%v reads back as %v, %v", r, got, err)
+		}
+	}
+	for _, c := range dist.Collectives() {
+		if got, err := dist.ParseCollective(string(c)); err != nil || got != c {
+			t.Errorf("%v reads back as %v, %v", c, got, err)
+		}
+	}
+	_, err := dist.ParseReduction("summ")
+	refuses(t, "summ", err, `did you mean "sum"`)
+}
+
+func TestClosedGroup(t *testing.T) {
+	g := solo(t)
+	b := dist.Of(make([]float32, 4))
+	op, err := g.Prepare(dist.Call{Op: dist.AllReduce, In: b, Out: b})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := g.Close(); err != nil {
+		t.Fatal(err)
+	}
+	refuses(t, "prepared before", op.Run(), "closed")
+	refuses(t, "started", op.Start().Wait(), "closed")
+	refuses(t, "closed", g.AllReduce(b, b, dist.Sum), "closed")
+	_, err = g.Alloc(dist.F32, 1)
+	refuses(t, "closed", err, "closed")
+	if err := g.Close(); err != nil {
+		t.Errorf("closed again: %v", err)
+	}
+}

@@ -1,0 +1,406 @@
+package sim
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/kernbench/kernbench/internal/accel/event"
+	"github.com/kernbench/kernbench/internal/accel/tl"
+	"github.com/kernbench/kernbench/internal/accel/topo"
+)
+
+// bare is the default machine without the costs of issuing an operation, so that
+// times are those of what it does.
+func bare(f topo.Fabric) *topo.Topology {
+	m := topo.Default().Clone()
+	m.Fabric = f
+	m.PE.CPUCost, m.PE.DispatchCost, m.PE.SchedulerCost = 0, 0, 0
+	return m
+}
+
+func config(m *topo.Topology) Config {
+	return Config{Topo: m, Buffer: topo.TCMSpace, Slots: 4, SlotBytes: 1 << 20, CreditBytes: 16}
+}
+
+func hbmAt(t testing.TB, m *topo.Topology, id topo.PEID, offset int64) tl.Ptr {
+	t.Helper()
+	a, err := m.Address(topo.Location{PEID: id, Space: topo.HBMSpace, Offset: offset})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tl.Ptr{Addr: a}
+}
+
+// kernels is what each PE runs.
+type kernels map[topo.PEID]tl.Kernel
+
+func run(t testing.TB, c Config, ks kernels) (*Result, map[topo.PEID]event.Time, error) {
+	t.Helper()
+	var programs []*tl.Program
+	for i := range c.Topo.TotalPEs() { // maps have no order
+		id := c.Topo.At(i)
+		k, runs := ks[id]
+		if !runs {
+			continue
+		}
+		p, err := tl.Record(tl.Env{Topo: c.Topo, ID: id, PEs: 8, Cubes: 16, SlotBytes: c.SlotBytes}, k)
+		if err != nil {
+			t.Fatal(err)
+		}
+		programs = append(programs, p)
+	}
+	r, err := Run(c, programs)
+	if err != nil {
+		return nil, nil, err
+	}
+	took := map[topo.PEID]event.Time{}
+	for i, p := range programs {
+		took[p.ID] = r.Exec[i]
+	}
+	if r.Breakdown.Total() != r.Crit || r.Late != 0 {
+		t.Errorf("the parts %+v add up to %v, not %v; %d late", r.Breakdown, r.Breakdown.Total(), r.Crit, r.Late)
+	}
+	return r, took, nil
+}
+
+func must(t testing.TB, c Config, ks kernels) map[topo.PEID]event.Time {
+	t.Helper()
+	_, took, err := run(t, c, ks)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return took
+}
+
+var pe0, pe1, pe7, cube1 = topo.PEID{}, topo.PEID{PE: 1}, topo.PEID{PE: 7}, topo.PEID{Cube: 1}
+
+const ns = event.Nanosecond
+
+// A load of n bytes takes one burst and n at 256 GB/s, and so does a store,
+// which in flits also fills the pipeline of two links.
+func TestLoadAndStore(t *testing.T) {
+	for _, f := range []topo.Fabric{topo.Whole, topo.Flits} {
+		m := bare(f)
+		x := hbmAt(t, m, pe0, 0)
+		for _, bytes := range []int{256, 2048, 65536} {
+			fill := event.Time(0)
+			if f == topo.Flits {
+				fill = ns
+			}
+			want := 8*ns + m.Cube.HBM.BW.Time(bytes) + fill
+			if got := must(t, config(m), kernels{pe0: func(p *tl.PE) { p.Load(x, bytes/2) }})[pe0]; got != want {
+				t.Errorf("%s: a load of %d bytes takes %v, want %v", f, bytes, got, want)
+			}
+			if got := must(t, config(m), kernels{pe0: func(p *tl.PE) { p.Store(x, p.Scratch(bytes/2)) }})[pe0]; got != want {
+				t.Errorf("%s: a store of %d bytes takes %v, want %v", f, bytes, got, want)
+			}
+		}
+	}
+}
+
+// Nearer memory is faster, and one's own HBM is one's own.
+func TestDistance(t *testing.T) {
+	for _, f := range []topo.Fabric{topo.Whole, topo.Flits} {
+		m := bare(f)
+		last := event.Time(0)
+		for _, owner := range []topo.PEID{pe0, pe1, pe7, cube1, {Cube: 15}, {SIP: 1}} {
+			x := hbmAt(t, m, owner, 0)
+			took := must(t, config(m), kernels{pe0: func(p *tl.PE) { p.Load(x, 16384) }})[pe0]
+			if took <= last {
+				t.Errorf("%s: from %v it takes %v, from the one before %v", f, owner, took, last)
+			}
+			last = took
+		}
+		alone := must(t, config(m), kernels{pe0: load(t, m, pe0, 0)})[pe0]
+		together := must(t, config(m), kernels{pe0: load(t, m, pe0, 0), pe1: load(t, m, pe1, 0)})[pe0]
+		shared := must(t, config(m), kernels{pe0: load(t, m, pe0, 0), pe1: load(t, m, pe0, 0)})[pe0]
+		if together != alone || shared <= alone {
+			t.Errorf("%s: alone %v, beside a neighbour with its own HBM %v, with the same %v", f, alone, together, shared)
+		}
+	}
+}
+
+func load(t testing.TB, m *topo.Topology, id topo.PEID, offset int64) tl.Kernel {
+	x := hbmAt(t, m, id, offset)
+	return func(p *tl.PE) { p.Load(x, 16384) }
+}
+
+// Bursts on one channel follow each other, on different ones they overlap, and a
+// change of direction costs its penalty.
+func TestChannels(t *testing.T) {
+	m := bare(topo.Whole)
+	m.Cube.HBM.SwitchPenalty = 3 * ns
+	g := &engine{Config: Config{Topo: m}, hbm: map[int]*hbm{}}
+	at := func(offset int64) topo.Location { return topo.Location{Space: topo.HBMSpace, Offset: offset} }
+	for i, c := range []struct {
+		offset int64
+		bytes  int
+		write  bool
+		want   event.Time
+	}{
+		{0, 256, false, 8 * ns},      // channel 0
+		{256, 256, false, 8 * ns},    // channel 1, beside it
+		{2048, 256, false, 16 * ns},  // channel 0 again
+		{100, 256, false, 24 * ns},   // the rest of channel 0's burst and the begin of 1's
+		{512, 1, true, 11 * ns},      // channel 2 turns to writing
+		{512, 1, true, 19 * ns},      // and stays there
+		{4096, 2048, false, 32 * ns}, // all eight; channel 0 is the busiest
+	} {
+		if got := g.commit(at(c.offset), c.bytes, c.write, 0); got != c.want {
+			t.Errorf("step %d: done at %v, want %v", i, got, c.want)
+		}
+	}
+}
+
+// Element-wise work is 256 elements per ns, begun ns counted whole.
+func TestCompute(t *testing.T) {
+	m := bare(topo.Whole)
+	for n, want := range map[int]event.Time{1: ns, 128: ns, 256: ns, 257: 2 * ns, 8192: 32 * ns} {
+		got := must(t, config(m), kernels{pe0: func(p *tl.PE) { a := p.Scratch(n); p.Add(a, a) }})[pe0]
+		if got != want {
+			t.Errorf("%d elements take %v, want %v", n, got, want)
+		}
+	}
+	dot := must(t, config(m), kernels{pe0: func(p *tl.PE) { p.Dot(p.Scratch(64*64), p.Scratch(64*33), 64, 64, 33) }})[pe0]
+	if dot != 4*16*ns { // 2 x 1 x 2 tiles
+		t.Errorf("a product of 4 tiles takes %v", dot)
+	}
+}
+
+// A composite is a pipeline: bound by its slowest stage and faster than its
+// stages one after the other; loaded operands save reading.
+func TestComposite(t *testing.T) {
+	m := bare(topo.Whole)
+	x := hbmAt(t, m, pe0, 0)
+	took := func(k int, resident bool, epilogue ...tl.Epilogue) event.Time {
+		loading := event.Time(0)
+		if resident {
+			loading = must(t, config(m), kernels{pe0: func(p *tl.PE) { p.Load(x, 32*k) }})[pe0]
+		}
+		all := must(t, config(m), kernels{pe0: func(p *tl.PE) {
+			a := tl.Ref(x)
+			if resident {
+				a = tl.Loaded(p.Load(x, 32*k))
+			}
+			p.Wait(p.Composite(tl.Gemm{M: 32, K: k, N: 32, A: a, B: tl.Ref(x), Out: x, Epilogue: epilogue}))
+		}})[pe0]
+		return all - loading
+	}
+	one, many := took(64, false), took(64*48, false)
+	if each := (many - one) / 47; each != 32*ns { // two operand tiles of 4096 bytes at 256 GB/s
+		t.Errorf("a tile more takes %v, want what reading it takes", each)
+	}
+	if got := (took(64*48, true) - took(64, true)) / 47; got != 16*ns {
+		t.Errorf("with A in the PE a tile more takes %v, want what the product takes", got)
+	}
+	if got := took(64, false, tl.Epilogue{Fn: tl.Exp}) - one; got != 4*ns {
+		t.Errorf("an epilogue over 1024 elements takes %v", got)
+	}
+}
+
+// A message from cube to cube: fixed latency, drain, slot write, slot read and
+// the credit's 16 bytes, to the picosecond.
+func TestMessageTime(t *testing.T) {
+	const bytes = 4096
+	for _, f := range []topo.Fabric{topo.Whole, topo.Flits} {
+		for space, access := range map[topo.Space]event.Time{
+			topo.TCMSpace: 8 * ns, topo.SRAMSpace: 2*ns + 8*ns + 32*ns + 75, topo.HBMSpace: 6*ns + 16*ns + 16*ns,
+		} {
+			c := config(bare(f))
+			c.Buffer = space
+			r, took, err := run(t, c, kernels{
+				pe0:   func(p *tl.PE) { p.Send(tl.E, p.Scratch(bytes/2)) },
+				cube1: func(p *tl.PE) { p.Recv(tl.W, bytes/2) },
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			path, _ := topo.NewWiring(c.Topo).Path(atPE(pe0), atPE(cube1))
+			g := &engine{Config: c}
+			_ = g
+			flight := r.Breakdown.Wire + r.Breakdown.Overhead - 125
+			if took[pe0] != 0 || took[cube1] != flight+2*access+125 || r.Breakdown.Slot != 2*access || r.Breakdown.Queueing != 0 {
+				t.Errorf("%s, %s: sender %v, receiver %v, parts %+v; want a flight, two accesses of %v and the credit", f, space, took[pe0], took[cube1], r.Breakdown, access)
+			}
+			if f == topo.Whole && flight != path.Fixed()+32*ns {
+				t.Errorf("the flight takes %v, want %v and 32 ns", flight, path.Fixed())
+			}
+		}
+	}
+}
+
+// With all slots taken the sender waits for the receiver; polling rounds the
+// wait up.
+func TestBackPressure(t *testing.T) {
+	c := config(bare(topo.Whole))
+	c.Slots = 1
+	sender := func(p *tl.PE) {
+		for range 3 {
+			p.Send(tl.E, p.Scratch(128))
+		}
+	}
+	slow := func(p *tl.PE) {
+		p.Dot(p.Scratch(32*64), p.Scratch(64*32*8), 32, 64, 32*8) // 128 ns of other work
+		for range 3 {
+			p.Recv(tl.W, 128)
+		}
+	}
+	r, slept, err := run(t, c, kernels{pe0: sender, cube1: slow})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if slept[pe0] < 128*ns || r.Breakdown.Queueing == 0 {
+		t.Errorf("the sender was done after %v, before the receiver took anything (%+v)", slept[pe0], r.Breakdown)
+	}
+	c.Poll = true
+	polled := must(t, c, kernels{pe0: sender, cube1: slow})
+	if polled[pe0] < slept[pe0] || polled[pe0]%(10*ns) != 0 {
+		t.Errorf("polling every 10 ns it was done after %v, sleeping after %v", polled[pe0], slept[pe0])
+	}
+	c.Poll, c.Slots = false, 3
+	if free := must(t, c, kernels{pe0: sender, cube1: slow}); free[pe0] != 0 {
+		t.Errorf("with enough slots the sender waits %v", free[pe0])
+	}
+}
+
+// Receives from anyone take turns; asynchronous ones go on beside the program.
+func TestAnyAndAsync(t *testing.T) {
+	c := config(bare(topo.Flits))
+	mid := topo.PEID{Cube: 5}
+	send := func(d tl.Dir) tl.Kernel { return func(p *tl.PE) { p.Send(d, p.Scratch(64)); p.Send(d, p.Scratch(64)) } }
+	r, _, err := run(t, c, kernels{
+		{Cube: 4}: send(tl.E), {Cube: 6}: send(tl.W), {Cube: 1}: send(tl.S),
+		mid: func(p *tl.PE) {
+			for range 6 {
+				p.RecvAny(64)
+			}
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	from := map[int32]int{}
+	var doors []int32
+	for _, e := range r.Order {
+		if e.Port.Door != 0 && int(e.Port.To) == c.Topo.Index(mid) && e.Program == 2 {
+			from[e.Port.From]++
+			doors = append(doors, e.Port.Door)
+		}
+	}
+	if len(from) != 3 || len(doors) != 6 || doors[0] == doors[1] {
+		t.Errorf("messages came through the doors %v", doors)
+	}
+	work := func(p *tl.PE) { p.Dot(p.Scratch(32*64), p.Scratch(64*32*8), 32, 64, 32*8) }
+	sender := func(p *tl.PE) { p.Send(tl.E, p.Scratch(512)) }
+	one := must(t, c, kernels{pe0: sender, cube1: func(p *tl.PE) { p.Recv(tl.W, 512); work(p) }})[cube1]
+	beside := must(t, c, kernels{pe0: sender, cube1: func(p *tl.PE) { h := p.RecvAsync(tl.W, 512); work(p); p.Wait(h) }})[cube1]
+	dropped := must(t, c, kernels{pe0: sender, cube1: func(p *tl.PE) { p.RecvAsync(tl.W, 512) }})[cube1]
+	if beside != 128*ns || one <= beside || dropped == 0 {
+		t.Errorf("receive then work %v, beside work %v, never waited for %v", one, beside, dropped)
+	}
+}
+
+// Who waits for whom, in a circle or for one who has ended.
+func TestDeadlock(t *testing.T) {
+	c := config(bare(topo.Flits))
+	for _, k := range []struct {
+		ks   kernels
+		want []string
+		circ bool
+	}{
+		{kernels{pe0: func(p *tl.PE) { p.Recv(tl.E, 1) }, cube1: func(p *tl.PE) { p.Recv(tl.W, 1) }},
+			[]string{"2 programs wait", "sip0.cube0.pe0 waits in call 0 (recv) from sip0.cube1.pe0", "sip0.cube1.pe0 waits in call 0 (recv) from sip0.cube0.pe0", "circle"}, true},
+		{kernels{pe0: func(p *tl.PE) { p.Recv(tl.E, 1) }, cube1: func(p *tl.PE) {}},
+			[]string{"1 programs wait", "sip0.cube1.pe0 has ended"}, false},
+		{kernels{pe0: func(p *tl.PE) { p.Recv(tl.E, 1) }}, []string{"sip0.cube1.pe0, which runs no program"}, false},
+		{kernels{pe0: func(p *tl.PE) {
+			for range 5 {
+				p.Send(tl.E, p.Scratch(1))
+			}
+		}, cube1: func(p *tl.PE) {}}, []string{"sip0.cube0.pe0 waits in call 9 (send) for a free slot at sip0.cube1.pe0", "has ended"}, false},
+		{kernels{pe0: func(p *tl.PE) { p.RecvAsync(tl.E, 1) }, cube1: func(p *tl.PE) {}}, []string{"(recv_async) from sip0.cube1.pe0"}, false},
+		{kernels{pe0: func(p *tl.PE) { p.Wait(p.RecvAsync(tl.E, 1)) }, cube1: func(p *tl.PE) {}}, []string{"(recv_async) from sip0.cube1.pe0"}, false},
+		{kernels{pe0: func(p *tl.PE) { p.RecvAny(1) }}, []string{"waits in call 0 (recv) for anyone"}, false},
+	} {
+		_, _, err := run(t, c, k.ks)
+		var d *Deadlock
+		if !errors.As(err, &d) || d.Cycle != k.circ {
+			t.Errorf("%v, want a deadlock with %q", err, k.want)
+			continue
+		}
+		for _, want := range k.want {
+			if !strings.Contains(err.Error(), want) {
+				t.Errorf("%v, want it to say %q", err, want)
+			}
+		}
+	}
+}
+
+func TestBadConfigs(t *testing.T) {
+	for want, change := range map[string]func(*Config){
+		"0 slots":                 func(c *Config) { c.Slots = 0 },
+		"hold no element":         func(c *Config) { c.SlotBytes = 1 },
+		"credits of -1 bytes":     func(c *Config) { c.CreditBytes = -1 },
+		`receive slots in "l2"`:   func(c *Config) { c.Buffer = "l2" },
+		"bytes of tcm, which has": func(c *Config) { c.Slots = 17 },
+	} {
+		c := config(bare(topo.Flits))
+		change(&c)
+		_, err := Run(c, recorded(t, c))
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+	c := config(bare(topo.Flits))
+	twice := recorded(t, c)
+	if _, err := Run(c, append(twice, twice...)); err == nil || !strings.Contains(err.Error(), "two programs") {
+		t.Errorf("%v", err)
+	}
+}
+
+func recorded(t *testing.T, c Config) []*tl.Program {
+	p, err := tl.Record(tl.Env{Topo: c.Topo, SlotBytes: 1 << 20}, func(p *tl.PE) { p.Send(tl.E, p.Scratch(1)) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	return []*tl.Program{p}
+}
+
+// The same input gives the same result, in full.
+func TestDeterminism(t *testing.T) {
+	ks := kernels{}
+	c := config(topo.Default())
+	for i := range c.Topo.TotalPEs() {
+		id := c.Topo.At(i)
+		ks[id] = func(p *tl.PE) {
+			x := p.Load(hbmAt(t, c.Topo, topo.PEID{Cube: id.Cube}, 0), 700)
+			for _, d := range []tl.Dir{tl.E, tl.S} {
+				if _, ok := tl.Neighbor(c.Topo, id, d); ok {
+					p.Send(d, x)
+				}
+			}
+			for _, d := range []tl.Dir{tl.N, tl.W} {
+				if _, ok := tl.Neighbor(c.Topo, id, d); ok {
+					x = p.Add(x, p.Recv(d, 700))
+				}
+			}
+		}
+	}
+	first, _, err := run(t, c, ks)
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, _, _ := run(t, c, ks)
+	if diff := cmp.Diff(first, second); diff != "" {
+		t.Error(diff)
+	}
+	// All PEs of a cube load from one HBM, so trains are taken apart a lot.
+	c.FlitByFlit = true
+	slow, _, _ := run(t, c, ks)
+	if diff := cmp.Diff(first, slow); diff != "" {
+		t.Error("trains differ from single flits: ", diff)
+	}
+}

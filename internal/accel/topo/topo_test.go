@@ -1,0 +1,319 @@
+package topo
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/kernbench/kernbench/internal/accel/event"
+	"github.com/kernbench/kernbench/internal/yamlfile"
+)
+
+func TestDefault(t *testing.T) {
+	m := Default()
+	if m.SIPs.Count != 2 || m.Cubes != (Grid{4, 4}) || m.PEs() != 8 || m.TotalPEs() != 256 || m.Fabric != Flits {
+		t.Errorf("%+v", m)
+	}
+	// Facts of the hardware: where things sit, and how addresses are cut.
+	if m.Cube.mcpu != (router{0, 2}) || m.Cube.sram != (router{3, 0}) || m.addressWidth != (widths{4, 5, 42}) {
+		t.Errorf("M_CPU at %v, SRAM at %v, address fields %v", m.Cube.mcpu, m.Cube.sram, m.addressWidth)
+	}
+	if got := m.Wire(2500); got != 25 {
+		t.Errorf("2.5 mm take %d ps, want 25", got)
+	}
+	if got := GBps(128).Time(65536); got != 512*event.Nanosecond {
+		t.Errorf("64 KB at 128 GB/s take %d ps", got)
+	}
+}
+
+func TestLoad(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "t.yaml")
+	if _, err := Load(path); err == nil {
+		t.Error("a file that is not there was read")
+	}
+	if err := os.WriteFile(path, []byte("system: 3\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Load(path); err == nil || !strings.Contains(err.Error(), path+":1:9: system: want a mapping") {
+		t.Errorf("%v", err)
+	}
+}
+
+// leaf matches a value of the default file: one "key: value" of a line, in
+// braces or not.
+var leaf = regexp.MustCompile(`([a-z_]+): ("?[-0-9a-z_.]+"?|\[[^\]]*\])`)
+
+// Every value of the file wrong once: each is an error at its line and column
+// that names its key.
+func TestEveryFieldWrong(t *testing.T) {
+	lines := strings.Split(string(DefaultFile()), "\n")
+	tried := 0
+	for i, line := range lines {
+		code, _, _ := strings.Cut(line, "#")
+		for _, at := range leaf.FindAllStringSubmatchIndex(code, -1) {
+			key, value := code[at[2]:at[3]], code[at[4]:at[5]]
+			for _, wrong := range []string{"-1", "banana", `"3"`, "[]", "{a: 1}", "null", "99999999999999999999", "0.00000001"} {
+				if wrong == "null" && (key == "fabric" || key == "topology") {
+					wrong = ""
+				}
+				changed := slices.Clone(lines)
+				changed[i] = code[:at[4]] + wrong + code[at[5]:]
+				_, err := Parse("t.yaml", []byte(strings.Join(changed, "\n")))
+				if err == nil {
+					t.Errorf("%s: %s instead of %s was taken", key, wrong, value)
+					continue
+				}
+				fault, located := err.(*yamlfile.Error)
+				if !located || fault.Faults[0].Line < i || fault.Faults[0].Line > i+2 || !strings.Contains(err.Error(), key) {
+					t.Errorf("%s: %s instead of %s on line %d gives: %v", key, wrong, value, i+1, err)
+				}
+				tried++
+			}
+			misspelt := slices.Clone(lines)
+			misspelt[i] = code[:at[2]] + key + "x" + code[at[3]:]
+			want := fmt.Sprintf(`unknown key "%sx", did you mean %q`, key, key)
+			if _, err := Parse("t.yaml", []byte(strings.Join(misspelt, "\n"))); err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("line %d: %v, want %s", i+1, err, want)
+			}
+		}
+		if strings.TrimSpace(code) != "" && !strings.Contains(code, "- [") {
+			changed := slices.Delete(slices.Clone(lines), i, i+1)
+			if _, err := Parse("t.yaml", []byte(strings.Join(changed, "\n"))); err == nil {
+				t.Errorf("line %d is missing and nobody notices: %s", i+1, line)
+			}
+		}
+	}
+	if tried < 300 {
+		t.Errorf("only %d wrong values were tried", tried)
+	}
+}
+
+// What no single line shows.
+func TestContradictions(t *testing.T) {
+	for _, c := range []struct{ from, to, want string }{
+		{"count: 2", "count: 5\n    w: 2\n    h: 3", "2 x 3 are 6 SIPs, but count is 5"},
+		{"count: 2", "count: 6\n    w: 6", "give both w and h"},
+		{"count: 2", "count: 6\n    w: 2\n    h: 3", "a ring_1d is 6 x 1, not 2 x 3"},
+		{"topology: ring_1d", "topology: torus_2d", "a torus_2d of 2 SIPs is no square: give w and h"},
+		{"h: 2, w: 2}", "h: 5, w: 2}", "cube.noc.hole reaches over"},
+		{"{row: 2, col: 2, h: 2, w: 2}", "{row: 1, col: 0, h: 2, w: 6}", "in the hole"},
+		{"{row: 2, col: 2, h: 2, w: 2}", "{row: 1, col: 1, h: 4, w: 5}", "in the hole"},
+		{"connections: 4 ", "connections: 7 ", "a side has 6 or 6 routers"},
+		{"pe_grid: {w: 4, h: 2}", "pe_grid: {w: 4, h: 4}", "has 8 places, but cube.pe_grid is 4 x 4"},
+		{"[1.5, 9]", "[100, 9]", "cube.sram.pos_mm lies outside"},
+		{"burst_bytes: 256", "burst_bytes: 100", "want a power of two"},
+		{"tile: [32, 64, 32]", "tile: [32, 64]", "want three numbers"},
+		{"total_gb: 48", "total_gb: 7", "is not a multiple"},
+	} {
+		text := strings.Replace(string(DefaultFile()), c.from, c.to, 1)
+		if c.from == "total_gb: 48" {
+			text = strings.Replace(strings.Replace(text, c.from, c.to, 1), "pseudo_channels: 8", "pseudo_channels: 1048576", 1)
+		}
+		if _, err := Parse("t.yaml", []byte(text)); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %q", c.to, err, c.want)
+		}
+	}
+	good := strings.Replace(string(DefaultFile()), "count: 2\n    topology: ring_1d", "count: 9\n    topology: torus_2d", 1)
+	if m, err := Parse("t.yaml", []byte(good)); err != nil || m.SIPs.Grid != (Grid{3, 3}) {
+		t.Errorf("9 SIPs on a torus: %v", err)
+	}
+	for _, bad := range []func() (*Topology, error){
+		func() (*Topology, error) { return Default().WithSIPs(Ring, 2, 2) },
+		func() (*Topology, error) { return Default().WithSIPs(Torus, 0, 2) },
+		func() (*Topology, error) { return Default().WithCubes(0, 2) },
+	} {
+		if _, err := bad(); err == nil {
+			t.Error("a machine that cannot be was made")
+		}
+	}
+}
+
+// Addresses lead back to where they came from, for any machine.
+func TestAddresses(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		m, err := Default().WithSIPs(Ring, rapid.IntRange(1, 300).Draw(t, "sips"), 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if m, err = m.WithCubes(rapid.IntRange(1, 9).Draw(t, "w"), rapid.IntRange(1, 9).Draw(t, "h")); err != nil {
+			t.Fatal(err)
+		}
+		l := Location{PEID: m.At(rapid.IntRange(0, m.TotalPEs()-1).Draw(t, "pe")), Space: Space(rapid.SampledFrom(Spaces()).Draw(t, "space"))}
+		if l.Space == SRAMSpace {
+			l.PE = 0
+		}
+		l.Offset = rapid.Int64Range(0, m.Capacity(l.Space)-1).Draw(t, "offset")
+		a, err := m.Address(l)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if back, err := m.Locate(a); err != nil || back != l {
+			t.Fatalf("%v is at %#x, where %v is found (%v)", l, a, back, err)
+		}
+		if m.Index(l.PEID) >= m.TotalPEs() {
+			t.Fatalf("%v has number %d of %d", l.PEID, m.Index(l.PEID), m.TotalPEs())
+		}
+	})
+	m := Default()
+	for _, l := range []Location{{PEID: PEID{SIP: 2}, Space: HBMSpace}, {Space: TCMSpace, Offset: 16 << 20}, {Space: HBMSpace, Offset: -1}} {
+		if a, err := m.Address(l); err == nil {
+			t.Errorf("%v has the address %#x", l, a)
+		}
+	}
+	if l, err := m.Locate(3 << 40); err == nil {
+		t.Errorf("an address of nothing leads to %v", l)
+	}
+}
+
+// Routes: horizontal first, round the hole, over links that are each other's
+// neighbours.
+func TestWays(t *testing.T) {
+	noc := Default().Cube.Noc
+	for _, c := range []struct {
+		from, to router
+		want     string
+	}{
+		{router{0, 0}, router{5, 5}, "EEEEESSSSS"}, {router{5, 5}, router{0, 0}, "WWWWWNNNNN"}, {router{4, 1}, router{1, 0}, "WNNN"},
+		{router{2, 0}, router{2, 5}, "ENEEEES"}, {router{0, 2}, router{5, 2}, "WSSSSES"}, {router{3, 4}, router{3, 4}, ""},
+	} {
+		got := ""
+		for _, side := range noc.way(c.from, c.to) {
+			got += side.String()
+		}
+		if got != c.want {
+			t.Errorf("from %v to %v by %s, want %s", c.from, c.to, got, c.want)
+		}
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		at := func(name string) router {
+			return rapid.Custom(func(t *rapid.T) router {
+				return router{rapid.IntRange(0, 5).Draw(t, "row"), rapid.IntRange(0, 5).Draw(t, "col")}
+			}).Filter(noc.exists).Draw(t, name)
+		}
+		from, to := at("from"), at("to")
+		here := from
+		for _, side := range noc.way(from, to) {
+			rows, cols := side.Step()
+			here = router{here.row + rows, here.col + cols}
+			if !noc.exists(here) {
+				t.Fatalf("from %v to %v leads through the hole at %v", from, to, here)
+			}
+		}
+		if here != to {
+			t.Fatalf("from %v to %v leads to %v", from, to, here)
+		}
+	})
+}
+
+// Paths end to end: every link once, every number within range, the way there
+// as long as the way back, and the known number of UCIe crossings.
+func TestPaths(t *testing.T) {
+	m, err := Default().WithSIPs(Torus, 2, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := NewWiring(m)
+	rapid.Check(t, func(t *rapid.T) {
+		end := func(name string) End {
+			return End{rapid.SampledFrom([]EndKind{AtPE, AtHBM}).Draw(t, name+" kind"), m.At(rapid.IntRange(0, m.TotalPEs()-1).Draw(t, name))}
+		}
+		a, b := end("from"), end("to")
+		if a == b {
+			return
+		}
+		there, err := w.Path(a, b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		back, err := w.Path(b, a)
+		if err != nil {
+			t.Fatal(err)
+		}
+		seen := map[int32]bool{}
+		collecting := 0
+		for _, h := range append(slices.Clone(there), back...) {
+			if seen[h.Link] || h.Link < 0 || int(h.Link) >= w.Links() {
+				t.Fatalf("link %d of %d twice or out of range", h.Link, w.Links())
+			}
+			seen[h.Link] = true
+			if h.Collect {
+				collecting++
+			}
+		}
+		if a.SIP != b.SIP && collecting != 4 || a.SIP == b.SIP && collecting != 0 {
+			t.Fatalf("%d nodes collect there and back", collecting)
+		}
+		if a.Cube == b.Cube && a.SIP == b.SIP && there.Fixed() > 1*event.Nanosecond {
+			t.Fatalf("%v within a cube: a UCIe port must have been taken for a short cut", there.Fixed())
+		}
+	})
+	for _, c := range []struct {
+		from, to PEID
+		costs    event.Time
+	}{
+		{PEID{}, PEID{Cube: 1}, 16_000}, {PEID{}, PEID{Cube: 5}, 32_000}, {PEID{Cube: 15}, PEID{}, 96_000}, {PEID{}, PEID{PE: 7}, 0},
+		// Between SIPs at cube 10: three crossings to the IO chiplet, endpoint, switch, endpoint, three back.
+		{PEID{Cube: 10}, PEID{SIP: 1, Cube: 10}, 6*16_000 + 15_000},
+	} {
+		path, err := w.Path(End{AtPE, c.from}, End{AtPE, c.to})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var costs event.Time
+		for _, h := range path {
+			costs += h.Cost
+		}
+		if costs != c.costs {
+			t.Errorf("from %v to %v nodes cost %v ps, want %v", c.from, c.to, costs, c.costs)
+		}
+		if slowest := path.Slowest(); c.from.Cube != c.to.Cube && slowest != GBps(128) {
+			t.Errorf("from %v to %v at %v", c.from, c.to, slowest)
+		}
+	}
+	for _, bad := range [][2]End{{{AtPE, PEID{}}, {AtPE, PEID{}}}, {{AtPE, PEID{}}, {AtPE, PEID{SIP: 4}}}} {
+		if _, err := w.Path(bad[0], bad[1]); err == nil {
+			t.Errorf("a path from %v to %v", bad[0], bad[1])
+		}
+	}
+}
+
+// Neighbours are mutual.
+func TestNeighbors(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		kind := Kind(rapid.SampledFrom(Kinds()).Draw(t, "kind"))
+		w, h := rapid.IntRange(1, 4).Draw(t, "w"), rapid.IntRange(1, 4).Draw(t, "h")
+		if kind == Ring {
+			h = 1
+		}
+		m, err := Default().WithSIPs(kind, w, h)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := m.At(rapid.IntRange(0, m.TotalPEs()-1).Draw(t, "pe"))
+		for side := North; side <= West; side++ {
+			for _, next := range []func(PEID, Side) (PEID, bool){m.Peer, m.NextCube, m.NextSIP} {
+				if n, ok := next(p, side); ok {
+					if back, ok := next(n, side.Opposite()); !ok || back != p {
+						t.Fatalf("%v of %v is %v, whose %v is %v", side, p, n, side.Opposite(), back)
+					}
+				}
+			}
+		}
+	})
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add(string(DefaultFile()))
+	f.Add("system: {fabric: whole}\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		if m, err := Parse("t.yaml", []byte(text)); err == nil {
+			NewWiring(m)
+		}
+	})
+}

@@ -1,0 +1,107 @@
+package partition
+
+// queue is a priority queue of vertices by gain, largest first; of equal ones
+// the vertex that came in first. A vertex is in it once: pushing it again
+// changes its gain.
+type queue struct {
+	heap  []queued
+	where []int32 // in the heap, plus one; 0: not there
+	count int
+}
+
+type queued struct {
+	gain, order int
+	vertex      int32
+}
+
+// reset empties the queue for vertices 0..n-1.
+func (q *queue) reset(n int) {
+	if len(q.where) < n {
+		q.where = make([]int32, n)
+	}
+	for _, e := range q.heap {
+		q.where[e.vertex] = 0
+	}
+	q.heap, q.count = q.heap[:0], 0
+}
+
+func (a queued) before(b queued) bool {
+	return a.gain > b.gain || a.gain == b.gain && a.order < b.order
+}
+
+func (q *queue) push(v int32, gain int) {
+	q.count++
+	e := queued{gain, q.count, v}
+	if at := int(q.where[v]) - 1; at >= 0 {
+		e.order = q.heap[at].order
+		q.heap[at] = e
+		q.down(q.up(at))
+		return
+	}
+	q.heap = append(q.heap, e)
+	q.up(len(q.heap) - 1)
+}
+
+// pop takes the vertex of the largest gain out.
+func (q *queue) pop() (int32, bool) {
+	if len(q.heap) == 0 {
+		return 0, false
+	}
+	v := q.heap[0].vertex
+	q.remove(v)
+	return v, true
+}
+
+// remove takes a vertex out, if it is there.
+func (q *queue) remove(v int32) {
+	at := int(q.where[v]) - 1
+	if at < 0 {
+		return
+	}
+	q.where[v] = 0
+	last := len(q.heap) - 1
+	moved := q.heap[last]
+	q.heap = q.heap[:last]
+	if at < last {
+		q.heap[at] = moved
+		q.down(q.up(at))
+	}
+}
+
+func (q *queue) up(at int) int {
+	e := q.heap[at]
+	for at > 0 {
+		parent := (at - 1) / 2
+		if !e.before(q.heap[parent]) {
+			break
+		}
+		q.set(at, q.heap[parent])
+		at = parent
+	}
+	q.set(at, e)
+	return at
+}
+
+func (q *queue) down(at int) {
+	e := q.heap[at]
+	for {
+		child := 2*at + 1
+		if child >= len(q.heap) {
+			break
+		}
+		if child+1 < len(q.heap) && q.heap[child+1].before(q.heap[child]) {
+			child++
+		}
+		if !q.heap[child].before(e) {
+			break
+		}
+		q.set(at, q.heap[child])
+		at = child
+	}
+	q.set(at, e)
+}
+
+func (q *queue) set(at int, e queued) {
+	q.heap[at] = e
+	q.where[e.vertex] = int32(at) + 1
+}

@@ -1,0 +1,93 @@
+package partition
+
+import (
+	"slices"
+
+	"github.com/kernbench/kernbench/internal/sparse"
+)
+
+// Table is a layout that has an owner for every row.
+type Table struct {
+	owners []int32
+	ranks  int
+}
+
+func newTable(rows, ranks int) *Table { return &Table{make([]int32, rows), ranks} }
+
+// Owner of a row.
+func (t *Table) Owner(row int) int { return int(t.owners[row]) }
+
+// Rows of a rank.
+func (t *Table) Rows(rank int) []sparse.Range {
+	var out []sparse.Range
+	for row, owner := range t.owners {
+		if int(owner) == rank {
+			out = appendRow(out, row)
+		}
+	}
+	return out
+}
+
+func appendRow(rows []sparse.Range, row int) []sparse.Range {
+	if n := len(rows); n > 0 && rows[n-1].Hi == row {
+		rows[n-1].Hi++
+		return rows
+	}
+	return append(rows, sparse.Range{Lo: row, Hi: row + 1})
+}
+
+// Share is what one rank needs to know of a layout: its own rows, and who owns
+// those it is coupled to. It is a layout for that rank alone.
+type Share struct {
+	Rank   int
+	Own    []sparse.Range
+	Ghosts []int // ascending
+	Owners []int // of the ghosts
+}
+
+// Shares cuts a layout into the shares of all ranks.
+func Shares(p sparse.Problem, layout sparse.Layout, ranks int) []Share {
+	shares := make([]Share, ranks)
+	var row sparse.Row
+	for r := range shares {
+		s := &shares[r]
+		s.Rank, s.Own = r, layout.Rows(r)
+		for _, own := range s.Own {
+			for i := own.Lo; i < own.Hi; i++ {
+				p.Row(i, &row)
+				for _, c := range row.Cols {
+					if layout.Owner(c) != r {
+						s.Ghosts = append(s.Ghosts, c)
+					}
+				}
+			}
+		}
+		slices.Sort(s.Ghosts)
+		s.Ghosts = slices.Clip(slices.Compact(s.Ghosts))
+		for _, g := range s.Ghosts {
+			s.Owners = append(s.Owners, layout.Owner(g))
+		}
+	}
+	return shares
+}
+
+// Owner of a row of this rank or of one that it is coupled to; -1 of any other.
+func (s *Share) Owner(row int) int {
+	if at, found := slices.BinarySearch(s.Ghosts, row); found {
+		return s.Owners[at]
+	}
+	for _, r := range s.Own {
+		if row >= r.Lo && row < r.Hi {
+			return s.Rank
+		}
+	}
+	return -1
+}
+
+// Rows of this rank; the others' are not known.
+func (s *Share) Rows(rank int) []sparse.Range {
+	if rank != s.Rank {
+		return nil
+	}
+	return s.Own
+}

@@ -1,0 +1,95 @@
+package worker
+
+import (
+	"net"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/kernbench/kernbench/internal/journal"
+)
+
+// Ranks that a launcher has started elsewhere find their places in its
+// variables, connect over TCP, and agree through the hub.
+func TestOtherLaunchersRanks(t *testing.T) {
+	for _, address := range []string{"127.0.0.1", "::1"} {
+		h, err := ListenTCP(address, 2)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { h.Close() })
+		os.Unsetenv("RANK")
+		for rank := range 2 {
+			n := strconv.Itoa(rank)
+			start(t, h, nil, "PMI_RANK="+n, "PMI_SIZE=2", "MPI_LOCALRANKID="+n, "MPI_LOCALNRANKS=2")
+		}
+		j := job()
+		j.Size = 2
+		seen := map[int]bool{}
+		for ready := 0; ready < 2; {
+			switch e := next(t, h); {
+			case e.Joined:
+				seen[e.Rank] = true
+				h.Job(e.Rank, j)
+			case e.Ready:
+				if ready++; e.Error != "" {
+					t.Fatalf("rank %d: %s", e.Rank, e.Error)
+				}
+			}
+		}
+		if !seen[0] || !seen[1] {
+			t.Fatalf("ranks %v", seen)
+		}
+		// The first rank alone gets nowhere; an abort by the other ends both.
+		h.Task(0, task(0, "wait"))
+		h.Task(1, task(0, "wait"))
+		for range 2 {
+			if e := next(t, h); e.Done == nil || e.Done.Status != journal.OK {
+				t.Errorf("%s: %+v", address, e)
+			}
+		}
+		h.Task(0, task(1, "wait"))
+		h.Task(1, task(1, "panic"))
+		for range 2 {
+			e := next(t, h)
+			if e.Done == nil || e.Done.Status != journal.Failed || e.Secondary != (e.Rank == 0) {
+				t.Errorf("%s: %+v", address, e)
+			}
+			if e.Rank == 0 && !strings.Contains(e.Done.Reason, "rank 1") {
+				t.Errorf("rank 0 was not told by whom it was left: %s", e.Done.Reason)
+			}
+		}
+		for rank := range 2 {
+			h.Quit(rank)
+		}
+	}
+}
+
+// Who does not know the token is not let in, for either purpose.
+func TestStrangersAtTheHub(t *testing.T) {
+	h, err := ListenTCP("127.0.0.1", 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer h.Close()
+	for _, hello := range []string{
+		`{"hello":{"token":"x","rank":0}}` + "\n", `{"hello":{"token":"x","rank":0,"agree":true}}` + "\n", "{}\n", "GET / HTTP/1.1\r\n\r\n", strings.Repeat("x", 2*maxHello),
+		`{"hello":{"token":"` + h.token + `","rank":7,"agree":true}}` + "\n",
+	} {
+		conn, err := net.Dial("tcp", h.ln.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		conn.Write([]byte(hello))
+		if n, err := conn.Read(make([]byte, 1)); n != 0 || err == nil {
+			t.Errorf("%.60q was answered", hello)
+		}
+		conn.Close()
+	}
+	select {
+	case e := <-h.Events():
+		t.Errorf("an event: %+v", e)
+	default:
+	}
+}
