@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Config says which group to join and as whom. Rank and Size are the rank's own,
-// everything else must be equal on all ranks.
+// Config says which group to join and as whom. All but Rank must be equal on
+// all ranks.
 type Config struct {
 	Backend string
 	Rank    int

@@ -75,7 +75,7 @@ folder, else the built-in ones.`),
 		decl.Figures(figures),
 		decl.Sections(sections),
 		decl.Exports(exports),
-		decl.Artifacts(artifacts()...),
+		decl.Artifacts(artifacts),
 	)
 }
 
@@ -135,7 +135,9 @@ func report(s *decl.State, c Case, r *sim.Result) {
 	s.Report("n_sips", float64(c.Topo.SIPs.Count), "", "")
 	s.Report("cubes", float64(c.Topo.Cubes.Count()), "", "")
 	s.Report("link_hops", float64(r.Hops), "", "")
-	s.Limit("bandwidth", bandwidthBound(c).Nanoseconds()/1e3)
+	if c.CCL.Algorithm == ccl.LRAB {
+		s.Limit("bandwidth", bandwidthBound(c).Nanoseconds()/1e3)
+	}
 }
 
 // clock is simulated time, which goes on with every call.

@@ -20,10 +20,16 @@ const (
 	indexFile   = "index.html"
 )
 
-// artifacts are the files without which the evaluation is not complete.
-func artifacts() []string {
-	names := []string{summaryFile, bufferFile, indexFile}
-	for _, f := range figureNames() {
+// artifacts are the files without which the evaluation of these rows, good or
+// bad, is not complete: all of them, unless a part was left out.
+func artifacts(rows []journal.Row) []string {
+	names := []string{indexFile}
+	for _, part := range []struct{ name, file string }{{latencyPart, summaryFile}, {bufferPart, bufferFile}} {
+		if slices.ContainsFunc(rows, func(r journal.Row) bool { return r.Part == part.name }) {
+			names = append(names, part.file)
+		}
+	}
+	for _, f := range figureNames(rows) {
 		names = append(names, "figures/"+f+".png", "figures/"+f+".svg")
 	}
 	return names
@@ -61,26 +67,30 @@ func exports(rows []journal.Row) ([]decl.File, error) {
 		buffers = append(buffers, []string{text(r, "buffer_kind"), "torus_2d", whole(r, "n_sips"), strconv.Itoa(elements(r)), strconv.Itoa(bytesPerPE(r)), ns(r)})
 	}
 	var files []decl.File
-	for _, t := range []struct {
-		name, part string
-		table      [][]string
-	}{{summaryFile, latencyPart, summary}, {bufferFile, bufferPart, buffers}} {
-		if len(t.table) == 1 {
-			return nil, fmt.Errorf("%s: part %s has no good row", t.name, t.part)
+	var tables []table
+	for _, t := range []table{{summaryFile, summary}, {bufferFile, buffers}} {
+		if len(t.Rows) == 1 { // nothing but the header
+			continue
 		}
 		var b bytes.Buffer
-		if err := csv.NewWriter(&b).WriteAll(t.table); err != nil {
-			return nil, fmt.Errorf("%s: %w", t.name, err)
+		if err := csv.NewWriter(&b).WriteAll(t.Rows); err != nil {
+			return nil, fmt.Errorf("%s: %w", t.Name, err)
 		}
-		files = append(files, decl.File{Name: t.name, Data: b.Bytes()})
+		files = append(files, decl.File{Name: t.Name, Data: b.Bytes()})
+		tables = append(tables, t)
 	}
 	var page bytes.Buffer
-	err := index.Execute(&page, map[string]any{"Figures": figureNames(), "Tables": []map[string]any{
-		{"Name": summaryFile, "Rows": summary}, {"Name": bufferFile, "Rows": buffers}}})
+	err := index.Execute(&page, map[string]any{"Figures": figureNames(rows), "Tables": tables})
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", indexFile, err)
 	}
 	return append(files, decl.File{Name: indexFile, Data: page.Bytes()}), nil
+}
+
+// table is an export before it is written.
+type table struct {
+	Name string
+	Rows [][]string
 }
 
 //go:embed index.html

@@ -4,9 +4,11 @@ import (
 	_ "embed"
 	"encoding/csv"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/kernbench/kernbench/internal/accel/ccl"
 	"github.com/kernbench/kernbench/internal/accel/sim"
 	"github.com/kernbench/kernbench/internal/accel/topo"
 	"github.com/kernbench/kernbench/internal/decl"
@@ -15,13 +17,22 @@ import (
 	"github.com/kernbench/kernbench/internal/unit"
 )
 
-// figureNames lists the figures in the order of the page.
-func figureNames() []string {
-	names := []string{"topology"}
-	for _, kind := range topo.Kinds() {
-		names = append(names, "latency_"+kind)
+// figureNames lists the figures that the rows, good or bad, call for, in the
+// order of the page.
+func figureNames(rows []journal.Row) []string {
+	var names []string
+	add := func(name string, wanted func(journal.Row) bool) {
+		if slices.ContainsFunc(rows, wanted) {
+			names = append(names, name)
+		}
 	}
-	return append(names, "buffer_kind", "comparison_fsim")
+	add("topology", func(journal.Row) bool { return true })
+	for _, kind := range topo.Kinds() {
+		add("latency_"+kind, func(r journal.Row) bool { return r.Part == latencyPart && text(r, "sip_topology") == kind })
+	}
+	add("buffer_kind", func(r journal.Row) bool { return r.Part == bufferPart })
+	add("comparison_fsim", func(r journal.Row) bool { return r.Part == latencyPart })
+	return names
 }
 
 // figures draws the evaluation. What has no rows is left out, which the run
@@ -50,6 +61,11 @@ var sizeAxis = figure.Axis{Label: "bytes per PE", Scale: figure.Log2, Unit: figu
 
 func micros(r journal.Row) float64 { return r.Metrics["crit_ns"] / 1e3 }
 
+// where keeps the rows with a value of an axis.
+func where(rows []journal.Row, axis, value string) []journal.Row {
+	return slices.DeleteFunc(slices.Clone(rows), func(r journal.Row) bool { return text(r, axis) != value })
+}
+
 // curves makes one series per value of an axis, in the order of the rows.
 func curves(rows []journal.Row, name func(journal.Row) string) []figure.Series {
 	var series []figure.Series
@@ -68,24 +84,15 @@ func curves(rows []journal.Row, name func(journal.Row) string) []figure.Series {
 
 // latencyFigure is latency by size for one SIP topology, and where it went.
 func latencyFigure(rows []journal.Row, kind string) (figure.Figure, bool) {
-	var of []journal.Row
-	for _, r := range rows {
-		if text(r, "sip_topology") == kind {
-			of = append(of, r)
-		}
-	}
+	of := where(rows, "sip_topology", kind)
 	if len(of) == 0 {
 		return figure.Figure{}, false
 	}
 	sips := int(of[0].Metrics["n_sips"])
 	f := figure.Figure{Name: "latency_" + kind, Title: fmt.Sprintf("All-reduce over %d SIPs, %s (simulated)", sips, kind), Columns: 2}
 	var bound []figure.Point
-	first := of[:0:0]
-	for _, r := range of {
-		if text(r, "algorithm") != text(of[0], "algorithm") {
-			continue
-		}
-		first = append(first, r)
+	first := where(of, "algorithm", text(of[0], "algorithm"))
+	for _, r := range first {
 		if us, ok := r.Limits["bandwidth"]; ok {
 			bound = append(bound, figure.Point{X: float64(bytesPerPE(r)), Y: us})
 		}
@@ -154,7 +161,13 @@ func theory(bytesPerPE int) float64 {
 // fsimFigure sets the curves beside the external reference, which is so much
 // slower that the axis is broken.
 func fsimFigure(rows []journal.Row) figure.Figure {
-	series := curves(rows, func(r journal.Row) string { return "simulated, " + text(r, "sip_topology") })
+	series := curves(rows, func(r journal.Row) string {
+		name := "simulated, " + text(r, "sip_topology")
+		if a := text(r, "algorithm"); a != ccl.LRAB {
+			name += ", " + a
+		}
+		return name
+	})
 	estimate := figure.Series{Name: "theoretical (estimate)", Dashed: true, NoMarker: true}
 	var highest float64
 	for _, s := range series {
@@ -186,22 +199,18 @@ func fsimFigure(rows []journal.Row) figure.Figure {
 func sections(rows []journal.Row) []decl.Section {
 	table := [][]string{{"SIP topology", "bytes per PE", "latency", "bandwidth bound", "largest part"}}
 	for _, kind := range topo.Kinds() {
-		var last *journal.Row
-		for _, r := range of(rows, latencyPart) {
-			if text(r, "sip_topology") == kind {
-				last = &r
-			}
-		}
-		if last == nil {
+		found := where(where(of(rows, latencyPart), "sip_topology", kind), "algorithm", ccl.LRAB)
+		if len(found) == 0 {
 			continue
 		}
+		last := found[len(found)-1]
 		largest, share := "", 0.0
 		for _, part := range parts(sim.Breakdown{}) {
 			if v := last.Metrics[part.name] / last.Metrics["crit_ns"]; v > share {
 				largest, share = part.label, v
 			}
 		}
-		table = append(table, []string{kind, unit.FormatBytes(int64(bytesPerPE(*last))), fmt.Sprintf("%.2f us", micros(*last)),
+		table = append(table, []string{kind, unit.FormatBytes(int64(bytesPerPE(last))), fmt.Sprintf("%.2f us", micros(last)),
 			fmt.Sprintf("%.2f us", last.Limits["bandwidth"]), fmt.Sprintf("%s (%.0f %%)", largest, 100*share)})
 	}
 	if len(table) == 1 {

@@ -11,8 +11,8 @@ const (
 	// goes at the others' pace waits for nobody: it gives out piece c+1 while they
 	// add up piece c, and fetches the sums of c-1 meanwhile.
 	stagedSlots = 3
-	// stagedPiece is the default size of a piece.
-	stagedPiece = 128 << 10
+	// stagedPiece is the default size of a piece, of which each rank holds six.
+	stagedPiece = 64 << 10
 )
 
 // staged is the two-stage all-reduce on private memory. What others need of a

@@ -17,7 +17,7 @@ import (
 )
 
 // fixedFlags are the flags of `run`; no axis or option may take their names.
-var fixedFlags = []string{"bench", "file", "axis", "env", "zip", "skip", "only", "ranks", "backend", "launcher", "bind",
+var fixedFlags = []string{"bench", "file", "axis", "env", "zip", "skip", "only", "ranks", "backend", "launcher", "interface", "bind",
 	"threads-per-rank", "seed", "trials", "timeout", "retries", "fail-fast", "resume", "render-only", "plan", "trace",
 	"format", "plot", "out", "quiet", "help"}
 

@@ -31,6 +31,8 @@ type runFlags struct {
 	zips, only     []string
 	ranks          string
 	backend, bind  string
+	launcher       string
+	iface          string
 	threads        int
 	seed           uint64
 	trials         int
@@ -69,6 +71,7 @@ With --bench NAME, the bench's own axes and options are flags too:
   %[1]s run --bench memory --env GOGC=50,100,- --trials 6
   %[1]s run -f examples/rccl-cta-sweep.yaml --plan
   %[1]s run -f sweep.yaml --env NCCL_MIN_CTAS=32,64 --env NCCL_MAX_CTAS=32,64 --zip NCCL_MIN_CTAS,NCCL_MAX_CTAS
+  %[1]s run --bench memory --ranks 2 --launcher 'mpirun --hostfile hosts' --interface eth0
   %[1]s run --bench memory --plot x=size,y=gbps,by=num_ranks --out out/mine`, a.name),
 		Args: cobra.NoArgs,
 	}
@@ -84,6 +87,8 @@ With --bench NAME, the bench's own axes and options are flags too:
 	fl.StringArrayVar(&f.only, "only", nil, "run only points where `EXPR` holds, such as 'size>=1M && num_ranks==2'")
 	fl.StringVar(&f.ranks, "ranks", "", "rank counts, the same as --axis num_ranks=`SPEC`")
 	fl.StringVar(&f.backend, "backend", "auto", "what to run on: auto or cpu")
+	fl.StringVar(&f.launcher, "launcher", "auto", "what starts the ranks: local (this program), or a `COMMAND`: mpirun, mpiexec or srun, with flags of its own")
+	fl.StringVar(&f.iface, "interface", "", "network interface by which ranks that a --launcher starts reach this host (default: loopback)")
 	fl.StringVar(&f.bind, "bind", "auto", "ranks to cores: auto (an equal share each), core (one per thread), none")
 	fl.IntVar(&f.threads, "threads-per-rank", 0, "threads a rank may use; sets OMP_NUM_THREADS and the like")
 	fl.Uint64Var(&f.seed, "seed", 1, "seed of inputs and of the order of trials")
@@ -301,10 +306,14 @@ func (a *app) runOne(ctx context.Context, j job, f runFlags) (int, error) {
 	if f.renderOnly {
 		return a.renderOnly(j, f)
 	}
+	via, err := a.launcher(ctx, f)
+	if err != nil {
+		return exitUsage, usage(err)
+	}
 	progress := newProgress(a, j, f.quiet)
 	res, err := run.Run(ctx, j.plan, run.Options{
 		Dir: j.out, Argv: append([]string{a.name}, a.args...), Environ: a.environ, Timeout: f.timeout, Retries: f.retries,
-		FailFast: f.failFast, Resume: f.resume, Inputs: j.inputs, Observe: progress.observe,
+		FailFast: f.failFast, Resume: f.resume, Launcher: via, Inputs: j.inputs, Observe: progress.observe,
 	})
 	progress.close()
 	if err != nil {

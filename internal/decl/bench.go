@@ -63,8 +63,8 @@ type Bench struct {
 	Exports func(rows []journal.Row) ([]File, error)
 
 	// Artifacts are the files, exports and figures alike, that must be in the
-	// RUN folder after a run; one that is missing fails it.
-	Artifacts []string
+	// RUN folder after a run with these rows; one that is missing fails it.
+	Artifacts func(rows []journal.Row) []string
 
 	errs []error // faults met while declaring, reported by Validate
 }

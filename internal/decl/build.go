@@ -249,8 +249,11 @@ func Exports(f func(rows []journal.Row) ([]File, error)) Item {
 	return func(d *declaration) { d.bench.Exports = f }
 }
 
-// Artifacts names the files that a run must leave in its folder.
-func Artifacts(names ...string) Item { return func(d *declaration) { d.bench.Artifacts = names } }
+// Artifacts sets the pure function that names the files which a run must leave
+// in its folder.
+func Artifacts(f func(rows []journal.Row) []string) Item {
+	return func(d *declaration) { d.bench.Artifacts = f }
+}
 
 // AllDTypes are the names of the element types, for a DTypes axis over all.
 func AllDTypes() []string {

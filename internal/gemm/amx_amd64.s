@@ -107,7 +107,9 @@ step:
 	TILERELEASE
 	RET
 
-// peakAMX(n) makes n rounds of four products that need no memory.
+// func peakAMX(n int)
+//
+// n rounds of four products that need no memory.
 TEXT ·peakAMX(SB), NOSPLIT, $0-8
 	MOVQ n+0(FP), CX
 	LEAQ shape<>(SB), DI

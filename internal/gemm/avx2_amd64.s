@@ -76,3 +76,26 @@ TEXT ·tileAVX2F32(SB), NOSPLIT, $0-8
 
 TEXT ·tileAVX2F64(SB), NOSPLIT, $0-8
 	KERNEL(STEP_F64, ADD_F64)
+
+// The rate of the arithmetic alone, as under AVX-512.
+#define MULADD_F32(at, lo, hi) VFMADD231PS Y0, Y2, lo; VFMADD231PS Y0, Y2, hi
+#define MULADD_F64(at, lo, hi) VFMADD231PD Y0, Y2, lo; VFMADD231PD Y0, Y2, hi
+#define PEAK(MULADD) \
+	CLEAR(0, Y0, Y2); \
+	ROWS(CLEAR);      \
+round:                    \
+	ROWS(MULADD);     \
+	DECQ CX;          \
+	JNE  round;       \
+	VZEROUPPER;       \
+	RET
+
+// func peakAVX2F32(n int)
+TEXT ·peakAVX2F32(SB), NOSPLIT, $0-8
+	MOVQ n+0(FP), CX
+	PEAK(MULADD_F32)
+
+// func peakAVX2F64(n int)
+TEXT ·peakAVX2F64(SB), NOSPLIT, $0-8
+	MOVQ n+0(FP), CX
+	PEAK(MULADD_F64)

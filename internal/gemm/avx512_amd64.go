@@ -15,8 +15,10 @@ var tilesF64 = [2][14]tileFunc{
 }
 
 var (
-	avx512F32 = kernel{level: AVX512, packed: dtype.F32, rows: 14, cols: 32, unit: 1, whole: tile14x2F32, part: partF32}
-	avx512F64 = kernel{level: AVX512, packed: dtype.F64, rows: 14, cols: 16, unit: 1, whole: tile14x2F64, part: partF64}
+	avx512F32 = kernel{level: AVX512, packed: dtype.F32, rows: 14, cols: 32, unit: 1, whole: tile14x2F32, part: partF32,
+		peak: peakAVX512F32, peakFlops: 28 * 16 * 2}
+	avx512F64 = kernel{level: AVX512, packed: dtype.F64, rows: 14, cols: 16, unit: 1, whole: tile14x2F64, part: partF64,
+		peak: peakAVX512F64, peakFlops: 28 * 8 * 2}
 )
 
 func partF32(rows, cols int) tileFunc { return tilesF32[(cols-1)/16][rows-1] }
@@ -189,3 +191,7 @@ func tile13x2F64(t *tile)
 
 //go:noescape
 func tile14x2F64(t *tile)
+
+func peakAVX512F32(n int)
+
+func peakAVX512F64(n int)

@@ -149,3 +149,18 @@ store:                                \
 #define F32_1(ROWS) KERNEL(ROWS, LOAD_F32_1, ROWS(FIRST_F32_1), ROWS(STEP_F32_1), ADD_F32_1, STORE_F32_1)
 #define F64(ROWS)   KERNEL(ROWS, LOAD_F64, ROWS(FIRST_F64), ROWS(STEP_F64), ADD_F64, STORE_F64)
 #define F64_1(ROWS) KERNEL(ROWS, LOAD_F64_1, ROWS(FIRST_F64_1), ROWS(STEP_F64_1), ADD_F64_1, STORE_F64_1)
+
+// The rate of the arithmetic alone: every register of C is used, none waits for
+// another. Zeros keep subnormal numbers, which are slow, out of it.
+#define ZERO(at, lo, hi)       VPXORD lo, lo, lo; VPXORD hi, hi, hi
+#define MULADD_F32(at, lo, hi) VFMADD231PS Z0, Z2, lo; VFMADD231PS Z0, Z2, hi
+#define MULADD_F64(at, lo, hi) VFMADD231PD Z0, Z2, lo; VFMADD231PD Z0, Z2, hi
+#define PEAK(MULADD) \
+	ZERO(0, Z0, Z2); \
+	ROWS14(ZERO);    \
+round:                   \
+	ROWS14(MULADD);  \
+	DECQ CX;         \
+	JNE  round;      \
+	VZEROUPPER;      \
+	RET

@@ -171,3 +171,17 @@ TEXT ·tile13x2F64(SB), NOSPLIT, $40-8
 
 TEXT ·tile14x2F64(SB), NOSPLIT, $40-8
 	F64(ROWS14)
+
+// func peakAVX512F32(n int)
+//
+// n rounds of 28 multiply-adds that need no memory.
+TEXT ·peakAVX512F32(SB), NOSPLIT, $0-8
+	MOVQ n+0(FP), CX
+	PEAK(MULADD_F32)
+
+// func peakAVX512F64(n int)
+//
+// n rounds of 28 multiply-adds that need no memory.
+TEXT ·peakAVX512F64(SB), NOSPLIT, $0-8
+	MOVQ n+0(FP), CX
+	PEAK(MULADD_F64)

@@ -2,6 +2,7 @@ package gemm
 
 import (
 	"fmt"
+	"sync/atomic"
 	"unsafe"
 
 	"github.com/kernbench/kernbench/internal/dtype"
@@ -60,6 +61,11 @@ type kernel struct {
 	pairs      bool        // a step takes two elements along k, side by side in memory
 	unit       int         // steps come in multiples of this, filled up with zeros
 
+	// peak makes n rounds of this kernel's arithmetic alone, peakFlops
+	// floating-point operations in each.
+	peak      func(n int)
+	peakFlops float64
+
 	whole tileFunc
 	// part gives the kernel of a smaller tile, which reads B's rows at any
 	// distance and touches no element outside of it. Without it only whole
@@ -102,8 +108,8 @@ func kernelFor(l Level, operand dtype.DType) *kernel {
 // The portable kernels define what the others do; 4 x 8 lets the compiler keep
 // at least the operands of a step in registers.
 var (
-	portableF64 = kernel{level: Portable, packed: dtype.F64, rows: 4, cols: 8, unit: 1, whole: portableTile[float64]}
-	portableF32 = kernel{level: Portable, packed: dtype.F32, rows: 4, cols: 8, unit: 1, whole: portableTile[float32]}
+	portableF64 = kernel{level: Portable, packed: dtype.F64, rows: 4, cols: 8, unit: 1, whole: portableTile[float64], peak: portablePeak[float64], peakFlops: 16}
+	portableF32 = kernel{level: Portable, packed: dtype.F32, rows: 4, cols: 8, unit: 1, whole: portableTile[float32], peak: portablePeak[float32], peakFlops: 16}
 )
 
 func portableTile[N float32 | float64](t *tile) {
@@ -136,3 +142,18 @@ func portableTile[N float32 | float64](t *tile) {
 // at is what lies at an address of a tile. The engine holds that memory, and Go
 // does not move what is on its heap.
 func at[T any](address uintptr) *T { return *(**T)(unsafe.Pointer(&address)) }
+
+// portablePeak has eight independent sums, as many as a processor without
+// wider instructions needs to be busy.
+func portablePeak[N float32 | float64](n int) {
+	var s0, s1, s2, s3, s4, s5, s6, s7 N
+	x, y := N(n), N(1)/N(n+1)
+	for range n {
+		s0, s1, s2, s3 = s0+x*y, s1+x*y, s2+x*y, s3+x*y
+		s4, s5, s6, s7 = s4+x*y, s5+x*y, s6+x*y, s7+x*y
+		y = -y // so that the product is not moved out of the loop
+	}
+	sink.Store(s0+s1+s2+s3+s4+s5+s6+s7 > 0)
+}
+
+var sink atomic.Bool // keeps the compiler from leaving the sums out

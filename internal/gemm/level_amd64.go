@@ -11,10 +11,10 @@ import (
 )
 
 var (
-	avx2F32  = kernel{level: AVX2, packed: dtype.F32, rows: 6, cols: 16, unit: 1, whole: tileAVX2F32}
-	avx2F64  = kernel{level: AVX2, packed: dtype.F64, rows: 6, cols: 8, unit: 1, whole: tileAVX2F64}
-	dotBF16  = kernel{level: AVX512BF16, packed: dtype.BF16, rows: 14, cols: 32, pairs: true, unit: 1, whole: tileBF16}
-	tilesAMX = kernel{level: AMX, packed: dtype.BF16, rows: 32, cols: 32, pairs: true, unit: 16, whole: tileAMX}
+	avx2F32  = kernel{level: AVX2, packed: dtype.F32, rows: 6, cols: 16, unit: 1, whole: tileAVX2F32, peak: peakAVX2F32, peakFlops: 12 * 8 * 2}
+	avx2F64  = kernel{level: AVX2, packed: dtype.F64, rows: 6, cols: 8, unit: 1, whole: tileAVX2F64, peak: peakAVX2F64, peakFlops: 12 * 4 * 2}
+	dotBF16  = kernel{level: AVX512BF16, packed: dtype.BF16, rows: 14, cols: 32, pairs: true, unit: 1, whole: tileBF16, peak: peakBF16, peakFlops: 28 * 32 * 2}
+	tilesAMX = kernel{level: AMX, packed: dtype.BF16, rows: 32, cols: 32, pairs: true, unit: 16, whole: tileAMX, peak: peakAMX, peakFlops: 4 * 16 * 16 * 32 * 2}
 )
 
 // kernels lists all there are, the fastest first.
@@ -126,8 +126,13 @@ func tileBF16(t *tile)
 //go:noescape
 func tileAMX(t *tile)
 
-//go:noescape
 func peakAMX(n int)
+
+func peakBF16(n int)
+
+func peakAVX2F32(n int)
+
+func peakAVX2F64(n int)
 
 //go:noescape
 func transpose8(dst unsafe.Pointer, dstStride int, src unsafe.Pointer, srcStride, blocks int)

@@ -198,8 +198,8 @@ func (c *core) breakdown(reason string) *Stage {
 	return nil
 }
 
-// preconditioned gives v its own vector for the preconditioned r, or r itself
-// where there is no preconditioner. n is the next free number.
+// preconditioned gives the number of the preconditioned r: n, the next free one,
+// or r itself where there is no preconditioner.
 func (c *core) preconditioned(r Vec, n *Vec) Vec {
 	if !c.cfg.Precondition {
 		return r

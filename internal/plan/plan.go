@@ -15,6 +15,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/kernbench/kernbench/internal/cores"
 	"github.com/kernbench/kernbench/internal/decl"
 	"github.com/kernbench/kernbench/internal/journal"
 	"github.com/kernbench/kernbench/internal/point"
@@ -53,13 +54,13 @@ type Group struct {
 }
 
 // Bind says how ranks are tied to cores.
-type Bind string
+type Bind = cores.Bind
 
 // The ways to bind.
 const (
-	BindAuto Bind = "auto" // an equal share of the cores each, when there are enough
-	BindCore Bind = "core" // as many cores as threads, one by default
-	BindNone Bind = "none" // wherever the kernel likes
+	BindAuto = cores.Auto
+	BindCore = cores.Core
+	BindNone = cores.None
 )
 
 // Task is one point in one trial.

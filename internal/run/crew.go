@@ -21,7 +21,8 @@ type crew struct {
 	group  *plan.Group
 	hub    *worker.Hub
 	launch *launch.Launch
-	logs   string // folder name as in the rows
+	via    *Launcher // what started the ranks; nil when this process did
+	logs   string    // folder name as in the rows
 	path   string
 	ranks  []rankState
 	events <-chan launch.Event
@@ -61,8 +62,9 @@ func (r *runner) assemble(ctx context.Context, g *plan.Group) (*crew, *trouble, 
 	if err != nil {
 		return nil, nil, err
 	}
+	via := r.opts.Launcher
 	var files []*os.File
-	if g.Ranks > 1 {
+	if g.Ranks > 1 && via == nil {
 		shm, err := agree.NewShm(g.Ranks)
 		if err != nil {
 			return nil, nil, err
@@ -70,11 +72,19 @@ func (r *runner) assemble(ctx context.Context, g *plan.Group) (*crew, *trouble, 
 		defer shm.Close()
 		files = append(files, shm)
 	}
-	hub, err := worker.Listen()
+	self, err := via.self()
 	if err != nil {
 		return nil, nil, err
 	}
-	procs, err := r.processes(g, path, []string{"/proc/self/exe"}, "", hub.Vars(g.Ranks > 1))
+	listen := worker.Listen
+	if via != nil {
+		listen = func() (*worker.Hub, error) { return worker.ListenTCP(via.addr, g.Ranks) }
+	}
+	hub, err := listen()
+	if err != nil {
+		return nil, nil, err
+	}
+	procs, err := r.processes(g, path, self, "", hub.Vars(g.Ranks > 1))
 	if err != nil {
 		hub.Close()
 		return nil, nil, err
@@ -82,7 +92,7 @@ func (r *runner) assemble(ctx context.Context, g *plan.Group) (*crew, *trouble, 
 	for i := range procs {
 		procs[i].ExtraFiles = files
 	}
-	c := &crew{r: r, group: g, hub: hub, logs: logs, path: path, ranks: make([]rankState, g.Ranks), tick: time.NewTicker(tickTime)}
+	c := &crew{r: r, group: g, hub: hub, via: via, logs: logs, path: path, ranks: make([]rankState, g.Ranks), tick: time.NewTicker(tickTime)}
 	for i := range c.ranks {
 		c.ranks[i].phase = "start"
 	}
@@ -116,6 +126,9 @@ func (c *crew) muster(ctx context.Context) *trouble {
 				reason: fmt.Sprintf("the worker did not report within %v of its start", startLimit)}
 		case e := <-c.hub.Events():
 			c.hear(e)
+			if tr := c.lost(e); tr != nil {
+				return tr
+			}
 			switch {
 			case e.Joined:
 				if e.Rank < 0 || e.Rank >= g.Ranks {
@@ -180,12 +193,18 @@ func (c *crew) watch(e launch.Event) *trouble {
 	if !ok {
 		if e == nil { // the launch is over, with or without a word
 			c.events = nil
+			if c.via != nil {
+				return &trouble{status: journal.Failed, phase: c.ranks[0].phase, reason: "the launch agent died and took " + c.via.Name() + " with it"}
+			}
 			if i := c.firstMissing(func(s rankState) bool { return s.exit == nil }); i >= 0 {
 				return c.died(c.ranks[i].exit)
 			}
 			return &trouble{status: journal.Failed, phase: c.ranks[0].phase, reason: "the launch agent died and took the workers with it"}
 		}
 		return nil
+	}
+	if c.via != nil {
+		return c.launcherDied(&x)
 	}
 	if x.Rank >= 0 && x.Rank < len(c.ranks) {
 		c.ranks[x.Rank].exit = &x
@@ -246,6 +265,9 @@ func (c *crew) perform(ctx context.Context, index int, t plan.Task) (*results, *
 			}
 		case e := <-c.hub.Events():
 			c.hear(e)
+			if tr := c.lost(e); tr != nil {
+				return nil, tr
+			}
 			if e.Done != nil && e.Index == index {
 				res.add(e)
 				if straggle == nil && e.Done.Status != journal.OK {
@@ -322,7 +344,7 @@ func (c *crew) end(tr *trouble) {
 	if c.launch == nil {
 		return
 	}
-	c.launch.Stop(tr.reason, tr.dump)
+	c.launch.Stop(tr.reason, tr.dump && c.via == nil) // a launcher would only dump itself
 	c.launch.Wait()
 }
 
@@ -346,14 +368,17 @@ func (c *crew) close() {
 }
 
 func (c *crew) lastOutput(rank *int) string {
-	if rank == nil {
+	switch {
+	case c.via != nil:
+		return lastOutput(c.path, 0) // all ranks' output comes through the launcher
+	case rank == nil:
 		return ""
 	}
 	return lastOutput(c.path, *rank)
 }
 
 func (c *crew) warnCrowded(row *journal.Row) {
-	if cores := c.r.host.CPU.Usable; float64(c.group.Ranks) > cores && cores > 0 {
+	if cores := c.r.host.CPU.Usable; c.via == nil && float64(c.group.Ranks) > cores && cores > 0 {
 		row.Warnings = append(row.Warnings, fmt.Sprintf("%d ranks share %g cores", c.group.Ranks, cores))
 	}
 }

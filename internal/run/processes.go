@@ -3,23 +3,24 @@ package run
 import (
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
-	"golang.org/x/sys/unix"
-
+	"github.com/kernbench/kernbench/internal/cores"
 	"github.com/kernbench/kernbench/internal/launch"
 	"github.com/kernbench/kernbench/internal/plan"
 	"github.com/kernbench/kernbench/internal/point"
 )
 
 // processes describes one process per rank, or a single one for a program that
-// starts its own ranks: argv, exactly the planned environment, logs, cores.
+// starts its own ranks or for a launcher that starts them: argv, exactly the
+// planned environment, logs, cores.
 func (r *runner) processes(g *plan.Group, logs string, argv []string, dir string, extra map[string]string) ([]launch.Proc, error) {
 	set := make(map[string]*string, len(g.Env)+len(extra))
 	if g.Threads > 0 {
 		n := fmt.Sprint(g.Threads)
-		for _, name := range []string{"OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"} {
+		for _, name := range cores.ThreadVars {
 			set[name] = &n
 		}
 	}
@@ -32,6 +33,19 @@ func (r *runner) processes(g *plan.Group, logs string, argv []string, dir string
 	for name, v := range extra {
 		set[name] = &v
 	}
+	if via := r.opts.Launcher; via != nil && g.Ranks > 0 {
+		var export []string
+		for name, value := range set {
+			if value != nil {
+				export = append(export, name)
+			}
+		}
+		slices.Sort(export)
+		return []launch.Proc{{
+			Argv: via.command(g.Ranks, argv, export), Dir: dir, Env: launch.Environ(r.opts.Environ, set, nil),
+			Stdout: filepath.Join(logs, "rank0.out"), Stderr: filepath.Join(logs, "rank0.err"),
+		}}, nil
+	}
 	ranks := max(g.Ranks, 1)
 	port := 0
 	if g.Ranks > 0 {
@@ -40,7 +54,7 @@ func (r *runner) processes(g *plan.Group, logs string, argv []string, dir string
 			return nil, err
 		}
 	}
-	cores := share(affinity(), ranks, g.Threads, g.Bind)
+	shares := cores.Share(cores.Allowed(), ranks, g.Threads, g.Bind)
 	procs := make([]launch.Proc, ranks)
 	for rank := range procs {
 		var vars *launch.RankVars
@@ -53,44 +67,11 @@ func (r *runner) processes(g *plan.Group, logs string, argv []string, dir string
 			Stdout: filepath.Join(logs, fmt.Sprintf("rank%d.out", rank)),
 			Stderr: filepath.Join(logs, fmt.Sprintf("rank%d.err", rank)),
 		}
-		if cores != nil {
-			procs[rank].CPUs = cores[rank]
+		if shares != nil {
+			procs[rank].CPUs = shares[rank]
 		}
 	}
 	return procs, nil
-}
-
-// share divides the cores among the ranks. Neighbouring ranks get neighbouring
-// cores; a rank never shares a core with another. When that cannot be (more
-// ranks than cores), or nobody wants it, it returns nil and the kernel decides.
-func share(cores []int, ranks, threads int, bind plan.Bind) [][]int {
-	if bind == plan.BindNone || ranks > len(cores) || len(cores) == 0 {
-		return nil
-	}
-	out := make([][]int, ranks)
-	for i := range out {
-		lo, hi := i*len(cores)/ranks, (i+1)*len(cores)/ranks
-		if bind == plan.BindCore {
-			hi = min(hi, lo+max(threads, 1))
-		}
-		out[i] = cores[lo:hi]
-	}
-	return out
-}
-
-// affinity lists the cores this process may use.
-func affinity() []int {
-	var set unix.CPUSet
-	if unix.SchedGetaffinity(0, &set) != nil {
-		return nil
-	}
-	cores := make([]int, 0, set.Count())
-	for i := 0; len(cores) < set.Count(); i++ {
-		if set.IsSet(i) {
-			cores = append(cores, i)
-		}
-	}
-	return cores
 }
 
 // toValidText makes program output fit for JSON and terminals.

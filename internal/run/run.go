@@ -32,6 +32,7 @@ type Options struct {
 	Retries  int           // attempts after a failed one
 	FailFast bool          // stop after the first failed row
 	Resume   bool          // continue the folder's latest run
+	Launcher *Launcher     // starts the ranks; nil: this process does
 	Inputs   map[string]string
 	Observe  func(Event)
 }
@@ -316,6 +317,9 @@ func (r *runner) header(resumed bool) journal.Header {
 		Axes:    r.plan.Axes, Envs: r.plan.Envs, Metrics: metricInfos(r.plan.Bench), Inputs: r.opts.Inputs,
 		Backend: r.plan.Backend, Launcher: "local", Seed: r.plan.Seed, Trials: r.plan.Trials,
 		Points: r.plan.Points, Launches: r.plan.Launches(), Resumed: resumed,
+	}
+	if r.opts.Launcher != nil {
+		h.Launcher = r.opts.Launcher.Name()
 	}
 	return h
 }

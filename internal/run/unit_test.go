@@ -87,32 +87,6 @@ func TestReview(t *testing.T) {
 	}
 }
 
-func TestShare(t *testing.T) {
-	cores := []int{1, 2, 3, 5, 7, 8}
-	for _, c := range []struct {
-		ranks, threads int
-		bind           plan.Bind
-		want           string
-	}{
-		{1, 0, plan.BindAuto, "[[1 2 3 5 7 8]]"},
-		{2, 0, plan.BindAuto, "[[1 2 3] [5 7 8]]"},
-		{4, 0, plan.BindAuto, "[[1] [2 3] [5] [7 8]]"},
-		{6, 0, plan.BindAuto, "[[1] [2] [3] [5] [7] [8]]"},
-		{7, 0, plan.BindAuto, "[]"},
-		{2, 0, plan.BindCore, "[[1] [5]]"},
-		{2, 2, plan.BindCore, "[[1 2] [5 7]]"},
-		{2, 9, plan.BindCore, "[[1 2 3] [5 7 8]]"},
-		{2, 0, plan.BindNone, "[]"},
-	} {
-		if got := fmt.Sprint(share(cores, c.ranks, c.threads, c.bind)); got != c.want {
-			t.Errorf("%d ranks of %d threads, %s: %s, want %s", c.ranks, c.threads, c.bind, got, c.want)
-		}
-	}
-	if share(nil, 1, 0, plan.BindAuto) != nil {
-		t.Error("cores from nowhere")
-	}
-}
-
 // timed is a good row under an environment, with an interval of +-spread.
 func timed(env string, i int64, us, spread float64) journal.Row {
 	low, high := us*(1-spread), us*(1+spread)
@@ -355,10 +329,12 @@ func TestLastWords(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	fmt.Fprintf(conn, `{"hello":{"token":%q,"rank":0}}`, vars["KERNBENCH_TOKEN"])
+	fmt.Fprintf(conn, `{"hello":{"token":%q,"rank":0}}`+"\n", vars["KERNBENCH_TOKEN"])
 	c := &crew{hub: hub, ranks: make([]rankState, 1)}
-	c.hear(<-hub.Events())
-	if !c.ranks[0].joined {
+	select {
+	case e := <-hub.Events():
+		c.hear(e)
+	case <-time.After(hangGuard):
 		t.Fatal("the worker did not join")
 	}
 	fmt.Fprint(conn, `{"beat":{"phase":"timed"}}{"beat":{"phase":"the end"}}`)

@@ -41,7 +41,6 @@ func TestOtherLaunchersRanks(t *testing.T) {
 		if !seen[0] || !seen[1] {
 			t.Fatalf("ranks %v", seen)
 		}
-		// The first rank alone gets nowhere; an abort by the other ends both.
 		h.Task(0, task(0, "wait"))
 		h.Task(1, task(0, "wait"))
 		for range 2 {
@@ -49,6 +48,7 @@ func TestOtherLaunchersRanks(t *testing.T) {
 				t.Errorf("%s: %+v", address, e)
 			}
 		}
+		// A rank that fails ends the other, which only waits for it.
 		h.Task(0, task(1, "wait"))
 		h.Task(1, task(1, "panic"))
 		for range 2 {

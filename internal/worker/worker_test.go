@@ -39,7 +39,9 @@ func body(ctx context.Context, s *decl.State) error {
 	case "hang":
 		time.Sleep(2 * hangGuard)
 	case "wait":
-		return s.Barrier(ctx)
+		if err := s.Barrier(ctx); err != nil {
+			return err
+		}
 	case "kinds": // the types of the values survive the way here
 		if s.Int("size") != 4096 || s.Value("size").Kind() != point.Bytes || s.Bool("flag") != true || s.Float("x") != 2 {
 			return fmt.Errorf("size %v (%v), flag %v, x %v", s.Value("size"), s.Value("size").Kind(), s.Value("flag"), s.Value("x"))

@@ -14,7 +14,7 @@ func Kernel(algorithm string, s Shape, ptr func(topo.PEID) tl.Ptr) (tl.Kernel, e
 	var flat string
 	switch algorithm {
 	case LRAB:
-		return func(p *tl.PE) { lrab(p, ptr(self(p)), s) }, nil
+		return func(p *tl.PE) { lrab(p, ptr(p.ID()), s) }, nil
 	case FlatRing:
 		flat = "ring"
 	case Tree:
@@ -26,11 +26,7 @@ func Kernel(algorithm string, s Shape, ptr func(topo.PEID) tl.Ptr) (tl.Kernel, e
 	if err != nil {
 		return nil, err
 	}
-	return func(p *tl.PE) { perform(p, ptr(self(p)), s, steps) }, nil
-}
-
-func self(p *tl.PE) topo.PEID {
-	return topo.PEID{SIP: p.SIP(), Cube: p.ProgramID(1), PE: p.ProgramID(0)}
+	return func(p *tl.PE) { perform(p, ptr(p.ID()), s, steps) }, nil
 }
 
 // snake numbers the cubes along rows that alternate in direction, so that
@@ -61,7 +57,7 @@ func (s Shape) at(rank int) topo.PEID {
 // perform runs the steps of a schedule on the tile at x, in place, with queues
 // between any two PEs. Schedules that read their peers' memory are not for it.
 func perform(p *tl.PE, x tl.Ptr, s Shape, steps schedule.Schedule) {
-	rank := s.rank(self(p))
+	rank := s.rank(p.ID())
 	data := p.Load(x, s.N)
 	var scratch tl.Tile
 	if n := steps.Len(schedule.Scratch, rank); n > 0 {

@@ -162,8 +162,7 @@ func TestDrain(t *testing.T) {
 	for model, want := range map[topo.Fabric]event.Time{
 		topo.Whole: 512_000 + 16_000,
 		// The first flit fills the pipeline (1 ns before, 1 ns after); the nodes'
-		// costs are hidden behind the flits that follow, but for the last 8 ns
-		// of the last node, which nothing follows long enough.
+		// costs are hidden behind the flits that follow.
 		topo.Flits: 512_000 + 1000 + 1000,
 	} {
 		var q event.Queue

@@ -44,7 +44,6 @@ type Env struct {
 	PEs       int // programs per cube
 	Cubes     int // programs per SIP along axis 1
 	SlotBytes int // of a receive slot
-	Reserved  int64
 }
 
 // PE is the kernel's view of where it runs, and what it records.
@@ -67,13 +66,16 @@ type Kernel func(p *PE)
 
 // Record runs a kernel for one PE.
 func Record(env Env, k Kernel) (*Program, error) {
-	p := &PE{env: env, prog: &Program{ID: env.ID}, used: env.Reserved}
+	p := &PE{env: env, prog: &Program{ID: env.ID}}
 	k(p)
 	if p.err != nil {
 		return nil, fmt.Errorf("kernel on %v: %w", env.ID, p.err)
 	}
 	return p.prog, nil
 }
+
+// ID is the PE the kernel runs on.
+func (p *PE) ID() topo.PEID { return p.env.ID }
 
 // ProgramID is the PE's number in its cube (axis 0) or the cube's in its SIP
 // (axis 1).

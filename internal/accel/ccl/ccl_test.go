@@ -1,0 +1,224 @@
+package ccl
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/kernbench/kernbench/internal/accel/tl"
+	"github.com/kernbench/kernbench/internal/accel/topo"
+	"github.com/kernbench/kernbench/internal/schedule"
+	"github.com/kernbench/kernbench/internal/yamlfile"
+)
+
+func TestDefault(t *testing.T) {
+	want := Settings{Buffer: topo.TCMSpace, Slots: 4, SlotBytes: 4096, CreditBytes: 16, Root: Center}
+	if diff := cmp.Diff(want, Default().Settings()); diff != "" || Default().Algorithm != LRAB {
+		t.Error(diff)
+	}
+	c, err := Default().With(Tree, func(s *Settings) { s.Slots = 9 })
+	if err != nil || c.Settings().Slots != 9 || Default().Algorithms[Tree].Slots != 4 {
+		t.Errorf("%v, %v", c, err)
+	}
+	if _, err := c.With("tre", nil); err == nil || !strings.Contains(err.Error(), `did you mean "tree"`) {
+		t.Errorf("%v", err)
+	}
+	path := filepath.Join(t.TempDir(), "ccl.yaml")
+	if _, err := Load(path); err == nil {
+		t.Error("a file that is not there was read")
+	}
+	if err := os.WriteFile(path, DefaultFile(), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := Load(path); err != nil || !cmp.Equal(got, Default()) {
+		t.Errorf("%v, %v", got, err)
+	}
+}
+
+// An algorithm's own keys override the defaults.
+func TestOverride(t *testing.T) {
+	text := strings.Replace(string(DefaultFile()), "root: center ", "root: corner\n    buffer_kind: hbm\n    backpressure: poll\n    n_slots: 2 ", 1)
+	c, err := Parse("ccl.yaml", []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := Settings{Buffer: topo.HBMSpace, Poll: true, Slots: 2, SlotBytes: 4096, CreditBytes: 16, Root: Corner}
+	if diff := cmp.Diff(want, c.Settings()); diff != "" {
+		t.Error(diff)
+	}
+	if c.Algorithms[Tree].Buffer != topo.TCMSpace {
+		t.Error("another algorithm was changed, too")
+	}
+}
+
+var leaf = regexp.MustCompile(`([a-z_]+): ([0-9a-z_]+)`)
+
+// Every value wrong once, every key misspelt once, every line missing once.
+func TestEveryFieldWrong(t *testing.T) {
+	lines := strings.Split(string(DefaultFile()), "\n")
+	for i, line := range lines {
+		code, _, _ := strings.Cut(line, "#")
+		at := leaf.FindStringSubmatchIndex(code)
+		if at == nil {
+			continue
+		}
+		key := code[at[2]:at[3]]
+		for _, wrong := range []string{code[:at[4]] + "-1", code[:at[4]] + "banana", code[:at[4]] + "[1]", code[:at[4]], code[:at[2]] + key + "x" + code[at[3]:]} {
+			changed := slices.Clone(lines)
+			changed[i] = wrong
+			_, err := Parse("ccl.yaml", []byte(strings.Join(changed, "\n")))
+			fault, located := err.(*yamlfile.Error)
+			if !located || fault.Faults[0].Line < i+1 || fault.Faults[0].Line > i+2 || !strings.Contains(err.Error(), key) {
+				t.Errorf("%q gives %v", wrong, err)
+			}
+		}
+		if key == "root" { // it has a default
+			continue
+		}
+		if _, err := Parse("ccl.yaml", []byte(strings.Join(slices.Delete(slices.Clone(lines), i, i+1), "\n"))); err == nil {
+			t.Errorf("nobody misses %s", key)
+		}
+	}
+	for text, want := range map[string]string{
+		strings.Replace(string(DefaultFile()), "  tree: {}", "  three: {}", 1):              `unknown algorithm "three", did you mean "tree"`,
+		strings.Replace(string(DefaultFile()), "  tree: {}", "  tree: {root: center}", 1):   `unknown key "root"`,
+		strings.Replace(string(DefaultFile()), "lrab_hierarchical_allreduce:", "#", 1):      "",
+		strings.Split(string(DefaultFile()), "algorithms:")[0] + "algorithms: {tree: {}}\n": `"lrab_hierarchical_allreduce" is not among the algorithms`,
+	} {
+		if _, err := Parse("ccl.yaml", []byte(text)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add(string(DefaultFile()))
+	f.Fuzz(func(t *testing.T, text string) { Parse("ccl.yaml", []byte(text)) })
+}
+
+// shapes draws what an all-reduce can be over.
+func shapes(t *rapid.T) (Shape, *topo.Topology) {
+	kind := rapid.SampledFrom([]topo.Kind{topo.Ring, topo.Torus, topo.Mesh}).Draw(t, "kind")
+	w, h := rapid.IntRange(1, 4).Draw(t, "w"), rapid.IntRange(1, 4).Draw(t, "h")
+	if kind == topo.Ring {
+		h = 1
+	}
+	m, err := topo.Default().WithSIPs(kind, w, h)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m, err = m.WithCubes(rapid.IntRange(1, 5).Draw(t, "cubes w"), rapid.IntRange(1, 5).Draw(t, "cubes h")); err != nil {
+		t.Fatal(err)
+	}
+	return Shape{N: 6, Cubes: m.Cubes, SIPs: m.SIPs, Root: rapid.SampledFrom([]Root{Center, Corner}).Draw(t, "root")}, m
+}
+
+// message is one transfer of a rank, outgoing or incoming.
+type message struct {
+	Out  bool
+	Peer int
+	N    int
+}
+
+// The kernel sends and receives what the schedule says, in the same order; and
+// the schedule is proved to be an all-reduce.
+func TestKernelIsTheSchedule(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s, m := shapes(t)
+		proved := s.Schedule()
+		if err := schedule.Check(proved); err != nil {
+			t.Fatal(err)
+		}
+		kernel, err := Kernel(LRAB, s, func(id topo.PEID) tl.Ptr {
+			a, _ := m.Address(topo.Location{PEID: id, Space: topo.HBMSpace})
+			return tl.Ptr{Addr: a}
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		rankOf := func(index int32) int { return int(index) / m.PEs() }
+		for rank := range proved.Ranks() {
+			id := topo.PEID{SIP: rank / s.Cubes.Count(), Cube: rank % s.Cubes.Count()}
+			prog, err := tl.Record(tl.Env{Topo: m, ID: id, PEs: 1, Cubes: s.Cubes.Count(), SlotBytes: 4096}, kernel)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var want, got []message
+			for step := range proved.Steps(rank) {
+				if step.Op.Sends() {
+					want = append(want, message{true, step.To.First, step.Src.Len})
+				}
+				if step.Op.Receives() {
+					want = append(want, message{false, step.From.First, step.Dst.Len})
+				}
+			}
+			for _, op := range prog.Ops {
+				switch op.Kind {
+				case tl.Send:
+					got = append(got, message{true, rankOf(op.Port.To), op.N})
+				case tl.Recv:
+					got = append(got, message{false, rankOf(op.Port.From), op.N})
+				}
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Fatalf("rank %d: the schedule and the kernel differ: %s", rank, diff)
+			}
+		}
+	})
+}
+
+// A schedule that leaves out a hop is caught, so the proof above means something.
+func TestBrokenScheduleIsCaught(t *testing.T) {
+	s := Shape{N: 4, Cubes: topo.Grid{W: 3, H: 2}, SIPs: topo.SIPs{Count: 2, Kind: topo.Ring, Grid: topo.Grid{W: 2, H: 1}}, Root: Center}
+	if err := schedule.Check(s.Schedule()); err != nil {
+		t.Fatal(err)
+	}
+	s.SIPs.Grid.W = 1 // two SIPs that do not know of each other
+	if err := schedule.Check(s.Schedule()); err == nil {
+		t.Error("sums of single SIPs pass for the sum of all")
+	}
+}
+
+// Rounds between SIPs, and hops within one, as they are known.
+func TestCounts(t *testing.T) {
+	for _, c := range []struct {
+		kind topo.Kind
+		w, h int
+		want int
+	}{{topo.Ring, 6, 1, 5}, {topo.Torus, 2, 3, 3}} {
+		m, err := topo.Default().WithSIPs(c.kind, c.w, c.h)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := Shape{N: 1, Cubes: m.Cubes, SIPs: m.SIPs, Root: Center}
+		most := 0
+		for rank := range s.Schedule().Ranks() {
+			between := 0
+			for step := range s.Schedule().Steps(rank) {
+				if step.Op.Sends() && step.To.First/16 != rank/16 {
+					between++
+				}
+			}
+			most = max(most, between)
+		}
+		if most != c.want {
+			t.Errorf("%s: the busiest root sends %d times, want %d", c.kind, most, c.want)
+		}
+	}
+	if row, col := (Shape{Cubes: topo.Grid{W: 4, H: 4}, Root: Center}).RootCube(); row*4+col != 10 {
+		t.Errorf("the root of 4 x 4 is at %d, %d", row, col)
+	}
+}
+
+func TestUnknownAlgorithm(t *testing.T) {
+	if _, err := Kernel("butterfly", Shape{}, nil); err == nil || !strings.Contains(err.Error(), fmt.Sprint(Names())) {
+		t.Errorf("%v", err)
+	}
+}

@@ -1,0 +1,255 @@
+package gemm
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"syscall"
+	"testing"
+	"unsafe"
+
+	"pgregory.net/rapid"
+
+	"github.com/kernbench/kernbench/internal/dtype"
+)
+
+// engineAt opens the built-in engine at a level with one kernel replaced.
+func engineAt(t *testing.T, l Level, threads int) *engine {
+	t.Helper()
+	e, err := BuiltinAt(l).Open(threads)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(e.Close)
+	return e.(*engine)
+}
+
+// wrong counts the elements of a small product that are not what they should be.
+func wrong(t *testing.T, e *engine, d dtype.DType, m, n, k int) (count int) {
+	t.Helper()
+	rnd := rand.New(rand.NewPCG(1, 2))
+	a, b, c := New(d, m, k), New(d, k, n), New(Result(d), m, n)
+	for _, x := range []*Matrix{&a, &b} {
+		for i := range x.Rows {
+			for j := range x.Cols {
+				x.Set(i, j, float64(rnd.IntN(7)-3))
+			}
+		}
+	}
+	if err := e.Multiply(c, a, b); err != nil {
+		t.Fatal(err)
+	}
+	for i := range m {
+		for j := range n {
+			sum := 0.0
+			for l := range k {
+				sum += a.At(i, l) * b.At(l, j)
+			}
+			if c.At(i, j) != sum {
+				count++
+			}
+		}
+	}
+	return count
+}
+
+// A fault in any kernel, on any path to it, shows in the product: a step along
+// k that is left out, or columns that are not written.
+func TestKernelFaultsShow(t *testing.T) {
+	paths := map[string][3]int{"in place": {29, 40, 20}, "packed": {120, 130, 100}, "several blocks along k": {20, 40, 2100}}
+	for _, level := range Levels() {
+		for _, d := range builtin.Types(builtin{}) {
+			for name, s := range paths {
+				e := engineAt(t, level, 2)
+				honest := *e.kernels[d]
+				if n := wrong(t, e, d, s[0], s[1], s[2]); n != 0 {
+					t.Errorf("%v, %v, %s: %d wrong elements without a fault", level, d, name, n)
+				}
+				lazy := func(f tileFunc) tileFunc {
+					return func(t *tile) {
+						short := *t
+						short.k -= honest.unit // AMX goes in sixteens
+						if short.k > 0 {
+							f(&short)
+						}
+					}
+				}
+				broken := honest
+				broken.whole = lazy(honest.whole)
+				if honest.part != nil {
+					broken.part = func(rows, cols int) tileFunc { return lazy(honest.part(rows, cols)) }
+				}
+				e.kernels[d] = &broken
+				if wrong(t, e, d, s[0], s[1], s[2]) == 0 {
+					t.Errorf("%v, %v, %s: a step was left out and nothing is wrong", level, d, name)
+				}
+			}
+		}
+	}
+}
+
+// Operands that end right before an unreadable page are multiplied without
+// touching it, in every layout and at every level.
+func TestEndOfMemory(t *testing.T) {
+	const page = 1 << 16
+	room := func(size int) []byte {
+		size = roundUp(max(size, 1), page)
+		all, err := syscall.Mmap(-1, 0, size+page, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_ANON|syscall.MAP_PRIVATE)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = syscall.Munmap(all) })
+		if err := syscall.Mprotect(all[size:], syscall.PROT_NONE); err != nil {
+			t.Fatal(err)
+		}
+		return all[:size]
+	}
+	memory := [3][]byte{room(1 << 20), room(1 << 20), room(1 << 20)}
+	last := func(i int, d dtype.DType, rows, cols int) Matrix {
+		return Matrix{Type: d, Rows: rows, Cols: cols, RowStep: cols, ColStep: 1, Data: memory[i][len(memory[i])-rows*cols*d.Size():]}
+	}
+	for _, level := range Levels() {
+		e := engineAt(t, level, 1)
+		for _, d := range e.types {
+			for _, s := range [][3]int{{1, 1, 1}, {3, 5, 7}, {15, 33, 9}, {17, 50, 31}, {101, 99, 103}} {
+				for trans := range 8 {
+					c, a, b := last(0, Result(d), s[0], s[1]), last(1, d, s[0], s[2]), last(2, d, s[2], s[1])
+					if trans&1 != 0 {
+						a = last(1, d, s[2], s[0]).T()
+					}
+					if trans&2 != 0 {
+						b = last(2, d, s[1], s[2]).T()
+					}
+					if trans&4 != 0 {
+						c = last(0, Result(d), s[1], s[0]).T()
+					}
+					if err := e.Multiply(c, a, b); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+		}
+	}
+}
+
+// The fast ways to move elements do what the plain ones do.
+func TestMovesAgree(t *testing.T) {
+	if len(Levels()) == 1 {
+		return // there are no fast ones
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		lines, cols := rapid.IntRange(0, 40).Draw(t, "lines"), rapid.IntRange(0, 70).Draw(t, "columns")
+		unit := rapid.SampledFrom([]int{4, 8}).Draw(t, "unit")
+		src := make([]byte, (lines+1)*(cols+1)*8)
+		rnd := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 1))
+		for i := range src {
+			src[i] = byte(rnd.Uint32())
+		}
+		both(t, "transpose", 8*(cols+1)*(lines+1), func(fast bool, dst unsafe.Pointer) {
+			transpose(fast, dst, (lines+1)*unit, unsafe.Pointer(&src[0]), (cols+1)*unit, lines, cols, unit)
+		})
+		both(t, "copy", 8*(cols+1)*(lines+1), func(fast bool, dst unsafe.Pointer) {
+			copyLines(fast, dst, (cols+1)*unit, unsafe.Pointer(&src[0]), (cols+1)*unit, lines, cols*unit)
+		})
+		for i := 1; i < len(src); i += 2 {
+			src[i] &^= 0x04 // no exponent of all ones: NaNs differ in their payload
+		}
+		both(t, "widen f16", 4*cols+4, func(fast bool, dst unsafe.Pointer) { widenF16(fast, dst, src[:2*cols]) })
+		both(t, "widen bf16", 4*cols+4, func(fast bool, dst unsafe.Pointer) { widenBF16(fast, dst, src[:2*cols]) })
+		both(t, "interleave", 4*cols+4, func(fast bool, dst unsafe.Pointer) { interleave(fast, dst, src[:2*cols], src[2*cols:]) })
+	})
+}
+
+// both compares the memory that the plain and the fast way leave.
+func both(t *rapid.T, name string, size int, move func(fast bool, dst unsafe.Pointer)) {
+	plain, fast := make([]byte, size), make([]byte, size)
+	move(false, unsafe.Pointer(&plain[0]))
+	move(true, unsafe.Pointer(&fast[0]))
+	if string(plain) != string(fast) {
+		t.Fatalf("%s: the fast way differs", name)
+	}
+}
+
+// The cut covers the product, gives every thread something where there is
+// enough, and keeps whole panels and filled-up steps.
+func TestCut(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		kern := rapid.SampledFrom(kernels()).Draw(t, "kernel")
+		size := rapid.IntRange(1, 20000)
+		m, n, k := size.Draw(t, "m"), size.Draw(t, "n"), size.Draw(t, "k")
+		threads := rapid.IntRange(1, 64).Draw(t, "threads")
+		b := cut(kern, m, n, k, threads)
+		if b.mc < 1 || b.kc < 1 || b.nc < 1 || b.tc < 1 {
+			t.Fatalf("empty blocks: %+v", b)
+		}
+		if b.nc%kern.cols != 0 || b.tc%kern.cols != 0 {
+			t.Errorf("%+v: columns are no whole panels of %d", b, kern.cols)
+		}
+		if bytes := b.kc * kern.cols * kern.packed.Size(); bytes > panelBytes+64*kern.cols*8 {
+			t.Errorf("%+v: a panel has %d bytes", b, bytes)
+		}
+		tasks := ceilDiv(m, b.mc) * ceilDiv(min(n, b.nc), b.tc)
+		if m*n >= 64*threads*kern.rows*kern.cols && tasks < threads && ceilDiv(n, kern.cols) >= threads {
+			t.Errorf("%+v: %d tasks for %d threads", b, tasks, threads)
+		}
+	})
+}
+
+func TestCoreWarning(t *testing.T) {
+	for _, test := range []struct {
+		core string
+		have simd
+		want string
+	}{
+		{"Prescott", avx512, "OPENBLAS_CORETYPE=SkylakeX"},
+		{"prescott", avx2, "OPENBLAS_CORETYPE=Haswell"},
+		{"Haswell", avx512, "OPENBLAS_CORETYPE=SkylakeX"},
+		{"Haswell", avx2, ""},
+		{"SkylakeX", avx512, ""},
+		{"Cooperlake", avx512, ""},
+		{"Prescott", narrow, ""},
+		{"neoversen1", narrow, ""},
+	} {
+		got := coreWarning(test.core, test.have)
+		if (got == "") != (test.want == "") || !strings.Contains(got, test.want) {
+			t.Errorf("%s on a processor of width %d: %q, want %q in it", test.core, test.have, got, test.want)
+		}
+	}
+}
+
+// Jobs follow each other with and without pauses, more members than
+// processors, and each member does each job once.
+func TestTeam(t *testing.T) {
+	for _, threads := range []int{1, 2, 5} {
+		team := newTeam(threads)
+		done := make([]int, threads)
+		for range 300 {
+			team.run(func(member int) {
+				done[member]++
+				team.gate.wait(func() {})
+			})
+			if rand.IntN(100) == 0 {
+				spin(func() bool { // until they sleep
+					for i := range team.helpers {
+						if !team.helpers[i].asleep.Load() {
+							return false
+						}
+					}
+					return true
+				})
+			}
+		}
+		team.close()
+		if got, want := fmt.Sprint(done), fmt.Sprint(repeat(300, threads)); got != want {
+			t.Errorf("%d threads: jobs done %s, want %s", threads, got, want)
+		}
+	}
+}
+
+func repeat(x, n int) []int {
+	s := make([]int, n)
+	for i := range s {
+		s[i] = x
+	}
+	return s
+}
