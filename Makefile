@@ -7,11 +7,16 @@ LDFLAGS := -s -w -X github.com/kernbench/kernbench/internal/hostinfo.Version=$(V
 
 export CGO_ENABLED := 0
 
-.PHONY: run build test deps lint unit race cross fuzz bench bench-collectives clean
+.PHONY: run picture build test deps lint unit race cross fuzz bench bench-collectives bench-gemm clean
 
-# run does the main job and leaves a table, figures and report.html in out/.
+# run does the main job: it regenerates every result and figure of the all-reduce
+# evaluation on the simulated accelerator, in benches/1H_milestone_output/ccl.
 run: build
-	$(BIN) run --bench memory
+	$(BIN) run --bench milestone-1h-ccl
+
+# picture renews the README's picture from what `make run` left.
+picture:
+	cp benches/1H_milestone_output/ccl/figures/comparison_fsim.png docs/milestone_ccl.png
 
 build:
 	$(GO) build -trimpath -ldflags "$(LDFLAGS)" -o $(BIN) ./cmd/kernbench
@@ -51,6 +56,10 @@ bench: build
 # as installed. With BIN=path it takes a kernbench built elsewhere, without Go.
 bench-collectives: $(if $(filter file,$(origin BIN)),build)
 	@scripts/bench-collectives.sh $(BIN)
+
+# bench-gemm holds the matrix products against OpenBLAS from C.
+bench-gemm: $(if $(filter file,$(origin BIN)),build)
+	@scripts/bench-gemm.sh $(BIN)
 
 clean:
 	rm -rf bin out peers/build

@@ -3,8 +3,10 @@ package benches
 
 import (
 	"github.com/kernbench/kernbench/benches/collectives"
+	"github.com/kernbench/kernbench/benches/gemm"
 	"github.com/kernbench/kernbench/benches/harness"
 	"github.com/kernbench/kernbench/benches/memory"
+	"github.com/kernbench/kernbench/benches/milestone1h"
 	"github.com/kernbench/kernbench/internal/decl"
 )
 
@@ -13,6 +15,8 @@ func All() []*decl.Bench {
 	return []*decl.Bench{
 		memory.Bench(),
 		collectives.Bench(),
+		gemm.Bench(),
+		milestone1h.CCL(),
 		harness.Bench(),
 	}
 }

@@ -121,7 +121,7 @@ func (p *Plan) settleType(caps Capabilities) error {
 	default:
 		p.DType = U8 // no element, so no type matters
 	}
-	if !slices.Contains(caps.DTypes, p.DType) {
+	if p.Op != Barrier && !slices.Contains(caps.DTypes, p.DType) {
 		return fmt.Errorf("no support for %v", p.DType)
 	}
 	if p.Op.Reduces() && !slices.Contains(caps.Reductions, p.Reduction) {

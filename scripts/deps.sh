@@ -3,10 +3,18 @@
 # than root it says what is missing and stops: a test never skips for that.
 set -euo pipefail
 
-# A C compiler for the race detector, and the torch.distributed example.
+has_library() { ldconfig -p | grep -q "$1"; }
+
+# A C compiler for the race detector, the torch.distributed example, other
+# people's launchers, network namespaces, and libraries opened at run time.
 need=()
 command -v gcc >/dev/null || need+=(gcc libc6-dev)
 /usr/bin/python3 -c 'import torch' 2>/dev/null || need+=(python3 python3-torch)
+command -v mpirun.openmpi >/dev/null || need+=(openmpi-bin)
+command -v mpirun.mpich >/dev/null || need+=(mpich)
+command -v ip >/dev/null || need+=(iproute2)
+has_library libmetis.so.5 || need+=(libmetis5)
+has_library libopenblas.so.0 || need+=(libopenblas0-pthread)
 
 if [ ${#need[@]} -eq 0 ]; then
 	exit 0

@@ -257,3 +257,11 @@ func TestArtifacts(t *testing.T) {
 		}
 	}
 }
+
+// Rows of a machine that is gone cannot be drawn, and that is said.
+func TestMachineIsGone(t *testing.T) {
+	rows := []journal.Row{{Part: bufferPart, Status: journal.OK, Options: point.Point{}.With("topology", point.StringValue("gone.yaml"))}}
+	if _, err := exports(rows); err == nil || !strings.Contains(err.Error(), "gone.yaml") {
+		t.Errorf("%v", err)
+	}
+}

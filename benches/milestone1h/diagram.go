@@ -25,13 +25,9 @@ func topologyFigure(rows []journal.Row) (figure.Figure, bool) {
 	if len(rows) == 0 {
 		return figure.Figure{}, false
 	}
-	option := func(name string) string {
-		v, _ := rows[0].Options.Get(name)
-		return v.String()
-	}
-	t, cfg, err := accel.Load(option("topology"), option("ccl"))
+	t, cfg, err := machineOf(rows)
 	if err != nil {
-		return figure.Figure{}, false
+		return figure.Figure{}, false // exports says why
 	}
 	f := figure.Figure{Name: "topology", Title: "SIP topologies, and the reduction within a SIP", Columns: 2}
 	for _, kind := range topo.Kinds() {
@@ -46,6 +42,15 @@ func topologyFigure(rows []journal.Row) (figure.Figure, bool) {
 	f.Panels = append(f.Panels, figure.Panel{Title: fmt.Sprintf("reduction in a SIP of %d x %d cubes", t.Cubes.W, t.Cubes.H), Diagram: cubeDiagram(root),
 		Note: "Sums go along the rows (first) and along the root's column to the root, and the result back the same way."})
 	return f, true
+}
+
+// machineOf reads the files that the rows were made with.
+func machineOf(rows []journal.Row) (*topo.Topology, *ccl.Config, error) {
+	option := func(name string) string {
+		v, _ := rows[0].Options.Get(name)
+		return v.String()
+	}
+	return accel.Load(option("topology"), option("ccl"))
 }
 
 // at is where a place of a grid is drawn; rows go downward.

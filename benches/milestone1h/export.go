@@ -66,6 +66,11 @@ func exports(rows []journal.Row) ([]decl.File, error) {
 	for _, r := range of(rows, bufferPart) {
 		buffers = append(buffers, []string{text(r, "buffer_kind"), "torus_2d", whole(r, "n_sips"), strconv.Itoa(elements(r)), strconv.Itoa(bytesPerPE(r)), ns(r)})
 	}
+	if len(rows) > 0 {
+		if _, _, err := machineOf(rows); err != nil {
+			return nil, fmt.Errorf("the machine that the rows were made with: %w", err)
+		}
+	}
 	var files []decl.File
 	var tables []table
 	for _, t := range []table{{summaryFile, summary}, {bufferFile, buffers}} {

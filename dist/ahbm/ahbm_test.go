@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/dist/disttest"
@@ -168,6 +171,36 @@ func TestAgreesWithDirectLaunch(t *testing.T) {
 		})
 	if err != nil || len(seen) != 1 || seen[0] != direct.Crit {
 		t.Errorf("%v; launches took %v, a direct one %v", err, seen, direct.Crit)
+	}
+}
+
+// Ranks come in any order, on any number of cores; what is simulated is the same.
+func TestDeterminism(t *testing.T) {
+	run := func(procs int) (all []*sim.Result) {
+		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(procs))
+		err := Spawn(context.Background(), Machine{CCL: ccl.Default(), Observe: func(r *sim.Result) { all = append(all, r) }},
+			func(ctx context.Context, g *dist.Group) error {
+				for range 3 {
+					b := PerCube(topo.Default(), 777)
+					if err := g.AllReduce(b, b, dist.Sum); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return all
+	}
+	one := run(1)
+	for _, procs := range []int{2, 8} {
+		if diff := cmp.Diff(one, run(procs)); diff != "" {
+			t.Errorf("on %d cores: %s", procs, diff)
+		}
+	}
+	if len(one) != 3 {
+		t.Errorf("%d launches", len(one))
 	}
 }
 

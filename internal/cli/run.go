@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -120,6 +121,8 @@ With --bench NAME, the bench's own axes and options are flags too:
 		if len(benches) == 0 {
 			return usage(fmt.Errorf("nothing to run: give --bench NAME (%s) or -f sweep.yaml", strings.Join(a.benchNames(), ", ")))
 		}
+		// The name that the evaluations' scripts know for --render-only.
+		f.renderOnly = f.renderOnly || slices.Contains(a.environ, "MILESTONE_FAST=1")
 		return a.runAll(cmd.Context(), benches, f, read)
 	}
 	return cmd, nil
@@ -385,15 +388,26 @@ func (a *app) renderOnly(j job, f runFlags) (int, error) {
 	case len(r.Rows) == 0:
 		err = fmt.Errorf("the latest run in %s holds no row: run without --render-only first", j.out)
 	}
-	for name, sum := range j.inputs {
-		if err == nil && r.Header.Inputs[name] != sum {
-			err = fmt.Errorf("the rows in %s were made with another file for --%s: run again without --render-only", j.out, name)
-		}
+	if err == nil && !maps.Equal(j.inputs, r.Header.Inputs) {
+		err = fmt.Errorf("the rows in %s were made with other files (%s, now %s): run again without --render-only",
+			j.out, inputNames(r.Header.Inputs), inputNames(j.inputs))
 	}
 	if err != nil {
 		return exitFailed, err
 	}
 	return exitGood, a.views(jn.Dir(), j, f, r)
+}
+
+// inputNames words a set of input files.
+func inputNames(inputs map[string]string) string {
+	if len(inputs) == 0 {
+		return "none"
+	}
+	var names []string
+	for _, name := range slices.Sorted(maps.Keys(inputs)) {
+		names = append(names, fmt.Sprintf("--%s %.8s", name, inputs[name]))
+	}
+	return strings.Join(names, ", ")
 }
 
 // printPlan shows what a run would do.

@@ -121,34 +121,40 @@ store:                                \
 
 // The element types: how a row of B is loaded, the first step and the others
 // made, C added and stored.
-#define LOAD_F32              VMOVUPS.Z (BX), K1, Z0; VMOVUPS.Z 64(BX), K2, Z1
+#define LOAD_F32               VMOVUPS (BX), Z0; VMOVUPS 64(BX), Z1
+#define SOME_F32               VMOVUPS.Z (BX), K1, Z0; VMOVUPS.Z 64(BX), K2, Z1
 #define FIRST_F32(at, lo, hi) VBROADCASTSS at, Z2; VMULPS Z0, Z2, lo; VMULPS Z1, Z2, hi
 #define STEP_F32(at, lo, hi)  VBROADCASTSS at, Z2; VFMADD231PS Z0, Z2, lo; VFMADD231PS Z1, Z2, hi
 #define ADD_F32(at, lo, hi)   VMOVUPS.Z (BX), K1, Z0; VMOVUPS.Z 64(BX), K2, Z1; VADDPS Z0, lo, lo; VADDPS Z1, hi, hi; ADDQ R11, BX
 #define STORE_F32(at, lo, hi) VMOVUPS lo, K1, (DX); VMOVUPS hi, K2, 64(DX); ADDQ R11, DX
 
-#define LOAD_F32_1              VMOVUPS.Z (BX), K1, Z0
+#define LOAD_F32_1               VMOVUPS (BX), Z0
+#define SOME_F32_1               VMOVUPS.Z (BX), K1, Z0
 #define FIRST_F32_1(at, lo, hi) VBROADCASTSS at, Z2; VMULPS Z0, Z2, lo
 #define STEP_F32_1(at, lo, hi)  VBROADCASTSS at, Z2; VFMADD231PS Z0, Z2, lo
 #define ADD_F32_1(at, lo, hi)   VMOVUPS.Z (BX), K1, Z0; VADDPS Z0, lo, lo; ADDQ R11, BX
 #define STORE_F32_1(at, lo, hi) VMOVUPS lo, K1, (DX); ADDQ R11, DX
 
-#define LOAD_F64              VMOVUPD.Z (BX), K1, Z0; VMOVUPD.Z 64(BX), K2, Z1
+#define LOAD_F64               VMOVUPD (BX), Z0; VMOVUPD 64(BX), Z1
+#define SOME_F64               VMOVUPD.Z (BX), K1, Z0; VMOVUPD.Z 64(BX), K2, Z1
 #define FIRST_F64(at, lo, hi) VBROADCASTSD at, Z2; VMULPD Z0, Z2, lo; VMULPD Z1, Z2, hi
 #define STEP_F64(at, lo, hi)  VBROADCASTSD at, Z2; VFMADD231PD Z0, Z2, lo; VFMADD231PD Z1, Z2, hi
 #define ADD_F64(at, lo, hi)   VMOVUPD.Z (BX), K1, Z0; VMOVUPD.Z 64(BX), K2, Z1; VADDPD Z0, lo, lo; VADDPD Z1, hi, hi; ADDQ R11, BX
 #define STORE_F64(at, lo, hi) VMOVUPD lo, K1, (DX); VMOVUPD hi, K2, 64(DX); ADDQ R11, DX
 
-#define LOAD_F64_1              VMOVUPD.Z (BX), K1, Z0
+#define LOAD_F64_1               VMOVUPD (BX), Z0
+#define SOME_F64_1               VMOVUPD.Z (BX), K1, Z0
 #define FIRST_F64_1(at, lo, hi) VBROADCASTSD at, Z2; VMULPD Z0, Z2, lo
 #define STEP_F64_1(at, lo, hi)  VBROADCASTSD at, Z2; VFMADD231PD Z0, Z2, lo
 #define ADD_F64_1(at, lo, hi)   VMOVUPD.Z (BX), K1, Z0; VADDPD Z0, lo, lo; ADDQ R11, BX
 #define STORE_F64_1(at, lo, hi) VMOVUPD lo, K1, (DX); ADDQ R11, DX
 
-#define F32(ROWS)   KERNEL(ROWS, LOAD_F32, ROWS(FIRST_F32), ROWS(STEP_F32), ADD_F32, STORE_F32)
-#define F32_1(ROWS) KERNEL(ROWS, LOAD_F32_1, ROWS(FIRST_F32_1), ROWS(STEP_F32_1), ADD_F32_1, STORE_F32_1)
-#define F64(ROWS)   KERNEL(ROWS, LOAD_F64, ROWS(FIRST_F64), ROWS(STEP_F64), ADD_F64, STORE_F64)
-#define F64_1(ROWS) KERNEL(ROWS, LOAD_F64_1, ROWS(FIRST_F64_1), ROWS(STEP_F64_1), ADD_F64_1, STORE_F64_1)
+// LOAD reads whole vectors of B, SOME only the columns that exist. The second
+// takes an arithmetic unit for each, which is 7 % of a whole tile.
+#define F32(ROWS, LOAD) KERNEL(ROWS, LOAD, ROWS(FIRST_F32), ROWS(STEP_F32), ADD_F32, STORE_F32)
+#define F32_1(ROWS, LOAD) KERNEL(ROWS, LOAD, ROWS(FIRST_F32_1), ROWS(STEP_F32_1), ADD_F32_1, STORE_F32_1)
+#define F64(ROWS, LOAD) KERNEL(ROWS, LOAD, ROWS(FIRST_F64), ROWS(STEP_F64), ADD_F64, STORE_F64)
+#define F64_1(ROWS, LOAD) KERNEL(ROWS, LOAD, ROWS(FIRST_F64_1), ROWS(STEP_F64_1), ADD_F64_1, STORE_F64_1)
 
 // The rate of the arithmetic alone: every register of C is used, none waits for
 // another. Zeros keep subnormal numbers, which are slow, out of it.

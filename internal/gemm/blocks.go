@@ -16,8 +16,13 @@ const (
 	blockBBytes = 8 << 20
 )
 
-// Up to this many multiply-adds a product is made in place, on one thread.
-const inPlaceWork = 96 * 96 * 96
+// Up to this many multiply-adds (some microseconds) a product is made by one
+// thread, and in place where the kernel can; up to this many rows in place too,
+// since copying an element of B takes as long as using it for some rows.
+const (
+	aloneWork   = 96 * 96 * 96
+	inPlaceRows = 8
+)
 
 // cut chooses the blocks of an m x n x k product.
 func cut(kern *kernel, m, n, k, threads int) blocks {
@@ -30,21 +35,18 @@ func cut(kern *kernel, m, n, k, threads int) blocks {
 	rowBytes := b.kc * kern.packed.Size()
 	b.nc = roundUp(evenly(n, roundUp(blockBBytes/rowBytes, kern.cols)), kern.cols)
 
-	// A task per thread, or a multiple of that.
+	// A task of rows per thread, or a multiple of that; where there are too few
+	// rows, the columns are divided too.
 	mcMax := max(blockABytes/rowBytes/kern.rows, 1) * kern.rows
 	rowTasks := ceilDiv(m, mcMax)
-	colTasks := 1
 	if threads > 1 {
-		most := max(m/(2*kern.rows), 1)
-		if rowTasks = roundUp(rowTasks, threads); rowTasks > most {
-			rowTasks = most
-			colTasks = ceilDiv(threads, rowTasks)
-		}
+		rowTasks = min(roundUp(rowTasks, threads), max(m/(2*kern.rows), 1))
 	}
 	b.mc = ceilDiv(m, rowTasks)
 	if kern.part == nil {
 		b.mc = roundUp(b.mc, kern.rows)
 	}
+	colTasks := ceilDiv(threads, ceilDiv(m, b.mc))
 	b.tc = roundUp(ceilDiv(min(n, b.nc), colTasks), kern.cols)
 	return b
 }

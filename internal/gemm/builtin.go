@@ -2,6 +2,7 @@ package gemm
 
 import (
 	"fmt"
+	"runtime"
 	"slices"
 	"sync/atomic"
 	"unsafe"
@@ -36,7 +37,7 @@ func (p builtin) Open(threads int) (Engine, error) {
 		return nil, fmt.Errorf("opening %s: this processor has only %v", p.name, Levels())
 	}
 	e := &engine{provider: p, members: make([]member, threads), types: p.Types(), fast: p.level >= AVX2}
-	e.job = e.work
+	e.job, e.thin = e.work, e.thinProduct // made once: a new function value would be allocated
 	for _, d := range e.types {
 		e.kernels[d] = kernelFor(p.level, d)
 	}
@@ -48,18 +49,19 @@ func (p builtin) Open(threads int) (Engine, error) {
 
 // engine is the built-in provider with its threads and buffers.
 type engine struct {
-	provider builtin
-	types    []dtype.DType
-	fast     bool // there is AVX2 to move elements with
-	kernels  [dtype.BF16 + 1]*kernel
-	team     *team // nil for one thread
-	job      func(int)
-	members  []member
+	provider  builtin
+	types     []dtype.DType
+	fast      bool // there is AVX2 to move elements with
+	kernels   [dtype.BF16 + 1]*kernel
+	team      *team // nil for one thread
+	job, thin func(member int)
+	members   []member
 
 	// The running call.
 	c, a, b Matrix
 	kern    *kernel
 	blocks  blocks
+	alone   bool // too small to be worth waking the team
 
 	// B's blocks are packed alternately, so that packing the next need not
 	// wait for those who still use this one.
@@ -113,43 +115,76 @@ func (e *engine) Multiply(c, a, b Matrix) error {
 	case c.ColStep != 1: // the transposed product goes row by row
 		a, b, c = b.T(), a.T(), c.T()
 	}
-	e.c, e.a, e.b, e.kern = c, a, b, e.kernels[a.Type]
-	if e.smallEnough() {
-		e.inPlace(&e.members[0].tile)
-	} else if err := e.packed(); err != nil {
-		return err
+	e.kern = e.kernels[a.Type]
+	readable := e.kern.part != nil && e.kern.packed == a.Type && b.ColStep == 1
+	e.alone = c.Rows*c.Cols*a.Cols <= aloneWork
+	if readable && e.alone {
+		inPlace(e.kern, &e.members[0].tile, &c, &a, &b, a.Cols)
+		// Nothing else may hold the caller's memory while kernels use it.
+		runtime.KeepAlive(c.Data)
+		runtime.KeepAlive(a.Data)
+		runtime.KeepAlive(b.Data)
+		return nil
+	}
+	var err error
+	e.c, e.a, e.b = c, a, b
+	if readable && c.Rows <= inPlaceRows {
+		e.all(e.thin)
+	} else {
+		err = e.packed()
 	}
 	e.c, e.a, e.b = Matrix{}, Matrix{}, Matrix{} // the caller's memory is not kept
-	return nil
+	return err
 }
 
-// smallEnough tells whether copying the operands would take longer than it
-// saves.
-func (e *engine) smallEnough() bool {
-	return e.kern.part != nil && e.kern.packed == e.a.Type && e.b.ColStep == 1 &&
-		e.c.Rows*e.c.Cols*e.a.Cols <= inPlaceWork
+// all has every member do a job.
+func (e *engine) all(job func(member int)) {
+	if e.team == nil || e.alone {
+		job(0)
+		return
+	}
+	e.team.run(job)
 }
 
-// inPlace runs the tiles over the operands where they lie.
-func (e *engine) inPlace(t *tile) {
-	kern, size := e.kern, e.kern.packed.Size()
-	t.k = e.a.Cols
-	t.aRow, t.aStep, t.bStep, t.cRow = e.a.RowStep*size, e.a.ColStep*size, e.b.RowStep*size, e.c.RowStep*size
-	t.aTile, t.add, t.next = kern.rows*t.aRow, false, 0
-	whole := e.c.Rows / kern.rows
-	for j := 0; j < e.c.Cols; j += kern.cols {
-		cols := min(kern.cols, e.c.Cols-j)
-		t.masks(cols, kern)
-		t.a, t.b, t.c = uintptr(e.a.at(0, 0)), uintptr(e.b.at(0, j)), uintptr(e.c.at(0, j))
-		if t.tiles = whole; whole > 0 {
-			kern.part(kern.rows, cols)(t)
-			t.down(whole, kern.rows)
-		}
-		if rest := e.c.Rows - whole*kern.rows; rest > 0 {
-			t.tiles = 1
-			kern.part(rest, cols)(t)
+// inPlace runs the tiles over the operands where they lie, depth steps along k
+// at a time.
+func inPlace(kern *kernel, t *tile, c, a, b *Matrix, depth int) {
+	size := sizes[kern.packed]
+	t.aRow, t.aStep, t.bStep, t.cRow = a.RowStep*size, a.ColStep*size, b.RowStep*size, c.RowStep*size
+	// Rows are spread over the tiles: a tile of few rows would wait for its own
+	// sums.
+	high, whole, rest := c.Rows, 1, 0
+	if c.Rows > kern.rows {
+		high = evenly(c.Rows, kern.rows)
+		whole = c.Rows / high
+		rest = c.Rows - whole*high
+	}
+	t.aTile, t.next = high*t.aRow, 0
+	for l := 0; l < a.Cols; l += depth {
+		t.k, t.add = min(depth, a.Cols-l), l > 0
+		for j := 0; j < c.Cols; j += kern.cols {
+			cols := min(kern.cols, c.Cols-j)
+			t.masks(cols, kern)
+			t.a, t.b, t.c = uintptr(a.at(0, l)), uintptr(b.at(l, j)), uintptr(c.at(0, j))
+			t.tiles = whole
+			kern.part(high, cols, false)(t)
+			if rest > 0 {
+				t.down(whole, high)
+				t.tiles = 1
+				kern.part(rest, cols, false)(t)
+			}
 		}
 	}
+}
+
+// thinProduct is one member's share of a product with few rows: some columns,
+// over few steps at a time, so that B is read line after line.
+func (e *engine) thinProduct(who int) {
+	panels, n := ceilDiv(e.c.Cols, e.kern.cols), len(e.members)
+	from, to := who*panels/n*e.kern.cols, min((who+1)*panels/n*e.kern.cols, e.c.Cols)
+	c, b := e.c.ColRange(from, to), e.b.ColRange(from, to)
+	const depth = 32
+	inPlace(e.kern, &e.members[who].tile, &c, &e.a, &b, depth)
 }
 
 // down moves the arguments n tiles down.
@@ -167,8 +202,11 @@ func (t *tile) masks(cols int, k *kernel) {
 
 // packed makes the product of packed operands with all threads.
 func (e *engine) packed() error {
-	k := e.kern
-	e.blocks = cut(k, e.c.Rows, e.c.Cols, e.a.Cols, len(e.members))
+	k, threads := e.kern, len(e.members)
+	if e.alone {
+		threads = 1
+	}
+	e.blocks = cut(k, e.c.Rows, e.c.Cols, e.a.Cols, threads)
 	bl := e.blocks
 	steps := roundUp(k.steps(bl.kc), k.unit)
 	for i := range e.packedB {
@@ -176,9 +214,8 @@ func (e *engine) packed() error {
 			return err
 		}
 	}
-	for i := range e.members {
-		m := &e.members[i]
-		if err := m.grow(e); err != nil {
+	for i := range threads {
+		if err := e.members[i].grow(e); err != nil {
 			return err
 		}
 	}
@@ -186,11 +223,7 @@ func (e *engine) packed() error {
 		e.panels[i].Store(0)
 		e.tasks[i].Store(0)
 	}
-	if e.team == nil {
-		e.work(0)
-	} else {
-		e.team.run(e.job)
-	}
+	e.all(e.job)
 	return nil
 }
 
@@ -205,19 +238,25 @@ func (e *engine) work(who int) {
 		for l := 0; l < k; l += bl.kc {
 			blk := block{j: j, cols: min(bl.nc, n-j), l: l, depth: min(bl.kc, k-l), packed: &e.packedB[turn]}
 			e.packB(me, blk, &e.panels[turn])
-			if e.team != nil {
-				e.team.gate.wait(func() {
-					e.tasks[turn].Store(0)
-					e.panels[1-turn].Store(0)
-				})
-			} else {
-				e.tasks[turn].Store(0)
-				e.panels[1-turn].Store(0)
-			}
+			e.meet(turn)
 			e.compute(me, blk, &e.tasks[turn])
 			turn = 1 - turn
 		}
 	}
+}
+
+// meet waits until the block is packed. Nobody asks then for tasks of this turn
+// or for panels of the next, so those counters start anew.
+func (e *engine) meet(turn int) {
+	anew := func() {
+		e.tasks[turn].Store(0)
+		e.panels[1-turn].Store(0)
+	}
+	if e.team == nil || e.alone {
+		anew()
+		return
+	}
+	e.team.gate.wait(anew)
 }
 
 // block is a block of B and where it lies packed.
@@ -227,7 +266,7 @@ type block struct {
 	packed   *buffer
 }
 
-// panelBytes is the size of one panel of the block.
+// panelSize is the number of bytes of one panel of the block.
 func (b *block) panelSize(k *kernel) int { return roundUp(k.steps(b.depth), k.unit) * k.panelStep() }
 
 // compute takes tasks of the block until none is left.
@@ -280,7 +319,7 @@ func (e *engine) tilesOf(me *member, rows, cols int) {
 	case rows == k.rows && cols == k.cols:
 		k.whole(t)
 	case k.part != nil:
-		k.part(rows, cols)(t)
+		k.part(rows, cols, true)(t)
 	default:
 		n, a, c := t.tiles, t.a, t.c
 		for t.tiles = 1; n > 0; n-- {

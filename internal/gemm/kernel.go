@@ -68,9 +68,10 @@ type kernel struct {
 
 	whole tileFunc
 	// part gives the kernel of a smaller tile, which reads B's rows at any
-	// distance and touches no element outside of it. Without it only whole
-	// tiles can be made, and those at the edges go through a buffer.
-	part func(rows, cols int) tileFunc
+	// distance and touches no element outside of it, unless B is padded to the
+	// width of a tile. Without it only whole tiles can be made, and those at
+	// the edges go through a buffer.
+	part func(rows, cols int, padded bool) tileFunc
 }
 
 // stepBytes is the size of what one step takes of a row of A.

@@ -133,7 +133,7 @@ func (p *Plan) Launches() int { return len(p.Groups) }
 
 // Rows is how many rows a complete run records.
 func (p *Plan) Rows() int {
-	n := len(p.Dropped)
+	n := len(p.Dropped) * p.Trials
 	for _, g := range p.Groups {
 		n += len(g.Tasks)
 	}

@@ -292,6 +292,9 @@ func TestRestarts(t *testing.T) {
 			t.Errorf("peer %d: %+v", o.peer, o.Start)
 		}
 	}
+	if got := s.hear(1, message{Done: &done{Attempt: 1}}, 0); got != nil {
+		t.Errorf("node 0 has yet to be done again, and the order is %+v", got)
+	}
 	s.fails(0, Failure{Rank: 0, Cause: "exit", Code: 8})
 	if v := s.verdict(); v.Restart || v.Failure.Code != 8 {
 		t.Errorf("the second failure: %+v", v)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"strings"
 	"sync"
@@ -339,6 +340,20 @@ func TestForgery(t *testing.T) {
 	body := []byte(`{"beat":true}`)
 	if bytes.Equal(host.seal(hostSide, 0, body), member.seal(memberSide, 0, body)) {
 		t.Error("a frame can be sent back to its sender")
+	}
+}
+
+// Who lets everybody in, but cannot prove to know the secret, is no rendezvous.
+func TestFalseHost(t *testing.T) {
+	ours, theirs := net.Pipe()
+	defer theirs.Close()
+	go func() {
+		theirs.Write(append([]byte(banner), make([]byte, nonceSize)...))
+		io.ReadFull(theirs, make([]byte, nonceSize+proofSize))
+		theirs.Write(append([]byte{accepted}, make([]byte, proofSize)...))
+	}()
+	if _, err := greetHost(ours, testSecret); !errors.Is(err, errSecret) {
+		t.Errorf("got %v", err)
 	}
 }
 

@@ -75,6 +75,17 @@ func Render(dir string, in Input) (files []string, err error) {
 		}
 		files = append(files, path)
 	}
+	made, err := exportsOf(in.Bench, rows)
+	errs = append(errs, err)
+	for _, f := range made {
+		path := filepath.Join(dir, f.Name)
+		if err := journal.WriteFileAtomic(path, f.Data); err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		files = append(files, path)
+	}
+	errs = append(errs, missing(dir, in.Bench, rows, files)...)
 	if err := errors.Join(errs...); err != nil {
 		return files, fmt.Errorf("making the report of run %s: %w", in.Run.ID(), err)
 	}
@@ -151,4 +162,28 @@ func guarded[T any](what string, b *decl.Bench, call func(*decl.Bench) []T) (out
 		}
 	}()
 	return call(b), nil
+}
+
+// exportsOf makes the bench's own files.
+func exportsOf(b *decl.Bench, rows []journal.Row) (made []decl.File, err error) {
+	_, failed := guarded("exports", b, func(b *decl.Bench) []decl.File {
+		if b.Exports != nil {
+			made, err = b.Exports(rows)
+		}
+		return nil
+	})
+	return made, errors.Join(err, failed)
+}
+
+// missing are the artifacts that the bench promises and that were not made.
+func missing(dir string, b *decl.Bench, rows []journal.Row, files []string) (errs []error) {
+	if b == nil || b.Artifacts == nil {
+		return nil
+	}
+	for _, name := range b.Artifacts(rows) {
+		if !slices.Contains(files, filepath.Join(dir, filepath.FromSlash(name))) {
+			errs = append(errs, fmt.Errorf("the artifact %s was not made", name))
+		}
+	}
+	return errs
 }

@@ -274,7 +274,7 @@ func (r *runner) record(row journal.Row) (journal.Row, error) {
 			r.crowd = (&hostinfo.TakenError{PID: pids[len(pids)-1]}).Error()
 		}
 	}
-	if r.crowd != "" && row.Status == journal.OK {
+	if r.crowd != "" && row.Status == journal.OK && row.Kind == journal.Measured {
 		row.Warnings = append(row.Warnings, r.crowd)
 	}
 	if err := r.journal.Append(row); err != nil {

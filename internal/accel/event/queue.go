@@ -151,6 +151,11 @@ func (q *Queue) rebuild(days int) {
 	}
 	if len(q.days) != days {
 		q.days = make([]day, days)
+		const usual = 4 // events of a day
+		room := make([]Event, usual*days)
+		for i := range q.days {
+			q.days[i].events = room[usual*i : usual*i : usual*(i+1)]
+		}
 	}
 	for i := range q.days {
 		q.days[i] = day{events: q.days[i].events[:0]}

@@ -56,7 +56,6 @@ type Fabric struct {
 
 	free     []event.Time // by link: when it has sent all that has come to it
 	busy     []event.Time // by link: how long it was sending
-	loose    []int32      // by link: messages in single flits that are still to pass it
 	trains   []claim      // by link: the last train that took it
 	messages []*Message
 	hops     int64 // link passages of flits or messages
@@ -82,7 +81,6 @@ type Message struct {
 	tail     event.Time // whole: when the tail is at the next link
 	train    []segment  // by hop it has come to
 	loose    bool
-	passed   []int32      // loose: flits that each hop has taken
 	headThen []event.Time // loose: when the head was ready at each hop
 	at       []int32      // loose: by flit, the hop it goes to next
 }
@@ -90,7 +88,7 @@ type Message struct {
 // New makes the links of a wiring, all free.
 func New(q *event.Queue, links int, model topo.Fabric, flitBytes int) *Fabric {
 	return &Fabric{queue: q, model: model, flitBytes: flitBytes,
-		free: make([]event.Time, links), busy: make([]event.Time, links), loose: make([]int32, links), trains: make([]claim, links)}
+		free: make([]event.Time, links), busy: make([]event.Time, links), trains: make([]claim, links)}
 }
 
 // FlitByFlit turns trains off: the slow reference that they are tested against.
@@ -138,7 +136,6 @@ func (f *Fabric) SendEach(now event.Time, path topo.Path, bytes int, ready []eve
 	for i := range m.flits {
 		f.push(m, i, 0, ready[min(i, len(ready)-1)])
 	}
-	f.spread(m, +1)
 	return m
 }
 
@@ -188,7 +185,7 @@ func (f *Fabric) deliver(m *Message, at event.Time) {
 
 // Done gives back what was kept of a delivered message.
 func (f *Fabric) Done(m *Message) {
-	m.train, m.passed, m.headThen, m.at = nil, nil, nil, nil
+	m.train, m.headThen, m.at = nil, nil, nil
 }
 
 // whole passes one link: the head goes on at once, the tail when the message
@@ -223,11 +220,7 @@ func (f *Fabric) single(m *Message, i int, e event.Event) {
 	f.free[h.Link] = end
 	f.busy[h.Link] += took
 	f.hops++
-	m.passed[at]++
 	last := i == m.flits-1
-	if last {
-		f.loose[h.Link]--
-	}
 	ready := end + h.Wire
 	if h.Collect {
 		if !last {
@@ -264,17 +257,6 @@ func (f *Fabric) push(m *Message, i, hop int, at event.Time) {
 // comeApart makes room for the state of single flits.
 func (m *Message) comeApart() {
 	m.loose = true
-	m.passed = make([]int32, len(m.Path))
 	m.headThen = make([]event.Time, len(m.Path)+1)
 	m.at = make([]int32, m.flits)
-}
-
-// spread tells the links that the last flit of the message has not passed that
-// single flits are to come.
-func (f *Fabric) spread(m *Message, by int32) {
-	for hop, h := range m.Path {
-		if int(m.passed[hop]) < m.flits {
-			f.loose[h.Link] += by
-		}
-	}
 }

@@ -87,16 +87,14 @@ func passNode(gone schedule, flits int, h *topo.Hop) schedule {
 	return ready
 }
 
-// advance takes the train over its next link, if nobody is in its way.
+// advance takes the train over its next link, as if nobody else came there
+// before its last flit; who does will take it apart.
 func (f *Fabric) advance(m *Message, e event.Event) {
 	if m.loose {
 		return // taken apart since this was announced
 	}
 	h := &m.Path[m.hop]
-	if f.loose[h.Link] > 0 || f.breakUp(h.Link, e) {
-		f.scatter(m, e)
-		return
-	}
+	f.breakUp(h.Link, e)
 	s := &m.train[m.hop]
 	each, last := h.BW.Time(f.flitBytes), h.BW.Time(f.flitSize(m, m.flits-1))
 	s.gone = passLink(s.ready, m.flits, f.free[h.Link], each, last)
@@ -115,22 +113,20 @@ func (f *Fabric) advance(m *Message, e event.Event) {
 }
 
 // breakUp takes the train on a link apart if flits of it are still to come
-// there, and tells whether it did.
-func (f *Fabric) breakUp(link int32, e event.Event) bool {
+// there.
+func (f *Fabric) breakUp(link int32, e event.Event) {
 	c := f.trains[link]
 	if c.message == 0 {
-		return false
+		return
 	}
 	m := f.messages[c.message-1]
 	if m.loose || m.train == nil {
-		return false
+		return
 	}
 	last := event.Event{Time: m.train[c.hop].ready.last, Seq: m.seq(m.flits-1, int(c.hop))}
-	if last.Before(e) {
-		return false
+	if !last.Before(e) {
+		f.scatter(m, e)
 	}
-	f.scatter(m, e)
-	return true
 }
 
 // scatter takes a train apart into flits as they stand just before an event:
@@ -140,17 +136,13 @@ func (f *Fabric) scatter(m *Message, e event.Event) {
 	m.comeApart()
 	m.edition++
 	taken := make([]int, len(m.Path)+1) // by hop: flits that have entered its link
-	for hop := range m.Path {
-		if hop >= m.hop {
-			break
-		}
+	for hop := range m.hop {
 		s := &train[hop]
 		h := &m.Path[hop]
 		n := sort.Search(m.flits, func(i int) bool {
 			return !event.Event{Time: s.ready.at(i, m.flits), Seq: m.seq(i, hop)}.Before(e)
 		})
 		taken[hop] = n
-		m.passed[hop] = int32(n)
 		if n < m.flits {
 			f.free[h.Link] = s.gone.at(n-1, m.flits)
 			for i := n; i < m.flits; i++ {
@@ -174,7 +166,6 @@ func (f *Fabric) scatter(m *Message, e event.Event) {
 		}
 		before = taken[hop]
 	}
-	f.spread(m, +1)
 }
 
 // Latency is what a message takes when it has the links for itself. The rest of

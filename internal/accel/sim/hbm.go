@@ -65,7 +65,7 @@ func (g *engine) transfer(p *pe) error {
 	return nil
 }
 
-// pieces cuts a transfer as the fabric does: into flits, or bursts where
+// piece is what a transfer is cut into, as in the fabric: flits, or bursts where
 // messages are whole.
 func (g *engine) piece() int {
 	if g.Topo.Fabric == topo.Flits {

@@ -1,9 +1,6 @@
 package sim
 
-import (
-	"github.com/kernbench/kernbench/internal/accel/event"
-	"github.com/kernbench/kernbench/internal/accel/topo"
-)
+import "github.com/kernbench/kernbench/internal/accel/topo"
 
 // A launch goes from the IO_CPU of each SIP to the M_CPU of each cube and from
 // there to the PEs. The IO_CPU knows how long that takes and names a time at
@@ -65,9 +62,4 @@ func (g *engine) launched(p *pe) {
 		g.late++
 	}
 	g.at(max(ready, g.target), evStart, p.number, 0)
-}
-
-// whole nanoseconds, rounded up.
-func roundUp(t event.Time) event.Time {
-	return (t + event.Nanosecond - 1) / event.Nanosecond * event.Nanosecond
 }

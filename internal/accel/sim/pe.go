@@ -35,7 +35,6 @@ type opLog struct {
 	done    bool
 	arrival *arrival // of a receive: what it took
 	credit  *arrival // of a send that had no slot: the message whose slot it got
-	parts   Breakdown
 }
 
 // issue goes on with the next operation that costs something.
@@ -143,6 +142,11 @@ func (g *engine) mayEnd(p *pe) {
 
 func (g *engine) effect(p *pe, op int, port tl.Port) {
 	g.order = append(g.order, Effect{p.number, int32(op), port})
+}
+
+// roundUp gives whole nanoseconds.
+func roundUp(t event.Time) event.Time {
+	return (t + event.Nanosecond - 1) / event.Nanosecond * event.Nanosecond
 }
 
 // tiles is how many tiles of the GEMM engine cover a product.

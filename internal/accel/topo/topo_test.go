@@ -235,6 +235,9 @@ func TestPaths(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		if first, last := int(there[0].Link)/w.sip, int(there[len(there)-1].Link)/w.sip; first != a.SIP || last != b.SIP {
+			t.Fatalf("from %v to %v the links lead from SIP %d to SIP %d", a, b, first, last)
+		}
 		seen := map[int32]bool{}
 		collecting := 0
 		for _, h := range append(slices.Clone(there), back...) {

@@ -1,0 +1,91 @@
+package gemm
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/kernbench/kernbench/internal/dtype"
+	"github.com/kernbench/kernbench/internal/gemm"
+	"github.com/kernbench/kernbench/internal/journal"
+	"github.com/kernbench/kernbench/internal/point"
+)
+
+func at(t *testing.T, shape, operand, provider string, threads int64) point.Point {
+	t.Helper()
+	s, err := point.Parse(point.Tuple, shape)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := point.Parse(point.DType, operand)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return point.Point{{Name: "shape", Value: s}, {Name: "dtype", Value: d},
+		{Name: "provider", Value: point.StringValue(provider)}, {Name: "threads", Value: point.IntValue(threads)}}
+}
+
+func TestDeclaration(t *testing.T) {
+	if err := Bench().Validate(); err != nil {
+		t.Error(err)
+	}
+}
+
+// What a provider lacks is told before anything is started.
+func TestUnsupported(t *testing.T) {
+	for _, test := range []struct{ shape, dtype, provider, want string }{
+		{"8x8x8", "f32", "builtin", ""},
+		{"8x8x8", "bf16", "builtin", ""},
+		{"8x8x8", "f64", "openblas", ""},
+		{"8x8x8", "bf16", "openblas", "no bf16"},
+		{"8x8", "f32", "builtin", "MxNxK"},
+		{"8x8x8", "i32", "builtin", "no i32"},
+		{"8x8x8", "f32", "mkl", "unknown provider"},
+	} {
+		err := unsupported(at(t, test.shape, test.dtype, test.provider, 1))
+		if (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%+v: %v", test, err)
+		}
+	}
+}
+
+// An engine that is wrong fails the point before it is timed.
+func TestWrongProductIsFound(t *testing.T) {
+	e, err := gemm.Builtin().Open(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	a, b, c := gemm.New(dtype.F32, 9, 9), gemm.New(dtype.F32, 9, 9), gemm.New(dtype.F32, 9, 9)
+	if err := exact(e, c, a, b, 1); err != nil {
+		t.Errorf("a right engine: %v", err)
+	}
+	if err := exact(offByOne{e}, c, a, b, 1); err == nil || !strings.Contains(err.Error(), "1 wrong elements") {
+		t.Errorf("an engine that is off by one: %v", err)
+	}
+}
+
+type offByOne struct{ gemm.Engine }
+
+func (e offByOne) Multiply(c, a, b gemm.Matrix) error {
+	err := e.Engine.Multiply(c, a, b)
+	c.Set(3, 4, c.At(3, 4)+1)
+	return err
+}
+
+// The comparison has one line per point that both have.
+func TestSections(t *testing.T) {
+	row := func(shape, provider string, gflops float64) journal.Row {
+		return journal.Row{Status: journal.OK, Point: at(t, shape, "f32", provider, 1), Metrics: map[string]float64{"gflops": gflops, "peak_pct": 80}}
+	}
+	rows := []journal.Row{row("8x8x8", "builtin", 30), row("8x8x8", "openblas", 20), row("9x9x9", "openblas", 20)}
+	got := sections(rows)
+	if len(got) != 1 || len(got[0].Table) != 2 || got[0].Table[1][7] != "1.50" {
+		t.Errorf("sections: %+v", got)
+	}
+	if figs := figures(rows); len(figs) != 1 || len(figs[0].Panels) != 1 || len(figs[0].Panels[0].Series) != 2 {
+		t.Errorf("figures: %+v", figs)
+	}
+	if sections(nil) != nil || figures(nil) != nil {
+		t.Error("views of nothing")
+	}
+}
