@@ -17,11 +17,11 @@ const module = "github.com/kernbench/kernbench/"
 
 // layers is the order of docs/architecture.md, bottom first: a package may
 // import packages of lower layers, and of its own only those listed before it.
-// A nested package belongs to the layer of its parent.
+// A nested package belongs to the layer of its parent unless it is named itself.
 var layers = [][]string{
 	{"internal/suggest", "internal/unit", "internal/dtype", "internal/hostinfo", "internal/vec", "internal/dynlib", "internal/cores", "internal/jobenv", "internal/yamlfile"},
 	{"internal/point", "internal/agree", "internal/figure", "internal/launch", "internal/rendezvous", "internal/doctor", "internal/schedule", "internal/transport", "internal/gemm", "internal/accel", "internal/sparse", "internal/partition"},
-	{"dist", "internal/measure", "internal/node", "internal/journal", "internal/probe", "internal/krylov"},
+	{"dist", "internal/verify", "dist/disttest", "internal/measure", "internal/node", "internal/journal", "internal/probe", "internal/krylov"},
 	{"internal/decl"},
 	{"internal/plan", "internal/sweep", "internal/worker"},
 	{"internal/export", "internal/compare", "internal/speedup", "internal/report"},
@@ -44,15 +44,17 @@ var onlyImporter = map[string]string{
 // environment. Everything else returns values.
 var edges = []string{"internal/cli", "internal/dynlib", "internal/launch", "internal/worker", "dist", "cmd", "examples"}
 
-func layerOf(pkg string) (int, int) {
+func layerOf(pkg string) (layer, place int) {
+	layer, place = -1, -1
+	longest := 0
 	for i, names := range layers {
 		for k, name := range names {
-			if pkg == name || strings.HasPrefix(pkg, name+"/") {
-				return i, k
+			if (pkg == name || strings.HasPrefix(pkg, name+"/")) && len(name) > longest {
+				layer, place, longest = i, k, len(name)
 			}
 		}
 	}
-	return -1, -1
+	return layer, place
 }
 
 type source struct {

@@ -7,91 +7,14 @@ import (
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/decl"
 	"github.com/kernbench/kernbench/internal/dtype"
+	"github.com/kernbench/kernbench/internal/verify"
 )
 
-// inputs are the contents of all vectors as a pure function: small integers,
-// hashed from seed, rank and position, in a range in which every partial result
-// in any order is exact in the element type. So every algorithm must give the
-// same bits, and any difference is an error.
-type inputs struct {
-	seed      uint64
-	dtype     dtype.DType
-	reduction dist.Reduction
-	ranks     int
-	low, span int64 // values are low .. low+span-1
-}
+// inputs fill the ranks' vectors and say what must come out.
+type inputs struct{ verify.Inputs }
 
 func newInputs(seed uint64, sh shape) inputs {
-	in := inputs{seed: seed, dtype: sh.dtype, reduction: sh.reduction, ranks: sh.ranks}
-	most := max(exactTo(sh.dtype)/int64(sh.ranks), 1) // of one rank, so that the sum of all is exact
-	in.low, in.span = -most, 2*most+1
-	if sh.dtype == dtype.U8 {
-		in.low, in.span = 0, most+1
-	}
-	return in
-}
-
-// exactTo is the largest n such that all integers up to n are exact in the
-// type; for wide types a smaller one does.
-func exactTo(d dtype.DType) int64 {
-	switch d {
-	case dtype.BF16:
-		return 1 << 8
-	case dtype.F16:
-		return 1 << 11
-	case dtype.U8:
-		return 255
-	}
-	return 1 << 20
-}
-
-// hash mixes seed, rank and position (the finalizer of MurmurHash3).
-func (in inputs) hash(rank, position int) uint64 {
-	x := in.seed*0x9e3779b97f4a7c15 + uint64(rank)*0xd1b54a32d192ed03 + uint64(position)
-	x ^= x >> 33
-	x *= 0xff51afd7ed558ccd
-	x ^= x >> 33
-	x *= 0xc4ceb9fe1a85ec53
-	return x ^ x>>33
-}
-
-// doubling ranks may give a 2 to a product: 2^7 still fits every type.
-const doubling = 7
-
-// value is the element of a rank's vector at a position.
-func (in inputs) value(rank, position int) int64 {
-	h := in.hash(rank, position)
-	if in.reduction != dist.Prod {
-		return in.low + int64(h>>32*uint64(in.span)>>32)
-	}
-	v := int64(1)
-	if rank < doubling && h&1 != 0 {
-		v = 2
-	}
-	if in.dtype != dtype.U8 && h&2 != 0 {
-		v = -v
-	}
-	return v
-}
-
-// reduced is the reduction of all ranks' elements at a position, before the
-// division of an average.
-func (in inputs) reduced(position int) int64 {
-	acc := in.value(0, position)
-	for rank := 1; rank < in.ranks; rank++ {
-		v := in.value(rank, position)
-		switch in.reduction {
-		case dist.Prod:
-			acc *= v
-		case dist.Min:
-			acc = min(acc, v)
-		case dist.Max:
-			acc = max(acc, v)
-		default:
-			acc += v
-		}
-	}
-	return acc
+	return inputs{verify.NewInputs(seed, sh.dtype, sh.reduction, sh.ranks)}
 }
 
 // typed is what the element type needs to be filled and compared: how it
@@ -156,7 +79,7 @@ func (in inputs) fill(b dist.Buffer, rank, first int) {
 
 func fill[E dtype.Element](in inputs, t typed[E], to []E, rank, first int) {
 	for i := range to {
-		to[i] = t.of(in.value(rank, first+i))
+		to[i] = t.of(in.Value(rank, first+i))
 	}
 }
 
@@ -189,11 +112,11 @@ func check[E dtype.Element](in inputs, t typed[E], got []E, sh shape, rank int) 
 		from, position := sh.origin(rank, i)
 		switch {
 		case from != everyone:
-			want = t.of(in.value(from, position))
-		case in.reduction == dist.Avg:
-			want = t.average(in.reduced(position), in.ranks)
+			want = t.of(in.Value(from, position))
+		case in.Reduction() == dist.Avg:
+			want = t.average(in.Reduced(position), in.Ranks())
 		default:
-			want = t.of(in.reduced(position))
+			want = t.of(in.Reduced(position))
 		}
 		if have == want {
 			continue

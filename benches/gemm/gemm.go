@@ -119,7 +119,7 @@ func body(ctx context.Context, s *decl.State) error {
 	flops := 2 * float64(m) * float64(n) * float64(k)
 	s.Limit("peak", flops/(peak*float64(threads))/1e3)
 	s.Report("peak_gflops", peak, "GFLOP/s", "")
-	if us := s.Finish(nil).Metrics["time_us"]; us > 0 && flops > 0 {
+	if us := s.Metric("time_us"); us > 0 && flops > 0 {
 		gflops := flops / us / 1e3
 		s.Report("gflops", gflops, "GFLOP/s", "higher")
 		s.Report("peak_pct", 100*gflops/(peak*float64(threads)), "%", "higher")

@@ -6,6 +6,7 @@ import (
 	"math"
 
 	"github.com/kernbench/kernbench/dist"
+	"github.com/kernbench/kernbench/internal/verify"
 )
 
 // bits checks the contracts on results that depend on the order of additions:
@@ -17,7 +18,7 @@ func (s Suite) bits(g *dist.Group) error {
 		ordered := map[string]bool{"one-stage": true, "two-stage": true, "naive": d == dist.F32 || d == dist.F64}
 		for _, count := range []int{5, 3001} {
 			in := vector(d, count, func(i int) float64 {
-				h := hash(3, g.Rank(), i)
+				h := verify.Hash(3, g.Rank(), i)
 				return math.Ldexp(float64(h%1000)-500, int(h>>20%12)-6)
 			})
 			var first []byte // of those that add in rank order

@@ -80,8 +80,9 @@ type expectation struct {
 }
 
 func expect(op dist.Collective, d dist.DType, r dist.Reduction, size, rank, root, count int) expectation {
+	data := inputs(d, r, size)
 	mine := func(rank int) func(int) float64 {
-		return func(i int) float64 { return float64(value(d, r, size, rank, i)) }
+		return func(i int) float64 { return float64(data.Value(rank, i)) }
 	}
 	sum := func(i int) float64 { return result(d, r, size, i) }
 	off, n := dist.Block(count, size, rank)

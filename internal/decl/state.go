@@ -198,6 +198,10 @@ func (s *State) Report(name string, value float64, unit, better string) {
 	s.describe(name, unit, better)
 }
 
+// Metric is the value of a metric recorded so far, 0 if there is none: after
+// State.Time, time_us and what follows from it.
+func (s *State) Metric(name string) float64 { return s.out.Metrics[name] }
+
 // Limit records a named bound to compare the time with, in microseconds. With
 // limits known before State.Time, the row gets `pct_of_limit`: the largest of
 // them over the time.
