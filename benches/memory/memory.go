@@ -176,6 +176,9 @@ func figures(rows []journal.Row) []figure.Figure {
 			fig.Panels = append(fig.Panels, panel)
 		}
 	}
+	if len(fig.Panels) == 0 {
+		return nil // nothing to show: every row failed
+	}
 	return []figure.Figure{fig}
 }
 
