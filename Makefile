@@ -7,6 +7,9 @@ LDFLAGS := -s -w -X github.com/kernbench/kernbench/internal/hostinfo.Version=$(V
 
 export CGO_ENABLED := 0
 
+# Property tests try the same cases every time; `make fuzz` tries fresh ones.
+export RAPID_SEED ?= 1
+
 .PHONY: run picture build test deps lint unit race cross fuzz bench bench-collectives bench-gemm clean
 
 # run does the main job: it regenerates every result and figure of the all-reduce
@@ -44,9 +47,10 @@ unit:
 race:
 	CGO_ENABLED=1 $(GO) test -race -short ./...
 
-# fuzz gives every fuzz target a minute.
+# fuzz gives every fuzz target a minute and the property tests fresh cases.
 fuzz:
 	@scripts/fuzz.sh 60s
+	RAPID_SEED=0 RAPID_CHECKS=1000 $(GO) test ./...
 
 # bench measures the harness itself: see docs/performance.md.
 bench: build

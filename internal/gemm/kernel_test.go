@@ -179,8 +179,11 @@ func TestCut(t *testing.T) {
 		if bytes := b.kc * kern.cols * kern.packed.Size(); bytes > panelBytes+64*kern.cols*8 {
 			t.Errorf("%+v: a panel has %d bytes", b, bytes)
 		}
-		tasks := ceilDiv(m, b.mc) * ceilDiv(min(n, b.nc), b.tc)
-		if m*n >= 64*threads*kern.rows*kern.cols && tasks < threads && ceilDiv(n, kern.cols) >= threads {
+		// Fewer tasks than threads only where one panel less per task would
+		// already give more tasks than threads, so that one had two of them.
+		rows, panels := ceilDiv(m, b.mc), min(n, b.nc)/kern.cols
+		tasks := rows * ceilDiv(panels, b.tc/kern.cols)
+		if tasks < threads && b.tc > kern.cols && rows*ceilDiv(panels, b.tc/kern.cols-1) < threads {
 			t.Errorf("%+v: %d tasks for %d threads", b, tasks, threads)
 		}
 	})

@@ -203,7 +203,8 @@ func TestEnvironmentIsExact(t *testing.T) {
 	own := slices.Clone(os.Environ())
 	empty, odd := "", "caf\xe9 = \"x\"\n\ty"
 	set := map[string]*string{"LAUNCH_TEST_INHERITED": nil, "LAUNCH_TEST_EMPTY": &empty, "LAUNCH_TEST_ODD": &odd}
-	p := s.program(0, "environ")
+	seen := filepath.Join(t.TempDir(), "seen")
+	p := s.program(0, "environ", seen)
 	p.Env = Environ(os.Environ(), set, &RankVars{Rank: 0, WorldSize: 1, LocalWorldSize: 1, MasterPort: 4711})
 	l := s.launch(Spec{Procs: []Proc{p}, WatchEnv: []string{"LAUNCH_TEST_INHERITED", "LAUNCH_TEST_EMPTY", "LAUNCH_TEST_ODD", "RANK"}})
 	zero := "0"
@@ -212,6 +213,9 @@ func TestEnvironmentIsExact(t *testing.T) {
 			want := map[string]*string{"LAUNCH_TEST_INHERITED": nil, "LAUNCH_TEST_EMPTY": &empty, "LAUNCH_TEST_ODD": &odd, "RANK": &zero}
 			if diff := cmp.Diff(want, st.Env); diff != "" {
 				t.Errorf("read back: %s", diff)
+			}
+			if err := os.WriteFile(seen, nil, 0o600); err != nil {
+				t.Fatal(err)
 			}
 		}
 	}

@@ -105,6 +105,14 @@ func (r *rank) abandon() {
 // watched reads the values of the named variables out of the running process.
 func (r *rank) watched(names [][]byte) [][]byte {
 	env := environ(r.pid)
+	// The kernel tells that a program was executed a moment before it shows its environment. That is never empty: the
+	// tag is in it.
+	for limit := time.Now().Add(time.Second); env == nil && time.Now().Before(limit); env = environ(r.pid) {
+		if p, ok := readProcess(r.pid); !ok || p.zombie {
+			return nil
+		}
+		time.Sleep(50 * time.Microsecond)
+	}
 	if env == nil {
 		return nil
 	}
