@@ -8,6 +8,11 @@ import (
 
 const pageSize = 4096
 
+// apart is how far allocations are from each other, as addresses only. A core
+// that reads one to its end prefetches into the page behind it; were that
+// another rank's to write, the two would fight over its first lines.
+const apart = pageSize
+
 // Heap gives out parts of a range of the segment, in whole pages. It is local to
 // the rank that owns the range: peers are told offsets.
 type Heap struct {
@@ -33,6 +38,7 @@ func (h *Heap) Alloc(n int) (off int, err error) {
 		if gap.n < n {
 			continue
 		}
+		n = min(n+apart, gap.n)
 		h.used[gap.off] = n
 		h.free[i] = extent{gap.off + n, gap.n - n}
 		if gap.n == n {
