@@ -16,6 +16,7 @@ import (
 type limits struct {
 	bandwidth float64 // its traffic at this host's bandwidth
 	hops      float64 // its longest chain of hops between caches
+	exchange  float64 // what crosses between ranks' own memories; 0 where peers reach the memory
 }
 
 // limitOf derives them from what the algorithm moves by itself. Chunks change
@@ -26,7 +27,7 @@ func limitOf(p probe.Result, sh shape, algorithm string) (limits, error) {
 		return limits{}, err
 	}
 	elem := float64(sh.dtype.Size())
-	return limits{
+	l := limits{
 		bandwidth: p.US(probe.Traffic{
 			Cores:  min(sh.ranks, p.Cores),
 			Set:    elem * float64(t.Loads.Max+t.Stores.Max),
@@ -34,7 +35,12 @@ func limitOf(p probe.Result, sh shape, algorithm string) (limits, error) {
 			Stores: elem * float64(t.Stores.Total),
 		}),
 		hops: float64(t.Rounds) * p.HopUS(),
-	}, nil
+	}
+	if sh.buffers == private && sh.ranks <= p.Cores {
+		crossing := elem * float64(t.Sent.Max+t.Read.Max+t.Written.Max)
+		l.exchange = p.ExchangeUS(crossing, elem*float64(t.Loads.Max+t.Stores.Max))
+	}
+	return l, nil
 }
 
 // trafficOf counts what the algorithm moves and its data's hops.
@@ -101,11 +107,13 @@ func limitsFor(s *decl.State) func(sh shape, plan dist.Plan) {
 			s.Warn("%v", err)
 			return
 		}
-		if l.bandwidth > 0 {
-			s.Limit("bandwidth", l.bandwidth)
-		}
-		if l.hops > 0 {
-			s.Limit("hops", l.hops)
+		for _, named := range []struct {
+			name string
+			us   float64
+		}{{"bandwidth", l.bandwidth}, {"hops", l.hops}, {"exchange", l.exchange}} {
+			if named.us > 0 {
+				s.Limit(named.name, named.us)
+			}
 		}
 	}
 }

@@ -29,8 +29,8 @@ func (a *app) probeCommand() *cobra.Command {
 		Short: "Measure this host's limits: memory bandwidth and latencies between cores",
 		Long: `Measures how fast 1 to n cores copy and read memory, from the first cache to
 main memory, and how long a cache line, a futex wake and a message over a unix
-or TCP socket take from one core to another. Benches hold their times against
-these numbers.
+or TCP socket take from one core to another, and how fast two cores exchange
+what lies in memory of their own. Benches hold their times against these numbers.
 
 The result is kept in the user's cache folder, by class of host, and is used
 until the host or kernbench changes; a bench that finds none makes a quick one.
@@ -102,6 +102,14 @@ func writeProbe(w io.Writer, format string, r probe.Result) error {
 	}
 	if len(t.Lines) == 0 {
 		return nil // a single core has nobody to talk to
+	}
+	fmt.Fprintln(w)
+	if err := t.Write(w, 0); err != nil || len(r.Exchange) == 0 {
+		return err
+	}
+	t = texttab.Table{Columns: []texttab.Column{{Title: "set per core", Right: true}, {Title: "exchange GB/s", Right: true}}}
+	for _, c := range r.Exchange {
+		t.Add(unit.FormatBytes(c.Bytes), unit.FormatSig(c.GBps, 3))
 	}
 	fmt.Fprintln(w)
 	return t.Write(w, 0)

@@ -50,7 +50,7 @@ func Measure(ctx context.Context, p Profile, now time.Time) (Result, error) {
 		return Result{}, err
 	}
 	if len(cores) > 1 {
-		if err := b.latency(&r); err != nil {
+		if err := errors.Join(b.latency(&r), b.exchange(&r, host)); err != nil {
 			return Result{}, err
 		}
 	}

@@ -243,3 +243,44 @@ func TestMeasure(t *testing.T) {
 		t.Errorf("%d cells of copy, %d of read", len(r.Copy), len(r.Read))
 	}
 }
+
+// Both sides of an exchange end up with what the other had, whoever is faster.
+func TestExchangeMovesTheBytes(t *testing.T) {
+	const bytes = 3 * exchangePiece
+	memory := [2][]byte{make([]byte, 2*bytes), make([]byte, 2*bytes)}
+	for i := range memory {
+		for j := range memory[i] {
+			memory[i][j] = byte(j*7 + i*13 + j>>12)
+		}
+	}
+	e := exchangers(memory, bytes)
+	done := make(chan error, 2)
+	for i := range 2 {
+		go func() {
+			var err error
+			for range 5 {
+				err = errors.Join(err, e.of(i)())
+			}
+			done <- err
+		}()
+	}
+	if err := errors.Join(<-done, <-done); err != nil {
+		t.Fatal(err)
+	}
+	for i := range memory {
+		if !slices.Equal(memory[i][bytes:], memory[1-i][:bytes]) {
+			t.Errorf("side %d has not got what the other gave", i)
+		}
+	}
+}
+
+func TestExchangeTime(t *testing.T) {
+	r := scripted()
+	if got := r.ExchangeUS(1e6, 1<<20); got != 0 {
+		t.Errorf("not probed, but %v us", got)
+	}
+	r.Exchange = []Cell{{2, 1 << 10, 8}, {2, 1 << 20, 4}}
+	if got := r.ExchangeUS(1e6, 1<<30); got != 250 {
+		t.Errorf("%v us for a megabyte at 4 GB/s", got)
+	}
+}

@@ -12,7 +12,7 @@ import (
 
 // Schema is the version of the result's form and of the way it is measured. A
 // stored result of another version is not used.
-const Schema = 1
+const Schema = 2
 
 // Result is what one probing found.
 type Result struct {
@@ -31,6 +31,10 @@ type Result struct {
 
 	// Hops are the one-way times between pairs of cores; none with a single one.
 	Hops []Hop `json:"hops,omitempty"`
+	// Exchange is what each of two cores gives the other from memory of its own
+	// through memory they share, both at once, by the bytes each of them touches;
+	// none with a single core.
+	Exchange []Cell `json:"exchange,omitempty"`
 	// One-way times in microseconds between the first two cores, 0 when there is
 	// only one core: a futex wake to the run of the woken, and eight bytes over a
 	// socket with both ends spinning.
@@ -99,8 +103,8 @@ func (r Result) valid() error {
 	for _, table := range []struct {
 		name  string
 		cells []Cell
-	}{{"copy", r.Copy}, {"read", r.Read}} {
-		if len(table.cells) == 0 {
+	}{{"copy", r.Copy}, {"read", r.Read}, {"exchange", r.Exchange}} {
+		if len(table.cells) == 0 && table.name != "exchange" {
 			return fmt.Errorf("the probe result has no %s bandwidth", table.name)
 		}
 		for i, c := range table.cells {
