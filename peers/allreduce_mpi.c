@@ -88,7 +88,7 @@ int main(int argc, char **argv)
 	MPI_Comm_rank(MPI_COMM_WORLD, &rank);
 	MPI_Comm_size(MPI_COMM_WORLD, &ranks);
 	double seconds = argc > 1 ? atof(argv[1]) : 0.3;
-	const size_t most = (size_t)16 << 20;
+	const size_t most = (argc > 2 ? (size_t)atol(argv[2]) : (size_t)64 << 20) / sizeof(float);
 	float *a = aligned_alloc(4096, most * sizeof *a), *b = aligned_alloc(4096, most * sizeof *b);
 	double *mine = malloc(MAX_SAMPLES * sizeof *mine), *all = malloc(MAX_SAMPLES * sizeof *all);
 	if (!a || !b || !mine || !all) {

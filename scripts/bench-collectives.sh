@@ -9,7 +9,10 @@
 # RANKS    rank counts, separated by commas (2)
 # TRIALS   interleaved pairs (10, the least that a verdict rests on)
 # SECONDS_PER_SIZE  sampling per size and trial of a peer (0.3)
-# SIZES    sizes of kernbench's own side (4:64M:x4, which the peers have fixed)
+# MAX      the largest size in bytes (67108864)
+# GOALS    how many times faster than the best peer the geometric means should be,
+#          on symmetric and on private buffers ("3.5 1.8")
+# HALVES   1 adds bf16 and f16 against f32, at equal numbers of elements (1)
 # PEERS    which peers, of "openmpi mpich gloo" (all)
 # OUT      where the runs are kept (out/bench-collectives); a run that was
 #          interrupted goes on where it stopped
@@ -21,7 +24,9 @@ here=$(cd "$(dirname "$0")/.." && pwd)
 ranks=${RANKS:-2}
 trials=${TRIALS:-10}
 seconds=${SECONDS_PER_SIZE:-0.3}
-sizes=${SIZES:-4:64M:x4}
+most=${MAX:-67108864}
+read -r goal_symmetric goal_private <<<"${GOALS:-3.5 1.8}"
+halves=${HALVES:-1}
 wanted=${PEERS:-openmpi mpich gloo}
 out=${OUT:-out/bench-collectives}
 build=$here/peers/build
@@ -87,11 +92,18 @@ one() {
 for ((k = 1; k <= trials; k++)); do
 	echo "trial $k of $trials" >&2
 	for buffers in symmetric private; do
-		one "$k" "$buffers" --bench collectives --size "$sizes" --ranks "$ranks" --bind core --buffers "$buffers" --probe "$limits"
+		one "$k" "$buffers" --bench collectives --size "4:$most:x4" --ranks "$ranks" --bind core --buffers "$buffers" --probe "$limits"
 	done
 	for p in "${peers[@]}"; do
-		one "$k" "$p" -f "$here/peers/$p.yaml" --np "$ranks" --seconds "$seconds"
+		max=(--max "$most")
+		[ "$p" != gloo ] || max=()
+		one "$k" "$p" -f "$here/peers/$p.yaml" --np "$ranks" --seconds "$seconds" "${max[@]}"
 	done
+	if [ "$halves" = 1 ]; then
+		# 4 bytes an element or 2: the sizes of equal counts are half as large.
+		one "$k" f32 --bench collectives --size "16:$most:x16" --ranks "$ranks" --bind core --dtype f32 --probe "$limits"
+		one "$k" f16 --bench collectives --size "8:$((most / 2)):x16" --ranks "$ranks" --bind core --dtype f16,bf16 --probe "$limits"
+	fi
 done
 
 code=0
@@ -99,7 +111,29 @@ judge() { # folder, goal
 	"$bin" speedup "$out/$1" "${peers[@]/#/$out/}" --goal "$2" || { local c=$?; [ $code -eq 1 ] || code=$c; }
 }
 echo "== symmetric buffers"
-judge symmetric 3.5
+judge symmetric "$goal_symmetric"
 echo "== private buffers"
-judge private 1.8
+judge private "$goal_private"
+if [ "$halves" = 1 ]; then
+	echo "== 16-bit floats against f32, per element: how many times faster (median, least and most of the trials)"
+	for run in f32 f16; do "$bin" show "$out/$run" --format csv; done | awk -F, '
+		/^bench,/ { for (i = 1; i <= NF; i++) at[$i] = i; next }
+		$at["status"] == "ok" {
+			width = $at["dtype"] == "f32" ? 4 : 2
+			key = $at["num_ranks"] SUBSEP $at["size"] / width SUBSEP $at["trial"]
+			if (width == 4) whole[key] = $at["time_us"]
+			else half[$at["dtype"] SUBSEP key] = $at["time_us"]
+		}
+		END {
+			for (k in half) {
+				split(k, f, SUBSEP)
+				w = whole[f[2] SUBSEP f[3] SUBSEP f[4]]
+				if (w) print f[1], f[2], f[3], w / half[k]
+			}
+		}' | sort -k1,1 -k2,2n -k3,3n -k4,4g | awk '
+		function flush() { if (n) printf "%-5s %2d ranks %9d elements  %.2f (%.2f to %.2f, %d trials)\n", d, r, c, (v[int((n + 1) / 2)] + v[int(n / 2) + 1]) / 2, v[1], v[n], n; n = 0 }
+		$1 != d || $2 != r || $3 != c { flush(); d = $1; r = $2; c = $3 }
+		{ v[++n] = $4 }
+		END { flush() }'
+fi
 exit $code
