@@ -19,9 +19,9 @@ const module = "github.com/kernbench/kernbench/"
 // import packages of lower layers, and of its own only those listed before it.
 // A nested package belongs to the layer of its parent unless it is named itself.
 var layers = [][]string{
-	{"internal/suggest", "internal/unit", "internal/dtype", "internal/hostinfo", "internal/vec", "internal/dynlib", "internal/cores", "internal/jobenv", "internal/yamlfile"},
-	{"internal/point", "internal/agree", "internal/figure", "internal/launch", "internal/rendezvous", "internal/doctor", "internal/schedule", "internal/transport", "internal/gemm", "internal/accel", "internal/sparse", "internal/partition"},
-	{"dist", "internal/verify", "dist/disttest", "internal/measure", "internal/node", "internal/journal", "internal/probe", "internal/krylov"},
+	{"internal/suggest", "internal/unit", "internal/dtype", "internal/hostinfo", "internal/vec", "internal/epilogue", "internal/dynlib", "internal/cores", "internal/jobenv", "internal/sealed", "internal/yamlfile"},
+	{"internal/point", "internal/agree", "internal/figure", "internal/launch", "internal/station", "internal/rendezvous", "internal/mpi", "internal/doctor", "internal/schedule", "internal/transport", "internal/wire", "internal/gemm", "internal/accel", "internal/sparse", "internal/partition"},
+	{"dist", "internal/quant", "internal/verify", "dist/disttest", "internal/measure", "internal/node", "internal/journal", "internal/probe", "internal/krylov", "internal/fused", "internal/solve", "internal/model", "internal/foreign"},
 	{"internal/decl"},
 	{"internal/plan", "internal/sweep", "internal/worker"},
 	{"internal/export", "internal/compare", "internal/speedup", "internal/report"},

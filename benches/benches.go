@@ -2,11 +2,15 @@
 package benches
 
 import (
+	"github.com/kernbench/kernbench/benches/allreduceeval"
 	"github.com/kernbench/kernbench/benches/collectives"
 	"github.com/kernbench/kernbench/benches/gemm"
+	"github.com/kernbench/kernbench/benches/gemmallreduce"
 	"github.com/kernbench/kernbench/benches/harness"
+	"github.com/kernbench/kernbench/benches/llmimpact"
 	"github.com/kernbench/kernbench/benches/memory"
 	"github.com/kernbench/kernbench/benches/milestone1h"
+	"github.com/kernbench/kernbench/benches/solvescaling"
 	"github.com/kernbench/kernbench/internal/decl"
 )
 
@@ -15,8 +19,13 @@ func All() []*decl.Bench {
 	return []*decl.Bench{
 		memory.Bench(),
 		collectives.Bench(),
+		allreduceeval.Bench(),
 		gemm.Bench(),
+		solvescaling.Bench(),
+		gemmallreduce.Bench(),
 		milestone1h.CCL(),
+		milestone1h.GEMM(),
+		llmimpact.Bench(),
 		harness.Bench(),
 	}
 }

@@ -2,6 +2,7 @@ package dist
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"slices"
 	"sync"
@@ -54,6 +55,7 @@ type Capabilities struct {
 	Symmetric  bool                    // Alloc gives memory that all ranks reach
 	Epilogue   bool
 	Codec      bool
+	Library    string // with its version, where a library does the work
 }
 
 var backends = struct {
@@ -77,6 +79,24 @@ func Backends() []string {
 	backends.Lock()
 	defer backends.Unlock()
 	return slices.Sorted(maps.Keys(backends.byName))
+}
+
+// Ender is a backend that has something to end before the process does.
+type Ender interface{ End() error }
+
+// End ends what backends hold for the whole process. A program that has joined
+// groups calls it once all are closed, right before it ends; no group can be
+// joined afterwards. Where nothing is held it does nothing.
+func End() error {
+	backends.Lock()
+	defer backends.Unlock()
+	var faults []error
+	for _, b := range backends.byName {
+		if e, ok := b.(Ender); ok {
+			faults = append(faults, e.End())
+		}
+	}
+	return errors.Join(faults...)
 }
 
 func backendNamed(name string) (Backend, error) {

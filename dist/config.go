@@ -1,14 +1,16 @@
 package dist
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"time"
 )
 
-// Config says which group to join and as whom. All but Rank must be equal on
-// all ranks.
+// Config says which group to join and as whom. All but Rank, Host, Interface and
+// Exchange must be equal on all ranks.
 type Config struct {
 	Backend string
 	Rank    int
@@ -17,6 +19,17 @@ type Config struct {
 	Secret  string        // keeps strangers with the same ID out
 	Timeout time.Duration // how long to wait for another rank; 0: DefaultTimeout
 	Tuning  *Tuning       // nil: the built-in table
+
+	// Exchange is how ranks on several hosts find each other: it gives every rank
+	// what all ranks gave, by rank, over a channel that strangers cannot join. It
+	// is used while joining only. nil: all ranks are on one host.
+	Exchange func(ctx context.Context, mine []byte) ([][]byte, error)
+	// Host is the host this rank counts as being on. Ranks of one host share
+	// memory. "": $KERNBENCH_HOST, or else the machine and its network namespace.
+	Host string
+	// Interface is the network interface to other hosts. "": $GLOO_SOCKET_IFNAME,
+	// which launchers set, or else whichever reaches them.
+	Interface string
 }
 
 // Init joins a group and returns once all its ranks have. Ending ctx ends the
@@ -35,6 +48,8 @@ func Init(ctx context.Context, c Config) (*Group, error) {
 	if c.Tuning == nil {
 		c.Tuning = DefaultTuning()
 	}
+	c.Host = cmp.Or(c.Host, os.Getenv(hostVar))
+	c.Interface = cmp.Or(c.Interface, os.Getenv(interfaceVar))
 	e, err := b.Join(ctx, c)
 	if err != nil {
 		return nil, fmt.Errorf("joining group %q as rank %d of %d: %w", c.ID, c.Rank, c.Size, err)

@@ -95,6 +95,9 @@ func (e TuningEntry) check() error {
 	return nil
 }
 
+// Entries are the table's entries, in order.
+func (t *Tuning) Entries() []TuningEntry { return slices.Clone(t.entries) }
+
 // Hash names the table's contents, for the record of a result.
 func (t *Tuning) Hash() string { return t.hash }
 

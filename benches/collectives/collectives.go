@@ -13,8 +13,11 @@ import (
 	"time"
 
 	"github.com/kernbench/kernbench/dist"
+	"github.com/kernbench/kernbench/dist/ahbm"
 	_ "github.com/kernbench/kernbench/dist/cpu" // the backend of this host
 	"github.com/kernbench/kernbench/internal/decl"
+	"github.com/kernbench/kernbench/internal/point"
+	"github.com/kernbench/kernbench/internal/wire"
 )
 
 // joinLimit is how long a rank waits for another, set-up included.
@@ -35,11 +38,20 @@ sweep, the report shows how much auto loses. buffers=symmetric is memory that
 every rank reaches without a copy, private the ranks' own.
 
 Each row's limits are the time that the algorithm's own traffic needs at this
-host's bandwidth (bandwidth) and the time of its hops between caches (hops), as
-kernbench probe measured them; pct_of_limit is the larger one over the time.
+host's bandwidth (bandwidth), the time of its hops between caches (hops) and, with
+private buffers, the time in which so many bytes cross from one rank's memory to
+another's (exchange), as kernbench probe measured them; pct_of_limit is the
+largest one over the time.
 Without a stored probe a quick one is made first.
 
+On the simulated accelerator (--backend ahbm) a rank is a SIP and time is
+simulated. It has all-reduce of f16 sums only, in private buffers, which a plain
+run there takes; rows of anything else are skipped and say so. The limits follow
+from its topology: what the bytes need on the links between SIPs (links), and the
+latency of the messages on the longest way (hops).
+
   kernbench run --bench collectives --ranks 2,4 --algorithm auto,one-stage,two-stage,ring
+  kernbench run --bench collectives --backend ahbm --ranks 2,4,6
   kernbench run --bench collectives --op allgather --dtype bf16 --format nccl-tests`),
 		decl.Strings("op", allReduce),
 		decl.Strings("algorithm", auto),
@@ -51,9 +63,12 @@ Without a stored probe a quick one is made first.
 		decl.Strings("buffers", symmetric),
 		decl.FileOpt("tuning", "", "tuning table for algorithm=auto; empty is the built-in one"),
 		decl.FileOpt("probe", "", "probe result to take the limits from; empty is this host's own"),
+		decl.Opt("hosts", point.Int, "0", "count the ranks as being on so many hosts, which TCP connects even within this machine; 0: as it is"),
 		decl.Metric("pct_of_limit", "%", "higher"),
 		decl.Drop(senseless),
-		decl.Backends("cpu"),
+		decl.Backends("cpu", ahbm.Name),
+		// What the simulated accelerator has: sums of f16, in memory that only the rank reaches.
+		decl.On(ahbm.Name, decl.DTypes("dtype", "f16"), decl.Strings("buffers", private), decl.Bytes("size", "4:4Mi:x4")),
 		decl.Figures(figures),
 		decl.Sections(sections),
 	)
@@ -70,7 +85,12 @@ const (
 
 func body(ctx context.Context, s *decl.State) error {
 	s.Phase("probe")
-	limit := limitsFor(s)
+	find := limitsFor
+	if s.Backend() == ahbm.Name {
+		find = simulatedLimits
+	}
+	limit := find(s)
+	limitLoopback := loopbackLimit(s)
 	if err := s.Barrier(ctx); err != nil { // nobody measures while another probes
 		return err
 	}
@@ -101,6 +121,7 @@ func body(ctx context.Context, s *decl.State) error {
 		s.Volume(sh.op, int64(sh.count)*int64(sh.dtype.Size()))
 	}
 	limit(sh, w.plan)
+	limitLoopback(sh)
 	s.Verify(w.verify)
 	return s.Time(ctx, w.run)
 }
@@ -112,6 +133,7 @@ func join(ctx context.Context, s *decl.State) (*dist.Group, error) {
 		Backend: s.Backend(), Rank: s.Rank(), Size: s.Size(), Timeout: joinLimit,
 		ID: strings.Join([]string{s.Session(), s.Str("op"), s.Str("algorithm"), s.Str("dtype"), s.Str("reduction"),
 			s.Str("size"), s.Str("inplace"), s.Str("buffers")}, "/"),
+		Exchange: wire.Through(s.Group()), Host: hostOf(s),
 	}
 	if path := s.Str("tuning"); path != "" {
 		t, err := dist.LoadTuning(path)

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/kernbench/kernbench/dist"
+	"github.com/kernbench/kernbench/internal/accel/ccl"
 	"github.com/kernbench/kernbench/internal/decl"
 	"github.com/kernbench/kernbench/internal/dtype"
 	"github.com/kernbench/kernbench/internal/point"
@@ -99,9 +100,6 @@ func senseless(p point.Point) error {
 	case op != barrier && size > 0 && size < int64(d.Size()):
 		return fmt.Errorf("%d bytes hold no element of %s", size, d)
 	}
-	if n := num("size") / int64(d.Size()); inPlace && n > 0 && n < num(decl.RanksAxis) && (op == string(dist.AllGather) || op == string(dist.ReduceScatter)) {
-		return fmt.Errorf("%d elements for %d ranks: a rank without an element has no place to work in", n, num(decl.RanksAxis))
-	}
 	if text("reduction") != dist.Sum.String() && !dist.Collective(op).Reduces() {
 		return fmt.Errorf("%s reduces nothing: only reduction=%s, which stands for none, is run", op, dist.Sum)
 	}
@@ -111,6 +109,9 @@ func senseless(p point.Point) error {
 // knownAlgorithm refuses a name that no backend could know for the operation.
 func knownAlgorithm(op, name string) error {
 	known := append(dist.Algorithms(dist.Collective(op)), auto)
+	if op == allReduce {
+		known = append(known, ccl.Names()...)
+	}
 	if slices.Contains(known, strings.TrimPrefix(name, dist.StepsPrefix)) {
 		return nil
 	}

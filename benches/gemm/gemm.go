@@ -46,6 +46,7 @@ with whole numbers, and within the error bound with reals.`),
 		decl.DTypes("dtype", "f32", "f64", "bf16", "f16"),
 		decl.Strings("provider", "builtin"),
 		decl.Ints("threads", "1,2"),
+		decl.Opt("seconds", point.Float, "2", "most time to sample one point, but at least one call"),
 		decl.Drop(unsupported),
 		decl.Metric("gflops", "GFLOP/s", "higher"),
 		decl.Metric("peak_pct", "%", "higher"),
@@ -101,6 +102,14 @@ func body(ctx context.Context, s *decl.State) error {
 		s.Warn("%d threads share %d processors", threads, cpus)
 	}
 
+	sampling := s.Sampling()
+	sampling.Stop.MaxTime = time.Duration(s.Float("seconds") * float64(time.Second))
+	sampling.Stop.MinTime = min(sampling.Stop.MinTime, sampling.Stop.MaxTime)
+	flops := 2 * float64(m) * float64(n) * float64(k)
+	if flops > longFlops*float64(threads) {
+		sampling.Warmup.MinCalls = 1 // the checks have warmed up
+	}
+
 	s.Phase("fill")
 	a, b, c := gemm.New(d, m, k), gemm.New(d, k, n), gemm.New(gemm.Result(d), m, n)
 	if err := exact(engine, c, a, b, s.Seed()); err != nil {
@@ -116,7 +125,6 @@ func body(ctx context.Context, s *decl.State) error {
 		return err
 	}
 	peak = max(peak, peakOf(d)) // the clock may have changed meanwhile
-	flops := 2 * float64(m) * float64(n) * float64(k)
 	s.Limit("peak", flops/(peak*float64(threads))/1e3)
 	s.Report("peak_gflops", peak, "GFLOP/s", "")
 	if us := s.Metric("time_us"); us > 0 && flops > 0 {
@@ -126,6 +134,9 @@ func body(ctx context.Context, s *decl.State) error {
 	}
 	return nil
 }
+
+// longFlops is a product that takes some tenths of a second on a core.
+const longFlops = 1e10
 
 // samples is how many elements of a product of reals are looked at.
 const samples = 200

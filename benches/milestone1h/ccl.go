@@ -1,8 +1,9 @@
 // Package milestone1h is the evaluation of the simulated accelerator's first
-// half: the bench `milestone-1h-ccl` makes every number and figure of the
-// all-reduce with one command. It declares the sweeps, runs each point through
-// the public process group (dist, backend ahbm), and draws; the model itself is
-// package accel.
+// half: the benches `milestone-1h-ccl` and `milestone-1h-gemm` make every number
+// and figure of the all-reduce and of the matrix product with one command each.
+// They declare the sweeps, run each point (the all-reduce through the public
+// process group, dist with backend ahbm), and draw; the model itself is package
+// accel.
 package milestone1h
 
 import (
@@ -164,14 +165,8 @@ func parts(b sim.Breakdown) []named {
 // bandwidthBound is the least time that the bytes on the critical path of LRAB
 // need on its links, whatever the latencies: a lower limit for every setting.
 func bandwidthBound(c Case) event.Time {
-	cubes, sips := c.Topo.Cubes, c.Topo.SIPs
-	hops := 2 * (cubes.W/2 + cubes.H/2)
-	if sips.Kind == topo.Mesh {
-		hops += 2 * (sips.Grid.W - 1 + sips.Grid.H - 1)
-	} else {
-		hops += sips.Grid.W - 1 + sips.Grid.H - 1
-	}
-	return event.Time(hops) * c.Topo.Cube.UCIeBW.Time(2*c.N)
+	shape := ccl.Shape{Cubes: c.Topo.Cubes, SIPs: c.Topo.SIPs, Root: c.CCL.Settings().Root}
+	return event.Time(shape.Hops()) * c.Topo.Cube.UCIeBW.Time(2*c.N)
 }
 
 // files reads the machine that the options name.

@@ -28,7 +28,16 @@ import (
 // elements, and gives its rows.
 func sweep(t testing.TB, fabric topo.Fabric, most int64) []journal.Row {
 	t.Helper()
-	b := CCL()
+	return sweepOf(t, CCL(), fabric, func(p point.Point) bool {
+		v, _ := p.Get("n_elem")
+		return v.Int() <= most
+	})
+}
+
+// sweepOf runs the bodies of a bench over its own axes, at the points that are
+// wanted.
+func sweepOf(t testing.TB, b *decl.Bench, fabric topo.Fabric, wanted func(point.Point) bool) []journal.Row {
+	t.Helper()
 	if err := b.Validate(); err != nil {
 		t.Fatal(err)
 	}
@@ -39,14 +48,12 @@ func sweep(t testing.TB, fabric topo.Fabric, most int64) []journal.Row {
 			var longer []point.Point
 			for _, p := range points {
 				for _, v := range axis.Values {
-					if axis.Name == "n_elem" && v.Int() > most {
-						continue
-					}
 					longer = append(longer, p.With(axis.Name, v))
 				}
 			}
 			points = longer
 		}
+		points = slices.DeleteFunc(points, func(p point.Point) bool { return !wanted(p) })
 		made := make([]journal.Row, len(points))
 		var work sync.WaitGroup
 		limit := make(chan struct{}, 2)
@@ -77,7 +84,7 @@ func row(b *decl.Bench, part *decl.Part, p point.Point, fabric topo.Fabric) jour
 	s := decl.NewState(decl.Setting{Point: append(slices.Clone(p), options...), Group: agree.Solo(), Backend: "ahbm", Measure: measure.Default()})
 	o := s.Finish(part.Body(context.Background(), s))
 	return journal.Row{Bench: b.Name, Part: part.Name, Point: p, Options: options, Status: o.Status, Reason: o.Reason, Kind: o.Kind,
-		Clock: o.Clock, Samples: o.Samples, Metrics: o.Metrics, Limits: o.Limits}
+		Clock: o.Clock, Samples: o.Samples, Metrics: o.Metrics, Limits: o.Limits, Details: o.Details}
 }
 
 // The evaluation as it is shipped, in both fabrics: every point runs, is right,

@@ -77,19 +77,35 @@ func exports(rows []journal.Row) ([]decl.File, error) {
 		if len(t.Rows) == 1 { // nothing but the header
 			continue
 		}
-		var b bytes.Buffer
-		if err := csv.NewWriter(&b).WriteAll(t.Rows); err != nil {
-			return nil, fmt.Errorf("%s: %w", t.Name, err)
+		file, err := t.encode()
+		if err != nil {
+			return nil, err
 		}
-		files = append(files, decl.File{Name: t.Name, Data: b.Bytes()})
+		files = append(files, file)
 		tables = append(tables, t)
 	}
+	page, err := indexPage("milestone-1h-ccl", "All-reduce on the simulated accelerator",
+		"The data were computed, and every cube compared with the exact sum, unless --verify-data=false.", figureNames(rows), tables)
+	return append(files, page), err
+}
+
+// indexPage shows all figures and tables of an evaluation.
+func indexPage(bench, heading, checked string, figures []string, tables []table) (decl.File, error) {
 	var page bytes.Buffer
-	err := index.Execute(&page, map[string]any{"Figures": figureNames(rows), "Tables": tables})
+	err := index.Execute(&page, map[string]any{"Bench": bench, "Heading": heading, "Checked": checked, "Figures": figures, "Tables": tables})
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", indexFile, err)
+		return decl.File{}, fmt.Errorf("%s: %w", indexFile, err)
 	}
-	return append(files, decl.File{Name: indexFile, Data: page.Bytes()}), nil
+	return decl.File{Name: indexFile, Data: page.Bytes()}, nil
+}
+
+// encode is the table as CSV.
+func (t table) encode() (decl.File, error) {
+	var b bytes.Buffer
+	if err := csv.NewWriter(&b).WriteAll(t.Rows); err != nil {
+		return decl.File{}, fmt.Errorf("%s: %w", t.Name, err)
+	}
+	return decl.File{Name: t.Name, Data: b.Bytes()}, nil
 }
 
 // table is an export before it is written.

@@ -85,7 +85,7 @@ func fail(ctx context.Context, s *decl.State) error {
 		}
 	case "interrupt": // as if the user pressed Ctrl-C while this point runs
 		if marker := os.Getenv("FAULTY_MARKER"); here && os.Mkdir(marker, 0o700) == nil {
-			interruptSupervisor()
+			signalSupervisor(syscall.SIGINT)
 			time.Sleep(time.Hour)
 		}
 	default:
@@ -119,6 +119,9 @@ func ruin(s *decl.State, mode string) error {
 	case "kill":
 		syscall.Kill(os.Getpid(), syscall.SIGKILL)
 		time.Sleep(time.Hour)
+	case "kill the supervisor": // or, of a rank that has joined, its place
+		signalSupervisor(syscall.SIGKILL)
+		time.Sleep(time.Hour)
 	case "stop":
 		syscall.Kill(os.Getpid(), syscall.SIGSTOP)
 		time.Sleep(time.Hour)
@@ -150,9 +153,9 @@ func ruin(s *decl.State, mode string) error {
 	return nil
 }
 
-// interruptSupervisor sends Ctrl-C to the kernbench that this worker belongs
-// to: the parent of the agent, which is the parent of this process.
-func interruptSupervisor() {
+// signalSupervisor sends a signal to the kernbench that this worker belongs to:
+// the parent of the agent, which is the parent of this process.
+func signalSupervisor(sig syscall.Signal) {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", os.Getppid()))
 	if err != nil {
 		panic(err)
@@ -163,7 +166,7 @@ func interruptSupervisor() {
 	if _, err := fmt.Sscan(rest, &state, &pid); err != nil {
 		panic(err)
 	}
-	syscall.Kill(pid, syscall.SIGINT)
+	syscall.Kill(pid, sig)
 }
 
 // timeScripted times calls by a clock that goes as FAULTY_US says, so that what

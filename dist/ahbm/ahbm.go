@@ -37,7 +37,7 @@ const Name = "ahbm"
 func init() { dist.Register(Name, backend{}) }
 
 // Machine is what a group runs on. The zero Machine is the built-in one with as
-// many SIPs as the group has ranks, and slots of a megabyte.
+// many SIPs as the group has ranks, and large slots.
 type Machine struct {
 	Topo *topo.Topology
 	CCL  *ccl.Config
@@ -47,15 +47,29 @@ type Machine struct {
 	TimingOnly bool
 }
 
-// defaultSlot is large enough for most tiles and small enough for the TCM.
-const defaultSlot = 1 << 20
+// The slots of the zero Machine: large, so that few tiles go in pieces, and small
+// enough for the TCM. LRAB receives from few neighbours, the others from many.
+const (
+	lrabSlot = 1 << 20
+	flatSlot = 256 << 10
+)
+
+// Default is the machine that a group of so many ranks gets if nobody says which.
+func Default(size int) (Machine, error) { return Machine{}.settled(size) }
 
 // settled fills in what the machine leaves open for a group of a size.
 func (m Machine) settled(size int) (Machine, error) {
 	var err error
 	if m.CCL == nil {
-		if m.CCL, err = ccl.Default().With(ccl.LRAB, func(s *ccl.Settings) { s.SlotBytes = defaultSlot }); err != nil {
-			return m, err
+		m.CCL = ccl.Default()
+		for _, name := range append(ccl.Names(), ccl.LRAB) { // the last named is the one in use
+			size := flatSlot
+			if name == ccl.LRAB {
+				size = lrabSlot
+			}
+			if m.CCL, err = m.CCL.With(name, func(s *ccl.Settings) { s.SlotBytes = size }); err != nil {
+				return m, err
+			}
 		}
 	}
 	if m.Topo == nil {
@@ -114,6 +128,9 @@ func Spawn(ctx context.Context, m Machine, fn func(ctx context.Context, g *dist.
 }
 
 type backend struct{}
+
+// Shape: a group meets within one process, and its clock is the simulator's.
+func (backend) Shape() dist.Shape { return dist.Shape{InProcess: true, Simulated: true} }
 
 // Join meets the other ranks of the group in this process.
 func (backend) Join(ctx context.Context, c dist.Config) (dist.Engine, error) {

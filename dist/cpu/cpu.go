@@ -39,8 +39,11 @@ func init() { dist.Register(Name, backend{}) }
 // it soon wraps around.
 type backend struct{ firstEpoch uint32 }
 
-// Join meets the other ranks on this host.
+// Join meets the other ranks on this host, or on several.
 func (b backend) Join(ctx context.Context, c dist.Config) (dist.Engine, error) {
+	if c.Exchange != nil && c.Size > 1 {
+		return b.joinHosts(ctx, c)
+	}
 	region, err := regionBytes(c.Size)
 	if err != nil {
 		return nil, err

@@ -22,8 +22,12 @@ func (s Suite) bits(g *dist.Group) error {
 				return math.Ldexp(float64(h%1000)-500, int(h>>20%12)-6)
 			})
 			var first []byte // of those that add in rank order
-			for _, name := range caps.Algorithms[dist.AllReduce] {
-				for _, prefix := range []string{"", dist.StepsPrefix} {
+			names, prefixes := caps.Algorithms[dist.AllReduce], []string{"", dist.StepsPrefix}
+			if !choosing(caps) {
+				names, prefixes = []string{"auto"}, prefixes[:1]
+			}
+			for _, name := range names {
+				for _, prefix := range prefixes {
 					var runs []byte
 					for _, chunk := range []int{0, 0, 128} {
 						if chunk > 0 && !ordered[name] {

@@ -20,9 +20,13 @@ import (
 
 // Suite says how to get groups to check.
 type Suite struct {
-	// Open makes a new group, whose ranks are all in this process, in rank
-	// order, with the given Config.Timeout.
-	Open  func(size int, timeout time.Duration) ([]*dist.Group, error)
+	// Open makes a new group with the given Config.Timeout, and gives its ranks
+	// that are in this process, in rank order. Where others have ranks too they
+	// all run the same cases in the same order.
+	Open func(size int, timeout time.Duration) ([]*dist.Group, error)
+	// Meet waits for the other processes, by other means than a group; nil where
+	// there are none.
+	Meet  func() error
 	Sizes []int // numbers of ranks to check
 	Short bool  // fewer combinations
 }
@@ -75,6 +79,15 @@ const (
 	impatience = time.Second      // where a rank is to be found missing
 )
 
+// meet keeps ranks of other processes from going on while some are still in a
+// call that is to fail.
+func (s Suite) meet() error {
+	if s.Meet == nil {
+		return nil
+	}
+	return s.Meet()
+}
+
 // together runs body on every rank of a new group and gives all their errors.
 func (s Suite) together(size int, body func(g *dist.Group) error) error {
 	groups, err := s.Open(size, patience)
@@ -93,10 +106,10 @@ func (s Suite) together(size int, body func(g *dist.Group) error) error {
 func parallel(groups []*dist.Group, body func(g *dist.Group) error) []error {
 	errs := make([]error, len(groups))
 	var ranks sync.WaitGroup
-	for r, g := range groups {
+	for i, g := range groups {
 		ranks.Go(func() {
 			if err := body(g); err != nil {
-				errs[r] = fmt.Errorf("rank %d of %d: %w", r, len(groups), err)
+				errs[i] = fmt.Errorf("rank %d of %d: %w", g.Rank(), g.Size(), err)
 				g.Close()
 			}
 		})

@@ -170,8 +170,12 @@ func messages(g *dist.Group) error {
 			handles = append(handles, h)
 		}
 	}
+	var by []dist.Option
+	if choosing(g.Capabilities()) {
+		by = append(by, dist.Algorithm("steps:ring")) // which sends messages of its own
+	}
 	sum := []int32{1}
-	if err := g.AllReduce(dist.Of(sum), dist.Of(sum), dist.Sum, dist.Algorithm("steps:ring")); err != nil {
+	if err := g.AllReduce(dist.Of(sum), dist.Of(sum), dist.Sum, by...); err != nil {
 		return err
 	}
 	for _, h := range handles {

@@ -14,6 +14,7 @@ type mistake struct {
 	right  func(g *dist.Group) error // what the others call
 	wrong  func(g *dist.Group) error
 	naming []string // both sides, as the error must name them
+	needs  func(dist.Capabilities) bool
 }
 
 func sumOf[E float32 | int32 | float64](count int, options ...dist.Option) func(g *dist.Group) error {
@@ -35,28 +36,32 @@ func barrier(g *dist.Group) error { return g.Barrier() }
 func mistakes() []mistake {
 	sum8 := sumOf[float32](8)
 	return []mistake{
-		{"count", sum8, sumOf[float32](9), []string{"8 f32", "9 f32"}},
-		{"count large", sumOf[float32](100_000), sumOf[float32](100_001), []string{"100000 f32", "100001 f32"}},
-		{"count small and large", sum8, sumOf[float32](1_000_000), []string{"8 f32", "1000000 f32"}},
-		{"count zero", sum8, sumOf[float32](0), []string{"8 f32", "allreduce of 0"}},
-		{"type", sum8, sumOf[int32](8), []string{"8 f32", "8 i32"}},
-		{"type of the same bytes", sumOf[float32](8), sumOf[float64](4), []string{"8 f32", "4 f64"}},
-		{"reduction", reduceOf(8, dist.Sum, 0), reduceOf(8, dist.Max, 0), []string{"sum", "max"}},
-		{"root", reduceOf(8, dist.Sum, 0), reduceOf(8, dist.Sum, 1), []string{"root 0", "root 1"}},
-		{"operation", sum8, reduceOf(8, dist.Sum, 0), []string{"allreduce", "reduce"}},
-		{"barrier", sum8, barrier, []string{"allreduce", "barrier"}},
-		{"algorithm", sumOf[float32](8, dist.Algorithm("ring")), sumOf[float32](8, dist.Algorithm("tree")), []string{"ring", "tree"}},
-		{"chunk", sumOf[float32](5000, dist.Chunk(100)), sumOf[float32](5000, dist.Chunk(1000)), []string{"100", "1000"}},
-		{"codec", sumOf[float32](8, dist.WithCodec(identity{1})), sumOf[float32](8, dist.WithCodec(int8Scaled{})), []string{"identity1", "int8"}},
+		{"count", sum8, sumOf[float32](9), []string{"8 f32", "9 f32"}, nil},
+		{"count large", sumOf[float32](100_000), sumOf[float32](100_001), []string{"100000 f32", "100001 f32"}, nil},
+		{"count small and large", sum8, sumOf[float32](1_000_000), []string{"8 f32", "1000000 f32"}, nil},
+		{"count zero", sum8, sumOf[float32](0), []string{"8 f32", "allreduce of 0"}, nil},
+		{"type", sum8, sumOf[int32](8), []string{"8 f32", "8 i32"}, nil},
+		{"type of the same bytes", sumOf[float32](8), sumOf[float64](4), []string{"8 f32", "4 f64"}, nil},
+		{"reduction", reduceOf(8, dist.Sum, 0), reduceOf(8, dist.Max, 0), []string{"sum", "max"}, nil},
+		{"root", reduceOf(8, dist.Sum, 0), reduceOf(8, dist.Sum, 1), []string{"root 0", "root 1"}, nil},
+		{"operation", sum8, reduceOf(8, dist.Sum, 0), []string{"allreduce", "reduce"}, nil},
+		{"barrier", sum8, barrier, []string{"allreduce", "barrier"}, nil},
+		{"algorithm", sumOf[float32](8, dist.Algorithm("ring")), sumOf[float32](8, dist.Algorithm("tree")), []string{"ring", "tree"}, choosing},
+		{"chunk", sumOf[float32](5000, dist.Chunk(100)), sumOf[float32](5000, dist.Chunk(1000)), []string{"100", "1000"}, nil},
+		{"codec", sumOf[float32](8, dist.WithCodec(identity{1})), sumOf[float32](8, dist.WithCodec(int8Scaled{})), []string{"identity1", "int8"},
+			func(c dist.Capabilities) bool { return c.Codec }},
 		{"order", func(g *dist.Group) error { return errors.Join(sum8(g), barrier(g)) },
-			func(g *dist.Group) error { return errors.Join(barrier(g), sum8(g)) }, []string{"allreduce", "barrier"}},
+			func(g *dist.Group) error { return errors.Join(barrier(g), sum8(g)) }, []string{"allreduce", "barrier"}, nil},
 		{"alloc", func(g *dist.Group) error { _, err := g.Alloc(dist.F32, 10); return err },
-			func(g *dist.Group) error { _, err := g.Alloc(dist.F32, 11); return err }, []string{"10 f32", "11 f32"}},
-		{"split", func(g *dist.Group) error { _, err := g.Split(0, 0); return err }, sum8, []string{"split", "allreduce"}},
+			func(g *dist.Group) error { _, err := g.Alloc(dist.F32, 11); return err }, []string{"10 f32", "11 f32"}, nil},
+		{"split", func(g *dist.Group) error { _, err := g.Split(0, 0); return err }, sum8, []string{"split", "allreduce"}, nil},
 		{"later", func(g *dist.Group) error { return repeat(g, 100, sum8, sum8) },
-			func(g *dist.Group) error { return repeat(g, 100, sum8, sumOf[float32](7)) }, []string{"8 f32", "7 f32", "101"}},
+			func(g *dist.Group) error { return repeat(g, 100, sum8, sumOf[float32](7)) }, []string{"8 f32", "7 f32", "101"}, nil},
 	}
 }
+
+// choosing tells whether algorithms can be named.
+func choosing(c dist.Capabilities) bool { return len(c.Algorithms[dist.AllReduce]) > 0 }
 
 func repeat(g *dist.Group, n int, first, last func(*dist.Group) error) error {
 	for range n {
@@ -75,8 +80,15 @@ func (s Suite) mistake(m mistake) error {
 	if err != nil {
 		return err
 	}
+	defer func() {
+		for _, g := range groups {
+			g.Close()
+		}
+	}()
+	if m.needs != nil && !m.needs(groups[0].Capabilities()) {
+		return nil
+	}
 	got := make([]error, size)
-	var faults []error
 	errs := parallel(groups, func(g *dist.Group) error {
 		call := m.right
 		if g.Rank() == size-1 {
@@ -88,8 +100,10 @@ func (s Suite) mistake(m mistake) error {
 		}
 		return nil
 	})
-	for r, err := range got {
+	faults := []error{s.meet()}
+	for _, g := range groups {
 		var misuse *dist.MisuseError
+		r, err := g.Rank(), got[g.Rank()]
 		if !errors.As(err, &misuse) {
 			faults = append(faults, fmt.Errorf("rank %d got %v, want a MisuseError", r, err))
 			continue
@@ -99,9 +113,6 @@ func (s Suite) mistake(m mistake) error {
 				faults = append(faults, fmt.Errorf("rank %d got %q, which does not name %q", r, err, part))
 			}
 		}
-	}
-	for _, g := range groups {
-		g.Close()
 	}
 	return errors.Join(append(faults, errs...)...)
 }
@@ -118,16 +129,20 @@ func (s Suite) refused() error {
 		got[g.Rank()] = g.AllReduce(out, in, dist.Sum)
 		return nil
 	})
+	if err := s.meet(); err != nil {
+		return err
+	}
 	for _, g := range groups {
 		g.Close()
 	}
-	for r, err := range got {
+	for _, g := range groups {
+		r, err := g.Rank(), got[g.Rank()]
 		if err == nil || !strings.Contains(err.Error(), "out has 5 elements") {
 			return fmt.Errorf("rank %d got %v, want an error about the 5 elements of rank 1's out", r, err)
 		}
-	}
-	if !strings.Contains(got[0].Error(), "rank 0 calls allreduce of 8 f32") {
-		return fmt.Errorf("rank 0 got %q, which does not say what it calls itself", got[0])
+		if r == 0 && !strings.Contains(err.Error(), "rank 0 calls allreduce of 8 f32") {
+			return fmt.Errorf("rank 0 got %q, which does not say what it calls itself", err)
+		}
 	}
 	return nil
 }
@@ -152,11 +167,13 @@ func (s Suite) missing(instead func(g *dist.Group) error) error {
 		got[g.Rank()] = g.Barrier()
 		return nil
 	})
+	errs = append(errs, s.meet())
 	for _, g := range groups {
 		g.Close()
 	}
-	for r, err := range got {
+	for _, g := range groups {
 		var peer *dist.PeerError
+		r, err := g.Rank(), got[g.Rank()]
 		if r != late && (!errors.As(err, &peer) || peer.Rank != late || !strings.Contains(err.Error(), "rank 1")) {
 			errs = append(errs, fmt.Errorf("rank %d got %v, want a PeerError naming rank %d", r, err, late))
 		}

@@ -28,7 +28,7 @@ import (
 )
 
 // ModelVersion changes when the same files give other times.
-const ModelVersion = "1"
+const ModelVersion = "2"
 
 // The names under which the current folder is searched.
 const (
@@ -84,7 +84,10 @@ func (s *System) Now() event.Time { return s.clock }
 
 // Launch runs a kernel on the given PEs.
 func (s *System) Launch(k tl.Kernel, on []topo.PEID) (*sim.Result, error) {
-	set := s.CCL.Settings()
+	return s.launch(k, on, s.CCL.Settings())
+}
+
+func (s *System) launch(k tl.Kernel, on []topo.PEID, set ccl.Settings) (*sim.Result, error) {
 	cubes, pes := map[int]bool{}, map[int]bool{}
 	for _, id := range on {
 		cubes[id.Cube], pes[id.PE] = true, true

@@ -26,14 +26,14 @@ import (
 // Exit codes, as every command's help lists them.
 const (
 	exitGood        = 0
-	exitFailed      = 1 // a row failed, or nothing ran
+	exitFailed      = 1 // a row failed, a required one was not executed, or nothing ran
 	exitUsage       = 2
 	exitAmbiguous   = 3 // compare only
 	exitInterrupted = 130
 )
 
-const exitHelp = `Exit status: 0 good (skipped rows allowed), 1 a row failed or nothing ran,
-2 wrong usage, 130 interrupted (what was done is kept: continue with --resume).`
+const exitHelp = `Exit status: 0 good (skipped rows allowed), 1 a row failed, a required one was
+not executed, or nothing ran, 2 wrong usage, 130 interrupted (what was done is kept: continue with --resume).`
 
 // exitError carries an exit code up to Main. A nil err has been reported.
 type exitError struct {
@@ -106,7 +106,7 @@ func (a *app) run(ctx context.Context) int {
 	if !errors.As(err, &exit) {
 		exit = &exitError{exitFailed, err}
 	}
-	if exit.err != nil {
+	if exit.err != nil && !(exit.code == exitUsage && a.follower()) { // whose rank 0 says the same
 		fmt.Fprintf(a.stderr, "%s: %v\n", a.name, exit.err)
 		if exit.code == exitUsage {
 			fmt.Fprintf(a.stderr, "See '%s --help'.\n", a.name)
@@ -149,7 +149,7 @@ and comparisons are made from.`,
 	if err != nil {
 		return nil, err
 	}
-	root.AddCommand(a.listCommand(), run, a.showCommand(), a.compareCommand(), a.reportCommand(), a.probeCommand(), a.speedupCommand(), a.launchCommand(), a.doctorCommand(), a.versionCommand())
+	root.AddCommand(a.listCommand(), run, a.showCommand(), a.compareCommand(), a.reportCommand(), a.importCommand(), a.probeCommand(), a.speedupCommand(), a.launchCommand(), a.doctorCommand(), a.versionCommand())
 	for _, c := range root.Commands() { // wrong arguments are wrong usage, whoever finds them
 		check := c.Args
 		c.Args = func(cmd *cobra.Command, args []string) error { return usage(check(cmd, args)) }

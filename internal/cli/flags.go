@@ -17,12 +17,18 @@ import (
 )
 
 // fixedFlags are the flags of `run`; no axis or option may take their names.
-var fixedFlags = []string{"bench", "file", "axis", "env", "zip", "skip", "only", "ranks", "backend", "launcher", "interface", "bind",
+var fixedFlags = []string{"bench", "file", "axis", "env", "zip", "skip", "only", "ranks", "backend", "launcher", "interface", "rdzv-endpoint", "rdzv-secret-file", "bind",
 	"threads-per-rank", "seed", "trials", "timeout", "retries", "fail-fast", "resume", "render-only", "plan", "trace",
-	"format", "plot", "out", "quiet", "help"}
+	"format", "plot", "out", "quiet", "profile", "help"}
 
-// normal makes --dof_per_rank and --dof-per-rank the same flag.
-func normal(name string) string { return strings.ReplaceAll(name, "_", "-") }
+// normal makes --dof_per_rank and --dof-per-rank the same flag, and --plot-only
+// another word for --render-only.
+func normal(name string) string {
+	if name = strings.ReplaceAll(name, "_", "-"); name == "plot-only" {
+		return "render-only"
+	}
+	return name
+}
 
 func normalize(_ *pflag.FlagSet, name string) pflag.NormalizedName {
 	return pflag.NormalizedName(normal(name))
@@ -40,6 +46,27 @@ func clash(b *decl.Bench) error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// preset is what --profile says of a bench's axes.
+func preset(b *decl.Bench, name string) (list []plan.Assign, err error) {
+	if name == "" {
+		return nil, nil
+	}
+	var names []string
+	for _, p := range b.Presets {
+		if p.Name == name {
+			for _, a := range p.Axes {
+				list = append(list, plan.Assign{Name: a[0], Text: a[1]})
+			}
+			return list, nil
+		}
+		names = append(names, p.Name)
+	}
+	if len(names) == 0 {
+		return nil, fmt.Errorf("bench %s has no profiles: leave --profile out", b.Name)
+	}
+	return nil, fmt.Errorf("bench %s: %w", b.Name, suggest.Unknown("profile", name, names))
 }
 
 // benchFlag is an axis or option as a flag.

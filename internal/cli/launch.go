@@ -3,11 +3,13 @@ package cli
 import (
 	"bytes"
 	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"os"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -22,6 +24,10 @@ import (
 // secretVar holds the secret of the rendezvous where no file does. Its name
 // keeps the value out of every record, and ranks do not get it.
 const secretVar = "KERNBENCH_RDZV_SECRET"
+
+// rankSecretVar holds what the ranks of a job on several hosts get in its place:
+// a secret of this one job, by which they know each other.
+const rankSecretVar = "KERNBENCH_DIST_SECRET"
 
 // launchFlags are the flags of `launch`, most of them torchrun's.
 type launchFlags struct {
@@ -174,6 +180,11 @@ func (a *app) launchSpec(f launchFlags) (cfg rendezvous.Config, spec node.Spec, 
 			return cfg, spec, err
 		}
 	}
+	if cfg.Secret != nil {
+		mac := hmac.New(sha256.New, cfg.Secret)
+		mac.Write([]byte("ranks of job " + f.id))
+		spec.RankSecret = map[string]string{rankSecretVar: hex.EncodeToString(mac.Sum(nil))}
+	}
 	if f.iface != "" && f.addr == "" {
 		cfg.LocalAddr, err = rendezvous.InterfaceAddr(f.iface, f.endpoint)
 	}
@@ -186,12 +197,7 @@ func (a *app) secret(file string) ([]byte, error) {
 	var secret []byte
 	where := secretVar
 	if file == "" {
-		for _, entry := range a.environ {
-			if value, ok := strings.CutPrefix(entry, secretVar+"="); ok {
-				secret = []byte(value)
-			}
-		}
-		if len(secret) == 0 {
+		if secret = []byte(a.variable(secretVar)); len(secret) == 0 {
 			return nil, fmt.Errorf("several nodes need a shared secret: --rdzv-secret-file FILE, or the variable %s", secretVar)
 		}
 	} else {

@@ -19,6 +19,7 @@ type progress struct {
 	w       io.Writer // for lines; above the bar when there is one
 	quiet   bool
 	name    string
+	backend string
 	total   int
 	done    int
 	current string
@@ -27,7 +28,7 @@ type progress struct {
 }
 
 func newProgress(a *app, j job, quiet bool) *progress {
-	p := &progress{w: a.stderr, quiet: quiet, name: j.bench.Name}
+	p := &progress{w: a.stderr, quiet: quiet, name: j.bench.Name, backend: j.plan.Backend}
 	if a.isTerm && !quiet {
 		p.bars = mpb.New(mpb.WithOutput(a.stderr), mpb.WithWidth(40))
 		p.w = p.bars
@@ -53,7 +54,7 @@ func (p *progress) observe(e run.Event) {
 
 func (p *progress) start(s *run.Started) {
 	p.total, p.done = s.Rows, s.Done
-	fmt.Fprintf(p.w, "%s: %d rows, %d launches, into %s (run %s)\n", p.name, s.Rows, s.Launches, s.Dir, s.Run)
+	fmt.Fprintf(p.w, "%s on %s: %d rows, %d launches, into %s (run %s)\n", p.name, p.backend, s.Rows, s.Launches, s.Dir, s.Run)
 	if s.Done > 0 {
 		fmt.Fprintf(p.w, "%s: %d rows are there already\n", p.name, s.Done)
 	}

@@ -23,7 +23,11 @@ func (a *app) reportCommand() *cobra.Command {
 				if err != nil {
 					return usage(err)
 				}
-				files, err := report.Render(j.Dir(), report.Input{Bench: a.bench(r.Header.Bench), Run: r})
+				b := a.bench(r.Header.Bench)
+				if _, sel, err := journal.Select(spec); err == nil && sel == "" {
+					r = b.View(j, r)
+				}
+				files, err := report.Render(j.Dir(), report.Input{Bench: b, Run: r})
 				if err != nil {
 					return err
 				}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/kernbench/kernbench/internal/decl"
 	"github.com/kernbench/kernbench/internal/export"
+	"github.com/kernbench/kernbench/internal/jobenv"
 	"github.com/kernbench/kernbench/internal/journal"
 	"github.com/kernbench/kernbench/internal/plan"
 	"github.com/kernbench/kernbench/internal/report"
@@ -31,9 +32,12 @@ type runFlags struct {
 	skips          []plan.Assign
 	zips, only     []string
 	ranks          string
+	profile        string
 	backend, bind  string
 	launcher       string
 	iface          string
+	endpoint       string // where the ranks of a job meet
+	secretFile     string
 	threads        int
 	seed           uint64
 	trials         int
@@ -87,9 +91,12 @@ With --bench NAME, the bench's own axes and options are flags too:
 	fl.Var(assignFlag{&f.skips, "K=SPEC"}, "skip", "values to leave out (repeatable)")
 	fl.StringArrayVar(&f.only, "only", nil, "run only points where `EXPR` holds, such as 'size>=1M && num_ranks==2'")
 	fl.StringVar(&f.ranks, "ranks", "", "rank counts, the same as --axis num_ranks=`SPEC`")
-	fl.StringVar(&f.backend, "backend", "auto", "what to run on: auto or cpu")
-	fl.StringVar(&f.launcher, "launcher", "auto", "what starts the ranks: local (this program), or a `COMMAND`: mpirun, mpiexec or srun, with flags of its own")
+	fl.StringVar(&f.profile, "profile", "", "named set of axis values, of benches that have `NAME`s for them")
+	fl.StringVar(&f.backend, "backend", "auto", "what to run on: auto (mpi in a job of an MPI launcher, else the bench's first), or one that the bench has")
+	fl.StringVar(&f.launcher, "launcher", "auto", "what starts the ranks: local (this program), join (the job that this process is a rank of), auto (join in a job, else local), or a `COMMAND`: mpirun, mpiexec or srun, with flags of its own")
 	fl.StringVar(&f.iface, "interface", "", "network interface by which ranks that a --launcher starts reach this host (default: loopback)")
+	fl.StringVar(&f.endpoint, "rdzv-endpoint", "", "`HOST:PORT` where the ranks of a job on several hosts meet, of the host of rank 0 (default: the variable "+endpointVar+", or what torchrun and srun tell)")
+	fl.StringVar(&f.secretFile, "rdzv-secret-file", "", "`FILE` with the secret by which they know each other (default: the variable "+secretVar+")")
 	fl.StringVar(&f.bind, "bind", "auto", "ranks to cores: auto (an equal share each), core (one per thread), none")
 	fl.IntVar(&f.threads, "threads-per-rank", 0, "threads a rank may use; sets OMP_NUM_THREADS and the like")
 	fl.Uint64Var(&f.seed, "seed", 1, "seed of inputs and of the order of trials")
@@ -130,6 +137,24 @@ With --bench NAME, the bench's own axes and options are flags too:
 
 // runAll runs the benches one after the other; the worst exit code wins.
 func (a *app) runAll(ctx context.Context, benches []*decl.Bench, f runFlags, read func(*decl.Bench) (axes, options []plan.Assign)) error {
+	place, err := a.job(f)
+	if err != nil {
+		return usage(err)
+	}
+	starts := !f.plan && !f.renderOnly
+	var joined *run.Joined
+	switch {
+	case place == nil:
+	case place.Rank > 0 && starts:
+		return a.follow(ctx, place, f)
+	case place.Rank > 0:
+		return nil
+	case starts: // first of all, for the others wait for what rank 0 has to say
+		if ctx, joined, err = a.lead(ctx, place, f); err != nil {
+			return err
+		}
+		defer joined.Leader.Close()
+	}
 	var plots []report.Plot
 	for _, text := range f.plots {
 		p, err := report.ParsePlot(text)
@@ -146,7 +171,7 @@ func (a *app) runAll(ctx context.Context, benches []*decl.Bench, f runFlags, rea
 	}
 	var jobs []job
 	for _, b := range benches {
-		j, err := a.prepare(b, f, len(benches) > 1, read)
+		j, err := a.prepare(b, f, place, len(benches) > 1, read)
 		if err != nil {
 			return usage(err)
 		}
@@ -155,7 +180,7 @@ func (a *app) runAll(ctx context.Context, benches []*decl.Bench, f runFlags, rea
 	}
 	code := exitGood
 	for _, j := range jobs {
-		c, err := a.runOne(ctx, j, f)
+		c, err := a.runOne(ctx, j, f, joined)
 		if err != nil {
 			return err
 		}
@@ -179,10 +204,14 @@ type job struct {
 	plots  []report.Plot
 }
 
-func (a *app) prepare(b *decl.Bench, f runFlags, several bool, read func(*decl.Bench) (axes, options []plan.Assign)) (job, error) {
+func (a *app) prepare(b *decl.Bench, f runFlags, place *jobenv.Job, several bool, read func(*decl.Bench) (axes, options []plan.Assign)) (job, error) {
 	axes, options := read(b)
+	chosen, err := preset(b, f.profile)
+	if err != nil {
+		return job{}, err
+	}
 	req := plan.Request{
-		Axes: append(applicable(b, f.axes, several), axes...), Envs: f.envs, Skips: applicable(b, f.skips, several), Only: f.only,
+		Axes: slices.Concat(chosen, applicable(b, f.axes, several), axes), Envs: f.envs, Skips: applicable(b, f.skips, several), Only: f.only,
 		Options: options, Trials: f.trials, Seed: f.seed, Threads: f.threads, Bind: plan.Bind(f.bind),
 	}
 	if f.ranks != "" {
@@ -197,9 +226,14 @@ func (a *app) prepare(b *decl.Bench, f runFlags, several bool, read func(*decl.B
 	if !slices.Contains([]plan.Bind{plan.BindAuto, plan.BindCore, plan.BindNone}, req.Bind) {
 		return job{}, suggest.Unknown("binding", f.bind, []string{"auto", "core", "none"})
 	}
-	var err error
-	if req.Backend, err = backend(b, f.backend); err != nil {
+	if req.Backend, err = backend(b, f.backend, place); err != nil {
 		return job{}, err
+	}
+	if place != nil {
+		if err := canJoin(b, req.Backend, place); err != nil {
+			return job{}, err
+		}
+		req.World = &plan.World{Ranks: place.Size, Reason: fmt.Sprintf("this job has %d ranks: have its launcher start another number, or start %s alone and let it start them", place.Size, a.name)}
 	}
 	if req.Inputs, err = inputFiles(b, options); err != nil {
 		return job{}, err
@@ -262,10 +296,13 @@ func axisNames(b *decl.Bench) []string {
 }
 
 // backend resolves --backend for a bench.
-func backend(b *decl.Bench, asked string) (string, error) {
+func backend(b *decl.Bench, asked string, place *jobenv.Job) (string, error) {
 	can := b.Backends
 	if len(can) == 0 {
 		can = []string{"cpu"}
+	}
+	if asked == "auto" && place != nil && isMPI(place.Launcher) && slices.Contains(can, mpiBackend) {
+		return mpiBackend, nil
 	}
 	if asked == "auto" {
 		return can[0], nil
@@ -302,21 +339,26 @@ func inputFiles(b *decl.Bench, given []plan.Assign) (map[string]string, error) {
 }
 
 // runOne plans, runs and shows one bench.
-func (a *app) runOne(ctx context.Context, j job, f runFlags) (int, error) {
+func (a *app) runOne(ctx context.Context, j job, f runFlags, joined *run.Joined) (int, error) {
 	if f.plan {
 		return exitGood, a.printPlan(j, f)
 	}
 	if f.renderOnly {
 		return a.renderOnly(j, f)
 	}
-	via, err := a.launcher(ctx, f)
-	if err != nil {
-		return exitUsage, usage(err)
+	var via *run.Launcher
+	if joined == nil {
+		var err error
+		if via, err = a.launcher(ctx, f, j.plan.Backend); err != nil {
+			return exitUsage, usage(err)
+		}
+	} else {
+		joined.Native = j.plan.Backend == mpiBackend
 	}
 	progress := newProgress(a, j, f.quiet)
 	res, err := run.Run(ctx, j.plan, run.Options{
 		Dir: j.out, Argv: append([]string{a.name}, a.args...), Environ: a.environ, Timeout: f.timeout, Retries: f.retries,
-		FailFast: f.failFast, Resume: f.resume, Launcher: via, Inputs: j.inputs, Observe: progress.observe,
+		FailFast: f.failFast, Resume: f.resume, Launcher: via, Joined: joined, Inputs: j.inputs, Observe: progress.observe,
 	})
 	progress.close()
 	if err != nil {
@@ -326,10 +368,13 @@ func (a *app) runOne(ctx context.Context, j job, f runFlags) (int, error) {
 		return exitFailed, err
 	}
 	switch {
+	case res.Broken != "":
+		fmt.Fprintf(a.stderr, "%s: the job is broken: %s; what was done is in %s, --resume continues it\n", a.name, res.Broken, j.out)
+		return exitFailed, nil
 	case res.Interrupted:
 		fmt.Fprintf(a.stderr, "%s: interrupted; what was done is in %s, --resume continues it\n", a.name, j.out)
 		return exitInterrupted, nil
-	case res.Counts[journal.Failed]+res.Counts[journal.Timeout] > 0, res.Counts[journal.OK]+res.Counts[journal.Skipped] == 0:
+	case res.Counts[journal.Failed]+res.Counts[journal.Timeout]+res.Missing > 0, res.Counts[journal.OK]+res.Counts[journal.Skipped] == 0:
 		return exitFailed, nil
 	}
 	return exitGood, nil
@@ -341,12 +386,11 @@ func (a *app) show(j job, f runFlags, id string) error {
 	if err != nil {
 		return err
 	}
-	return a.views(jn.Dir(), j, f, r)
+	return a.views(jn.Dir(), j, f, j.bench.View(jn, r))
 }
 
 func (a *app) views(dir string, j job, f runFlags, r *journal.Run) error {
-	rows := r.Latest()
-	if err := export.Write(a.stdout, f.format, export.Input{Header: &r.Header, Rows: rows}, export.Options{Width: a.width, MaxRows: tableRows(f.format)}); err != nil {
+	if err := a.print(j.bench, f.format, r); err != nil {
 		return err
 	}
 	files, err := report.Render(dir, report.Input{Bench: j.bench, Run: r, Plots: j.plots})
@@ -359,6 +403,18 @@ func (a *app) views(dir string, j job, f runFlags, r *journal.Run) error {
 		}
 	}
 	return nil
+}
+
+// print writes the rows as the format, or, for people, what the bench itself
+// would say first.
+func (a *app) print(b *decl.Bench, format string, r *journal.Run) error {
+	rows := r.Latest()
+	if format == export.Default {
+		if written, err := report.Headlines(a.stdout, b, rows, a.width); written || err != nil {
+			return err
+		}
+	}
+	return export.Write(a.stdout, format, export.Input{Header: &r.Header, Rows: rows}, export.Options{Width: a.width, MaxRows: tableRows(format)})
 }
 
 // tableRows is how many lines a table on the terminal may have before its
@@ -395,7 +451,7 @@ func (a *app) renderOnly(j job, f runFlags) (int, error) {
 	if err != nil {
 		return exitFailed, err
 	}
-	return exitGood, a.views(jn.Dir(), j, f, r)
+	return exitGood, a.views(jn.Dir(), j, f, j.bench.View(jn, r))
 }
 
 // inputNames words a set of input files.

@@ -41,6 +41,9 @@ func (a *app) showCommand() *cobra.Command {
 			if runs {
 				return a.listRuns(j)
 			}
+			if _, sel, err := journal.Select(args[0]); err == nil && sel == "" {
+				r = a.bench(r.Header.Bench).View(j, r)
+			}
 			rows := r.Latest()
 			for _, text := range plots {
 				if err := a.draw(j.Dir(), text, r, rows); err != nil {

@@ -46,6 +46,12 @@ type Bench struct {
 	// means cpu only.
 	Backends []string
 
+	// Presets are chosen by --profile; without it the axes are as declared.
+	Presets []Preset
+
+	// Helpers are functions that bodies run in a process of its own, by name.
+	Helpers map[string]func(args []string) error
+
 	// Out is the RUN folder used when --out is not given; empty means
 	// out/<name>.
 	Out string
@@ -53,6 +59,11 @@ type Bench struct {
 	// Accumulate makes views merge all runs of the folder by point instead of
 	// showing the latest run alone.
 	Accumulate bool
+
+	// Derive adds what follows from other rows (a speed-up over the row of one
+	// rank, say) to the rows that are shown. It is pure and keeps every row; it
+	// may change the Metrics and Warnings it replaces, never those it was given.
+	Derive func(rows []journal.Row) []journal.Row
 
 	// Figures and Sections are pure: the same rows give the same views.
 	Figures  func(rows []journal.Row) []figure.Figure
@@ -77,6 +88,7 @@ type Part struct {
 	Envs    []EnvAxis
 	Zips    [][]string // names that move together; axes and env may be mixed
 	Wheres  []Where
+	On      map[string][]Axis // by backend: axes that have other values there
 	Metrics []journal.MetricInfo
 
 	Body    Body     // either a body of this program
@@ -151,11 +163,46 @@ type ParsedRow struct {
 // ParseOutput turns the output of all ranks into rows. No row is an error.
 type ParseOutput func(ranks []RankOutput) ([]ParsedRow, error)
 
-// Section is a piece of a report in words: Markdown with an optional table.
+// Section is a piece of a report in words: Markdown with an optional table or
+// grid.
 type Section struct {
 	Title string
 	Text  string // paragraphs and lists; rendered escaped, never as HTML
 	Table [][]string
+	Grid  *Grid
+	Lead  bool // says what matters most: it stands before the figures
+	// Headline sections are what a run prints at its end, in place of the table
+	// of all rows.
+	Headline bool
+}
+
+// Grid is a matrix of cells that are told apart by colour: what passed, what
+// failed, what did not run.
+type Grid struct {
+	Corner  string   // names the rows
+	Columns []string // headings
+	Rows    []GridRow
+}
+
+// GridRow is a line of a grid, a cell for each column.
+type GridRow struct {
+	Name  string
+	Cells []GridCell
+}
+
+// GridCell is one cell; its status decides the colour, and one without a status
+// is empty.
+type GridCell struct {
+	Status journal.Status
+	Text   string // short: a count, a name
+	Note   string // shown where the reader points
+}
+
+// Preset is a named set of axis values, such as a longer profile of the same
+// bench. What the command line says of an axis stands above it.
+type Preset struct {
+	Name string
+	Axes [][2]string // axis and SPEC
 }
 
 // File is one export: its name within the RUN folder, and what it holds.
@@ -259,6 +306,13 @@ func (p *Part) faults(options map[string]bool) (errs []error) {
 		}
 		if dup, has := firstDuplicate(e.Values); has {
 			fault("environment variable %q holds %s twice", e.Name, dup.Text())
+		}
+	}
+	for backend, axes := range p.On {
+		for _, a := range axes {
+			if own, has := p.Axis(a.Name); !has || own.Kind != a.Kind || len(a.Values) == 0 {
+				fault("on backend %s: %q is no axis of that kind: declare it before", backend, a.Name)
+			}
 		}
 	}
 	errs = append(errs, p.zipFaults(seen)...)

@@ -2,6 +2,7 @@ package decl
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/kernbench/kernbench/internal/dtype"
@@ -94,6 +95,21 @@ func Bools(name string, values ...bool) Item {
 	return func(d *declaration) { d.part.Axes = append(d.part.Axes, a) }
 }
 
+// On gives axes, declared before, other values on one backend: what it cannot do
+// is left out of a plain run there.
+func On(backend string, items ...Item) Item {
+	return func(d *declaration) {
+		other := &declaration{bench: d.bench, part: &Part{}}
+		for _, it := range items {
+			it(other)
+		}
+		if d.part.On == nil {
+			d.part.On = map[string][]Axis{}
+		}
+		d.part.On[backend] = append(d.part.On[backend], other.part.Axes...)
+	}
+}
+
 func specAxis(name string, kind point.Kind, spec string) Item {
 	return func(d *declaration) {
 		values, err := point.ParseSpec(kind, spec)
@@ -156,6 +172,33 @@ func Zip(items ...Item) Item {
 // recorded reason. It must be pure: the planner calls it, not the workers.
 func Drop(where Where) Item {
 	return func(d *declaration) { d.part.Wheres = append(d.part.Wheres, where) }
+}
+
+// Profile declares a preset: `--profile name` gives the axes these values, each
+// "axis=SPEC". The profile without any is the name of the axes as declared.
+func Profile(name string, axes ...string) Item {
+	return func(d *declaration) {
+		p := Preset{Name: name}
+		for _, text := range axes {
+			axis, spec, ok := strings.Cut(text, "=")
+			if !ok {
+				d.fault("profile %s: %q: want axis=SPEC", name, text)
+			}
+			p.Axes = append(p.Axes, [2]string{axis, spec})
+		}
+		d.bench.Presets = append(d.bench.Presets, p)
+	}
+}
+
+// Helper declares a function that bodies may run in a process of its own, which
+// they may then lose: see package worker.
+func Helper(name string, f func(args []string) error) Item {
+	return func(d *declaration) {
+		if d.bench.Helpers == nil {
+			d.bench.Helpers = map[string]func(args []string) error{}
+		}
+		d.bench.Helpers[name] = f
+	}
 }
 
 // Opt declares an option by kind and default text.
@@ -253,6 +296,14 @@ func Exports(f func(rows []journal.Row) ([]File, error)) Item {
 // in its folder.
 func Artifacts(f func(rows []journal.Row) []string) Item {
 	return func(d *declaration) { d.bench.Artifacts = f }
+}
+
+// Accumulates makes views merge all runs of a folder by point.
+func Accumulates() Item { return func(d *declaration) { d.bench.Accumulate = true } }
+
+// Derive sets the pure function that adds what follows from other rows.
+func Derive(f func(rows []journal.Row) []journal.Row) Item {
+	return func(d *declaration) { d.bench.Derive = f }
 }
 
 // AllDTypes are the names of the element types, for a DTypes axis over all.

@@ -52,6 +52,7 @@ type Outcome struct {
 	Status   journal.Status          `json:"status"`
 	Reason   string                  `json:"reason,omitempty"`
 	Phase    string                  `json:"phase,omitempty"`
+	Optional bool                    `json:"optional,omitempty"` // of a row that was not executed
 	Kind     journal.Kind            `json:"kind"`
 	Clock    string                  `json:"clock,omitempty"`
 	Cadence  string                  `json:"cadence,omitempty"`
@@ -78,6 +79,22 @@ func (e *skipError) Error() string { return "skipped: " + e.reason }
 // with this reason. All ranks must come to the same answer.
 func Skip(format string, args ...any) error {
 	return &skipError{fmt.Sprintf(format, args...)}
+}
+
+// missingError is how a body says that its point cannot be run here.
+type missingError struct {
+	reason   string
+	required bool
+}
+
+func (e *missingError) Error() string { return "not executed: " + e.reason }
+
+// NotExecuted is returned by a body whose point should run but cannot here,
+// because the backend or the machine lacks something; the reason says what it
+// needs. A required point that did not execute fails the run, another is only
+// counted. All ranks must come to the same answer.
+func NotExecuted(required bool, format string, args ...any) error {
+	return &missingError{fmt.Sprintf(format, args...), required}
 }
 
 // Wrong is the error of a verification that found wrong elements. The count
@@ -196,6 +213,22 @@ func (s *State) Report(name string, value float64, unit, better string) {
 	}
 	s.out.Metrics[name] = value
 	s.describe(name, unit, better)
+}
+
+// ReportSamples records a metric of which the body took several samples itself:
+// its value is the best of them, and the row keeps their spread.
+func (s *State) ReportSamples(name string, samples []float64, unit, better string) {
+	m, _ := measure.Summarize(samples)
+	best := m.Min
+	if better == "higher" {
+		best = m.Max
+	}
+	s.Report(name, best, unit, better)
+	if s.out.Stats == nil {
+		s.out.Stats = map[string]journal.Stat{}
+	}
+	s.out.Stats[name] = Stat(m)
+	s.out.Samples = max(s.out.Samples, len(samples))
 }
 
 // Metric is the value of a metric recorded so far, 0 if there is none: after
@@ -403,9 +436,12 @@ func Stat(m measure.Summary) journal.Stat {
 func (s *State) Finish(err error) Outcome {
 	o := s.out
 	var skip *skipError
+	var missing *missingError
 	switch {
 	case errors.As(err, &skip):
 		o.Status, o.Reason = journal.Skipped, skip.reason
+	case errors.As(err, &missing):
+		o.Status, o.Reason, o.Optional = journal.NotExecuted, missing.reason, !missing.required
 	case err != nil:
 		o.Status, o.Reason = journal.Failed, err.Error()
 		var call *measure.CallError

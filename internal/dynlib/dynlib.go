@@ -14,6 +14,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"unsafe"
 )
 
 // Spec says which library is wanted.
@@ -106,4 +107,11 @@ func (l *Library) Bind(funcs map[string]*Func) error {
 	}
 	slices.SortFunc(faults, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
 	return errors.Join(faults...)
+}
+
+// Bytes views n bytes at an address that C gave, for as long as C keeps them.
+func Bytes(addr uintptr, n int) []byte {
+	// By way of the variable's own address: to the compiler a plain conversion
+	// looks like arithmetic on a Go pointer.
+	return unsafe.Slice(*(**byte)(unsafe.Pointer(&addr)), n)
 }

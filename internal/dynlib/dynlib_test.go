@@ -34,6 +34,25 @@ func TestCall(t *testing.T) {
 	}
 }
 
+// C sorts with a Go function, which reads C's view of the elements.
+func TestCallback(t *testing.T) {
+	l := open(t)
+	var qsort Func
+	if err := l.Bind(map[string]*Func{"qsort": &qsort}); err != nil {
+		t.Fatal(err)
+	}
+	calls := 0
+	descending := Callback(func(a, b uintptr) uintptr {
+		calls++
+		return uintptr(int(Bytes(b, 1)[0]) - int(Bytes(a, 1)[0]))
+	})
+	text := []byte("callback")
+	qsort.Call(uintptr(unsafe.Pointer(&text[0])), uintptr(len(text)), 1, uintptr(descending))
+	if string(text) != "llkccbaa" || calls == 0 {
+		t.Errorf("sorted to %q in %d comparisons", text, calls)
+	}
+}
+
 func wantError(t *testing.T, err error, parts ...string) {
 	t.Helper()
 	if err == nil {

@@ -24,3 +24,7 @@ func (f Func) Call(args ...uintptr) uintptr {
 	r, _, _ := purego.SyscallN(uintptr(f), args...)
 	return r
 }
+
+// Callback gives C a Go function to call, with arguments of at most a pointer's
+// size. It is never given back, and there are some thousand in all: make it once.
+func Callback(fn any) Func { return Func(purego.NewCallback(fn)) }

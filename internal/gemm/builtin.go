@@ -37,7 +37,7 @@ func (p builtin) Open(threads int) (Engine, error) {
 		return nil, fmt.Errorf("opening %s: this processor has only %v", p.name, Levels())
 	}
 	e := &engine{provider: p, members: make([]member, threads), types: p.Types(), fast: p.level >= AVX2}
-	e.job, e.thin = e.work, e.thinProduct // made once: a new function value would be allocated
+	e.job, e.thin, e.weaving = e.work, e.thinProduct, e.weave // made once: a new function value would be allocated
 	for _, d := range e.types {
 		e.kernels[d] = kernelFor(p.level, d)
 	}
@@ -55,6 +55,7 @@ type engine struct {
 	kernels   [dtype.BF16 + 1]*kernel
 	team      *team // nil for one thread
 	job, thin func(member int)
+	weaving   func(member int)
 	members   []member
 
 	// The running call.
@@ -68,6 +69,8 @@ type engine struct {
 	packedB [2]buffer
 	// Panels and tasks given out so far, for the blocks packed alternately.
 	panels, tasks [2]atomic.Int64
+
+	weft weft
 }
 
 // member is what one thread has of its own.
@@ -100,6 +103,7 @@ func (e *engine) Close() {
 	}
 	e.packedB[0].free()
 	e.packedB[1].free()
+	e.weft.packedB.free()
 }
 
 func (e *engine) Multiply(c, a, b Matrix) error {
@@ -154,7 +158,14 @@ func inPlace(kern *kernel, t *tile, c, a, b *Matrix, depth int) {
 	// Rows are spread over the tiles: a tile of few rows would wait for its own
 	// sums.
 	high, whole, rest := c.Rows, 1, 0
-	if c.Rows > kern.rows {
+	switch {
+	case c.Rows <= kern.rows:
+	case c.Rows <= 2*kern.rows: // without dividing, which takes as long as a small tile
+		high = (c.Rows + 1) / 2
+		if rest = c.Rows - high; rest == high {
+			whole, rest = 2, 0
+		}
+	default:
 		high = evenly(c.Rows, kern.rows)
 		whole = c.Rows / high
 		rest = c.Rows - whole*high
@@ -237,7 +248,7 @@ func (e *engine) work(who int) {
 	for j := 0; j < n; j += bl.nc {
 		for l := 0; l < k; l += bl.kc {
 			blk := block{j: j, cols: min(bl.nc, n-j), l: l, depth: min(bl.kc, k-l), packed: &e.packedB[turn]}
-			e.packB(me, blk, &e.panels[turn])
+			e.packB(me, &e.b, blk, &e.panels[turn])
 			e.meet(turn)
 			e.compute(me, blk, &e.tasks[turn])
 			turn = 1 - turn
@@ -264,6 +275,7 @@ type block struct {
 	j, cols  int // columns of B and C
 	l, depth int // along k
 	packed   *buffer
+	at       int // where in it
 }
 
 // panelSize is the number of bytes of one panel of the block.
@@ -281,17 +293,17 @@ func (e *engine) compute(me *member, blk block, next *atomic.Int64) {
 		i := task / colTasks * e.blocks.mc
 		j := task % colTasks * e.blocks.tc
 		rows := min(e.blocks.mc, e.c.Rows-i)
-		e.packA(me, i, rows, blk)
-		e.panelsOf(me, blk, i, rows, j, min(e.blocks.tc, blk.cols-j))
+		e.packA(me, &e.a, i, rows, blk)
+		e.panelsOf(me, &e.c, blk, i, rows, j, min(e.blocks.tc, blk.cols-j))
 	}
 }
 
 // panelsOf runs the packed rows of A along the panels of B that the columns
-// [j, j+cols) of the block are in.
-func (e *engine) panelsOf(me *member, blk block, i, rows, j, cols int) {
+// [j, j+cols) of the block are in, for the rows of C from i on.
+func (e *engine) panelsOf(me *member, c *Matrix, blk block, i, rows, j, cols int) {
 	k, t := e.kern, &me.tile
 	t.k = roundUp(k.steps(blk.depth), k.unit)
-	t.bStep, t.cRow, t.aTile = k.panelStep(), e.c.RowStep*e.c.Type.Size(), k.rows*t.aRow
+	t.bStep, t.cRow, t.aTile = k.panelStep(), c.RowStep*sizes[c.Type], k.rows*t.aRow
 	t.add = blk.l > 0
 	size := blk.panelSize(k)
 	whole := rows / k.rows
@@ -299,7 +311,7 @@ func (e *engine) panelsOf(me *member, blk block, i, rows, j, cols int) {
 	for from := j; from < j+cols; from += k.cols {
 		wide := min(k.cols, j+cols-from)
 		t.masks(wide, k)
-		t.a, t.b, t.c = uintptr(me.packedA.at(0)), uintptr(blk.packed.at(from/k.cols*size)), uintptr(e.c.at(i, blk.j+from))
+		t.a, t.b, t.c = uintptr(me.packedA.at(0)), uintptr(blk.packed.at(blk.at+from/k.cols*size)), uintptr(c.at(i, blk.j+from))
 		// While this panel is used the next comes into the second cache.
 		t.next = t.b + uintptr(size)
 		if t.tiles = whole; whole > 0 {
@@ -332,13 +344,16 @@ func (e *engine) tilesOf(me *member, rows, cols int) {
 
 // throughEdge makes a whole tile next to C and moves the part that exists.
 func (e *engine) throughEdge(me *member, rows, cols int) {
-	t, size := &me.tile, e.c.Type.Size()
+	t, wide := &me.tile, e.kern.packed == dtype.F64 // and so is C then
 	c, row, add := t.c, t.cRow, t.add
-	t.c, t.cRow, t.add = uintptr(me.edge.at(0)), e.kern.cols*size, false
+	t.c, t.cRow, t.add = uintptr(me.edge.at(0)), e.kern.cols*4, false
+	if wide {
+		t.cRow = e.kern.cols * 8
+	}
 	e.kern.whole(t)
 	for i := range uintptr(rows) {
 		to, from := c+i*uintptr(row), t.c+i*uintptr(t.cRow)
-		if e.c.Type == dtype.F64 {
+		if wide {
 			moveRow(at[float64](to), at[float64](from), cols, add)
 		} else {
 			moveRow(at[float32](to), at[float32](from), cols, add)

@@ -68,8 +68,8 @@ func (m *member) grow(e *engine) error {
 
 // packA copies rows [i, i+rows) of the block's depth into the member's buffer
 // and tells its tile how they lie there.
-func (e *engine) packA(me *member, i, rows int, blk block) {
-	k, t, a := e.kern, &me.tile, &e.a
+func (e *engine) packA(me *member, a *Matrix, i, rows int, blk block) {
+	k, t := e.kern, &me.tile
 	steps := roundUp(k.steps(blk.depth), k.unit)
 	if a.ColStep == 1 {
 		t.aRow, t.aStep = aStride(steps*k.stepBytes()), k.stepBytes()
@@ -111,23 +111,23 @@ func (e *engine) pairLine(dst unsafe.Pointer, blk block, l int, run func(l int) 
 }
 
 // packB packs panels of the block until none is left.
-func (e *engine) packB(me *member, blk block, next *atomic.Int64) {
-	k := e.kern
-	panels := ceilDiv(blk.cols, k.cols)
+func (e *engine) packB(me *member, b *Matrix, blk block, next *atomic.Int64) {
+	panels := ceilDiv(blk.cols, e.kern.cols)
 	for {
 		p := int(next.Add(1)) - 1
 		if p >= panels {
 			return
 		}
-		cols := min(k.cols, blk.cols-p*k.cols)
-		e.packPanel(me, blk.packed.at(p*blk.panelSize(k)), blk, blk.j+p*k.cols, cols)
+		e.packPanel(me, b, blk, p)
 	}
 }
 
-// packPanel packs columns [j, j+cols) of the block's depth, step by step, filled
-// up with zeros to the width of a tile.
-func (e *engine) packPanel(me *member, dst unsafe.Pointer, blk block, j, cols int) {
-	k, b := e.kern, &e.b
+// packPanel packs the columns of the block's p-th panel, step by step, filled up
+// with zeros to the width of a tile.
+func (e *engine) packPanel(me *member, b *Matrix, blk block, p int) {
+	k := e.kern
+	j, cols := blk.j+p*k.cols, min(k.cols, blk.cols-p*k.cols)
+	dst := blk.packed.at(blk.at + p*blk.panelSize(k))
 	steps, row := roundUp(k.steps(blk.depth), k.unit), k.panelStep()
 	if cols < k.cols {
 		clear(unsafe.Slice((*byte)(dst), steps*row))

@@ -28,6 +28,8 @@ type Job struct {
 	// Master is host:port where ranks are told to meet, which only torchrun says.
 	MasterAddr string
 	MasterPort int
+	RootHost   string // where rank 0 is, which only torchrun and srun say
+	RankVar    string // the variable that holds the rank
 }
 
 // convention is how one launcher tells a process its place. All the names must
@@ -92,7 +94,7 @@ func (c convention) complete(env map[string]string) bool {
 }
 
 func (c convention) read(env map[string]string) (*Job, error) {
-	j := &Job{Launcher: c.launcher, ID: env[c.id]}
+	j := &Job{Launcher: c.launcher, ID: env[c.id], RankVar: c.rank}
 	for _, v := range []struct {
 		name string
 		into *int
@@ -112,18 +114,40 @@ func (c convention) read(env map[string]string) (*Job, error) {
 		if err != nil {
 			return nil, fmt.Errorf("MASTER_PORT=%q is not a port", env["MASTER_PORT"])
 		}
-		j.MasterAddr, j.MasterPort = env["MASTER_ADDR"], int(port)
+		j.MasterAddr, j.MasterPort, j.RootHost = env["MASTER_ADDR"], int(port), env["MASTER_ADDR"]
 	case Srun:
 		n, err := slurmLocalSize(env["SLURM_STEP_TASKS_PER_NODE"], env["SLURM_NODEID"])
 		if err != nil {
 			return nil, err
 		}
-		j.LocalSize = n
+		j.LocalSize, j.RootHost = n, firstHost(env["SLURM_STEP_NODELIST"])
+		if step := env["SLURM_STEP_ID"]; step != "" {
+			j.ID += "." + step
+		}
 	}
 	if j.Rank >= j.Size || j.LocalRank >= j.LocalSize || j.LocalSize > j.Size {
 		return nil, fmt.Errorf("rank %d of %d, on its node rank %d of %d: that cannot be", j.Rank, j.Size, j.LocalRank, j.LocalSize)
 	}
 	return j, nil
+}
+
+// firstHost is the first name in a list such as rack[02-05,9]n[1-3],other: the
+// host of task 0, unless tasks were distributed by a file.
+func firstHost(list string) string {
+	var name strings.Builder
+	for {
+		plain := strings.IndexAny(list, "[,")
+		if plain < 0 {
+			return name.String() + list
+		}
+		name.WriteString(list[:plain])
+		if list[plain] == ',' {
+			return name.String()
+		}
+		inside, rest, _ := strings.Cut(list[plain+1:], "]")
+		name.WriteString(inside[:max(strings.IndexAny(inside+",", ",-"), 0)])
+		list = rest
+	}
 }
 
 // slurmLocalSize reads how many tasks run on this node from a list such as

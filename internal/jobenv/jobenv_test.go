@@ -16,7 +16,7 @@ var (
 		OMPI_COMM_WORLD_NODE_RANK=1 OMPI_UNIVERSE_SIZE=4 PMIX_RANK=3 PMIX_NAMESPACE=1234`)
 	hydra = strings.Fields(`PMI_RANK=2 PMI_SIZE=3 PMI_FD=6 MPI_LOCALRANKID=0 MPI_LOCALNRANKS=1 HYDI_CONTROL_FD=7`)
 	srun  = strings.Fields(`SLURM_PROCID=9 SLURM_LOCALID=1 SLURM_NODEID=2 SLURM_NTASKS=11 SLURM_STEP_NUM_TASKS=11
-		SLURM_STEP_TASKS_PER_NODE=4(x2),3 SLURM_JOB_ID=99 SLURM_STEP_NUM_NODES=3`)
+		SLURM_STEP_TASKS_PER_NODE=4(x2),3 SLURM_JOB_ID=99 SLURM_STEP_ID=4 SLURM_STEP_NUM_NODES=3 SLURM_STEP_NODELIST=n[07-09]`)
 )
 
 func TestDetect(t *testing.T) {
@@ -27,9 +27,9 @@ func TestDetect(t *testing.T) {
 		}
 		return out
 	}
-	inTorchrun := &Job{Launcher: Torchrun, ID: "job7", Rank: 5, Size: 8, LocalRank: 1, LocalSize: 4, MasterAddr: "node0", MasterPort: 29501}
-	inOpenMPI := &Job{Launcher: OpenMPI, ID: "1234", Rank: 3, Size: 4, LocalRank: 1, LocalSize: 2}
-	inSrun := &Job{Launcher: Srun, ID: "99", Rank: 9, Size: 11, LocalRank: 1, LocalSize: 3}
+	inTorchrun := &Job{Launcher: Torchrun, ID: "job7", Rank: 5, Size: 8, LocalRank: 1, LocalSize: 4, MasterAddr: "node0", MasterPort: 29501, RootHost: "node0", RankVar: "RANK"}
+	inOpenMPI := &Job{Launcher: OpenMPI, ID: "1234", Rank: 3, Size: 4, LocalRank: 1, LocalSize: 2, RankVar: "OMPI_COMM_WORLD_RANK"}
+	inSrun := &Job{Launcher: Srun, ID: "99.4", Rank: 9, Size: 11, LocalRank: 1, LocalSize: 3, RootHost: "n07", RankVar: "SLURM_PROCID"}
 	for _, c := range []struct {
 		name string
 		env  []string
@@ -38,7 +38,7 @@ func TestDetect(t *testing.T) {
 		{"nothing", nil, nil},
 		{"torchrun", torchrun, inTorchrun},
 		{"Open MPI", openmpi, inOpenMPI},
-		{"Hydra", hydra, &Job{Launcher: Hydra, Rank: 2, Size: 3, LocalSize: 1}},
+		{"Hydra", hydra, &Job{Launcher: Hydra, Rank: 2, Size: 3, LocalSize: 1, RankVar: "PMI_RANK"}},
 		{"srun", srun, inSrun},
 		{"torchrun started by srun", slices.Concat(srun, torchrun), inTorchrun},
 		{"mpirun within an srun step", slices.Concat(srun, openmpi), inOpenMPI},
@@ -94,6 +94,26 @@ func FuzzDetect(f *testing.F) {
 		}
 		if j.Size < 2 || j.Rank < 0 || j.Rank >= j.Size || j.LocalRank < 0 || j.LocalRank >= j.LocalSize || j.LocalSize > j.Size {
 			t.Errorf("an impossible place: %+v", j)
+		}
+	})
+}
+
+func TestFirstHost(t *testing.T) {
+	for list, want := range map[string]string{
+		"n1": "n1", "n1,n2": "n1", "n[1-4]": "n1", "n[007-010,12]": "n007", "n[3,5]": "n3", "rack[2-5]n[1-3],other": "rack2n1",
+		"n[12]-ib,m": "n12-ib", "": "", "n[": "n", "n[]x": "nx",
+	} {
+		if got := firstHost(list); got != want {
+			t.Errorf("%q: got %q, want %q", list, got, want)
+		}
+	}
+}
+
+func FuzzFirstHost(f *testing.F) {
+	f.Add("rack[02-05,9]n[1-3],other")
+	f.Fuzz(func(t *testing.T, list string) {
+		if got := firstHost(list); strings.ContainsAny(got, "[,") {
+			t.Errorf("%q: %q is no host", list, got)
 		}
 	})
 }

@@ -79,6 +79,9 @@ type Row struct {
 	Rank   *int   `json:"rank,omitempty"`  // the rank that failed
 	Phase  string `json:"phase,omitempty"` // where it failed
 	Output string `json:"output,omitempty"`
+	// Optional marks a not-executed row that the run may do without: it is
+	// counted and shown, but it is no failure.
+	Optional bool `json:"optional,omitempty"`
 
 	Kind    Kind               `json:"kind"`
 	Clock   string             `json:"clock,omitempty"`

@@ -92,6 +92,33 @@ func (r *Run) Latest() []Row {
 	return out
 }
 
+// Accumulated is the run together with all before it in the journal that did work
+// of the same kind: the same bench, version and seed. A row of a later run
+// replaces that of an earlier one with the same key and trial, good or bad.
+// Points come in the order in which they first appeared.
+func (j *Journal) Accumulated(last *Run) *Run {
+	sum := &Run{progress: map[pointTrial]*progress{}}
+	for _, r := range j.Runs {
+		h := r.Header
+		if h.Bench == last.Header.Bench && h.Version == last.Header.Version && h.Seed == last.Header.Seed {
+			sum.addHeader(h)
+			for _, row := range r.Latest() {
+				row.Index = 0
+				sum.addRow(row)
+			}
+		}
+		if r == last {
+			break
+		}
+	}
+	// It is shown as the run it ends with.
+	axes, metrics := sum.Header.Axes, sum.Header.Metrics
+	sum.Header = last.Header
+	sum.Header.Axes, sum.Header.Metrics = axes, metrics
+	sum.Headers, sum.Notes, sum.End = last.Headers, last.Notes, last.End
+	return sum
+}
+
 // Attempts is how often the point with the key (Row.TaskKey) was tried in a
 // trial, counting those attempts that left no row.
 func (r *Run) Attempts(key string, trial int) int {

@@ -10,6 +10,7 @@ type bicgstab struct {
 	*core
 	r, p, v, t, y, z Vec // r is also s; y and z are the preconditioned p and s
 	rho, alpha       float64
+	steps            struct{ whole, iterate step }
 }
 
 func startBiCGStab(c *core) {
@@ -18,6 +19,7 @@ func startBiCGStab(c *core) {
 	m.y = c.preconditioned(m.p, &n)
 	m.z = c.preconditioned(m.r, &n)
 	c.vectors = int(n)
+	m.steps.whole, m.steps.iterate = m.whole, m.iterate
 	c.next = m.start
 }
 
@@ -41,7 +43,7 @@ func (m *bicgstab) half(sums []float64) *Stage {
 		return m.breakdown("the direction is orthogonal to the shadow residual")
 	}
 	m.alpha = m.rho / sums[0]
-	m.next = m.whole
+	m.next = m.steps.whole
 	return m.stage.reset().add(m.r, -m.alpha, m.v).precondition(m.z, m.r).multiply(m.t, m.z).
 		dot(m.t, m.r).dot(m.t, m.t).dot(B, m.r).dot(B, m.t)
 }
@@ -60,7 +62,7 @@ func (m *bicgstab) whole(sums []float64) *Stage {
 	}
 	beta := rho / m.rho * m.alpha / omega
 	m.rho = rho
-	m.next = m.iterate
+	m.next = m.steps.iterate
 	return m.stage.reset().
 		set(X, Term{1, X}, Term{m.alpha, m.y}, Term{omega, m.z}).
 		add(m.r, -omega, m.t).

@@ -8,6 +8,7 @@ type cg struct {
 	*core
 	r, p, q, z Vec
 	rz         float64
+	steps      struct{ descend, direct step }
 }
 
 func startCG(c *core) {
@@ -15,6 +16,7 @@ func startCG(c *core) {
 	n := firstOwn + 3
 	m.z = c.preconditioned(m.r, &n)
 	c.vectors = int(n)
+	m.steps.descend, m.steps.direct = m.descend, m.direct
 	c.next = m.start
 }
 
@@ -33,7 +35,7 @@ func (m *cg) started(sums []float64) *Stage {
 
 // product multiplies by the new direction.
 func (m *cg) product(s *Stage) *Stage {
-	m.next = m.descend
+	m.next = m.steps.descend
 	return s.multiply(m.q, m.p).dot(m.p, m.q)
 }
 
@@ -42,7 +44,7 @@ func (m *cg) descend(sums []float64) *Stage {
 		return m.breakdown("the matrix is not positive definite: use minres")
 	}
 	alpha := m.rz / sums[0]
-	m.next = m.direct
+	m.next = m.steps.direct
 	s := m.stage.reset().add(X, alpha, m.p).add(m.r, -alpha, m.q).precondition(m.z, m.r).dot(m.r, m.r)
 	if m.z != m.r {
 		s.dot(m.r, m.z)

@@ -16,6 +16,7 @@ type gmres struct {
 	cs    []float64   // rotations
 	sn    []float64
 	terms []Term
+	steps struct{ orthogonalise, again step }
 }
 
 func startGMRES(c *core) {
@@ -26,12 +27,14 @@ func startGMRES(c *core) {
 		n++
 	}
 	c.vectors = int(n)
+	c.dots = c.cfg.Restart + 1
 	m.h = make([][]float64, c.cfg.Restart)
 	for j := range m.h {
 		m.h[j] = make([]float64, j+2)
 	}
 	m.g = make([]float64, c.cfg.Restart+1)
 	m.cs, m.sn = make([]float64, c.cfg.Restart), make([]float64, c.cfg.Restart)
+	m.steps.orthogonalise, m.steps.again = m.orthogonalise, m.again
 	c.next = m.start
 }
 
@@ -66,7 +69,7 @@ func (m *gmres) extend(s *Stage) *Stage {
 	} else {
 		s.multiply(m.w, newest)
 	}
-	m.next = m.orthogonalise
+	m.next = m.steps.orthogonalise
 	return m.against(s)
 }
 
@@ -89,7 +92,7 @@ func (m *gmres) less(along []float64, scale float64) []Term {
 
 func (m *gmres) orthogonalise(sums []float64) *Stage {
 	copy(m.h[m.j], sums[:m.j+1])
-	m.next = m.again
+	m.next = m.steps.again
 	return m.against(m.stage.reset().set(m.w, m.less(sums[:m.j+1], 1)...))
 }
 

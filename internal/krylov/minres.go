@@ -13,7 +13,9 @@ type minres struct {
 	r1, r2, w1, w2, v, t, y, res Vec
 
 	beta, oldb, dbar, epsln, phibar, cs, sn float64
+	alfa                                    float64 // of the step under way
 	update                                  minresUpdate
+	steps                                   struct{ project, rotate step }
 }
 
 // minresUpdate is the part of a step that is done at the start of the next
@@ -26,6 +28,7 @@ func startMINRES(c *core) {
 	m.y = c.preconditioned(m.r2, &n)
 	m.res = c.preconditioned(m.r2, &n)
 	c.vectors = int(n)
+	m.steps.project, m.steps.rotate = m.project, m.rotate
 	c.next = m.start
 }
 
@@ -59,7 +62,7 @@ func (m *minres) lanczos() Vec {
 }
 
 func (m *minres) product(s *Stage) *Stage {
-	m.next = m.project
+	m.next = m.steps.project
 	return s.set(m.v, Term{1 / m.beta, m.lanczos()}).multiply(m.t, m.v).dot(m.v, m.t).dot(m.v, m.r1)
 }
 
@@ -75,22 +78,22 @@ func (m *minres) project(sums []float64) *Stage {
 	if m.result.Iterations > 0 && m.cfg.Precondition && m.check(math.Sqrt(sums[2])) {
 		return nil
 	}
-	alfa := sums[0] - m.previous()*sums[1]
-	m.next = func(sums []float64) *Stage { return m.rotate(alfa, sums) }
-	s := m.stage.reset().set(m.r1, Term{-m.previous(), m.r1}, Term{-alfa / m.beta, m.r2}, Term{1, m.t})
+	m.alfa = sums[0] - m.previous()*sums[1]
+	m.next = m.steps.rotate
+	s := m.stage.reset().set(m.r1, Term{-m.previous(), m.r1}, Term{-m.alfa / m.beta, m.r2}, Term{1, m.t})
 	m.r1, m.r2 = m.r2, m.r1
 	return s.precondition(m.lanczos(), m.r2).dot(m.r2, m.lanczos())
 }
 
-func (m *minres) rotate(alfa float64, sums []float64) *Stage {
+func (m *minres) rotate(sums []float64) *Stage {
 	if sums[0] < 0 {
 		return m.breakdown("the preconditioner is not positive definite")
 	}
 	m.oldb, m.beta = m.beta, math.Sqrt(sums[0])
 	u := &m.update
 	u.oldeps = m.epsln
-	u.delta = m.cs*m.dbar + m.sn*alfa
-	gbar := m.sn*m.dbar - m.cs*alfa
+	u.delta = m.cs*m.dbar + m.sn*m.alfa
+	gbar := m.sn*m.dbar - m.cs*m.alfa
 	m.epsln, m.dbar = m.sn*m.beta, -m.cs*m.beta
 	u.gamma = math.Hypot(gbar, m.beta)
 	if u.gamma == 0 {

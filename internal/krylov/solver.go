@@ -88,11 +88,16 @@ type Solver struct{ core core }
 type core struct {
 	cfg     Config
 	vectors int
-	next    func(sums []float64) *Stage // goes on with the sums of the last stage
+	dots    int // the most of a stage, where that is more than 4
+	next    step
 	stage   Stage
 	norm    float64 // of the right-hand side
 	result  Result
 }
+
+// step goes on with the sums of the last stage. Methods keep those of their loop,
+// because taking a method's value makes garbage.
+type step func(sums []float64) *Stage
 
 // New starts a solve. A method that cannot work on such a matrix is refused
 // with the reason.
@@ -127,6 +132,9 @@ func New(name string, traits sparse.Traits, cfg Config) (*Solver, error) {
 
 // Vectors is how many vectors the solve uses, X and B included.
 func (s *Solver) Vectors() int { return s.core.vectors }
+
+// MaxDots is the most scalar products of one stage.
+func (s *Solver) MaxDots() int { return max(4, s.core.dots) }
 
 // Next takes the sums of the last stage, over all ranks, and gives the next one;
 // nil when the solve has ended. The stage is valid until the next call.

@@ -1,5 +1,7 @@
 package krylov
 
+import "slices"
+
 // Vec is the number of a vector of the solve.
 type Vec int
 
@@ -82,4 +84,48 @@ func (s *Stage) multiply(dst, src Vec) *Stage {
 func (s *Stage) dot(a, b Vec) *Stage {
 	s.Dots = append(s.Dots, Dot{a, b})
 	return s
+}
+
+// Passes is how many vectors the stage moves through memory when it is fused:
+// each vector once for reading, unless an operation before wrote it, and once
+// for writing. The preconditioner's diagonal is one of them; the matrix is not
+// counted.
+func (s *Stage) Passes() int {
+	n := 0
+	var near, written []Vec // near: in a cache since an earlier operation
+	read := func(v Vec) {
+		if !slices.Contains(near, v) {
+			near = append(near, v)
+			n++
+		}
+	}
+	write := func(v Vec) {
+		if !slices.Contains(written, v) {
+			written = append(written, v)
+			n++
+		}
+		if !slices.Contains(near, v) {
+			near = append(near, v)
+		}
+	}
+	for _, a := range s.Assign {
+		for _, t := range a.Terms {
+			read(t.Vec)
+		}
+		write(a.Dst)
+	}
+	if s.Precondition != nil {
+		n++
+		read(s.Precondition.Src)
+		write(s.Precondition.Dst)
+	}
+	if s.Multiply != nil {
+		read(s.Multiply.Src)
+		write(s.Multiply.Dst)
+	}
+	for _, d := range s.Dots {
+		read(d.A)
+		read(d.B)
+	}
+	return n
 }

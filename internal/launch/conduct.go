@@ -18,6 +18,8 @@ const (
 	killLimit = 10 * time.Second
 	// drainLimit is how long a stream may stay open when no descendant is left to hold it.
 	drainLimit = time.Second
+	// lookTime is how often the supervisor is looked at.
+	lookTime = 500 * time.Millisecond
 )
 
 // stage is how far a launch has come; it only rises.
@@ -138,8 +140,17 @@ func (c *conductor) ended(r *rank, e ending) { c.exits <- rankEnding{r, e} }
 // follow is the loop of a launch: it returns when there is no child any more, or none that can be killed.
 func (c *conductor) follow() {
 	gone := c.gone
+	look := time.NewTicker(lookTime)
+	defer look.Stop()
+	still := time.Duration(0) // how long the supervisor has been seen stopped
 	for {
 		select {
+		case <-look.C:
+			if c.job.StoppedLimit == 0 || !Stopped(os.Getppid()) {
+				still = 0
+			} else if still += lookTime; still > c.job.StoppedLimit {
+				c.stop(fmt.Sprintf("its supervisor has been stopped for %v", c.job.StoppedLimit), false)
+			}
 		case e := <-c.exits:
 			c.exited(e)
 		case stop := <-c.stops:

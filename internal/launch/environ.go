@@ -37,7 +37,7 @@ var (
 		"KERNBENCH_*",
 	}
 	// Settings of the user, though they share a prefix with the above.
-	settingVars = []string{"PMIX_MCA_*"}
+	settingVars = []string{"PMIX_MCA_*", "KERNBENCH_HOST", "KERNBENCH_MPI_LIB"}
 )
 
 // Environ makes the complete environment of one process: base without the variables of an outer launcher, with set

@@ -55,6 +55,9 @@ type Spec struct {
 	Grace         time.Duration // 0 is DefaultGrace
 	LogLimit      int64         // bytes kept per stream; 0 is DefaultLogLimit
 	StopOnFailure bool          // stop the others when one process fails
+	// StoppedLimit, if not 0, is how long the supervisor may stand still (SIGSTOP) before the launch is stopped: others,
+	// who depend on its answers, have given it up by then.
+	StoppedLimit time.Duration
 
 	settle time.Duration // 0 is settleTime; tests need more on a loaded machine
 }

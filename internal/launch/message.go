@@ -34,6 +34,7 @@ type launchRequest struct {
 	Settle        time.Duration `json:"settle"`
 	LogLimit      int64         `json:"log_limit"`
 	StopOnFailure bool          `json:"stop_on_failure,omitempty"`
+	StoppedLimit  time.Duration `json:"stopped_limit,omitempty"`
 }
 
 // wireProc is a Proc on the wire. Argv, Env and paths are bytes and not JSON strings, which cannot carry what is not

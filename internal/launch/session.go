@@ -60,6 +60,7 @@ func (a *Agent) Launch(ctx context.Context, spec Spec) (*Launch, error) {
 		err = a.wire.send(request{Launch: &launchRequest{
 			ID: l.id, Procs: procs, WatchEnv: toBytes(spec.WatchEnv),
 			Grace: spec.Grace, Settle: spec.settle, LogLimit: spec.LogLimit, StopOnFailure: spec.StopOnFailure,
+			StoppedLimit: spec.StoppedLimit,
 		}})
 	}
 	if err != nil {

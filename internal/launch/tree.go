@@ -49,6 +49,17 @@ func readProcess(pid int) (process, bool) {
 	return parseStat(stat)
 }
 
+// Stopped reports whether a process stands still (SIGSTOP, or a terminal's job control). One that a debugger holds has
+// another state and is left in peace.
+func Stopped(pid int) bool {
+	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return false
+	}
+	end := bytes.LastIndexByte(stat, ')') // the command's name may hold anything
+	return end >= 0 && len(stat) > end+2 && stat[end+2] == 'T'
+}
+
 // processes reads the whole process table, one process after the other. What forks or ends meanwhile may be missing or
 // hang on a parent that is not there, so callers look again until nothing is left.
 func processes() []process {

@@ -6,7 +6,6 @@
 package node
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"fmt"
@@ -14,7 +13,6 @@ import (
 	"maps"
 	"os"
 	"slices"
-	"strconv"
 	"sync"
 	"time"
 
@@ -47,10 +45,11 @@ type Spec struct {
 	MaxRestarts int
 	Threads     int // per rank; 0 leaves it to the program
 	Bind        cores.Bind
-	Cores       []int         // to bind to
-	Interface   string        // network interface for the ranks' libraries; empty leaves it to them
-	MasterPort  int           // 0 is a free one
-	Heartbeat   time.Duration // a rank that is stopped for longer has failed
+	Cores       []int             // to bind to
+	Interface   string            // network interface for the ranks' libraries; empty leaves it to them
+	MasterPort  int               // 0 is a free one
+	Heartbeat   time.Duration     // a rank that is stopped for longer has failed
+	RankSecret  map[string]string // by variable: what the ranks get to know each other by
 	Logs        Logs
 	Stdout      io.Writer
 	Stderr      io.Writer
@@ -145,7 +144,13 @@ func (n *node) start(ctx context.Context, round *rendezvous.Round) (*launch.Laun
 	procs, err := n.processes(round)
 	var l *launch.Launch
 	if err == nil {
-		l, err = n.agent.Launch(context.WithoutCancel(ctx), launch.Spec{Procs: procs, Grace: grace, LogLimit: 1 << 62})
+		spec := launch.Spec{Procs: procs, Grace: grace, LogLimit: 1 << 62}
+		if len(round.Hosts) > 1 {
+			// The other nodes give up one that is silent, and its ranks must end with the
+			// rest. Alone on a node, a stopped launcher is somebody's Ctrl-Z.
+			spec.StoppedLimit = n.spec.Heartbeat
+		}
+		l, err = n.agent.Launch(context.WithoutCancel(ctx), spec)
 	}
 	for _, taps := range n.taps {
 		for _, t := range taps {
@@ -276,7 +281,7 @@ func lastOutput(taps []*tap) (text string) {
 // a launcher that was itself stopped does not blame its ranks.
 func (n *node) lookForStopped() {
 	for rank, pid := range n.pids {
-		if !isStopped(pid) {
+		if !launch.Stopped(pid) {
 			delete(n.stopped, rank)
 			continue
 		}
@@ -286,15 +291,4 @@ func (n *node) lookForStopped() {
 				Cause: fmt.Sprintf("has been stopped for %v (SIGSTOP, or a terminal's job control)", n.spec.Heartbeat)})
 		}
 	}
-}
-
-// isStopped reads the process's state, which stands behind its name. A process
-// that a debugger holds has another one and is left in peace.
-func isStopped(pid int) bool {
-	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
-	if err != nil {
-		return false
-	}
-	end := bytes.LastIndexByte(stat, ')')
-	return end >= 0 && len(stat) > end+2 && stat[end+2] == 'T'
 }

@@ -65,6 +65,9 @@ func (s Spec) variables(round *rendezvous.Round, rank launch.RankVars) map[strin
 			put(name, value)
 		}
 	}
+	for name, value := range s.RankSecret {
+		put(name, value)
+	}
 	put("GROUP_RANK", strconv.Itoa(round.Node))
 	put("GROUP_WORLD_SIZE", strconv.Itoa(len(round.Hosts)))
 	put("ROLE_NAME", "default")

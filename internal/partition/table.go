@@ -1,6 +1,7 @@
 package partition
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/kernbench/kernbench/internal/sparse"
@@ -76,12 +77,14 @@ func (s *Share) Owner(row int) int {
 	if at, found := slices.BinarySearch(s.Ghosts, row); found {
 		return s.Owners[at]
 	}
-	for _, r := range s.Own {
-		if row >= r.Lo && row < r.Hi {
-			return s.Rank
-		}
+	at, found := slices.BinarySearchFunc(s.Own, row, func(r sparse.Range, row int) int { return cmp.Compare(r.Lo, row) })
+	if !found {
+		at-- // the range that begins before
 	}
-	return -1
+	if at < 0 || row >= s.Own[at].Hi {
+		return -1
+	}
+	return s.Rank
 }
 
 // Rows of this rank; the others' are not known.

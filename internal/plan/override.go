@@ -7,6 +7,7 @@ import (
 	"sort"
 	"strings"
 
+	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/decl"
 	"github.com/kernbench/kernbench/internal/measure"
 	"github.com/kernbench/kernbench/internal/point"
@@ -28,7 +29,14 @@ func override(b *decl.Bench, req Request) ([]*decl.Part, error) {
 			one := decl.Axis{Name: decl.RanksAxis, Kind: point.Int, Values: []point.Value{point.IntValue(1)}}
 			c.Axes = append([]decl.Axis{one}, c.Axes...)
 		}
+		for _, a := range c.On[req.Backend] {
+			at := slices.IndexFunc(c.Axes, func(x decl.Axis) bool { return x.Name == a.Name })
+			c.Axes[at].Values = a.Values
+		}
 		parts[i] = &c
+	}
+	if w := req.World; w != nil && !dist.ShapeOf(req.Backend).InProcess {
+		settle(parts, w.Ranks)
 	}
 	for _, a := range req.Axes {
 		found := false
@@ -94,6 +102,20 @@ func override(b *decl.Bench, req Request) ([]*decl.Part, error) {
 	check := *b
 	check.Parts = parts
 	return parts, check.Validate()
+}
+
+// settle gives the parts the number of ranks that there is, unless they want it
+// anyway, among others.
+func settle(parts []*decl.Part, ranks int) {
+	there := point.IntValue(int64(ranks))
+	for _, p := range parts {
+		for i, a := range p.Axes {
+			zipped := slices.ContainsFunc(p.Zips, func(z []string) bool { return slices.Contains(z, a.Name) })
+			if a.Name == decl.RanksAxis && !slices.Contains(a.Values, there) && !zipped {
+				p.Axes[i].Values = []point.Value{there}
+			}
+		}
+	}
 }
 
 // withDefaults fills what a declaration left open.
@@ -221,6 +243,9 @@ func emptySelection(b *decl.Bench, req Request, dropped []Task) error {
 			reasons = append(reasons[:most], fmt.Sprintf("and %d more reasons", len(reasons)-most))
 		}
 		why = fmt.Sprintf("the bench's own conditions drop all %d points: %s", len(dropped), strings.Join(reasons, "; "))
+		if req.World != nil {
+			why = fmt.Sprintf("all %d points are dropped: %s", len(dropped), strings.Join(reasons, "; "))
+		}
 	}
 	var flags []string
 	for _, o := range req.Only {

@@ -11,10 +11,12 @@
 package plan
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"time"
 
+	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/cores"
 	"github.com/kernbench/kernbench/internal/decl"
 	"github.com/kernbench/kernbench/internal/journal"
@@ -28,6 +30,7 @@ const maxPoints = 1_000_000
 type Plan struct {
 	Bench   *decl.Bench
 	Backend string
+	Shape   dist.Shape // of the backend
 	Options point.Point
 	Trials  int
 	Seed    uint64
@@ -89,6 +92,14 @@ type Request struct {
 	Threads int
 	Bind    Bind
 	Inputs  map[string]string // option files by SHA-256
+	World   *World            // nil: any number of ranks can be started
+}
+
+// World is a job whose processes exist already: no other number of ranks can be
+// had. Ranks that are not processes do not count.
+type World struct {
+	Ranks  int
+	Reason string // what to say of a point with another number
 }
 
 // Assign is one NAME=TEXT of the command line.
@@ -99,7 +110,7 @@ func Make(b *decl.Bench, req Request) (*Plan, error) {
 	if err := b.Validate(); err != nil {
 		return nil, err
 	}
-	p := &Plan{Bench: b, Backend: req.Backend, Trials: req.Trials, Seed: req.Seed}
+	p := &Plan{Bench: b, Backend: req.Backend, Shape: dist.ShapeOf(req.Backend), Trials: req.Trials, Seed: req.Seed}
 	var err error
 	if p.Options, err = options(b, req.Options); err != nil {
 		return nil, err
@@ -130,6 +141,15 @@ func Make(b *decl.Bench, req Request) (*Plan, error) {
 
 // Launches is the number of process groups that will be started.
 func (p *Plan) Launches() int { return len(p.Groups) }
+
+// Processes is how many processes a launch of the group starts. A backend that
+// has its ranks in one process has one; a program is started for every rank.
+func (p *Plan) Processes(g *Group) int {
+	if p.Shape.InProcess && g.Part.Command == nil {
+		return 1
+	}
+	return max(g.Ranks, 1)
+}
 
 // Rows is how many rows a complete run records.
 func (p *Plan) Rows() int {
@@ -164,7 +184,11 @@ func (p *Plan) expand(part *decl.Part, req Request, only []expr) ([]*Group, erro
 		ranks := ranksPtr(t.Ranks)
 		t.Index = p.Points + len(p.Dropped)
 		t.Key = journal.Key(p.Bench.Name, part.Name, p.Bench.Version, t.Point, ranks, p.Backend, t.Env, p.Options, inputs)
-		if err := dropped(part, t); err != nil {
+		err := dropped(part, t)
+		if w := req.World; err == nil && w != nil && !p.Shape.InProcess && t.Ranks > 0 && t.Ranks != w.Ranks {
+			err = errors.New(w.Reason)
+		}
+		if err != nil {
 			t.Reason = err.Error()
 			p.Dropped = append(p.Dropped, t)
 			continue

@@ -241,3 +241,37 @@ func TestProductAgainstNaive(t *testing.T) {
 		}
 	})
 }
+
+// A backend may have other values of an axis; what the user asks for wins.
+func TestOtherValuesOnABackend(t *testing.T) {
+	b := make4x4(decl.Ints("i", "1,2"), decl.Backends("cpu", "toy"), decl.On("toy", decl.Ints("i", "7")))
+	for _, c := range []struct {
+		backend, asked string
+		want           []string
+	}{
+		{"cpu", "", []string{"1", "2"}}, {"toy", "", []string{"7"}}, {"toy", "i=3,4", []string{"3", "4"}},
+	} {
+		req := request([]string{"size=1K"}, nil)
+		if c.asked != "" {
+			req.Axes = append(req.Axes, assign(c.asked))
+		}
+		req.Backend = c.backend
+		p, err := Make(b, req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, task := range p.Groups[0].Tasks {
+			v, _ := task.Point.Get("i")
+			got = append(got, v.String())
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%s %s: %v, want %v", c.backend, c.asked, got, c.want)
+		}
+	}
+	for _, wrong := range []decl.Item{decl.On("toy", decl.Ints("j", "1")), decl.On("toy", decl.Strings("i", "a"))} {
+		if _, err := Make(make4x4(decl.Ints("i", "1"), wrong), request(nil, nil)); err == nil || !strings.Contains(err.Error(), "on backend toy") {
+			t.Errorf("other values of what is no such axis: %v", err)
+		}
+	}
+}

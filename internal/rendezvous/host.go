@@ -59,7 +59,7 @@ func (h *host) run() {
 			if beat += tick; beat >= beatTime {
 				beat = 0
 				for _, l := range h.links {
-					l.send(message{Beat: true})
+					l.Send(message{Beat: true})
 				}
 			}
 		}
@@ -69,12 +69,12 @@ func (h *host) run() {
 	}
 	for _, s := range h.council.seats {
 		if l := h.links[s.peer]; s.gone && l != nil {
-			l.abort() // nobody is there to hear the end
+			l.Abort() // nobody is there to hear the end
 		}
 	}
 	var finishing sync.WaitGroup
 	for _, l := range h.links {
-		finishing.Go(l.finish)
+		finishing.Go(l.Finish)
 	}
 	finishing.Wait()
 	// The readers end when the members close, or lose patience; meanwhile, what
@@ -85,13 +85,13 @@ func (h *host) run() {
 		select {
 		case e := <-h.heard:
 			if e.link != nil {
-				e.link.abort()
+				e.link.Abort()
 			}
 			continue
 		case <-quiet:
 		}
 		for _, l := range h.links {
-			l.abort()
+			l.Abort()
 		}
 		return
 	}
@@ -107,7 +107,7 @@ func (h *host) take(e heard) []order {
 		h.council.reject(e.from, e.rejected)
 	case e.err != nil:
 		orders := h.council.lose(e.peer, describe(e.err), at)
-		h.links[e.peer].abort()
+		h.links[e.peer].Abort()
 		delete(h.links, e.peer)
 		return orders
 	default:
@@ -119,9 +119,9 @@ func (h *host) take(e heard) []order {
 func (h *host) send(orders []order) {
 	for _, o := range orders {
 		if l := h.links[o.peer]; l != nil {
-			l.send(o.message)
+			l.Send(o.message)
 			if o.Refused != "" && h.council.stage != over { // this one alone is not wanted
-				go l.finish()
+				go l.Finish()
 			}
 		}
 	}
@@ -160,7 +160,7 @@ func (h *host) accept() {
 				return
 			}
 			if !h.tell(heard{peer: peer, link: l}) {
-				l.abort()
+				l.Abort()
 			}
 		}()
 	}
@@ -168,7 +168,7 @@ func (h *host) accept() {
 
 func (h *host) listen(peer int, l *link) {
 	for {
-		m, err := l.receive()
+		m, err := l.Receive()
 		if !h.tell(heard{peer: peer, message: m, err: err}) || err != nil {
 			return
 		}

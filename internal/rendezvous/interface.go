@@ -24,7 +24,7 @@ func InterfaceAddr(name, endpoint string) (string, error) {
 		return "", fmt.Errorf("network interface %q: %w", name, err)
 	}
 	six := false
-	if host, _, err := splitEndpoint(endpoint); err == nil {
+	if host, _, err := SplitEndpoint(endpoint); err == nil {
 		six = literal(host).Is6()
 	}
 	var other string

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/kernbench/kernbench/internal/sealed"
 )
 
 const (
@@ -75,7 +77,7 @@ func Meet(ctx context.Context, cfg Config) (*Member, error) {
 		cfg.Secret = []byte(rand.Text()) // the one member is told directly
 		return cfg.hostGroup(nil, "127.0.0.1"), nil
 	}
-	name, port, err := splitEndpoint(cfg.Endpoint)
+	name, port, err := SplitEndpoint(cfg.Endpoint)
 	if err != nil {
 		return nil, err
 	}
@@ -151,7 +153,7 @@ func (c Config) attempt(ctx context.Context, name, port string) (*Member, error)
 			err = &finalError{fmt.Errorf("the port is in use: %w; choose another port", err)}
 		case errors.Is(err, errNoRendezvous):
 			err = &finalError{err}
-		case errors.Is(err, errSecret):
+		case errors.Is(err, sealed.ErrSecret):
 			err = &finalError{fmt.Errorf("turned away: %w; every node needs the same one", err)}
 		}
 		return nil, err
@@ -187,7 +189,7 @@ func (c Config) hostGroup(listener net.Listener, addr string) *Member {
 func dial(ctx context.Context, addrs []netip.Addr, port string) (net.Conn, error) {
 	var errs []error
 	for _, addr := range addrs {
-		d := net.Dialer{Timeout: handshakeLimit}
+		d := net.Dialer{Timeout: sealed.HandshakeLimit}
 		conn, err := d.DialContext(ctx, "tcp", net.JoinHostPort(addr.String(), port))
 		if err == nil {
 			return conn, nil
@@ -197,7 +199,8 @@ func dial(ctx context.Context, addrs []netip.Addr, port string) (net.Conn, error
 	return nil, errors.Join(errs...)
 }
 
-func splitEndpoint(endpoint string) (name, port string, err error) {
+// SplitEndpoint reads HOST:PORT, HOST, or an IPv6 address with or without brackets.
+func SplitEndpoint(endpoint string) (name, port string, err error) {
 	if literal(endpoint).IsValid() { // an IPv6 address without brackets has colons of its own
 		return endpoint, DefaultPort, nil
 	}

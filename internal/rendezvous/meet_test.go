@@ -1,14 +1,11 @@
 package rendezvous
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -132,7 +129,7 @@ func TestNodeIsLost(t *testing.T) {
 		}
 	}
 	members = gather(t, "127.0.0.1", 3, 3)
-	members[0].link.abort() // what the death of the process does
+	members[0].link.Abort() // what the death of the process does
 	members[0].host.listener.Close()
 	for _, i := range []int{1, 2} {
 		if e := next(t, members[i]); e.Lost == "" && e.Stop == nil {
@@ -229,148 +226,10 @@ func TestSplitEndpoint(t *testing.T) {
 	for endpoint, want := range map[string]string{
 		"node0": "node0 29400", "node0:1": "node0 1", "10.0.0.1:5": "10.0.0.1 5", "[fd00::1]:5": "fd00::1 5", "fd00::1": "fd00::1 29400",
 	} {
-		if name, port, err := splitEndpoint(endpoint); err != nil || name+" "+port != want {
+		if name, port, err := SplitEndpoint(endpoint); err != nil || name+" "+port != want {
 			t.Errorf("%s: got %s %s, %v", endpoint, name, port, err)
 		}
 	}
-}
-
-// recorder keeps what passes over a connection, and may change it.
-type recorder struct {
-	net.Conn
-	mu     sync.Mutex
-	seen   *bytes.Buffer
-	change func([]byte) []byte
-}
-
-func (r *recorder) Write(p []byte) (int, error) {
-	r.mu.Lock()
-	r.seen.Write(p)
-	out := p
-	if r.change != nil {
-		out = r.change(bytes.Clone(p))
-	}
-	r.mu.Unlock()
-	if _, err := r.Conn.Write(out); err != nil {
-		return 0, err
-	}
-	return len(p), nil
-}
-
-// greet connects two links over a loopback connection that is recorded.
-func greet(t *testing.T) (host, member *link, hostSays *recorder, wire *bytes.Buffer) {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	a, err := net.Dial("tcp", l.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	b, err := l.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { a.Close(); b.Close() })
-	wire = new(bytes.Buffer)
-	hostSays = &recorder{Conn: b, seen: wire}
-	memberSays := &recorder{Conn: a, seen: new(bytes.Buffer)}
-	greeted := make(chan error, 1)
-	go func() {
-		var err error
-		host, err = greetMember(hostSays, testSecret)
-		greeted <- err
-	}()
-	if member, err = greetHost(memberSays, testSecret); err != nil {
-		t.Fatal(err)
-	}
-	if err := <-greeted; err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { host.abort(); member.abort() })
-	wire.Write(memberSays.seen.Bytes())
-	return host, member, hostSays, wire
-}
-
-func TestSecretDoesNotTravel(t *testing.T) {
-	host, member, _, wire := greet(t)
-	host.send(message{Refused: "for some reason"})
-	if m, err := member.receive(); err != nil || m.Refused != "for some reason" {
-		t.Fatalf("got %+v, %v", m, err)
-	}
-	if wire.Len() < 100 || !bytes.Contains(wire.Bytes(), []byte(banner)) {
-		t.Fatal("nothing was recorded")
-	}
-	for n := 8; n <= len(testSecret); n++ {
-		if bytes.Contains(wire.Bytes(), testSecret[:n]) {
-			t.Fatalf("%d bytes of the secret were sent", n)
-		}
-	}
-}
-
-// A frame that was changed, repeated, or sent back to its sender is noticed.
-func TestForgery(t *testing.T) {
-	for name, change := range map[string]func([]byte) []byte{
-		"none":     nil,
-		"changed":  func(p []byte) []byte { p[len(p)-4] ^= 1; return p },
-		"repeated": func(p []byte) []byte { return append(p, p...) },
-	} {
-		host, member, says, _ := greet(t)
-		says.mu.Lock()
-		says.change = change
-		says.mu.Unlock()
-		host.send(message{Refused: "one"})
-		_, first := member.receive()
-		if name == "none" || name == "repeated" {
-			if first != nil {
-				t.Errorf("%s: %v", name, first)
-			}
-		} else if first == nil {
-			t.Errorf("%s: not noticed", name)
-		}
-		if name == "repeated" {
-			if m, err := member.receive(); err == nil {
-				t.Errorf("a repeated frame was taken for %+v", m)
-			}
-		}
-	}
-	host, member, _, _ := greet(t)
-	body := []byte(`{"beat":true}`)
-	if bytes.Equal(host.seal(hostSide, 0, body), member.seal(memberSide, 0, body)) {
-		t.Error("a frame can be sent back to its sender")
-	}
-}
-
-// Who lets everybody in, but cannot prove to know the secret, is no rendezvous.
-func TestFalseHost(t *testing.T) {
-	ours, theirs := net.Pipe()
-	defer theirs.Close()
-	go func() {
-		theirs.Write(append([]byte(banner), make([]byte, nonceSize)...))
-		io.ReadFull(theirs, make([]byte, nonceSize+proofSize))
-		theirs.Write(append([]byte{accepted}, make([]byte, proofSize)...))
-	}()
-	if _, err := greetHost(ours, testSecret); !errors.Is(err, errSecret) {
-		t.Errorf("got %v", err)
-	}
-}
-
-// A service that says nothing, as most do, is not waited for much longer than a
-// greeting takes; time is simulated.
-func TestSilentService(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		ours, theirs := net.Pipe()
-		defer theirs.Close()
-		begin := time.Now()
-		if _, err := greetHost(ours, testSecret); !errors.Is(err, errNoRendezvous) {
-			t.Errorf("got %v", err)
-		}
-		if d := time.Since(begin); d != handshakeLimit {
-			t.Errorf("it took %v", d)
-		}
-	})
 }
 
 // A rendezvous that has fallen silent is noticed by its members, who beat all
@@ -392,7 +251,7 @@ func TestSilentHost(t *testing.T) {
 		beats := 0
 		go func() {
 			for {
-				msg, err := host.receive()
+				msg, err := host.Receive()
 				if err != nil {
 					return
 				}
@@ -401,27 +260,13 @@ func TestSilentHost(t *testing.T) {
 				}
 			}
 		}()
-		host.send(message{Beat: true})
+		host.Send(message{Beat: true})
 		e := <-m.Events()
 		synctest.Wait()
 		if !strings.Contains(e.Lost, "nothing was heard from the rendezvous for 5s") || beats < 9 {
 			t.Errorf("got %+v after %d beats", e, beats)
 		}
 		m.Close()
-		host.abort()
-	})
-}
-
-func FuzzReceive(f *testing.F) {
-	f.Add([]byte{0, 0, 0, 2})
-	f.Add([]byte{255, 255, 255, 255})
-	f.Fuzz(func(t *testing.T, data []byte) {
-		ours, theirs := net.Pipe()
-		go func() { theirs.Write(data); theirs.Close() }()
-		l := newLink(ours, testSecret, memberSide)
-		defer l.abort()
-		if m, err := l.receive(); err == nil {
-			t.Errorf("a stranger's frame was taken for %+v", m)
-		}
+		host.Abort()
 	})
 }

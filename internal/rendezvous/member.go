@@ -22,7 +22,7 @@ type Member struct {
 
 func newMember(l *link, j join, heartbeat time.Duration) *Member {
 	m := &Member{link: l, addr: j.Addr, silent: heartbeat, events: make(chan Event), quit: make(chan struct{})}
-	l.send(message{Join: &j})
+	l.Send(message{Join: &j})
 	go m.run()
 	return m
 }
@@ -44,23 +44,23 @@ func (m *Member) Ready(attempt int) error {
 	_, text, _ := net.SplitHostPort(l.Addr().String())
 	l.Close()
 	port, _ := strconv.Atoi(text)
-	m.link.send(message{Ready: &ready{Attempt: attempt, Port: port}})
+	m.link.Send(message{Ready: &ready{Attempt: attempt, Port: port}})
 	return nil
 }
 
 // Failed reports a failure on this node; who and where is filled in.
-func (m *Member) Failed(f Failure) { m.link.send(message{Failed: &f}) }
+func (m *Member) Failed(f Failure) { m.link.Send(message{Failed: &f}) }
 
 // Done reports that every rank of this node has ended well.
-func (m *Member) Done(attempt int) { m.link.send(message{Done: &done{attempt}}) }
+func (m *Member) Done(attempt int) { m.link.Send(message{Done: &done{attempt}}) }
 
 // Close leaves the rendezvous, which the others take for a failure unless the
 // group has ended. The host's own waits until the others have been told.
 func (m *Member) Close() {
 	m.close.Do(func() {
 		close(m.quit)
-		m.link.finish()
-		m.link.abort()
+		m.link.Finish()
+		m.link.Abort()
 		if m.host != nil {
 			<-m.host.ended
 		}
@@ -68,12 +68,12 @@ func (m *Member) Close() {
 }
 
 func (m *Member) run() {
-	defer m.link.finish() // the host need not wait for what this node does next
+	defer m.link.Finish() // the host need not wait for what this node does next
 	heard := make(chan message)
 	broken := make(chan error, 1)
 	go func() {
 		for {
-			msg, err := m.link.receive()
+			msg, err := m.link.Receive()
 			if err != nil {
 				broken <- err
 				return
@@ -119,7 +119,7 @@ func (m *Member) run() {
 				return
 			}
 		case <-beat.C:
-			m.link.send(message{Beat: true})
+			m.link.Send(message{Beat: true})
 			if silent += beatTime; silent > m.silent { // in beats, as the council counts in ticks
 				tell(Event{Lost: fmt.Sprintf("nothing was heard from the rendezvous for %v (its host is stopped, or the network is cut)", m.silent)})
 				return

@@ -78,8 +78,12 @@ func Render(dir string, in Input) (files []string, err error) {
 	made, err := exportsOf(in.Bench, rows)
 	errs = append(errs, err)
 	for _, f := range made {
-		path := filepath.Join(dir, f.Name)
-		if err := journal.WriteFileAtomic(path, f.Data); err != nil {
+		path := filepath.Join(dir, filepath.FromSlash(f.Name))
+		err := os.MkdirAll(filepath.Dir(path), 0o777)
+		if err == nil {
+			err = journal.WriteFileAtomic(path, f.Data)
+		}
+		if err != nil {
 			errs = append(errs, err)
 			continue
 		}

@@ -3,6 +3,7 @@ package run
 import (
 	"context"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -11,7 +12,6 @@ import (
 
 	"github.com/kernbench/kernbench/internal/hostinfo"
 	"github.com/kernbench/kernbench/internal/journal"
-	"github.com/kernbench/kernbench/internal/plan"
 	"github.com/kernbench/kernbench/internal/point"
 )
 
@@ -25,31 +25,36 @@ const (
 	quitLimit = 2 * time.Second
 )
 
-// bodies starts the workers of a group and runs tasks until all are settled or
-// the launch is broken. It returns the attempts still to be made.
-func (r *runner) bodies(ctx context.Context, g *plan.Group, todo []attempt) ([]attempt, error) {
-	c, tr, err := r.assemble(ctx, g)
+// bodies starts the workers of a group and runs tasks until none is left or the
+// launch is broken.
+func (r *lane) bodies(ctx context.Context, b *backlog) error {
+	c, tr, err := r.assemble(ctx, b.group)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer c.close()
 	if tr != nil {
 		c.end(tr)
 		if err := ctx.Err(); err != nil {
-			return nil, err
+			return err
 		}
-		return r.badStart(c, tr, todo)
+		return r.badStart(c, tr, b)
 	}
 	r.badStarts = 0
-	for i, a := range todo {
+	for i := 0; ; i++ {
+		next := b.take(1)
+		if len(next) == 0 {
+			return nil
+		}
+		a := next[0]
 		if err := r.begin(a); err != nil {
-			return nil, err
+			return err
 		}
 		before, _ := hostinfo.Snapshot(hostinfo.Root())
 		res, tr := c.perform(ctx, i, a.task)
-		if ctx.Err() != nil {
+		if ctx.Err() != nil && (tr == nil || r.opts.Joined == nil) {
 			c.end(&trouble{reason: "interrupted"})
-			return nil, ctx.Err()
+			return ctx.Err()
 		}
 		after, _ := hostinfo.Snapshot(hostinfo.Root())
 		row := r.row(a.task)
@@ -70,18 +75,21 @@ func (r *runner) bodies(ctx context.Context, g *plan.Group, todo []attempt) ([]a
 			res.fill(&row)
 			c.warnCrowded(&row)
 			if err := r.keepRaw(&row, res.raw); err != nil {
-				return nil, err
+				return err
 			}
 		}
 		again, err := r.settle(a, row)
-		if err != nil {
-			return nil, err
+		if err == nil && ctx.Err() != nil && tr != nil {
+			err = &brokenError{tr.reason}
 		}
+		if err != nil {
+			return err
+		}
+		b.putBack(again)
 		if broken || len(again) > 0 {
-			return append(again, todo[i+1:]...), nil
+			return nil
 		}
 	}
-	return nil, nil
 }
 
 // joinLines puts two texts under each other.
@@ -95,12 +103,14 @@ func joinLines(a, b string) string {
 // badStart records a launch that broke before it was ready. The first time it
 // may have been an accident, and costs the point it was for; a group that
 // cannot start again and again would do so for every point.
-func (r *runner) badStart(c *crew, tr *trouble, todo []attempt) (again []attempt, err error) {
+func (r *lane) badStart(c *crew, tr *trouble, b *backlog) error {
 	r.badStarts++
-	doomed := todo[:1]
+	many := 1
 	if r.badStarts > max(1, r.opts.Retries) {
-		doomed = todo
+		many = math.MaxInt
 	}
+	var again []attempt
+	doomed := b.take(many)
 	for _, a := range doomed {
 		row := r.row(a.task)
 		c.blame(&row, tr)
@@ -109,11 +119,12 @@ func (r *runner) badStart(c *crew, tr *trouble, todo []attempt) (again []attempt
 		}
 		more, err := r.settle(a, row)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		again = append(again, more...)
 	}
-	return append(again, todo[len(doomed):]...), nil
+	b.putBack(again)
+	return nil
 }
 
 // envSeen compares what a rank saw with what was planned.

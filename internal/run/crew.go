@@ -3,6 +3,7 @@ package run
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"os"
 	"time"
@@ -12,19 +13,21 @@ import (
 	"github.com/kernbench/kernbench/internal/launch"
 	"github.com/kernbench/kernbench/internal/plan"
 	"github.com/kernbench/kernbench/internal/point"
+	"github.com/kernbench/kernbench/internal/station"
 	"github.com/kernbench/kernbench/internal/worker"
 )
 
 // crew is a launch of workers: one process per rank, connected.
 type crew struct {
-	r      *runner
+	r      *lane
 	group  *plan.Group
 	hub    *worker.Hub
-	launch *launch.Launch
+	launch started
 	via    *Launcher // what started the ranks; nil when this process did
 	logs   string    // folder name as in the rows
 	path   string
 	ranks  []rankState
+	procs  int // worker processes: one per rank, or one that has them all
 	events <-chan launch.Event
 	tick   *time.Ticker
 }
@@ -57,14 +60,22 @@ type trouble struct {
 
 // assemble starts the processes and waits until all are ready. Trouble comes
 // with a crew that must still be closed, an error without.
-func (r *runner) assemble(ctx context.Context, g *plan.Group) (*crew, *trouble, error) {
+func (r *lane) assemble(ctx context.Context, g *plan.Group) (*crew, *trouble, error) {
 	logs, path, err := r.logDir()
 	if err != nil {
 		return nil, nil, err
 	}
 	via := r.opts.Launcher
+	count := r.plan.Processes(g)
 	var files []*os.File
-	if g.Ranks > 1 && via == nil {
+	addr := "" // where ranks on other hosts reach this one
+	switch {
+	case via != nil:
+		addr = via.addr
+	case r.joined(g):
+		addr = r.opts.Joined.Leader.Addr()
+	}
+	if count > 1 && addr == "" {
 		shm, err := agree.NewShm(g.Ranks)
 		if err != nil {
 			return nil, nil, err
@@ -77,28 +88,25 @@ func (r *runner) assemble(ctx context.Context, g *plan.Group) (*crew, *trouble, 
 		return nil, nil, err
 	}
 	listen := worker.Listen
-	if via != nil {
-		listen = func() (*worker.Hub, error) { return worker.ListenTCP(via.addr, g.Ranks) }
+	if addr != "" {
+		listen = func() (*worker.Hub, error) { return worker.ListenTCP(addr, g.Ranks) }
 	}
 	hub, err := listen()
 	if err != nil {
 		return nil, nil, err
 	}
-	procs, err := r.processes(g, path, self, "", hub.Vars(g.Ranks > 1))
-	if err != nil {
-		hub.Close()
-		return nil, nil, err
-	}
-	for i := range procs {
-		procs[i].ExtraFiles = files
-	}
-	c := &crew{r: r, group: g, hub: hub, via: via, logs: logs, path: path, ranks: make([]rankState, g.Ranks), tick: time.NewTicker(tickTime)}
+	c := &crew{r: r, group: g, hub: hub, via: via, logs: logs, path: path, ranks: make([]rankState, g.Ranks), procs: count, tick: time.NewTicker(tickTime)}
 	for i := range c.ranks {
 		c.ranks[i].phase = "start"
 	}
-	c.launch, err = r.agent.Launch(ctx, launch.Spec{Procs: procs})
+	c.launch, err = r.start(ctx, g, spawn{logs: path, argv: self, extra: hub.Vars(count > 1), files: files})
 	if err != nil {
-		return c, &trouble{status: journal.Failed, phase: "start", reason: err.Error()}, nil
+		tr := &trouble{status: journal.Failed, phase: "start", reason: err.Error()}
+		var lost *station.LostError
+		if errors.As(err, &lost) {
+			tr.rank = &lost.Rank
+		}
+		return c, tr, nil
 	}
 	c.events = c.launch.Events()
 	return c, c.muster(ctx), nil
@@ -112,11 +120,11 @@ func (c *crew) muster(ctx context.Context) *trouble {
 	for i, e := range g.Env {
 		watch[i] = e.Name
 	}
-	job := worker.Job{Bench: r.plan.Bench.Name, Part: g.Part.Name, Size: g.Ranks, Backend: r.plan.Backend,
+	job := worker.Job{Bench: r.plan.Bench.Name, Part: g.Part.Name, Size: g.Ranks, InProcess: r.plan.Shape.InProcess, Backend: r.plan.Backend,
 		Session: rand.Text(), Seed: r.plan.Seed, Watch: watch, Measure: g.Part.Measure}
 	deadline := time.NewTimer(startLimit)
 	defer deadline.Stop()
-	for ready := 0; ready < g.Ranks; {
+	for ready := 0; ready < c.procs; {
 		select {
 		case <-ctx.Done():
 			return &trouble{reason: "interrupted"}
@@ -193,6 +201,9 @@ func (c *crew) watch(e launch.Event) *trouble {
 	if !ok {
 		if e == nil { // the launch is over, with or without a word
 			c.events = nil
+			if tr := c.lostPlace(); tr != nil {
+				return tr
+			}
 			if c.via != nil {
 				return &trouble{status: journal.Failed, phase: c.ranks[0].phase, reason: "the launch agent died and took " + c.via.Name() + " with it"}
 			}
@@ -206,6 +217,11 @@ func (c *crew) watch(e launch.Event) *trouble {
 	if c.via != nil {
 		return c.launcherDied(&x)
 	}
+	if x.Stopped { // not by this crew: a place was lost, and took the others with it
+		if tr := c.lostPlace(); tr != nil {
+			return tr
+		}
+	}
 	if x.Rank >= 0 && x.Rank < len(c.ranks) {
 		c.ranks[x.Rank].exit = &x
 	}
@@ -215,8 +231,15 @@ func (c *crew) watch(e launch.Event) *trouble {
 func (c *crew) died(x *launch.Exit) *trouble {
 	rank := x.Rank
 	c.hearOut(rank)
-	return &trouble{status: journal.Failed, rank: &rank, phase: c.ranks[rank].phase, reason: "the worker ended with " + x.How()}
+	tr := &trouble{status: journal.Failed, rank: &rank, phase: c.ranks[rank].phase, reason: "the worker ended with " + x.How()}
+	if c.together() { // who of them it was, nobody can tell
+		tr.rank, tr.reason = nil, fmt.Sprintf("the process of all %d ranks ended with %s", len(c.ranks), x.How())
+	}
+	return tr
 }
+
+// together tells whether one process has several ranks.
+func (c *crew) together() bool { return c.via == nil && c.procs == 1 && len(c.ranks) > 1 }
 
 // perform has all ranks run one task and waits for their answers.
 func (c *crew) perform(ctx context.Context, index int, t plan.Task) (*results, *trouble) {
@@ -227,6 +250,8 @@ func (c *crew) perform(ctx context.Context, index int, t plan.Task) (*results, *
 	}
 	for rank := range c.ranks {
 		c.ranks[rank].silent = 0
+	}
+	for rank := range c.procs {
 		c.hub.Task(rank, worker.Task{Index: index, Point: values, Kinds: kinds, Trial: t.Trial})
 	}
 	limit := c.r.opts.Timeout
@@ -241,7 +266,7 @@ func (c *crew) perform(ctx context.Context, index int, t plan.Task) (*results, *
 	for !res.complete() {
 		select {
 		case <-ctx.Done():
-			return nil, nil
+			return nil, c.deathbed()
 		case <-deadline.C:
 			if res.left() {
 				return res, nil // the others may well hang, but only since
@@ -260,7 +285,7 @@ func (c *crew) perform(ctx context.Context, index int, t plan.Task) (*results, *
 			woken = true
 			for rank, e := range res.byRank {
 				if e == nil {
-					c.hub.Abort(rank, res.firstReason())
+					c.hub.Abort(min(rank, c.procs-1), res.firstReason())
 				}
 			}
 		case e := <-c.hub.Events():
@@ -352,7 +377,7 @@ func (c *crew) end(tr *trouble) {
 func (c *crew) close() {
 	c.tick.Stop()
 	if c.launch != nil {
-		for rank := range c.ranks {
+		for rank := range c.procs {
 			c.hub.Quit(rank)
 		}
 		ended := make(chan struct{})
@@ -369,8 +394,8 @@ func (c *crew) close() {
 
 func (c *crew) lastOutput(rank *int) string {
 	switch {
-	case c.via != nil:
-		return lastOutput(c.path, 0) // all ranks' output comes through the launcher
+	case c.via != nil, c.together():
+		return lastOutput(c.path, 0) // all ranks' output comes from one process
 	case rank == nil:
 		return ""
 	}
@@ -378,7 +403,7 @@ func (c *crew) lastOutput(rank *int) string {
 }
 
 func (c *crew) warnCrowded(row *journal.Row) {
-	if cores := c.r.host.CPU.Usable; c.via == nil && float64(c.group.Ranks) > cores && cores > 0 {
+	if cores := c.r.host.CPU.Usable; c.via == nil && c.r.opts.Joined == nil && !c.r.plan.Shape.Simulated && float64(c.group.Ranks) > cores && cores > 0 {
 		row.Warnings = append(row.Warnings, fmt.Sprintf("%d ranks share %g cores", c.group.Ranks, cores))
 	}
 }

@@ -84,6 +84,9 @@ func benches() []*decl.Bench {
 		decl.New("scripted", scripted, decl.Ints("i", "1,2"), decl.Env("DOUBLE", "0", "1"), decl.Env("IGNORED", "0", "1")),
 		decl.New("stop", stop, decl.Ranks("2"), decl.Ints("i", "1,2,3"), decl.Measure(quick)),
 		decl.New("lonely", lonely, decl.Ranks("2"), decl.Ints("i", "1,2,3"), decl.Measure(quick)),
+		decl.New("together", together, decl.Ranks("3"), decl.Strings("what", "fine", "fails", "panics", "hangs", "dies", "again"),
+			decl.Backends("cpu", simulated), decl.Timeout(time.Second)),
+		decl.New("overlap", overlap, decl.Ranks("2"), decl.Ints("i", "0,1,2,3,4,5"), decl.Backends(simulated)),
 		programs("listen", false),
 		programs("table", true),
 	}
@@ -223,7 +226,10 @@ func supervise(bench, dir string, flags []string) int {
 }
 
 func makePlan(bench string, req plan.Request) (*plan.Plan, error) {
-	req.Backend, req.Seed = "cpu", 1
+	if req.Backend == "" {
+		req.Backend = "cpu"
+	}
+	req.Seed = 1
 	for _, b := range benches() {
 		if b.Name == bench {
 			return plan.Make(b, req)

@@ -18,30 +18,35 @@ import (
 
 // program runs one task of a sweep over somebody else's program: one process
 // per rank, or one that starts its own. Its output is read when all have ended.
-func (r *runner) program(ctx context.Context, g *plan.Group, todo []attempt) ([]attempt, error) {
-	a := todo[0]
+func (r *lane) program(ctx context.Context, b *backlog) error {
+	next := b.take(1)
+	if len(next) == 0 {
+		return nil
+	}
+	a := next[0]
 	if err := r.begin(a); err != nil {
-		return nil, err
+		return err
 	}
 	before, _ := hostinfo.Snapshot(hostinfo.Root())
-	rows, err := r.oneProgram(ctx, g, a.task)
+	rows, err := r.oneProgram(ctx, b.group, a.task)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if err := ctx.Err(); err != nil {
-		return nil, err
+		return err
 	}
 	after, _ := hostinfo.Snapshot(hostinfo.Root())
 	for i := range rows {
 		rows[i].Load = loadOf(before, after)
 	}
 	again, err := r.settle(a, rows...)
-	return append(again, todo[1:]...), err
+	b.putBack(again)
+	return err
 }
 
 // oneProgram launches, waits and parses. A fault of the program is a row; the
 // error is the harness's own.
-func (r *runner) oneProgram(ctx context.Context, g *plan.Group, t plan.Task) ([]journal.Row, error) {
+func (r *lane) oneProgram(ctx context.Context, g *plan.Group, t plan.Task) ([]journal.Row, error) {
 	row := r.row(t)
 	failed := func(status journal.Status, phase, reason string) ([]journal.Row, error) {
 		row.Status, row.Phase, row.Reason = status, phase, reason
@@ -57,11 +62,7 @@ func (r *runner) oneProgram(ctx context.Context, g *plan.Group, t plan.Task) ([]
 	if err != nil {
 		return failed(journal.Failed, "start", err.Error())
 	}
-	procs, err := r.processes(g, path, argv, cmd.Dir, nil)
-	if err != nil {
-		return nil, err
-	}
-	l, err := r.agent.Launch(ctx, launch.Spec{Procs: procs, WatchEnv: envNames(t.Env), StopOnFailure: true})
+	l, err := r.start(ctx, g, spawn{logs: path, argv: argv, dir: cmd.Dir, watch: envNames(t.Env), stopOnFailure: true})
 	if err != nil {
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
@@ -72,8 +73,15 @@ func (r *runner) oneProgram(ctx context.Context, g *plan.Group, t plan.Task) ([]
 	if limit == 0 {
 		limit = plan.Timeout(g.Part)
 	}
-	lied, slow, hung := r.attend(l, t, limit, len(procs))
+	procs := r.plan.Processes(g)
+	if r.opts.Launcher != nil {
+		procs = 1
+	}
+	lied, slow, hung := r.attend(l, t, limit, procs)
 	out, err := l.Wait()
+	if tr := lostPlace(l); tr != nil {
+		row.Rank = tr.rank
+	}
 	if err != nil {
 		return failed(journal.Failed, "run", err.Error())
 	}
@@ -96,7 +104,7 @@ func (r *runner) oneProgram(ctx context.Context, g *plan.Group, t plan.Task) ([]
 
 // attend watches a launch until it ends by itself, is caught lying about its
 // environment, or has to be stopped.
-func (r *runner) attend(l *launch.Launch, t plan.Task, limit time.Duration, ranks int) (lied string, slow int, hung bool) {
+func (r *runner) attend(l started, t plan.Task, limit time.Duration, ranks int) (lied string, slow int, hung bool) {
 	deadline := time.NewTimer(limit)
 	defer deadline.Stop()
 	running := make(map[int]bool, ranks)

@@ -113,7 +113,7 @@ func (s *results) primary() *worker.Event {
 }
 
 func fillOutcome(row *journal.Row, o *decl.Outcome) {
-	row.Status, row.Kind = o.Status, o.Kind
+	row.Status, row.Kind, row.Optional = o.Status, o.Kind, o.Optional
 	row.Reason, row.Output, _ = strings.Cut(o.Reason, "\n") // a panic goes on with its stack
 	row.Clock, row.Cadence, row.Cache = o.Clock, o.Cadence, o.Cache
 	row.Samples, row.Batch = o.Samples, o.Batch

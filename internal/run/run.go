@@ -10,15 +10,16 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/kernbench/kernbench/internal/decl"
 	"github.com/kernbench/kernbench/internal/hostinfo"
 	"github.com/kernbench/kernbench/internal/journal"
-	"github.com/kernbench/kernbench/internal/launch"
 	"github.com/kernbench/kernbench/internal/plan"
 	"github.com/kernbench/kernbench/internal/point"
 )
@@ -33,6 +34,7 @@ type Options struct {
 	FailFast bool          // stop after the first failed row
 	Resume   bool          // continue the folder's latest run
 	Launcher *Launcher     // starts the ranks; nil: this process does
+	Joined   *Joined       // the job whose ranks are there already; nil: none
 	Inputs   map[string]string
 	Observe  func(Event)
 }
@@ -67,24 +69,27 @@ type Launching struct {
 type Result struct {
 	Run         string
 	Counts      map[journal.Status]int // of this invocation's rows and those it resumed, the last attempt of each
+	Missing     int                    // of these, not executed although required
 	Interrupted bool
+	Broken      string // why the job that this run had joined could not go on; empty when it could
 }
 
 type runner struct {
-	plan    *plan.Plan
-	opts    Options
+	plan  *plan.Plan
+	opts  Options
+	id    string
+	host  hostinfo.Host
+	claim *hostinfo.Measuring
+
+	mu      sync.Mutex // of what follows, which lanes share
 	journal *journal.Writer
-	id      string
-	host    hostinfo.Host
-	agent   *launch.Agent
-	claim   *hostinfo.Measuring
 	crowd   string // warning: another kernbench is at work
-	launch  int    // number of the current launch, over all resumptions
-	// badStarts counts the launches in a row of the current group whose workers
-	// did not even become ready.
-	badStarts int
-	counts    map[journal.Status]int
-	rows      []journal.Row
+	launch  int    // number of the latest launch, over all resumptions
+	turns   int    // attempts so far, each with its place in the journal
+	turn    int    // whose rows are recorded next
+	held    map[int][]settled
+	counts  map[journal.Status]int
+	rows    []journal.Row
 }
 
 // ClaimName is what stands for "a kernbench is measuring here". Tests that look
@@ -101,7 +106,10 @@ func Run(ctx context.Context, p *plan.Plan, opts Options) (Result, error) {
 	if opts.Observe == nil {
 		opts.Observe = func(Event) {}
 	}
-	r := &runner{plan: p, opts: opts, counts: map[journal.Status]int{}, host: hostinfo.Local()}
+	if opts.Launcher != nil && p.Shape.InProcess {
+		return Result{}, fmt.Errorf("%s starts processes, but the ranks of backend %s are all in one: leave --launcher out", opts.Launcher.Name(), p.Backend)
+	}
+	r := &runner{plan: p, opts: opts, counts: map[journal.Status]int{}, held: map[int][]settled{}, host: hostinfo.Local()}
 	earlier, err := r.earlier()
 	if err != nil {
 		return Result{}, err
@@ -117,9 +125,12 @@ func Run(ctx context.Context, p *plan.Plan, opts Options) (Result, error) {
 	began := time.Now()
 	defer r.release()
 
-	err = r.execute(ctx, earlier)
+	err = errors.Join(r.execute(ctx, earlier), r.recordHeld())
 	outcome := "complete"
+	var broken *brokenError
 	switch {
+	case errors.As(err, &broken):
+		outcome, err = "failed", r.note("the job is broken: "+broken.reason)
 	case ctx.Err() != nil:
 		outcome, err = "interrupted", nil
 	case errors.Is(err, errFailFast):
@@ -133,7 +144,21 @@ func Run(ctx context.Context, p *plan.Plan, opts Options) (Result, error) {
 	}
 	end := journal.End{Run: r.id, Outcome: outcome, Counts: r.counts, Seconds: time.Since(began).Seconds(), Time: time.Now().UTC()}
 	err = errors.Join(err, r.journal.Append(end))
-	return Result{Run: r.id, Counts: r.counts, Interrupted: outcome == "interrupted"}, err
+	res := Result{Run: r.id, Counts: r.counts, Missing: missing(r.rows), Interrupted: outcome == "interrupted"}
+	if broken != nil {
+		res.Broken = broken.reason
+	}
+	return res, err
+}
+
+// missing counts the rows that should have been executed and were not.
+func missing(rows []journal.Row) (n int) {
+	for i := range rows {
+		if rows[i].Status == journal.NotExecuted && !rows[i].Optional {
+			n++
+		}
+	}
+	return n
 }
 
 // announce claims the host for measuring and tells the observer the size of
@@ -155,9 +180,6 @@ func (r *runner) release() {
 	if r.claim != nil {
 		r.claim.Close()
 	}
-	if r.agent != nil {
-		r.agent.Close()
-	}
 }
 
 // execute records the dropped points, then runs every group that has work left.
@@ -170,27 +192,24 @@ func (r *runner) execute(ctx context.Context, e *earlier) error {
 			}
 			row := r.row(t)
 			row.Status, row.Reason = journal.Skipped, t.Reason
-			if _, err := r.settle(attempt{task: t}, row); err != nil {
+			if _, err := r.settle(r.attempt(t, 0), row); err != nil {
 				return err
 			}
 		}
 	}
+	var work []*backlog
 	for i, g := range r.plan.Groups {
-		var todo []attempt
+		b := &backlog{group: g, number: i + 1}
 		for _, t := range g.Tasks {
 			if !e.settled(t) {
-				todo = append(todo, attempt{task: t, number: e.attempts(t)})
+				b.todo = append(b.todo, r.attempt(t, e.attempts(t)))
 			}
 		}
-		if len(todo) == 0 {
-			continue
-		}
-		r.opts.Observe(Event{Launch: &Launching{Number: i + 1, Of: len(r.plan.Groups), Ranks: g.Ranks, Env: g.Env, Trial: g.Trial}})
-		if err := r.group(ctx, g, todo); err != nil {
-			return err
+		if len(b.todo) > 0 {
+			work = append(work, b)
 		}
 	}
-	return nil
+	return r.lanes(ctx, work)
 }
 
 // attempt is a task and how often it was tried before.
@@ -198,60 +217,36 @@ type attempt struct {
 	task   plan.Task
 	number int
 	budget int // retries used in this invocation
+	turn   int // its place in the journal
 }
 
-// group runs the tasks of one launch group, starting fresh processes as often
-// as broken ones must be replaced.
-func (r *runner) group(ctx context.Context, g *plan.Group, todo []attempt) error {
-	r.badStarts = 0
-	for len(todo) > 0 {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		if err := r.ensureAgent(ctx); err != nil {
-			return err
-		}
-		r.launch++
-		once := r.bodies
-		if g.Part.Command != nil {
-			once = r.program
-		}
-		var err error
-		if todo, err = once(ctx, g, todo); err != nil {
-			return err
-		}
-	}
-	return nil
+func (r *runner) attempt(t plan.Task, number int) attempt {
+	r.turns++
+	return attempt{task: t, number: number, turn: r.turns - 1}
 }
 
-func (r *runner) ensureAgent(ctx context.Context) error {
-	if r.agent != nil {
-		select {
-		case <-r.agent.Done():
-			r.agent.Close()
-			r.agent = nil
-		default:
-			return nil
-		}
-	}
-	var err error
-	r.agent, err = launch.Start(ctx)
-	return err
+// settled is an attempt's rows; if it is tried again, more of its turn follow.
+type settled struct {
+	rows []journal.Row
+	last bool
 }
 
 // settle records a task's rows and returns the attempt to repeat, if a failure
-// leaves a retry.
+// leaves a retry. Rows stand in the journal in the planned order, however the
+// lanes come to finish them: what is early waits for its turn.
 func (r *runner) settle(a attempt, rows ...journal.Row) (again []attempt, err error) {
 	bad := slices.ContainsFunc(rows, func(row journal.Row) bool { return row.Status.Bad() })
 	retry := bad && a.budget < r.opts.Retries
-	for _, row := range rows {
-		row.Attempt = a.number
-		if row, err = r.record(row); err != nil {
+	for i := range rows {
+		rows[i].Attempt = a.number
+		rows[i].Time = time.Now().UTC()
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.held[a.turn] = append(r.held[a.turn], settled{rows, !retry})
+	for len(r.held[r.turn]) > 0 {
+		if err := r.recordTurn(); err != nil {
 			return nil, err
-		}
-		if !retry { // what is tried again does not count
-			r.counts[row.Status]++
-			r.rows = append(r.rows, row)
 		}
 	}
 	if retry {
@@ -265,10 +260,45 @@ func (r *runner) settle(a attempt, rows ...journal.Row) (again []attempt, err er
 	return nil, nil
 }
 
+// recordTurn records what is held of the attempt whose turn it is.
+func (r *runner) recordTurn() error {
+	for _, s := range r.held[r.turn] {
+		for _, row := range s.rows {
+			row, err := r.record(row)
+			if err != nil {
+				return err
+			}
+			if s.last { // what is tried again does not count
+				r.counts[row.Status]++
+				r.rows = append(r.rows, row)
+			}
+		}
+		if s.last {
+			delete(r.held, r.turn)
+			r.turn++
+			return nil
+		}
+	}
+	delete(r.held, r.turn)
+	return nil
+}
+
+// recordHeld records what is held still when a run ends before its time: rows
+// whose predecessors will not come.
+func (r *runner) recordHeld() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, r.turn = range slices.Sorted(maps.Keys(r.held)) {
+		if err := r.recordTurn(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // record appends a row, completed, and tells the observer.
 func (r *runner) record(row journal.Row) (journal.Row, error) {
 	row = row.Clean()
-	row.Time = time.Now().UTC()
 	if r.claim != nil && r.crowd == "" {
 		if pids := r.claim.Others(); len(pids) > 0 {
 			r.crowd = (&hostinfo.TakenError{PID: pids[len(pids)-1]}).Error()
@@ -285,6 +315,8 @@ func (r *runner) record(row journal.Row) (journal.Row, error) {
 }
 
 func (r *runner) begin(a attempt) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	r.opts.Observe(Event{Begin: &a.task})
 	return r.journal.Append(journal.Begin{Run: r.id, Key: a.task.Key, Trial: a.task.Trial, Attempt: a.number, Time: time.Now().UTC()})
 }
@@ -318,8 +350,11 @@ func (r *runner) header(resumed bool) journal.Header {
 		Backend: r.plan.Backend, Launcher: "local", Seed: r.plan.Seed, Trials: r.plan.Trials,
 		Points: r.plan.Points, Launches: r.plan.Launches(), Resumed: resumed,
 	}
-	if r.opts.Launcher != nil {
+	switch {
+	case r.opts.Launcher != nil:
 		h.Launcher = r.opts.Launcher.Name()
+	case r.opts.Joined != nil:
+		h.Launcher = "join " + string(r.opts.Joined.Launcher)
 	}
 	return h
 }
@@ -357,7 +392,7 @@ func metricInfos(b *decl.Bench) []journal.MetricInfo {
 
 // logDir makes the folder of the current launch's logs and names it as the
 // rows do.
-func (r *runner) logDir() (name, path string, err error) {
+func (r *lane) logDir() (name, path string, err error) {
 	name = filepath.Join(r.id, fmt.Sprintf("%04d", r.launch))
 	path = filepath.Join(r.opts.Dir, "logs", name)
 	if err := os.MkdirAll(path, 0o755); err != nil {

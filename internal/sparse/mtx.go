@@ -56,16 +56,30 @@ type entry struct {
 // rows it accepts are stored, so that a rank's memory holds its own. Entries
 // given twice are added. Errors name the line.
 func ReadMatrix(r io.Reader, keep func(row int) bool) (*File, error) {
-	in := bufio.NewReaderSize(r, 1<<16)
-	if magic, _ := in.Peek(2); bytes.Equal(magic, []byte{0x1f, 0x8b}) {
-		unzipped, err := gzip.NewReader(in)
+	return readFile(r, &mtxReader{keep: keep}, (*mtxReader).read)
+}
+
+// ReadHeader reads no further than the sizes: the matrix it gives knows its size
+// and traits and has kept no row.
+func ReadHeader(r io.Reader) (*File, error) {
+	return readFile(r, &mtxReader{}, func(m *mtxReader) (*File, error) {
+		if _, err := m.header(); err != nil {
+			return nil, err
+		}
+		return &File{size: m.size, traits: m.traits(), kept: []int{}, ptr: []int{0}}, nil
+	})
+}
+
+func readFile(r io.Reader, m *mtxReader, read func(*mtxReader) (*File, error)) (*File, error) {
+	m.in = bufio.NewReaderSize(r, 1<<16)
+	if magic, _ := m.in.Peek(2); bytes.Equal(magic, []byte{0x1f, 0x8b}) {
+		unzipped, err := gzip.NewReader(m.in)
 		if err != nil {
 			return nil, fmt.Errorf("unpacking the matrix: %w", err)
 		}
-		in = bufio.NewReaderSize(unzipped, 1<<16)
+		m.in = bufio.NewReaderSize(unzipped, 1<<16)
 	}
-	m := &mtxReader{in: in, keep: keep}
-	f, err := m.read()
+	f, err := read(m)
 	if err != nil {
 		return nil, fmt.Errorf("matrix file, line %d: %w", max(1, m.line), err)
 	}
@@ -105,28 +119,40 @@ func (m *mtxReader) next() ([]byte, error) {
 	}
 }
 
-func (m *mtxReader) read() (*File, error) {
+// header reads banner and sizes, and gives the number of entries.
+func (m *mtxReader) header() (count int, err error) {
 	if err := m.banner(); err != nil {
-		return nil, err
+		return 0, err
 	}
 	text, err := m.next()
 	if err != nil {
-		return nil, fmt.Errorf("looking for the sizes: %w", err)
+		return 0, fmt.Errorf("looking for the sizes: %w", err)
 	}
 	sizes, err := integers(text, "rows, columns and entries")
 	if err != nil {
-		return nil, err
+		return 0, err
 	}
 	rows, cols, count := sizes[0], sizes[1], sizes[2]
 	switch {
 	case rows != cols:
-		return nil, fmt.Errorf("%d rows and %d columns: a solve needs a square matrix", rows, cols)
+		return 0, fmt.Errorf("%d rows and %d columns: a solve needs a square matrix", rows, cols)
 	case rows < 1 || rows > math.MaxInt32:
-		return nil, fmt.Errorf("%d rows: between 1 and %d", rows, math.MaxInt32)
+		return 0, fmt.Errorf("%d rows: between 1 and %d", rows, math.MaxInt32)
 	case count < rows && (m.mirror == 0 || 2*count < rows):
-		return nil, fmt.Errorf("%d entries for %d rows: some row is empty, so the matrix is singular", count, rows)
+		return 0, fmt.Errorf("%d entries for %d rows: some row is empty, so the matrix is singular", count, rows)
 	}
 	m.size = rows
+	return count, nil
+}
+
+// traits are what the banner tells.
+func (m *mtxReader) traits() Traits { return Traits{Symmetric: m.mirror > 0} }
+
+func (m *mtxReader) read() (*File, error) {
+	count, err := m.header()
+	if err != nil {
+		return nil, err
+	}
 	for n := range count {
 		text, err := m.next()
 		if errors.Is(err, io.ErrUnexpectedEOF) {
@@ -263,7 +289,7 @@ func (m *mtxReader) add(e entry) {
 
 // file sorts the entries into rows and adds up those given twice.
 func (m *mtxReader) file() *File {
-	f := &File{size: m.size, traits: Traits{Symmetric: m.mirror > 0}, ptr: []int{0}}
+	f := &File{size: m.size, traits: m.traits(), ptr: []int{0}}
 	slices.SortStableFunc(m.entries, func(a, b entry) int {
 		return cmp.Or(cmp.Compare(a.row, b.row), cmp.Compare(a.col, b.col))
 	})

@@ -70,7 +70,7 @@ func NewPlan(p Problem, layout Layout, rank int) *Plan {
 		p.Row(global, &row)
 		plan.Entries += len(row.Cols)
 		for _, c := range row.Cols {
-			if plan.ownedNumber(c) >= 0 {
+			if plan.Local(c) >= 0 {
 				continue
 			}
 			plan.CutEntries++
@@ -107,8 +107,8 @@ func (p *Plan) each(fn func(global, local int)) {
 	}
 }
 
-// ownedNumber is the local number of an owned row, -1 of any other.
-func (p *Plan) ownedNumber(global int) int {
+// Local is the local number of an owned row, -1 of any other.
+func (p *Plan) Local(global int) int {
 	at, found := slices.BinarySearchFunc(p.rows, global, func(r Range, g int) int { return cmp.Compare(r.Lo, g) })
 	if !found {
 		at--
@@ -145,7 +145,7 @@ func (p *Plan) Serve(rank int, rows []int) error {
 	}
 	peer := &p.Peers[at]
 	for _, g := range rows {
-		local := p.ownedNumber(g)
+		local := p.Local(g)
 		if local < 0 {
 			return fmt.Errorf("rank %d asks rank %d for row %d, which it does not own", rank, p.Rank, g)
 		}
@@ -217,7 +217,7 @@ func (p *Plan) Matrix(problem Problem, format Format, inverse []float64) (*Matri
 			if c == global {
 				diagonal += row.Vals[k]
 			}
-			if own := p.ownedNumber(c); own >= 0 {
+			if own := p.Local(c); own >= 0 {
 				row.Cols[k] = own
 			} else {
 				row.Cols[k] = ghosts[c]

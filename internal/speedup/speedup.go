@@ -1,6 +1,10 @@
 // Package speedup holds one run against the same work done by others: how many
-// times faster it is at each size than the best of them, with an interval, and
+// times faster it is at each point than the best of them, with an interval, and
 // whether that meets a goal. It is pure; the runs are stored already.
+//
+// Rows are of the same work when they have the same number of ranks, as far as
+// every side says it, and the same values of all axes that every side has. What
+// only one side has is how it does the work: a setting.
 //
 // Trials are pairs: the runs were interleaved, so the k-th trial of both sides
 // was measured within the same minute, and their ratio is free of what drifts
@@ -25,13 +29,27 @@ import (
 // MinPairs is the least number of pairs a verdict rests on.
 const MinPairs = 10
 
-// The axes that pair rows: size in bytes, and the number of ranks of a program
-// that starts its own.
+// The number of ranks of a program that starts its own is an axis of that name.
 const (
-	sizeAxis  = "size"
 	ranksAxis = "np"
 	metric    = "time_us"
 )
+
+// Goals are what is to be reached.
+type Goals struct {
+	Least float64 // times as fast at every point; 0 is 1, not slower
+	Mean  float64 // in the geometric mean over the points
+	// Except are axes that may differ between the sides, where the comparison is
+	// of their values, such as of element types.
+	Except []string
+}
+
+func (g Goals) least() float64 {
+	if g.Least == 0 {
+		return 1
+	}
+	return g.Least
+}
 
 // Verdict says whether a goal is reached.
 type Verdict string
@@ -56,57 +74,58 @@ type Ratio struct {
 	Pairs             int
 }
 
-// Line is one size.
+// Line is one point.
 type Line struct {
-	Size    int64
-	Ours    float64 // median time in microseconds
-	Theirs  float64 // of the best peer
+	Point   point.Point // the axes of the table
+	Ours    float64     // median time in microseconds
+	Theirs  float64     // of the best peer
 	Peer    string
 	Ratio   Ratio   // theirs over ours
 	OfLimit float64 // per cent, the median; 0 where the rows have no limit
-	Verdict Verdict // on not being slower
+	Verdict Verdict // on Goals.Least
 }
 
 // Table is one number of ranks.
 type Table struct {
-	Ranks   int
+	Ranks   int // 0 where a side does not say it
 	Lines   []Line
-	Geomean Ratio   // of the ratios of all sizes
-	Slower  Verdict // on not being slower at any size
+	Geomean Ratio   // of the ratios of all points
+	Slower  Verdict // on Goals.Least at every point
 	Faster  Verdict // on the geometric mean
 }
 
-// place is where both sides must agree to be the same work.
+// place is where both sides must agree to be the same work: the ranks, and the
+// common axes' values in a form in which those of any kind can be compared.
 type place struct {
 	ranks int
-	size  int64
+	rest  string
 }
 
 // series is the time of every trial at one place.
 type series map[int]float64
 
-// Compare pairs our run with those of the peers, per number of ranks and size.
+// Compare pairs our run with those of the peers, per number of ranks and point.
 // Each peer counts once per setting it was run with (environment, axes of its
-// own), and the best at each size, by its median, is the one to beat. The goal
-// is that of the geometric mean.
-func Compare(ours Side, peers []Side, goal float64) ([]Table, error) {
-	mine, err := collect(ours)
+// own), and the best at each point, by its median, is the one to beat.
+func Compare(ours Side, peers []Side, goals Goals) ([]Table, error) {
+	terms := common(append([]Side{ours}, peers...), goals.Except)
+	mine, err := collect(ours, terms, goals.Except)
 	if err != nil {
 		return nil, err
 	}
 	if len(mine) != 1 {
-		return nil, fmt.Errorf("%s holds %d settings (%s): want one, so that each size is one time", ours.Name, len(mine), strings.Join(slices.Sorted(maps.Keys(mine)), "; "))
+		return nil, fmt.Errorf("%s holds %d settings (%s): want one, so that each point is one time", ours.Name, len(mine), strings.Join(slices.Sorted(maps.Keys(mine)), "; "))
 	}
 	theirs := map[string]map[place]series{}
 	for _, p := range peers {
-		settings, err := collect(p)
+		settings, err := collect(p, terms, goals.Except)
 		if err != nil {
 			return nil, err
 		}
 		maps.Copy(theirs, settings)
 	}
 	own := mine[slices.Collect(maps.Keys(mine))[0]]
-	limits := ofLimit(ours.Rows)
+	points, limits := terms.pointsOf(ours.Rows), terms.ofLimit(ours.Rows)
 	byRanks := map[int][]place{}
 	for at := range own {
 		byRanks[at.ranks] = append(byRanks[at.ranks], at)
@@ -114,21 +133,21 @@ func Compare(ours Side, peers []Side, goal float64) ([]Table, error) {
 	var tables []Table
 	for _, ranks := range slices.Sorted(maps.Keys(byRanks)) {
 		places := byRanks[ranks]
-		slices.SortFunc(places, func(a, b place) int { return cmp.Compare(a.size, b.size) })
-		if t := table(ranks, places, own, theirs, limits, goal); len(t.Lines) > 0 {
+		slices.SortFunc(places, func(a, b place) int { return inOrder(points[a], points[b]) })
+		if t := table(ranks, places, points, own, theirs, limits, goals); len(t.Lines) > 0 {
 			tables = append(tables, t)
 		}
 	}
 	if len(tables) == 0 {
-		return nil, fmt.Errorf("no size of %s was measured by a peer with as many ranks", ours.Name)
+		return nil, fmt.Errorf("no point of %s was measured by a peer with as many ranks; they have these axes in common: %s", ours.Name, strings.Join(terms.axes, ", "))
 	}
 	return tables, nil
 }
 
-func table(ranks int, places []place, own map[place]series, theirs map[string]map[place]series, limits map[place]float64, goal float64) Table {
+func table(ranks int, places []place, points map[place]point.Point, own map[place]series, theirs map[string]map[place]series, limits map[place]float64, goals Goals) Table {
 	t := Table{Ranks: ranks, Slower: Met}
-	logs := map[int]float64{} // trial: sum of the logarithms over sizes
-	seen := map[int]int{}     // trial: sizes
+	logs := map[int]float64{} // trial: sum of the logarithms over points
+	seen := map[int]int{}     // trial: points
 	for _, at := range places {
 		best := ""
 		for _, name := range slices.Sorted(maps.Keys(theirs)) {
@@ -147,34 +166,33 @@ func table(ranks int, places []place, own map[place]series, theirs map[string]ma
 				seen[trial]++
 			}
 		}
-		l := Line{Size: at.size, Ours: own[at].median(), Theirs: theirs[best][at].median(), Peer: best, Ratio: ratioOf(ratios), OfLimit: limits[at]}
-		l.Verdict = l.Ratio.judge(1)
+		l := Line{Point: points[at], Ours: own[at].median(), Theirs: theirs[best][at].median(), Peer: best, Ratio: ratioOf(ratios), OfLimit: limits[at]}
+		l.Verdict = l.Ratio.judge(goals.least())
 		t.Slower = worse(t.Slower, l.Verdict)
 		t.Lines = append(t.Lines, l)
 	}
 	var means []float64
 	for trial, sum := range logs {
-		if seen[trial] == len(t.Lines) { // a trial that lacks a size has another mean
+		if seen[trial] == len(t.Lines) { // a trial that lacks a point has another mean
 			means = append(means, math.Exp(sum/float64(len(t.Lines))))
 		}
 	}
 	t.Geomean = ratioOf(means)
-	t.Faster = t.Geomean.judge(goal)
+	t.Faster = t.Geomean.judge(goals.Mean)
 	return t
 }
 
 // collect sorts a run's good rows by setting and place.
-func collect(s Side) (map[string]map[place]series, error) {
+func collect(s Side, t terms, except []string) (map[string]map[place]series, error) {
 	out := map[string]map[place]series{}
-	fixed := constants(s.Rows)
+	apart := slices.Concat(constants(s.Rows), t.axes, except, []string{ranksAxis})
 	for i := range s.Rows {
 		r := &s.Rows[i]
-		us, ok := r.Metrics[metric]
-		at, placed := placeOf(r)
-		if r.Status != journal.OK || !ok || !placed || !(us > 0) {
+		if !good(r) {
 			continue
 		}
-		name := setting(s.Name, r, fixed)
+		at := t.placeOf(r)
+		name := setting(s.Name, r, apart)
 		if out[name] == nil {
 			out[name] = map[place]series{}
 		}
@@ -182,35 +200,126 @@ func collect(s Side) (map[string]map[place]series, error) {
 			out[name][at] = series{}
 		}
 		if _, twice := out[name][at][r.Trial]; twice {
-			return nil, fmt.Errorf("%s: two rows of %d bytes on %d ranks in trial %d", name, at.size, at.ranks, r.Trial)
+			return nil, fmt.Errorf("%s: two rows of %s on %d ranks in trial %d", name, r.Point, at.ranks, r.Trial)
 		}
-		out[name][at][r.Trial] = us
+		out[name][at][r.Trial] = r.Metrics[metric]
 	}
 	if len(out) == 0 {
-		return nil, fmt.Errorf("%s holds no good row with a %s, a %s and a number of ranks", s.Name, sizeAxis, metric)
+		return nil, fmt.Errorf("%s holds no good row with a %s", s.Name, metric)
 	}
 	return out, nil
 }
 
-// placeOf finds the size and the ranks of a row; a program that starts its own
-// ranks has them as an axis.
-func placeOf(r *journal.Row) (place, bool) {
-	size, ok := r.Point.Get(sizeAxis)
-	if !ok {
-		return place{}, false
+func good(r *journal.Row) bool { return r.Status == journal.OK && r.Metrics[metric] > 0 }
+
+// terms are what places are made of: the axes that all good rows of all sides
+// have, in our order, and whether all of them say the number of ranks.
+type terms struct {
+	axes  []string
+	ranks bool
+}
+
+func common(sides []Side, except []string) terms {
+	t := terms{ranks: true}
+	first := true
+	for _, s := range sides {
+		for k := range s.Rows {
+			r := &s.Rows[k]
+			if !good(r) {
+				continue
+			}
+			for _, c := range r.Point {
+				if first && c.Name != ranksAxis && !slices.Contains(except, c.Name) {
+					t.axes = append(t.axes, c.Name)
+				}
+			}
+			first = false
+			t.axes = slices.DeleteFunc(t.axes, func(name string) bool { _, has := r.Point.Get(name); return !has })
+			_, known := ranksOf(r)
+			t.ranks = t.ranks && known
+		}
 	}
+	return t
+}
+
+// ranksOf is the number of ranks of a row; a program that starts its own has it
+// as an axis, or does not say.
+func ranksOf(r *journal.Row) (n int, known bool) {
 	if r.NumRanks != nil {
-		return place{*r.NumRanks, int64(size.Float())}, true
+		return *r.NumRanks, true
 	}
-	np, ok := r.Point.Get(ranksAxis)
-	return place{int(np.Float()), int64(size.Float())}, ok
+	np, known := r.Point.Get(ranksAxis)
+	return int(np.Float()), known
+}
+
+// placeOf finds the place of a row.
+func (t terms) placeOf(r *journal.Row) place {
+	at := place{}
+	if t.ranks {
+		at.ranks, _ = ranksOf(r)
+	}
+	var values []string
+	for _, name := range t.axes {
+		v, _ := r.Point.Get(name)
+		values = append(values, plain(v))
+	}
+	at.rest = strings.Join(values, " ")
+	return at
+}
+
+// plain is a value without its kind: a size in bytes is also a number, and a
+// shape is the same whatever it is called.
+func plain(v point.Value) string {
+	switch {
+	case v.Kind().Numeric():
+		return fmt.Sprint(v.Float())
+	case v.Kind() == point.Tuple:
+		return fmt.Sprint(v.Dims())
+	}
+	return v.String()
+}
+
+// pointsOf are the places as they are shown.
+func (t terms) pointsOf(rows []journal.Row) map[place]point.Point {
+	out := map[place]point.Point{}
+	for i := range rows {
+		if at := t.placeOf(&rows[i]); out[at] == nil && good(&rows[i]) {
+			p := point.Point{}
+			for _, name := range t.axes {
+				v, _ := rows[i].Point.Get(name)
+				p = append(p, point.Coord{Name: name, Value: v})
+			}
+			out[at] = p
+		}
+	}
+	return out
+}
+
+// inOrder sorts points by their values, the first axis first.
+func inOrder(a, b point.Point) int {
+	for i := range a {
+		x, y := a[i].Value, b[i].Value
+		c := 0
+		switch {
+		case x.Kind().Numeric() && y.Kind().Numeric():
+			c = cmp.Compare(x.Float(), y.Float())
+		case x.Kind() == point.Tuple && y.Kind() == point.Tuple:
+			c = slices.Compare(x.Dims(), y.Dims())
+		default:
+			c = strings.Compare(x.String(), y.String())
+		}
+		if c != 0 {
+			return c
+		}
+	}
+	return 0
 }
 
 // setting names a run together with everything about the row that varies
 // within the run and is no place.
-func setting(name string, r *journal.Row, fixed []string) string {
+func setting(name string, r *journal.Row, apart []string) string {
 	parts := []string{name}
-	if p := r.Point.Without(append(fixed, sizeAxis, ranksAxis)...); len(p) > 0 {
+	if p := r.Point.Without(apart...); len(p) > 0 {
 		parts = append(parts, p.String())
 	}
 	if set := slices.DeleteFunc(slices.Clone(r.Env), func(e point.EnvVar) bool { return !e.Set }); len(set) > 0 {
@@ -240,12 +349,12 @@ func constants(rows []journal.Row) []string {
 }
 
 // ofLimit is the median pct_of_limit of each place.
-func ofLimit(rows []journal.Row) map[place]float64 {
+func (t terms) ofLimit(rows []journal.Row) map[place]float64 {
 	all := map[place]series{}
 	for i := range rows {
 		r := &rows[i]
-		at, placed := placeOf(r)
-		if pct, ok := r.Metrics["pct_of_limit"]; ok && placed && r.Status == journal.OK {
+		at := t.placeOf(r)
+		if pct, ok := r.Metrics["pct_of_limit"]; ok && good(r) {
 			if all[at] == nil {
 				all[at] = series{}
 			}

@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
-	"crypto/subtle"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -16,6 +15,7 @@ import (
 
 	"github.com/kernbench/kernbench/internal/agree"
 	"github.com/kernbench/kernbench/internal/decl"
+	"github.com/kernbench/kernbench/internal/sealed"
 )
 
 // Hub is the supervisor's end: it listens for the workers of one launch and
@@ -91,7 +91,7 @@ func (h *Hub) Vars(shared bool) map[string]string {
 // Events delivers what the workers say, until Close.
 func (h *Hub) Events() <-chan Event { return h.events }
 
-// helloLimit bounds how long a connection may stay silent before its token.
+// helloLimit bounds how long a worker may take to say who it is.
 const helloLimit = 10 * time.Second
 
 func (h *Hub) accept() {
@@ -105,16 +105,19 @@ func (h *Hub) accept() {
 }
 
 func (h *Hub) serve(conn net.Conn) {
+	if _, err := sealed.Greet(conn, []byte(h.token), banner); err != nil {
+		conn.Close()
+		return // not one of ours
+	}
 	conn.SetReadDeadline(time.Now().Add(helloLimit))
 	// The first line is read apart: what follows may be the agreement's, which is
 	// no JSON.
 	in := bufio.NewReader(io.LimitReader(conn, maxHello))
 	line, err := in.ReadSlice('\n')
 	var m toSupervisor
-	if err != nil || json.Unmarshal(line, &m) != nil || m.Hello == nil ||
-		subtle.ConstantTimeCompare([]byte(m.Hello.Token), []byte(h.token)) != 1 {
+	if err != nil || json.Unmarshal(line, &m) != nil || m.Hello == nil {
 		conn.Close()
-		return // not one of ours
+		return
 	}
 	conn.SetReadDeadline(time.Time{})
 	rest, _ := in.Peek(in.Buffered())
@@ -129,7 +132,7 @@ func (h *Hub) serve(conn net.Conn) {
 	h.converse(conn, json.NewDecoder(stream), *m.Hello)
 }
 
-// maxHello bounds what is read of a stranger.
+// maxHello bounds the first line.
 const maxHello = 4 << 10
 
 // joinAgreement adds a rank's second connection; the last one starts the
@@ -174,13 +177,14 @@ func (h *Hub) converse(conn net.Conn, dec *json.Decoder, hi hello) {
 			h.emit(Event{Rank: rank, Closed: true})
 			return
 		}
+		who := rank + m.Rank
 		switch {
 		case m.Ready != nil:
-			h.emit(Event{Rank: rank, Ready: true, Env: m.Ready.Env, Error: m.Ready.Error})
+			h.emit(Event{Rank: who, Ready: true, Env: m.Ready.Env, Error: m.Ready.Error})
 		case m.Beat != nil:
-			h.emit(Event{Rank: rank, Beat: true, Phase: m.Beat.Phase, Waiting: m.Beat.Waiting})
+			h.emit(Event{Rank: who, Beat: true, Phase: m.Beat.Phase, Waiting: m.Beat.Waiting})
 		case m.Done != nil:
-			h.emit(Event{Rank: rank, Done: &m.Done.Outcome, Index: m.Done.Index, Secondary: m.Done.Secondary})
+			h.emit(Event{Rank: who, Done: &m.Done.Outcome, Index: m.Done.Index, Secondary: m.Done.Secondary})
 		}
 	}
 }

@@ -39,24 +39,28 @@ const (
 // launch's agreement: the first of its extra files.
 const ShmFD = 3
 
+// banner opens every connection, before each side proves that it knows the token.
+const banner = "kernbench worker 1\n"
+
 // hello is a worker's first message.
 type hello struct {
-	Token string `json:"token"`
-	Rank  int    `json:"rank"`
-	PID   int    `json:"pid"`
-	Agree bool   `json:"agree,omitempty"` // the connection is for the agreement
+	Rank  int  `json:"rank"`
+	PID   int  `json:"pid"`
+	Agree bool `json:"agree,omitempty"` // the connection is for the agreement
 }
 
 // Job is what all tasks of a launch have in common.
 type Job struct {
-	Bench   string         `json:"bench"`
-	Part    string         `json:"part"`
-	Size    int            `json:"size"`
-	Backend string         `json:"backend"`
-	Session string         `json:"session"` // random, of this launch alone
-	Seed    uint64         `json:"seed"`
-	Watch   []string       `json:"watch"` // swept variables to report
-	Measure measure.Config `json:"measure"`
+	Bench string `json:"bench"`
+	Part  string `json:"part"`
+	Size  int    `json:"size"`
+	// InProcess: this worker has all ranks of the launch, as goroutines.
+	InProcess bool           `json:"in_process,omitempty"`
+	Backend   string         `json:"backend"`
+	Session   string         `json:"session"` // random, of this launch alone
+	Seed      uint64         `json:"seed"`
+	Watch     []string       `json:"watch"` // swept variables to report
+	Measure   measure.Config `json:"measure"`
 }
 
 // Task is one point to run.
@@ -75,8 +79,10 @@ type toWorker struct {
 	Quit  bool    `json:"quit,omitempty"`
 }
 
-// toSupervisor is a message from a worker; one field is set.
+// toSupervisor is a message from a worker; besides the rank, one field is set.
 type toSupervisor struct {
+	// Rank is who says it, in a worker that has several: counted from its own.
+	Rank  int    `json:"rank,omitempty"`
 	Hello *hello `json:"hello,omitempty"`
 	Ready *ready `json:"ready,omitempty"`
 	Beat  *beat  `json:"beat,omitempty"`

@@ -1,6 +1,8 @@
 package worker
 
 import (
+	"bytes"
+	"io"
 	"net"
 	"os"
 	"strconv"
@@ -8,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/kernbench/kernbench/internal/journal"
+	"github.com/kernbench/kernbench/internal/sealed"
 )
 
 // Ranks that a launcher has started elsewhere find their places in its
@@ -66,24 +69,33 @@ func TestOtherLaunchersRanks(t *testing.T) {
 	}
 }
 
-// Who does not know the token is not let in, for either purpose.
+// Who does not know the token is not let in, for either purpose, and the token
+// is never sent.
 func TestStrangersAtTheHub(t *testing.T) {
 	h, err := ListenTCP("127.0.0.1", 2)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer h.Close()
-	for _, hello := range []string{
-		`{"hello":{"token":"x","rank":0}}` + "\n", `{"hello":{"token":"x","rank":0,"agree":true}}` + "\n", "{}\n", "GET / HTTP/1.1\r\n\r\n", strings.Repeat("x", 2*maxHello),
-		`{"hello":{"token":"` + h.token + `","rank":7,"agree":true}}` + "\n",
+	guess := strings.Repeat("x", len(h.token))
+	for _, c := range []struct{ token, hello string }{
+		{guess, `{"hello":{"rank":0}}` + "\n"}, {guess, `{"hello":{"rank":0,"agree":true}}` + "\n"}, {h.token, "{}\n"},
+		{h.token, strings.Repeat("x", 2*maxHello)}, {h.token, `{"hello":{"rank":7,"agree":true}}` + "\n"},
+		{"", "GET / HTTP/1.1\r\n\r\n" + strings.Repeat("x", 100)}, // no proof at all
 	} {
 		conn, err := net.Dial("tcp", h.ln.Addr().String())
 		if err != nil {
 			t.Fatal(err)
 		}
-		conn.Write([]byte(hello))
-		if n, err := conn.Read(make([]byte, 1)); n != 0 || err == nil {
-			t.Errorf("%.60q was answered", hello)
+		if c.token != "" {
+			if _, err := sealed.Answer(conn, []byte(c.token), banner); (err == nil) != (c.token == h.token) {
+				t.Errorf("token %s: %v", c.token, err)
+			}
+		}
+		conn.Write([]byte(c.hello))
+		said, err := io.ReadAll(conn)
+		if bytes.Contains(said, []byte(h.token)) || strings.Contains(string(said), "job") {
+			t.Errorf("%.60q was answered with %q, %v", c.hello, said, err)
 		}
 		conn.Close()
 	}

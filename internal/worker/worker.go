@@ -1,7 +1,6 @@
 package worker
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -18,12 +17,16 @@ import (
 	"github.com/kernbench/kernbench/internal/agree"
 	"github.com/kernbench/kernbench/internal/decl"
 	"github.com/kernbench/kernbench/internal/jobenv"
+	"github.com/kernbench/kernbench/internal/sealed"
 )
 
 // Maybe makes this process a worker if its environment says so, and then
 // returns only when the work is over. Every main that declares benches calls
 // it before anything else.
 func Maybe(benches []*decl.Bench) (exitCode int, isWorker bool) {
+	if code, is := maybeHelper(benches); is {
+		return code, true
+	}
 	addr := os.Getenv(addrVar)
 	if addr == "" {
 		return 0, false
@@ -52,9 +55,7 @@ type worker struct {
 	enc    *json.Encoder
 	job    Job
 	part   *decl.Part
-	group  agree.Group
-	phase  atomic.Pointer[string]
-	wait   atomic.Bool
+	ranks  atomic.Pointer[[]*rank] // that this process has: one, or all of the launch
 	orders chan toWorker
 }
 
@@ -81,7 +82,9 @@ func (w *worker) dial(forAgreement bool) (net.Conn, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reaching the supervisor: %w", err)
 	}
-	err = json.NewEncoder(conn).Encode(toSupervisor{Hello: &hello{w.token, w.rank, os.Getpid(), forAgreement}})
+	if _, err = sealed.Answer(conn, []byte(w.token), banner); err == nil {
+		err = json.NewEncoder(conn).Encode(toSupervisor{Hello: &hello{w.rank, os.Getpid(), forAgreement}})
+	}
 	if err != nil {
 		conn.Close()
 		return nil, fmt.Errorf("greeting the supervisor: %w", err)
@@ -96,8 +99,7 @@ func (w *worker) run() error {
 	}
 	defer conn.Close()
 	w.enc = json.NewEncoder(conn)
-	start := "start"
-	w.phase.Store(&start)
+	w.ranks.Store(&[]*rank{newRank(w, 0, nil)}) // to beat while it joins
 	w.orders = make(chan toWorker)
 	go w.listen(conn)
 	go w.beat()
@@ -121,7 +123,7 @@ func (w *worker) run() error {
 		if order.Task == nil {
 			continue
 		}
-		if err := w.say(toSupervisor{Done: w.perform(order.Task)}); err != nil {
+		if err := w.perform(order.Task); err != nil {
 			return err
 		}
 	}
@@ -140,23 +142,38 @@ func (w *worker) join() error {
 	if w.part == nil {
 		return fmt.Errorf("this program has no bench %q with a part %q", w.job.Bench, w.job.Part)
 	}
-	if w.job.Size == 1 {
-		w.group = agree.Solo()
-		return nil
+	groups, err := w.agreement()
+	if err != nil {
+		return err
 	}
+	ranks := make([]*rank, len(groups))
+	for i, g := range groups {
+		ranks[i] = newRank(w, i, g)
+	}
+	w.ranks.Store(&ranks)
+	return nil
+}
+
+// agreement gives the ends of the ranks that this process has.
+func (w *worker) agreement() ([]agree.Group, error) {
+	var group agree.Group
 	var err error
-	switch w.agree {
-	case agreeShm:
-		w.group, err = agree.JoinShm(os.NewFile(ShmFD, "agreement"), w.rank, w.job.Size)
-	case agreeHub:
+	switch {
+	case w.job.Size == 1:
+		group = agree.Solo()
+	case w.job.InProcess:
+		return agree.Local(w.job.Size), nil
+	case w.agree == agreeShm:
+		group, err = agree.JoinShm(os.NewFile(ShmFD, "agreement"), w.rank, w.job.Size)
+	case w.agree == agreeHub:
 		var conn net.Conn
 		if conn, err = w.dial(true); err == nil {
-			w.group, err = agree.JoinStream(conn, w.rank, w.job.Size)
+			group, err = agree.JoinStream(conn, w.rank, w.job.Size)
 		}
 	default:
 		err = fmt.Errorf("no shared memory and no hub was given for %d ranks to agree", w.job.Size)
 	}
-	return err
+	return []agree.Group{group}, err
 }
 
 // listen passes orders on. When the supervisor goes away, so does the worker,
@@ -172,7 +189,7 @@ func (w *worker) listen(conn net.Conn) {
 			os.Exit(3)
 		}
 		if m.Abort != nil {
-			w.group.Abort(*m.Abort)
+			(*w.ranks.Load())[0].group.Abort(*m.Abort) // which wakes them all
 			continue
 		}
 		w.orders <- m
@@ -184,8 +201,10 @@ func (w *worker) listen(conn net.Conn) {
 
 func (w *worker) beat() {
 	for range time.Tick(Beat) {
-		if w.say(toSupervisor{Beat: &beat{*w.phase.Load(), w.wait.Load()}}) != nil {
-			return
+		for _, r := range *w.ranks.Load() {
+			if r.beat() != nil {
+				return
+			}
 		}
 	}
 }
@@ -196,36 +215,23 @@ func (w *worker) say(m toSupervisor) error {
 	return w.enc.Encode(m)
 }
 
-// setPhase also tells the supervisor at once, so that a crash right after is
-// placed rightly. It is called a few times per task, not per sample.
-func (w *worker) setPhase(phase string) {
-	if old := w.phase.Swap(&phase); old == nil || *old != phase {
-		w.say(toSupervisor{Beat: &beat{phase, w.wait.Load()}})
-	}
-}
-
-// perform runs the body at one point and settles the outcome.
-func (w *worker) perform(t *Task) *done {
-	w.setPhase("set-up")
+// perform runs the body at one point, on every rank that this process has, and
+// reports each one's outcome.
+func (w *worker) perform(t *Task) error {
 	for i := range t.Point {
 		if i < len(t.Kinds) {
 			t.Point[i].Value = t.Point[i].Value.Retype(t.Kinds[i])
 		}
 	}
-	s := decl.NewState(decl.Setting{
-		Point: t.Point, Group: watched{w.group, &w.wait}, LocalRank: w.local, Backend: w.job.Backend, Session: w.job.Session,
-		Trial: t.Trial, Seed: w.job.Seed, Measure: w.job.Measure, Phase: w.setPhase,
-	})
-	err := protect(func() error { return w.part.Body(context.Background(), s) })
-	out := s.Finish(err)
-	if out.Phase = *w.phase.Load(); out.Status.Bad() {
-		w.group.Abort(out.Reason)
+	ranks := *w.ranks.Load()
+	errs := make([]error, len(ranks))
+	var all sync.WaitGroup
+	for i, r := range ranks[1:] {
+		all.Go(func() { errs[i+1] = r.perform(t) })
 	}
-	// Whoever aborted the group has an error of its own; all others only follow.
-	var aborted *agree.AbortedError
-	follows := errors.As(err, &aborted) || errors.Is(err, decl.ErrElsewhere)
-	w.setPhase("idle")
-	return &done{Index: t.Index, Outcome: out, Secondary: follows}
+	errs[0] = ranks[0].perform(t)
+	all.Wait()
+	return errors.Join(errs...)
 }
 
 // protect turns a panic into an error that carries its stack.
@@ -250,26 +256,3 @@ func seen(names []string) map[string]*string {
 	}
 	return m
 }
-
-// watched notes when a rank only waits for the others, so that the one that
-// hangs is named and not the one that waits for it.
-type watched struct {
-	agree.Group
-	waiting *atomic.Bool
-}
-
-func (g watched) Barrier(ctx context.Context) error {
-	g.waiting.Store(true)
-	err := g.Group.Barrier(ctx)
-	g.waiting.Store(false)
-	return err
-}
-
-func (g watched) Exchange(ctx context.Context, mine []int64) ([][]int64, error) {
-	g.waiting.Store(true)
-	all, err := g.Group.Exchange(ctx, mine)
-	g.waiting.Store(false)
-	return all, err
-}
-
-var _ agree.Group = watched{}

@@ -17,6 +17,7 @@ import (
 	"github.com/kernbench/kernbench/internal/journal"
 	"github.com/kernbench/kernbench/internal/measure"
 	"github.com/kernbench/kernbench/internal/point"
+	"github.com/kernbench/kernbench/internal/sealed"
 )
 
 // The test binary is the worker too.
@@ -225,17 +226,18 @@ func TestAbort(t *testing.T) {
 func TestStrangers(t *testing.T) {
 	h := listen(t)
 	_, address, _ := strings.Cut(h.Vars(false)[addrVar], ":")
-	connect := func(text string) net.Conn {
+	connect := func(token, text string) net.Conn {
 		conn, err := net.Dial("unix", address)
 		if err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { conn.Close() })
+		sealed.Answer(conn, []byte(token), banner) // how it ends is seen by what follows
 		fmt.Fprintln(conn, text)
 		return conn
 	}
-	greeting := func(token string, rank int) string {
-		data, _ := json.Marshal(toSupervisor{Hello: &hello{Token: token, Rank: rank, PID: 1}})
+	greeting := func(rank int) string {
+		data, _ := json.Marshal(toSupervisor{Hello: &hello{Rank: rank, PID: 1}})
 		return string(data)
 	}
 	refused := func(what string, conn net.Conn) {
@@ -244,21 +246,21 @@ func TestStrangers(t *testing.T) {
 			t.Errorf("%s was not refused: %v", what, err)
 		}
 	}
-	refused("a wrong token", connect(greeting("guess", 0)))
-	refused("no token", connect(greeting("", 0)))
-	refused("no greeting", connect(`{"beat":{"phase":"x"}}`))
-	refused("no JSON", connect("GET / HTTP/1.0"))
+	refused("a wrong token", connect("guess", greeting(0)))
+	refused("no token", connect("", greeting(0)))
+	refused("no greeting", connect(h.token, `{"beat":{"phase":"x"}}`))
+	refused("no JSON", connect(h.token, "GET / HTTP/1.0"))
 
-	right := connect(greeting(h.token, 0))
+	right := connect(h.token, greeting(0))
 	if e := next(t, h); !e.Joined || e.Rank != 0 {
 		t.Fatalf("%+v, want rank 0 to join", e)
 	}
-	refused("a second rank 0", connect(greeting(h.token, 0)))
+	refused("a second rank 0", connect(h.token, greeting(0)))
 	fmt.Fprintln(right, `{"ready":{}}`)
 	if e := next(t, h); !e.Ready || e.Rank != 0 {
 		t.Errorf("%+v: the first rank 0 is no longer heard", e)
 	}
-	connect(greeting(h.token, 1))
+	connect(h.token, greeting(1))
 	if e := next(t, h); !e.Joined || e.Rank != 1 {
 		t.Errorf("%+v, want rank 1 to join", e)
 	}

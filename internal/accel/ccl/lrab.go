@@ -23,6 +23,19 @@ func (s Shape) RootCube() (row, col int) {
 	return s.Cubes.H / 2, s.Cubes.W / 2
 }
 
+// Hops is how many messages, one after the other, are on the way of the last
+// contribution to the last cube in LRAB: there and back within a SIP, and the
+// exchange between SIPs.
+func (s Shape) Hops() int {
+	row, col := s.RootCube()
+	hops := 2 * (max(col, s.Cubes.W-1-col) + max(row, s.Cubes.H-1-row))
+	between := s.SIPs.Grid.W - 1 + s.SIPs.Grid.H - 1
+	if s.SIPs.Kind == topo.Mesh {
+		between *= 2 // to the end of each line and back
+	}
+	return hops + between
+}
+
 // place is the row and column of a cube in the grid.
 func (s Shape) place(cube int) (row, col int) {
 	if s.Cubes.Count() == 1 {
@@ -93,7 +106,10 @@ func broadcast(p *tl.PE, acc tl.Tile, l line) tl.Tile {
 	return acc
 }
 
-// exchange adds up over the SIPs, in the way their topology suggests.
+// Exchange adds up a tile over the same PE of all SIPs, in the way their topology
+// suggests: the part of LRAB between the SIPs.
+func Exchange(p *tl.PE, acc tl.Tile, sips topo.SIPs) tl.Tile { return exchange(p, acc, sips) }
+
 func exchange(p *tl.PE, acc tl.Tile, sips topo.SIPs) tl.Tile {
 	row, col := p.SIP()/sips.Grid.W, p.SIP()%sips.Grid.W
 	if sips.Kind == topo.Mesh {

@@ -81,16 +81,33 @@ func (q *Queue) Push(e Event) {
 	q.today = min(q.today, number)
 }
 
+// near is how many places from the end of its day an event is looked for one by
+// one. Most belong there; among the many of one instant the rest are searched.
+const near = 4
+
 func (q *Queue) insert(number int64, e Event) {
 	d := &q.days[number&int64(len(q.days)-1)]
-	d.events = append(d.events, e)
-	i := len(d.events) - 1
-	for i > d.first && e.Before(d.events[i-1]) {
-		d.events[i] = d.events[i-1]
-		i--
+	list := append(d.events, e)
+	i := len(list) - 1
+	for least := max(d.first, i-near); i > least && e.Before(list[i-1]); i-- {
+		list[i] = list[i-1]
+		q.wasted++
 	}
-	q.wasted += len(d.events) - 1 - i
-	d.events[i] = e
+	if i > d.first && e.Before(list[i-1]) {
+		low, high := d.first, i-1 // the place is between: list[high] is later
+		for low < high {
+			if middle := int(uint(low+high) / 2); e.Before(list[middle]) {
+				high = middle
+			} else {
+				low = middle + 1
+			}
+		}
+		copy(list[low+1:i+1], list[low:i])
+		q.wasted += (i - low) / near
+		i = low
+	}
+	list[i] = e
+	d.events = list
 }
 
 // Pop removes the next event.

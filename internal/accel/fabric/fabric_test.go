@@ -207,30 +207,3 @@ func TestNoLinkAboveItsRate(t *testing.T) {
 		}
 	})
 }
-
-func BenchmarkFlits(b *testing.B) {
-	path := make(topo.Path, 12)
-	for i := range path {
-		path[i] = topo.Hop{Link: int32(i), BW: topo.GBps(128), Wire: 30}
-	}
-	cross := topo.Path{path[4], path[5], path[6]}
-	for _, mode := range []string{"trains", "flits", "crossing"} {
-		b.Run(mode, func(b *testing.B) {
-			hops := int64(0)
-			for b.Loop() {
-				var q event.Queue
-				f := New(&q, 12, topo.Flits, 256)
-				if mode == "flits" {
-					f.FlitByFlit()
-				}
-				list := []shipment{{bytes: 1 << 20, path: path}}
-				if mode == "crossing" {
-					list = append(list, shipment{at: 50_000, bytes: 1 << 20, path: cross})
-				}
-				ship(f, &q, list)
-				hops += f.Hops()
-			}
-			b.ReportMetric(float64(hops)/b.Elapsed().Seconds()/1e6, "Mhops/s")
-		})
-	}
-}

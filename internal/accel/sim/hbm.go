@@ -36,32 +36,28 @@ func (g *engine) commit(l topo.Location, bytes int, write bool, at event.Time) e
 	return last
 }
 
-// place is where the current load or store of a program goes.
-func (g *engine) place(p *pe) topo.Location {
-	l, err := g.Topo.Locate(p.prog.Ops[p.pc].Addr)
-	if err != nil {
-		panic("sim: a recorded address is nowhere: " + err.Error()) // Record has checked it
-	}
-	return l
-}
-
 func atHBM(l topo.Location) topo.End { return topo.End{Kind: topo.AtHBM, PEID: l.PEID} }
 
-// transfer starts a load or store that has its DMA channel, which is held for
-// the whole way there and back. A load sends a request, a store its data.
-func (g *engine) transfer(p *pe) error {
-	op, log := &p.prog.Ops[p.pc], &p.log[p.pc]
-	log.started = g.now
-	l := g.place(p)
-	if op.Kind == tl.Load {
-		return g.post(atPE(p.prog.ID), atHBM(l), purpose{forLoad, p.number})
+// transfer starts what has its DMA channel now. A read sends a request, a write
+// its data.
+func (g *engine) transfer(p *pe, write bool) error {
+	c := &p.reading
+	if write {
+		c = &p.writing
 	}
-	path, err := g.path(atPE(p.prog.ID), atHBM(l))
+	t := c.current()
+	t.start, t.stored = g.now, g.now
+	if !t.isTile {
+		p.log[p.pc].started = g.now
+	}
+	if !write {
+		return g.post(atPE(p.prog.ID), atHBM(t.at), purpose{forLoad, p.number})
+	}
+	path, err := g.path(atPE(p.prog.ID), atHBM(t.at))
 	if err != nil {
 		return err
 	}
-	p.stored = g.now
-	g.noted(g.fabric.SendEach(g.now, path, op.Bytes(), []event.Time{g.now}), purpose{forStoreData, p.number})
+	g.noted(g.fabric.SendEach(g.now, path, t.bytes, []event.Time{g.now}), purpose{forStoreData, p.number})
 	return nil
 }
 
@@ -74,66 +70,81 @@ func (g *engine) piece() int {
 	return g.Topo.Cube.HBM.Burst
 }
 
-// answer is the HBM sending what a load asked for, piece by piece as the channels
+// answer is the HBM sending what a read asked for, piece by piece as the channels
 // deliver.
 func (g *engine) answer(p *pe) error {
-	l, bytes := g.place(p), p.prog.Ops[p.pc].Bytes()
-	path, err := g.path(atHBM(l), atPE(p.prog.ID))
+	t := p.reading.current()
+	path, err := g.path(atHBM(t.at), atPE(p.prog.ID))
 	if err != nil {
 		return err
 	}
-	var ready []event.Time
+	g.ready = g.ready[:0]
 	latest := g.now
-	for off := 0; off < bytes; off += g.piece() {
-		part := l
+	for off := 0; off < t.bytes; off += g.piece() {
+		part := t.at
 		part.Offset += int64(off)
-		latest = max(latest, g.commit(part, min(g.piece(), bytes-off), false, g.now))
-		ready = append(ready, latest)
+		latest = max(latest, g.commit(part, min(g.piece(), t.bytes-off), false, g.now))
+		g.ready = append(g.ready, latest)
 	}
-	g.noted(g.fabric.SendEach(g.now, path, bytes, ready), purpose{forLoadData, p.number})
+	g.noted(g.fabric.SendEach(g.now, path, t.bytes, g.ready), purpose{forLoadData, p.number})
 	return nil
 }
 
-// flitThere is one flit of a store at the HBM; flits of loads need nothing.
+// flitThere is one flit of a write at the HBM; flits of reads need nothing.
 func (g *engine) flitThere(message int32, flit int) {
 	why := g.purposes[message]
 	if why.kind != forStoreData {
 		return
 	}
-	p := g.pes[why.a]
-	part := g.place(p)
+	t := g.pes[why.a].writing.current()
+	part := t.at
 	off := flit * g.Topo.FlitBytes
 	part.Offset += int64(off)
-	p.stored = max(p.stored, g.commit(part, min(g.Topo.FlitBytes, p.prog.Ops[p.pc].Bytes()-off), true, g.now))
+	t.stored = max(t.stored, g.commit(part, min(g.Topo.FlitBytes, t.bytes-off), true, g.now))
 }
 
-// storeArrived is all of a store at the HBM. A whole message has drained burst
+// storeArrived is all of a write at the HBM. A whole message has drained burst
 // by burst, the last one now.
 func (g *engine) storeArrived(p *pe, m *fabric.Message) {
+	t := p.writing.current()
 	if g.Topo.Fabric == topo.Whole {
-		l, bytes, burst := g.place(p), m.Bytes, g.Topo.Cube.HBM.Burst
+		bytes, burst := m.Bytes, g.Topo.Cube.HBM.Burst
 		each := m.Path.Slowest().Time(burst)
 		for off := 0; off < bytes; off += burst {
-			part := l
+			part := t.at
 			part.Offset += int64(off)
 			after := tl.Cdiv(bytes-off, burst) - 1
-			p.stored = max(p.stored, g.commit(part, min(burst, bytes-off), true, g.now-event.Time(after)*each))
+			t.stored = max(t.stored, g.commit(part, min(burst, bytes-off), true, g.now-event.Time(after)*each))
 		}
 	}
-	g.at(max(p.stored, g.now), evStored, p.number, 0)
+	g.at(max(t.stored, g.now), evStored, p.number, 0)
 }
 
-// stored answers a store whose last burst is in the memory.
+// stored answers a write whose last burst is in the memory.
 func (g *engine) stored(p *pe) error {
-	return g.post(atHBM(g.place(p)), atPE(p.prog.ID), purpose{forStoreAck, p.number})
+	return g.post(atHBM(p.writing.current().at), atPE(p.prog.ID), purpose{forStoreAck, p.number})
 }
 
-// transferred ends a load or store and frees its DMA channel.
-func (g *engine) transferred(p *pe) {
-	if p.prog.Ops[p.pc].Kind == tl.Load {
-		p.readFree = g.now
-	} else {
-		p.writeFree = g.now
+// loaded ends a read, for the program or for a tile.
+func (g *engine) loaded(p *pe) error {
+	t := g.release(p, &p.reading)
+	if t.isTile {
+		p.used(DMARead, t.start, g.now)
+		return g.tileRead(t.composite)
 	}
+	p.used(OwnLoad, t.start, g.now)
+	g.finish(p, g.now)
+	return nil
+}
+
+// written ends a write, of the program or of a tile.
+func (g *engine) written(p *pe) {
+	t := g.release(p, &p.writing)
+	if t.isTile {
+		p.used(DMAWrite, t.start, g.now)
+		g.tileWritten(t.composite)
+		return
+	}
+	p.used(OwnStore, t.start, g.now)
 	g.finish(p, g.now)
 }

@@ -21,9 +21,10 @@ type pe struct {
 	anyWait        bool
 	turn           int32 // the door whose turn it is in receives from anyone
 
-	readFree, writeFree event.Time // DMA channels
-	engineFree          event.Time // GEMM and MATH share a slot
-	stored              event.Time // the last burst of the store
+	reading, writing     channel // of the DMA
+	fetchFree, storeFree event.Time
+	gemmFree, mathFree   event.Time
+	usage                Usages
 }
 
 // opLog is when an operation went through its stages, and what held it up.
@@ -64,19 +65,26 @@ func (g *engine) begin(p *pe) error {
 	op, log := &p.prog.Ops[p.pc], &p.log[p.pc]
 	log.begun = g.now
 	switch op.Kind {
-	case tl.Load:
-		g.at(max(g.now, p.readFree), evAcquire, p.number, 0)
-	case tl.Store:
-		g.at(max(g.now, p.writeFree), evAcquire, p.number, 0)
+	case tl.Load, tl.Store:
+		at, err := g.Topo.Locate(op.Addr)
+		if err != nil {
+			return err
+		}
+		c := &p.reading
+		if op.Kind == tl.Store {
+			c = &p.writing
+		}
+		g.request(p, c, transfer{at: at, bytes: op.Bytes()})
 	case tl.Math:
-		elements := event.Time(op.N) * event.Nanosecond / event.Time(g.Topo.PE.MathPerNS)
-		g.compute(p, roundUp(max(elements, event.Picosecond)))
+		g.compute(p, OwnMath, &p.mathFree, g.mathTime(op.N))
 	case tl.Dot:
-		g.compute(p, g.Topo.PE.TileCost*event.Time(g.tiles(op.Gemm)))
+		g.compute(p, OwnDot, &p.gemmFree, g.Topo.PE.TileCost*event.Time(op.Gemm.Tiles(g.tileSize())))
 	case tl.Composite:
 		p.async++
 		log.started = g.now
-		g.at(g.composite(p, op.Gemm), evAsync, p.number, int32(p.pc))
+		if err := g.compose(p); err != nil {
+			return err
+		}
 		g.next(p)
 	case tl.Send:
 		return g.trySend(p)
@@ -92,11 +100,10 @@ func (g *engine) begin(p *pe) error {
 	return nil
 }
 
-func (g *engine) compute(p *pe, took event.Time) {
-	log := &p.log[p.pc]
-	log.started = max(g.now, p.engineFree)
-	p.engineFree = log.started + took
-	g.at(p.engineFree, evDone, p.number, 0)
+func (g *engine) compute(p *pe, a Activity, free *event.Time, took event.Time) {
+	end := p.engine(a, free, g.now, took)
+	p.log[p.pc].started = end - took
+	g.at(end, evDone, p.number, 0)
 }
 
 // finish ends the current operation and takes note of its effect.
@@ -147,49 +154,4 @@ func (g *engine) effect(p *pe, op int, port tl.Port) {
 // roundUp gives whole nanoseconds.
 func roundUp(t event.Time) event.Time {
 	return (t + event.Nanosecond - 1) / event.Nanosecond * event.Nanosecond
-}
-
-// tiles is how many tiles of the GEMM engine cover a product.
-func (g *engine) tiles(m *tl.Gemm) int {
-	c := &g.Topo.PE
-	return tl.Cdiv(m.M, c.TileM) * tl.Cdiv(m.K, c.TileK) * tl.Cdiv(m.N, c.TileN)
-}
-
-// composite is the pipeline DMA read, fetch, GEMM, epilogue, store and DMA
-// write, tile by tile: each stage takes a tile when it has finished the one
-// before and the stage before has finished this one. Along K the accumulator
-// stays, so there is one write-back per tile of the output.
-func (g *engine) composite(p *pe, m *tl.Gemm) event.Time {
-	c, hbm := &g.Topo.PE, &g.Topo.Cube.HBM
-	rows, depth, cols := tl.Cdiv(m.M, c.TileM), tl.Cdiv(m.K, c.TileK), tl.Cdiv(m.N, c.TileN)
-	burst := hbm.ChannelBW.Time(hbm.Burst) // what the first burst takes before data flow
-	read, fetch, gemm, math, store, write := max(g.now, p.readFree), g.now, max(g.now, p.engineFree), g.now, g.now, max(g.now, p.writeFree)
-	for range rows * cols {
-		for range depth {
-			a, b := c.TileM*c.TileK*tl.ElemSize, c.TileK*c.TileN*tl.ElemSize
-			streamed := 0
-			if !m.A.Resident() {
-				streamed += a
-			}
-			if !m.B.Resident() {
-				streamed += b
-			}
-			there := g.now
-			if streamed > 0 {
-				read += hbm.BW.Time(streamed)
-				there = read + burst
-			}
-			fetch = max(fetch, there) + c.FetchBW.Time(a+b)
-			gemm = max(gemm, fetch) + c.TileCost
-		}
-		out := c.TileM * c.TileN
-		math = max(math, gemm)
-		if len(m.Epilogue) > 0 {
-			math += event.Time(len(m.Epilogue)) * roundUp(event.Time(out)*event.Nanosecond/event.Time(c.MathPerNS))
-		}
-		store = max(store, math) + c.FetchBW.Time(out*tl.ElemSize)
-		write = max(write, store) + hbm.BW.Time(out*tl.ElemSize)
-	}
-	p.readFree, p.engineFree, p.writeFree = read, max(gemm, math), write
-	return write + burst
 }

@@ -40,6 +40,7 @@ type Result struct {
 	Hops      int64 // passages of flits over links
 	Messages  int
 	Busy      []event.Time // by link: how long it was sending
+	Usage     []Usages     // by program: what its engines did
 	End       event.Time
 }
 
@@ -57,12 +58,13 @@ const (
 	evBegin                         // the operation of program A has been dispatched
 	evWake                          // a sender that had no slot looks again
 	evDone                          // the engine has finished the operation of program A
-	evAcquire                       // the DMA channel is program A's
-	evStored                        // the last burst of program A's store is in the HBM
+	evAcquire                       // the next transfer of program A gets the DMA channel, B: 1 to write
+	evStored                        // the last burst of program A's write is in the HBM
 	evVisible                       // a message is in its slot of queue A
 	evRead                          // a message has been read from its slot of queue A
 	evCredit                        // a slot of queue A is free again
 	evAsync                         // operation B of program A has finished
+	evTile                          // tile B of the result of composite A is in the TCM
 )
 
 // purpose is what a message is for.
@@ -85,22 +87,24 @@ const (
 
 type engine struct {
 	Config
-	events   event.Queue
-	fabric   *fabric.Fabric
-	wiring   *topo.Wiring
-	paths    map[[2]topo.End]topo.Path
-	purposes []purpose // by message
-	pes      []*pe
-	byIndex  map[int]int // program by index of its PE
-	queues   []*queue
-	byPort   map[tl.Port]int32
-	ports    map[int]*slotPort
-	hbm      map[int]*hbm
-	order    []Effect
-	target   event.Time // when all start
-	late     int
-	now      event.Time
-	running  int
+	events     event.Queue
+	fabric     *fabric.Fabric
+	wiring     *topo.Wiring
+	paths      map[[2]topo.End]topo.Path
+	purposes   []purpose // by message
+	pes        []*pe
+	byIndex    map[int]int // program by index of its PE
+	queues     []*queue
+	byPort     map[tl.Port]int32
+	ports      map[int]*slotPort
+	hbm        map[int]*hbm
+	ready      []event.Time // of the pieces of a read; only for the moment
+	order      []Effect
+	composites []*composite
+	target     event.Time // when all start
+	late       int
+	now        event.Time
+	running    int
 }
 
 // Run simulates the launch of the programs, at most one per PE, to its end.
@@ -120,7 +124,7 @@ func Run(cfg Config, programs []*tl.Program) (*Result, error) {
 			return nil, fmt.Errorf("two programs (%d and %d) for %v", other, i, p.ID)
 		}
 		g.byIndex[index] = i
-		g.pes = append(g.pes, &pe{number: int32(i), index: index, prog: p, log: make([]opLog, len(p.Ops)), waitFor: -1})
+		g.pes = append(g.pes, &pe{number: int32(i), index: index, prog: p, log: make([]opLog, len(p.Ops)), waitFor: -1, writing: channel{write: true}})
 	}
 	if err := g.checkSlots(); err != nil {
 		return nil, err
@@ -182,7 +186,7 @@ func (g *engine) loop() error {
 		case evDone:
 			g.finish(g.pes[e.A], g.now)
 		case evAcquire:
-			err = g.transfer(g.pes[e.A])
+			err = g.transfer(g.pes[e.A], e.B == 1)
 		case evStored:
 			err = g.stored(g.pes[e.A])
 		case evVisible:
@@ -193,6 +197,8 @@ func (g *engine) loop() error {
 			g.credit(g.queues[e.A])
 		case evAsync:
 			g.completed(g.pes[e.A], int(e.B))
+		case evTile:
+			err = g.tileStored(e.A, int(e.B))
 		default:
 			g.fabric.Handle(e)
 		}
@@ -247,8 +253,10 @@ func (g *engine) delivered(message int32) error {
 		g.arrived(g.queues[why.a])
 	case forLoad:
 		return g.answer(g.pes[why.a])
-	case forLoadData, forStoreAck:
-		g.transferred(g.pes[why.a])
+	case forLoadData:
+		return g.loaded(g.pes[why.a])
+	case forStoreAck:
+		g.written(g.pes[why.a])
 	case forStoreData:
 		g.storeArrived(g.pes[why.a], m)
 	case forCube:
@@ -264,6 +272,7 @@ func (g *engine) result() *Result {
 	for i, p := range g.pes {
 		exec := p.ended - g.target
 		r.Exec = append(r.Exec, exec)
+		r.Usage = append(r.Usage, p.usage)
 		if exec > r.Crit {
 			r.Crit, r.Slowest = exec, i
 		}

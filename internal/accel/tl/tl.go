@@ -128,6 +128,14 @@ func (p *PE) tile(n int, own bool) Tile {
 	return Tile{p.prog.Values, n}
 }
 
+// Scope records what body does and then gives its tiles' memory back: none of them
+// may be used afterwards.
+func (p *PE) Scope(body func()) {
+	before := p.used
+	body()
+	p.used = before
+}
+
 // take checks a tile that is an argument.
 func (p *PE) take(what string, t Tile) int32 {
 	if t.value < 1 || t.value > p.prog.Values {

@@ -26,12 +26,12 @@ func (m *Mistake) Error() string {
 	return fmt.Sprintf("%d wrong elements, first: %s", m.Count, m.Detail)
 }
 
-// largest is the greatest whole number among the operands. Sums of up to 2^20
-// products stay below 2^24, the last whole number that f32 has all below.
-const (
-	largest  = 4
-	maxDepth = 1 << 20
-)
+// largest is the greatest whole number among the operands. Sums of up to
+// MaxDepth products stay below 2^24, the last whole number that f32 has all below.
+const largest = 4
+
+// MaxDepth is the most products of Integers that an exact sum may have.
+const MaxDepth = 1 << 20
 
 // Integers fills a matrix with whole numbers from -4 to 4.
 func Integers(m gemm.Matrix, seed uint64) {
@@ -61,18 +61,14 @@ func each(m *gemm.Matrix, do func(i, j int)) {
 // a row with one wrong element is always found, and one with several is missed
 // once in 2^30. Rows that differ are then computed element by element.
 func Exact(c, a, b gemm.Matrix, seed uint64) error {
-	if a.Cols > maxDepth {
-		return fmt.Errorf("checking a product over k = %d: whole numbers are exact up to %d", a.Cols, maxDepth)
+	if a.Cols > MaxDepth {
+		return fmt.Errorf("checking a product over k = %d: whole numbers are exact up to %d", a.Cols, MaxDepth)
 	}
-	rnd := rand.New(rand.NewPCG(seed, 3))
-	x := make([]int64, c.Cols)
-	for j := range x {
-		x[j] = 1 + rnd.Int64N(1<<30)
-	}
-	want := times(a, times(b, x))
+	x := Probe(c.Cols, seed)
+	want := Times(a, Times(b, x))
 	var fault Mistake
 	for i := range c.Rows {
-		if got, whole := rowTimes(&c, i, x); whole && got == want[i] {
+		if got, whole := RowTimes(&c, i, x); whole && got == want[i] {
 			continue
 		}
 		compareRow(c, a, b, i, &fault)
@@ -87,17 +83,29 @@ func Exact(c, a, b gemm.Matrix, seed uint64) error {
 	return nil
 }
 
-// times is the matrix times a vector; the sums wrap around, on both sides alike.
-func times(m gemm.Matrix, x []int64) []int64 {
+// Probe is a vector of random whole numbers, none of them zero. A row that
+// differs from what it should be in one element differs in its product with it.
+func Probe(n int, seed uint64) []int64 {
+	rnd := rand.New(rand.NewPCG(seed, 3))
+	x := make([]int64, n)
+	for j := range x {
+		x[j] = 1 + rnd.Int64N(1<<30)
+	}
+	return x
+}
+
+// Times is a matrix of whole numbers times a vector; the sums wrap around, on
+// both sides of a comparison alike.
+func Times(m gemm.Matrix, x []int64) []int64 {
 	y := make([]int64, m.Rows)
 	for i := range y {
-		y[i], _ = rowTimes(&m, i, x)
+		y[i], _ = RowTimes(&m, i, x)
 	}
 	return y
 }
 
-// rowTimes is one row times a vector, and whether the row has whole numbers.
-func rowTimes(m *gemm.Matrix, i int, x []int64) (sum int64, whole bool) {
+// RowTimes is one row times a vector, and whether the row has whole numbers.
+func RowTimes(m *gemm.Matrix, i int, x []int64) (sum int64, whole bool) {
 	whole = true
 	for j, f := range x {
 		v := m.At(i, j)

@@ -50,7 +50,7 @@ func TestExact(t *testing.T) {
 }
 
 func TestExactRefusesWhatIsNotExact(t *testing.T) {
-	m := gemm.Matrix{Type: dtype.F32, Rows: 0, Cols: maxDepth + 1}
+	m := gemm.Matrix{Type: dtype.F32, Rows: 0, Cols: MaxDepth + 1}
 	if err := Exact(gemm.New(dtype.F32, 0, 0), m, gemm.New(dtype.F32, 0, 0), 1); err == nil {
 		t.Error("a sum that f32 rounds was accepted")
 	}

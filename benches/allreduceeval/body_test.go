@@ -1,0 +1,99 @@
+package allreduceeval
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/kernbench/kernbench/internal/agree"
+	"github.com/kernbench/kernbench/internal/decl"
+	"github.com/kernbench/kernbench/internal/journal"
+	"github.com/kernbench/kernbench/internal/launch"
+	"github.com/kernbench/kernbench/internal/measure"
+	"github.com/kernbench/kernbench/internal/plan"
+	"github.com/kernbench/kernbench/internal/point"
+	"github.com/kernbench/kernbench/internal/worker"
+)
+
+// The test binary is also the agent, the workers and the helpers.
+func TestMain(m *testing.M) {
+	if code, is := launch.MaybeAgent(); is {
+		os.Exit(code)
+	}
+	if code, is := worker.Maybe([]*decl.Bench{Bench()}); is {
+		os.Exit(code)
+	}
+	os.Exit(m.Run())
+}
+
+func assigns(pairs ...string) (list []plan.Assign) {
+	for _, p := range pairs {
+		name, text, _ := strings.Cut(p, "=")
+		list = append(list, plan.Assign{Name: name, Text: text})
+	}
+	return list
+}
+
+// tasks are the points of a part with these axes and options.
+func tasks(t *testing.T, part string, axes, options []plan.Assign) (*plan.Plan, []plan.Task) {
+	t.Helper()
+	p, err := plan.Make(Bench(), plan.Request{Axes: axes, Options: options, Only: []string{`part == "` + part + `"`}, Backend: "cpu", Seed: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var list []plan.Task
+	for _, g := range p.Groups {
+		list = append(list, g.Tasks...)
+	}
+	return p, list
+}
+
+// perform runs a task with goroutines for ranks.
+func perform(t *testing.T, part string, task plan.Task, options point.Point) []decl.Outcome {
+	t.Helper()
+	p, _ := Bench().Part(part)
+	cfg := measure.Default()
+	cfg.Stop = measure.Stop{MinSamples: 1, MaxSamples: 3, MaxTime: time.Second}
+	cfg.Warmup = measure.Warmup{MinCalls: 1, MaxCalls: 1, MaxTime: time.Second}
+	groups := agree.Local(task.Ranks)
+	outcomes := make([]decl.Outcome, task.Ranks)
+	var wait sync.WaitGroup
+	for rank := range groups {
+		wait.Go(func() {
+			s := decl.NewState(decl.Setting{Point: append(append(point.Point{}, task.Point...), options...), Group: groups[rank], LocalRank: rank,
+				Backend: "cpu", Seed: 7, Session: fmt.Sprint(t.Name(), task.Ranks), Measure: cfg})
+			err := p.Body(context.Background(), s)
+			if o := s.Finish(err); o.Status.Bad() {
+				groups[rank].Abort(o.Reason)
+			}
+			outcomes[rank] = s.Finish(err)
+		})
+	}
+	wait.Wait()
+	return outcomes
+}
+
+// Every cell of the quick profile passes with two and three ranks, and those
+// that need other hardware say what.
+func TestMatrixPasses(t *testing.T) {
+	p, list := tasks(t, correctnessPart, assigns("num_ranks=2,3"), nil)
+	ran := map[journal.Status]int{}
+	for _, task := range list {
+		for rank, o := range perform(t, correctnessPart, task, p.Options) {
+			ran[o.Status]++
+			if o.Status == journal.Failed || o.Status == journal.OK && o.Metrics["cells_passed"] != 5 {
+				t.Fatalf("%s ranks=%d: rank %d: %s: %s %v", task.Point, task.Ranks, rank, o.Status, o.Reason, o.Metrics)
+			}
+			if o.Status == journal.NotExecuted && (!o.Optional || !strings.Contains(o.Reason, "needs")) {
+				t.Errorf("%s: %s (optional %v)", task.Point, o.Reason, o.Optional)
+			}
+		}
+	}
+	if ran[journal.OK] == 0 || ran[journal.NotExecuted] == 0 || len(p.Dropped) == 0 {
+		t.Errorf("statuses %v, %d dropped: want some of each", ran, len(p.Dropped))
+	}
+}

@@ -1,0 +1,123 @@
+package allreduceeval
+
+import (
+	"math"
+
+	"github.com/kernbench/kernbench/dist"
+	"github.com/kernbench/kernbench/internal/verify"
+)
+
+// A kind of input is a pure function of rank and position.
+const (
+	exactInput       = "exact"       // small integers: no order of additions rounds
+	adversarialInput = "adversarial" // a family in every block of 32 positions
+)
+
+// The families of the adversarial input.
+const (
+	ordinary     = "mixed magnitudes"
+	cancellation = "cancellation"
+	signedZeros  = "signed zeros"
+	notNumbers   = "NaN"
+	infinities   = "infinities"
+	denormals    = "denormals"
+	largest      = "largest magnitudes"
+)
+
+// families in the order in which the blocks have them.
+var families = []string{ordinary, cancellation, signedZeros, notNumbers, infinities, denormals, largest}
+
+// familyBlock is as long as a group of the quantised all-reduce, so that a NaN
+// spoils no other family there.
+const familyBlock = 32
+
+// familyAt is the family of a position.
+func familyAt(position int) string { return families[position/familyBlock%len(families)] }
+
+// inputs are all ranks' vectors of one kind, type and seed.
+type inputs struct {
+	kind  string
+	d     dist.DType
+	ranks int
+	seed  uint64
+	exact verify.Inputs
+}
+
+func newInputs(kind string, d dist.DType, ranks int, seed uint64) inputs {
+	return inputs{kind, d, ranks, seed, verify.NewInputs(seed, d, dist.Sum, ranks)}
+}
+
+// fill writes the numbers of a rank from a position on. All are values of the
+// type.
+func (in inputs) fill(to []float64, rank, first int) {
+	if in.kind == exactInput {
+		for i := range to {
+			to[i] = float64(in.exact.Value(rank, first+i))
+		}
+		return
+	}
+	for at := 0; at < len(to); {
+		block := (first + at) / familyBlock
+		end := min(len(to), (block+1)*familyBlock-first)
+		in.family(to[at:end], families[block%len(families)], rank, first+at)
+		at = end
+	}
+	roundTo(to, in.d)
+}
+
+// family writes numbers of one family. Those of integers are whole.
+func (in inputs) family(to []float64, family string, rank, first int) {
+	for i := range to {
+		p := first + i
+		// What all ranks draw alike, and what each draws for itself.
+		common, own := verify.Hash(in.seed^0xc0ffee, 0, p), verify.Hash(in.seed, rank, p)
+		v := mixed(own)
+		if !in.d.Float() {
+			v = float64(int64(own%4001) - 2000)
+			if family == largest {
+				v = math.MaxInt32 - float64(own%3) // wraps around
+			}
+			to[i] = v
+			continue
+		}
+		n := numbersOf(in.d)
+		special := int(common % uint64(in.ranks)) // the rank with something particular
+		switch family {
+		case cancellation: // ranks come in pairs that leave only a little of each other
+			pair := mixed(verify.Hash(in.seed, rank/2, p)) * 64
+			if v = pair; rank%2 == 1 {
+				v = -pair + (float64(own%64)-32)/256
+			}
+		case signedZeros: // a quarter of the positions has -0 from everyone, which gives -0
+			v = 0
+			if common%4 == 0 || own%2 == 0 {
+				v = math.Copysign(0, -1)
+			}
+		case notNumbers: // every third position, from one rank
+			if rank == special && p%3 == 0 {
+				v = math.NaN()
+			}
+		case infinities: // from one rank, and at some positions the opposite from another
+			if rank == special {
+				v = math.Inf(1 - int(common>>32&2))
+			} else if p%5 == 0 && rank == (special+1)%in.ranks {
+				v = math.Inf(int(common>>32&2) - 1)
+			}
+		case denormals: // sums of few of the smallest are exact in any order, unless flushed
+			v = n.smallest * (float64(own%61) - 30)
+		case largest: // whether it overflows on the way depends on the order
+			if v = n.largest; own%2 == 0 {
+				v = -v
+			}
+			if own%8 == 7 {
+				v /= 4
+			}
+		}
+		to[i] = v
+	}
+}
+
+// mixed is a number between -2048 and 2048 times 2^-6 to 2^5.
+func mixed(h uint64) float64 { return (float64(h%4096) - 2048) * scales[h>>20%12] }
+
+var scales = [12]float64{0x1p-6, 0x1p-5, 0x1p-4, 0x1p-3, 0x1p-2, 0x1p-1, 1, 2, 4, 8, 16, 32}

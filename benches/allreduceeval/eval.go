@@ -1,0 +1,103 @@
+// Package allreduceeval is the bench `allreduce-eval`: what a team needs to
+// trust or distrust an all-reduce. It has a correctness matrix whose cells are
+// passed, failed, skipped or not executed and never anything in between, the
+// contracts on bits, the handling of mistakes and failures, and the times with
+// their limits, from which it says in words what they mean.
+//
+// docs/correctness.md derives what each cell demands.
+package allreduceeval
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/kernbench/kernbench/dist"
+	_ "github.com/kernbench/kernbench/dist/cpu" // the backend of this host
+	"github.com/kernbench/kernbench/internal/decl"
+	"github.com/kernbench/kernbench/internal/dtype"
+	"github.com/kernbench/kernbench/internal/point"
+	"github.com/kernbench/kernbench/internal/quant"
+	"github.com/kernbench/kernbench/internal/suggest"
+)
+
+// Name is the bench's name.
+const Name = "allreduce-eval"
+
+// The parts.
+const (
+	correctnessPart = "correctness"
+	contractsPart   = "contracts"
+	errorsPart      = "errors"
+	performancePart = "performance"
+)
+
+// Bench declares it.
+func Bench() *decl.Bench {
+	return decl.NewSuite(Name,
+		decl.Help("evaluation of an all-reduce: correctness matrix, contracts, failures, times and what they mean"),
+		decl.Doc(`Evaluates the all-reduce of a backend and writes a report that explains itself.
+
+correctness  every algorithm, element type, number of ranks, in and out of place,
+             with and without epilogue, over the sizes of the profile; exact and
+             adversarial inputs, in private and symmetric memory, every element
+             checked. A row's cells are its sizes.
+contracts    which results are equal bit for bit, where package dist promises it
+errors       mistakes and failures: an error that says what, on every rank, in time
+performance  time, bandwidths, the traffic that really moves, and the share of
+             every named limit that it reaches
+
+The quick profile takes about two minutes on two cores, the full one up to an hour.
+--mutate plants a fault in the correctness part; its cells must turn red.
+
+  kernbench run --bench allreduce-eval
+  kernbench run --bench allreduce-eval --profile full
+  kernbench run --bench allreduce-eval --only 'part == "correctness"' --mutate skipped-tail
+  kernbench run --bench allreduce-eval --only 'part == "performance"' --link nvlink-h100`),
+		decl.Version("1"),
+		decl.Profile("quick"),
+		decl.Profile("full", "sizes=full"),
+		decl.Choice("mutate", "fault to plant in the correctness part", mutations...),
+		decl.Backends("cpu"),
+		decl.NewPart(correctnessPart, correctness,
+			decl.Help("the correctness matrix"),
+			decl.Ranks("2,4,8"),
+			decl.DTypes("dtype", names(matrixTypes)...),
+			decl.Strings("algorithm", algorithms...),
+			decl.Bools("inplace", false, true),
+			decl.Bools("epilogue", false, true),
+			decl.Strings("sizes", quickSizes),
+			decl.Drop(senseless),
+			decl.Timeout(30*time.Minute),
+			decl.Metric("cells_passed", "", "higher"),
+			decl.Metric("cells_failed", "", "lower"),
+		),
+	)
+}
+
+func names(types []dist.DType) (list []string) {
+	for _, d := range types {
+		list = append(list, d.String())
+	}
+	return list
+}
+
+// senseless drops the rows that mean nothing and says why.
+func senseless(p point.Point) error {
+	text := func(name string) string { v, _ := p.Get(name); return v.String() }
+	d, err := dtype.Parse(text("dtype"))
+	if err != nil || !slices.Contains(matrixTypes, d) {
+		return fmt.Errorf("the matrix has no cells of %s, only of %s", text("dtype"), list(matrixTypes))
+	}
+	algorithm := text("algorithm")
+	known := append(append(dist.Algorithms(dist.AllReduce), algorithms...), auto)
+	switch {
+	case !slices.Contains(known, algorithm):
+		return suggest.Unknown("algorithm", algorithm, known)
+	case codecOf(algorithm) != nil && !quant.Supports(d):
+		return fmt.Errorf("%s encodes f32, f16 and bf16, not %v", algorithm, d)
+	case text("epilogue") == "true" && !d.Float():
+		return fmt.Errorf("an epilogue needs a floating-point type, not %v", d)
+	}
+	return nil
+}

@@ -1,0 +1,151 @@
+package allreduceeval
+
+import (
+	"github.com/kernbench/kernbench/dist"
+)
+
+// The expectations that the cells of a launch share. Exact inputs give the same
+// sums in any order and at any count, so one vector serves all algorithms and,
+// as its prefixes, all sizes; the others depend on both.
+
+// vectorKey names a vector whose prefixes are used.
+type vectorKey struct {
+	what  string // "input", "expected", "epilogue" or "residual"
+	kind  string
+	seed  uint64
+	count int // where it depends on it
+}
+
+// prefix gives the first count elements of a vector, which it makes longer if
+// it must.
+func (l *lab) prefix(key vectorKey, count int, build func(count int) ([]byte, error)) ([]byte, error) {
+	bytes := count * l.d.Size()
+	if v, ok := l.cache[key].([]byte); ok && len(v) >= bytes {
+		return v[:bytes:bytes], nil
+	}
+	// Room for what is likely to come next: the same with some elements more.
+	v, err := build(count + 64)
+	if err != nil {
+		return nil, err
+	}
+	l.cache[key] = v
+	return v[:bytes:bytes], nil
+}
+
+// input is this rank's own elements of a window.
+func (l *lab) input(in inputs, w window) ([]byte, error) {
+	all, err := l.prefix(vectorKey{what: "input", kind: in.kind, seed: in.seed}, w.first+w.count, func(count int) ([]byte, error) {
+		b := aligned(count * l.d.Size())
+		chunk := make([]float64, oracleChunk)
+		for off := 0; off < count; off += oracleChunk {
+			n := min(oracleChunk, count-off)
+			in.fill(chunk[:n], l.g.Rank(), off)
+			encode(b[off*l.d.Size():(off+n)*l.d.Size()], chunk[:n], l.d)
+		}
+		return b, nil
+	})
+	return all[min(len(all), w.first*l.d.Size()):], err
+}
+
+// expected is what a call must leave on this rank.
+func (l *lab) expected(in inputs, w window, algorithm string, epilogue bool) (*expectation, error) {
+	codec := codecOf(algorithm)
+	if in.kind == exactInput && codec == nil {
+		return l.exactly(in, w.count, epilogue)
+	}
+	type key struct {
+		window
+		kind, algorithm string
+		seed            uint64
+		epilogue        bool
+	}
+	k := key{w, in.kind, algorithm, in.seed, false}
+	plain, err := cached(l, k, func() (*expectation, error) {
+		var order []stretch
+		if l.orderKnown() && codec == nil && w.count > 0 {
+			var err error
+			if order, err = orderOf(algorithm, in.ranks, w.count); err != nil {
+				return nil, err
+			}
+		}
+		return expect(in, w, order, codec)
+	})
+	if err != nil || !epilogue {
+		return plain, err
+	}
+	k.epilogue = true
+	return cached(l, k, func() (*expectation, error) { return plain.withEpilogue(l.g.Rank(), w.count), nil })
+}
+
+// orderKnown tells whether the backend adds in the order of the schedules, as
+// package dist documents it for the cpu backend.
+func (l *lab) orderKnown() bool { return l.g.Backend() == "cpu" }
+
+// exactly is the expectation of exact inputs without a codec.
+func (l *lab) exactly(in inputs, count int, epilogue bool) (*expectation, error) {
+	bits, err := l.prefix(vectorKey{what: "expected", kind: in.kind, seed: in.seed}, count, func(count int) ([]byte, error) {
+		e, err := expect(in, window{0, count}, []stretch{{n: count, sum: rankOrder(in.ranks)}}, nil)
+		if err != nil {
+			return nil, err
+		}
+		return e.bits, nil
+	})
+	if err != nil || !epilogue {
+		return &expectation{d: l.d, bits: bits}, err
+	}
+	with := vectorKey{what: "epilogue", kind: in.kind, seed: in.seed}
+	if count <= patternUpTo { // the bias depends on the count
+		with.count = count
+		return cached(l, with, func() (*expectation, error) {
+			return (&expectation{d: l.d, bits: bits}).withEpilogue(l.g.Rank(), count), nil
+		})
+	}
+	bits, err = l.prefix(with, count, func(count int) ([]byte, error) {
+		plain, err := l.exactly(in, count, false)
+		if err != nil {
+			return nil, err
+		}
+		return plain.withEpilogue(l.g.Rank(), count).bits, nil
+	})
+	return &expectation{d: l.d, bits: bits}, err
+}
+
+// rankOrder adds up all ranks' inputs one after the other.
+func rankOrder(ranks int) *sum {
+	s := &sum{wide: true}
+	for r := range ranks {
+		s.terms = append(s.terms, &sum{rank: r})
+	}
+	return s
+}
+
+// epilogue makes the arguments of the epilogue for a call.
+func (l *lab) epilogue(count int) (*dist.Epilogue, error) {
+	period := periodOf(count)
+	bias, err := cached(l, vectorKey{what: "bias", count: count}, func() ([]byte, error) {
+		return l.elements(period, func(i int) float64 { return biasAt(i, count, period) }), nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	residual, err := l.prefix(vectorKey{what: "residual"}, count, func(count int) ([]byte, error) {
+		return l.elements(count, func(i int) float64 { return residualAt(i, l.g.Rank()) }), nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	e := &dist.Epilogue{Scale: epilogueScale, Residual: l.buffer(residual, l.d, count, privateMemory)}
+	if count > 0 {
+		e.Bias = l.buffer(bias, l.d, period, privateMemory)
+	}
+	return e, nil
+}
+
+func (l *lab) elements(count int, at func(i int) float64) []byte {
+	b, v := aligned(count*l.d.Size()), make([]float64, count)
+	for i := range v {
+		v[i] = at(i)
+	}
+	encode(b, v, l.d)
+	return b
+}

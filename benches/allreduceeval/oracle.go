@@ -1,0 +1,335 @@
+package allreduceeval
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/kernbench/kernbench/dist"
+	"github.com/kernbench/kernbench/internal/quant"
+)
+
+// An expectation is what an all-reduce must leave of a window of the inputs:
+// the very bits where the order of additions is known, and otherwise the exact
+// sums and how far from them a result may be. docs/correctness.md derives it.
+type expectation struct {
+	d     dist.DType
+	bits  []byte    // nil when the order is not known
+	exact []float64 // sums, then with the epilogue
+	bound []float64 // of the error; +Inf where a partial sum may overflow
+	worst float64   // the largest error of the bits, as a share of its bound
+}
+
+// window is the elements of the vectors from a position on.
+type window struct{ first, count int }
+
+// oracleChunk is how many elements are worked on at a time: all ranks' numbers
+// stay in the second cache.
+const oracleChunk = 4096
+
+// expect computes the expectation of a call on a window. With an order that is
+// not known, order is nil.
+func expect(in inputs, w window, order []stretch, codec *quant.Codec) (*expectation, error) {
+	e := &expectation{d: in.d}
+	known := order != nil || codec != nil || w.count == 0
+	if known {
+		e.bits = make([]byte, w.count*in.d.Size())
+	} else {
+		order = []stretch{{n: w.count, sum: anyOrder(in.ranks)}}
+		e.exact, e.bound = make([]float64, w.count), make([]float64, w.count)
+	}
+	if codec != nil {
+		order = []stretch{{n: w.count}}
+	}
+	o := newOracle(in)
+	for _, x := range order {
+		for off := x.off; off < x.off+x.n; off += oracleChunk {
+			n := min(oracleChunk, x.off+x.n-off)
+			o.load(w.first+off, n)
+			switch {
+			case codec != nil:
+				o.quantised(*codec, n)
+			case known:
+				o.evaluate(o.out[:n], x.sum, in.d)
+				o.bounds(coefficient(x.sum, in.d), n)
+			default:
+				o.bounds(coefficient(x.sum, in.d), n)
+				copy(e.exact[off:], o.exact[:n])
+				copy(e.bound[off:], o.bound[:n])
+				continue
+			}
+			if err := o.judge(e, off, n); err != nil {
+				return nil, err
+			}
+			encode(e.bits[off*in.d.Size():(off+n)*in.d.Size()], o.out[:n], in.d)
+		}
+	}
+	return e, nil
+}
+
+// anyOrder is the worst of all orders for the bound: every hop rounds, one
+// after the other.
+func anyOrder(ranks int) *sum {
+	s := &sum{}
+	for r := range ranks {
+		if r > 0 {
+			s = &sum{terms: []*sum{s, {rank: r}}}
+		}
+	}
+	return s
+}
+
+// coefficient bounds the relative error of a sum: the result differs from the
+// exact one by at most so much of the sum of the magnitudes. By induction, k
+// terms that are each within c give, after k-1 roundings of unit u, one that is
+// within (1+c)(1+u)^(k-1) - 1; what was added up in a wider type is rounded once
+// more.
+func coefficient(s *sum, d dist.DType) float64 {
+	if len(s.terms) == 0 || !d.Float() {
+		return 0
+	}
+	c := 0.0
+	for _, t := range s.terms {
+		c = max(c, coefficient(t, d))
+	}
+	u := numbersOf(d).unit
+	if s.wide {
+		wide := numbersOf(accumulator(d)).unit
+		c = (1+c)*math.Pow(1+wide, float64(len(s.terms)-1)) - 1
+		if accumulator(d) != d {
+			c = (1+c)*(1+u) - 1
+		}
+		return c
+	}
+	return (1+c)*math.Pow(1+u, float64(len(s.terms)-1)) - 1
+}
+
+// oracle is the numbers of one chunk.
+type oracle struct {
+	in     inputs
+	ranks  [][]float64 // inputs
+	out    []float64   // as the algorithm gives it
+	exact  []float64
+	bound  []float64
+	spare  [][]float64
+	coded  [][]byte // of the quantised all-reduce
+	buffer []byte
+}
+
+func newOracle(in inputs) *oracle {
+	o := &oracle{in: in, out: make([]float64, oracleChunk), exact: make([]float64, oracleChunk), bound: make([]float64, oracleChunk)}
+	for range in.ranks {
+		o.ranks = append(o.ranks, make([]float64, oracleChunk))
+	}
+	return o
+}
+
+func (o *oracle) load(first, n int) {
+	for r := range o.ranks {
+		o.in.fill(o.ranks[r][:n], r, first)
+	}
+}
+
+// take lends a chunk of memory until it is given back.
+func (o *oracle) take(n int) []float64 {
+	if k := len(o.spare); k > 0 {
+		v := o.spare[k-1]
+		o.spare = o.spare[:k-1]
+		return v[:n]
+	}
+	return make([]float64, n, oracleChunk)
+}
+
+func (o *oracle) give(v []float64) { o.spare = append(o.spare, v) }
+
+// evaluate computes a sum with the roundings that the algorithm makes.
+func (o *oracle) evaluate(to []float64, s *sum, d dist.DType) {
+	if len(s.terms) == 0 {
+		copy(to, o.ranks[s.rank])
+		return
+	}
+	step := d
+	if s.wide {
+		step = accumulator(d)
+	}
+	o.evaluate(to, s.terms[0], d)
+	term := o.take(len(to))
+	for _, t := range s.terms[1:] {
+		o.evaluate(term, t, d)
+		for i, v := range term {
+			to[i] += v
+		}
+		roundTo(to, step)
+	}
+	o.give(term)
+	if step != d {
+		roundTo(to, d)
+	}
+}
+
+// bounds computes exact sums, by adding up what each addition rounds off, and
+// how far a result may be from them.
+func (o *oracle) bounds(c float64, n int) {
+	most := numbersOf(o.in.d).largest
+	for i := range n {
+		sum, rest, all, finite := 0.0, 0.0, 0.0, true
+		for _, v := range o.ranks {
+			x := v[i]
+			finite = finite && math.Abs(x) <= math.MaxFloat64
+			next := sum + x
+			if back := next - sum; math.Abs(sum) >= math.Abs(x) {
+				rest += x - back
+			} else {
+				rest += sum - (next - x)
+			}
+			sum = next
+			all += math.Abs(x)
+		}
+		o.exact[i], o.bound[i] = sum+rest, c*all
+		switch {
+		case !finite: // infinities and NaN have no error to bound
+			o.exact[i] = sum
+		case all > most && o.in.d.Float(): // some order may overflow
+			o.bound[i] = math.Inf(1)
+		case !o.in.d.Float():
+			o.exact[i] = float64(int32(int64(sum)))
+		}
+	}
+}
+
+// quantised computes the quantised all-reduce of a chunk, which begins at a
+// group: every rank's input is encoded, the sum of the encodings is encoded
+// again. The bound follows from the magnitudes of the inputs alone.
+func (o *oracle) quantised(c quant.Codec, n int) {
+	d, size := o.in.d, o.in.d.Size()
+	if o.coded == nil {
+		for range o.ranks {
+			o.coded = append(o.coded, make([]byte, c.Size(d, oracleChunk)))
+		}
+		o.buffer = make([]byte, oracleChunk*size)
+	}
+	b := o.buffer[:n*size]
+	for r, v := range o.ranks {
+		encode(b, v[:n], d)
+		c.Encode(o.coded[r], b, d)
+	}
+	c.DecodeReduce(b, o.coded, d, dist.Sum)
+	c.Encode(o.coded[0], b, d)
+	c.DecodeReduce(b, o.coded[:1], d, dist.Sum)
+	decode(o.out[:n], b, d)
+	o.bounds(0, n)
+	mosts := make([]float64, len(o.ranks))
+	for from := 0; from < n; from += quant.Group {
+		to := min(from+quant.Group, n)
+		clear(mosts)
+		sum, all := 0.0, 0.0
+		for i := from; i < to; i++ {
+			for r, v := range o.ranks {
+				mosts[r] = math.Max(mosts[r], math.Abs(v[i]))
+			}
+			sum = math.Max(sum, math.Abs(o.exact[i]))
+		}
+		for _, m := range mosts {
+			all += m
+		}
+		bound := c.Bound(d, mosts, sum)
+		// Where a value is not finite, or could overflow, the whole group may be NaN.
+		if !(all <= numbersOf(d).largest/2) {
+			bound = math.Inf(1)
+		}
+		for i := from; i < to; i++ {
+			o.bound[i] = bound
+		}
+	}
+}
+
+// judge holds what the order gives against what it may be at most: the oracle
+// answers for itself, by an argument that knows nothing of its steps.
+func (o *oracle) judge(e *expectation, off, n int) error {
+	for i, got := range o.out[:n] {
+		exact, bound := o.exact[i], o.bound[i]
+		if share, ok := within(got, exact, bound); !ok {
+			return fmt.Errorf("the oracle: element %d is %v, but the exact sum is %v and the bound of its error %v", off+i, got, exact, bound)
+		} else {
+			e.worst = max(e.worst, share)
+		}
+	}
+	return nil
+}
+
+// within tells whether a result is as near the exact one as the bound asks, and
+// which share of the bound its error is.
+func within(got, exact, bound float64) (share float64, ok bool) {
+	switch {
+	case math.IsInf(bound, 1):
+		return 0, true
+	case math.IsNaN(exact) || math.IsInf(exact, 0):
+		return 0, same(got, exact)
+	}
+	diff := math.Abs(got - exact)
+	if diff == 0 {
+		return 0, true
+	}
+	return diff / bound, diff <= bound
+}
+
+// Epilogue of the cells that have one: out/2 + bias + residual.
+const (
+	epilogueScale = 0.5
+	longestBias   = 1024
+	// patternUpTo is the largest count with a bias that differs from element to
+	// element; beyond, where one vector serves all counts, it is the same for all.
+	patternUpTo = 1 << 20
+)
+
+// biasAt is element i of a bias of so many elements.
+func biasAt(i, count, period int) float64 {
+	if count > patternUpTo {
+		return 3
+	}
+	return float64(i%period%29 + 3)
+}
+
+// periodOf is the length of the bias: the largest that divides the count.
+func periodOf(count int) int {
+	for period := min(count, longestBias); period > 1; period-- {
+		if count%period == 0 {
+			return period
+		}
+	}
+	return 1
+}
+
+// residualAt differs from rank to rank: each rank's output is its own.
+func residualAt(i, rank int) float64 { return float64((i*7+rank*5)%16 - 8) }
+
+// withEpilogue is the expectation of the same call with the epilogue, on one
+// rank. 16-bit types are rounded once, the others after each operation.
+func (e *expectation) withEpilogue(rank, count int) *expectation {
+	out, acc, period := &expectation{d: e.d, worst: e.worst}, accumulator(e.d), periodOf(count)
+	if e.bits != nil {
+		v := make([]float64, count)
+		decode(v, e.bits, e.d)
+		for i := range v {
+			v[i] *= epilogueScale
+		}
+		roundTo(v, acc)
+		for i := range v {
+			v[i] += biasAt(i, count, period)
+		}
+		roundTo(v, acc)
+		for i := range v {
+			v[i] += residualAt(i, rank)
+		}
+		out.bits = make([]byte, len(e.bits))
+		encode(out.bits, v, e.d)
+		return out
+	}
+	out.exact, out.bound = make([]float64, count), make([]float64, count)
+	for i, x := range e.exact {
+		b, r := biasAt(i, count, period), residualAt(i, rank)
+		out.exact[i] = x*epilogueScale + b + r
+		size := math.Abs(x*epilogueScale) + b + math.Abs(r) + e.bound[i]
+		out.bound[i] = e.bound[i]*epilogueScale + size*(math.Pow(1+numbersOf(acc).unit, 3)*(1+numbersOf(e.d).unit)-1)
+	}
+	return out
+}

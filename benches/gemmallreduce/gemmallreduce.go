@@ -1,0 +1,183 @@
+// Package gemmallreduce is the bench `gemm-allreduce`: a matrix product whose
+// inner dimension is divided among ranks, and the all-reduce of its result, done
+// one after the other and overlapped. It tells how much of the shorter one
+// overlap hides behind the longer one, in how many partitions that is best, and
+// where it does not pay and why.
+package gemmallreduce
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/kernbench/kernbench/internal/decl"
+	"github.com/kernbench/kernbench/internal/dtype"
+	"github.com/kernbench/kernbench/internal/fused"
+	"github.com/kernbench/kernbench/internal/gemm"
+	"github.com/kernbench/kernbench/internal/measure"
+	"github.com/kernbench/kernbench/internal/point"
+	"github.com/kernbench/kernbench/internal/suggest"
+)
+
+// The names of axes and options.
+const (
+	shapeAxis      = "shape"
+	dtypeAxis      = "dtype"
+	splitAxis      = "split"
+	partitionsAxis = "partitions"
+	overlapAxis    = "overlap"
+	threadsOption  = "threads"
+)
+
+// auto lets the executor find the number of partitions.
+const auto = "auto"
+
+// Bench declares it.
+func Bench() *decl.Bench {
+	cfg := measure.Default()
+	// Calls begin together, because before each one of the others is timed.
+	cfg.Cadence = measure.Isolated
+	cfg.Stop.MinSamples, cfg.Stop.MaxSamples = 30, 500
+	cfg.Stop.MinTime, cfg.Stop.MaxTime = 500*time.Millisecond, 30*time.Second
+	cfg.Warmup.MaxCalls = 20
+	return decl.New("gemm-allreduce", body,
+		decl.Help("a matrix product and the all-reduce of its result, one after the other and overlapped"),
+		decl.Doc(`Computes C = sum over ranks of A x B, where A and B are each rank's own, in
+partitions of C: while one is multiplied, the one before it is reduced.
+
+A shape is MxNxK, with the K of one rank. split=m cuts the rows of C, split=n its
+columns. partitions is a number, or auto: then numbers are tried before timing
+and the fastest is taken, 1 among them, which is the product and then the
+all-reduce. Partitions need not divide; more than there are rows (or columns)
+are refused. overlap=false does the partitions in turn.
+
+Every row has, from the same cores and the same minute: the product alone
+(gemm_us), the all-reduce alone (allreduce_us), one after the other
+(sequential_us), and the point itself (time_us). No overlap can be faster than
+the longer of the two (bound_us); recovered_pct is which part of the shorter one
+it saved. gemm_parts_us and allreduce_parts_us are the two alone in the point's
+partitions, which is where the reason lies when overlap loses.
+
+A rank has as many threads as its share of the cores, or --threads. Every
+element is checked, exactly.
+
+  kernbench run --bench gemm-allreduce --ranks 4 --shape 8192x8192x256 --partitions auto,1,4,16,64
+  kernbench run --bench gemm-allreduce --split m,n --overlap true,false`),
+		decl.Tuples(shapeAxis, "1024x2048x64", "1024x2048x256", "1024x2048x1024"),
+		decl.DTypes(dtypeAxis, "f32"),
+		decl.Ranks("2"),
+		decl.Strings(splitAxis, string(fused.SplitM)),
+		decl.Strings(partitionsAxis, auto, "1", "2", "4", "8", "16"),
+		decl.Bools(overlapAxis, true),
+		decl.Opt(threadsOption, point.Int, "0", "threads of each rank; 0 is its share of the cores"),
+		decl.Metric("gemm_us", "us", "lower"),
+		decl.Metric("allreduce_us", "us", "lower"),
+		decl.Metric("sequential_us", "us", "lower"),
+		decl.Metric("bound_us", "us", ""),
+		decl.Metric("recovered_pct", "%", "higher"),
+		decl.Metric("parts", "", ""),
+		decl.Measure(cfg),
+		decl.Timeout(5*time.Minute),
+		decl.Drop(impossible),
+		decl.Backends(backends...),
+		decl.Accumulates(), // so that backends come into one figure
+		decl.Figures(figures),
+		decl.Sections(sections),
+	)
+}
+
+// impossible says why a point cannot be run, when planning.
+func impossible(p point.Point) error {
+	text := func(name string) string { v, _ := p.Get(name); return v.String() }
+	shape, _ := p.Get(shapeAxis)
+	if len(shape.Dims()) != 3 {
+		return fmt.Errorf("shape %v: want MxNxK", shape)
+	}
+	if s := text(splitAxis); !slices.Contains(fused.Splits(), s) {
+		return suggest.Unknown("split", s, fused.Splits())
+	}
+	d, err := dtype.Parse(text(dtypeAxis))
+	if err != nil {
+		return err
+	}
+	if gemm.Result(d) == 0 {
+		return fmt.Errorf("there is no product of %v", d)
+	}
+	plan, err := planOf(shape.Dims(), text(splitAxis), text(partitionsAxis), text(overlapAxis) == "true")
+	if err != nil {
+		return err
+	}
+	if plan.Partitions == 0 { // auto, which chooses among possible ones
+		plan.Partitions = 1
+	}
+	return plan.Check()
+}
+
+// planOf reads a plan from a point's values; auto is 0 partitions.
+func planOf(dims []int64, split, partitions string, overlap bool) (fused.Plan, error) {
+	p := fused.Plan{M: int(dims[0]), N: int(dims[1]), K: int(dims[2]), Split: fused.Split(split), Overlap: overlap}
+	if partitions == auto {
+		return p, nil
+	}
+	n, err := strconv.Atoi(partitions)
+	if err != nil || n < 1 {
+		return p, fmt.Errorf("partitions %q: want a number from 1, or %s", partitions, auto)
+	}
+	p.Partitions = n
+	return p, nil
+}
+
+func body(ctx context.Context, s *decl.State) error {
+	plan, err := planOf(s.Dims(shapeAxis), s.Str(splitAxis), s.Str(partitionsAxis), s.Bool(overlapAxis))
+	if err != nil {
+		return err
+	}
+	if s.Backend() == simulated {
+		return simulate(ctx, s, plan)
+	}
+	return onProcessors(ctx, s, plan)
+}
+
+// outcome is what a point found, in microseconds.
+type outcome struct {
+	plan                        fused.Plan
+	gemm, allReduce, sequential float64
+	gemmParts, allReduceParts   float64 // in the plan's partitions; 0 where that is the same
+	time                        float64
+}
+
+// report records what follows from the times.
+func (o outcome) report(s *decl.State) {
+	bound := max(o.gemm, o.allReduce)
+	s.Report("gemm_us", o.gemm, "us", "lower")
+	s.Report("allreduce_us", o.allReduce, "us", "lower")
+	s.Report("sequential_us", o.sequential, "us", "lower")
+	s.Report("bound_us", bound, "us", "")
+	s.Report("parts", float64(o.plan.Partitions), "", "")
+	if o.gemmParts > 0 {
+		s.Report("gemm_parts_us", o.gemmParts, "us", "lower")
+		s.Report("allreduce_parts_us", o.allReduceParts, "us", "lower")
+	}
+	s.Limit("longer_alone", bound)
+	if o.time > 0 {
+		s.Report("pct_of_limit", 100*bound/o.time, "%", "higher")
+	}
+	if shorter := min(o.gemm, o.allReduce); shorter > 0 {
+		s.Report("recovered_pct", recovered(o.sequential, o.time, shorter), "%", "higher")
+	}
+}
+
+// recovered is the part of the shorter one that was saved, in per cent.
+func recovered(sequential, time, shorter float64) float64 { return 100 * (sequential - time) / shorter }
+
+// tried words the trials that auto made.
+func tried(trials []fused.Trial) string {
+	var parts []string
+	for _, t := range trials {
+		parts = append(parts, fmt.Sprintf("%d: %.4g us", t.Partitions, t.Median()))
+	}
+	return strings.Join(parts, ", ")
+}

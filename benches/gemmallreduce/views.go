@@ -1,0 +1,209 @@
+package gemmallreduce
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/kernbench/kernbench/internal/decl"
+	"github.com/kernbench/kernbench/internal/figure"
+	"github.com/kernbench/kernbench/internal/journal"
+	"github.com/kernbench/kernbench/internal/unit"
+)
+
+// result is a good row's point and numbers.
+type result struct {
+	place
+	partitions string // as asked for
+	overlap    bool
+	outcome
+}
+
+// place is what rows must share to be the same work.
+type place struct {
+	backend, shape, dtype, split string
+	ranks                        int
+	m, n, k                      int64
+}
+
+func (p place) String() string {
+	s := fmt.Sprintf("%s, %d ranks, %s, split %s", p.backend, p.ranks, p.shape, p.split)
+	if p.dtype != "f32" {
+		s += ", " + p.dtype
+	}
+	return s
+}
+
+func results(rows []journal.Row) (all []result) {
+	for i := range rows {
+		r := &rows[i]
+		text := func(name string) string { v, _ := r.Point.Get(name); return v.String() }
+		shape, ok := r.Point.Get(shapeAxis)
+		if r.Status != journal.OK || !ok || len(shape.Dims()) != 3 || r.NumRanks == nil || !(r.Metrics["bound_us"] > 0) {
+			continue
+		}
+		d := shape.Dims()
+		x := result{partitions: text(partitionsAxis), overlap: text(overlapAxis) == "true"}
+		x.place = place{backend: r.Backend, shape: shape.String(), dtype: text(dtypeAxis), split: text(splitAxis), ranks: *r.NumRanks, m: d[0], n: d[1], k: d[2]}
+		m := r.Metrics
+		x.gemm, x.allReduce, x.sequential, x.time = m["gemm_us"], m["allreduce_us"], m["sequential_us"], m["time_us"]
+		x.gemmParts, x.allReduceParts = m["gemm_parts_us"], m["allreduce_parts_us"]
+		x.plan.Partitions = int(m["parts"])
+		all = append(all, x)
+	}
+	return all
+}
+
+// figures draws the time over the bound against the partitions: at 1 the
+// shorter of the two is hidden entirely. All backends are in the same panels.
+func figures(rows []journal.Row) []figure.Figure {
+	fig := figure.Figure{Name: "gemm_allreduce", Title: "Matrix product and all-reduce, overlapped",
+		Caption: "Time over that of the longer one alone. 1 is the bound: all of the shorter one is hidden. One partition is one after the other."}
+	all := results(rows)
+	one := 1.0
+	type system struct {
+		m, n  int64
+		split string
+		ranks int
+		dtype string
+	}
+	panels, lines := map[system]int{}, map[string]int{}
+	for _, r := range all {
+		if r.partitions == auto || !r.overlap && r.partitions != "1" {
+			continue // a number among the others, and not overlapped
+		}
+		key := system{r.m, r.n, r.split, r.ranks, r.dtype}
+		at, ok := panels[key]
+		if !ok {
+			at = len(fig.Panels)
+			panels[key] = at
+			fig.Panels = append(fig.Panels, figure.Panel{
+				Title: fmt.Sprintf("%d x %d, split %s, %d ranks", r.m, r.n, r.split, r.ranks),
+				X:     figure.Axis{Label: "partitions", Scale: figure.Log2},
+				Y:     figure.Axis{Label: "time / bound", Min: &one},
+				Lines: []figure.Line{{Label: "bound", Y: &one}},
+			})
+		}
+		panel := &fig.Panels[at]
+		name := fmt.Sprintf("%s, K = %d", r.backend, r.k)
+		line, ok := lines[fmt.Sprint(key, name)]
+		if !ok {
+			line = len(panel.Series)
+			lines[fmt.Sprint(key, name)] = line
+			panel.Series = append(panel.Series, figure.Series{Name: name})
+		}
+		y := r.time / r.bound()
+		panel.Series[line].Points = append(panel.Series[line].Points, figure.Point{X: float64(r.outcome.plan.Partitions), Y: y})
+		if y < *panel.Y.Min { // noise, which is to be seen
+			panel.Y.Min = nil
+		}
+	}
+	for _, p := range fig.Panels {
+		for _, s := range p.Series {
+			slices.SortStableFunc(s.Points, func(a, b figure.Point) int { return int(a.X) - int(b.X) })
+		}
+	}
+	if len(fig.Panels) == 0 {
+		return nil
+	}
+	return []figure.Figure{fig}
+}
+
+func (o outcome) bound() float64   { return max(o.gemm, o.allReduce) }
+func (o outcome) shorter() float64 { return min(o.gemm, o.allReduce) }
+
+// summary is one place: its fastest row, what auto took, and where overlap lost.
+type summary struct {
+	place
+	best   result
+	auto   *result
+	losing []result
+}
+
+// slower is by how much more than noise a time must exceed the other to be
+// called a loss.
+const slower = 1.01
+
+func summaries(rows []journal.Row) (out []*summary) {
+	byPlace := map[place]*summary{}
+	for _, r := range results(rows) {
+		s := byPlace[r.place]
+		if s == nil {
+			s = &summary{place: r.place, best: r}
+			byPlace[r.place] = s
+			out = append(out, s)
+		}
+		if r.time < s.best.time {
+			s.best = r
+		}
+		if r.partitions == auto && r.overlap {
+			s.auto = &r
+		}
+		if r.overlap && r.outcome.plan.Partitions > 1 && r.time > slower*r.sequential {
+			s.losing = append(s.losing, r)
+		}
+	}
+	return out
+}
+
+// sections say what overlap gains, and where it loses and why.
+func sections(rows []journal.Row) []decl.Section {
+	all := summaries(rows)
+	if len(all) == 0 {
+		return nil
+	}
+	us := func(v float64) string { return unit.FormatSig(v, 3) }
+	gain := [][]string{{"", "product", "all-reduce", "one after the other", "bound", "best", "partitions", "recovered", "auto took", "auto / sequential"}}
+	loss := [][]string{{"", "partitions", "slower than sequential by", "why"}}
+	for _, s := range all {
+		b := s.best
+		took, ratio := "", ""
+		if s.auto != nil {
+			took, ratio = fmt.Sprint(s.auto.outcome.plan.Partitions), fmt.Sprintf("%.2f", s.auto.time/s.auto.sequential)
+		}
+		gain = append(gain, []string{s.String(), us(b.gemm), us(b.allReduce), us(b.sequential), us(b.bound()), us(b.time),
+			fmt.Sprint(b.outcome.plan.Partitions), fmt.Sprintf("%.0f %%", recovered(b.sequential, b.time, b.shorter())), took, ratio})
+		for _, r := range s.losing {
+			loss = append(loss, []string{s.String(), fmt.Sprint(r.outcome.plan.Partitions), fmt.Sprintf("%.0f %%", 100*(r.time/r.sequential-1)), why(r.outcome)})
+		}
+	}
+	out := []decl.Section{{
+		Title: "What overlap gains",
+		Text: "Times in microseconds, of the same cores. The bound is the longer of the two alone; recovered is which part of the shorter one the best number of partitions saved. " +
+			"A best of one partition means that overlap does not pay there.",
+		Table: gain,
+	}}
+	if len(loss) > 1 {
+		out = append(out, decl.Section{
+			Title: "Where overlap loses",
+			Text:  "Numbers of partitions that take longer than the product and then the all-reduce.",
+			Table: loss,
+		})
+	}
+	return out
+}
+
+// why says where the time of an overlap that lost has gone, from its halves
+// alone in the same partitions.
+func why(o outcome) string {
+	var reasons []string
+	if o.gemmParts > 0 {
+		lost := o.time - o.sequential
+		if extra := o.gemmParts - o.gemm; extra > lost/3 {
+			reasons = append(reasons, fmt.Sprintf("the product in %d pieces takes %.0f %% longer", o.plan.Partitions, 100*extra/o.gemm))
+		}
+		if extra := o.allReduceParts - o.allReduce; extra > lost/3 {
+			reasons = append(reasons, fmt.Sprintf("the all-reduce in %d pieces takes %.1f times as long", o.plan.Partitions, o.allReduceParts/o.allReduce))
+		}
+	}
+	if share := o.shorter() / o.sequential; share < 0.05 {
+		reasons = append(reasons, fmt.Sprintf("the shorter of the two is only %.1f %% of the whole", 100*share))
+	}
+	if len(reasons) == 0 {
+		return "the two slow each other down: they share cores and memory, and ranks wait for each other in each partition"
+	}
+	text := reasons[0]
+	for _, r := range reasons[1:] {
+		text += "; " + r
+	}
+	return text
+}

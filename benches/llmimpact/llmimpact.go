@@ -1,0 +1,200 @@
+// Package llmimpact is the bench `llm-impact`: what the time of an all-reduce
+// means for serving language models. It measures nothing; a row is arithmetic
+// on a model's public shape and a curve of times, published, measured or
+// imported. docs/models.md has the formulas and the curves' sources.
+package llmimpact
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/kernbench/kernbench/internal/decl"
+	"github.com/kernbench/kernbench/internal/foreign"
+	"github.com/kernbench/kernbench/internal/journal"
+	"github.com/kernbench/kernbench/internal/model"
+	"github.com/kernbench/kernbench/internal/model/llm"
+	"github.com/kernbench/kernbench/internal/point"
+	"github.com/kernbench/kernbench/internal/suggest"
+)
+
+// Bench declares it.
+func Bench() *decl.Bench {
+	return decl.New("llm-impact", body,
+		decl.Help("what the time of an all-reduce means for serving language models: per layer, per step, as a share"),
+		decl.Doc(`Computes what the all-reduces of a forward pass cost a language model that is
+spread over tp ranks: message = tokens x hidden x 2 bytes, two messages a layer
+(one where attention and MLP work side by side), each at the time that the
+curve has for it. time_us is all of them together; floor_us is the least time of
+the rest of the step, reading the weights or multiplying, whichever is longer,
+and share_pct is communication over both, without overlap.
+
+step is decode-N (N sequences, one token each) or prefill-N (N tokens at once).
+curve is a published one (`+strings.Join(model.CurveNames(), ", ")+`),
+a RUN of kernbench, measured or imported, or a CSV file as import reads. Between
+its points a curve is interpolated; outside it the row is not executed.
+
+against and target-gbps say what another curve, or a bus bandwidth, would give.
+
+  kernbench run --bench llm-impact
+  kernbench run --bench llm-impact --model llama3-70b --tp 8 --curve out/allreduce-eval
+  kernbench run --bench llm-impact --curve nccl-h200,vllm-h200 --tp 8 --step decode-1
+  kernbench run --bench llm-impact --model deepseek-v3 --parallelism expert --target-gbps 200`),
+		decl.Version("1"),
+		decl.Ranks("1"),
+		decl.Strings("model", llm.Names()...),
+		decl.Strings("step", "decode-1", "decode-8", "decode-64", "prefill-2048", "prefill-16384"),
+		decl.Ints("tp", "2,4,8"),
+		decl.Strings("curve", "nccl-h200"),
+		decl.Choice("parallelism", "how the model is spread: tensor, sequence, expert or dp-attention", llm.Ways()...),
+		decl.Choice("gpu", "whose memory bandwidth and arithmetic make the floor", llm.GPUs()...),
+		decl.Opt("algorithm", point.String, model.BestAlgorithm, "algorithm of a RUN's or file's curve; best is the fastest at each size"),
+		decl.Opt("against", point.String, "trtllm-h200", "curve to compare with: what it would give instead; - for none"),
+		decl.Opt("target-gbps", point.Float, "0", "bus bandwidth to aim at: what it would give; 0 for none"),
+		decl.Metric("time_us", "us", "lower"),
+		decl.Metric("share_pct", "%", "lower"),
+		decl.Metric("each_us", "us", "lower"),
+		decl.Metric("layer_us", "us", "lower"),
+		decl.Metric("step_us", "us", "lower"),
+		decl.Metric("floor_us", "us", ""),
+		decl.Metric("message_bytes", "B", ""),
+		decl.Metric("allreduces", "", ""),
+		decl.Drop(senseless),
+		decl.Figures(figures),
+		decl.Sections(sections),
+	)
+}
+
+// parseStep reads decode-N and prefill-N.
+func parseStep(text string) (phase string, tokens int, err error) {
+	phase, number, ok := strings.Cut(text, "-")
+	tokens, err = strconv.Atoi(number)
+	if !ok || err != nil || tokens < 1 || tokens > 1<<24 || !slices.Contains([]string{"decode", "prefill"}, phase) {
+		return "", 0, fmt.Errorf("step %q: want decode-N or prefill-N, with N tokens", text)
+	}
+	return phase, tokens, nil
+}
+
+// senseless drops the points that mean nothing, and says why.
+func senseless(p point.Point) error {
+	text := func(name string) string { v, _ := p.Get(name); return v.String() }
+	if name := text("model"); !slices.Contains(llm.Names(), name) {
+		if name == "all" {
+			return errors.New("all models are the default: leave --model out")
+		}
+		return suggest.Unknown("model", name, llm.Names())
+	}
+	if v, _ := p.Get("tp"); v.Int() < 2 || v.Int() > 1024 {
+		return fmt.Errorf("tp is %d: a group has 2 to 1024 ranks", v.Int())
+	}
+	_, _, err := parseStep(text("step"))
+	return err
+}
+
+func body(_ context.Context, s *decl.State) error {
+	m, err := llm.Named(s.Str("model"))
+	if err != nil {
+		return err
+	}
+	gpu, err := llm.NamedGPU(s.Str("gpu"))
+	if err != nil {
+		return err
+	}
+	_, tokens, err := parseStep(s.Str("step"))
+	if err != nil {
+		return err
+	}
+	curve, err := loadCurve(s.Str("curve"), s.Str("algorithm"))
+	if err != nil {
+		return err
+	}
+	s.Kind(journal.Modelled)
+	way, ranks := llm.Parallelism(s.Str("parallelism")), s.Int("tp")
+	if _, _, err := m.AllReduces(way); err != nil {
+		return decl.Skip("%v", err)
+	}
+	step, err := llm.Impact(m, gpu, way, ranks, tokens, curve)
+	if err != nil {
+		return decl.NotExecuted(false, "%v", err)
+	}
+	record(s, m, gpu, step)
+	s.Detail("curve", curve.Source)
+	if gbps := s.Float("target-gbps"); gbps > 0 {
+		alternative(s, "target", step, step.With(llm.TargetUS(curve, ranks, step, gbps)))
+	}
+	if name := s.Str("against"); name != "-" && name != s.Str("curve") {
+		other, err := loadCurve(name, s.Str("algorithm"))
+		if err != nil {
+			return fmt.Errorf("against: %w", err)
+		}
+		if each, err := other.US(ranks, step.Message); err != nil {
+			s.Detail("against", "no comparison: "+err.Error())
+		} else {
+			alternative(s, "against", step, step.With(each))
+		}
+	}
+	return nil
+}
+
+func record(s *decl.State, m llm.Model, gpu llm.GPU, step llm.Step) {
+	s.Report("time_us", step.CommUS, "us", "lower")
+	s.Report("share_pct", 100*step.Share(), "%", "lower")
+	s.Report("each_us", step.EachUS, "us", "lower")
+	s.Report("layer_us", step.LayerUS, "us", "lower")
+	s.Report("step_us", step.StepUS(), "us", "lower")
+	s.Report("floor_us", step.FloorUS, "us", "")
+	s.Report("message_bytes", float64(step.Message), "B", "")
+	s.Report("allreduces", float64(step.Count), "", "")
+	if step.Besides != "" {
+		s.Detail("besides", step.Besides)
+	}
+	if need, ok := llm.Fits(m, gpu, s.Int("tp")); !ok {
+		s.Warn("%.0f GB of weights on each rank do not fit the %.0f GB of %s: the times are those of a machine that had them", need, gpu.Memory, gpu.Name)
+	}
+}
+
+// alternative records what another time of the all-reduce would give: the time,
+// and how much shorter the step would be (less than 0: longer).
+func alternative(s *decl.State, name string, now, then llm.Step) {
+	s.Report(name+"_us", then.CommUS, "us", "lower")
+	s.Report(name+"_gain_pct", 100*(1-then.StepUS()/now.StepUS()), "%", "higher")
+}
+
+// loadCurve finds a curve: a published one by name, a RUN, or a CSV file.
+func loadCurve(name, algorithm string) (*model.Table, error) {
+	if slices.Contains(model.CurveNames(), name) {
+		return model.NamedCurve(name)
+	}
+	samples, source, err := samplesOf(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%w, and there is no such RUN or file", suggest.Unknown("curve", name, model.CurveNames()))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("curve %s: %w", name, err)
+	}
+	return model.TableOf(name, source, algorithm, samples)
+}
+
+func samplesOf(name string) ([]model.Sample, string, error) {
+	if info, err := os.Stat(name); err == nil && info.Mode().IsRegular() && !strings.HasSuffix(name, ".jsonl") {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			return nil, "", err
+		}
+		file, err := foreign.Read("csv", name, string(text), foreign.Given{})
+		if err != nil {
+			return nil, "", err
+		}
+		return model.SamplesOf(foreign.Rows(file.Records, foreign.Source{Name: name}, 0, map[string]int{})), "the file " + name, nil
+	}
+	_, run, err := journal.LoadRun(name)
+	if err != nil {
+		return nil, "", err
+	}
+	return model.SamplesOf(run.Latest()), fmt.Sprintf("run %s of bench %s", run.ID(), run.Header.Bench), nil
+}

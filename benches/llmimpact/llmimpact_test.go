@@ -1,0 +1,180 @@
+package llmimpact
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/kernbench/kernbench/internal/agree"
+	"github.com/kernbench/kernbench/internal/decl"
+	"github.com/kernbench/kernbench/internal/journal"
+	"github.com/kernbench/kernbench/internal/model/llm"
+	"github.com/kernbench/kernbench/internal/plan"
+	"github.com/kernbench/kernbench/internal/point"
+)
+
+// rowsOf computes a sweep, as "name=SPEC" for axes and "--name=value" for options.
+func rowsOf(t *testing.T, settings ...string) []journal.Row {
+	t.Helper()
+	b := Bench()
+	if err := b.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	req := plan.Request{Backend: "cpu", Seed: 1}
+	for _, s := range settings {
+		name, text, _ := strings.Cut(s, "=")
+		if option, is := strings.CutPrefix(name, "--"); is {
+			req.Options = append(req.Options, plan.Assign{Name: option, Text: text})
+		} else {
+			req.Axes = append(req.Axes, plan.Assign{Name: name, Text: text})
+		}
+	}
+	p, err := plan.Make(b, req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var rows []journal.Row
+	for _, g := range p.Groups {
+		for _, task := range g.Tasks {
+			s := decl.NewState(decl.Setting{Point: append(append(point.Point{}, task.Point...), p.Options...), Group: agree.Local(1)[0], Backend: "cpu"})
+			o := s.Finish(body(t.Context(), s))
+			rows = append(rows, journal.Row{Key: fmt.Sprint(len(rows)), Point: task.Point, Options: p.Options, Status: o.Status, Reason: o.Reason, Optional: o.Optional,
+				Kind: o.Kind, Metrics: o.Metrics, Details: o.Details, Warnings: o.Warnings})
+		}
+	}
+	return rows
+}
+
+// The default sweep has a number for every model, step and group, all modelled.
+func TestDefaultSweep(t *testing.T) {
+	rows := rowsOf(t)
+	if want := len(llm.Names()) * 5 * 3; len(rows) != want {
+		t.Errorf("%d rows, want %d", len(rows), want)
+	}
+	for _, r := range rows {
+		m := r.Metrics
+		if r.Status != journal.OK || r.Kind != journal.Modelled || !(m["time_us"] > 0) || !(m["share_pct"] > 0 && m["share_pct"] < 100) {
+			t.Errorf("%s: %s %s, %v", r.Point, r.Status, r.Reason, m)
+		}
+		if sum := m["floor_us"] + m["time_us"]; m["step_us"] != sum {
+			t.Errorf("%s: step %v, floor and communication are %v", r.Point, m["step_us"], sum)
+		}
+	}
+}
+
+func TestOneRow(t *testing.T) {
+	r := rowsOf(t, "model=llama3-70b", "tp=8", "step=decode-1", "--target-gbps=200")[0]
+	for name, want := range map[string]string{"message_bytes": "16384", "allreduces": "160", "each_us": "18.3", "layer_us": "36.6", "time_us": "2928", "share_pct": "38.9",
+		"against_us": "560", "against_gain_pct": "31.5", "target_us": "2928", "target_gain_pct": "0"} {
+		if got := fmt.Sprintf("%.4g", r.Metrics[name]); got != want && fmt.Sprintf("%.3g", r.Metrics[name]) != want && fmt.Sprintf("%.0f", r.Metrics[name]) != want {
+			t.Errorf("%s is %s, want %s", name, got, want)
+		}
+	}
+	if !strings.Contains(r.Details["curve"], "NCCL 2.29.2 on 8x H200") {
+		t.Errorf("the curve's source is %q", r.Details["curve"])
+	}
+	big := rowsOf(t, "model=llama3-405b", "tp=2", "step=decode-1")[0]
+	if len(big.Warnings) != 1 || !strings.Contains(big.Warnings[0], "406 GB of weights on each rank do not fit the 141 GB") {
+		t.Errorf("warnings are %q", big.Warnings)
+	}
+}
+
+// Outside the curve, and for models that cannot be spread so, there is a reason
+// instead of a number.
+func TestRefused(t *testing.T) {
+	for _, c := range []struct {
+		settings []string
+		status   journal.Status
+		reason   string
+	}{
+		{[]string{"model=llama3-70b", "tp=2", "step=decode-1", "curve=staged-h100"}, journal.NotExecuted, "16Ki is outside, and nothing is extrapolated"},
+		{[]string{"model=llama3-70b", "tp=3", "step=decode-1"}, journal.NotExecuted, "64 heads, which 3 ranks cannot share"},
+		{[]string{"model=llama3-70b", "tp=16", "step=decode-1"}, journal.NotExecuted, "no 16 ranks, only 2, 4, 8"},
+		{[]string{"model=llama3-70b", "tp=2", "step=decode-1", "--parallelism=expert"}, journal.Skipped, "no experts"},
+		{[]string{"model=llama3-70b", "tp=2", "step=decode-1", "curve=nccl-h20"}, journal.Failed, "no such RUN or file"},
+		{[]string{"model=llama3-70b", "tp=2", "step=decode-1", "--against=nccl-h20"}, journal.Failed, "against: unknown curve"},
+	} {
+		r := rowsOf(t, c.settings...)[0]
+		if r.Status != c.status || !strings.Contains(r.Reason, c.reason) {
+			t.Errorf("%v: %s, %s", c.settings, r.Status, r.Reason)
+		}
+	}
+	for text, reason := range map[string]string{"model=all": "leave --model out", "model=llama3-7b": "llama3-70b", "step=decode": "want decode-N", "step=decode-0": "want decode-N", "step=train-1": "want decode-N", "tp=1": "2 to 1024"} {
+		name, value, _ := strings.Cut(text, "=")
+		p := point.Point{{Name: "model", Value: point.StringValue("llama3-8b")}, {Name: "step", Value: point.StringValue("decode-1")}, {Name: "tp", Value: point.IntValue(2)}}
+		v := point.StringValue(value)
+		if name == "tp" {
+			v = point.IntValue(1)
+		}
+		if err := senseless(p.With(name, v)); err == nil || !strings.Contains(err.Error(), reason) {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}
+
+// A curve may be a file or a RUN.
+func TestOwnCurves(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "mine.csv")
+	text := "algorithm,dtype,ranks,size,time_us\nring,bf16,2,1K,10\nring,bf16,2,1M,100\ntree,bf16,2,1K,5\ntree,bf16,2,1M,900\n"
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for algorithm, want := range map[string]float64{"best": 5, "ring": 10} {
+		c, err := loadCurve(file, algorithm)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if us, err := c.US(2, 1024); err != nil || us != want {
+			t.Errorf("%s at 1 KiB is %v, %v", algorithm, us, err)
+		}
+	}
+	w, err := journal.Open(filepath.Join(dir, "run"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ranks := 2
+	for _, rec := range []any{journal.Header{Schema: journal.Schema, Run: "r", Bench: "collectives"}, journal.Row{Schema: journal.Schema, Run: "r", Bench: "collectives", Status: journal.OK, NumRanks: &ranks, Key: "k",
+		Point: point.Point{{Name: "op", Value: point.StringValue("allreduce")}, {Name: "algorithm", Value: point.StringValue("ring")}, {Name: "size", Value: point.BytesValue(8192)}}, Metrics: map[string]float64{"time_us": 42}}} {
+		if err := w.Append(rec); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.Close()
+	r := rowsOf(t, "model=llama3-8b", "tp=2", "step=decode-1", `curve="`+filepath.Join(dir, "run")+`"`)[0]
+	if r.Metrics["each_us"] != 42 || !strings.Contains(r.Details["curve"], "run r of bench collectives") {
+		t.Errorf("%s %s: %v, %v", r.Status, r.Reason, r.Metrics, r.Details)
+	}
+}
+
+// The views are whole for a sweep, for one point, and for none.
+func TestViews(t *testing.T) {
+	for _, rows := range [][]journal.Row{
+		rowsOf(t, "--target-gbps=400"), rowsOf(t, "curve=nccl-h200,vllm-h200,staged-h100", "model=llama3-8b,deepseek-v3"), rowsOf(t, "model=llama3-8b", "tp=8", "step=decode-1", "--against=-"),
+	} {
+		for _, f := range figures(rows) {
+			if err := f.Validate(); err != nil {
+				t.Error(err)
+			}
+		}
+		secs := sections(rows)
+		if len(secs) < 3 || secs[0].Text == "" || len(secs[1].Table) < 2 {
+			t.Errorf("sections are %+v", secs)
+		}
+	}
+	if figures(nil) != nil || sections(nil) != nil {
+		t.Error("views of nothing")
+	}
+	secs := sections(rowsOf(t, "--target-gbps=400"))
+	if len(secs) != 4 || secs[2].Title != "What would help most" || len(secs[2].Table) != maxHelp+1 || secs[2].Table[1][0] != "gpt-oss-120b" {
+		t.Errorf("the ranked gains: %+v", secs[2])
+	}
+	if !strings.Contains(secs[0].Text, "**decode**: the all-reduces take from 1 % of the step") || strings.Contains(secs[0].Text, "no number") {
+		t.Errorf("the summary: %s", secs[0].Text)
+	}
+	if s := sections(rowsOf(t, "curve=vllm-eager-h200")); !strings.Contains(s[0].Text, "points have no number") {
+		t.Errorf("what is missing is not told: %s", s[0].Text)
+	}
+}

@@ -1,0 +1,294 @@
+package llmimpact
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/kernbench/kernbench/internal/decl"
+	"github.com/kernbench/kernbench/internal/figure"
+	"github.com/kernbench/kernbench/internal/journal"
+	"github.com/kernbench/kernbench/internal/unit"
+)
+
+func text(r journal.Row, axis string) string {
+	v, _ := r.Point.Get(axis)
+	return v.String()
+}
+
+// good keeps the rows with a result.
+func good(rows []journal.Row) []journal.Row {
+	return slices.DeleteFunc(slices.Clone(rows), func(r journal.Row) bool { return r.Status != journal.OK })
+}
+
+// distinct lists the values of an axis in order of appearance.
+func distinct(rows []journal.Row, axis string) []string {
+	var out []string
+	for _, r := range rows {
+		if v := text(r, axis); !slices.Contains(out, v) {
+			out = append(out, v)
+		}
+	}
+	return out
+}
+
+// find is the row of a point.
+func find(rows []journal.Row, model, step, tp, curve string) (journal.Row, bool) {
+	i := slices.IndexFunc(rows, func(r journal.Row) bool {
+		return text(r, "model") == model && text(r, "step") == step && text(r, "tp") == tp && text(r, "curve") == curve
+	})
+	if i < 0 {
+		return journal.Row{}, false
+	}
+	return rows[i], true
+}
+
+// figures are the shares of all steps as maps, and the decode step taken apart.
+func figures(rows []journal.Row) []figure.Figure {
+	rows = good(journal.MergeTrials(rows))
+	if len(rows) == 0 {
+		return nil
+	}
+	figs := []figure.Figure{shareMap(rows)}
+	if f, ok := stepBars(rows); ok {
+		figs = append(figs, f)
+	}
+	if f, ok := gainBars(rows); ok {
+		figs = append(figs, f)
+	}
+	return figs
+}
+
+// maxPanels keeps figures readable; more settings are in the table.
+const maxPanels = 6
+
+// setting is what a panel is for.
+type setting struct{ curve, tp string }
+
+func settings(rows []journal.Row) []setting {
+	var out []setting
+	for _, c := range distinct(rows, "curve") {
+		for _, tp := range distinct(rows, "tp") {
+			if slices.ContainsFunc(rows, func(r journal.Row) bool { return text(r, "curve") == c && text(r, "tp") == tp }) {
+				out = append(out, setting{c, tp})
+			}
+		}
+	}
+	return out
+}
+
+// shareMap colours the share of the all-reduce in every step of every model.
+func shareMap(rows []journal.Row) figure.Figure {
+	f := figure.Figure{Name: "llm_share", Title: "Share of the step that is all-reduce", Columns: 3,
+		Caption: "Communication over communication and floor, without overlap. The floor is reading the weights or multiplying, whichever is longer. Empty: outside the curve."}
+	models, steps := distinct(rows, "model"), distinct(rows, "step")
+	zero, most := 0.0, 0.0
+	for _, r := range rows {
+		most = max(most, r.Metrics["share_pct"])
+	}
+	for _, s := range settings(rows) {
+		heat := &figure.HeatMap{Value: figure.Axis{Label: "share", Unit: figure.Percent, Min: &zero, Max: &most}}
+		for _, m := range models {
+			var line []figure.Cell
+			for _, st := range steps {
+				cell := figure.Cell{Value: math.NaN()}
+				if r, ok := find(rows, m, st, s.tp, s.curve); ok {
+					cell.Value = r.Metrics["share_pct"]
+					cell.Text = fmt.Sprintf("%.0f%%", cell.Value)
+				}
+				line = append(line, cell)
+			}
+			heat.Cells = append(heat.Cells, line)
+		}
+		f.Panels = append(f.Panels, figure.Panel{Title: fmt.Sprintf("%s, tp %s", s.curve, s.tp), Heat: heat,
+			X: figure.Axis{Scale: figure.Category, Categories: steps}, Y: figure.Axis{Scale: figure.Category, Categories: models}})
+		if len(f.Panels) == maxPanels {
+			break
+		}
+	}
+	return f
+}
+
+// stepBars stacks floor and communication of the first step at the largest
+// group: what a token costs.
+func stepBars(rows []journal.Row) (figure.Figure, bool) {
+	step := distinct(rows, "step")[0]
+	tps := distinct(rows, "tp")
+	tp := tps[len(tps)-1]
+	f := figure.Figure{Name: "llm_step", Title: fmt.Sprintf("One step, %s at tp %s: what it needs at least, and the all-reduces", step, tp), Columns: 1,
+		Caption: "Nothing overlaps. The floor counts neither attention over the context nor launches."}
+	for _, curve := range distinct(rows, "curve") {
+		var names []string
+		floor, comm := figure.Series{Name: "floor", Kind: figure.StackedBars}, figure.Series{Name: "all-reduce", Kind: figure.StackedBars}
+		for _, m := range distinct(rows, "model") {
+			if r, ok := find(rows, m, step, tp, curve); ok {
+				x := float64(len(names))
+				names = append(names, m)
+				floor.Points = append(floor.Points, figure.Point{X: x, Y: r.Metrics["floor_us"]})
+				comm.Points = append(comm.Points, figure.Point{X: x, Y: r.Metrics["time_us"]})
+			}
+		}
+		if len(names) > 0 && len(f.Panels) < 3 {
+			f.Panels = append(f.Panels, figure.Panel{Title: curve, Series: []figure.Series{floor, comm},
+				X: figure.Axis{Scale: figure.Category, Categories: names}, Y: figure.Axis{Label: "time", Unit: figure.Micros}})
+		}
+	}
+	return f, len(f.Panels) > 0
+}
+
+// gainBars shows how much shorter the step would be, by step, at the largest
+// group, for the curve that is compared with and for the target.
+func gainBars(rows []journal.Row) (figure.Figure, bool) {
+	tps := distinct(rows, "tp")
+	tp, curve := tps[len(tps)-1], distinct(rows, "curve")[0]
+	f := figure.Figure{Name: "llm_gain", Title: fmt.Sprintf("How much shorter the step would be, compared with %s at tp %s", curve, tp), Columns: 1,
+		Caption: "Below zero the present curve is the faster one. A message that latency decides gains nothing from bandwidth."}
+	for _, what := range alternatives(rows) {
+		var names []string
+		var list []figure.Series
+		for i, st := range distinct(rows, "step") {
+			s := figure.Series{Name: st, Kind: figure.Bars, Color: i + 1}
+			for k, m := range distinct(rows, "model") {
+				if i == 0 {
+					names = append(names, m)
+				}
+				if r, ok := find(rows, m, st, tp, curve); ok {
+					if gain, has := r.Metrics[what.gain]; has {
+						s.Points = append(s.Points, figure.Point{X: float64(k), Y: gain})
+					}
+				}
+			}
+			if len(s.Points) > 0 {
+				list = append(list, s)
+			}
+		}
+		if len(list) > 0 {
+			f.Panels = append(f.Panels, figure.Panel{Title: what.name, Series: list, Legend: figure.LegendBelow,
+				X: figure.Axis{Scale: figure.Category, Categories: names}, Y: figure.Axis{Label: "step shorter by", Unit: figure.Percent}})
+		}
+	}
+	return f, len(f.Panels) > 0
+}
+
+// alternativeView is one thing the rows were compared with.
+type alternativeView struct{ name, us, gain string }
+
+func alternatives(rows []journal.Row) (out []alternativeView) {
+	for _, a := range []alternativeView{{"against", "against_us", "against_gain_pct"}, {"target", "target_us", "target_gain_pct"}} {
+		i := slices.IndexFunc(rows, func(r journal.Row) bool { _, has := r.Metrics[a.gain]; return has })
+		if i < 0 {
+			continue
+		}
+		opt := func(name string) string { v, _ := rows[i].Options.Get(name); return v.String() }
+		if a.name = "with the curve " + opt("against"); a.us == "target_us" {
+			a.name = "with a bus bandwidth of " + opt("target-gbps") + " GB/s"
+		}
+		out = append(out, a)
+	}
+	return out
+}
+
+// sections put the result in words: what it costs, what would help most.
+func sections(rows []journal.Row) []decl.Section {
+	all := journal.MergeTrials(rows)
+	rows = good(all)
+	if len(rows) == 0 {
+		return nil
+	}
+	out := []decl.Section{summary(rows, len(all)-len(rows)), costs(rows)}
+	if s, ok := help(rows); ok {
+		out = append(out, s)
+	}
+	return append(out, method(rows))
+}
+
+func summary(rows []journal.Row, missing int) decl.Section {
+	var b strings.Builder
+	worst := func(phase string) {
+		of := slices.DeleteFunc(slices.Clone(rows), func(r journal.Row) bool { return !strings.HasPrefix(text(r, "step"), phase) })
+		if len(of) == 0 {
+			return
+		}
+		byShare := func(a, b journal.Row) int { return cmp.Compare(a.Metrics["share_pct"], b.Metrics["share_pct"]) }
+		most, least := slices.MaxFunc(of, byShare), slices.MinFunc(of, byShare)
+		fmt.Fprintf(&b, "- **%s**: the all-reduces take from %.0f %% of the step (%s) to %.0f %% (%s), %s each there.\n", phase,
+			least.Metrics["share_pct"], where(least), most.Metrics["share_pct"], where(most), unit.FormatMicros(most.Metrics["each_us"]))
+	}
+	worst("decode")
+	worst("prefill")
+	if missing > 0 {
+		fmt.Fprintf(&b, "- %d points have no number: their messages lie outside the curve, or the model cannot be spread so. The rows say which; nothing is extrapolated.\n", missing)
+	}
+	return decl.Section{Title: "What the all-reduce costs", Text: b.String(), Lead: true}
+}
+
+func where(r journal.Row) string {
+	return fmt.Sprintf("%s, %s, tp %s, %s", text(r, "model"), text(r, "step"), text(r, "tp"), text(r, "curve"))
+}
+
+// costs is the table of every point.
+func costs(rows []journal.Row) decl.Section {
+	table := [][]string{{"model", "step", "tp", "curve", "message", "all-reduces", "each", "per layer", "per step", "floor", "share"}}
+	for _, r := range rows {
+		us := func(name string) string { return unit.FormatMicros(r.Metrics[name]) }
+		table = append(table, []string{text(r, "model"), text(r, "step"), text(r, "tp"), text(r, "curve"), unit.FormatBytesApprox(r.Metrics["message_bytes"]) + "B",
+			fmt.Sprintf("%.0f", r.Metrics["allreduces"]), us("each_us"), us("layer_us"), us("time_us"), us("floor_us"), fmt.Sprintf("%.1f %%", r.Metrics["share_pct"])})
+	}
+	return decl.Section{Title: "Time per layer and per step", Table: table}
+}
+
+// maxHelp is how many of the gains are listed.
+const maxHelp = 12
+
+// help ranks what would shorten steps most.
+func help(rows []journal.Row) (decl.Section, bool) {
+	type gain struct {
+		row  journal.Row
+		what alternativeView
+	}
+	var gains []gain
+	for _, a := range alternatives(rows) {
+		for _, r := range rows {
+			if r.Metrics[a.gain] > 0.5 {
+				gains = append(gains, gain{r, a})
+			}
+		}
+	}
+	if len(alternatives(rows)) == 0 {
+		return decl.Section{}, false
+	}
+	s := decl.Section{Title: "What would help most", Text: "Sorted by how much shorter the step would be; gains below half a per cent are left out."}
+	if len(gains) == 0 {
+		s.Text = "None of what was compared would shorten a step by half a per cent."
+		return s, true
+	}
+	slices.SortStableFunc(gains, func(a, b gain) int {
+		return cmp.Compare(b.row.Metrics[b.what.gain], a.row.Metrics[a.what.gain])
+	})
+	s.Table = [][]string{{"model", "step", "tp", "what", "all-reduces now", "then", "step shorter by"}}
+	for _, g := range gains[:min(len(gains), maxHelp)] {
+		s.Table = append(s.Table, []string{text(g.row, "model"), text(g.row, "step"), text(g.row, "tp"), g.what.name,
+			unit.FormatMicros(g.row.Metrics["time_us"]), unit.FormatMicros(g.row.Metrics[g.what.us]), fmt.Sprintf("%.1f %%", g.row.Metrics[g.what.gain])})
+	}
+	return s, true
+}
+
+// method says where the numbers come from.
+func method(rows []journal.Row) decl.Section {
+	var b strings.Builder
+	b.WriteString("A message is tokens x hidden x 2 bytes. Its time is read off the curve, between two points by a straight line in logarithms; a message outside the curve has no time. " +
+		"A decode step has one token per sequence, so its messages are small; hundreds of megabytes are the prefill of a long prompt.\n\n")
+	for _, c := range distinct(rows, "curve") {
+		i := slices.IndexFunc(rows, func(r journal.Row) bool { return text(r, "curve") == c })
+		fmt.Fprintf(&b, "- `%s`: %s\n", c, rows[i].Details["curve"])
+	}
+	for _, r := range rows {
+		if r.Details["besides"] != "" {
+			fmt.Fprintf(&b, "- Not counted: %s.\n", r.Details["besides"])
+			break
+		}
+	}
+	return decl.Section{Title: "How it is computed", Text: b.String()}
+}

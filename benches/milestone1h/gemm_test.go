@@ -1,0 +1,289 @@
+package milestone1h
+
+import (
+	"encoding/json"
+	"errors"
+	"math"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/kernbench/kernbench/internal/accel"
+	"github.com/kernbench/kernbench/internal/accel/ccl"
+	"github.com/kernbench/kernbench/internal/accel/tl"
+	"github.com/kernbench/kernbench/internal/accel/topo"
+	"github.com/kernbench/kernbench/internal/decl"
+	"github.com/kernbench/kernbench/internal/dtype"
+	"github.com/kernbench/kernbench/internal/figure"
+	"github.com/kernbench/kernbench/internal/journal"
+	"github.com/kernbench/kernbench/internal/point"
+)
+
+// affordable leaves the large products out where the race detector is slow.
+func affordable(p point.Point) bool {
+	if !testing.Short() {
+		return true
+	}
+	shape, sweep := p.Get("shapes")
+	grid, _ := p.Get("cubes_x_pes")
+	return sweep && shape.String() != "512x512x512" || grid.String() == "1x8"
+}
+
+// The evaluation as it is shipped: every point runs, is right, and leaves every
+// artifact.
+func TestWholeGEMMEvaluation(t *testing.T) {
+	rows := sweepOf(t, GEMM(), topo.Flits, affordable)
+	want := 24 + 40
+	if testing.Short() {
+		want = 21 + 5
+	}
+	if len(rows) != want {
+		t.Fatalf("%d rows, want %d", len(rows), want)
+	}
+	for _, r := range rows {
+		if r.Kind != journal.Simulated || r.Samples != 1 || r.Metrics["wrong"] != 0 || !(r.Metrics["tflops"] > 0) {
+			t.Errorf("%v: %s, %d samples, %v", r.Point, r.Kind, r.Samples, r.Metrics)
+		}
+		if u := r.Metrics["mac_utilization"]; !(u > 0 && u <= 100) {
+			t.Errorf("%v: %v %% of the multiplications are of use", r.Point, u)
+		}
+	}
+	files, err := gemmExports(rows)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var have []string
+	for _, f := range files {
+		have = append(have, f.Name)
+	}
+	dir := t.TempDir()
+	for _, f := range gemmFigures(rows) {
+		if err := f.Validate(); err != nil {
+			t.Errorf("%s: %v", f.Name, err)
+		}
+		paths, err := figure.Write(dir, f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range paths {
+			have = append(have, "figures/"+filepath.Base(p))
+		}
+	}
+	need := gemmArtifacts(rows)
+	slices.Sort(have)
+	slices.Sort(need)
+	if !slices.Equal(have, need) || len(need) != 2+1+2*4 {
+		t.Errorf("made %v, want %v", have, need)
+	}
+	if sections := gemmSections(rows); len(sections) != 2 || len(sections[1].Table) != 1+5 {
+		t.Errorf("%+v", sections)
+	}
+	sweepFile(t, files, of(rows, sweepPart))
+	pipelines(t, of(rows, sweepPart))
+	if !testing.Short() {
+		scaling(t, of(rows, scalingPart))
+	}
+}
+
+// sweepFile reads the JSON as others would.
+func sweepFile(t *testing.T, files []decl.File, rows []journal.Row) {
+	var entries []map[string]any
+	at := slices.IndexFunc(files, func(f decl.File) bool { return f.Name == gemmFile })
+	if err := json.Unmarshal(files[at].Data, &entries); err != nil || len(entries) != len(rows) {
+		t.Fatalf("%v: %d entries of %d rows", err, len(entries), len(rows))
+	}
+	e := entries[len(entries)-1]
+	for _, key := range []string{"M", "K", "N", "variant", "tiles", "tile_fill", "pe_window_ns", "composite_window_ns", "engines", "stages"} {
+		if _, has := e[key]; !has {
+			t.Errorf("an entry has no %s: %v", key, e)
+		}
+	}
+	if entries[0]["M"] != 32.0 || entries[0]["K"] != 32.0 || len(e["stages"].(map[string]any)) != 6 || len(e["engines"].(map[string]any)) != 4 {
+		t.Errorf("%v", e)
+	}
+}
+
+// published are the tile counts and fill factors that were published.
+var publishedTiles = map[string]struct {
+	tiles int
+	fill  float64
+}{
+	"32x32x32": {1, 0.5}, "32x64x32": {1, 1}, "32x128x32": {2, 1}, "32x128x128": {8, 1}, "32x3072x32": {48, 1},
+	"8x128x128": {8, 0.25}, "128x8x128": {16, 0.125}, "512x512x512": {2048, 1},
+}
+
+// pipelines checks each product against what its tiles imply.
+func pipelines(t *testing.T, rows []journal.Row) {
+	windows := map[string]float64{}
+	for _, r := range rows {
+		want := publishedTiles[text(r, "shapes")]
+		tiles, fill := int(r.Metrics["tiles"]), r.Metrics["tile_fill"]
+		if tiles != want.tiles || fill != want.fill {
+			t.Errorf("%v: %d tiles, %v filled; published %+v", r.Point, tiles, fill, want)
+		}
+		variant := accel.Variant(text(r, "variant"))
+		if variant == accel.LoadRef { // efficiency = tile_fill x tiles/(tiles+2)
+			if ideal := 100 * fill * float64(tiles) / float64(tiles+2); math.Abs(r.Metrics["mac_utilization_theoretical"]-ideal) > 1e-9 {
+				t.Errorf("%v: theoretical %v, published %v", r.Point, r.Metrics["mac_utilization_theoretical"], ideal)
+			}
+		}
+		if r.Metrics["mac_utilization"] > r.Metrics["mac_utilization_theoretical"] {
+			t.Errorf("%v: %v %% used, more than the ideal pipeline's %v", r.Point, r.Metrics["mac_utilization"], r.Metrics["mac_utilization_theoretical"])
+		}
+		var u usages
+		if err := json.Unmarshal([]byte(r.Details[usageDetail]), &u); err != nil {
+			t.Fatal(err)
+		}
+		m, _, n, _ := dimensions(mustValue(r, "shapes"))
+		outputs := tl.Cdiv(m, 32) * tl.Cdiv(n, 32)
+		reads := map[accel.Variant]int{accel.RefRef: 2 * tiles, accel.LoadRef: tiles, accel.LoadLoad: 0}[variant]
+		for stage, records := range map[string]int{"DMA_READ": reads, "FETCH": tiles, "GEMM": tiles, "MATH": 0, "STORE": outputs, "DMA_WRITE": outputs} {
+			if got := u.Stages[stage]; got.Records != records || got.Busy > got.Active+1e-9 || got.Active > r.Metrics["composite_window_ns"]+1e-9 {
+				t.Errorf("%v: %s %+v, want %d records within %v ns", r.Point, stage, got, records, r.Metrics["composite_window_ns"])
+			}
+		}
+		loads := map[accel.Variant]int{accel.RefRef: 0, accel.LoadRef: 1, accel.LoadLoad: 2}[variant]
+		if got := u.Engines["pe_dma"].Records; got != reads+outputs+loads {
+			t.Errorf("%v: %d DMA records, want %d", r.Point, got, reads+outputs+loads)
+		}
+		if w := r.Metrics["composite_window_ns"]; w > r.Metrics["pe_window_ns"] || variant == accel.RefRef && w != r.Metrics["pe_window_ns"] {
+			t.Errorf("%v: pipeline %v ns, all engines %v ns", r.Point, w, r.Metrics["pe_window_ns"])
+		}
+		if gemm := u.Stages["GEMM"].Busy; gemm != 16*float64(tiles) {
+			t.Errorf("%v: %d tiles in %v ns", r.Point, tiles, gemm)
+		}
+		windows[text(r, "shapes")+" "+string(variant)] = r.Metrics["composite_window_ns"]
+	}
+	for shape := range publishedTiles { // what is loaded before need not be read
+		if a, b, c := windows[shape+" ref_ref"], windows[shape+" load_ref"], windows[shape+" load_load"]; a < b || b < c {
+			t.Errorf("%s: the pipeline takes %v, %v and %v ns with more and more loaded before", shape, a, b, c)
+		}
+	}
+}
+
+func mustValue(r journal.Row, axis string) point.Value {
+	v, _ := r.Point.Get(axis)
+	return v
+}
+
+// scaling checks where the curves bend.
+func scaling(t *testing.T, rows []journal.Row) {
+	knees := map[string]int{}
+	for _, c := range scalings(rows) {
+		knees[c.split], _ = c.knee()
+		for _, r := range c.rows {
+			if pes := r.Metrics["total_pes"]; c.speedup(r) > pes*1.0001 {
+				t.Errorf("split %s: %v times faster on %v PEs", c.split, c.speedup(r), pes)
+			}
+		}
+	}
+	// Along M there are 16 tiles; N is read whole by everybody, so it is worse; K
+	// adds up; and one memory feeds few.
+	if knees["m"] != 32 || knees["n"] < 8 || knees["n"] > 32 || knees["k"] > 16 || knees["m_once"] > 4 || knees["n_once"] > 8 {
+		t.Errorf("used at least half up to %v PEs", knees)
+	}
+}
+
+func product(v accel.Variant) productCase {
+	m := topo.Default()
+	return productCase{Matmul: accel.Matmul{M: 64, K: 128, N: 64, Variant: v}, topo: m, system: accel.New(m, ccl.Default()), verify: true}
+}
+
+// A planted error on every path is found by the comparison that the bench makes.
+func TestPlantedErrorInProduct(t *testing.T) {
+	for name, plant := range map[string]func(c *productCase){
+		"ref_ref: A from elsewhere": func(c *productCase) {
+			c.K = c.N // so that C is as large as A
+			c.Change = func(p *tl.PE, g *tl.Gemm) { g.A = tl.Ref(g.Out) }
+		},
+		"load_ref: B from elsewhere": func(c *productCase) {
+			c.Variant, c.K = accel.LoadRef, c.M
+			c.Change = func(p *tl.PE, g *tl.Gemm) { g.B = tl.Ref(g.Out) }
+		},
+		"load_load: A was never loaded": func(c *productCase) {
+			c.Variant = accel.LoadLoad
+			c.Change = func(p *tl.PE, g *tl.Gemm) { g.A = tl.Loaded(p.Scratch(64 * 128)) }
+		},
+		"the last of K is left out": func(c *productCase) { c.M = 1; c.Change = func(p *tl.PE, g *tl.Gemm) { g.K -= 64 } },
+		"a row is left out":         func(c *productCase) { c.Change = func(p *tl.PE, g *tl.Gemm) { g.M-- } },
+		"the epilogue is left out": func(c *productCase) {
+			c.Epilogue = epilogues["bias"]
+			c.Change = func(p *tl.PE, g *tl.Gemm) { g.Epilogue = nil }
+		},
+		"half of it is left out": func(c *productCase) {
+			c.Epilogue = epilogues["bias_max"]
+			c.Change = func(p *tl.PE, g *tl.Gemm) { g.Epilogue = g.Epilogue[:1] }
+		},
+		"split m: one PE does none": onOnePE(accel.SplitM, false), "split n: one PE does none": onOnePE(accel.SplitN, false),
+		"split k: one PE does none": onOnePE(accel.SplitK, false),
+		"m_once: one PE does none":  onOnePE(accel.SplitM, true),
+		"n_once: one PE does none":  onOnePE(accel.SplitN, true),
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := product(accel.RefRef)
+			plant(&c)
+			_, err := c.run()
+			var wrong *decl.Wrong
+			if !errors.As(err, &wrong) || wrong.Count < 1 || !strings.Contains(wrong.Detail, "of the product is") {
+				t.Errorf("not found: %v", err)
+			}
+			c.Change = nil
+			if _, err := c.run(); err != nil {
+				t.Errorf("without the error: %v", err)
+			}
+		})
+	}
+}
+
+// onOnePE shares a product out to 2 x 4 PEs, of which the last multiplies zeros.
+func onOnePE(split accel.Split, once bool) func(*productCase) {
+	return func(c *productCase) {
+		c.Split, c.Once, c.Cubes, c.PEs = split, once, 2, 4
+		c.Variant = accel.LoadRef
+		c.Change = func(p *tl.PE, g *tl.Gemm) {
+			if p.ID() == (topo.PEID{Cube: 1, PE: 3}) {
+				g.A = tl.Loaded(p.Scratch(g.M * g.K))
+			}
+		}
+	}
+}
+
+// One wrong element of one row is found, whatever it is.
+func TestWrongElement(t *testing.T) {
+	c := product(accel.RefRef)
+	p, err := c.system.Matmul(c.Matmul, c.operands())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, bits := range []uint16{0x3c00, 0x7e00, 0x7c00, 0x0001, 0xfbff} {
+		for _, at := range []int{0, 63, 64*64 - 1} {
+			old := p.C[at]
+			if p.C[at] = dtype.Float16(bits); p.C[at] == old {
+				continue
+			}
+			var wrong *decl.Wrong
+			if err := c.check(p.C); !errors.As(err, &wrong) || wrong.Count != 1 {
+				t.Errorf("bits %#x at %d: %v", bits, at, err)
+			}
+			p.C[at] = old
+		}
+	}
+	if err := c.check(p.C); err != nil {
+		t.Error(err)
+	}
+}
+
+// Shapes that mean nothing are refused in words.
+func TestShapes(t *testing.T) {
+	for text, want := range map[string]string{"64": "", "64x32x16": "", "64x32": "want MxKxN"} {
+		v, err := point.Parse(point.Tuple, text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _, _, err = dimensions(v)
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}

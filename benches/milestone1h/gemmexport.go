@@ -1,0 +1,121 @@
+package milestone1h
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/kernbench/kernbench/internal/decl"
+	"github.com/kernbench/kernbench/internal/journal"
+)
+
+// The files of the evaluation of products, besides its figures.
+const (
+	gemmFile    = "gemm_sweep.json"
+	scalingFile = "gemm_scaling.csv"
+)
+
+// gemmArtifacts are the files without which the evaluation of these rows, good or
+// bad, is not complete.
+func gemmArtifacts(rows []journal.Row) []string {
+	names := []string{indexFile}
+	for _, part := range []struct{ name, file string }{{sweepPart, gemmFile}, {scalingPart, scalingFile}} {
+		if slices.ContainsFunc(rows, func(r journal.Row) bool { return r.Part == part.name }) {
+			names = append(names, part.file)
+		}
+	}
+	for _, f := range gemmFigureNames(rows) {
+		names = append(names, "figures/"+f+".png", "figures/"+f+".svg")
+	}
+	return names
+}
+
+// sweepEntry is one product of gemm_sweep.json.
+type sweepEntry struct {
+	M               int     `json:"M"`
+	K               int     `json:"K"`
+	N               int     `json:"N"`
+	Variant         string  `json:"variant"`
+	Tiles           int     `json:"tiles"`
+	TileFill        float64 `json:"tile_fill"`
+	PEWindow        float64 `json:"pe_window_ns"`
+	CompositeWindow float64 `json:"composite_window_ns"`
+	Utilization     float64 `json:"mac_utilization"`             // 0 to 1, simulated
+	Theoretical     float64 `json:"mac_utilization_theoretical"` // 0 to 1, of the ideal pipeline
+	usages
+}
+
+func sweepEntries(rows []journal.Row) ([]sweepEntry, error) {
+	var entries []sweepEntry
+	for _, r := range of(rows, sweepPart) {
+		shape, _ := r.Point.Get("shapes")
+		m, k, n, err := dimensions(shape)
+		if err != nil {
+			return nil, err
+		}
+		e := sweepEntry{M: m, K: k, N: n, Variant: text(r, "variant"), Tiles: int(r.Metrics["tiles"]), TileFill: r.Metrics["tile_fill"],
+			PEWindow: r.Metrics["pe_window_ns"], CompositeWindow: r.Metrics["composite_window_ns"],
+			Utilization: r.Metrics["mac_utilization"] / 100, Theoretical: r.Metrics["mac_utilization_theoretical"] / 100}
+		if err := json.Unmarshal([]byte(r.Details[usageDetail]), &e.usages); err != nil {
+			return nil, fmt.Errorf("the engines' usage at %v: %w", r.Point, err)
+		}
+		entries = append(entries, e)
+	}
+	return entries, nil
+}
+
+// gemmExports makes the sweep as JSON, the scaling as CSV, and a page that shows
+// everything.
+func gemmExports(rows []journal.Row) ([]decl.File, error) {
+	var files []decl.File
+	var tables []table
+	entries, err := sweepEntries(rows)
+	if err != nil {
+		return nil, err
+	}
+	if len(entries) > 0 {
+		data, err := json.MarshalIndent(entries, "", "  ")
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", gemmFile, err)
+		}
+		files = append(files, decl.File{Name: gemmFile, Data: append(data, '\n')})
+		tables = append(tables, sweepTable(entries))
+	}
+	if scaling := of(rows, scalingPart); len(scaling) > 0 {
+		t := scalingTable(scaling)
+		file, err := t.encode()
+		if err != nil {
+			return nil, err
+		}
+		files, tables = append(files, file), append(tables, t)
+	}
+	page, err := indexPage("milestone-1h-gemm", "Matrix products on the simulated accelerator",
+		"The data were computed, and every element compared with the exact product, unless --verify-data=false.", gemmFigureNames(rows), tables)
+	return append(files, page), err
+}
+
+// sweepTable is what the page shows of the JSON.
+func sweepTable(entries []sweepEntry) table {
+	t := table{gemmFile, [][]string{{"M", "K", "N", "variant", "tiles", "tile_fill", "pe_window_ns", "composite_window_ns", "mac_utilization", "theoretical"}}}
+	for _, e := range entries {
+		t.Rows = append(t.Rows, []string{strconv.Itoa(e.M), strconv.Itoa(e.K), strconv.Itoa(e.N), e.Variant, strconv.Itoa(e.Tiles),
+			fmt.Sprintf("%.4g", e.TileFill), fmt.Sprintf("%.3f", e.PEWindow), fmt.Sprintf("%.3f", e.CompositeWindow),
+			fmt.Sprintf("%.4f", e.Utilization), fmt.Sprintf("%.4f", e.Theoretical)})
+	}
+	return t
+}
+
+func scalingTable(rows []journal.Row) table {
+	t := table{scalingFile, [][]string{{"shape", "split", "cubes", "pes_per_cube", "total_pes", "latency_ns", "speedup", "mac_utilization"}}}
+	for _, c := range scalings(rows) {
+		for _, r := range c.rows {
+			grid, _ := r.Point.Get("cubes_x_pes")
+			cubes, pes := workers(grid)
+			t.Rows = append(t.Rows, []string{text(r, "scaling_shape"), c.split, strconv.Itoa(cubes), strconv.Itoa(pes),
+				strconv.Itoa(int(r.Metrics["total_pes"])), fmt.Sprintf("%.3f", r.Metrics["crit_ns"]), fmt.Sprintf("%.3f", c.speedup(r)),
+				fmt.Sprintf("%.4f", r.Metrics["mac_utilization"]/100)})
+		}
+	}
+	return t
+}

@@ -1,0 +1,229 @@
+package milestone1h
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/kernbench/kernbench/internal/accel"
+	"github.com/kernbench/kernbench/internal/accel/sim"
+	"github.com/kernbench/kernbench/internal/decl"
+	"github.com/kernbench/kernbench/internal/figure"
+	"github.com/kernbench/kernbench/internal/journal"
+)
+
+// The figures.
+const (
+	breakdownFigure   = "gemm_stage_breakdown"
+	measuredFigure    = "gemm_mac_utilization_measured"
+	theoreticalFigure = "gemm_mac_utilization_theoretical_vs_measured"
+	scalingFigure     = "gemm_scaling"
+)
+
+// gemmFigureNames lists what the rows, good or bad, call for.
+func gemmFigureNames(rows []journal.Row) []string {
+	var names []string
+	has := func(part string) bool {
+		return slices.ContainsFunc(rows, func(r journal.Row) bool { return r.Part == part })
+	}
+	if has(sweepPart) {
+		names = append(names, breakdownFigure, measuredFigure, theoreticalFigure)
+	}
+	if has(scalingPart) {
+		names = append(names, scalingFigure)
+	}
+	return names
+}
+
+// gemmFigures draws the evaluation. What has no rows is left out, which the run
+// then reports as missing.
+func gemmFigures(rows []journal.Row) []figure.Figure {
+	var figs []figure.Figure
+	if sweep := of(rows, sweepPart); len(sweep) > 0 {
+		figs = append(figs, stageFigure(sweep), utilizationFigure(sweep), modelFigure(sweep))
+	}
+	if scaling := of(rows, scalingPart); len(scaling) > 0 {
+		figs = append(figs, scalingCurves(scaling))
+	}
+	return figs
+}
+
+// shapeLabel is a shape and how full its tiles are.
+func shapeLabel(r journal.Row) string { return text(r, "shapes") }
+
+// shapeAxis has one slot for each shape of the rows, in order.
+func shapeAxis(rows []journal.Row) figure.Axis {
+	x := figure.Axis{Label: "M x K x N", Scale: figure.Category}
+	for _, r := range rows {
+		if l := shapeLabel(r); !slices.Contains(x.Categories, l) {
+			x.Categories = append(x.Categories, l)
+		}
+	}
+	return x
+}
+
+func slot(x figure.Axis, r journal.Row) float64 {
+	return float64(slices.Index(x.Categories, shapeLabel(r)))
+}
+
+// stageFigure shows, for each variant, how long each engine was busy in the window
+// of the pipeline. Stages overlap, so that their shares add up to more than one:
+// each has a bar of its own.
+func stageFigure(rows []journal.Row) figure.Figure {
+	f := figure.Figure{Name: breakdownFigure, Title: "How busy each stage of the tile pipeline is (simulated)", Columns: 1,
+		Caption: "Busy time of the stage as a share of the time from the pipeline's first record to its last. Loading operands up front comes before it and is not in it."}
+	x := shapeAxis(rows)
+	for _, v := range accel.Variants() {
+		of := where(rows, "variant", v)
+		if len(of) == 0 {
+			continue
+		}
+		panel := figure.Panel{Title: v, X: x, Y: figure.Axis{Label: "busy", Unit: figure.Percent, Min: new(float64)}, Legend: figure.LegendRight}
+		for i, stage := range stages() {
+			s := figure.Series{Name: stage.String(), Kind: figure.Bars, Color: i + 1}
+			total := 0.0
+			for _, r := range of {
+				busy := 100 * r.Metrics[busyName(stage)] / r.Metrics["composite_window_ns"]
+				total += busy
+				s.Points = append(s.Points, figure.Point{X: slot(x, r), Y: busy})
+			}
+			if total > 0 || stage != sim.Math { // without an epilogue nothing is to be seen
+				panel.Series = append(panel.Series, s)
+			}
+		}
+		f.Panels = append(f.Panels, panel)
+	}
+	return f
+}
+
+// bars makes a bar for each row with a metric.
+func bars(name, metric string, x figure.Axis, rows []journal.Row, color int) figure.Series {
+	s := figure.Series{Name: name, Kind: figure.Bars, Color: color}
+	for _, r := range rows {
+		s.Points = append(s.Points, figure.Point{X: slot(x, r), Y: r.Metrics[metric]})
+	}
+	return s
+}
+
+var utilizationAxis = figure.Axis{Label: "useful multiplications", Unit: figure.Percent, Min: new(float64), Max: floatPtr(100)}
+
+func floatPtr(f float64) *float64 { return &f }
+
+func utilizationFigure(rows []journal.Row) figure.Figure {
+	x := shapeAxis(rows)
+	panel := figure.Panel{X: x, Y: utilizationAxis, Legend: figure.LegendRight}
+	for i, v := range accel.Variants() {
+		if of := where(rows, "variant", v); len(of) > 0 {
+			panel.Series = append(panel.Series, bars(v, "mac_utilization", x, of, i+1))
+		}
+	}
+	return figure.Figure{Name: measuredFigure, Title: "Use of the GEMM engine in the pipeline, as simulated", Panels: []figure.Panel{panel}}
+}
+
+// modelFigure sets what was simulated beside the ideal pipeline, for the variant
+// that was published.
+func modelFigure(rows []journal.Row) figure.Figure {
+	x := shapeAxis(rows)
+	variant := string(accel.LoadRef)
+	of := where(rows, "variant", variant)
+	if len(of) == 0 {
+		variant = text(rows[0], "variant")
+		of = where(rows, "variant", variant)
+	}
+	return figure.Figure{Name: theoreticalFigure, Title: "Use of the GEMM engine: ideal pipeline and simulation, " + variant,
+		Caption: "The ideal pipeline (theoretical) has every stage at work on a tile at the same time, each as long as the slowest; its numbers follow from the topology file. What is missing in the simulation is mostly the way of each read to the HBM and back, for which the DMA channel is held.",
+		Panels: []figure.Panel{{X: x, Y: utilizationAxis, Legend: figure.LegendRight, Series: []figure.Series{
+			bars("theoretical", "mac_utilization_theoretical", x, of, 2), bars("simulated", "mac_utilization", x, of, 1)}}}}
+}
+
+// scalingCurve is the time of one split by PEs.
+type scalingCurve struct {
+	split string
+	rows  []journal.Row
+}
+
+func scalings(rows []journal.Row) []scalingCurve {
+	var curves []scalingCurve
+	for _, split := range sharings() {
+		if of := where(rows, "split", split); len(of) > 0 {
+			curves = append(curves, scalingCurve{split, of})
+		}
+	}
+	return curves
+}
+
+// speedup is over the first row, which has the fewest PEs.
+func (c scalingCurve) speedup(r journal.Row) float64 {
+	return c.rows[0].Metrics["total_pes"] * c.rows[0].Metrics["crit_ns"] / r.Metrics["crit_ns"]
+}
+
+// knee is the largest number of PEs that are used at least half.
+func (c scalingCurve) knee() (pes int, best journal.Row) {
+	best = c.rows[0]
+	for _, r := range c.rows {
+		if n := r.Metrics["total_pes"]; c.speedup(r) >= n/2 {
+			pes = max(pes, int(n))
+		}
+		if r.Metrics["crit_ns"] < best.Metrics["crit_ns"] {
+			best = r
+		}
+	}
+	return pes, best
+}
+
+func scalingCurves(rows []journal.Row) figure.Figure {
+	f := figure.Figure{Name: scalingFigure, Columns: 2, Title: fmt.Sprintf("One product of %s on more PEs (simulated)", text(rows[0], "scaling_shape")),
+		Caption: "Up to 8 PEs of one cube, then 8 PEs each of several cubes. Split m and n share out rows and columns of the result, k the depth, after which the PEs add up their shares. Every PE has its own copy of the operand that is not split; with _once it lies in the memory of one PE, where all others read it."}
+	x := figure.Axis{Label: "PEs", Scale: figure.Log2}
+	speed := figure.Panel{Title: "speed-up", X: x, Y: figure.Axis{Label: "times faster than 1 PE", Scale: figure.Log2}}
+	use := figure.Panel{Title: "use of the GEMM engines", X: x, Y: figure.Axis{Label: "useful multiplications", Unit: figure.Percent, Min: new(float64)}}
+	most := 1.0
+	for i, c := range scalings(rows) {
+		s := figure.Series{Name: c.split, Color: i + 1, Dashed: strings.HasSuffix(c.split, onceSuffix)}
+		u := s
+		for _, r := range c.rows {
+			pes := r.Metrics["total_pes"]
+			most = max(most, pes)
+			s.Points = append(s.Points, figure.Point{X: pes, Y: c.speedup(r)})
+			u.Points = append(u.Points, figure.Point{X: pes, Y: r.Metrics["mac_utilization"]})
+		}
+		speed.Series, use.Series = append(speed.Series, s), append(use.Series, u)
+	}
+	speed.Lines = []figure.Line{{Label: "ideal", Points: []figure.Point{{X: 1, Y: 1}, {X: most, Y: most}}}}
+	f.Panels = []figure.Panel{speed, use}
+	return f
+}
+
+// gemmSections says in words what the figures show.
+func gemmSections(rows []journal.Row) []decl.Section {
+	var out []decl.Section
+	if sweep := of(rows, sweepPart); len(sweep) > 0 {
+		table := [][]string{{"M x K x N", "tiles", "filled", "variant", "pipeline", "used", "ideal", "busiest stage"}}
+		for _, r := range sweep {
+			busiest, most := "", 0.0
+			for _, stage := range stages() {
+				if v := r.Metrics[busyName(stage)]; v > most {
+					busiest, most = stage.String(), v
+				}
+			}
+			table = append(table, []string{shapeLabel(r), strconv.Itoa(int(r.Metrics["tiles"])), fmt.Sprintf("%.4g", r.Metrics["tile_fill"]), text(r, "variant"),
+				fmt.Sprintf("%.0f ns", r.Metrics["composite_window_ns"]), fmt.Sprintf("%.1f %%", r.Metrics["mac_utilization"]),
+				fmt.Sprintf("%.1f %%", r.Metrics["mac_utilization_theoretical"]), fmt.Sprintf("%s (%.0f %%)", busiest, 100*most/r.Metrics["composite_window_ns"])})
+		}
+		out = append(out, decl.Section{Title: "The pipeline by shape", Table: table,
+			Text: "Used is the share of the GEMM engine's multiplications within the pipeline's window that were of use; ideal is what a pipeline without latencies would reach with the same tiles."})
+	}
+	if scaling := of(rows, scalingPart); len(scaling) > 0 {
+		table := [][]string{{"split", "used at least half up to", "fastest with", "time", "times faster"}}
+		for _, c := range scalings(scaling) {
+			pes, best := c.knee()
+			table = append(table, []string{c.split, fmt.Sprintf("%d PEs", pes), fmt.Sprintf("%.0f PEs", best.Metrics["total_pes"]),
+				fmt.Sprintf("%.2f us", micros(best)), fmt.Sprintf("%.1f", math.Round(10*c.speedup(best))/10)})
+		}
+		out = append(out, decl.Section{Title: "Where more PEs stop helping", Table: table,
+			Text: "A product stops scaling where its parts no longer fill the tiles (split m and n), where adding up the shares takes longer than multiplying (k), or where everybody reads the same memory (m_once, n_once)."})
+	}
+	return out
+}

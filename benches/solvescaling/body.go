@@ -1,0 +1,268 @@
+package solvescaling
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/kernbench/kernbench/internal/decl"
+	"github.com/kernbench/kernbench/internal/krylov"
+	"github.com/kernbench/kernbench/internal/partition"
+	"github.com/kernbench/kernbench/internal/solve"
+	"github.com/kernbench/kernbench/internal/sparse"
+)
+
+const (
+	// warmup is the iterations of the first, untimed solve: enough to touch
+	// every page and connection.
+	warmup = 20
+	// traced is the iterations over which phases are timed.
+	traced = 100
+	// historyPoints is how many residuals of a solve a row keeps.
+	historyPoints = 200
+)
+
+func body(ctx context.Context, s *decl.State) error {
+	s.Phase("set-up")
+	spec, name, err := specOf(s)
+	if err != nil {
+		return err
+	}
+	if s.Int(repeatOption) < 1 {
+		return fmt.Errorf("--repeat %d: at least 1 solve", s.Int(repeatOption))
+	}
+	memory := newMemory()
+	g, err := join(ctx, s)
+	if err != nil {
+		return err
+	}
+	defer g.Close()
+	sys, err := solve.New(g, spec)
+	var refused *solve.Refusal
+	if errors.As(err, &refused) {
+		return decl.Skip("%v", err)
+	}
+	if err != nil {
+		return err
+	}
+	s.Detail("problem", name)
+	s.Detail("seed", fmt.Sprint(s.Seed()))
+	if gen, ok := spec.Source.(solve.Generated); ok {
+		if grid, ok := gen.Problem.(sparse.Gridded); ok {
+			s.Detail("grid", grid.Grid().String())
+		}
+	}
+	out, err := timeSolves(ctx, s, sys)
+	if err != nil {
+		return err
+	}
+	products := float64(out.Products) / float64(max(1, out.Iterations))
+	if err := reportSystem(ctx, s, sys, products, memory); err != nil {
+		return err
+	}
+	if out.Gate(spec.Config.RTol) == nil {
+		if err := reportPhases(ctx, s, sys); err != nil {
+			return err
+		}
+	}
+	s.Phase("gate")
+	return out.Gate(spec.Config.RTol)
+}
+
+// timeSolves solves as often as asked, checks the last solution, and records
+// the times, of which every rank knows the slowest rank's.
+func timeSolves(ctx context.Context, s *decl.State, sys *solve.System) (out solve.Outcome, err error) {
+	s.Phase("warm-up")
+	if _, err := sys.Solve(warmup); err != nil {
+		return out, err
+	}
+	var seconds []float64
+	for k := range s.Int(repeatOption) {
+		s.Phase(fmt.Sprintf("solve %d of %d", k+1, s.Int(repeatOption)))
+		if err := s.Barrier(ctx); err != nil {
+			return out, err
+		}
+		again, err := sys.Solve(0)
+		if err != nil {
+			return out, err
+		}
+		if k > 0 && again.Iterations != out.Iterations {
+			return out, fmt.Errorf("solve %d took %d iterations, the one before %d: they do the same arithmetic", k+1, again.Iterations, out.Iterations)
+		}
+		out = again
+		all, err := gather(ctx, s, out.Seconds)
+		if err != nil {
+			return out, err
+		}
+		seconds = append(seconds, slices.Max(all[0]))
+		if out.Status != krylov.Converged {
+			break
+		}
+	}
+	s.Phase("check")
+	if out.TrueResidual, err = sys.Check(); err != nil {
+		return out, err
+	}
+	reportSolves(s, sys, out, seconds)
+	return out, nil
+}
+
+// reportSolves records what the solves themselves tell.
+func reportSolves(s *decl.State, sys *solve.System, out solve.Outcome, seconds []float64) {
+	iterations := float64(max(1, out.Iterations))
+	perIteration := make([]float64, len(seconds))
+	for i, t := range seconds {
+		perIteration[i] = t / iterations * 1e6
+	}
+	s.ReportSamples("time_us", perIteration, "us", "lower")
+	s.ReportSamples("solve_time_s", seconds, "s", "lower")
+	record(s, "iterations", float64(out.Iterations))
+	record(s, "rel_residual", out.TrueResidual)
+	record(s, "rel_residual_recursive", out.Residual)
+	record(s, "dof_global", float64(sys.Size))
+	record(s, "dof_per_rank", float64(sys.Size)/float64(s.Size()))
+	record(s, "throughput_dof_s", float64(sys.Size)/slices.Min(seconds))
+	record(s, "reductions_per_iteration", float64(out.Reductions)/iterations)
+	s.Detail("history", history(out.History))
+}
+
+// history is the relative residual after some of the iterations, as text.
+func history(all []float64) string {
+	step := max(1, (len(all)+historyPoints-1)/historyPoints)
+	var words []string
+	for i, r := range all {
+		if i%step == 0 || i == len(all)-1 {
+			words = append(words, fmt.Sprintf("%d:%.3g", i, r))
+		}
+	}
+	return strings.Join(words, " ")
+}
+
+// reportSystem records the partition's quality, what is sent in an iteration of
+// so many products, and what set-up took.
+func reportSystem(ctx context.Context, s *decl.State, sys *solve.System, products float64, memory *memory) error {
+	l := partition.LocalOf(sys.Plan)
+	held := memory.grown() / float64(max(1, l.Rows))
+	t := sys.Times
+	all, err := gather(ctx, s, float64(l.Rows), float64(l.Entries), float64(l.CutEntries), float64(l.Halo), float64(l.Neighbours),
+		t.Total, t.Partition, t.Generation, float64(sys.Messages()), float64(sys.Matrix.Bytes()), held)
+	if err != nil {
+		return err
+	}
+	locals := make([]partition.Local, s.Size())
+	haloPerDOF := 0.0
+	for r := range locals {
+		locals[r] = partition.Local{Rows: int(all[0][r]), Entries: int(all[1][r]), CutEntries: int(all[2][r]), Halo: int(all[3][r]), Neighbours: int(all[4][r])}
+		if locals[r].Rows > 0 {
+			haloPerDOF = max(haloPerDOF, 8*float64(locals[r].Halo)/float64(locals[r].Rows))
+		}
+	}
+	q := partition.Combine(locals)
+	record(s, "row_imbalance", q.RowImbalance)
+	record(s, "nnz_imbalance", q.EntryImbalance)
+	record(s, "edge_cut", float64(q.EdgeCut))
+	record(s, "comm_volume", float64(q.Volume))
+	record(s, "halo_max", float64(q.MaxHalo))
+	record(s, "halo_mean", float64(q.Volume)/float64(s.Size()))
+	record(s, "neighbours_max", float64(q.MaxNeighbours))
+	record(s, "neighbours_mean", q.MeanNeighbours)
+	record(s, "setup_s", slices.Max(all[5]))
+	record(s, "partition_s", slices.Max(all[6]))
+	record(s, "generation_s", slices.Max(all[7]))
+	record(s, "messages", products*sum(all[8]))
+	record(s, "bytes", products*8*float64(q.Volume))
+	record(s, "halo_bytes_per_dof", haloPerDOF)
+	record(s, "matrix_bytes_per_dof", sum(all[9])/float64(sys.Size))
+	if most := slices.Max(all[10]); most > 0 {
+		record(s, "memory_bytes_per_dof", most)
+	}
+	return nil
+}
+
+// reportPhases times the phases of some iterations and scales them to the time
+// of an undisturbed iteration; then it measures what the memory gives.
+func reportPhases(ctx context.Context, s *decl.State, sys *solve.System) error {
+	s.Phase("trace")
+	if err := s.Barrier(ctx); err != nil {
+		return err
+	}
+	b, err := sys.Trace(traced)
+	if err != nil {
+		return err
+	}
+	iterations := float64(max(1, b.Iterations))
+	mine := []float64{b.Bytes / iterations}
+	for _, seconds := range b.Seconds {
+		mine = append(mine, 1e6*seconds/iterations)
+	}
+	all, err := gather(ctx, s, mine...)
+	if err != nil {
+		return err
+	}
+	took := 0.0 // an iteration of the slowest rank while it was traced
+	for r := range s.Size() {
+		total := 0.0
+		for p := range solve.NumPhases {
+			total += all[1+p][r]
+		}
+		took = max(took, total)
+	}
+	us := s.Metric("time_us")
+	for p := range solve.NumPhases {
+		record(s, meanOf(p), sum(all[1+p])/float64(s.Size())*us/took)
+		record(s, slowestOf(p), slices.Max(all[1+p])*us/took)
+	}
+	bytes := sum(all[0])
+	record(s, "bytes_model", bytes)
+	record(s, "gbps", bytes/us/1e3)
+
+	s.Phase("triad")
+	best, err := triad(ctx, s)
+	if err != nil {
+		return err
+	}
+	record(s, "triad_gbps", best)
+	record(s, "triad_fraction", bytes/us/1e3/best)
+	s.Limit("triad", bytes/best/1e3)
+	return nil
+}
+
+// record reports a metric by the unit it was declared with.
+func record(s *decl.State, name string, value float64) {
+	for _, m := range metrics {
+		if m.name == name {
+			s.Report(name, value, m.unit, m.better)
+			return
+		}
+	}
+	panic("solvescaling: the metric " + name + " is not declared")
+}
+
+// gather gives every rank all ranks' values: by value, then by rank.
+func gather(ctx context.Context, s *decl.State, mine ...float64) ([][]float64, error) {
+	bits := make([]int64, len(mine))
+	for i, v := range mine {
+		bits[i] = int64(math.Float64bits(v))
+	}
+	all, err := s.Group().Exchange(ctx, bits)
+	if err != nil {
+		return nil, err
+	}
+	out := make([][]float64, len(mine))
+	for i := range out {
+		for _, theirs := range all {
+			out[i] = append(out[i], math.Float64frombits(uint64(theirs[i])))
+		}
+	}
+	return out, nil
+}
+
+func sum(values []float64) (total float64) {
+	for _, v := range values {
+		total += v
+	}
+	return total
+}

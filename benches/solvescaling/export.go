@@ -1,0 +1,88 @@
+package solvescaling
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/kernbench/kernbench/internal/decl"
+	"github.com/kernbench/kernbench/internal/journal"
+	"github.com/kernbench/kernbench/internal/solve"
+)
+
+const (
+	exportName = "results/" + figureName + ".json"
+	// exportSchema changes when a reader of an older file would be misled.
+	exportSchema = 1
+)
+
+// document is the export: one row per configuration, in the order in which they
+// were first run. docs/solve-scaling.md lists the fields.
+type document struct {
+	SchemaVersion int     `json:"schema_version"`
+	Benchmark     string  `json:"benchmark"`
+	Rows          []entry `json:"rows"`
+}
+
+// entry is one row: the configuration, every metric by its name, and phases. What
+// is not known is null, and the reason stands beside it.
+type entry map[string]any
+
+// phase is the time of a phase in an iteration, in microseconds.
+type phase struct {
+	Mean    *float64 `json:"mean_us"`
+	Slowest *float64 `json:"slowest_us"`
+}
+
+// exports writes every row that was run.
+func exports(rows []journal.Row) ([]decl.File, error) {
+	doc := document{SchemaVersion: exportSchema, Benchmark: figureName, Rows: []entry{}}
+	for i := range rows {
+		if r := &rows[i]; r.Status != journal.Skipped && r.Status != journal.NotExecuted {
+			doc.Rows = append(doc.Rows, entryOf(r))
+		}
+	}
+	data, err := json.MarshalIndent(doc, "", " ")
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", exportName, err)
+	}
+	return []decl.File{{Name: exportName, Data: append(data, '\n')}}, nil
+}
+
+func entryOf(r *journal.Row) entry {
+	rtol, _ := r.Options.Get(rtolOption)
+	e := entry{
+		"key": r.Key, "run_id": r.Run, "trial": r.Trial, "status": r.Status, "reason": r.Reason,
+		"mode": text(r, modeAxis), "world_size": ranks(r), "partitioner": text(r, partitionerAxis), "objective": text(r, objectiveAxis),
+		"method": text(r, methodAxis), "preconditioner": text(r, precondAxis), "problem": r.Details["problem"], "grid": r.Details["grid"],
+		"matrix": text(r, matrixOption), "rhs": text(r, rhsAxis), "storage": text(r, storageAxis), "dtype": "f64", "rtol": rtol.Float(), "seed": r.Details["seed"],
+		"backend": r.Backend, "env": r.Env, "host": r.Host, "time": r.Time.UTC().Format("2006-01-02T15:04:05Z"),
+		"stats": r.Stats, "history": residuals(r), "warnings": r.Warnings,
+	}
+	e["time_us"] = known64(r, "time_us")
+	for _, m := range metrics {
+		e[m.name] = known64(r, m.name)
+	}
+	phases := map[string]phase{}
+	for p := range solve.NumPhases {
+		phases[p.String()] = phase{known64(r, meanOf(p)), known64(r, slowestOf(p))}
+		delete(e, meanOf(p))
+		delete(e, slowestOf(p))
+	}
+	e["phases"] = phases
+	if _, ok := r.Metrics["efficiency"]; !ok {
+		e["efficiency_reason"] = "the row failed"
+		if slices.Contains(r.Warnings, noBaseline) {
+			e["efficiency_reason"] = noBaseline
+		}
+	}
+	return e
+}
+
+// known64 is a metric, or nil where the row has none.
+func known64(r *journal.Row, name string) *float64 {
+	if v, ok := r.Metrics[name]; ok {
+		return &v
+	}
+	return nil
+}

@@ -1,0 +1,68 @@
+package solvescaling
+
+import (
+	"github.com/kernbench/kernbench/internal/solve"
+	"github.com/kernbench/kernbench/internal/suggest"
+)
+
+// metric is a number of a row: docs/solve-scaling.md explains each.
+type metric struct{ name, unit, better string }
+
+// metrics are all of them, in the order of the tables' columns.
+var metrics = append([]metric{
+	{"solve_time_s", "s", "lower"},
+	{"iterations", "", "lower"},
+	{"rel_residual", "", "lower"},
+	{"rel_residual_recursive", "", ""},
+	{"dof_global", "", ""},
+	{"dof_per_rank", "", ""},
+	{"throughput_dof_s", "1/s", "higher"},
+	{"speedup", "", "higher"},
+	{"efficiency", "", "higher"},
+	{"efficiency_algorithmic", "", "higher"},
+	{"efficiency_implementation", "", "higher"},
+	{"bandwidth_scaling", "", ""},
+	{"setup_s", "s", "lower"},
+	{"partition_s", "s", "lower"},
+	{"generation_s", "s", "lower"},
+	{"reductions_per_iteration", "", "lower"},
+	{"messages", "", ""},
+	{"bytes", "B", ""},
+	{"halo_bytes_per_dof", "B", "lower"},
+	{"bytes_model", "B", ""},
+	{"gbps", "GB/s", "higher"},
+	{"triad_gbps", "GB/s", ""},
+	{"triad_fraction", "", "higher"},
+	{"row_imbalance", "", "lower"},
+	{"nnz_imbalance", "", "lower"},
+	{"edge_cut", "", "lower"},
+	{"comm_volume", "", "lower"},
+	{"halo_max", "", "lower"},
+	{"halo_mean", "", "lower"},
+	{"neighbours_max", "", "lower"},
+	{"neighbours_mean", "", "lower"},
+	{"matrix_bytes_per_dof", "B", "lower"},
+	{"memory_bytes_per_dof", "B", "lower"},
+}, phaseMetrics()...)
+
+// phaseMetrics are the time of each phase in an iteration: the mean over the
+// ranks, and the slowest rank.
+func phaseMetrics() (all []metric) {
+	for p := range solve.NumPhases {
+		all = append(all, metric{meanOf(p), "us", "lower"}, metric{slowestOf(p), "us", "lower"})
+	}
+	return all
+}
+
+func meanOf(p solve.Phase) string    { return p.String() + "_us" }
+func slowestOf(p solve.Phase) string { return p.String() + "_max_us" }
+
+// known refuses a word that is none of the known ones.
+func known(what, word string, all []string) error {
+	for _, k := range all {
+		if k == word {
+			return nil
+		}
+	}
+	return suggest.Unknown(what, word, all)
+}

@@ -1,0 +1,141 @@
+package solvescaling
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/kernbench/kernbench/internal/decl"
+	"github.com/kernbench/kernbench/internal/journal"
+	"github.com/kernbench/kernbench/internal/launch"
+	"github.com/kernbench/kernbench/internal/report"
+	"github.com/kernbench/kernbench/internal/run"
+	"github.com/kernbench/kernbench/internal/worker"
+)
+
+// The test binary is also the agent and the workers.
+func TestMain(m *testing.M) {
+	triadValues = 4096
+	if code, is := launch.MaybeAgent(); is {
+		os.Exit(code)
+	}
+	if code, is := worker.Maybe([]*decl.Bench{Bench()}); is {
+		os.Exit(code)
+	}
+	os.Exit(m.Run())
+}
+
+// runInto runs a sweep with real processes and gives the rows as they are shown.
+func runInto(t *testing.T, dir, axes, options string, o run.Options) (run.Result, []journal.Row) {
+	t.Helper()
+	o.Dir = dir
+	if o.Environ == nil {
+		o.Environ = os.Environ()
+	}
+	res, err := run.Run(t.Context(), planned(t, axes, options), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	j, r, err := journal.LoadRun(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return res, Bench().View(j, r).Latest()
+}
+
+// The whole way with real processes, one run for each number of ranks as under
+// another launcher: the results accumulate, and every view is there.
+func TestProcesses(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "run")
+	var rows []journal.Row
+	for _, axes := range []string{
+		"num_ranks=2 dof-per-rank=2000", "num_ranks=1 dof-per-rank=2000", "num_ranks=3 dof-per-rank=2000",
+		"mode=strong num_ranks=1,2 total-dof=5000 partitioner=multilevel", "num_ranks=2 dof-per-rank=2000",
+	} {
+		var res run.Result
+		if res, rows = runInto(t, dir, axes, "repeat=2", run.Options{}); res.Counts[journal.OK] == 0 || res.Counts[journal.Failed] > 0 {
+			t.Fatalf("%s: %v", axes, res.Counts)
+		}
+	}
+	if len(rows) != 5 {
+		t.Fatalf("%d rows, want one per configuration: 5", len(rows))
+	}
+	for _, r := range rows {
+		if e, ok := r.Metrics["efficiency"]; !ok || !(e > 0) {
+			t.Errorf("%s on %d ranks: no efficiency %v", r.Point, ranks(&r), r.Warnings)
+		}
+	}
+	j, r, err := journal.LoadRun(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, err := report.Render(dir, report.Input{Bench: Bench(), Run: Bench().View(j, r)})
+	if err != nil {
+		t.Error(err)
+	}
+	if !strings.Contains(strings.Join(files, " "), exportName) {
+		t.Errorf("files %q", files)
+	}
+	var out bytes.Buffer
+	if written, err := report.Headlines(&out, Bench(), rows, 0); !written || err != nil || !strings.Contains(out.String(), "weak scaling: poisson 2-D 5-point, cg, simple partition, 2k unknowns per rank") {
+		t.Errorf("%v: %s", err, out.String())
+	}
+}
+
+// kill -9 of a rank in the middle of a solve is a failed row that names it; the
+// rows before are kept, and the launch leaves nothing.
+func TestKillRank(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "run")
+	mark := fmt.Sprintf("SOLVE_TEST_MARK=%d-%s", os.Getpid(), filepath.Base(t.TempDir()))
+	killed := make(chan int, 1)
+	begun := 0
+	observe := func(e run.Event) {
+		if e.Begin == nil {
+			return
+		}
+		if begun++; begun == 2 { // the point that takes long
+			go func() {
+				time.Sleep(time.Second)
+				killed <- killWorker(mark, "RANK=1")
+			}()
+		}
+	}
+	_, rows := runInto(t, dir, "num_ranks=2 dof-per-rank=500,1000000", "repeat=9", run.Options{Environ: append(os.Environ(), mark), Observe: observe})
+	pid := <-killed
+	if pid == 0 {
+		t.Fatal("rank 1 was not found")
+	}
+	if len(rows) != 2 || rows[0].Status != journal.OK {
+		t.Fatalf("%d rows, the first %s", len(rows), rows[0].Status)
+	}
+	bad := rows[1]
+	if bad.Status != journal.Failed || bad.Rank == nil || *bad.Rank != 1 || !strings.Contains(bad.Reason, "kill") {
+		t.Errorf("%s at rank %v in phase %q: %s", bad.Status, bad.Rank, bad.Phase, bad.Reason)
+	}
+	t.Logf("phase %q: %s", bad.Phase, bad.Reason)
+	if left := killWorker(mark, "RANK="); left != 0 {
+		t.Errorf("process %d was left", left)
+	}
+}
+
+// killWorker kills a process that has both in its environment, and says which.
+func killWorker(mark, role string) int {
+	found, _ := filepath.Glob("/proc/[0-9]*/environ")
+	for _, path := range found {
+		environ, err := os.ReadFile(path)
+		if err != nil || !bytes.Contains(environ, []byte(mark)) || !bytes.Contains(append([]byte{0}, environ...), []byte("\x00"+role)) {
+			continue
+		}
+		pid, _ := strconv.Atoi(strings.Split(path, "/")[2])
+		if syscall.Kill(pid, syscall.SIGKILL) == nil {
+			return pid
+		}
+	}
+	return 0
+}

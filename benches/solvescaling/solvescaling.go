@@ -1,0 +1,255 @@
+// Package solvescaling is the bench `solve-scaling`: how a distributed sparse
+// linear solve scales with the number of ranks, whether its solution is right,
+// and why it does not scale better. docs/solve-scaling.md explains every metric
+// and how to add a problem, a partitioner or a method.
+package solvescaling
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/kernbench/kernbench/dist"
+	_ "github.com/kernbench/kernbench/dist/cpu" // the backend of this host
+	"github.com/kernbench/kernbench/internal/decl"
+	"github.com/kernbench/kernbench/internal/krylov"
+	"github.com/kernbench/kernbench/internal/partition"
+	"github.com/kernbench/kernbench/internal/point"
+	"github.com/kernbench/kernbench/internal/solve"
+	"github.com/kernbench/kernbench/internal/sparse"
+)
+
+// The names of axes and options.
+const (
+	modeAxis        = "mode"
+	perRankAxis     = "dof-per-rank"
+	totalAxis       = "total-dof"
+	problemAxis     = "problem"
+	dimAxis         = "dim"
+	stencilAxis     = "stencil"
+	methodAxis      = "method"
+	precondAxis     = "precond"
+	partitionerAxis = "partitioner"
+	objectiveAxis   = "objective"
+	rhsAxis         = "rhs"
+	storageAxis     = "storage"
+
+	rtolOption    = "rtol"
+	maxIterOption = "maxiter"
+	restartOption = "restart"
+	repeatOption  = "repeat"
+	matrixOption  = "matrix"
+)
+
+// The modes. A throughput row is a weak one that is shown by its rate alone.
+const (
+	weak       = "weak"
+	strong     = "strong"
+	throughput = "throughput"
+)
+
+// auto is the problem when none is named: the file of --matrix, else poisson.
+const auto = "auto"
+
+// Bench declares it.
+func Bench() *decl.Bench {
+	items := []decl.Item{
+		decl.Help("weak, strong and throughput scaling of a distributed sparse solve, with the residual as gate"),
+		decl.Doc(`Solves A x = b on a growing number of ranks and says how it scales, where the
+knee is, and why. Each rank makes its own rows and no others.
+
+mode=weak keeps --dof-per-rank unknowns on every rank, mode=strong spreads
+--total-dof over them, mode=throughput is weak scaling seen as unknowns solved
+per second. A row whose true residual ||b - Ax|| / ||b|| exceeds 10 x rtol, or
+that did not converge, is failed: it is in no curve, and the exit status is 1.
+
+Problems:     ` + list(sparse.Kinds(), func(k sparse.Kind) (string, string) { return k.Name, k.Help }) + `
+              --matrix FILE.mtx[.gz] takes a Matrix Market file instead
+Partitioners: ` + list(partition.All(), func(p partition.Partitioner) (string, string) { return p.Name, p.Help }) + `
+Methods:      ` + list(krylov.Methods(), func(m krylov.Info) (string, string) { return m.Name, m.Help }) + `
+The right-hand side is random: the usual smooth one is an eigenvector of the
+Poisson stencils, for which every method ends after one step.
+
+  kernbench run --bench solve-scaling --mode weak --ranks 1,2,4,8 --dof-per-rank 100000 --method cg --partitioner simple
+  kernbench run --bench solve-scaling --mode strong --total-dof 1M --dim 3 --stencil 27 --precond jacobi
+  kernbench run --bench solve-scaling --mode strong --matrix thermal2.mtx.gz --partitioner multilevel
+
+docs/solve-scaling.md explains every metric.`),
+		decl.Ranks("1,2"),
+		decl.Strings(modeAxis, weak),
+		decl.Strings(problemAxis, auto),
+		decl.Ints(dimAxis, "2"),
+		decl.Ints(stencilAxis, "0"),
+		decl.Strings(methodAxis, "cg"),
+		decl.Strings(precondAxis, "none"),
+		decl.Strings(partitionerAxis, "simple"),
+		decl.Strings(objectiveAxis, string(partition.EdgeCut)),
+		decl.Strings(rhsAxis, "random"),
+		decl.Strings(storageAxis, sparse.Compressed.String()),
+		decl.Ints(perRankAxis, "100000"),
+		decl.Ints(totalAxis, "1000000"),
+		decl.Opt(rtolOption, point.Float, "1e-8", "residual to reach, relative to the right-hand side"),
+		decl.Opt(maxIterOption, point.Int, "0", "most iterations; 0 is 10000 + 50 sqrt(unknowns)"),
+		decl.Opt(restartOption, point.Int, "30", "steps of gmres between restarts"),
+		decl.Opt(repeatOption, point.Int, "3", "timed solves; curves use the best, the row keeps the spread"),
+		decl.FileOpt(matrixOption, "", "Matrix Market file to solve with instead of a generated problem"),
+		decl.Drop(senseless),
+		decl.Timeout(2 * time.Hour),
+		decl.Backends("cpu"),
+		decl.Version("1"),
+		decl.Accumulates(),
+		decl.Derive(derive),
+		decl.Figures(figures),
+		decl.Sections(sections),
+		decl.Exports(exports),
+		decl.Artifacts(artifacts),
+	}
+	for _, m := range metrics {
+		items = append(items, decl.Metric(m.name, m.unit, m.better))
+	}
+	return decl.New("solve-scaling", body, items...)
+}
+
+// list words the entries of a registry, one a line.
+func list[T any](all []T, words func(T) (name, help string)) string {
+	var lines []string
+	for _, x := range all {
+		name, help := words(x)
+		lines = append(lines, fmt.Sprintf("%-12s %s", name, help))
+	}
+	return strings.Join(lines, "\n              ")
+}
+
+// senseless says why a point cannot be run, as far as the point alone tells.
+func senseless(p point.Point) error {
+	text := func(axis string) string {
+		v, _ := p.Get(axis)
+		return v.String()
+	}
+	var methods []string
+	for _, m := range krylov.Methods() {
+		methods = append(methods, m.Name)
+	}
+	var partitioners []string
+	for _, q := range partition.All() {
+		partitioners = append(partitioners, q.Name)
+	}
+	for _, c := range []struct {
+		axis  string
+		known []string
+	}{
+		{modeAxis, []string{weak, strong, throughput}},
+		{methodAxis, methods},
+		{partitionerAxis, partitioners},
+		{precondAxis, []string{"none", "jacobi"}},
+		{rhsAxis, []string{"random", "ones"}},
+		{objectiveAxis, []string{string(partition.EdgeCut), string(partition.Volume)}},
+		{storageAxis, []string{sparse.Compressed.String(), sparse.Plain.String()}},
+	} {
+		if err := known(c.axis, text(c.axis), c.known); err != nil {
+			return err
+		}
+	}
+	if text(objectiveAxis) != string(partition.EdgeCut) && text(partitionerAxis) != "metis" {
+		return fmt.Errorf("partitioner %s has one objective: only metis can optimise for %s", text(partitionerAxis), text(objectiveAxis))
+	}
+	if text(problemAxis) == auto {
+		return nil // poisson, or a file: the ranks will see
+	}
+	v, err := generate(p, 1000)
+	if err != nil {
+		return err
+	}
+	if _, err := krylov.New(text(methodAxis), v.Traits(), krylov.Config{RTol: 1, MaxIter: 1}); err != nil {
+		return fmt.Errorf("problem %s: %w", text(problemAxis), err)
+	}
+	part, err := partition.Lookup(text(partitionerAxis))
+	if err != nil {
+		return err
+	}
+	if !part.Whole(v) {
+		_, err = part.Partition(v, partition.Options{Ranks: 1})
+	}
+	return err
+}
+
+// generate makes the problem of a point.
+func generate(p point.Point, rows int) (sparse.Problem, error) {
+	number := func(axis string) int {
+		v, _ := p.Get(axis)
+		return int(v.Int())
+	}
+	name, _ := p.Get(problemAxis)
+	kind := name.String()
+	if kind == auto {
+		kind = "poisson"
+	}
+	return sparse.New(kind, sparse.Params{Rows: rows, Dim: number(dimAxis), Stencil: number(stencilAxis)})
+}
+
+// joinLimit is how long a rank waits for another. While rank 0 partitions a
+// large graph the others wait for their part; a dead rank is noticed at once.
+const joinLimit = 15 * time.Minute
+
+// join makes the group of this point. No other point of the launch, and no other
+// launch, has its name.
+func join(ctx context.Context, s *decl.State) (*dist.Group, error) {
+	id := []string{s.Session()}
+	for _, axis := range []string{modeAxis, problemAxis, dimAxis, stencilAxis, methodAxis, precondAxis, partitionerAxis, objectiveAxis, rhsAxis, storageAxis, perRankAxis, totalAxis} {
+		id = append(id, s.Str(axis))
+	}
+	return dist.Init(ctx, dist.Config{Backend: s.Backend(), Rank: s.Rank(), Size: s.Size(), Timeout: joinLimit, ID: strings.Join(id, "/")})
+}
+
+// specOf is what the point asks to be solved.
+func specOf(s *decl.State) (solve.Spec, string, error) {
+	spec := solve.Spec{
+		Partitioner: s.Str(partitionerAxis), Objective: partition.Objective(s.Str(objectiveAxis)), Seed: s.Seed(),
+		Method: s.Str(methodAxis),
+		Config: krylov.Config{RTol: s.Float(rtolOption), MaxIter: s.Int(maxIterOption), Restart: s.Int(restartOption), Precondition: s.Str(precondAxis) == "jacobi"},
+		RHS:    func(row int) float64 { return sparse.Noise(s.Seed(), row) },
+	}
+	if s.Str(rhsAxis) == "ones" {
+		spec.RHS = func(int) float64 { return 1 }
+	}
+	if s.Str(storageAxis) == sparse.Plain.String() {
+		spec.Storage = sparse.Plain
+	}
+	if path := s.Str(matrixOption); path != "" {
+		switch {
+		case s.Str(problemAxis) != auto:
+			return spec, "", fmt.Errorf("--problem %s and --matrix %s: give one of them", s.Str(problemAxis), path)
+		case s.Str(modeAxis) != strong:
+			return spec, "", decl.Skip("a file has one size: %s scaling needs a generated problem, --mode strong takes the file", s.Str(modeAxis))
+		}
+		spec.Source = solve.MatrixFile(path)
+		return spec, path, nil
+	}
+	rows := s.Int(perRankAxis) * s.Size()
+	if s.Str(modeAxis) == strong {
+		rows = s.Int(totalAxis)
+	}
+	if rows < 1 {
+		return spec, "", errors.New("no unknowns: give --dof-per-rank or --total-dof of at least 1")
+	}
+	kind := s.Str(problemAxis)
+	if kind == auto {
+		kind = "poisson"
+	}
+	p, err := sparse.New(kind, sparse.Params{Rows: rows, Dim: s.Int(dimAxis), Stencil: s.Int(stencilAxis), Seed: s.Seed()})
+	if err != nil {
+		return spec, "", err
+	}
+	spec.Source = solve.Generated{Problem: p}
+	name := fmt.Sprintf("%s %d-D", kind, s.Int(dimAxis))
+	if _, ok := p.(sparse.Gridded); ok {
+		points := s.Int(stencilAxis)
+		if points == 0 {
+			points = 2*s.Int(dimAxis) + 1
+		}
+		name += fmt.Sprintf(" %d-point", points)
+	}
+	return spec, name, nil
+}

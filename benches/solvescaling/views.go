@@ -1,0 +1,215 @@
+package solvescaling
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/kernbench/kernbench/internal/figure"
+	"github.com/kernbench/kernbench/internal/journal"
+	"github.com/kernbench/kernbench/internal/solve"
+	"github.com/kernbench/kernbench/internal/unit"
+)
+
+// figureName is the name of the figure and of the export.
+const figureName = "distributed_solve_scaling"
+
+// count writes a number of unknowns as people do: 100k, 4M.
+func count(v float64) string { return unit.FormatSI(v, "") }
+
+// artifacts are what a run must leave.
+func artifacts(rows []journal.Row) []string {
+	out := []string{exportName}
+	if slices.ContainsFunc(rows, func(r journal.Row) bool { return r.Status == journal.OK }) {
+		out = append(out, "figures/"+figureName+".png", "figures/"+figureName+".svg")
+	}
+	return out
+}
+
+// figures draws a panel for each mode that has rows, with its ideal, and where
+// the time of an iteration goes.
+func figures(rows []journal.Row) []figure.Figure {
+	f := figure.Figure{Name: figureName, Title: "Distributed solve scaling", Columns: 2}
+	for _, panel := range []func([]journal.Row) (figure.Panel, bool){weakPanel, strongPanel, throughputPanel} {
+		if p, ok := panel(rows); ok {
+			f.Panels = append(f.Panels, p)
+		}
+	}
+	f.Panels = append(f.Panels, phasePanels(rows)...)
+	if len(f.Panels) == 0 {
+		return nil
+	}
+	out := []figure.Figure{f}
+	if p, ok := convergencePanel(rows); ok {
+		out = append(out, figure.Figure{Name: "distributed_solve_convergence", Title: "Convergence", Panels: []figure.Panel{p}})
+	}
+	return out
+}
+
+// good leaves out the curves without a good row.
+func good(all []*curve) []*curve {
+	return slices.DeleteFunc(all, func(c *curve) bool { return len(c.rows) == 0 })
+}
+
+// byRanks makes a series of a metric over the ranks; rows without it are left
+// out.
+func byRanks(c *curve, metric string, scale float64) []figure.Point {
+	var points []figure.Point
+	for _, r := range c.rows {
+		if v, ok := r.Metrics[metric]; ok {
+			points = append(points, figure.Point{X: float64(ranks(r)), Y: scale * v})
+		}
+	}
+	return points
+}
+
+// ranksAxis has a place for each number of ranks.
+func ranksAxis() figure.Axis { return figure.Axis{Label: "ranks", Scale: figure.Log2} }
+
+// pair is a curve's efficiency or speed-up to the solution, and per iteration
+// where that is another: where the number of iterations changes.
+func pair(name string, color int, whole, perIteration []figure.Point) []figure.Series {
+	var out []figure.Series
+	if len(whole) > 0 {
+		out = append(out, figure.Series{Name: name, Points: whole, Color: color})
+	}
+	same := slices.EqualFunc(whole, perIteration, func(a, b figure.Point) bool { return math.Abs(a.Y-b.Y) <= 0.01*a.Y })
+	if len(perIteration) > 0 && !same {
+		out = append(out, figure.Series{Name: name + ", per iteration", Points: perIteration, Color: color, Dashed: true})
+	}
+	return out
+}
+
+func weakPanel(rows []journal.Row) (figure.Panel, bool) {
+	zero, ideal := 0.0, 100.0
+	p := figure.Panel{Title: "weak scaling", X: ranksAxis(), Y: figure.Axis{Label: "efficiency", Unit: figure.Percent, Min: &zero},
+		Lines: []figure.Line{{Label: "ideal", Y: &ideal}}}
+	all := good(curves(rows, weak))
+	for i, name := range names(all) {
+		p.Series = append(p.Series, pair(name, i+1, byRanks(all[i], "efficiency", 100), byRanks(all[i], "efficiency_implementation", 100))...)
+	}
+	return p, len(p.Series) > 0
+}
+
+func strongPanel(rows []journal.Row) (figure.Panel, bool) {
+	p := figure.Panel{Title: "strong scaling", X: ranksAxis(), Y: figure.Axis{Label: "speed-up", Scale: figure.Log2}}
+	all := good(curves(rows, strong))
+	least, most := math.Inf(1), 0.0
+	for i, name := range names(all) {
+		whole := byRanks(all[i], "speedup", 1)
+		var each []figure.Point
+		for _, q := range byRanks(all[i], "efficiency_implementation", 1) {
+			each = append(each, figure.Point{X: q.X, Y: q.X * q.Y})
+			least, most = min(least, q.X), max(most, q.X)
+		}
+		p.Series = append(p.Series, pair(name, i+1, whole, each)...)
+	}
+	p.Lines = idealLine(least, most, 1)
+	return p, len(p.Series) > 0
+}
+
+// idealLine grows with the ranks from so much per rank.
+func idealLine(least, most, perRank float64) []figure.Line {
+	if least >= most {
+		return nil
+	}
+	return []figure.Line{{Label: "ideal", Points: []figure.Point{{X: least, Y: perRank * least}, {X: most, Y: perRank * most}}}}
+}
+
+func throughputPanel(rows []journal.Row) (figure.Panel, bool) {
+	p := figure.Panel{Title: "throughput", X: ranksAxis(), Y: figure.Axis{Label: "unknowns solved per second", Scale: figure.Log10}}
+	all := good(curves(rows, throughput))
+	best, least, most := 0.0, math.Inf(1), 0.0
+	for i, name := range names(all) {
+		points := byRanks(all[i], "throughput_dof_s", 1)
+		p.Series = append(p.Series, figure.Series{Name: name, Points: points, Color: i + 1})
+		for _, q := range points {
+			least, most = min(least, q.X), max(most, q.X)
+			if q.X == 1 {
+				best = max(best, q.Y)
+			}
+		}
+	}
+	if best > 0 {
+		p.Lines = idealLine(least, most, best)
+	}
+	return p, len(p.Series) > 0
+}
+
+// phasePanels stack the mean time of each phase in an iteration, a bar for each
+// number of ranks: a panel for the first configuration of each mode.
+func phasePanels(rows []journal.Row) []figure.Panel {
+	var out []figure.Panel
+	for _, mode := range []string{weak, strong, throughput} {
+		var all []*curve
+		for _, c := range good(curves(rows, "")) {
+			if c.mode == mode {
+				all = append(all, c)
+			}
+		}
+		if len(all) == 0 {
+			continue
+		}
+		p := figure.Panel{Title: "time per iteration: " + mode + ", " + names(all)[0], Legend: figure.LegendRight,
+			X: figure.Axis{Label: "ranks", Scale: figure.Category}, Y: figure.Axis{Label: "mean over ranks", Unit: figure.Micros}}
+		if len(all) > 1 {
+			p.Note = fmt.Sprintf("the first of %d configurations", len(all))
+		}
+		for phase := range solve.NumPhases {
+			p.Series = append(p.Series, figure.Series{Name: strings.ReplaceAll(phase.String(), "_", " "), Kind: figure.StackedBars})
+		}
+		for _, r := range all[0].rows {
+			if _, traced := r.Metrics[meanOf(solve.SpMV)]; !traced {
+				continue
+			}
+			at := float64(len(p.X.Categories))
+			p.X.Categories = append(p.X.Categories, fmt.Sprint(ranks(r)))
+			for phase := range solve.NumPhases {
+				p.Series[phase].Points = append(p.Series[phase].Points, figure.Point{X: at, Y: r.Metrics[meanOf(phase)]})
+			}
+		}
+		if len(p.X.Categories) > 0 {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// convergencePanel is the residual by iteration, once for each problem and
+// method, of the most ranks: who owns which rows makes no difference to it.
+func convergencePanel(rows []journal.Row) (figure.Panel, bool) {
+	p := figure.Panel{X: figure.Axis{Label: "iterations"}, Y: figure.Axis{Label: "relative residual", Scale: figure.Log10}}
+	seen := map[string]bool{}
+	for _, c := range good(curves(rows, "")) {
+		last := c.rows[len(c.rows)-1]
+		name := text(last, methodAxis)
+		if pre := text(last, precondAxis); pre != "none" {
+			name += " + " + pre
+		}
+		name += fmt.Sprintf(", %s, %s unknowns", last.Details["problem"], count(last.Metrics["dof_global"]))
+		s := figure.Series{Name: name, NoMarker: true}
+		for _, q := range residuals(last) {
+			s.Points = append(s.Points, figure.Point{X: q[0], Y: q[1]})
+		}
+		if len(s.Points) > 1 && !seen[name] {
+			seen[name] = true
+			p.Series = append(p.Series, s)
+		}
+	}
+	return p, len(p.Series) > 0
+}
+
+// residuals reads a row's history: iteration and relative residual.
+func residuals(r *journal.Row) (out [][2]float64) {
+	for _, word := range strings.Fields(r.Details["history"]) {
+		at, value, _ := strings.Cut(word, ":")
+		x, err1 := strconv.ParseFloat(at, 64)
+		y, err2 := strconv.ParseFloat(value, 64)
+		if err1 == nil && err2 == nil {
+			out = append(out, [2]float64{x, y})
+		}
+	}
+	return out
+}

@@ -1,0 +1,401 @@
+package cpu
+
+import (
+	"github.com/kernbench/kernbench/dist"
+	"github.com/kernbench/kernbench/internal/transport"
+	"github.com/kernbench/kernbench/internal/vec"
+	"github.com/kernbench/kernbench/internal/wire"
+)
+
+const (
+	// acrossPiece is the default size of a piece, and acrossLeast the smallest:
+	// below it system calls are what takes the time.
+	acrossPiece = 512 << 10
+	acrossLeast = 64 << 10
+	// inSlots and sumSlots are the pieces that a rank's stage holds for the others
+	// of its host; see the order below for why so many.
+	inSlots, sumSlots = 2, 4
+	acrossMost        = transport.StageBytes / (inSlots + sumSlots) &^ (cacheLine - 1)
+	// ahead is how many pieces are given to the other hosts before the first sum is
+	// waited for.
+	ahead = 2
+	// wholeFor2 and wholeForMany are up to which size of a part hosts give each other
+	// all of it and everyone adds up: one way instead of two. Between two hosts that is
+	// no more traffic, only more adding.
+	wholeFor2    = 256 << 10
+	wholeForMany = 8 << 10
+)
+
+// across is the all-reduce between hosts: the ranks of a host add up a part
+// each, ranks with the same place on all hosts (a column) add these up over TCP, and
+// the ranks of a host fetch the sums from each other. There are as many columns
+// as the smallest host has ranks.
+//
+// The vector goes in pieces. Between hosts a piece's part is cut once more: each
+// host adds up one share of it ("in" is what it is given for that, "sum" what it
+// gives back). On every connection the order is, without any header but the first:
+//
+//	in 0, in 1, sum 0, in 2, sum 1, ... in n-1, sum n-2, sum n-1
+//
+// Within the host the epochs of a call are, in the order of the signals:
+//
+//	in 0, in 1, in 2, sum 0, in 3, sum 1, ... in n-1, sum n-3, sum n-2, sum n-1
+//
+// since iteration c signals in c+1, then sum c-1, and fetches sum c-2 last.
+// Before in c+2 overwrites the slot of in c, in c+1 of all has been awaited, which
+// they signalled after adding up in c. Before piece c+4 overwrites the slot of
+// sum c, in c+4 of all has been awaited, which they signalled after fetching
+// sum c.
+type across struct {
+	s      *spanning
+	m      *transport.Member
+	label  *transport.Label
+	kernel vec.Kernel
+	in     []byte
+	out    []byte
+	finish finish
+
+	columns int
+	column  int          // this rank's, -1: none
+	peers   []*wire.Link // of the column, by host; nil for this one
+	links   []*wire.Link // the same without nil
+	whole   bool
+	piece   int // bytes
+	pieces  int
+
+	given  [ahead][][]byte    // by slot and host: what came for this host's share
+	sums   [sumSlots][]byte   // this rank's part of a piece; nil when it is alone on its host
+	stages [inSlots][][]byte  // by slot and local place
+	shared [sumSlots][][]byte // by slot and column
+	inMark [ahead][]uint64    // by slot and host: where in c ends
+	sent   [sumSlots][]uint64 // by slot and host: where what lies in the slot has been sent
+	came   [sumSlots][]uint64 // by slot and host: where sum c ends
+	srcs   [][]byte
+}
+
+func (s *spanning) across(p dist.Plan) func() error {
+	hosts := len(s.hosts)
+	o := &across{s: s, m: s.member, label: label(p, ""), kernel: vec.Lookup(p.DType, combine(p.Reduction)),
+		in: p.In.Bytes(), out: p.Out.Bytes(), finish: newFinish(p, s.Size()), columns: len(s.locals), column: -1,
+		peers: make([]*wire.Link, hosts), srcs: make([][]byte, 0, s.Size())}
+	for _, ranks := range s.hosts {
+		o.columns = min(o.columns, len(ranks))
+	}
+	if s.place < o.columns {
+		o.column = s.place
+		for h, ranks := range s.hosts {
+			if h != s.host {
+				o.peers[h] = s.links[ranks[s.place]]
+				o.links = append(o.links, o.peers[h])
+			}
+		}
+	}
+	o.cut(p.Chunk * p.DType.Size())
+	o.reserve()
+	return o.run
+}
+
+// cut decides the pieces, alike on all ranks.
+func (o *across) cut(chunk int) {
+	bytes, most := len(o.in), wholeForMany
+	if len(o.peers) == 2 {
+		most = wholeFor2
+	}
+	o.piece = acrossPiece
+	if chunk > 0 {
+		o.piece = max(chunk, acrossLeast)
+	}
+	o.piece = min(o.piece, acrossMost) &^ (cacheLine - 1)
+	if o.whole = bytes <= most*o.columns && bytes <= o.piece; o.whole {
+		o.piece = max(cacheLine, (bytes+cacheLine-1)&^(cacheLine-1))
+	}
+	o.pieces = (bytes + o.piece - 1) / o.piece
+}
+
+// reserve makes the memory that pieces pass through.
+func (o *across) reserve() {
+	s, hosts := o.s, len(o.peers)
+	for slot := range ahead {
+		o.inMark[slot] = make([]uint64, hosts)
+		o.given[slot] = make([][]byte, hosts)
+		for h, l := range o.peers {
+			if l != nil {
+				_, from, to := o.share(0, s.host)
+				o.given[slot][h] = make([]byte, to-from)
+			}
+		}
+	}
+	for slot := range sumSlots {
+		o.sent[slot], o.came[slot] = make([]uint64, hosts), make([]uint64, hosts)
+	}
+	if len(s.locals) == 1 {
+		return
+	}
+	for slot := range inSlots {
+		for _, r := range s.locals {
+			o.stages[slot] = append(o.stages[slot], o.m.Stage(r)[slot*acrossMost:][:o.piece])
+		}
+	}
+	for slot := range sumSlots {
+		for _, r := range s.locals[:o.columns] {
+			o.shared[slot] = append(o.shared[slot], o.m.Stage(r)[(inSlots+slot)*acrossMost:][:o.piece])
+		}
+		if o.column >= 0 {
+			o.sums[slot] = o.shared[slot][o.column]
+		}
+	}
+}
+
+// part is a column's part of piece c, counted from the piece's begin.
+func (o *across) part(c, column int) (off, from, to int) {
+	off = c * o.piece
+	from, to = part(min(o.piece, len(o.in)-off), o.columns, column)
+	return off, from, to
+}
+
+// share is a host's share of this rank's part of piece c.
+func (o *across) share(c, host int) (off, from, to int) {
+	off, from, to = o.part(c, max(o.column, 0))
+	if o.whole {
+		return off, from, to
+	}
+	a, b := part(to-from, len(o.peers), host)
+	return off, from + a, from + b
+}
+
+// inEpoch and sumEpoch count from the call's first epoch, 1.
+func (o *across) inEpoch(c int) uint32  { return uint32(c + 1 + max(0, c-2)) }
+func (o *across) sumEpoch(c int) uint32 { return uint32(min(o.pieces, c+3) + c + 1) }
+
+func (o *across) run() error {
+	s := o.s
+	if err := s.begin(o.label, 2*o.pieces); err != nil {
+		return err
+	}
+	base := o.m.Next() - 1
+	h := s.header(o.label, len(o.in))
+	for _, l := range o.links {
+		l.Out.PostHeader(h)
+		l.In.ExpectHeader(h)
+	}
+	if err := o.give(0, base); err != nil {
+		return err
+	}
+	for c := range o.pieces + 1 {
+		if c+1 < o.pieces {
+			if err := o.give(c+1, base); err != nil {
+				return err
+			}
+		}
+		if c < o.pieces {
+			if err := o.reduce(c); err != nil {
+				return err
+			}
+		}
+		if c >= 1 {
+			if err := o.complete(c - 1); err != nil {
+				return err
+			}
+		}
+		if c >= 2 {
+			if err := o.fetch(c-2, base); err != nil {
+				return err
+			}
+		}
+	}
+	if err := o.fetch(o.pieces-1, base); err != nil {
+		return err
+	}
+	if err := s.settle(o.links); err != nil {
+		return err
+	}
+	o.finish.apply(o.out, 0)
+	return nil
+}
+
+// give puts what the others of its host need of this rank's piece c before them, adds up its part of
+// what they gave, and sends that to the other hosts.
+func (o *across) give(c int, base uint32) error {
+	slot := c % sumSlots
+	if len(o.s.locals) > 1 {
+		if err := o.flushed(slot); err != nil {
+			return err
+		}
+		for column := range o.columns {
+			if off, from, to := o.part(c, column); column != o.column {
+				vec.Copy(o.stages[c%inSlots][o.s.place][from:to], o.in[off+from:off+to])
+			}
+		}
+		o.m.Signal()
+		if err := o.s.awaitLocals(base+o.inEpoch(c), o.links); err != nil {
+			return err
+		}
+		o.addLocals(c)
+	}
+	for h, l := range o.peers {
+		if l == nil {
+			continue
+		}
+		l.Out.Post(o.mine(c, h))
+		o.sent[slot][h] = l.Out.Posted()
+		_, from, to := o.share(c, o.s.host)
+		l.In.Expect(o.given[c%ahead][h][:to-from])
+		o.inMark[c%ahead][h] = l.In.Posted()
+	}
+	_, _, err := o.s.progress(o.links)
+	return err
+}
+
+// addLocals makes the host's sum of this rank's part of piece c.
+func (o *across) addLocals(c int) {
+	if o.column < 0 {
+		return
+	}
+	off, from, to := o.part(c, o.column)
+	for ; from < to; from += block {
+		end := min(from+block, to)
+		o.srcs = o.srcs[:0]
+		for _, stage := range o.stages[c%inSlots] {
+			o.srcs = append(o.srcs, stage[from:end])
+		}
+		o.srcs[o.s.place] = o.in[off+from : off+end]
+		o.kernel.Reduce(o.sums[c%sumSlots][from:end], o.srcs)
+	}
+}
+
+// mine is what this host gives another for its share of piece c, and with own
+// host what it keeps.
+func (o *across) mine(c, host int) []byte {
+	off, from, to := o.share(c, host)
+	if len(o.s.locals) > 1 {
+		return o.sums[c%sumSlots][from:to]
+	}
+	return o.in[off+from : off+to]
+}
+
+// total is where the sum of a host's share of piece c is put.
+func (o *across) total(c, host int) []byte {
+	off, from, to := o.share(c, host)
+	if len(o.s.locals) > 1 {
+		return o.sums[c%sumSlots][from:to]
+	}
+	return o.out[off+from : off+to]
+}
+
+// reduce adds up this host's share of piece c as soon as all have given theirs,
+// and sends the sum to the others.
+func (o *across) reduce(c int) error {
+	if o.column < 0 {
+		return nil
+	}
+	if err := o.received(o.inMark[c%ahead]); err != nil {
+		return err
+	}
+	if o.whole { // what is being sent is about to be overwritten, if it is one memory
+		if err := o.flushed(c % sumSlots); err != nil {
+			return err
+		}
+	}
+	mine, total := o.mine(c, o.s.host), o.total(c, o.s.host)
+	for from := 0; from < len(total); from += block {
+		end := min(from+block, len(total))
+		o.srcs = o.srcs[:0]
+		for h, given := range o.given[c%ahead] {
+			if h == o.s.host {
+				given = mine
+			}
+			o.srcs = append(o.srcs, given[from:end])
+		}
+		o.kernel.Reduce(total[from:end], o.srcs)
+	}
+	if o.whole {
+		return nil
+	}
+	for h, l := range o.peers {
+		if l == nil {
+			continue
+		}
+		l.Out.Post(total)
+		o.sent[c%sumSlots][h] = l.Out.Posted()
+		l.In.Expect(o.total(c, h))
+		o.came[c%sumSlots][h] = l.In.Posted()
+	}
+	_, _, err := o.s.progress(o.links)
+	return err
+}
+
+// complete waits for the sums of piece c from the other hosts and shows the part
+// to the ranks of this one.
+func (o *across) complete(c int) error {
+	if len(o.s.locals) == 1 {
+		return nil // they come straight into the output
+	}
+	if o.column >= 0 && !o.whole {
+		if err := o.received(o.came[c%sumSlots]); err != nil {
+			return err
+		}
+	}
+	o.m.Signal()
+	return nil
+}
+
+// fetch copies the parts of piece c to the output.
+func (o *across) fetch(c int, base uint32) error {
+	if len(o.s.locals) == 1 || c < 0 {
+		return nil
+	}
+	for column, r := range o.s.locals[:o.columns] {
+		if r != o.s.rank {
+			if err := o.s.awaitLocal(r, base+o.sumEpoch(c), o.links); err != nil {
+				return err
+			}
+		}
+		off, from, to := o.part(c, column)
+		vec.Copy(o.out[off+from:off+to], o.shared[c%sumSlots][column][from:to])
+	}
+	return nil
+}
+
+// received waits until the links have received up to the marks.
+func (o *across) received(marks []uint64) error {
+	for h, l := range o.peers {
+		if l == nil {
+			continue
+		}
+		w := o.s.wait(l.Peer)
+		for l.In.Done() < marks[h] {
+			moved, _, err := o.s.progress(o.links)
+			if err != nil {
+				return err
+			}
+			if moved {
+				w.moved()
+			} else if err := w.pause(o.links, false); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// flushed waits until what lies in a slot has been sent.
+func (o *across) flushed(slot int) error {
+	for h, l := range o.peers {
+		if l == nil {
+			continue
+		}
+		w := o.s.wait(l.Peer)
+		for l.Out.Done() < o.sent[slot][h] {
+			moved, _, err := o.s.progress(o.links)
+			if err != nil {
+				return err
+			}
+			if moved {
+				w.moved()
+			} else if err := w.pause(o.links, false); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,101 @@
+package mpi
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"runtime"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/kernbench/kernbench/internal/cores"
+	"github.com/kernbench/kernbench/internal/transport"
+)
+
+// board is the council of ranks on one host, through shared memory.
+type board struct {
+	member  *transport.Member
+	segment *transport.Segment
+	meeting *transport.Meeting
+	pids    []int
+}
+
+var _ council = (*board)(nil)
+
+// meetHere finds the other ranks on this host, and returns once all have come.
+func meetHere(ctx context.Context, m meeting) (*board, error) {
+	size := len(m.hosts)
+	met, err := transport.Meet(ctx, transport.Party{
+		ID: m.id + "/" + Name, Secret: m.secret, Rank: m.rank, Size: size, Timeout: m.timeout, CPUs: cores.Allowed(), Threads: runtime.GOMAXPROCS(0),
+	}, func() (*os.File, error) { return transport.NewFile(transport.BoardBytes(size)) })
+	if err != nil {
+		return nil, err
+	}
+	defer met.File.Close()
+	segment, err := transport.Map(met.File)
+	if err != nil {
+		met.Close()
+		return nil, err
+	}
+	if err := segment.Claim(m.rank); err != nil {
+		met.Close()
+		segment.Close()
+		return nil, err
+	}
+	ranks := make([]int, size)
+	for r := range ranks {
+		ranks[r] = r
+	}
+	b := &board{segment: segment, meeting: met, pids: met.PIDs, member: transport.Join(transport.Membership{
+		Segment: segment, Board: transport.BoardAt(segment, 0, size), Rank: m.rank, PIDs: met.PIDs, World: ranks, Crowded: met.Crowded, Timeout: m.timeout,
+	})}
+	// Nobody goes on before all have made their claims: from here on a rank
+	// without one is dead.
+	if err := b.agree(newLabel("init")); err != nil {
+		b.leave()
+		return nil, err
+	}
+	b.member.CountFromHere()
+	return b, nil
+}
+
+func (b *board) agree(l *label) error {
+	m := b.member
+	if err := m.Begin(l.here, 1); err != nil {
+		return outward(err)
+	}
+	epoch := m.Next()
+	m.Signal()
+	if err := m.AwaitAll(epoch); err != nil {
+		return outward(err)
+	}
+	return nil
+}
+
+func (b *board) watch(peer int, doing string) (*transport.Failure, error) {
+	if b.member.Failed() {
+		return nil, outward(b.member.Failure())
+	}
+	why, dead := b.member.Gone(peer)
+	if why == "" {
+		return nil, nil
+	}
+	return &transport.Failure{Kind: transport.PeerGone, Rank: peer, PID: b.pids[peer], Dead: dead,
+		Text: fmt.Sprintf("rank %d (pid %d) %s while rank %d waits for it in %s", peer, b.pids[peer], why, b.member.Rank(), doing)}, nil
+}
+
+func (b *board) fail(f transport.Failure) error { return outward(b.member.Fail(f)) }
+
+func (b *board) failed() bool { return b.member.Failed() }
+
+func (b *board) leave() {
+	b.member.Leave()
+	b.meeting.Close()
+	b.segment.Close()
+}
+
+// yield lets another process have the core.
+func yield() {
+	runtime.Gosched()
+	unix.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0)
+}

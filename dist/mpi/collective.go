@@ -1,0 +1,152 @@
+package mpi
+
+import (
+	"fmt"
+	"runtime"
+
+	"github.com/kernbench/kernbench/dist"
+	"github.com/kernbench/kernbench/internal/epilogue"
+	"github.com/kernbench/kernbench/internal/mpi"
+	"github.com/kernbench/kernbench/internal/vec"
+)
+
+// collective is a prepared call.
+type collective struct {
+	e     *engine
+	plan  dist.Plan // keeps the buffers
+	label *label
+	call  *mpi.Call // nil: there is nothing to move
+	step  epilogue.Step
+
+	blocks  [2]mpi.Blocks // what the call refers to
+	scratch []byte
+	// Copies within this rank, before and after the call.
+	before, after move
+}
+
+type move struct{ dst, src []byte }
+
+func (m move) do() {
+	if len(m.src) > 0 {
+		copy(m.dst, m.src)
+	}
+}
+
+func (e *engine) collective(p dist.Plan) (func() error, error) {
+	if p.Count > mpi.MostElements || p.Out.Count() > mpi.MostElements {
+		return nil, fmt.Errorf("MPI counts up to %d elements, not %d", mpi.MostElements, max(p.Count, p.Out.Count()))
+	}
+	o := &collective{e: e, plan: p, label: labelOf(p)}
+	if p.Op.Reduces() && p.Reduction == dist.Avg {
+		o.step = epilogue.Average(p.DType, e.Size())
+	}
+	if x := p.Epilogue; x != nil {
+		o.step = o.step.Then(p.DType, x.Scale, x.Bias.Bytes(), x.Residual.Bytes())
+	}
+	if p.Count > 0 || p.Op == dist.Barrier {
+		o.call = o.prepare()
+	}
+	return o.run, nil
+}
+
+func (o *collective) run() error {
+	if err := o.e.council.agree(o.label); err != nil {
+		return err
+	}
+	if o.call == nil {
+		return nil
+	}
+	o.before.do()
+	if err := o.call.Run(); err != nil {
+		return o.e.broken(o.label.text, err)
+	}
+	o.after.do()
+	o.step.Apply(o.plan.Out.Bytes(), 0)
+	runtime.KeepAlive(o)
+	return nil
+}
+
+// combine is the operation for a reduction; an average is a sum at first.
+func combine(r dist.Reduction) vec.Op {
+	return [...]vec.Op{dist.Sum: vec.Sum, dist.Prod: vec.Prod, dist.Min: vec.Min, dist.Max: vec.Max, dist.Avg: vec.Sum}[r]
+}
+
+// prepare chooses MPI's call. MPI's in-place forms are used where they mean what
+// dist's do.
+func (o *collective) prepare() *mpi.Call {
+	p, lib, c := o.plan, o.e.process.lib, o.e.comm
+	t, op := lib.Type(p.DType), lib.Op(p.DType, combine(p.Reduction))
+	in, out := address(p.In.Bytes()), address(p.Out.Bytes())
+	size, rank := o.e.Size(), o.e.Rank()
+	mine, n := dist.Block(p.Count, size, rank)
+	even := p.Count%size == 0
+	if !even {
+		o.blocks[0] = mpi.NewBlocks(size, func(r int) (int, int) { return dist.Block(p.Count, size, r) })
+	}
+	switch p.Op {
+	case dist.AllReduce:
+		if p.InPlace {
+			in = lib.InPlace
+		}
+		return lib.Allreduce(in, out, p.Count, t, op, c)
+	case dist.ReduceScatter:
+		if p.InPlace { // MPI would leave the block at the begin of the vector
+			o.scratch = make([]byte, len(p.Out.Bytes()))
+			out, o.after = address(o.scratch), move{p.Out.Bytes(), o.scratch}
+		}
+		if even {
+			return lib.ReduceScatterBlock(in, out, n, t, op, c)
+		}
+		return lib.ReduceScatter(in, out, o.blocks[0], t, op, c)
+	case dist.AllGather:
+		// In place must be everywhere or nowhere, and a rank without a block
+		// cannot tell. So it is everywhere; the library would make this copy too.
+		if !p.InPlace {
+			o.before = move{p.Out.Bytes()[mine*p.DType.Size():], p.In.Bytes()}
+		}
+		if even {
+			return lib.Allgather(lib.InPlace, out, n, t, c)
+		}
+		return lib.Allgatherv(lib.InPlace, out, n, o.blocks[0], t, c)
+	case dist.Broadcast:
+		if rank == p.Root {
+			if !p.InPlace {
+				o.after = move{p.Out.Bytes(), p.In.Bytes()}
+			}
+			out = in
+		}
+		return lib.Bcast(out, p.Count, t, p.Root, c)
+	case dist.Reduce:
+		switch {
+		case p.InPlace && lib.ReducesInPlace(p.Root):
+			in = lib.InPlace
+		case p.InPlace:
+			o.scratch = make([]byte, len(p.In.Bytes()))
+			in, o.before = address(o.scratch), move{o.scratch, p.In.Bytes()}
+		}
+		return lib.Reduce(in, out, p.Count, t, op, p.Root, c)
+	case dist.Gather:
+		if p.InPlace {
+			in = lib.InPlace
+		}
+		if even {
+			return lib.Gather(in, out, n, t, p.Root, c)
+		}
+		return lib.Gatherv(in, out, n, o.blocks[0], t, p.Root, c)
+	case dist.Scatter:
+		if p.InPlace {
+			out = lib.InPlace
+		}
+		if even {
+			return lib.Scatter(in, out, n, t, p.Root, c)
+		}
+		return lib.Scatterv(in, out, n, o.blocks[0], t, p.Root, c)
+	case dist.AllToAll:
+		if even {
+			return lib.Alltoall(in, out, n, t, c)
+		}
+		o.blocks[1] = mpi.NewBlocks(size, func(r int) (int, int) { return r * n, n })
+		return lib.Alltoallv(in, out, o.blocks[0], o.blocks[1], t, c)
+	}
+	return lib.Barrier(c)
+}

@@ -1,0 +1,107 @@
+package mpi
+
+import (
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"slices"
+	"time"
+
+	"github.com/kernbench/kernbench/dist"
+	"github.com/kernbench/kernbench/internal/transport"
+)
+
+// council is how the ranks of a group make sure that they make the same calls,
+// and tell each other when they cannot. Its errors are those of package dist.
+type council interface {
+	// agree returns once all ranks are known to make this call.
+	agree(l *label) error
+	// watch is for a rank that waits for a message: it tells whether the group
+	// has failed, or the peer has gone. One that has gone may have left a
+	// message, so it is not yet a failure.
+	watch(peer int, doing string) (gone *transport.Failure, err error)
+	// fail ends the group, unless that has happened, and gives the reason.
+	fail(f transport.Failure) error
+	failed() bool
+	leave()
+}
+
+// label is what ranks must agree on about a call.
+type label struct {
+	here *transport.Label
+	text string
+	sig  int64 // of the text; not negative, so that its opposite exists
+}
+
+func newLabel(text string) *label {
+	h := fnv.New64a()
+	h.Write([]byte(text))
+	return &label{transport.NewLabel(text), text, int64(h.Sum64() >> 1)}
+}
+
+// labelOf is the label of an operation. The options that make no difference
+// here are in it all the same: ranks must agree on them in every backend.
+func labelOf(p dist.Plan) *label {
+	s := p.String()
+	if p.Chunk > 0 {
+		s += fmt.Sprintf(" in pieces of %d", p.Chunk)
+	}
+	return newLabel(s)
+}
+
+// meeting is who meets.
+type meeting struct {
+	id      string
+	secret  string
+	rank    int
+	timeout time.Duration
+	hosts   []uint64 // by rank
+}
+
+func (m meeting) oneHost() bool { return len(slices.Compact(slices.Clone(m.hosts))) == 1 }
+
+// outward gives failures the types of package dist.
+func outward(err error) error {
+	var f *transport.Failure
+	switch {
+	case err == nil:
+		return nil
+	case !errors.As(err, &f):
+		return err
+	case f.Kind != transport.PeerGone:
+		return &dist.MisuseError{Text: f.Text}
+	}
+	return &dist.PeerError{Rank: f.Rank, PID: f.PID, Dead: f.Dead, Text: f.Text}
+}
+
+// pace is one wait by looking again and again: at once, then letting others
+// run, then with pauses.
+type pace struct {
+	looks int
+	began time.Time
+}
+
+const (
+	quickLooks = 100                   // some tens of microseconds, the usual spread of arrival
+	politeness = 2000                  // looks that offer the core
+	nap        = 50 * time.Microsecond // between later ones
+	watchEvery = 32                    // looks between two at the group itself
+)
+
+// pause comes between two looks and tells how long the wait has been, which
+// only a long one is asked for.
+func (p *pace) pause() (waited time.Duration) {
+	p.looks++
+	switch {
+	case p.looks < quickLooks:
+		return 0
+	case p.looks < quickLooks+politeness:
+		yield()
+	default:
+		time.Sleep(nap)
+	}
+	if p.began.IsZero() {
+		p.began = time.Now()
+	}
+	return time.Since(p.began)
+}

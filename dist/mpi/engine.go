@@ -1,0 +1,151 @@
+package mpi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"time"
+
+	"github.com/kernbench/kernbench/dist"
+	"github.com/kernbench/kernbench/internal/dtype"
+	"github.com/kernbench/kernbench/internal/transport"
+	"github.com/kernbench/kernbench/internal/vec"
+)
+
+// engine is one rank's end of a group.
+type engine struct {
+	process *process
+	meeting meeting
+	council council
+	comm    comm
+	splits  int // so far, for the names of the parts
+}
+
+var _ dist.Engine = (*engine)(nil)
+
+// newEngine makes the group of ranks that have met and will all make its
+// communicator. Those on one host have a board already.
+func (p *process) newEngine(m meeting, b *board, make func() (comm, error)) (dist.Engine, error) {
+	e := &engine{process: p, meeting: m}
+	if b != nil {
+		e.council = b
+	}
+	var err error
+	if e.comm, err = make(); err == nil && b == nil {
+		e.council, err = newPost(p.lib, e.comm, m)
+	}
+	if err != nil {
+		if b != nil {
+			b.leave()
+		}
+		return nil, err
+	}
+	return e, nil
+}
+
+func (e *engine) Rank() int         { return e.meeting.rank }
+func (e *engine) Size() int         { return len(e.meeting.hosts) }
+func (e *engine) Clock() dist.Clock { return clock{} }
+
+func (e *engine) Capabilities() dist.Capabilities {
+	return dist.Capabilities{Ops: dist.Collectives(), DTypes: dtype.All(), Reductions: dist.Reductions(), Epilogue: true,
+		Library: e.process.lib.String()}
+}
+
+func (e *engine) Prepare(p dist.Plan) (func() error, error) {
+	if p.Op.PointToPoint() {
+		return e.message(p)
+	}
+	return e.collective(p)
+}
+
+func (e *engine) Refuse(reason error) {
+	_ = e.council.fail(transport.Failure{Kind: transport.Refusal, Text: fmt.Sprintf("rank %d cannot make its call: %v", e.Rank(), reason)})
+}
+
+// broken ends the group because MPI's own call failed.
+func (e *engine) broken(doing string, err error) error {
+	return e.council.fail(transport.Failure{Kind: transport.Refusal, Text: fmt.Sprintf("rank %d in %s: %v: %v", e.Rank(), doing, e.process.lib, err)})
+}
+
+// Split lets MPI divide the communicator, and each part meet anew.
+func (e *engine) Split(color, key int) (dist.Engine, error) {
+	if err := e.council.agree(newLabel("split")); err != nil {
+		return nil, err
+	}
+	e.splits++
+	lib := e.process.lib
+	c, err := lib.Split(e.comm, color, key)
+	if err != nil {
+		return nil, e.broken("split", err)
+	}
+	if color < 0 {
+		return nil, nil
+	}
+	rank, size, err := lib.Place(c)
+	if err != nil {
+		return nil, e.broken("split", err)
+	}
+	m := meeting{id: fmt.Sprintf("%s/%d.%d", e.meeting.id, e.splits, color), secret: e.meeting.secret, rank: rank, timeout: e.meeting.timeout}
+	if m.hosts, err = e.process.gatherHosts(c, e.meeting.hosts[e.Rank()], size); err != nil {
+		return nil, e.broken("split", err)
+	}
+	var b *board
+	if m.oneHost() {
+		ctx, cancel := context.WithTimeout(context.Background(), m.timeout)
+		defer cancel()
+		if b, err = meetHere(ctx, m); err != nil {
+			return nil, fmt.Errorf("splitting: %w", err)
+		}
+	}
+	return e.process.newEngine(m, b, func() (comm, error) { return c, nil })
+}
+
+// Alloc gives memory of this rank alone, or an error on every rank.
+func (e *engine) Alloc(d dist.DType, count int) (dist.Buffer, error) {
+	if err := e.council.agree(newLabel(fmt.Sprintf("alloc of %d %v", count, d))); err != nil {
+		return dist.Buffer{}, err
+	}
+	b, failed := e.process.heap.alloc(d, count)
+	ok := make([]int32, 2)
+	if failed == nil {
+		ok[0] = 1
+	}
+	lib := e.process.lib
+	call := lib.Allreduce(address(ok), address(ok[1:]), 1, lib.Type(dtype.I32), lib.Op(dtype.I32, vec.Min), e.comm)
+	err := call.Run()
+	runtime.KeepAlive(ok)
+	if err != nil {
+		return dist.Buffer{}, e.broken("alloc", err)
+	}
+	if failed == nil && ok[1] == 0 {
+		failed = errors.Join(errors.New("another rank has no memory left"), e.process.heap.free(b))
+	}
+	if failed != nil {
+		return dist.Buffer{}, fmt.Errorf("allocating %d %v: %w", count, d, failed)
+	}
+	return b, nil
+}
+
+func (e *engine) Free(b dist.Buffer) error { return e.process.heap.free(b) }
+
+// Close leaves the group. What was begun on a group that failed may never end,
+// so its communicator is not given back.
+func (e *engine) Close() error {
+	failed := e.council.failed()
+	e.council.leave()
+	if failed {
+		return nil
+	}
+	return e.process.lib.Free(e.comm)
+}
+
+// origin is where the clock begins; see the clock of package measure.
+var origin = time.Now()
+
+type clock struct{}
+
+func (clock) Now() int64          { return int64(time.Since(origin)) * 1000 }
+func (clock) Deterministic() bool { return false }
+func (clock) Name() string        { return "monotonic" }

@@ -1,0 +1,118 @@
+package mpi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kernbench/kernbench/dist"
+	"github.com/kernbench/kernbench/internal/mpi"
+)
+
+// The test program starts itself again as the ranks of a launcher: bodyVar says
+// what they do, hostsVar that each is to be on a host of its own.
+const (
+	bodyVar  = "MPI_TEST_BODY"
+	hostsVar = "MPI_TEST_HOSTS"
+	argVar   = "MPI_TEST_ARG"
+)
+
+// bodies are what ranks do; each says in lines what is wrong.
+var bodies = map[string]func(rank *rank) error{}
+
+// rank is one process of a test.
+type rank struct {
+	*process
+	groups int
+}
+
+func TestMain(m *testing.M) {
+	body := os.Getenv(bodyVar)
+	if body == "" {
+		os.Exit(m.Run())
+	}
+	if os.Getenv(hostsVar) != "" {
+		hostID = func() uint64 { return uint64(os.Getpid()) }
+	}
+	if err := beRank(body); err != nil {
+		fmt.Fprintf(os.Stderr, "FAULT %v\n", err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+func beRank(body string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	p, err := world(ctx)
+	if err != nil {
+		return err
+	}
+	err = bodies[body](&rank{process: p})
+	return errors.Join(err, dist.End())
+}
+
+// join makes a group of all ranks, with another name every time.
+func (r *rank) join(timeout time.Duration) (*dist.Group, error) {
+	return r.joinBy(Name, timeout)
+}
+
+func (r *rank) joinBy(backend string, timeout time.Duration) (*dist.Group, error) {
+	r.groups++
+	return dist.Init(context.Background(), dist.Config{Backend: backend, Rank: r.rank, Size: r.size, Timeout: timeout,
+		ID: fmt.Sprintf("mpi-test-%d-%d", os.Getppid(), r.groups), Secret: "s"})
+}
+
+// meet waits for the other processes, not by way of a group.
+func (r *rank) meet() error { return r.lib.Barrier(r.lobby).Run() }
+
+// launcher starts ranks by one of the libraries.
+type launcher struct {
+	family   mpi.Family
+	programs []string // the first that is there
+	flags    []string
+}
+
+var launchers = []launcher{
+	{mpi.OpenMPI, []string{"mpirun.openmpi", "mpirun"}, []string{"--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "-np"}},
+	{mpi.MPICH, []string{"mpiexec.hydra", "mpiexec.mpich"}, []string{"-n"}},
+}
+
+// command starts ranks of this test program. That a launcher is missing fails
+// the test: nothing else shows that the backend works.
+func (l launcher) command(t *testing.T, ctx context.Context, ranks int, env ...string) *exec.Cmd {
+	t.Helper()
+	for _, name := range l.programs {
+		path, err := exec.LookPath(name)
+		if err != nil {
+			continue
+		}
+		args := append(append([]string{}, l.flags...), fmt.Sprint(ranks), os.Args[0])
+		cmd := exec.CommandContext(ctx, path, args...)
+		cmd.Env = append(os.Environ(), env...)
+		cmd.WaitDelay = 5 * time.Second
+		return cmd
+	}
+	t.Fatalf("no launcher of %s is installed (looked for %s): run scripts/deps.sh", l.family, strings.Join(l.programs, ", "))
+	return nil
+}
+
+// hangs is longer than anything takes, even on a busy machine.
+const hangs = 5 * time.Minute
+
+// ranks runs a body and gives what was printed.
+func (l launcher) ranks(t *testing.T, n int, body string, env ...string) (string, error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), hangs)
+	defer cancel()
+	out, err := l.command(t, ctx, n, append(env, bodyVar+"="+body)...).CombinedOutput()
+	if ctx.Err() != nil {
+		err = fmt.Errorf("hangs: %w", ctx.Err())
+	}
+	return string(out), err
+}

@@ -1,0 +1,297 @@
+package mpi
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/kernbench/kernbench/internal/dtype"
+	"github.com/kernbench/kernbench/internal/mpi"
+	"github.com/kernbench/kernbench/internal/transport"
+	"github.com/kernbench/kernbench/internal/vec"
+)
+
+// post is the council of ranks on several hosts, by MPI's own messages. Before
+// each call an all-reduce, which does not block, finds the largest and the
+// smallest signature of all ranks; equal ones mean agreement. Otherwise, and when
+// somebody does not come, the ranks send each other notes about what they are in.
+type post struct {
+	lib     *mpi.Library
+	comm    comm
+	meeting meeting
+
+	calls int
+	mine  []int64 // signature and its opposite
+	most  []int64 // the largest of all ranks
+	slot  *mpi.Slot
+	begin *mpi.Call
+	test  *mpi.Call
+
+	mu      sync.Mutex // of the rest: sends and receives watch at any time
+	box     *mailbox
+	failure *transport.Failure
+	left    map[int]int    // the last call of ranks that have left
+	waiting map[int]string // what ranks said that they wait in
+	told    bool           // so did this one
+}
+
+var _ council = (*post)(nil)
+
+// note is what a rank tells the others.
+type note struct {
+	Group   string             // others may have used this communicator before
+	Failure *transport.Failure `json:",omitempty"` // of the group
+	Waiting string             `json:",omitempty"` // "": the sender leaves
+	Calls   int                // that the sender has begun
+}
+
+const (
+	signatures = 2
+	// labelBytes is how much of a call's text ranks that disagree exchange.
+	labelBytes = 256
+	// answerTime is how long a rank that waits somewhere may take to say so.
+	answerTime = 300 * time.Millisecond
+	// flushTime is how long a rank that leaves waits for its last notes to go.
+	flushTime = time.Second
+)
+
+// newPost is made by all ranks of a communicator.
+func newPost(lib *mpi.Library, c comm, m meeting) (*post, error) {
+	c, err := lib.Dup(c)
+	if err != nil {
+		return nil, err
+	}
+	p := &post{lib: lib, comm: c, meeting: m, slot: mpi.NewSlot(), box: newMailbox(lib, c, anyTag),
+		mine: make([]int64, signatures), most: make([]int64, signatures), left: map[int]int{}, waiting: map[int]string{}}
+	p.begin = lib.Iallreduce(address(p.mine), address(p.most), signatures, lib.Type(dtype.I64), lib.Op(dtype.I64, vec.Max), c, p.slot)
+	p.test = lib.Test(p.slot)
+	return p, nil
+}
+
+func (p *post) agree(l *label) error {
+	p.calls++
+	if err := p.ended(l.text); err != nil {
+		return err
+	}
+	p.mine[0], p.mine[1] = l.sig, -l.sig
+	if err := p.begin.Run(); err != nil {
+		return p.broken(l, err)
+	}
+	if err := p.await(l); err != nil {
+		return err
+	}
+	if p.most[0] == l.sig && p.most[1] == -l.sig {
+		return nil
+	}
+	return p.compare(l)
+}
+
+// await looks until what was begun has ended, or will not.
+func (p *post) await(l *label) error {
+	var w pace
+	for {
+		if err := p.test.Run(); err != nil {
+			return p.broken(l, err)
+		}
+		if p.slot.Done() {
+			return nil
+		}
+		waited := w.pause()
+		if w.looks%watchEvery != 0 {
+			continue
+		}
+		if err := p.ended(l.text); err != nil {
+			return err
+		}
+		if rank, gone := p.leftBehind(); gone {
+			return p.fail(transport.Failure{Kind: transport.PeerGone, Rank: rank,
+				Text: fmt.Sprintf("rank %d has left the group while rank %d waits for it in %s (call %d)", rank, p.meeting.rank, l.text, p.calls)})
+		}
+		if waited > p.meeting.timeout {
+			return p.missing(l)
+		}
+	}
+}
+
+// ended reads the notes that have come and tells what ended the group.
+func (p *post) ended(doing string) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if err := p.read(doing); err != nil {
+		return err
+	}
+	if p.failure == nil {
+		return nil
+	}
+	f := *p.failure
+	if f.Kind == transport.Refusal {
+		f.Text += fmt.Sprintf("; rank %d calls %s", p.meeting.rank, doing)
+	}
+	return outward(&f)
+}
+
+// read takes all notes. A rank that waits answers one that asks by waiting.
+func (p *post) read(doing string) error {
+	for {
+		from, _, body, ok, err := p.box.receive()
+		if err != nil || !ok {
+			return err
+		}
+		var n note
+		if err := json.Unmarshal(body, &n); err != nil || n.Group != p.meeting.id {
+			continue // of a group that is no more
+		}
+		switch {
+		case n.Failure != nil:
+			if p.failure == nil {
+				p.failure = n.Failure
+			}
+		case n.Waiting == "":
+			p.left[from] = n.Calls
+		default:
+			p.waiting[from] = n.Waiting
+			p.tell(doing)
+		}
+	}
+}
+
+// tell says once what this rank waits in.
+func (p *post) tell(doing string) {
+	if !p.told {
+		p.told = true
+		p.send(note{Waiting: doing})
+	}
+}
+
+// send sends a note to everybody. Where it does not arrive nobody is to hear it.
+func (p *post) send(n note) {
+	n.Group, n.Calls = p.meeting.id, p.calls
+	body, err := json.Marshal(n)
+	for r := range p.meeting.hosts {
+		if r != p.meeting.rank && err == nil {
+			_ = p.box.send(r, 0, bytes.Clone(body))
+		}
+	}
+}
+
+// leftBehind finds a rank that left before the present call.
+func (p *post) leftBehind() (rank int, gone bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for r := range p.meeting.hosts {
+		if calls, left := p.left[r]; left && calls < p.calls {
+			return r, true
+		}
+	}
+	return 0, false
+}
+
+// missing finds out, when patience is at its end, who does not come: who does
+// not say that it waits too.
+func (p *post) missing(l *label) error {
+	p.mu.Lock()
+	p.tell(l.text)
+	p.mu.Unlock()
+	for end := time.Now().Add(answerTime); time.Now().Before(end); time.Sleep(time.Millisecond) {
+		if err := p.ended(l.text); err != nil {
+			return err
+		}
+	}
+	rank, elsewhere := p.absentee(l.text)
+	f := transport.Failure{Kind: transport.PeerGone, Rank: rank,
+		Text: fmt.Sprintf("rank %d waited %v for rank %d in %s (call %d)", p.meeting.rank, p.meeting.timeout, rank, l.text, p.calls)}
+	if elsewhere != "" {
+		f.Kind = transport.Disagreement
+		f.Text += fmt.Sprintf(", which waits in %s", elsewhere)
+	}
+	return p.fail(f)
+}
+
+// absentee is the first rank that did not answer, or the first that waits in
+// something else, and what.
+func (p *post) absentee(text string) (rank int, elsewhere string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	rank = -1
+	for r := range p.meeting.hosts {
+		said, waits := p.waiting[r]
+		switch {
+		case r == p.meeting.rank:
+		case !waits:
+			return r, ""
+		case rank < 0 || elsewhere == "" && said != text:
+			rank = r
+			if said != text {
+				elsewhere = said
+			}
+		}
+	}
+	return rank, elsewhere
+}
+
+// compare finds out who calls what, once all know that they disagree.
+func (p *post) compare(l *label) error {
+	mine := make([]byte, labelBytes)
+	copy(mine, l.text)
+	all := make([]byte, labelBytes*len(p.meeting.hosts))
+	if err := p.lib.Iallgather(address(mine), address(all), labelBytes, p.lib.Type(dtype.U8), p.comm, p.slot).Run(); err != nil {
+		return p.broken(l, err)
+	}
+	abandon([][]byte{mine, all}) // where the wait ends early MPI still knows them
+	if err := p.await(l); err != nil {
+		return err
+	}
+	said := func(r int) string { return string(bytes.TrimRight(all[r*labelBytes:(r+1)*labelBytes], "\x00")) }
+	for r := range p.meeting.hosts {
+		if said(r) != said(0) {
+			return p.fail(transport.Failure{Kind: transport.Disagreement,
+				Text: fmt.Sprintf("rank 0 calls %s, but rank %d %s (call %d)", said(0), r, said(r), p.calls)})
+		}
+	}
+	return p.fail(transport.Failure{Kind: transport.Disagreement, Text: fmt.Sprintf("ranks do not agree on %s (call %d)", l.text, p.calls)})
+}
+
+func (p *post) broken(l *label, err error) error {
+	return p.fail(transport.Failure{Kind: transport.Refusal, Text: fmt.Sprintf("rank %d in %s: %v: %v", p.meeting.rank, l.text, p.lib, err)})
+}
+
+func (p *post) watch(peer int, doing string) (*transport.Failure, error) {
+	if err := p.ended(doing); err != nil {
+		return nil, err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if _, left := p.left[peer]; left {
+		return &transport.Failure{Kind: transport.PeerGone, Rank: peer,
+			Text: fmt.Sprintf("rank %d has left the group while rank %d waits for it in %s", peer, p.meeting.rank, doing)}, nil
+	}
+	return nil, nil
+}
+
+func (p *post) fail(f transport.Failure) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.failure == nil {
+		p.failure = &f
+		p.send(note{Failure: &f})
+	}
+	return outward(p.failure)
+}
+
+func (p *post) failed() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.failure != nil
+}
+
+func (p *post) leave() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.send(note{})
+	p.box.flush(flushTime)
+	if p.failure == nil { // else an all-reduce may be left in it
+		_ = p.lib.Free(p.comm)
+	}
+}

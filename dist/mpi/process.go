@@ -1,0 +1,145 @@
+package mpi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"os"
+	"runtime"
+	"slices"
+	"sync"
+	"time"
+	"unsafe"
+
+	"github.com/kernbench/kernbench/internal/dtype"
+	"github.com/kernbench/kernbench/internal/mpi"
+)
+
+type comm = mpi.Comm
+
+// process is MPI in this process.
+type process struct {
+	lib   *mpi.Library
+	rank  int
+	size  int
+	hosts []uint64 // by rank; equal for ranks that share memory
+	lobby comm     // where ranks of different hosts find each other
+
+	heap heap
+}
+
+// one is the process's only beginning and end of MPI. A goroutine keeps the
+// thread that began for the end.
+var one struct {
+	sync.Mutex
+	begun bool
+	ready chan struct{} // closed when p or err is set
+	p     *process
+	err   error
+	quit  chan struct{}
+	over  chan error
+}
+
+// world begins MPI, if that has not been done, and returns once all have.
+func world(ctx context.Context) (*process, error) {
+	one.Lock()
+	if !one.begun {
+		one.begun = true
+		one.ready, one.quit, one.over = make(chan struct{}), make(chan struct{}), make(chan error, 1)
+		go keep(os.Environ())
+	}
+	one.Unlock()
+	select {
+	case <-one.ready:
+		return one.p, one.err
+	case <-ctx.Done():
+		return nil, fmt.Errorf("MPI does not begin, which it does once all ranks of the job ask for it: %w", ctx.Err())
+	}
+}
+
+// keep is the life of MPI, on one thread.
+func keep(environ []string) {
+	runtime.LockOSThread()
+	p := &process{}
+	p, one.err = p.begin(environ)
+	one.p = p
+	close(one.ready)
+	<-one.quit
+	if p == nil {
+		one.over <- nil
+		return
+	}
+	one.over <- p.lib.Finalize()
+}
+
+// endLimit bounds the waiting for ranks that do not come to the end.
+const endLimit = 20 * time.Second
+
+// endWorld ends MPI if it has begun.
+func endWorld() error {
+	one.Lock()
+	defer one.Unlock()
+	if !one.begun || one.quit == nil {
+		return nil
+	}
+	select {
+	case <-one.ready:
+	default:
+		return nil // it never began, and cannot be ended
+	}
+	close(one.quit)
+	one.quit = nil
+	select {
+	case err := <-one.over:
+		return err
+	case <-time.After(endLimit):
+		return fmt.Errorf("ending MPI: other ranks did not end within %v", endLimit)
+	}
+}
+
+func (p *process) begin(environ []string) (_ *process, err error) {
+	if p.lib, err = mpi.Open(environ); err != nil {
+		return nil, err
+	}
+	if err := p.lib.Init(); err != nil {
+		return nil, err
+	}
+	if p.rank, p.size, err = p.lib.Place(p.lib.World); err != nil {
+		return nil, err
+	}
+	if p.hosts, err = p.gatherHosts(p.lib.World, hostID(), p.size); err != nil {
+		return nil, err
+	}
+	p.lobby, err = p.lib.Dup(p.lib.World)
+	return p, err
+}
+
+// gatherHosts lets every rank of a communicator know where the others are. All
+// are known to make this call.
+func (p *process) gatherHosts(c comm, mine uint64, size int) ([]uint64, error) {
+	all := slices.Repeat([]uint64{mine}, size+1)
+	out, in := all[:size], all[size:]
+	call := p.lib.Allgather(address(in), address(out), 1, p.lib.Type(dtype.I64), c)
+	err := call.Run()
+	runtime.KeepAlive(all)
+	return out, err
+}
+
+// address is where a slice begins. The slice must be on the heap, and stay
+// reachable for as long as the address is used.
+func address[E any](s []E) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(s))) }
+
+// hostID is equal for processes that find each other's sockets and share memory:
+// those of one boot of a kernel and one network namespace. Tests put every
+// rank on a host of its own.
+var hostID = func() uint64 {
+	h := fnv.New64a()
+	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	net, err2 := os.Readlink("/proc/self/ns/net")
+	if errors.Join(err, err2) != nil {
+		fmt.Fprint(h, os.Getpid()) // alone, as far as anybody knows
+	}
+	fmt.Fprintf(h, "%s %s %d", boot, net, os.Getuid())
+	return h.Sum64()
+}

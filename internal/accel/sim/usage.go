@@ -1,0 +1,84 @@
+package sim
+
+import "github.com/kernbench/kernbench/internal/accel/event"
+
+// Activity is what an engine of a PE is used for: a stage of a composite's
+// pipeline, or an operation of the program's own.
+type Activity uint8
+
+// The stages of a composite, then what programs ask for themselves.
+const (
+	DMARead Activity = iota
+	DMAWrite
+	Fetch
+	Store
+	Gemm
+	Math
+	OwnLoad
+	OwnStore
+	OwnDot
+	OwnMath
+	Activities
+)
+
+func (a Activity) String() string {
+	return [...]string{"DMA_READ", "DMA_WRITE", "FETCH", "STORE", "GEMM", "MATH", "load", "store", "dot", "math"}[a]
+}
+
+// Stage tells whether it is a stage of a composite.
+func (a Activity) Stage() bool { return a < OwnLoad }
+
+// Engine is the part of the PE that does it.
+func (a Activity) Engine() string {
+	switch a {
+	case DMARead, DMAWrite, OwnLoad, OwnStore:
+		return "pe_dma"
+	case Fetch, Store:
+		return "pe_fetch_store"
+	case Gemm, OwnDot:
+		return "pe_gemm"
+	}
+	return "pe_math"
+}
+
+// Engines lists them.
+func Engines() []string { return []string{"pe_dma", "pe_fetch_store", "pe_gemm", "pe_math"} }
+
+// Usage is how much one PE did of something.
+type Usage struct {
+	Count       int
+	Busy        event.Time // sum of the durations
+	First, Last event.Time // from the begin of the first to the end of the last
+}
+
+// Active is the time from the begin of the first to the end of the last.
+func (u Usage) Active() event.Time { return u.Last - u.First }
+
+// Plus is the usage of both.
+func (u Usage) Plus(o Usage) Usage {
+	switch {
+	case u.Count == 0:
+		return o
+	case o.Count == 0:
+		return u
+	}
+	return Usage{u.Count + o.Count, u.Busy + o.Busy, min(u.First, o.First), max(u.Last, o.Last)}
+}
+
+// Usages are all activities of one PE.
+type Usages [Activities]Usage
+
+// Of adds up the activities that are wanted.
+func (u *Usages) Of(wanted func(Activity) bool) (sum Usage) {
+	for a := range Activities {
+		if wanted(a) {
+			sum = sum.Plus(u[a])
+		}
+	}
+	return sum
+}
+
+// used takes note of an engine's work.
+func (p *pe) used(a Activity, from, to event.Time) {
+	p.usage[a] = p.usage[a].Plus(Usage{1, to - from, from, to})
+}

@@ -1,0 +1,255 @@
+package cli
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kernbench/kernbench/internal/export"
+	"github.com/kernbench/kernbench/internal/foreign"
+	"github.com/kernbench/kernbench/internal/hostinfo"
+	"github.com/kernbench/kernbench/internal/journal"
+	"github.com/kernbench/kernbench/internal/model"
+	"github.com/kernbench/kernbench/internal/report"
+	"github.com/kernbench/kernbench/internal/suggest"
+)
+
+// The benches whose views show imported rows unless another is asked for.
+const (
+	importAllReduce = "allreduce-eval"
+	importOthers    = "collectives"
+	importPart      = "performance" // of allreduce-eval
+)
+
+// importFlags are the flags of `import`.
+type importFlags struct {
+	as, out, bench string
+	claims, link   string
+	format         string
+	given          foreign.Given
+	quiet          bool
+}
+
+func (a *app) importCommand() *cobra.Command {
+	var f importFlags
+	cmd := &cobra.Command{
+		Use:   "import --as FORMAT FILE... --out RUN",
+		Short: "Bring other tools' results into a RUN, and check them",
+		Long: `Reads what nccl-tests, rccl-tests or OSU micro-benchmarks printed, or a CSV
+file, into a RUN, so that show, report, compare and the bench llm-impact work on
+it. The numbers are checked against physics: the rows get warnings, and --claims
+judges what was said about them, a row for each claim. docs/models.md has the
+columns of CSV files, the kinds of claims and the checks.
+
+What a file does not say is given by flags: OSU never tells the number of ranks.
+Files may be imported into the same RUN one after another; each is a run of it.
+
+Exit status: 0 good, 1 a row failed (wrong results, a claim that does not hold)
+or a required one was not executed, 2 wrong usage or a file that cannot be read.`,
+		Example: fmt.Sprintf(`  %[1]s import --as nccl-tests all_reduce.txt --out out/nccl --link nvlink-h100
+  %[1]s import --as osu osu_allreduce.txt --ranks 8 --out out/osu
+  %[1]s import --as csv published.csv --claims claims.yaml --out out/published`, a.name),
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error { return a.importFiles(args, f) },
+	}
+	fl := cmd.Flags()
+	fl.SortFlags = false
+	fl.StringVar(&f.as, "as", "", "format of the files: "+strings.Join(foreign.Formats(), ", "))
+	fl.StringVar(&f.out, "out", "", "RUN folder")
+	fl.StringVar(&f.bench, "bench", "", "bench whose views show the rows (default: "+importAllReduce+" for all-reduces, else "+importOthers+")")
+	fl.StringVar(&f.claims, "claims", "", "YAML `FILE` of what was said about the results, to be judged")
+	fl.StringVar(&f.link, "link", "", "link to hold the times against: "+linkNames()+", or a rate such as '450 GB/s'")
+	fl.IntVar(&f.given.Ranks, "ranks", 0, "number of ranks, where the file does not say")
+	fl.StringVar(&f.given.Op, "op", "", "operation, where the file does not say")
+	fl.StringVar(&f.given.Algorithm, "algorithm", "", "algorithm, where the file does not say (default: the library)")
+	fl.StringVar(&f.given.DType, "dtype", "", "element type, where the file does not say")
+	fl.StringVar(&f.given.Backend, "backend", "", "backend, where the file does not say")
+	fl.StringVar(&f.format, "format", export.Default, "what to print: "+strings.Join(export.Formats(), ", "))
+	fl.BoolVarP(&f.quiet, "quiet", "q", false, "no list of the files written")
+	return cmd
+}
+
+func linkNames() string {
+	var names []string
+	for _, l := range model.Links() {
+		names = append(names, l.Name)
+	}
+	return strings.Join(names, ", ")
+}
+
+func (a *app) importFiles(paths []string, f importFlags) error {
+	switch {
+	case f.as == "":
+		return usage(fmt.Errorf("of which tool are the files? Give --as %s", strings.Join(foreign.Formats(), "|")))
+	case f.out == "":
+		return usage(errors.New("where to? Give --out RUN"))
+	case !slices.Contains(export.Formats(), f.format):
+		return usage(suggest.Unknown("format", f.format, export.Formats()))
+	case f.given.Ranks < 0:
+		return usage(fmt.Errorf("--ranks is %d, want 1 or more", f.given.Ranks))
+	}
+	ceilings, err := model.Ceilings(f.link)
+	if err != nil {
+		return usage(err)
+	}
+	now := time.Now().UTC()
+	im := importing{src: foreign.Source{Run: journal.NewRunID(now, rand.Reader), Time: now}, inputs: map[string]string{}}
+	if err := im.read(paths, f); err != nil {
+		return usage(err)
+	}
+	for i := range im.rows {
+		model.Limit(&im.rows[i], ceilings)
+	}
+	im.notes = append(im.notes, foreign.Warn(im.rows, model.Check(model.SamplesOf(im.rows)))...)
+	if err := im.judge(f.claims); err != nil {
+		return usage(err)
+	}
+	if err := im.write(f.out, append([]string{a.name}, a.args...)); err != nil {
+		return err
+	}
+	return a.showImported(f, im.src.Run)
+}
+
+// importing is a run being put together from files.
+type importing struct {
+	src    foreign.Source
+	rows   []journal.Row
+	notes  []string
+	inputs map[string]string
+}
+
+func (im *importing) read(paths []string, f importFlags) error {
+	var files []foreign.File
+	var sources []foreign.Source
+	only := true
+	for _, path := range paths {
+		data, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		file, err := foreign.Read(f.as, path, string(data), f.given)
+		if err != nil {
+			return err
+		}
+		src := im.src
+		src.Name, src.SHA256 = filepath.Base(path), fmt.Sprintf("%x", sha256.Sum256(data))
+		im.inputs[path] = src.SHA256
+		only = only && !slices.ContainsFunc(file.Records, func(r foreign.Record) bool { return r.Op != "allreduce" })
+		files, sources = append(files, file), append(sources, src)
+	}
+	im.src.Bench = f.bench
+	if f.bench == "" {
+		im.src.Bench = importOthers
+		if only {
+			im.src.Bench = importAllReduce
+		}
+	}
+	if im.src.Bench == importAllReduce {
+		im.src.Part = importPart
+	}
+	trials := map[string]int{}
+	for i, file := range files {
+		src := sources[i]
+		src.Bench, src.Part = im.src.Bench, im.src.Part
+		im.rows = append(im.rows, foreign.Rows(file.Records, src, len(im.rows), trials)...)
+		for _, n := range file.Notes {
+			im.notes = append(im.notes, src.Name+": "+n)
+		}
+	}
+	return nil
+}
+
+// judge adds a row for each claim of the file.
+func (im *importing) judge(path string) error {
+	if path == "" {
+		return nil
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	claims, err := foreign.Claims(path, data)
+	if err != nil {
+		return err
+	}
+	src := im.src
+	src.Name, src.SHA256 = filepath.Base(path), fmt.Sprintf("%x", sha256.Sum256(data))
+	im.inputs[path] = src.SHA256
+	im.rows = append(im.rows, foreign.VerdictRows(model.Judge(im.rows, claims, model.NamedCurve), src, len(im.rows))...)
+	return nil
+}
+
+func (im *importing) write(dir string, argv []string) error {
+	w, err := journal.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer w.Close()
+	backend := ""
+	counts := map[journal.Status]int{}
+	trials := 1
+	for _, r := range im.rows {
+		counts[r.Status]++
+		trials = max(trials, r.Trial+1)
+		if backend == "" {
+			backend = r.Backend
+		}
+	}
+	// The numbers were made elsewhere: of this host only the program is said.
+	records := []any{journal.Header{Schema: journal.Schema, Run: im.src.Run, Bench: im.src.Bench, Time: im.src.Time, Argv: argv,
+		Host: hostinfo.Host{Build: hostinfo.LocalBuild()}, Environ: map[string]string{}, Axes: foreign.Axes(im.rows), Metrics: foreign.Metrics(im.rows),
+		Inputs: im.inputs, Backend: backend, Launcher: "imported", Trials: trials, Points: len(im.rows)}}
+	for _, n := range im.notes {
+		records = append(records, journal.Note{Run: im.src.Run, Text: n, Time: im.src.Time})
+	}
+	for _, r := range im.rows {
+		records = append(records, r)
+	}
+	records = append(records, journal.End{Run: im.src.Run, Outcome: "complete", Counts: counts, Time: im.src.Time})
+	for _, rec := range records {
+		if err := w.Append(rec); err != nil {
+			return fmt.Errorf("writing the imported rows: %w", err)
+		}
+	}
+	return w.Close()
+}
+
+// showImported makes the views of the new run and prints it.
+func (a *app) showImported(f importFlags, id string) error {
+	j, r, err := journal.LoadRun(f.out + "@" + id)
+	if err != nil {
+		return err
+	}
+	rows := r.Latest()
+	if err := export.Write(a.stdout, f.format, export.Input{Header: &r.Header, Rows: rows}, export.Options{Width: a.width, MaxRows: tableRows(f.format)}); err != nil {
+		return err
+	}
+	if f.format == export.Default {
+		for _, n := range r.Notes {
+			fmt.Fprintf(a.stdout, "note: %s\n", n.Text)
+		}
+	}
+	files, err := report.Render(j.Dir(), report.Input{Bench: a.bench(r.Header.Bench), Run: r})
+	if !f.quiet {
+		for _, name := range files {
+			fmt.Fprintf(a.stderr, "wrote %s\n", name)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	if slices.ContainsFunc(rows, func(r journal.Row) bool {
+		return r.Status.Bad() || r.Status == journal.NotExecuted && !r.Optional
+	}) {
+		return &exitError{code: exitFailed}
+	}
+	return nil
+}

@@ -1,0 +1,181 @@
+package cli
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"net"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/kernbench/kernbench/internal/jobenv"
+	"github.com/kernbench/kernbench/internal/rendezvous"
+	"github.com/kernbench/kernbench/internal/run"
+	"github.com/kernbench/kernbench/internal/station"
+)
+
+// endpointVar says where the ranks of a job on several hosts meet, where its
+// launcher does not.
+const endpointVar = "KERNBENCH_RDZV"
+
+// job finds the job that this process is a rank of and that `run` is to join,
+// nil if it is to start its ranks itself.
+func (a *app) job(f runFlags) (*jobenv.Job, error) {
+	if f.launcher != "auto" && f.launcher != "join" {
+		return nil, nil
+	}
+	job, err := jobenv.Detect(a.environ)
+	if err == nil && job == nil && f.launcher == "join" {
+		err = errors.New("--launcher join: this process is not one of several ranks that torchrun, mpirun, mpiexec, srun or " + a.name + " launch has started")
+	}
+	return job, err
+}
+
+// follow is the whole work of every rank but 0: rank 0 plans, records and prints.
+func (a *app) follow(ctx context.Context, job *jobenv.Job, f runFlags) error {
+	cfg, err := a.stationConfig(job, f)
+	if err != nil {
+		return &exitError{code: exitUsage} // rank 0 says the same
+	}
+	err = station.Follow(ctx, cfg)
+	switch {
+	case errors.Is(err, station.ErrInterrupted):
+		return &exitError{code: exitInterrupted}
+	case errors.Is(err, station.ErrGivenUp):
+		return &exitError{code: exitFailed}
+	}
+	return err
+}
+
+// lead gathers the other ranks of the job. The context it returns also ends when
+// any of them is told to end.
+func (a *app) lead(ctx context.Context, job *jobenv.Job, f runFlags) (context.Context, *run.Joined, error) {
+	cfg, err := a.stationConfig(job, f)
+	if err != nil {
+		return ctx, nil, usage(err)
+	}
+	leader, err := station.Lead(ctx, cfg)
+	if err != nil {
+		if errors.Is(err, station.ErrInterrupted) || ctx.Err() != nil {
+			return ctx, nil, &exitError{exitInterrupted, errors.New("interrupted before all ranks had joined")}
+		}
+		return ctx, nil, fmt.Errorf("joining the job of %s: %w", job.Launcher, err)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	go func() {
+		select {
+		case <-leader.Interrupted():
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, &run.Joined{Leader: leader, Launcher: job.Launcher, Size: job.Size}, nil
+}
+
+// stationConfig says where the ranks of the job meet: within a host at a socket
+// that needs no secret, else at rank 0's host, which torchrun and srun tell.
+func (a *app) stationConfig(job *jobenv.Job, f runFlags) (station.Config, error) {
+	host, err := os.Hostname()
+	if err != nil {
+		return station.Config{}, fmt.Errorf("finding this host's name: %w", err)
+	}
+	cfg := station.Config{
+		Rank: job.Rank, Size: job.Size, LocalRank: job.LocalRank, LocalSize: job.LocalSize,
+		Command: strings.Join(a.args, " "), JoinTimeout: rendezvous.DefaultJoinTimeout, Name: host, Environ: a.environ,
+	}
+	endpoint := f.endpoint
+	if endpoint == "" {
+		endpoint = a.variable(endpointVar)
+	}
+	switch {
+	case endpoint != "":
+		var port string
+		if cfg.Host, port, err = rendezvous.SplitEndpoint(endpoint); err != nil {
+			return cfg, err
+		}
+		n, err := net.LookupPort("tcp", port)
+		if err != nil {
+			return cfg, err
+		}
+		cfg.Ports = []int{n}
+	case job.LocalSize == job.Size:
+		cfg.Local = fmt.Sprintf("kernbench-join-%d-%s", os.Getuid(), a.jobName(job))
+		return cfg, nil
+	case job.RootHost != "":
+		cfg.Host, cfg.Ports = job.RootHost, derivedPorts(job)
+	default:
+		return cfg, fmt.Errorf("the %d ranks that %s has started are on several hosts, and it does not tell where rank 0 is: set %s=HOST:PORT, an address of that host, and %s, for all ranks",
+			job.Size, job.Launcher, endpointVar, secretVar)
+	}
+	given := f.secretFile != "" || a.variable(secretVar) != ""
+	if own := a.variable(rankSecretVar); own != "" && !given {
+		cfg.Secret = []byte(own) // of a job that kernbench launch has started
+		return cfg, nil
+	}
+	if cfg.Secret, err = a.secret(f.secretFile); err != nil {
+		err = fmt.Errorf("the %d ranks that %s has started are on several hosts: %w", job.Size, job.Launcher, err)
+	}
+	return cfg, err
+}
+
+// jobName tells the job from others on this host, the same for all its ranks.
+func (a *app) jobName(job *jobenv.Job) string {
+	id := fmt.Sprintf("%s %s %s:%d", job.Launcher, job.ID, job.MasterAddr, job.MasterPort)
+	if job.ID == "" && job.MasterAddr == "" {
+		id += fmt.Sprintf(" %d", launcherPID(job.RankVar))
+	}
+	return fmt.Sprintf("%x", sha256.Sum256([]byte(id)))[:16]
+}
+
+// launcherPID is the process that has started this rank: the nearest ancestor
+// that is no rank itself, as a shell around this program would be.
+func launcherPID(rankVar string) int {
+	pid := os.Getppid()
+	for pid > 1 {
+		environ, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
+		if err != nil || !strings.Contains("\x00"+string(environ), "\x00"+rankVar+"=") {
+			break
+		}
+		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		if err != nil {
+			break
+		}
+		fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
+		if len(fields) < 2 {
+			break
+		}
+		if pid, err = strconv.Atoi(fields[1]); err != nil {
+			break
+		}
+	}
+	return pid
+}
+
+// derivedPorts are where rank 0 may listen, when nobody has chosen a port: the
+// first one that is free. Above a master's port come some that its programs use.
+func derivedPorts(job *jobenv.Job) (ports []int) {
+	const count, gap = 8, 2
+	first := job.MasterPort + gap
+	if job.MasterPort == 0 || first+count > 65535 {
+		h := fnv.New32a()
+		h.Write([]byte(job.ID))
+		first = 20000 + int(h.Sum32()%10000) // below those that the kernel gives out
+	}
+	for i := range count {
+		ports = append(ports, first+i)
+	}
+	return ports
+}
+
+// variable looks a name up in the environment.
+func (a *app) variable(name string) (value string) {
+	for _, entry := range a.environ {
+		if v, ok := strings.CutPrefix(entry, name+"="); ok {
+			value = v
+		}
+	}
+	return value
+}

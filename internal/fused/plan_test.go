@@ -1,0 +1,126 @@
+package fused
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+func TestImpossiblePlans(t *testing.T) {
+	for _, c := range []struct {
+		plan Plan
+		want string
+	}{
+		{Plan{M: 8, N: 4, K: 2, Split: SplitM, Partitions: 8}, ""},
+		{Plan{M: 8, N: 4, K: 2, Split: SplitM, Partitions: 9}, "9 partitions of 8 rows"},
+		{Plan{M: 8, N: 4, K: 2, Split: SplitN, Partitions: 5}, "5 partitions of 4 columns"},
+		{Plan{M: 8, N: 4, K: 2, Split: SplitN}, "0 partitions"},
+		{Plan{M: 0, N: 4, K: 2, Split: SplitM, Partitions: 1}, ""},
+		{Plan{M: 0, N: 4, K: 2, Split: SplitM, Partitions: 2}, "2 partitions of 0 rows"},
+		{Plan{M: -1, N: 4, Split: SplitM, Partitions: 1}, "-1 x 4 x 0"},
+		{Plan{M: 8, N: 4, K: 2, Split: "k", Partitions: 1}, `split "k"`},
+	} {
+		err := c.plan.Check()
+		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%+v: %v, want %q", c.plan, err, c.want)
+		}
+	}
+}
+
+// Partitions cover C once, in order, differ by at most one, and lie one after
+// the other in memory.
+func TestParts(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p := Plan{M: rapid.IntRange(0, 50).Draw(t, "m"), N: rapid.IntRange(0, 50).Draw(t, "n"), Split: Split(rapid.SampledFrom(Splits()).Draw(t, "split"))}
+		extent, _ := p.Extent()
+		p.Partitions = rapid.IntRange(1, max(extent, 1)).Draw(t, "partitions")
+		if err := p.Check(); err != nil {
+			t.Fatal(err)
+		}
+		at, from, least, most := 0, 0, extent, 0
+		for _, part := range p.Parts() {
+			if part.From != from || part.Offset != at {
+				t.Fatalf("%+v begins elsewhere than at %d, %d", part, from, at)
+			}
+			n := part.To - part.From
+			rows, cols := n, p.N
+			if p.Split == SplitN {
+				rows, cols = p.M, n
+			}
+			if part.Rows != rows || part.Cols != cols {
+				t.Fatalf("%+v is not %d x %d", part, rows, cols)
+			}
+			from, at, least, most = part.To, at+part.Count(), min(least, n), max(most, n)
+		}
+		if from != extent || at != p.M*p.N || most-least > 1 {
+			t.Fatalf("partitions end at %d, %d, from %d to %d long", from, at, least, most)
+		}
+	})
+}
+
+// Lanes cover the elements once and share no cache line.
+func TestLanes(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		count, size, n := rapid.IntRange(0, 100_000).Draw(t, "count"), rapid.SampledFrom([]int{4, 8}).Draw(t, "size"), rapid.IntRange(1, 9).Draw(t, "lanes")
+		at := 0
+		all := lanes(count, size, n)
+		for i, l := range all {
+			if l.From != at || l.To <= l.From || i > 0 && l.From*size%laneGrain != 0 {
+				t.Fatalf("lane %+v after %d", l, at)
+			}
+			at = l.To
+		}
+		if at != count || len(all) > n {
+			t.Fatalf("%d lanes cover %d of %d", len(all), at, count)
+		}
+	})
+}
+
+func TestCandidates(t *testing.T) {
+	for _, c := range []struct {
+		plan Plan
+		want []int
+	}{
+		{Plan{M: 8192, N: 8192, Split: SplitM, Overlap: true}, []int{1, 2, 4, 8, 16, 32, 64, 128}},
+		{Plan{M: 8192, N: 8192, Split: SplitM}, []int{1}},
+		{Plan{M: 256, N: 8192, Split: SplitM, Overlap: true}, []int{1, 2, 4}},
+		{Plan{M: 256, N: 8192, Split: SplitN, Overlap: true}, []int{1, 2, 4, 8, 16, 32}},
+		{Plan{M: 0, N: 8192, Split: SplitM, Overlap: true}, []int{1}},
+	} {
+		if got := Candidates(c.plan, 4); !slices.Equal(got, c.want) {
+			t.Errorf("%v: %v, want %v", c.plan, got, c.want)
+		}
+	}
+}
+
+// What is not clearly faster than one partition is not chosen.
+func TestChoose(t *testing.T) {
+	for _, c := range []struct {
+		times map[int][]float64
+		want  int
+	}{
+		{map[int][]float64{1: {100, 101, 99}, 2: {80, 82, 81}, 4: {70, 300, 71}}, 4},
+		{map[int][]float64{1: {100, 101, 99}, 2: {99.5, 99.4, 99.6}}, 1},
+		{map[int][]float64{1: {100}, 2: {120}, 4: {90, 91}}, 4},
+		{map[int][]float64{1: {100}}, 1},
+	} {
+		var trials []Trial
+		for _, n := range []int{1, 2, 4} {
+			if s, ok := c.times[n]; ok {
+				trials = append(trials, Trial{n, s})
+			}
+		}
+		if got := Choose(trials); got != c.want {
+			t.Errorf("%v: chose %d, want %d", c.times, got, c.want)
+		}
+	}
+}
+
+func TestPlanInWords(t *testing.T) {
+	if s := fmt.Sprint(Plan{M: 1, N: 2, K: 3, Split: SplitN, Partitions: 2, Overlap: true}); s != "1 x 2 x 3, 2 along n, overlapped" {
+		t.Errorf("the plan is %q", s)
+	}
+}

@@ -1,0 +1,292 @@
+package gemm
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"unsafe"
+)
+
+// Piece is one of several products that are made in one call.
+type Piece struct{ C, A, B Matrix }
+
+// Weaver is an engine whose threads do other work between the tasks of a
+// product, such as moving what is already multiplied.
+type Weaver interface {
+	Engine
+	// Weave makes the products in order. When one is complete, its jobs are done
+	// by whichever threads come to them, spread over the tasks of the product
+	// that follows it, and after the last product all at once. A job begins when
+	// the same job of the piece before has ended.
+	//
+	// A job may wait for the same job of another engine: threads take the jobs
+	// in the same order everywhere, so one that waits is always reached. An
+	// error of a job ends the call; what was not begun stays undone.
+	Weave(pieces []Piece, jobs int, do func(piece, job int) error) error
+}
+
+var _ Weaver = (*engine)(nil)
+
+// strand is what a thread takes at a time.
+type strand struct {
+	kind  strandKind
+	piece int
+	index int // of the panel, the block of C, or the job
+}
+
+type strandKind uint8
+
+const (
+	packing strandKind = iota
+	multiplying
+	besides
+)
+
+// wovenPiece is a piece and how it is cut: C into blocks of mc x tc, each made
+// over the whole of k by one thread.
+type wovenPiece struct {
+	Piece
+	blocks
+	shared int // the piece that packs B: this one, or an earlier one with the same
+	at     int // where B's panels begin in the buffer
+	panels int // to pack by this piece, over all of k
+	tasks  int
+}
+
+// weft is the running call of Weave.
+type weft struct {
+	pieces  []wovenPiece
+	strands []strand
+	next    atomic.Int64 // of the strands
+
+	// Panels packed and tasks done by piece, and pieces done by job.
+	packed, made, ran []atomic.Int64
+
+	packedB buffer
+	do      func(piece, job int) error
+	failed  atomic.Bool
+	mu      sync.Mutex
+	err     error // the first
+}
+
+// The blocks of C: few enough bytes to stay in the second cache while the
+// panels of B run by, for k is gone through once for each block, and as many
+// columns as make copying A cheap.
+const (
+	wovenRows = 140
+	wovenCols = 1024
+)
+
+// cutPiece chooses the blocks of a piece.
+func cutPiece(kern *kernel, m, n, k, threads int) blocks {
+	b := cut(kern, m, n, k, threads) // for the depth, which decides the bits
+	b.nc = n
+	b.tc = roundUp(evenly(n, wovenCols), kern.cols)
+	most := max(wovenRows/kern.rows, 1) * kern.rows
+	// Two tasks per thread at least, as far as there are rows for whole tiles.
+	rowTasks := max(ceilDiv(m, most), min(ceilDiv(2*threads, ceilDiv(n, b.tc)), max(m/(2*kern.rows), 1)))
+	b.mc = ceilDiv(m, rowTasks)
+	if kern.part == nil {
+		b.mc = roundUp(b.mc, kern.rows)
+	}
+	return b
+}
+
+// order lists the strands: each B is packed a piece ahead, and the jobs of a
+// piece are spread over the tasks of the next. They begin once every thread has
+// had a task, by when the last tasks of their own piece have ended.
+func order(list []strand, pieces []wovenPiece, jobs, threads int) []strand {
+	add := func(kind strandKind, piece, from, to int) {
+		for i := from; i < to; i++ {
+			list = append(list, strand{kind, piece, i})
+		}
+	}
+	for p := range pieces {
+		if p == 0 {
+			add(packing, p, 0, pieces[p].panels)
+		}
+		if p+1 < len(pieces) {
+			add(packing, p+1, 0, pieces[p+1].panels)
+		}
+		n := pieces[p].tasks
+		from := min(threads, n)
+		add(multiplying, p, 0, from)
+		if p == 0 {
+			add(multiplying, p, from, n)
+			continue
+		}
+		for j := range jobs {
+			add(besides, p-1, j, j+1)
+			to := min(threads, n) + (j+1)*(n-min(threads, n))/jobs
+			add(multiplying, p, from, to)
+			from = to
+		}
+		add(multiplying, p, from, n)
+	}
+	add(besides, len(pieces)-1, 0, jobs)
+	return list
+}
+
+func (e *engine) Weave(pieces []Piece, jobs int, do func(piece, job int) error) error {
+	if jobs < 0 || jobs > 0 && do == nil {
+		return fmt.Errorf("weaving %d jobs: want 0 or more, and a function that does them", jobs)
+	}
+	w := &e.weft
+	w.pieces = w.pieces[:0]
+	for i := range pieces {
+		c, a, b := pieces[i].C, pieces[i].A, pieces[i].B
+		if err := check(&c, &a, &b, e.types); err != nil {
+			return fmt.Errorf("weaving piece %d: %w", i, err)
+		}
+		if a.Type != pieces[0].A.Type {
+			return fmt.Errorf("weaving piece %d: operands of %v after those of %v: want one type", i, a.Type, pieces[0].A.Type)
+		}
+		if c.ColStep != 1 { // the transposed product goes row by row
+			a, b, c = b.T(), a.T(), c.T()
+		}
+		w.pieces = append(w.pieces, wovenPiece{Piece: Piece{c, a, b}})
+	}
+	if len(pieces) == 0 {
+		return nil
+	}
+	if err := e.setUp(jobs, do); err != nil {
+		return err
+	}
+	e.alone = false
+	e.all(e.weaving)
+	err := w.err
+	clear(w.pieces) // the caller's memory is not kept
+	w.do, w.err = nil, nil
+	return err
+}
+
+// setUp cuts the pieces, makes room and orders the strands.
+func (e *engine) setUp(jobs int, do func(piece, job int) error) error {
+	w, threads := &e.weft, len(e.members)
+	e.kern = e.kernels[w.pieces[0].A.Type]
+	e.blocks = blocks{}
+	room := 0
+	for i := range w.pieces {
+		p := &w.pieces[i]
+		switch {
+		case p.C.empty():
+			continue
+		case p.A.Cols == 0:
+			p.C.clear()
+			continue
+		}
+		p.blocks = cutPiece(e.kern, p.C.Rows, p.C.Cols, p.A.Cols, threads)
+		p.tasks = ceilDiv(p.C.Rows, p.mc) * ceilDiv(p.C.Cols, p.tc)
+		e.blocks.mc, e.blocks.kc = max(e.blocks.mc, p.mc), max(e.blocks.kc, p.kc)
+		if i > 0 && w.pieces[i-1].tasks > 0 && same(&p.B, &w.pieces[i-1].B) {
+			p.shared, p.at = w.pieces[i-1].shared, w.pieces[i-1].at
+			continue
+		}
+		p.shared, p.at = i, room
+		p.panels = ceilDiv(p.B.Rows, p.kc) * ceilDiv(p.B.Cols, e.kern.cols)
+		blk := p.block(e, 0)
+		room += p.panels * blk.panelSize(e.kern)
+	}
+	if err := w.packedB.grow(room); err != nil {
+		return err
+	}
+	for i := range e.members {
+		if err := e.members[i].grow(e); err != nil {
+			return err
+		}
+	}
+	w.strands = order(w.strands[:0], w.pieces, jobs, threads)
+	w.next.Store(0)
+	w.failed.Store(false)
+	w.packed, w.made, w.ran = zeros(w.packed, len(w.pieces)), zeros(w.made, len(w.pieces)), zeros(w.ran, jobs)
+	w.do = do
+	return nil
+}
+
+// same tells whether two views are of the same elements.
+func same(x, y *Matrix) bool {
+	return unsafe.SliceData(x.Data) == unsafe.SliceData(y.Data) && x.Rows == y.Rows && x.Cols == y.Cols &&
+		x.RowStep == y.RowStep && x.ColStep == y.ColStep
+}
+
+func zeros(counts []atomic.Int64, n int) []atomic.Int64 {
+	if cap(counts) < n {
+		return make([]atomic.Int64, n)
+	}
+	counts = counts[:n]
+	for i := range counts {
+		counts[i].Store(0)
+	}
+	return counts
+}
+
+// weave is one member's share of the call: it takes strands until none is left.
+func (e *engine) weave(who int) {
+	w, me := &e.weft, &e.members[who]
+	for !w.failed.Load() {
+		i := int(w.next.Add(1)) - 1
+		if i >= len(w.strands) {
+			return
+		}
+		s := w.strands[i]
+		p := &w.pieces[s.piece]
+		switch s.kind {
+		case packing:
+			across := ceilDiv(p.B.Cols, e.kern.cols)
+			e.packPanel(me, &p.B, p.block(e, s.index/across*p.kc), s.index%across)
+			w.packed[s.piece].Add(1)
+		case multiplying:
+			if w.reach(&w.packed[p.shared], w.pieces[p.shared].panels) {
+				e.blockOf(me, p, s.index)
+				w.made[s.piece].Add(1)
+			}
+		case besides:
+			if w.reach(&w.made[s.piece], p.tasks) && w.reach(&w.ran[s.index], s.piece) {
+				w.note(w.do(s.piece, s.index))
+				w.ran[s.index].Add(1)
+			}
+		}
+	}
+}
+
+// reach waits for a count; false when the call has failed meanwhile.
+func (w *weft) reach(count *atomic.Int64, n int) bool {
+	if count.Load() < int64(n) {
+		spin(func() bool { return count.Load() >= int64(n) || w.failed.Load() })
+	}
+	return !w.failed.Load()
+}
+
+// note keeps the first error.
+func (w *weft) note(err error) {
+	if err == nil {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.err == nil {
+		w.err = err
+	}
+	w.failed.Store(true)
+}
+
+// block is the part of the piece's B from l on.
+func (p *wovenPiece) block(e *engine, l int) block {
+	blk := block{cols: p.B.Cols, depth: p.kc, packed: &e.weft.packedB}
+	// Every block has the room of a whole one.
+	blk.at = p.at + l/p.kc*ceilDiv(p.B.Cols, e.kern.cols)*blk.panelSize(e.kern)
+	blk.l, blk.depth = l, min(p.kc, p.B.Rows-l)
+	return blk
+}
+
+// blockOf makes a block of C.
+func (e *engine) blockOf(me *member, p *wovenPiece, index int) {
+	across := ceilDiv(p.C.Cols, p.tc)
+	i, j := index/across*p.mc, index%across*p.tc
+	rows, cols := min(p.mc, p.C.Rows-i), min(p.tc, p.C.Cols-j)
+	for l := 0; l < p.A.Cols; l += p.kc {
+		blk := p.block(e, l)
+		e.packA(me, &p.A, i, rows, blk)
+		e.panelsOf(me, &p.C, blk, i, rows, j, cols)
+	}
+}

@@ -1,0 +1,207 @@
+package model
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// kinds of the warnings, notes marked.
+func kinds(ws []Warning) (out []string) {
+	for _, w := range ws {
+		k := w.Kind
+		if w.Note {
+			k += " (note)"
+		}
+		if !slices.Contains(out, k) {
+			out = append(out, k)
+		}
+	}
+	return out
+}
+
+// clean is a sweep as a healthy machine gives it: algorithms with their own
+// latency and traffic, ranks, types, noise, limits.
+func clean(rnd *rand.Rand) []Sample {
+	var out []Sample
+	noise := 0.02 * rnd.Float64()
+	link := 50 + 400*rnd.Float64()
+	hop := 1 + 5*rnd.Float64()
+	for _, ranks := range []int{2, 4, 8} {
+		for i, algorithm := range []string{"one-stage", "two-stage", "ring", "tree"} {
+			for _, d := range []string{"bf16", "f32"} {
+				for _, inPlace := range []bool{false, true} {
+					s := series(algorithm, ranks)
+					s.DType, s.InPlace = d, inPlace
+					for _, b := range powers(10, 28) {
+						moved, _ := Traffic(algorithm, ranks, b)
+						limit := float64(moved) / link / 1e3
+						latency := hop * (2 + float64(i)*float64(ranks))
+						t := (latency + limit*1.3) * (1 + noise*rnd.NormFloat64())
+						half := 0.5 * noise * t
+						out = append(out, Sample{Series: s, Bytes: b, TimeUS: t, LowUS: t - half, HighUS: t + half, Samples: 50, Traffic: moved,
+							Limits: map[string]float64{"bandwidth": limit}, Utilisation: 100 * limit / t, UtilisationOf: "bandwidth", Kind: "measured", Rows: []int{len(out)}})
+					}
+				}
+			}
+		}
+	}
+	return out
+}
+
+// Clean data gives no warning, over many seeds; notes about equal types are right.
+func TestCheckIsSilentOnCleanData(t *testing.T) {
+	seeds := uint64(300)
+	if testing.Short() {
+		seeds = 50
+	}
+	for seed := range seeds {
+		for _, w := range Check(clean(rand.New(rand.NewPCG(seed, 7)))) {
+			if !w.Note {
+				t.Fatalf("seed %d: %s: %s", seed, w.Kind, w.Text)
+			}
+		}
+	}
+}
+
+// Real libraries are clean as well, protocol switches and all.
+func TestCheckIsSilentOnPublishedCurves(t *testing.T) {
+	for _, name := range CurveNames() {
+		curve, _ := NamedCurve(name)
+		link, _ := Ceilings("nvlink-h100")
+		var samples []Sample
+		for ranks, points := range curve.Ranks {
+			for _, p := range points {
+				s := Sample{Series: series(name, ranks), Bytes: p.Bytes, TimeUS: p.US, Limits: map[string]float64{}}
+				for _, c := range link {
+					s.Limits[c.Name] = c.US(leastTraffic(ranks, p.Bytes))
+				}
+				samples = append(samples, s)
+			}
+		}
+		want := []string(nil)
+		if name == "staged-h100" {
+			want = []string{FarBelow + " (note)"} // 3.1 GB/s on NVLink
+		}
+		if got := kinds(Check(samples)); !slices.Equal(got, want) {
+			t.Errorf("%s: %v, want %v: %v", name, got, want, Check(samples))
+		}
+	}
+}
+
+// Each planted anomaly is caught under every seed, by its kind, and names its rows.
+func TestCheckCatchesPlanted(t *testing.T) {
+	for _, c := range []struct {
+		kind  string
+		plant func(s []Sample) (all []Sample, at int)
+	}{
+		{AboveLimit, func(s []Sample) ([]Sample, int) {
+			s[40].TimeUS = s[40].Limits["bandwidth"] * 0.7
+			s[40].LowUS, s[40].HighUS = s[40].TimeUS, s[40].TimeUS
+			return s, 40
+		}},
+		{Identical, func(s []Sample) ([]Sample, int) { // a flag that changes nothing
+			at := len(s)
+			for _, old := range slices.Clone(s) {
+				if old.Algorithm == "ring" && old.Ranks == 4 {
+					old.Algorithm, old.Rows = "multimem", []int{len(s)}
+					old.TimeUS *= 1 + 0.2*old.noise()
+					s = append(s, old)
+				}
+			}
+			return s, at
+		}},
+		{NoCeiling, func(s []Sample) ([]Sample, int) { s[3].UtilisationOf = ""; return s, 3 }},
+		{FallingRate, func(s []Sample) ([]Sample, int) { // at 8 ranks something is shared that nobody modelled
+			at := -1
+			for i := range s {
+				if s[i].Ranks == 8 && s[i].Algorithm == "two-stage" {
+					s[i].TimeUS, s[i].LowUS, s[i].HighUS = s[i].TimeUS*1.8, s[i].LowUS*1.8, s[i].HighUS*1.8
+					at = i
+				}
+			}
+			return s, at
+		}},
+	} {
+		for seed := range uint64(40) {
+			samples, at := c.plant(clean(rand.New(rand.NewPCG(seed, 9))))
+			found := slices.IndexFunc(Check(samples), func(w Warning) bool { return w.Kind == c.kind && !w.Note && slices.Contains(w.Rows, at) })
+			if found < 0 {
+				t.Errorf("seed %d: %s at row %d was not seen: %v", seed, c.kind, at, kinds(Check(samples)))
+			}
+		}
+	}
+}
+
+// The same steps under two names may take the same time: at two ranks a ring
+// and halving-doubling are one algorithm.
+func TestSameWorkIsNoSurprise(t *testing.T) {
+	a := line(series("ring", 2), 5, 100, 0, powers(10, 20), nil)
+	b := line(series("halving-doubling", 2), 5, 100, 0, powers(10, 20), nil)
+	if got := Check(slices.Concat(a, b)); len(got) > 0 {
+		t.Errorf("the same steps: %v", got)
+	}
+	c := line(series("one-stage", 2), 5, 100, 0, powers(10, 20), nil)
+	if got := kinds(Check(slices.Concat(a, c))); !slices.Equal(got, []string{Identical}) {
+		t.Errorf("different steps with one time: %v", got)
+	}
+}
+
+// Close is not identical: two variants half a per cent apart are two variants,
+// and so are noisy ones of which nothing can be said.
+func TestCloseIsNotIdentical(t *testing.T) {
+	a := line(series("nccl", 2), 5, 100, 0, powers(10, 20), nil)
+	near := line(series("other", 2), 5, 100, 0, powers(10, 20), nil)
+	for i := range near {
+		near[i].TimeUS *= 1.005
+	}
+	if got := Check(slices.Concat(a, near)); len(got) > 0 {
+		t.Errorf("half a per cent apart: %v", got)
+	}
+	rnd := rand.New(rand.NewPCG(1, 1))
+	if got := Check(slices.Concat(line(series("nccl", 2), 5, 100, 0.3, powers(10, 20), rnd), line(series("other", 2), 5, 100, 0.3, powers(10, 20), rnd))); len(got) > 0 {
+		t.Errorf("30 %% of noise: %v", got)
+	}
+	env := series("nccl", 2)
+	env.Variant = "NCCL_ALGO=Tree"
+	if got := Check(slices.Concat(a, line(env, 5, 100, 0, powers(10, 20), nil))); !slices.Equal(kinds(got), []string{Identical}) || !strings.Contains(got[0].Text, "the plain call and NCCL_ALGO=Tree") {
+		t.Errorf("a variable without effect: %v", got)
+	}
+}
+
+// What the published report's own numbers give.
+func TestCheckPublishedReport(t *testing.T) {
+	samples := SamplesOf(published())
+	for i := range samples {
+		samples[i].Limits = map[string]float64{"nvlink-h100 line": Ceiling{GBs: 450}.US(leastTraffic(2, samples[i].Bytes))}
+	}
+	var got []string
+	for _, w := range Check(samples) {
+		got = append(got, fmt.Sprintf("%s %v: %s", w.Kind, w.Rows, w.Text))
+	}
+	want := []string{
+		"identical [2 4]: default and multimem take the same time (86.4 ms and 86.41 ms at 256Mi, 0.012 % apart): closer than two data paths come; the switch between them most likely had no effect, so this says nothing about the difference until the path taken is shown",
+		"far-below [3]: default, bf16, 2 ranks, cuda at 512Mi is bandwidth-bound at 3.11 GB/s, 145 times slower than its ceiling: the data most likely goes another way, such as through host memory",
+		"equal-dtypes [2 5]: bf16 and f32 take equal time (86.4 ms) for equal bytes (256Mi): what a bandwidth limit predicts, and no sign against one",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("warnings are\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+// Ranks on one CPU share its memory: without a limit a falling rate is expected.
+func TestFallingRateNeedsAFairScale(t *testing.T) {
+	few, many := series("nccl", 2), series("nccl", 8)
+	a, b := line(few, 5, 100, 0, powers(10, 28), nil), line(many, 5, 20, 0, powers(10, 28), nil)
+	if got := kinds(Check(slices.Concat(a, b))); !slices.Equal(got, []string{FallingRate}) {
+		t.Errorf("a fifth of the rate: %v", got)
+	}
+	for i := range a {
+		a[i].Backend, b[i].Backend = "cpu", "cpu"
+	}
+	if got := Check(slices.Concat(a, b)); len(got) > 0 {
+		t.Errorf("on one CPU: %v", got)
+	}
+}

@@ -1,0 +1,101 @@
+package mpi
+
+// The collectives. Buffers are given by address: that of the first element, or
+// InPlace where MPI allows it. All elements of a call are of one type.
+
+// Allreduce combines the vectors of all ranks.
+//
+//	int MPI_Allreduce(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm)
+func (l *Library) Allreduce(in, out uintptr, count int, t Datatype, op Op, c Comm) *Call {
+	return l.call("MPI_Allreduce", l.allreduce, in, out, integer(count), uintptr(t), uintptr(op), uintptr(c))
+}
+
+// ReduceScatter combines the vectors and leaves each rank its block.
+//
+//	int MPI_Reduce_scatter(const void *sendbuf, void *recvbuf, const int recvcounts[], MPI_Datatype datatype, MPI_Op op, MPI_Comm comm)
+func (l *Library) ReduceScatter(in, out uintptr, b Blocks, t Datatype, op Op, c Comm) *Call {
+	return l.call("MPI_Reduce_scatter", l.reduceScatter, in, out, address(b.Counts), uintptr(t), uintptr(op), uintptr(c))
+}
+
+// ReduceScatterBlock is ReduceScatter with blocks of one length.
+//
+//	int MPI_Reduce_scatter_block(const void *sendbuf, void *recvbuf, int recvcount, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm)
+func (l *Library) ReduceScatterBlock(in, out uintptr, count int, t Datatype, op Op, c Comm) *Call {
+	return l.call("MPI_Reduce_scatter_block", l.reduceScatterBlock, in, out, integer(count), uintptr(t), uintptr(op), uintptr(c))
+}
+
+// Allgather gives every rank all blocks, of one length.
+//
+//	int MPI_Allgather(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, int recvcount, MPI_Datatype recvtype, MPI_Comm comm)
+func (l *Library) Allgather(in, out uintptr, count int, t Datatype, c Comm) *Call {
+	return l.call("MPI_Allgather", l.allgather, in, integer(count), uintptr(t), out, integer(count), uintptr(t), uintptr(c))
+}
+
+// Allgatherv gives every rank all blocks.
+//
+//	int MPI_Allgatherv(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, const int recvcounts[], const int displs[], MPI_Datatype recvtype, MPI_Comm comm)
+func (l *Library) Allgatherv(in, out uintptr, count int, b Blocks, t Datatype, c Comm) *Call {
+	return l.call("MPI_Allgatherv", l.allgatherv, in, integer(count), uintptr(t), out, address(b.Counts), address(b.Offsets), uintptr(t), uintptr(c))
+}
+
+// Bcast gives every rank the root's vector.
+//
+//	int MPI_Bcast(void *buffer, int count, MPI_Datatype datatype, int root, MPI_Comm comm)
+func (l *Library) Bcast(buffer uintptr, count int, t Datatype, root int, c Comm) *Call {
+	return l.call("MPI_Bcast", l.bcast, buffer, integer(count), uintptr(t), integer(root), uintptr(c))
+}
+
+// Reduce combines the vectors at the root.
+//
+//	int MPI_Reduce(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype, MPI_Op op, int root, MPI_Comm comm)
+func (l *Library) Reduce(in, out uintptr, count int, t Datatype, op Op, root int, c Comm) *Call {
+	return l.call("MPI_Reduce", l.reduce, in, out, integer(count), uintptr(t), uintptr(op), integer(root), uintptr(c))
+}
+
+// Gather collects the blocks, of one length, at the root.
+//
+//	int MPI_Gather(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, int recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm)
+func (l *Library) Gather(in, out uintptr, count int, t Datatype, root int, c Comm) *Call {
+	return l.call("MPI_Gather", l.gather, in, integer(count), uintptr(t), out, integer(count), uintptr(t), integer(root), uintptr(c))
+}
+
+// Gatherv collects the blocks at the root.
+//
+//	int MPI_Gatherv(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, const int recvcounts[], const int displs[], MPI_Datatype recvtype, int root, MPI_Comm comm)
+func (l *Library) Gatherv(in, out uintptr, count int, b Blocks, t Datatype, root int, c Comm) *Call {
+	return l.call("MPI_Gatherv", l.gatherv, in, integer(count), uintptr(t), out, address(b.Counts), address(b.Offsets), uintptr(t), integer(root), uintptr(c))
+}
+
+// Scatter gives each rank its block, all of one length, of the root's vector.
+//
+//	int MPI_Scatter(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, int recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm)
+func (l *Library) Scatter(in, out uintptr, count int, t Datatype, root int, c Comm) *Call {
+	return l.call("MPI_Scatter", l.scatter, in, integer(count), uintptr(t), out, integer(count), uintptr(t), integer(root), uintptr(c))
+}
+
+// Scatterv gives each rank its block of the root's vector.
+//
+//	int MPI_Scatterv(const void *sendbuf, const int sendcounts[], const int displs[], MPI_Datatype sendtype, void *recvbuf, int recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm)
+func (l *Library) Scatterv(in, out uintptr, count int, b Blocks, t Datatype, root int, c Comm) *Call {
+	return l.call("MPI_Scatterv", l.scatterv, in, address(b.Counts), address(b.Offsets), uintptr(t), out, integer(count), uintptr(t), integer(root), uintptr(c))
+}
+
+// Alltoall exchanges blocks of one length between all ranks.
+//
+//	int MPI_Alltoall(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, int recvcount, MPI_Datatype recvtype, MPI_Comm comm)
+func (l *Library) Alltoall(in, out uintptr, count int, t Datatype, c Comm) *Call {
+	return l.call("MPI_Alltoall", l.alltoall, in, integer(count), uintptr(t), out, integer(count), uintptr(t), uintptr(c))
+}
+
+// Alltoallv exchanges blocks between all ranks.
+//
+//	int MPI_Alltoallv(const void *sendbuf, const int sendcounts[], const int sdispls[], MPI_Datatype sendtype, void *recvbuf, const int recvcounts[], const int rdispls[], MPI_Datatype recvtype, MPI_Comm comm)
+func (l *Library) Alltoallv(in, out uintptr, send, receive Blocks, t Datatype, c Comm) *Call {
+	return l.call("MPI_Alltoallv", l.alltoallv, in, address(send.Counts), address(send.Offsets), uintptr(t),
+		out, address(receive.Counts), address(receive.Offsets), uintptr(t), uintptr(c))
+}
+
+// Barrier waits for all ranks.
+//
+//	int MPI_Barrier(MPI_Comm comm)
+func (l *Library) Barrier(c Comm) *Call { return l.call("MPI_Barrier", l.barrier, uintptr(c)) }

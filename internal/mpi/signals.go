@@ -1,0 +1,29 @@
+package mpi
+
+import (
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// needed are the signals that Go's runtime turns into panics, profiles and
+// switches between goroutines. Libraries under MPI take some of them to print
+// a backtrace.
+var needed = []unix.Signal{unix.SIGSEGV, unix.SIGBUS, unix.SIGFPE, unix.SIGILL, unix.SIGTRAP, unix.SIGABRT, unix.SIGURG, unix.SIGPROF, unix.SIGPIPE}
+
+// action is the kernel's struct sigaction, which is only kept and given back.
+type action [4]uint64
+
+// keepSignals returns a function that gives Go back the signals it has now.
+func keepSignals() (restore func()) {
+	const maskBytes = 8
+	before := make([]action, len(needed))
+	for i, s := range needed {
+		unix.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(s), 0, uintptr(unsafe.Pointer(&before[i])), maskBytes, 0, 0)
+	}
+	return func() {
+		for i, s := range needed {
+			unix.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(s), uintptr(unsafe.Pointer(&before[i])), 0, maskBytes, 0, 0)
+		}
+	}
+}
