@@ -41,7 +41,7 @@ func fromEnviron(environ []string, get func(string) string) (Config, error) {
 	if job == nil {
 		return Config{Size: 1, ID: fmt.Sprintf("alone-%d", os.Getpid())}, nil
 	}
-	addr := cmp.Or(job.MasterAddr, get("MASTER_ADDR"))
+	addr := cmp.Or(job.MasterAddr, get("MASTER_ADDR"), job.RootHost)
 	port := job.MasterPort
 	if port == 0 {
 		port, _ = strconv.Atoi(get("MASTER_PORT")) // what is no number is as good as unset

@@ -96,6 +96,12 @@ func (t *trial) cells(ctx context.Context, s *decl.State, sizes []size) (verdict
 }
 
 func (v *verdict) add(size size, fault error, all [][]int64) {
+	v.addNamed("size "+size.String(), fault, all)
+	v.outcomes[len(v.outcomes)-1].Size = size.String()
+}
+
+// addNamed notes what all ranks say of a cell.
+func (v *verdict) addNamed(name string, fault error, all [][]int64) {
 	status := "ok"
 	for rank, w := range all {
 		if w[0] != 0 {
@@ -106,9 +112,9 @@ func (v *verdict) add(size size, fault error, all [][]int64) {
 		}
 	}
 	if fault != nil && v.fault == nil {
-		v.fault = fmt.Errorf("size %v: %w", size, fault)
+		v.fault = fmt.Errorf("%s: %w", name, fault)
 	}
-	v.outcomes = append(v.outcomes, outcome{size.String(), status})
+	v.outcomes = append(v.outcomes, outcome{name, status})
 }
 
 // err is the row's end: broken is why the group could not go on.

@@ -11,6 +11,7 @@ import (
 const (
 	exactInput       = "exact"       // small integers: no order of additions rounds
 	adversarialInput = "adversarial" // a family in every block of 32 positions
+	mixedInput       = "mixed"       // magnitudes so different that every order of additions rounds in its own way
 )
 
 // The families of the adversarial input.
@@ -30,6 +31,11 @@ var families = []string{ordinary, cancellation, signedZeros, notNumbers, infinit
 // familyBlock is as long as a group of the quantised all-reduce, so that a NaN
 // spoils no other family there.
 const familyBlock = 32
+
+// adversarialPeriod is after how many positions the adversarial input repeats
+// itself, so that its oracles need not be computed but for one period. That
+// elements are in their place is for the exact input to show.
+var adversarialPeriod = familyBlock * len(families) * 17
 
 // familyAt is the family of a position.
 func familyAt(position int) string { return families[position/familyBlock%len(families)] }
@@ -56,19 +62,28 @@ func (in inputs) fill(to []float64, rank, first int) {
 		}
 		return
 	}
-	for at := 0; at < len(to); {
+	if in.kind == mixedInput {
+		for i := range to {
+			to[i] = mixed(verify.Hash(in.seed, rank, first+i))
+		}
+		roundTo(to, in.d)
+		return
+	}
+	one := to[:min(len(to), adversarialPeriod)]
+	for at := 0; at < len(one); {
 		block := (first + at) / familyBlock
-		end := min(len(to), (block+1)*familyBlock-first)
-		in.family(to[at:end], families[block%len(families)], rank, first+at)
+		end := min(len(one), (block+1)*familyBlock-first)
+		in.family(one[at:end], families[block%len(families)], rank, first+at)
 		at = end
 	}
-	roundTo(to, in.d)
+	roundTo(one, in.d)
+	tile(to, len(one))
 }
 
 // family writes numbers of one family. Those of integers are whole.
 func (in inputs) family(to []float64, family string, rank, first int) {
 	for i := range to {
-		p := first + i
+		p := (first + i) % adversarialPeriod
 		// What all ranks draw alike, and what each draws for itself.
 		common, own := verify.Hash(in.seed^0xc0ffee, 0, p), verify.Hash(in.seed, rank, p)
 		v := mixed(own)
@@ -121,3 +136,13 @@ func (in inputs) family(to []float64, family string, rank, first int) {
 func mixed(h uint64) float64 { return (float64(h%4096) - 2048) * scales[h>>20%12] }
 
 var scales = [12]float64{0x1p-6, 0x1p-5, 0x1p-4, 0x1p-3, 0x1p-2, 0x1p-1, 1, 2, 4, 8, 16, 32}
+
+// tile repeats the first elements over the rest.
+func tile[E any](to []E, period int) {
+	if period == 0 {
+		return
+	}
+	for n := period; n < len(to); n *= 2 {
+		copy(to[n:], to[:n])
+	}
+}

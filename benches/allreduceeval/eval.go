@@ -72,6 +72,19 @@ The quick profile takes about two minutes on two cores, the full one up to an ho
 			decl.Metric("cells_passed", "", "higher"),
 			decl.Metric("cells_failed", "", "lower"),
 		),
+		decl.NewPart(contractsPart, contractCells,
+			decl.Help("which results are equal bit for bit"),
+			decl.Ranks("2,4,8"),
+			decl.Strings("contract", contracts...),
+			decl.Strings("algorithm", contractAlgorithms...),
+			decl.Drop(unpromised),
+		),
+		decl.NewPart(errorsPart, mistakeCells,
+			decl.Help("mistakes and failures"),
+			decl.Ranks("2,4"),
+			decl.Strings("mistake", mistakeNames()...),
+		),
+		decl.Helper(dyingHelper, dyingRank),
 	)
 }
 

@@ -37,6 +37,13 @@ func (l *lab) input(in inputs, w window) ([]byte, error) {
 	all, err := l.prefix(vectorKey{what: "input", kind: in.kind, seed: in.seed}, w.first+w.count, func(count int) ([]byte, error) {
 		b := aligned(count * l.d.Size())
 		chunk := make([]float64, oracleChunk)
+		if in.kind == adversarialInput {
+			n := min(count, adversarialPeriod)
+			in.fill(chunk[:n], l.g.Rank(), 0)
+			encode(b[:n*l.d.Size()], chunk[:n], l.d)
+			tile(b, n*l.d.Size())
+			return b, nil
+		}
 		for off := 0; off < count; off += oracleChunk {
 			n := min(oracleChunk, count-off)
 			in.fill(chunk[:n], l.g.Rank(), off)

@@ -42,28 +42,55 @@ func expect(in inputs, w window, order []stretch, codec *quant.Codec) (*expectat
 	}
 	o := newOracle(in)
 	for _, x := range order {
-		for off := x.off; off < x.off+x.n; off += oracleChunk {
-			n := min(oracleChunk, x.off+x.n-off)
-			o.load(w.first+off, n)
-			switch {
-			case codec != nil:
-				o.quantised(*codec, n)
-			case known:
-				o.evaluate(o.out[:n], x.sum, in.d)
-				o.bounds(coefficient(x.sum, in.d), n)
-			default:
-				o.bounds(coefficient(x.sum, in.d), n)
-				copy(e.exact[off:], o.exact[:n])
-				copy(e.bound[off:], o.bound[:n])
-				continue
-			}
-			if err := o.judge(e, off, n); err != nil {
+		step, n, computed := oracleChunk, x.n, x.n
+		if in.kind == adversarialInput {
+			step = adversarialPeriod
+			computed = min(n, step)
+		}
+		if codec != nil { // a last group that is short is one of its own
+			whole := x.n / quant.Group * quant.Group
+			if err := o.chunk(e, w, x, codec, whole, x.n-whole); err != nil {
 				return nil, err
 			}
-			encode(e.bits[off*in.d.Size():(off+n)*in.d.Size()], o.out[:n], in.d)
+			n, computed = whole, min(whole, computed)
+		}
+		for off := x.off; off < x.off+computed; off += step {
+			if err := o.chunk(e, w, x, codec, off, min(step, x.off+computed-off)); err != nil {
+				return nil, err
+			}
+		}
+		if known {
+			size := in.d.Size()
+			tile(e.bits[x.off*size:(x.off+n)*size], computed*size)
+		} else {
+			tile(e.exact[x.off:x.off+n], computed)
+			tile(e.bound[x.off:x.off+n], computed)
 		}
 	}
 	return e, nil
+}
+
+// chunk computes the expectation of n elements from off on.
+func (o *oracle) chunk(e *expectation, w window, x stretch, codec *quant.Codec, off, n int) error {
+	o.load(w.first+off, n)
+	if codec != nil {
+		o.quantised(*codec, n)
+	} else {
+		o.bounds(coefficient(x.sum, e.d), n)
+	}
+	if e.bits == nil {
+		copy(e.exact[off:], o.exact[:n])
+		copy(e.bound[off:], o.bound[:n])
+		return nil
+	}
+	if codec == nil {
+		o.evaluate(o.out[:n], x.sum, e.d)
+	}
+	if err := o.judge(e, off, n); err != nil {
+		return err
+	}
+	encode(e.bits[off*e.d.Size():(off+n)*e.d.Size()], o.out[:n], e.d)
+	return nil
 }
 
 // anyOrder is the worst of all orders for the bound: every hop rounds, one
@@ -289,14 +316,15 @@ func biasAt(i, count, period int) float64 {
 	return float64(i%period%29 + 3)
 }
 
-// periodOf is the length of the bias: the largest that divides the count.
+// periodOf is the length of the bias: the largest that divides the count, or as
+// long as the vector, since one of very few elements takes a call for each.
 func periodOf(count int) int {
-	for period := min(count, longestBias); period > 1; period-- {
+	for period := min(count, longestBias); period > 16; period-- {
 		if count%period == 0 {
 			return period
 		}
 	}
-	return 1
+	return max(count, 1)
 }
 
 // residualAt differs from rank to rank: each rank's output is its own.

@@ -3,18 +3,305 @@ package gemmallreduce
 import (
 	"context"
 	"fmt"
+	"sync"
 
+	"github.com/kernbench/kernbench/dist/ahbm"
+	"github.com/kernbench/kernbench/internal/accel"
+	"github.com/kernbench/kernbench/internal/accel/topo"
 	"github.com/kernbench/kernbench/internal/decl"
+	"github.com/kernbench/kernbench/internal/dtype"
 	"github.com/kernbench/kernbench/internal/fused"
+	"github.com/kernbench/kernbench/internal/gemm"
+	"github.com/kernbench/kernbench/internal/gemm/proof"
+	"github.com/kernbench/kernbench/internal/verify"
 )
 
-// simulated is the backend that is a simulator.
-const simulated = "ahbm"
+// simulated is the backend that is a simulator: a rank is a SIP.
+const simulated = ahbm.Name
 
 // backends are what the bench runs on, the default first.
-var backends = []string{"cpu"}
+var backends = []string{"cpu", simulated}
 
-// simulate runs a point in the simulator.
-func simulate(context.Context, *decl.State, fused.Plan) error {
-	return fmt.Errorf("backend %s: not yet", simulated)
+// simulate runs a point in the simulator. Its ranks are goroutines of one
+// process; rank 0 simulates the whole machine and tells the others what it found.
+func simulate(ctx context.Context, s *decl.State, plan fused.Plan) error {
+	if d := s.DType(dtypeAxis); d != dtype.F16 {
+		return decl.Skip("the simulated accelerator multiplies f16, not %v: --%s f16", d, dtypeAxis)
+	}
+	if plan.K == 0 || plan.M*plan.N == 0 {
+		return decl.Skip("the simulated accelerator has no product of nothing")
+	}
+	var found simulation
+	var mine []int64
+	var failed error
+	s.Phase("simulating")
+	if s.Rank() == 0 {
+		if found, failed = simulatePlan(plan, s.Size(), s.Seed()); failed == nil {
+			mine = found.numbers()
+		}
+	}
+	all, err := s.Group().Exchange(ctx, mine)
+	switch {
+	case failed != nil:
+		return failed
+	case err != nil:
+		return err
+	case len(all[0]) == 0:
+		return fmt.Errorf("rank 0 could not simulate")
+	}
+	found.take(all[0])
+	plan.Partitions = int(found.partitions)
+	if found.tried != "" {
+		s.Detail("tried", found.tried)
+	}
+	watch := &clock{}
+	s.UseClock(watch)
+	if found.checked {
+		s.Verify(func() error {
+			if found.wrong > 0 {
+				return &decl.Wrong{Count: found.wrong, Detail: found.detail}
+			}
+			return nil
+		})
+	} else {
+		s.Warn("timing alone: data is computed and checked up to %d multiplications", checkedWork)
+	}
+	o := found.outcome(plan)
+	if err := s.Time(ctx, func() error { watch.now += found.time; return nil }); err != nil {
+		return err
+	}
+	o.report(s)
+	return nil
+}
+
+// clock is the simulated time: a call advances it by what it takes.
+type clock struct{ now int64 }
+
+func (c *clock) Now() int64        { return c.now }
+func (*clock) Deterministic() bool { return true }
+func (*clock) Name() string        { return "simulated" }
+
+// simulation is what rank 0 found, times in picoseconds.
+type simulation struct {
+	partitions                        int64
+	time, gemm, allReduce, sequential int64 // the last three in one partition
+	gemmParts, allReduceParts         int64
+	wrong                             int64 // rows
+	detail, tried                     string
+	checked                           bool
+}
+
+func (f *simulation) numbers() []int64 {
+	return []int64{f.partitions, f.time, f.gemm, f.allReduce, f.sequential, f.gemmParts, f.allReduceParts, f.wrong, truth(f.checked)}
+}
+
+func (f *simulation) take(n []int64) {
+	f.partitions, f.time, f.gemm, f.allReduce, f.sequential, f.gemmParts, f.allReduceParts, f.wrong = n[0], n[1], n[2], n[3], n[4], n[5], n[6], n[7]
+	f.checked = n[8] != 0
+}
+
+func truth(b bool) int64 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+func (f *simulation) outcome(p fused.Plan) outcome {
+	const us = 1e6
+	o := outcome{plan: p, gemm: float64(f.gemm) / us, allReduce: float64(f.allReduce) / us, sequential: float64(f.sequential) / us, time: float64(f.time) / us}
+	if p.Partitions > 1 {
+		o.gemmParts, o.allReduceParts = float64(f.gemmParts)/us, float64(f.allReduceParts)/us
+	}
+	return o
+}
+
+// simulatePlan simulates a plan, whose partitions may have to be found, and one
+// partition, which it is held against.
+func simulatePlan(p fused.Plan, ranks int, seed uint64) (simulation, error) {
+	one := p
+	one.Partitions = 1
+	whole, err := timesOf(one, ranks)
+	if err != nil {
+		return simulation{}, err
+	}
+	var f simulation
+	if p.Partitions == 0 {
+		if p.Partitions, f.tried, err = chooseSimulated(p, ranks); err != nil {
+			return f, err
+		}
+	}
+	parts, err := timesOf(p, ranks)
+	if err != nil {
+		return f, err
+	}
+	f.partitions = int64(p.Partitions)
+	f.gemm, f.allReduce, f.sequential = int64(whole.Gemm), int64(whole.AllReduce), int64(whole.Sequential)
+	f.gemmParts, f.allReduceParts = int64(parts.Gemm), int64(parts.AllReduce)
+	f.time = int64(parts.Sequential)
+	if p.Overlap {
+		f.time = int64(parts.Overlapped)
+	}
+	if p.M*p.N*p.K*ranks > checkedWork {
+		return f, nil
+	}
+	f.checked = true
+	f.wrong, f.detail, err = wrongRows(p, ranks, seed)
+	return f, err
+}
+
+// chooseSimulated tries numbers of partitions; times repeat, so once each.
+func chooseSimulated(p fused.Plan, ranks int) (int, string, error) {
+	var trials []fused.Trial
+	for _, n := range fused.Candidates(p, dtype.F16.Size()) {
+		p.Partitions = n
+		t, err := timesOf(p, ranks)
+		if err != nil {
+			return 0, "", err
+		}
+		trials = append(trials, fused.Trial{Partitions: n, Times: []float64{float64(t.Overlapped) / 1e6}})
+	}
+	return fused.Choose(trials), tried(trials), nil
+}
+
+// known are the simulations made so far in this process: the points of a sweep
+// have many in common.
+var known sync.Map // of simulated plans
+
+type simulatedPlan struct {
+	fused.Plan
+	ranks int
+}
+
+// timesOf simulates the time of a plan, overlapped and not.
+func timesOf(p fused.Plan, ranks int) (accel.FusedTimes, error) {
+	p.Overlap = true
+	if p.Partitions == 1 {
+		p.Split = fused.SplitM // the same either way
+	}
+	key := simulatedPlan{p, ranks}
+	if t, ok := known.Load(key); ok {
+		return t.(accel.FusedTimes), nil
+	}
+	t, _, err := onMachine(described(p), ranks)
+	if err == nil {
+		known.Store(key, t)
+	}
+	return t, err
+}
+
+// described is a plan in the simulator's words.
+func described(p fused.Plan) accel.Fused {
+	f := accel.Fused{K: p.K}
+	for _, part := range p.Parts() {
+		f.Parts = append(f.Parts, accel.FusedPart{Rows: part.Rows, Cols: part.Cols})
+	}
+	return f
+}
+
+// onMachine simulates on the built-in machine, whose messages move whole: flit by
+// flit takes twenty times as long for times that differ by less than a tenth.
+func onMachine(f accel.Fused, ranks int) (accel.FusedTimes, [][][]dtype.Float16, error) {
+	m, err := ahbm.Default(ranks)
+	if err != nil {
+		return accel.FusedTimes{}, nil, err
+	}
+	t := *m.Topo
+	t.Fabric = topo.Whole
+	return accel.GemmAllReduce(&t, m.CCL, f)
+}
+
+// checkedWork is the most multiplications of all ranks that are made for real.
+const checkedWork = 1 << 34
+
+// elements are a rank's operands in the simulator: -1, 0 and 1, and so many
+// zeros along k that every sum over ranks is a whole number that f16 has.
+func elements(m gemm.Matrix, alongCols bool, ranks, rank int, seed uint64) {
+	depth := m.Rows
+	if alongCols {
+		depth = m.Cols
+	}
+	const most = 2048
+	step := (depth*ranks + most - 1) / most
+	for i := range m.Rows {
+		for j := range m.Cols {
+			l := i
+			if alongCols {
+				l = j
+			}
+			v := 0
+			if l%step == 0 {
+				v = int(verify.Hash(seed, rank, i*m.Cols+j)%3) - 1
+			}
+			m.Set(i, j, float64(v))
+		}
+	}
+}
+
+// wrongRows simulates the plan with data and counts the rows of C that are wrong
+// on any rank.
+func wrongRows(p fused.Plan, ranks int, seed uint64) (int64, string, error) {
+	f, parts := described(p), p.Parts()
+	as, bs := make([]gemm.Matrix, ranks), make([]gemm.Matrix, ranks)
+	x, want := proof.Probe(p.N, seed), make([]int64, p.M)
+	for r := range ranks {
+		as[r], bs[r] = gemm.New(dtype.F16, p.M, p.K), gemm.New(dtype.F16, p.K, p.N)
+		elements(as[r], true, ranks, 2*r, seed)
+		elements(bs[r], false, ranks, 2*r+1, seed)
+		for i, v := range proof.Times(as[r], proof.Times(bs[r], x)) {
+			want[i] += v
+		}
+	}
+	f.A = func(rank, part int) []dtype.Float16 {
+		if p.Split == fused.SplitN {
+			return halves(as[rank])
+		}
+		return halves(as[rank].RowRange(parts[part].From, parts[part].To))
+	}
+	f.B = func(rank, part int) []dtype.Float16 {
+		if p.Split == fused.SplitN {
+			return halves(bs[rank].ColRange(parts[part].From, parts[part].To))
+		}
+		return halves(bs[rank])
+	}
+	_, result, err := onMachine(f, ranks)
+	if err != nil {
+		return 0, "", err
+	}
+	wrong, detail := int64(0), ""
+	for r := range ranks {
+		got, odd := make([]int64, p.M), make([]bool, p.M) // odd: with what is no whole number
+		for k, part := range parts {
+			c := gemm.Of(result[r][k], part.Rows, part.Cols, part.Cols)
+			from, of := part.From, x
+			if p.Split == fused.SplitN {
+				from, of = 0, x[part.From:part.To]
+			}
+			for i := range c.Rows {
+				sum, whole := proof.RowTimes(&c, i, of)
+				got[from+i] += sum
+				odd[from+i] = odd[from+i] || !whole
+			}
+		}
+		for i := range got {
+			if got[i] == want[i] && !odd[i] {
+				continue
+			}
+			if wrong++; wrong == 1 {
+				detail = fmt.Sprintf("rank %d, row %d", r, i)
+			}
+		}
+	}
+	return wrong, detail, nil
+}
+
+// halves copies a matrix row by row.
+func halves(m gemm.Matrix) []dtype.Float16 {
+	out := make([]dtype.Float16, 0, m.Rows*m.Cols)
+	for i := range m.Rows {
+		for j := range m.Cols {
+			out = append(out, dtype.Float16From(float32(m.At(i, j))))
+		}
+	}
+	return out
 }

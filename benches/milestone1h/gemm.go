@@ -77,7 +77,7 @@ Every element of every product is compared with the exact one unless
 			decl.Help("one product on more and more PEs"),
 			decl.Tuples("scaling_shape", "512x512x512"),
 			decl.Strings("split", sharings()...),
-			decl.Tuples("cubes_x_pes", "1x1", "1x2", "1x4", "1x8", "2x8", "4x8", "8x8", "16x8"))...),
+			decl.Tuples("cubes_x_pes", "1x1", "1x2", "1x4", "1x8", "2x8", "4x8", "16x8"))...),
 		decl.Figures(gemmFigures),
 		decl.Sections(gemmSections),
 		decl.Exports(gemmExports),

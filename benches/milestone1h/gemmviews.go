@@ -181,7 +181,7 @@ func scalingCurves(rows []journal.Row) figure.Figure {
 	use := figure.Panel{Title: "use of the GEMM engines", X: x, Y: figure.Axis{Label: "useful multiplications", Unit: figure.Percent, Min: new(float64)}}
 	most := 1.0
 	for i, c := range scalings(rows) {
-		s := figure.Series{Name: c.split, Color: i + 1, Dashed: strings.HasSuffix(c.split, onceSuffix)}
+		s := figure.Series{Name: "split " + c.split, Color: i + 1, Dashed: strings.HasSuffix(c.split, onceSuffix)}
 		u := s
 		for _, r := range c.rows {
 			pes := r.Metrics["total_pes"]

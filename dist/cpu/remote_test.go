@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -32,25 +33,87 @@ func openHosts(hosts string, timeout time.Duration) ([]*dist.Group, error) {
 	return gs, errors.Join(errs...)
 }
 
-// layouts are the hosts of the ranks, of groups of all sizes the suite asks for.
-var layouts = map[string]map[int]string{
-	"two hosts":      {1: "a", 2: "ab", 3: "aab", 4: "aabb"},
-	"three hosts":    {1: "a", 2: "ab", 3: "abb", 4: "abbc"},
-	"taking turns":   {1: "a", 2: "ab", 3: "aba", 4: "abab"},
-	"a host each":    {1: "a", 2: "ab", 3: "abc", 4: "abcd"},
-	"many and a few": {1: "a", 2: "ab", 3: "bba", 5: "aaaab"},
+// layouts are the hosts of the ranks, of groups of the sizes the suite asks for:
+// those given, and 2 and 3 for mistakes.
+var layouts = []struct {
+	name  string
+	sizes []int
+	hosts map[int]string
+	short bool // also with -short
+}{
+	{"two hosts", []int{2, 4}, map[int]string{2: "ab", 3: "aab", 4: "aabb"}, false},
+	{"three hosts", []int{4}, map[int]string{2: "ab", 3: "abb", 4: "abbc"}, true},
+	{"taking turns", []int{3}, map[int]string{2: "ab", 3: "aba"}, false},
+	{"a host each", []int{4}, map[int]string{2: "ab", 3: "abc", 4: "abcd"}, false},
+	{"many and one", []int{5}, map[int]string{2: "ab", 3: "bba", 5: "aaaab"}, false},
 }
 
 func TestConformanceOverHosts(t *testing.T) {
-	for name, layout := range layouts {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			sizes := []int{2, 4}
-			if layout[4] == "" {
-				sizes = []int{5}
+	for _, l := range layouts {
+		t.Run(l.name, func(t *testing.T) {
+			if testing.Short() && !l.short {
+				t.Skip("one layout is enough for now")
 			}
-			open := func(size int, timeout time.Duration) ([]*dist.Group, error) { return openHosts(layout[size], timeout) }
-			disttest.Run(t, disttest.Suite{Open: open, Sizes: sizes, Short: true})
+			open := func(size int, timeout time.Duration) ([]*dist.Group, error) { return openHosts(l.hosts[size], timeout) }
+			disttest.Run(t, disttest.Suite{Open: open, Sizes: l.sizes, Short: true})
+		})
+	}
+}
+
+// A message that is not what the receiver expects fails the group, and names
+// both sides on every rank.
+func TestHostsMisuseOfMessages(t *testing.T) {
+	gs, err := openHosts("abb", 20*time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer closeAll(gs)
+	got := make([]error, len(gs))
+	onEach(gs, func(g *dist.Group) error {
+		switch g.Rank() {
+		case 0:
+			got[0] = errors.Join(g.Send(dist.Of(make([]float32, 8)), 1), g.Barrier())
+		case 1:
+			got[1] = g.Recv(dist.Of(make([]int32, 9)), 0)
+		case 2:
+			got[2] = g.Barrier()
+		}
+		return nil
+	})
+	for r, err := range got {
+		var misuse *dist.MisuseError
+		if !errors.As(err, &misuse) || !strings.Contains(err.Error(), "rank 0 sends 8 f32 to rank 1, which receives 9 i32") {
+			t.Errorf("rank %d got %v, want a MisuseError naming both sides", r, err)
+		}
+	}
+}
+
+// Ranks that know different secrets, or cannot listen, fail together.
+func TestHostsRefuse(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		change func(rank int, c *dist.Config)
+		want   []string // by rank
+	}{
+		{"secret", func(rank int, c *dist.Config) { c.Secret = fmt.Sprint("secret", rank/2) },
+			[]string{"rank 2 (pid ", "rank 2 (pid ", "rank 0 (pid "}},
+		{"interface", func(rank int, c *dist.Config) { c.Interface = []string{"", "", "nowhere0"}[rank] },
+			[]string{`rank 2 (host c): network interface "nowhere0": not here`, `rank 2 (host c): network interface "nowhere0": not here`, `network interface "nowhere0": not here`}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			ends := agree.Local(3)
+			var ranks sync.WaitGroup
+			id := fmt.Sprintf("cpu-refuse-%d", time.Now().UnixNano())
+			for r := range 3 {
+				ranks.Go(func() {
+					cfg := dist.Config{Backend: Name, Rank: r, Size: 3, ID: id, Timeout: 20 * time.Second, Host: "abc"[r : r+1], Exchange: wire.Through(ends[r])}
+					c.change(r, &cfg)
+					if _, err := dist.Init(context.Background(), cfg); err == nil || !strings.Contains(err.Error(), c.want[r]) {
+						t.Errorf("rank %d got %v, want %q", r, err, c.want[r])
+					}
+				})
+			}
+			ranks.Wait()
 		})
 	}
 }

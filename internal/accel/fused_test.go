@@ -122,6 +122,21 @@ func TestFusedOverlap(t *testing.T) {
 	}
 }
 
+// The machine that is usually taken: all PEs of four SIPs, in seconds.
+func TestFusedMachine(t *testing.T) {
+	m, c, err := FusedMachine(4)
+	if err != nil {
+		t.Fatal(err)
+	}
+	times, _, err := GemmAllReduce(m, c, Fused{K: 256, Parts: []FusedPart{{128, 256}, {128, 256}}})
+	if err != nil || times.Gemm <= 0 || times.AllReduce <= times.Gemm/100 {
+		t.Errorf("%+v (%v)", times, err)
+	}
+	if _, _, err := FusedMachine(0); err == nil {
+		t.Error("a machine without SIPs")
+	}
+}
+
 // Blocks cover a partition exactly, none is larger than it must be.
 func TestFusedGrid(t *testing.T) {
 	tile := TileSize(topo.Default())

@@ -42,6 +42,7 @@ type ncclPreamble struct {
 	device string
 	iters  int
 	rccl   bool
+	time   string      // what the column time means
 	own    point.Point // coordinates of kernbench's own heading
 }
 
@@ -63,7 +64,7 @@ func readNCCLTests(text string, g Given) (File, error) {
 		return f, err
 	}
 	g.Op = op
-	pre := ncclPreamble{ranks: map[int]bool{}}
+	pre := ncclPreamble{ranks: map[int]bool{}, time: "mean over iterations issued back to back, as nccl-tests reports it"}
 	var head *ncclHeader
 	tableAt := 0 // where the records of the present table begin
 	close := func() error {
@@ -101,7 +102,7 @@ func readNCCLTests(text string, g Given) (File, error) {
 					return f, err
 				}
 				head = nil
-				pre = ncclPreamble{ranks: map[int]bool{}, op: pre.op, rccl: pre.rccl, iters: pre.iters}
+				pre = ncclPreamble{ranks: map[int]bool{}, op: pre.op, rccl: pre.rccl, iters: pre.iters, time: pre.time}
 			}
 			pre.comment(strings.TrimSpace(line), fields)
 			continue
@@ -147,6 +148,9 @@ func (p *ncclPreamble) comment(line string, fields []string) {
 	}
 	if m := ncclIters.FindStringSubmatch(line); m != nil {
 		p.iters, _ = strconv.Atoi(m[1])
+	}
+	if text, own := strings.CutPrefix(line, "# kernbench, format nccl-tests: time is the "); own {
+		p.time = text
 	}
 	p.log(line)
 	if len(fields) < 3 || !strings.Contains(line, " num_ranks=") {
@@ -320,7 +324,7 @@ func (p *ncclPreamble) settle(records []Record, g Given, line int) (notes []stri
 	for i := range records {
 		r := &records[i]
 		r.Op, r.Ranks, r.Host, r.Samples = op, ranks, p.host, p.iters
-		r.Details = map[string]string{"tool": "nccl-tests", "time": "mean over iterations issued back to back, as nccl-tests reports it"}
+		r.Details = map[string]string{"tool": "nccl-tests", "time": p.time}
 		if p.device != "" {
 			r.Details["device"] = p.device
 		}

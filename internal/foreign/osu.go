@@ -2,6 +2,7 @@ package foreign
 
 import (
 	"errors"
+	"fmt"
 	"math"
 	"regexp"
 	"strconv"
@@ -177,6 +178,9 @@ func completeOSU(r *Record, g Given) (err error) {
 	case "":
 		return errors.New("there is no title that says which operation this is: give --op")
 	case "allgather", "gather", "scatter", "alltoall":
+		if r.Size > math.MaxInt64/int64(r.Ranks) {
+			return fmt.Errorf("%d bytes for each of %d ranks are more than can be counted", r.Size, r.Ranks)
+		}
 		r.Size *= int64(r.Ranks)
 	}
 	if r.DType == "" && (r.Op == "allreduce" || r.Op == "reduce" || r.Op == "reduce_scatter") && g.DType == "" {

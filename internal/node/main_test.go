@@ -2,8 +2,10 @@ package node_test
 
 import (
 	"bytes"
+	"context"
 	"crypto/rand"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,7 +18,9 @@ import (
 	"time"
 
 	"github.com/kernbench/kernbench/internal/cli"
+	"github.com/kernbench/kernbench/internal/decl"
 	"github.com/kernbench/kernbench/internal/launch"
+	"github.com/kernbench/kernbench/internal/worker"
 )
 
 // The test binary is also the command under test and its agents.
@@ -24,10 +28,34 @@ func TestMain(m *testing.M) {
 	if code, is := launch.MaybeAgent(); is {
 		os.Exit(code)
 	}
-	if len(os.Args) > 1 && os.Args[1] == "launch" {
-		os.Exit(cli.Main(nil))
+	if code, is := worker.Maybe(benches()); is {
+		os.Exit(code)
+	}
+	if len(os.Args) > 1 && (os.Args[1] == "launch" || os.Args[1] == "run") {
+		os.Exit(cli.Main(benches()))
 	}
 	os.Exit(m.Run())
+}
+
+// benches has one bench, whose call takes as long as US says. It demands that
+// the ranks agree on their hosts' names, by which it also shows that they are on
+// several.
+func benches() []*decl.Bench {
+	return []*decl.Bench{decl.New("still", func(ctx context.Context, s *decl.State) error {
+		if mode := s.Str("mode"); mode == "kill" && s.Rank() == s.Size()-1 {
+			syscall.Kill(os.Getpid(), syscall.SIGKILL)
+		}
+		if s.Str("mode") == "linger" {
+			time.Sleep(hangGuard)
+		}
+		all, err := s.Group().Exchange(ctx, []int64{int64(s.Rank())})
+		if err != nil || len(all) != s.Size() {
+			return fmt.Errorf("%d ranks: %v", len(all), err)
+		}
+		host, _ := os.Hostname()
+		fmt.Printf("rank %d on %s, local rank %s, at %s\n", s.Rank(), host, os.Getenv("LOCAL_RANK"), os.Getenv("MASTER_ADDR"))
+		return s.Time(ctx, func() error { return nil })
+	}, decl.Ranks("1"), decl.Strings("mode", "ok"), decl.Env("SWEPT", "a", "b"))}
 }
 
 const (

@@ -316,6 +316,13 @@ func TestFaults(t *testing.T) {
 		{"stopped launcher", "", func(n *network, all []*launcher, at map[int]place) (int, string, []*launcher) {
 			all[1].kill(all[1].cmd.Process.Pid, syscall.SIGSTOP)
 			n.Cleanup(func() { all[1].cmd.Process.Kill() })
+			for _, p := range at { // its own ranks end with the others, though it cannot end them
+				for limit := time.Now().Add(hangGuard); p.host == 1 && syscall.Kill(p.pid, 0) == nil; time.Sleep(5 * time.Millisecond) {
+					if time.Now().After(limit) {
+						n.Fatalf("rank %d of the stopped launcher lives on", p.pid)
+					}
+				}
+			}
 			return 1, "nothing was heard of it for 1s", []*launcher{all[0], all[2]}
 		}},
 	} {

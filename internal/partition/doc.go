@@ -4,7 +4,7 @@
 // that follow the numbering or the grid (simple, block, coordinate on a grid)
 // describe the layout by a few numbers, whatever its size, so every rank makes
 // it for itself. The others look at the whole problem: one rank makes the
-// layout, and Shares cuts out what each of the others needs to know of it.
+// layout, and tells each of the others its Share.
 //
 // The package moves no data, and measures quality but not time. What a
 // partitioner must keep is in package partitiontest; a new one is a file of its

@@ -30,7 +30,7 @@ type Partitioner struct {
 	Name string
 	Help string
 	// Whole says that it looks at the whole problem, whose size may be too much
-	// for every rank: see Shares.
+	// for every rank: see Share.
 	Whole func(sparse.Problem) bool
 	make  func(sparse.Problem, Options) (sparse.Layout, error)
 }

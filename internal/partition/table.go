@@ -46,30 +46,26 @@ type Share struct {
 	Owners []int // of the ghosts
 }
 
-// Shares cuts a layout into the shares of all ranks.
-func Shares(p sparse.Problem, layout sparse.Layout, ranks int) []Share {
-	shares := make([]Share, ranks)
+// Couplings are the rows, ascending, that some rows are coupled to and that are
+// none of them: the ghosts of a Share.
+func Couplings(p sparse.Problem, own []sparse.Range) []int {
+	mine := Share{Own: own} // of rank 0, to look rows up in
+	known := map[int]bool{}
+	var ghosts []int
 	var row sparse.Row
-	for r := range shares {
-		s := &shares[r]
-		s.Rank, s.Own = r, layout.Rows(r)
-		for _, own := range s.Own {
-			for i := own.Lo; i < own.Hi; i++ {
-				p.Row(i, &row)
-				for _, c := range row.Cols {
-					if layout.Owner(c) != r {
-						s.Ghosts = append(s.Ghosts, c)
-					}
+	for _, r := range own {
+		for i := r.Lo; i < r.Hi; i++ {
+			p.Row(i, &row)
+			for _, c := range row.Cols {
+				if (c < r.Lo || c >= r.Hi) && mine.Owner(c) < 0 && !known[c] {
+					known[c] = true
+					ghosts = append(ghosts, c)
 				}
 			}
 		}
-		slices.Sort(s.Ghosts)
-		s.Ghosts = slices.Clip(slices.Compact(s.Ghosts))
-		for _, g := range s.Ghosts {
-			s.Owners = append(s.Owners, layout.Owner(g))
-		}
 	}
-	return shares
+	slices.Sort(ghosts)
+	return ghosts
 }
 
 // Owner of a row of this rank or of one that it is coupled to; -1 of any other.

@@ -58,6 +58,7 @@ func gather(t *testing.T, addr string, n, restarts int) []*Member {
 	cfg.MaxRestarts = restarts
 	members := make([]*Member, n)
 	for i := range members {
+		cfg.Node = i // else the order in which their messages arrive decides
 		members[i] = meet(t, cfg)
 	}
 	startRound(t, members, 0)

@@ -30,6 +30,7 @@ type crew struct {
 	procs  int // worker processes: one per rank, or one that has them all
 	events <-chan launch.Event
 	tick   *time.Ticker
+	hurry  func() bool // the job that this is part of is being ended
 }
 
 type rankState struct {
@@ -95,7 +96,8 @@ func (r *lane) assemble(ctx context.Context, g *plan.Group) (*crew, *trouble, er
 	if err != nil {
 		return nil, nil, err
 	}
-	c := &crew{r: r, group: g, hub: hub, via: via, logs: logs, path: path, ranks: make([]rankState, g.Ranks), procs: count, tick: time.NewTicker(tickTime)}
+	c := &crew{r: r, group: g, hub: hub, via: via, logs: logs, path: path, ranks: make([]rankState, g.Ranks), procs: count, tick: time.NewTicker(tickTime),
+		hurry: func() bool { return ctx.Err() != nil && r.joined(g) }}
 	for i := range c.ranks {
 		c.ranks[i].phase = "start"
 	}
@@ -370,7 +372,7 @@ func (c *crew) end(tr *trouble) {
 		return
 	}
 	c.launch.Stop(tr.reason, tr.dump && c.via == nil) // a launcher would only dump itself
-	c.launch.Wait()
+	c.await(0)
 }
 
 // close ends the launch in order: the workers are asked first.
@@ -380,13 +382,9 @@ func (c *crew) close() {
 		for rank := range c.procs {
 			c.hub.Quit(rank)
 		}
-		ended := make(chan struct{})
-		go func() { c.launch.Wait(); close(ended) }()
-		select {
-		case <-ended:
-		case <-time.After(quitLimit):
+		if !c.await(quitLimit) {
 			c.launch.Stop("the workers did not end when asked", false)
-			<-ended
+			c.await(0)
 		}
 	}
 	c.hub.Close()

@@ -2,7 +2,6 @@ package run
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -132,24 +131,49 @@ func (r *lane) spent(b *backlog) (bool, error) {
 	return true, nil
 }
 
-// lostPlace makes trouble of a place that is gone.
-func lostPlace(l started) *trouble {
-	_, err := l.Wait()
-	var lost *station.LostError
-	if !errors.As(err, &lost) {
+// lost says which place is gone, nil for a launch that has no places.
+func (r *runner) lost(g *plan.Group) *station.LostError {
+	if !r.joined(g) {
 		return nil
 	}
-	rank := lost.Rank
-	return &trouble{status: journal.Failed, rank: &rank, reason: lost.Error()}
+	return r.opts.Joined.Leader.Lost()
 }
 
 // lostPlace makes trouble of a place that has ended the launch by its loss.
 func (c *crew) lostPlace() *trouble {
-	tr := lostPlace(c.launch)
-	if tr != nil {
-		tr.phase = c.ranks[*tr.rank].phase
+	lost := c.r.lost(c.group)
+	if lost == nil {
+		return nil
 	}
-	return tr
+	return &trouble{status: journal.Failed, rank: &lost.Rank, phase: c.ranks[lost.Rank].phase, reason: lost.Error()}
+}
+
+// Within a job, an interrupt often comes from a launcher that kills a second
+// later: the reason is looked for, and what runs is waited for, for less.
+const (
+	deathbedLimit = 200 * time.Millisecond
+	hurryLimit    = 300 * time.Millisecond
+)
+
+// await waits for the launch's end, at most for the limit if there is one. When
+// in a hurry it does not wait long: the places kill what is left as soon as this
+// process has gone.
+func (c *crew) await(limit time.Duration) (ended bool) {
+	if limit == 0 && !c.hurry() {
+		c.launch.Wait()
+		return true
+	}
+	if c.hurry() {
+		limit = hurryLimit
+	}
+	end := make(chan struct{})
+	go func() { c.launch.Wait(); close(end) }()
+	select {
+	case <-end:
+		return true
+	case <-time.After(limit):
+		return false
+	}
 }
 
 // deathbed looks for the reason of an interrupt within a job: a launcher that
@@ -158,7 +182,7 @@ func (c *crew) deathbed() *trouble {
 	if !c.r.joined(c.group) {
 		return nil
 	}
-	limit := time.After(lastWords)
+	limit := time.After(deathbedLimit)
 	for {
 		select {
 		case e := <-c.events:

@@ -79,8 +79,8 @@ func (r *lane) oneProgram(ctx context.Context, g *plan.Group, t plan.Task) ([]jo
 	}
 	lied, slow, hung := r.attend(l, t, limit, procs)
 	out, err := l.Wait()
-	if tr := lostPlace(l); tr != nil {
-		row.Rank = tr.rank
+	if lost := r.lost(g); lost != nil {
+		row.Rank = &lost.Rank
 	}
 	if err != nil {
 		return failed(journal.Failed, "run", err.Error())

@@ -16,6 +16,7 @@ import (
 	"github.com/kernbench/kernbench/internal/launch"
 	"github.com/kernbench/kernbench/internal/plan"
 	"github.com/kernbench/kernbench/internal/point"
+	"github.com/kernbench/kernbench/internal/sealed"
 	"github.com/kernbench/kernbench/internal/worker"
 )
 
@@ -329,7 +330,10 @@ func TestLastWords(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	fmt.Fprintf(conn, `{"hello":{"token":%q,"rank":0}}`+"\n", vars["KERNBENCH_TOKEN"])
+	if _, err := sealed.Answer(conn, []byte(vars["KERNBENCH_TOKEN"]), worker.Banner); err != nil {
+		t.Fatal(err)
+	}
+	fmt.Fprintln(conn, `{"hello":{"rank":0}}`)
 	c := &crew{hub: hub, ranks: make([]rankState, 1)}
 	select {
 	case e := <-hub.Events():

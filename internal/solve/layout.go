@@ -11,28 +11,30 @@ import (
 
 // layout decides who owns which rows. A partitioner that follows the numbering
 // or the grid runs on every rank. One that looks at the whole problem runs on
-// rank 0, which tells each rank its share.
-func layout(g *dist.Group, spec Spec, outline sparse.Problem) (sparse.Layout, error) {
+// rank 0, which tells each rank its rows, and then who owns those that they are
+// coupled to. The seconds are the partitioner's own, where it ran.
+func layout(g *dist.Group, spec Spec, outline sparse.Problem) (owners sparse.Layout, seconds float64, err error) {
 	p, err := partition.Lookup(spec.Partitioner)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	o := partition.Options{Ranks: g.Size(), Objective: spec.Objective, Seed: spec.Seed}
-	if !p.Whole(outline) {
-		return p.Partition(outline, o)
-	}
-	if g.Rank() != 0 {
-		return receiveShare(g)
-	}
-	var shares []partition.Share
-	whole, err := spec.Source.Rows(nil)
-	if err == nil {
-		var all sparse.Layout
-		if all, err = p.Partition(whole, o); err == nil {
-			shares = partition.Shares(whole, all, g.Size())
+	whole := outline
+	if p.Whole(outline) {
+		if g.Rank() != 0 {
+			owners, err = receiveShare(g, spec.Source)
+			return owners, 0, err
 		}
+		whole, err = spec.Source.Rows(nil)
 	}
-	return sendShares(g, shares, err)
+	began := g.Clock().Now()
+	if err == nil {
+		owners, err = p.Partition(whole, partition.Options{Ranks: g.Size(), Objective: spec.Objective, Seed: spec.Seed})
+	}
+	seconds = float64(g.Clock().Now()-began) / 1e12
+	if p.Whole(outline) {
+		err = sendShares(g, owners, err)
+	}
+	return owners, seconds, err
 }
 
 // errRankZero is what the others say when rank 0, which knows why, cannot
@@ -40,66 +42,86 @@ func layout(g *dist.Group, spec Spec, outline sparse.Problem) (sparse.Layout, er
 var errRankZero = errors.New("rank 0 could not partition the problem")
 
 // sendShares tells every rank its share, or that there is none.
-func sendShares(g *dist.Group, shares []partition.Share, failed error) (sparse.Layout, error) {
+func sendShares(g *dist.Group, owners sparse.Layout, failed error) error {
 	for r := 1; r < g.Size(); r++ {
-		var text []int64
-		length := []int64{-1}
-		if failed == nil {
-			text = encode(shares[r])
-			length[0] = int64(len(text))
+		if failed != nil {
+			failed = errors.Join(failed, g.Send(dist.Of([]int64{-1}), r))
+			continue
 		}
-		if err := g.Send(dist.Of(length), r); err != nil {
-			return nil, errors.Join(failed, err)
+		var own []int64
+		for _, rows := range owners.Rows(r) {
+			own = append(own, int64(rows.Lo), int64(rows.Hi))
 		}
-		if len(text) > 0 {
-			if err := g.Send(dist.Of(text), r); err != nil {
-				return nil, err
-			}
+		if err := sendList(g, own, r); err != nil {
+			return err
 		}
 	}
-	if failed != nil {
-		return nil, failed
+	for r := 1; failed == nil && r < g.Size(); r++ {
+		ghosts, err := recvList(g, r)
+		if err != nil {
+			return err
+		}
+		for i, row := range ghosts {
+			ghosts[i] = int64(owners.Owner(int(row)))
+		}
+		if err := sendList(g, ghosts, r); err != nil {
+			return err
+		}
 	}
-	return &shares[0], nil
+	return failed
 }
 
-func receiveShare(g *dist.Group) (sparse.Layout, error) {
-	length := make([]int64, 1)
-	if err := g.Recv(dist.Of(length), 0); err != nil {
-		return nil, fmt.Errorf("receiving this rank's part: %w", err)
+// receiveShare learns which rows this rank owns, and asks for the owners of the
+// others that they are coupled to.
+func receiveShare(g *dist.Group, source Source) (sparse.Layout, error) {
+	list, err := recvList(g, 0)
+	if err != nil {
+		return nil, err
 	}
-	if length[0] < 0 {
+	s := &partition.Share{Rank: g.Rank()}
+	for ; len(list) > 0; list = list[2:] {
+		s.Own = append(s.Own, sparse.Range{Lo: int(list[0]), Hi: int(list[1])})
+	}
+	problem, err := source.Rows(func(row int) bool { return s.Owner(row) == s.Rank })
+	if err == nil {
+		s.Ghosts = partition.Couplings(problem, s.Own)
+	}
+	// Rank 0 waits for the list, also of a rank that cannot make it.
+	if failed := sendList(g, widen(s.Ghosts), 0); failed != nil {
+		return nil, errors.Join(err, failed)
+	}
+	owners, failed := recvList(g, 0)
+	s.Owners = narrow(owners)
+	return s, errors.Join(err, failed)
+}
+
+// sendList and recvList move numbers of which the receiver does not know how
+// many there are; less than none is bad news.
+func sendList(g *dist.Group, list []int64, to int) error {
+	err := g.Send(dist.Of([]int64{int64(len(list))}), to)
+	if err == nil && len(list) > 0 {
+		err = g.Send(dist.Of(list), to)
+	}
+	if err != nil {
+		return fmt.Errorf("telling rank %d its part: %w", to, err)
+	}
+	return nil
+}
+
+func recvList(g *dist.Group, from int) ([]int64, error) {
+	length := make([]int64, 1)
+	err := g.Recv(dist.Of(length), from)
+	if err == nil && length[0] < 0 {
 		return nil, errRankZero
 	}
-	text := make([]int64, length[0])
-	if err := g.Recv(dist.Of(text), 0); err != nil {
-		return nil, fmt.Errorf("receiving this rank's part: %w", err)
+	list := make([]int64, max(0, length[0]))
+	if err == nil && len(list) > 0 {
+		err = g.Recv(dist.Of(list), from)
 	}
-	s := decode(text)
-	s.Rank = g.Rank()
-	return &s, nil
-}
-
-// encode writes a share as numbers: how many ranges, the ranges, the ghosts,
-// their owners.
-func encode(s partition.Share) []int64 {
-	text := make([]int64, 0, 1+2*len(s.Own)+2*len(s.Ghosts))
-	text = append(text, int64(len(s.Own)))
-	for _, r := range s.Own {
-		text = append(text, int64(r.Lo), int64(r.Hi))
+	if err != nil {
+		return nil, fmt.Errorf("asking rank %d about this rank's part: %w", from, err)
 	}
-	return append(append(text, widen(s.Ghosts)...), widen(s.Owners)...)
-}
-
-func decode(text []int64) partition.Share {
-	var s partition.Share
-	ranges, text := int(text[0]), text[1:]
-	for i := range ranges {
-		s.Own = append(s.Own, sparse.Range{Lo: int(text[2*i]), Hi: int(text[2*i+1])})
-	}
-	text = text[2*ranges:]
-	s.Ghosts, s.Owners = narrow(text[:len(text)/2]), narrow(text[len(text)/2:])
-	return s
+	return list, nil
 }
 
 // widen and narrow turn row numbers into elements of a message and back.

@@ -54,7 +54,7 @@ type System struct {
 
 // SetupTimes are what this rank spent before the first solve, in seconds.
 type SetupTimes struct {
-	Partition  float64 // deciding who owns what, and telling
+	Partition  float64 // deciding who owns what; 0 where another rank does
 	Generation float64 // making the rows
 	Total      float64 // everything
 }
@@ -77,12 +77,11 @@ func New(g *dist.Group, spec Spec) (*System, error) {
 		return nil, &Refusal{err}
 	}
 
-	part := clock.Now()
-	owners, err := layout(g, spec, outline)
+	owners, seconds, err := layout(g, spec, outline)
 	if err != nil {
 		return nil, err
 	}
-	s.Times.Partition = since(part)
+	s.Times.Partition = seconds
 	if err := s.build(owners, first); err != nil {
 		return nil, err
 	}

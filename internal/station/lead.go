@@ -281,18 +281,21 @@ func (l *Leader) beat() {
 // lose takes a rank for dead, and with it the job.
 func (l *Leader) lose(rank int, cause string) {
 	l.mu.Lock()
-	s := l.seats[rank]
-	if l.lost != nil || l.closed {
+	if l.closed {
 		l.mu.Unlock()
 		return
 	}
-	l.lost = &LostError{Rank: rank, Host: s.Host, PID: s.PID, Cause: cause}
+	s := l.seats[rank]
+	lost := &LostError{Rank: rank, Host: s.Host, PID: s.PID, Cause: cause}
+	if l.lost == nil { // the first explains the others
+		l.lost = lost
+	}
 	current := l.launch
 	l.mu.Unlock()
 	s.link.Abort()
 	l.signal()
 	if current != nil {
-		current.fail(rank, l.lost)
+		current.fail(rank, lost)
 	}
 }
 

@@ -105,7 +105,7 @@ func (h *Hub) accept() {
 }
 
 func (h *Hub) serve(conn net.Conn) {
-	if _, err := sealed.Greet(conn, []byte(h.token), banner); err != nil {
+	if _, err := sealed.Greet(conn, []byte(h.token), Banner); err != nil {
 		conn.Close()
 		return // not one of ours
 	}

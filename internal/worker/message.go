@@ -39,8 +39,8 @@ const (
 // launch's agreement: the first of its extra files.
 const ShmFD = 3
 
-// banner opens every connection, before each side proves that it knows the token.
-const banner = "kernbench worker 1\n"
+// Banner opens every connection, before each side proves that it knows the token.
+const Banner = "kernbench worker 1\n"
 
 // hello is a worker's first message.
 type hello struct {

@@ -88,7 +88,7 @@ func TestStrangersAtTheHub(t *testing.T) {
 			t.Fatal(err)
 		}
 		if c.token != "" {
-			if _, err := sealed.Answer(conn, []byte(c.token), banner); (err == nil) != (c.token == h.token) {
+			if _, err := sealed.Answer(conn, []byte(c.token), Banner); (err == nil) != (c.token == h.token) {
 				t.Errorf("token %s: %v", c.token, err)
 			}
 		}

@@ -82,7 +82,7 @@ func (w *worker) dial(forAgreement bool) (net.Conn, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reaching the supervisor: %w", err)
 	}
-	if _, err = sealed.Answer(conn, []byte(w.token), banner); err == nil {
+	if _, err = sealed.Answer(conn, []byte(w.token), Banner); err == nil {
 		err = json.NewEncoder(conn).Encode(toSupervisor{Hello: &hello{w.rank, os.Getpid(), forAgreement}})
 	}
 	if err != nil {

@@ -232,7 +232,7 @@ func TestStrangers(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { conn.Close() })
-		sealed.Answer(conn, []byte(token), banner) // how it ends is seen by what follows
+		sealed.Answer(conn, []byte(token), Banner) // how it ends is seen by what follows
 		fmt.Fprintln(conn, text)
 		return conn
 	}

@@ -1,0 +1,345 @@
+package cpu
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/kernbench/kernbench/dist"
+	"github.com/kernbench/kernbench/internal/wire/wiretest"
+)
+
+// The test program starts itself again as ranks on hosts that are network
+// namespaces. They find their place as under a launcher.
+const (
+	hostBody    = "CPU_TEST_HOST_BODY"
+	hostTimeout = "CPU_TEST_HOST_TIMEOUT"
+)
+
+func init() {
+	if os.Getenv(hostBody) != "" {
+		os.Exit(hostChild())
+	}
+}
+
+func hostChild() int {
+	timeout, _ := time.ParseDuration(os.Getenv(hostTimeout))
+	c, err := dist.FromEnv()
+	c.Backend, c.Timeout = Name, timeout
+	var g *dist.Group
+	if err == nil {
+		g, err = dist.Init(context.Background(), c)
+	}
+	if err == nil {
+		err = hostBodies[os.Getenv(hostBody)](g)
+		err = errors.Join(err, g.Close())
+	}
+	if err == nil {
+		fmt.Println("well")
+		return 0
+	}
+	var peer *dist.PeerError
+	if errors.As(err, &peer) {
+		fmt.Print("peer error: ")
+	}
+	fmt.Println(err)
+	return 1
+}
+
+// hostBodies are what those ranks do.
+var hostBodies = map[string]func(g *dist.Group) error{
+	// work is what a solver does: sums of a few numbers, messages to neighbours, now
+	// and then something large.
+	"work": func(g *dist.Group) error {
+		n := g.Size()
+		for k := range 30 {
+			for _, count := range []int{1, 1000, 300_000} {
+				if count > 1000 && k > 3 {
+					continue
+				}
+				v := make([]float64, count)
+				for i := range v {
+					v[i] = float64(i%100 + g.Rank() + k)
+				}
+				if err := g.AllReduce(dist.Of(v), dist.Of(v), dist.Sum); err != nil {
+					return err
+				}
+				for i := range v {
+					if want := float64(n*(i%100+k) + n*(n-1)/2); v[i] != want {
+						return fmt.Errorf("sum %d of %d is %v at %d, want %v", k, count, v[i], i, want)
+					}
+				}
+			}
+			out, in := []int32{int32(g.Rank()), int32(k)}, make([]int32, 2)
+			send, err := g.Isend(dist.Of(out), (g.Rank()+1)%n)
+			if err != nil {
+				return err
+			}
+			from := (g.Rank() + n - 1) % n
+			if err := errors.Join(g.Recv(dist.Of(in), from), send.Wait()); err != nil {
+				return err
+			}
+			if in[0] != int32(from) || in[1] != int32(k) {
+				return fmt.Errorf("message %d from rank %d is %v", k, from, in)
+			}
+		}
+		return nil
+	},
+	// sums goes on until something happens to it.
+	"sums": func(g *dist.Group) error {
+		v := make([]float32, 300_000)
+		for k := 0; ; k++ {
+			if err := g.AllReduce(dist.Of(v), dist.Of(v), dist.Max); err != nil {
+				return err
+			}
+			if k == 3 {
+				fmt.Println("running")
+			}
+		}
+	},
+	// much takes longer over a slow link than anyone waits for a silent rank.
+	"much": func(g *dist.Group) error {
+		v := make([]float32, 2<<20)
+		return g.AllReduce(dist.Of(v), dist.Of(v), dist.Sum)
+	},
+	// reset has rank 1 forget its connections.
+	"reset": func(g *dist.Group) error {
+		b := make([]float32, 100_000)
+		for k := 0; ; k++ {
+			if g.Rank() == 1 && k == 20 {
+				for fd := range 200 {
+					_ = unix.SetsockoptLinger(fd, unix.SOL_SOCKET, unix.SO_LINGER, &unix.Linger{Onoff: 1})
+				}
+				syscall.Kill(os.Getpid(), syscall.SIGKILL)
+			}
+			if err := g.AllReduce(dist.Of(b), dist.Of(b), dist.Max); err != nil {
+				return err
+			}
+		}
+	},
+}
+
+// job is ranks in processes of their own: one on the first host, two on the
+// second, one on the third.
+type job struct {
+	*wiretest.Network
+	ranks []*rankProcess
+}
+
+type rankProcess struct {
+	host  *wiretest.Host
+	cmd   *exec.Cmd
+	mu    sync.Mutex
+	out   bytes.Buffer
+	ended chan struct{}
+}
+
+func (r *rankProcess) Write(p []byte) (int, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.out.Write(p)
+}
+
+func (r *rankProcess) said() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.out.String()
+}
+
+var places3 = []struct{ host, local, locals int }{{0, 0, 1}, {1, 0, 2}, {1, 1, 2}, {2, 0, 1}}
+
+// spec changes what the ranks of a job find.
+type spec struct {
+	body    string
+	timeout string
+	master  string         // address of the meeting, default the first host's
+	absent  int            // how many of the last ranks never start
+	secrets map[int]string // of some ranks
+}
+
+const testSecret = "the secret of this very test run"
+
+func start(n *wiretest.Network, s spec) *job {
+	n.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		n.Fatal(err)
+	}
+	if s.master == "" {
+		s.master = n.Hosts[0].Four
+	}
+	j := &job{Network: n}
+	for r, p := range places3[:len(places3)-s.absent] {
+		secret := testSecret
+		if other := s.secrets[r]; other != "" {
+			secret = other
+		}
+		rank := &rankProcess{host: n.Hosts[p.host], cmd: n.Hosts[p.host].Command(self), ended: make(chan struct{})}
+		rank.cmd.Stdout, rank.cmd.Stderr = rank, rank
+		rank.cmd.Env = append(os.Environ(), hostBody+"="+s.body, hostTimeout+"="+s.timeout, "KERNBENCH_DIST_SECRET="+secret,
+			"RANK="+strconv.Itoa(r), "WORLD_SIZE="+strconv.Itoa(len(places3)), "LOCAL_RANK="+strconv.Itoa(p.local), "LOCAL_WORLD_SIZE="+strconv.Itoa(p.locals),
+			"MASTER_ADDR="+s.master, "MASTER_PORT=29455", "TORCHELASTIC_RUN_ID=test", "GORACE=atexit_sleep_ms=0")
+		if err := rank.cmd.Start(); err != nil {
+			n.Fatal(err)
+		}
+		n.Cleanup(func() { rank.cmd.Process.Kill(); <-rank.ended })
+		go func() { rank.cmd.Wait(); close(rank.ended) }()
+		j.ranks = append(j.ranks, rank)
+	}
+	return j
+}
+
+// hostGuard bounds every wait; a test that needs it all has failed.
+const hostGuard = 90 * time.Second
+
+// ends waits for a rank's end and demands what it said.
+func (j *job) ends(rank int, pattern string) {
+	j.Helper()
+	r := j.ranks[rank]
+	select {
+	case <-r.ended:
+	case <-time.After(hostGuard):
+		j.Fatalf("rank %d hangs; it said: %s", rank, r.said())
+	}
+	if !regexp.MustCompile(pattern).MatchString(r.said()) {
+		j.Errorf("rank %d said %q, want a match of %q", rank, r.said(), pattern)
+	}
+}
+
+// awaitRunning waits until all ranks are in the middle of their calls.
+func (j *job) awaitRunning() {
+	j.Helper()
+	for limit := time.Now().Add(hostGuard); time.Now().Before(limit); time.Sleep(5 * time.Millisecond) {
+		running := 0
+		for _, r := range j.ranks {
+			if strings.Contains(r.said(), "running") {
+				running++
+			}
+		}
+		if running == len(j.ranks) {
+			return
+		}
+	}
+	for i, r := range j.ranks {
+		j.Errorf("rank %d said %q", i, r.said())
+	}
+	j.Fatal("the ranks do not get going")
+}
+
+func netns(t *testing.T) *wiretest.Network {
+	if testing.Short() {
+		t.Skip("network namespaces take a while")
+	}
+	t.Parallel()
+	return wiretest.New(t, 3)
+}
+
+func TestHostsWork(t *testing.T) {
+	j := start(netns(t), spec{body: "work", timeout: "60s"})
+	for r := range j.ranks {
+		j.ends(r, "^well\n$")
+	}
+}
+
+func TestHostsOverIPv6(t *testing.T) {
+	n := netns(t)
+	for _, h := range n.Hosts {
+		h.DropFour()
+	}
+	j := start(n, spec{body: "work", timeout: "60s", master: n.Hosts[0].Six})
+	for r := range j.ranks {
+		j.ends(r, "^well\n$")
+	}
+}
+
+// A pulled cable is noticed on both sides of it, amid a collective.
+func TestHostsCutLink(t *testing.T) {
+	j := start(netns(t), spec{body: "sums", timeout: "20s"})
+	j.awaitRunning()
+	j.Hosts[2].Cut()
+	for r := range 3 {
+		j.ends(r, `peer error: rank 3 \(pid \d+, host kb2\) is out of reach`)
+	}
+	j.ends(3, `peer error: rank [012] \(pid \d+, host kb[01]\) is out of reach`)
+}
+
+// A slow link is none that has failed, also where it takes longer than anyone
+// waits for a rank that is silent.
+func TestHostsSlowLink(t *testing.T) {
+	n := netns(t)
+	n.Hosts[1].Slow("30mbit")
+	j := start(n, spec{body: "much", timeout: "2s"})
+	for r := range j.ranks {
+		j.ends(r, "^well\n$")
+	}
+}
+
+func TestHostsReset(t *testing.T) {
+	j := start(netns(t), spec{body: "reset", timeout: "60s"})
+	for _, r := range []int{0, 2, 3} {
+		j.ends(r, `peer error: rank 1 \(pid \d+(, host kb1)?\) is dead`)
+	}
+}
+
+func TestHostsKilledRank(t *testing.T) {
+	j := start(netns(t), spec{body: "sums", timeout: "60s"})
+	j.awaitRunning()
+	j.ranks[3].cmd.Process.Kill()
+	for r := range 3 {
+		j.ends(r, fmt.Sprintf(`peer error: rank 3 \(pid %d, host kb2\) is dead`, j.ranks[3].cmd.Process.Pid))
+	}
+}
+
+func TestHostsStoppedRank(t *testing.T) {
+	j := start(netns(t), spec{body: "sums", timeout: "3s"})
+	j.awaitRunning()
+	pid := j.ranks[3].cmd.Process.Pid
+	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	for r := range 3 {
+		j.ends(r, fmt.Sprintf(`peer error: rank \d waited 3s for rank 3 \(pid %d, host kb2\) in allreduce`, pid))
+	}
+}
+
+func TestHostsThatDoNotMeet(t *testing.T) {
+	t.Run("never joins", func(t *testing.T) {
+		j := start(netns(t), spec{body: "work", timeout: "3s", absent: 1})
+		for r := range j.ranks {
+			j.ends(r, `ranks \[3\] of 4 have not come to 10.77.0.1:29456 within `)
+		}
+	})
+	t.Run("nobody to meet", func(t *testing.T) {
+		n := netns(t)
+		j := start(n, spec{body: "work", timeout: "3s", master: n.Hosts[2].Four, absent: 1})
+		for _, r := range []int{1, 2} {
+			j.ends(r, `no rank 0 at 10.77.0.3:29456: `)
+		}
+		j.ends(0, "cannot assign requested address")
+	})
+	t.Run("wrong secret", func(t *testing.T) {
+		const other = "another secret than everybody else's"
+		j := start(netns(t), spec{body: "work", timeout: "4s", secrets: map[int]string{3: other}})
+		j.ends(3, "the secrets differ")
+		for r := range 3 {
+			j.ends(r, `ranks \[3\] of 4 have not come to .*10.77.0.3:\d+ was turned away: the secrets differ`)
+		}
+		for _, r := range j.ranks {
+			if strings.Contains(r.said(), other) || strings.Contains(r.said(), testSecret) {
+				t.Errorf("a secret was printed: %s", r.said())
+			}
+		}
+	})
+}

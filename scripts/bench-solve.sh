@@ -1,0 +1,118 @@
+#!/usr/bin/env bash
+# Holds kernbench's CG against PETSc's CG + Jacobi, an iteration of the same
+# solve, in turns; then weak scaling, the partitioners, and memory, each with
+# its goal. Prints ratios with their intervals and whether the goals are met.
+#
+#   scripts/bench-solve.sh [bin/kernbench]
+#
+# RANKS    rank counts of the comparison with PETSc (1,2)
+# TRIALS   interleaved pairs (10, the least that a verdict rests on)
+# DOF      unknowns of the comparison (1000000: 1000x1000 and 100x100x100)
+# WEAK     rank counts of weak scaling at 1M unknowns per rank (1,2)
+# PARTS    what to do, of "petsc weak partition memory" (all)
+# OUT      where the runs are kept (out/bench-solve); a run that was interrupted
+#          goes on where it stopped
+#
+# It needs a built kernbench; for PETSc a C compiler, pkg-config and Debian's
+# petsc-dev, which it installs when it may; no Go.
+set -euo pipefail
+bin=$(realpath "${1:-bin/kernbench}")
+here=$(cd "$(dirname "$0")/.." && pwd)
+ranks=${RANKS:-1,2}
+trials=${TRIALS:-10}
+dof=${DOF:-1000000}
+weak=${WEAK:-1,2}
+parts=${PARTS:-petsc weak partition memory}
+out=${OUT:-out/bench-solve}
+mkdir -p "$here/peers/build" "$out"
+code=0
+wanted() { [[ " $parts " == *" $1 "* ]]; }
+
+# worse keeps the gravest outcome: 1 not met, before 3 not resolved.
+worse() { [ "$code" -eq 1 ] || code=$1; }
+
+# one runs kernbench quietly; a failed row is in the run's table.
+one() {
+	local name=$1
+	shift
+	"$bin" run "$@" --quiet --out "$out/$name" >"$out/$name.txt" || echo "$name: rows failed, see $out/$name.txt" >&2
+}
+
+# numbers prints columns of the good rows of a run.
+numbers() {
+	local run=$1
+	shift
+	"$bin" show "$out/$run" --format csv | awk -F, -v names="$*" '
+		NR == 1 { n = split(names, want, " "); for (i = 1; i <= NF; i++) col[$i] = i; next }
+		$col["status"] == "ok" { line = ""; for (i = 1; i <= n; i++) line = line (i > 1 ? " " : "") $col[want[i]]; print line }'
+}
+
+build_petsc() {
+	if ! pkg-config --exists PETSc 2>/dev/null && [ "$(id -u)" -eq 0 ] && command -v apt-get >/dev/null; then
+		apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends petsc-dev >/dev/null
+	fi
+	local compiler
+	compiler=$(command -v mpicc.openmpi || command -v mpicc) || return 1
+	# shellcheck disable=SC2046 # the flags are words
+	"$compiler" -O3 -march=native $(pkg-config --cflags PETSc) "$here/peers/petsc_cg.c" -o "$here/peers/build/petsc_cg" $(pkg-config --libs PETSc) -lm
+}
+
+if wanted petsc; then
+	build_petsc || { echo "PETSc is not installed or petsc_cg does not build (Debian: petsc-dev, gcc, pkg-config)" >&2; exit 1; }
+	for ((k = 1; k <= trials; k++)); do
+		echo "trial $k of $trials" >&2
+		one petsc -f "$here/peers/petsc.yaml" --total-dof "$dof" --np "$ranks" --trials "$k" --resume
+		for storage in plain compressed; do
+			one "$storage" --bench solve-scaling --mode strong --total-dof "$dof" --dim 2,3 --ranks "$ranks" --bind core --precond jacobi --rhs ones \
+				--storage "$storage" --trials "$k" --resume
+		done
+	done
+	echo "== an iteration of CG + Jacobi against PETSc, every value stored as a double"
+	"$bin" speedup "$out/plain" "$out/petsc" --least 1.3 --goal 1.3 || worse $?
+	echo "== with the matrix compressed without loss"
+	"$bin" speedup "$out/compressed" "$out/petsc" --least 1.6 --goal 1.6 || worse $?
+fi
+
+if wanted weak; then
+	for ((k = 1; k <= trials; k++)); do
+		one weak --bench solve-scaling --mode weak --dof-per-rank 1000000 --ranks "$weak" --bind core --storage plain --rtol 1e-2 --trials "$k" --resume
+	done
+	echo "== weak scaling at 1M unknowns per rank: time per iteration over what the bandwidth of the cores allows (goal 0.90)"
+	numbers weak num_ranks time_us triad_gbps trial | awk '
+		{ t[$1, $4] = $2; b[$1, $4] = $3; if (!($1 in seen)) { seen[$1] = 1; order[++n] = $1 }; if ($4 > last) last = $4 }
+		END { for (i = 1; i <= n; i++) { p = order[i]; m = 0
+			for (k = 0; k <= last; k++) if (((p, k) in t) && ((1, k) in t)) r[++m] = (t[1, k] / t[p, k]) / (b[p, k] / b[1, k] / p)
+			for (a = 2; a <= m; a++) { x = r[a]; for (j = a - 1; j >= 1 && r[j] > x; j--) r[j + 1] = r[j]; r[j + 1] = x }
+			lo = r[m > 5 ? int(m / 5) : 1]; hi = r[m > 5 ? m + 1 - int(m / 5) : m]
+			printf "%3d ranks: %.2f (%.2f to %.2f): %s\n", p, (r[int((m + 1) / 2)] + r[int(m / 2) + 1]) / 2, lo, hi, lo >= 0.9 ? "met" : hi < 0.9 ? "not met" : "not resolved"
+			if (hi < 0.9) bad = 1 } exit bad }' || worse 1
+fi
+
+# A tolerance of one half ends a solve after a few iterations: what is asked for
+# here is its set-up.
+setup=(--bench solve-scaling --mode strong --rtol 0.5 --repeat 1)
+
+if wanted partition; then
+	for dim in 2 3; do
+		one "cut$dim" "${setup[@]}" --total-dof 1000000 --dim "$dim" --ranks 4,8,16 --partitioner multilevel,metis --bind none
+		echo "== multilevel over METIS at 1M vertices, $dim-D: edge cut, volume (goal at most 1.10), seconds of each"
+		numbers "cut$dim" num_ranks partitioner edge_cut comm_volume partition_s | awk '
+			{ cut[$1, $2] = $3; vol[$1, $2] = $4; t[$1, $2] = $5; p[$1] = 1 }
+			END { for (k in p) { a = cut[k, "multilevel"] / cut[k, "metis"]; b = vol[k, "multilevel"] / vol[k, "metis"]
+				printf "%3d parts: cut %.3f volume %.3f, %.2f s and %.2f s: %s\n", k, a, b, t[k, "multilevel"], t[k, "metis"], a <= 1.1 && b <= 1.1 ? "met" : "not met"
+				if (a > 1.1 || b > 1.1) bad = 1 } exit bad }' || worse 1
+	done
+	one rcb "${setup[@]}" --total-dof 1000000 --problem poisson,mesh --ranks 8 --partitioner coordinate --bind none
+	echo "== coordinate bisection of 1M points into 8 parts (goal under 0.5 s)"
+	numbers rcb problem partition_s | awk '{ printf "%s: %.3f s: %s\n", $1, $2, $2 < 0.5 ? "met" : "not met"; if ($2 >= 0.5) bad = 1 } END { exit bad }' || worse 1
+fi
+
+if wanted memory; then
+	one memory "${setup[@]}" --total-dof 1000000 --dim 2 --ranks 1 --storage plain,compressed
+	one memory3 "${setup[@]}" --total-dof 1000000 --dim 3 --stencil 7,27 --ranks 1 --storage plain,compressed
+	echo "== peak memory above the baseline per unknown, CG (goal at most 1.3 times 104, 128 and 368 bytes)"
+	{ numbers memory stencil storage memory_bytes_per_dof; numbers memory3 stencil storage memory_bytes_per_dof; } | awk '
+		BEGIN { goal[0] = 104; goal[7] = 128; goal[27] = 368 }
+		{ r = $3 / goal[$1]; printf "%2d points, %s: %.0f bytes, %.2f: %s\n", $1 ? $1 : 5, $2, $3, r, r <= 1.3 ? "met" : "not met"; if (r > 1.3) bad = 1 } END { exit bad }' || worse 1
+fi
+exit $code
