@@ -76,7 +76,7 @@ func becomeRank(ctx context.Context, rank string, n int, c Config, fn func(conte
 		if err != nil {
 			return err
 		}
-		return errors.Join(fn(ctx, g), g.Close())
+		return errors.Join(fn(ctx, g), g.Close(), End())
 	}()
 	if err == nil {
 		return 0

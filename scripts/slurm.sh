@@ -1,14 +1,26 @@
 #!/usr/bin/env bash
 # Runs kernbench under a real Slurm: a controller and two virtual nodes on this
 # machine, all in a temporary folder and gone at the end. Needs root and Debian's
-# slurm-wlm and munge; the argument is a built kernbench.
+# slurm-wlm and munge, which it installs if they are missing; the argument is a
+# built kernbench.
 set -euo pipefail
 
 kernbench=$(realpath "${1:-bin/kernbench}")
-for program in slurmctld slurmd srun munged; do
-	command -v "$program" >/dev/null || { echo "$program is missing: apt-get install -y --no-install-recommends slurm-wlm munge" >&2; exit 1; }
-done
 [ "$(id -u)" -eq 0 ] || { echo "slurmd needs root" >&2; exit 1; }
+missing=()
+command -v slurmctld >/dev/null && command -v slurmd >/dev/null && command -v srun >/dev/null || missing+=(slurm-wlm)
+command -v munged >/dev/null || missing+=(munge)
+if [ ${#missing[@]} -gt 0 ]; then
+	export DEBIAN_FRONTEND=noninteractive
+	apt-get update -qq
+	apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
+fi
+
+# A mount namespace of its own, in which the virtual nodes' names can be resolved.
+if [ -z "${KERNBENCH_SLURM_INSIDE-}" ]; then
+	KERNBENCH_SLURM_INSIDE=1 exec unshare --mount --propagation private "$0" "$kernbench"
+fi
+unset KERNBENCH_SLURM_INSIDE
 
 dir=$(mktemp -d)
 pids=()
@@ -25,6 +37,9 @@ head -c 1024 /dev/urandom >"$dir/key" && chmod 400 "$dir/key"
 munged --foreground --force --key-file="$dir/key" --socket="$dir/munge" --pid-file="$dir/munged.pid" \
 	--log-file="$dir/munged.log" --seed-file="$dir/seed" 2>"$dir/munged.err" &
 pids+=($!)
+
+{ cat /etc/hosts; echo "127.0.0.1 n1"; echo "127.0.0.1 n2"; } >"$dir/hosts"
+mount --bind "$dir/hosts" /etc/hosts
 
 host=$(hostname -s)
 export SLURM_CONF=$dir/slurm.conf
@@ -43,27 +58,77 @@ ProctrackType=proctrack/linuxproc
 TaskPlugin=task/none
 SelectType=select/cons_tres
 ReturnToService=2
+KillWait=3
 NodeName=n[1-2] NodeHostname=$host NodeAddr=127.0.0.1 Port=[17001-17002] CPUs=$(nproc) State=UNKNOWN
-PartitionName=all Nodes=n[1-2] Default=YES MaxTime=INFINITE State=UP
+PartitionName=all Nodes=n[1-2] Default=YES MaxTime=INFINITE OverSubscribe=FORCE:4 State=UP
 CONF
-for _ in $(seq 50); do [ -S "$dir/munge" ] && break; sleep 0.1; done
+for _ in $(seq 100); do [ -S "$dir/munge" ] && break; sleep 0.1; done
 slurmctld -D >"$dir/slurmctld.log" 2>&1 &
 pids+=($!)
 for node in n1 n2; do
 	slurmd -D -N "$node" >"$dir/$node.log" 2>&1 &
 	pids+=($!)
 done
-for _ in $(seq 300); do [ "$(sinfo -h -t idle -o %D 2>/dev/null)" = 2 ] && break; sleep 0.1; done
+for _ in $(seq 600); do [ "$(sinfo -h -t idle -o %D 2>/dev/null)" = 2 ] && break; sleep 0.1; done
 
 fail() { echo "FAIL: $1" >&2; tail -n 5 "$dir"/*.log >&2; exit 1; }
+# expect COUNT PATTERN WHAT: the output has so many lines of the pattern.
+expect() {
+	local found
+	found=$(grep -cE "$2" "$dir/out") || true
+	[ "$found" = "$1" ] || fail "$3: $found lines match '$2', want $1: $(cat "$dir/out")"
+}
+quick="--bench memory --size 16K --op copy --format csv"
 
-# A sweep over an environment variable, each launch through srun on both nodes.
-rows=$("$kernbench" run -q --bench memory --size 16K --op copy --ranks 2 --env SWEPT=1,2 \
-	--launcher 'srun --nodes=2' --out "$dir/run" --format csv | grep -c ',ok,') || true
-[ "$rows" = 2 ] || fail "a sweep through srun gave $rows good rows, want 2"
+# 1. A sweep over an environment variable, each launch through srun on both nodes.
+"$kernbench" run -q $quick --ranks 2 --env SWEPT=1,2 --launcher 'srun --nodes=2' --out "$dir/run" >"$dir/out" 2>&1 || fail "a sweep through srun: $(cat "$dir/out")"
+expect 2 ',ok,' "a sweep through srun"
 
-# One launcher per node; then a rank that fails.
+# 2. kernbench as the ranks of srun's job: rank 0 records, and finds the others by
+# what Slurm tells. The second run is added to the folder.
 head -c 32 /dev/urandom | base64 >"$dir/secret" && chmod 600 "$dir/secret"
+join() { srun --nodes=2 --ntasks=4 --kill-on-bad-exit=1 "$kernbench" run -q $quick --rdzv-secret-file "$dir/secret" --out "$dir/run" "$@" >"$dir/out" 2>&1; }
+join --env SWEPT=1,2 --ranks 2,4 || fail "joined under srun: $(cat "$dir/out")"
+expect 1 '^bench,' "joined under srun"
+expect 2 'memory,,4,cpu,.*,ok,' "joined under srun"
+expect 2 'memory,,2,cpu,.*,skipped,.*this job has 4 ranks' "joined under srun"
+"$kernbench" show "$dir/run" --runs >"$dir/out"
+expect 2 ' complete$' "two runs in one folder"
+
+# Without a secret, ranks on several nodes say what to set, once.
+srun --nodes=2 --ntasks=2 "$kernbench" run -q $quick --out "$dir/none" >"$dir/out" 2>&1 && fail "ranks joined without a secret"
+expect 1 'several nodes need a shared secret: --rdzv-secret-file FILE, or the variable KERNBENCH_RDZV_SECRET' "no secret"
+
+# 3. A worker that is killed is a failed row that names it; then the process of a
+# rank, which breaks the job. --resume completes it.
+victim() { # the newest process with rank 1's variables and this program: its worker, or the rank itself
+	for pid in $(pgrep -f "$1" || true); do
+		tr '\0' '\n' <"/proc/$pid/environ" 2>/dev/null | grep -q "^$2\$" && echo "$pid"
+	done
+}
+slow="--bench memory --size 64M --op copy --only num_ranks==2 --trials 20 --format csv"
+strike() { # strike PATTERN VARIABLE: kills the first process that matches while a joined sweep runs
+	srun --nodes=2 --ntasks=2 --kill-on-bad-exit=1 "$kernbench" run -q $slow --rdzv-secret-file "$dir/secret" --out "$dir/$3" >"$dir/out" 2>&1 &
+	local job=$! found=
+	for _ in $(seq 300); do
+		found=$(victim "$1" "$2" | head -n 1)
+		[ -n "$found" ] && grep -q '"type":"begin"' "$dir/$3/journal.jsonl" 2>/dev/null && break
+		sleep 0.05
+	done
+	[ -n "$found" ] || fail "nothing to kill was found"
+	kill -9 "$found"
+	wait "$job" && fail "a job with a killed rank ended well"
+	"$kernbench" show "$dir/$3" --format csv >"$dir/out"
+}
+strike '^/proc/self/exe' RANK=1 worker
+expect 1 ',failed,.*,1,.*the worker ended with signal 9' "a killed worker"
+expect 19 ',ok,' "the rest of its sweep"
+strike "$kernbench run" SLURM_PROCID=1 rank
+expect 1 ',failed,.*,1,.*the process of rank 1 .* was lost' "a killed rank"
+"$kernbench" run -q $slow --ranks 2 --out "$dir/rank" --resume >"$dir/out" 2>&1 || fail "resuming: $(cat "$dir/out")"
+expect 20 ',ok,' "resuming"
+
+# 4. One launcher per node; then a rank that fails.
 launch() {
 	srun --nodes=2 --ntasks=2 "$kernbench" launch --nnodes 2 --nproc-per-node 2 --rdzv-endpoint 127.0.0.1:29437 \
 		--rdzv-id test --rdzv-secret-file "$dir/secret" -- sh -c "$1"
@@ -74,7 +139,12 @@ code=0
 launch '[ $RANK = 3 ] && exit 5; sleep 100' >"$dir/out" 2>&1 || code=$?
 [ "$code" = 5 ] && grep -q 'rank 3 (node 1, .*) ended with exit code 5' "$dir/out" || fail "exit code $code: $(cat "$dir/out")"
 
-# A rank of srun's own job is recognised.
-srun --nodes=2 --ntasks=2 "$kernbench" run --bench memory --out "$dir/none" >"$dir/out" 2>&1 || true
-grep -q 'this is rank 1 of 2 that srun has started' "$dir/out" || fail "not recognised: $(cat "$dir/out")"
-echo "slurm $(srun --version): good"
+# 5. The batch script of docs/clusters.md, as it stands there.
+sed -n '/^    #!\/bin\/bash$/,/^$/s/^    //p' "$(dirname "$0")/../docs/clusters.md" |
+	sed "s#kernbench launch#$kernbench launch#; s#~/.kernbench-secret#$dir/secret#; s#python3 train.py#sh -c 'echo \$RANK of \$WORLD_SIZE'#" >"$dir/job.sh"
+sbatch --wait --nodes=2 --ntasks-per-node=1 --output="$dir/out" "$dir/job.sh" >/dev/null || fail "the batch script: $(cat "$dir/out")"
+expect 16 '^\[rank[0-9]+\]: [0-9]+ of 16$' "the batch script"
+
+left=$(pgrep -f "$kernbench" || true)
+[ -z "$left" ] || fail "left behind: $left"
+echo "slurm $(srun --version): good, in $SECONDS s"

@@ -96,7 +96,11 @@ func contractCells(ctx context.Context, s *decl.State) error {
 		return decl.NotExecuted(false, "backend %s has none of %s", s.Backend(), list(floatTypes))
 	}
 	v.report(s, t, time.Since(began))
-	return v.err(s.Rank(), nil)
+	if err := v.err(nil); err != nil {
+		closeLab(s)
+		return err
+	}
+	return nil
 }
 
 // contractSizes are element counts that divide and that do not.

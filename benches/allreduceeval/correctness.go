@@ -30,11 +30,11 @@ func correctness(ctx context.Context, s *decl.State) error {
 		return err
 	}
 	verdict, err := t.cells(ctx, s, sizes)
-	if err != nil {
-		closeLab(s) // its group has failed
-	}
 	verdict.report(s, t, time.Since(began))
-	return verdict.err(s.Rank(), err)
+	if err = verdict.err(err); err != nil {
+		closeLab(s) // a row that failed is the last of its launch
+	}
+	return err
 }
 
 // trial is a row's way of calling.
@@ -118,7 +118,7 @@ func (v *verdict) addNamed(name string, fault error, all [][]int64) {
 }
 
 // err is the row's end: broken is why the group could not go on.
-func (v *verdict) err(rank int, broken error) error {
+func (v *verdict) err(broken error) error {
 	switch {
 	case broken != nil:
 		return broken

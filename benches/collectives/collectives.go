@@ -15,6 +15,7 @@ import (
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/dist/ahbm"
 	_ "github.com/kernbench/kernbench/dist/cpu" // the backend of this host
+	"github.com/kernbench/kernbench/dist/mpi"
 	"github.com/kernbench/kernbench/internal/decl"
 	"github.com/kernbench/kernbench/internal/point"
 	"github.com/kernbench/kernbench/internal/wire"
@@ -50,8 +51,13 @@ run there takes; rows of anything else are skipped and say so. The limits follow
 from its topology: what the bytes need on the links between SIPs (links), and the
 latency of the messages on the longest way (hops).
 
+By an MPI library (--backend mpi) the calls are those of a C program, in private
+buffers, which a plain run there takes. MPI chooses the algorithms, so none can be
+named and the rows have no limits; their details say which library it was.
+
   kernbench run --bench collectives --ranks 2,4 --algorithm auto,one-stage,two-stage,ring
   kernbench run --bench collectives --backend ahbm --ranks 2,4,6
+  kernbench run --bench collectives --backend mpi --launcher mpiexec.hydra
   kernbench run --bench collectives --op allgather --dtype bf16 --format nccl-tests`),
 		decl.Strings("op", allReduce),
 		decl.Strings("algorithm", auto),
@@ -66,9 +72,10 @@ latency of the messages on the longest way (hops).
 		decl.Opt("hosts", point.Int, "0", "count the ranks as being on so many hosts, which TCP connects even within this machine; 0: as it is"),
 		decl.Metric("pct_of_limit", "%", "higher"),
 		decl.Drop(senseless),
-		decl.Backends("cpu", ahbm.Name),
+		decl.Backends("cpu", ahbm.Name, mpi.Name),
 		// What the simulated accelerator has: sums of f16, in memory that only the rank reaches.
 		decl.On(ahbm.Name, decl.DTypes("dtype", "f16"), decl.Strings("buffers", private), decl.Bytes("size", "4:4Mi:x4")),
+		decl.On(mpi.Name, decl.Strings("buffers", private)),
 		decl.Figures(figures),
 		decl.Sections(sections),
 	)
@@ -86,8 +93,11 @@ const (
 func body(ctx context.Context, s *decl.State) error {
 	s.Phase("probe")
 	find := limitsFor
-	if s.Backend() == ahbm.Name {
+	switch s.Backend() {
+	case ahbm.Name:
 		find = simulatedLimits
+	case mpi.Name: // what an unknown algorithm moves is not known
+		find = func(*decl.State) func(shape, dist.Plan) { return func(shape, dist.Plan) {} }
 	}
 	limit := find(s)
 	limitLoopback := loopbackLimit(s)
@@ -111,11 +121,14 @@ func body(ctx context.Context, s *decl.State) error {
 	if err != nil {
 		return err
 	}
+	if library := g.Capabilities().Library; library != "" {
+		s.Detail("library", library)
+	}
 	if w.plan.Algorithm != "" {
 		s.Detail("algorithm", w.plan.Algorithm)
-	}
-	if s.Str("algorithm") == auto {
-		s.Detail("tuning", g.Tuning().Hash())
+		if s.Str("algorithm") == auto {
+			s.Detail("tuning", g.Tuning().Hash())
+		}
 	}
 	if sh.op != barrier {
 		s.Volume(sh.op, int64(sh.count)*int64(sh.dtype.Size()))

@@ -48,6 +48,11 @@ func onProcessors(ctx context.Context, s *decl.State, plan fused.Plan) error {
 	if err := w.choose(s, plan); err != nil {
 		return err
 	}
+	stop := &s.Sampling().Stop
+	stop.MaxTime = time.Duration(s.Float(secondsOption) * float64(time.Second))
+	stop.MinTime = min(stop.MinTime, stop.MaxTime)
+	// Each of the others needs a sample, however long they take.
+	s.Sampling().Warmup.MinCalls = len(w.others)
 	proof.Spoil(matrixOf(w.c, plan))
 	s.Verify(w.verify)
 	if err := s.Time(ctx, w.op.Run, decl.Preamble(func() error { return w.beside(ctx, s) })); err != nil {

@@ -81,7 +81,7 @@ func settings(rows []journal.Row) []setting {
 
 // shareMap colours the share of the all-reduce in every step of every model.
 func shareMap(rows []journal.Row) figure.Figure {
-	f := figure.Figure{Name: "llm_share", Title: "Share of the step that is all-reduce", Columns: 3,
+	f := figure.Figure{Name: "llm_share", Title: "Share of the step that is all-reduce", Columns: min(3, len(distinct(rows, "tp"))),
 		Caption: "Communication over communication and floor, without overlap. The floor is reading the weights or multiplying, whichever is longer. Empty: outside the curve."}
 	models, steps := distinct(rows, "model"), distinct(rows, "step")
 	zero, most := 0.0, 0.0
@@ -111,14 +111,23 @@ func shareMap(rows []journal.Row) figure.Figure {
 	return f
 }
 
+// sideBySide is how many bars a narrow panel shows well.
+const sideBySide = 6
+
 // stepBars stacks floor and communication of the first step at the largest
 // group: what a token costs.
 func stepBars(rows []journal.Row) (figure.Figure, bool) {
 	step := distinct(rows, "step")[0]
 	tps := distinct(rows, "tp")
 	tp := tps[len(tps)-1]
-	f := figure.Figure{Name: "llm_step", Title: fmt.Sprintf("One step, %s at tp %s: what it needs at least, and the all-reduces", step, tp), Columns: 1,
+	f := figure.Figure{Name: "llm_step", Title: fmt.Sprintf("One step, %s at tp %s: what it needs at least, and the all-reduces", step, tp),
 		Caption: "Nothing overlaps. The floor counts neither attention over the context nor launches."}
+	zero, most := 0.0, 0.0
+	for _, r := range rows {
+		if text(r, "step") == step && text(r, "tp") == tp {
+			most = max(most, 1.05*r.Metrics["step_us"]) // one scale for all panels
+		}
+	}
 	for _, curve := range distinct(rows, "curve") {
 		var names []string
 		floor, comm := figure.Series{Name: "floor", Kind: figure.StackedBars}, figure.Series{Name: "all-reduce", Kind: figure.StackedBars}
@@ -132,8 +141,11 @@ func stepBars(rows []journal.Row) (figure.Figure, bool) {
 		}
 		if len(names) > 0 && len(f.Panels) < 3 {
 			f.Panels = append(f.Panels, figure.Panel{Title: curve, Series: []figure.Series{floor, comm},
-				X: figure.Axis{Scale: figure.Category, Categories: names}, Y: figure.Axis{Label: "time", Unit: figure.Micros}})
+				X: figure.Axis{Scale: figure.Category, Categories: names}, Y: figure.Axis{Label: "time", Unit: figure.Micros, Min: &zero, Max: &most}})
 		}
+	}
+	if f.Columns = 1; len(distinct(rows, "model")) <= sideBySide {
+		f.Columns = max(1, len(f.Panels))
 	}
 	return f, len(f.Panels) > 0
 }
@@ -228,15 +240,28 @@ func where(r journal.Row) string {
 	return fmt.Sprintf("%s, %s, tp %s, %s", text(r, "model"), text(r, "step"), text(r, "tp"), text(r, "curve"))
 }
 
-// costs is the table of every point.
+// costs has a line for each model and group, and a column for each step: the
+// time per layer, per step, and the share. All the rest is in the rows.
 func costs(rows []journal.Row) decl.Section {
-	table := [][]string{{"model", "step", "tp", "curve", "message", "all-reduces", "each", "per layer", "per step", "floor", "share"}}
-	for _, r := range rows {
-		us := func(name string) string { return unit.FormatMicros(r.Metrics[name]) }
-		table = append(table, []string{text(r, "model"), text(r, "step"), text(r, "tp"), text(r, "curve"), unit.FormatBytesApprox(r.Metrics["message_bytes"]) + "B",
-			fmt.Sprintf("%.0f", r.Metrics["allreduces"]), us("each_us"), us("layer_us"), us("time_us"), us("floor_us"), fmt.Sprintf("%.1f %%", r.Metrics["share_pct"])})
+	steps := distinct(rows, "step")
+	table := [][]string{append([]string{"model", "curve", "tp"}, steps...)}
+	for _, m := range distinct(rows, "model") {
+		for _, at := range settings(rows) {
+			line, any := []string{m, at.curve, at.tp}, false
+			for _, st := range steps {
+				cell := ""
+				if r, ok := find(rows, m, st, at.tp, at.curve); ok {
+					cell = fmt.Sprintf("%s, %s, %.0f %%", unit.FormatMicros(r.Metrics["layer_us"]), unit.FormatMicros(r.Metrics["time_us"]), r.Metrics["share_pct"])
+					any = true
+				}
+				line = append(line, cell)
+			}
+			if any {
+				table = append(table, line)
+			}
+		}
 	}
-	return decl.Section{Title: "Time per layer and per step", Table: table}
+	return decl.Section{Title: "Time per layer and per step", Text: "The all-reduces of a layer, of the step, and their share of the step. An empty cell lies outside the curve.", Table: table}
 }
 
 // maxHelp is how many of the gains are listed.

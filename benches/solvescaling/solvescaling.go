@@ -12,13 +12,15 @@ import (
 	"time"
 
 	"github.com/kernbench/kernbench/dist"
-	_ "github.com/kernbench/kernbench/dist/cpu" // the backend of this host
+	_ "github.com/kernbench/kernbench/dist/cpu" // our own process groups
+	_ "github.com/kernbench/kernbench/dist/mpi" // Open MPI or MPICH
 	"github.com/kernbench/kernbench/internal/decl"
 	"github.com/kernbench/kernbench/internal/krylov"
 	"github.com/kernbench/kernbench/internal/partition"
 	"github.com/kernbench/kernbench/internal/point"
 	"github.com/kernbench/kernbench/internal/solve"
 	"github.com/kernbench/kernbench/internal/sparse"
+	"github.com/kernbench/kernbench/internal/wire"
 )
 
 // The names of axes and options.
@@ -97,7 +99,7 @@ docs/solve-scaling.md explains every metric.`),
 		decl.FileOpt(matrixOption, "", "Matrix Market file to solve with instead of a generated problem"),
 		decl.Drop(senseless),
 		decl.Timeout(2 * time.Hour),
-		decl.Backends("cpu"),
+		decl.Backends("cpu", "mpi"),
 		decl.Version("1"),
 		decl.Accumulates(),
 		decl.Derive(derive),
@@ -200,7 +202,8 @@ func join(ctx context.Context, s *decl.State) (*dist.Group, error) {
 	for _, axis := range []string{modeAxis, problemAxis, dimAxis, stencilAxis, methodAxis, precondAxis, partitionerAxis, objectiveAxis, rhsAxis, storageAxis, perRankAxis, totalAxis} {
 		id = append(id, s.Str(axis))
 	}
-	return dist.Init(ctx, dist.Config{Backend: s.Backend(), Rank: s.Rank(), Size: s.Size(), Timeout: joinLimit, ID: strings.Join(id, "/")})
+	return dist.Init(ctx, dist.Config{Backend: s.Backend(), Rank: s.Rank(), Size: s.Size(), Timeout: joinLimit, ID: strings.Join(id, "/"),
+		Exchange: wire.Through(s.Group())})
 }
 
 // specOf is what the point asks to be solved.

@@ -1,4 +1,4 @@
-// Package cpu is the dist backend for the ranks of one host: processes (or
+// Package cpu is the dist backend for processors: ranks are processes (or
 // goroutines) that share memory. Importing it enables the backend "cpu".
 //
 // The ranks share one memory segment without a name. In it lie the board of
@@ -14,6 +14,14 @@
 //     caches, copied in while the others still work on the piece before.
 //
 // All three add in rank order, as the schedules of the same name do.
+//
+// With a Config.Exchange the ranks may be on several hosts. Those of one host
+// share memory as ever; between hosts there is TCP (package wire). Schedules that
+// only send messages work over both, and all-reduce has code of its own again,
+// "hierarchical": parts are added up within each host, between the hosts, and
+// fetched within each host, piece by piece. Nothing reaches into the memory of another
+// host, so there is no symmetric memory: Alloc gives ordinary memory, and
+// Capabilities says so. Groups split off that lie on one host have it again.
 package cpu
 
 import (

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -13,29 +14,48 @@ import (
 func (p *process) meetAfar(ctx context.Context, m meeting) error {
 	tag := tagOf(m.id)
 	box := newMailbox(p.lib, p.lobby, tag)
-	hello := fmt.Appendf(nil, "%s %x", m.id, sha256.Sum256(fmt.Appendf(nil, "%s/%s", m.id, m.secret)))
-	for r := range m.hosts {
-		if r == m.rank {
-			continue
+	proof := fmt.Sprintf("%x %s", sha256.Sum256(fmt.Appendf(nil, "%s/%s", m.id, m.secret)), m.id)
+	tell := func(what string) (err error) {
+		for r := range m.hosts {
+			if r != m.rank && err == nil {
+				err = box.send(r, tag, []byte(what+proof))
+			}
 		}
-		if err := box.send(r, tag, hello); err != nil {
-			return err
-		}
+		return err
 	}
-	defer box.flush(flushTime)
+	if err := tell(hello); err != nil {
+		return err
+	}
 	came := make([]bool, len(m.hosts))
 	came[m.rank] = true
-	var w pace
-	for left := len(m.hosts) - 1; left > 0; w.pause() {
-		from, _, said, ok, err := box.receive()
+	err := m.receive(ctx, box, proof, came)
+	if err != nil {
+		_ = tell(goodbye) // nobody may count on this rank when it is asked for again
+	}
+	box.flush(flushTime)
+	return err
+}
+
+// What a rank says to the others: it has come, or does not wait any longer.
+const (
+	hello   = "+"
+	goodbye = "-"
+)
+
+// flushTime is how long what was said may take to go.
+const flushTime = time.Second
+
+func (m meeting) receive(ctx context.Context, box *mailbox, proof string, came []bool) error {
+	for w := (pace{}); slices.Contains(came, false); w.pause() {
+		from, _, body, ok, err := box.receive()
+		said := string(body)
 		switch {
 		case err != nil:
 			return err
-		case ok && string(said) != string(hello):
-			return fmt.Errorf("rank %d joins another group, or with another secret, at the same time", from)
-		case ok && !came[from]:
-			came[from] = true
-			left--
+		case ok && said[1:] != proof:
+			return fmt.Errorf("rank %d joins another group at the same time, or has another secret", from)
+		case ok:
+			came[from] = said[:1] == hello
 		case ctx.Err() != nil:
 			return fmt.Errorf("%s did not come within %v: %w", absent(came), m.timeout.Round(time.Millisecond), ctx.Err())
 		}

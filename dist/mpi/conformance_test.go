@@ -29,11 +29,12 @@ func (r *rank) suite(backend string) error {
 		if !fits(c.Name, r.size) || only != "" && only != c.Name {
 			continue
 		}
+		began := time.Now()
 		if err := c.Check(); err != nil {
 			faults = append(faults, fmt.Errorf("%s: %w", c.Name, err))
 		}
 		if r.rank == 0 {
-			fmt.Println("CHECKED", c.Name)
+			fmt.Println("CHECKED", c.Name, time.Since(began).Round(time.Millisecond))
 		}
 		if err := r.meet(); err != nil {
 			return err

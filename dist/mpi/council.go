@@ -56,6 +56,19 @@ type meeting struct {
 	rank    int
 	timeout time.Duration
 	hosts   []uint64 // by rank
+	world   []int    // the ranks' numbers there
+}
+
+// seat finds out where the ranks of a communicator are, which all ask.
+func (m *meeting) seat(p *process, c comm, size int) (err error) {
+	if m.hosts, err = p.gather(c, p.hosts[p.rank], size); err != nil {
+		return err
+	}
+	numbers, err := p.gather(c, uint64(p.rank), size)
+	for _, n := range numbers {
+		m.world = append(m.world, int(n))
+	}
+	return err
 }
 
 func (m meeting) oneHost() bool { return len(slices.Compact(slices.Clone(m.hosts))) == 1 }

@@ -33,7 +33,7 @@ func (p *process) newEngine(m meeting, b *board, make func() (comm, error)) (dis
 	}
 	var err error
 	if e.comm, err = make(); err == nil && b == nil {
-		e.council, err = newPost(p.lib, e.comm, m)
+		e.council, err = newPost(p, e.comm, m)
 	}
 	if err != nil {
 		if b != nil {
@@ -88,7 +88,7 @@ func (e *engine) Split(color, key int) (dist.Engine, error) {
 		return nil, e.broken("split", err)
 	}
 	m := meeting{id: fmt.Sprintf("%s/%d.%d", e.meeting.id, e.splits, color), secret: e.meeting.secret, rank: rank, timeout: e.meeting.timeout}
-	if m.hosts, err = e.process.gatherHosts(c, e.meeting.hosts[e.Rank()], size); err != nil {
+	if err := m.seat(e.process, c, size); err != nil {
 		return nil, e.broken("split", err)
 	}
 	var b *board

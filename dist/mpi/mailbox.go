@@ -1,6 +1,7 @@
 package mpi
 
 import (
+	"slices"
 	"time"
 
 	"github.com/kernbench/kernbench/internal/dtype"
@@ -33,6 +34,7 @@ func newMailbox(lib *mpi.Library, c comm, tag int) *mailbox {
 }
 
 func (m *mailbox) send(to, tag int, body []byte) error {
+	m.sweep()
 	l := &letter{body, mpi.NewSlot()}
 	if err := m.lib.Isend(address(body), len(body), m.lib.Type(dtype.U8), to, tag, m.comm, l.slot).Run(); err != nil {
 		return err
@@ -56,18 +58,14 @@ func (m *mailbox) receive() (from, tag int, body []byte, ok bool, err error) {
 	return from, tag, body[:n], err == nil, err
 }
 
-// flush waits a while for what was sent, and keeps the rest forever.
+// sweep forgets what MPI has taken.
+func (m *mailbox) sweep() {
+	m.sent = slices.DeleteFunc(m.sent, func(l *letter) bool { return m.lib.Test(l.slot).Run() == nil && l.slot.Done() })
+}
+
+// flush waits a while for MPI to take what was sent.
 func (m *mailbox) flush(limit time.Duration) {
 	var p pace
-	for len(m.sent) > 0 && p.pause() < limit {
-		l := m.sent[0]
-		if err := m.lib.Test(l.slot).Run(); err == nil && !l.slot.Done() {
-			continue
-		}
-		m.sent = m.sent[1:]
+	for m.sweep(); len(m.sent) > 0 && p.pause() < limit; m.sweep() {
 	}
-	for _, l := range m.sent {
-		abandon(l)
-	}
-	m.sent = nil
 }

@@ -60,19 +60,21 @@ func (backend) Join(ctx context.Context, c dist.Config) (dist.Engine, error) {
 		return nil, fmt.Errorf("this process is rank %d of %d in the world of %v: groups have all of its ranks, each with its number there"+
 			" (a world of 1 is that of a process that %s's launcher did not start)", p.rank, p.size, p.lib, p.lib.Family)
 	}
-	m := meeting{id: c.ID, secret: c.Secret, rank: c.Rank, timeout: c.Timeout, hosts: p.hosts}
-	// Nobody may enter a call of MPI that others do not make: first they meet.
-	if m.oneHost() {
-		board, err := meetHere(ctx, m)
-		if err != nil {
-			return nil, err
-		}
-		return p.newEngine(m, board, func() (comm, error) { return p.lib.Create(p.lib.World, tagOf(c.ID)) })
+	m := meeting{id: c.ID, secret: c.Secret, rank: c.Rank, timeout: c.Timeout, hosts: p.hosts, world: make([]int, c.Size)}
+	for r := range m.world {
+		m.world[r] = r
 	}
-	if err := p.meetAfar(ctx, m); err != nil {
+	// Nobody may enter a call of MPI that others do not make: first they meet.
+	var b *board
+	if m.oneHost() {
+		b, err = meetHere(ctx, m)
+	} else {
+		err = p.meetAfar(ctx, m)
+	}
+	if err != nil {
 		return nil, err
 	}
-	return p.newEngine(m, nil, func() (comm, error) { return p.lib.Create(p.lib.World, tagOf(c.ID)) })
+	return p.newEngine(m, b, func() (comm, error) { return p.lib.Create(p.lib.World, tagOf(c.ID)) })
 }
 
 // End ends MPI in this process.

@@ -2,8 +2,9 @@ package mpi
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
+	"math/rand/v2"
+	"runtime"
 	"sync"
 	"time"
 
@@ -19,7 +20,9 @@ import (
 // somebody does not come, the ranks send each other notes about what they are in.
 type post struct {
 	lib     *mpi.Library
-	comm    comm
+	comm    comm // where nothing but these all-reduces is
+	room    *room
+	token   uint64
 	meeting meeting
 
 	calls int
@@ -30,7 +33,6 @@ type post struct {
 	test  *mpi.Call
 
 	mu      sync.Mutex // of the rest: sends and receives watch at any time
-	box     *mailbox
 	failure *transport.Failure
 	left    map[int]int    // the last call of ranks that have left
 	waiting map[int]string // what ranks said that they wait in
@@ -39,34 +41,31 @@ type post struct {
 
 var _ council = (*post)(nil)
 
-// note is what a rank tells the others.
-type note struct {
-	Group   string             // others may have used this communicator before
-	Failure *transport.Failure `json:",omitempty"` // of the group
-	Waiting string             `json:",omitempty"` // "": the sender leaves
-	Calls   int                // that the sender has begun
-}
-
 const (
 	signatures = 2
 	// labelBytes is how much of a call's text ranks that disagree exchange.
 	labelBytes = 256
 	// answerTime is how long a rank that waits somewhere may take to say so.
 	answerTime = 300 * time.Millisecond
-	// flushTime is how long a rank that leaves waits for its last notes to go.
-	flushTime = time.Second
 )
 
 // newPost is made by all ranks of a communicator.
-func newPost(lib *mpi.Library, c comm, m meeting) (*post, error) {
-	c, err := lib.Dup(c)
+func newPost(of *process, c comm, m meeting) (*post, error) {
+	lib := of.lib
+	token := []int64{rand.Int64()}
+	err := lib.Bcast(address(token), 1, lib.Type(dtype.I64), 0, c).Run()
+	runtime.KeepAlive(token)
 	if err != nil {
 		return nil, err
 	}
-	p := &post{lib: lib, comm: c, meeting: m, slot: mpi.NewSlot(), box: newMailbox(lib, c, anyTag),
+	if c, err = lib.Dup(c); err != nil {
+		return nil, err
+	}
+	p := &post{lib: lib, comm: c, room: of.room, token: uint64(token[0]), meeting: m, slot: mpi.NewSlot(),
 		mine: make([]int64, signatures), most: make([]int64, signatures), left: map[int]int{}, waiting: map[int]string{}}
 	p.begin = lib.Iallreduce(address(p.mine), address(p.most), signatures, lib.Type(dtype.I64), lib.Op(dtype.I64, vec.Max), c, p.slot)
 	p.test = lib.Test(p.slot)
+	p.room.enter(p)
 	return p, nil
 }
 
@@ -117,10 +116,13 @@ func (p *post) await(l *label) error {
 
 // ended reads the notes that have come and tells what ended the group.
 func (p *post) ended(doing string) error {
+	if err := p.room.read(); err != nil {
+		return err
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if err := p.read(doing); err != nil {
-		return err
+	if len(p.waiting) > 0 {
+		p.tell(doing) // a rank that waits answers one that asks by waiting
 	}
 	if p.failure == nil {
 		return nil
@@ -132,28 +134,19 @@ func (p *post) ended(doing string) error {
 	return outward(&f)
 }
 
-// read takes all notes. A rank that waits answers one that asks by waiting.
-func (p *post) read(doing string) error {
-	for {
-		from, _, body, ok, err := p.box.receive()
-		if err != nil || !ok {
-			return err
+// hear takes a note that was sent to this group.
+func (p *post) hear(n note) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case n.Failure != nil:
+		if p.failure == nil {
+			p.failure = n.Failure
 		}
-		var n note
-		if err := json.Unmarshal(body, &n); err != nil || n.Group != p.meeting.id {
-			continue // of a group that is no more
-		}
-		switch {
-		case n.Failure != nil:
-			if p.failure == nil {
-				p.failure = n.Failure
-			}
-		case n.Waiting == "":
-			p.left[from] = n.Calls
-		default:
-			p.waiting[from] = n.Waiting
-			p.tell(doing)
-		}
+	case n.Waiting == "":
+		p.left[n.From] = n.Calls
+	default:
+		p.waiting[n.From] = n.Waiting
 	}
 }
 
@@ -165,13 +158,12 @@ func (p *post) tell(doing string) {
 	}
 }
 
-// send sends a note to everybody. Where it does not arrive nobody is to hear it.
+// send sends a note to everybody.
 func (p *post) send(n note) {
-	n.Group, n.Calls = p.meeting.id, p.calls
-	body, err := json.Marshal(n)
-	for r := range p.meeting.hosts {
-		if r != p.meeting.rank && err == nil {
-			_ = p.box.send(r, 0, bytes.Clone(body))
+	n.Group, n.From, n.Calls = p.token, p.meeting.rank, p.calls
+	for r, world := range p.meeting.world {
+		if r != p.meeting.rank {
+			p.room.send(world, n)
 		}
 	}
 }
@@ -290,7 +282,7 @@ func (p *post) leave() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.send(note{})
-	p.box.flush(flushTime)
+	p.room.exit(p)
 	if p.failure == nil { // else an all-reduce may be left in it
 		_ = p.lib.Free(p.comm)
 	}

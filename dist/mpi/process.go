@@ -25,8 +25,8 @@ type process struct {
 	size  int
 	hosts []uint64 // by rank; equal for ranks that share memory
 	lobby comm     // where ranks of different hosts find each other
-
-	heap heap
+	room  *room    // and where they tell each other what goes wrong
+	heap  heap
 }
 
 // one is the process's only beginning and end of MPI. A goroutine keeps the
@@ -70,7 +70,7 @@ func keep(environ []string) {
 		one.over <- nil
 		return
 	}
-	one.over <- p.lib.Finalize()
+	one.over <- p.end()
 }
 
 // endLimit bounds the waiting for ranks that do not come to the end.
@@ -108,16 +108,26 @@ func (p *process) begin(environ []string) (_ *process, err error) {
 	if p.rank, p.size, err = p.lib.Place(p.lib.World); err != nil {
 		return nil, err
 	}
-	if p.hosts, err = p.gatherHosts(p.lib.World, hostID(), p.size); err != nil {
+	if p.hosts, err = p.gather(p.lib.World, hostID(), p.size); err != nil {
 		return nil, err
 	}
-	p.lobby, err = p.lib.Dup(p.lib.World)
+	if p.lobby, err = p.lib.Dup(p.lib.World); err != nil {
+		return nil, err
+	}
+	notes, err := p.lib.Dup(p.lib.World)
+	p.room = newRoom(newMailbox(p.lib, notes, anyTag))
 	return p, err
 }
 
-// gatherHosts lets every rank of a communicator know where the others are. All
-// are known to make this call.
-func (p *process) gatherHosts(c comm, mine uint64, size int) ([]uint64, error) {
+// end reads what nobody waited for, and ends MPI.
+func (p *process) end() error {
+	p.room.box.flush(flushTime)
+	return errors.Join(p.lib.Barrier(p.lobby).Run(), p.room.read(), p.lib.Finalize())
+}
+
+// gather lets every rank of a communicator know a number of each. All are known
+// to make this call.
+func (p *process) gather(c comm, mine uint64, size int) ([]uint64, error) {
 	all := slices.Repeat([]uint64{mine}, size+1)
 	out, in := all[:size], all[size:]
 	call := p.lib.Allgather(address(in), address(out), 1, p.lib.Type(dtype.I64), c)

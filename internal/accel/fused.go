@@ -57,23 +57,6 @@ func GemmAllReduce(t *topo.Topology, c *ccl.Config, f Fused) (FusedTimes, [][][]
 	return times, result, nil
 }
 
-// fusedSlot lets a block go in few pieces; the receive slots of a PE still fit into
-// its TCM beside its operands.
-const fusedSlot = 64 << 10
-
-// FusedMachine is the built-in accelerator with so many SIPs in a ring, as
-// GemmAllReduce is usually run: messages move whole, because thousands of PEs that
-// exchange at once are more flits than anyone waits for, and slots hold most blocks.
-func FusedMachine(sips int) (*topo.Topology, *ccl.Config, error) {
-	t, err := topo.Default().WithSIPs(topo.Ring, sips, 1)
-	if err != nil {
-		return nil, nil, err
-	}
-	t.Fabric = topo.Whole
-	c, err := ccl.Default().With(ccl.LRAB, func(s *ccl.Settings) { s.SlotBytes = fusedSlot })
-	return t, c, err
-}
-
 // block is one PE's part of a partition.
 type block struct {
 	part       int

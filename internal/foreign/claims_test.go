@@ -49,7 +49,7 @@ func TestPublishedReport(t *testing.T) {
 		}
 	}
 	notes := Warn(rows, model.Check(model.SamplesOf(rows)))
-	if len(notes) != 2 || len(rows[2].Warnings) != 1 || !strings.HasPrefix(rows[4].Warnings[0], "identical: default and multimem") || len(rows[5].Warnings) != 0 {
+	if len(notes) != 1 || !strings.HasPrefix(notes[0], "equal-dtypes: ") || len(rows[2].Warnings) != 1 || !strings.HasPrefix(rows[4].Warnings[0], "identical: default and multimem") || len(rows[5].Warnings) != 0 {
 		t.Errorf("notes %q, warnings %q", notes, rows[2].Warnings)
 	}
 }

@@ -34,16 +34,18 @@ func VerdictRows(verdicts []model.Verdict, src Source, first int) []journal.Row 
 	return out
 }
 
-// Warn attaches what the checks found to the rows they name, and returns what
-// is worth telling about the whole.
+// Warn attaches the warnings to the rows they name, and returns the notes, which
+// are about the whole.
 func Warn(rows []journal.Row, warnings []model.Warning) (notes []string) {
 	for _, w := range warnings {
-		for _, i := range w.Rows {
-			if !w.Note {
-				rows[i].Warnings = append(rows[i].Warnings, w.Kind+": "+w.Text)
-			}
+		text := w.Kind + ": " + w.Text
+		if w.Note {
+			notes = append(notes, text)
+			continue
 		}
-		notes = append(notes, w.Kind+": "+w.Text)
+		for _, i := range w.Rows {
+			rows[i].Warnings = append(rows[i].Warnings, text)
+		}
 	}
 	return notes
 }

@@ -55,7 +55,7 @@ func clean(rnd *rand.Rand) []Sample {
 func TestCheckIsSilentOnCleanData(t *testing.T) {
 	seeds := uint64(300)
 	if testing.Short() {
-		seeds = 50
+		seeds = 20
 	}
 	for seed := range seeds {
 		for _, w := range Check(clean(rand.New(rand.NewPCG(seed, 7)))) {
@@ -93,6 +93,10 @@ func TestCheckIsSilentOnPublishedCurves(t *testing.T) {
 
 // Each planted anomaly is caught under every seed, by its kind, and names its rows.
 func TestCheckCatchesPlanted(t *testing.T) {
+	seeds := uint64(30)
+	if testing.Short() {
+		seeds = 4
+	}
 	for _, c := range []struct {
 		kind  string
 		plant func(s []Sample) (all []Sample, at int)
@@ -125,11 +129,12 @@ func TestCheckCatchesPlanted(t *testing.T) {
 			return s, at
 		}},
 	} {
-		for seed := range uint64(40) {
+		for seed := range seeds {
 			samples, at := c.plant(clean(rand.New(rand.NewPCG(seed, 9))))
-			found := slices.IndexFunc(Check(samples), func(w Warning) bool { return w.Kind == c.kind && !w.Note && slices.Contains(w.Rows, at) })
+			warnings := Check(samples)
+			found := slices.IndexFunc(warnings, func(w Warning) bool { return w.Kind == c.kind && !w.Note && slices.Contains(w.Rows, at) })
 			if found < 0 {
-				t.Errorf("seed %d: %s at row %d was not seen: %v", seed, c.kind, at, kinds(Check(samples)))
+				t.Errorf("seed %d: %s at row %d was not seen: %v", seed, c.kind, at, kinds(warnings))
 			}
 		}
 	}
@@ -188,6 +193,27 @@ func TestCheckPublishedReport(t *testing.T) {
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("warnings are\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+// The limit of a CPU's memory is known less well than that of a link, and what
+// applications usually reach is none.
+func TestLimitMargins(t *testing.T) {
+	s := Sample{Series: series("nccl", 2), Bytes: 1 << 20, TimeUS: 85, Limits: map[string]float64{"link": 100}, Rows: []int{0}}
+	if got := kinds(Check([]Sample{s})); !slices.Equal(got, []string{AboveLimit}) {
+		t.Errorf("15 %% above a link: %v", got)
+	}
+	s.HighUS = 97 // the interval comes near enough
+	if got := Check([]Sample{s}); len(got) > 0 {
+		t.Errorf("within the interval: %v", got)
+	}
+	s.HighUS, s.Backend = 0, "cpu"
+	if got := Check([]Sample{s}); len(got) > 0 {
+		t.Errorf("15 %% above a memory: %v", got)
+	}
+	s.Backend, s.Limits = "nccl", map[string]float64{"nvlink-h100 reachable": 100}
+	if got := Check([]Sample{s}); len(got) > 0 {
+		t.Errorf("above what is usually reached: %v", got)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kernbench/kernbench/internal/dtype"
 	"github.com/kernbench/kernbench/internal/journal"
 )
 
@@ -43,6 +44,25 @@ func TestJudgePublishedReport(t *testing.T) {
 				t.Errorf("%+v\nwant %s: %s", got, c.answer, c.reason)
 			}
 		})
+	}
+}
+
+// A variant with an effect, one without, and types of which nothing can be said.
+func TestJudgeEffects(t *testing.T) {
+	claim := Claim{Kind: ClaimNoEffect, Algorithm: "tree", Against: "ring"}
+	for factor, answer := range map[float64]Answer{1.5: Refuted, 0.5: Refuted, 1.02: Holds, 1: Refused} {
+		rows := []journal.Row{row("ring", dtype.F32, 4, mib, 1000), row("tree", dtype.F32, 4, mib, 1000*factor), row("ring", dtype.F32, 4, 2*mib, 1900)}
+		if got := Judge(rows, []Claim{claim}, nil)[0]; got.Answer != answer {
+			t.Errorf("%v times: %+v, want %s", factor, got, answer)
+		}
+	}
+	apart := []journal.Row{row("ring", dtype.F32, 4, mib, 10), row("tree", dtype.F32, 4, 2*mib, 10)}
+	if got := Judge(apart, []Claim{claim, {Kind: ClaimDTypes}, {Kind: "other"}}, nil); got[0].Answer != Undecided || got[1].Answer != Undecided || got[2].Answer != Undecided {
+		t.Errorf("nothing in common: %+v", got)
+	}
+	large := []journal.Row{row("ring", dtype.F32, 4, mib, 100), row("ring", dtype.F32, 4, 64*mib, 6400)}
+	if got := Judge(large, []Claim{{Kind: ClaimDTypes}}, nil)[0]; got.Answer != Refuted {
+		t.Errorf("bandwidth-bound with one type: %+v", got)
 	}
 }
 

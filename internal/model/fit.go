@@ -128,7 +128,7 @@ func fit(series Series, samples []Sample) Curve {
 	c.MedianErr = median(errs)
 	switch {
 	case c.WorstErr > fitLimit:
-		c.Fault = fmt.Sprintf("off by %.0f %% at %s: no single line, such as where an algorithm or protocol is switched", 100*c.WorstErr, unit.FormatBytesApprox(float64(c.WorstAt)))
+		c.Fault = fmt.Sprintf("off by %.0f %% at %s: no single line, as where an algorithm or protocol is switched or a cache is left", 100*c.WorstErr, unit.FormatBytesApprox(float64(c.WorstAt)))
 	case len(ds) == 2:
 		c.Fault = "two sizes only: any two lie on a line"
 	}

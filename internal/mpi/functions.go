@@ -12,12 +12,12 @@ import (
 
 // functions are those used here.
 type functions struct {
-	initThread, finalize, errorString                                            dynlib.Func
-	commRank, commSize, commGroup, commCreateGroup, commSplit, commDup, commFree dynlib.Func
-	groupFree, commSetErrhandler, typeContiguous, typeCommit, opCreate           dynlib.Func
-	allreduce, reduceScatter, reduceScatterBlock, allgather, allgatherv, bcast   dynlib.Func
-	reduce, gather, gatherv, scatter, scatterv, alltoall, alltoallv, barrier     dynlib.Func
-	iallreduce, iallgather, isend, iprobe, recv, test, getCount                  dynlib.Func
+	initThread, finalize, errorString                                                    dynlib.Func
+	commRank, commSize, commGroup, commCreateGroup, commSplit, commDup, commFree         dynlib.Func
+	groupFree, commSetErrhandler, typeContiguous, typeCommit, opCreate, typeFree, opFree dynlib.Func
+	allreduce, reduceScatter, reduceScatterBlock, allgather, allgatherv, bcast           dynlib.Func
+	reduce, gather, gatherv, scatter, scatterv, alltoall, alltoallv, barrier             dynlib.Func
+	iallreduce, iallgather, isend, iprobe, recv, test, getCount                          dynlib.Func
 }
 
 func (f *functions) names() map[string]*dynlib.Func {
@@ -26,7 +26,7 @@ func (f *functions) names() map[string]*dynlib.Func {
 		"MPI_Comm_rank": &f.commRank, "MPI_Comm_size": &f.commSize, "MPI_Comm_group": &f.commGroup,
 		"MPI_Comm_create_group": &f.commCreateGroup, "MPI_Comm_split": &f.commSplit, "MPI_Comm_dup": &f.commDup, "MPI_Comm_free": &f.commFree,
 		"MPI_Group_free": &f.groupFree, "MPI_Comm_set_errhandler": &f.commSetErrhandler,
-		"MPI_Type_contiguous": &f.typeContiguous, "MPI_Type_commit": &f.typeCommit, "MPI_Op_create": &f.opCreate,
+		"MPI_Type_contiguous": &f.typeContiguous, "MPI_Type_commit": &f.typeCommit, "MPI_Op_create": &f.opCreate, "MPI_Type_free": &f.typeFree, "MPI_Op_free": &f.opFree,
 		"MPI_Allreduce": &f.allreduce, "MPI_Reduce_scatter": &f.reduceScatter, "MPI_Reduce_scatter_block": &f.reduceScatterBlock,
 		"MPI_Allgather": &f.allgather, "MPI_Allgatherv": &f.allgatherv, "MPI_Bcast": &f.bcast, "MPI_Reduce": &f.reduce,
 		"MPI_Gather": &f.gather, "MPI_Gatherv": &f.gatherv, "MPI_Scatter": &f.scatter, "MPI_Scatterv": &f.scatterv,
@@ -59,7 +59,10 @@ func (l *Library) Init() error {
 }
 
 // Finalize ends MPI. It waits for all ranks.
-func (l *Library) Finalize() error { return l.check("MPI_Finalize", l.finalize.Call()) }
+func (l *Library) Finalize() error {
+	l.freeHalves()
+	return l.check("MPI_Finalize", l.finalize.Call())
+}
 
 // returnErrors makes the calls on a communicator return their errors.
 //

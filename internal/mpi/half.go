@@ -44,6 +44,24 @@ func (l *Library) makeHalves() error {
 	return nil
 }
 
+// freeHalves gives back what makeHalves made, as some libraries expect.
+//
+//	int MPI_Type_free(MPI_Datatype *datatype)
+//	int MPI_Op_free(MPI_Op *op)
+func (l *Library) freeHalves() {
+	handle := new(uint64)
+	for made, op := range l.halves {
+		*handle = uint64(op)
+		l.opFree.Call(uintptr(unsafe.Pointer(handle)))
+		if t, ok := l.types[made.dtype]; ok {
+			*handle = uint64(t)
+			l.typeFree.Call(uintptr(unsafe.Pointer(handle)))
+			delete(l.types, made.dtype)
+		}
+	}
+	l.halves = nil
+}
+
 // combiner is a function for MPI:
 //
 //	typedef void MPI_User_function(void *invec, void *inoutvec, int *len, MPI_Datatype *datatype)

@@ -29,7 +29,7 @@ func strikes() int {
 // very set of rows that an undisturbed run gives.
 func TestKillSupervisor(t *testing.T) {
 	t.Parallel()
-	for _, bench := range []string{"slow", "listen"} {
+	for _, bench := range []string{"slow", "slow-simulated", "listen"} {
 		for n := range strikes() {
 			t.Run(fmt.Sprintf("%s %d", bench, n), func(t *testing.T) {
 				s := newScene(t)

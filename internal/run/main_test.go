@@ -86,6 +86,8 @@ func benches() []*decl.Bench {
 		decl.New("lonely", lonely, decl.Ranks("2"), decl.Ints("i", "1,2,3"), decl.Measure(quick)),
 		decl.New("together", together, decl.Ranks("3"), decl.Strings("what", "fine", "fails", "panics", "hangs", "dies", "again"),
 			decl.Backends("cpu", simulated), decl.Timeout(time.Second)),
+		decl.New("slow-simulated", slow, decl.Ranks("2"), decl.Ints("i", "1,2,3,4,5"), decl.Env("SWEPT", "1", "2"), decl.Trials(2),
+			decl.Measure(quick), decl.Backends(simulated)),
 		decl.New("overlap", overlap, decl.Ranks("2"), decl.Ints("i", "0,1,2,3,4,5"), decl.Backends(simulated)),
 		programs("listen", false),
 		programs("table", true),
@@ -226,12 +228,12 @@ func supervise(bench, dir string, flags []string) int {
 }
 
 func makePlan(bench string, req plan.Request) (*plan.Plan, error) {
-	if req.Backend == "" {
-		req.Backend = "cpu"
-	}
 	req.Seed = 1
 	for _, b := range benches() {
 		if b.Name == bench {
+			if req.Backend == "" {
+				req.Backend = append(b.Backends, "cpu")[0]
+			}
 			return plan.Make(b, req)
 		}
 	}

@@ -41,6 +41,7 @@ type seat struct {
 	join
 	link   *link
 	silent time.Duration
+	lost   bool
 }
 
 // Lead gathers all ranks. The context bounds the gathering.
@@ -281,11 +282,12 @@ func (l *Leader) beat() {
 // lose takes a rank for dead, and with it the job.
 func (l *Leader) lose(rank int, cause string) {
 	l.mu.Lock()
-	if l.closed {
+	s := l.seats[rank]
+	if l.closed || s.lost {
 		l.mu.Unlock()
 		return
 	}
-	s := l.seats[rank]
+	s.lost = true
 	lost := &LostError{Rank: rank, Host: s.Host, PID: s.PID, Cause: cause}
 	if l.lost == nil { // the first explains the others
 		l.lost = lost

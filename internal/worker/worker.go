@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/agree"
 	"github.com/kernbench/kernbench/internal/decl"
 	"github.com/kernbench/kernbench/internal/jobenv"
@@ -36,7 +37,7 @@ func Maybe(benches []*decl.Bench) (exitCode int, isWorker bool) {
 	for _, name := range []string{addrVar, tokenVar, agreeVar} {
 		os.Unsetenv(name)
 	}
-	if err := w.run(); err != nil {
+	if err := errors.Join(w.run(), dist.End()); err != nil {
 		fmt.Fprintf(os.Stderr, "kernbench worker, rank %d: %v\n", w.rank, err)
 		return 1, true
 	}

@@ -119,6 +119,7 @@ func (f *Fabric) breakUp(link int32, e event.Event) {
 	if c.message == 0 {
 		return
 	}
+	f.trains[link] = claim{} // it is taken apart now, or has passed
 	m := f.messages[c.message-1]
 	if m.loose || m.train == nil {
 		return

@@ -1,0 +1,258 @@
+package gemmallreduce
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/kernbench/kernbench/internal/accel"
+	"github.com/kernbench/kernbench/internal/agree"
+	"github.com/kernbench/kernbench/internal/decl"
+	"github.com/kernbench/kernbench/internal/dtype"
+	"github.com/kernbench/kernbench/internal/fused"
+	"github.com/kernbench/kernbench/internal/journal"
+	"github.com/kernbench/kernbench/internal/measure"
+	"github.com/kernbench/kernbench/internal/plan"
+	"github.com/kernbench/kernbench/internal/point"
+)
+
+func assigned(pairs ...string) (list []plan.Assign) {
+	for _, p := range pairs {
+		name, text, _ := strings.Cut(p, "=")
+		list = append(list, plan.Assign{Name: name, Text: text})
+	}
+	return list
+}
+
+func planned(t *testing.T, backend string, axes ...string) *plan.Plan {
+	t.Helper()
+	b := Bench()
+	if err := b.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	p, err := plan.Make(b, plan.Request{Axes: assigned(axes...), Options: assigned("threads=2"), Backend: backend, Seed: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// perform runs the body of one task with goroutines for ranks.
+func perform(t *testing.T, task plan.Task, options point.Point, backend string) []decl.Outcome {
+	t.Helper()
+	cfg := measure.Default()
+	cfg.Cadence = measure.Isolated
+	cfg.Stop = measure.Stop{MinSamples: 6, MaxSamples: 6, MaxTime: time.Minute}
+	cfg.Warmup = measure.Warmup{MinCalls: 1, MaxCalls: 10, MaxTime: time.Second}
+	groups := agree.Local(task.Ranks)
+	outcomes := make([]decl.Outcome, task.Ranks)
+	var wait sync.WaitGroup
+	for rank := range groups {
+		wait.Go(func() {
+			s := decl.NewState(decl.Setting{Point: append(append(point.Point{}, task.Point...), options...), Group: groups[rank], LocalRank: rank,
+				Backend: backend, Seed: 7, Session: t.Name(), Measure: cfg})
+			err := body(t.Context(), s)
+			if err != nil {
+				groups[rank].Abort(err.Error())
+			}
+			outcomes[rank] = s.Finish(err)
+		})
+	}
+	wait.Wait()
+	return outcomes
+}
+
+// rows makes rows of what the tasks gave, for the views.
+func rows(t *testing.T, p *plan.Plan, backend string) (out []journal.Row) {
+	for _, g := range p.Groups {
+		for _, task := range g.Tasks {
+			all := perform(t, task, p.Options, backend)
+			for rank, o := range all {
+				if o.Status != journal.OK || o.Metrics["wrong"] != 0 {
+					t.Errorf("%s, %d ranks, rank %d: %s: %s, %v wrong", task.Point, task.Ranks, rank, o.Status, o.Reason, o.Metrics["wrong"])
+				}
+			}
+			out = append(out, journal.Row{Status: all[0].Status, Point: task.Point, NumRanks: &task.Ranks, Backend: backend, Metrics: all[0].Metrics, Kind: all[0].Kind, Samples: all[0].Samples, Details: all[0].Details})
+		}
+	}
+	return out
+}
+
+// Every point is exact: 2, 4 and 8 ranks, both splits, partitions that do not
+// divide, overlapped and not, and nothing at all.
+func TestPointsAreExact(t *testing.T) {
+	ranks := "2,4,8"
+	if testing.Short() {
+		ranks = "2"
+	}
+	p := planned(t, "cpu", "shape=130x70x33,0x16x8,5x4x0", "num_ranks="+ranks, "split=m,n", "partitions=auto,1,3", "overlap=true,false")
+	all := rows(t, p, "cpu")
+	if want := 3 * (1 + strings.Count(ranks, ",")) * 2 * 3 * 2; len(all)+len(p.Dropped) != want || len(p.Dropped) == 0 {
+		t.Errorf("%d rows and %d skipped, want %d together", len(all), len(p.Dropped), want)
+	}
+	for _, r := range all {
+		m := r.Metrics
+		shape, _ := r.Point.Get(shapeAxis)
+		if shape.Dims()[0] == 0 {
+			continue
+		}
+		if !(m["gemm_us"] > 0) || !(m["allreduce_us"] > 0) || !(m["sequential_us"] > 0) || m["bound_us"] != max(m["gemm_us"], m["allreduce_us"]) {
+			t.Errorf("%v: %v", r.Point, m)
+		}
+		if m["parts"] == 1 && m["recovered_pct"] != 0 {
+			t.Errorf("%v: one partition recovers %v %%", r.Point, m["recovered_pct"])
+		}
+		if _, has := m["gemm_parts_us"]; has != (m["parts"] > 1) {
+			t.Errorf("%v: %v partitions and %v", r.Point, m["parts"], m)
+		}
+	}
+}
+
+// The simulator's rows have the same shape, are exact, and repeat.
+func TestSimulated(t *testing.T) {
+	overlap, want := "true,false", 12
+	if testing.Short() {
+		overlap, want = "true", 6
+	}
+	p := planned(t, simulated, "shape=48x40x24", "split=m,n", "partitions=auto,1,3", "overlap="+overlap, "dtype=f16")
+	all := rows(t, p, simulated)
+	if len(all) != want {
+		t.Errorf("%d rows, want %d", len(all), want)
+	}
+	for _, r := range all {
+		if r.Kind != journal.Simulated || r.Samples != 1 || !(r.Metrics["time_us"] >= r.Metrics["bound_us"]) || !(r.Metrics["recovered_pct"] <= 100) {
+			t.Errorf("%v: %s, %d samples, %v", r.Point, r.Kind, r.Samples, r.Metrics)
+		}
+	}
+	q := planned(t, simulated, "shape=96x64x40", "partitions=2", "dtype=f32")
+	if o := perform(t, q.Groups[0].Tasks[0], q.Options, simulated)[0]; o.Status != journal.Skipped || !strings.Contains(o.Reason, "--dtype f16") {
+		t.Errorf("f32: %s: %s", o.Status, o.Reason)
+	}
+}
+
+// A wrong element of any partition on any rank is found, and so is one that is
+// no number.
+func TestWrongIsFound(t *testing.T) {
+	for _, split := range []fused.Split{fused.SplitM, fused.SplitN} {
+		p := fused.Plan{M: 20, N: 12, K: 8, Split: split, Partitions: 3, Overlap: true}
+		if wrong, detail, err := wrongRows(p, 2, 1, onMachine); err != nil || wrong != 0 {
+			t.Errorf("split %s: %d wrong rows, first %s: %v", split, wrong, detail, err)
+		}
+		for name, spoil := range map[string]func(c []dtype.Float16){
+			"one more": func(c []dtype.Float16) { c[5] = dtype.Float16From(c[5].Float32() + 1) },
+			"a NaN":    func(c []dtype.Float16) { c[5] = dtype.Float16From(float32(math.NaN())) },
+		} {
+			broken := func(f accel.Fused, ranks int) (accel.FusedTimes, [][][]dtype.Float16, error) {
+				times, result, err := onMachine(f, ranks)
+				if err == nil {
+					spoil(result[1][2])
+				}
+				return times, result, err
+			}
+			if wrong, detail, err := wrongRows(p, 2, 1, broken); err != nil || wrong != 1 || !strings.HasPrefix(detail, "rank 1, row ") {
+				t.Errorf("split %s, %s: %d wrong rows, first %s: %v", split, name, wrong, detail, err)
+			}
+		}
+	}
+}
+
+// What cannot be is told when planning, with the reason.
+func TestImpossible(t *testing.T) {
+	at := func(shape, split, partitions, d string) point.Point {
+		s, err := point.Parse(point.Tuple, shape)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return point.Point{{Name: shapeAxis, Value: s}, {Name: dtypeAxis, Value: point.StringValue(d)}, {Name: splitAxis, Value: point.StringValue(split)},
+			{Name: partitionsAxis, Value: point.StringValue(partitions)}, {Name: overlapAxis, Value: point.BoolValue(true)}}
+	}
+	for _, c := range []struct{ shape, split, partitions, dtype, want string }{
+		{"8x8x8", "m", "8", "f32", ""},
+		{"8x8x8", "m", "auto", "f32", ""},
+		{"8x8x8", "m", "9", "f32", "9 partitions of 8 rows"},
+		{"8x4x8", "n", "5", "f32", "5 partitions of 4 columns"},
+		{"8x8x8", "k", "1", "f32", "split"},
+		{"8x8x8", "m", "0", "f32", "want a number from 1"},
+		{"8x8x8", "m", "two", "f32", "want a number from 1"},
+		{"8x8", "m", "1", "f32", "MxNxK"},
+		{"8x8x8", "m", "1", "i32", "no product of i32"},
+	} {
+		err := impossible(at(c.shape, c.split, c.partitions, c.dtype))
+		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%+v: %v", c, err)
+		}
+	}
+}
+
+func TestSlowest(t *testing.T) {
+	got, err := slowest([][]int64{{1000, 5000, 3000}, {2000, 4000, 9000}})
+	if err != nil || got != 5 { // of 2, 5 and 9 us
+		t.Errorf("%v, %v", got, err)
+	}
+	if _, err := slowest([][]int64{{1}, {1, 2}}); err == nil {
+		t.Error("ranks with other numbers of times were accepted")
+	}
+	if _, err := slowest([][]int64{{}, {}}); err == nil {
+		t.Error("no times were accepted")
+	}
+}
+
+// made is a row of given times.
+func made(backend string, k int64, partitions string, gemm, allReduce, sequential, time, gemmParts, allReduceParts float64) journal.Row {
+	ranks := 2
+	parts := 1.0
+	fmt.Sscan(partitions, &parts)
+	if partitions == auto {
+		parts = 4
+	}
+	m := map[string]float64{"gemm_us": gemm, "allreduce_us": allReduce, "sequential_us": sequential, "bound_us": max(gemm, allReduce), "time_us": time, "parts": parts}
+	if parts > 1 {
+		m["gemm_parts_us"], m["allreduce_parts_us"] = gemmParts, allReduceParts
+	}
+	return journal.Row{Status: journal.OK, Backend: backend, NumRanks: &ranks, Metrics: m, Point: point.Point{
+		{Name: shapeAxis, Value: point.TupleValue("", 64, 32, k)}, {Name: dtypeAxis, Value: point.DTypeValue(dtype.F32)},
+		{Name: splitAxis, Value: point.StringValue("m")}, {Name: partitionsAxis, Value: point.StringValue(partitions)}, {Name: overlapAxis, Value: point.BoolValue(true)}}}
+}
+
+// One panel with a curve of each backend, and the reasons of what lost.
+func TestViews(t *testing.T) {
+	all := []journal.Row{
+		made("cpu", 8, "1", 100, 50, 150, 150, 0, 0), made("cpu", 8, "4", 100, 50, 150, 110, 102, 55), made("cpu", 8, auto, 100, 50, 150, 111, 102, 55),
+		made("cpu", 8, "16", 100, 50, 150, 180, 130, 52), made("cpu", 8, "32", 100, 50, 150, 180, 101, 250), made("cpu", 8, "2", 100, 50, 150, 160, 101, 51),
+		made("ahbm", 8, "1", 10, 5, 15, 15, 0, 0), made("ahbm", 8, "4", 10, 5, 15, 12, 11, 5),
+		made("cpu", 9, "4", 100, 1, 101, 104, 100.1, 1),
+	}
+	figs := figures(all)
+	if len(figs) != 1 || len(figs[0].Panels) != 1 || len(figs[0].Panels[0].Series) != 3 {
+		t.Fatalf("figures: %+v", figs)
+	}
+	s := figs[0].Panels[0].Series[0]
+	if s.Name != "cpu, f32, K = 8" || len(s.Points) != 5 || s.Points[0].X != 1 || s.Points[0].Y != 1.5 || s.Points[2].Y != 1.1 {
+		t.Errorf("the first curve: %+v", s)
+	}
+	got := sections(all)
+	if len(got) != 2 || len(got[0].Table) != 4 || len(got[1].Table) != 5 {
+		t.Fatalf("sections: %+v", got)
+	}
+	if line := got[0].Table[1]; line[5] != "110" || line[6] != "4" || line[7] != "80 %" || line[8] != "4" || line[9] != "0.74" {
+		t.Errorf("the summary: %v", line)
+	}
+	for i, want := range []string{"product in 16 pieces takes 30 % longer", "all-reduce in 32 pieces takes 5.0 times", "slow each other down", "only 1.0 % of the whole"} {
+		if line := got[1].Table[1+i]; !strings.Contains(line[3], want) {
+			t.Errorf("line %v, want %q", line, want)
+		}
+	}
+	noisy := figures([]journal.Row{made("cpu", 8, "1", 100, 50, 150, 80, 0, 0), made("cpu", 8, "4", 100, 50, 150, 70, 100, 50)})
+	if noisy[0].Panels[0].Y.Min != nil {
+		t.Error("times below the bound are cut off")
+	}
+	if figures(nil) != nil || sections(nil) != nil {
+		t.Error("views of nothing")
+	}
+	if r := recovered(150, 110, 50); math.Abs(r-80) > 1e-9 {
+		t.Errorf("recovered %v", r)
+	}
+}

@@ -1,0 +1,47 @@
+package dist
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestFromEnv(t *testing.T) {
+	torchrun := "RANK=1 LOCAL_RANK=1 WORLD_SIZE=4 MASTER_ADDR=n0 MASTER_PORT=29500 TORCHELASTIC_RUN_ID=j "
+	openmpi := "OMPI_COMM_WORLD_RANK=1 OMPI_COMM_WORLD_SIZE=4 OMPI_COMM_WORLD_LOCAL_RANK=1 PMIX_NAMESPACE=ns "
+	secret := "KERNBENCH_DIST_SECRET=sixteen-or-more-of-them "
+	for _, c := range []struct {
+		name, environ string
+		size          int
+		hosts         bool // has an exchange
+		fault         string
+	}{
+		{"alone", "HOME=/root", 1, false, ""},
+		{"one host", torchrun + "LOCAL_WORLD_SIZE=4", 4, false, ""},
+		{"several hosts", torchrun + secret + "LOCAL_WORLD_SIZE=2", 4, true, ""},
+		{"no secret", torchrun + "LOCAL_WORLD_SIZE=2", 0, false, "set KERNBENCH_DIST_SECRET to at least 16 characters"},
+		{"short secret", torchrun + "LOCAL_WORLD_SIZE=2 KERNBENCH_DIST_SECRET=abc", 0, false, "set KERNBENCH_DIST_SECRET to at least 16 characters"},
+		{"mpirun on one host", openmpi + "OMPI_COMM_WORLD_LOCAL_SIZE=4", 4, false, ""},
+		{"mpirun on several", openmpi + secret + "OMPI_COMM_WORLD_LOCAL_SIZE=2", 0, false, "mpirun's ranks are on several hosts and need a place to meet: set MASTER_ADDR"},
+		{"mpirun with a place", openmpi + secret + "OMPI_COMM_WORLD_LOCAL_SIZE=2 MASTER_ADDR=n0 MASTER_PORT=29500", 4, true, ""},
+		{"contradiction", strings.Replace(torchrun, "RANK=1", "RANK=4", 1) + "LOCAL_WORLD_SIZE=4", 0, false, "that cannot be"},
+	} {
+		environ := strings.Fields(c.environ)
+		config, err := fromEnviron(environ, func(name string) string {
+			for _, e := range environ {
+				if value, found := strings.CutPrefix(e, name+"="); found {
+					return value
+				}
+			}
+			return ""
+		})
+		if c.fault != "" {
+			if err == nil || !strings.Contains(err.Error(), c.fault) {
+				t.Errorf("%s: %v, want %q", c.name, err, c.fault)
+			}
+			continue
+		}
+		if err != nil || config.Size != c.size || (config.Exchange != nil) != c.hosts || config.ID == "" || c.size > 1 && config.Rank != 1 {
+			t.Errorf("%s: rank %d of %d, ID %q, over hosts %v (%v)", c.name, config.Rank, config.Size, config.ID, config.Exchange != nil, err)
+		}
+	}
+}

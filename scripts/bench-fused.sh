@@ -1,0 +1,87 @@
+#!/usr/bin/env bash
+# Measures the matrix product fused with its all-reduce: how much of the shorter
+# of the two overlap hides, with the number of partitions that it chooses itself
+# and with fixed ones. Every row times the two alone, one after the other and
+# overlapped in turns, on the same cores; each trial is a fresh set of processes.
+# Prints every row, and whether the goals are met with the chosen number:
+#
+#   - at least 60 % of the shorter one recovered, where the two are within 4 times
+#     of each other;
+#   - never more than 3 % slower than one after the other.
+#
+#   scripts/bench-fused.sh [bin/kernbench]
+#
+# RANKS       (4)
+# SHAPES      MxNxK with the K of one rank (8192x8192x256,8192x8192x512,8192x8192x2048)
+# SPLITS      of m,n (m)
+# PARTITIONS  fixed numbers for the curves, once ("1,4,8,16,32,64"; empty: none)
+# TRIALS      of the chosen number (10, the least that a verdict rests on)
+# SECONDS_PER_POINT  sampling per point and trial (4)
+# SIMULATE    a shape for the simulator's curve in the same figure (512x1024x1024;
+#             empty: none)
+# OUT         where the run is kept (out/bench-fused), with report.html and figures;
+#             a run that was interrupted goes on where it stopped
+#
+# About 9 minutes on 16 cores. It needs a built kernbench; no Go.
+set -euo pipefail
+bin=$(realpath "${1:-bin/kernbench}")
+ranks=${RANKS:-4}
+shapes=${SHAPES:-8192x8192x256,8192x8192x512,8192x8192x2048}
+splits=${SPLITS:-m}
+partitions=${PARTITIONS-1,4,8,16,32,64}
+trials=${TRIALS:-10}
+seconds=${SECONDS_PER_POINT:-4}
+simulated=${SIMULATE-512x1024x1024}
+out=${OUT:-out/bench-fused}
+mkdir -p "$out"
+began=$(date +%s)
+
+for split in ${splits//,/ }; do
+	run=$out/auto-$split
+	for ((k = 1; k <= trials; k++)); do
+		"$bin" run --bench gemm-allreduce --ranks "$ranks" --shape "$shapes" --split "$split" --partitions auto \
+			--seconds "$seconds" --trials "$k" --resume --quiet --out "$run" --format csv >"$run.csv" ||
+			echo "trial $k: rows failed, see $run.csv" >&2
+		echo "split $split, trial $k of $trials done after $(($(date +%s) - began)) s" >&2
+	done
+	curve=$out/curve-$split
+	: >"$curve.csv"
+	[ -z "$partitions" ] || "$bin" run --bench gemm-allreduce --ranks "$ranks" --shape "$shapes" --split "$split" --partitions "$partitions" \
+		--seconds "$seconds" --resume --quiet --out "$curve" --format csv >"$curve.csv" || echo "rows failed, see $curve.csv" >&2
+	[ -z "$simulated" ] || for backend in "cpu --dtype f32" "ahbm --dtype f16"; do
+		# shellcheck disable=SC2086
+		"$bin" run --bench gemm-allreduce --ranks "$ranks" --shape "$simulated" --split "$split" --partitions "${partitions:-1,4}" \
+			--seconds 1 --backend $backend --quiet --out "$out/both-$split" >/dev/null || echo "$backend: rows failed" >&2
+	done
+
+	# The least and the greatest but one of ten bound the median with 98 %.
+	awk -F, -v split_="$split" '
+	FNR == 1 { delete col; for (i = 1; i <= NF; i++) { name = $i; sub(/ .*/, "", name); col[name] = i }; next }
+	$col["status"] == "ok" {
+		key = $col["shape"]; g = $col["gemm_us"]; a = $col["allreduce_us"]; s = $col["sequential_us"]; t = $col["time_us"]
+		if (!(key in seen)) { seen[key] = 1; order[++shapes] = key }
+		low = (g < a ? g : a); high = (g < a ? a : g)
+		if ($col["partitions"] == "auto") {
+			n[key]++; ratio[key, n[key]] = t / s; gain[key, n[key]] = 100 * (s - t) / low; near[key, n[key]] = high / low
+			gemm[key] += g; red[key] += a; seq[key] += s; ours[key] += t; parts[key] = parts[key] " " $col["parts"]
+		} else printf "  %-18s %4s partitions: %8.0f us, %5.1f %% recovered (product %.0f, all-reduce %.0f, one after the other %.0f us)\n", key, $col["partitions"], t, 100 * (s - t) / low, g, a, s
+	}
+	function sorted(of, key, m,    i, j, x) {
+		for (i = 1; i <= m; i++) { x = of[key, i]; for (j = i - 1; j >= 1 && v[j] > x; j--) v[j + 1] = v[j]; v[j + 1] = x }
+	}
+	function verdict(m, better, worse) { return m < 10 ? "not resolved (fewer than 10 trials)" : better ? "met" : worse ? "not met" : "not resolved" }
+	END {
+		for (p = 1; p <= shapes; p++) {
+			key = order[p]; m = n[key]; if (!m) continue
+			edge = (m >= 10 ? 2 : 1)
+			printf "%s, split %s: product %.0f us, all-reduce %.0f us, one after the other %.0f us, overlapped %.0f us in%s partitions\n", key, split_, gemm[key]/m, red[key]/m, seq[key]/m, ours[key]/m, parts[key]
+			sorted(ratio, key, m); lo = v[edge]; hi = v[m + 1 - edge]
+			printf "  of one after the other: %.3f to %.3f, goal at most 1.03: %s\n", lo, hi, verdict(m, hi <= 1.03, lo > 1.03)
+			sorted(near, key, m); far = v[int((m + 1) / 2)]
+			sorted(gain, key, m); lo = v[edge]; hi = v[m + 1 - edge]
+			if (far > 4) printf "  recovered %.0f to %.0f %%; the two differ %.1f times, so there is no goal\n", lo, hi, far
+			else printf "  recovered %.0f to %.0f %%, goal 60 %% (the two differ %.1f times): %s\n", lo, hi, far, verdict(m, lo >= 60, hi < 60)
+		}
+	}' "$curve.csv" "$run.csv"
+done
+echo "$(($(date +%s) - began)) s in all; figures in $out/*/figures, one with both backends in $out/both-*/figures"
