@@ -29,8 +29,9 @@ const (
 // Tuning are left to the caller; without a launcher it is that of a single rank.
 //
 // Ranks on several hosts meet at MASTER_ADDR, one port above MASTER_PORT, and
-// must all have the same secret in KERNBENCH_DIST_SECRET. Launchers that set no
-// MASTER_ADDR (MPI's and Slurm's) need it, and MASTER_PORT, from the user.
+// must all have the same secret in KERNBENCH_DIST_SECRET, which kernbench launch
+// sets and the users of other launchers do. Open MPI and MPICH also leave
+// MASTER_ADDR, and Slurm MASTER_PORT, to them.
 func FromEnv() (Config, error) { return fromEnviron(os.Environ(), os.Getenv) }
 
 func fromEnviron(environ []string, get func(string) string) (Config, error) {

@@ -16,6 +16,7 @@ import (
 	_ "github.com/kernbench/kernbench/dist/cpu" // the backend of this host
 	"github.com/kernbench/kernbench/internal/decl"
 	"github.com/kernbench/kernbench/internal/dtype"
+	"github.com/kernbench/kernbench/internal/measure"
 	"github.com/kernbench/kernbench/internal/point"
 	"github.com/kernbench/kernbench/internal/quant"
 	"github.com/kernbench/kernbench/internal/suggest"
@@ -56,8 +57,10 @@ The quick profile takes about two minutes on two cores, the full one up to an ho
   kernbench run --bench allreduce-eval --only 'part == "performance"' --link nvlink-h100`),
 		decl.Version("1"),
 		decl.Profile("quick"),
-		decl.Profile("full", "sizes=full"),
+		decl.Profile("full", "sizes=full", "size=1Ki:512Mi:x2", "num_ranks=2,4,8"),
 		decl.Choice("mutate", "fault to plant in the correctness part", mutations...),
+		decl.Opt("link", point.String, "", "rates to hold times against: a link such as nvlink-h100, or 450 GB/s, separated by commas"),
+		decl.FileOpt("probe", "", "probe result to take the limits from; empty is this host's own"),
 		decl.Backends("cpu"),
 		decl.NewPart(correctnessPart, correctness,
 			decl.Help("the correctness matrix"),
@@ -84,8 +87,28 @@ The quick profile takes about two minutes on two cores, the full one up to an ho
 			decl.Ranks("2,4"),
 			decl.Strings("mistake", mistakeNames()...),
 		),
+		decl.NewPart(performancePart, performance,
+			decl.Help("times, bandwidths and distance from the limits"),
+			decl.Ranks("2,4"),
+			decl.DTypes("dtype", "f32", "bf16"),
+			decl.Strings("algorithm", timedAlgorithms...),
+			decl.Bytes("size", "1Ki,16Ki,256Ki,4Mi,32Mi"),
+			decl.Metric("pct_of_limit", "%", "higher"),
+			decl.Metric("traffic_bytes", "B", ""),
+			decl.Measure(sampling()),
+			decl.Timeout(10*time.Minute),
+		),
 		decl.Helper(dyingHelper, dyingRank),
 	)
+}
+
+// sampling spends less time on a row than other benches do: there are many, and
+// the fit over sizes averages.
+func sampling() measure.Config {
+	c := measure.Default()
+	c.Stop = measure.Stop{RelNoise: 0.02, MinSamples: 10, MaxSamples: 5000, MinTime: 60 * time.Millisecond, MaxTime: 200 * time.Millisecond}
+	c.Warmup = measure.Warmup{MinCalls: 2, MaxCalls: 1000, MaxTime: 40 * time.Millisecond}
+	return c
 }
 
 func names(types []dist.DType) (list []string) {

@@ -38,6 +38,10 @@ and the row's details say what that was; with fixed algorithms in the same
 sweep, the report shows how much auto loses. buffers=symmetric is memory that
 every rank reaches without a copy, private the ranks' own.
 
+Ranks on several hosts share memory within each and talk over TCP between them;
+symmetric memory there is none then. --hosts 2 makes the ranks of one machine
+count as on two hosts, and adds what its loopback allows to the limits.
+
 Each row's limits are the time that the algorithm's own traffic needs at this
 host's bandwidth (bandwidth), the time of its hops between caches (hops) and, with
 private buffers, the time in which so many bytes cross from one rank's memory to

@@ -172,6 +172,9 @@ func (o outcome) report(s *decl.State) {
 	}
 	if shorter := min(o.gemm, o.allReduce); shorter > 0 {
 		s.Report("recovered_pct", recovered(o.sequential, o.time, shorter), "%", "higher")
+		if share := shorter / o.sequential; share < 0.02 {
+			s.Warn("the shorter of the two is %.1f %% of the whole: what is recovered of it is mostly noise", 100*share)
+		}
 	}
 }
 

@@ -121,7 +121,7 @@ func TestFailedRowsAreInNoCurve(t *testing.T) {
 	bad.Status, bad.Reason = journal.Failed, "the solution is wrong"
 	rows := derive([]journal.Row{good, bad})
 	s := sections(rows)
-	if len(s) != 1 || len(s[0].Table) != 2 || !strings.Contains(s[0].Text, "2 ranks failed and is in no curve: the solution is wrong") {
+	if len(s) != 1 || len(s[0].Table) != 2 || !strings.Contains(s[0].Text, "The row of 2 ranks failed and is in no curve: the solution is wrong") {
 		t.Errorf("%+v", s)
 	}
 	for _, f := range figures(rows) {

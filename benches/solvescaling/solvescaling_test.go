@@ -90,6 +90,9 @@ func TestEveryWord(t *testing.T) {
 		"num_ranks=2 dof-per-rank=100 dim=3 stencil=7,27 rhs=random,ones",
 		"num_ranks=7 total-dof=4 mode=strong partitioner=" + strings.Join(partitioners, ","),
 	} {
+		if testing.Short() {
+			axes = strings.NewReplacer("=1,3 ", "=3 ", "=3,5 ", "=3 ", "storage=plain,compressed", "").Replace(axes)
+		}
 		p := planned(t, axes, "repeat=1")
 		for _, g := range p.Groups {
 			for _, task := range g.Tasks {
@@ -153,6 +156,17 @@ func TestRow(t *testing.T) {
 	}
 	if o.Details["grid"] != "80x75x1" || o.Details["problem"] != "poisson 2-D 5-point" || !strings.HasPrefix(o.Details["history"], "0:1 ") {
 		t.Errorf("details %v", o.Details)
+	}
+}
+
+// With strips a rank has two neighbours, however many ranks there are, and all
+// messages are on their way at once.
+func TestStripsHaveTwoNeighbours(t *testing.T) {
+	for _, ranks := range []float64{3, 8} {
+		m := first(t, fmt.Sprintf("num_ranks=%v dof-per-rank=300", ranks), "repeat=1", "cpu").Metrics
+		if m["neighbours_max"] != 2 || math.Abs(m["messages"]-2*(ranks-1)) > 0.1*ranks {
+			t.Errorf("%v ranks: %v neighbours, %v messages", ranks, m["neighbours_max"], m["messages"])
+		}
 	}
 }
 

@@ -24,17 +24,31 @@ func sections(rows []journal.Row) []decl.Section {
 		}
 		s.Text = strings.Join(verdict(c, rows), "\n")
 		for _, b := range c.bad {
-			s.Text += fmt.Sprintf("\n%s failed and is in no curve: %s", plural(ranks(b), "rank"), b.Reason)
+			s.Text += fmt.Sprintf("\nThe row of %s failed and is in no curve: %s", plural(ranks(b), "rank"), b.Reason)
 		}
-		for _, r := range c.rows {
-			for _, w := range r.Warnings {
-				s.Text += fmt.Sprintf("\nWarning, %s: %s", plural(ranks(r), "rank"), w)
-			}
-		}
+		s.Text += warnings(c.rows)
 		s.Text = strings.TrimSpace(s.Text)
 		out = append(out, s)
 	}
 	return out
+}
+
+// warnings are those of the rows, each once with the rank counts it is about.
+func warnings(rows []*journal.Row) (text string) {
+	var order []string
+	about := map[string][]string{}
+	for _, r := range rows {
+		for _, w := range r.Warnings {
+			if about[w] == nil {
+				order = append(order, w)
+			}
+			about[w] = append(about[w], fmt.Sprint(ranks(r)))
+		}
+	}
+	for _, w := range order {
+		text += fmt.Sprintf("\nWarning (ranks %s): %s", strings.Join(about[w], ", "), w)
+	}
+	return text
 }
 
 // title says what was solved and how.

@@ -357,35 +357,25 @@ func (o *across) fetch(c int, base uint32) error {
 }
 
 // received waits until the links have received up to the marks.
-func (o *across) received(marks []uint64) error {
-	for h, l := range o.peers {
-		if l == nil {
-			continue
-		}
-		w := o.s.wait(l.Peer)
-		for l.In.Done() < marks[h] {
-			moved, _, err := o.s.progress(o.links)
-			if err != nil {
-				return err
-			}
-			if moved {
-				w.moved()
-			} else if err := w.pause(o.links, false); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
+func (o *across) received(marks []uint64) error { return o.until(marks, false) }
 
 // flushed waits until what lies in a slot has been sent.
-func (o *across) flushed(slot int) error {
+func (o *across) flushed(slot int) error { return o.until(o.sent[slot], true) }
+
+func (o *across) until(marks []uint64, sent bool) error {
 	for h, l := range o.peers {
 		if l == nil {
 			continue
 		}
 		w := o.s.wait(l.Peer)
-		for l.Out.Done() < o.sent[slot][h] {
+		for {
+			done := l.In.Done()
+			if sent {
+				done = l.Out.Done()
+			}
+			if done >= marks[h] {
+				break
+			}
 			moved, _, err := o.s.progress(o.links)
 			if err != nil {
 				return err

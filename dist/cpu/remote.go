@@ -260,6 +260,11 @@ func (s *spanning) connect(ctx context.Context) error {
 	if len(faults) > 0 {
 		return errors.New(strings.Join(faults, "; "))
 	}
+	for _, ranks := range s.hosts {
+		if link := s.links[ranks[0]]; s.place == 0 && link != nil {
+			s.leaders = append(s.leaders, link)
+		}
+	}
 	return nil
 }
 

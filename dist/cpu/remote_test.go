@@ -117,3 +117,30 @@ func TestHostsRefuse(t *testing.T) {
 		})
 	}
 }
+
+// A rank that waits for one that itself waits blames the one behind both, also
+// where it runs out of patience first.
+func TestHostsBlameWhoIsBehind(t *testing.T) {
+	gs, err := openHosts("aab", time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer closeAll(gs)
+	got := make([]error, len(gs))
+	onEach(gs, func(g *dist.Group) error {
+		switch g.Rank() {
+		case 0: // whom rank 2 waits for
+			time.Sleep(400 * time.Millisecond)
+			got[0] = g.Barrier()
+		case 2:
+			got[2] = g.Barrier()
+		}
+		return nil
+	})
+	for _, r := range []int{0, 2} {
+		var peer *dist.PeerError
+		if !errors.As(got[r], &peer) || peer.Rank != 1 {
+			t.Errorf("rank %d got %v, want a PeerError about rank 1", r, got[r])
+		}
+	}
+}

@@ -91,20 +91,13 @@ func (s *spanning) agree(l *transport.Label, mine words, read func(peer int, w w
 			read(peer, s.localWords(peer))
 		}
 	}
-	if s.place == 0 {
-		links := s.links1[:0]
-		h := s.header(l, 0)
-		for _, ranks := range s.hosts {
-			if link := s.links[ranks[0]]; link != nil {
-				link.Out.PostHeader(h)
-				link.In.ExpectHeader(h)
-				links = append(links, link)
-			}
-		}
-		s.links1 = links
-		if err := s.settle(links); err != nil {
-			return err
-		}
+	h := s.header(l, 0)
+	for _, link := range s.leaders {
+		link.Out.PostHeader(h)
+		link.In.ExpectHeader(h)
+	}
+	if err := s.settle(s.leaders); err != nil {
+		return err
 	}
 	return s.dismissLocals()
 }

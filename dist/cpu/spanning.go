@@ -34,6 +34,7 @@ type spanning struct {
 	tag    [16]byte // names the group to the lobbies
 
 	links    []*wire.Link    // for collectives, by rank; nil for ranks of this host
+	leaders  []*wire.Link    // those to the first ranks of the other hosts, if this is the first of its own
 	chats    []*wire.Link    // for the program's messages
 	controls []*wire.Control // nil for this rank alone
 
@@ -51,8 +52,7 @@ type spanning struct {
 	told   atomic.Bool // the others know that the group has failed
 
 	memory map[unsafe.Pointer]dist.Buffer // that Alloc gave
-	links1 []*wire.Link                   // scratch: those of the present step
-	sleeps wire.Sleeper
+	sleeps wire.Sleeper                   // of collectives
 }
 
 // newSpanning works out who is where; it opens nothing.

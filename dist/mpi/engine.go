@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"sync/atomic"
 	"time"
 
 	"github.com/kernbench/kernbench/dist"
@@ -20,6 +21,7 @@ type engine struct {
 	council council
 	comm    comm
 	splits  int // so far, for the names of the parts
+	sent    atomic.Bool
 }
 
 var _ dist.Engine = (*engine)(nil)
@@ -130,12 +132,13 @@ func (e *engine) Alloc(d dist.DType, count int) (dist.Buffer, error) {
 
 func (e *engine) Free(b dist.Buffer) error { return e.process.heap.free(b) }
 
-// Close leaves the group. What was begun on a group that failed may never end,
-// so its communicator is not given back.
+// Close leaves the group. Its communicator is given back only if nothing can be
+// left in it that would turn up in the next one: what was begun on a group that
+// failed may never end, and what was sent may never have been received.
 func (e *engine) Close() error {
-	failed := e.council.failed()
+	left := e.council.failed() || e.sent.Load()
 	e.council.leave()
-	if failed {
+	if left {
 		return nil
 	}
 	return e.process.lib.Free(e.comm)

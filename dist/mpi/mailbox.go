@@ -49,10 +49,10 @@ func (m *mailbox) receive() (from, tag int, body []byte, ok bool, err error) {
 		return 0, 0, nil, false, err
 	}
 	from, tag = m.lib.Source(m.slot), m.lib.Tag(m.slot)
-	n, err := m.lib.Bytes(m.slot)
-	if err != nil {
+	if err := m.lib.Count(m.slot).Run(); err != nil {
 		return 0, 0, nil, false, err
 	}
+	n := m.slot.Bytes()
 	body = make([]byte, max(1, n))
 	err = m.lib.Recv(address(body), n, m.lib.Type(dtype.U8), from, tag, m.comm, m.slot).Run()
 	return from, tag, body[:n], err == nil, err

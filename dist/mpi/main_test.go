@@ -76,11 +76,12 @@ type launcher struct {
 	family   mpi.Family
 	programs []string // the first that is there
 	flags    []string
+	yields   bool // its library lets others run where ranks share cores
 }
 
 var launchers = []launcher{
-	{mpi.OpenMPI, []string{"mpirun.openmpi", "mpirun"}, []string{"--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "-np"}},
-	{mpi.MPICH, []string{"mpiexec.hydra", "mpiexec.mpich"}, []string{"-n"}},
+	{mpi.OpenMPI, []string{"mpirun.openmpi", "mpirun"}, []string{"--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "-np"}, true},
+	{mpi.MPICH, []string{"mpiexec.hydra", "mpiexec.mpich"}, []string{"-n"}, false},
 }
 
 // command starts ranks of this test program. That a launcher is missing fails

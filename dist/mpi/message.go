@@ -19,7 +19,8 @@ type message struct {
 	slot  *mpi.Slot
 	begin *mpi.Call // of a send
 	look  *mpi.Call // until it is sent, or there to be received
-	take  *mpi.Call // of a receive
+	count *mpi.Call // of a receive: what is there
+	take  *mpi.Call
 }
 
 // lastWords is how long a message may still be on its way from, or to, a rank
@@ -38,6 +39,7 @@ func (e *engine) message(p dist.Plan) (func() error, error) {
 		return o.send, nil
 	}
 	o.look = lib.Iprobe(p.Peer, e.comm, o.slot)
+	o.count = lib.Count(o.slot)
 	o.take = lib.Recv(address(p.Out.Bytes()), p.Count, t, p.Peer, tag, e.comm, o.slot)
 	return o.receive, nil
 }
@@ -46,6 +48,7 @@ func (o *message) send() error {
 	if _, err := o.e.council.watch(o.plan.Peer, o.doing); err != nil {
 		return err
 	}
+	o.e.sent.Store(true)
 	if err := o.begin.Run(); err != nil {
 		return o.e.broken(o.doing, err)
 	}
@@ -63,12 +66,11 @@ func (o *message) receive() error {
 	if err := o.await(); err != nil {
 		return err
 	}
-	lib := o.e.process.lib
-	bytes, err := lib.Bytes(o.slot)
-	if err != nil {
+	if err := o.count.Run(); err != nil {
 		return o.e.broken(o.doing, err)
 	}
-	if d := dist.DType(lib.Tag(o.slot)); d != o.plan.DType || bytes != o.plan.Count*d.Size() {
+	bytes := o.slot.Bytes()
+	if d := dist.DType(o.e.process.lib.Tag(o.slot)); d != o.plan.DType || bytes != o.plan.Count*d.Size() {
 		return o.e.council.fail(transport.Failure{Kind: transport.Disagreement, Text: fmt.Sprintf("rank %d sends %d %v to rank %d, which receives %d %v",
 			o.plan.Peer, bytes/d.Size(), d, o.e.Rank(), o.plan.Count, o.plan.DType)})
 	}

@@ -47,9 +47,13 @@ func world(ctx context.Context) (*process, error) {
 	if !one.begun {
 		one.begun = true
 		one.ready, one.quit, one.over = make(chan struct{}), make(chan struct{}), make(chan error, 1)
-		go keep(os.Environ())
+		go keep(os.Environ(), one.quit)
 	}
+	over := one.quit == nil
 	one.Unlock()
+	if over {
+		return nil, errors.New("MPI has ended in this process, and cannot begin again")
+	}
 	select {
 	case <-one.ready:
 		return one.p, one.err
@@ -59,13 +63,12 @@ func world(ctx context.Context) (*process, error) {
 }
 
 // keep is the life of MPI, on one thread.
-func keep(environ []string) {
+func keep(environ []string, quit chan struct{}) {
 	runtime.LockOSThread()
-	p := &process{}
-	p, one.err = p.begin(environ)
-	one.p = p
+	p, err := begin(environ)
+	one.p, one.err = p, err
 	close(one.ready)
-	<-one.quit
+	<-quit
 	if p == nil {
 		one.over <- nil
 		return
@@ -98,7 +101,8 @@ func endWorld() error {
 	}
 }
 
-func (p *process) begin(environ []string) (_ *process, err error) {
+func begin(environ []string) (p *process, err error) {
+	p = &process{}
 	if p.lib, err = mpi.Open(environ); err != nil {
 		return nil, err
 	}

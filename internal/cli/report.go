@@ -13,8 +13,8 @@ import (
 func (a *app) reportCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:     "report RUN...",
-		Short:   "Write figures, tables and report.html of stored rows again",
-		Long:    "Makes every view of a run again from its journal: figures, tables and one\nself-contained page, report.html.\n\n" + runHelp,
+		Short:   "Write figures, tables, report.html and report.md of stored rows again",
+		Long:    "Makes every view of a run again from its journal: figures, tables, one\nself-contained page, report.html, and the same as Markdown, report.md.\n\n" + runHelp,
 		Example: fmt.Sprintf("  %s report out/memory", a.name),
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {

@@ -113,21 +113,6 @@ func (e *Engine) Run(s *Stage, halo Halo) ([]float64, error) {
 	return e.sums, nil
 }
 
-// Residual gives this rank's parts of the squares of the norms of b - Ax, as it
-// really is, and of b. It is for after a solve: it overwrites a vector of the
-// method.
-func (e *Engine) Residual(halo Halo) (residual, rhs float64, err error) {
-	var s Stage
-	if _, err := e.Run(s.reset().multiply(firstOwn, X), halo); err != nil {
-		return 0, 0, err
-	}
-	sums, err := e.Run(s.reset().set(firstOwn, Term{-1, firstOwn}, Term{1, B}).dot(firstOwn, firstOwn).dot(B, B), halo)
-	if err != nil {
-		return 0, 0, err
-	}
-	return sums[0], sums[1], nil
-}
-
 // runInterior updates the interior and multiplies behind: a row's turn comes
 // once the vector is final as far as the matrix reaches, and what the update
 // wrote is then still in a cache.

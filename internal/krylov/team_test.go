@@ -1,7 +1,6 @@
 package krylov
 
 import (
-	"math"
 	"sync"
 	"testing"
 
@@ -84,7 +83,7 @@ func (tm team) solve(t *testing.T) ([]float64, Result) {
 		}
 	}
 	x := make([]float64, tm.problem.Size())
-	results, residuals := make([]Result, tm.ranks), make([]float64, tm.ranks)
+	results := make([]Result, tm.ranks)
 	sum := &adder{ranks: tm.ranks}
 	var wg sync.WaitGroup
 	for r, plan := range plans {
@@ -117,13 +116,6 @@ func (tm team) solve(t *testing.T) ([]float64, Result) {
 				x[plan.Global(i)] = v
 			}
 			results[r] = s.Result()
-			rr, bb, err := e.Residual(halo)
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			total := sum.add(r, []float64{rr, bb})
-			residuals[r] = math.Sqrt(total[0] / total[1])
 		})
 	}
 	wg.Wait()
@@ -131,9 +123,6 @@ func (tm team) solve(t *testing.T) ([]float64, Result) {
 		if r.Iterations != results[0].Iterations || r.Status != results[0].Status {
 			t.Fatalf("ranks disagree: %+v and %+v", r, results[0])
 		}
-	}
-	if want := trueResidual(tm.problem, x, tm.rhs); !tm.spoil && math.Abs(residuals[0]-want) > 1e-6*want+1e-14 {
-		t.Errorf("%s: the engine's residual is %g, the true one %g", tm.method, residuals[0], want)
 	}
 	return x, results[0]
 }

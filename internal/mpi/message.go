@@ -28,12 +28,14 @@ func (l *Library) Source(s *Slot) int { return int(s.status[l.statusSource]) }
 // Tag is that message's tag.
 func (l *Library) Tag(s *Slot) int { return int(s.status[l.statusTag]) }
 
-// Bytes is the length of the message that was found.
+// Bytes is what Count has found.
+func (s *Slot) Bytes() int { return int(s.count) }
+
+// Count finds the length of the message that Iprobe has found.
 //
 //	int MPI_Get_count(const MPI_Status *status, MPI_Datatype datatype, int *count)
-func (l *Library) Bytes(s *Slot) (int, error) {
-	err := l.check("MPI_Get_count", l.getCount.Call(pointer(&s.status), uintptr(l.bytes), pointer(&s.count)))
-	return int(s.count), err
+func (l *Library) Count(s *Slot) *Call {
+	return l.call("MPI_Get_count", l.getCount, pointer(&s.status), uintptr(l.bytes), pointer(&s.count))
 }
 
 // Isend begins to send a message.

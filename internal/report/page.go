@@ -38,6 +38,7 @@ type page struct {
 	Counts          []count
 	Summary         string
 	Remarks         []string
+	Lead            []section // before the figures
 	Sections        []section
 	Pictures        []picture
 	NoFigure        string // why there is no picture
@@ -60,7 +61,22 @@ type section struct {
 	Blocks []block
 	Head   []string
 	Rows   [][]string
+	Grid   *grid
 }
+
+// grid is a matrix with a colour for each cell.
+type grid struct {
+	Corner  string
+	Columns []string
+	Rows    []gridRow
+}
+
+type gridRow struct {
+	Name  string
+	Cells []gridCell
+}
+
+type gridCell struct{ Text, Note, Class string }
 
 type picture struct {
 	Name, Alt string
@@ -92,11 +108,15 @@ func newPage(run *journal.Run, rows []journal.Row, sections []decl.Section, figu
 		p.Counts = append(p.Counts, count{counts[s], string(s), statusClass(s)})
 	}
 	for _, s := range sections {
-		out := section{Title: s.Title, Blocks: markdown(s.Text)}
+		out := section{Title: s.Title, Blocks: markdown(s.Text), Grid: newGrid(s.Grid)}
 		if len(s.Table) > 0 {
 			out.Head, out.Rows = s.Table[0], s.Table[1:]
 		}
-		p.Sections = append(p.Sections, out)
+		if s.Lead {
+			p.Lead = append(p.Lead, out)
+		} else {
+			p.Sections = append(p.Sections, out)
+		}
 	}
 	for _, d := range figures {
 		p.Pictures = append(p.Pictures, picture{Name: d.fig.Name, Alt: altText(d.fig),
@@ -104,6 +124,30 @@ func newPage(run *journal.Run, rows []journal.Row, sections []decl.Section, figu
 	}
 	p.Tables, p.Cut = tables(h, rows)
 	return p
+}
+
+func newGrid(g *decl.Grid) *grid {
+	if g == nil {
+		return nil
+	}
+	out := &grid{Corner: g.Corner, Columns: g.Columns}
+	for _, r := range g.Rows {
+		row := gridRow{Name: r.Name}
+		for _, c := range r.Cells {
+			cell := gridCell{Text: c.Text, Note: c.Note}
+			switch c.Status {
+			case "":
+				cell.Class = "empty"
+			case journal.NotExecuted: // which is not the same as left out on purpose
+				cell.Class = "missing"
+			default:
+				cell.Class = statusClass(c.Status)
+			}
+			row.Cells = append(row.Cells, cell)
+		}
+		out.Rows = append(out.Rows, row)
+	}
+	return out
 }
 
 // scriptHash lets the browser run the sorting script and no other, should any

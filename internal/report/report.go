@@ -22,7 +22,7 @@ type Input struct {
 }
 
 // Render writes all views of a run into its folder: figures/*.png and *.svg,
-// table.txt, rows.csv and report.html. Each file appears whole or not at all, and
+// table.txt, rows.csv, report.html and report.md. Each file appears whole or not at all, and
 // no other is touched. What cannot be drawn is named in the error, and does not
 // keep the rest from being written.
 func Render(dir string, in Input) (files []string, err error) {
@@ -56,13 +56,15 @@ func Render(dir string, in Input) (files []string, err error) {
 	})
 	errs = append(errs, err)
 
+	page := newPage(in.Run, rows, sections, pictures, noFigure)
 	for _, view := range []struct {
 		name string
 		make func() ([]byte, error)
 	}{
 		{"table.txt", func() ([]byte, error) { return exported("table", in.Run, rows) }},
 		{"rows.csv", func() ([]byte, error) { return exported("csv", in.Run, rows) }},
-		{"report.html", newPage(in.Run, rows, sections, pictures, noFigure).html},
+		{"report.html", page.html},
+		{"report.md", page.text},
 	} {
 		path := filepath.Join(dir, view.name)
 		data, err := view.make()

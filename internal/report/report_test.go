@@ -114,7 +114,7 @@ func TestRender(t *testing.T) {
 		Sections: func(r []journal.Row) []decl.Section { return make([]decl.Section, -len(r)) }}}
 	files, err := Render(dir, in)
 	hasErrors(t, err, "run 20261115-014233-7f3a", `"nope"`, "figure hollow", "no panels", "sections of bench b: panic")
-	written := []string{"figures/plot_time_us_vs_size_by_dtype.png", "figures/plot_time_us_vs_size_by_dtype.svg", "table.txt", "rows.csv", "report.html"}
+	written := []string{"figures/plot_time_us_vs_size_by_dtype.png", "figures/plot_time_us_vs_size_by_dtype.svg", "table.txt", "rows.csv", "report.html", "report.md"}
 	var told []string
 	for _, f := range files {
 		rel, _ := filepath.Rel(dir, f)

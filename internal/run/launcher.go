@@ -114,8 +114,8 @@ func (c *crew) lost(e worker.Event) *trouble {
 			case is:
 				tr.reason += fmt.Sprintf("; %s ended with %s", c.via.Name(), x.How())
 				return tr
-			case !open:
-				return tr
+			case !open: // neither the rank nor the launcher is to blame
+				return c.watch(nil)
 			}
 		case <-limit:
 			return tr

@@ -77,6 +77,9 @@ func (s *results) fill(row *journal.Row) {
 	if culprit := s.primary(); culprit != nil {
 		fillOutcome(row, culprit.Done)
 		row.Rank, row.Phase = &culprit.Rank, culprit.Done.Phase
+		if culprit.Secondary && culprit.Culprit != nil { // who was lost could not say so itself
+			row.Rank = culprit.Culprit
+		}
 		return
 	}
 	row.Status = journal.Failed

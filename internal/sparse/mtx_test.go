@@ -127,6 +127,9 @@ func FuzzReadMatrix(f *testing.F) {
 	f.Add("%%MatrixMarket matrix coordinate real skew-symmetric\n2 2 1\n1 2 x\n")
 	f.Fuzz(func(t *testing.T, text string) {
 		m, err := ReadMatrix(strings.NewReader(text), nil)
+		if h, headErr := ReadHeader(strings.NewReader(text)); err == nil && (headErr != nil || h.Size() != m.Size() || h.Traits() != m.Traits()) {
+			t.Errorf("the header alone: %v", headErr)
+		}
 		if err != nil {
 			if !strings.Contains(err.Error(), "line ") && !strings.Contains(err.Error(), "unpacking") {
 				t.Errorf("error %q names no line", err)

@@ -48,6 +48,7 @@ type Event struct {
 	Done      *decl.Outcome
 	Index     int  // with Done
 	Secondary bool // with Done
+	Culprit   *int // with Secondary: whose failure it follows, if known
 	Closed    bool
 }
 
@@ -184,7 +185,7 @@ func (h *Hub) converse(conn net.Conn, dec *json.Decoder, hi hello) {
 		case m.Beat != nil:
 			h.emit(Event{Rank: who, Beat: true, Phase: m.Beat.Phase, Waiting: m.Beat.Waiting})
 		case m.Done != nil:
-			h.emit(Event{Rank: who, Done: &m.Done.Outcome, Index: m.Done.Index, Secondary: m.Done.Secondary})
+			h.emit(Event{Rank: who, Done: &m.Done.Outcome, Index: m.Done.Index, Secondary: m.Done.Secondary, Culprit: m.Done.Culprit})
 		}
 	}
 }

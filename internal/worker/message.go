@@ -107,4 +107,6 @@ type done struct {
 	Outcome decl.Outcome `json:"outcome"`
 	// Secondary marks a failure that only follows another rank's.
 	Secondary bool `json:"secondary,omitempty"`
+	// Culprit is the rank whose failure it follows, if that is known.
+	Culprit *int `json:"culprit,omitempty"`
 }

@@ -62,8 +62,12 @@ func (r *rank) perform(t *Task) error {
 	var aborted *agree.AbortedError
 	var peer *dist.PeerError
 	follows := errors.As(err, &aborted) || errors.As(err, &peer) || errors.Is(err, decl.ErrElsewhere)
+	var culprit *int
+	if aborted != nil && aborted.Rank != agree.HubRank {
+		culprit = &aborted.Rank
+	}
 	r.setPhase("idle")
-	return r.say(toSupervisor{Done: &done{Index: t.Index, Outcome: out, Secondary: follows}})
+	return r.say(toSupervisor{Done: &done{Index: t.Index, Outcome: out, Secondary: follows, Culprit: culprit}})
 }
 
 // watched notes when a rank only waits for the others, so that the one that

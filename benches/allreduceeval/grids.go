@@ -1,0 +1,201 @@
+package allreduceeval
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/kernbench/kernbench/internal/decl"
+	"github.com/kernbench/kernbench/internal/journal"
+	"github.com/kernbench/kernbench/internal/unit"
+)
+
+// gridOf lays cells out by two of their properties.
+func gridOf(cells []cell, corner string, row, column func(cell) string, rows, columns []string) *decl.Grid {
+	g := &decl.Grid{Corner: corner, Columns: columns}
+	for _, name := range rows {
+		line := decl.GridRow{Name: name}
+		for _, col := range columns {
+			mine := of(cells, func(c cell) bool { return row(c) == name && column(c) == col })
+			line.Cells = append(line.Cells, gridCell(mine))
+		}
+		g.Rows = append(g.Rows, line)
+	}
+	return g
+}
+
+// gridCell words a group of cells: how many of those that ran have passed.
+func gridCell(cells []cell) decl.GridCell {
+	t := tallied(cells)
+	out := decl.GridCell{Status: t.status(), Note: t.String()}
+	switch {
+	case len(cells) == 0:
+		return decl.GridCell{}
+	case t.ran() > 0 && t.passed == t.ran() && t.required == 0:
+		out.Text = strconv.Itoa(t.passed)
+	case t.ran() > 0:
+		out.Text = fmt.Sprintf("%d of %d", t.passed, t.ran()+t.required)
+	case out.Status == journal.Skipped:
+		out.Text = "skipped"
+	default:
+		out.Text = "not run"
+	}
+	for _, c := range cells {
+		if c.status != journal.OK && c.reason != "" && (out.Status != journal.Failed || c.status == journal.Failed) {
+			out.Note += ": " + c.reason
+			break
+		}
+	}
+	return out
+}
+
+func byCoord(name string) func(cell) string { return func(c cell) string { return c.coord(name) } }
+
+// matrixSections show the correctness matrix twice: over types and ranks, and
+// over sizes.
+func matrixSections(cells []cell) []decl.Section {
+	matrix := of(cells, inPart(correctnessPart))
+	if len(matrix) == 0 {
+		return nil
+	}
+	column := func(c cell) string { return c.coord("dtype") + " x " + c.coord(decl.RanksAxis) }
+	algorithm := byCoord("algorithm")
+	columns := values(matrix, column)
+	slices.SortStableFunc(columns, func(a, b string) int { // by type as declared, then by ranks
+		typeA, ranksA, _ := strings.Cut(a, " x ")
+		typeB, ranksB, _ := strings.Cut(b, " x ")
+		if typeA != typeB {
+			all := names(matrixTypes)
+			return slices.Index(all, typeA) - slices.Index(all, typeB)
+		}
+		x, _ := strconv.Atoi(ranksA)
+		y, _ := strconv.Atoi(ranksB)
+		return x - y
+	})
+	sizes := values(matrix, func(c cell) string { return c.name })
+	return []decl.Section{
+		{Title: "Correctness matrix", Lead: true,
+			Text: fmt.Sprintf("Cells that passed, by algorithm, element type and number of ranks: %s. "+
+				"A cell is one size, in or out of place, with or without epilogue; it makes calls with exact and adversarial inputs in every kind of memory and checks every element. "+
+				"Green is all passed, red failed, yellow skipped because it makes no sense, grey not executed.", tallied(matrix)),
+			Grid: gridOf(matrix, "algorithm", algorithm, column, values(matrix, algorithm), columns)},
+		{Title: "Correctness by size",
+			Text: "The same cells by size; + and - count elements beside the bytes.",
+			Grid: gridOf(matrix, "algorithm", algorithm, func(c cell) string { return c.name }, values(matrix, algorithm), sizes)},
+	}
+}
+
+func contractSections(cells []cell) []decl.Section {
+	mine := of(cells, inPart(contractsPart))
+	if len(mine) == 0 {
+		return nil
+	}
+	text := map[string]string{acrossRanks: "equal on all ranks", acrossRuns: "equal in every run", acrossSizes: "equal at every size", acrossStages: "equal across the one-/two-stage switch"}
+	name := func(c cell) string { return text[c.coord("contract")] }
+	return []decl.Section{{Title: "Contracts on bits",
+		Text: fmt.Sprintf("Results that must be equal bit for bit, on inputs for which every order of additions rounds differently: %s. Yellow is not promised.", tallied(mine)),
+		Grid: gridOf(mine, "algorithm", byCoord("algorithm"), name, values(mine, byCoord("algorithm")), values(mine, name))}}
+}
+
+func mistakeSections(cells []cell) []decl.Section {
+	mine := of(cells, inPart(errorsPart))
+	if len(mine) == 0 {
+		return nil
+	}
+	table := [][]string{{"mistake or failure", "ranks", "verdict", "noticed after", "what a rank is told"}}
+	for _, c := range mine {
+		help, told, after := c.name, c.reason, ""
+		for _, m := range mistakes {
+			if m.name == c.name {
+				help = m.help
+			}
+		}
+		if c.row != nil {
+			if e := c.row.Details["error"]; e != "" && c.status == journal.OK {
+				told = e
+			}
+			if ms, ok := c.row.Metrics["wall_ms"]; ok {
+				after = unit.FormatMicros(ms * 1e3)
+			}
+		}
+		table = append(table, []string{help, c.coord(decl.RanksAxis), string(c.status), after, shortened(told, 160)})
+	}
+	return []decl.Section{{Title: "Mistakes and failures",
+		Text:  fmt.Sprintf("Each is made by one rank; every rank must get an error that says what happened, in time: %s.", tallied(mine)),
+		Table: table}}
+}
+
+func shortened(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	return strings.ToValidUTF8(s[:n], "") + "..."
+}
+
+// descriptions say what the groups of the test table do.
+var descriptions = map[string]string{
+	"naive":              "rank 0 collects, adds in rank order, and sends the sum to everyone",
+	"one-stage":          "everyone reads everything and adds in rank order",
+	"two-stage":          "everyone adds its part from all inputs, then collects the others' parts",
+	"ring":               "partial sums go round a ring, then the finished parts",
+	"recursive-doubling": "whole vectors are exchanged at distances 1, 2, 4",
+	"halving-doubling":   "halves, quarters, ... are exchanged, then collected",
+	"tree":               "sums go up a binary tree, the result comes down",
+	quickreduce:          "two-stage on 8-bit integers with a scale per 32 elements",
+	lamport:              "data and flag in one store",
+	multimem:             "the switch adds",
+	auto:                 "what the backend takes by itself",
+}
+
+func description(algorithm string) string {
+	if d, ok := descriptions[algorithm]; ok {
+		return d
+	}
+	if c := codecOf(algorithm); c != nil {
+		return "the same on " + strings.TrimPrefix(c.Name(), "int") + "-bit integers"
+	}
+	return ""
+}
+
+// testTable counts the four outcomes and the time of each group.
+func testTable(cells []cell) []decl.Section {
+	table := [][]string{{"part", "group", "what it does", "passed", "failed", "skipped", "not executed", "elements checked", "time"}}
+	group := func(c cell) string {
+		switch c.part {
+		case correctnessPart:
+			return c.coord("algorithm")
+		case contractsPart:
+			return c.coord("contract")
+		}
+		return "all"
+	}
+	about := map[string]string{acrossRanks: "every rank gets the same bits", acrossRuns: "every run gives the same bits", acrossSizes: "an element does not depend on the size", acrossStages: "one and two stages give the same bits", "all": "an error on every rank, in time"}
+	for _, part := range []string{correctnessPart, contractsPart, errorsPart} {
+		mine := of(cells, inPart(part))
+		for _, name := range values(mine, group) {
+			in := of(mine, func(c cell) bool { return group(c) == name })
+			t := tallied(in)
+			text := description(name)
+			if part != correctnessPart {
+				text = about[name]
+			}
+			var took, elements float64
+			counted := map[*journal.Row]bool{}
+			for _, c := range in {
+				if c.row != nil && !counted[c.row] {
+					counted[c.row] = true
+					took += c.row.Metrics["wall_ms"]
+					elements += c.row.Metrics["elements"]
+				}
+			}
+			table = append(table, []string{part, name, text, strconv.Itoa(t.passed), strconv.Itoa(t.failed), strconv.Itoa(t.skipped), strconv.Itoa(t.missing),
+				unit.FormatSI(elements, ""), unit.FormatDuration(time.Duration(took * float64(time.Millisecond)))})
+		}
+	}
+	if len(table) == 1 {
+		return nil
+	}
+	return []decl.Section{{Title: "Tests", Text: "What ran, group by group.", Table: table}}
+}

@@ -1,0 +1,183 @@
+package allreduceeval
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/kernbench/kernbench/benches/collectives"
+	"github.com/kernbench/kernbench/dist"
+	"github.com/kernbench/kernbench/internal/decl"
+	"github.com/kernbench/kernbench/internal/model"
+	"github.com/kernbench/kernbench/internal/quant"
+	"github.com/kernbench/kernbench/internal/unit"
+)
+
+// timedAlgorithms are those of the performance part: auto beside what it
+// chooses from, and the quantised one.
+var timedAlgorithms = append([]string{auto}, algorithms[:slices.Index(algorithms, quickreduce)+1]...)
+
+// performance is the body of the timed rows.
+func performance(ctx context.Context, s *decl.State) error {
+	ceilings, err := model.Ceilings(s.Str("link"))
+	if err != nil {
+		return err
+	}
+	s.Phase("probe")
+	limits := collectives.AllReduceLimits(s)
+	if err := s.Barrier(ctx); err != nil { // nobody measures while another probes
+		return err
+	}
+	s.Phase("set-up")
+	d, algorithm := s.DType("dtype"), s.Str("algorithm")
+	l, err := openLab(ctx, s, d)
+	if err != nil {
+		return err
+	}
+	if err := l.lacking(algorithm, d, false); err != nil {
+		return err
+	}
+	w, err := newTimed(l, s)
+	if err != nil {
+		return err
+	}
+	defer w.free()
+	if c := l.g.Clock(); c.Deterministic() {
+		s.UseClock(c)
+	}
+	plan := w.op.Plan()
+	executed := plan.Algorithm
+	if w.codec != nil {
+		executed = "two-stage"
+	}
+	if executed != "" {
+		s.Detail("algorithm", executed)
+	}
+	size := int64(w.count * d.Size())
+	s.Volume(string(dist.AllReduce), size)
+	if w.codec == nil {
+		limits(plan, executed)
+	}
+	if traffic, known := model.Traffic(executed, s.Size(), size); known {
+		moved := float64(traffic) * w.ratio()
+		s.Report("traffic_bytes", moved, "B", "")
+		for _, c := range ceilings {
+			s.Limit(c.Name, c.US(moved))
+		}
+	}
+	s.Verify(w.verify)
+	if err := s.Time(ctx, w.op.Run); err != nil {
+		closeLab(s)
+		return err
+	}
+	return nil
+}
+
+// timed is one rank's part of a timed row: its buffers and the prepared call.
+type timed struct {
+	*lab
+	seed    uint64
+	checked uint64
+	count   int
+	codec   *quant.Codec
+	in, out dist.Buffer
+	shared  bool
+	op      *dist.Op
+}
+
+func newTimed(l *lab, s *decl.State) (*timed, error) {
+	w := &timed{lab: l, seed: s.Seed(), count: s.Int("size") / l.d.Size(), codec: codecOf(s.Str("algorithm")), shared: l.g.Capabilities().Symmetric}
+	// Two vectors for each rank; what the caches and other programs need besides.
+	need := 2 * int64(s.Int("size")) * int64(s.Size())
+	if have := hostMemory(); have > 0 && need > have/10*7 {
+		return nil, decl.Skip("left out: %d ranks with %s need %s of memory, this host has %s",
+			s.Size(), unit.FormatBytes(int64(s.Int("size"))), unit.FormatBytesApprox(float64(need)), unit.FormatBytesApprox(float64(have)))
+	}
+	var err error
+	if w.in, err = w.alloc(); err != nil {
+		return nil, err
+	}
+	if w.out, err = w.alloc(); err != nil {
+		return nil, err
+	}
+	name, codec := planned(s.Str("algorithm"))
+	call := dist.Call{Op: dist.AllReduce, Reduction: dist.Sum, In: w.in, Out: w.out, Algorithm: name}
+	if codec != nil {
+		call.Codec = *codec
+	}
+	w.refill()
+	w.op, err = l.g.Prepare(call)
+	return w, err
+}
+
+func (w *timed) alloc() (dist.Buffer, error) {
+	if w.shared {
+		return w.g.Alloc(w.d, w.count)
+	}
+	return w.buffer(aligned(w.count*w.d.Size()), w.d, w.count, privateMemory), nil
+}
+
+// free gives the memory back. A group that has failed keeps it until its end.
+func (w *timed) free() {
+	if w.shared {
+		_ = w.g.Free(w.in)
+		_ = w.g.Free(w.out)
+	}
+}
+
+// ratio is the encoded bytes over the plain ones.
+func (w *timed) ratio() float64 {
+	if w.codec == nil {
+		return 1
+	}
+	return float64(w.codec.Size(w.d, w.count)) / float64(w.count*w.d.Size())
+}
+
+func (w *timed) inputs() inputs { return newInputs(exactInput, w.d, w.g.Size(), w.seed+w.checked) }
+
+func (w *timed) refill() {
+	fill(w.out.Bytes(), guard)
+	chunk := make([]float64, oracleChunk)
+	in, b, size := w.inputs(), w.in.Bytes(), w.d.Size()
+	for off := 0; off < w.count; off += oracleChunk {
+		n := min(oracleChunk, w.count-off)
+		in.fill(chunk[:n], w.g.Rank(), off)
+		encode(b[off*size:(off+n)*size], chunk[:n], w.d)
+	}
+}
+
+// verifyChunk is what a rank checks at a time. Every rank checks its share of a
+// large vector, and all together check all of it.
+const verifyChunk = 1 << 16
+
+// verify holds the output against the expectation, before and after timing, on
+// inputs that no call has seen before.
+func (w *timed) verify() error {
+	defer func() {
+		w.checked++
+		w.refill()
+	}()
+	t := &trial{lab: w.lab}
+	size, ranks := w.d.Size(), w.g.Size()
+	for i := 0; i*verifyChunk < w.count; i++ {
+		if w.count > 4*verifyChunk && i%ranks != w.g.Rank() {
+			continue
+		}
+		off := i * verifyChunk
+		n := min(verifyChunk, w.count-off)
+		order := []stretch{{n: n, sum: rankOrder(ranks)}}
+		e, err := expect(w.inputs(), window{off, n}, order, w.codec)
+		if err != nil {
+			return err
+		}
+		got := w.out.Bytes()[off*size : (off+n)*size]
+		if bytes.Equal(got, e.bits) {
+			continue
+		}
+		if err := t.compare(got, e, window{off, n}); err != nil {
+			return fmt.Errorf("in the elements from %d on: %w", off, err)
+		}
+	}
+	return nil
+}

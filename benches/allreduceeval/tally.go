@@ -1,0 +1,213 @@
+package allreduceeval
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/kernbench/kernbench/internal/decl"
+	"github.com/kernbench/kernbench/internal/journal"
+	"github.com/kernbench/kernbench/internal/plan"
+	"github.com/kernbench/kernbench/internal/point"
+)
+
+// cell is one cell of the correctness parts, as the rows tell it.
+type cell struct {
+	part   string
+	row    *journal.Row // nil for a cell that is in no row of the run
+	at     point.Point  // its row's coordinates, with the number of ranks
+	name   string       // size, element type or mistake
+	status journal.Status
+	reason string
+	needed bool // it should have run
+}
+
+func (c cell) coord(name string) string { v, _ := c.at.Get(name); return v.String() }
+
+// tally counts cells by what became of them.
+type tally struct {
+	passed, failed, skipped, missing int
+	required                         int // of the missing ones
+}
+
+func (t *tally) add(c cell) {
+	switch c.status {
+	case journal.OK:
+		t.passed++
+	case journal.Skipped:
+		t.skipped++
+	case journal.NotExecuted:
+		t.missing++
+		if c.needed {
+			t.required++
+		}
+	default:
+		t.failed++
+	}
+}
+
+func tallied(cells []cell) (t tally) {
+	for _, c := range cells {
+		t.add(c)
+	}
+	return t
+}
+
+// ran is how many cells were executed.
+func (t tally) ran() int { return t.passed + t.failed }
+
+// allPassed is the only ground on which the report says so: something ran,
+// nothing failed, and nothing that had to run is missing.
+func (t tally) allPassed() bool { return t.passed > 0 && t.failed == 0 && t.required == 0 }
+
+func (t tally) String() string {
+	s := fmt.Sprintf("%d passed, %d failed, %d skipped, %d not executed", t.passed, t.failed, t.skipped, t.missing)
+	if t.required > 0 {
+		s += fmt.Sprintf(" (%d of them required)", t.required)
+	}
+	return s
+}
+
+// status is one for a group of cells: the worst that is in it.
+func (t tally) status() journal.Status {
+	switch {
+	case t.failed > 0:
+		return journal.Failed
+	case t.required > 0, t.passed == 0 && t.missing > 0:
+		return journal.NotExecuted
+	case t.passed > 0:
+		return journal.OK
+	case t.skipped > 0:
+		return journal.Skipped
+	}
+	return ""
+}
+
+// cellsOf takes the cells out of the rows, and adds those of the declared matrix
+// that no row is about: a run over fewer ranks or types must not look like one
+// over all.
+func cellsOf(rows []journal.Row) []cell {
+	var out []cell
+	seen := map[string]bool{}
+	own := false // a run of this bench, not imported numbers
+	for i := range rows {
+		r := &rows[i]
+		if r.Part != correctnessPart && r.Part != contractsPart && r.Part != errorsPart {
+			continue
+		}
+		own = true
+		at := r.Point
+		if r.NumRanks != nil {
+			at = at.With(decl.RanksAxis, point.IntValue(int64(*r.NumRanks)))
+		}
+		seen[place(r.Part, at)] = true
+		out = append(out, rowCells(r, at)...)
+	}
+	if !own || !onThisHost(rows) {
+		return out
+	}
+	for _, t := range declared() {
+		if seen[place(t.Part, t.Point)] {
+			continue
+		}
+		for _, name := range cellNames(t.Part, t.Point) {
+			out = append(out, cell{part: t.Part, at: t.Point, name: name, status: journal.NotExecuted, reason: "it was left out of this run", needed: true})
+		}
+	}
+	return out
+}
+
+// onThisHost tells whether the rows are of the backend whose whole matrix must
+// run: others run what they have.
+func onThisHost(rows []journal.Row) bool {
+	return !slices.ContainsFunc(rows, func(r journal.Row) bool { return r.Backend != "cpu" })
+}
+
+// place names a row whatever its sizes.
+func place(part string, p point.Point) string {
+	var names []string
+	for _, c := range p {
+		if c.Name != "sizes" {
+			names = append(names, c.Name+"="+c.Value.String())
+		}
+	}
+	slices.Sort(names)
+	return part + " " + strings.Join(names, " ")
+}
+
+// declared are the rows of the quick profile that can run on CPUs.
+func declared() (out []plan.Task) {
+	p, err := plan.Make(Bench(), plan.Request{Backend: "cpu", Only: []string{fmt.Sprintf("part != %q", performancePart)}})
+	if err != nil {
+		return nil // the declaration itself is wrong, and every command says so
+	}
+	for _, g := range p.Groups {
+		for _, t := range g.Tasks {
+			if v, _ := t.Point.Get("algorithm"); needs[v.String()] != "" {
+				continue
+			}
+			t.Point = t.Point.With(decl.RanksAxis, point.IntValue(int64(t.Ranks)))
+			out = append(out, t)
+		}
+	}
+	return out
+}
+
+// cellNames are the cells of a row of which nothing is recorded.
+func cellNames(part string, at point.Point) (names []string) {
+	switch part {
+	case correctnessPart:
+		v, _ := at.Get("sizes")
+		sizes, _ := sizesOf(v.String())
+		for _, s := range sizes {
+			names = append(names, s.String())
+		}
+	case contractsPart:
+		for _, d := range floatTypes {
+			names = append(names, d.String())
+		}
+	default:
+		v, _ := at.Get("mistake")
+		names = []string{v.String()}
+	}
+	return names
+}
+
+func rowCells(r *journal.Row, at point.Point) (out []cell) {
+	add := func(name string, status journal.Status) {
+		out = append(out, cell{r.Part, r, at, name, status, r.Reason, !r.Optional})
+	}
+	recorded := parseOutcomes(r.Details["cells"])
+	if len(recorded) == 0 || r.Status != journal.OK && r.Status != journal.Failed && r.Status != journal.NotExecuted {
+		for _, name := range cellNames(r.Part, at) {
+			add(name, r.Status)
+		}
+		return out
+	}
+	for _, o := range recorded {
+		add(o.Size, journal.Status(o.Status))
+	}
+	return out
+}
+
+// of selects cells.
+func of(cells []cell, keep func(cell) bool) (out []cell) {
+	for _, c := range cells {
+		if keep(c) {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+func inPart(part string) func(cell) bool { return func(c cell) bool { return c.part == part } }
+
+// values lists what a coordinate takes, in the order of the cells.
+func values(cells []cell, get func(cell) string) (out []string) {
+	for _, c := range cells {
+		if v := get(c); v != "" && !slices.Contains(out, v) {
+			out = append(out, v)
+		}
+	}
+	return out
+}

@@ -1,0 +1,59 @@
+package collectives
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/kernbench/kernbench/dist/mpi"
+	"github.com/kernbench/kernbench/internal/journal"
+	"github.com/kernbench/kernbench/internal/plan"
+	"github.com/kernbench/kernbench/internal/run"
+)
+
+// By MPI the bench runs as it stands: every operation in private buffers, right,
+// with the library in the details and without limits.
+func TestMPI(t *testing.T) {
+	for library, command := range map[string]string{
+		"Open MPI": "mpirun.openmpi --allow-run-as-root --oversubscribe --bind-to none", "MPICH": "mpiexec.hydra",
+	} {
+		if testing.Short() && library != "Open MPI" {
+			continue
+		}
+		t.Run(library, func(t *testing.T) {
+			if _, err := exec.LookPath(strings.Fields(command)[0]); err != nil {
+				t.Fatalf("this test needs Debian's openmpi-bin and mpich (scripts/deps.sh): %v", err)
+			}
+			via, err := run.NewLauncher(t.Context(), command, "127.0.0.1")
+			if err != nil {
+				t.Fatal(err)
+			}
+			p, err := plan.Make(Bench(), plan.Request{Backend: mpi.Name, Seed: 1, Axes: axes("op="+strings.Join(ops(), ","), "size=4,4K", "dtype=f32,bf16")})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, g := range p.Groups {
+				g.Part.Measure.Stop.MaxTime, g.Part.Measure.Stop.MinTime, g.Part.Measure.Stop.MaxSamples = 1e7, 0, 20
+			}
+			dir := filepath.Join(t.TempDir(), "run")
+			if _, err := run.Run(t.Context(), p, run.Options{Dir: dir, Environ: os.Environ(), Launcher: via}); err != nil {
+				t.Fatal(err)
+			}
+			_, r, err := journal.LoadRun(dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			rows := r.Latest()
+			for _, row := range rows {
+				if row.Status != journal.OK || row.Metrics["wrong"] != 0 || !strings.HasPrefix(row.Details["library"], library+" ") || len(row.Limits) > 0 || len(row.Details) != 1 {
+					t.Errorf("%s: %s %s, details %v, limits %v, metrics %v", row.Point, row.Status, row.Reason, row.Details, row.Limits, row.Metrics)
+				}
+			}
+			if len(rows) < 2*len(ops()) {
+				t.Errorf("%d rows", len(rows))
+			}
+		})
+	}
+}
