@@ -10,7 +10,7 @@ export CGO_ENABLED := 0
 # Property tests try the same cases every time; `make fuzz` tries fresh ones.
 export RAPID_SEED ?= 1
 
-.PHONY: run picture build test deps lint unit race cross fuzz bench bench-collectives bench-gemm clean
+.PHONY: run picture build test deps lint unit race cross fuzz bench bench-collectives bench-tcp bench-mpi bench-gemm bench-fused bench-solve clean
 
 # run does the main job: it regenerates every result and figure of the all-reduce
 # evaluation on the simulated accelerator, in benches/1H_milestone_output/ccl.
@@ -61,9 +61,27 @@ bench: build
 bench-collectives: $(if $(filter file,$(origin BIN)),build)
 	@scripts/bench-collectives.sh $(BIN)
 
+# bench-tcp holds the all-reduce between two hosts in name against gloo and Open
+# MPI's TCP, over loopback.
+bench-tcp: $(if $(filter file,$(origin BIN)),build)
+	@scripts/bench-tcp.sh $(BIN)
+
+# bench-mpi tells what calling MPI from kernbench costs over calling it from C.
+bench-mpi: $(if $(filter file,$(origin BIN)),build)
+	@scripts/bench-mpi.sh $(BIN)
+
 # bench-gemm holds the matrix products against OpenBLAS from C.
 bench-gemm: $(if $(filter file,$(origin BIN)),build)
 	@scripts/bench-gemm.sh $(BIN)
+
+# bench-fused measures the matrix product fused with its all-reduce.
+bench-fused: $(if $(filter file,$(origin BIN)),build)
+	@scripts/bench-fused.sh $(BIN)
+
+# bench-solve holds an iteration of CG + Jacobi against PETSc's, and checks weak
+# scaling, partitioners and memory.
+bench-solve: $(if $(filter file,$(origin BIN)),build)
+	@scripts/bench-solve.sh $(BIN)
 
 clean:
 	rm -rf bin out peers/build

@@ -3,7 +3,7 @@
 // of the slowest rank, every element checked before and after timing. It starts
 // its own ranks, each bound to a core where there are enough.
 //
-// usage: allreduce_gloo RANKS ALGORITHM [SECONDS_PER_SIZE]
+// usage: allreduce_gloo RANKS ALGORITHM [SECONDS_PER_SIZE [MOST_BYTES]]
 //   ring      gloo::allreduce, out of place
 //   halving   AllreduceHalvingDoubling, in place, as its interface has it
 //   busy      the same, polling instead of sleeping
@@ -54,8 +54,8 @@ void sumDoubles(void* out, const void* a, const void* b, size_t n) { gloo::sum<d
 
 class Rank {
  public:
-  Rank(int rank, int ranks, const std::string& folder, const std::string& algorithm, double seconds)
-      : rank_(rank), ranks_(ranks), algorithm_(algorithm), seconds_(seconds) {
+  Rank(int rank, int ranks, const std::string& folder, const std::string& algorithm, double seconds, size_t most)
+      : rank_(rank), ranks_(ranks), algorithm_(algorithm), seconds_(seconds), most_(most) {
     gloo::transport::tcp::attr attr;
     attr.hostname = "127.0.0.1";
     attr.iface = "lo";
@@ -74,7 +74,7 @@ class Rank {
   long measure() {
     long ever = 0;
     if (rank_ == 0) std::printf("size,time_us,samples,batch,wrong\n");
-    for (size_t n = 1; n <= (size_t(16) << 20); n *= 4) {
+    for (size_t n = 1; n * sizeof(float) <= most_; n *= 4) {
       ever += one(n);
     }
     barrier();
@@ -182,6 +182,7 @@ class Rank {
   int rank_, ranks_;
   std::string algorithm_;
   double seconds_;
+  size_t most_;  // bytes
   std::shared_ptr<gloo::transport::Device> device_;
   std::shared_ptr<gloo::rendezvous::FileStore> store_;
   std::shared_ptr<gloo::rendezvous::Context> control_, data_;
@@ -207,10 +208,11 @@ int main(int argc, char** argv) {
   int ranks = argc > 1 ? std::atoi(argv[1]) : 0;
   std::string algorithm = argc > 2 ? argv[2] : "";
   if (ranks < 1 || (algorithm != "ring" && algorithm != "halving" && algorithm != "busy")) {
-    std::fprintf(stderr, "usage: allreduce_gloo RANKS ring|halving|busy [SECONDS_PER_SIZE]\n");
+    std::fprintf(stderr, "usage: allreduce_gloo RANKS ring|halving|busy [SECONDS_PER_SIZE [MOST_BYTES]]\n");
     return 2;
   }
   double seconds = argc > 3 ? std::atof(argv[3]) : 0.3;
+  size_t most = argc > 4 ? std::atol(argv[4]) : size_t(64) << 20;
   char folder[] = "/tmp/allreduce_gloo.XXXXXX";
   if (mkdtemp(folder) == nullptr) {
     std::perror("making a folder for the ranks to meet in");
@@ -221,7 +223,7 @@ int main(int argc, char** argv) {
       int code = 1;
       try {
         bind(rank, ranks);
-        code = Rank(rank, ranks, folder, algorithm, seconds).measure() != 0;
+        code = Rank(rank, ranks, folder, algorithm, seconds, most).measure() != 0;
       } catch (const std::exception& e) {
         std::fprintf(stderr, "rank %d: %s\n", rank, e.what());
       }

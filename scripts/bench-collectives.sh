@@ -29,86 +29,28 @@ read -r goal_symmetric goal_private <<<"${GOALS:-3.5 1.8}"
 halves=${HALVES:-1}
 wanted=${PEERS:-openmpi mpich gloo}
 out=${OUT:-out/bench-collectives}
-build=$here/peers/build
-mkdir -p "$build" "$out"
-
-# What Debian calls the packages, for the message about what is missing.
-declare -A package=([openmpi]="openmpi-bin libopenmpi-dev" [mpich]="mpich libmpich-dev" [gloo]="libgloo-dev g++")
-
-# is_plain_mpi tells whether plain mpirun is that library's, as where only one is
-# installed.
-is_plain_mpi() {
-	local version
-	version=$(mpirun --version 2>/dev/null) || return 1
-	case $1 in
-	openmpi) [[ $version == *"Open MPI"* ]] ;;
-	mpich) [[ $version == *HYDRA* ]] ;;
-	esac
-}
-
-# build_peer builds one peer's program, or fails when its library is not there.
-build_peer() {
-	local log=$build/$1.log compiler
-	case $1 in
-	openmpi | mpich)
-		compiler=$(command -v "mpicc.$1") || { is_plain_mpi "$1" && compiler=$(command -v mpicc); } || return 1
-		"$compiler" -O3 -march=native "$here/peers/allreduce_mpi.c" -o "$build/allreduce_$1" >"$log" 2>&1
-		;;
-	gloo)
-		${CXX:-g++} -O3 -march=native -std=c++17 "$here/peers/allreduce_gloo.cc" -o "$build/allreduce_gloo" -lgloo -lpthread >"$log" 2>&1
-		;;
-	*)
-		echo "PEERS: $1 is none of openmpi, mpich, gloo" >&2
-		exit 2
-		;;
-	esac
-}
-
-peers=()
-for p in $wanted; do
-	if build_peer "$p"; then
-		peers+=("$p")
-	else
-		echo "missing: $p is not installed or does not build (Debian: ${package[$p]}; see $build/$p.log); its side is left out" >&2
-	fi
-done
-if [ ${#peers[@]} -eq 0 ]; then
-	echo "no peer can be built: nothing to compare with" >&2
-	exit 1
-fi
-
-limits=$out/limits.json
-[ "$limits" -nt "$bin" ] || "$bin" probe --out "$limits" >"$out/limits.txt"
-
-# one adds the trials of one run up to the k-th. A failed row is in the run's
-# table and costs only its own pair.
-one() {
-	local k=$1 name=$2
-	shift 2
-	"$bin" run "$@" --trials "$k" --resume --quiet --out "$out/$name" >"$out/$name.txt" ||
-		echo "trial $k of $name: rows failed, see $out/$name.txt" >&2
-}
+. "$here/scripts/peers.sh"
+# shellcheck disable=SC2086 # a list of words
+choose_peers $wanted
+probed
 
 for ((k = 1; k <= trials; k++)); do
 	echo "trial $k of $trials" >&2
 	for buffers in symmetric private; do
-		one "$k" "$buffers" --bench collectives --size "4:$most:x4" --ranks "$ranks" --bind core --buffers "$buffers" --probe "$limits"
+		add "$k" "$buffers" --bench collectives --size "4:$most:x4" --ranks "$ranks" --bind core --buffers "$buffers" --probe "$limits"
 	done
 	for p in "${peers[@]}"; do
-		max=(--max "$most")
-		[ "$p" != gloo ] || max=()
-		one "$k" "$p" -f "$here/peers/$p.yaml" --np "$ranks" --seconds "$seconds" "${max[@]}"
+		add "$k" "$p" -f "$here/peers/$p.yaml" --np "$ranks" --seconds "$seconds" --max "$most"
 	done
 	if [ "$halves" = 1 ]; then
 		# 4 bytes an element or 2: the sizes of equal counts are half as large.
-		one "$k" f32 --bench collectives --size "16:$most:x16" --ranks "$ranks" --bind core --dtype f32 --probe "$limits"
-		one "$k" f16 --bench collectives --size "8:$((most / 2)):x16" --ranks "$ranks" --bind core --dtype f16,bf16 --probe "$limits"
+		add "$k" f32 --bench collectives --size "16:$most:x16" --ranks "$ranks" --bind core --dtype f32 --probe "$limits"
+		add "$k" f16 --bench collectives --size "8:$((most / 2)):x16" --ranks "$ranks" --bind core --dtype f16,bf16 --probe "$limits"
 	fi
 done
 
-code=0
 judge() { # folder, goal
-	"$bin" speedup "$out/$1" "${peers[@]/#/$out/}" --goal "$2" || { local c=$?; [ $code -eq 1 ] || code=$c; }
+	"$bin" speedup "$out/$1" "${peers[@]/#/$out/}" --goal "$2" || worse $?
 }
 echo "== symmetric buffers"
 judge symmetric "$goal_symmetric"

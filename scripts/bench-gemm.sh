@@ -36,22 +36,13 @@ huge_trials=${HUGE_TRIALS:-2}
 seconds=${SECONDS_PER_POINT:-0.2}
 core=${CORETYPE:-SkylakeX}
 out=${OUT:-out/bench-gemm}
-mkdir -p "$here/peers/build" "$out"
-${CC:-cc} -O3 "$here/peers/gemm_cblas.c" -o "$here/peers/build/gemm_cblas" -l:libopenblas.so.0 -lm ||
+. "$here/scripts/peers.sh"
+${CC:-cc} -O3 "$here/peers/gemm_cblas.c" -o "$build/gemm_cblas" -l:libopenblas.so.0 -lm ||
 	{ echo "gemm_cblas does not build: it needs a C compiler and libopenblas.so.0 (Debian: libopenblas0-pthread)" >&2; exit 1; }
 began=$(date +%s)
 
 # cubes makes shapes of edges: 8,16 is 8x8x8,16x16x16.
 cubes() { sed -E 's/([0-9]+)/\1x\1x\1/g' <<<"$1"; }
-
-# add adds the trials of one run up to the k-th; a failed row costs only its own
-# pair.
-add() { # k, folder, arguments
-	local k=$1 name=$2
-	shift 2
-	"$bin" run "$@" --trials "$k" --resume --quiet --out "$out/$name" >"$out/$name.txt" ||
-		echo "trial $k of $name: rows failed, see $out/$name.txt" >&2
-}
 
 # pair measures both sides of one kind of points.
 pair() { # k, name, edges, type, threads
@@ -75,14 +66,13 @@ for ((k = 1; k <= trials; k++)); do
 	echo "trial $k of $trials done after $(($(date +%s) - began)) s" >&2
 done
 
-code=0
 # judge prints a table; the worst outcome is the script's.
 judge() { # title, least, folders, more arguments
 	local title=$1 least=$2 ours=$3 peer=$4
 	shift 4
 	[ -d "$out/$ours" ] && [ -d "$out/$peer" ] || return 0
 	echo "== $title"
-	"$bin" speedup "$out/$ours" "$out/$peer" --least "$least" --goal "$least" "$@" || { local c=$?; [ $code -eq 1 ] || code=$c; }
+	"$bin" speedup "$out/$ours" "$out/$peer" --least "$least" --goal "$least" "$@" || worse $?
 }
 for t in $threads; do
 	for d in $types; do

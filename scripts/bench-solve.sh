@@ -26,12 +26,8 @@ rtol=${RTOL:-1e-6}
 weak=${WEAK:-1,2}
 parts=${PARTS:-petsc weak partition memory}
 out=${OUT:-out/bench-solve}
-mkdir -p "$here/peers/build" "$out"
-code=0
+. "$here/scripts/peers.sh"
 wanted() { [[ " $parts " == *" $1 "* ]]; }
-
-# worse keeps the gravest outcome: 1 not met, before 3 not resolved.
-worse() { [ "$code" -eq 1 ] || code=$1; }
 
 # one runs kernbench quietly; a failed row is in the run's table.
 one() {
@@ -56,7 +52,7 @@ build_petsc() {
 	local compiler
 	compiler=$(command -v mpicc.openmpi || command -v mpicc) || return 1
 	# shellcheck disable=SC2046 # the flags are words
-	"$compiler" -O3 -march=native $(pkg-config --cflags PETSc) "$here/peers/petsc_cg.c" -o "$here/peers/build/petsc_cg" $(pkg-config --libs PETSc) -lm
+	"$compiler" -O3 -march=native $(pkg-config --cflags PETSc) "$here/peers/petsc_cg.c" -o "$build/petsc_cg" $(pkg-config --libs PETSc) -lm
 }
 
 if wanted petsc; then

@@ -11,7 +11,7 @@
 # HOSTS    how many hosts the ranks count as being on (2)
 # TRIALS   interleaved pairs (10, the least that a verdict rests on)
 # SECONDS_PER_SIZE  sampling per size and trial of a peer (0.3)
-# SIZES    sizes of kernbench's own side (4:64M:x4, which the peers have fixed)
+# MAX      the largest size in bytes (67108864)
 # PEERS    which peers, of "openmpi-tcp gloo" (both)
 # OUT      where the runs are kept (out/bench-tcp); a run that was interrupted
 #          goes on where it stopped
@@ -24,63 +24,19 @@ ranks=${RANKS:-2}
 hosts=${HOSTS:-2}
 trials=${TRIALS:-10}
 seconds=${SECONDS_PER_SIZE:-0.3}
-sizes=${SIZES:-4:64M:x4}
+most=${MAX:-67108864}
 wanted=${PEERS:-openmpi-tcp gloo}
 out=${OUT:-out/bench-tcp}
-build=$here/peers/build
-mkdir -p "$build" "$out"
-
-# What Debian calls the packages, for the message about what is missing.
-declare -A package=([openmpi-tcp]="openmpi-bin libopenmpi-dev" [gloo]="libgloo-dev g++")
-
-# build_peer builds one peer's program, or fails when its library is not there.
-build_peer() {
-	local log=$build/$1.log compiler
-	case $1 in
-	openmpi-tcp)
-		compiler=$(command -v mpicc.openmpi) || { [[ $(mpirun --version 2>/dev/null) == *"Open MPI"* ]] && compiler=$(command -v mpicc); } || return 1
-		"$compiler" -O3 -march=native "$here/peers/allreduce_mpi.c" -o "$build/allreduce_openmpi" >"$log" 2>&1
-		;;
-	gloo)
-		${CXX:-g++} -O3 -march=native -std=c++17 "$here/peers/allreduce_gloo.cc" -o "$build/allreduce_gloo" -lgloo -lpthread >"$log" 2>&1
-		;;
-	*)
-		echo "PEERS: $1 is none of openmpi-tcp, gloo" >&2
-		exit 2
-		;;
-	esac
-}
-
-peers=()
-for p in $wanted; do
-	if build_peer "$p"; then
-		peers+=("$p")
-	else
-		echo "missing: $p is not installed or does not build (Debian: ${package[$p]}; see $build/$p.log); its side is left out" >&2
-	fi
-done
-if [ ${#peers[@]} -eq 0 ]; then
-	echo "no peer can be built: nothing to compare with" >&2
-	exit 1
-fi
-
-limits=$out/limits.json
-[ "$limits" -nt "$bin" ] || "$bin" probe --out "$limits" >"$out/limits.txt"
-
-# one adds the trials of one run up to the k-th. A failed row is in the run's
-# table and costs only its own pair.
-one() {
-	local k=$1 name=$2
-	shift 2
-	"$bin" run "$@" --trials "$k" --resume --quiet --out "$out/$name" >"$out/$name.txt" ||
-		echo "trial $k of $name: rows failed, see $out/$name.txt" >&2
-}
+. "$here/scripts/peers.sh"
+# shellcheck disable=SC2086 # a list of words
+choose_peers $wanted
+probed
 
 for ((k = 1; k <= trials; k++)); do
 	echo "trial $k of $trials" >&2
-	one "$k" tcp --bench collectives --size "$sizes" --ranks "$ranks" --hosts "$hosts" --bind core --buffers private --probe "$limits"
+	add "$k" tcp --bench collectives --size "4:$most:x4" --ranks "$ranks" --hosts "$hosts" --bind core --buffers private --probe "$limits"
 	for p in "${peers[@]}"; do
-		one "$k" "$p" -f "$here/peers/$p.yaml" --np "$ranks" --seconds "$seconds"
+		add "$k" "$p" -f "$here/peers/$p.yaml" --np "$ranks" --seconds "$seconds" --max "$most"
 	done
 done
 

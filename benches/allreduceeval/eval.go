@@ -13,7 +13,9 @@ import (
 	"time"
 
 	"github.com/kernbench/kernbench/dist"
+	"github.com/kernbench/kernbench/dist/ahbm"
 	_ "github.com/kernbench/kernbench/dist/cpu" // the backend of this host
+	"github.com/kernbench/kernbench/dist/mpi"
 	"github.com/kernbench/kernbench/internal/decl"
 	"github.com/kernbench/kernbench/internal/dtype"
 	"github.com/kernbench/kernbench/internal/measure"
@@ -49,6 +51,7 @@ performance  time, bandwidths, the traffic that really moves, and the share of
              every named limit that it reaches
 
 The quick profile takes about two minutes on two cores, the full one up to an hour.
+Other backends than cpu run what they have; what they lack is not executed.
 --mutate plants a fault in the correctness part; its cells must turn red.
 
   kernbench run --bench allreduce-eval
@@ -61,7 +64,7 @@ The quick profile takes about two minutes on two cores, the full one up to an ho
 		decl.Choice("mutate", "fault to plant in the correctness part", mutations...),
 		decl.Opt("link", point.String, "", "rates to hold times against: a link such as nvlink-h100, or 450 GB/s, separated by commas"),
 		decl.FileOpt("probe", "", "probe result to take the limits from; empty is this host's own"),
-		decl.Backends("cpu"),
+		decl.Backends("cpu", mpi.Name, ahbm.Name),
 		decl.NewPart(correctnessPart, correctness,
 			decl.Help("the correctness matrix"),
 			decl.Ranks("2,4,8"),
@@ -70,6 +73,9 @@ The quick profile takes about two minutes on two cores, the full one up to an ho
 			decl.Bools("inplace", false, true),
 			decl.Bools("epilogue", false, true),
 			decl.Strings("sizes", quickSizes),
+			// Others choose by themselves, and what they lack is not executed.
+			decl.On(mpi.Name, decl.Strings("algorithm", auto)),
+			decl.On(ahbm.Name, decl.Strings("algorithm", auto), decl.DTypes("dtype", "f16")),
 			decl.Drop(senseless),
 			decl.Timeout(30*time.Minute),
 			decl.Metric("cells_passed", "", "higher"),
@@ -80,6 +86,8 @@ The quick profile takes about two minutes on two cores, the full one up to an ho
 			decl.Ranks("2,4,8"),
 			decl.Strings("contract", contracts...),
 			decl.Strings("algorithm", contractAlgorithms...),
+			decl.On(mpi.Name, decl.Strings("algorithm", auto)),
+			decl.On(ahbm.Name, decl.Strings("algorithm", auto)),
 			decl.Drop(unpromised),
 		),
 		decl.NewPart(errorsPart, mistakeCells,
@@ -93,12 +101,17 @@ The quick profile takes about two minutes on two cores, the full one up to an ho
 			decl.DTypes("dtype", "f32", "bf16"),
 			decl.Strings("algorithm", timedAlgorithms...),
 			decl.Bytes("size", "1Ki,16Ki,256Ki,4Mi,32Mi"),
+			decl.On(mpi.Name, decl.Strings("algorithm", auto)),
+			decl.On(ahbm.Name, decl.Strings("algorithm", auto), decl.DTypes("dtype", "f16"), decl.Bytes("size", "1Ki:4Mi:x8")),
 			decl.Metric("pct_of_limit", "%", "higher"),
 			decl.Metric("traffic_bytes", "B", ""),
 			decl.Measure(sampling()),
 			decl.Timeout(10*time.Minute),
 		),
 		decl.Helper(dyingHelper, dyingRank),
+		decl.Figures(figures),
+		decl.Sections(sections),
+		decl.Exports(exports),
 	)
 }
 

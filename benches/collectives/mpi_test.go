@@ -47,6 +47,9 @@ func TestMPI(t *testing.T) {
 			}
 			rows := r.Latest()
 			for _, row := range rows {
+				if strings.Contains(row.Reason, "a barrier moves no data") {
+					continue
+				}
 				if row.Status != journal.OK || row.Metrics["wrong"] != 0 || !strings.HasPrefix(row.Details["library"], library+" ") || len(row.Limits) > 0 || len(row.Details) != 1 {
 					t.Errorf("%s: %s %s, details %v, limits %v, metrics %v", row.Point, row.Status, row.Reason, row.Details, row.Limits, row.Metrics)
 				}

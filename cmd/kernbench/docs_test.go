@@ -51,6 +51,24 @@ func TestDocumentedCommands(t *testing.T) {
 	assertRotFound(t, dir)
 }
 
+// TestClusterCommands plans every `kernbench run` that docs/clusters.md shows for
+// copying, whoever starts it there: the stories of joining run such commands under
+// the real launchers.
+func TestClusterCommands(t *testing.T) {
+	text, err := os.ReadFile("../../docs/clusters.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := stage(t)
+	found := regexp.MustCompile(`(?m)^ {4,}(?:[^#\n]* )?(kernbench run .*)$`).FindAllStringSubmatch(string(text), -1)
+	if len(found) < 8 {
+		t.Errorf("only %d commands were found: has the form of the document changed?", len(found))
+	}
+	for _, f := range found {
+		try(t, dir, "clusters.md", f[1])
+	}
+}
+
 // TestDocumentedTargets: the make targets that the README names exist.
 func TestDocumentedTargets(t *testing.T) {
 	readme, err := os.ReadFile("../../README.md")

@@ -68,4 +68,7 @@ func (m *mailbox) flush(limit time.Duration) {
 	var p pace
 	for m.sweep(); len(m.sent) > 0 && p.pause() < limit; m.sweep() {
 	}
+	if len(m.sent) > 0 {
+		abandon(m.sent)
+	}
 }

@@ -110,7 +110,7 @@ func (o *message) await() error {
 	}
 }
 
-// abandoned are sends that MPI may still make: their memory stays.
+// abandoned is the memory of what MPI may still do, though nobody waits for it.
 var abandoned struct {
 	sync.Mutex
 	all []any

@@ -124,27 +124,7 @@ func init() {
 		return nil
 	}
 	bodies["two"] = twoGroups
-	// stray leaves a message behind in each of many groups.
-	bodies["stray"] = func(r *rank) error {
-		for k := range 30 {
-			g, err := r.join(patience)
-			if err != nil {
-				return err
-			}
-			b := []int32{int32(k)}
-			if r.rank == 1 {
-				err = g.Send(dist.Of(b), 0)
-			}
-			err = errors.Join(err, g.AllReduce(dist.Of(b), dist.Of(b), dist.Sum))
-			if err != nil || b[0] != int32(k*r.size) {
-				return fmt.Errorf("sum %d is %d: %v", k, b[0], err)
-			}
-			if err := errors.Join(r.meet(), g.Close()); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
+	bodies["stray"] = stray
 	bodies["mixed"] = grouped(patience, mixed)
 	bodies["memory"] = grouped(patience, memory)
 	bodies["allocs"] = grouped(patience, allocs)
@@ -197,6 +177,35 @@ func twoGroups(r *rank) error {
 	}
 	both.Wait()
 	return errors.Join(errs...)
+}
+
+// stray has rank 1 send a message to rank 0, which has left, in each of many
+// groups. None of them may turn up in the next one.
+func stray(r *rank) error {
+	for k := range 30 {
+		g, err := r.join(patience)
+		if err != nil {
+			return err
+		}
+		for range 3 {
+			b := []int32{int32(k)}
+			if r.rank == 1 {
+				err = errors.Join(g.Send(dist.Of(b), 0), g.Recv(dist.Of(b), 0))
+			} else {
+				err = errors.Join(g.Recv(dist.Of(b), 1), g.Send(dist.Of(b), 1))
+			}
+			err = errors.Join(err, g.AllReduce(dist.Of(b), dist.Of(b), dist.Sum))
+			if err != nil || b[0] != int32(k*r.size) {
+				return fmt.Errorf("group %d has %d: %v", k, b[0], err)
+			}
+		}
+		if r.rank == 1 {
+			time.Sleep(2 * time.Millisecond)
+			_ = g.Send(dist.Of([]int32{-1}), 0) // may fail or go nowhere
+		}
+		_ = g.Close()
+	}
+	return nil
 }
 
 // mixed has some ranks work in place and others not.

@@ -283,7 +283,9 @@ func (p *post) leave() {
 	defer p.mu.Unlock()
 	p.send(note{})
 	p.room.exit(p)
-	if p.failure == nil { // else an all-reduce may be left in it
-		_ = p.lib.Free(p.comm)
+	if p.failure != nil { // an all-reduce may be left in it, with this memory
+		abandon(p)
+		return
 	}
+	_ = p.lib.Free(p.comm)
 }

@@ -170,7 +170,7 @@ type Section struct {
 	Text  string // paragraphs and lists; rendered escaped, never as HTML
 	Table [][]string
 	Grid  *Grid
-	Lead  bool // says what matters most: it stands before the figures
+	Lead  bool // says what matters most: it stands before all else
 	// Headline sections are what a run prints at its end, in place of the table
 	// of all rows.
 	Headline bool

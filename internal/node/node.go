@@ -211,9 +211,13 @@ func (n *node) follow(ctx context.Context, round *rendezvous.Round, l *launch.La
 // first, or else the cause of being alone.
 func (n *node) cutOff(round *rendezvous.Round, cause string) *rendezvous.Verdict {
 	f := rendezvous.Failure{Rank: rendezvous.NoRank, Cause: cause, Code: 1}
-	if n.failed != nil {
+	switch {
+	case n.failed == nil:
+	case cause == "" || n.failed.Violent():
 		f = *n.failed
 		f.Output = lastOutput(n.taps[f.Rank])
+	default: // ranks that talk to the lost node end by themselves
+		f.Note = fmt.Sprintf("rank %d %s", n.failed.Rank, n.failed.Cause)
 	}
 	f.Node, f.Host = round.Node, round.Hosts[round.Node]
 	return &rendezvous.Verdict{Failure: f}

@@ -1,7 +1,6 @@
 package quant
 
 import (
-	"encoding/binary"
 	"unsafe"
 
 	"github.com/kernbench/kernbench/dist"
@@ -13,8 +12,8 @@ import (
 func (c Codec) pack(dst []byte, q *[Group]int8) {
 	switch c.bits {
 	case 8:
-		for i, v := range q {
-			dst[i] = byte(v)
+		for i, to := 0, (*[Group]byte)(dst); i < Group; i++ {
+			to[i] = byte(q[i])
 		}
 	case 6:
 		for i := 0; i < Group/4; i++ {
@@ -32,8 +31,8 @@ func (c Codec) pack(dst []byte, q *[Group]int8) {
 func (c Codec) unpack(q *[Group]int8, src []byte) {
 	switch c.bits {
 	case 8:
-		for i := range q {
-			q[i] = int8(src[i])
+		for i, from := 0, (*[Group]byte)(src); i < Group; i++ {
+			q[i] = int8(from[i])
 		}
 	case 6:
 		for i := 0; i < Group/4; i++ {
@@ -71,13 +70,15 @@ var loaders = map[dist.DType]func(values *[Group]float32, src []byte){
 var storers = map[dist.DType]func(dst []byte, values *[Group]float32){
 	dist.F32: func(dst []byte, values *[Group]float32) { copy(view[float32](dst), values[:]) },
 	dist.F16: func(dst []byte, values *[Group]float32) {
-		for i := range len(dst) / 2 {
-			binary.LittleEndian.PutUint16(dst[2*i:], uint16(dtype.Float16From(values[i])))
+		to := view[dtype.Float16](dst)
+		for i, v := range values[:len(to)] {
+			to[i] = dtype.Float16From(v)
 		}
 	},
 	dist.BF16: func(dst []byte, values *[Group]float32) {
-		for i := range len(dst) / 2 {
-			binary.LittleEndian.PutUint16(dst[2*i:], uint16(dtype.BFloat16From(values[i])))
+		to := view[dtype.BFloat16](dst)
+		for i, v := range values[:len(to)] {
+			to[i] = dtype.BFloat16From(v)
 		}
 	},
 }

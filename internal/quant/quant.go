@@ -78,8 +78,8 @@ const leastScale = 0x1p-126
 func (c Codec) encode(dst []byte, values *[Group]float32) {
 	// Magnitudes compare as integers do, and NaN is above infinity.
 	most := uint32(0)
-	for _, v := range values {
-		most = max(most, math.Float32bits(v)&^(1<<31))
+	for i := range values {
+		most = max(most, math.Float32bits(values[i])&^(1<<31))
 	}
 	top := float32(c.Max())
 	scale := math.Float32frombits(most) / top
@@ -91,20 +91,22 @@ func (c Codec) encode(dst []byte, values *[Group]float32) {
 		scale, inverse = 0, 0
 	}
 	binary.LittleEndian.PutUint32(dst, math.Float32bits(scale))
+	// No quotient needs a clamp: it is at most top and a few roundings, which is
+	// less than top + 1/2. A product with 0 is 0, but for NaN and infinity.
 	var q [Group]int8
 	if inverse != 0 {
-		for i, v := range values {
-			q[i] = round(max(-top, min(top, v*inverse)))
+		for i := range q {
+			q[i] = round(values[i] * inverse)
 		}
 	}
 	c.pack(dst[scaleBytes:], &q)
 }
 
 // round is to nearest, ties to even: adding 1.5 x 2^23 leaves no bits behind
-// the point.
+// the point, and the last byte is the integer.
 func round(v float32) int8 {
 	const shift = 3 << 22
-	return int8(int32(math.Float32bits(v+shift)) - int32(math.Float32bits(shift)))
+	return int8(math.Float32bits(v + shift))
 }
 
 // DecodeReduce combines what the sources encode, in float32 and from first to
@@ -131,8 +133,8 @@ func (c Codec) decode(values *[Group]float32, src []byte) {
 	scale := math.Float32frombits(binary.LittleEndian.Uint32(src))
 	var q [Group]int8
 	c.unpack(&q, src[scaleBytes:])
-	for i, v := range q {
-		values[i] = float32(v) * scale
+	for i := range q {
+		values[i] = float32(q[i]) * scale
 	}
 }
 
@@ -151,8 +153,8 @@ func combine(sum, values *[Group]float32, r dist.Reduction) {
 			sum[i] = max(sum[i], v)
 		}
 	default: // an average is a sum that dist divides
-		for i, v := range values {
-			sum[i] += v
+		for i := range sum {
+			sum[i] += values[i]
 		}
 	}
 }

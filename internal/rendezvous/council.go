@@ -252,7 +252,7 @@ func first(reports []report) Failure {
 		switch {
 		case r.Code == Interrupted:
 			return 0 // and whatever follows, follows from it
-		case slices.Contains(violent, r.Signal), r.Rank == NoRank:
+		case r.Violent():
 			return 1
 		}
 		return 2
@@ -265,6 +265,10 @@ func first(reports []report) Failure {
 // violent are the signals that end a program from outside or for a fault of its
 // own. SIGABRT is not among them: libraries raise it when a peer is lost.
 var violent = []syscall.Signal{syscall.SIGKILL, syscall.SIGSEGV, syscall.SIGBUS, syscall.SIGILL, syscall.SIGFPE, syscall.SIGSYS}
+
+// Violent tells a death that no program brings about by itself, or a whole
+// node's, from a mere exit, which may follow from such a one.
+func (f Failure) Violent() bool { return f.Rank == NoRank || slices.Contains(violent, f.Signal) }
 
 func (c *council) end(m message) []order {
 	c.enter(over)

@@ -38,7 +38,7 @@ type page struct {
 	Counts          []count
 	Summary         string
 	Remarks         []string
-	Lead            []section // before the figures
+	Lead            []section // before all else
 	Sections        []section
 	Pictures        []picture
 	NoFigure        string // why there is no picture

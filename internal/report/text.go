@@ -25,15 +25,15 @@ func (p page) text() ([]byte, error) {
 	if len(counts) > 0 {
 		line("Rows: %s.\n", strings.Join(counts, ", "))
 	}
+	for _, s := range p.Lead {
+		b.WriteString(s.text())
+	}
 	line("## Summary\n\n%s\n", plain(p.Summary))
 	for _, r := range p.Remarks {
 		line("- %s", plain(r))
 	}
 	if len(p.Remarks) > 0 {
 		line("")
-	}
-	for _, s := range p.Lead {
-		b.WriteString(s.text())
 	}
 	if len(p.Pictures) > 0 || p.NoFigure != "" {
 		line("## Figures\n")
@@ -42,7 +42,8 @@ func (p page) text() ([]byte, error) {
 		line("%s\n", plain(p.NoFigure))
 	}
 	for _, f := range p.Pictures {
-		line("![%s](figures/%s.png)\n", strings.NewReplacer("[", "(", "]", ")").Replace(plain(f.Alt)), f.Name)
+		title, _, _ := strings.Cut(f.Alt, ". ") // the picture speaks for itself where it is shown
+		line("![%s](figures/%s.png)\n", strings.NewReplacer("[", "(", "]", ")").Replace(plain(title)), f.Name)
 	}
 	for _, s := range p.Sections {
 		b.WriteString(s.text())
@@ -118,9 +119,9 @@ func (s section) text() string {
 				case span.Code:
 					fmt.Fprintf(&b, "`%s`", span.Text)
 				case span.Bold:
-					fmt.Fprintf(&b, "**%s**", plain(span.Text))
+					fmt.Fprintf(&b, "**%s**", escaped.Replace(span.Text))
 				default:
-					b.WriteString(plain(span.Text))
+					b.WriteString(escaped.Replace(span.Text))
 				}
 			}
 			b.WriteString("\n")
@@ -163,8 +164,8 @@ func pipes(rows [][]string) string {
 }
 
 // plain keeps a text from being taken for markup, and on one line.
-func plain(s string) string {
-	return strings.NewReplacer("|", `\|`, "<", "&lt;", "`", "\\`", "*", `\*`).Replace(oneLine(s))
-}
+func plain(s string) string { return escaped.Replace(oneLine(s)) }
+
+var escaped = strings.NewReplacer("|", `\|`, "<", "&lt;", "`", "\\`", "*", `\*`, "\n", " ")
 
 func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }

@@ -115,7 +115,7 @@ func (p *place) serve(ctx context.Context) error {
 			if ctx.Err() != nil {
 				return ErrInterrupted
 			}
-			return fmt.Errorf("rank %d lost rank 0: %w", p.cfg.Rank, err)
+			return fmt.Errorf("rank %d lost rank 0: %s", p.cfg.Rank, describe(err))
 		case <-beat.C:
 			p.link.Send(message{Beat: true})
 			if silent += beatTime; silent > Heartbeat {

@@ -306,11 +306,7 @@ func (l *Leader) listen(rank int, k *link) {
 	for {
 		m, err := k.Receive()
 		if err != nil {
-			cause := "it ended (connection closed)"
-			if !sealed.Ended(err) {
-				cause = fmt.Sprintf("the connection broke: %v", err)
-			}
-			l.lose(rank, cause)
+			l.lose(rank, describe(err))
 			return
 		}
 		l.mu.Lock()
@@ -325,6 +321,14 @@ func (l *Leader) listen(rank int, k *link) {
 			current.hear(rank, m)
 		}
 	}
+}
+
+// describe says in words how a connection ended.
+func describe(err error) string {
+	if sealed.Ended(err) {
+		return "it ended (connection closed)"
+	}
+	return fmt.Sprintf("the connection broke: %v", err)
 }
 
 // Launch starts a process at every rank's place and returns when all run. The end

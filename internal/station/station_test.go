@@ -182,7 +182,7 @@ func TestFailures(t *testing.T) {
 	if out, err := run.Wait(); err != nil || len(out.Exits) != 3 || out.Reason != "context canceled" {
 		t.Errorf("%+v, %v", out, err)
 	}
-	spec = shell(3, "head -c 20000000 /dev/zero")
+	spec = shell(3, "head -c 5000000 /dev/zero")
 	file := filepath.Join(t.TempDir(), "out")
 	spec.Procs[1].Stdout = file
 	if run, err = l.Launch(t.Context(), spec); err != nil {
@@ -191,7 +191,7 @@ func TestFailures(t *testing.T) {
 	if out, err := run.Wait(); err != nil || out.Failed() != nil {
 		t.Errorf("%+v, %v", out, err)
 	}
-	if st, err := os.Stat(file); err != nil || st.Size() != 20000000 {
+	if st, err := os.Stat(file); err != nil || st.Size() != 5000000 {
 		t.Errorf("%v, %v", st, err)
 	}
 }

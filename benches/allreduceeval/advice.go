@@ -1,0 +1,228 @@
+package allreduceeval
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/kernbench/kernbench/internal/decl"
+	"github.com/kernbench/kernbench/internal/journal"
+	"github.com/kernbench/kernbench/internal/model"
+	"github.com/kernbench/kernbench/internal/point"
+	"github.com/kernbench/kernbench/internal/unit"
+)
+
+// advice is something to do, with the factor by which times would fall.
+type advice struct {
+	gain float64 // +Inf: before anything else
+	text string
+}
+
+// worthwhile is the least gain that is worth a line.
+const worthwhile = 1.05
+
+// recommend ranks what follows from the rows by what it would bring.
+func recommend(cells []cell, samples []model.Sample) (out []advice) {
+	if t := tallied(cells); t.failed > 0 {
+		out = append(out, advice{math.Inf(1), fmt.Sprintf("Mend the %s first: times of wrong results mean nothing.", counted(t.failed, "cell that failed", "cells that failed"))})
+	}
+	if t := tallied(cells); t.required > 0 {
+		out = append(out, advice{math.MaxFloat64, fmt.Sprintf("Run the %s that did not: until then nobody knows.", counted(t.required, "required cell", "required cells"))})
+	}
+	for _, set := range settings(samples) {
+		mine := slices.DeleteFunc(slices.Clone(samples), func(s model.Sample) bool { return !sameSetting(s.Series, set) })
+		out = append(out, autoAdvice(set, mine)...)
+		out = append(out, limitAdvice(set, mine)...)
+		out = append(out, lossyAdvice(set, mine)...)
+	}
+	slices.SortStableFunc(out, func(a, b advice) int { return cmp.Compare(b.gain, a.gain) })
+	return out
+}
+
+// at finds a sample of a setting.
+func at(samples []model.Sample, algorithm string, bytes int64) (model.Sample, bool) {
+	i := slices.IndexFunc(samples, func(s model.Sample) bool { return s.Algorithm == algorithm && s.Bytes == bytes })
+	if i < 0 {
+		return model.Sample{}, false
+	}
+	return samples[i], true
+}
+
+// autoAdvice compares auto with the best of the same sizes.
+func autoAdvice(set model.Series, samples []model.Sample) []advice {
+	sum, n := 0.0, 0
+	worst, where, best := 1.0, int64(0), ""
+	for _, c := range model.Best(exactSamples(samples)) {
+		if a, ok := at(samples, auto, c.Bytes); ok {
+			ratio := a.TimeUS / c.TimeUS
+			sum += math.Log(max(ratio, 1))
+			n++
+			if ratio > worst {
+				worst, where, best = ratio, c.Bytes, c.Best
+			}
+		}
+	}
+	if n == 0 {
+		return nil
+	}
+	mean := math.Exp(sum / float64(n))
+	if mean < worthwhile {
+		return nil
+	}
+	return []advice{{mean, fmt.Sprintf("%s: give auto the table `tuning.json` of this run: %.2fx over all sizes in the geometric mean, %.2fx at %s, where %s is the fastest.",
+		settingOf(set), mean, worst, unit.FormatBytes(where), best)}}
+}
+
+// limitAdvice says how far the best algorithm of the largest size is from the
+// ceiling that counts there.
+func limitAdvice(set model.Series, samples []model.Sample) []advice {
+	choices := model.Best(exactSamples(samples))
+	if len(choices) == 0 {
+		return nil
+	}
+	c := choices[len(choices)-1]
+	s, _ := at(samples, c.Best, c.Bytes)
+	name, us := ceiling(s)
+	if us <= 0 || s.TimeUS/us < worthwhile {
+		return nil
+	}
+	gain := s.TimeUS / us
+	return []advice{{gain, fmt.Sprintf("%s: at %s the fastest, %s, reaches %s of %s; up to %.2fx is left for a better kernel.",
+		settingOf(set), unit.FormatBytes(c.Bytes), c.Best, share(us, s.TimeUS), name, gain)}}
+}
+
+// lossyAdvice says where the quantised all-reduce would be faster.
+func lossyAdvice(set model.Series, samples []model.Sample) []advice {
+	best, where, of := 1.0, int64(0), ""
+	for _, c := range model.Best(exactSamples(samples)) {
+		for _, s := range samples {
+			if lossy(s.Algorithm) && s.Bytes == c.Bytes && c.TimeUS/s.TimeUS > best {
+				best, where, of = c.TimeUS/s.TimeUS, c.Bytes, s.Algorithm
+			}
+		}
+	}
+	if best < worthwhile {
+		return nil
+	}
+	return []advice{{best, fmt.Sprintf("%s: where its error bound is acceptable, %s is %.2fx faster at %s.", settingOf(set), of, best, unit.FormatBytes(where))}}
+}
+
+func adviceSections(list []advice) []decl.Section {
+	if len(list) == 0 {
+		return nil
+	}
+	var lines []string
+	for i, a := range list[:min(len(list), 12)] {
+		lines = append(lines, fmt.Sprintf("%d. %s", i+1, a.text))
+	}
+	return []decl.Section{{Title: "Recommendations", Lead: true, Text: "In order of what each is predicted to bring.\n\n" + strings.Join(lines, "\n")}}
+}
+
+// gaps are the tests to add and what this run says nothing about.
+func gapSections(rows []journal.Row, cells []cell, samples []model.Sample) []decl.Section {
+	var out []decl.Section
+	if lines := testsToAdd(rows, cells); len(lines) > 0 {
+		out = append(out, decl.Section{Title: "Tests to add", Text: "From the cells that did not run:\n\n" + strings.Join(lines, "\n")})
+	}
+	out = append(out, decl.Section{Title: "Coverage gaps", Text: "What nothing here speaks of:\n\n" + strings.Join(notCovered(rows, cells, samples), "\n")})
+	return out
+}
+
+// testsToAdd groups cells that were not executed, and rows that were left out, by
+// reason.
+func testsToAdd(rows []journal.Row, cells []cell) (lines []string) {
+	counts := map[string]int{}
+	var order []string
+	add := func(what string) {
+		if counts[what] == 0 {
+			order = append(order, what)
+		}
+		counts[what]++
+	}
+	for _, c := range cells {
+		if c.status != journal.NotExecuted {
+			continue
+		}
+		switch {
+		case c.row == nil:
+			add(fmt.Sprintf("%s with %s ranks: %s", c.part, c.coord(decl.RanksAxis), c.reason))
+		case needs[c.coord("algorithm")] != "":
+			add(c.coord("algorithm") + ": on a machine with " + needs[c.coord("algorithm")])
+		default:
+			add(c.reason)
+		}
+	}
+	for _, r := range rows {
+		if r.Part == performancePart && (r.Status == journal.Skipped || r.Status == journal.NotExecuted) {
+			add("times: " + r.Reason)
+		}
+	}
+	for _, what := range order {
+		lines = append(lines, fmt.Sprintf("- %s (%s)", what, counted(counts[what], "cell", "cells")))
+	}
+	return lines
+}
+
+// notCovered compares the run with what the full profile has.
+func notCovered(rows []journal.Row, cells []cell, samples []model.Sample) (lines []string) {
+	add := func(format string, args ...any) { lines = append(lines, "- "+fmt.Sprintf(format, args...)) }
+	ran := of(cells, func(c cell) bool { return c.status == journal.OK || c.status.Bad() })
+	matrix := of(ran, inPart(correctnessPart))
+	if len(matrix) == 0 {
+		add("correctness: no cell of the matrix ran, so nothing is known about it")
+	} else if sizes := values(matrix, byCoord("sizes")); !slices.Contains(sizes, fullSizes) {
+		add("correctness at other sizes than the five of the quick profile, above all beyond 1 MiB (`--profile full`)")
+	}
+	if len(samples) == 0 {
+		add("times: none were taken")
+	} else {
+		var bytes []int64
+		var ranks, types []string
+		for _, s := range samples {
+			bytes = append(bytes, s.Bytes)
+			if n := fmt.Sprint(s.Ranks); !slices.Contains(ranks, n) {
+				ranks = append(ranks, n)
+			}
+			if !slices.Contains(types, s.DType) {
+				types = append(types, s.DType)
+			}
+		}
+		if low, high := slices.Min(bytes), slices.Max(bytes); low > 1<<10 || high < 512<<20 {
+			add("times outside %s to %s (the full profile has 1Ki to 512Mi)", unit.FormatBytes(low), unit.FormatBytes(high))
+		}
+		for _, n := range []string{"2", "4", "8"} {
+			if !slices.Contains(ranks, n) {
+				add("times with %s ranks", n)
+			}
+		}
+		for _, d := range []string{"bf16", "f16", "f32"} {
+			if !slices.Contains(types, d) {
+				add("times of %s", d)
+			}
+		}
+	}
+	add("several hosts, other loads on the machine, and calls that overlap with computation")
+	backends := map[string]bool{}
+	for _, r := range rows {
+		backends[r.Backend] = true
+	}
+	if len(backends) == 1 {
+		add("other backends than %s", rows[0].Backend)
+	}
+	if slices.ContainsFunc(rows, func(r journal.Row) bool {
+		v, has := r.Options.Get("mutate")
+		return has && v != point.StringValue(noMutation)
+	}) {
+		add("the all-reduce itself: a fault was planted in this run")
+	}
+	return lines
+}
+
+func counted(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
+}

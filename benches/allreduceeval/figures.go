@@ -1,0 +1,210 @@
+package allreduceeval
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/kernbench/kernbench/internal/figure"
+	"github.com/kernbench/kernbench/internal/journal"
+	"github.com/kernbench/kernbench/internal/model"
+	"github.com/kernbench/kernbench/internal/unit"
+)
+
+// figures draws times and bus bandwidths against size, the best algorithms, and
+// the shares of the limits.
+func figures(rows []journal.Row) []figure.Figure {
+	samples := model.SamplesOf(timedRows(rows))
+	if len(samples) == 0 {
+		return nil
+	}
+	curves := model.Fit(samples)
+	lookup := algorithmColors(samples)
+	times := figure.Figure{Name: "allreduce_time", Title: "All-reduce: time by size",
+		Caption: "Median over iterations of the slowest rank, bars are 95 % intervals. Dashed: time = alpha + bytes/beta of the fastest at the largest size. The limit is the least of the algorithms' own limits."}
+	rates := figure.Figure{Name: "allreduce_busbw", Title: "All-reduce: bus bandwidth by size", Caption: "busbw = bytes/time x 2(n-1)/n."}
+	for _, set := range settings(samples) {
+		mine := slices.DeleteFunc(slices.Clone(samples), func(s model.Sample) bool { return !sameSetting(s.Series, set) })
+		x := figure.Axis{Label: "size", Scale: figure.Log2, Unit: figure.Bytes}
+		t := figure.Panel{Title: settingOf(set), X: x, Y: figure.Axis{Label: "time", Scale: figure.Log10, Unit: figure.Micros}}
+		b := figure.Panel{Title: settingOf(set), X: x, Y: figure.Axis{Label: "bus bandwidth", Scale: figure.Log10, Unit: figure.GBps}}
+		for _, name := range lookup {
+			ts, bs := figure.Series{Name: name, Color: colorOf(lookup, name)}, figure.Series{Name: name, Color: colorOf(lookup, name)}
+			for _, s := range mine {
+				if s.Algorithm == name {
+					ts.Points = append(ts.Points, figure.Point{X: float64(s.Bytes), Y: s.TimeUS, Low: s.LowUS, High: s.HighUS})
+					bs.Points = append(bs.Points, figure.Point{X: float64(s.Bytes), Y: s.BusBW()})
+				}
+			}
+			if len(ts.Points) > 0 {
+				t.Series, b.Series = append(t.Series, ts), append(b.Series, bs)
+			}
+		}
+		if line, ok := fitLine(mine, curves, lookup); ok {
+			t.Series = append(t.Series, line)
+		}
+		t.Lines = limitLines(mine, func(_ model.Sample, us float64) float64 { return us })
+		b.Lines = limitLines(mine, func(s model.Sample, us float64) float64 { return s.BusBW() * s.TimeUS / us })
+		times.Panels, rates.Panels = append(times.Panels, t), append(rates.Panels, b)
+	}
+	out := []figure.Figure{times, rates}
+	if f, ok := bestFigure(samples); ok {
+		out = append(out, f)
+	}
+	if f, ok := shareFigure(samples); ok {
+		out = append(out, f)
+	}
+	for i := range out {
+		if len(out[i].Panels) > 1 {
+			out[i].Columns = 2
+		}
+	}
+	return out
+}
+
+// algorithmColors is the order of the algorithms, which decides their colours
+// in all panels.
+func algorithmColors(samples []model.Sample) (names []string) {
+	for _, known := range append([]string{auto}, algorithms...) {
+		if slices.ContainsFunc(samples, func(s model.Sample) bool { return s.Algorithm == known }) {
+			names = append(names, known)
+		}
+	}
+	for _, s := range samples {
+		if !slices.Contains(names, s.Algorithm) {
+			names = append(names, s.Algorithm)
+		}
+	}
+	return names
+}
+
+func colorOf(names []string, name string) int { return slices.Index(names, name) + 1 }
+
+// fitLine is the line of the algorithm that is the fastest at the largest size.
+func fitLine(samples []model.Sample, curves []model.Curve, names []string) (figure.Series, bool) {
+	choices := model.Best(exactSamples(samples))
+	if len(choices) == 0 {
+		return figure.Series{}, false
+	}
+	best := choices[len(choices)-1].Best
+	for _, c := range curves {
+		if c.Algorithm != best || !sameSetting(c.Series, samples[0].Series) || !c.Fitted() {
+			continue
+		}
+		s := figure.Series{Name: "fit of the best", Color: colorOf(names, best), Dashed: true, NoMarker: true}
+		for bytes := c.Min; bytes <= c.Max; bytes *= 2 {
+			s.Points = append(s.Points, figure.Point{X: float64(bytes), Y: c.US(bytes)})
+		}
+		return s, len(s.Points) > 1
+	}
+	return figure.Series{}, false
+}
+
+// limitLines is the least limit at each size over the algorithms that give
+// exact sums: what the best of them could reach.
+func limitLines(samples []model.Sample, value func(s model.Sample, us float64) float64) []figure.Line {
+	least := map[int64]figure.Point{}
+	var order []int64
+	for _, s := range exactSamples(samples) {
+		_, us := ceiling(s)
+		if us <= 0 {
+			continue
+		}
+		p := figure.Point{X: float64(s.Bytes), Y: value(s, us), Low: us}
+		old, has := least[s.Bytes]
+		if !has {
+			order = append(order, s.Bytes)
+		}
+		if !has || us < old.Low {
+			least[s.Bytes] = p
+		}
+	}
+	if len(order) < 2 {
+		return nil
+	}
+	slices.Sort(order)
+	line := figure.Line{Label: "limit"}
+	for _, b := range order {
+		line.Points = append(line.Points, figure.Point{X: least[b].X, Y: least[b].Y})
+	}
+	return []figure.Line{line}
+}
+
+// bestFigure is a map of the fastest algorithm, darker where the lead over the
+// second is larger.
+func bestFigure(samples []model.Sample) (figure.Figure, bool) {
+	choices := model.Best(exactSamples(samples))
+	if len(choices) == 0 {
+		return figure.Figure{}, false
+	}
+	zero := 0.0
+	p := figure.Panel{X: figure.Axis{Label: "size", Scale: figure.Category}, Y: figure.Axis{Scale: figure.Category},
+		Heat: &figure.HeatMap{Value: figure.Axis{Label: "the second takes longer by", Unit: figure.Percent, Min: &zero}},
+		Note: "Exact algorithms only; a lead of a few per cent may be noise, and 100 % is twice as long or more."}
+	var sizes []int64
+	for _, c := range choices {
+		if !slices.Contains(sizes, c.Bytes) {
+			sizes = append(sizes, c.Bytes)
+		}
+	}
+	slices.Sort(sizes)
+	for _, b := range sizes {
+		p.X.Categories = append(p.X.Categories, unit.FormatBytes(b))
+	}
+	for _, set := range settings(exactSamples(samples)) {
+		p.Y.Categories = append(p.Y.Categories, settingOf(set))
+		line := make([]figure.Cell, len(sizes))
+		for i, b := range sizes {
+			line[i] = figure.Cell{Value: math.NaN(), Text: "not timed"}
+			for _, c := range choices {
+				if c.Bytes == b && sameSetting(c.Setting, set) {
+					line[i] = figure.Cell{Value: min(100*c.Margin, 100), Text: c.Best}
+				}
+			}
+		}
+		p.Heat.Cells = append(p.Heat.Cells, line)
+	}
+	return figure.Figure{Name: "allreduce_best", Title: "All-reduce: fastest algorithm by size", Panels: []figure.Panel{p}}, true
+}
+
+// shareFigure shows which share of each named ceiling the fastest reaches.
+func shareFigure(samples []model.Sample) (figure.Figure, bool) {
+	f := figure.Figure{Name: "allreduce_share_of_limits", Title: "All-reduce: share of each limit that the fastest algorithm reaches",
+		Caption: "The least time that the ceiling allows the algorithm's own traffic, over the time taken."}
+	zero := 0.0
+	for _, set := range settings(exactSamples(samples)) {
+		p := figure.Panel{Title: settingOf(set), X: figure.Axis{Label: "size", Scale: figure.Category}, Y: figure.Axis{Label: "share of the limit", Unit: figure.Percent, Min: &zero}}
+		bars := map[string][]figure.Point{}
+		var names []string
+		mine := slices.DeleteFunc(exactSamples(samples), func(s model.Sample) bool { return !sameSetting(s.Series, set) })
+		for i, c := range model.Best(mine) {
+			s, _ := at(mine, c.Best, c.Bytes)
+			p.X.Categories = append(p.X.Categories, fmt.Sprintf("%s %s", unit.FormatBytes(c.Bytes), shortName(c.Best)))
+			for name, us := range s.Limits {
+				if bars[name] == nil {
+					names = append(names, name)
+				}
+				bars[name] = append(bars[name], figure.Point{X: float64(i), Y: 100 * us / s.TimeUS})
+			}
+		}
+		slices.Sort(names)
+		for _, name := range names {
+			p.Series = append(p.Series, figure.Series{Name: name, Kind: figure.Bars, Points: bars[name]})
+		}
+		if len(p.Series) > 0 {
+			f.Panels = append(f.Panels, p)
+		}
+	}
+	return f, len(f.Panels) > 0
+}
+
+// shortName keeps the names under bars apart without filling them.
+func shortName(algorithm string) string {
+	switch algorithm {
+	case "recursive-doubling":
+		return "rec-dbl"
+	case "halving-doubling":
+		return "halving"
+	}
+	return algorithm
+}

@@ -1,0 +1,159 @@
+package allreduceeval
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/kernbench/kernbench/internal/decl"
+	"github.com/kernbench/kernbench/internal/journal"
+	"github.com/kernbench/kernbench/internal/model"
+	"github.com/kernbench/kernbench/internal/unit"
+)
+
+// claimsPart is the part of imported rows that judge claims.
+const claimsPart = "claims"
+
+// timedRows are those that samples are taken from, so that the indices of
+// warnings fit.
+func timedRows(rows []journal.Row) (out []journal.Row) {
+	for _, r := range rows {
+		if r.Part == performancePart || r.Part == "" {
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+// sections is the report in words: what is known, what it means, what to do,
+// and what nobody knows, in the order in which a reader with little time needs it.
+func sections(rows []journal.Row) []decl.Section {
+	cells := cellsOf(rows)
+	samples := model.SamplesOf(timedRows(rows))
+	curves := model.Fit(samples)
+	warnings := model.Check(samples)
+	advice := recommend(cells, samples)
+	out := []decl.Section{{Title: "In short", Lead: true, Text: inShort(rows, cells, samples, curves, warnings)}}
+	return slices.Concat(out, claimSections(rows), matrixSections(cells), adviceSections(advice),
+		testTable(cells), contractSections(cells), mistakeSections(cells), checkSections(warnings, len(samples)),
+		bestSections(samples), fitSections(curves), timeSections(samples), gapSections(rows, cells, samples))
+}
+
+// inShort is what somebody with one minute must know, each sentence made from
+// the rows.
+func inShort(rows []journal.Row, cells []cell, samples []model.Sample, curves []model.Curve, warnings []model.Warning) string {
+	var lines []string
+	add := func(format string, args ...any) { lines = append(lines, "- "+fmt.Sprintf(format, args...)) }
+	if v := planted(rows); v != "" {
+		add("**A fault was planted** (`%s`): red cells are what this run should show.", v)
+	}
+	add("**Correctness:** %s", correctnessLine(cells))
+	for _, part := range []struct{ name, title string }{{contractsPart, "Contracts on bits"}, {errorsPart, "Mistakes and failures"}} {
+		if t := tallied(of(cells, inPart(part.name))); t != (tally{}) {
+			state := "not all hold"
+			if t.allPassed() {
+				state = "all hold that are promised"
+				if part.name == errorsPart {
+					state = "all are noticed by every rank, in time"
+				}
+			}
+			add("**%s:** %s (%s).", part.title, state, t)
+		}
+	}
+	lines = append(lines, timeLines(samples, curves)...)
+	serious := 0
+	for _, w := range warnings {
+		if !w.Note {
+			serious++
+		}
+	}
+	if serious > 0 {
+		add("**Doubtful numbers:** %s contradict physics or each other; see Physics checks.", counted(serious, "finding", "findings"))
+	} else if len(samples) > 0 {
+		add("**Plausibility:** no time contradicts a limit or another.")
+	}
+	return strings.Join(lines, "\n")
+}
+
+// planted names the fault of --mutate.
+func planted(rows []journal.Row) string {
+	for _, r := range rows {
+		if v, has := r.Options.Get("mutate"); has && v.String() != noMutation {
+			return v.String()
+		}
+	}
+	return ""
+}
+
+func correctnessLine(cells []cell) string {
+	matrix := of(cells, inPart(correctnessPart))
+	t := tallied(matrix)
+	switch {
+	case t.ran() == 0:
+		return "no cell of the matrix ran, so nothing is known. Numbers without it are times of an unknown computation."
+	case t.failed > 0:
+		first := of(matrix, func(c cell) bool { return c.status.Bad() })[0]
+		where := first.name
+		if first.row != nil {
+			where = fmt.Sprintf("%s, size %s", first.at, first.name)
+		}
+		return fmt.Sprintf("**wrong results.** %s. First: %s: %s", t, where, first.reason)
+	case t.required > 0:
+		return fmt.Sprintf("not shown. What ran is right, but required cells did not run: %s.", t)
+	}
+	line := fmt.Sprintf("all passed. Every required cell ran: %s.", t)
+	if t.missing > 0 {
+		why := values(of(matrix, func(c cell) bool { return c.status == journal.NotExecuted }), byCoord("algorithm"))
+		line += fmt.Sprintf(" Those not executed (%s) need what this backend lacks.", strings.Join(why, ", "))
+	}
+	return line
+}
+
+// timeLines say, for each setting, what decides the time and how far the limit is.
+func timeLines(samples []model.Sample, curves []model.Curve) (lines []string) {
+	for _, set := range settings(exactSamples(samples)) {
+		mine := slices.DeleteFunc(exactSamples(samples), func(s model.Sample) bool { return !sameSetting(s.Series, set) || s.Algorithm == auto })
+		if len(mine) == 0 { // only what the backend takes by itself
+			mine = slices.DeleteFunc(exactSamples(samples), func(s model.Sample) bool { return !sameSetting(s.Series, set) })
+		}
+		largest := slices.MaxFunc(mine, func(a, b model.Sample) int { return int(a.Bytes - b.Bytes) }).Bytes
+		var best *model.Sample
+		for i := range mine {
+			if mine[i].Bytes == largest && (best == nil || mine[i].TimeUS < best.TimeUS) {
+				best = &mine[i]
+			}
+		}
+		line := fmt.Sprintf("- **Speed, %s:** at %s the fastest is %s with %s, a busbw of %s GB/s", settingOf(set), unit.FormatBytes(best.Bytes),
+			best.Algorithm, unit.FormatMicros(best.TimeUS), unit.FormatSig(best.BusBW(), 3))
+		if name, us := ceiling(*best); us > 0 {
+			line += fmt.Sprintf(", %s of the limit %s", share(us, best.TimeUS), name)
+		} else {
+			line += ", with no ceiling to hold it against"
+		}
+		for _, c := range curves {
+			if c.Series == best.Series && c.Fitted() {
+				line += "; " + c.Bounds()
+			}
+		}
+		lines = append(lines, line+".")
+	}
+	return lines
+}
+
+// exports writes the table that algorithm=auto reads.
+func exports(rows []journal.Row) ([]decl.File, error) {
+	var own []model.Sample
+	for _, s := range exactSamples(model.SamplesOf(timedRows(rows))) {
+		if s.Algorithm != auto && s.Algorithm != "" && slices.Contains(algorithms, s.Algorithm) {
+			own = append(own, s)
+		}
+	}
+	if len(own) == 0 {
+		return nil, nil
+	}
+	table, err := model.Tuning(own)
+	if err != nil {
+		return nil, err
+	}
+	return []decl.File{{Name: "tuning.json", Data: table}}, nil
+}

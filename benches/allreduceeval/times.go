@@ -1,0 +1,207 @@
+package allreduceeval
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/kernbench/kernbench/internal/decl"
+	"github.com/kernbench/kernbench/internal/journal"
+	"github.com/kernbench/kernbench/internal/model"
+	"github.com/kernbench/kernbench/internal/unit"
+)
+
+// lossy tells whether an algorithm gives other sums than the exact ones: it is
+// no choice where they are wanted.
+func lossy(algorithm string) bool { return codecOf(algorithm) != nil }
+
+// exactSamples leaves out the lossy ones.
+func exactSamples(samples []model.Sample) []model.Sample {
+	return slices.DeleteFunc(slices.Clone(samples), func(s model.Sample) bool { return lossy(s.Algorithm) })
+}
+
+// settingOf is what the algorithms compete in, as people read it.
+func settingOf(s model.Series) string {
+	parts := []string{s.DType, fmt.Sprintf("%d ranks", s.Ranks)}
+	if s.InPlace {
+		parts = append(parts, "in place")
+	}
+	for _, p := range []string{s.Buffers, s.Variant} {
+		if p != "" {
+			parts = append(parts, p)
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+// sameSetting compares all but the algorithm.
+func sameSetting(a, b model.Series) bool {
+	a.Algorithm = b.Algorithm
+	return a == b
+}
+
+// settings lists them in order.
+func settings(samples []model.Sample) (out []model.Series) {
+	for _, s := range samples {
+		k := s.Series
+		k.Algorithm = ""
+		if !slices.Contains(out, k) {
+			out = append(out, k)
+		}
+	}
+	slices.SortFunc(out, model.Series.Compare)
+	return out
+}
+
+// ceiling is the limit that counts at a sample: the one that asks for most time.
+func ceiling(s model.Sample) (name string, us float64) {
+	for _, n := range slices.Sorted(maps.Keys(s.Limits)) {
+		if v := s.Limits[n]; v > us {
+			name, us = n, v
+		}
+	}
+	return name, us
+}
+
+// share is how much of a limit a time reaches, with its denominator.
+func share(limit, us float64) string { return fmt.Sprintf("%.0f %%", 100*limit/us) }
+
+// fitSections put a line through every series and say what decides its time.
+func fitSections(curves []model.Curve) []decl.Section {
+	table := [][]string{{"setting", "algorithm", "alpha", "beta", "what decides", "worst error of the line", "remark"}}
+	for _, c := range curves {
+		if !c.Fitted() {
+			table = append(table, []string{settingOf(c.Series), c.Algorithm, "", "", c.Bounds(), "", c.Fault})
+			continue
+		}
+		beta := "no limit seen"
+		if !math.IsInf(c.BetaGBs, 0) {
+			beta = unit.FormatSig(c.BetaGBs, 3) + " GB/s"
+		}
+		table = append(table, []string{settingOf(c.Series), c.Algorithm, unit.FormatMicros(c.AlphaUS), beta, c.Bounds(), fmt.Sprintf("%.0f %%", 100*c.WorstErr), c.Fault})
+	}
+	if len(table) == 1 {
+		return nil
+	}
+	return []decl.Section{{Title: "Fits: time = alpha + bytes / beta",
+		Text: "alpha is what an empty message would take, bytes/beta what the bytes add. Latency or bandwidth decides where it is two thirds of the line's time; " +
+			"that follows from the fit, not from the look of a number. A line that is far off somewhere says so.", Table: table}}
+}
+
+// bestSections name the fastest algorithm of each size.
+func bestSections(samples []model.Sample) []decl.Section {
+	choices := model.Best(exactSamples(samples))
+	if len(choices) == 0 {
+		return nil
+	}
+	table := [][]string{{"setting", "size", "fastest", "time", "second", "second takes longer by"}}
+	for _, c := range choices {
+		longer := ""
+		if c.Second != "" {
+			longer = fmt.Sprintf("%.0f %%", 100*c.Margin)
+		}
+		table = append(table, []string{settingOf(c.Setting), unit.FormatBytes(c.Bytes), c.Best, unit.FormatMicros(c.TimeUS), c.Second, longer})
+	}
+	var lines []string
+	for _, x := range model.Crossovers(exactSamples(samples)) {
+		lines = append(lines, fmt.Sprintf("- %s: %s up to %s, then %s", settingOf(x.Setting), x.From, unit.FormatBytesApprox(float64(x.Bytes)), x.To))
+	}
+	text := "The fastest of the algorithms that give exact sums; `tuning.json` holds these choices for `algorithm=auto`."
+	if len(lines) > 0 {
+		text += "\n\nCrossovers:\n\n" + strings.Join(lines, "\n")
+	}
+	return []decl.Section{{Title: "Best algorithm by size", Text: text, Table: table}}
+}
+
+// timeSections list every sample with its bandwidths and every named ceiling.
+func timeSections(samples []model.Sample) []decl.Section {
+	if len(samples) == 0 {
+		return nil
+	}
+	var names []string
+	for _, s := range samples {
+		for n := range s.Limits {
+			if !slices.Contains(names, n) {
+				names = append(names, n)
+			}
+		}
+	}
+	slices.Sort(names)
+	head := []string{"setting", "algorithm", "size", "time", "95 % interval", "algbw", "busbw", "moved by the busiest rank"}
+	for _, n := range names {
+		head = append(head, "of "+n)
+	}
+	table := [][]string{head}
+	for _, s := range samples {
+		interval, moved := "", ""
+		if s.LowUS > 0 {
+			interval = unit.FormatMicros(s.LowUS) + " to " + unit.FormatMicros(s.HighUS)
+		}
+		if s.Traffic > 0 {
+			moved = unit.FormatBytesApprox(float64(s.Traffic)) + "B"
+		}
+		row := []string{settingOf(s.Series), s.Algorithm, unit.FormatBytes(s.Bytes), unit.FormatMicros(s.TimeUS), interval,
+			unit.FormatSig(s.AlgBW(), 3) + " GB/s", unit.FormatSig(s.BusBW(), 3) + " GB/s", moved}
+		for _, n := range names {
+			text := ""
+			if us, ok := s.Limits[n]; ok {
+				text = share(us, s.TimeUS)
+			}
+			row = append(row, text)
+		}
+		table = append(table, row)
+	}
+	return []decl.Section{{Title: "Times",
+		Text: "Medians over iterations of the slowest rank. busbw is algbw x 2(n-1)/n whatever the algorithm; what the busiest rank really moves stands beside it. " +
+			"Each share names its ceiling in the heading: the least time that the ceiling allows this algorithm's own traffic, over the time.", Table: table}}
+}
+
+// checkSections are the contradictions to physics.
+func checkSections(warnings []model.Warning, timed int) []decl.Section {
+	if timed == 0 {
+		return nil
+	}
+	text := "No time contradicts a limit, no two algorithms take suspiciously equal times, and no efficiency falls without a reason."
+	var lines []string
+	for _, w := range warnings {
+		kind := "**" + w.Kind + "**: "
+		if w.Note {
+			kind = "note, " + w.Kind + ": "
+		}
+		lines = append(lines, "- "+kind+w.Text)
+	}
+	if slices.ContainsFunc(warnings, func(w model.Warning) bool { return !w.Note }) {
+		text = "Numbers that contradict physics or each other; do not build on them before they are explained."
+	}
+	if len(lines) > 0 {
+		text += "\n\n" + strings.Join(lines, "\n")
+	}
+	return []decl.Section{{Title: "Physics checks", Text: text}}
+}
+
+// claimSections judge what was said about imported numbers.
+func claimSections(rows []journal.Row) []decl.Section {
+	table := [][]string{{"claim", "verdict", "because"}}
+	bad := 0
+	for _, r := range rows {
+		if r.Part != claimsPart {
+			continue
+		}
+		claim, _ := r.Point.Get("claim")
+		because := r.Details["because"]
+		if because == "" {
+			_, because, _ = strings.Cut(r.Reason, ": ")
+		}
+		if r.Status.Bad() {
+			bad++
+		}
+		table = append(table, []string{claim.String(), r.Details["answer"], because})
+	}
+	if len(table) == 1 {
+		return nil
+	}
+	return []decl.Section{{Title: "Claims", Lead: true,
+		Text: fmt.Sprintf("What was said about these numbers, held against them: %d of %d claims do not hold.", bad, len(table)-1), Table: table}}
+}

@@ -1,0 +1,79 @@
+# What the scripts that hold kernbench against other programs have in common. To
+# be sourced, with bin (kernbench), here (the project) and out (the runs) set.
+# shellcheck shell=bash disable=SC2154
+build=$here/peers/build
+mkdir -p "$build" "$out"
+code=0
+
+# add adds the trials of one run up to the k-th: a script that was interrupted
+# goes on where it stopped. A failed row is in the run's table and costs only its
+# own pair.
+add() { # k, folder, arguments of run
+	local k=$1 name=$2
+	shift 2
+	"$bin" run "$@" --trials "$k" --resume --quiet --out "$out/$name" >"$out/$name.txt" ||
+		echo "trial $k of $name: rows failed, see $out/$name.txt" >&2
+}
+
+# worse keeps the gravest outcome in code: 1 not met, before 3 not resolved.
+worse() { [ "$code" -eq 1 ] || code=$1; }
+
+# probed makes sure that this kernbench has measured the host's limits, and sets
+# limits to the file.
+probed() {
+	limits=$out/limits.json
+	[ "$limits" -nt "$bin" ] || "$bin" probe --out "$limits" >"$out/limits.txt"
+}
+
+# What Debian calls the packages of a peer, for the message about what is missing.
+declare -A package=(
+	[openmpi]="openmpi-bin libopenmpi-dev" [openmpi-tcp]="openmpi-bin libopenmpi-dev"
+	[mpich]="mpich libmpich-dev" [gloo]="libgloo-dev g++"
+)
+
+# mpi_compiler finds the compiler of an MPI library: by its full name, or the plain
+# one where only that library is installed.
+mpi_compiler() {
+	command -v "mpicc.$1" && return
+	local version
+	version=$(mpirun --version 2>/dev/null) || return 1
+	case $1 in
+	openmpi) [[ $version == *"Open MPI"* ]] ;;
+	mpich) [[ $version == *HYDRA* ]] ;;
+	esac && command -v mpicc
+}
+
+# build_allreduce builds one peer's program, or fails when its library is not there.
+build_allreduce() {
+	local log=$build/$1.log library=${1%-tcp} compiler
+	case $library in
+	openmpi | mpich)
+		compiler=$(mpi_compiler "$library") || return 1
+		"$compiler" -O3 -march=native "$here/peers/allreduce_mpi.c" -o "$build/allreduce_$library" >"$log" 2>&1
+		;;
+	gloo)
+		${CXX:-g++} -O3 -march=native -std=c++17 "$here/peers/allreduce_gloo.cc" -o "$build/allreduce_gloo" -lgloo -lpthread >"$log" 2>&1
+		;;
+	*)
+		echo "PEERS: $1 is none of ${!package[*]}" >&2
+		exit 2
+		;;
+	esac
+}
+
+# choose_peers sets peers to those of its arguments that could be built.
+choose_peers() {
+	peers=()
+	local p
+	for p in "$@"; do
+		if build_allreduce "$p"; then
+			peers+=("$p")
+		else
+			echo "missing: $p is not installed or does not build (Debian: ${package[$p]}; see $build/$p.log); its side is left out" >&2
+		fi
+	done
+	if [ ${#peers[@]} -eq 0 ]; then
+		echo "no peer can be built: nothing to compare with" >&2
+		exit 1
+	fi
+}
