@@ -11,8 +11,10 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+	"unsafe"
 
 	"github.com/kernbench/kernbench/dist"
+	"github.com/kernbench/kernbench/dist/ahbm"
 	"github.com/kernbench/kernbench/internal/decl"
 	"github.com/kernbench/kernbench/internal/quant"
 	"github.com/kernbench/kernbench/internal/worker"
@@ -34,14 +36,14 @@ const (
 type mistake struct {
 	name   string
 	help   string
-	naming []string // all of these stand in the error of every rank
+	naming []string // all of these stand in the error of every rank; T is the element type
 	peer   bool     // a PeerError that names the culprit; otherwise a mistake
 }
 
 var mistakes = []mistake{
-	{duplicateRank, "two processes claim the same rank", []string{"twice"}, false},
-	{otherCount, "one rank has one element more", []string{"1000 f32", "1001 f32"}, false},
-	{otherDType, "one rank has integers", []string{"1000 f32", "1000 i32"}, false},
+	{duplicateRank, "two processes claim the same rank", nil, false},
+	{otherCount, "one rank has one element more", []string{"1000 T", "1001 T"}, false},
+	{otherDType, "one rank has another element type", []string{"1000 T", "1000 i32"}, false},
 	{smallBuffer, "one rank's output is too small", []string{"out has 900 elements"}, false},
 	{leaves, "one rank leaves the group instead", nil, true},
 	{stalls, "one rank stops half-way and stays alive", nil, true},
@@ -77,7 +79,7 @@ func mistakeCells(ctx context.Context, s *decl.State) error {
 	began := time.Now()
 	got := m.commit(ctx, s)
 	took := time.Since(began)
-	fault := m.judge(got, s.Rank(), s.Size(), took)
+	fault := m.judge(got, s, took)
 	var wrong int64
 	if fault != nil {
 		wrong = 1
@@ -102,6 +104,8 @@ func (m mistake) lacking(backend string) string {
 	switch {
 	case m.name == dies && shape.InProcess:
 		return "the ranks of backend " + backend + " are all in one process: none can die alone"
+	case m.name == otherDType && backend == ahbm.Name:
+		return "backend " + backend + " has one element type"
 	case (m.name == dies || m.name == stalls) && backend != "cpu":
 		return "stopping half-way takes a codec that stops, which backend " + backend + " does not run"
 	}
@@ -141,23 +145,33 @@ func (m mistake) commit(ctx context.Context, s *decl.State) error {
 		return m.stall(ctx, s, g)
 	}
 	defer g.Close()
-	culprit := s.Rank() == last
-	in, out := dist.Of(make([]float32, 1000)), dist.Of(make([]float32, 1000))
+	culprit, d := s.Rank() == last, mistakeType(s.Backend())
+	in, out := zeros(d, 1000), zeros(d, 1000)
 	switch {
 	case m.name == dies:
 		return halfWay(g, quant.Int8)
 	case culprit && m.name == leaves:
 		return nil
 	case culprit && m.name == otherCount:
-		longer := dist.Of(make([]float32, 1001))
-		return g.AllReduce(longer, longer, dist.Sum)
+		in, out = zeros(d, 1001), zeros(d, 1001)
 	case culprit && m.name == otherDType:
-		whole := dist.Of(make([]int32, 1000))
-		return g.AllReduce(whole, whole, dist.Sum)
+		in, out = zeros(dist.I32, 1000), zeros(dist.I32, 1000)
 	case culprit && m.name == smallBuffer:
-		out = dist.Of(make([]float32, 900))
+		out = zeros(d, 900)
 	}
 	return g.AllReduce(out, in, dist.Sum)
+}
+
+// mistakeType is an element type that the backend has.
+func mistakeType(backend string) dist.DType {
+	if backend == ahbm.Name {
+		return dist.F16
+	}
+	return dist.F32
+}
+
+func zeros(d dist.DType, count int) dist.Buffer {
+	return dist.NewBuffer(d, count, unsafe.Pointer(&aligned(count * d.Size())[0]), nil)
 }
 
 // halfWay is an all-reduce of several pieces, in the second of which a codec may
@@ -222,10 +236,10 @@ func dyingRank(args []string) error {
 }
 
 // judge says what is wrong with a rank's error.
-func (m mistake) judge(got error, rank, size int, took time.Duration) error {
-	culprit := size - 1
+func (m mistake) judge(got error, s *decl.State, took time.Duration) error {
+	rank, culprit := s.Rank(), s.Size()-1
 	if m.name == dies {
-		culprit = size
+		culprit = s.Size()
 	}
 	var peer *dist.PeerError
 	switch {
@@ -244,9 +258,8 @@ func (m mistake) judge(got error, rank, size int, took time.Duration) error {
 		return fmt.Errorf("the error does not say that rank %d is dead: %v", culprit, got)
 	}
 	for _, part := range m.naming {
-		// Whoever rightly is rank 0 only sees that another is missing.
-		absent := m.name == duplicateRank && rank == 0 && size == 2 && strings.Contains(got.Error(), "have not come")
-		if !strings.Contains(got.Error(), part) && !absent {
+		part = strings.ReplaceAll(part, "T", mistakeType(s.Backend()).String())
+		if !strings.Contains(got.Error(), part) {
 			return fmt.Errorf("the error does not mention %q: %v", part, got)
 		}
 	}

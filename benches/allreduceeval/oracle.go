@@ -356,6 +356,10 @@ func (e *expectation) withEpilogue(rank, count int) *expectation {
 	for i, x := range e.exact {
 		b, r := biasAt(i, count, period), residualAt(i, rank)
 		out.exact[i] = x*epilogueScale + b + r
+		if math.IsInf(e.bound[i], 1) {
+			out.bound[i] = e.bound[i]
+			continue
+		}
 		size := math.Abs(x*epilogueScale) + b + math.Abs(r) + e.bound[i]
 		out.bound[i] = e.bound[i]*epilogueScale + size*(math.Pow(1+numbersOf(acc).unit, 3)*(1+numbersOf(e.d).unit)-1)
 	}

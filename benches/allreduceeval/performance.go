@@ -56,7 +56,7 @@ func performance(ctx context.Context, s *decl.State) error {
 	}
 	size := int64(w.count * d.Size())
 	s.Volume(string(dist.AllReduce), size)
-	if w.codec == nil {
+	if w.codec == nil && executed != "" {
 		limits(plan, executed)
 	}
 	if traffic, known := model.Traffic(executed, s.Size(), size); known {
