@@ -96,9 +96,9 @@ expect 2 'memory,,2,cpu,.*,skipped,.*this job has 4 ranks' "joined under srun"
 "$kernbench" show "$dir/run" --runs >"$dir/out"
 expect 2 ' complete$' "two runs in one folder"
 
-# Without a secret, ranks on several nodes say what to set, once.
+# Without a secret, ranks on several nodes say what to set, once on each.
 srun --nodes=2 --ntasks=2 "$kernbench" run -q $quick --out "$dir/none" >"$dir/out" 2>&1 && fail "ranks joined without a secret"
-expect 1 'several nodes need a shared secret: --rdzv-secret-file FILE, or the variable KERNBENCH_RDZV_SECRET' "no secret"
+expect 2 'several nodes need a shared secret: --rdzv-secret-file FILE, or the variable KERNBENCH_RDZV_SECRET' "no secret"
 
 # 3. A worker that is killed is a failed row that names it; then the process of a
 # rank, which breaks the job. --resume completes it.

@@ -20,8 +20,10 @@ type advice struct {
 	text string
 }
 
-// worthwhile is the least gain that is worth a line.
-const worthwhile = 1.05
+const (
+	worthwhile = 1.05 // the least gain that is worth a line
+	elsewhere  = 10.0 // no kernel is so bad: the data takes another way
+)
 
 // recommend ranks what follows from the rows by what it would bring.
 func recommend(cells []cell, samples []model.Sample) (out []advice) {
@@ -30,6 +32,11 @@ func recommend(cells []cell, samples []model.Sample) (out []advice) {
 	}
 	if t := tallied(cells); t.required > 0 {
 		out = append(out, advice{math.MaxFloat64, fmt.Sprintf("Run the %s that did not: until then nobody knows.", counted(t.required, "required cell", "required cells"))})
+	}
+	for _, w := range model.Check(samples) {
+		if w.Kind == model.Identical {
+			out = append(out, advice{math.MaxFloat64, "Show which path ran (names of kernels, counters of traffic) before comparing: " + w.Text + "."})
+		}
 	}
 	for _, set := range settings(samples) {
 		mine := slices.DeleteFunc(slices.Clone(samples), func(s model.Sample) bool { return !sameSetting(s.Series, set) })
@@ -89,6 +96,10 @@ func limitAdvice(set model.Series, samples []model.Sample) []advice {
 		return nil
 	}
 	gain := s.TimeUS / us
+	if gain > elsewhere {
+		return []advice{{gain, fmt.Sprintf("%s: at %s the fastest, %s, reaches %s of %s, %.0fx too slow: find out which way the data goes (through host memory, a slower link, a copy) before touching the kernel.",
+			settingOf(set), unit.FormatBytes(c.Bytes), c.Best, share(us, s.TimeUS), name, gain)}}
+	}
 	return []advice{{gain, fmt.Sprintf("%s: at %s the fastest, %s, reaches %s of %s; up to %.2fx is left for a better kernel.",
 		settingOf(set), unit.FormatBytes(c.Bytes), c.Best, share(us, s.TimeUS), name, gain)}}
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/decl"
 	"github.com/kernbench/kernbench/internal/journal"
 	"github.com/kernbench/kernbench/internal/model"
@@ -60,6 +61,9 @@ func inShort(rows []journal.Row, cells []cell, samples []model.Sample, curves []
 			add("**%s:** %s (%s).", part.title, state, t)
 		}
 	}
+	if n := missingTimes(rows); n > 0 {
+		add("**Not measured:** %s executed; see Tests to add.", counted(n, "required point was never", "required points were never"))
+	}
 	lines = append(lines, timeLines(samples, curves)...)
 	serious := 0
 	for _, w := range warnings {
@@ -67,12 +71,27 @@ func inShort(rows []journal.Row, cells []cell, samples []model.Sample, curves []
 			serious++
 		}
 	}
+	for _, w := range warnings {
+		if w.Kind == model.FarBelow {
+			add("**Far from its limit:** %s.", w.Text)
+		}
+	}
 	if serious > 0 {
-		add("**Doubtful numbers:** %s contradict physics or each other; see Physics checks.", counted(serious, "finding", "findings"))
+		add("**Doubtful numbers:** %s physics or each other; see Physics checks.", counted(serious, "finding contradicts", "findings contradict"))
 	} else if len(samples) > 0 {
 		add("**Plausibility:** no time contradicts a limit or another.")
 	}
 	return strings.Join(lines, "\n")
+}
+
+// missingTimes counts the timed points that should have run and did not.
+func missingTimes(rows []journal.Row) (n int) {
+	for _, r := range timedRows(rows) {
+		if r.Status == journal.NotExecuted && !r.Optional {
+			n++
+		}
+	}
+	return n
 }
 
 // planted names the fault of --mutate.
@@ -142,12 +161,7 @@ func timeLines(samples []model.Sample, curves []model.Curve) (lines []string) {
 
 // exports writes the table that algorithm=auto reads.
 func exports(rows []journal.Row) ([]decl.File, error) {
-	var own []model.Sample
-	for _, s := range exactSamples(model.SamplesOf(timedRows(rows))) {
-		if s.Algorithm != auto && s.Algorithm != "" && slices.Contains(algorithms, s.Algorithm) {
-			own = append(own, s)
-		}
-	}
+	own := tunable(model.SamplesOf(timedRows(rows)))
 	if len(own) == 0 {
 		return nil, nil
 	}
@@ -156,4 +170,9 @@ func exports(rows []journal.Row) ([]decl.File, error) {
 		return nil, err
 	}
 	return []decl.File{{Name: "tuning.json", Data: table}}, nil
+}
+
+// tunable are the samples of algorithms that a table may choose from.
+func tunable(samples []model.Sample) []model.Sample {
+	return slices.DeleteFunc(exactSamples(samples), func(s model.Sample) bool { return !slices.Contains(dist.Algorithms(dist.AllReduce), s.Algorithm) })
 }

@@ -66,7 +66,13 @@ func ceiling(s model.Sample) (name string, us float64) {
 }
 
 // share is how much of a limit a time reaches, with its denominator.
-func share(limit, us float64) string { return fmt.Sprintf("%.0f %%", 100*limit/us) }
+func share(limit, us float64) string {
+	percent := 100 * limit / us
+	if percent < 10 {
+		return unit.FormatSig(percent, 2) + " %"
+	}
+	return fmt.Sprintf("%.0f %%", percent)
+}
 
 // fitSections put a line through every series and say what decides its time.
 func fitSections(curves []model.Curve) []decl.Section {
@@ -108,7 +114,10 @@ func bestSections(samples []model.Sample) []decl.Section {
 	for _, x := range model.Crossovers(exactSamples(samples)) {
 		lines = append(lines, fmt.Sprintf("- %s: %s up to %s, then %s", settingOf(x.Setting), x.From, unit.FormatBytesApprox(float64(x.Bytes)), x.To))
 	}
-	text := "The fastest of the algorithms that give exact sums; `tuning.json` holds these choices for `algorithm=auto`."
+	text := "The fastest of the algorithms that give exact sums."
+	if len(tunable(samples)) > 0 {
+		text += " `tuning.json` holds these choices for `algorithm=auto`."
+	}
 	if len(lines) > 0 {
 		text += "\n\nCrossovers:\n\n" + strings.Join(lines, "\n")
 	}

@@ -6,13 +6,12 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/kernbench/kernbench/benches/benchtest"
 	"github.com/kernbench/kernbench/dist"
-	"github.com/kernbench/kernbench/internal/agree"
 	"github.com/kernbench/kernbench/internal/decl"
 	"github.com/kernbench/kernbench/internal/hostinfo"
 	"github.com/kernbench/kernbench/internal/journal"
@@ -59,31 +58,10 @@ func perform(t *testing.T, task plan.Task, options point.Point, backend string) 
 	cfg := measure.Default()
 	cfg.Stop = measure.Stop{MinSamples: 1, MaxSamples: 3, MaxTime: time.Second}
 	cfg.Warmup = measure.Warmup{MinCalls: 1, MaxCalls: 1, MaxTime: time.Second}
-	groups := agree.Local(task.Ranks)
-	outcomes := make([]decl.Outcome, task.Ranks)
-	var wait sync.WaitGroup
-	for rank := range groups {
-		wait.Go(func() {
-			s := decl.NewState(decl.Setting{Point: append(append(point.Point{}, task.Point...), options...), Group: groups[rank], LocalRank: rank,
-				Backend: backend, Seed: 7, Session: t.Name(), Measure: cfg})
-			err := body(t.Context(), s)
-			if err != nil {
-				groups[rank].Abort(err.Error())
-			}
-			outcomes[rank] = s.Finish(err)
-		})
-	}
-	wait.Wait()
-	return outcomes
+	return benchtest.Perform(t, body, task, options, decl.Setting{Backend: backend, Measure: cfg})
 }
 
-func axes(pairs ...string) (list []plan.Assign) {
-	for _, p := range pairs {
-		name, text, _ := strings.Cut(p, "=")
-		list = append(list, plan.Assign{Name: name, Text: text})
-	}
-	return list
-}
+var axes = benchtest.Assign
 
 // Every operation runs at 1, 2 and 3 ranks, on counts that divide and that do
 // not, in and out of place, on both kinds of buffers, and is right.

@@ -7,25 +7,14 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/kernbench/kernbench/internal/decl"
+	"github.com/kernbench/kernbench/benches/benchtest"
 	"github.com/kernbench/kernbench/internal/export"
 	"github.com/kernbench/kernbench/internal/journal"
-	"github.com/kernbench/kernbench/internal/launch"
 	"github.com/kernbench/kernbench/internal/plan"
 	"github.com/kernbench/kernbench/internal/run"
-	"github.com/kernbench/kernbench/internal/worker"
 )
 
-// The test binary is also the agent and the workers.
-func TestMain(m *testing.M) {
-	if code, is := launch.MaybeAgent(); is {
-		os.Exit(code)
-	}
-	if code, is := worker.Maybe([]*decl.Bench{Bench()}); is {
-		os.Exit(code)
-	}
-	os.Exit(m.Run())
-}
+func TestMain(m *testing.M) { os.Exit(benchtest.Main(m, Bench())) }
 
 // The whole way with real processes: plan, launch, groups of dist, journal, and
 // the table of nccl-tests.

@@ -4,12 +4,11 @@ import (
 	"fmt"
 	"math"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
+	"github.com/kernbench/kernbench/benches/benchtest"
 	"github.com/kernbench/kernbench/internal/accel"
-	"github.com/kernbench/kernbench/internal/agree"
 	"github.com/kernbench/kernbench/internal/decl"
 	"github.com/kernbench/kernbench/internal/dtype"
 	"github.com/kernbench/kernbench/internal/fused"
@@ -19,13 +18,7 @@ import (
 	"github.com/kernbench/kernbench/internal/point"
 )
 
-func assigned(pairs ...string) (list []plan.Assign) {
-	for _, p := range pairs {
-		name, text, _ := strings.Cut(p, "=")
-		list = append(list, plan.Assign{Name: name, Text: text})
-	}
-	return list
-}
+var assigned = benchtest.Assign
 
 func planned(t *testing.T, backend string, axes ...string) *plan.Plan {
 	t.Helper()
@@ -47,22 +40,7 @@ func perform(t *testing.T, task plan.Task, options point.Point, backend string) 
 	cfg.Cadence = measure.Isolated
 	cfg.Stop = measure.Stop{MinSamples: 6, MaxSamples: 6, MaxTime: time.Minute}
 	cfg.Warmup = measure.Warmup{MinCalls: 1, MaxCalls: 10, MaxTime: time.Second}
-	groups := agree.Local(task.Ranks)
-	outcomes := make([]decl.Outcome, task.Ranks)
-	var wait sync.WaitGroup
-	for rank := range groups {
-		wait.Go(func() {
-			s := decl.NewState(decl.Setting{Point: append(append(point.Point{}, task.Point...), options...), Group: groups[rank], LocalRank: rank,
-				Backend: backend, Seed: 7, Session: t.Name(), Measure: cfg})
-			err := body(t.Context(), s)
-			if err != nil {
-				groups[rank].Abort(err.Error())
-			}
-			outcomes[rank] = s.Finish(err)
-		})
-	}
-	wait.Wait()
-	return outcomes
+	return benchtest.Perform(t, body, task, options, decl.Setting{Backend: backend, Measure: cfg})
 }
 
 // rows makes rows of what the tasks gave, for the views.

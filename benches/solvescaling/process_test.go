@@ -11,24 +11,15 @@ import (
 	"testing"
 	"time"
 
-	"github.com/kernbench/kernbench/internal/decl"
+	"github.com/kernbench/kernbench/benches/benchtest"
 	"github.com/kernbench/kernbench/internal/journal"
-	"github.com/kernbench/kernbench/internal/launch"
 	"github.com/kernbench/kernbench/internal/report"
 	"github.com/kernbench/kernbench/internal/run"
-	"github.com/kernbench/kernbench/internal/worker"
 )
 
-// The test binary is also the agent and the workers.
 func TestMain(m *testing.M) {
 	triadValues = 4096
-	if code, is := launch.MaybeAgent(); is {
-		os.Exit(code)
-	}
-	if code, is := worker.Maybe([]*decl.Bench{Bench()}); is {
-		os.Exit(code)
-	}
-	os.Exit(m.Run())
+	os.Exit(benchtest.Main(m, Bench()))
 }
 
 // runInto runs a sweep with real processes and gives the rows as they are shown.

@@ -8,12 +8,11 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 
+	"github.com/kernbench/kernbench/benches/benchtest"
 	"github.com/kernbench/kernbench/dist"
-	"github.com/kernbench/kernbench/internal/agree"
 	"github.com/kernbench/kernbench/internal/decl"
 	"github.com/kernbench/kernbench/internal/journal"
 	"github.com/kernbench/kernbench/internal/krylov"
@@ -34,33 +33,12 @@ func planned(t *testing.T, axes, options string) *plan.Plan {
 	return p
 }
 
-func assigns(text string) (list []plan.Assign) {
-	for _, word := range strings.Fields(text) {
-		name, value, _ := strings.Cut(word, "=")
-		list = append(list, plan.Assign{Name: name, Text: value})
-	}
-	return list
-}
+func assigns(text string) []plan.Assign { return benchtest.Assign(strings.Fields(text)...) }
 
 // perform runs the body of one task with goroutines for ranks.
 func perform(t *testing.T, task plan.Task, options point.Point, backend string) []decl.Outcome {
 	t.Helper()
-	groups := agree.Local(task.Ranks)
-	outcomes := make([]decl.Outcome, task.Ranks)
-	var wait sync.WaitGroup
-	for rank := range groups {
-		wait.Go(func() {
-			s := decl.NewState(decl.Setting{Point: append(append(point.Point{}, task.Point...), options...), Group: groups[rank], LocalRank: rank,
-				Backend: backend, Seed: 7, Session: t.Name()})
-			err := body(t.Context(), s)
-			if err != nil {
-				groups[rank].Abort(err.Error())
-			}
-			outcomes[rank] = s.Finish(err)
-		})
-	}
-	wait.Wait()
-	return outcomes
+	return benchtest.Perform(t, body, task, options, decl.Setting{Backend: backend})
 }
 
 // first runs the first point of a sweep.

@@ -37,8 +37,11 @@ func (a *app) job(f runFlags) (*jobenv.Job, error) {
 // follow is the whole work of every rank but 0: rank 0 plans, records and prints.
 func (a *app) follow(ctx context.Context, job *jobenv.Job, f runFlags) error {
 	cfg, err := a.stationConfig(job, f)
-	if err != nil {
-		return &exitError{code: exitUsage} // rank 0 says the same
+	switch {
+	case err != nil && job.LocalRank > 0: // another rank says the same
+		return &exitError{code: exitUsage}
+	case err != nil: // what is wrong on this host may be right on others
+		return err
 	}
 	err = station.Follow(ctx, cfg)
 	switch {

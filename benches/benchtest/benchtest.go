@@ -1,0 +1,63 @@
+// Package benchtest runs bodies of benches in tests, with a goroutine for every
+// rank. It judges nothing: the outcomes are the caller's to look at.
+package benchtest
+
+import (
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/kernbench/kernbench/internal/agree"
+	"github.com/kernbench/kernbench/internal/decl"
+	"github.com/kernbench/kernbench/internal/launch"
+	"github.com/kernbench/kernbench/internal/plan"
+	"github.com/kernbench/kernbench/internal/point"
+	"github.com/kernbench/kernbench/internal/worker"
+)
+
+// Main is for TestMain of a package whose tests start real workers: the test
+// binary is then also their agent and the workers themselves. It gives the exit
+// status.
+func Main(m *testing.M, benches ...*decl.Bench) int {
+	if code, is := launch.MaybeAgent(); is {
+		return code
+	}
+	if code, is := worker.Maybe(benches); is {
+		return code
+	}
+	return m.Run()
+}
+
+// Assign reads words such as "size=4,8".
+func Assign(words ...string) (list []plan.Assign) {
+	for _, w := range words {
+		name, text, _ := strings.Cut(w, "=")
+		list = append(list, plan.Assign{Name: name, Text: text})
+	}
+	return list
+}
+
+// Perform runs a body on all ranks of a task. Of the setting, the backend and
+// how to measure are the caller's; the rest is filled in. A rank that fails ends
+// the others, as a worker does.
+func Perform(t testing.TB, body decl.Body, task plan.Task, options point.Point, set decl.Setting) []decl.Outcome {
+	t.Helper()
+	groups := agree.Local(task.Ranks)
+	outcomes := make([]decl.Outcome, task.Ranks)
+	set.Point = append(append(point.Point{}, task.Point...), options...)
+	set.Seed, set.Session = 7, t.Name()
+	var ranks sync.WaitGroup
+	for rank := range groups {
+		ranks.Go(func() {
+			own := set
+			own.Group, own.LocalRank = groups[rank], rank
+			s := decl.NewState(own)
+			err := body(t.Context(), s)
+			if outcomes[rank] = s.Finish(err); outcomes[rank].Status.Bad() {
+				groups[rank].Abort(outcomes[rank].Reason)
+			}
+		})
+	}
+	ranks.Wait()
+	return outcomes
+}
