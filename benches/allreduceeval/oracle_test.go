@@ -1,0 +1,226 @@
+package allreduceeval
+
+import (
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/kernbench/kernbench/dist"
+	"github.com/kernbench/kernbench/internal/dtype"
+	"github.com/kernbench/kernbench/internal/quant"
+)
+
+// schedules are the algorithms whose order is read off their steps.
+var schedules = []string{"naive", "one-stage", "two-stage", "ring", "recursive-doubling", "halving-doubling", "tree", "torus", "hierarchical"}
+
+// leaves lists the ranks of a sum.
+func leavesOf(s *sum) []int {
+	if len(s.terms) == 0 {
+		return []int{s.rank}
+	}
+	var out []int
+	for _, t := range s.terms {
+		out = append(out, leavesOf(t)...)
+	}
+	return out
+}
+
+// In every order each rank's contribution is there exactly once, and every
+// element of the vector is covered once.
+func TestOrdersAreComplete(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		name := rapid.SampledFrom(schedules).Draw(t, "algorithm")
+		ranks, count := rapid.IntRange(1, 9).Draw(t, "ranks"), rapid.IntRange(1, 100).Draw(t, "count")
+		order, err := orderOf(name, ranks, count)
+		if err != nil {
+			t.Fatal(err)
+		}
+		covered := 0
+		for _, x := range order {
+			covered += x.n
+			got := leavesOf(x.sum)
+			slices.Sort(got)
+			for r, g := range got {
+				if g != r || len(got) != ranks {
+					t.Fatalf("%s with %d ranks: elements from %d on hold the ranks %v", name, ranks, x.off, got)
+				}
+			}
+		}
+		if covered != count {
+			t.Fatalf("%s: %d of %d elements", name, covered, count)
+		}
+	})
+}
+
+// The algorithms that add in rank order do, and the ring begins each part
+// elsewhere.
+func TestOrdersAreKnown(t *testing.T) {
+	for _, name := range []string{"naive", "one-stage", "two-stage"} {
+		order, err := orderOf(name, 4, 10)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, x := range order {
+			if got := leavesOf(x.sum); !slices.Equal(got, []int{0, 1, 2, 3}) {
+				t.Errorf("%s adds %v", name, got)
+			}
+			if x.sum.wide != (name != "naive") {
+				t.Errorf("%s: wide is %v", name, x.sum.wide)
+			}
+		}
+	}
+	order, err := orderOf("ring", 3, 3)
+	if err != nil || len(order) != 3 || slices.Equal(leavesOf(order[0].sum), leavesOf(order[1].sum)) {
+		t.Errorf("the ring: %v %v", order, err)
+	}
+}
+
+// The bound of every order holds on random inputs, and a result that is off by
+// more is refused.
+func TestBounds(t *testing.T) {
+	for _, d := range []dist.DType{dist.BF16, dist.F16, dist.F32, dist.F64} {
+		for _, name := range schedules {
+			for _, ranks := range []int{2, 3, 8} {
+				order, err := orderOf(name, ranks, 5000)
+				if err != nil {
+					t.Fatal(err)
+				}
+				e, err := expect(newInputs(mixedInput, d, ranks, 3), window{0, 5000}, order, nil)
+				if err != nil {
+					t.Errorf("%s of %v with %d ranks: %v", name, d, ranks, err)
+				} else if e.worst <= 0 || e.worst > 1 {
+					t.Errorf("%s of %v with %d ranks: the error reaches %v of the bound", name, d, ranks, e.worst)
+				}
+			}
+		}
+	}
+	if _, ok := within(1.5, 1, 0.4); ok {
+		t.Error("an error beyond the bound was accepted")
+	}
+	if _, ok := within(1, math.Inf(1), 0.4); ok {
+		t.Error("a finite result where infinity is due was accepted")
+	}
+}
+
+// Fewer roundings in a row give a smaller bound: a tree of pairs is better than
+// a chain, and one rounding better than many.
+func TestCoefficients(t *testing.T) {
+	c := func(name string, d dist.DType) float64 {
+		order, err := orderOf(name, 8, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return coefficient(order[0].sum, d)
+	}
+	if !(c("recursive-doubling", dist.F32) < c("ring", dist.F32)) || !(c("two-stage", dist.BF16) < c("ring", dist.BF16)/3) {
+		t.Errorf("recursive doubling %v, ring %v; bf16: two-stage %v, ring %v", c("recursive-doubling", dist.F32), c("ring", dist.F32), c("two-stage", dist.BF16), c("ring", dist.BF16))
+	}
+	if got, want := c("ring", dist.F32), math.Pow(1+0x1p-24, 7)-1; got != want {
+		t.Errorf("seven roundings are %v, want %v", got, want)
+	}
+	if c("ring", dist.I32) != 0 {
+		t.Error("integers do not round")
+	}
+}
+
+// The adversarial input has what it says, in every type.
+func TestFamilies(t *testing.T) {
+	for _, d := range matrixTypes {
+		in := newInputs(adversarialInput, d, 4, 1)
+		for f, family := range families {
+			v, sums := make([]float64, familyBlock), make([]float64, familyBlock)
+			special := 0
+			for rank := range in.ranks {
+				in.fill(v, rank, f*familyBlock)
+				for i, x := range v {
+					sums[i] += x
+					switch n := numbersOf(d); {
+					case family == signedZeros && x == 0 && math.Signbit(x), family == notNumbers && math.IsNaN(x), family == infinities && math.IsInf(x, 0),
+						family == denormals && x != 0 && math.Abs(x) < 64*n.smallest, family == largest && math.Abs(x) >= n.largest-2:
+						special++
+					}
+				}
+			}
+			if family == cancellation && d.Float() && slices.ContainsFunc(sums, func(s float64) bool { return math.Abs(s) > 2048 }) {
+				t.Errorf("%v: what should cancel leaves %v", d, sums)
+			}
+			if want := family != ordinary && family != cancellation && (d.Float() || family == largest); (special > 0) != want {
+				t.Errorf("%s of %v: %d special values", family, d, special)
+			}
+		}
+	}
+}
+
+// A planted wrong bit is found wherever it is, in every type and family, except
+// in the payload of a NaN.
+func TestCompareFindsOneBit(t *testing.T) {
+	for _, d := range matrixTypes {
+		in := newInputs(adversarialInput, d, 2, 1)
+		order, err := orderOf("ring", 2, 500)
+		if err != nil {
+			t.Fatal(err)
+		}
+		e, err := expect(in, window{0, 500}, order, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		tr := &trial{lab: &lab{d: d}}
+		got, v := slices.Clone(e.bits), make([]float64, 500)
+		decode(v, got, d)
+		for i := range v {
+			if math.IsNaN(v[i]) {
+				continue
+			}
+			got[i*d.Size()] ^= 1
+			if err := tr.compare(got, e, window{0, 500}); err == nil || !strings.Contains(err.Error(), "1 wrong elements") {
+				t.Fatalf("%v: element %d (%v) with another last bit: %v", d, i, v[i], err)
+			}
+			got[i*d.Size()] ^= 1
+		}
+		if err := tr.compare(got, e, window{0, 500}); err != nil {
+			t.Errorf("%v: %v", d, err)
+		}
+	}
+}
+
+// The oracle of the quantised all-reduce is the codec applied by hand, group by
+// group, however the window is cut, and its bound holds.
+func TestQuantisedOracle(t *testing.T) {
+	for _, kind := range []string{exactInput, adversarialInput, mixedInput} {
+		for _, count := range []int{1, 31, 32, 33, 5000, 10001} {
+			in := newInputs(kind, dist.BF16, 3, 5)
+			e, err := expect(in, window{0, count}, nil, &quant.Int6)
+			if err != nil {
+				t.Fatalf("%s, %d elements: %v", kind, count, err)
+			}
+			for from := 0; from < count; from += quant.Group {
+				n := min(quant.Group, count-from)
+				var coded [][]byte
+				v, b := make([]float64, n), make([]dtype.BFloat16, n)
+				for r := range in.ranks {
+					in.fill(v, r, from)
+					raw := make([]byte, 2*n)
+					encode(raw, v, dist.BF16)
+					c := make([]byte, quant.Int6.Size(dist.BF16, n))
+					quant.Int6.Encode(c, raw, dist.BF16)
+					coded = append(coded, c)
+				}
+				raw := make([]byte, 2*n)
+				quant.Int6.DecodeReduce(raw, coded, dist.BF16, dist.Sum)
+				quant.Int6.Encode(coded[0], raw, dist.BF16)
+				quant.Int6.DecodeReduce(raw, coded[:1], dist.BF16, dist.Sum)
+				copy(b, view[dtype.BFloat16](raw))
+				have := make([]float64, n)
+				decode(have, e.bits[2*from:2*(from+n)], dist.BF16)
+				for i := range b {
+					if !same(have[i], float64(b[i].Float32())) {
+						t.Fatalf("%s, %d elements: element %d is %v, want %v", kind, count, from+i, have[i], b[i].Float32())
+					}
+				}
+			}
+		}
+	}
+}
