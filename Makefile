@@ -10,7 +10,7 @@ export CGO_ENABLED := 0
 # Property tests try the same cases every time; `make fuzz` tries fresh ones.
 export RAPID_SEED ?= 1
 
-.PHONY: run picture build test deps lint unit race cross fuzz bench bench-collectives bench-tcp bench-mpi bench-gemm bench-fused bench-solve clean
+.PHONY: run picture build test deps lint unit race cross fuzz bench bench-collectives bench-tcp bench-mpi bench-gemm bench-fused bench-solve faults slurm clean
 
 # run does the main job: it regenerates every result and figure of the all-reduce
 # evaluation on the simulated accelerator, in benches/1H_milestone_output/ccl.
@@ -26,7 +26,7 @@ build:
 
 # test installs what the tests need (as root; otherwise it says what to
 # install and stops), then runs every check there is.
-test: deps lint cross unit race
+test: deps lint cross unit race slurm
 
 deps:
 	@scripts/deps.sh
@@ -46,6 +46,15 @@ unit:
 # The race detector needs cgo, the shipped binary must not: so both are tested.
 race:
 	CGO_ENABLED=1 $(GO) test -race -short ./...
+
+# slurm runs kernbench under a real Slurm of several virtual nodes on this machine.
+slurm: build
+	@scripts/slurm.sh $(BIN)
+
+# faults strikes random runs 300 times; FAULTS and FAULTS_SEED choose. The tests
+# themselves have 30.
+faults:
+	FAULTS=$${FAULTS:-300} $(GO) test -count=1 -timeout 30m -v ./internal/faults
 
 # fuzz gives every fuzz target a minute and the property tests fresh cases.
 fuzz:

@@ -132,8 +132,9 @@ func (in inputs) family(to []float64, family string, rank, first int) {
 	}
 }
 
-// mixed is a number between -2048 and 2048 times 2^-6 to 2^5.
-func mixed(h uint64) float64 { return (float64(h%4096) - 2048) * scales[h>>20%12] }
+// mixed is a number between -2048 and 2048 times 2^-6 to 2^5, with as many digits
+// as a float64 has: whatever the type, sums of it round.
+func mixed(h uint64) float64 { return float64(int64(h)) * 0x1p-52 * scales[h%12] }
 
 var scales = [12]float64{0x1p-6, 0x1p-5, 0x1p-4, 0x1p-3, 0x1p-2, 0x1p-1, 1, 2, 4, 8, 16, 32}
 

@@ -121,13 +121,21 @@ func coefficient(s *sum, d dist.DType) float64 {
 	u := numbersOf(d).unit
 	if s.wide {
 		wide := numbersOf(accumulator(d)).unit
-		c = (1+c)*math.Pow(1+wide, float64(len(s.terms)-1)) - 1
+		c = roundings(c, wide, len(s.terms)-1)
 		if accumulator(d) != d {
-			c = (1+c)*(1+u) - 1
+			c = roundings(c, u, 1)
 		}
 		return c
 	}
-	return (1+c)*math.Pow(1+u, float64(len(s.terms)-1)) - 1
+	return roundings(c, u, len(s.terms)-1)
+}
+
+// roundings bounds (1+c)(1+u)^k - 1, by (1+u)^k - 1 <= ku/(1-ku) and without
+// adding 1 to what is smaller than the spacing there.
+func roundings(c, u float64, k int) float64 {
+	ku := float64(k) * u
+	g := ku / (1 - ku)
+	return c + g + c*g
 }
 
 // oracle is the numbers of one chunk.
@@ -217,6 +225,8 @@ func (o *oracle) bounds(c float64, n int) {
 			o.exact[i] = sum
 		case all > most && o.in.d.Float(): // some order may overflow
 			o.bound[i] = math.Inf(1)
+		case o.in.d == dist.F64: // the exact sum itself is rounded to be stored here
+			o.bound[i] += numbersOf(dist.F64).unit * math.Abs(sum)
 		case !o.in.d.Float():
 			o.exact[i] = float64(int32(int64(sum)))
 		}
@@ -361,7 +371,7 @@ func (e *expectation) withEpilogue(rank, count int) *expectation {
 			continue
 		}
 		size := math.Abs(x*epilogueScale) + b + math.Abs(r) + e.bound[i]
-		out.bound[i] = e.bound[i]*epilogueScale + size*(math.Pow(1+numbersOf(acc).unit, 3)*(1+numbersOf(e.d).unit)-1)
+		out.bound[i] = e.bound[i]*epilogueScale + size*roundings(roundings(0, numbersOf(acc).unit, 3), numbersOf(e.d).unit, 1)
 	}
 	return out
 }

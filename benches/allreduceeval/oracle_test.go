@@ -91,7 +91,7 @@ func TestBounds(t *testing.T) {
 				e, err := expect(newInputs(mixedInput, d, ranks, 3), window{0, 5000}, order, nil)
 				if err != nil {
 					t.Errorf("%s of %v with %d ranks: %v", name, d, ranks, err)
-				} else if e.worst <= 0 || e.worst > 1 {
+				} else if e.worst > 1 || e.worst <= 0 && (d != dist.F64 || ranks > 2) { // of two f64 the exact sum is rounded here as well
 					t.Errorf("%s of %v with %d ranks: the error reaches %v of the bound", name, d, ranks, e.worst)
 				}
 			}
@@ -118,7 +118,7 @@ func TestCoefficients(t *testing.T) {
 	if !(c("recursive-doubling", dist.F32) < c("ring", dist.F32)) || !(c("two-stage", dist.BF16) < c("ring", dist.BF16)/3) {
 		t.Errorf("recursive doubling %v, ring %v; bf16: two-stage %v, ring %v", c("recursive-doubling", dist.F32), c("ring", dist.F32), c("two-stage", dist.BF16), c("ring", dist.BF16))
 	}
-	if got, want := c("ring", dist.F32), math.Pow(1+0x1p-24, 7)-1; got != want {
+	if got, want := c("ring", dist.F32), math.Pow(1+0x1p-24, 7)-1; got < want || got > want*1.000001 {
 		t.Errorf("seven roundings are %v, want %v", got, want)
 	}
 	if c("ring", dist.I32) != 0 {
@@ -139,7 +139,7 @@ func TestFamilies(t *testing.T) {
 					sums[i] += x
 					switch n := numbersOf(d); {
 					case family == signedZeros && x == 0 && math.Signbit(x), family == notNumbers && math.IsNaN(x), family == infinities && math.IsInf(x, 0),
-						family == denormals && x != 0 && math.Abs(x) < 64*n.smallest, family == largest && math.Abs(x) >= n.largest-2:
+						d.Float() && family == denormals && x != 0 && math.Abs(x) < 64*n.smallest, family == largest && math.Abs(x) >= n.largest-2:
 						special++
 					}
 				}
