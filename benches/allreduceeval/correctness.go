@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/kernbench/kernbench/dist"
@@ -162,7 +163,7 @@ func (t *trial) tooLarge(size size) string {
 }
 
 // hostMemory is a variable for tests.
-var hostMemory = func() int64 { return hostinfo.Local().Memory }
+var hostMemory = sync.OnceValue(func() int64 { return hostinfo.Local().Memory })
 
 // cell makes the calls of one size. A fault is a wrong result; an error is the
 // end of the group.

@@ -100,7 +100,7 @@ Other backends than cpu run what they have; what they lack is not executed.
 			decl.Ranks("2,4"),
 			decl.DTypes("dtype", "f32", "bf16"),
 			decl.Strings("algorithm", timedAlgorithms...),
-			decl.Bytes("size", "1Ki,16Ki,256Ki,4Mi,32Mi"),
+			decl.Bytes("size", "1Ki,16Ki,256Ki,2Mi,16Mi"),
 			decl.On(mpi.Name, decl.Strings("algorithm", auto)),
 			decl.On(ahbm.Name, decl.Strings("algorithm", auto), decl.DTypes("dtype", "f16"), decl.Bytes("size", "1Ki:4Mi:x8")),
 			decl.Metric("pct_of_limit", "%", "higher"),
@@ -119,7 +119,7 @@ Other backends than cpu run what they have; what they lack is not executed.
 // the fit over sizes averages.
 func sampling() measure.Config {
 	c := measure.Default()
-	c.Stop = measure.Stop{RelNoise: 0.02, MinSamples: 10, MaxSamples: 5000, MinTime: 60 * time.Millisecond, MaxTime: 200 * time.Millisecond}
+	c.Stop = measure.Stop{RelNoise: 0.02, MinSamples: 10, MaxSamples: 5000, MinTime: 40 * time.Millisecond, MaxTime: 150 * time.Millisecond}
 	c.Warmup = measure.Warmup{MinCalls: 2, MaxCalls: 1000, MaxTime: 40 * time.Millisecond}
 	return c
 }

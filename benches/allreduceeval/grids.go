@@ -79,7 +79,7 @@ func matrixSections(cells []cell) []decl.Section {
 		{Title: "Correctness matrix", Lead: true,
 			Text: fmt.Sprintf("Cells that passed, by algorithm, element type and number of ranks: %s. "+
 				"A cell is one size, in or out of place, with or without epilogue; it makes calls with exact and adversarial inputs in every kind of memory and checks every element. "+
-				"Green is all passed, red failed, yellow skipped because it makes no sense, grey not executed.", tallied(matrix)),
+				"Green has passed, red has failed, yellow was skipped because it makes no sense, grey was not executed.", tallied(matrix)),
 			Grid: gridOf(matrix, "algorithm", algorithm, column, values(matrix, algorithm), columns)},
 		{Title: "Correctness by size",
 			Text: "The same cells by size; + and - count elements beside the bytes.",

@@ -73,9 +73,11 @@ func expect(in inputs, w window, order []stretch, codec *quant.Codec) (*expectat
 // chunk computes the expectation of n elements from off on.
 func (o *oracle) chunk(e *expectation, w window, x stretch, codec *quant.Codec, off, n int) error {
 	o.load(w.first+off, n)
-	if codec != nil {
+	rounds := o.in.kind != exactInput || codec != nil
+	switch {
+	case codec != nil:
 		o.quantised(*codec, n)
-	} else {
+	case rounds:
 		o.bounds(coefficient(x.sum, e.d), n)
 	}
 	if e.bits == nil {
@@ -86,8 +88,10 @@ func (o *oracle) chunk(e *expectation, w window, x stretch, codec *quant.Codec, 
 	if codec == nil {
 		o.evaluate(o.out[:n], x.sum, e.d)
 	}
-	if err := o.judge(e, off, n); err != nil {
-		return err
+	if rounds {
+		if err := o.judge(e, off, n); err != nil {
+			return err
+		}
 	}
 	encode(e.bits[off*e.d.Size():(off+n)*e.d.Size()], o.out[:n], e.d)
 	return nil

@@ -19,7 +19,7 @@ func TestMatrixPasses(t *testing.T) {
 	if testing.Short() {
 		types = "bf16"
 	}
-	p, list := tasks(t, correctnessPart, assigns("num_ranks=8", "dtype="+types), nil)
+	p, list := tasks(t, correctnessPart, assigns("num_ranks=3", "dtype="+types), nil)
 	ran := map[journal.Status]int{}
 	for _, task := range list {
 		for rank, o := range perform(t, correctnessPart, task, p.Options) {

@@ -12,15 +12,15 @@ import (
 // The published report's rows and claims, read from their files and judged: one
 // expected answer each.
 func TestPublishedReport(t *testing.T) {
-	table, err := os.ReadFile("../../examples/published-report.csv")
+	table, err := os.ReadFile("../../examples/published-report/times.csv")
 	if err != nil {
 		t.Fatal(err)
 	}
-	claimed, err := os.ReadFile("../../examples/published-report.yaml")
+	claimed, err := os.ReadFile("../../examples/published-report/claims.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
-	claims, err := Claims("published-report.yaml", claimed)
+	claims, err := Claims("claims.yaml", claimed)
 	if err != nil {
 		t.Fatal(err)
 	}
