@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/kernbench/kernbench/internal/jobenv"
 	"github.com/kernbench/kernbench/internal/journal"
@@ -134,7 +135,11 @@ func (c *crew) launcherDied(x *launch.Exit) *trouble {
 			return tr
 		}
 		if !slices.ContainsFunc(c.ranks, func(s rankState) bool { return s.joined }) {
-			return tr // none came so far
+			// None came: the launcher itself will have said why.
+			if said := firstSentence(c.lastOutput(nil)); said != "" {
+				tr.reason += ": " + said
+			}
+			return tr
 		}
 		select {
 		case e := <-c.hub.Events():
@@ -143,4 +148,15 @@ func (c *crew) launcherDied(x *launch.Exit) *trouble {
 			return tr
 		}
 	}
+}
+
+// firstSentence is the first line of a text that has words in it, without the
+// rules that launchers draw around what they say.
+func firstSentence(text string) string {
+	for line := range strings.Lines(text) {
+		if line = strings.TrimSpace(line); strings.ContainsFunc(line, unicode.IsLetter) {
+			return line
+		}
+	}
+	return ""
 }

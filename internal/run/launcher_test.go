@@ -149,3 +149,16 @@ func TestLaunchersProgram(t *testing.T) {
 		}
 	})
 }
+
+func TestFirstSentence(t *testing.T) {
+	for text, want := range map[string]string{
+		"":                                "",
+		"-----\n\n-----\n":                "",
+		"-----\nmpirun has detected x.\n": "mpirun has detected x.",
+		"  srun: error: no\nmore":         "srun: error: no",
+	} {
+		if got := firstSentence(text); got != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+}
