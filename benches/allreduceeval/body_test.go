@@ -64,7 +64,7 @@ func perform(t *testing.T, part string, task plan.Task, options point.Point) []d
 	for rank := range groups {
 		wait.Go(func() {
 			s := decl.NewState(decl.Setting{Point: append(append(point.Point{}, task.Point...), options...), Group: groups[rank], LocalRank: rank,
-				Backend: "cpu", Seed: 7, Session: fmt.Sprint(t.Name(), task.Ranks), Measure: cfg})
+				Backend: "cpu", Seed: 7, Session: fmt.Sprint(t.Name(), task.Ranks, "/", os.Getpid()), Measure: cfg})
 			err := p.Body(context.Background(), s)
 			if o := s.Finish(err); o.Status.Bad() {
 				groups[rank].Abort(o.Reason)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -172,7 +173,11 @@ func (t *trial) cell(ctx context.Context, size size) (fault, err error) {
 	if err := t.reserve((count + 1) * t.d.Size()); err != nil {
 		return nil, err
 	}
-	for _, memory := range t.memories() {
+	memories := t.memories()
+	if size.bytes > adversarialUpTo { // large ones take turns
+		memories = memories[size.extra%len(memories):][:1]
+	}
+	for _, memory := range memories {
 		for _, c := range t.inputsOf(size, count) {
 			c.memory = memory
 			f, err := t.call(ctx, c)
@@ -202,7 +207,11 @@ func (c call) String() string {
 // with every family.
 func (t *trial) inputsOf(size size, count int) []call {
 	t.calls++
-	exact := call{in: newInputs(exactInput, t.d, t.g.Size(), t.seed+t.calls%2), window: window{0, count}}
+	seed := t.seed + t.calls%2
+	if size.bytes > adversarialUpTo && codecOf(t.algorithm) != nil {
+		seed = t.seed // a second oracle of so many encodings would take longer than all calls
+	}
+	exact := call{in: newInputs(exactInput, t.d, t.g.Size(), seed), window: window{0, count}}
 	if size.bytes > adversarialUpTo || count == 0 {
 		return []call{exact}
 	}
@@ -280,8 +289,13 @@ func (t *trial) call(ctx context.Context, c call) (fault, err error) {
 
 // compare holds an output against its expectation.
 func (t *trial) compare(got []byte, want *expectation, w window) error {
-	if want.bits != nil && bytes.Equal(got, want.bits) {
+	if want.bits != nil && bytes.Equal(got[:len(want.bits)], want.bits) && bytes.Equal(got[len(want.bits):], want.tail) {
 		return nil
+	}
+	if len(want.tail) > 0 {
+		joined := *want
+		joined.bits, joined.tail = slices.Concat(want.bits, want.tail), nil
+		want = &joined
 	}
 	var wrong decl.Wrong
 	have, should := make([]float64, oracleChunk), make([]float64, oracleChunk)

@@ -2,6 +2,7 @@ package allreduceeval
 
 import (
 	"github.com/kernbench/kernbench/dist"
+	"github.com/kernbench/kernbench/internal/quant"
 )
 
 // The expectations that the cells of a launch share. Exact inputs give the same
@@ -13,6 +14,7 @@ type vectorKey struct {
 	what  string // "input", "expected", "epilogue" or "residual"
 	kind  string
 	seed  uint64
+	codec string
 	count int // where it depends on it
 }
 
@@ -57,8 +59,8 @@ func (l *lab) input(in inputs, w window) ([]byte, error) {
 // expected is what a call must leave on this rank.
 func (l *lab) expected(in inputs, w window, algorithm string, epilogue bool) (*expectation, error) {
 	codec := codecOf(algorithm)
-	if in.kind == exactInput && codec == nil {
-		return l.exactly(in, w.count, epilogue)
+	if in.kind == exactInput {
+		return l.exactly(in, w.count, codec, epilogue)
 	}
 	type key struct {
 		window
@@ -88,33 +90,51 @@ func (l *lab) expected(in inputs, w window, algorithm string, epilogue bool) (*e
 // package dist documents it for the cpu backend.
 func (l *lab) orderKnown() bool { return l.g.Backend() == "cpu" }
 
-// exactly is the expectation of exact inputs without a codec.
-func (l *lab) exactly(in inputs, count int, epilogue bool) (*expectation, error) {
-	bits, err := l.prefix(vectorKey{what: "expected", kind: in.kind, seed: in.seed}, count, func(count int) ([]byte, error) {
-		e, err := expect(in, window{0, count}, []stretch{{n: count, sum: rankOrder(in.ranks)}}, nil)
+// exactly is the expectation of exact inputs. What an element becomes does not
+// depend on the count, except in a last group of a codec that is short: it is
+// computed by itself.
+func (l *lab) exactly(in inputs, count int, codec *quant.Codec, epilogue bool) (*expectation, error) {
+	key := vectorKey{what: "expected", kind: in.kind, seed: in.seed}
+	whole := count
+	if codec != nil {
+		key.codec = codec.Name()
+		whole -= count % quant.Group
+	}
+	bits, err := l.prefix(key, whole, func(count int) ([]byte, error) {
+		e, err := expect(in, window{0, count}, []stretch{{n: count, sum: rankOrder(in.ranks)}}, codec)
 		if err != nil {
 			return nil, err
 		}
 		return e.bits, nil
 	})
-	if err != nil || !epilogue {
-		return &expectation{d: l.d, bits: bits}, err
+	if err != nil {
+		return nil, err
 	}
-	with := vectorKey{what: "epilogue", kind: in.kind, seed: in.seed}
-	if count <= patternUpTo { // the bias depends on the count
-		with.count = count
-		return cached(l, with, func() (*expectation, error) {
-			return (&expectation{d: l.d, bits: bits}).withEpilogue(l.g.Rank(), count), nil
-		})
-	}
-	bits, err = l.prefix(with, count, func(count int) ([]byte, error) {
-		plain, err := l.exactly(in, count, false)
+	plain := &expectation{d: l.d, bits: bits}
+	if whole < count {
+		last, err := expect(in, window{whole, count - whole}, nil, codec)
 		if err != nil {
 			return nil, err
 		}
-		return plain.withEpilogue(l.g.Rank(), count).bits, nil
+		plain.tail = last.bits
+	}
+	if !epilogue {
+		return plain, nil
+	}
+	key.what = "epilogue"
+	if count <= patternUpTo { // the bias depends on the count
+		key.what, key.count = "epilogue of a count", count
+		return cached(l, key, func() (*expectation, error) { return plain.withEpilogue(l.g.Rank(), count), nil })
+	}
+	out := plain.withEpilogueFrom(l.g.Rank(), count, whole) // of the tail alone
+	out.bits, err = l.prefix(key, whole, func(count int) ([]byte, error) {
+		all, err := l.exactly(in, count, codec, false)
+		if err != nil {
+			return nil, err
+		}
+		return all.withEpilogue(l.g.Rank(), count).bits, nil
 	})
-	return &expectation{d: l.d, bits: bits}, err
+	return out, err
 }
 
 // rankOrder adds up all ranks' inputs one after the other.

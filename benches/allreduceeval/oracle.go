@@ -14,6 +14,7 @@ import (
 type expectation struct {
 	d     dist.DType
 	bits  []byte    // nil when the order is not known
+	tail  []byte    // what follows bits, where they are part of a longer vector
 	exact []float64 // sums, then with the epilogue
 	bound []float64 // of the error; +Inf where a partial sum may overflow
 	worst float64   // the largest error of the bits, as a share of its bound
@@ -347,25 +348,46 @@ func residualAt(i, rank int) float64 { return float64((i*7+rank*5)%16 - 8) }
 // withEpilogue is the expectation of the same call with the epilogue, on one
 // rank. 16-bit types are rounded once, the others after each operation.
 func (e *expectation) withEpilogue(rank, count int) *expectation {
-	out, acc, period := &expectation{d: e.d, worst: e.worst}, accumulator(e.d), periodOf(count)
-	if e.bits != nil {
-		v := make([]float64, count)
-		decode(v, e.bits, e.d)
+	if e.bits == nil {
+		return e.boundedEpilogue(rank, count)
+	}
+	out := e.withEpilogueFrom(rank, count, len(e.bits)/e.d.Size())
+	out.bits = e.epilogue(e.bits, rank, count, 0)
+	return out
+}
+
+// withEpilogueFrom does it to the tail alone, which begins at an element.
+func (e *expectation) withEpilogueFrom(rank, count, first int) *expectation {
+	return &expectation{d: e.d, worst: e.worst, tail: e.epilogue(e.tail, rank, count, first)}
+}
+
+// epilogue of elements from first on.
+func (e *expectation) epilogue(bits []byte, rank, count, first int) []byte {
+	acc, period, size := accumulator(e.d), periodOf(count), e.d.Size()
+	out, chunk := aligned(len(bits)), make([]float64, oracleChunk)
+	for off := 0; off < len(bits)/size; off += oracleChunk {
+		n := min(oracleChunk, len(bits)/size-off)
+		v := chunk[:n]
+		decode(v, bits[off*size:(off+n)*size], e.d)
 		for i := range v {
 			v[i] *= epilogueScale
 		}
 		roundTo(v, acc)
 		for i := range v {
-			v[i] += biasAt(i, count, period)
+			v[i] += biasAt(first+off+i, count, period)
 		}
 		roundTo(v, acc)
 		for i := range v {
-			v[i] += residualAt(i, rank)
+			v[i] += residualAt(first+off+i, rank)
 		}
-		out.bits = make([]byte, len(e.bits))
-		encode(out.bits, v, e.d)
-		return out
+		encode(out[off*size:(off+n)*size], v, e.d)
 	}
+	return out
+}
+
+// boundedEpilogue is for an order that is not known.
+func (e *expectation) boundedEpilogue(rank, count int) *expectation {
+	out, acc, period := &expectation{d: e.d, worst: e.worst}, accumulator(e.d), periodOf(count)
 	out.exact, out.bound = make([]float64, count), make([]float64, count)
 	for i, x := range e.exact {
 		b, r := biasAt(i, count, period), residualAt(i, rank)

@@ -99,6 +99,28 @@ func TestMutationsAreCaught(t *testing.T) {
 	}
 }
 
+// Large sizes, of which vectors are shared, are right as well, with a last group
+// that is short and with an epilogue.
+func TestLargeSizes(t *testing.T) {
+	from, to := fullFrom, fullTo
+	fullFrom, fullTo = 2<<20, 4<<20
+	defer func() { fullFrom, fullTo = from, to }()
+	axes := assigns("num_ranks=2", "algorithm=two-stage,ring,quickreduce", "dtype=bf16", "inplace=false", "sizes=full")
+	last := "4Mi+24=ok"
+	if testing.Short() {
+		fullTo, last = fullFrom, "2Mi+24=ok"
+		axes = assigns("num_ranks=2", "algorithm=quickreduce", "dtype=f32", "inplace=false", "epilogue=true", "sizes=full")
+	}
+	p, list := tasks(t, correctnessPart, axes, nil)
+	for _, task := range list {
+		for rank, o := range perform(t, correctnessPart, task, p.Options) {
+			if o.Status != journal.OK || !strings.Contains(o.Details["cells"], last) {
+				t.Errorf("%s: rank %d: %s: %s", task.Point, rank, o.Status, o.Reason)
+			}
+		}
+	}
+}
+
 // A size that memory does not allow is a required cell that did not run.
 func TestTooLargeIsMissing(t *testing.T) {
 	was := hostMemory

@@ -37,6 +37,12 @@ const (
 	fullSizes  = "full"
 )
 
+// fullFrom and fullTo are the powers of two of the full set; variables for tests.
+var (
+	fullFrom = 8 << 10
+	fullTo   = 64 << 20
+)
+
 // sizesOf are the sizes of a set.
 func sizesOf(set string) ([]size, error) {
 	const k, m = 1 << 10, 1 << 20
@@ -45,7 +51,7 @@ func sizesOf(set string) ([]size, error) {
 		return []size{{}, {0, 1}, {8 * k, 0}, {8 * k, 1}, {m, -1}}, nil
 	case fullSizes:
 		all := []size{{}, {0, 1}}
-		for bytes := 8 * k; bytes <= 64*m; bytes *= 2 {
+		for bytes := fullFrom; bytes <= fullTo; bytes *= 2 {
 			for _, extra := range []int{0, 1, 7, 24} {
 				all = append(all, size{bytes, extra})
 			}

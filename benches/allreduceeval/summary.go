@@ -144,10 +144,13 @@ func timeLines(samples []model.Sample, curves []model.Curve) (lines []string) {
 		}
 		line := fmt.Sprintf("- **Speed, %s:** at %s the fastest is %s with %s, a busbw of %s GB/s", settingOf(set), unit.FormatBytes(best.Bytes),
 			best.Algorithm, unit.FormatMicros(best.TimeUS), unit.FormatSig(best.BusBW(), 3))
-		if name, us := ceiling(*best); us > 0 {
-			line += fmt.Sprintf(", %s of the limit %s", share(us, best.TimeUS), name)
-		} else {
+		switch name, us := ceiling(*best); {
+		case us <= 0:
 			line += ", with no ceiling to hold it against"
+		case us > best.TimeUS*1.05:
+			line += fmt.Sprintf(", **%s of the limit %s, which cannot be**: that limit or this time is wrong", share(us, best.TimeUS), name)
+		default:
+			line += fmt.Sprintf(", %s of the limit %s", share(us, best.TimeUS), name)
 		}
 		for _, c := range curves {
 			if c.Series == best.Series && c.Fitted() {

@@ -84,6 +84,7 @@ func TestFinish(t *testing.T) {
 		}, journal.Failed, "without recording"},
 		{"skip", func(context.Context, *State) error { return Skip("too %s", "small") }, journal.Skipped, "too small"},
 		{"wrapped skip", func(context.Context, *State) error { return fmt.Errorf("set-up: %w", Skip("too small")) }, journal.Skipped, "too small"},
+		{"not executed", func(context.Context, *State) error { return NotExecuted(true, "needs %d GPUs", 4) }, journal.NotExecuted, "needs 4 GPUs"},
 		{"error", func(context.Context, *State) error { return errors.New("boom") }, journal.Failed, "boom"},
 		{"error after the timing", func(ctx context.Context, s *State) error {
 			return errors.Join(s.Time(ctx, takes(s, 5)), errors.New("boom"))
@@ -95,6 +96,16 @@ func TestFinish(t *testing.T) {
 		o := on(1, c.body)[0]
 		if o.Status != c.status || !strings.Contains(o.Reason, c.reason) || o.Status != journal.OK && o.Raw != nil {
 			t.Errorf("%s: %s: %q", c.name, o.Status, o.Reason)
+		}
+	}
+}
+
+// TestRequired: only what was required and did not execute fails a run.
+func TestRequired(t *testing.T) {
+	for _, required := range []bool{true, false} {
+		o := on(1, func(context.Context, *State) error { return fmt.Errorf("here: %w", NotExecuted(required, "no GPU")) })[0]
+		if o.Status != journal.NotExecuted || o.Optional == required {
+			t.Errorf("required %v: %s, optional %v", required, o.Status, o.Optional)
 		}
 	}
 }
