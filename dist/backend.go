@@ -55,6 +55,9 @@ type Capabilities struct {
 	Symmetric  bool                    // Alloc gives memory that all ranks reach
 	Epilogue   bool
 	Codec      bool
+	// RanksRound tells that ranks add up in orders of their own, so that sums which
+	// are not exact may differ between them in the last bit.
+	RanksRound bool
 	Library    string // with its version, where a library does the work
 }
 

@@ -32,7 +32,8 @@
 // # Which results are equal, bit for bit
 //
 // All ranks get the same bits from an all-reduce, and the same inputs give the
-// same bits in every run with the same algorithm, chunk and number of ranks.
+// same bits in every run with the same algorithm, chunk and number of ranks (the
+// ranks of a backend that declares RanksRound may differ where sums are inexact).
 // Integers, and minima and maxima, are equal whatever the algorithm. For
 // floating-point sums and products:
 //

@@ -32,6 +32,8 @@ func (e *engine) Capabilities() dist.Capabilities {
 	return dist.Capabilities{
 		Ops: []dist.Collective{dist.AllReduce, dist.Barrier}, DTypes: []dist.DType{dist.F16}, Reductions: []dist.Reduction{dist.Sum},
 		Algorithms: map[dist.Collective][]string{dist.AllReduce: names},
+		// The exchange between SIPs goes round, and each begins with its own sum.
+		RanksRound: true,
 	}
 }
 
