@@ -59,6 +59,7 @@ Other backends than cpu run what they have; what they lack is not executed.
   kernbench run --bench allreduce-eval --only 'part == "correctness"' --mutate skipped-tail
   kernbench run --bench allreduce-eval --only 'part == "performance"' --link nvlink-h100`),
 		decl.Version("1"),
+		decl.Derive(warned),
 		decl.Profile("quick"),
 		decl.Profile("full", "sizes=full", "size=1Ki:512Mi:x2", "num_ranks=2,4,8"),
 		decl.Choice("mutate", "fault to plant in the correctness part", mutations...),

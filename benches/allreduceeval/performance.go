@@ -9,6 +9,8 @@ import (
 	"github.com/kernbench/kernbench/benches/collectives"
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/decl"
+	"github.com/kernbench/kernbench/internal/foreign"
+	"github.com/kernbench/kernbench/internal/journal"
 	"github.com/kernbench/kernbench/internal/model"
 	"github.com/kernbench/kernbench/internal/quant"
 	"github.com/kernbench/kernbench/internal/unit"
@@ -180,4 +182,15 @@ func (w *timed) verify() error {
 		}
 	}
 	return nil
+}
+
+// warned attaches what contradicts physics to the rows it is about. Imported rows
+// may have it already.
+func warned(rows []journal.Row) []journal.Row {
+	out := slices.Clone(rows)
+	for i := range out {
+		out[i].Warnings = slices.Clip(out[i].Warnings) // shared with the journal's
+	}
+	foreign.Warn(out, model.Check(model.SamplesOf(out)))
+	return out
 }

@@ -175,7 +175,9 @@ func cellNames(part string, at point.Point) (names []string) {
 
 func rowCells(r *journal.Row, at point.Point) (out []cell) {
 	add := func(name string, status journal.Status) {
-		out = append(out, cell{r.Part, r, at, name, status, r.Reason, !r.Optional})
+		// A good row has run all that the backend has.
+		lacking := r.Status == journal.OK && status == journal.NotExecuted
+		out = append(out, cell{r.Part, r, at, name, status, r.Reason, !r.Optional && !lacking})
 	}
 	recorded := parseOutcomes(r.Details["cells"])
 	if len(recorded) == 0 || r.Status != journal.OK && r.Status != journal.Failed && r.Status != journal.NotExecuted {

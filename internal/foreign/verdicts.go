@@ -2,6 +2,7 @@ package foreign
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/kernbench/kernbench/internal/journal"
 	"github.com/kernbench/kernbench/internal/model"
@@ -34,8 +35,8 @@ func VerdictRows(verdicts []model.Verdict, src Source, first int) []journal.Row 
 	return out
 }
 
-// Warn attaches the warnings to the rows they name, and returns the notes, which
-// are about the whole.
+// Warn attaches the warnings to the rows they name, unless they are there, and
+// returns the notes, which are about the whole.
 func Warn(rows []journal.Row, warnings []model.Warning) (notes []string) {
 	for _, w := range warnings {
 		text := w.Kind + ": " + w.Text
@@ -44,7 +45,9 @@ func Warn(rows []journal.Row, warnings []model.Warning) (notes []string) {
 			continue
 		}
 		for _, i := range w.Rows {
-			rows[i].Warnings = append(rows[i].Warnings, text)
+			if !slices.Contains(rows[i].Warnings, text) {
+				rows[i].Warnings = append(rows[i].Warnings, text)
+			}
 		}
 	}
 	return notes
