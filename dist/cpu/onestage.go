@@ -8,6 +8,10 @@ import (
 	"github.com/kernbench/kernbench/internal/vec"
 )
 
+// ownBytes is how much of a slot is fetched ahead for writing: as much as a core
+// can have on its way without holding up what it does.
+const ownBytes = 4 << 10
+
 // oneStage is an all-reduce in which everyone puts its input beside its flag
 // and adds up everything itself. A longer vector goes in pieces, one an epoch.
 type oneStage struct {
@@ -19,6 +23,7 @@ type oneStage struct {
 	out    []byte
 	piece  int // bytes
 	epochs int
+	own    int         // bytes of the slot to fetch for the next call
 	slots  [2][][]byte // by parity of the epoch and rank
 	srcs   [][]byte
 	finish finish
@@ -35,6 +40,10 @@ func (e *engine) oneStage(p dist.Plan) func() error {
 		o.few = fewSums[p.DType]
 	}
 	o.epochs = (len(o.in) + o.piece - 1) / o.piece
+	// A flag's own line is left alone: the others look at it all the time.
+	if len(o.in) > transport.TinyBytes {
+		o.own = min(len(o.in), ownBytes)
+	}
 	for parity := range o.slots {
 		for r := range e.Size() {
 			slot := o.m.Slot(r, uint32(parity))
@@ -66,6 +75,11 @@ func (o *oneStage) run() error {
 		o.srcs[me] = in
 		if err := m.AwaitAll(epoch); err != nil {
 			return outward(err)
+		}
+		// All have read what this rank wrote in the epoch before: its lines can
+		// come back while the sum is made, before the next epoch needs them.
+		if o.own > 0 {
+			vec.Own(&o.slots[(epoch+1)&1][me][0], o.own)
 		}
 		if o.few != nil {
 			o.few(out, o.srcs)

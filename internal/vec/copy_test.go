@@ -63,3 +63,20 @@ func TestPauseAndFence(t *testing.T) {
 	Pause()
 	Fence()
 }
+
+// Own is a hint: memory stays as it is, whatever the range.
+func TestOwnChangesNothing(t *testing.T) {
+	data := make([]byte, 4096)
+	for i := range data {
+		data[i] = byte(i * 7)
+	}
+	want := bytes.Clone(data)
+	for _, n := range []int{0, 1, 63, 64, 65, 4000} {
+		for _, off := range []int{0, 1, 63, 90} {
+			Own(&data[off], n)
+		}
+	}
+	if !bytes.Equal(data, want) {
+		t.Error("the memory has changed")
+	}
+}
