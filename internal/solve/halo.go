@@ -87,8 +87,7 @@ func (h *halo) messages() int {
 	return n
 }
 
-// Start packs and sends. It gives way once, so that messages leave before this
-// rank turns to its interior even where it has a single thread.
+// Start packs and sends.
 func (h *halo) Start(v []float64) error {
 	for i := range h.links {
 		l := &h.links[i]
@@ -97,17 +96,19 @@ func (h *halo) Start(v []float64) error {
 		l.send(window)
 	}
 	h.sending = true
-	if len(h.links) > 0 {
-		runtime.Gosched()
-	}
 	return nil
 }
 
-// send starts the next n pieces.
+// send starts the next n pieces, and gives way so that they leave before this
+// rank turns to its interior, or waits for a piece, where it has a single thread.
 func (l *link) send(n int) {
+	before := l.starting
 	for ; n > 0 && l.starting < len(l.sends); n-- {
 		l.handles[l.starting] = l.sends[l.starting].Start()
 		l.starting++
+	}
+	if l.starting > before {
+		runtime.Gosched()
 	}
 }
 
