@@ -83,6 +83,16 @@ type Message struct {
 	loose    bool
 	headThen []event.Time // loose: when the head was ready at each hop
 	at       []int32      // loose: by flit, the hop it goes to next
+	queue    []place      // loose: by flit, where it is announced
+}
+
+// place says that a flit is announced at a hop, and for when. Of the flits of one
+// message that stand before the same link only the first is in the queue of
+// events: it calls the next one. A burst of a thousand flits so is one event.
+type place struct {
+	hop   int32 // + 1; 0 is nowhere
+	waits bool  // for the flit before it to pass
+	ready event.Time
 }
 
 // New makes the links of a wiring, all free.
@@ -185,7 +195,7 @@ func (f *Fabric) deliver(m *Message, at event.Time) {
 
 // Done gives back what was kept of a delivered message.
 func (f *Fabric) Done(m *Message) {
-	m.train, m.headThen, m.at = nil, nil, nil
+	m.train, m.headThen, m.at, m.queue = nil, nil, nil, nil
 }
 
 // whole passes one link: the head goes on at once, the tail when the message
@@ -214,6 +224,11 @@ func (f *Fabric) single(m *Message, i int, e event.Event) {
 	at := int(m.at[i])
 	h := &m.Path[at]
 	f.breakUp(h.Link, e)
+	m.queue[i].hop = 0
+	if next := i + 1; next < m.flits && m.queue[next].waits {
+		m.queue[next].waits = false
+		f.announce(m, next, at, m.queue[next].ready)
+	}
 	size := f.flitSize(m, i)
 	took := h.BW.Time(size)
 	end := max(now, f.free[h.Link]) + took
@@ -243,7 +258,12 @@ func (f *Fabric) single(m *Message, i int, e event.Event) {
 func (f *Fabric) push(m *Message, i, hop int, at event.Time) {
 	m.at[i] = int32(hop)
 	if hop < len(m.Path) {
-		f.queue.Push(event.Event{Time: at, Seq: m.seq(i, hop), Kind: flitAt, A: m.ID, B: int32(i)})
+		m.queue[i] = place{hop: int32(hop) + 1, ready: at}
+		if i > 0 && m.queue[i-1].hop == int32(hop)+1 && m.queue[i-1].ready <= at {
+			m.queue[i].waits = true
+			return
+		}
+		f.announce(m, i, hop, at)
 		return
 	}
 	if m.each {
@@ -254,9 +274,14 @@ func (f *Fabric) push(m *Message, i, hop int, at event.Time) {
 	}
 }
 
+func (f *Fabric) announce(m *Message, i, hop int, at event.Time) {
+	f.queue.Push(event.Event{Time: at, Seq: m.seq(i, hop), Kind: flitAt, A: m.ID, B: int32(i)})
+}
+
 // comeApart makes room for the state of single flits.
 func (m *Message) comeApart() {
 	m.loose = true
 	m.headThen = make([]event.Time, len(m.Path)+1)
 	m.at = make([]int32, m.flits)
+	m.queue = make([]place, m.flits)
 }
