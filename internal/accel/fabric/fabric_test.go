@@ -207,3 +207,24 @@ func TestNoLinkAboveItsRate(t *testing.T) {
 		}
 	})
 }
+
+// Flits that become ready out of order pass in the order in which they are ready:
+// one waits for the one before it only where that is ready first.
+func TestFlitsReadyOutOfOrder(t *testing.T) {
+	var q event.Queue
+	const flit = 64
+	f := New(&q, 1, topo.Flits, flit)
+	f.SendEach(0, topo.Path{{Link: 0, BW: topo.GBps(64)}}, 3*flit, []event.Time{5000 * event.Nanosecond, 0, 9000 * event.Nanosecond})
+	var order []int32
+	for e, more := q.Pop(); more; e, more = q.Pop() {
+		switch {
+		case e.Kind < Delivered:
+			f.Handle(e)
+		case e.Kind == FlitThere:
+			order = append(order, e.B)
+		}
+	}
+	if !slices.Equal(order, []int32{1, 0, 2}) {
+		t.Errorf("flits arrive in the order %v, want 1, 0, 2", order)
+	}
+}
