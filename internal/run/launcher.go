@@ -97,18 +97,31 @@ func (l *Launcher) self() ([]string, error) {
 	return []string{path}, nil
 }
 
+// launcherEnds bounds the wait for a launcher that is ending all its ranks.
+const launcherEnds = 20 * time.Second
+
 // lost tells of a rank that another launcher started: its end is known only by
-// that of its connection. What the launcher says of it comes a moment later, if
-// at all; some let the other ranks run on.
+// that of its connection. The launcher's own end comes a moment later, if at
+// all: some let the other ranks run on.
 func (c *crew) lost(e worker.Event) *trouble {
 	if !e.Closed || c.via == nil {
 		return nil
 	}
 	rank := e.Rank
+	if first := c.hub.FirstGone(); first >= 0 {
+		rank = first
+		c.hearOut(rank)
+	}
 	tr := &trouble{status: journal.Failed, rank: &rank, phase: c.ranks[rank].phase, reason: "the worker ended"}
-	limit := time.After(lastWords)
+	limit := time.NewTimer(lastWords)
+	defer limit.Stop()
 	for {
 		select {
+		case e := <-c.hub.Events():
+			c.hear(e)
+			if e.Closed {
+				limit.Reset(launcherEnds) // all are being ended
+			}
 		case e, open := <-c.events:
 			x, is := e.(launch.Exit)
 			switch {
@@ -118,7 +131,7 @@ func (c *crew) lost(e worker.Event) *trouble {
 			case !open: // neither the rank nor the launcher is to blame
 				return c.watch(nil)
 			}
-		case <-limit:
+		case <-limit.C:
 			return tr
 		}
 	}
@@ -130,7 +143,8 @@ func (c *crew) launcherDied(x *launch.Exit) *trouble {
 	tr := &trouble{status: journal.Failed, phase: "start", reason: c.via.Name() + " ended with " + x.How()}
 	limit := time.After(lastWords)
 	for {
-		if rank := slices.IndexFunc(c.ranks, func(s rankState) bool { return s.closed }); rank >= 0 {
+		if rank := c.hub.FirstGone(); rank >= 0 {
+			c.hearOut(rank)
 			tr.rank, tr.phase = &rank, c.ranks[rank].phase
 			return tr
 		}

@@ -117,7 +117,7 @@ func TestLaunchersRankKilled(t *testing.T) {
 			s.Fatalf("%d rows, %d failed", len(rows), len(failed))
 		}
 		if r := failed[0]; r.Rank == nil || *r.Rank != 1 || !strings.Contains(r.Reason, "the worker ended") && !strings.Contains(r.Reason, "ended with") {
-			s.Errorf("rank %v: %s", r.Rank, r.Reason)
+			s.Errorf("%s: %s", place(r), r.Reason)
 		} else {
 			s.Logf("%s: %s", place(r), r.Reason)
 		}

@@ -31,6 +31,8 @@ type Hub struct {
 	open  []net.Conn
 	agree []io.ReadWriteCloser // by rank
 	gone  chan struct{}
+
+	departures *departures
 }
 
 // Event is something a worker said, or that its connection ended.
@@ -71,7 +73,7 @@ func newHub(network, address string, ranks int) (*Hub, error) {
 		return nil, fmt.Errorf("listening for workers: %w", err)
 	}
 	h := &Hub{token: rand.Text(), ln: ln, ranks: ranks, events: make(chan Event, 64), conns: map[int]*json.Encoder{},
-		agree: make([]io.ReadWriteCloser, ranks), gone: make(chan struct{})}
+		agree: make([]io.ReadWriteCloser, ranks), gone: make(chan struct{}), departures: newDepartures()}
 	go h.accept()
 	return h, nil
 }
@@ -166,6 +168,7 @@ func (h *Hub) converse(conn net.Conn, dec *json.Decoder, hi hello) {
 	if !twice {
 		h.conns[rank] = json.NewEncoder(conn)
 		h.open = append(h.open, conn)
+		h.departures.expect(conn, rank)
 	}
 	h.mu.Unlock()
 	if twice {
@@ -196,6 +199,10 @@ func (h *Hub) emit(e Event) {
 	case <-h.gone:
 	}
 }
+
+// FirstGone is the rank whose connection was the first to end, or -1. Events
+// may tell of several ends in another order than they happened.
+func (h *Hub) FirstGone() int { return h.departures.firstGone() }
 
 // Send gives an order to one rank.
 func (h *Hub) send(rank int, m toWorker) error {
@@ -230,6 +237,7 @@ func (h *Hub) Close() error {
 	default:
 		close(h.gone)
 	}
+	h.departures.close()
 	err := h.ln.Close()
 	for _, c := range h.open {
 		c.Close()

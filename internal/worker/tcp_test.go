@@ -69,6 +69,49 @@ func TestOtherLaunchersRanks(t *testing.T) {
 	}
 }
 
+// Whose connection ended first is known even when both ends are read at once.
+func TestFirstGone(t *testing.T) {
+	for _, network := range []string{"tcp", "unix"} {
+		for _, order := range [][2]int{{0, 1}, {1, 0}} {
+			address := "127.0.0.1:0"
+			if network == "unix" {
+				address = t.TempDir() + "/s"
+			}
+			ln, err := net.Listen(network, address)
+			if err != nil {
+				t.Fatal(err)
+			}
+			d := newDepartures()
+			var far [2]net.Conn
+			for rank := range far {
+				if far[rank], err = net.Dial(network, ln.Addr().String()); err != nil {
+					t.Fatal(err)
+				}
+				near, err := ln.Accept()
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer near.Close()
+				d.expect(near, rank)
+			}
+			far[order[1]].Write([]byte("words are no end"))
+			if got := d.firstGone(); got != -1 {
+				t.Errorf("%s: rank %d has gone, says the list", network, got)
+			}
+			for _, rank := range order {
+				far[rank].Close()
+			}
+			for range 2 { // it stays the first
+				if got := d.firstGone(); got != order[0] {
+					t.Errorf("%s: rank %d went first, and not %d", network, got, order[0])
+				}
+			}
+			d.close()
+			ln.Close()
+		}
+	}
+}
+
 // Who does not know the token is not let in, for either purpose, and the token
 // is never sent.
 func TestStrangersAtTheHub(t *testing.T) {
