@@ -19,7 +19,7 @@ const module = "github.com/kernbench/kernbench/"
 // import packages of lower layers, and of its own only those listed before it.
 // A nested package belongs to the layer of its parent unless it is named itself.
 var layers = [][]string{
-	{"internal/suggest", "internal/unit", "internal/dtype", "internal/hostinfo", "internal/vec", "internal/epilogue", "internal/dynlib", "internal/cores", "internal/jobenv", "internal/sealed", "internal/yamlfile"},
+	{"internal/suggest", "internal/unit", "internal/dtype", "internal/hostinfo", "internal/vec", "internal/epilogue", "internal/dynlib", "internal/cores", "internal/jobenv", "internal/sealed", "internal/yamlfile", "internal/proctest"},
 	{"internal/point", "internal/agree", "internal/figure", "internal/launch", "internal/station", "internal/rendezvous", "internal/mpi", "internal/doctor", "internal/schedule", "internal/transport", "internal/wire", "internal/gemm", "internal/accel", "internal/sparse", "internal/partition"},
 	{"dist", "internal/quant", "internal/verify", "dist/disttest", "internal/measure", "internal/node", "internal/journal", "internal/probe", "internal/krylov", "internal/fused", "internal/solve", "internal/model", "internal/foreign"},
 	{"internal/decl"},

@@ -19,9 +19,14 @@
 // A body runs once per point in every rank's own process. Everything it does
 // before State.Time is untimed set-up. It returns Skip to leave a point out;
 // any other error, or a panic, is a failed row.
+//
+// Ranks that work on common data use package dist, which is public too. The guide
+// is docs/writing-benches.md.
 package bench
 
 import (
+	"context"
+	"os/exec"
 	"time"
 
 	"github.com/kernbench/kernbench/internal/cli"
@@ -30,27 +35,48 @@ import (
 	"github.com/kernbench/kernbench/internal/journal"
 	"github.com/kernbench/kernbench/internal/measure"
 	"github.com/kernbench/kernbench/internal/point"
+	"github.com/kernbench/kernbench/internal/worker"
 )
 
 // What a declaration is made of.
 type (
-	Bench   = decl.Bench
-	Body    = decl.Body
-	Item    = decl.Item
-	State   = decl.State
-	Section = decl.Section
-	Wrong   = decl.Wrong
-	Timing  = decl.Timing
-	Where   = decl.Where
-	Kind    = point.Kind
-	Point   = point.Point
-	Value   = point.Value
-	Row     = journal.Row
-	Config  = measure.Config
-	Rule    = measure.Stop
+	Bench  = decl.Bench
+	Body   = decl.Body
+	Item   = decl.Item
+	State  = decl.State
+	Wrong  = decl.Wrong
+	Timing = decl.Timing
+	Where  = decl.Where
+	Kind   = point.Kind
+	Point  = point.Point
+	Value  = point.Value
+	Row    = journal.Row
+	Config = measure.Config
+	Rule   = measure.Stop
 )
 
-// What a figure is made of: see bench.Figures.
+// What findings in words are made of, and a file of the bench's own: see Sections
+// and Exports.
+type (
+	Section  = decl.Section
+	Grid     = decl.Grid
+	GridRow  = decl.GridRow
+	GridCell = decl.GridCell
+	File     = decl.File
+)
+
+// StatusOK is the Status of a row whose numbers count.
+const StatusOK = journal.OK
+
+// What the numbers of a row are, for State.Kind: measured unless it says
+// otherwise.
+const (
+	Measured  = journal.Measured
+	Simulated = journal.Simulated
+	Modelled  = journal.Modelled
+)
+
+// What a figure is made of: see Figures.
 type (
 	Figure = figure.Figure
 	Panel  = figure.Panel
@@ -105,6 +131,9 @@ func DTypes(name string, values ...string) Item  { return decl.DTypes(name, valu
 func Tuples(name string, values ...string) Item  { return decl.Tuples(name, values...) }
 func Bools(name string, values ...bool) Item     { return decl.Bools(name, values...) }
 
+// AllDTypes are the names of the element types, for a DTypes axis over all.
+func AllDTypes() []string { return decl.AllDTypes() }
+
 // Ranks declares the rank counts to launch with; without it, one rank.
 func Ranks(spec string) Item { return decl.Ranks(spec) }
 
@@ -117,6 +146,17 @@ func Zip(items ...Item) Item { return decl.Zip(items...) }
 // Drop leaves out the points for which the pure function returns an error; its
 // text is the recorded reason.
 func Drop(where Where) Item { return decl.Drop(where) }
+
+// Profile declares a preset: `--profile NAME` gives axes other values, each
+// "axis=SPEC".
+func Profile(name string, axes ...string) Item { return decl.Profile(name, axes...) }
+
+// Backends lists what the bench can run on, the default first; without it, cpu.
+// The program imports the backends' packages, such as dist/mpi.
+func Backends(names ...string) Item { return decl.Backends(names...) }
+
+// On gives axes, declared before, other values on one backend.
+func On(backend string, items ...Item) Item { return decl.On(backend, items...) }
 
 // Options: parameters with one value per run.
 func Option(name string, kind Kind, def, help string) Item { return decl.Opt(name, kind, def, help) }
@@ -145,12 +185,41 @@ func DefaultMeasure() Config { return measure.Default() }
 func Version(v string) Item { return decl.Version(v) }
 func Out(dir string) Item   { return decl.Out(dir) }
 
+// Accumulates makes views merge all runs of a folder by point.
+func Accumulates() Item { return decl.Accumulates() }
+
+// Derive adds what follows from other rows, such as a speed-up over the row of
+// one rank, to the rows that are shown. It is pure and keeps every row.
+func Derive(f func([]Row) []Row) Item { return decl.Derive(f) }
+
 // Figures and Sections describe the views of the rows. Both are pure.
 func Figures(f func([]Row) []Figure) Item   { return decl.Figures(f) }
 func Sections(f func([]Row) []Section) Item { return decl.Sections(f) }
 
-// Skip leaves a point out with a reason.
+// Exports makes files of the bench's own from the rows; Artifacts names the files
+// that a run must leave. Both are pure.
+func Exports(f func([]Row) ([]File, error)) Item { return decl.Exports(f) }
+func Artifacts(f func([]Row) []string) Item      { return decl.Artifacts(f) }
+
+// Skip, returned by a body, leaves out a point that does not apply, with a
+// reason. All ranks must come to the same answer.
 func Skip(format string, args ...any) error { return decl.Skip(format, args...) }
+
+// NotExecuted, returned by a body, is for a point that should run but cannot
+// here, because something is missing. A required one fails the run.
+func NotExecuted(required bool, format string, args ...any) error {
+	return decl.NotExecuted(required, format, args...)
+}
+
+// Helper declares a function that bodies may run in a process of its own, which
+// they may then lose; HelperCommand starts it from a body.
+func Helper(name string, f func(args []string) error) Item { return decl.Helper(name, f) }
+
+// HelperCommand is this program, to be started again as a helper of the bench.
+// It ends when ctx does.
+func HelperCommand(ctx context.Context, bench, name string, args ...string) (*exec.Cmd, error) {
+	return worker.Helper(ctx, bench, name, args...)
+}
 
 // Preamble runs before each timed call, untimed.
 func Preamble(f func() error) Timing { return decl.Preamble(f) }

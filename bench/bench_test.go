@@ -1,9 +1,13 @@
 package bench_test
 
 import (
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -56,3 +60,83 @@ func TestUsersOwnModule(t *testing.T) {
 		t.Errorf("list: %s", list)
 	}
 }
+
+// renamed are the clauses that have a plainer name in public.
+var renamed = map[string]string{"NewPart": "Part", "Opt": "Option", "FileOpt": "FileOption"}
+
+// Every clause that a declaration of ours can have, users' can have too, and
+// whatever a body may return.
+func TestEveryClauseIsPublic(t *testing.T) {
+	public := functions(t, ".")
+	wanted := 0
+	for name, result := range functions(t, "../internal/decl") {
+		if result != "Item" && result != "error" {
+			continue
+		}
+		wanted++
+		if other, ok := renamed[name]; ok {
+			name = other
+		}
+		if _, has := public[name]; !has {
+			t.Errorf("package bench lacks %s", name)
+		}
+	}
+	if wanted < 25 {
+		t.Errorf("only %d clauses were found: has package decl changed its form?", wanted)
+	}
+}
+
+// functions are the exported functions of a package, with the type of their only
+// result.
+func functions(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(dir, "*.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := map[string]string{}
+	for _, path := range files {
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range file.Decls {
+			f, ok := d.(*ast.FuncDecl)
+			if !ok || f.Recv != nil || !f.Name.IsExported() || f.Type.Results == nil || len(f.Type.Results.List) != 1 {
+				continue
+			}
+			result, _ := f.Type.Results.List[0].Type.(*ast.Ident)
+			if found[f.Name.Name] = ""; result != nil {
+				found[f.Name.Name] = result.Name
+			}
+		}
+	}
+	return found
+}
+
+// The program that docs/writing-benches.md shows is the one that is built and run
+// above.
+func TestGuideShowsTheExample(t *testing.T) {
+	guide, err := os.ReadFile("../docs/writing-benches.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	example, err := os.ReadFile("../examples/userbench/main.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(guide), "```go\n")
+	shown, _, _ := strings.Cut(rest, "```\n")
+	if shown == "" || !strings.HasSuffix(string(example), "\n"+shown) {
+		t.Errorf("the guide shows another program:\n%s", shown)
+	}
+	for name := range functions(t, ".") {
+		item := strings.HasPrefix(name, "Test") || strings.HasPrefix(name, "Example")
+		if !item && !strings.Contains(string(guide), "`"+name) && !strings.Contains(string(guide), "bench."+name) && !slices.Contains(unexplained, name) {
+			t.Errorf("the guide does not name bench.%s", name)
+		}
+	}
+}
+
+// unexplained are for the few who read the package's own documentation.
+var unexplained = []string{"New", "AllDTypes", "DefaultMeasure", "Helper"}

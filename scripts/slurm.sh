@@ -111,7 +111,7 @@ slow="--bench memory --size 64M --op copy --only num_ranks==2 --trials 6 --forma
 strike() { # strike PATTERN VARIABLE OUT: kills a process that matches while a joined sweep runs
 	srun --nodes=2 --ntasks=2 --kill-on-bad-exit=1 "$kernbench" run -q $slow --rdzv-secret-file "$dir/secret" --out "$dir/$3" >"$dir/out" 2>&1 &
 	local job=$! found=()
-	for _ in $(seq 300); do
+	for _ in $(seq 1200); do
 		found=($(victim "$1" "$2"))
 		[ -n "${found-}" ] && grep -q '"type":"begin"' "$dir/$3/journal.jsonl" 2>/dev/null && break
 		sleep 0.05
@@ -146,6 +146,10 @@ sed -n '/^    #!\/bin\/bash$/,/^$/s/^    //p' "$(dirname "$0")/../docs/clusters.
 sbatch --wait --nodes=2 --ntasks-per-node=1 --output="$dir/out" "$dir/job.sh" >/dev/null || fail "the batch script: $(cat "$dir/out")"
 expect 16 '^\[rank[0-9]+\]: [0-9]+ of 16$' "the batch script"
 
-left=$(find /proc -maxdepth 2 -name exe -lname "$kernbench" 2>/dev/null | tr '\n' ' ') || true
+for _ in $(seq 200); do # what was killed lives on for a moment
+	left=$(find /proc -maxdepth 2 -name exe -lname "$kernbench" 2>/dev/null | tr '\n' ' ') || true
+	[ -z "$left" ] && break
+	sleep 0.1
+done
 [ -z "$left" ] || fail "left behind: $left"
 echo "slurm $(srun --version): good, in $SECONDS s"

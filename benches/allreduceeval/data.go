@@ -2,6 +2,7 @@ package allreduceeval
 
 import (
 	"math"
+	"sync"
 
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/verify"
@@ -57,9 +58,7 @@ func newInputs(kind string, d dist.DType, ranks int, seed uint64) inputs {
 // type.
 func (in inputs) fill(to []float64, rank, first int) {
 	if in.kind == exactInput {
-		for i := range to {
-			to[i] = float64(in.exact.Value(rank, first+i))
-		}
+		in.sums(to, first, rank, rank+1)
 		return
 	}
 	if in.kind == mixedInput {
@@ -69,21 +68,58 @@ func (in inputs) fill(to []float64, rank, first int) {
 		roundTo(to, in.d)
 		return
 	}
-	one := to[:min(len(to), adversarialPeriod)]
-	for at := 0; at < len(one); {
-		block := (first + at) / familyBlock
-		end := min(len(one), (block+1)*familyBlock-first)
-		in.family(one[at:end], families[block%len(families)], rank, first+at)
-		at = end
+	period := in.period(rank)
+	n := copy(to, period[first%adversarialPeriod:])
+	for n < len(to) {
+		n += copy(to[n:], period)
+	}
+}
+
+// periods are the adversarial inputs that were made so far: of few kinds, and
+// each is asked for at every size.
+var periods sync.Map
+
+// period is a rank's adversarial input until it repeats itself.
+func (in inputs) period(rank int) []float64 {
+	type key struct {
+		d           dist.DType
+		ranks, rank int
+		seed        uint64
+	}
+	k := key{in.d, in.ranks, rank, in.seed}
+	if made, ok := periods.Load(k); ok {
+		return made.([]float64)
+	}
+	one := make([]float64, adversarialPeriod)
+	for at := 0; at < len(one); at += familyBlock {
+		in.family(one[at:at+familyBlock], familyAt(at), rank, at)
 	}
 	roundTo(one, in.d)
-	tile(to, len(one))
+	periods.Store(k, one)
+	return one
+}
+
+// sums writes what the exact inputs of the ranks [from, to) add up to. Integers
+// are added, which no order rounds.
+func (in inputs) sums(dst []float64, first, from, to int) {
+	var chunk [256]int64
+	for off := 0; off < len(dst); off += len(chunk) {
+		part := dst[off:min(len(dst), off+len(chunk))]
+		sums := chunk[:len(part)]
+		clear(sums)
+		for rank := from; rank < to; rank++ {
+			in.exact.AddTo(sums, rank, first+off)
+		}
+		for i, s := range sums {
+			part[i] = float64(s)
+		}
+	}
 }
 
 // family writes numbers of one family. Those of integers are whole.
 func (in inputs) family(to []float64, family string, rank, first int) {
 	for i := range to {
-		p := (first + i) % adversarialPeriod
+		p := first + i
 		// What all ranks draw alike, and what each draws for itself.
 		common, own := verify.Hash(in.seed^0xc0ffee, 0, p), verify.Hash(in.seed, rank, p)
 		v := mixed(own)

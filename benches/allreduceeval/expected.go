@@ -7,60 +7,51 @@ import (
 
 // The expectations that the cells of a launch share. Exact inputs give the same
 // sums in any order and at any count, so one vector serves all algorithms and,
-// as its prefixes, all sizes; the others depend on both.
+// as its parts, all sizes; the others depend on both.
 
-// vectorKey names a vector whose prefixes are used.
+// vectorKey names a vector whose parts are used.
 type vectorKey struct {
 	what  string // "input", "expected", "epilogue" or "residual"
 	kind  string
 	seed  uint64
 	codec string
-	count int // where it depends on it
+	window
 }
 
-// prefix gives the first count elements of a vector, which it makes longer if
-// it must.
-func (l *lab) prefix(key vectorKey, count int, build func(count int) ([]byte, error)) ([]byte, error) {
-	bytes := count * l.d.Size()
-	if v, ok := l.cache[key].([]byte); ok && len(v) >= bytes {
-		return v[:bytes:bytes], nil
+// part gives the elements of a window of a vector, which it makes longer if it
+// must: build makes the elements of a window that begins where the vector ends.
+func (l *lab) part(key vectorKey, w window, build func(window) ([]byte, error)) ([]byte, error) {
+	size := l.d.Size()
+	v, _ := l.cache[key].([]byte)
+	from, to := w.first*size, (w.first+w.count)*size
+	if len(v) < to {
+		// Room for what is likely to come next: the same with some elements more,
+		// beginning elsewhere. All are whole groups of the codecs.
+		have := len(v) / size
+		rest, err := build(window{have, w.first + w.count + 2*quant.Group + otherStart - have})
+		if err != nil {
+			return nil, err
+		}
+		longer := aligned(len(v) + len(rest))
+		copy(longer[copy(longer, v):], rest)
+		v = longer
+		l.cache[key] = v
 	}
-	// Room for what is likely to come next: the same with some elements more.
-	v, err := build(count + 64)
-	if err != nil {
-		return nil, err
-	}
-	l.cache[key] = v
-	return v[:bytes:bytes], nil
+	return v[from:to:to], nil
 }
 
 // input is this rank's own elements of a window.
 func (l *lab) input(in inputs, w window) ([]byte, error) {
-	all, err := l.prefix(vectorKey{what: "input", kind: in.kind, seed: in.seed}, w.first+w.count, func(count int) ([]byte, error) {
-		b := aligned(count * l.d.Size())
-		chunk := make([]float64, oracleChunk)
-		if in.kind == adversarialInput {
-			n := min(count, adversarialPeriod)
-			in.fill(chunk[:n], l.g.Rank(), 0)
-			encode(b[:n*l.d.Size()], chunk[:n], l.d)
-			tile(b, n*l.d.Size())
-			return b, nil
-		}
-		for off := 0; off < count; off += oracleChunk {
-			n := min(oracleChunk, count-off)
-			in.fill(chunk[:n], l.g.Rank(), off)
-			encode(b[off*l.d.Size():(off+n)*l.d.Size()], chunk[:n], l.d)
-		}
-		return b, nil
+	return l.part(vectorKey{what: "input", kind: in.kind, seed: in.seed}, w, func(w window) ([]byte, error) {
+		return l.elements(w, func(to []float64, first int) { in.fill(to, l.g.Rank(), first) }), nil
 	})
-	return all[min(len(all), w.first*l.d.Size()):], err
 }
 
 // expected is what a call must leave on this rank.
 func (l *lab) expected(in inputs, w window, algorithm string, epilogue bool) (*expectation, error) {
 	codec := codecOf(algorithm)
 	if in.kind == exactInput {
-		return l.exactly(in, w.count, codec, epilogue)
+		return l.exactly(in, w, codec, epilogue)
 	}
 	type key struct {
 		window
@@ -93,46 +84,46 @@ func (l *lab) orderKnown() bool { return l.g.Backend() == "cpu" }
 // exactly is the expectation of exact inputs. What an element becomes does not
 // depend on the count, except in a last group of a codec that is short: it is
 // computed by itself.
-func (l *lab) exactly(in inputs, count int, codec *quant.Codec, epilogue bool) (*expectation, error) {
+func (l *lab) exactly(in inputs, w window, codec *quant.Codec, epilogue bool) (*expectation, error) {
 	key := vectorKey{what: "expected", kind: in.kind, seed: in.seed}
-	whole := count
+	whole := window{w.first, w.count}
 	if codec != nil {
 		key.codec = codec.Name()
-		whole -= count % quant.Group
+		whole.count -= w.count % quant.Group
 	}
-	bits, err := l.prefix(key, whole, func(count int) ([]byte, error) {
-		e, err := expect(in, window{0, count}, []stretch{{n: count, sum: rankOrder(in.ranks)}}, codec)
+	build := func(w window) ([]byte, error) {
+		e, err := expect(in, w, []stretch{{n: w.count, sum: rankOrder(in.ranks)}}, codec)
 		if err != nil {
 			return nil, err
 		}
 		return e.bits, nil
-	})
+	}
+	bits, err := l.part(key, whole, build)
 	if err != nil {
 		return nil, err
 	}
 	plain := &expectation{d: l.d, bits: bits}
-	if whole < count {
-		last, err := expect(in, window{whole, count - whole}, nil, codec)
-		if err != nil {
+	if whole.count < w.count {
+		if plain.tail, err = build(window{w.first + whole.count, w.count - whole.count}); err != nil {
 			return nil, err
 		}
-		plain.tail = last.bits
 	}
 	if !epilogue {
 		return plain, nil
 	}
-	key.what = "epilogue"
-	if count <= patternUpTo { // the bias depends on the count
-		key.what, key.count = "epilogue of a count", count
-		return cached(l, key, func() (*expectation, error) { return plain.withEpilogue(l.g.Rank(), count), nil })
+	if w.count <= patternUpTo { // the bias depends on the count
+		key.what, key.window = "epilogue of a count", w
+		return cached(l, key, func() (*expectation, error) { return plain.withEpilogue(l.g.Rank(), w.count), nil })
 	}
-	out := plain.withEpilogueFrom(l.g.Rank(), count, whole) // of the tail alone
-	out.bits, err = l.prefix(key, whole, func(count int) ([]byte, error) {
-		all, err := l.exactly(in, count, codec, false)
+	out := plain.withEpilogueFrom(l.g.Rank(), w.count, whole.count) // of the tail alone
+	of := key
+	key.what = "epilogue"
+	out.bits, err = l.part(key, whole, func(more window) ([]byte, error) {
+		bits, err := l.part(of, more, build)
 		if err != nil {
 			return nil, err
 		}
-		return all.withEpilogue(l.g.Rank(), count).bits, nil
+		return plain.epilogue(bits, l.g.Rank(), w.count, more.first), nil
 	})
 	return out, err
 }
@@ -149,14 +140,22 @@ func rankOrder(ranks int) *sum {
 // epilogue makes the arguments of the epilogue for a call.
 func (l *lab) epilogue(count int) (*dist.Epilogue, error) {
 	period := periodOf(count)
-	bias, err := cached(l, vectorKey{what: "bias", count: count}, func() ([]byte, error) {
-		return l.elements(period, func(i int) float64 { return biasAt(i, count, period) }), nil
+	bias, err := cached(l, vectorKey{what: "bias", window: window{0, count}}, func() ([]byte, error) {
+		return l.elements(window{0, period}, func(to []float64, first int) {
+			for i := range to {
+				to[i] = biasAt(first+i, count, period)
+			}
+		}), nil
 	})
 	if err != nil {
 		return nil, err
 	}
-	residual, err := l.prefix(vectorKey{what: "residual"}, count, func(count int) ([]byte, error) {
-		return l.elements(count, func(i int) float64 { return residualAt(i, l.g.Rank()) }), nil
+	residual, err := l.part(vectorKey{what: "residual"}, window{0, count}, func(w window) ([]byte, error) {
+		return l.elements(w, func(to []float64, first int) {
+			for i := range to {
+				to[i] = residualAt(first+i, l.g.Rank())
+			}
+		}), nil
 	})
 	if err != nil {
 		return nil, err
@@ -168,11 +167,14 @@ func (l *lab) epilogue(count int) (*dist.Epilogue, error) {
 	return e, nil
 }
 
-func (l *lab) elements(count int, at func(i int) float64) []byte {
-	b, v := aligned(count*l.d.Size()), make([]float64, count)
-	for i := range v {
-		v[i] = at(i)
+// elements are those of a window, of which fill writes some from a position on.
+func (l *lab) elements(w window, fill func(to []float64, first int)) []byte {
+	size := l.d.Size()
+	b, chunk := aligned(w.count*size), make([]float64, oracleChunk)
+	for off := 0; off < w.count; off += oracleChunk {
+		n := min(oracleChunk, w.count-off)
+		fill(chunk[:n], w.first+off)
+		encode(b[off*size:(off+n)*size], chunk[:n], l.d)
 	}
-	encode(b, v, l.d)
 	return b
 }

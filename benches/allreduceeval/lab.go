@@ -55,7 +55,7 @@ type lab struct {
 	g     *dist.Group
 	space [2]struct{ in, out []byte } // private and symmetric memory
 	place [2]dist.Place
-	calls uint64 // so far; picks one of two seeds, so that no result stands for the next
+	calls uint64 // so far; every second one has other inputs, so that no result stands for the next
 	d     dist.DType
 	cache map[any]any // of this element type
 }
@@ -133,6 +133,7 @@ func (l *lab) reserve(bytes int) error {
 	if len(l.space[privateMemory].in) >= bytes {
 		return nil
 	}
+	bytes += 512 // the next size has a few elements more
 	l.space[privateMemory].in, l.space[privateMemory].out = aligned(bytes), aligned(bytes)
 	if !l.g.Capabilities().Symmetric {
 		return nil

@@ -73,8 +73,13 @@ func expect(in inputs, w window, order []stretch, codec *quant.Codec) (*expectat
 
 // chunk computes the expectation of n elements from off on.
 func (o *oracle) chunk(e *expectation, w window, x stretch, codec *quant.Codec, off, n int) error {
-	o.load(w.first+off, n)
 	rounds := o.in.kind != exactInput || codec != nil
+	if !rounds && e.bits != nil { // any order gives this
+		o.in.sums(o.out[:n], w.first+off, 0, o.in.ranks)
+		encode(e.bits[off*e.d.Size():(off+n)*e.d.Size()], o.out[:n], e.d)
+		return nil
+	}
+	o.load(w.first+off, n)
 	switch {
 	case codec != nil:
 		o.quantised(*codec, n)
@@ -258,22 +263,15 @@ func (o *oracle) quantised(c quant.Codec, n int) {
 	c.Encode(o.coded[0], b, d)
 	c.DecodeReduce(b, o.coded[:1], d, dist.Sum)
 	decode(o.out[:n], b, d)
-	o.bounds(0, n)
+	o.sums(n)
 	mosts := make([]float64, len(o.ranks))
 	for from := 0; from < n; from += quant.Group {
-		to := min(from+quant.Group, n)
-		clear(mosts)
-		sum, all := 0.0, 0.0
-		for i := from; i < to; i++ {
-			for r, v := range o.ranks {
-				mosts[r] = math.Max(mosts[r], math.Abs(v[i]))
-			}
-			sum = math.Max(sum, math.Abs(o.exact[i]))
+		to, all := min(from+quant.Group, n), 0.0
+		for r, v := range o.ranks {
+			mosts[r] = most(v[from:to])
+			all += mosts[r]
 		}
-		for _, m := range mosts {
-			all += m
-		}
-		bound := c.Bound(d, mosts, sum)
+		bound := c.Bound(d, mosts, most(o.exact[from:to]))
 		// Where a value is not finite, or could overflow, the whole group may be NaN.
 		if !(all <= numbersOf(d).largest/2) {
 			bound = math.Inf(1)
@@ -282,6 +280,30 @@ func (o *oracle) quantised(c quant.Codec, n int) {
 			o.bound[i] = bound
 		}
 	}
+}
+
+// sums computes exact sums alone.
+func (o *oracle) sums(n int) {
+	if o.in.kind != exactInput {
+		o.bounds(0, n)
+		return
+	}
+	clear(o.exact[:n])
+	for _, v := range o.ranks { // integers: no order rounds
+		for i, x := range v[:n] {
+			o.exact[i] += x
+		}
+	}
+}
+
+// most is the largest magnitude, NaN if there is one. Magnitudes compare as
+// their bits do, and NaN is above infinity.
+func most(v []float64) float64 {
+	m := uint64(0)
+	for _, x := range v {
+		m = max(m, math.Float64bits(x)&^(1<<63))
+	}
+	return math.Float64frombits(m)
 }
 
 // judge holds what the order gives against what it may be at most: the oracle
@@ -312,92 +334,4 @@ func within(got, exact, bound float64) (share float64, ok bool) {
 		return 0, true
 	}
 	return diff / bound, diff <= bound
-}
-
-// Epilogue of the cells that have one: out/2 + bias + residual.
-const (
-	epilogueScale = 0.5
-	longestBias   = 1024
-	// patternUpTo is the largest count with a bias that differs from element to
-	// element; beyond, where one vector serves all counts, it is the same for all.
-	patternUpTo = 1 << 20
-)
-
-// biasAt is element i of a bias of so many elements.
-func biasAt(i, count, period int) float64 {
-	if count > patternUpTo {
-		return 3
-	}
-	return float64(i%period%29 + 3)
-}
-
-// periodOf is the length of the bias: the largest that divides the count, or as
-// long as the vector, since one of very few elements takes a call for each.
-func periodOf(count int) int {
-	for period := min(count, longestBias); period > 16; period-- {
-		if count%period == 0 {
-			return period
-		}
-	}
-	return max(count, 1)
-}
-
-// residualAt differs from rank to rank: each rank's output is its own.
-func residualAt(i, rank int) float64 { return float64((i*7+rank*5)%16 - 8) }
-
-// withEpilogue is the expectation of the same call with the epilogue, on one
-// rank. 16-bit types are rounded once, the others after each operation.
-func (e *expectation) withEpilogue(rank, count int) *expectation {
-	if e.bits == nil {
-		return e.boundedEpilogue(rank, count)
-	}
-	out := e.withEpilogueFrom(rank, count, len(e.bits)/e.d.Size())
-	out.bits = e.epilogue(e.bits, rank, count, 0)
-	return out
-}
-
-// withEpilogueFrom does it to the tail alone, which begins at an element.
-func (e *expectation) withEpilogueFrom(rank, count, first int) *expectation {
-	return &expectation{d: e.d, worst: e.worst, tail: e.epilogue(e.tail, rank, count, first)}
-}
-
-// epilogue of elements from first on.
-func (e *expectation) epilogue(bits []byte, rank, count, first int) []byte {
-	acc, period, size := accumulator(e.d), periodOf(count), e.d.Size()
-	out, chunk := aligned(len(bits)), make([]float64, oracleChunk)
-	for off := 0; off < len(bits)/size; off += oracleChunk {
-		n := min(oracleChunk, len(bits)/size-off)
-		v := chunk[:n]
-		decode(v, bits[off*size:(off+n)*size], e.d)
-		for i := range v {
-			v[i] *= epilogueScale
-		}
-		roundTo(v, acc)
-		for i := range v {
-			v[i] += biasAt(first+off+i, count, period)
-		}
-		roundTo(v, acc)
-		for i := range v {
-			v[i] += residualAt(first+off+i, rank)
-		}
-		encode(out[off*size:(off+n)*size], v, e.d)
-	}
-	return out
-}
-
-// boundedEpilogue is for an order that is not known.
-func (e *expectation) boundedEpilogue(rank, count int) *expectation {
-	out, acc, period := &expectation{d: e.d, worst: e.worst}, accumulator(e.d), periodOf(count)
-	out.exact, out.bound = make([]float64, count), make([]float64, count)
-	for i, x := range e.exact {
-		b, r := biasAt(i, count, period), residualAt(i, rank)
-		out.exact[i] = x*epilogueScale + b + r
-		if math.IsInf(e.bound[i], 1) {
-			out.bound[i] = e.bound[i]
-			continue
-		}
-		size := math.Abs(x*epilogueScale) + b + math.Abs(r) + e.bound[i]
-		out.bound[i] = e.bound[i]*epilogueScale + size*roundings(roundings(0, numbersOf(acc).unit, 3), numbersOf(e.d).unit, 1)
-	}
-	return out
 }

@@ -1,13 +1,16 @@
-// Package benchtest runs bodies of benches in tests, with a goroutine for every
-// rank. It judges nothing: the outcomes are the caller's to look at.
+// Package benchtest runs benches in tests: bodies with a goroutine for every
+// rank, and real processes, which the test binary itself plays. It judges nothing:
+// the outcomes are the caller's to look at.
 package benchtest
 
 import (
+	"os"
 	"strings"
 	"sync"
 	"testing"
 
 	"github.com/kernbench/kernbench/internal/agree"
+	"github.com/kernbench/kernbench/internal/cli"
 	"github.com/kernbench/kernbench/internal/decl"
 	"github.com/kernbench/kernbench/internal/launch"
 	"github.com/kernbench/kernbench/internal/plan"
@@ -26,6 +29,15 @@ func Main(m *testing.M, benches ...*decl.Bench) int {
 		return code
 	}
 	return m.Run()
+}
+
+// Program is Main for tests that start kernbench itself: `run` and `launch` of the
+// test binary are those of a kernbench with these benches.
+func Program(m *testing.M, benches ...*decl.Bench) int {
+	if len(os.Args) > 1 && (os.Args[1] == "launch" || os.Args[1] == "run") {
+		return cli.Main(benches)
+	}
+	return Main(m, benches...)
 }
 
 // Assign reads words such as "size=4,8".

@@ -98,7 +98,7 @@ func timeSolves(ctx context.Context, s *decl.State, sys *solve.System) (out solv
 			return out, err
 		}
 		seconds = append(seconds, slices.Max(all[0]))
-		if out.Status != krylov.Converged {
+		if out.Status != krylov.Converged && !out.Stopped {
 			break
 		}
 	}
@@ -127,6 +127,9 @@ func reportSolves(s *decl.State, sys *solve.System, out solve.Outcome, seconds [
 	record(s, "throughput_dof_s", float64(sys.Size)/slices.Min(seconds))
 	record(s, "reductions_per_iteration", float64(out.Reductions)/iterations)
 	s.Detail("history", history(out.History))
+	if out.Stopped {
+		s.Warn("stopped after %d iterations, as asked, with a relative residual of %.3g: its time is of these iterations, not of a solution", out.Iterations, out.TrueResidual)
+	}
 }
 
 // history is the relative residual after some of the iterations, as text.

@@ -3,6 +3,7 @@ package solvescaling
 import (
 	"bytes"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/kernbench/kernbench/benches/benchtest"
 	"github.com/kernbench/kernbench/internal/journal"
+	"github.com/kernbench/kernbench/internal/plan"
 	"github.com/kernbench/kernbench/internal/report"
 	"github.com/kernbench/kernbench/internal/run"
 )
@@ -25,11 +27,16 @@ func TestMain(m *testing.M) {
 // runInto runs a sweep with real processes and gives the rows as they are shown.
 func runInto(t *testing.T, dir, axes, options string, o run.Options) (run.Result, []journal.Row) {
 	t.Helper()
+	return runPlan(t, dir, planned(t, axes, options), o)
+}
+
+func runPlan(t *testing.T, dir string, p *plan.Plan, o run.Options) (run.Result, []journal.Row) {
+	t.Helper()
 	o.Dir = dir
 	if o.Environ == nil {
 		o.Environ = os.Environ()
 	}
-	res, err := run.Run(t.Context(), planned(t, axes, options), o)
+	res, err := run.Run(t.Context(), p, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,6 +83,39 @@ func TestProcesses(t *testing.T) {
 	var out bytes.Buffer
 	if written, err := report.Headlines(&out, Bench(), rows, 0); !written || err != nil || !strings.Contains(out.String(), "weak scaling: poisson 2-D 5-point, cg, simple partition, 2k unknowns per rank") {
 		t.Errorf("%v: %s", err, out.String())
+	}
+}
+
+// The same solve over MPI, ranks started by mpirun: the same iterations as over
+// our own groups, on one rank and on two, and the same solution.
+func TestMPI(t *testing.T) {
+	if testing.Short() {
+		t.Skip("mpirun takes a while")
+	}
+	launcher, err := run.NewLauncher(t.Context(), "mpirun.openmpi --allow-run-as-root --oversubscribe --bind-to none", "127.0.0.1")
+	if err != nil {
+		t.Fatalf("this test needs Debian's openmpi-bin (-short leaves it out): %v", err)
+	}
+	const axes, options = "num_ranks=1,2 dof-per-rank=2000 partitioner=multilevel method=cg,gmres precond=jacobi", "repeat=2"
+	_, over := runPlan(t, filepath.Join(t.TempDir(), "mpi"), plannedOn(t, "mpi", axes, options), run.Options{Launcher: launcher})
+	_, own := runInto(t, filepath.Join(t.TempDir(), "cpu"), axes, options, run.Options{})
+	if len(over) != 4 || len(own) != 4 {
+		t.Fatalf("%d rows over MPI, %d over our own groups, want 4 of each", len(over), len(own))
+	}
+	for i, r := range over {
+		if r.Status != journal.OK || r.Backend != "mpi" || !(r.Metrics["efficiency"] > 0) || !(r.Metrics["rel_residual"] <= 1e-7) {
+			t.Errorf("%s on %d ranks by %s: %s: %s\n%s", r.Point, ranks(&r), r.Backend, r.Status, r.Reason, r.Output)
+		}
+		if text(&r, methodAxis) != text(&own[i], methodAxis) || ranks(&r) != ranks(&own[i]) {
+			t.Fatalf("row %d is of other points: %s and %s", i, r.Point, own[i].Point)
+		}
+		// gmres adds up in the order of the backend's all-reduce.
+		if a, b := r.Metrics["iterations"], own[i].Metrics["iterations"]; math.Abs(a-b) > 1 {
+			t.Errorf("%s on %d ranks: %v iterations, %v over our own groups", r.Point, ranks(&r), a, b)
+		}
+		if ranks(&r) == 2 && !(r.Metrics["messages"] > 0) {
+			t.Errorf("%s: two ranks sent nothing", r.Point)
+		}
 	}
 }
 

@@ -40,6 +40,7 @@ const (
 
 	rtolOption    = "rtol"
 	maxIterOption = "maxiter"
+	stopOption    = "stop-after"
 	restartOption = "restart"
 	repeatOption  = "repeat"
 	matrixOption  = "matrix"
@@ -50,6 +51,12 @@ const (
 	weak       = "weak"
 	strong     = "strong"
 	throughput = "throughput"
+)
+
+// The sizes where none is given.
+const (
+	defaultPerRank = 100000
+	defaultTotal   = 1000000
 )
 
 // auto is the problem when none is named: the file of --matrix, else poisson.
@@ -90,10 +97,11 @@ docs/solve-scaling.md explains every metric.`),
 		decl.Strings(objectiveAxis, string(partition.EdgeCut)),
 		decl.Strings(rhsAxis, "random"),
 		decl.Strings(storageAxis, sparse.Compressed.String()),
-		decl.Ints(perRankAxis, "100000"),
-		decl.Ints(totalAxis, "1000000"),
+		decl.Ints(perRankAxis, fmt.Sprint(defaultPerRank)),
+		decl.Ints(totalAxis, fmt.Sprint(defaultTotal)),
 		decl.Opt(rtolOption, point.Float, "1e-8", "residual to reach, relative to the right-hand side"),
 		decl.Opt(maxIterOption, point.Int, "0", "most iterations; 0 is 10000 + 50 sqrt(unknowns)"),
+		decl.Opt(stopOption, point.Int, "0", "iterations after which a solve need not go on to converge, to time them alone; 0 is off"),
 		decl.Opt(restartOption, point.Int, "30", "steps of gmres between restarts"),
 		decl.Opt(repeatOption, point.Int, "3", "timed solves; curves use the best, the row keeps the spread"),
 		decl.FileOpt(matrixOption, "", "Matrix Market file to solve with instead of a generated problem"),
@@ -154,6 +162,9 @@ func senseless(p point.Point) error {
 			return err
 		}
 	}
+	if err := unusedSize(p); err != nil {
+		return err
+	}
 	if text(objectiveAxis) != string(partition.EdgeCut) && text(partitionerAxis) != "metis" {
 		return fmt.Errorf("partitioner %s has one objective: only metis can optimise for %s", text(partitionerAxis), text(objectiveAxis))
 	}
@@ -175,6 +186,20 @@ func senseless(p point.Point) error {
 		_, err = part.Partition(v, partition.Options{Ranks: 1})
 	}
 	return err
+}
+
+// unusedSize refuses the size of another mode: its values would all be the same
+// work, and of another size than whoever gave it had in mind.
+func unusedSize(p point.Point) error {
+	mode, _ := p.Get(modeAxis)
+	used, unused, left := perRankAxis, totalAxis, defaultTotal
+	if mode.String() == strong {
+		used, unused, left = totalAxis, perRankAxis, defaultPerRank
+	}
+	if v, _ := p.Get(unused); v.Int() != int64(left) {
+		return fmt.Errorf("mode=%s takes its size from --%s, so --%s %s says nothing: leave it out, or run each mode by itself into the same --out", mode, used, unused, v)
+	}
+	return nil
 }
 
 // generate makes the problem of a point.
@@ -210,9 +235,10 @@ func join(ctx context.Context, s *decl.State) (*dist.Group, error) {
 func specOf(s *decl.State) (solve.Spec, string, error) {
 	spec := solve.Spec{
 		Partitioner: s.Str(partitionerAxis), Objective: partition.Objective(s.Str(objectiveAxis)), Seed: s.Seed(),
-		Method: s.Str(methodAxis),
-		Config: krylov.Config{RTol: s.Float(rtolOption), MaxIter: s.Int(maxIterOption), Restart: s.Int(restartOption), Precondition: s.Str(precondAxis) == "jacobi"},
-		RHS:    func(row int) float64 { return sparse.Noise(s.Seed(), row) },
+		Method:    s.Str(methodAxis),
+		Config:    krylov.Config{RTol: s.Float(rtolOption), MaxIter: s.Int(maxIterOption), Restart: s.Int(restartOption), Precondition: s.Str(precondAxis) == "jacobi"},
+		StopAfter: s.Int(stopOption),
+		RHS:       func(row int) float64 { return sparse.Noise(s.Seed(), row) },
 	}
 	if s.Str(rhsAxis) == "ones" {
 		spec.RHS = func(int) float64 { return 1 }
@@ -226,6 +252,8 @@ func specOf(s *decl.State) (solve.Spec, string, error) {
 			return spec, "", fmt.Errorf("--problem %s and --matrix %s: give one of them", s.Str(problemAxis), path)
 		case s.Str(modeAxis) != strong:
 			return spec, "", decl.Skip("a file has one size: %s scaling needs a generated problem, --mode strong takes the file", s.Str(modeAxis))
+		case s.Int(totalAxis) != defaultTotal:
+			return spec, "", decl.Skip("a file has one size: --%s %d says nothing, leave it out", totalAxis, s.Int(totalAxis))
 		}
 		spec.Source = solve.MatrixFile(path)
 		return spec, path, nil

@@ -26,7 +26,12 @@ import (
 // planned are the points of a sweep over the bench.
 func planned(t *testing.T, axes, options string) *plan.Plan {
 	t.Helper()
-	p, err := plan.Make(Bench(), plan.Request{Axes: assigns(axes), Options: assigns(options), Backend: "cpu", Seed: 1})
+	return plannedOn(t, "cpu", axes, options)
+}
+
+func plannedOn(t *testing.T, backend, axes, options string) *plan.Plan {
+	t.Helper()
+	p, err := plan.Make(Bench(), plan.Request{Axes: assigns(axes), Options: assigns(options), Backend: backend, Seed: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -208,6 +213,31 @@ func TestNotConverged(t *testing.T) {
 	}
 }
 
+// A solve that may stop early is good without converging, and says so; one that
+// converges before is like any other. A wrong halo still fails.
+func TestStopAfter(t *testing.T) {
+	name := fmt.Sprintf("spoiler%d", spoilers.Add(1))
+	dist.Register(name, spoiler{})
+	for _, c := range []struct {
+		after, backend string
+		status         journal.Status
+		iterations     float64 // 0: fewer than it may take
+		said           string
+	}{
+		{"7", "cpu", journal.OK, 7, "stopped after 7 iterations"},
+		{"500", "cpu", journal.OK, 0, ""},
+		{"7", name, journal.Failed, 7, "true relative residual after 7 iterations"},
+	} {
+		o := first(t, "num_ranks=2 dof-per-rank=400", "repeat=2 stop-after="+c.after, c.backend)
+		got := o.Metrics["iterations"]
+		said := o.Reason + strings.Join(o.Warnings, "; ")
+		if o.Status != c.status || c.iterations > 0 && got != c.iterations || c.iterations == 0 && !(got > 7 && got < 500) ||
+			!strings.Contains(said, c.said) || c.said == "" && strings.Contains(said, "stopped") {
+			t.Errorf("%s iterations on %s: %s after %v: %s", c.after, c.backend, o.Status, got, said)
+		}
+	}
+}
+
 // A Matrix Market file, symmetric, is solved by cg; one that is not is refused.
 func TestMatrix(t *testing.T) {
 	write := func(text string) string {
@@ -227,6 +257,7 @@ func TestMatrix(t *testing.T) {
 	}{
 		{"mode=strong", "matrix=" + good, journal.OK, ""},
 		{"mode=strong partitioner=multilevel", "matrix=" + good, journal.OK, ""},
+		{"mode=strong total-dof=500", "matrix=" + good, journal.Skipped, "leave it out"},
 		{"mode=weak", "matrix=" + good, journal.Skipped, "--mode strong takes the file"},
 		{"mode=strong", "matrix=" + skew, journal.Skipped, "needs a symmetric positive definite"},
 		{"mode=strong method=gmres", "matrix=" + skew, journal.OK, ""},
@@ -252,6 +283,9 @@ func TestDropped(t *testing.T) {
 		{"rhs=sine", "random"},
 		{"storage=csr", "plain"},
 		{"objective=volume", "only metis"},
+		{"mode=strong dof-per-rank=1K,10K", "mode=strong takes its size from --total-dof"},
+		{"mode=weak total-dof=5K", "mode=weak takes its size from --dof-per-rank"},
+		{"mode=throughput total-dof=5K,6K", "mode=throughput takes its size from --dof-per-rank"},
 		{"problem=poison", "poisson"},
 		{"problem=advection", "needs a symmetric positive definite matrix"},
 		{"problem=advection method=minres", "needs a symmetric matrix"},

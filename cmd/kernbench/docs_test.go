@@ -39,7 +39,7 @@ func TestDocumentedCommands(t *testing.T) {
 	if commands < 5 {
 		t.Errorf("only %d commands were found: has the form of the documents changed?", commands)
 	}
-	for _, command := range []string{"", "list", "run", "show", "compare", "report", "version"} {
+	for _, command := range []string{"", "list", "run", "run --bench memory", "run --bench solve-scaling", "show", "compare", "report", "doctor", "version"} {
 		examples := helpExamples(t, dir, command)
 		if len(examples) == 0 {
 			t.Errorf("the help of %q has no example", command)
@@ -233,6 +233,9 @@ func TestUserBench(t *testing.T) {
 		if code != 0 || !strings.Contains(out, fmt.Sprintf("sort,,%d,cpu,1000,", ranks)) {
 			t.Errorf("run: exit code %d\n%s", code, out)
 		}
+	}
+	if code, out := invoke(t, dir, program, "--help"); code != 0 || !strings.Contains(out, "userbench run --bench sort --plan") || strings.Contains(out, "--bench memory") {
+		t.Errorf("the help is about other benches: exit code %d\n%s", code, out)
 	}
 	code, out := invoke(t, dir, program, "run", "--bench", "sort", "--help")
 	if code != 0 || !strings.Contains(out, "userbench run --bench") || !strings.Contains(out, "--count SPEC") {

@@ -98,7 +98,7 @@ func code(ts *testscript.TestScript, neg bool, args []string) {
 func assertNothingLeft(e *testscript.Env) {
 	tag := []byte("\x00WORK=" + e.WorkDir + "\x00")
 	var left []string
-	for limit := time.Now().Add(10 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+	for limit := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
 		left = nil
 		environs, _ := filepath.Glob("/proc/[0-9]*/environ")
 		for _, path := range environs {

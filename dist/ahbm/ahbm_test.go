@@ -89,7 +89,7 @@ func TestMistakes(t *testing.T) {
 		"absent": func(*dist.Group) error { return nil },
 		"left":   (*dist.Group).Close,
 	} {
-		errs := each(t, 200*time.Millisecond, func(g *dist.Group) error {
+		errs := each(t, 3*time.Second, func(g *dist.Group) error {
 			if g.Rank() == 1 {
 				return instead(g)
 			}

@@ -8,12 +8,13 @@ import (
 )
 
 const (
-	// acrossPiece is the default size of a piece, and acrossLeast the smallest:
+	// acrossPiece is the default size of a piece: what two ranks have of it stays in
+	// their caches, and each system call has much to do. acrossLeast is the smallest:
 	// below it system calls are what takes the time.
-	acrossPiece = 512 << 10
+	acrossPiece = 1 << 20
 	acrossLeast = 64 << 10
 	// inSlots and sumSlots are the pieces that a rank's stage holds for the others
-	// of its host; see the order below for why so many.
+	// of its host, each of acrossMost at most; see the order below for why so many.
 	inSlots, sumSlots = 2, 4
 	acrossMost        = transport.StageBytes / (inSlots + sumSlots) &^ (cacheLine - 1)
 	// ahead is how many pieces are given to the other hosts before the first sum is
@@ -63,7 +64,7 @@ type across struct {
 	piece   int // bytes
 	pieces  int
 
-	given  [ahead][][]byte    // by slot and host: what came for this host's share
+	given  [ahead][][]byte    // by slot and host: what came for this host's share; nil: it comes into the output
 	sums   [sumSlots][]byte   // this rank's part of a piece; nil when it is alone on its host
 	stages [inSlots][][]byte  // by slot and local place
 	shared [sumSlots][][]byte // by slot and column
@@ -91,7 +92,7 @@ func (s *spanning) across(p dist.Plan) func() error {
 		}
 	}
 	o.cut(p.Chunk * p.DType.Size())
-	o.reserve()
+	o.reserve(len(s.locals) == 1 && !p.InPlace)
 	return o.run
 }
 
@@ -105,22 +106,31 @@ func (o *across) cut(chunk int) {
 	if chunk > 0 {
 		o.piece = max(chunk, acrossLeast)
 	}
-	o.piece = min(o.piece, acrossMost) &^ (cacheLine - 1)
+	if o.s.Size() > len(o.s.hosts) { // some host's ranks pass pieces through their stages
+		o.piece = min(o.piece, acrossMost)
+	}
+	o.piece &^= cacheLine - 1
 	if o.whole = bytes <= most*o.columns && bytes <= o.piece; o.whole {
 		o.piece = max(cacheLine, (bytes+cacheLine-1)&^(cacheLine-1))
 	}
 	o.pieces = (bytes + o.piece - 1) / o.piece
 }
 
-// reserve makes the memory that pieces pass through.
-func (o *across) reserve() {
+// reserve makes the memory that pieces pass through. Where the output is free
+// until the sum is put there, one host's share comes straight into it: what is
+// not there needs no place in a cache.
+func (o *across) reserve(outputFree bool) {
 	s, hosts := o.s, len(o.peers)
 	for slot := range ahead {
 		o.inMark[slot] = make([]uint64, hosts)
 		o.given[slot] = make([][]byte, hosts)
+		free := outputFree
 		for h, l := range o.peers {
-			if l != nil {
-				_, from, to := o.share(0, s.host)
+			switch _, from, to := o.share(0, s.host); {
+			case l == nil:
+			case free:
+				free = false
+			default:
 				o.given[slot][h] = make([]byte, to-from)
 			}
 		}
@@ -238,8 +248,7 @@ func (o *across) give(c int, base uint32) error {
 		}
 		l.Out.Post(o.mine(c, h))
 		o.sent[slot][h] = l.Out.Posted()
-		_, from, to := o.share(c, o.s.host)
-		l.In.Expect(o.given[c%ahead][h][:to-from])
+		l.In.Expect(o.gift(c, h))
 		o.inMark[c%ahead][h] = l.In.Posted()
 	}
 	_, _, err := o.s.progress(o.links)
@@ -282,6 +291,15 @@ func (o *across) total(c, host int) []byte {
 	return o.out[off+from : off+to]
 }
 
+// gift is where this host's share of another's piece c comes.
+func (o *across) gift(c, host int) []byte {
+	total := o.total(c, o.s.host)
+	if given := o.given[c%ahead][host]; given != nil {
+		return given[:len(total)]
+	}
+	return total
+}
+
 // reduce adds up this host's share of piece c as soon as all have given theirs,
 // and sends the sum to the others.
 func (o *across) reduce(c int) error {
@@ -300,11 +318,12 @@ func (o *across) reduce(c int) error {
 	for from := 0; from < len(total); from += block {
 		end := min(from+block, len(total))
 		o.srcs = o.srcs[:0]
-		for h, given := range o.given[c%ahead] {
-			if h == o.s.host {
-				given = mine
+		for h := range o.peers {
+			src := mine
+			if h != o.s.host {
+				src = o.gift(c, h)
 			}
-			o.srcs = append(o.srcs, given[from:end])
+			o.srcs = append(o.srcs, src[from:end])
 		}
 		o.kernel.Reduce(total[from:end], o.srcs)
 	}

@@ -66,19 +66,22 @@ var bodies = map[string]func(g *dist.Group) error{
 	},
 	"stall": func(g *dist.Group) error {
 		if g.Rank() == 1 {
-			time.Sleep(2 * time.Second)
+			time.Sleep(3 * stallLimit)
 			return nil
 		}
 		return g.Barrier()
 	},
 }
 
+// stallLimit is within which the processes come to meet, on a loaded machine too.
+const stallLimit = 4 * time.Second
+
 func child() (code int) {
 	rank, _ := strconv.Atoi(os.Getenv(childRank))
 	size, _ := strconv.Atoi(os.Getenv(childSize))
 	timeout := 20 * time.Second
 	if os.Getenv(childBody) == "stall" {
-		timeout = time.Second
+		timeout = stallLimit
 	}
 	g, err := dist.Init(context.Background(), dist.Config{Backend: Name, Rank: rank, Size: size, ID: os.Getenv(childID), Timeout: timeout})
 	if err == nil {
@@ -158,7 +161,7 @@ func TestKilledRankIsNamed(t *testing.T) {
 
 func TestStalledRankIsNamed(t *testing.T) {
 	said, pids := processes(t, "stall", 2)
-	if want := fmt.Sprintf("rank 0 waited 1s for rank 1 (pid %d) in barrier", pids[1]); !strings.Contains(said[0], want) {
+	if want := fmt.Sprintf("rank 0 waited %v for rank 1 (pid %d) in barrier", stallLimit, pids[1]); !strings.Contains(said[0], want) {
 		t.Errorf("rank 0 said %q, want %q", said[0], want)
 	}
 }

@@ -121,7 +121,7 @@ func TestHostsRefuse(t *testing.T) {
 // A rank that waits for one that itself waits blames the one behind both, also
 // where it runs out of patience first.
 func TestHostsBlameWhoIsBehind(t *testing.T) {
-	gs, err := openHosts("aab", time.Second)
+	gs, err := openHosts("aab", 4*time.Second)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -130,7 +130,7 @@ func TestHostsBlameWhoIsBehind(t *testing.T) {
 	onEach(gs, func(g *dist.Group) error {
 		switch g.Rank() {
 		case 0: // whom rank 2 waits for
-			time.Sleep(400 * time.Millisecond)
+			time.Sleep(1500 * time.Millisecond)
 			got[0] = g.Barrier()
 		case 2:
 			got[2] = g.Barrier()

@@ -47,7 +47,7 @@ func TestMain(m *testing.M) {
 }
 
 func beRank(body string) error {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), hangs)
 	defer cancel()
 	p, err := world(ctx)
 	if err != nil {

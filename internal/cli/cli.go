@@ -12,7 +12,6 @@ import (
 	"os/signal"
 	"path/filepath"
 	"slices"
-	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -109,10 +108,20 @@ func (a *app) run(ctx context.Context) int {
 	if exit.err != nil && !(exit.code == exitUsage && a.follower()) { // whose rank 0 says the same
 		fmt.Fprintf(a.stderr, "%s: %v\n", a.name, exit.err)
 		if exit.code == exitUsage {
-			fmt.Fprintf(a.stderr, "See '%s --help'.\n", a.name)
+			fmt.Fprintf(a.stderr, "See '%s --help'.\n", a.about(root))
 		}
 	}
 	return exit.code
+}
+
+// about is the command whose help says more about a wrong use of it.
+func (a *app) about(root *cobra.Command) string {
+	if root != nil {
+		if cmd, _, err := root.Find(a.args); err == nil {
+			return cmd.CommandPath()
+		}
+	}
+	return a.name
 }
 
 func (a *app) root() (*cobra.Command, error) {
@@ -130,28 +139,33 @@ and comparisons are made from.`,
   %[1]s run -f sweep.yaml --env NCCL_MIN_CTAS=32,64,-
   %[1]s show out/memory --format csv
   %[1]s compare out/memory@-1 out/memory`, a.name),
-		SilenceUsage: true, SilenceErrors: true,
+		Version: versionText(), SilenceUsage: true, SilenceErrors: true,
 		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return nil
-			}
-			var names []string
-			for _, c := range cmd.Commands() {
-				names = append(names, c.Name())
-			}
-			return usage(suggest.Unknown("command", args[0], names))
-		},
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Args:              func(cmd *cobra.Command, args []string) error { return usage(unknownCommand(cmd, args)) },
+		RunE:              func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
+	if own := a.ownExample(); own != nil {
+		root.Example = fmt.Sprintf("  %[1]s list\n%[2]s\n  %[1]s show out/%[3]s --format csv", a.name, a.benchExamples(own), own.Name)
+	}
+	root.SetVersionTemplate("{{.Version}}")
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return usage(flagError(cmd, err)) })
 	run, err := a.runCommand()
 	if err != nil {
 		return nil, err
 	}
-	root.AddCommand(a.listCommand(), run, a.showCommand(), a.compareCommand(), a.reportCommand(), a.importCommand(), a.probeCommand(), a.speedupCommand(), a.launchCommand(), a.doctorCommand(), a.versionCommand())
+	root.AddCommand(a.listCommand(), run, a.showCommand(), a.compareCommand(), a.reportCommand(), a.importCommand(), a.probeCommand(),
+		a.speedupCommand(), a.launchCommand(), a.doctorCommand(), a.versionCommand())
+	root.InitDefaultHelpCmd()           // now, so that wrong words after `help` are found like all others
 	for _, c := range root.Commands() { // wrong arguments are wrong usage, whoever finds them
 		check := c.Args
+		if check == nil { // cobra's own: help COMMAND
+			check = func(_ *cobra.Command, args []string) error {
+				if topic, _, err := root.Find(args); err != nil || topic == root {
+					return unknownCommand(root, args)
+				}
+				return nil
+			}
+		}
 		c.Args = func(cmd *cobra.Command, args []string) error { return usage(check(cmd, args)) }
 	}
 	return root, nil
@@ -172,13 +186,16 @@ func (a *app) validate() error {
 	return errors.Join(errs...)
 }
 
-// flagError names the flags that exist when one does not.
-func flagError(cmd *cobra.Command, err error) error {
-	name, ok := strings.CutPrefix(err.Error(), "unknown flag: --")
-	if !ok {
-		return err
+// unknownCommand refuses words that no command has taken.
+func unknownCommand(root *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
 	}
-	return suggest.Unknown("flag", "--"+name, flagNames(cmd))
+	var names []string
+	for _, c := range root.Commands() {
+		names = append(names, c.Name())
+	}
+	return suggest.Unknown("command", args[0], names)
 }
 
 // benchNames lists the built-in benches.

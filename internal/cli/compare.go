@@ -31,12 +31,7 @@ Exit status: 0 nothing slower or lost, 1 something is, 2 wrong usage,
 		Example: fmt.Sprintf(`  %[1]s compare out/memory@-1 out/memory
   %[1]s compare before after --format junit > compare.xml
   %[1]s compare out/a out/b --ignore NCCL_MIN_CTAS --metric busbw`, a.name),
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) != 2 {
-				return usage(fmt.Errorf("want OLD and NEW, have %d arguments", len(args)))
-			}
-			return nil
-		},
+		Args: arguments(2, 2, "OLD and NEW"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			if !slices.Contains(compare.Formats(), format) {
 				return usage(suggest.Unknown("format", format, compare.Formats()))

@@ -27,7 +27,7 @@ limits of this process: cores, shared memory, locked memory, open files.
 
 Nothing of it is needed for the default path. Exit status 0.`,
 		Example: fmt.Sprintf("  %[1]s doctor\n  %[1]s doctor --format json", a.name),
-		Args:    cobra.NoArgs,
+		Args:    noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if !slices.Contains(doctorFormats, format) {
 				return usage(suggest.Unknown("format", format, doctorFormats))

@@ -16,11 +16,6 @@ import (
 	"github.com/kernbench/kernbench/internal/sweep"
 )
 
-// fixedFlags are the flags of `run`; no axis or option may take their names.
-var fixedFlags = []string{"bench", "file", "axis", "env", "zip", "skip", "only", "ranks", "backend", "launcher", "interface", "rdzv-endpoint", "rdzv-secret-file", "bind",
-	"threads-per-rank", "seed", "trials", "timeout", "retries", "fail-fast", "resume", "render-only", "plan", "trace",
-	"format", "plot", "out", "quiet", "profile", "help"}
-
 // normal makes --dof_per_rank and --dof-per-rank the same flag, and --plot-only
 // another word for --render-only.
 func normal(name string) string {
@@ -39,7 +34,7 @@ func normalize(_ *pflag.FlagSet, name string) pflag.NormalizedName {
 func clash(b *decl.Bench) error {
 	var errs []error
 	for _, f := range benchFlags(b) {
-		for _, fixed := range fixedFlags {
+		for _, fixed := range fixedNames() {
 			if normal(f.name) == fixed {
 				errs = append(errs, fmt.Errorf("bench %q: the name %q is taken by the flag --%s", b.Name, f.name, fixed))
 			}
@@ -140,7 +135,7 @@ func (a *app) selectBenches(args []string) ([]*decl.Bench, error) {
 		found := false
 		for _, b := range a.benches {
 			if ok, err := path.Match(value, b.Name); err != nil {
-				return nil, fmt.Errorf("--bench %s: %w", value, err)
+				return nil, fmt.Errorf("--bench %q: want a name or a glob such as 'gemm*': %w", value, err)
 			} else if ok {
 				out, found = append(out, b), true
 			}
@@ -152,9 +147,12 @@ func (a *app) selectBenches(args []string) ([]*decl.Bench, error) {
 	return out, nil
 }
 
+// benchValues gives what the command line says of a bench's axes and options.
+type benchValues func(*decl.Bench) (axes, options []plan.Assign)
+
 // bindBenchFlags adds the benches' axes and options to the flag set and
 // returns the function that reads them after parsing.
-func bindBenchFlags(cmd *cobra.Command, benches []*decl.Bench) func(*decl.Bench) (axes, options []plan.Assign) {
+func bindBenchFlags(cmd *cobra.Command, benches []*decl.Bench) benchValues {
 	for _, b := range benches {
 		for _, f := range benchFlags(b) {
 			if cmd.Flags().Lookup(f.name) == nil {
@@ -192,23 +190,17 @@ func (f *textFlag) Type() string       { return f.kind }
 
 // assignFlag collects NAME=TEXT.
 type assignFlag struct {
-	list *[]plan.Assign
-	kind string
+	list    *[]plan.Assign
+	example string
 }
 
 func (f assignFlag) String() string { return "" }
-func (f assignFlag) Type() string   { return f.kind }
+func (f assignFlag) Type() string   { return "K=SPEC" }
 func (f assignFlag) Set(s string) error {
 	name, text, ok := strings.Cut(s, "=")
 	if !ok || name == "" {
-		return fmt.Errorf("want NAME=SPEC, such as size=1K:64M:x4")
+		return fmt.Errorf("want NAME=SPEC, such as %s", f.example)
 	}
 	*f.list = append(*f.list, plan.Assign{Name: name, Text: text})
 	return nil
-}
-
-func flagNames(cmd *cobra.Command) []string {
-	var names []string
-	cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, "--"+f.Name) })
-	return names
 }

@@ -57,7 +57,7 @@ or a required one was not executed, 2 wrong usage or a file that cannot be read.
 		Example: fmt.Sprintf(`  %[1]s import --as nccl-tests all_reduce.txt --out out/nccl --link nvlink-h100
   %[1]s import --as osu osu_allreduce.txt --ranks 8 --out out/osu
   %[1]s import --as csv published.csv --claims claims.yaml --out out/published`, a.name),
-		Args: cobra.MinimumNArgs(1),
+		Args: arguments(1, -1, "FILEs that another tool wrote"),
 		RunE: func(_ *cobra.Command, args []string) error { return a.importFiles(args, f) },
 	}
 	fl := cmd.Flags()

@@ -72,7 +72,7 @@ node, a stopped rank, nodes missing); 2 wrong usage, 130 interrupted.`,
 		Example: fmt.Sprintf(`  %[1]s launch --standalone --nproc-per-node 4 -- python3 train.py
   %[1]s launch --nnodes 2 --nproc-per-node 8 --rdzv-endpoint node0:29400 --rdzv-id job1 --rdzv-secret-file secret -- ./program
   %[1]s launch --standalone --nproc-per-node 4 --log-dir logs --redirects 3 --tee 0:3 -- ./program`, a.name),
-		Args: cobra.MinimumNArgs(1),
+		Args: arguments(1, -1, "a program after --, such as -- python3 train.py"),
 		RunE: func(cmd *cobra.Command, args []string) error { return a.launch(cmd.Context(), f, args) },
 	}
 	fl := cmd.Flags()
@@ -150,9 +150,18 @@ func (a *app) launchSpec(f launchFlags) (cfg rendezvous.Config, spec node.Spec, 
 			fmt.Fprintf(a.stderr, "%s: restart %d of %d: %v\n", a.name, round, f.maxRestarts, why)
 		},
 	}
+	for _, n := range []struct {
+		flag         string
+		value, least int
+	}{{"nnodes", f.nodes, 1}, {"nproc-per-node", f.procs, 1}, {"max-restarts", f.maxRestarts, 0}, {"threads-per-rank", f.threads, 0}} {
+		if err := atLeast(n.flag, n.value, n.least); err != nil {
+			return cfg, spec, err
+		}
+	}
+	if i := slices.IndexFunc(f.filter, func(rank int) bool { return rank < 0 || rank >= f.procs }); i >= 0 {
+		return cfg, spec, fmt.Errorf("--local-ranks-filter %d: the local ranks are 0 to %d (--nproc-per-node - 1)", f.filter[i], f.procs-1)
+	}
 	switch {
-	case f.nodes < 1 || f.procs < 1 || f.maxRestarts < 0 || f.threads < 0:
-		return cfg, spec, errors.New("--nnodes and --nproc-per-node must be at least 1, --max-restarts and --threads-per-rank at least 0")
 	case f.nodeRank != rendezvous.AnyNode && (f.nodeRank < 0 || f.nodeRank >= f.nodes):
 		return cfg, spec, fmt.Errorf("--node-rank %d: it must be 0 to %d (--nnodes - 1)", f.nodeRank, f.nodes-1)
 	case f.masterPort < 0 || f.masterPort > 65535:

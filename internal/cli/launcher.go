@@ -29,6 +29,9 @@ func (a *app) launcher(ctx context.Context, f runFlags, backend string) (*run.La
 	case command == "auto", command == "local":
 		return nil, nil
 	}
+	if err := program(command); err != nil {
+		return nil, err
+	}
 	addr := "127.0.0.1"
 	if f.iface != "" {
 		var err error

@@ -16,7 +16,7 @@ func (a *app) listCommand() *cobra.Command {
 		Use:     "list",
 		Short:   "List the benchmarks, their axes and options",
 		Example: fmt.Sprintf("  %[1]s list\n  %[1]s list --verbose", a.name),
-		Args:    cobra.NoArgs,
+		Args:    arguments(0, 0, "it lists all benches; --verbose shows their axes and options"),
 		RunE: func(*cobra.Command, []string) error {
 			w := tabwriter.NewWriter(a.stdout, 0, 4, 2, ' ', 0)
 			for _, b := range a.benches {

@@ -38,7 +38,7 @@ Nothing else should run meanwhile.`,
 		Example: fmt.Sprintf(`  %[1]s probe
   %[1]s probe --quick --format json
   %[1]s probe --out limits.json && %[1]s run --bench collectives --probe limits.json`, a.name),
-		Args: cobra.NoArgs,
+		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if !slices.Contains(probeFormats, format) {
 				return usage(suggest.Unknown("format", format, probeFormats))

@@ -27,7 +27,7 @@ type progress struct {
 	bar     *mpb.Bar
 }
 
-func newProgress(a *app, j job, quiet bool) *progress {
+func newProgress(a *app, j planned, quiet bool) *progress {
 	p := &progress{w: a.stderr, quiet: quiet, name: j.bench.Name, backend: j.plan.Backend}
 	if a.isTerm && !quiet {
 		p.bars = mpb.New(mpb.WithOutput(a.stderr), mpb.WithWidth(40))
@@ -54,9 +54,9 @@ func (p *progress) observe(e run.Event) {
 
 func (p *progress) start(s *run.Started) {
 	p.total, p.done = s.Rows, s.Done
-	fmt.Fprintf(p.w, "%s on %s: %d rows, %d launches, into %s (run %s)\n", p.name, p.backend, s.Rows, s.Launches, s.Dir, s.Run)
+	fmt.Fprintf(p.w, "%s on %s: %s, %s, into %s (run %s)\n", p.name, p.backend, count(s.Rows, "row"), count(s.Launches, "launch"), s.Dir, s.Run)
 	if s.Done > 0 {
-		fmt.Fprintf(p.w, "%s: %d rows are there already\n", p.name, s.Done)
+		fmt.Fprintf(p.w, "%s: %s already there\n", p.name, count(s.Done, "row"))
 	}
 	if p.bars != nil {
 		p.bar = p.bars.AddBar(int64(p.total),

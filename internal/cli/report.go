@@ -16,7 +16,7 @@ func (a *app) reportCommand() *cobra.Command {
 		Short:   "Write figures, tables, report.html and report.md of stored rows again",
 		Long:    "Makes every view of a run again from its journal: figures, tables, one\nself-contained page, report.html, and the same as Markdown, report.md.\n\n" + runHelp,
 		Example: fmt.Sprintf("  %s report out/memory", a.name),
-		Args:    cobra.MinimumNArgs(1),
+		Args:    arguments(1, -1, "RUN folders such as out/memory"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			for _, spec := range args {
 				j, r, err := journal.LoadRun(spec)

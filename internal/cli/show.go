@@ -29,7 +29,7 @@ func (a *app) showCommand() *cobra.Command {
   %[1]s show out/memory@-1 --format csv > rows.csv
   %[1]s show out/memory --plot x=size,y=gbps,by=num_ranks
   %[1]s show out/memory --format benchfmt > new.txt && benchstat old.txt new.txt`, a.name),
-		Args: oneRun,
+		Args: arguments(1, 1, "one RUN folder such as out/memory"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			j, r, err := journal.LoadRun(args[0])
 			if err != nil {
@@ -67,13 +67,6 @@ func (a *app) showCommand() *cobra.Command {
 	cmd.Flags().BoolVar(&perTrial, "per-trial", false, "one table line per trial")
 	cmd.Flags().BoolVar(&runs, "runs", false, "list the runs of the folder")
 	return cmd
-}
-
-func oneRun(_ *cobra.Command, args []string) error {
-	if len(args) != 1 {
-		return usage(fmt.Errorf("want one RUN folder, have %d arguments", len(args)))
-	}
-	return nil
 }
 
 func (a *app) draw(dir, text string, r *journal.Run, rows []journal.Row) error {

@@ -33,12 +33,7 @@ not, otherwise not resolved; fewer than 10 pairs resolve nothing.
 Exit status: 0 both goals met, 1 one of them not met, 2 wrong usage, 3 not
 resolved.`,
 		Example: fmt.Sprintf("  %[1]s speedup out/ours out/openmpi out/mpich --goal 3.5\n  %[1]s speedup out/bf16 out/f32 --except dtype --least 1.6 --goal 1.6", a.name),
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) < 2 {
-				return usage(fmt.Errorf("want OURS and at least one PEER, have %d arguments", len(args)))
-			}
-			return nil
-		},
+		Args:    arguments(2, -1, "OURS and at least one PEER"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			var sides []speedup.Side
 			for _, spec := range args {

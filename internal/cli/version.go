@@ -14,10 +14,14 @@ func (a *app) versionCommand() *cobra.Command {
 		Use:     "version",
 		Short:   "Print the version, and what it was built from",
 		Example: fmt.Sprintf("  %s version", a.name),
-		Args:    cobra.NoArgs,
+		Args:    noArguments,
 		RunE: func(*cobra.Command, []string) error {
-			fmt.Fprintf(a.stdout, "kernbench %s, journal schema %d\n", hostinfo.LocalBuild(), journal.Schema)
+			fmt.Fprint(a.stdout, versionText())
 			return nil
 		},
 	}
+}
+
+func versionText() string {
+	return fmt.Sprintf("%s, journal schema %d\n", hostinfo.LocalBuild(), journal.Schema)
 }

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/kernbench/kernbench/internal/journal"
+	"github.com/kernbench/kernbench/internal/proctest"
 	"github.com/kernbench/kernbench/internal/wire/wiretest"
 )
 
@@ -53,21 +54,22 @@ type fault struct {
 type scene struct {
 	*testing.T
 	strike
-	dir, mark string
-	secrets   []string // one per host
-	network   *wiretest.Network
-	commands  []*exec.Cmd
-	ended     []chan struct{}
-	said      []*buffer
-	victim    process
-	small     bool // the folder's file system is full soon
+	dir      string
+	mark     proctest.Mark
+	secrets  []string // one per host
+	network  *wiretest.Network
+	commands []*exec.Cmd
+	ended    []chan struct{}
+	said     []*proctest.Buffer
+	victim   process
+	small    bool // the folder's file system is full soon
 }
 
 // shapes are the ways to run.
 var shapes = []*shape{
 	{"local", ranks, func(s *scene) { s.command(nil, s.runArgs()...) }},
 	{"joined", ranks, func(s *scene) {
-		s.command(nil, append([]string{"launch", "--standalone", "--nproc-per-node", strconv.Itoa(ranks), "--heartbeat", "1s", "--", self(s.T)}, s.runArgs()...)...)
+		s.command(nil, append([]string{"launch", "--standalone", "--nproc-per-node", strconv.Itoa(ranks), "--heartbeat", "1s", "--", proctest.Self(s.T)}, s.runArgs()...)...)
 	}},
 	{"mpirun", ranks, func(s *scene) {
 		s.command(nil, append(s.runArgs(), "--launcher", "mpirun.openmpi --allow-run-as-root --oversubscribe")...)
@@ -75,8 +77,8 @@ var shapes = []*shape{
 	{"hosts", 2 * ranks, func(s *scene) {
 		s.network = wiretest.New(s.T, 2)
 		for i, h := range s.network.Hosts {
-			s.command(h, append([]string{"launch", "--nnodes", "2", "--nproc-per-node", strconv.Itoa(ranks), "--heartbeat", "1s", "--join-timeout", "3s",
-				"--node-rank", strconv.Itoa(i), "--rdzv-endpoint", s.network.Hosts[0].Four + ":29411", "--", self(s.T)}, s.runArgs()...)...)
+			s.command(h, append([]string{"launch", "--nnodes", "2", "--nproc-per-node", strconv.Itoa(ranks), "--join-timeout", "8s",
+				"--node-rank", strconv.Itoa(i), "--rdzv-endpoint", s.network.Hosts[0].Four + ":29411", "--", proctest.Self(s.T)}, s.runArgs()...)...)
 		}
 	}},
 }
@@ -157,7 +159,7 @@ func TestCampaign(t *testing.T) {
 			}
 			t.Run(fmt.Sprintf("%03d %s in %s", i, drawn.fault.name, drawn.shape.name), func(t *testing.T) {
 				t.Parallel()
-				s := &scene{T: t, strike: drawn, dir: filepath.Join(t.TempDir(), "run"), mark: rand.Text()}
+				s := &scene{T: t, strike: drawn, dir: filepath.Join(t.TempDir(), "run"), mark: proctest.Mark{Name: markName, Value: rand.Text()}}
 				s.secrets = []string{"the secret of this test run", "the secret of this test run"}
 				struck, bad, resumed := s.play()
 				results.add(drawn.fault.name+" in "+drawn.shape.name, struck, bad, resumed)
@@ -184,7 +186,7 @@ func (s *scene) play() (struck bool, bad, rows int) {
 	case "wrong secret":
 		s.secrets[s.pick%2] = "another secret altogether"
 	}
-	defer s.assertGone()
+	defer s.mark.AssertGone(s.T)
 	s.shape.start(s)
 	if struck = s.fault.strike == nil; !struck && s.awaitBegin() {
 		time.Sleep(s.delay)
@@ -193,7 +195,7 @@ func (s *scene) play() (struck bool, bad, rows int) {
 	s.wait()
 	failed := s.failures()
 	if struck && !s.fault.named(s, failed) {
-		s.Errorf("the culprit (pid %d, rank %d) is not named: %d bad rows %v; said:\n%s", s.victim.pid, s.victim.rank(), len(failed), reasons(failed), s.words())
+		s.Errorf("the culprit (pid %d, rank %d) is not named: %d bad rows %v; said:\n%s", s.victim.PID, s.victim.rank(), len(failed), reasons(failed), s.words())
 	}
 	if s.small {
 		grow(s.T, s.dir)
@@ -209,13 +211,13 @@ func (s *scene) runArgs() []string {
 // command starts the program under test, on a host if one is given.
 func (s *scene) command(h *wiretest.Host, args ...string) {
 	s.Helper()
-	argv := append([]string{self(s.T)}, args...)
+	argv := append([]string{proctest.Self(s.T)}, args...)
 	cmd := exec.Command(argv[0], argv[1:]...)
 	if h != nil {
 		cmd = h.Command(argv...)
 	}
-	said := &buffer{}
-	cmd.Env = append(os.Environ(), mark+"="+s.mark, "KERNBENCH_RDZV_SECRET="+s.secrets[len(s.commands)%len(s.secrets)], "GORACE=atexit_sleep_ms=0")
+	said := new(proctest.Buffer)
+	cmd.Env = append(os.Environ(), s.mark.String(), "KERNBENCH_RDZV_SECRET="+s.secrets[len(s.commands)%len(s.secrets)], proctest.QuickExit)
 	cmd.Stdout, cmd.Stderr = said, said
 	if err := cmd.Start(); err != nil {
 		s.Fatal(err)
@@ -264,24 +266,26 @@ func (s *scene) over() bool {
 func (s *scene) wait() {
 	s.Helper()
 	for i, e := range s.ended {
-		if s.commands[i].Process.Pid == s.victim.pid && s.fault.name == "stop launcher" {
+		if s.commands[i].Process.Pid == s.victim.PID && s.fault.name == "stop launcher" {
 			continue
 		}
 		select {
 		case <-e:
 		case <-time.After(hangGuard):
 			s.Errorf("it does not end; said:\n%s", s.words())
-			for _, p := range marked(s.mark) {
-				s.Logf("still there: %d %s", p.pid, p.cmdline)
-				syscall.Kill(p.pid, syscall.SIGKILL)
+			for _, p := range s.mark.Processes() {
+				s.Logf("still there: %d %s", p.PID, p.Cmdline)
+				syscall.Kill(p.PID, syscall.SIGKILL)
 			}
 		}
 	}
-	if s.fault.name == "stop launcher" && s.victim.pid != 0 {
+	if s.fault.name == "stop launcher" && s.victim.PID != 0 {
 		s.eventually("the end of all but the stopped launcher", func() bool {
-			return !slices.ContainsFunc(marked(s.mark), func(p process) bool { return p.pid != s.victim.pid && !strings.HasPrefix(p.cmdline, "kernbench-agent") })
+			return !slices.ContainsFunc(s.mark.Processes(), func(p proctest.Process) bool {
+				return p.PID != s.victim.PID && !strings.HasPrefix(p.Cmdline, "kernbench-agent")
+			})
 		})
-		syscall.Kill(s.victim.pid, syscall.SIGKILL)
+		syscall.Kill(s.victim.PID, syscall.SIGKILL)
 		for _, e := range s.ended {
 			<-e
 		}
@@ -295,21 +299,6 @@ func (s *scene) eventually(what string, ok func() bool) {
 			s.Errorf("waited in vain for %s", what)
 			return
 		}
-	}
-}
-
-// assertGone demands that no process of the run is left, within a time that is
-// generous on a loaded machine. What is left is killed.
-func (s *scene) assertGone() {
-	s.Helper()
-	for limit := time.Now().Add(15 * time.Second); time.Now().Before(limit); time.Sleep(5 * time.Millisecond) {
-		if len(marked(s.mark)) == 0 {
-			return
-		}
-	}
-	for _, p := range marked(s.mark) {
-		s.Errorf("process %d is left: %s", p.pid, p.cmdline)
-		syscall.Kill(p.pid, syscall.SIGKILL)
 	}
 }
 
@@ -328,8 +317,8 @@ func (s *scene) failures() []journal.Row {
 // resume completes the run, with ranks of its own.
 func (s *scene) resume() {
 	s.Helper()
-	cmd := exec.Command(self(s.T), append(s.runArgs(), "-q", "--resume")...)
-	cmd.Env = append(os.Environ(), mark+"="+s.mark, "GORACE=atexit_sleep_ms=0")
+	cmd := exec.Command(proctest.Self(s.T), append(s.runArgs(), "-q", "--resume")...)
+	cmd.Env = append(os.Environ(), s.mark.String(), proctest.QuickExit)
 	guard := time.AfterFunc(hangGuard, func() { cmd.Process.Kill() })
 	defer guard.Stop()
 	if out, err := cmd.CombinedOutput(); err != nil {

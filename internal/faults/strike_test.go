@@ -13,30 +13,30 @@ import (
 
 func workers(s *scene) []process {
 	return pick(s, func(p process) bool {
-		return p.env["KERNBENCH_WORKER"] != "" && p.rank() >= 0 && p.cmdline == p.program()
+		return p.Env["KERNBENCH_WORKER"] != "" && p.rank() >= 0 && p.Cmdline == p.program()
 	})
 }
 
 // program is the command line of a worker: the program alone.
 func (p process) program() string {
-	if first, rest, _ := strings.Cut(p.cmdline, " "); rest == "" && !strings.HasPrefix(first, "mpirun") {
-		return p.cmdline
+	if first, rest, _ := strings.Cut(p.Cmdline, " "); rest == "" && !strings.HasPrefix(first, "mpirun") {
+		return p.Cmdline
 	}
 	return ""
 }
 
 func agents(s *scene) []process {
-	return pick(s, func(p process) bool { return strings.HasPrefix(p.cmdline, "kernbench-agent") })
+	return pick(s, func(p process) bool { return strings.HasPrefix(p.Cmdline, "kernbench-agent") })
 }
 
 func supervisors(s *scene) []process {
-	return pick(s, func(p process) bool { return p.pid == s.commands[0].Process.Pid })
+	return pick(s, func(p process) bool { return p.PID == s.commands[0].Process.Pid })
 }
 
 // places are the ranks that `launch` has started: each is a kernbench.
 func places(s *scene) []process {
 	return pick(s, func(p process) bool {
-		return strings.Contains(p.cmdline, " run --bench") && !strings.Contains(p.cmdline, " launch ") && p.rank() >= 0
+		return strings.Contains(p.Cmdline, " run --bench") && !strings.Contains(p.Cmdline, " launch ") && p.rank() >= 0
 	})
 }
 
@@ -46,7 +46,7 @@ func followers(s *scene) []process {
 
 func launchers(s *scene) []process {
 	return pick(s, func(p process) bool {
-		return slices.ContainsFunc(s.pids(), func(pid int) bool { return p.pid == pid })
+		return slices.ContainsFunc(s.pids(), func(pid int) bool { return p.PID == pid })
 	})
 }
 
@@ -58,7 +58,13 @@ func (s *scene) pids() (pids []int) {
 }
 
 func pick(s *scene, is func(process) bool) []process {
-	return slices.DeleteFunc(marked(s.mark), func(p process) bool { return !is(p) })
+	var found []process
+	for _, p := range s.mark.Processes() {
+		if is(process{p}) {
+			found = append(found, process{p})
+		}
+	}
+	return found
 }
 
 // killOf sends a signal to one of the victims.
@@ -69,7 +75,7 @@ func killOf(victims func(*scene) []process, sig syscall.Signal) func(*scene) boo
 			return false // it was between two launches, or over
 		}
 		victim := found[s.pick%len(found)]
-		if syscall.Kill(victim.pid, sig) != nil {
+		if syscall.Kill(victim.PID, sig) != nil {
 			return false
 		}
 		s.victim = victim
@@ -79,8 +85,8 @@ func killOf(victims func(*scene) []process, sig syscall.Signal) func(*scene) boo
 
 // stopLauncher stops the node that the rendezvous is not on.
 func stopLauncher(s *scene) bool {
-	found := slices.DeleteFunc(launchers(s), func(p process) bool { return p.pid != s.commands[1].Process.Pid })
-	if len(found) == 0 || syscall.Kill(found[0].pid, syscall.SIGSTOP) != nil {
+	found := slices.DeleteFunc(launchers(s), func(p process) bool { return p.PID != s.commands[1].Process.Pid })
+	if len(found) == 0 || syscall.Kill(found[0].PID, syscall.SIGSTOP) != nil {
 		return false
 	}
 	s.victim = found[0]
@@ -93,7 +99,7 @@ func cut(s *scene) bool {
 		return false
 	}
 	s.network.Hosts[1].Cut()
-	s.victim.pid = s.commands[1].Process.Pid
+	s.victim.PID = s.commands[1].Process.Pid
 	return true
 }
 
@@ -103,7 +109,7 @@ func resetWorker(s *scene) bool {
 		return false
 	}
 	victim := found[s.pick%len(found)]
-	struck, err := reset(victim.pid, s.pick/7)
+	struck, err := reset(victim.PID, s.pick/7)
 	if err != nil {
 		s.Error(err)
 	}
@@ -150,7 +156,7 @@ func launcherNamed(s *scene, rows []journal.Row) bool {
 	if s.shape.name != "hosts" || s.finished() {
 		return true
 	}
-	i := slices.Index(s.pids(), s.victim.pid)
+	i := slices.Index(s.pids(), s.victim.PID)
 	other := s.said[1-i].String()
 	return strings.Contains(other, fmt.Sprintf("node %d (host kb%d", i, i)) || strings.Contains(other, fmt.Sprintf("node %d (host kb%d", 1-i, 1-i)) && strings.Contains(other, "lost the rendezvous")
 }

@@ -314,6 +314,7 @@ func TestRows(t *testing.T) {
 
 func FuzzRead(f *testing.F) {
 	f.Add(0, ncclFull, 0)
+	f.Add(0, ncclJSONFull, 0)
 	f.Add(1, osuFull, 4)
 	f.Add(2, csvFull, 2)
 	f.Fuzz(func(t *testing.T, format int, text string, ranks int) {

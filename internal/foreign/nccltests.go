@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/kernbench/kernbench/internal/journal"
 	"github.com/kernbench/kernbench/internal/point"
 )
 
@@ -46,6 +45,9 @@ type ncclPreamble struct {
 	own    point.Point // coordinates of kernbench's own heading
 }
 
+// ncclMean is what the tool's own times are.
+const ncclMean = "mean over iterations issued back to back, as nccl-tests reports it"
+
 // ncclPlace is the columns of one group; -1 where there is none.
 type ncclPlace struct{ time, algbw, busbw, wrong int }
 
@@ -64,7 +66,10 @@ func readNCCLTests(text string, g Given) (File, error) {
 		return f, err
 	}
 	g.Op = op
-	pre := ncclPreamble{ranks: map[int]bool{}, time: "mean over iterations issued back to back, as nccl-tests reports it"}
+	if ncclJSON(text) {
+		return readNCCLJSON(text, g)
+	}
+	pre := ncclPreamble{ranks: map[int]bool{}, time: ncclMean}
 	var head *ncclHeader
 	tableAt := 0 // where the records of the present table begin
 	close := func() error {
@@ -246,19 +251,16 @@ func (h *ncclHeader) records(fields []string, line int) ([]Record, error) {
 	if err != nil || size < 0 {
 		return nil, lineError(line, "the size %q is not a number of bytes", fields[h.size])
 	}
-	base := Record{Line: line, Size: size, DType: typeNamed(fields[h.typ]), Kind: journal.Measured}
-	if h.redop >= 0 && fields[h.redop] != "none" {
-		base.Reduction = fields[h.redop]
-	}
-	if h.at >= 0 {
-		if root, err := strconv.Atoi(fields[h.at]); err == nil && root > 0 {
-			base.Extra = point.Point{{Name: "root", Value: point.IntValue(int64(root))}}
+	optional := func(column int) string {
+		if column < 0 {
+			return ""
 		}
+		return fields[column]
 	}
+	base := ncclBase(line, size, fields[h.typ], optional(h.redop), optional(h.at))
 	var out []Record
 	for i, p := range h.places {
-		r := base
-		r.InPlace, r.Status, r.Metrics = i == 1, journal.OK, map[string]float64{}
+		metrics := map[string]float64{}
 		for _, c := range []struct {
 			metric string
 			column int
@@ -270,17 +272,11 @@ func (h *ncclHeader) records(fields []string, line int) ([]Record, error) {
 			if err != nil || math.IsNaN(v) || math.IsInf(v, 0) || v < 0 {
 				return nil, lineError(line, "%s is %q, want a number or N/A", c.metric, fields[c.column])
 			}
-			r.Metrics[c.metric] = v
+			metrics[c.metric] = v
 		}
-		_, timed := r.Metrics["time_us"]
-		wrong := r.Metrics["wrong"]
-		switch {
-		case wrong > 0:
-			r.Status, r.Reason = journal.Failed, fmt.Sprintf("%.0f wrong elements", wrong)
-		case !timed:
-			continue // this place was not run
+		if r, ran := base.ncclPlaced(i == 1, metrics); ran {
+			out = append(out, r)
 		}
-		out = append(out, r)
 	}
 	return out, nil
 }

@@ -24,6 +24,14 @@ const (
 	inPlaceRows = 8
 )
 
+// Threads meet after every block of B, and are then at most one task apart: with
+// four tasks each, one that was held up costs the others little. A task of fewer
+// rows than this would wait for B, which each reads from the cache that is shared.
+const (
+	tasksPerThread = 4
+	taskRows       = 128
+)
+
 // cut chooses the blocks of an m x n x k product.
 func cut(kern *kernel, m, n, k, threads int) blocks {
 	step := kern.unit
@@ -35,11 +43,12 @@ func cut(kern *kernel, m, n, k, threads int) blocks {
 	rowBytes := b.kc * kern.packed.Size()
 	b.nc = roundUp(evenly(n, roundUp(blockBBytes/rowBytes, kern.cols)), kern.cols)
 
-	// A task of rows per thread, or a multiple of that; where there are too few
-	// rows, the columns are divided too.
+	// As many tasks of rows per thread; where there are too few rows, the columns
+	// are divided too.
 	mcMax := max(blockABytes/rowBytes/kern.rows, 1) * kern.rows
 	rowTasks := ceilDiv(m, mcMax)
 	if threads > 1 {
+		rowTasks = max(rowTasks, min(tasksPerThread*threads, m/taskRows))
 		rowTasks = min(roundUp(rowTasks, threads), max(m/(2*kern.rows), 1))
 	}
 	b.mc = ceilDiv(m, rowTasks)

@@ -107,6 +107,39 @@ func (e *engine) Close() {
 }
 
 func (e *engine) Multiply(c, a, b Matrix) error {
+	if e.oneTile(&c, &a, &b) {
+		// Nothing else may hold the caller's memory while kernels use it.
+		runtime.KeepAlive(c.Data)
+		runtime.KeepAlive(a.Data)
+		runtime.KeepAlive(b.Data)
+		return nil
+	}
+	return e.multiply(c, a, b)
+}
+
+// oneTile makes a product whose C is at most one tile, and tells whether it was
+// one. Asking the general way what to do takes longer than such a product; what
+// is anyhow unusual is left to that.
+func (e *engine) oneTile(c, a, b *Matrix) bool {
+	if int(a.Type) >= len(e.kernels) || a.Type != b.Type || a.Type != c.Type {
+		return false
+	}
+	kern := e.kernels[a.Type]
+	if kern == nil || kern.part == nil || c.Rows > kern.rows || c.Cols > kern.cols ||
+		a.Rows != c.Rows || b.Cols != c.Cols || a.Cols != b.Rows || !a.usual() || !b.usual() || !c.usual() {
+		return false
+	}
+	t, size := &e.members[0].tile, sizes[a.Type]
+	t.a, t.b, t.c, t.k = uintptr(a.at(0, 0)), uintptr(b.at(0, 0)), uintptr(c.at(0, 0)), a.Cols
+	t.aRow, t.aStep, t.bStep, t.cRow = a.RowStep*size, size, b.RowStep*size, c.RowStep*size
+	t.next, t.add, t.tiles, t.aTile = 0, false, 1, 0
+	t.masks(c.Cols, kern)
+	kern.part(c.Rows, c.Cols, false)(t)
+	return true
+}
+
+// multiply makes any product.
+func (e *engine) multiply(c, a, b Matrix) error {
 	if err := check(&c, &a, &b, e.types); err != nil {
 		return fmt.Errorf("multiplying: %w", err)
 	}
@@ -124,7 +157,6 @@ func (e *engine) Multiply(c, a, b Matrix) error {
 	e.alone = c.Rows*c.Cols*a.Cols <= aloneWork
 	if readable && e.alone {
 		inPlace(e.kern, &e.members[0].tile, &c, &a, &b, a.Cols)
-		// Nothing else may hold the caller's memory while kernels use it.
 		runtime.KeepAlive(c.Data)
 		runtime.KeepAlive(a.Data)
 		runtime.KeepAlive(b.Data)
@@ -206,9 +238,10 @@ func (t *tile) down(n, rows int) {
 
 // masks marks the columns that exist.
 func (t *tile) masks(cols int, k *kernel) {
-	lanes := k.cols / 2
-	t.mask = 1<<min(cols, lanes) - 1
-	t.mask2 = 1<<max(cols-lanes, 0) - 1
+	lanes := int(uint(k.cols) / 2)
+	// No vector has more than 16 elements, which spares Go's care for long shifts.
+	t.mask = 1<<(min(cols, lanes)&31) - 1
+	t.mask2 = 1<<(max(cols-lanes, 0)&31) - 1
 }
 
 // packed makes the product of packed operands with all threads.

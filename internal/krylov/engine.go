@@ -60,6 +60,7 @@ type Engine struct {
 	inverse  []float64
 	vectors  [][]float64
 	sums     []float64
+	block    []float64      // of an inverted vector
 	todo     []sparse.Range // of the interior, what is not yet multiplied
 }
 
@@ -70,7 +71,7 @@ const blockRows = 512
 // NewEngine makes the vectors of a solve. inverse is the preconditioner's
 // diagonal, where the solver asks for one.
 func NewEngine(m *sparse.Matrix, plan *sparse.Plan, inverse []float64, vectors int) *Engine {
-	e := &Engine{matrix: m, interior: plan.Interior, rim: plan.Rim, inverse: inverse, vectors: make([][]float64, vectors)}
+	e := &Engine{matrix: m, interior: plan.Interior, rim: plan.Rim, inverse: inverse, vectors: make([][]float64, vectors), block: make([]float64, blockRows)}
 	for i := range e.vectors {
 		e.vectors[i] = make([]float64, m.Columns())
 	}
@@ -161,9 +162,21 @@ func (e *Engine) update(s *Stage, lo, hi int) {
 	}
 }
 
+// part is the rows [lo, hi) of a vector, at most a block. That of an inverted one
+// is valid until the next.
+func (e *Engine) part(v Vec, lo, hi int) []float64 {
+	stored, inverted := v.of()
+	from := e.vectors[stored][lo:hi]
+	if !inverted {
+		return from
+	}
+	sparse.Times(e.block[:hi-lo], e.inverse[lo:hi], from)
+	return e.block[:hi-lo]
+}
+
 func (e *Engine) assign(a *Assign, lo, hi int) {
 	dst := e.vectors[a.Dst][lo:hi]
-	at := func(i int) []float64 { return e.vectors[a.Terms[i].Vec][lo:hi] }
+	at := func(i int) []float64 { return e.part(a.Terms[i].Vec, lo, hi) }
 	switch len(a.Terms) {
 	case 0:
 		clear(dst)
@@ -199,6 +212,6 @@ func (e *Engine) dots(s *Stage, lo, hi int) {
 	}
 	e.enter(Dots)
 	for i, d := range s.Dots {
-		e.sums[i] += sparse.Dot(e.vectors[d.A][lo:hi], e.vectors[d.B][lo:hi])
+		e.sums[i] += sparse.Dot(e.vectors[d.A][lo:hi], e.part(d.B, lo, hi))
 	}
 }

@@ -11,14 +11,24 @@ import (
 
 // carryOut is the reference of Engine.Run: one operation after the other.
 func carryOut(s *Stage, m *sparse.Matrix, inverse []float64, v [][]float64) []float64 {
+	vector := func(of Vec) []float64 {
+		stored, inverted := of.of()
+		out := append([]float64(nil), v[stored][:m.Rows()]...)
+		for i := range out {
+			if inverted {
+				out[i] *= inverse[i]
+			}
+		}
+		return out
+	}
 	for _, a := range s.Assign {
 		out := make([]float64, m.Rows())
 		for k, term := range a.Terms {
-			for i := range out {
+			for i, x := range vector(term.Vec) {
 				if k == 0 {
-					out[i] = term.Coef * v[term.Vec][i]
+					out[i] = term.Coef * x
 				} else {
-					out[i] += float64(term.Coef * v[term.Vec][i])
+					out[i] += float64(term.Coef * x)
 				}
 			}
 		}
@@ -34,7 +44,7 @@ func carryOut(s *Stage, m *sparse.Matrix, inverse []float64, v [][]float64) []fl
 	}
 	var sums []float64
 	for _, d := range s.Dots {
-		sums = append(sums, sparse.Dot(v[d.A][:m.Rows()], v[d.B][:m.Rows()]))
+		sums = append(sums, sparse.Dot(vector(d.A), vector(d.B)))
 	}
 	return sums
 }
@@ -81,7 +91,8 @@ func TestEngineMatchesOneOperationAtATime(t *testing.T) {
 				}
 			}
 			for i := range want {
-				a, b := stage.Dots[i].A, stage.Dots[i].B
+				a, _ := stage.Dots[i].A.of()
+				b, _ := stage.Dots[i].B.of()
 				scale := math.Sqrt(sparse.Dot(reference[a], reference[a]) * sparse.Dot(reference[b], reference[b]))
 				if math.Abs(got[i]-want[i]) > 1e-12*scale {
 					t.Fatalf("%s: product %d is %v, want %v", method, i, got[i], want[i])

@@ -13,6 +13,19 @@ const (
 	firstOwn // the first vector that a method may use as it likes
 )
 
+// inverted is the preconditioner times a vector, where a stage needs that only
+// for itself: in a term or as the second of a scalar product. It is made block by
+// block and never stored, which spares a vector and its way through memory.
+func inverted(v Vec) Vec { return ^v }
+
+// of is the stored vector, and whether the preconditioner is to be applied.
+func (v Vec) of() (stored Vec, inverted bool) {
+	if v < 0 {
+		return ^v, true
+	}
+	return v, false
+}
+
 // Term is a vector times a number.
 type Term struct {
 	Coef float64
@@ -20,7 +33,8 @@ type Term struct {
 }
 
 // Assign sets Dst to the sum of the terms, element by element; no term is zero.
-// Where Dst is itself a term, it is the first one.
+// Where Dst is itself a term, it is the first one; at most one of the first two is
+// inverted.
 type Assign struct {
 	Dst   Vec
 	Terms []Term
@@ -93,7 +107,10 @@ func (s *Stage) dot(a, b Vec) *Stage {
 func (s *Stage) Passes() int {
 	n := 0
 	var near, written []Vec // near: in a cache since an earlier operation
+	diagonal := s.Precondition != nil
 	read := func(v Vec) {
+		v, inverted := v.of()
+		diagonal = diagonal || inverted
 		if !slices.Contains(near, v) {
 			near = append(near, v)
 			n++
@@ -115,7 +132,6 @@ func (s *Stage) Passes() int {
 		write(a.Dst)
 	}
 	if s.Precondition != nil {
-		n++
 		read(s.Precondition.Src)
 		write(s.Precondition.Dst)
 	}
@@ -126,6 +142,9 @@ func (s *Stage) Passes() int {
 	for _, d := range s.Dots {
 		read(d.A)
 		read(d.B)
+	}
+	if diagonal {
+		n++
 	}
 	return n
 }

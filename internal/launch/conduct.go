@@ -16,8 +16,8 @@ const (
 	settleTime = 100 * time.Millisecond
 	// killLimit is how long killing is repeated. What is left then belongs to another user or hangs in the kernel.
 	killLimit = 10 * time.Second
-	// drainLimit is how long a stream may stay open when no descendant is left to hold it.
-	drainLimit = time.Second
+	// drainLimit is how long a stream may stay open, and nothing move, when no descendant is left to hold it.
+	drainLimit = 5 * time.Second
 	// lookTime is how often the supervisor is looked at.
 	lookTime = 500 * time.Millisecond
 )

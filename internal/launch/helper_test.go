@@ -281,7 +281,7 @@ func (s *scene) awaitFamilies(n int) []int {
 // killed, so that a failing test leaves nothing either.
 func assertGone(t *testing.T, mark string) {
 	t.Helper()
-	for limit := time.Now().Add(20 * time.Second); time.Now().Before(limit); time.Sleep(5 * time.Millisecond) {
+	for limit := time.Now().Add(hangGuard); time.Now().Before(limit); time.Sleep(5 * time.Millisecond) {
 		if len(marked(mark)) == 0 {
 			return
 		}

@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -46,6 +47,7 @@ type capture struct {
 	limit int64
 	wrote func(n int) // progress
 	done  chan struct{}
+	moved atomic.Int64 // bytes
 
 	stream Stream // the reader's own until done is closed
 	last   tail
@@ -101,6 +103,7 @@ func (c *capture) run() {
 		n, err := c.read.Read(buf)
 		if n > 0 {
 			c.keep(buf[:n])
+			c.moved.Add(int64(n))
 			c.wrote(n)
 		}
 		if err != nil {
@@ -142,16 +145,29 @@ func (c *capture) closeLog() {
 	}
 }
 
-// finish returns the stream once it is complete. With every descendant gone that is at once, unless a program has
-// handed its end to a stranger, who is not waited for.
+// finish returns the stream once it is complete. With every descendant gone that takes as long as whoever reads the log
+// needs for what they wrote, unless a program has handed its end to a stranger, who is not waited for: neither when
+// nothing comes for a time, counted in looks lest a slow machine pass for a stranger, nor when more comes than a pipe holds.
 func (c *capture) finish(patience time.Duration) Stream {
-	select {
-	case <-c.done:
-	case <-time.After(patience):
-		c.read.SetReadDeadline(time.Now())
-		<-c.done
+	const look = 20 * time.Millisecond
+	seen := c.moved.Load()
+	most := seen + maxPipe
+	for still := time.Duration(0); still < patience && seen <= most; still += look {
+		select {
+		case <-c.done:
+			return c.stream
+		case <-time.After(look):
+		}
+		if now := c.moved.Load(); now != seen {
+			seen, still = now, 0
+		}
 	}
+	c.read.SetReadDeadline(time.Now())
+	<-c.done
 	return c.stream
 }
+
+// maxPipe is the most that a pipe holds, by what the kernel lets ordinary users ask for.
+const maxPipe = 1 << 20
 
 var _ io.Writer = (*tail)(nil)

@@ -11,16 +11,13 @@ import (
 	"time"
 
 	"github.com/kernbench/kernbench/internal/journal"
+	"github.com/kernbench/kernbench/internal/proctest"
 )
 
 // runs starts `kernbench run` as the ranks of a launch over the hosts.
 func (n *network) runs(dir string, flags ...string) []*launcher {
 	n.Helper()
-	self, err := os.Executable()
-	if err != nil {
-		n.Fatal(err)
-	}
-	program := append([]string{self, "run", "-q", "--bench", "still", "--out", dir}, flags...)
+	program := append([]string{proctest.Self(n.T), "run", "-q", "--bench", "still", "--out", dir}, flags...)
 	var all []*launcher
 	for i, h := range n.hosts { // rank 0 is on the first
 		all = append(all, n.launch([]*host{h}, fmt.Sprintf("--node-rank %d", i), program...)...)
@@ -75,7 +72,7 @@ func TestJoinedHosts(t *testing.T) {
 				t.Fatalf("rank %d wrote %q: %v, %v", rank, text, err, scan)
 			}
 			hosts[name] = true
-			if local != fmt.Sprint(rank%2, ",") || master != n.hosts[0].four {
+			if local != fmt.Sprint(rank%2, ",") || master != n.hosts[0].Four {
 				t.Errorf("rank %d wrote %q", rank, text)
 			}
 		}
@@ -90,7 +87,7 @@ func TestJoinedHosts(t *testing.T) {
 func TestJoinedHostLost(t *testing.T) {
 	t.Parallel()
 	for name, harm := range map[string]func(n *network, all []*launcher){
-		"cut":             func(n *network, _ []*launcher) { n.ip("-n", n.sw, "link", "set", n.hosts[2].cable, "down") },
+		"cut":             func(n *network, _ []*launcher) { n.hosts[2].Cut() },
 		"killed launcher": func(n *network, all []*launcher) { all[2].kill(all[2].cmd.Process.Pid, syscall.SIGKILL) },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -110,10 +107,11 @@ func TestJoinedHostLost(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, r := range run.Latest() {
-				t.Logf("%s at rank %v: %s", r.Status, *r.Rank, r.Reason)
 				if !r.Status.Bad() || r.Rank == nil {
 					t.Errorf("%s: %s", r.Status, r.Reason)
+					continue
 				}
+				t.Logf("%s at rank %d: %s", r.Status, *r.Rank, r.Reason)
 			}
 			if run.End == nil || run.End.Outcome == "complete" {
 				t.Errorf("the run ended with %+v", run.End)

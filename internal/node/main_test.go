@@ -1,47 +1,31 @@
 package node_test
 
 import (
-	"bytes"
 	"context"
 	"crypto/rand"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
 
-	"github.com/kernbench/kernbench/internal/cli"
+	"github.com/kernbench/kernbench/benches/benchtest"
 	"github.com/kernbench/kernbench/internal/decl"
-	"github.com/kernbench/kernbench/internal/launch"
-	"github.com/kernbench/kernbench/internal/worker"
+	"github.com/kernbench/kernbench/internal/proctest"
 )
 
-// The test binary is also the command under test and its agents.
-func TestMain(m *testing.M) {
-	if code, is := launch.MaybeAgent(); is {
-		os.Exit(code)
-	}
-	if code, is := worker.Maybe(benches()); is {
-		os.Exit(code)
-	}
-	if len(os.Args) > 1 && (os.Args[1] == "launch" || os.Args[1] == "run") {
-		os.Exit(cli.Main(benches()))
-	}
-	os.Exit(m.Run())
-}
+// The test binary is also the command under test, its agents and its workers.
+func TestMain(m *testing.M) { os.Exit(benchtest.Program(m, still())) }
 
-// benches has one bench, whose call takes as long as US says. It demands that
+// still is a bench whose call takes as long as US says. It demands that
 // the ranks agree on their hosts' names, by which it also shows that they are on
 // several.
-func benches() []*decl.Bench {
-	return []*decl.Bench{decl.New("still", func(ctx context.Context, s *decl.State) error {
+func still() *decl.Bench {
+	return decl.New("still", func(ctx context.Context, s *decl.State) error {
 		if mode := s.Str("mode"); mode == "kill" && s.Rank() == s.Size()-1 {
 			syscall.Kill(os.Getpid(), syscall.SIGKILL)
 		}
@@ -55,64 +39,34 @@ func benches() []*decl.Bench {
 		host, _ := os.Hostname()
 		fmt.Printf("rank %d on %s, local rank %s, at %s\n", s.Rank(), host, os.Getenv("LOCAL_RANK"), os.Getenv("MASTER_ADDR"))
 		return s.Time(ctx, func() error { return nil })
-	}, decl.Ranks("1"), decl.Strings("mode", "ok"), decl.Env("SWEPT", "a", "b"))}
+	}, decl.Ranks("1"), decl.Strings("mode", "ok"), decl.Env("SWEPT", "a", "b"))
 }
 
-const (
-	// hangGuard bounds every wait; a test that needs it all has failed.
-	hangGuard = 60 * time.Second
-	// mark is the variable by which a test finds its processes.
-	mark = "TEST_MARK"
-)
+// hangGuard bounds every wait; a test that needs it all has failed.
+const hangGuard = 60 * time.Second
 
 // launcher is one running `kernbench launch`.
 type launcher struct {
 	*testing.T
 	cmd            *exec.Cmd
-	stdout, stderr *buffer
+	stdout, stderr *proctest.Buffer
 	ended          chan struct{}
-	mark           string
+	mark           proctest.Mark
 }
 
-// buffer may be read while it is written.
-type buffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (b *buffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.Write(p)
-}
-
-func (b *buffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.String()
-}
-
-// start runs the command, in a network namespace if one is given. At the end of
-// the test it must be gone, with everything it started.
-func start(t *testing.T, space *host, args ...string) *launcher {
+// start runs the command, on a host if one is given. At the end of the test it
+// must be gone, with everything it started.
+func start(t *testing.T, on *host, args ...string) *launcher {
 	t.Helper()
-	argv := append([]string{"/proc/self/exe", "launch"}, args...)
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
+	argv := append([]string{proctest.Self(t), "launch"}, args...)
+	l := &launcher{T: t, cmd: exec.Command(argv[0], argv[1:]...), stdout: new(proctest.Buffer), stderr: new(proctest.Buffer),
+		ended: make(chan struct{}), mark: proctest.Mark{Name: "TEST_MARK", Value: rand.Text()}}
+	env := append(os.Environ(), l.mark.String(), proctest.QuickExit)
+	if on != nil {
+		l.cmd = on.Command(argv...)
+		env = append(env, "KERNBENCH_RDZV_SECRET="+on.secret)
 	}
-	argv[0] = self
-	if space != nil {
-		argv = append(space.enter(), argv...)
-	}
-	l := &launcher{T: t, stdout: new(buffer), stderr: new(buffer), ended: make(chan struct{}), mark: rand.Text()}
-	l.cmd = exec.Command(argv[0], argv[1:]...)
-	l.cmd.Env = append(os.Environ(), mark+"="+l.mark, "GORACE=atexit_sleep_ms=0")
-	l.cmd.Stdout, l.cmd.Stderr = l.stdout, l.stderr
-	if space != nil {
-		l.cmd.Env = append(l.cmd.Env, "KERNBENCH_RDZV_SECRET="+space.secret)
-		l.cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWUTS}
-	}
+	l.cmd.Env, l.cmd.Stdout, l.cmd.Stderr = env, l.stdout, l.stderr
 	if err := l.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -203,19 +157,6 @@ func (l *launcher) kill(pid int, sig syscall.Signal) {
 // waits is a program that tells its number and stays.
 var waits = []string{"sh", "-c", "echo pid $$; exec sleep 1000"}
 
-// marked returns the living processes that this launcher has started.
-func (l *launcher) marked() (pids []int) {
-	environs, _ := filepath.Glob("/proc/[0-9]*/environ")
-	for _, path := range environs {
-		data, _ := os.ReadFile(path)
-		if bytes.Contains(data, []byte(mark+"="+l.mark)) {
-			pid, _ := strconv.Atoi(strings.Split(path, "/")[2])
-			pids = append(pids, pid)
-		}
-	}
-	return pids
-}
-
 func (l *launcher) assertGone() {
 	if l.Failed() || l.Context().Err() != nil {
 		select {
@@ -223,16 +164,5 @@ func (l *launcher) assertGone() {
 		case <-time.After(100 * time.Millisecond):
 		}
 	}
-	var left []int
-	for limit := time.Now().Add(10 * time.Second); time.Now().Before(limit); time.Sleep(5 * time.Millisecond) {
-		if left = l.marked(); len(left) == 0 {
-			return
-		}
-	}
-	l.Errorf("left behind: %v", left)
-	for _, pid := range left {
-		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
-			l.Error(err)
-		}
-	}
+	l.mark.AssertGone(l)
 }

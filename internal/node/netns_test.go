@@ -1,121 +1,54 @@
 package node_test
 
 import (
-	"errors"
 	"fmt"
-	"net"
-	"os"
-	"os/exec"
-	"runtime"
 	"strings"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
+	"github.com/kernbench/kernbench/internal/wire/wiretest"
 )
 
-// host is a network namespace that plays a host: own interfaces and name, and a
-// cable to a common switch.
+// host is a host of the test's network, with the secret that it knows.
 type host struct {
-	name   string // of the host
-	space  string // of the namespace
-	four   string // its address
-	six    string
-	cable  string // the switch's end
+	*wiretest.Host
 	secret string
 }
 
-// network is some hosts on one switch, which is a namespace too, so that nothing
-// of this machine's own network is touched.
+// network is some hosts on one switch.
 type network struct {
 	*testing.T
-	sw    string
 	hosts []*host
 }
-
-var networks atomic.Int32
 
 func newNetwork(t *testing.T, hosts int) *network {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("network namespaces take a while")
 	}
-	if _, err := exec.LookPath("ip"); err != nil || os.Getuid() != 0 {
-		t.Fatalf("this test makes network namespaces: it needs root (uid %d) and ip (Debian: iproute2; %v); -short leaves it out", os.Getuid(), err)
-	}
-	id := fmt.Sprintf("kb%d-%d", os.Getpid(), networks.Add(1))
-	n := &network{T: t, sw: id + "sw"}
-	t.Cleanup(func() { n.remove() })
-	n.ip("netns", "add", n.sw)
-	n.ip("-n", n.sw, "link", "add", "br0", "type", "bridge")
-	n.ip("-n", n.sw, "link", "set", "br0", "up")
-	for i := range hosts {
-		h := &host{name: fmt.Sprintf("kb%d", i), space: fmt.Sprintf("%s-%d", id, i), cable: fmt.Sprintf("port%d", i),
-			four: fmt.Sprintf("10.77.0.%d", i+1), six: fmt.Sprintf("fd77::%d", i+1), secret: "the secret of this test run"}
-		n.hosts = append(n.hosts, h)
-		n.ip("netns", "add", h.space)
-		n.ip("-n", h.space, "link", "add", "eth0", "type", "veth", "peer", "name", h.cable, "netns", n.sw)
-		n.ip("-n", n.sw, "link", "set", h.cable, "master", "br0", "up")
-		for _, dev := range []string{"lo", "eth0"} {
-			n.ip("-n", h.space, "link", "set", dev, "up")
-		}
-		n.ip("-n", h.space, "addr", "add", h.four+"/24", "dev", "eth0")
-		// Without nodad the address could not be used for two seconds.
-		n.ip("-n", h.space, "addr", "add", h.six+"/64", "dev", "eth0", "nodad")
+	n := &network{T: t}
+	for _, h := range wiretest.New(t, hosts).Hosts {
+		n.hosts = append(n.hosts, &host{h, "the secret of this test run"})
 	}
 	return n
 }
 
-func (n *network) ip(args ...string) {
-	n.Helper()
-	if out, err := exec.Command("ip", args...).CombinedOutput(); err != nil {
-		n.Fatalf("ip %s: %v: %s", strings.Join(args, " "), err, out)
-	}
-}
-
-// remove ends whatever still runs in the namespaces and removes them.
-func (n *network) remove() {
-	for _, space := range append([]string{n.sw}, spaces(n.hosts)...) {
-		if out, err := exec.Command("ip", "netns", "pids", space).Output(); err == nil {
-			for _, field := range strings.Fields(string(out)) {
-				var pid int
-				fmt.Sscan(field, &pid)
-				n.Errorf("process %d was still in %s", pid, space)
-				if err := syscall.Kill(pid, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
-					n.Error(err)
-				}
-			}
-		}
-		if out, err := exec.Command("ip", "netns", "del", space).CombinedOutput(); err != nil {
-			n.Errorf("removing %s: %v: %s", space, err, out)
-		}
-	}
-}
-
-func spaces(hosts []*host) (names []string) {
-	for _, h := range hosts {
-		names = append(names, h.space)
-	}
-	return names
-}
-
-// enter is the beginning of a command line that runs on this host.
-func (h *host) enter() []string {
-	return []string{"ip", "netns", "exec", h.space, "sh", "-c", `echo "$1" > /proc/sys/kernel/hostname; shift; exec "$@"`, "sh", h.name}
-}
-
-const port = "29411"
+const (
+	port = "29411"
+	// heartbeat is how long a host may be silent: longer than a loaded machine keeps
+	// a process from running.
+	heartbeat = "5s"
+)
 
 // launch gives the same command on each of the hosts.
 func (n *network) launch(hosts []*host, flags string, program ...string) []*launcher {
 	n.Helper()
 	var all []*launcher
 	for _, h := range hosts {
-		args := strings.Fields("--nnodes 3 --nproc-per-node 2 --rdzv-backend c10d --rdzv-id job --heartbeat 1s " + flags)
+		args := strings.Fields("--nnodes 3 --nproc-per-node 2 --rdzv-backend c10d --rdzv-id job --heartbeat " + heartbeat + " " + flags)
 		if !strings.Contains(flags, "--rdzv-endpoint") {
-			args = append(args, "--rdzv-endpoint", n.hosts[0].four+":"+port)
+			args = append(args, "--rdzv-endpoint", n.hosts[0].Four+":"+port)
 		}
 		all = append(all, start(n.T, h, append(append(args, "--"), program...)...))
 	}
@@ -160,9 +93,9 @@ func TestNodesMeet(t *testing.T) {
 	t.Parallel()
 	n := newNetwork(t, 3)
 	for _, c := range []struct{ flags, master string }{
-		{"", n.hosts[0].four},
-		{"--rdzv-endpoint [" + n.hosts[1].six + "]:" + port, n.hosts[1].six}, // IPv6, and not the first host
-		{"--interface eth0", n.hosts[0].four},
+		{"", n.hosts[0].Four},
+		{"--rdzv-endpoint [" + n.hosts[1].Six + "]:" + port, n.hosts[1].Six}, // IPv6, and not the first host
+		{"--interface eth0", n.hosts[0].Four},
 	} {
 		seen := map[string]bool{}
 		for _, l := range n.launch(n.hosts, c.flags, shell(`echo rank $RANK of $WORLD_SIZE, local $LOCAL_RANK, node $GROUP_RANK of $GROUP_WORLD_SIZE at $MASTER_ADDR`)...) {
@@ -192,7 +125,7 @@ func TestNodeRanks(t *testing.T) {
 	}
 	for i, l := range all {
 		l.expect(0)
-		if want := fmt.Sprintf("[rank%d]: %d %s\n", 2*(2-i), 2-i, n.hosts[2].four); !strings.Contains(l.stdout.String(), want) {
+		if want := fmt.Sprintf("[rank%d]: %d %s\n", 2*(2-i), 2-i, n.hosts[2].Four); !strings.Contains(l.stdout.String(), want) {
 			t.Errorf("host %d: got %s, want %s", i, l.stdout, want)
 		}
 	}
@@ -203,25 +136,25 @@ func TestNodesThatDoNotMeet(t *testing.T) {
 	t.Run("never joins", func(t *testing.T) {
 		t.Parallel()
 		n := newNetwork(t, 3)
-		for _, l := range n.launch(n.hosts[:2], "--join-timeout 2s", waits...) {
-			l.expect(1, "2 of 3 nodes joined within 2s: kb0, kb1; missing: 1 more")
+		for _, l := range n.launch(n.hosts[:2], "--join-timeout 8s", waits...) {
+			l.expect(1, "2 of 3 nodes joined within 8s: kb0, kb1; missing: 1 more")
 		}
 	})
 	t.Run("no rendezvous", func(t *testing.T) {
 		t.Parallel()
 		n := newNetwork(t, 3)
 		for _, l := range n.launch(n.hosts[1:], "--join-timeout 1s", waits...) {
-			l.expect(1, "no rendezvous at "+n.hosts[0].four+":"+port+" within 1s: is the same command running on that host")
+			l.expect(1, "no rendezvous at "+n.hosts[0].Four+":"+port+" within 1s: is the same command running on that host")
 		}
 	})
 	t.Run("wrong secret", func(t *testing.T) {
 		t.Parallel()
 		n := newNetwork(t, 3)
 		n.hosts[2].secret = "another secret altogether"
-		all := n.launch(n.hosts, "--join-timeout 3s", waits...)
+		all := n.launch(n.hosts, "--join-timeout 8s", waits...)
 		all[2].expect(1, "turned away: the secrets differ")
 		for _, l := range all[:2] {
-			l.expect(1, "2 of 3 nodes joined within 3s: ", "turned away: "+n.hosts[2].four+": the secrets differ")
+			l.expect(1, "2 of 3 nodes joined within 8s: ", "turned away: "+n.hosts[2].Four+": the secrets differ")
 		}
 		for _, l := range all {
 			if strings.Contains(l.stderr.String(), "secret of this test") || strings.Contains(l.stderr.String(), "altogether") {
@@ -233,12 +166,12 @@ func TestNodesThatDoNotMeet(t *testing.T) {
 		t.Parallel()
 		n := newNetwork(t, 3)
 		defer n.hosts[0].occupy(t)()
-		n.launch(n.hosts[:1], "", waits...)[0].expect(1, "meeting at "+n.hosts[0].four+":"+port+": the port is in use")
+		n.launch(n.hosts[:1], "", waits...)[0].expect(1, "meeting at "+n.hosts[0].Four+":"+port+": the port is in use")
 	})
 	t.Run("different commands", func(t *testing.T) {
 		t.Parallel()
 		n := newNetwork(t, 3)
-		first := n.launch(n.hosts[:1], "--join-timeout 3s", waits...)
+		first := n.launch(n.hosts[:1], "--join-timeout 8s", waits...)
 		n.launch(n.hosts[1:2], "--nproc-per-node 3", waits...)[0].expect(1, "--nproc-per-node is 3 here and 2 at the rendezvous")
 		first[0].expect(1, "turned away: kb1: --nproc-per-node is 3")
 	})
@@ -247,7 +180,7 @@ func TestNodesThatDoNotMeet(t *testing.T) {
 // occupy listens on the rendezvous' port as some other service.
 func (h *host) occupy(t *testing.T) (release func()) {
 	t.Helper()
-	l, err := h.listen()
+	l, err := h.Listen(h.Four + ":" + port)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -263,28 +196,6 @@ func (h *host) occupy(t *testing.T) (release func()) {
 	return func() { l.Close() }
 }
 
-// listen opens the port in the host's namespace, which the thread enters for
-// this moment only; the socket stays where it was opened.
-func (h *host) listen() (l net.Listener, err error) {
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	home, err := os.Open("/proc/thread-self/ns/net")
-	if err != nil {
-		return nil, err
-	}
-	defer home.Close()
-	there, err := os.Open("/run/netns/" + h.space)
-	if err != nil {
-		return nil, err
-	}
-	defer there.Close()
-	if err := unix.Setns(int(there.Fd()), unix.CLONE_NEWNET); err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, unix.Setns(int(home.Fd()), unix.CLONE_NEWNET)) }()
-	return net.Listen("tcp", h.four+":"+port)
-}
-
 // Whatever fails on one host ends the job on all of them, with one message each.
 func TestFaults(t *testing.T) {
 	t.Parallel()
@@ -295,11 +206,11 @@ func TestFaults(t *testing.T) {
 	}{
 		{"killed rank", "", func(n *network, all []*launcher, at map[int]place) (int, string, []*launcher) {
 			all[0].kill(at[5].pid, syscall.SIGKILL)
-			return 137, fmt.Sprintf("rank 5 (node 2, host %s, pid %d) ended with signal 9 (killed); its last output:\n    pid %d\n", n.hosts[at[5].host].name, at[5].pid, at[5].pid), all
+			return 137, fmt.Sprintf("rank 5 (node 2, host %s, pid %d) ended with signal 9 (killed); its last output:\n    pid %d\n", n.hosts[at[5].host].Name, at[5].pid, at[5].pid), all
 		}},
 		{"stopped rank", "", func(n *network, all []*launcher, at map[int]place) (int, string, []*launcher) {
 			all[0].kill(at[3].pid, syscall.SIGSTOP)
-			return 1, fmt.Sprintf("rank 3 (node 1, host %s, pid %d) has been stopped for 1s", n.hosts[at[3].host].name, at[3].pid), all
+			return 1, fmt.Sprintf("rank 3 (node 1, host %s, pid %d) has been stopped for "+heartbeat, n.hosts[at[3].host].Name, at[3].pid), all
 		}},
 		{"interrupt", "--max-restarts 3", func(n *network, all []*launcher, at map[int]place) (int, string, []*launcher) {
 			all[1].kill(all[1].cmd.Process.Pid, syscall.SIGINT)
@@ -323,7 +234,7 @@ func TestFaults(t *testing.T) {
 					}
 				}
 			}
-			return 1, "nothing was heard of it for 1s", []*launcher{all[0], all[2]}
+			return 1, "nothing was heard of it for " + heartbeat, []*launcher{all[0], all[2]}
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -344,12 +255,12 @@ func TestCutLink(t *testing.T) {
 	all, at := n.running("")
 	cut := at[4].host // where node 2 is: never the rendezvous, which is node 0
 	begin := time.Now()
-	n.ip("-n", n.sw, "link", "set", n.hosts[cut].cable, "down")
+	n.hosts[cut].Cut()
 	for i, l := range all {
 		if i == cut {
-			l.expect(1, fmt.Sprintf("node 2 (host %s) lost the rendezvous: nothing was heard from the rendezvous for 1s", n.hosts[cut].name))
+			l.expect(1, fmt.Sprintf("node 2 (host %s) lost the rendezvous: nothing was heard from the rendezvous for "+heartbeat, n.hosts[cut].Name))
 		} else {
-			l.expect(1, fmt.Sprintf("node 2 (host %s, pid ", n.hosts[cut].name), "was lost: nothing was heard of it for 1s")
+			l.expect(1, fmt.Sprintf("node 2 (host %s, pid ", n.hosts[cut].Name), "was lost: nothing was heard of it for "+heartbeat)
 		}
 	}
 	t.Logf("all ended %v later", time.Since(begin).Round(time.Millisecond))

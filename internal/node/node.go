@@ -22,16 +22,13 @@ import (
 )
 
 const (
-	// grace is what a rank gets between SIGTERM and SIGKILL. Together with the
-	// verdict it stays below two seconds.
+	// grace is what a rank gets between SIGTERM and SIGKILL.
 	grace = time.Second
-	// verdictLimit is how long a node that knows of a failure waits for the group's
-	// verdict before it acts alone.
-	verdictLimit = 700 * time.Millisecond
 	// lastWords is how long a failed rank's output may still be on its way.
-	lastWords = 150 * time.Millisecond
-	// drainLimit is how long to wait for a slow console at the end.
-	drainLimit = time.Second
+	lastWords = time.Second
+	// drainLimit is how long a console may stand still at the end; one that is slow
+	// gets the time it needs.
+	drainLimit = 5 * time.Second
 	// lookTime is how often the ranks' states are looked at.
 	lookTime = 500 * time.Millisecond
 )
@@ -90,6 +87,7 @@ type node struct {
 	console *console
 
 	// Of the current round.
+	attempt int
 	taps    map[int][]*tap // by rank
 	pids    map[int]int
 	stopped map[int]time.Duration // how long a rank has been seen stopped
@@ -121,7 +119,7 @@ func (n *node) await(ctx context.Context) (*rendezvous.Round, *rendezvous.Verdic
 
 // run is one round on this node. On return nothing of it is left.
 func (n *node) run(ctx context.Context, round *rendezvous.Round) *rendezvous.Verdict {
-	n.pids, n.stopped, n.ended, n.failed = map[int]int{}, map[int]time.Duration{}, 0, nil
+	n.attempt, n.pids, n.stopped, n.ended, n.failed = round.Attempt, map[int]int{}, map[int]time.Duration{}, 0, nil
 	l, err := n.start(ctx, round)
 	if err != nil {
 		n.report(rendezvous.Failure{Rank: rendezvous.NoRank, Cause: "could not start its ranks: " + err.Error(), Code: 1})
@@ -134,7 +132,7 @@ func (n *node) run(ctx context.Context, round *rendezvous.Round) *rendezvous.Ver
 		l.Wait()
 	}
 	n.reports.Wait() // a late one must not fall into the next round
-	awaitEnd(slices.Concat(slices.Collect(maps.Values(n.taps))...), drainLimit)
+	drain(slices.Concat(slices.Collect(maps.Values(n.taps))...))
 	return verdict
 }
 
@@ -170,11 +168,7 @@ func (n *node) follow(ctx context.Context, round *rendezvous.Round, l *launch.La
 	look := time.NewTicker(lookTime)
 	defer look.Stop()
 	interrupted := ctx.Done()
-	var alone <-chan time.Time
 	for {
-		if n.failed != nil && alone == nil {
-			alone = time.After(verdictLimit)
-		}
 		select {
 		case e := <-n.member.Events():
 			switch {
@@ -201,8 +195,6 @@ func (n *node) follow(ctx context.Context, round *rendezvous.Round, l *launch.La
 		case <-interrupted:
 			interrupted = nil
 			n.report(rendezvous.Failure{Rank: rendezvous.NoRank, PID: os.Getpid(), Cause: "was interrupted", Code: rendezvous.Interrupted})
-		case <-alone:
-			return n.cutOff(round, "")
 		}
 	}
 }
@@ -213,7 +205,7 @@ func (n *node) cutOff(round *rendezvous.Round, cause string) *rendezvous.Verdict
 	f := rendezvous.Failure{Rank: rendezvous.NoRank, Cause: cause, Code: 1}
 	switch {
 	case n.failed == nil:
-	case cause == "" || n.failed.Violent():
+	case n.failed.Violent():
 		f = *n.failed
 		f.Output = lastOutput(n.taps[f.Rank])
 	default: // ranks that talk to the lost node end by themselves
@@ -245,18 +237,22 @@ func (n *node) note(round *rendezvous.Round, e launch.Event) {
 	}
 }
 
-// report tells the rendezvous of a failure here, with the rank's last output.
+// report tells the rendezvous of a failure here, and then the rank's last output,
+// without which nobody shall be judged.
 func (n *node) report(f rendezvous.Failure) {
 	if n.failed == nil {
 		n.failed = &f
 	}
-	noticed := time.Now()
-	taps := n.taps[f.Rank]
+	attempt, taps, told := n.attempt, n.taps[f.Rank], f
+	told.More = len(taps) > 0
+	n.member.Failed(attempt, told)
+	if !told.More {
+		return
+	}
 	n.reports.Go(func() {
 		awaitEnd(taps, lastWords)
-		told := f
-		told.Output, told.Ago = lastOutput(taps), time.Since(noticed)
-		n.member.Failed(told)
+		told.Output, told.More = lastOutput(taps), false
+		n.member.Failed(attempt, told)
 	})
 }
 
@@ -268,6 +264,31 @@ func awaitEnd(taps []*tap, limit time.Duration) {
 		select {
 		case <-t.ended:
 		case <-patience:
+			return
+		}
+	}
+}
+
+// drain waits for what is still on its way to the console and into the logs, as
+// long as anything moves. Time is counted in looks, so that a launcher that does
+// not get to run gives nothing up.
+func drain(taps []*tap) {
+	const look = 100 * time.Millisecond
+	seen := make([]int64, len(taps))
+	for still := time.Duration(0); still < drainLimit; still += look {
+		awaitEnd(taps, look)
+		open := false
+		for i, t := range taps {
+			if lines := t.passed.Load(); lines != seen[i] {
+				seen[i], still = lines, 0
+			}
+			select {
+			case <-t.ended:
+			default:
+				open = true
+			}
+		}
+		if !open {
 			return
 		}
 	}

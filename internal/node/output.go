@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 )
 
 const (
@@ -41,6 +42,7 @@ type tap struct {
 	log     *os.File
 	console *console // nil when not shown
 	ended   chan struct{}
+	passed  atomic.Int64 // lines
 
 	mu   sync.Mutex
 	last []string
@@ -96,6 +98,7 @@ func (t *tap) run() {
 		if len(bytes.TrimSpace(text)) > 0 {
 			t.remember(strings.ToValidUTF8(string(text[:min(len(text), lastWidth)]), "\uFFFD"))
 		}
+		t.passed.Add(1)
 	}
 	if t.log != nil {
 		t.log.Close()

@@ -184,8 +184,8 @@ func TestUsage(t *testing.T) {
 		t.Fatal(err)
 	}
 	for args, want := range map[string]string{
-		"--standalone":                           "requires at least 1 arg",
-		"--nproc-per-node 0 x":                   "must be at least 1",
+		"--standalone":                           "want a program after --",
+		"--nproc-per-node 0 x":                   "--nproc-per-node 0: want a whole number of at least 1",
 		"--nnodes 2 x":                           "2 nodes need a place to meet: --rdzv-endpoint",
 		"--nnodes 2 --rdzv-endpoint localhost x": "several nodes need a shared secret",
 		"--nnodes 2 --rdzv-endpoint localhost --rdzv-secret-file " + open + " x":  "every user can read",

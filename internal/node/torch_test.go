@@ -32,6 +32,6 @@ func TestTorch(t *testing.T) {
 	all[victim.host].await(`\[rank1\]: time=.*`)
 	all[victim.host].kill(victim.pid, syscall.SIGKILL)
 	for _, l := range all {
-		l.expect(137, fmt.Sprintf("rank 1 (node 1, host %s, pid %d) ended with signal 9", n.hosts[victim.host].name, victim.pid))
+		l.expect(137, fmt.Sprintf("rank 1 (node 1, host %s, pid %d) ended with signal 9", n.hosts[victim.host].Name, victim.pid))
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/kernbench/kernbench/internal/decl"
 	"github.com/kernbench/kernbench/internal/point"
+	"github.com/kernbench/kernbench/internal/suggest"
 )
 
 // The language of --only:
@@ -230,7 +231,7 @@ func (p *parser) test() expr {
 		for n := range p.names {
 			names = append(names, n)
 		}
-		p.fail("%v", unknownName("name", name, names))
+		p.fail("%v", suggest.Unknown("name", name, names))
 	}
 	p.next()
 	if p.kind != tokOp || !strings.ContainsAny(p.tok[:1], "=!<>") || p.tok == "!" {

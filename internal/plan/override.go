@@ -59,7 +59,7 @@ func override(b *decl.Bench, req Request) ([]*decl.Part, error) {
 		case a.Name == decl.RanksAxis:
 			fault(fmt.Errorf("%s: the program of %s starts its own ranks, so kernbench cannot set their number", a.Name, b.Name))
 		default:
-			fault(unknownName("axis", a.Name, axisNames(parts)))
+			fault(suggest.Unknown("axis", a.Name, axisNames(parts)))
 		}
 	}
 	for _, e := range req.Envs {
@@ -86,12 +86,12 @@ func override(b *decl.Bench, req Request) ([]*decl.Part, error) {
 			}
 		}
 		if !used {
-			fault(unknownName("name in --zip", z[0], append(axisNames(parts), envNames(parts)...)))
+			fault(suggest.Unknown("name in --zip", z[0], append(axisNames(parts), envNames(parts)...)))
 		}
 	}
 	for _, s := range req.Skips {
 		if !slices.ContainsFunc(parts, func(p *decl.Part) bool { return hasName(p, s.Name) }) {
-			fault(unknownName("axis in --skip", s.Name, append(axisNames(parts), envNames(parts)...)))
+			fault(suggest.Unknown("axis in --skip", s.Name, append(axisNames(parts), envNames(parts)...)))
 		}
 	}
 	if len(errs) > 0 {
@@ -149,7 +149,7 @@ func options(b *decl.Bench, given []Assign) (point.Point, error) {
 			for _, o := range b.Options {
 				names = append(names, o.Name)
 			}
-			errs = append(errs, unknownName("option", a.Name, names))
+			errs = append(errs, suggest.Unknown("option", a.Name, names))
 			continue
 		}
 		v, err := point.Parse(o.Kind, a.Text)
@@ -227,46 +227,6 @@ func (s skips) has(t Task) bool {
 	}
 	return s[decl.RanksAxis][fmt.Sprint(t.Ranks)]
 }
-
-// emptySelection explains why nothing is left to run.
-func emptySelection(b *decl.Bench, req Request, dropped []Task) error {
-	why := "nothing is left to run"
-	if len(dropped) > 0 {
-		var reasons []string
-		for _, t := range dropped {
-			if !slices.Contains(reasons, t.Reason) {
-				reasons = append(reasons, t.Reason)
-			}
-		}
-		const most = 3
-		if len(reasons) > most {
-			reasons = append(reasons[:most], fmt.Sprintf("and %d more reasons", len(reasons)-most))
-		}
-		why = fmt.Sprintf("the bench's own conditions drop all %d points: %s", len(dropped), strings.Join(reasons, "; "))
-		if req.World != nil {
-			why = fmt.Sprintf("all %d points are dropped: %s", len(dropped), strings.Join(reasons, "; "))
-		}
-	}
-	var flags []string
-	for _, o := range req.Only {
-		flags = append(flags, fmt.Sprintf("--only %q", o))
-	}
-	for _, s := range req.Skips {
-		flags = append(flags, fmt.Sprintf("--skip %s=%s", s.Name, s.Text))
-	}
-	if len(flags) > 0 {
-		why += " after " + strings.Join(flags, " ")
-	}
-	var axes []string
-	for _, p := range b.Parts {
-		for _, a := range p.Axes {
-			axes = append(axes, fmt.Sprintf("%s=%s", a.Name, point.FormatSpec(a.Values)))
-		}
-	}
-	return fmt.Errorf("bench %s: empty selection: %s (axes: %s)", b.Name, why, strings.Join(axes, " "))
-}
-
-func unknownName(what, name string, names []string) error { return suggest.Unknown(what, name, names) }
 
 func hasName(p *decl.Part, name string) bool {
 	if _, ok := p.Axis(name); ok {

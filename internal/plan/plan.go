@@ -132,8 +132,11 @@ func Make(b *decl.Bench, req Request) (*Plan, error) {
 		groups = append(groups, gs...)
 		p.columns(part)
 	}
+	if err := unknownWords(parts, req, p.Dropped, groups); err != nil {
+		return nil, err
+	}
 	if p.Points == 0 {
-		return nil, emptySelection(b, req, p.Dropped)
+		return nil, emptySelection(b.Name, parts, req, p.Dropped)
 	}
 	p.schedule(groups)
 	return p, nil

@@ -12,6 +12,7 @@ import (
 
 	"github.com/kernbench/kernbench/internal/decl"
 	"github.com/kernbench/kernbench/internal/point"
+	"github.com/kernbench/kernbench/internal/suggest"
 )
 
 func nop(context.Context, *decl.State) error { return nil }
@@ -144,6 +145,35 @@ func TestBadRequests(t *testing.T) {
 func (r Request) withAxis(s string) Request {
 	r.Axes = append(r.Axes, assign(s))
 	return r
+}
+
+// A word that the bench's conditions know at no point is refused, also among
+// others that they know; one that some point can use is not.
+func TestUnknownWords(t *testing.T) {
+	knows := map[string][]string{"sum": {"ring", "tree"}, "copy": {"ring"}}
+	b := decl.New("b", nop, decl.Strings("op", "sum"), decl.Strings("algorithm", "ring"), decl.Drop(func(p point.Point) error {
+		op, _ := p.Get("op")
+		algorithm, _ := p.Get("algorithm")
+		if !slices.Contains(knows[op.String()], algorithm.String()) {
+			return fmt.Errorf("%s: %w", op, suggest.Unknown("algorithm", algorithm.String(), knows[op.String()]))
+		}
+		return nil
+	}))
+	const tre = `axis algorithm: unknown algorithm "tre", did you mean "tree"? (known: ring, tree)`
+	for _, c := range []struct {
+		axes []string
+		want string
+	}{
+		{[]string{"algorithm=tre"}, tre},
+		{[]string{"algorithm=ring,tre"}, tre},
+		{[]string{"op=copy", "algorithm=ring,tree"}, `axis algorithm: unknown algorithm "tree" (known: ring)`},
+		{[]string{"op=sum,copy", "algorithm=ring,tree"}, ""},
+	} {
+		_, err := Make(b, request(c.axes, nil))
+		if got := fmt.Sprint(err); got != c.want && (c.want != "" || err != nil) {
+			t.Errorf("%v: %s, want %q", c.axes, got, c.want)
+		}
+	}
 }
 
 func TestWhereDropsWithItsReason(t *testing.T) {

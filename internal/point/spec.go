@@ -19,7 +19,14 @@ type SpecError struct {
 }
 
 func (e *SpecError) Error() string {
-	return fmt.Sprintf("%q, column %d: %s", e.Spec, e.Column, e.Msg)
+	quoted := strconv.Quote(e.Spec)
+	switch {
+	case strings.Contains(e.Msg, quoted): // the only item, and the message shows it
+		return e.Msg
+	case e.Column == 1:
+		return quoted + ": " + e.Msg
+	}
+	return fmt.Sprintf("%s, column %d: %s", quoted, e.Column, e.Msg)
 }
 
 // ParseSpec reads a list of values of one kind:

@@ -1,93 +1,66 @@
 package quant
 
-import (
-	"unsafe"
+import "encoding/binary"
 
-	"github.com/kernbench/kernbench/dist"
-	"github.com/kernbench/kernbench/internal/dtype"
+// Integers of 6 and 4 bits are shifted to be positive, which is to flip their
+// sign, and lie one after the other from the lowest bit on: four in three bytes
+// and two in one. Eight of them, a byte each, are a word here, whose halves,
+// quarters and eighths move together.
+
+// The same byte eight times.
+const (
+	low6, low4   = 0x3f3f3f3f3f3f3f3f, 0x0f0f0f0f0f0f0f0f
+	sign6, sign4 = 0x2020202020202020, 0x0808080808080808
 )
 
-// pack writes a group's integers: 8 bits as they are; 6 and 4 bits shifted to
-// be positive, four in three bytes and two in one.
-func (c Codec) pack(dst []byte, q *[Group]int8) {
+// pack writes a group's integers.
+func (c Codec) pack(dst, integers []byte) {
 	switch c.bits {
 	case 8:
-		for i, to := 0, (*[Group]byte)(dst); i < Group; i++ {
-			to[i] = byte(q[i])
-		}
+		*(*[Group]byte)(dst) = *(*[Group]byte)(integers)
 	case 6:
-		for i := 0; i < Group/4; i++ {
-			a, b, e, f := uint32(q[4*i]+32), uint32(q[4*i+1]+32), uint32(q[4*i+2]+32), uint32(q[4*i+3]+32)
-			word := a | b<<6 | e<<12 | f<<18
-			dst[3*i], dst[3*i+1], dst[3*i+2] = byte(word), byte(word>>8), byte(word>>16)
+		for i := 0; i < Group; i += 8 {
+			x := binary.LittleEndian.Uint64(integers[i:])&low6 ^ sign6
+			x = x&0x003f003f003f003f | x&0x3f003f003f003f00>>2
+			x = x&0x00000fff00000fff | x&0x0fff00000fff0000>>4
+			x = x&0xffffff | x>>32<<24
+			to := dst[i/8*6:][:6]
+			binary.LittleEndian.PutUint32(to, uint32(x))
+			binary.LittleEndian.PutUint16(to[4:], uint16(x>>32))
 		}
 	case 4:
-		for i := 0; i < Group/2; i++ {
-			dst[i] = byte(q[2*i]+8) | byte(q[2*i+1]+8)<<4
+		for i := 0; i < Group; i += 8 {
+			x := binary.LittleEndian.Uint64(integers[i:])&low4 ^ sign4
+			x = x&0x000f000f000f000f | x&0x0f000f000f000f00>>4
+			x = x&0x000000ff000000ff | x&0x00ff000000ff0000>>8
+			binary.LittleEndian.PutUint32(dst[i/2:], uint32(x&0xffff|x>>32<<16))
 		}
 	}
 }
 
-func (c Codec) unpack(q *[Group]int8, src []byte) {
+// unpack is the way back; the sign goes into all bits above it.
+func (c Codec) unpack(integers, src []byte) {
 	switch c.bits {
 	case 8:
-		for i, from := 0, (*[Group]byte)(src); i < Group; i++ {
-			q[i] = int8(from[i])
-		}
+		*(*[Group]byte)(integers) = *(*[Group]byte)(src)
 	case 6:
-		for i := 0; i < Group/4; i++ {
-			word := uint32(src[3*i]) | uint32(src[3*i+1])<<8 | uint32(src[3*i+2])<<16
-			q[4*i], q[4*i+1] = int8(word&63)-32, int8(word>>6&63)-32
-			q[4*i+2], q[4*i+3] = int8(word>>12&63)-32, int8(word>>18&63)-32
+		for i := 0; i < Group; i += 8 {
+			from := src[i/8*6:][:6]
+			x := uint64(binary.LittleEndian.Uint32(from)) | uint64(binary.LittleEndian.Uint16(from[4:]))<<32
+			x = x&0xffffff | x>>24<<32
+			x = x&0x00000fff00000fff | x&0x00fff00000fff000<<4
+			x = x&0x003f003f003f003f | x&0x0fc00fc00fc00fc0<<2
+			x ^= sign6
+			binary.LittleEndian.PutUint64(integers[i:], x|x&sign6*6) // 32*6 is bits 6 and 7
 		}
 	case 4:
-		for i := 0; i < Group/2; i++ {
-			q[2*i], q[2*i+1] = int8(src[i]&15)-8, int8(src[i]>>4)-8
+		for i := 0; i < Group; i += 8 {
+			x := uint64(binary.LittleEndian.Uint32(src[i/2:]))
+			x = x&0xffff | x>>16<<32
+			x = x&0x000000ff000000ff | x&0x0000ff000000ff00<<8
+			x = x&0x000f000f000f000f | x&0x00f000f000f000f0<<4
+			x ^= sign4
+			binary.LittleEndian.PutUint64(integers[i:], x|x&sign4*30) // 8*30 is bits 4 to 7
 		}
 	}
-}
-
-// loaders widen up to a group of elements, zeros behind a short one.
-var loaders = map[dist.DType]func(values *[Group]float32, src []byte){
-	dist.F32: func(values *[Group]float32, src []byte) {
-		clear(values[copy(values[:], view[float32](src)):])
-	},
-	dist.F16: func(values *[Group]float32, src []byte) {
-		clear(values[len(src)/2:])
-		for i, h := range view[dtype.Float16](src) {
-			values[i] = h.Float32()
-		}
-	},
-	dist.BF16: func(values *[Group]float32, src []byte) {
-		clear(values[len(src)/2:])
-		for i, h := range view[dtype.BFloat16](src) {
-			values[i] = h.Float32()
-		}
-	},
-}
-
-// storers round up to a group of values to the type.
-var storers = map[dist.DType]func(dst []byte, values *[Group]float32){
-	dist.F32: func(dst []byte, values *[Group]float32) { copy(view[float32](dst), values[:]) },
-	dist.F16: func(dst []byte, values *[Group]float32) {
-		to := view[dtype.Float16](dst)
-		for i, v := range values[:len(to)] {
-			to[i] = dtype.Float16From(v)
-		}
-	},
-	dist.BF16: func(dst []byte, values *[Group]float32) {
-		to := view[dtype.BFloat16](dst)
-		for i, v := range values[:len(to)] {
-			to[i] = dtype.BFloat16From(v)
-		}
-	},
-}
-
-// view is bytes as elements; memory of a process group is aligned for them.
-func view[E float32 | dtype.Float16 | dtype.BFloat16](b []byte) []E {
-	if len(b) == 0 {
-		return nil
-	}
-	var e E
-	return unsafe.Slice((*E)(unsafe.Pointer(&b[0])), len(b)/int(unsafe.Sizeof(e)))
 }

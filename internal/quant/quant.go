@@ -56,89 +56,114 @@ func (c Codec) Size(_ dist.DType, n int) int { return (n + Group - 1) / Group * 
 // has no room for the range of f64, and integers are not rounded.
 func Supports(d dist.DType) bool { return d == dist.F32 || d == dist.F16 || d == dist.BF16 }
 
-// Encode writes the encoding of the elements in src.
-func (c Codec) Encode(dst, src []byte, d dist.DType) {
-	load, size := loaders[d], Group*d.Size()
-	if load == nil {
-		panic(fmt.Sprintf("quant: no encoding of %v", d))
-	}
-	var values [Group]float32
-	for len(src) > 0 {
-		n := min(size, len(src))
-		load(&values, src[:n])
-		c.encode(dst[:c.groupBytes()], &values)
-		src, dst = src[n:], dst[c.groupBytes():]
-	}
-}
-
 // leastScale is the smallest normal float32: the reciprocal of any scale from
 // here on is finite.
 const leastScale = 0x1p-126
 
-func (c Codec) encode(dst []byte, values *[Group]float32) {
-	// Magnitudes compare as integers do, and NaN is above infinity.
-	most := uint32(0)
-	for i := range values {
-		most = max(most, math.Float32bits(values[i])&^(1<<31))
-	}
-	top := float32(c.Max())
-	scale := math.Float32frombits(most) / top
-	inverse := 1 / scale
-	switch {
-	case most >= 0xff<<23:
-		scale, inverse = float32(math.NaN()), 0
-	case scale < leastScale:
-		scale, inverse = 0, 0
-	}
-	binary.LittleEndian.PutUint32(dst, math.Float32bits(scale))
-	// No quotient needs a clamp: it is at most top and a few roundings, which is
-	// less than top + 1/2. A product with 0 is 0, but for NaN and infinity.
-	var q [Group]int8
-	if inverse != 0 {
-		for i := range q {
-			q[i] = round(values[i] * inverse)
-		}
-	}
-	c.pack(dst[scaleBytes:], &q)
+// batch is how many groups are worked on at a time: all of it stays in the first
+// cache.
+const batch = 8
+
+// work is the numbers of a batch, from elements to integers or back.
+type work struct {
+	values, sum [batch * Group]float32
+	integers    [batch * Group]byte // in two's complement
+	mosts       [batch]uint32       // bits of the largest magnitudes
+	scales      [batch]float32
+	inverses    [batch]float32
+	short       [4 * Group]byte // a last group, padded
 }
 
-// round is to nearest, ties to even: adding 1.5 x 2^23 leaves no bits behind
-// the point, and the last byte is the integer.
-func round(v float32) int8 {
-	const shift = 3 << 22
-	return int8(math.Float32bits(v + shift))
+// Encode writes the encoding of the elements in src.
+func (c Codec) Encode(dst, src []byte, d dist.DType) {
+	if !Supports(d) {
+		panic(fmt.Sprintf("quant: no encoding of %v", d))
+	}
+	var w work
+	size := Group * d.Size()
+	for whole := len(src) / size; whole > 0; {
+		n := min(batch, whole)
+		c.encode(dst, src[:n*size], d, &w, n)
+		dst, src, whole = dst[n*c.groupBytes():], src[n*size:], whole-n
+	}
+	if len(src) > 0 {
+		copy(w.short[:], src)
+		c.encode(dst, w.short[:size], d, &w, 1)
+	}
+}
+
+// encode does a batch of n groups.
+func (c Codec) encode(dst, src []byte, d dist.DType, w *work, n int) {
+	values := w.values[:n*Group]
+	widen(values, src, d)
+	// Magnitudes compare as integers do, and NaN is above infinity.
+	most(w.mosts[:n], values)
+	top := float32(c.Max())
+	for i, most := range w.mosts[:n] {
+		scale := math.Float32frombits(most) / top
+		inverse := 1 / scale
+		switch {
+		case most >= 0xff<<23:
+			scale, inverse = float32(math.NaN()), 0
+		case scale < leastScale:
+			scale, inverse = 0, 0
+		}
+		w.scales[i], w.inverses[i] = scale, inverse
+	}
+	// No quotient needs a clamp: it is at most top and a few roundings, which is
+	// less than top + 1/2. An inverse of 0 makes integers of 0 of everything.
+	quantise(w.integers[:n*Group], values, w.inverses[:n])
+	for i := range n {
+		to := dst[i*c.groupBytes():][:c.groupBytes()]
+		binary.LittleEndian.PutUint32(to, math.Float32bits(w.scales[i]))
+		c.pack(to[scaleBytes:], w.integers[i*Group:(i+1)*Group])
+	}
 }
 
 // DecodeReduce combines what the sources encode, in float32 and from first to
 // last, and rounds the result to the type once.
 func (c Codec) DecodeReduce(dst []byte, srcs [][]byte, d dist.DType, r dist.Reduction) {
-	store, size := storers[d], Group*d.Size()
-	if store == nil {
+	if !Supports(d) {
 		panic(fmt.Sprintf("quant: no decoding to %v", d))
 	}
-	var sum, values [Group]float32
-	for at := 0; len(dst) > 0; at += c.groupBytes() {
-		n := min(size, len(dst))
-		c.decode(&sum, srcs[0][at:at+c.groupBytes()])
-		for _, src := range srcs[1:] {
-			c.decode(&values, src[at:at+c.groupBytes()])
-			combine(&sum, &values, r)
+	var w work
+	size := Group * d.Size()
+	at := 0 // in the encodings
+	for whole := len(dst) / size; whole > 0; {
+		n := min(batch, whole)
+		c.decode(dst[:n*size], srcs, at, d, r, &w, n)
+		dst, at, whole = dst[n*size:], at+n*c.groupBytes(), whole-n
+	}
+	if len(dst) > 0 {
+		c.decode(w.short[:size], srcs, at, d, r, &w, 1)
+		copy(dst, w.short[:])
+	}
+}
+
+// decode does a batch of n groups, which begin at a position of the encodings.
+func (c Codec) decode(dst []byte, srcs [][]byte, at int, d dist.DType, r dist.Reduction, w *work, n int) {
+	sum, integers, scales := w.sum[:n*Group], w.integers[:n*Group], w.scales[:n]
+	for s, src := range srcs {
+		for i := range n {
+			from := src[at+i*c.groupBytes():][:c.groupBytes()]
+			scales[i] = math.Float32frombits(binary.LittleEndian.Uint32(from))
+			c.unpack(integers[i*Group:(i+1)*Group], from[scaleBytes:])
 		}
-		store(dst[:n], &sum)
-		dst = dst[n:]
+		switch {
+		case s == 0:
+			multiply(sum, integers, scales)
+		case r == dist.Sum || r == dist.Avg: // an average is a sum that dist divides
+			accumulate(sum, integers, scales)
+		default:
+			values := w.values[:n*Group]
+			multiply(values, integers, scales)
+			combine(sum, values, r)
+		}
 	}
+	narrow(dst, sum, d)
 }
 
-func (c Codec) decode(values *[Group]float32, src []byte) {
-	scale := math.Float32frombits(binary.LittleEndian.Uint32(src))
-	var q [Group]int8
-	c.unpack(&q, src[scaleBytes:])
-	for i := range q {
-		values[i] = float32(q[i]) * scale
-	}
-}
-
-func combine(sum, values *[Group]float32, r dist.Reduction) {
+func combine(sum, values []float32, r dist.Reduction) {
 	switch r {
 	case dist.Prod:
 		for i, v := range values {
@@ -151,10 +176,6 @@ func combine(sum, values *[Group]float32, r dist.Reduction) {
 	case dist.Max:
 		for i, v := range values {
 			sum[i] = max(sum[i], v)
-		}
-	default: // an average is a sum that dist divides
-		for i := range sum {
-			sum[i] += values[i]
 		}
 	}
 }

@@ -20,7 +20,9 @@ const (
 	// judgeTicks is how long reports are collected before the first is chosen: the
 	// connection to a rank that was killed may break before its death is known,
 	// and its peers' complaints must not pass for the cause.
-	judgeTicks = 2
+	judgeTicks = 5
+	// wordTicks is how long the verdict waits for the last output of what failed.
+	wordTicks = 20
 	// oddTicks is how long a node must have been silent to be worth mentioning.
 	oddTicks = 12
 	beatTime = 500 * time.Millisecond
@@ -91,9 +93,9 @@ func (c *council) hear(peer int, m message, at time.Duration) []order {
 	case m.Ready != nil && m.Ready.Attempt == c.attempt && c.stage == gathering:
 		s.ready, s.port = true, m.Ready.Port
 		return c.begin()
-	case m.Failed != nil:
-		f := *m.Failed
-		c.report(s, f, at-f.Ago, f.Code == Interrupted)
+	case m.Failed != nil && m.Failed.Attempt == c.attempt:
+		f := m.Failed.Failure
+		c.report(s, f, at, f.Code == Interrupted)
 	case m.Done != nil && m.Done.Attempt == c.attempt && c.stage == running:
 		s.done = true
 		if !slices.ContainsFunc(c.seats, func(s *seat) bool { return !s.done }) {
@@ -203,6 +205,12 @@ func (c *council) report(s *seat, f Failure, when time.Duration, final bool) {
 		return
 	}
 	f.Node, f.Host = s.Node, s.Host
+	for i := range c.reports {
+		if r := &c.reports[i]; r.More && r.Node == f.Node && r.Rank == f.Rank && r.PID == f.PID {
+			r.Output, r.More = f.Output, f.More
+			return
+		}
+	}
 	c.reports = append(c.reports, report{f, when, final})
 	if c.stage != judging {
 		c.enter(judging)
@@ -214,7 +222,7 @@ func (c *council) pass(at time.Duration) []order {
 	c.waited++
 	var orders []order
 	for _, s := range slices.Clone(c.seats) {
-		if s.silent++; s.silent > c.silentTicks {
+		if s.silent++; s.silent > c.silentTicks && s.peer != hostPeer { // whose silence would be our own
 			orders = c.lose(s.peer, fmt.Sprintf("nothing was heard of it for %v (its launcher is stopped, or the network is cut)", time.Duration(c.silentTicks)*tick), at)
 		}
 	}
@@ -227,9 +235,13 @@ func (c *council) pass(at time.Duration) []order {
 	return orders
 }
 
-// judge chooses what failed first and ends the round.
+// judge chooses what failed first and ends the round, once its last words are known.
 func (c *council) judge() []order {
 	f := first(c.reports)
+	if f.More && c.waited <= wordTicks {
+		return nil
+	}
+	f.More = false
 	for _, s := range c.seats {
 		if s.silent >= oddTicks && s.Node != f.Node && !s.gone {
 			f.Note = strings.TrimPrefix(fmt.Sprintf("%s, node %d (host %s) had been silent for %v", f.Note, s.Node, s.Host, time.Duration(s.silent)*tick), ", ")

@@ -197,29 +197,37 @@ func (s *script) verdict(silent ...int) Verdict {
 	return *orders[0].Stop
 }
 
-func (s *script) fails(peer int, f Failure) { s.hear(peer, message{Failed: &f}, s.now) }
+func (s *script) fails(peer int, f Failure) {
+	s.hear(peer, message{Failed: &failed{s.attempt, f}}, s.now)
+}
 
 func TestWhoFailedFirst(t *testing.T) {
 	ms := time.Millisecond
-	exit := func(rank, code int, ago time.Duration) Failure {
-		return Failure{Rank: rank, Code: code, Cause: "exit", Ago: ago}
-	}
+	exit := func(rank, code int) Failure { return Failure{Rank: rank, Code: code, Cause: "exit"} }
 	killed := Failure{Rank: 2, Code: 137, Signal: syscall.SIGKILL, Cause: "killed"}
 	for _, c := range []struct {
 		name string
 		do   func(*script)
 		want string
 	}{
-		{"the only one", func(s *script) { s.fails(1, exit(3, 7, 0)) }, "3 7"},
-		{"the earlier report", func(s *script) { s.fails(1, exit(3, 7, 0)); s.now += ms; s.fails(0, exit(0, 1, 0)) }, "3 7"},
-		{"the later report of what happened earlier", func(s *script) { s.fails(0, exit(0, 1, 0)); s.now += ms; s.fails(1, exit(3, 7, 2*ms)) }, "3 7"},
-		{"a killed rank whose peers complained first", func(s *script) { s.fails(0, exit(0, 1, 0)); s.now += ms; s.fails(1, killed) }, "2 137"},
+		{"the only one", func(s *script) { s.fails(1, exit(3, 7)) }, "3 7"},
+		{"the earlier report", func(s *script) { s.fails(1, exit(3, 7)); s.now += ms; s.fails(0, exit(0, 1)) }, "3 7"},
+		{"the earlier report, whose last words come later", func(s *script) {
+			early := exit(3, 7)
+			early.More = true
+			s.fails(1, early)
+			s.now += ms
+			s.fails(0, exit(0, 1))
+			s.now += ms
+			s.fails(1, exit(3, 7))
+		}, "3 7"},
+		{"a killed rank whose peers complained first", func(s *script) { s.fails(0, exit(0, 1)); s.now += ms; s.fails(1, killed) }, "2 137"},
 		{"an abort is a complaint", func(s *script) {
-			s.fails(1, exit(3, 7, 0))
+			s.fails(1, exit(3, 7))
 			s.now += ms
 			s.fails(0, Failure{Rank: 0, Code: 134, Signal: syscall.SIGABRT, Cause: "aborted"})
 		}, "3 7"},
-		{"a lost node whose peers complained first", func(s *script) { s.fails(0, exit(0, 1, 0)); s.now += ms; s.lose(1, "gone", s.now) }, "-1 1"},
+		{"a lost node whose peers complained first", func(s *script) { s.fails(0, exit(0, 1)); s.now += ms; s.lose(1, "gone", s.now) }, "-1 1"},
 		{"an interrupt explains everything", func(s *script) {
 			s.fails(0, killed)
 			s.now += ms
@@ -236,6 +244,58 @@ func TestWhoFailedFirst(t *testing.T) {
 		if s.stage != over {
 			t.Errorf("%s: the group is not over", c.name)
 		}
+	}
+}
+
+// The verdict waits for the last output of what failed, and for nobody else's;
+// not for ever.
+func TestLastWords(t *testing.T) {
+	first := Failure{Rank: 3, PID: 77, Cause: "ended with exit code 7", Code: 7, More: true}
+	for _, c := range []struct {
+		name   string
+		words  bool
+		output string
+	}{{"they come", true, "a\nb\n"}, {"they do not", false, ""}} {
+		s := newScript(t, 2, 0)
+		s.start()
+		s.fails(1, first)
+		s.fails(0, Failure{Rank: 0, PID: 78, Cause: "ended with exit code 1", Code: 1, More: true})
+		if early := s.ticks(wordTicks); early != nil {
+			t.Fatalf("%s: judged before the last words: %+v", c.name, early)
+		}
+		if c.words {
+			told := first
+			told.Output, told.More = c.output, false
+			s.fails(1, told)
+		}
+		orders := s.ticks(1)
+		if len(orders) != 2 || orders[0].Stop == nil {
+			t.Fatalf("%s: no verdict: %+v", c.name, orders)
+		}
+		if f := orders[0].Stop.Failure; f.Rank != 3 || f.Output != c.output || f.More {
+			t.Errorf("%s: got %+v", c.name, f)
+		}
+	}
+}
+
+// What is said of a round that has its verdict already is no failure of the next.
+func TestLateReport(t *testing.T) {
+	s := newScript(t, 2, 1)
+	s.start()
+	s.fails(1, Failure{Rank: 3, Code: 7})
+	s.verdict()
+	s.hear(1, message{Failed: &failed{0, Failure{Rank: 2, Code: 8}}}, s.now)
+	if got := s.allReady(); len(got) != 2 || got[0].Start == nil {
+		t.Errorf("the restart was not begun: %+v", got)
+	}
+}
+
+// The host does not take itself for silent, though its own beats may come late.
+func TestOwnSilence(t *testing.T) {
+	s := newScript(t, 2, 0)
+	s.start()
+	if got := s.ticks(200, hostPeer); got != nil {
+		t.Errorf("got %+v", got)
 	}
 }
 
@@ -359,7 +419,7 @@ func TestCouncilKeepsItsPromises(t *testing.T) {
 				take(c.hear(rapid.IntRange(0, 5).Draw(rt, "peer"), message{Done: &done{c.attempt}}, 0))
 			},
 			"fail": func(rt *rapid.T) {
-				take(c.hear(rapid.IntRange(0, 5).Draw(rt, "peer"), message{Failed: &Failure{Rank: 1, Code: 1}}, 0))
+				take(c.hear(rapid.IntRange(0, 5).Draw(rt, "peer"), message{Failed: &failed{rapid.IntRange(0, 2).Draw(rt, "attempt"), Failure{Rank: 1, Code: 1, More: rapid.Bool().Draw(rt, "more")}}}, 0))
 			},
 			"lose": func(rt *rapid.T) {
 				peer := rapid.IntRange(0, 5).Draw(rt, "peer")

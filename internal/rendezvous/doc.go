@@ -21,7 +21,6 @@ import (
 	"fmt"
 	"strings"
 	"syscall"
-	"time"
 )
 
 // Round is one start of the whole group.
@@ -45,9 +44,9 @@ type Failure struct {
 	Code   int            `json:"code"`             // exit code that the whole job gets
 	Output string         `json:"output,omitempty"` // its last lines
 	Note   string         `json:"note,omitempty"`   // what else was odd at the time
-	// Ago is how long before the report it happened, so that reports that waited
-	// for last words still come in the right order.
-	Ago time.Duration `json:"ago,omitempty"`
+	// More says that the last lines are still to come, in a second report: who
+	// failed first must be known before that.
+	More bool `json:"more,omitempty"`
 }
 
 // NoRank is the Rank of a failure that no single rank caused.

@@ -49,18 +49,19 @@ func (h *host) run() {
 	defer close(h.ended)
 	ticks := time.NewTicker(tick)
 	defer ticks.Stop()
-	beat := time.Duration(0)
+	// A ticker of its own: on a loaded machine ticks get lost, and counted in them
+	// the beats would come too late.
+	beats := time.NewTicker(beatTime)
+	defer beats.Stop()
 	for h.council.stage != over {
 		select {
 		case e := <-h.heard:
 			h.send(h.take(e))
 		case <-ticks.C:
 			h.send(h.council.pass(time.Since(h.begun)))
-			if beat += tick; beat >= beatTime {
-				beat = 0
-				for _, l := range h.links {
-					l.Send(message{Beat: true})
-				}
+		case <-beats.C:
+			for _, l := range h.links {
+				l.Send(message{Beat: true})
 			}
 		}
 	}

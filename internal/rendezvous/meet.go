@@ -180,7 +180,7 @@ func (c Config) hostGroup(listener net.Listener, addr string) *Member {
 	}()
 	l, _ := greetHost(ours, c.Secret)
 	h.tell(heard{peer: hostPeer, link: <-greeted})
-	m := newMember(l, c.join(addr), c.Heartbeat)
+	m := newMember(l, c.join(addr), 0) // a process does not wait in vain for itself, however slow it is
 	m.host = h
 	return m
 }

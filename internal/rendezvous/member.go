@@ -13,8 +13,8 @@ import (
 type Member struct {
 	link   *link
 	addr   string
-	host   *host // of the node that is the host too
-	silent time.Duration
+	host   *host         // of the node that is the host too
+	silent time.Duration // that the host may be; 0 is any
 	events chan Event
 	quit   chan struct{}
 	close  sync.Once
@@ -49,7 +49,7 @@ func (m *Member) Ready(attempt int) error {
 }
 
 // Failed reports a failure on this node; who and where is filled in.
-func (m *Member) Failed(f Failure) { m.link.Send(message{Failed: &f}) }
+func (m *Member) Failed(attempt int, f Failure) { m.link.Send(message{Failed: &failed{attempt, f}}) }
 
 // Done reports that every rank of this node has ended well.
 func (m *Member) Done(attempt int) { m.link.Send(message{Done: &done{attempt}}) }
@@ -120,7 +120,7 @@ func (m *Member) run() {
 			}
 		case <-beat.C:
 			m.link.Send(message{Beat: true})
-			if silent += beatTime; silent > m.silent { // in beats, as the council counts in ticks
+			if silent += beatTime; m.silent > 0 && silent > m.silent { // in beats, as the council counts in ticks
 				tell(Event{Lost: fmt.Sprintf("nothing was heard from the rendezvous for %v (its host is stopped, or the network is cut)", m.silent)})
 				return
 			}

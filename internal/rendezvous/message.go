@@ -3,10 +3,10 @@ package rendezvous
 // message is one frame, in either direction: exactly one field is set.
 type message struct {
 	// From a member.
-	Join   *join    `json:"join,omitempty"`
-	Ready  *ready   `json:"ready,omitempty"`
-	Failed *Failure `json:"failed,omitempty"`
-	Done   *done    `json:"done,omitempty"`
+	Join   *join   `json:"join,omitempty"`
+	Ready  *ready  `json:"ready,omitempty"`
+	Failed *failed `json:"failed,omitempty"`
+	Done   *done   `json:"done,omitempty"`
 
 	// From the host.
 	Start    *Round   `json:"start,omitempty"`
@@ -36,6 +36,12 @@ type join struct {
 type ready struct {
 	Attempt int `json:"attempt"`
 	Port    int `json:"port"`
+}
+
+// failed says what failed in a round; one that is over has its verdict already.
+type failed struct {
+	Attempt int     `json:"attempt"`
+	Failure Failure `json:"failure"`
 }
 
 // done says that every rank of this node has ended well.

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/kernbench/kernbench/internal/journal"
+	"github.com/kernbench/kernbench/internal/point"
 	"github.com/kernbench/kernbench/internal/suggest"
 )
 
@@ -73,6 +74,18 @@ func (p Plot) String() string {
 		s += ",by=" + strings.Join(p.By, "+")
 	}
 	return s
+}
+
+// Check tells before a run whether its rows will have the coordinates of the
+// plot. Metrics are known only when they are measured.
+func (p Plot) Check(h *journal.Header, options point.Point) error {
+	coords := coordsOf(h, []journal.Row{{Options: options}})
+	for _, name := range append([]string{p.X}, p.By...) {
+		if _, err := findCoord(coords, name); err != nil {
+			return fmt.Errorf("plot %s: %w", p, err)
+		}
+	}
+	return nil
 }
 
 // maxStem keeps file names within what every file system takes.

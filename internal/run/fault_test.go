@@ -208,12 +208,21 @@ func TestNoVisibleEffect(t *testing.T) {
 // there.
 func TestTwoAtOnce(t *testing.T) {
 	first, second := newScene(t), newScene(t)
+	gate := filepath.Join(t.TempDir(), "gate") // the first does not end before the second is there
+	first.environ = append(first.environ, "TEST_GATE="+gate)
+	hasRow := func(s *scene) func() bool {
+		return func() bool {
+			_, r, err := journal.LoadRun(s.dir)
+			return err == nil && len(r.Rows) > 0
+		}
+	}
 	a := first.supervisor("slow")
-	first.eventually("a row of the first", func() bool {
-		_, r, err := journal.LoadRun(first.dir)
-		return err == nil && len(r.Rows) > 0
-	})
+	first.eventually("a row of the first", hasRow(first))
 	b := second.supervisor("slow")
+	second.eventually("a row of the second", hasRow(second))
+	if err := os.WriteFile(gate, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
 	if err := a.Wait(); err != nil {
 		t.Fatal(err)
 	}

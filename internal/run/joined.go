@@ -151,7 +151,7 @@ func (c *crew) lostPlace() *trouble {
 // Within a job, an interrupt often comes from a launcher that kills a second
 // later: the reason is looked for, and what runs is waited for, for less.
 const (
-	deathbedLimit = 200 * time.Millisecond
+	deathbedLimit = 500 * time.Millisecond
 	hurryLimit    = 300 * time.Millisecond
 )
 
@@ -177,25 +177,36 @@ func (c *crew) await(limit time.Duration) (ended bool) {
 }
 
 // deathbed looks for the reason of an interrupt within a job: a launcher that
-// sees a rank die ends all the others, this one included.
+// sees a rank die ends all the others, this one included. Only when every place
+// has told the end of its process was it nothing but the interrupt: the loss of
+// one may be heard of last.
 func (c *crew) deathbed() *trouble {
 	if !c.r.joined(c.group) {
 		return nil
 	}
 	limit := time.After(deathbedLimit)
+	stopped := false // by the interrupt
 	for {
 		select {
 		case e := <-c.events:
-			if x, is := e.(launch.Exit); is && x.Stopped {
-				return c.lostPlace() // else it was the interrupt
-			}
-			if tr := c.watch(e); tr != nil || e == nil {
-				return tr
+			x, is := e.(launch.Exit)
+			stopped = stopped || is && x.Stopped
+			switch {
+			case stopped && e == nil:
+				return c.lostPlace()
+			case is && x.Stopped:
+				if tr := c.lostPlace(); tr != nil {
+					return tr
+				}
+			default:
+				if tr := c.watch(e); tr != nil || e == nil {
+					return tr
+				}
 			}
 		case e := <-c.hub.Events():
 			c.hear(e)
 		case <-limit:
-			return nil
+			return c.lostPlace()
 		}
 	}
 }

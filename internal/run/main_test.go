@@ -65,7 +65,7 @@ func misbehave() {
 		os.Exit(9)
 	}
 	if os.Getenv("TEST_LATE") != "" {
-		time.Sleep(300 * time.Millisecond)
+		time.Sleep(hangGuard)
 	}
 	if os.Getenv("TEST_DIES") != "" {
 		os.Exit(9)
@@ -85,7 +85,7 @@ func benches() []*decl.Bench {
 		decl.New("stop", stop, decl.Ranks("2"), decl.Ints("i", "1,2,3"), decl.Measure(quick)),
 		decl.New("lonely", lonely, decl.Ranks("2"), decl.Ints("i", "1,2,3"), decl.Measure(quick)),
 		decl.New("together", together, decl.Ranks("3"), decl.Strings("what", "fine", "fails", "panics", "hangs", "dies", "again"),
-			decl.Backends("cpu", simulated), decl.Timeout(time.Second)),
+			decl.Backends("cpu", simulated), decl.Timeout(5*time.Second)), // which none but the one that hangs needs, however loaded the machine
 		decl.New("slow-simulated", slow, decl.Ranks("2"), decl.Ints("i", "1,2,3,4,5"), decl.Env("SWEPT", "1", "2"), decl.Trials(2),
 			decl.Measure(quick), decl.Backends(simulated)),
 		decl.New("overlap", overlap, decl.Ranks("2"), decl.Ints("i", "0,1,2,3,4,5"), decl.Backends(simulated)),
@@ -99,8 +99,16 @@ func still(ctx context.Context, s *decl.State) error {
 	return s.Time(ctx, func() error { return nil })
 }
 
-// slow gives a killer time to strike; set-up, barrier and timed part alike.
+// slow gives a killer time to strike; set-up, barrier and timed part alike. With a
+// gate its third point waits until there is such a file.
 func slow(ctx context.Context, s *decl.State) error {
+	if gate, ok := os.LookupEnv("TEST_GATE"); ok && s.Int("i") == 3 {
+		for limit := time.Now().Add(hangGuard); time.Now().Before(limit); time.Sleep(2 * time.Millisecond) {
+			if _, err := os.Stat(gate); err == nil {
+				break
+			}
+		}
+	}
 	time.Sleep(10 * time.Millisecond)
 	if err := s.Barrier(ctx); err != nil {
 		return err
@@ -356,7 +364,7 @@ func marked(value string) (found []proc) {
 func (s *scene) assertGone(value string) time.Duration {
 	s.Helper()
 	begin := time.Now()
-	for time.Since(begin) < 10*time.Second {
+	for time.Since(begin) < hangGuard {
 		if len(marked(value)) == 0 {
 			return time.Since(begin)
 		}

@@ -189,9 +189,10 @@ func (s swapped) Finish(v []float64) error {
 func TestWrongGhostFailsTheGate(t *testing.T) {
 	source := generated(t, "poisson", sparse.Params{Rows: 900})
 	for _, info := range krylov.Methods() {
-		for _, honest := range []bool{true, false} {
+		for i, honest := range []bool{true, false, true, false} {
+			stop := 20 * (i / 2) // not at all, then early
 			errs := onRanks(t, 3, func(g *dist.Group) error {
-				sys, err := New(g, Spec{Source: source, Partitioner: "simple", Method: info.Name, RHS: noise, Config: krylov.Config{RTol: 1e-8, MaxIter: 400}})
+				sys, err := New(g, Spec{Source: source, Partitioner: "simple", Method: info.Name, RHS: noise, StopAfter: stop, Config: krylov.Config{RTol: 1e-8, MaxIter: 400}})
 				if err != nil {
 					return err
 				}
@@ -206,7 +207,7 @@ func TestWrongGhostFailsTheGate(t *testing.T) {
 			})
 			for r, err := range errs {
 				if honest && err != nil || !honest && err == nil {
-					t.Errorf("%s, honest %v, rank %d: %v", info.Name, honest, r, err)
+					t.Errorf("%s, stopped after %d, honest %v, rank %d: %v", info.Name, stop, honest, r, err)
 				}
 			}
 		}
@@ -309,11 +310,17 @@ func TestMemoryDoesNotGrowWithRanks(t *testing.T) {
 }
 
 // The phases add up to the time, and the model counts what a fused iteration
-// moves: 10 passes over vectors for cg.
+// moves: 9 passes over vectors for cg, 11 with a preconditioner.
 func TestTrace(t *testing.T) {
+	for passes, precondition := range map[float64]bool{9: false, 11: true} {
+		trace(t, precondition, passes)
+	}
+}
+
+func trace(t *testing.T, precondition bool, passes float64) {
 	source := generated(t, "poisson", sparse.Params{Rows: 10000})
 	must(t, onRanks(t, 2, func(g *dist.Group) error {
-		sys, err := New(g, Spec{Source: source, Partitioner: "simple", Method: "cg", RHS: noise, Storage: sparse.Plain, Config: krylov.Config{RTol: 1e-8}})
+		sys, err := New(g, Spec{Source: source, Partitioner: "simple", Method: "cg", RHS: noise, Storage: sparse.Plain, Config: krylov.Config{RTol: 1e-8, Precondition: precondition}})
 		if err != nil {
 			return err
 		}
@@ -328,7 +335,7 @@ func TestTrace(t *testing.T) {
 			}
 		}
 		rows := float64(sys.Plan.Owned)
-		want := limit * (80*rows + float64(sys.Matrix.Bytes()+8*len(sys.Plan.Ghosts)))
+		want := limit * (8*passes*rows + float64(sys.Matrix.Bytes()+8*len(sys.Plan.Ghosts)))
 		if b.Iterations != limit || math.Abs(b.Bytes-want) > 0.01*want {
 			t.Errorf("%d iterations move %g bytes, want %g", b.Iterations, b.Bytes, want)
 		}

@@ -1,5 +1,13 @@
 // The frames of the kernels, into which the loads of one storage form are put.
 
+// AHEAD is how many bytes ahead data is asked for. Work goes block by block, one
+// page of each vector after another's, and the processor's own prefetching stops at
+// the end of a page: without this every block begins with waiting for memory.
+#define AHEAD 1024
+
+// PREFETCHW AHEAD(DI), which the assembler does not know: for writing.
+#define PREFETCHW_DI BYTE $0x0f; BYTE $0x0d; BYTE $0x8f; LONG $AHEAD
+
 // TAIL makes K1 the mask of the last CX (1..7) elements, or of all 8.
 #define TAIL \
 	MOVQ    CX, R15;       \
@@ -58,10 +66,11 @@ done:                      \
 // The frame of the scattered kernels: 8 rows at a time, their k-th entries
 // side by side. A mask per k says which rows have a k-th entry; only those are
 // stored, so 8 are loaded (past the end of the data, which is padded) and
-// spread to their lanes. starts holds, per slice, the numbers of its first entry
-// and of its first mask; one more ends the last slice. STEP is how far the base
-// of the columns moves from slice to slice, in bytes. A sum begins with -0, to
-// which the first product is added unchanged.
+// spread to their lanes. Where all have one, in consecutive columns (as on grids),
+// a plain load of x does for the gather. starts holds, per slice, the numbers of
+// its first entry and of its first mask; one more ends the last slice. STEP is how
+// far the base of the columns moves from slice to slice, in bytes. A sum begins
+// with -0, to which the first product is added unchanged.
 #define SCATTERED(COLS, COLSIZE, VALS, VALSIZE, STEP) \
 	MOVQ dst+0(FP), DI;    \
 	MOVQ x+8(FP), SI;      \
@@ -72,6 +81,7 @@ done:                      \
 	MOVQ n+48(FP), CX;     \
 	MOVQ $0x8000000000000000, AX; \
 	VPBROADCASTQ AX, Z29;  \
+	VMOVDQU32 ·iota(SB), Y28; \
 slice:                     \
 	TESTQ   CX, CX;        \
 	JLE     done;          \
@@ -84,12 +94,30 @@ term:                      \
 	JLT     store;         \
 	MOVBLZX (R10), AX;     \
 	INCQ    R10;           \
+	PREFETCHT0 2*AHEAD(R9); \
+	PREFETCHT0 AHEAD(R8);  \
+	COLS;                  \
+	VALS;                  \
+	CMPQ    AX, $0xff;     \
+	JNE     some;          \
+	VPBROADCASTD X1, Y5;   \
+	VPADDD  Y28, Y5, Y5;   \
+	VPCMPEQD Y5, Y1, K3;   \
+	KMOVB   K3, DX;        \
+	CMPQ    DX, AX;        \
+	JNE     some;          \
+	VMOVD   X1, DX;        \
+	MOVLQSX DX, DX;        \
+	VMULPD  (SI)(DX*8), Z2, Z2; \
+	VADDPD  Z2, Z0, Z0;    \
+	ADDQ    $(8*COLSIZE), R8; \
+	ADDQ    $(8*VALSIZE), R9; \
+	JMP     term;          \
+some:                      \
 	KMOVB   AX, K1;        \
 	KMOVB   AX, K2;        \
 	POPCNTL AX, AX;        \
-	COLS;                  \
 	VPEXPANDD.Z Y1, K1, Y1; \
-	VALS;                  \
 	VEXPANDPD.Z Z2, K1, Z2; \
 	VXORPD  X3, X3, X3;    \
 	VGATHERDPD (SI)(Y1*8), K2, Z3; \
@@ -100,6 +128,7 @@ term:                      \
 	JMP     term;          \
 store:                     \
 	VMOVUPD Z0, (DI);      \
+	PREFETCHW_DI;          \
 	ADDQ    $64, DI;       \
 	ADDQ    $STEP, SI;     \
 	DECQ    CX;            \

@@ -19,6 +19,14 @@ TEXT ·axpbyAVX512(SB), NOSPLIT, $0-48
 four:
 	CMPQ    CX, $32
 	JLT     one
+	PREFETCHT0 AHEAD(SI)
+	PREFETCHT0 AHEAD+64(SI)
+	PREFETCHT0 AHEAD+128(SI)
+	PREFETCHT0 AHEAD+192(SI)
+	PREFETCHT0 AHEAD(DX)
+	PREFETCHT0 AHEAD+64(DX)
+	PREFETCHT0 AHEAD+128(DX)
+	PREFETCHT0 AHEAD+192(DX)
 	VMULPD  (SI), Z30, Z0
 	VMULPD  64(SI), Z30, Z1
 	VMULPD  128(SI), Z30, Z2
@@ -72,6 +80,8 @@ TEXT ·timesAVX512(SB), NOSPLIT, $0-32
 one:
 	TESTQ     CX, CX
 	JLE       done
+	PREFETCHT0 AHEAD(SI)
+	PREFETCHT0 AHEAD(DX)
 	TAIL
 	VMOVUPD.Z (SI), K1, Z0
 	VMOVUPD.Z (DX), K1, Z1
@@ -231,6 +241,17 @@ TEXT ·varying64AVX512(SB), NOSPLIT, $0-56
 // func varying32AVX512(dst, x *float64, offs *int, vals *float32, stride, width, n int)
 TEXT ·varying32AVX512(SB), NOSPLIT, $0-56
 	VARYING(FLOATS, 2)
+
+// The distances of consecutive columns from the first.
+DATA ·iota+0(SB)/4, $0
+DATA ·iota+4(SB)/4, $1
+DATA ·iota+8(SB)/4, $2
+DATA ·iota+12(SB)/4, $3
+DATA ·iota+16(SB)/4, $4
+DATA ·iota+20(SB)/4, $5
+DATA ·iota+24(SB)/4, $6
+DATA ·iota+28(SB)/4, $7
+GLOBL ·iota(SB), RODATA|NOPTR, $32
 
 #define COLS32 VMOVDQU (R8), Y1
 #define COLS16 VPMOVSXWD (R8), Y1

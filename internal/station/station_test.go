@@ -295,16 +295,14 @@ func TestRefusals(t *testing.T) {
 		"twice":   {func(c *Config) { c.Rank = 1 }, "rank 1 is already here", "missing: rank 2; turned away"},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			configs := places(t, 3)["remote"]
-			configs[0].JoinTimeout = 700 * time.Millisecond
+			configs[0].JoinTimeout = 8 * time.Second // of which the processes that must start take a part
 			first, second := make(chan error, 1), make(chan error, 1)
 			configs[1].Rank, configs[2].Rank = 1, 2
 			c.harm(&configs[2])
 			go func() { first <- Follow(t.Context(), configs[1]) }()
-			go func() {
-				time.Sleep(100 * time.Millisecond)
-				second <- Follow(t.Context(), configs[2])
-			}()
+			go func() { second <- Follow(t.Context(), configs[2]) }()
 			if _, err := Lead(t.Context(), configs[0]); err == nil || !strings.Contains(err.Error(), c.ours) {
 				t.Errorf("rank 0 got %v", err)
 			}

@@ -5,7 +5,7 @@ package suggest
 
 import (
 	"fmt"
-	"sort"
+	"slices"
 	"strings"
 )
 
@@ -13,27 +13,35 @@ import (
 // would bury the suggestion.
 const maxListed = 40
 
+// Error is a name that does not exist.
+type Error struct {
+	What  string // the noun: "axis", "bench"
+	Name  string
+	Names []string // those that do exist
+}
+
 // Unknown is the error for a name that does not exist. What is the noun ("axis",
 // "bench"), names are those that do exist.
-func Unknown(what, name string, names []string) error {
+func Unknown(what, name string, names []string) error { return &Error{what, name, names} }
+
+func (e *Error) Error() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "unknown %s %q", what, name)
-	if near := Nearest(name, names); near != "" {
+	fmt.Fprintf(&b, "unknown %s %q", e.What, e.Name)
+	if near := Nearest(e.Name, e.Names); near != "" {
 		fmt.Fprintf(&b, ", did you mean %q?", near)
 	}
-	if len(names) == 0 {
-		fmt.Fprintf(&b, " (there is no %s)", what)
-		return fmt.Errorf("%s", b.String())
+	if len(e.Names) == 0 {
+		fmt.Fprintf(&b, " (there is no %s)", e.What)
+		return b.String()
 	}
-	sorted := append([]string(nil), names...)
-	sort.Strings(sorted)
+	sorted := slices.Compact(slices.Sorted(slices.Values(e.Names)))
 	more := ""
 	if len(sorted) > maxListed {
 		more = fmt.Sprintf(", and %d more", len(sorted)-maxListed)
 		sorted = sorted[:maxListed]
 	}
 	fmt.Fprintf(&b, " (known: %s%s)", strings.Join(sorted, ", "), more)
-	return fmt.Errorf("%s", b.String())
+	return b.String()
 }
 
 // Nearest returns the name closest to the given one, or "" when none is close

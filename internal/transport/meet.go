@@ -104,7 +104,7 @@ func (p Party) host(ctx context.Context, newFile func() (*os.File, error)) (*Mee
 	}
 	m.door, err = net.ListenUnix("unixpacket", p.address())
 	if errors.Is(err, syscall.EADDRINUSE) {
-		err = fmt.Errorf("rank 0 twice: another process is rank 0 of a group with this ID")
+		err = fmt.Errorf("rank 0 twice: another process already is rank 0 of a group with this ID; each process needs a rank of its own")
 	}
 	if err != nil {
 		file.Close()
@@ -158,7 +158,7 @@ func (p Party) receive(ctx context.Context, door *net.UnixListener, guests []*gu
 		case g.Rank < 0 || g.Rank >= p.Size:
 			fault = fmt.Errorf("pid %d wants to be rank %d, want 0 to %d", g.pid, g.Rank, p.Size-1)
 		case guests[g.Rank] != nil:
-			fault = fmt.Errorf("rank %d twice: pid %d and pid %d", g.Rank, guests[g.Rank].pid, g.pid)
+			fault = fmt.Errorf("rank %d twice: processes %d and %d both say that they are it; each needs a rank of its own", g.Rank, guests[g.Rank].pid, g.pid)
 		}
 		if fault != nil {
 			answer(conn, welcome{Refusal: fault.Error()}, nil)

@@ -46,7 +46,14 @@ func exactTo(d dtype.DType) int64 {
 
 // Hash mixes seed, rank and position (the finalizer of MurmurHash3).
 func Hash(seed uint64, rank, position int) uint64 {
-	x := seed*0x9e3779b97f4a7c15 + uint64(rank)*0xd1b54a32d192ed03 + uint64(position)
+	return mix(start(seed, rank) + uint64(position))
+}
+
+func start(seed uint64, rank int) uint64 {
+	return seed*0x9e3779b97f4a7c15 + uint64(rank)*0xd1b54a32d192ed03
+}
+
+func mix(x uint64) uint64 {
 	x ^= x >> 33
 	x *= 0xff51afd7ed558ccd
 	x ^= x >> 33
@@ -71,6 +78,15 @@ func (in Inputs) Value(rank, position int) int64 {
 		v = -v
 	}
 	return v
+}
+
+// AddTo adds a rank's elements from a position on to sums: Value of many, for
+// vectors that are to be made at the speed of memory. It is not for products.
+func (in Inputs) AddTo(sums []int64, rank, first int) {
+	at, low, span := start(in.seed, rank)+uint64(first), in.low, uint64(in.span)
+	for i := range sums {
+		sums[i] += low + int64(mix(at+uint64(i))>>32*span>>32)
+	}
 }
 
 // Reduced is the reduction of all ranks' elements at a position, before the

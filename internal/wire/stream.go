@@ -13,12 +13,10 @@ import (
 
 const (
 	// maxVec is how many posted ranges one system call takes, and maxMove how many
-	// bytes: small enough that sending and receiving take turns while the data is
-	// still in a cache, large enough that the calls themselves cost little.
+	// bytes: so many that both ranks are at work for long in each, small enough that
+	// sending and receiving take turns while the data is still in a cache.
 	maxVec  = 8
-	maxMove = 256 << 10
-	// quickMove is up to where a call is too short to tell the scheduler about.
-	quickMove = 32 << 10
+	maxMove = 1 << 20
 )
 
 // Header goes before a message and must be what the receiver expects.
@@ -57,6 +55,7 @@ type queue struct {
 	moved  uint64
 	vec    [maxVec]unix.Iovec
 	msg    unix.Msghdr
+	small  [headerBytes + 1024]byte // a header and what follows it, as one
 }
 
 func (q *queue) post(b []byte) {
@@ -79,9 +78,34 @@ func (q *queue) Done() uint64 { return q.moved }
 // Pending tells whether there is something left to move.
 func (q *queue) Pending() bool { return q.moved != q.posted }
 
-// once makes one system call for the first of the ranges.
-func (q *queue) once(trap, flags uintptr) (n int, err error) {
-	k, total := 0, 0
+// calls are the system calls of one direction: for one range and for several.
+type calls struct{ one, many, flags uintptr }
+
+var (
+	sending   = calls{unix.SYS_SENDTO, unix.SYS_SENDMSG, unix.MSG_NOSIGNAL | unix.MSG_DONTWAIT}
+	receiving = calls{unix.SYS_RECVFROM, unix.SYS_RECVMSG, unix.MSG_DONTWAIT}
+)
+
+// once makes one system call for the first of the ranges. The call never sleeps,
+// and the scheduler is not told of it: it would take a long one for a sleep and
+// give the thread's place away.
+func (q *queue) once(c calls) (n int, err error) {
+	k, total := q.gather()
+	if k == 1 || total <= len(q.small) {
+		return q.short(c, k, total)
+	}
+	q.msg.Iov = &q.vec[0]
+	q.msg.SetIovlen(k)
+	for {
+		r, _, errno := unix.RawSyscall(c.many, uintptr(q.fd), uintptr(unsafe.Pointer(&q.msg)), c.flags)
+		if errno != syscall.EINTR {
+			return outcome(r, errno)
+		}
+	}
+}
+
+// gather makes the first of the ranges the arguments of a system call.
+func (q *queue) gather() (k, total int) {
 	for _, b := range q.ranges[q.first:] {
 		if k == maxVec || total >= maxMove {
 			break
@@ -92,24 +116,44 @@ func (q *queue) once(trap, flags uintptr) (n int, err error) {
 		k++
 		total += take
 	}
-	q.msg.Iov = &q.vec[0]
-	q.msg.SetIovlen(k)
-	call := unix.Syscall
-	if total <= quickMove {
-		call = unix.RawSyscall
-	}
-	for {
-		r, _, errno := call(trap, uintptr(q.fd), uintptr(unsafe.Pointer(&q.msg)), flags|unix.MSG_DONTWAIT)
-		switch errno {
-		case 0:
-			return int(r), nil
-		case syscall.EINTR:
-		case syscall.EAGAIN:
-			return 0, errAgain
-		default:
-			return 0, errno
+	return k, total
+}
+
+// short moves the first k ranges as one: to the kernel a copy of a small message
+// is cheaper than a list.
+func (q *queue) short(c calls, k, total int) (n int, err error) {
+	ranges, b := q.ranges[q.first:q.first+k], q.small[:]
+	if k == 1 {
+		b = ranges[0]
+	} else if c == sending {
+		for rest := b; len(ranges) > 0; ranges = ranges[1:] {
+			rest = rest[copy(rest, ranges[0]):]
 		}
 	}
+	for {
+		r, _, errno := unix.RawSyscall6(c.one, uintptr(q.fd), uintptr(unsafe.Pointer(&b[0])), uintptr(total), c.flags, 0, 0)
+		if errno != syscall.EINTR {
+			n, err = outcome(r, errno)
+			break
+		}
+	}
+	if k > 1 && c == receiving {
+		for rest := b[:n]; len(rest) > 0; ranges = ranges[1:] {
+			rest = rest[copy(ranges[0], rest):]
+		}
+	}
+	return n, err
+}
+
+// outcome is the result of a system call that moves bytes.
+func outcome(r uintptr, errno syscall.Errno) (n int, err error) {
+	switch errno {
+	case 0:
+		return int(r), nil
+	case syscall.EAGAIN:
+		return 0, errAgain
+	}
+	return 0, errno
 }
 
 var errAgain = errors.New("nothing can be moved now")
@@ -150,7 +194,7 @@ func (s *Sender) Progress() (moved bool, err error) {
 	if !s.Pending() {
 		return false, nil
 	}
-	n, err := s.once(unix.SYS_SENDMSG, unix.MSG_NOSIGNAL)
+	n, err := s.once(sending)
 	if err != nil {
 		if err == errAgain {
 			err = nil
@@ -185,7 +229,7 @@ func (r *Receiver) Progress() (moved bool, err error) {
 	if !r.Pending() {
 		return false, nil
 	}
-	n, err := r.once(unix.SYS_RECVMSG, 0)
+	n, err := r.once(receiving)
 	switch {
 	case err == errAgain:
 		return false, nil

@@ -183,7 +183,7 @@ func TestLobbyTurnsAway(t *testing.T) {
 	if _, err := Dial(within(t, guard), here, l.Port(), []byte("a wrong key"), Ticket{}); err == nil || !strings.Contains(err.Error(), "the secrets differ") {
 		t.Errorf("dialling with a wrong key: %v", err)
 	}
-	if _, err := l.Take(within(t, 50*time.Millisecond), Ticket{}); err == nil || !strings.Contains(err.Error(), "turned away: the secrets differ") {
+	if _, err := l.Take(within(t, 2*time.Second), Ticket{}); err == nil || !strings.Contains(err.Error(), "turned away: the secrets differ") {
 		t.Errorf("waiting for it: %v", err)
 	}
 }
@@ -330,7 +330,11 @@ func TestStarSaysWhoIsMissing(t *testing.T) {
 	for r, secret := range []string{"secret", "secret", "other secret"} {
 		ranks.Go(func() {
 			s := &Star{Endpoint: at, Rank: r, Size: 4, Secret: []byte(secret)}
-			_, err := s.Exchange(within(t, time.Second), nil)
+			limit := guard
+			if r == 0 { // whose patience decides; the others come within it, on a loaded machine too
+				limit = 3 * time.Second
+			}
+			_, err := s.Exchange(within(t, limit), nil)
 			want := "ranks [2 3] of 4 have not come to " + at
 			if r == 2 {
 				want = "the secrets differ"

@@ -5,12 +5,16 @@ package wiretest
 import (
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"syscall"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 // Host is a network namespace that plays a host: own interfaces, addresses and
@@ -39,7 +43,7 @@ var networks atomic.Int32
 func New(t testing.TB, hosts int) *Network {
 	t.Helper()
 	if _, err := exec.LookPath("ip"); err != nil || os.Getuid() != 0 {
-		t.Fatalf("this test makes network namespaces: it needs root (uid %d) and ip (Debian: iproute2; %v)", os.Getuid(), err)
+		t.Fatalf("this test makes network namespaces: it needs root (uid %d) and ip (Debian: iproute2; %v); -short leaves it out", os.Getuid(), err)
 	}
 	id := fmt.Sprintf("kw%d-%d", os.Getpid(), networks.Add(1))
 	n := &Network{TB: t, hub: id + "hub"}
@@ -100,6 +104,28 @@ func (h *Host) Command(argv ...string) *exec.Cmd {
 	cmd := exec.Command("ip", append(enter, argv...)...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWUTS}
 	return cmd
+}
+
+// Listen opens a TCP port on the host, whose namespace the thread enters for this
+// moment only; the socket stays where it was opened.
+func (h *Host) Listen(address string) (l net.Listener, err error) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	home, err := os.Open("/proc/thread-self/ns/net")
+	if err != nil {
+		return nil, err
+	}
+	defer home.Close()
+	there, err := os.Open("/run/netns/" + h.Space)
+	if err != nil {
+		return nil, err
+	}
+	defer there.Close()
+	if err := unix.Setns(int(there.Fd()), unix.CLONE_NEWNET); err != nil {
+		return nil, fmt.Errorf("entering the network of host %s: %w", h.Name, err)
+	}
+	defer func() { err = errors.Join(err, unix.Setns(int(home.Fd()), unix.CLONE_NEWNET)) }()
+	return net.Listen("tcp", address)
 }
 
 // Cut pulls the host's cable: nothing tells either side.

@@ -1,0 +1,81 @@
+package launch
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// capturing is a capture whose log is a pipe, and that pipe's other end.
+func capturing(t *testing.T) (*capture, *os.File) {
+	t.Helper()
+	read, write, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { read.Close() })
+	c, err := newCapture(fmt.Sprintf("/proc/self/fd/%d", write.Fd()), 1<<62, func(int) {})
+	write.Close()
+	if err != nil {
+		t.Fatal(err)
+	}
+	go c.run()
+	return c, read
+}
+
+// Who reads the log slowly gets all of it, though it takes longer than a stranger
+// is waited for.
+func TestSlowLog(t *testing.T) {
+	const size, portion = 160 << 10, 8 << 10 // what the pipes hold
+	c, log := capturing(t)
+	got := make(chan int)
+	go func() {
+		total, buf := 0, make([]byte, portion)
+		for {
+			n, err := io.ReadFull(log, buf)
+			if total += n; err != nil {
+				got <- total
+				return
+			}
+			time.Sleep(100 * time.Millisecond)
+		}
+	}()
+	for rest := make([]byte, size); len(rest) > 0; {
+		n, err := unix.Write(c.write, rest)
+		if err != nil {
+			t.Fatal(err)
+		}
+		rest = rest[n:]
+	}
+	c.closeWrite() // as the end of the last descendant does
+	s := c.finish(700 * time.Millisecond)
+	if n := <-got; n != size || s.Bytes != size || s.Dropped != 0 {
+		t.Errorf("%d of %d bytes came, %d were read and %d dropped", n, size, s.Bytes, s.Dropped)
+	}
+}
+
+// A stranger who has the program's end is not waited for, whether or not he writes.
+func TestStranger(t *testing.T) {
+	for _, chatty := range []bool{false, true} {
+		c, log := capturing(t)
+		go io.Copy(io.Discard, log)
+		end := c.write
+		c.write = -1
+		silent := make(chan struct{})
+		go func() {
+			defer close(silent)
+			for chatty {
+				if _, err := unix.Write(end, make([]byte, 1<<10)); err != nil {
+					return
+				}
+			}
+		}()
+		c.finish(20 * time.Millisecond) // returns
+		<-silent
+		unix.Close(end)
+	}
+}

@@ -1,0 +1,117 @@
+// Package proctest is for tests that start real processes: the test's own
+// binary as a program, output that may be read while it is written, and which
+// processes of a test are still there. It starts and ends nothing by itself,
+// except what a test has left behind.
+package proctest
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// QuickExit, in the environment of a process, keeps the race detector from
+// sleeping a second at its end.
+const QuickExit = "GORACE=atexit_sleep_ms=0"
+
+// Self is the path of the test binary, which TestMain can have play programs.
+func Self(t testing.TB) string {
+	t.Helper()
+	path, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// Buffer is output that may be read while it is written.
+type Buffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (b *Buffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.Write(p)
+}
+
+// String is what was written so far.
+func (b *Buffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.String()
+}
+
+// Mark is a variable by which a test finds the processes it has started, and
+// what these have started: they inherit it.
+type Mark struct{ Name, Value string }
+
+// String is the mark as an entry of an environment.
+func (m Mark) String() string { return m.Name + "=" + m.Value }
+
+// Process is a living process that carries a mark.
+type Process struct {
+	PID     int
+	Cmdline string
+	Env     map[string]string
+}
+
+// Processes lists the living processes with the mark, this one excepted. Zombies
+// are not among them: the kernel shows no environment of theirs.
+func (m Mark) Processes() (found []Process) {
+	environs, _ := filepath.Glob("/proc/[0-9]*/environ") // the pattern is right
+	for _, path := range environs {
+		pid, err := strconv.Atoi(strings.Split(path, "/")[2])
+		if err != nil || pid == os.Getpid() {
+			continue
+		}
+		data, _ := os.ReadFile(path) // a process may be gone by now
+		entries := strings.Split(string(data), "\x00")
+		p := Process{PID: pid, Env: map[string]string{}}
+		for _, entry := range entries {
+			if k, v, ok := strings.Cut(entry, "="); ok && p.Env[k] == "" {
+				p.Env[k] = v
+			}
+		}
+		if p.Env[m.Name] != m.Value {
+			continue
+		}
+		cmdline, _ := os.ReadFile(filepath.Join(filepath.Dir(path), "cmdline"))
+		p.Cmdline = strings.ReplaceAll(string(cmdline), "\x00", " ")
+		found = append(found, p)
+	}
+	return found
+}
+
+// goneWithin is generous on a loaded machine.
+const goneWithin = 15 * time.Second
+
+// AssertGone demands that no marked process is left. What is left is killed, so
+// that a failing test leaves nothing either.
+func (m Mark) AssertGone(t testing.TB) {
+	t.Helper()
+	m.assertGone(t, goneWithin)
+}
+
+func (m Mark) assertGone(t testing.TB, within time.Duration) {
+	t.Helper()
+	for limit := time.Now().Add(within); time.Now().Before(limit); time.Sleep(5 * time.Millisecond) {
+		if len(m.Processes()) == 0 {
+			return
+		}
+	}
+	for _, p := range m.Processes() {
+		t.Errorf("process %d is left: %s", p.PID, p.Cmdline)
+		if err := syscall.Kill(p.PID, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
+			t.Error(err)
+		}
+	}
+}

@@ -1,0 +1,70 @@
+package proctest
+
+import (
+	"fmt"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+)
+
+// complaints is a test that must fail.
+type complaints struct {
+	testing.TB
+	said []string
+}
+
+func (c *complaints) Helper() {}
+func (c *complaints) Errorf(format string, a ...any) {
+	c.said = append(c.said, fmt.Sprintf(format, a...))
+}
+func (c *complaints) Error(a ...any) { c.said = append(c.said, fmt.Sprint(a...)) }
+
+// A process is found by its mark as long as it lives, and what is left is
+// named and killed.
+func TestMark(t *testing.T) {
+	mark := Mark{"PROCTEST_MARK", t.Name()}
+	mark.AssertGone(t)
+	cmd := exec.Command("sleep", "1000")
+	cmd.Env = []string{"OTHER=1", mark.String(), QuickExit}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer cmd.Process.Kill()
+	found := mark.Processes()
+	for limit := time.Now().Add(goneWithin); len(found) == 0 && time.Now().Before(limit); time.Sleep(time.Millisecond) {
+		found = mark.Processes() // the kernel shows a process's environment a moment after it has begun
+	}
+	if len(found) != 1 || found[0].PID != cmd.Process.Pid || found[0].Env["OTHER"] != "1" || !strings.HasPrefix(found[0].Cmdline, "sleep 1000") {
+		t.Errorf("found %+v, want process %d", found, cmd.Process.Pid)
+	}
+	if others := (Mark{mark.Name, mark.Value[:4]}).Processes(); len(others) != 0 {
+		t.Errorf("the beginning of a mark found %+v", others)
+	}
+	c := &complaints{TB: t}
+	mark.assertGone(c, 10*time.Millisecond)
+	if len(c.said) != 1 || !strings.Contains(c.said[0], "is left: sleep 1000") {
+		t.Errorf("said %q", c.said)
+	}
+	if err := cmd.Wait(); err == nil {
+		t.Error("it lives on")
+	}
+	mark.AssertGone(t)
+}
+
+func TestBuffer(t *testing.T) {
+	var b Buffer
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for range 100 {
+			fmt.Fprint(&b, "x")
+		}
+	}()
+	for len(b.String()) < 100 { // also what the race detector looks at
+	}
+	<-done
+	if b.String() != strings.Repeat("x", 100) {
+		t.Errorf("%q", b.String())
+	}
+}

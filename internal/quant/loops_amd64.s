@@ -1,0 +1,162 @@
+#include "textflag.h"
+
+// The loops over a batch with AVX2 and F16C. Each turn does a group of 32
+// numbers, four vectors of eight. DI is what is written, SI what is read, DX a
+// number per group, CX counts the groups.
+
+// EACH does the same to all four vectors of a group, whose numbers take so many
+// bytes where they are read and where they are written.
+#define EACH(M, READ, WRITTEN) \
+	M(0*READ(SI), 0*WRITTEN(DI), Y0); \
+	M(1*READ(SI), 1*WRITTEN(DI), Y1); \
+	M(2*READ(SI), 2*WRITTEN(DI), Y2); \
+	M(3*READ(SI), 3*WRITTEN(DI), Y3)
+
+#define NEXT(READ, WRITTEN, LOOP) \
+	ADDQ $(4*READ), SI;    \
+	ADDQ $(4*WRITTEN), DI; \
+	DECQ CX;               \
+	JNZ  LOOP;             \
+	VZEROUPPER;            \
+	RET
+
+#define WIDEN_F16(from, to, y)  VCVTPH2PS from, y; VMOVUPS y, to
+#define WIDEN_BF16(from, to, y) VPMOVZXWD from, y; VPSLLD $16, y, y; VMOVDQU y, to
+#define NARROW_F16(from, to, y) VMOVUPS from, y; VCVTPS2PH $0, y, to
+
+TEXT ·widenF16AVX2(SB), NOSPLIT, $0-24
+	MOVQ values+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ groups+16(FP), CX
+loop:
+	EACH(WIDEN_F16, 16, 32)
+	NEXT(16, 32, loop)
+
+TEXT ·widenBF16AVX2(SB), NOSPLIT, $0-24
+	MOVQ values+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ groups+16(FP), CX
+loop:
+	EACH(WIDEN_BF16, 16, 32)
+	NEXT(16, 32, loop)
+
+TEXT ·narrowF16AVX2(SB), NOSPLIT, $0-24
+	MOVQ dst+0(FP), DI
+	MOVQ values+8(FP), SI
+	MOVQ groups+16(FP), CX
+loop:
+	EACH(NARROW_F16, 32, 16)
+	NEXT(32, 16, loop)
+
+// To bf16: half a step less one is added, and one more where the last bit that
+// stays is odd; a NaN, which might become an infinity, is made quiet instead.
+// Y12 is 1, Y13 half a step less one, Y14 the bit that makes a NaN quiet.
+#define NARROW_BF16(from, to, y) \
+	VMOVDQU   from, y;         \
+	VCMPPS    $3, y, y, Y4;    \
+	VPOR      Y14, y, Y5;      \
+	VPSRLD    $16, y, Y6;      \
+	VPAND     Y12, Y6, Y6;     \
+	VPADDD    Y13, Y6, Y6;     \
+	VPADDD    y, Y6, y;        \
+	VPBLENDVB Y4, Y5, y, y;    \
+	VPSRLD    $16, y, y
+
+TEXT ·narrowBF16AVX2(SB), NOSPLIT, $0-24
+	MOVQ     dst+0(FP), DI
+	MOVQ     values+8(FP), SI
+	MOVQ     groups+16(FP), CX
+	VPCMPEQD Y12, Y12, Y12
+	VPSRLD   $17, Y12, Y13 // 0x7fff
+	VPSRLD   $31, Y12, Y12 // 1
+	VPSLLD   $22, Y12, Y14
+loop:
+	EACH(NARROW_BF16, 32, 16)
+	VPACKUSDW Y1, Y0, Y0 // within halves of a register
+	VPACKUSDW Y3, Y2, Y2
+	VPERMQ    $0xd8, Y0, Y0
+	VPERMQ    $0xd8, Y2, Y2
+	VMOVDQU   Y0, (DI)
+	VMOVDQU   Y2, 32(DI)
+	NEXT(32, 16, loop)
+
+#define MAGNITUDE(from, to, y) VPAND from, Y15, y
+
+TEXT ·mostAVX2(SB), NOSPLIT, $0-24
+	MOVQ     mosts+0(FP), DI
+	MOVQ     values+8(FP), SI
+	MOVQ     groups+16(FP), CX
+	VPCMPEQD Y15, Y15, Y15
+	VPSRLD   $1, Y15, Y15 // all but the sign
+loop:
+	EACH(MAGNITUDE, 32, 0)
+	VPMAXUD      Y1, Y0, Y0
+	VPMAXUD      Y3, Y2, Y2
+	VPMAXUD      Y2, Y0, Y0
+	VEXTRACTI128 $1, Y0, X1
+	VPMAXUD      X1, X0, X0
+	VPSHUFD      $0x4e, X0, X1
+	VPMAXUD      X1, X0, X0
+	VPSHUFD      $0xb1, X0, X1
+	VPMAXUD      X1, X0, X0
+	VMOVD        X0, (DI)
+	NEXT(32, 1, loop)
+
+// order undoes what packing within halves of a register did to the places of
+// four bytes.
+DATA order<>+0(SB)/4, $0
+DATA order<>+4(SB)/4, $4
+DATA order<>+8(SB)/4, $1
+DATA order<>+12(SB)/4, $5
+DATA order<>+16(SB)/4, $2
+DATA order<>+20(SB)/4, $6
+DATA order<>+24(SB)/4, $3
+DATA order<>+28(SB)/4, $7
+GLOBL order<>(SB), RODATA|NOPTR, $32
+
+// Y8 is the factor; Y10 is all ones unless it is 0.
+#define QUANTISE(from, to, y) VMULPS from, Y8, y; VCVTPS2DQ y, y; VPAND Y10, y, y
+
+TEXT ·quantiseAVX2(SB), NOSPLIT, $0-32
+	MOVQ    integers+0(FP), DI
+	MOVQ    values+8(FP), SI
+	MOVQ    factors+16(FP), DX
+	MOVQ    groups+24(FP), CX
+	VMOVDQU order<>(SB), Y11
+	VXORPS  Y9, Y9, Y9
+loop:
+	VBROADCASTSS (DX), Y8
+	VCMPPS       $4, Y9, Y8, Y10
+	EACH(QUANTISE, 32, 0)
+	VPACKSSDW    Y1, Y0, Y0
+	VPACKSSDW    Y3, Y2, Y2
+	VPACKSSWB    Y2, Y0, Y0
+	VPERMD       Y0, Y11, Y0
+	VMOVDQU      Y0, (DI)
+	ADDQ         $4, DX
+	NEXT(32, 8, loop)
+
+#define MULTIPLY(from, to, y)   VPMOVSXBD from, y; VCVTDQ2PS y, y; VMULPS y, Y8, y; VMOVUPS y, to
+#define ACCUMULATE(from, to, y) VPMOVSXBD from, y; VCVTDQ2PS y, y; VMULPS y, Y8, y; VADDPS to, y, y; VMOVUPS y, to
+
+TEXT ·multiplyAVX2(SB), NOSPLIT, $0-32
+	MOVQ values+0(FP), DI
+	MOVQ integers+8(FP), SI
+	MOVQ scales+16(FP), DX
+	MOVQ groups+24(FP), CX
+loop:
+	VBROADCASTSS (DX), Y8
+	EACH(MULTIPLY, 8, 32)
+	ADDQ         $4, DX
+	NEXT(8, 32, loop)
+
+TEXT ·accumulateAVX2(SB), NOSPLIT, $0-32
+	MOVQ sum+0(FP), DI
+	MOVQ integers+8(FP), SI
+	MOVQ scales+16(FP), DX
+	MOVQ groups+24(FP), CX
+loop:
+	VBROADCASTSS (DX), Y8
+	EACH(ACCUMULATE, 8, 32)
+	ADDQ         $4, DX
+	NEXT(8, 32, loop)
