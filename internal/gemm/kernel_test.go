@@ -66,7 +66,7 @@ func TestKernelFaultsShow(t *testing.T) {
 		return broken
 	}
 	paths := map[string][3]int{
-		"in place": {29, 40, 20}, "few rows": {3, 1300, 250}, "packed": {120, 130, 100}, "several blocks along k": {20, 40, 900},
+		"one tile": {5, 7, 9}, "in place": {29, 40, 20}, "few rows": {3, 1300, 250}, "packed": {120, 130, 100}, "several blocks along k": {20, 40, 900},
 	}
 	for _, level := range Levels() {
 		for _, d := range (builtin{}).Types() {
