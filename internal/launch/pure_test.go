@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"maps"
 	"os"
+	"os/exec"
 	"slices"
 	"strings"
 	"testing"
@@ -178,8 +179,21 @@ func TestOOMKills(t *testing.T) {
 }
 
 func TestFreePort(t *testing.T) {
-	if port, err := FreePort(); err != nil || port <= 0 {
-		t.Errorf("port %d, %v", port, err)
+	own, err := os.ReadFile("/proc/sys/net/ipv4/ip_local_port_range")
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := kernelsPorts(string(own))
+	for range 100 {
+		if port, err := FreePort(); err != nil || port <= 0 || first > lastPort && port >= first {
+			t.Errorf("port %d, %v; the kernel hands out those from %d", port, err, first)
+		}
+	}
+	if first := kernelsPorts("32768\t60999\n"); first != 32768 || kernelsPorts("") != 0 {
+		t.Errorf("the kernel hands out ports from %d", first)
+	}
+	if port, err := FreePortOn("192.0.2.1"); err == nil { // nobody's address
+		t.Errorf("port %d of another host", port)
 	}
 }
 
@@ -274,4 +288,30 @@ func FuzzReadFrame(f *testing.F) {
 			t.Errorf("%q was taken for a frame", data)
 		}
 	})
+}
+
+// The environment is read whole or not at all, though the process may end meanwhile, and however large it is.
+func TestEnvironIsWhole(t *testing.T) {
+	env := []string{"FILL=" + strings.Repeat("x", 8<<10), "LAST=1"}
+	for range 300 {
+		cmd := exec.Command("/bin/true")
+		cmd.Env = env
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		for p, ok := readProcess(cmd.Process.Pid); ok && !p.zombie; p, ok = readProcess(cmd.Process.Pid) {
+			if seen := environ(cmd.Process.Pid); seen != nil && string(lookup(seen, "LAST")) != "1" {
+				t.Fatalf("%d of 2 variables", len(seen))
+			}
+		}
+		cmd.Wait()
+	}
+	large := exec.Command("sleep", "1000")
+	large.Env = append(slices.Repeat(env[:1], 20), "LAST=1")
+	if err := large.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer large.Wait()
+	defer large.Process.Kill()
+	eventually(t, "a large environment", func() bool { return string(lookup(environ(large.Process.Pid), "LAST")) == "1" })
 }

@@ -162,11 +162,22 @@ func killAll(find func() []process) (killed []process) {
 
 // environ returns the environment with which the process was executed; nil when it has ended or is not ours to read.
 func environ(pid int) [][]byte {
-	data, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
-	if err != nil || len(data) == 0 {
+	f, err := os.Open("/proc/" + strconv.Itoa(pid) + "/environ")
+	if err != nil {
 		return nil
 	}
-	return bytes.Split(bytes.TrimSuffix(data, []byte{0}), []byte{0})
+	defer f.Close()
+	// In one go: between two reads the process may end, and the rest would be missing.
+	for size := 64 << 10; ; size *= 4 {
+		data := make([]byte, size)
+		n, _ := f.ReadAt(data, 0)
+		switch {
+		case n == 0:
+			return nil
+		case n < size:
+			return bytes.Split(bytes.TrimSuffix(data[:n], []byte{0}), []byte{0})
+		}
+	}
 }
 
 // lookup finds a variable as getenv does: the first entry of the name. The value is nil when there is none.

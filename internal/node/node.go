@@ -25,7 +25,7 @@ const (
 	// grace is what a rank gets between SIGTERM and SIGKILL.
 	grace = time.Second
 	// lastWords is how long a failed rank's output may still be on its way.
-	lastWords = time.Second
+	lastWords = 700 * time.Millisecond
 	// drainLimit is how long a console may stand still at the end; one that is slow
 	// gets the time it needs.
 	drainLimit = 5 * time.Second

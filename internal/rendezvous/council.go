@@ -22,7 +22,7 @@ const (
 	// and its peers' complaints must not pass for the cause.
 	judgeTicks = 5
 	// wordTicks is how long the verdict waits for the last output of what failed.
-	wordTicks = 20
+	wordTicks = 10
 	// oddTicks is how long a node must have been silent to be worth mentioning.
 	oddTicks = 12
 	beatTime = 500 * time.Millisecond

@@ -5,10 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/kernbench/kernbench/internal/launch"
 )
 
 const hangGuard = 30 * time.Second
@@ -17,12 +20,11 @@ var testSecret = []byte("a secret of thirty-one characters")
 
 func freeEndpoint(t *testing.T, addr string) string {
 	t.Helper()
-	l, err := net.Listen("tcp", net.JoinHostPort(addr, "0"))
+	port, err := launch.FreePortOn(addr)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
-	return l.Addr().String()
+	return net.JoinHostPort(addr, strconv.Itoa(port))
 }
 
 func testConfig(endpoint string, nodes int) Config {

@@ -2,10 +2,10 @@ package rendezvous
 
 import (
 	"fmt"
-	"net"
-	"strconv"
 	"sync"
 	"time"
+
+	"github.com/kernbench/kernbench/internal/launch"
 )
 
 // Member is a node's end of the rendezvous. Its methods do not wait, Close
@@ -37,13 +37,10 @@ func (m *Member) Addr() string { return m.addr }
 // Ready says that nothing of an earlier round is left here. A port is chosen that
 // is free at this moment, in case this node's rank 0 needs one.
 func (m *Member) Ready(attempt int) error {
-	l, err := net.Listen("tcp", net.JoinHostPort(m.addr, "0"))
+	port, err := launch.FreePortOn(m.addr)
 	if err != nil {
-		return fmt.Errorf("finding a free port on %s: %w", m.addr, err)
+		return err
 	}
-	_, text, _ := net.SplitHostPort(l.Addr().String())
-	l.Close()
-	port, _ := strconv.Atoi(text)
 	m.link.Send(message{Ready: &ready{Attempt: attempt, Port: port}})
 	return nil
 }

@@ -236,6 +236,9 @@ func TestTornTable(t *testing.T) {
 		have := map[work]bool{}
 		for _, r := range s.rows() {
 			have[work{r.Key, r.Trial}] = true
+			if r.Status != journal.OK {
+				t.Errorf("cut after %d lines: %s: %s: %s", cut, place(r), r.Status, r.Reason)
+			}
 		}
 		for _, r := range whole {
 			if !have[work{r.Key, r.Trial}] {

@@ -95,6 +95,9 @@ func (r *lane) group(ctx context.Context, b *backlog) error {
 	r.badStarts = 0
 	for b.left() > 0 {
 		if err := ctx.Err(); err != nil {
+			if lost := r.lost(b.group); lost != nil { // of which the interrupt is what the launcher makes
+				return &brokenError{lost.Error()}
+			}
 			return err
 		}
 		if spent, err := r.spent(b); spent || err != nil {

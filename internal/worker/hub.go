@@ -178,6 +178,7 @@ func (h *Hub) converse(conn net.Conn, dec *json.Decoder, hi hello) {
 	for {
 		var m toSupervisor
 		if err := dec.Decode(&m); err != nil {
+			h.departures.firstGone() // noted before this end is closed too, and with it forgotten
 			h.emit(Event{Rank: rank, Closed: true})
 			return
 		}

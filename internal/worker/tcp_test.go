@@ -5,6 +5,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"os/exec"
 	"strconv"
 	"strings"
 	"testing"
@@ -66,6 +67,32 @@ func TestOtherLaunchersRanks(t *testing.T) {
 		for rank := range 2 {
 			h.Quit(rank)
 		}
+	}
+}
+
+// Who went first is known also when nobody asks before all have gone.
+func TestFirstGoneIsKept(t *testing.T) {
+	h, err := ListenTCP("127.0.0.1", 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { h.Close() })
+	var workers [2]*exec.Cmd
+	for rank := range workers {
+		workers[rank] = start(t, h, nil, "RANK="+strconv.Itoa(rank))
+		if e := next(t, h); !e.Joined || e.Rank != rank {
+			t.Fatalf("%+v, want rank %d to join", e, rank)
+		}
+	}
+	for _, rank := range []int{1, 0} {
+		workers[rank].Process.Kill()
+		workers[rank].Wait()
+		if e := next(t, h); !e.Closed || e.Rank != rank {
+			t.Fatalf("%+v, want rank %d to leave", e, rank)
+		}
+	}
+	if got := h.FirstGone(); got != 1 {
+		t.Errorf("rank 1 went first, and not %d", got)
 	}
 }
 
