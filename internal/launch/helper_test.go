@@ -65,11 +65,10 @@ func helper(mark, mode string, args []string) int {
 	case "environ": // FILE: ends once it exists, so that there is a living process to look at
 		data, _ := os.ReadFile("/proc/self/environ")
 		os.Stdout.Write(data)
-		for limit := time.Now().Add(hangGuard); time.Now().Before(limit); time.Sleep(2 * time.Millisecond) {
-			if _, err := os.Stat(args[0]); err == nil {
-				break
-			}
-		}
+		awaitFile(args[0])
+	case "when": // FILE MODE: begins once it exists
+		awaitFile(args[0])
+		return helper(mark, args[1], args[2:])
 	case "file": // copies descriptor 3 to stdout
 		data := make([]byte, 100)
 		n, err := syscall.Pread(3, data, 0)
@@ -132,6 +131,14 @@ func helper(mark, mode string, args []string) int {
 		panic("unknown mode " + mode)
 	}
 	return 0
+}
+
+func awaitFile(path string) {
+	for limit := time.Now().Add(hangGuard); time.Now().Before(limit); time.Sleep(2 * time.Millisecond) {
+		if _, err := os.Stat(path); err == nil {
+			return
+		}
+	}
 }
 
 // spawn starts a helper and does not wait for it. Away means: its own session, no environment, no inherited output.

@@ -183,7 +183,14 @@ func TestLogError(t *testing.T) {
 
 func TestOutputEventComes(t *testing.T) {
 	s := newScene(t)
-	l := s.launch(Spec{Procs: []Proc{s.program(0, "say", "four", "")}})
+	listening := filepath.Join(t.TempDir(), "listening") // who does not keep up is not told of output
+	l := s.launch(Spec{Procs: []Proc{s.program(0, "when", listening, "say", "four", "")}})
+	if e, ok := (<-l.Events()).(Started); !ok {
+		t.Fatalf("the first event is %v", e)
+	}
+	if err := os.WriteFile(listening, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
 	found := false
 	for e := range l.Events() {
 		if o, ok := e.(Output); ok {
