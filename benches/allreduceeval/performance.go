@@ -80,7 +80,7 @@ func performance(ctx context.Context, s *decl.State) error {
 type timed struct {
 	*lab
 	seed    uint64
-	checked uint64
+	checked int
 	count   int
 	codec   *quant.Codec
 	in, out dist.Buffer
@@ -90,8 +90,8 @@ type timed struct {
 
 func newTimed(l *lab, s *decl.State) (*timed, error) {
 	w := &timed{lab: l, seed: s.Seed(), count: s.Int("size") / l.d.Size(), codec: codecOf(s.Str("algorithm")), shared: l.g.Capabilities().Symmetric}
-	// Two vectors for each rank; what the caches and other programs need besides.
-	need := 2 * int64(s.Int("size")) * int64(s.Size())
+	// Three vectors for each rank; what the caches and other programs need besides.
+	need := 3 * int64(s.Int("size")) * int64(s.Size())
 	if have := hostMemory(); have > 0 && need > have/10*7 {
 		return nil, decl.Skip("left out: %d ranks with %s need %s of memory, this host has %s",
 			s.Size(), unit.FormatBytes(int64(s.Int("size"))), unit.FormatBytesApprox(float64(need)), unit.FormatBytesApprox(float64(have)))
@@ -108,7 +108,9 @@ func newTimed(l *lab, s *decl.State) (*timed, error) {
 	if codec != nil {
 		call.Codec = *codec
 	}
-	w.refill()
+	if err := w.refill(); err != nil {
+		return nil, err
+	}
 	w.op, err = l.g.Prepare(call)
 	return w, err
 }
@@ -136,17 +138,19 @@ func (w *timed) ratio() float64 {
 	return float64(w.codec.Size(w.d, w.count)) / float64(w.count*w.d.Size())
 }
 
-func (w *timed) inputs() inputs { return newInputs(exactInput, w.d, w.g.Size(), w.seed+w.checked) }
+func (w *timed) inputs() inputs { return newInputs(exactInput, w.d, w.g.Size(), w.seed) }
 
-func (w *timed) refill() {
+// window is the elements of the inputs' endless vector that a call adds up: others
+// after each check.
+func (w *timed) window() window { return window{w.checked * otherStart, w.count} }
+
+// refill makes the inputs of the next calls. The rows of a launch share the vector
+// they are cut from: to make it takes longer than to use it.
+func (w *timed) refill() error {
 	fill(w.out.Bytes(), guard)
-	chunk := make([]float64, oracleChunk)
-	in, b, size := w.inputs(), w.in.Bytes(), w.d.Size()
-	for off := 0; off < w.count; off += oracleChunk {
-		n := min(oracleChunk, w.count-off)
-		in.fill(chunk[:n], w.g.Rank(), off)
-		encode(b[off*size:(off+n)*size], chunk[:n], w.d)
-	}
+	in, err := w.input(w.inputs(), w.window())
+	copy(w.in.Bytes(), in)
+	return err
 }
 
 // verifyChunk is what a rank checks at a time. Every rank checks its share of a
@@ -156,10 +160,6 @@ const verifyChunk = 1 << 16
 // verify holds the output against the expectation, before and after timing, on
 // inputs that no call has seen before.
 func (w *timed) verify() error {
-	defer func() {
-		w.checked++
-		w.refill()
-	}()
 	t := &trial{lab: w.lab}
 	size, ranks := w.d.Size(), w.g.Size()
 	for i := 0; i*verifyChunk < w.count; i++ {
@@ -169,7 +169,7 @@ func (w *timed) verify() error {
 		off := i * verifyChunk
 		n := min(verifyChunk, w.count-off)
 		order := []stretch{{n: n, sum: rankOrder(ranks)}}
-		e, err := expect(w.inputs(), window{off, n}, order, w.codec)
+		e, err := expect(w.inputs(), window{w.window().first + off, n}, order, w.codec)
 		if err != nil {
 			return err
 		}
@@ -181,7 +181,10 @@ func (w *timed) verify() error {
 			return fmt.Errorf("in the elements from %d on: %w", off, err)
 		}
 	}
-	return nil
+	if w.checked++; w.checked > 1 {
+		return nil // nothing is called any more
+	}
+	return w.refill()
 }
 
 // warned attaches what contradicts physics to the rows it is about. Imported rows
