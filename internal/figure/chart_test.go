@@ -3,6 +3,7 @@ package figure
 import (
 	"fmt"
 	"math"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -303,5 +304,31 @@ func TestTrimAndBend(t *testing.T) {
 	bent := Shape{Kind: Path, Points: [][2]float64{{0, 0}, {10, 0}}, Bend: 0.2}
 	if top := bent.curve(8)[4]; math.Abs(top.x-5) > 1e-9 || math.Abs(top.y-2) > 1e-9 {
 		t.Errorf("top of the bend is at %v, want (5, 2): to the left, a fifth of the length", top)
+	}
+}
+
+// The words of narrow cells stand upright; those of cells that are small both
+// ways are left out.
+func TestNarrowCells(t *testing.T) {
+	for _, c := range []struct {
+		columns, rows int
+		want          bool
+	}{{3, 3, true}, {20, 3, true}, {60, 3, false}, {20, 40, false}} {
+		f := Figure{Name: "f", Panels: []Panel{{X: Axis{Scale: Category}, Y: Axis{Scale: Category}, Heat: &HeatMap{}}}}
+		p := &f.Panels[0]
+		for k := range c.columns {
+			p.X.Categories = append(p.X.Categories, strconv.Itoa(k))
+		}
+		for i := range c.rows {
+			p.Y.Categories = append(p.Y.Categories, strconv.Itoa(i))
+			row := make([]Cell, c.columns)
+			for k := range row {
+				row[k] = Cell{Value: float64(i + k), Text: "two-stage"}
+			}
+			p.Heat.Cells = append(p.Heat.Cells, row)
+		}
+		if got := strings.Contains(svgOf(t, f), "two-stage"); got != c.want {
+			t.Errorf("%d columns, %d rows: words shown %v, want %v", c.columns, c.rows, got, c.want)
+		}
 	}
 }

@@ -115,19 +115,15 @@ func (h *heat) layout(area rect) heatGrid {
 }
 
 // drawCells paints the matrix. Text shares one size, the largest at which all
-// of it fits; below a readable size it is left to the colours.
+// of it fits, and stands upright where that is larger than across the cell; below
+// a readable size it is left to the colours.
 func (h *heat) drawCells(p pen, g heatGrid) {
 	cell := rect{0, 0, g.frame.w() / float64(len(g.x.ticks)), g.frame.h() / float64(len(g.y.ticks))}
-	font := tickFace
-	font.size = math.Min(11, cell.h()*0.6)
-	widest := 0.0
-	for _, row := range h.panel.Heat.Cells {
-		for _, c := range row {
-			widest = math.Max(widest, font.width(h.cellText(c)))
+	font, turn := tickFace, 0.0
+	if font.size = h.textSize(cell.w(), cell.h()); font.size < smallText {
+		if upright := h.textSize(cell.h(), cell.w()); upright > font.size {
+			font.size, turn = upright, math.Pi/2
 		}
-	}
-	if room := cell.w() - 6; widest > room {
-		font.size *= room / widest
 	}
 	rim := stroke{color: white, width: math.Min(1, cell.h()/12)}
 	for i, row := range h.panel.Heat.Cells {
@@ -140,10 +136,27 @@ func (h *heat) drawCells(p pen, g heatGrid) {
 			p.box(rect{at.x - cell.w()/2, at.y - cell.h()/2, at.x + cell.w()/2, at.y + cell.h()/2}, fill, rim)
 			if font.size >= smallText {
 				font.color = inkOn(fill)
-				p.text(font, at, centerMid, 0, h.cellText(c))
+				p.text(font, at, centerMid, turn, h.cellText(c))
 			}
 		}
 	}
+}
+
+// textSize is the largest at which the text of every cell fits into so much room
+// along and across its line.
+func (h *heat) textSize(along, across float64) float64 {
+	font := tickFace
+	font.size = math.Min(11, across*0.6)
+	widest := 0.0
+	for _, row := range h.panel.Heat.Cells {
+		for _, c := range row {
+			widest = math.Max(widest, font.width(h.cellText(c)))
+		}
+	}
+	if room := along - 6; widest > room {
+		font.size *= room / widest
+	}
+	return font.size
 }
 
 func (h *heat) cellText(c Cell) string {
