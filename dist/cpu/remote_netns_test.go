@@ -1,7 +1,6 @@
 package cpu
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -10,7 +9,6 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -18,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/kernbench/kernbench/dist"
+	"github.com/kernbench/kernbench/internal/proctest"
 	"github.com/kernbench/kernbench/internal/wire/wiretest"
 )
 
@@ -141,21 +140,8 @@ type job struct {
 type rankProcess struct {
 	host  *wiretest.Host
 	cmd   *exec.Cmd
-	mu    sync.Mutex
-	out   bytes.Buffer
+	out   proctest.Buffer
 	ended chan struct{}
-}
-
-func (r *rankProcess) Write(p []byte) (int, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.out.Write(p)
-}
-
-func (r *rankProcess) said() string {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.out.String()
 }
 
 var places3 = []struct{ host, local, locals int }{{0, 0, 1}, {1, 0, 2}, {1, 1, 2}, {2, 0, 1}}
@@ -187,7 +173,7 @@ func start(n *wiretest.Network, s spec) *job {
 			secret = other
 		}
 		rank := &rankProcess{host: n.Hosts[p.host], cmd: n.Hosts[p.host].Command(self), ended: make(chan struct{})}
-		rank.cmd.Stdout, rank.cmd.Stderr = rank, rank
+		rank.cmd.Stdout, rank.cmd.Stderr = &rank.out, &rank.out
 		rank.cmd.Env = append(os.Environ(), hostBody+"="+s.body, hostTimeout+"="+s.timeout, "KERNBENCH_DIST_SECRET="+secret,
 			"RANK="+strconv.Itoa(r), "WORLD_SIZE="+strconv.Itoa(len(places3)), "LOCAL_RANK="+strconv.Itoa(p.local), "LOCAL_WORLD_SIZE="+strconv.Itoa(p.locals),
 			"MASTER_ADDR="+s.master, "MASTER_PORT=29455", "TORCHELASTIC_RUN_ID=test", "GORACE=atexit_sleep_ms=0")
@@ -211,10 +197,10 @@ func (j *job) ends(rank int, pattern string) {
 	select {
 	case <-r.ended:
 	case <-time.After(hostGuard):
-		j.Fatalf("rank %d hangs; it said: %s", rank, r.said())
+		j.Fatalf("rank %d hangs; it said: %s", rank, r.out.String())
 	}
-	if !regexp.MustCompile(pattern).MatchString(r.said()) {
-		j.Errorf("rank %d said %q, want a match of %q", rank, r.said(), pattern)
+	if !regexp.MustCompile(pattern).MatchString(r.out.String()) {
+		j.Errorf("rank %d said %q, want a match of %q", rank, r.out.String(), pattern)
 	}
 }
 
@@ -224,7 +210,7 @@ func (j *job) awaitRunning() {
 	for limit := time.Now().Add(hostGuard); time.Now().Before(limit); time.Sleep(5 * time.Millisecond) {
 		running := 0
 		for _, r := range j.ranks {
-			if strings.Contains(r.said(), "running") {
+			if strings.Contains(r.out.String(), "running") {
 				running++
 			}
 		}
@@ -233,7 +219,7 @@ func (j *job) awaitRunning() {
 		}
 	}
 	for i, r := range j.ranks {
-		j.Errorf("rank %d said %q", i, r.said())
+		j.Errorf("rank %d said %q", i, r.out.String())
 	}
 	j.Fatal("the ranks do not get going")
 }
@@ -337,8 +323,8 @@ func TestHostsThatDoNotMeet(t *testing.T) {
 			j.ends(r, `ranks \[3\] of 4 have not come to .*10.77.0.3:\d+ was turned away: the secrets differ`)
 		}
 		for _, r := range j.ranks {
-			if strings.Contains(r.said(), other) || strings.Contains(r.said(), testSecret) {
-				t.Errorf("a secret was printed: %s", r.said())
+			if strings.Contains(r.out.String(), other) || strings.Contains(r.out.String(), testSecret) {
+				t.Errorf("a secret was printed: %s", r.out.String())
 			}
 		}
 	})

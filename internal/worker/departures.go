@@ -42,8 +42,7 @@ func (d *departures) expect(conn net.Conn, rank int) {
 	if d.epoll < 0 {
 		return
 	}
-	// One shot, or what was told of once would go to the end of the list.
-	event := unix.EpollEvent{Events: unix.EPOLLRDHUP | unix.EPOLLONESHOT, Fd: int32(rank)}
+	event := unix.EpollEvent{Events: unix.EPOLLRDHUP, Fd: int32(rank)}
 	control.Control(func(fd uintptr) { unix.EpollCtl(d.epoll, unix.EPOLL_CTL_ADD, int(fd), &event) })
 }
 
