@@ -325,7 +325,11 @@ func (t *trial) compare(got []byte, want *expectation, w window) error {
 				continue
 			}
 			if wrong.Count++; wrong.Count == 1 {
-				wrong.Detail = fmt.Sprintf("element %d (%s) is %v, want %v", off+i, familyAt(w.first+off+i), h, should[i])
+				family := ""
+				if want.kind != exactInput {
+					family = " (" + familyAt(w.first+off+i) + ")"
+				}
+				wrong.Detail = fmt.Sprintf("element %d%s is %v, want %v", off+i, family, h, should[i])
 				if bound > 0 {
 					wrong.Detail += fmt.Sprintf(" within %.3g", bound)
 				}

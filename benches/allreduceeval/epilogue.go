@@ -68,7 +68,7 @@ func (e *expectation) withEpilogue(rank, count int) *expectation {
 
 // withEpilogueFrom does it to the tail alone, which begins at an element.
 func (e *expectation) withEpilogueFrom(rank, count, first int) *expectation {
-	return &expectation{d: e.d, worst: e.worst, tail: e.epilogue(e.tail, rank, count, first)}
+	return &expectation{d: e.d, kind: e.kind, worst: e.worst, tail: e.epilogue(e.tail, rank, count, first)}
 }
 
 // epilogue of elements from first on.
@@ -102,7 +102,7 @@ func (e *expectation) epilogue(bits []byte, rank, count, first int) []byte {
 
 // boundedEpilogue is for an order that is not known.
 func (e *expectation) boundedEpilogue(rank, count int) *expectation {
-	out, acc, period := &expectation{d: e.d, worst: e.worst}, accumulator(e.d), periodOf(count)
+	out, acc, period := &expectation{d: e.d, kind: e.kind, worst: e.worst}, accumulator(e.d), periodOf(count)
 	out.exact, out.bound = make([]float64, count), make([]float64, count)
 	for i, x := range e.exact {
 		b, r := biasAt(i, count, period), residualAt(i, rank)

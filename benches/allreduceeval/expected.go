@@ -102,7 +102,7 @@ func (l *lab) exactly(in inputs, w window, codec *quant.Codec, epilogue bool) (*
 	if err != nil {
 		return nil, err
 	}
-	plain := &expectation{d: l.d, bits: bits}
+	plain := &expectation{d: l.d, kind: in.kind, bits: bits}
 	if whole.count < w.count {
 		if plain.tail, err = build(window{w.first + whole.count, w.count - whole.count}); err != nil {
 			return nil, err

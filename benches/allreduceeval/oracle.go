@@ -13,6 +13,7 @@ import (
 // sums and how far from them a result may be. docs/correctness.md derives it.
 type expectation struct {
 	d     dist.DType
+	kind  string    // of the inputs
 	bits  []byte    // nil when the order is not known
 	tail  []byte    // what follows bits, where they are part of a longer vector
 	exact []float64 // sums, then with the epilogue
@@ -30,7 +31,7 @@ const oracleChunk = 4096
 // expect computes the expectation of a call on a window. With an order that is
 // not known, order is nil.
 func expect(in inputs, w window, order []stretch, codec *quant.Codec) (*expectation, error) {
-	e := &expectation{d: in.d}
+	e := &expectation{d: in.d, kind: in.kind}
 	known := order != nil || codec != nil || w.count == 0
 	if known {
 		e.bits = make([]byte, w.count*in.d.Size())
