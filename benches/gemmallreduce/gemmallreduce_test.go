@@ -89,6 +89,21 @@ func TestPointsAreExact(t *testing.T) {
 	}
 }
 
+// Calls that take longer than all the sampling may leave a single sample: what
+// the point is held against is timed all the same.
+func TestOneSample(t *testing.T) {
+	p := planned(t, "cpu", "shape=130x70x33", "num_ranks=2", "partitions=3")
+	cfg := measure.Default()
+	cfg.Cadence = measure.Isolated
+	cfg.Stop = measure.Stop{MinSamples: 1, MaxSamples: 1, MaxTime: time.Minute}
+	cfg.Warmup = measure.Warmup{MinCalls: 1, MaxCalls: 1, MaxTime: time.Second}
+	for rank, o := range benchtest.Perform(t, body, p.Groups[0].Tasks[0], p.Options, decl.Setting{Backend: "cpu", Measure: cfg}) {
+		if o.Status != journal.OK || o.Samples != 1 || !(o.Metrics["allreduce_parts_us"] > 0) {
+			t.Errorf("rank %d: %s: %s, %d samples, %v", rank, o.Status, o.Reason, o.Samples, o.Metrics)
+		}
+	}
+}
+
 // The simulator's rows have the same shape, are exact, and repeat.
 func TestSimulated(t *testing.T) {
 	overlap, want := "true,false", 12

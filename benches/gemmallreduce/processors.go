@@ -48,15 +48,16 @@ func onProcessors(ctx context.Context, s *decl.State, plan fused.Plan) error {
 	if err := w.choose(s, plan); err != nil {
 		return err
 	}
-	stop := &s.Sampling().Stop
-	stop.MaxTime = time.Duration(s.Float(secondsOption) * float64(time.Second))
-	stop.MinTime = min(stop.MinTime, stop.MaxTime)
-	// Each of the others needs a sample, however long they take.
-	s.Sampling().Warmup.MinCalls = len(w.others)
+	s.SampleAtMost(s.Float(secondsOption))
 	proof.Spoil(matrixOf(w.c, plan))
 	s.Verify(w.verify)
 	if err := s.Time(ctx, w.op.Run, decl.Preamble(func() error { return w.beside(ctx, s) })); err != nil {
 		return err
+	}
+	for w.turn < len(w.order) { // each needs a time, however few calls there were
+		if err := w.beside(ctx, s); err != nil {
+			return err
+		}
 	}
 	o, err := w.outcome(ctx, s)
 	if err != nil {
@@ -112,8 +113,10 @@ type work struct {
 	want  []int64   // C times a vector
 	seed  uint64
 
-	// What is timed beside the point, each in turn before a call of it.
+	// What is timed beside the point, in turn before a call of it. The point is
+	// judged by its distance from one after the other, so that comes every other time.
 	others []other
+	order  []int // of a cycle
 	turn   int
 }
 
@@ -176,8 +179,10 @@ func (w *work) choose(s *decl.State, plan fused.Plan) (err error) {
 		return err
 	}
 	w.others = []other{gemmAlone: {run: w.whole.Multiply}, allReduceAlone: {run: w.whole.Reduce}}
+	w.order = []int{gemmAlone, allReduceAlone}
 	if w.op.Plan().Partitions > 1 {
 		w.others = append(w.others, other{run: w.whole.Run}, other{run: w.op.Multiply}, other{run: w.op.Reduce})
+		w.order = []int{sequential, gemmAlone, sequential, allReduceAlone, sequential, gemmParts, sequential, allReduceParts}
 	} else {
 		w.op = w.whole // one partition is one after the other, and the same code
 	}
@@ -188,7 +193,7 @@ func (w *work) choose(s *decl.State, plan fused.Plan) (err error) {
 // reduction alone from adding up what it has added up before: the product alone
 // or a call of the point always comes in between.
 func (w *work) beside(ctx context.Context, s *decl.State) error {
-	o := &w.others[w.turn%len(w.others)]
+	o := &w.others[w.order[w.turn%len(w.order)]]
 	w.turn++
 	if err := s.Barrier(ctx); err != nil {
 		return err

@@ -315,7 +315,7 @@ func TestTune(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		if len(trials) != 3 || len(trials[0].Times) != len(givenUp) {
+		if len(trials) != 3 || len(trials[0].Times) != rounds {
 			return fmt.Errorf("tried %v", trials)
 		}
 		chosen[g.Rank()] = o.Plan().Partitions

@@ -84,10 +84,10 @@ func TestCandidates(t *testing.T) {
 		plan Plan
 		want []int
 	}{
-		{Plan{M: 8192, N: 8192, Split: SplitM, Overlap: true}, []int{1, 2, 4, 8, 16, 32, 64, 128}},
+		{Plan{M: 8192, N: 8192, Split: SplitM, Overlap: true}, []int{1, 2, 4, 8, 16}},
 		{Plan{M: 8192, N: 8192, Split: SplitM}, []int{1}},
 		{Plan{M: 256, N: 8192, Split: SplitM, Overlap: true}, []int{1, 2, 4}},
-		{Plan{M: 256, N: 8192, Split: SplitN, Overlap: true}, []int{1, 2, 4, 8, 16, 32}},
+		{Plan{M: 256, N: 8192, Split: SplitN, Overlap: true}, []int{1, 2, 4, 8, 16}},
 		{Plan{M: 0, N: 8192, Split: SplitM, Overlap: true}, []int{1}},
 	} {
 		if got := Candidates(c.plan, 4); !slices.Equal(got, c.want) {
@@ -102,9 +102,12 @@ func TestChoose(t *testing.T) {
 		times map[int][]float64
 		want  int
 	}{
-		{map[int][]float64{1: {100, 101, 99}, 2: {80, 82, 81}, 4: {70, 300, 71}}, 4},
+		{map[int][]float64{1: {100, 101, 99}, 2: {80, 82, 81}, 4: {70, 79, 71}}, 4},
+		{map[int][]float64{1: {100, 101, 99}, 2: {80, 82, 81}, 4: {70, 300, 71}}, 2},
+		{map[int][]float64{1: {100, 101, 99, 100, 100}, 2: {80, 82, 81, 300, 85}}, 2},
 		{map[int][]float64{1: {100, 101, 99}, 2: {99.5, 99.4, 99.6}}, 1},
 		{map[int][]float64{1: {100}, 2: {120}, 4: {90, 91}}, 4},
+		{map[int][]float64{1: {100, 100}, 2: {50}, 4: {90, 91}}, 4},
 		{map[int][]float64{1: {100}}, 1},
 	} {
 		var trials []Trial
@@ -115,6 +118,17 @@ func TestChoose(t *testing.T) {
 		}
 		if got := Choose(trials); got != c.want {
 			t.Errorf("%v: chose %d, want %d", c.times, got, c.want)
+		}
+	}
+}
+
+// Each round goes on with the first and the faster half of the others.
+func TestFasterHalf(t *testing.T) {
+	trials := []Trial{{1, []float64{9}}, {2, []float64{5}}, {4, []float64{1}}, {8, []float64{3}}, {16, []float64{7}}, {32, []float64{4}}}
+	alive := []int{0, 1, 2, 3, 4, 5}
+	for _, want := range [][]int{{0, 2, 3, 5}, {0, 2, 3}, {0, 2}, {0, 2}} {
+		if alive = fasterHalf(trials, alive); !slices.Equal(alive, want) {
+			t.Fatalf("went on with %v, want %v", alive, want)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package fused
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -29,7 +30,7 @@ func (t Trial) Median() float64 {
 const (
 	leastExtent   = 64        // rows or columns
 	leastBytes    = 256 << 10 // of C
-	mostCandidate = 128
+	mostCandidate = 16 // more have little to gain, and are hit by every rank that is late
 )
 
 // Candidates are the numbers of partitions worth trying for a result of elements
@@ -52,19 +53,49 @@ func Candidates(p Plan, size int) []int {
 const margin = 0.01
 
 // Choose gives the number of partitions of the fastest trial, or 1, the first
-// trial's, unless it is beaten clearly.
+// trial's, unless that is beaten clearly.
 func Choose(trials []Trial) int {
 	best := trials[0]
 	for _, t := range trials[1:] {
-		if t.Median() < best.Median() && t.Median() < (1-margin)*trials[0].Median() {
+		if t.beats(trials[0]) && t.Median() < best.Median() {
 			best = t
 		}
 	}
 	return best.Partitions
 }
 
-// After each round of trials, those this much slower than the best are given up.
-var givenUp = []float64{1.3, 1.1, 1.05, 1.05, 1.05}
+// beats tells whether a trial that was not given up is faster than the first: in
+// the median, and in four of five rounds, since the machine may have been slow in
+// some.
+func (t Trial) beats(first Trial) bool {
+	if len(t.Times) < len(first.Times) {
+		return false
+	}
+	wins := 0
+	for round, us := range first.Times {
+		if t.Times[round] < us {
+			wins++
+		}
+	}
+	return 5*wins >= 4*len(first.Times) && t.Median() < (1-margin)*first.Median()
+}
+
+// After each round of trials the slower half is given up, so that the numbers that
+// matter are tried most. Calls that take long get fewer rounds.
+const (
+	rounds, leastRounds = 5, 2
+	longTuning          = 10e6 // microseconds
+)
+
+// fasterHalf is which trials to go on with: the first, which the others must
+// beat, and of those the faster half, one at least.
+func fasterHalf(trials []Trial, alive []int) (keep []int) {
+	rest := slices.Clone(alive[1:])
+	slices.SortStableFunc(rest, func(a, b int) int { return cmp.Compare(trials[a].Median(), trials[b].Median()) })
+	keep = append(alive[:1:1], rest[:(len(rest)+1)/2]...)
+	slices.Sort(keep)
+	return keep
+}
 
 // Tune finds the number of partitions by trying, since what decides it (the
 // caches, how much of the memory's bandwidth a few threads get, the noise of the
@@ -88,28 +119,21 @@ func (r *Rank) Tune(p Plan, c dist.Buffer, a, b gemm.Matrix) (*Op, []Trial, erro
 	if _, err := r.time(ops[0]); err != nil { // warms up
 		return nil, nil, err
 	}
-	alive := make([]bool, len(ops))
+	alive := make([]int, len(ops)) // places in ops
 	for i := range alive {
-		alive[i] = true
+		alive[i] = i
 	}
-	for _, limit := range givenUp {
-		best := 0.0
-		for i, op := range ops {
-			if !alive[i] {
-				continue
-			}
-			us, err := r.time(op)
+	spent := 0.0
+	for round := 0; round < leastRounds || round < rounds && spent < longTuning; round++ {
+		for _, i := range alive {
+			us, err := r.time(ops[i])
 			if err != nil {
 				return nil, nil, fmt.Errorf("trying %d partitions: %w", trials[i].Partitions, err)
 			}
 			trials[i].Times = append(trials[i].Times, us)
-			if m := trials[i].Median(); best == 0 || m < best {
-				best = m
-			}
+			spent += us // the slowest rank's: all ranks stop after the same round
 		}
-		for i := 1; i < len(ops); i++ {
-			alive[i] = alive[i] && trials[i].Median() <= limit*best
-		}
+		alive = fasterHalf(trials, alive)
 	}
 	chosen := Choose(trials)
 	return ops[slices.IndexFunc(trials, func(t Trial) bool { return t.Partitions == chosen })], trials, nil
