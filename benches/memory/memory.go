@@ -8,12 +8,15 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/kernbench/kernbench/internal/decl"
 	"github.com/kernbench/kernbench/internal/figure"
 	"github.com/kernbench/kernbench/internal/journal"
 	"github.com/kernbench/kernbench/internal/measure"
+	"github.com/kernbench/kernbench/internal/point"
+	"github.com/kernbench/kernbench/internal/suggest"
 )
 
 // Bench declares it.
@@ -28,13 +31,25 @@ Every rank works on buffers of its own; size is the working set of one rank.
 copy moves a into b, read sums a, update adds one to a. gbps counts the bytes
 read and written by all ranks together, without write-allocate traffic.`),
 		decl.Ranks("1,2"),
-		decl.Strings("op", "copy", "read", "update"),
+		decl.Strings("op", ops...),
 		decl.Bytes("size", "16K:256M:x4"),
+		decl.Drop(unknown),
 		decl.Measure(cfg),
 		decl.Timeout(time.Minute),
 		decl.Figures(figures),
 		decl.Sections(sections),
 	)
+}
+
+// ops are the operations.
+var ops = []string{"copy", "read", "update"}
+
+// unknown refuses a point of no operation before anything is started.
+func unknown(p point.Point) error {
+	if op, _ := p.Get("op"); !slices.Contains(ops, op.String()) {
+		return suggest.Unknown("op", op.String(), ops)
+	}
+	return nil
 }
 
 func body(ctx context.Context, s *decl.State) error {

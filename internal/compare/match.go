@@ -7,6 +7,7 @@ import (
 
 	"github.com/kernbench/kernbench/internal/export/rowkey"
 	"github.com/kernbench/kernbench/internal/journal"
+	"github.com/kernbench/kernbench/internal/suggest"
 )
 
 // matched is one point with its rows, trial by trial, on both sides.
@@ -25,6 +26,12 @@ func (m matched) example() *journal.Row {
 // match pairs the rows of two runs by point: OLD's points in their order, then
 // those that are only in NEW.
 func match(old, new Run, opts Options) ([]*matched, error) {
+	known := rowkey.Names(slices.Concat(old.Rows, new.Rows))
+	for _, name := range opts.Ignore {
+		if !slices.Contains(known, name) {
+			return nil, fmt.Errorf("nothing to ignore: %w", suggest.Unknown("coordinate of these runs", name, known))
+		}
+	}
 	var out []*matched
 	index := map[string]*matched{}
 	for side, run := range []Run{old, new} {

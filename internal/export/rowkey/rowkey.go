@@ -70,6 +70,22 @@ func Group(r *journal.Row) string {
 	return r.Bench + "/" + r.Part
 }
 
+// Names are the coordinates that rows have, each once, in the order of the first
+// row that has it.
+func Names(rows []journal.Row) []string {
+	var out []string
+	seen := map[string]bool{}
+	for i := range rows {
+		for _, c := range coords(&rows[i], nil) {
+			if !seen[c.name] {
+				seen[c.name] = true
+				out = append(out, c.name)
+			}
+		}
+	}
+	return out
+}
+
 // coord is one coordinate; its class keeps an axis apart from an environment
 // variable or an option of the same name, and an unset variable from one set
 // to any text.
