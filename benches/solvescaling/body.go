@@ -223,11 +223,12 @@ func reportPhases(ctx context.Context, s *decl.State, sys *solve.System) error {
 	record(s, "gbps", bytes/us/1e3)
 
 	s.Phase("triad")
-	best, err := triad(ctx, s)
+	best, typical, err := triad(ctx, s)
 	if err != nil {
 		return err
 	}
 	record(s, "triad_gbps", best)
+	record(s, "triad_typical_gbps", typical)
 	record(s, "triad_fraction", bytes/us/1e3/best)
 	s.Limit("triad", bytes/best/1e3)
 	return nil

@@ -32,6 +32,7 @@ var metrics = append([]metric{
 	{"bytes_model", "B", ""},
 	{"gbps", "GB/s", "higher"},
 	{"triad_gbps", "GB/s", ""},
+	{"triad_typical_gbps", "GB/s", ""},
 	{"triad_fraction", "", "higher"},
 	{"row_imbalance", "", "lower"},
 	{"nnz_imbalance", "", "lower"},

@@ -63,7 +63,7 @@ func seconds(r *journal.Row) float64 { return r.Metrics["solve_time_s"] }
 //	efficiency                speedup / ranks = algorithmic x implementation
 //	efficiency_algorithmic    iterations of one rank / iterations
 //	efficiency_implementation the same efficiency for the time of one iteration
-//	bandwidth_scaling         triad of all ranks / (ranks x triad of one)
+//	bandwidth_scaling         typical triad of all ranks / (ranks x that of one)
 func derive(rows []journal.Row) []journal.Row {
 	base := map[string]*journal.Row{}
 	for i := range rows {
@@ -91,7 +91,7 @@ func derive(rows []journal.Row) []journal.Row {
 		r.Metrics["efficiency"] = r.Metrics["speedup"] / float64(ranks(r))
 		r.Metrics["efficiency_algorithmic"] = b.Metrics["iterations"] / max(1, r.Metrics["iterations"])
 		r.Metrics["efficiency_implementation"] = r.Metrics["efficiency"] / r.Metrics["efficiency_algorithmic"]
-		if own, one := r.Metrics["triad_gbps"], b.Metrics["triad_gbps"]; one > 0 {
+		if own, one := r.Metrics["triad_typical_gbps"], b.Metrics["triad_typical_gbps"]; one > 0 {
 			r.Metrics["bandwidth_scaling"] = own / one / float64(ranks(r))
 		}
 	}
