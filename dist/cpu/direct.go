@@ -12,10 +12,10 @@ const (
 	block = 8 << 10
 	// cacheLine is the grain of the parts, so that no two ranks write one line.
 	cacheLine = 64
-	// streamFrom is the size of an output from which it is stored past the
-	// caches: it would push everything else out and still not be there when read.
-	// Streams like longer blocks.
-	streamFrom  = 32 << 20
+	// streamFrom is the size of all ranks' outputs together from which they are
+	// stored past the caches: they would push everything else out and still not be
+	// there when read. Streams like longer blocks.
+	streamFrom  = 128 << 20
 	streamBlock = 32 << 10
 )
 
@@ -56,7 +56,7 @@ func (e *engine) direct(p dist.Plan, in, out int) func() error {
 		srcs: make([][]byte, size), ins: make([]int, size), outs: make([]int, size), finish: newFinish(p, size)}
 	o.from, o.to = part(len(o.out), size, e.Rank())
 	o.block = block
-	if o.stream = len(o.out) >= streamFrom; o.stream {
+	if o.stream = size*len(o.out) >= streamFrom; o.stream {
 		o.block = streamBlock
 		o.scratch = make([]byte, streamBlock)
 	}
