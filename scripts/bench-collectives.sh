@@ -8,10 +8,12 @@
 #
 # RANKS    rank counts, separated by commas (2)
 # TRIALS   interleaved pairs (10, the least that a verdict rests on)
-# SECONDS_PER_SIZE  sampling per size and trial of a peer (0.3)
+# SECONDS_PER_SIZE  most sampling per size and trial, of both sides (0.3)
 # MAX      the largest size in bytes (67108864)
 # GOALS    how many times faster than the best peer the geometric means should be,
 #          on symmetric and on private buffers ("3.5 1.8")
+# HEAP     1 adds Open MPI with its large temporary buffers kept on the heap instead
+#          of mapped anew at every call, which is faster, and judges against it too (1)
 # HALVES   1 adds bf16 and f16 against f32, at equal numbers of elements (1)
 # PEERS    which peers, of "openmpi mpich gloo" (all)
 # OUT      where the runs are kept (out/bench-collectives); a run that was
@@ -26,6 +28,7 @@ trials=${TRIALS:-10}
 seconds=${SECONDS_PER_SIZE:-0.3}
 most=${MAX:-67108864}
 read -r goal_symmetric goal_private <<<"${GOALS:-3.5 1.8}"
+heap=${HEAP:-1}
 halves=${HALVES:-1}
 wanted=${PEERS:-openmpi mpich gloo}
 out=${OUT:-out/bench-collectives}
@@ -33,28 +36,35 @@ out=${OUT:-out/bench-collectives}
 # shellcheck disable=SC2086 # a list of words
 choose_peers $wanted
 probed
+[[ " ${peers[*]} " == *" openmpi "* ]] || heap=0
 
 for ((k = 1; k <= trials; k++)); do
 	echo "trial $k of $trials" >&2
 	for buffers in symmetric private; do
-		add "$k" "$buffers" --bench collectives --size "4:$most:x4" --ranks "$ranks" --bind core --buffers "$buffers" --probe "$limits"
+		add "$k" "$buffers" --bench collectives --size "4:$most:x4" --ranks "$ranks" --bind core --buffers "$buffers" --probe "$limits" --seconds "$seconds"
 	done
 	for p in "${peers[@]}"; do
 		add "$k" "$p" -f "$here/peers/$p.yaml" --np "$ranks" --seconds "$seconds" --max "$most"
 	done
+	if [ "$heap" = 1 ]; then
+		add "$k" openmpi-heap -f "$here/peers/openmpi.yaml" --np "$ranks" --seconds "$seconds" --max "$most" \
+			--env MALLOC_MMAP_MAX_=0 --env MALLOC_TRIM_THRESHOLD_=2147483647
+	fi
 	if [ "$halves" = 1 ]; then
 		# 4 bytes an element or 2: the sizes of equal counts are half as large.
-		add "$k" f32 --bench collectives --size "16:$most:x16" --ranks "$ranks" --bind core --dtype f32 --probe "$limits"
-		add "$k" f16 --bench collectives --size "8:$((most / 2)):x16" --ranks "$ranks" --bind core --dtype f16,bf16 --probe "$limits"
+		add "$k" f32 --bench collectives --size "16:$most:x16" --ranks "$ranks" --bind core --dtype f32 --probe "$limits" --seconds "$seconds"
+		add "$k" f16 --bench collectives --size "8:$((most / 2)):x16" --ranks "$ranks" --bind core --dtype f16,bf16 --probe "$limits" --seconds "$seconds"
 	fi
 done
 
 judge() { # folder, goal
+	echo "== $1 buffers, against the peers as they are installed"
 	"$bin" speedup "$out/$1" "${peers[@]/#/$out/}" --goal "$2" || worse $?
+	[ "$heap" = 1 ] || return 0
+	echo "== $1 buffers, against the best of these and Open MPI with its buffers on the heap"
+	"$bin" speedup "$out/$1" "${peers[@]/#/$out/}" "$out/openmpi-heap" --goal "$2" || worse $?
 }
-echo "== symmetric buffers"
 judge symmetric "$goal_symmetric"
-echo "== private buffers"
 judge private "$goal_private"
 if [ "$halves" = 1 ]; then
 	echo "== 16-bit floats against f32, per element: how many times faster (median, least and most of the trials)"

@@ -25,6 +25,7 @@
 # About 9 minutes on 16 cores. It needs a built kernbench; no Go.
 set -euo pipefail
 bin=$(realpath "${1:-bin/kernbench}")
+here=$(cd "$(dirname "$0")/.." && pwd)
 ranks=${RANKS:-4}
 shapes=${SHAPES:-8192x8192x256,8192x8192x512,8192x8192x2048}
 splits=${SPLITS:-m}
@@ -33,7 +34,7 @@ trials=${TRIALS:-10}
 seconds=${SECONDS_PER_POINT:-4}
 simulated=${SIMULATE-512x1024x1024}
 out=${OUT:-out/bench-fused}
-mkdir -p "$out"
+. "$here/scripts/peers.sh"
 began=$(date +%s)
 
 for split in ${splits//,/ }; do
@@ -41,17 +42,17 @@ for split in ${splits//,/ }; do
 	for ((k = 1; k <= trials; k++)); do
 		"$bin" run --bench gemm-allreduce --ranks "$ranks" --shape "$shapes" --split "$split" --partitions auto \
 			--seconds "$seconds" --trials "$k" --resume --quiet --out "$run" --format csv >"$run.csv" ||
-			echo "trial $k: rows failed, see $run.csv" >&2
+			excuse "trial $k" "$run.csv"
 		echo "split $split, trial $k of $trials done after $(($(date +%s) - began)) s" >&2
 	done
 	curve=$out/curve-$split
 	: >"$curve.csv"
 	[ -z "$partitions" ] || "$bin" run --bench gemm-allreduce --ranks "$ranks" --shape "$shapes" --split "$split" --partitions "$partitions" \
-		--seconds "$seconds" --resume --quiet --out "$curve" --format csv >"$curve.csv" || echo "rows failed, see $curve.csv" >&2
+		--seconds "$seconds" --resume --quiet --out "$curve" --format csv >"$curve.csv" || excuse curves "$curve.csv"
 	[ -z "$simulated" ] || for backend in "cpu --dtype f32" "ahbm --dtype f16"; do
 		# shellcheck disable=SC2086
 		"$bin" run --bench gemm-allreduce --ranks "$ranks" --shape "$simulated" --split "$split" --partitions "${partitions:-1,4}" \
-			--seconds 1 --backend $backend --quiet --out "$out/both-$split" >/dev/null || echo "$backend: rows failed" >&2
+			--seconds 1 --backend $backend --quiet --out "$out/both-$split" >"$out/both-$split.txt" || excuse "$backend" "$out/both-$split.txt"
 	done
 
 	# The least and the greatest but one of ten bound the median with 98 %.

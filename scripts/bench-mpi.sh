@@ -32,8 +32,7 @@ goal=${GOAL:-1.5}
 goal_max=${GOAL_MAX:-4096}
 wanted=${PEERS:-openmpi mpich}
 out=${OUT:-out/bench-mpi}
-build=$here/peers/build
-mkdir -p "$build" "$out"
+. "$here/scripts/peers.sh"
 
 bind="--bind-to core"
 [ "$ranks" -le "$(nproc)" ] || bind="--bind-to none --oversubscribe"
@@ -52,15 +51,14 @@ one() {
 	local k=$1 name=$2
 	shift 2
 	"$here/peers/alone.sh" "$bin" run "$@" --trials "$k" --resume --quiet --out "$out/$name" >"$out/$name.txt" ||
-		echo "trial $k of $name: rows failed, see $out/$name.txt" >&2
+		excuse "trial $k of $name" "$out/$name.txt"
 }
 
 for ((k = 1; k <= trials; k++)); do
 	echo "trial $k of $trials" >&2
 	for p in $wanted; do
 		one "$k" "$p" --bench collectives --backend mpi --launcher "${launcher[$p]}" --size "4:$max:x4" --ranks "$ranks"
-		one "$k" "$p-c" -f "$here/peers/$p.yaml" --np "$ranks" --seconds "$seconds" --max "$max" \
-			--env MALLOC_MMAP_MAX_=- --env MALLOC_TRIM_THRESHOLD_=-
+		one "$k" "$p-c" -f "$here/peers/$p.yaml" --np "$ranks" --seconds "$seconds" --max "$max"
 	done
 done
 
@@ -94,10 +92,9 @@ differences() {
 	END { close_size(); exit bad ? 1 : open ? 3 : 0 }'
 }
 
-code=0
 for p in $wanted; do
 	echo "== $p, $ranks ranks: $("$bin" show "$out/$p" --format jsonl | jq -r '.details.library // empty' | sort -u | head -1)"
 	join -t $'\t' -j 1 <(times "$p-c" | awk '{print $1 "/" $2 "\t" $3}' | sort -k1,1) <(times "$p" | awk '{print $1 "/" $2 "\t" $3}' | sort -k1,1) |
-		awk '{ split($1, at, "/"); print at[1], $2, $3, $3 - $2 }' | differences || { c=$?; [ $code -eq 1 ] || code=$c; }
+		awk '{ split($1, at, "/"); print at[1], $2, $3, $3 - $2 }' | differences || worse $?
 done
 exit $code

@@ -37,7 +37,7 @@ wanted() { [[ " $parts " == *" $1 "* ]]; }
 one() {
 	local name=$1
 	shift
-	"$bin" run "$@" --quiet --out "$out/$name" >"$out/$name.txt" || echo "$name: rows failed, see $out/$name.txt" >&2
+	"$bin" run "$@" --quiet --out "$out/$name" >"$out/$name.txt" || excuse "$name" "$out/$name.txt"
 }
 
 # numbers prints columns of the good rows of a run.
@@ -77,10 +77,10 @@ fi
 
 if wanted weak; then
 	for ((k = 1; k <= trials; k++)); do
-		one weak --bench solve-scaling --mode weak --dof-per-rank 1000000 --ranks "$weak" --bind core --storage plain --rtol "$rtol" --stop-after "$stop" --repeat 1 --trials "$k" --resume
+		one weak --bench solve-scaling --mode weak --dof-per-rank 1000000 --ranks "$weak" --bind core --storage plain --rtol "$rtol" --stop-after "$stop" --repeat 3 --trials "$k" --resume
 	done
 	echo "== weak scaling at 1M unknowns per rank: time per iteration over what the bandwidth of the cores allows (goal 0.90)"
-	numbers weak num_ranks time_us triad_gbps trial | awk '
+	numbers weak num_ranks time_us triad_typical_gbps trial | awk '
 		{ t[$1, $4] = $2; b[$1, $4] = $3; if (!($1 in seen)) { seen[$1] = 1; order[++n] = $1 }; if ($4 > last) last = $4 }
 		END { for (i = 1; i <= n; i++) { p = order[i]; m = 0; if (p == 1) continue
 			for (k = 0; k <= last; k++) if (((p, k) in t) && ((1, k) in t)) r[++m] = (t[1, k] / t[p, k]) / (b[p, k] / b[1, k] / p)

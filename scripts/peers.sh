@@ -1,9 +1,19 @@
-# What the scripts that hold kernbench against other programs have in common. To
-# be sourced, with bin (kernbench), here (the project) and out (the runs) set.
+# What the scripts that measure kernbench have in common, most of them against
+# other programs. To be sourced, with bin (kernbench), here (the project) and out (the runs) set.
 # shellcheck shell=bash disable=SC2154
 build=$here/peers/build
-mkdir -p "$build" "$out"
 code=0
+
+# Trials of two builds of kernbench are not trials of one thing: those of another
+# are moved out of the way, to $out.old.
+stamp=$(sha256sum <"$bin")
+if [ -d "$out" ] && [ "$(cat "$out/build.sha256" 2>/dev/null)" != "$stamp" ]; then
+	echo "$out holds results of another kernbench: moved to $out.old" >&2
+	rm -rf "$out.old"
+	mv "$out" "$out.old"
+fi
+mkdir -p "$build" "$out"
+echo "$stamp" >"$out/build.sha256"
 
 # add adds the trials of one run up to the k-th: a script that was interrupted
 # goes on where it stopped. A failed row is in the run's table and costs only its
@@ -11,18 +21,24 @@ code=0
 add() { # k, folder, arguments of run
 	local k=$1 name=$2
 	shift 2
-	"$bin" run "$@" --trials "$k" --resume --quiet --out "$out/$name" >"$out/$name.txt" ||
-		echo "trial $k of $name: rows failed, see $out/$name.txt" >&2
+	"$bin" run "$@" --trials "$k" --resume --quiet --out "$out/$name" >"$out/$name.txt" || excuse "trial $k of $name" "$out/$name.txt"
+}
+
+# excuse goes on after rows that failed, but not after an interrupt.
+excuse() { # what, table
+	local status=$?
+	[ "$status" -ne 130 ] || exit 130
+	echo "$1: rows failed, see $2" >&2
 }
 
 # worse keeps the gravest outcome in code: 1 not met, before 3 not resolved.
 worse() { [ "$code" -eq 1 ] || code=$1; }
 
-# probed makes sure that this kernbench has measured the host's limits, and sets
-# limits to the file.
+# probed makes sure that the host's limits have been measured, and sets limits to
+# the file.
 probed() {
 	limits=$out/limits.json
-	[ "$limits" -nt "$bin" ] || "$bin" probe --out "$limits" >"$out/limits.txt"
+	[ -s "$limits" ] || "$bin" probe --out "$limits" >"$out/limits.txt"
 }
 
 # What Debian calls the packages of a peer, for the message about what is missing.

@@ -102,12 +102,10 @@ func body(ctx context.Context, s *decl.State) error {
 		s.Warn("%d threads share %d processors", threads, cpus)
 	}
 
-	sampling := s.Sampling()
-	sampling.Stop.MaxTime = time.Duration(s.Float("seconds") * float64(time.Second))
-	sampling.Stop.MinTime = min(sampling.Stop.MinTime, sampling.Stop.MaxTime)
+	s.SampleAtMost(s.Float("seconds"))
 	flops := 2 * float64(m) * float64(n) * float64(k)
 	if flops > longFlops*float64(threads) {
-		sampling.Warmup.MinCalls = 1 // the checks have warmed up
+		s.Sampling().Warmup.MinCalls = 1 // the checks have warmed up
 	}
 
 	s.Phase("fill")

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"time"
 
 	"github.com/kernbench/kernbench/internal/agree"
 	"github.com/kernbench/kernbench/internal/dtype"
@@ -190,6 +191,14 @@ func (s *State) UseClock(c measure.Clock) {
 // Sampling is how State.Time will sample; a body may change it before the
 // call, alike on every rank (a cadence that is an axis, say).
 func (s *State) Sampling() *measure.Config { return &s.set.Measure }
+
+// SampleAtMost bounds the time that State.Time spends on sampling. One sample is
+// taken in any case.
+func (s *State) SampleAtMost(seconds float64) {
+	stop := &s.set.Measure.Stop
+	stop.MaxTime = time.Duration(seconds * float64(time.Second))
+	stop.MinTime = min(stop.MinTime, stop.MaxTime)
+}
 
 // Kind labels the row's numbers when they are not measured.
 func (s *State) Kind(k journal.Kind) { s.out.Kind = k }
