@@ -41,6 +41,23 @@ func TestConformance(t *testing.T) {
 	disttest.Run(t, disttest.Suite{Open: open, Sizes: sizes, Short: testing.Short()})
 }
 
+// Outputs that are stored past the caches are the same, at any length, in place
+// or not, with an epilogue and without.
+func TestStreamed(t *testing.T) {
+	dist.Register("cpu-streamed", backend{streamFrom: 1})
+	open := func(size int, timeout time.Duration) ([]*dist.Group, error) {
+		return openOn("cpu-streamed", size, timeout)
+	}
+	for _, c := range (disttest.Suite{Open: open, Sizes: []int{2, 3}, Short: true}).Cases() {
+		switch c.Name {
+		case "allreduce/2", "allreduce/3", "bits/3", "epilogue/2", "split/3":
+			if err := c.Check(); err != nil {
+				t.Errorf("%s: %v", c.Name, err)
+			}
+		}
+	}
+}
+
 // Counters that wrap around during the calls change nothing.
 func TestWrap(t *testing.T) {
 	dist.Register("cpu-wrap", backend{firstEpoch: 1<<32 - 40})

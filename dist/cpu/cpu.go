@@ -25,6 +25,7 @@
 package cpu
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -44,8 +45,11 @@ const Name = "cpu"
 func init() { dist.Register(Name, backend{}) }
 
 // backend is the same for all groups, but tests begin the count of epochs where
-// it soon wraps around.
-type backend struct{ firstEpoch uint32 }
+// it soon wraps around, or stream short outputs too.
+type backend struct {
+	firstEpoch uint32
+	streamFrom int // 0: the constant of that name
+}
 
 // Join meets the other ranks on this host, or on several.
 func (b backend) Join(ctx context.Context, c dist.Config) (dist.Engine, error) {
@@ -81,6 +85,7 @@ func (b backend) Join(ctx context.Context, c dist.Config) (dist.Engine, error) {
 		Segment: segment, Board: transport.BoardAt(segment, 0, c.Size), Rank: c.Rank, PIDs: meeting.PIDs, World: world, Crowded: meeting.Crowded, Timeout: c.Timeout,
 	})
 	e.meeting = meeting
+	e.streamFrom = cmp.Or(b.streamFrom, streamFrom)
 	// Nobody returns before all have made their claims: from here on a rank
 	// without a claim is a dead one.
 	if err := e.agree(transport.NewLabel("init")); err != nil {

@@ -56,7 +56,7 @@ func (e *engine) direct(p dist.Plan, in, out int) func() error {
 		srcs: make([][]byte, size), ins: make([]int, size), outs: make([]int, size), finish: newFinish(p, size)}
 	o.from, o.to = part(len(o.out), size, e.Rank())
 	o.block = block
-	if o.stream = size*len(o.out) >= streamFrom; o.stream {
+	if o.stream = size*len(o.out) >= e.streamFrom; o.stream {
 		o.block = streamBlock
 		o.scratch = make([]byte, streamBlock)
 	}

@@ -20,6 +20,8 @@ type engine struct {
 	joined  transport.Membership
 	meeting *transport.Meeting // of the first group only
 
+	streamFrom int // bytes of all outputs from which they go past the caches
+
 	sends, recvs         []*transport.Channel // of collectives, by peer
 	messagesTo, messages []*transport.Channel // of the program, to and from each peer
 
@@ -31,7 +33,7 @@ type engine struct {
 type extent struct{ off, n int }
 
 func newEngine(s *transport.Segment, h *transport.Heap, joined transport.Membership) *engine {
-	e := &engine{segment: s, heap: h, joined: joined, member: transport.Join(joined)}
+	e := &engine{segment: s, heap: h, joined: joined, member: transport.Join(joined), streamFrom: streamFrom}
 	for peer := range e.Size() {
 		e.sends = append(e.sends, e.member.ChannelTo(transport.ForCollectives, peer, describe))
 		e.recvs = append(e.recvs, e.member.ChannelFrom(transport.ForCollectives, peer, describe))
@@ -178,7 +180,9 @@ func (e *engine) Split(color, key int) (dist.Engine, error) {
 		joined.World = append(joined.World, e.joined.World[p.rank])
 	}
 	e.segment.Keep()
-	return newEngine(e.segment, e.heap, joined), nil
+	child := newEngine(e.segment, e.heap, joined)
+	child.streamFrom = e.streamFrom
+	return child, nil
 }
 
 func (e *engine) Close() error {

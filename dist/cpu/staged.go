@@ -49,7 +49,7 @@ func (e *engine) staged(p dist.Plan) func() error {
 	if bytes := p.Chunk * p.DType.Size(); bytes > 0 {
 		o.piece = bytes
 	}
-	o.stream = e.Size()*len(o.out) >= streamFrom
+	o.stream = e.Size()*len(o.out) >= e.streamFrom
 	o.lay(e.Size())
 	return o.run
 }
