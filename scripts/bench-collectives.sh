@@ -7,8 +7,9 @@
 #   scripts/bench-collectives.sh [bin/kernbench]
 #
 # RANKS    rank counts, separated by commas (2)
-# TRIALS   interleaved pairs (10, the least that a verdict rests on)
-# SECONDS_PER_SIZE  most sampling per size and trial, of both sides (0.3)
+# TRIALS   interleaved pairs (20; the least that a verdict rests on is 10). Many short
+#          ones beat few long ones on a machine whose speed wanders
+# SECONDS_PER_SIZE  most sampling per size and trial, of both sides (0.1)
 # MAX      the largest size in bytes (67108864)
 # GOALS    how many times faster than the best peer the geometric means should be,
 #          on symmetric and on private buffers ("3.5 1.8")
@@ -24,8 +25,8 @@ set -euo pipefail
 bin=$(realpath "${1:-bin/kernbench}")
 here=$(cd "$(dirname "$0")/.." && pwd)
 ranks=${RANKS:-2}
-trials=${TRIALS:-10}
-seconds=${SECONDS_PER_SIZE:-0.3}
+trials=${TRIALS:-20}
+seconds=${SECONDS_PER_SIZE:-0.1}
 most=${MAX:-67108864}
 read -r goal_symmetric goal_private <<<"${GOALS:-3.5 1.8}"
 heap=${HEAP:-1}

@@ -8,8 +8,9 @@
 #   scripts/bench-mpi.sh [bin/kernbench]
 #
 # RANKS    number of ranks (2)
-# TRIALS   interleaved pairs (10, the least that a verdict rests on)
-# SECONDS_PER_SIZE  sampling per size and trial of the C program (0.3)
+# TRIALS   interleaved pairs (20; the least that a verdict rests on is 10). Many short
+#          ones beat few long ones on a machine whose speed wanders
+# SECONDS_PER_SIZE  most sampling per size and trial, of both sides (0.1)
 # MAX      largest size in bytes; sizes go from 4 by factors of 4 (1048576)
 # GOAL     the most that a call may cost over C's, in microseconds (1.5), up to
 # GOAL_MAX bytes (4096): above, both sides spend their time in the library alike,
@@ -25,8 +26,8 @@ set -euo pipefail
 bin=$(realpath "${1:-bin/kernbench}")
 here=$(cd "$(dirname "$0")/.." && pwd)
 ranks=${RANKS:-2}
-trials=${TRIALS:-10}
-seconds=${SECONDS_PER_SIZE:-0.3}
+trials=${TRIALS:-20}
+seconds=${SECONDS_PER_SIZE:-0.1}
 max=${MAX:-1048576}
 goal=${GOAL:-1.5}
 goal_max=${GOAL_MAX:-4096}
@@ -57,7 +58,7 @@ one() {
 for ((k = 1; k <= trials; k++)); do
 	echo "trial $k of $trials" >&2
 	for p in $wanted; do
-		one "$k" "$p" --bench collectives --backend mpi --launcher "${launcher[$p]}" --size "4:$max:x4" --ranks "$ranks"
+		one "$k" "$p" --bench collectives --backend mpi --launcher "${launcher[$p]}" --size "4:$max:x4" --ranks "$ranks" --seconds "$seconds"
 		one "$k" "$p-c" -f "$here/peers/$p.yaml" --np "$ranks" --seconds "$seconds" --max "$max"
 	done
 done

@@ -9,8 +9,9 @@
 #
 # RANKS    rank counts, separated by commas, an equal share on each host (2)
 # HOSTS    how many hosts the ranks count as being on (2)
-# TRIALS   interleaved pairs (10, the least that a verdict rests on)
-# SECONDS_PER_SIZE  sampling per size and trial of a peer (0.3)
+# TRIALS   interleaved pairs (20; the least that a verdict rests on is 10). Many short
+#          ones beat few long ones on a machine whose speed wanders
+# SECONDS_PER_SIZE  most sampling per size and trial, of both sides (0.1)
 # MAX      the largest size in bytes (67108864)
 # PEERS    which peers, of "openmpi-tcp gloo" (both)
 # OUT      where the runs are kept (out/bench-tcp); a run that was interrupted
@@ -22,8 +23,8 @@ bin=$(realpath "${1:-bin/kernbench}")
 here=$(cd "$(dirname "$0")/.." && pwd)
 ranks=${RANKS:-2}
 hosts=${HOSTS:-2}
-trials=${TRIALS:-10}
-seconds=${SECONDS_PER_SIZE:-0.3}
+trials=${TRIALS:-20}
+seconds=${SECONDS_PER_SIZE:-0.1}
 most=${MAX:-67108864}
 wanted=${PEERS:-openmpi-tcp gloo}
 out=${OUT:-out/bench-tcp}
@@ -34,7 +35,7 @@ probed
 
 for ((k = 1; k <= trials; k++)); do
 	echo "trial $k of $trials" >&2
-	add "$k" tcp --bench collectives --size "4:$most:x4" --ranks "$ranks" --hosts "$hosts" --bind core --buffers private --probe "$limits"
+	add "$k" tcp --bench collectives --size "4:$most:x4" --ranks "$ranks" --hosts "$hosts" --bind core --buffers private --probe "$limits" --seconds "$seconds"
 	for p in "${peers[@]}"; do
 		add "$k" "$p" -f "$here/peers/$p.yaml" --np "$ranks" --seconds "$seconds" --max "$most"
 	done
