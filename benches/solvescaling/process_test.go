@@ -2,11 +2,10 @@ package solvescaling
 
 import (
 	"bytes"
-	"fmt"
+	"crypto/rand"
 	"math"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -15,6 +14,7 @@ import (
 	"github.com/kernbench/kernbench/benches/benchtest"
 	"github.com/kernbench/kernbench/internal/journal"
 	"github.com/kernbench/kernbench/internal/plan"
+	"github.com/kernbench/kernbench/internal/proctest"
 	"github.com/kernbench/kernbench/internal/report"
 	"github.com/kernbench/kernbench/internal/run"
 )
@@ -123,7 +123,7 @@ func TestMPI(t *testing.T) {
 // rows before are kept, and the launch leaves nothing.
 func TestKillRank(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "run")
-	mark := fmt.Sprintf("SOLVE_TEST_MARK=%d-%s", os.Getpid(), filepath.Base(t.TempDir()))
+	mark := proctest.Mark{Name: "SOLVE_TEST_MARK", Value: rand.Text()}
 	killed := make(chan int, 1)
 	begun := 0
 	observe := func(e run.Event) {
@@ -133,13 +133,18 @@ func TestKillRank(t *testing.T) {
 		if begun++; begun == 2 { // the point that takes long
 			go func() {
 				time.Sleep(time.Second)
-				killed <- killWorker(mark, "RANK=1")
+				for _, p := range mark.Processes() {
+					if p.Env["RANK"] == "1" && syscall.Kill(p.PID, syscall.SIGKILL) == nil {
+						killed <- p.PID
+						break
+					}
+				}
+				close(killed)
 			}()
 		}
 	}
-	_, rows := runInto(t, dir, "num_ranks=2 dof-per-rank=500,1000000", "repeat=9", run.Options{Environ: append(os.Environ(), mark), Observe: observe})
-	pid := <-killed
-	if pid == 0 {
+	_, rows := runInto(t, dir, "num_ranks=2 dof-per-rank=500,1000000", "repeat=9", run.Options{Environ: append(os.Environ(), mark.String()), Observe: observe})
+	if <-killed == 0 {
 		t.Fatal("rank 1 was not found")
 	}
 	if len(rows) != 2 || rows[0].Status != journal.OK {
@@ -150,23 +155,5 @@ func TestKillRank(t *testing.T) {
 		t.Errorf("%s at rank %v in phase %q: %s", bad.Status, bad.Rank, bad.Phase, bad.Reason)
 	}
 	t.Logf("phase %q: %s", bad.Phase, bad.Reason)
-	if left := killWorker(mark, "RANK="); left != 0 {
-		t.Errorf("process %d was left", left)
-	}
-}
-
-// killWorker kills a process that has both in its environment, and says which.
-func killWorker(mark, role string) int {
-	found, _ := filepath.Glob("/proc/[0-9]*/environ")
-	for _, path := range found {
-		environ, err := os.ReadFile(path)
-		if err != nil || !bytes.Contains(environ, []byte(mark)) || !bytes.Contains(append([]byte{0}, environ...), []byte("\x00"+role)) {
-			continue
-		}
-		pid, _ := strconv.Atoi(strings.Split(path, "/")[2])
-		if syscall.Kill(pid, syscall.SIGKILL) == nil {
-			return pid
-		}
-	}
-	return 0
+	mark.AssertGone(t)
 }

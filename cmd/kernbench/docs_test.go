@@ -140,7 +140,7 @@ func helpExamples(t *testing.T, dir, command string) (lines []string) {
 }
 
 // stage is a folder in which the documented commands find what they name: the
-// examples, a sweep.yaml, and folders with two runs.
+// examples, a sweep.yaml, and folders with two runs that set a variable.
 func stage(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -156,7 +156,7 @@ func stage(t *testing.T) string {
 		t.Fatal(err)
 	}
 	for range 2 {
-		if code, out := invoke(t, dir, "kernbench", "run", "-q", "--bench", "memory", "--size", "16K,64K", "--op", "copy", "--ranks", "1"); code != 0 {
+		if code, out := invoke(t, dir, "kernbench", "run", "-q", "--bench", "memory", "--size", "16K,64K", "--op", "copy", "--ranks", "1", "--env", "NCCL_MIN_CTAS=4"); code != 0 {
 			t.Fatalf("exit code %d: %s", code, out)
 		}
 	}

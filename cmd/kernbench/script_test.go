@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"os"
@@ -10,7 +9,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
@@ -18,6 +16,7 @@ import (
 	"github.com/kernbench/kernbench/internal/cli"
 	"github.com/kernbench/kernbench/internal/decl"
 	"github.com/kernbench/kernbench/internal/launch"
+	"github.com/kernbench/kernbench/internal/proctest"
 	"github.com/kernbench/kernbench/internal/run"
 	"github.com/kernbench/kernbench/internal/worker"
 )
@@ -96,21 +95,9 @@ func code(ts *testscript.TestScript, neg bool, args []string) {
 // assertNothingLeft looks for processes that carry the script's folder in their
 // environment, and for temporary files.
 func assertNothingLeft(e *testscript.Env) {
-	tag := []byte("\x00WORK=" + e.WorkDir + "\x00")
 	var left []string
-	for limit := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
-		left = nil
-		environs, _ := filepath.Glob("/proc/[0-9]*/environ")
-		for _, path := range environs {
-			data, _ := os.ReadFile(path)
-			if bytes.Contains(append([]byte{0}, data...), tag) {
-				cmdline, _ := os.ReadFile(filepath.Join(filepath.Dir(path), "cmdline"))
-				left = append(left, fmt.Sprintf("%s %q", path, cmdline))
-			}
-		}
-		if len(left) == 0 || time.Now().After(limit) {
-			break
-		}
+	for _, p := range (proctest.Mark{Name: "WORK", Value: e.WorkDir}).Gone() {
+		left = append(left, fmt.Sprintf("process %d: %s", p.PID, p.Cmdline))
 	}
 	temp, _ := filepath.Glob(filepath.Join(e.WorkDir, ".tmp", "*"))
 	if left = append(left, temp...); len(left) > 0 {

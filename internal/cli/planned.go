@@ -61,16 +61,27 @@ func (a *app) prepare(b *decl.Bench, f runFlags, place *jobenv.Job, several bool
 	return planned{bench: b, plan: p, out: runFolder(b, f.out, several), inputs: req.Inputs}, nil
 }
 
-// drawable are the plots, once it is sure that the rows will have what they name:
-// a slip should not show at the end of a long run.
-func (j planned) drawable(plots []report.Plot) ([]report.Plot, error) {
+// drawable makes sure that the rows will have what the plots name: a slip should
+// not show at the end of a long run. A metric that is not declared is a slip
+// where rows have no others, and a doubt where a body may report it yet.
+func (j planned) drawable(plots []report.Plot) (doubts []error, err error) {
 	h := &journal.Header{Axes: j.plan.Axes, Envs: j.plan.Envs}
+	metrics, all := j.bench.Metrics()
+	if !all {
+		metrics = append(metrics, journal.MetricInfo{Name: decl.LimitMetric})
+	}
 	for _, p := range plots {
 		if err := p.Check(h, j.plan.Options); err != nil {
 			return nil, err
 		}
+		if err := p.CheckMetric(metrics); err != nil {
+			if all {
+				return nil, err
+			}
+			doubts = append(doubts, err)
+		}
 	}
-	return plots, nil
+	return doubts, nil
 }
 
 // runFolder is where the rows go: --out, with a folder of its own for each of

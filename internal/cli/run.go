@@ -140,8 +140,15 @@ func (a *app) runAll(ctx context.Context, benches []*decl.Bench, f runFlags, rea
 		if err != nil {
 			return usage(err)
 		}
-		if j.plots, err = j.drawable(plots); err != nil {
+		j.plots = plots
+		doubts, err := j.drawable(plots)
+		if err != nil {
 			return usage(err)
+		}
+		for _, doubt := range doubts {
+			if starts && !f.quiet {
+				fmt.Fprintf(a.stderr, "%s: warning: %v: it can only be drawn if %s reports it all the same\n", a.name, doubt, b.Name)
+			}
 		}
 		all = append(all, j)
 	}

@@ -411,8 +411,8 @@ func (s *State) record(res *measure.Result) {
 		}
 	}
 	if most := largest(o.Limits); us > 0 && most > 0 {
-		o.Metrics["pct_of_limit"] = 100 * most / us
-		s.describe("pct_of_limit", "%", "higher")
+		o.Metrics[LimitMetric] = 100 * most / us
+		s.describe(LimitMetric, "%", "higher")
 	}
 	// Rank 0 records; the others have the same matrix and keep it to themselves.
 	if s.Rank() == 0 && o.Samples > 1 {

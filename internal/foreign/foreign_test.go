@@ -116,6 +116,13 @@ func TestNCCLVariants(t *testing.T) {
 			return ""
 		}},
 		{"time stamps at the end", ncclHead + strings.TrimRight(line, "\n") + "   2026-01-02 03:04:05\n", Given{Ranks: 4, Op: "all_reduce"}, func(f File) string { return expect(len(f.Records), 2) }},
+		{"statistics of iterations, number of iterations", `#       size         count      type   redop    root  cputime   algbw   busbw  #wrong    i_min    i_cv%  cputime   algbw   busbw  #wrong    i_min    i_cv% #iters           timestamp
+#        (B)    (elements)                               (us)  (GB/s)  (GB/s)             (us)      (%)     (us)  (GB/s)  (GB/s)             (us)      (%)          %Y-%m-%d %H:%M:%S
+     1048576        524288  bfloat16     sum      -1    31.25   33.55   50.33       0    30.10     2.10    30.75   34.10   51.15       2    29.90     1.90     20 2026-01-31 10:20:30
+`, Given{}, func(f File) string {
+			a, b := f.Records[0], f.Records[1]
+			return expect(fmt.Sprintf("%d %v %s %v", a.Ranks, a.Metrics, b.Status, b.Metrics), "4 map[algbw:33.55 busbw:50.33 time_us:31.25 wrong:0] failed map[algbw:34.1 busbw:51.15 time_us:30.75 wrong:2]")
+		}},
 		{"Windows line ends", strings.ReplaceAll(ncclFull, "\n", "\r\n"), Given{}, func(f File) string { return expect(len(f.Records), 5) }},
 		{"given and said alike", ncclFull, Given{Op: "allreduce", Ranks: 4, Algorithm: "ring", Backend: "cuda"}, func(f File) string {
 			return expect(f.Records[0].Algorithm+" "+f.Records[0].Backend, "ring cuda")
@@ -213,6 +220,8 @@ func TestErrors(t *testing.T) {
 		{"nccl-tests", ncclHead + " 8 2 float none -1 1.00 0.00 0.00 0 1.00 0.00 0.00 0\n", Given{}, "file:2: the file does not say which operation this is: give --op"},
 		{"nccl-tests", ncclHead + " 8 2 float sum -1 1.00 0.00 0.00 0 1.00 0.00 0.00 0\n", Given{Op: "allreduce"}, "how many ranks there were: give --ranks"},
 		{"nccl-tests", "# size algbw time\n", Given{}, "file:1: the column algbw stands before any time"},
+		{"nccl-tests", "# size time algbw\n", Given{}, "file:1: the header has no column type"},
+		{"nccl-tests", "# size type time time time algbw\n", Given{}, "file:1: the header has 3 columns called time, want 1 or 2"},
 		{"osu", "1 2 3\n", Given{Ranks: 2}, "no line has Latency(us)"},
 		{"osu", osuFull, Given{}, "file:5: OSU does not say how many ranks there were: give --ranks"},
 		{"osu", strings.Replace(osuFull, "1.35        1000", "1.35", 1), Given{Ranks: 2}, "file:5: the line has 5 fields, the header 6"},

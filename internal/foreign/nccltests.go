@@ -5,25 +5,19 @@ import (
 	"fmt"
 	"math"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/kernbench/kernbench/internal/foreign/nccltable"
 	"github.com/kernbench/kernbench/internal/point"
 )
 
 // The output of nccl-tests and rccl-tests, and of kernbench's own format of that
-// name, is comment lines and tables:
+// name, is tables (package nccltable) and the comment lines above them:
 //
 //	# nThread 1 nGpus 8 ... iters: 20 ...
 //	# Using devices
 //	#  Rank  0 Group  0 Pid  123 on host device  0 [0x0f] NVIDIA H100
-//	#       size         count      type   redop    root     time   algbw   busbw #wrong     time   algbw   busbw #wrong
-//	#        (B)    (elements)                               (us)  (GB/s)  (GB/s)            (us)  (GB/s)  (GB/s)
-//	        1024           256     float     sum      -1    12.34    0.08    0.15      0    12.30    0.08    0.15      0
-//
-// Columns are found by name: versions differ in them. The first group is out of
-// place, the second in place.
 
 var (
 	ncclPerf  = regexp.MustCompile(`\b([a-z_]+)_perf\b`)
@@ -48,101 +42,92 @@ type ncclPreamble struct {
 // ncclMean is what the tool's own times are.
 const ncclMean = "mean over iterations issued back to back, as nccl-tests reports it"
 
-// ncclPlace is the columns of one group; -1 where there is none.
-type ncclPlace struct{ time, algbw, busbw, wrong int }
-
-// ncclHeader is where the columns are.
-type ncclHeader struct {
-	line                 int
-	width                int
-	size, typ, redop, at int // at is root
-	places               []ncclPlace
-}
-
 func readNCCLTests(text string, g Given) (File, error) {
-	var f File
 	op, err := opGiven(g.Op)
 	if err != nil {
-		return f, err
+		return File{}, err
 	}
 	g.Op = op
 	if ncclJSON(text) {
 		return readNCCLJSON(text, g)
 	}
+	f, err := readNCCLTables(text, g)
+	var at *nccltable.Fault
+	if errors.As(err, &at) {
+		err = lineError(at.Line, "%w", at.Err)
+	}
+	return f, err
+}
+
+func readNCCLTables(text string, g Given) (f File, err error) {
+	lines, err := nccltable.Read(text)
+	if err != nil {
+		return f, err
+	}
 	pre := ncclPreamble{ranks: map[int]bool{}, time: ncclMean}
-	var head *ncclHeader
-	tableAt := 0 // where the records of the present table begin
+	headAt := 0  // the header of the present table; 0 above the first
+	tableAt := 0 // where its records begin
 	close := func() error {
-		if head == nil {
-			return nil
-		}
-		notes, err := pre.settle(f.Records[tableAt:], g, head.line)
+		notes, err := pre.settle(f.Records[tableAt:], g, headAt)
 		f.Notes = append(f.Notes, notes...)
 		tableAt = len(f.Records)
 		return err
 	}
-	number := 0
-	for line := range strings.Lines(text) {
-		number++
-		line = strings.TrimRight(line, "\r\n")
-		fields := strings.Fields(line)
-		if ncclIsHeader(fields) {
+	for _, l := range lines {
+		switch {
+		case l.Header != nil:
 			if err := close(); err != nil {
 				return f, err
 			}
-			if head, err = newNCCLHeader(fields[1:], number); err != nil {
+			if headAt = l.Number; !l.Header.HasKey("type") {
+				return f, lineError(l.Number, "the header has no column type")
+			}
+		case l.Row != nil:
+			records, err := ncclRecords(l.Row, l.Number)
+			if err != nil {
 				return f, err
 			}
-			continue
-		}
-		if strings.HasPrefix(strings.TrimSpace(line), "#") {
-			if head != nil && number == head.line+1 {
-				if err := ncclUnits(fields, number); err != nil {
-					return f, err
-				}
-			}
-			// A comment that opens another table ends this one.
-			if head != nil && opensTable(fields) {
+			f.Records = append(f.Records, records...)
+		case l.Comment():
+			if l.Ends {
 				if err := close(); err != nil {
 					return f, err
 				}
-				head = nil
 				pre = ncclPreamble{ranks: map[int]bool{}, op: pre.op, rccl: pre.rccl, iters: pre.iters, time: pre.time}
 			}
-			pre.comment(strings.TrimSpace(line), fields)
-			continue
+			pre.comment(strings.TrimSpace(l.Text))
+		default:
+			pre.log(l.Text) // perhaps with the command
 		}
-		if len(fields) == 0 {
-			continue
-		}
-		if _, err := strconv.ParseInt(fields[0], 10, 64); err != nil || head == nil {
-			pre.log(line) // a log line, perhaps with the command
-			continue
-		}
-		records, err := head.records(fields, number)
-		if err != nil {
-			return f, err
-		}
-		f.Records = append(f.Records, records...)
-	}
-	if head == nil && len(f.Records) == 0 {
-		return f, errors.New("there is no table of nccl-tests: no line starts with \"#  size  count\" and has algbw")
 	}
 	return f, close()
 }
 
-func ncclIsHeader(fields []string) bool {
-	return len(fields) > 2 && fields[0] == "#" && fields[1] == "size" && slices.Contains(fields, "algbw")
+// ncclRecords are a line's results, one for each place that was run.
+func ncclRecords(row *nccltable.Row, line int) (out []Record, err error) {
+	base := ncclBase(line, row.Size, row.Key("type"), row.Key("redop"), row.Key("root"))
+	for _, place := range nccltable.Places {
+		metrics := map[string]float64{}
+		for _, m := range ncclMetrics {
+			v, has, err := row.Number(place, m.column)
+			if err != nil {
+				return nil, err
+			}
+			if has {
+				metrics[m.name] = v
+			}
+		}
+		if r, ran := base.ncclPlaced(place == nccltable.InPlace, metrics); ran {
+			out = append(out, r)
+		}
+	}
+	return out, nil
 }
 
-// opensTable recognises the comments that begin another run or another table
-// of kernbench's own.
-func opensTable(fields []string) bool {
-	text := strings.Join(fields, " ")
-	return strings.HasPrefix(text, "# nThread ") || strings.HasPrefix(text, "# Collective test starting") || strings.Contains(text, " num_ranks=")
-}
+// ncclMetrics are the metrics and the columns they stand in.
+var ncclMetrics = []struct{ name, column string }{{"time_us", nccltable.Time}, {"algbw", nccltable.AlgBW}, {"busbw", nccltable.BusBW}, {"wrong", nccltable.Wrong}}
 
-func (p *ncclPreamble) comment(line string, fields []string) {
+func (p *ncclPreamble) comment(line string) {
 	if m := ncclRank.FindStringSubmatch(line); m != nil {
 		rank, _ := strconv.Atoi(m[1])
 		p.ranks[rank] = true
@@ -158,6 +143,7 @@ func (p *ncclPreamble) comment(line string, fields []string) {
 		p.time = text
 	}
 	p.log(line)
+	fields := strings.Fields(line)
 	if len(fields) < 3 || !strings.Contains(line, " num_ranks=") {
 		return
 	}
@@ -193,92 +179,6 @@ func (p *ncclPreamble) log(line string) {
 			p.op = op
 		}
 	}
-}
-
-func newNCCLHeader(names []string, line int) (*ncclHeader, error) {
-	h := &ncclHeader{line: line, width: len(names), size: -1, typ: -1, redop: -1, at: -1}
-	for i, name := range names {
-		switch name {
-		case "size":
-			h.size = i
-		case "type":
-			h.typ = i
-		case "redop":
-			h.redop = i
-		case "root":
-			h.at = i
-		case "time", "cputime":
-			h.places = append(h.places, ncclPlace{time: i, algbw: -1, busbw: -1, wrong: -1})
-		case "algbw", "busbw", "#wrong", "wrong", "error":
-			if len(h.places) == 0 {
-				return nil, lineError(line, "the column %s stands before any time", name)
-			}
-			p := &h.places[len(h.places)-1]
-			switch name {
-			case "algbw":
-				p.algbw = i
-			case "busbw":
-				p.busbw = i
-			default:
-				p.wrong = i
-			}
-		}
-	}
-	if len(h.places) < 1 || len(h.places) > 2 || h.typ < 0 {
-		return nil, lineError(line, "the header has %d columns called time, want 1 or 2, and needs a column type", len(h.places))
-	}
-	return h, nil
-}
-
-// ncclUnits checks the line of units under the header: bytes, microseconds and
-// GB/s, or nothing that can be read here.
-func ncclUnits(fields []string, line int) error {
-	for _, unit := range fields[1:] {
-		if strings.HasPrefix(unit, "(") && !slices.Contains([]string{"(B)", "(elements)", "(us)", "(GB/s)"}, unit) {
-			return lineError(line, "the unit %s is not one of nccl-tests' (B, elements, us, GB/s)", unit)
-		}
-	}
-	return nil
-}
-
-func (h *ncclHeader) records(fields []string, line int) ([]Record, error) {
-	// A time stamp at the end is one column but two fields, so there may be
-	// more fields than columns, never fewer.
-	if len(fields) < h.width {
-		return nil, lineError(line, "the line has %d fields, the header %d: it is cut off or not of this table", len(fields), h.width)
-	}
-	size, err := strconv.ParseInt(fields[h.size], 10, 64)
-	if err != nil || size < 0 {
-		return nil, lineError(line, "the size %q is not a number of bytes", fields[h.size])
-	}
-	optional := func(column int) string {
-		if column < 0 {
-			return ""
-		}
-		return fields[column]
-	}
-	base := ncclBase(line, size, fields[h.typ], optional(h.redop), optional(h.at))
-	var out []Record
-	for i, p := range h.places {
-		metrics := map[string]float64{}
-		for _, c := range []struct {
-			metric string
-			column int
-		}{{"time_us", p.time}, {"algbw", p.algbw}, {"busbw", p.busbw}, {"wrong", p.wrong}} {
-			if c.column < 0 || fields[c.column] == "N/A" {
-				continue
-			}
-			v, err := strconv.ParseFloat(fields[c.column], 64)
-			if err != nil || math.IsNaN(v) || math.IsInf(v, 0) || v < 0 {
-				return nil, lineError(line, "%s is %q, want a number or N/A", c.metric, fields[c.column])
-			}
-			metrics[c.metric] = v
-		}
-		if r, ran := base.ncclPlaced(i == 1, metrics); ran {
-			out = append(out, r)
-		}
-	}
-	return out, nil
 }
 
 // settle completes the records of one table by what stands above it.

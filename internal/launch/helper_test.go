@@ -9,12 +9,13 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/kernbench/kernbench/internal/proctest"
 )
 
 // The test binary plays every part: the agent, the programs that are launched, and a supervisor that is killed. A
@@ -27,12 +28,9 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 3 && os.Args[1] == "helper" {
 		os.Exit(helper(os.Args[2], os.Args[3], os.Args[4:]))
 	}
-	os.Setenv("GORACE", quickRace[len("GORACE="):])
+	os.Setenv("GORACE", strings.TrimPrefix(proctest.QuickExit, "GORACE="))
 	os.Exit(m.Run())
 }
-
-// quickRace keeps the race detector from sleeping a second at the end of every process.
-const quickRace = "GORACE=atexit_sleep_ms=0"
 
 const self = "/proc/self/exe"
 
@@ -177,20 +175,22 @@ func supervise(mark string) {
 }
 
 func program(mark string, rank int, args ...string) Proc {
-	return Proc{Rank: rank, Argv: append([]string{self, "helper", mark}, args...), Env: []string{"GOMAXPROCS=1", quickRace}}
+	return Proc{Rank: rank, Argv: append([]string{self, "helper", mark}, args...), Env: []string{"GOMAXPROCS=1", proctest.QuickExit}}
 }
 
 // scene is what a test works with; at its end nothing may be left.
 type scene struct {
 	*testing.T
 	*Agent
-	mark string
+	mark proctest.Mark
 	logs string
 }
 
+func newMark() proctest.Mark { return proctest.Mark{Name: "MARK", Value: rand.Text()} }
+
 func newScene(t *testing.T) *scene {
 	t.Helper()
-	s := &scene{T: t, mark: "mark-" + rand.Text(), logs: t.TempDir()}
+	s := &scene{T: t, mark: newMark(), logs: t.TempDir()}
 	var err error
 	if s.Agent, err = Start(t.Context()); err != nil {
 		t.Fatal(err)
@@ -199,7 +199,7 @@ func newScene(t *testing.T) *scene {
 		if err := s.Close(); err != nil {
 			t.Error(err)
 		}
-		assertGone(t, s.mark)
+		s.mark.AssertGone(t)
 		for _, p := range processes() {
 			if p.parent == os.Getpid() && p.zombie {
 				stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.pid))
@@ -211,7 +211,7 @@ func newScene(t *testing.T) *scene {
 }
 
 func (s *scene) program(rank int, args ...string) Proc {
-	p := program(s.mark, rank, args...)
+	p := program(s.mark.String(), rank, args...)
 	p.Stdout, p.Stderr = s.log(rank, "out"), s.log(rank, "err")
 	return p
 }
@@ -257,20 +257,9 @@ func (s *scene) read(rank int, stream string) string {
 	return string(data)
 }
 
-// marked returns the living processes that carry the mark, and the agents that inherited it in their environment.
-func marked(mark string) (pids []int) {
-	for _, p := range living(processes()) {
-		cmdline, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", p.pid))
-		if bytes.Contains(cmdline, []byte(mark)) || string(lookup(environ(p.pid), "MARK")) == mark {
-			pids = append(pids, p.pid)
-		}
-	}
-	return slices.DeleteFunc(pids, func(pid int) bool { return pid == os.Getpid() })
-}
-
 // awaitFamilies waits until n ranks of mode "daemons" have their families complete: one descendant is the agent's child
 // by then, its parent having gone.
-func (s *scene) awaitFamilies(n int) []int {
+func (s *scene) awaitFamilies(n int) []proctest.Process {
 	s.Helper()
 	eventually(s.T, "the families", func() bool {
 		children := 0
@@ -279,26 +268,9 @@ func (s *scene) awaitFamilies(n int) []int {
 				children++
 			}
 		}
-		return children == 2*n && len(marked(s.mark)) == n*familySize
+		return children == 2*n && len(s.mark.Processes()) == n*familySize
 	})
-	return marked(s.mark)
-}
-
-// assertGone demands that no marked process is left, after a time that is generous on a loaded machine; what is left is
-// killed, so that a failing test leaves nothing either.
-func assertGone(t *testing.T, mark string) {
-	t.Helper()
-	for limit := time.Now().Add(hangGuard); time.Now().Before(limit); time.Sleep(5 * time.Millisecond) {
-		if len(marked(mark)) == 0 {
-			return
-		}
-	}
-	left := marked(mark)
-	for _, pid := range left {
-		cmdline, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
-		t.Errorf("process %d is left: %q", pid, cmdline)
-		syscall.Kill(pid, syscall.SIGKILL)
-	}
+	return s.mark.Processes()
 }
 
 func eventually(t *testing.T, what string, ok func() bool) {

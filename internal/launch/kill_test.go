@@ -27,7 +27,7 @@ func TestStopKillsTheWholeTree(t *testing.T) {
 	s.awaitFamilies(2)
 	l.Stop("enough", false)
 	o := s.wait(l)
-	if left := marked(s.mark); len(left) != 0 {
+	if left := s.mark.Processes(); len(left) != 0 {
 		t.Errorf("after the end of the launch %v are left", left)
 	}
 	if e := o.Exits[0]; e.Signal != syscall.SIGKILL || !e.Stopped || e.OOM {
@@ -45,7 +45,7 @@ func TestStopKillsTheWholeTree(t *testing.T) {
 func TestLeftoversOfANormalEnd(t *testing.T) {
 	s := newScene(t)
 	o := s.wait(s.launch(Spec{Grace: 50 * time.Millisecond, Procs: []Proc{s.program(0, "daemons", "exit", "0")}}))
-	if left := marked(s.mark); len(left) != 0 {
+	if left := s.mark.Processes(); len(left) != 0 {
 		t.Errorf("after the end of the launch %v are left", left)
 	}
 	// The one in between, whose end makes an orphan of its child, may still be seen on a slow machine.
@@ -109,9 +109,9 @@ func TestKilledGrandchild(t *testing.T) {
 			break
 		}
 	}
-	for _, pid := range s.awaitFamilies(1) {
-		if pid != rank {
-			syscall.Kill(pid, syscall.SIGKILL)
+	for _, p := range s.awaitFamilies(1) {
+		if p.PID != rank {
+			syscall.Kill(p.PID, syscall.SIGKILL)
 		}
 	}
 	// The rank's own dead children are its zombies; the orphan is the agent's and must be reaped.
@@ -119,8 +119,8 @@ func TestKilledGrandchild(t *testing.T) {
 		return len(family(processes(), func(p process) bool { return p.parent == s.PID() && p.pid != rank })) == 0
 	})
 	eventually(t, "the rank to be alone", func() bool {
-		left := marked(s.mark) // a killed process lives on for a moment
-		return len(left) == 1 && left[0] == rank
+		left := s.mark.Processes() // a killed process lives on for a moment
+		return len(left) == 1 && left[0].PID == rank
 	})
 	l.Stop("", false)
 	if o := s.wait(l); o.Exits[0].Code != 0 {
@@ -131,10 +131,10 @@ func TestKilledGrandchild(t *testing.T) {
 func TestForkBomb(t *testing.T) {
 	s := newScene(t)
 	l := s.launch(Spec{Grace: time.Millisecond, Procs: []Proc{s.program(0, "bomb", "6")}})
-	eventually(t, "the bomb to go off", func() bool { return len(marked(s.mark)) > 5 })
+	eventually(t, "the bomb to go off", func() bool { return len(s.mark.Processes()) > 5 })
 	l.Stop("bomb", false)
-	if o := s.wait(l); o.Survivors != nil || len(marked(s.mark)) != 0 {
-		t.Errorf("survivors %v, marked %v", o.Survivors, marked(s.mark))
+	if o := s.wait(l); o.Survivors != nil || len(s.mark.Processes()) != 0 {
+		t.Errorf("survivors %v, marked %v", o.Survivors, s.mark.Processes())
 	}
 }
 
@@ -148,7 +148,7 @@ func TestCloseDuringLaunch(t *testing.T) {
 	if o := s.wait(l); o.Reason == "" || !o.Exits[0].Stopped || o.Exits[0].Stdout.Bytes == 0 {
 		t.Errorf("outcome %+v", o)
 	}
-	if left := marked(s.mark); len(left) != 0 {
+	if left := s.mark.Processes(); len(left) != 0 {
 		t.Errorf("after Close %v are left", left)
 	}
 }
@@ -190,7 +190,7 @@ func TestKilledAgent(t *testing.T) {
 		if _, err := s.Agent.Launch(t.Context(), Spec{Procs: []Proc{s.program(0, "sleep")}}); !errors.Is(err, ErrLost) {
 			t.Errorf("launching with a lost agent: %v", err)
 		}
-		assertGone(t, s.mark)
+		s.mark.AssertGone(t)
 	}
 	if p, ok := readProcess(bystander.Process.Pid); !ok || p.zombie {
 		t.Error("a child that is not the agent's was killed")
@@ -209,7 +209,7 @@ func TestStuckAgent(t *testing.T) {
 	if _, err := l.Wait(); !errors.Is(err, ErrClosed) {
 		t.Errorf("the launch ended with %v", err)
 	}
-	if left := marked(s.mark); len(left) != 0 {
+	if left := s.mark.Processes(); len(left) != 0 {
 		t.Errorf("%v are left", left)
 	}
 }
@@ -224,7 +224,7 @@ func TestTerminatedAgent(t *testing.T) {
 		t.Errorf("outcome %+v", o)
 	}
 	<-s.Done()
-	if left := marked(s.mark); len(left) != 0 {
+	if left := s.mark.Processes(); len(left) != 0 {
 		t.Errorf("%v are left", left)
 	}
 	if _, err := s.Agent.Launch(t.Context(), Spec{Procs: []Proc{s.program(0, "sleep")}}); !errors.Is(err, ErrLost) {
@@ -233,14 +233,14 @@ func TestTerminatedAgent(t *testing.T) {
 }
 
 func TestKilledSupervisor(t *testing.T) {
-	mark := "mark-" + strconv.Itoa(os.Getpid()) + "-supervisor" // no scene: this process shall not adopt anything
+	mark := newMark() // no scene: this process shall not adopt anything
 	var moments []time.Duration
 	for range 12 {
 		moments = append(moments, rand.N(250*time.Millisecond))
 	}
 	for _, moment := range moments {
-		cmd := exec.Command(self, "helper", mark, "supervise")
-		cmd.Env = append(os.Environ(), "MARK="+mark) // the agent inherits it
+		cmd := exec.Command(self, "helper", mark.String(), "supervise")
+		cmd.Env = append(os.Environ(), mark.String()) // the agent inherits it
 		var said strings.Builder
 		cmd.Stderr = &said
 		if err := cmd.Start(); err != nil {
@@ -249,7 +249,7 @@ func TestKilledSupervisor(t *testing.T) {
 		time.Sleep(moment)
 		cmd.Process.Kill()
 		cmd.Wait()
-		assertGone(t, mark)
+		mark.AssertGone(t)
 		if t.Failed() || said.Len() > 0 {
 			t.Fatalf("killed after %v: %s", moment, said.String())
 		}
@@ -258,9 +258,9 @@ func TestKilledSupervisor(t *testing.T) {
 
 // With agent and supervisor killed together there is nobody to clean up; the kernel ends the ranks.
 func TestKilledAgentAndSupervisor(t *testing.T) {
-	mark := "mark-" + strconv.Itoa(os.Getpid()) + "-both"
-	cmd := exec.Command(self, "helper", mark, "hold")
-	cmd.Env = append(os.Environ(), "MARK="+mark)
+	mark := newMark()
+	cmd := exec.Command(self, "helper", mark.String(), "hold")
+	cmd.Env = append(os.Environ(), mark.String())
 	said, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -268,7 +268,7 @@ func TestKilledAgentAndSupervisor(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	defer assertGone(t, mark)
+	defer mark.AssertGone(t)
 	defer cmd.Wait()
 	defer cmd.Process.Kill()
 	var agent int

@@ -89,7 +89,7 @@ func TestKilledRank(t *testing.T) {
 			syscall.Kill(st.PID, syscall.SIGKILL)
 		}
 		if x, ok := e.(Exit); ok {
-			if x.Rank == 0 && len(marked(s.mark)) != 1 {
+			if x.Rank == 0 && len(s.mark.Processes()) != 1 {
 				t.Error("the other rank is gone too")
 			}
 			l.Stop("seen enough", false)
@@ -339,7 +339,7 @@ func TestRefused(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("error %v, want one with %q", err, test.want)
 			}
-			if left := marked(s.mark); len(left) != 0 {
+			if left := s.mark.Processes(); len(left) != 0 {
 				t.Errorf("the processes %v are left", left)
 			}
 		})

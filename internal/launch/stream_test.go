@@ -30,8 +30,13 @@ func capturing(t *testing.T) (*capture, *os.File) {
 // Who reads the log slowly gets all of it, though it takes longer than a stranger
 // is waited for.
 func TestSlowLog(t *testing.T) {
-	const size, portion = 160 << 10, 8 << 10 // what the pipes hold
+	// The pipe holds so much that what is in it takes longer than the patience, and yet each of the capture's reads of
+	// 32 KiB, which are what shows that there is progress, takes a small part of it.
+	const size, portion, pause, patience = 576 << 10, 16 << 10, 50 * time.Millisecond, 700 * time.Millisecond
 	c, log := capturing(t)
+	if _, err := unix.FcntlInt(uintptr(c.write), unix.F_SETPIPE_SZ, 512<<10); err != nil {
+		t.Fatal(err)
+	}
 	got := make(chan int)
 	go func() {
 		total, buf := 0, make([]byte, portion)
@@ -41,7 +46,7 @@ func TestSlowLog(t *testing.T) {
 				got <- total
 				return
 			}
-			time.Sleep(100 * time.Millisecond)
+			time.Sleep(pause)
 		}
 	}()
 	for rest := make([]byte, size); len(rest) > 0; {
@@ -52,7 +57,7 @@ func TestSlowLog(t *testing.T) {
 		rest = rest[n:]
 	}
 	c.closeWrite() // as the end of the last descendant does
-	s := c.finish(700 * time.Millisecond)
+	s := c.finish(patience)
 	if n := <-got; n != size || s.Bytes != size || s.Dropped != 0 {
 		t.Errorf("%d of %d bytes came, %d were read and %d dropped", n, size, s.Bytes, s.Dropped)
 	}

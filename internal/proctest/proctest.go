@@ -9,6 +9,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -51,10 +52,11 @@ func (b *Buffer) String() string {
 }
 
 // Mark is a variable by which a test finds the processes it has started, and
-// what these have started: they inherit it.
+// what these have started: they inherit it. A process that is to lose its
+// environment carries it as an argument.
 type Mark struct{ Name, Value string }
 
-// String is the mark as an entry of an environment.
+// String is the mark as an entry of an environment, or as an argument.
 func (m Mark) String() string { return m.Name + "=" + m.Value }
 
 // Process is a living process that carries a mark.
@@ -65,7 +67,8 @@ type Process struct {
 }
 
 // Processes lists the living processes with the mark, this one excepted. Zombies
-// are not among them: the kernel shows no environment of theirs.
+// are not among them: the kernel shows neither environment nor arguments of
+// theirs.
 func (m Mark) Processes() (found []Process) {
 	environs, _ := filepath.Glob("/proc/[0-9]*/environ") // the pattern is right
 	for _, path := range environs {
@@ -81,10 +84,10 @@ func (m Mark) Processes() (found []Process) {
 				p.Env[k] = v
 			}
 		}
-		if p.Env[m.Name] != m.Value {
+		cmdline, _ := os.ReadFile(filepath.Join(filepath.Dir(path), "cmdline"))
+		if p.Env[m.Name] != m.Value && !slices.Contains(strings.Split(string(cmdline), "\x00"), m.String()) {
 			continue
 		}
-		cmdline, _ := os.ReadFile(filepath.Join(filepath.Dir(path), "cmdline"))
 		p.Cmdline = strings.ReplaceAll(string(cmdline), "\x00", " ")
 		found = append(found, p)
 	}
@@ -92,7 +95,18 @@ func (m Mark) Processes() (found []Process) {
 }
 
 // goneWithin is generous on a loaded machine.
-const goneWithin = 15 * time.Second
+const goneWithin = time.Minute
+
+// Gone waits until no marked process is left, and returns those that stay.
+func (m Mark) Gone() []Process { return m.gone(goneWithin) }
+
+func (m Mark) gone(within time.Duration) (left []Process) {
+	for limit := time.Now().Add(within); ; time.Sleep(5 * time.Millisecond) {
+		if left = m.Processes(); len(left) == 0 || time.Now().After(limit) {
+			return left
+		}
+	}
+}
 
 // AssertGone demands that no marked process is left. What is left is killed, so
 // that a failing test leaves nothing either.
@@ -103,12 +117,7 @@ func (m Mark) AssertGone(t testing.TB) {
 
 func (m Mark) assertGone(t testing.TB, within time.Duration) {
 	t.Helper()
-	for limit := time.Now().Add(within); time.Now().Before(limit); time.Sleep(5 * time.Millisecond) {
-		if len(m.Processes()) == 0 {
-			return
-		}
-	}
-	for _, p := range m.Processes() {
+	for _, p := range m.gone(within) {
 		t.Errorf("process %d is left: %s", p.PID, p.Cmdline)
 		if err := syscall.Kill(p.PID, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
 			t.Error(err)

@@ -52,6 +52,39 @@ func TestMark(t *testing.T) {
 	mark.AssertGone(t)
 }
 
+// One without an environment is found by its arguments, if one is the mark.
+func TestMarkAsArgument(t *testing.T) {
+	mark := Mark{"PROCTEST_MARK", t.Name()}
+	start := func(argument string) *exec.Cmd {
+		cmd := exec.Command("sh", "-c", "echo ready; read line", argument)
+		cmd.Env = []string{}
+		in, err := cmd.StdinPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			in.Close()
+			cmd.Wait()
+		})
+		if _, err := out.Read(make([]byte, 9)); err != nil {
+			t.Fatal(err)
+		}
+		return cmd
+	}
+	cmd := start(mark.String())
+	start(mark.String() + "x")
+	if found := mark.Processes(); len(found) != 1 || found[0].PID != cmd.Process.Pid {
+		t.Errorf("found %+v, want process %d", found, cmd.Process.Pid)
+	}
+}
+
 func TestBuffer(t *testing.T) {
 	var b Buffer
 	done := make(chan struct{})

@@ -77,7 +77,7 @@ func (p Plot) String() string {
 }
 
 // Check tells before a run whether its rows will have the coordinates of the
-// plot. Metrics are known only when they are measured.
+// plot.
 func (p Plot) Check(h *journal.Header, options point.Point) error {
 	coords := coordsOf(h, []journal.Row{{Options: options}})
 	for _, name := range append([]string{p.X}, p.By...) {
@@ -86,6 +86,23 @@ func (p Plot) Check(h *journal.Header, options point.Point) error {
 		}
 	}
 	return nil
+}
+
+// CheckMetric tells whether the plot's metric, or the one whose spread it shows
+// a part of, is among those that are known.
+func (p Plot) CheckMetric(known []journal.MetricInfo) error {
+	names := make([]string, len(known))
+	for i, m := range known {
+		names[i] = m.Name
+	}
+	metric := p.Y
+	if i := strings.LastIndexByte(metric, '.'); i >= 0 && slices.Contains(statNames, metric[i+1:]) && !slices.Contains(names, metric) {
+		metric = metric[:i]
+	}
+	if slices.Contains(names, metric) {
+		return nil
+	}
+	return fmt.Errorf("plot %s: %w", p, suggest.Unknown("metric", metric, names))
 }
 
 // maxStem keeps file names within what every file system takes.

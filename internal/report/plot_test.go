@@ -44,6 +44,23 @@ func TestParsePlot(t *testing.T) {
 	}
 }
 
+func TestCheckMetric(t *testing.T) {
+	known := []journal.MetricInfo{{Name: "time_us"}, {Name: "a.min"}}
+	for y, want := range map[string]string{
+		"time_us": "", "time_us.p99": "", "a.min": "", "a.min.max": "",
+		"time_us.p98": `plot x=i,y=time_us.p98: unknown metric "time_us.p98", did you mean "time_us"? (known: a.min, time_us)`,
+		"a.max":       `plot x=i,y=a.max: unknown metric "a" (known: a.min, time_us)`,
+	} {
+		got := ""
+		if err := (Plot{X: "i", Y: y}).CheckMetric(known); err != nil {
+			got = err.Error()
+		}
+		if got != want {
+			t.Errorf("%s: %q, want %q", y, got, want)
+		}
+	}
+}
+
 // What a plot prints is what it is read from.
 func TestPlotRoundTrip(t *testing.T) {
 	name := rapid.StringMatching(`[A-Za-z][A-Za-z0-9_.-]{0,8}`)

@@ -19,7 +19,7 @@ import (
 func TestEnvironment(t *testing.T) {
 	before, kernel := os.Environ(), readAll(t, "/proc/self/environ")
 	s := newScene(t)
-	s.environ = []string{"KEEP=1", mark + "=" + s.mark, "SWEPT=inherited",
+	s.environ = []string{"KEEP=1", s.mark.String(), "SWEPT=inherited",
 		// What outer launchers leave behind must not reach the ranks.
 		"RANK=9", "OMPI_COMM_WORLD_RANK=3", "PMI_RANK=3", "SLURM_PROCID=3", "TORCHELASTIC_RUN_ID=x", "KERNBENCH_LAUNCH=outer", "KERNBENCH_WORKER=unix:nowhere"}
 	_, rows := s.run("environ")
@@ -33,7 +33,7 @@ func TestEnvironment(t *testing.T) {
 		}
 		for rank, digit := range []string{"0", "1"} {
 			want := []string{"KEEP=1", "KERNBENCH_LAUNCH", "LOCAL_RANK=" + digit, "LOCAL_WORLD_SIZE=2",
-				"MASTER_ADDR=127.0.0.1", "MASTER_PORT", "RANK=" + digit, mark + "=" + s.mark, "WORLD_SIZE=2"}
+				"MASTER_ADDR=127.0.0.1", "MASTER_PORT", "RANK=" + digit, s.mark.String(), "WORLD_SIZE=2"}
 			if swept != "" {
 				want = append(want, swept)
 			}
@@ -289,7 +289,7 @@ func TestInterruptAtStart(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	go func() {
-		s.eventually("a worker", func() bool { return len(marked(s.mark)) > 0 })
+		s.eventually("a worker", func() bool { return len(s.mark.Processes()) > 0 })
 		cancel()
 	}()
 	if res, rows := s.runContext(ctx, "still"); !res.Interrupted || len(rows) != 0 {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/kernbench/kernbench/internal/journal"
 	"github.com/kernbench/kernbench/internal/plan"
+	"github.com/kernbench/kernbench/internal/proctest"
 )
 
 // strikes is how often each victim is killed at a random moment. The race
@@ -40,14 +41,14 @@ func TestKillSupervisor(t *testing.T) {
 				s.eventually("a worker", func() bool { return len(victims(s, bench)) > 0 })
 				time.Sleep(time.Duration(rand.Int64N(int64(400 * time.Millisecond))))
 				var ports []string
-				for _, p := range marked(s.mark) {
-					if port := p.env["MASTER_PORT"]; port != "" {
+				for _, p := range s.mark.Processes() {
+					if port := p.Env["MASTER_PORT"]; port != "" {
 						ports = append(ports, port)
 					}
 				}
 				cmd.Process.Kill()
 				cmd.Wait()
-				t.Logf("all gone after %v", s.assertGone(s.mark))
+				s.mark.AssertGone(t)
 				for _, port := range ports {
 					if conn, err := net.Dial("tcp", "127.0.0.1:"+port); err == nil {
 						conn.Close()
@@ -84,10 +85,10 @@ func shmFiles(t *testing.T) map[string]bool {
 }
 
 // victims are the workers of a bench, or the grandchildren of its programs.
-func victims(s *scene, bench string) (found []proc) {
-	for _, p := range marked(s.mark) {
-		grandchild := strings.Contains(p.cmdline, "program sleep")
-		if p.env["KERNBENCH_WORKER"] != "" || bench == "listen" && grandchild {
+func victims(s *scene, bench string) (found []proctest.Process) {
+	for _, p := range s.mark.Processes() {
+		grandchild := strings.Contains(p.Cmdline, "program sleep")
+		if p.Env["KERNBENCH_WORKER"] != "" || bench == "listen" && grandchild {
 			found = append(found, p)
 		}
 	}
@@ -103,7 +104,7 @@ func TestKillRank(t *testing.T) {
 			t.Run(fmt.Sprintf("%s %d", bench, n), func(t *testing.T) {
 				s := newScene(t)
 				done := make(chan struct{})
-				struck := make(chan proc, 1)
+				struck := make(chan proctest.Process, 1)
 				go func() {
 					defer close(struck)
 					wait := time.Duration(rand.Int64N(int64(200 * time.Millisecond)))
@@ -115,7 +116,7 @@ func TestKillRank(t *testing.T) {
 						}
 						if found := victims(s, bench); time.Now().After(limit) && len(found) > 0 {
 							victim := found[rand.IntN(len(found))]
-							if syscall.Kill(victim.pid, syscall.SIGKILL) == nil {
+							if syscall.Kill(victim.PID, syscall.SIGKILL) == nil {
 								struck <- victim
 							}
 							return
@@ -135,8 +136,8 @@ func TestKillRank(t *testing.T) {
 					if bench == "listen" {
 						how = "exit code 7"
 					}
-					if !strings.Contains(r.Reason, how) || r.Rank == nil || r.Phase == "" || hit && fmt.Sprint(*r.Rank) != victim.env["RANK"] {
-						t.Errorf("%s: %s at %v in %q: %s; killed was rank %s", place(r), r.Status, r.Rank, r.Phase, r.Reason, victim.env["RANK"])
+					if !strings.Contains(r.Reason, how) || r.Rank == nil || r.Phase == "" || hit && fmt.Sprint(*r.Rank) != victim.Env["RANK"] {
+						t.Errorf("%s: %s at %v in %q: %s; killed was rank %s", place(r), r.Status, r.Rank, r.Phase, r.Reason, victim.Env["RANK"])
 					}
 				}
 				// A worker that was about to quit, and a grandchild at its end, are not missed.
@@ -156,17 +157,22 @@ func TestKillRank(t *testing.T) {
 func TestKillAgent(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
+	gate := filepath.Join(t.TempDir(), "gate") // the launch does not end before its agent is killed
+	s.environ = append(s.environ, "TEST_GATE="+gate)
 	cmd := s.supervisor("slow")
 	var agent int
 	s.eventually("an agent at work", func() bool {
-		for _, p := range marked(s.mark) {
-			if p.cmdline == "kernbench-agent " {
-				agent = p.pid
+		for _, p := range s.mark.Processes() {
+			if p.Cmdline == "kernbench-agent " {
+				agent = p.PID
 			}
 		}
 		return agent != 0 && len(victims(s, "slow")) == 2
 	})
 	syscall.Kill(agent, syscall.SIGKILL)
+	if err := os.WriteFile(gate, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
 	if err := cmd.Wait(); err != nil {
 		t.Fatal(err)
 	}
@@ -201,8 +207,8 @@ func TestLeftBehind(t *testing.T) {
 	if err != nil || res.Counts[journal.OK] != 1 {
 		t.Fatalf("%v, %v", res.Counts, err)
 	}
-	if left := marked(s.mark); len(left) > 0 {
-		t.Errorf("%d processes are left, such as %s", len(left), left[0].cmdline)
+	if left := s.mark.Processes(); len(left) > 0 {
+		t.Errorf("%d processes are left, such as %s", len(left), left[0].Cmdline)
 	}
 	for _, r := range s.rows() {
 		if len(r.Warnings) == 0 || !strings.Contains(r.Warnings[0], "2 processes outlived the program") {

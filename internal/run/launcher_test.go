@@ -103,9 +103,9 @@ func TestLaunchersRankKilled(t *testing.T) {
 		s.options.Observe = func(e Event) {
 			if e.Begin != nil {
 				once.Do(func() {
-					for _, p := range marked(s.mark) {
-						if exe, _ := os.Readlink(filepath.Join("/proc", strconv.Itoa(p.pid), "exe")); p.env[rankVar] == "1" && strings.HasSuffix(exe, ".test") {
-							syscall.Kill(p.pid, syscall.SIGKILL)
+					for _, p := range s.mark.Processes() {
+						if exe, _ := os.Readlink(filepath.Join("/proc", strconv.Itoa(p.PID), "exe")); p.Env[rankVar] == "1" && strings.HasSuffix(exe, ".test") {
+							syscall.Kill(p.PID, syscall.SIGKILL)
 						}
 					}
 				})

@@ -1,8 +1,8 @@
 package run
 
 import (
-	"bytes"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"net"
@@ -22,6 +22,7 @@ import (
 	"github.com/kernbench/kernbench/internal/measure"
 	"github.com/kernbench/kernbench/internal/plan"
 	"github.com/kernbench/kernbench/internal/point"
+	"github.com/kernbench/kernbench/internal/proctest"
 	"github.com/kernbench/kernbench/internal/worker"
 )
 
@@ -50,8 +51,6 @@ const (
 	self = "/proc/self/exe"
 	// hangGuard bounds every wait; a test that needs it all has failed.
 	hangGuard = 60 * time.Second
-	// mark is the variable by which a test finds its processes.
-	mark = "TEST_MARK"
 )
 
 // misbehave is what a worker does wrong before it even connects.
@@ -251,16 +250,17 @@ func makePlan(bench string, req plan.Request) (*plan.Plan, error) {
 // scene is one test's RUN folder and mark.
 type scene struct {
 	*testing.T
-	dir, mark string
-	environ   []string
-	options   Options
-	request   plan.Request
+	dir     string
+	mark    proctest.Mark
+	environ []string
+	options Options
+	request plan.Request
 }
 
 func newScene(t *testing.T) *scene {
-	s := &scene{T: t, dir: filepath.Join(t.TempDir(), "run"), mark: strings.ReplaceAll(t.Name(), "/", "-") + strconv.Itoa(os.Getpid())}
-	s.environ = append(os.Environ(), mark+"="+s.mark)
-	t.Cleanup(func() { s.assertGone(s.mark) })
+	s := &scene{T: t, dir: filepath.Join(t.TempDir(), "run"), mark: proctest.Mark{Name: "TEST_MARK", Value: rand.Text()}}
+	s.environ = append(os.Environ(), s.mark.String())
+	t.Cleanup(func() { s.mark.AssertGone(t) })
 	return s
 }
 
@@ -324,57 +324,6 @@ func (s *scene) supervisor(bench string, flags ...string) *exec.Cmd {
 		s.Fatal(err)
 	}
 	return cmd
-}
-
-// proc is a living process that carries a mark.
-type proc struct {
-	pid     int
-	cmdline string
-	env     map[string]string
-}
-
-// marked lists the living processes with the mark, this one excepted.
-func marked(value string) (found []proc) {
-	entries, _ := os.ReadDir("/proc")
-	for _, e := range entries {
-		pid, err := strconv.Atoi(e.Name())
-		if err != nil || pid == os.Getpid() {
-			continue
-		}
-		data, _ := os.ReadFile("/proc/" + e.Name() + "/environ") // empty for a zombie
-		if !bytes.Contains(data, []byte(mark+"="+value)) {
-			continue
-		}
-		p := proc{pid: pid, env: map[string]string{}}
-		for _, entry := range strings.Split(string(data), "\x00") {
-			if k, v, ok := strings.Cut(entry, "="); ok && p.env[k] == "" {
-				p.env[k] = v
-			}
-		}
-		cmdline, _ := os.ReadFile("/proc/" + e.Name() + "/cmdline")
-		p.cmdline = strings.ReplaceAll(string(cmdline), "\x00", " ")
-		found = append(found, p)
-	}
-	return found
-}
-
-// assertGone demands that no marked process is left, within a time that is
-// generous on a loaded machine, and returns how long it took. What is left is
-// killed, so that a failing test leaves nothing either.
-func (s *scene) assertGone(value string) time.Duration {
-	s.Helper()
-	begin := time.Now()
-	for time.Since(begin) < hangGuard {
-		if len(marked(value)) == 0 {
-			return time.Since(begin)
-		}
-		time.Sleep(5 * time.Millisecond)
-	}
-	for _, p := range marked(value) {
-		s.Errorf("process %d is left: %s", p.pid, p.cmdline)
-		syscall.Kill(p.pid, syscall.SIGKILL)
-	}
-	return time.Since(begin)
 }
 
 // eventually waits for something to come true.

@@ -12,11 +12,9 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"sync"
 	"time"
 
-	"github.com/kernbench/kernbench/internal/decl"
 	"github.com/kernbench/kernbench/internal/hostinfo"
 	"github.com/kernbench/kernbench/internal/journal"
 	"github.com/kernbench/kernbench/internal/plan"
@@ -240,11 +238,12 @@ func (r *runner) row(t plan.Task) journal.Row {
 
 func (r *runner) header(resumed bool) journal.Header {
 	load, _ := hostinfo.Snapshot(hostinfo.Root()) // without /proc it stays 0
+	metrics, _ := r.plan.Bench.Metrics()
 	h := journal.Header{
 		Schema: journal.Schema, Run: r.id, Bench: r.plan.Bench.Name, Version: r.plan.Bench.Version,
 		Time: time.Now().UTC(), Argv: r.opts.Argv, Host: r.host, Load: load.Load1,
 		Environ: hostinfo.RecordedEnv(r.opts.Environ, r.plan.Envs),
-		Axes:    r.plan.Axes, Envs: r.plan.Envs, Metrics: metricInfos(r.plan.Bench), Inputs: r.opts.Inputs,
+		Axes:    r.plan.Axes, Envs: r.plan.Envs, Metrics: metrics, Inputs: r.opts.Inputs,
 		Backend: r.plan.Backend, Launcher: "local", Seed: r.plan.Seed, Trials: r.plan.Trials,
 		Points: r.plan.Points, Launches: r.plan.Launches(), Resumed: resumed,
 	}
@@ -255,37 +254,6 @@ func (r *runner) header(resumed bool) journal.Header {
 		h.Launcher = "join " + string(r.opts.Joined.Launcher)
 	}
 	return h
-}
-
-// metricInfos are the declared metrics of all parts, after the ones that the
-// harness makes itself.
-func metricInfos(b *decl.Bench) []journal.MetricInfo {
-	var infos []journal.MetricInfo
-	body := slices.ContainsFunc(b.Parts, func(p *decl.Part) bool { return p.Body != nil })
-	if body {
-		infos = append(infos,
-			journal.MetricInfo{Name: "time_us", Unit: "us", Better: "lower"},
-			journal.MetricInfo{Name: "gbps", Unit: "GB/s", Better: "higher"},
-			journal.MetricInfo{Name: "algbw", Unit: "GB/s", Better: "higher"},
-			journal.MetricInfo{Name: "busbw", Unit: "GB/s", Better: "higher"},
-			journal.MetricInfo{Name: "tflops", Unit: "TFLOP/s", Better: "higher"})
-	}
-	for _, p := range b.Parts {
-	next:
-		for _, m := range p.Metrics {
-			for i := range infos {
-				if infos[i].Name == m.Name {
-					infos[i] = m
-					continue next
-				}
-			}
-			infos = append(infos, m)
-		}
-	}
-	if body {
-		infos = append(infos, journal.MetricInfo{Name: "wrong", Better: "lower"})
-	}
-	return infos
 }
 
 // logDir makes the folder of the current launch's logs and names it as the

@@ -161,7 +161,7 @@ func (r *reader) readSource(m *metric, source string, f map[string]yamlfile.Node
 		}
 	case "nccl_tests":
 		m.column = &column{table: "nccl_tests", place: "out"}
-		if m.column.name, ok = r.Word(f[source], what, "column of nccl-tests", "time", "algbw", "busbw", "wrong"); !ok {
+		if m.column.name, ok = r.Word(f[source], what, "column of nccl-tests", ncclColumns...); !ok {
 			return
 		}
 		if n := f["place"]; n != nil {

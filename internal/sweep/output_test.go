@@ -125,11 +125,11 @@ func TestSourceFaults(t *testing.T) {
 		{"no nccl table", "", []string{`t: {nccl_tests: time}`}, []string{"# size\n1 2 3\n"},
 			"metric t: rank 0: there is no table of nccl-tests: no line starts with \"#  size  count\" and has algbw; the end of its stdout:\n    # size\n    1 2 3"},
 		{"short nccl line", "", []string{`t: {nccl_tests: time}`}, []string{"#  size count type time algbw busbw\n 8 2 float 1.0 2.0\n"},
-			"metric t: rank 0: line 2 of the nccl-tests table: it has 5 fields, the header 6: \"8 2 float 1.0 2.0\"; the end of its stdout:\n    #  size count type time algbw busbw\n     8 2 float 1.0 2.0"},
+			"metric t: rank 0: line 2 of the nccl-tests table: the line has 5 fields, the header 6: it is cut off or not of this table; the end of its stdout:\n    #  size count type time algbw busbw\n     8 2 float 1.0 2.0"},
 		{"negative size", "", []string{`t: {nccl_tests: time}`}, []string{"#  size time algbw\n -8 1 2\n"},
 			"metric t: rank 0: line 2 of the nccl-tests table: the size \"-8\" is not a number of bytes; the end of its stdout:\n    #  size time algbw\n     -8 1 2"},
 		{"nccl text", "", []string{`t: {nccl_tests: time}`}, []string{"#  size time algbw\n 8 x 2\n"},
-			"metric t: rank 0: line 2 of the nccl-tests table: time: \"x\" is not a finite number; the end of its stdout:\n    #  size time algbw\n     8 x 2"},
+			"metric t: rank 0: line 2 of the nccl-tests table: time is \"x\", want a number or N/A; the end of its stdout:\n    #  size time algbw\n     8 x 2"},
 		{"no such place", "", []string{`t: {nccl_tests: time, place: in}`}, []string{"#  size count type time algbw busbw\n 8 2 float 1.0 2.0 3.0\n"},
 			"metric t: rank 0: the nccl-tests table has no column time in place; the end of its stdout:\n    #  size count type time algbw busbw\n     8 2 float 1.0 2.0 3.0"},
 	} {
