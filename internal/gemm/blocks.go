@@ -52,7 +52,7 @@ func cut(kern *kernel, m, n, k, threads int) blocks {
 		rowTasks = min(roundUp(rowTasks, threads), max(m/(2*kern.rows), 1))
 	}
 	b.mc = ceilDiv(m, rowTasks)
-	if kern.part == nil {
+	if kern.parts == nil {
 		b.mc = roundUp(b.mc, kern.rows)
 	}
 	colTasks := ceilDiv(threads, ceilDiv(m, b.mc))

@@ -2,7 +2,6 @@ package gemm
 
 import (
 	"fmt"
-	"runtime"
 	"slices"
 	"sync/atomic"
 	"unsafe"
@@ -107,35 +106,11 @@ func (e *engine) Close() {
 }
 
 func (e *engine) Multiply(c, a, b Matrix) error {
-	if e.oneTile(&c, &a, &b) {
-		// Nothing else may hold the caller's memory while kernels use it.
-		runtime.KeepAlive(c.Data)
-		runtime.KeepAlive(a.Data)
-		runtime.KeepAlive(b.Data)
-		return nil
+	if !e.small(&c, &a, &b) {
+		return e.multiply(c, a, b)
 	}
-	return e.multiply(c, a, b)
-}
-
-// oneTile makes a product whose C is at most one tile, and tells whether it was
-// one. Asking the general way what to do takes longer than such a product; what
-// is anyhow unusual is left to that.
-func (e *engine) oneTile(c, a, b *Matrix) bool {
-	if int(a.Type) >= len(e.kernels) || a.Type != b.Type || a.Type != c.Type {
-		return false
-	}
-	kern := e.kernels[a.Type]
-	if kern == nil || kern.part == nil || c.Rows > kern.rows || c.Cols > kern.cols ||
-		a.Rows != c.Rows || b.Cols != c.Cols || a.Cols != b.Rows || !a.usual() || !b.usual() || !c.usual() {
-		return false
-	}
-	t, size := &e.members[0].tile, sizes[a.Type]
-	t.a, t.b, t.c, t.k = uintptr(a.at(0, 0)), uintptr(b.at(0, 0)), uintptr(c.at(0, 0)), a.Cols
-	t.aRow, t.aStep, t.bStep, t.cRow = a.RowStep*size, size, b.RowStep*size, c.RowStep*size
-	t.next, t.add, t.tiles, t.aTile = 0, false, 1, 0
-	t.masks(c.Cols, kern)
-	kern.part(c.Rows, c.Cols, false)(t)
-	return true
+	hold(&c, &a, &b)
+	return nil
 }
 
 // multiply makes any product.
@@ -153,13 +128,11 @@ func (e *engine) multiply(c, a, b Matrix) error {
 		a, b, c = b.T(), a.T(), c.T()
 	}
 	e.kern = e.kernels[a.Type]
-	readable := e.kern.part != nil && e.kern.packed == a.Type && b.ColStep == 1
+	readable := e.kern.parts != nil && e.kern.packed == a.Type && b.ColStep == 1
 	e.alone = c.Rows*c.Cols*a.Cols <= aloneWork
 	if readable && e.alone {
-		inPlace(e.kern, &e.members[0].tile, &c, &a, &b, a.Cols)
-		runtime.KeepAlive(c.Data)
-		runtime.KeepAlive(a.Data)
-		runtime.KeepAlive(b.Data)
+		e.kern.inPlace(&e.members[0].tile, &c, &a, &b, a.Cols)
+		hold(&c, &a, &b)
 		return nil
 	}
 	var err error
@@ -180,68 +153,6 @@ func (e *engine) all(job func(member int)) {
 		return
 	}
 	e.team.run(job)
-}
-
-// inPlace runs the tiles over the operands where they lie, depth steps along k
-// at a time.
-func inPlace(kern *kernel, t *tile, c, a, b *Matrix, depth int) {
-	size := sizes[kern.packed]
-	t.aRow, t.aStep, t.bStep, t.cRow = a.RowStep*size, a.ColStep*size, b.RowStep*size, c.RowStep*size
-	// Rows are spread over the tiles: a tile of few rows would wait for its own
-	// sums.
-	high, whole, rest := c.Rows, 1, 0
-	switch {
-	case c.Rows <= kern.rows:
-	case c.Rows <= 2*kern.rows: // without dividing, which takes as long as a small tile
-		high = (c.Rows + 1) / 2
-		if rest = c.Rows - high; rest == high {
-			whole, rest = 2, 0
-		}
-	default:
-		high = evenly(c.Rows, kern.rows)
-		whole = c.Rows / high
-		rest = c.Rows - whole*high
-	}
-	t.aTile, t.next = high*t.aRow, 0
-	for l := 0; l < a.Cols; l += depth {
-		t.k, t.add = min(depth, a.Cols-l), l > 0
-		for j := 0; j < c.Cols; j += kern.cols {
-			cols := min(kern.cols, c.Cols-j)
-			t.masks(cols, kern)
-			t.a, t.b, t.c = uintptr(a.at(0, l)), uintptr(b.at(l, j)), uintptr(c.at(0, j))
-			t.tiles = whole
-			kern.part(high, cols, false)(t)
-			if rest > 0 {
-				t.down(whole, high)
-				t.tiles = 1
-				kern.part(rest, cols, false)(t)
-			}
-		}
-	}
-}
-
-// thinProduct is one member's share of a product with few rows: some columns,
-// over few steps at a time, so that B is read line after line.
-func (e *engine) thinProduct(who int) {
-	panels, n := ceilDiv(e.c.Cols, e.kern.cols), len(e.members)
-	from, to := who*panels/n*e.kern.cols, min((who+1)*panels/n*e.kern.cols, e.c.Cols)
-	c, b := e.c.ColRange(from, to), e.b.ColRange(from, to)
-	const depth = 32
-	inPlace(e.kern, &e.members[who].tile, &c, &e.a, &b, depth)
-}
-
-// down moves the arguments n tiles down.
-func (t *tile) down(n, rows int) {
-	t.a += uintptr(n * t.aTile)
-	t.c += uintptr(n * rows * t.cRow)
-}
-
-// masks marks the columns that exist.
-func (t *tile) masks(cols int, k *kernel) {
-	lanes := int(uint(k.cols) / 2)
-	// No vector has more than 16 elements, which spares Go's care for long shifts.
-	t.mask = 1<<(min(cols, lanes)&31) - 1
-	t.mask2 = 1<<(max(cols-lanes, 0)&31) - 1
 }
 
 // packed makes the product of packed operands with all threads.
@@ -363,8 +274,8 @@ func (e *engine) tilesOf(me *member, rows, cols int) {
 	switch {
 	case rows == k.rows && cols == k.cols:
 		k.whole(t)
-	case k.part != nil:
-		k.part(rows, cols, true)(t)
+	case k.parts != nil:
+		k.parts.of(rows, cols, true)(t)
 	default:
 		n, a, c := t.tiles, t.a, t.c
 		for t.tiles = 1; n > 0; n-- {

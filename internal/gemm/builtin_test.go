@@ -86,17 +86,20 @@ func TestRandomProducts(t *testing.T) {
 // Threads share the work, not the sums: the bits are the same at any number.
 func TestBitsDoNotDependOnThreads(t *testing.T) {
 	for _, d := range gemm.Builtin().Types() {
-		a, b := gemm.New(d, 150, 700), gemm.New(d, 700, 90)
-		proof.Reals(a, 1)
-		proof.Reals(b, 2)
-		var first []byte
-		for threads := 1; threads <= 5; threads++ {
-			c := gemm.New(gemm.Result(d), 150, 90)
-			multiply(t, gemm.Builtin(), threads, c, a, b)
-			if threads == 1 {
-				first = c.Data
-			} else if string(first) != string(c.Data) {
-				t.Errorf("%v: %d threads give other bits than one", d, threads)
+		for _, s := range [][3]int{{150, 90, 700}, {5, 1100, 300}} {
+			m, n, k := s[0], s[1], s[2]
+			a, b := gemm.New(d, m, k), gemm.New(d, k, n)
+			proof.Reals(a, 1)
+			proof.Reals(b, 2)
+			var first []byte
+			for threads := 1; threads <= 5; threads++ {
+				c := gemm.New(gemm.Result(d), m, n)
+				multiply(t, gemm.Builtin(), threads, c, a, b)
+				if threads == 1 {
+					first = c.Data
+				} else if string(first) != string(c.Data) {
+					t.Errorf("%v, %v: %d threads give other bits than one", d, s, threads)
+				}
 			}
 		}
 	}

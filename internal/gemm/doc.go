@@ -25,5 +25,5 @@
 // blocks of A's rows are given out to the threads as they ask, copied next to
 // the thread, and run along the panels (builtin.go, pack.go). The sizes of the
 // blocks follow from the caches (blocks.go). What is so small that copying
-// would not pay is multiplied in place.
+// would not pay is multiplied in place (inplace.go).
 package gemm

@@ -67,11 +67,31 @@ type kernel struct {
 	peakFlops float64
 
 	whole tileFunc
-	// part gives the kernel of a smaller tile, which reads B's rows at any
-	// distance and touches no element outside of it, unless B is padded to the
-	// width of a tile. Without it only whole tiles can be made, and those at
-	// the edges go through a buffer.
-	part func(rows, cols int, padded bool) tileFunc
+	// parts are the kernels of other tiles. Without them only whole ones can be
+	// made, and those at the edges go through a buffer.
+	parts *parts
+}
+
+// parts are kernels that read B's rows at any distance and touch no element
+// outside of a tile, or of B's panel where that is padded to the width of one.
+type parts struct {
+	shift uint   // a vector has 1 << shift elements
+	rows  [4]int // the most rows of a tile, by vectors
+
+	whole [4][14]tileFunc // reading whole vectors of B, by vectors and rows
+	some  [2][14]tileFunc // reading some columns
+}
+
+// vectors is the number of whole vectors in n columns.
+func (p *parts) vectors(n int) int { return n >> (p.shift & 31) } // which spares Go's care for long shifts
+
+// of gives the kernel of a tile.
+func (p *parts) of(rows, cols int, padded bool) tileFunc {
+	before := p.vectors(cols - 1) // the last one
+	if padded || before != p.vectors(cols) {
+		return p.whole[before][rows-1]
+	}
+	return p.some[before][rows-1]
 }
 
 // stepBytes is the size of what one step takes of a row of A.

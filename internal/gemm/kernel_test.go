@@ -32,12 +32,8 @@ func product(t *testing.T, l Level, d dtype.DType, m, n, k int, twist func(kerne
 	kern := twist(*e.kernels[d])
 	e.kernels[d] = &kern
 	a, b, c := New(d, m, k), New(d, k, n), New(Result(d), m, n)
-	for _, x := range []*Matrix{&a, &b} {
-		for i := range x.Rows {
-			for j := range x.Cols {
-				x.Set(i, j, float64(1+(i+j)%2))
-			}
-		}
+	for _, x := range []Matrix{a, b} {
+		each(x, func(i, j int) float64 { return float64(1 + (i+j)%2) })
 	}
 	if err := e.Multiply(c, a, b); err != nil {
 		t.Fatal(err)
@@ -60,13 +56,19 @@ func TestKernelFaultsShow(t *testing.T) {
 			}
 		}
 		broken.whole = less(k.whole)
-		if k.part != nil {
-			broken.part = func(rows, cols int, padded bool) tileFunc { return less(k.part(rows, cols, padded)) }
+		if k.parts != nil {
+			p := *k.parts
+			for _, row := range [][]tileFunc{p.whole[0][:], p.whole[1][:], p.whole[2][:], p.whole[3][:], p.some[0][:], p.some[1][:]} {
+				for i, f := range row {
+					row[i] = less(f)
+				}
+			}
+			broken.parts = &p
 		}
 		return broken
 	}
 	paths := map[string][3]int{
-		"one tile": {5, 7, 9}, "in place": {29, 40, 20}, "few rows": {3, 1300, 250}, "packed": {120, 130, 100}, "several blocks along k": {20, 40, 900},
+		"one tile": {5, 7, 9}, "three vectors": {20, 48, 20}, "four vectors": {20, 128, 20}, "in place": {29, 40, 20}, "few rows": {3, 1300, 250}, "packed": {120, 130, 100}, "several blocks along k": {20, 40, 900},
 	}
 	for _, level := range Levels() {
 		for _, d := range (builtin{}).Types() {
@@ -75,6 +77,60 @@ func TestKernelFaultsShow(t *testing.T) {
 					t.Errorf("%v, %v, %s: a step was left out and nothing changes", level, d, name)
 				}
 			}
+		}
+	}
+}
+
+// Every tile has all its rows and columns and no others, two below each other,
+// setting C and adding to it.
+func TestEveryTile(t *testing.T) {
+	const k, spoilt = 7, 999
+	for _, kern := range kernels() {
+		if kern.parts == nil || kern.level > best() {
+			continue
+		}
+		d, lanes := kern.packed, 1<<kern.parts.shift
+		for vectors, most := range kern.parts.rows {
+			for rows := 1; rows <= most; rows++ {
+				for _, cols := range []int{(vectors + 1) * lanes, vectors*lanes + 1} {
+					if cols%lanes != 0 && vectors >= len(kern.parts.some) {
+						continue
+					}
+					a, b, c := New(d, 2*rows, k), New(d, k, cols), New(d, 2*rows+1, cols+1)
+					each(a, func(i, j int) float64 { return float64((3*i+j)%5 - 2) })
+					each(b, func(i, j int) float64 { return float64((i+2*j)%7 - 3) })
+					each(c, func(i, j int) float64 { return spoilt })
+					for times := 1; times <= 2; times++ {
+						var x tile
+						x.lay(&c, &a, &b, d.Size())
+						x.k, x.add, x.tiles, x.aTile = k, times > 1, 2, rows*x.aRow
+						x.masks(cols, kern)
+						kern.parts.of(rows, cols, false)(&x)
+						each(c, func(i, j int) float64 {
+							want := 0.0
+							for l := 0; l < k && i < 2*rows && j < cols; l++ {
+								want += float64(times) * a.At(i, l) * b.At(l, j)
+							}
+							if i == 2*rows || j == cols {
+								want = spoilt
+							}
+							if got := c.At(i, j); got != want {
+								t.Fatalf("%v, %d x %d, (%d, %d), %d times: %v, want %v", d, rows, cols, i, j, times, got, want)
+							}
+							return want
+						})
+					}
+				}
+			}
+		}
+	}
+}
+
+// each sets every element.
+func each(m Matrix, value func(i, j int) float64) {
+	for i := range m.Rows {
+		for j := range m.Cols {
+			m.Set(i, j, value(i, j))
 		}
 	}
 }
@@ -102,7 +158,7 @@ func TestEndOfMemory(t *testing.T) {
 	for _, level := range Levels() {
 		e := engineAt(t, level, 1)
 		for _, d := range e.types {
-			for _, s := range [][3]int{{1, 1, 1}, {3, 5, 7}, {15, 33, 9}, {17, 50, 31}, {101, 99, 103}} {
+			for _, s := range [][3]int{{1, 1, 1}, {3, 5, 7}, {15, 33, 9}, {17, 50, 31}, {17, 65, 9}, {5, 131, 6}, {18, 49, 7}, {101, 99, 103}} {
 				for trans := range 8 {
 					c, a, b := last(0, Result(d), s[0], s[1]), last(1, d, s[0], s[2]), last(2, d, s[2], s[1])
 					if trans&1 != 0 {
@@ -185,6 +241,20 @@ func TestCut(t *testing.T) {
 		tasks := rows * ceilDiv(panels, b.tc/kern.cols)
 		if tasks < threads && b.tc > kern.cols && rows*ceilDiv(panels, b.tc/kern.cols-1) < threads {
 			t.Errorf("%+v: %d tasks for %d threads", b, tasks, threads)
+		}
+	})
+}
+
+// Tiles have all rows, none more than may be, and none two more than another.
+func TestSpread(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		n, most := rapid.IntRange(1, 500).Draw(t, "rows"), rapid.SampledFrom([]int{1, 6, 9, 14}).Draw(t, "most")
+		rows, tiles, less := spread(n, most)
+		if tiles*rows+less*(rows-1) != n || tiles < 1 || less < 0 || rows > most {
+			t.Errorf("%d tiles of %d rows and %d with one less", tiles, rows, less)
+		}
+		if want := ceilDiv(n, most); tiles+less != want {
+			t.Errorf("%d tiles, want %d", tiles+less, want)
 		}
 	})
 }

@@ -72,10 +72,10 @@ var sizes = func() (s [dtype.U8 + 1]int) {
 }()
 
 // usual tells of most views at once that they can be used: row by row, and all
-// of it there. The type is a valid one.
-func (m *Matrix) usual() bool {
+// of it there, in elements of a size.
+func (m *Matrix) usual(size int) bool {
 	return m.Rows > 0 && m.Cols > 0 && m.ColStep == 1 && m.RowStep >= m.Cols &&
-		((m.Rows-1)*m.RowStep+m.Cols)*sizes[m.Type] <= len(m.Data)
+		((m.Rows-1)*m.RowStep+m.Cols)*size <= len(m.Data)
 }
 
 // check says why the view cannot be used.
@@ -101,9 +101,12 @@ func (m Matrix) byRows() bool { return m.ColStep == 1 && (m.RowStep >= m.Cols ||
 
 func (m *Matrix) empty() bool { return m.Rows == 0 || m.Cols == 0 }
 
+// first is the address of element (0, 0).
+func (m *Matrix) first() unsafe.Pointer { return unsafe.Pointer(unsafe.SliceData(m.Data)) }
+
 // at is the address of an element.
 func (m *Matrix) at(i, j int) unsafe.Pointer {
-	return unsafe.Add(unsafe.Pointer(unsafe.SliceData(m.Data)), (i*m.RowStep+j*m.ColStep)*sizes[m.Type])
+	return unsafe.Add(m.first(), (i*m.RowStep+j*m.ColStep)*sizes[m.Type])
 }
 
 // run is n elements from (i, j) in the direction whose step is 1.
@@ -123,7 +126,7 @@ func check(c, a, b *Matrix, types []dtype.DType) error {
 		return fmt.Errorf("shapes C %d x %d = A %d x %d times B %d x %d: want (M x N) = (M x K) times (K x N)",
 			c.Rows, c.Cols, a.Rows, a.Cols, b.Rows, b.Cols)
 	}
-	if a.usual() && b.usual() && c.usual() {
+	if size := sizes[a.Type]; a.usual(size) && b.usual(size) && c.usual(sizes[c.Type]) {
 		return nil
 	}
 	return errors.Join(a.check("A"), b.check("B"), c.check("C"))

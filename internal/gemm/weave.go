@@ -86,7 +86,7 @@ func cutPiece(kern *kernel, m, n, k, threads int) blocks {
 	// Two tasks per thread at least, as far as there are rows for whole tiles.
 	rowTasks := max(ceilDiv(m, most), min(ceilDiv(2*threads, ceilDiv(n, b.tc)), max(m/(2*kern.rows), 1)))
 	b.mc = ceilDiv(m, rowTasks)
-	if kern.part == nil {
+	if kern.parts == nil {
 		b.mc = roundUp(b.mc, kern.rows)
 	}
 	return b
