@@ -55,8 +55,7 @@ for split in ${splits//,/ }; do
 			--seconds 1 --backend $backend --quiet --out "$out/both-$split" >"$out/both-$split.txt" || excuse "$backend" "$out/both-$split.txt"
 	done
 
-	# The least and the greatest but one of ten bound the median with 98 %.
-	awk -F, -v split_="$split" '
+	awk -F, -v split_="$split" "$median_interval"'
 	FNR == 1 { delete col; for (i = 1; i <= NF; i++) { name = $i; sub(/ .*/, "", name); col[name] = i }; next }
 	$col["status"] == "ok" {
 		key = $col["shape"]; g = $col["gemm_us"]; a = $col["allreduce_us"]; s = $col["sequential_us"]; t = $col["time_us"]
@@ -74,12 +73,12 @@ for split in ${splits//,/ }; do
 	END {
 		for (p = 1; p <= shapes; p++) {
 			key = order[p]; m = n[key]; if (!m) continue
-			edge = (m >= 10 ? 2 : 1)
+			e = edge(m); if (!e) e = 1
 			printf "%s, split %s: product %.0f us, all-reduce %.0f us, one after the other %.0f us, overlapped %.0f us in%s partitions\n", key, split_, gemm[key]/m, red[key]/m, seq[key]/m, ours[key]/m, parts[key]
-			sorted(ratio, key, m); lo = v[edge]; hi = v[m + 1 - edge]
+			sorted(ratio, key, m); lo = v[e]; hi = v[m + 1 - e]
 			printf "  of one after the other: %.3f to %.3f, goal at most 1.03: %s\n", lo, hi, verdict(m, hi <= 1.03, lo > 1.03)
 			sorted(near, key, m); far = v[int((m + 1) / 2)]
-			sorted(gain, key, m); lo = v[edge]; hi = v[m + 1 - edge]
+			sorted(gain, key, m); lo = v[e]; hi = v[m + 1 - e]
 			if (far > 4) printf "  recovered %.0f to %.0f %%; the two differ %.1f times, so there is no goal\n", lo, hi, far
 			else printf "  recovered %.0f to %.0f %%, goal 60 %% (the two differ %.1f times): %s\n", lo, hi, far, verdict(m, lo >= 60, hi < 60)
 		}

@@ -68,15 +68,12 @@ times() {
 	"$bin" show "$out/$1" --format jsonl | jq -r 'select(.status == "ok") | [.point.size, .trial, .metrics.time_us] | @tsv'
 }
 
-# differences pairs the two sides by size and trial. The interval of the median
-# of n differences is that between the order statistics which it is outside of with
-# a chance below 5 %, by the binomial distribution: the 2nd and 9th of 10.
+# differences pairs the two sides by size and trial.
 differences() {
-	sort -k1,1n -k4,4g | awk -v goal="$goal" -v upto="$goal_max" '
-	function close_size(   lo, tail, p, verdict, i) {
+	sort -k1,1n -k4,4g | awk -v goal="$goal" -v upto="$goal_max" "$median_interval"'
+	function close_size(   lo, verdict) {
 		if (n == 0) return
-		tail = 0; lo = 0; p = 0.5 ^ n
-		for (i = 0; 2 * (tail + p) < 0.05; i++) { tail += p; p *= (n - i) / (i + 1); lo++ }
+		lo = edge(n)
 		verdict = ""
 		if (size <= upto) {
 			if (n < 10 || lo == 0) { verdict = "not resolved: fewer than 10 pairs"; open = 1 }

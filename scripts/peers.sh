@@ -93,3 +93,14 @@ choose_peers() {
 		exit 1
 	fi
 }
+
+# For awk: edge(n) is which of n sorted values begins the 95 % interval of their
+# median, by the binomial distribution: the 2nd of 10, and as far from the end the
+# 9th. 0 where n is too small for one.
+# shellcheck disable=SC2034 # for those who source this
+median_interval='
+function edge(n,    p, tail, i) {
+	p = 0.5 ^ n
+	for (i = 0; 2 * (tail + p) < 0.05; i++) { tail += p; p *= (n - i) / (i + 1) }
+	return i
+}'
