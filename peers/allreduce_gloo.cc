@@ -7,7 +7,7 @@
 //   ring      gloo::allreduce, out of place
 //   halving   AllreduceHalvingDoubling, in place, as its interface has it
 //   busy      the same, polling instead of sleeping
-// prints csv: size,time_us,samples,batch,wrong
+// prints csv: size,inplace,time_us,samples,batch,wrong
 #include <gloo/allreduce.h>
 #include <gloo/allreduce_halving_doubling.h>
 #include <gloo/barrier.h>
@@ -73,7 +73,7 @@ class Rank {
   // measure prints a line per size and returns the number of wrong elements.
   long measure() {
     long ever = 0;
-    if (rank_ == 0) std::printf("size,time_us,samples,batch,wrong\n");
+    if (rank_ == 0) std::printf("size,inplace,time_us,samples,batch,wrong\n");
     for (size_t n = 1; n * sizeof(float) <= most_; n *= 4) {
       ever += one(n);
     }
@@ -173,7 +173,7 @@ class Rank {
     std::sort(times.begin(), times.end());
     double median = (times[(samples - 1) / 2] + times[samples / 2]) / 2;
     if (rank_ == 0) {
-      std::printf("%zu,%.4f,%ld,%ld,%.0f\n", n * sizeof(float), median * 1e6, samples, batch, total[0]);
+      std::printf("%zu,%s,%.4f,%ld,%ld,%.0f\n", n * sizeof(float), inPlace ? "true" : "false", median * 1e6, samples, batch, total[0]);
       std::fflush(stdout);
     }
     return static_cast<long>(total[0]);

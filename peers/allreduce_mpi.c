@@ -5,7 +5,7 @@
  * number printed is the median over samples.
  *
  * usage: mpirun -np N allreduce_mpi [SECONDS_PER_SIZE]
- * prints csv: size,time_us,samples,batch,wrong
+ * prints csv: size,inplace,time_us,samples,batch,wrong
  * Every element is checked before and after timing; any wrong one fails. */
 #include <mpi.h>
 #include <stdio.h>
@@ -98,7 +98,7 @@ int main(int argc, char **argv)
 	double cost = clock_cost();
 	long wrong_ever = 0;
 	if (rank == 0)
-		printf("size,time_us,samples,batch,wrong\n");
+		printf("size,inplace,time_us,samples,batch,wrong\n");
 	for (size_t n = 1; n <= most; n *= 4) {
 		fill(a, n, 0);
 		call(a, b, n);
@@ -123,7 +123,7 @@ int main(int argc, char **argv)
 		qsort(all, samples, sizeof *all, ascending);
 		double median = (all[(samples - 1) / 2] + all[samples / 2]) / 2;
 		if (rank == 0) {
-			printf("%zu,%.4f,%ld,%ld,%ld\n", n * sizeof *a, median * 1e6, samples, batch, wrong);
+			printf("%zu,false,%.4f,%ld,%ld,%ld\n", n * sizeof *a, median * 1e6, samples, batch, wrong);
 			fflush(stdout);
 		}
 	}

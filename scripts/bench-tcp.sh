@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Holds kernbench's all-reduce between two "hosts" against gloo and Open MPI's
 # TCP: all of them over loopback, the same sizes, in turns, so that each trial of
-# one side has a trial of the other beside it. Prints time, ratio with interval
-# and per cent of the probed loopback's limit for each size, and whether it is
-# nowhere slower.
+# one side has a trial of the other beside it. Out of place and in place are held
+# apart, as the peers have them. Prints time, ratio with interval and per cent of
+# the probed loopback's limit for each size, and whether it is nowhere slower.
 #
 #   scripts/bench-tcp.sh [bin/kernbench]
 #
@@ -35,7 +35,7 @@ probed
 
 for ((k = 1; k <= trials; k++)); do
 	echo "trial $k of $trials" >&2
-	add "$k" tcp --bench collectives --size "4:$most:x4" --ranks "$ranks" --hosts "$hosts" --bind core --buffers private --probe "$limits" --seconds "$seconds"
+	add "$k" tcp --bench collectives --size "4:$most:x4" --ranks "$ranks" --hosts "$hosts" --inplace false,true --bind core --buffers private --probe "$limits" --seconds "$seconds"
 	for p in "${peers[@]}"; do
 		add "$k" "$p" -f "$here/peers/$p.yaml" --np "$ranks" --seconds "$seconds" --max "$most"
 	done

@@ -36,12 +36,12 @@ func TestAllReduceSweeps(t *testing.T) {
 		if info, err := os.Stat(filepath.Join(peers, part.Command.Argv[0])); err != nil || info.Mode()&0o111 == 0 {
 			t.Errorf("%s: %s cannot be executed: %v", name, part.Command.Argv[0], err)
 		}
-		rows, err := part.Command.Parse([]decl.RankOutput{{Stdout: []byte("size,time_us,samples,batch,wrong\n4,0.5798,9596,9,0\n16,0.6382,9934,8,0\n")}})
+		rows, err := part.Command.Parse([]decl.RankOutput{{Stdout: []byte("size,inplace,time_us,samples,batch,wrong\n4,false,0.5798,9596,9,0\n16,false,0.6382,9934,8,0\n")}})
 		if err != nil || len(rows) != 2 {
 			t.Errorf("%s: %d rows, %v", name, len(rows), err)
 			continue
 		}
-		if size, _ := rows[1].Extra.Get("size"); size.Float() != 16 || len(rows[1].Extra) != 1 || rows[1].Samples["time_us"][0] != 0.6382 {
+		if size, _ := rows[1].Extra.Get("size"); size.Float() != 16 || len(rows[1].Extra) != 2 || rows[1].Samples["time_us"][0] != 0.6382 {
 			t.Errorf("%s: the second line is read as %+v", name, rows[1])
 		}
 	}
@@ -54,7 +54,7 @@ func TestProgramsPrintTheColumns(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !strings.Contains(string(text), `"size,time_us,samples,batch,wrong\n"`) {
+		if !strings.Contains(string(text), `"size,inplace,time_us,samples,batch,wrong\n"`) {
 			t.Errorf("%s prints another header", name)
 		}
 	}
