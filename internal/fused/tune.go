@@ -30,7 +30,7 @@ func (t Trial) Median() float64 {
 const (
 	leastExtent   = 64        // rows or columns
 	leastBytes    = 256 << 10 // of C
-	mostCandidate = 16 // more have little to gain, and are hit by every rank that is late
+	mostCandidate = 16        // more have little to gain, and are hit by every rank that is late
 )
 
 // Candidates are the numbers of partitions worth trying for a result of elements
