@@ -158,9 +158,13 @@ func Backends(names ...string) Item { return decl.Backends(names...) }
 // On gives axes, declared before, other values on one backend.
 func On(backend string, items ...Item) Item { return decl.On(backend, items...) }
 
+// SecondsOption is the option that Seconds declares, for State.SampleAtMost.
+const SecondsOption = decl.SecondsOption
+
 // Options: parameters with one value per run.
 func Option(name string, kind Kind, def, help string) Item { return decl.Opt(name, kind, def, help) }
 func Choice(name, help string, choices ...string) Item     { return decl.Choice(name, help, choices...) }
+func Seconds(def, help string) Item                        { return decl.Seconds(def, help) }
 func FileOption(name, def, help string) Item               { return decl.FileOpt(name, def, help) }
 
 // Metric declares the unit of a metric and which direction is better.

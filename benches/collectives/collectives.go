@@ -73,7 +73,7 @@ named and the rows have no limits; their details say which library it was.
 		decl.Strings("buffers", symmetric),
 		decl.FileOpt("tuning", "", "tuning table for algorithm=auto; empty is the built-in one"),
 		decl.FileOpt("probe", "", "probe result to take the limits from; empty is this host's own"),
-		decl.Opt("seconds", point.Float, "5", "most time to sample one point"),
+		decl.Seconds("5", "most time to sample one point"),
 		decl.Opt("hosts", point.Int, "0", "count the ranks as being on so many hosts, which TCP connects even within this machine; 0: as it is"),
 		decl.Metric("pct_of_limit", "%", "higher"),
 		decl.Drop(senseless),
@@ -141,7 +141,7 @@ func body(ctx context.Context, s *decl.State) error {
 	limit(sh, w.plan)
 	limitLoopback(sh)
 	s.Verify(w.verify)
-	s.SampleAtMost(s.Float("seconds"))
+	s.SampleAtMost(s.Float(decl.SecondsOption))
 	return s.Time(ctx, w.run)
 }
 

@@ -46,7 +46,7 @@ with whole numbers, and within the error bound with reals.`),
 		decl.DTypes("dtype", "f32", "f64", "bf16", "f16"),
 		decl.Strings("provider", "builtin"),
 		decl.Ints("threads", "1,2"),
-		decl.Opt("seconds", point.Float, "2", "most time to sample one point, but at least one call"),
+		decl.Seconds("2", "most time to sample one point, but at least one call"),
 		decl.Drop(unsupported),
 		decl.Metric("gflops", "GFLOP/s", "higher"),
 		decl.Metric("peak_pct", "%", "higher"),
@@ -102,7 +102,7 @@ func body(ctx context.Context, s *decl.State) error {
 		s.Warn("%d threads share %d processors", threads, cpus)
 	}
 
-	s.SampleAtMost(s.Float("seconds"))
+	s.SampleAtMost(s.Float(decl.SecondsOption))
 	flops := 2 * float64(m) * float64(n) * float64(k)
 	if flops > longFlops*float64(threads) {
 		s.Sampling().Warmup.MinCalls = 1 // the checks have warmed up

@@ -30,7 +30,6 @@ const (
 	partitionsAxis = "partitions"
 	overlapAxis    = "overlap"
 	threadsOption  = "threads"
-	secondsOption  = "seconds"
 )
 
 // auto lets the executor find the number of partitions.
@@ -77,7 +76,7 @@ large to be computed there are timed alone, and the row says so.
 		decl.Strings(partitionsAxis, auto, "1", "2", "4", "8", "16"),
 		decl.Bools(overlapAxis, true),
 		decl.Opt(threadsOption, point.Int, "0", "threads of each rank; 0 is its share of the cores"),
-		decl.Opt(secondsOption, point.Float, "30", "most time to sample one point, what it is held against included"),
+		decl.Seconds("30", "most time to sample one point, what it is held against included"),
 		decl.Metric("gemm_us", "us", "lower"),
 		decl.Metric("allreduce_us", "us", "lower"),
 		decl.Metric("sequential_us", "us", "lower"),

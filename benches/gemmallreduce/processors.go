@@ -48,7 +48,7 @@ func onProcessors(ctx context.Context, s *decl.State, plan fused.Plan) error {
 	if err := w.choose(s, plan); err != nil {
 		return err
 	}
-	s.SampleAtMost(s.Float(secondsOption))
+	s.SampleAtMost(s.Float(decl.SecondsOption))
 	proof.Spoil(matrixOf(w.c, plan))
 	s.Verify(w.verify)
 	if err := s.Time(ctx, w.op.Run, decl.Preamble(func() error { return w.beside(ctx, s) })); err != nil {

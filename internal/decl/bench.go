@@ -127,6 +127,7 @@ type Option struct {
 	Default point.Value
 	Help    string
 	Choices []string // the allowed texts; empty means any
+	Above0  bool     // a number that must be
 	File    bool     // the value names a file: recorded with its SHA-256
 }
 

@@ -213,6 +213,20 @@ func Opt(name string, kind point.Kind, def, help string) Item {
 	}
 }
 
+// SecondsOption is the name of the option that Seconds declares.
+const SecondsOption = "seconds"
+
+// Seconds declares the option by which a user bounds the sampling of a point; the
+// body gives it to State.SampleAtMost.
+func Seconds(def, help string) Item {
+	return func(d *declaration) {
+		Opt(SecondsOption, point.Float, def, help)(d)
+		if n := len(d.bench.Options); n > 0 {
+			d.bench.Options[n-1].Above0 = true
+		}
+	}
+}
+
 // Choice declares an option that takes one of the given texts, the first by
 // default.
 func Choice(name, help string, choices ...string) Item {

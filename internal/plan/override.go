@@ -161,6 +161,10 @@ func options(b *decl.Bench, given []Assign) (point.Point, error) {
 			errs = append(errs, fmt.Errorf("option %s: %w", a.Name, suggest.Unknown("choice", v.String(), o.Choices)))
 			continue
 		}
+		if o.Above0 && !(v.Float() > 0) {
+			errs = append(errs, fmt.Errorf("option %s: %s: want a number above 0", a.Name, a.Text))
+			continue
+		}
 		out = out.With(a.Name, v)
 	}
 	return out, errors.Join(errs...)
