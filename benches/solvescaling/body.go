@@ -55,16 +55,22 @@ func body(ctx context.Context, s *decl.State) error {
 			s.Detail("grid", grid.Grid().String())
 		}
 	}
-	out, err := timeSolves(ctx, s, sys)
+	s.Phase("warm-up")
+	if _, err := sys.Solve(warmup); err != nil {
+		return err
+	}
+	grown := memory.grown() // before there is anything else than the solver
+	bandwidth := newTriad(s.Int(repeatOption))
+	out, err := timeSolves(ctx, s, sys, bandwidth)
 	if err != nil {
 		return err
 	}
 	products := float64(out.Products) / float64(max(1, out.Iterations))
-	if err := reportSystem(ctx, s, sys, products, memory); err != nil {
+	if err := reportSystem(ctx, s, sys, products, grown); err != nil {
 		return err
 	}
 	if out.Gate(spec.Config.RTol) == nil {
-		if err := reportPhases(ctx, s, sys); err != nil {
+		if err := reportPhases(ctx, s, sys, bandwidth); err != nil {
 			return err
 		}
 	}
@@ -72,11 +78,12 @@ func body(ctx context.Context, s *decl.State) error {
 	return out.Gate(spec.Config.RTol)
 }
 
-// timeSolves solves as often as asked, checks the last solution, and records
-// the times, of which every rank knows the slowest rank's.
-func timeSolves(ctx context.Context, s *decl.State, sys *solve.System) (out solve.Outcome, err error) {
-	s.Phase("warm-up")
-	if _, err := sys.Solve(warmup); err != nil {
+// timeSolves solves as often as asked, with sweeps of the triad in between, checks
+// the last solution, and records the times, of which every rank knows the slowest
+// rank's.
+func timeSolves(ctx context.Context, s *decl.State, sys *solve.System, bandwidth *triad) (out solve.Outcome, err error) {
+	s.Phase("triad")
+	if err := bandwidth.sweep(ctx, s); err != nil {
 		return out, err
 	}
 	var seconds []float64
@@ -98,6 +105,9 @@ func timeSolves(ctx context.Context, s *decl.State, sys *solve.System) (out solv
 			return out, err
 		}
 		seconds = append(seconds, slices.Max(all[0]))
+		if err := bandwidth.sweep(ctx, s); err != nil {
+			return out, err
+		}
 		if out.Status != krylov.Converged && !out.Stopped {
 			break
 		}
@@ -146,9 +156,9 @@ func history(all []float64) string {
 
 // reportSystem records the partition's quality, what is sent in an iteration of
 // so many products, and what set-up took.
-func reportSystem(ctx context.Context, s *decl.State, sys *solve.System, products float64, memory *memory) error {
+func reportSystem(ctx context.Context, s *decl.State, sys *solve.System, products, grown float64) error {
 	l := partition.LocalOf(sys.Plan)
-	held := memory.grown() / float64(max(1, l.Rows))
+	held := grown / float64(max(1, l.Rows))
 	t := sys.Times
 	all, err := gather(ctx, s, float64(l.Rows), float64(l.Entries), float64(l.CutEntries), float64(l.Halo), float64(l.Neighbours),
 		t.Total, t.Partition, t.Generation, float64(sys.Messages()), float64(sys.Matrix.Bytes()), held)
@@ -186,8 +196,8 @@ func reportSystem(ctx context.Context, s *decl.State, sys *solve.System, product
 }
 
 // reportPhases times the phases of some iterations and scales them to the time
-// of an undisturbed iteration; then it measures what the memory gives.
-func reportPhases(ctx context.Context, s *decl.State, sys *solve.System) error {
+// of an undisturbed iteration, and holds that against what the memory gives.
+func reportPhases(ctx context.Context, s *decl.State, sys *solve.System, bandwidth *triad) error {
 	s.Phase("trace")
 	if err := s.Barrier(ctx); err != nil {
 		return err
@@ -221,16 +231,10 @@ func reportPhases(ctx context.Context, s *decl.State, sys *solve.System) error {
 	bytes := sum(all[0])
 	record(s, "bytes_model", bytes)
 	record(s, "gbps", bytes/us/1e3)
-
-	s.Phase("triad")
-	best, typical, err := triad(ctx, s)
-	if err != nil {
-		return err
-	}
-	record(s, "triad_gbps", best)
-	record(s, "triad_typical_gbps", typical)
-	record(s, "triad_fraction", bytes/us/1e3/best)
-	s.Limit("triad", bytes/best/1e3)
+	record(s, "triad_gbps", bandwidth.best())
+	record(s, "triad_typical_gbps", bandwidth.typical())
+	record(s, "triad_fraction", bytes/us/1e3/bandwidth.best())
+	s.Limit("triad", bytes/bandwidth.best()/1e3)
 	return nil
 }
 

@@ -17,34 +17,53 @@ import (
 // larger than a core's caches. Tests take less.
 var triadValues = 4 << 20
 
-// triad is the bandwidth in GB/s of a = b + s*c on all ranks at once, counted as
-// stream.c does: three vectors moved, no write-allocate. The best sweep is what
-// the memory can give; the median one is what it gives to ranks that wait for each
-// other after every sweep, as those of a solver do, on a machine that is now and
-// then busy elsewhere.
-func triad(ctx context.Context, s *decl.State) (best, typical float64, err error) {
-	const rounds = 11
-	a, b, c := make([]float64, triadValues), make([]float64, triadValues), make([]float64, triadValues)
-	for i := range b {
-		b[i], c[i] = 1, 2
+// triad measures the bandwidth in GB/s of a = b + s*c on all ranks at once, counted
+// as stream.c does: three vectors moved, no write-allocate. Sweeps are made before
+// and after each solve, because a machine's speed wanders.
+type triad struct {
+	a, b, c []float64
+	sweeps  int       // in one go
+	gbps    []float64 // of each sweep
+}
+
+// newTriad prepares at least a dozen sweeps beside so many solves.
+func newTriad(solves int) *triad {
+	t := &triad{sweeps: max(4, 12/(solves+1))}
+	t.a, t.b, t.c = make([]float64, triadValues), make([]float64, triadValues), make([]float64, triadValues)
+	for i := range t.b {
+		t.b[i], t.c[i] = 1, 2
 	}
-	sparse.Axpby(a, 1, b, 3, c)
-	moved := float64(24 * triadValues * s.Size())
-	var gbps []float64
-	for range rounds {
+	sparse.Axpby(t.a, 1, t.b, 3, t.c)
+	return t
+}
+
+// sweep measures now.
+func (t *triad) sweep(ctx context.Context, s *decl.State) error {
+	moved := float64(24 * len(t.a) * s.Size())
+	for range t.sweeps {
 		if err := s.Barrier(ctx); err != nil {
-			return 0, 0, err
+			return err
 		}
 		began := time.Now()
-		sparse.Axpby(a, 1, b, 3, c)
+		sparse.Axpby(t.a, 1, t.b, 3, t.c)
 		all, err := gather(ctx, s, time.Since(began).Seconds())
 		if err != nil {
-			return 0, 0, err
+			return err
 		}
-		gbps = append(gbps, moved/slices.Max(all[0])/1e9)
+		t.gbps = append(t.gbps, moved/slices.Max(all[0])/1e9)
 	}
-	slices.Sort(gbps)
-	return gbps[rounds-1], gbps[rounds/2], nil
+	return nil
+}
+
+// best is what the memory can give.
+func (t *triad) best() float64 { return slices.Max(t.gbps) }
+
+// typical is the median sweep: what the memory gives to ranks that wait for each
+// other after every sweep, as those of a solver do, on a machine that is now and
+// then busy elsewhere.
+func (t *triad) typical() float64 {
+	sorted := slices.Sorted(slices.Values(t.gbps))
+	return sorted[len(sorted)/2]
 }
 
 // memory is how much this process held before the set-up.

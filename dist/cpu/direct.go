@@ -35,6 +35,7 @@ type direct struct {
 	to      int
 	stream  bool
 	block   int
+	turned  bool // this call goes through the part from its end
 	srcs    [][]byte
 	ins     []int // where the part begins in each rank's input and output
 	outs    []int
@@ -78,9 +79,18 @@ func (o *direct) run() error {
 		o.ins[r] = int(*m.Word(r, epoch, 0))
 		o.outs[r] = int(*m.Word(r, epoch, 1))
 	}
-	for off := o.from; off < o.to; off += o.block {
+	// Calls go through the part to and fro: each begins with what the last one left
+	// in the caches. Always from the front, of a part that is a little too large for
+	// a cache nothing would be found there.
+	blocks := (o.to - o.from + o.block - 1) / o.block
+	for i := range blocks {
+		if o.turned {
+			i = blocks - 1 - i
+		}
+		off := o.from + i*o.block
 		o.reduce(off, min(o.block, o.to-off))
 	}
+	o.turned = !o.turned
 	m.Signal()
 	if err := m.AwaitAll(epoch + 1); err != nil {
 		return outward(err)

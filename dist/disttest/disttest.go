@@ -64,6 +64,7 @@ func (s Suite) Cases() []Case {
 		add("epilogue", epilogues)
 		add("codec", codecs)
 		add("subgroups", subgroups)
+		add("again", again)
 		add("async", async)
 		add("messages", messages)
 		add("memory", memory)

@@ -216,3 +216,44 @@ func (e expectation) run(g *dist.Group, c dist.Call, d dist.DType, in, out dist.
 	}
 	return nil
 }
+
+// again checks that a prepared call gives what its buffers hold at each of its
+// runs: on every algorithm, with parts of several blocks and a short last one.
+func again(g *dist.Group) error {
+	const d = dist.F32
+	count := 9001 * g.Size()
+	data := inputs(d, dist.Sum, g.Size())
+	memory := [][2]dist.Buffer{{dist.Of(make([]float32, count)), dist.Of(make([]float32, count))}}
+	if g.Capabilities().Symmetric {
+		var shared [2]dist.Buffer
+		for i := range shared {
+			var err error
+			if shared[i], err = g.Alloc(d, count); err != nil {
+				return err
+			}
+			defer g.Free(shared[i])
+		}
+		memory = append(memory, shared)
+	}
+	for _, algorithm := range append([]string{"auto"}, g.Capabilities().Algorithms[dist.AllReduce]...) {
+		for kind, m := range memory {
+			op, err := g.Prepare(dist.Call{Op: dist.AllReduce, In: m[0], Out: m[1], Algorithm: algorithm})
+			if err != nil {
+				return err
+			}
+			for run := range 4 {
+				copy(m[0].Bytes(), vector(d, count, func(i int) float64 { return float64(data.Value(g.Rank(), i+run)) }))
+				clear(m[1].Bytes())
+				if err := op.Run(); err != nil {
+					return err
+				}
+				want := vector(d, count, func(i int) float64 { return float64(data.Reduced(i + run)) })
+				if !bytes.Equal(m[1].Bytes(), want) {
+					return fmt.Errorf("%s allreduce of %d %v, %s memory: run %d of one preparation has a wrong sum", algorithm, count, d,
+						[]string{"private", "symmetric"}[kind], run+1)
+				}
+			}
+		}
+	}
+	return nil
+}

@@ -52,6 +52,7 @@ type Member struct {
 	timeout time.Duration
 	looks   int
 	spins   int
+	crowded bool
 	shared  bool // other ranks are goroutines of this process: they may need its threads
 
 	lines [2][]*line // by parity of the epoch and rank
@@ -70,7 +71,7 @@ type Member struct {
 // Join makes the rank a member. Its claim must have been made before.
 func Join(s Membership) *Member {
 	m := &Member{segment: s.Segment, board: s.Board, rank: s.Rank, pids: s.PIDs, world: s.World, timeout: s.Timeout, spins: spinsAlone, looks: quickLooks}
-	if s.Crowded {
+	if m.crowded = s.Crowded; m.crowded {
 		m.spins, m.looks = 0, 1
 	}
 	for r, pid := range s.PIDs {

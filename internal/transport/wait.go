@@ -17,9 +17,14 @@ const (
 	// shorter. With more ranks than cores, where the one waited for may need this
 	// very core, it is offered at once.
 	quickLooks = 64
-	// yields is how often the core is offered before the rank sleeps, which costs
-	// the signalling side a system call.
+	// yields is how often the core is offered before the rank asks the time or, with
+	// more ranks than cores, sleeps, which costs the signalling side a system call.
 	yields = 500
+	// awake is how long a rank with a core of its own goes on offering it. A sleeper
+	// is late by what waking takes, so that others fall asleep over it in turn; and
+	// under a hypervisor a core that sleeps is given to another guest and comes back
+	// when that one lets go. One rank that is held up for a moment must not begin this.
+	awake = 10 * time.Millisecond
 	// patience bounds each sleep, so that a failure or a dead rank is seen.
 	patience = 20 * time.Millisecond
 )
@@ -29,6 +34,7 @@ type wait struct {
 	m     *Member
 	peer  int
 	steps int
+	since time.Time // the first look at the clock
 	began time.Time // of the sleeping
 	doing string    // what for; "": the collective that the member is in
 }
@@ -50,8 +56,22 @@ func (w *wait) pause(word *atomic.Uint32, seen uint32, sleepers *atomic.Int32) e
 		}
 		yield()
 		return nil
+	case w.awake():
+		w.steps -= yields
+		return nil
 	}
 	return w.sleep(word, seen, sleepers)
+}
+
+// awake tells whether it is too early to sleep.
+func (w *wait) awake() bool {
+	if w.m.crowded {
+		return false
+	}
+	if w.since.IsZero() {
+		w.since = time.Now()
+	}
+	return time.Since(w.since) < awake
 }
 
 func (w *wait) sleep(word *atomic.Uint32, seen uint32, sleepers *atomic.Int32) error {
