@@ -19,6 +19,8 @@ const (
 	// warmup is the iterations of the first, untimed solve: enough to touch
 	// every page and connection.
 	warmup = 20
+	// uncoupled is the iterations that each rank makes on its own rows alone.
+	uncoupled = 40
 	// traced is the iterations over which phases are timed.
 	traced = 100
 	// historyPoints is how many residuals of a solve a row keeps.
@@ -86,9 +88,14 @@ func timeSolves(ctx context.Context, s *decl.State, sys *solve.System, bandwidth
 	if err := bandwidth.sweep(ctx, s); err != nil {
 		return out, err
 	}
-	var seconds []float64
+	var seconds, alone []float64
 	for k := range s.Int(repeatOption) {
 		s.Phase(fmt.Sprintf("solve %d of %d", k+1, s.Int(repeatOption)))
+		slowest, err := timeAlone(ctx, s, sys)
+		if err != nil {
+			return out, err
+		}
+		alone = append(alone, slowest)
 		if err := s.Barrier(ctx); err != nil {
 			return out, err
 		}
@@ -117,7 +124,28 @@ func timeSolves(ctx context.Context, s *decl.State, sys *solve.System, bandwidth
 		return out, err
 	}
 	reportSolves(s, sys, out, seconds)
+	if slices.Min(alone) > 0 {
+		s.ReportSamples("alone_us", alone, "us", "lower")
+		record(s, "efficiency_communication", s.Metric("alone_us")/s.Metric("time_us"))
+	}
 	return out, nil
+}
+
+// timeAlone lets all ranks iterate at once, each on its own rows alone, and gives the
+// slowest one's microseconds per iteration.
+func timeAlone(ctx context.Context, s *decl.State, sys *solve.System) (float64, error) {
+	if err := s.Barrier(ctx); err != nil {
+		return 0, err
+	}
+	seconds, err := sys.Alone(uncoupled)
+	if err != nil {
+		return 0, err
+	}
+	all, err := gather(ctx, s, seconds)
+	if err != nil {
+		return 0, err
+	}
+	return 1e6 * slices.Max(all[0]), nil
 }
 
 // reportSolves records what the solves themselves tell.

@@ -21,6 +21,8 @@ var metrics = append([]metric{
 	{"efficiency", "", "higher"},
 	{"efficiency_algorithmic", "", "higher"},
 	{"efficiency_implementation", "", "higher"},
+	{"alone_us", "us", "lower"},
+	{"efficiency_communication", "", "higher"},
 	{"bandwidth_scaling", "", ""},
 	{"setup_s", "s", "lower"},
 	{"partition_s", "s", "lower"},

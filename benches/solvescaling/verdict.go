@@ -107,6 +107,9 @@ func verdict(c *curve, rows []journal.Row) []string {
 		if b := m["bandwidth_scaling"]; b > 0 && b < 0.95 {
 			text += fmt.Sprintf(" The memory bandwidth of the cores allows %.0f %%.", 100*b)
 		}
+		if c := m["efficiency_communication"]; c > 0 && c < 0.95 {
+			text += fmt.Sprintf(" Iterations in which no rank waits for another take %.0f %% of the time.", 100*c)
+		}
 		out = append(out, text)
 	}
 	out = append(out, bound(last))

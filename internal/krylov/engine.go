@@ -81,6 +81,13 @@ func NewEngine(m *sparse.Matrix, plan *sparse.Plan, inverse []float64, vectors i
 // Vector is the owned part of a vector.
 func (e *Engine) Vector(v Vec) []float64 { return e.vectors[v][:e.matrix.Rows()] }
 
+// ForgetGhosts makes the ghosts of all vectors zero: as if no other rank had rows.
+func (e *Engine) ForgetGhosts() {
+	for _, v := range e.vectors {
+		clear(v[e.matrix.Rows():])
+	}
+}
+
 // Run carries out a stage and gives this rank's parts of its scalar products,
 // which are valid until the next call. Ghosts travel while the interior is
 // worked on.

@@ -6,6 +6,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -344,4 +345,47 @@ func trace(t *testing.T, precondition bool, passes float64) {
 		}
 		return nil
 	}))
+}
+
+// A rank iterates alone while the others do nothing, and what it leaves behind does
+// no harm to the next solve.
+func TestAlone(t *testing.T) {
+	source := generated(t, "poisson", sparse.Params{Rows: 10000})
+	for _, info := range krylov.Methods() {
+		method := info.Name
+		must(t, onRanks(t, 3, func(g *dist.Group) error {
+			sys, err := New(g, Spec{Source: source, Partitioner: "simple", Method: method, RHS: noise, Config: krylov.Config{RTol: 1e-8}})
+			if err != nil {
+				return err
+			}
+			before, err := sys.Solve(0)
+			if err != nil {
+				return err
+			}
+			if g.Rank() == 1 { // which has ghosts from both sides
+				seconds, err := sys.Alone(40)
+				if err != nil {
+					return err
+				}
+				if !(seconds > 0) {
+					t.Errorf("%s: an iteration took %g s", method, seconds)
+				}
+				if x := sys.Solution(); slices.ContainsFunc(x, func(v float64) bool { return math.IsNaN(v) || math.Abs(v) > 1e6 }) {
+					t.Errorf("%s: the iterations went astray", method)
+				}
+			}
+			after, err := sys.Solve(0)
+			if err != nil {
+				return err
+			}
+			if after.Iterations != before.Iterations || after.Residual != before.Residual {
+				t.Errorf("%s: %d iterations to %g, before %d to %g", method, after.Iterations, after.Residual, before.Iterations, before.Residual)
+			}
+			after.TrueResidual, err = sys.Check()
+			if err == nil {
+				err = after.Gate(1e-8)
+			}
+			return err
+		}))
+	}
 }

@@ -84,6 +84,33 @@ func (s *System) Trace(limit int) (Breakdown, error) {
 	return b, nil
 }
 
+// Alone makes at most limit iterations on this rank's rows as if they were all there
+// is: the same sweeps over the same memory, but nothing is exchanged and no rank
+// waits for another. It gives the seconds of one iteration, 0 if there were too few,
+// and overwrites the solution.
+func (s *System) Alone(limit int) (float64, error) {
+	solver, err := s.solver(limit)
+	if err != nil {
+		return 0, err
+	}
+	s.engine.ForgetGhosts()
+	clock := s.group.Clock()
+	var sums []float64
+	began, before := int64(0), 0 // after some iterations, when the caches hold what they can
+	for stage := solver.Next(nil); stage != nil; stage = solver.Next(sums) {
+		if n := solver.Result().Iterations; before == 0 && n >= limit/4 {
+			began, before = clock.Now(), n
+		}
+		if sums, err = s.engine.Run(stage, krylov.NoHalo{}); err != nil {
+			return 0, err
+		}
+	}
+	if n := solver.Result().Iterations - before; before > 0 && n > 0 {
+		return float64(clock.Now()-began) / 1e12 / float64(n), nil
+	}
+	return 0, nil
+}
+
 // stopwatch adds up picoseconds by phase.
 type stopwatch struct {
 	clock dist.Clock
