@@ -38,7 +38,7 @@ func limitOf(p probe.Result, sh shape, algorithm string) (limits, error) {
 	}
 	if sh.buffers == private && sh.ranks <= p.Cores {
 		crossing := elem * float64(t.Sent.Max+t.Read.Max+t.Written.Max)
-		l.exchange = p.ExchangeUS(crossing, elem*float64(t.Loads.Max+t.Stores.Max))
+		l.exchange = p.ExchangeUS(sh.ranks, crossing, elem*float64(t.Loads.Max+t.Stores.Max))
 	}
 	return l, nil
 }

@@ -11,8 +11,13 @@ const (
 	// goes at the others' pace waits for nobody: it gives out piece c+1 while they
 	// add up piece c, and fetches the sums of c-1 meanwhile.
 	stagedSlots = 3
-	// stagedPiece is the default size of a piece, of which each rank holds six.
+	// stagedPiece is the least size of a piece by default, of which each rank holds
+	// six, and stagedPart what a rank should have to add up of one.
 	stagedPiece = 64 << 10
+	stagedPart  = 16 << 10
+	// stagedPieces is how many a call should have, so that most of it is neither the
+	// first nor the last.
+	stagedPieces = 8
 )
 
 // staged is the two-stage all-reduce on private memory. What others need of a
@@ -45,7 +50,7 @@ type staged struct {
 func (e *engine) staged(p dist.Plan) func() error {
 	o := &staged{m: e.member, label: label(p, " on private memory"), kernel: vec.Lookup(p.DType, combine(p.Reduction)),
 		in: p.In.Bytes(), out: p.Out.Bytes(), srcs: make([][]byte, e.Size()), finish: newFinish(p, e.Size())}
-	o.piece = stagedPiece
+	o.piece = max(stagedPiece, min(stagedPart*e.Size(), len(o.in)/stagedPieces))
 	if bytes := p.Chunk * p.DType.Size(); bytes > 0 {
 		o.piece = bytes
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -29,7 +30,7 @@ func (a *app) probeCommand() *cobra.Command {
 		Short: "Measure this host's limits: memory bandwidth and latencies between cores",
 		Long: `Measures how fast 1 to n cores copy and read memory, from the first cache to
 main memory, and how long a cache line, a futex wake and a message over a unix
-or TCP socket take from one core to another, and how fast two cores exchange
+or TCP socket take from one core to another, and how fast cores exchange
 what lies in memory of their own. Benches hold their times against these numbers.
 
 The result is kept in the user's cache folder, by class of host, and is used
@@ -107,9 +108,9 @@ func writeProbe(w io.Writer, format string, r probe.Result) error {
 	if err := t.Write(w, 0); err != nil || len(r.Exchange) == 0 {
 		return err
 	}
-	t = texttab.Table{Columns: []texttab.Column{{Title: "set per core", Right: true}, {Title: "exchange GB/s", Right: true}}}
+	t = texttab.Table{Columns: []texttab.Column{{Title: "cores", Right: true}, {Title: "set per core", Right: true}, {Title: "exchange GB/s per core", Right: true}}}
 	for _, c := range r.Exchange {
-		t.Add(unit.FormatBytes(c.Bytes), unit.FormatSig(c.GBps, 3))
+		t.Add(strconv.Itoa(c.Cores), unit.FormatBytes(c.Bytes), unit.FormatSig(c.GBps, 3))
 	}
 	fmt.Fprintln(w)
 	return t.Write(w, 0)

@@ -28,14 +28,14 @@ func (r Result) US(t Traffic) float64 {
 	return (t.Loads*perLoad + t.Stores*perStore) / 1e3
 }
 
-// ExchangeUS is the time in microseconds that a core needs to get so many bytes
-// out of memory that only another core reaches, which gets as many; 0 where that
-// was not probed.
-func (r Result) ExchangeUS(bytes, set float64) float64 {
+// ExchangeUS is the time in microseconds that each of so many cores, all at once,
+// needs to get so many bytes out of memory that only others reach; 0 where that was
+// not probed.
+func (r Result) ExchangeUS(cores int, bytes, set float64) float64 {
 	if len(r.Exchange) == 0 {
 		return 0
 	}
-	return bytes / lookup(r.Exchange, 2, set) / 1e3
+	return bytes / lookup(r.Exchange, cores, set) / 1e3
 }
 
 // lookup interpolates between the probed cells: over cores linearly, over
