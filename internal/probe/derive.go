@@ -29,8 +29,8 @@ func (r Result) US(t Traffic) float64 {
 }
 
 // ExchangeUS is the time in microseconds that each of so many cores, all at once,
-// needs to get so many bytes out of memory that only others reach; 0 where that was
-// not probed.
+// needs to get so many bytes out of memory that only another reaches, which gets as
+// many; 0 where that was not probed.
 func (r Result) ExchangeUS(cores int, bytes, set float64) float64 {
 	if len(r.Exchange) == 0 {
 		return 0

@@ -14,11 +14,14 @@ import (
 const exchangePiece = 64 << 10
 
 // exchange fills in how fast cores give each other the contents of memory that
-// only they themselves reach: two, and more of them all at once.
+// only they themselves reach: two of them, and more pairs at once.
 func (b *bench) exchange(r *Result, host hostinfo.Host) error {
 	for _, n := range coreCounts(len(b.cores))[1:] {
+		if n%2 != 0 {
+			continue // all cores, and one is left over
+		}
 		if err := b.exchangeOf(n, r, host); err != nil {
-			return fmt.Errorf("probing the exchange between %d cores: %w", n, err)
+			return fmt.Errorf("probing the exchange between pairs of %d cores: %w", n, err)
 		}
 	}
 	return nil
@@ -40,7 +43,11 @@ func (b *bench) exchangeOf(n int, r *Result, host hostinfo.Host) error {
 		if half == 0 {
 			continue
 		}
-		us, err := b.best(b.cores[:n], exchangers(memory, half))
+		pairs := make([]ends, n/2)
+		for i := range pairs {
+			pairs[i] = exchangers([2][]byte(memory[2*i:]), half)
+		}
+		us, err := b.best(b.cores[:n], func(i int) func() error { return pairs[i/2].of(i % 2) })
 		if err != nil {
 			return fmt.Errorf("%d bytes: %w", half, err)
 		}
@@ -49,40 +56,34 @@ func (b *bench) exchangeOf(n int, r *Result, host hostinfo.Host) error {
 	return nil
 }
 
-// exchangers let every core copy bytes, piece by piece, into memory that all reach,
-// and take as many from there, of each of the others in turn. A core has two slots,
-// and fills one again when whoever took the piece in it has given its next.
-func exchangers(memory [][]byte, bytes int) (call func(i int) func() error) {
+// exchangers let both cores copy bytes, piece by piece, into memory that both
+// reach, and take the other's from there. Two slots take turns, so nobody
+// overwrites what the other still reads: whoever fills a slot again has seen the
+// other's flag of the piece between.
+func exchangers(memory [2][]byte, bytes int) ends {
 	type side struct {
 		_     pad
-		piece atomic.Uint64 // the last one given
+		piece atomic.Uint64
 		_     pad
 		slots [2][exchangePiece]byte
 	}
-	sides := make([]side, len(memory))
-	n := uint64(len(memory))
-	await := func(who, piece uint64) {
-		for sides[who%n].piece.Load() < piece {
-			vec.Pause()
-		}
-	}
-	apart := func(piece uint64) uint64 { return 1 + piece%(n-1) } // from a core to the one it takes a piece of
-	return func(i int) func() error {
-		own, me, piece := &sides[i], uint64(i), uint64(0)
+	sides := new([2]side)
+	end := func(i int) func() error {
+		own, other := &sides[i], &sides[1-i]
 		from, to := memory[i][:bytes], memory[i][bytes:2*bytes]
+		piece := uint64(0)
 		return func() error {
 			for off := 0; off < bytes; off += exchangePiece {
 				piece++
-				if piece > 2 {
-					await(me+n-apart(piece-2), piece-1)
-				}
 				vec.Copy(own.slots[piece&1][:], from[off:off+exchangePiece])
 				own.piece.Store(piece)
-				other := me + apart(piece)
-				await(other, piece)
-				vec.Copy(to[off:off+exchangePiece], sides[other%n].slots[piece&1][:])
+				for other.piece.Load() < piece {
+					vec.Pause()
+				}
+				vec.Copy(to[off:off+exchangePiece], other.slots[piece&1][:])
 			}
 			return nil
 		}
 	}
+	return ends{ask: end(0), answer: end(1)}
 }
