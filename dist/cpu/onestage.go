@@ -4,6 +4,7 @@ import (
 	"unsafe"
 
 	"github.com/kernbench/kernbench/dist"
+	"github.com/kernbench/kernbench/internal/dtype"
 	"github.com/kernbench/kernbench/internal/transport"
 	"github.com/kernbench/kernbench/internal/vec"
 )
@@ -36,8 +37,8 @@ func (e *engine) oneStage(p dist.Plan) func() error {
 	if bytes := p.Chunk * p.DType.Size(); bytes > 0 {
 		o.piece = min(o.piece, bytes)
 	}
-	if len(o.in) <= transport.TinyBytes && combine(p.Reduction) == vec.Sum {
-		o.few = fewSums[p.DType]
+	if few := fewSums[p.DType]; len(o.in) <= few.bytes && combine(p.Reduction) == vec.Sum {
+		o.few = few.sum
 	}
 	o.epochs = (len(o.in) + o.piece - 1) / o.piece
 	// A flag's own line is left alone: the others look at it all the time.
@@ -91,20 +92,49 @@ func (o *oneStage) run() error {
 	return nil
 }
 
-// fewSums add a handful of elements, for which setting up a kernel takes longer
-// than adding. The order of additions is the kernels'.
-var fewSums = map[dist.DType]func(out []byte, srcs [][]byte){
-	dist.F64: sumFew[float64], dist.F32: sumFew[float32], dist.I64: sumFew[int64], dist.I32: sumFew[int32],
+// fewSums add a handful of elements, up to so many bytes, for which setting up a
+// kernel takes longer than adding. The order of additions is the kernels'.
+var fewSums = map[dist.DType]struct {
+	bytes int
+	sum   func(out []byte, srcs [][]byte)
+}{
+	dist.F64: {transport.TinyBytes, sumFew[float64]}, dist.F32: {transport.TinyBytes, sumFew[float32]},
+	dist.I64: {transport.TinyBytes, sumFew[int64]}, dist.I32: {transport.TinyBytes, sumFew[int32]},
+	dist.F16: {4 * 2, sumFewF16}, dist.BF16: {8 * 2, sumFewBF16},
 }
 
 func sumFew[E float64 | float32 | int64 | int32](out []byte, srcs [][]byte) {
 	var e E
 	size := unsafe.Sizeof(e)
 	for at := uintptr(0); at < uintptr(len(out)); at += size {
-		sum := *(*E)(unsafe.Add(unsafe.Pointer(unsafe.SliceData(srcs[0])), at))
+		sum := *element[E](srcs[0], at)
 		for _, s := range srcs[1:] {
-			sum += *(*E)(unsafe.Add(unsafe.Pointer(unsafe.SliceData(s)), at))
+			sum += *element[E](s, at)
 		}
-		*(*E)(unsafe.Add(unsafe.Pointer(unsafe.SliceData(out)), at)) = sum
+		*element[E](out, at) = sum
 	}
+}
+
+func sumFewF16(out []byte, srcs [][]byte) {
+	for at := uintptr(0); at < uintptr(len(out)); at += 2 {
+		sum := element[dtype.Float16](srcs[0], at).Float32()
+		for _, s := range srcs[1:] {
+			sum += element[dtype.Float16](s, at).Float32()
+		}
+		*element[dtype.Float16](out, at) = dtype.Float16From(sum)
+	}
+}
+
+func sumFewBF16(out []byte, srcs [][]byte) {
+	for at := uintptr(0); at < uintptr(len(out)); at += 2 {
+		sum := element[dtype.BFloat16](srcs[0], at).Float32()
+		for _, s := range srcs[1:] {
+			sum += element[dtype.BFloat16](s, at).Float32()
+		}
+		*element[dtype.BFloat16](out, at) = dtype.BFloat16From(sum)
+	}
+}
+
+func element[E any](b []byte, at uintptr) *E {
+	return (*E)(unsafe.Add(unsafe.Pointer(unsafe.SliceData(b)), at))
 }
