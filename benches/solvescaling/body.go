@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	// warmup is the iterations of the first, untimed solve: enough to touch
-	// every page and connection.
+	// warmup is the least iterations of the first, untimed solve: enough to touch
+	// every page and connection. One between restarts touches all their vectors.
 	warmup = 20
 	// uncoupled is the iterations that each rank makes on its own rows alone.
 	uncoupled = 40
@@ -58,7 +58,7 @@ func body(ctx context.Context, s *decl.State) error {
 		}
 	}
 	s.Phase("warm-up")
-	if _, err := sys.Solve(warmup); err != nil {
+	if _, err := sys.Solve(max(warmup, spec.Config.Restart)); err != nil {
 		return err
 	}
 	grown := memory.grown() // before there is anything else than the solver

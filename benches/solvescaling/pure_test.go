@@ -83,6 +83,7 @@ func TestVerdict(t *testing.T) {
 			m[meanOf(solve.AllReduce)] = 0.5 * us
 		}, "latency-bound: 50 %"},
 		{"imbalance", func(m map[string]float64, us float64) { m[meanOf(solve.SpMV)], m["row_imbalance"] = 0.3*us, 1.6 }, "imbalance-bound: the slowest rank works 30 %"},
+		{"communication", func(m map[string]float64, _ float64) { m["efficiency_communication"] = 0.7 }, "no rank waits for another take 70 % of the time"},
 	} {
 		rows := []journal.Row{made(weak, 1, 1000, 1, 100), made(weak, 2, 2000, 1.1, 100)}
 		c.change(rows[1].Metrics, rows[1].Metrics["time_us"])

@@ -115,6 +115,9 @@ func sumFew[E float64 | float32 | int64 | int32](out []byte, srcs [][]byte) {
 	}
 }
 
+// The two 16-bit types are written out: through a type parameter every widening
+// would be a call.
+
 func sumFewF16(out []byte, srcs [][]byte) {
 	for at := uintptr(0); at < uintptr(len(out)); at += 2 {
 		sum := element[dtype.Float16](srcs[0], at).Float32()
