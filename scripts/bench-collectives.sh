@@ -10,6 +10,7 @@
 # TRIALS   interleaved pairs (20; the least that a verdict rests on is 10). Many short
 #          ones beat few long ones on a machine whose speed wanders
 # SECONDS_PER_SIZE  most sampling per size and trial, of both sides (0.1)
+# BUFFERS  which buffers of "symmetric private" (both)
 # MAX      the largest size in bytes (67108864)
 # GOALS    how many times faster than the best peer the geometric means should be,
 #          on symmetric and on private buffers ("3.5 1.8")
@@ -27,6 +28,7 @@ here=$(cd "$(dirname "$0")/.." && pwd)
 ranks=${RANKS:-2}
 trials=${TRIALS:-20}
 seconds=${SECONDS_PER_SIZE:-0.1}
+kinds=${BUFFERS:-symmetric private}
 most=${MAX:-67108864}
 read -r goal_symmetric goal_private <<<"${GOALS:-3.5 1.8}"
 heap=${HEAP:-1}
@@ -41,7 +43,7 @@ probed
 
 for ((k = 1; k <= trials; k++)); do
 	echo "trial $k of $trials" >&2
-	for buffers in symmetric private; do
+	for buffers in $kinds; do
 		add "$k" "$buffers" --bench collectives --size "4:$most:x4" --ranks "$ranks" --bind core --buffers "$buffers" --probe "$limits" --seconds "$seconds"
 	done
 	for p in "${peers[@]}"; do
@@ -65,8 +67,12 @@ judge() { # folder, goal
 	echo "== $1 buffers, against the best of these and Open MPI with its buffers on the heap"
 	"$bin" speedup "$out/$1" "${peers[@]/#/$out/}" "$out/openmpi-heap" --goal "$2" || worse $?
 }
-judge symmetric "$goal_symmetric"
-judge private "$goal_private"
+for buffers in $kinds; do
+	case $buffers in
+	symmetric) judge symmetric "$goal_symmetric" ;;
+	private) judge private "$goal_private" ;;
+	esac
+done
 if [ "$halves" = 1 ]; then
 	echo "== 16-bit floats against f32, per element: how many times faster (median, least and most of the trials)"
 	for run in f32 f16; do "$bin" show "$out/$run" --format csv; done | awk -F, '

@@ -11,13 +11,12 @@ const (
 	// goes at the others' pace waits for nobody: it gives out piece c+1 while they
 	// add up piece c, and fetches the sums of c-1 meanwhile.
 	stagedSlots = 3
-	// stagedPiece is the least size of a piece by default, of which each rank holds
-	// six, and stagedPart what a rank should have to add up of one.
-	stagedPiece = 64 << 10
-	stagedPart  = 16 << 10
-	// stagedPieces is how many a call should have, so that most of it is neither the
-	// first nor the last.
-	stagedPieces = 8
+	// stagedMost is the size of a piece of a long call by default, of which each rank
+	// holds six; a shorter call has two pieces, so that there is one to give out while
+	// the stores of the other drain. stagedLeast is what a rank should at least have
+	// to add up of one: below that the flags cost more.
+	stagedMost  = 256 << 10
+	stagedLeast = 2 << 10
 )
 
 // staged is the two-stage all-reduce on private memory. What others need of a
@@ -50,7 +49,7 @@ type staged struct {
 func (e *engine) staged(p dist.Plan) func() error {
 	o := &staged{m: e.member, label: label(p, " on private memory"), kernel: vec.Lookup(p.DType, combine(p.Reduction)),
 		in: p.In.Bytes(), out: p.Out.Bytes(), srcs: make([][]byte, e.Size()), finish: newFinish(p, e.Size())}
-	o.piece = max(stagedPiece, min(stagedPart*e.Size(), len(o.in)/stagedPieces))
+	o.piece = max(stagedLeast*e.Size(), min(stagedMost, len(o.in)/2))
 	if bytes := p.Chunk * p.DType.Size(); bytes > 0 {
 		o.piece = bytes
 	}
