@@ -17,6 +17,7 @@ import (
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/dtype"
 	"github.com/kernbench/kernbench/internal/schedule"
+	"github.com/kernbench/kernbench/internal/transport"
 	"github.com/kernbench/kernbench/internal/vec"
 )
 
@@ -253,14 +254,17 @@ func TestMutatedScheduleIsNoticed(t *testing.T) {
 func TestFewSums(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := rapid.SampledFrom([]dist.DType{dist.F64, dist.F32, dist.F16, dist.BF16, dist.I64, dist.I32}).Draw(t, "type")
-		few := fewSums[d]
-		n := rapid.IntRange(1, few.bytes/d.Size()).Draw(t, "elements") * d.Size()
+		n := rapid.IntRange(1, transport.TinyBytes/d.Size()).Draw(t, "elements") * d.Size()
+		few := fewSum(d, n)
+		if few == nil {
+			return // the kernel does it
+		}
 		srcs := make([][]byte, rapid.IntRange(2, 5).Draw(t, "ranks"))
 		for i := range srcs {
 			srcs[i] = rapid.SliceOfN(rapid.Byte(), n, n).Draw(t, "source")
 		}
 		got, want := make([]byte, n), make([]byte, n)
-		few.sum(got, srcs)
+		few(got, srcs)
 		vec.Lookup(d, vec.Sum).Reduce(want, srcs)
 		if !bytes.Equal(got, want) {
 			t.Errorf("%v: %x, the kernel has %x of %x", d, got, want, srcs)

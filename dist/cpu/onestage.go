@@ -37,8 +37,8 @@ func (e *engine) oneStage(p dist.Plan) func() error {
 	if bytes := p.Chunk * p.DType.Size(); bytes > 0 {
 		o.piece = min(o.piece, bytes)
 	}
-	if few := fewSums[p.DType]; len(o.in) <= few.bytes && combine(p.Reduction) == vec.Sum {
-		o.few = few.sum
+	if combine(p.Reduction) == vec.Sum {
+		o.few = fewSum(p.DType, len(o.in))
 	}
 	o.epochs = (len(o.in) + o.piece - 1) / o.piece
 	// A flag's own line is left alone: the others look at it all the time.
@@ -92,15 +92,32 @@ func (o *oneStage) run() error {
 	return nil
 }
 
-// fewSums add a handful of elements, up to so many bytes, for which setting up a
-// kernel takes longer than adding. The order of additions is the kernels'.
-var fewSums = map[dist.DType]struct {
-	bytes int
-	sum   func(out []byte, srcs [][]byte)
-}{
-	dist.F64: {transport.TinyBytes, sumFew[float64]}, dist.F32: {transport.TinyBytes, sumFew[float32]},
-	dist.I64: {transport.TinyBytes, sumFew[int64]}, dist.I32: {transport.TinyBytes, sumFew[int32]},
-	dist.F16: {4 * 2, sumFewF16}, dist.BF16: {8 * 2, sumFewBF16},
+// fewSum gives what adds a handful of elements, for which setting up a kernel takes
+// longer than adding, or nil if so many bytes are more. The order of additions is the
+// kernels'.
+func fewSum(d dist.DType, bytes int) func(out []byte, srcs [][]byte) {
+	if bytes > transport.TinyBytes {
+		return nil
+	}
+	switch {
+	case d == dist.F64:
+		return sumFew[float64]
+	case d == dist.F32:
+		return sumFew[float32]
+	case d == dist.I64:
+		return sumFew[int64]
+	case d == dist.I32:
+		return sumFew[int32]
+	case d == dist.F16 && bytes == 4*2:
+		return vec.SumFourF16
+	case d == dist.F16 && bytes < 4*2:
+		return sumFewF16
+	case d == dist.BF16 && bytes == 4*2:
+		return vec.SumFourBF16
+	case d == dist.BF16 && bytes <= 8*2:
+		return sumFewBF16
+	}
+	return nil
 }
 
 func sumFew[E float64 | float32 | int64 | int32](out []byte, srcs [][]byte) {

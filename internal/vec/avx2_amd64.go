@@ -97,3 +97,9 @@ func minU8AVX2(dst []byte, srcs [][]byte, scale float64, from, to int, stream bo
 
 //go:noescape
 func maxU8AVX2(dst []byte, srcs [][]byte, scale float64, from, to int, stream bool)
+
+//go:noescape
+func sumFourF16(dst []byte, srcs [][]byte)
+
+//go:noescape
+func sumFourBF16(dst []byte, srcs [][]byte)

@@ -206,3 +206,42 @@ TEXT ·minU8AVX2(SB), NOSPLIT, $0-73
 
 TEXT ·maxU8AVX2(SB), NOSPLIT, $0-73
 	PLAIN(LOAD, MAX_U8)
+
+// Four elements of 16 bits. WIDEN takes them from memory into four f32 in "to".
+#define FOUR(WIDEN) \
+	MOVQ   dst_base+0(FP), DI;   \
+	MOVQ   srcs_base+24(FP), SI; \
+	MOVQ   srcs_len+32(FP), CX;  \
+	MOVQ   (SI), R8;             \
+	WIDEN((R8), X0);             \
+	JMP    more;                 \
+next:                                \
+	ADDQ   $24, SI;              \
+	MOVQ   (SI), R8;             \
+	WIDEN((R8), X1);             \
+	VADDPS X1, X0, X0;           \
+more:                                \
+	DECQ   CX;                   \
+	JNE    next
+
+#define WIDEN_F16(from, to)  VCVTPH2PS from, to
+#define WIDEN_BF16(from, to) VPMOVZXWD from, to; VPSLLD $16, to, to
+
+TEXT ·sumFourF16(SB), NOSPLIT, $0-48
+	FOUR(WIDEN_F16)
+	VCVTPS2PH $0, X0, (DI)
+	RET
+
+TEXT ·sumFourBF16(SB), NOSPLIT, $0-48
+	FOUR(WIDEN_BF16)
+	VPCMPEQD  X2, X2, X2
+	VPSRLD    $31, X2, X3 // 1
+	VPSRLD    $17, X2, X2 // 0x7fff
+	VPSRLD    $16, X0, X1
+	VPAND     X3, X1, X1
+	VPADDD    X2, X0, X0
+	VPADDD    X1, X0, X0
+	VPSRLD    $16, X0, X0
+	VPACKUSDW X0, X0, X0
+	VMOVQ     X0, (DI)
+	RET

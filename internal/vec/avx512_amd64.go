@@ -14,6 +14,14 @@ var kernelsAVX512 = table{
 	dtype.U8:   {Sum: sumU8AVX512, Min: minU8AVX512, Max: maxU8AVX512},
 }
 
+// kernelsAVX512FP16 adds two f16 as they are. A sum made in f32 has at least 2p+2 bits
+// for p of f16, so rounding it once more gives the same.
+var kernelsAVX512FP16 = func() table {
+	t := kernelsAVX512
+	t[dtype.F16][sumOfTwo] = sumOfTwoF16AVX512
+	return t
+}()
+
 //go:noescape
 func sumF64AVX512(dst []byte, srcs [][]byte, scale float64, from, to int, stream bool)
 
@@ -46,6 +54,9 @@ func scaledSumF32AVX512(dst []byte, srcs [][]byte, scale float64, from, to int, 
 
 //go:noescape
 func sumF16AVX512(dst []byte, srcs [][]byte, scale float64, from, to int, stream bool)
+
+//go:noescape
+func sumOfTwoF16AVX512(dst []byte, srcs [][]byte, scale float64, from, to int, stream bool)
 
 //go:noescape
 func prodF16AVX512(dst []byte, srcs [][]byte, scale float64, from, to int, stream bool)

@@ -9,6 +9,9 @@ var best = detect()
 func detect() Level {
 	switch {
 	case cpuid.CPU.Supports(cpuid.AVX512F, cpuid.AVX512BW, cpuid.AVX512DQ, cpuid.AVX512VL, cpuid.BMI2):
+		if cpuid.CPU.Supports(cpuid.AVX512FP16) {
+			return AVX512FP16
+		}
 		return AVX512
 	case cpuid.CPU.Supports(cpuid.AVX2, cpuid.F16C):
 		return AVX2
@@ -20,6 +23,8 @@ func detect() Level {
 // it takes.
 func loopsOf(level Level) (*table, int) {
 	switch level {
+	case AVX512FP16:
+		return &kernelsAVX512FP16, 1
 	case AVX512:
 		return &kernelsAVX512, 1
 	case AVX2:

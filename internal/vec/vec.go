@@ -48,6 +48,7 @@ const (
 	Max
 
 	scaledSum // the first source times a number, plus the others
+	sumOfTwo  // a Sum that is right for two sources only
 	numOps
 )
 
@@ -56,7 +57,7 @@ func (op Op) String() string {
 	if op >= numOps {
 		return fmt.Sprintf("Op(%d)", uint8(op))
 	}
-	return [...]string{"sum", "prod", "min", "max", "scaled sum"}[op]
+	return [...]string{"sum", "prod", "min", "max", "scaled sum", "sum of two"}[op]
 }
 
 // A loop combines the bytes [from, to) of the sources into the same bytes of
@@ -72,9 +73,10 @@ type table [dtype.U8 + 1][numOps]loop
 // up once so that a hot path does not choose again.
 type Kernel struct {
 	main loop // takes multiples of unit bytes
+	two  loop // instead of main where there are two sources, or nil
 	rest loop // takes what main leaves
-	unit int
-	size int // of an element
+	unit int  // a power of two, as size is: a division takes longer than a short sum
+	size int  // of an element
 }
 
 // Lookup gives the fastest kernel of this machine.
@@ -94,6 +96,9 @@ func lookup(level Level, d dtype.DType, op Op) Kernel {
 	k := Kernel{main: rest, rest: rest, unit: 1, size: size}
 	if fast, unit := loopsOf(level); fast[d][op] != nil {
 		k.main, k.unit = fast[d][op], unit
+		if op == Sum {
+			k.two = fast[d][sumOfTwo]
+		}
 	}
 	return k
 }
@@ -126,7 +131,7 @@ func (k Kernel) check(dst []byte, srcs [][]byte) {
 	if len(srcs) == 0 {
 		panic("vec: no source to combine")
 	}
-	if len(dst)%k.size != 0 {
+	if len(dst)&(k.size-1) != 0 {
 		panic(fmt.Sprintf("vec: %d bytes are no whole number of elements of %d bytes", len(dst), k.size))
 	}
 	for i, src := range srcs {
@@ -150,7 +155,7 @@ func (k Kernel) run(dst []byte, srcs [][]byte, scale float64, stream bool) {
 	from := 0
 	if stream || len(dst) >= alignFrom {
 		skew := int(-uintptr(unsafe.Pointer(unsafe.SliceData(dst))) % cacheLine)
-		if skew%k.size == 0 {
+		if skew&(k.size-1) == 0 {
 			from = min(skew, len(dst))
 		} else {
 			stream = false
@@ -164,9 +169,13 @@ func (k Kernel) run(dst []byte, srcs [][]byte, scale float64, stream bool) {
 }
 
 func (k Kernel) piece(dst []byte, srcs [][]byte, scale float64, from, to int, stream bool) {
-	whole := to - (to-from)%k.unit
+	whole := to - (to-from)&(k.unit-1)
+	main := k.main
+	if len(srcs) == 2 && k.two != nil {
+		main = k.two
+	}
 	if from < whole {
-		k.main(unescaped(dst), unescaped(srcs), scale, from, whole, stream)
+		main(unescaped(dst), unescaped(srcs), scale, from, whole, stream)
 	}
 	if whole < to {
 		k.rest(unescaped(dst), unescaped(srcs), scale, whole, to, false)
