@@ -1,5 +1,7 @@
 package gemm
 
+import "math"
+
 // blocks say how a product is cut: B into blocks of kc x nc, packed by all
 // threads together; C's columns of such a block into tasks of mc x tc, of which
 // each thread takes the next when it has time.
@@ -7,14 +9,19 @@ type blocks struct {
 	mc, kc, nc, tc int
 }
 
-// Sizes in bytes, for caches of 32 to 48 KiB and 1 to 2 MiB per core. A panel of
-// B (kc rows of a tile's width) is read once per tile and should stay in the
-// first cache or come fast from the second, where the block of A stays.
+// Sizes in bytes, for caches of 1 to 2 MiB per core. The block of A stays there, and
+// the panels of B (kc rows of a tile's width) come through it.
 const (
-	panelBytes  = 40 << 10
 	blockABytes = 640 << 10
 	blockBBytes = 8 << 20
 )
+
+// depth is the most rows of a block of B. B is read once for every mc rows of A, and
+// C read and written once for every kc: of all mc x kc that fill the block of A, those
+// with kc = 2 mc move least.
+func depth(kern *kernel) int {
+	return int(math.Sqrt(2 * blockABytes / float64(kern.packed.Size())))
+}
 
 // Up to this many multiply-adds (some microseconds) a product is made by one
 // thread, and in place where the kernel can; up to this many rows in place too,
@@ -38,8 +45,7 @@ func cut(kern *kernel, m, n, k, threads int) blocks {
 	if kern.pairs {
 		step *= 2
 	}
-	kcMax := panelBytes / kern.cols / kern.packed.Size()
-	b := blocks{kc: roundUp(evenly(k, kcMax), step)}
+	b := blocks{kc: roundUp(evenly(k, depth(kern)), step)}
 	rowBytes := b.kc * kern.packed.Size()
 	b.nc = roundUp(evenly(n, roundUp(blockBBytes/rowBytes, kern.cols)), kern.cols)
 
