@@ -49,7 +49,8 @@ type staged struct {
 func (e *engine) staged(p dist.Plan) func() error {
 	o := &staged{m: e.member, label: label(p, " on private memory"), kernel: vec.Lookup(p.DType, combine(p.Reduction)),
 		in: p.In.Bytes(), out: p.Out.Bytes(), srcs: make([][]byte, e.Size()), finish: newFinish(p, e.Size())}
-	o.piece = max(stagedLeast*e.Size(), min(stagedMost, len(o.in)/2))
+	half := (len(o.in) + 2*cacheLine - 1) / (2 * cacheLine) * cacheLine
+	o.piece = max(stagedLeast*e.Size(), min(stagedMost, half))
 	if bytes := p.Chunk * p.DType.Size(); bytes > 0 {
 		o.piece = bytes
 	}
