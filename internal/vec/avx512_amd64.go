@@ -14,11 +14,12 @@ var kernelsAVX512 = table{
 	dtype.U8:   {Sum: sumU8AVX512, Min: minU8AVX512, Max: maxU8AVX512},
 }
 
-// kernelsAVX512FP16 adds two f16 as they are. A sum made in f32 has at least 2p+2 bits
-// for p of f16, so rounding it once more gives the same.
+// kernelsAVX512FP16 adds two f16 as they are: a sum made in f32 has at least 2p+2 bits
+// for p of f16, so rounding it once more gives the same. It rounds bf16 by VNNI.
 var kernelsAVX512FP16 = func() table {
 	t := kernelsAVX512
 	t[dtype.F16][sumOfTwo] = sumOfTwoF16AVX512
+	t[dtype.BF16][Sum] = sumBF16VNNI
 	return t
 }()
 
@@ -72,6 +73,9 @@ func scaledSumF16AVX512(dst []byte, srcs [][]byte, scale float64, from, to int, 
 
 //go:noescape
 func sumBF16AVX512(dst []byte, srcs [][]byte, scale float64, from, to int, stream bool)
+
+//go:noescape
+func sumBF16VNNI(dst []byte, srcs [][]byte, scale float64, from, to int, stream bool)
 
 //go:noescape
 func prodBF16AVX512(dst []byte, srcs [][]byte, scale float64, from, to int, stream bool)

@@ -44,6 +44,23 @@
 #define STREAM_BF16(to, acc, high) NARROW_BF16(Z18, acc, high); VMOVNTDQ Z18, to
 #define BFLOAT(LOADER, OP)         KERNEL(64, Z22, LOADER, OP, STORE_BF16, STREAM_BF16, NARROW_BF16)
 
+// With VNNI the rounding is one sum of words less per accumulator: 0x7fff from the
+// lower word, and the last kept bit, which the mask leaves in the upper one.
+#define BF16_WORDS MOVL $0x10001, R8; VPBROADCASTD R8, Z28
+
+#define NARROW_WORDS(out, acc, high) \
+	VMOVDQA64  Z27, Z16;             \
+	VMOVDQA64  Z27, Z17;             \
+	VPTERNLOGD $0xf8, Z29, acc, Z16; \
+	VPTERNLOGD $0xf8, Z29, high, Z17; \
+	VPDPWSSD   Z28, Z16, acc;        \
+	VPDPWSSD   Z28, Z17, high;       \
+	VPSRLD     $16, acc, out;        \
+	VPTERNLOGD $0xf8, Z30, high, out
+
+#define STORE_WORDS(to, acc, high)  NARROW_WORDS(Z18, acc, high); VMOVDQU64 Z18, to
+#define STREAM_WORDS(to, acc, high) NARROW_WORDS(Z18, acc, high); VMOVNTDQ Z18, to
+
 // VRANGE orders -0 before +0 but drops a NaN beside a number; the sum brings
 // it back. Selector 4 is the minimum, 5 the maximum.
 #define RANGE_F32(which, from, acc) \
@@ -165,6 +182,11 @@ TEXT ·scaledSumF16AVX512(SB), NOSPLIT, $0-73
 TEXT ·sumBF16AVX512(SB), NOSPLIT, $0-73
 	BF16_CONSTANTS
 	BFLOAT(LOAD_BF16, SUM_BF16)
+
+TEXT ·sumBF16VNNI(SB), NOSPLIT, $0-73
+	BF16_CONSTANTS
+	BF16_WORDS
+	KERNEL(64, Z22, LOAD_BF16, SUM_BF16, STORE_WORDS, STREAM_WORDS, NARROW_WORDS)
 
 TEXT ·prodBF16AVX512(SB), NOSPLIT, $0-73
 	BF16_CONSTANTS
