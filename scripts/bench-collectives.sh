@@ -29,6 +29,12 @@ ranks=${RANKS:-2}
 trials=${TRIALS:-20}
 seconds=${SECONDS_PER_SIZE:-0.1}
 kinds=${BUFFERS:-symmetric private}
+for kind in $kinds; do
+	case $kind in
+	symmetric | private) ;;
+	*) echo "BUFFERS: $kind is none of symmetric private" >&2; exit 2 ;;
+	esac
+done
 most=${MAX:-67108864}
 read -r goal_symmetric goal_private <<<"${GOALS:-3.5 1.8}"
 heap=${HEAP:-1}

@@ -99,6 +99,9 @@ func fewSum(d dist.DType, bytes int) func(out []byte, srcs [][]byte) {
 	if bytes > transport.TinyBytes {
 		return nil
 	}
+	if four := vec.SumFour(d); four != nil && bytes == 4*d.Size() {
+		return four
+	}
 	switch {
 	case d == dist.F64:
 		return sumFew[float64]
@@ -108,12 +111,8 @@ func fewSum(d dist.DType, bytes int) func(out []byte, srcs [][]byte) {
 		return sumFew[int64]
 	case d == dist.I32:
 		return sumFew[int32]
-	case d == dist.F16 && bytes == 4*2:
-		return vec.SumFourF16
-	case d == dist.F16 && bytes < 4*2:
+	case d == dist.F16 && bytes <= 4*2:
 		return sumFewF16
-	case d == dist.BF16 && bytes == 4*2:
-		return vec.SumFourBF16
 	case d == dist.BF16 && bytes <= 8*2:
 		return sumFewBF16
 	}

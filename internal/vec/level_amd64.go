@@ -1,6 +1,10 @@
 package vec
 
-import "github.com/klauspost/cpuid/v2"
+import (
+	"github.com/klauspost/cpuid/v2"
+
+	"github.com/kernbench/kernbench/internal/dtype"
+)
 
 var best = detect()
 
@@ -31,4 +35,18 @@ func loopsOf(level Level) (*table, int) {
 		return &kernelsAVX2, 32
 	}
 	return &portable, 1
+}
+
+// SumFour gives what adds the first four elements of every source, for which setting
+// up a kernel takes longer than adding, or nil if there is nothing for this type on
+// this machine. It does not check that there are four.
+func SumFour(d dtype.DType) func(dst []byte, srcs [][]byte) {
+	switch {
+	case best == Portable:
+	case d == dtype.F16:
+		return sumFourF16
+	case d == dtype.BF16:
+		return sumFourBF16
+	}
+	return nil
 }
