@@ -38,7 +38,7 @@ func limitOf(p probe.Result, sh shape, algorithm string) (limits, error) {
 	}
 	if sh.buffers == private && sh.ranks <= p.Cores {
 		crossing := elem * float64(t.Sent.Max+t.Read.Max+t.Written.Max)
-		l.exchange = p.ExchangeUS(sh.ranks, crossing, elem*float64(t.Loads.Max+t.Stores.Max))
+		l.exchange = p.ExchangeUS(sh.ranks, crossing, elem*float64(sh.memory()))
 	}
 	return l, nil
 }
@@ -47,7 +47,7 @@ func limitOf(p probe.Result, sh shape, algorithm string) (limits, error) {
 func trafficOf(sh shape, algorithm string) (schedule.Traffic, error) {
 	if sh.op == sendRecv {
 		one := schedule.Load{Max: sh.count, Total: sh.count * sh.ranks}
-		return schedule.Traffic{Loads: one, Stores: one, Rounds: 1}, nil
+		return schedule.Traffic{Sent: one, Loads: one, Stores: one, Rounds: 1}, nil
 	}
 	if sh.ranks == 1 && sh.op == barrier {
 		return schedule.Traffic{}, nil

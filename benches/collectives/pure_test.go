@@ -11,6 +11,7 @@ import (
 	"github.com/kernbench/kernbench/internal/dtype"
 	"github.com/kernbench/kernbench/internal/journal"
 	"github.com/kernbench/kernbench/internal/point"
+	"github.com/kernbench/kernbench/internal/probe"
 )
 
 // Limits from a scripted host: 20 GB/s for two cores, 0.5 us a hop.
@@ -44,6 +45,31 @@ func TestLimits(t *testing.T) {
 	}
 	if _, err := limitOf(scripted(), of(allReduce, 2), "nonsense"); err == nil {
 		t.Error("an unknown algorithm has a limit")
+	}
+}
+
+// What crosses between private memories, on a host that exchanges 4 GB/s a core at
+// any size.
+func TestExchangeLimit(t *testing.T) {
+	p := scripted()
+	p.Exchange = []probe.Cell{{Cores: 2, Bytes: 1 << 20, GBps: 4}}
+	for _, c := range []struct {
+		op, algorithm, buffers string
+		ranks                  int
+		want                   float64
+	}{
+		// A rank reads half of a vector of 4000 bytes, then half of the sum.
+		{allReduce, "two-stage", private, 2, 1},
+		{allReduce, "one-stage", private, 2, 1},
+		{sendRecv, "", private, 2, 1},
+		{allReduce, "two-stage", symmetric, 2, 0},
+		// What more ranks than cores exchange has not been probed.
+		{allReduce, "two-stage", private, 3, 0},
+	} {
+		l, err := limitOf(p, shape{op: c.op, dtype: dtype.F32, count: 1000, ranks: c.ranks, buffers: c.buffers}, c.algorithm)
+		if err != nil || math.Abs(l.exchange-c.want) > 1e-9 {
+			t.Errorf("%s %s of %d ranks on %s buffers: %v us and %v, want %v", c.op, c.algorithm, c.ranks, c.buffers, l.exchange, err, c.want)
+		}
 	}
 }
 

@@ -144,6 +144,16 @@ func (sh shape) lengths(rank int) (in, out int) {
 	return sh.count, sh.count
 }
 
+// memory is how many elements the buffers of a rank hold at most: the root, which
+// also has the longest block.
+func (sh shape) memory() int {
+	in, out := sh.lengths(root)
+	if sh.inPlace {
+		return max(in, out)
+	}
+	return in + out
+}
+
 // inputAt is the position in the whole vector of a rank's first input element.
 func (sh shape) inputAt(rank int) int {
 	switch dist.Collective(sh.op) {

@@ -29,13 +29,21 @@ func (r Result) US(t Traffic) float64 {
 }
 
 // ExchangeUS is the time in microseconds that each of so many cores, all at once,
-// needs to get so many bytes out of memory that only another reaches, which gets as
-// many; 0 where that was not probed.
-func (r Result) ExchangeUS(cores int, bytes, set float64) float64 {
+// needs to get so many bytes that only another reaches, which gets as many, when
+// each has so many bytes of memory of its own for what it gives and what it keeps;
+// 0 where that was not probed. What crosses costs what it does between caches; the
+// memory, which need not be touched as often as bytes cross, is passed over once, at
+// what exchanging the contents of memory that large costs beyond.
+func (r Result) ExchangeUS(cores int, crossing, memory float64) float64 {
 	if len(r.Exchange) == 0 {
 		return 0
 	}
-	return bytes / lookup(r.Exchange, cores, set) / 1e3
+	var fastest float64
+	for _, cell := range r.Exchange {
+		fastest = max(fastest, lookup(r.Exchange, cores, float64(cell.Bytes)))
+	}
+	beyond := 1/lookup(r.Exchange, cores, memory) - 1/fastest
+	return (crossing/fastest + memory/2*beyond) / 1e3
 }
 
 // lookup interpolates between the probed cells: over cores linearly, over

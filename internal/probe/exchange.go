@@ -10,8 +10,23 @@ import (
 	"github.com/kernbench/kernbench/internal/vec"
 )
 
-// exchangePiece is what crosses at a time: it stays in the caches of both cores.
-const exchangePiece = 64 << 10
+// exchangeWays are the ways of crossing of which the best is the limit, as a limit
+// should not depend on how it is reached: in pieces that stay in the first or in the
+// second cache of both cores, and with stores past the caches or not.
+var exchangeWays = []exchangeWay{
+	{piece: 64 << 10, store: vec.Copy},
+	{piece: 256 << 10, store: vec.Copy},
+	{piece: 256 << 10, store: vec.CopyNT, streams: true},
+}
+
+type exchangeWay struct {
+	piece   int // bytes that cross at a time
+	store   func(dst, src []byte)
+	streams bool
+}
+
+// exchangeSlots is how many pieces a side holds for the other: see exchangers.
+const exchangeSlots = 4
 
 // exchange fills in how fast cores give each other the contents of memory that
 // only they themselves reach: two of them, and more pairs at once.
@@ -39,49 +54,70 @@ func (b *bench) exchangeOf(n int, r *Result, host hostinfo.Host) error {
 		memory[i] = m
 	}
 	for _, set := range sets {
-		half := int(set) / 2 / exchangePiece * exchangePiece
-		if half == 0 {
-			continue
+		cell := Cell{Cores: n, Bytes: set}
+		for _, way := range exchangeWays {
+			half := int(set) / 2 / way.piece * way.piece
+			if half == 0 || (way.streams && set <= host.CPU.L2) {
+				continue
+			}
+			pairs := make([]ends, n/2)
+			for i := range pairs {
+				pairs[i] = exchangers([2][]byte(memory[2*i:]), half, way)
+			}
+			us, err := b.best(b.cores[:n], func(i int) func() error { return pairs[i/2].of(i % 2) })
+			if err != nil {
+				return fmt.Errorf("%d bytes: %w", half, err)
+			}
+			cell.GBps = max(cell.GBps, float64(half)/us/1e3)
 		}
-		pairs := make([]ends, n/2)
-		for i := range pairs {
-			pairs[i] = exchangers([2][]byte(memory[2*i:]), half)
+		if cell.GBps > 0 {
+			r.Exchange = append(r.Exchange, cell)
 		}
-		us, err := b.best(b.cores[:n], func(i int) func() error { return pairs[i/2].of(i % 2) })
-		if err != nil {
-			return fmt.Errorf("%d bytes: %w", half, err)
-		}
-		r.Exchange = append(r.Exchange, Cell{Cores: n, Bytes: set, GBps: float64(half) / us / 1e3})
 	}
 	return nil
 }
 
 // exchangers let both cores copy bytes, piece by piece, into memory that both
-// reach, and take the other's from there. Two slots take turns, so nobody
-// overwrites what the other still reads: whoever fills a slot again has seen the
-// other's flag of the piece between.
-func exchangers(memory [2][]byte, bytes int) ends {
+// reach, and take the other's from there. Each gives out one piece more than it has
+// taken, so that nobody waits for stores that are still on their way. With four slots
+// nobody overwrites what the other still reads: whoever gives out piece k+1 has taken
+// k-1, which the other gave out after it had taken k-3, the last in that slot.
+func exchangers(memory [2][]byte, bytes int, way exchangeWay) ends {
 	type side struct {
 		_     pad
-		piece atomic.Uint64
+		given atomic.Uint64 // pieces
 		_     pad
-		slots [2][exchangePiece]byte
+		slots [exchangeSlots][]byte
 	}
 	sides := new([2]side)
+	for i := range sides {
+		for slot := range sides[i].slots {
+			sides[i].slots[slot] = make([]byte, way.piece)
+		}
+	}
 	end := func(i int) func() error {
 		own, other := &sides[i], &sides[1-i]
 		from, to := memory[i][:bytes], memory[i][bytes:2*bytes]
-		piece := uint64(0)
-		return func() error {
-			for off := 0; off < bytes; off += exchangePiece {
-				piece++
-				vec.Copy(own.slots[piece&1][:], from[off:off+exchangePiece])
-				own.piece.Store(piece)
-				for other.piece.Load() < piece {
-					vec.Pause()
-				}
-				vec.Copy(to[off:off+exchangePiece], other.slots[piece&1][:])
+		given, taken := uint64(0), uint64(0)
+		give := func(off int) {
+			vec.Copy(own.slots[given%exchangeSlots], from[off:off+way.piece])
+			given++
+			own.given.Store(given)
+		}
+		take := func(off int) {
+			for other.given.Load() == taken {
+				vec.Pause()
 			}
+			way.store(to[off:off+way.piece], other.slots[taken%exchangeSlots])
+			taken++
+		}
+		return func() error {
+			give(0)
+			for off := way.piece; off < bytes; off += way.piece {
+				give(off)
+				take(off - way.piece)
+			}
+			take(bytes - way.piece)
 			return nil
 		}
 	}

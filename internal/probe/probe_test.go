@@ -246,30 +246,34 @@ func TestMeasure(t *testing.T) {
 
 // Both sides of an exchange end up with what the other had, whoever is faster.
 func TestExchangeMovesTheBytes(t *testing.T) {
-	const bytes = 3 * exchangePiece
-	memory := [2][]byte{make([]byte, 2*bytes), make([]byte, 2*bytes)}
-	for i := range memory {
-		for j := range memory[i] {
-			memory[i][j] = byte(j*7 + i*13 + j>>12)
-		}
-	}
-	e := exchangers(memory, bytes)
-	done := make(chan error, 2)
-	for i := range 2 {
-		go func() {
-			var err error
-			for range 5 {
-				err = errors.Join(err, e.of(i)())
+	for _, way := range exchangeWays {
+		for _, pieces := range []int{1, 2, 7} {
+			bytes := pieces * way.piece
+			memory := [2][]byte{make([]byte, 2*bytes), make([]byte, 2*bytes)}
+			for i := range memory {
+				for j := range memory[i] {
+					memory[i][j] = byte(j*7 + i*13 + j>>12)
+				}
 			}
-			done <- err
-		}()
-	}
-	if err := errors.Join(<-done, <-done); err != nil {
-		t.Fatal(err)
-	}
-	for i := range memory {
-		if !slices.Equal(memory[i][bytes:], memory[1-i][:bytes]) {
-			t.Errorf("side %d has not got what the other gave", i)
+			e := exchangers(memory, bytes, way)
+			done := make(chan error, 2)
+			for i := range 2 {
+				go func() {
+					var err error
+					for range 5 {
+						err = errors.Join(err, e.of(i)())
+					}
+					done <- err
+				}()
+			}
+			if err := errors.Join(<-done, <-done); err != nil {
+				t.Fatal(err)
+			}
+			for i := range memory {
+				if !slices.Equal(memory[i][bytes:], memory[1-i][:bytes]) {
+					t.Errorf("%d pieces of %d, streaming %v: side %d has not got what the other gave", pieces, way.piece, way.streams, i)
+				}
+			}
 		}
 	}
 }
@@ -280,9 +284,20 @@ func TestExchangeTime(t *testing.T) {
 		t.Errorf("not probed, but %v us", got)
 	}
 	r.Exchange = []Cell{{2, 1 << 10, 8}, {2, 1 << 20, 4}, {4, 1 << 10, 6}, {4, 1 << 20, 2}}
-	for cores, want := range map[int]float64{2: 250, 3: 1e3 / 3., 4: 500, 9: 500} {
-		if got := r.ExchangeUS(cores, 1e6, 1<<30); got != want {
-			t.Errorf("%d cores: %v us for a megabyte, want %v", cores, got, want)
+	for _, c := range []struct {
+		cores            int
+		crossing, memory float64
+		want             float64
+	}{
+		// The exchange that was probed takes as long as it did.
+		{2, 1e6, 2e6, 250}, {3, 1e6, 2e6, 1e3 / 3.}, {4, 1e6, 2e6, 500}, {9, 1e6, 2e6, 500},
+		// Memory in the caches costs nothing beyond what crosses.
+		{2, 1e6, 1 << 10, 125}, {2, 1e6, 0, 125},
+		// What crosses twice comes from memory only once.
+		{2, 2e6, 2e6, 375},
+	} {
+		if got := r.ExchangeUS(c.cores, c.crossing, c.memory); math.Abs(got-c.want) > 1e-9 {
+			t.Errorf("%d cores, %v bytes out of %v: %v us, want %v", c.cores, c.crossing, c.memory, got, c.want)
 		}
 	}
 }

@@ -12,7 +12,7 @@ import (
 
 // Schema is the version of the result's form and of the way it is measured. A
 // stored result of another version is not used.
-const Schema = 2
+const Schema = 3
 
 // Result is what one probing found.
 type Result struct {
