@@ -28,12 +28,13 @@ func coreCounts(n int) []int {
 
 // sets are the working sets per core for so many cores: from the first cache
 // by the profile's factor, the last so large that together they exceed the
-// last-level cache twice, as far as the profile and the host's memory allow.
+// last-level cache four times, as far as the profile and the host's memory allow: of
+// twice as much a cache that does not always drop the oldest still holds a part.
 func (p Profile) sets(cores int, lastLevel, memory int64) []int64 {
 	if lastLevel == 0 {
 		lastLevel = usualCache
 	}
-	total := min(2*lastLevel, p.Memory)
+	total := min(4*lastLevel, p.Memory)
 	if memory > 0 {
 		total = min(total, memory/4)
 	}

@@ -10,19 +10,24 @@ import (
 	"github.com/kernbench/kernbench/internal/vec"
 )
 
-// exchangeWays are the ways of crossing of which the best is the limit, as a limit
-// should not depend on how it is reached: in pieces that stay in the first or in the
-// second cache of both cores, and with stores past the caches or not.
-var exchangeWays = []exchangeWay{
-	{piece: 64 << 10, store: vec.Copy},
-	{piece: 256 << 10, store: vec.Copy},
-	{piece: 256 << 10, store: vec.CopyNT, streams: true},
+// exchangeWay is a way of crossing: in pieces that stay in the caches of both cores,
+// with stores past the caches or not.
+type exchangeWay struct {
+	piece int // bytes that cross at a time
+	store func(dst, src []byte)
 }
 
-type exchangeWay struct {
-	piece   int // bytes that cross at a time
-	store   func(dst, src []byte)
-	streams bool
+// exchangeWays are those for a working set of which the better one is the limit. The
+// fewer flags the better, as long as there are two pieces to overlap.
+func exchangeWays(set, secondLevel int64) []exchangeWay {
+	const short, long = 64 << 10, 256 << 10
+	switch {
+	case set < 4*long:
+		return []exchangeWay{{short, vec.Copy}}
+	case set <= secondLevel:
+		return []exchangeWay{{long, vec.Copy}}
+	}
+	return []exchangeWay{{long, vec.Copy}, {long, vec.CopyNT}}
 }
 
 // exchangeSlots is how many pieces a side holds for the other: see exchangers.
@@ -55,9 +60,9 @@ func (b *bench) exchangeOf(n int, r *Result, host hostinfo.Host) error {
 	}
 	for _, set := range sets {
 		cell := Cell{Cores: n, Bytes: set}
-		for _, way := range exchangeWays {
+		for _, way := range exchangeWays(set, host.CPU.L2) {
 			half := int(set) / 2 / way.piece * way.piece
-			if half == 0 || (way.streams && set <= host.CPU.L2) {
+			if half == 0 {
 				continue
 			}
 			pairs := make([]ends, n/2)

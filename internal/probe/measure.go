@@ -27,7 +27,7 @@ type Profile struct {
 // last-level caches of half a gigabyte.
 var (
 	Quick    = Profile{Name: "quick", Time: 20 * time.Millisecond, Step: 8, Memory: 256 << 20, Hops: 3}
-	Thorough = Profile{Name: "thorough", Time: 200 * time.Millisecond, Step: 2, Memory: 1 << 30, Hops: 15}
+	Thorough = Profile{Name: "thorough", Time: 200 * time.Millisecond, Step: 2, Memory: 2 << 30, Hops: 15}
 )
 
 // Measure probes this host. It uses every core that the control group leaves
