@@ -38,10 +38,7 @@ func (r Result) ExchangeUS(cores int, crossing, memory float64) float64 {
 	if len(r.Exchange) == 0 {
 		return 0
 	}
-	var fastest float64
-	for _, cell := range r.Exchange {
-		fastest = max(fastest, lookup(r.Exchange, cores, float64(cell.Bytes)))
-	}
+	fastest := lookup(r.Exchange, cores, 0)
 	beyond := 1/lookup(r.Exchange, cores, memory) - 1/fastest
 	return (crossing/fastest + memory/2*beyond) / 1e3
 }
@@ -80,17 +77,22 @@ func column(cells []Cell, cores int) (below, above []Cell) {
 	return below, nil
 }
 
-// overSize interpolates within the cells of one number of cores.
+// overSize interpolates within the cells of one number of cores. What a larger set
+// reached a smaller one can too, so a cell below it was disturbed and does not count.
 func overSize(cells []Cell, bytes float64) float64 {
-	if bytes <= float64(cells[0].Bytes) {
-		return cells[0].GBps
-	}
-	for i := 1; i < len(cells); i++ {
-		a, b := cells[i-1], cells[i]
-		if bytes <= float64(b.Bytes) {
-			share := math.Log(bytes/float64(a.Bytes)) / math.Log(float64(b.Bytes)/float64(a.Bytes))
-			return a.GBps + share*(b.GBps-a.GBps)
+	var rate float64
+	for i := len(cells) - 1; i >= 0; i-- {
+		larger := rate
+		rate = max(rate, cells[i].GBps)
+		size := float64(cells[i].Bytes)
+		switch {
+		case bytes < size:
+		case i == len(cells)-1:
+			return rate
+		default:
+			share := math.Log(bytes/size) / math.Log(float64(cells[i+1].Bytes)/size)
+			return rate + share*(larger-rate)
 		}
 	}
-	return cells[len(cells)-1].GBps
+	return rate
 }

@@ -30,18 +30,19 @@ func exchangeWays(set, secondLevel int64) []exchangeWay {
 	return []exchangeWay{{long, vec.Copy}, {long, vec.CopyNT}}
 }
 
-// exchangeSlots is how many pieces a side holds for the other: see exchangers.
+// exchangeSlots is how many pieces of a core are on their way: with four it waits for
+// nobody that keeps its pace.
 const exchangeSlots = 4
 
 // exchange fills in how fast cores give each other the contents of memory that
-// only they themselves reach: two of them, and more pairs at once.
+// only they themselves reach: two of them, and more at once.
 func (b *bench) exchange(r *Result, host hostinfo.Host) error {
 	for _, n := range coreCounts(len(b.cores))[1:] {
 		if n%2 != 0 {
 			continue // all cores, and one is left over
 		}
 		if err := b.exchangeOf(n, r, host); err != nil {
-			return fmt.Errorf("probing the exchange between pairs of %d cores: %w", n, err)
+			return fmt.Errorf("probing the exchange between %d cores: %w", n, err)
 		}
 	}
 	return nil
@@ -65,11 +66,8 @@ func (b *bench) exchangeOf(n int, r *Result, host hostinfo.Host) error {
 			if half == 0 {
 				continue
 			}
-			pairs := make([]ends, n/2)
-			for i := range pairs {
-				pairs[i] = exchangers([2][]byte(memory[2*i:]), half, way)
-			}
-			us, err := b.best(b.cores[:n], func(i int) func() error { return pairs[i/2].of(i % 2) })
+			calls := exchangers(memory, half, way)
+			us, err := b.best(b.cores[:n], func(i int) func() error { return calls[i] })
 			if err != nil {
 				return fmt.Errorf("%d bytes: %w", half, err)
 			}
@@ -82,41 +80,47 @@ func (b *bench) exchangeOf(n int, r *Result, host hostinfo.Host) error {
 	return nil
 }
 
-// exchangers let both cores copy bytes, piece by piece, into memory that both
-// reach, and take the other's from there. Each gives out one piece more than it has
-// taken, so that nobody waits for stores that are still on their way. With four slots
-// nobody overwrites what the other still reads: whoever gives out piece k+1 has taken
-// k-1, which the other gave out after it had taken k-3, the last in that slot.
-func exchangers(memory [2][]byte, bytes int, way exchangeWay) ends {
+// exchangers let every core copy bytes, piece by piece, into memory that all reach,
+// and take as many from there, each piece from another core: near or far, every pair
+// has its turn, as in a collective. Each gives out one piece more than it has taken,
+// so that nobody waits for stores that are still on their way.
+func exchangers(memory [][]byte, bytes int, way exchangeWay) []func() error {
 	type side struct {
 		_     pad
-		given atomic.Uint64 // pieces
+		given atomic.Int64 // pieces
 		_     pad
 		slots [exchangeSlots][]byte
 	}
-	sides := new([2]side)
+	sides := make([]side, len(memory))
+	calls := make([]func() error, len(memory))
 	for i := range sides {
-		for slot := range sides[i].slots {
+		for slot := range exchangeSlots {
 			sides[i].slots[slot] = make([]byte, way.piece)
 		}
-	}
-	end := func(i int) func() error {
-		own, other := &sides[i], &sides[1-i]
 		from, to := memory[i][:bytes], memory[i][bytes:2*bytes]
-		given, taken := uint64(0), uint64(0)
-		give := func(off int) {
-			vec.Copy(own.slots[given%exchangeSlots], from[off:off+way.piece])
-			given++
-			own.given.Store(given)
-		}
-		take := func(off int) {
-			for other.given.Load() == taken {
+		given, taken := 0, 0
+		await := func(from *side, pieces int) {
+			for from.given.Load() < int64(pieces) {
 				vec.Pause()
 			}
+		}
+		give := func(off int) {
+			// Whoever took the piece that was in the slot did so before it gave out
+			// the next but one.
+			if last := given - exchangeSlots; last >= 0 {
+				await(&sides[counterpart(len(sides), i, last)], last+3)
+			}
+			vec.Copy(sides[i].slots[given%exchangeSlots], from[off:off+way.piece])
+			given++
+			sides[i].given.Store(int64(given))
+		}
+		take := func(off int) {
+			other := &sides[counterpart(len(sides), i, taken)]
+			await(other, taken+1)
 			way.store(to[off:off+way.piece], other.slots[taken%exchangeSlots])
 			taken++
 		}
-		return func() error {
+		calls[i] = func() error {
 			give(0)
 			for off := way.piece; off < bytes; off += way.piece {
 				give(off)
@@ -126,5 +130,21 @@ func exchangers(memory [2][]byte, bytes int, way exchangeWay) ends {
 			return nil
 		}
 	}
-	return ends{ask: end(0), answer: end(1)}
+	return calls
+}
+
+// counterpart is the core of an even number with which core i exchanges in a round; in
+// each round every core has one, and in one round less than there are cores it meets
+// all others. All but the last core meet those with which they add up to the round,
+// and the one that would meet itself meets the last.
+func counterpart(cores, i, round int) int {
+	last := cores - 1
+	round %= last
+	if i == last {
+		return round * (last + 1) / 2 % last // half of the round: last is odd
+	}
+	if other := (round - i + last) % last; other != i {
+		return other
+	}
+	return last
 }

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -50,6 +51,16 @@ func TestLookup(t *testing.T) {
 	} {
 		if got := r.CopyGBps(c.cores, c.bytes); math.Abs(got-c.want) > 1e-9 {
 			t.Errorf("%d cores at %v bytes: %v GB/s, want %v", c.cores, c.bytes, got, c.want)
+		}
+	}
+}
+
+// A smaller set is no slower than a larger one: a cell that says so was disturbed.
+func TestLookupPassesOverDisturbedCells(t *testing.T) {
+	cells := []Cell{{1, 1 << 10, 50}, {1, 1 << 12, 3}, {1, 1 << 14, 20}, {1, 1 << 16, 30}, {1, 1 << 18, 10}}
+	for bytes, want := range map[float64]float64{1 << 10: 50, 1 << 11: 40, 1 << 12: 30, 1 << 14: 30, 1 << 16: 30, 1 << 17: 20, 1 << 18: 10, 1 << 20: 10, 1: 50, 0: 50} {
+		if got := lookup(cells, 1, bytes); math.Abs(got-want) > 1e-9 {
+			t.Errorf("%v bytes: %v GB/s, want %v", bytes, got, want)
 		}
 	}
 }
@@ -245,36 +256,58 @@ func TestMeasure(t *testing.T) {
 	}
 }
 
-// Both sides of an exchange end up with what the other had, whoever is faster.
+// Every core ends up with what its counterparts had, whoever is faster.
 func TestExchangeMovesTheBytes(t *testing.T) {
 	for _, way := range []exchangeWay{{64 << 10, vec.Copy}, {256 << 10, vec.CopyNT}} {
-		for _, pieces := range []int{1, 2, 7} {
-			bytes := pieces * way.piece
-			memory := [2][]byte{make([]byte, 2*bytes), make([]byte, 2*bytes)}
-			for i := range memory {
-				for j := range memory[i] {
-					memory[i][j] = byte(j*7 + i*13 + j>>12)
-				}
-			}
-			e := exchangers(memory, bytes, way)
-			done := make(chan error, 2)
-			for i := range 2 {
-				go func() {
-					var err error
-					for range 5 {
-						err = errors.Join(err, e.of(i)())
+		for _, cores := range []int{2, 4} {
+			for _, pieces := range []int{1, 2, 5} {
+				const calls = 3
+				bytes := pieces * way.piece
+				memory := make([][]byte, cores)
+				for i := range memory {
+					memory[i] = make([]byte, 2*bytes)
+					for j := range memory[i] {
+						memory[i][j] = byte(j*7 + i*13 + j>>12)
 					}
-					done <- err
-				}()
-			}
-			if err := errors.Join(<-done, <-done); err != nil {
-				t.Fatal(err)
-			}
-			for i := range memory {
-				if !slices.Equal(memory[i][bytes:], memory[1-i][:bytes]) {
-					t.Errorf("%d pieces of %d: side %d has not got what the other gave", pieces, way.piece, i)
+				}
+				var wait sync.WaitGroup
+				for _, call := range exchangers(memory, bytes, way) {
+					wait.Go(func() {
+						for range calls {
+							call()
+						}
+					})
+				}
+				wait.Wait()
+				for i := range memory {
+					for p := range pieces {
+						from := counterpart(cores, i, (calls-1)*pieces+p)
+						off := p * way.piece
+						if !slices.Equal(memory[i][bytes+off:][:way.piece], memory[from][off:][:way.piece]) {
+							t.Errorf("%d cores, %d pieces of %d: core %d has not got piece %d of core %d", cores, pieces, way.piece, i, p, from)
+						}
+					}
 				}
 			}
+		}
+	}
+}
+
+// In each round the cores are matched, and in the rounds together every two meet once.
+func TestEveryPairMeets(t *testing.T) {
+	for _, cores := range []int{2, 4, 6, 16, 30} {
+		met := make(map[[2]int]int)
+		for round := range cores - 1 {
+			for i := range cores {
+				other := counterpart(cores, i, round)
+				if other == i || counterpart(cores, other, round) != i || counterpart(cores, i, round+cores-1) != other {
+					t.Errorf("%d cores, round %d: %d meets %d, which meets %d", cores, round, i, other, counterpart(cores, other, round))
+				}
+				met[[2]int{i, other}]++
+			}
+		}
+		if len(met) != cores*(cores-1) {
+			t.Errorf("%d cores: %d of %d pairs meet", cores, len(met), cores*(cores-1))
 		}
 	}
 }

@@ -31,9 +31,9 @@ type Result struct {
 
 	// Hops are the one-way times between pairs of cores; none with a single one.
 	Hops []Hop `json:"hops,omitempty"`
-	// Exchange is what each of some cores gives another from memory of its own
-	// through memory the two share, all at once, by the bytes each of them touches;
-	// none with a single core.
+	// Exchange is what each of some cores gives the others, one after another, from
+	// memory of its own through memory they share, all at once, by the bytes each of
+	// them touches; none with a single core.
 	Exchange []Cell `json:"exchange,omitempty"`
 	// One-way times in microseconds between the first two cores, 0 when there is
 	// only one core: a futex wake to the run of the woken, and eight bytes over a
