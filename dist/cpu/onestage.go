@@ -31,6 +31,9 @@ type oneStage struct {
 }
 
 func (e *engine) oneStage(p dist.Plan) func() error {
+	if e.Size()*len(p.Out.Bytes()) >= e.streamFrom && p.Chunk == 0 {
+		return e.piped(p)
+	}
 	o := &oneStage{m: e.member, label: label(p, ""), kernel: vec.Lookup(p.DType, combine(p.Reduction)),
 		in: p.In.Bytes(), out: p.Out.Bytes(), srcs: make([][]byte, e.Size()), finish: newFinish(p, e.Size())}
 	o.piece = transport.InlineBytes

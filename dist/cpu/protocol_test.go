@@ -134,6 +134,38 @@ func (w *writer) staged(pieces int, b bug) {
 	w.add(move{kind: end})
 }
 
+// piped mirrors piped.run.
+func (w *writer) piped(pieces int, b bug) {
+	slots := pipedSlots
+	if b == "two slots of a pipe" {
+		slots = 2
+	}
+	w.begin(uint64(40+pieces), pieces+1)
+	give := func(c int) {
+		w.add(move{kind: write, peer: w.rank, place: given0 + c%slots, value: w.of(c)})
+		w.add(move{kind: signal})
+	}
+	give(0)
+	for c := range pieces {
+		if b != "sum before all have given into the pipe" {
+			w.awaitAll(uint32(c + 1))
+		}
+		if c+1 < pieces {
+			give(c + 1)
+		}
+		for r := range w.ranks {
+			if r != w.rank {
+				w.add(move{kind: read, peer: r, place: given0 + c%slots, value: w.of(c)})
+			}
+		}
+	}
+	w.add(move{kind: signal})
+	if b != "leaving a full pipe" {
+		w.awaitAll(uint32(pieces + 1))
+	}
+	w.add(move{kind: end})
+}
+
 // programs gives every rank the same calls.
 func programs(ranks int, calls func(w *writer)) [][]move {
 	var all [][]move
@@ -163,6 +195,10 @@ func TestModel(t *testing.T) {
 		{"direct", 2, func(w *writer) { w.direct(""); w.direct(""); w.direct("") }},
 		{"staged", 2, func(w *writer) { w.staged(5, ""); w.staged(4, "") }},
 		{"staged short", 2, func(w *writer) { w.staged(1, ""); w.staged(2, ""); w.staged(1, "") }},
+		{"piped", 2, func(w *writer) { w.piped(5, ""); w.piped(4, "") }},
+		{"piped short", 2, func(w *writer) { w.piped(1, ""); w.piped(2, ""); w.piped(1, "") }},
+		{"piped three ranks", 3, func(w *writer) { w.piped(2, ""); w.oneStage(1, "") }},
+		{"piped and staged", 2, func(w *writer) { w.piped(2, ""); w.staged(2, ""); w.piped(2, "") }},
 		{"all kinds", 2, func(w *writer) { w.oneStage(1, ""); w.staged(3, ""); w.direct(""); w.oneStage(1, ""); w.staged(1, "") }},
 		{"direct three ranks", 3, func(w *writer) { w.direct(""); w.oneStage(1, "") }},
 		{"staged three ranks", 3, func(w *writer) { w.staged(2, ""); w.oneStage(1, "") }},
@@ -198,6 +234,7 @@ func TestModelOfMistakes(t *testing.T) {
 		"direct":               func(w *writer) { w.direct("") },
 		"staged":               func(w *writer) { w.staged(1, "") },
 		"staged three pieces":  func(w *writer) { w.staged(3, "") },
+		"piped":                func(w *writer) { w.piped(2, "") },
 	}
 	for a := range calls {
 		for b := range calls {
@@ -250,6 +287,9 @@ func TestModelFindsPlantedBugs(t *testing.T) {
 		{"no last wait", programs(2, func(w *writer) { w.direct("no last wait"); w.direct("no last wait") }), transport.Judge, false},
 		{"two slots", programs(2, func(w *writer) { w.staged(4, "two slots") }), transport.Judge, false},
 		{"sum before all have given", programs(2, func(w *writer) { w.staged(2, "sum before all have given") }), transport.Judge, false},
+		{"two slots of a pipe", programs(2, func(w *writer) { w.piped(4, "two slots of a pipe") }), transport.Judge, false},
+		{"sum before all have given into the pipe", programs(2, func(w *writer) { w.piped(2, "sum before all have given into the pipe") }), transport.Judge, false},
+		{"leaving a full pipe", programs(2, func(w *writer) { w.piped(2, "leaving a full pipe"); w.piped(2, "") }), transport.Judge, false},
 		{"exact comparison", programs(2, func(w *writer) { w.staged(5, "") }), exact, false},
 		{"unsigned comparison", programs(2, func(w *writer) { w.oneStage(1, ""); w.oneStage(1, ""); w.oneStage(1, "") }), unsigned, false},
 		{"no look at signatures", mixed, trusting, true},

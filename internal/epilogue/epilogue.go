@@ -46,6 +46,9 @@ func (s Step) Then(d dtype.DType, scale float64, bias, residual []byte) Step {
 	return s
 }
 
+// Nothing tells whether the step leaves everything as it is.
+func (s *Step) Nothing() bool { return s.divisor == 0 && !s.scales }
+
 // block keeps the passes over bias, residual and output in the first cache.
 const block = 8 << 10
 
