@@ -1,6 +1,7 @@
 package hostinfo
 
 import (
+	"cmp"
 	"io/fs"
 	"path"
 	"slices"
@@ -8,12 +9,24 @@ import (
 )
 
 // cpuQuota gives how many CPUs' worth of time the control groups grant this
-// process, 0 without a limit. A group is bound by its ancestors' quotas too.
-func cpuQuota(root fs.FS) float64 {
+// process, 0 without a limit.
+func cpuQuota(root fs.FS) float64 { return tightest(root, "cpu", quotaOf) }
+
+// memoryLimit gives the bytes the control groups grant this process, 0 without a
+// limit.
+func memoryLimit(root fs.FS) int64 {
+	return int64(tightest(root, "memory", func(root fs.FS, dir string) float64 {
+		return number(cmp.Or(line(root, dir+"/memory.max"), line(root, dir+"/memory.limit_in_bytes")))
+	}))
+}
+
+// tightest is the least of the limits that the groups of this process have, 0
+// without any: a group is bound by its ancestors' limits too.
+func tightest(root fs.FS, controller string, limitOf func(root fs.FS, dir string) float64) float64 {
 	least := 0.0
-	for _, dir := range cgroupDirs(root, "cpu") {
-		if quota := quotaOf(root, dir); quota > 0 && (least == 0 || quota < least) {
-			least = quota
+	for _, dir := range cgroupDirs(root, controller) {
+		if limit := limitOf(root, dir); limit > 0 && (least == 0 || limit < least) {
+			least = limit
 		}
 	}
 	return least

@@ -17,6 +17,7 @@ func TestControlGroups(t *testing.T) {
 		files map[string]string
 		quota float64
 		set   int
+		bytes int64
 	}{
 		{name: "nothing mounted", files: map[string]string{"proc/self/cgroup": "0::/\n"}},
 		{
@@ -24,6 +25,7 @@ func TestControlGroups(t *testing.T) {
 			files: map[string]string{
 				"proc/self/mountinfo": mountV2, "proc/self/cgroup": "0::/a\n",
 				"sys/fs/cgroup/a/cpu.max": "max 100000\n", "sys/fs/cgroup/a/cpuset.cpus.effective": "0-15\n",
+				"sys/fs/cgroup/a/memory.max": "max\n",
 			},
 			set: 16,
 		},
@@ -41,8 +43,9 @@ func TestControlGroups(t *testing.T) {
 				"proc/self/mountinfo": mountV2, "proc/self/cgroup": "0::/a/b/c\n",
 				"sys/fs/cgroup/a/cpu.max": "200000 100000\n", "sys/fs/cgroup/a/b/cpu.max": "400000 100000\n",
 				"sys/fs/cgroup/a/b/cpuset.cpus.effective": "0-2\n", "sys/fs/cgroup/cpuset.cpus.effective": "0-7\n",
+				"sys/fs/cgroup/a/b/memory.max": "2147483648\n", "sys/fs/cgroup/a/memory.max": "1073741824\n", "sys/fs/cgroup/a/b/c/memory.max": "max\n",
 			},
-			quota: 2, set: 3,
+			quota: 2, set: 3, bytes: 1 << 30,
 		},
 		{
 			name: "v1",
@@ -83,6 +86,17 @@ func TestControlGroups(t *testing.T) {
 			quota: 1,
 		},
 		{
+			name: "v1, memory",
+			files: map[string]string{
+				"proc/self/mountinfo":                                "35 31 0:32 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n",
+				"proc/self/cgroup":                                   "4:memory:/m\n",
+				"sys/fs/cgroup/memory/m/memory.limit_in_bytes":       "536870912\n",
+				"sys/fs/cgroup/memory/memory.limit_in_bytes":         "9223372036854771712\n",
+				"sys/fs/cgroup/memory/m/memory.memsw.limit_in_bytes": "1\n",
+			},
+			bytes: 512 << 20,
+		},
+		{
 			name: "a controller of a similar name is another one",
 			files: map[string]string{
 				"proc/self/mountinfo":               "34 31 0:31 / /sys/fs/cgroup/cpuacct rw - cgroup cgroup rw,cpuacct\n",
@@ -104,6 +118,9 @@ func TestControlGroups(t *testing.T) {
 			root := tree(tt.files)
 			if got := cpuQuota(root); got != tt.quota {
 				t.Errorf("quota %v, want %v", got, tt.quota)
+			}
+			if got := memoryLimit(root); got != tt.bytes {
+				t.Errorf("memory limit %d, want %d", got, tt.bytes)
 			}
 			if got := cpuset(root); got != tt.set {
 				t.Errorf("cpuset %d, want %d", got, tt.set)

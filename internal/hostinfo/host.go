@@ -33,6 +33,7 @@ type Host struct {
 	Arch       string `json:"arch,omitempty"`   // as GOARCH
 	CPU        CPU    `json:"cpu"`
 	Memory     int64  `json:"memory_bytes,omitempty"`
+	MemoryMax  int64  `json:"memory_max_bytes,omitempty"` // that the control groups leave of it, where that is less
 	NUMANodes  int    `json:"numa_nodes,omitempty"`
 	Virtual    bool   `json:"virtual,omitempty"`    // under a hypervisor, as far as can be seen from inside
 	Hypervisor string `json:"hypervisor,omitempty"` // which one, when it says
@@ -64,6 +65,9 @@ func Read(root fs.FS) Host {
 		CPU:       readCPU(root, info),
 		Memory:    memory(root),
 		NUMANodes: countCPUs(line(root, "sys/devices/system/node/online")), // same list syntax
+	}
+	if limit := memoryLimit(root); limit < host.Memory {
+		host.MemoryMax = limit
 	}
 	// x86 has a flag for it; Xen tells elsewhere, on every architecture.
 	host.Hypervisor = line(root, "sys/hypervisor/type")
@@ -104,6 +108,7 @@ func (h Host) Summary() string {
 	add(h.CPU.Threads > 0, "%s", plural(h.CPU.Threads, "thread"))
 	add(h.CPU.Usable > 0 && h.CPU.Usable < float64(h.CPU.Threads), "%s usable", unit.FormatSig(h.CPU.Usable, 3))
 	add(h.Memory > 0, "%sB memory", unit.FormatBytesApprox(float64(h.Memory)))
+	add(h.MemoryMax > 0, "%sB of it usable", unit.FormatBytesApprox(float64(h.MemoryMax)))
 	add(h.NUMANodes > 0, "%s", plural(h.NUMANodes, "NUMA node"))
 	add(h.Kernel != "", "kernel %s", h.Kernel)
 	add(h.Virtual, "%s", strings.TrimSpace("virtual "+h.Hypervisor))

@@ -1,6 +1,7 @@
 package probe
 
 import (
+	"cmp"
 	"fmt"
 
 	"golang.org/x/sys/unix"
@@ -15,6 +16,10 @@ const (
 	smallestSet = 16 << 10
 	// usualCache stands in for a last-level cache of unknown size.
 	usualCache = 64 << 20
+	// memoryShare is the part of memory that the sets of one number of cores take.
+	// The first cores keep larger ones for when fewer take part: of 128 cores that is
+	// four and a half times as much in all.
+	memoryShare = 16
 )
 
 // coreCounts are the numbers of cores to probe: the powers of two, and all.
@@ -36,7 +41,7 @@ func (p Profile) sets(cores int, lastLevel, memory int64) []int64 {
 	}
 	total := min(4*lastLevel, p.Memory)
 	if memory > 0 {
-		total = min(total, memory/4)
+		total = min(total, memory/memoryShare)
 	}
 	largest := max(total/int64(cores)/blockBytes*blockBytes, 4*smallestSet)
 	var out []int64
@@ -45,6 +50,23 @@ func (p Profile) sets(cores int, lastLevel, memory int64) []int64 {
 	}
 	return append(out, largest)
 }
+
+// room is how much memory each core needs for the sets of all numbers of cores: the
+// i-th is first used by the least number above i, with the largest set.
+func room(cores int, sets map[int][]int64) []int64 {
+	needs := make([]int64, cores)
+	for i := range needs {
+		for n, list := range sets {
+			if n > i {
+				needs[i] = max(needs[i], list[len(list)-1])
+			}
+		}
+	}
+	return needs
+}
+
+// usable is the memory that this process may fill.
+func usable(host hostinfo.Host) int64 { return cmp.Or(host.MemoryMax, host.Memory) }
 
 // bandwidth fills in the copy and read tables.
 func (b *bench) bandwidth(r *Result, host hostinfo.Host) error {
@@ -56,16 +78,9 @@ func (b *bench) bandwidth(r *Result, host hostinfo.Host) error {
 	}()
 	lists := make(map[int][]int64)
 	for _, n := range coreCounts(len(b.cores)) {
-		lists[n] = b.profile.sets(n, host.CPU.L3, host.Memory)
+		lists[n] = b.profile.sets(n, host.CPU.L3, usable(host))
 	}
-	for i := range b.cores {
-		// The i-th core is first used by the least count above i, with the largest set.
-		var need int64
-		for n, list := range lists {
-			if n > i {
-				need = max(need, list[len(list)-1])
-			}
-		}
+	for _, need := range room(len(b.cores), lists) {
 		m, err := touched(int(need))
 		if err != nil {
 			return err

@@ -49,7 +49,7 @@ func (b *bench) exchange(r *Result, host hostinfo.Host) error {
 }
 
 func (b *bench) exchangeOf(n int, r *Result, host hostinfo.Host) error {
-	sets := b.profile.sets(n, host.CPU.L3, host.Memory)
+	sets := b.profile.sets(n, host.CPU.L3, usable(host))
 	memory := make([][]byte, n)
 	for i := range memory {
 		m, err := touched(int(sets[len(sets)-1]))

@@ -226,6 +226,25 @@ func TestCoreCountsAndSets(t *testing.T) {
 	}
 }
 
+// However many cores there are, and however large their cache: half of the memory is
+// left alone.
+func TestRoom(t *testing.T) {
+	const memory = 8 << 30
+	for _, cores := range []int{1, 2, 6, 16, 128} {
+		lists := make(map[int][]int64)
+		for _, n := range coreCounts(cores) {
+			lists[n] = Thorough.sets(n, 1<<30, memory)
+		}
+		var total int64
+		for _, need := range room(cores, lists) {
+			total += need
+		}
+		if total == 0 || total > memory/2 {
+			t.Errorf("%d cores: %d bytes of %d", cores, total, int64(memory))
+		}
+	}
+}
+
 func TestPartners(t *testing.T) {
 	for _, c := range []struct {
 		cores, most int
