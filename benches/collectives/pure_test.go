@@ -48,27 +48,31 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// What crosses between private memories, on a host that exchanges 4 GB/s a core at
-// any size.
+// What crosses between private memories, on a host that exchanges 8 GB/s a core
+// between caches and 4 GB/s from memory.
 func TestExchangeLimit(t *testing.T) {
 	p := scripted()
-	p.Exchange = []probe.Cell{{Cores: 2, Bytes: 1 << 20, GBps: 4}}
+	p.Exchange = []probe.Cell{{Cores: 2, Bytes: 1000, GBps: 8}, {Cores: 2, Bytes: 4000, GBps: 4}}
 	for _, c := range []struct {
 		op, algorithm, buffers string
 		ranks                  int
+		inPlace                bool
 		want                   float64
 	}{
-		// A rank reads half of a vector of 4000 bytes, then half of the sum.
-		{allReduce, "two-stage", private, 2, 1},
-		{allReduce, "one-stage", private, 2, 1},
-		{sendRecv, "", private, 2, 1},
-		{allReduce, "two-stage", symmetric, 2, 0},
+		// A rank reads half of a vector of 4000 bytes, then half of the sum: 0.5 us. Its
+		// input and output, 8000 bytes, cost 4000 x (1/4 - 1/8) ns more.
+		{op: allReduce, algorithm: "two-stage", buffers: private, ranks: 2, want: 1},
+		{op: allReduce, algorithm: "one-stage", buffers: private, ranks: 2, want: 1},
+		{op: sendRecv, buffers: private, ranks: 2, want: 1},
+		// In place there is half as much memory.
+		{op: allReduce, algorithm: "two-stage", buffers: private, ranks: 2, inPlace: true, want: 0.75},
+		{op: allReduce, algorithm: "two-stage", buffers: symmetric, ranks: 2},
 		// What more ranks than cores exchange has not been probed.
-		{allReduce, "two-stage", private, 3, 0},
+		{op: allReduce, algorithm: "two-stage", buffers: private, ranks: 3},
 	} {
-		l, err := limitOf(p, shape{op: c.op, dtype: dtype.F32, count: 1000, ranks: c.ranks, buffers: c.buffers}, c.algorithm)
+		l, err := limitOf(p, shape{op: c.op, dtype: dtype.F32, count: 1000, ranks: c.ranks, buffers: c.buffers, inPlace: c.inPlace}, c.algorithm)
 		if err != nil || math.Abs(l.exchange-c.want) > 1e-9 {
-			t.Errorf("%s %s of %d ranks on %s buffers: %v us and %v, want %v", c.op, c.algorithm, c.ranks, c.buffers, l.exchange, err, c.want)
+			t.Errorf("%+v: %v us and %v", c, l.exchange, err)
 		}
 	}
 }

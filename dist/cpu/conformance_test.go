@@ -13,6 +13,18 @@ import (
 	"github.com/kernbench/kernbench/dist/disttest"
 )
 
+// The backend with other constants: every output is stored past the caches; counters
+// wrap around soon.
+const (
+	streamed = "cpu-streamed"
+	wrapping = "cpu-wrap"
+)
+
+func init() {
+	dist.Register(streamed, backend{streamFrom: 1})
+	dist.Register(wrapping, backend{firstEpoch: 1<<32 - 40})
+}
+
 var groups atomic.Int64
 
 // open makes a group of goroutines of this process, over the real shared memory.
@@ -44,9 +56,8 @@ func TestConformance(t *testing.T) {
 // Outputs that are stored past the caches are the same, at any length, in place
 // or not, with an epilogue and without.
 func TestStreamed(t *testing.T) {
-	dist.Register("cpu-streamed", backend{streamFrom: 1})
 	open := func(size int, timeout time.Duration) ([]*dist.Group, error) {
-		return openOn("cpu-streamed", size, timeout)
+		return openOn(streamed, size, timeout)
 	}
 	for _, c := range (disttest.Suite{Open: open, Sizes: []int{2, 3}, Short: true}).Cases() {
 		switch c.Name {
@@ -60,9 +71,8 @@ func TestStreamed(t *testing.T) {
 
 // Counters that wrap around during the calls change nothing.
 func TestWrap(t *testing.T) {
-	dist.Register("cpu-wrap", backend{firstEpoch: 1<<32 - 40})
 	open := func(size int, timeout time.Duration) ([]*dist.Group, error) {
-		return openOn("cpu-wrap", size, timeout)
+		return openOn(wrapping, size, timeout)
 	}
 	for _, c := range (disttest.Suite{Open: open, Sizes: []int{3}, Short: true}).Cases() {
 		switch c.Name {

@@ -28,7 +28,15 @@ func together(t interface {
 	Fatal(...any)
 }, n int, fn func(g *dist.Group) error) error {
 	t.Helper()
-	gs, err := open(n, 20*time.Second)
+	return togetherOn(t, Name, n, fn)
+}
+
+func togetherOn(t interface {
+	Helper()
+	Fatal(...any)
+}, backend string, n int, fn func(g *dist.Group) error) error {
+	t.Helper()
+	gs, err := openOn(backend, n, 20*time.Second)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -108,6 +116,57 @@ func TestFastPathsEqualSteps(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
+}
+
+// TestLongStreams makes calls of one piece and of many, which end within one or at its
+// end, one after the other and with new inputs each time, so that whoever takes a piece
+// too early, or out of the wrong slot, has another sum.
+func TestLongStreams(t *testing.T) {
+	const piece = pipedPiece / 4
+	counts := []int{piece, 5 * piece, 1, 2*piece + 7, 4*piece - 1, 3 * piece, piece + 1}
+	value := func(call, rank, i int) float32 { return float32((i*7 + i>>9 + rank*31 + call*13) % 64) }
+	for _, ranks := range []int{2, 4} { // an average over them is exact
+		err := togetherOn(t, streamed, ranks, func(g *dist.Group) error {
+			call := 0
+			for _, count := range counts {
+				in, out := make([]float32, count), make([]float32, count)
+				for _, inPlace := range []bool{false, true} {
+					for _, reduction := range []dist.Reduction{dist.Sum, dist.Avg} {
+						for _, algorithm := range []string{"one-stage", "one-stage", "two-stage"} {
+							call++
+							for i := range in {
+								in[i], out[i] = value(call, g.Rank(), i), -1
+							}
+							to := out
+							if inPlace {
+								to = in
+							}
+							if err := g.AllReduce(dist.Of(to), dist.Of(in), reduction, dist.Algorithm(algorithm)); err != nil {
+								return err
+							}
+							for i, got := range to {
+								var want float32
+								for r := range ranks {
+									want += value(call, r, i)
+								}
+								if reduction == dist.Avg {
+									want /= float32(ranks)
+								}
+								if got != want {
+									return fmt.Errorf("rank %d, call %d, %s of %d by %s, in place %v: element %d is %v, want %v",
+										g.Rank(), call, reduction, count, algorithm, inPlace, i, got, want)
+								}
+							}
+						}
+					}
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			t.Errorf("%d ranks: %v", ranks, err)
+		}
+	}
 }
 
 // TestRunAllocatesNothing counts what prepared operations leave to the

@@ -100,6 +100,21 @@ func TestReadArm(t *testing.T) {
 	}
 }
 
+// A limit on memory counts where there is less than the machine has.
+func TestReadMemory(t *testing.T) {
+	for limit, want := range map[string]int64{"1073741824": 1 << 30, "1099511627776": 0, "max": 0} {
+		host := Read(tree(map[string]string{
+			"proc/meminfo":             "MemTotal:       8388608 kB\n",
+			"proc/self/mountinfo":      mountV2,
+			"proc/self/cgroup":         "0::/\n",
+			"sys/fs/cgroup/memory.max": limit + "\n",
+		}))
+		if host.Memory != 8<<30 || host.MemoryMax != want {
+			t.Errorf("limit %s: %d bytes of %d, want %d", limit, host.MemoryMax, host.Memory, want)
+		}
+	}
+}
+
 // The real machine has at least these.
 func TestLocal(t *testing.T) {
 	host := Local()
@@ -123,6 +138,7 @@ func TestSummary(t *testing.T) {
 		{Host{Hostname: "pi", CPU: CPU{Cores: 1, Threads: 1, Usable: 1}, NUMANodes: 1, Virtual: true, Hypervisor: "KVM"},
 			"pi: 1 core, 1 thread, 1 NUMA node, virtual KVM"},
 		{Host{Memory: 1 << 30}, "unnamed host: 1GiB memory"},
+		{Host{Memory: 4 << 30, MemoryMax: 1 << 30}, "unnamed host: 4GiB memory, 1GiB of it usable"},
 	}
 	for _, tt := range tests {
 		if got := tt.host.Summary(); got != tt.want {

@@ -226,6 +226,14 @@ func TestCoreCountsAndSets(t *testing.T) {
 	}
 }
 
+func TestUsable(t *testing.T) {
+	for want, host := range map[int64]hostinfo.Host{8: {Memory: 8}, 2: {Memory: 8, MemoryMax: 2}} {
+		if got := usable(host); got != want {
+			t.Errorf("%d of %d, limit %d: %d usable", want, host.Memory, host.MemoryMax, got)
+		}
+	}
+}
+
 // However many cores there are, and however large their cache: half of the memory is
 // left alone.
 func TestRoom(t *testing.T) {
