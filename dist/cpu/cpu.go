@@ -8,12 +8,14 @@
 //
 //   - one-stage: each rank puts its input beside its flag, and everyone adds up
 //     everything. One transfer between cores; nothing is waited for at the end.
+//     What is far larger than the caches goes in a pipe of pieces instead, and the
+//     sums are stored past the caches.
 //   - two-stage on symmetric memory: each rank adds its part straight from all
 //     inputs and stores the sum straight into all outputs.
 //   - two-stage on private memory: the same through pieces that stay in the
 //     caches, copied in while the others still work on the piece before.
 //
-// All three add in rank order, as the schedules of the same name do.
+// All of them add in rank order, as the schedules of the same name do.
 //
 // With a Config.Exchange the ranks may be on several hosts. Those of one host
 // share memory as ever; between hosts there is TCP (package wire). Schedules that

@@ -1,7 +1,7 @@
 // Package probe measures what this host can do at best: how fast 1 to n cores
-// copy and read memory at each size, and how long a cache line, a futex wake
-// and a message take from one core to another. A collective's time is held
-// against these.
+// copy and read memory at each size, how fast they give each other what only they
+// reach, and how long a cache line, a futex wake and a message take from one core to
+// another. A collective's time is held against these.
 //
 // [Measure] has the effects; everything derived from a [Result] is pure, so a
 // limit can be computed from a file written anywhere. A stored result is used
