@@ -2,6 +2,7 @@ package cli
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -24,6 +25,7 @@ var probeFormats = []string{"table", "json"}
 func (a *app) probeCommand() *cobra.Command {
 	var quick bool
 	var out string
+	var cores []int
 	format := probeFormats[0]
 	cmd := &cobra.Command{
 		Use:   "probe",
@@ -35,19 +37,26 @@ what lies in memory of their own. Benches hold their times against these numbers
 
 The result is kept in the user's cache folder, by class of host, and is used
 until the host or kernbench changes; a bench that finds none makes a quick one.
+Where few numbers of cores matter, --cores takes them alone, in less time; that
+needs a file, since for others it is only a guess.
 Nothing else should run meanwhile.`,
 		Example: fmt.Sprintf(`  %[1]s probe
   %[1]s probe --quick --format json
-  %[1]s probe --out limits.json && %[1]s run --bench collectives --probe limits.json`, a.name),
+  %[1]s probe --out limits.json && %[1]s run --bench collectives --probe limits.json
+  %[1]s probe --cores 2,16 --out limits.json`, a.name),
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if !slices.Contains(probeFormats, format) {
 				return usage(suggest.Unknown("format", format, probeFormats))
 			}
+			if len(cores) > 0 && out == "" {
+				return usage(errors.New("--cores measures a part of this host's limits, which is not kept for others: name a file with --out"))
+			}
 			profile := probe.Thorough
 			if quick {
 				profile = probe.Quick
 			}
+			profile.Counts = cores
 			r, err := probe.Measure(cmd.Context(), profile, time.Now())
 			if err != nil {
 				return err
@@ -65,6 +74,7 @@ Nothing else should run meanwhile.`,
 		},
 	}
 	cmd.Flags().BoolVar(&quick, "quick", false, "fewer sizes and less time: some seconds")
+	cmd.Flags().IntSliceVar(&cores, "cores", nil, "only these numbers of cores (default: the powers of two, and all)")
 	cmd.Flags().StringVar(&format, "format", format, "what to print: "+strings.Join(probeFormats, ", "))
 	cmd.Flags().StringVar(&out, "out", "", "`FILE` to write (default: in the user's cache folder)")
 	return cmd

@@ -3,6 +3,7 @@ package probe
 import (
 	"cmp"
 	"fmt"
+	"slices"
 
 	"golang.org/x/sys/unix"
 
@@ -22,7 +23,7 @@ const (
 	memoryShare = 16
 )
 
-// coreCounts are the numbers of cores to probe: the powers of two, and all.
+// coreCounts are the numbers of cores that tell about all: the powers of two, and all.
 func coreCounts(n int) []int {
 	var counts []int
 	for k := 1; k < n; k *= 2 {
@@ -77,17 +78,17 @@ func (b *bench) bandwidth(r *Result, host hostinfo.Host) error {
 		}
 	}()
 	lists := make(map[int][]int64)
-	for _, n := range coreCounts(len(b.cores)) {
+	for _, n := range b.profile.Counts {
 		lists[n] = b.profile.sets(n, host.CPU.L3, usable(host))
 	}
-	for _, need := range room(len(b.cores), lists) {
+	for _, need := range room(slices.Max(b.profile.Counts), lists) {
 		m, err := touched(int(need))
 		if err != nil {
 			return err
 		}
 		memory = append(memory, m)
 	}
-	for _, n := range coreCounts(len(b.cores)) {
+	for _, n := range b.profile.Counts {
 		for _, set := range lists[n] {
 			moved := float64(set) * float64(n) / 1e3 // GB/s from microseconds
 			read, err := b.best(b.cores[:n], func(i int) func() error { return reader(memory[i][:set]) })

@@ -37,9 +37,9 @@ const exchangeSlots = 4
 // exchange fills in how fast cores give each other the contents of memory that
 // only they themselves reach: two of them, and more at once.
 func (b *bench) exchange(r *Result, host hostinfo.Host) error {
-	for _, n := range coreCounts(len(b.cores))[1:] {
+	for _, n := range b.profile.Counts {
 		if n%2 != 0 {
-			continue // all cores, and one is left over
+			continue // a single core, or one is left over
 		}
 		if err := b.exchangeOf(n, r, host); err != nil {
 			return fmt.Errorf("probing the exchange between %d cores: %w", n, err)

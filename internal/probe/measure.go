@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"sync"
 	"time"
 
@@ -20,6 +21,7 @@ type Profile struct {
 	Step   int64         // factor between sizes
 	Memory int64         // bytes that all cores touch together, at most
 	Hops   int           // pairs of cores at most
+	Counts []int         // numbers of cores; none: the powers of two, and all
 }
 
 // Quick takes some two seconds on a few idle cores; it is what a bench does when
@@ -37,6 +39,15 @@ func Measure(ctx context.Context, p Profile, now time.Time) (Result, error) {
 	cores, err := allowedCores(host.CPU.Quota)
 	if err != nil {
 		return Result{}, err
+	}
+	if len(p.Counts) == 0 {
+		p.Counts = coreCounts(len(cores))
+	}
+	p.Counts = slices.Compact(slices.Sorted(slices.Values(p.Counts)))
+	for _, n := range p.Counts {
+		if n < 1 || n > len(cores) {
+			return Result{}, fmt.Errorf("probing %d cores: this process may use 1 to %d", n, len(cores))
+		}
 	}
 	// A rank bound to one core has one running goroutine: not enough for as many
 	// spinning threads as there are cores.

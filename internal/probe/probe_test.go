@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -280,6 +281,30 @@ func TestMeasure(t *testing.T) {
 	}
 	if len(r.Copy) != len(r.Read) {
 		t.Errorf("%d cells of copy, %d of read", len(r.Copy), len(r.Read))
+	}
+
+	// Only the wanted numbers of cores, in whatever order; none that is not there.
+	p.Counts = []int{r.Cores, 1, r.Cores}
+	r, err = Measure(t.Context(), p, time.Unix(0, 0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	counts := make([]int, len(r.Copy))
+	for i, c := range r.Copy {
+		counts[i] = c.Cores
+	}
+	if got, want := slices.Compact(counts), slices.Compact([]int{1, r.Cores}); !slices.Equal(got, want) {
+		t.Errorf("probed %v cores, want %v", got, want)
+	}
+	p.Counts = []int{1} // others need no memory
+	if r, err = Measure(t.Context(), p, time.Unix(0, 0)); err != nil || len(r.Exchange) != 0 {
+		t.Errorf("one core exchanges %v, %v", r.Exchange, err)
+	}
+	for _, n := range []int{0, r.Cores + 1} {
+		p.Counts = []int{n}
+		if _, err := Measure(t.Context(), p, time.Unix(0, 0)); err == nil || !strings.Contains(err.Error(), "may use 1 to") {
+			t.Errorf("%d cores: %v", n, err)
+		}
 	}
 }
 

@@ -1,0 +1,51 @@
+#!/usr/bin/env bash
+# Tells what share of this host's limit the all-reduce reaches. The speed of a
+# machine that others use too wanders from minute to minute, so every trial is
+# held against a probe made just before it. Prints the median over the trials of
+# each share, with the least and the most, and whether the goal is met.
+#
+#   scripts/bench-limits.sh [bin/kernbench]
+#
+# RANKS    rank counts, separated by commas (2)
+# TRIALS   probes, each with a run of every point after it (10)
+# SECONDS_PER_SIZE  most sampling per size and trial (0.1)
+# MIN, MAX the least and the largest size in bytes (1048576, 67108864)
+# GOAL     per cent of the limit that every median should reach (70)
+# OUT      where the runs are kept (out/bench-limits); a run that was interrupted
+#          goes on where it stopped
+#
+# It needs a built kernbench; no Go and no peer.
+set -euo pipefail
+bin=$(realpath "${1:-bin/kernbench}")
+here=$(cd "$(dirname "$0")/.." && pwd)
+ranks=${RANKS:-2}
+trials=${TRIALS:-10}
+seconds=${SECONDS_PER_SIZE:-0.1}
+least=${MIN:-1048576}
+most=${MAX:-67108864}
+goal=${GOAL:-70}
+out=${OUT:-out/bench-limits}
+. "$here/scripts/peers.sh"
+
+for ((k = 1; k <= trials; k++)); do
+	echo "trial $k of $trials" >&2
+	limits=$out/limits-$k.json
+	[ -s "$limits" ] || "$bin" probe --cores "$ranks" --out "$limits" >"$out/limits-$k.txt" 2>&1
+	add 1 "rows-$k" --bench collectives --size "$least:$most:x4" --ranks "$ranks" --bind core --buffers symmetric,private --probe "$limits" --seconds "$seconds"
+done
+
+echo "share of the limit in per cent: median, least and most of the trials"
+for ((k = 1; k <= trials; k++)); do "$bin" show "$out/rows-$k" --format csv; done | awk -F, '
+	/^bench,/ { for (i = 1; i <= NF; i++) at[$i] = i; next }
+	$at["status"] == "ok" { print $at["buffers"], $at["num_ranks"], $at["size"], $at["pct_of_limit"] }' |
+	sort -k1,1r -k2,2n -k3,3n -k4,4g | awk -v goal="$goal" '
+	function flush(  m) {
+		if (!n) return
+		m = (v[int((n + 1) / 2)] + v[int(n / 2) + 1]) / 2
+		printf "%-9s %3d ranks %9d bytes  %4.0f (%.0f to %.0f, %d trials)%s\n", b, r, s, m, v[1], v[n], n, m < goal ? "  not met" : ""
+		if (m < goal) short++
+		n = 0
+	}
+	$1 != b || $2 != r || $3 != s { flush(); b = $1; r = $2; s = $3 }
+	{ v[++n] = $4 }
+	END { flush(); printf "at least %d %%: %s\n", goal, short ? "not met at " short " points" : "met"; exit short > 0 }'
