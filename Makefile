@@ -10,7 +10,7 @@ export CGO_ENABLED := 0
 # Property tests try the same cases every time; `make fuzz` tries fresh ones.
 export RAPID_SEED ?= 1
 
-.PHONY: run picture build test deps lint unit race cross fuzz bench bench-collectives bench-tcp bench-mpi bench-gemm bench-fused bench-solve faults slurm clean
+.PHONY: run picture build test deps lint unit race cross fuzz bench bench-collectives bench-limits bench-tcp bench-mpi bench-gemm bench-fused bench-solve faults slurm clean
 
 # run does the main job: it regenerates every result and figure of the all-reduce
 # evaluation on the simulated accelerator, in benches/1H_milestone_output/ccl.
@@ -70,6 +70,10 @@ bench: build
 # as installed. With BIN=path it takes a kernbench built elsewhere, without Go.
 bench-collectives: $(if $(filter file,$(origin BIN)),build)
 	@scripts/bench-collectives.sh $(BIN)
+
+# bench-limits tells what share of this host's limit the all-reduce reaches.
+bench-limits: $(if $(filter file,$(origin BIN)),build)
+	@scripts/bench-limits.sh $(BIN)
 
 # bench-tcp holds the all-reduce between two hosts in name against gloo and Open
 # MPI's TCP, over loopback.

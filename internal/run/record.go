@@ -1,6 +1,7 @@
 package run
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -80,6 +81,11 @@ func (r *runner) recordHeld() error {
 	return nil
 }
 
+// muchSteal is the share of a host's processor time, given to others by its
+// hypervisor, from which a row says so: ranks that spin for one another stand still
+// together when one of them does.
+const muchSteal = 0.05
+
 // record appends a row, completed, and tells the observer.
 func (r *runner) record(row journal.Row) (journal.Row, error) {
 	row = row.Clean()
@@ -88,8 +94,13 @@ func (r *runner) record(row journal.Row) (journal.Row, error) {
 			r.crowd = (&hostinfo.TakenError{PID: pids[len(pids)-1]}).Error()
 		}
 	}
-	if r.crowd != "" && row.Status == journal.OK && row.Kind == journal.Measured {
-		row.Warnings = append(row.Warnings, r.crowd)
+	if row.Status == journal.OK && row.Kind == journal.Measured {
+		if r.crowd != "" {
+			row.Warnings = append(row.Warnings, r.crowd)
+		}
+		if l := row.Load; l != nil && l.Steal >= muchSteal {
+			row.Warnings = append(row.Warnings, fmt.Sprintf("steal: the hypervisor took %.1f %% of this host's cores away", 100*l.Steal))
+		}
 	}
 	if err := r.journal.Append(row); err != nil {
 		return row, err
