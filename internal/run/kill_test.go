@@ -3,9 +3,10 @@ package run
 import (
 	"fmt"
 	"math/rand/v2"
-	"net"
+
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -40,18 +41,19 @@ func TestKillSupervisor(t *testing.T) {
 				cmd := s.supervisor(bench)
 				s.eventually("a worker", func() bool { return len(victims(s, bench)) > 0 })
 				time.Sleep(time.Duration(rand.Int64N(int64(400 * time.Millisecond))))
-				var ports []string
+				listeners := map[string]string{} // sockets by port
+				open := listening(t)
 				for _, p := range s.mark.Processes() {
-					if port := p.Env["MASTER_PORT"]; port != "" {
-						ports = append(ports, port)
+					if port := p.Env["MASTER_PORT"]; open[port] != "" {
+						listeners[port] = open[port]
 					}
 				}
 				cmd.Process.Kill()
 				cmd.Wait()
 				s.mark.AssertGone(t)
-				for _, port := range ports {
-					if conn, err := net.Dial("tcp", "127.0.0.1:"+port); err == nil {
-						conn.Close()
+				open = listening(t)
+				for port, socket := range listeners {
+					if open[port] == socket { // and not one that somebody else has opened since
 						t.Errorf("something still listens on port %s", port)
 					}
 				}
@@ -69,6 +71,30 @@ func TestKillSupervisor(t *testing.T) {
 			})
 		}
 	}
+}
+
+// listening gives the sockets on which this host's processes listen, by port.
+func listening(t *testing.T) map[string]string {
+	t.Helper()
+	table, err := os.ReadFile("/proc/net/tcp")
+	if err != nil {
+		t.Fatal(err)
+	}
+	sockets := map[string]string{}
+	for line := range strings.Lines(string(table)) {
+		const local, state, inode, listen = 1, 3, 9, "0A"
+		f := strings.Fields(line)
+		if len(f) <= inode || f[state] != listen {
+			continue
+		}
+		_, hex, _ := strings.Cut(f[local], ":")
+		port, err := strconv.ParseUint(hex, 16, 16)
+		if err != nil {
+			t.Fatalf("/proc/net/tcp: %q: %v", line, err)
+		}
+		sockets[strconv.FormatUint(port, 10)] = f[inode]
+	}
+	return sockets
 }
 
 func shmFiles(t *testing.T) map[string]bool {
