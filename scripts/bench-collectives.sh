@@ -93,12 +93,8 @@ if [ "$halves" = 1 ]; then
 			for (k in half) {
 				split(k, f, SUBSEP)
 				w = whole[f[2] SUBSEP f[3] SUBSEP f[4]]
-				if (w) print f[1], f[2], f[3], w / half[k]
+				if (w) printf "%-5s %2d ranks %9d elements\t%s\n", f[1], f[2], f[3], w / half[k]
 			}
-		}' | sort -k1,1 -k2,2n -k3,3n -k4,4g | awk '
-		function flush() { if (n) printf "%-5s %2d ranks %9d elements  %.2f (%.2f to %.2f, %d trials)\n", d, r, c, (v[int((n + 1) / 2)] + v[int(n / 2) + 1]) / 2, v[1], v[n], n; n = 0 }
-		$1 != d || $2 != r || $3 != c { flush(); d = $1; r = $2; c = $3 }
-		{ v[++n] = $4 }
-		END { flush() }'
+		}' | medians | awk -F '\t' '{ printf "%s  %.2f (%.2f to %.2f, %d trials)\n", $1, $2, $3, $4, $5 }'
 fi
 exit $code

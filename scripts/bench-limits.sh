@@ -37,22 +37,13 @@ done
 echo "share of the limit in per cent: median, least and most of the trials"
 for ((k = 1; k <= trials; k++)); do "$bin" show "$out/rows-$k" --format csv; done | awk -F, '
 	/^bench,/ { for (i = 1; i <= NF; i++) at[$i] = i; next }
-	$at["status"] == "ok" { print $at["buffers"], $at["num_ranks"], $at["size"], $at["pct_of_limit"] }' |
-	sort -k1,1r -k2,2n -k3,3n -k4,4g | awk -v goal="$goal" '
-	function flush(  m) {
-		if (!n) return
-		m = (v[int((n + 1) / 2)] + v[int(n / 2) + 1]) / 2
-		printf "%-9s %3d ranks %9d bytes  %4.0f (%.0f to %.0f, %d trials)%s\n", b, r, s, m, v[1], v[n], n, m < goal ? "  not met" : ""
-		points++
-		if (m < goal) short++
-		n = 0
-	}
-	$1 != b || $2 != r || $3 != s { flush(); b = $1; r = $2; s = $3 }
-	{ v[++n] = $4 }
+	$at["status"] == "ok" { printf "%-9s %2d ranks %9d bytes\t%s\n", $at["buffers"], $at["num_ranks"], $at["size"], $at["pct_of_limit"] }' |
+	medians | awk -F '\t' -v goal="$goal" '
+	{ printf "%s  %4.0f (%.0f to %.0f, %d trials)%s\n", $1, $2, $3, $4, $5, $2 < goal ? "  not met" : "" }
+	$2 < goal { short++ }
 	END {
-		flush()
-		if (!points) short = "no row to judge by"
-		else if (short) short = "not met at " short " of " points " points"
+		if (!NR) short = "no row to judge by"
+		else if (short) short = "not met at " short " of " NR " points"
 		printf "at least %d %%: %s\n", goal, short ? short : "met"
 		exit short != ""
 	}'

@@ -41,6 +41,16 @@ probed() {
 	[ -s "$limits" ] || "$bin" probe --out "$limits" >"$out/limits.txt"
 }
 
+# medians reads lines of a key, a tab and a value, and gives for each key, behind a
+# tab each, the median of its values, the least, the most and how many they are.
+medians() {
+	LC_ALL=C sort -t $'\t' -k1,1 -k2,2g | awk -F '\t' -v OFS='\t' '
+		function flush() { if (n) print key, (v[int((n + 1) / 2)] + v[int(n / 2) + 1]) / 2, v[1], v[n], n; n = 0 }
+		$1 != key { flush(); key = $1 }
+		{ v[++n] = $2 }
+		END { flush() }'
+}
+
 # What Debian calls the packages of a peer, for the message about what is missing.
 declare -A package=(
 	[openmpi]="openmpi-bin libopenmpi-dev" [openmpi-tcp]="openmpi-bin libopenmpi-dev"
