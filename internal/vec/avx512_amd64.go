@@ -15,11 +15,10 @@ var kernelsAVX512 = table{
 }
 
 // kernelsAVX512FP16 adds two f16 as they are: a sum made in f32 has at least 2p+2 bits
-// for p of f16, so rounding it once more gives the same. It rounds bf16 by VNNI.
+// for p of f16, so rounding it once more gives the same.
 var kernelsAVX512FP16 = func() table {
 	t := kernelsAVX512
 	t[dtype.F16][sumOfTwo] = sumOfTwoF16AVX512
-	t[dtype.BF16][Sum] = sumBF16VNNI
 	return t
 }()
 
@@ -73,9 +72,6 @@ func scaledSumF16AVX512(dst []byte, srcs [][]byte, scale float64, from, to int, 
 
 //go:noescape
 func sumBF16AVX512(dst []byte, srcs [][]byte, scale float64, from, to int, stream bool)
-
-//go:noescape
-func sumBF16VNNI(dst []byte, srcs [][]byte, scale float64, from, to int, stream bool)
 
 //go:noescape
 func prodBF16AVX512(dst []byte, srcs [][]byte, scale float64, from, to int, stream bool)

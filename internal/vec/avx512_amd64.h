@@ -17,7 +17,7 @@
 // headers (three words each), AX position, DX end of the range, BX streaming,
 // R9 next position, R10 current header, R8 address. Z0-Z7 accumulators, Z8-Z15
 // their high halves, Z16-Z21 and K2-K3 free to the macros, Z22 or Y22 as TAIL,
-// Z27-Z31 constants.
+// Z26-Z31 and K4-K5 constants.
 
 #define EACH(M, UNIT) \
 	M(0*UNIT(R8), Z0, Z8);  \

@@ -15,15 +15,28 @@
 #define HALF(LOADER, OP)            KERNEL(32, Y22, LOADER, OP, STORE_F16, STREAM_F16, STORE_F16)
 
 // bf16: the even elements of a vector go to one accumulator, the odd ones to
-// the other, which needs no shuffles. Rounding to nearest even adds 0x7fff, or
-// 0x8000 where the last kept bit is set. A NaN needs no care: the lower 16 bits
-// of a widened element, of the processor's own NaN and of the scale's NaN are
-// zero, so no carry can come out of them.
+// the other, which needs no shuffles. The upper halves of both are the elements cut
+// off, the lower ones what is cut off. Rounding to nearest even adds one where that
+// is more than a half, or exactly a half and the element is odd: where it is more
+// than a half once the element's last bit is put into its last. A NaN needs no care:
+// the lower halves of a widened element, of the processor's own NaN and of the
+// scale's NaN are zero. (0xf8 is acc | (out & Z29), and 6 is above.)
 #define BF16_CONSTANTS \
-	MOVL $0xffff0000, R8; VPBROADCASTD R8, Z30; \
-	MOVL $0x10000, R8;    VPBROADCASTD R8, Z29; \
-	MOVL $0x8000, R8;     VPBROADCASTD R8, Z28; \
-	MOVL $0x7fff, R8;     VPBROADCASTD R8, Z27
+	MOVL $0xffff0000, R8;           VPBROADCASTD R8, Z30; \
+	MOVL $0x00010001, R8;           VPBROADCASTD R8, Z29; \
+	MOVL $0x80008000, R8;           VPBROADCASTD R8, Z28; \
+	MOVQ $0x3333333333333333, R8;   KMOVQ R8, K4;         \
+	KNOTQ K4, K5;                                         \
+	VBROADCASTI32X4 upperHalves<>(SB), Z27;               \
+	VBROADCASTI32X4 lowerHalves<>(SB), Z26
+
+// The bytes of each double word's upper half, and of its lower one, twice.
+DATA upperHalves<>+0(SB)/8, $0x0706070603020302
+DATA upperHalves<>+8(SB)/8, $0x0f0e0f0e0b0a0b0a
+GLOBL upperHalves<>(SB), RODATA|NOPTR, $16
+DATA lowerHalves<>+0(SB)/8, $0x0504050401000100
+DATA lowerHalves<>+8(SB)/8, $0x0d0c0d0c09080908
+GLOBL lowerHalves<>(SB), RODATA|NOPTR, $16
 
 #define LOAD_BF16(from, acc, high) \
 	VMOVDQU64 from, Z16;       \
@@ -31,35 +44,16 @@
 	VPANDD    Z30, Z16, high
 
 #define NARROW_BF16(out, acc, high) \
-	VPTESTMD   Z29, acc, K2;       \
-	VPTESTMD   Z29, high, K3;      \
-	VPADDD     Z27, acc, Z16;      \
-	VPADDD     Z27, high, Z17;     \
-	VPADDD     Z28, acc, K2, Z16;  \
-	VPADDD     Z28, high, K3, Z17; \
-	VPSRLD     $16, Z16, out;      \
-	VPTERNLOGD $0xf8, Z30, Z17, out // out | (Z17 & Z30)
+	VMOVDQA64  high, out;            \
+	VPSHUFB    Z27, acc, K4, out;    \
+	VPSHUFB    Z26, high, K5, acc;   \
+	VPTERNLOGD $0xf8, Z29, out, acc; \
+	VPCMPUW    $6, Z28, acc, K2;     \
+	VPADDW     Z29, out, K2, out
 
 #define STORE_BF16(to, acc, high)  NARROW_BF16(Z18, acc, high); VMOVDQU64 Z18, to
 #define STREAM_BF16(to, acc, high) NARROW_BF16(Z18, acc, high); VMOVNTDQ Z18, to
 #define BFLOAT(LOADER, OP)         KERNEL(64, Z22, LOADER, OP, STORE_BF16, STREAM_BF16, NARROW_BF16)
-
-// With VNNI the rounding is one sum of words less per accumulator: 0x7fff from the
-// lower word, and the last kept bit, which the mask leaves in the upper one.
-#define BF16_WORDS MOVL $0x10001, R8; VPBROADCASTD R8, Z28
-
-#define NARROW_WORDS(out, acc, high) \
-	VMOVDQA64  Z27, Z16;             \
-	VMOVDQA64  Z27, Z17;             \
-	VPTERNLOGD $0xf8, Z29, acc, Z16; \
-	VPTERNLOGD $0xf8, Z29, high, Z17; \
-	VPDPWSSD   Z28, Z16, acc;        \
-	VPDPWSSD   Z28, Z17, high;       \
-	VPSRLD     $16, acc, out;        \
-	VPTERNLOGD $0xf8, Z30, high, out
-
-#define STORE_WORDS(to, acc, high)  NARROW_WORDS(Z18, acc, high); VMOVDQU64 Z18, to
-#define STREAM_WORDS(to, acc, high) NARROW_WORDS(Z18, acc, high); VMOVNTDQ Z18, to
 
 // VRANGE orders -0 before +0 but drops a NaN beside a number; the sum brings
 // it back. Selector 4 is the minimum, 5 the maximum.
@@ -182,11 +176,6 @@ TEXT ·scaledSumF16AVX512(SB), NOSPLIT, $0-73
 TEXT ·sumBF16AVX512(SB), NOSPLIT, $0-73
 	BF16_CONSTANTS
 	BFLOAT(LOAD_BF16, SUM_BF16)
-
-TEXT ·sumBF16VNNI(SB), NOSPLIT, $0-73
-	BF16_CONSTANTS
-	BF16_WORDS
-	KERNEL(64, Z22, LOAD_BF16, SUM_BF16, STORE_WORDS, STREAM_WORDS, NARROW_WORDS)
 
 TEXT ·prodBF16AVX512(SB), NOSPLIT, $0-73
 	BF16_CONSTANTS

@@ -10,7 +10,7 @@ const (
 	Portable   Level = iota // Go alone
 	AVX2                    // with F16C
 	AVX512                  // F, BW, DQ and VL
-	AVX512FP16              // and FP16, VNNI
+	AVX512FP16              // and FP16
 )
 
 // String is the level's name, as a result's record has it.

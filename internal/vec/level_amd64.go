@@ -13,7 +13,7 @@ var best = detect()
 func detect() Level {
 	switch {
 	case cpuid.CPU.Supports(cpuid.AVX512F, cpuid.AVX512BW, cpuid.AVX512DQ, cpuid.AVX512VL, cpuid.BMI2):
-		if cpuid.CPU.Supports(cpuid.AVX512FP16, cpuid.AVX512VNNI) {
+		if cpuid.CPU.Supports(cpuid.AVX512FP16) {
 			return AVX512FP16
 		}
 		return AVX512
