@@ -30,7 +30,7 @@ out=${OUT:-out/bench-limits}
 for ((k = 1; k <= trials; k++)); do
 	echo "trial $k of $trials" >&2
 	limits=$out/limits-$k.json
-	[ -s "$limits" ] || "$bin" probe --cores "$ranks" --out "$limits" >"$out/limits-$k.txt" 2>&1
+	[ -s "$limits" ] || "$bin" probe --cores "$ranks" --out "$limits" >"$out/limits-$k.txt"
 	add 1 "rows-$k" --bench collectives --size "$least:$most:x4" --ranks "$ranks" --bind core --buffers symmetric,private --probe "$limits" --seconds "$seconds"
 done
 

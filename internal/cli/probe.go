@@ -58,6 +58,9 @@ Nothing else should run meanwhile.`,
 			}
 			profile.Counts = cores
 			r, err := probe.Measure(cmd.Context(), profile, time.Now())
+			if errors.Is(err, probe.ErrCounts) {
+				return usage(fmt.Errorf("--cores: %w", err))
+			}
 			if err != nil {
 				return err
 			}

@@ -32,6 +32,9 @@ var (
 	Thorough = Profile{Name: "thorough", Time: 200 * time.Millisecond, Step: 2, Memory: 2 << 30, Hops: 15}
 )
 
+// ErrCounts marks a profile with a number of cores that are not there.
+var ErrCounts = errors.New("no such number of cores")
+
 // Measure probes this host. It uses every core that the control group leaves
 // to this process, so nothing else should run meanwhile.
 func Measure(ctx context.Context, p Profile, now time.Time) (Result, error) {
@@ -46,7 +49,7 @@ func Measure(ctx context.Context, p Profile, now time.Time) (Result, error) {
 	p.Counts = slices.Compact(slices.Sorted(slices.Values(p.Counts)))
 	for _, n := range p.Counts {
 		if n < 1 || n > len(cores) {
-			return Result{}, fmt.Errorf("probing %d cores: this process may use 1 to %d", n, len(cores))
+			return Result{}, fmt.Errorf("probing %d: %w: this process may use 1 to %d", n, ErrCounts, len(cores))
 		}
 	}
 	// A rank bound to one core has one running goroutine: not enough for as many

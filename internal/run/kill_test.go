@@ -3,7 +3,6 @@ package run
 import (
 	"fmt"
 	"math/rand/v2"
-
 	"os"
 	"path/filepath"
 	"strconv"

@@ -20,7 +20,7 @@
 // is more than a half, or exactly a half and the element is odd: where it is more
 // than a half once the element's last bit is put into its last. A NaN needs no care:
 // the lower halves of a widened element, of the processor's own NaN and of the
-// scale's NaN are zero. (0xf8 is acc | (out & Z29), and 6 is above.)
+// scale's NaN are zero. (0xf8 is acc | (out & Z29); 6 is greater.)
 #define BF16_CONSTANTS \
 	MOVL $0xffff0000, R8;           VPBROADCASTD R8, Z30; \
 	MOVL $0x00010001, R8;           VPBROADCASTD R8, Z29; \
