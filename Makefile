@@ -3,7 +3,7 @@
 GO      ?= go
 BIN     := bin/kernbench
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
-LDFLAGS := -s -w -X github.com/kernbench/kernbench/internal/hostinfo.Version=$(VERSION)
+LDFLAGS := -s -w -X github.com/kernbench/kernbench/internal/host/hostinfo.Version=$(VERSION)
 
 export CGO_ENABLED := 0
 
@@ -55,7 +55,7 @@ slurm: build
 # faults strikes random runs 300 times; FAULTS and FAULTS_SEED choose. The tests
 # themselves have 30.
 faults:
-	FAULTS=$${FAULTS:-300} $(GO) test -count=1 -timeout 30m -v ./internal/faults
+	FAULTS=$${FAULTS:-300} $(GO) test -count=1 -timeout 30m -v ./internal/process/faults
 
 # fuzz gives every fuzz target a minute and the property tests fresh cases.
 fuzz:

@@ -69,7 +69,7 @@ var renamed = map[string]string{"NewPart": "Part", "Opt": "Option", "FileOpt": "
 func TestEveryClauseIsPublic(t *testing.T) {
 	public := functions(t, ".")
 	wanted := 0
-	for name, result := range functions(t, "../internal/decl") {
+	for name, result := range functions(t, "../internal/bench/decl") {
 		if result != "Item" && result != "error" {
 			continue
 		}

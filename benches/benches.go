@@ -11,7 +11,7 @@ import (
 	"github.com/kernbench/kernbench/benches/memory"
 	"github.com/kernbench/kernbench/benches/milestone1h"
 	"github.com/kernbench/kernbench/benches/solvescaling"
-	"github.com/kernbench/kernbench/internal/decl"
+	"github.com/kernbench/kernbench/internal/bench/decl"
 )
 
 // All returns every built-in bench, in the order `kernbench list` shows them.

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/kernbench/kernbench/internal/suggest"
+	"github.com/kernbench/kernbench/internal/base/suggest"
 )
 
 // Backend makes groups whose data moves in one certain way.

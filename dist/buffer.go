@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"unsafe"
 
-	"github.com/kernbench/kernbench/internal/dtype"
+	"github.com/kernbench/kernbench/internal/base/dtype"
 )
 
 // Buffer is elements in memory: a slice of the program, or memory of a group.

@@ -1,11 +1,9 @@
 package dist
 
 import (
-	"fmt"
-
-	"github.com/kernbench/kernbench/internal/dtype"
-	"github.com/kernbench/kernbench/internal/schedule"
-	"github.com/kernbench/kernbench/internal/suggest"
+	"github.com/kernbench/kernbench/internal/base/dtype"
+	"github.com/kernbench/kernbench/internal/base/suggest"
+	"github.com/kernbench/kernbench/internal/comm/schedule"
 )
 
 // DType is an element type.
@@ -63,40 +61,23 @@ func (c Collective) Rooted() bool {
 func (c Collective) PointToPoint() bool { return c == Send || c == Recv }
 
 // Reduction says how elements are combined.
-type Reduction uint8
+type Reduction = dtype.Reduction
 
 // The reductions. Avg is the sum times the rounded reciprocal of the number of
 // ranks, for integers the sum divided and truncated.
 const (
-	Sum Reduction = iota
-	Prod
-	Min
-	Max
-	Avg
+	Sum  = dtype.Sum
+	Prod = dtype.Prod
+	Min  = dtype.Min
+	Max  = dtype.Max
+	Avg  = dtype.Avg
 )
 
-var reductionNames = [...]string{"sum", "prod", "min", "max", "avg"}
-
 // Reductions lists the reductions.
-func Reductions() []Reduction { return []Reduction{Sum, Prod, Min, Max, Avg} }
-
-// String is the reduction's name in lower case.
-func (r Reduction) String() string {
-	if int(r) >= len(reductionNames) {
-		return fmt.Sprintf("Reduction(%d)", uint8(r))
-	}
-	return reductionNames[r]
-}
+func Reductions() []Reduction { return dtype.Reductions() }
 
 // ParseReduction reads a reduction's name.
-func ParseReduction(name string) (Reduction, error) {
-	for i, n := range reductionNames {
-		if n == name {
-			return Reduction(i), nil
-		}
-	}
-	return 0, suggest.Unknown("reduction", name, reductionNames[:])
-}
+func ParseReduction(name string) (Reduction, error) { return dtype.ParseReduction(name) }
 
 // ParseCollective reads an operation's name.
 func ParseCollective(name string) (Collective, error) {

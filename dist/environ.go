@@ -8,8 +8,8 @@ import (
 	"os"
 	"strconv"
 
-	"github.com/kernbench/kernbench/internal/jobenv"
-	"github.com/kernbench/kernbench/internal/wire"
+	"github.com/kernbench/kernbench/internal/comm/tcp"
+	"github.com/kernbench/kernbench/internal/host/jobenv"
 )
 
 // The variables that a group's Config may come from besides torchrun's.
@@ -62,7 +62,7 @@ func fromEnviron(environ []string, get func(string) string) (Config, error) {
 	if len(faults) > 0 {
 		return Config{}, errors.Join(faults...)
 	}
-	star := &wire.Star{Endpoint: net.JoinHostPort(addr, strconv.Itoa(port+portOffset)), Rank: c.Rank, Size: c.Size, Secret: []byte(c.Secret)}
+	star := &tcp.Star{Endpoint: net.JoinHostPort(addr, strconv.Itoa(port+portOffset)), Rank: c.Rank, Size: c.Size, Secret: []byte(c.Secret)}
 	c.Exchange = star.Exchange
 	return c, nil
 }

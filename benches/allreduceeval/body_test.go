@@ -9,13 +9,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/kernbench/kernbench/internal/agree"
-	"github.com/kernbench/kernbench/internal/decl"
-	"github.com/kernbench/kernbench/internal/launch"
-	"github.com/kernbench/kernbench/internal/measure"
-	"github.com/kernbench/kernbench/internal/plan"
-	"github.com/kernbench/kernbench/internal/point"
-	"github.com/kernbench/kernbench/internal/worker"
+	"github.com/kernbench/kernbench/internal/base/point"
+	"github.com/kernbench/kernbench/internal/bench/decl"
+	"github.com/kernbench/kernbench/internal/bench/measure"
+	"github.com/kernbench/kernbench/internal/bench/plan"
+	"github.com/kernbench/kernbench/internal/bench/worker"
+	"github.com/kernbench/kernbench/internal/comm/syncgroup"
+	"github.com/kernbench/kernbench/internal/process/launch"
 )
 
 // The test binary is also the agent, the workers and the helpers.
@@ -58,7 +58,7 @@ func perform(t *testing.T, part string, task plan.Task, options point.Point) []d
 	cfg := measure.Default()
 	cfg.Stop = measure.Stop{MinSamples: 1, MaxSamples: 3, MaxTime: time.Second}
 	cfg.Warmup = measure.Warmup{MinCalls: 1, MaxCalls: 1, MaxTime: time.Second}
-	groups := agree.Local(task.Ranks)
+	groups := syncgroup.Local(task.Ranks)
 	outcomes := make([]decl.Outcome, task.Ranks)
 	var wait sync.WaitGroup
 	for rank := range groups {

@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"github.com/kernbench/kernbench/dist"
-	"github.com/kernbench/kernbench/internal/decl"
-	"github.com/kernbench/kernbench/internal/hostinfo"
-	"github.com/kernbench/kernbench/internal/quant"
+	"github.com/kernbench/kernbench/internal/bench/decl"
+	"github.com/kernbench/kernbench/internal/host/hostinfo"
+	"github.com/kernbench/kernbench/internal/kernel/quant"
 )
 
 // correctness is the body of the matrix: a row is an algorithm, an element type

@@ -5,7 +5,7 @@ import (
 	"sync"
 
 	"github.com/kernbench/kernbench/dist"
-	"github.com/kernbench/kernbench/internal/verify"
+	"github.com/kernbench/kernbench/internal/comm/verify"
 )
 
 // A kind of input is a pure function of rank and position.

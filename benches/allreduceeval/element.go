@@ -6,7 +6,7 @@ import (
 	"unsafe"
 
 	"github.com/kernbench/kernbench/dist"
-	"github.com/kernbench/kernbench/internal/dtype"
+	"github.com/kernbench/kernbench/internal/base/dtype"
 )
 
 // The oracles compute in float64, which holds every value of the matrix's types

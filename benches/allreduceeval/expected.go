@@ -2,7 +2,7 @@ package allreduceeval
 
 import (
 	"github.com/kernbench/kernbench/dist"
-	"github.com/kernbench/kernbench/internal/quant"
+	"github.com/kernbench/kernbench/internal/kernel/quant"
 )
 
 // The expectations that the cells of a launch share. Exact inputs give the same

@@ -5,7 +5,7 @@ import (
 	"math"
 
 	"github.com/kernbench/kernbench/dist"
-	"github.com/kernbench/kernbench/internal/quant"
+	"github.com/kernbench/kernbench/internal/kernel/quant"
 )
 
 // An expectation is what an all-reduce must leave of a window of the inputs:

@@ -5,7 +5,7 @@ import (
 	"iter"
 	"slices"
 
-	"github.com/kernbench/kernbench/internal/schedule"
+	"github.com/kernbench/kernbench/internal/comm/schedule"
 )
 
 // A sum is how the elements of a part of the output come about: which rank's

@@ -6,10 +6,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/kernbench/kernbench/internal/journal"
-	"github.com/kernbench/kernbench/internal/plan"
-	"github.com/kernbench/kernbench/internal/report"
-	"github.com/kernbench/kernbench/internal/run"
+	"github.com/kernbench/kernbench/internal/bench/plan"
+	"github.com/kernbench/kernbench/internal/bench/run"
+	"github.com/kernbench/kernbench/internal/result/journal"
+	"github.com/kernbench/kernbench/internal/result/report"
 )
 
 // Every cell of the matrix passes with three ranks, and those that need other

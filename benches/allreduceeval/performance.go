@@ -8,12 +8,12 @@ import (
 
 	"github.com/kernbench/kernbench/benches/collectives"
 	"github.com/kernbench/kernbench/dist"
-	"github.com/kernbench/kernbench/internal/decl"
-	"github.com/kernbench/kernbench/internal/foreign"
-	"github.com/kernbench/kernbench/internal/journal"
-	"github.com/kernbench/kernbench/internal/model"
-	"github.com/kernbench/kernbench/internal/quant"
-	"github.com/kernbench/kernbench/internal/unit"
+	"github.com/kernbench/kernbench/internal/base/unit"
+	"github.com/kernbench/kernbench/internal/bench/decl"
+	"github.com/kernbench/kernbench/internal/kernel/quant"
+	"github.com/kernbench/kernbench/internal/result/imports"
+	"github.com/kernbench/kernbench/internal/result/journal"
+	"github.com/kernbench/kernbench/internal/result/model"
 )
 
 // timedAlgorithms are those of the performance part: auto beside what it
@@ -194,6 +194,6 @@ func warned(rows []journal.Row) []journal.Row {
 	for i := range out {
 		out[i].Warnings = slices.Clip(out[i].Warnings) // shared with the journal's
 	}
-	foreign.Warn(out, model.Check(model.SamplesOf(out)))
+	imports.Warn(out, model.Check(model.SamplesOf(out)))
 	return out
 }

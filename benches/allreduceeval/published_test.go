@@ -10,10 +10,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/kernbench/kernbench/internal/decl"
-	"github.com/kernbench/kernbench/internal/foreign"
-	"github.com/kernbench/kernbench/internal/journal"
-	"github.com/kernbench/kernbench/internal/model"
+	"github.com/kernbench/kernbench/internal/bench/decl"
+	"github.com/kernbench/kernbench/internal/result/imports"
+	"github.com/kernbench/kernbench/internal/result/journal"
+	"github.com/kernbench/kernbench/internal/result/model"
 )
 
 var update = flag.Bool("update", false, "rewrite the files in testdata")
@@ -29,12 +29,12 @@ func published(t *testing.T) []journal.Row {
 		}
 		return string(data)
 	}
-	file, err := foreign.Read("csv", "times.csv", read("times.csv"), foreign.Given{})
+	file, err := imports.Read("csv", "times.csv", read("times.csv"), imports.Given{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	src := foreign.Source{Run: "r", Bench: Name, Part: performancePart, Name: "times.csv"}
-	rows := foreign.Rows(file.Records, src, 0, map[string]int{})
+	src := imports.Source{Run: "r", Bench: Name, Part: performancePart, Name: "times.csv"}
+	rows := imports.Rows(file.Records, src, 0, map[string]int{})
 	ceilings, err := model.Ceilings("nvlink-h100")
 	if err != nil {
 		t.Fatal(err)
@@ -42,11 +42,11 @@ func published(t *testing.T) []journal.Row {
 	for i := range rows {
 		model.Limit(&rows[i], ceilings)
 	}
-	claims, err := foreign.Claims("claims.yaml", []byte(read("claims.yaml")))
+	claims, err := imports.Claims("claims.yaml", []byte(read("claims.yaml")))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return append(rows, foreign.VerdictRows(model.Judge(rows, claims, model.NamedCurve), src, len(rows))...)
+	return append(rows, imports.VerdictRows(model.Judge(rows, claims, model.NamedCurve), src, len(rows))...)
 }
 
 // dump is sections as text.

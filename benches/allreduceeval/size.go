@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/kernbench/kernbench/internal/suggest"
-	"github.com/kernbench/kernbench/internal/unit"
+	"github.com/kernbench/kernbench/internal/base/suggest"
+	"github.com/kernbench/kernbench/internal/base/unit"
 )
 
 // size is a length of the vectors: so many bytes of elements, and some

@@ -4,9 +4,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/kernbench/kernbench/internal/journal"
-	"github.com/kernbench/kernbench/internal/plan"
-	"github.com/kernbench/kernbench/internal/point"
+	"github.com/kernbench/kernbench/internal/base/point"
+	"github.com/kernbench/kernbench/internal/bench/plan"
+	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
 // complete are the rows of a run in which everything passed, as the plan has them.

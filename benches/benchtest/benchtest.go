@@ -9,13 +9,13 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/kernbench/kernbench/internal/agree"
+	"github.com/kernbench/kernbench/internal/base/point"
+	"github.com/kernbench/kernbench/internal/bench/decl"
+	"github.com/kernbench/kernbench/internal/bench/plan"
+	"github.com/kernbench/kernbench/internal/bench/worker"
 	"github.com/kernbench/kernbench/internal/cli"
-	"github.com/kernbench/kernbench/internal/decl"
-	"github.com/kernbench/kernbench/internal/launch"
-	"github.com/kernbench/kernbench/internal/plan"
-	"github.com/kernbench/kernbench/internal/point"
-	"github.com/kernbench/kernbench/internal/worker"
+	"github.com/kernbench/kernbench/internal/comm/syncgroup"
+	"github.com/kernbench/kernbench/internal/process/launch"
 )
 
 // Main is for TestMain of a package whose tests start real workers: the test
@@ -54,7 +54,7 @@ func Assign(words ...string) (list []plan.Assign) {
 // the others, as a worker does.
 func Perform(t testing.TB, body decl.Body, task plan.Task, options point.Point, set decl.Setting) []decl.Outcome {
 	t.Helper()
-	groups := agree.Local(task.Ranks)
+	groups := syncgroup.Local(task.Ranks)
 	outcomes := make([]decl.Outcome, task.Ranks)
 	set.Point = append(append(point.Point{}, task.Point...), options...)
 	set.Seed, set.Session = 7, t.Name()

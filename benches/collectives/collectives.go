@@ -16,9 +16,9 @@ import (
 	"github.com/kernbench/kernbench/dist/ahbm"
 	_ "github.com/kernbench/kernbench/dist/cpu" // the backend of this host
 	"github.com/kernbench/kernbench/dist/mpi"
-	"github.com/kernbench/kernbench/internal/decl"
-	"github.com/kernbench/kernbench/internal/point"
-	"github.com/kernbench/kernbench/internal/wire"
+	"github.com/kernbench/kernbench/internal/base/point"
+	"github.com/kernbench/kernbench/internal/bench/decl"
+	"github.com/kernbench/kernbench/internal/comm/tcp"
 )
 
 // joinLimit is how long a rank waits for another, set-up included.
@@ -152,7 +152,7 @@ func join(ctx context.Context, s *decl.State) (*dist.Group, error) {
 		Backend: s.Backend(), Rank: s.Rank(), Size: s.Size(), Timeout: joinLimit,
 		ID: strings.Join([]string{s.Session(), s.Str("op"), s.Str("algorithm"), s.Str("dtype"), s.Str("reduction"),
 			s.Str("size"), s.Str("inplace"), s.Str("buffers")}, "/"),
-		Exchange: wire.Through(s.Group()), Host: hostOf(s),
+		Exchange: tcp.Through(s.Group()), Host: hostOf(s),
 	}
 	if path := s.Str("tuning"); path != "" {
 		t, err := dist.LoadTuning(path)

@@ -4,8 +4,8 @@ import (
 	"strconv"
 	"sync"
 
-	"github.com/kernbench/kernbench/internal/decl"
-	"github.com/kernbench/kernbench/internal/wire"
+	"github.com/kernbench/kernbench/internal/bench/decl"
+	"github.com/kernbench/kernbench/internal/comm/tcp"
 )
 
 // hostOf is the host that a rank counts as being on: neighbouring ranks
@@ -19,7 +19,7 @@ func hostOf(s *decl.State) string {
 }
 
 // loopback is probed once per process.
-var loopback = sync.OnceValues(wire.ProbeLoopback)
+var loopback = sync.OnceValues(tcp.ProbeLoopback)
 
 // loopbackLimit gives the function that records what TCP within this machine
 // allows, where ranks are on different hosts in name. Only rank 0, whose numbers

@@ -6,10 +6,10 @@ import (
 	"sync"
 
 	"github.com/kernbench/kernbench/dist"
-	"github.com/kernbench/kernbench/internal/decl"
-	"github.com/kernbench/kernbench/internal/hostinfo"
-	"github.com/kernbench/kernbench/internal/probe"
-	"github.com/kernbench/kernbench/internal/schedule"
+	"github.com/kernbench/kernbench/internal/bench/decl"
+	"github.com/kernbench/kernbench/internal/bench/probe"
+	"github.com/kernbench/kernbench/internal/comm/schedule"
+	"github.com/kernbench/kernbench/internal/host/hostinfo"
 )
 
 // limits are the least times of a call, in microseconds.

@@ -8,9 +8,9 @@ import (
 	"testing"
 
 	"github.com/kernbench/kernbench/dist/mpi"
-	"github.com/kernbench/kernbench/internal/journal"
-	"github.com/kernbench/kernbench/internal/plan"
-	"github.com/kernbench/kernbench/internal/run"
+	"github.com/kernbench/kernbench/internal/bench/plan"
+	"github.com/kernbench/kernbench/internal/bench/run"
+	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
 // By MPI the bench runs as it stands: every operation in private buffers, right,

@@ -3,7 +3,7 @@ package collectives
 import (
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/dist/ahbm"
-	"github.com/kernbench/kernbench/internal/decl"
+	"github.com/kernbench/kernbench/internal/bench/decl"
 )
 
 // AllReduceLimits is for other benches that time an all-reduce: it finds the

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/kernbench/kernbench/internal/decl"
-	"github.com/kernbench/kernbench/internal/sweep"
+	"github.com/kernbench/kernbench/internal/bench/decl"
+	"github.com/kernbench/kernbench/internal/bench/sweep"
 )
 
 // peers is the folder of the same work by other libraries; it holds C sources,

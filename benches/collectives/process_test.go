@@ -8,10 +8,10 @@ import (
 	"testing"
 
 	"github.com/kernbench/kernbench/benches/benchtest"
-	"github.com/kernbench/kernbench/internal/export"
-	"github.com/kernbench/kernbench/internal/journal"
-	"github.com/kernbench/kernbench/internal/plan"
-	"github.com/kernbench/kernbench/internal/run"
+	"github.com/kernbench/kernbench/internal/bench/plan"
+	"github.com/kernbench/kernbench/internal/bench/run"
+	"github.com/kernbench/kernbench/internal/result/export"
+	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
 func TestMain(m *testing.M) { os.Exit(benchtest.Main(m, Bench())) }

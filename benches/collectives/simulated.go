@@ -6,7 +6,7 @@ import (
 	"github.com/kernbench/kernbench/internal/accel/ccl"
 	"github.com/kernbench/kernbench/internal/accel/event"
 	"github.com/kernbench/kernbench/internal/accel/topo"
-	"github.com/kernbench/kernbench/internal/decl"
+	"github.com/kernbench/kernbench/internal/bench/decl"
 )
 
 // simulatedLimits gives the function that records a call's limits on the

@@ -7,9 +7,9 @@ import (
 	"testing"
 
 	"github.com/kernbench/kernbench/dist/ahbm"
-	"github.com/kernbench/kernbench/internal/journal"
-	"github.com/kernbench/kernbench/internal/plan"
-	"github.com/kernbench/kernbench/internal/run"
+	"github.com/kernbench/kernbench/internal/bench/plan"
+	"github.com/kernbench/kernbench/internal/bench/run"
+	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
 // A plain run on the simulated accelerator takes what it has; what it lacks is

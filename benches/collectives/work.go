@@ -4,8 +4,8 @@ import (
 	"fmt"
 
 	"github.com/kernbench/kernbench/dist"
-	"github.com/kernbench/kernbench/internal/decl"
-	"github.com/kernbench/kernbench/internal/dtype"
+	"github.com/kernbench/kernbench/internal/base/dtype"
+	"github.com/kernbench/kernbench/internal/bench/decl"
 )
 
 // work is one rank's part of a point: its buffers and the prepared call.

@@ -13,13 +13,13 @@ import (
 	"strings"
 	"time"
 
-	"github.com/kernbench/kernbench/internal/decl"
-	"github.com/kernbench/kernbench/internal/dtype"
-	"github.com/kernbench/kernbench/internal/fused"
-	"github.com/kernbench/kernbench/internal/gemm"
-	"github.com/kernbench/kernbench/internal/measure"
-	"github.com/kernbench/kernbench/internal/point"
-	"github.com/kernbench/kernbench/internal/suggest"
+	"github.com/kernbench/kernbench/benches/gemmallreduce/fused"
+	"github.com/kernbench/kernbench/internal/base/dtype"
+	"github.com/kernbench/kernbench/internal/base/point"
+	"github.com/kernbench/kernbench/internal/base/suggest"
+	"github.com/kernbench/kernbench/internal/bench/decl"
+	"github.com/kernbench/kernbench/internal/bench/measure"
+	"github.com/kernbench/kernbench/internal/kernel/gemm"
 )
 
 // The names of axes and options.

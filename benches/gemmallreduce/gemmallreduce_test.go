@@ -7,15 +7,15 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kernbench/kernbench/accel"
 	"github.com/kernbench/kernbench/benches/benchtest"
-	"github.com/kernbench/kernbench/internal/accel"
-	"github.com/kernbench/kernbench/internal/decl"
-	"github.com/kernbench/kernbench/internal/dtype"
-	"github.com/kernbench/kernbench/internal/fused"
-	"github.com/kernbench/kernbench/internal/journal"
-	"github.com/kernbench/kernbench/internal/measure"
-	"github.com/kernbench/kernbench/internal/plan"
-	"github.com/kernbench/kernbench/internal/point"
+	"github.com/kernbench/kernbench/benches/gemmallreduce/fused"
+	"github.com/kernbench/kernbench/internal/base/dtype"
+	"github.com/kernbench/kernbench/internal/base/point"
+	"github.com/kernbench/kernbench/internal/bench/decl"
+	"github.com/kernbench/kernbench/internal/bench/measure"
+	"github.com/kernbench/kernbench/internal/bench/plan"
+	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
 var assigned = benchtest.Assign

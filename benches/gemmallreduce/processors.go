@@ -8,14 +8,14 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kernbench/kernbench/benches/gemmallreduce/fused"
 	"github.com/kernbench/kernbench/dist"
 	_ "github.com/kernbench/kernbench/dist/cpu" // the backend of this host
-	"github.com/kernbench/kernbench/internal/cores"
-	"github.com/kernbench/kernbench/internal/decl"
-	"github.com/kernbench/kernbench/internal/dtype"
-	"github.com/kernbench/kernbench/internal/fused"
-	"github.com/kernbench/kernbench/internal/gemm"
-	"github.com/kernbench/kernbench/internal/gemm/proof"
+	"github.com/kernbench/kernbench/internal/base/dtype"
+	"github.com/kernbench/kernbench/internal/bench/decl"
+	"github.com/kernbench/kernbench/internal/host/cores"
+	"github.com/kernbench/kernbench/internal/kernel/gemm"
+	"github.com/kernbench/kernbench/internal/kernel/proof"
 )
 
 // joinLimit is how long a rank waits for another, set-up included.

@@ -5,15 +5,15 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/kernbench/kernbench/accel"
+	"github.com/kernbench/kernbench/benches/gemmallreduce/fused"
 	"github.com/kernbench/kernbench/dist/ahbm"
-	"github.com/kernbench/kernbench/internal/accel"
 	"github.com/kernbench/kernbench/internal/accel/topo"
-	"github.com/kernbench/kernbench/internal/decl"
-	"github.com/kernbench/kernbench/internal/dtype"
-	"github.com/kernbench/kernbench/internal/fused"
-	"github.com/kernbench/kernbench/internal/gemm"
-	"github.com/kernbench/kernbench/internal/gemm/proof"
-	"github.com/kernbench/kernbench/internal/verify"
+	"github.com/kernbench/kernbench/internal/base/dtype"
+	"github.com/kernbench/kernbench/internal/bench/decl"
+	"github.com/kernbench/kernbench/internal/comm/verify"
+	"github.com/kernbench/kernbench/internal/kernel/gemm"
+	"github.com/kernbench/kernbench/internal/kernel/proof"
 )
 
 // simulated is the backend that is a simulator: a rank is a SIP.

@@ -14,13 +14,13 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/kernbench/kernbench/internal/decl"
-	"github.com/kernbench/kernbench/internal/foreign"
-	"github.com/kernbench/kernbench/internal/journal"
-	"github.com/kernbench/kernbench/internal/model"
-	"github.com/kernbench/kernbench/internal/model/llm"
-	"github.com/kernbench/kernbench/internal/point"
-	"github.com/kernbench/kernbench/internal/suggest"
+	"github.com/kernbench/kernbench/internal/base/point"
+	"github.com/kernbench/kernbench/internal/base/suggest"
+	"github.com/kernbench/kernbench/internal/bench/decl"
+	"github.com/kernbench/kernbench/internal/result/imports"
+	"github.com/kernbench/kernbench/internal/result/journal"
+	"github.com/kernbench/kernbench/internal/result/llm"
+	"github.com/kernbench/kernbench/internal/result/model"
 )
 
 // Bench declares it.
@@ -186,11 +186,11 @@ func samplesOf(name string) ([]model.Sample, string, error) {
 		if err != nil {
 			return nil, "", err
 		}
-		file, err := foreign.Read("csv", name, string(text), foreign.Given{})
+		file, err := imports.Read("csv", name, string(text), imports.Given{})
 		if err != nil {
 			return nil, "", err
 		}
-		return model.SamplesOf(foreign.Rows(file.Records, foreign.Source{Name: name}, 0, map[string]int{})), "the file " + name, nil
+		return model.SamplesOf(imports.Rows(file.Records, imports.Source{Name: name}, 0, map[string]int{})), "the file " + name, nil
 	}
 	_, run, err := journal.LoadRun(name)
 	if err != nil {

@@ -7,12 +7,12 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/kernbench/kernbench/internal/agree"
-	"github.com/kernbench/kernbench/internal/decl"
-	"github.com/kernbench/kernbench/internal/journal"
-	"github.com/kernbench/kernbench/internal/model/llm"
-	"github.com/kernbench/kernbench/internal/plan"
-	"github.com/kernbench/kernbench/internal/point"
+	"github.com/kernbench/kernbench/internal/base/point"
+	"github.com/kernbench/kernbench/internal/bench/decl"
+	"github.com/kernbench/kernbench/internal/bench/plan"
+	"github.com/kernbench/kernbench/internal/comm/syncgroup"
+	"github.com/kernbench/kernbench/internal/result/journal"
+	"github.com/kernbench/kernbench/internal/result/llm"
 )
 
 // rowsOf computes a sweep, as "name=SPEC" for axes and "--name=value" for options.
@@ -38,7 +38,7 @@ func rowsOf(t *testing.T, settings ...string) []journal.Row {
 	var rows []journal.Row
 	for _, g := range p.Groups {
 		for _, task := range g.Tasks {
-			s := decl.NewState(decl.Setting{Point: append(append(point.Point{}, task.Point...), p.Options...), Group: agree.Local(1)[0], Backend: "cpu"})
+			s := decl.NewState(decl.Setting{Point: append(append(point.Point{}, task.Point...), p.Options...), Group: syncgroup.Local(1)[0], Backend: "cpu"})
 			o := s.Finish(body(t.Context(), s))
 			rows = append(rows, journal.Row{Key: fmt.Sprint(len(rows)), Point: task.Point, Options: p.Options, Status: o.Status, Reason: o.Reason, Optional: o.Optional,
 				Kind: o.Kind, Metrics: o.Metrics, Details: o.Details, Warnings: o.Warnings})

@@ -3,8 +3,8 @@ package memory
 import (
 	"testing"
 
-	"github.com/kernbench/kernbench/internal/journal"
-	"github.com/kernbench/kernbench/internal/point"
+	"github.com/kernbench/kernbench/internal/base/point"
+	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
 func TestDeclaration(t *testing.T) {

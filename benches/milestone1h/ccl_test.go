@@ -15,13 +15,13 @@ import (
 	"github.com/kernbench/kernbench/internal/accel/ccl"
 	"github.com/kernbench/kernbench/internal/accel/sim"
 	"github.com/kernbench/kernbench/internal/accel/topo"
-	"github.com/kernbench/kernbench/internal/agree"
-	"github.com/kernbench/kernbench/internal/decl"
-	"github.com/kernbench/kernbench/internal/dtype"
-	"github.com/kernbench/kernbench/internal/figure"
-	"github.com/kernbench/kernbench/internal/journal"
-	"github.com/kernbench/kernbench/internal/measure"
-	"github.com/kernbench/kernbench/internal/point"
+	"github.com/kernbench/kernbench/internal/base/dtype"
+	"github.com/kernbench/kernbench/internal/base/point"
+	"github.com/kernbench/kernbench/internal/bench/decl"
+	"github.com/kernbench/kernbench/internal/bench/measure"
+	"github.com/kernbench/kernbench/internal/comm/syncgroup"
+	"github.com/kernbench/kernbench/internal/result/figure"
+	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
 // sweep runs the bench's own bodies over its own axes, up to a number of
@@ -81,7 +81,7 @@ func row(b *decl.Bench, part *decl.Part, p point.Point, fabric topo.Fabric) jour
 		options = options.With(o.Name, o.Default)
 	}
 	options = options.With("fabric", point.StringValue(string(fabric)))
-	s := decl.NewState(decl.Setting{Point: append(slices.Clone(p), options...), Group: agree.Solo(), Backend: "ahbm", Measure: measure.Default()})
+	s := decl.NewState(decl.Setting{Point: append(slices.Clone(p), options...), Group: syncgroup.Solo(), Backend: "ahbm", Measure: measure.Default()})
 	o := s.Finish(part.Body(context.Background(), s))
 	return journal.Row{Bench: b.Name, Part: part.Name, Point: p, Options: options, Status: o.Status, Reason: o.Reason, Kind: o.Kind,
 		Clock: o.Clock, Samples: o.Samples, Metrics: o.Metrics, Limits: o.Limits, Details: o.Details}

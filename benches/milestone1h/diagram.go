@@ -3,11 +3,11 @@ package milestone1h
 import (
 	"fmt"
 
-	"github.com/kernbench/kernbench/internal/accel"
+	"github.com/kernbench/kernbench/accel"
 	"github.com/kernbench/kernbench/internal/accel/ccl"
 	"github.com/kernbench/kernbench/internal/accel/topo"
-	"github.com/kernbench/kernbench/internal/figure"
-	"github.com/kernbench/kernbench/internal/journal"
+	"github.com/kernbench/kernbench/internal/result/figure"
+	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
 // Colours of the diagrams' links, as palette entries.

@@ -9,8 +9,8 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/kernbench/kernbench/internal/decl"
-	"github.com/kernbench/kernbench/internal/journal"
+	"github.com/kernbench/kernbench/internal/bench/decl"
+	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
 // The files of the evaluation besides its figures.

@@ -7,13 +7,13 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kernbench/kernbench/accel"
+	"github.com/kernbench/kernbench/accel/tl"
 	"github.com/kernbench/kernbench/dist/ahbm"
-	"github.com/kernbench/kernbench/internal/accel"
 	"github.com/kernbench/kernbench/internal/accel/sim"
-	"github.com/kernbench/kernbench/internal/accel/tl"
 	"github.com/kernbench/kernbench/internal/accel/topo"
-	"github.com/kernbench/kernbench/internal/decl"
-	"github.com/kernbench/kernbench/internal/point"
+	"github.com/kernbench/kernbench/internal/base/point"
+	"github.com/kernbench/kernbench/internal/bench/decl"
 )
 
 // The two parts of the evaluation of products.

@@ -4,12 +4,12 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/kernbench/kernbench/internal/accel"
+	"github.com/kernbench/kernbench/accel"
+	"github.com/kernbench/kernbench/accel/tl"
 	"github.com/kernbench/kernbench/internal/accel/sim"
-	"github.com/kernbench/kernbench/internal/accel/tl"
-	"github.com/kernbench/kernbench/internal/decl"
-	"github.com/kernbench/kernbench/internal/dtype"
-	"github.com/kernbench/kernbench/internal/gemm/proof"
+	"github.com/kernbench/kernbench/internal/base/dtype"
+	"github.com/kernbench/kernbench/internal/bench/decl"
+	"github.com/kernbench/kernbench/internal/kernel/proof"
 )
 
 // Operands are -1, 0 and 1, hashed from the place, and the epilogue's row whole

@@ -7,11 +7,11 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/kernbench/kernbench/internal/accel"
+	"github.com/kernbench/kernbench/accel"
 	"github.com/kernbench/kernbench/internal/accel/sim"
-	"github.com/kernbench/kernbench/internal/decl"
-	"github.com/kernbench/kernbench/internal/figure"
-	"github.com/kernbench/kernbench/internal/journal"
+	"github.com/kernbench/kernbench/internal/bench/decl"
+	"github.com/kernbench/kernbench/internal/result/figure"
+	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
 // The figures.

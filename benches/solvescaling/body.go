@@ -8,11 +8,11 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/kernbench/kernbench/internal/decl"
-	"github.com/kernbench/kernbench/internal/krylov"
-	"github.com/kernbench/kernbench/internal/partition"
-	"github.com/kernbench/kernbench/internal/solve"
-	"github.com/kernbench/kernbench/internal/sparse"
+	"github.com/kernbench/kernbench/internal/bench/decl"
+	"github.com/kernbench/kernbench/internal/solve/krylov"
+	"github.com/kernbench/kernbench/internal/solve/partition"
+	"github.com/kernbench/kernbench/internal/solve/sparse"
+	"github.com/kernbench/kernbench/solve"
 )
 
 const (

@@ -9,8 +9,8 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/kernbench/kernbench/internal/decl"
-	"github.com/kernbench/kernbench/internal/sparse"
+	"github.com/kernbench/kernbench/internal/bench/decl"
+	"github.com/kernbench/kernbench/internal/solve/sparse"
 )
 
 // triadValues is the length of each vector of the triad: three of them are

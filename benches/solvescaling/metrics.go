@@ -1,8 +1,8 @@
 package solvescaling
 
 import (
-	"github.com/kernbench/kernbench/internal/solve"
-	"github.com/kernbench/kernbench/internal/suggest"
+	"github.com/kernbench/kernbench/internal/base/suggest"
+	"github.com/kernbench/kernbench/solve"
 )
 
 // metric is a number of a row: docs/solve-scaling.md explains each.

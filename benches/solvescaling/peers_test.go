@@ -4,7 +4,7 @@ import (
 	"os"
 	"testing"
 
-	"github.com/kernbench/kernbench/internal/sweep"
+	"github.com/kernbench/kernbench/internal/bench/sweep"
 )
 
 // PETSc's sweep loads, names a program that is there, and has the axes by which

@@ -12,11 +12,11 @@ import (
 	"time"
 
 	"github.com/kernbench/kernbench/benches/benchtest"
-	"github.com/kernbench/kernbench/internal/journal"
-	"github.com/kernbench/kernbench/internal/plan"
-	"github.com/kernbench/kernbench/internal/proctest"
-	"github.com/kernbench/kernbench/internal/report"
-	"github.com/kernbench/kernbench/internal/run"
+	"github.com/kernbench/kernbench/internal/bench/plan"
+	"github.com/kernbench/kernbench/internal/bench/run"
+	"github.com/kernbench/kernbench/internal/host/proctest"
+	"github.com/kernbench/kernbench/internal/result/journal"
+	"github.com/kernbench/kernbench/internal/result/report"
 )
 
 func TestMain(m *testing.M) {

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/kernbench/kernbench/internal/journal"
+	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
 // text is a coordinate or option of a row as people write it.

@@ -14,13 +14,13 @@ import (
 	"github.com/kernbench/kernbench/dist"
 	_ "github.com/kernbench/kernbench/dist/cpu" // our own process groups
 	_ "github.com/kernbench/kernbench/dist/mpi" // Open MPI or MPICH
-	"github.com/kernbench/kernbench/internal/decl"
-	"github.com/kernbench/kernbench/internal/krylov"
-	"github.com/kernbench/kernbench/internal/partition"
-	"github.com/kernbench/kernbench/internal/point"
-	"github.com/kernbench/kernbench/internal/solve"
-	"github.com/kernbench/kernbench/internal/sparse"
-	"github.com/kernbench/kernbench/internal/wire"
+	"github.com/kernbench/kernbench/internal/base/point"
+	"github.com/kernbench/kernbench/internal/bench/decl"
+	"github.com/kernbench/kernbench/internal/comm/tcp"
+	"github.com/kernbench/kernbench/internal/solve/krylov"
+	"github.com/kernbench/kernbench/internal/solve/partition"
+	"github.com/kernbench/kernbench/internal/solve/sparse"
+	"github.com/kernbench/kernbench/solve"
 )
 
 // The names of axes and options.
@@ -228,7 +228,7 @@ func join(ctx context.Context, s *decl.State) (*dist.Group, error) {
 		id = append(id, s.Str(axis))
 	}
 	return dist.Init(ctx, dist.Config{Backend: s.Backend(), Rank: s.Rank(), Size: s.Size(), Timeout: joinLimit, ID: strings.Join(id, "/"),
-		Exchange: wire.Through(s.Group())})
+		Exchange: tcp.Through(s.Group())})
 }
 
 // specOf is what the point asks to be solved.

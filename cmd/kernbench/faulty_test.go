@@ -10,9 +10,9 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/kernbench/kernbench/internal/decl"
-	"github.com/kernbench/kernbench/internal/measure"
-	"github.com/kernbench/kernbench/internal/point"
+	"github.com/kernbench/kernbench/internal/base/point"
+	"github.com/kernbench/kernbench/internal/bench/decl"
+	"github.com/kernbench/kernbench/internal/bench/measure"
 )
 
 // faulty is a bench that goes wrong in the way its axis says, at the rank its

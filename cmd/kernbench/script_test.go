@@ -13,12 +13,12 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/kernbench/kernbench/benches"
+	"github.com/kernbench/kernbench/internal/bench/decl"
+	"github.com/kernbench/kernbench/internal/bench/run"
+	"github.com/kernbench/kernbench/internal/bench/worker"
 	"github.com/kernbench/kernbench/internal/cli"
-	"github.com/kernbench/kernbench/internal/decl"
-	"github.com/kernbench/kernbench/internal/launch"
-	"github.com/kernbench/kernbench/internal/proctest"
-	"github.com/kernbench/kernbench/internal/run"
-	"github.com/kernbench/kernbench/internal/worker"
+	"github.com/kernbench/kernbench/internal/host/proctest"
+	"github.com/kernbench/kernbench/internal/process/launch"
 )
 
 // all is what the tested kernbench is built with.

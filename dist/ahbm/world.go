@@ -7,8 +7,8 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/kernbench/kernbench/accel"
 	"github.com/kernbench/kernbench/dist"
-	"github.com/kernbench/kernbench/internal/accel"
 	"github.com/kernbench/kernbench/internal/accel/ccl"
 	"github.com/kernbench/kernbench/internal/accel/event"
 )

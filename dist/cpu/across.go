@@ -2,9 +2,9 @@ package cpu
 
 import (
 	"github.com/kernbench/kernbench/dist"
-	"github.com/kernbench/kernbench/internal/transport"
-	"github.com/kernbench/kernbench/internal/vec"
-	"github.com/kernbench/kernbench/internal/wire"
+	"github.com/kernbench/kernbench/internal/comm/shm"
+	"github.com/kernbench/kernbench/internal/comm/tcp"
+	"github.com/kernbench/kernbench/internal/kernel/vec"
 )
 
 const (
@@ -16,7 +16,7 @@ const (
 	// inSlots and sumSlots are the pieces that a rank's stage holds for the others
 	// of its host, each of acrossMost at most; see the order below for why so many.
 	inSlots, sumSlots = 2, 4
-	acrossMost        = transport.StageBytes / (inSlots + sumSlots) &^ (cacheLine - 1)
+	acrossMost        = shm.StageBytes / (inSlots + sumSlots) &^ (cacheLine - 1)
 	// ahead is how many pieces are given to the other hosts before the first sum is
 	// waited for.
 	ahead = 2
@@ -49,17 +49,17 @@ const (
 // sum c.
 type across struct {
 	s      *spanning
-	m      *transport.Member
-	label  *transport.Label
+	m      *shm.Member
+	label  *shm.Label
 	kernel vec.Kernel
 	in     []byte
 	out    []byte
 	finish finish
 
 	columns int
-	column  int          // this rank's, -1: none
-	peers   []*wire.Link // of the column, by host; nil for this one
-	links   []*wire.Link // the same without nil
+	column  int         // this rank's, -1: none
+	peers   []*tcp.Link // of the column, by host; nil for this one
+	links   []*tcp.Link // the same without nil
 	whole   bool
 	piece   int // bytes
 	pieces  int
@@ -78,7 +78,7 @@ func (s *spanning) across(p dist.Plan) func() error {
 	hosts := len(s.hosts)
 	o := &across{s: s, m: s.member, label: label(p, ""), kernel: vec.Lookup(p.DType, combine(p.Reduction)),
 		in: p.In.Bytes(), out: p.Out.Bytes(), finish: newFinish(p, s.Size()), columns: len(s.locals), column: -1,
-		peers: make([]*wire.Link, hosts), srcs: make([][]byte, 0, s.Size())}
+		peers: make([]*tcp.Link, hosts), srcs: make([][]byte, 0, s.Size())}
 	for _, ranks := range s.hosts {
 		o.columns = min(o.columns, len(ranks))
 	}

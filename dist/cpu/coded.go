@@ -4,15 +4,15 @@ import (
 	"fmt"
 
 	"github.com/kernbench/kernbench/dist"
-	"github.com/kernbench/kernbench/internal/transport"
+	"github.com/kernbench/kernbench/internal/comm/shm"
 )
 
 // coded is the two-stage all-reduce of encoded elements: every rank encodes its
 // input into its stage, the owner of each part decodes and adds up, and encodes the sum
 // for everyone. Also its own output it decodes, so that all get the same bits.
 type coded struct {
-	m      *transport.Member
-	label  *transport.Label
+	m      *shm.Member
+	label  *shm.Label
 	codec  dist.Codec
 	plan   dist.Plan
 	width  int // bytes of an element
@@ -33,7 +33,7 @@ func (e *engine) coded(p dist.Plan) (func() error, error) {
 		return nil, fmt.Errorf("codec %s has groups of %d elements, want at least 1", p.Codec.Name(), group)
 	}
 	o := &coded{m: e.member, label: label(p, ""), codec: p.Codec, plan: p, width: p.DType.Size(),
-		half: transport.StageBytes / 2, srcs: make([][]byte, size), finish: newFinish(p, size)}
+		half: shm.StageBytes / 2, srcs: make([][]byte, size), finish: newFinish(p, size)}
 	o.piece = p.Chunk
 	if o.piece == 0 {
 		o.piece = codedPiece / o.width

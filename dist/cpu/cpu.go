@@ -37,8 +37,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/kernbench/kernbench/dist"
-	"github.com/kernbench/kernbench/internal/dtype"
-	"github.com/kernbench/kernbench/internal/transport"
+	"github.com/kernbench/kernbench/internal/base/dtype"
+	"github.com/kernbench/kernbench/internal/comm/shm"
 )
 
 // Name is the backend's name.
@@ -62,14 +62,14 @@ func (b backend) Join(ctx context.Context, c dist.Config) (dist.Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	meeting, err := transport.Meet(ctx, transport.Party{
+	meeting, err := shm.Meet(ctx, shm.Party{
 		ID: c.ID, Secret: c.Secret, Rank: c.Rank, Size: c.Size, Timeout: c.Timeout, CPUs: affinity(), Threads: runtime.GOMAXPROCS(0),
 	}, func() (*os.File, error) { return b.newFile(c.Size, region) })
 	if err != nil {
 		return nil, err
 	}
 	defer meeting.File.Close()
-	segment, err := transport.Map(meeting.File)
+	segment, err := shm.Map(meeting.File)
 	if err != nil {
 		meeting.Close()
 		return nil, err
@@ -83,14 +83,14 @@ func (b backend) Join(ctx context.Context, c dist.Config) (dist.Engine, error) {
 	for r := range world {
 		world[r] = r
 	}
-	e := newEngine(segment, transport.NewHeap(segment, transport.BoardBytes(c.Size)+c.Rank*region, region), transport.Membership{
-		Segment: segment, Board: transport.BoardAt(segment, 0, c.Size), Rank: c.Rank, PIDs: meeting.PIDs, World: world, Crowded: meeting.Crowded, Timeout: c.Timeout,
+	e := newEngine(segment, shm.NewHeap(segment, shm.BoardBytes(c.Size)+c.Rank*region, region), shm.Membership{
+		Segment: segment, Board: shm.BoardAt(segment, 0, c.Size), Rank: c.Rank, PIDs: meeting.PIDs, World: world, Crowded: meeting.Crowded, Timeout: c.Timeout,
 	})
 	e.meeting = meeting
 	e.streamFrom = cmp.Or(b.streamFrom, streamFrom)
 	// Nobody returns before all have made their claims: from here on a rank
 	// without a claim is a dead one.
-	if err := e.agree(transport.NewLabel("init")); err != nil {
+	if err := e.agree(shm.NewLabel("init")); err != nil {
 		e.Close()
 		return nil, err
 	}
@@ -100,16 +100,16 @@ func (b backend) Join(ctx context.Context, c dist.Config) (dist.Engine, error) {
 
 // newFile makes the shared memory: the board, and a region for each rank.
 func (b backend) newFile(size, region int) (*os.File, error) {
-	f, err := transport.NewFile(transport.BoardBytes(size) + size*region)
+	f, err := shm.NewFile(shm.BoardBytes(size) + size*region)
 	if err != nil || b.firstEpoch == 0 {
 		return f, err
 	}
-	s, err := transport.Map(f)
+	s, err := shm.Map(f)
 	if err != nil {
 		f.Close()
 		return nil, err
 	}
-	transport.BoardAt(s, 0, size).StartAt(b.firstEpoch)
+	shm.BoardAt(s, 0, size).StartAt(b.firstEpoch)
 	return f, s.Close()
 }
 

@@ -16,10 +16,10 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/kernbench/kernbench/dist"
-	"github.com/kernbench/kernbench/internal/dtype"
-	"github.com/kernbench/kernbench/internal/schedule"
-	"github.com/kernbench/kernbench/internal/transport"
-	"github.com/kernbench/kernbench/internal/vec"
+	"github.com/kernbench/kernbench/internal/base/dtype"
+	"github.com/kernbench/kernbench/internal/comm/schedule"
+	"github.com/kernbench/kernbench/internal/comm/shm"
+	"github.com/kernbench/kernbench/internal/kernel/vec"
 )
 
 // together runs fn on the ranks of a group, which are goroutines of this process.
@@ -314,7 +314,7 @@ func TestMutatedScheduleIsNoticed(t *testing.T) {
 // only of a NaN sign and payload are nobody's promise.
 func TestFewSums(t *testing.T) {
 	for _, d := range []dist.DType{dist.F64, dist.F32, dist.F16, dist.BF16, dist.I64, dist.I32} {
-		for n := d.Size(); n <= transport.TinyBytes; n += d.Size() {
+		for n := d.Size(); n <= shm.TinyBytes; n += d.Size() {
 			few := fewSum(d, n)
 			if few == nil {
 				continue // the kernel does it

@@ -2,8 +2,8 @@ package cpu
 
 import (
 	"github.com/kernbench/kernbench/dist"
-	"github.com/kernbench/kernbench/internal/transport"
-	"github.com/kernbench/kernbench/internal/vec"
+	"github.com/kernbench/kernbench/internal/comm/shm"
+	"github.com/kernbench/kernbench/internal/kernel/vec"
 )
 
 const (
@@ -24,9 +24,9 @@ const (
 // so nothing is read twice. In place too: part i of every buffer is touched by
 // rank i alone.
 type direct struct {
-	m       *transport.Member
-	segment *transport.Segment
-	label   *transport.Label
+	m       *shm.Member
+	segment *shm.Segment
+	label   *shm.Label
 	kernel  vec.Kernel
 	inOff   uint64
 	outOff  uint64

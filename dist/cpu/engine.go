@@ -9,21 +9,21 @@ import (
 	"unsafe"
 
 	"github.com/kernbench/kernbench/dist"
-	"github.com/kernbench/kernbench/internal/transport"
+	"github.com/kernbench/kernbench/internal/comm/shm"
 )
 
 // engine is one rank's end of a group.
 type engine struct {
-	segment *transport.Segment
-	heap    *transport.Heap // of this rank, shared by all its groups
-	member  *transport.Member
-	joined  transport.Membership
-	meeting *transport.Meeting // of the first group only
+	segment *shm.Segment
+	heap    *shm.Heap // of this rank, shared by all its groups
+	member  *shm.Member
+	joined  shm.Membership
+	meeting *shm.Meeting // of the first group only
 
 	streamFrom int // bytes of all outputs from which they go past the caches
 
-	sends, recvs         []*transport.Channel // of collectives, by peer
-	messagesTo, messages []*transport.Channel // of the program, to and from each peer
+	sends, recvs         []*shm.Channel // of collectives, by peer
+	messagesTo, messages []*shm.Channel // of the program, to and from each peer
 
 	mu     sync.Mutex // of what preparing may change while a started call runs
 	bounce extent     // memory that peers reach, for calls on private buffers
@@ -32,18 +32,18 @@ type engine struct {
 // extent is a part of the segment.
 type extent struct{ off, n int }
 
-func newEngine(s *transport.Segment, h *transport.Heap, joined transport.Membership) *engine {
-	e := &engine{segment: s, heap: h, joined: joined, member: transport.Join(joined), streamFrom: streamFrom}
+func newEngine(s *shm.Segment, h *shm.Heap, joined shm.Membership) *engine {
+	e := &engine{segment: s, heap: h, joined: joined, member: shm.Join(joined), streamFrom: streamFrom}
 	for peer := range e.Size() {
-		e.sends = append(e.sends, e.member.ChannelTo(transport.ForCollectives, peer, describe))
-		e.recvs = append(e.recvs, e.member.ChannelFrom(transport.ForCollectives, peer, describe))
-		e.messagesTo = append(e.messagesTo, e.member.ChannelTo(transport.ForProgram, peer, describe))
-		e.messages = append(e.messages, e.member.ChannelFrom(transport.ForProgram, peer, describe))
+		e.sends = append(e.sends, e.member.ChannelTo(shm.ForCollectives, peer, describe))
+		e.recvs = append(e.recvs, e.member.ChannelFrom(shm.ForCollectives, peer, describe))
+		e.messagesTo = append(e.messagesTo, e.member.ChannelTo(shm.ForProgram, peer, describe))
+		e.messages = append(e.messages, e.member.ChannelFrom(shm.ForProgram, peer, describe))
 	}
 	return e
 }
 
-func describe(n transport.Note) string { return fmt.Sprintf("%d %v", n.Count, dist.DType(n.Type)) }
+func describe(n shm.Note) string { return fmt.Sprintf("%d %v", n.Count, dist.DType(n.Type)) }
 
 func (e *engine) Rank() int                       { return e.member.Rank() }
 func (e *engine) Size() int                       { return e.member.Size() }
@@ -51,7 +51,7 @@ func (e *engine) Capabilities() dist.Capabilities { return capabilities }
 func (e *engine) Clock() dist.Clock               { return clock{} }
 
 // agree is a call without data: all ranks make the same one.
-func (e *engine) agree(l *transport.Label, words ...uint64) error {
+func (e *engine) agree(l *shm.Label, words ...uint64) error {
 	m := e.member
 	if err := m.Begin(l, 1); err != nil {
 		return outward(err)
@@ -76,7 +76,7 @@ func (e *engine) Alloc(d dist.DType, count int) (dist.Buffer, error) {
 	} else {
 		e.segment.Populate(off, count*d.Size()) // by its owner first, so that it is near its core
 	}
-	if err := e.agree(transport.NewLabel(fmt.Sprintf("alloc of %d %v", count, d)), ok, uint64(off)); err != nil {
+	if err := e.agree(shm.NewLabel(fmt.Sprintf("alloc of %d %v", count, d)), ok, uint64(off)); err != nil {
 		return dist.Buffer{}, err
 	}
 	epoch := e.member.Next() - 1
@@ -137,7 +137,7 @@ func (e *engine) reserve(n int) (off int, err error) {
 
 // Split lets the first rank of each new group make its board.
 func (e *engine) Split(color, key int) (dist.Engine, error) {
-	m, label := e.member, transport.NewLabel("split")
+	m, label := e.member, shm.NewLabel("split")
 	if err := e.agree(label, uint64(color), uint64(key)); err != nil {
 		return nil, err
 	}
@@ -153,7 +153,7 @@ func (e *engine) Split(color, key int) (dist.Engine, error) {
 	const none = ^uint64(0)
 	board, failed := none, error(nil)
 	if color >= 0 && places[0].rank == e.Rank() {
-		off, err := e.heap.Alloc(transport.BoardBytes(len(places)))
+		off, err := e.heap.Alloc(shm.BoardBytes(len(places)))
 		if failed = err; err == nil {
 			board = uint64(off)
 		}
@@ -168,8 +168,8 @@ func (e *engine) Split(color, key int) (dist.Engine, error) {
 	if board == none {
 		return nil, fmt.Errorf("splitting: %w", cmp.Or(failed, fmt.Errorf("rank %d has no memory left", places[0].rank)))
 	}
-	joined := transport.Membership{
-		Segment: e.segment, Board: transport.BoardAt(e.segment, int(board), len(places)),
+	joined := shm.Membership{
+		Segment: e.segment, Board: shm.BoardAt(e.segment, int(board), len(places)),
 		Crowded: e.joined.Crowded, Timeout: e.joined.Timeout,
 	}
 	for i, p := range places {
@@ -199,13 +199,13 @@ func (e *engine) Refuse(reason error) {
 
 // outward gives the transport's failures the types of package dist.
 func outward(err error) error {
-	var f *transport.Failure
+	var f *shm.Failure
 	switch {
 	case err == nil:
 		return nil
 	case !errors.As(err, &f):
 		return err
-	case f.Kind != transport.PeerGone:
+	case f.Kind != shm.PeerGone:
 		return &dist.MisuseError{Text: f.Text}
 	}
 	return &dist.PeerError{Rank: f.Rank, PID: f.PID, Dead: f.Dead, Text: f.Text}
@@ -234,7 +234,7 @@ func (e *engine) Prepare(p dist.Plan) (func() error, error) {
 
 // label is what ranks must agree on. How is whatever else the chosen code needs
 // to be equal.
-func label(p dist.Plan, how string) *transport.Label {
+func label(p dist.Plan, how string) *shm.Label {
 	s := p.String()
 	if p.Algorithm != "" {
 		s += " by " + p.Algorithm
@@ -248,5 +248,5 @@ func label(p dist.Plan, how string) *transport.Label {
 	if p.Codec != nil {
 		s += " as " + p.Codec.Name()
 	}
-	return transport.NewLabel(s + how)
+	return shm.NewLabel(s + how)
 }

@@ -2,8 +2,8 @@ package cpu
 
 import (
 	"github.com/kernbench/kernbench/dist"
-	"github.com/kernbench/kernbench/internal/epilogue"
-	"github.com/kernbench/kernbench/internal/vec"
+	"github.com/kernbench/kernbench/internal/kernel/epilogue"
+	"github.com/kernbench/kernbench/internal/kernel/vec"
 )
 
 // combine is the operation of the kernels for a reduction; an average is a sum

@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/kernbench/kernbench/dist"
-	"github.com/kernbench/kernbench/internal/dtype"
+	"github.com/kernbench/kernbench/internal/base/dtype"
 )
 
 // The flags measure all-reduce between processes, in place of tests:

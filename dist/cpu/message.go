@@ -2,8 +2,8 @@ package cpu
 
 import (
 	"github.com/kernbench/kernbench/dist"
-	"github.com/kernbench/kernbench/internal/transport"
-	"github.com/kernbench/kernbench/internal/vec"
+	"github.com/kernbench/kernbench/internal/comm/shm"
+	"github.com/kernbench/kernbench/internal/kernel/vec"
 )
 
 // traffic moves the messages of one rank's step: one out, one in, or both at
@@ -28,20 +28,20 @@ func newTraffic(d dist.DType, op vec.Op, doing string) *traffic {
 	return t
 }
 
-func (t *traffic) note(b []byte) transport.Note {
-	return transport.Note{Type: uint64(t.dtype), Count: uint64(len(b) / t.dtype.Size()), Bytes: uint64(len(b))}
+func (t *traffic) note(b []byte) shm.Note {
+	return shm.Note{Type: uint64(t.dtype), Count: uint64(len(b) / t.dtype.Size()), Bytes: uint64(len(b))}
 }
 
 // move sends src to one channel and receives dst from another, either of which
 // may be nil. With add, what comes is added to what is there.
-func (t *traffic) move(to *transport.Channel, src []byte, from *transport.Channel, dst []byte, add bool) error {
+func (t *traffic) move(to *shm.Channel, src []byte, from *shm.Channel, dst []byte, add bool) error {
 	t.dst = dst
 	take := t.store
 	if add {
 		take = t.add
 	}
-	var out, in transport.Transfer
-	var w transport.Wait
+	var out, in shm.Transfer
+	var w shm.Wait
 	if to != nil {
 		out, w = to.Begin(t.note(src)), to.NewWait(t.doing)
 	}
@@ -79,7 +79,7 @@ func (t *traffic) move(to *transport.Channel, src []byte, from *transport.Channe
 // message is a send or a receive of the program.
 func (e *engine) message(p dist.Plan) func() error {
 	t := newTraffic(p.DType, vec.Sum, p.String())
-	var to, from *transport.Channel
+	var to, from *shm.Channel
 	if p.Op == dist.Send {
 		to = e.messagesTo[p.Peer]
 	} else {

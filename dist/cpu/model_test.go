@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"hash/maphash"
 
-	"github.com/kernbench/kernbench/internal/transport"
+	"github.com/kernbench/kernbench/internal/comm/shm"
 )
 
 // A model of the flag protocols, small enough to look at every interleaving.
@@ -83,7 +83,7 @@ const (
 // machine is what does not change while states do.
 type machine struct {
 	programs [][]move
-	judge    func(flag uint64, epoch, last uint32, sig uint64) transport.Verdict
+	judge    func(flag uint64, epoch, last uint32, sig uint64) shm.Verdict
 	differ   bool // the programs are not the same: nobody may end the last call
 	deaths   uint8
 }
@@ -137,14 +137,14 @@ func (m *machine) step(s *state, r int) (bool, error) {
 	case await:
 		e := s.base[r] + v.epoch
 		switch m.judge(s.flags[b][v.peer][e&1], e, s.last[r], v.sig) {
-		case transport.Early:
+		case shm.Early:
 			gone := s.status[v.peer] == dead || s.status[v.peer] == failed
 			if !s.poisoned[b] && !gone {
 				return false, nil
 			}
 			s.poisoned[b], s.status[r] = true, failed
 			return true, nil
-		case transport.Differs:
+		case shm.Differs:
 			s.poisoned[b], s.status[r] = true, failed
 			return true, nil
 		}

@@ -4,9 +4,9 @@ import (
 	"unsafe"
 
 	"github.com/kernbench/kernbench/dist"
-	"github.com/kernbench/kernbench/internal/dtype"
-	"github.com/kernbench/kernbench/internal/transport"
-	"github.com/kernbench/kernbench/internal/vec"
+	"github.com/kernbench/kernbench/internal/base/dtype"
+	"github.com/kernbench/kernbench/internal/comm/shm"
+	"github.com/kernbench/kernbench/internal/kernel/vec"
 )
 
 // ownBytes is how much of a slot is fetched ahead for writing: as much as a core
@@ -16,8 +16,8 @@ const ownBytes = 4 << 10
 // oneStage is an all-reduce in which everyone puts its input beside its flag
 // and adds up everything itself. A longer vector goes in pieces, one an epoch.
 type oneStage struct {
-	m      *transport.Member
-	label  *transport.Label
+	m      *shm.Member
+	label  *shm.Label
 	kernel vec.Kernel
 	few    func(out []byte, srcs [][]byte) // instead of the kernel, for what fits beside a flag
 	in     []byte
@@ -36,7 +36,7 @@ func (e *engine) oneStage(p dist.Plan) func() error {
 	}
 	o := &oneStage{m: e.member, label: label(p, ""), kernel: vec.Lookup(p.DType, combine(p.Reduction)),
 		in: p.In.Bytes(), out: p.Out.Bytes(), srcs: make([][]byte, e.Size()), finish: newFinish(p, e.Size())}
-	o.piece = transport.InlineBytes
+	o.piece = shm.InlineBytes
 	if bytes := p.Chunk * p.DType.Size(); bytes > 0 {
 		o.piece = min(o.piece, bytes)
 	}
@@ -45,13 +45,13 @@ func (e *engine) oneStage(p dist.Plan) func() error {
 	}
 	o.epochs = (len(o.in) + o.piece - 1) / o.piece
 	// A flag's own line is left alone: the others look at it all the time.
-	if len(o.in) > transport.TinyBytes {
+	if len(o.in) > shm.TinyBytes {
 		o.own = min(len(o.in), ownBytes)
 	}
 	for parity := range o.slots {
 		for r := range e.Size() {
 			slot := o.m.Slot(r, uint32(parity))
-			if len(o.in) <= transport.TinyBytes {
+			if len(o.in) <= shm.TinyBytes {
 				slot = o.m.Tiny(r, uint32(parity))[:]
 			}
 			o.slots[parity] = append(o.slots[parity], slot)
@@ -99,7 +99,7 @@ func (o *oneStage) run() error {
 // longer than adding, or nil if so many bytes are more. The order of additions is the
 // kernels'.
 func fewSum(d dist.DType, bytes int) func(out []byte, srcs [][]byte) {
-	if bytes > transport.TinyBytes {
+	if bytes > shm.TinyBytes {
 		return nil
 	}
 	if four := vec.SumFour(d); four != nil && bytes == 4*d.Size() {

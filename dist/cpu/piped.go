@@ -2,8 +2,8 @@ package cpu
 
 import (
 	"github.com/kernbench/kernbench/dist"
-	"github.com/kernbench/kernbench/internal/transport"
-	"github.com/kernbench/kernbench/internal/vec"
+	"github.com/kernbench/kernbench/internal/comm/shm"
+	"github.com/kernbench/kernbench/internal/kernel/vec"
 )
 
 const (
@@ -22,8 +22,8 @@ const (
 // rank has read all pieces. Before give overwrites a slot, the piece before has been
 // awaited, which everyone gave out after it had read what was in the slot.
 type piped struct {
-	m      *transport.Member
-	label  *transport.Label
+	m      *shm.Member
+	label  *shm.Label
 	reduce func(dst []byte, srcs [][]byte)
 	in     []byte
 	out    []byte

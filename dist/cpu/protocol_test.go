@@ -3,7 +3,7 @@ package cpu
 import (
 	"testing"
 
-	"github.com/kernbench/kernbench/internal/transport"
+	"github.com/kernbench/kernbench/internal/comm/shm"
 )
 
 // writer builds a rank's program.
@@ -214,7 +214,7 @@ func TestModel(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			for _, epoch := range []uint32{0, nearWrap} {
 				for _, deaths := range []uint8{0, 1} {
-					m := machine{programs: programs(c.ranks, c.calls), judge: transport.Judge, deaths: deaths}
+					m := machine{programs: programs(c.ranks, c.calls), judge: shm.Judge, deaths: deaths}
 					n, err := m.explore(epoch)
 					t.Logf("from epoch %d with %d deaths: %d states", epoch, deaths, n)
 					if err != nil {
@@ -249,7 +249,7 @@ func TestModelOfMistakes(t *testing.T) {
 					calls[map[bool]string{false: a, true: b}[r == ranks-1]](w)
 					all[r] = w.moves
 				}
-				m := machine{programs: all, judge: transport.Judge, differ: true}
+				m := machine{programs: all, judge: shm.Judge, differ: true}
 				if _, err := m.explore(nearWrap); err != nil {
 					t.Errorf("%s against %s on %d ranks: %v", a, b, ranks, err)
 				}
@@ -260,21 +260,21 @@ func TestModelOfMistakes(t *testing.T) {
 
 // The explorer must find planted bugs.
 func TestModelFindsPlantedBugs(t *testing.T) {
-	type judge = func(flag uint64, epoch, last uint32, sig uint64) transport.Verdict
-	exact := func(flag uint64, epoch, last uint32, sig uint64) transport.Verdict {
+	type judge = func(flag uint64, epoch, last uint32, sig uint64) shm.Verdict
+	exact := func(flag uint64, epoch, last uint32, sig uint64) shm.Verdict {
 		if uint32(flag) != epoch {
-			return transport.Early
+			return shm.Early
 		}
-		return transport.Judge(flag, epoch, last, sig)
+		return shm.Judge(flag, epoch, last, sig)
 	}
-	unsigned := func(flag uint64, epoch, last uint32, sig uint64) transport.Verdict {
+	unsigned := func(flag uint64, epoch, last uint32, sig uint64) shm.Verdict {
 		if uint32(flag) < epoch {
-			return transport.Early
+			return shm.Early
 		}
-		return transport.Reached
+		return shm.Reached
 	}
-	trusting := func(flag uint64, epoch, last uint32, _ uint64) transport.Verdict {
-		return transport.Judge(flag, epoch, last, flag&^0xffffffff)
+	trusting := func(flag uint64, epoch, last uint32, _ uint64) shm.Verdict {
+		return shm.Judge(flag, epoch, last, flag&^0xffffffff)
 	}
 	mixed := append(programs(2, func(w *writer) { w.oneStage(1, "") })[:1], programs(2, func(w *writer) { w.direct("") })[1])
 	for _, c := range []struct {
@@ -283,13 +283,13 @@ func TestModelFindsPlantedBugs(t *testing.T) {
 		judge    judge
 		differ   bool
 	}{
-		{"one slot", programs(2, func(w *writer) { w.oneStage(1, "one slot"); w.oneStage(1, "one slot") }), transport.Judge, false},
-		{"no last wait", programs(2, func(w *writer) { w.direct("no last wait"); w.direct("no last wait") }), transport.Judge, false},
-		{"two slots", programs(2, func(w *writer) { w.staged(4, "two slots") }), transport.Judge, false},
-		{"sum before all have given", programs(2, func(w *writer) { w.staged(2, "sum before all have given") }), transport.Judge, false},
-		{"two slots of a pipe", programs(2, func(w *writer) { w.piped(4, "two slots of a pipe") }), transport.Judge, false},
-		{"sum before all have given into the pipe", programs(2, func(w *writer) { w.piped(2, "sum before all have given into the pipe") }), transport.Judge, false},
-		{"leaving a full pipe", programs(2, func(w *writer) { w.piped(2, "leaving a full pipe"); w.piped(2, "") }), transport.Judge, false},
+		{"one slot", programs(2, func(w *writer) { w.oneStage(1, "one slot"); w.oneStage(1, "one slot") }), shm.Judge, false},
+		{"no last wait", programs(2, func(w *writer) { w.direct("no last wait"); w.direct("no last wait") }), shm.Judge, false},
+		{"two slots", programs(2, func(w *writer) { w.staged(4, "two slots") }), shm.Judge, false},
+		{"sum before all have given", programs(2, func(w *writer) { w.staged(2, "sum before all have given") }), shm.Judge, false},
+		{"two slots of a pipe", programs(2, func(w *writer) { w.piped(4, "two slots of a pipe") }), shm.Judge, false},
+		{"sum before all have given into the pipe", programs(2, func(w *writer) { w.piped(2, "sum before all have given into the pipe") }), shm.Judge, false},
+		{"leaving a full pipe", programs(2, func(w *writer) { w.piped(2, "leaving a full pipe"); w.piped(2, "") }), shm.Judge, false},
 		{"exact comparison", programs(2, func(w *writer) { w.staged(5, "") }), exact, false},
 		{"unsigned comparison", programs(2, func(w *writer) { w.oneStage(1, ""); w.oneStage(1, ""); w.oneStage(1, "") }), unsigned, false},
 		{"no look at signatures", mixed, trusting, true},

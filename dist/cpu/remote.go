@@ -15,8 +15,8 @@ import (
 	"time"
 
 	"github.com/kernbench/kernbench/dist"
-	"github.com/kernbench/kernbench/internal/transport"
-	"github.com/kernbench/kernbench/internal/wire"
+	"github.com/kernbench/kernbench/internal/comm/shm"
+	"github.com/kernbench/kernbench/internal/comm/tcp"
 )
 
 // place is what a rank tells the others when it joins: who it is and where.
@@ -66,7 +66,7 @@ func (b backend) joinHosts(ctx context.Context, c dist.Config) (dist.Engine, err
 	if fault != nil {
 		said = fault.Error()
 	}
-	faults, err := wire.Swap(ctx, c.Exchange, c.Size, said)
+	faults, err := tcp.Swap(ctx, c.Exchange, c.Size, said)
 	if err == nil {
 		for r, text := range faults {
 			if text != "" && r != c.Rank {
@@ -87,7 +87,7 @@ func (b backend) joinHosts(ctx context.Context, c dist.Config) (dist.Engine, err
 // meetHosts is the first exchange: who is where, and whether all know the
 // secret. The key is made from it and from what all ranks gave.
 func meetHosts(ctx context.Context, c dist.Config) ([]place, []byte, error) {
-	machine, err := wire.Machine()
+	machine, err := tcp.Machine()
 	if err != nil {
 		return nil, nil, err
 	}
@@ -98,7 +98,7 @@ func meetHosts(ctx context.Context, c dist.Config) ([]place, []byte, error) {
 	}
 	rand.Read(me.Nonce)
 	me.Proof = proof(c, c.Rank, me.Nonce)
-	places, err := wire.Swap(ctx, c.Exchange, c.Size, me)
+	places, err := tcp.Swap(ctx, c.Exchange, c.Size, me)
 	if err != nil {
 		return nil, nil, fmt.Errorf("finding the other ranks: %w", err)
 	}
@@ -127,7 +127,7 @@ type family struct {
 	key     []byte
 	places  []place
 	doors   []door
-	lobby   *wire.Lobby
+	lobby   *tcp.Lobby
 	timeout time.Duration
 	silence time.Duration
 }
@@ -142,20 +142,20 @@ func (f *family) open(ctx context.Context, c dist.Config) error {
 		bind = netip.MustParseAddr("127.0.0.1")
 		mine.Addresses = []netip.Addr{bind}
 	default:
-		mine.Addresses, err = wire.Addresses(c.Interface)
+		mine.Addresses, err = tcp.Addresses(c.Interface)
 		if err == nil && c.Interface != "" && len(mine.Addresses) == 1 {
 			bind = mine.Addresses[0]
 		}
 	}
 	if err == nil {
-		f.lobby, err = wire.OpenLobby(bind, f.key)
+		f.lobby, err = tcp.OpenLobby(bind, f.key)
 	}
 	if err != nil {
 		mine.Fault = err.Error()
 	} else {
 		mine.Port = f.lobby.Port()
 	}
-	f.doors, err = wire.Swap(ctx, c.Exchange, c.Size, mine)
+	f.doors, err = tcp.Swap(ctx, c.Exchange, c.Size, mine)
 	for r, d := range f.doors {
 		if d.Fault != "" {
 			err = errors.Join(err, fmt.Errorf("rank %d (host %s): %s", r, f.places[r].Name, d.Fault))
@@ -179,16 +179,16 @@ func (b backend) enter(ctx context.Context, c dist.Config, f *family) (*spanning
 	if err != nil {
 		return nil, err
 	}
-	board := transport.BoardBytes(c.Size) // with room for all ranks, so that they keep their numbers
-	meeting, err := transport.Meet(ctx, transport.Party{
+	board := shm.BoardBytes(c.Size) // with room for all ranks, so that they keep their numbers
+	meeting, err := shm.Meet(ctx, shm.Party{
 		ID: c.ID + " on " + s.places[s.rank].Host, Secret: c.Secret, Rank: s.place, Size: len(s.locals), Timeout: c.Timeout,
 		CPUs: affinity(), Threads: runtime.GOMAXPROCS(0),
-	}, func() (*os.File, error) { return transport.NewFile(board + len(s.locals)*region) })
+	}, func() (*os.File, error) { return shm.NewFile(board + len(s.locals)*region) })
 	if err != nil {
 		return nil, fmt.Errorf("the ranks %v of this host: %w", s.locals, err)
 	}
 	defer meeting.File.Close()
-	segment, err := transport.Map(meeting.File)
+	segment, err := shm.Map(meeting.File)
 	if err == nil {
 		if err = segment.Claim(c.Rank); err != nil {
 			segment.Close()
@@ -202,8 +202,8 @@ func (b backend) enter(ctx context.Context, c dist.Config, f *family) (*spanning
 	for r, p := range f.places {
 		pids[r] = p.PID
 	}
-	s.engine = newEngine(segment, transport.NewHeap(segment, board+s.place*region, region), transport.Membership{
-		Segment: segment, Board: transport.BoardAt(segment, 0, c.Size), Rank: c.Rank, PIDs: pids, World: world, Crowded: s.crowded, Timeout: c.Timeout,
+	s.engine = newEngine(segment, shm.NewHeap(segment, board+s.place*region, region), shm.Membership{
+		Segment: segment, Board: shm.BoardAt(segment, 0, c.Size), Rank: c.Rank, PIDs: pids, World: world, Crowded: s.crowded, Timeout: c.Timeout,
 	})
 	s.engine.meeting = meeting
 	if err := s.connect(ctx); err != nil {
@@ -218,8 +218,8 @@ func (b backend) enter(ctx context.Context, c dist.Config, f *family) (*spanning
 func (s *spanning) connect(ctx context.Context) error {
 	type result struct {
 		peer int
-		use  wire.Use
-		conn *wire.Conn
+		use  tcp.Use
+		conn *tcp.Conn
 		err  error
 	}
 	results := make(chan result)
@@ -228,19 +228,19 @@ func (s *spanning) connect(ctx context.Context) error {
 		if peer == s.rank {
 			continue
 		}
-		uses := []wire.Use{wire.ForControl}
+		uses := []tcp.Use{tcp.ForControl}
 		if !s.local(peer) {
-			uses = []wire.Use{wire.ForControl, wire.ForCollectives, wire.ForProgram}
+			uses = []tcp.Use{tcp.ForControl, tcp.ForCollectives, tcp.ForProgram}
 		}
 		for _, use := range uses {
 			pending++
 			go func() {
 				r := result{peer: peer, use: use}
 				if peer > s.rank {
-					r.conn, r.err = s.lobby.Take(ctx, wire.Ticket{Group: s.tag, Rank: uint32(peer), Use: use})
+					r.conn, r.err = s.lobby.Take(ctx, tcp.Ticket{Group: s.tag, Rank: uint32(peer), Use: use})
 				} else {
 					d := s.doors[s.world[peer]]
-					r.conn, r.err = wire.Dial(ctx, d.Addresses, d.Port, s.key, wire.Ticket{Group: s.tag, Rank: uint32(s.rank), Use: use})
+					r.conn, r.err = tcp.Dial(ctx, d.Addresses, d.Port, s.key, tcp.Ticket{Group: s.tag, Rank: uint32(s.rank), Use: use})
 				}
 				results <- r
 			}()
@@ -268,14 +268,14 @@ func (s *spanning) connect(ctx context.Context) error {
 	return nil
 }
 
-func (s *spanning) attach(peer int, use wire.Use, conn *wire.Conn) (err error) {
+func (s *spanning) attach(peer int, use tcp.Use, conn *tcp.Conn) (err error) {
 	switch use {
-	case wire.ForControl:
-		s.controls[peer], err = wire.NewControl(conn, s.silence, wire.Handler{Failed: s.hear, Said: s.said})
-	case wire.ForCollectives:
-		s.links[peer], err = wire.NewLink(conn.TCPConn, peer, s.timeout)
+	case tcp.ForControl:
+		s.controls[peer], err = tcp.NewControl(conn, s.silence, tcp.Handler{Failed: s.hear, Said: s.said})
+	case tcp.ForCollectives:
+		s.links[peer], err = tcp.NewLink(conn.TCPConn, peer, s.timeout)
 	default:
-		s.chats[peer], err = wire.NewLink(conn.TCPConn, peer, s.timeout)
+		s.chats[peer], err = tcp.NewLink(conn.TCPConn, peer, s.timeout)
 	}
 	return err
 }

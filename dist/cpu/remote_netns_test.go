@@ -16,8 +16,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/kernbench/kernbench/dist"
-	"github.com/kernbench/kernbench/internal/proctest"
-	"github.com/kernbench/kernbench/internal/wire/wiretest"
+	"github.com/kernbench/kernbench/internal/comm/netns"
+	"github.com/kernbench/kernbench/internal/host/proctest"
 )
 
 // The test program starts itself again as ranks on hosts that are network
@@ -133,12 +133,12 @@ var hostBodies = map[string]func(g *dist.Group) error{
 // job is ranks in processes of their own: one on the first host, two on the
 // second, one on the third.
 type job struct {
-	*wiretest.Network
+	*netns.Network
 	ranks []*rankProcess
 }
 
 type rankProcess struct {
-	host  *wiretest.Host
+	host  *netns.Host
 	cmd   *exec.Cmd
 	out   proctest.Buffer
 	ended chan struct{}
@@ -157,7 +157,7 @@ type spec struct {
 
 const testSecret = "the secret of this very test run"
 
-func start(n *wiretest.Network, s spec) *job {
+func start(n *netns.Network, s spec) *job {
 	n.Helper()
 	self, err := os.Executable()
 	if err != nil {
@@ -224,23 +224,23 @@ func (j *job) awaitRunning() {
 	j.Fatal("the ranks do not get going")
 }
 
-func netns(t *testing.T) *wiretest.Network {
+func threeHosts(t *testing.T) *netns.Network {
 	if testing.Short() {
 		t.Skip("network namespaces take a while")
 	}
 	t.Parallel()
-	return wiretest.New(t, 3)
+	return netns.New(t, 3)
 }
 
 func TestHostsWork(t *testing.T) {
-	j := start(netns(t), spec{body: "work", timeout: "60s"})
+	j := start(threeHosts(t), spec{body: "work", timeout: "60s"})
 	for r := range j.ranks {
 		j.ends(r, "^well\n$")
 	}
 }
 
 func TestHostsOverIPv6(t *testing.T) {
-	n := netns(t)
+	n := threeHosts(t)
 	for _, h := range n.Hosts {
 		h.DropFour()
 	}
@@ -252,7 +252,7 @@ func TestHostsOverIPv6(t *testing.T) {
 
 // A pulled cable is noticed on both sides of it, amid a collective.
 func TestHostsCutLink(t *testing.T) {
-	j := start(netns(t), spec{body: "sums", timeout: "20s"})
+	j := start(threeHosts(t), spec{body: "sums", timeout: "20s"})
 	j.awaitRunning()
 	j.Hosts[2].Cut()
 	for r := range 3 {
@@ -264,7 +264,7 @@ func TestHostsCutLink(t *testing.T) {
 // A slow link is none that has failed, also where it takes longer than anyone
 // waits for a rank that is silent.
 func TestHostsSlowLink(t *testing.T) {
-	n := netns(t)
+	n := threeHosts(t)
 	n.Hosts[1].Slow("30mbit")
 	j := start(n, spec{body: "much", timeout: "2s"})
 	for r := range j.ranks {
@@ -273,14 +273,14 @@ func TestHostsSlowLink(t *testing.T) {
 }
 
 func TestHostsReset(t *testing.T) {
-	j := start(netns(t), spec{body: "reset", timeout: "60s"})
+	j := start(threeHosts(t), spec{body: "reset", timeout: "60s"})
 	for _, r := range []int{0, 2, 3} {
 		j.ends(r, `peer error: rank 1 \(pid \d+(, host kb1)?\) is dead`)
 	}
 }
 
 func TestHostsKilledRank(t *testing.T) {
-	j := start(netns(t), spec{body: "sums", timeout: "60s"})
+	j := start(threeHosts(t), spec{body: "sums", timeout: "60s"})
 	j.awaitRunning()
 	j.ranks[3].cmd.Process.Kill()
 	for r := range 3 {
@@ -289,7 +289,7 @@ func TestHostsKilledRank(t *testing.T) {
 }
 
 func TestHostsStoppedRank(t *testing.T) {
-	j := start(netns(t), spec{body: "sums", timeout: "3s"})
+	j := start(threeHosts(t), spec{body: "sums", timeout: "3s"})
 	j.awaitRunning()
 	pid := j.ranks[3].cmd.Process.Pid
 	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
@@ -302,13 +302,13 @@ func TestHostsStoppedRank(t *testing.T) {
 
 func TestHostsThatDoNotMeet(t *testing.T) {
 	t.Run("never joins", func(t *testing.T) {
-		j := start(netns(t), spec{body: "work", timeout: "3s", absent: 1})
+		j := start(threeHosts(t), spec{body: "work", timeout: "3s", absent: 1})
 		for r := range j.ranks {
 			j.ends(r, `ranks \[3\] of 4 have not come to 10.77.0.1:29456 within `)
 		}
 	})
 	t.Run("nobody to meet", func(t *testing.T) {
-		n := netns(t)
+		n := threeHosts(t)
 		j := start(n, spec{body: "work", timeout: "3s", master: n.Hosts[2].Four, absent: 1})
 		for _, r := range []int{1, 2} {
 			j.ends(r, `no rank 0 at 10.77.0.3:29456: `)
@@ -317,7 +317,7 @@ func TestHostsThatDoNotMeet(t *testing.T) {
 	})
 	t.Run("wrong secret", func(t *testing.T) {
 		const other = "another secret than everybody else's"
-		j := start(netns(t), spec{body: "work", timeout: "4s", secrets: map[int]string{3: other}})
+		j := start(threeHosts(t), spec{body: "work", timeout: "4s", secrets: map[int]string{3: other}})
 		j.ends(3, "the secrets differ")
 		for r := range 3 {
 			j.ends(r, `ranks \[3\] of 4 have not come to .*10.77.0.3:\d+ was turned away: the secrets differ`)

@@ -11,8 +11,8 @@ import (
 
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/dist/disttest"
-	"github.com/kernbench/kernbench/internal/agree"
-	"github.com/kernbench/kernbench/internal/wire"
+	"github.com/kernbench/kernbench/internal/comm/syncgroup"
+	"github.com/kernbench/kernbench/internal/comm/tcp"
 )
 
 // openHosts makes a group of goroutines that count as on several hosts: rank r
@@ -21,12 +21,12 @@ func openHosts(hosts string, timeout time.Duration) ([]*dist.Group, error) {
 	size := len(hosts)
 	gs, errs := make([]*dist.Group, size), make([]error, size)
 	id := fmt.Sprintf("cpu-hosts-%d-%d", time.Now().UnixNano(), groups.Add(1))
-	ends := agree.Local(size)
+	ends := syncgroup.Local(size)
 	var ranks sync.WaitGroup
 	for r := range size {
 		ranks.Go(func() {
 			gs[r], errs[r] = dist.Init(context.Background(), dist.Config{Backend: Name, Rank: r, Size: size, ID: id, Timeout: timeout,
-				Host: "host " + hosts[r:r+1], Exchange: wire.Through(ends[r])})
+				Host: "host " + hosts[r:r+1], Exchange: tcp.Through(ends[r])})
 		})
 	}
 	ranks.Wait()
@@ -101,12 +101,12 @@ func TestHostsRefuse(t *testing.T) {
 			[]string{`rank 2 (host c): network interface "nowhere0": not here`, `rank 2 (host c): network interface "nowhere0": not here`, `network interface "nowhere0": not here`}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			ends := agree.Local(3)
+			ends := syncgroup.Local(3)
 			var ranks sync.WaitGroup
 			id := fmt.Sprintf("cpu-refuse-%d", time.Now().UnixNano())
 			for r := range 3 {
 				ranks.Go(func() {
-					cfg := dist.Config{Backend: Name, Rank: r, Size: 3, ID: id, Timeout: 20 * time.Second, Host: "abc"[r : r+1], Exchange: wire.Through(ends[r])}
+					cfg := dist.Config{Backend: Name, Rank: r, Size: 3, ID: id, Timeout: 20 * time.Second, Host: "abc"[r : r+1], Exchange: tcp.Through(ends[r])}
 					c.change(r, &cfg)
 					if _, err := dist.Init(context.Background(), cfg); err == nil || !strings.Contains(err.Error(), c.want[r]) {
 						t.Errorf("rank %d got %v, want %q", r, err, c.want[r])

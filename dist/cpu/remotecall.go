@@ -5,8 +5,8 @@ import (
 	"fmt"
 
 	"github.com/kernbench/kernbench/dist"
-	"github.com/kernbench/kernbench/internal/transport"
-	"github.com/kernbench/kernbench/internal/wire"
+	"github.com/kernbench/kernbench/internal/comm/shm"
+	"github.com/kernbench/kernbench/internal/comm/tcp"
 )
 
 // Every collective begins with an agreement of all ranks on what it is, as it
@@ -17,7 +17,7 @@ import (
 type words [3]uint64
 
 // begin starts a call of so many epochs on this host.
-func (s *spanning) begin(l *transport.Label, epochs int) error {
+func (s *spanning) begin(l *shm.Label, epochs int) error {
 	if len(s.locals) > 1 {
 		if err := s.member.Begin(l, epochs); err != nil {
 			return err
@@ -33,16 +33,16 @@ func (s *spanning) begin(l *transport.Label, epochs int) error {
 
 // refusedIn is failedIn for a call that has not begun.
 func (s *spanning) refusedIn(text string) error {
-	f := s.member.Failure().(*transport.Failure) // what Member.Failure returns
-	if f.Kind == transport.Refusal {
+	f := s.member.Failure().(*shm.Failure) // what Member.Failure returns
+	if f.Kind == shm.Refusal {
 		f.Text += fmt.Sprintf("; rank %d calls %s", s.rank, text)
 	}
 	return f
 }
 
 // header stands before a message of the present call.
-func (s *spanning) header(l *transport.Label, bytes int) wire.Header {
-	return wire.Header{Call: s.calls.Load(), Sign: l.Signature(), Bytes: uint64(bytes)}
+func (s *spanning) header(l *shm.Label, bytes int) tcp.Header {
+	return tcp.Header{Call: s.calls.Load(), Sign: l.Signature(), Bytes: uint64(bytes)}
 }
 
 // tellLocals publishes words to the ranks of this host and waits for theirs.
@@ -79,7 +79,7 @@ func (s *spanning) dismissLocals() error {
 
 // agree makes all ranks agree on a call, and brings the words of this host's
 // ranks to read.
-func (s *spanning) agree(l *transport.Label, mine words, read func(peer int, w words)) error {
+func (s *spanning) agree(l *shm.Label, mine words, read func(peer int, w words)) error {
 	if err := s.begin(l, 2); err != nil {
 		return err
 	}
@@ -104,7 +104,7 @@ func (s *spanning) agree(l *transport.Label, mine words, read func(peer int, w w
 
 // gather gives all ranks' words. Every rank tells every other itself: it is for
 // calls that happen rarely.
-func (s *spanning) gather(l *transport.Label, mine words) ([]words, error) {
+func (s *spanning) gather(l *shm.Label, mine words) ([]words, error) {
 	if err := s.begin(l, 2); err != nil {
 		return nil, err
 	}
@@ -124,7 +124,7 @@ func (s *spanning) gather(l *transport.Label, mine words) ([]words, error) {
 		binary.LittleEndian.PutUint64(out[8*i:], v)
 	}
 	in := make([][bytes]byte, s.Size())
-	var links []*wire.Link
+	var links []*tcp.Link
 	h := s.header(l, bytes)
 	for peer, link := range s.links {
 		if link != nil {

@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"github.com/kernbench/kernbench/dist"
-	"github.com/kernbench/kernbench/internal/schedule"
+	"github.com/kernbench/kernbench/internal/comm/schedule"
 )
 
 // remoteCoded is the all-reduce of encoded elements between hosts: every rank

@@ -5,20 +5,20 @@ import (
 	"fmt"
 
 	"github.com/kernbench/kernbench/dist"
-	"github.com/kernbench/kernbench/internal/transport"
-	"github.com/kernbench/kernbench/internal/wire"
+	"github.com/kernbench/kernbench/internal/comm/shm"
+	"github.com/kernbench/kernbench/internal/comm/tcp"
 )
 
 // chat is a send or a receive of the program, to or from another host. The
 // two halves of a link may be at work at once, each with its own waiting.
 type chat struct {
 	s       *spanning
-	link    *wire.Link
+	link    *tcp.Link
 	receive bool
 	mem     []byte
-	header  wire.Header
+	header  tcp.Header
 	wait    waiting
-	sleeper wire.Sleeper
+	sleeper tcp.Sleeper
 }
 
 func (s *spanning) chat(p dist.Plan) func() error {
@@ -27,7 +27,7 @@ func (s *spanning) chat(p dist.Plan) func() error {
 		c.mem = p.Out.Bytes()
 	}
 	// Both ends count elements, whose type is the signature.
-	c.header = wire.Header{Call: uint64(p.Count), Sign: uint64(p.DType), Bytes: uint64(len(c.mem))}
+	c.header = tcp.Header{Call: uint64(p.Count), Sign: uint64(p.DType), Bytes: uint64(len(c.mem))}
 	c.wait = waiting{s: s, sleeper: &c.sleeper, peer: p.Peer, doing: p.String()}
 	return c.run
 }
@@ -74,12 +74,12 @@ func (c *chat) progress() (moved, pending bool, err error) {
 }
 
 func (c *chat) broken(err error) error {
-	var other *wire.MismatchError
+	var other *tcp.MismatchError
 	if !errors.As(err, &other) {
 		return c.s.broken(c.link, err, c.wait.doing)
 	}
-	note := func(h wire.Header) string {
-		return describe(transport.Note{Type: h.Sign, Count: h.Call, Bytes: h.Bytes})
+	note := func(h tcp.Header) string {
+		return describe(shm.Note{Type: h.Sign, Count: h.Call, Bytes: h.Bytes})
 	}
 	return c.s.member.Disagree(fmt.Sprintf("rank %d sends %s to rank %d, which receives %s", c.link.Peer, note(other.Got), c.s.rank, note(other.Want)))
 }

@@ -2,10 +2,10 @@ package cpu
 
 import (
 	"github.com/kernbench/kernbench/dist"
-	"github.com/kernbench/kernbench/internal/schedule"
-	"github.com/kernbench/kernbench/internal/transport"
-	"github.com/kernbench/kernbench/internal/vec"
-	"github.com/kernbench/kernbench/internal/wire"
+	"github.com/kernbench/kernbench/internal/comm/schedule"
+	"github.com/kernbench/kernbench/internal/comm/shm"
+	"github.com/kernbench/kernbench/internal/comm/tcp"
+	"github.com/kernbench/kernbench/internal/kernel/vec"
 )
 
 // mixed executes a schedule whose messages and flags go through shared memory
@@ -16,7 +16,7 @@ type mixed struct {
 	s     *spanning
 	words words
 	read  func(peer int, w words)
-	links []*wire.Link // of the present step
+	links []*tcp.Link // of the present step
 	in    intake
 }
 
@@ -40,7 +40,7 @@ func (s *spanning) steps(p dist.Plan) (func() error, error) {
 	if err != nil {
 		return nil, err
 	}
-	o := &mixed{steps: inner, s: s, links: make([]*wire.Link, 0, 2)}
+	o := &mixed{steps: inner, s: s, links: make([]*tcp.Link, 0, 2)}
 	for i, off := range inner.off {
 		o.words[i] = uint64(off)
 	}
@@ -130,7 +130,7 @@ func (o *mixed) wait(st *step) error {
 	return nil
 }
 
-func (o *mixed) only(l *wire.Link) []*wire.Link {
+func (o *mixed) only(l *tcp.Link) []*tcp.Link {
 	o.links = append(o.links[:0], l)
 	return o.links
 }
@@ -138,9 +138,9 @@ func (o *mixed) only(l *wire.Link) []*wire.Link {
 // message sends and receives at once, each through what leads there.
 func (o *mixed) message(st *step) error {
 	s, t := o.s, o.traffic
-	var out, in transport.Transfer
+	var out, in shm.Transfer
 	var src, dst []byte
-	var to, from *wire.Link
+	var to, from *tcp.Link
 	o.links = o.links[:0]
 	w := s.wait(-1)
 	take := t.store
@@ -208,7 +208,7 @@ func (o *mixed) message(st *step) error {
 // that stay in a cache, one of which is on its way while the other is added.
 type intake struct {
 	kernel vec.Kernel
-	link   *wire.Link
+	link   *tcp.Link
 	dst    []byte
 	add    bool
 	posted int
@@ -220,7 +220,7 @@ type intake struct {
 
 const intakePiece = 128 << 10
 
-func (i *intake) begin(l *wire.Link, dst []byte, add bool) {
+func (i *intake) begin(l *tcp.Link, dst []byte, add bool) {
 	i.link, i.dst, i.add, i.posted, i.taken = l, dst, add, 0, 0
 	if !add {
 		l.In.Expect(dst)

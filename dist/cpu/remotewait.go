@@ -11,9 +11,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/kernbench/kernbench/dist"
-	"github.com/kernbench/kernbench/internal/transport"
-	"github.com/kernbench/kernbench/internal/vec"
-	"github.com/kernbench/kernbench/internal/wire"
+	"github.com/kernbench/kernbench/internal/comm/shm"
+	"github.com/kernbench/kernbench/internal/comm/tcp"
+	"github.com/kernbench/kernbench/internal/kernel/vec"
 )
 
 const (
@@ -34,7 +34,7 @@ const (
 // begins it anew.
 type waiting struct {
 	s       *spanning
-	sleeper *wire.Sleeper
+	sleeper *tcp.Sleeper
 	peer    int
 	doing   string // for errors; "": the present collective
 	steps   int
@@ -84,7 +84,7 @@ func (w *waiting) useful() error {
 		}
 		return nil
 	}
-	if end, err := w.s.controls[w.peer].End(); end == wire.Cut {
+	if end, err := w.s.controls[w.peer].End(); end == tcp.Cut {
 		return w.s.lost(w.peer, false, fmt.Sprintf("is out of reach: nothing was heard of it for %v (%v)", w.s.silence, err), w.doing)
 	}
 	return nil
@@ -92,7 +92,7 @@ func (w *waiting) useful() error {
 
 // pause is one step of the waiting for one of the links, or with mixed also
 // for shared memory.
-func (w *waiting) pause(links []*wire.Link, mixed bool) error {
+func (w *waiting) pause(links []*tcp.Link, mixed bool) error {
 	if awake, err := w.awake(); awake || err != nil {
 		return err
 	}
@@ -106,7 +106,7 @@ func (w *waiting) pause(links []*wire.Link, mixed bool) error {
 
 // progress moves what can be moved on the links. Busy is one on which more is
 // to be moved, nil if there is none.
-func (s *spanning) progress(links []*wire.Link) (moved bool, busy *wire.Link, err error) {
+func (s *spanning) progress(links []*tcp.Link) (moved bool, busy *tcp.Link, err error) {
 	for _, l := range links {
 		if l.Idle() {
 			continue
@@ -124,7 +124,7 @@ func (s *spanning) progress(links []*wire.Link) (moved bool, busy *wire.Link, er
 }
 
 // settle returns when nothing posted on the links is left.
-func (s *spanning) settle(links []*wire.Link) error {
+func (s *spanning) settle(links []*tcp.Link) error {
 	w := s.wait(-1)
 	for {
 		moved, busy, err := s.progress(links)
@@ -146,7 +146,7 @@ func (s *spanning) settle(links []*wire.Link) error {
 
 // awaitLocal waits for an epoch of a rank of this host, and keeps the links
 // moving: their other ends may have to move before that rank can.
-func (s *spanning) awaitLocal(peer int, epoch uint32, links []*wire.Link) error {
+func (s *spanning) awaitLocal(peer int, epoch uint32, links []*tcp.Link) error {
 	w := s.wait(peer)
 	for {
 		if reached, err := s.member.Reached(peer, epoch); reached || err != nil {
@@ -167,7 +167,7 @@ func (s *spanning) awaitLocal(peer int, epoch uint32, links []*wire.Link) error 
 }
 
 // awaitLocals waits for an epoch of all ranks of this host.
-func (s *spanning) awaitLocals(epoch uint32, links []*wire.Link) error {
+func (s *spanning) awaitLocals(epoch uint32, links []*tcp.Link) error {
 	for _, peer := range s.locals {
 		if peer != s.rank {
 			if err := s.awaitLocal(peer, epoch, links); err != nil {
@@ -179,8 +179,8 @@ func (s *spanning) awaitLocals(epoch uint32, links []*wire.Link) error {
 }
 
 // broken says what an error of a link means.
-func (s *spanning) broken(l *wire.Link, err error, doing string) error {
-	var other *wire.MismatchError
+func (s *spanning) broken(l *tcp.Link, err error, doing string) error {
+	var other *tcp.MismatchError
 	if errors.As(err, &other) {
 		return s.disagree(l.Peer, other)
 	}
@@ -191,18 +191,18 @@ func (s *spanning) broken(l *wire.Link, err error, doing string) error {
 		return s.failedIn(doing)
 	}
 	switch end, _ := control.End(); end {
-	case wire.Left:
+	case tcp.Left:
 		return s.lost(l.Peer, false, "has left the group", doing)
-	case wire.Closed:
+	case tcp.Closed:
 		return s.lost(l.Peer, true, fmt.Sprintf("is dead (%v)", err), doing)
-	case wire.Cut:
+	case tcp.Cut:
 		return s.lost(l.Peer, false, fmt.Sprintf("is out of reach (%v)", err), doing)
 	}
 	return s.lost(l.Peer, false, fmt.Sprintf("has lost its connection (%v)", err), doing)
 }
 
 // disagree fails the group because a peer makes another call than this rank.
-func (s *spanning) disagree(peer int, e *wire.MismatchError) error {
+func (s *spanning) disagree(peer int, e *tcp.MismatchError) error {
 	_, theirs, _ := s.controls[peer].Ask(e.Got.Call, askLimit)
 	if theirs == "" {
 		theirs = "something else"
@@ -212,13 +212,13 @@ func (s *spanning) disagree(peer int, e *wire.MismatchError) error {
 	if a > b {
 		a, b, first, second = b, a, second, first
 	}
-	return s.member.Fail(transport.Failure{Kind: transport.Disagreement,
+	return s.member.Fail(shm.Failure{Kind: shm.Disagreement,
 		Text: fmt.Sprintf("rank %d calls %s, but rank %d %s (call %d)", a, first, b, second, e.Want.Call)})
 }
 
 // lost fails the group because a rank is gone.
 func (s *spanning) lost(peer int, dead bool, why, doing string) error {
-	return s.member.Fail(transport.Failure{Kind: transport.PeerGone, Rank: peer, PID: s.places[peer].PID, Dead: dead,
+	return s.member.Fail(shm.Failure{Kind: shm.PeerGone, Rank: peer, PID: s.places[peer].PID, Dead: dead,
 		Text: fmt.Sprintf("%s %s while rank %d waits for it%s", s.named(peer), why, s.rank, s.purpose(doing))})
 }
 
@@ -249,7 +249,7 @@ func (s *spanning) absent(peer int, doing string) error {
 			peer = first
 		}
 	}
-	return s.member.Fail(transport.Failure{Kind: transport.PeerGone, Rank: peer, PID: s.places[peer].PID,
+	return s.member.Fail(shm.Failure{Kind: shm.PeerGone, Rank: peer, PID: s.places[peer].PID,
 		Text: fmt.Sprintf("rank %d waited %v for %s%s", s.rank, s.timeout, s.named(peer), s.purpose(doing))})
 }
 
@@ -266,8 +266,8 @@ func (s *spanning) purpose(doing string) string {
 // another one's call is the cause, it names both.
 func (s *spanning) failedIn(doing string) error {
 	err := s.member.Failure()
-	var f *transport.Failure
-	if errors.As(err, &f) && f.Kind == transport.Refusal && doing == "" {
+	var f *shm.Failure
+	if errors.As(err, &f) && f.Kind == shm.Refusal && doing == "" {
 		if _, text := s.said(s.calls.Load()); text != "" {
 			f.Text += fmt.Sprintf("; rank %d calls %s", s.rank, text)
 		}
@@ -286,7 +286,7 @@ func (s *spanning) said(n uint64) (calls uint64, text string) {
 }
 
 // hear takes a failure that another host's rank reports.
-func (s *spanning) hear(f transport.Failure) {
+func (s *spanning) hear(f shm.Failure) {
 	s.alive.RLock()
 	defer s.alive.RUnlock()
 	if !s.closed {
@@ -296,7 +296,7 @@ func (s *spanning) hear(f transport.Failure) {
 
 // spread tells the other hosts of the group's failure, once.
 func (s *spanning) spread() {
-	var f *transport.Failure
+	var f *shm.Failure
 	if !errors.As(s.member.Failure(), &f) || !s.told.CompareAndSwap(false, true) {
 		return
 	}

@@ -11,9 +11,9 @@ import (
 	"unsafe"
 
 	"github.com/kernbench/kernbench/dist"
-	"github.com/kernbench/kernbench/internal/schedule"
-	"github.com/kernbench/kernbench/internal/transport"
-	"github.com/kernbench/kernbench/internal/wire"
+	"github.com/kernbench/kernbench/internal/comm/schedule"
+	"github.com/kernbench/kernbench/internal/comm/shm"
+	"github.com/kernbench/kernbench/internal/comm/tcp"
 )
 
 // spanning is one rank's end of a group over several hosts. The ranks of this
@@ -33,10 +33,10 @@ type spanning struct {
 	place  int      // this rank's in it
 	tag    [16]byte // names the group to the lobbies
 
-	links    []*wire.Link    // for collectives, by rank; nil for ranks of this host
-	leaders  []*wire.Link    // those to the first ranks of the other hosts, if this is the first of its own
-	chats    []*wire.Link    // for the program's messages
-	controls []*wire.Control // nil for this rank alone
+	links    []*tcp.Link    // for collectives, by rank; nil for ranks of this host
+	leaders  []*tcp.Link    // those to the first ranks of the other hosts, if this is the first of its own
+	chats    []*tcp.Link    // for the program's messages
+	controls []*tcp.Control // nil for this rank alone
 
 	crowded bool
 	shared  bool // other ranks are goroutines of this process
@@ -44,7 +44,7 @@ type spanning struct {
 	caps    dist.Capabilities
 
 	calls  atomic.Uint64 // begun
-	labels [2]atomic.Pointer[transport.Label]
+	labels [2]atomic.Pointer[shm.Label]
 	splits int
 
 	alive  sync.RWMutex // of the segment, which control connections outlive
@@ -52,13 +52,13 @@ type spanning struct {
 	told   atomic.Bool // the others know that the group has failed
 
 	memory map[unsafe.Pointer]dist.Buffer // that Alloc gave
-	sleeps wire.Sleeper                   // of collectives
+	sleeps tcp.Sleeper                    // of collectives
 }
 
 // newSpanning works out who is where; it opens nothing.
 func newSpanning(f *family, rank int, world []int, id string) *spanning {
 	s := &spanning{family: f, rank: rank, world: world, memory: map[unsafe.Pointer]dist.Buffer{},
-		links: make([]*wire.Link, len(world)), chats: make([]*wire.Link, len(world)), controls: make([]*wire.Control, len(world))}
+		links: make([]*tcp.Link, len(world)), chats: make([]*tcp.Link, len(world)), controls: make([]*tcp.Control, len(world))}
 	sum := sha256.Sum256([]byte(id))
 	s.tag = [16]byte(sum[:])
 	at := map[string]int{}
@@ -151,7 +151,7 @@ func (s *spanning) named(peer int) string {
 // Alloc gives ordinary memory: there is none that ranks of several hosts reach.
 // All ranks agree on it nevertheless, as everywhere.
 func (s *spanning) Alloc(d dist.DType, count int) (dist.Buffer, error) {
-	if _, err := s.gather(transport.NewLabel(fmt.Sprintf("alloc of %d %v", count, d)), words{}); err != nil {
+	if _, err := s.gather(shm.NewLabel(fmt.Sprintf("alloc of %d %v", count, d)), words{}); err != nil {
 		return dist.Buffer{}, s.outward(err)
 	}
 	if count == 0 {
@@ -185,7 +185,7 @@ func (s *spanning) Split(color, key int) (dist.Engine, error) {
 }
 
 func (s *spanning) split(color, key int) (dist.Engine, error) {
-	label := transport.NewLabel("split")
+	label := shm.NewLabel("split")
 	all, err := s.gather(label, words{uint64(color), uint64(key)})
 	if err != nil {
 		return nil, err
@@ -203,7 +203,7 @@ func (s *spanning) split(color, key int) (dist.Engine, error) {
 	maker := ranks[slices.IndexFunc(ranks, s.local)]
 	board, failed := none, error(nil)
 	if color >= 0 && maker == s.rank {
-		off, err := s.heap.Alloc(transport.BoardBytes(len(ranks)))
+		off, err := s.heap.Alloc(shm.BoardBytes(len(ranks)))
 		if failed = err; err == nil {
 			board = uint64(off)
 		}
@@ -214,7 +214,7 @@ func (s *spanning) split(color, key int) (dist.Engine, error) {
 	if board = all[maker][0]; board == none {
 		return nil, fmt.Errorf("splitting: %w", cmp.Or(failed, fmt.Errorf("rank %d has no memory left", maker)))
 	}
-	joined := transport.Membership{Segment: s.segment, Board: transport.BoardAt(s.segment, int(board), len(ranks)),
+	joined := shm.Membership{Segment: s.segment, Board: shm.BoardAt(s.segment, int(board), len(ranks)),
 		Rank: slices.Index(ranks, s.rank), Crowded: s.crowded, Timeout: s.timeout}
 	world := make([]int, len(ranks))
 	for i, r := range ranks {
@@ -239,7 +239,7 @@ func (s *spanning) branch(e *engine, world []int, id string) (dist.Engine, error
 	defer cancel()
 	if err := child.connect(ctx); err != nil {
 		child.Close()
-		return nil, s.member.Fail(transport.Failure{Kind: transport.Refusal, Text: fmt.Sprintf("splitting: %v", err)})
+		return nil, s.member.Fail(shm.Failure{Kind: shm.Refusal, Text: fmt.Sprintf("splitting: %v", err)})
 	}
 	return child, nil
 }

@@ -2,8 +2,8 @@ package cpu
 
 import (
 	"github.com/kernbench/kernbench/dist"
-	"github.com/kernbench/kernbench/internal/transport"
-	"github.com/kernbench/kernbench/internal/vec"
+	"github.com/kernbench/kernbench/internal/comm/shm"
+	"github.com/kernbench/kernbench/internal/kernel/vec"
 )
 
 const (
@@ -32,8 +32,8 @@ const (
 // makers were the slot's readers. Before sum c does, in c has been awaited,
 // which the readers of the slot signalled after reading it.
 type staged struct {
-	m      *transport.Member
-	label  *transport.Label
+	m      *shm.Member
+	label  *shm.Label
 	kernel vec.Kernel
 	in     []byte
 	out    []byte
@@ -61,7 +61,7 @@ func (e *engine) staged(p dist.Plan) func() error {
 
 // lay divides the stages into slots.
 func (o *staged) lay(size int) {
-	const most = transport.StageBytes / (2 * stagedSlots)
+	const most = shm.StageBytes / (2 * stagedSlots)
 	o.piece = max(cacheLine, min(o.piece, most, len(o.in))&^(cacheLine-1))
 	o.pieces = (len(o.in) + o.piece - 1) / o.piece
 	for slot := range stagedSlots {

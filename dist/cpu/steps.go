@@ -4,9 +4,9 @@ import (
 	"fmt"
 
 	"github.com/kernbench/kernbench/dist"
-	"github.com/kernbench/kernbench/internal/schedule"
-	"github.com/kernbench/kernbench/internal/transport"
-	"github.com/kernbench/kernbench/internal/vec"
+	"github.com/kernbench/kernbench/internal/comm/schedule"
+	"github.com/kernbench/kernbench/internal/comm/shm"
+	"github.com/kernbench/kernbench/internal/kernel/vec"
 )
 
 // steps executes a schedule. All ranks agree on the call first, telling each
@@ -14,8 +14,8 @@ import (
 // messages keep the order.
 type steps struct {
 	e       *engine
-	m       *transport.Member
-	label   *transport.Label
+	m       *shm.Member
+	label   *shm.Label
 	steps   []step
 	traffic *traffic
 
@@ -248,7 +248,7 @@ func (o *steps) gather(s *step) {
 }
 
 func (o *steps) message(s *step) error {
-	var to, from *transport.Channel
+	var to, from *shm.Channel
 	var src, dst []byte
 	if s.op.Sends() {
 		to, src = o.e.sends[s.to.First], o.own(s.src)

@@ -6,7 +6,7 @@ import (
 	"math"
 
 	"github.com/kernbench/kernbench/dist"
-	"github.com/kernbench/kernbench/internal/verify"
+	"github.com/kernbench/kernbench/internal/comm/verify"
 )
 
 // bits checks the contracts on results that depend on the order of additions:

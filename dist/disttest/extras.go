@@ -7,7 +7,7 @@ import (
 	"math"
 
 	"github.com/kernbench/kernbench/dist"
-	"github.com/kernbench/kernbench/internal/verify"
+	"github.com/kernbench/kernbench/internal/comm/verify"
 )
 
 // epilogues checks scale, bias and residual against the formula, on every

@@ -5,8 +5,8 @@ import (
 	"math"
 
 	"github.com/kernbench/kernbench/dist"
-	"github.com/kernbench/kernbench/internal/dtype"
-	"github.com/kernbench/kernbench/internal/verify"
+	"github.com/kernbench/kernbench/internal/base/dtype"
+	"github.com/kernbench/kernbench/internal/comm/verify"
 )
 
 // inputs are the same for all calls of a kind.

@@ -8,15 +8,15 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/kernbench/kernbench/internal/cores"
-	"github.com/kernbench/kernbench/internal/transport"
+	"github.com/kernbench/kernbench/internal/comm/shm"
+	"github.com/kernbench/kernbench/internal/host/cores"
 )
 
 // board is the council of ranks on one host, through shared memory.
 type board struct {
-	member  *transport.Member
-	segment *transport.Segment
-	meeting *transport.Meeting
+	member  *shm.Member
+	segment *shm.Segment
+	meeting *shm.Meeting
 	pids    []int
 }
 
@@ -25,14 +25,14 @@ var _ council = (*board)(nil)
 // meetHere finds the other ranks on this host, and returns once all have come.
 func meetHere(ctx context.Context, m meeting) (*board, error) {
 	size := len(m.hosts)
-	met, err := transport.Meet(ctx, transport.Party{
+	met, err := shm.Meet(ctx, shm.Party{
 		ID: m.id + "/" + Name, Secret: m.secret, Rank: m.rank, Size: size, Timeout: m.timeout, CPUs: cores.Allowed(), Threads: runtime.GOMAXPROCS(0),
-	}, func() (*os.File, error) { return transport.NewFile(transport.BoardBytes(size)) })
+	}, func() (*os.File, error) { return shm.NewFile(shm.BoardBytes(size)) })
 	if err != nil {
 		return nil, err
 	}
 	defer met.File.Close()
-	segment, err := transport.Map(met.File)
+	segment, err := shm.Map(met.File)
 	if err != nil {
 		met.Close()
 		return nil, err
@@ -46,8 +46,8 @@ func meetHere(ctx context.Context, m meeting) (*board, error) {
 	for r := range ranks {
 		ranks[r] = r
 	}
-	b := &board{segment: segment, meeting: met, pids: met.PIDs, member: transport.Join(transport.Membership{
-		Segment: segment, Board: transport.BoardAt(segment, 0, size), Rank: m.rank, PIDs: met.PIDs, World: ranks, Crowded: met.Crowded, Timeout: m.timeout,
+	b := &board{segment: segment, meeting: met, pids: met.PIDs, member: shm.Join(shm.Membership{
+		Segment: segment, Board: shm.BoardAt(segment, 0, size), Rank: m.rank, PIDs: met.PIDs, World: ranks, Crowded: met.Crowded, Timeout: m.timeout,
 	})}
 	// Nobody goes on before all have made their claims: from here on a rank
 	// without one is dead.
@@ -72,7 +72,7 @@ func (b *board) agree(l *label) error {
 	return nil
 }
 
-func (b *board) watch(peer int, doing string) (*transport.Failure, error) {
+func (b *board) watch(peer int, doing string) (*shm.Failure, error) {
 	if b.member.Failed() {
 		return nil, outward(b.member.Failure())
 	}
@@ -80,11 +80,11 @@ func (b *board) watch(peer int, doing string) (*transport.Failure, error) {
 	if why == "" {
 		return nil, nil
 	}
-	return &transport.Failure{Kind: transport.PeerGone, Rank: peer, PID: b.pids[peer], Dead: dead,
+	return &shm.Failure{Kind: shm.PeerGone, Rank: peer, PID: b.pids[peer], Dead: dead,
 		Text: fmt.Sprintf("rank %d (pid %d) %s while rank %d waits for it in %s", peer, b.pids[peer], why, b.member.Rank(), doing)}, nil
 }
 
-func (b *board) fail(f transport.Failure) error { return outward(b.member.Fail(f)) }
+func (b *board) fail(f shm.Failure) error { return outward(b.member.Fail(f)) }
 
 func (b *board) failed() bool { return b.member.Failed() }
 

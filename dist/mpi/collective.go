@@ -5,9 +5,9 @@ import (
 	"runtime"
 
 	"github.com/kernbench/kernbench/dist"
-	"github.com/kernbench/kernbench/internal/epilogue"
-	"github.com/kernbench/kernbench/internal/mpi"
-	"github.com/kernbench/kernbench/internal/vec"
+	"github.com/kernbench/kernbench/internal/comm/mpi"
+	"github.com/kernbench/kernbench/internal/kernel/epilogue"
+	"github.com/kernbench/kernbench/internal/kernel/vec"
 )
 
 // collective is a prepared call.

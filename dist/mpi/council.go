@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/kernbench/kernbench/dist"
-	"github.com/kernbench/kernbench/internal/transport"
+	"github.com/kernbench/kernbench/internal/comm/shm"
 )
 
 // council is how the ranks of a group make sure that they make the same calls,
@@ -19,16 +19,16 @@ type council interface {
 	// watch is for a rank that waits for a message: it tells whether the group
 	// has failed, or the peer has gone. One that has gone may have left a
 	// message, so it is not yet a failure.
-	watch(peer int, doing string) (gone *transport.Failure, err error)
+	watch(peer int, doing string) (gone *shm.Failure, err error)
 	// fail ends the group, unless that has happened, and gives the reason.
-	fail(f transport.Failure) error
+	fail(f shm.Failure) error
 	failed() bool
 	leave()
 }
 
 // label is what ranks must agree on about a call.
 type label struct {
-	here *transport.Label
+	here *shm.Label
 	text string
 	sig  int64 // of the text; not negative, so that its opposite exists
 }
@@ -36,7 +36,7 @@ type label struct {
 func newLabel(text string) *label {
 	h := fnv.New64a()
 	h.Write([]byte(text))
-	return &label{transport.NewLabel(text), text, int64(h.Sum64() >> 1)}
+	return &label{shm.NewLabel(text), text, int64(h.Sum64() >> 1)}
 }
 
 // labelOf is the label of an operation. The options that make no difference
@@ -75,13 +75,13 @@ func (m meeting) oneHost() bool { return len(slices.Compact(slices.Clone(m.hosts
 
 // outward gives failures the types of package dist.
 func outward(err error) error {
-	var f *transport.Failure
+	var f *shm.Failure
 	switch {
 	case err == nil:
 		return nil
 	case !errors.As(err, &f):
 		return err
-	case f.Kind != transport.PeerGone:
+	case f.Kind != shm.PeerGone:
 		return &dist.MisuseError{Text: f.Text}
 	}
 	return &dist.PeerError{Rank: f.Rank, PID: f.PID, Dead: f.Dead, Text: f.Text}

@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"github.com/kernbench/kernbench/dist"
-	"github.com/kernbench/kernbench/internal/dtype"
-	"github.com/kernbench/kernbench/internal/transport"
-	"github.com/kernbench/kernbench/internal/vec"
+	"github.com/kernbench/kernbench/internal/base/dtype"
+	"github.com/kernbench/kernbench/internal/comm/shm"
+	"github.com/kernbench/kernbench/internal/kernel/vec"
 )
 
 // engine is one rank's end of a group.
@@ -63,12 +63,12 @@ func (e *engine) Prepare(p dist.Plan) (func() error, error) {
 }
 
 func (e *engine) Refuse(reason error) {
-	_ = e.council.fail(transport.Failure{Kind: transport.Refusal, Text: fmt.Sprintf("rank %d cannot make its call: %v", e.Rank(), reason)})
+	_ = e.council.fail(shm.Failure{Kind: shm.Refusal, Text: fmt.Sprintf("rank %d cannot make its call: %v", e.Rank(), reason)})
 }
 
 // broken ends the group because MPI's own call failed.
 func (e *engine) broken(doing string, err error) error {
-	return e.council.fail(transport.Failure{Kind: transport.Refusal, Text: fmt.Sprintf("rank %d in %s: %v: %v", e.Rank(), doing, e.process.lib, err)})
+	return e.council.fail(shm.Failure{Kind: shm.Refusal, Text: fmt.Sprintf("rank %d in %s: %v: %v", e.Rank(), doing, e.process.lib, err)})
 }
 
 // Split lets MPI divide the communicator, and each part meet anew.

@@ -4,8 +4,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/kernbench/kernbench/internal/dtype"
-	"github.com/kernbench/kernbench/internal/mpi"
+	"github.com/kernbench/kernbench/internal/base/dtype"
+	"github.com/kernbench/kernbench/internal/comm/mpi"
 )
 
 // mailbox sends and receives small messages of the backend itself, on a

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/kernbench/kernbench/dist"
-	"github.com/kernbench/kernbench/internal/mpi"
+	"github.com/kernbench/kernbench/internal/comm/mpi"
 )
 
 // The test program starts itself again as the ranks of a launcher: bodyVar says

@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/kernbench/kernbench/dist"
-	"github.com/kernbench/kernbench/internal/mpi"
-	"github.com/kernbench/kernbench/internal/transport"
+	"github.com/kernbench/kernbench/internal/comm/mpi"
+	"github.com/kernbench/kernbench/internal/comm/shm"
 )
 
 // message is a prepared send or receive. The tag says the element type, so that
@@ -71,7 +71,7 @@ func (o *message) receive() error {
 	}
 	bytes := o.slot.Bytes()
 	if d := dist.DType(o.e.process.lib.Tag(o.slot)); d != o.plan.DType || bytes != o.plan.Count*d.Size() {
-		return o.e.council.fail(transport.Failure{Kind: transport.Disagreement, Text: fmt.Sprintf("rank %d sends %d %v to rank %d, which receives %d %v",
+		return o.e.council.fail(shm.Failure{Kind: shm.Disagreement, Text: fmt.Sprintf("rank %d sends %d %v to rank %d, which receives %d %v",
 			o.plan.Peer, bytes/d.Size(), d, o.e.Rank(), o.plan.Count, o.plan.DType)})
 	}
 	if err := o.take.Run(); err != nil {
@@ -104,7 +104,7 @@ func (o *message) await() error {
 		case gone != nil && time.Since(since) > lastWords:
 			return o.e.council.fail(*gone)
 		case waited > timeout:
-			return o.e.council.fail(transport.Failure{Kind: transport.PeerGone, Rank: o.plan.Peer,
+			return o.e.council.fail(shm.Failure{Kind: shm.PeerGone, Rank: o.plan.Peer,
 				Text: fmt.Sprintf("rank %d waited %v for rank %d in %s", o.e.Rank(), timeout, o.plan.Peer, o.doing)})
 		}
 	}

@@ -8,10 +8,10 @@ import (
 	"sync"
 	"time"
 
-	"github.com/kernbench/kernbench/internal/dtype"
-	"github.com/kernbench/kernbench/internal/mpi"
-	"github.com/kernbench/kernbench/internal/transport"
-	"github.com/kernbench/kernbench/internal/vec"
+	"github.com/kernbench/kernbench/internal/base/dtype"
+	"github.com/kernbench/kernbench/internal/comm/mpi"
+	"github.com/kernbench/kernbench/internal/comm/shm"
+	"github.com/kernbench/kernbench/internal/kernel/vec"
 )
 
 // post is the council of ranks on several hosts, by MPI's own messages. Before
@@ -33,7 +33,7 @@ type post struct {
 	test  *mpi.Call
 
 	mu      sync.Mutex // of the rest: sends and receives watch at any time
-	failure *transport.Failure
+	failure *shm.Failure
 	left    map[int]int    // the last call of ranks that have left
 	waiting map[int]string // what ranks said that they wait in
 	told    bool           // so did this one
@@ -105,7 +105,7 @@ func (p *post) await(l *label) error {
 			return err
 		}
 		if rank, gone := p.leftBehind(); gone {
-			return p.fail(transport.Failure{Kind: transport.PeerGone, Rank: rank,
+			return p.fail(shm.Failure{Kind: shm.PeerGone, Rank: rank,
 				Text: fmt.Sprintf("rank %d has left the group while rank %d waits for it in %s (call %d)", rank, p.meeting.rank, l.text, p.calls)})
 		}
 		if waited > p.meeting.timeout {
@@ -128,7 +128,7 @@ func (p *post) ended(doing string) error {
 		return nil
 	}
 	f := *p.failure
-	if f.Kind == transport.Refusal {
+	if f.Kind == shm.Refusal {
 		f.Text += fmt.Sprintf("; rank %d calls %s", p.meeting.rank, doing)
 	}
 	return outward(&f)
@@ -192,10 +192,10 @@ func (p *post) missing(l *label) error {
 		}
 	}
 	rank, elsewhere := p.absentee(l.text)
-	f := transport.Failure{Kind: transport.PeerGone, Rank: rank,
+	f := shm.Failure{Kind: shm.PeerGone, Rank: rank,
 		Text: fmt.Sprintf("rank %d waited %v for rank %d in %s (call %d)", p.meeting.rank, p.meeting.timeout, rank, l.text, p.calls)}
 	if elsewhere != "" {
-		f.Kind = transport.Disagreement
+		f.Kind = shm.Disagreement
 		f.Text += fmt.Sprintf(", which waits in %s", elsewhere)
 	}
 	return p.fail(f)
@@ -238,31 +238,31 @@ func (p *post) compare(l *label) error {
 	said := func(r int) string { return string(bytes.TrimRight(all[r*labelBytes:(r+1)*labelBytes], "\x00")) }
 	for r := range p.meeting.hosts {
 		if said(r) != said(0) {
-			return p.fail(transport.Failure{Kind: transport.Disagreement,
+			return p.fail(shm.Failure{Kind: shm.Disagreement,
 				Text: fmt.Sprintf("rank 0 calls %s, but rank %d %s (call %d)", said(0), r, said(r), p.calls)})
 		}
 	}
-	return p.fail(transport.Failure{Kind: transport.Disagreement, Text: fmt.Sprintf("ranks do not agree on %s (call %d)", l.text, p.calls)})
+	return p.fail(shm.Failure{Kind: shm.Disagreement, Text: fmt.Sprintf("ranks do not agree on %s (call %d)", l.text, p.calls)})
 }
 
 func (p *post) broken(l *label, err error) error {
-	return p.fail(transport.Failure{Kind: transport.Refusal, Text: fmt.Sprintf("rank %d in %s: %v: %v", p.meeting.rank, l.text, p.lib, err)})
+	return p.fail(shm.Failure{Kind: shm.Refusal, Text: fmt.Sprintf("rank %d in %s: %v: %v", p.meeting.rank, l.text, p.lib, err)})
 }
 
-func (p *post) watch(peer int, doing string) (*transport.Failure, error) {
+func (p *post) watch(peer int, doing string) (*shm.Failure, error) {
 	if err := p.ended(doing); err != nil {
 		return nil, err
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if _, left := p.left[peer]; left {
-		return &transport.Failure{Kind: transport.PeerGone, Rank: peer,
+		return &shm.Failure{Kind: shm.PeerGone, Rank: peer,
 			Text: fmt.Sprintf("rank %d has left the group while rank %d waits for it in %s", peer, p.meeting.rank, doing)}, nil
 	}
 	return nil, nil
 }
 
-func (p *post) fail(f transport.Failure) error {
+func (p *post) fail(f shm.Failure) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.failure == nil {

@@ -12,8 +12,8 @@ import (
 	"time"
 	"unsafe"
 
-	"github.com/kernbench/kernbench/internal/dtype"
-	"github.com/kernbench/kernbench/internal/mpi"
+	"github.com/kernbench/kernbench/internal/base/dtype"
+	"github.com/kernbench/kernbench/internal/comm/mpi"
 )
 
 type comm = mpi.Comm

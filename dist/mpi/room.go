@@ -5,7 +5,7 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/kernbench/kernbench/internal/transport"
+	"github.com/kernbench/kernbench/internal/comm/shm"
 )
 
 // room is where the notes of all groups of this process arrive. It has a
@@ -23,9 +23,9 @@ type room struct {
 type note struct {
 	Group   uint64
 	From    int
-	Failure *transport.Failure `json:",omitempty"` // of the group
-	Waiting string             `json:",omitempty"` // "": the sender leaves
-	Calls   int                // that the sender has begun
+	Failure *shm.Failure `json:",omitempty"` // of the group
+	Waiting string       `json:",omitempty"` // "": the sender leaves
+	Calls   int          // that the sender has begun
 }
 
 // keptNotes bounds the early ones, among which are those to groups that are no more.

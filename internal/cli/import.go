@@ -13,13 +13,13 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/kernbench/kernbench/internal/export"
-	"github.com/kernbench/kernbench/internal/foreign"
-	"github.com/kernbench/kernbench/internal/hostinfo"
-	"github.com/kernbench/kernbench/internal/journal"
-	"github.com/kernbench/kernbench/internal/model"
-	"github.com/kernbench/kernbench/internal/report"
-	"github.com/kernbench/kernbench/internal/suggest"
+	"github.com/kernbench/kernbench/internal/base/suggest"
+	"github.com/kernbench/kernbench/internal/host/hostinfo"
+	"github.com/kernbench/kernbench/internal/result/export"
+	"github.com/kernbench/kernbench/internal/result/imports"
+	"github.com/kernbench/kernbench/internal/result/journal"
+	"github.com/kernbench/kernbench/internal/result/model"
+	"github.com/kernbench/kernbench/internal/result/report"
 )
 
 // The benches whose views show imported rows unless another is asked for.
@@ -34,7 +34,7 @@ type importFlags struct {
 	as, out, bench string
 	claims, link   string
 	format         string
-	given          foreign.Given
+	given          imports.Given
 	quiet          bool
 }
 
@@ -62,7 +62,7 @@ or a required one was not executed, 2 wrong usage or a file that cannot be read.
 	}
 	fl := cmd.Flags()
 	fl.SortFlags = false
-	fl.StringVar(&f.as, "as", "", "format of the files: "+strings.Join(foreign.Formats(), ", "))
+	fl.StringVar(&f.as, "as", "", "format of the files: "+strings.Join(imports.Formats(), ", "))
 	fl.StringVar(&f.out, "out", "", "RUN folder")
 	fl.StringVar(&f.bench, "bench", "", "bench whose views show the rows (default: "+importAllReduce+" for all-reduces, else "+importOthers+")")
 	fl.StringVar(&f.claims, "claims", "", "YAML `FILE` of what was said about the results, to be judged")
@@ -88,7 +88,7 @@ func linkNames() string {
 func (a *app) importFiles(paths []string, f importFlags) error {
 	switch {
 	case f.as == "":
-		return usage(fmt.Errorf("of which tool are the files? Give --as %s", strings.Join(foreign.Formats(), "|")))
+		return usage(fmt.Errorf("of which tool are the files? Give --as %s", strings.Join(imports.Formats(), "|")))
 	case f.out == "":
 		return usage(errors.New("where to? Give --out RUN"))
 	case !slices.Contains(export.Formats(), f.format):
@@ -101,14 +101,14 @@ func (a *app) importFiles(paths []string, f importFlags) error {
 		return usage(err)
 	}
 	now := time.Now().UTC()
-	im := importing{src: foreign.Source{Run: journal.NewRunID(now, rand.Reader), Time: now}, inputs: map[string]string{}}
+	im := importing{src: imports.Source{Run: journal.NewRunID(now, rand.Reader), Time: now}, inputs: map[string]string{}}
 	if err := im.read(paths, f); err != nil {
 		return usage(err)
 	}
 	for i := range im.rows {
 		model.Limit(&im.rows[i], ceilings)
 	}
-	im.notes = append(im.notes, foreign.Warn(im.rows, model.Check(model.SamplesOf(im.rows)))...)
+	im.notes = append(im.notes, imports.Warn(im.rows, model.Check(model.SamplesOf(im.rows)))...)
 	if err := im.judge(f.claims); err != nil {
 		return usage(err)
 	}
@@ -120,29 +120,29 @@ func (a *app) importFiles(paths []string, f importFlags) error {
 
 // importing is a run being put together from files.
 type importing struct {
-	src    foreign.Source
+	src    imports.Source
 	rows   []journal.Row
 	notes  []string
 	inputs map[string]string
 }
 
 func (im *importing) read(paths []string, f importFlags) error {
-	var files []foreign.File
-	var sources []foreign.Source
+	var files []imports.File
+	var sources []imports.Source
 	only := true
 	for _, path := range paths {
 		data, err := os.ReadFile(path)
 		if err != nil {
 			return err
 		}
-		file, err := foreign.Read(f.as, path, string(data), f.given)
+		file, err := imports.Read(f.as, path, string(data), f.given)
 		if err != nil {
 			return err
 		}
 		src := im.src
 		src.Name, src.SHA256 = filepath.Base(path), fmt.Sprintf("%x", sha256.Sum256(data))
 		im.inputs[path] = src.SHA256
-		only = only && !slices.ContainsFunc(file.Records, func(r foreign.Record) bool { return r.Op != "allreduce" })
+		only = only && !slices.ContainsFunc(file.Records, func(r imports.Record) bool { return r.Op != "allreduce" })
 		files, sources = append(files, file), append(sources, src)
 	}
 	im.src.Bench = f.bench
@@ -159,7 +159,7 @@ func (im *importing) read(paths []string, f importFlags) error {
 	for i, file := range files {
 		src := sources[i]
 		src.Bench, src.Part = im.src.Bench, im.src.Part
-		im.rows = append(im.rows, foreign.Rows(file.Records, src, len(im.rows), trials)...)
+		im.rows = append(im.rows, imports.Rows(file.Records, src, len(im.rows), trials)...)
 		for _, n := range file.Notes {
 			im.notes = append(im.notes, src.Name+": "+n)
 		}
@@ -176,14 +176,14 @@ func (im *importing) judge(path string) error {
 	if err != nil {
 		return err
 	}
-	claims, err := foreign.Claims(path, data)
+	claims, err := imports.Claims(path, data)
 	if err != nil {
 		return err
 	}
 	src := im.src
 	src.Name, src.SHA256 = filepath.Base(path), fmt.Sprintf("%x", sha256.Sum256(data))
 	im.inputs[path] = src.SHA256
-	im.rows = append(im.rows, foreign.VerdictRows(model.Judge(im.rows, claims, model.NamedCurve), src, len(im.rows))...)
+	im.rows = append(im.rows, imports.VerdictRows(model.Judge(im.rows, claims, model.NamedCurve), src, len(im.rows))...)
 	return nil
 }
 
@@ -205,7 +205,7 @@ func (im *importing) write(dir string, argv []string) error {
 	}
 	// The numbers were made elsewhere: of this host only the program is said.
 	records := []any{journal.Header{Schema: journal.Schema, Run: im.src.Run, Bench: im.src.Bench, Time: im.src.Time, Argv: argv,
-		Host: hostinfo.Host{Build: hostinfo.LocalBuild()}, Environ: map[string]string{}, Axes: foreign.Axes(im.rows), Metrics: foreign.Metrics(im.rows),
+		Host: hostinfo.Host{Build: hostinfo.LocalBuild()}, Environ: map[string]string{}, Axes: imports.Axes(im.rows), Metrics: imports.Metrics(im.rows),
 		Inputs: im.inputs, Backend: backend, Launcher: "imported", Trials: trials, Points: len(im.rows)}}
 	for _, n := range im.notes {
 		records = append(records, journal.Note{Run: im.src.Run, Text: n, Time: im.src.Time})

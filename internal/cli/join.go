@@ -11,10 +11,10 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/kernbench/kernbench/internal/jobenv"
-	"github.com/kernbench/kernbench/internal/rendezvous"
-	"github.com/kernbench/kernbench/internal/run"
-	"github.com/kernbench/kernbench/internal/station"
+	"github.com/kernbench/kernbench/internal/bench/run"
+	"github.com/kernbench/kernbench/internal/host/jobenv"
+	"github.com/kernbench/kernbench/internal/process/rankhost"
+	"github.com/kernbench/kernbench/internal/process/rendezvous"
 )
 
 // endpointVar says where the ranks of a job on several hosts meet, where its
@@ -43,11 +43,11 @@ func (a *app) follow(ctx context.Context, job *jobenv.Job, f runFlags) error {
 	case err != nil: // what is wrong on this host may be right on others
 		return err
 	}
-	err = station.Follow(ctx, cfg)
+	err = rankhost.Follow(ctx, cfg)
 	switch {
-	case errors.Is(err, station.ErrInterrupted):
+	case errors.Is(err, rankhost.ErrInterrupted):
 		return &exitError{code: exitInterrupted}
-	case errors.Is(err, station.ErrGivenUp):
+	case errors.Is(err, rankhost.ErrGivenUp):
 		return &exitError{code: exitFailed}
 	}
 	return err
@@ -60,9 +60,9 @@ func (a *app) lead(ctx context.Context, job *jobenv.Job, f runFlags) (context.Co
 	if err != nil {
 		return ctx, nil, usage(err)
 	}
-	leader, err := station.Lead(ctx, cfg)
+	leader, err := rankhost.Lead(ctx, cfg)
 	if err != nil {
-		if errors.Is(err, station.ErrInterrupted) || ctx.Err() != nil {
+		if errors.Is(err, rankhost.ErrInterrupted) || ctx.Err() != nil {
 			return ctx, nil, &exitError{exitInterrupted, errors.New("interrupted before all ranks had joined")}
 		}
 		return ctx, nil, fmt.Errorf("joining the job of %s: %w", job.Launcher, err)
@@ -80,12 +80,12 @@ func (a *app) lead(ctx context.Context, job *jobenv.Job, f runFlags) (context.Co
 
 // stationConfig says where the ranks of the job meet: within a host at a socket
 // that needs no secret, else at rank 0's host, which torchrun and srun tell.
-func (a *app) stationConfig(job *jobenv.Job, f runFlags) (station.Config, error) {
+func (a *app) stationConfig(job *jobenv.Job, f runFlags) (rankhost.Config, error) {
 	host, err := os.Hostname()
 	if err != nil {
-		return station.Config{}, fmt.Errorf("finding this host's name: %w", err)
+		return rankhost.Config{}, fmt.Errorf("finding this host's name: %w", err)
 	}
-	cfg := station.Config{
+	cfg := rankhost.Config{
 		Rank: job.Rank, Size: job.Size, LocalRank: job.LocalRank, LocalSize: job.LocalSize,
 		Command: strings.Join(a.args, " "), JoinTimeout: rendezvous.DefaultJoinTimeout, Name: host, Environ: a.environ,
 	}

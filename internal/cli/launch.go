@@ -14,11 +14,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/kernbench/kernbench/internal/cores"
-	"github.com/kernbench/kernbench/internal/launch"
-	"github.com/kernbench/kernbench/internal/node"
-	"github.com/kernbench/kernbench/internal/rendezvous"
-	"github.com/kernbench/kernbench/internal/suggest"
+	"github.com/kernbench/kernbench/internal/base/suggest"
+	"github.com/kernbench/kernbench/internal/host/cores"
+	"github.com/kernbench/kernbench/internal/process/launch"
+	"github.com/kernbench/kernbench/internal/process/node"
+	"github.com/kernbench/kernbench/internal/process/rendezvous"
 )
 
 // secretVar holds the secret of the rendezvous where no file does. Its name

@@ -5,10 +5,10 @@ import (
 	"fmt"
 	"os/exec"
 
-	"github.com/kernbench/kernbench/internal/decl"
-	"github.com/kernbench/kernbench/internal/jobenv"
-	"github.com/kernbench/kernbench/internal/rendezvous"
-	"github.com/kernbench/kernbench/internal/run"
+	"github.com/kernbench/kernbench/internal/bench/decl"
+	"github.com/kernbench/kernbench/internal/bench/run"
+	"github.com/kernbench/kernbench/internal/host/jobenv"
+	"github.com/kernbench/kernbench/internal/process/rendezvous"
 )
 
 // mpiBackend is the backend whose ranks an MPI launcher must have started.

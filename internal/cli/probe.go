@@ -12,11 +12,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/kernbench/kernbench/internal/export/texttab"
-	"github.com/kernbench/kernbench/internal/hostinfo"
-	"github.com/kernbench/kernbench/internal/probe"
-	"github.com/kernbench/kernbench/internal/suggest"
-	"github.com/kernbench/kernbench/internal/unit"
+	"github.com/kernbench/kernbench/internal/base/suggest"
+	"github.com/kernbench/kernbench/internal/base/texttab"
+	"github.com/kernbench/kernbench/internal/base/unit"
+	"github.com/kernbench/kernbench/internal/bench/probe"
+	"github.com/kernbench/kernbench/internal/host/hostinfo"
 )
 
 // probeFormats are the words of --format, the default first.

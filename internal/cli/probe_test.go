@@ -7,9 +7,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/kernbench/kernbench/internal/point"
-	"github.com/kernbench/kernbench/internal/probe"
-	"github.com/kernbench/kernbench/internal/speedup"
+	"github.com/kernbench/kernbench/internal/base/point"
+	"github.com/kernbench/kernbench/internal/bench/probe"
+	"github.com/kernbench/kernbench/internal/result/speedup"
 )
 
 func TestWriteProbe(t *testing.T) {

@@ -11,8 +11,8 @@ import (
 	"slices"
 
 	"github.com/kernbench/kernbench/internal/accel/topo"
-	"github.com/kernbench/kernbench/internal/suggest"
-	"github.com/kernbench/kernbench/internal/yamlfile"
+	"github.com/kernbench/kernbench/internal/base/suggest"
+	"github.com/kernbench/kernbench/internal/base/yamlfile"
 )
 
 //go:embed ccl.yaml

@@ -3,9 +3,9 @@ package ccl
 import (
 	"fmt"
 
-	"github.com/kernbench/kernbench/internal/accel/tl"
+	"github.com/kernbench/kernbench/accel/tl"
 	"github.com/kernbench/kernbench/internal/accel/topo"
-	"github.com/kernbench/kernbench/internal/schedule"
+	"github.com/kernbench/kernbench/internal/comm/schedule"
 )
 
 // Kernel is the all-reduce of a shape by an algorithm: every cube's tile, at the

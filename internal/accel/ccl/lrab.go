@@ -1,7 +1,7 @@
 package ccl
 
 import (
-	"github.com/kernbench/kernbench/internal/accel/tl"
+	"github.com/kernbench/kernbench/accel/tl"
 	"github.com/kernbench/kernbench/internal/accel/topo"
 )
 

@@ -4,7 +4,7 @@ import (
 	"iter"
 
 	"github.com/kernbench/kernbench/internal/accel/topo"
-	"github.com/kernbench/kernbench/internal/schedule"
+	"github.com/kernbench/kernbench/internal/comm/schedule"
 )
 
 // Schedule is LRAB as steps: rank = SIP * cubes + cube. It says what the kernel

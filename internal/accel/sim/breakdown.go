@@ -1,8 +1,8 @@
 package sim
 
 import (
+	"github.com/kernbench/kernbench/accel/tl"
 	"github.com/kernbench/kernbench/internal/accel/event"
-	"github.com/kernbench/kernbench/internal/accel/tl"
 )
 
 // Breakdown says where the time of the slowest PE went, along its critical path:

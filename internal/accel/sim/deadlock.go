@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/kernbench/kernbench/internal/accel/tl"
+	"github.com/kernbench/kernbench/accel/tl"
 )
 
 // Deadlock says that nothing can happen any more although programs have not

@@ -1,8 +1,8 @@
 package sim
 
 import (
+	"github.com/kernbench/kernbench/accel/tl"
 	"github.com/kernbench/kernbench/internal/accel/event"
-	"github.com/kernbench/kernbench/internal/accel/tl"
 )
 
 // pe is one program on its way. PE_CPU issues its operations one after the

@@ -3,8 +3,8 @@ package sim
 import (
 	"fmt"
 
+	"github.com/kernbench/kernbench/accel/tl"
 	"github.com/kernbench/kernbench/internal/accel/event"
-	"github.com/kernbench/kernbench/internal/accel/tl"
 	"github.com/kernbench/kernbench/internal/accel/topo"
 )
 

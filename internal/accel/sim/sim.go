@@ -11,9 +11,9 @@ package sim
 import (
 	"fmt"
 
+	"github.com/kernbench/kernbench/accel/tl"
 	"github.com/kernbench/kernbench/internal/accel/event"
 	"github.com/kernbench/kernbench/internal/accel/fabric"
-	"github.com/kernbench/kernbench/internal/accel/tl"
 	"github.com/kernbench/kernbench/internal/accel/topo"
 )
 

@@ -7,7 +7,7 @@ import (
 	"os"
 
 	"github.com/kernbench/kernbench/internal/accel/event"
-	"github.com/kernbench/kernbench/internal/yamlfile"
+	"github.com/kernbench/kernbench/internal/base/yamlfile"
 )
 
 // Limits that keep a topology within what can be simulated.

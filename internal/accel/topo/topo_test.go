@@ -12,7 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/kernbench/kernbench/internal/accel/event"
-	"github.com/kernbench/kernbench/internal/yamlfile"
+	"github.com/kernbench/kernbench/internal/base/yamlfile"
 )
 
 func TestDefault(t *testing.T) {

@@ -1,0 +1,72 @@
+package accel
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/kernbench/kernbench/accel/tl"
+	"github.com/kernbench/kernbench/internal/accel/ccl"
+	"github.com/kernbench/kernbench/internal/accel/topo"
+	"github.com/kernbench/kernbench/internal/base/dtype"
+)
+
+// rowSums gives every cube the sum of its tile and of those west of it.
+func rowSums(x *Tensor) tl.Kernel {
+	return func(p *tl.PE) {
+		tile, _ := x.On(p.ID())
+		sum := p.Load(tile.Ptr, tile.Cols)
+		columns := p.Topology().Cubes.W
+		column := p.ProgramID(1) % columns
+		if column > 0 {
+			sum = p.Add(sum, p.Recv(tl.W, tile.Cols))
+		}
+		if column < columns-1 {
+			p.Send(tl.E, sum)
+		}
+		p.Store(tile.Ptr, sum)
+	}
+}
+
+// The collective of the documentation does what it says there, and stands there
+// as it is here.
+func TestHelloWorld(t *testing.T) {
+	s := New(topo.Default(), ccl.Default())
+	x, err := s.Zeros(0, 16, 8, PerCube)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ones := make([]dtype.Float16, 16*8)
+	for i := range ones {
+		ones[i] = dtype.Float16From(1)
+	}
+	if err := x.Set(ones); err != nil {
+		t.Fatal(err)
+	}
+	result, err := s.Launch(rowSums(x), OnPE0(s, 0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, v := range x.Data() {
+		if want := float32(i/8%4 + 1); v.Float32() != want {
+			t.Errorf("element %d of cube %d is %v, want %v", i%8, i/8, v.Float32(), want)
+		}
+	}
+	if result.Crit == 0 || result.Crit != s.Now() {
+		t.Errorf("it took %v, the clock says %v", result.Crit, s.Now())
+	}
+
+	source, err := os.ReadFile("hello_test.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	doc, err := os.ReadFile("../docs/accelerator.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(source), "// rowSums")
+	kernel, _, _ := strings.Cut("// rowSums"+rest, "\n// The collective of the documentation")
+	if !strings.Contains(string(doc), kernel) {
+		t.Errorf("docs/accelerator.md does not show the kernel as it is:\n%s", kernel)
+	}
+}

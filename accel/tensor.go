@@ -1,0 +1,219 @@
+package accel
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"sort"
+
+	"github.com/kernbench/kernbench/accel/tl"
+	"github.com/kernbench/kernbench/internal/accel/topo"
+	"github.com/kernbench/kernbench/internal/base/dtype"
+)
+
+// Placement is how a tensor is shared out along one level of a SIP.
+type Placement string
+
+// The placements.
+const (
+	Replicate  Placement = "replicate"
+	RowWise    Placement = "row_wise"
+	ColumnWise Placement = "column_wise"
+)
+
+// Policy says how a tensor is laid out within its SIP: over Cubes cubes from
+// First on, and in each over PEs PEs. It says nothing about other SIPs: a tensor
+// is on one.
+type Policy struct {
+	Cube, PE   Placement
+	Cubes, PEs int // 0: all
+	First      int // the first cube
+}
+
+// PerCube gives each cube its rows, on PE 0: what collectives work on.
+var PerCube = Policy{Cube: RowWise, PE: Replicate, PEs: 1}
+
+// OnCube puts all of the tensor on PE 0 of one cube.
+func OnCube(cube int) Policy {
+	return Policy{Cube: Replicate, PE: Replicate, Cubes: 1, PEs: 1, First: cube}
+}
+
+// Tensor is a matrix of f16 in the HBM of one SIP.
+type Tensor struct {
+	SIP        int
+	Rows, Cols int
+	Policy     Policy
+	Shards     []Shard
+}
+
+// Shard is the part of a tensor that one PE holds, as rows of its own.
+type Shard struct {
+	At         topo.PEID
+	Ptr        tl.Ptr
+	Row, Col   int // of the tensor
+	Rows, Cols int
+	cells      []dtype.Float16
+}
+
+// Zeros allocates a tensor.
+func (s *System) Zeros(sip, rows, cols int, p Policy) (*Tensor, error) {
+	t := &Tensor{SIP: sip, Rows: rows, Cols: cols, Policy: p}
+	if err := s.layOut(t); err != nil {
+		return nil, fmt.Errorf("a tensor of %d x %d on SIP %d: %w", rows, cols, sip, err)
+	}
+	return t, nil
+}
+
+func (s *System) layOut(t *Tensor) error {
+	p := t.Policy
+	if p.Cubes == 0 {
+		p.Cubes = s.Topo.Cubes.Count() - p.First
+	}
+	if p.PEs == 0 {
+		p.PEs = s.Topo.PEs()
+	}
+	switch {
+	case t.SIP < 0 || t.SIP >= s.Topo.SIPs.Count:
+		return fmt.Errorf("there are %d SIPs", s.Topo.SIPs.Count)
+	case t.Rows < 1 || t.Cols < 1:
+		return errors.New("it has no elements")
+	case p.First < 0 || p.Cubes < 1 || p.First+p.Cubes > s.Topo.Cubes.Count():
+		return fmt.Errorf("cubes %d to %d: there are %d", p.First, p.First+p.Cubes-1, s.Topo.Cubes.Count())
+	case p.PEs < 1 || p.PEs > s.Topo.PEs():
+		return fmt.Errorf("%d PEs: a cube has %d", p.PEs, s.Topo.PEs())
+	}
+	whole := Shard{Rows: t.Rows, Cols: t.Cols}
+	for cube := range p.Cubes {
+		ofCube, err := whole.part(p.Cube, cube, p.Cubes, "cubes")
+		if err != nil {
+			return err
+		}
+		for pe := range p.PEs {
+			shard, err := ofCube.part(p.PE, pe, p.PEs, "PEs")
+			if err != nil {
+				return err
+			}
+			shard.At = topo.PEID{SIP: t.SIP, Cube: p.First + cube, PE: pe}
+			if shard.Ptr, shard.cells, err = s.memory.alloc(shard.At, shard.Rows*shard.Cols); err != nil {
+				return err
+			}
+			t.Shards = append(t.Shards, shard)
+		}
+	}
+	return nil
+}
+
+// part is the i-th of n parts of a range.
+func (s Shard) part(p Placement, i, n int, what string) (Shard, error) {
+	switch p {
+	case Replicate:
+		return s, nil
+	case RowWise:
+		if s.Rows%n != 0 {
+			return s, fmt.Errorf("%d rows cannot be shared out equally to %d %s", s.Rows, n, what)
+		}
+		s.Rows /= n
+		s.Row += i * s.Rows
+		return s, nil
+	case ColumnWise:
+		if s.Cols%n != 0 {
+			return s, fmt.Errorf("%d columns cannot be shared out equally to %d %s", s.Cols, n, what)
+		}
+		s.Cols /= n
+		s.Col += i * s.Cols
+		return s, nil
+	}
+	return s, fmt.Errorf("placement %q: want %s, %s or %s", p, Replicate, RowWise, ColumnWise)
+}
+
+// Set fills the tensor, row by row.
+func (t *Tensor) Set(values []dtype.Float16) error {
+	if len(values) != t.Rows*t.Cols {
+		return fmt.Errorf("setting a tensor of %d x %d: there are %d values", t.Rows, t.Cols, len(values))
+	}
+	for _, s := range t.Shards {
+		for r := range s.Rows {
+			from := (s.Row+r)*t.Cols + s.Col
+			copy(s.cells[r*s.Cols:(r+1)*s.Cols], values[from:from+s.Cols])
+		}
+	}
+	return nil
+}
+
+// Data is the tensor, row by row. Of replicas the last one counts.
+func (t *Tensor) Data() []dtype.Float16 {
+	values := make([]dtype.Float16, t.Rows*t.Cols)
+	for _, s := range t.Shards {
+		for r := range s.Rows {
+			to := (s.Row+r)*t.Cols + s.Col
+			copy(values[to:to+s.Cols], s.cells[r*s.Cols:(r+1)*s.Cols])
+		}
+	}
+	return values
+}
+
+// Cells is what a shard holds.
+func (s Shard) Cells() []dtype.Float16 { return s.cells }
+
+// On is the shard of a PE.
+func (t *Tensor) On(id topo.PEID) (Shard, bool) {
+	i := slices.IndexFunc(t.Shards, func(s Shard) bool { return s.At == id })
+	if i < 0 {
+		return Shard{}, false
+	}
+	return t.Shards[i], true
+}
+
+// memory is the contents of the HBM: what was allocated, by PE.
+type memory struct {
+	topo    *topo.Topology
+	regions map[topo.PEID][]region // by offset
+}
+
+type region struct {
+	offset int64
+	cells  []dtype.Float16
+}
+
+// alignment keeps allocations apart by whole turns of the HBM channels.
+const alignment = 4096
+
+func newMemory(t *topo.Topology) *memory {
+	return &memory{topo: t, regions: map[topo.PEID][]region{}}
+}
+
+func (m *memory) alloc(id topo.PEID, n int) (tl.Ptr, []dtype.Float16, error) {
+	list := m.regions[id]
+	var offset int64
+	if len(list) > 0 {
+		last := list[len(list)-1]
+		end := last.offset + int64(len(last.cells))*tl.ElemSize
+		offset = (end + alignment - 1) / alignment * alignment
+	}
+	if end := offset + int64(n)*tl.ElemSize; end > m.topo.HBMSlice() {
+		return tl.Ptr{}, nil, fmt.Errorf("the HBM of %v is full: %d bytes are needed, %d are there", id, end, m.topo.HBMSlice())
+	}
+	addr, err := m.topo.Address(topo.Location{PEID: id, Space: topo.HBMSpace, Offset: offset})
+	if err != nil {
+		return tl.Ptr{}, nil, err
+	}
+	r := region{offset, make([]dtype.Float16, n)}
+	m.regions[id] = append(list, r)
+	return tl.Ptr{Addr: addr}, r.cells, nil
+}
+
+// Range is the n elements at an address.
+func (m *memory) Range(at topo.Address, n int) ([]dtype.Float16, error) {
+	l, err := m.topo.Locate(at)
+	if err != nil {
+		return nil, err
+	}
+	list := m.regions[l.PEID]
+	i := sort.Search(len(list), func(i int) bool { return list[i].offset > l.Offset }) - 1
+	if i >= 0 {
+		if first := int(l.Offset-list[i].offset) / tl.ElemSize; first+n <= len(list[i].cells) {
+			return list[i].cells[first : first+n], nil
+		}
+	}
+	return nil, fmt.Errorf("%d elements at %v were not allocated", n, l)
+}

@@ -1,0 +1,240 @@
+package tl
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"unsafe"
+
+	"github.com/kernbench/kernbench/internal/accel/topo"
+	"github.com/kernbench/kernbench/internal/base/dtype"
+	"github.com/kernbench/kernbench/internal/kernel/vec"
+)
+
+// Memory is the contents of the HBM.
+type Memory interface {
+	// Range is the n elements at an address, or an error where nothing was
+	// allocated.
+	Range(at topo.Address, n int) ([]dtype.Float16, error)
+}
+
+// Executor computes what programs compute, operation by operation, in whatever
+// order the caller found them to happen. Arithmetic is done in f32 and rounded to
+// f16 once per operation.
+type Executor struct {
+	memory   Memory
+	programs []*Program
+	values   [][][]dtype.Float16 // by program and number of the value
+	next     []int               // by program: free operations before this one are done
+	queues   map[Port][][]dtype.Float16
+}
+
+// NewExecutor starts with empty queues and no values.
+func NewExecutor(m Memory, programs []*Program) *Executor {
+	x := &Executor{memory: m, programs: programs, next: make([]int, len(programs)), queues: map[Port][][]dtype.Float16{}}
+	for _, p := range programs {
+		x.values = append(x.values, make([][]dtype.Float16, p.Values+1))
+	}
+	return x
+}
+
+// Do executes one operation. Port is the queue that a receive from anyone took.
+func (x *Executor) Do(program, op int, port Port) error {
+	p := x.programs[program]
+	for ; x.next[program] < op; x.next[program]++ {
+		if free := &p.Ops[x.next[program]]; free.Kind.Free() {
+			x.name(program, free)
+		}
+	}
+	if err := x.do(program, &p.Ops[op], port); err != nil {
+		return fmt.Errorf("%v: %v (call %d): %w", p.ID, p.Ops[op].Kind, op, err)
+	}
+	return nil
+}
+
+// name gives a value to memory.
+func (x *Executor) name(program int, o *Op) {
+	values := x.values[program]
+	if o.Kind == Scratch {
+		values[o.Out] = make([]dtype.Float16, o.N)
+	} else {
+		values[o.Out] = values[o.A][o.Off : o.Off+o.N]
+	}
+}
+
+func (x *Executor) do(program int, o *Op, port Port) error {
+	values := x.values[program]
+	switch o.Kind {
+	case Load, Store:
+		cells, err := x.memory.Range(o.Addr, o.N)
+		if err != nil {
+			return err
+		}
+		if o.Kind == Load {
+			values[o.Out] = slices.Clone(cells)
+		} else {
+			copy(cells, values[o.A])
+		}
+	case Send:
+		x.queues[o.Port] = append(x.queues[o.Port], slices.Clone(values[o.A]))
+	case Recv, RecvAsync:
+		q := x.queues[port]
+		if len(q) == 0 {
+			return fmt.Errorf("nothing was sent")
+		}
+		if len(q[0]) != o.N {
+			return fmt.Errorf("%d elements were sent, %d are received", len(q[0]), o.N)
+		}
+		values[o.Out], x.queues[port] = q[0], q[1:]
+	case Math:
+		out := values[o.Out]
+		if out == nil {
+			out = make([]dtype.Float16, max(1, x.resultLen(o)))
+			values[o.Out] = out
+		}
+		compute(o, out, values[o.A], values[o.B], values[o.C])
+	case Dot:
+		g := o.Gemm
+		values[o.Out] = make([]dtype.Float16, o.N)
+		product(values[o.Out], values[o.A], values[o.B], g.M, g.K, g.N)
+	case Composite:
+		return x.composite(values, o.Gemm)
+	}
+	return nil
+}
+
+func (x *Executor) resultLen(o *Op) int {
+	if o.Fn == Sum || o.Fn == Largest {
+		return 1
+	}
+	return o.N
+}
+
+func (x *Executor) composite(values [][]dtype.Float16, g *Gemm) error {
+	fetch := func(o Operand, n int) ([]dtype.Float16, error) {
+		if o.Resident() {
+			return values[o.tile.value], nil
+		}
+		return x.memory.Range(o.ptr.Addr, n)
+	}
+	a, err := fetch(g.A, g.M*g.K)
+	if err != nil {
+		return err
+	}
+	b, err := fetch(g.B, g.K*g.N)
+	if err != nil {
+		return err
+	}
+	out, err := x.memory.Range(g.Out.Addr, g.M*g.N)
+	if err != nil {
+		return err
+	}
+	// The result may lie where an operand does.
+	result := make([]dtype.Float16, g.M*g.N)
+	product(result, a, b, g.M, g.K, g.N)
+	for _, e := range g.Epilogue {
+		for row := range g.M {
+			part := result[row*g.N : (row+1)*g.N]
+			compute(&Op{Fn: e.Fn, N: g.N}, part, part, values[e.Arg.value], nil)
+		}
+	}
+	copy(out, result)
+	return nil
+}
+
+// product accumulates in f32, along K in order, and rounds once to f16. The
+// conversions keep a compiler from fusing products and sums: the result is the
+// same on any machine. Four steps at a time spare most of the memory traffic.
+func product(out, a, b []dtype.Float16, m, k, n int) {
+	wide := make([]float32, k*n)
+	for i, v := range b[:k*n] {
+		wide[i] = v.Float32()
+	}
+	row := make([]float32, n)
+	for i := range m {
+		clear(row)
+		l := 0
+		for ; l+4 <= k; l += 4 {
+			f0, f1, f2, f3 := a[i*k+l].Float32(), a[i*k+l+1].Float32(), a[i*k+l+2].Float32(), a[i*k+l+3].Float32()
+			r0, r1, r2, r3 := wide[l*n:(l+1)*n], wide[(l+1)*n:(l+2)*n], wide[(l+2)*n:(l+3)*n], wide[(l+3)*n:(l+4)*n]
+			r0, r1, r2, r3 = r0[:len(row)], r1[:len(row)], r2[:len(row)], r3[:len(row)]
+			for j := range row {
+				sum := row[j] + float32(f0*r0[j])
+				sum += float32(f1 * r1[j])
+				sum += float32(f2 * r2[j])
+				row[j] = sum + float32(f3*r3[j])
+			}
+		}
+		for ; l < k; l++ {
+			f := a[i*k+l].Float32()
+			for j, v := range wide[l*n : (l+1)*n] {
+				row[j] += float32(f * v)
+			}
+		}
+		for j, f := range row {
+			out[i*n+j] = dtype.Float16From(f)
+		}
+	}
+}
+
+func bytesOf(s []dtype.Float16) []byte {
+	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(s))), len(s)*ElemSize)
+}
+
+// compute is the math engine. Sums of tiles, which all-reduce is made of, take
+// the vectorised loop; it rounds alike.
+func compute(o *Op, out, a, b, c []dtype.Float16) {
+	switch o.Fn {
+	case Copy:
+		copy(out, a)
+	case Add:
+		vec.Reduce2(bytesOf(out), bytesOf(a), bytesOf(b), dtype.F16, vec.Sum)
+	case Sum, Largest, Softmax:
+		reduce(o.Fn, out, a)
+	default:
+		for i := range out {
+			v := a[i].Float32()
+			switch o.Fn {
+			case Sub:
+				v -= b[i].Float32()
+			case Mul:
+				v *= b[i].Float32()
+			case Div:
+				v /= b[i].Float32()
+			case Maximum:
+				v = max(v, b[i].Float32())
+			case Minimum:
+				v = min(v, b[i].Float32())
+			case FMA:
+				// In f64 the product is exact, so it is as if rounded once.
+				v = float32(float64(v)*float64(b[i].Float32()) + float64(c[i].Float32()))
+			case Clamp:
+				v = min(max(v, o.Scalars[0]), o.Scalars[1])
+			case Exp:
+				v = float32(math.Exp(float64(v)))
+			}
+			out[i] = dtype.Float16From(v)
+		}
+	}
+}
+
+func reduce(f Fn, out, a []dtype.Float16) {
+	largest, sum := float32(math.Inf(-1)), float32(0)
+	for _, v := range a {
+		largest, sum = max(largest, v.Float32()), sum+v.Float32()
+	}
+	switch f {
+	case Sum:
+		out[0] = dtype.Float16From(sum)
+	case Largest:
+		out[0] = dtype.Float16From(largest)
+	case Softmax:
+		total := 0.0
+		for _, v := range a {
+			total += math.Exp(float64(v.Float32() - largest))
+		}
+		for i, v := range a {
+			out[i] = dtype.Float16From(float32(math.Exp(float64(v.Float32()-largest)) / total))
+		}
+	}
+}

@@ -1,0 +1,239 @@
+package tl
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/kernbench/kernbench/internal/accel/topo"
+	"github.com/kernbench/kernbench/internal/base/dtype"
+)
+
+func env(t testing.TB, id topo.PEID) Env {
+	t.Helper()
+	return Env{Topo: topo.Default(), ID: id, PEs: 8, Cubes: 16, SlotBytes: 4096}
+}
+
+func hbm(t testing.TB, id topo.PEID) Ptr {
+	t.Helper()
+	a, err := topo.Default().Address(topo.Location{PEID: id, Space: topo.HBMSpace})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Ptr{a}
+}
+
+// Every mistake is an error that says which call, and what would be right.
+func TestMistakes(t *testing.T) {
+	x := hbm(t, topo.PEID{})
+	tcm, _ := topo.Default().Address(topo.Location{Space: topo.TCMSpace})
+	end := hbm(t, topo.PEID{PE: 1}).Plus(-4)
+	var foreign Tile
+	if _, err := Record(env(t, topo.PEID{}), func(p *PE) { p.Scratch(1); p.Scratch(1); foreign = p.Scratch(1) }); err != nil {
+		t.Fatal(err)
+	}
+	for want, kernel := range map[string]Kernel{
+		"call 1: send W: nobody is there; the directions of sip0.cube0.pe0 are intra_S intra_E S E global_E global_W": func(p *PE) { p.Send(W, p.Load(x, 1)) },
+		"call 0: recv intra_N: nobody is there":                                        func(p *PE) { p.Recv(IntraN, 1) },
+		"recv: 99 is no direction":                                                     func(p *PE) { p.Recv(99, 1) },
+		"a tile of 4098 bytes does not fit into a slot of 4096 bytes: raise slot_size": func(p *PE) { p.Send(E, p.Load(x, 2049)) },
+		"recv: a tile of 4098 bytes":                                                   func(p *PE) { p.RecvAsync(E, 2049) },
+		"of the TCM's 16777216 bytes are taken":                                        func(p *PE) { p.Scratch(6 << 20); p.Scratch(6 << 20) },
+		"a tile of 0 elements":                                                         func(p *PE) { p.Load(x, 0) },
+		"add of 1 and 2 elements":                                                      func(p *PE) { p.Add(p.Scratch(1), p.Scratch(2)) },
+		"add: the tile is not one of this kernel's":                                    func(p *PE) { p.Add(foreign, foreign) },
+		"store: the tile is not one of this kernel's":                                  func(p *PE) { p.Store(x, Tile{n: 1}) },
+		"load: address":                                                                func(p *PE) { p.Load(Ptr{1 << 60}, 1) },
+		"load: sip0.cube0.pe0.tcm+0 is not HBM":                                        func(p *PE) { p.Load(Ptr{tcm}, 1) },
+		"reach over the end of that PE's HBM":                                          func(p *PE) { p.Load(end, 5) },
+		"a view of elements 3 to 5 of a tile of 4":                                     func(p *PE) { p.View(p.Scratch(4), 3, 2) },
+		"wait: the handle is not one of this kernel's":                                 func(p *PE) { p.Wait(Handle{op: 7}) },
+		"sum does not take two tiles":                                                  func(p *PE) { p.Binary(Sum, p.Scratch(1), p.Scratch(1)) },
+		"add does not take one tile":                                                   func(p *PE) { p.Unary(Add, p.Scratch(1)) },
+		"dot of 2x3 and 3x4: the tiles have 5 and 12":                                  func(p *PE) { p.Dot(p.Scratch(5), p.Scratch(12), 2, 3, 4) },
+		"composite of 0x1x1":                                                           func(p *PE) { p.Composite(Gemm{M: 0, K: 1, N: 1, A: Ref(x), B: Ref(x), Out: x}) },
+		"composite: B has 3 elements, want 4":                                          func(p *PE) { p.Composite(Gemm{M: 2, K: 2, N: 2, A: Ref(x), B: Loaded(p.Scratch(3)), Out: x}) },
+		"the add of the epilogue has 3 elements, want a row of 2": func(p *PE) {
+			p.Composite(Gemm{M: 2, K: 2, N: 2, A: Ref(x), B: Ref(x), Out: x, Epilogue: []Epilogue{{Add, p.Scratch(3)}}})
+		},
+		"sum cannot be an epilogue": func(p *PE) {
+			p.Composite(Gemm{M: 2, K: 2, N: 2, A: Ref(x), B: Ref(x), Out: x, Epilogue: []Epilogue{{Fn: Sum}}})
+		},
+		"send to sip0.cube0.pe0: want another": func(p *PE) { p.SendTo(topo.PEID{}, p.Scratch(1)) },
+		"recv from sip7.cube0.pe0":             func(p *PE) { p.RecvFrom(topo.PEID{SIP: 7}, 1) },
+	} {
+		_, err := Record(env(t, topo.PEID{}), kernel)
+		if err == nil || !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(), "kernel on sip0.cube0.pe0: call ") {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+}
+
+func TestWhereItRuns(t *testing.T) {
+	_, err := Record(env(t, topo.PEID{SIP: 1, Cube: 5, PE: 3}), func(p *PE) {
+		if p.ProgramID(0) != 3 || p.ProgramID(1) != 5 || p.NumPrograms(0) != 8 || p.NumPrograms(1) != 16 || p.SIP() != 1 || p.Topology() == nil {
+			t.Error("the program does not know its place")
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for d := range Dirs {
+		if d.Opposite().Opposite() != d || d.Opposite() == d {
+			t.Errorf("%v is opposite to %v", d, d.Opposite())
+		}
+	}
+}
+
+// cells is the memory of the tests: one range at one address.
+type cells struct {
+	at   topo.Address
+	data []dtype.Float16
+}
+
+func (c cells) Range(at topo.Address, n int) ([]dtype.Float16, error) {
+	off := int(at-c.at) / ElemSize
+	if at < c.at || off+n > len(c.data) {
+		return nil, fmt.Errorf("nothing there")
+	}
+	return c.data[off : off+n], nil
+}
+
+func half(values ...float32) []dtype.Float16 {
+	out := make([]dtype.Float16, len(values))
+	for i, v := range values {
+		out[i] = dtype.Float16From(v)
+	}
+	return out
+}
+
+// execute runs one program in its own order.
+func execute(t *testing.T, data []dtype.Float16, k Kernel) []dtype.Float16 {
+	t.Helper()
+	x := hbm(t, topo.PEID{})
+	prog, err := Record(env(t, topo.PEID{}), k)
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := NewExecutor(cells{x.Addr, data}, []*Program{prog})
+	for i := range prog.Ops {
+		if err := run.Do(0, i, prog.Ops[i].Port); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return data
+}
+
+// What each function computes, on the tiles 6 0 3 and 2 4 -1.
+func TestMath(t *testing.T) {
+	x := hbm(t, topo.PEID{})
+	for name, c := range map[string]struct {
+		f    func(p *PE, a, b Tile) Tile
+		want []float32
+	}{
+		"add":     {(*PE).Add, []float32{8, 4, 2}},
+		"sub":     {func(p *PE, a, b Tile) Tile { return p.Binary(Sub, a, b) }, []float32{4, -4, 4}},
+		"mul":     {func(p *PE, a, b Tile) Tile { return p.Binary(Mul, a, b) }, []float32{12, 0, -3}},
+		"div":     {func(p *PE, a, b Tile) Tile { return p.Binary(Div, a, b) }, []float32{3, 0, -3}},
+		"maximum": {func(p *PE, a, b Tile) Tile { return p.Binary(Maximum, a, b) }, []float32{6, 4, 3}},
+		"minimum": {func(p *PE, a, b Tile) Tile { return p.Binary(Minimum, a, b) }, []float32{2, 0, -1}},
+		"fma":     {func(p *PE, a, b Tile) Tile { return p.FMA(a, b, b) }, []float32{14, 4, -4}},
+		"clamp":   {func(p *PE, a, b Tile) Tile { return p.Clamp(a, 1, 5) }, []float32{5, 1, 3}},
+		"exp":     {func(p *PE, a, b Tile) Tile { return p.Unary(Exp, p.Binary(Sub, a, a)) }, []float32{1, 1, 1}},
+		"softmax": {func(p *PE, a, b Tile) Tile { return p.Unary(Softmax, p.Binary(Sub, b, b)) }, []float32{1. / 3, 1. / 3, 1. / 3}},
+		"sum":     {func(p *PE, a, b Tile) Tile { return p.Unary(Sum, a) }, []float32{9}},
+		"max":     {func(p *PE, a, b Tile) Tile { return p.Unary(Largest, b) }, []float32{4}},
+		"in place": {func(p *PE, a, b Tile) Tile {
+			part := p.View(a, 1, 2)
+			p.AddTo(part, p.View(b, 0, 2))
+			return a
+		}, []float32{6, 2, 7}},
+		"scratch": {func(p *PE, a, b Tile) Tile {
+			s := p.Scratch(3)
+			p.CopyTo(p.View(s, 2, 1), p.View(a, 0, 1))
+			return s
+		}, []float32{0, 0, 6}},
+	} {
+		got := execute(t, half(6, 0, 3, 2, 4, -1), func(p *PE) { p.Store(x, c.f(p, p.Load(x, 3), p.Load(x.Plus(3), 3))) })
+		if diff := cmp.Diff(half(c.want...), got[:len(c.want)]); diff != "" {
+			t.Errorf("%s: %s", name, diff)
+		}
+	}
+}
+
+// Products, in the PE and as a composite with operands in memory or loaded.
+func TestGemm(t *testing.T) {
+	x := hbm(t, topo.PEID{})
+	// A = 1 2 / 3 4, B = 5 6 / 7 8, bias 100 200
+	data := func() []dtype.Float16 {
+		return append(half(1, 2, 3, 4, 5, 6, 7, 8, 100, 200), make([]dtype.Float16, 4)...)
+	}
+	a, b, bias, out := x, x.Plus(4), x.Plus(8), x.Plus(10)
+	for name, c := range map[string]struct {
+		k    Kernel
+		want []float32
+	}{
+		"dot":       {func(p *PE) { p.Store(out, p.Dot(p.Load(a, 4), p.Load(b, 4), 2, 2, 2)) }, []float32{19, 22, 43, 50}},
+		"composite": {func(p *PE) { p.Wait(p.Composite(Gemm{M: 2, K: 2, N: 2, A: Ref(a), B: Ref(b), Out: out})) }, []float32{19, 22, 43, 50}},
+		"epilogue": {func(p *PE) {
+			p.Wait(p.Composite(Gemm{M: 2, K: 2, N: 2, A: Loaded(p.Load(a, 4)), B: Ref(b), Out: out, Epilogue: []Epilogue{{Add, p.Load(bias, 2)}, {Maximum, p.Load(bias, 2)}}}))
+		}, []float32{119, 222, 143, 250}},
+	} {
+		got := execute(t, data(), c.k)
+		if diff := cmp.Diff(half(c.want...), got[10:]); diff != "" {
+			t.Errorf("%s: %s", name, diff)
+		}
+	}
+}
+
+// A receive gets what was sent as it was then, and a wrong length is noticed.
+func TestMessages(t *testing.T) {
+	x := hbm(t, topo.PEID{})
+	record := func(id topo.PEID, k Kernel) *Program {
+		p, err := Record(env(t, id), k)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	sender := record(topo.PEID{}, func(p *PE) {
+		v := p.Load(x, 2)
+		p.Send(E, v)
+		p.AddTo(v, v)
+	})
+	receiver := record(topo.PEID{Cube: 1}, func(p *PE) { p.Store(x, p.Recv(W, 2)) })
+	if sender.Ops[1].Port != receiver.Ops[0].Port {
+		t.Fatalf("sent to %v, received from %v", sender.Ops[1].Port, receiver.Ops[0].Port)
+	}
+	data := half(1, 2)
+	run := NewExecutor(cells{x.Addr, data}, []*Program{sender, receiver})
+	if err := run.Do(1, 0, receiver.Ops[0].Port); err == nil {
+		t.Error("received before anything was sent")
+	}
+	for _, step := range [][2]int{{0, 0}, {0, 1}, {0, 2}, {1, 0}, {1, 1}} {
+		if err := run.Do(step[0], step[1], receiver.Ops[0].Port); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if diff := cmp.Diff(half(1, 2), data); diff != "" {
+		t.Error(diff)
+	}
+	short := record(topo.PEID{Cube: 1}, func(p *PE) { p.Recv(W, 3) })
+	run = NewExecutor(cells{x.Addr, data}, []*Program{sender, short})
+	for _, step := range [][2]int{{0, 0}, {0, 1}} {
+		if err := run.Do(step[0], step[1], Port{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := run.Do(1, 0, short.Ops[0].Port); err == nil || !strings.Contains(err.Error(), "2 elements were sent, 3 are received") {
+		t.Errorf("%v", err)
+	}
+	if err := run.Do(0, 0, Port{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := NewExecutor(cells{x.Addr, nil}, []*Program{sender}).Do(0, 0, Port{}); err == nil || !strings.Contains(err.Error(), "sip0.cube0.pe0: load (call 0)") {
+		t.Errorf("%v", err)
+	}
+}

@@ -1,0 +1,69 @@
+package fused
+
+import (
+	"fmt"
+
+	"github.com/kernbench/kernbench/internal/kernel/gemm"
+	"github.com/kernbench/kernbench/internal/kernel/proof"
+)
+
+// A result is checked exactly without a second multiplication, and without any
+// rank knowing the operands of another: with operands of small whole numbers,
+// C times a random vector must be the sum over ranks of A x (B x vector). Each
+// rank computes its term (Term), the caller adds them up over a channel that is
+// not the one under test, and Wrong compares.
+
+// Operands fills a rank's A and B with whole numbers of its own.
+func Operands(a, b gemm.Matrix, rank int, seed uint64) {
+	proof.Integers(a, seed+uint64(2*rank))
+	proof.Integers(b, seed+uint64(2*rank)+1)
+}
+
+// Term is a rank's contribution to C times the vector, by row.
+func Term(p Plan, ranks int, a, b gemm.Matrix, seed uint64) ([]int64, error) {
+	if depth := ranks * p.K; depth > proof.MaxDepth {
+		return nil, fmt.Errorf("checking a product over %d x %d: whole numbers are exact up to %d", ranks, p.K, proof.MaxDepth)
+	}
+	return proof.Times(a, proof.Times(b, proof.Probe(p.N, seed))), nil
+}
+
+// Wrong compares C, as a run of the plan left it, with the sum of all ranks'
+// terms. A row with one wrong element is always found, one with several but once
+// in 2^30. The error is a *proof.Mistake that counts rows, or rows of partitions.
+func (o *Op) Wrong(sum []int64, seed uint64) error {
+	x := proof.Probe(o.plan.N, seed)
+	var fault proof.Mistake
+	note := func(row, part int) {
+		if fault.Count++; fault.Count == 1 {
+			fault.Detail = fmt.Sprintf("row %d, partition %d of %d along %s", row, part, len(o.parts), o.plan.Split)
+		}
+	}
+	if o.plan.Split == SplitM {
+		for i, part := range o.parts {
+			c := o.Part(i)
+			for row := range part.Rows {
+				if got, whole := proof.RowTimes(&c, row, x); !whole || got != sum[part.From+row] {
+					note(part.From+row, i)
+				}
+			}
+		}
+	} else {
+		for row := range o.plan.M {
+			total, odd := int64(0), -1 // a partition with something that is no whole number
+			for i, part := range o.parts {
+				c := o.Part(i)
+				got, whole := proof.RowTimes(&c, row, x[part.From:part.To])
+				if total += got; !whole {
+					odd = i
+				}
+			}
+			if odd >= 0 || total != sum[row] {
+				note(row, max(odd, 0))
+			}
+		}
+	}
+	if fault.Count > 0 {
+		return &fault
+	}
+	return nil
+}

@@ -1,0 +1,182 @@
+package fused
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/kernbench/kernbench/dist"
+	"github.com/kernbench/kernbench/internal/base/dtype"
+	"github.com/kernbench/kernbench/internal/kernel/gemm"
+)
+
+// Rank executes plans as one rank of a group, with a number of threads that do
+// both the products and the reductions. One goroutine at a time uses it.
+type Rank struct {
+	group  *dist.Group
+	engine gemm.Weaver
+	lanes  []*dist.Group // the same ranks again, one for each thread
+}
+
+// Open makes the threads and lanes. All ranks of the group call it, with the
+// same number of threads.
+func Open(g *dist.Group, threads int) (*Rank, error) {
+	engine, err := gemm.Builtin().Open(threads)
+	if err != nil {
+		return nil, err
+	}
+	weaver, ok := engine.(gemm.Weaver)
+	if !ok {
+		engine.Close()
+		return nil, fmt.Errorf("%v cannot do other work between its tasks", engine)
+	}
+	r := &Rank{group: g, engine: weaver}
+	for range threads {
+		lane, err := g.Split(0, g.Rank())
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("opening a lane: %w", err), r.Close())
+		}
+		r.lanes = append(r.lanes, lane)
+	}
+	return r, nil
+}
+
+// String says what does the work, for the record of a result.
+func (r *Rank) String() string { return r.engine.String() }
+
+// Close ends the threads and leaves the lanes; the group stays. Ranks that still
+// wait for this one in a lane get an error.
+func (r *Rank) Close() error {
+	r.engine.Close()
+	var faults []error
+	for _, l := range r.lanes {
+		faults = append(faults, l.Close())
+	}
+	return errors.Join(faults...)
+}
+
+// Alloc gives the memory of a result of M x N: symmetric, so that the reduction
+// needs no copy. All ranks call it. Any plan of that size may use it.
+func (r *Rank) Alloc(operand dtype.DType, m, n int) (dist.Buffer, error) {
+	return r.group.Alloc(gemm.Result(operand), m*n)
+}
+
+// Op is a prepared plan.
+type Op struct {
+	rank   *Rank
+	plan   Plan
+	parts  []Part
+	views  []gemm.Matrix // of C, by partition
+	pieces []gemm.Piece
+	idle   []gemm.Piece // nothing to multiply, for the reductions alone
+	moves  [][]*dist.Op // by partition and lane
+	jobs   int          // lanes at most
+	reduce func(piece, job int) error
+	one    func(piece, job int) error // of the partition now, where they do not overlap
+	now    int
+}
+
+// Prepare makes a plan ready to run: C = sum over ranks of A x B, in memory that
+// Alloc gave. It is local, but all ranks must prepare alike what they run.
+func (r *Rank) Prepare(p Plan, c dist.Buffer, a, b gemm.Matrix) (*Op, error) {
+	if err := p.Check(); err != nil {
+		return nil, fmt.Errorf("preparing a fused product: %w", err)
+	}
+	if a.Rows != p.M || a.Cols != p.K || b.Rows != p.K || b.Cols != p.N || c.Count() < p.M*p.N || c.DType() != gemm.Result(a.Type) {
+		return nil, fmt.Errorf("preparing a fused product: A is %d x %d, B %d x %d and C %v: want %d x %d, %d x %d and %d %v",
+			a.Rows, a.Cols, b.Rows, b.Cols, c, p.M, p.K, p.K, p.N, p.M*p.N, gemm.Result(a.Type))
+	}
+	o := &Op{rank: r, plan: p, parts: p.Parts()}
+	for _, part := range o.parts {
+		memory := c.Slice(part.Offset, part.Count())
+		piece := gemm.Piece{C: view(memory, part), A: a, B: b}
+		if p.Split == SplitN {
+			piece.B = b.ColRange(part.From, part.To)
+		} else {
+			piece.A = a.RowRange(part.From, part.To)
+		}
+		o.views, o.pieces = append(o.views, piece.C), append(o.pieces, piece)
+		o.idle = append(o.idle, gemm.Piece{C: piece.C.RowRange(0, 0), A: piece.A.RowRange(0, 0), B: piece.B})
+		moves, err := r.moves(memory)
+		if err != nil {
+			return nil, fmt.Errorf("preparing the reduction of partition %d to %d: %w", part.From, part.To, err)
+		}
+		o.moves = append(o.moves, moves)
+		o.jobs = max(o.jobs, len(moves))
+	}
+	o.reduce = o.move
+	o.one = func(_, job int) error { return o.move(o.now, job) }
+	return o, nil
+}
+
+// view is a partition as a matrix.
+func view(memory dist.Buffer, part Part) gemm.Matrix {
+	return gemm.Matrix{Type: memory.DType(), Rows: part.Rows, Cols: part.Cols, RowStep: part.Cols, ColStep: 1, Data: memory.Bytes()}
+}
+
+// moves are the reductions of a partition, each on a lane of its own.
+func (r *Rank) moves(memory dist.Buffer) ([]*dist.Op, error) {
+	var out []*dist.Op
+	for i, l := range lanes(memory.Count(), memory.DType().Size(), len(r.lanes)) {
+		part := memory.Slice(l.From, l.To-l.From)
+		op, err := r.lanes[i].Prepare(dist.Call{Op: dist.AllReduce, In: part, Out: part, Reduction: dist.Sum})
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, op)
+	}
+	return out, nil
+}
+
+// move does one lane of a partition's reduction; a short partition has fewer.
+func (o *Op) move(part, lane int) error {
+	if lane >= len(o.moves[part]) {
+		return nil
+	}
+	return o.moves[part][lane].Run()
+}
+
+// Plan is what was prepared.
+func (o *Op) Plan() Plan { return o.plan }
+
+// Parts are the partitions, and Part the matrix that one is after a run.
+func (o *Op) Parts() []Part          { return o.parts }
+func (o *Op) Part(i int) gemm.Matrix { return o.views[i] }
+
+// Run computes C on all ranks. It allocates nothing after the first time.
+func (o *Op) Run() error {
+	if o.plan.Overlap && len(o.pieces) > 1 {
+		return o.rank.engine.Weave(o.pieces, o.jobs, o.reduce)
+	}
+	for i := range o.pieces {
+		if err := o.multiply(i); err != nil {
+			return err
+		}
+		o.now = i
+		if err := o.rank.engine.Weave(o.idle[i:i+1], o.jobs, o.one); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// multiply makes one partition of this rank's product and nothing else.
+func (o *Op) multiply(i int) error {
+	p := &o.pieces[i]
+	return o.rank.engine.Multiply(p.C, p.A, p.B)
+}
+
+// Multiply makes this rank's product alone, in the plan's partitions.
+func (o *Op) Multiply() error {
+	if o.plan.Overlap && len(o.pieces) > 1 {
+		return o.rank.engine.Weave(o.pieces, 0, nil)
+	}
+	for i := range o.pieces {
+		if err := o.multiply(i); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Reduce makes the reductions alone, of what C holds.
+func (o *Op) Reduce() error { return o.rank.engine.Weave(o.idle, o.jobs, o.reduce) }

@@ -1,0 +1,154 @@
+package fused
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/kernbench/kernbench/dist"
+	"github.com/kernbench/kernbench/internal/kernel/gemm"
+)
+
+// Trial is a number of partitions that was tried, and its times in microseconds,
+// each the slowest rank's.
+type Trial struct {
+	Partitions int
+	Times      []float64
+}
+
+// Median of the times.
+func (t Trial) Median() float64 {
+	s := slices.Sorted(slices.Values(t.Times))
+	if len(s) == 0 {
+		return 0
+	}
+	return (s[(len(s)-1)/2] + s[len(s)/2]) / 2
+}
+
+// What is worth trying: partitions that are large enough for the product to be
+// made of whole blocks and for the reduction to be more than waiting.
+const (
+	leastExtent   = 64        // rows or columns
+	leastBytes    = 256 << 10 // of C
+	mostCandidate = 16        // more have little to gain, and are hit by every rank that is late
+)
+
+// Candidates are the numbers of partitions worth trying for a result of elements
+// of so many bytes: one, which is the product and then the reduction, and powers
+// of two.
+func Candidates(p Plan, size int) []int {
+	out := []int{1}
+	if !p.Overlap {
+		return out
+	}
+	extent, _ := p.Extent()
+	for n := 2; n <= mostCandidate && extent/n >= leastExtent && p.M*p.N*size/n >= leastBytes; n *= 2 {
+		out = append(out, n)
+	}
+	return out
+}
+
+// margin is how much faster than one partition others must be to be preferred:
+// what the clock cannot tell apart should stay simple.
+const margin = 0.01
+
+// Choose gives the number of partitions of the fastest trial, or 1, the first
+// trial's, unless that is beaten clearly.
+func Choose(trials []Trial) int {
+	best := trials[0]
+	for _, t := range trials[1:] {
+		if t.beats(trials[0]) && t.Median() < best.Median() {
+			best = t
+		}
+	}
+	return best.Partitions
+}
+
+// beats tells whether a trial that was not given up is faster than the first: in
+// the median, and in four of five rounds, since the machine may have been slow in
+// some.
+func (t Trial) beats(first Trial) bool {
+	if len(t.Times) < len(first.Times) {
+		return false
+	}
+	wins := 0
+	for round, us := range first.Times {
+		if t.Times[round] < us {
+			wins++
+		}
+	}
+	return 5*wins >= 4*len(first.Times) && t.Median() < (1-margin)*first.Median()
+}
+
+// After each round of trials the slower half is given up, so that the numbers that
+// matter are tried most. Calls that take long get fewer rounds.
+const (
+	rounds, leastRounds = 5, 2
+	longTuning          = 10e6 // microseconds
+)
+
+// fasterHalf is which trials to go on with: the first, which the others must
+// beat, and of those the faster half, one at least.
+func fasterHalf(trials []Trial, alive []int) (keep []int) {
+	rest := slices.Clone(alive[1:])
+	slices.SortStableFunc(rest, func(a, b int) int { return cmp.Compare(trials[a].Median(), trials[b].Median()) })
+	keep = append(alive[:1:1], rest[:(len(rest)+1)/2]...)
+	slices.Sort(keep)
+	return keep
+}
+
+// Tune finds the number of partitions by trying, since what decides it (the
+// caches, how much of the memory's bandwidth a few threads get, the noise of the
+// machine) is in no data sheet. One partition is always tried, so that the choice
+// is not slower than the product and then the reduction, but for noise. All ranks
+// call it and get the same answer.
+func (r *Rank) Tune(p Plan, c dist.Buffer, a, b gemm.Matrix) (*Op, []Trial, error) {
+	var ops []*Op
+	var trials []Trial
+	for _, n := range Candidates(p, c.DType().Size()) {
+		p.Partitions = n
+		op, err := r.Prepare(p, c, a, b)
+		if err != nil {
+			return nil, nil, err
+		}
+		ops, trials = append(ops, op), append(trials, Trial{Partitions: n})
+	}
+	if len(ops) == 1 {
+		return ops[0], nil, nil
+	}
+	if _, err := r.time(ops[0]); err != nil { // warms up
+		return nil, nil, err
+	}
+	alive := make([]int, len(ops)) // places in ops
+	for i := range alive {
+		alive[i] = i
+	}
+	spent := 0.0
+	for round := 0; round < leastRounds || round < rounds && spent < longTuning; round++ {
+		for _, i := range alive {
+			us, err := r.time(ops[i])
+			if err != nil {
+				return nil, nil, fmt.Errorf("trying %d partitions: %w", trials[i].Partitions, err)
+			}
+			trials[i].Times = append(trials[i].Times, us)
+			spent += us // the slowest rank's: all ranks stop after the same round
+		}
+		alive = fasterHalf(trials, alive)
+	}
+	chosen := Choose(trials)
+	return ops[slices.IndexFunc(trials, func(t Trial) bool { return t.Partitions == chosen })], trials, nil
+}
+
+// time runs once on all ranks together and gives the slowest one's microseconds.
+func (r *Rank) time(op *Op) (float64, error) {
+	if err := r.group.Barrier(); err != nil {
+		return 0, err
+	}
+	start := r.group.Clock().Now()
+	if err := op.Run(); err != nil {
+		return 0, err
+	}
+	us := []float64{float64(r.group.Clock().Now()-start) / 1e6}
+	err := r.group.AllReduce(dist.Of(us), dist.Of(us), dist.Max)
+	return us[0], err
+}

@@ -1,0 +1,430 @@
+package measure
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/kernbench/kernbench/internal/comm/syncgroup"
+)
+
+// fakeClock moves only when a body moves it.
+type fakeClock struct {
+	now           int64
+	reading       int64 // what each reading takes
+	deterministic bool
+	name          string
+}
+
+func (c *fakeClock) Now() int64               { c.now += c.reading; return c.now }
+func (c *fakeClock) Deterministic() bool      { return c.deterministic }
+func (c *fakeClock) Name() string             { return "fake" + c.name }
+func (c *fakeClock) Calibration() Calibration { return Calibration{Overhead: c.reading, Resolution: 1} }
+
+// rank is what a test gives each rank; call moves the clock.
+type rank struct {
+	cfg   Config
+	clock *fakeClock
+	body  Body
+}
+
+// each makes n ranks whose calls take the same time.
+func each(n int, cfg Config, call int64) []*rank {
+	ranks := make([]*rank, n)
+	for i := range ranks {
+		clock := &fakeClock{}
+		ranks[i] = &rank{cfg: cfg, clock: clock, body: Body{Call: func() error { clock.now += call; return nil }}}
+	}
+	return ranks
+}
+
+func hang(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// runAll runs every rank, through wrap if given.
+func runAll(ctx context.Context, ranks []*rank, wrap func(syncgroup.Group) syncgroup.Group) ([]*Result, []error) {
+	results, errs := make([]*Result, len(ranks)), make([]error, len(ranks))
+	groups := syncgroup.Local(len(ranks))
+	var all sync.WaitGroup
+	for i, r := range ranks {
+		g := groups[i]
+		if wrap != nil {
+			g = wrap(g)
+		}
+		all.Go(func() { results[i], errs[i] = Run(ctx, r.cfg, r.clock, g, r.body) })
+	}
+	all.Wait()
+	return results, errs
+}
+
+// succeed runs every rank and returns rank 0's result, which the others share.
+func succeed(t *testing.T, ranks []*rank) *Result {
+	t.Helper()
+	results, errs := runAll(hang(t), ranks, nil)
+	if err := errors.Join(errs...); err != nil {
+		t.Fatal(err)
+	}
+	for r, result := range results {
+		if diff := cmp.Diff(results[0], result, cmp.AllowUnexported(Matrix{}), cmpopts.EquateNaNs()); diff != "" {
+			t.Errorf("rank %d has another result than rank 0: %s", r, diff)
+		}
+	}
+	return results[0]
+}
+
+func allEqual(t *testing.T, m Matrix, rank int, want int64) {
+	t.Helper()
+	for i := range m.Iterations() {
+		if got := m.At(i, rank); got != want {
+			t.Fatalf("sample %d of rank %d is %d ps, want %d", i, rank, got, want)
+		}
+	}
+}
+
+func TestSteadyRun(t *testing.T) {
+	for _, cadence := range []Cadence{Streaming, Isolated} {
+		for _, n := range []int{1, 3} {
+			cfg := Default()
+			cfg.Cadence = cadence
+			var progress []string
+			ranks := each(n, cfg, 1e9)
+			ranks[0].cfg.Progress = func(phase string, _ int) { progress = append(progress, phase) }
+			r := succeed(t, ranks)
+			allEqual(t, r.Samples, n-1, 1e9)
+			if r.Samples.Iterations() != 100 || r.Stopped != Precise || r.Batch != 1 || r.WarmupCalls != 3 || r.Noise != 0 {
+				t.Errorf("%s, %d ranks: %d samples, %+v", cadence, n, r.Samples.Iterations(), r)
+			}
+			if r.Cadence != cadence || r.Cache != Warm || r.Clock != "fake" || !r.GCOff || r.Elapsed != 100*time.Millisecond || r.Warnings != nil {
+				t.Errorf("%s, %d ranks: %+v", cadence, n, r)
+			}
+			if want := []string{"warmup", "warmup", "timed", "timed", "timed", "timed", "timed"}; !slices.Equal(progress, want) {
+				t.Errorf("progress %q, want %q", progress, want)
+			}
+		}
+	}
+}
+
+func TestDeterministicClockTakesOneSample(t *testing.T) {
+	ranks := each(2, Default(), 7)
+	calls := 0
+	for _, r := range ranks {
+		r.clock.deterministic = true
+	}
+	call := ranks[0].body.Call
+	ranks[0].body.Call = func() error { calls++; return call() }
+	r := succeed(t, ranks)
+	if calls != 1 || r.Samples.Iterations() != 1 || r.Samples.At(0, 1) != 7 || r.Stopped != Exact || !r.Deterministic || r.Warnings != nil {
+		t.Errorf("%d calls, %+v", calls, r)
+	}
+	if s := Analyze(r.Samples).Summary.Map(); len(s) != 6 {
+		t.Errorf("one sample has an interval: %v", s)
+	}
+}
+
+func TestShortCallsAreBatched(t *testing.T) {
+	ranks := each(1, Default(), 50_000)
+	ranks[0].clock.reading = 25_000
+	r := succeed(t, ranks)
+	if r.Batch != 50 || r.ClockOverhead != 25_000 {
+		t.Errorf("batch %d, overhead %d", r.Batch, r.ClockOverhead)
+	}
+	allEqual(t, r.Samples, 0, 50_000)
+}
+
+func TestBatchInIsolationIsWarnedOf(t *testing.T) {
+	cfg := Default()
+	cfg.Cadence = Isolated
+	ranks := each(1, cfg, 50_000)
+	ranks[0].clock.reading = 25_000
+	if r := succeed(t, ranks); r.Batch != 50 || len(r.Warnings) != 1 || !strings.Contains(r.Warnings[0], "followed by 50 calls") {
+		t.Errorf("batch %d, warnings %q", r.Batch, r.Warnings)
+	}
+}
+
+// TestPreamble: it is not timed, comes before each call, and forbids batches.
+func TestPreamble(t *testing.T) {
+	ranks := each(1, Default(), 50_000)
+	clock, call := ranks[0].clock, ranks[0].body.Call
+	clock.reading = 25_000
+	var order []byte
+	ranks[0].body.Preamble = func() error { order = append(order, 'p'); clock.now += 1e9; return nil }
+	ranks[0].body.Call = func() error { order = append(order, 'c'); return call() }
+	r := succeed(t, ranks)
+	if r.Batch != 1 || strings.Trim(strings.ReplaceAll(string(order), "pc", ""), " ") != "" {
+		t.Errorf("batch %d, order %.20q", r.Batch, order)
+	}
+	allEqual(t, r.Samples, 0, 50_000)
+}
+
+func TestColdCache(t *testing.T) {
+	cfg := Default()
+	cfg.Cache, cfg.ColdBytes = Cold, 4096
+	ranks := each(1, cfg, 50_000)
+	ranks[0].clock.reading = 25_000
+	if r := succeed(t, ranks); r.Batch != 1 || r.ColdBytes != 4096 || len(r.Warnings) != 1 || !strings.Contains(r.Warnings[0], "cannot evict") {
+		t.Errorf("batch %d, %d bytes, warnings %q", r.Batch, r.ColdBytes, r.Warnings)
+	}
+}
+
+// TestSlowRankDecides: batch and time budget follow the slowest rank.
+func TestSlowRankDecides(t *testing.T) {
+	cfg := Default()
+	cfg.Stop.RelNoise, cfg.Stop.MaxTime, cfg.Stop.MinTime = 0, 30*time.Millisecond, 0
+	ranks := each(3, cfg, 1e9)
+	ranks[1].body.Call = func() error { ranks[1].clock.now += 10e9; return nil }
+	r := succeed(t, ranks)
+	if r.Samples.Iterations() != 3 || r.Stopped != MaxTime || len(r.Warnings) != 1 {
+		t.Errorf("%d samples in 30 ms of 10 ms each, %s, %q", r.Samples.Iterations(), r.Stopped, r.Warnings)
+	}
+	if a := Analyze(r.Samples); a.Straggler != 1 || a.Summary.P50 != 10_000 || a.Skew != 0.9 {
+		t.Errorf("got %+v", a)
+	}
+
+	ranks = each(3, Default(), 50_000)
+	for _, r := range ranks {
+		r.clock.reading = 25_000
+	}
+	ranks[2].body.Call = func() error { ranks[2].clock.now += 500_000; return nil }
+	if r := succeed(t, ranks); r.Batch != 5 {
+		t.Errorf("batch %d, want the 5 that the slowest rank needs", r.Batch)
+	}
+}
+
+// counting counts the calls of one rank's group.
+type counting struct {
+	syncgroup.Group
+	barriers, exchanges atomic.Int32
+}
+
+func (c *counting) Barrier(ctx context.Context) error {
+	c.barriers.Add(1)
+	return c.Group.Barrier(ctx)
+}
+
+func (c *counting) Exchange(ctx context.Context, mine []int64) ([][]int64, error) {
+	c.exchanges.Add(1)
+	return c.Group.Exchange(ctx, mine)
+}
+
+// TestAgreementPerCadence: streaming agrees per block, isolated per sample.
+func TestAgreementPerCadence(t *testing.T) {
+	for cadence, want := range map[Cadence]int32{Streaming: 7, Isolated: 103} {
+		cfg := Default()
+		cfg.Cadence = cadence
+		var c *counting
+		_, errs := runAll(hang(t), each(1, cfg, 1e9), func(g syncgroup.Group) syncgroup.Group {
+			c = &counting{Group: g}
+			return c
+		})
+		// One exchange for the terms, two blocks of warm-up, five of samples.
+		if errs[0] != nil || c.barriers.Load() != want || c.exchanges.Load() != 8 {
+			t.Errorf("%s: %d barriers (want %d), %d exchanges (want 8), %v", cadence, c.barriers.Load(), want, c.exchanges.Load(), errs[0])
+		}
+	}
+}
+
+func TestDisagreementIsFound(t *testing.T) {
+	for want, change := range map[string]func(*rank){
+		"another configuration": func(r *rank) { r.cfg.Stop.MaxSamples++ },
+		"another clock":         func(r *rank) { r.clock.name = "r" },
+		"another kind of clock": func(r *rank) { r.clock.deterministic = true },
+		"another preamble":      func(r *rank) { r.body.Preamble = func() error { return nil } },
+		"cadence":               func(r *rank) { r.cfg.Cadence = "often" },
+		"no call":               func(r *rank) { r.body.Call = nil },
+	} {
+		ranks := each(3, Default(), 1e9)
+		change(ranks[1])
+		_, errs := runAll(hang(t), ranks, nil)
+		for r, err := range errs {
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("rank %d: got %v, want %q", r, err, want)
+			}
+		}
+	}
+}
+
+// shortening drops a sample of the messages it is given: a rank out of step.
+type shortening struct{ syncgroup.Group }
+
+func (s shortening) Exchange(ctx context.Context, mine []int64) ([][]int64, error) {
+	if s.Rank() == 1 && len(mine) != 5 { // 5: the terms
+		mine = mine[1:]
+	}
+	return s.Group.Exchange(ctx, mine)
+}
+
+func TestOutOfStepIsFound(t *testing.T) {
+	_, errs := runAll(hang(t), each(2, Default(), 1e9), func(g syncgroup.Group) syncgroup.Group { return shortening{g} })
+	for r, err := range errs {
+		if err == nil || !strings.Contains(err.Error(), "rank 1 sent 1 numbers after a block of 1") {
+			t.Errorf("rank %d: %v", r, err)
+		}
+	}
+}
+
+func TestFailuresNameRankAndIteration(t *testing.T) {
+	broken := errors.New("link down")
+	fail := map[string]func() error{
+		"link down":              func() error { return broken },
+		"panic: link down":       func() error { panic(broken) },
+		"panic: 42":              func() error { panic(42) },
+		"ended its goroutine":    func() error { runtime.Goexit(); return nil },
+		"preamble: link down":    nil,
+		"panic: runtime error: ": func() error { var s []int; _ = s[len(s)]; return nil },
+	}
+	for want, how := range fail {
+		for at, phase := range map[int]string{1: "warmup iteration 1", 13: "timed iteration 10"} {
+			ranks := each(3, Default(), 1e9)
+			calls, call := -1, ranks[1].body.Call
+			failing := func() error {
+				if calls++; calls != at {
+					return call()
+				}
+				if how == nil {
+					return broken
+				}
+				return how()
+			}
+			if how == nil {
+				for _, r := range ranks {
+					r.body.Preamble = func() error { return nil }
+				}
+				ranks[1].body.Preamble = failing
+			} else {
+				ranks[1].body.Call = failing
+			}
+			_, errs := runAll(hang(t), ranks, nil)
+			for r, err := range errs {
+				var aborted *syncgroup.AbortedError
+				var called *CallError
+				switch {
+				case r == 1 && want == "ended its goroutine":
+					// It has no one to return to.
+				case err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), phase):
+					t.Errorf("rank %d: got %v, want %q and %q", r, err, want, phase)
+				case r == 1 && (!errors.As(err, &called) || called.Rank != 1):
+					t.Errorf("rank 1: %#v is not its CallError", err)
+				case r == 1 && strings.HasSuffix(want, "link down") && !errors.Is(err, broken):
+					t.Errorf("rank 1: %v does not wrap its cause", err)
+				case r == 1 && strings.HasPrefix(want, "panic") != strings.Contains(string(called.Stack), "run_test.go"):
+					t.Errorf("rank 1: stack %q", called.Stack)
+				case r != 1 && (!errors.As(err, &aborted) || aborted.Rank != 1):
+					t.Errorf("rank %d: %#v does not blame rank 1", r, err)
+				}
+			}
+		}
+	}
+}
+
+func TestEndOfContext(t *testing.T) {
+	ctx, cancel := context.WithCancel(hang(t))
+	ranks := each(1, Default(), 1e9)
+	calls, call := 0, ranks[0].body.Call
+	ranks[0].body.Call = func() error {
+		if calls++; calls == 10 {
+			cancel()
+		}
+		return call()
+	}
+	_, errs := runAll(ctx, ranks, nil)
+	if !errors.Is(errs[0], context.Canceled) || calls > 50 {
+		t.Errorf("after %d calls: %v", calls, errs[0])
+	}
+}
+
+// TestCollectorIsOff also with ranks that share the process and end one by one.
+func TestCollectorIsOff(t *testing.T) {
+	before := debug.SetGCPercent(123)
+	defer debug.SetGCPercent(before)
+	ranks := each(3, Default(), 1e9)
+	var on atomic.Int32
+	for _, r := range ranks {
+		call := r.body.Call
+		r.body.Call = func() error {
+			if debug.SetGCPercent(-1) != -1 {
+				on.Add(1)
+			}
+			return call()
+		}
+	}
+	first, second := pauseGC(), pauseGC()
+	first()
+	if still := debug.SetGCPercent(-1); still != -1 {
+		t.Errorf("the first rank to end set the collector's target to %d", still)
+	}
+	second()
+	succeed(t, ranks)
+	if on.Load() != 0 {
+		t.Errorf("the collector was on in %d calls", on.Load())
+	}
+	if after := debug.SetGCPercent(123); after != 123 {
+		t.Errorf("afterwards the collector's target is %d, want 123", after)
+	}
+}
+
+func TestMuchGarbageIsCollected(t *testing.T) {
+	collections := func() uint32 {
+		var stats runtime.MemStats
+		runtime.ReadMemStats(&stats)
+		return stats.NumForcedGC
+	}
+	// No garbage of other tests, and nobody else who collects it meanwhile.
+	defer debug.SetGCPercent(debug.SetGCPercent(-1))
+	runtime.GC()
+	before := collections()
+	base := heapBytes()
+	if got := collectMuch(base); got != base || collections() != before {
+		t.Error("collected though the heap had not grown")
+	}
+	garbage := make([]byte, muchGarbage) // never touched, so it takes no memory
+	if collectMuch(base); collections() != before+1 {
+		t.Error("did not collect a heap that had grown")
+	}
+	runtime.KeepAlive(garbage)
+}
+
+func TestLoopAllocatesNothing(t *testing.T) {
+	for _, isolated := range []bool{false, true} {
+		s := &sampler{watch: newStopwatch(Monotonic()), group: syncgroup.Solo(), isolated: isolated, batch: 2,
+			body: Body{Call: func() error { return nil }, Preamble: func() error { return nil }}}
+		n := testing.AllocsPerRun(10, func() {
+			if err := s.guarded(context.Background(), s.message[1:101]); err != nil {
+				t.Fatal(err)
+			}
+		})
+		if n != 0 {
+			t.Errorf("isolated %v: %v allocations in 100 samples", isolated, n)
+		}
+	}
+}
+
+// TestMonotonicRun measures for real; what it measured is not judged.
+func TestMonotonicRun(t *testing.T) {
+	cfg := Default()
+	cfg.Stop.MaxTime, cfg.Stop.MinTime = 20*time.Millisecond, 0
+	r, err := Run(hang(t), cfg, Monotonic(), syncgroup.Solo(), Body{Call: func() error { return nil }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Samples.Iterations() == 0 || r.Batch < 2 || r.Clock != "monotonic" || r.Deterministic || r.ClockResolution <= 0 {
+		t.Errorf("%d samples, %+v", r.Samples.Iterations(), r)
+	}
+	for _, cadence := range []Cadence{Streaming, Isolated} {
+		if cost, err := HarnessCost(hang(t), cadence, syncgroup.Solo()); err != nil || cost <= 0 {
+			t.Errorf("%s: harness cost %v, %v", cadence, cost, err)
+		}
+	}
+}

@@ -1,0 +1,163 @@
+package measure
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+
+	"github.com/kernbench/kernbench/internal/comm/syncgroup"
+)
+
+// Body is what is measured.
+type Body struct {
+	// Call is timed.
+	Call func() error
+	// Preamble, if set, runs untimed before each call; a sample is then one call.
+	Preamble func() error
+}
+
+// CallError is an error or a panic of the body.
+type CallError struct {
+	Rank      int
+	Phase     string // "warmup" or "timed"
+	Iteration int    // of the phase, counted from 0
+	Err       error
+	Stack     []byte // of a panic, else nil
+}
+
+func (e *CallError) Error() string {
+	return fmt.Sprintf("rank %d: %s iteration %d: %v", e.Rank, e.Phase, e.Iteration, e.Err)
+}
+
+func (e *CallError) Unwrap() error { return e.Err }
+
+const (
+	phaseWarmup = "warmup"
+	phaseTimed  = "timed"
+)
+
+// sampler runs blocks of samples on one rank.
+type sampler struct {
+	watch    stopwatch
+	group    syncgroup.Group
+	body     Body
+	isolated bool
+	batch    int
+	cold     []uint64 // swept before each sample unless empty
+
+	phase string
+	began int64 // when the phase began
+	done  int   // iterations of the phase before this block
+	at    int   // iteration of this block that runs now
+
+	// message is what goes to the other ranks after a block: the time since the
+	// phase began, then the samples. It is made once, so that a block allocates nothing.
+	message [1 + maxBlock]int64
+}
+
+func (s *sampler) begin(phase string) {
+	s.phase, s.done, s.began = phase, 0, s.watch.now()
+}
+
+// block takes n samples on this rank and gives those of all ranks, with the
+// time since the phase began on the slowest.
+func (s *sampler) block(ctx context.Context, n int) (samples Matrix, elapsed int64, err error) {
+	if err := context.Cause(ctx); err != nil {
+		return Matrix{}, 0, fmt.Errorf("measuring: %s: %w", s.phase, err)
+	}
+	if !s.isolated {
+		// Start together; within the block each rank goes its own pace.
+		if err := s.group.Barrier(ctx); err != nil {
+			return Matrix{}, 0, err
+		}
+	}
+	if err := s.guarded(ctx, s.message[1:1+n]); err != nil {
+		return Matrix{}, 0, err
+	}
+	s.message[0] = s.watch.now() - s.began
+	s.done += n
+	return s.exchange(ctx, n)
+}
+
+// guarded runs the loop and makes an error of a panic.
+func (s *sampler) guarded(ctx context.Context, samples []int64) (err error) {
+	returned := false
+	defer func() {
+		if !returned {
+			err = s.panicked(recover())
+		}
+	}()
+	err = s.loop(ctx, samples)
+	returned = true
+	return err
+}
+
+// loop is the hot part: per sample two readings of the clock and the calls.
+func (s *sampler) loop(ctx context.Context, samples []int64) error {
+	call, preamble, batch := s.body.Call, s.body.Preamble, s.batch
+	overhead := s.watch.calibration.Overhead
+	for i := range samples {
+		s.at = i
+		if preamble != nil {
+			if err := preamble(); err != nil {
+				return s.callError(fmt.Errorf("preamble: %w", err))
+			}
+		}
+		sweep(s.cold)
+		if s.isolated {
+			if err := s.group.Barrier(ctx); err != nil {
+				return err
+			}
+		}
+		start := s.watch.now()
+		for range batch {
+			if err := call(); err != nil {
+				return s.callError(err)
+			}
+		}
+		samples[i] = max(0, s.watch.now()-start-overhead) / int64(batch)
+	}
+	return nil
+}
+
+func (s *sampler) callError(err error) *CallError {
+	return &CallError{Rank: s.group.Rank(), Phase: s.phase, Iteration: s.done + s.at, Err: err}
+}
+
+// panicked makes an error of a body that did not return. A nil value means that
+// it ended its goroutine, which goes on to end: but the other ranks are told.
+func (s *sampler) panicked(value any) error {
+	if value == nil {
+		err := s.callError(errors.New("the body ended its goroutine"))
+		s.group.Abort(err.Error())
+		return err
+	}
+	err := s.callError(fmt.Errorf("panic: %v", value))
+	if cause, ok := value.(error); ok {
+		err.Err = fmt.Errorf("panic: %w", cause)
+	}
+	err.Stack = debug.Stack()
+	return err
+}
+
+// exchange gives the other ranks the block just taken, and takes theirs.
+func (s *sampler) exchange(ctx context.Context, n int) (samples Matrix, elapsed int64, err error) {
+	all, err := s.group.Exchange(ctx, s.message[:1+n])
+	if err != nil {
+		return Matrix{}, 0, err
+	}
+	for r, message := range all {
+		if len(message) != 1+n {
+			return Matrix{}, 0, fmt.Errorf("measuring: ranks out of step: rank %d sent %d numbers after a block of %d samples", r, len(message), n)
+		}
+		elapsed = max(elapsed, message[0])
+	}
+	samples = Matrix{ranks: len(all), data: make([]int64, 0, n*len(all))}
+	for i := range n {
+		for _, message := range all {
+			samples.data = append(samples.data, message[1+i])
+		}
+	}
+	return samples, elapsed, nil
+}

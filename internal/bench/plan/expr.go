@@ -1,0 +1,301 @@
+package plan
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"unicode"
+
+	"github.com/kernbench/kernbench/internal/base/point"
+	"github.com/kernbench/kernbench/internal/base/suggest"
+	"github.com/kernbench/kernbench/internal/bench/decl"
+)
+
+// The language of --only:
+//
+//	or    = and  { "||" and }
+//	and   = not  { "&&" not }
+//	not   = "!" not | "(" or ")" | test
+//	test  = NAME [ ("=="|"!="|"<"|"<="|">"|">=") VALUE ]
+//
+// NAME is an axis, an environment variable, an option, num_ranks, backend or
+// part. VALUE is read by the kind of its name, so size>=1M means bytes; texts
+// may be double-quoted; the bare word unset matches a removed variable. A NAME
+// alone is true when its value is. A name that a part lacks makes the test
+// false there.
+
+// expr is a compiled expression over the values of one point.
+type expr func(values map[string]operand) bool
+
+// operand is one named value of a point.
+type operand struct {
+	value point.Value
+	unset bool
+}
+
+// scope says which names exist and how their values are read.
+type scope map[string]point.Kind
+
+func scopeOf(b *decl.Bench, parts []*decl.Part, options point.Point) scope {
+	s := scope{decl.BackendName: point.String, "part": point.String, decl.RanksAxis: point.Int}
+	for _, p := range parts {
+		for _, a := range p.Axes {
+			s[a.Name] = a.Kind
+		}
+		for _, e := range p.Envs {
+			s[e.Name] = point.String
+		}
+	}
+	for _, o := range b.Options {
+		s[o.Name] = o.Kind
+	}
+	return s
+}
+
+func (p *Plan) values(part *decl.Part, t Task) map[string]operand {
+	m := map[string]operand{
+		decl.BackendName: {value: point.StringValue(p.Backend)},
+		"part":           {value: point.StringValue(part.Name)},
+	}
+	if t.Ranks > 0 {
+		m[decl.RanksAxis] = operand{value: point.IntValue(int64(t.Ranks))}
+	}
+	for _, c := range p.Options {
+		m[c.Name] = operand{value: c.Value}
+	}
+	for _, c := range t.Point {
+		m[c.Name] = operand{value: c.Value}
+	}
+	for _, e := range t.Env {
+		m[e.Name] = operand{value: point.StringValue(e.Value), unset: !e.Set}
+	}
+	return m
+}
+
+func compileAll(texts []string, names scope) ([]expr, error) {
+	var out []expr
+	for _, t := range texts {
+		e, err := compile(t, names)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, e)
+	}
+	return out, nil
+}
+
+func all(exprs []expr, values map[string]operand) bool {
+	for _, e := range exprs {
+		if !e(values) {
+			return false
+		}
+	}
+	return true
+}
+
+func compile(text string, names scope) (expr, error) {
+	p := &parser{text: text, names: names}
+	p.next()
+	e := p.or()
+	if p.err == nil && p.kind != tokEnd {
+		p.fail("want && or || or the end, have %q", p.tok)
+	}
+	return e, p.err
+}
+
+type tokenKind int
+
+const (
+	tokEnd tokenKind = iota
+	tokWord
+	tokQuoted
+	tokOp
+)
+
+// maxDepth bounds nesting, so that a hostile expression cannot exhaust the stack.
+const maxDepth = 200
+
+type parser struct {
+	text  string
+	names scope
+	pos   int // where the next token starts
+	at    int // where the current token started
+	tok   string
+	kind  tokenKind
+	depth int
+	err   error
+}
+
+func (p *parser) fail(format string, args ...any) {
+	if p.err == nil {
+		p.err = fmt.Errorf("expression %q, column %d: %s", p.text, p.at+1, fmt.Sprintf(format, args...))
+	}
+	p.kind, p.tok = tokEnd, ""
+}
+
+var operators = []string{"||", "&&", "==", "!=", "<=", ">=", "<", ">", "!", "(", ")"}
+
+func (p *parser) next() {
+	if p.err != nil {
+		return
+	}
+	for p.pos < len(p.text) && unicode.IsSpace(rune(p.text[p.pos])) {
+		p.pos++
+	}
+	p.at = p.pos
+	rest := p.text[p.pos:]
+	if rest == "" {
+		p.kind, p.tok = tokEnd, ""
+		return
+	}
+	for _, op := range operators {
+		if strings.HasPrefix(rest, op) {
+			p.kind, p.tok = tokOp, op
+			p.pos += len(op)
+			return
+		}
+	}
+	if rest[0] == '"' {
+		quoted, err := strconv.QuotedPrefix(rest)
+		if err != nil {
+			p.fail("the quote is never closed")
+			return
+		}
+		p.tok, _ = strconv.Unquote(quoted)
+		p.kind = tokQuoted
+		p.pos += len(quoted)
+		return
+	}
+	end := strings.IndexAny(rest, " \t\n\r()!=<>&|\"")
+	if end < 0 {
+		end = len(rest)
+	}
+	if end == 0 {
+		p.fail("%q does not belong here (want ==, !=, <, <=, >, >=, &&, ||, !)", rest[:1])
+		return
+	}
+	p.kind, p.tok = tokWord, rest[:end]
+	p.pos += end
+}
+
+func (p *parser) or() expr {
+	e := p.and()
+	for p.kind == tokOp && p.tok == "||" {
+		p.next()
+		a, b := e, p.and()
+		e = func(v map[string]operand) bool { return a(v) || b(v) }
+	}
+	return e
+}
+
+func (p *parser) and() expr {
+	e := p.not()
+	for p.kind == tokOp && p.tok == "&&" {
+		p.next()
+		a, b := e, p.not()
+		e = func(v map[string]operand) bool { return a(v) && b(v) }
+	}
+	return e
+}
+
+func (p *parser) not() expr {
+	if p.depth++; p.depth > maxDepth {
+		p.fail("nested more than %d deep", maxDepth)
+	}
+	defer func() { p.depth-- }()
+	switch {
+	case p.kind == tokOp && p.tok == "!":
+		p.next()
+		e := p.not()
+		return func(v map[string]operand) bool { return !e(v) }
+	case p.kind == tokOp && p.tok == "(":
+		p.next()
+		e := p.or()
+		if p.tok != ")" {
+			p.fail("the parenthesis is never closed")
+		}
+		p.next()
+		return e
+	case p.kind == tokWord || p.kind == tokQuoted:
+		return p.test()
+	}
+	p.fail("want a name, have %q", p.tok)
+	return func(map[string]operand) bool { return false }
+}
+
+func (p *parser) test() expr {
+	name := p.tok
+	kind, known := p.names[name]
+	if !known {
+		var names []string
+		for n := range p.names {
+			names = append(names, n)
+		}
+		p.fail("%v", suggest.Unknown("name", name, names))
+	}
+	p.next()
+	if p.kind != tokOp || !strings.ContainsAny(p.tok[:1], "=!<>") || p.tok == "!" {
+		return func(v map[string]operand) bool {
+			o, ok := v[name]
+			return ok && !o.unset && truthy(o.value)
+		}
+	}
+	op := p.tok
+	p.next()
+	if p.kind != tokWord && p.kind != tokQuoted {
+		p.fail("want a value after %s %s", name, op)
+		return nil
+	}
+	unset := p.kind == tokWord && p.tok == "unset"
+	want, err := point.Parse(kind, p.tok)
+	if err != nil && !unset {
+		p.fail("%s: %v", name, err)
+	}
+	p.next()
+	return func(v map[string]operand) bool {
+		o, ok := v[name]
+		if !ok {
+			return false
+		}
+		if unset || o.unset {
+			return (op == "==" && unset == o.unset) || (op == "!=" && unset != o.unset)
+		}
+		return compareOp(op, o.value, want)
+	}
+}
+
+func truthy(v point.Value) bool {
+	switch {
+	case v.Kind() == point.Bool:
+		return v.Bool()
+	case v.Kind().Numeric():
+		return v.Float() != 0
+	}
+	return v.String() != "" && v.String() != "0" && v.String() != "false"
+}
+
+// compareOp compares values of one kind. Texts that are numbers on both sides
+// (as environment values often are) are ordered as numbers.
+func compareOp(op string, a, b point.Value) bool {
+	switch op {
+	case "==":
+		return a == b
+	case "!=":
+		return a != b
+	}
+	if x, err := strconv.ParseFloat(a.String(), 64); err == nil {
+		if y, err := strconv.ParseFloat(b.String(), 64); err == nil {
+			a, b = point.FloatValue(x), point.FloatValue(y)
+		}
+	}
+	switch op {
+	case "<":
+		return a.Less(b)
+	case "<=":
+		return !b.Less(a)
+	case ">":
+		return b.Less(a)
+	default:
+		return !a.Less(b)
+	}
+}

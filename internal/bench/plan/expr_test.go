@@ -1,0 +1,95 @@
+package plan
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/kernbench/kernbench/internal/base/point"
+)
+
+var exprScope = scope{"size": point.Bytes, "num_ranks": point.Int, "dtype": point.DType, "inplace": point.Bool, "alg": point.String,
+	"ENV": point.String, "shape": point.Tuple, "x": point.Float}
+
+func exprValues() map[string]operand {
+	f32, _ := point.Parse(point.DType, "f32")
+	shape, _ := point.Parse(point.Tuple, "qkv=2x3")
+	return map[string]operand{
+		"size": {value: point.BytesValue(1 << 20)}, "num_ranks": {value: point.IntValue(2)}, "dtype": {value: f32},
+		"inplace": {value: point.BoolValue(false)}, "alg": {value: point.StringValue("two stage")}, "ENV": {value: point.StringValue("9")},
+		"shape": {value: shape}, "x": {value: point.FloatValue(0.5)},
+	}
+}
+
+func TestExpressions(t *testing.T) {
+	for text, want := range map[string]bool{
+		"size>=1M && num_ranks==2":           true,
+		"size>1M":                            false,
+		"size<1Mi||num_ranks!=2":             false,
+		"size == 1024K":                      true,
+		"dtype==float32":                     true,
+		"dtype!=f32":                         false,
+		"inplace":                            false,
+		"!inplace":                           true,
+		"!(inplace || size<1) && dtype==f32": true,
+		`alg=="two stage"`:                   true,
+		"ENV<10":                             true, // numbers, not text
+		"ENV==9":                             true,
+		"ENV==unset":                         false,
+		"ENV!=unset":                         true,
+		`shape=="qkv=2x3"`:                   true,
+		"x<0.6&&x>=0.5":                      true,
+	} {
+		e, err := compile(text, exprScope)
+		if err != nil {
+			t.Errorf("%s: %v", text, err)
+			continue
+		}
+		if got := e(exprValues()); got != want {
+			t.Errorf("%s is %v, want %v", text, got, want)
+		}
+	}
+	unset := exprValues()
+	unset["ENV"] = operand{unset: true}
+	for text, want := range map[string]bool{"ENV==unset": true, "ENV!=unset": false, "ENV==9": false, "ENV!=9": true, "ENV": false} {
+		e, _ := compile(text, exprScope)
+		if e(unset) != want {
+			t.Errorf("unset: %s is %v", text, !want)
+		}
+	}
+	// A name the part does not have makes its test false, not an error.
+	e, _ := compile("size>1", exprScope)
+	if e(map[string]operand{}) {
+		t.Error("a missing axis passed")
+	}
+}
+
+func TestBadExpressions(t *testing.T) {
+	for text, want := range map[string]string{
+		"":                         "want a name",
+		"size>=":                   "want a value",
+		"size>=1Q":                 "size",
+		"(size>1":                  "never closed",
+		"size>1 size>2":            "want && or ||",
+		"size=1":                   "does not belong",
+		`alg=="open`:               "never closed",
+		"szie>1":                   `did you mean "size"`,
+		"&&":                       "want a name",
+		strings.Repeat("(", 10000): "deep",
+	} {
+		if _, err := compile(text, exprScope); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%.20q: error %v, want one with %q", text, err, want)
+		}
+	}
+}
+
+func FuzzExpression(f *testing.F) {
+	for _, s := range []string{"size>=1M && num_ranks==2", "!(a||b)", `alg=="x"`, "inplace", "((", "ENV!=unset"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		e, err := compile(text, exprScope)
+		if err == nil {
+			e(exprValues())
+		}
+	})
+}

@@ -1,0 +1,328 @@
+// Package plan turns a declaration and the command line's overrides into the
+// points to run and the launches they need. It is pure: no clock, no files, no
+// processes, so that what a sweep will do can be shown (--plan) and tested
+// without doing it.
+//
+//	declaration + overrides -> parts with final axes
+//	                        -> points (product of the axes, zipped ones together)
+//	                        -> dropped by Where, --skip and --only
+//	                        -> launch groups: points that may share processes
+//	                        -> trials: the groups again, in a seeded order
+package plan
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/kernbench/kernbench/dist"
+	"github.com/kernbench/kernbench/internal/base/point"
+	"github.com/kernbench/kernbench/internal/bench/decl"
+	"github.com/kernbench/kernbench/internal/host/cores"
+	"github.com/kernbench/kernbench/internal/result/journal"
+)
+
+// maxPoints bounds a sweep: beyond it, the product is a slip.
+const maxPoints = 1_000_000
+
+// Plan is everything a run will do, in order.
+type Plan struct {
+	Bench   *decl.Bench
+	Backend string
+	Shape   dist.Shape // of the backend
+	Options point.Point
+	Trials  int
+	Seed    uint64
+	Groups  []*Group // all trials, in execution order
+	Dropped []Task   // points a Where dropped, with the reason
+	Points  int      // distinct points, not counting trials
+
+	// Axes and Envs are the columns in order, over all parts.
+	Axes []journal.AxisInfo
+	Envs []string
+}
+
+// Group is one launch: a fresh set of processes that runs its tasks in order.
+type Group struct {
+	Part  *decl.Part
+	Trial int
+	Ranks int // 0: the program starts its own
+	Env   point.Env
+	Tasks []Task
+	// Threads and Bind are properties of the processes, the same for all
+	// groups of a run.
+	Threads int
+	Bind    Bind
+}
+
+// Bind says how ranks are tied to cores.
+type Bind = cores.Bind
+
+// The ways to bind.
+const (
+	BindAuto = cores.Auto
+	BindCore = cores.Core
+	BindNone = cores.None
+)
+
+// Task is one point in one trial.
+type Task struct {
+	Part   string
+	Point  point.Point // without num_ranks
+	Ranks  int
+	Env    point.Env
+	Trial  int
+	Index  int // place in the declared order, over all parts
+	Key    string
+	Reason string // why it was dropped
+}
+
+// Request is what the command line asks of a bench.
+type Request struct {
+	Axes    []Assign // --axis K=SPEC, --K SPEC, --ranks
+	Envs    []Assign // --env K=SPEC
+	Zips    [][]string
+	Skips   []Assign // --skip K=SPEC
+	Only    []string // expressions, all must hold
+	Options []Assign // --K VALUE
+	Backend string   // resolved; must be one the bench runs on
+	Trials  int      // 0: the bench's own
+	Seed    uint64
+	Threads int
+	Bind    Bind
+	Inputs  map[string]string // option files by SHA-256
+	World   *World            // nil: any number of ranks can be started
+}
+
+// World is a job whose processes exist already: no other number of ranks can be
+// had. Ranks that are not processes do not count.
+type World struct {
+	Ranks  int
+	Reason string // what to say of a point with another number
+}
+
+// Assign is one NAME=TEXT of the command line.
+type Assign struct{ Name, Text string }
+
+// Make plans a bench. Every error is the user's to mend and names what exists.
+func Make(b *decl.Bench, req Request) (*Plan, error) {
+	if err := b.Validate(); err != nil {
+		return nil, err
+	}
+	p := &Plan{Bench: b, Backend: req.Backend, Shape: dist.ShapeOf(req.Backend), Trials: req.Trials, Seed: req.Seed}
+	var err error
+	if p.Options, err = options(b, req.Options); err != nil {
+		return nil, err
+	}
+	parts, err := override(b, req)
+	if err != nil {
+		return nil, err
+	}
+	only, err := compileAll(req.Only, scopeOf(b, parts, p.Options))
+	if err != nil {
+		return nil, err
+	}
+	var groups []*Group
+	for _, part := range parts {
+		gs, err := p.expand(part, req, only)
+		if err != nil {
+			return nil, err
+		}
+		groups = append(groups, gs...)
+		p.columns(part)
+	}
+	if err := unknownWords(parts, req, p.Dropped, groups); err != nil {
+		return nil, err
+	}
+	if p.Points == 0 {
+		return nil, emptySelection(b.Name, parts, req, p.Dropped)
+	}
+	p.schedule(groups)
+	return p, nil
+}
+
+// Launches is the number of process groups that will be started.
+func (p *Plan) Launches() int { return len(p.Groups) }
+
+// Processes is how many processes a launch of the group starts. A backend that
+// has its ranks in one process has one; a program is started for every rank.
+func (p *Plan) Processes(g *Group) int {
+	if p.Shape.InProcess && g.Part.Command == nil {
+		return 1
+	}
+	return max(g.Ranks, 1)
+}
+
+// Rows is how many rows a complete run records.
+func (p *Plan) Rows() int {
+	n := len(p.Dropped) * p.Trials
+	for _, g := range p.Groups {
+		n += len(g.Tasks)
+	}
+	return n
+}
+
+// expand lists a part's points and groups them by what their processes need.
+func (p *Plan) expand(part *decl.Part, req Request, only []expr) ([]*Group, error) {
+	dims, err := dimensions(part)
+	if err != nil {
+		return nil, err
+	}
+	skips, err := skipSets(part, req.Skips)
+	if err != nil {
+		return nil, err
+	}
+	inputs := req.Inputs
+	if c := part.Command; c != nil && len(c.Inputs) > 0 {
+		inputs = merge(inputs, c.Inputs)
+	}
+	var order []*Group
+	byKey := map[string]*Group{}
+	for combo := range combinations(dims) {
+		t := combo.task(part)
+		if skips.has(t) || !all(only, p.values(part, t)) {
+			continue
+		}
+		ranks := ranksPtr(t.Ranks)
+		t.Index = p.Points + len(p.Dropped)
+		t.Key = journal.Key(p.Bench.Name, part.Name, p.Bench.Version, t.Point, ranks, p.Backend, t.Env, p.Options, inputs)
+		err := dropped(part, t)
+		if w := req.World; err == nil && w != nil && !p.Shape.InProcess && t.Ranks > 0 && t.Ranks != w.Ranks {
+			err = errors.New(w.Reason)
+		}
+		if err != nil {
+			t.Reason = err.Error()
+			p.Dropped = append(p.Dropped, t)
+			continue
+		}
+		p.Points++
+		key := fmt.Sprintf("%d %s", t.Ranks, t.Env)
+		if part.Command != nil {
+			// A program's argv holds the point, so it cannot be shared.
+			key = t.Key
+		}
+		g := byKey[key]
+		if g == nil {
+			g = &Group{Part: part, Ranks: t.Ranks, Env: t.Env, Threads: req.Threads, Bind: req.Bind}
+			byKey[key] = g
+			order = append(order, g)
+		}
+		g.Tasks = append(g.Tasks, t)
+	}
+	return order, nil
+}
+
+// schedule repeats the groups for each trial. One trial keeps the declared
+// order; several are shuffled, so that a slow drift of the machine does not
+// land on one environment alone.
+func (p *Plan) schedule(groups []*Group) {
+	if p.Trials == 0 {
+		for _, g := range groups {
+			p.Trials = max(p.Trials, g.Part.Trials, 1)
+		}
+	}
+	for trial := range p.Trials {
+		perm := make([]int, len(groups))
+		for i := range perm {
+			perm[i] = i
+		}
+		if p.Trials > 1 {
+			rng := rand.New(rand.NewPCG(p.Seed, uint64(trial)))
+			rng.Shuffle(len(perm), func(i, j int) { perm[i], perm[j] = perm[j], perm[i] })
+		}
+		for _, i := range perm {
+			g := *groups[i]
+			g.Trial = trial
+			g.Tasks = append([]Task(nil), g.Tasks...)
+			for k := range g.Tasks {
+				g.Tasks[k].Trial = trial
+			}
+			p.Groups = append(p.Groups, &g)
+		}
+	}
+}
+
+// columns collects the names that rows of this part have.
+func (p *Plan) columns(part *decl.Part) {
+	for _, a := range part.Axes {
+		if a.Name != decl.RanksAxis {
+			p.Axes = append(p.Axes, journal.AxisInfo{Part: part.Name, Name: a.Name, Kind: a.Kind})
+		}
+	}
+	if part.Command != nil {
+		for _, c := range part.Command.Columns {
+			if _, own := part.Axis(c.Name); !own {
+				p.Axes = append(p.Axes, journal.AxisInfo{Part: part.Name, Name: c.Name, Kind: c.Kind})
+			}
+		}
+	}
+	for _, e := range part.Envs {
+		known := false
+		for _, n := range p.Envs {
+			known = known || n == e.Name
+		}
+		if !known {
+			p.Envs = append(p.Envs, e.Name)
+		}
+	}
+}
+
+// Estimate is how long the sampling takes at least and at most, not counting
+// the bodies' own set-up.
+func (p *Plan) Estimate() (least, most time.Duration) {
+	const start = 20 * time.Millisecond // a process group comes up
+	for _, g := range p.Groups {
+		least += start
+		most += start
+		for range g.Tasks {
+			if g.Part.Command != nil {
+				most += Timeout(g.Part)
+				continue
+			}
+			m := g.Part.Measure
+			least += m.Stop.MinTime
+			most += m.Warmup.MaxTime + m.Stop.MaxTime
+		}
+	}
+	return least, most
+}
+
+// Timeout is a part's time-out per point.
+func Timeout(part *decl.Part) time.Duration {
+	if part.Timeout > 0 {
+		return part.Timeout
+	}
+	return decl.DefaultTimeout
+}
+
+func ranksPtr(n int) *int {
+	if n == 0 {
+		return nil
+	}
+	return &n
+}
+
+func dropped(part *decl.Part, t Task) error {
+	p := t.Point
+	if t.Ranks > 0 {
+		p = p.With(decl.RanksAxis, point.IntValue(int64(t.Ranks)))
+	}
+	for _, where := range part.Wheres {
+		if err := where(p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func merge(a, b map[string]string) map[string]string {
+	m := make(map[string]string, len(a)+len(b))
+	for k, v := range a {
+		m[k] = v
+	}
+	for k, v := range b {
+		m[k] = v
+	}
+	return m
+}

@@ -1,0 +1,307 @@
+package plan
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/kernbench/kernbench/internal/base/point"
+	"github.com/kernbench/kernbench/internal/base/suggest"
+	"github.com/kernbench/kernbench/internal/bench/decl"
+)
+
+func nop(context.Context, *decl.State) error { return nil }
+
+func assign(s string) Assign {
+	name, text, _ := strings.Cut(s, "=")
+	return Assign{name, text}
+}
+
+func request(axes, envs []string, zips ...[]string) Request {
+	r := Request{Backend: "cpu", Seed: 1, Zips: zips}
+	for _, a := range axes {
+		r.Axes = append(r.Axes, assign(a))
+	}
+	for _, e := range envs {
+		r.Envs = append(r.Envs, assign(e))
+	}
+	return r
+}
+
+func make4x4(items ...decl.Item) *decl.Bench {
+	return decl.New("b", nop, append([]decl.Item{decl.Bytes("size", "1K:4K:x2")}, items...)...)
+}
+
+func TestLaunchCounts(t *testing.T) {
+	four := []string{"A=1,2,3,-", "B=1,2,3,-"}
+	for _, c := range []struct {
+		what     string
+		bench    *decl.Bench
+		req      Request
+		points   int
+		launches int
+	}{
+		{"one launch for all sizes", make4x4(), request(nil, nil), 3, 1},
+		{"crossed env", make4x4(), request(nil, four), 48, 16},
+		{"zipped env", make4x4(), request(nil, four, []string{"A", "B"}), 12, 4},
+		{"zipped env and two rank counts", make4x4(decl.Ranks("2,4")), request(nil, four, []string{"A", "B"}), 24, 8},
+		{"declared zip", make4x4(decl.Zip(decl.Env("A", "1", "2"), decl.Env("B", "1", decl.Unset))), request(nil, nil), 6, 2},
+		{"env zipped with an axis", make4x4(decl.Zip(decl.Env("A", "1", "2"), decl.Ints("cu", "1,2"))), request(nil, nil), 6, 2},
+		{"axes zipped", decl.New("b", nop, decl.Zip(decl.Ints("m", "1,2"), decl.Ints("n", "3,4")), decl.Ints("k", "5,6")), request(nil, nil), 4, 1},
+		{"ranks zipped with env", make4x4(decl.Zip(decl.Ranks("2,4"), decl.Env("A", "x", "y"))), request(nil, nil), 6, 2},
+		{"no axes at all", decl.New("b", nop), request(nil, nil), 1, 1},
+		{"ranks by --ranks", make4x4(), request([]string{"num_ranks=1,2,8"}, nil), 9, 3},
+	} {
+		p, err := Make(c.bench, c.req)
+		if err != nil {
+			t.Errorf("%s: %v", c.what, err)
+			continue
+		}
+		if p.Points != c.points || p.Launches() != c.launches {
+			t.Errorf("%s: %d points in %d launches, want %d in %d", c.what, p.Points, p.Launches(), c.points, c.launches)
+		}
+	}
+}
+
+// A program's argv holds its point, so every point is a launch of its own.
+func TestProgramsAreLaunchedPerPoint(t *testing.T) {
+	b := make4x4()
+	b.Parts[0].Body = nil
+	b.Parts[0].Command = &decl.Command{Argv: []string{"x"}}
+	p, err := Make(b, request(nil, []string{"A=1,2"}))
+	if err != nil || p.Launches() != 6 {
+		t.Fatalf("%v launches, %v; want 6", p.Launches(), err)
+	}
+}
+
+// Ranks are a matter of each part: a neighbour's rank counts are not its own.
+func TestRanksStayWithTheirPart(t *testing.T) {
+	s := decl.NewSuite("s",
+		decl.NewPart("two", nop, decl.Ranks("2")),
+		decl.NewPart("many", nop, decl.Ranks("2,4,8")))
+	p, err := Make(s, request(nil, nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, g := range p.Groups {
+		if g.Part.Name == "two" && g.Ranks != 2 {
+			t.Errorf("part two is launched with %d ranks", g.Ranks)
+		}
+	}
+	if p.Launches() != 4 {
+		t.Errorf("%d launches, want 4", p.Launches())
+	}
+}
+
+func TestBadRequests(t *testing.T) {
+	b := func() *decl.Bench {
+		return decl.New("b", nop, decl.Bytes("size", "1K,2K"), decl.DTypes("dtype", "f32", "bf16"), decl.Env("VAR", "1", "2"),
+			decl.Choice("mode", "how", "fast", "safe"))
+	}
+	with := func(f func(*Request)) Request {
+		r := request(nil, nil)
+		f(&r)
+		return r
+	}
+	for _, c := range []struct {
+		what string
+		req  Request
+		want []string
+	}{
+		{"axis typo", request([]string{"sise=1"}, nil), []string{`unknown axis "sise"`, `did you mean "size"`, "dtype"}},
+		{"bad value", request([]string{"dtype=f31"}, nil), []string{"axis dtype", "f31"}},
+		{"axis and env clash", request(nil, []string{"size=1"}), []string{"size", "clashes"}},
+		{"unequal zip", request(nil, nil, []string{"size", "VAR", "dtype"}).withAxis("size=1,2,3"), []string{"zip", "3 values", "equally many"}},
+		{"zip typo", request(nil, nil, []string{"VAR", "sise"}), []string{"zip", `"sise"`}},
+		{"zip of nothing known", request(nil, nil, []string{"x", "y"}), []string{"--zip", "size"}},
+		{"env name", request(nil, []string{"1A=2"}), []string{"1A"}},
+		{"skip typo", with(func(r *Request) { r.Skips = []Assign{{"dtpye", "f32"}} }), []string{"--skip", `did you mean "dtype"`}},
+		{"skip of nothing", with(func(r *Request) { r.Skips = []Assign{{"dtype", "f64"}} }), []string{"drops nothing", "f32,bf16"}},
+		{"only typo", with(func(r *Request) { r.Only = []string{"szie>1"} }), []string{`unknown name "szie"`, `did you mean "size"`}},
+		{"empty selection", with(func(r *Request) { r.Only = []string{"size>1G"} }), []string{"empty selection", "size>1G", "size=1024,2048"}},
+		{"option typo", with(func(r *Request) { r.Options = []Assign{{"mdoe", "fast"}} }), []string{"unknown option", `did you mean "mode"`}},
+		{"option choice", with(func(r *Request) { r.Options = []Assign{{"mode", "fats"}} }), []string{"option mode", `did you mean "fast"`}},
+		{"ranks below one", request([]string{"num_ranks=0"}, nil), []string{"at least one rank"}},
+		{"too many points", request([]string{"size=1:1000000:+11", "dtype=f32,f16,bf16,f64"}, []string{"VAR=1,2,3,4"}), []string{"more than 1000000 points"}},
+	} {
+		_, err := Make(b(), c.req)
+		if err == nil {
+			t.Errorf("%s: no error", c.what)
+			continue
+		}
+		for _, w := range c.want {
+			if !strings.Contains(err.Error(), w) {
+				t.Errorf("%s: %q lacks %q", c.what, err, w)
+			}
+		}
+	}
+}
+
+func (r Request) withAxis(s string) Request {
+	r.Axes = append(r.Axes, assign(s))
+	return r
+}
+
+// A word that the bench's conditions know at no point is refused, also among
+// others that they know; one that some point can use is not.
+func TestUnknownWords(t *testing.T) {
+	knows := map[string][]string{"sum": {"ring", "tree"}, "copy": {"ring"}}
+	b := decl.New("b", nop, decl.Strings("op", "sum"), decl.Strings("algorithm", "ring"), decl.Drop(func(p point.Point) error {
+		op, _ := p.Get("op")
+		algorithm, _ := p.Get("algorithm")
+		if !slices.Contains(knows[op.String()], algorithm.String()) {
+			return fmt.Errorf("%s: %w", op, suggest.Unknown("algorithm", algorithm.String(), knows[op.String()]))
+		}
+		return nil
+	}))
+	const tre = `axis algorithm: unknown algorithm "tre", did you mean "tree"? (known: ring, tree)`
+	for _, c := range []struct {
+		axes []string
+		want string
+	}{
+		{[]string{"algorithm=tre"}, tre},
+		{[]string{"algorithm=ring,tre"}, tre},
+		{[]string{"op=copy", "algorithm=ring,tree"}, `axis algorithm: unknown algorithm "tree" (known: ring)`},
+		{[]string{"op=sum,copy", "algorithm=ring,tree"}, ""},
+	} {
+		_, err := Make(b, request(c.axes, nil))
+		if got := fmt.Sprint(err); got != c.want && (c.want != "" || err != nil) {
+			t.Errorf("%v: %s, want %q", c.axes, got, c.want)
+		}
+	}
+}
+
+func TestWhereDropsWithItsReason(t *testing.T) {
+	b := decl.New("b", nop, decl.Ranks("1,2"), decl.Ints("n", "1,2"), decl.Drop(func(p point.Point) error {
+		n, _ := p.Get("n")
+		ranks, _ := p.Get(decl.RanksAxis)
+		if n.Int() < ranks.Int() {
+			return errors.New("fewer elements than ranks")
+		}
+		return nil
+	}))
+	p, err := Make(b, request(nil, nil))
+	if err != nil || p.Points != 3 || len(p.Dropped) != 1 || p.Dropped[0].Reason != "fewer elements than ranks" {
+		t.Fatalf("%+v, %v", p, err)
+	}
+	if p.Rows() != 4 {
+		t.Errorf("%d rows planned, want 4: a dropped point is recorded", p.Rows())
+	}
+}
+
+func TestAllDroppedSaysWhy(t *testing.T) {
+	b := decl.New("b", nop, decl.Ints("n", "1,2"), decl.Drop(func(point.Point) error { return errors.New("never on a Sunday") }))
+	if _, err := Make(b, request(nil, nil)); err == nil || !strings.Contains(err.Error(), "all 2 points: never on a Sunday") {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestTrialsAreInterleavedAndRepeatable(t *testing.T) {
+	req := request(nil, []string{"A=1,2,3,4,5,6,7,8"})
+	req.Trials = 3
+	order := func(seed uint64) (out []string) {
+		req.Seed = seed
+		p, err := Make(make4x4(), req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, g := range p.Groups {
+			out = append(out, fmt.Sprint(g.Trial, g.Env))
+		}
+		return out
+	}
+	a := order(1)
+	if len(a) != 24 || !slices.Equal(a, order(1)) {
+		t.Error("the same seed gave another order")
+	}
+	if slices.Equal(a, order(2)) {
+		t.Error("another seed gave the same order")
+	}
+	for i, s := range a {
+		if want := fmt.Sprint(i / 8); s[:1] != want {
+			t.Errorf("launch %d belongs to trial %s: trials are not interleaved", i, s[:1])
+		}
+	}
+}
+
+func TestDeclarationIsNotChanged(t *testing.T) {
+	b := make4x4(decl.Env("A", "1"))
+	before := fmt.Sprint(b.Parts[0].Axes, b.Parts[0].Envs)
+	if _, err := Make(b, request([]string{"size=7"}, []string{"A=9", "B=1"})); err != nil {
+		t.Fatal(err)
+	}
+	if after := fmt.Sprint(b.Parts[0].Axes, b.Parts[0].Envs); after != before {
+		t.Errorf("the declaration became %s", after)
+	}
+}
+
+// The product is exactly the set of all combinations, each once.
+func TestProductAgainstNaive(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		a, b, c := rapid.IntRange(1, 5).Draw(t, "a"), rapid.IntRange(1, 5).Draw(t, "b"), rapid.IntRange(1, 5).Draw(t, "c")
+		spec := func(n int) string { return fmt.Sprintf("1:%d:+1", n) }
+		bench := decl.New("x", nop, decl.Ints("a", spec(a)), decl.Zip(decl.Ints("b", spec(b)), decl.Ints("z", spec(b))), decl.Ints("c", spec(c)))
+		p, err := Make(bench, request(nil, nil))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var want, got []string
+		for i := range a {
+			for j := range b {
+				for k := range c {
+					want = append(want, fmt.Sprintf("a=%d b=%d z=%d c=%d", i+1, j+1, j+1, k+1))
+				}
+			}
+		}
+		keys := map[string]bool{}
+		for _, task := range p.Groups[0].Tasks {
+			got = append(got, task.Point.String())
+			keys[task.Key] = true
+		}
+		if !slices.Equal(got, want) {
+			t.Fatalf("got %v, want %v", got, want)
+		}
+		if len(keys) != len(want) {
+			t.Fatalf("%d keys for %d points", len(keys), len(want))
+		}
+	})
+}
+
+// A backend may have other values of an axis; what the user asks for wins.
+func TestOtherValuesOnABackend(t *testing.T) {
+	b := make4x4(decl.Ints("i", "1,2"), decl.Backends("cpu", "toy"), decl.On("toy", decl.Ints("i", "7")))
+	for _, c := range []struct {
+		backend, asked string
+		want           []string
+	}{
+		{"cpu", "", []string{"1", "2"}}, {"toy", "", []string{"7"}}, {"toy", "i=3,4", []string{"3", "4"}},
+	} {
+		req := request([]string{"size=1K"}, nil)
+		if c.asked != "" {
+			req.Axes = append(req.Axes, assign(c.asked))
+		}
+		req.Backend = c.backend
+		p, err := Make(b, req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, task := range p.Groups[0].Tasks {
+			v, _ := task.Point.Get("i")
+			got = append(got, v.String())
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%s %s: %v, want %v", c.backend, c.asked, got, c.want)
+		}
+	}
+	for _, wrong := range []decl.Item{decl.On("toy", decl.Ints("j", "1")), decl.On("toy", decl.Strings("i", "a"))} {
+		if _, err := Make(make4x4(decl.Ints("i", "1"), wrong), request(nil, nil)); err == nil || !strings.Contains(err.Error(), "on backend toy") {
+			t.Errorf("other values of what is no such axis: %v", err)
+		}
+	}
+}

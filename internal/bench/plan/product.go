@@ -1,0 +1,113 @@
+package plan
+
+import (
+	"fmt"
+	"iter"
+
+	"github.com/kernbench/kernbench/internal/base/point"
+	"github.com/kernbench/kernbench/internal/bench/decl"
+)
+
+// A dimension is what varies as one: a single axis or environment variable, or
+// several zipped together. It has `size` positions.
+type dimension struct {
+	axes []decl.Axis
+	envs []decl.EnvAxis
+	size int
+}
+
+// dimensions cuts a part into its independent dimensions, the environment
+// outermost (it costs a launch to change), then the axes as declared. A zip
+// stands where its first member stands.
+func dimensions(part *decl.Part) ([]dimension, error) {
+	zipOf := map[string]int{}
+	for i, z := range part.Zips {
+		for _, name := range z {
+			zipOf[name] = i
+		}
+	}
+	var dims []dimension
+	placed := map[int]int{} // zip -> its dimension
+	slot := func(name string, size int) *dimension {
+		z, zipped := zipOf[name]
+		if !zipped {
+			dims = append(dims, dimension{size: size})
+			return &dims[len(dims)-1]
+		}
+		if at, ok := placed[z]; ok {
+			return &dims[at]
+		}
+		placed[z] = len(dims)
+		dims = append(dims, dimension{size: size})
+		return &dims[len(dims)-1]
+	}
+	for _, e := range part.Envs {
+		d := slot(e.Name, len(e.Values))
+		d.envs = append(d.envs, e)
+	}
+	for _, a := range part.Axes {
+		d := slot(a.Name, len(a.Values))
+		d.axes = append(d.axes, a)
+	}
+	total := 1
+	for _, d := range dims {
+		if total *= d.size; total > maxPoints {
+			return nil, fmt.Errorf("the axes multiply to more than %d points: zip some, or narrow them", maxPoints)
+		}
+	}
+	return dims, nil
+}
+
+// combo is one combination: an index into each dimension.
+type combo struct {
+	dims  []dimension
+	index []int
+}
+
+// combinations enumerates the product, the last dimension fastest.
+func combinations(dims []dimension) iter.Seq[combo] {
+	return func(yield func(combo) bool) {
+		index := make([]int, len(dims))
+		for {
+			if !yield(combo{dims, index}) {
+				return
+			}
+			k := len(dims) - 1
+			for ; k >= 0; k-- {
+				if index[k]++; index[k] < dims[k].size {
+					break
+				}
+				index[k] = 0
+			}
+			if k < 0 {
+				return
+			}
+		}
+	}
+}
+
+// task reads the combination's values, in declared order whatever the zips.
+func (c combo) task(part *decl.Part) Task {
+	axes := make(map[string]point.Value)
+	envs := make(map[string]point.EnvVar)
+	for k, d := range c.dims {
+		for _, a := range d.axes {
+			axes[a.Name] = a.Values[c.index[k]]
+		}
+		for _, e := range d.envs {
+			envs[e.Name] = e.Values[c.index[k]]
+		}
+	}
+	t := Task{Part: part.Name, Point: make(point.Point, 0, len(part.Axes))}
+	for _, a := range part.Axes {
+		if a.Name == decl.RanksAxis {
+			t.Ranks = int(axes[a.Name].Int())
+			continue
+		}
+		t.Point = append(t.Point, point.Coord{Name: a.Name, Value: axes[a.Name]})
+	}
+	for _, e := range part.Envs {
+		t.Env = append(t.Env, envs[e.Name])
+	}
+	return t
+}

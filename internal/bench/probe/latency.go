@@ -1,0 +1,224 @@
+package probe
+
+import (
+	"fmt"
+	"net"
+	"sync/atomic"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/kernbench/kernbench/internal/kernel/vec"
+)
+
+// latency fills in the one-way times between cores. Each is half of a round
+// trip, whose two ends are calls of one sampling: the samplers make the same
+// calls on every core, so one call is one round.
+func (b *bench) latency(r *Result) error {
+	for _, other := range partners(len(b.cores), b.profile.Hops) {
+		pair := []int{b.cores[0], b.cores[other]}
+		round, err := b.time(pair, linePair().of)
+		if err != nil {
+			return fmt.Errorf("probing the cache line: %w", err)
+		}
+		r.Hops = append(r.Hops, Hop{From: pair[0], To: pair[1], US: round.Min / 2})
+	}
+	pair := b.cores[:2]
+	round, err := b.time(pair, futexPair().of)
+	if err != nil {
+		return fmt.Errorf("probing the futex: %w", err)
+	}
+	// Not the least: in the quickest rounds nobody had fallen asleep yet.
+	r.FutexWake = round.P50 / 2
+	for _, socket := range []struct {
+		name string
+		open func() ([2]int, error)
+		us   *float64
+	}{{"unix", unixPair, &r.Unix}, {"tcp", tcpPair, &r.TCP}} {
+		fds, err := socket.open()
+		if err != nil {
+			return fmt.Errorf("opening a %s socket pair: %w", socket.name, err)
+		}
+		round, err := b.best(pair, socketPair(fds).of)
+		*socket.us = round / 2
+		unix.Close(fds[0])
+		unix.Close(fds[1])
+		if err != nil {
+			return fmt.Errorf("probing the %s socket: %w", socket.name, err)
+		}
+	}
+	return nil
+}
+
+// partners chooses which cores the first one is paired with: at most so many,
+// spread evenly, the nearest and the last among them.
+func partners(cores, most int) []int {
+	others := cores - 1
+	n := min(others, most)
+	out := make([]int, n)
+	for i := range out {
+		out[i] = 1
+		if n > 1 {
+			out[i] += i * (others - 1) / (n - 1)
+		}
+	}
+	return out
+}
+
+// ends are the two calls of a round trip: ask sends and waits for the answer,
+// answer waits and sends.
+type ends struct{ ask, answer func() error }
+
+// of gives the call of the i-th core.
+func (e ends) of(i int) func() error { return [...]func() error{e.ask, e.answer}[i] }
+
+// pad keeps two words out of one cache line, and out of the neighbouring one
+// that processors fetch along with it.
+type pad [128]byte
+
+// linePair bounces one cache line: the asker makes the word odd, the answerer
+// even.
+func linePair() ends {
+	shared := new(struct {
+		_    pad
+		word atomic.Uint64
+		_    pad
+	})
+	var asked, answered uint64
+	await := func(v uint64) {
+		for shared.word.Load() != v {
+			vec.Pause()
+		}
+	}
+	return ends{
+		ask:    func() error { asked += 2; shared.word.Store(asked - 1); await(asked); return nil },
+		answer: func() error { answered += 2; await(answered - 1); shared.word.Store(answered); return nil },
+	}
+}
+
+// futexPair wakes a sleeping thread and sleeps until woken by it.
+func futexPair() ends {
+	shared := new(struct {
+		_    pad
+		ping atomic.Uint32
+		_    pad
+		pong atomic.Uint32
+		_    pad
+	})
+	var asked, answered uint32
+	return ends{
+		ask: func() error {
+			asked++
+			futexSet(&shared.ping, asked)
+			return futexAwait(&shared.pong, asked)
+		},
+		answer: func() error {
+			answered++
+			err := futexAwait(&shared.ping, answered)
+			futexSet(&shared.pong, answered)
+			return err
+		},
+	}
+}
+
+const (
+	futexWait = 0
+	futexWake = 1
+)
+
+func futexSet(word *atomic.Uint32, v uint32) {
+	word.Store(v)
+	unix.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(word)), futexWake, 1, 0, 0, 0)
+}
+
+// futexAwait sleeps until the word has the value.
+func futexAwait(word *atomic.Uint32, v uint32) error {
+	for {
+		old := word.Load()
+		if old == v {
+			return nil
+		}
+		_, _, errno := unix.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(word)), futexWait, uintptr(old), 0, 0, 0)
+		if errno != 0 && errno != unix.EAGAIN && errno != unix.EINTR {
+			return fmt.Errorf("waiting on a futex: %w", errno)
+		}
+	}
+}
+
+// socketPair sends eight bytes to and fro over non-blocking descriptors.
+func socketPair(fds [2]int) ends {
+	end := func(fd int) (send, receive func() error) {
+		var message [8]byte
+		send = func() error {
+			_, err := unix.Write(fd, message[:])
+			return err
+		}
+		receive = func() error {
+			for got := 0; got < len(message); {
+				n, err := unix.Read(fd, message[got:])
+				switch {
+				case err == unix.EAGAIN || err == unix.EINTR:
+				case err != nil:
+					return err
+				case n == 0:
+					return fmt.Errorf("the other end is closed")
+				default:
+					got += n
+				}
+			}
+			return nil
+		}
+		return send, receive
+	}
+	send0, receive0 := end(fds[0])
+	send1, receive1 := end(fds[1])
+	both := func(first, second func() error) func() error {
+		return func() error {
+			if err := first(); err != nil {
+				return err
+			}
+			return second()
+		}
+	}
+	return ends{ask: both(send0, receive0), answer: both(receive1, send1)}
+}
+
+func unixPair() ([2]int, error) {
+	return unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
+}
+
+// tcpPair connects two sockets over loopback, without waiting for more data to
+// send together.
+func tcpPair() (fds [2]int, err error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return fds, err
+	}
+	defer l.Close()
+	a, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		return fds, err
+	}
+	defer a.Close()
+	b, err := l.Accept()
+	if err != nil {
+		return fds, err
+	}
+	defer b.Close()
+	for i, c := range []net.Conn{a, b} {
+		c.(*net.TCPConn).SetNoDelay(true)
+		// File duplicates the descriptor, so that the poller does not watch ours.
+		f, err := c.(*net.TCPConn).File()
+		if err == nil {
+			fds[i], err = unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, 0)
+			f.Close()
+		}
+		if err == nil {
+			err = unix.SetNonblock(fds[i], true)
+		}
+		if err != nil {
+			return fds, err
+		}
+	}
+	return fds, nil
+}

@@ -1,0 +1,86 @@
+package probe
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/kernbench/kernbench/internal/host/hostinfo"
+)
+
+// Path is where the result of a host is kept unless the user names a file: in
+// the user's cache folder, by class.
+func Path(h hostinfo.Host) (string, error) {
+	dir, err := os.UserCacheDir()
+	if err != nil {
+		return "", fmt.Errorf("finding a place for the probe result: %w", err)
+	}
+	return filepath.Join(dir, "kernbench", "probe-"+Class(h)+".json"), nil
+}
+
+// Load reads a result and checks that it belongs to this host and build.
+func Load(path string, h hostinfo.Host) (Result, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return Result{}, err
+	}
+	var r Result
+	if err := json.Unmarshal(data, &r); err != nil {
+		return Result{}, fmt.Errorf("reading probe result %s: %w", path, err)
+	}
+	if err := r.Check(h); err != nil {
+		return Result{}, fmt.Errorf("%s: %w", path, err)
+	}
+	return r, nil
+}
+
+// Save writes a result; the file appears whole or not at all.
+func Save(path string, r Result) error {
+	data, err := json.MarshalIndent(r, "", "  ")
+	if err != nil {
+		return err
+	}
+	dir := filepath.Dir(path)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return fmt.Errorf("keeping the probe result: %w", err)
+	}
+	f, err := os.CreateTemp(dir, "probe-*.tmp")
+	if err != nil {
+		return fmt.Errorf("keeping the probe result: %w", err)
+	}
+	_, err = f.Write(append(data, '\n'))
+	err = errors.Join(err, f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		os.Remove(f.Name())
+		return fmt.Errorf("keeping the probe result: %w", err)
+	}
+	return nil
+}
+
+// Obtain gives this host's result: the stored one, or a quick one measured and
+// stored now when there is none that can be used. A result that was measured
+// but could not be stored comes with the error.
+func Obtain(ctx context.Context) (Result, error) {
+	host := hostinfo.Local()
+	path, pathErr := Path(host)
+	if pathErr == nil {
+		if r, err := Load(path, host); err == nil {
+			return r, nil
+		}
+	}
+	r, err := Measure(ctx, Quick, time.Now())
+	if err != nil {
+		return Result{}, err
+	}
+	if pathErr != nil {
+		return r, pathErr
+	}
+	return r, Save(path, r)
+}

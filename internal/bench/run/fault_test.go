@@ -1,0 +1,327 @@
+package run
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/kernbench/kernbench/internal/bench/plan"
+	"github.com/kernbench/kernbench/internal/result/journal"
+)
+
+// TestEnvironment: a worker sees exactly the planned environment, and the
+// supervisor's own is not touched.
+func TestEnvironment(t *testing.T) {
+	before, kernel := os.Environ(), readAll(t, "/proc/self/environ")
+	s := newScene(t)
+	s.environ = []string{"KEEP=1", s.mark.String(), "SWEPT=inherited",
+		// What outer launchers leave behind must not reach the ranks.
+		"RANK=9", "OMPI_COMM_WORLD_RANK=3", "PMI_RANK=3", "SLURM_PROCID=3", "TORCHELASTIC_RUN_ID=x", "KERNBENCH_LAUNCH=outer", "KERNBENCH_WORKER=unix:nowhere"}
+	_, rows := s.run("environ")
+	if len(rows) != 3 {
+		t.Fatalf("%d rows, want 3", len(rows))
+	}
+	for i, swept := range []string{"SWEPT=a b", "SWEPT=", ""} {
+		if rows[i].Status != journal.OK {
+			t.Errorf("%s: %s: %s", place(rows[i]), rows[i].Status, rows[i].Reason)
+			continue
+		}
+		for rank, digit := range []string{"0", "1"} {
+			want := []string{"KEEP=1", "KERNBENCH_LAUNCH", "LOCAL_RANK=" + digit, "LOCAL_WORLD_SIZE=2",
+				"MASTER_ADDR=127.0.0.1", "MASTER_PORT", "RANK=" + digit, s.mark.String(), "WORLD_SIZE=2"}
+			if swept != "" {
+				want = append(want, swept)
+			}
+			slices.Sort(want)
+			got := strings.Split(strings.TrimSuffix(s.log(rows[i], rank), "\x00"), "\x00")
+			for k, e := range got {
+				for _, name := range []string{"KERNBENCH_LAUNCH", "MASTER_PORT"} { // fresh for each launch
+					if strings.HasPrefix(e, name+"=") && e != "KERNBENCH_LAUNCH=outer" {
+						got[k] = name
+					}
+				}
+			}
+			slices.Sort(got)
+			if !slices.Equal(got, want) {
+				t.Errorf("%s, rank %d sees\n%q, want\n%q", place(rows[i]), rank, got, want)
+			}
+		}
+	}
+	if !slices.Equal(os.Environ(), before) || readAll(t, "/proc/self/environ") != kernel {
+		t.Error("the environment of the supervisor has changed")
+	}
+}
+
+func readAll(t *testing.T, path string) string {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
+
+// TestLie: a worker whose environment is not the planned one fails, by name,
+// with both values, and the other environment's points are good.
+func TestLie(t *testing.T) {
+	t.Parallel()
+	for lie, reason := range map[string]string{"SWEPT=2": "SWEPT=2 where 1 was planned", "OTHER=1": ""} {
+		t.Run(lie, func(t *testing.T) {
+			s := newScene(t)
+			s.environ = append(s.environ, "TEST_LIE="+lie)
+			res, rows := s.run("still")
+			for _, r := range rows {
+				e, _ := r.Env.Get("SWEPT")
+				if reason == "" || e.Value == "2" {
+					if r.Status != journal.OK {
+						t.Errorf("%s: %s: %s", place(r), r.Status, r.Reason)
+					}
+					continue
+				}
+				if r.Status != journal.Failed || !strings.Contains(r.Reason, reason) || r.Rank == nil || *r.Rank != 1 || r.Phase != "start" {
+					t.Errorf("%s: %s at %v in %q: %q, want it to say %q", place(r), r.Status, r.Rank, r.Phase, r.Reason, reason)
+				}
+			}
+			if want := map[bool]int{true: 6, false: 3}[reason == ""]; res.Counts[journal.OK] != want {
+				t.Errorf("counts %v, want %d good ones", res.Counts, want)
+			}
+		})
+	}
+}
+
+// TestUnsetLie: a variable that is there though it should not be.
+func TestUnsetLie(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.environ = append(s.environ, "TEST_LIE=SWEPT=here")
+	s.request.Envs = []plan.Assign{{Name: "SWEPT", Text: "-"}}
+	_, rows := s.run("still")
+	for _, r := range rows {
+		if r.Status != journal.Failed || !strings.Contains(r.Reason, "SWEPT=here where (unset) was planned") {
+			t.Errorf("%s: %s: %s", place(r), r.Status, r.Reason)
+		}
+	}
+}
+
+// TestDiesAtStart: a launch that broke before it was ready costs the point it
+// was for, not the whole group; one that breaks each time is not tried for ever.
+func TestDiesAtStart(t *testing.T) {
+	t.Parallel()
+	t.Run("once", func(t *testing.T) {
+		s := newScene(t)
+		fuse := filepath.Join(t.TempDir(), "fuse")
+		if err := os.WriteFile(fuse, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		s.environ = append(s.environ, "TEST_DIES_ONCE="+fuse)
+		res, rows := s.run("still")
+		if res.Counts[journal.Failed] != 1 || res.Counts[journal.OK] != 5 {
+			t.Errorf("counts %v, want 1 failed and 5 ok", res.Counts)
+		}
+		if r := rows[0]; r.Status != journal.Failed || r.Rank == nil || r.Phase != "start" || !strings.Contains(r.Reason, "exit code 9") {
+			t.Errorf("%s at %v in %q: %s", r.Status, r.Rank, r.Phase, r.Reason)
+		}
+	})
+	t.Run("retried", func(t *testing.T) {
+		s := newScene(t)
+		fuse := filepath.Join(t.TempDir(), "fuse")
+		if err := os.WriteFile(fuse, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		s.environ = append(s.environ, "TEST_DIES_ONCE="+fuse)
+		s.options.Retries = 1
+		res, rows := s.run("still")
+		if res.Counts[journal.Failed] != 0 || res.Counts[journal.OK] != 6 || rows[0].Attempt != 1 {
+			t.Errorf("counts %v, attempt %d of the first: want all good, the first at its second attempt", res.Counts, rows[0].Attempt)
+		}
+	})
+	t.Run("always", func(t *testing.T) {
+		s := newScene(t)
+		s.environ = append(s.environ, "TEST_DIES=1")
+		res, rows := s.run("still")
+		if res.Counts[journal.Failed] != 6 {
+			t.Errorf("counts %v, want 6 failed", res.Counts)
+		}
+		launches := map[string]bool{}
+		for _, r := range rows {
+			launches[r.Launch] = true
+		}
+		if len(launches) > 4 {
+			t.Errorf("%d launches for 2 groups that cannot start", len(launches))
+		}
+	})
+}
+
+// TestLostHeartbeat: a stopped process answers nobody, and is not waited for.
+func TestLostHeartbeat(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	res, rows := s.run("stop")
+	if res.Counts[journal.OK] != 2 || res.Counts[journal.Failed] != 1 {
+		t.Errorf("counts %v, want 2 ok and 1 failed", res.Counts)
+	}
+	if r := rows[1]; r.Status != journal.Failed || r.Rank == nil || *r.Rank != 1 || r.Phase != "stopping" || !strings.Contains(r.Reason, "heartbeat") {
+		t.Errorf("%s at %v in %q: %s", r.Status, r.Rank, r.Phase, r.Reason)
+	}
+}
+
+// TestDisagreement: a rank that skips alone leaves the others waiting; the row
+// says so and names it.
+func TestDisagreement(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	res, rows := s.run("lonely")
+	if res.Counts[journal.OK] != 2 || res.Counts[journal.Failed] != 1 {
+		t.Errorf("counts %v, want 2 ok and 1 failed", res.Counts)
+	}
+	r := rows[1]
+	if r.Status != journal.Failed || r.Rank == nil || *r.Rank != 1 || !strings.Contains(r.Reason, "disagree") || !strings.Contains(r.Reason, "rank 1 feels like it") {
+		t.Errorf("%s at %v in %q: %s", r.Status, r.Rank, r.Phase, r.Reason)
+	}
+}
+
+// TestNoVisibleEffect: the variable nobody reads is noted, the one that doubles
+// the time is not.
+func TestNoVisibleEffect(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.run("scripted")
+	var texts []string
+	for _, n := range s.journal().Notes {
+		texts = append(texts, n.Text)
+	}
+	want := []string{
+		"no visible effect: DOUBLE=0 IGNORED=0 and DOUBLE=0 IGNORED=1 gave the same times at all 2 points (largest difference 0.0 %)",
+		"no visible effect: DOUBLE=1 IGNORED=0 and DOUBLE=1 IGNORED=1 gave the same times at all 2 points (largest difference 0.0 %)",
+	}
+	if !slices.Equal(texts, want) {
+		t.Errorf("notes\n%s\nwant\n%s", strings.Join(texts, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+// TestTwoAtOnce: each of two supervisors says in its rows that the other was
+// there.
+func TestTwoAtOnce(t *testing.T) {
+	first, second := newScene(t), newScene(t)
+	gate := filepath.Join(t.TempDir(), "gate") // the first does not end before the second is there
+	first.environ = append(first.environ, "TEST_GATE="+gate)
+	hasRow := func(s *scene) func() bool {
+		return func() bool {
+			_, r, err := journal.LoadRun(s.dir)
+			return err == nil && len(r.Rows) > 0
+		}
+	}
+	a := first.supervisor("slow")
+	first.eventually("a row of the first", hasRow(first))
+	b := second.supervisor("slow")
+	second.eventually("a row of the second", hasRow(second))
+	if err := os.WriteFile(gate, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	warned := func(s *scene) (n int) {
+		for _, r := range s.rows() {
+			if slices.ContainsFunc(r.Warnings, func(w string) bool { return strings.Contains(w, "another kernbench") }) {
+				n++
+			}
+		}
+		return n
+	}
+	if warned(first) == 0 {
+		t.Error("the first did not notice the second")
+	}
+	if n := warned(second); n != 12 {
+		t.Errorf("%d of the second's 12 rows are marked", n)
+	}
+}
+
+// TestInterrupt: at whatever moment the interrupt comes, what is done stays, a
+// point under way leaves no row, and resuming completes the set.
+func TestInterrupt(t *testing.T) {
+	t.Parallel()
+	moments := []time.Duration{0, 3 * time.Millisecond, 20 * time.Millisecond, 80 * time.Millisecond, 200 * time.Millisecond}
+	for _, bench := range []string{"slow", "listen"} {
+		for _, after := range moments {
+			t.Run(bench+after.String(), func(t *testing.T) {
+				s := newScene(t)
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				var once sync.Once
+				s.options.Observe = func(e Event) {
+					if e.Launch != nil {
+						once.Do(func() { time.AfterFunc(after, cancel) })
+					}
+				}
+				res, rows := s.runContext(ctx, bench)
+				if !res.Interrupted {
+					t.Log("the run was over before the interrupt")
+				}
+				for _, r := range rows {
+					if r.Status != journal.OK {
+						t.Errorf("%s: %q: %s", place(r), r.Status, r.Reason)
+					}
+				}
+				s.options = Options{Resume: true}
+				if res, _ := s.run(bench); res.Interrupted || res.Counts[journal.OK] != len(plannedWork(t, bench)) {
+					t.Errorf("resumed to %v", res.Counts)
+				}
+				assertComplete(t, s, bench)
+			})
+		}
+	}
+}
+
+// TestInterruptAtStart: workers that have not yet connected are no failed rows.
+func TestInterruptAtStart(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.environ = append(s.environ, "TEST_LATE=1")
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	go func() {
+		s.eventually("a worker", func() bool { return len(s.mark.Processes()) > 0 })
+		cancel()
+	}()
+	if res, rows := s.runContext(ctx, "still"); !res.Interrupted || len(rows) != 0 {
+		t.Errorf("interrupted: %v, rows: %v", res.Interrupted, rows)
+	}
+}
+
+// plannedWork is the work of an undisturbed run.
+func plannedWork(t *testing.T, bench string) map[work]bool {
+	t.Helper()
+	p, err := makePlan(bench, plan.Request{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return planned(p)
+}
+
+// assertComplete demands every planned row once, good, and no other.
+func assertComplete(t *testing.T, s *scene, bench string) {
+	t.Helper()
+	left := plannedWork(t, bench)
+	for _, r := range s.rows() {
+		w := work{r.TaskKey(), r.Trial}
+		if !left[w] {
+			t.Errorf("%s: a row too many", place(r))
+		}
+		if r.Status != journal.OK {
+			t.Errorf("%s: %s: %s", place(r), r.Status, r.Reason)
+		}
+		delete(left, w)
+	}
+	if len(left) > 0 {
+		t.Errorf("%d rows are missing", len(left))
+	}
+}

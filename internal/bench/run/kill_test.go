@@ -1,0 +1,283 @@
+package run
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/kernbench/kernbench/internal/bench/plan"
+	"github.com/kernbench/kernbench/internal/host/proctest"
+	"github.com/kernbench/kernbench/internal/result/journal"
+)
+
+// strikes is how often each victim is killed at a random moment. The race
+// detector makes everything ten times slower, and runs with -short.
+func strikes() int {
+	if testing.Short() {
+		return 2
+	}
+	return 4
+}
+
+// TestKillSupervisor: kill -9 of the supervisor at a random moment ends every
+// worker, program and grandchild, leaves nothing, and resuming completes the
+// very set of rows that an undisturbed run gives.
+func TestKillSupervisor(t *testing.T) {
+	t.Parallel()
+	for _, bench := range []string{"slow", "slow-simulated", "listen"} {
+		for n := range strikes() {
+			t.Run(fmt.Sprintf("%s %d", bench, n), func(t *testing.T) {
+				s := newScene(t)
+				temp := t.TempDir()
+				s.environ = append(s.environ, "TMPDIR="+temp)
+				shm := shmFiles(t)
+				cmd := s.supervisor(bench)
+				s.eventually("a worker", func() bool { return len(victims(s, bench)) > 0 })
+				time.Sleep(time.Duration(rand.Int64N(int64(400 * time.Millisecond))))
+				listeners := map[string]string{} // sockets by port
+				open := listening(t)
+				for _, p := range s.mark.Processes() {
+					if port := p.Env["MASTER_PORT"]; open[port] != "" {
+						listeners[port] = open[port]
+					}
+				}
+				cmd.Process.Kill()
+				cmd.Wait()
+				s.mark.AssertGone(t)
+				open = listening(t)
+				for port, socket := range listeners {
+					if open[port] == socket { // and not one that somebody else has opened since
+						t.Errorf("something still listens on port %s", port)
+					}
+				}
+				if left, _ := os.ReadDir(temp); len(left) > 0 {
+					t.Errorf("%d files are left in the temporary folder, such as %s", len(left), left[0].Name())
+				}
+				for name := range shmFiles(t) {
+					if !shm[name] && strings.Contains(name, "kernbench") {
+						t.Errorf("/dev/shm/%s is left", name)
+					}
+				}
+				s.options.Resume = true
+				s.run(bench)
+				assertComplete(t, s, bench)
+			})
+		}
+	}
+}
+
+// listening gives the sockets on which this host's processes listen, by port.
+func listening(t *testing.T) map[string]string {
+	t.Helper()
+	table, err := os.ReadFile("/proc/net/tcp")
+	if err != nil {
+		t.Fatal(err)
+	}
+	sockets := map[string]string{}
+	for line := range strings.Lines(string(table)) {
+		const local, state, inode, listen = 1, 3, 9, "0A"
+		f := strings.Fields(line)
+		if len(f) <= inode || f[state] != listen {
+			continue
+		}
+		_, hex, _ := strings.Cut(f[local], ":")
+		port, err := strconv.ParseUint(hex, 16, 16)
+		if err != nil {
+			t.Fatalf("/proc/net/tcp: %q: %v", line, err)
+		}
+		sockets[strconv.FormatUint(port, 10)] = f[inode]
+	}
+	return sockets
+}
+
+func shmFiles(t *testing.T) map[string]bool {
+	t.Helper()
+	names := map[string]bool{}
+	entries, err := os.ReadDir("/dev/shm")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		names[e.Name()] = true
+	}
+	return names
+}
+
+// victims are the workers of a bench, or the grandchildren of its programs.
+func victims(s *scene, bench string) (found []proctest.Process) {
+	for _, p := range s.mark.Processes() {
+		grandchild := strings.Contains(p.Cmdline, "program sleep")
+		if p.Env["KERNBENCH_WORKER"] != "" || bench == "listen" && grandchild {
+			found = append(found, p)
+		}
+	}
+	return found
+}
+
+// TestKillRank: kill -9 of a worker, or of a program's grandchild, at a random
+// moment is a failed row that says so; the sweep goes on, and resuming mends it.
+func TestKillRank(t *testing.T) {
+	t.Parallel()
+	for _, bench := range []string{"slow", "listen"} {
+		for n := range strikes() {
+			t.Run(fmt.Sprintf("%s %d", bench, n), func(t *testing.T) {
+				s := newScene(t)
+				done := make(chan struct{})
+				struck := make(chan proctest.Process, 1)
+				go func() {
+					defer close(struck)
+					wait := time.Duration(rand.Int64N(int64(200 * time.Millisecond)))
+					for limit := time.Now().Add(wait); ; time.Sleep(time.Millisecond) {
+						select {
+						case <-done:
+							return
+						default:
+						}
+						if found := victims(s, bench); time.Now().After(limit) && len(found) > 0 {
+							victim := found[rand.IntN(len(found))]
+							if syscall.Kill(victim.PID, syscall.SIGKILL) == nil {
+								struck <- victim
+							}
+							return
+						}
+					}
+				}()
+				res, rows := s.run(bench)
+				close(done)
+				victim, hit := <-struck
+				failed := 0
+				for _, r := range rows {
+					if !r.Status.Bad() {
+						continue
+					}
+					failed++
+					how := "signal 9"
+					if bench == "listen" {
+						how = "exit code 7"
+					}
+					if !strings.Contains(r.Reason, how) || r.Rank == nil || r.Phase == "" || hit && fmt.Sprint(*r.Rank) != victim.Env["RANK"] {
+						t.Errorf("%s: %s at %v in %q: %s; killed was rank %s", place(r), r.Status, r.Rank, r.Phase, r.Reason, victim.Env["RANK"])
+					}
+				}
+				// A worker that was about to quit, and a grandchild at its end, are not missed.
+				if failed > 1 || len(rows) != len(plannedWork(t, bench)) {
+					t.Errorf("%d of %d rows failed: %v", failed, len(rows), res.Counts)
+				}
+				t.Logf("killed: %v, failed rows: %d", hit, failed)
+				s.options.Resume = true
+				s.run(bench)
+				assertComplete(t, s, bench)
+			})
+		}
+	}
+}
+
+// TestKillAgent: the agent is a process like others and may be killed too.
+func TestKillAgent(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	gate := filepath.Join(t.TempDir(), "gate") // the launch does not end before its agent is killed
+	s.environ = append(s.environ, "TEST_GATE="+gate)
+	cmd := s.supervisor("slow")
+	var agent int
+	s.eventually("an agent at work", func() bool {
+		for _, p := range s.mark.Processes() {
+			if p.Cmdline == "kernbench-agent " {
+				agent = p.PID
+			}
+		}
+		return agent != 0 && len(victims(s, "slow")) == 2
+	})
+	syscall.Kill(agent, syscall.SIGKILL)
+	if err := os.WriteFile(gate, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	failed := 0
+	for _, r := range s.rows() {
+		if r.Status.Bad() {
+			failed++
+			t.Logf("%s: %s", place(r), r.Reason)
+		}
+	}
+	if failed != 1 {
+		t.Errorf("%d failed rows, want 1", failed)
+	}
+	s.options.Resume = true
+	s.run("slow")
+	assertComplete(t, s, "slow")
+}
+
+// TestLeftBehind: a daemon that a program leaves is killed, and said.
+func TestLeftBehind(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.request = plan.Request{Axes: []plan.Assign{{Name: "i", Text: "1"}}, Envs: []plan.Assign{{Name: "SWEPT", Text: "1"}}, Trials: 1}
+	p, err := makePlan("listen", s.request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, g := range p.Groups {
+		g.Part.Command.Argv = []string{self, "program", "leave"}
+	}
+	res, err := Run(t.Context(), p, Options{Dir: s.dir, Environ: s.environ})
+	if err != nil || res.Counts[journal.OK] != 1 {
+		t.Fatalf("%v, %v", res.Counts, err)
+	}
+	if left := s.mark.Processes(); len(left) > 0 {
+		t.Errorf("%d processes are left, such as %s", len(left), left[0].Cmdline)
+	}
+	for _, r := range s.rows() {
+		if len(r.Warnings) == 0 || !strings.Contains(r.Warnings[0], "2 processes outlived the program") {
+			t.Errorf("%s: warnings %q", place(r), r.Warnings)
+		}
+	}
+}
+
+// TestTornTable: a supervisor killed between the rows of one program's table
+// has not done with that program.
+func TestTornTable(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.run("table")
+	whole := s.rows()
+	if len(whole) != 8*4 {
+		t.Fatalf("%d rows, want 32", len(whole))
+	}
+	file := filepath.Join(s.dir, journal.FileName)
+	data, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.SplitAfter(string(data), "\n")
+	for cut := 1; cut < len(lines); cut += 3 {
+		if err := os.WriteFile(file, []byte(strings.Join(lines[:cut], "")), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		s.options.Resume = true
+		s.run("table")
+		have := map[work]bool{}
+		for _, r := range s.rows() {
+			have[work{r.Key, r.Trial}] = true
+			if r.Status != journal.OK {
+				t.Errorf("cut after %d lines: %s: %s: %s", cut, place(r), r.Status, r.Reason)
+			}
+		}
+		for _, r := range whole {
+			if !have[work{r.Key, r.Trial}] {
+				t.Errorf("cut after %d lines: %s is missing", cut, place(r))
+			}
+		}
+		if len(have) != len(whole) {
+			t.Errorf("cut after %d lines: %d rows, want %d", cut, len(have), len(whole))
+		}
+	}
+}

@@ -1,0 +1,176 @@
+package run
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/kernbench/kernbench/internal/bench/worker"
+	"github.com/kernbench/kernbench/internal/host/jobenv"
+	"github.com/kernbench/kernbench/internal/process/launch"
+	"github.com/kernbench/kernbench/internal/result/journal"
+)
+
+// Launcher starts the ranks of a launch through another program, which may put
+// them on other hosts: Open MPI's mpirun, MPICH's mpiexec, or srun. Workers then
+// reach the supervisor over TCP.
+type Launcher struct {
+	argv []string // the program and the user's own flags for it
+	kind jobenv.Launcher
+	addr string
+}
+
+// versionLimit bounds a launcher that is only asked what it is.
+const versionLimit = 10 * time.Second
+
+// NewLauncher takes the beginning of the launcher's command line, such as
+// "mpirun --hostfile hosts", and the address at which its ranks reach this host.
+func NewLauncher(ctx context.Context, command, addr string) (*Launcher, error) {
+	argv := strings.Fields(command)
+	if len(argv) == 0 {
+		return nil, fmt.Errorf("launcher %q: want a command, such as mpirun or srun", command)
+	}
+	ctx, cancel := context.WithTimeout(ctx, versionLimit)
+	defer cancel()
+	// Several programs go by the name of mpirun and mpiexec, with flags of their own.
+	said, err := exec.CommandContext(ctx, argv[0], "--version").CombinedOutput()
+	if err != nil {
+		return nil, fmt.Errorf("launcher %s: asking its version: %w", argv[0], err)
+	}
+	kind, err := launcherKind(string(said))
+	if err != nil {
+		return nil, fmt.Errorf("launcher %s: %w", argv[0], err)
+	}
+	return &Launcher{argv: argv, kind: kind, addr: addr}, nil
+}
+
+func launcherKind(version string) (jobenv.Launcher, error) {
+	first, _, _ := strings.Cut(strings.TrimSpace(version), "\n")
+	switch {
+	case strings.Contains(version, "Open MPI"), strings.Contains(version, "OpenRTE"):
+		return jobenv.OpenMPI, nil
+	case strings.Contains(version, "HYDRA"):
+		return jobenv.Hydra, nil
+	case strings.HasPrefix(first, "slurm"):
+		return jobenv.Srun, nil
+	}
+	return "", fmt.Errorf("%q is neither Open MPI, nor MPICH's Hydra, nor Slurm", first)
+}
+
+// Name is the launcher's program, for the record.
+func (l *Launcher) Name() string { return filepath.Base(l.argv[0]) }
+
+// command is the line that starts the ranks of a program. Open MPI takes only
+// the named variables to other hosts, the others take all.
+func (l *Launcher) command(ranks int, program []string, export []string) []string {
+	line := slices.Clone(l.argv)
+	switch l.kind {
+	case jobenv.OpenMPI:
+		line = append(line, "-n", fmt.Sprint(ranks))
+		for _, name := range export {
+			line = append(line, "-x", name)
+		}
+	case jobenv.Hydra:
+		line = append(line, "-n", fmt.Sprint(ranks))
+	case jobenv.Srun:
+		line = append(line, fmt.Sprintf("--ntasks=%d", ranks), "--export=ALL", "--kill-on-bad-exit=1")
+	}
+	return append(line, program...)
+}
+
+// self is how a launcher starts this program again: by its path, which must be
+// the same on every host.
+func (l *Launcher) self() ([]string, error) {
+	if l == nil {
+		return []string{"/proc/self/exe"}, nil // the running program, even when its file has been replaced since
+	}
+	path, err := os.Executable()
+	if err != nil {
+		return nil, fmt.Errorf("finding this program's file: %w", err)
+	}
+	return []string{path}, nil
+}
+
+// launcherEnds bounds the wait for a launcher that is ending all its ranks.
+const launcherEnds = 20 * time.Second
+
+// lost tells of a rank that another launcher started: its end is known only by
+// that of its connection. The launcher's own end comes a moment later, if at
+// all: some let the other ranks run on.
+func (c *crew) lost(e worker.Event) *trouble {
+	if !e.Closed || c.via == nil {
+		return nil
+	}
+	rank := e.Rank
+	if first := c.hub.FirstGone(); first >= 0 {
+		rank = first
+		c.hearOut(rank)
+	}
+	tr := &trouble{status: journal.Failed, rank: &rank, phase: c.ranks[rank].phase, reason: "the worker ended"}
+	limit := time.NewTimer(lastWords)
+	defer limit.Stop()
+	for {
+		select {
+		case e := <-c.hub.Events():
+			c.hear(e)
+			if e.Closed {
+				limit.Reset(launcherEnds) // all are being ended
+			}
+		case e, open := <-c.events:
+			x, is := e.(launch.Exit)
+			switch {
+			case is:
+				tr.reason += fmt.Sprintf("; %s ended with %s", c.via.Name(), x.How())
+				return tr
+			case !open: // neither the rank nor the launcher is to blame
+				return c.watch(nil)
+			}
+		case <-limit.C:
+			return tr
+		}
+	}
+}
+
+// launcherDied tells of the end of the launcher, which ends all its ranks. A
+// rank whose connection ended with it may be the reason.
+func (c *crew) launcherDied(x *launch.Exit) *trouble {
+	tr := &trouble{status: journal.Failed, phase: "start", reason: c.via.Name() + " ended with " + x.How()}
+	limit := time.After(lastWords)
+	for {
+		if rank := c.hub.FirstGone(); rank >= 0 {
+			c.hearOut(rank)
+			tr.rank, tr.phase = &rank, c.ranks[rank].phase
+			return tr
+		}
+		if !slices.ContainsFunc(c.ranks, func(s rankState) bool { return s.joined }) {
+			// None came: the launcher itself will have said why.
+			if said := firstSentence(c.lastOutput(nil)); said != "" {
+				tr.reason += ": " + said
+			}
+			return tr
+		}
+		select {
+		case e := <-c.hub.Events():
+			c.hear(e)
+		case <-limit:
+			return tr
+		}
+	}
+}
+
+// firstSentence is the first line of a text that has words in it, without the
+// rules that launchers draw around what they say.
+func firstSentence(text string) string {
+	for line := range strings.Lines(text) {
+		if line = strings.TrimSpace(line); strings.ContainsFunc(line, unicode.IsLetter) {
+			return line
+		}
+	}
+	return ""
+}

@@ -1,0 +1,164 @@
+package run
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"github.com/kernbench/kernbench/internal/bench/plan"
+	"github.com/kernbench/kernbench/internal/result/journal"
+)
+
+func TestLauncherCommand(t *testing.T) {
+	for _, c := range []struct {
+		version string
+		want    string // "" for a refusal
+	}{
+		{"mpirun (Open MPI) 4.1.4\n\nReport bugs to", "launch --flag -n 3 -x A -x B program arg"},
+		{"mpiexec (OpenRTE) 4.1.4", "launch --flag -n 3 -x A -x B program arg"},
+		{"HYDRA build details:\n    Version: 4.0.2", "launch --flag -n 3 program arg"},
+		{"slurm-wlm 22.05.8\n", "launch --flag --ntasks=3 --export=ALL --kill-on-bad-exit=1 program arg"},
+		{"Intel(R) Something 2021", ""},
+		{"", ""},
+	} {
+		kind, err := launcherKind(c.version)
+		if c.want == "" {
+			if err == nil {
+				t.Errorf("%q was taken for %s", c.version, kind)
+			}
+			continue
+		}
+		l := &Launcher{argv: []string{"launch", "--flag"}, kind: kind}
+		if got := strings.Join(l.command(3, []string{"program", "arg"}, []string{"A", "B"}), " "); err != nil || got != c.want {
+			t.Errorf("%q: got %s, %v", c.version, got, err)
+		}
+	}
+	for _, command := range []string{"", "/no/such/mpirun", "true"} {
+		if l, err := NewLauncher(t.Context(), command, "127.0.0.1"); err == nil {
+			t.Errorf("%q was taken for %+v", command, l)
+		}
+	}
+}
+
+// launchers are the real ones, and the variable in which each tells the rank.
+var launchers = map[string]struct{ rankVar, command string }{
+	"openmpi": {"OMPI_COMM_WORLD_RANK", "mpirun.openmpi --allow-run-as-root --oversubscribe"},
+	"hydra":   {"PMI_RANK", "mpiexec.hydra"},
+}
+
+// withLaunchers gives each real launcher a scene.
+func withLaunchers(t *testing.T, do func(s *scene, rankVar string)) {
+	if testing.Short() {
+		t.Skip("mpirun and mpiexec take a while")
+	}
+	t.Parallel()
+	for name, l := range launchers {
+		t.Run(name, func(t *testing.T) {
+			if _, err := exec.LookPath(strings.Fields(l.command)[0]); err != nil {
+				t.Fatalf("this test needs Debian's openmpi-bin and mpich (-short leaves it out): %v", err)
+			}
+			s := newScene(t)
+			var err error
+			if s.options.Launcher, err = NewLauncher(t.Context(), l.command, "127.0.0.1"); err != nil {
+				t.Fatal(err)
+			}
+			do(s, l.rankVar)
+		})
+	}
+}
+
+// Ranks that mpirun or mpiexec starts do all that ranks of our own do: they see
+// the planned environment, agree, and give rows.
+func TestLaunchers(t *testing.T) {
+	withLaunchers(t, func(s *scene, rankVar string) {
+		_, rows := s.run("environ")
+		for _, r := range rows {
+			if r.Status != journal.OK {
+				s.Errorf("%s: %s: %s\n%s", place(r), r.Status, r.Reason, r.Output)
+			}
+		}
+		if len(rows) != 3 || s.journal().Header.Launcher != s.options.Launcher.Name() {
+			s.Errorf("%d rows by launcher %q", len(rows), s.journal().Header.Launcher)
+		}
+		for _, rank := range []string{"0", "1"} {
+			if !strings.Contains(s.log(rows[0], 0), rankVar+"="+rank+"\x00") {
+				s.Errorf("rank %s was not started by the launcher", rank)
+			}
+		}
+	})
+}
+
+// A rank that is killed costs one row, which names it, whether its launcher ends
+// the others or lets them run on.
+func TestLaunchersRankKilled(t *testing.T) {
+	withLaunchers(t, func(s *scene, rankVar string) {
+		var once sync.Once
+		s.request = plan.Request{Trials: 1}
+		s.options.Observe = func(e Event) {
+			if e.Begin != nil {
+				once.Do(func() {
+					for _, p := range s.mark.Processes() {
+						if exe, _ := os.Readlink(filepath.Join("/proc", strconv.Itoa(p.PID), "exe")); p.Env[rankVar] == "1" && strings.HasSuffix(exe, ".test") {
+							syscall.Kill(p.PID, syscall.SIGKILL)
+						}
+					}
+				})
+			}
+		}
+		_, rows := s.run("slow")
+		failed := slices.DeleteFunc(slices.Clone(rows), func(r journal.Row) bool { return r.Status == journal.OK })
+		if len(rows) != 6 || len(failed) != 1 {
+			s.Fatalf("%d rows, %d failed", len(rows), len(failed))
+		}
+		if r := failed[0]; r.Rank == nil || *r.Rank != 1 || !strings.Contains(r.Reason, "the worker ended") && !strings.Contains(r.Reason, "ended with") {
+			s.Errorf("%s: %s", place(r), r.Reason)
+		} else {
+			s.Logf("%s: %s", place(r), r.Reason)
+		}
+	})
+}
+
+// A program of a sweep is started through the launcher too, and its environment
+// is the planned one.
+func TestLaunchersProgram(t *testing.T) {
+	withLaunchers(t, func(s *scene, _ string) {
+		path, err := os.Executable()
+		if err != nil {
+			s.Fatal(err)
+		}
+		b := programs("table", true)
+		b.Parts[0].Command.Argv[0] = path // /proc/self/exe would be the launcher
+		p, err := plan.Make(b, plan.Request{Backend: "cpu", Seed: 1, Trials: 1})
+		if err != nil {
+			s.Fatal(err)
+		}
+		s.options.Dir, s.options.Environ = s.dir, s.environ
+		if _, err := Run(s.Context(), p, s.options); err != nil {
+			s.Fatal(err)
+		}
+		// Four lines of each of two ranks, at each of four points.
+		rows := s.rows()
+		if len(rows) != 32 || slices.ContainsFunc(rows, func(r journal.Row) bool { return r.Status != journal.OK }) {
+			s.Errorf("%d rows: %+v", len(rows), rows)
+		}
+	})
+}
+
+func TestFirstSentence(t *testing.T) {
+	for text, want := range map[string]string{
+		"":                                "",
+		"-----\n\n-----\n":                "",
+		"-----\nmpirun has detected x.\n": "mpirun has detected x.",
+		"  srun: error: no\nmore":         "srun: error: no",
+	} {
+		if got := firstSentence(text); got != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+}

@@ -1,0 +1,340 @@
+package run
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/kernbench/kernbench/internal/base/point"
+	"github.com/kernbench/kernbench/internal/bench/decl"
+	"github.com/kernbench/kernbench/internal/bench/measure"
+	"github.com/kernbench/kernbench/internal/bench/plan"
+	"github.com/kernbench/kernbench/internal/bench/worker"
+	"github.com/kernbench/kernbench/internal/host/proctest"
+	"github.com/kernbench/kernbench/internal/process/launch"
+	"github.com/kernbench/kernbench/internal/result/journal"
+)
+
+// The test binary plays every part: the agent, the workers with the benches
+// below, the programs of a sweep, and a supervisor that is killed.
+func TestMain(m *testing.M) {
+	if code, is := launch.MaybeAgent(); is {
+		os.Exit(code)
+	}
+	misbehave()
+	if code, is := worker.Maybe(benches()); is {
+		os.Exit(code)
+	}
+	switch {
+	case len(os.Args) > 2 && os.Args[1] == "program":
+		os.Exit(program(os.Args[2]))
+	case len(os.Args) > 3 && os.Args[1] == "supervise":
+		os.Exit(supervise(os.Args[2], os.Args[3], os.Args[4:]))
+	}
+	// Under the race detector every process would sleep a second at its end.
+	os.Setenv("GORACE", "atexit_sleep_ms=0")
+	os.Exit(m.Run())
+}
+
+const (
+	self = "/proc/self/exe"
+	// hangGuard bounds every wait; a test that needs it all has failed.
+	hangGuard = 60 * time.Second
+)
+
+// misbehave is what a worker does wrong before it even connects.
+func misbehave() {
+	if lie, ok := os.LookupEnv("TEST_LIE"); ok && os.Getenv("RANK") == "1" {
+		// As a library does that sets its own variables when it is loaded.
+		name, value, _ := strings.Cut(lie, "=")
+		os.Setenv(name, value)
+	}
+	if fuse, ok := os.LookupEnv("TEST_DIES_ONCE"); ok && os.Remove(fuse) == nil {
+		os.Exit(9)
+	}
+	if os.Getenv("TEST_LATE") != "" {
+		time.Sleep(hangGuard)
+	}
+	if os.Getenv("TEST_DIES") != "" {
+		os.Exit(9)
+	}
+}
+
+// benches are the declarations the tests run.
+func benches() []*decl.Bench {
+	quick := measure.Default()
+	quick.Stop = measure.Stop{MinSamples: 1, MaxSamples: 3, MaxTime: time.Second}
+	quick.Warmup = measure.Warmup{MinCalls: 1, MaxCalls: 1, MaxTime: time.Second}
+	return []*decl.Bench{
+		decl.New("still", still, decl.Ranks("2"), decl.Ints("i", "1,2,3"), decl.Env("SWEPT", "1", "2"), decl.Measure(quick)),
+		decl.New("slow", slow, decl.Ranks("2"), decl.Ints("i", "1,2,3"), decl.Env("SWEPT", "1", "2"), decl.Trials(2), decl.Measure(quick)),
+		decl.New("environ", environ, decl.Ranks("2"), decl.Env("SWEPT", "a b", "", decl.Unset), decl.Measure(quick)),
+		decl.New("scripted", scripted, decl.Ints("i", "1,2"), decl.Env("DOUBLE", "0", "1"), decl.Env("IGNORED", "0", "1")),
+		decl.New("stop", stop, decl.Ranks("2"), decl.Ints("i", "1,2,3"), decl.Measure(quick)),
+		decl.New("lonely", lonely, decl.Ranks("2"), decl.Ints("i", "1,2,3"), decl.Measure(quick)),
+		decl.New("together", together, decl.Ranks("3"), decl.Strings("what", "fine", "fails", "panics", "hangs", "dies", "again"),
+			decl.Backends("cpu", simulated), decl.Timeout(5*time.Second)), // which none but the one that hangs needs, however loaded the machine
+		decl.New("slow-simulated", slow, decl.Ranks("2"), decl.Ints("i", "1,2,3,4,5"), decl.Env("SWEPT", "1", "2"), decl.Trials(2),
+			decl.Measure(quick), decl.Backends(simulated)),
+		decl.New("overlap", overlap, decl.Ranks("2"), decl.Ints("i", "0,1,2,3,4,5"), decl.Backends(simulated)),
+		programs("listen", false),
+		programs("table", true),
+	}
+}
+
+// still does nothing, quickly.
+func still(ctx context.Context, s *decl.State) error {
+	return s.Time(ctx, func() error { return nil })
+}
+
+// slow gives a killer time to strike; set-up, barrier and timed part alike. With a
+// gate its third point waits until there is such a file.
+func slow(ctx context.Context, s *decl.State) error {
+	if gate, ok := os.LookupEnv("TEST_GATE"); ok && s.Int("i") == 3 {
+		for limit := time.Now().Add(hangGuard); time.Now().Before(limit); time.Sleep(2 * time.Millisecond) {
+			if _, err := os.Stat(gate); err == nil {
+				break
+			}
+		}
+	}
+	time.Sleep(10 * time.Millisecond)
+	if err := s.Barrier(ctx); err != nil {
+		return err
+	}
+	return s.Time(ctx, func() error { time.Sleep(5 * time.Millisecond); return nil })
+}
+
+// environ prints what it sees, NUL-terminated as the kernel shows it.
+func environ(ctx context.Context, s *decl.State) error {
+	for _, e := range os.Environ() {
+		fmt.Print(e, "\x00")
+	}
+	return still(ctx, s)
+}
+
+// scripted takes exactly as long as DOUBLE says.
+func scripted(ctx context.Context, s *decl.State) error {
+	clock := &scriptedClock{}
+	s.UseClock(clock)
+	us := int64(100)
+	if os.Getenv("DOUBLE") == "1" {
+		us = 200
+	}
+	return s.Time(ctx, func() error { clock.now += us * 1e6; return nil })
+}
+
+type scriptedClock struct{ now int64 }
+
+func (c *scriptedClock) Now() int64          { return c.now }
+func (c *scriptedClock) Deterministic() bool { return true }
+func (c *scriptedClock) Name() string        { return "scripted" }
+
+// stop stops rank 1 at the second point, heartbeat and all.
+func stop(ctx context.Context, s *decl.State) error {
+	if s.Rank() == 1 && s.Int("i") == 2 {
+		s.Phase("stopping")
+		syscall.Kill(os.Getpid(), syscall.SIGSTOP)
+		time.Sleep(hangGuard) // it takes effect a moment later
+	}
+	return still(ctx, s)
+}
+
+// lonely skips on rank 1 alone, at the second point, while rank 0 waits for it.
+func lonely(ctx context.Context, s *decl.State) error {
+	if s.Rank() == 1 && s.Int("i") == 2 {
+		return decl.Skip("rank 1 feels like it")
+	}
+	return still(ctx, s)
+}
+
+// programs is a sweep over programs: the test binary with another face.
+func programs(name string, table bool) *decl.Bench {
+	b := decl.New(name, nil, decl.Ranks("2"), decl.Ints("i", "1,2"), decl.Env("SWEPT", "1", "2"), decl.Trials(2))
+	b.Parts[0].Command = &decl.Command{Argv: []string{self, "program", name}, Parse: func(ranks []decl.RankOutput) ([]decl.ParsedRow, error) {
+		var rows []decl.ParsedRow
+		for _, line := range strings.Fields(string(ranks[0].Stdout)) {
+			us, err := strconv.ParseFloat(line, 64)
+			if err != nil {
+				return nil, err
+			}
+			row := decl.ParsedRow{Samples: map[string][]float64{"time_us": {us}}}
+			if table {
+				row.Extra = point.Point{{Name: "line", Value: point.IntValue(int64(len(rows)))}}
+			}
+			rows = append(rows, row)
+		}
+		return rows, nil
+	}}
+	return b
+}
+
+// program is somebody else's program: rank 0 listens on the port it was given,
+// every rank has a grandchild in a session of its own.
+func program(mode string) int {
+	switch mode {
+	case "listen":
+		if os.Getenv("RANK") == "0" {
+			l, err := net.Listen("tcp", net.JoinHostPort(os.Getenv("MASTER_ADDR"), os.Getenv("MASTER_PORT")))
+			if err != nil {
+				fmt.Fprintln(os.Stderr, err)
+				return 5
+			}
+			defer l.Close()
+		}
+		child := exec.Command(self, "program", "sleep")
+		child.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+		if err := child.Run(); err != nil {
+			fmt.Fprintln(os.Stderr, "the grandchild:", err)
+			return 7
+		}
+		fmt.Println(1.5)
+	case "table":
+		fmt.Println(1.5, 2.5, 3.5, 4.5)
+	case "leave": // a daemon that outlives its parent
+		daemon := exec.Command(self, "program", "forever")
+		daemon.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+		if err := daemon.Start(); err != nil {
+			return 6
+		}
+		fmt.Println(1.5)
+	case "sleep":
+		time.Sleep(30 * time.Millisecond)
+	case "forever":
+		signal.Ignore(syscall.SIGTERM)
+		time.Sleep(2 * hangGuard)
+	}
+	return 0
+}
+
+// supervise is a kernbench of its own: it runs a bench into a folder.
+func supervise(bench, dir string, flags []string) int {
+	opts := Options{Dir: dir, Environ: os.Environ()}
+	for _, f := range flags {
+		opts.Resume = opts.Resume || f == "resume"
+	}
+	p, err := makePlan(bench, plan.Request{})
+	if err == nil {
+		_, err = Run(context.Background(), p, opts)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return 0
+}
+
+func makePlan(bench string, req plan.Request) (*plan.Plan, error) {
+	req.Seed = 1
+	for _, b := range benches() {
+		if b.Name == bench {
+			if req.Backend == "" {
+				req.Backend = append(b.Backends, "cpu")[0]
+			}
+			return plan.Make(b, req)
+		}
+	}
+	return nil, errors.New("no bench " + bench)
+}
+
+// scene is one test's RUN folder and mark.
+type scene struct {
+	*testing.T
+	dir     string
+	mark    proctest.Mark
+	environ []string
+	options Options
+	request plan.Request
+}
+
+func newScene(t *testing.T) *scene {
+	s := &scene{T: t, dir: filepath.Join(t.TempDir(), "run"), mark: proctest.Mark{Name: "TEST_MARK", Value: rand.Text()}}
+	s.environ = append(os.Environ(), s.mark.String())
+	t.Cleanup(func() { s.mark.AssertGone(t) })
+	return s
+}
+
+// run runs a bench to its end and returns the latest rows.
+func (s *scene) run(bench string) (Result, []journal.Row) {
+	s.Helper()
+	return s.runContext(s.Context(), bench)
+}
+
+func (s *scene) runContext(ctx context.Context, bench string) (Result, []journal.Row) {
+	s.Helper()
+	p, err := makePlan(bench, s.request)
+	if err != nil {
+		s.Fatal(err)
+	}
+	guard := time.AfterFunc(2*hangGuard, func() { panic("the run hangs") })
+	defer guard.Stop()
+	s.options.Dir, s.options.Environ = s.dir, s.environ
+	res, err := Run(ctx, p, s.options)
+	if err != nil {
+		s.Fatal(err)
+	}
+	return res, s.rows()
+}
+
+// journal reads the latest run, which must be whole.
+func (s *scene) journal() *journal.Run {
+	s.Helper()
+	j, r, err := journal.LoadRun(s.dir)
+	if err != nil {
+		s.Fatal(err)
+	}
+	if len(j.Problems) > 0 {
+		s.Errorf("the journal has problems: %v", j.Problems)
+	}
+	return r
+}
+
+func (s *scene) rows() []journal.Row {
+	s.Helper()
+	return s.journal().Latest()
+}
+
+// log is what a rank printed at a row's launch.
+func (s *scene) log(row journal.Row, rank int) string {
+	s.Helper()
+	data, err := os.ReadFile(filepath.Join(s.dir, "logs", row.Launch, fmt.Sprintf("rank%d.out", rank)))
+	if err != nil {
+		s.Fatal(err)
+	}
+	return string(data)
+}
+
+// supervisor starts a kernbench that can be killed.
+func (s *scene) supervisor(bench string, flags ...string) *exec.Cmd {
+	s.Helper()
+	cmd := exec.Command(self, append([]string{"supervise", bench, s.dir}, flags...)...)
+	cmd.Env = s.environ
+	cmd.Stderr = os.Stderr
+	if err := cmd.Start(); err != nil {
+		s.Fatal(err)
+	}
+	return cmd
+}
+
+// eventually waits for something to come true.
+func (s *scene) eventually(what string, ok func() bool) {
+	s.Helper()
+	for limit := time.Now().Add(hangGuard); !ok(); time.Sleep(2 * time.Millisecond) {
+		if time.Now().After(limit) {
+			s.Fatalf("waited in vain for %s", what)
+		}
+	}
+}
+
+// place names a row by its coordinates, for messages.
+func place(r journal.Row) string { return fmt.Sprintf("%s %s trial=%d", r.Point, r.Env, r.Trial) }

@@ -1,0 +1,16 @@
+package run
+
+import (
+	"testing"
+
+	"github.com/kernbench/kernbench/internal/result/journal"
+)
+
+// TestMissing: a required row that was not executed counts, nothing else does.
+func TestMissing(t *testing.T) {
+	rows := []journal.Row{{Status: journal.OK}, {Status: journal.Skipped}, {Status: journal.Failed},
+		{Status: journal.NotExecuted, Optional: true}, {Status: journal.NotExecuted}}
+	if n := missing(rows); n != 1 {
+		t.Errorf("%d rows are missing, want 1", n)
+	}
+}

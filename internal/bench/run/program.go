@@ -1,0 +1,210 @@
+package run
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/kernbench/kernbench/internal/bench/decl"
+	"github.com/kernbench/kernbench/internal/bench/measure"
+	"github.com/kernbench/kernbench/internal/bench/plan"
+	"github.com/kernbench/kernbench/internal/bench/sweep"
+	"github.com/kernbench/kernbench/internal/host/hostinfo"
+	"github.com/kernbench/kernbench/internal/process/launch"
+	"github.com/kernbench/kernbench/internal/result/journal"
+)
+
+// program runs one task of a sweep over somebody else's program: one process
+// per rank, or one that starts its own. Its output is read when all have ended.
+func (r *lane) program(ctx context.Context, b *backlog) error {
+	next := b.take(1)
+	if len(next) == 0 {
+		return nil
+	}
+	a := next[0]
+	if err := r.begin(a); err != nil {
+		return err
+	}
+	before, _ := hostinfo.Snapshot(hostinfo.Root())
+	rows, err := r.oneProgram(ctx, b.group, a.task)
+	if err != nil {
+		return err
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	after, _ := hostinfo.Snapshot(hostinfo.Root())
+	for i := range rows {
+		rows[i].Load = loadOf(before, after)
+	}
+	again, err := r.settle(a, rows...)
+	b.putBack(again)
+	return err
+}
+
+// oneProgram launches, waits and parses. A fault of the program is a row; the
+// error is the harness's own.
+func (r *lane) oneProgram(ctx context.Context, g *plan.Group, t plan.Task) ([]journal.Row, error) {
+	row := r.row(t)
+	failed := func(status journal.Status, phase, reason string) ([]journal.Row, error) {
+		row.Status, row.Phase, row.Reason = status, phase, reason
+		return []journal.Row{row}, nil
+	}
+	logs, path, err := r.logDir()
+	if err != nil {
+		return nil, err
+	}
+	row.Launch = logs
+	cmd := g.Part.Command
+	argv, err := sweep.Substitute(cmd.Argv, t.Point, row.NumRanks)
+	if err != nil {
+		return failed(journal.Failed, "start", err.Error())
+	}
+	l, err := r.start(ctx, g, spawn{logs: path, argv: argv, dir: cmd.Dir, watch: envNames(t.Env), stopOnFailure: true})
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		return failed(journal.Failed, "start", err.Error())
+	}
+	limit := r.opts.Timeout
+	if limit == 0 {
+		limit = plan.Timeout(g.Part)
+	}
+	procs := r.plan.Processes(g)
+	if r.opts.Launcher != nil {
+		procs = 1
+	}
+	lied, slow, hung := r.attend(l, t, limit, procs)
+	out, err := l.Wait()
+	if lost := r.lost(g); lost != nil {
+		row.Rank = &lost.Rank
+	}
+	if err != nil {
+		return failed(journal.Failed, "run", err.Error())
+	}
+	if out.Leftovers > 0 {
+		row.Warnings = append(row.Warnings, fmt.Sprintf("%d processes outlived the program and were killed", out.Leftovers))
+	}
+	switch x := out.Failed(); {
+	case lied != "":
+		return failed(journal.Failed, "start", lied)
+	case hung:
+		row.Rank, row.Output = &slow, lastOutput(path, slow)
+		return failed(journal.Timeout, "run", fmt.Sprintf("the program did not end within %v", limit))
+	case x != nil:
+		rank := x.Rank
+		row.Rank, row.Output = &rank, lastOutput(path, rank)
+		return failed(journal.Failed, "run", "the program ended with "+x.How())
+	}
+	return r.parse(g, row, out, path)
+}
+
+// attend watches a launch until it ends by itself, is caught lying about its
+// environment, or has to be stopped.
+func (r *runner) attend(l started, t plan.Task, limit time.Duration, ranks int) (lied string, slow int, hung bool) {
+	deadline := time.NewTimer(limit)
+	defer deadline.Stop()
+	running := make(map[int]bool, ranks)
+	for rank := range ranks {
+		running[rank] = true
+	}
+	events := l.Events()
+	for {
+		select {
+		case e, open := <-events:
+			if !open {
+				return lied, slow, hung
+			}
+			switch e := e.(type) {
+			case launch.Started:
+				// A program that has ended already took its environment along.
+				if e.Env != nil && lied == "" {
+					if err := envSeen(t.Env, e.Env); err != nil {
+						lied = fmt.Sprintf("rank %d: %v", e.Rank, err)
+						l.Stop(lied, false)
+					}
+				}
+			case launch.Exit:
+				delete(running, e.Rank)
+			}
+		case <-deadline.C:
+			hung = true
+			for rank := ranks - 1; rank >= 0; rank-- {
+				if running[rank] {
+					slow = rank
+				}
+			}
+			l.Stop(fmt.Sprintf("not finished within %v", limit), false)
+		}
+	}
+}
+
+// parse turns the output of all ranks into rows.
+func (r *runner) parse(g *plan.Group, base journal.Row, out launch.Outcome, logs string) ([]journal.Row, error) {
+	outputs := make([]decl.RankOutput, len(out.Exits))
+	for i, x := range out.Exits {
+		o := decl.RankOutput{Rank: x.Rank, Wall: x.Wall}
+		for ext, into := range map[string]*[]byte{"out": &o.Stdout, "err": &o.Stderr} {
+			data, err := os.ReadFile(filepath.Join(logs, fmt.Sprintf("rank%d.%s", x.Rank, ext)))
+			if err != nil && !os.IsNotExist(err) {
+				return nil, fmt.Errorf("reading a rank's output: %w", err)
+			}
+			*into = data
+		}
+		if n := x.Stdout.Dropped + x.Stderr.Dropped; n > 0 {
+			base.Warnings = append(base.Warnings, fmt.Sprintf("rank %d: the last %d bytes of output were too much to keep", x.Rank, n))
+		}
+		outputs[i] = o
+	}
+	parsed, err := g.Part.Command.Parse(outputs)
+	if err == nil && len(parsed) == 0 {
+		err = fmt.Errorf("the output holds no row")
+	}
+	if err != nil {
+		base.Status, base.Phase, base.Reason = journal.Failed, "parse", err.Error()
+		base.Output = lastOutput(logs, 0)
+		return []journal.Row{base}, nil
+	}
+	var rows []journal.Row
+	for _, p := range parsed {
+		rows = append(rows, r.parsedRow(g.Part, base, p))
+	}
+	return rows, nil
+}
+
+func (r *runner) parsedRow(part *decl.Part, row journal.Row, p decl.ParsedRow) journal.Row {
+	row.Status = journal.OK
+	row.Clock, row.Cadence = "program", "program"
+	row.Metrics, row.Units = map[string]float64{}, map[string]string{}
+	row.Warnings = append([]string(nil), row.Warnings...)
+	if len(p.Extra) > 0 {
+		for _, c := range p.Extra {
+			row.Point = row.Point.With(c.Name, c.Value)
+		}
+		row.Task = row.Key
+		row.Key = journal.Key(row.Bench, row.Part, row.Task, row.Point, row.NumRanks, row.Backend, row.Env, row.Options, nil)
+	}
+	for name, samples := range p.Samples {
+		if len(samples) == 0 {
+			continue
+		}
+		row.Samples = max(row.Samples, len(samples))
+		sum, _ := measure.Summarize(samples)
+		row.Metrics[name] = sum.P50
+		if len(samples) > 1 {
+			if row.Stats == nil {
+				row.Stats = map[string]journal.Stat{}
+			}
+			row.Stats[name] = decl.Stat(sum)
+		}
+		for _, m := range part.Metrics {
+			if m.Name == name && m.Unit != "" {
+				row.Units[name] = m.Unit
+			}
+		}
+	}
+	return row
+}

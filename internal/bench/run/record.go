@@ -1,0 +1,122 @@
+package run
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/kernbench/kernbench/internal/host/hostinfo"
+	"github.com/kernbench/kernbench/internal/result/journal"
+)
+
+// settled is an attempt's rows; if it is tried again, more of its turn follow.
+type settled struct {
+	rows []journal.Row
+	last bool
+}
+
+// settle records a task's rows and returns the attempt to repeat, if a failure
+// leaves a retry. Rows stand in the journal in the planned order, however the
+// lanes come to finish them: what is early waits for its turn.
+func (r *runner) settle(a attempt, rows ...journal.Row) (again []attempt, err error) {
+	bad := slices.ContainsFunc(rows, func(row journal.Row) bool { return row.Status.Bad() })
+	retry := bad && a.budget < r.opts.Retries
+	for i := range rows {
+		rows[i].Attempt = a.number
+		rows[i].Time = time.Now().UTC()
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.held[a.turn] = append(r.held[a.turn], settled{rows, !retry})
+	for len(r.held[r.turn]) > 0 {
+		if err := r.recordTurn(); err != nil {
+			return nil, err
+		}
+	}
+	if retry {
+		a.budget++
+		a.number++
+		return []attempt{a}, nil
+	}
+	if bad && r.opts.FailFast {
+		return nil, errFailFast
+	}
+	return nil, nil
+}
+
+// recordTurn records what is held of the attempt whose turn it is.
+func (r *runner) recordTurn() error {
+	for _, s := range r.held[r.turn] {
+		for _, row := range s.rows {
+			row, err := r.record(row)
+			if err != nil {
+				return err
+			}
+			if s.last { // what is tried again does not count
+				r.counts[row.Status]++
+				r.rows = append(r.rows, row)
+			}
+		}
+		if s.last {
+			delete(r.held, r.turn)
+			r.turn++
+			return nil
+		}
+	}
+	delete(r.held, r.turn)
+	return nil
+}
+
+// recordHeld records what is held still when a run ends before its time: rows
+// whose predecessors will not come.
+func (r *runner) recordHeld() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, r.turn = range slices.Sorted(maps.Keys(r.held)) {
+		if err := r.recordTurn(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// muchSteal is the share of a host's processor time, given to others by its
+// hypervisor, from which a row says so: ranks that spin for one another stand still
+// together when one of them does.
+const muchSteal = 0.05
+
+// record appends a row, completed, and tells the observer.
+func (r *runner) record(row journal.Row) (journal.Row, error) {
+	row = row.Clean()
+	if r.claim != nil && r.crowd == "" {
+		if pids := r.claim.Others(); len(pids) > 0 {
+			r.crowd = (&hostinfo.TakenError{PID: pids[len(pids)-1]}).Error()
+		}
+	}
+	if row.Status == journal.OK && row.Kind == journal.Measured {
+		if r.crowd != "" {
+			row.Warnings = append(row.Warnings, r.crowd)
+		}
+		if l := row.Load; l != nil && l.Steal >= muchSteal {
+			row.Warnings = append(row.Warnings, fmt.Sprintf("steal: the hypervisor took %.1f %% of this host's cores away", 100*l.Steal))
+		}
+	}
+	if err := r.journal.Append(row); err != nil {
+		return row, err
+	}
+	r.opts.Observe(Event{Recorded: &row})
+	return row, nil
+}
+
+func (r *runner) begin(a attempt) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.opts.Observe(Event{Begin: &a.task})
+	return r.journal.Append(journal.Begin{Run: r.id, Key: a.task.Key, Trial: a.task.Trial, Attempt: a.number, Time: time.Now().UTC()})
+}
+
+func (r *runner) note(text string) error {
+	r.opts.Observe(Event{Note: text})
+	return r.journal.Append(journal.Note{Run: r.id, Text: text, Time: time.Now().UTC()})
+}

@@ -1,0 +1,132 @@
+package run
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"github.com/kernbench/kernbench/internal/bench/plan"
+	"github.com/kernbench/kernbench/internal/result/journal"
+)
+
+// earlier is what the journal already holds of a run that is resumed.
+type earlier struct {
+	done  map[work]bool // settled: not to be run again
+	tries map[work]int  // the number of the next attempt
+}
+
+type work struct {
+	key   string
+	trial int
+}
+
+func (e *earlier) settled(t plan.Task) bool { return e.done[work{t.Key, t.Trial}] }
+func (e *earlier) attempts(t plan.Task) int { return e.tries[work{t.Key, t.Trial}] }
+
+// earlier finds the run to continue, or starts a new one.
+func (r *runner) earlier() (*earlier, error) {
+	e := &earlier{done: map[work]bool{}, tries: map[work]int{}}
+	r.id = newRunID()
+	if !r.opts.Resume {
+		return e, nil
+	}
+	j, err := journal.Read(r.opts.Dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return e, nil // nothing to continue: a first run
+	}
+	if err != nil {
+		return nil, fmt.Errorf("resuming: %w", err)
+	}
+	if len(j.Runs) == 0 {
+		return e, nil
+	}
+	last := j.Runs[len(j.Runs)-1]
+	if last.Header.Bench != r.plan.Bench.Name {
+		return nil, fmt.Errorf("resuming: the latest run in %s is of bench %q, not %q: choose another --out", r.opts.Dir, last.Header.Bench, r.plan.Bench.Name)
+	}
+	r.id = last.ID()
+	r.launch = lastLaunch(filepath.Join(r.opts.Dir, "logs", r.id))
+	e.review(last, planned(r.plan))
+	for _, row := range last.Latest() {
+		if w := (work{row.TaskKey(), row.Trial}); e.done[w] {
+			r.counts[row.Status]++
+			r.rows = append(r.rows, row)
+		}
+	}
+	return e, nil
+}
+
+// planned is all the work of a plan.
+func planned(p *plan.Plan) map[work]bool {
+	set := map[work]bool{}
+	for _, g := range p.Groups {
+		for _, t := range g.Tasks {
+			set[work{t.Key, t.Trial}] = true
+		}
+	}
+	for _, t := range p.Dropped {
+		for trial := range p.Trials {
+			set[work{t.Key, trial}] = true
+		}
+	}
+	return set
+}
+
+// review decides what of the planned work a run has settled: what is good, and
+// what failed in two invocations, the first one and one that resumed it.
+func (e *earlier) review(run *journal.Run, planned map[work]bool) {
+	failedIn := map[work]int{} // the invocation in which it failed first
+	for i, row := range run.Rows {
+		w := work{row.TaskKey(), row.Trial}
+		e.tries[w] = max(e.tries[w], row.Attempt+1)
+		if !planned[w] {
+			continue
+		}
+		delete(e.done, w)
+		invocation := invocationOf(run, row.Time)
+		if _, before := failedIn[w]; row.Status.Bad() && !before {
+			failedIn[w] = invocation
+		}
+		if !row.Status.Bad() || invocation > failedIn[w] {
+			e.done[w] = true
+		}
+		// A program's table is several rows, and nothing says which is its last:
+		// if they are the last words of a run that was killed, some may be missing.
+		if row.Task != "" && i == len(run.Rows)-1 && run.End == nil {
+			delete(e.done, w)
+		}
+	}
+	for _, b := range run.Unfinished() { // begun once more, and then killed
+		delete(e.done, work{b.Key, b.Trial})
+	}
+}
+
+// invocationOf numbers the command that wrote at that time.
+func invocationOf(run *journal.Run, at time.Time) int {
+	n := 0
+	for _, h := range run.Headers {
+		if !h.Time.After(at) {
+			n++
+		}
+	}
+	return n
+}
+
+// lastLaunch is the highest launch number that has a log folder.
+func lastLaunch(dir string) int {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return 0
+	}
+	last := 0
+	for _, e := range entries {
+		if n, err := strconv.Atoi(e.Name()); err == nil {
+			last = max(last, n)
+		}
+	}
+	return last
+}

@@ -1,0 +1,272 @@
+// Package run is the loop from plan to journal: it starts each launch group,
+// hands it its points, watches it, and records a row for every point, whatever
+// becomes of the processes. It decides what a crash, a hang or a lie means; how
+// processes are started and killed is package launch's matter. It prints
+// nothing: an observer is told what happens.
+package run
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/kernbench/kernbench/internal/base/point"
+	"github.com/kernbench/kernbench/internal/bench/plan"
+	"github.com/kernbench/kernbench/internal/host/hostinfo"
+	"github.com/kernbench/kernbench/internal/result/journal"
+)
+
+// Options are the choices of a run that do not change what its points mean.
+type Options struct {
+	Dir      string        // the RUN folder
+	Argv     []string      // the command line, for the record
+	Environ  []string      // the environment that workers inherit from
+	Timeout  time.Duration // per point and trial; 0: as declared
+	Retries  int           // attempts after a failed one
+	FailFast bool          // stop after the first failed row
+	Resume   bool          // continue the folder's latest run
+	Launcher *Launcher     // starts the ranks; nil: this process does
+	Joined   *Joined       // the job whose ranks are there already; nil: none
+	Inputs   map[string]string
+	Observe  func(Event)
+}
+
+// Event tells the observer what happens; one field is set.
+type Event struct {
+	Started  *Started
+	Launch   *Launching
+	Begin    *plan.Task
+	Recorded *journal.Row
+	Note     string
+}
+
+// Started opens a run.
+type Started struct {
+	Run      string
+	Dir      string
+	Rows     int // planned
+	Done     int // of these, found in the journal by --resume
+	Launches int
+}
+
+// Launching announces a process group.
+type Launching struct {
+	Number, Of int
+	Ranks      int
+	Env        point.Env
+	Trial      int
+}
+
+// Result is what a run came to.
+type Result struct {
+	Run         string
+	Counts      map[journal.Status]int // of this invocation's rows and those it resumed, the last attempt of each
+	Missing     int                    // of these, not executed although required
+	Interrupted bool
+	Broken      string // why the job that this run had joined could not go on; empty when it could
+}
+
+type runner struct {
+	plan  *plan.Plan
+	opts  Options
+	id    string
+	host  hostinfo.Host
+	claim *hostinfo.Measuring
+
+	mu      sync.Mutex // of what follows, which lanes share
+	journal *journal.Writer
+	crowd   string // warning: another kernbench is at work
+	launch  int    // number of the latest launch, over all resumptions
+	turns   int    // attempts so far, each with its place in the journal
+	turn    int    // whose rows are recorded next
+	held    map[int][]settled
+	counts  map[journal.Status]int
+	rows    []journal.Row
+}
+
+// ClaimName is what stands for "a kernbench is measuring here". Tests that look
+// at whole tables take names of their own, not to find each other in them.
+var ClaimName = hostinfo.ClaimName
+
+// errFailFast ends the loop after a failed row under --fail-fast.
+var errFailFast = errors.New("stopped after the first failed row")
+
+// Run executes the plan. The error is about the run itself (the journal cannot
+// be written, say); failed rows are in the result. A cancelled context gives
+// Interrupted: what is done is kept.
+func Run(ctx context.Context, p *plan.Plan, opts Options) (Result, error) {
+	if opts.Observe == nil {
+		opts.Observe = func(Event) {}
+	}
+	if opts.Launcher != nil && p.Shape.InProcess {
+		return Result{}, fmt.Errorf("%s starts processes, but the ranks of backend %s are all in one: leave --launcher out", opts.Launcher.Name(), p.Backend)
+	}
+	r := &runner{plan: p, opts: opts, counts: map[journal.Status]int{}, held: map[int][]settled{}, host: hostinfo.Local()}
+	earlier, err := r.earlier()
+	if err != nil {
+		return Result{}, err
+	}
+	if r.journal, err = journal.Open(opts.Dir); err != nil {
+		return Result{}, err
+	}
+	defer r.journal.Close()
+	r.announce(earlier)
+	if err := r.journal.Append(r.header(len(earlier.done) > 0)); err != nil {
+		return Result{}, err
+	}
+	began := time.Now()
+	defer r.release()
+
+	err = errors.Join(r.execute(ctx, earlier), r.recordHeld())
+	outcome := "complete"
+	var broken *brokenError
+	switch {
+	case errors.As(err, &broken):
+		outcome, err = "failed", r.note("the job is broken: "+broken.reason)
+	case ctx.Err() != nil:
+		outcome, err = "interrupted", nil
+	case errors.Is(err, errFailFast):
+		outcome, err = "failed", nil
+	case err != nil:
+		outcome = "failed"
+	default:
+		for _, text := range noEffect(r.rows) {
+			err = errors.Join(err, r.note(text))
+		}
+	}
+	end := journal.End{Run: r.id, Outcome: outcome, Counts: r.counts, Seconds: time.Since(began).Seconds(), Time: time.Now().UTC()}
+	err = errors.Join(err, r.journal.Append(end))
+	res := Result{Run: r.id, Counts: r.counts, Missing: missing(r.rows), Interrupted: outcome == "interrupted"}
+	if broken != nil {
+		res.Broken = broken.reason
+	}
+	return res, err
+}
+
+// missing counts the rows that should have been executed and were not.
+func missing(rows []journal.Row) (n int) {
+	for i := range rows {
+		if rows[i].Status == journal.NotExecuted && !rows[i].Optional {
+			n++
+		}
+	}
+	return n
+}
+
+// announce claims the host for measuring and tells the observer the size of
+// the work.
+func (r *runner) announce(e *earlier) {
+	claim, err := hostinfo.Claim(ClaimName)
+	r.claim = claim
+	var taken *hostinfo.TakenError
+	if errors.As(err, &taken) {
+		r.crowd = taken.Error()
+	}
+	r.opts.Observe(Event{Started: &Started{Run: r.id, Dir: r.opts.Dir, Rows: r.plan.Rows(), Done: len(e.done), Launches: r.plan.Launches()}})
+	if r.crowd != "" {
+		r.opts.Observe(Event{Note: r.crowd + ": numbers of both will suffer"})
+	}
+}
+
+func (r *runner) release() {
+	if r.claim != nil {
+		r.claim.Close()
+	}
+}
+
+// execute records the dropped points, then runs every group that has work left.
+func (r *runner) execute(ctx context.Context, e *earlier) error {
+	for _, t := range r.plan.Dropped {
+		for trial := range r.plan.Trials {
+			t.Trial = trial
+			if e.settled(t) {
+				continue
+			}
+			row := r.row(t)
+			row.Status, row.Reason = journal.Skipped, t.Reason
+			if _, err := r.settle(r.attempt(t, 0), row); err != nil {
+				return err
+			}
+		}
+	}
+	var work []*backlog
+	for i, g := range r.plan.Groups {
+		b := &backlog{group: g, number: i + 1}
+		for _, t := range g.Tasks {
+			if !e.settled(t) {
+				b.todo = append(b.todo, r.attempt(t, e.attempts(t)))
+			}
+		}
+		if len(b.todo) > 0 {
+			work = append(work, b)
+		}
+	}
+	return r.lanes(ctx, work)
+}
+
+// attempt is a task and how often it was tried before.
+type attempt struct {
+	task   plan.Task
+	number int
+	budget int // retries used in this invocation
+	turn   int // its place in the journal
+}
+
+func (r *runner) attempt(t plan.Task, number int) attempt {
+	r.turns++
+	return attempt{task: t, number: number, turn: r.turns - 1}
+}
+
+// row is a task's identity without a result.
+func (r *runner) row(t plan.Task) journal.Row {
+	row := journal.Row{
+		Schema: journal.Schema, Run: r.id, Bench: r.plan.Bench.Name, Part: t.Part, Point: t.Point,
+		Backend: r.plan.Backend, Env: t.Env, Options: r.plan.Options, Trial: t.Trial, Index: t.Index,
+		Kind: journal.Measured, Metrics: map[string]float64{}, Units: map[string]string{},
+		Host: r.host.Hostname, Key: t.Key,
+	}
+	if t.Ranks > 0 {
+		row.NumRanks = &t.Ranks
+	}
+	return row
+}
+
+func (r *runner) header(resumed bool) journal.Header {
+	load, _ := hostinfo.Snapshot(hostinfo.Root()) // without /proc it stays 0
+	metrics, _ := r.plan.Bench.Metrics()
+	h := journal.Header{
+		Schema: journal.Schema, Run: r.id, Bench: r.plan.Bench.Name, Version: r.plan.Bench.Version,
+		Time: time.Now().UTC(), Argv: r.opts.Argv, Host: r.host, Load: load.Load1,
+		Environ: hostinfo.RecordedEnv(r.opts.Environ, r.plan.Envs),
+		Axes:    r.plan.Axes, Envs: r.plan.Envs, Metrics: metrics, Inputs: r.opts.Inputs,
+		Backend: r.plan.Backend, Launcher: "local", Seed: r.plan.Seed, Trials: r.plan.Trials,
+		Points: r.plan.Points, Launches: r.plan.Launches(), Resumed: resumed,
+	}
+	switch {
+	case r.opts.Launcher != nil:
+		h.Launcher = r.opts.Launcher.Name()
+	case r.opts.Joined != nil:
+		h.Launcher = "join " + string(r.opts.Joined.Launcher)
+	}
+	return h
+}
+
+// logDir makes the folder of the current launch's logs and names it as the
+// rows do.
+func (r *lane) logDir() (name, path string, err error) {
+	name = filepath.Join(r.id, fmt.Sprintf("%04d", r.launch))
+	path = filepath.Join(r.opts.Dir, "logs", name)
+	if err := os.MkdirAll(path, 0o755); err != nil {
+		return "", "", fmt.Errorf("making the folder for logs: %w", err)
+	}
+	// The agent runs elsewhere than the supervisor might.
+	path, err = filepath.Abs(path)
+	return name, path, err
+}
+
+func newRunID() string { return journal.NewRunID(time.Now(), rand.Reader) }

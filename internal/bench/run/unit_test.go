@@ -1,0 +1,380 @@
+package run
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kernbench/kernbench/internal/base/point"
+	"github.com/kernbench/kernbench/internal/bench/decl"
+	"github.com/kernbench/kernbench/internal/bench/plan"
+	"github.com/kernbench/kernbench/internal/bench/worker"
+	"github.com/kernbench/kernbench/internal/process/connection"
+	"github.com/kernbench/kernbench/internal/process/launch"
+	"github.com/kernbench/kernbench/internal/result/journal"
+)
+
+// TestReview tells the story of a journal line by line and asks what is left.
+func TestReview(t *testing.T) {
+	const key = "0123456789abcdef"
+	wanted := map[work]bool{{key, 0}: true}
+	clock := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	header := func() any { return journal.Header{Run: "r", Bench: "b"} }
+	begin := func(attempt int) any { return journal.Begin{Run: "r", Key: key, Attempt: attempt} }
+	row := func(status journal.Status, attempt int) any {
+		return journal.Row{Run: "r", Bench: "b", Key: key, Status: status, Attempt: attempt}
+	}
+	line := func(n, attempt int) any {
+		return journal.Row{Run: "r", Bench: "b", Key: fmt.Sprintf("line%d", n), Task: key, Status: journal.OK, Attempt: attempt}
+	}
+	other := func() any { return journal.Row{Run: "r", Bench: "b", Key: "other", Status: journal.OK} }
+	end := func() any { return journal.End{Run: "r", Outcome: "complete"} }
+	for _, c := range []struct {
+		name    string
+		records []any
+		done    bool
+		next    int
+	}{
+		{"never begun", []any{header()}, false, 0},
+		{"begun and killed", []any{header(), begin(0)}, false, 0},
+		{"good", []any{header(), begin(0), row(journal.OK, 0)}, true, 1},
+		{"skipped", []any{header(), begin(0), row(journal.Skipped, 0)}, true, 1},
+		{"failed", []any{header(), begin(0), row(journal.Failed, 0), end()}, false, 1},
+		{"timed out", []any{header(), begin(0), row(journal.Timeout, 0), end()}, false, 1},
+		{"failed, retried at once", []any{header(), row(journal.Failed, 0), row(journal.Failed, 1), end()}, false, 2},
+		{"failed, retried well", []any{header(), row(journal.Failed, 0), row(journal.OK, 1), end()}, true, 2},
+		{"failed, resumed, failed", []any{header(), row(journal.Failed, 0), end(), header(), begin(1), row(journal.Failed, 1), end()}, true, 2},
+		{"failed, resumed, good", []any{header(), row(journal.Failed, 0), end(), header(), row(journal.OK, 1), end()}, true, 2},
+		{"failed, resumed, killed", []any{header(), row(journal.Failed, 0), end(), header(), begin(1)}, false, 1},
+		{"table, ended", []any{header(), begin(0), line(1, 0), line(2, 0), end()}, true, 1},
+		{"table, then another point", []any{header(), begin(0), line(1, 0), line(2, 0), other()}, true, 1},
+		{"table, killed", []any{header(), begin(0), line(1, 0)}, false, 1},
+		{"table, killed, begun again, killed", []any{header(), begin(0), line(1, 0), header(), begin(1), other()}, false, 1},
+		{"of another plan", []any{header(), other(), end()}, false, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			dir := t.TempDir()
+			w, err := journal.Open(dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer w.Close()
+			for _, rec := range c.records {
+				clock = clock.Add(time.Second)
+				v := reflect.New(reflect.TypeOf(rec)).Elem()
+				v.Set(reflect.ValueOf(rec))
+				v.FieldByName("Time").Set(reflect.ValueOf(clock))
+				if err := w.Append(v.Interface()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			_, run, err := journal.LoadRun(dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			e := &earlier{done: map[work]bool{}, tries: map[work]int{}}
+			e.review(run, wanted)
+			task := plan.Task{Key: key}
+			if e.settled(task) != c.done || e.attempts(task) != c.next {
+				t.Errorf("settled %v, next attempt %d; want %v, %d", e.settled(task), e.attempts(task), c.done, c.next)
+			}
+		})
+	}
+}
+
+// timed is a good row under an environment, with an interval of +-spread.
+func timed(env string, i int64, us, spread float64) journal.Row {
+	low, high := us*(1-spread), us*(1+spread)
+	ranks := 2
+	r := journal.Row{Status: journal.OK, NumRanks: &ranks, Point: point.Point{{Name: "i", Value: point.IntValue(i)}},
+		Env: point.Env{{Name: "E", Value: env, Set: true}}, Metrics: map[string]float64{"time_us": us}}
+	if spread > 0 {
+		r.Stats = map[string]journal.Stat{"time_us": {CILow: &low, CIHigh: &high}}
+	}
+	return r
+}
+
+func TestNoEffect(t *testing.T) {
+	failed := timed("2", 1, 100, 0)
+	failed.Status = journal.Failed
+	without := timed("", 1, 100, 0)
+	without.Env = nil
+	bandwidth := func(env string, gbps float64) journal.Row {
+		r := timed(env, 1, 0, 0)
+		r.Metrics = map[string]float64{"gbps": gbps, "wrong": 0}
+		return r
+	}
+	for _, c := range []struct {
+		name string
+		rows []journal.Row
+		want int
+	}{
+		{"nothing", nil, 0},
+		{"no variable", []journal.Row{without, without}, 0},
+		{"equal", []journal.Row{timed("1", 1, 100, 0), timed("2", 1, 100, 0)}, 1},
+		{"nearly", []journal.Row{timed("1", 1, 100, 0), timed("2", 1, 101.9, 0)}, 1},
+		{"apart", []journal.Row{timed("1", 1, 100, 0), timed("2", 1, 103, 0)}, 0},
+		{"apart, within the noise", []journal.Row{timed("1", 1, 100, 0.05), timed("2", 1, 105, 0.05)}, 1},
+		{"apart, beyond the noise", []journal.Row{timed("1", 1, 100, 0.05), timed("2", 1, 120, 0.05)}, 0},
+		{"one point differs", []journal.Row{timed("1", 1, 100, 0), timed("2", 1, 100, 0), timed("1", 2, 100, 0), timed("2", 2, 200, 0)}, 0},
+		{"no point in common", []journal.Row{timed("1", 1, 100, 0), timed("2", 2, 100, 0)}, 0},
+		{"failed rows tell nothing", []journal.Row{timed("1", 1, 100, 0), failed}, 0},
+		{"trials overlap", []journal.Row{timed("1", 1, 100, 0), timed("1", 1, 130, 0), timed("2", 1, 120, 0), timed("2", 1, 150, 0)}, 1},
+		{"trials do not", []journal.Row{timed("1", 1, 100, 0), timed("1", 1, 110, 0), timed("2", 1, 120, 0), timed("2", 1, 150, 0)}, 0},
+		{"three alike", []journal.Row{timed("1", 1, 100, 0), timed("2", 1, 100, 0), timed("3", 1, 100, 0)}, 3},
+		{"another metric, equal", []journal.Row{bandwidth("1", 5), bandwidth("2", 5)}, 1},
+		{"another metric, apart", []journal.Row{bandwidth("1", 5), bandwidth("2", 10)}, 0},
+	} {
+		if notes := noEffect(c.rows); len(notes) != c.want {
+			t.Errorf("%s: %d notes, want %d: %q", c.name, len(notes), c.want, notes)
+		}
+	}
+}
+
+func TestEnvSeen(t *testing.T) {
+	text := func(s string) *string { return &s }
+	planned := point.Env{{Name: "A", Value: "1", Set: true}, {Name: "B"}, {Name: "C", Value: "", Set: true}, {Name: "D", Value: "(unset)", Set: true}}
+	good := func() map[string]*string {
+		return map[string]*string{"A": text("1"), "B": nil, "C": text(""), "D": text("(unset)")}
+	}
+	if err := envSeen(planned, good()); err != nil {
+		t.Error(err)
+	}
+	for name, spoil := range map[string]func(map[string]*string){
+		"A=2 where 1":             func(m map[string]*string) { m["A"] = text("2") },
+		"A=(unset) where 1":       func(m map[string]*string) { m["A"] = nil },
+		"B=x where (unset)":       func(m map[string]*string) { m["B"] = text("x") },
+		"C=(unset) where ":        func(m map[string]*string) { m["C"] = nil },
+		"D=(unset) where (unset)": func(m map[string]*string) { m["D"] = nil },
+		"did not report B":        func(m map[string]*string) { delete(m, "B") },
+	} {
+		seen := good()
+		spoil(seen)
+		if err := envSeen(planned, seen); err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("%v, want it to say %q", err, name)
+		}
+	}
+}
+
+// TestResults: one row out of the answers of all ranks.
+func TestResults(t *testing.T) {
+	answer := func(rank int, status journal.Status, reason string, secondary bool) worker.Event {
+		return worker.Event{Rank: rank, Secondary: secondary, Done: &decl.Outcome{Status: status, Reason: reason, Phase: "timed"}}
+	}
+	for _, c := range []struct {
+		name    string
+		answers []worker.Event
+		status  journal.Status
+		rank    int // -1: none
+		reason  string
+	}{
+		{"all good", []worker.Event{answer(1, journal.OK, "", false), answer(0, journal.OK, "", false)}, journal.OK, -1, ""},
+		{"all skip", []worker.Event{answer(0, journal.Skipped, "small", false), answer(1, journal.Skipped, "small", false)}, journal.Skipped, -1, "small"},
+		{"one fails", []worker.Event{answer(0, journal.OK, "", false), answer(1, journal.Failed, "boom", false)}, journal.Failed, 1, "boom"},
+		{"the cause, not who follows", []worker.Event{answer(0, journal.Failed, "group aborted", true), answer(1, journal.Failed, "boom", false)}, journal.Failed, 1, "boom"},
+		{"only followers", []worker.Event{answer(1, journal.Failed, "group aborted", true), answer(0, journal.Failed, "group aborted too", true)}, journal.Failed, 1, "group aborted"},
+		{"one skips, one waited", []worker.Event{answer(1, journal.Skipped, "small", false), answer(0, journal.Failed, "group aborted", true)}, journal.Failed, 1, "the ranks disagree: rank 1 left the task: small, others did not"},
+		{"one skips, one is good", []worker.Event{answer(0, journal.OK, "", false), answer(1, journal.Skipped, "small", false)}, journal.Failed, 1, "the ranks disagree: rank 1 left the task: small, others did not"},
+		{"one skips, one never answers", []worker.Event{answer(1, journal.Skipped, "small", false)}, journal.Failed, 1, "the ranks disagree: rank 1 left the task: small, others did not"},
+		{"one fails, one never answers", []worker.Event{answer(1, journal.Failed, "boom", false)}, journal.Failed, 1, "boom"},
+	} {
+		res := &results{byRank: make([]*worker.Event, 2)}
+		for _, a := range c.answers {
+			res.add(a)
+			res.add(a) // said twice, counted once
+		}
+		row := journal.Row{Metrics: map[string]float64{}, Units: map[string]string{}}
+		res.fill(&row)
+		rank := -1
+		if row.Rank != nil {
+			rank = *row.Rank
+		}
+		if row.Status != c.status || rank != c.rank || row.Reason != c.reason {
+			t.Errorf("%s: %s at %d: %q; want %s at %d: %q", c.name, row.Status, rank, row.Reason, c.status, c.rank, c.reason)
+		}
+		if rank >= 0 && row.Phase != "timed" {
+			t.Errorf("%s: phase %q", c.name, row.Phase)
+		}
+	}
+}
+
+// TestWarningsOfRanks: what all ranks say is said once, what one says is said
+// with its number.
+func TestWarningsOfRanks(t *testing.T) {
+	res := &results{byRank: make([]*worker.Event, 3)}
+	for rank, warnings := range [][]string{{"noisy"}, {"noisy", "slow"}, {"noisy"}} {
+		res.add(worker.Event{Rank: rank, Done: &decl.Outcome{Status: journal.OK, Warnings: warnings}})
+	}
+	row := journal.Row{Metrics: map[string]float64{}, Units: map[string]string{}}
+	res.fill(&row)
+	if got := strings.Join(row.Warnings, "|"); got != "noisy|rank 1: slow" {
+		t.Errorf("warnings %q", got)
+	}
+}
+
+// TestCulprit: the rank that hangs is named, not the one that waits for it.
+func TestCulprit(t *testing.T) {
+	done := &worker.Event{}
+	for _, c := range []struct {
+		done    []*worker.Event
+		waiting []bool
+		want    int
+	}{
+		{[]*worker.Event{nil, nil}, []bool{true, false}, 1},
+		{[]*worker.Event{nil, nil}, []bool{false, true}, 0},
+		{[]*worker.Event{done, nil}, []bool{false, true}, 1},
+		{[]*worker.Event{nil, nil}, []bool{true, true}, 0},
+		{[]*worker.Event{nil, done, nil}, []bool{true, false, false}, 2},
+	} {
+		crew := &crew{ranks: make([]rankState, len(c.done))}
+		for i, w := range c.waiting {
+			crew.ranks[i].waiting = w
+		}
+		if got := crew.culprit(&results{byRank: c.done}); got != c.want {
+			t.Errorf("waiting %v: rank %d, want %d", c.waiting, got, c.want)
+		}
+	}
+}
+
+func TestLastOutput(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, text string) {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := lastOutput(dir, 0); got != "" {
+		t.Errorf("no file: %q", got)
+	}
+	write("rank0.out", "progress\n")
+	if got := lastOutput(dir, 0); got != "progress" {
+		t.Errorf("stdout only: %q", got)
+	}
+	write("rank0.err", "boom \xff\n\n")
+	if got := lastOutput(dir, 0); got != "boom \uFFFD" {
+		t.Errorf("errors first: %q", got)
+	}
+	write("rank0.err", "hm\npanic: why\n"+strings.Repeat("stack\n", 5000))
+	if got := lastOutput(dir, 0); len(got) > 2000 || !strings.HasPrefix(got, "panic: why\nstack") {
+		t.Errorf("a crash: %.20q", got)
+	}
+	write("rank0.err", strings.Repeat("\u00e9", 10_000)+"end")
+	if got := lastOutput(dir, 0); len(got) > 2100 || !strings.HasSuffix(got, "\u00e9end") || strings.ContainsRune(got, '\uFFFD') {
+		t.Errorf("the end of much: %d bytes, %.10q", len(got), got)
+	}
+}
+
+// TestResumeOfAnotherBench refuses to mix.
+func TestResumeOfAnotherBench(t *testing.T) {
+	s := newScene(t)
+	s.run("scripted")
+	p, err := makePlan("still", plan.Request{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = Run(t.Context(), p, Options{Dir: s.dir, Resume: true})
+	if err == nil || !strings.Contains(err.Error(), `bench "scripted", not "still"`) {
+		t.Errorf("error %v", err)
+	}
+}
+
+// TestResumeFromNothing is a first run.
+func TestResumeFromNothing(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.options.Resume = true
+	if res, _ := s.run("scripted"); res.Counts[journal.OK] != 8 {
+		t.Errorf("counts %v", res.Counts)
+	}
+	// Once complete there is nothing left to do.
+	launched := false
+	s.options.Observe = func(e Event) { launched = launched || e.Launch != nil }
+	if res, rows := s.run("scripted"); launched || res.Counts[journal.OK] != 8 || len(rows) != 8 {
+		t.Errorf("launched %v, counts %v, %d rows", launched, res.Counts, len(rows))
+	}
+}
+
+// TestUnwritable: a journal that cannot be written is an error, not a row.
+func TestUnwritable(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p, err := makePlan("still", plan.Request{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = Run(t.Context(), p, Options{Dir: file})
+	var path *os.PathError
+	if !errors.As(err, &path) {
+		t.Errorf("error %v", err)
+	}
+}
+
+// TestLastWords: a rank's death may be known before the last it said was read.
+func TestLastWords(t *testing.T) {
+	hub, err := worker.Listen()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer hub.Close()
+	vars := hub.Vars(false)
+	network, address, _ := strings.Cut(vars["KERNBENCH_WORKER"], ":")
+	conn, err := net.Dial(network, address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := connection.Answer(conn, []byte(vars["KERNBENCH_TOKEN"]), worker.Banner); err != nil {
+		t.Fatal(err)
+	}
+	fmt.Fprintln(conn, `{"hello":{"rank":0}}`)
+	c := &crew{hub: hub, ranks: make([]rankState, 1)}
+	select {
+	case e := <-hub.Events():
+		c.hear(e)
+	case <-time.After(hangGuard):
+		t.Fatal("the worker did not join")
+	}
+	fmt.Fprint(conn, `{"beat":{"phase":"timed"}}{"beat":{"phase":"the end"}}`)
+	conn.Close()
+	if tr := c.died(&launch.Exit{Rank: 0, Code: 3}); tr.phase != "the end" || *tr.rank != 0 || tr.status != journal.Failed {
+		t.Errorf("%+v", tr)
+	}
+}
+
+// TestStealIsSaid: a measured row tells that the hypervisor took much time away,
+// and nothing that would differ from run to run is said of a simulated one.
+func TestStealIsSaid(t *testing.T) {
+	w, err := journal.Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	r := &runner{journal: w, opts: Options{Observe: func(Event) {}}}
+	for _, c := range []struct {
+		row  journal.Row
+		said bool
+	}{
+		{journal.Row{Status: journal.OK, Kind: journal.Measured, Load: &journal.Load{Steal: 0.15}}, true},
+		{journal.Row{Status: journal.OK, Kind: journal.Measured, Load: &journal.Load{Steal: 0.01, Busy: 1}}, false},
+		{journal.Row{Status: journal.OK, Kind: journal.Measured}, false},
+		{journal.Row{Status: journal.OK, Kind: journal.Simulated, Load: &journal.Load{Steal: 0.15}}, false},
+		{journal.Row{Status: journal.Failed, Kind: journal.Measured, Load: &journal.Load{Steal: 0.15}}, false},
+	} {
+		c.row.Run, c.row.Bench, c.row.Key = "r", "b", "k"
+		got, err := r.record(c.row)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if said := slices.Contains(got.Warnings, "steal: the hypervisor took 15.0 % of this host's cores away"); said != c.said || !said && len(got.Warnings) > 0 {
+			t.Errorf("%s, %s, %+v: warnings %q", c.row.Status, c.row.Kind, c.row.Load, got.Warnings)
+		}
+	}
+}

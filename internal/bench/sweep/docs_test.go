@@ -1,0 +1,58 @@
+package sweep
+
+import (
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// TestDocumentedErrors keeps the reference honest: its first error block is
+// what this file really gives, and its first YAML block is a good sweep.
+func TestDocumentedErrors(t *testing.T) {
+	data, err := os.ReadFile("../../../docs/sweep-format.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	doc := string(data)
+	yaml := regexp.MustCompile("(?s)```yaml\n(.*?)```").FindStringSubmatch(doc)
+	if yaml == nil {
+		t.Fatal("the reference shows no sweep")
+	}
+	mustParse(t, yaml[1])
+
+	_, err = Parse("sweep.yaml", []byte(`name: x
+command: [prog, "{sise}"]
+axes:
+  size: [1, 2]
+metrics:
+  time_us: {regexp: 'x=(.*)'}
+`))
+	if err == nil || !strings.Contains(doc, "```\n"+err.Error()+"\n```") {
+		t.Errorf("the reference does not show this error:\n%v", err)
+	}
+
+	_, err = mustParse(t, yaml[1]).Command.Parse(outputs("loading model\nout of memory\n", ""))
+	if err == nil || !strings.Contains(doc, "```\n"+err.Error()+"\n```") {
+		t.Errorf("the reference does not show this error:\n%v", err)
+	}
+}
+
+// TestDocumentedAxes reads the block of axes with the types its comments say.
+func TestDocumentedAxes(t *testing.T) {
+	data, err := os.ReadFile("../../../docs/sweep-format.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	block := regexp.MustCompile("(?s)```yaml\n(axes:.*?)```").FindStringSubmatch(string(data))
+	if block == nil {
+		t.Fatal("the reference shows no axes")
+	}
+	p := mustParse(t, "name: x\ncommand: [p, '{M}{chunk}{alpha}{algo}{fused}{size}{dtype}{shape}']\n"+block[1]+"metrics: {t: {wall: true}}\n")
+	want := "M int 1,32,128; chunk int 1,8,64; alpha float 0.5,1,2; algo string ring,tree; fused bool true,false; " +
+		"size bytes 1024,4096,16384,65536,262144,1048576,4194304,16777216,67108864; dtype dtype f32,bf16; " +
+		"shape tuple qkv=4096x6144x4096,512x512x512"
+	if got := describeAxes(p); got != want {
+		t.Errorf("have %s\nwant %s", got, want)
+	}
+}

@@ -1,0 +1,224 @@
+package sweep
+
+import (
+	"strings"
+
+	"github.com/kernbench/kernbench/internal/base/yamlfile"
+	"github.com/kernbench/kernbench/internal/bench/decl"
+	"github.com/kernbench/kernbench/internal/result/journal"
+)
+
+// metric is one number to be found in a program's output. Exactly one of
+// single and column is set.
+type metric struct {
+	info   journal.MetricInfo
+	from   string // rank0, max, min or mean
+	stream string // stdout, stderr or both
+	single single // a source of plain samples
+	column *column
+}
+
+// single finds the samples of one metric in the output of one rank.
+type single interface {
+	samples(text []byte, out decl.RankOutput) ([]float64, error)
+	String() string // what was looked for, for errors
+}
+
+// column is a column of the one table a program prints.
+type column struct {
+	table string   // csv or nccl_tests
+	name  string   // the column
+	place string   // nccl_tests: out or in
+	keys  []string // csv: the key columns; nil means all others
+}
+
+var sources = []string{"regex", "json", "csv", "nccl_tests", "wall"}
+
+// metrics reads the mapping of metric names to sources.
+func (r *reader) metrics(n yamlfile.Node, names *namespace, ownRanks bool) []metric {
+	entries, ok := r.Mapping(n, "metrics")
+	if ok && len(entries) == 0 {
+		r.Fault(n, "metrics: a sweep measures at least one")
+	}
+	var metrics []metric
+	for _, e := range entries {
+		if !decl.ValidName(e.Key) {
+			r.Fault(e.At, "metric name %q: %s", e.Key, wantName)
+		}
+		if old, taken := names.whats[e.Key]; taken {
+			r.Fault(e.At, "metric %q clashes with the %s of that name", e.Key, old)
+		}
+		if m, ok := r.metric(e, ownRanks); ok {
+			metrics = append(metrics, m)
+		}
+	}
+	r.checkTable(entries, metrics)
+	return metrics
+}
+
+func (r *reader) metric(e yamlfile.Entry, ownRanks bool) (m metric, ok bool) {
+	what := "metric " + e.Key
+	known := append([]string{"unit", "better", "from", "stream", "keys", "place"}, sources...)
+	f, clean := r.Fields(e.Value, what, known...)
+	if f == nil {
+		return m, false
+	}
+	source := ""
+	for _, s := range sources {
+		switch {
+		case f[s] == nil:
+		case source != "":
+			r.Fault(f[s], "%s: %q and %q are two sources: want one", what, source, s)
+		default:
+			source = s
+		}
+	}
+	if source == "" {
+		if clean {
+			r.Fault(e.Value, "%s: want a source: one of %s", what, strings.Join(sources, ", "))
+		}
+		return m, false
+	}
+	unit, better := defaultUnit(e.Key)
+	m = metric{info: journal.MetricInfo{Name: e.Key, Unit: unit, Better: better}, from: "rank0", stream: "stdout"}
+	for _, only := range []struct{ key, source string }{{"keys", "csv"}, {"place", "nccl_tests"}} {
+		if n := f[only.key]; n != nil && source != only.source {
+			r.Fault(n, "%s: %q goes with %q only", what, only.key, only.source)
+		}
+	}
+	if n := f["stream"]; n != nil {
+		m.stream, _ = r.Word(n, what, "stream", "stdout", "stderr", "both")
+		if source == "wall" {
+			r.Fault(n, "%s: the wall clock has no stream", what)
+		}
+	}
+	if n := f["from"]; n != nil {
+		m.from, _ = r.Word(n, what, "from", "rank0", "max", "min", "mean")
+		if ownRanks && m.from != "rank0" {
+			r.Fault(n, "%s: from %s needs the key \"ranks\": without it there is one output", what, m.from)
+		}
+	}
+	r.readSource(&m, source, f, what)
+	if n := f["better"]; n != nil {
+		m.info.Better, _ = r.Word(n, what, "better", "lower", "higher")
+	}
+	if n := f["unit"]; n != nil && source != "wall" {
+		if s, ok := r.Text(n, what+": unit"); ok {
+			m.info.Unit = s.Text
+		}
+	}
+	return m, m.single != nil || m.column != nil
+}
+
+// readSource reads where the metric comes from.
+func (r *reader) readSource(m *metric, source string, f map[string]yamlfile.Node, what string) {
+	s, ok := r.Text(f[source], what+": "+source)
+	if !ok {
+		return
+	}
+	switch source {
+	case "regex":
+		re, err := newRegex(s.Text)
+		if err != nil {
+			r.Fault(s.At, "%s: %v", what, err)
+			return
+		}
+		m.single = re
+	case "json":
+		path, err := parseJSONPath(s.Text)
+		if err != nil {
+			r.Fault(s.At, "%s: %v", what, err)
+			return
+		}
+		m.single = path
+	case "wall":
+		if s.Text != "true" {
+			r.Fault(s.At, "%s: write wall: true, or leave it out", what)
+			return
+		}
+		if m.info.Unit == "" {
+			m.info.Unit = "us"
+		}
+		if n := f["unit"]; n != nil {
+			if m.info.Unit, ok = r.Word(n, what, "unit of wall time", "ns", "us", "ms", "s"); !ok {
+				return
+			}
+		}
+		scale, ok := wallUnits[m.info.Unit]
+		if !ok {
+			r.Fault(s.At, "%s: wall time is in ns, us, ms or s, not %s: name the metric so, or give its unit", what, m.info.Unit)
+			return
+		}
+		m.info.Better = "lower"
+		m.single = wall(scale)
+	case "csv":
+		m.column = &column{table: "csv", name: s.Text}
+		if n := f["keys"]; n != nil {
+			items, _ := r.Texts(n, what+": keys")
+			for _, item := range items {
+				m.column.keys = append(m.column.keys, item.Text)
+			}
+		}
+	case "nccl_tests":
+		m.column = &column{table: "nccl_tests", place: "out"}
+		if m.column.name, ok = r.Word(f[source], what, "column of nccl-tests", ncclColumns...); !ok {
+			return
+		}
+		if n := f["place"]; n != nil {
+			m.column.place, _ = r.Word(n, what, "place", "out", "in")
+		}
+		m.info.Unit, m.info.Better = ncclUnit(m.column.name)
+	}
+}
+
+// checkTable makes sure that all columns belong to the one table of a program.
+func (r *reader) checkTable(entries []yamlfile.Entry, metrics []metric) {
+	at := map[string]yamlfile.Node{}
+	for _, e := range entries {
+		at[e.Key] = e.At
+	}
+	var first *metric
+	var keysFrom string
+	var keys []string
+	for i := range metrics {
+		m := &metrics[i]
+		if m.column == nil {
+			continue
+		}
+		if first == nil {
+			first = m
+		}
+		n := at[m.info.Name]
+		if m.column.table != first.column.table {
+			r.Fault(n, "metric %s: %s and %s are two tables: a sweep reads one", m.info.Name, first.column.table, m.column.table)
+		}
+		if m.stream != first.stream {
+			r.Fault(n, "metric %s: the table is on %s for %s: it has one stream", m.info.Name, first.stream, first.info.Name)
+		}
+		if m.column.keys == nil {
+			continue
+		}
+		if keys != nil && strings.Join(keys, "\x00") != strings.Join(m.column.keys, "\x00") {
+			r.Fault(n, "metric %s: other keys than %s has: a table has one set of keys", m.info.Name, keysFrom)
+		}
+		keys, keysFrom = m.column.keys, m.info.Name
+	}
+}
+
+// unitOf gives the usual unit and direction by the last word of a metric's
+// name, so that time_us needs no further words.
+var unitOf = []struct{ word, unit, better string }{
+	{"ns", "ns", "lower"}, {"us", "us", "lower"}, {"ms", "ms", "lower"}, {"s", "s", "lower"},
+	{"gbps", "GB/s", "higher"}, {"algbw", "GB/s", "higher"}, {"busbw", "GB/s", "higher"},
+	{"gflops", "GFLOP/s", "higher"}, {"tflops", "TFLOP/s", "higher"},
+}
+
+func defaultUnit(name string) (unit, better string) {
+	last := name[strings.LastIndexByte(name, '_')+1:]
+	for _, u := range unitOf {
+		if u.word == last {
+			return u.unit, u.better
+		}
+	}
+	return "", ""
+}

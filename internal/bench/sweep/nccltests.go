@@ -1,0 +1,84 @@
+package sweep
+
+import (
+	"fmt"
+	"strconv"
+
+	"github.com/kernbench/kernbench/internal/base/point"
+	"github.com/kernbench/kernbench/internal/bench/decl"
+	"github.com/kernbench/kernbench/internal/result/nccltable"
+)
+
+// ncclKeys are the key columns that every version of nccl-tests has.
+var ncclKeys = []decl.Axis{{Name: "size", Kind: point.Bytes}, {Name: "type", Kind: point.String}, {Name: "redop", Kind: point.String}}
+
+// ncclPlaces are the words for the two groups of columns.
+var ncclPlaces = map[string]nccltable.Place{"out": nccltable.OutOfPlace, "in": nccltable.InPlace}
+
+// ncclColumns are the columns that a metric can be.
+var ncclColumns = []string{nccltable.Time, nccltable.AlgBW, nccltable.BusBW, nccltable.Wrong}
+
+func ncclUnit(column string) (unit, better string) {
+	switch column {
+	case nccltable.Time:
+		return "us", "lower"
+	case nccltable.Wrong:
+		return "", "lower"
+	}
+	return "GB/s", "higher"
+}
+
+func (t *table) ncclLines(text string) ([]line, error) {
+	read, err := nccltable.Read(text)
+	if err != nil {
+		return nil, err
+	}
+	var lines []line
+	for _, l := range read {
+		if l.Header != nil {
+			for _, m := range t.metrics {
+				if place := ncclPlaces[m.column.place]; !l.Header.Has(place, m.column.name) {
+					return nil, fmt.Errorf("the nccl-tests table has no column %s %v", m.column.name, place)
+				}
+			}
+		}
+		if l.Row == nil {
+			continue
+		}
+		values, err := t.ncclValues(l.Row)
+		if err != nil {
+			return nil, err
+		}
+		lines = append(lines, line{number: l.Number, keys: ncclPoint(l.Row), values: values})
+	}
+	return lines, nil
+}
+
+// ncclPoint is the point that a line belongs to.
+func ncclPoint(row *nccltable.Row) point.Point {
+	p := point.Point{{Name: "size", Value: point.BytesValue(row.Size)}}
+	for _, name := range []string{"type", "redop"} {
+		if text := row.Key(name); text != "" {
+			p = append(p, point.Coord{Name: name, Value: point.StringValue(text)})
+		}
+	}
+	// -1 stands for an operation without a root.
+	if root, err := strconv.ParseInt(row.Key("root"), 10, 64); err == nil && root >= 0 {
+		p = append(p, point.Coord{Name: "root", Value: point.IntValue(root)})
+	}
+	return p
+}
+
+func (t *table) ncclValues(row *nccltable.Row) (map[string]float64, error) {
+	values := map[string]float64{}
+	for _, m := range t.metrics {
+		v, has, err := row.Number(ncclPlaces[m.column.place], m.column.name)
+		if err != nil {
+			return nil, err
+		}
+		if has {
+			values[m.info.Name] = v
+		}
+	}
+	return values, nil
+}

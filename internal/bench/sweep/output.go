@@ -1,0 +1,205 @@
+package sweep
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/kernbench/kernbench/internal/bench/decl"
+)
+
+// outputParser finds all metrics of a sweep in the output of one run.
+type outputParser struct {
+	metrics []metric
+	table   *table // nil when the program prints none
+}
+
+func newOutputParser(metrics []metric, axes []string) *outputParser {
+	p := &outputParser{metrics: metrics}
+	for _, m := range metrics {
+		if m.column == nil {
+			continue
+		}
+		if p.table == nil {
+			p.table = &table{kind: m.column.table, axes: axes}
+		}
+		p.table.metrics = append(p.table.metrics, m)
+	}
+	return p
+}
+
+// parse is the decl.ParseOutput of the sweep. A table gives one row per key;
+// other metrics have the same samples in each of them. Without a table there
+// is one row.
+func (p *outputParser) parse(ranks []decl.RankOutput) ([]decl.ParsedRow, error) {
+	if len(ranks) == 0 {
+		return nil, errors.New("the program left no output")
+	}
+	ranks = slices.Clone(ranks)
+	slices.SortFunc(ranks, func(a, b decl.RankOutput) int { return a.Rank - b.Rank })
+	rows := []decl.ParsedRow{{Samples: map[string][]float64{}}}
+	if p.table != nil {
+		var err error
+		if rows, err = p.tableRows(ranks); err != nil {
+			return nil, err
+		}
+	}
+	for _, m := range p.metrics {
+		if m.single == nil {
+			continue
+		}
+		samples, err := m.combined(ranks)
+		if err != nil {
+			return nil, fmt.Errorf("metric %s: %w", m.info.Name, err)
+		}
+		for i := range rows {
+			rows[i].Samples[m.info.Name] = slices.Clone(samples)
+		}
+	}
+	return rows, nil
+}
+
+// combined gathers a metric's samples from the ranks it comes from.
+func (m metric) combined(ranks []decl.RankOutput) ([]float64, error) {
+	if m.from == "rank0" {
+		ranks = ranks[:1]
+	}
+	perRank := make([][]float64, len(ranks))
+	for i, out := range ranks {
+		samples, err := m.single.samples(m.read(out), out)
+		if err != nil {
+			return nil, fmt.Errorf("rank %d: %w", out.Rank, err)
+		}
+		if len(samples) == 0 {
+			return nil, fmt.Errorf("rank %d printed nothing that matches %v; %s", out.Rank, m.single, lastLines(out))
+		}
+		perRank[i] = samples
+	}
+	return combine(m.from, ranks, perRank)
+}
+
+// tableRows reads rank 0's table, and everybody's for metrics over all ranks.
+func (p *outputParser) tableRows(ranks []decl.RankOutput) ([]decl.ParsedRow, error) {
+	names := make([]string, len(p.table.metrics))
+	all := false
+	for i, m := range p.table.metrics {
+		names[i] = m.info.Name
+		all = all || m.from != "rank0"
+	}
+	if !all {
+		ranks = ranks[:1]
+	}
+	fail := func(out decl.RankOutput, err error) error {
+		noun := "metric "
+		if len(names) > 1 {
+			noun = "metrics "
+		}
+		return fmt.Errorf("%s%s: rank %d: %w; %s", noun, strings.Join(names, ", "), out.Rank, err, lastLines(out))
+	}
+	tables := make([][]decl.ParsedRow, len(ranks))
+	for i, out := range ranks {
+		rows, err := p.table.rows(p.table.metrics[0].read(out))
+		if err == nil && len(rows) == 0 {
+			err = errors.New("the table has a header and no line")
+		}
+		if err != nil {
+			return nil, fail(out, err)
+		}
+		tables[i] = rows
+	}
+	rows := make([]decl.ParsedRow, len(tables[0]))
+	for r, first := range tables[0] {
+		rows[r] = decl.ParsedRow{Extra: first.Extra, Samples: map[string][]float64{}}
+		for _, m := range p.table.metrics {
+			perRank, from := [][]float64{first.Samples[m.info.Name]}, ranks[:1]
+			if m.from != "rank0" {
+				from = ranks
+				for i, rows := range tables[1:] {
+					at := slices.IndexFunc(rows, func(x decl.ParsedRow) bool { return rowID(x.Extra) == rowID(first.Extra) })
+					if at < 0 || len(rows) != len(tables[0]) {
+						return nil, fail(ranks[i+1], fmt.Errorf("its table has other lines than that of rank 0 (%v)", first.Extra))
+					}
+					perRank = append(perRank, rows[at].Samples[m.info.Name])
+				}
+			}
+			samples, err := combine(m.from, from, perRank)
+			if err != nil {
+				return nil, fmt.Errorf("metric %s at %v: %w", m.info.Name, first.Extra, err)
+			}
+			if len(samples) > 0 {
+				rows[r].Samples[m.info.Name] = samples
+			}
+		}
+	}
+	for _, m := range p.table.metrics {
+		if !slices.ContainsFunc(rows, func(r decl.ParsedRow) bool { return len(r.Samples[m.info.Name]) > 0 }) {
+			return nil, fmt.Errorf("metric %s: rank 0 printed N/A for %s on every line; %s", m.info.Name, m.column.name, lastLines(ranks[0]))
+		}
+	}
+	return rows, nil
+}
+
+// combine reduces the ranks' samples one by one: the i-th sample of a metric
+// over all ranks comes from everybody's i-th.
+func combine(from string, ranks []decl.RankOutput, perRank [][]float64) ([]float64, error) {
+	for i, samples := range perRank {
+		if len(samples) != len(perRank[0]) {
+			return nil, fmt.Errorf("rank %d has %s but rank %d has %s: %s over ranks needs equally many",
+				ranks[0].Rank, plural(len(perRank[0]), "sample"), ranks[i].Rank, plural(len(samples), "sample"), from)
+		}
+	}
+	if from == "rank0" {
+		return perRank[0], nil
+	}
+	out := make([]float64, len(perRank[0]))
+	for r, samples := range perRank {
+		for i, s := range samples {
+			switch {
+			case from == "mean":
+				out[i] += s / float64(len(perRank)) // a sum of all might overflow
+			case r == 0, from == "max" && s > out[i], from == "min" && s < out[i]:
+				out[i] = s
+			}
+		}
+	}
+	return out, nil
+}
+
+// read is the part of a rank's output the metric is looked for in.
+func (m metric) read(out decl.RankOutput) []byte {
+	switch m.stream {
+	case "stderr":
+		return out.Stderr
+	case "both":
+		// Two streams have no common order; a line never spans both.
+		return slices.Concat(out.Stdout, []byte("\n"), out.Stderr)
+	}
+	return out.Stdout
+}
+
+// lastLines shows the end of what a rank printed: usually it says why the
+// wanted number is not there.
+func lastLines(out decl.RankOutput) string {
+	const most = 5
+	var b strings.Builder
+	for _, s := range []struct {
+		name string
+		text []byte
+	}{{"stdout", out.Stdout}, {"stderr", out.Stderr}} {
+		text := strings.TrimRight(strings.ToValidUTF8(string(s.text), "?"), "\r\n\t ")
+		if text == "" {
+			continue
+		}
+		lines := strings.Split(text, "\n")
+		lines = lines[max(0, len(lines)-most):]
+		fmt.Fprintf(&b, "\n  the end of its %s:", s.name)
+		for _, l := range lines {
+			b.WriteString("\n    " + clip(strings.TrimRight(l, "\r")))
+		}
+	}
+	if b.Len() == 0 {
+		return "it printed nothing at all"
+	}
+	return strings.TrimPrefix(b.String(), "\n  ")
+}

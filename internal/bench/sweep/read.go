@@ -1,0 +1,226 @@
+package sweep
+
+import (
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/kernbench/kernbench/internal/base/point"
+	"github.com/kernbench/kernbench/internal/base/yamlfile"
+	"github.com/kernbench/kernbench/internal/bench/decl"
+)
+
+// The names a declaration accepts. Package decl has the last word; these are
+// here so that a bad name is shown where it stands.
+var ()
+
+const wantName = "want letters, digits, _ . -, starting with a letter"
+
+// sweep reads the whole file. What it returns is good only if no fault was
+// recorded.
+func (r *reader) sweep(root yamlfile.Node) *decl.Bench {
+	part := &decl.Part{Command: &decl.Command{Inputs: map[string]string{}}}
+	bench := &decl.Bench{Parts: []*decl.Part{part}}
+	f, clean := r.Fields(root, "the sweep", "name", "description", "command", "dir", "ranks", "axes", "env", "zip",
+		"metrics", "timeout", "trials")
+	if f == nil {
+		return bench
+	}
+	for _, key := range []string{"name", "command", "metrics"} {
+		if f[key] == nil && clean {
+			r.Fault(root, "the key %q is missing", key)
+		}
+	}
+	if n := f["name"]; n != nil {
+		bench.Name = r.name(n, "name")
+	}
+	if n := f["description"]; n != nil {
+		if s, ok := r.Text(n, "description"); ok {
+			bench.Doc = strings.TrimSpace(s.Text)
+			bench.Help, _, _ = strings.Cut(bench.Doc, "\n")
+			part.Help = bench.Help
+		}
+	}
+	part.Command.Dir = filepath.Dir(r.Name())
+	if n := f["dir"]; n != nil {
+		if s, ok := r.Text(n, "dir"); ok && filepath.IsAbs(s.Text) {
+			part.Command.Dir = s.Text
+		} else if ok {
+			part.Command.Dir = filepath.Join(part.Command.Dir, s.Text)
+		}
+	}
+	if n := f["timeout"]; n != nil {
+		part.Timeout = r.duration(n, "timeout")
+	}
+	if n := f["trials"]; n != nil {
+		part.Trials = r.count(n, "trials")
+	}
+
+	// Where each name of the point was declared, for clashes and zip.
+	names := &namespace{reader: r, counts: map[string]int{}, whats: map[string]string{}}
+	part.Command.OwnRanks = f["ranks"] == nil
+	if n := f["ranks"]; n != nil {
+		part.Axes = append(part.Axes, r.ranks(n, names))
+	}
+	if n := f["axes"]; n != nil {
+		part.Axes = append(part.Axes, r.axes(n, names)...)
+	}
+	if n := f["env"]; n != nil {
+		part.Envs = r.envs(n, names)
+	}
+	if n := f["zip"]; n != nil {
+		part.Zips = r.zips(n, names)
+	}
+	if n := f["command"]; n != nil {
+		part.Command.Argv = r.argv(n, part.Axes, f["axes"])
+		part.Command.Inputs["command"] = hashText(n.String())
+	}
+	if n := f["metrics"]; n != nil {
+		metrics := r.metrics(n, names, part.Command.OwnRanks)
+		for _, m := range metrics {
+			part.Metrics = append(part.Metrics, m.info)
+		}
+		part.Command.Parse = newOutputParser(metrics, names.list()).parse
+		part.Command.Inputs["metrics"] = hashText(n.String())
+		if slices.ContainsFunc(metrics, func(m metric) bool { return m.column != nil && m.column.table == "nccl_tests" }) {
+			part.Command.Columns = ncclKeys
+		}
+	}
+	return bench
+}
+
+func (r *reader) name(n yamlfile.Node, what string) string {
+	s, ok := r.Text(n, what)
+	if ok && !decl.ValidName(s.Text) {
+		r.Fault(n, "%s %q: %s", what, s.Text, wantName)
+	}
+	return s.Text
+}
+
+func (r *reader) duration(n yamlfile.Node, what string) time.Duration {
+	s, ok := r.Text(n, what)
+	if !ok {
+		return 0
+	}
+	d, err := time.ParseDuration(s.Text)
+	switch {
+	case err != nil && s.Number:
+		r.Fault(n, "%s: %s has no unit: write %ss or %sm", what, s.Text, s.Text, s.Text)
+	case err != nil:
+		r.Fault(n, "%s: %q is not a time such as 60s, 1m30s or 500ms", what, s.Text)
+	case d <= 0:
+		r.Fault(n, "%s: want more than nothing, have %s", what, s.Text)
+	}
+	return d
+}
+
+// count reads a whole number of at least 1.
+func (r *reader) count(n yamlfile.Node, what string) int {
+	s, ok := r.Text(n, what)
+	if !ok {
+		return 0
+	}
+	c, err := strconv.Atoi(s.Text)
+	if err != nil || c < 1 {
+		r.Fault(n, "%s: want a whole number of at least 1, have %q", what, s.Text)
+	}
+	return c
+}
+
+// argv reads the command and checks its placeholders against the axes, and
+// that no axis is swept in vain.
+func (r *reader) argv(n yamlfile.Node, axes []decl.Axis, axesNode yamlfile.Node) []string {
+	if s, ok := r.String(n); ok {
+		r.Fault(n, "command: want a list of arguments such as [%s]: there is no shell to split a line",
+			quoteAll(strings.Fields(s)))
+		return nil
+	}
+	items, ok := r.Texts(n, "command")
+	if !ok {
+		return nil
+	}
+	var argv []string
+	used := map[string]bool{}
+	for i, item := range items {
+		argv = append(argv, item.Text)
+		if strings.ContainsRune(item.Text, 0) {
+			r.Fault(item.At, "command: an argument cannot hold a NUL byte")
+		}
+		if i == 0 && item.Text == "" {
+			r.Fault(item.At, "command: the program's name is empty")
+		}
+		pieces, err := parseTemplate(item.Text)
+		if err != nil {
+			r.FaultIn(item.At, err.offset, "command: %s", err.msg)
+			continue
+		}
+		for _, p := range pieces {
+			if p.literal {
+				continue
+			}
+			axis, err := p.check(axes)
+			if err != nil {
+				r.FaultIn(item.At, p.offset, "command: %v", err)
+			}
+			used[axis] = true
+		}
+	}
+	if axesNode == nil {
+		return argv
+	}
+	// Entries were checked already; only their places are of interest here.
+	for _, e := range r.Peek(axesNode) {
+		isAxis := slices.ContainsFunc(axes, func(a decl.Axis) bool { return a.Name == e.Key })
+		if isAxis && !used[e.Key] {
+			r.Fault(e.At, "axis %q is used nowhere: put {%s} into the command", e.Key, e.Key)
+		}
+	}
+	return argv
+}
+
+func quoteAll(words []string) string {
+	quoted := make([]string, len(words))
+	for i, w := range words {
+		quoted[i] = strconv.Quote(w)
+	}
+	return strings.Join(quoted, ", ")
+}
+
+// namespace keeps the names of axes and variables apart from each other.
+type namespace struct {
+	reader *reader
+	counts map[string]int    // values per name
+	whats  map[string]string // "axis" or "environment variable"
+}
+
+// declare records a name, or the fault that it is taken.
+func (ns *namespace) declare(at yamlfile.Node, what, name string, values int) {
+	if old, taken := ns.whats[name]; taken {
+		ns.reader.Fault(at, "%s %q clashes with the %s of that name", what, name, old)
+		return
+	}
+	ns.whats[name], ns.counts[name] = what, values
+}
+
+func (ns *namespace) list() []string {
+	var names []string
+	for name := range ns.whats {
+		names = append(names, name)
+	}
+	return names
+}
+
+// ranks reads the rank counts: an axis of its own name.
+func (r *reader) ranks(n yamlfile.Node, names *namespace) decl.Axis {
+	axis := decl.Axis{Name: decl.RanksAxis, Kind: point.Int}
+	axis.Kind, axis.Values = r.values(n, "ranks", point.Int)
+	for _, v := range axis.Values {
+		if v.Int() < 1 || v.Int() > 1<<20 {
+			r.Fault(n, "ranks: a launch has between 1 and %d ranks, not %v", 1<<20, v)
+		}
+	}
+	names.declare(n, "axis", decl.RanksAxis, len(axis.Values))
+	return axis
+}

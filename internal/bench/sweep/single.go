@@ -1,0 +1,198 @@
+package sweep
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/kernbench/kernbench/internal/bench/decl"
+)
+
+// The sources of plain samples: a regular expression, a JSON field, the clock.
+var (
+	_ single = regex{}
+	_ single = jsonPath{}
+	_ single = wall(0)
+)
+
+// regex finds every match of an expression.
+type regex struct {
+	re    *regexp.Regexp
+	text  string
+	group int // the group that holds the number
+}
+
+// newRegex compiles an expression that has one group, or one named value. ^
+// and $ match at every line, since output is lines.
+func newRegex(text string) (regex, error) {
+	if _, err := regexp.Compile(text); err != nil {
+		return regex{}, err
+	}
+	re := regexp.MustCompile("(?m)" + text)
+	if i := re.SubexpIndex("value"); i > 0 {
+		return regex{re, text, i}, nil
+	}
+	if n := re.NumSubexp(); n != 1 {
+		return regex{}, fmt.Errorf("the expression has %s: want one, or one named (?P<value>...), around the number", plural(n, "group"))
+	}
+	return regex{re, text, 1}, nil
+}
+
+func (x regex) String() string { return "the expression " + x.text }
+
+func (x regex) samples(text []byte, _ decl.RankOutput) ([]float64, error) {
+	var samples []float64
+	for _, match := range x.re.FindAllSubmatch(text, -1) {
+		if match[x.group] == nil {
+			continue // the group is in an alternative that did not match
+		}
+		f, err := number(string(match[x.group]))
+		if err != nil {
+			return nil, fmt.Errorf("%v in %q", err, clip(string(match[0])))
+		}
+		samples = append(samples, f)
+	}
+	return samples, nil
+}
+
+// number reads a finite number: nothing else can be averaged or stored.
+func number(text string) (float64, error) {
+	f, err := strconv.ParseFloat(strings.TrimSpace(text), 64)
+	if err != nil || math.IsNaN(f) || math.IsInf(f, 0) {
+		return 0, fmt.Errorf("%q is not a finite number", clip(text))
+	}
+	return f, nil
+}
+
+// jsonPath finds a field in JSON output.
+type jsonPath struct {
+	text  string
+	steps []jsonStep
+}
+
+// jsonStep is a field name, or an index if name is empty.
+type jsonStep struct {
+	name  string
+	index int
+}
+
+var jsonStepRE = regexp.MustCompile(`^(?:\.?([^.\[\]]+)|\[([0-9]{1,9})\])`)
+
+// parseJSONPath reads path.to[0].field.
+func parseJSONPath(text string) (jsonPath, error) {
+	path := jsonPath{text: text}
+	for rest := text; rest != ""; {
+		m := jsonStepRE.FindStringSubmatch(rest)
+		if m == nil || rest == text && rest[0] == '.' {
+			return path, fmt.Errorf("%q is not a path such as time_us, result.time or runs[0].time", text)
+		}
+		step := jsonStep{name: m[1]}
+		if m[2] != "" {
+			step.index, _ = strconv.Atoi(m[2])
+		} else if rest != text && rest[0] != '.' {
+			return path, fmt.Errorf("%q: want a . before %q", text, m[1])
+		}
+		path.steps = append(path.steps, step)
+		rest = rest[len(m[0]):]
+	}
+	if len(path.steps) == 0 {
+		return path, fmt.Errorf("the path is empty")
+	}
+	return path, nil
+}
+
+func (p jsonPath) String() string { return "the JSON field " + p.text }
+
+func (p jsonPath) samples(text []byte, _ decl.RankOutput) ([]float64, error) {
+	var samples []float64
+	for _, doc := range jsonDocuments(text) {
+		found, err := p.walk(doc, p.steps, nil)
+		if err != nil {
+			return nil, err
+		}
+		samples = append(samples, found...)
+	}
+	return samples, nil
+}
+
+// jsonDocuments is the whole text if it is one JSON value, otherwise every
+// line that is an object.
+func jsonDocuments(text []byte) (docs []any) {
+	if doc, ok := decodeJSON(text); ok {
+		return []any{doc}
+	}
+	for line := range bytes.Lines(text) {
+		if line = bytes.TrimSpace(line); bytes.HasPrefix(line, []byte("{")) {
+			if doc, ok := decodeJSON(line); ok {
+				docs = append(docs, doc)
+			}
+		}
+	}
+	return docs
+}
+
+func decodeJSON(text []byte) (doc any, ok bool) {
+	return doc, json.Unmarshal(text, &doc) == nil
+}
+
+// walk collects the numbers a path leads to. A name applied to a list goes into
+// each of its items, and a list at the end of the path is all its numbers.
+func (p jsonPath) walk(v any, steps []jsonStep, found []float64) ([]float64, error) {
+	var err error
+	switch x := v.(type) {
+	case nil:
+		return found, nil // null is how JSON says "not measured"
+	case []any:
+		if len(steps) > 0 && steps[0].name == "" {
+			if steps[0].index >= len(x) {
+				return found, nil
+			}
+			return p.walk(x[steps[0].index], steps[1:], found)
+		}
+		for _, item := range x {
+			if found, err = p.walk(item, steps, found); err != nil {
+				return nil, err
+			}
+		}
+		return found, nil
+	case map[string]any:
+		if len(steps) > 0 && steps[0].name != "" {
+			return p.walk(x[steps[0].name], steps[1:], found)
+		}
+	case float64:
+		if len(steps) == 0 {
+			return append(found, x), nil
+		}
+	}
+	if len(steps) > 0 {
+		return found, nil
+	}
+	shown, _ := json.Marshal(v)
+	return nil, fmt.Errorf("%s is %s, not a number", p.text, clip(string(shown)))
+}
+
+// wallUnits are the units wall time can be had in.
+var wallUnits = map[string]time.Duration{"ns": 1, "us": time.Microsecond, "ms": time.Millisecond, "s": time.Second}
+
+// wall is how long the program ran, in the given unit.
+type wall time.Duration
+
+func (w wall) String() string { return "the wall time" }
+
+func (w wall) samples(_ []byte, out decl.RankOutput) ([]float64, error) {
+	return []float64{float64(out.Wall) / float64(w)}, nil
+}
+
+// clip shortens a text for an error.
+func clip(text string) string {
+	const most = 200
+	if runes := []rune(text); len(runes) > most {
+		return string(runes[:most]) + "..."
+	}
+	return text
+}

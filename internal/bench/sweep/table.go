@@ -1,0 +1,210 @@
+package sweep
+
+import (
+	"encoding/csv"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/kernbench/kernbench/internal/base/point"
+	"github.com/kernbench/kernbench/internal/bench/decl"
+)
+
+// table reads the lines of a table that a program printed into rows: the key
+// columns say which point a line belongs to, the others are samples. Lines
+// with equal keys are samples of one row, because a point has one row.
+type table struct {
+	kind    string
+	metrics []metric
+	axes    []string // names that the point has already
+}
+
+// line is one line of a table before it becomes a row.
+type line struct {
+	number int
+	keys   point.Point
+	values map[string]float64 // by metric; one that is not available is absent
+}
+
+// rows reads the table in a text.
+func (t *table) rows(text []byte) ([]decl.ParsedRow, error) {
+	var lines []line
+	var err error
+	if t.kind == "csv" {
+		lines, err = t.csvLines(string(text))
+	} else {
+		lines, err = t.ncclLines(string(text))
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := t.dropAxes(lines); err != nil {
+		return nil, err
+	}
+	var rows []decl.ParsedRow
+	index := map[string]int{}
+	for _, l := range lines {
+		id := rowID(l.keys)
+		i, known := index[id]
+		if !known {
+			i = len(rows)
+			index[id] = i
+			rows = append(rows, decl.ParsedRow{Extra: l.keys, Samples: map[string][]float64{}})
+		}
+		for name, v := range l.values {
+			rows[i].Samples[name] = append(rows[i].Samples[name], v)
+		}
+	}
+	return rows, nil
+}
+
+// rowID is a text that two points share only if they are the same.
+func rowID(p point.Point) string {
+	var b strings.Builder
+	for _, c := range p {
+		fmt.Fprintf(&b, "%q=%q ", c.Name, c.Value.String())
+	}
+	return b.String()
+}
+
+// dropAxes removes key columns that are axes too: the point says it already.
+// It is an error if such a column varies, since then the lines are not all of
+// the point that was asked for.
+func (t *table) dropAxes(lines []line) error {
+	for i := range lines {
+		for _, c := range lines[i].keys {
+			if c.Name == decl.RanksAxis && !slices.Contains(t.axes, c.Name) || c.Name == decl.BackendName {
+				return fmt.Errorf("the key column %q has a name that kernbench uses itself: list the wanted columns with keys", c.Name)
+			}
+			for _, m := range t.metrics {
+				if m.info.Name == c.Name {
+					return fmt.Errorf("the key column %q has the name of a metric: rename the metric, or list the wanted columns with keys", c.Name)
+				}
+			}
+			if first, _ := lines[0].keys.Get(c.Name); slices.Contains(t.axes, c.Name) && first != c.Value {
+				return fmt.Errorf("the column %q holds %v and, in line %d, %v, but %q is an axis with one value per run",
+					c.Name, first, lines[i].number, c.Value, c.Name)
+			}
+		}
+	}
+	for i := range lines {
+		lines[i].keys = lines[i].keys.Without(t.axes...)
+	}
+	return nil
+}
+
+// csvLines finds the header, the first line that has all wanted columns, and
+// reads the lines below it that have as many fields. Other lines are noise
+// such as log messages.
+func (t *table) csvLines(text string) ([]line, error) {
+	var wanted, keys []string
+	for _, m := range t.metrics {
+		wanted = append(wanted, m.column.name)
+		if m.column.keys != nil {
+			keys = m.column.keys
+		}
+	}
+	var header []string
+	var cells [][]string // the rows that belong to the table
+	var numbers []int
+	n := 0
+	for text := range strings.Lines(text) {
+		n++
+		fields, ok := csvFields(text)
+		switch {
+		case !ok:
+		case header == nil:
+			if containsAll(fields, wanted) && containsAll(fields, keys) {
+				header = fields
+			}
+		case len(fields) == len(header) && !slices.Equal(fields, header):
+			cells, numbers = append(cells, fields), append(numbers, n)
+		}
+	}
+	if header == nil {
+		return nil, fmt.Errorf("no line is a CSV header with the %s", columnsText(append(wanted, keys...)))
+	}
+	for i, name := range header {
+		if slices.Contains(header[:i], name) && (slices.Contains(wanted, name) || slices.Contains(keys, name)) {
+			return nil, fmt.Errorf("the CSV header has the column %q twice", name)
+		}
+	}
+	if keys == nil {
+		for _, name := range header {
+			if !slices.Contains(wanted, name) && name != "" {
+				keys = append(keys, name)
+			}
+		}
+	}
+	lines := make([]line, len(cells))
+	for i, row := range cells {
+		lines[i] = line{number: numbers[i], values: map[string]float64{}}
+		for _, m := range t.metrics {
+			v, err := number(row[slices.Index(header, m.column.name)])
+			if err != nil {
+				return nil, fmt.Errorf("column %q, line %d: %w", m.column.name, numbers[i], err)
+			}
+			lines[i].values[m.info.Name] = v
+		}
+	}
+	for _, key := range keys {
+		addKey(lines, key, cells, slices.Index(header, key))
+	}
+	return lines, nil
+}
+
+// addKey adds one column to the keys of all lines, as numbers if all are.
+func addKey(lines []line, name string, cells [][]string, column int) {
+	kind := point.Int
+	for _, row := range cells {
+		if _, err := strconv.ParseInt(row[column], 10, 64); err != nil && kind == point.Int {
+			kind = point.Float
+		}
+		if _, err := point.Parse(point.Float, row[column]); err != nil {
+			kind = point.String
+			break
+		}
+	}
+	for i := range lines {
+		text := cells[i][column]
+		v := point.StringValue(text)
+		switch kind {
+		case point.Int:
+			n, _ := strconv.ParseInt(text, 10, 64)
+			v = point.IntValue(n)
+		case point.Float:
+			v, _ = point.Parse(point.Float, text)
+		}
+		lines[i].keys = append(lines[i].keys, point.Coord{Name: name, Value: v})
+	}
+}
+
+// csvFields splits one line; a blank or malformed one has none.
+func csvFields(text string) ([]string, bool) {
+	text = strings.TrimSpace(text)
+	if text == "" {
+		return nil, false
+	}
+	r := csv.NewReader(strings.NewReader(text))
+	r.TrimLeadingSpace = true
+	fields, err := r.Read()
+	if err != nil {
+		return nil, false
+	}
+	for i := range fields {
+		fields[i] = strings.TrimSpace(fields[i])
+	}
+	return fields, true
+}
+
+func containsAll(have, want []string) bool {
+	return !slices.ContainsFunc(want, func(w string) bool { return !slices.Contains(have, w) })
+}
+
+func columnsText(names []string) string {
+	if len(names) == 1 {
+		return fmt.Sprintf("column %q", names[0])
+	}
+	return "columns " + quoteAll(names)
+}

@@ -1,0 +1,188 @@
+package sweep
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/kernbench/kernbench/internal/base/point"
+	"github.com/kernbench/kernbench/internal/base/suggest"
+	"github.com/kernbench/kernbench/internal/bench/decl"
+)
+
+// Substitute replaces the placeholders of an argv by the values of a point:
+//
+//	{size}       the value of the axis size; byte sizes as plain integers
+//	{shape.0}    one number of a shape, from 0
+//	{num_ranks}  how many ranks the launch has
+//	{{ and }}    the braces themselves
+//
+// Ranks is nil for a program that starts its own.
+func Substitute(argv []string, p point.Point, ranks *int) ([]string, error) {
+	out := make([]string, len(argv))
+	for i, arg := range argv {
+		pieces, fault := parseTemplate(arg)
+		if fault != nil {
+			return nil, fmt.Errorf("argument %q: %s", arg, fault.msg)
+		}
+		var b strings.Builder
+		for _, piece := range pieces {
+			text, err := piece.expand(p, ranks)
+			if err != nil {
+				return nil, fmt.Errorf("argument %q: %w", arg, err)
+			}
+			b.WriteString(text)
+		}
+		out[i] = b.String()
+	}
+	return out, nil
+}
+
+// literalArg is the text of an argument without placeholders.
+func literalArg(arg string) (text string, constant bool) {
+	pieces, fault := parseTemplate(arg)
+	if fault != nil {
+		return "", false
+	}
+	for _, p := range pieces {
+		if !p.literal {
+			return "", false
+		}
+		text += p.text
+	}
+	return text, true
+}
+
+// piece is a stretch of text or a placeholder.
+type piece struct {
+	text    string // the text, or what stands between the braces
+	literal bool
+	offset  int // where it starts in the argument, in characters
+}
+
+// templateFault is a brace out of place.
+type templateFault struct {
+	offset int
+	msg    string
+}
+
+func parseTemplate(arg string) ([]piece, *templateFault) {
+	var pieces []piece
+	var text strings.Builder
+	flush := func() {
+		if text.Len() > 0 {
+			pieces = append(pieces, piece{text: text.String(), literal: true})
+			text.Reset()
+		}
+	}
+	for i := 0; i < len(arg); {
+		rest := arg[i:]
+		offset := len([]rune(arg[:i]))
+		switch {
+		case strings.HasPrefix(rest, "{{"), strings.HasPrefix(rest, "}}"):
+			text.WriteByte(rest[0])
+			i += 2
+		case rest[0] == '}':
+			return nil, &templateFault{offset, "a } without its {: a brace itself is written }}"}
+		case rest[0] == '{':
+			end := strings.IndexAny(rest[1:], "{}")
+			if end < 0 || rest[1+end] == '{' {
+				return nil, &templateFault{offset, "a { without its }: a brace itself is written {{"}
+			}
+			flush()
+			pieces = append(pieces, piece{text: rest[1 : 1+end], offset: offset})
+			i += end + 2
+		default:
+			text.WriteByte(rest[0])
+			i++
+		}
+	}
+	flush()
+	return pieces, nil
+}
+
+// component splits {shape.0} into the axis and the number of the component.
+func component(name string) (axis string, index int, ok bool) {
+	i := strings.LastIndexByte(name, '.')
+	if i < 0 {
+		return "", 0, false
+	}
+	index, err := strconv.Atoi(name[i+1:])
+	return name[:i], index, err == nil && index >= 0
+}
+
+func (p piece) expand(at point.Point, ranks *int) (string, error) {
+	if p.literal {
+		return p.text, nil
+	}
+	if p.text == decl.RanksAxis {
+		if ranks == nil {
+			return "", fmt.Errorf("{%s} is not known: the program starts its own ranks", p.text)
+		}
+		return strconv.Itoa(*ranks), nil
+	}
+	// An axis may have a dot in its name, so the whole name goes first.
+	if v, ok := at.Get(p.text); ok {
+		return v.String(), nil
+	}
+	if axis, index, ok := component(p.text); ok {
+		if v, ok := at.Get(axis); ok {
+			return tupleComponent(v, axis, index)
+		}
+	}
+	names := make([]string, len(at))
+	for i, c := range at {
+		names[i] = c.Name
+	}
+	return "", suggest.Unknown("axis", p.text, names)
+}
+
+// check says which axis a placeholder names, or why it cannot be replaced at
+// every point of the sweep.
+func (p piece) check(axes []decl.Axis) (axis string, err error) {
+	var names []string
+	for _, a := range axes {
+		if a.Name == p.text {
+			return a.Name, nil
+		}
+		names = append(names, a.Name)
+	}
+	if p.text == decl.RanksAxis {
+		return "", fmt.Errorf("{%s} needs the key \"ranks\": without it the program starts its own", p.text)
+	}
+	if name, index, ok := component(p.text); ok {
+		for _, a := range axes {
+			if a.Name != name {
+				continue
+			}
+			for _, v := range a.Values {
+				if _, err := tupleComponent(v, name, index); err != nil {
+					return name, err
+				}
+			}
+			return name, nil
+		}
+	}
+	if !decl.ValidName(p.text) {
+		return "", fmt.Errorf("{%s} is no placeholder: braces themselves are written {{ and }}", p.text)
+	}
+	return "", suggest.Unknown("axis", p.text, names)
+}
+
+func tupleComponent(v point.Value, axis string, index int) (string, error) {
+	if v.Kind() != point.Tuple {
+		return "", fmt.Errorf("{%s.%d}: only an axis of type tuple has components", axis, index)
+	}
+	dims := v.Dims()
+	if index >= len(dims) {
+		return "", fmt.Errorf("{%s.%d}: %v has components 0 to %d", axis, index, v, len(dims)-1)
+	}
+	return strconv.FormatInt(dims[index], 10), nil
+}
+
+func plural(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}

@@ -1,0 +1,177 @@
+package worker
+
+import (
+	"bytes"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/kernbench/kernbench/internal/process/connection"
+	"github.com/kernbench/kernbench/internal/result/journal"
+)
+
+// Ranks that a launcher has started elsewhere find their places in its
+// variables, connect over TCP, and agree through the hub.
+func TestOtherLaunchersRanks(t *testing.T) {
+	for _, address := range []string{"127.0.0.1", "::1"} {
+		h, err := ListenTCP(address, 2)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { h.Close() })
+		os.Unsetenv("RANK")
+		for rank := range 2 {
+			n := strconv.Itoa(rank)
+			start(t, h, nil, "PMI_RANK="+n, "PMI_SIZE=2", "MPI_LOCALRANKID="+n, "MPI_LOCALNRANKS=2")
+		}
+		j := job()
+		j.Size = 2
+		seen := map[int]bool{}
+		for ready := 0; ready < 2; {
+			switch e := next(t, h); {
+			case e.Joined:
+				seen[e.Rank] = true
+				h.Job(e.Rank, j)
+			case e.Ready:
+				if ready++; e.Error != "" {
+					t.Fatalf("rank %d: %s", e.Rank, e.Error)
+				}
+			}
+		}
+		if !seen[0] || !seen[1] {
+			t.Fatalf("ranks %v", seen)
+		}
+		h.Task(0, task(0, "wait"))
+		h.Task(1, task(0, "wait"))
+		for range 2 {
+			if e := next(t, h); e.Done == nil || e.Done.Status != journal.OK {
+				t.Errorf("%s: %+v", address, e)
+			}
+		}
+		// A rank that fails ends the other, which only waits for it.
+		h.Task(0, task(1, "wait"))
+		h.Task(1, task(1, "panic"))
+		for range 2 {
+			e := next(t, h)
+			if e.Done == nil || e.Done.Status != journal.Failed || e.Secondary != (e.Rank == 0) {
+				t.Errorf("%s: %+v", address, e)
+			}
+			if e.Rank == 0 && !strings.Contains(e.Done.Reason, "rank 1") {
+				t.Errorf("rank 0 was not told by whom it was left: %s", e.Done.Reason)
+			}
+		}
+		for rank := range 2 {
+			h.Quit(rank)
+		}
+	}
+}
+
+// Who went first is known also when nobody asks before all have gone.
+func TestFirstGoneIsKept(t *testing.T) {
+	h, err := ListenTCP("127.0.0.1", 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { h.Close() })
+	var workers [2]*exec.Cmd
+	for rank := range workers {
+		workers[rank] = start(t, h, nil, "RANK="+strconv.Itoa(rank))
+		if e := next(t, h); !e.Joined || e.Rank != rank {
+			t.Fatalf("%+v, want rank %d to join", e, rank)
+		}
+	}
+	for _, rank := range []int{1, 0} {
+		workers[rank].Process.Kill()
+		workers[rank].Wait()
+		if e := next(t, h); !e.Closed || e.Rank != rank {
+			t.Fatalf("%+v, want rank %d to leave", e, rank)
+		}
+	}
+	if got := h.FirstGone(); got != 1 {
+		t.Errorf("rank 1 went first, and not %d", got)
+	}
+}
+
+// Whose connection ended first is known even when both ends are read at once.
+func TestFirstGone(t *testing.T) {
+	for _, network := range []string{"tcp", "unix"} {
+		for _, order := range [][2]int{{0, 1}, {1, 0}} {
+			address := "127.0.0.1:0"
+			if network == "unix" {
+				address = t.TempDir() + "/s"
+			}
+			ln, err := net.Listen(network, address)
+			if err != nil {
+				t.Fatal(err)
+			}
+			d := newDepartures()
+			var far [2]net.Conn
+			for rank := range far {
+				if far[rank], err = net.Dial(network, ln.Addr().String()); err != nil {
+					t.Fatal(err)
+				}
+				near, err := ln.Accept()
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer near.Close()
+				d.expect(near, rank)
+			}
+			far[order[1]].Write([]byte("words are no end"))
+			if got := d.firstGone(); got != -1 {
+				t.Errorf("%s: rank %d has gone, says the list", network, got)
+			}
+			for _, rank := range order {
+				far[rank].Close()
+			}
+			for range 2 { // it stays the first
+				if got := d.firstGone(); got != order[0] {
+					t.Errorf("%s: rank %d went first, and not %d", network, got, order[0])
+				}
+			}
+			d.close()
+			ln.Close()
+		}
+	}
+}
+
+// Who does not know the token is not let in, for either purpose, and the token
+// is never sent.
+func TestStrangersAtTheHub(t *testing.T) {
+	h, err := ListenTCP("127.0.0.1", 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer h.Close()
+	guess := strings.Repeat("x", len(h.token))
+	for _, c := range []struct{ token, hello string }{
+		{guess, `{"hello":{"rank":0}}` + "\n"}, {guess, `{"hello":{"rank":0,"agree":true}}` + "\n"}, {h.token, "{}\n"},
+		{h.token, strings.Repeat("x", 2*maxHello)}, {h.token, `{"hello":{"rank":7,"agree":true}}` + "\n"},
+		{"", "GET / HTTP/1.1\r\n\r\n" + strings.Repeat("x", 100)}, // no proof at all
+	} {
+		conn, err := net.Dial("tcp", h.ln.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.token != "" {
+			if _, err := connection.Answer(conn, []byte(c.token), Banner); (err == nil) != (c.token == h.token) {
+				t.Errorf("token %s: %v", c.token, err)
+			}
+		}
+		conn.Write([]byte(c.hello))
+		said, err := io.ReadAll(conn)
+		if bytes.Contains(said, []byte(h.token)) || strings.Contains(string(said), "job") {
+			t.Errorf("%.60q was answered with %q, %v", c.hello, said, err)
+		}
+		conn.Close()
+	}
+	select {
+	case e := <-h.Events():
+		t.Errorf("an event: %+v", e)
+	default:
+	}
+}

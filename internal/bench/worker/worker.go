@@ -1,0 +1,259 @@
+package worker
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"runtime/debug"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/kernbench/kernbench/dist"
+	"github.com/kernbench/kernbench/internal/bench/decl"
+	"github.com/kernbench/kernbench/internal/comm/syncgroup"
+	"github.com/kernbench/kernbench/internal/host/jobenv"
+	"github.com/kernbench/kernbench/internal/process/connection"
+)
+
+// Maybe makes this process a worker if its environment says so, and then
+// returns only when the work is over. Every main that declares benches calls
+// it before anything else.
+func Maybe(benches []*decl.Bench) (exitCode int, isWorker bool) {
+	if code, is := maybeHelper(benches); is {
+		return code, true
+	}
+	addr := os.Getenv(addrVar)
+	if addr == "" {
+		return 0, false
+	}
+	w := &worker{benches: benches, addr: addr, token: os.Getenv(tokenVar), agree: os.Getenv(agreeVar)}
+	w.findPlace(os.Environ())
+	for _, name := range []string{addrVar, tokenVar, agreeVar} {
+		os.Unsetenv(name)
+	}
+	if err := errors.Join(w.run(), dist.End()); err != nil {
+		fmt.Fprintf(os.Stderr, "kernbench worker, rank %d: %v\n", w.rank, err)
+		return 1, true
+	}
+	return 0, true
+}
+
+type worker struct {
+	benches []*decl.Bench
+	addr    string // of the hub
+	token   string
+	agree   string // how the ranks do it
+	rank    int
+	local   int
+
+	send   sync.Mutex
+	enc    *json.Encoder
+	job    Job
+	part   *decl.Part
+	ranks  atomic.Pointer[[]*rank] // that this process has: one, or all of the launch
+	orders chan toWorker
+}
+
+// findPlace reads this process's rank from what the supervisor set, or from what
+// the launcher did that started it for the supervisor.
+func (w *worker) findPlace(environ []string) {
+	if rank, err := strconv.Atoi(os.Getenv("RANK")); err == nil {
+		w.rank = rank
+		w.local, _ = strconv.Atoi(os.Getenv("LOCAL_RANK"))
+		return
+	}
+	if job, err := jobenv.Detect(environ); err == nil && job != nil {
+		w.rank, w.local = job.Rank, job.LocalRank
+	}
+}
+
+// dial connects to the hub and says who is there.
+func (w *worker) dial(forAgreement bool) (net.Conn, error) {
+	network, address, ok := strings.Cut(w.addr, ":")
+	if !ok {
+		return nil, fmt.Errorf("address %q: want network:address", w.addr)
+	}
+	conn, err := net.Dial(network, address)
+	if err != nil {
+		return nil, fmt.Errorf("reaching the supervisor: %w", err)
+	}
+	if _, err = connection.Answer(conn, []byte(w.token), Banner); err == nil {
+		err = json.NewEncoder(conn).Encode(toSupervisor{Hello: &hello{w.rank, os.Getpid(), forAgreement}})
+	}
+	if err != nil {
+		conn.Close()
+		return nil, fmt.Errorf("greeting the supervisor: %w", err)
+	}
+	return conn, nil
+}
+
+func (w *worker) run() error {
+	conn, err := w.dial(false)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	w.enc = json.NewEncoder(conn)
+	w.ranks.Store(&[]*rank{newRank(w, 0, nil)}) // to beat while it joins
+	w.orders = make(chan toWorker)
+	go w.listen(conn)
+	go w.beat()
+
+	first := <-w.orders
+	if first.Job == nil {
+		return errors.New("the supervisor sent no job")
+	}
+	w.job = *first.Job
+	ready := &ready{Env: seen(w.job.Watch)}
+	if err := w.join(); err != nil {
+		ready.Error = err.Error()
+	}
+	if err := w.say(toSupervisor{Ready: ready}); err != nil || ready.Error != "" {
+		return errors.Join(err, errors.New(ready.Error))
+	}
+	for order := range w.orders {
+		if order.Quit {
+			return nil
+		}
+		if order.Task == nil {
+			continue
+		}
+		if err := w.perform(order.Task); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// join finds the body and the other ranks.
+func (w *worker) join() error {
+	for _, b := range w.benches {
+		if b.Name == w.job.Bench {
+			if p, ok := b.Part(w.job.Part); ok && p.Body != nil {
+				w.part = p
+			}
+		}
+	}
+	if w.part == nil {
+		return fmt.Errorf("this program has no bench %q with a part %q", w.job.Bench, w.job.Part)
+	}
+	groups, err := w.agreement()
+	if err != nil {
+		return err
+	}
+	ranks := make([]*rank, len(groups))
+	for i, g := range groups {
+		ranks[i] = newRank(w, i, g)
+	}
+	w.ranks.Store(&ranks)
+	return nil
+}
+
+// agreement gives the ends of the ranks that this process has.
+func (w *worker) agreement() ([]syncgroup.Group, error) {
+	var group syncgroup.Group
+	var err error
+	switch {
+	case w.job.Size == 1:
+		group = syncgroup.Solo()
+	case w.job.InProcess:
+		return syncgroup.Local(w.job.Size), nil
+	case w.agree == agreeShm:
+		group, err = syncgroup.JoinShm(os.NewFile(ShmFD, "agreement"), w.rank, w.job.Size)
+	case w.agree == agreeHub:
+		var conn net.Conn
+		if conn, err = w.dial(true); err == nil {
+			group, err = syncgroup.JoinStream(conn, w.rank, w.job.Size)
+		}
+	default:
+		err = fmt.Errorf("no shared memory and no hub was given for %d ranks to agree", w.job.Size)
+	}
+	return []syncgroup.Group{group}, err
+}
+
+// listen passes orders on. When the supervisor goes away, so does the worker,
+// whatever the body is doing: nobody is left to hear its result.
+func (w *worker) listen(conn net.Conn) {
+	dec := json.NewDecoder(conn)
+	for {
+		var m toWorker
+		if err := dec.Decode(&m); err != nil {
+			if !errors.Is(err, io.EOF) {
+				fmt.Fprintf(os.Stderr, "kernbench worker, rank %d: hearing the supervisor: %v\n", w.rank, err)
+			}
+			os.Exit(3)
+		}
+		if m.Abort != nil {
+			(*w.ranks.Load())[0].group.Abort(*m.Abort) // which wakes them all
+			continue
+		}
+		w.orders <- m
+		if m.Quit {
+			return // the connection ends now, and that is no news
+		}
+	}
+}
+
+func (w *worker) beat() {
+	for range time.Tick(Beat) {
+		for _, r := range *w.ranks.Load() {
+			if r.beat() != nil {
+				return
+			}
+		}
+	}
+}
+
+func (w *worker) say(m toSupervisor) error {
+	w.send.Lock()
+	defer w.send.Unlock()
+	return w.enc.Encode(m)
+}
+
+// perform runs the body at one point, on every rank that this process has, and
+// reports each one's outcome.
+func (w *worker) perform(t *Task) error {
+	for i := range t.Point {
+		if i < len(t.Kinds) {
+			t.Point[i].Value = t.Point[i].Value.Retype(t.Kinds[i])
+		}
+	}
+	ranks := *w.ranks.Load()
+	errs := make([]error, len(ranks))
+	var all sync.WaitGroup
+	for i, r := range ranks[1:] {
+		all.Go(func() { errs[i+1] = r.perform(t) })
+	}
+	errs[0] = ranks[0].perform(t)
+	all.Wait()
+	return errors.Join(errs...)
+}
+
+// protect turns a panic into an error that carries its stack.
+func protect(f func() error) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("panic: %v\n%s", r, debug.Stack())
+		}
+	}()
+	return f()
+}
+
+// seen reports the swept variables as this process has them.
+func seen(names []string) map[string]*string {
+	m := make(map[string]*string, len(names))
+	for _, n := range names {
+		if v, ok := os.LookupEnv(n); ok {
+			m[n] = &v
+		} else {
+			m[n] = nil
+		}
+	}
+	return m
+}

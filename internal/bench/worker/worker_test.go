@@ -1,0 +1,277 @@
+package worker
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kernbench/kernbench/internal/base/point"
+	"github.com/kernbench/kernbench/internal/bench/decl"
+	"github.com/kernbench/kernbench/internal/bench/measure"
+	"github.com/kernbench/kernbench/internal/comm/syncgroup"
+	"github.com/kernbench/kernbench/internal/process/connection"
+	"github.com/kernbench/kernbench/internal/result/journal"
+)
+
+// The test binary is the worker too.
+func TestMain(m *testing.M) {
+	if code, is := Maybe([]*decl.Bench{decl.New("b", body, decl.Strings("mode", "ok"))}); is {
+		os.Exit(code)
+	}
+	os.Exit(m.Run())
+}
+
+// hangGuard bounds every wait; a test that needs it all has failed.
+const hangGuard = 30 * time.Second
+
+func body(ctx context.Context, s *decl.State) error {
+	switch mode := s.Str("mode"); mode {
+	case "panic":
+		panic("out of order")
+	case "skip":
+		return decl.Skip("not today")
+	case "hang":
+		time.Sleep(2 * hangGuard)
+	case "wait":
+		if err := s.Barrier(ctx); err != nil {
+			return err
+		}
+	case "kinds": // the types of the values survive the way here
+		if s.Int("size") != 4096 || s.Value("size").Kind() != point.Bytes || s.Bool("flag") != true || s.Float("x") != 2 {
+			return fmt.Errorf("size %v (%v), flag %v, x %v", s.Value("size"), s.Value("size").Kind(), s.Value("flag"), s.Value("x"))
+		}
+	case "variables": // what made it a worker is not inherited by its children
+		for _, e := range os.Environ() {
+			if strings.HasPrefix(e, "KERNBENCH_") {
+				return fmt.Errorf("the body sees %s", e)
+			}
+		}
+	}
+	s.Report("done", 1, "", "")
+	return nil
+}
+
+// listen opens a hub for the test.
+func listen(t *testing.T) *Hub {
+	t.Helper()
+	h, err := Listen()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { h.Close() })
+	return h
+}
+
+// next waits for the next event that is no heartbeat.
+func next(t *testing.T, h *Hub) Event {
+	t.Helper()
+	guard := time.After(hangGuard)
+	for {
+		select {
+		case e := <-h.Events():
+			if !e.Beat {
+				return e
+			}
+		case <-guard:
+			t.Fatal("waited in vain for an event")
+		}
+	}
+}
+
+// start runs this binary as a worker, and waits for it at the test's end.
+func start(t *testing.T, h *Hub, shm *os.File, env ...string) *exec.Cmd {
+	t.Helper()
+	cmd := exec.Command("/proc/self/exe")
+	cmd.Env = append(os.Environ(), env...)
+	for k, v := range h.Vars(shm != nil) {
+		cmd.Env = append(cmd.Env, k+"="+v)
+	}
+	if shm != nil {
+		cmd.ExtraFiles = []*os.File{shm}
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { cmd.Process.Kill() })
+	return cmd
+}
+
+// becomeReady brings a worker of one rank to where it waits for tasks.
+func becomeReady(t *testing.T, h *Hub, job Job) Event {
+	t.Helper()
+	e := next(t, h)
+	if !e.Joined {
+		t.Fatalf("%+v, want a worker to join", e)
+	}
+	if err := h.Job(e.Rank, job); err != nil {
+		t.Fatal(err)
+	}
+	if e = next(t, h); !e.Ready {
+		t.Fatalf("%+v, want it to be ready", e)
+	}
+	return e
+}
+
+func job() Job { return Job{Bench: "b", Size: 1, Backend: "cpu", Measure: measure.Default()} }
+
+func task(index int, mode string) Task {
+	return Task{Index: index, Point: point.Point{{Name: "mode", Value: point.StringValue(mode)}}, Kinds: []point.Kind{point.String}}
+}
+
+// TestConversation is a worker's whole life.
+func TestConversation(t *testing.T) {
+	h := listen(t)
+	cmd := start(t, h, nil, "RANK=0", "SEEN=yes", "EMPTY=")
+	j := job()
+	j.Watch = []string{"SEEN", "EMPTY", "MISSING"}
+	e := becomeReady(t, h, j)
+	if e.Error != "" || *e.Env["SEEN"] != "yes" || *e.Env["EMPTY"] != "" || e.Env["MISSING"] != nil || len(e.Env) != 3 {
+		t.Errorf("ready with %v, error %q", e.Env, e.Error)
+	}
+	kinds := task(4, "kinds")
+	for _, c := range []point.Coord{{Name: "size", Value: point.BytesValue(4096)}, {Name: "flag", Value: point.BoolValue(true)}, {Name: "x", Value: point.FloatValue(2)}} {
+		kinds.Point, kinds.Kinds = append(kinds.Point, c), append(kinds.Kinds, c.Value.Kind())
+	}
+	for _, c := range []struct {
+		task   Task
+		status journal.Status
+		reason string
+	}{
+		{task(0, "ok"), journal.OK, ""},
+		{task(1, "panic"), journal.Failed, "panic: out of order\ngoroutine"},
+		{task(2, "skip"), journal.Skipped, "not today"},
+		{task(3, "variables"), journal.OK, ""},
+		{kinds, journal.OK, ""},
+	} {
+		if err := h.Task(0, c.task); err != nil {
+			t.Fatal(err)
+		}
+		e := next(t, h)
+		if e.Done == nil || e.Index != c.task.Index || e.Done.Status != c.status || !strings.HasPrefix(e.Done.Reason, c.reason) || e.Secondary {
+			t.Fatalf("task %d: %+v %+v", c.task.Index, e, e.Done)
+		}
+	}
+	h.Quit(0)
+	if e := next(t, h); !e.Closed {
+		t.Errorf("%+v, want it to leave", e)
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestWrongBench: a program without the bench says so instead of working.
+func TestWrongBench(t *testing.T) {
+	for _, j := range []Job{{Bench: "c", Size: 1}, {Bench: "b", Part: "x", Size: 1}, {Bench: "b", Size: 2}} {
+		h := listen(t)
+		cmd := start(t, h, nil, "RANK=0")
+		if e := becomeReady(t, h, j); !strings.Contains(e.Error, "no bench") && !strings.Contains(e.Error, "no shared memory") {
+			t.Errorf("%+v: error %q", j, e.Error)
+		}
+		if cmd.Wait() == nil {
+			t.Errorf("%+v: the worker ended well", j)
+		}
+	}
+}
+
+// TestSupervisorGone: a worker ends when nobody listens any more, whatever its
+// body is at.
+func TestSupervisorGone(t *testing.T) {
+	h := listen(t)
+	cmd := start(t, h, nil, "RANK=0")
+	becomeReady(t, h, job())
+	h.Task(0, task(0, "hang"))
+	for e := (Event{}); e.Phase != "set-up"; e = <-h.Events() {
+	}
+	h.Close()
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	select {
+	case <-ended:
+	case <-time.After(hangGuard):
+		t.Error("the worker lives on")
+	}
+}
+
+// TestAbort: a rank that waits for one that will not come is woken, says what
+// it was told, and does not take the blame.
+func TestAbort(t *testing.T) {
+	shm, err := syncgroup.NewShm(2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer shm.Close()
+	h := listen(t)
+	start(t, h, shm, "RANK=1")
+	j := job()
+	j.Size = 2
+	becomeReady(t, h, j)
+	h.Task(1, task(0, "wait"))
+	for e := (Event{}); !e.Waiting; e = <-h.Events() { // a heartbeat tells
+	}
+	h.Abort(1, "rank 0 went home")
+	if e := next(t, h); e.Done == nil || e.Done.Status != journal.Failed || !e.Secondary || !strings.Contains(e.Done.Reason, "rank 0 went home") {
+		t.Errorf("%+v %+v", e, e.Done)
+	}
+}
+
+// TestStrangers: the hub takes only those who know the token, and each rank once.
+func TestStrangers(t *testing.T) {
+	h := listen(t)
+	_, address, _ := strings.Cut(h.Vars(false)[addrVar], ":")
+	connect := func(token, text string) net.Conn {
+		conn, err := net.Dial("unix", address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { conn.Close() })
+		connection.Answer(conn, []byte(token), Banner) // how it ends is seen by what follows
+		fmt.Fprintln(conn, text)
+		return conn
+	}
+	greeting := func(rank int) string {
+		data, _ := json.Marshal(toSupervisor{Hello: &hello{Rank: rank, PID: 1}})
+		return string(data)
+	}
+	refused := func(what string, conn net.Conn) {
+		conn.SetReadDeadline(time.Now().Add(hangGuard))
+		if _, err := conn.Read(make([]byte, 1)); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("%s was not refused: %v", what, err)
+		}
+	}
+	refused("a wrong token", connect("guess", greeting(0)))
+	refused("no token", connect("", greeting(0)))
+	refused("no greeting", connect(h.token, `{"beat":{"phase":"x"}}`))
+	refused("no JSON", connect(h.token, "GET / HTTP/1.0"))
+
+	right := connect(h.token, greeting(0))
+	if e := next(t, h); !e.Joined || e.Rank != 0 {
+		t.Fatalf("%+v, want rank 0 to join", e)
+	}
+	refused("a second rank 0", connect(h.token, greeting(0)))
+	fmt.Fprintln(right, `{"ready":{}}`)
+	if e := next(t, h); !e.Ready || e.Rank != 0 {
+		t.Errorf("%+v: the first rank 0 is no longer heard", e)
+	}
+	connect(h.token, greeting(1))
+	if e := next(t, h); !e.Joined || e.Rank != 1 {
+		t.Errorf("%+v, want rank 1 to join", e)
+	}
+	if err := h.Task(7, task(0, "ok")); err == nil {
+		t.Error("a rank that never came was given a task")
+	}
+}
+
+// TestNoWorker: without its variables, a program is none.
+func TestNoWorker(t *testing.T) {
+	if _, is := Maybe(nil); is {
+		t.Error("this test is no worker")
+	}
+}

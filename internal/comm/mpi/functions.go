@@ -1,0 +1,158 @@
+package mpi
+
+import (
+	"fmt"
+	"math"
+	"unsafe"
+
+	"github.com/kernbench/kernbench/internal/base/dtype"
+	"github.com/kernbench/kernbench/internal/host/dynlib"
+	"github.com/kernbench/kernbench/internal/kernel/vec"
+)
+
+// functions are those used here.
+type functions struct {
+	initThread, finalize, errorString                                                    dynlib.Func
+	commRank, commSize, commGroup, commCreateGroup, commSplit, commDup, commFree         dynlib.Func
+	groupFree, commSetErrhandler, typeContiguous, typeCommit, opCreate, typeFree, opFree dynlib.Func
+	allreduce, reduceScatter, reduceScatterBlock, allgather, allgatherv, bcast           dynlib.Func
+	reduce, gather, gatherv, scatter, scatterv, alltoall, alltoallv, barrier             dynlib.Func
+	iallreduce, iallgather, isend, iprobe, recv, test, getCount                          dynlib.Func
+}
+
+func (f *functions) names() map[string]*dynlib.Func {
+	return map[string]*dynlib.Func{
+		"MPI_Init_thread": &f.initThread, "MPI_Finalize": &f.finalize, "MPI_Error_string": &f.errorString,
+		"MPI_Comm_rank": &f.commRank, "MPI_Comm_size": &f.commSize, "MPI_Comm_group": &f.commGroup,
+		"MPI_Comm_create_group": &f.commCreateGroup, "MPI_Comm_split": &f.commSplit, "MPI_Comm_dup": &f.commDup, "MPI_Comm_free": &f.commFree,
+		"MPI_Group_free": &f.groupFree, "MPI_Comm_set_errhandler": &f.commSetErrhandler,
+		"MPI_Type_contiguous": &f.typeContiguous, "MPI_Type_commit": &f.typeCommit, "MPI_Op_create": &f.opCreate, "MPI_Type_free": &f.typeFree, "MPI_Op_free": &f.opFree,
+		"MPI_Allreduce": &f.allreduce, "MPI_Reduce_scatter": &f.reduceScatter, "MPI_Reduce_scatter_block": &f.reduceScatterBlock,
+		"MPI_Allgather": &f.allgather, "MPI_Allgatherv": &f.allgatherv, "MPI_Bcast": &f.bcast, "MPI_Reduce": &f.reduce,
+		"MPI_Gather": &f.gather, "MPI_Gatherv": &f.gatherv, "MPI_Scatter": &f.scatter, "MPI_Scatterv": &f.scatterv,
+		"MPI_Alltoall": &f.alltoall, "MPI_Alltoallv": &f.alltoallv, "MPI_Barrier": &f.barrier,
+		"MPI_Iallreduce": &f.iallreduce, "MPI_Iallgather": &f.iallgather,
+		"MPI_Isend": &f.isend, "MPI_Iprobe": &f.iprobe, "MPI_Recv": &f.recv, "MPI_Test": &f.test, "MPI_Get_count": &f.getCount,
+	}
+}
+
+// threadMultiple is MPI_THREAD_MULTIPLE: any thread may call at any time.
+const threadMultiple = 3
+
+// Init begins MPI, for calls by any thread at any time. Errors come back instead
+// of ending the process. The thread that calls it should call Finalize.
+//
+//	int MPI_Init_thread(int *argc, char ***argv, int required, int *provided)
+func (l *Library) Init() error {
+	defer keepSignals()()
+	provided := new(int32)
+	if err := l.check("MPI_Init_thread", l.initThread.Call(0, 0, threadMultiple, uintptr(unsafe.Pointer(provided)))); err != nil {
+		return err
+	}
+	if *provided != threadMultiple {
+		return fmt.Errorf("%v was built without MPI_THREAD_MULTIPLE: it gives level %d, needed is %d", l, *provided, threadMultiple)
+	}
+	if err := l.returnErrors(l.World); err != nil {
+		return err
+	}
+	return l.makeHalves()
+}
+
+// Finalize ends MPI. It waits for all ranks.
+func (l *Library) Finalize() error {
+	l.freeHalves()
+	return l.check("MPI_Finalize", l.finalize.Call())
+}
+
+// returnErrors makes the calls on a communicator return their errors.
+//
+//	int MPI_Comm_set_errhandler(MPI_Comm comm, MPI_Errhandler errhandler)
+func (l *Library) returnErrors(c Comm) error {
+	return l.check("MPI_Comm_set_errhandler", l.commSetErrhandler.Call(uintptr(c), l.errorsReturn))
+}
+
+// Place is this process's rank in a communicator and how many there are.
+//
+//	int MPI_Comm_rank(MPI_Comm comm, int *rank)
+//	int MPI_Comm_size(MPI_Comm comm, int *size)
+func (l *Library) Place(c Comm) (rank, size int, err error) {
+	n := new([2]int32)
+	if err := l.check("MPI_Comm_rank", l.commRank.Call(uintptr(c), uintptr(unsafe.Pointer(&n[0])))); err != nil {
+		return 0, 0, err
+	}
+	err = l.check("MPI_Comm_size", l.commSize.Call(uintptr(c), uintptr(unsafe.Pointer(&n[1]))))
+	return int(n[0]), int(n[1]), err
+}
+
+// Create makes a communicator of all ranks of another. Unlike Dup it may be in
+// progress several times at once, each with a tag of its own.
+//
+//	int MPI_Comm_group(MPI_Comm comm, MPI_Group *group)
+//	int MPI_Comm_create_group(MPI_Comm comm, MPI_Group group, int tag, MPI_Comm *newcomm)
+//	int MPI_Group_free(MPI_Group *group)
+func (l *Library) Create(c Comm, tag int) (Comm, error) {
+	group := new(uint64)
+	if err := l.check("MPI_Comm_group", l.commGroup.Call(uintptr(c), uintptr(unsafe.Pointer(group)))); err != nil {
+		return 0, err
+	}
+	defer l.groupFree.Call(uintptr(unsafe.Pointer(group)))
+	made := new(uint64)
+	return l.made(made, "MPI_Comm_create_group", l.commCreateGroup.Call(uintptr(c), uintptr(*group), uintptr(tag), uintptr(unsafe.Pointer(made))))
+}
+
+// Dup makes a communicator of the same ranks.
+//
+//	int MPI_Comm_dup(MPI_Comm comm, MPI_Comm *newcomm)
+func (l *Library) Dup(c Comm) (Comm, error) {
+	made := new(uint64)
+	return l.made(made, "MPI_Comm_dup", l.commDup.Call(uintptr(c), uintptr(unsafe.Pointer(made))))
+}
+
+// Split makes a communicator of the ranks of each color, in the order of their
+// keys. A negative color joins none, and what it gets is none to use.
+//
+//	int MPI_Comm_split(MPI_Comm comm, int color, int key, MPI_Comm *newcomm)
+func (l *Library) Split(c Comm, color, key int) (Comm, error) {
+	made := new(uint64)
+	if color < 0 {
+		return 0, l.check("MPI_Comm_split", l.commSplit.Call(uintptr(c), integer(undefined), integer(key), uintptr(unsafe.Pointer(made))))
+	}
+	return l.made(made, "MPI_Comm_split", l.commSplit.Call(uintptr(c), integer(color), integer(key), uintptr(unsafe.Pointer(made))))
+}
+
+func (l *Library) made(c *uint64, call string, code uintptr) (Comm, error) {
+	if err := l.check(call, code); err != nil {
+		return 0, err
+	}
+	return Comm(*c), l.returnErrors(Comm(*c))
+}
+
+// Free gives a communicator up. Both libraries do it without asking the others.
+//
+//	int MPI_Comm_free(MPI_Comm *comm)
+func (l *Library) Free(c Comm) error {
+	handle := new(uint64)
+	*handle = uint64(c)
+	return l.check("MPI_Comm_free", l.commFree.Call(uintptr(unsafe.Pointer(handle))))
+}
+
+// ReducesInPlace tells whether Reduce takes InPlace at a root. MPICH 4.0 reads
+// from that address, unless the root is rank 0.
+func (l *Library) ReducesInPlace(root int) bool { return l.Family != MPICH || root == 0 }
+
+// Type is MPI's for an element type.
+func (l *Library) Type(d dtype.DType) Datatype { return l.types[d] }
+
+// Op is MPI's for the combination of elements of a type.
+func (l *Library) Op(d dtype.DType, op vec.Op) Op {
+	if made, ok := l.halves[half{d, op}]; ok {
+		return made
+	}
+	return l.ops[op]
+}
+
+// MostElements is the largest count that MPI's functions take.
+const MostElements = math.MaxInt32
+
+// integer passes a C int: the callee looks at its lower 32 bits.
+func integer(n int) uintptr { return uintptr(uint32(int32(n))) }

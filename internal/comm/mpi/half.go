@@ -1,0 +1,75 @@
+package mpi
+
+import (
+	"encoding/binary"
+	"unsafe"
+
+	"github.com/kernbench/kernbench/internal/base/dtype"
+	"github.com/kernbench/kernbench/internal/host/dynlib"
+	"github.com/kernbench/kernbench/internal/kernel/vec"
+)
+
+// half is a combination of 16-bit floats.
+type half struct {
+	dtype dtype.DType
+	op    vec.Op
+}
+
+// makeHalves teaches MPI the 16-bit floats: a type of two bytes for each, and
+// functions that combine two vectors in float32 and round, at every step of
+// whatever algorithm MPI chooses.
+//
+//	int MPI_Type_contiguous(int count, MPI_Datatype oldtype, MPI_Datatype *newtype)
+//	int MPI_Type_commit(MPI_Datatype *datatype)
+//	int MPI_Op_create(MPI_User_function *user_fn, int commute, MPI_Op *op)
+func (l *Library) makeHalves() error {
+	l.halves = map[half]Op{}
+	for _, d := range []dtype.DType{dtype.F16, dtype.BF16} {
+		t := new(uint64)
+		if err := l.check("MPI_Type_contiguous", l.typeContiguous.Call(2, uintptr(l.bytes), uintptr(unsafe.Pointer(t)))); err != nil {
+			return err
+		}
+		if err := l.check("MPI_Type_commit", l.typeCommit.Call(uintptr(unsafe.Pointer(t)))); err != nil {
+			return err
+		}
+		l.types[d] = Datatype(*t)
+		for _, op := range []vec.Op{vec.Sum, vec.Prod, vec.Min, vec.Max} {
+			made := new(uint64)
+			if err := l.check("MPI_Op_create", l.opCreate.Call(uintptr(combiner(d, op)), 1, uintptr(unsafe.Pointer(made)))); err != nil {
+				return err
+			}
+			l.halves[half{d, op}] = Op(*made)
+		}
+	}
+	return nil
+}
+
+// freeHalves gives back what makeHalves made, as some libraries expect.
+//
+//	int MPI_Type_free(MPI_Datatype *datatype)
+//	int MPI_Op_free(MPI_Op *op)
+func (l *Library) freeHalves() {
+	handle := new(uint64)
+	for made, op := range l.halves {
+		*handle = uint64(op)
+		l.opFree.Call(uintptr(unsafe.Pointer(handle)))
+		if t, ok := l.types[made.dtype]; ok {
+			*handle = uint64(t)
+			l.typeFree.Call(uintptr(unsafe.Pointer(handle)))
+			delete(l.types, made.dtype)
+		}
+	}
+	l.halves = nil
+}
+
+// combiner is a function for MPI:
+//
+//	typedef void MPI_User_function(void *invec, void *inoutvec, int *len, MPI_Datatype *datatype)
+func combiner(d dtype.DType, op vec.Op) dynlib.Func {
+	kernel := vec.Lookup(d, op)
+	return dynlib.Callback(func(in, inout, count, _ uintptr) {
+		n := d.Size() * int(binary.NativeEndian.Uint32(dynlib.Bytes(count, 4)))
+		to := dynlib.Bytes(inout, n)
+		kernel.Reduce(to, [][]byte{dynlib.Bytes(in, n), to})
+	})
+}

@@ -1,0 +1,126 @@
+package shm
+
+import (
+	"fmt"
+	"sync/atomic"
+	"time"
+)
+
+// Note describes a message to its receiver, which expects the same.
+type Note struct {
+	Type  uint64 // of the elements
+	Count uint64
+	Bytes uint64
+}
+
+// Channel is one end of the messages from one rank to another, in order. A
+// message longer than a slot goes in pieces, so sender and receiver work at once.
+type Channel struct {
+	m     *Member
+	ring  *ring
+	peer  int
+	count uint32 // slots used by this end so far
+	// describe words a message for errors.
+	describe func(Note) string
+}
+
+// ChannelTo is the sending end of the messages to a peer.
+func (m *Member) ChannelTo(use, peer int, describe func(Note) string) *Channel {
+	return &Channel{m: m, peer: peer, ring: &m.board.rings[(use*m.Size()+m.rank)*m.Size()+peer], describe: describe}
+}
+
+// ChannelFrom is the receiving end of the messages from a peer.
+func (m *Member) ChannelFrom(use, peer int, describe func(Note) string) *Channel {
+	return &Channel{m: m, peer: peer, ring: &m.board.rings[(use*m.Size()+peer)*m.Size()+m.rank], describe: describe}
+}
+
+// Transfer is a message on its way through one end of a channel.
+type Transfer struct {
+	c    *Channel
+	note Note
+	done int // bytes
+	any  bool
+}
+
+// Begin starts a message; Step moves it on.
+func (c *Channel) Begin(n Note) Transfer { return Transfer{c: c, note: n} }
+
+// Complete tells whether nothing is left to do. An empty message is one slot.
+func (t *Transfer) Complete() bool { return t.any && t.done == int(t.note.Bytes) }
+
+// piece is the range of the message's bytes that the next slot has.
+func (t *Transfer) piece() (from, to int) {
+	return t.done, min(t.done+channelSlotBytes, int(t.note.Bytes))
+}
+
+// Send puts as many pieces of src into slots as are free, and tells whether
+// there was any.
+func (t *Transfer) Send(src []byte) (moved bool) {
+	r := t.c.ring
+	for !t.Complete() && t.c.count-r.taken.Load() < channelSlots {
+		slot := &r.slots[t.c.count%channelSlots]
+		from, to := t.piece()
+		slot.head = [4]uint64{t.note.Type, t.note.Count, t.note.Bytes}
+		copy(slot.data[:], src[from:to])
+		t.c.count++
+		r.sent.Store(t.c.count)
+		if r.sentSleepers.Load() > 0 {
+			wake(&r.sent)
+		}
+		t.done, t.any, moved = to, true, true
+	}
+	return moved
+}
+
+// Recv hands over the pieces that have come, and tells whether there was any.
+// Take gets the offset of each in the message.
+func (t *Transfer) Recv(take func(off int, piece []byte)) (moved bool, err error) {
+	r := t.c.ring
+	for !t.Complete() && int32(r.sent.Load()-t.c.count) > 0 {
+		slot := &r.slots[t.c.count%channelSlots]
+		if want := [4]uint64{t.note.Type, t.note.Count, t.note.Bytes}; slot.head != want {
+			got := Note{slot.head[0], slot.head[1], slot.head[2]}
+			return moved, t.c.m.Disagree(fmt.Sprintf("rank %d sends %s to rank %d, which receives %s",
+				t.c.peer, t.c.describe(got), t.c.m.rank, t.c.describe(t.note)))
+		}
+		from, to := t.piece()
+		take(from, slot.data[:to-from])
+		t.c.count++
+		r.taken.Store(t.c.count)
+		if r.takenSleepers.Load() > 0 {
+			wake(&r.taken)
+		}
+		t.done, t.any, moved = to, true, true
+	}
+	return moved, nil
+}
+
+// Wait is the waiting of one rank for its transfers to move.
+type Wait struct{ wait }
+
+// NewWait begins to wait; doing is for errors, "" means the present collective.
+func (c *Channel) NewWait(doing string) Wait {
+	return Wait{wait{m: c.m, peer: c.peer, doing: doing}}
+}
+
+// ForSpace waits a step for a slot that can be filled.
+func (w *Wait) ForSpace(c *Channel) error {
+	w.peer = c.peer
+	return w.forWord(&c.ring.taken, c.count-channelSlots, &c.ring.takenSleepers)
+}
+
+// ForPiece waits a step for a slot that can be emptied.
+func (w *Wait) ForPiece(c *Channel) error {
+	w.peer = c.peer
+	return w.forWord(&c.ring.sent, c.count, &c.ring.sentSleepers)
+}
+
+func (w *Wait) forWord(word *atomic.Uint32, seen uint32, sleepers *atomic.Int32) error {
+	if word.Load() != seen {
+		return nil // it moved meanwhile
+	}
+	return w.pause(word, seen, sleepers)
+}
+
+// Moved resets the patience: something has happened.
+func (w *Wait) Moved() { w.steps, w.began = 0, time.Time{} }

@@ -1,0 +1,31 @@
+package shm
+
+import (
+	"math"
+	"sync/atomic"
+	"syscall"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// The operations of futex(2). Without FUTEX_PRIVATE_FLAG they work across processes.
+const (
+	futexWait = 0
+	futexWake = 1
+)
+
+// sleep sleeps while *word == seen, at most for limit. It may return early.
+func sleep(word *atomic.Uint32, seen uint32, limit time.Duration) {
+	ts := unix.NsecToTimespec(int64(limit))
+	syscall.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(word)), futexWait, uintptr(seen), uintptr(unsafe.Pointer(&ts)), 0, 0)
+}
+
+// wake wakes all that sleep on word.
+func wake(word *atomic.Uint32) {
+	syscall.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(word)), futexWake, math.MaxInt32, 0, 0, 0)
+}
+
+// yield lets another process have the core.
+func yield() { syscall.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0) }

@@ -1,0 +1,75 @@
+package shm
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+)
+
+const pageSize = 4096
+
+// apart is how far allocations are from each other, as addresses only. A core
+// that reads one to its end prefetches into the page behind it; were that
+// another rank's to write, the two would fight over its first lines.
+const apart = pageSize
+
+// Heap gives out parts of a range of the segment, in whole pages. It is local to
+// the rank that owns the range: peers are told offsets.
+type Heap struct {
+	segment *Segment
+	mu      sync.Mutex
+	free    []extent // sorted by offset, never adjacent
+	used    map[int]int
+}
+
+type extent struct{ off, n int }
+
+// NewHeap manages n bytes of the segment from off on.
+func NewHeap(s *Segment, off, n int) *Heap {
+	return &Heap{segment: s, free: []extent{{off, n}}, used: map[int]int{}}
+}
+
+// Alloc gives zeroed memory: the first gap that is large enough.
+func (h *Heap) Alloc(n int) (off int, err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	n = max(pageSize, (n+pageSize-1)&^(pageSize-1))
+	for i, gap := range h.free {
+		if gap.n < n {
+			continue
+		}
+		n = min(n+apart, gap.n)
+		h.used[gap.off] = n
+		h.free[i] = extent{gap.off + n, gap.n - n}
+		if gap.n == n {
+			h.free = slices.Delete(h.free, i, i+1)
+		}
+		return gap.off, nil
+	}
+	return 0, fmt.Errorf("no %d bytes left in one piece of this rank's symmetric memory", n)
+}
+
+// Free takes back what Alloc gave at off, and gives the memory to the system.
+func (h *Heap) Free(off int) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	n, ok := h.used[off]
+	if !ok {
+		return fmt.Errorf("no allocation begins at offset %d of this rank's symmetric memory: it was freed before, or is a part of one", off)
+	}
+	if err := h.segment.punch(off, n); err != nil {
+		return fmt.Errorf("freeing %d bytes of symmetric memory: %w", n, err)
+	}
+	delete(h.used, off)
+	i, _ := slices.BinarySearchFunc(h.free, off, func(e extent, off int) int { return e.off - off })
+	h.free = slices.Insert(h.free, i, extent{off, n})
+	if i+1 < len(h.free) && off+n == h.free[i+1].off {
+		h.free[i].n += h.free[i+1].n
+		h.free = slices.Delete(h.free, i+1, i+2)
+	}
+	if i > 0 && h.free[i-1].off+h.free[i-1].n == off {
+		h.free[i-1].n += h.free[i].n
+		h.free = slices.Delete(h.free, i, i+1)
+	}
+	return nil
+}

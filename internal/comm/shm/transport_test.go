@@ -1,0 +1,227 @@
+package shm
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+func segment(t testing.TB, bytes int) *Segment {
+	t.Helper()
+	f, err := NewFile(bytes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	s, err := Map(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
+// The heap gives parts that are apart, zeroed and inside, and has everything
+// again when all are freed.
+func TestHeap(t *testing.T) {
+	const begin, bytes = 2 * pageSize, 64 * pageSize
+	s := segment(t, begin+bytes)
+	rapid.Check(t, func(t *rapid.T) {
+		h := NewHeap(s, begin, bytes)
+		used := map[int]int{}
+		for range rapid.IntRange(1, 60).Draw(t, "steps") {
+			if len(used) > 0 && rapid.Bool().Draw(t, "free") {
+				var offs []int
+				for off := range used {
+					offs = append(offs, off)
+				}
+				off := rapid.SampledFrom(offs).Draw(t, "off")
+				if err := h.Free(off); err != nil {
+					t.Fatal(err)
+				}
+				delete(used, off)
+				continue
+			}
+			n := rapid.IntRange(1, 12*pageSize).Draw(t, "n")
+			off, err := h.Alloc(n)
+			if err != nil {
+				continue
+			}
+			if off < begin || off+n > begin+bytes {
+				t.Fatalf("%d bytes at %d are outside", n, off)
+			}
+			for other, length := range used {
+				if off < other+length && other < off+n {
+					t.Fatalf("%d bytes at %d lie over %d at %d", n, off, length, other)
+				}
+			}
+			for _, b := range s.At(off, n) {
+				if b != 0 {
+					t.Fatalf("memory at %d is not zero", off)
+				}
+			}
+			s.At(off, n)[0], s.At(off, n)[n-1] = 1, 1
+			used[off] = n
+		}
+		for off := range used {
+			if err := h.Free(off); err != nil {
+				t.Fatal(err)
+			}
+			if h.Free(off) == nil {
+				t.Fatal("freed twice")
+			}
+		}
+		if off, err := h.Alloc(bytes); err != nil || off != begin {
+			t.Fatalf("all is free, but the whole is %d, %v", off, err)
+		}
+		if _, err := h.Alloc(1); err == nil {
+			t.Fatal("more than everything")
+		}
+		if err := h.Free(begin); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+func TestClaims(t *testing.T) {
+	f, err := NewFile(pageSize)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	a, err := Map(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := Map(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	if err := a.Claim(3); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Claim(3); err == nil {
+		t.Error("a rank was claimed twice")
+	}
+	if !b.Claimed(3) || b.Claimed(2) {
+		t.Errorf("claims of 3 and 2 are seen as %v and %v", b.Claimed(3), b.Claimed(2))
+	}
+	a.Close()
+	if b.Claimed(3) {
+		t.Error("the claim outlives its owner")
+	}
+}
+
+func meet(p Party) (*Meeting, error) {
+	return Meet(context.Background(), p, func() (*os.File, error) { return NewFile(pageSize) })
+}
+
+// hangGuard bounds every wait that is not the subject.
+const hangGuard = time.Minute
+
+// meetAll lets parties meet at once and gives each one's error.
+func meetAll(t *testing.T, parties []Party) []error {
+	errs := make([]error, len(parties))
+	var all sync.WaitGroup
+	for i, p := range parties {
+		if p.Timeout == 0 {
+			p.Timeout = hangGuard
+		}
+		p.ID = fmt.Sprintf("%s-%d", t.Name(), os.Getpid())
+		p.Threads, p.CPUs = 4, []int{0, 1, 2, 3}
+		all.Go(func() {
+			m, err := meet(p)
+			if err == nil {
+				m.File.Close()
+				t.Cleanup(m.Close)
+			}
+			errs[i] = err
+		})
+	}
+	all.Wait()
+	return errs
+}
+
+func TestMeeting(t *testing.T) {
+	const limit = 5 * time.Second // within which those come who do, on a loaded machine too
+	for _, c := range []struct {
+		name    string
+		parties []Party
+		want    []string // in each one's error; "" is none
+	}{
+		{"three", []Party{{Rank: 0, Size: 3}, {Rank: 1, Size: 3}, {Rank: 2, Size: 3}}, []string{"", "", ""}},
+		{"alone", []Party{{Rank: 0, Size: 1}}, []string{""}},
+		{"rank 1 twice", []Party{{Rank: 0, Size: 3}, {Rank: 1, Size: 3}, {Rank: 1, Size: 3}},
+			[]string{"rank 1 twice", "rank 1 twice", "rank 1 twice"}},
+		{"sizes", []Party{{Rank: 0, Size: 2}, {Rank: 1, Size: 3}},
+			[]string{"believes in 3 ranks", "rank 0 (pid"}},
+		{"secret", []Party{{Rank: 0, Size: 2, Secret: "a", Timeout: limit}, {Rank: 1, Size: 2, Secret: "b"}},
+			[]string{"wrong secret", "wrong secret"}},
+		{"missing", []Party{{Rank: 0, Size: 3, Timeout: limit}, {Rank: 2, Size: 3}},
+			[]string{"ranks [1] of 3 have not come", "ranks [1] of 3 have not come"}},
+		{"no rank 0", []Party{{Rank: 1, Size: 2, Timeout: 100 * time.Millisecond}}, []string{"rank 0 has not come"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			for i, err := range meetAll(t, c.parties) {
+				got := fmt.Sprint(err)
+				if c.want[i] == "" && err != nil || !strings.Contains(got, c.want[i]) {
+					t.Errorf("party %d got %q, want %q", i, got, c.want[i])
+				}
+			}
+		})
+	}
+}
+
+// A party that comes when all are there is told so, and a cancelled one gives up.
+func TestTooLate(t *testing.T) {
+	parties := []Party{{Rank: 0, Size: 2}, {Rank: 1, Size: 2}}
+	for _, err := range meetAll(t, parties) {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := meetAll(t, parties[1:])[0]; err == nil || !strings.Contains(err.Error(), "complete") {
+		t.Errorf("too late, but: %v", err)
+	}
+	if err := meetAll(t, parties[:1])[0]; err == nil || !strings.Contains(err.Error(), "rank 0 twice") {
+		t.Errorf("rank 0 again, but: %v", err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if _, err := Meet(ctx, Party{ID: "nobody", Rank: 1, Size: 2, Timeout: time.Minute}, nil); err == nil {
+		t.Error("a cancelled party met somebody")
+	}
+}
+
+func TestJudge(t *testing.T) {
+	const sig, other = 5 << 32, 6 << 32
+	for _, c := range []struct {
+		flag        uint64
+		epoch, last uint32
+		want        Verdict
+	}{
+		{sig | 9, 10, 12, Early},
+		{sig | 10, 10, 12, Reached},
+		{sig | 12, 10, 12, Reached},
+		{other | 10, 10, 12, Differs},
+		{other | 12, 10, 12, Differs},
+		{other | 13, 10, 12, Reached}, // in a later call
+		{other | 9, 10, 12, Early},    // in an earlier one
+		{sig | 0xffffffff, 1, 3, Early},
+		{sig | 1, 0xffffffff, 2, Reached},
+		{other | 1, 0xffffffff, 2, Differs},
+		{other | 1, 0xffffffff, 0, Reached},
+	} {
+		if got := Judge(c.flag, c.epoch, c.last, sig); got != c.want {
+			t.Errorf("flag %#x for epoch %d of a call until %d: %d, want %d", c.flag, c.epoch, c.last, got, c.want)
+		}
+	}
+}

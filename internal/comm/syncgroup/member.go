@@ -1,0 +1,255 @@
+package syncgroup
+
+import (
+	"context"
+	"fmt"
+	"math/bits"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/kernbench/kernbench/internal/kernel/vec"
+)
+
+// lot is where a rank sleeps and how it learns that another is no more: the
+// part in which goroutines and processes differ.
+type lot interface {
+	// wait sleeps while *word == old: until wake, the end of ctx (if it can tell),
+	// or a bounded time. It may return early for no reason.
+	wait(ctx context.Context, word *atomic.Uint32, old uint32)
+	// wake wakes all that sleep on word.
+	wake(word *atomic.Uint32)
+	// alive is false once the joined rank can no longer arrive.
+	alive(rank int) bool
+}
+
+const (
+	// spinTime covers the usual spread of arrival of a collective call; past it
+	// a system call costs little beside the wait.
+	spinTime = 100 * time.Microsecond
+	// patience bounds each sleep, so that an ended context or a dead rank is seen.
+	patience = 20 * time.Millisecond
+)
+
+// member is one rank's end of a board.
+type member struct {
+	board
+	lot  lot
+	rank int
+
+	spin    bool // every rank has a core of its own
+	parity  int  // which of the two slots the next chunk uses
+	result  [][]int64
+	closing sync.Mutex // orders Abort and Close, which unmaps the board
+	closed  atomic.Bool
+	release func() error
+}
+
+var _ Group = (*member)(nil)
+
+func (m *member) Rank() int { return m.rank }
+func (m *member) Size() int { return len(m.cells) }
+
+// The kinds of a round, as added to header.arrived.
+const (
+	kindBarrier  = 1
+	kindExchange = 1 | 1<<16
+)
+
+// Barrier lets all ranks leave within a few hundred nanoseconds when each has a
+// core. A rank that slept starts tens of microseconds late, so a release that
+// woke anyone is followed by one more round, which all reach awake.
+func (m *member) Barrier(ctx context.Context) error {
+	again, err := m.round(ctx, kindBarrier, m.spin)
+	if err == nil && again {
+		_, err = m.round(ctx, kindBarrier, false)
+	}
+	return err
+}
+
+// Exchange passes the values through the slots, one chunk a round. The first
+// chunk carries the lengths, from which all ranks know the number of rounds.
+func (m *member) Exchange(ctx context.Context, mine []int64) ([][]int64, error) {
+	if err := checkLength(mine); err != nil {
+		m.Abort(err.Error())
+		return nil, err
+	}
+	if m.result == nil {
+		m.result = make([][]int64, len(m.cells))
+	}
+	for r := range m.result {
+		m.result[r] = m.result[r][:0]
+	}
+	for left := mine; ; {
+		slots := &m.cells[m.rank].slots[m.parity]
+		slots.total = int64(len(mine))
+		left = left[copy(slots.values[:], left):]
+		if _, err := m.round(ctx, kindExchange, false); err != nil {
+			return nil, err
+		}
+		more := m.collect(m.parity)
+		m.parity ^= 1
+		if !more {
+			return m.result, nil
+		}
+	}
+}
+
+// collect appends every rank's chunk to the result and reports whether any rank
+// has more.
+func (m *member) collect(parity int) (more bool) {
+	for r := range m.cells {
+		from := &m.cells[r].slots[parity]
+		missing := int(from.total) - len(m.result[r])
+		chunk := min(missing, slotValues)
+		m.result[r] = append(m.result[r], from.values[:chunk]...)
+		more = more || missing > chunk
+	}
+	return more
+}
+
+// round arrives, and returns once all ranks have. The last to arrive opens the
+// gate; with tighten it asks for another round if it had to wake anyone.
+func (m *member) round(ctx context.Context, kind uint32, tighten bool) (again bool, err error) {
+	if m.closed.Load() {
+		return false, ErrClosed
+	}
+	head, size := m.head, uint32(len(m.cells))
+	old := head.gate.Load()
+	if old&gatePoisoned != 0 {
+		return false, m.abortedError()
+	}
+	m.cells[m.rank].rounds.Add(1)
+	arrived := head.arrived.Add(kind)
+	if arrived&0xffff != size {
+		now, err := m.await(ctx, old)
+		return now&gateAgain != 0, err
+	}
+	if exchanges := arrived >> 16; exchanges != 0 && exchanges != size {
+		m.Abort(fmt.Sprintf("ranks out of step: %d of %d came to an exchange, the others to a barrier", exchanges, size))
+		return false, m.abortedError()
+	}
+	next := old&^gateAgain + gateStep
+	if tighten && head.sleepers.Load() > 0 {
+		next |= gateAgain
+	}
+	head.arrived.Store(0)
+	if !head.gate.CompareAndSwap(old, next) {
+		return false, m.abortedError()
+	}
+	if head.sleepers.Load() > 0 {
+		m.lot.wake(&head.gate)
+	}
+	return next&gateAgain != 0, nil
+}
+
+// await returns the gate's new value once it differs from old.
+func (m *member) await(ctx context.Context, old uint32) (now uint32, err error) {
+	gate := &m.head.gate
+	defer func() {
+		if err == nil && now&gatePoisoned != 0 {
+			err = m.abortedError()
+		}
+	}()
+	if m.spin {
+		begin := time.Now()
+		for i := 1; i%1024 != 0 || time.Since(begin) < spinTime; i++ {
+			if now = gate.Load(); now != old {
+				return now, nil
+			}
+			vec.Pause()
+		}
+	}
+	for {
+		m.head.sleepers.Add(1)
+		m.lot.wait(ctx, gate, old)
+		m.head.sleepers.Add(-1)
+		if now = gate.Load(); now != old {
+			return now, nil
+		}
+		if cause := context.Cause(ctx); cause != nil {
+			err = fmt.Errorf("waiting for ranks %v of %d: %w", m.late(), len(m.cells), cause)
+			m.Abort(err.Error())
+			return now, err
+		}
+		// A rank that opened the gate may leave at once: look at the gate again.
+		if rank, why := m.gone(); why != "" && gate.Load() == old {
+			m.abortFor(rank, why)
+			return now, &AbortedError{Rank: rank, Reason: why}
+		}
+	}
+}
+
+// late lists the ranks that have not begun the round this one waits in.
+func (m *member) late() (ranks []int) {
+	mine := m.cells[m.rank].rounds.Load()
+	for r := range m.cells {
+		if m.cells[r].rounds.Load() != mine {
+			ranks = append(ranks, r)
+		}
+	}
+	return ranks
+}
+
+// gone finds a rank that will not arrive any more, and says why.
+func (m *member) gone() (rank int, why string) {
+	for r := range m.cells {
+		switch state := m.cells[r].state.Load(); {
+		case r == m.rank:
+		case state == stateClosed:
+			return r, leftReason
+		case state == stateJoined && !m.lot.alive(r):
+			return r, "its process ended"
+		}
+	}
+	return 0, ""
+}
+
+func (m *member) Abort(reason string) { m.abortFor(m.rank, reason) }
+
+func (m *member) abortFor(rank int, reason string) {
+	m.closing.Lock()
+	defer m.closing.Unlock()
+	head := m.head
+	if m.closed.Load() || !head.claimed.CompareAndSwap(0, 1) {
+		return
+	}
+	head.abortRank = uint32(rank)
+	head.reasonLength = uint32(copy(head.reason[:], reason))
+	head.gate.Or(gatePoisoned)
+	m.lot.wake(&head.gate)
+}
+
+// abortedError reads what abortFor wrote. Valid once the gate is poisoned.
+func (m *member) abortedError() error {
+	length := min(m.head.reasonLength, reasonBytes)
+	return &AbortedError{Rank: int(m.head.abortRank), Reason: string(m.head.reason[:length])}
+}
+
+func (m *member) Close() error {
+	m.closing.Lock()
+	defer m.closing.Unlock()
+	if m.closed.Swap(true) {
+		return nil
+	}
+	m.cells[m.rank].state.Store(stateClosed)
+	m.lot.wake(&m.head.gate)
+	if m.release == nil {
+		return nil
+	}
+	return m.release()
+}
+
+func checkLength(values []int64) error {
+	if len(values) > MaxValues {
+		return fmt.Errorf("exchanging %d values: at most %d are allowed", len(values), MaxValues)
+	}
+	return nil
+}
+
+func countBits(words []uint64) (n int) {
+	for _, w := range words {
+		n += bits.OnesCount64(w)
+	}
+	return n
+}

@@ -1,0 +1,135 @@
+package tcp
+
+import (
+	"fmt"
+	"net"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Link is a connection to one rank for one use.
+type Link struct {
+	Peer int
+	Out  Sender
+	In   Receiver
+	fd   int
+}
+
+// bufferBytes is what the kernel may hold of one direction: enough for a long
+// fat link to stay busy while the rank adds up.
+const bufferBytes = 4 << 20
+
+// NewLink takes over a connection. A send that is not acknowledged within the
+// limit fails it.
+func NewLink(conn *net.TCPConn, peer int, limit time.Duration) (*Link, error) {
+	defer conn.Close()
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		return nil, err
+	}
+	l := &Link{Peer: peer, fd: -1}
+	// A descriptor of our own: the runtime's poller has no part in what follows.
+	if e := raw.Control(func(fd uintptr) { l.fd, err = unix.FcntlInt(fd, unix.F_DUPFD_CLOEXEC, 0) }); e != nil {
+		err = e
+	}
+	if err == nil {
+		err = unix.SetNonblock(l.fd, true)
+	}
+	if err == nil {
+		err = unix.SetsockoptInt(l.fd, unix.IPPROTO_TCP, unix.TCP_NODELAY, 1)
+	}
+	if err == nil {
+		err = unix.SetsockoptInt(l.fd, unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, int(limit.Milliseconds()))
+	}
+	if err != nil {
+		l.Close()
+		return nil, fmt.Errorf("making a link of a connection: %w", err)
+	}
+	l.enlarge()
+	l.Out.fd, l.In.fd = l.fd, l.fd
+	return l, nil
+}
+
+// enlarge makes the send buffer large at once where the system allows it. Where
+// it does not, asking would only switch off the kernel's own growing. The
+// receive buffer always grows by itself as far as it is used, which is less than
+// the whole where the receiver keeps up, and so stays in a cache.
+func (l *Link) enlarge() {
+	_ = unix.SetsockoptInt(l.fd, unix.SOL_SOCKET, unix.SO_SNDBUFFORCE, bufferBytes)
+}
+
+// Close ends both directions. What was sent still arrives; what has come and was
+// not taken is thrown away first, because the kernel would answer it with a reset.
+func (l *Link) Close() {
+	if l.fd < 0 {
+		return
+	}
+	unix.Shutdown(l.fd, unix.SHUT_WR)
+	var rest [4096]byte
+	for range 1024 {
+		if n, _, err := unix.Recvfrom(l.fd, rest[:], unix.MSG_DONTWAIT); n <= 0 || err != nil {
+			break
+		}
+	}
+	unix.Close(l.fd)
+	l.fd = -1
+}
+
+// Progress moves what can be moved in both directions.
+func (l *Link) Progress() (moved bool, err error) {
+	if moved, err = l.Out.Progress(); err != nil {
+		// What the peer said last may explain it, and is still to be read.
+		if _, inErr := l.In.Progress(); inErr != nil {
+			err = inErr
+		}
+		return moved, err
+	}
+	in, err := l.In.Progress()
+	return moved || in, err
+}
+
+// Idle tells whether nothing is posted in either direction.
+func (l *Link) Idle() bool { return !l.Out.Pending() && !l.In.Pending() }
+
+// Sleeper sleeps until a link can move. It keeps its memory between sleeps.
+type Sleeper struct{ fds []unix.PollFd }
+
+// Sleep sleeps until one of the halves that have something posted can move, at
+// most for the limit, in whole milliseconds. Without any it sleeps that long.
+func (s *Sleeper) Sleep(limit time.Duration, links ...*Link) {
+	s.fds = s.fds[:0]
+	for _, l := range links {
+		var events int16
+		if l.In.Pending() {
+			events |= unix.POLLIN
+		}
+		if l.Out.Pending() {
+			events |= unix.POLLOUT
+		}
+		s.add(l, events)
+	}
+	s.poll(limit)
+}
+
+// SleepOn sleeps until the link can be received from (or sent to), at most for
+// the limit. The other half may be another goroutine's.
+func (s *Sleeper) SleepOn(limit time.Duration, l *Link, receive bool) {
+	s.fds = s.fds[:0]
+	events := int16(unix.POLLOUT)
+	if receive {
+		events = unix.POLLIN
+	}
+	s.add(l, events)
+	s.poll(limit)
+}
+
+func (s *Sleeper) add(l *Link, events int16) {
+	if events != 0 {
+		s.fds = append(s.fds, unix.PollFd{Fd: int32(l.fd), Events: events})
+	}
+}
+
+func (s *Sleeper) poll(limit time.Duration) {
+	_, _ = unix.Poll(s.fds, int(max(1, limit.Milliseconds()))) // an interrupt only wakes up early
+}

@@ -1,0 +1,249 @@
+package tcp
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// maxVec is how many posted ranges one system call takes, and maxMove how many
+	// bytes: so many that both ranks are at work for long in each, small enough that
+	// sending and receiving take turns while the data is still in a cache.
+	maxVec  = 8
+	maxMove = 1 << 20
+)
+
+// Header goes before a message and must be what the receiver expects.
+type Header struct {
+	Call  uint64 // number of the collective, or of the message
+	Sign  uint64 // signature of the call, or the elements' type
+	Bytes uint64 // of the message
+}
+
+const headerBytes = 24
+
+func (h Header) put(b *[headerBytes]byte) {
+	binary.LittleEndian.PutUint64(b[0:], h.Call)
+	binary.LittleEndian.PutUint64(b[8:], h.Sign)
+	binary.LittleEndian.PutUint64(b[16:], h.Bytes)
+}
+
+func headerOf(b *[headerBytes]byte) Header {
+	return Header{binary.LittleEndian.Uint64(b[0:]), binary.LittleEndian.Uint64(b[8:]), binary.LittleEndian.Uint64(b[16:])}
+}
+
+// MismatchError says that the peer sends something else than is expected.
+type MismatchError struct{ Got, Want Header }
+
+func (e *MismatchError) Error() string {
+	return fmt.Sprintf("the peer sends %+v where %+v is expected", e.Got, e.Want)
+}
+
+// queue is the ranges of memory that are still to be moved, in order, with the
+// arguments of the system call that moves them.
+type queue struct {
+	fd     int
+	ranges [][]byte
+	first  int
+	posted uint64 // bytes, ever
+	moved  uint64
+	vec    [maxVec]unix.Iovec
+	msg    unix.Msghdr
+	small  [headerBytes + 1024]byte // a header and what follows it, as one
+}
+
+func (q *queue) post(b []byte) {
+	if len(b) == 0 {
+		return
+	}
+	if q.first == len(q.ranges) {
+		q.ranges, q.first = q.ranges[:0], 0
+	}
+	q.ranges = append(q.ranges, b)
+	q.posted += uint64(len(b))
+}
+
+// Posted is how many bytes have been posted, ever: the mark to wait for.
+func (q *queue) Posted() uint64 { return q.posted }
+
+// Done is how many of them have been moved.
+func (q *queue) Done() uint64 { return q.moved }
+
+// Pending tells whether there is something left to move.
+func (q *queue) Pending() bool { return q.moved != q.posted }
+
+// calls are the system calls of one direction: for one range and for several.
+type calls struct{ one, many, flags uintptr }
+
+var (
+	sending   = calls{unix.SYS_SENDTO, unix.SYS_SENDMSG, unix.MSG_NOSIGNAL | unix.MSG_DONTWAIT}
+	receiving = calls{unix.SYS_RECVFROM, unix.SYS_RECVMSG, unix.MSG_DONTWAIT}
+)
+
+// once makes one system call for the first of the ranges. The call never sleeps,
+// and the scheduler is not told of it: it would take a long one for a sleep and
+// give the thread's place away.
+func (q *queue) once(c calls) (n int, err error) {
+	k, total := q.gather()
+	if k == 1 || total <= len(q.small) {
+		return q.short(c, k, total)
+	}
+	q.msg.Iov = &q.vec[0]
+	q.msg.SetIovlen(k)
+	for {
+		r, _, errno := unix.RawSyscall(c.many, uintptr(q.fd), uintptr(unsafe.Pointer(&q.msg)), c.flags)
+		if errno != syscall.EINTR {
+			return outcome(r, errno)
+		}
+	}
+}
+
+// gather makes the first of the ranges the arguments of a system call.
+func (q *queue) gather() (k, total int) {
+	for _, b := range q.ranges[q.first:] {
+		if k == maxVec || total >= maxMove {
+			break
+		}
+		take := min(len(b), maxMove-total)
+		q.vec[k].Base = &b[0]
+		q.vec[k].SetLen(take)
+		k++
+		total += take
+	}
+	return k, total
+}
+
+// short moves the first k ranges as one: to the kernel a copy of a small message
+// is cheaper than a list.
+func (q *queue) short(c calls, k, total int) (n int, err error) {
+	ranges, b := q.ranges[q.first:q.first+k], q.small[:]
+	if k == 1 {
+		b = ranges[0]
+	} else if c == sending {
+		for rest := b; len(ranges) > 0; ranges = ranges[1:] {
+			rest = rest[copy(rest, ranges[0]):]
+		}
+	}
+	for {
+		r, _, errno := unix.RawSyscall6(c.one, uintptr(q.fd), uintptr(unsafe.Pointer(&b[0])), uintptr(total), c.flags, 0, 0)
+		if errno != syscall.EINTR {
+			n, err = outcome(r, errno)
+			break
+		}
+	}
+	if k > 1 && c == receiving {
+		for rest := b[:n]; len(rest) > 0; ranges = ranges[1:] {
+			rest = rest[copy(ranges[0], rest):]
+		}
+	}
+	return n, err
+}
+
+// outcome is the result of a system call that moves bytes.
+func outcome(r uintptr, errno syscall.Errno) (n int, err error) {
+	switch errno {
+	case 0:
+		return int(r), nil
+	case syscall.EAGAIN:
+		return 0, errAgain
+	}
+	return 0, errno
+}
+
+var errAgain = errors.New("nothing can be moved now")
+
+// advance takes n bytes from the front of the queue.
+func (q *queue) advance(n int) {
+	q.moved += uint64(n)
+	for n > 0 {
+		b := &q.ranges[q.first]
+		if n < len(*b) {
+			*b = (*b)[n:]
+			return
+		}
+		n -= len(*b)
+		*b = nil
+		q.first++
+	}
+}
+
+// Sender is the sending half of a link. One goroutine at a time uses it.
+type Sender struct {
+	queue
+	head [headerBytes]byte
+}
+
+// PostHeader posts a header. The one before must have been sent.
+func (s *Sender) PostHeader(h Header) {
+	h.put(&s.head)
+	s.post(s.head[:])
+}
+
+// Post posts memory, which must stay as it is until Done has passed the mark
+// that Posted gives afterwards.
+func (s *Sender) Post(b []byte) { s.post(b) }
+
+// Progress sends what the kernel takes now, and tells whether it took any.
+func (s *Sender) Progress() (moved bool, err error) {
+	if !s.Pending() {
+		return false, nil
+	}
+	n, err := s.once(sending)
+	if err != nil {
+		if err == errAgain {
+			err = nil
+		}
+		return false, err
+	}
+	s.advance(n)
+	return n > 0, nil
+}
+
+// Receiver is the receiving half of a link. One goroutine at a time uses it.
+type Receiver struct {
+	queue
+	head  [headerBytes]byte
+	want  Header
+	until uint64 // the mark at which head is complete and to be compared; 0: it has been
+}
+
+// ExpectHeader posts a header. The one before must have come.
+func (r *Receiver) ExpectHeader(h Header) {
+	r.want = h
+	r.post(r.head[:])
+	r.until = r.posted
+}
+
+// Expect posts memory to receive into.
+func (r *Receiver) Expect(b []byte) { r.post(b) }
+
+// Progress receives what is there, and tells whether there was any. Behind a
+// header that is not the expected one, the memory holds garbage.
+func (r *Receiver) Progress() (moved bool, err error) {
+	if !r.Pending() {
+		return false, nil
+	}
+	n, err := r.once(receiving)
+	switch {
+	case err == errAgain:
+		return false, nil
+	case err != nil:
+		return false, err
+	case n == 0:
+		return false, io.EOF
+	}
+	r.advance(n)
+	if r.until != 0 && r.moved >= r.until {
+		r.until = 0
+		if got := headerOf(&r.head); got != r.want {
+			return true, &MismatchError{got, r.want}
+		}
+	}
+	return true, nil
+}

@@ -1,0 +1,397 @@
+package tcp
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/kernbench/kernbench/internal/comm/shm"
+	"github.com/kernbench/kernbench/internal/comm/syncgroup"
+)
+
+const guard = 30 * time.Second // against hanging
+
+func pair(t interface{ Fatal(...any) }) (*Link, *Link) {
+	a, b, err := loopbackPair()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a, b
+}
+
+// Messages of any lengths, posted in any portions on both sides, arrive in
+// order and whole, both ways at once.
+func TestLinkKeepsOrder(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		a, b := pair(t)
+		defer a.Close()
+		defer b.Close()
+		var sleeper Sleeper
+		type way struct {
+			from, to *Link
+			sent     []byte
+			got      []byte
+		}
+		ways := []*way{{from: a, to: b}, {from: b, to: a}}
+		for k, w := range ways {
+			lengths := rapid.SliceOfN(rapid.OneOf(rapid.IntRange(0, 100), rapid.IntRange(0, 1<<20)), 1, 6).Draw(t, "lengths")
+			for i, n := range lengths {
+				piece := make([]byte, n)
+				for j := range piece {
+					piece[j] = byte(j*3 + i + k)
+				}
+				w.sent = append(w.sent, piece...)
+				w.from.Out.Post(piece)
+			}
+			w.got = make([]byte, len(w.sent))
+			for rest := w.got; len(rest) > 0; {
+				n := rapid.IntRange(1, len(rest)).Draw(t, "portion")
+				w.to.In.Expect(rest[:n])
+				rest = rest[n:]
+			}
+		}
+		for limit := time.Now().Add(guard); !a.Idle() || !b.Idle(); {
+			movedA, errA := a.Progress()
+			movedB, errB := b.Progress()
+			if errA != nil || errB != nil || time.Now().After(limit) {
+				t.Fatalf("%v, %v, idle %v and %v", errA, errB, a.Idle(), b.Idle())
+			}
+			if !movedA && !movedB {
+				sleeper.Sleep(time.Millisecond, a, b)
+			}
+		}
+		for i, w := range ways {
+			if !bytes.Equal(w.sent, w.got) {
+				t.Errorf("way %d: %d bytes came out differently", i, len(w.sent))
+			}
+		}
+	})
+}
+
+func TestLinkNoticesAnotherHeader(t *testing.T) {
+	a, b := pair(t)
+	defer a.Close()
+	defer b.Close()
+	for _, c := range []struct{ sent, want Header }{
+		{Header{1, 2, 3}, Header{1, 2, 3}}, {Header{1, 2, 3}, Header{1, 2, 4}}, {Header{1, 3, 3}, Header{1, 2, 3}}, {Header{2, 2, 3}, Header{1, 2, 3}},
+	} {
+		a.Out.PostHeader(c.sent)
+		b.In.ExpectHeader(c.want)
+		err := errors.Join(drive(a), drive(b))
+		var other *MismatchError
+		if found := errors.As(err, &other); found != (c.sent != c.want) || found && (other.Got != c.sent || other.Want != c.want) {
+			t.Errorf("sent %v, expected %v: %v", c.sent, c.want, err)
+		}
+	}
+}
+
+func TestLinkNoticesTheEnd(t *testing.T) {
+	a, b := pair(t)
+	defer b.Close()
+	a.Out.PostHeader(Header{})
+	if err := drive(a); err != nil {
+		t.Fatal(err)
+	}
+	a.Close() // what was sent before still arrives
+	b.In.ExpectHeader(Header{})
+	if err := drive(b); err != nil {
+		t.Errorf("what was sent before the end: %v", err)
+	}
+	b.In.Expect(make([]byte, 1))
+	if err := drive(b); !errors.Is(err, io.EOF) {
+		t.Errorf("after the end: %v, want EOF", err)
+	}
+}
+
+// A peer that takes nothing holds up nobody: Progress returns and says so.
+func TestLinkBacksUp(t *testing.T) {
+	a, b := pair(t)
+	defer a.Close()
+	defer b.Close()
+	much := make([]byte, 64<<20)
+	a.Out.Post(much)
+	var sleeper Sleeper
+	for still := 0; still < 3; {
+		moved, err := a.Progress()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if still++; moved {
+			still = 0
+		} else {
+			sleeper.Sleep(20*time.Millisecond, a)
+		}
+	}
+	if !a.Out.Pending() || a.Out.Done() == 0 {
+		t.Errorf("%d of %d bytes are in the kernel's buffers, want some and not all", a.Out.Done(), len(much))
+	}
+}
+
+func open(t *testing.T, key string) *Lobby {
+	t.Helper()
+	l, err := OpenLobby(netip.MustParseAddr("127.0.0.1"), []byte(key))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(l.Close)
+	return l
+}
+
+var here = []netip.Addr{netip.MustParseAddr("127.0.0.1")}
+
+func within(t *testing.T, d time.Duration) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), d)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func TestLobby(t *testing.T) {
+	l := open(t, "the right key")
+	mine := Ticket{Group: [16]byte{1}, Rank: 3, Use: ForProgram}
+	// The connection may come before anyone waits for it, and others with it.
+	for _, ticket := range []Ticket{{Group: [16]byte{2}, Rank: 3, Use: ForProgram}, {Group: [16]byte{1}, Rank: 4, Use: ForProgram}, mine} {
+		c, err := Dial(within(t, guard), here, l.Port(), []byte("the right key"), ticket)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		fmt.Fprintf(c, "rank %d of group %d\n", ticket.Rank, ticket.Group[0])
+	}
+	c, err := l.Take(within(t, guard), mine)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	var said [18]byte
+	if _, err := io.ReadFull(c, said[:]); err != nil || string(said[:]) != "rank 3 of group 1\n" {
+		t.Errorf("took the connection that says %q (%v)", said, err)
+	}
+}
+
+func TestLobbyTurnsAway(t *testing.T) {
+	l := open(t, "the right key")
+	if _, err := Dial(within(t, guard), here, l.Port(), []byte("a wrong key"), Ticket{}); err == nil || !strings.Contains(err.Error(), "the secrets differ") {
+		t.Errorf("dialling with a wrong key: %v", err)
+	}
+	if _, err := l.Take(within(t, 2*time.Second), Ticket{}); err == nil || !strings.Contains(err.Error(), "turned away: the secrets differ") {
+		t.Errorf("waiting for it: %v", err)
+	}
+}
+
+// A peer that has several addresses is reached by the one that leads to it, also
+// where another service answers at the first.
+func TestDialTriesAllAddresses(t *testing.T) {
+	l := open(t, "key")
+	stranger, err := net.Listen("tcp", fmt.Sprintf("127.0.0.2:%d", l.Port()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stranger.Close()
+	go func() {
+		for {
+			c, err := stranger.Accept()
+			if err != nil {
+				return
+			}
+			fmt.Fprintf(c, "220 this is a mail server, which speaks first and at great length, as they all do\r\n")
+			c.Close()
+		}
+	}()
+	addrs := []netip.Addr{netip.MustParseAddr("127.0.0.2"), netip.MustParseAddr("127.0.0.3"), here[0]}
+	c, err := Dial(within(t, guard), addrs, l.Port(), []byte("key"), Ticket{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Close()
+}
+
+// controls connects two control connections.
+func controls(t *testing.T, h Handler) (a, b *Control) {
+	t.Helper()
+	l := open(t, "key")
+	dialled, err := Dial(within(t, guard), here, l.Port(), []byte("key"), Ticket{Use: ForControl})
+	if err != nil {
+		t.Fatal(err)
+	}
+	taken, err := l.Take(within(t, guard), Ticket{Use: ForControl})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a, err = NewControl(dialled, 5*time.Second, h); err == nil {
+		b, err = NewControl(taken, 5*time.Second, h)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a, b
+}
+
+func TestControl(t *testing.T) {
+	failures := make(chan shm.Failure, 1)
+	a, b := controls(t, Handler{
+		Failed: func(f shm.Failure) { failures <- f },
+		Said:   func(call uint64) (uint64, string) { return call + 1, fmt.Sprintf("call %d", call) },
+	})
+	if calls, text, ok := a.Ask(7, guard); !ok || calls != 8 || text != "call 7" {
+		t.Errorf("asked: %d %q %v", calls, text, ok)
+	}
+	want := shm.Failure{Kind: shm.PeerGone, Rank: 3, PID: 4, Dead: true, Text: "rank 3 is gone"}
+	b.Fail(want)
+	if got := <-failures; got != want {
+		t.Errorf("heard %+v, want %+v", got, want)
+	}
+	if end, _ := b.End(); end != Open {
+		t.Errorf("ended %v before its end", end)
+	}
+	a.Close()
+	b.AwaitEnd(guard)
+	if end, _ := b.End(); end != Left {
+		t.Errorf("the peer said goodbye, but it ended %v", end)
+	}
+	b.Close()
+}
+
+func TestControlNoticesDeath(t *testing.T) {
+	a, b := controls(t, Handler{})
+	a.link.Abort() // no goodbye
+	b.AwaitEnd(guard)
+	if end, err := b.End(); end != Closed {
+		t.Errorf("ended %v (%v), want %v", end, err, Closed)
+	}
+	if _, _, ok := b.Ask(1, guard); ok {
+		t.Error("the dead answered")
+	}
+}
+
+// exchanges checks that everyone gets everything, round after round.
+func exchanges(t *testing.T, ends []Exchange) {
+	t.Helper()
+	var ranks sync.WaitGroup
+	for r, exchange := range ends {
+		ranks.Go(func() {
+			for round := range 5 {
+				mine := bytes.Repeat([]byte{byte(r + round)}, r*5+round)
+				all, err := exchange(within(t, guard), mine)
+				if err != nil || len(all) != len(ends) {
+					t.Errorf("rank %d, round %d: %v (%v)", r, round, all, err)
+					return
+				}
+				for k, b := range all {
+					if !bytes.Equal(b, bytes.Repeat([]byte{byte(k + round)}, k*5+round)) {
+						t.Errorf("rank %d, round %d: rank %d gave %v", r, round, k, b)
+					}
+				}
+			}
+		})
+	}
+	ranks.Wait()
+}
+
+func TestThrough(t *testing.T) {
+	var ends []Exchange
+	for _, g := range syncgroup.Local(4) {
+		ends = append(ends, Through(g))
+	}
+	exchanges(t, ends)
+}
+
+// freePort is one that nobody has, at this moment.
+func freePort(t *testing.T) string {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+func TestStar(t *testing.T) {
+	at := freePort(t)
+	var ends []Exchange
+	for r := range 4 {
+		ends = append(ends, (&Star{Endpoint: at, Rank: r, Size: 4, Secret: []byte("secret")}).Exchange)
+	}
+	exchanges(t, ends)
+}
+
+func TestStarSaysWhoIsMissing(t *testing.T) {
+	at := freePort(t)
+	var ranks sync.WaitGroup
+	for r, secret := range []string{"secret", "secret", "other secret"} {
+		ranks.Go(func() {
+			s := &Star{Endpoint: at, Rank: r, Size: 4, Secret: []byte(secret)}
+			limit := guard
+			if r == 0 { // whose patience decides; the others come within it, on a loaded machine too
+				limit = 3 * time.Second
+			}
+			_, err := s.Exchange(within(t, limit), nil)
+			want := "ranks [2 3] of 4 have not come to " + at
+			if r == 2 {
+				want = "the secrets differ"
+			}
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("rank %d: %v, want %q", r, err, want)
+			}
+			if r == 0 && (err == nil || !strings.Contains(err.Error(), "turned away: the secrets differ")) {
+				t.Errorf("rank 0 does not say who was turned away: %v", err)
+			}
+		})
+	}
+	ranks.Wait()
+}
+
+func TestStarPortInUse(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	s := &Star{Endpoint: l.Addr().String(), Size: 2, Secret: []byte("secret")}
+	if _, err := s.Exchange(within(t, guard), nil); err == nil || !strings.Contains(err.Error(), "the port is in use: choose another one") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func FuzzUnpack(f *testing.F) {
+	f.Add([]byte("some bytes"))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		got, err := unpack(pack(b))
+		if err != nil || !bytes.Equal(got, b) {
+			t.Errorf("%q became %q (%v)", b, got, err)
+		}
+		words := make([]int64, len(b)/2)
+		for i := range words {
+			words[i] = int64(int8(b[i]))
+		}
+		if got, err := unpack(words); err == nil && int64(len(got)) != words[0] {
+			t.Errorf("%v became %q", words, got)
+		}
+	})
+}
+
+func TestAddresses(t *testing.T) {
+	if _, err := Addresses("nowhere0"); err == nil || !strings.Contains(err.Error(), `"nowhere0": not here; there are [`) {
+		t.Errorf("an interface that is not here: %v", err)
+	}
+	a, err := Machine()
+	if b, errB := Machine(); err != nil || errB != nil || a != b || a == "" {
+		t.Errorf("this machine is %q and %q (%v, %v)", a, b, err, errB)
+	}
+}
+
+func TestProbeLoopback(t *testing.T) {
+	l, err := ProbeLoopback()
+	if err != nil || l.LatencyUS <= 0 || l.BytesUS <= 0 || l.US(0) != l.LatencyUS || l.US(1e12) <= l.LatencyUS {
+		t.Errorf("%+v (%v)", l, err)
+	}
+}

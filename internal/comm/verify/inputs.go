@@ -1,0 +1,116 @@
+// Package verify makes inputs whose reduction is known exactly: small integers
+// hashed from seed, rank and position, in a range in which every partial result
+// in any order is exact in the element type. So every algorithm must give the
+// same bits, and any difference is an error, not a rounding. The conformance
+// suite of process groups and the benches check with the same inputs.
+package verify
+
+import (
+	"github.com/kernbench/kernbench/internal/base/dtype"
+)
+
+// Inputs are the contents of all ranks' vectors as a pure function.
+type Inputs struct {
+	seed      uint64
+	dtype     dtype.DType
+	reduction dtype.Reduction
+	ranks     int
+	low, span int64 // values are low .. low+span-1
+}
+
+// NewInputs are the inputs of one reduction over a number of ranks.
+func NewInputs(seed uint64, d dtype.DType, r dtype.Reduction, ranks int) Inputs {
+	in := Inputs{seed: seed, dtype: d, reduction: r, ranks: ranks}
+	most := max(exactTo(d)/int64(ranks), 1) // of one rank, so that the sum of all is exact
+	in.low, in.span = -most, 2*most+1
+	if d == dtype.U8 {
+		in.low, in.span = 0, most+1
+	}
+	return in
+}
+
+// exactTo is the largest n such that all integers up to n are exact in the
+// type; for wide types a smaller one does.
+func exactTo(d dtype.DType) int64 {
+	switch d {
+	case dtype.BF16:
+		return 1 << 8
+	case dtype.F16:
+		return 1 << 11
+	case dtype.U8:
+		return 255
+	}
+	return 1 << 20
+}
+
+// Hash mixes seed, rank and position (the finalizer of MurmurHash3).
+func Hash(seed uint64, rank, position int) uint64 {
+	return mix(start(seed, rank) + uint64(position))
+}
+
+func start(seed uint64, rank int) uint64 {
+	return seed*0x9e3779b97f4a7c15 + uint64(rank)*0xd1b54a32d192ed03
+}
+
+func mix(x uint64) uint64 {
+	x ^= x >> 33
+	x *= 0xff51afd7ed558ccd
+	x ^= x >> 33
+	x *= 0xc4ceb9fe1a85ec53
+	return x ^ x>>33
+}
+
+// doubling ranks may give a 2 to a product: 2^7 still fits every type.
+const doubling = 7
+
+// Value is the element of a rank's vector at a position.
+func (in Inputs) Value(rank, position int) int64 {
+	h := Hash(in.seed, rank, position)
+	if in.reduction != dtype.Prod {
+		return in.low + int64(h>>32*uint64(in.span)>>32)
+	}
+	v := int64(1)
+	if rank < doubling && h&1 != 0 {
+		v = 2
+	}
+	if in.dtype != dtype.U8 && h&2 != 0 {
+		v = -v
+	}
+	return v
+}
+
+// AddTo adds a rank's elements from a position on to sums: Value of many, for
+// vectors that are to be made at the speed of memory. It is not for products.
+func (in Inputs) AddTo(sums []int64, rank, first int) {
+	at, low, span := start(in.seed, rank)+uint64(first), in.low, uint64(in.span)
+	for i := range sums {
+		sums[i] += low + int64(mix(at+uint64(i))>>32*span>>32)
+	}
+}
+
+// Reduced is the reduction of all ranks' elements at a position, before the
+// division of an average.
+func (in Inputs) Reduced(position int) int64 {
+	acc := in.Value(0, position)
+	for rank := 1; rank < in.ranks; rank++ {
+		v := in.Value(rank, position)
+		switch in.reduction {
+		case dtype.Prod:
+			acc *= v
+		case dtype.Min:
+			acc = min(acc, v)
+		case dtype.Max:
+			acc = max(acc, v)
+		default:
+			acc += v
+		}
+	}
+	return acc
+}
+
+// Most is the largest magnitude that a rank gives to anything but a product.
+func (in Inputs) Most() int64 { return in.low + in.span - 1 }
+
+// Ranks is the number of ranks, Reduction what is computed over them.
+func (in Inputs) Ranks() int                 { return in.ranks }
+func (in Inputs) Reduction() dtype.Reduction { return in.reduction }

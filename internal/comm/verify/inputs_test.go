@@ -1,0 +1,106 @@
+package verify
+
+import (
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/kernbench/kernbench/internal/base/dtype"
+)
+
+// Every partial reduction in any order is exact: adding up in the element type
+// itself, in a drawn order, gives the value that check demands.
+func TestInputsAreExact(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		d := rapid.SampledFrom(dtype.All()).Draw(t, "dtype")
+		red := rapid.SampledFrom([]dtype.Reduction{dtype.Sum, dtype.Prod, dtype.Min, dtype.Max}).Draw(t, "reduction")
+		ranks := rapid.IntRange(1, 64).Draw(t, "ranks")
+		in := NewInputs(rapid.Uint64().Draw(t, "seed"), d, red, ranks)
+		position := rapid.IntRange(0, 1<<26).Draw(t, "position")
+		order := rapid.Permutation(indices(ranks)).Draw(t, "order")
+		got := rounded(d, in.Value(order[0], position))
+		for _, rank := range order[1:] {
+			v := rounded(d, in.Value(rank, position))
+			switch red {
+			case dtype.Sum:
+				got += v
+			case dtype.Prod:
+				got *= v
+			case dtype.Min:
+				got = min(got, v)
+			case dtype.Max:
+				got = max(got, v)
+			}
+			got = roundedFloat(d, got)
+		}
+		if want := float64(in.Reduced(position)); got != want {
+			t.Fatalf("%v of %v over %d ranks: %v, want %v", red, d, ranks, got, want)
+		}
+	})
+}
+
+// AddTo is Value of many.
+func TestAddTo(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		in := NewInputs(rapid.Uint64().Draw(t, "seed"), rapid.SampledFrom(dtype.All()).Draw(t, "dtype"), dtype.Sum, rapid.IntRange(1, 64).Draw(t, "ranks"))
+		rank, first := rapid.IntRange(0, 63).Draw(t, "rank"), rapid.IntRange(0, 1<<26).Draw(t, "first")
+		sums := make([]int64, rapid.IntRange(0, 70).Draw(t, "n"))
+		for i := range sums {
+			sums[i] = int64(i)
+		}
+		in.AddTo(sums, rank, first)
+		for i, s := range sums {
+			if want := int64(i) + in.Value(rank, first+i); s != want {
+				t.Fatalf("element %d: %d, want %d", i, s, want)
+			}
+		}
+	})
+}
+
+func indices(n int) []int {
+	out := make([]int, n)
+	for i := range out {
+		out[i] = i
+	}
+	return out
+}
+
+func rounded(d dtype.DType, v int64) float64 { return roundedFloat(d, float64(v)) }
+
+// roundedFloat rounds to what the type can hold.
+func roundedFloat(d dtype.DType, v float64) float64 {
+	switch d {
+	case dtype.F32:
+		return float64(float32(v))
+	case dtype.F16:
+		return float64(dtype.Float16From(float32(v)).Float32())
+	case dtype.BF16:
+		return float64(dtype.BFloat16From(float32(v)).Float32())
+	case dtype.U8:
+		return float64(uint8(v))
+	case dtype.I32:
+		return float64(int32(v))
+	}
+	return v
+}
+
+// Different ranks and positions have different data: a hash that ignored one
+// would hide swapped ranks and shifted chunks.
+func TestInputsDiffer(t *testing.T) {
+	for _, d := range dtype.All() {
+		in := NewInputs(1, d, dtype.Sum, 2)
+		sameRank, samePosition := 0, 0
+		const n = 1000
+		for i := range n {
+			if in.Value(0, i) == in.Value(1, i) {
+				sameRank++
+			}
+			if in.Value(0, i) == in.Value(0, i+1) {
+				samePosition++
+			}
+		}
+		if sameRank > n/10 || samePosition > n/10 {
+			t.Errorf("%v: of %d elements %d equal the other rank's, %d the next", d, n, sameRank, samePosition)
+		}
+	}
+}

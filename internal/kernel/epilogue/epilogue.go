@@ -1,0 +1,106 @@
+// Package epilogue is what happens to the elements of a collective's output
+// between the combination and the memory: the division of an average, and a
+// scale, bias and residual. It knows neither ranks nor transports.
+package epilogue
+
+import (
+	"math"
+	"unsafe"
+
+	"github.com/kernbench/kernbench/internal/base/dtype"
+	"github.com/kernbench/kernbench/internal/kernel/vec"
+)
+
+// Step is done to every element of a rank's output:
+//
+//	out = alpha*out + Bias[i mod len(Bias)] + Residual[i]
+//
+// or, for integers, out / divisor. The zero Step does nothing.
+type Step struct {
+	dtype   dtype.DType
+	alpha   float64
+	divisor int // of integers; 0: nothing
+	scales  bool
+
+	bias, residual []byte
+}
+
+// Average is the step from a sum over so many ranks to their average.
+func Average(d dtype.DType, ranks int) Step {
+	if d.Float() {
+		return Step{dtype: d, alpha: 1 / float64(ranks), scales: true}
+	}
+	return Step{dtype: d, divisor: ranks}
+}
+
+// Then adds a scale, a bias and a residual to the step, which need a
+// floating-point type. A scale of 0 is 1.
+func (s Step) Then(d dtype.DType, scale float64, bias, residual []byte) Step {
+	if !s.scales {
+		s.alpha = 1
+	}
+	if scale != 0 {
+		s.alpha *= scale
+	}
+	s.dtype, s.scales, s.bias, s.residual = d, true, bias, residual
+	return s
+}
+
+// Nothing tells whether the step leaves everything as it is.
+func (s *Step) Nothing() bool { return s.divisor == 0 && !s.scales }
+
+// block keeps the passes over bias, residual and output in the first cache.
+const block = 8 << 10
+
+// Apply does the step to the part of an output that begins at a byte of it.
+func (s *Step) Apply(out []byte, at int) {
+	switch {
+	case s.divisor != 0:
+		divide(out, s.dtype, s.divisor)
+	case s.scales:
+		for from := 0; from < len(out); {
+			n := min(block, len(out)-from)
+			var srcs [3][]byte
+			k := 1
+			if len(s.bias) > 0 {
+				off := (at + from) % len(s.bias)
+				n = min(n, len(s.bias)-off)
+				srcs[k] = s.bias[off : off+n]
+				k++
+			}
+			if len(s.residual) > 0 {
+				srcs[k] = s.residual[at+from : at+from+n]
+				k++
+			}
+			srcs[0] = out[from : from+n]
+			vec.ScaledSum(srcs[0], srcs[:k], s.dtype, s.alpha)
+			from += n
+		}
+	}
+}
+
+func divide(b []byte, d dtype.DType, by int) {
+	switch d {
+	case dtype.I64:
+		quotients[int64](b, int64(by))
+	case dtype.I32:
+		quotients[int32](b, int32(by))
+	case dtype.U8:
+		if by > math.MaxUint8 {
+			clear(b) // no quotient is larger than 0
+			return
+		}
+		quotients(b, uint8(by))
+	}
+}
+
+func quotients[E dtype.Element](b []byte, by E) {
+	if len(b) == 0 {
+		return
+	}
+	var e E
+	s := unsafe.Slice((*E)(unsafe.Pointer(&b[0])), len(b)/int(unsafe.Sizeof(e)))
+	for i := range s {
+		s[i] /= by
+	}
+}

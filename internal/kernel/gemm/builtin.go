@@ -1,0 +1,318 @@
+package gemm
+
+import (
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"unsafe"
+
+	"github.com/kernbench/kernbench/internal/base/dtype"
+)
+
+// builtin is the provider that is written here.
+type builtin struct {
+	name  string
+	level Level
+}
+
+// Builtin is this package's own provider, with the best instructions of the
+// machine.
+func Builtin() Provider { return builtin{"builtin", best()} }
+
+// BuiltinAt is held to a level, one of Levels.
+func BuiltinAt(l Level) Provider { return builtin{"builtin-" + l.String(), l} }
+
+func (p builtin) Name() string { return p.name }
+
+func (p builtin) Types() []dtype.DType {
+	return []dtype.DType{dtype.F64, dtype.F32, dtype.F16, dtype.BF16}
+}
+
+func (p builtin) Open(threads int) (Engine, error) {
+	if err := checkThreads(threads); err != nil {
+		return nil, err
+	}
+	if !slices.Contains(Levels(), p.level) {
+		return nil, fmt.Errorf("opening %s: this processor has only %v", p.name, Levels())
+	}
+	e := &engine{provider: p, members: make([]member, threads), types: p.Types(), fast: p.level >= AVX2}
+	e.job, e.thin, e.weaving = e.work, e.thinProduct, e.weave // made once: a new function value would be allocated
+	for _, d := range e.types {
+		e.kernels[d] = kernelFor(p.level, d)
+	}
+	if threads > 1 {
+		e.team = newTeam(threads)
+	}
+	return e, nil
+}
+
+// engine is the built-in provider with its threads and buffers.
+type engine struct {
+	provider  builtin
+	types     []dtype.DType
+	fast      bool // there is AVX2 to move elements with
+	kernels   [dtype.BF16 + 1]*kernel
+	team      *team // nil for one thread
+	job, thin func(member int)
+	weaving   func(member int)
+	members   []member
+
+	// The running call.
+	c, a, b Matrix
+	kern    *kernel
+	blocks  blocks
+	alone   bool // too small to be worth waking the team
+
+	// B's blocks are packed alternately, so that packing the next need not
+	// wait for those who still use this one.
+	packedB [2]buffer
+	// Panels and tasks given out so far, for the blocks packed alternately.
+	panels, tasks [2]atomic.Int64
+
+	weft weft
+}
+
+// member is what one thread has of its own.
+type member struct {
+	tile    tile
+	packedA buffer
+	lines   buffer // elements on their way through a transposition
+	edge    buffer // a tile of C that is only partly there
+	_       [64]byte
+}
+
+func (e *engine) String() string {
+	s := fmt.Sprintf("builtin %v", e.provider.level)
+	if n := len(e.members); n > 1 {
+		return fmt.Sprintf("%s, %d threads", s, n)
+	}
+	return s + ", 1 thread"
+}
+
+func (e *engine) Warnings() []string { return nil }
+
+func (e *engine) Close() {
+	if e.team != nil {
+		e.team.close()
+	}
+	for i := range e.members {
+		for _, b := range []*buffer{&e.members[i].packedA, &e.members[i].lines, &e.members[i].edge} {
+			b.free()
+		}
+	}
+	e.packedB[0].free()
+	e.packedB[1].free()
+	e.weft.packedB.free()
+}
+
+func (e *engine) Multiply(c, a, b Matrix) error {
+	if !e.small(&c, &a, &b) {
+		return e.multiply(c, a, b)
+	}
+	hold(&c, &a, &b)
+	return nil
+}
+
+// multiply makes any product.
+func (e *engine) multiply(c, a, b Matrix) error {
+	if err := check(&c, &a, &b, e.types); err != nil {
+		return fmt.Errorf("multiplying: %w", err)
+	}
+	switch {
+	case c.empty():
+		return nil
+	case a.Cols == 0:
+		c.clear()
+		return nil
+	case c.ColStep != 1: // the transposed product goes row by row
+		a, b, c = b.T(), a.T(), c.T()
+	}
+	e.kern = e.kernels[a.Type]
+	readable := e.kern.parts != nil && e.kern.packed == a.Type && b.ColStep == 1
+	e.alone = c.Rows*c.Cols*a.Cols <= aloneWork
+	if readable && e.alone {
+		e.kern.inPlace(&e.members[0].tile, &c, &a, &b, a.Cols)
+		hold(&c, &a, &b)
+		return nil
+	}
+	var err error
+	e.c, e.a, e.b = c, a, b
+	if readable && c.Rows <= inPlaceRows {
+		e.all(e.thin)
+	} else {
+		err = e.packed()
+	}
+	e.c, e.a, e.b = Matrix{}, Matrix{}, Matrix{} // the caller's memory is not kept
+	return err
+}
+
+// all has every member do a job.
+func (e *engine) all(job func(member int)) {
+	if e.team == nil || e.alone {
+		job(0)
+		return
+	}
+	e.team.run(job)
+}
+
+// packed makes the product of packed operands with all threads.
+func (e *engine) packed() error {
+	k, threads := e.kern, len(e.members)
+	if e.alone {
+		threads = 1
+	}
+	e.blocks = cut(k, e.c.Rows, e.c.Cols, e.a.Cols, threads)
+	bl := e.blocks
+	steps := roundUp(k.steps(bl.kc), k.unit)
+	for i := range e.packedB {
+		if err := e.packedB[i].grow(roundUp(bl.nc, k.cols) / k.cols * steps * k.panelStep()); err != nil {
+			return err
+		}
+	}
+	for i := range threads {
+		if err := e.members[i].grow(e); err != nil {
+			return err
+		}
+	}
+	for i := range 2 {
+		e.panels[i].Store(0)
+		e.tasks[i].Store(0)
+	}
+	e.all(e.job)
+	return nil
+}
+
+// work is one member's share of the product: block after block, it packs
+// panels of B until none is left, and when all are packed it takes tasks until
+// none is left.
+func (e *engine) work(who int) {
+	bl, me := e.blocks, &e.members[who]
+	n, k := e.c.Cols, e.a.Cols
+	turn := 0
+	for j := 0; j < n; j += bl.nc {
+		for l := 0; l < k; l += bl.kc {
+			blk := block{j: j, cols: min(bl.nc, n-j), l: l, depth: min(bl.kc, k-l), packed: &e.packedB[turn]}
+			e.packB(me, &e.b, blk, &e.panels[turn])
+			e.meet(turn)
+			e.compute(me, blk, &e.tasks[turn])
+			turn = 1 - turn
+		}
+	}
+}
+
+// meet waits until the block is packed. Nobody asks then for tasks of this turn
+// or for panels of the next, so those counters start anew.
+func (e *engine) meet(turn int) {
+	anew := func() {
+		e.tasks[turn].Store(0)
+		e.panels[1-turn].Store(0)
+	}
+	if e.team == nil || e.alone {
+		anew()
+		return
+	}
+	e.team.gate.wait(anew)
+}
+
+// block is a block of B and where it lies packed.
+type block struct {
+	j, cols  int // columns of B and C
+	l, depth int // along k
+	packed   *buffer
+	at       int // where in it
+}
+
+// panelSize is the number of bytes of one panel of the block.
+func (b *block) panelSize(k *kernel) int { return roundUp(k.steps(b.depth), k.unit) * k.panelStep() }
+
+// compute takes tasks of the block until none is left.
+func (e *engine) compute(me *member, blk block, next *atomic.Int64) {
+	colTasks := ceilDiv(blk.cols, e.blocks.tc)
+	tasks := ceilDiv(e.c.Rows, e.blocks.mc) * colTasks
+	for {
+		task := int(next.Add(1)) - 1
+		if task >= tasks {
+			return
+		}
+		i := task / colTasks * e.blocks.mc
+		j := task % colTasks * e.blocks.tc
+		rows := min(e.blocks.mc, e.c.Rows-i)
+		e.packA(me, &e.a, i, rows, blk)
+		e.panelsOf(me, &e.c, blk, i, rows, j, min(e.blocks.tc, blk.cols-j))
+	}
+}
+
+// panelsOf runs the packed rows of A along the panels of B that the columns
+// [j, j+cols) of the block are in, for the rows of C from i on.
+func (e *engine) panelsOf(me *member, c *Matrix, blk block, i, rows, j, cols int) {
+	k, t := e.kern, &me.tile
+	t.k = roundUp(k.steps(blk.depth), k.unit)
+	t.bStep, t.cRow, t.aTile = k.panelStep(), c.RowStep*sizes[c.Type], k.rows*t.aRow
+	t.add = blk.l > 0
+	size := blk.panelSize(k)
+	whole := rows / k.rows
+	rest := rows - whole*k.rows
+	for from := j; from < j+cols; from += k.cols {
+		wide := min(k.cols, j+cols-from)
+		t.masks(wide, k)
+		t.a, t.b, t.c = uintptr(me.packedA.at(0)), uintptr(blk.packed.at(blk.at+from/k.cols*size)), uintptr(c.at(i, blk.j+from))
+		// While this panel is used the next comes into the second cache.
+		t.next = t.b + uintptr(size)
+		if t.tiles = whole; whole > 0 {
+			e.tilesOf(me, k.rows, wide)
+			t.down(whole, k.rows)
+		}
+		if t.tiles = 1; rest > 0 {
+			e.tilesOf(me, rest, wide)
+		}
+	}
+}
+
+// tilesOf makes the tiles that the member's arguments describe.
+func (e *engine) tilesOf(me *member, rows, cols int) {
+	k, t := e.kern, &me.tile
+	switch {
+	case rows == k.rows && cols == k.cols:
+		k.whole(t)
+	case k.parts != nil:
+		k.parts.of(rows, cols, true)(t)
+	default:
+		n, a, c := t.tiles, t.a, t.c
+		for t.tiles = 1; n > 0; n-- {
+			e.throughEdge(me, rows, cols)
+			t.down(1, k.rows)
+		}
+		t.a, t.c = a, c
+	}
+}
+
+// throughEdge makes a whole tile next to C and moves the part that exists.
+func (e *engine) throughEdge(me *member, rows, cols int) {
+	t, wide := &me.tile, e.kern.packed == dtype.F64 // and so is C then
+	c, row, add := t.c, t.cRow, t.add
+	t.c, t.cRow, t.add = uintptr(me.edge.at(0)), e.kern.cols*4, false
+	if wide {
+		t.cRow = e.kern.cols * 8
+	}
+	e.kern.whole(t)
+	for i := range uintptr(rows) {
+		to, from := c+i*uintptr(row), t.c+i*uintptr(t.cRow)
+		if wide {
+			moveRow(at[float64](to), at[float64](from), cols, add)
+		} else {
+			moveRow(at[float32](to), at[float32](from), cols, add)
+		}
+	}
+	t.c, t.cRow, t.add = c, row, add
+}
+
+func moveRow[N float32 | float64](to, from *N, n int, add bool) {
+	dst, src := unsafe.Slice(to, n), unsafe.Slice(from, n)
+	if !add {
+		copy(dst, src)
+		return
+	}
+	for i, x := range src {
+		dst[i] += x
+	}
+}

@@ -1,0 +1,163 @@
+package gemm_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/kernbench/kernbench/internal/base/dtype"
+	"github.com/kernbench/kernbench/internal/kernel/gemm"
+	"github.com/kernbench/kernbench/internal/kernel/gemmtest"
+	"github.com/kernbench/kernbench/internal/kernel/proof"
+)
+
+// Every provider conforms: the built-in one at every level of this machine, and
+// the libraries. In short the levels are left out that share their Go code with
+// the best.
+func TestConformance(t *testing.T) {
+	providers := gemm.Providers()
+	if testing.Short() {
+		providers = []gemm.Provider{gemm.Builtin(), gemm.BuiltinAt(gemm.Portable), gemm.OpenBLAS()}
+	}
+	for _, p := range providers {
+		gemmtest.Run(t, p)
+	}
+}
+
+// Random shapes, layouts and threads, against sums of products one by one.
+func TestRandomProducts(t *testing.T) {
+	engines := map[string]gemm.Engine{}
+	providers := gemm.Providers()
+	for _, p := range providers {
+		for threads := 1; threads <= 3; threads++ {
+			e, err := p.Open(threads)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer e.Close()
+			engines[fmt.Sprint(p.Name(), threads)] = e
+		}
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		p := rapid.SampledFrom(providers).Draw(t, "provider")
+		d := rapid.SampledFrom(p.Types()).Draw(t, "type")
+		e := engines[fmt.Sprint(p.Name(), rapid.IntRange(1, 3).Draw(t, "threads"))]
+		m, n, k := rapid.IntRange(0, 150).Draw(t, "m"), rapid.IntRange(0, 150).Draw(t, "n"), rapid.IntRange(0, 900).Draw(t, "k")
+		gap := rapid.IntRange(0, 40).Draw(t, "gap")
+		operand := func(name string, d dtype.DType, rows, cols int) gemm.Matrix {
+			turned := rapid.Bool().Draw(t, name+" transposed")
+			if turned {
+				rows, cols = cols, rows
+			}
+			x := gemm.New(d, rows, cols+gap).ColRange(gap/2, gap/2+cols)
+			if turned {
+				return x.T()
+			}
+			return x
+		}
+		c, a, b := operand("C", gemm.Result(d), m, n), operand("A", d, m, k), operand("B", d, k, n)
+		proof.Integers(a, 1)
+		proof.Integers(b, 2)
+		proof.Spoil(c)
+		if err := e.Multiply(c, a, b); err != nil {
+			t.Fatal(err)
+		}
+		for i := range m {
+			for j := range n {
+				sum := 0.0
+				if (i+j)%7 == 0 { // the others are covered by the exact check
+					for l := range k {
+						sum += a.At(i, l) * b.At(l, j)
+					}
+					if got := c.At(i, j); got != sum {
+						t.Fatalf("(%d, %d) is %v, want %v", i, j, got, sum)
+					}
+				}
+			}
+		}
+		if err := proof.Exact(c, a, b, 3); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+// Threads share the work, not the sums: the bits are the same at any number.
+func TestBitsDoNotDependOnThreads(t *testing.T) {
+	for _, d := range gemm.Builtin().Types() {
+		for _, s := range [][3]int{{150, 90, 700}, {5, 1100, 300}} {
+			m, n, k := s[0], s[1], s[2]
+			a, b := gemm.New(d, m, k), gemm.New(d, k, n)
+			proof.Reals(a, 1)
+			proof.Reals(b, 2)
+			var first []byte
+			for threads := 1; threads <= 5; threads++ {
+				c := gemm.New(gemm.Result(d), m, n)
+				multiply(t, gemm.Builtin(), threads, c, a, b)
+				if threads == 1 {
+					first = c.Data
+				} else if string(first) != string(c.Data) {
+					t.Errorf("%v, %v: %d threads give other bits than one", d, s, threads)
+				}
+			}
+		}
+	}
+}
+
+func multiply(t *testing.T, p gemm.Provider, threads int, c, a, b gemm.Matrix) {
+	t.Helper()
+	e, err := p.Open(threads)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	if err := e.Multiply(c, a, b); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A call allocates nothing, packed or in place.
+func TestCallsDoNotAllocate(t *testing.T) {
+	for _, threads := range []int{1, 2} {
+		e, err := gemm.Builtin().Open(threads)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer e.Close()
+		for _, d := range gemm.Builtin().Types() {
+			for _, n := range []int{16, 130} {
+				c, a, b := gemm.New(gemm.Result(d), n, n), gemm.New(d, n, n), gemm.New(d, n, n).T()
+				call := func() {
+					if err := e.Multiply(c, a, b); err != nil {
+						t.Fatal(err)
+					}
+				}
+				call()
+				if allocs := testing.AllocsPerRun(20, call); allocs > 0 {
+					t.Errorf("%v, n = %d, %d threads: %v allocations a call", d, n, threads, allocs)
+				}
+			}
+		}
+	}
+}
+
+func TestLookup(t *testing.T) {
+	if p, err := gemm.Lookup("openblas"); err != nil || p.Name() != "openblas" {
+		t.Errorf("openblas: %v, %v", p, err)
+	}
+	if _, err := gemm.Lookup("bultin"); err == nil || !strings.Contains(err.Error(), `"builtin"`) {
+		t.Errorf("bultin: %v, want a suggestion", err)
+	}
+}
+
+// The arithmetic of every type can be run and counted.
+func TestPeak(t *testing.T) {
+	for _, d := range gemm.Builtin().Types() {
+		p := gemm.PeakOf(d)
+		if p.Flops <= 0 {
+			t.Errorf("%v: a round has %v operations", d, p.Flops)
+		}
+		p.Run(10)
+	}
+}

@@ -1,0 +1,319 @@
+package gemm
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"syscall"
+	"testing"
+	"unsafe"
+
+	"pgregory.net/rapid"
+
+	"github.com/kernbench/kernbench/internal/base/dtype"
+)
+
+// engineAt opens the built-in engine at a level.
+func engineAt(t *testing.T, l Level, threads int) *engine {
+	t.Helper()
+	e, err := BuiltinAt(l).Open(threads)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(e.Close)
+	return e.(*engine)
+}
+
+// product is C of a product of ones and twos, made by an engine that no product
+// was made with before.
+func product(t *testing.T, l Level, d dtype.DType, m, n, k int, twist func(kernel) kernel) string {
+	t.Helper()
+	e := engineAt(t, l, 2)
+	kern := twist(*e.kernels[d])
+	e.kernels[d] = &kern
+	a, b, c := New(d, m, k), New(d, k, n), New(Result(d), m, n)
+	for _, x := range []Matrix{a, b} {
+		each(x, func(i, j int) float64 { return float64(1 + (i+j)%2) })
+	}
+	if err := e.Multiply(c, a, b); err != nil {
+		t.Fatal(err)
+	}
+	return string(c.Data)
+}
+
+// A fault in any kernel, on any path to it, shows in the product. The fault is
+// a step along k that is left out.
+func TestKernelFaultsShow(t *testing.T) {
+	honest := func(k kernel) kernel { return k }
+	lazy := func(k kernel) kernel {
+		broken := k
+		less := func(f tileFunc) tileFunc {
+			return func(t *tile) {
+				short := *t
+				if short.k -= k.unit; short.k > 0 { // AMX goes in sixteens
+					f(&short)
+				}
+			}
+		}
+		broken.whole = less(k.whole)
+		if k.parts != nil {
+			p := *k.parts
+			for _, row := range [][]tileFunc{p.whole[0][:], p.whole[1][:], p.whole[2][:], p.whole[3][:], p.some[0][:], p.some[1][:]} {
+				for i, f := range row {
+					row[i] = less(f)
+				}
+			}
+			broken.parts = &p
+		}
+		return broken
+	}
+	paths := map[string][3]int{
+		"one tile": {5, 7, 9}, "three vectors": {20, 48, 20}, "four vectors": {20, 128, 20}, "in place": {29, 40, 20}, "few rows": {3, 1300, 250}, "packed": {120, 130, 100}, "several blocks along k": {20, 40, 900},
+	}
+	for _, level := range Levels() {
+		for _, d := range (builtin{}).Types() {
+			for name, s := range paths {
+				if product(t, level, d, s[0], s[1], s[2], honest) == product(t, level, d, s[0], s[1], s[2], lazy) {
+					t.Errorf("%v, %v, %s: a step was left out and nothing changes", level, d, name)
+				}
+			}
+		}
+	}
+}
+
+// Every tile has all its rows and columns and no others, two below each other,
+// setting C and adding to it.
+func TestEveryTile(t *testing.T) {
+	const k, spoilt = 7, 999
+	for _, kern := range kernels() {
+		if kern.parts == nil || kern.level > best() {
+			continue
+		}
+		d, lanes := kern.packed, 1<<kern.parts.shift
+		for vectors, most := range kern.parts.rows {
+			for rows := 1; rows <= most; rows++ {
+				for _, cols := range []int{(vectors + 1) * lanes, vectors*lanes + 1} {
+					if cols%lanes != 0 && vectors >= len(kern.parts.some) {
+						continue
+					}
+					a, b, c := New(d, 2*rows, k), New(d, k, cols), New(d, 2*rows+1, cols+1)
+					each(a, func(i, j int) float64 { return float64((3*i+j)%5 - 2) })
+					each(b, func(i, j int) float64 { return float64((i+2*j)%7 - 3) })
+					each(c, func(i, j int) float64 { return spoilt })
+					for times := 1; times <= 2; times++ {
+						var x tile
+						x.lay(&c, &a, &b, d.Size())
+						x.k, x.add, x.tiles, x.aTile = k, times > 1, 2, rows*x.aRow
+						x.masks(cols, kern)
+						kern.parts.of(rows, cols, false)(&x)
+						each(c, func(i, j int) float64 {
+							want := 0.0
+							for l := 0; l < k && i < 2*rows && j < cols; l++ {
+								want += float64(times) * a.At(i, l) * b.At(l, j)
+							}
+							if i == 2*rows || j == cols {
+								want = spoilt
+							}
+							if got := c.At(i, j); got != want {
+								t.Fatalf("%v, %d x %d, (%d, %d), %d times: %v, want %v", d, rows, cols, i, j, times, got, want)
+							}
+							return want
+						})
+					}
+				}
+			}
+		}
+	}
+}
+
+// each sets every element.
+func each(m Matrix, value func(i, j int) float64) {
+	for i := range m.Rows {
+		for j := range m.Cols {
+			m.Set(i, j, value(i, j))
+		}
+	}
+}
+
+// Operands that end right before an unreadable page are multiplied without
+// touching it, in every layout and at every level.
+func TestEndOfMemory(t *testing.T) {
+	const page = 1 << 16
+	room := func(size int) []byte {
+		size = roundUp(max(size, 1), page)
+		all, err := syscall.Mmap(-1, 0, size+page, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_ANON|syscall.MAP_PRIVATE)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = syscall.Munmap(all) })
+		if err := syscall.Mprotect(all[size:], syscall.PROT_NONE); err != nil {
+			t.Fatal(err)
+		}
+		return all[:size]
+	}
+	memory := [3][]byte{room(1 << 20), room(1 << 20), room(1 << 20)}
+	last := func(i int, d dtype.DType, rows, cols int) Matrix {
+		return Matrix{Type: d, Rows: rows, Cols: cols, RowStep: cols, ColStep: 1, Data: memory[i][len(memory[i])-rows*cols*d.Size():]}
+	}
+	for _, level := range Levels() {
+		e := engineAt(t, level, 1)
+		for _, d := range e.types {
+			for _, s := range [][3]int{{1, 1, 1}, {3, 5, 7}, {15, 33, 9}, {17, 50, 31}, {17, 65, 9}, {5, 131, 6}, {18, 49, 7}, {101, 99, 103}} {
+				for trans := range 8 {
+					c, a, b := last(0, Result(d), s[0], s[1]), last(1, d, s[0], s[2]), last(2, d, s[2], s[1])
+					if trans&1 != 0 {
+						a = last(1, d, s[2], s[0]).T()
+					}
+					if trans&2 != 0 {
+						b = last(2, d, s[1], s[2]).T()
+					}
+					if trans&4 != 0 {
+						c = last(0, Result(d), s[1], s[0]).T()
+					}
+					if err := e.Multiply(c, a, b); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+		}
+	}
+}
+
+// The fast ways to move elements do what the plain ones do.
+func TestMovesAgree(t *testing.T) {
+	if len(Levels()) == 1 {
+		return // there are no fast ones
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		lines, cols := rapid.IntRange(0, 40).Draw(t, "lines"), rapid.IntRange(0, 70).Draw(t, "columns")
+		unit := rapid.SampledFrom([]int{4, 8}).Draw(t, "unit")
+		src := make([]byte, (lines+1)*(cols+1)*8)
+		rnd := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 1))
+		for i := range src {
+			src[i] = byte(rnd.Uint32())
+		}
+		both(t, "transpose", 8*(cols+1)*(lines+1), func(fast bool, dst unsafe.Pointer) {
+			transpose(fast, dst, (lines+1)*unit, unsafe.Pointer(&src[0]), (cols+1)*unit, lines, cols, unit)
+		})
+		both(t, "copy", 8*(cols+1)*(lines+1), func(fast bool, dst unsafe.Pointer) {
+			copyLines(fast, dst, (cols+1)*unit, unsafe.Pointer(&src[0]), (cols+1)*unit, lines, cols*unit)
+		})
+		for i := 1; i < len(src); i += 2 {
+			src[i] &^= 0x04 // no exponent of all ones: NaNs differ in their payload
+		}
+		both(t, "widen f16", 4*cols+4, func(fast bool, dst unsafe.Pointer) { widenF16(fast, dst, src[:2*cols]) })
+		both(t, "widen bf16", 4*cols+4, func(fast bool, dst unsafe.Pointer) { widenBF16(fast, dst, src[:2*cols]) })
+		both(t, "interleave", 4*cols+4, func(fast bool, dst unsafe.Pointer) { interleave(fast, dst, src[:2*cols], src[2*cols:]) })
+	})
+}
+
+// both compares the memory that the plain and the fast way leave.
+func both(t *rapid.T, name string, size int, move func(fast bool, dst unsafe.Pointer)) {
+	plain, fast := make([]byte, size), make([]byte, size)
+	move(false, unsafe.Pointer(&plain[0]))
+	move(true, unsafe.Pointer(&fast[0]))
+	if string(plain) != string(fast) {
+		t.Fatalf("%s: the fast way differs", name)
+	}
+}
+
+// The cut covers the product, gives every thread something where there is
+// enough, and keeps whole panels and filled-up steps.
+func TestCut(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		kern := rapid.SampledFrom(kernels()).Draw(t, "kernel")
+		size := rapid.IntRange(1, 20000)
+		m, n, k := size.Draw(t, "m"), size.Draw(t, "n"), size.Draw(t, "k")
+		threads := rapid.IntRange(1, 64).Draw(t, "threads")
+		b := cut(kern, m, n, k, threads)
+		if b.mc < 1 || b.kc < 1 || b.nc < 1 || b.tc < 1 {
+			t.Fatalf("empty blocks: %+v", b)
+		}
+		if b.nc%kern.cols != 0 || b.tc%kern.cols != 0 {
+			t.Errorf("%+v: columns are no whole panels of %d", b, kern.cols)
+		}
+		if b.kc >= depth(kern)+64 {
+			t.Errorf("%+v: deeper than %d", b, depth(kern))
+		}
+		// Fewer tasks than threads only where one panel less per task would
+		// already give more tasks than threads, so that one had two of them.
+		rows, panels := ceilDiv(m, b.mc), min(n, b.nc)/kern.cols
+		tasks := rows * ceilDiv(panels, b.tc/kern.cols)
+		if tasks < threads && b.tc > kern.cols && rows*ceilDiv(panels, b.tc/kern.cols-1) < threads {
+			t.Errorf("%+v: %d tasks for %d threads", b, tasks, threads)
+		}
+	})
+}
+
+// Tiles have all rows, none more than may be, and none two more than another.
+func TestSpread(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		n, most := rapid.IntRange(1, 500).Draw(t, "rows"), rapid.SampledFrom([]int{1, 6, 9, 14}).Draw(t, "most")
+		rows, tiles, less := spread(n, most)
+		if tiles*rows+less*(rows-1) != n || tiles < 1 || less < 0 || rows > most {
+			t.Errorf("%d tiles of %d rows and %d with one less", tiles, rows, less)
+		}
+		if want := ceilDiv(n, most); tiles+less != want {
+			t.Errorf("%d tiles, want %d", tiles+less, want)
+		}
+	})
+}
+
+func TestCoreWarning(t *testing.T) {
+	for _, test := range []struct {
+		core string
+		have simd
+		want string
+	}{
+		{"Prescott", avx512, "OPENBLAS_CORETYPE=SkylakeX"},
+		{"prescott", avx2, "OPENBLAS_CORETYPE=Haswell"},
+		{"Haswell", avx512, "OPENBLAS_CORETYPE=SkylakeX"},
+		{"Haswell", avx2, ""},
+		{"SkylakeX", avx512, ""},
+		{"Cooperlake", avx512, ""},
+		{"Prescott", narrow, ""},
+		{"neoversen1", narrow, ""},
+	} {
+		got := coreWarning(test.core, test.have)
+		if (got == "") != (test.want == "") || !strings.Contains(got, test.want) {
+			t.Errorf("%s on a processor of width %d: %q, want %q in it", test.core, test.have, got, test.want)
+		}
+	}
+}
+
+// Jobs follow each other with and without pauses, more members than
+// processors, and each member does each job once.
+func TestTeam(t *testing.T) {
+	for _, threads := range []int{1, 2, 5} {
+		team := newTeam(threads)
+		done := make([]int, threads)
+		for range 300 {
+			team.run(func(member int) {
+				done[member]++
+				team.gate.wait(func() {})
+			})
+			if rand.IntN(100) == 0 {
+				spin(func() bool { // until they sleep
+					for i := range team.helpers {
+						if !team.helpers[i].asleep.Load() {
+							return false
+						}
+					}
+					return true
+				})
+			}
+		}
+		team.close()
+		if got, want := fmt.Sprint(done), fmt.Sprint(repeat(300, threads)); got != want {
+			t.Errorf("%d threads: jobs done %s, want %s", threads, got, want)
+		}
+	}
+}
+
+func repeat(x, n int) []int {
+	s := make([]int, n)
+	for i := range s {
+		s[i] = x
+	}
+	return s
+}

@@ -1,0 +1,94 @@
+package gemm
+
+import (
+	"unsafe"
+
+	"github.com/kernbench/kernbench/internal/base/dtype"
+)
+
+// The functions here move elements between layouts. Fast says that the
+// processor has AVX2; without it plain Go does everything, which is what the
+// fast parts are tested against.
+
+// transpose sets unit r of line c of dst to unit c of line r of src, for lines
+// of cols units in src. Units have 4 or 8 bytes; lines are strides apart.
+func transpose(fast bool, dst unsafe.Pointer, dstStride int, src unsafe.Pointer, srcStride, lines, cols, unit int) {
+	doneLines, doneCols := 0, 0
+	if fast {
+		doneLines, doneCols = transposeFast(dst, dstStride, src, srcStride, lines, cols, unit)
+	}
+	// What is left: columns of the lines that are done, and the other lines.
+	transposeSlow(dst, dstStride, src, srcStride, 0, doneLines, doneCols, cols, unit)
+	transposeSlow(dst, dstStride, src, srcStride, doneLines, lines, 0, cols, unit)
+}
+
+func transposeSlow(dst unsafe.Pointer, dstStride int, src unsafe.Pointer, srcStride, fromLine, toLine, fromCol, toCol, unit int) {
+	for r := fromLine; r < toLine; r++ {
+		for c := fromCol; c < toCol; c++ {
+			to, from := unsafe.Add(dst, c*dstStride+r*unit), unsafe.Add(src, r*srcStride+c*unit)
+			if unit == 4 {
+				*(*uint32)(to) = *(*uint32)(from)
+			} else {
+				*(*uint64)(to) = *(*uint64)(from)
+			}
+		}
+	}
+}
+
+// What is this many bytes ahead in copying is fetched: enough for the latency
+// of memory at the speed of copying.
+const fetchAhead = 2 << 10
+
+// copyLines copies lines of size bytes that are strides apart.
+func copyLines(fast bool, dst unsafe.Pointer, dstStride int, src unsafe.Pointer, srcStride, lines, size int) {
+	done := 0
+	if fast {
+		done = copyFast(dst, dstStride, src, srcStride, lines, size)
+	}
+	for r := range lines {
+		if done == size {
+			break
+		}
+		to, from := unsafe.Add(dst, r*dstStride), unsafe.Add(src, r*srcStride)
+		copy(unsafe.Slice((*byte)(to), size)[done:], unsafe.Slice((*byte)(from), size)[done:])
+	}
+}
+
+// widenF16 and widenBF16 write the elements of src as float32.
+func widenF16(fast bool, dst unsafe.Pointer, src []byte) {
+	done := 0
+	if fast {
+		done = widenF16Fast(dst, src)
+	}
+	widen[dtype.Float16](dst, src, done)
+}
+
+func widenBF16(fast bool, dst unsafe.Pointer, src []byte) {
+	done := 0
+	if fast {
+		done = widenBF16Fast(dst, src)
+	}
+	widen[dtype.BFloat16](dst, src, done)
+}
+
+func widen[H interface{ Float32() float32 }](dst unsafe.Pointer, src []byte, from int) {
+	halves := unsafe.Slice((*H)(unsafe.Pointer(unsafe.SliceData(src))), len(src)/2)
+	floats := unsafe.Slice((*float32)(dst), len(halves))
+	for i := from; i < len(halves); i++ {
+		floats[i] = halves[i].Float32()
+	}
+}
+
+// interleave writes the 16-bit elements of two lines alternately.
+func interleave(fast bool, dst unsafe.Pointer, even, odd []byte) {
+	first := unsafe.Slice((*uint16)(unsafe.Pointer(unsafe.SliceData(even))), len(even)/2)
+	second := unsafe.Slice((*uint16)(unsafe.Pointer(unsafe.SliceData(odd))), len(first))
+	both := unsafe.Slice((*uint16)(dst), 2*len(first))
+	done := 0
+	if fast {
+		done = interleaveFast(dst, even, odd)
+	}
+	for i := done; i < len(first); i++ {
+		both[2*i], both[2*i+1] = first[i], second[i]
+	}
+}

@@ -1,0 +1,193 @@
+package gemm
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"sync"
+	"unsafe"
+
+	"github.com/kernbench/kernbench/internal/base/dtype"
+	"github.com/kernbench/kernbench/internal/host/dynlib"
+)
+
+// openBLAS is the provider over the library of that name, opened at run time.
+type openBLAS struct{}
+
+// OpenBLAS is the library of that name. It is opened with the first engine; the
+// variables it reads (OPENBLAS_CORETYPE) must be set before.
+func OpenBLAS() Provider { return openBLAS{} }
+
+func (openBLAS) Name() string { return "openblas" }
+
+// Types has none of the 16-bit ones: the library's usual builds lack them.
+func (openBLAS) Types() []dtype.DType { return []dtype.DType{dtype.F64, dtype.F32} }
+
+// library is the open library. The routines are those of Fortran, which take
+// every argument by address: no floating-point argument has to be passed.
+//
+//	void sgemm_(char *transa, char *transb, int *m, int *n, int *k, float *alpha,
+//	            float *a, int *lda, float *b, int *ldb, float *beta, float *c, int *ldc)
+//	void openblas_set_num_threads(int); int openblas_get_num_threads(void)
+//	char *openblas_get_config(void); char *openblas_get_corename(void)
+type library struct {
+	version, core string
+
+	sgemm, dgemm, setThreads, getThreads, config, corename dynlib.Func
+
+	// The number of threads belongs to the whole process.
+	mu      sync.Mutex
+	threads int
+}
+
+var openLibrary = sync.OnceValues(func() (*library, error) {
+	file, err := dynlib.Open(dynlib.Spec{
+		Name:    "OpenBLAS",
+		Sonames: []string{"libopenblas.so.0", "libopenblas.so"},
+		Env:     "KERNBENCH_OPENBLAS",
+		Hint:    "Debian has it as libopenblas0-pthread",
+	})
+	if err != nil {
+		return nil, err
+	}
+	l := &library{}
+	err = file.Bind(map[string]*dynlib.Func{
+		"sgemm_": &l.sgemm, "dgemm_": &l.dgemm,
+		"openblas_set_num_threads": &l.setThreads, "openblas_get_num_threads": &l.getThreads,
+		"openblas_get_config": &l.config, "openblas_get_corename": &l.corename,
+	})
+	if err != nil {
+		return nil, err
+	}
+	// "OpenBLAS 0.3.21 NO_LAPACKE DYNAMIC_ARCH NO_AFFINITY SkylakeX MAX_THREADS=64"
+	if words := strings.Fields(text(l.config.Call())); len(words) > 1 {
+		l.version = words[1]
+	}
+	l.core = text(l.corename.Call())
+	return l, nil
+})
+
+// text copies a C string.
+func text(address uintptr) string {
+	if address == 0 {
+		return ""
+	}
+	start := *(**byte)(unsafe.Pointer(&address)) // memory of the library, which stays
+	n := 0
+	for *(*byte)(unsafe.Add(unsafe.Pointer(start), n)) != 0 {
+		n++
+	}
+	return string(unsafe.Slice(start, n))
+}
+
+func (p openBLAS) Open(threads int) (Engine, error) {
+	if err := checkThreads(threads); err != nil {
+		return nil, err
+	}
+	l, err := openLibrary()
+	if err != nil {
+		return nil, err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.use(threads)
+	if got := int(int32(l.getThreads.Call())); got != threads {
+		return nil, fmt.Errorf("opening OpenBLAS with %d threads: it takes %d", threads, got)
+	}
+	e := &blasEngine{library: l, threads: threads, types: p.Types()}
+	e.args.alpha32, e.args.alpha64 = 1, 1
+	return e, nil
+}
+
+func (l *library) use(threads int) {
+	if l.threads != threads {
+		l.setThreads.Call(uintptr(threads))
+		l.threads = threads
+	}
+}
+
+// blasEngine is the library with a number of threads.
+type blasEngine struct {
+	library *library
+	threads int
+	types   []dtype.DType
+	args    blasArgs // here, and not on a stack, since C reads them
+}
+
+type blasArgs struct {
+	transA, transB         byte
+	m, n, k, lda, ldb, ldc int32
+	alpha32, beta32        float32
+	alpha64, beta64        float64
+}
+
+func (e *blasEngine) String() string {
+	return fmt.Sprintf("OpenBLAS %s, core type %s, %d threads", e.library.version, e.library.core, e.threads)
+}
+
+func (e *blasEngine) Warnings() []string {
+	if w := coreWarning(e.library.core, simdOf(best())); w != "" {
+		return []string{w}
+	}
+	return nil
+}
+
+func (e *blasEngine) Close() {} // the library stays open; its threads sleep
+
+func (e *blasEngine) Multiply(c, a, b Matrix) error {
+	if err := check(&c, &a, &b, e.types); err != nil {
+		return fmt.Errorf("multiplying: %w", err)
+	}
+	switch {
+	case c.empty():
+		return nil
+	case a.Cols == 0:
+		c.clear()
+		return nil
+	case c.ColStep != 1:
+		a, b, c = b.T(), a.T(), c.T()
+	}
+	// The library goes column by column, where our rows are columns: there the
+	// product is that of the transposed operands in the other order.
+	g := &e.args
+	faults := 0
+	whole := func(n int) int32 {
+		if n > math.MaxInt32 {
+			faults++
+		}
+		return int32(n)
+	}
+	g.m, g.n, g.k = whole(c.Cols), whole(c.Rows), whole(a.Cols)
+	transA, lda := columns(&b)
+	transB, ldb := columns(&a)
+	g.transA, g.transB, g.lda, g.ldb = transA, transB, whole(lda), whole(ldb)
+	g.ldc = whole(max(c.RowStep, c.Cols))
+	if faults > 0 {
+		return fmt.Errorf("multiplying %d x %d x %d: OpenBLAS counts in 32 bits", c.Rows, c.Cols, a.Cols)
+	}
+	e.library.mu.Lock()
+	defer e.library.mu.Unlock()
+	e.library.use(e.threads)
+	routine, alpha, beta := e.library.sgemm, unsafe.Pointer(&g.alpha32), unsafe.Pointer(&g.beta32)
+	if c.Type == dtype.F64 {
+		routine, alpha, beta = e.library.dgemm, unsafe.Pointer(&g.alpha64), unsafe.Pointer(&g.beta64)
+	}
+	routine.Call(
+		uintptr(unsafe.Pointer(&g.transA)), uintptr(unsafe.Pointer(&g.transB)),
+		uintptr(unsafe.Pointer(&g.m)), uintptr(unsafe.Pointer(&g.n)), uintptr(unsafe.Pointer(&g.k)),
+		uintptr(alpha),
+		uintptr(b.at(0, 0)), uintptr(unsafe.Pointer(&g.lda)),
+		uintptr(a.at(0, 0)), uintptr(unsafe.Pointer(&g.ldb)),
+		uintptr(beta),
+		uintptr(c.at(0, 0)), uintptr(unsafe.Pointer(&g.ldc)))
+	return nil
+}
+
+// columns says how the library sees a matrix: whether transposed, and the
+// distance of its columns, which it wants to be at least their length.
+func columns(m *Matrix) (trans byte, distance int) {
+	if m.byRows() {
+		return 'N', max(m.RowStep, m.Cols)
+	}
+	return 'T', max(m.ColStep, m.Rows)
+}

@@ -1,0 +1,157 @@
+package gemm
+
+import (
+	"sync/atomic"
+	"unsafe"
+
+	"github.com/kernbench/kernbench/internal/base/dtype"
+)
+
+// Packing copies elements along the direction in which they are neighbours,
+// and transposes only where a kernel must have the other one: B's panels hold a
+// tile's columns side by side; A's rows may be in either direction, except for
+// kernels that take pairs along k.
+
+// A line is elements in the packed type that follow each other in memory.
+
+// convert brings runs of n elements into the packed type, from as many lines.
+// Lines are strides apart; the first run starts at (i, j).
+func (e *engine) convert(dst unsafe.Pointer, dstStride int, m *Matrix, i, j, lines, n int) {
+	size := m.Type.Size()
+	step := m.RowStep * size
+	if m.ColStep != 1 {
+		step = m.ColStep * size
+	}
+	src := m.at(i, j)
+	if e.kern.packed == m.Type {
+		copyLines(e.fast, dst, dstStride, src, step, lines, n*size)
+		return
+	}
+	widen := widenBF16
+	if m.Type == dtype.F16 {
+		widen = widenF16
+	}
+	for r := range lines {
+		widen(e.fast, unsafe.Add(dst, r*dstStride), unsafe.Slice((*byte)(unsafe.Add(src, r*step)), n*size))
+	}
+}
+
+// fill sets the bytes from have to size of every line to zero.
+func fill(dst unsafe.Pointer, stride, lines, have, size int) {
+	for r := range lines {
+		clear(unsafe.Slice((*byte)(unsafe.Add(dst, r*stride)), size)[have:])
+	}
+}
+
+// aStride is the distance of lines of n bytes in a packed A: one cache line
+// more than a multiple of two, so that neighbours do not compete for the same
+// places of the first cache.
+func aStride(n int) int { return roundUp(n, 128) + 64 }
+
+// transposition works on this many lines at a time.
+const stripLines = 32
+
+// grow makes room for the member's share of the running call.
+func (m *member) grow(e *engine) error {
+	k, bl := e.kern, e.blocks
+	depth := roundUp(k.steps(bl.kc), k.unit)
+	rows := roundUp(bl.mc, k.rows)
+	// Enough for either direction of A's lines.
+	if err := m.packedA.grow(max(rows*aStride(depth*k.stepBytes()), depth*aStride(rows*k.stepBytes()))); err != nil {
+		return err
+	}
+	if err := m.lines.grow(stripLines * aStride(max(depth, rows)*8)); err != nil {
+		return err
+	}
+	return m.edge.grow(k.rows * k.cols * 8)
+}
+
+// packA copies rows [i, i+rows) of the block's depth into the member's buffer
+// and tells its tile how they lie there.
+func (e *engine) packA(me *member, a *Matrix, i, rows int, blk block) {
+	k, t := e.kern, &me.tile
+	steps := roundUp(k.steps(blk.depth), k.unit)
+	if a.ColStep == 1 {
+		t.aRow, t.aStep = aStride(steps*k.stepBytes()), k.stepBytes()
+		e.convert(me.packedA.at(0), t.aRow, a, i, blk.l, rows, blk.depth)
+		fill(me.packedA.at(0), t.aRow, rows, blk.depth*k.packed.Size(), steps*k.stepBytes())
+		return
+	}
+	if !k.pairs {
+		t.aRow, t.aStep = k.stepBytes(), aStride(roundUp(rows, k.rows)*k.stepBytes())
+		e.convert(me.packedA.at(0), t.aStep, a, i, blk.l, blk.depth, rows)
+		return
+	}
+	// Pairs of lines become lines of pairs, and those are transposed.
+	t.aRow, t.aStep = aStride(steps*k.stepBytes()), k.stepBytes()
+	strip := aStride(rows * k.stepBytes())
+	for s := 0; s < steps; s += stripLines {
+		n := min(stripLines, steps-s)
+		for p := range n {
+			e.pairLine(me.lines.at(p*strip), blk, 2*(s+p), func(l int) []byte { return a.run(i, l, rows) }, rows)
+		}
+		transpose(e.fast, me.packedA.at(s*k.stepBytes()), t.aRow, me.lines.at(0), strip, n, rows, k.stepBytes())
+	}
+}
+
+// pairLine puts the runs at l and l+1 of the block's depth side by side,
+// element by element; a run that lies behind the depth counts as zeros.
+func (e *engine) pairLine(dst unsafe.Pointer, blk block, l int, run func(l int) []byte, n int) {
+	switch {
+	case l+1 < blk.depth:
+		interleave(e.fast, dst, run(blk.l+l), run(blk.l+l+1))
+	case l < blk.depth:
+		src := run(blk.l + l)
+		for x := range n {
+			*(*uint32)(unsafe.Add(dst, 4*x)) = uint32(src[2*x]) | uint32(src[2*x+1])<<8
+		}
+	default:
+		clear(unsafe.Slice((*byte)(dst), 4*n))
+	}
+}
+
+// packB packs panels of the block until none is left.
+func (e *engine) packB(me *member, b *Matrix, blk block, next *atomic.Int64) {
+	panels := ceilDiv(blk.cols, e.kern.cols)
+	for {
+		p := int(next.Add(1)) - 1
+		if p >= panels {
+			return
+		}
+		e.packPanel(me, b, blk, p)
+	}
+}
+
+// packPanel packs the columns of the block's p-th panel, step by step, filled up
+// with zeros to the width of a tile.
+func (e *engine) packPanel(me *member, b *Matrix, blk block, p int) {
+	k := e.kern
+	j, cols := blk.j+p*k.cols, min(k.cols, blk.cols-p*k.cols)
+	dst := blk.packed.at(blk.at + p*blk.panelSize(k))
+	steps, row := roundUp(k.steps(blk.depth), k.unit), k.panelStep()
+	if cols < k.cols {
+		clear(unsafe.Slice((*byte)(dst), steps*row))
+	}
+	if b.ColStep == 1 {
+		if k.pairs {
+			for s := range steps {
+				e.pairLine(unsafe.Add(dst, s*row), blk, 2*s, func(l int) []byte { return b.run(l, j, cols) }, cols)
+			}
+			return
+		}
+		e.convert(dst, row, b, blk.l, j, blk.depth, cols)
+		return
+	}
+	// Columns are what lies together: they are lines to be transposed.
+	if k.packed == b.Type && !k.pairs {
+		transpose(e.fast, dst, row, b.at(blk.l, j), b.ColStep*b.Type.Size(), cols, steps, k.stepBytes())
+		return
+	}
+	strip := aStride(steps * k.stepBytes())
+	for c := 0; c < cols; c += stripLines {
+		n := min(stripLines, cols-c)
+		e.convert(me.lines.at(0), strip, b, blk.l, j+c, n, blk.depth)
+		fill(me.lines.at(0), strip, n, blk.depth*k.packed.Size(), steps*k.stepBytes())
+		transpose(e.fast, unsafe.Add(dst, c*k.stepBytes()), row, me.lines.at(0), strip, n, steps, k.stepBytes())
+	}
+}

@@ -1,0 +1,131 @@
+package gemm
+
+import (
+	"runtime"
+	"sync/atomic"
+
+	"github.com/kernbench/kernbench/internal/kernel/vec"
+)
+
+// A team is the threads of an engine: the caller and helpers that stay. A
+// helper spins a while for the next job, since between two calls of a loop
+// there is little time, and then sleeps, so that an idle engine costs nothing.
+type team struct {
+	job     func(member int) // of the running call
+	helpers []helper
+	started atomic.Uint64 // jobs begun
+	working atomic.Int64  // helpers that have not finished the job
+	closed  bool
+	gate    barrier
+}
+
+type helper struct {
+	asleep atomic.Bool
+	wake   chan struct{}
+	_      [64]byte // helpers write their own flags: not on one cache line
+}
+
+// Spins before a waiter gives its processor away (about 5 us), and before a
+// helper without work goes to sleep (about 100 us).
+const (
+	spinsToYield = 100
+	spinsToSleep = 2000
+)
+
+// spin waits until done, giving the processor away now and then in case the
+// one waited for needs it.
+func spin(done func() bool) {
+	for n := 1; !done(); n++ {
+		if n%spinsToYield == 0 {
+			runtime.Gosched()
+		} else {
+			vec.Pause()
+		}
+	}
+}
+
+func newTeam(threads int) *team {
+	t := &team{helpers: make([]helper, threads-1), gate: barrier{members: int64(threads)}}
+	for i := range t.helpers {
+		t.helpers[i].wake = make(chan struct{}, 1)
+		go t.serve(i + 1)
+	}
+	return t
+}
+
+// run has every member do the job and returns when all have.
+func (t *team) run(job func(member int)) {
+	t.job = job
+	t.working.Store(int64(len(t.helpers)))
+	t.signal()
+	job(0)
+	spin(func() bool { return t.working.Load() == 0 })
+}
+
+func (t *team) signal() {
+	t.started.Add(1)
+	for i := range t.helpers {
+		if h := &t.helpers[i]; h.asleep.Load() && h.asleep.CompareAndSwap(true, false) {
+			h.wake <- struct{}{}
+		}
+	}
+}
+
+func (t *team) serve(member int) {
+	h := &t.helpers[member-1]
+	for seen := uint64(0); ; seen++ {
+		t.await(h, seen)
+		if t.closed {
+			t.working.Add(-1)
+			return
+		}
+		t.job(member)
+		t.working.Add(-1)
+	}
+}
+
+// await returns once another job than the seen ones has begun.
+func (t *team) await(h *helper, seen uint64) {
+	for n := 1; t.started.Load() == seen; n++ {
+		switch {
+		case n%spinsToSleep == 0:
+			h.asleep.Store(true)
+			// A job begun before the flag was up wakes nobody: look again.
+			if t.started.Load() != seen && h.asleep.CompareAndSwap(true, false) {
+				return
+			}
+			<-h.wake
+		case n%spinsToYield == 0:
+			runtime.Gosched()
+		default:
+			vec.Pause()
+		}
+	}
+}
+
+// close ends the helpers and waits for them.
+func (t *team) close() {
+	t.closed = true
+	t.working.Store(int64(len(t.helpers)))
+	t.signal()
+	spin(func() bool { return t.working.Load() == 0 })
+}
+
+// A barrier lets its members go on when all have come.
+type barrier struct {
+	members int64
+	arrived atomic.Int64
+	round   atomic.Uint64
+}
+
+// wait meets the others; the last to come does before first.
+func (b *barrier) wait(before func()) {
+	round := b.round.Load()
+	if b.arrived.Add(1) == b.members {
+		before()
+		b.arrived.Store(0)
+		b.round.Add(1)
+		return
+	}
+	spin(func() bool { return b.round.Load() != round })
+}

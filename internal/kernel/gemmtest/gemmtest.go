@@ -1,0 +1,213 @@
+// Package gemmtest is the conformance suite of matrix multiplications: what a
+// gemm.Provider must do to be one. Its own tests show that each check can fail.
+package gemmtest
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/kernbench/kernbench/internal/base/dtype"
+	"github.com/kernbench/kernbench/internal/kernel/gemm"
+	"github.com/kernbench/kernbench/internal/kernel/proof"
+)
+
+// Run tests a provider. A library that is not there is a failure, not a skip.
+func Run(t *testing.T, p gemm.Provider) {
+	counts := []int{1, 3}
+	if testing.Short() {
+		counts = counts[1:]
+	}
+	for _, threads := range counts {
+		t.Run(fmt.Sprintf("%s/threads=%d", p.Name(), threads), func(t *testing.T) {
+			for _, err := range Faults(p, threads) {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// shapes are M, N, K: nothing, one, whole tiles of every kernel and one more or
+// less, more than one block along k, and long thin ones.
+var shapes = [][3]int{
+	{0, 5, 3}, {5, 0, 3}, {5, 3, 0}, {0, 0, 0},
+	{1, 1, 1}, {1, 7, 9}, {7, 1, 9}, {9, 7, 1}, {2, 3, 4},
+	{14, 32, 16}, {15, 33, 17}, {13, 31, 15}, {6, 16, 8}, {32, 32, 64}, {33, 65, 31},
+	{1, 300, 200}, {300, 1, 200}, {64, 64, 64}, {61, 67, 59},
+	{100, 120, 110}, {97, 101, 130}, {77, 70, 900}, {35, 260, 801}, {3, 500, 400},
+}
+
+// Faults tells what is wrong with a provider at a number of threads.
+func Faults(p gemm.Provider, threads int) (faults []error) {
+	e, err := p.Open(threads)
+	if err != nil {
+		return []error{err}
+	}
+	defer e.Close()
+	if p.Name() == "" || e.String() == "" || len(p.Types()) == 0 {
+		faults = append(faults, errors.New("a name, a description or the types are missing"))
+	}
+	for _, threads := range []int{0, -1, gemm.MaxThreads + 1} {
+		if e, err := p.Open(threads); err == nil {
+			e.Close()
+			faults = append(faults, fmt.Errorf("%d threads were accepted", threads))
+		}
+	}
+	for t, d := range p.Types() {
+		for i, s := range shapes {
+			// Two of the eight ways to lie, others for every shape and type.
+			for _, trans := range []int{(i + t) % 8, (3*i + t + 4) % 8} {
+				faults = append(faults, product(e, layout{d, s, trans, i % 3}))
+			}
+		}
+		faults = append(faults, parts(e, d), misuse(e, d))
+	}
+	return compact(faults)
+}
+
+func compact(errs []error) (out []error) {
+	for _, err := range errs {
+		if err != nil {
+			out = append(out, err)
+		}
+	}
+	return out
+}
+
+// layout is a product to make: which operands lie transposed (a bit each for A,
+// B and C), and how many elements of foreign memory follow every line.
+type layout struct {
+	operand dtype.DType
+	shape   [3]int
+	trans   int
+	gap     int
+}
+
+func (l layout) String() string {
+	return fmt.Sprintf("%v %dx%dx%d transposed %03b gap %d", l.operand, l.shape[0], l.shape[1], l.shape[2], l.trans, l.gap)
+}
+
+// matrix allocates an operand; foreign memory gets a pattern.
+func (l layout) matrix(d dtype.DType, rows, cols, bit int) gemm.Matrix {
+	if l.trans>>bit&1 == 1 {
+		l.trans = 0
+		return l.matrix(d, cols, rows, bit).T()
+	}
+	stride := cols + l.gap
+	m := gemm.New(d, rows, stride)
+	for i := range m.Data {
+		m.Data[i] = 0x5a
+	}
+	m.Cols = cols
+	return m
+}
+
+func (l layout) matrices() (c, a, b gemm.Matrix) {
+	m, n, k := l.shape[0], l.shape[1], l.shape[2]
+	return l.matrix(gemm.Result(l.operand), m, n, 2), l.matrix(l.operand, m, k, 0), l.matrix(l.operand, k, n, 1)
+}
+
+// product checks one product, exactly and with reals, and that nothing else
+// was written.
+func product(e gemm.Engine, l layout) error {
+	c, a, b := l.matrices()
+	for _, way := range []struct {
+		fill  func(gemm.Matrix, uint64)
+		check func() error
+	}{
+		{proof.Integers, func() error { return proof.Exact(c, a, b, 3) }},
+		{proof.Reals, func() error { return proof.Close(c, a, b, 20, 3) }},
+	} {
+		way.fill(a, 1)
+		way.fill(b, 2)
+		proof.Spoil(c)
+		operands := append(bytes.Clone(a.Data), b.Data...)
+		if err := e.Multiply(c, a, b); err != nil {
+			return fmt.Errorf("%v: %w", l, err)
+		}
+		if !bytes.Equal(operands, append(bytes.Clone(a.Data), b.Data...)) {
+			return fmt.Errorf("%v: an operand was written", l)
+		}
+		if err := way.check(); err != nil {
+			return fmt.Errorf("%v: %w", l, err)
+		}
+		if err := foreign(c, l.gap); err != nil {
+			return fmt.Errorf("%v: %w", l, err)
+		}
+	}
+	return nil
+}
+
+// foreign checks the memory between the lines of C.
+func foreign(c gemm.Matrix, gap int) error {
+	if c.ColStep != 1 {
+		c = c.T()
+	}
+	size := c.Type.Size()
+	for i := range c.Rows {
+		end := (i*c.RowStep + c.Cols) * size
+		for _, x := range c.Data[end : end+gap*size] {
+			if x != 0x5a {
+				return fmt.Errorf("memory behind line %d of C was written", i)
+			}
+		}
+	}
+	return nil
+}
+
+// parts multiplies C in uneven ranges of rows and of columns, as overlapping
+// with communication does.
+func parts(e gemm.Engine, d dtype.DType) error {
+	l := layout{d, [3]int{75, 83, 66}, 0, 1}
+	c, a, b := l.matrices()
+	proof.Integers(a, 1)
+	proof.Integers(b, 2)
+	for _, byRows := range []bool{true, false} {
+		proof.Spoil(c)
+		extent := map[bool]int{true: c.Rows, false: c.Cols}[byRows]
+		rnd := rand.New(rand.NewPCG(1, 2))
+		for from := 0; from < extent; {
+			to := min(from+rnd.IntN(40), extent) // empty ranges too
+			var err error
+			if byRows {
+				err = e.Multiply(c.RowRange(from, to), a.RowRange(from, to), b)
+			} else {
+				err = e.Multiply(c.ColRange(from, to), a, b.ColRange(from, to))
+			}
+			if err != nil {
+				return fmt.Errorf("part %d to %d, by rows %v: %w", from, to, byRows, err)
+			}
+			from = to
+		}
+		if err := proof.Exact(c, a, b, 3); err != nil {
+			return fmt.Errorf("%v in parts, by rows %v: %w", l, byRows, err)
+		}
+	}
+	return nil
+}
+
+// misuse must be an error, not a crash or a product.
+func misuse(e gemm.Engine, d dtype.DType) error {
+	fits := func() (c, a, b gemm.Matrix) { return layout{d, [3]int{3, 4, 5}, 0, 0}.matrices() }
+	for name, spoil := range map[string]func(c, a, b *gemm.Matrix){
+		"K differs":         func(c, a, b *gemm.Matrix) { b.Rows = 4 },
+		"M differs":         func(c, a, b *gemm.Matrix) { c.Rows = 2 },
+		"N differs":         func(c, a, b *gemm.Matrix) { c.Cols = 3 },
+		"no memory":         func(c, a, b *gemm.Matrix) { a.Data = a.Data[:len(a.Data)-1] },
+		"rows overlap":      func(c, a, b *gemm.Matrix) { c.RowStep = 3 },
+		"no unit step":      func(c, a, b *gemm.Matrix) { b.ColStep = 2 },
+		"negative":          func(c, a, b *gemm.Matrix) { a.Rows, c.Rows = -1, -1 },
+		"an integer type":   func(c, a, b *gemm.Matrix) { a.Type, b.Type = dtype.I32, dtype.I32 },
+		"types differ":      func(c, a, b *gemm.Matrix) { *b = layout{dtype.U8, [3]int{}, 0, 0}.matrix(dtype.U8, 5, 4, 0) },
+		"the result's type": func(c, a, b *gemm.Matrix) { *c = gemm.New(dtype.I64, 3, 4) },
+	} {
+		c, a, b := fits()
+		spoil(&c, &a, &b)
+		if err := e.Multiply(c, a, b); err == nil {
+			return fmt.Errorf("%v: misuse (%s) was accepted", d, name)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,138 @@
+package quant
+
+import (
+	"bytes"
+	"github.com/kernbench/kernbench/internal/base/dtype"
+	"math"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// inPlainGo runs a function without the assembly.
+func inPlainGo(f func()) {
+	was := fast
+	fast = false
+	defer func() { fast = was }()
+	f()
+}
+
+// anything is elements with every bit pattern that there is, in groups that are
+// ordinary, tiny or spoilt.
+func anything(t *rapid.T, d dtype.DType, n int) []byte {
+	values := make([]float64, n)
+	for from := 0; from < n; from += Group {
+		exponent := rapid.SampledFrom([]int{0, 0, 10, -20, -120, -133, 120}).Draw(t, "exponent")
+		for i := from; i < min(from+Group, n); i++ {
+			values[i] = math.Ldexp(rapid.Float64Range(-2, 2).Draw(t, "value"), exponent)
+		}
+		switch rapid.IntRange(0, 7).Draw(t, "special") {
+		case 0:
+			values[from] = math.NaN()
+		case 1:
+			values[min(from+Group, n)-1] = math.Inf(-1)
+		case 2:
+			clear(values[from:min(from+Group, n)])
+		}
+	}
+	return store(d, values)
+}
+
+// The assembly gives the bytes and the elements of the plain loops, at every
+// length and address, and writes nothing behind them.
+func TestAssemblyIsPlainGo(t *testing.T) {
+	if !fast {
+		t.Log("this processor has none: there is nothing to compare")
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		c, d := rapid.SampledFrom(codecs).Draw(t, "codec"), rapid.SampledFrom(dtypes).Draw(t, "type")
+		r := rapid.SampledFrom(dtype.Reductions()).Draw(t, "reduction")
+		n, sources := rapid.IntRange(1, 2*batch*Group+1).Draw(t, "n"), rapid.IntRange(1, 4).Draw(t, "sources")
+		skew := rapid.IntRange(0, 3).Draw(t, "skew")
+		var coded [][]byte
+		for range sources {
+			src := append(make([]byte, skew), anything(t, d, n)...)[skew:]
+			got, want := guarded(c.Size(d, n)), guarded(c.Size(d, n))
+			c.Encode(got[:len(got)-1], src, d)
+			inPlainGo(func() { c.Encode(want[:len(want)-1], src, d) })
+			if !bytes.Equal(got, want) {
+				t.Fatalf("%s of %d %v: encodings differ", c.Name(), n, d)
+			}
+			coded = append(coded, got[:len(got)-1])
+		}
+		got, want := guarded(n*d.Size()), guarded(n*d.Size())
+		c.DecodeReduce(got[:len(got)-1], coded, d, r)
+		inPlainGo(func() { c.DecodeReduce(want[:len(want)-1], coded, d, r) })
+		for i := range n {
+			if g, w := get(got, d, i), get(want, d, i); math.Float64bits(g) != math.Float64bits(w) && !(g != g && w != w) {
+				t.Fatalf("%v of %d times %d %v with %s: element %d is %v, want %v", r, sources, n, d, c.Name(), i, g, w)
+			}
+		}
+		if got[len(got)-1] != guardByte {
+			t.Fatal("a byte behind the output was written")
+		}
+	})
+}
+
+const guardByte = 0xa5
+
+func guarded(n int) []byte { return append(make([]byte, n), guardByte) }
+
+// Every number of every type survives the way to float32 and back, and every
+// float32 is rounded as package dtype says, on both ways.
+func TestConversions(t *testing.T) {
+	var values, plain [Group]float32
+	var got, want [4 * Group]byte
+	for _, d := range []dtype.DType{dtype.F16, dtype.BF16} {
+		for first := 0; first < 1<<16; first += Group {
+			src := got[:2*Group]
+			for i := range Group {
+				src[2*i], src[2*i+1] = byte(first+i), byte((first+i)>>8)
+			}
+			widen(values[:], src, d)
+			widenPortable(plain[:], src, d)
+			for i, v := range values {
+				if v != plain[i] && (v == v || plain[i] == plain[i]) {
+					t.Fatalf("%v %#x is %v, want %v", d, first+i, v, plain[i])
+				}
+			}
+		}
+		rapid.Check(t, func(t *rapid.T) {
+			for i := range values {
+				values[i] = math.Float32frombits(rapid.Uint32().Draw(t, "bits"))
+			}
+			narrow(got[:], values[:], d)
+			narrowPortable(want[:], values[:], d)
+			if !bytes.Equal(got[:], want[:]) {
+				t.Fatalf("%v of %v: %x, want %x", d, values, got, want)
+			}
+		})
+	}
+}
+
+// Integers lie in the encoding as documented: one after the other, from the
+// lowest bit on, and come back.
+func TestPacking(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		c := rapid.SampledFrom(codecs).Draw(t, "codec")
+		var integers, back [Group]byte
+		want := make([]byte, Group*c.bits/8)
+		for i := range integers {
+			q := rapid.IntRange(-c.Max(), c.Max()).Draw(t, "integer")
+			integers[i] = byte(q)
+			if c.bits < 8 {
+				q += 1 << (c.bits - 1)
+			}
+			for bit := range c.bits {
+				at := i*c.bits + bit
+				want[at/8] |= byte(q>>bit&1) << (at % 8)
+			}
+		}
+		got := make([]byte, len(want))
+		c.pack(got, integers[:])
+		c.unpack(back[:], got)
+		if !bytes.Equal(got, want) || back != integers {
+			t.Fatalf("%s of %v: %x, want %x; back it is %v", c.Name(), integers, got, want, back)
+		}
+	})
+}

@@ -1,0 +1,178 @@
+// Package quant holds the codecs of the quantised all-reduce ("quickreduce"):
+// integers of 8, 6 or 4 bits with a scale for each group of 32 elements. They
+// plug into package dist, which moves the encodings. docs/correctness.md derives
+// the bound on the error that Bound and Step compute.
+package quant
+
+import (
+	"encoding/binary"
+	"fmt"
+	"github.com/kernbench/kernbench/internal/base/dtype"
+	"math"
+)
+
+// Group is the number of elements that share a scale.
+const Group = 32
+
+// Codec is one width of integers. It implements dist.Codec for f32, f16 and bf16.
+//
+// A group is encoded as its scale, a float32, and then its integers: q is the
+// element over the scale, rounded to nearest, and the scale is the largest
+// magnitude over the largest integer. A group with a NaN or an infinity
+// decodes to NaN everywhere, and one whose scale would be subnormal to zeros:
+// neither is ever taken for data. A last group that is short is padded with
+// zeros.
+type Codec struct{ bits int }
+
+// The codecs. The largest integers are 127, 31 and 7, so that a value and its
+// negative have the same error.
+var (
+	Int8 = Codec{8}
+	Int6 = Codec{6}
+	Int4 = Codec{4}
+)
+
+// Name is int8, int6 or int4.
+func (c Codec) Name() string { return fmt.Sprintf("int%d", c.bits) }
+
+// Group is 32 for all of them.
+func (c Codec) Group() int { return Group }
+
+// Max is the largest integer.
+func (c Codec) Max() int { return 1<<(c.bits-1) - 1 }
+
+const scaleBytes = 4
+
+// groupBytes is the size of an encoded group.
+func (c Codec) groupBytes() int { return scaleBytes + Group*c.bits/8 }
+
+// Size is the bytes of n elements encoded, whatever their type.
+func (c Codec) Size(_ dtype.DType, n int) int { return (n + Group - 1) / Group * c.groupBytes() }
+
+// Supports tells whether elements of the type can be encoded: a float32 scale
+// has no room for the range of f64, and integers are not rounded.
+func Supports(d dtype.DType) bool { return d == dtype.F32 || d == dtype.F16 || d == dtype.BF16 }
+
+// leastScale is the smallest normal float32: the reciprocal of any scale from
+// here on is finite.
+const leastScale = 0x1p-126
+
+// batch is how many groups are worked on at a time: all of it stays in the first
+// cache.
+const batch = 8
+
+// work is the numbers of a batch, from elements to integers or back.
+type work struct {
+	values, sum [batch * Group]float32
+	integers    [batch * Group]byte // in two's complement
+	mosts       [batch]uint32       // bits of the largest magnitudes
+	scales      [batch]float32
+	inverses    [batch]float32
+	short       [4 * Group]byte // a last group, padded
+}
+
+// Encode writes the encoding of the elements in src.
+func (c Codec) Encode(dst, src []byte, d dtype.DType) {
+	if !Supports(d) {
+		panic(fmt.Sprintf("quant: no encoding of %v", d))
+	}
+	var w work
+	size := Group * d.Size()
+	for whole := len(src) / size; whole > 0; {
+		n := min(batch, whole)
+		c.encode(dst, src[:n*size], d, &w, n)
+		dst, src, whole = dst[n*c.groupBytes():], src[n*size:], whole-n
+	}
+	if len(src) > 0 {
+		copy(w.short[:], src)
+		c.encode(dst, w.short[:size], d, &w, 1)
+	}
+}
+
+// encode does a batch of n groups.
+func (c Codec) encode(dst, src []byte, d dtype.DType, w *work, n int) {
+	values := w.values[:n*Group]
+	widen(values, src, d)
+	// Magnitudes compare as integers do, and NaN is above infinity.
+	most(w.mosts[:n], values)
+	top := float32(c.Max())
+	for i, most := range w.mosts[:n] {
+		scale := math.Float32frombits(most) / top
+		inverse := 1 / scale
+		switch {
+		case most >= 0xff<<23:
+			scale, inverse = float32(math.NaN()), 0
+		case scale < leastScale:
+			scale, inverse = 0, 0
+		}
+		w.scales[i], w.inverses[i] = scale, inverse
+	}
+	// No quotient needs a clamp: it is at most top and a few roundings, which is
+	// less than top + 1/2. An inverse of 0 makes integers of 0 of everything.
+	quantise(w.integers[:n*Group], values, w.inverses[:n])
+	for i := range n {
+		to := dst[i*c.groupBytes():][:c.groupBytes()]
+		binary.LittleEndian.PutUint32(to, math.Float32bits(w.scales[i]))
+		c.pack(to[scaleBytes:], w.integers[i*Group:(i+1)*Group])
+	}
+}
+
+// DecodeReduce combines what the sources encode, in float32 and from first to
+// last, and rounds the result to the type once.
+func (c Codec) DecodeReduce(dst []byte, srcs [][]byte, d dtype.DType, r dtype.Reduction) {
+	if !Supports(d) {
+		panic(fmt.Sprintf("quant: no decoding to %v", d))
+	}
+	var w work
+	size := Group * d.Size()
+	at := 0 // in the encodings
+	for whole := len(dst) / size; whole > 0; {
+		n := min(batch, whole)
+		c.decode(dst[:n*size], srcs, at, d, r, &w, n)
+		dst, at, whole = dst[n*size:], at+n*c.groupBytes(), whole-n
+	}
+	if len(dst) > 0 {
+		c.decode(w.short[:size], srcs, at, d, r, &w, 1)
+		copy(dst, w.short[:])
+	}
+}
+
+// decode does a batch of n groups, which begin at a position of the encodings.
+func (c Codec) decode(dst []byte, srcs [][]byte, at int, d dtype.DType, r dtype.Reduction, w *work, n int) {
+	sum, integers, scales := w.sum[:n*Group], w.integers[:n*Group], w.scales[:n]
+	for s, src := range srcs {
+		for i := range n {
+			from := src[at+i*c.groupBytes():][:c.groupBytes()]
+			scales[i] = math.Float32frombits(binary.LittleEndian.Uint32(from))
+			c.unpack(integers[i*Group:(i+1)*Group], from[scaleBytes:])
+		}
+		switch {
+		case s == 0:
+			multiply(sum, integers, scales)
+		case r == dtype.Sum || r == dtype.Avg: // an average is a sum that dist divides
+			accumulate(sum, integers, scales)
+		default:
+			values := w.values[:n*Group]
+			multiply(values, integers, scales)
+			combine(sum, values, r)
+		}
+	}
+	narrow(dst, sum, d)
+}
+
+func combine(sum, values []float32, r dtype.Reduction) {
+	switch r {
+	case dtype.Prod:
+		for i, v := range values {
+			sum[i] *= v
+		}
+	case dtype.Min:
+		for i, v := range values {
+			sum[i] = min(sum[i], v)
+		}
+	case dtype.Max:
+		for i, v := range values {
+			sum[i] = max(sum[i], v)
+		}
+	}
+}

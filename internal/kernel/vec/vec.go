@@ -1,0 +1,231 @@
+// Package vec combines, scales and copies arrays element by element at the
+// speed of memory. It is the inner loop of the shared-memory collectives and of
+// the solvers' vector updates.
+//
+// Arrays are bytes with an element type beside them, because that is what a
+// shared-memory buffer is; they may start at any address. The package knows
+// nothing of ranks, threads or devices, and never starts a goroutine.
+//
+// # Results do not depend on the machine
+//
+// Sources are combined from first to last, and the portable Go code defines the
+// result; the AVX2 and AVX-512 kernels give the same bits. In particular:
+//
+//   - f16 and bf16 are widened to float32, combined there, and rounded once at
+//     the end, to nearest even. Subnormals are kept.
+//   - integers wrap around.
+//   - Min and Max are Go's: any NaN makes the result a NaN, and -0 is less
+//     than +0.
+//   - Where a result is a NaN, it is one on every machine, but its sign and
+//     payload are not defined, as in IEEE 754.
+//   - One source is copied bit by bit.
+//
+// # Overlap
+//
+// The destination may be exactly one or several of the sources. Any other
+// overlap gives undefined contents.
+//
+// Lengths that do not match, a length that is no whole number of elements or no
+// source at all are bugs of the caller and panic.
+package vec
+
+import (
+	"fmt"
+	"math"
+	"unsafe"
+
+	"github.com/kernbench/kernbench/internal/base/dtype"
+)
+
+// Op says how two elements become one.
+type Op uint8
+
+// The operations. An average is a Sum followed by Scale.
+const (
+	Sum Op = iota
+	Prod
+	Min
+	Max
+
+	scaledSum // the first source times a number, plus the others
+	sumOfTwo  // a Sum that is right for two sources only
+	numOps
+)
+
+// String is the operation's name in lower case.
+func (op Op) String() string {
+	if op >= numOps {
+		return fmt.Sprintf("Op(%d)", uint8(op))
+	}
+	return [...]string{"sum", "prod", "min", "max", "scaled sum", "sum of two"}[op]
+}
+
+// A loop combines the bytes [from, to) of the sources into the same bytes of
+// the destination. Only scaled sums read scale. With stream, which needs dst
+// aligned to a cache line at from, it writes past the caches.
+// No loop keeps its arguments.
+type loop func(dst []byte, srcs [][]byte, scale float64, from, to int, stream bool)
+
+// table has the loops of one level; nil where it has none.
+type table [dtype.U8 + 1][numOps]loop
+
+// Kernel is the code for one element type and operation on this machine, looked
+// up once so that a hot path does not choose again.
+type Kernel struct {
+	main loop // takes multiples of unit bytes
+	two  loop // instead of main where there are two sources, or nil
+	rest loop // takes what main leaves
+	unit int  // a power of two, as size is: a division takes longer than a short sum
+	size int  // of an element
+}
+
+// Lookup gives the fastest kernel of this machine.
+func Lookup(d dtype.DType, op Op) Kernel {
+	if op > Max {
+		panic(fmt.Sprintf("vec: %v is no operation to look up", op))
+	}
+	return lookup(best, d, op)
+}
+
+func lookup(level Level, d dtype.DType, op Op) Kernel {
+	size := d.Size() // panics unless d is a type
+	rest := portable[d][op]
+	if rest == nil {
+		panic(fmt.Sprintf("vec: no %v of %v, only of a floating-point type", op, d))
+	}
+	k := Kernel{main: rest, rest: rest, unit: 1, size: size}
+	if fast, unit := loopsOf(level); fast[d][op] != nil {
+		k.main, k.unit = fast[d][op], unit
+		if op == Sum {
+			k.two = fast[d][sumOfTwo]
+		}
+	}
+	return k
+}
+
+// Reduce sets dst to srcs[0] op srcs[1] op ... in one pass over memory. It
+// allocates nothing.
+func (k Kernel) Reduce(dst []byte, srcs [][]byte) {
+	k.reduce(dst, srcs, false)
+}
+
+// ReduceNT is Reduce with streaming stores, which spare memory the reading of
+// the destination. It is for a destination far larger than the caches that is
+// not read again soon. The data is visible to other processors before anything
+// stored after it returns.
+func (k Kernel) ReduceNT(dst []byte, srcs [][]byte) {
+	k.reduce(dst, srcs, true)
+}
+
+func (k Kernel) reduce(dst []byte, srcs [][]byte, stream bool) {
+	k.check(dst, srcs)
+	if len(srcs) == 1 {
+		copyAt(best, dst, srcs[0], stream)
+		return
+	}
+	k.run(dst, srcs, 1, stream)
+}
+
+// check panics on arguments that would make a kernel leave its arrays.
+func (k Kernel) check(dst []byte, srcs [][]byte) {
+	if len(srcs) == 0 {
+		panic("vec: no source to combine")
+	}
+	if len(dst)&(k.size-1) != 0 {
+		panic(fmt.Sprintf("vec: %d bytes are no whole number of elements of %d bytes", len(dst), k.size))
+	}
+	for i, src := range srcs {
+		if len(src) != len(dst) {
+			panic(fmt.Sprintf("vec: source %d has %d bytes, the destination %d", i, len(src), len(dst)))
+		}
+	}
+}
+
+const (
+	cacheLine = 64
+	// From this length on it pays to align the stores: one that crosses a
+	// cache line takes twice as long.
+	alignFrom = 1024
+)
+
+// run brings the destination to a cache line with a short first piece and then
+// does the rest. A destination that splits elements between lines cannot be
+// aligned, and so not streamed to.
+func (k Kernel) run(dst []byte, srcs [][]byte, scale float64, stream bool) {
+	from := 0
+	if stream || len(dst) >= alignFrom {
+		skew := int(-uintptr(unsafe.Pointer(unsafe.SliceData(dst))) % cacheLine)
+		if skew&(k.size-1) == 0 {
+			from = min(skew, len(dst))
+		} else {
+			stream = false
+		}
+	}
+	k.piece(dst, srcs, scale, 0, from, false)
+	k.piece(dst, srcs, scale, from, len(dst), stream)
+	if stream {
+		Fence()
+	}
+}
+
+func (k Kernel) piece(dst []byte, srcs [][]byte, scale float64, from, to int, stream bool) {
+	whole := to - (to-from)&(k.unit-1)
+	main := k.main
+	if len(srcs) == 2 && k.two != nil {
+		main = k.two
+	}
+	if from < whole {
+		main(unescaped(dst), unescaped(srcs), scale, from, whole, stream)
+	}
+	if whole < to {
+		k.rest(unescaped(dst), unescaped(srcs), scale, whole, to, false)
+	}
+}
+
+// unescaped hides a slice from escape analysis, which cannot see through a
+// function value that it is not kept. Without it every call would allocate the
+// list of sources. The address is an integer only between two instructions,
+// with no call in which the stack could move.
+func unescaped[T any](s []T) []T {
+	address := uintptr(unsafe.Pointer(unsafe.SliceData(s)))
+	return unsafe.Slice(*(**T)(unsafe.Pointer(&address)), len(s))
+}
+
+// Reduce2 sets dst to a op b.
+func Reduce2(dst, a, b []byte, d dtype.DType, op Op) {
+	srcs := [2][]byte{a, b}
+	Lookup(d, op).Reduce(dst, srcs[:])
+}
+
+// ReduceN is Lookup and Kernel.Reduce in one.
+func ReduceN(dst []byte, srcs [][]byte, d dtype.DType, op Op) {
+	Lookup(d, op).Reduce(dst, srcs)
+}
+
+// ReduceNNT is Lookup and Kernel.ReduceNT in one.
+func ReduceNNT(dst []byte, srcs [][]byte, d dtype.DType, op Op) {
+	Lookup(d, op).ReduceNT(dst, srcs)
+}
+
+// Scale sets dst to src times alpha, in the precision of the (floating-point)
+// type; f16 and bf16 in float32, rounded once.
+func Scale(dst, src []byte, d dtype.DType, alpha float64) {
+	srcs := [1][]byte{src}
+	ScaledSum(dst, srcs[:], d, alpha)
+}
+
+// ScaledSum sets dst to alpha*srcs[0] + srcs[1] + ...: with one more source an
+// axpy, with two a bias and a residual. The product is rounded before the sum,
+// never fused; f16 and bf16 stay in float32 until the end.
+func ScaledSum(dst []byte, srcs [][]byte, d dtype.DType, alpha float64) {
+	scaledSumAt(best, dst, srcs, d, alpha)
+}
+
+func scaledSumAt(level Level, dst []byte, srcs [][]byte, d dtype.DType, alpha float64) {
+	k := lookup(level, d, scaledSum)
+	k.check(dst, srcs)
+	if math.IsNaN(alpha) {
+		alpha = math.NaN() // without a payload in the bits that bf16 rounds off
+	}
+	k.run(dst, srcs, alpha, false)
+}

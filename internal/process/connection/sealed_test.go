@@ -1,0 +1,232 @@
+package connection
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"net"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+const banner = "a service of this test\n"
+
+var testSecret = []byte("a secret of thirty-one characters")
+
+type message struct {
+	Text string `json:"text"`
+}
+
+func accept(conn net.Conn) (*Link[message], error) {
+	key, err := Greet(conn, testSecret, banner)
+	if err != nil {
+		return nil, err
+	}
+	return New[message](conn, key, HostSide), nil
+}
+
+func come(conn net.Conn) (*Link[message], error) {
+	key, err := Answer(conn, testSecret, banner)
+	if err != nil {
+		return nil, err
+	}
+	return New[message](conn, key, MemberSide), nil
+}
+
+// recorder keeps what passes over a connection, and may change it.
+type recorder struct {
+	net.Conn
+	mu     sync.Mutex
+	seen   *bytes.Buffer
+	change func([]byte) []byte
+}
+
+func (r *recorder) Write(p []byte) (int, error) {
+	r.mu.Lock()
+	r.seen.Write(p)
+	out := p
+	if r.change != nil {
+		out = r.change(bytes.Clone(p))
+	}
+	r.mu.Unlock()
+	if _, err := r.Conn.Write(out); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
+
+// greet connects two links over a loopback connection that is recorded.
+func greet(t *testing.T) (host, member *Link[message], hostSays *recorder, wire *bytes.Buffer) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	a, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { a.Close(); b.Close() })
+	wire = new(bytes.Buffer)
+	hostSays = &recorder{Conn: b, seen: wire}
+	memberSays := &recorder{Conn: a, seen: new(bytes.Buffer)}
+	greeted := make(chan error, 1)
+	go func() {
+		var err error
+		host, err = accept(hostSays)
+		greeted <- err
+	}()
+	if member, err = come(memberSays); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-greeted; err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { host.Abort(); member.Abort() })
+	wire.Write(memberSays.seen.Bytes())
+	return host, member, hostSays, wire
+}
+
+func TestSecretDoesNotTravel(t *testing.T) {
+	host, member, _, wire := greet(t)
+	host.Send(message{Text: "for some reason"})
+	if m, err := member.Receive(); err != nil || m.Text != "for some reason" {
+		t.Fatalf("got %+v, %v", m, err)
+	}
+	if wire.Len() < 100 || !bytes.Contains(wire.Bytes(), []byte(banner)) {
+		t.Fatal("nothing was recorded")
+	}
+	for n := 8; n <= len(testSecret); n++ {
+		if bytes.Contains(wire.Bytes(), testSecret[:n]) {
+			t.Fatalf("%d bytes of the secret were sent", n)
+		}
+	}
+}
+
+// A frame that was changed, repeated, or sent back to its sender is noticed.
+func TestForgery(t *testing.T) {
+	for name, change := range map[string]func([]byte) []byte{
+		"none":     nil,
+		"changed":  func(p []byte) []byte { p[len(p)-4] ^= 1; return p },
+		"repeated": func(p []byte) []byte { return append(p, p...) },
+	} {
+		host, member, says, _ := greet(t)
+		says.mu.Lock()
+		says.change = change
+		says.mu.Unlock()
+		host.Send(message{Text: "one"})
+		_, first := member.Receive()
+		if name == "none" || name == "repeated" {
+			if first != nil {
+				t.Errorf("%s: %v", name, first)
+			}
+		} else if first == nil {
+			t.Errorf("%s: not noticed", name)
+		}
+		if name == "repeated" {
+			if m, err := member.Receive(); err == nil {
+				t.Errorf("a repeated frame was taken for %+v", m)
+			}
+		}
+	}
+	host, member, _, _ := greet(t)
+	body := []byte(`{"text":"x"}`)
+	if bytes.Equal(host.seal(HostSide, 0, body), member.seal(MemberSide, 0, body)) {
+		t.Error("a frame can be sent back to its sender")
+	}
+}
+
+// Who lets everybody in, but cannot prove to know the secret, is not the right host.
+func TestFalseHost(t *testing.T) {
+	ours, theirs := net.Pipe()
+	defer theirs.Close()
+	go func() {
+		theirs.Write(append([]byte(banner), make([]byte, nonceSize)...))
+		io.ReadFull(theirs, make([]byte, nonceSize+proofSize))
+		theirs.Write(append([]byte{accepted}, make([]byte, proofSize)...))
+	}()
+	if _, err := come(ours); !errors.Is(err, ErrSecret) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// A service that says nothing, as most do, is not waited for much longer than a
+// greeting takes; time is simulated.
+func TestSilentService(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ours, theirs := net.Pipe()
+		defer theirs.Close()
+		begin := time.Now()
+		if _, err := come(ours); !errors.Is(err, ErrStranger) {
+			t.Errorf("got %v", err)
+		}
+		if d := time.Since(begin); d != HandshakeLimit {
+			t.Errorf("it took %v", d)
+		}
+	})
+}
+
+// Who does not know the secret is told so, and learns nothing else.
+func TestWrongSecret(t *testing.T) {
+	ours, theirs := net.Pipe()
+	defer ours.Close()
+	refused := make(chan error, 1)
+	go func() { _, err := Greet(theirs, testSecret, banner); theirs.Close(); refused <- err }()
+	if _, err := Answer(ours, []byte("a guess at the secret"), banner); !errors.Is(err, ErrSecret) {
+		t.Errorf("the guesser got %v", err)
+	}
+	if err := <-refused; !errors.Is(err, ErrSecret) {
+		t.Errorf("the listener got %v", err)
+	}
+}
+
+// Much may be sent to a slow reader by one who waits, and all of it arrives.
+func TestSlowReader(t *testing.T) {
+	host, member, _, _ := greet(t)
+	const count = 4 * queueLength
+	text := string(bytes.Repeat([]byte("x"), 32<<10))
+	go func() {
+		for range count {
+			host.Await()
+			host.Send(message{text})
+		}
+		host.Finish()
+	}()
+	got := 0
+	for ; ; got++ {
+		m, err := member.Receive()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil || m.Text != text {
+			t.Fatalf("after %d: %v", got, err)
+		}
+		if got%100 == 0 {
+			time.Sleep(5 * time.Millisecond)
+		}
+	}
+	if got != count {
+		t.Errorf("%d of %d messages came", got, count)
+	}
+}
+
+func FuzzReceive(f *testing.F) {
+	f.Add([]byte{0, 0, 0, 2})
+	f.Add([]byte{255, 255, 255, 255})
+	f.Fuzz(func(t *testing.T, data []byte) {
+		ours, theirs := net.Pipe()
+		go func() { theirs.Write(data); theirs.Close() }()
+		l := New[message](ours, testSecret, MemberSide)
+		defer l.Abort()
+		if m, err := l.Receive(); err == nil {
+			t.Errorf("a stranger's frame was taken for %+v", m)
+		}
+	})
+}

@@ -1,0 +1,393 @@
+// Package faults is a campaign of random faults against random runs of the whole
+// program: `go test` strikes thirty times, FAULTS=300 as often as one likes, and
+// FAULTS_SEED repeats one. Whatever is struck, no row is lost, no process and no
+// shared memory stays, and the culprit is named.
+package faults
+
+import (
+	"crypto/rand"
+	"fmt"
+	mathrand "math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/kernbench/kernbench/internal/comm/netns"
+	"github.com/kernbench/kernbench/internal/host/proctest"
+	"github.com/kernbench/kernbench/internal/result/journal"
+)
+
+// strike is one of the campaign, drawn from the seed alone.
+type strike struct {
+	shape *shape
+	fault *fault
+	delay time.Duration // after the first point has begun
+	pick  int           // among the possible victims
+}
+
+// shape is a way to run the bench.
+type shape struct {
+	name  string
+	ranks int
+	// start begins the run into the folder; the last command holds rank 0.
+	start func(s *scene)
+}
+
+// fault is something that goes wrong, in the shapes given.
+type fault struct {
+	name   string
+	weight int
+	shapes []string
+	strike func(s *scene) (struck bool) // nil: it was there from the beginning
+	// named tells whether the rows and messages name the culprit; rows are the bad ones.
+	named func(s *scene, rows []journal.Row) bool
+}
+
+// scene is a run that is struck.
+type scene struct {
+	*testing.T
+	strike
+	dir      string
+	mark     proctest.Mark
+	secrets  []string // one per host
+	network  *netns.Network
+	commands []*exec.Cmd
+	ended    []chan struct{}
+	said     []*proctest.Buffer
+	victim   process
+	small    bool // the folder's file system is full soon
+}
+
+// shapes are the ways to run.
+var shapes = []*shape{
+	{"local", ranks, func(s *scene) { s.command(nil, s.runArgs()...) }},
+	{"joined", ranks, func(s *scene) {
+		s.command(nil, append([]string{"launch", "--standalone", "--nproc-per-node", strconv.Itoa(ranks), "--heartbeat", "1s", "--", proctest.Self(s.T)}, s.runArgs()...)...)
+	}},
+	{"mpirun", ranks, func(s *scene) {
+		s.command(nil, append(s.runArgs(), "--launcher", "mpirun.openmpi --allow-run-as-root --oversubscribe")...)
+	}},
+	{"hosts", 2 * ranks, func(s *scene) {
+		s.network = netns.New(s.T, 2)
+		for i, h := range s.network.Hosts {
+			s.command(h, append([]string{"launch", "--nnodes", "2", "--nproc-per-node", strconv.Itoa(ranks), "--join-timeout", "8s",
+				"--node-rank", strconv.Itoa(i), "--rdzv-endpoint", s.network.Hosts[0].Four + ":29411", "--", proctest.Self(s.T)}, s.runArgs()...)...)
+		}
+	}},
+}
+
+// faults are what goes wrong.
+var faults = []*fault{
+	{"kill worker", 6, []string{"local", "joined", "mpirun", "hosts"}, killOf(workers, syscall.SIGKILL), rankNamed("signal 9", "the worker ended", "ended with")},
+	{"kill agent", 3, []string{"local", "mpirun"}, killOf(agents, syscall.SIGKILL), reasonNamed("the launch agent died")},
+	{"kill supervisor", 4, []string{"local", "mpirun"}, killOf(supervisors, syscall.SIGKILL), alwaysNamed},
+	{"kill rank", 4, []string{"joined", "hosts"}, killOf(places, syscall.SIGKILL), placeNamed},
+	{"kill launcher", 3, []string{"joined", "hosts"}, killOf(launchers, syscall.SIGKILL), launcherNamed},
+	{"stop worker", 1, []string{"local", "joined"}, killOf(workers, syscall.SIGSTOP), rankNamed("lost heartbeat")},
+	{"stop rank", 1, []string{"joined", "hosts"}, killOf(followers, syscall.SIGSTOP), placeNamed},
+	{"stop launcher", 1, []string{"hosts"}, stopLauncher, launcherNamed},
+	{"cut", 2, []string{"hosts"}, cut, launcherNamed},
+	{"reset", 3, []string{"mpirun", "hosts"}, resetWorker, rankNamed("the worker ended", "ended with", "connection lost")},
+	{"disk full", 2, []string{"local", "joined"}, nil, stderrNamed("no space left on device")},
+	{"wrong secret", 1, []string{"hosts"}, nil, stderrNamed("the secrets differ")},
+}
+
+// draw chooses a strike.
+func draw(rng *mathrand.Rand) strike {
+	total := 0
+	for _, f := range faults {
+		total += f.weight
+	}
+	n := rng.IntN(total)
+	var f *fault
+	for _, f = range faults {
+		if n -= f.weight; n < 0 {
+			break
+		}
+	}
+	name := f.shapes[rng.IntN(len(f.shapes))]
+	i := slices.IndexFunc(shapes, func(s *shape) bool { return s.name == name })
+	return strike{shapes[i], f, time.Duration(rng.Int64N(int64(250 * time.Millisecond))), rng.IntN(1 << 20)}
+}
+
+// simple strikes need neither root nor other people's launchers.
+func (s strike) simple() bool {
+	return s.fault.name != "disk full" && (s.shape.name == "local" || s.shape.name == "joined")
+}
+
+func setting(t *testing.T, name string, otherwise uint64) uint64 {
+	t.Helper()
+	text := os.Getenv(name)
+	if text == "" {
+		return otherwise
+	}
+	n, err := strconv.ParseUint(text, 10, 64)
+	if err != nil {
+		t.Fatalf("%s=%s: want a number", name, text)
+	}
+	return n
+}
+
+// tally counts, by fault, how it went.
+type tally struct {
+	mu    sync.Mutex
+	lines map[string]*[4]int // strikes, struck, bad rows, resumed rows
+}
+
+func TestCampaign(t *testing.T) {
+	count := setting(t, "FAULTS", 30)
+	if testing.Short() {
+		count = 4
+	}
+	seed := setting(t, "FAULTS_SEED", 1)
+	t.Logf("%d faults, FAULTS_SEED=%d", count, seed)
+	rng := mathrand.New(mathrand.NewPCG(seed, 0))
+	shm := shared(t)
+	results := &tally{lines: map[string]*[4]int{}}
+	t.Run("strikes", func(t *testing.T) {
+		for i := range count {
+			drawn := draw(rng)
+			for testing.Short() && !drawn.simple() {
+				drawn = draw(rng)
+			}
+			t.Run(fmt.Sprintf("%03d %s in %s", i, drawn.fault.name, drawn.shape.name), func(t *testing.T) {
+				t.Parallel()
+				s := &scene{T: t, strike: drawn, dir: filepath.Join(t.TempDir(), "run"), mark: proctest.Mark{Name: markName, Value: rand.Text()}}
+				s.secrets = []string{"the secret of this test run", "the secret of this test run"}
+				struck, bad, resumed := s.play()
+				results.add(drawn.fault.name+" in "+drawn.shape.name, struck, bad, resumed)
+			})
+		}
+	})
+	for name := range shared(t) {
+		if !shm[name] {
+			t.Errorf("/dev/shm/%s is left", name)
+		}
+	}
+	if !t.Failed() {
+		t.Logf("zero lost rows, zero processes and no shared memory left behind, every culprit named")
+	}
+	t.Logf("strikes by fault, those that hit, rows they cost at first, rows there in the end:\n%s", results)
+}
+
+// play runs, strikes, looks, resumes and looks again.
+func (s *scene) play() (struck bool, bad, rows int) {
+	switch s.fault.name {
+	case "disk full":
+		mount(s.T, s.dir, 8+4*(s.pick%8))
+		s.small = true
+	case "wrong secret":
+		s.secrets[s.pick%2] = "another secret altogether"
+	}
+	defer s.mark.AssertGone(s.T)
+	s.shape.start(s)
+	if struck = s.fault.strike == nil; !struck && s.awaitBegin() {
+		time.Sleep(s.delay)
+		struck = s.fault.strike(s)
+	}
+	s.wait()
+	failed := s.failures()
+	if struck && !s.fault.named(s, failed) {
+		s.Errorf("the culprit (pid %d, rank %d) is not named: %d bad rows %v; said:\n%s", s.victim.PID, s.victim.rank(), len(failed), reasons(failed), s.words())
+	}
+	if s.small {
+		grow(s.T, s.dir)
+	}
+	s.resume()
+	return struck, len(failed), s.assertComplete()
+}
+
+func (s *scene) runArgs() []string {
+	return []string{"run", "--bench", "work", "--ranks", strconv.Itoa(s.shape.ranks), "--out", s.dir}
+}
+
+// command starts the program under test, on a host if one is given.
+func (s *scene) command(h *netns.Host, args ...string) {
+	s.Helper()
+	argv := append([]string{proctest.Self(s.T)}, args...)
+	cmd := exec.Command(argv[0], argv[1:]...)
+	if h != nil {
+		cmd = h.Command(argv...)
+	}
+	said := new(proctest.Buffer)
+	cmd.Env = append(os.Environ(), s.mark.String(), "KERNBENCH_RDZV_SECRET="+s.secrets[len(s.commands)%len(s.secrets)], proctest.QuickExit)
+	cmd.Stdout, cmd.Stderr = said, said
+	if err := cmd.Start(); err != nil {
+		s.Fatal(err)
+	}
+	ended := make(chan struct{})
+	go func() { cmd.Wait(); close(ended) }()
+	s.commands, s.said, s.ended = append(s.commands, cmd), append(s.said, said), append(s.ended, ended)
+}
+
+func (s *scene) words() string {
+	var all []string
+	for _, b := range s.said {
+		all = append(all, b.String())
+	}
+	return strings.Join(all, "----\n")
+}
+
+// awaitBegin waits until a point is under way; false when the run ends before.
+func (s *scene) awaitBegin() bool {
+	for limit := time.Now().Add(hangGuard); time.Now().Before(limit); time.Sleep(2 * time.Millisecond) {
+		text, _ := os.ReadFile(filepath.Join(s.dir, journal.FileName)) // not there yet
+		if strings.Contains(string(text), `"type":"begin"`) {
+			return true
+		}
+		if s.over() {
+			break
+		}
+	}
+	s.Errorf("no point has begun; said:\n%s", s.words())
+	return false
+}
+
+func (s *scene) over() bool {
+	for _, e := range s.ended {
+		select {
+		case <-e:
+		default:
+			return false
+		}
+	}
+	return true
+}
+
+// wait waits for the end of every command. One that was stopped is killed, once
+// the others have ended and everything but itself has gone.
+func (s *scene) wait() {
+	s.Helper()
+	for i, e := range s.ended {
+		if s.commands[i].Process.Pid == s.victim.PID && s.fault.name == "stop launcher" {
+			continue
+		}
+		select {
+		case <-e:
+		case <-time.After(hangGuard):
+			s.Errorf("it does not end; said:\n%s", s.words())
+			for _, p := range s.mark.Processes() {
+				s.Logf("still there: %d %s", p.PID, p.Cmdline)
+				syscall.Kill(p.PID, syscall.SIGKILL)
+			}
+		}
+	}
+	if s.fault.name == "stop launcher" && s.victim.PID != 0 {
+		s.eventually("the end of all but the stopped launcher", func() bool {
+			return !slices.ContainsFunc(s.mark.Processes(), func(p proctest.Process) bool {
+				return p.PID != s.victim.PID && !strings.HasPrefix(p.Cmdline, "kernbench-agent")
+			})
+		})
+		syscall.Kill(s.victim.PID, syscall.SIGKILL)
+		for _, e := range s.ended {
+			<-e
+		}
+	}
+}
+
+func (s *scene) eventually(what string, ok func() bool) {
+	s.Helper()
+	for limit := time.Now().Add(hangGuard); !ok(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(limit) {
+			s.Errorf("waited in vain for %s", what)
+			return
+		}
+	}
+}
+
+// failures are the latest rows that are not good. A run that never began has none.
+func (s *scene) failures() []journal.Row {
+	j, r, err := journal.LoadRun(s.dir)
+	if err != nil {
+		return nil
+	}
+	if len(j.Problems) > 0 && !s.small { // a full disk may tear the last line
+		s.Errorf("the journal has problems: %v", j.Problems)
+	}
+	return slices.DeleteFunc(r.Latest(), func(row journal.Row) bool { return row.Status == journal.OK })
+}
+
+// resume completes the run, with ranks of its own.
+func (s *scene) resume() {
+	s.Helper()
+	cmd := exec.Command(proctest.Self(s.T), append(s.runArgs(), "-q", "--resume")...)
+	cmd.Env = append(os.Environ(), s.mark.String(), proctest.QuickExit)
+	guard := time.AfterFunc(hangGuard, func() { cmd.Process.Kill() })
+	defer guard.Stop()
+	if out, err := cmd.CombinedOutput(); err != nil {
+		s.Errorf("resuming: %v\n%s", err, out)
+	}
+}
+
+// assertComplete demands a good row for every point and environment, each once.
+func (s *scene) assertComplete() int {
+	s.Helper()
+	j, r, err := journal.LoadRun(s.dir)
+	if err != nil {
+		s.Error(err)
+		return 0
+	}
+	if len(j.Problems) > 0 && !s.small {
+		s.Errorf("the journal has problems: %v", j.Problems)
+	}
+	good := map[string]bool{}
+	for _, row := range r.Latest() {
+		if row.Status != journal.OK {
+			s.Errorf("%s %s: %s: %s", row.Point, row.Env, row.Status, row.Reason)
+		}
+		good[row.Point.String()+" "+row.Env.String()] = true
+	}
+	if len(good) != 6 || len(r.Latest()) != 6 {
+		s.Errorf("%d rows of %d points, want 6: %v", len(r.Latest()), len(good), good)
+	}
+	return len(good)
+}
+
+func reasons(rows []journal.Row) (out []string) {
+	for _, r := range rows {
+		rank := "no rank"
+		if r.Rank != nil {
+			rank = fmt.Sprint("rank ", *r.Rank)
+		}
+		out = append(out, rank+": "+r.Reason)
+	}
+	return out
+}
+
+func (t *tally) add(name string, struck bool, bad, rows int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	line := t.lines[name]
+	if line == nil {
+		line = new([4]int)
+		t.lines[name] = line
+	}
+	line[0]++
+	if struck {
+		line[1]++
+	}
+	line[2] += bad
+	line[3] += rows
+}
+
+func (t *tally) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%-28s %7s %7s %9s %9s\n", "fault", "strikes", "struck", "bad rows", "complete")
+	var names []string
+	for name := range t.lines {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		l := t.lines[name]
+		fmt.Fprintf(&b, "%-28s %7d %7d %9d %9d\n", name, l[0], l[1], l[2], l[3])
+	}
+	return b.String()
+}

@@ -1,0 +1,103 @@
+package faults
+
+import (
+	"context"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/kernbench/kernbench/benches/benchtest"
+	"github.com/kernbench/kernbench/internal/bench/decl"
+	"github.com/kernbench/kernbench/internal/bench/measure"
+	"github.com/kernbench/kernbench/internal/bench/run"
+	"github.com/kernbench/kernbench/internal/host/proctest"
+)
+
+// The test binary is the kernbench under test, its agents and its workers.
+func TestMain(m *testing.M) {
+	run.ClaimName = "@kernbench-" + os.Getenv(markName)
+	os.Exit(benchtest.Program(m, work()))
+}
+
+const (
+	// hangGuard bounds every wait; a run that needs it all has failed.
+	hangGuard = 90 * time.Second
+	// markName is the variable by which a run's processes are found.
+	markName = "FAULTS_MARK"
+	// ranks is how many a run has, unless it is spread over hosts.
+	ranks = 2
+)
+
+// work is a bench of several short points in two environments: the time
+// between its steps is where faults fall.
+func work() *decl.Bench {
+	quick := measure.Default()
+	quick.Stop = measure.Stop{MinSamples: 1, MaxSamples: 3, MaxTime: time.Second}
+	quick.Warmup = measure.Warmup{MinCalls: 1, MaxCalls: 1, MaxTime: time.Second}
+	return decl.New("work", func(ctx context.Context, s *decl.State) error {
+		time.Sleep(30 * time.Millisecond)
+		if err := s.Barrier(ctx); err != nil {
+			return err
+		}
+		return s.Time(ctx, func() error { time.Sleep(10 * time.Millisecond); return nil })
+	}, decl.Ranks(strconv.Itoa(ranks)), decl.Ints("i", "1,2,3"), decl.Env("SWEPT", "1", "2"), decl.Measure(quick))
+}
+
+// process is a living process of a run.
+type process struct{ proctest.Process }
+
+// rank is the process's place in its job, -1 if it has none.
+func (p process) rank() int {
+	for _, name := range []string{"RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK"} {
+		if n, err := strconv.Atoi(p.Env[name]); err == nil {
+			return n
+		}
+	}
+	return -1
+}
+
+// shared lists what kernbench has in /dev/shm.
+func shared(t *testing.T) map[string]bool {
+	t.Helper()
+	entries, err := os.ReadDir("/dev/shm")
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := map[string]bool{}
+	for _, e := range entries {
+		if strings.Contains(e.Name(), "kernbench") {
+			names[e.Name()] = true
+		}
+	}
+	return names
+}
+
+// mount gives a folder a small file system of its own.
+func mount(t *testing.T, dir string, kilobytes int) {
+	t.Helper()
+	if os.Getuid() != 0 {
+		t.Fatalf("this test mounts a file system: it needs root (uid %d); -short leaves it out", os.Getuid())
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size="+strconv.Itoa(kilobytes)+"k"); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := syscall.Unmount(dir, syscall.MNT_DETACH); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// grow gives it more room.
+func grow(t *testing.T, dir string) {
+	t.Helper()
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", syscall.MS_REMOUNT, "size=64m"); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,174 @@
+package faults
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/kernbench/kernbench/internal/result/journal"
+)
+
+// The possible victims among a run's processes.
+
+func workers(s *scene) []process {
+	return pick(s, func(p process) bool {
+		return p.Env["KERNBENCH_WORKER"] != "" && p.rank() >= 0 && p.Cmdline == p.program()
+	})
+}
+
+// program is the command line of a worker: the program alone.
+func (p process) program() string {
+	if first, rest, _ := strings.Cut(p.Cmdline, " "); rest == "" && !strings.HasPrefix(first, "mpirun") {
+		return p.Cmdline
+	}
+	return ""
+}
+
+func agents(s *scene) []process {
+	return pick(s, func(p process) bool { return strings.HasPrefix(p.Cmdline, "kernbench-agent") })
+}
+
+func supervisors(s *scene) []process {
+	return pick(s, func(p process) bool { return p.PID == s.commands[0].Process.Pid })
+}
+
+// places are the ranks that `launch` has started: each is a kernbench.
+func places(s *scene) []process {
+	return pick(s, func(p process) bool {
+		return strings.Contains(p.Cmdline, " run --bench") && !strings.Contains(p.Cmdline, " launch ") && p.rank() >= 0
+	})
+}
+
+func followers(s *scene) []process {
+	return slices.DeleteFunc(places(s), func(p process) bool { return p.rank() == 0 })
+}
+
+func launchers(s *scene) []process {
+	return pick(s, func(p process) bool {
+		return slices.ContainsFunc(s.pids(), func(pid int) bool { return p.PID == pid })
+	})
+}
+
+func (s *scene) pids() (pids []int) {
+	for _, c := range s.commands {
+		pids = append(pids, c.Process.Pid)
+	}
+	return pids
+}
+
+func pick(s *scene, is func(process) bool) []process {
+	var found []process
+	for _, p := range s.mark.Processes() {
+		if is(process{p}) {
+			found = append(found, process{p})
+		}
+	}
+	return found
+}
+
+// killOf sends a signal to one of the victims.
+func killOf(victims func(*scene) []process, sig syscall.Signal) func(*scene) bool {
+	return func(s *scene) bool {
+		found := victims(s)
+		if len(found) == 0 {
+			return false // it was between two launches, or over
+		}
+		victim := found[s.pick%len(found)]
+		if syscall.Kill(victim.PID, sig) != nil {
+			return false
+		}
+		s.victim = victim
+		return true
+	}
+}
+
+// stopLauncher stops the node that the rendezvous is not on.
+func stopLauncher(s *scene) bool {
+	found := slices.DeleteFunc(launchers(s), func(p process) bool { return p.PID != s.commands[1].Process.Pid })
+	if len(found) == 0 || syscall.Kill(found[0].PID, syscall.SIGSTOP) != nil {
+		return false
+	}
+	s.victim = found[0]
+	return true
+}
+
+// cut pulls the cable of the host that the rendezvous is not on.
+func cut(s *scene) bool {
+	if s.over() {
+		return false
+	}
+	s.network.Hosts[1].Cut()
+	s.victim.PID = s.commands[1].Process.Pid
+	return true
+}
+
+func resetWorker(s *scene) bool {
+	found := workers(s)
+	if len(found) == 0 {
+		return false
+	}
+	victim := found[s.pick%len(found)]
+	struck, err := reset(victim.PID, s.pick/7)
+	if err != nil {
+		s.Error(err)
+	}
+	s.victim = victim
+	return struck
+}
+
+// What names the culprit.
+
+// rankNamed: at most one row is bad, and it says the rank and one of the words. A
+// fault that fell behind the last row has none.
+func rankNamed(words ...string) func(*scene, []journal.Row) bool {
+	return func(s *scene, rows []journal.Row) bool {
+		switch len(rows) {
+		case 0:
+			return true
+		case 1:
+			r := rows[0]
+			return r.Rank != nil && *r.Rank == s.victim.rank() && slices.ContainsFunc(words, func(w string) bool { return strings.Contains(r.Reason, w) })
+		}
+		return false
+	}
+}
+
+func reasonNamed(words string) func(*scene, []journal.Row) bool {
+	return func(_ *scene, rows []journal.Row) bool {
+		return len(rows) == 0 || len(rows) == 1 && strings.Contains(rows[0].Reason, words)
+	}
+}
+
+// alwaysNamed: who killed the supervisor knows.
+func alwaysNamed(*scene, []journal.Row) bool { return true }
+
+// placeNamed: a rank of a job is named by the row, or by the launcher's message;
+// one that had done its work may go unnoticed.
+func placeNamed(s *scene, rows []journal.Row) bool {
+	rank := s.victim.rank()
+	return strings.Contains(s.words(), fmt.Sprintf("rank %d (node ", rank)) || strings.Contains(s.words(), fmt.Sprintf("the process of rank %d (host ", rank)) || s.finished()
+}
+
+// launcherNamed: the other node names the one that was lost. On one node nobody is
+// left to do so.
+func launcherNamed(s *scene, rows []journal.Row) bool {
+	if s.shape.name != "hosts" || s.finished() {
+		return true
+	}
+	i := slices.Index(s.pids(), s.victim.PID)
+	other := s.said[1-i].String()
+	return strings.Contains(other, fmt.Sprintf("node %d (host kb%d", i, i)) || strings.Contains(other, fmt.Sprintf("node %d (host kb%d", 1-i, 1-i)) && strings.Contains(other, "lost the rendezvous")
+}
+
+// finished tells whether the run had come to its end when it was struck.
+func (s *scene) finished() bool {
+	_, r, err := journal.LoadRun(s.dir)
+	return err == nil && r.End != nil && r.End.Outcome == "complete"
+}
+
+func stderrNamed(words string) func(*scene, []journal.Row) bool {
+	return func(s *scene, _ []journal.Row) bool {
+		return strings.Contains(s.words(), words) || s.finished() && s.small
+	}
+}

@@ -1,0 +1,283 @@
+package launch
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/kernbench/kernbench/internal/host/proctest"
+)
+
+// The test binary plays every part: the agent, the programs that are launched, and a supervisor that is killed. A
+// program is called as: BINARY helper MARK MODE ARGS. The mark is unique to the test, stands in the command line of
+// every process of it, and finds them whatever they do to their environment and session.
+func TestMain(m *testing.M) {
+	if code, isAgent := MaybeAgent(); isAgent {
+		os.Exit(code)
+	}
+	if len(os.Args) > 3 && os.Args[1] == "helper" {
+		os.Exit(helper(os.Args[2], os.Args[3], os.Args[4:]))
+	}
+	os.Setenv("GORACE", strings.TrimPrefix(proctest.QuickExit, "GORACE="))
+	os.Exit(m.Run())
+}
+
+const self = "/proc/self/exe"
+
+// hangGuard bounds every wait; a test that needs it all has failed.
+const hangGuard = 60 * time.Second
+
+func helper(mark, mode string, args []string) int {
+	switch mode {
+	case "exit": // CODE
+		code, _ := strconv.Atoi(args[0])
+		return code
+	case "say": // STDOUT STDERR
+		fmt.Print(args[0])
+		fmt.Fprint(os.Stderr, args[1])
+	case "panic":
+		panic("planted")
+	case "sleep":
+		fmt.Println("ready")
+		time.Sleep(2 * hangGuard)
+	case "deaf":
+		signal.Ignore(syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGPIPE)
+		fmt.Println("ready")
+		time.Sleep(2 * hangGuard)
+	case "polite": // ends well when asked to
+		asked := make(chan os.Signal, 1)
+		signal.Notify(asked, syscall.SIGTERM)
+		fmt.Println("ready")
+		<-asked
+		fmt.Println("asked")
+	case "environ": // FILE: ends once it exists, so that there is a living process to look at
+		data, _ := os.ReadFile("/proc/self/environ")
+		os.Stdout.Write(data)
+		awaitFile(args[0])
+	case "when": // FILE MODE: begins once it exists
+		awaitFile(args[0])
+		return helper(mark, args[1], args[2:])
+	case "file": // copies descriptor 3 to stdout
+		data := make([]byte, 100)
+		n, err := syscall.Pread(3, data, 0)
+		fmt.Print(string(data[:max(n, 0)]), err)
+	case "fds":
+		names, _ := os.ReadDir("/proc/self/fd")
+		for _, name := range names {
+			target, _ := os.Readlink("/proc/self/fd/" + name.Name())
+			fmt.Println(name.Name(), target)
+		}
+	case "affinity":
+		status, _ := os.ReadFile("/proc/self/status")
+		_, rest, _ := strings.Cut(string(status), "Cpus_allowed_list:")
+		list, _, _ := strings.Cut(rest, "\n")
+		fmt.Print(strings.TrimSpace(list))
+	case "flood": // BYTES
+		left, _ := strconv.Atoi(args[0])
+		for block := bytes.Repeat([]byte("flood...\n"), 8<<10); left > 0; left -= len(block) {
+			os.Stdout.Write(block[:min(left, len(block))])
+		}
+	case "linger": // MODE: leaves a child behind that has left session, environment and, by its parent's end, family
+		spawn(mark, true, args[0])
+	case "tagged": // starts descendants that keep their environment, in and out of their session, then MODE
+		spawn(mark, false, "deaf")
+		spawn(mark, false, "away", "deaf")
+		fmt.Println("family")
+		return helper(mark, args[0], args[1:])
+	case "away": // MODE, in a session of its own
+		syscall.Setsid()
+		return helper(mark, args[0], args[1:])
+	case "daemons": // starts a family of the worst kind, then MODE
+		spawn(mark, false, "deaf")
+		spawn(mark, true, "deaf")
+		spawn(mark, true, "linger", "deaf")
+		fmt.Println("family")
+		return helper(mark, args[0], args[1:])
+	case "bomb": // DEPTH: every process forks on and ignores SIGTERM
+		signal.Ignore(syscall.SIGTERM)
+		depth, _ := strconv.Atoi(args[0])
+		for range 2 {
+			if depth > 0 {
+				spawn(mark, true, "bomb", strconv.Itoa(depth-1))
+			}
+		}
+		fmt.Println("ready")
+		time.Sleep(2 * hangGuard)
+	case "hold": // holds one launch and tells the agent's number
+		a, err := Start(context.Background())
+		if err != nil {
+			panic(err)
+		}
+		if _, err := a.Launch(context.Background(), Spec{Procs: []Proc{program(mark, 0, "deaf"), program(mark, 1, "deaf")}}); err != nil {
+			panic(err)
+		}
+		fmt.Println(a.PID())
+		time.Sleep(2 * hangGuard)
+	case "supervise": // runs launches for ever
+		supervise(mark)
+	default:
+		panic("unknown mode " + mode)
+	}
+	return 0
+}
+
+func awaitFile(path string) {
+	for limit := time.Now().Add(hangGuard); time.Now().Before(limit); time.Sleep(2 * time.Millisecond) {
+		if _, err := os.Stat(path); err == nil {
+			return
+		}
+	}
+}
+
+// spawn starts a helper and does not wait for it. Away means: its own session, no environment, no inherited output.
+func spawn(mark string, away bool, args ...string) {
+	cmd := exec.Command(self, append([]string{"helper", mark}, args...)...)
+	if away {
+		cmd.Env = []string{}
+		cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	} else {
+		cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+	}
+	if err := cmd.Start(); err != nil {
+		panic(err)
+	}
+}
+
+func supervise(mark string) {
+	for {
+		a, err := Start(context.Background())
+		if err != nil {
+			panic(err)
+		}
+		for range 3 {
+			l, err := a.Launch(context.Background(), Spec{Procs: []Proc{
+				program(mark, 0, "daemons", "deaf"), program(mark, 1, "sleep"),
+			}, Grace: time.Millisecond})
+			if err != nil {
+				panic(err)
+			}
+			time.Sleep(50 * time.Millisecond)
+			l.Stop("next", false)
+			l.Wait()
+		}
+		a.Close()
+	}
+}
+
+func program(mark string, rank int, args ...string) Proc {
+	return Proc{Rank: rank, Argv: append([]string{self, "helper", mark}, args...), Env: []string{"GOMAXPROCS=1", proctest.QuickExit}}
+}
+
+// scene is what a test works with; at its end nothing may be left.
+type scene struct {
+	*testing.T
+	*Agent
+	mark proctest.Mark
+	logs string
+}
+
+func newMark() proctest.Mark { return proctest.Mark{Name: "MARK", Value: rand.Text()} }
+
+func newScene(t *testing.T) *scene {
+	t.Helper()
+	s := &scene{T: t, mark: newMark(), logs: t.TempDir()}
+	var err error
+	if s.Agent, err = Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+		s.mark.AssertGone(t)
+		for _, p := range processes() {
+			if p.parent == os.Getpid() && p.zombie {
+				stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.pid))
+				t.Errorf("zombie %d of session %d was not reaped: %s", p.pid, p.session, stat)
+			}
+		}
+	})
+	return s
+}
+
+func (s *scene) program(rank int, args ...string) Proc {
+	p := program(s.mark.String(), rank, args...)
+	p.Stdout, p.Stderr = s.log(rank, "out"), s.log(rank, "err")
+	return p
+}
+
+func (s *scene) log(rank int, stream string) string {
+	return filepath.Join(s.logs, fmt.Sprintf("%d.%s", rank, stream))
+}
+
+func (s *scene) launch(spec Spec) *Launch {
+	s.Helper()
+	l, err := s.Agent.Launch(s.Context(), spec)
+	if err != nil {
+		s.Fatal(err)
+	}
+	return l
+}
+
+// run launches the processes and waits for a good end.
+func (s *scene) run(procs ...Proc) Outcome {
+	s.Helper()
+	return s.wait(s.launch(Spec{Procs: procs}))
+}
+
+func (s *scene) wait(l *Launch) Outcome {
+	s.Helper()
+	guard := time.AfterFunc(hangGuard, func() { panic("the launch hangs") })
+	defer guard.Stop()
+	o, err := l.Wait()
+	if err != nil {
+		s.Fatal(err)
+	}
+	return o
+}
+
+// awaitOutput waits until the log of the rank holds text.
+func (s *scene) awaitOutput(rank int, text string) {
+	s.Helper()
+	eventually(s.T, "output "+text, func() bool { return strings.Contains(s.read(rank, "out"), text) })
+}
+
+func (s *scene) read(rank int, stream string) string {
+	data, _ := os.ReadFile(s.log(rank, stream))
+	return string(data)
+}
+
+// awaitFamilies waits until n ranks of mode "daemons" have their families complete: one descendant is the agent's child
+// by then, its parent having gone.
+func (s *scene) awaitFamilies(n int) []proctest.Process {
+	s.Helper()
+	eventually(s.T, "the families", func() bool {
+		children := 0
+		for _, p := range descendants(s.PID()) {
+			if p.parent == s.PID() {
+				children++
+			}
+		}
+		return children == 2*n && len(s.mark.Processes()) == n*familySize
+	})
+	return s.mark.Processes()
+}
+
+func eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for limit := time.Now().Add(hangGuard); !ok(); time.Sleep(2 * time.Millisecond) {
+		if time.Now().After(limit) {
+			t.Fatalf("waited in vain for %s", what)
+		}
+	}
+}

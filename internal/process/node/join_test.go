@@ -1,0 +1,136 @@
+package node_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/kernbench/kernbench/internal/host/proctest"
+	"github.com/kernbench/kernbench/internal/result/journal"
+)
+
+// runs starts `kernbench run` as the ranks of a launch over the hosts.
+func (n *network) runs(dir string, flags ...string) []*launcher {
+	n.Helper()
+	program := append([]string{proctest.Self(n.T), "run", "-q", "--bench", "still", "--out", dir}, flags...)
+	var all []*launcher
+	for i, h := range n.hosts { // rank 0 is on the first
+		all = append(all, n.launch([]*host{h}, fmt.Sprintf("--node-rank %d", i), program...)...)
+	}
+	return all
+}
+
+// rows reads what the latest run into the folder has recorded.
+func rows(t *testing.T, dir string) []journal.Row {
+	t.Helper()
+	j, run, err := journal.LoadRun(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(j.Problems) > 0 {
+		t.Errorf("the journal has problems: %v", j.Problems)
+	}
+	return run.Latest()
+}
+
+// kernbench as the six ranks of a job on three hosts joins them over TCP: rank 0
+// records, an environment variable is swept, and a rank that dies is named.
+func TestJoinedHosts(t *testing.T) {
+	t.Parallel()
+	n := newNetwork(t, 3)
+	dir := filepath.Join(t.TempDir(), "run")
+	begin := time.Now()
+	code := 0
+	for _, l := range n.runs(dir, "--mode", "ok,kill") {
+		code = max(code, l.wait())
+	}
+	t.Logf("took %v", time.Since(begin).Round(time.Millisecond))
+	all := rows(t, dir)
+	if len(all) != 4 || code != 1 {
+		t.Fatalf("%d rows, exit code %d", len(all), code)
+	}
+	for _, r := range all {
+		if r.NumRanks == nil || *r.NumRanks != 6 {
+			t.Errorf("%s %s: %v ranks", r.Point, r.Env, r.NumRanks)
+		}
+		if killed := strings.Contains(r.Point.String(), "kill"); killed != r.Status.Bad() || killed && (*r.Rank != 5 || !strings.Contains(r.Reason, "signal 9")) {
+			t.Errorf("%s %s: %s at %v: %s\n%s", r.Point, r.Env, r.Status, r.Rank, r.Reason, r.Output)
+		}
+		if r.Status != journal.OK {
+			continue
+		}
+		hosts := map[string]bool{}
+		for rank := range 6 {
+			text, err := os.ReadFile(filepath.Join(dir, "logs", r.Launch, fmt.Sprintf("rank%d.out", rank)))
+			var name, local, master string
+			if _, scan := fmt.Sscanf(string(text), fmt.Sprintf("rank %d on %%s local rank %%s at %%s", rank), &name, &local, &master); err != nil || scan != nil {
+				t.Fatalf("rank %d wrote %q: %v, %v", rank, text, err, scan)
+			}
+			hosts[name] = true
+			if local != fmt.Sprint(rank%2, ",") || master != n.hosts[0].Four {
+				t.Errorf("rank %d wrote %q", rank, text)
+			}
+		}
+		if len(hosts) != 3 {
+			t.Errorf("the ranks were on %v", hosts)
+		}
+	}
+}
+
+// A host that is cut off, and a rank's process that is killed, end the run with a
+// row that names a rank there.
+func TestJoinedHostLost(t *testing.T) {
+	t.Parallel()
+	for name, harm := range map[string]func(n *network, all []*launcher){
+		"cut":             func(n *network, _ []*launcher) { n.hosts[2].Cut() },
+		"killed launcher": func(n *network, all []*launcher) { all[2].kill(all[2].cmd.Process.Pid, syscall.SIGKILL) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			n := newNetwork(t, 3)
+			dir := filepath.Join(t.TempDir(), "run")
+			all := n.runs(dir, "--mode", "linger")
+			awaitBegin(t, dir)
+			harm(n, all)
+			for _, l := range all {
+				l.wait()
+			}
+			// Whoever notices first, the launcher or rank 0: the row names a rank of the
+			// lost host, or the run was interrupted and is there to be resumed.
+			_, run, err := journal.LoadRun(dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, r := range run.Latest() {
+				if !r.Status.Bad() || r.Rank == nil {
+					t.Errorf("%s: %s", r.Status, r.Reason)
+					continue
+				}
+				t.Logf("%s at rank %d: %s", r.Status, *r.Rank, r.Reason)
+			}
+			if run.End == nil || run.End.Outcome == "complete" {
+				t.Errorf("the run ended with %+v", run.End)
+			}
+		})
+	}
+}
+
+// awaitBegin waits until a point is under way.
+func awaitBegin(t *testing.T, dir string) {
+	t.Helper()
+	for limit := time.Now().Add(hangGuard); time.Now().Before(limit); time.Sleep(5 * time.Millisecond) {
+		text, err := os.ReadFile(filepath.Join(dir, journal.FileName))
+		if err != nil && !errors.Is(err, os.ErrNotExist) {
+			t.Fatal(err)
+		}
+		if strings.Contains(string(text), `"type":"begin"`) {
+			return
+		}
+	}
+	t.Fatal("no point has begun")
+}

@@ -1,0 +1,279 @@
+package node_test
+
+import (
+	"fmt"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/kernbench/kernbench/internal/comm/netns"
+)
+
+// host is a host of the test's network, with the secret that it knows.
+type host struct {
+	*netns.Host
+	secret string
+}
+
+// network is some hosts on one switch.
+type network struct {
+	*testing.T
+	hosts []*host
+}
+
+func newNetwork(t *testing.T, hosts int) *network {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("network namespaces take a while")
+	}
+	n := &network{T: t}
+	for _, h := range netns.New(t, hosts).Hosts {
+		n.hosts = append(n.hosts, &host{h, "the secret of this test run"})
+	}
+	return n
+}
+
+const (
+	port = "29411"
+	// heartbeat is how long a host may be silent: longer than a loaded machine keeps
+	// a process from running.
+	heartbeat = "5s"
+)
+
+// launch gives the same command on each of the hosts.
+func (n *network) launch(hosts []*host, flags string, program ...string) []*launcher {
+	n.Helper()
+	var all []*launcher
+	for _, h := range hosts {
+		args := strings.Fields("--nnodes 3 --nproc-per-node 2 --rdzv-backend c10d --rdzv-id job --heartbeat " + heartbeat + " " + flags)
+		if !strings.Contains(flags, "--rdzv-endpoint") {
+			args = append(args, "--rdzv-endpoint", n.hosts[0].Four+":"+port)
+		}
+		all = append(all, start(n.T, h, append(append(args, "--"), program...)...))
+	}
+	return all
+}
+
+// place is where a rank runs.
+type place struct{ host, pid int }
+
+// running starts the waiting program everywhere.
+func (n *network) running(flags string) ([]*launcher, map[int]place) {
+	n.Helper()
+	all := n.launch(n.hosts, flags, waits...)
+	return all, n.places(all, 2)
+}
+
+// places waits for the ranks to tell their numbers, as the program `waits` does.
+func (n *network) places(all []*launcher, perHost int) map[int]place {
+	n.Helper()
+	found := map[int]place{}
+	for i, l := range all {
+		for rank, pid := range l.pids(perHost) {
+			found[rank] = place{i, pid}
+		}
+	}
+	if len(found) != perHost*len(all) {
+		n.Fatalf("ranks are missing: %v", found)
+	}
+	return found
+}
+
+// expectAll demands the same end on every node, and tells how long it took.
+func (n *network) expectAll(since time.Time, all []*launcher, code int, texts ...string) {
+	n.Helper()
+	for _, l := range all {
+		l.expect(code, texts...)
+	}
+	n.Logf("all ended %v later: %s", time.Since(since).Round(time.Millisecond), all[0].messages())
+}
+
+func TestNodesMeet(t *testing.T) {
+	t.Parallel()
+	n := newNetwork(t, 3)
+	for _, c := range []struct{ flags, master string }{
+		{"", n.hosts[0].Four},
+		{"--rdzv-endpoint [" + n.hosts[1].Six + "]:" + port, n.hosts[1].Six}, // IPv6, and not the first host
+		{"--interface eth0", n.hosts[0].Four},
+	} {
+		seen := map[string]bool{}
+		for _, l := range n.launch(n.hosts, c.flags, shell(`echo rank $RANK of $WORLD_SIZE, local $LOCAL_RANK, node $GROUP_RANK of $GROUP_WORLD_SIZE at $MASTER_ADDR`)...) {
+			l.expect(0)
+			for line := range strings.Lines(l.stdout.String()) {
+				_, text, _ := strings.Cut(strings.TrimSpace(line), "]: ")
+				seen[text] = true
+			}
+		}
+		for rank := range 6 {
+			want := fmt.Sprintf("rank %d of 6, local %d, node %d of 3 at %s", rank, rank%2, rank/2, c.master)
+			if !seen[want] {
+				t.Errorf("%s: no %q among %v", c.flags, want, seen)
+			}
+		}
+	}
+}
+
+// Node ranks can be chosen; the master is then where node 0 is, not where the
+// rendezvous is.
+func TestNodeRanks(t *testing.T) {
+	t.Parallel()
+	n := newNetwork(t, 3)
+	var all []*launcher
+	for i, h := range n.hosts {
+		all = append(all, n.launch([]*host{h}, fmt.Sprintf("--node-rank %d", 2-i), shell(`echo $GROUP_RANK $MASTER_ADDR`)...)...)
+	}
+	for i, l := range all {
+		l.expect(0)
+		if want := fmt.Sprintf("[rank%d]: %d %s\n", 2*(2-i), 2-i, n.hosts[2].Four); !strings.Contains(l.stdout.String(), want) {
+			t.Errorf("host %d: got %s, want %s", i, l.stdout, want)
+		}
+	}
+}
+
+func TestNodesThatDoNotMeet(t *testing.T) {
+	t.Parallel()
+	t.Run("never joins", func(t *testing.T) {
+		t.Parallel()
+		n := newNetwork(t, 3)
+		for _, l := range n.launch(n.hosts[:2], "--join-timeout 8s", waits...) {
+			l.expect(1, "2 of 3 nodes joined within 8s: kb0, kb1; missing: 1 more")
+		}
+	})
+	t.Run("no rendezvous", func(t *testing.T) {
+		t.Parallel()
+		n := newNetwork(t, 3)
+		for _, l := range n.launch(n.hosts[1:], "--join-timeout 1s", waits...) {
+			l.expect(1, "no rendezvous at "+n.hosts[0].Four+":"+port+" within 1s: is the same command running on that host")
+		}
+	})
+	t.Run("wrong secret", func(t *testing.T) {
+		t.Parallel()
+		n := newNetwork(t, 3)
+		n.hosts[2].secret = "another secret altogether"
+		all := n.launch(n.hosts, "--join-timeout 8s", waits...)
+		all[2].expect(1, "turned away: the secrets differ")
+		for _, l := range all[:2] {
+			l.expect(1, "2 of 3 nodes joined within 8s: ", "turned away: "+n.hosts[2].Four+": the secrets differ")
+		}
+		for _, l := range all {
+			if strings.Contains(l.stderr.String(), "secret of this test") || strings.Contains(l.stderr.String(), "altogether") {
+				t.Errorf("a secret was printed: %s", l.stderr)
+			}
+		}
+	})
+	t.Run("port in use", func(t *testing.T) {
+		t.Parallel()
+		n := newNetwork(t, 3)
+		defer n.hosts[0].occupy(t)()
+		n.launch(n.hosts[:1], "", waits...)[0].expect(1, "meeting at "+n.hosts[0].Four+":"+port+": the port is in use")
+	})
+	t.Run("different commands", func(t *testing.T) {
+		t.Parallel()
+		n := newNetwork(t, 3)
+		first := n.launch(n.hosts[:1], "--join-timeout 8s", waits...)
+		n.launch(n.hosts[1:2], "--nproc-per-node 3", waits...)[0].expect(1, "--nproc-per-node is 3 here and 2 at the rendezvous")
+		first[0].expect(1, "turned away: kb1: --nproc-per-node is 3")
+	})
+}
+
+// occupy listens on the rendezvous' port as some other service.
+func (h *host) occupy(t *testing.T) (release func()) {
+	t.Helper()
+	l, err := h.Listen(h.Four + ":" + port)
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			fmt.Fprintf(conn, "220 this is a mail server, which speaks first and at length\r\n")
+		}
+	}()
+	return func() { l.Close() }
+}
+
+// Whatever fails on one host ends the job on all of them, with one message each.
+func TestFaults(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name  string
+		flags string
+		harm  func(n *network, all []*launcher, at map[int]place) (code int, message string, left []*launcher)
+	}{
+		{"killed rank", "", func(n *network, all []*launcher, at map[int]place) (int, string, []*launcher) {
+			all[0].kill(at[5].pid, syscall.SIGKILL)
+			return 137, fmt.Sprintf("rank 5 (node 2, host %s, pid %d) ended with signal 9 (killed); its last output:\n    pid %d\n", n.hosts[at[5].host].Name, at[5].pid, at[5].pid), all
+		}},
+		{"stopped rank", "", func(n *network, all []*launcher, at map[int]place) (int, string, []*launcher) {
+			all[0].kill(at[3].pid, syscall.SIGSTOP)
+			return 1, fmt.Sprintf("rank 3 (node 1, host %s, pid %d) has been stopped for "+heartbeat, n.hosts[at[3].host].Name, at[3].pid), all
+		}},
+		{"interrupt", "--max-restarts 3", func(n *network, all []*launcher, at map[int]place) (int, string, []*launcher) {
+			all[1].kill(all[1].cmd.Process.Pid, syscall.SIGINT)
+			return 130, fmt.Sprintf("(host kb1, pid %d) was interrupted", all[1].cmd.Process.Pid), all
+		}},
+		{"killed launcher", "--max-restarts 3", func(n *network, all []*launcher, at map[int]place) (int, string, []*launcher) {
+			all[2].kill(all[2].cmd.Process.Pid, syscall.SIGKILL)
+			return 1, "(host kb2, pid ", []*launcher{all[0], all[1]}
+		}},
+		{"killed host of the rendezvous", "--max-restarts 3", func(n *network, all []*launcher, at map[int]place) (int, string, []*launcher) {
+			all[0].kill(all[0].cmd.Process.Pid, syscall.SIGKILL)
+			return 1, "lost the rendezvous: its launcher ended", []*launcher{all[1], all[2]}
+		}},
+		{"stopped launcher", "", func(n *network, all []*launcher, at map[int]place) (int, string, []*launcher) {
+			all[1].kill(all[1].cmd.Process.Pid, syscall.SIGSTOP)
+			n.Cleanup(func() { all[1].cmd.Process.Kill() })
+			for _, p := range at { // its own ranks end with the others, though it cannot end them
+				for limit := time.Now().Add(hangGuard); p.host == 1 && syscall.Kill(p.pid, 0) == nil; time.Sleep(5 * time.Millisecond) {
+					if time.Now().After(limit) {
+						n.Fatalf("rank %d of the stopped launcher lives on", p.pid)
+					}
+				}
+			}
+			return 1, "nothing was heard of it for " + heartbeat, []*launcher{all[0], all[2]}
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			n := newNetwork(t, 3)
+			all, at := n.running(c.flags)
+			begin := time.Now()
+			code, message, left := c.harm(n, all, at)
+			n.expectAll(begin, left, code, message)
+		})
+	}
+}
+
+// A pulled cable is noticed on both sides of it.
+func TestCutLink(t *testing.T) {
+	t.Parallel()
+	n := newNetwork(t, 3)
+	all, at := n.running("")
+	cut := at[4].host // where node 2 is: never the rendezvous, which is node 0
+	begin := time.Now()
+	n.hosts[cut].Cut()
+	for i, l := range all {
+		if i == cut {
+			l.expect(1, fmt.Sprintf("node 2 (host %s) lost the rendezvous: nothing was heard from the rendezvous for "+heartbeat, n.hosts[cut].Name))
+		} else {
+			l.expect(1, fmt.Sprintf("node 2 (host %s, pid ", n.hosts[cut].Name), "was lost: nothing was heard of it for "+heartbeat)
+		}
+	}
+	t.Logf("all ended %v later", time.Since(begin).Round(time.Millisecond))
+}
+
+func TestNodesRestart(t *testing.T) {
+	t.Parallel()
+	n := newNetwork(t, 3)
+	all := n.launch(n.hosts, "--max-restarts 1", shell(`[ $RANK.$TORCHELASTIC_RESTART_COUNT = 4.0 ] && exit 9; [ $TORCHELASTIC_RESTART_COUNT = 0 ] && exec sleep 1000; echo attempt $TORCHELASTIC_RESTART_COUNT`)...)
+	for _, l := range all {
+		l.expect(0, ": restart 1 of 1: rank 4 (node 2, host kb", "ended with exit code 9")
+		if got := strings.Count(l.stdout.String(), "attempt 1\n"); got != 2 {
+			t.Errorf("%d ranks ran again: %s", got, l.stdout)
+		}
+	}
+}

@@ -1,0 +1,221 @@
+package node_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/kernbench/kernbench/internal/host/cores"
+)
+
+func standalone(t *testing.T, flags string, program ...string) *launcher {
+	t.Helper()
+	args := append([]string{"--standalone"}, strings.Fields(flags)...)
+	return start(t, nil, append(append(args, "--"), program...)...)
+}
+
+func shell(script string) []string { return []string{"sh", "-c", script} }
+
+func TestVariables(t *testing.T) {
+	t.Setenv("TORCHELASTIC_RUN_ID", "of an outer launcher")
+	t.Setenv("SLURM_PROCID", "7")
+	t.Setenv("KERNBENCH_RDZV_SECRET", "not for the ranks")
+	t.Setenv("TORCH_NCCL_ASYNC_ERROR_HANDLING", "3")
+	l := standalone(t, "--nproc_per_node=2 --max_restarts 4 --rdzv_id myjob --interface lo", "env")
+	l.expect(0)
+	for _, want := range []string{
+		"[rank0]: RANK=0", "[rank1]: RANK=1", "[rank1]: WORLD_SIZE=2", "[rank1]: LOCAL_RANK=1", "[rank1]: LOCAL_WORLD_SIZE=2",
+		"[rank1]: GROUP_RANK=0", "[rank1]: GROUP_WORLD_SIZE=1", "[rank1]: ROLE_RANK=1", "[rank1]: ROLE_WORLD_SIZE=2", "[rank1]: ROLE_NAME=default",
+		"[rank1]: MASTER_ADDR=127.0.0.1", "[rank1]: MASTER_PORT=", "[rank1]: TORCHELASTIC_RUN_ID=myjob", "[rank1]: TORCHELASTIC_RESTART_COUNT=0",
+		"[rank1]: TORCHELASTIC_MAX_RESTARTS=4", "[rank1]: TORCHELASTIC_USE_AGENT_STORE=False", "[rank1]: OMP_NUM_THREADS=1",
+		"[rank1]: TORCH_NCCL_ASYNC_ERROR_HANDLING=3", "[rank1]: NCCL_SOCKET_IFNAME==lo", "[rank1]: GLOO_SOCKET_IFNAME=lo",
+	} {
+		if !strings.Contains(l.stdout.String(), want) {
+			t.Errorf("no %s in\n%s", want, l.stdout)
+		}
+	}
+	for _, bad := range []string{"SLURM_PROCID", "not for the ranks", "KERNBENCH_RDZV_SECRET", "of an outer launcher"} {
+		if strings.Contains(l.stdout.String(), bad) {
+			t.Errorf("the ranks see %s", bad)
+		}
+	}
+}
+
+func TestThreadsAndCores(t *testing.T) {
+	t.Parallel()
+	l := standalone(t, "--threads-per-rank 3 --bind core --master-port 1234", shell(`echo $OMP_NUM_THREADS $MKL_NUM_THREADS $MASTER_PORT; grep Cpus_allowed_list /proc/self/status`)...)
+	l.expect(0)
+	mine := cores.Share(cores.Allowed(), 1, 3, cores.Core)[0]
+	want := fmt.Sprintf("[rank0]: 3 3 1234\n[rank0]: Cpus_allowed_list:\t%d", mine[0])
+	if !strings.Contains(l.stdout.String(), want) {
+		t.Errorf("got\n%swant\n%s", l.stdout, want)
+	}
+}
+
+func TestExitCodes(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		program []string
+		code    int
+		message []string
+	}{
+		{shell("exit 0"), 0, nil},
+		{shell("[ $RANK = 0 ] && exec sleep 1000; echo last words >&2; exit 7"), 7, []string{"rank 1 (node 0, host ", ") ended with exit code 7; its last output:\n    last words\n"}},
+		{shell("[ $RANK = 0 ] && exec sleep 1000; kill -SEGV $$"), 139, []string{"rank 1 ", "ended with signal 11"}},
+		{shell("[ $RANK = 1 ] && exec sleep 1000; echo result; exit 3"), 3, []string{"rank 0 ", "its last output:\n    result\n"}},
+		{[]string{"/no/such/program"}, 1, []string{"node 0 (host ", "could not start its ranks: ", "/no/such/program"}},
+	} {
+		l := standalone(t, "--nproc-per-node 2", c.program...)
+		l.expect(c.code, c.message...)
+	}
+}
+
+func TestKilledRank(t *testing.T) {
+	t.Parallel()
+	// One rank has a descendant in a session of its own, and nobody heeds SIGTERM.
+	l := standalone(t, "--nproc-per-node 2", shell("trap '' TERM; setsid sleep 1000 & echo pid $$; while :; do sleep 1000; done")...)
+	pid := l.pids(2)[1]
+	l.kill(pid, syscall.SIGKILL)
+	l.expect(137, fmt.Sprintf("pid %d) ended with signal 9 (killed)", pid))
+}
+
+func TestStoppedRank(t *testing.T) {
+	t.Parallel()
+	l := standalone(t, "--nproc-per-node 2 --heartbeat 1s", waits...)
+	pid := l.pids(2)[1]
+	l.kill(pid, syscall.SIGSTOP)
+	l.expect(1, fmt.Sprintf("rank 1 (node 0, host %s, pid %d) has been stopped for 1s", hostname(t), pid))
+}
+
+// A moment's stop is no failure.
+func TestStoppedForAMoment(t *testing.T) {
+	t.Parallel()
+	l := standalone(t, "--heartbeat 1h", shell("echo pid $$; kill -STOP $$; echo awake")...)
+	pid := l.pids(1)[0]
+	for limit := time.Now().Add(hangGuard); state(pid) != "T" && time.Now().Before(limit); {
+		time.Sleep(time.Millisecond)
+	}
+	l.kill(pid, syscall.SIGCONT)
+	l.expect(0)
+	l.await(`\[rank0\]: awake`)
+}
+
+func TestInterrupted(t *testing.T) {
+	t.Parallel()
+	l := standalone(t, "--nproc-per-node 2", waits...)
+	l.pids(2)
+	l.kill(l.cmd.Process.Pid, syscall.SIGINT)
+	l.expect(130, "was interrupted")
+}
+
+// The launcher itself may be killed: its ranks end with it.
+func TestKilledLauncher(t *testing.T) {
+	t.Parallel()
+	l := standalone(t, "--nproc-per-node 2", waits...)
+	l.pids(2)
+	l.kill(l.cmd.Process.Pid, syscall.SIGKILL)
+	l.wait()
+}
+
+func TestRestart(t *testing.T) {
+	t.Parallel()
+	script := `echo attempt $TORCHELASTIC_RESTART_COUNT; [ $RANK.$TORCHELASTIC_RESTART_COUNT = 1.0 ] && exit 5; [ $TORCHELASTIC_RESTART_COUNT = 0 ] && exec sleep 1000; exit 0`
+	l := standalone(t, "--nproc-per-node 2 --max-restarts 1", shell(script)...)
+	l.expect(0, ": restart 1 of 1: rank 1 ", "ended with exit code 5")
+	l.await(`\[rank0\]: attempt 1`)
+
+	l = standalone(t, "--max-restarts 2", shell("exit $((TORCHELASTIC_RESTART_COUNT + 20))")...)
+	l.expect(22, ": restart 1 of 2: ", ": restart 2 of 2: ", "ended with exit code 22")
+}
+
+func TestLogs(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	l := standalone(t, "--nproc-per-node 2 --redirects 3 --tee 1:1 --log-dir "+dir, shell(`echo out $RANK; echo err $RANK >&2; printf tail`)...)
+	l.expect(0)
+	if got := l.stdout.String(); got != "[rank1]: out 1\n[rank1]: tail\n" || l.stderr.String() != "" {
+		t.Errorf("console: %q and %q", got, l.stderr)
+	}
+	for file, want := range map[string]string{"rank0.out": "out 0\ntail", "rank0.err": "err 0\n", "rank1.out": "out 1\ntail", "rank1.err": "err 1\n"} {
+		if got, err := os.ReadFile(filepath.Join(dir, "attempt0", file)); err != nil || string(got) != want {
+			t.Errorf("%s: %q, %v", file, got, err)
+		}
+	}
+	l = standalone(t, "--nproc-per-node 2 --local_ranks_filter 0", shell("echo $RANK")...)
+	l.expect(0)
+	if l.stdout.String() != "[rank0]: 0\n" {
+		t.Errorf("filtered: %q", l.stdout)
+	}
+}
+
+// Much output is neither lost nor mixed up.
+func TestMuchOutput(t *testing.T) {
+	t.Parallel()
+	l := standalone(t, "--nproc-per-node 2", shell("seq 1 20000; seq 1 20000 >&2")...)
+	l.expect(0)
+	for rank := range 2 {
+		next := 1
+		for line := range strings.Lines(l.stdout.String()) {
+			if line == fmt.Sprintf("[rank%d]: %d\n", rank, next) {
+				next++
+			}
+		}
+		if next != 20001 {
+			t.Errorf("rank %d: the output ends after %d lines in order", rank, next-1)
+		}
+	}
+	if n := strings.Count(l.stdout.String(), "\n"); n != 40000 {
+		t.Errorf("%d lines, want 40000", n)
+	}
+}
+
+func TestUsage(t *testing.T) {
+	t.Parallel()
+	open := filepath.Join(t.TempDir(), "secret")
+	if err := os.WriteFile(open, []byte("a secret for everybody to read"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	short := filepath.Join(t.TempDir(), "secret")
+	if err := os.WriteFile(short, []byte("short\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for args, want := range map[string]string{
+		"--standalone":                           "want a program after --",
+		"--nproc-per-node 0 x":                   "--nproc-per-node 0: want a whole number of at least 1",
+		"--nnodes 2 x":                           "2 nodes need a place to meet: --rdzv-endpoint",
+		"--nnodes 2 --rdzv-endpoint localhost x": "several nodes need a shared secret",
+		"--nnodes 2 --rdzv-endpoint localhost --rdzv-secret-file " + open + " x":  "every user can read",
+		"--nnodes 2 --rdzv-endpoint localhost --rdzv-secret-file " + short + " x": "has 5 characters: it needs at least 16",
+		"--nnodes 2 --node-rank 2 x": "--node-rank 2: it must be 0 to 1",
+		"--standalone --nnodes 2 x":  "--standalone is for one node",
+		"--rdzv-backend etcd x":      "etcd",
+		"--bind wide x":              "wide",
+		"--redirects 3 x":            "needs --log-dir",
+		"--tee 9 x":                  "--tee",
+		"--interface nowhere0 x":     "not here; there are [",
+		"--nproc 3 x":                "--nproc-per-node",
+	} {
+		l := start(t, nil, strings.Fields(args)...)
+		l.expect(2, want)
+	}
+}
+
+func hostname(t *testing.T) string {
+	t.Helper()
+	name, err := os.Hostname()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
+// state is the letter in the kernel's process table.
+func state(pid int) string {
+	stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	_, rest, _ := strings.Cut(string(stat), ") ")
+	return rest[:min(1, len(rest))]
+}

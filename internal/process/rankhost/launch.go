@@ -1,0 +1,207 @@
+package rankhost
+
+import (
+	"fmt"
+	"os"
+	"sync"
+
+	"github.com/kernbench/kernbench/internal/process/launch"
+)
+
+// Launch is a running launch: a process at the place of every rank. It is to
+// the caller what a launch on one host is.
+type Launch struct {
+	leader *Leader
+	id     int
+	spec   Spec
+	events chan launch.Event
+	begun  chan error // how the start went; one value
+
+	stopping sync.Once
+
+	mu      sync.Mutex
+	started int
+	open    []bool // by rank: neither done, failed nor lost
+	left    int    // of these
+	exits   []*launch.Exit
+	logs    [][2]*os.File
+	dropped [][2]int64
+	outcome launch.Outcome
+	err     error
+	done    chan struct{}
+}
+
+func newLaunch(l *Leader, spec Spec) (*Launch, error) {
+	n := len(spec.Procs)
+	// Room for every Started and Exit: those who tell of them never wait.
+	r := &Launch{leader: l, spec: spec, events: make(chan launch.Event, 2*n), begun: make(chan error, 1), open: make([]bool, n), left: n,
+		exits: make([]*launch.Exit, n), logs: make([][2]*os.File, n), dropped: make([][2]int64, n), done: make(chan struct{})}
+	for rank, p := range spec.Procs {
+		r.open[rank] = true
+		for i, path := range []string{p.Stdout, p.Stderr} {
+			if path == "" {
+				continue
+			}
+			f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o644)
+			if err != nil {
+				r.closeLogs()
+				return nil, fmt.Errorf("opening a log: %w", err)
+			}
+			r.logs[rank][i] = f
+		}
+	}
+	return r, nil
+}
+
+func (r *Launch) closeLogs() {
+	for _, pair := range r.logs {
+		for _, f := range pair {
+			if f != nil {
+				f.Close()
+			}
+		}
+	}
+}
+
+// Events gives what happens, in order for each rank. It is closed at the end of
+// the launch, and need not be read.
+func (r *Launch) Events() <-chan launch.Event { return r.events }
+
+// Stop ends the launch everywhere, see [launch.Launch]. It does not wait, and
+// only the first call counts.
+func (r *Launch) Stop(reason string, dump bool) {
+	r.stopping.Do(func() {
+		r.mu.Lock()
+		if r.outcome.Reason == "" {
+			r.outcome.Reason = reason
+		}
+		r.mu.Unlock()
+		r.leader.each(func(s *seat) { s.link.Send(message{Stop: &stop{r.id, reason, dump}}) })
+	})
+}
+
+// Wait returns when the launch has ended and nothing of it is left at any place
+// that can be reached. The error is a [LostError] when one cannot.
+func (r *Launch) Wait() (launch.Outcome, error) {
+	<-r.done
+	return r.outcome, r.err
+}
+
+// hear takes what a rank says of its process.
+func (r *Launch) hear(rank int, m message) {
+	r.mu.Lock()
+	told := r.open[rank] // else its part is over, and nobody waits for more
+	if told {
+		r.note(rank, m)
+	}
+	r.mu.Unlock()
+	switch {
+	case !told:
+	case m.Exited != nil && r.spec.StopOnFailure && m.Exited.Failed():
+		r.Stop(m.Exited.String(), false)
+	case m.Done != nil:
+		r.finish(rank, m.Done, nil)
+	case m.Failed != "":
+		r.fail(rank, fmt.Errorf("rank %d: %s", rank, m.Failed))
+	}
+}
+
+// note keeps what was said, and passes it on; the lock is held.
+func (r *Launch) note(rank int, m message) {
+	switch {
+	case m.Output != nil:
+		r.log(rank, m.Output)
+	case m.Started != nil:
+		r.events <- launch.Started{Rank: rank, PID: m.Started.PID, Env: r.seen(m.Started)}
+		if r.started++; r.started == len(r.spec.Procs) {
+			r.begin(nil)
+		}
+	case m.Exited != nil:
+		r.exits[rank] = m.Exited
+		r.events <- *m.Exited
+	}
+}
+
+func (r *Launch) begin(err error) {
+	select {
+	case r.begun <- err:
+	default:
+	}
+}
+
+func (r *Launch) seen(s *started) map[string]*string {
+	if s.Ran {
+		return nil
+	}
+	env := make(map[string]*string, len(r.spec.WatchEnv))
+	for _, name := range r.spec.WatchEnv {
+		env[name] = nil
+		if value, ok := s.Env[name]; ok {
+			text := string(value)
+			env[name] = &text
+		}
+	}
+	return env
+}
+
+// log keeps what a process has written; what cannot be kept is counted.
+func (r *Launch) log(rank int, o *output) {
+	i := 0
+	if o.Err {
+		i = 1
+	}
+	if f := r.logs[rank][i]; f != nil {
+		n, err := f.Write(o.Data)
+		if err == nil {
+			return
+		}
+		r.dropped[rank][i] += int64(len(o.Data) - n)
+	}
+}
+
+// fail is the end of a rank's part that it has not told itself, and soon that
+// of the others.
+func (r *Launch) fail(rank int, err error) {
+	r.Stop(err.Error(), false)
+	r.finish(rank, nil, err)
+}
+
+// finish closes a rank's part; the last one closes the launch.
+func (r *Launch) finish(rank int, outcome *launch.Outcome, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.open[rank] {
+		return
+	}
+	r.open[rank] = false
+	if r.err == nil {
+		r.err = err
+	}
+	if outcome != nil {
+		r.outcome.Leftovers += outcome.Leftovers
+		r.outcome.Wall = max(r.outcome.Wall, outcome.Wall)
+		for _, x := range outcome.Exits {
+			x.Stdout.Dropped += r.dropped[rank][0]
+			x.Stderr.Dropped += r.dropped[rank][1]
+			r.exits[rank] = &x // now with its streams
+		}
+		if len(outcome.Survivors) > 0 && r.err == nil {
+			r.err = fmt.Errorf("rank %d: processes %v could not be killed", rank, outcome.Survivors)
+		}
+	}
+	if r.left--; r.left > 0 {
+		return
+	}
+	for _, x := range r.exits {
+		if x != nil {
+			r.outcome.Exits = append(r.outcome.Exits, *x)
+		}
+	}
+	r.closeLogs()
+	r.leader.mu.Lock()
+	r.leader.launch = nil
+	r.leader.mu.Unlock()
+	r.begin(r.err)
+	close(r.events)
+	close(r.done)
+}

@@ -1,0 +1,370 @@
+package rankhost
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/kernbench/kernbench/internal/process/launch"
+)
+
+// The test binary is also the agents, and the other ranks of a job.
+func TestMain(m *testing.M) {
+	if code, is := launch.MaybeAgent(); is {
+		os.Exit(code)
+	}
+	if rank, ok := os.LookupEnv("TEST_FOLLOW"); ok {
+		cfg := testConfig(os.Getenv("TEST_NAME"), 3)
+		cfg.Rank, _ = strconv.Atoi(rank)
+		if err := Follow(context.Background(), cfg); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+// hangGuard bounds every wait; a test that needs it all has failed.
+const hangGuard = 60 * time.Second
+
+func testConfig(name string, size int) Config {
+	return Config{Size: size, Local: name, Command: "run", JoinTimeout: hangGuard, Name: "here", Environ: os.Environ()}
+}
+
+// job is a leader with its followers, who are goroutines of this process.
+func job(t *testing.T, configs []Config) (*Leader, []chan error) {
+	t.Helper()
+	ends := make([]chan error, len(configs))
+	for i := range configs {
+		configs[i].Rank = i
+		if ends[i] = make(chan error, 1); i > 0 {
+			go func() { ends[i] <- Follow(t.Context(), configs[i]) }()
+		}
+	}
+	l, err := Lead(t.Context(), configs[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(l.Close)
+	return l, ends
+}
+
+// places are the two ways to meet.
+func places(t *testing.T, size int) map[string][]Config {
+	t.Helper()
+	all := map[string][]Config{}
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { taken.Close() })
+	port := taken.Addr().(*net.TCPAddr).Port
+	free, err := launch.FreePort()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range size {
+		local := testConfig("test-"+t.Name()+strconv.Itoa(os.Getpid()), size)
+		remote := local
+		// The first port is somebody else's, who says nothing.
+		remote.Local, remote.Host, remote.Ports, remote.Secret = "", "127.0.0.1", []int{port, free}, []byte("a secret of this test")
+		local.Environ = append(local.Environ, "PLACE="+strconv.Itoa(i))
+		remote.Environ = local.Environ
+		all["local"], all["remote"] = append(all["local"], local), append(all["remote"], remote)
+	}
+	return all
+}
+
+func text(s string) *string { return &s }
+
+// A process starts at every place, with the place's own environment changed as
+// told, and what it writes comes to rank 0; again and again.
+func TestLaunches(t *testing.T) {
+	for name, configs := range places(t, 3) {
+		t.Run(name, func(t *testing.T) {
+			l, ends := job(t, configs)
+			if (l.Addr() == "127.0.0.1") != (name == "remote") {
+				t.Errorf("reached at %q", l.Addr())
+			}
+			for round := range 3 {
+				dir := t.TempDir()
+				var procs []Proc
+				for rank := range 3 {
+					procs = append(procs, Proc{
+						Argv: []string{"sh", "-c", `echo $PLACE $RANK $WORLD_SIZE $SWEPT "${HOME-none}"; echo "to err" >&2; exit $((RANK * 0))`},
+						Set:  map[string]*string{"SWEPT": text(fmt.Sprint("v\xff", round)), "HOME": nil}, Vars: launch.RankVars{Rank: rank, WorldSize: 3},
+						Stdout: filepath.Join(dir, fmt.Sprint(rank, ".out")), Stderr: filepath.Join(dir, fmt.Sprint(rank, ".err")),
+					})
+				}
+				run, err := l.Launch(t.Context(), Spec{Procs: procs, WatchEnv: []string{"SWEPT", "HOME"}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				out, err := run.Wait()
+				if err != nil || len(out.Exits) != 3 || out.Failed() != nil {
+					t.Fatalf("%+v, %v", out, err)
+				}
+				begun := 0
+				for e := range run.Events() {
+					if s, is := e.(launch.Started); is {
+						if begun++; s.Env != nil && (s.Env["HOME"] != nil || *s.Env["SWEPT"] != fmt.Sprint("v\xff", round)) {
+							t.Errorf("rank %d saw %v", s.Rank, s.Env)
+						}
+					}
+				}
+				if begun != 3 {
+					t.Errorf("%d began", begun)
+				}
+				for rank := range 3 {
+					got, err := os.ReadFile(filepath.Join(dir, fmt.Sprint(rank, ".out")))
+					if want := fmt.Sprintf("%d %d 3 v\xff%d none\n", rank, rank, round); err != nil || string(got) != want {
+						t.Errorf("rank %d wrote %q, %v, want %q", rank, got, err, want)
+					}
+					if got, err := os.ReadFile(filepath.Join(dir, fmt.Sprint(rank, ".err"))); err != nil || string(got) != "to err\n" {
+						t.Errorf("rank %d wrote %q, %v", rank, got, err)
+					}
+				}
+			}
+			l.Close()
+			for rank := 1; rank < 3; rank++ {
+				if err := <-ends[rank]; err != nil {
+					t.Errorf("rank %d: %v", rank, err)
+				}
+			}
+		})
+	}
+}
+
+// shell is the same script at every place.
+func shell(size int, script string) Spec {
+	s := Spec{Procs: make([]Proc, size)}
+	for rank := range size {
+		s.Procs[rank] = Proc{Argv: []string{"sh", "-c", script}, Vars: launch.RankVars{Rank: rank, WorldSize: size}}
+	}
+	return s
+}
+
+// A process that fails ends the others, if told so, and the next launch is as
+// good as the first. What floods its output is only slow.
+func TestFailures(t *testing.T) {
+	l, _ := job(t, places(t, 3)["remote"])
+	spec := shell(3, `[ $RANK = 2 ] && exit 7; sleep 1000`)
+	spec.StopOnFailure = true
+	run, err := l.Launch(t.Context(), spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out, err := run.Wait(); err != nil || out.Failed() == nil || out.Failed().Rank != 2 || out.Failed().Code != 7 || !out.Exits[0].Stopped {
+		t.Errorf("%+v, %v", out, err)
+	}
+	spec = shell(3, "exit 0")
+	spec.Procs[1].Argv = []string{"/no/such/program"}
+	if _, err := l.Launch(t.Context(), spec); err == nil || !strings.Contains(err.Error(), "rank 1: ") || !strings.Contains(err.Error(), "/no/such/program") {
+		t.Errorf("got %v", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	run, err = l.Launch(ctx, shell(3, "sleep 1000"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cancel()
+	if out, err := run.Wait(); err != nil || len(out.Exits) != 3 || out.Reason != "context canceled" {
+		t.Errorf("%+v, %v", out, err)
+	}
+	spec = shell(3, "head -c 5000000 /dev/zero")
+	file := filepath.Join(t.TempDir(), "out")
+	spec.Procs[1].Stdout = file
+	if run, err = l.Launch(t.Context(), spec); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := run.Wait(); err != nil || out.Failed() != nil {
+		t.Errorf("%+v, %v", out, err)
+	}
+	if st, err := os.Stat(file); err != nil || st.Size() != 5000000 {
+		t.Errorf("%v, %v", st, err)
+	}
+}
+
+// follower is a rank in a process of its own, which can be killed.
+func follower(t *testing.T, name string, rank int) *exec.Cmd {
+	t.Helper()
+	cmd := exec.Command("/proc/self/exe")
+	cmd.Env = append(os.Environ(), "TEST_NAME="+name, "TEST_FOLLOW="+strconv.Itoa(rank))
+	cmd.Stderr = os.Stderr
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
+	return cmd
+}
+
+// A place that is killed is named, and ends what runs elsewhere; its own process
+// ends too. One that stands still is found by its silence.
+func TestLostPlace(t *testing.T) {
+	for _, sig := range []syscall.Signal{syscall.SIGKILL, syscall.SIGSTOP} {
+		t.Run(sig.String(), func(t *testing.T) {
+			t.Parallel()
+			name := "lost-" + rand.Text()
+			victim := follower(t, name, 2)
+			follower(t, name, 1)
+			l, err := Lead(t.Context(), testConfig(name, 3))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer l.Close()
+			run, err := l.Launch(t.Context(), shell(3, "exec sleep 1000"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			pids := map[int]int{}
+			for range 3 {
+				s := (<-run.Events()).(launch.Started)
+				pids[s.Rank] = s.PID
+			}
+			victim.Process.Signal(sig)
+			_, err = run.Wait()
+			var lost *LostError
+			if !errors.As(err, &lost) || lost.Rank != 2 || lost.PID != victim.Process.Pid || l.Lost() != lost {
+				t.Errorf("got %v", err)
+			}
+			t.Log(err)
+			if _, err := l.Launch(t.Context(), shell(3, "true")); !errors.As(err, &lost) {
+				t.Errorf("a job that is not whole launched: %v", err)
+			}
+			for limit := time.Now().Add(hangGuard); ; time.Sleep(5 * time.Millisecond) {
+				left := 0
+				for _, pid := range pids {
+					if syscall.Kill(pid, 0) == nil {
+						left++
+					}
+				}
+				if left == 0 {
+					break
+				}
+				if time.Now().After(limit) {
+					t.Fatalf("%d of %v are left", left, pids)
+				}
+			}
+		})
+	}
+}
+
+// Ranks whose leader goes away kill what they have started, and say whom they lost.
+func TestLostLeader(t *testing.T) {
+	configs := places(t, 2)["remote"]
+	l, ends := job(t, configs)
+	run, err := l.Launch(t.Context(), shell(2, "exec sleep 1000"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var pid int
+	for range 2 {
+		if s := (<-run.Events()).(launch.Started); s.Rank == 1 {
+			pid = s.PID
+		}
+	}
+	l.seats[1].link.Abort() // what the death of the process does
+	if err := <-ends[1]; err == nil || !strings.Contains(err.Error(), "rank 1 lost rank 0") {
+		t.Errorf("got %v", err)
+	}
+	if syscall.Kill(pid, 0) == nil {
+		t.Error("its process lives on")
+	}
+}
+
+// Who cannot join learns why, and rank 0 says who is missing.
+func TestRefusals(t *testing.T) {
+	for name, c := range map[string]struct {
+		harm         func(*Config)
+		theirs, ours string
+	}{
+		"secret":  {func(c *Config) { c.Secret = []byte("another secret of this test") }, "the secrets differ", "missing: rank 2; turned away: 127.0.0.1: the secrets differ"},
+		"command": {func(c *Config) { c.Command = "stroll" }, `rank 2 was told to run "stroll", rank 0 to run "run"`, "missing: rank 2; turned away: here: rank 2 was told"},
+		"size":    {func(c *Config) { c.Size = 4 }, "rank 2 of 4 does not belong to a job of 3", "missing: rank 2; turned away"},
+		"twice":   {func(c *Config) { c.Rank = 1 }, "rank 1 is already here", "missing: rank 2; turned away"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			configs := places(t, 3)["remote"]
+			configs[0].JoinTimeout = 8 * time.Second // of which the processes that must start take a part
+			first, second := make(chan error, 1), make(chan error, 1)
+			configs[1].Rank, configs[2].Rank = 1, 2
+			c.harm(&configs[2])
+			go func() { first <- Follow(t.Context(), configs[1]) }()
+			go func() { second <- Follow(t.Context(), configs[2]) }()
+			if _, err := Lead(t.Context(), configs[0]); err == nil || !strings.Contains(err.Error(), c.ours) {
+				t.Errorf("rank 0 got %v", err)
+			}
+			errs := []error{<-first, <-second}
+			told := 0
+			for _, err := range errs {
+				switch {
+				case errors.Is(err, ErrGivenUp):
+				case err != nil && strings.Contains(err.Error(), c.theirs):
+					told++
+				default:
+					t.Errorf("a rank got %v", err)
+				}
+			}
+			if told != 1 {
+				t.Errorf("%d ranks were told", told)
+			}
+		})
+	}
+}
+
+// A job that nobody leads, and a place that is not rank 0's own, say so.
+func TestNowhere(t *testing.T) {
+	cfg := places(t, 2)["remote"][1]
+	cfg.Rank, cfg.JoinTimeout, cfg.Ports = 1, 200*time.Millisecond, cfg.Ports[1:]
+	if err := Follow(t.Context(), cfg); err == nil || !strings.Contains(err.Error(), "rank 1 found no rank 0 at 127.0.0.1:") {
+		t.Errorf("got %v", err)
+	}
+	cfg.Rank, cfg.Host = 0, "192.0.2.77" // of nobody, by RFC 5737
+	if _, err := Lead(t.Context(), cfg); err == nil || !strings.Contains(err.Error(), "no address of the host of rank 0") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// An interrupt at any rank is the whole job's.
+func TestInterrupt(t *testing.T) {
+	configs := places(t, 2)["local"]
+	ctx, interrupt := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	configs[1].Rank = 1
+	go func() { ended <- Follow(ctx, configs[1]) }()
+	l, err := Lead(t.Context(), configs[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	interrupt()
+	<-l.Interrupted()
+	l.Close()
+	if err := <-ended; err != nil {
+		t.Errorf("got %v", err)
+	}
+}
+
+// The variables and descriptors of the launcher reach a native process.
+func TestNative(t *testing.T) {
+	file, err := os.Create(filepath.Join(t.TempDir(), "pmi"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	env, files := native([]string{fmt.Sprintf("PMI_FD=%d", file.Fd()), "A=1", "B=1"}, map[string]*string{"B": nil, "C": text("3")}, []*os.File{os.Stdin})
+	if got := strings.Join(env, " "); got != "PMI_FD=4 A=1 C=3" || len(files) != 2 || files[1].Fd() != file.Fd() {
+		t.Errorf("%s, %d files", got, len(files))
+	}
+}

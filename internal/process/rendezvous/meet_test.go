@@ -1,0 +1,278 @@
+package rendezvous
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/kernbench/kernbench/internal/process/launch"
+)
+
+const hangGuard = 30 * time.Second
+
+var testSecret = []byte("a secret of thirty-one characters")
+
+func freeEndpoint(t *testing.T, addr string) string {
+	t.Helper()
+	port, err := launch.FreePortOn(addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return net.JoinHostPort(addr, strconv.Itoa(port))
+}
+
+func testConfig(endpoint string, nodes int) Config {
+	return Config{Endpoint: endpoint, ID: "job", Nodes: nodes, Procs: 2, Node: AnyNode, Secret: testSecret,
+		JoinTimeout: hangGuard, Heartbeat: DefaultHeartbeat, Host: "here"}
+}
+
+func meet(t *testing.T, cfg Config) *Member {
+	t.Helper()
+	m, err := Meet(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(m.Close)
+	return m
+}
+
+func next(t *testing.T, m *Member) Event {
+	t.Helper()
+	select {
+	case e := <-m.Events():
+		return e
+	case <-time.After(hangGuard):
+		t.Fatal("no event came")
+		return Event{}
+	}
+}
+
+// gather makes a group of n nodes on one address and starts the first round.
+func gather(t *testing.T, addr string, n, restarts int) []*Member {
+	t.Helper()
+	cfg := testConfig(freeEndpoint(t, addr), n)
+	cfg.MaxRestarts = restarts
+	members := make([]*Member, n)
+	for i := range members {
+		cfg.Node = i // else the order in which their messages arrive decides
+		members[i] = meet(t, cfg)
+	}
+	startRound(t, members, 0)
+	return members
+}
+
+func startRound(t *testing.T, members []*Member, attempt int) {
+	t.Helper()
+	for _, m := range members {
+		if err := m.Ready(attempt); err != nil {
+			t.Fatal(err)
+		}
+	}
+	seen := map[int]bool{}
+	for _, m := range members {
+		e := next(t, m)
+		if e.Start == nil || e.Start.Attempt != attempt || len(e.Start.Hosts) != len(members) || seen[e.Start.Node] {
+			t.Fatalf("got %+v", e)
+		}
+		seen[e.Start.Node] = true
+		if e.Start.MasterAddr != members[0].Addr() || e.Start.MasterPort == 0 {
+			t.Errorf("master %s:%d, want one at %s", e.Start.MasterAddr, e.Start.MasterPort, members[0].Addr())
+		}
+	}
+}
+
+func TestGroupLives(t *testing.T) {
+	t.Parallel()
+	for _, addr := range []string{"127.0.0.1", "::1"} {
+		members := gather(t, addr, 3, 1)
+		members[2].Failed(0, Failure{Rank: 5, Cause: "ended with exit code 7", Code: 7})
+		for _, m := range members {
+			if e := next(t, m); e.Stop == nil || !e.Stop.Restart || e.Stop.Failure.Rank != 5 || e.Stop.Failure.Code != 7 {
+				t.Fatalf("%s: got %+v", addr, e)
+			}
+		}
+		startRound(t, members, 1)
+		for _, m := range members {
+			m.Done(1)
+		}
+		for _, m := range members {
+			if e := next(t, m); !e.Finished {
+				t.Fatalf("%s: got %+v", addr, e)
+			}
+		}
+	}
+}
+
+func TestSingleNode(t *testing.T) {
+	m := meet(t, Config{Nodes: 1, Procs: 1, Node: AnyNode, JoinTimeout: hangGuard, Heartbeat: DefaultHeartbeat, Host: "here"})
+	m.Ready(0)
+	if e := next(t, m); e.Start == nil || e.Start.MasterAddr != "127.0.0.1" {
+		t.Fatalf("got %+v", e)
+	}
+	m.Failed(0, Failure{Rank: 0, Code: 3})
+	if e := next(t, m); e.Stop == nil || e.Stop.Failure.Code != 3 {
+		t.Errorf("got %+v", e)
+	}
+}
+
+// A node that goes away without a word ends the group on the others, and the
+// rendezvous itself is such a node.
+func TestNodeIsLost(t *testing.T) {
+	t.Parallel()
+	members := gather(t, "127.0.0.1", 3, 3)
+	members[1].Close()
+	for _, i := range []int{0, 2} {
+		e := next(t, members[i])
+		if e.Stop == nil || e.Stop.Restart || e.Stop.Failure.Node != 1 || !strings.Contains(e.Stop.Failure.String(), "was lost: its launcher ended") {
+			t.Errorf("node %d got %+v", i, e)
+		}
+	}
+	members = gather(t, "127.0.0.1", 3, 3)
+	members[0].link.Abort() // what the death of the process does
+	members[0].host.listener.Close()
+	for _, i := range []int{1, 2} {
+		if e := next(t, members[i]); e.Lost == "" && e.Stop == nil {
+			t.Errorf("node %d got %+v", i, e)
+		}
+	}
+}
+
+func TestTurnedAway(t *testing.T) {
+	t.Parallel()
+	cfg := testConfig(freeEndpoint(t, "127.0.0.1"), 2)
+	cfg.JoinTimeout = 8 * time.Second // of which a loaded machine takes a part
+	host := meet(t, cfg)
+	host.Ready(0)
+
+	wrong := cfg
+	wrong.Secret = []byte("another secret that is long enough")
+	if _, err := Meet(t.Context(), wrong); err == nil || !strings.Contains(err.Error(), "turned away: the secrets differ") {
+		t.Errorf("a wrong secret: %v", err)
+	}
+	other := cfg
+	other.ID = "other"
+	if e := next(t, meet(t, other)); !strings.Contains(e.Refused, `for job "job", not for "other"`) {
+		t.Errorf("another job: %+v", e)
+	}
+	e := next(t, host)
+	for _, want := range []string{"1 of 2 nodes joined within 8s", "missing: 1 more", "127.0.0.1: the secrets differ", `not for "other"`} {
+		if !strings.Contains(e.Refused, want) {
+			t.Errorf("the host got %q, want %q in it", e.Refused, want)
+		}
+	}
+}
+
+func TestPortInUse(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			fmt.Fprintf(conn, "SSH-2.0-OpenSSH_9.2 and enough else to fill a greeting\r\n")
+		}
+	}()
+	_, err = Meet(t.Context(), testConfig(l.Addr().String(), 2))
+	if err == nil || !strings.Contains(err.Error(), l.Addr().String()+": the port is in use: what listens there is not a kernbench rendezvous") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestNobodyThere(t *testing.T) {
+	cfg := testConfig("192.0.2.1:29400", 2) // an address for documentation, never anybody's
+	cfg.JoinTimeout = 300 * time.Millisecond
+	_, err := Meet(t.Context(), cfg)
+	if err == nil || !strings.Contains(err.Error(), "no rendezvous at 192.0.2.1:29400 within 300ms: is the same command running on that host") {
+		t.Errorf("got %v", err)
+	}
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cfg.JoinTimeout = hangGuard
+	why := errors.New("somebody pressed a key")
+	time.AfterFunc(50*time.Millisecond, func() { cancel(why) })
+	if _, err := Meet(ctx, cfg); !errors.Is(err, why) {
+		t.Errorf("interrupted: %v", err)
+	}
+}
+
+func TestBadConfig(t *testing.T) {
+	good := testConfig("127.0.0.1:29400", 2)
+	for _, c := range []struct {
+		change func(*Config)
+		want   string
+	}{
+		{func(c *Config) { c.Nodes = 0 }, "want at least 1"},
+		{func(c *Config) { c.Node = 2 }, "node rank 2 does not exist: it must be 0 to 1"},
+		{func(c *Config) { c.Secret = []byte("short") }, "a secret of 5 bytes is too short"},
+		{func(c *Config) { c.Heartbeat = time.Millisecond }, "too short: at least 1s"},
+		{func(c *Config) { c.Endpoint = ":29400" }, "want HOST:PORT"},
+		{func(c *Config) { c.Endpoint = "a:b:c" }, "want HOST:PORT"},
+		{func(c *Config) { c.Endpoint = "node0:0" }, "not 1 to 65535"},
+		{func(c *Config) { c.Endpoint = "node0:70000" }, "not 1 to 65535"},
+	} {
+		cfg := good
+		c.change(&cfg)
+		if _, err := Meet(t.Context(), cfg); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("got %v, want %q", err, c.want)
+		}
+	}
+}
+
+func TestSplitEndpoint(t *testing.T) {
+	for endpoint, want := range map[string]string{
+		"node0": "node0 29400", "node0:1": "node0 1", "10.0.0.1:5": "10.0.0.1 5", "[fd00::1]:5": "fd00::1 5", "fd00::1": "fd00::1 29400",
+	} {
+		if name, port, err := SplitEndpoint(endpoint); err != nil || name+" "+port != want {
+			t.Errorf("%s: got %s %s, %v", endpoint, name, port, err)
+		}
+	}
+}
+
+// A rendezvous that has fallen silent is noticed by its members, who beat all
+// the while; time is simulated.
+func TestSilentHost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ours, theirs := net.Pipe()
+		greeted := make(chan *link)
+		go func() {
+			l, _ := greetMember(theirs, testSecret)
+			greeted <- l
+		}()
+		l, err := greetHost(ours, testSecret)
+		if err != nil {
+			t.Fatal(err)
+		}
+		host := <-greeted
+		m := newMember(l, join{}, 5*time.Second)
+		beats := 0
+		go func() {
+			for {
+				msg, err := host.Receive()
+				if err != nil {
+					return
+				}
+				if msg.Beat {
+					beats++
+				}
+			}
+		}()
+		host.Send(message{Beat: true})
+		e := <-m.Events()
+		synctest.Wait()
+		if !strings.Contains(e.Lost, "nothing was heard from the rendezvous for 5s") || beats < 9 {
+			t.Errorf("got %+v after %d beats", e, beats)
+		}
+		m.Close()
+		host.Abort()
+	})
+}

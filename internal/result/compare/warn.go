@@ -1,0 +1,129 @@
+package compare
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/kernbench/kernbench/internal/result/journal"
+)
+
+// warnings are the reasons why the two runs may not be comparable as wholes.
+func warnings(old, new Run, points []*matched, opts Options) []string {
+	var out []string
+	if a, b := old.Header, new.Header; a != nil && b != nil {
+		if a.Host.Class() != b.Host.Class() {
+			out = append(out, fmt.Sprintf("different kinds of host: %s and %s", a.Host.Summary(), b.Host.Summary()))
+		}
+		if a.Bench == b.Bench && a.Version != b.Version {
+			out = append(out, fmt.Sprintf("different versions of bench %s: %q and %q", a.Bench, a.Version, b.Version))
+		}
+	}
+	fields := []struct {
+		name string
+		get  func(*journal.Row) string
+	}{
+		{"cadence", func(r *journal.Row) string { return r.Cadence }},
+		{"cache", func(r *journal.Row) string { return r.Cache }},
+		{"kind", func(r *journal.Row) string { return string(r.Kind) }},
+		{"clock", func(r *journal.Row) string { return r.Clock }},
+	}
+	common, unequal, missing := 0, 0, 0
+	differ := make([]int, len(fields))
+	for _, m := range points {
+		a, b := withMetric(m.old, opts.Metric), withMetric(m.new, opts.Metric)
+		if len(m.old) > 0 && len(m.new) > 0 {
+			common++
+		}
+		if len(a) == 0 || len(b) == 0 {
+			continue
+		}
+		if len(a) != len(b) {
+			unequal++
+		}
+		if len(a) < len(m.old) || len(b) < len(m.new) {
+			missing++
+		}
+		for i, f := range fields {
+			if f.get(a[0]) != f.get(b[0]) {
+				differ[i]++
+			}
+		}
+	}
+	for i, f := range fields {
+		if differ[i] > 0 {
+			out = append(out, fmt.Sprintf("different %s in %s", f.name, countPoints(differ[i])))
+		}
+	}
+	if unequal > 0 {
+		out = append(out, "OLD and NEW have different numbers of trials in "+countPoints(unequal))
+	}
+	if missing > 0 {
+		out = append(out, "trials that are not ok are left out in "+countPoints(missing))
+	}
+	if common == 0 {
+		out = append(out, "the runs have no point in common"+hint(old, new))
+	}
+	return out
+}
+
+func countPoints(n int) string {
+	if n == 1 {
+		return "1 point"
+	}
+	return fmt.Sprintf("%d points", n)
+}
+
+// hint names the coordinates that have no value in common, any of which alone
+// keeps all points apart.
+func hint(old, new Run) string {
+	a, b := coordinates(old), coordinates(new)
+	var apart []string
+	for name, values := range a {
+		shared := false
+		for v := range values {
+			shared = shared || b[name][v]
+		}
+		if !shared {
+			apart = append(apart, name)
+		}
+	}
+	for name := range b {
+		if a[name] == nil {
+			apart = append(apart, name)
+		}
+	}
+	if len(apart) == 0 {
+		return ""
+	}
+	slices.Sort(apart)
+	return "; ignore what differs on purpose: " + strings.Join(apart, ", ")
+}
+
+// coordinates are the values each coordinate takes in a run.
+func coordinates(run Run) map[string]map[string]bool {
+	out := map[string]map[string]bool{}
+	add := func(name, value string) {
+		if out[name] == nil {
+			out[name] = map[string]bool{}
+		}
+		out[name][value] = true
+	}
+	for i := range run.Rows {
+		r := &run.Rows[i]
+		add("backend", r.Backend)
+		if r.NumRanks != nil {
+			add("num_ranks", fmt.Sprint(*r.NumRanks))
+		}
+		for _, c := range r.Point {
+			add(c.Name, c.Value.String())
+		}
+		for _, c := range r.Options {
+			add(c.Name, c.Value.String())
+		}
+		for _, e := range r.Env {
+			add(e.Name, e.Text())
+		}
+	}
+	return out
+}

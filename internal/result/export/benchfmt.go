@@ -1,0 +1,284 @@
+package export
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/kernbench/kernbench/internal/base/texttab"
+	"github.com/kernbench/kernbench/internal/result/journal"
+)
+
+// writeBenchfmt writes the Go benchmark format, one line per trial, so that
+// benchstat and its kin work on a run:
+//
+//	bench: allreduce
+//	nccl_min_ctas: 4
+//	BenchmarkAllreduce/size=65536/dtype=f32-8 200 12500 ns/op 9.1e+09 busbw-B/s
+//
+// Axes are in the name (benchstat calls them /size), the ranks are its -N
+// suffix (/gomaxprocs). Backend, environment and options are configuration
+// keys, in lower case because the format wants them so: benchstat -col
+// nccl_min_ctas. What changes with every run (its id, the date) is in comments,
+// since benchstat never compares lines whose configuration differs.
+//
+// In names, what the format gives a meaning is written as %XX: slash, per
+// cent, white space, control characters, = in an axis name, and the dash of a
+// final -N that is not the ranks. In configuration values, "(unset)" is a variable
+// that is removed; text that is empty, looks like that, or cannot stand on a
+// line is a Go string in double quotes. Rows that are not ok are comments.
+func writeBenchfmt(w io.Writer, in Input, _ Options) error {
+	b := bufio.NewWriter(w)
+	f := newBenchfmtFile(in)
+	if h := in.Header; h != nil {
+		fmt.Fprintf(b, "# run %s\n", texttab.Plain(h.Run))
+	}
+	f.writeUnits(b)
+	for i := range in.Rows {
+		r := &in.Rows[i]
+		values := f.values(r)
+		if r.Status != journal.OK || values == "" {
+			why := joinNonEmpty(": ", string(r.Status), r.Reason)
+			if r.Status == journal.OK {
+				why = "it has no metrics"
+			}
+			fmt.Fprintf(b, "# left out: Benchmark%s, trial %d: %s\n", benchName(r), r.Trial, texttab.Plain(why))
+			continue
+		}
+		f.configure(b, f.config(r))
+		fmt.Fprintf(b, "Benchmark%s %d%s\n", benchName(r), max(1, r.Samples*max(1, r.Batch)), values)
+	}
+	return b.Flush()
+}
+
+// benchfmtFile holds what is decided once for all lines.
+type benchfmtFile struct {
+	in      Input
+	metrics []benchMetric
+	envKeys map[string]string
+	inForce []setting // what the lines written so far have configured
+}
+
+// setting is one configuration line.
+type setting struct{ key, value string }
+
+// benchMetric is a metric under the unit that names it in this format.
+type benchMetric struct {
+	name   string
+	unit   string
+	factor float64
+}
+
+// reservedKeys are the configuration keys that are not environment variables.
+var reservedKeys = []string{"bench", "host", "cpu", "backend", "kind"}
+
+func newBenchfmtFile(in Input) *benchfmtFile {
+	f := &benchfmtFile{in: in, envKeys: map[string]string{}}
+	taken := map[string]bool{}
+	for _, k := range reservedKeys {
+		taken[k] = true
+	}
+	for _, c := range Columns(in.Header, in.Rows) {
+		switch c.Role {
+		case Metric:
+			f.metrics = append(f.metrics, newBenchMetric(c.Key, c.Unit))
+		case Env:
+			key := configKey(c.Key)
+			for !unicode.IsLower(firstRune(key)) || taken[key] {
+				key = "env." + key
+			}
+			taken[key] = true
+			f.envKeys[c.Key] = key
+		}
+	}
+	return f
+}
+
+func firstRune(s string) rune {
+	r, _ := utf8.DecodeRuneInString(s)
+	return r
+}
+
+// configKey is a name as the format takes it for a key: no upper case, no
+// space, no colon.
+func configKey(name string) string {
+	return strings.Map(func(r rune) rune {
+		r = unicode.ToLower(r)
+		// Some capitals, such as ℂ, have no small letter.
+		if unicode.IsUpper(r) || unicode.IsSpace(r) || unicode.IsControl(r) || r == ':' {
+			return '_'
+		}
+		return r
+	}, name)
+}
+
+// decimal prefixes of the units that are written in base units, so that
+// benchstat can scale them itself.
+var decimalPrefixes = map[byte]float64{'k': 1e3, 'M': 1e6, 'G': 1e9, 'T': 1e12, 'P': 1e15}
+
+// newBenchMetric names a metric: the time is ns/op, a rate is busbw-B/s (two
+// metrics in B/s must stay apart), any other keeps its unit and value.
+func newBenchMetric(name, unit string) benchMetric {
+	if name == headline {
+		return benchMetric{name, "ns/op", 1e3}
+	}
+	factor := 1.0
+	if unit != "" {
+		base := unit[1:]
+		if f := decimalPrefixes[unit[0]]; f != 0 && (base == "B/s" || base == "B" || strings.HasPrefix(base, "FLOP")) {
+			unit, factor = base, f
+		}
+	}
+	if unit != "" && !namesUnit(name, unit) {
+		unit = name + "-" + unit
+	} else {
+		unit = name
+	}
+	return benchMetric{name, strings.Join(strings.Fields(unit), "_"), factor}
+}
+
+// writeUnits says which way each metric is better, and that simulated values
+// are exact, without which benchstat asks for more trials of them.
+func (f *benchfmtFile) writeUnits(b *bufio.Writer) {
+	better := map[string]string{}
+	if f.in.Header != nil {
+		for _, m := range f.in.Header.Metrics {
+			better[m.Name] = m.Better
+		}
+	}
+	simulated := len(f.in.Rows) > 0
+	for i := range f.in.Rows {
+		simulated = simulated && f.in.Rows[i].Kind == journal.Simulated
+	}
+	for _, m := range f.metrics {
+		facts := ""
+		if better[m.name] != "" {
+			facts += " better=" + better[m.name]
+		}
+		if simulated {
+			facts += " assume=exact"
+		}
+		if facts != "" {
+			fmt.Fprintf(b, "Unit %s%s\n", m.unit, facts)
+		}
+	}
+}
+
+// values are the numbers of a row's line, each after a space.
+func (f *benchfmtFile) values(r *journal.Row) string {
+	var b strings.Builder
+	for _, m := range f.metrics {
+		if v, ok := r.Metrics[m.name]; ok {
+			// Fifteen digits: changing units must not add a tail of noise.
+			b.WriteString(" " + strconv.FormatFloat(v*m.factor, 'g', 15, 64) + " " + m.unit)
+		}
+	}
+	return b.String()
+}
+
+// configure writes the lines that lead from the configuration in force to the
+// wanted one. A key without a value is taken back.
+func (f *benchfmtFile) configure(b *bufio.Writer, want []setting) {
+	for _, s := range f.inForce {
+		if !slices.ContainsFunc(want, func(w setting) bool { return w.key == s.key }) {
+			fmt.Fprintf(b, "%s:\n", s.key)
+		}
+	}
+	for _, s := range want {
+		if !slices.Contains(f.inForce, s) {
+			fmt.Fprintf(b, "%s: %s\n", s.key, s.value)
+		}
+	}
+	f.inForce = want
+}
+
+// config is the configuration of a row.
+func (f *benchfmtFile) config(r *journal.Row) []setting {
+	var out []setting
+	known := func(key, value string) {
+		if value != "" {
+			out = append(out, setting{key, configValue(value)})
+		}
+	}
+	known("bench", r.Bench)
+	known("host", r.Host)
+	if f.in.Header != nil {
+		known("cpu", f.in.Header.Host.CPU.Model)
+	}
+	known("backend", r.Backend)
+	known("kind", string(r.Kind))
+	for _, e := range r.Env {
+		value := e.Text()
+		if e.Set {
+			value = configValue(e.Value)
+		}
+		out = append(out, setting{f.envKeys[e.Name], value})
+	}
+	for _, c := range r.Options {
+		out = append(out, setting{"option." + configKey(c.Name), configValue(c.Value.String())})
+	}
+	return out
+}
+
+// configValue is text that survives a configuration line.
+func configValue(s string) string {
+	if s == "" || s == "(unset)" || s[0] == '"' || s != strings.TrimSpace(s) || strings.ContainsFunc(s, unicode.IsControl) || !utf8.ValidString(s) {
+		return strconv.Quote(s)
+	}
+	return s
+}
+
+// benchName is the name of a row's line without the word Benchmark, which the
+// format wants to be followed by a capital.
+func benchName(r *journal.Row) string {
+	bench := escapeName(r.Bench, "")
+	if first := firstRune(bench); unicode.IsLower(first) {
+		bench = string(unicode.ToUpper(first)) + bench[utf8.RuneLen(first):]
+	}
+	var b strings.Builder
+	b.WriteString(bench)
+	if r.Part != "" {
+		b.WriteString("/part=" + escapeName(r.Part, ""))
+	}
+	for _, c := range r.Point {
+		b.WriteString("/" + escapeName(c.Name, "=") + "=" + escapeName(c.Value.String(), ""))
+	}
+	if r.NumRanks != nil {
+		return b.String() + "-" + strconv.Itoa(*r.NumRanks)
+	}
+	return escapeFinalNumber(b.String())
+}
+
+// escapeName writes as %XX what would end a name or a part of it.
+func escapeName(s, also string) string {
+	var b strings.Builder
+	for i, r := range s {
+		size := utf8.RuneLen(r)
+		if r == utf8.RuneError && s[i] != 0xef { // a byte that is no text
+			size = 1
+		}
+		if size == 1 && r == utf8.RuneError || r == '/' || r == '%' || unicode.IsSpace(r) || unicode.IsControl(r) || strings.ContainsRune(also, r) {
+			for _, c := range []byte(s[i : i+size]) {
+				fmt.Fprintf(&b, "%%%02X", c)
+			}
+			continue
+		}
+		b.WriteString(s[i : i+size])
+	}
+	return b.String()
+}
+
+// escapeFinalNumber keeps a -N at the end of a name from being taken for the
+// number of ranks, where there is none.
+func escapeFinalNumber(name string) string {
+	digits := strings.TrimRight(name, "0123456789")
+	if len(digits) < len(name) && strings.HasSuffix(digits, "-") {
+		return digits[:len(digits)-1] + "%2D" + name[len(digits):]
+	}
+	return name
+}

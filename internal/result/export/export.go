@@ -1,0 +1,76 @@
+// Package export writes the rows of a journal as text: an aligned table for
+// people, csv, json, jsonl, markdown, the Go benchmark format that benchstat
+// reads, and the table of nccl-tests. Every format is a pure view of a header and its rows, one
+// file per format; nothing here runs, measures, judges or draws, and pages are
+// made elsewhere.
+package export
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/kernbench/kernbench/internal/base/suggest"
+	"github.com/kernbench/kernbench/internal/result/journal"
+)
+
+// Default is the format of a run that names none.
+const Default = "table"
+
+// Input is what a format shows: one run. A nil Header is allowed; the columns
+// then follow the order of the first rows.
+type Input struct {
+	Header *journal.Header
+	Rows   []journal.Row
+}
+
+// Options are the reader's wishes. They concern the formats for people (table,
+// markdown); the others always write everything.
+type Options struct {
+	Width    int  // columns of the terminal; 0 means no limit
+	MaxRows  int  // lines shown per table before the middle is left out; 0 means all
+	PerTrial bool // one line per trial instead of one per point
+}
+
+// format is one entry of the registry. Text is buffered by Write, so a format
+// may make many small writes.
+type format struct {
+	name  string
+	write func(w io.Writer, in Input, opts Options) error
+}
+
+// formats is keyed by the user's word, in the order help shows them. A new
+// format is one more file and one more line here.
+var formats = []format{
+	{Default, writeTable},
+	{"csv", writeCSV},
+	{"json", writeJSON},
+	{"jsonl", writeJSONL},
+	{"markdown", writeMarkdown},
+	{"benchfmt", writeBenchfmt},
+	{"nccl-tests", writeNCCLTests},
+}
+
+// Formats are the words Write accepts, the default first.
+func Formats() []string {
+	names := make([]string, len(formats))
+	for i, f := range formats {
+		names[i] = f.name
+	}
+	return names
+}
+
+// Write shows in as the named format; "" is the default.
+func Write(w io.Writer, name string, in Input, opts Options) error {
+	if name == "" {
+		name = Default
+	}
+	for _, f := range formats {
+		if f.name == name {
+			if err := f.write(w, in, opts); err != nil {
+				return fmt.Errorf("writing format %s: %w", name, err)
+			}
+			return nil
+		}
+	}
+	return suggest.Unknown("format", name, Formats())
+}

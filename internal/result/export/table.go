@@ -1,0 +1,90 @@
+package export
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/kernbench/kernbench/internal/base/texttab"
+)
+
+// writeTable writes the format for people: per bench or part one aligned table
+// under a line of what never changes, and a summary at the end.
+func writeTable(w io.Writer, in Input, opts Options) error {
+	secs, all := sections(in, opts)
+	var b bytes.Buffer
+	for _, s := range secs {
+		heading := append([]string{texttab.Plain(s.title) + ":"}, quoted(s.constants)...)
+		fmt.Fprintln(&b, texttab.Wrap(heading, opts.Width, "  "))
+		if err := s.write(&b, opts.Width); err != nil {
+			return err
+		}
+		b.WriteByte('\n')
+	}
+	fmt.Fprintln(&b, summary(all))
+	_, err := w.Write(b.Bytes())
+	return err
+}
+
+// quoted puts quotes round a constant with spaces, which would otherwise read
+// as two.
+func quoted(constants []string) []string {
+	out := slices.Clone(constants)
+	for i, s := range out {
+		if name, value, ok := strings.Cut(s, "="); ok && strings.Contains(value, " ") {
+			out[i] = fmt.Sprintf("%s=%q", name, value)
+		}
+	}
+	return out
+}
+
+// write prints the section's table. One that is too wide for the terminal even
+// with its reasons shortened gives up its limits and counts, and says so.
+func (s section) write(w io.Writer, width int) error {
+	t, dropped := s.layout(), []string(nil)
+	for i := len(s.columns) - 1; i >= 0 && width > 0 && t.MinWidth() > width; i-- {
+		c := s.columns[i]
+		if c.Role == Limit || c.Role == Samples || c.Role == Trial && c.aggregate {
+			dropped = append(dropped, c.Title())
+			s = s.without(i)
+			t = s.layout()
+		}
+	}
+	if err := t.Write(w, width); err != nil {
+		return err
+	}
+	if len(dropped) == 0 {
+		return nil
+	}
+	slices.Reverse(dropped)
+	_, err := fmt.Fprintf(w, "not shown in %d columns: %s; --format csv shows all\n", width, strings.Join(dropped, ", "))
+	return err
+}
+
+// without is the section less its i-th column.
+func (s section) without(i int) section {
+	s.columns = slices.Delete(slices.Clone(s.columns), i, i+1)
+	cells := make([][]string, len(s.cells))
+	for j, line := range s.cells {
+		cells[j] = slices.Delete(slices.Clone(line), i, i+1)
+	}
+	s.cells = cells
+	return s
+}
+
+// layout is the section as an aligned table.
+func (s section) layout() *texttab.Table {
+	t := &texttab.Table{}
+	for _, c := range s.columns {
+		t.Columns = append(t.Columns, texttab.Column{Title: texttab.Plain(c.heading()), Right: c.numeric, Shrink: c.Role == Reason})
+	}
+	for _, cells := range s.cells {
+		t.Add(cells...)
+	}
+	if s.left != "" {
+		t.Lines = slices.Insert(t.Lines, s.leftAt, texttab.Line{Text: s.left})
+	}
+	return t
+}

@@ -1,0 +1,126 @@
+package imports
+
+import (
+	"github.com/kernbench/kernbench/internal/base/unit"
+	"github.com/kernbench/kernbench/internal/base/yamlfile"
+	"github.com/kernbench/kernbench/internal/result/llm"
+	"github.com/kernbench/kernbench/internal/result/model"
+)
+
+// Claims reads what somebody said about results, from YAML:
+//
+//	claims:
+//	  - text: latency-bound, not bandwidth-bound
+//	    kind: bound
+//	    bound: latency
+//	  - text: a decode step of 256 MB takes 86 ms
+//	    kind: decode
+//	    model: llama3-70b
+//	    size: 256M
+//
+// docs/models.md lists the kinds and their keys.
+func Claims(name string, data []byte) ([]model.Claim, error) {
+	r, root := yamlfile.Parse(name, data, "claims", "claims: a list")
+	var out []model.Claim
+	if root != nil {
+		r.Struct(root, "the file", yamlfile.Field{Key: "claims", Read: func(n yamlfile.Node, what string) {
+			items, ok := r.List(n, what)
+			if !ok {
+				return
+			}
+			for _, item := range items {
+				out = append(out, claim(r, item))
+			}
+		}})
+	}
+	if err := r.Err(); err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+const (
+	maxCount = 1 << 30
+	milli    = 3 // digits behind the point that values are read with
+)
+
+func claim(r *yamlfile.Reader, n yamlfile.Node) (c model.Claim) {
+	text := func(to *string) func(yamlfile.Node, string) {
+		return func(n yamlfile.Node, what string) {
+			if s, ok := r.Text(n, what); ok {
+				*to = s.Text
+			}
+		}
+	}
+	count := func(to *int) func(yamlfile.Node, string) {
+		return func(n yamlfile.Node, what string) {
+			if v, ok := r.Int(n, what, 1, maxCount); ok {
+				*to = v
+			}
+		}
+	}
+	r.Struct(n, "a claim",
+		yamlfile.Field{Key: "text", Read: text(&c.Text)},
+		yamlfile.Field{Key: "kind", Read: func(n yamlfile.Node, what string) {
+			c.Kind, _ = r.Word(n, what, "kind of claim", model.ClaimKinds()...)
+		}},
+		yamlfile.Field{Key: "algorithm", Optional: true, Read: text(&c.Algorithm)},
+		yamlfile.Field{Key: "against", Optional: true, Read: text(&c.Against)},
+		yamlfile.Field{Key: "dtype", Optional: true, Read: func(n yamlfile.Node, what string) {
+			text(&c.DType)(n, what)
+			c.DType = typeNamed(c.DType)
+		}},
+		yamlfile.Field{Key: "ranks", Optional: true, Read: count(&c.Ranks)},
+		yamlfile.Field{Key: "count", Optional: true, Read: count(&c.Count)},
+		yamlfile.Field{Key: "hidden", Optional: true, Read: count(&c.Hidden)},
+		yamlfile.Field{Key: "of", Optional: true, Read: text(&c.Of)},
+		yamlfile.Field{Key: "value", Optional: true, Read: func(n yamlfile.Node, what string) {
+			if v, ok := r.Decimal(n, what, milli, 0, maxCount*1000); ok {
+				c.Value = float64(v) / 1000
+			}
+		}},
+		yamlfile.Field{Key: "size", Optional: true, Read: func(n yamlfile.Node, what string) {
+			s, ok := r.Text(n, what)
+			if !ok {
+				return
+			}
+			var err error
+			if c.Bytes, err = unit.ParseBytes(s.Text); err != nil {
+				r.Fault(n, "%s: %v", what, err)
+			}
+		}},
+		yamlfile.Field{Key: "bound", Optional: true, Read: func(n yamlfile.Node, what string) {
+			w, _ := r.Word(n, what, "bound", string(model.Latency), string(model.Bandwidth), string(model.Mixed))
+			c.Bound = model.Bound(w)
+		}},
+		yamlfile.Field{Key: "model", Optional: true, Read: func(n yamlfile.Node, what string) {
+			name, _ := r.Word(n, what, "model", llm.Names()...)
+			if m, err := llm.Named(name); err == nil {
+				c.Model, c.Hidden = m.Name, m.Hidden
+			}
+		}},
+	)
+	if need, has := lacks(c); need != "" && !has {
+		r.Fault(n, "a claim of kind %s needs %s", c.Kind, need)
+	}
+	return c
+}
+
+// lacks says which key a kind of claim cannot do without, and whether it is there.
+func lacks(c model.Claim) (key string, has bool) {
+	switch c.Kind {
+	case model.ClaimBound:
+		return "bound", c.Bound != ""
+	case model.ClaimNoEffect:
+		return "algorithm and against", c.Algorithm != "" && c.Against != ""
+	case model.ClaimDecode:
+		return "size, and model or hidden", c.Bytes > 0 && c.Hidden > 0
+	case model.ClaimCount:
+		return "count", c.Count > 0
+	case model.ClaimUtilisation, model.ClaimBusBW:
+		return "value", c.Value > 0
+	case model.ClaimPotential:
+		return "value and against", c.Value > 0 && c.Against != ""
+	}
+	return "", true
+}

@@ -1,0 +1,92 @@
+package imports
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/kernbench/kernbench/internal/result/journal"
+	"github.com/kernbench/kernbench/internal/result/model"
+)
+
+// The published report's rows and claims, read from their files and judged: one
+// expected answer each.
+func TestPublishedReport(t *testing.T) {
+	table, err := os.ReadFile("../../../examples/published-report/times.csv")
+	if err != nil {
+		t.Fatal(err)
+	}
+	claimed, err := os.ReadFile("../../../examples/published-report/claims.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	claims, err := Claims("claims.yaml", claimed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := Rows(read(t, "csv", string(table), Given{}).Records, Source{}, 0, map[string]int{})
+	want := []struct{ text, reason string }{
+		{"latency-bound, not bandwidth-bound", "refuted: the fit says default, bf16, 2 ranks, cuda: time = 13.3 us + bytes / (3.107 GB/s), bandwidth-bound from 64Mi to 512Mi"},
+		{"no dtype dependency", "refuted: it does not follow: bf16 and f32 take equal time (86.4 ms) for equal bytes (256Mi)"},
+		{"multimem shows no improvement", "refused: default and multimem take the same time (86.4 ms and 86.41 ms at 256Mi, 0.012 % apart)"},
+		{"a decode step", "refused: 256Mi at hidden 8192 in 16 bits is 16384 tokens"},
+		{"5 configurations", "refuted: 5 configurations are said, the table has 6"},
+		{"3/3 tests passed", "refused: of 9 required cells 6 are good, 0 failed, 0 were skipped and 3 never executed"},
+		{"1.2 % utilisation", "refused: 1.2 % of what?"},
+		{"1.2 % of the 478", "refuted: 3.107 GB/s are 0.65 % of nvlink-h100 raw (478 GB/s), not 1.2 %"},
+		{"the actual data movement", "refuted: bus bandwidth is bytes / time x 2(n-1)/n: 3.107 GB/s at most"},
+		{"a potential", "refuted: nccl-h100 is 85 to 102 times faster at these sizes"},
+	}
+	verdicts := VerdictRows(model.Judge(rows, claims, model.NamedCurve), Source{Bench: "b"}, len(rows))
+	if len(verdicts) != len(want) {
+		t.Fatalf("%d verdicts, want %d", len(verdicts), len(want))
+	}
+	for i, w := range want {
+		r := verdicts[i]
+		text, _ := r.Point.Get("claim")
+		if !strings.HasPrefix(text.String(), w.text) || r.Status != journal.Failed || !strings.HasPrefix(r.Reason, w.reason) || r.Part != ClaimsPart || r.Index != len(rows)+i {
+			t.Errorf("%s: %s, %s\nwant %s: %s", text, r.Status, r.Reason, w.text, w.reason)
+		}
+	}
+	notes := Warn(rows, model.Check(model.SamplesOf(rows)))
+	if len(notes) != 1 || !strings.HasPrefix(notes[0], "equal-dtypes: ") || len(rows[2].Warnings) != 1 || !strings.HasPrefix(rows[4].Warnings[0], "identical: default and multimem") || len(rows[5].Warnings) != 0 {
+		t.Errorf("notes %q, warnings %q", notes, rows[2].Warnings)
+	}
+}
+
+func TestVerdictRows(t *testing.T) {
+	rows := VerdictRows([]model.Verdict{{Answer: model.Holds, Reason: "so it is"}, {Answer: model.Undecided, Reason: "who knows"}}, Source{}, 0)
+	if rows[0].Status != journal.OK || rows[0].Details["because"] != "so it is" || rows[1].Status != journal.Skipped || rows[1].Reason != "undecided: who knows" {
+		t.Errorf("%+v", rows)
+	}
+}
+
+func TestClaimFaults(t *testing.T) {
+	for _, c := range []struct{ text, want string }{
+		{"", "claims"},
+		{"claims: []", "claims"},
+		{"claims:\n  - text: x\n    kind: bond\n", `did you mean "bound"`},
+		{"claims:\n  - text: x\n    kind: bound\n", "needs bound"},
+		{"claims:\n  - text: x\n    kind: decode\n    size: 1M\n", "needs size, and model or hidden"},
+		{"claims:\n  - text: x\n    kind: decode\n    model: llama3-7b\n    size: 1M\n", "llama3-70b"},
+		{"claims:\n  - text: x\n    kind: rows\n    count: many\n", "count"},
+		{"claims:\n  - text: x\n    kind: rows\n    cuont: 5\n", "cuont"},
+		{"claims:\n  - kind: passed\n", "text"},
+		{"claims:\n  - text: x\n    kind: busbw\n    value: 1\n    size: 3Q\n", "size"},
+		{"claims:\n  - text: x\n    kind: no-effect\n    algorithm: a\n", "algorithm and against"},
+	} {
+		if got, err := Claims("c.yaml", []byte(c.text)); err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "c.yaml") {
+			t.Errorf("%q: %v, %v, want %q", c.text, got, err, c.want)
+		}
+	}
+}
+
+func FuzzClaims(f *testing.F) {
+	f.Add("claims:\n  - text: x\n    kind: decode\n    model: llama3-70b\n    size: 256M\n    value: 1.5\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		claims, err := Claims("c.yaml", []byte(text))
+		if err == nil {
+			model.Judge(nil, claims, model.NamedCurve)
+		}
+	})
+}

@@ -1,0 +1,233 @@
+package imports
+
+import (
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/kernbench/kernbench/internal/base/point"
+	"github.com/kernbench/kernbench/internal/base/suggest"
+	"github.com/kernbench/kernbench/internal/base/unit"
+	"github.com/kernbench/kernbench/internal/result/journal"
+)
+
+// A CSV file has a header of these names; size and one time are needed, unless
+// the row has a status that says why there is none. Times carry their unit in
+// their name. axis.NAME is a further coordinate, metric.NAME a further number.
+// Lines that start with # are comments.
+var csvColumns = map[string]func(r *Record, text string) error{
+	"op": func(r *Record, text string) (err error) { r.Op, err = opGiven(text); return err },
+	"algorithm": func(r *Record, text string) error {
+		r.Algorithm = text
+		return nil
+	},
+	"dtype":     func(r *Record, text string) error { r.DType = typeNamed(text); return nil },
+	"reduction": func(r *Record, text string) error { r.Reduction = text; return nil },
+	"num_ranks": csvRanks, "ranks": csvRanks,
+	"size": func(r *Record, text string) (err error) { r.Size, err = unit.ParseBytes(text); return err },
+	"inplace": func(r *Record, text string) (err error) {
+		r.InPlace, err = strconv.ParseBool(text)
+		return err
+	},
+	"backend": func(r *Record, text string) error { r.Backend = text; return nil },
+	"time_us": csvTime(1), "time_ms": csvTime(1e3), "time_s": csvTime(1e6),
+	"low_us":      func(r *Record, text string) error { return csvNumber(&r.Low, text) },
+	"high_us":     func(r *Record, text string) error { return csvNumber(&r.High, text) },
+	"samples":     func(r *Record, text string) (err error) { r.Samples, err = strconv.Atoi(text); return err },
+	"algbw":       csvMetric("algbw"),
+	"busbw":       csvMetric("busbw"),
+	"wrong":       csvMetric("wrong"),
+	"utilisation": csvMetric("utilisation"), "utilisation_of": csvDetail("utilisation_of"),
+	"status": func(r *Record, text string) error {
+		r.Status = journal.Status(text)
+		known := []journal.Status{journal.OK, journal.Failed, journal.Timeout, journal.Skipped, journal.NotExecuted}
+		if !slices.Contains(known, r.Status) {
+			return errors.New("want ok, failed, timeout, skipped or not-executed")
+		}
+		return nil
+	},
+	"reason": func(r *Record, text string) error { r.Reason = text; return nil },
+	"kind": func(r *Record, text string) error {
+		r.Kind = journal.Kind(text)
+		if !slices.Contains([]journal.Kind{journal.Measured, journal.Simulated, journal.Modelled}, r.Kind) {
+			return errors.New("want measured, simulated or modelled")
+		}
+		return nil
+	},
+	"source": csvDetail("source"), "note": csvDetail("note"),
+}
+
+func csvRanks(r *Record, text string) (err error) {
+	if r.Ranks, err = strconv.Atoi(text); err == nil && r.Ranks < 1 {
+		err = errors.New("want 1 or more")
+	}
+	return err
+}
+
+func csvTime(us float64) func(*Record, string) error {
+	return func(r *Record, text string) error {
+		var v float64
+		if err := csvNumber(&v, text); err != nil {
+			return err
+		}
+		if _, twice := r.Metrics["time_us"]; twice {
+			return errors.New("the row has two times")
+		}
+		r.Metrics["time_us"] = v * us
+		return nil
+	}
+}
+
+func csvMetric(name string) func(*Record, string) error {
+	return func(r *Record, text string) error {
+		var v float64
+		if err := csvNumber(&v, text); err != nil {
+			return err
+		}
+		r.Metrics[name] = v
+		return nil
+	}
+}
+
+func csvDetail(name string) func(*Record, string) error {
+	return func(r *Record, text string) error {
+		r.Details[name] = text
+		return nil
+	}
+}
+
+func csvNumber(to *float64, text string) error {
+	v, err := strconv.ParseFloat(strings.TrimSuffix(text, "%"), 64)
+	if err != nil || math.IsNaN(v) || math.IsInf(v, 0) || v < 0 {
+		return errors.New("want a number, 0 or more")
+	}
+	*to = v
+	return nil
+}
+
+func readCSV(text string, g Given) (File, error) {
+	var f File
+	op, err := opGiven(g.Op)
+	if err != nil {
+		return f, err
+	}
+	g.Op = op
+	in := csv.NewReader(strings.NewReader(text))
+	in.Comment, in.TrimLeadingSpace = '#', true
+	header, err := in.Read()
+	if err != nil {
+		if errors.Is(err, io.EOF) {
+			return f, errors.New("the file is empty, want a header such as algorithm,dtype,num_ranks,size,time_us")
+		}
+		return f, csvError(err)
+	}
+	at, _ := in.FieldPos(0)
+	if err := csvHeader(header); err != nil {
+		return f, lineError(at, "%w", err)
+	}
+	for {
+		fields, err := in.Read()
+		if errors.Is(err, io.EOF) {
+			return f, nil
+		}
+		if err != nil {
+			return f, csvError(err)
+		}
+		line, _ := in.FieldPos(0)
+		r, err := csvRecord(header, fields, g)
+		if err != nil {
+			return f, lineError(line, "%w", err)
+		}
+		r.Line = line
+		f.Records = append(f.Records, r)
+	}
+}
+
+// csvError puts the line first, as all errors of this package do.
+func csvError(err error) error {
+	var parse *csv.ParseError
+	if errors.As(err, &parse) {
+		return lineError(parse.Line, "%w", parse.Err)
+	}
+	return lineError(1, "%w", err)
+}
+
+func csvHeader(names []string) error {
+	var known []string
+	for name := range csvColumns {
+		known = append(known, name)
+	}
+	slices.Sort(known)
+	for i, name := range names {
+		_, ok := csvColumns[name]
+		_, axis := strings.CutPrefix(name, "axis.")
+		_, metric := strings.CutPrefix(name, "metric.")
+		switch {
+		case slices.Contains(names[:i], name):
+			return fmt.Errorf("the column %s is there twice", name)
+		case name == "time":
+			return errors.New("the column time has no unit: call it time_us, time_ms or time_s")
+		case !ok && !axis && !metric:
+			return suggest.Unknown("column", name, append(known, "axis.NAME", "metric.NAME"))
+		}
+	}
+	if !slices.Contains(names, "size") {
+		return errors.New("there is no column size")
+	}
+	return nil
+}
+
+func csvRecord(header, fields []string, g Given) (Record, error) {
+	r := Record{Op: g.Op, Ranks: g.Ranks, Algorithm: g.Algorithm, DType: typeGiven(g.DType), Backend: g.Backend,
+		Status: journal.OK, Kind: journal.Measured, Metrics: map[string]float64{}, Details: map[string]string{"tool": "csv"}}
+	sized := false
+	for i, name := range header {
+		text := strings.TrimSpace(fields[i])
+		if text == "" {
+			continue
+		}
+		sized = sized || name == "size"
+		if axis, is := strings.CutPrefix(name, "axis."); is {
+			r.Extra = append(r.Extra, point.Coord{Name: axis, Value: guessValue(text)})
+			continue
+		}
+		read := csvColumns[name]
+		if metric, is := strings.CutPrefix(name, "metric."); is {
+			read = csvMetric(metric)
+		}
+		if err := read(&r, text); err != nil {
+			return r, fmt.Errorf("%s is %q: %w", name, text, err)
+		}
+	}
+	if r.Op == "" {
+		r.Op = "allreduce"
+	}
+	if r.Reduction == "" && r.Op == "allreduce" {
+		r.Reduction = "sum"
+	}
+	_, timed := r.Metrics["time_us"]
+	switch {
+	case !sized:
+		return r, errors.New("there is no size")
+	case r.Metrics["wrong"] > 0 && r.Status == journal.OK:
+		r.Status, r.Reason = journal.Failed, fmt.Sprintf("%.0f wrong elements", r.Metrics["wrong"])
+	case r.Status == journal.OK && !timed:
+		return r, errors.New("there is no time: say by a status why not (failed, skipped, not-executed)")
+	case r.Status != journal.OK && r.Reason == "":
+		return r, fmt.Errorf("the status is %s: say the reason", r.Status)
+	}
+	return r, nil
+}
+
+// guessValue keeps whole numbers as such, so that they sort.
+func guessValue(text string) point.Value {
+	if n, err := strconv.ParseInt(text, 10, 64); err == nil {
+		return point.IntValue(n)
+	}
+	return point.StringValue(text)
+}

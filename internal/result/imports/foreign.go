@@ -1,0 +1,181 @@
+// Package imports reads what other tools wrote about collectives, nccl-tests'
+// and rccl-tests' tables, OSU micro-benchmarks' tables and CSV files, and makes
+// journal rows of it, so that every view, comparison and check of kernbench
+// works on other people's numbers.
+//
+// It is strict: what a file says is taken exactly, what it does not say must be
+// given, what contradicts itself is an error with the number of the line. It
+// opens no files and judges no numbers.
+package imports
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/kernbench/kernbench/internal/base/dtype"
+	"github.com/kernbench/kernbench/internal/base/point"
+	"github.com/kernbench/kernbench/internal/base/suggest"
+	"github.com/kernbench/kernbench/internal/result/journal"
+)
+
+// Given is what the user says about a file besides its text: it fills in what
+// the file leaves open, and must not contradict it.
+type Given struct {
+	Op        string
+	Ranks     int
+	Algorithm string
+	DType     string
+	Backend   string
+}
+
+// Record is one result of another tool.
+type Record struct {
+	Line int // in the file, from 1
+
+	Op        string // allreduce, allgather...
+	Algorithm string
+	DType     string // kernbench's name, or the tool's own for types kernbench lacks
+	Reduction string // "" for operations that reduce nothing
+	Ranks     int    // 0 when nobody says
+	Size      int64  // bytes, as nccl-tests counts them
+	InPlace   bool
+	Backend   string
+	Extra     point.Point // further coordinates
+
+	Status  journal.Status
+	Reason  string
+	Kind    journal.Kind
+	Samples int
+	Metrics map[string]float64 // time_us and what else the tool prints
+	Low     float64            // 95 % interval of time_us; 0 when unknown
+	High    float64
+	Details map[string]string
+	Host    string
+}
+
+// File is what was found in one file.
+type File struct {
+	Records []Record
+	Notes   []string // what a reader of the numbers should know
+}
+
+// reader turns the text of a format into records.
+type reader func(text string, g Given) (File, error)
+
+var readers = map[string]reader{"nccl-tests": readNCCLTests, "osu": readOSU, "csv": readCSV}
+
+// Formats are the names Read accepts.
+func Formats() []string { return []string{"nccl-tests", "osu", "csv"} }
+
+// Read reads a file's text in the named format. Errors begin with the name and
+// the number of the line.
+func Read(format, name, text string, g Given) (File, error) {
+	read, known := readers[format]
+	if !known {
+		return File{}, suggest.Unknown("format", format, Formats())
+	}
+	f, err := read(text, g)
+	if err != nil {
+		var at *fault
+		if errors.As(err, &at) {
+			return File{}, fmt.Errorf("%s:%w", name, err)
+		}
+		return File{}, fmt.Errorf("%s: %w", name, err)
+	}
+	if len(f.Records) == 0 {
+		return File{}, fmt.Errorf("%s: there is no result of %s in it", name, format)
+	}
+	return f, nil
+}
+
+// fault is an error at a line; Read puts the file's name before it.
+type fault struct {
+	line int
+	err  error
+}
+
+func (f *fault) Error() string { return fmt.Sprintf("%d: %v", f.line, f.err) }
+func (f *fault) Unwrap() error { return f.err }
+
+func lineError(line int, format string, args ...any) error {
+	return &fault{line, fmt.Errorf(format, args...)}
+}
+
+// settle joins what the file and the user say about one property.
+func settle(what, found, given string) (string, error) {
+	switch {
+	case found == "":
+		return given, nil
+	case given == "" || given == found:
+		return found, nil
+	}
+	return "", fmt.Errorf("the file says %s %s, --%s says %s", what, found, what, given)
+}
+
+func settleRanks(found, given int) (int, error) {
+	switch {
+	case found == 0:
+		return given, nil
+	case given == 0 || given == found:
+		return found, nil
+	}
+	return 0, fmt.Errorf("the file says %d ranks, --ranks says %d", found, given)
+}
+
+// ops maps the names that tools give to the operations, written in lower case
+// without punctuation, to kernbench's.
+var ops = map[string]string{
+	"allreduce": "allreduce", "reducescatter": "reduce_scatter", "allgather": "allgather", "broadcast": "broadcast", "bcast": "broadcast",
+	"reduce": "reduce", "alltoall": "alltoall", "alltoallpersonalizedexchange": "alltoall", "gather": "gather", "scatter": "scatter",
+	"sendrecv": "sendrecv", "barrier": "barrier",
+}
+
+// opNamed finds the operation that a tool's name means.
+func opNamed(name string) (string, bool) {
+	plain := strings.Map(func(r rune) rune {
+		if r == '_' || r == '-' || r == ' ' {
+			return -1
+		}
+		return r
+	}, strings.ToLower(name))
+	op, known := ops[plain]
+	return op, known
+}
+
+// opGiven checks the operation that the user names.
+func opGiven(name string) (string, error) {
+	if name == "" {
+		return "", nil
+	}
+	op, known := opNamed(name)
+	if !known {
+		var names []string
+		for _, n := range ops {
+			if !slices.Contains(names, n) {
+				names = append(names, n)
+			}
+		}
+		slices.Sort(names)
+		return "", suggest.Unknown("op", name, names)
+	}
+	return op, nil
+}
+
+// typeNames maps tools' names of element types to kernbench's where its own
+// parser does not know them.
+var typeNames = map[string]string{"double": "f64", "float": "f32", "half": "f16", "bfloat16": "bf16", "int64": "i64", "int32": "i32", "uint8": "u8",
+	"mpi_double": "f64", "mpi_float": "f32", "mpi_int": "i32", "mpi_unsigned_char": "u8", "mpi_char": "i8"}
+
+// typeNamed is kernbench's name of a type, or the tool's own.
+func typeNamed(name string) string {
+	low := strings.ToLower(name)
+	if n, known := typeNames[low]; known {
+		return n
+	}
+	if d, err := dtype.Parse(low); err == nil {
+		return d.String()
+	}
+	return low
+}

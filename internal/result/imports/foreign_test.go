@@ -1,0 +1,344 @@
+package imports
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/kernbench/kernbench/internal/base/dtype"
+	"github.com/kernbench/kernbench/internal/base/point"
+	"github.com/kernbench/kernbench/internal/result/export"
+	"github.com/kernbench/kernbench/internal/result/journal"
+)
+
+const ncclHead = `#                                                              out-of-place                       in-place          
+#       size         count      type   redop    root     time   algbw   busbw #wrong     time   algbw   busbw #wrong
+#        (B)    (elements)                               (us)  (GB/s)  (GB/s)            (us)  (GB/s)  (GB/s)       
+`
+
+const ncclFull = `srun: job started, running ./build/all_reduce_perf -b 8 -e 1G
+# nccl-tests version 2.18.3 nccl-headers=23004 nccl-library=23004
+# Collective test starting: all_reduce_perf
+# nThread 1 nGpus 1 minBytes 8 maxBytes 1073741824 step: 2(factor) warmup iters: 1 iters: 20 agg iters: 1 validation: 1 graph: 0
+#
+# Using devices
+#  Rank  0 Group  0 Pid 221423 on    gpu-1 device  0 [0009:01:00] NVIDIA H100 80GB HBM3
+#  Rank  1 Group  0 Pid 221421 on    gpu-1 device  1 [0019:01:00] NVIDIA H100 80GB HBM3
+#  Rank  2 Group  0 Pid 221424 on    gpu-1 device  2 [0029:01:00] NVIDIA H100 80GB HBM3
+#  Rank  3 Group  0 Pid 221422 on    gpu-1 device  3 [0039:01:00] NVIDIA H100 80GB HBM3
+#
+` + ncclHead + `           8             2     float     sum      -1    17.01    0.00    0.00      0    17.05    0.00    0.00      0
+gpu-1:221423:221423 [0] NCCL INFO a log line
+   268435456      67108864     float     sum      -1   1181.0  227.30  340.94      0   1180.0  227.49  341.23      3
+   536870912     134217728  bfloat16     max      -1   2300.0  233.42  350.13      0      N/A     N/A     N/A    N/A
+# Out of bounds values : 3 FAILED
+# Avg bus bandwidth    : 172.1 
+#
+`
+
+func read(t *testing.T, format, text string, g Given) File {
+	t.Helper()
+	f, err := Read(format, "file", text, g)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+func TestNCCLTests(t *testing.T) {
+	f := read(t, "nccl-tests", ncclFull, Given{})
+	details := map[string]string{"tool": "nccl-tests", "device": "NVIDIA H100 80GB HBM3", "time": "mean over iterations issued back to back, as nccl-tests reports it"}
+	base := Record{Op: "allreduce", Algorithm: "nccl", Backend: "nccl", Ranks: 4, Host: "gpu-1", Samples: 20, Kind: journal.Measured, Details: details, Status: journal.OK}
+	with := func(line int, size int64, dtype, red string, inPlace bool, us, alg, bus, wrong float64) Record {
+		r := base
+		r.Line, r.Size, r.DType, r.Reduction, r.InPlace = line, size, dtype, red, inPlace
+		r.Metrics = map[string]float64{"time_us": us, "algbw": alg, "busbw": bus, "wrong": wrong}
+		return r
+	}
+	want := []Record{
+		with(15, 8, "f32", "sum", false, 17.01, 0, 0, 0), with(15, 8, "f32", "sum", true, 17.05, 0, 0, 0),
+		with(17, 268435456, "f32", "sum", false, 1181, 227.30, 340.94, 0), with(17, 268435456, "f32", "sum", true, 1180, 227.49, 341.23, 3),
+		with(18, 536870912, "bf16", "max", false, 2300, 233.42, 350.13, 0), // nothing was run in place
+	}
+	want[3].Status, want[3].Reason = journal.Failed, "3 wrong elements"
+	if diff := cmp.Diff(want, f.Records); diff != "" {
+		t.Errorf("records (-want +got):\n%s", diff)
+	}
+	if len(f.Notes) != 0 {
+		t.Errorf("notes %q", f.Notes)
+	}
+}
+
+// Tables as older, newer and cut-down outputs have them.
+func TestNCCLVariants(t *testing.T) {
+	line := "     1048576        262144     float     sum      -1    100.0   10.49   15.73      0    100.0   10.49   15.73      0\n"
+	for _, c := range []struct {
+		name, text string
+		given      Given
+		check      func(f File) string
+	}{
+		{"ranks and operation from the ratio", ncclHead + line, Given{}, func(f File) string {
+			if r := f.Records[0]; r.Ranks != 4 || r.Op != "allreduce" || len(f.Notes) != 1 {
+				return fmt.Sprint(r, f.Notes)
+			}
+			return ""
+		}},
+		{"split groups", strings.Replace(ncclFull, "227.30  340.94", "227.30  227.30", 1), Given{}, func(f File) string {
+			// The largest algorithm bandwidth decides, and that still says 4.
+			return expect(f.Records[0].Ranks, 4)
+		}},
+		{"all groups split", strings.NewReplacer("340.94", "227.30", "341.23", "227.49", "350.13", "233.42").Replace(ncclFull), Given{}, func(f File) string {
+			if f.Records[0].Ranks != 2 || len(f.Notes) != 1 || !strings.Contains(f.Notes[0], "lists 4 ranks, but busbw/algbw is that of 2") {
+				return fmt.Sprint(f.Records[0].Ranks, f.Notes)
+			}
+			return ""
+		}},
+		{"rccl, no root, error column", `# rccl-tests
+# Rank  0 Pid 1 on h device  0 [0000:03:00.0] AMD Instinct MI300X
+# Rank  1 Pid 1 on h device  1 [0000:04:00.0] AMD Instinct MI300X
+# ./all_gather_perf -b 1M
+#      size         count      type   redop     time   algbw   busbw  error     time   algbw   busbw  error
+#       (B)    (elements)                       (us)  (GB/s)  (GB/s)            (us)  (GB/s)  (GB/s)       
+   1048576        131072     float    none    50.00   20.97   10.49  0e+00    50.00   20.97   10.49    N/A
+`, Given{}, func(f File) string {
+			r := f.Records[1]
+			_, checked := r.Metrics["wrong"]
+			if r.Op != "allgather" || r.Algorithm != "rccl" || r.Ranks != 2 || r.Reduction != "" || checked || !r.InPlace {
+				return fmt.Sprint(r)
+			}
+			return ""
+		}},
+		{"time stamps at the end", ncclHead + strings.TrimRight(line, "\n") + "   2026-01-02 03:04:05\n", Given{Ranks: 4, Op: "all_reduce"}, func(f File) string { return expect(len(f.Records), 2) }},
+		{"statistics of iterations, number of iterations", `#       size         count      type   redop    root  cputime   algbw   busbw  #wrong    i_min    i_cv%  cputime   algbw   busbw  #wrong    i_min    i_cv% #iters           timestamp
+#        (B)    (elements)                               (us)  (GB/s)  (GB/s)             (us)      (%)     (us)  (GB/s)  (GB/s)             (us)      (%)          %Y-%m-%d %H:%M:%S
+     1048576        524288  bfloat16     sum      -1    31.25   33.55   50.33       0    30.10     2.10    30.75   34.10   51.15       2    29.90     1.90     20 2026-01-31 10:20:30
+`, Given{}, func(f File) string {
+			a, b := f.Records[0], f.Records[1]
+			return expect(fmt.Sprintf("%d %v %s %v", a.Ranks, a.Metrics, b.Status, b.Metrics), "4 map[algbw:33.55 busbw:50.33 time_us:31.25 wrong:0] failed map[algbw:34.1 busbw:51.15 time_us:30.75 wrong:2]")
+		}},
+		{"Windows line ends", strings.ReplaceAll(ncclFull, "\n", "\r\n"), Given{}, func(f File) string { return expect(len(f.Records), 5) }},
+		{"given and said alike", ncclFull, Given{Op: "allreduce", Ranks: 4, Algorithm: "ring", Backend: "cuda"}, func(f File) string {
+			return expect(f.Records[0].Algorithm+" "+f.Records[0].Backend, "ring cuda")
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if fault := c.check(read(t, "nccl-tests", c.text, c.given)); fault != "" {
+				t.Error(fault)
+			}
+		})
+	}
+}
+
+func expect[T comparable](got, want T) string {
+	if got == want {
+		return ""
+	}
+	return fmt.Sprintf("%v, want %v", got, want)
+}
+
+const osuFull = `
+# OSU MPI-CUDA Allreduce Latency Test v7.5
+# Datatype: MPI_FLOAT.
+# Size       Avg Latency(us)   Min Latency(us)   Max Latency(us)  Iterations    Validation
+4                       1.23              1.11              1.35        1000          Pass
+1048576               123.45            120.00            130.50         100          Fail
+`
+
+func TestOSU(t *testing.T) {
+	f := read(t, "osu", osuFull, Given{Ranks: 8})
+	details := map[string]string{"tool": "OSU micro-benchmarks 7.5", "time": "mean over iterations of the slowest rank"}
+	base := Record{Op: "allreduce", Algorithm: "mpi", Backend: "mpi", DType: "f32", Reduction: "sum", Ranks: 8, Kind: journal.Measured, Details: details,
+		Extra: point.Point{{Name: "memory", Value: point.StringValue("cuda")}}}
+	good, bad := base, base
+	good.Line, good.Size, good.Samples, good.Status = 5, 4, 1000, journal.OK
+	good.Metrics = map[string]float64{"time_us": 1.35, "avg_us": 1.23, "min_us": 1.11, "max_us": 1.35}
+	bad.Line, bad.Size, bad.Samples, bad.Status, bad.Reason = 6, 1048576, 100, journal.Failed, "OSU's validation: Fail"
+	bad.Metrics = map[string]float64{"time_us": 130.5, "avg_us": 123.45, "min_us": 120, "max_us": 130.5}
+	if diff := cmp.Diff([]Record{good, bad}, f.Records, cmp.AllowUnexported(point.Value{})); diff != "" {
+		t.Errorf("records (-want +got):\n%s", diff)
+	}
+	old := read(t, "osu", "# OSU MPI Allgather Latency Test v5.9\n# Size       Avg Latency(us)\n1024                   7.61\n", Given{Ranks: 4})
+	if r := old.Records[0]; r.Op != "allgather" || r.Size != 4096 || r.Metrics["time_us"] != 7.61 || r.DType != "u8" || !strings.Contains(r.Details["time"], "averaged over ranks") {
+		t.Errorf("without -f: %+v", r)
+	}
+	barrier := read(t, "osu", "# OSU MPI Barrier Latency Test v7.3\n# Avg Latency(us)\n             1.51\n", Given{Ranks: 4})
+	if r := barrier.Records[0]; r.Op != "barrier" || r.Metrics["time_us"] != 1.51 {
+		t.Errorf("barrier: %+v", r)
+	}
+	nccl := read(t, "osu", "# OSU NCCL-CUDA Allreduce Latency Test v7.3\n# Size       Avg Latency(us)       P99 Tail Lat(us)\n1024                   7.61    9.5\n", Given{Ranks: 4})
+	if r := nccl.Records[0]; r.Backend != "nccl" || r.Metrics["p99taillat_us"] != 9.5 {
+		t.Errorf("nccl: %+v", r)
+	}
+}
+
+const csvFull = `# a comment
+op,algorithm,dtype,ranks,size,inplace,time_ms,low_us,high_us,samples,utilisation,status,reason,axis.nodes,metric.watts
+allreduce,ring,float,2,64K,true,0.5,490,510,7,12.5%,,,3,250
+,tree,bf16,4,1M,,,,,,,not-executed,no such machine,two,
+`
+
+func TestCSV(t *testing.T) {
+	f := read(t, "csv", csvFull, Given{Backend: "mpi"})
+	want := []Record{
+		{Line: 3, Op: "allreduce", Algorithm: "ring", DType: "f32", Reduction: "sum", Ranks: 2, Size: 65536, InPlace: true, Backend: "mpi", Status: journal.OK, Kind: journal.Measured,
+			Samples: 7, Low: 490, High: 510, Metrics: map[string]float64{"time_us": 500, "utilisation": 12.5, "watts": 250},
+			Details: map[string]string{"tool": "csv"}, Extra: point.Point{{Name: "nodes", Value: point.IntValue(3)}}},
+		{Line: 4, Op: "allreduce", Algorithm: "tree", DType: "bf16", Reduction: "sum", Ranks: 4, Size: 1 << 20, Backend: "mpi", Status: journal.NotExecuted, Reason: "no such machine", Kind: journal.Measured,
+			Metrics: map[string]float64{}, Details: map[string]string{"tool": "csv"}, Extra: point.Point{{Name: "nodes", Value: point.StringValue("two")}}},
+	}
+	if diff := cmp.Diff(want, f.Records, cmp.AllowUnexported(point.Value{})); diff != "" {
+		t.Errorf("records (-want +got):\n%s", diff)
+	}
+}
+
+// What is wrong is said with the line and what would be right.
+func TestErrors(t *testing.T) {
+	for _, c := range []struct {
+		format, text string
+		given        Given
+		want         string
+	}{
+		{"nccl", "", Given{}, "unknown format"},
+		{"nccl-tests", "", Given{}, "file: there is no table of nccl-tests"},
+		{"nccl-tests", "hello\nworld\n", Given{}, "no line starts with"},
+		{"nccl-tests", ncclHead, Given{}, "file: there is no result"},
+		{"nccl-tests", ncclFull[:strings.Index(ncclFull, "1180.0")], Given{}, "file:17: the line has 9 fields, the header 13: it is cut off"},
+		{"nccl-tests", strings.Replace(ncclFull, "227.30", "fast", 1), Given{}, "file:17: algbw is \"fast\", want a number or N/A"},
+		{"nccl-tests", strings.Replace(ncclFull, "227.30", "NaN", 1), Given{}, "want a number"},
+		{"nccl-tests", strings.Replace(ncclFull, "(us)", "(ms)", 1), Given{}, "file:14: the unit (ms)"},
+		{"nccl-tests", ncclFull, Given{Ranks: 8}, "the file says 4 ranks, --ranks says 8"},
+		{"nccl-tests", ncclFull, Given{Op: "allgather"}, "the file says op allreduce, --op says allgather"},
+		{"nccl-tests", ncclFull, Given{Op: "allredus"}, "unknown op"},
+		{"nccl-tests", ncclFull, Given{DType: "f64"}, "file:15: the file says dtype f32, --dtype says f64"},
+		{"nccl-tests", ncclHead + " 8 2 float none -1 1.00 0.00 0.00 0 1.00 0.00 0.00 0\n", Given{}, "file:2: the file does not say which operation this is: give --op"},
+		{"nccl-tests", ncclHead + " 8 2 float sum -1 1.00 0.00 0.00 0 1.00 0.00 0.00 0\n", Given{Op: "allreduce"}, "how many ranks there were: give --ranks"},
+		{"nccl-tests", "# size algbw time\n", Given{}, "file:1: the column algbw stands before any time"},
+		{"nccl-tests", "# size time algbw\n", Given{}, "file:1: the header has no column type"},
+		{"nccl-tests", "# size type time time time algbw\n", Given{}, "file:1: the header has 3 columns called time, want 1 or 2"},
+		{"osu", "1 2 3\n", Given{Ranks: 2}, "no line has Latency(us)"},
+		{"osu", osuFull, Given{}, "file:5: OSU does not say how many ranks there were: give --ranks"},
+		{"osu", strings.Replace(osuFull, "1.35        1000", "1.35", 1), Given{Ranks: 2}, "file:5: the line has 5 fields, the header 6"},
+		{"osu", strings.Replace(osuFull, "1.11", "x", 1), Given{Ranks: 2}, `file:5: minlatency(us) is "x"`},
+		{"osu", strings.Replace(osuFull, "Iterations", "Furlongs", 1), Given{Ranks: 2}, `the column "furlongs"`},
+		{"osu", strings.Replace(osuFull, "Allreduce ", "", 1), Given{Ranks: 2}, "there is no title that says which operation"},
+		{"osu", "# OSU MPI Multi Latency Test\n", Given{Ranks: 2}, "file:1: OSU's Multi test"},
+		{"csv", "", Given{}, "the file is empty"},
+		{"csv", "size,time\n", Given{}, "file:1: the column time has no unit"},
+		{"csv", "size,tiem_us\n1,2\n", Given{}, "unknown column"},
+		{"csv", "time_us\n1\n", Given{}, "no column size"},
+		{"csv", "size,size\n1,2\n", Given{}, "there twice"},
+		{"csv", "size,time_us\n1K,3\n12Q,4\n", Given{}, "file:3: size is \"12Q\""},
+		{"csv", "size,time_us\n1K,-3\n", Given{}, "want a number, 0 or more"},
+		{"csv", "size,time_us\n1K,\n", Given{}, "file:2: there is no time: say by a status why not"},
+		{"csv", "size,time_us,time_ms\n1K,1,1\n", Given{}, "the row has two times"},
+		{"csv", "size,status\n1K,failed\n", Given{}, "the status is failed: say the reason"},
+		{"csv", "size,status\n1K,bad\n", Given{}, "want ok, failed"},
+		{"csv", "size,time_us\n1K\n", Given{}, "file:2: wrong number of fields"},
+		{"csv", "size,time_us\n,5\n", Given{}, "there is no size"},
+		{"csv", "size,kind,time_us\n1K,guessed,5\n", Given{}, "want measured"},
+	} {
+		if _, err := Read(c.format, "file", c.text, c.given); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s %.60q: %v, want %q", c.format, c.text, err, c.want)
+		}
+	}
+}
+
+// What kernbench writes as nccl-tests, it reads back: the same points with the
+// same times as far as they are printed.
+func TestRoundTrip(t *testing.T) {
+	src := Source{Bench: "collectives", Run: "r", Time: time.Unix(0, 0)}
+	rapid.Check(t, func(t *rapid.T) {
+		var records []Record
+		for _, op := range []string{"allreduce", "allgather"} {
+			for _, ranks := range []int{2, 4, 8} {
+				for size := int64(1024); size <= 1<<28; size <<= rapid.IntRange(1, 8).Draw(t, "step") {
+					for _, inPlace := range []bool{false, true} {
+						r := Record{Op: op, Algorithm: rapid.SampledFrom([]string{"ring", "tree"}).Draw(t, "algorithm"), DType: "bf16", Ranks: ranks, Size: size, InPlace: inPlace,
+							Backend: "cpu", Status: journal.OK, Kind: journal.Measured, Metrics: map[string]float64{"time_us": rapid.Float64Range(0.1, 1e6).Draw(t, "us"), "wrong": 0}}
+						if op == "allreduce" {
+							r.Reduction = "sum"
+						}
+						records = append(records, r)
+					}
+				}
+			}
+		}
+		rows := Rows(records, src, 0, map[string]int{})
+		var text bytes.Buffer
+		if err := export.Write(&text, "nccl-tests", export.Input{Rows: rows}, export.Options{}); err != nil {
+			t.Fatal(err)
+		}
+		f, err := Read("nccl-tests", "own", text.String(), Given{})
+		if err != nil {
+			t.Fatalf("%v\n%s", err, text.String())
+		}
+		back := Rows(f.Records, src, 0, map[string]int{})
+		key := func(r journal.Row) string { return fmt.Sprint(r.Point, *r.NumRanks, r.Backend) }
+		times := map[string]float64{}
+		for _, r := range rows {
+			times[key(r)] = r.Metrics["time_us"]
+		}
+		if len(back) != len(times) {
+			t.Fatalf("%d rows went out, %d came back\n%s", len(times), len(back), text.String())
+		}
+		for _, r := range back {
+			want, has := times[key(r)]
+			if got := r.Metrics["time_us"]; !has || got < want*0.998-0.005 || got > want*1.002+0.005 {
+				t.Fatalf("%s came back as %v us, was %v\n%s", key(r), got, want, text.String())
+			}
+		}
+	})
+}
+
+// Rows carry what views and resume need, and repeated points are trials.
+func TestRows(t *testing.T) {
+	f := read(t, "csv", "algorithm,dtype,ranks,size,time_us,low_us,high_us\nring,f32,4,1M,100,90,110\nring,f32,4,1M,120,,\nring,fp8_e4m3,4,1M,50,,\n", Given{})
+	rows := Rows(f.Records, Source{Name: "f.csv", SHA256: "abcdef0123456789", Bench: "allreduce-eval", Part: "performance", Run: "id"}, 5, map[string]int{})
+	r := rows[0]
+	if r.Bench != "allreduce-eval" || r.Part != "performance" || r.Run != "id" || r.Index != 5 || *r.NumRanks != 4 || r.Details["file"] != "f.csv line 2, SHA-256 abcdef012345" ||
+		r.Metrics["algbw"] != 10.48576 || math.Abs(r.Metrics["busbw"]-15.72864) > 1e-9 || *r.Stats["time_us"].CIHigh != 110 || r.Units["busbw"] != "GB/s" {
+		t.Errorf("%+v", r)
+	}
+	if rows[0].Key != rows[1].Key || rows[0].Trial != 0 || rows[1].Trial != 1 || rows[2].Key == rows[0].Key {
+		t.Errorf("keys %s, %s, %s", rows[0].Key, rows[1].Key, rows[2].Key)
+	}
+	if v, _ := rows[0].Point.Get("dtype"); v != point.DTypeValue(dtype.F32) {
+		t.Errorf("dtype is %v", v)
+	}
+	if v, _ := rows[2].Point.Get("dtype"); v != point.StringValue("fp8_e4m3") {
+		t.Errorf("a type kernbench lacks is %v", v)
+	}
+	axes := Axes(rows)
+	if !slices.ContainsFunc(axes, func(a journal.AxisInfo) bool { return a.Name == "size" && a.Kind == point.Bytes }) || Metrics(rows)[0].Name != "time_us" {
+		t.Errorf("axes %v, metrics %v", axes, Metrics(rows))
+	}
+}
+
+func FuzzRead(f *testing.F) {
+	f.Add(0, ncclFull, 0)
+	f.Add(0, ncclJSONFull, 0)
+	f.Add(1, osuFull, 4)
+	f.Add(2, csvFull, 2)
+	f.Fuzz(func(t *testing.T, format int, text string, ranks int) {
+		names := Formats()
+		file, err := Read(names[(format%3+3)%3], "file", text, Given{Ranks: max(ranks, 0)})
+		if err != nil {
+			if !strings.HasPrefix(err.Error(), "file:") {
+				t.Errorf("the error does not name the file: %v", err)
+			}
+			return
+		}
+		for _, r := range Rows(file.Records, Source{}, 0, map[string]int{}) {
+			if r.Clean().Warnings != nil || r.Key == "" || r.Status == journal.OK && r.Metrics["time_us"] < 0 {
+				t.Errorf("%+v", r)
+			}
+		}
+	})
+}

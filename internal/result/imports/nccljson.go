@@ -1,0 +1,158 @@
+package imports
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/kernbench/kernbench/internal/base/point"
+	"github.com/kernbench/kernbench/internal/result/journal"
+)
+
+// What newer nccl-tests write with -J FILE: the table and what stands above it
+// as one JSON object, with more digits. The keys are those of its own writer
+// (src/util.cu); the environment, which it writes too, is left alone.
+type ncclReport struct {
+	Version int      `json:"version"`
+	Args    []string `json:"args"`
+	Config  struct {
+		Threads    int `json:"nthreads"`
+		GPUs       int `json:"ngpus"` // of a thread
+		Iterations int `json:"iterations"`
+		Devices    []struct {
+			Host   string `json:"hostname"`
+			Device string `json:"device_info"`
+		} `json:"devices"`
+	} `json:"config"`
+	Results []ncclResult `json:"results"`
+}
+
+type ncclResult struct {
+	Size       *int64     `json:"size"`
+	Type       string     `json:"type"`
+	Reduction  string     `json:"redop"`
+	Root       string     `json:"root"` // padded to a column of the table
+	OutOfPlace *ncclTimes `json:"out_of_place"`
+	InPlace    *ncclTimes `json:"in_place"`
+}
+
+// ncclTimes is one place's columns; a number is the string "nan" where there is
+// none.
+type ncclTimes struct {
+	Time    *ncclNumber `json:"time"`
+	CPUTime *ncclNumber `json:"cpu_time"`
+	AlgBW   *ncclNumber `json:"alg_bw"`
+	BusBW   *ncclNumber `json:"bus_bw"`
+	Wrong   *ncclNumber `json:"nwrong"` // null when nothing was checked
+}
+
+type ncclNumber float64
+
+func (n *ncclNumber) UnmarshalJSON(text []byte) error {
+	if string(text) == `"nan"` {
+		*n = ncclNumber(math.NaN())
+		return nil
+	}
+	return json.Unmarshal(text, (*float64)(n))
+}
+
+// ncclJSON tells the two outputs of nccl-tests apart.
+func ncclJSON(text string) bool { return strings.HasPrefix(strings.TrimSpace(text), "{") }
+
+func readNCCLJSON(text string, g Given) (File, error) {
+	var f File
+	var report ncclReport
+	in := json.NewDecoder(strings.NewReader(text))
+	if err := in.Decode(&report); err != nil {
+		return f, fmt.Errorf("reading the JSON of nccl-tests: %w", err)
+	}
+	if _, err := in.Token(); err != io.EOF {
+		return f, fmt.Errorf("reading the JSON of nccl-tests: something follows the object, which ends at byte %d", in.InputOffset())
+	}
+	if report.Results == nil {
+		return f, fmt.Errorf("this is no JSON of nccl-tests: it has no results")
+	}
+	if report.Version < 1 || report.Version > 2 {
+		return f, fmt.Errorf("the JSON of nccl-tests has version %d, want 1 or 2", report.Version)
+	}
+	c := report.Config
+	// A process lists its first device alone, and has one for each GPU of a thread.
+	pre := ncclPreamble{count: len(c.Devices) * c.Threads * c.GPUs, iters: c.Iterations, time: ncclMean}
+	if len(c.Devices) > 0 {
+		pre.host, pre.device = c.Devices[0].Host, c.Devices[0].Device
+	}
+	pre.log(strings.Join(report.Args, " "))
+	for i, result := range report.Results {
+		records, err := result.records()
+		if err != nil {
+			return f, fmt.Errorf("result %d: %w", i+1, err)
+		}
+		f.Records = append(f.Records, records...)
+	}
+	var err error
+	f.Notes, err = pre.settle(f.Records, g, 1)
+	return f, err
+}
+
+func (r *ncclResult) records() (out []Record, err error) {
+	if r.Size == nil || *r.Size < 0 || r.Type == "" {
+		return nil, fmt.Errorf("it needs a size in bytes and a type")
+	}
+	base := ncclBase(1, *r.Size, r.Type, r.Reduction, strings.TrimSpace(r.Root))
+	for _, p := range []struct {
+		times   *ncclTimes
+		inPlace bool
+	}{{r.OutOfPlace, false}, {r.InPlace, true}} {
+		if p.times == nil {
+			continue
+		}
+		time := p.times.Time
+		if time == nil {
+			time = p.times.CPUTime
+		}
+		metrics := map[string]float64{}
+		for _, m := range []struct {
+			name  string
+			value *ncclNumber
+		}{{"time_us", time}, {"algbw", p.times.AlgBW}, {"busbw", p.times.BusBW}, {"wrong", p.times.Wrong}} {
+			if m.value == nil {
+				continue
+			}
+			v := float64(*m.value)
+			if math.IsNaN(v) || v < 0 {
+				return nil, fmt.Errorf("%s is %v, want a number that is not negative", m.name, v)
+			}
+			metrics[m.name] = v
+		}
+		if record, ran := base.ncclPlaced(p.inPlace, metrics); ran {
+			out = append(out, record)
+		}
+	}
+	return out, nil
+}
+
+// ncclBase is a line of the table, or a result, without its times.
+func ncclBase(line int, size int64, typ, reduction, root string) Record {
+	r := Record{Line: line, Size: size, DType: typeNamed(typ), Kind: journal.Measured}
+	if reduction != "none" {
+		r.Reduction = reduction
+	}
+	if root, err := strconv.Atoi(root); err == nil && root > 0 {
+		r.Extra = point.Point{{Name: "root", Value: point.IntValue(int64(root))}}
+	}
+	return r
+}
+
+// ncclPlaced is the record of one place, if that was run.
+func (r Record) ncclPlaced(inPlace bool, metrics map[string]float64) (Record, bool) {
+	r.InPlace, r.Status, r.Metrics = inPlace, journal.OK, metrics
+	if wrong := metrics["wrong"]; wrong > 0 {
+		r.Status, r.Reason = journal.Failed, fmt.Sprintf("%.0f wrong elements", wrong)
+		return r, true
+	}
+	_, timed := metrics["time_us"]
+	return r, timed
+}

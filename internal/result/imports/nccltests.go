@@ -1,0 +1,297 @@
+package imports
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/kernbench/kernbench/internal/base/point"
+	"github.com/kernbench/kernbench/internal/result/nccltable"
+)
+
+// The output of nccl-tests and rccl-tests, and of kernbench's own format of that
+// name, is tables (package nccltable) and the comment lines above them:
+//
+//	# nThread 1 nGpus 8 ... iters: 20 ...
+//	# Using devices
+//	#  Rank  0 Group  0 Pid  123 on host device  0 [0x0f] NVIDIA H100
+
+var (
+	ncclPerf  = regexp.MustCompile(`\b([a-z_]+)_perf\b`)
+	ncclRank  = regexp.MustCompile(`^#\s+Rank\s+(\d+)\b.*?\bPid\s+\d+ on\s+(\S+) device\s+\d+ \[[^\]]*\]\s*(.*)$`)
+	ncclIters = regexp.MustCompile(`[^a-z] iters: (\d+)`)
+	ncclWord  = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.-]*=`)
+)
+
+// ncclPreamble is what the comments before a table say about it.
+type ncclPreamble struct {
+	op     string
+	ranks  map[int]bool // those listed
+	count  int          // num_ranks of kernbench's own heading
+	host   string
+	device string
+	iters  int
+	rccl   bool
+	time   string      // what the column time means
+	own    point.Point // coordinates of kernbench's own heading
+}
+
+// ncclMean is what the tool's own times are.
+const ncclMean = "mean over iterations issued back to back, as nccl-tests reports it"
+
+func readNCCLTests(text string, g Given) (File, error) {
+	op, err := opGiven(g.Op)
+	if err != nil {
+		return File{}, err
+	}
+	g.Op = op
+	if ncclJSON(text) {
+		return readNCCLJSON(text, g)
+	}
+	f, err := readNCCLTables(text, g)
+	var at *nccltable.Fault
+	if errors.As(err, &at) {
+		err = lineError(at.Line, "%w", at.Err)
+	}
+	return f, err
+}
+
+func readNCCLTables(text string, g Given) (f File, err error) {
+	lines, err := nccltable.Read(text)
+	if err != nil {
+		return f, err
+	}
+	pre := ncclPreamble{ranks: map[int]bool{}, time: ncclMean}
+	headAt := 0  // the header of the present table; 0 above the first
+	tableAt := 0 // where its records begin
+	close := func() error {
+		notes, err := pre.settle(f.Records[tableAt:], g, headAt)
+		f.Notes = append(f.Notes, notes...)
+		tableAt = len(f.Records)
+		return err
+	}
+	for _, l := range lines {
+		switch {
+		case l.Header != nil:
+			if err := close(); err != nil {
+				return f, err
+			}
+			if headAt = l.Number; !l.Header.HasKey("type") {
+				return f, lineError(l.Number, "the header has no column type")
+			}
+		case l.Row != nil:
+			records, err := ncclRecords(l.Row, l.Number)
+			if err != nil {
+				return f, err
+			}
+			f.Records = append(f.Records, records...)
+		case l.Comment():
+			if l.Ends {
+				if err := close(); err != nil {
+					return f, err
+				}
+				pre = ncclPreamble{ranks: map[int]bool{}, op: pre.op, rccl: pre.rccl, iters: pre.iters, time: pre.time}
+			}
+			pre.comment(strings.TrimSpace(l.Text))
+		default:
+			pre.log(l.Text) // perhaps with the command
+		}
+	}
+	return f, close()
+}
+
+// ncclRecords are a line's results, one for each place that was run.
+func ncclRecords(row *nccltable.Row, line int) (out []Record, err error) {
+	base := ncclBase(line, row.Size, row.Key("type"), row.Key("redop"), row.Key("root"))
+	for _, place := range nccltable.Places {
+		metrics := map[string]float64{}
+		for _, m := range ncclMetrics {
+			v, has, err := row.Number(place, m.column)
+			if err != nil {
+				return nil, err
+			}
+			if has {
+				metrics[m.name] = v
+			}
+		}
+		if r, ran := base.ncclPlaced(place == nccltable.InPlace, metrics); ran {
+			out = append(out, r)
+		}
+	}
+	return out, nil
+}
+
+// ncclMetrics are the metrics and the columns they stand in.
+var ncclMetrics = []struct{ name, column string }{{"time_us", nccltable.Time}, {"algbw", nccltable.AlgBW}, {"busbw", nccltable.BusBW}, {"wrong", nccltable.Wrong}}
+
+func (p *ncclPreamble) comment(line string) {
+	if m := ncclRank.FindStringSubmatch(line); m != nil {
+		rank, _ := strconv.Atoi(m[1])
+		p.ranks[rank] = true
+		if p.host == "" {
+			p.host, p.device = m[2], m[3]
+		}
+		return
+	}
+	if m := ncclIters.FindStringSubmatch(line); m != nil {
+		p.iters, _ = strconv.Atoi(m[1])
+	}
+	if text, own := strings.CutPrefix(line, "# kernbench, format nccl-tests: time is the "); own {
+		p.time = text
+	}
+	p.log(line)
+	fields := strings.Fields(line)
+	if len(fields) < 3 || !strings.Contains(line, " num_ranks=") {
+		return
+	}
+	// kernbench's own heading: the bench, then name=value words.
+	if name, _, _ := strings.Cut(fields[1], "/"); p.op == "" {
+		if op, known := opNamed(name); known {
+			p.op = op
+		}
+	}
+	for _, word := range fields[2:] {
+		name, value, ok := strings.Cut(word, "=")
+		switch {
+		case !ok || !ncclWord.MatchString(word):
+		case name == "num_ranks":
+			p.count, _ = strconv.Atoi(value)
+		case name == "op":
+			if op, known := opNamed(value); known {
+				p.op = op
+			}
+		case name != "dtype" && name != "reduction":
+			p.own = append(p.own, point.Coord{Name: name, Value: point.StringValue(value)})
+		}
+	}
+}
+
+// log looks for the program's name, which tells the operation.
+func (p *ncclPreamble) log(line string) {
+	if strings.Contains(line, "rccl") {
+		p.rccl = true
+	}
+	for _, m := range ncclPerf.FindAllStringSubmatch(line, -1) {
+		if op, known := opNamed(m[1]); known {
+			p.op = op
+		}
+	}
+}
+
+// settle completes the records of one table by what stands above it.
+func (p *ncclPreamble) settle(records []Record, g Given, line int) (notes []string, err error) {
+	if len(records) == 0 {
+		return nil, nil
+	}
+	listed := p.count
+	if listed == 0 {
+		listed = len(p.ranks)
+	}
+	op := p.op
+	if op == "" && g.Op == "" {
+		if op = ncclGuess(records); op == "" {
+			return nil, lineError(line, "the file does not say which operation this is: give --op")
+		}
+		notes = append(notes, fmt.Sprintf("the file does not name the operation; by its columns it is %s", op))
+	}
+	if op, err = settle("op", op, g.Op); err != nil {
+		return nil, lineError(line, "%w", err)
+	}
+	if by, sure := ncclRanks(records, op); sure {
+		if listed > 0 && listed != by {
+			notes = append(notes, fmt.Sprintf("the header lists %d ranks, but busbw/algbw is that of %d: groups were split, and %d is taken", listed, by, by))
+		}
+		listed = by
+	}
+	ranks, err := settleRanks(listed, g.Ranks)
+	if err != nil {
+		return nil, lineError(line, "%w", err)
+	}
+	if ranks == 0 {
+		return nil, lineError(line, "the file does not say how many ranks there were: give --ranks")
+	}
+	library := "nccl"
+	if p.rccl {
+		library = "rccl"
+	}
+	for i := range records {
+		r := &records[i]
+		r.Op, r.Ranks, r.Host, r.Samples = op, ranks, p.host, p.iters
+		r.Details = map[string]string{"tool": "nccl-tests", "time": p.time}
+		if p.device != "" {
+			r.Details["device"] = p.device
+		}
+		for _, c := range p.own {
+			switch c.Name {
+			case "algorithm":
+				r.Algorithm = c.Value.String()
+			case "backend":
+				r.Backend = c.Value.String()
+			default:
+				r.Extra = r.Extra.With(c.Name, c.Value)
+			}
+		}
+		if r.Algorithm, err = settle("algorithm", r.Algorithm, g.Algorithm); err != nil {
+			return nil, lineError(line, "%w", err)
+		}
+		if r.Backend, err = settle("backend", r.Backend, g.Backend); err != nil {
+			return nil, lineError(line, "%w", err)
+		}
+		if r.Algorithm == "" {
+			r.Algorithm = library
+		}
+		if r.Backend == "" {
+			r.Backend = "nccl"
+		}
+		if g.DType != "" && typeNamed(g.DType) != r.DType {
+			return nil, lineError(r.Line, "the file says dtype %s, --dtype says %s", r.DType, g.DType)
+		}
+	}
+	return notes, nil
+}
+
+// ncclGuess is the operation by its columns: only an all-reduce reduces,
+// without a root, at more bus than algorithm bandwidth.
+func ncclGuess(records []Record) string {
+	for _, r := range records {
+		if r.Reduction == "" {
+			return ""
+		}
+		if a, b := r.Metrics["algbw"], r.Metrics["busbw"]; a >= 1 {
+			if b >= a*0.99 {
+				return "allreduce"
+			}
+			return ""
+		}
+	}
+	return ""
+}
+
+// ncclRanks derives the ranks from busbw/algbw, which is 2(n-1)/n for an
+// all-reduce; sure only when the printed digits leave one whole number.
+func ncclRanks(records []Record, op string) (ranks int, sure bool) {
+	if op != "allreduce" {
+		return 0, false
+	}
+	most := Record{}
+	for _, r := range records {
+		if r.Metrics["algbw"] > most.Metrics["algbw"] {
+			most = r
+		}
+	}
+	const half = 0.005 // of the last printed digit
+	a, b := most.Metrics["algbw"], most.Metrics["busbw"]
+	if a < 1 || b <= 0 {
+		return 0, false
+	}
+	// n = 2/(2 - ratio), for the least and the largest ratio that prints so.
+	low, high := 2/(2-(b-half)/(a+half)), 2/(2-(b+half)/(a-half))
+	first := math.Ceil(low)
+	if first < 2 || high < first || high >= first+1 || math.IsInf(high, 0) {
+		return 0, false
+	}
+	return int(first), true
+}

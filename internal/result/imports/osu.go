@@ -1,0 +1,213 @@
+package imports
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/kernbench/kernbench/internal/base/point"
+	"github.com/kernbench/kernbench/internal/result/journal"
+)
+
+// The output of OSU's collective latency tests:
+//
+//	# OSU MPI Allreduce Latency Test v7.3
+//	# Datatype: MPI_FLOAT.
+//	# Size       Avg Latency(us)   Min Latency(us)   Max Latency(us)  Iterations
+//	4                       1.23              1.11              1.35        1000
+//
+// Min, Max and Iterations are there with -f only, Validation with -c. The tool
+// never says how many ranks there were.
+
+var (
+	osuTitle = regexp.MustCompile(`OSU (\S+) (.+?) Latency Test(?: v(\S+))?`)
+	osuType  = regexp.MustCompile(`Datatype: (\w+)`)
+	osuSplit = regexp.MustCompile(`\s{2,}`)
+)
+
+// osuTable is the table being read.
+type osuTable struct {
+	op, dtype, backend, version, memory string
+	columns                             []string // in lower case, without blanks; nil before the header
+}
+
+func readOSU(text string, g Given) (File, error) {
+	var f File
+	var t osuTable
+	given, err := opGiven(g.Op)
+	if err != nil {
+		return f, err
+	}
+	number := 0
+	for line := range strings.Lines(text) {
+		number++
+		plain := strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(line), "#"))
+		if m := osuTitle.FindStringSubmatch(plain); m != nil {
+			if t, err = newOSUTable(m, number); err != nil {
+				return f, err
+			}
+			continue
+		}
+		if m := osuType.FindStringSubmatch(plain); m != nil {
+			t.dtype = typeNamed(m[1])
+			continue
+		}
+		if columns := osuColumns(plain); columns != nil {
+			t.columns = columns
+			continue
+		}
+		fields := strings.Fields(plain)
+		if t.columns == nil || len(fields) == 0 {
+			continue
+		}
+		if _, err := strconv.ParseFloat(fields[0], 64); err != nil {
+			continue // a log line
+		}
+		r, err := t.record(fields, number)
+		if err != nil {
+			return f, err
+		}
+		if r.Op, err = settle("op", r.Op, given); err != nil {
+			return f, lineError(number, "%w", err)
+		}
+		if err := completeOSU(&r, g); err != nil {
+			return f, lineError(number, "%w", err)
+		}
+		f.Records = append(f.Records, r)
+	}
+	if t.columns == nil {
+		return f, errors.New("there is no table of OSU: no line has Latency(us)")
+	}
+	return f, nil
+}
+
+func newOSUTable(title []string, line int) (osuTable, error) {
+	t := osuTable{backend: "mpi", version: title[3]}
+	system, memory, _ := strings.Cut(title[1], "-")
+	if system == "NCCL" || system == "xCCL" {
+		t.backend = "nccl"
+	}
+	t.memory = memory
+	op, known := opNamed(strings.TrimPrefix(title[2], "MPI "))
+	if !known {
+		return t, lineError(line, "OSU's %s test is not one of a blocking collective that can be read", title[2])
+	}
+	t.op = op
+	return t, nil
+}
+
+// osuColumns are the columns of a header, or nil if the line is none.
+func osuColumns(line string) []string {
+	var columns []string
+	latency := false
+	for _, name := range osuSplit.Split(line, -1) {
+		name = strings.ReplaceAll(strings.ToLower(name), " ", "")
+		columns = append(columns, name)
+		latency = latency || strings.Contains(name, "latency(")
+	}
+	if !latency {
+		return nil
+	}
+	return columns
+}
+
+func (t *osuTable) record(fields []string, line int) (Record, error) {
+	r := Record{Line: line, Op: t.op, DType: t.dtype, Backend: t.backend, Status: journal.OK, Kind: journal.Measured, Metrics: map[string]float64{},
+		Details: map[string]string{"tool": strings.TrimSpace("OSU micro-benchmarks " + t.version)}}
+	if len(fields) != len(t.columns) {
+		return r, lineError(line, "the line has %d fields, the header %d: it is cut off or not of this table", len(fields), len(t.columns))
+	}
+	if t.memory != "" {
+		r.Extra = point.Point{{Name: "memory", Value: point.StringValue(strings.ToLower(t.memory))}}
+	}
+	sized := false
+	for i, name := range t.columns {
+		if name == "validation" {
+			if !strings.EqualFold(fields[i], "pass") {
+				r.Status, r.Reason = journal.Failed, "OSU's validation: "+fields[i]
+			}
+			continue
+		}
+		v, err := strconv.ParseFloat(fields[i], 64)
+		if err != nil || math.IsNaN(v) || math.IsInf(v, 0) || v < 0 {
+			return r, lineError(line, "%s is %q, want a number", name, fields[i])
+		}
+		switch name {
+		case "size":
+			if v != math.Trunc(v) || v > 1<<60 {
+				return r, lineError(line, "the size %q is not a number of bytes", fields[i])
+			}
+			r.Size, sized = int64(v), true
+		case "avglatency(us)", "latency(us)":
+			r.Metrics["avg_us"] = v
+		case "minlatency(us)":
+			r.Metrics["min_us"] = v
+		case "maxlatency(us)":
+			r.Metrics["max_us"] = v
+		case "iterations":
+			r.Samples = int(v)
+		default:
+			if !strings.HasSuffix(name, "(us)") {
+				return r, lineError(line, "nobody knows what the column %q is, or its unit is not us", name)
+			}
+			r.Metrics[strings.TrimSuffix(name, "(us)")+"_us"] = v // percentiles
+		}
+	}
+	if !sized && t.op != "barrier" {
+		return r, lineError(line, "there is no column Size")
+	}
+	// What kernbench calls the time is that of the slowest rank.
+	r.Metrics["time_us"], r.Details["time"] = r.Metrics["avg_us"], "mean over iterations, averaged over ranks: OSU without -f tells no more"
+	if most, has := r.Metrics["max_us"]; has {
+		r.Metrics["time_us"], r.Details["time"] = most, "mean over iterations of the slowest rank"
+	}
+	return r, nil
+}
+
+// completeOSU adds what only the user knows, and counts sizes as nccl-tests
+// does: OSU's are those of one part where several make up the buffer.
+func completeOSU(r *Record, g Given) (err error) {
+	if g.Ranks == 0 {
+		return errors.New("OSU does not say how many ranks there were: give --ranks")
+	}
+	r.Ranks = g.Ranks
+	switch r.Op {
+	case "":
+		return errors.New("there is no title that says which operation this is: give --op")
+	case "allgather", "gather", "scatter", "alltoall":
+		if r.Size > math.MaxInt64/int64(r.Ranks) {
+			return fmt.Errorf("%d bytes for each of %d ranks are more than can be counted", r.Size, r.Ranks)
+		}
+		r.Size *= int64(r.Ranks)
+	}
+	if r.DType == "" && (r.Op == "allreduce" || r.Op == "reduce" || r.Op == "reduce_scatter") && g.DType == "" {
+		r.DType = "f32" // what OSU reduces unless told otherwise
+	}
+	if r.DType, err = settle("dtype", r.DType, typeGiven(g.DType)); err != nil {
+		return err
+	}
+	if r.DType == "" {
+		r.DType = "u8"
+	}
+	if r.Op == "allreduce" || r.Op == "reduce" || r.Op == "reduce_scatter" {
+		r.Reduction = "sum"
+	}
+	if r.Backend, err = settle("backend", r.Backend, g.Backend); err != nil {
+		return err
+	}
+	r.Algorithm = g.Algorithm
+	if r.Algorithm == "" {
+		r.Algorithm = r.Backend
+	}
+	return nil
+}
+
+func typeGiven(name string) string {
+	if name == "" {
+		return ""
+	}
+	return typeNamed(name)
+}

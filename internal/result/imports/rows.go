@@ -1,0 +1,144 @@
+package imports
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/kernbench/kernbench/internal/base/dtype"
+	"github.com/kernbench/kernbench/internal/base/point"
+	"github.com/kernbench/kernbench/internal/bench/measure"
+	"github.com/kernbench/kernbench/internal/result/journal"
+)
+
+// Source is where records come from and whose rows they become.
+type Source struct {
+	Name   string // of the file
+	SHA256 string
+	Bench  string // whose views show the rows
+	Part   string
+	Run    string // id of the run
+	Time   time.Time
+}
+
+// Rows makes journal rows of records. A point that occurs several times gives
+// trials; first is the index of the first row, and trials counts what other files
+// of the same import gave already.
+func Rows(records []Record, src Source, first int, trials map[string]int) []journal.Row {
+	out := make([]journal.Row, 0, len(records))
+	for i, rec := range records {
+		row := rec.row(src)
+		row.Index = first + i
+		row.Trial = trials[row.Key]
+		trials[row.Key]++
+		out = append(out, row)
+	}
+	return out
+}
+
+func (rec Record) row(src Source) journal.Row {
+	r := journal.Row{
+		Schema: journal.Schema, Run: src.Run, Bench: src.Bench, Part: src.Part, Backend: rec.Backend,
+		Point: rec.point(), Status: rec.Status, Reason: rec.Reason, Kind: rec.Kind, Samples: rec.Samples,
+		Metrics: maps.Clone(rec.Metrics), Units: map[string]string{}, Details: maps.Clone(rec.Details), Host: rec.Host, Time: src.Time,
+	}
+	if rec.Ranks > 0 {
+		ranks := rec.Ranks
+		r.NumRanks = &ranks
+	}
+	us, timed := r.Metrics["time_us"]
+	if timed && us > 0 && rec.Size > 0 {
+		if _, has := r.Metrics["algbw"]; !has {
+			r.Metrics["algbw"] = measure.AlgBW(rec.Size, us)
+		}
+		if bw, ok := measure.BusBW(rec.Op, rec.Ranks, rec.Size, us); ok && rec.Ranks > 0 {
+			if _, has := r.Metrics["busbw"]; !has {
+				r.Metrics["busbw"] = bw
+			}
+		}
+	}
+	if rec.Low > 0 && rec.High >= rec.Low && timed {
+		low, high := rec.Low, rec.High
+		r.Stats = map[string]journal.Stat{"time_us": {Min: low, P50: us, P90: high, P99: high, Max: high, Mean: us, CILow: &low, CIHigh: &high}}
+	}
+	for name := range r.Metrics {
+		r.Units[name] = unitOf(name)
+	}
+	if r.Details == nil {
+		r.Details = map[string]string{}
+	}
+	r.Details["file"] = fmt.Sprintf("%s line %d, SHA-256 %.12s", src.Name, rec.Line, src.SHA256)
+	r.Key = journal.Key(r.Bench, r.Part, "", r.Point, r.NumRanks, r.Backend, nil, nil, nil)
+	return r
+}
+
+// point has the coordinates of kernbench's own collectives.
+func (rec Record) point() point.Point {
+	p := point.Point{{Name: "op", Value: point.StringValue(rec.Op)}}
+	add := func(name, text string) {
+		if text != "" {
+			p = append(p, point.Coord{Name: name, Value: point.StringValue(text)})
+		}
+	}
+	add("algorithm", rec.Algorithm)
+	if d, err := dtype.Parse(rec.DType); err == nil {
+		p = append(p, point.Coord{Name: "dtype", Value: point.DTypeValue(d)})
+	} else {
+		add("dtype", rec.DType)
+	}
+	add("reduction", rec.Reduction)
+	p = append(p, point.Coord{Name: "size", Value: point.BytesValue(rec.Size)}, point.Coord{Name: "inplace", Value: point.BoolValue(rec.InPlace)})
+	return append(p, rec.Extra...)
+}
+
+// unitOf is the unit of a metric by its name.
+func unitOf(metric string) string {
+	switch {
+	case metric == "algbw" || metric == "busbw":
+		return "GB/s"
+	case metric == "utilisation":
+		return "%"
+	case len(metric) > 3 && metric[len(metric)-3:] == "_us":
+		return "us"
+	}
+	return ""
+}
+
+// Axes and Metrics describe the rows' columns, for the header of their run.
+func Axes(rows []journal.Row) []journal.AxisInfo {
+	var out []journal.AxisInfo
+	for _, r := range rows {
+		for _, c := range r.Point {
+			if !slices.ContainsFunc(out, func(a journal.AxisInfo) bool { return a.Name == c.Name && a.Part == r.Part }) {
+				out = append(out, journal.AxisInfo{Part: r.Part, Name: c.Name, Kind: c.Value.Kind()})
+			}
+		}
+	}
+	return out
+}
+
+// Metrics are those of the rows: the time first, the rest sorted.
+func Metrics(rows []journal.Row) []journal.MetricInfo {
+	units := map[string]string{}
+	for _, r := range rows {
+		maps.Copy(units, r.Units)
+	}
+	var out []journal.MetricInfo
+	for _, name := range slices.Sorted(maps.Keys(units)) {
+		better := ""
+		switch units[name] {
+		case "us":
+			better = "lower"
+		case "GB/s", "%":
+			better = "higher"
+		}
+		info := journal.MetricInfo{Name: name, Unit: units[name], Better: better}
+		if name == "time_us" {
+			out = slices.Insert(out, 0, info)
+		} else {
+			out = append(out, info)
+		}
+	}
+	return out
+}

@@ -1,0 +1,211 @@
+package journal
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/kernbench/kernbench/internal/base/point"
+)
+
+// The values of a line's "type" field.
+const (
+	typeRun   = "run"
+	typeBegin = "begin"
+	typeRow   = "row"
+	typeNote  = "note"
+	typeEnd   = "end"
+)
+
+// entry is a record ready to be appended.
+type entry struct {
+	what string // the record in words, for errors
+	line []byte // with the final newline
+	sync bool   // whether it must survive a power failure
+}
+
+// encode checks a record and turns it into its line. Maps and lists that the
+// schema promises are written empty rather than null, and times in UTC, so that
+// they sort as text.
+func encode(rec any) (entry, error) {
+	var typ, run string
+	e := entry{sync: true}
+	var err error
+	switch r := rec.(type) {
+	case Header:
+		typ, run, e.what = typeRun, r.Run, "the header of run "+r.Run
+		r.Schema, r.Time = Schema, r.Time.UTC()
+		r.Argv, r.Axes, r.Metrics = nonNil(r.Argv), nonNil(r.Axes), nonNil(r.Metrics)
+		r.Environ = nonNilMap(r.Environ)
+		rec = r
+	case Begin:
+		typ, run, e.what = typeBegin, r.Run, fmt.Sprintf("the begin of %s trial %d", r.Key, r.Trial)
+		// A begin record tells a point that was not reached from one that killed
+		// the run. The page cache outlives the process, so this needs no sync,
+		// which would disturb the measurement about to start.
+		e.sync = false
+		r.Time = r.Time.UTC()
+		err = needKey(r.Key)
+		rec = r
+	case Row:
+		typ, run, e.what = typeRow, r.Run, describeRow(r)
+		r.Schema, r.Time = Schema, r.Time.UTC()
+		r.Metrics, r.Units = nonNilMap(r.Metrics), nonNilMap(r.Units)
+		err = errors.Join(needKey(r.Key), r.checkFinite())
+		rec = r
+	case Note:
+		typ, run, e.what = typeNote, r.Run, fmt.Sprintf("the note %.60q", r.Text)
+		r.Time = r.Time.UTC()
+		rec = r
+	case End:
+		typ, run, e.what = typeEnd, r.Run, "the end of run "+r.Run
+		r.Time, r.Counts = r.Time.UTC(), nonNilMap(r.Counts)
+		rec = r
+	default:
+		return e, fmt.Errorf("recording a %T: want a Header, Begin, Row, Note or End", rec)
+	}
+	if run == "" {
+		err = errors.Join(errors.New("it has no run id"), err)
+	}
+	if err == nil {
+		e.line, err = marshalLine(typ, rec)
+	}
+	if err != nil {
+		return e, fmt.Errorf("recording %s: %w", e.what, err)
+	}
+	return e, nil
+}
+
+// marshalLine puts the type in front of the record's own fields.
+func marshalLine(typ string, rec any) ([]byte, error) {
+	var b bytes.Buffer
+	fmt.Fprintf(&b, `{"type":%q,`, typ)
+	start := b.Len()
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false) // the file is read by people, not by browsers
+	if err := enc.Encode(rec); err != nil {
+		return nil, err
+	}
+	line := b.Bytes()
+	return slices.Delete(line, start, start+1), nil // the record's own brace
+}
+
+func describeRow(r Row) string {
+	parts := []string{"the row of", r.Bench}
+	if r.Part != "" {
+		parts = append(parts, r.Part)
+	}
+	if len(r.Point) > 0 {
+		parts = append(parts, r.Point.String())
+	}
+	return fmt.Sprintf("%s trial %d", strings.Join(parts, " "), r.Trial)
+}
+
+func needKey(key string) error {
+	if key == "" {
+		return errors.New("it has no key, so a resumed run could not find it")
+	}
+	return nil
+}
+
+func nonNil[T any](s []T) []T {
+	if s == nil {
+		return []T{}
+	}
+	return s
+}
+
+func nonNilMap[K comparable, V any](m map[K]V) map[K]V {
+	if m == nil {
+		return map[K]V{}
+	}
+	return m
+}
+
+// Clean returns a copy without the numbers that JSON cannot hold, with one
+// warning for each: a metric that came out as NaN must not cost the whole row.
+// Coordinates stay, since a row without them would be another row; Append
+// refuses such a row.
+func (r Row) Clean() Row {
+	for _, found := range r.dropNonFinite() {
+		r.Warnings = append(slices.Clip(r.Warnings), found+": left out")
+	}
+	return r
+}
+
+// checkFinite names every number that JSON cannot hold.
+func (r Row) checkFinite() error {
+	found := nonFiniteCoords("axis", r.Point)
+	found = append(found, nonFiniteCoords("option", r.Options)...)
+	if found = append(found, r.dropNonFinite()...); len(found) == 0 {
+		return nil
+	}
+	return errors.New(strings.Join(found, ", ") + ": want finite numbers")
+}
+
+// dropNonFinite removes numbers in place, replacing the maps it changes, and
+// says what it removed, in a fixed order.
+func (r *Row) dropNonFinite() (found []string) {
+	r.Metrics = dropFrom(r.Metrics, "metric", &found)
+	r.Limits = dropFrom(r.Limits, "limit", &found)
+	for _, name := range slices.Sorted(maps.Keys(r.Stats)) {
+		s := r.Stats[name]
+		if bad := firstNonFinite(s.Min, s.P50, s.P90, s.P99, s.Max, s.Mean, deref(s.CILow), deref(s.CIHigh)); bad != nil {
+			r.Stats = maps.Clone(r.Stats)
+			delete(r.Stats, name)
+			found = append(found, fmt.Sprintf("spread of %s has a %v", name, *bad))
+		}
+	}
+	if r.Skew != nil && firstNonFinite(*r.Skew) != nil {
+		found = append(found, fmt.Sprintf("skew is %v", *r.Skew))
+		r.Skew = nil
+	}
+	if l := r.Load; l != nil {
+		if bad := firstNonFinite(l.Before, l.After, l.Busy, l.Steal); bad != nil {
+			found = append(found, fmt.Sprintf("load has a %v", *bad))
+			r.Load = nil
+		}
+	}
+	return found
+}
+
+func dropFrom(m map[string]float64, what string, found *[]string) map[string]float64 {
+	for _, name := range slices.Sorted(maps.Keys(m)) {
+		if v := m[name]; firstNonFinite(v) != nil {
+			m = maps.Clone(m)
+			delete(m, name)
+			*found = append(*found, fmt.Sprintf("%s %s is %v", what, name, v))
+		}
+	}
+	return m
+}
+
+func nonFiniteCoords(what string, p point.Point) (found []string) {
+	for _, c := range p {
+		if firstNonFinite(c.Value.Float()) != nil {
+			found = append(found, fmt.Sprintf("%s %s is %v", what, c.Name, c.Value))
+		}
+	}
+	return found
+}
+
+func firstNonFinite(vs ...float64) *float64 {
+	for i, v := range vs {
+		if math.IsNaN(v) || math.IsInf(v, 0) {
+			return &vs[i]
+		}
+	}
+	return nil
+}
+
+func deref(p *float64) float64 {
+	if p == nil {
+		return 0
+	}
+	return *p
+}

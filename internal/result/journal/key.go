@@ -1,0 +1,118 @@
+package journal
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"hash"
+	"io"
+	"maps"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/kernbench/kernbench/internal/base/point"
+)
+
+// keyLen is the number of hex digits of a Key: 64 bits, so that even among a
+// hundred thousand points a chance collision is less likely than 1 in 10^9.
+const keyLen = 16
+
+// Key is the identity of a point for --resume: two points have the same key
+// exactly when they are the same work. The order of coordinates, variables and
+// options does not matter. ranks is nil when the program starts its own;
+// inputs maps the names of input files to their SHA-256.
+func Key(bench, part, version string, pt point.Point, ranks *int, backend string, env point.Env, options point.Point, inputs map[string]string) string {
+	// Every text is preceded by its length and every list by its count, so no
+	// two different arguments can give the same bytes.
+	h := keyHash{sha256.New()}
+	h.texts("kernbench key 1", bench, part, version, backend)
+	if ranks == nil {
+		h.count(0)
+	} else {
+		h.count(1)
+		h.texts(strconv.Itoa(*ranks))
+	}
+	h.point(pt)
+	h.env(env)
+	h.point(options)
+	h.count(len(inputs))
+	for _, name := range slices.Sorted(maps.Keys(inputs)) {
+		h.texts(name, inputs[name])
+	}
+	return hex.EncodeToString(h.Sum(nil))[:keyLen]
+}
+
+type keyHash struct{ hash.Hash }
+
+func (h keyHash) count(n int) {
+	var b [8]byte
+	binary.LittleEndian.PutUint64(b[:], uint64(n))
+	h.Write(b[:])
+}
+
+func (h keyHash) texts(texts ...string) {
+	for _, t := range texts {
+		h.count(len(t))
+		io.WriteString(h, t)
+	}
+}
+
+func (h keyHash) point(p point.Point) {
+	sorted := slices.SortedFunc(slices.Values(p), func(a, b point.Coord) int { return cmp.Compare(a.Name, b.Name) })
+	h.count(len(sorted))
+	for _, c := range sorted {
+		h.texts(c.Name, valueText(c.Value))
+	}
+}
+
+func (h keyHash) env(e point.Env) {
+	sorted := slices.SortedFunc(slices.Values(e), func(a, b point.EnvVar) int { return cmp.Compare(a.Name, b.Name) })
+	h.count(len(sorted))
+	for _, v := range sorted {
+		if v.Set {
+			h.texts(v.Name, "="+v.Value)
+		} else {
+			h.texts(v.Name, "")
+		}
+	}
+}
+
+// valueText tells values apart as far as JSON does, and no further, so that a
+// key made again from a row that was read is the same: 64 bytes and the number
+// 64.0 are alike, the text "64" is not.
+func valueText(v point.Value) string {
+	switch v.Kind() {
+	case 0:
+		return ""
+	case point.Bool:
+		return "b" + v.String()
+	case point.Float:
+		// JSON writes 2.0 as 2 and so it is read as a whole number; what it
+		// cannot write, NaN, is never read.
+		text, err := v.MarshalJSON()
+		switch {
+		case v.Float() == 0:
+			return "n0" // -0 is read as 0
+		case err != nil:
+			return "n" + v.String()
+		}
+		return "n" + string(text)
+	case point.Int, point.Bytes:
+		return "n" + v.String()
+	}
+	return "s" + v.String()
+}
+
+// NewRunID makes the id of a run that starts now, such as
+// 20261115-014233-7f3a: ids sort by time, and two runs of the same second
+// differ by what is read from random.
+func NewRunID(now time.Time, random io.Reader) string {
+	var tail [2]byte
+	if _, err := io.ReadFull(random, tail[:]); err != nil {
+		// Without randomness the fraction of the second is the next best thing.
+		binary.BigEndian.PutUint16(tail[:], uint16(now.Nanosecond()>>14))
+	}
+	return now.UTC().Format("20060102-150405-") + hex.EncodeToString(tail[:])
+}

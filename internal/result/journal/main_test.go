@@ -1,0 +1,271 @@
+package journal
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"os/exec"
+	"os/signal"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/kernbench/kernbench/internal/base/dtype"
+	"github.com/kernbench/kernbench/internal/base/point"
+)
+
+// Tests that need another process run this binary again with childMode set; it
+// then does one of the things below instead of testing.
+const childMode = "KERNBENCH_JOURNAL_TEST_CHILD"
+
+var children = map[string]func(args []string) error{
+	"append":   childAppend,
+	"fsize":    childFileLimit,
+	"readonly": childReadOnly,
+}
+
+func TestMain(m *testing.M) {
+	mode := os.Getenv(childMode)
+	if mode == "" {
+		os.Exit(m.Run())
+	}
+	if err := children[mode](os.Args[1:]); err != nil {
+		fmt.Println(err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+func child(t *testing.T, mode string, args ...string) *exec.Cmd {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(self, args...)
+	cmd.Env = append(os.Environ(), childMode+"="+mode)
+	return cmd
+}
+
+// childAppend DIR RUN N appends the rows 0 to N-1.
+func childAppend(args []string) error {
+	w, err := Open(args[0])
+	if err != nil {
+		return err
+	}
+	n, err := strconv.Atoi(args[2])
+	if err != nil {
+		return err
+	}
+	for i := range n {
+		if err := w.Append(testRow(args[1], i)); err != nil {
+			return err
+		}
+	}
+	return w.Close()
+}
+
+// childFileLimit DIR BYTES appends rows until the file may not grow any more,
+// which to the program looks like a full disk.
+func childFileLimit(args []string) error {
+	limit, err := strconv.ParseUint(args[1], 10, 64)
+	if err != nil {
+		return err
+	}
+	signal.Ignore(syscall.SIGXFSZ)
+	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: limit, Max: limit}); err != nil {
+		return err
+	}
+	return childAppend([]string{args[0], "full", "1000"})
+}
+
+// childReadOnly DIR opens a journal for writing, as a user whom permissions bind.
+func childReadOnly(args []string) error {
+	if os.Getuid() == 0 {
+		if err := errors.Join(syscall.Setgid(65534), syscall.Setuid(65534)); err != nil {
+			return err
+		}
+	}
+	_, err := Open(args[0])
+	return err
+}
+
+var testTime = time.Date(2026, 11, 15, 1, 42, 33, 123456789, time.UTC)
+
+// testRow is row i of a run; different i are different work.
+func testRow(run string, i int) Row {
+	ranks, ci := 2, 12.75
+	return Row{
+		Run: run, Bench: "all_reduce", Part: "latency", NumRanks: &ranks, Backend: "cpu", Trial: i % 3,
+		Point:  point.Point{{Name: "size", Value: point.BytesValue(int64(1024 * (i + 1)))}, {Name: "dtype", Value: point.StringValue("f32")}},
+		Env:    point.Env{{Name: "NCCL_ALGO", Value: "Ring", Set: true}, {Name: "NCCL_PROTO"}},
+		Status: OK, Kind: Measured, Clock: "monotonic", Samples: 100,
+		Metrics: map[string]float64{"time_us": 12.5 + float64(i), "busbw": 5.25},
+		Units:   map[string]string{"time_us": "us", "busbw": "GB/s"},
+		Stats:   map[string]Stat{"time_us": {Min: 12, P50: 12.5, P90: 13, P99: 14, Max: 15, Mean: 12.6, CIHigh: &ci}},
+		Host:    "node1", Time: testTime, Key: fmt.Sprintf("%016x", i),
+	}
+}
+
+func mustOpen(t testing.TB, dir string) *Writer {
+	t.Helper()
+	w, err := Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { w.Close() })
+	return w
+}
+
+func mustAppend(t testing.TB, w *Writer, recs ...any) {
+	t.Helper()
+	for _, rec := range recs {
+		if err := w.Append(rec); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func mustRead(t testing.TB, path string) *Journal {
+	t.Helper()
+	j, err := Read(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return j
+}
+
+type fataler interface {
+	Helper()
+	Fatal(args ...any)
+}
+
+// encodeAll is a journal in memory.
+func encodeAll(t fataler, recs ...any) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	for _, rec := range recs {
+		e, err := encode(rec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.Write(e.line)
+	}
+	return b.Bytes()
+}
+
+func parseBytes(t fataler, data []byte) *Journal {
+	t.Helper()
+	j, err := parse(bytes.NewReader(data))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return j
+}
+
+func parseText(t fataler, lines ...string) *Journal {
+	t.Helper()
+	return parseBytes(t, []byte(strings.Join(lines, "\n")+"\n"))
+}
+
+// Generators of random records.
+
+var genFinite = rapid.Custom(func(t *rapid.T) float64 {
+	return rapid.Float64().Filter(func(f float64) bool { return !math.IsNaN(f) && !math.IsInf(f, 0) }).Draw(t, "f")
+})
+
+func genValue(kind point.Kind) *rapid.Generator[point.Value] {
+	return rapid.Custom(func(t *rapid.T) point.Value {
+		switch kind {
+		case point.Int:
+			return point.IntValue(rapid.Int64().Draw(t, "int"))
+		case point.Bytes:
+			return point.BytesValue(rapid.Int64Min(0).Draw(t, "bytes"))
+		case point.Float:
+			return point.FloatValue(genFinite.Draw(t, "float"))
+		case point.Bool:
+			return point.BoolValue(rapid.Bool().Draw(t, "bool"))
+		case point.DType:
+			return point.DTypeValue(rapid.SampledFrom(dtype.All()).Draw(t, "dtype"))
+		case point.Tuple:
+			label := rapid.SampledFrom([]string{"", "qkv", "a=b"}).Draw(t, "label")
+			return point.TupleValue(label, rapid.SliceOfN(rapid.Int64Min(0), 1, 3).Draw(t, "dims")...)
+		}
+		return point.StringValue(rapid.String().Draw(t, "string"))
+	})
+}
+
+var (
+	genKind  = rapid.SampledFrom([]point.Kind{point.Int, point.Bytes, point.Float, point.String, point.Bool, point.DType, point.Tuple})
+	genNames = rapid.SliceOfNDistinct(rapid.String(), 0, 5, rapid.ID[string])
+	genMap   = rapid.MapOfN(rapid.String(), genFinite, 0, 4)
+)
+
+// genAxes makes axes of one part.
+func genAxes(part string) *rapid.Generator[[]AxisInfo] {
+	return rapid.Custom(func(t *rapid.T) (axes []AxisInfo) {
+		for _, name := range genNames.Draw(t, "axes") {
+			axes = append(axes, AxisInfo{part, name, genKind.Draw(t, "kind")})
+		}
+		return axes
+	})
+}
+
+// drawPoint is no generator, since without axes it draws nothing.
+func drawPoint(t *rapid.T, axes []AxisInfo) (p point.Point) {
+	for _, a := range axes {
+		p = append(p, point.Coord{Name: a.Name, Value: genValue(a.Kind).Draw(t, "value")})
+	}
+	return p
+}
+
+var genEnv = rapid.Custom(func(t *rapid.T) (e point.Env) {
+	for _, name := range genNames.Draw(t, "env") {
+		v := point.EnvVar{Name: name, Set: rapid.Bool().Draw(t, "set")}
+		if v.Set {
+			v.Value = rapid.String().Draw(t, "value")
+		}
+		e = append(e, v)
+	}
+	return e
+})
+
+var genTime = rapid.Custom(func(t *rapid.T) time.Time {
+	return time.Unix(rapid.Int64Range(0, 1<<35).Draw(t, "s"), rapid.Int64Range(0, 1e9-1).Draw(t, "ns")).UTC()
+})
+
+func genRow(run string, axes []AxisInfo) *rapid.Generator[Row] {
+	return rapid.Custom(func(t *rapid.T) Row {
+		r := Row{
+			Schema: Schema, Run: run, Bench: rapid.String().Draw(t, "bench"), Backend: rapid.String().Draw(t, "backend"),
+			Point: drawPoint(t, axes), Env: genEnv.Draw(t, "env"), Trial: rapid.IntRange(0, 9).Draw(t, "trial"),
+			NumRanks: rapid.Ptr(rapid.IntRange(1, 9), true).Draw(t, "ranks"),
+			Status:   rapid.SampledFrom([]Status{OK, Failed, Timeout, Skipped, NotExecuted}).Draw(t, "status"),
+			Reason:   rapid.String().Draw(t, "reason"), Output: rapid.String().Draw(t, "output"),
+			Rank: rapid.Ptr(rapid.IntRange(0, 9), true).Draw(t, "rank"), Kind: rapid.SampledFrom([]Kind{Measured, Simulated, Modelled}).Draw(t, "kind"),
+			Samples: rapid.Int().Draw(t, "samples"), Metrics: genMap.Draw(t, "metrics"), Limits: genMap.Draw(t, "limits"),
+			Units: rapid.MapOfN(rapid.String(), rapid.String(), 0, 3).Draw(t, "units"), Skew: rapid.Ptr(genFinite, true).Draw(t, "skew"),
+			Warnings: rapid.SliceOfN(rapid.String(), 0, 3).Draw(t, "warnings"), Host: rapid.String().Draw(t, "host"),
+			Time: genTime.Draw(t, "time"), Key: rapid.StringN(1, -1, -1).Draw(t, "key"), Attempt: rapid.IntRange(0, 3).Draw(t, "attempt"),
+		}
+		if len(axes) > 0 {
+			r.Part = axes[0].Part
+		}
+		if rapid.Bool().Draw(t, "has load") {
+			r.Load = &Load{genFinite.Draw(t, "before"), genFinite.Draw(t, "after"), 0.5, 0}
+		}
+		for _, name := range genNames.Draw(t, "stats") {
+			if r.Stats == nil {
+				r.Stats = map[string]Stat{}
+			}
+			r.Stats[name] = Stat{Min: genFinite.Draw(t, "min"), P50: genFinite.Draw(t, "p50"), CILow: rapid.Ptr(genFinite, true).Draw(t, "ci")}
+		}
+		return r
+	})
+}

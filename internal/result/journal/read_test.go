@@ -1,0 +1,276 @@
+package journal
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/kernbench/kernbench/internal/base/point"
+)
+
+// TestGoldenSchema1 reads a journal as the first version wrote it. The file is
+// never to be changed: journals like it lie on people's disks.
+func TestGoldenSchema1(t *testing.T) {
+	j := mustRead(t, filepath.Join("testdata", "schema1.jsonl"))
+	if len(j.Problems) != 2 || j.Problems[0].Line != 14 || j.Problems[1].Line != 20 {
+		t.Errorf("problems %v, want the torn lines 14 and 20", j.Problems)
+	}
+	if len(j.Runs) != 2 || j.Runs[0].ID() != "20261114-100000-bbbb" || j.Runs[1].ID() != "20261114-090000-aaaa" {
+		t.Fatalf("runs %v, want bbbb and then aaaa, which was resumed", j.Runs)
+	}
+	checkGoldenSmall(t, j.Runs[0])
+	run := j.Runs[1]
+	checkGoldenHeader(t, run)
+
+	var statuses []Status
+	for _, r := range run.Rows {
+		statuses = append(statuses, r.Status)
+	}
+	if diff := cmp.Diff([]Status{OK, Failed, Timeout, Skipped, NotExecuted, OK}, statuses); diff != "" {
+		t.Fatal(diff)
+	}
+	checkGoldenFirstRow(t, run.Rows[0])
+	failed := run.Rows[1]
+	if failed.Rank == nil || *failed.Rank != 1 || failed.Phase != "timing" || failed.Output != "segmentation fault\n" || failed.Attempt != 1 {
+		t.Errorf("the failed row reads %+v", failed)
+	}
+	gemm := run.Rows[4]
+	wantPoint := point.Point{{Name: "shape", Value: point.TupleValue("qkv", 4096, 6144, 4096)}, {Name: "size", Value: point.IntValue(64)}}
+	if diff := cmp.Diff(wantPoint, gemm.Point, same...); diff != "" || gemm.NumRanks != nil || gemm.Part != "gemm" {
+		t.Errorf("the row of part gemm reads %+v: %s", gemm, diff)
+	}
+	if v, _ := run.Rows[5].Point.Get("window"); v != point.BytesValue(4096) {
+		t.Errorf("an axis of the resumed header is %v of kind %v", v, v.Kind())
+	}
+
+	if diff := cmp.Diff(map[Status]int{OK: 2, Timeout: 1, Skipped: 1, NotExecuted: 1}, run.Counts()); diff != "" {
+		t.Error(diff)
+	}
+	if un := run.Unfinished(); len(un) != 1 || un[0].Key != "0000000000000006" {
+		t.Errorf("unfinished %v, want key 6", un)
+	}
+	if run.Attempts("0000000000000002", 0) != 2 || run.Attempts("0000000000000006", 0) != 1 || run.Attempts("0000000000000004", 0) != 1 {
+		t.Error("attempts of keys 2, 6 and 4 are not 2, 1 and 1")
+	}
+	if run.End != nil {
+		t.Error("the end of the interrupted part was taken for that of the resumption")
+	}
+	if len(run.Notes) != 1 || run.Notes[0].Text != "the governor is powersave" {
+		t.Errorf("notes %v", run.Notes)
+	}
+}
+
+func checkGoldenHeader(t *testing.T, run *Run) {
+	t.Helper()
+	h := run.Header
+	if len(run.Headers) != 2 || !h.Resumed || h.Host.Hostname != "node1" || h.Points != 6 || h.Seed != 18446744073709551615 ||
+		!h.Time.Equal(time.Date(2026, 11, 14, 9, 0, 0, 0, time.UTC)) {
+		t.Errorf("header %+v", h)
+	}
+	if diff := cmp.Diff(map[string]string{"NCCL_ALGO": "Ring", "NCCL_DEBUG": "WARN"}, h.Environ); diff != "" {
+		t.Error(diff)
+	}
+	var names []string
+	for _, a := range h.Axes {
+		names = append(names, a.Part+"/"+a.Name)
+	}
+	for _, m := range h.Metrics {
+		names = append(names, m.Name)
+	}
+	if diff := cmp.Diff([]string{"/size", "/dtype", "/scale", "gemm/shape", "gemm/size", "/window", "time_us", "busbw", "algbw"}, names); diff != "" {
+		t.Error(diff)
+	}
+	// The headers as written keep what each of them said.
+	if run.Headers[0].Resumed || len(run.Headers[0].Environ) != 1 || run.Headers[1].Host.Hostname != "node2" {
+		t.Errorf("headers as written: %+v", run.Headers)
+	}
+}
+
+func checkGoldenFirstRow(t *testing.T, got Row) {
+	t.Helper()
+	two, one, low, high, skew := 2, 1, 12.4, 12.7, 0.05
+	want := Row{
+		Schema: 1, Run: "20261114-090000-aaaa", Bench: "all_reduce", NumRanks: &two, Backend: "cpu",
+		Point:   point.Point{{Name: "size", Value: point.BytesValue(65536)}, {Name: "dtype", Value: mustParse(t, point.DType, "f32")}, {Name: "scale", Value: point.FloatValue(2)}},
+		Env:     point.Env{{Name: "NCCL_ALGO", Value: "Ring", Set: true}, {Name: "NCCL_PROTO"}},
+		Options: point.Point{{Name: "check", Value: point.BoolValue(true)}},
+		Status:  OK, Kind: Measured, Clock: "monotonic", Cadence: "streaming", Cache: "warm", Samples: 200, Batch: 4,
+		Metrics: map[string]float64{"time_us": 12.5, "busbw": 5.24}, Units: map[string]string{"time_us": "us", "busbw": "GB/s"},
+		Stats:  map[string]Stat{"time_us": {12, 12.5, 13, 14, 15, 12.6, &low, &high}},
+		Limits: map[string]float64{"memory": 20}, Skew: &skew, Slowest: &one, Warnings: []string{"frequency was not steady"},
+		Host: "node1", Load: &Load{0.5, 0.75, 0.25, 0}, Time: time.Date(2026, 11, 14, 9, 0, 2, 5e8, time.UTC),
+		Launch: "launch-0001", Raw: "0000000000000001-0.bin", Key: "0000000000000001",
+	}
+	if diff := cmp.Diff(want, got, same...); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func checkGoldenSmall(t *testing.T, run *Run) {
+	t.Helper()
+	if len(run.Rows) != 1 || run.Rows[0].Metrics["time_us"] != 1000 || run.Rows[0].Kind != Modelled {
+		t.Errorf("rows %+v", run.Rows)
+	}
+	if run.End == nil || run.End.Outcome != "complete" || run.End.Counts[OK] != 1 || run.End.Seconds != 1 {
+		t.Errorf("end %+v", run.End)
+	}
+}
+
+func mustParse(t *testing.T, kind point.Kind, text string) point.Value {
+	t.Helper()
+	v, err := point.Parse(kind, text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+func TestNewerSchema(t *testing.T) {
+	j := parseText(t,
+		`{"type":"run","schema":1,"run":"old","bench":"b"}`,
+		`{"type":"run","schema":2,"run":"new","bench":["now","a","list"]}`,
+		`{"type":"begin","run":"new","key":"k","trial":0}`,
+		`{"type":"row","schema":2,"run":"new","key":"k","status":"ok","metrics":{"time_us":{"p50":3}}}`,
+		`{"type":"row","schema":3,"run":{"id":"new"}}`,
+		`{"type":"end","run":"new","outcome":"complete"}`,
+		`{"type":"row","schema":1,"run":"old","key":"k"}`,
+		`{"type":"row","schema":2,"run":"old","key":"k2","metrics":{}}`,
+	)
+	if len(j.Runs) != 1 || len(j.Runs[0].Rows) != 1 {
+		t.Fatalf("runs %+v, want the old one with its old row", j.Runs)
+	}
+	var lines []int
+	for _, p := range j.Problems {
+		lines = append(lines, p.Line)
+		if !errors.Is(p.Err, ErrNewer) {
+			t.Errorf("%v is not marked as newer", p)
+		}
+	}
+	if diff := cmp.Diff([]int{2, 3, 4, 5, 6, 8}, lines); diff != "" {
+		t.Error(diff)
+	}
+	if text := j.Problems[0].String(); !strings.Contains(text, "schema 2 is newer than this program reads (up to 1)") {
+		t.Error(text)
+	}
+}
+
+// TestBadLines has one bad line of each sort between two good rows.
+func TestBadLines(t *testing.T) {
+	tests := []struct{ name, line, want string }{
+		{"no JSON", `hello`, "invalid character"},
+		{"cut", `{"type":"row","run":"r","key`, "unexpected end"},
+		{"glued", `{"type":"row","run":"r","key":"k"}{"type":"row"}`, "after top-level value"},
+		{"list", `[1]`, "cannot unmarshal"},
+		{"zeros", "\x00\x00\x00\x00", "invalid character"},
+		{"no type", `{"run":"r"}`, "no type"},
+		{"type of another type", `{"type":3}`, "cannot unmarshal"},
+		{"no run", `{"type":"row","key":"k"}`, "no run id"},
+		{"metric as text", `{"type":"row","run":"r","key":"k","metrics":{"time_us":"fast"}}`, "cannot unmarshal"},
+		{"point as list", `{"type":"row","run":"r","key":"k","point":[1]}`, "want an object"},
+		{"axis of unknown kind", `{"type":"run","run":"r","axes":[{"name":"x","kind":"colour"}]}`, "unknown kind"},
+		{"not UTF-8, long", "\xff\xfe" + strings.Repeat("é", 500), "invalid character"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			good := string(encodeAll(t, testRow("r", 0)))
+			j := parseBytes(t, []byte(good+tt.line+"\n\n"+good))
+			if len(j.Runs) != 1 || len(j.Runs[0].Rows) != 2 {
+				t.Errorf("the good rows around it did not come through: %+v", j.Runs)
+			}
+			if len(j.Problems) != 1 || j.Problems[0].Line != 2 || !strings.Contains(j.Problems[0].String(), tt.want) {
+				t.Fatalf("problems %v, want line 2: %s", j.Problems, tt.want)
+			}
+			if text := j.Problems[0].Text; len(text) > excerptLen+3 || !utf8.ValidString(text) {
+				t.Errorf("excerpt %q", text)
+			}
+		})
+	}
+}
+
+func TestLineForms(t *testing.T) {
+	long := testRow("r", 0)
+	long.Output = strings.Repeat("x", 1<<20) // beyond any buffer
+	data := encodeAll(t, testRow("r", 1), long, testRow("r", 2))
+	crlf := bytes.ReplaceAll(data, []byte("\n"), []byte("\r\n"))
+	for name, text := range map[string][]byte{
+		"plain": data, "crlf": crlf, "no last newline": data[:len(data)-1], "blank lines": bytes.ReplaceAll(data, []byte("\n"), []byte("\n\n \r\n")),
+	} {
+		j := parseBytes(t, text)
+		if len(j.Problems) > 0 || len(j.Runs) != 1 || len(j.Runs[0].Rows) != 3 || len(j.Runs[0].Rows[1].Output) != 1<<20 {
+			t.Errorf("%s: problems %v, runs %d", name, j.Problems, len(j.Runs))
+		}
+	}
+}
+
+func TestRunWithoutHeader(t *testing.T) {
+	j := parseBytes(t, encodeAll(t, Begin{Run: "r", Key: "k", Time: testTime}, testRow("r", 4)))
+	h := j.Runs[0].Header
+	if h.Run != "r" || h.Bench != "all_reduce" || h.Backend != "cpu" || !h.Time.Equal(testTime) || len(j.Runs[0].Headers) != 0 {
+		t.Errorf("header made up from the rows: %+v", h)
+	}
+}
+
+func FuzzRead(f *testing.F) {
+	golden, err := os.ReadFile(filepath.Join("testdata", "schema1.jsonl"))
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(golden)
+	for line := range bytes.Lines(golden) {
+		f.Add(line)
+	}
+	f.Add([]byte("{\"type\":\"row\",\"schema\":9}\r\n\n\x00"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		j := parseBytes(t, data)
+		records := len(j.Problems)
+		for _, r := range j.Runs {
+			records += len(r.Headers) + len(r.Rows) + len(r.Begun) + len(r.Notes)
+			if latest := r.Latest(); len(latest) > len(r.Rows) || len(r.Unfinished()) > len(r.Begun) {
+				t.Errorf("%d rows give %d latest; %d begun, %d unfinished", len(r.Rows), len(latest), len(r.Begun), len(r.Unfinished()))
+			}
+			if r.ID() == "" {
+				t.Error("a run without an id")
+			}
+		}
+		if lines := bytes.Count(data, []byte("\n")) + 1; records > lines {
+			t.Errorf("%d records out of %d lines", records, lines)
+		}
+		for _, p := range j.Problems {
+			if !utf8.ValidString(p.Text) || p.Err == nil || p.Line < 1 {
+				t.Errorf("problem %#v", p)
+			}
+		}
+	})
+}
+
+// BenchmarkRead reads a long sweep.
+func BenchmarkRead(b *testing.B) {
+	recs := []any{Header{Run: "r", Axes: []AxisInfo{{"latency", "size", point.Bytes}}}}
+	for i := range 10_000 {
+		recs = append(recs, Begin{Run: "r", Key: testRow("r", i).Key, Time: testTime}, testRow("r", i))
+	}
+	data := encodeAll(b, recs...)
+	b.SetBytes(int64(len(data)))
+	b.ReportAllocs()
+	for b.Loop() {
+		if j := parseBytes(b, data); len(j.Runs[0].Latest()) != 10_000 {
+			b.Fatal("rows are missing")
+		}
+	}
+}
+
+// BenchmarkAppend is the cost of a row, which is that of the sync.
+func BenchmarkAppend(b *testing.B) {
+	w := mustOpen(b, b.TempDir())
+	row := testRow("r", 0)
+	for b.Loop() {
+		mustAppend(b, w, row)
+	}
+}

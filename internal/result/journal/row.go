@@ -1,0 +1,184 @@
+package journal
+
+import (
+	"time"
+
+	"github.com/kernbench/kernbench/internal/base/point"
+	"github.com/kernbench/kernbench/internal/host/hostinfo"
+)
+
+// Schema is the version of the records this program writes. Readers accept
+// every version up to it; docs/journal-schema.md says what changed in each.
+const Schema = 1
+
+// Status is what became of one point in one trial.
+type Status string
+
+// Passed, failed, skipped and not executed are different things; a time-out is
+// a failure that says which.
+const (
+	OK          Status = "ok"
+	Failed      Status = "failed"
+	Timeout     Status = "timeout"
+	Skipped     Status = "skipped"
+	NotExecuted Status = "not-executed"
+)
+
+// Bad reports whether the status counts as a failure.
+func (s Status) Bad() bool { return s == Failed || s == Timeout }
+
+// Kind says where a row's numbers come from.
+type Kind string
+
+// The three sources of a number.
+const (
+	Measured  Kind = "measured"
+	Simulated Kind = "simulated"
+	Modelled  Kind = "modelled"
+)
+
+// Stat is the spread of one metric over its samples. The interval is the 95 %
+// confidence interval of the median; it is absent when there are too few
+// samples for one.
+type Stat struct {
+	Min    float64  `json:"min"`
+	P50    float64  `json:"p50"`
+	P90    float64  `json:"p90"`
+	P99    float64  `json:"p99"`
+	Max    float64  `json:"max"`
+	Mean   float64  `json:"mean"`
+	CILow  *float64 `json:"ci_low,omitempty"`
+	CIHigh *float64 `json:"ci_high,omitempty"`
+}
+
+// Load is how busy the machine was around a point: load averages, and the
+// share of all CPU time that was in use or stolen by the hypervisor meanwhile.
+type Load struct {
+	Before float64 `json:"before"`
+	After  float64 `json:"after"`
+	Busy   float64 `json:"busy"`
+	Steal  float64 `json:"steal"`
+}
+
+// Row is one point in one trial: the unit of every table, figure and export.
+type Row struct {
+	Schema   int         `json:"schema"`
+	Run      string      `json:"run"`
+	Bench    string      `json:"bench"`
+	Part     string      `json:"part,omitempty"`
+	Point    point.Point `json:"point"`     // axis: value, without num_ranks and backend
+	NumRanks *int        `json:"num_ranks"` // null when the program starts its own
+	Backend  string      `json:"backend"`
+	Env      point.Env   `json:"env"` // name: value, or null for unset
+	Options  point.Point `json:"options"`
+	Trial    int         `json:"trial"` // from 0
+	Index    int         `json:"index"` // the point's place in the declared order, whatever the order of execution
+
+	Status Status `json:"status"`
+	Reason string `json:"reason,omitempty"`
+	Rank   *int   `json:"rank,omitempty"`  // the rank that failed
+	Phase  string `json:"phase,omitempty"` // where it failed
+	Output string `json:"output,omitempty"`
+	// Optional marks a not-executed row that the run may do without: it is
+	// counted and shown, but it is no failure.
+	Optional bool `json:"optional,omitempty"`
+
+	Kind    Kind               `json:"kind"`
+	Clock   string             `json:"clock,omitempty"`
+	Cadence string             `json:"cadence,omitempty"`
+	Cache   string             `json:"cache,omitempty"`
+	Samples int                `json:"samples"`
+	Batch   int                `json:"batch,omitempty"` // calls per sample
+	Metrics map[string]float64 `json:"metrics"`
+	Units   map[string]string  `json:"units"`
+	Stats   map[string]Stat    `json:"stats,omitempty"`
+	Limits  map[string]float64 `json:"limits,omitempty"`
+	Skew    *float64           `json:"skew,omitempty"`      // median of (slowest - fastest)/slowest
+	Slowest *int               `json:"straggler,omitempty"` // the rank most often last
+	Details map[string]string  `json:"details,omitempty"`   // what the bench says about the row in words
+
+	Warnings []string  `json:"warnings,omitempty"`
+	Host     string    `json:"host"`
+	Load     *Load     `json:"load,omitempty"`
+	Time     time.Time `json:"time"`
+	Launch   string    `json:"launch,omitempty"` // folder under logs/
+	Raw      string    `json:"raw,omitempty"`    // file under samples/
+	Key      string    `json:"key"`              // identity of the row: same key, same work
+	Task     string    `json:"task,omitempty"`   // key of the point that gave several rows; equals Key when empty
+	Attempt  int       `json:"attempt,omitempty"`
+}
+
+// TaskKey is the identity for --resume: that of the planned point behind the
+// row.
+func (r *Row) TaskKey() string {
+	if r.Task != "" {
+		return r.Task
+	}
+	return r.Key
+}
+
+// AxisInfo describes a column of the rows, so that a reader without the
+// declaration can order and format it.
+type AxisInfo struct {
+	Part string     `json:"part,omitempty"`
+	Name string     `json:"name"`
+	Kind point.Kind `json:"kind"`
+}
+
+// MetricInfo describes a metric. Better is "lower", "higher" or "" when it is
+// neither.
+type MetricInfo struct {
+	Name   string `json:"name"`
+	Unit   string `json:"unit,omitempty"`
+	Better string `json:"better,omitempty"`
+}
+
+// Header opens a run: everything needed to read its rows and to repeat it.
+type Header struct {
+	Schema   int               `json:"schema"`
+	Run      string            `json:"run"`
+	Bench    string            `json:"bench"`
+	Version  string            `json:"bench_version,omitempty"` // of the bench or model
+	Time     time.Time         `json:"time"`
+	Argv     []string          `json:"argv"`
+	Host     hostinfo.Host     `json:"host"`
+	Load     float64           `json:"load"`    // load average over the last minute, before the start
+	Environ  map[string]string `json:"environ"` // by allow-list; swept variables always
+	Axes     []AxisInfo        `json:"axes"`
+	Envs     []string          `json:"envs,omitempty"`
+	Metrics  []MetricInfo      `json:"metrics"`
+	Inputs   map[string]string `json:"inputs,omitempty"` // file: SHA-256
+	Backend  string            `json:"backend"`
+	Launcher string            `json:"launcher,omitempty"`
+	Seed     uint64            `json:"seed"`
+	Trials   int               `json:"trials"`
+	Points   int               `json:"points"`
+	Launches int               `json:"launches"`
+	Resumed  bool              `json:"resumed,omitempty"` // continues an earlier header of the same run
+}
+
+// Begin precedes each point, so that a reader can tell a point that was never
+// reached from one that took everything down with it.
+type Begin struct {
+	Run     string    `json:"run"`
+	Key     string    `json:"key"`
+	Trial   int       `json:"trial"`
+	Attempt int       `json:"attempt,omitempty"`
+	Time    time.Time `json:"time"`
+}
+
+// Note is something to know about a run that belongs to no single row.
+type Note struct {
+	Run  string    `json:"run"`
+	Text string    `json:"text"`
+	Time time.Time `json:"time"`
+}
+
+// End closes a run that came to its end or was interrupted.
+type End struct {
+	Run     string         `json:"run"`
+	Outcome string         `json:"outcome"` // complete, interrupted, failed
+	Counts  map[Status]int `json:"counts"`
+	Seconds float64        `json:"seconds"`
+	Time    time.Time      `json:"time"`
+}

@@ -1,0 +1,268 @@
+package journal
+
+import (
+	"cmp"
+	"maps"
+	"path/filepath"
+	"slices"
+
+	"github.com/kernbench/kernbench/internal/base/point"
+)
+
+// Journal is the content of one journal file.
+type Journal struct {
+	Path     string    // the file
+	Runs     []*Run    // in the order they were last started or resumed
+	Problems []Problem // lines that could not be used
+}
+
+// Dir is the RUN folder, in which samples and logs lie.
+func (j *Journal) Dir() string { return filepath.Dir(j.Path) }
+
+// Run is what a journal holds of one run. Runs come from Read: the methods rely
+// on the order in which it saw begin records and rows.
+type Run struct {
+	// Header is the first header of the run, with the axes, metrics, variables
+	// and inputs that later ones add. For a run without a readable header it
+	// holds what the other records tell: id, bench, backend and time.
+	Header  Header
+	Headers []Header // as written; more than one means the run was resumed
+	Rows    []Row    // in file order, repeated attempts included
+	Begun   []Begin
+	Notes   []Note
+	End     *End // nil if the run, or its latest resumption, did not come to an end
+
+	progress map[pointTrial]*progress
+}
+
+// pointTrial is one piece of work of a run; the key is Row.TaskKey or Row.Key.
+type pointTrial struct {
+	key   string
+	trial int
+}
+
+// progress is how far that piece of work got.
+type progress struct {
+	begun, rows int
+	open        bool // begun, and no row since
+	last        int  // its latest begin record, as an index of Begun
+}
+
+// ID is the run's id.
+func (r *Run) ID() string { return r.Header.Run }
+
+// Latest returns the rows that count, in the declared order of their points
+// (Row.Index), else as they first appeared: the last one of each key and trial. A point that gives several rows
+// (Row.Task) may give others when it is tried again, so a row of another attempt
+// replaces all the earlier ones of the point. Rows without a key, which only
+// other programs write, replace nothing.
+func (r *Run) Latest() []Row {
+	type result struct {
+		attempt int
+		rows    []int // indices of Rows
+	}
+	var order []*result
+	of := make(map[pointTrial]*result, len(r.Rows))
+	for i := range r.Rows {
+		row := &r.Rows[i]
+		id := pointTrial{row.TaskKey(), row.Trial}
+		p := of[id]
+		if p == nil || id.key == "" {
+			p = &result{}
+			of[id] = p
+			order = append(order, p)
+		}
+		if p.attempt != row.Attempt {
+			p.attempt, p.rows = row.Attempt, p.rows[:0]
+		}
+		at := slices.IndexFunc(p.rows, func(k int) bool { return r.Rows[k].Key == row.Key })
+		if at >= 0 {
+			p.rows[at] = i
+		} else {
+			p.rows = append(p.rows, i)
+		}
+	}
+	out := make([]Row, 0, len(r.Rows))
+	for _, p := range order {
+		for _, i := range p.rows {
+			out = append(out, r.Rows[i])
+		}
+	}
+	slices.SortStableFunc(out, func(a, b Row) int { return cmp.Compare(a.Index, b.Index) })
+	return out
+}
+
+// Accumulated is the run together with all before it in the journal that did work
+// of the same kind: the same bench, version and seed. A row of a later run
+// replaces that of an earlier one with the same key and trial, good or bad.
+// Points come in the order in which they first appeared.
+func (j *Journal) Accumulated(last *Run) *Run {
+	sum := &Run{progress: map[pointTrial]*progress{}}
+	for _, r := range j.Runs {
+		h := r.Header
+		if h.Bench == last.Header.Bench && h.Version == last.Header.Version && h.Seed == last.Header.Seed {
+			sum.addHeader(h)
+			for _, row := range r.Latest() {
+				row.Index = 0
+				sum.addRow(row)
+			}
+		}
+		if r == last {
+			break
+		}
+	}
+	// It is shown as the run it ends with.
+	axes, metrics := sum.Header.Axes, sum.Header.Metrics
+	sum.Header = last.Header
+	sum.Header.Axes, sum.Header.Metrics = axes, metrics
+	sum.Headers, sum.Notes, sum.End = last.Headers, last.Notes, last.End
+	return sum
+}
+
+// Attempts is how often the point with the key (Row.TaskKey) was tried in a
+// trial, counting those attempts that left no row.
+func (r *Run) Attempts(key string, trial int) int {
+	p := r.progress[pointTrial{key, trial}]
+	if p == nil {
+		return 0
+	}
+	return max(p.begun, p.rows)
+}
+
+// Unfinished returns the begin records of the work that was under way when the
+// writing stopped: the latest of each point and trial that no row follows.
+func (r *Run) Unfinished() []Begin {
+	var at []int
+	for _, p := range r.progress {
+		if p.open {
+			at = append(at, p.last)
+		}
+	}
+	slices.Sort(at)
+	out := make([]Begin, len(at))
+	for i, k := range at {
+		out[i] = r.Begun[k]
+	}
+	return out
+}
+
+// Counts is the number of latest rows of each status.
+func (r *Run) Counts() map[Status]int {
+	counts := map[Status]int{}
+	for _, row := range r.Latest() {
+		counts[row.Status]++
+	}
+	return counts
+}
+
+func (r *Run) of(key string, trial int) *progress {
+	id := pointTrial{key, trial}
+	p := r.progress[id]
+	if p == nil {
+		p = &progress{}
+		r.progress[id] = p
+	}
+	return p
+}
+
+func (r *Run) addBegin(b Begin) {
+	p := r.of(b.Key, b.Trial)
+	p.begun++
+	p.open, p.last = true, len(r.Begun)
+	r.Begun = append(r.Begun, b)
+}
+
+func (r *Run) addRow(row Row) {
+	p := r.of(row.Key, row.Trial)
+	p.rows++
+	// Begin records are of the point, which may give several rows an attempt.
+	task := r.of(row.TaskKey(), row.Trial)
+	task.rows = max(task.rows, p.rows)
+	task.open = false
+	r.Rows = append(r.Rows, row)
+}
+
+// addHeader takes the first header as it is and merges later ones into it. The
+// planned numbers are the largest seen, since a resumption may plan only the
+// rest. An end before the header belongs to the part that is continued.
+func (r *Run) addHeader(h Header) {
+	r.Headers = append(r.Headers, h)
+	r.End = nil
+	if len(r.Headers) == 1 {
+		r.Header = h
+		// Merging must not reach into the header as written.
+		r.Header.Environ, r.Header.Inputs = maps.Clone(h.Environ), maps.Clone(h.Inputs)
+		return
+	}
+	m := &r.Header
+	m.Resumed = true
+	m.Axes = union(m.Axes, h.Axes, func(a AxisInfo) string { return a.Part + "\x00" + a.Name })
+	m.Metrics = union(m.Metrics, h.Metrics, func(i MetricInfo) string { return i.Name })
+	m.Envs = union(m.Envs, h.Envs, func(name string) string { return name })
+	m.Environ, m.Inputs = addMissing(m.Environ, h.Environ), addMissing(m.Inputs, h.Inputs)
+	m.Trials, m.Points, m.Launches = max(m.Trials, h.Trials), max(m.Points, h.Points), max(m.Launches, h.Launches)
+}
+
+// union appends to a the elements of b whose name a lacks.
+func union[T any](a, b []T, name func(T) string) []T {
+	a = slices.Clip(a)
+	for _, x := range b {
+		if !slices.ContainsFunc(a, func(y T) bool { return name(y) == name(x) }) {
+			a = append(a, x)
+		}
+	}
+	return a
+}
+
+func addMissing(a, b map[string]string) map[string]string {
+	for k, v := range b {
+		if _, have := a[k]; !have {
+			if a == nil {
+				a = map[string]string{}
+			}
+			a[k] = v
+		}
+	}
+	return a
+}
+
+// finish completes a run once all of the file has been seen.
+func (r *Run) finish() {
+	if len(r.Headers) == 0 {
+		r.guessHeader()
+	}
+	type column struct{ part, name string }
+	kinds := map[column]point.Kind{}
+	for _, a := range r.Header.Axes {
+		kinds[column{a.Part, a.Name}] = a.Kind
+	}
+	for _, row := range r.Rows {
+		for i := range row.Point {
+			c := &row.Point[i]
+			// An axis without a part is one of every part.
+			kind := cmp.Or(kinds[column{row.Part, c.Name}], kinds[column{"", c.Name}])
+			if kind != 0 {
+				c.Value = c.Value.Retype(kind)
+			}
+		}
+	}
+}
+
+// guessHeader fills what the records of a run without a header tell about it.
+func (r *Run) guessHeader() {
+	h := &r.Header
+	switch {
+	case len(r.Begun) > 0:
+		h.Time = r.Begun[0].Time
+	case len(r.Rows) > 0:
+		h.Time = r.Rows[0].Time
+	case len(r.Notes) > 0:
+		h.Time = r.Notes[0].Time
+	case r.End != nil:
+		h.Time = r.End.Time
+	}
+	if len(r.Rows) > 0 {
+		first := r.Rows[0]
+		h.Schema, h.Bench, h.Backend = first.Schema, first.Bench, first.Backend
+	}
+}

@@ -1,0 +1,174 @@
+package journal
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/kernbench/kernbench/internal/base/point"
+)
+
+// TestRunAgainstReference records random begins and rows of a few pieces of
+// work and asks the run what a search through the sequence answers.
+func TestRunAgainstReference(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		type event struct {
+			begin      bool
+			key, trial int
+		}
+		events := rapid.SliceOf(rapid.Custom(func(t *rapid.T) event {
+			return event{rapid.Bool().Draw(t, "begin"), rapid.IntRange(0, 2).Draw(t, "key"), rapid.IntRange(0, 1).Draw(t, "trial")}
+		})).Draw(t, "events")
+		recs := []any{Header{Run: "r"}}
+		for i, e := range events {
+			key := fmt.Sprint(e.key)
+			if e.begin {
+				recs = append(recs, Begin{Run: "r", Key: key, Trial: e.trial, Attempt: i})
+			} else {
+				recs = append(recs, Row{Run: "r", Key: key, Trial: e.trial, Attempt: i, Status: OK})
+			}
+		}
+		run := parseBytes(t, encodeAll(t, recs...)).Runs[0]
+
+		// Each record is known by its position, which travels as its attempt.
+		var latest, unfinished []int
+		for i, e := range events {
+			first, lastRow, lastBegin, followed := true, i, true, false
+			for k, o := range events {
+				if o.key != e.key || o.trial != e.trial {
+					continue
+				}
+				if k < i && !o.begin {
+					first = false
+				}
+				if k > i && o.begin {
+					lastBegin = false
+				}
+				if k > i && !o.begin {
+					lastRow, followed = k, true
+				}
+			}
+			if !e.begin && first {
+				latest = append(latest, lastRow)
+			}
+			if e.begin && lastBegin && !followed {
+				unfinished = append(unfinished, i)
+			}
+		}
+		var gotLatest, gotUnfinished []int
+		for _, r := range run.Latest() {
+			gotLatest = append(gotLatest, r.Attempt)
+		}
+		for _, b := range run.Unfinished() {
+			gotUnfinished = append(gotUnfinished, b.Attempt)
+		}
+		if diff := cmp.Diff(latest, gotLatest); diff != "" {
+			t.Fatalf("latest: %s", diff)
+		}
+		if diff := cmp.Diff(unfinished, gotUnfinished); diff != "" {
+			t.Fatalf("unfinished: %s", diff)
+		}
+		for key := range 3 {
+			for trial := range 2 {
+				begins, rows := 0, 0
+				for _, e := range events {
+					if e.key == key && e.trial == trial {
+						if e.begin {
+							begins++
+						} else {
+							rows++
+						}
+					}
+				}
+				if got := run.Attempts(fmt.Sprint(key), trial); got != max(begins, rows) {
+					t.Fatalf("attempts of %d/%d: %d, want %d", key, trial, got, max(begins, rows))
+				}
+			}
+		}
+		if got := run.Counts()[OK]; got != len(latest) {
+			t.Fatalf("counts %d, want %d", got, len(latest))
+		}
+	})
+}
+
+// TestPointOfSeveralRows tries a point again that gives several rows: what the
+// earlier attempt left, under whatever key, no longer counts.
+func TestPointOfSeveralRows(t *testing.T) {
+	row := func(key, task string, attempt int, status Status) Row {
+		return Row{Run: "r", Key: key, Task: task, Attempt: attempt, Status: status}
+	}
+	begin := func(attempt int) Begin { return Begin{Run: "r", Key: "task", Attempt: attempt} }
+	tests := []struct {
+		name       string
+		recs       []any
+		want       []string // keys of the latest rows
+		attempts   int
+		unfinished int
+	}{
+		{"one attempt", []any{begin(0), row("a", "task", 0, OK), row("b", "task", 0, OK)}, []string{"a", "b"}, 1, 0},
+		{"without begin", []any{row("a", "task", 0, OK), row("b", "task", 0, OK)}, []string{"a", "b"}, 1, 0},
+		{"failed, then good", []any{begin(0), row("task", "", 0, Failed), begin(1), row("a", "task", 1, OK), row("b", "task", 1, OK)}, []string{"a", "b"}, 2, 0},
+		{"good, then failed", []any{begin(0), row("a", "task", 0, OK), row("b", "task", 0, OK), begin(1), row("task", "", 1, Failed)}, []string{"task"}, 2, 0},
+		{"fewer rows", []any{row("a", "task", 0, OK), row("b", "task", 0, OK), row("b", "task", 1, OK)}, []string{"b"}, 2, 0},
+		{"crashed again", []any{begin(0), row("a", "task", 0, OK), begin(1)}, []string{"a"}, 2, 1},
+		{"place kept", []any{row("task", "", 0, Failed), row("other", "", 0, OK), row("a", "task", 1, OK)}, []string{"a", "other"}, 1, 0},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			run := parseBytes(t, encodeAll(t, tt.recs...)).Runs[0]
+			var keys []string
+			for _, r := range run.Latest() {
+				keys = append(keys, r.Key)
+			}
+			if diff := cmp.Diff(tt.want, keys); diff != "" {
+				t.Error(diff)
+			}
+			if got := run.Attempts("task", 0); got != tt.attempts {
+				t.Errorf("%d attempts, want %d", got, tt.attempts)
+			}
+			if got := len(run.Unfinished()); got != tt.unfinished {
+				t.Errorf("%d unfinished, want %d", got, tt.unfinished)
+			}
+		})
+	}
+}
+
+func TestLatestKeepsRowsWithoutKey(t *testing.T) {
+	j := parseText(t, `{"type":"row","run":"r","host":"a"}`, `{"type":"row","run":"r","host":"b"}`)
+	if n := len(j.Runs[0].Latest()); n != 2 {
+		t.Errorf("%d rows, want both", n)
+	}
+}
+
+func TestEndBelongsToLatestPart(t *testing.T) {
+	h, end := Header{Run: "r"}, End{Run: "r", Outcome: "interrupted"}
+	if run := parseBytes(t, encodeAll(t, h, end)).Runs[0]; run.End == nil || run.End.Outcome != "interrupted" {
+		t.Errorf("end %v", run.End)
+	}
+	if run := parseBytes(t, encodeAll(t, h, end, h)).Runs[0]; run.End != nil {
+		t.Errorf("resumed and not ended, but end is %v", run.End)
+	}
+	done := End{Run: "r", Outcome: "complete"}
+	if run := parseBytes(t, encodeAll(t, h, end, h, done)).Runs[0]; run.End == nil || run.End.Outcome != "complete" {
+		t.Errorf("end %v", run.End)
+	}
+}
+
+// TestAxisOfItsPart has an axis name that means something else in one part.
+func TestAxisOfItsPart(t *testing.T) {
+	header := Header{Run: "r", Axes: []AxisInfo{{"", "n", point.Bytes}, {"p", "n", point.Float}}}
+	row := func(part string) Row {
+		return Row{Run: "r", Key: "k", Part: part, Point: point.Point{{Name: "n", Value: point.IntValue(64)}, {Name: "undeclared", Value: point.IntValue(1)}}}
+	}
+	rows := parseBytes(t, encodeAll(t, header, row("p"), row("other"))).Runs[0].Rows
+	for i, want := range []point.Kind{point.Float, point.Bytes} {
+		if got := rows[i].Point[0].Value.Kind(); got != want {
+			t.Errorf("part %q: kind %v, want %v", rows[i].Part, got, want)
+		}
+		if got := rows[i].Point[1].Value.Kind(); got != point.Int {
+			t.Errorf("an axis that no header has became %v", got)
+		}
+	}
+}

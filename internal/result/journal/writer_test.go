@@ -1,0 +1,357 @@
+package journal
+
+import (
+	"bytes"
+	"errors"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"pgregory.net/rapid"
+
+	"github.com/kernbench/kernbench/internal/base/point"
+)
+
+// same compares records: JSON does not tell nil from empty.
+var same = []cmp.Option{cmpopts.EquateEmpty(), cmp.Comparer(func(a, b point.Value) bool { return a == b })}
+
+// sameText also takes a value for the same when only its kind was lost, as it
+// is without a header.
+var sameText = []cmp.Option{cmpopts.EquateEmpty(), cmp.Comparer(func(a, b point.Value) bool { return a.String() == b.String() })}
+
+func TestRoundTrip(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		axes := append(genAxes("a").Draw(t, "axes of a"), genAxes("b").Draw(t, "axes of b")...)
+		partA := slices.DeleteFunc(slices.Clone(axes), func(a AxisInfo) bool { return a.Part != "a" })
+		partB := slices.DeleteFunc(slices.Clone(axes), func(a AxisInfo) bool { return a.Part != "b" })
+		header := Header{Schema: Schema, Run: "r1", Bench: rapid.String().Draw(t, "bench"), Time: genTime.Draw(t, "time"), Axes: axes, Seed: rapid.Uint64().Draw(t, "seed")}
+		want := append(rapid.SliceOfN(genRow("r1", partA), 0, 2).Draw(t, "rows of a"), rapid.SliceOfN(genRow("r1", partB), 0, 2).Draw(t, "rows of b")...)
+		note := Note{"r1", rapid.String().Draw(t, "note"), genTime.Draw(t, "time")}
+		end := End{"r1", "complete", map[Status]int{OK: 3}, genFinite.Draw(t, "seconds"), genTime.Draw(t, "time")}
+
+		recs := []any{header}
+		for _, r := range want {
+			recs = append(recs, r)
+		}
+		data := encodeAll(t, append(recs, note, end)...)
+		if n := bytes.Count(data, []byte("\n")); n != len(recs)+2 {
+			t.Fatalf("%d records make %d lines", len(recs)+2, n)
+		}
+		j := parseBytes(t, data)
+		if len(j.Problems) > 0 || len(j.Runs) != 1 {
+			t.Fatalf("%d runs, problems %v", len(j.Runs), j.Problems)
+		}
+		got := j.Runs[0]
+		for _, diff := range []string{
+			cmp.Diff(header, got.Header, same...), cmp.Diff(want, got.Rows, same...),
+			cmp.Diff([]Note{note}, got.Notes), cmp.Diff(&end, got.End),
+		} {
+			if diff != "" {
+				t.Fatal(diff)
+			}
+		}
+	})
+}
+
+// TestLineText looks at what other programs read: times in UTC, and no null
+// where the schema promises an object or a list.
+func TestLineText(t *testing.T) {
+	local := testTime.In(time.FixedZone("CET", 3600))
+	for _, rec := range []any{
+		Header{Run: "r", Time: local}, Begin{Run: "r", Key: "k", Time: local}, Row{Run: "r", Key: "k", Time: local, Reason: "a < b"},
+		Note{Run: "r", Time: local}, End{Run: "r", Time: local},
+	} {
+		text := strings.Replace(string(encodeAll(t, rec)), `"num_ranks":null`, "", 1)
+		if !strings.Contains(text, `"time":"2026-11-15T01:42:33.123456789Z"`) || strings.Contains(text, "null") || strings.Contains(text, `\u003c`) {
+			t.Errorf("%T is written as %s", rec, text)
+		}
+	}
+}
+
+// TestTruncateAnywhere cuts a journal at every byte, as a crash may.
+func TestTruncateAnywhere(t *testing.T) {
+	recs := []any{Header{Run: "r", Bench: "b", Time: testTime}, testRow("r", 0), Begin{Run: "r", Key: "k"}, testRow("r", 1), testRow("r", 2)}
+	data := encodeAll(t, recs...)
+	all := parseBytes(t, data).Runs[0].Rows
+	var rowEnds []int // the byte after each row's closing brace
+	for at, line := 0, 0; at < len(data); line++ {
+		at += bytes.IndexByte(data[at:], '\n') + 1
+		if _, isRow := recs[line].(Row); isRow {
+			rowEnds = append(rowEnds, at-1)
+		}
+	}
+	// Each Append syncs, so it is tried at every byte near the ends of lines
+	// and at every seventh elsewhere.
+	path := filepath.Join(t.TempDir(), FileName)
+	for cut := range len(data) + 1 {
+		torn := cut > 0 && data[cut-1] != '\n' && (cut == len(data) || data[cut] != '\n')
+		whole := 0
+		for whole < len(rowEnds) && rowEnds[whole] <= cut {
+			whole++
+		}
+		check := func(j *Journal, extra ...Row) {
+			t.Helper()
+			var rows []Row
+			for _, r := range j.Runs {
+				rows = append(rows, r.Rows...)
+			}
+			want := append(slices.Clone(all[:whole]), extra...)
+			if diff := cmp.Diff(want, rows, sameText...); diff != "" {
+				t.Fatalf("cut at %d: %s", cut, diff)
+			}
+			if (len(j.Problems) == 1) != torn || len(j.Problems) > 1 {
+				t.Fatalf("cut at %d, torn %v: problems %v", cut, torn, j.Problems)
+			}
+		}
+		check(parseBytes(t, data[:cut]))
+
+		nearEnd := bytes.IndexByte(data[cut:], '\n') < 3
+		if !nearEnd && cut%7 != 0 {
+			continue
+		}
+		if err := os.WriteFile(path, data[:cut], 0o644); err != nil {
+			t.Fatal(err)
+		}
+		w := mustOpen(t, filepath.Dir(path))
+		mustAppend(t, w, testRow("r", 7))
+		w.Close()
+		after, err := os.ReadFile(path)
+		if err != nil || !bytes.HasPrefix(after, data[:cut]) {
+			t.Fatalf("cut at %d: what was there has changed (%v)", cut, err)
+		}
+		row := testRow("r", 7)
+		row.Schema = Schema
+		check(mustRead(t, path), row)
+	}
+}
+
+// checkInterleaved expects n rows of each run, in order and whole.
+func checkInterleaved(t *testing.T, dir string, n int, runs ...string) {
+	t.Helper()
+	j := mustRead(t, dir)
+	if len(j.Problems) > 0 {
+		t.Fatalf("problems %v", j.Problems)
+	}
+	if len(j.Runs) != len(runs) {
+		t.Fatalf("%d runs, want %d", len(j.Runs), len(runs))
+	}
+	for _, id := range runs {
+		run, err := j.Find(id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(run.Rows) != n {
+			t.Errorf("run %s has %d rows, want %d", id, len(run.Rows), n)
+		}
+		for i, row := range run.Rows {
+			if want := testRow(id, i).Key; row.Key != want {
+				t.Fatalf("run %s: row %d has key %s, want %s", id, i, row.Key, want)
+			}
+		}
+	}
+}
+
+func TestTwoWriters(t *testing.T) {
+	const n = 100
+	dir := t.TempDir()
+	var wg sync.WaitGroup
+	for _, id := range []string{"one", "two"} {
+		w := mustOpen(t, dir)
+		wg.Go(func() {
+			for i := range n {
+				if err := w.Append(testRow(id, i)); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	checkInterleaved(t, dir, n, "one", "two")
+}
+
+func TestTwoProcesses(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "made", "by", "open")
+	one, two := child(t, "append", dir, "one", "100"), child(t, "append", dir, "two", "100")
+	if err := errors.Join(one.Start(), two.Start()); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(one.Wait(), two.Wait()); err != nil {
+		t.Fatal(err)
+	}
+	checkInterleaved(t, dir, 100, "one", "two")
+}
+
+// TestLockIsTaken holds the lock and sees that Append waits for it: without
+// this the tests above could pass by luck.
+func TestLockIsTaken(t *testing.T) {
+	dir := t.TempDir()
+	holder, w := mustOpen(t, dir), mustOpen(t, dir)
+	if err := flock(holder.file, syscall.LOCK_EX); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error)
+	go func() { done <- w.Append(testRow("r", 0)) }()
+	for range 100 { // yields; an Append without a lock would get through
+		if data, _ := os.ReadFile(w.Path()); len(data) > 0 {
+			t.Fatal("a record was written while another writer held the lock")
+		}
+	}
+	if err := flock(holder.file, syscall.LOCK_UN); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	checkInterleaved(t, dir, 1, "r")
+}
+
+// TestDiskFull lets a file reach its size limit in the middle of a line.
+func TestDiskFull(t *testing.T) {
+	dir := t.TempDir()
+	size := len(encodeAll(t, testRow("full", 0)))
+	out, err := child(t, "fsize", dir, "2000").CombinedOutput()
+	if err == nil {
+		t.Fatalf("the child wrote 1000 rows of %d bytes into 2000: %s", size, out)
+	}
+	for _, want := range []string{"the row of all_reduce latency size=4Ki dtype=f32 trial 0 is lost", "bytes written", "file too large", FileName} {
+		if !strings.Contains(string(out), want) {
+			t.Errorf("the error does not say %q: %s", want, out)
+		}
+	}
+	j := mustRead(t, dir)
+	if whole := 2000 / size; len(j.Runs[0].Rows) != whole || len(j.Problems) != 1 {
+		t.Fatalf("%d rows and problems %v, want %d rows and the torn one", len(j.Runs[0].Rows), j.Problems, whole)
+	}
+	// When there is room again the next writer carries on.
+	mustAppend(t, mustOpen(t, dir), testRow("full", 9))
+	if j = mustRead(t, dir); len(j.Runs[0].Rows) != 2000/size+1 || len(j.Problems) != 1 {
+		t.Fatalf("afterwards: %d rows, problems %v", len(j.Runs[0].Rows), j.Problems)
+	}
+}
+
+func TestDeletedJournal(t *testing.T) {
+	dir := t.TempDir()
+	w := mustOpen(t, dir)
+	mustAppend(t, w, testRow("r", 0))
+	if err := os.Remove(w.Path()); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Append(testRow("r", 1)); err == nil || !strings.Contains(err.Error(), "deleted or replaced") {
+		t.Fatalf("appending to a deleted file: %v", err)
+	}
+}
+
+func TestReadOnlyFolder(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "run")
+	mustAppend(t, mustOpen(t, dir), testRow("r", 0))
+	for d := filepath.Dir(dir); d != filepath.Clean(os.TempDir()) && d != "/"; d = filepath.Dir(d) {
+		if err := os.Chmod(d, 0o755); err != nil { // let the other user come this far
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(os.Chmod(filepath.Join(dir, FileName), 0o444), os.Chmod(dir, 0o555)); err != nil {
+		t.Fatal(err)
+	}
+	out, err := child(t, "readonly", dir).CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "permission denied") || !strings.Contains(string(out), filepath.Join(dir, FileName)) {
+		t.Errorf("opening a read-only journal: %v, %s", err, out)
+	}
+	out, err = child(t, "readonly", filepath.Join(dir, "new")).CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "permission denied") || !strings.Contains(string(out), "can be written") {
+		t.Errorf("making a folder in a read-only one: %v, %s", err, out)
+	}
+	checkInterleaved(t, dir, 1, "r") // still readable
+}
+
+func TestOpenOnFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(path, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(path); !errors.Is(err, syscall.ENOTDIR) {
+		t.Errorf("Open on a file: %v", err)
+	}
+}
+
+func TestRefusals(t *testing.T) {
+	nan, inf := math.NaN(), math.Inf(1)
+	with := func(change func(*Row)) Row {
+		r := testRow("r", 0)
+		change(&r)
+		return r
+	}
+	tests := []struct {
+		name string
+		rec  any
+		want string
+	}{
+		{"metric", with(func(r *Row) { r.Metrics["time_us"] = nan }), "metric time_us is NaN"},
+		{"limit", with(func(r *Row) { r.Limits = map[string]float64{"link": inf} }), "limit link is +Inf"},
+		{"stat", with(func(r *Row) { r.Stats["time_us"] = Stat{P99: nan} }), "spread of time_us has a NaN"},
+		{"interval", with(func(r *Row) { r.Stats["time_us"] = Stat{CIHigh: &inf} }), "spread of time_us has a +Inf"},
+		{"skew", with(func(r *Row) { r.Skew = &nan }), "skew is NaN"},
+		{"load", with(func(r *Row) { r.Load = &Load{Steal: nan} }), "load has a NaN"},
+		{"axis", with(func(r *Row) { r.Point = r.Point.With("x", point.FloatValue(nan)) }), "axis x is NaN"},
+		{"option", with(func(r *Row) { r.Options = r.Options.With("x", point.FloatValue(inf)) }), "option x is +Inf"},
+		{"two at once", with(func(r *Row) { r.Metrics["time_us"], r.Metrics["busbw"] = nan, inf }), "metric busbw is +Inf, metric time_us is NaN"},
+		{"no run", with(func(r *Row) { r.Run = "" }), "no run id"},
+		{"no key", with(func(r *Row) { r.Key = "" }), "no key"},
+		{"begin without key", Begin{Run: "r"}, "no key"},
+		{"seconds", End{Run: "r", Seconds: nan}, "the end of run r"},
+		{"pointer", &Row{}, "*journal.Row"},
+		{"other", 7, "want a Header, Begin, Row, Note or End"},
+		{"nil", nil, "want a Header, Begin, Row, Note or End"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			w := mustOpen(t, t.TempDir())
+			if err := w.Append(tt.rec); err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("error %v, want one that says %q", err, tt.want)
+			}
+			if data, err := os.ReadFile(w.Path()); err != nil || len(data) > 0 {
+				t.Errorf("the refused record left %q (%v)", data, err)
+			}
+		})
+	}
+}
+
+func TestClean(t *testing.T) {
+	nan := math.NaN()
+	r := testRow("r", 0)
+	r.Metrics["bad"], r.Limits, r.Skew = nan, map[string]float64{"link": nan, "bus": 3}, &nan
+	r.Stats["bad"] = Stat{Max: math.Inf(-1)}
+	r.Warnings = []string{"earlier"}
+	c := r.Clean()
+	mustAppend(t, mustOpen(t, t.TempDir()), c)
+	want := []string{"earlier", "metric bad is NaN: left out", "limit link is NaN: left out", "spread of bad has a -Inf: left out", "skew is NaN: left out"}
+	if diff := cmp.Diff(want, c.Warnings); diff != "" {
+		t.Error(diff)
+	}
+	if len(c.Metrics) != 2 || len(c.Limits) != 1 || len(c.Stats) != 1 || c.Skew != nil {
+		t.Errorf("left: %v %v %v %v", c.Metrics, c.Limits, c.Stats, c.Skew)
+	}
+	if len(r.Metrics) != 3 || len(r.Limits) != 2 || len(r.Stats) != 2 || len(r.Warnings) != 1 {
+		t.Error("Clean changed the row it was given")
+	}
+	good := testRow("r", 1)
+	if diff := cmp.Diff(good, good.Clean(), same...); diff != "" {
+		t.Errorf("a good row changed: %s", diff)
+	}
+}
+
+func TestAppendAfterClose(t *testing.T) {
+	w := mustOpen(t, t.TempDir())
+	w.Close()
+	if err := w.Append(testRow("r", 0)); !errors.Is(err, fs.ErrClosed) && !errors.Is(err, syscall.EBADF) {
+		t.Errorf("appending after Close: %v", err)
+	}
+}

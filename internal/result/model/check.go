@@ -1,0 +1,337 @@
+package model
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/kernbench/kernbench/internal/base/unit"
+)
+
+// The kinds of warnings.
+const (
+	AboveLimit  = "above-limit"    // faster than a ceiling allows
+	Identical   = "identical"      // two variants with one time: the switch had no effect
+	EqualDTypes = "equal-dtypes"   // equal bytes in equal time: what a bandwidth limit predicts
+	NoCeiling   = "no-denominator" // a utilisation that does not say of what
+	FallingRate = "falling-rate"   // efficiency that falls with ranks though nothing explains it
+	FarBelow    = "far-below"      // a few per cent of the ceiling where bandwidth decides
+)
+
+// Warning is something about numbers that a reader must know.
+type Warning struct {
+	Kind string
+	Text string
+	// Note marks an observation that keeps a reader from a wrong conclusion; the
+	// numbers themselves are as they should be.
+	Note bool
+	Rows []int // the rows it is about: indices into the rows the samples came from
+}
+
+// How far a time may lie below its limit: what a link carries is known well; what
+// a host's memory gives was measured, and data may stay in a nearer cache than
+// its size suggests.
+const (
+	linkMargin   = 0.05
+	memoryMargin = 0.20
+)
+
+// Check holds the samples against physics. Clean data gives notes at most.
+func Check(samples []Sample) []Warning {
+	curves := map[Series]Curve{}
+	for _, c := range Fit(samples) {
+		curves[c.Series] = c
+	}
+	return slices.Concat(aboveLimit(samples), identical(samples), noCeiling(samples), fallingRate(samples, curves), farBelow(samples, curves), equalDTypes(samples, curves))
+}
+
+// aboveLimit: all of a row's limits are least times, so the largest counts. A
+// time whose interval reaches the limit is given the benefit of the doubt.
+func aboveLimit(samples []Sample) (out []Warning) {
+	for _, s := range samples {
+		name, limit := "", 0.0
+		for n, us := range s.Limits {
+			if strings.HasSuffix(n, " reachable") {
+				continue // what applications usually get is no law
+			}
+			if us > limit || us == limit && n < name {
+				name, limit = n, us
+			}
+		}
+		margin := linkMargin
+		if s.Backend == "cpu" {
+			margin = memoryMargin
+		}
+		if t := max(s.TimeUS, s.HighUS); limit > 0 && t < limit*(1-margin) {
+			out = append(out, Warning{Kind: AboveLimit, Rows: s.Rows, Text: fmt.Sprintf(
+				"%s at %s takes %s, less than the %s that the limit %q allows (%.0f %% of it): not all of the work was done or timed, or the limit is wrong",
+				s.Series, unit.FormatBytes(s.Bytes), unit.FormatMicros(s.TimeUS), unit.FormatMicros(limit), name, 100*limit/s.TimeUS)})
+		}
+	}
+	return out
+}
+
+// Times of two different data paths agree by chance about as often as the
+// tolerance is wide, so one common size must agree far more closely than many.
+const (
+	sameOnce  = 0.0002
+	sameTwice = 0.001
+	sameMany  = 0.001 // at least; the samples' own noise where that is more
+	noisy     = 0.05  // where the noise is above this nothing can be said
+)
+
+// identical finds pairs of series that differ in algorithm or variant alone and
+// take the same time wherever both were measured.
+func identical(samples []Sample) (out []Warning) {
+	order, groups := bySeries(samples)
+	for i, a := range order {
+		for _, b := range order[i+1:] {
+			if !rivals(a, b) || sameWork(a.Algorithm, b.Algorithm, a.Ranks) && a.Variant == b.Variant {
+				continue
+			}
+			if w, same := sameTimes(groups[a], groups[b]); same {
+				out = append(out, w)
+			}
+		}
+	}
+	return out
+}
+
+// rivals differ in the algorithm or the variant, and in nothing else.
+func rivals(a, b Series) bool {
+	if (a.Algorithm == b.Algorithm) == (a.Variant == b.Variant) || a.Algorithm == Auto || b.Algorithm == Auto {
+		return false
+	}
+	a.Algorithm, a.Variant = b.Algorithm, b.Variant
+	return a == b
+}
+
+func sameTimes(as, bs []Sample) (Warning, bool) {
+	type pair struct{ a, b Sample }
+	var pairs []pair
+	for _, a := range as {
+		for _, b := range bs {
+			if a.Bytes == b.Bytes {
+				pairs = append(pairs, pair{a, b})
+			}
+		}
+	}
+	if len(pairs) == 0 {
+		return Warning{}, false
+	}
+	w := Warning{Kind: Identical}
+	worst, at := 0.0, pairs[0]
+	for _, p := range pairs {
+		allowed := sameOnce
+		switch {
+		case len(pairs) == 2:
+			allowed = sameTwice
+		case len(pairs) > 2:
+			noise := math.Hypot(p.a.noise(), p.b.noise())
+			if noise > noisy {
+				return w, false
+			}
+			allowed = max(sameMany, noise)
+		}
+		diff := math.Abs(p.a.TimeUS-p.b.TimeUS) / min(p.a.TimeUS, p.b.TimeUS)
+		if diff > allowed {
+			return w, false
+		}
+		if diff >= worst {
+			worst, at = diff, p
+		}
+		w.Rows = append(append(w.Rows, p.a.Rows...), p.b.Rows...)
+	}
+	w.Text = fmt.Sprintf("%s and %s take the same time (%s and %s at %s, %.2g %% apart): closer than two data paths come; "+
+		"the switch between them most likely had no effect, so this says nothing about the difference until the path taken is shown",
+		difference(at.a.Series, at.b.Series), difference(at.b.Series, at.a.Series), exactMicros(at.a.TimeUS), exactMicros(at.b.TimeUS),
+		unit.FormatBytes(at.a.Bytes), 100*worst)
+	return w, true
+}
+
+// exactMicros keeps as many digits as tell two close times apart.
+func exactMicros(us float64) string {
+	switch {
+	case us >= 1e6:
+		return unit.FormatSig(us/1e6, 6) + " s"
+	case us >= 1e3:
+		return unit.FormatSig(us/1e3, 6) + " ms"
+	}
+	return unit.FormatSig(us, 6) + " us"
+}
+
+// difference names a series by what sets it apart from another.
+func difference(s, other Series) string {
+	if s.Algorithm != other.Algorithm {
+		return s.Algorithm
+	}
+	if s.Variant == "" {
+		return "the plain call"
+	}
+	return s.Variant
+}
+
+func noCeiling(samples []Sample) (out []Warning) {
+	for _, s := range samples {
+		if s.Utilisation > 0 && s.UtilisationOf == "" {
+			out = append(out, Warning{Kind: NoCeiling, Rows: s.Rows, Text: fmt.Sprintf(
+				"%s at %s states %s %% of something it does not name: say which ceiling (raw, line, reachable or measured)",
+				s.Series, unit.FormatBytes(s.Bytes), unit.FormatSig(s.Utilisation, 3))})
+		}
+	}
+	return out
+}
+
+// fallingLimit is the share of the efficiency whose loss needs a reason.
+const fallingLimit = 0.25
+
+// fallingRate compares each series with the same one at fewer ranks, at the
+// largest size that both have and that bandwidth decides: what more ranks cost
+// in hops is a modelled reason. So is traffic that grows with the ranks, and a
+// limit that they share, hence the efficiency is the limit over the time, or
+// without limits the traffic over the time. Ranks on one CPU share its memory,
+// so that there only a limit can tell.
+func fallingRate(samples []Sample, curves map[Series]Curve) (out []Warning) {
+	order, groups := bySeries(samples)
+	for _, few := range order {
+		for _, many := range order {
+			grown := few
+			grown.Ranks = many.Ranks
+			if few.Ranks < 2 || many.Ranks <= few.Ranks || grown != many {
+				continue
+			}
+			a, b, ok := largestCommon(groups[few], groups[many])
+			if !ok || curves[few].Bound(a.Bytes) != Bandwidth || curves[many].Bound(b.Bytes) != Bandwidth {
+				continue
+			}
+			ea, eb, of := efficiencies(a, b)
+			if of == "" || eb > ea*(1-fallingLimit) {
+				continue
+			}
+			out = append(out, Warning{Kind: FallingRate, Rows: slices.Concat(a.Rows, b.Rows), Text: fmt.Sprintf(
+				"%s at %s: %s falls from %s with %d ranks to %s with %d, and neither its traffic nor its latency explains that: look for a slower link, sharing or an unfit algorithm",
+				few.Algorithm, unit.FormatBytes(a.Bytes), of, formatEfficiency(ea, of), few.Ranks, formatEfficiency(eb, of), many.Ranks)})
+		}
+	}
+	return out
+}
+
+func largestCommon(as, bs []Sample) (a, b Sample, ok bool) {
+	for _, x := range as {
+		for _, y := range bs {
+			if x.Bytes == y.Bytes && (!ok || x.Bytes > a.Bytes) {
+				a, b, ok = x, y, true
+			}
+		}
+	}
+	return a, b, ok
+}
+
+const (
+	shareOfLimit = "the share of the limit"
+	trafficRate  = "the rate of its traffic"
+)
+
+// efficiencies of two samples on one scale, and what they are of; "" if there is
+// no fair one.
+func efficiencies(a, b Sample) (ea, eb float64, of string) {
+	la, lb := largest(a.Limits), largest(b.Limits)
+	switch {
+	case la > 0 && lb > 0:
+		return la / a.TimeUS, lb / b.TimeUS, shareOfLimit
+	case a.Backend == "cpu":
+		return 0, 0, ""
+	case a.Traffic > 0 && b.Traffic > 0:
+		return float64(a.Traffic) / a.TimeUS, float64(b.Traffic) / b.TimeUS, trafficRate
+	}
+	return leastTraffic(a.Ranks, a.Bytes) / a.TimeUS, leastTraffic(b.Ranks, b.Bytes) / b.TimeUS, trafficRate
+}
+
+func formatEfficiency(e float64, of string) string {
+	if of == shareOfLimit {
+		return fmt.Sprintf("%.0f %%", 100*e)
+	}
+	return unit.FormatSig(e/1e3, 3) + " GB/s"
+}
+
+func largest(limits map[string]float64) float64 {
+	most := 0.0
+	for _, us := range limits {
+		most = max(most, us)
+	}
+	return most
+}
+
+// sick is the share of a ceiling below which a large message does not take the
+// path it is meant to take.
+const sick = 0.05
+
+// farBelow notes, once for each series, that its largest message is limited by
+// a bandwidth, but not by that of the ceiling.
+func farBelow(samples []Sample, curves map[Series]Curve) (out []Warning) {
+	order, groups := bySeries(samples)
+	for _, series := range order {
+		s := groups[series][len(groups[series])-1]
+		if limit := largest(s.Limits); limit > 0 && limit < sick*s.TimeUS && curves[series].Bound(s.Bytes) == Bandwidth {
+			out = append(out, Warning{Kind: FarBelow, Note: true, Rows: s.Rows, Text: fmt.Sprintf(
+				"%s at %s is bandwidth-bound at %s GB/s, %.0f times slower than its ceiling: the data most likely goes another way, such as through host memory",
+				series, unit.FormatBytes(s.Bytes), unit.FormatSig(s.BusBW(), 3), s.TimeUS/limit)})
+		}
+	}
+	return out
+}
+
+// evenDTypes is how closely times of equal bytes agree when bandwidth decides.
+const evenDTypes = 0.03
+
+// equalDTypes notes, for each setting, the element types that take equal time
+// for equal bytes: some conclude from that that bandwidth is not the limit.
+func equalDTypes(samples []Sample, curves map[Series]Curve) (out []Warning) {
+	type place struct {
+		setting Series
+		bytes   int64
+	}
+	groups := map[place][]Sample{}
+	for _, s := range samples {
+		at := place{s.Series, s.Bytes}
+		at.setting.DType = ""
+		groups[at] = append(groups[at], s)
+	}
+	var places []place
+	largestAt := map[Series]int64{}
+	for at, g := range groups {
+		if len(g) > 1 {
+			places = append(places, at)
+			largestAt[at.setting] = max(largestAt[at.setting], at.bytes)
+		}
+	}
+	slices.SortFunc(places, func(a, b place) int { return cmp.Or(a.setting.Compare(b.setting), cmp.Compare(a.bytes, b.bytes)) })
+	for _, at := range places {
+		if at.bytes != largestAt[at.setting] {
+			continue // one size says it
+		}
+		g := groups[at]
+		slices.SortFunc(g, func(a, b Sample) int { return cmp.Compare(a.DType, b.DType) })
+		low := slices.MinFunc(g, func(a, b Sample) int { return cmp.Compare(a.TimeUS, b.TimeUS) })
+		high := slices.MaxFunc(g, func(a, b Sample) int { return cmp.Compare(a.TimeUS, b.TimeUS) })
+		bandwidth := slices.ContainsFunc(g, func(s Sample) bool { return curves[s.Series].Bound(s.Bytes) == Bandwidth })
+		if !bandwidth || high.TimeUS > low.TimeUS*(1+evenDTypes) {
+			continue
+		}
+		w := Warning{Kind: EqualDTypes, Note: true}
+		names := ""
+		for i, s := range g {
+			if i > 0 {
+				names += " and "
+			}
+			names += s.DType
+			w.Rows = append(w.Rows, s.Rows...)
+		}
+		w.Text = fmt.Sprintf("%s take equal time (%s) for equal bytes (%s): what a bandwidth limit predicts, and no sign against one",
+			names, unit.FormatMicros(low.TimeUS), unit.FormatBytes(at.bytes))
+		out = append(out, w)
+	}
+	return out
+}

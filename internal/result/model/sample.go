@@ -1,0 +1,259 @@
+package model
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/kernbench/kernbench/internal/bench/measure"
+	"github.com/kernbench/kernbench/internal/result/journal"
+)
+
+// Series is everything about a row but its size: what shares one curve.
+type Series struct {
+	Algorithm string
+	DType     string
+	Backend   string
+	Ranks     int
+	InPlace   bool
+	Buffers   string // "symmetric", "private" or "" where the row does not say
+	Variant   string // every other coordinate and swept variable, such as "epilogue=true"
+}
+
+// String names the series for people.
+func (s Series) String() string {
+	parts := []string{s.Algorithm, s.DType, plural(s.Ranks, "rank")}
+	if s.InPlace {
+		parts = append(parts, "in place")
+	}
+	parts = append(parts, s.Buffers, s.Variant, s.Backend)
+	return strings.Join(slices.DeleteFunc(parts, func(p string) bool { return p == "" }), ", ")
+}
+
+// Compare orders series for tables: backend, ranks, type, then the rest.
+func (s Series) Compare(t Series) int {
+	return cmp.Or(cmp.Compare(s.Backend, t.Backend), cmp.Compare(s.Ranks, t.Ranks), cmp.Compare(s.DType, t.DType),
+		cmp.Compare(s.Buffers, t.Buffers), cmp.Compare(s.Variant, t.Variant), compareBool(s.InPlace, t.InPlace), cmp.Compare(s.Algorithm, t.Algorithm))
+}
+
+func compareBool(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case b:
+		return -1
+	}
+	return 1
+}
+
+// Sample is the time of one all-reduce, trials merged.
+type Sample struct {
+	Series
+	Bytes int64
+
+	TimeUS  float64
+	LowUS   float64 // 95 % interval of TimeUS; both 0 when it is not known
+	HighUS  float64
+	Samples int
+
+	// Limits are the least times that named ceilings allow, in microseconds.
+	Limits map[string]float64
+	// Traffic is how many bytes the busiest rank moves to or from its peers; 0
+	// when the algorithm does not tell.
+	Traffic int64
+	// Utilisation is a share of some ceiling in per cent that the row states,
+	// and UtilisationOf that ceiling; "" is a number without a denominator.
+	Utilisation   float64
+	UtilisationOf string
+
+	Kind string // measured, simulated or modelled
+	Rows []int  // where the sample comes from: indices into the rows
+}
+
+// AlgBW and BusBW are the two bandwidths of docs/bandwidth.md, in GB/s.
+func (s Sample) AlgBW() float64 { return float64(s.Bytes) / s.TimeUS / 1e3 }
+
+// BusBW is AlgBW times 2(n-1)/n.
+func (s Sample) BusBW() float64 { return s.AlgBW() * busFactor(s.Ranks) }
+
+func busFactor(ranks int) float64 {
+	f, _ := measure.BusFactor(allReduce, ranks)
+	return f
+}
+
+// noise is half the width of the interval, relative; 0 when it is not known.
+func (s Sample) noise() float64 {
+	if s.LowUS <= 0 || s.HighUS < s.LowUS || s.TimeUS <= 0 {
+		return 0
+	}
+	return (s.HighUS - s.LowUS) / 2 / s.TimeUS
+}
+
+// The coordinates that have a field of their own.
+const (
+	opAxis        = "op"
+	sizeAxis      = "size"
+	algorithmAxis = "algorithm"
+	dtypeAxis     = "dtype"
+	inPlaceAxis   = "inplace"
+	buffersAxis   = "buffers"
+	reductionAxis = "reduction"
+
+	timeMetric    = "time_us"
+	trafficMetric = "traffic_bytes"
+
+	allReduce = "allreduce"
+	// Auto is the algorithm that a table chooses.
+	Auto = "auto"
+)
+
+// SamplesOf takes the timed all-reduces out of the rows, one sample for each
+// point, in order of series and size. Rows of other operations, without a size
+// or without a good time are left out.
+func SamplesOf(rows []journal.Row) []Sample {
+	byPoint := map[string]int{}
+	var points [][]int
+	for i := range rows {
+		r := &rows[i]
+		if r.Status != journal.OK || !(r.Metrics[timeMetric] > 0) || !isAllReduce(r) {
+			continue
+		}
+		key := identity(r)
+		at, has := byPoint[key]
+		if !has {
+			at = len(points)
+			byPoint[key] = at
+			points = append(points, nil)
+		}
+		points[at] = append(points[at], i)
+	}
+	out := make([]Sample, 0, len(points))
+	for _, members := range points {
+		trials := make([]journal.Row, len(members))
+		for k, i := range members {
+			trials[k] = rows[i]
+			trials[k].Key = "" // one point, whatever key each row was given
+		}
+		s := sampleOf(journal.MergeTrials(trials)[0])
+		s.Rows = members
+		out = append(out, s)
+	}
+	sortSamples(out)
+	return out
+}
+
+func sortSamples(samples []Sample) {
+	slices.SortStableFunc(samples, func(a, b Sample) int { return cmp.Or(a.Series.Compare(b.Series), cmp.Compare(a.Bytes, b.Bytes)) })
+}
+
+// isAllReduce: a row without an operation is taken for one if it has a size.
+func isAllReduce(r *journal.Row) bool {
+	if v, has := r.Point.Get(sizeAxis); !has || v.Int() <= 0 {
+		return false
+	}
+	op, has := r.Point.Get(opAxis)
+	return !has || op.String() == allReduce
+}
+
+// identity is what the trials of one point share.
+func identity(r *journal.Row) string {
+	ranks := -1
+	if r.NumRanks != nil {
+		ranks = *r.NumRanks
+	}
+	return fmt.Sprint(r.Bench, "\x00", r.Part, "\x00", r.Point, "\x00", ranks, "\x00", r.Backend, "\x00", envText(r), "\x00", r.Options, "\x00", r.Host)
+}
+
+func envText(r *journal.Row) string {
+	var parts []string
+	for _, e := range r.Env {
+		parts = append(parts, e.Name+"="+e.Text())
+	}
+	return strings.Join(parts, " ")
+}
+
+func sampleOf(r journal.Row) Sample {
+	s := Sample{TimeUS: r.Metrics[timeMetric], Samples: r.Samples, Kind: string(r.Kind), Limits: maps.Clone(r.Limits)}
+	s.Backend = r.Backend
+	if r.NumRanks != nil {
+		s.Ranks = *r.NumRanks
+	}
+	var variant []string
+	for _, c := range r.Point {
+		switch c.Name {
+		case opAxis:
+		case sizeAxis:
+			s.Bytes = c.Value.Int()
+		case algorithmAxis:
+			s.Algorithm = c.Value.String()
+		case dtypeAxis:
+			s.DType = c.Value.String()
+		case inPlaceAxis:
+			s.InPlace = c.Value.String() == "true"
+		case buffersAxis:
+			s.Buffers = c.Value.String()
+		default:
+			// What is off or usual does not set a curve apart from one that lacks
+			// the coordinate.
+			if v := c.Value.String(); v != "false" && v != "none" && (c.Name != reductionAxis || v != "sum") {
+				variant = append(variant, c.Name+"="+v)
+			}
+		}
+	}
+	if env := envText(&r); env != "" {
+		variant = append(variant, env)
+	}
+	s.Variant = strings.Join(variant, " ")
+	if st := r.Stats[timeMetric]; st.CILow != nil && st.CIHigh != nil {
+		s.LowUS, s.HighUS = *st.CILow, *st.CIHigh
+	} else if st.Min > 0 && st.Max > st.Min && s.Samples <= 1 {
+		s.LowUS, s.HighUS = st.Min, st.Max // the range of merged trials
+	}
+	if t := r.Metrics[trafficMetric]; t > 0 {
+		s.Traffic = int64(t)
+	} else {
+		s.Traffic, _ = Traffic(s.Algorithm, s.Ranks, s.Bytes)
+	}
+	s.Utilisation, s.UtilisationOf = stated(r)
+	return s
+}
+
+// stated is a share of a ceiling that the row states, and its denominator: the
+// detail "utilisation_of", or the row's limits.
+func stated(r journal.Row) (percent float64, of string) {
+	for _, name := range []string{"utilisation", "utilization", "pct_of_limit"} {
+		if v, has := r.Metrics[name]; has {
+			of = r.Details["utilisation_of"]
+			if of == "" && len(r.Limits) > 0 {
+				of = strings.Join(slices.Sorted(maps.Keys(r.Limits)), ", ")
+			}
+			return v, of
+		}
+	}
+	return 0, ""
+}
+
+// bySeries groups the samples, in order of series.
+func bySeries(samples []Sample) (order []Series, groups map[Series][]Sample) {
+	groups = map[Series][]Sample{}
+	for _, s := range samples {
+		if groups[s.Series] == nil {
+			order = append(order, s.Series)
+		}
+		groups[s.Series] = append(groups[s.Series], s)
+	}
+	slices.SortFunc(order, Series.Compare)
+	for _, g := range groups {
+		slices.SortStableFunc(g, func(a, b Sample) int { return cmp.Compare(a.Bytes, b.Bytes) })
+	}
+	return order, groups
+}
+
+func plural(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}

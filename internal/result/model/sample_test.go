@@ -1,0 +1,86 @@
+package model
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/kernbench/kernbench/internal/base/dtype"
+	"github.com/kernbench/kernbench/internal/base/point"
+	"github.com/kernbench/kernbench/internal/result/journal"
+)
+
+func TestSamplesOf(t *testing.T) {
+	rows := []journal.Row{row("ring", dtype.F32, 2, 4096, 8), row("ring", dtype.F32, 2, 1024, 5), row("ring", dtype.F32, 2, 1024, 7)}
+	rows[2].Trial = 1
+	failed, other, untimed := row("ring", dtype.F32, 2, 2048, 1), row("ring", dtype.F32, 2, 2048, 1), row("ring", dtype.F32, 2, 2048, 0)
+	failed.Status = journal.Failed
+	other.Point = other.Point.With("op", point.StringValue("allgather"))
+	swept := row("ring", dtype.F32, 2, 1024, 9)
+	swept.Env = point.Env{{Name: "NCCL_ALGO", Value: "Tree", Set: true}}
+	swept.Point = swept.Point.With("epilogue", point.BoolValue(true))
+	swept.Limits = map[string]float64{"link": 3}
+	swept.Metrics["pct_of_limit"] = 33
+	got := SamplesOf(append(rows, failed, other, untimed, swept))
+	want := []Sample{
+		{Series: Series{Algorithm: "ring", DType: "f32", Backend: "cuda", Ranks: 2}, Bytes: 1024, TimeUS: 6, Samples: 10, Traffic: 1024, Kind: "measured", Rows: []int{1, 2}},
+		{Series: Series{Algorithm: "ring", DType: "f32", Backend: "cuda", Ranks: 2}, Bytes: 4096, TimeUS: 8, Samples: 10, Traffic: 4096, Kind: "measured", Rows: []int{0}},
+		{Series: Series{Algorithm: "ring", DType: "f32", Backend: "cuda", Ranks: 2, Variant: "epilogue=true NCCL_ALGO=Tree"}, Bytes: 1024, TimeUS: 9, Samples: 10, Traffic: 1024,
+			Kind: "measured", Rows: []int{6}, Limits: map[string]float64{"link": 3}, Utilisation: 33, UtilisationOf: "link"},
+	}
+	for i := range got { // the interval of merged trials is the journal's business
+		got[i].LowUS, got[i].HighUS = 0, 0
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("samples (-want +got):\n%s", diff)
+	}
+}
+
+// What an algorithm moves: ours counted from their steps, others by formula.
+func TestTraffic(t *testing.T) {
+	const size = 1 << 20
+	for _, c := range []struct {
+		algorithm string
+		ranks     int
+		factor    float64
+	}{
+		{"ring", 4, 1.5}, {"two-stage", 4, 1.5}, {"one-stage", 4, 3}, {"halving-doubling", 4, 1.5}, {"recursive-doubling", 8, 3}, {"steps:ring", 2, 1},
+		{"lamport", 8, 7}, {"multimem", 4, 1.25}, {"two-shot", 8, 1.75}, {"ring", 1, 0},
+	} {
+		got, known := Traffic(c.algorithm, c.ranks, size)
+		if want := int64(c.factor * size); !known || got < want-8 || got > want+8 {
+			t.Errorf("%s with %d ranks moves %d bytes, want %d", c.algorithm, c.ranks, got, want)
+		}
+	}
+	if _, known := Traffic("nccl", 2, size); known {
+		t.Error("nobody knows what nccl does inside")
+	}
+	// A switch that adds needs less than anything else from three ranks on.
+	if leastTraffic(2, size) != size || leastTraffic(8, size) != 1.125*size {
+		t.Error("the least traffic", leastTraffic(2, size), leastTraffic(8, size))
+	}
+}
+
+func TestCeilings(t *testing.T) {
+	got, err := Ceilings("nvlink-h100, 123.5 GB/s,nvlink-a100 line")
+	if err != nil || len(got) != 5 || got[3] != (Ceiling{"123.5 GB/s", 123.5}) || got[4] != (Ceiling{"nvlink-a100 line", 300}) {
+		t.Errorf("%v, %v", got, err)
+	}
+	for _, l := range Links() {
+		if !(l.Raw >= l.Line && l.Line > l.Reachable && l.Reachable > 0) || l.Source == "" {
+			t.Errorf("%+v: raw, line and reachable do not fall, or nobody says from where", l)
+		}
+	}
+	for _, bad := range []string{"nvlink-h10", "-3", "0 GB/s", "NaN"} {
+		if _, err := Ceilings(bad); err == nil {
+			t.Errorf("%q is a link", bad)
+		}
+	}
+	if none, err := Ceilings(""); err != nil || none != nil {
+		t.Errorf("no link: %v, %v", none, err)
+	}
+	s := Sample{Series: series("ring", 2), Bytes: 450e6, TimeUS: 2000, Traffic: 450e6}
+	if u := Utilisation(s, Ceiling{"line", 450}); u != 0.5 {
+		t.Errorf("450 MB in 2 ms are %v of 450 GB/s", u)
+	}
+}

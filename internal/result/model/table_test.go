@@ -1,0 +1,103 @@
+package model
+
+import (
+	"math"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/kernbench/kernbench/internal/base/dtype"
+	"github.com/kernbench/kernbench/internal/result/journal"
+)
+
+// Between two points the time lies between theirs and is exact on power laws;
+// at points it is theirs; outside there is none.
+func TestInterpolation(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		power := rapid.Float64Range(0, 1.2).Draw(t, "power")
+		law := func(b int64) float64 { return 3 * math.Pow(float64(b), power) }
+		table := &Table{Name: "law", Ranks: map[int][]TablePoint{2: nil}}
+		at := int64(64)
+		for range rapid.IntRange(1, 6).Draw(t, "points") {
+			table.Ranks[2] = append(table.Ranks[2], TablePoint{at, law(at)})
+			at += rapid.Int64Range(1, 5000).Draw(t, "step")
+		}
+		points := table.Ranks[2]
+		last := points[len(points)-1].Bytes
+		b := rapid.Int64Range(64, last).Draw(t, "bytes")
+		got, err := table.US(2, b)
+		if err != nil || math.Abs(got/law(b)-1) > 1e-9 {
+			t.Fatalf("%d bytes: %v, %v, want %v", b, got, err, law(b))
+		}
+		for _, out := range []int64{63, last + 1, 0} {
+			if _, err := table.US(2, out); err == nil || !strings.Contains(err.Error(), "nothing is extrapolated") {
+				t.Fatalf("%d bytes are outside 64..%d: %v", out, last, err)
+			}
+		}
+	})
+}
+
+func TestNamedCurves(t *testing.T) {
+	for _, name := range CurveNames() {
+		c, err := NamedCurve(name)
+		if err != nil || c.Source == "" || len(c.Ranks) == 0 {
+			t.Errorf("%s: %+v, %v", name, c, err)
+			continue
+		}
+		for ranks, points := range c.Ranks {
+			for i, p := range points {
+				if i > 0 && (p.Bytes <= points[i-1].Bytes || p.US < 0.85*points[i-1].US) {
+					t.Errorf("%s, %d ranks: %+v after %+v", name, ranks, p, points[i-1])
+				}
+			}
+		}
+	}
+	// Bus bandwidths that the sources print beside their times.
+	for _, c := range []struct {
+		curve string
+		ranks int
+		bytes int64
+		busbw float64
+	}{{"nccl-h100", 2, 64 * mib, 264}, {"nccl-h100", 8, 512 * mib, 445}, {"nccl-h200", 4, 16 * mib, 255}, {"nccl-h200", 8, 512 * mib, 461}, {"nccl-h100", 4, mib, 87}} {
+		table, _ := NamedCurve(c.curve)
+		us, err := table.US(c.ranks, c.bytes)
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		if got := (Sample{Series: series("", c.ranks), Bytes: c.bytes, TimeUS: us}).BusBW(); math.Abs(got/c.busbw-1) > 0.01 {
+			t.Errorf("%s, %d ranks, %d bytes: busbw %v, published %v", c.curve, c.ranks, c.bytes, got, c.busbw)
+		}
+	}
+	if _, err := NamedCurve("nccl-h10"); err == nil || !strings.Contains(err.Error(), "nccl-h100") {
+		t.Errorf("a misspelt curve: %v", err)
+	}
+	staged, _ := NamedCurve("staged-h100")
+	if _, err := staged.US(8, 64*mib); err == nil || !strings.Contains(err.Error(), "no 8 ranks, only 2") {
+		t.Errorf("ranks nobody measured: %v", err)
+	}
+}
+
+func TestTableOf(t *testing.T) {
+	rows := []journal.Row{row("ring", dtype.BF16, 2, 1024, 9), row("tree", dtype.BF16, 2, 1024, 7), row("ring", dtype.F32, 2, 1024, 1),
+		row("ring", dtype.BF16, 2, 4096, 11), row("ring", dtype.BF16, 4, 1024, 20)}
+	samples := SamplesOf(rows)
+	best, err := TableOf("t", "s", BestAlgorithm, samples)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if us, _ := best.US(2, 1024); us != 7 { // of the 16-bit ones
+		t.Errorf("the best at 1 KiB is %v", us)
+	}
+	ring, err := TableOf("t", "s", "ring", samples)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if us, _ := ring.US(2, 1024); us != 9 || ring.Floor(2) != 9 {
+		t.Errorf("ring at 1 KiB is %v", us)
+	}
+	if _, err := TableOf("t", "s", "rng", samples); err == nil || !strings.Contains(err.Error(), "ring, tree") {
+		t.Errorf("an algorithm nobody ran: %v", err)
+	}
+}

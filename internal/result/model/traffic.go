@@ -1,0 +1,76 @@
+package model
+
+import (
+	"strings"
+	"sync"
+
+	"github.com/kernbench/kernbench/internal/comm/schedule"
+)
+
+// Traffic is how many bytes the busiest rank moves to or from its peers in an
+// all-reduce by the named algorithm: counted from its steps where it is one of
+// ours, else from the formula of its kind. known is false for other names.
+func Traffic(algorithm string, ranks int, bytes int64) (moved int64, known bool) {
+	if ranks < 1 || bytes < 0 {
+		return 0, false
+	}
+	algorithm = strings.TrimPrefix(algorithm, "steps:")
+	size, n := float64(bytes), float64(ranks)
+	switch algorithm {
+	case "lamport", "one-shot", "1-stage": // everybody's data goes to everybody
+		return int64((n - 1) * size), true
+	case "two-shot", "2-stage":
+		return int64(2 * (n - 1) / n * size), true
+	case "multimem", "nvls": // the switch adds: as NCCL counts it
+		return int64((1 + 1/n) * size), true
+	}
+	t, known := cost(algorithm, ranks)
+	if !known {
+		return 0, false
+	}
+	return int64(float64(max(t.Sent.Max, t.Read.Max, t.Written.Max)) / costElements * size), true
+}
+
+// costElements is the vector over which the schedules are counted: divisible by
+// every usual number of ranks, so that shares come out even.
+const costElements = 1 << 10 * 3 * 5 * 7
+
+// costs remembers what was counted: sweeps ask for the same few again and again.
+var costs sync.Map // of costKey: schedule.Traffic
+
+type costKey struct {
+	algorithm string
+	ranks     int
+}
+
+// cost counts the steps of one of our own algorithms.
+func cost(algorithm string, ranks int) (schedule.Traffic, bool) {
+	key := costKey{algorithm, ranks}
+	if t, has := costs.Load(key); has {
+		return t.(schedule.Traffic), true
+	}
+	s, err := schedule.New(allReduce, algorithm, schedule.Params{Ranks: ranks, Count: costElements})
+	if err != nil {
+		return schedule.Traffic{}, false
+	}
+	t, err := schedule.Cost(s)
+	if err != nil {
+		return schedule.Traffic{}, false
+	}
+	costs.Store(key, t)
+	return t, true
+}
+
+// leastTraffic is what the busiest rank must move whatever the algorithm: that
+// of two-stage, or of a switch that adds, which is less from three ranks on.
+func leastTraffic(ranks int, bytes int64) float64 {
+	return float64(bytes) * min(busFactor(ranks), 1+1/float64(max(ranks, 1)))
+}
+
+// sameWork tells whether two algorithms are, at so many ranks, the same steps
+// by construction, so that equal times are no surprise.
+func sameWork(a, b string, ranks int) bool {
+	ta, oka := cost(strings.TrimPrefix(a, "steps:"), ranks)
+	tb, okb := cost(strings.TrimPrefix(b, "steps:"), ranks)
+	return oka && okb && ta == tb
+}

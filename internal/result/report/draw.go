@@ -1,0 +1,367 @@
+package report
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/kernbench/kernbench/internal/base/point"
+	"github.com/kernbench/kernbench/internal/result/figure"
+	"github.com/kernbench/kernbench/internal/result/journal"
+)
+
+// drawing turns dots into panels.
+type drawing struct {
+	x    coord
+	y    quantity
+	by   []coord
+	axis xAxis
+
+	trials, interval bool // what the error bars drawn so far mean
+}
+
+// xAxis is the horizontal axis that all panels share: numbers, or categories
+// when any value is a text.
+type xAxis struct {
+	figure.Axis
+	slots map[string]float64 // by value id, of a category axis
+}
+
+// wide is the factor beyond which a linear axis would hide the small values.
+const wide = 16
+
+func newXAxis(x coord, dots []dot) xAxis {
+	values := make([]value, len(dots))
+	numbers := make([]float64, len(dots))
+	numeric, bytes := true, len(dots) > 0
+	for i, d := range dots {
+		values[i], numbers[i] = d.x, d.x.number
+		numeric = numeric && d.x.isNum
+		bytes = bytes && d.x.kind == point.Bytes
+	}
+	a := xAxis{Axis: figure.Axis{Label: x.name}}
+	if !numeric {
+		a.Scale, a.slots = figure.Category, map[string]float64{}
+		for i, v := range ordered(values) {
+			a.slots[v.id()] = float64(i)
+			a.Categories = append(a.Categories, orQuotes(v.text))
+		}
+		return a
+	}
+	if bytes {
+		a.Unit, a.Label = figure.Bytes, x.name+" (bytes)"
+	}
+	if spansWide(numbers) {
+		a.Scale = figure.Log10
+		if bytes || powersOfTwo(numbers) {
+			a.Scale = figure.Log2
+		}
+	}
+	return a
+}
+
+func (a xAxis) at(v value) float64 {
+	if a.slots != nil {
+		return a.slots[v.id()]
+	}
+	return v.number
+}
+
+// orQuotes shows that the empty text is not nothing.
+func orQuotes(s string) string {
+	if s == "" {
+		return `""`
+	}
+	return s
+}
+
+// spansWide reports whether positive values lie more than a factor apart. A
+// value that no log axis can show keeps the axis linear.
+func spansWide(values []float64) bool {
+	lo, hi := math.Inf(1), math.Inf(-1)
+	for _, v := range values {
+		if finite(v) {
+			lo, hi = min(lo, v), max(hi, v)
+		}
+	}
+	return lo > 0 && hi/lo > wide
+}
+
+func powersOfTwo(values []float64) bool {
+	return !slices.ContainsFunc(values, func(v float64) bool {
+		frac, _ := math.Frexp(v)
+		return frac != 0.5
+	})
+}
+
+func (d *drawing) panel(in panelDots) figure.Panel {
+	p := figure.Panel{Title: in.title, X: d.axis.Axis}
+	all := seriesOf(in.dots, d.by)
+	for _, s := range all {
+		if len(s.dots) > 0 {
+			p.Series = append(p.Series, d.series(s))
+		}
+	}
+	p.Lines, p.Series = d.limits(all, p.Series)
+	p.Y = d.yAxis(p)
+	if len(p.Series) == 1 && len(p.Lines) == 0 && all[0].title == "" {
+		p.Legend = figure.LegendNone // the axis already names the only curve
+	}
+	if d.axis.slots != nil {
+		kind := categoryKind(p, len(d.axis.slots))
+		for i := range p.Series {
+			if !p.Series[i].Dashed {
+				p.Series[i].Kind = kind
+			}
+		}
+	}
+	return p
+}
+
+func (d *drawing) series(in panelDots) figure.Series {
+	s := figure.Series{Name: in.title}
+	if s.Name == "" {
+		s.Name = d.y.name
+	}
+	for _, here := range split(in.dots, d.x) {
+		pt := merge(d.axis.at(here.dots[0].x), here.dots)
+		d.trials = d.trials || len(here.dots) > 1
+		d.interval = d.interval || len(here.dots) == 1 && pt.Low < pt.High
+		s.Points = append(s.Points, pt)
+	}
+	return s
+}
+
+// maxBars is how many bars fit a panel.
+const maxBars = 40
+
+// categoryKind draws bars where they can be read and mean something: the length
+// of a bar on a log axis does not.
+func categoryKind(p figure.Panel, slots int) figure.Kind {
+	if p.Y.Scale == figure.Log10 || slots*len(p.Series) > maxBars {
+		return figure.Scatter
+	}
+	return figure.Bars
+}
+
+func (d *drawing) yAxis(p figure.Panel) figure.Axis {
+	a := figure.Axis{Label: d.y.name}
+	var inLabel bool
+	if a.Unit, inLabel = figureUnit(d.y.unit); inLabel {
+		a.Label += " (" + d.y.unit + ")"
+	}
+	values := heights(p)
+	switch {
+	case spansWide(values):
+		a.Scale = figure.Log10
+	case len(values) > 0 && slices.Min(values) >= 0:
+		// From zero, so that the picture does not make a small difference large.
+		a.Min = new(float64)
+	}
+	return a
+}
+
+// heights are all the finite values that a panel shows upward.
+func heights(p figure.Panel) (values []float64) {
+	add := func(vs ...float64) {
+		for _, v := range vs {
+			if finite(v) {
+				values = append(values, v)
+			}
+		}
+	}
+	for _, s := range p.Series {
+		for _, pt := range s.Points {
+			add(pt.Y)
+			if pt.Low < pt.High {
+				add(pt.Low, pt.High)
+			}
+		}
+	}
+	for _, l := range p.Lines {
+		if l.Y != nil {
+			add(*l.Y)
+		}
+		for _, pt := range l.Points {
+			add(pt.Y)
+		}
+	}
+	return values
+}
+
+// commonScale makes panels side by side comparable: a log scale in one is a log
+// scale in all that can have one.
+func commonScale(panels []figure.Panel) {
+	log := slices.ContainsFunc(panels, func(p figure.Panel) bool { return p.Y.Scale == figure.Log10 })
+	for i := range panels {
+		values := heights(panels[i])
+		if p := &panels[i]; log && len(values) > 0 && slices.Min(values) > 0 {
+			p.Y.Scale, p.Y.Min = figure.Log10, nil
+			for k, s := range p.Series {
+				if s.Kind == figure.Bars {
+					p.Series[k].Kind = figure.Scatter
+				}
+			}
+		}
+	}
+}
+
+// limits draws the bounds that rows carry for their time. One that is the same
+// for all series is a line of its own; otherwise each series gets its bound as a
+// dashed line of its colour.
+func (d *drawing) limits(all []panelDots, series []figure.Series) ([]figure.Line, []figure.Series) {
+	if d.y.name != headline {
+		return nil, series
+	}
+	var lines []figure.Line
+	for _, name := range limitNames(all) {
+		curves := make([][]figure.Point, len(all))
+		for i, s := range all {
+			curves[i] = d.limitCurve(s.dots, name)
+		}
+		if curve, shared := commonCurve(curves); shared {
+			lines = append(lines, limitLine("limit: "+name, curve))
+			continue
+		}
+		for i, curve := range curves {
+			if len(curve) > 0 {
+				series = append(series, figure.Series{Name: "limit: " + name + " (" + series[i].Name + ")", Points: curve,
+					Color: i + 1, Dashed: true, NoMarker: len(curve) > 1})
+			}
+		}
+	}
+	return lines, series
+}
+
+func limitNames(all []panelDots) []string {
+	seen := map[string]bool{}
+	for _, s := range all {
+		for _, d := range s.dots {
+			for name := range d.row.Limits {
+				seen[name] = true
+			}
+		}
+	}
+	return slices.Sorted(maps.Keys(seen))
+}
+
+// limitCurve is a limit over x. Trials of one point have the same limit; should
+// they not, the strictest is drawn.
+func (d *drawing) limitCurve(dots []dot, name string) (curve []figure.Point) {
+	for _, here := range split(dots, d.x) {
+		best := math.Inf(1)
+		for _, dot := range here.dots {
+			if v, ok := dot.row.Limits[name]; ok && finite(v) {
+				best = min(best, v)
+			}
+		}
+		if finite(best) {
+			curve = append(curve, figure.Point{X: d.axis.at(here.dots[0].x), Y: best})
+		}
+	}
+	return curve
+}
+
+// commonCurve joins curves that agree wherever they have the same x.
+func commonCurve(curves [][]figure.Point) ([]figure.Point, bool) {
+	at := map[float64]float64{}
+	for _, curve := range curves {
+		for _, pt := range curve {
+			if y, seen := at[pt.X]; seen && y != pt.Y {
+				return nil, false
+			}
+			at[pt.X] = pt.Y
+		}
+	}
+	var out []figure.Point
+	for _, x := range slices.Sorted(maps.Keys(at)) {
+		out = append(out, figure.Point{X: x, Y: at[x]})
+	}
+	return out, len(out) > 0
+}
+
+// limitLine is level where the limit does not depend on x.
+func limitLine(label string, curve []figure.Point) figure.Line {
+	y := curve[0].Y
+	if slices.ContainsFunc(curve, func(p figure.Point) bool { return p.Y != y }) {
+		return figure.Line{Label: label, Points: curve}
+	}
+	return figure.Line{Label: label, Y: &y}
+}
+
+// title says what was run and what did not change.
+func title(h *journal.Header, dots []dot, coords, shown []coord) string {
+	rows := make([]*journal.Row, len(dots))
+	for i, d := range dots {
+		rows[i] = d.row
+	}
+	name := h.Bench
+	if len(rows) == 0 {
+		return name
+	}
+	var words []string
+	for _, c := range coords {
+		v := c.of(rows[0])
+		switch {
+		case c.varies(rows) || slices.Contains(shown, c):
+		case c.class == fieldClass && c.key == benchField:
+			name = v.text
+		case c.class == fieldClass && c.key == kindField:
+			if v.text != string(journal.Measured) && v.has {
+				words = append(words, v.text)
+			}
+		case c.class == optionClass: // a bench's defaults more often than not
+		case c.class == fieldClass && (c.key == runField || c.key == trialField):
+		case v.has:
+			words = append(words, c.label(v))
+		}
+	}
+	if len(words) == 0 {
+		return name
+	}
+	return name + ": " + strings.Join(words, ", ")
+}
+
+// note is the small print: what the bars mean, what was set apart unasked, what
+// is not shown.
+func (d *drawing) note(left omissions, added []coord) string {
+	var notes []string
+	if d.trials {
+		notes = append(notes, "points: median over trials, bars: from the least to the greatest trial")
+	}
+	if d.interval {
+		notes = append(notes, "bars: 95 % interval of the median")
+	}
+	if len(added) > 0 {
+		names := make([]string, len(added))
+		for i, c := range added {
+			names[i] = c.name
+		}
+		notes = append(notes, "also set apart by "+strings.Join(names, ", ")+", which would otherwise be mixed")
+	}
+	var out []string
+	for _, s := range statuses {
+		if n := left.byStatus[s]; n > 0 {
+			out = append(out, fmt.Sprintf("%d %s", n, s))
+		}
+		delete(left.byStatus, s)
+	}
+	for _, s := range slices.Sorted(maps.Keys(left.byStatus)) {
+		out = append(out, fmt.Sprintf("%d of status %q", left.byStatus[s], s))
+	}
+	if left.noX > 0 {
+		out = append(out, fmt.Sprintf("%d without %s", left.noX, d.x.name))
+	}
+	if left.noY > 0 {
+		out = append(out, fmt.Sprintf("%d without %s", left.noY, d.y.name))
+	}
+	if len(out) > 0 {
+		notes = append(notes, "rows left out: "+strings.Join(out, ", "))
+	}
+	return strings.Join(notes, "; ")
+}
+
+// statuses in the order in which people want to know of them.
+var statuses = []journal.Status{journal.OK, journal.Failed, journal.Timeout, journal.Skipped, journal.NotExecuted}

@@ -1,0 +1,204 @@
+package report
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/kernbench/kernbench/internal/base/point"
+	"github.com/kernbench/kernbench/internal/base/suggest"
+	"github.com/kernbench/kernbench/internal/result/journal"
+)
+
+// Plot is a figure asked for in words: x=size,y=time_us,by=dtype. X and By name
+// axes, environment variables, options, or num_ranks, backend, part, run, trial,
+// kind, bench; Y is a metric or a part of its spread such as time_us.p99.
+type Plot struct {
+	X, Y string
+	By   []string
+}
+
+// plotForm is what errors say is right.
+const plotForm = "want x=AXIS[,y=METRIC][,by=AXIS[+AXIS...]], such as x=size,y=time_us,by=dtype"
+
+// ParsePlot reads the words of --plot. y is time_us if it is not given; by may
+// be repeated, or name several joined by +.
+func ParsePlot(text string) (Plot, error) {
+	p, err := parsePlot(text)
+	if err != nil {
+		return Plot{}, fmt.Errorf("plot %q: %w: %s", text, err, plotForm)
+	}
+	return p, nil
+}
+
+func parsePlot(text string) (p Plot, err error) {
+	for _, word := range strings.Split(text, ",") {
+		key, names, ok := strings.Cut(word, "=")
+		key, names = strings.TrimSpace(key), strings.TrimSpace(names)
+		switch {
+		case !ok || names == "":
+			return p, fmt.Errorf("%q gives no name", strings.TrimSpace(word))
+		case key == "x" && p.X == "":
+			p.X = names
+		case key == "y" && p.Y == "":
+			p.Y = names
+		case key == "by":
+			for _, name := range strings.Split(names, "+") {
+				if name = strings.TrimSpace(name); name == "" {
+					return p, fmt.Errorf("%q names nothing between two +", word)
+				}
+				if !slices.Contains(p.By, name) {
+					p.By = append(p.By, name)
+				}
+			}
+		case key == "x" || key == "y":
+			return p, fmt.Errorf("%s is given twice", key)
+		default:
+			return p, suggest.Unknown("key", key, []string{"x", "y", "by"})
+		}
+	}
+	if p.X == "" {
+		return p, errors.New("x is missing")
+	}
+	if p.Y == "" {
+		p.Y = headline
+	}
+	return p, nil
+}
+
+// String is the plot as ParsePlot reads it.
+func (p Plot) String() string {
+	s := "x=" + p.X + ",y=" + p.Y
+	if len(p.By) > 0 {
+		s += ",by=" + strings.Join(p.By, "+")
+	}
+	return s
+}
+
+// Check tells before a run whether its rows will have the coordinates of the
+// plot.
+func (p Plot) Check(h *journal.Header, options point.Point) error {
+	coords := coordsOf(h, []journal.Row{{Options: options}})
+	for _, name := range append([]string{p.X}, p.By...) {
+		if _, err := findCoord(coords, name); err != nil {
+			return fmt.Errorf("plot %s: %w", p, err)
+		}
+	}
+	return nil
+}
+
+// CheckMetric tells whether the plot's metric, or the one whose spread it shows
+// a part of, is among those that are known.
+func (p Plot) CheckMetric(known []journal.MetricInfo) error {
+	names := make([]string, len(known))
+	for i, m := range known {
+		names[i] = m.Name
+	}
+	metric := p.Y
+	if i := strings.LastIndexByte(metric, '.'); i >= 0 && slices.Contains(statNames, metric[i+1:]) && !slices.Contains(names, metric) {
+		metric = metric[:i]
+	}
+	if slices.Contains(names, metric) {
+		return nil
+	}
+	return fmt.Errorf("plot %s: %w", p, suggest.Unknown("metric", metric, names))
+}
+
+// maxStem keeps file names within what every file system takes.
+const maxStem = 120
+
+// stem is the file name of the figure without its ending:
+// plot_time_us_vs_size_by_dtype.
+func (p Plot) stem() string {
+	s := "plot_" + p.Y + "_vs_" + p.X
+	if len(p.By) > 0 {
+		s += "_by_" + strings.Join(p.By, "_")
+	}
+	s = strings.Map(func(r rune) rune {
+		if r < 0x80 && (r == '.' || r == '_' || r == '-' || r >= '0' && r <= '9' || r >= 'A' && r <= 'Z' || r >= 'a' && r <= 'z') {
+			return r
+		}
+		return '_'
+	}, s)
+	return s[:min(len(s), maxStem)]
+}
+
+// AutoPlot is a sensible plot of rows that nobody chose one for: the numeric
+// coordinate with most values, or else the text with most, against the time or
+// the first metric there is, apart by whatever else varies. There is none when
+// no good row has a number or nothing varies.
+func AutoPlot(h *journal.Header, rows []journal.Row) (Plot, bool) {
+	if h == nil {
+		h = &journal.Header{}
+	}
+	y, ok := autoMetric(h, rows)
+	if !ok {
+		return Plot{}, false
+	}
+	var good []*journal.Row
+	for i := range rows {
+		if _, _, _, has := y.of(&rows[i]); has && rows[i].Status == journal.OK {
+			good = append(good, &rows[i])
+		}
+	}
+	coords := coordsOf(h, rows)
+	best, most, bestNum := coord{}, 1, false
+	for _, c := range coords {
+		if c.class == fieldClass && c.key != ranksField && c.key != backendField && c.key != partField {
+			continue
+		}
+		n, num := c.count(good)
+		if n > 1 && (n > most && num == bestNum || num && !bestNum) {
+			best, most, bestNum = c, n, num
+		}
+	}
+	if most < 2 {
+		return Plot{}, false
+	}
+	dots, _ := collect(rows, best, y)
+	p := Plot{X: best.name, Y: y.name}
+	for _, c := range separate(dots, best, nil, coords) {
+		p.By = append(p.By, c.name)
+	}
+	return p, true
+}
+
+// autoMetric is the time if there is one, else the first declared metric that
+// a good row has, else any.
+func autoMetric(h *journal.Header, rows []journal.Row) (quantity, bool) {
+	names := []string{headline}
+	for _, m := range h.Metrics {
+		names = append(names, m.Name)
+	}
+	for i := range rows {
+		if rows[i].Status == journal.OK {
+			names = append(names, sortedKeys(rows[i].Metrics)...)
+		}
+	}
+	for _, name := range names {
+		q, err := quantityOf(h, rows, name)
+		has := func(r journal.Row) bool {
+			_, _, _, ok := q.of(&r)
+			return ok && r.Status == journal.OK
+		}
+		if err == nil && name != "" && slices.ContainsFunc(rows, has) {
+			return q, true
+		}
+	}
+	return quantity{}, false
+}
+
+// count is how many values the rows have at the coordinate, and whether all
+// are numbers.
+func (c coord) count(rows []*journal.Row) (n int, numeric bool) {
+	seen := map[string]bool{}
+	numeric = true
+	for _, r := range rows {
+		if v := c.of(r); v.has {
+			seen[v.id()] = true
+			numeric = numeric && v.isNum
+		}
+	}
+	return len(seen), numeric && len(seen) > 0
+}

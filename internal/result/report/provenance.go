@@ -1,0 +1,107 @@
+package report
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/kernbench/kernbench/internal/result/journal"
+)
+
+// fact is a line of the provenance.
+type fact struct{ Name, Value string }
+
+// facts say where the numbers come from; what is not known is left out.
+func facts(h *journal.Header) []fact {
+	var out []fact
+	add := func(name, value string) {
+		if value != "" {
+			out = append(out, fact{name, value})
+		}
+	}
+	add("Run", h.Run)
+	add("Bench", strings.TrimSpace(h.Bench+" "+prefixed("version ", h.Version)))
+	if !h.Time.IsZero() {
+		add("Date", h.Time.UTC().Format(time.RFC1123))
+	}
+	if h.Host.Hostname != "" || h.Host.CPU.Model != "" {
+		add("Host", h.Host.Summary())
+	}
+	add("Operating system", h.Host.OS)
+	add("CPU governor", h.Host.CPU.Governor)
+	if h.Host.Build.Version != "" {
+		add("Program", h.Host.Build.String())
+	}
+	add("Backend", h.Backend)
+	add("Launcher", h.Launcher)
+	add("Seed", strconv.FormatUint(h.Seed, 10))
+	if h.Trials > 0 {
+		add("Trials", strconv.Itoa(h.Trials))
+	}
+	if h.Points > 0 {
+		add("Planned", counted(h.Points, "point", "points")+", "+counted(h.Launches, "launch", "launches"))
+	}
+	if h.Resumed {
+		add("Resumed", "yes")
+	}
+	return out
+}
+
+func prefixed(prefix, s string) string {
+	if s == "" {
+		return ""
+	}
+	return prefix + s
+}
+
+// pairs are the entries of a map in order.
+func pairs(m map[string]string) []fact {
+	var out []fact
+	for _, name := range sortedKeys(m) {
+		out = append(out, fact{name, m[name]})
+	}
+	return out
+}
+
+func subtitle(h *journal.Header) string {
+	var parts []string
+	if !h.Time.IsZero() {
+		parts = append(parts, h.Time.UTC().Format("2 January 2006, 15:04 UTC"))
+	}
+	for _, s := range []string{h.Host.Hostname, prefixed("run ", h.Run)} {
+		if s != "" {
+			parts = append(parts, s)
+		}
+	}
+	return strings.Join(parts, " · ")
+}
+
+// commandLine is what to paste into a shell to measure again, with the seed
+// that was drawn if none was given.
+func commandLine(h *journal.Header) string {
+	if len(h.Argv) == 0 {
+		return ""
+	}
+	words := slices.Clone(h.Argv)
+	seeded := func(w string) bool { return w == "--seed" || strings.HasPrefix(w, "--seed=") }
+	if h.Seed != 0 && !slices.ContainsFunc(words, seeded) {
+		words = append(words, "--seed", strconv.FormatUint(h.Seed, 10))
+	}
+	for i, w := range words {
+		words[i] = shellWord(w)
+	}
+	return strings.Join(words, " ")
+}
+
+// redrawLine makes the views again without measuring.
+func redrawLine(h *journal.Header) string {
+	name := "kernbench"
+	if len(h.Argv) > 0 {
+		name = shellWord(h.Argv[0])
+	}
+	if h.Run == "" {
+		return name + " report ."
+	}
+	return name + " report " + shellWord(".@"+h.Run)
+}

@@ -1,0 +1,120 @@
+// Package rowkey says which rows are the same point: trials of one point share
+// a key, and so do the rows of one point in two runs. It differs from the key
+// stored in a row, which also covers the bench's version and input files and
+// so never matches across builds.
+package rowkey
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/kernbench/kernbench/internal/base/point"
+	"github.com/kernbench/kernbench/internal/result/journal"
+)
+
+// The coordinates of a row that are not axes, by the names people use.
+const (
+	NumRanks = "num_ranks"
+	Backend  = "backend"
+)
+
+// Of is the identity of a row's point: bench, part, ranks, backend, axes,
+// environment and options, whatever their order. Coordinates named in ignore
+// are left out.
+func Of(r *journal.Row, ignore ...string) string {
+	var buf [32]string
+	parts := buf[:0]
+	for _, c := range coords(r, ignore) {
+		// Lengths keep "a"+"bc" apart from "ab"+"c".
+		parts = append(parts, string(c.class)+strconv.Itoa(len(c.name))+":"+c.name+strconv.Itoa(len(c.value))+":"+c.value)
+	}
+	slices.Sort(parts)
+	return field(r.Bench) + field(r.Part) + strings.Join(parts, "")
+}
+
+func field(s string) string { return strconv.Itoa(len(s)) + ":" + s }
+
+// Label is the point in words, "allreduce/latency num_ranks=2 backend=cpu
+// size=64Ki".
+func Label(r *journal.Row, ignore ...string) string {
+	return strings.Join(append([]string{Group(r)}, Fields(r, ignore...)...), " ")
+}
+
+// Fields are the words of a label that name a coordinate each, without the
+// ignored ones and without options, which are alike for most points and long.
+func Fields(r *journal.Row, ignore ...string) []string {
+	var out []string
+	if r.NumRanks != nil && !slices.Contains(ignore, NumRanks) {
+		out = append(out, NumRanks+"="+strconv.Itoa(*r.NumRanks))
+	}
+	if r.Backend != "" && !slices.Contains(ignore, Backend) {
+		out = append(out, Backend+"="+r.Backend)
+	}
+	for _, c := range r.Point.Without(ignore...) {
+		out = append(out, point.Point{c}.String())
+	}
+	for _, e := range r.Env {
+		if !slices.Contains(ignore, e.Name) {
+			out = append(out, point.Env{e}.String())
+		}
+	}
+	return out
+}
+
+// Group is what rows of one table have in common: "bench" or "bench/part".
+func Group(r *journal.Row) string {
+	if r.Part == "" {
+		return r.Bench
+	}
+	return r.Bench + "/" + r.Part
+}
+
+// Names are the coordinates that rows have, each once, in the order of the first
+// row that has it.
+func Names(rows []journal.Row) []string {
+	var out []string
+	seen := map[string]bool{}
+	for i := range rows {
+		for _, c := range coords(&rows[i], nil) {
+			if !seen[c.name] {
+				seen[c.name] = true
+				out = append(out, c.name)
+			}
+		}
+	}
+	return out
+}
+
+// coord is one coordinate; its class keeps an axis apart from an environment
+// variable or an option of the same name, and an unset variable from one set
+// to any text.
+type coord struct {
+	class       byte
+	name, value string
+}
+
+func coords(r *journal.Row, ignore []string) []coord {
+	all := make([]coord, 0, len(r.Point)+len(r.Env)+len(r.Options)+2)
+	if r.NumRanks != nil {
+		all = append(all, coord{'n', NumRanks, strconv.Itoa(*r.NumRanks)})
+	}
+	all = append(all, coord{'b', Backend, r.Backend})
+	for _, c := range r.Point {
+		all = append(all, coord{'a', c.Name, c.Value.String()})
+	}
+	for _, e := range r.Env {
+		class := byte('u')
+		if e.Set {
+			class = 'e'
+		}
+		all = append(all, coord{class, e.Name, e.Value})
+	}
+	for _, c := range r.Options {
+		all = append(all, coord{'o', c.Name, c.Value.String()})
+	}
+	if len(ignore) == 0 {
+		return all
+	}
+	return slices.DeleteFunc(all, func(c coord) bool { return slices.Contains(ignore, c.name) })
+}

@@ -1,0 +1,66 @@
+package rowkey
+
+import (
+	"testing"
+
+	"github.com/kernbench/kernbench/internal/base/point"
+	"github.com/kernbench/kernbench/internal/result/journal"
+)
+
+func base() *journal.Row {
+	n := 2
+	return &journal.Row{Bench: "b", Part: "p", NumRanks: &n, Backend: "cpu",
+		Point:   point.Point{{Name: "size", Value: point.BytesValue(65536)}, {Name: "s", Value: point.StringValue("x")}},
+		Env:     point.Env{{Name: "E", Value: "1", Set: true}, {Name: "F"}},
+		Options: point.Point{{Name: "o", Value: point.IntValue(1)}}}
+}
+
+// Each change of one coordinate changes the key, unless that one is ignored.
+func TestOf(t *testing.T) {
+	changes := []struct {
+		name   string
+		change func(*journal.Row)
+		ignore string
+	}{
+		{"bench", func(r *journal.Row) { r.Bench = "c" }, ""},
+		{"part", func(r *journal.Row) { r.Part = "" }, ""},
+		{"bench and part run together", func(r *journal.Row) { r.Bench, r.Part = "bp", "" }, ""},
+		{"ranks", func(r *journal.Row) { n := 4; r.NumRanks = &n }, "num_ranks"},
+		{"no ranks", func(r *journal.Row) { r.NumRanks = nil }, "num_ranks"},
+		{"backend", func(r *journal.Row) { r.Backend = "mpi" }, "backend"},
+		{"axis", func(r *journal.Row) { r.Point[0].Value = point.BytesValue(1) }, "size"},
+		{"axis missing", func(r *journal.Row) { r.Point = r.Point[:1] }, "s"},
+		{"env", func(r *journal.Row) { r.Env[0].Value = "2" }, "E"},
+		{"unset is not empty", func(r *journal.Row) { r.Env[1].Set = true }, "F"},
+		{"option", func(r *journal.Row) { r.Options[0].Value = point.IntValue(2) }, "o"},
+	}
+	for _, c := range changes {
+		r := base()
+		c.change(r)
+		if Of(r) == Of(base()) {
+			t.Errorf("%s: the key stays the same", c.name)
+		}
+		if c.ignore != "" && Of(r, c.ignore) != Of(base(), c.ignore) {
+			t.Errorf("%s: the key changes though %s is ignored", c.name, c.ignore)
+		}
+	}
+}
+
+func TestOfDoesNotDependOn(t *testing.T) {
+	r := base()
+	r.Trial, r.Run, r.Key, r.Status = 3, "other", "k", journal.Failed
+	r.Point[0], r.Point[1] = r.Point[1], r.Point[0]
+	r.Point[1].Value = point.IntValue(65536) // a size as JSON gives it back
+	if Of(r) != Of(base()) {
+		t.Error("trial, run, status, order or the kind of number changes the key")
+	}
+}
+
+func TestLabel(t *testing.T) {
+	if got, want := Label(base()), "b/p num_ranks=2 backend=cpu size=64Ki s=x E=1 F=(unset)"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if got, want := Label(base(), "E", "s", "num_ranks", "backend"), "b/p size=64Ki F=(unset)"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}

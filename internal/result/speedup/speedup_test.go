@@ -1,0 +1,182 @@
+package speedup
+
+import (
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/kernbench/kernbench/internal/base/point"
+	"github.com/kernbench/kernbench/internal/result/journal"
+)
+
+// run makes rows of 12 trials: the time at each size, with a drift that both
+// sides of a pair share and a little noise that they do not.
+func run(peer bool, noise float64, us map[int64]float64) (rows []journal.Row) {
+	ranks := 2
+	for trial := range 12 {
+		drift := 1 + 0.3*math.Sin(float64(trial))
+		wobble := 1 + noise*float64((trial*7+len(us))%5-2)
+		for size, t := range us {
+			r := journal.Row{Status: journal.OK, Trial: trial, Metrics: map[string]float64{"time_us": t * drift * wobble}}
+			r.Point = point.Point{{Name: "size", Value: point.BytesValue(size)}}
+			if peer {
+				r.Point = append(r.Point, point.Coord{Name: "np", Value: point.IntValue(2)})
+			} else {
+				r.NumRanks = &ranks
+				r.Metrics["pct_of_limit"] = 80
+			}
+			rows = append(rows, r)
+		}
+	}
+	return rows
+}
+
+func TestCompare(t *testing.T) {
+	ours := Side{"ours", run(false, 0, map[int64]float64{4: 1, 1024: 2, 4096: 10})}
+	fast := Side{"fast", run(true, 0.001, map[int64]float64{4: 4, 1024: 8, 4096: 9, 1 << 20: 1})}
+	slow := Side{"slow", run(true, 0.001, map[int64]float64{4: 5, 1024: 6, 4096: 50})}
+	tables, err := Compare(ours, []Side{fast, slow}, Goals{Mean: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(tables) != 1 || tables[0].Ranks != 2 || len(tables[0].Lines) != 3 {
+		t.Fatalf("tables are %+v", tables)
+	}
+	tab := tables[0]
+	want := []struct {
+		peer    string
+		ratio   float64
+		verdict Verdict
+	}{{"fast", 4, Met}, {"slow", 3, Met}, {"fast", 0.9, NotMet}}
+	for i, w := range want {
+		l := tab.Lines[i]
+		if l.Peer != w.peer || math.Abs(l.Ratio.Median/w.ratio-1) > 0.01 || l.Verdict != w.verdict || l.Ratio.Pairs != 12 || l.OfLimit != 80 {
+			t.Errorf("%v: %+v, want %v by %s, %s", l.Point, l, w.ratio, w.peer, w.verdict)
+		}
+		// The drift of a third is in every time and must not be in the ratio.
+		if l.Ratio.High-l.Ratio.Low > 0.02*w.ratio {
+			t.Errorf("%v: the interval %v to %v has the drift in it", l.Point, l.Ratio.Low, l.Ratio.High)
+		}
+	}
+	if got, want := tab.Geomean.Median, math.Cbrt(4*3*0.9); math.Abs(got/want-1) > 0.01 {
+		t.Errorf("the geometric mean is %v, want %v", got, want)
+	}
+	if tab.Slower != NotMet || tab.Faster != Met {
+		t.Errorf("slower at no size: %s, twice as fast: %s", tab.Slower, tab.Faster)
+	}
+	if tables, _ = Compare(ours, []Side{fast, slow}, Goals{Mean: 3}); tables[0].Faster != NotMet {
+		t.Errorf("three times as fast: %s", tables[0].Faster)
+	}
+}
+
+// Noise across the goal, or too few pairs, resolve nothing.
+func TestNotResolved(t *testing.T) {
+	ours := Side{"ours", run(false, 0, map[int64]float64{4: 1})}
+	equal := Side{"equal", run(true, 0.05, map[int64]float64{4: 1})}
+	tables, err := Compare(ours, []Side{equal}, Goals{Mean: 1})
+	if err != nil || tables[0].Lines[0].Verdict != NotResolved {
+		t.Errorf("noise around 1: %+v, %v", tables, err)
+	}
+	few := ours
+	few.Rows = few.Rows[:MinPairs-1]
+	far := Side{"far", run(true, 0, map[int64]float64{4: 100})}
+	tables, err = Compare(few, []Side{far}, Goals{Mean: 1})
+	if err != nil || tables[0].Slower != NotResolved || tables[0].Faster != NotResolved {
+		t.Errorf("%d pairs: %+v, %v", MinPairs-1, tables, err)
+	}
+}
+
+func TestSettings(t *testing.T) {
+	two := run(true, 0, map[int64]float64{4: 2})
+	for i := range two {
+		two[i].Point = append(two[i].Point, point.Coord{Name: "seconds", Value: point.FloatValue(0.3)})
+	}
+	if tables, err := Compare(Side{"ours", run(false, 0, map[int64]float64{4: 1})}, []Side{{"mpi", two}}, Goals{Mean: 1}); err != nil || tables[0].Lines[0].Peer != "mpi" {
+		t.Errorf("an axis that does not vary is in the name: %+v, %v", tables, err)
+	}
+	tuned := run(true, 0, map[int64]float64{4: 2})
+	for i := range tuned {
+		tuned[i].Env = point.Env{{Name: "TUNED", Value: "1", Set: true}}
+	}
+	plain := run(true, 0, map[int64]float64{4: 3})
+	for i := range plain {
+		plain[i].Env = point.Env{{Name: "TUNED"}}
+	}
+	tables, err := Compare(Side{"ours", run(false, 0, map[int64]float64{4: 1})}, []Side{{"mpi", append(plain, tuned...)}}, Goals{Mean: 1})
+	if err != nil || tables[0].Lines[0].Peer != "mpi TUNED=1" {
+		t.Errorf("the best setting of a peer: %+v, %v", tables, err)
+	}
+	if _, err := Compare(Side{"mpi", append(plain, tuned...)}, []Side{{"mpi", plain}}, Goals{Mean: 1}); err == nil || !strings.Contains(err.Error(), "2 settings") {
+		t.Errorf("two settings of ours give %v", err)
+	}
+	twice := append(run(false, 0, map[int64]float64{4: 1}), run(false, 0, map[int64]float64{4: 1})...)
+	if _, err := Compare(Side{"ours", twice}, []Side{{"mpi", plain}}, Goals{Mean: 1}); err == nil || !strings.Contains(err.Error(), "two rows") {
+		t.Errorf("rows given twice give %v", err)
+	}
+	if _, err := Compare(Side{"ours", nil}, []Side{{"mpi", plain}}, Goals{Mean: 1}); err == nil {
+		t.Error("no rows are no error")
+	}
+	other := run(true, 0, map[int64]float64{8: 3})
+	if _, err := Compare(Side{"ours", run(false, 0, map[int64]float64{4: 1})}, []Side{{"mpi", other}}, Goals{Mean: 1}); err == nil {
+		t.Error("nothing in common is no error")
+	}
+}
+
+// shaped makes rows of 12 trials over shapes, types and threads.
+func shaped(extra string, us map[string]float64) (rows []journal.Row) {
+	one := 1
+	for trial := range 12 {
+		for at, t := range us {
+			f := strings.Fields(at)
+			shape, err := point.Parse(point.Tuple, f[0])
+			if err != nil {
+				panic(err)
+			}
+			r := journal.Row{Status: journal.OK, Trial: trial, NumRanks: &one, Metrics: map[string]float64{"time_us": t * (1 + 0.001*float64(trial))}}
+			r.Point = point.Point{{Name: "shape", Value: shape}, {Name: "dtype", Value: point.StringValue(f[1])}, {Name: extra, Value: point.StringValue(extra)}}
+			rows = append(rows, r)
+		}
+	}
+	return rows
+}
+
+// Rows pair by all axes that both sides have, whatever their kind and label.
+func TestCommonAxes(t *testing.T) {
+	ours := Side{"ours", shaped("provider", map[string]float64{"64x64x64 f32": 1, "big=512x512x512 f32": 10, "64x64x64 f64": 2, "8x8x8 f32": 1})}
+	peer := Side{"peer", shaped("seconds", map[string]float64{"64x64x64 f32": 3, "512x512x512 f32": 9.5, "64x64x64 f64": 4})}
+	tables, err := Compare(ours, []Side{peer}, Goals{Least: 0.9, Mean: 1})
+	if err != nil || len(tables) != 1 {
+		t.Fatalf("%+v, %v", tables, err)
+	}
+	want := []struct {
+		point string
+		ratio float64
+	}{{"shape=64x64x64 dtype=f32", 3}, {"shape=64x64x64 dtype=f64", 2}, {"shape=big=512x512x512 dtype=f32", 0.95}}
+	if len(tables[0].Lines) != len(want) {
+		t.Fatalf("lines are %+v", tables[0].Lines)
+	}
+	for i, l := range tables[0].Lines {
+		if l.Point.String() != want[i].point || math.Abs(l.Ratio.Median/want[i].ratio-1) > 1e-9 || l.Verdict != Met {
+			t.Errorf("line %d: %v, %v %s, want %v", i, l.Point, l.Ratio, l.Verdict, want[i])
+		}
+	}
+	for i := range peer.Rows {
+		peer.Rows[i].NumRanks = nil // a program that starts its own and does not say how many
+	}
+	if tables, _ = Compare(ours, []Side{peer}, Goals{Mean: 1}); tables[0].Ranks != 0 || tables[0].Slower != NotMet {
+		t.Errorf("not slower anywhere: %s", tables[0].Slower)
+	}
+}
+
+// Axes that are what is compared need not agree.
+func TestExcept(t *testing.T) {
+	half := Side{"bf16", shaped("provider", map[string]float64{"64x64x64 bf16": 1})}
+	full := Side{"f32", shaped("provider", map[string]float64{"64x64x64 f32": 2})}
+	if _, err := Compare(half, []Side{full}, Goals{}); err == nil || !strings.Contains(err.Error(), "in common: shape, dtype") {
+		t.Errorf("other types pair: %v", err)
+	}
+	tables, err := Compare(half, []Side{full}, Goals{Mean: 1.6, Except: []string{"dtype"}})
+	if err != nil || tables[0].Faster != Met || tables[0].Lines[0].Point.String() != "shape=64x64x64 provider=provider" {
+		t.Errorf("%+v, %v", tables, err)
+	}
+}

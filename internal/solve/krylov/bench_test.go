@@ -1,0 +1,82 @@
+package krylov
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/kernbench/kernbench/internal/solve/sparse"
+)
+
+// whole is the layout of a single rank.
+type whole int
+
+func (n whole) Owner(int) int           { return 0 }
+func (n whole) Rows(int) []sparse.Range { return []sparse.Range{{Lo: 0, Hi: int(n)}} }
+
+// BenchmarkIteration measures one iteration; bytes are the traffic of a fused
+// CG iteration over compressed sparse rows (152 per row with 5 points), so that
+// MB/s compares with triad's.
+func BenchmarkIteration(b *testing.B) {
+	for _, bc := range []struct {
+		problem      string
+		dim, stencil int
+		bytes        int64
+	}{{"poisson", 2, 5, 152}, {"poisson", 3, 7, 176}, {"poisson", 3, 27, 416}, {"variable", 2, 5, 152}, {"mesh", 2, 0, 164}} {
+		for _, format := range []sparse.Format{sparse.Compressed, sparse.Plain} {
+			for _, method := range []string{"cg", "cg-single"} {
+				for _, precondition := range []bool{false, true} {
+					b.Run(fmt.Sprintf("%s%d-%d/%v/%s/%v", bc.problem, bc.dim, bc.stencil, format, method, precondition), func(b *testing.B) {
+						p, err := sparse.New(bc.problem, sparse.Params{Rows: 1000000, Dim: bc.dim, Stencil: bc.stencil})
+						if err != nil {
+							b.Fatal(err)
+						}
+						benchIteration(b, p, format, method, precondition, bc.bytes)
+					})
+				}
+			}
+		}
+	}
+}
+
+func benchIteration(b *testing.B, p sparse.Problem, format sparse.Format, method string, precondition bool, bytes int64) {
+	plan := sparse.NewPlan(p, whole(p.Size()), 0)
+	inverse := make([]float64, p.Size())
+	m, err := plan.Matrix(p, format, inverse)
+	if err != nil {
+		b.Fatal(err)
+	}
+	s, err := New(method, p.Traits(), Config{RTol: 1e-300, MaxIter: 1 << 40, Precondition: precondition})
+	if err != nil {
+		b.Fatal(err)
+	}
+	e := NewEngine(m, plan, inverse, s.Vectors())
+	for i := range e.Vector(B) {
+		e.Vector(B)[i] = sparse.Noise(1, i)
+	}
+	stage := s.Next(nil)
+	b.SetBytes(bytes * int64(p.Size()))
+	b.ResetTimer()
+	for want := s.Result().Iterations + b.N; s.Result().Iterations < want && stage != nil; {
+		sums, err := e.Run(stage, NoHalo{})
+		if err != nil {
+			b.Fatal(err)
+		}
+		stage = s.Next(sums)
+	}
+	b.ReportMetric(float64(m.Bytes())/float64(m.Rows()), "B/row")
+}
+
+// BenchmarkTriad is the bandwidth to compare with: a = b + c*d over vectors
+// larger than the caches, counted as stream.c does.
+func BenchmarkTriad(b *testing.B) {
+	const n = 20 << 20
+	x, y, z := make([]float64, n), make([]float64, n), make([]float64, n)
+	for i := range x {
+		x[i], y[i] = 1, 2
+	}
+	b.SetBytes(24 * n)
+	b.ResetTimer()
+	for range b.N {
+		sparse.Axpby(z, 1, x, 3, y)
+	}
+}

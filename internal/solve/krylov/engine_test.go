@@ -1,0 +1,146 @@
+package krylov
+
+import (
+	"math"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/kernbench/kernbench/internal/solve/sparse"
+)
+
+// carryOut is the reference of Engine.Run: one operation after the other.
+func carryOut(s *Stage, m *sparse.Matrix, inverse []float64, v [][]float64) []float64 {
+	vector := func(of Vec) []float64 {
+		stored, inverted := of.of()
+		out := append([]float64(nil), v[stored][:m.Rows()]...)
+		for i := range out {
+			if inverted {
+				out[i] *= inverse[i]
+			}
+		}
+		return out
+	}
+	for _, a := range s.Assign {
+		out := make([]float64, m.Rows())
+		for k, term := range a.Terms {
+			for i, x := range vector(term.Vec) {
+				if k == 0 {
+					out[i] = term.Coef * x
+				} else {
+					out[i] += float64(term.Coef * x)
+				}
+			}
+		}
+		copy(v[a.Dst], out)
+	}
+	if s.Precondition != nil {
+		for i := range m.Rows() {
+			v[s.Precondition.Dst][i] = inverse[i] * v[s.Precondition.Src][i]
+		}
+	}
+	if s.Multiply != nil {
+		m.Multiply(v[s.Multiply.Dst], v[s.Multiply.Src], 0, m.Rows())
+	}
+	var sums []float64
+	for _, d := range s.Dots {
+		sums = append(sums, sparse.Dot(vector(d.A), vector(d.B)))
+	}
+	return sums
+}
+
+// Fusing changes the order of the work, not its results.
+func TestEngineMatchesOneOperationAtATime(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		kind := rapid.SampledFrom([]string{"poisson", "variable", "mesh"}).Draw(t, "problem")
+		p, err := sparse.New(kind, sparse.Params{Rows: rapid.IntRange(1, 3000).Draw(t, "rows")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ranks := rapid.IntRange(1, 3).Draw(t, "ranks")
+		plan := sparse.NewPlan(p, stripes{p.Size(), ranks, rapid.IntRange(1, 900).Draw(t, "each")}, 0)
+		inverse := make([]float64, plan.Owned)
+		m, err := plan.Matrix(p, sparse.Compressed, inverse)
+		if err != nil {
+			t.Fatal(err)
+		}
+		method := rapid.SampledFrom(Methods()).Draw(t, "method").Name
+		s, err := New(method, p.Traits(), Config{RTol: 1e-30, MaxIter: 3, Restart: 2, Precondition: rapid.Bool().Draw(t, "precondition")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		e := NewEngine(m, plan, inverse, s.Vectors())
+		reference := make([][]float64, s.Vectors())
+		for k := range reference {
+			for i := range e.vectors[k] {
+				e.vectors[k][i] = sparse.Noise(uint64(k), i)
+			}
+			reference[k] = append([]float64(nil), e.vectors[k]...)
+		}
+		for stage := s.Next(nil); stage != nil; {
+			want := carryOut(stage, m, inverse, reference)
+			got, err := e.Run(stage, NoHalo{}) // ghosts stay as they are, in both
+			if err != nil {
+				t.Fatal(err)
+			}
+			for k := range reference {
+				for i, v := range e.vectors[k] {
+					if v != reference[k][i] && !(math.IsNaN(v) && math.IsNaN(reference[k][i])) {
+						t.Fatalf("%s: vector %d differs at row %d: %v, want %v", method, k, i, v, reference[k][i])
+					}
+				}
+			}
+			for i := range want {
+				a, _ := stage.Dots[i].A.of()
+				b, _ := stage.Dots[i].B.of()
+				scale := math.Sqrt(sparse.Dot(reference[a], reference[a]) * sparse.Dot(reference[b], reference[b]))
+				if math.Abs(got[i]-want[i]) > 1e-12*scale {
+					t.Fatalf("%s: product %d is %v, want %v", method, i, got[i], want[i])
+				}
+			}
+			stage = s.Next(want)
+		}
+	})
+}
+
+func TestTraceNamesThePhases(t *testing.T) {
+	p, _ := sparse.New("poisson", sparse.Params{Rows: 2000})
+	plan := sparse.NewPlan(p, stripes{p.Size(), 2, 1000}, 0)
+	m, err := plan.Matrix(p, sparse.Compressed, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, _ := New("cg-single", p.Traits(), Config{RTol: 1e-8, MaxIter: 10})
+	e := NewEngine(m, plan, nil, s.Vectors())
+	e.Vector(B)[0] = 1
+	seen := map[Phase]int{}
+	last := Phase(0)
+	e.Trace = func(p Phase) { seen[p]++; last = p }
+	if _, err := e.Run(s.Next(nil), NoHalo{}); err != nil {
+		t.Fatal(err)
+	}
+	for p := Update; p < numPhases; p++ {
+		if seen[p] == 0 {
+			t.Errorf("phase %v was not seen", p)
+		}
+	}
+	if last != Idle || seen[Exchange] != 1 || seen[Wait] != 1 {
+		t.Errorf("phases %v, the last %v", seen, last)
+	}
+}
+
+// A method that writes its own vector after reading others of it would get
+// different results from different block sizes: that is refused.
+func TestOwnVectorComesFirst(t *testing.T) {
+	p, _ := sparse.New("poisson", sparse.Params{Rows: 9})
+	plan := sparse.NewPlan(p, whole(9), 0)
+	m, _ := plan.Matrix(p, sparse.Plain, nil)
+	e := NewEngine(m, plan, nil, 4)
+	defer func() {
+		if recover() == nil {
+			t.Error("an own vector as third term was accepted")
+		}
+	}()
+	s := new(Stage)
+	_, _ = e.Run(s.set(X, Term{1, B}, Term{1, 2}, Term{1, X}), NoHalo{})
+}

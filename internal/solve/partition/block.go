@@ -1,0 +1,67 @@
+package partition
+
+import (
+	"errors"
+
+	"github.com/kernbench/kernbench/internal/solve/sparse"
+)
+
+// blocks is a grid cut into a process grid of equal boxes.
+type blocks struct {
+	grid  sparse.Grid
+	procs [3]int
+}
+
+func block(p sparse.Problem, o Options) (sparse.Layout, error) {
+	g, ok := p.(sparse.Gridded)
+	if !ok {
+		return nil, errors.New("the problem has no grid to cut into blocks")
+	}
+	return blocks{g.Grid(), processGrid(g.Grid(), o.Ranks)}, nil
+}
+
+// processGrid factors the ranks so that the cuts cross the fewest points. Of
+// equal ones it takes that with the fewest cuts across lines, which are
+// contiguous in memory.
+func processGrid(g sparse.Grid, ranks int) [3]int {
+	best, least := [3]int{1, 1, ranks}, -1.0
+	for x := 1; x <= ranks; x++ {
+		if ranks%x != 0 {
+			continue
+		}
+		for y := 1; y <= ranks/x; y++ {
+			if ranks/x%y != 0 {
+				continue
+			}
+			procs := [3]int{x, y, ranks / x / y}
+			cuts := 0.0
+			for axis, n := range procs {
+				cuts += float64(n-1) / float64(g[axis])
+				if n > g[axis] { // empty blocks: only if there is nothing else
+					cuts += float64(n)
+				}
+			}
+			if least < 0 || cuts < least {
+				best, least = procs, cuts
+			}
+		}
+	}
+	return best
+}
+
+func (b blocks) Owner(row int) int {
+	at := b.grid.Point(row)
+	for axis := range at {
+		at[axis] = piece(at[axis], b.grid[axis], b.procs[axis])
+	}
+	return sparse.Grid(b.procs).Index(at)
+}
+
+func (b blocks) Rows(rank int) []sparse.Range {
+	var part box
+	for axis, i := range sparse.Grid(b.procs).Point(rank) {
+		n, k := b.grid[axis], b.procs[axis]
+		part.lo[axis], part.hi[axis] = n*i/k, n*(i+1)/k
+	}
+	return region{part}.rows(b.grid)
+}

@@ -1,0 +1,247 @@
+package partition
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/kernbench/kernbench/internal/solve/sparse"
+)
+
+// A cut takes the first n points in the order of the axes: the same as sorting
+// all points.
+func TestSplitMatchesSorting(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		side := rapid.IntRange(1, 6)
+		g := sparse.Grid{side.Draw(t, "x"), side.Draw(t, "y"), side.Draw(t, "z")}
+		r := region{{hi: g}}
+		for r.size() > 1 && rapid.IntRange(0, 3).Draw(t, "again") > 0 {
+			axes := byExtent(r.bounds())
+			points := pointsOf(r)
+			slices.SortFunc(points, func(a, b [3]int) int {
+				for _, axis := range axes {
+					if a[axis] != b[axis] {
+						return a[axis] - b[axis]
+					}
+				}
+				return 0
+			})
+			n := rapid.IntRange(1, r.size()-1).Draw(t, "n")
+			first, rest, at := r.split(axes, n)
+			if first.size() != n || first.size()+rest.size() != r.size() {
+				t.Fatalf("cut %d of %d points off %v, wanted %d", first.size(), r.size(), r, n)
+			}
+			c := cut{axes: axes, at: at}
+			in := pointsOf(first)
+			for i, p := range points {
+				if slices.Contains(in, p) != (i < n) || c.before(p) != (i < n) {
+					t.Fatalf("point %v, number %d, is on the wrong side of a cut after %d", p, i, n)
+				}
+			}
+			if r = first; rapid.Bool().Draw(t, "side") {
+				r = rest
+			}
+		}
+	})
+}
+
+func pointsOf(r region) [][3]int {
+	var out [][3]int
+	for _, b := range r {
+		for z := b.lo[2]; z < b.hi[2]; z++ {
+			for y := b.lo[1]; y < b.hi[1]; y++ {
+				for x := b.lo[0]; x < b.hi[0]; x++ {
+					out = append(out, [3]int{x, y, z})
+				}
+			}
+		}
+	}
+	return out
+}
+
+func TestSelectFirstMatchesSorting(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		n := rapid.IntRange(2, 60).Draw(t, "n")
+		points := make([]point, n)
+		for i := range points {
+			points[i] = point{[3]float64{float64(rapid.IntRange(0, 5).Draw(t, "x")), 0, 0}, int32(i)}
+		}
+		sorted := slices.Clone(points)
+		slices.SortStableFunc(sorted, func(a, b point) int { return int(a.at[0] - b.at[0]) })
+		first := rapid.IntRange(1, n-1).Draw(t, "first")
+		selectFirst(points, first, 0)
+		for _, p := range points[:first] {
+			if !slices.Contains(sorted[:first], p) {
+				t.Fatalf("row %d at %v is among the first %d", p.row, p.at[0], first)
+			}
+		}
+	})
+}
+
+func TestPieceIsTheInverseOfItsBounds(t *testing.T) {
+	for n := 1; n < 40; n++ {
+		for k := 1; k < 50; k++ {
+			for i := range n {
+				p := piece(i, n, k)
+				if n*p/k > i || n*(p+1)/k <= i {
+					t.Fatalf("%d of %d lies in piece %d of %d, which is [%d, %d)", i, n, p, k, n*p/k, n*(p+1)/k)
+				}
+			}
+		}
+	}
+}
+
+func TestProcessGrid(t *testing.T) {
+	for _, tc := range []struct {
+		grid  sparse.Grid
+		ranks int
+		want  [3]int
+	}{
+		{sparse.Grid{100, 100, 1}, 4, [3]int{2, 2, 1}},
+		{sparse.Grid{100, 100, 1}, 6, [3]int{2, 3, 1}},
+		{sparse.Grid{100, 100, 100}, 8, [3]int{2, 2, 2}},
+		{sparse.Grid{100, 100, 1}, 7, [3]int{1, 7, 1}},
+		{sparse.Grid{10, 1000, 1}, 4, [3]int{1, 4, 1}},
+	} {
+		if got := processGrid(tc.grid, tc.ranks); got != tc.want {
+			t.Errorf("%v on %d ranks: %v, want %v", tc.grid, tc.ranks, got, tc.want)
+		}
+	}
+}
+
+// drawGraph is a random graph with random weights.
+func drawGraph(t *rapid.T) *graph {
+	rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
+	n := rapid.IntRange(1, 120).Draw(t, "vertices")
+	edges := make([]map[int32]int32, n)
+	for v := range edges {
+		edges[v] = map[int32]int32{}
+	}
+	for range rapid.IntRange(0, 3*n).Draw(t, "edges") {
+		a, b, w := rng.IntN(n), rng.IntN(n), int32(1+rng.IntN(4))
+		if a != b {
+			edges[a][int32(b)], edges[b][int32(a)] = w, w
+		}
+	}
+	g := &graph{ptr: []int32{0}, vertex: []int32{}, weight: []int32{}}
+	for v := range edges {
+		for u := range int32(n) {
+			if w, ok := edges[v][u]; ok {
+				g.adj, g.weight = append(g.adj, u), append(g.weight, w)
+			}
+		}
+		g.ptr = append(g.ptr, int32(len(g.adj)))
+		g.addVertex(1 + rng.IntN(3))
+	}
+	return g
+}
+
+// Merging changes no cut: parts of the coarse graph cut as much as the same
+// parts of the fine one.
+func TestCoarsenKeepsCuts(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		g := drawGraph(t)
+		rng := rand.New(rand.NewPCG(1, 2))
+		coarse, to := coarsen(g, 5, rng)
+		if coarse.total != g.total || coarse.size() > g.size() {
+			t.Fatalf("%d vertices of weight %d became %d of weight %d", g.size(), g.total, coarse.size(), coarse.total)
+		}
+		part, fine := make([]int32, coarse.size()), make([]int32, g.size())
+		for v := range part {
+			part[v] = int32(rng.IntN(3))
+			if coarse.vertexWeight(int32(v)) > 5 {
+				t.Fatalf("merged vertex %d weighs %d", v, coarse.vertexWeight(int32(v)))
+			}
+		}
+		for v := range fine {
+			fine[v] = part[to[v]]
+		}
+		if a, b := g.cut(fine), coarse.cut(part); a != b {
+			t.Fatalf("cut %d on the fine graph, %d on the coarse one", a, b)
+		}
+	})
+}
+
+// Refining makes no cut larger where parts are even already, keeps its books
+// right, and leaves nothing locked.
+func TestRefine(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		g := drawGraph(t)
+		parts := rapid.IntRange(2, 5).Draw(t, "parts")
+		rng := rand.New(rand.NewPCG(3, 4))
+		part := make([]int32, g.size())
+		for v := range part {
+			part[v] = int32(rng.IntN(parts))
+		}
+		refine(g, part, evenTargets(g.total, parts), rng) // makes them even
+		weights := make([]int, parts)
+		for v, p := range part {
+			weights[p] += g.vertexWeight(int32(v))
+		}
+		for p, w := range weights {
+			if target := evenTargets(g.total, parts)[p]; w > target+target*tolerance/1000+g.largest {
+				t.Fatalf("part %d weighs %d, its target is %d", p, w, target)
+			}
+		}
+		before := g.cut(part)
+		refine(g, part, evenTargets(g.total, parts), rng)
+		if after := g.cut(part); after > before {
+			t.Fatalf("the cut went from %d to %d", before, after)
+		}
+	})
+}
+
+func TestQueueMatchesSorting(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var q queue
+		q.reset(20)
+		gains := map[int32]int{}
+		for range rapid.IntRange(0, 60).Draw(t, "operations") {
+			v := int32(rapid.IntRange(0, 19).Draw(t, "vertex"))
+			switch rapid.IntRange(0, 3).Draw(t, "operation") {
+			case 0:
+				q.remove(v)
+				delete(gains, v)
+			case 1:
+				got, ok := q.pop()
+				if ok != (len(gains) > 0) {
+					t.Fatalf("popped %v of %d", ok, len(gains))
+				}
+				for _, gain := range gains {
+					if ok && gain > gains[got] {
+						t.Fatalf("popped gain %d before %d", gains[got], gain)
+					}
+				}
+				delete(gains, got)
+			default:
+				gains[v] = rapid.IntRange(-5, 5).Draw(t, "gain")
+				q.push(v, gains[v])
+			}
+		}
+	})
+}
+
+// A matrix whose pattern is not symmetric still gives a graph without direction.
+func TestGraphHasNoDirection(t *testing.T) {
+	g, err := newGraph(oneWay{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(g.ptr, []int32{0, 2, 4, 6}) || !slices.Equal(g.adj, []int32{1, 2, 0, 2, 0, 1}) {
+		t.Errorf("graph %v %v", g.ptr, g.adj)
+	}
+}
+
+// oneWay is a triangle in which every row is coupled to the next.
+type oneWay struct{}
+
+func (oneWay) Size() int             { return 3 }
+func (oneWay) Traits() sparse.Traits { return sparse.Traits{} }
+func (oneWay) Row(i int, r *sparse.Row) {
+	r.Reset()
+	r.Add(i, 1)
+	r.Add((i+1)%3, 1)
+	slices.Sort(r.Cols)
+}

@@ -1,0 +1,104 @@
+package partition
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"unsafe"
+
+	"github.com/kernbench/kernbench/internal/host/dynlib"
+	"github.com/kernbench/kernbench/internal/solve/sparse"
+)
+
+// Of METIS 5 these functions are used:
+//
+//	int METIS_SetDefaultOptions(idx_t *options);
+//	int METIS_PartGraphKway(idx_t *nvtxs, idx_t *ncon, idx_t *xadj, idx_t *adjncy,
+//	    idx_t *vwgt, idx_t *vsize, idx_t *adjwgt, idx_t *nparts, real_t *tpwgts,
+//	    real_t *ubvec, idx_t *options, idx_t *edgecut, idx_t *part);
+//
+// idx_t is 32 or 64 bits wide, as the library was built. The places of most
+// options differ between 5.1 and 5.2; only the objective's is the same, so no
+// other is set.
+type metisLibrary struct {
+	defaults, kway dynlib.Func
+}
+
+const (
+	metisOptions   = 40 // METIS_NOPTIONS
+	metisObjective = 1  // METIS_OPTION_OBJTYPE
+	metisCut       = 0  // METIS_OBJTYPE_CUT
+	metisVolume    = 1  // METIS_OBJTYPE_VOL
+	metisOK        = 1  // METIS_OK
+)
+
+var metisSpec = dynlib.Spec{Name: "METIS", Sonames: []string{"libmetis.so.5", "libmetis.so"},
+	Env: "KERNBENCH_METIS", Hint: "Debian has it as libmetis5"}
+
+var openMetis = sync.OnceValues(func() (*metisLibrary, error) { return loadMetis(metisSpec) })
+
+func loadMetis(spec dynlib.Spec) (*metisLibrary, error) {
+	lib, err := dynlib.Open(spec)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := lib.Symbol("SCOTCH_graphPart"); err == nil {
+		return nil, fmt.Errorf("%v is Scotch's imitation of METIS, which crashes where defaults are asked for", lib)
+	}
+	m := &metisLibrary{}
+	if err := lib.Bind(map[string]*dynlib.Func{"METIS_SetDefaultOptions": &m.defaults, "METIS_PartGraphKway": &m.kway}); err != nil {
+		return nil, err
+	}
+	// All options are -1 by default: how far that reaches shows the width.
+	options := make([]int32, 2*metisOptions)
+	m.defaults.Call(uintptr(unsafe.Pointer(&options[0])))
+	if options[metisOptions-1] != -1 || options[metisOptions] != 0 {
+		return nil, fmt.Errorf("%v was not built with 32-bit indices", lib)
+	}
+	return m, nil
+}
+
+func metis(p sparse.Problem, o Options) (sparse.Layout, error) {
+	lib, err := openMetis()
+	if err != nil {
+		return nil, err
+	}
+	t := newTable(p.Size(), o.Ranks)
+	if p.Size() <= o.Ranks { // METIS takes no more parts than vertices: a row each
+		for i := range t.owners {
+			t.owners[i] = int32(i)
+		}
+		return t, nil
+	}
+	if o.Ranks == 1 {
+		return t, nil
+	}
+	g, err := newGraph(p)
+	if err != nil {
+		return nil, err
+	}
+	if len(g.adj) == 0 {
+		return nil, errors.New("no row is coupled to another: there is nothing to optimise")
+	}
+	options := make([]int32, 2*metisOptions)
+	lib.defaults.Call(uintptr(unsafe.Pointer(&options[0])))
+	options[metisObjective] = metisCut
+	if o.Objective == Volume {
+		options[metisObjective] = metisVolume
+	}
+	vertices, constraints, parts, result := int32(p.Size()), int32(1), int32(o.Ranks), int32(0)
+	status := int32(lib.kway.Call(
+		uintptr(unsafe.Pointer(&vertices)), uintptr(unsafe.Pointer(&constraints)),
+		uintptr(unsafe.Pointer(&g.ptr[0])), uintptr(unsafe.Pointer(&g.adj[0])),
+		0, 0, 0, uintptr(unsafe.Pointer(&parts)), 0, 0,
+		uintptr(unsafe.Pointer(&options[0])), uintptr(unsafe.Pointer(&result)), uintptr(unsafe.Pointer(&t.owners[0]))))
+	if status != metisOK {
+		return nil, fmt.Errorf("METIS_PartGraphKway returned %d for %d vertices in %d parts", status, vertices, parts)
+	}
+	for i, owner := range t.owners {
+		if owner < 0 || owner >= parts {
+			return nil, fmt.Errorf("METIS gave row %d to part %d of %d", i, owner, parts)
+		}
+	}
+	return t, nil
+}

@@ -1,0 +1,65 @@
+//go:build !nodl && linux
+
+package partition_test
+
+import (
+	"testing"
+
+	"github.com/kernbench/kernbench/internal/solve/partition"
+	"github.com/kernbench/kernbench/internal/solve/partitiontest"
+	"github.com/kernbench/kernbench/internal/solve/sparse"
+)
+
+// These need METIS (Debian: libmetis5). Its parts may be empty where there are
+// few rows to a part.
+func TestMetisConformance(t *testing.T) {
+	p, err := partition.Lookup("metis")
+	if err != nil {
+		t.Fatal(err)
+	}
+	partitiontest.Run(t, p, partitiontest.Promise{Imbalance: 1.1, Slack: 2})
+}
+
+func TestMetisObjectives(t *testing.T) {
+	p, err := sparse.New("poisson", sparse.Params{Rows: 128 * 128})
+	if err != nil {
+		t.Fatal(err)
+	}
+	part, _ := partition.Lookup("metis")
+	quality := map[partition.Objective]partition.Quality{}
+	for _, o := range []partition.Objective{partition.EdgeCut, partition.Volume} {
+		layout, err := part.Partition(p, partition.Options{Ranks: 8, Objective: o})
+		if err != nil {
+			t.Fatal(err)
+		}
+		quality[o] = partition.Measure(p, layout, 8)
+	}
+	cut, volume := quality[partition.EdgeCut], quality[partition.Volume]
+	if volume.Volume >= cut.Volume || cut.EdgeCut >= volume.EdgeCut {
+		t.Errorf("for the cut %+v, for the volume %+v", cut, volume)
+	}
+}
+
+// The project's own partitioner is within 10 % of METIS, in cut and in volume.
+func TestMultilevelAgainstMetis(t *testing.T) {
+	for _, tc := range []struct {
+		kind string
+		dim  int
+	}{{"poisson", 2}, {"poisson", 3}, {"mesh", 2}} {
+		rows := 40000
+		if testing.Short() {
+			rows = 4000
+		}
+		p, err := sparse.New(tc.kind, sparse.Params{Rows: rows, Dim: tc.dim})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, ranks := range []int{3, 8} {
+			own, metis := measure(t, "multilevel", p, ranks), measure(t, "metis", p, ranks)
+			if 10*own.EdgeCut > 11*metis.EdgeCut || 10*own.Volume > 11*metis.Volume {
+				t.Errorf("%s %d-D, %d ranks: cut %d and volume %d, METIS %d and %d", tc.kind, tc.dim, ranks,
+					own.EdgeCut, own.Volume, metis.EdgeCut, metis.Volume)
+			}
+		}
+	}
+}

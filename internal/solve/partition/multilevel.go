@@ -1,0 +1,233 @@
+package partition
+
+import (
+	"math/rand/v2"
+
+	"github.com/kernbench/kernbench/internal/solve/sparse"
+)
+
+// tolerance is how much larger than the mean a part may be, in thousandths. A
+// solve waits for its largest part, so this is less than others allow.
+const tolerance = 10
+
+// multilevel is a k-way partition after Karypis and Kumar (1998): the graph is
+// made coarser by merging neighbours, the coarsest one is bisected again and
+// again, and on the way back to the full graph the parts are refined at every
+// level. Every bisection does the same within itself. Refinement climbs hills (see refine.go), which theirs does not.
+func multilevel(p sparse.Problem, o Options) (sparse.Layout, error) {
+	t := newTable(p.Size(), o.Ranks)
+	switch {
+	case o.Ranks == 1:
+		return t, nil
+	case p.Size() <= o.Ranks:
+		for i := range t.owners {
+			t.owners[i] = int32(i)
+		}
+		return t, nil
+	}
+	g, err := newGraph(p)
+	if err != nil {
+		return nil, err
+	}
+	rng := rand.New(rand.NewPCG(o.Seed, 0x6d6c))
+	t.owners = partitionGraph(g, o.Ranks, rng)
+	return t, nil
+}
+
+// partitionGraph gives every vertex a part.
+func partitionGraph(g *graph, parts int, rng *rand.Rand) []int32 {
+	return cycle(g, max(100*parts, 20000), evenTargets(g.total, parts), rng, func(coarsest *graph) []int32 {
+		part := make([]int32, coarsest.size())
+		bisectGraph(coarsest, identity(coarsest.size()), part, 0, parts, rng)
+		return part
+	})
+}
+
+// cycle coarsens the graph to no more than enough vertices, lets begin
+// partition that, and refines the parts on the way back.
+func cycle(g *graph, enough int, targets []int, rng *rand.Rand, begin func(*graph) []int32) []int32 {
+	levels := []*graph{g}
+	var maps [][]int32
+	for g.size() > enough {
+		coarse, to := coarsen(g, 3*g.total/(2*enough), rng)
+		if 20*coarse.size() > 19*g.size() { // merging has come to a stop
+			break
+		}
+		g = coarse
+		levels, maps = append(levels, g), append(maps, to)
+	}
+	part := begin(g)
+	for at := len(levels) - 1; ; at-- {
+		refine(levels[at], part, targets, rng)
+		if at == 0 {
+			return part
+		}
+		fine := make([]int32, levels[at-1].size())
+		for v := range fine {
+			fine[v] = part[maps[at-1][v]]
+		}
+		part = fine
+	}
+}
+
+// evenTargets is the weight that each part should have.
+func evenTargets(total, parts int) []int {
+	out := make([]int, parts)
+	for i := range out {
+		out[i] = rowsBefore(i+1, total, parts) - rowsBefore(i, total, parts)
+	}
+	return out
+}
+
+func identity(n int) []int32 {
+	out := make([]int32, n)
+	for i := range out {
+		out[i] = int32(i)
+	}
+	return out
+}
+
+// bisectGraph splits the graph between the parts from, ..., to-1. vertices are
+// the numbers that its vertices have in part.
+func bisectGraph(g *graph, vertices, part []int32, from, to int, rng *rand.Rand) {
+	if to-from == 1 {
+		for _, v := range vertices {
+			part[v] = int32(from)
+		}
+		return
+	}
+	mid := (from + to) / 2
+	left := g.total * (mid - from) / (to - from)
+	side := bestBisection(g, []int{left, g.total - left}, rng)
+	for half, bounds := range [2][2]int{{from, mid}, {mid, to}} {
+		sub, inside := g.induced(side, int32(half))
+		for i, v := range inside {
+			inside[i] = vertices[v]
+		}
+		bisectGraph(sub, inside, part, bounds[0], bounds[1], rng)
+	}
+}
+
+// bestBisection takes the best of several attempts, each of which coarsens the
+// graph to where growing a side from a vertex sees all of its shape.
+func bestBisection(g *graph, targets []int, rng *rand.Rand) []int32 {
+	const (
+		attempts = 5
+		seeds    = 8
+		enough   = 150
+	)
+	return bestOf(attempts, g, func() []int32 {
+		return cycle(g, enough, targets, rng, func(coarsest *graph) []int32 {
+			return bestOf(seeds, coarsest, func() []int32 {
+				side := grow(coarsest, targets[0], rng)
+				refine(coarsest, side, targets, rng)
+				return side
+			})
+		})
+	})
+}
+
+// bestOf is the partition of the smallest cut among n attempts.
+func bestOf(n int, g *graph, attempt func() []int32) []int32 {
+	var best []int32
+	least := 0
+	for range n {
+		part := attempt()
+		if c := g.cut(part); best == nil || c < least {
+			best, least = part, c
+		}
+	}
+	return best
+}
+
+// grow puts one side together from a random vertex outward, always taking the
+// vertex that adds least to the cut.
+func grow(g *graph, target int, rng *rand.Rand) []int32 {
+	side := make([]int32, g.size())
+	for v := range side {
+		side[v] = 1
+	}
+	var front queue
+	front.reset(g.size())
+	order := rng.Perm(g.size())
+	next := 0
+	for weight := 0; weight < target; {
+		v, ok := front.pop()
+		for !ok && next < len(order) { // begin, or begin anew in another component
+			v = int32(order[next])
+			ok = side[v] == 1
+			next++
+		}
+		if !ok {
+			break
+		}
+		w := g.vertexWeight(v)
+		if over := weight + w - target; over > 0 && over > target-weight {
+			continue // farther from the target with it than without
+		}
+		side[v] = 0
+		weight += w
+		for e := g.ptr[v]; e < g.ptr[v+1]; e++ {
+			if u := g.adj[e]; side[u] == 1 {
+				front.push(u, g.gainTo(u, side))
+			}
+		}
+	}
+	return side
+}
+
+// gainTo is by how much moving v to side 0 makes the cut smaller.
+func (g *graph) gainTo(v int32, side []int32) int {
+	gain := 0
+	for e := g.ptr[v]; e < g.ptr[v+1]; e++ {
+		if side[g.adj[e]] == 0 {
+			gain += g.edgeWeight(e)
+		} else {
+			gain -= g.edgeWeight(e)
+		}
+	}
+	return gain
+}
+
+// cut is the weight of the edges between parts.
+func (g *graph) cut(part []int32) int {
+	sum := 0
+	for v := range int32(g.size()) {
+		for e := g.ptr[v]; e < g.ptr[v+1]; e++ {
+			if part[v] != part[g.adj[e]] {
+				sum += g.edgeWeight(e)
+			}
+		}
+	}
+	return sum / 2
+}
+
+// induced is the graph of the vertices of one side, and their numbers in g.
+func (g *graph) induced(side []int32, which int32) (*graph, []int32) {
+	number := make([]int32, g.size())
+	var inside []int32
+	for v, s := range side {
+		if s == which {
+			number[v] = int32(len(inside))
+			inside = append(inside, int32(v))
+		}
+	}
+	sub := &graph{ptr: []int32{0}, weight: []int32{}, vertex: []int32{}}
+	for _, v := range inside {
+		for e := g.ptr[v]; e < g.ptr[v+1]; e++ {
+			if u := g.adj[e]; side[u] == which {
+				sub.adj = append(sub.adj, number[u])
+				sub.weight = append(sub.weight, int32(g.edgeWeight(e)))
+			}
+		}
+		sub.ptr = append(sub.ptr, int32(len(sub.adj)))
+		sub.addVertex(g.vertexWeight(v))
+	}
+	return sub, inside
+}
+
+func (g *graph) addVertex(weight int) {
+	g.vertex = append(g.vertex, int32(weight))
+	g.total += weight
+	g.largest = max(g.largest, weight)
+}

@@ -1,0 +1,56 @@
+package partition
+
+import "github.com/kernbench/kernbench/internal/solve/sparse"
+
+// Local is what one rank contributes to the quality of a partition.
+type Local struct {
+	Rows, Entries, CutEntries, Halo, Neighbours int
+}
+
+// LocalOf takes it from the rank's plan.
+func LocalOf(plan *sparse.Plan) Local {
+	return Local{plan.Owned, plan.Entries, plan.CutEntries, len(plan.Ghosts), len(plan.Peers)}
+}
+
+// Quality of a partition. Volume, the largest halo and the number of neighbours
+// decide the time of an exchange; the edge cut is what most partitioners
+// optimise in their place.
+type Quality struct {
+	RowImbalance   float64 // the largest part over the mean, 1 is even
+	EntryImbalance float64
+	EdgeCut        int // pairs of coupled rows on different ranks, in a symmetric pattern
+	Volume         int // values that one product sends, all ranks together
+	MaxHalo        int
+	MaxNeighbours  int
+	MeanNeighbours float64
+}
+
+// Combine gives the quality from all ranks' contributions.
+func Combine(ranks []Local) Quality {
+	var q Quality
+	var sum, largest Local
+	for _, l := range ranks {
+		sum.Rows, largest.Rows = sum.Rows+l.Rows, max(largest.Rows, l.Rows)
+		sum.Entries, largest.Entries = sum.Entries+l.Entries, max(largest.Entries, l.Entries)
+		sum.CutEntries += l.CutEntries
+		sum.Neighbours += l.Neighbours
+		q.Volume += l.Halo
+		q.MaxHalo, q.MaxNeighbours = max(q.MaxHalo, l.Halo), max(q.MaxNeighbours, l.Neighbours)
+	}
+	n := float64(len(ranks))
+	q.RowImbalance = float64(largest.Rows) * n / float64(max(1, sum.Rows))
+	q.EntryImbalance = float64(largest.Entries) * n / float64(max(1, sum.Entries))
+	q.EdgeCut = sum.CutEntries / 2
+	q.MeanNeighbours = float64(sum.Neighbours) / n
+	return q
+}
+
+// Measure looks at every row of the problem. Where each rank has its own plan,
+// LocalOf and Combine give the same.
+func Measure(p sparse.Problem, layout sparse.Layout, ranks int) Quality {
+	locals := make([]Local, ranks)
+	for r := range locals {
+		locals[r] = LocalOf(sparse.NewPlan(p, layout, r))
+	}
+	return Combine(locals)
+}

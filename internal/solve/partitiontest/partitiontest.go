@@ -1,0 +1,143 @@
+// Package partitiontest is what every partitioner must pass: each row has one
+// owner, rows and owners agree, parts are as even as promised, and the same
+// question gets the same answer.
+package partitiontest
+
+import (
+	"fmt"
+	"math"
+	"testing"
+
+	"github.com/kernbench/kernbench/internal/solve/partition"
+	"github.com/kernbench/kernbench/internal/solve/sparse"
+)
+
+// Promise is what a partitioner promises beyond a valid layout.
+type Promise struct {
+	Imbalance float64 // the largest part over the mean, at most
+	Slack     int     // rows beyond the mean that are allowed in any case
+	Refuses   func(sparse.Problem) bool
+}
+
+// Problems is what the suite partitions: grids, an irregular mesh, a problem
+// with neither grid nor coordinates, and very small ones.
+func Problems(t testing.TB) map[string]sparse.Problem {
+	out := map[string]sparse.Problem{}
+	for name, p := range map[string]struct {
+		kind string
+		sparse.Params
+	}{
+		"plane":    {"poisson", sparse.Params{Rows: 1200}},
+		"space":    {"poisson", sparse.Params{Rows: 1000, Dim: 3, Stencil: 27}},
+		"mesh":     {"mesh", sparse.Params{Rows: 1500, Seed: 3}},
+		"one row":  {"poisson", sparse.Params{Rows: 1}},
+		"few rows": {"variable", sparse.Params{Rows: 6, Dim: 3}},
+	} {
+		problem, err := sparse.New(p.kind, p.Params)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out[name] = problem
+	}
+	out["bare"] = bare{out["mesh"]}
+	return out
+}
+
+// bare hides all but the rows, as a matrix from a file.
+type bare struct{ inner sparse.Problem }
+
+func (b bare) Size() int                { return b.inner.Size() }
+func (b bare) Row(i int, r *sparse.Row) { b.inner.Row(i, r) }
+func (b bare) Traits() sparse.Traits    { return b.inner.Traits() }
+
+// Run holds a partitioner to its promise.
+func Run(t *testing.T, p partition.Partitioner, promise Promise) {
+	counts := []int{1, 2, 3, 5, 7, 8, 16}
+	if testing.Short() {
+		counts = []int{1, 7}
+	}
+	for name, problem := range Problems(t) {
+		for _, ranks := range counts {
+			t.Run(fmt.Sprintf("%s/%d", name, ranks), func(t *testing.T) {
+				o := partition.Options{Ranks: ranks, Seed: 9}
+				layout, err := p.Partition(problem, o)
+				if promise.Refuses != nil && promise.Refuses(problem) {
+					if err == nil {
+						t.Fatal("was not refused")
+					}
+					return
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := Check(layout, problem.Size(), ranks); err != nil {
+					t.Fatal(err)
+				}
+				if err := CheckEven(layout, problem.Size(), ranks, promise); err != nil {
+					t.Error(err)
+				}
+				again, err := p.Partition(problem, o)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for i := range problem.Size() {
+					if layout.Owner(i) != again.Owner(i) {
+						t.Fatalf("row %d went to rank %d, and to rank %d when asked again", i, layout.Owner(i), again.Owner(i))
+					}
+				}
+			})
+		}
+	}
+	plane := Problems(t)["plane"]
+	if _, err := p.Partition(plane, partition.Options{}); err == nil {
+		t.Error("0 ranks were accepted")
+	}
+	if _, err := p.Partition(plane, partition.Options{Ranks: 2, Objective: "beauty"}); err == nil {
+		t.Error("an unknown objective was accepted")
+	}
+}
+
+// Check finds what is wrong with a layout.
+func Check(layout sparse.Layout, rows, ranks int) error {
+	seen := make([]bool, rows)
+	for rank := range ranks {
+		end := -1
+		for _, r := range layout.Rows(rank) {
+			if r.Lo <= end || r.Hi <= r.Lo || r.Lo < 0 || r.Hi > rows {
+				return fmt.Errorf("rank %d: range %v after one that ends at %d, of %d rows", rank, r, end, rows)
+			}
+			end = r.Hi
+			for i := r.Lo; i < r.Hi; i++ {
+				if seen[i] {
+					return fmt.Errorf("row %d is owned twice", i)
+				}
+				seen[i] = true
+				if owner := layout.Owner(i); owner != rank {
+					return fmt.Errorf("row %d is among those of rank %d, and owned by rank %d", i, rank, owner)
+				}
+			}
+		}
+	}
+	for i, s := range seen {
+		if !s {
+			return fmt.Errorf("row %d is owned by none", i)
+		}
+	}
+	return nil
+}
+
+// CheckEven reports a part that is larger than promised.
+func CheckEven(layout sparse.Layout, rows, ranks int, promise Promise) error {
+	mean := float64(rows) / float64(ranks)
+	most := max(promise.Imbalance*mean, math.Ceil(mean)+float64(promise.Slack))
+	for rank := range ranks {
+		n := 0
+		for _, r := range layout.Rows(rank) {
+			n += r.Len()
+		}
+		if float64(n) > most {
+			return fmt.Errorf("rank %d has %d rows, the mean is %.1f: at most %.1f were promised", rank, n, mean, most)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,36 @@
+//go:build !race
+
+package solve
+
+import (
+	"testing"
+
+	"github.com/kernbench/kernbench/dist"
+	"github.com/kernbench/kernbench/internal/solve/krylov"
+	"github.com/kernbench/kernbench/internal/solve/sparse"
+)
+
+// An iteration allocates nothing.
+func TestIterationsDoNotAllocate(t *testing.T) {
+	source := generated(t, "poisson", sparse.Params{Rows: 2500})
+	for _, info := range krylov.Methods() {
+		must(t, onRanks(t, 1, func(g *dist.Group) error {
+			sys, err := New(g, Spec{Source: source, Partitioner: "simple", Method: info.Name, RHS: noise, Config: krylov.Config{RTol: 1e-300, MaxIter: 1 << 30}})
+			if err != nil {
+				return err
+			}
+			cost := func(iterations int) float64 {
+				return testing.AllocsPerRun(3, func() {
+					if _, err := sys.Solve(iterations); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+			// The history grows by doubling, gmres makes a small vector per cycle.
+			if few, many := cost(200), cost(800); many-few > 150 {
+				t.Errorf("%s: 600 more iterations make %v allocations more", info.Name, many-few)
+			}
+			return nil
+		}))
+	}
+}

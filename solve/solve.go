@@ -1,0 +1,195 @@
+package solve
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/kernbench/kernbench/dist"
+	"github.com/kernbench/kernbench/internal/solve/krylov"
+	"github.com/kernbench/kernbench/internal/solve/partition"
+	"github.com/kernbench/kernbench/internal/solve/sparse"
+)
+
+// Spec is what is to be solved, and how. All ranks give the same.
+type Spec struct {
+	Source      Source
+	Partitioner string
+	Objective   partition.Objective // of partitioners that optimise
+	Seed        uint64              // of partitioners that draw at random
+	Storage     sparse.Format
+	Method      string
+	Config      krylov.Config         // MaxIter 0: enough, see MaxIter
+	StopAfter   int                   // iterations that suffice, converged or not; 0: none do
+	RHS         func(row int) float64 // the right-hand side
+}
+
+// Refusal is the error of a method that cannot work on the problem.
+type Refusal struct{ Reason error }
+
+func (r *Refusal) Error() string { return r.Reason.Error() }
+
+// Unwrap gives the reason.
+func (r *Refusal) Unwrap() error { return r.Reason }
+
+// MaxIter is a limit that a method which works does not reach: unpreconditioned
+// CG needs about 3 sqrt(n) iterations on a square of n points, and ten times as
+// many where coefficients jump.
+func MaxIter(rows int) int { return 10000 + 50*int(math.Sqrt(float64(rows))) }
+
+// System is one rank's part of a linear system, ready to be solved.
+type System struct {
+	Plan   *sparse.Plan
+	Matrix *sparse.Matrix
+	Traits sparse.Traits
+	Size   int // rows of the whole problem
+	Times  SetupTimes
+
+	group  *dist.Group
+	spec   Spec
+	engine *krylov.Engine
+	halo   krylov.Halo
+	sums   *adder
+
+	messages int
+}
+
+// SetupTimes are what this rank spent before the first solve, in seconds.
+type SetupTimes struct {
+	Partition  float64 // deciding who owns what; 0 where another rank does
+	Generation float64 // making the rows
+	Total      float64 // everything
+}
+
+// New sets a system up together with the other ranks of the group.
+func New(g *dist.Group, spec Spec) (*System, error) {
+	clock := g.Clock()
+	since := func(start int64) float64 { return float64(clock.Now()-start) / 1e12 }
+	began := clock.Now()
+	outline, err := spec.Source.Outline()
+	if err != nil {
+		return nil, err
+	}
+	s := &System{group: g, spec: spec, Traits: outline.Traits(), Size: outline.Size()}
+	if s.spec.Config.MaxIter == 0 {
+		s.spec.Config.MaxIter = MaxIter(s.Size)
+	}
+	if spec.StopAfter > 0 {
+		s.spec.Config.MaxIter = min(s.spec.Config.MaxIter, spec.StopAfter)
+	}
+	first, err := s.solver(0)
+	if err != nil {
+		return nil, &Refusal{err}
+	}
+
+	owners, seconds, err := layout(g, spec, outline)
+	if err != nil {
+		return nil, err
+	}
+	s.Times.Partition = seconds
+	if err := s.build(owners, first); err != nil {
+		return nil, err
+	}
+	s.Times.Total = since(began)
+	return s, nil
+}
+
+// build makes this rank's rows, the plan of exchanges, and the vectors.
+func (s *System) build(owners sparse.Layout, first *krylov.Solver) error {
+	g, clock := s.group, s.group.Clock()
+	began := clock.Now()
+	problem, err := s.spec.Source.Rows(func(row int) bool { return owners.Owner(row) == g.Rank() })
+	if err != nil {
+		return err
+	}
+	s.Plan = sparse.NewPlan(problem, owners, g.Rank())
+	planned := clock.Now()
+	if err := tellWants(g, s.Plan); err != nil {
+		return fmt.Errorf("telling the others which values this rank needs: %w", err)
+	}
+	told := clock.Now()
+	var inverse []float64
+	if s.spec.Config.Precondition {
+		inverse = make([]float64, s.Plan.Owned)
+	}
+	if s.Matrix, err = s.Plan.Matrix(problem, s.spec.Storage, inverse); err != nil {
+		return err
+	}
+	s.Times.Generation = float64(clock.Now()-told+planned-began) / 1e12
+
+	s.engine = krylov.NewEngine(s.Matrix, s.Plan, inverse, first.Vectors())
+	b := s.engine.Vector(krylov.B)
+	for i := range b {
+		b[i] = s.spec.RHS(s.Plan.Global(i))
+	}
+	h, err := newHalo(g, s.Plan)
+	s.halo, s.messages = h, h.messages()
+	s.sums = newAdder(g, first.MaxDots())
+	return err
+}
+
+// solver begins a solve of at most limit iterations; 0 is as many as specified.
+func (s *System) solver(limit int) (*krylov.Solver, error) {
+	cfg := s.spec.Config
+	if limit > 0 {
+		cfg.MaxIter = min(cfg.MaxIter, limit)
+	}
+	return krylov.New(s.spec.Method, s.Traits, cfg)
+}
+
+// Outcome is what a solve came to.
+type Outcome struct {
+	krylov.Result
+	Seconds float64 // that this rank took
+	Stopped bool    // after as many iterations as suffice, not converged
+	// TrueResidual is ||b - Ax|| / ||b|| of the solution itself, by Check.
+	TrueResidual float64
+}
+
+// Solve solves once, from zero. A limit above 0 ends it early. The ranks should
+// begin together. The true residual is left to Check.
+func (s *System) Solve(limit int) (Outcome, error) {
+	solver, err := s.solver(limit)
+	if err != nil {
+		return Outcome{}, err
+	}
+	clock := s.group.Clock()
+	began := clock.Now()
+	var sums []float64
+	for stage := solver.Next(nil); stage != nil; stage = solver.Next(sums) {
+		local, err := s.engine.Run(stage, s.halo)
+		if err != nil {
+			return Outcome{}, err
+		}
+		if sums, err = s.sums.add(local); err != nil {
+			return Outcome{}, err
+		}
+	}
+	out := Outcome{Result: solver.Result(), Seconds: float64(clock.Now()-began) / 1e12, TrueResidual: math.NaN()}
+	out.Stopped = out.Status == krylov.TooManyIterations && out.Iterations == s.spec.StopAfter
+	return out, nil
+}
+
+// Solution is this rank's part of the last solution; Plan.Global numbers it.
+func (s *System) Solution() []float64 { return s.engine.Vector(krylov.X) }
+
+// Messages is how many messages this rank sends for one product.
+func (s *System) Messages() int { return s.messages }
+
+// Gate says what is wrong with a solve, nil if nothing: it did not converge, or
+// its solution does not have the residual that the method claims. Of a solve that
+// was to stop early only the second is asked.
+func (o Outcome) Gate(rtol float64) error {
+	switch {
+	case o.Stopped && math.Abs(o.TrueResidual-o.Residual) <= 10*rtol:
+		return nil
+	case o.Stopped:
+		return fmt.Errorf("the solution is wrong: its true relative residual after %d iterations is %.3g, though the method says %.3g", o.Iterations, o.TrueResidual, o.Residual)
+	case o.Status != krylov.Converged && o.Reason != "":
+		return fmt.Errorf("the solve did not converge: %v after %d iterations, %s", o.Status, o.Iterations, o.Reason)
+	case o.Status != krylov.Converged:
+		return fmt.Errorf("the solve did not converge: %v (%d), relative residual %.3g, want %.3g", o.Status, o.Iterations, o.Residual, rtol)
+	case !(o.TrueResidual <= 10*rtol):
+		return fmt.Errorf("the solution is wrong: its true relative residual is %.3g, above 10 x %.3g, though the method says %.3g", o.TrueResidual, rtol, o.Residual)
+	}
+	return nil
+}

@@ -1,0 +1,391 @@
+package solve
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"gonum.org/v1/gonum/mat"
+
+	"github.com/kernbench/kernbench/dist"
+	"github.com/kernbench/kernbench/internal/solve/krylov"
+	"github.com/kernbench/kernbench/internal/solve/partition"
+	"github.com/kernbench/kernbench/internal/solve/sparse"
+)
+
+// Every problem, by every partitioner, with every method, on 1 to 8 ranks, is
+// solved as elimination does.
+func TestSolutionsMatchElimination(t *testing.T) {
+	const rtol = 1e-10
+	type problem struct {
+		name   string
+		source Generated
+		want   *mat.VecDense
+	}
+	var problems []problem
+	for _, v := range []struct {
+		name string
+		sparse.Params
+	}{
+		{"poisson", sparse.Params{Rows: 132}},
+		{"poisson", sparse.Params{Rows: 120, Dim: 3, Stencil: 27}},
+		{"anisotropic", sparse.Params{Rows: 120, Dim: 3}},
+		{"variable", sparse.Params{Rows: 120, Seed: 2}},
+		{"advection", sparse.Params{Rows: 132}},
+		{"mesh", sparse.Params{Rows: 132, Seed: 2}},
+	} {
+		source := generated(t, v.name, v.Params)
+		problems = append(problems, problem{fmt.Sprintf("%s-%d-%d", v.name, v.Dim, v.Stencil), source, direct(t, source.Problem)})
+	}
+	for ranks := 1; ranks <= 8; ranks++ {
+		if testing.Short() && ranks != 3 {
+			continue
+		}
+		done := 0
+		must(t, onRanks(t, ranks, func(g *dist.Group) error {
+			for _, p := range problems {
+				for _, part := range partition.All() {
+					if _, grid := p.source.Problem.(sparse.Gridded); part.Name == "block" && !grid {
+						continue // refused: see below
+					}
+					for i, info := range krylov.Methods() {
+						if !usable(info, p.source.Traits()) {
+							continue
+						}
+						precondition := (ranks+i)%2 == 0
+						what := fmt.Sprintf("%s, %s, %s, preconditioned %v, %d ranks", p.name, part.Name, info.Name, precondition, ranks)
+						sys, err := New(g, Spec{Source: p.source, Partitioner: part.Name, Method: info.Name, RHS: noise, Storage: sparse.Format(ranks % 2),
+							Config: krylov.Config{RTol: rtol, Precondition: precondition, Restart: 60}})
+						if err != nil {
+							return fmt.Errorf("%s: %w", what, err)
+						}
+						out, err := solved(sys)
+						if err != nil {
+							return fmt.Errorf("%s: %w", what, err)
+						}
+						if err := out.Gate(rtol); err != nil {
+							t.Errorf("%s: %v", what, err)
+						}
+						near(t, what, sys, p.want)
+						if g.Rank() == 0 {
+							done++
+						}
+					}
+				}
+			}
+			return nil
+		}))
+		if done < 100 {
+			t.Errorf("%d ranks solved only %d systems", ranks, done)
+		}
+	}
+}
+
+// Ranks that own nothing take part all the same.
+func TestMoreRanksThanRows(t *testing.T) {
+	source := generated(t, "poisson", sparse.Params{Rows: 4})
+	want := direct(t, source.Problem)
+	for _, part := range partition.All() {
+		for _, info := range krylov.Methods() {
+			out := solveOn(t, 7, Spec{Source: source, Partitioner: part.Name, Method: info.Name, RHS: noise, Config: krylov.Config{RTol: 1e-12}}, want)
+			if err := out.Gate(1e-12); err != nil {
+				t.Errorf("%s, %s: %v", part.Name, info.Name, err)
+			}
+		}
+	}
+}
+
+// The number of ranks and the partition change the order of summation and
+// nothing else, so the iterations are the same to within one per cent, where a
+// method needs far fewer iterations than there are rows.
+func TestIterationsDoNotDependOnRanks(t *testing.T) {
+	rows := 6400
+	if testing.Short() {
+		rows = 900
+	}
+	for _, kind := range []string{"poisson", "variable", "mesh"} {
+		source := generated(t, kind, sparse.Params{Rows: rows, Seed: 3})
+		for _, method := range []string{"cg", "cg-single", "minres"} {
+			alone := 0
+			for _, c := range []struct {
+				ranks int
+				part  string
+			}{{1, "simple"}, {3, "coordinate"}, {5, "multilevel"}, {8, "simple"}} {
+				out := solveOn(t, c.ranks, Spec{Source: source, Partitioner: c.part, Method: method, RHS: noise,
+					Config: krylov.Config{RTol: 1e-8, Precondition: kind == "variable"}}, nil)
+				if err := out.Gate(1e-8); err != nil {
+					t.Errorf("%s, %s, %d ranks: %v", kind, method, c.ranks, err)
+				}
+				if alone == 0 {
+					alone = out.Iterations
+				}
+				if off := math.Abs(float64(out.Iterations - alone)); off > max(1, 0.01*float64(alone)) {
+					t.Errorf("%s, %s, %s: %d iterations on %d ranks, %d on one", kind, method, c.part, out.Iterations, c.ranks, alone)
+				}
+			}
+		}
+	}
+}
+
+// A halo longer than what lies between two ranks at a time goes in pieces, also
+// where one side needs more than the other.
+func TestLongHalo(t *testing.T) {
+	const rows = 230 * 230
+	source := generated(t, "poisson", sparse.Params{Rows: rows})
+	spec := Spec{Source: source, Method: "cg", RHS: noise, Config: krylov.Config{RTol: 1e-2, MaxIter: 1000}}
+	for _, ranks := range []int{2, 3} {
+		must(t, onRanks(t, ranks, func(g *dist.Group) error {
+			s := &System{group: g, spec: spec, Traits: source.Traits(), Size: rows}
+			first, err := s.solver(0)
+			if err != nil {
+				return err
+			}
+			if err := s.build(stripes{rows, ranks}, first); err != nil {
+				return err
+			}
+			if pieces := len(s.halo.(*halo).links[0].sends); pieces <= 2*window {
+				t.Errorf("%d pieces: this is no long halo", pieces)
+			}
+			out, err := solved(s)
+			if err != nil {
+				return err
+			}
+			return out.Gate(1e-2)
+		}))
+	}
+}
+
+// stripes gives rows to ranks in turn: most of a rank's neighbours are others'.
+type stripes struct{ rows, ranks int }
+
+func (s stripes) Owner(row int) int { return row % s.ranks }
+
+func (s stripes) Rows(rank int) []sparse.Range {
+	var out []sparse.Range
+	for r := rank; r < s.rows; r += s.ranks {
+		out = append(out, sparse.Range{Lo: r, Hi: r + 1})
+	}
+	return out
+}
+
+// swapped is a halo that lets two ghosts change places.
+type swapped struct {
+	krylov.Halo
+	at int
+}
+
+func (s swapped) Finish(v []float64) error {
+	err := s.Halo.Finish(v)
+	v[s.at], v[s.at+1] = v[s.at+1], v[s.at]
+	return err
+}
+
+// A ghost that arrives wrong on one rank does not pass the gate, whatever the
+// method believes.
+func TestWrongGhostFailsTheGate(t *testing.T) {
+	source := generated(t, "poisson", sparse.Params{Rows: 900})
+	for _, info := range krylov.Methods() {
+		for i, honest := range []bool{true, false, true, false} {
+			stop := 20 * (i / 2) // not at all, then early
+			errs := onRanks(t, 3, func(g *dist.Group) error {
+				sys, err := New(g, Spec{Source: source, Partitioner: "simple", Method: info.Name, RHS: noise, StopAfter: stop, Config: krylov.Config{RTol: 1e-8, MaxIter: 400}})
+				if err != nil {
+					return err
+				}
+				if !honest && g.Rank() == 1 {
+					sys.halo = swapped{sys.halo, sys.Plan.Peers[1].Recv.Lo}
+				}
+				out, err := solved(sys)
+				if err != nil {
+					return err
+				}
+				return out.Gate(1e-8)
+			})
+			for r, err := range errs {
+				if honest && err != nil || !honest && err == nil {
+					t.Errorf("%s, stopped after %d, honest %v, rank %d: %v", info.Name, stop, honest, r, err)
+				}
+			}
+		}
+	}
+}
+
+// Everyone hears of what only rank 0 could find out.
+func TestRefusals(t *testing.T) {
+	for _, c := range []struct {
+		problem string
+		spec    Spec
+		want    string
+	}{
+		{"advection", Spec{Partitioner: "simple", Method: "cg"}, "needs a symmetric positive definite matrix"},
+		{"poisson", Spec{Partitioner: "simpel", Method: "cg"}, "there are simple, block"},
+		{"mesh", Spec{Partitioner: "block", Method: "cg"}, "no grid"},
+		{"poisson", Spec{Partitioner: "multilevel", Objective: partition.Volume, Method: "cg"}, "only metis"},
+	} {
+		c.spec.Source, c.spec.RHS, c.spec.Config.RTol = generated(t, c.problem, sparse.Params{Rows: 100}), noise, 1e-8
+		errs := onRanks(t, 3, func(g *dist.Group) error { _, err := New(g, c.spec); return err })
+		if errs[0] == nil || !strings.Contains(errs[0].Error(), c.want) {
+			t.Errorf("%s: %v, want %q", c.problem, errs[0], c.want)
+		}
+		var refused *Refusal
+		if errors.As(errs[0], &refused) != (c.problem == "advection") {
+			t.Errorf("%s: %T", c.problem, errs[0])
+		}
+		for r, err := range errs {
+			if err == nil {
+				t.Errorf("%s: rank %d goes on", c.problem, r)
+			}
+		}
+	}
+}
+
+// Matrix Market files: each rank keeps its own rows.
+func TestMatrixFile(t *testing.T) {
+	source := generated(t, "mesh", sparse.Params{Rows: 100, Seed: 5})
+	var text strings.Builder
+	var r sparse.Row
+	entries := 0
+	for i := range source.Size() {
+		source.Row(i, &r)
+		for k, c := range r.Cols {
+			if c <= i {
+				fmt.Fprintf(&text, "%d %d %.17g\n", i+1, c+1, r.Vals[k])
+				entries++
+			}
+		}
+	}
+	path := filepath.Join(t.TempDir(), "mesh.mtx")
+	head := fmt.Sprintf("%%%%MatrixMarket matrix coordinate real symmetric\n%d %d %d\n", source.Size(), source.Size(), entries)
+	if err := os.WriteFile(path, []byte(head+text.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	want := direct(t, source.Problem)
+	for _, part := range []string{"simple", "multilevel", "metis"} {
+		for _, ranks := range []int{1, 3, 7} {
+			out := solveOn(t, ranks, Spec{Source: MatrixFile(path), Partitioner: part, Method: "cg", RHS: noise, Config: krylov.Config{RTol: 1e-10}}, want)
+			if err := out.Gate(1e-10); err != nil {
+				t.Errorf("%s, %d ranks: %v", part, ranks, err)
+			}
+		}
+	}
+	errs := onRanks(t, 2, func(g *dist.Group) error {
+		_, err := New(g, Spec{Source: MatrixFile(path), Partitioner: "coordinate", Method: "cg", RHS: noise, Config: krylov.Config{RTol: 1e-8}})
+		return err
+	})
+	if errs[0] == nil || !strings.Contains(errs[0].Error(), "no coordinates") || !errors.Is(errs[1], errRankZero) {
+		t.Errorf("coordinates of a file: %v", errs)
+	}
+	errs = onRanks(t, 1, func(g *dist.Group) error {
+		_, err := New(g, Spec{Source: MatrixFile(path + ".gone"), Partitioner: "simple", Method: "cg", RHS: noise})
+		return err
+	})
+	if !errors.Is(errs[0], os.ErrNotExist) {
+		t.Errorf("a file that is not there: %v", errs[0])
+	}
+}
+
+// A rank's memory is that of its own rows: with twice the ranks and twice the
+// rows it holds no more.
+func TestMemoryDoesNotGrowWithRanks(t *testing.T) {
+	held := func(ranks int) int {
+		source := generated(t, "variable", sparse.Params{Rows: 4000 * ranks})
+		most := make([]int, ranks)
+		must(t, onRanks(t, ranks, func(g *dist.Group) error {
+			sys, err := New(g, Spec{Source: source, Partitioner: "block", Method: "cg", RHS: noise, Config: krylov.Config{RTol: 1e-8}})
+			if err != nil {
+				return err
+			}
+			most[g.Rank()] = sys.Matrix.Bytes() + 8*sys.Matrix.Columns()
+			return nil
+		}))
+		return max(most[0], most[ranks/2], most[ranks-1])
+	}
+	if few, many := held(2), held(16); float64(many) > 1.1*float64(few) {
+		t.Errorf("a rank of 16 holds %d bytes, a rank of 2 %d", many, few)
+	}
+}
+
+// The phases add up to the time, and the model counts what a fused iteration
+// moves: 9 passes over vectors for cg, 11 with a preconditioner.
+func TestTrace(t *testing.T) {
+	for passes, precondition := range map[float64]bool{9: false, 11: true} {
+		trace(t, precondition, passes)
+	}
+}
+
+func trace(t *testing.T, precondition bool, passes float64) {
+	source := generated(t, "poisson", sparse.Params{Rows: 10000})
+	must(t, onRanks(t, 2, func(g *dist.Group) error {
+		sys, err := New(g, Spec{Source: source, Partitioner: "simple", Method: "cg", RHS: noise, Storage: sparse.Plain, Config: krylov.Config{RTol: 1e-8, Precondition: precondition}})
+		if err != nil {
+			return err
+		}
+		const limit = 20
+		b, err := sys.Trace(limit)
+		if err != nil {
+			return err
+		}
+		for p, s := range b.Seconds {
+			if !(s > 0) {
+				t.Errorf("%v took %g s", Phase(p), s)
+			}
+		}
+		rows := float64(sys.Plan.Owned)
+		want := limit * (8*passes*rows + float64(sys.Matrix.Bytes()+8*len(sys.Plan.Ghosts)))
+		if b.Iterations != limit || math.Abs(b.Bytes-want) > 0.01*want {
+			t.Errorf("%d iterations move %g bytes, want %g", b.Iterations, b.Bytes, want)
+		}
+		if sys.Messages() != 1 {
+			t.Errorf("%d messages to one neighbour", sys.Messages())
+		}
+		return nil
+	}))
+}
+
+// A rank iterates alone while the others do nothing, and what it leaves behind does
+// no harm to the next solve.
+func TestAlone(t *testing.T) {
+	source := generated(t, "poisson", sparse.Params{Rows: 10000})
+	for _, info := range krylov.Methods() {
+		method := info.Name
+		must(t, onRanks(t, 3, func(g *dist.Group) error {
+			sys, err := New(g, Spec{Source: source, Partitioner: "simple", Method: method, RHS: noise, Config: krylov.Config{RTol: 1e-8}})
+			if err != nil {
+				return err
+			}
+			before, err := sys.Solve(0)
+			if err != nil {
+				return err
+			}
+			if g.Rank() == 1 { // which has ghosts from both sides
+				seconds, err := sys.Alone(40)
+				if err != nil {
+					return err
+				}
+				if !(seconds > 0) {
+					t.Errorf("%s: an iteration took %g s", method, seconds)
+				}
+				if x := sys.Solution(); slices.ContainsFunc(x, func(v float64) bool { return math.IsNaN(v) || math.Abs(v) > 1e6 }) {
+					t.Errorf("%s: the iterations went astray", method)
+				}
+			}
+			after, err := sys.Solve(0)
+			if err != nil {
+				return err
+			}
+			if after.Iterations != before.Iterations || after.Residual != before.Residual {
+				t.Errorf("%s: %d iterations to %g, before %d to %g", method, after.Iterations, after.Residual, before.Iterations, before.Residual)
+			}
+			after.TrueResidual, err = sys.Check()
+			if err == nil {
+				err = after.Gate(1e-8)
+			}
+			return err
+		}))
+	}
+}

@@ -1,0 +1,59 @@
+package solve
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/kernbench/kernbench/internal/solve/sparse"
+)
+
+// Source is where a problem comes from, so that a rank can have as much of it as
+// it needs.
+type Source interface {
+	// Outline knows size, traits, and grid or places where there are any. Its
+	// rows may be missing.
+	Outline() (sparse.Problem, error)
+	// Rows has the rows that keep accepts, or all where keep is nil.
+	Rows(keep func(row int) bool) (sparse.Problem, error)
+}
+
+// Generated is a problem that gives any row on demand.
+type Generated struct{ sparse.Problem }
+
+// Outline is the problem itself.
+func (g Generated) Outline() (sparse.Problem, error) { return g.Problem, nil }
+
+// Rows is the problem itself: it stores none.
+func (g Generated) Rows(func(int) bool) (sparse.Problem, error) { return g.Problem, nil }
+
+// MatrixFile is the path of a Matrix Market file. Every rank reads the file,
+// and keeps its own rows.
+type MatrixFile string
+
+// Outline reads the header.
+func (f MatrixFile) Outline() (sparse.Problem, error) {
+	in, err := os.Open(string(f))
+	if err != nil {
+		return nil, err
+	}
+	defer in.Close()
+	h, err := sparse.ReadHeader(in)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", string(f), err)
+	}
+	return h, nil
+}
+
+// Rows reads the file.
+func (f MatrixFile) Rows(keep func(row int) bool) (sparse.Problem, error) {
+	in, err := os.Open(string(f))
+	if err != nil {
+		return nil, err
+	}
+	defer in.Close()
+	m, err := sparse.ReadMatrix(in, keep)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", string(f), err)
+	}
+	return m, nil
+}

@@ -1,0 +1,132 @@
+package solve
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"gonum.org/v1/gonum/mat"
+
+	"github.com/kernbench/kernbench/dist"
+	_ "github.com/kernbench/kernbench/dist/cpu"
+	"github.com/kernbench/kernbench/internal/solve/krylov"
+	"github.com/kernbench/kernbench/internal/solve/sparse"
+)
+
+// hangGuard ends a test that would never end; no result depends on it.
+const hangGuard = 2 * time.Minute
+
+// onRanks calls fn on every rank of a group, which are goroutines.
+func onRanks(t *testing.T, size int, fn func(g *dist.Group) error) []error {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), hangGuard)
+	defer cancel()
+	errs := make([]error, size)
+	var wait sync.WaitGroup
+	for r := range size {
+		wait.Go(func() {
+			g, err := dist.Init(ctx, dist.Config{Backend: "cpu", Rank: r, Size: size, ID: fmt.Sprintf("%s %p", t.Name(), &errs), Timeout: hangGuard})
+			if err != nil {
+				errs[r] = err
+				return
+			}
+			defer g.Close()
+			errs[r] = fn(g)
+		})
+	}
+	wait.Wait()
+	return errs
+}
+
+func must(t *testing.T, errs []error) {
+	t.Helper()
+	for r, err := range errs {
+		if err != nil {
+			t.Fatalf("rank %d: %v", r, err)
+		}
+	}
+}
+
+func noise(i int) float64 { return sparse.Noise(11, i) }
+
+// solveOn solves on so many ranks, and compares with elimination where it is
+// given.
+func solveOn(t *testing.T, ranks int, spec Spec, want *mat.VecDense) Outcome {
+	t.Helper()
+	outs := make([]Outcome, ranks)
+	must(t, onRanks(t, ranks, func(g *dist.Group) error {
+		sys, err := New(g, spec)
+		if err != nil {
+			return err
+		}
+		if want != nil {
+			defer func() { near(t, fmt.Sprintf("%s, %s, %d ranks", spec.Method, spec.Partitioner, ranks), sys, want) }()
+		}
+		outs[g.Rank()], err = solved(sys)
+		return err
+	}))
+	for r, o := range outs {
+		if o.Iterations != outs[0].Iterations || o.TrueResidual != outs[0].TrueResidual {
+			t.Errorf("rank %d: %d iterations to %g, rank 0 says %d to %g", r, o.Iterations, o.TrueResidual, outs[0].Iterations, outs[0].TrueResidual)
+		}
+	}
+	return outs[0]
+}
+
+// solved solves and checks.
+func solved(sys *System) (Outcome, error) {
+	out, err := sys.Solve(0)
+	if err == nil {
+		out.TrueResidual, err = sys.Check()
+	}
+	return out, err
+}
+
+// direct solves by elimination.
+func direct(t *testing.T, p sparse.Problem) *mat.VecDense {
+	t.Helper()
+	m, b := mat.NewDense(p.Size(), p.Size(), nil), mat.NewVecDense(p.Size(), nil)
+	var r sparse.Row
+	for i := range p.Size() {
+		p.Row(i, &r)
+		for k, c := range r.Cols {
+			m.Set(i, c, r.Vals[k])
+		}
+		b.SetVec(i, noise(i))
+	}
+	var x mat.VecDense
+	if err := x.SolveVec(m, b); err != nil {
+		t.Fatal(err)
+	}
+	return &x
+}
+
+// near compares a rank's part of the solution with elimination, row by row.
+func near(t *testing.T, what string, sys *System, want *mat.VecDense) {
+	t.Helper()
+	scale := mat.Norm(want, 2)
+	for i, v := range sys.Solution() {
+		if w := want.AtVec(sys.Plan.Global(i)); !(math.Abs(v-w) <= 1e-7*scale) {
+			t.Errorf("%s: x[%d] = %g, want %g", what, sys.Plan.Global(i), v, w)
+			return
+		}
+	}
+}
+
+func generated(t *testing.T, name string, p sparse.Params) Generated {
+	t.Helper()
+	made, err := sparse.New(name, p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Generated{made}
+}
+
+// usable says whether a method can work on a problem.
+func usable(info krylov.Info, traits sparse.Traits) bool {
+	return info.Needs == "" || traits.Definite || traits.Symmetric && !strings.HasPrefix(info.Name, "cg")
+}

@@ -1,0 +1,127 @@
+package solve
+
+import (
+	"fmt"
+
+	"github.com/kernbench/kernbench/dist"
+	"github.com/kernbench/kernbench/internal/solve/krylov"
+)
+
+// Phase is what the time of an iteration goes to.
+type Phase int
+
+// The phases. What lies between them, a method's own scalars, is Other.
+const (
+	SpMV Phase = iota
+	HaloPack
+	HaloWait
+	Dots
+	AllReduce
+	Updates
+	Other
+	NumPhases
+)
+
+// String is the phase's name in a row's metrics.
+func (p Phase) String() string {
+	if p < 0 || p >= NumPhases {
+		return fmt.Sprintf("Phase(%d)", int(p))
+	}
+	return [...]string{"spmv", "halo_pack", "halo_wait", "dots", "allreduce", "updates", "other"}[p]
+}
+
+// phaseOf translates what the engine says.
+var phaseOf = map[krylov.Phase]Phase{
+	krylov.Update: Updates, krylov.Exchange: HaloPack, krylov.Multiply: SpMV,
+	krylov.Wait: HaloWait, krylov.Dots: Dots, krylov.Idle: Other,
+}
+
+// Breakdown is where the time of some iterations went on this rank.
+type Breakdown struct {
+	Iterations int
+	Seconds    [NumPhases]float64
+	Bytes      float64 // that the iterations move through memory, by the model
+}
+
+// Trace solves for at most limit iterations and takes the time of every phase.
+// Asking the clock so often costs a few per cent, more where a rank has few
+// rows: how the time is shared out is what it tells.
+func (s *System) Trace(limit int) (Breakdown, error) {
+	solver, err := s.solver(limit)
+	if err != nil {
+		return Breakdown{}, err
+	}
+	watch := stopwatch{clock: s.group.Clock(), phase: Other}
+	s.engine.Trace = func(p krylov.Phase) { watch.enter(phaseOf[p]) }
+	defer func() { s.engine.Trace = nil }()
+	rows, bytes := float64(s.Plan.Owned), 0.0
+	watch.now = watch.clock.Now()
+	var sums []float64
+	starting := true // which is no part of an iteration
+	for stage := solver.Next(nil); stage != nil; stage = solver.Next(sums) {
+		if !starting {
+			bytes += 8 * rows * float64(stage.Passes())
+			if stage.Multiply != nil {
+				bytes += float64(s.Matrix.Bytes() + 8*len(s.Plan.Ghosts))
+			}
+		}
+		starting = false
+		local, err := s.engine.Run(stage, s.halo)
+		if err != nil {
+			return Breakdown{}, err
+		}
+		watch.enter(AllReduce)
+		if sums, err = s.sums.add(local); err != nil {
+			return Breakdown{}, err
+		}
+		watch.enter(Other)
+	}
+	watch.enter(Other)
+	b := Breakdown{Iterations: solver.Result().Iterations, Bytes: bytes}
+	for p, ps := range watch.spent {
+		b.Seconds[p] = float64(ps) / 1e12
+	}
+	return b, nil
+}
+
+// Alone makes at most limit iterations on this rank's rows as if they were all there
+// is: the same sweeps over the same memory, but nothing is exchanged and no rank
+// waits for another. It gives the seconds of one iteration, 0 if there were too few,
+// and overwrites the solution.
+func (s *System) Alone(limit int) (float64, error) {
+	solver, err := s.solver(limit)
+	if err != nil {
+		return 0, err
+	}
+	s.engine.ForgetGhosts()
+	clock := s.group.Clock()
+	var sums []float64
+	began, before := int64(0), 0 // after some iterations, when the caches hold what they can
+	for stage := solver.Next(nil); stage != nil; stage = solver.Next(sums) {
+		if n := solver.Result().Iterations; before == 0 && n >= limit/4 {
+			began, before = clock.Now(), n
+		}
+		if sums, err = s.engine.Run(stage, krylov.NoHalo{}); err != nil {
+			return 0, err
+		}
+	}
+	if n := solver.Result().Iterations - before; before > 0 && n > 0 {
+		return float64(clock.Now()-began) / 1e12 / float64(n), nil
+	}
+	return 0, nil
+}
+
+// stopwatch adds up picoseconds by phase.
+type stopwatch struct {
+	clock dist.Clock
+	phase Phase
+	now   int64
+	spent [NumPhases]int64
+}
+
+// enter ends the present phase and begins another.
+func (w *stopwatch) enter(p Phase) {
+	t := w.clock.Now()
+	w.spent[w.phase] += t - w.now
+	w.phase, w.now = p, t
+}
