@@ -16,45 +16,56 @@ import (
 const module = "github.com/kernbench/kernbench/"
 
 // layers is the order of docs/architecture.md, bottom first: a package may
-// import packages of lower layers, and of its own only those listed before it.
-// A nested package belongs to the layer of its parent unless it is named itself.
-var layers = [][]string{
-	{"internal/suggest", "internal/unit", "internal/dtype", "internal/hostinfo", "internal/vec", "internal/epilogue", "internal/dynlib", "internal/cores", "internal/jobenv", "internal/sealed", "internal/yamlfile", "internal/proctest"},
-	{"internal/point", "internal/agree", "internal/figure", "internal/launch", "internal/station", "internal/rendezvous", "internal/mpi", "internal/doctor", "internal/schedule", "internal/transport", "internal/wire", "internal/gemm", "internal/accel", "internal/sparse", "internal/partition"},
-	{"dist", "internal/quant", "internal/verify", "dist/disttest", "internal/measure", "internal/node", "internal/journal", "internal/probe", "internal/krylov", "internal/fused", "internal/solve", "internal/model", "internal/foreign"},
-	{"internal/decl"},
-	{"internal/plan", "internal/sweep", "internal/worker"},
-	{"internal/export", "internal/compare", "internal/speedup", "internal/report"},
-	{"internal/run"},
-	{"internal/cli"},
-	{"benches", "bench"},
-	{"cmd", "examples"},
+// import packages of its own layer and of those before it. A layer is a folder
+// of internal and the public packages that belong to it; the compiler itself
+// sees to it that no two packages import each other.
+var layers = []struct {
+	name     string
+	packages []string // folders: everything below them belongs to the layer
+}{
+	{"base", []string{"internal/base"}},
+	{"host", []string{"internal/host"}},
+	{"kernel", []string{"internal/kernel"}},
+	{"process", []string{"internal/process"}},
+	{"comm", []string{"internal/comm"}},
+	{"accel", []string{"accel", "internal/accel"}},
+	{"dist", []string{"dist"}},
+	{"solve", []string{"solve", "internal/solve"}},
+	{"result", []string{"internal/result"}},
+	{"bench", []string{"bench", "internal/bench"}},
+	{"view", []string{"internal/view"}},
+	{"cli", []string{".", "internal/cli"}},
+	{"benches", []string{"benches"}},
+	{"programs", []string{"cmd", "examples"}},
 }
 
 // onlyImporter names the one package that may use a library.
 var onlyImporter = map[string]string{
-	"gonum.org/v1/plot":            "internal/figure",
+	"gonum.org/v1/plot":            "internal/result/figure",
 	"github.com/spf13/cobra":       "internal/cli",
-	"github.com/goccy/go-yaml":     "internal/yamlfile",
+	"github.com/goccy/go-yaml":     "internal/base/yamlfile",
 	"github.com/vbauerster/mpb":    "internal/cli",
-	"github.com/ebitengine/purego": "internal/dynlib",
+	"github.com/ebitengine/purego": "internal/host/dynlib",
 }
 
 // edges are the packages that may touch the process: print, exit, read the
 // environment. Everything else returns values.
-var edges = []string{"internal/cli", "internal/dynlib", "internal/launch", "internal/worker", "dist", "cmd", "examples"}
+var edges = []string{"internal/cli", "internal/host/dynlib", "internal/process/launch", "internal/bench/worker", "dist", "cmd", "examples"}
 
-func layerOf(pkg string) (layer, place int) {
-	layer, place = -1, -1
-	longest := 0
-	for i, names := range layers {
-		for k, name := range names {
-			if (pkg == name || strings.HasPrefix(pkg, name+"/")) && len(name) > longest {
-				layer, place, longest = i, k, len(name)
-			}
+// within tells whether a package is the folder or lies below it. The module's
+// root is a package, not a folder of others.
+func within(pkg, folder string) bool {
+	return pkg == folder || strings.HasPrefix(pkg, folder+"/")
+}
+
+// layerOf is the place of a package's layer in the order, -1 without one.
+func layerOf(pkg string) int {
+	for i, l := range layers {
+		if slices.ContainsFunc(l.packages, func(folder string) bool { return within(pkg, folder) }) {
+			return i
 		}
 	}
-	return layer, place
+	return -1
 }
 
 type source struct {
@@ -100,14 +111,13 @@ func sources(t *testing.T) []source {
 }
 
 func importFault(from, to string) string {
-	fl, fk := layerOf(from)
-	tl, tk := layerOf(to)
+	lower, upper := layerOf(to), layerOf(from)
 	switch {
-	case fl < 0:
-		return from + " has no layer: add it to layers and to docs/architecture.md"
-	case tl < 0:
-		return to + " has no layer: add it to layers and to docs/architecture.md"
-	case tl > fl, tl == fl && tk > fk:
+	case upper < 0:
+		return from + " belongs to no layer: see layers and docs/architecture.md"
+	case lower < 0:
+		return to + " belongs to no layer: see layers and docs/architecture.md"
+	case lower > upper:
 		return from + " imports " + to + ", which lies above it"
 	}
 	return ""
@@ -123,7 +133,7 @@ func TestImportsGoDownward(t *testing.T) {
 				continue
 			}
 			for lib, owner := range onlyImporter {
-				if (imp == lib || strings.HasPrefix(imp, lib+"/")) && s.pkg != owner && !strings.HasPrefix(s.pkg, owner+"/") {
+				if (imp == lib || strings.HasPrefix(imp, lib+"/")) && !within(s.pkg, owner) {
 					t.Errorf("%s imports %s: only %s may", s.file, imp, owner)
 				}
 			}
@@ -133,13 +143,13 @@ func TestImportsGoDownward(t *testing.T) {
 
 // The rule itself must be able to fail.
 func TestImportFaultIsFound(t *testing.T) {
-	if importFault("internal/point", "internal/cli") == "" {
+	if importFault("internal/base/point", "internal/cli") == "" {
 		t.Error("an import upward was accepted")
 	}
-	if importFault("internal/nowhere", "internal/point") == "" {
+	if importFault("internal/nowhere", "internal/base/point") == "" {
 		t.Error("a package without a layer was accepted")
 	}
-	if fault := importFault("internal/cli", "internal/point"); fault != "" {
+	if fault := importFault("internal/cli", "internal/base/point"); fault != "" {
 		t.Error(fault)
 	}
 }
@@ -166,7 +176,7 @@ func TestPackagesSayWhatTheyAreFor(t *testing.T) {
 func TestOnlyTheEdgesTouchTheProcess(t *testing.T) {
 	banned := []string{"os.Exit(", "os.Getenv(", "os.Setenv(", "fmt.Print(", "fmt.Printf(", "fmt.Println(", "os.Stdout", "log.Print", "log.Fatal"}
 	for _, s := range sources(t) {
-		if slices.ContainsFunc(edges, func(e string) bool { return s.pkg == e || strings.HasPrefix(s.pkg, e+"/") }) {
+		if slices.ContainsFunc(edges, func(e string) bool { return within(s.pkg, e) }) {
 			continue
 		}
 		for i, line := range strings.Split(s.text, "\n") {

@@ -61,31 +61,6 @@ func TestUsersOwnModule(t *testing.T) {
 	}
 }
 
-// renamed are the clauses that have a plainer name in public.
-var renamed = map[string]string{"NewPart": "Part", "Opt": "Option", "FileOpt": "FileOption"}
-
-// Every clause that a declaration of ours can have, users' can have too, and
-// whatever a body may return.
-func TestEveryClauseIsPublic(t *testing.T) {
-	public := functions(t, ".")
-	wanted := 0
-	for name, result := range functions(t, "../internal/bench/decl") {
-		if result != "Item" && result != "error" {
-			continue
-		}
-		wanted++
-		if other, ok := renamed[name]; ok {
-			name = other
-		}
-		if _, has := public[name]; !has {
-			t.Errorf("package bench lacks %s", name)
-		}
-	}
-	if wanted < 25 {
-		t.Errorf("only %d clauses were found: has package decl changed its form?", wanted)
-	}
-}
-
 // functions are the exported functions of a package, with the type of their only
 // result.
 func functions(t *testing.T, dir string) map[string]string {

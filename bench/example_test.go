@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kernbench/kernbench"
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/benches/benchtest"
 )
@@ -67,10 +68,10 @@ func summary(rows []bench.Row) []bench.Section {
 }
 
 // Agents and workers are this program started again; benchtest.Main takes care of
-// it in tests, as bench.Main does in programs.
+// it in tests, as kernbench.Main does in programs.
 func TestMain(m *testing.M) { os.Exit(benchtest.Main(m, copies())) }
 
-// A program of one's own is os.Exit(bench.Main(copies())). Here it runs with the
+// A program of one's own is os.Exit(kernbench.Main(copies())). Here it runs with the
 // command line of
 //
 //	copies run --bench copies --quiet --out DIR
@@ -84,7 +85,7 @@ func Example() {
 	args := os.Args
 	defer func() { os.Args = args }()
 	os.Args = []string{"copies", "run", "--bench", "copies", "--quiet", "--out", dir}
-	fmt.Println("exit status", bench.Main(copies()))
+	fmt.Println("exit status", kernbench.Main(copies()))
 	// Output:
 	// copies
 	// 8 of 8 copies are right and were timed.

@@ -2,6 +2,7 @@
 package benches
 
 import (
+	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/benches/allreduceeval"
 	"github.com/kernbench/kernbench/benches/collectives"
 	"github.com/kernbench/kernbench/benches/gemm"
@@ -11,12 +12,11 @@ import (
 	"github.com/kernbench/kernbench/benches/memory"
 	"github.com/kernbench/kernbench/benches/milestone1h"
 	"github.com/kernbench/kernbench/benches/solvescaling"
-	"github.com/kernbench/kernbench/internal/bench/decl"
 )
 
 // All returns every built-in bench, in the order `kernbench list` shows them.
-func All() []*decl.Bench {
-	return []*decl.Bench{
+func All() []*bench.Bench {
+	return []*bench.Bench{
 		memory.Bench(),
 		collectives.Bench(),
 		allreduceeval.Bench(),

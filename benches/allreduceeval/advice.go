@@ -7,9 +7,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/base/unit"
-	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/result/model"
 )
@@ -120,7 +120,7 @@ func lossyAdvice(set model.Series, samples []model.Sample) []advice {
 	return []advice{{best, fmt.Sprintf("%s: where its error bound is acceptable, %s is %.2fx faster at %s.", settingOf(set), of, best, unit.FormatBytes(where))}}
 }
 
-func adviceSections(list []advice) []decl.Section {
+func adviceSections(list []advice) []bench.Section {
 	if len(list) == 0 {
 		return nil
 	}
@@ -128,16 +128,16 @@ func adviceSections(list []advice) []decl.Section {
 	for i, a := range list[:min(len(list), 12)] {
 		lines = append(lines, fmt.Sprintf("%d. %s", i+1, a.text))
 	}
-	return []decl.Section{{Title: "Recommendations", Lead: true, Text: "In order of what each is predicted to bring.\n\n" + strings.Join(lines, "\n")}}
+	return []bench.Section{{Title: "Recommendations", Lead: true, Text: "In order of what each is predicted to bring.\n\n" + strings.Join(lines, "\n")}}
 }
 
 // gaps are the tests to add and what this run says nothing about.
-func gapSections(rows []journal.Row, cells []cell, samples []model.Sample) []decl.Section {
-	var out []decl.Section
+func gapSections(rows []journal.Row, cells []cell, samples []model.Sample) []bench.Section {
+	var out []bench.Section
 	if lines := testsToAdd(rows, cells); len(lines) > 0 {
-		out = append(out, decl.Section{Title: "Tests to add", Text: "From the cells that did not run:\n\n" + strings.Join(lines, "\n")})
+		out = append(out, bench.Section{Title: "Tests to add", Text: "From the cells that did not run:\n\n" + strings.Join(lines, "\n")})
 	}
-	out = append(out, decl.Section{Title: "Coverage gaps", Text: "What nothing here speaks of:\n\n" + strings.Join(notCovered(rows, cells, samples), "\n")})
+	out = append(out, bench.Section{Title: "Coverage gaps", Text: "What nothing here speaks of:\n\n" + strings.Join(notCovered(rows, cells, samples), "\n")})
 	return out
 }
 
@@ -158,7 +158,7 @@ func testsToAdd(rows []journal.Row, cells []cell) (lines []string) {
 		}
 		switch {
 		case c.row == nil:
-			add(fmt.Sprintf("%s with %s ranks: %s", c.part, c.coord(decl.RanksAxis), c.reason))
+			add(fmt.Sprintf("%s with %s ranks: %s", c.part, c.coord(bench.RanksAxis), c.reason))
 		case needs[c.coord("algorithm")] != "":
 			add(c.coord("algorithm") + ": on a machine with " + needs[c.coord("algorithm")])
 		default:

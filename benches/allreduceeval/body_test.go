@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/internal/base/point"
-	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/bench/measure"
 	"github.com/kernbench/kernbench/internal/bench/plan"
 	"github.com/kernbench/kernbench/internal/bench/worker"
@@ -23,7 +23,7 @@ func TestMain(m *testing.M) {
 	if code, is := launch.MaybeAgent(); is {
 		os.Exit(code)
 	}
-	if code, is := worker.Maybe([]*decl.Bench{Bench()}); is {
+	if code, is := worker.Maybe([]*bench.Bench{Bench()}); is {
 		os.Exit(code)
 	}
 	os.Exit(m.Run())
@@ -52,18 +52,18 @@ func tasks(t *testing.T, part string, axes, options []plan.Assign) (*plan.Plan, 
 }
 
 // perform runs a task with goroutines for ranks.
-func perform(t *testing.T, part string, task plan.Task, options point.Point) []decl.Outcome {
+func perform(t *testing.T, part string, task plan.Task, options point.Point) []bench.Outcome {
 	t.Helper()
 	p, _ := Bench().Part(part)
 	cfg := measure.Default()
 	cfg.Stop = measure.Stop{MinSamples: 1, MaxSamples: 3, MaxTime: time.Second}
 	cfg.Warmup = measure.Warmup{MinCalls: 1, MaxCalls: 1, MaxTime: time.Second}
 	groups := syncgroup.Local(task.Ranks)
-	outcomes := make([]decl.Outcome, task.Ranks)
+	outcomes := make([]bench.Outcome, task.Ranks)
 	var wait sync.WaitGroup
 	for rank := range groups {
 		wait.Go(func() {
-			s := decl.NewState(decl.Setting{Point: append(append(point.Point{}, task.Point...), options...), Group: groups[rank], LocalRank: rank,
+			s := bench.NewState(bench.Setting{Point: append(append(point.Point{}, task.Point...), options...), Group: groups[rank], LocalRank: rank,
 				Backend: "cpu", Seed: 7, Session: fmt.Sprint(t.Name(), task.Ranks, "/", os.Getpid()), Measure: cfg})
 			err := p.Body(context.Background(), s)
 			if o := s.Finish(err); o.Status.Bad() {

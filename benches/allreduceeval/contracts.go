@@ -8,10 +8,10 @@ import (
 	"slices"
 	"time"
 
+	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/base/suggest"
-	"github.com/kernbench/kernbench/internal/bench/decl"
 )
 
 // The contracts on bits that package dist documents, each on inputs for which
@@ -50,7 +50,7 @@ func unpromised(p point.Point) error {
 
 // contractCells is the body: a row is a contract of an algorithm, its cells are
 // the element types.
-func contractCells(ctx context.Context, s *decl.State) error {
+func contractCells(ctx context.Context, s *bench.State) error {
 	began := time.Now()
 	contract, algorithm := s.Str("contract"), s.Str("algorithm")
 	var v verdict
@@ -64,7 +64,7 @@ func contractCells(ctx context.Context, s *decl.State) error {
 		}
 		t.lab = l
 		if contract == acrossRanks && l.g.Capabilities().RanksRound {
-			return decl.Skip("not promised: the ranks of backend %s add up in orders of their own", s.Backend())
+			return bench.Skip("not promised: the ranks of backend %s add up in orders of their own", s.Backend())
 		}
 		switch {
 		case codecOf(algorithm) != nil && d == dist.F64, contract == acrossStages && algorithm == "naive" && accumulator(d) != d:
@@ -96,7 +96,7 @@ func contractCells(ctx context.Context, s *decl.State) error {
 		v.addNamed(d.String(), fault, all)
 	}
 	if !ran {
-		return decl.NotExecuted(false, "backend %s has none of %s", s.Backend(), list(floatTypes))
+		return bench.NotExecuted(false, "backend %s has none of %s", s.Backend(), list(floatTypes))
 	}
 	v.report(s, t, time.Since(began))
 	if err := v.err(nil); err != nil {
@@ -109,7 +109,7 @@ func contractCells(ctx context.Context, s *decl.State) error {
 // contractSizes are element counts that divide and that do not.
 var contractSizes = []int{1, 100, 4097, 65537}
 
-func (t *trial) contract(ctx context.Context, s *decl.State, contract string) (fault, err error) {
+func (t *trial) contract(ctx context.Context, s *bench.State, contract string) (fault, err error) {
 	longest := contractSizes[len(contractSizes)-1]
 	if err := t.reserve((longest + 1) * t.d.Size()); err != nil {
 		return nil, err

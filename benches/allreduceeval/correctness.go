@@ -8,15 +8,15 @@ import (
 	"sync"
 	"time"
 
+	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/dist"
-	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/host/hostinfo"
 	"github.com/kernbench/kernbench/internal/kernel/quant"
 )
 
 // correctness is the body of the matrix: a row is an algorithm, an element type
 // and a way of calling, and its cells are the sizes.
-func correctness(ctx context.Context, s *decl.State) error {
+func correctness(ctx context.Context, s *bench.State) error {
 	began := time.Now()
 	sizes, err := sizesOf(s.Str("sizes"))
 	if err != nil {
@@ -67,7 +67,7 @@ type verdict struct {
 
 // cells runs all sizes, also after one that failed. The error is the end of the
 // group: what remains was not executed.
-func (t *trial) cells(ctx context.Context, s *decl.State, sizes []size) (verdict, error) {
+func (t *trial) cells(ctx context.Context, s *bench.State, sizes []size) (verdict, error) {
 	v := verdict{others: -1}
 	for i, size := range sizes {
 		if why := t.tooLarge(size); why != "" {
@@ -127,14 +127,14 @@ func (v *verdict) err(broken error) error {
 	case v.fault != nil:
 		return v.fault
 	case v.others >= 0:
-		return fmt.Errorf("rank %d: %w", v.others, decl.ErrElsewhere)
+		return fmt.Errorf("rank %d: %w", v.others, bench.ErrElsewhere)
 	case v.lacking != "":
-		return decl.NotExecuted(true, "%s", v.lacking)
+		return bench.NotExecuted(true, "%s", v.lacking)
 	}
 	return nil
 }
 
-func (v *verdict) report(s *decl.State, t *trial, took time.Duration) {
+func (v *verdict) report(s *bench.State, t *trial, took time.Duration) {
 	counts := map[string]int{}
 	for _, o := range v.outcomes {
 		counts[o.Status]++
@@ -302,7 +302,7 @@ func (t *trial) compare(got []byte, want *expectation, w window) error {
 		joined.bits, joined.tail = slices.Concat(want.bits, want.tail), nil
 		want = &joined
 	}
-	var wrong decl.Wrong
+	var wrong bench.Wrong
 	have, should := make([]float64, oracleChunk), make([]float64, oracleChunk)
 	for off := 0; off < w.count; off += oracleChunk {
 		n := min(oracleChunk, w.count-off)

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/dist/ahbm"
 	_ "github.com/kernbench/kernbench/dist/cpu" // the backend of this host
@@ -19,7 +20,6 @@ import (
 	"github.com/kernbench/kernbench/internal/base/dtype"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/base/suggest"
-	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/bench/measure"
 	"github.com/kernbench/kernbench/internal/kernel/quant"
 )
@@ -36,10 +36,10 @@ const (
 )
 
 // Bench declares it.
-func Bench() *decl.Bench {
-	return decl.NewSuite(Name,
-		decl.Help("evaluation of an all-reduce: correctness matrix, contracts, failures, times and what they mean"),
-		decl.Doc(`Evaluates the all-reduce of a backend and writes a report that explains itself.
+func Bench() *bench.Bench {
+	return bench.Suite(Name,
+		bench.Help("evaluation of an all-reduce: correctness matrix, contracts, failures, times and what they mean"),
+		bench.Doc(`Evaluates the all-reduce of a backend and writes a report that explains itself.
 
 correctness  every algorithm, element type, number of ranks, in and out of place,
              with and without epilogue, over the sizes of the profile; exact and
@@ -58,61 +58,61 @@ Other backends than cpu run what they have; what they lack is not executed.
   kernbench run --bench allreduce-eval --profile full
   kernbench run --bench allreduce-eval --only 'part == "correctness"' --mutate skipped-tail
   kernbench run --bench allreduce-eval --only 'part == "performance"' --link nvlink-h100`),
-		decl.Version("1"),
-		decl.Derive(warned),
-		decl.Profile("quick"),
-		decl.Profile("full", "sizes=full", "size=1Ki:512Mi:x2", "num_ranks=2,4,8"),
-		decl.Choice("mutate", "fault to plant in the correctness part", mutations...),
-		decl.Opt("link", point.String, "", "rates to hold times against: a link such as nvlink-h100, or 450 GB/s, separated by commas"),
-		decl.FileOpt("probe", "", "probe result to take the limits from; empty is this host's own"),
-		decl.Backends("cpu", mpi.Name, ahbm.Name),
-		decl.NewPart(correctnessPart, correctness,
-			decl.Help("the correctness matrix"),
-			decl.Ranks("2,4,8"),
-			decl.DTypes("dtype", names(matrixTypes)...),
-			decl.Strings("algorithm", algorithms...),
-			decl.Bools("inplace", false, true),
-			decl.Bools("epilogue", false, true),
-			decl.Strings("sizes", quickSizes),
+		bench.Version("1"),
+		bench.Derive(warned),
+		bench.Profile("quick"),
+		bench.Profile("full", "sizes=full", "size=1Ki:512Mi:x2", "num_ranks=2,4,8"),
+		bench.Choice("mutate", "fault to plant in the correctness part", mutations...),
+		bench.Option("link", point.String, "", "rates to hold times against: a link such as nvlink-h100, or 450 GB/s, separated by commas"),
+		bench.FileOption("probe", "", "probe result to take the limits from; empty is this host's own"),
+		bench.Backends("cpu", mpi.Name, ahbm.Name),
+		bench.Part(correctnessPart, correctness,
+			bench.Help("the correctness matrix"),
+			bench.Ranks("2,4,8"),
+			bench.DTypes("dtype", names(matrixTypes)...),
+			bench.Strings("algorithm", algorithms...),
+			bench.Bools("inplace", false, true),
+			bench.Bools("epilogue", false, true),
+			bench.Strings("sizes", quickSizes),
 			// Others choose by themselves, and what they lack is not executed.
-			decl.On(mpi.Name, decl.Strings("algorithm", auto)),
-			decl.On(ahbm.Name, decl.Strings("algorithm", auto), decl.DTypes("dtype", "f16")),
-			decl.Drop(senseless),
-			decl.Timeout(30*time.Minute),
-			decl.Metric("cells_passed", "", "higher"),
-			decl.Metric("cells_failed", "", "lower"),
+			bench.On(mpi.Name, bench.Strings("algorithm", auto)),
+			bench.On(ahbm.Name, bench.Strings("algorithm", auto), bench.DTypes("dtype", "f16")),
+			bench.Drop(senseless),
+			bench.Timeout(30*time.Minute),
+			bench.Metric("cells_passed", "", "higher"),
+			bench.Metric("cells_failed", "", "lower"),
 		),
-		decl.NewPart(contractsPart, contractCells,
-			decl.Help("which results are equal bit for bit"),
-			decl.Ranks("2,4,8"),
-			decl.Strings("contract", contracts...),
-			decl.Strings("algorithm", contractAlgorithms...),
-			decl.On(mpi.Name, decl.Strings("algorithm", auto)),
-			decl.On(ahbm.Name, decl.Strings("algorithm", auto)),
-			decl.Drop(unpromised),
+		bench.Part(contractsPart, contractCells,
+			bench.Help("which results are equal bit for bit"),
+			bench.Ranks("2,4,8"),
+			bench.Strings("contract", contracts...),
+			bench.Strings("algorithm", contractAlgorithms...),
+			bench.On(mpi.Name, bench.Strings("algorithm", auto)),
+			bench.On(ahbm.Name, bench.Strings("algorithm", auto)),
+			bench.Drop(unpromised),
 		),
-		decl.NewPart(errorsPart, mistakeCells,
-			decl.Help("mistakes and failures"),
-			decl.Ranks("2,4"),
-			decl.Strings("mistake", mistakeNames()...),
+		bench.Part(errorsPart, mistakeCells,
+			bench.Help("mistakes and failures"),
+			bench.Ranks("2,4"),
+			bench.Strings("mistake", mistakeNames()...),
 		),
-		decl.NewPart(performancePart, performance,
-			decl.Help("times, bandwidths and distance from the limits"),
-			decl.Ranks("2,4"),
-			decl.DTypes("dtype", "f32", "bf16"),
-			decl.Strings("algorithm", timedAlgorithms...),
-			decl.Bytes("size", "1Ki,16Ki,256Ki,2Mi,16Mi"),
-			decl.On(mpi.Name, decl.Strings("algorithm", auto)),
-			decl.On(ahbm.Name, decl.Strings("algorithm", auto), decl.DTypes("dtype", "f16"), decl.Bytes("size", "1Ki:4Mi:x8")),
-			decl.Metric("pct_of_limit", "%", "higher"),
-			decl.Metric("traffic_bytes", "B", ""),
-			decl.Measure(sampling()),
-			decl.Timeout(10*time.Minute),
+		bench.Part(performancePart, performance,
+			bench.Help("times, bandwidths and distance from the limits"),
+			bench.Ranks("2,4"),
+			bench.DTypes("dtype", "f32", "bf16"),
+			bench.Strings("algorithm", timedAlgorithms...),
+			bench.Bytes("size", "1Ki,16Ki,256Ki,2Mi,16Mi"),
+			bench.On(mpi.Name, bench.Strings("algorithm", auto)),
+			bench.On(ahbm.Name, bench.Strings("algorithm", auto), bench.DTypes("dtype", "f16"), bench.Bytes("size", "1Ki:4Mi:x8")),
+			bench.Metric("pct_of_limit", "%", "higher"),
+			bench.Metric("traffic_bytes", "B", ""),
+			bench.Measure(sampling()),
+			bench.Timeout(10*time.Minute),
 		),
-		decl.Helper(dyingHelper, dyingRank),
-		decl.Figures(figures),
-		decl.Sections(sections),
-		decl.Exports(exports),
+		bench.Helper(dyingHelper, dyingRank),
+		bench.Figures(figures),
+		bench.Sections(sections),
+		bench.Exports(exports),
 	)
 }
 

@@ -7,16 +7,16 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/internal/base/unit"
-	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
 // gridOf lays cells out by two of their properties.
-func gridOf(cells []cell, corner string, row, column func(cell) string, rows, columns []string) *decl.Grid {
-	g := &decl.Grid{Corner: corner, Columns: columns}
+func gridOf(cells []cell, corner string, row, column func(cell) string, rows, columns []string) *bench.Grid {
+	g := &bench.Grid{Corner: corner, Columns: columns}
 	for _, name := range rows {
-		line := decl.GridRow{Name: name}
+		line := bench.GridRow{Name: name}
 		for _, col := range columns {
 			mine := of(cells, func(c cell) bool { return row(c) == name && column(c) == col })
 			line.Cells = append(line.Cells, gridCell(mine))
@@ -27,12 +27,12 @@ func gridOf(cells []cell, corner string, row, column func(cell) string, rows, co
 }
 
 // gridCell words a group of cells: how many of those that ran have passed.
-func gridCell(cells []cell) decl.GridCell {
+func gridCell(cells []cell) bench.GridCell {
 	t := tallied(cells)
-	out := decl.GridCell{Status: t.status(), Note: t.String()}
+	out := bench.GridCell{Status: t.status(), Note: t.String()}
 	switch {
 	case len(cells) == 0:
-		return decl.GridCell{}
+		return bench.GridCell{}
 	case t.ran() > 0 && t.passed == t.ran() && t.required == 0:
 		out.Text = strconv.Itoa(t.passed)
 	case t.ran() > 0:
@@ -55,12 +55,12 @@ func byCoord(name string) func(cell) string { return func(c cell) string { retur
 
 // matrixSections show the correctness matrix twice: over types and ranks, and
 // over sizes.
-func matrixSections(cells []cell) []decl.Section {
+func matrixSections(cells []cell) []bench.Section {
 	matrix := of(cells, inPart(correctnessPart))
 	if len(matrix) == 0 {
 		return nil
 	}
-	column := func(c cell) string { return c.coord("dtype") + " x " + c.coord(decl.RanksAxis) }
+	column := func(c cell) string { return c.coord("dtype") + " x " + c.coord(bench.RanksAxis) }
 	algorithm := byCoord("algorithm")
 	columns := values(matrix, column)
 	slices.SortStableFunc(columns, func(a, b string) int { // by type as declared, then by ranks
@@ -75,7 +75,7 @@ func matrixSections(cells []cell) []decl.Section {
 		return x - y
 	})
 	sizes := values(matrix, func(c cell) string { return c.name })
-	return []decl.Section{
+	return []bench.Section{
 		{Title: "Correctness matrix", Lead: true,
 			Text: fmt.Sprintf("Cells that passed, by algorithm, element type and number of ranks: %s. "+
 				"A cell is one size, in or out of place, with or without epilogue; it makes calls with exact and adversarial inputs in every kind of memory and checks every element. "+
@@ -87,19 +87,19 @@ func matrixSections(cells []cell) []decl.Section {
 	}
 }
 
-func contractSections(cells []cell) []decl.Section {
+func contractSections(cells []cell) []bench.Section {
 	mine := of(cells, inPart(contractsPart))
 	if len(mine) == 0 {
 		return nil
 	}
 	text := map[string]string{acrossRanks: "equal on all ranks", acrossRuns: "equal in every run", acrossSizes: "equal at every size", acrossStages: "equal across the one-/two-stage switch"}
 	name := func(c cell) string { return text[c.coord("contract")] }
-	return []decl.Section{{Title: "Contracts on bits",
+	return []bench.Section{{Title: "Contracts on bits",
 		Text: fmt.Sprintf("Results that must be equal bit for bit, on inputs for which every order of additions rounds differently: %s. Yellow is not promised.", tallied(mine)),
 		Grid: gridOf(mine, "algorithm", byCoord("algorithm"), name, values(mine, byCoord("algorithm")), values(mine, name))}}
 }
 
-func mistakeSections(cells []cell) []decl.Section {
+func mistakeSections(cells []cell) []bench.Section {
 	mine := of(cells, inPart(errorsPart))
 	if len(mine) == 0 {
 		return nil
@@ -120,9 +120,9 @@ func mistakeSections(cells []cell) []decl.Section {
 				after = unit.FormatMicros(ms * 1e3)
 			}
 		}
-		table = append(table, []string{help, c.coord(decl.RanksAxis), string(c.status), after, shortened(told, 160)})
+		table = append(table, []string{help, c.coord(bench.RanksAxis), string(c.status), after, shortened(told, 160)})
 	}
-	return []decl.Section{{Title: "Mistakes and failures",
+	return []bench.Section{{Title: "Mistakes and failures",
 		Text:  fmt.Sprintf("Each is made by one rank; every rank must get an error that says what happened, in time: %s.", tallied(mine)),
 		Table: table}}
 }
@@ -160,7 +160,7 @@ func description(algorithm string) string {
 }
 
 // testTable counts the four outcomes and the time of each group.
-func testTable(cells []cell) []decl.Section {
+func testTable(cells []cell) []bench.Section {
 	table := [][]string{{"part", "group", "what it does", "passed", "failed", "skipped", "not executed", "elements checked", "time"}}
 	group := func(c cell) string {
 		switch c.part {
@@ -197,5 +197,5 @@ func testTable(cells []cell) []decl.Section {
 	if len(table) == 1 {
 		return nil
 	}
-	return []decl.Section{{Title: "Tests", Text: "What ran, group by group.", Table: table}}
+	return []bench.Section{{Title: "Tests", Text: "What ran, group by group.", Table: table}}
 }

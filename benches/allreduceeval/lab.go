@@ -8,8 +8,8 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/dist"
-	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/kernel/quant"
 )
 
@@ -65,10 +65,10 @@ var labs = struct {
 	byRank map[string]*lab
 }{byRank: map[string]*lab{}}
 
-func labName(s *decl.State) string { return fmt.Sprintf("%s/%d", s.Session(), s.Rank()) }
+func labName(s *bench.State) string { return fmt.Sprintf("%s/%d", s.Session(), s.Rank()) }
 
 // openLab gives this rank's lab of the launch. All ranks of it call it alike.
-func openLab(ctx context.Context, s *decl.State, d dist.DType) (*lab, error) {
+func openLab(ctx context.Context, s *bench.State, d dist.DType) (*lab, error) {
 	labs.Lock()
 	l := labs.byRank[labName(s)]
 	labs.Unlock()
@@ -89,7 +89,7 @@ func openLab(ctx context.Context, s *decl.State, d dist.DType) (*lab, error) {
 }
 
 // closeLab drops a lab whose group has failed, or that nobody needs any more.
-func closeLab(s *decl.State) {
+func closeLab(s *bench.State) {
 	labs.Lock()
 	l := labs.byRank[labName(s)]
 	delete(labs.byRank, labName(s))
@@ -175,20 +175,20 @@ func (l *lab) buffer(b []byte, d dist.DType, count, memory int) dist.Buffer {
 func (l *lab) lacking(algorithm string, d dist.DType, epilogue bool) error {
 	caps := l.g.Capabilities()
 	if need, ok := needs[algorithm]; ok && !has(caps.Algorithms[dist.AllReduce], algorithm) {
-		return decl.NotExecuted(false, "%s needs %s; backend %s has none", algorithm, need, l.g.Backend())
+		return bench.NotExecuted(false, "%s needs %s; backend %s has none", algorithm, need, l.g.Backend())
 	}
 	name, codec := planned(algorithm)
 	switch {
 	case !has(caps.Ops, dist.AllReduce) || !has(caps.Reductions, dist.Sum):
-		return decl.NotExecuted(true, "backend %s has no all-reduce of sums", l.g.Backend())
+		return bench.NotExecuted(true, "backend %s has no all-reduce of sums", l.g.Backend())
 	case !has(caps.DTypes, d):
-		return decl.NotExecuted(false, "backend %s has no %v (it has %s)", l.g.Backend(), d, list(caps.DTypes))
+		return bench.NotExecuted(false, "backend %s has no %v (it has %s)", l.g.Backend(), d, list(caps.DTypes))
 	case epilogue && !caps.Epilogue:
-		return decl.NotExecuted(false, "backend %s has no epilogue", l.g.Backend())
+		return bench.NotExecuted(false, "backend %s has no epilogue", l.g.Backend())
 	case codec != nil && !caps.Codec:
-		return decl.NotExecuted(false, "backend %s moves no encoded elements", l.g.Backend())
+		return bench.NotExecuted(false, "backend %s moves no encoded elements", l.g.Backend())
 	case codec == nil && name != auto && !has(caps.Algorithms[dist.AllReduce], name):
-		return decl.NotExecuted(false, "backend %s has no %s (it has %s)", l.g.Backend(), algorithm, strings.Join(caps.Algorithms[dist.AllReduce], ", "))
+		return bench.NotExecuted(false, "backend %s has no %s (it has %s)", l.g.Backend(), algorithm, strings.Join(caps.Algorithms[dist.AllReduce], ", "))
 	}
 	return nil
 }

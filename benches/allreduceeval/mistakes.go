@@ -13,10 +13,9 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/dist/ahbm"
-	"github.com/kernbench/kernbench/internal/bench/decl"
-	"github.com/kernbench/kernbench/internal/bench/worker"
 	"github.com/kernbench/kernbench/internal/kernel/quant"
 )
 
@@ -66,14 +65,14 @@ const (
 
 // mistakeCells is the body: a row is a mistake, and its cell is whether all
 // ranks noticed.
-func mistakeCells(ctx context.Context, s *decl.State) error {
+func mistakeCells(ctx context.Context, s *bench.State) error {
 	i := slices.IndexFunc(mistakes, func(m mistake) bool { return m.name == s.Str("mistake") })
 	if i < 0 {
 		return fmt.Errorf("no mistake is called %s (there are %s)", s.Str("mistake"), strings.Join(mistakeNames(), ", "))
 	}
 	m := mistakes[i]
 	if why := m.lacking(s.Backend()); why != "" {
-		return decl.NotExecuted(false, "%s", why)
+		return bench.NotExecuted(false, "%s", why)
 	}
 	s.Phase(m.name)
 	began := time.Now()
@@ -114,7 +113,7 @@ func (m mistake) lacking(backend string) string {
 
 // commit joins a group of its own, so that its end spoils no other cell, and
 // makes the mistake. It gives this rank's error.
-func (m mistake) commit(ctx context.Context, s *decl.State) error {
+func (m mistake) commit(ctx context.Context, s *bench.State) error {
 	last := s.Size() - 1
 	cfg := dist.Config{Backend: s.Backend(), Rank: s.Rank(), Size: s.Size(), Timeout: stallLimit,
 		ID: s.Session() + "/" + m.name}
@@ -126,7 +125,7 @@ func (m mistake) commit(ctx context.Context, s *decl.State) error {
 	case dies:
 		cfg.Size++ // the one that dies comes in addition
 		if s.Rank() == 0 {
-			helper, err := worker.Helper(ctx, Name, dyingHelper, cfg.ID, strconv.Itoa(cfg.Size))
+			helper, err := bench.HelperCommand(ctx, Name, dyingHelper, cfg.ID, strconv.Itoa(cfg.Size))
 			if err != nil {
 				return err
 			}
@@ -204,7 +203,7 @@ func after(g *dist.Group, stop func()) stopping {
 }
 
 // stall lets the last rank stop half-way until the others have their error.
-func (m mistake) stall(ctx context.Context, s *decl.State, g *dist.Group) error {
+func (m mistake) stall(ctx context.Context, s *bench.State, g *dist.Group) error {
 	defer g.Close()
 	if s.Rank() != s.Size()-1 {
 		err := halfWay(g, quant.Int8)
@@ -236,7 +235,7 @@ func dyingRank(args []string) error {
 }
 
 // judge says what is wrong with a rank's error.
-func (m mistake) judge(got error, s *decl.State, took time.Duration) error {
+func (m mistake) judge(got error, s *bench.State, took time.Duration) error {
 	rank, culprit := s.Rank(), s.Size()-1
 	if m.name == dies {
 		culprit = s.Size()

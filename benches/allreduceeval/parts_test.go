@@ -9,7 +9,7 @@ import (
 	"github.com/kernbench/kernbench/internal/bench/plan"
 	"github.com/kernbench/kernbench/internal/bench/run"
 	"github.com/kernbench/kernbench/internal/result/journal"
-	"github.com/kernbench/kernbench/internal/result/report"
+	"github.com/kernbench/kernbench/internal/view/report"
 )
 
 // Every cell of the matrix passes with three ranks, and those that need other

@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/benches/collectives"
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/base/unit"
-	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/kernel/quant"
 	"github.com/kernbench/kernbench/internal/result/imports"
 	"github.com/kernbench/kernbench/internal/result/journal"
@@ -21,7 +21,7 @@ import (
 var timedAlgorithms = append([]string{auto}, algorithms[:slices.Index(algorithms, quickreduce)+1]...)
 
 // performance is the body of the timed rows.
-func performance(ctx context.Context, s *decl.State) error {
+func performance(ctx context.Context, s *bench.State) error {
 	ceilings, err := model.Ceilings(s.Str("link"))
 	if err != nil {
 		return err
@@ -88,12 +88,12 @@ type timed struct {
 	op      *dist.Op
 }
 
-func newTimed(l *lab, s *decl.State) (*timed, error) {
+func newTimed(l *lab, s *bench.State) (*timed, error) {
 	w := &timed{lab: l, seed: s.Seed(), count: s.Int("size") / l.d.Size(), codec: codecOf(s.Str("algorithm")), shared: l.g.Capabilities().Symmetric}
 	// Three vectors for each rank; what the caches and other programs need besides.
 	need := 3 * int64(s.Int("size")) * int64(s.Size())
 	if have := hostMemory(); have > 0 && need > have/10*7 {
-		return nil, decl.Skip("left out: %d ranks with %s need %s of memory, this host has %s",
+		return nil, bench.Skip("left out: %d ranks with %s need %s of memory, this host has %s",
 			s.Size(), unit.FormatBytes(int64(s.Int("size"))), unit.FormatBytesApprox(float64(need)), unit.FormatBytesApprox(float64(have)))
 	}
 	var err error

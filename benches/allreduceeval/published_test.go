@@ -10,7 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/kernbench/kernbench/internal/bench/decl"
+	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/internal/result/imports"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/result/model"
@@ -50,7 +50,7 @@ func published(t *testing.T) []journal.Row {
 }
 
 // dump is sections as text.
-func dump(list []decl.Section) string {
+func dump(list []bench.Section) string {
 	var b strings.Builder
 	for _, s := range list {
 		fmt.Fprintf(&b, "## %s\n\n%s\n\n", s.Title, s.Text)

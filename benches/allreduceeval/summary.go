@@ -5,9 +5,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/base/unit"
-	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/result/model"
 )
@@ -28,13 +28,13 @@ func timedRows(rows []journal.Row) (out []journal.Row) {
 
 // sections is the report in words: what is known, what it means, what to do,
 // and what nobody knows, in the order in which a reader with little time needs it.
-func sections(rows []journal.Row) []decl.Section {
+func sections(rows []journal.Row) []bench.Section {
 	cells := cellsOf(rows)
 	samples := model.SamplesOf(timedRows(rows))
 	curves := model.Fit(samples)
 	warnings := model.Check(samples)
 	advice := recommend(cells, samples)
-	out := []decl.Section{{Title: "In short", Lead: true, Text: inShort(rows, cells, samples, curves, warnings)}}
+	out := []bench.Section{{Title: "In short", Lead: true, Text: inShort(rows, cells, samples, curves, warnings)}}
 	return slices.Concat(out, claimSections(rows), matrixSections(cells), adviceSections(advice),
 		testTable(cells), contractSections(cells), mistakeSections(cells), checkSections(warnings, len(samples)),
 		bestSections(samples), fitSections(curves), timeSections(samples), gapSections(rows, cells, samples))
@@ -163,7 +163,7 @@ func timeLines(samples []model.Sample, curves []model.Curve) (lines []string) {
 }
 
 // exports writes the table that algorithm=auto reads.
-func exports(rows []journal.Row) ([]decl.File, error) {
+func exports(rows []journal.Row) ([]bench.File, error) {
 	own := tunable(model.SamplesOf(timedRows(rows)))
 	if len(own) == 0 {
 		return nil, nil
@@ -172,7 +172,7 @@ func exports(rows []journal.Row) ([]decl.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	return []decl.File{{Name: "tuning.json", Data: table}}, nil
+	return []bench.File{{Name: "tuning.json", Data: table}}, nil
 }
 
 // tunable are the samples of algorithms that a table may choose from.

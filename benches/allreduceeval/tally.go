@@ -5,8 +5,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/internal/base/point"
-	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/bench/plan"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
@@ -98,7 +98,7 @@ func cellsOf(rows []journal.Row) []cell {
 		own = true
 		at := r.Point
 		if r.NumRanks != nil {
-			at = at.With(decl.RanksAxis, point.IntValue(int64(*r.NumRanks)))
+			at = at.With(bench.RanksAxis, point.IntValue(int64(*r.NumRanks)))
 		}
 		seen[place(r.Part, at)] = true
 		out = append(out, rowCells(r, at)...)
@@ -146,7 +146,7 @@ func declared() (out []plan.Task) {
 			if v, _ := t.Point.Get("algorithm"); needs[v.String()] != "" {
 				continue
 			}
-			t.Point = t.Point.With(decl.RanksAxis, point.IntValue(int64(t.Ranks)))
+			t.Point = t.Point.With(bench.RanksAxis, point.IntValue(int64(t.Ranks)))
 			out = append(out, t)
 		}
 	}

@@ -7,8 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/internal/base/unit"
-	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/result/model"
 )
@@ -75,7 +75,7 @@ func share(limit, us float64) string {
 }
 
 // fitSections put a line through every series and say what decides its time.
-func fitSections(curves []model.Curve) []decl.Section {
+func fitSections(curves []model.Curve) []bench.Section {
 	table := [][]string{{"setting", "algorithm", "alpha", "beta", "what decides", "worst error of the line", "remark"}}
 	for _, c := range curves {
 		if !c.Fitted() {
@@ -91,13 +91,13 @@ func fitSections(curves []model.Curve) []decl.Section {
 	if len(table) == 1 {
 		return nil
 	}
-	return []decl.Section{{Title: "Fits: time = alpha + bytes / beta",
+	return []bench.Section{{Title: "Fits: time = alpha + bytes / beta",
 		Text: "alpha is what an empty message would take, bytes/beta what the bytes add. Latency or bandwidth decides where it is two thirds of the line's time; " +
 			"that follows from the fit, not from the look of a number. A line that is far off somewhere says so.", Table: table}}
 }
 
 // bestSections name the fastest algorithm of each size.
-func bestSections(samples []model.Sample) []decl.Section {
+func bestSections(samples []model.Sample) []bench.Section {
 	choices := model.Best(exactSamples(samples))
 	if len(choices) == 0 {
 		return nil
@@ -121,11 +121,11 @@ func bestSections(samples []model.Sample) []decl.Section {
 	if len(lines) > 0 {
 		text += "\n\nCrossovers:\n\n" + strings.Join(lines, "\n")
 	}
-	return []decl.Section{{Title: "Best algorithm by size", Text: text, Table: table}}
+	return []bench.Section{{Title: "Best algorithm by size", Text: text, Table: table}}
 }
 
 // timeSections list every sample with its bandwidths and every named ceiling.
-func timeSections(samples []model.Sample) []decl.Section {
+func timeSections(samples []model.Sample) []bench.Section {
 	if len(samples) == 0 {
 		return nil
 	}
@@ -162,13 +162,13 @@ func timeSections(samples []model.Sample) []decl.Section {
 		}
 		table = append(table, row)
 	}
-	return []decl.Section{{Title: "Times",
+	return []bench.Section{{Title: "Times",
 		Text: "Medians over iterations of the slowest rank. busbw is algbw x 2(n-1)/n whatever the algorithm; what the busiest rank really moves stands beside it. " +
 			"Each share names its ceiling in the heading: the least time that the ceiling allows this algorithm's own traffic, over the time.", Table: table}}
 }
 
 // checkSections are the contradictions to physics.
-func checkSections(warnings []model.Warning, timed int) []decl.Section {
+func checkSections(warnings []model.Warning, timed int) []bench.Section {
 	if timed == 0 {
 		return nil
 	}
@@ -187,11 +187,11 @@ func checkSections(warnings []model.Warning, timed int) []decl.Section {
 	if len(lines) > 0 {
 		text += "\n\n" + strings.Join(lines, "\n")
 	}
-	return []decl.Section{{Title: "Physics checks", Text: text}}
+	return []bench.Section{{Title: "Physics checks", Text: text}}
 }
 
 // claimSections judge what was said about imported numbers.
-func claimSections(rows []journal.Row) []decl.Section {
+func claimSections(rows []journal.Row) []bench.Section {
 	table := [][]string{{"claim", "verdict", "because"}}
 	bad := 0
 	for _, r := range rows {
@@ -211,6 +211,6 @@ func claimSections(rows []journal.Row) []decl.Section {
 	if len(table) == 1 {
 		return nil
 	}
-	return []decl.Section{{Title: "Claims", Lead: true,
+	return []bench.Section{{Title: "Claims", Lead: true,
 		Text: fmt.Sprintf("What was said about these numbers, held against them: %d of %d claims do not hold.", bad, len(table)-1), Table: table}}
 }

@@ -9,8 +9,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/internal/base/point"
-	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/bench/plan"
 	"github.com/kernbench/kernbench/internal/bench/worker"
 	"github.com/kernbench/kernbench/internal/cli"
@@ -21,7 +21,7 @@ import (
 // Main is for TestMain of a package whose tests start real workers: the test
 // binary is then also their agent and the workers themselves. It gives the exit
 // status.
-func Main(m *testing.M, benches ...*decl.Bench) int {
+func Main(m *testing.M, benches ...*bench.Bench) int {
 	if code, is := launch.MaybeAgent(); is {
 		return code
 	}
@@ -33,7 +33,7 @@ func Main(m *testing.M, benches ...*decl.Bench) int {
 
 // Program is Main for tests that start kernbench itself: `run` and `launch` of the
 // test binary are those of a kernbench with these benches.
-func Program(m *testing.M, benches ...*decl.Bench) int {
+func Program(m *testing.M, benches ...*bench.Bench) int {
 	if len(os.Args) > 1 && (os.Args[1] == "launch" || os.Args[1] == "run") {
 		return cli.Main(benches)
 	}
@@ -52,10 +52,10 @@ func Assign(words ...string) (list []plan.Assign) {
 // Perform runs a body on all ranks of a task. Of the setting, the backend and
 // how to measure are the caller's; the rest is filled in. A rank that fails ends
 // the others, as a worker does.
-func Perform(t testing.TB, body decl.Body, task plan.Task, options point.Point, set decl.Setting) []decl.Outcome {
+func Perform(t testing.TB, body bench.Body, task plan.Task, options point.Point, set bench.Setting) []bench.Outcome {
 	t.Helper()
 	groups := syncgroup.Local(task.Ranks)
-	outcomes := make([]decl.Outcome, task.Ranks)
+	outcomes := make([]bench.Outcome, task.Ranks)
 	set.Point = append(append(point.Point{}, task.Point...), options...)
 	set.Seed, set.Session = 7, t.Name()
 	var ranks sync.WaitGroup
@@ -63,7 +63,7 @@ func Perform(t testing.TB, body decl.Body, task plan.Task, options point.Point, 
 		ranks.Go(func() {
 			own := set
 			own.Group, own.LocalRank = groups[rank], rank
-			s := decl.NewState(own)
+			s := bench.NewState(own)
 			err := body(t.Context(), s)
 			if outcomes[rank] = s.Finish(err); outcomes[rank].Status.Bad() {
 				groups[rank].Abort(outcomes[rank].Reason)

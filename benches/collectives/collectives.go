@@ -12,12 +12,12 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/dist/ahbm"
 	_ "github.com/kernbench/kernbench/dist/cpu" // the backend of this host
 	"github.com/kernbench/kernbench/dist/mpi"
 	"github.com/kernbench/kernbench/internal/base/point"
-	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/comm/tcp"
 )
 
@@ -25,10 +25,10 @@ import (
 const joinLimit = 30 * time.Second
 
 // Bench declares it.
-func Bench() *decl.Bench {
-	return decl.New("collectives", body,
-		decl.Help("collectives of a process group: time, bandwidth, correctness and distance from the limit"),
-		decl.Doc(`Times the collectives of kernbench's own process groups and checks every element.
+func Bench() *bench.Bench {
+	return bench.New("collectives", body,
+		bench.Help("collectives of a process group: time, bandwidth, correctness and distance from the limit"),
+		bench.Doc(`Times the collectives of kernbench's own process groups and checks every element.
 
 op is allreduce, reduce_scatter, allgather, broadcast, reduce, gather, scatter,
 alltoall, sendrecv (a ring) or barrier. size is what nccl-tests counts: the
@@ -63,26 +63,26 @@ named and the rows have no limits; their details say which library it was.
   kernbench run --bench collectives --backend ahbm --ranks 2,4,6
   kernbench run --bench collectives --backend mpi --launcher mpiexec.hydra
   kernbench run --bench collectives --op allgather --dtype bf16 --format nccl-tests`),
-		decl.Strings("op", allReduce),
-		decl.Strings("algorithm", auto),
-		decl.DTypes("dtype", "f32"),
-		decl.Strings("reduction", "sum"),
-		decl.Bytes("size", "4:64Mi:x4"),
-		decl.Ranks("2"),
-		decl.Bools("inplace", false),
-		decl.Strings("buffers", symmetric),
-		decl.FileOpt("tuning", "", "tuning table for algorithm=auto; empty is the built-in one"),
-		decl.FileOpt("probe", "", "probe result to take the limits from; empty is this host's own"),
-		decl.Seconds("5", "most time to sample one point"),
-		decl.Opt("hosts", point.Int, "0", "count the ranks as being on so many hosts, which TCP connects even within this machine; 0: as it is"),
-		decl.Metric("pct_of_limit", "%", "higher"),
-		decl.Drop(senseless),
-		decl.Backends("cpu", ahbm.Name, mpi.Name),
+		bench.Strings("op", allReduce),
+		bench.Strings("algorithm", auto),
+		bench.DTypes("dtype", "f32"),
+		bench.Strings("reduction", "sum"),
+		bench.Bytes("size", "4:64Mi:x4"),
+		bench.Ranks("2"),
+		bench.Bools("inplace", false),
+		bench.Strings("buffers", symmetric),
+		bench.FileOption("tuning", "", "tuning table for algorithm=auto; empty is the built-in one"),
+		bench.FileOption("probe", "", "probe result to take the limits from; empty is this host's own"),
+		bench.Seconds("5", "most time to sample one point"),
+		bench.Option("hosts", point.Int, "0", "count the ranks as being on so many hosts, which TCP connects even within this machine; 0: as it is"),
+		bench.Metric("pct_of_limit", "%", "higher"),
+		bench.Drop(senseless),
+		bench.Backends("cpu", ahbm.Name, mpi.Name),
 		// What the simulated accelerator has: sums of f16, in memory that only the rank reaches.
-		decl.On(ahbm.Name, decl.DTypes("dtype", "f16"), decl.Strings("buffers", private), decl.Bytes("size", "4:4Mi:x4")),
-		decl.On(mpi.Name, decl.Strings("buffers", private)),
-		decl.Figures(figures),
-		decl.Sections(sections),
+		bench.On(ahbm.Name, bench.DTypes("dtype", "f16"), bench.Strings("buffers", private), bench.Bytes("size", "4:4Mi:x4")),
+		bench.On(mpi.Name, bench.Strings("buffers", private)),
+		bench.Figures(figures),
+		bench.Sections(sections),
 	)
 }
 
@@ -95,14 +95,14 @@ const (
 	private   = "private"
 )
 
-func body(ctx context.Context, s *decl.State) error {
+func body(ctx context.Context, s *bench.State) error {
 	s.Phase("probe")
 	find := limitsFor
 	switch s.Backend() {
 	case ahbm.Name:
 		find = simulatedLimits
 	case mpi.Name: // what an unknown algorithm moves is not known
-		find = func(*decl.State) func(shape, dist.Plan) { return func(shape, dist.Plan) {} }
+		find = func(*bench.State) func(shape, dist.Plan) { return func(shape, dist.Plan) {} }
 	}
 	limit := find(s)
 	limitLoopback := loopbackLimit(s)
@@ -120,7 +120,7 @@ func body(ctx context.Context, s *decl.State) error {
 	}
 	sh := shapeOf(s)
 	if reason := lacking(g.Capabilities(), s, sh); reason != "" {
-		return decl.Skip("backend %s: %s", s.Backend(), reason)
+		return bench.Skip("backend %s: %s", s.Backend(), reason)
 	}
 	w, err := newWork(g, sh, s)
 	if err != nil {
@@ -141,13 +141,13 @@ func body(ctx context.Context, s *decl.State) error {
 	limit(sh, w.plan)
 	limitLoopback(sh)
 	s.Verify(w.verify)
-	s.SampleAtMost(s.Float(decl.SecondsOption))
+	s.SampleAtMost(s.Float(bench.SecondsOption))
 	return s.Time(ctx, w.run)
 }
 
 // join makes the group of this point. No other point of the launch, and no
 // other launch, has its name.
-func join(ctx context.Context, s *decl.State) (*dist.Group, error) {
+func join(ctx context.Context, s *bench.State) (*dist.Group, error) {
 	cfg := dist.Config{
 		Backend: s.Backend(), Rank: s.Rank(), Size: s.Size(), Timeout: joinLimit,
 		ID: strings.Join([]string{s.Session(), s.Str("op"), s.Str("algorithm"), s.Str("dtype"), s.Str("reduction"),
@@ -165,7 +165,7 @@ func join(ctx context.Context, s *decl.State) (*dist.Group, error) {
 }
 
 // lacking says what of the point the backend cannot do, "" if nothing.
-func lacking(caps dist.Capabilities, s *decl.State, sh shape) string {
+func lacking(caps dist.Capabilities, s *bench.State, sh shape) string {
 	for _, op := range sh.calls() {
 		if !slices.Contains(caps.Ops, op) {
 			return fmt.Sprintf("no %s", op)

@@ -10,10 +10,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/benches/benchtest"
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/base/point"
-	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/bench/measure"
 	"github.com/kernbench/kernbench/internal/bench/plan"
 	"github.com/kernbench/kernbench/internal/bench/probe"
@@ -53,12 +53,12 @@ func planned(t *testing.T, req plan.Request) *plan.Plan {
 }
 
 // perform runs the body of one task with goroutines for ranks.
-func perform(t *testing.T, task plan.Task, options point.Point, backend string) []decl.Outcome {
+func perform(t *testing.T, task plan.Task, options point.Point, backend string) []bench.Outcome {
 	t.Helper()
 	cfg := measure.Default()
 	cfg.Stop = measure.Stop{MinSamples: 1, MaxSamples: 3, MaxTime: time.Second}
 	cfg.Warmup = measure.Warmup{MinCalls: 1, MaxCalls: 1, MaxTime: time.Second}
-	return benchtest.Perform(t, body, task, options, decl.Setting{Backend: backend, Measure: cfg})
+	return benchtest.Perform(t, body, task, options, bench.Setting{Backend: backend, Measure: cfg})
 }
 
 var axes = benchtest.Assign
@@ -92,7 +92,7 @@ func TestAllOperations(t *testing.T) {
 // Every element type and reduction is right, whether a rank adds up in one go
 // or by hops.
 func TestAllTypes(t *testing.T) {
-	p := planned(t, plan.Request{Axes: axes("dtype="+strings.Join(decl.AllDTypes(), ","), "reduction=sum,prod,min,max,avg", "num_ranks=3", "size=1K",
+	p := planned(t, plan.Request{Axes: axes("dtype="+strings.Join(bench.AllDTypes(), ","), "reduction=sum,prod,min,max,avg", "num_ranks=3", "size=1K",
 		"algorithm=auto,ring"), Options: axes("probe=" + scriptedFile(t))})
 	for _, g := range p.Groups {
 		for _, task := range g.Tasks {

@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/base/dtype"
-	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/comm/verify"
 )
 
@@ -84,7 +84,7 @@ func fill[E dtype.Element](in inputs, t typed[E], to []E, rank, first int) {
 }
 
 // check compares a rank's output with what it must be. The error is a
-// *decl.Wrong that counts elements.
+// *bench.Wrong that counts elements.
 func (in inputs) check(b dist.Buffer, sh shape, rank int) error {
 	switch b.DType() {
 	case dtype.F64:
@@ -106,7 +106,7 @@ func (in inputs) check(b dist.Buffer, sh shape, rank int) error {
 }
 
 func check[E dtype.Element](in inputs, t typed[E], got []E, sh shape, rank int) error {
-	var wrong decl.Wrong
+	var wrong bench.Wrong
 	for i, have := range got {
 		var want E
 		from, position := sh.origin(rank, i)

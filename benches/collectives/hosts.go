@@ -4,13 +4,13 @@ import (
 	"strconv"
 	"sync"
 
-	"github.com/kernbench/kernbench/internal/bench/decl"
+	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/internal/comm/tcp"
 )
 
 // hostOf is the host that a rank counts as being on: neighbouring ranks
 // together, or where it really is when the run does not say.
-func hostOf(s *decl.State) string {
+func hostOf(s *bench.State) string {
 	hosts := s.Int("hosts")
 	if hosts < 1 {
 		return ""
@@ -25,7 +25,7 @@ var loopback = sync.OnceValues(tcp.ProbeLoopback)
 // allows, where ranks are on different hosts in name. Only rank 0, whose numbers
 // make the row, does anything. With more ranks than two the bytes that cross
 // depend on the algorithm, so that the latency alone is a limit for all.
-func loopbackLimit(s *decl.State) func(sh shape) {
+func loopbackLimit(s *bench.State) func(sh shape) {
 	if s.Rank() != 0 || s.Int("hosts") < 2 || s.Size() < 2 {
 		return func(shape) {}
 	}

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/dist"
-	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/bench/probe"
 	"github.com/kernbench/kernbench/internal/comm/schedule"
 	"github.com/kernbench/kernbench/internal/host/hostinfo"
@@ -83,7 +83,7 @@ var hostLimits = sync.OnceValues(func() (probe.Result, error) { return probe.Obt
 // limitsFor finds the probe result and gives the function that records a
 // call's limits. Only rank 0, whose numbers make the row, does anything; a row
 // without limits says why.
-func limitsFor(s *decl.State) func(sh shape, plan dist.Plan) {
+func limitsFor(s *bench.State) func(sh shape, plan dist.Plan) {
 	if s.Rank() != 0 {
 		return func(shape, dist.Plan) {}
 	}

@@ -1,15 +1,15 @@
 package collectives
 
 import (
+	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/dist/ahbm"
-	"github.com/kernbench/kernbench/internal/bench/decl"
 )
 
 // AllReduceLimits is for other benches that time an all-reduce: it finds the
 // limits of the machine, by the option probe, and gives the function that
 // records those of a call by an algorithm.
-func AllReduceLimits(s *decl.State) func(p dist.Plan, algorithm string) {
+func AllReduceLimits(s *bench.State) func(p dist.Plan, algorithm string) {
 	find := limitsFor
 	if s.Backend() == ahbm.Name {
 		find = simulatedLimits

@@ -10,8 +10,8 @@ import (
 	"github.com/kernbench/kernbench/benches/benchtest"
 	"github.com/kernbench/kernbench/internal/bench/plan"
 	"github.com/kernbench/kernbench/internal/bench/run"
-	"github.com/kernbench/kernbench/internal/result/export"
 	"github.com/kernbench/kernbench/internal/result/journal"
+	"github.com/kernbench/kernbench/internal/view/export"
 )
 
 func TestMain(m *testing.M) { os.Exit(benchtest.Main(m, Bench())) }

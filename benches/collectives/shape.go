@@ -5,12 +5,12 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/accel/ccl"
 	"github.com/kernbench/kernbench/internal/base/dtype"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/base/suggest"
-	"github.com/kernbench/kernbench/internal/bench/decl"
 )
 
 // The values of the axis op. All but sendrecv are collectives of package dist.
@@ -45,7 +45,7 @@ type shape struct {
 	buffers   string
 }
 
-func shapeOf(s *decl.State) shape {
+func shapeOf(s *bench.State) shape {
 	red, err := dist.ParseReduction(s.Str("reduction"))
 	if err != nil {
 		panic(err) // senseless has refused it when planning
@@ -95,7 +95,7 @@ func senseless(p point.Point) error {
 		return fmt.Errorf("a barrier moves no data: sizes above %d would only repeat it", smallest)
 	case op == barrier && inPlace, op == sendRecv && inPlace, op == string(dist.AllToAll) && inPlace:
 		return fmt.Errorf("there is no %s in place", op)
-	case op == sendRecv && num(decl.RanksAxis) < 2:
+	case op == sendRecv && num(bench.RanksAxis) < 2:
 		return fmt.Errorf("a %s needs two ranks", op)
 	case op != barrier && size > 0 && size < int64(d.Size()):
 		return fmt.Errorf("%d bytes hold no element of %s", size, d)

@@ -1,17 +1,17 @@
 package collectives
 
 import (
+	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/dist/ahbm"
 	"github.com/kernbench/kernbench/internal/accel/ccl"
 	"github.com/kernbench/kernbench/internal/accel/event"
 	"github.com/kernbench/kernbench/internal/accel/topo"
-	"github.com/kernbench/kernbench/internal/bench/decl"
 )
 
 // simulatedLimits gives the function that records a call's limits on the
 // simulated accelerator: they follow from its topology, not from this host.
-func simulatedLimits(s *decl.State) func(sh shape, plan dist.Plan) {
+func simulatedLimits(s *bench.State) func(sh shape, plan dist.Plan) {
 	if s.Rank() != 0 {
 		return func(shape, dist.Plan) {}
 	}

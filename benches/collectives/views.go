@@ -1,13 +1,14 @@
 package collectives
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
 	"strings"
 
+	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/internal/base/unit"
-	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
@@ -112,7 +113,7 @@ func series(rows []*journal.Row, at func(*journal.Row) (figure.Point, bool)) []f
 		out[i].Points = append(out[i].Points, p)
 	}
 	for _, s := range out {
-		slices.SortStableFunc(s.Points, func(a, b figure.Point) int { return int(math.Copysign(1, a.X-b.X)) })
+		slices.SortStableFunc(s.Points, func(a, b figure.Point) int { return cmp.Compare(a.X, b.X) })
 	}
 	return out
 }
@@ -138,7 +139,7 @@ func limitLine(rows []*journal.Row, value func(r *journal.Row, us float64) float
 	for x, us := range least {
 		line.Points = append(line.Points, figure.Point{X: x, Y: value(best[x], us)})
 	}
-	slices.SortFunc(line.Points, func(a, b figure.Point) int { return int(math.Copysign(1, a.X-b.X)) })
+	slices.SortFunc(line.Points, func(a, b figure.Point) int { return cmp.Compare(a.X, b.X) })
 	return []figure.Line{line}
 }
 
@@ -209,7 +210,7 @@ func medianTime(rows []*journal.Row) float64 {
 }
 
 // sections says in words what auto costs.
-func sections(rows []journal.Row) []decl.Section {
+func sections(rows []journal.Row) []bench.Section {
 	all := regrets(rows)
 	if len(all) == 0 {
 		return nil
@@ -224,7 +225,7 @@ func sections(rows []journal.Row) []decl.Section {
 		table = append(table, []string{panelOf(reg.row), unit.FormatBytes(int64(size(reg.row))), text(reg.row, "buffers"),
 			reg.row.Details["algorithm"], reg.best, fmt.Sprintf("%.1f %%", 100*(reg.factor-1))})
 	}
-	return []decl.Section{{
+	return []bench.Section{{
 		Title: "Regret of algorithm=auto",
 		Text: fmt.Sprintf("How much slower auto is than the fastest algorithm of this sweep: %.1f %% in the geometric mean over %d points, at most %.1f %% (%s, %s). "+
 			"A best that is auto's own algorithm under its name shows how well times repeat.",

@@ -3,9 +3,9 @@ package collectives
 import (
 	"fmt"
 
+	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/base/dtype"
-	"github.com/kernbench/kernbench/internal/bench/decl"
 )
 
 // work is one rank's part of a point: its buffers and the prepared call.
@@ -19,7 +19,7 @@ type work struct {
 	checked int       // verifications so far
 }
 
-func newWork(g *dist.Group, sh shape, s *decl.State) (*work, error) {
+func newWork(g *dist.Group, sh shape, s *bench.State) (*work, error) {
 	w := &work{sh: sh, rank: g.Rank(), seed: s.Seed()}
 	if err := w.allocate(g); err != nil {
 		return nil, err

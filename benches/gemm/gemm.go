@@ -10,22 +10,22 @@ import (
 	"runtime"
 	"time"
 
+	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/internal/base/dtype"
 	"github.com/kernbench/kernbench/internal/base/point"
-	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/bench/measure"
 	"github.com/kernbench/kernbench/internal/kernel/gemm"
 	"github.com/kernbench/kernbench/internal/kernel/proof"
 )
 
 // Bench declares it.
-func Bench() *decl.Bench {
+func Bench() *bench.Bench {
 	cfg := measure.Default()
 	cfg.Stop.MinSamples = 5 // a large product takes a second
 	cfg.Stop.MaxTime = 2 * time.Second
-	return decl.New("gemm", body,
-		decl.Help("matrix multiplication on this host's cores by shape, element type, provider and threads"),
-		decl.Doc(`Multiplies matrices, C = A x B, on this host's cores.
+	return bench.New("gemm", body,
+		bench.Help("matrix multiplication on this host's cores by shape, element type, provider and threads"),
+		bench.Doc(`Multiplies matrices, C = A x B, on this host's cores.
 
 A shape is MxNxK: C has M rows and N columns. The labelled ones are layers of a
 transformer with 8 billion parameters, for 512 tokens and for one. f16 and bf16
@@ -41,20 +41,20 @@ gflops is 2*M*N*K over the median time. peak_pct is its share of what the cores
 reach in arithmetic alone, measured on one core in the same row (peak_gflops)
 and multiplied with the number of threads. Every product is checked: exactly
 with whole numbers, and within the error bound with reals.`),
-		decl.Tuples("shape", "64x64x64", "256x256x256", "512x512x512", "1024x1024x1024", "2048x2048x2048",
+		bench.Tuples("shape", "64x64x64", "256x256x256", "512x512x512", "1024x1024x1024", "2048x2048x2048",
 			"qkv=512x6144x4096", "attn_out=512x4096x4096", "mlp_up=512x28672x4096", "mlp_down=512x4096x14336", "decode=1x4096x4096"),
-		decl.DTypes("dtype", "f32", "f64", "bf16", "f16"),
-		decl.Strings("provider", "builtin"),
-		decl.Ints("threads", "1,2"),
-		decl.Seconds("2", "most time to sample one point, but at least one call"),
-		decl.Drop(unsupported),
-		decl.Metric("gflops", "GFLOP/s", "higher"),
-		decl.Metric("peak_pct", "%", "higher"),
-		decl.Metric("peak_gflops", "GFLOP/s", ""),
-		decl.Measure(cfg),
-		decl.Timeout(3*time.Minute),
-		decl.Figures(figures),
-		decl.Sections(sections),
+		bench.DTypes("dtype", "f32", "f64", "bf16", "f16"),
+		bench.Strings("provider", "builtin"),
+		bench.Ints("threads", "1,2"),
+		bench.Seconds("2", "most time to sample one point, but at least one call"),
+		bench.Drop(unsupported),
+		bench.Metric("gflops", "GFLOP/s", "higher"),
+		bench.Metric("peak_pct", "%", "higher"),
+		bench.Metric("peak_gflops", "GFLOP/s", ""),
+		bench.Measure(cfg),
+		bench.Timeout(3*time.Minute),
+		bench.Figures(figures),
+		bench.Sections(sections),
 	)
 }
 
@@ -82,7 +82,7 @@ func unsupported(p point.Point) error {
 	return fmt.Errorf("%s has no %v operands, only %v", provider.Name(), d, provider.Types())
 }
 
-func body(ctx context.Context, s *decl.State) error {
+func body(ctx context.Context, s *bench.State) error {
 	dims, d, threads := s.Dims("shape"), s.DType("dtype"), s.Int("threads")
 	m, n, k := int(dims[0]), int(dims[1]), int(dims[2])
 	provider, err := gemm.Lookup(s.Str("provider"))
@@ -102,7 +102,7 @@ func body(ctx context.Context, s *decl.State) error {
 		s.Warn("%d threads share %d processors", threads, cpus)
 	}
 
-	s.SampleAtMost(s.Float(decl.SecondsOption))
+	s.SampleAtMost(s.Float(bench.SecondsOption))
 	flops := 2 * float64(m) * float64(n) * float64(k)
 	if flops > longFlops*float64(threads) {
 		s.Sampling().Warmup.MinCalls = 1 // the checks have warmed up
@@ -157,7 +157,7 @@ func exact(e gemm.Engine, c, a, b gemm.Matrix, seed uint64) error {
 func wrong(err error) error {
 	var m *proof.Mistake
 	if errors.As(err, &m) {
-		return &decl.Wrong{Count: m.Count, Detail: m.Detail}
+		return &bench.Wrong{Count: m.Count, Detail: m.Detail}
 	}
 	return err
 }

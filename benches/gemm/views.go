@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/internal/base/point"
-	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
@@ -82,7 +82,7 @@ func figures(rows []journal.Row) []figure.Figure {
 }
 
 // sections compares the built-in provider with every other at the same point.
-func sections(rows []journal.Row) []decl.Section {
+func sections(rows []journal.Row) []bench.Section {
 	all := results(rows)
 	type place struct {
 		shape, dtype string
@@ -107,7 +107,7 @@ func sections(rows []journal.Row) []decl.Section {
 	if len(table) == 1 {
 		return nil
 	}
-	return []decl.Section{{
+	return []bench.Section{{
 		Title: "Beside other libraries",
 		Text:  "Rates of the same products in the same run. The peak is the cores' arithmetic alone, measured in each row.",
 		Table: table,

@@ -13,11 +13,11 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/benches/gemmallreduce/fused"
 	"github.com/kernbench/kernbench/internal/base/dtype"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/base/suggest"
-	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/bench/measure"
 	"github.com/kernbench/kernbench/internal/kernel/gemm"
 )
@@ -36,16 +36,16 @@ const (
 const auto = "auto"
 
 // Bench declares it.
-func Bench() *decl.Bench {
+func Bench() *bench.Bench {
 	cfg := measure.Default()
 	// Calls begin together, because before each one of the others is timed.
 	cfg.Cadence = measure.Isolated
 	cfg.Stop.MinSamples, cfg.Stop.MaxSamples = 30, 500
 	cfg.Stop.MinTime = 500 * time.Millisecond
 	cfg.Warmup.MaxCalls = 20
-	return decl.New("gemm-allreduce", body,
-		decl.Help("a matrix product and the all-reduce of its result, one after the other and overlapped"),
-		decl.Doc(`Computes C = sum over ranks of A x B, where A and B are each rank's own, in
+	return bench.New("gemm-allreduce", body,
+		bench.Help("a matrix product and the all-reduce of its result, one after the other and overlapped"),
+		bench.Doc(`Computes C = sum over ranks of A x B, where A and B are each rank's own, in
 partitions of C: while one is multiplied, the one before it is reduced.
 
 A shape is MxNxK, with the K of one rank. split=m cuts the rows of C, split=n its
@@ -69,27 +69,27 @@ large to be computed there are timed alone, and the row says so.
   kernbench run --bench gemm-allreduce --ranks 4 --shape 8192x8192x256 --partitions auto,1,4,16,64
   kernbench run --bench gemm-allreduce --split m,n --overlap true,false
   kernbench run --bench gemm-allreduce --backend ahbm --dtype f16`),
-		decl.Tuples(shapeAxis, "512x1024x256", "512x1024x1024", "512x1024x2048"),
-		decl.DTypes(dtypeAxis, "f32"),
-		decl.Ranks("2"),
-		decl.Strings(splitAxis, string(fused.SplitM)),
-		decl.Strings(partitionsAxis, auto, "1", "2", "4", "8", "16"),
-		decl.Bools(overlapAxis, true),
-		decl.Opt(threadsOption, point.Int, "0", "threads of each rank; 0 is its share of the cores"),
-		decl.Seconds("30", "most time to sample one point, what it is held against included"),
-		decl.Metric("gemm_us", "us", "lower"),
-		decl.Metric("allreduce_us", "us", "lower"),
-		decl.Metric("sequential_us", "us", "lower"),
-		decl.Metric("bound_us", "us", ""),
-		decl.Metric("recovered_pct", "%", "higher"),
-		decl.Metric("parts", "", ""),
-		decl.Measure(cfg),
-		decl.Timeout(5*time.Minute),
-		decl.Drop(impossible),
-		decl.Backends(backends...),
-		decl.Accumulates(), // so that backends come into one figure
-		decl.Figures(figures),
-		decl.Sections(sections),
+		bench.Tuples(shapeAxis, "512x1024x256", "512x1024x1024", "512x1024x2048"),
+		bench.DTypes(dtypeAxis, "f32"),
+		bench.Ranks("2"),
+		bench.Strings(splitAxis, string(fused.SplitM)),
+		bench.Strings(partitionsAxis, auto, "1", "2", "4", "8", "16"),
+		bench.Bools(overlapAxis, true),
+		bench.Option(threadsOption, point.Int, "0", "threads of each rank; 0 is its share of the cores"),
+		bench.Seconds("30", "most time to sample one point, what it is held against included"),
+		bench.Metric("gemm_us", "us", "lower"),
+		bench.Metric("allreduce_us", "us", "lower"),
+		bench.Metric("sequential_us", "us", "lower"),
+		bench.Metric("bound_us", "us", ""),
+		bench.Metric("recovered_pct", "%", "higher"),
+		bench.Metric("parts", "", ""),
+		bench.Measure(cfg),
+		bench.Timeout(5*time.Minute),
+		bench.Drop(impossible),
+		bench.Backends(backends...),
+		bench.Accumulates(), // so that backends come into one figure
+		bench.Figures(figures),
+		bench.Sections(sections),
 	)
 }
 
@@ -134,7 +134,7 @@ func planOf(dims []int64, split, partitions string, overlap bool) (fused.Plan, e
 	return p, nil
 }
 
-func body(ctx context.Context, s *decl.State) error {
+func body(ctx context.Context, s *bench.State) error {
 	plan, err := planOf(s.Dims(shapeAxis), s.Str(splitAxis), s.Str(partitionsAxis), s.Bool(overlapAxis))
 	if err != nil {
 		return err
@@ -154,7 +154,7 @@ type outcome struct {
 }
 
 // report records what follows from the times.
-func (o outcome) report(s *decl.State) {
+func (o outcome) report(s *bench.State) {
 	bound := max(o.gemm, o.allReduce)
 	s.Report("gemm_us", o.gemm, "us", "lower")
 	s.Report("allreduce_us", o.allReduce, "us", "lower")

@@ -8,11 +8,11 @@ import (
 	"time"
 
 	"github.com/kernbench/kernbench/accel"
+	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/benches/benchtest"
 	"github.com/kernbench/kernbench/benches/gemmallreduce/fused"
 	"github.com/kernbench/kernbench/internal/base/dtype"
 	"github.com/kernbench/kernbench/internal/base/point"
-	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/bench/measure"
 	"github.com/kernbench/kernbench/internal/bench/plan"
 	"github.com/kernbench/kernbench/internal/result/journal"
@@ -34,13 +34,13 @@ func planned(t *testing.T, backend string, axes ...string) *plan.Plan {
 }
 
 // perform runs the body of one task with goroutines for ranks.
-func perform(t *testing.T, task plan.Task, options point.Point, backend string) []decl.Outcome {
+func perform(t *testing.T, task plan.Task, options point.Point, backend string) []bench.Outcome {
 	t.Helper()
 	cfg := measure.Default()
 	cfg.Cadence = measure.Isolated
 	cfg.Stop = measure.Stop{MinSamples: 6, MaxSamples: 6, MaxTime: time.Minute}
 	cfg.Warmup = measure.Warmup{MinCalls: 1, MaxCalls: 10, MaxTime: time.Second}
-	return benchtest.Perform(t, body, task, options, decl.Setting{Backend: backend, Measure: cfg})
+	return benchtest.Perform(t, body, task, options, bench.Setting{Backend: backend, Measure: cfg})
 }
 
 // rows makes rows of what the tasks gave, for the views.
@@ -97,7 +97,7 @@ func TestOneSample(t *testing.T) {
 	cfg.Cadence = measure.Isolated
 	cfg.Stop = measure.Stop{MinSamples: 1, MaxSamples: 1, MaxTime: time.Minute}
 	cfg.Warmup = measure.Warmup{MinCalls: 1, MaxCalls: 1, MaxTime: time.Second}
-	for rank, o := range benchtest.Perform(t, body, p.Groups[0].Tasks[0], p.Options, decl.Setting{Backend: "cpu", Measure: cfg}) {
+	for rank, o := range benchtest.Perform(t, body, p.Groups[0].Tasks[0], p.Options, bench.Setting{Backend: "cpu", Measure: cfg}) {
 		if o.Status != journal.OK || o.Samples != 1 || !(o.Metrics["allreduce_parts_us"] > 0) {
 			t.Errorf("rank %d: %s: %s, %d samples, %v", rank, o.Status, o.Reason, o.Samples, o.Metrics)
 		}

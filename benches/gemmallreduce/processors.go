@@ -8,11 +8,11 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/benches/gemmallreduce/fused"
 	"github.com/kernbench/kernbench/dist"
 	_ "github.com/kernbench/kernbench/dist/cpu" // the backend of this host
 	"github.com/kernbench/kernbench/internal/base/dtype"
-	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/host/cores"
 	"github.com/kernbench/kernbench/internal/kernel/gemm"
 	"github.com/kernbench/kernbench/internal/kernel/proof"
@@ -22,7 +22,7 @@ import (
 const joinLimit = time.Minute
 
 // onProcessors runs a point for real.
-func onProcessors(ctx context.Context, s *decl.State, plan fused.Plan) error {
+func onProcessors(ctx context.Context, s *bench.State, plan fused.Plan) error {
 	s.Phase("set-up")
 	threads, err := threadsOf(ctx, s)
 	if err != nil {
@@ -48,10 +48,10 @@ func onProcessors(ctx context.Context, s *decl.State, plan fused.Plan) error {
 	if err := w.choose(s, plan); err != nil {
 		return err
 	}
-	s.SampleAtMost(s.Float(decl.SecondsOption))
+	s.SampleAtMost(s.Float(bench.SecondsOption))
 	proof.Spoil(matrixOf(w.c, plan))
 	s.Verify(w.verify)
-	if err := s.Time(ctx, w.op.Run, decl.Preamble(func() error { return w.beside(ctx, s) })); err != nil {
+	if err := s.Time(ctx, w.op.Run, bench.Preamble(func() error { return w.beside(ctx, s) })); err != nil {
 		return err
 	}
 	for w.turn < len(w.order) { // each needs a time, however few calls there were
@@ -69,7 +69,7 @@ func onProcessors(ctx context.Context, s *decl.State, plan fused.Plan) error {
 
 // threadsOf is the number of threads of this rank: what the user says, or the
 // cores that it may use, divided by the ranks that may use them too.
-func threadsOf(ctx context.Context, s *decl.State) (int, error) {
+func threadsOf(ctx context.Context, s *bench.State) (int, error) {
 	if n := s.Int(threadsOption); n > 0 {
 		return n, nil
 	}
@@ -96,7 +96,7 @@ func threadsOf(ctx context.Context, s *decl.State) (int, error) {
 
 // join makes the group of this point. No other point of the launch, and no other
 // launch, has its name.
-func join(ctx context.Context, s *decl.State) (*dist.Group, error) {
+func join(ctx context.Context, s *bench.State) (*dist.Group, error) {
 	return dist.Init(ctx, dist.Config{
 		Backend: s.Backend(), Rank: s.Rank(), Size: s.Size(), Timeout: joinLimit,
 		ID: strings.Join([]string{s.Session(), "gemm-allreduce", s.Str(shapeAxis), s.Str(dtypeAxis), s.Str(splitAxis), s.Str(partitionsAxis), s.Str(overlapAxis)}, "/"),
@@ -136,7 +136,7 @@ const (
 
 // newWork fills the operands and finds out what C must be, over the harness's
 // own channel.
-func newWork(ctx context.Context, s *decl.State, rank *fused.Rank, plan fused.Plan) (*work, error) {
+func newWork(ctx context.Context, s *bench.State, rank *fused.Rank, plan fused.Plan) (*work, error) {
 	d := s.DType(dtypeAxis)
 	w := &work{rank: rank, a: gemm.New(d, plan.M, plan.K), b: gemm.New(d, plan.K, plan.N), seed: s.Seed()}
 	fused.Operands(w.a, w.b, s.Rank(), w.seed)
@@ -164,7 +164,7 @@ func newWork(ctx context.Context, s *decl.State, rank *fused.Rank, plan fused.Pl
 }
 
 // choose prepares the point, whose partitions may have to be found.
-func (w *work) choose(s *decl.State, plan fused.Plan) (err error) {
+func (w *work) choose(s *bench.State, plan fused.Plan) (err error) {
 	if plan.Partitions > 0 {
 		w.op, err = w.rank.Prepare(plan, w.c, w.a, w.b)
 	} else {
@@ -192,7 +192,7 @@ func (w *work) choose(s *decl.State, plan fused.Plan) (err error) {
 // beside times one of the others, all ranks together. The order keeps the
 // reduction alone from adding up what it has added up before: the product alone
 // or a call of the point always comes in between.
-func (w *work) beside(ctx context.Context, s *decl.State) error {
+func (w *work) beside(ctx context.Context, s *bench.State) error {
 	o := &w.others[w.order[w.turn%len(w.order)]]
 	w.turn++
 	if err := s.Barrier(ctx); err != nil {
@@ -210,13 +210,13 @@ func (w *work) verify() error {
 	err := w.op.Wrong(w.want, w.seed)
 	var m *proof.Mistake
 	if errors.As(err, &m) {
-		return &decl.Wrong{Count: m.Count, Detail: m.Detail}
+		return &bench.Wrong{Count: m.Count, Detail: m.Detail}
 	}
 	return err
 }
 
 // outcome gathers the times of all ranks.
-func (w *work) outcome(ctx context.Context, s *decl.State) (outcome, error) {
+func (w *work) outcome(ctx context.Context, s *bench.State) (outcome, error) {
 	us := make([]float64, allReduceParts+1)
 	for i, o := range w.others {
 		all, err := s.Group().Exchange(ctx, o.times)

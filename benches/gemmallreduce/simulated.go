@@ -6,11 +6,11 @@ import (
 	"sync"
 
 	"github.com/kernbench/kernbench/accel"
+	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/benches/gemmallreduce/fused"
 	"github.com/kernbench/kernbench/dist/ahbm"
 	"github.com/kernbench/kernbench/internal/accel/topo"
 	"github.com/kernbench/kernbench/internal/base/dtype"
-	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/comm/verify"
 	"github.com/kernbench/kernbench/internal/kernel/gemm"
 	"github.com/kernbench/kernbench/internal/kernel/proof"
@@ -24,12 +24,12 @@ var backends = []string{"cpu", simulated}
 
 // simulate runs a point in the simulator. Its ranks are goroutines of one
 // process; rank 0 simulates the whole machine and tells the others what it found.
-func simulate(ctx context.Context, s *decl.State, plan fused.Plan) error {
+func simulate(ctx context.Context, s *bench.State, plan fused.Plan) error {
 	if d := s.DType(dtypeAxis); d != dtype.F16 {
-		return decl.Skip("the simulated accelerator multiplies f16, not %v: --%s f16", d, dtypeAxis)
+		return bench.Skip("the simulated accelerator multiplies f16, not %v: --%s f16", d, dtypeAxis)
 	}
 	if plan.K == 0 || plan.M*plan.N == 0 {
-		return decl.Skip("the simulated accelerator has no product of nothing")
+		return bench.Skip("the simulated accelerator has no product of nothing")
 	}
 	var found simulation
 	var mine []int64
@@ -59,7 +59,7 @@ func simulate(ctx context.Context, s *decl.State, plan fused.Plan) error {
 	if found.checked {
 		s.Verify(func() error {
 			if found.wrong > 0 {
-				return &decl.Wrong{Count: found.wrong, Detail: found.detail}
+				return &bench.Wrong{Count: found.wrong, Detail: found.detail}
 			}
 			return nil
 		})

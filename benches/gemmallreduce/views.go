@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/internal/base/unit"
-	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
@@ -145,7 +145,7 @@ func summaries(rows []journal.Row) (out []*summary) {
 }
 
 // sections say what overlap gains, and where it loses and why.
-func sections(rows []journal.Row) []decl.Section {
+func sections(rows []journal.Row) []bench.Section {
 	all := summaries(rows)
 	if len(all) == 0 {
 		return nil
@@ -165,14 +165,14 @@ func sections(rows []journal.Row) []decl.Section {
 			loss = append(loss, []string{s.String(), fmt.Sprint(r.outcome.plan.Partitions), fmt.Sprintf("%.0f %%", 100*(r.time/r.sequential-1)), why(r.outcome)})
 		}
 	}
-	out := []decl.Section{{
+	out := []bench.Section{{
 		Title: "What overlap gains",
 		Text: "Times in microseconds, of the same cores. The bound is the longer of the two alone; recovered is which part of the shorter one the best number of partitions saved. " +
 			"A best of one partition means that overlap does not pay there.",
 		Table: gain,
 	}}
 	if len(loss) > 1 {
-		out = append(out, decl.Section{
+		out = append(out, bench.Section{
 			Title: "Where overlap loses",
 			Text:  "Numbers of partitions that take longer than the product and then the all-reduce.",
 			Table: loss,

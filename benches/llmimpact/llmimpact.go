@@ -14,9 +14,9 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/base/suggest"
-	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/result/imports"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/result/llm"
@@ -24,10 +24,10 @@ import (
 )
 
 // Bench declares it.
-func Bench() *decl.Bench {
-	return decl.New("llm-impact", body,
-		decl.Help("what the time of an all-reduce means for serving language models: per layer, per step, as a share"),
-		decl.Doc(`Computes what the all-reduces of a forward pass cost a language model that is
+func Bench() *bench.Bench {
+	return bench.New("llm-impact", body,
+		bench.Help("what the time of an all-reduce means for serving language models: per layer, per step, as a share"),
+		bench.Doc(`Computes what the all-reduces of a forward pass cost a language model that is
 spread over tp ranks: message = tokens x hidden x 2 bytes, two messages a layer
 (one where attention and MLP work side by side), each at the time that the
 curve has for it. time_us is all of them together; floor_us is the least time of
@@ -45,28 +45,28 @@ against and target-gbps say what another curve, or a bus bandwidth, would give.
   kernbench run --bench llm-impact --model llama3-70b --tp 8 --curve out/allreduce-eval
   kernbench run --bench llm-impact --curve nccl-h200,vllm-h200 --tp 8 --step decode-1
   kernbench run --bench llm-impact --model deepseek-v3 --parallelism expert --target-gbps 200`),
-		decl.Version("1"),
-		decl.Ranks("1"),
-		decl.Strings("model", llm.Names()...),
-		decl.Strings("step", "decode-1", "decode-8", "decode-64", "prefill-2048", "prefill-16384"),
-		decl.Ints("tp", "2,4,8"),
-		decl.Strings("curve", "nccl-h200"),
-		decl.Choice("parallelism", "how the model is spread: tensor, sequence, expert or dp-attention", llm.Ways()...),
-		decl.Choice("gpu", "whose memory bandwidth and arithmetic make the floor", llm.GPUs()...),
-		decl.Opt("algorithm", point.String, model.BestAlgorithm, "algorithm of a RUN's or file's curve; best is the fastest at each size"),
-		decl.Opt("against", point.String, "trtllm-h200", "curve to compare with: what it would give instead; - for none"),
-		decl.Opt("target-gbps", point.Float, "0", "bus bandwidth to aim at: what it would give; 0 for none"),
-		decl.Metric("time_us", "us", "lower"),
-		decl.Metric("share_pct", "%", "lower"),
-		decl.Metric("each_us", "us", "lower"),
-		decl.Metric("layer_us", "us", "lower"),
-		decl.Metric("step_us", "us", "lower"),
-		decl.Metric("floor_us", "us", ""),
-		decl.Metric("message_bytes", "B", ""),
-		decl.Metric("allreduces", "", ""),
-		decl.Drop(senseless),
-		decl.Figures(figures),
-		decl.Sections(sections),
+		bench.Version("1"),
+		bench.Ranks("1"),
+		bench.Strings("model", llm.Names()...),
+		bench.Strings("step", "decode-1", "decode-8", "decode-64", "prefill-2048", "prefill-16384"),
+		bench.Ints("tp", "2,4,8"),
+		bench.Strings("curve", "nccl-h200"),
+		bench.Choice("parallelism", "how the model is spread: tensor, sequence, expert or dp-attention", llm.Ways()...),
+		bench.Choice("gpu", "whose memory bandwidth and arithmetic make the floor", llm.GPUs()...),
+		bench.Option("algorithm", point.String, model.BestAlgorithm, "algorithm of a RUN's or file's curve; best is the fastest at each size"),
+		bench.Option("against", point.String, "trtllm-h200", "curve to compare with: what it would give instead; - for none"),
+		bench.Option("target-gbps", point.Float, "0", "bus bandwidth to aim at: what it would give; 0 for none"),
+		bench.Metric("time_us", "us", "lower"),
+		bench.Metric("share_pct", "%", "lower"),
+		bench.Metric("each_us", "us", "lower"),
+		bench.Metric("layer_us", "us", "lower"),
+		bench.Metric("step_us", "us", "lower"),
+		bench.Metric("floor_us", "us", ""),
+		bench.Metric("message_bytes", "B", ""),
+		bench.Metric("allreduces", "", ""),
+		bench.Drop(senseless),
+		bench.Figures(figures),
+		bench.Sections(sections),
 	)
 }
 
@@ -96,7 +96,7 @@ func senseless(p point.Point) error {
 	return err
 }
 
-func body(_ context.Context, s *decl.State) error {
+func body(_ context.Context, s *bench.State) error {
 	m, err := llm.Named(s.Str("model"))
 	if err != nil {
 		return err
@@ -116,11 +116,11 @@ func body(_ context.Context, s *decl.State) error {
 	s.Kind(journal.Modelled)
 	way, ranks := llm.Parallelism(s.Str("parallelism")), s.Int("tp")
 	if _, _, err := m.AllReduces(way); err != nil {
-		return decl.Skip("%v", err)
+		return bench.Skip("%v", err)
 	}
 	step, err := llm.Impact(m, gpu, way, ranks, tokens, curve)
 	if err != nil {
-		return decl.NotExecuted(false, "%v", err)
+		return bench.NotExecuted(false, "%v", err)
 	}
 	record(s, m, gpu, step)
 	s.Detail("curve", curve.Source)
@@ -141,7 +141,7 @@ func body(_ context.Context, s *decl.State) error {
 	return nil
 }
 
-func record(s *decl.State, m llm.Model, gpu llm.GPU, step llm.Step) {
+func record(s *bench.State, m llm.Model, gpu llm.GPU, step llm.Step) {
 	s.Report("time_us", step.CommUS, "us", "lower")
 	s.Report("share_pct", 100*step.Share(), "%", "lower")
 	s.Report("each_us", step.EachUS, "us", "lower")
@@ -160,7 +160,7 @@ func record(s *decl.State, m llm.Model, gpu llm.GPU, step llm.Step) {
 
 // alternative records what another time of the all-reduce would give: the time,
 // and how much shorter the step would be (less than 0: longer).
-func alternative(s *decl.State, name string, now, then llm.Step) {
+func alternative(s *bench.State, name string, now, then llm.Step) {
 	s.Report(name+"_us", then.CommUS, "us", "lower")
 	s.Report(name+"_gain_pct", 100*(1-then.StepUS()/now.StepUS()), "%", "higher")
 }

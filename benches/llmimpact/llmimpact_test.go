@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/internal/base/point"
-	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/bench/plan"
 	"github.com/kernbench/kernbench/internal/comm/syncgroup"
 	"github.com/kernbench/kernbench/internal/result/journal"
@@ -38,7 +38,7 @@ func rowsOf(t *testing.T, settings ...string) []journal.Row {
 	var rows []journal.Row
 	for _, g := range p.Groups {
 		for _, task := range g.Tasks {
-			s := decl.NewState(decl.Setting{Point: append(append(point.Point{}, task.Point...), p.Options...), Group: syncgroup.Local(1)[0], Backend: "cpu"})
+			s := bench.NewState(bench.Setting{Point: append(append(point.Point{}, task.Point...), p.Options...), Group: syncgroup.Local(1)[0], Backend: "cpu"})
 			o := s.Finish(body(t.Context(), s))
 			rows = append(rows, journal.Row{Key: fmt.Sprint(len(rows)), Point: task.Point, Options: p.Options, Status: o.Status, Reason: o.Reason, Optional: o.Optional,
 				Kind: o.Kind, Metrics: o.Metrics, Details: o.Details, Warnings: o.Warnings})

@@ -7,8 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/internal/base/unit"
-	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
@@ -203,20 +203,20 @@ func alternatives(rows []journal.Row) (out []alternativeView) {
 }
 
 // sections put the result in words: what it costs, what would help most.
-func sections(rows []journal.Row) []decl.Section {
+func sections(rows []journal.Row) []bench.Section {
 	all := journal.MergeTrials(rows)
 	rows = good(all)
 	if len(rows) == 0 {
 		return nil
 	}
-	out := []decl.Section{summary(rows, len(all)-len(rows)), costs(rows)}
+	out := []bench.Section{summary(rows, len(all)-len(rows)), costs(rows)}
 	if s, ok := help(rows); ok {
 		out = append(out, s)
 	}
 	return append(out, method(rows))
 }
 
-func summary(rows []journal.Row, missing int) decl.Section {
+func summary(rows []journal.Row, missing int) bench.Section {
 	var b strings.Builder
 	worst := func(phase string) {
 		of := slices.DeleteFunc(slices.Clone(rows), func(r journal.Row) bool { return !strings.HasPrefix(text(r, "step"), phase) })
@@ -233,7 +233,7 @@ func summary(rows []journal.Row, missing int) decl.Section {
 	if missing > 0 {
 		fmt.Fprintf(&b, "- %d points have no number: their messages lie outside the curve, or the model cannot be spread so. The rows say which; nothing is extrapolated.\n", missing)
 	}
-	return decl.Section{Title: "What the all-reduce costs", Text: b.String(), Lead: true}
+	return bench.Section{Title: "What the all-reduce costs", Text: b.String(), Lead: true}
 }
 
 func where(r journal.Row) string {
@@ -242,7 +242,7 @@ func where(r journal.Row) string {
 
 // costs has a line for each model and group, and a column for each step: the
 // time per layer, per step, and the share. All the rest is in the rows.
-func costs(rows []journal.Row) decl.Section {
+func costs(rows []journal.Row) bench.Section {
 	steps := distinct(rows, "step")
 	table := [][]string{append([]string{"model", "curve", "tp"}, steps...)}
 	for _, m := range distinct(rows, "model") {
@@ -261,14 +261,14 @@ func costs(rows []journal.Row) decl.Section {
 			}
 		}
 	}
-	return decl.Section{Title: "Time per layer and per step", Text: "The all-reduces of a layer, of the step, and their share of the step. An empty cell lies outside the curve.", Table: table}
+	return bench.Section{Title: "Time per layer and per step", Text: "The all-reduces of a layer, of the step, and their share of the step. An empty cell lies outside the curve.", Table: table}
 }
 
 // maxHelp is how many of the gains are listed.
 const maxHelp = 12
 
 // help ranks what would shorten steps most.
-func help(rows []journal.Row) (decl.Section, bool) {
+func help(rows []journal.Row) (bench.Section, bool) {
 	type gain struct {
 		row  journal.Row
 		what alternativeView
@@ -282,9 +282,9 @@ func help(rows []journal.Row) (decl.Section, bool) {
 		}
 	}
 	if len(alternatives(rows)) == 0 {
-		return decl.Section{}, false
+		return bench.Section{}, false
 	}
-	s := decl.Section{Title: "What would help most", Text: "Sorted by how much shorter the step would be; gains below half a per cent are left out."}
+	s := bench.Section{Title: "What would help most", Text: "Sorted by how much shorter the step would be; gains below half a per cent are left out."}
 	if len(gains) == 0 {
 		s.Text = "None of what was compared would shorten a step by half a per cent."
 		return s, true
@@ -301,7 +301,7 @@ func help(rows []journal.Row) (decl.Section, bool) {
 }
 
 // method says where the numbers come from.
-func method(rows []journal.Row) decl.Section {
+func method(rows []journal.Row) bench.Section {
 	var b strings.Builder
 	b.WriteString("A message is tokens x hidden x 2 bytes. Its time is read off the curve, between two points by a straight line in logarithms; a message outside the curve has no time. " +
 		"A decode step has one token per sequence, so its messages are small; hundreds of megabytes are the prefill of a long prompt.\n\n")
@@ -315,5 +315,5 @@ func method(rows []journal.Row) decl.Section {
 			break
 		}
 	}
-	return decl.Section{Title: "How it is computed", Text: b.String()}
+	return bench.Section{Title: "How it is computed", Text: b.String()}
 }

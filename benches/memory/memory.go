@@ -11,33 +11,33 @@ import (
 	"slices"
 	"time"
 
+	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/base/suggest"
-	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/bench/measure"
 	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
 // Bench declares it.
-func Bench() *decl.Bench {
+func Bench() *bench.Bench {
 	cfg := measure.Default()
 	cfg.Stop.MaxTime = 500 * time.Millisecond
-	return decl.New("memory", body,
-		decl.Help("memory bandwidth of this host by working-set size, operation and number of processes"),
-		decl.Doc(`Measures how fast this host moves memory, from the first cache to main memory.
+	return bench.New("memory", body,
+		bench.Help("memory bandwidth of this host by working-set size, operation and number of processes"),
+		bench.Doc(`Measures how fast this host moves memory, from the first cache to main memory.
 
 Every rank works on buffers of its own; size is the working set of one rank.
 copy moves a into b, read sums a, update adds one to a. gbps counts the bytes
 read and written by all ranks together, without write-allocate traffic.`),
-		decl.Ranks("1,2"),
-		decl.Strings("op", ops...),
-		decl.Bytes("size", "16K:256M:x4"),
-		decl.Drop(unknown),
-		decl.Measure(cfg),
-		decl.Timeout(time.Minute),
-		decl.Figures(figures),
-		decl.Sections(sections),
+		bench.Ranks("1,2"),
+		bench.Strings("op", ops...),
+		bench.Bytes("size", "16K:256M:x4"),
+		bench.Drop(unknown),
+		bench.Measure(cfg),
+		bench.Timeout(time.Minute),
+		bench.Figures(figures),
+		bench.Sections(sections),
 	)
 }
 
@@ -52,7 +52,7 @@ func unknown(p point.Point) error {
 	return nil
 }
 
-func body(ctx context.Context, s *decl.State) error {
+func body(ctx context.Context, s *bench.State) error {
 	size := s.Int("size")
 	op, traffic, err := operation(s.Str("op"), size)
 	if err != nil {
@@ -88,7 +88,7 @@ func operation(name string, size int) (op, int, error) {
 			check: func() error {
 				for i := range b {
 					if b[i] != a[i] {
-						return &decl.Wrong{Count: 1, Detail: fmt.Sprintf("byte %d is %d, want %d", i, b[i], a[i])}
+						return &bench.Wrong{Count: 1, Detail: fmt.Sprintf("byte %d is %d, want %d", i, b[i], a[i])}
 					}
 				}
 				return nil
@@ -105,7 +105,7 @@ func operation(name string, size int) (op, int, error) {
 			run: func() { got = sum(a) },
 			check: func() error {
 				if got != want {
-					return &decl.Wrong{Count: 1, Detail: fmt.Sprintf("the sum is %d, want %d", got, want)}
+					return &bench.Wrong{Count: 1, Detail: fmt.Sprintf("the sum is %d, want %d", got, want)}
 				}
 				return nil
 			},
@@ -118,7 +118,7 @@ func operation(name string, size int) (op, int, error) {
 			check: func() error {
 				for i, v := range a {
 					if v != calls {
-						return &decl.Wrong{Count: 1, Detail: fmt.Sprintf("word %d is %d after %d calls", i, v, calls)}
+						return &bench.Wrong{Count: 1, Detail: fmt.Sprintf("word %d is %d after %d calls", i, v, calls)}
 					}
 				}
 				return nil
@@ -208,7 +208,7 @@ func dot(r journal.Row, x float64) figure.Point {
 }
 
 // sections says in words what the caches and main memory give.
-func sections(rows []journal.Row) []decl.Section {
+func sections(rows []journal.Row) []bench.Section {
 	rows = journal.MergeTrials(rows)
 	type best struct{ cache, memory float64 }
 	var smallest, largest = math.Inf(1), 0.0
@@ -252,7 +252,7 @@ func sections(rows []journal.Row) []decl.Section {
 			table = append(table, []string{key.op, fmt.Sprint(key.ranks), fmt.Sprintf("%.1f GB/s", b.cache), fmt.Sprintf("%.1f GB/s", b.memory), fmt.Sprintf("%.1f", b.cache/b.memory)})
 		}
 	}
-	return []decl.Section{{
+	return []bench.Section{{
 		Title: "From cache to memory",
 		Text:  "The ratio says how much a kernel gains when its working set fits the first cache instead of coming from main memory.",
 		Table: table,

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/kernbench/kernbench/accel"
+	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/dist/ahbm"
 	"github.com/kernbench/kernbench/internal/accel/ccl"
@@ -23,7 +24,6 @@ import (
 	"github.com/kernbench/kernbench/internal/accel/topo"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/base/suggest"
-	"github.com/kernbench/kernbench/internal/bench/decl"
 )
 
 // The two parts of the evaluation.
@@ -39,14 +39,14 @@ var sipGrids = map[topo.Kind]topo.Grid{topo.Ring: {W: 6, H: 1}, topo.Torus: {W: 
 var bufferGrid = topo.Grid{W: 3, H: 2}
 
 // CCL declares milestone-1h-ccl.
-func CCL() *decl.Bench {
-	metrics := []decl.Item{decl.Metric("crit_ns", "ns", "lower"), decl.Timeout(2 * time.Minute)}
+func CCL() *bench.Bench {
+	metrics := []bench.Item{bench.Metric("crit_ns", "ns", "lower"), bench.Timeout(2 * time.Minute)}
 	for _, part := range parts(sim.Breakdown{}) {
-		metrics = append(metrics, decl.Metric(part.name, "ns", "lower"))
+		metrics = append(metrics, bench.Metric(part.name, "ns", "lower"))
 	}
-	return decl.NewSuite("milestone-1h-ccl",
-		decl.Help("all-reduce on the simulated accelerator: latency by size and SIP topology, and by where receive slots lie"),
-		decl.Doc(`Simulates the all-reduce of the AHBM accelerator over 6 SIPs of 16 cubes and
+	return bench.Suite("milestone-1h-ccl",
+		bench.Help("all-reduce on the simulated accelerator: latency by size and SIP topology, and by where receive slots lie"),
+		bench.Doc(`Simulates the all-reduce of the AHBM accelerator over 6 SIPs of 16 cubes and
 draws every figure of the evaluation.
 
 latency sweeps the elements per cube over three SIP topologies (ring of 6, torus
@@ -57,26 +57,26 @@ every SIP is compared with the exact sum unless --verify-data=false.
 
 The machine is topology.yaml and ccl.yaml: those given, else those of the current
 folder, else the built-in ones.`),
-		decl.Version(version()),
-		decl.Backends(ahbm.Name),
-		decl.Out("benches/1H_milestone_output/ccl"),
-		decl.FileOpt("topology", accel.Nearby(accel.TopologyName), "topology file (default: topology.yaml here, else built in)"),
-		decl.FileOpt("ccl", accel.Nearby(accel.CCLName), "collectives file (default: ccl.yaml here, else built in)"),
-		decl.Choice("fabric", "how messages move: as the topology says, in flits, or whole", asTopology, string(topo.Flits), string(topo.Whole)),
-		decl.Opt("verify-data", point.Bool, "true", "compute the data and compare every cube with the exact sum"),
-		decl.NewPart(latencyPart, body(latencyCase), append(metrics,
-			decl.Help("latency by size and SIP topology"),
-			decl.Strings("algorithm", ccl.LRAB),
-			decl.Strings("sip_topology", topo.Kinds()...),
-			decl.Ints("n_elem", "8,32,64,128,512,1024,2048,4096,8192,16384,32768,49152"))...),
-		decl.NewPart(bufferPart, body(bufferCase), append(metrics,
-			decl.Help("latency by size and where receive slots lie"),
-			decl.Strings("buffer_kind", topo.Spaces()...),
-			decl.Ints("n_elem", "128,1024,8192,32768"))...),
-		decl.Figures(figures),
-		decl.Sections(sections),
-		decl.Exports(exports),
-		decl.Artifacts(artifacts),
+		bench.Version(version()),
+		bench.Backends(ahbm.Name),
+		bench.Out("benches/1H_milestone_output/ccl"),
+		bench.FileOption("topology", accel.Nearby(accel.TopologyName), "topology file (default: topology.yaml here, else built in)"),
+		bench.FileOption("ccl", accel.Nearby(accel.CCLName), "collectives file (default: ccl.yaml here, else built in)"),
+		bench.Choice("fabric", "how messages move: as the topology says, in flits, or whole", asTopology, string(topo.Flits), string(topo.Whole)),
+		bench.Option("verify-data", point.Bool, "true", "compute the data and compare every cube with the exact sum"),
+		bench.Part(latencyPart, body(latencyCase), append(metrics,
+			bench.Help("latency by size and SIP topology"),
+			bench.Strings("algorithm", ccl.LRAB),
+			bench.Strings("sip_topology", topo.Kinds()...),
+			bench.Ints("n_elem", "8,32,64,128,512,1024,2048,4096,8192,16384,32768,49152"))...),
+		bench.Part(bufferPart, body(bufferCase), append(metrics,
+			bench.Help("latency by size and where receive slots lie"),
+			bench.Strings("buffer_kind", topo.Spaces()...),
+			bench.Ints("n_elem", "128,1024,8192,32768"))...),
+		bench.Figures(figures),
+		bench.Sections(sections),
+		bench.Exports(exports),
+		bench.Artifacts(artifacts),
 	)
 }
 
@@ -97,8 +97,8 @@ type Case struct {
 }
 
 // body simulates one point, which the part builds the machine for.
-func body(build func(*decl.State, *topo.Topology, *ccl.Config) (Case, error)) decl.Body {
-	return func(ctx context.Context, s *decl.State) error {
+func body(build func(*bench.State, *topo.Topology, *ccl.Config) (Case, error)) bench.Body {
+	return func(ctx context.Context, s *bench.State) error {
 		t, cfg, err := files(s)
 		if err != nil {
 			return err
@@ -125,7 +125,7 @@ func body(build func(*decl.State, *topo.Topology, *ccl.Config) (Case, error)) de
 	}
 }
 
-func report(s *decl.State, c Case, r *sim.Result) {
+func report(s *bench.State, c Case, r *sim.Result) {
 	if c.Verify {
 		s.Report("wrong", 0, "", "lower") // or Run had failed
 	}
@@ -170,7 +170,7 @@ func bandwidthBound(c Case) event.Time {
 }
 
 // files reads the machine that the options name.
-func files(s *decl.State) (*topo.Topology, *ccl.Config, error) {
+func files(s *bench.State) (*topo.Topology, *ccl.Config, error) {
 	t, cfg, err := accel.Load(s.Str("topology"), s.Str("ccl"))
 	if err != nil {
 		return nil, nil, err
@@ -181,7 +181,7 @@ func files(s *decl.State) (*topo.Topology, *ccl.Config, error) {
 	return t, cfg, nil
 }
 
-func latencyCase(s *decl.State, t *topo.Topology, cfg *ccl.Config) (Case, error) {
+func latencyCase(s *bench.State, t *topo.Topology, cfg *ccl.Config) (Case, error) {
 	kind := topo.Kind(s.Str("sip_topology"))
 	if _, known := sipGrids[kind]; !known {
 		return Case{}, suggest.Unknown("SIP topology", string(kind), topo.Kinds())
@@ -189,7 +189,7 @@ func latencyCase(s *decl.State, t *topo.Topology, cfg *ccl.Config) (Case, error)
 	return newCase(t, kind, sipGrids[kind], cfg, s.Str("algorithm"), s.Int("n_elem"), func(*ccl.Settings) {})
 }
 
-func bufferCase(s *decl.State, t *topo.Topology, cfg *ccl.Config) (Case, error) {
+func bufferCase(s *bench.State, t *topo.Topology, cfg *ccl.Config) (Case, error) {
 	return newCase(t, topo.Torus, bufferGrid, cfg, cfg.Algorithm, s.Int("n_elem"), func(set *ccl.Settings) {
 		set.Buffer = topo.Space(s.Str("buffer_kind"))
 	})
@@ -215,7 +215,7 @@ func (c Case) Run(ctx context.Context) (*sim.Result, error) {
 	var result *sim.Result
 	var mu sync.Mutex
 	m := ahbm.Machine{Topo: c.Topo, CCL: c.CCL, TimingOnly: !c.Verify, Observe: func(r *sim.Result) { result = r }}
-	var wrong *decl.Wrong
+	var wrong *bench.Wrong
 	var sums []int
 	if c.Verify {
 		sums = c.sums()

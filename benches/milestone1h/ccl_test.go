@@ -11,13 +11,13 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/accel/ccl"
 	"github.com/kernbench/kernbench/internal/accel/sim"
 	"github.com/kernbench/kernbench/internal/accel/topo"
 	"github.com/kernbench/kernbench/internal/base/dtype"
 	"github.com/kernbench/kernbench/internal/base/point"
-	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/bench/measure"
 	"github.com/kernbench/kernbench/internal/comm/syncgroup"
 	"github.com/kernbench/kernbench/internal/result/figure"
@@ -36,7 +36,7 @@ func sweep(t testing.TB, fabric topo.Fabric, most int64) []journal.Row {
 
 // sweepOf runs the bodies of a bench over its own axes, at the points that are
 // wanted.
-func sweepOf(t testing.TB, b *decl.Bench, fabric topo.Fabric, wanted func(point.Point) bool) []journal.Row {
+func sweepOf(t testing.TB, b *bench.Bench, fabric topo.Fabric, wanted func(point.Point) bool) []journal.Row {
 	t.Helper()
 	if err := b.Validate(); err != nil {
 		t.Fatal(err)
@@ -75,13 +75,13 @@ func sweepOf(t testing.TB, b *decl.Bench, fabric topo.Fabric, wanted func(point.
 	return rows
 }
 
-func row(b *decl.Bench, part *decl.Part, p point.Point, fabric topo.Fabric) journal.Row {
+func row(b *bench.Bench, part *bench.DeclaredPart, p point.Point, fabric topo.Fabric) journal.Row {
 	options := point.Point{}
 	for _, o := range b.Options {
 		options = options.With(o.Name, o.Default)
 	}
 	options = options.With("fabric", point.StringValue(string(fabric)))
-	s := decl.NewState(decl.Setting{Point: append(slices.Clone(p), options...), Group: syncgroup.Solo(), Backend: "ahbm", Measure: measure.Default()})
+	s := bench.NewState(bench.Setting{Point: append(slices.Clone(p), options...), Group: syncgroup.Solo(), Backend: "ahbm", Measure: measure.Default()})
 	o := s.Finish(part.Body(context.Background(), s))
 	return journal.Row{Bench: b.Name, Part: part.Name, Point: p, Options: options, Status: o.Status, Reason: o.Reason, Kind: o.Kind,
 		Clock: o.Clock, Samples: o.Samples, Metrics: o.Metrics, Limits: o.Limits, Details: o.Details}

@@ -3,9 +3,9 @@ package milestone1h
 import (
 	"fmt"
 
+	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/base/dtype"
-	"github.com/kernbench/kernbench/internal/bench/decl"
 )
 
 // Inputs are whole numbers from 0 to top, so small that every partial sum over
@@ -47,12 +47,12 @@ func (c Case) sums() []int {
 }
 
 // check compares the tiles of all cubes of a SIP with the exact sums.
-func (c Case) check(sip int, tiles []dist.Float16, sums []int) *decl.Wrong {
-	var wrong *decl.Wrong
+func (c Case) check(sip int, tiles []dist.Float16, sums []int) *bench.Wrong {
+	var wrong *bench.Wrong
 	for at, got := range tiles {
 		if want := float32(sums[at%c.N]); got.Float32() != want {
 			if wrong == nil {
-				wrong = &decl.Wrong{Detail: fmt.Sprintf("element %d of sip%d.cube%d is %v, the sum is %v", at%c.N, sip, at/c.N, got.Float32(), want)}
+				wrong = &bench.Wrong{Detail: fmt.Sprintf("element %d of sip%d.cube%d is %v, the sum is %v", at%c.N, sip, at/c.N, got.Float32(), want)}
 			}
 			wrong.Count++
 		}

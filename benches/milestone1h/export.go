@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/kernbench/kernbench/internal/bench/decl"
+	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
@@ -54,7 +54,7 @@ func bytesPerPE(r journal.Row) int { return 2 * elements(r) }
 
 // exports makes the two tables in the form in which they were published, and a
 // page that shows everything.
-func exports(rows []journal.Row) ([]decl.File, error) {
+func exports(rows []journal.Row) ([]bench.File, error) {
 	whole := func(r journal.Row, metric string) string { return strconv.Itoa(int(r.Metrics[metric])) }
 	ns := func(r journal.Row) string { return strconv.FormatFloat(r.Metrics["crit_ns"], 'f', 3, 64) }
 	summary := [][]string{{"algorithm", "sip_topology", "n_sips", "n_elem", "bytes_per_pe", "bytes_per_sip", "latency_ns"}}
@@ -71,7 +71,7 @@ func exports(rows []journal.Row) ([]decl.File, error) {
 			return nil, fmt.Errorf("the machine that the rows were made with: %w", err)
 		}
 	}
-	var files []decl.File
+	var files []bench.File
 	var tables []table
 	for _, t := range []table{{summaryFile, summary}, {bufferFile, buffers}} {
 		if len(t.Rows) == 1 { // nothing but the header
@@ -90,22 +90,22 @@ func exports(rows []journal.Row) ([]decl.File, error) {
 }
 
 // indexPage shows all figures and tables of an evaluation.
-func indexPage(bench, heading, checked string, figures []string, tables []table) (decl.File, error) {
+func indexPage(benchName, heading, checked string, figures []string, tables []table) (bench.File, error) {
 	var page bytes.Buffer
-	err := index.Execute(&page, map[string]any{"Bench": bench, "Heading": heading, "Checked": checked, "Figures": figures, "Tables": tables})
+	err := index.Execute(&page, map[string]any{"Bench": benchName, "Heading": heading, "Checked": checked, "Figures": figures, "Tables": tables})
 	if err != nil {
-		return decl.File{}, fmt.Errorf("%s: %w", indexFile, err)
+		return bench.File{}, fmt.Errorf("%s: %w", indexFile, err)
 	}
-	return decl.File{Name: indexFile, Data: page.Bytes()}, nil
+	return bench.File{Name: indexFile, Data: page.Bytes()}, nil
 }
 
 // encode is the table as CSV.
-func (t table) encode() (decl.File, error) {
+func (t table) encode() (bench.File, error) {
 	var b bytes.Buffer
 	if err := csv.NewWriter(&b).WriteAll(t.Rows); err != nil {
-		return decl.File{}, fmt.Errorf("%s: %w", t.Name, err)
+		return bench.File{}, fmt.Errorf("%s: %w", t.Name, err)
 	}
-	return decl.File{Name: t.Name, Data: b.Bytes()}, nil
+	return bench.File{Name: t.Name, Data: b.Bytes()}, nil
 }
 
 // table is an export before it is written.

@@ -8,11 +8,11 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/internal/accel/ccl"
 	"github.com/kernbench/kernbench/internal/accel/sim"
 	"github.com/kernbench/kernbench/internal/accel/topo"
 	"github.com/kernbench/kernbench/internal/base/unit"
-	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
@@ -196,7 +196,7 @@ func fsimFigure(rows []journal.Row) figure.Figure {
 }
 
 // sections says in words what the curves show.
-func sections(rows []journal.Row) []decl.Section {
+func sections(rows []journal.Row) []bench.Section {
 	table := [][]string{{"SIP topology", "bytes per PE", "latency", "bandwidth bound", "largest part"}}
 	for _, kind := range topo.Kinds() {
 		found := where(where(of(rows, latencyPart), "sip_topology", kind), "algorithm", ccl.LRAB)
@@ -216,6 +216,6 @@ func sections(rows []journal.Row) []decl.Section {
 	if len(table) == 1 {
 		return nil
 	}
-	return []decl.Section{{Title: "The largest vectors", Table: table,
+	return []bench.Section{{Title: "The largest vectors", Table: table,
 		Text: "Latency is the time of the slowest PE from the common start. The bandwidth bound is what its bytes need on the links of the critical path; the rest is latency, slot access and compute."}}
 }

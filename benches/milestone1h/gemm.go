@@ -9,11 +9,11 @@ import (
 
 	"github.com/kernbench/kernbench/accel"
 	"github.com/kernbench/kernbench/accel/tl"
+	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/dist/ahbm"
 	"github.com/kernbench/kernbench/internal/accel/sim"
 	"github.com/kernbench/kernbench/internal/accel/topo"
 	"github.com/kernbench/kernbench/internal/base/point"
-	"github.com/kernbench/kernbench/internal/bench/decl"
 )
 
 // The two parts of the evaluation of products.
@@ -30,17 +30,17 @@ var shapes = []string{"32x32x32", "32x64x32", "32x128x32", "32x128x128", "32x307
 var epilogues = map[string][]tl.Fn{"none": nil, "bias": {tl.Add}, "bias_max": {tl.Add, tl.Maximum}}
 
 // GEMM declares milestone-1h-gemm.
-func GEMM() *decl.Bench {
-	common := []decl.Item{decl.Timeout(2 * time.Minute), decl.Metric("crit_ns", "ns", "lower"),
-		decl.Metric("mac_utilization", "%", "higher")}
-	single := append([]decl.Item{}, common...)
-	single = append(single, decl.Metric("pe_window_ns", "ns", "lower"), decl.Metric("composite_window_ns", "ns", "lower"))
+func GEMM() *bench.Bench {
+	common := []bench.Item{bench.Timeout(2 * time.Minute), bench.Metric("crit_ns", "ns", "lower"),
+		bench.Metric("mac_utilization", "%", "higher")}
+	single := append([]bench.Item{}, common...)
+	single = append(single, bench.Metric("pe_window_ns", "ns", "lower"), bench.Metric("composite_window_ns", "ns", "lower"))
 	for _, s := range stages() {
-		single = append(single, decl.Metric(busyName(s), "ns", "lower"))
+		single = append(single, bench.Metric(busyName(s), "ns", "lower"))
 	}
-	return decl.NewSuite("milestone-1h-gemm",
-		decl.Help("matrix products on the simulated accelerator: the tile pipeline of a PE, and where more PEs stop helping"),
-		decl.Doc(`Simulates products of f16 matrices on the AHBM accelerator and draws every figure
+	return bench.Suite("milestone-1h-gemm",
+		bench.Help("matrix products on the simulated accelerator: the tile pipeline of a PE, and where more PEs stop helping"),
+		bench.Doc(`Simulates products of f16 matrices on the AHBM accelerator and draws every figure
 of the evaluation. Shapes are MxKxN here, as they were published; one number means
 a cube.
 
@@ -60,28 +60,28 @@ Every element of every product is compared with the exact one unless
 --verify-data=false.
 
   kernbench run --bench milestone-1h-gemm --only 'part=="sweep"' --shapes 256,64x1024x64`),
-		decl.Version(version()),
-		decl.Backends(ahbm.Name),
-		decl.Out("benches/1H_milestone_output/gemm"),
-		decl.FileOpt("topology", accel.Nearby(accel.TopologyName), "topology file (default: topology.yaml here, else built in)"),
-		decl.FileOpt("ccl", accel.Nearby(accel.CCLName), "collectives file (default: ccl.yaml here, else built in)"),
-		decl.Choice("fabric", "how messages move: as the topology says, in flits, or whole", asTopology, string(topo.Flits), string(topo.Whole)),
-		decl.Choice("epilogue", "what the MATH engine does to the results of the sweep: nothing, add a row, or also take the larger of the two",
+		bench.Version(version()),
+		bench.Backends(ahbm.Name),
+		bench.Out("benches/1H_milestone_output/gemm"),
+		bench.FileOption("topology", accel.Nearby(accel.TopologyName), "topology file (default: topology.yaml here, else built in)"),
+		bench.FileOption("ccl", accel.Nearby(accel.CCLName), "collectives file (default: ccl.yaml here, else built in)"),
+		bench.Choice("fabric", "how messages move: as the topology says, in flits, or whole", asTopology, string(topo.Flits), string(topo.Whole)),
+		bench.Choice("epilogue", "what the MATH engine does to the results of the sweep: nothing, add a row, or also take the larger of the two",
 			"none", "bias", "bias_max"),
-		decl.Opt("verify-data", point.Bool, "true", "compute the data and compare every element with the exact product"),
-		decl.NewPart(sweepPart, productBody(sweepCase), append(single,
-			decl.Help("stages of the pipeline by shape and variant, on one PE"),
-			decl.Tuples("shapes", shapes...),
-			decl.Strings("variant", accel.Variants()...))...),
-		decl.NewPart(scalingPart, productBody(scalingCase), append(common,
-			decl.Help("one product on more and more PEs"),
-			decl.Tuples("scaling_shape", "512x512x512"),
-			decl.Strings("split", sharings()...),
-			decl.Tuples("cubes_x_pes", "1x1", "1x2", "1x4", "1x8", "2x8", "4x8", "16x8"))...),
-		decl.Figures(gemmFigures),
-		decl.Sections(gemmSections),
-		decl.Exports(gemmExports),
-		decl.Artifacts(gemmArtifacts),
+		bench.Option("verify-data", point.Bool, "true", "compute the data and compare every element with the exact product"),
+		bench.Part(sweepPart, productBody(sweepCase), append(single,
+			bench.Help("stages of the pipeline by shape and variant, on one PE"),
+			bench.Tuples("shapes", shapes...),
+			bench.Strings("variant", accel.Variants()...))...),
+		bench.Part(scalingPart, productBody(scalingCase), append(common,
+			bench.Help("one product on more and more PEs"),
+			bench.Tuples("scaling_shape", "512x512x512"),
+			bench.Strings("split", sharings()...),
+			bench.Tuples("cubes_x_pes", "1x1", "1x2", "1x4", "1x8", "2x8", "4x8", "16x8"))...),
+		bench.Figures(gemmFigures),
+		bench.Sections(gemmSections),
+		bench.Exports(gemmExports),
+		bench.Artifacts(gemmArtifacts),
 	)
 }
 
@@ -102,8 +102,8 @@ type productCase struct {
 }
 
 // productBody simulates one point, which the part describes.
-func productBody(describe func(*decl.State) (accel.Matmul, error)) decl.Body {
-	return func(ctx context.Context, s *decl.State) error {
+func productBody(describe func(*bench.State) (accel.Matmul, error)) bench.Body {
+	return func(ctx context.Context, s *bench.State) error {
 		t, cfg, err := files(s)
 		if err != nil {
 			return err
@@ -142,13 +142,13 @@ func dimensions(v point.Value) (m, k, n int, err error) {
 	return 0, 0, 0, fmt.Errorf("shape %v: want MxKxN, or one number for a cube", v)
 }
 
-func sweepCase(s *decl.State) (accel.Matmul, error) {
+func sweepCase(s *bench.State) (accel.Matmul, error) {
 	m, k, n, err := dimensions(s.Value("shapes"))
 	return accel.Matmul{M: m, K: k, N: n, Variant: accel.Variant(s.Str("variant")), Epilogue: epilogues[s.Str("epilogue")]}, err
 }
 
 // scalingCase streams B and loads A before, as the published figures do.
-func scalingCase(s *decl.State) (accel.Matmul, error) {
+func scalingCase(s *bench.State) (accel.Matmul, error) {
 	m, k, n, err := dimensions(s.Value("scaling_shape"))
 	cubes, pes := workers(s.Value("cubes_x_pes"))
 	if err == nil && cubes*pes < 1 {
@@ -193,7 +193,7 @@ type usages struct {
 // usageDetail is the row's detail that holds usages as JSON.
 const usageDetail = "usage"
 
-func (c productCase) report(s *decl.State, r *sim.Result) error {
+func (c productCase) report(s *bench.State, r *sim.Result) error {
 	if c.verify {
 		s.Report("wrong", 0, "", "lower") // or run had failed
 	}

@@ -11,11 +11,11 @@ import (
 
 	"github.com/kernbench/kernbench/accel"
 	"github.com/kernbench/kernbench/accel/tl"
+	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/internal/accel/ccl"
 	"github.com/kernbench/kernbench/internal/accel/topo"
 	"github.com/kernbench/kernbench/internal/base/dtype"
 	"github.com/kernbench/kernbench/internal/base/point"
-	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
@@ -89,9 +89,9 @@ func TestWholeGEMMEvaluation(t *testing.T) {
 }
 
 // sweepFile reads the JSON as others would.
-func sweepFile(t *testing.T, files []decl.File, rows []journal.Row) {
+func sweepFile(t *testing.T, files []bench.File, rows []journal.Row) {
 	var entries []map[string]any
-	at := slices.IndexFunc(files, func(f decl.File) bool { return f.Name == gemmFile })
+	at := slices.IndexFunc(files, func(f bench.File) bool { return f.Name == gemmFile })
 	if err := json.Unmarshal(files[at].Data, &entries); err != nil || len(entries) != len(rows) {
 		t.Fatalf("%v: %d entries of %d rows", err, len(entries), len(rows))
 	}
@@ -226,7 +226,7 @@ func TestPlantedErrorInProduct(t *testing.T) {
 			c := product(accel.RefRef)
 			plant(&c)
 			_, err := c.run()
-			var wrong *decl.Wrong
+			var wrong *bench.Wrong
 			if !errors.As(err, &wrong) || wrong.Count < 1 || !strings.Contains(wrong.Detail, "of the product is") {
 				t.Errorf("not found: %v", err)
 			}
@@ -264,7 +264,7 @@ func TestWrongElement(t *testing.T) {
 			if p.C[at] = dtype.Float16(bits); p.C[at] == old {
 				continue
 			}
-			var wrong *decl.Wrong
+			var wrong *bench.Wrong
 			if err := c.check(p.C); !errors.As(err, &wrong) || wrong.Count != 1 {
 				t.Errorf("bits %#x at %d: %v", bits, at, err)
 			}

@@ -6,9 +6,9 @@ import (
 
 	"github.com/kernbench/kernbench/accel"
 	"github.com/kernbench/kernbench/accel/tl"
+	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/internal/accel/sim"
 	"github.com/kernbench/kernbench/internal/base/dtype"
-	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/kernel/proof"
 )
 
@@ -71,7 +71,7 @@ func (c productCase) check(got []dtype.Float16) error {
 		}
 	}
 	linear := !slices.Contains(c.Epilogue, tl.Maximum)
-	var wrong *decl.Wrong
+	var wrong *bench.Wrong
 	for m := range c.M {
 		if linear && c.rowHolds(got, m, probe, depth) {
 			continue
@@ -104,7 +104,7 @@ func (c productCase) rowHolds(got []dtype.Float16, m int, probe, depth []int64) 
 }
 
 // checkRow computes row m anew and counts what is wrong in it.
-func (c productCase) checkRow(got []dtype.Float16, m int, b []int64, wrong **decl.Wrong) error {
+func (c productCase) checkRow(got []dtype.Float16, m int, b []int64, wrong **bench.Wrong) error {
 	row := make([]int64, c.N)
 	for k := range c.K {
 		a := int64(entry(0, m*c.K+k))
@@ -119,7 +119,7 @@ func (c productCase) checkRow(got []dtype.Float16, m int, b []int64, wrong **dec
 		}
 		if have := got[m*c.N+n].Float32(); have != float32(want) {
 			if *wrong == nil {
-				*wrong = &decl.Wrong{Detail: fmt.Sprintf("element %d,%d of the product is %v, want %d", m, n, have, want)}
+				*wrong = &bench.Wrong{Detail: fmt.Sprintf("element %d,%d of the product is %v, want %d", m, n, have, want)}
 			}
 			(*wrong).Count++
 		}

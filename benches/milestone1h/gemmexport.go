@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/kernbench/kernbench/internal/bench/decl"
+	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
@@ -67,8 +67,8 @@ func sweepEntries(rows []journal.Row) ([]sweepEntry, error) {
 
 // gemmExports makes the sweep as JSON, the scaling as CSV, and a page that shows
 // everything.
-func gemmExports(rows []journal.Row) ([]decl.File, error) {
-	var files []decl.File
+func gemmExports(rows []journal.Row) ([]bench.File, error) {
+	var files []bench.File
 	var tables []table
 	entries, err := sweepEntries(rows)
 	if err != nil {
@@ -79,7 +79,7 @@ func gemmExports(rows []journal.Row) ([]decl.File, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", gemmFile, err)
 		}
-		files = append(files, decl.File{Name: gemmFile, Data: append(data, '\n')})
+		files = append(files, bench.File{Name: gemmFile, Data: append(data, '\n')})
 		tables = append(tables, sweepTable(entries))
 	}
 	if scaling := of(rows, scalingPart); len(scaling) > 0 {

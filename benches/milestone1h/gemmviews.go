@@ -8,8 +8,8 @@ import (
 	"strings"
 
 	"github.com/kernbench/kernbench/accel"
+	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/internal/accel/sim"
-	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
@@ -197,8 +197,8 @@ func scalingCurves(rows []journal.Row) figure.Figure {
 }
 
 // gemmSections says in words what the figures show.
-func gemmSections(rows []journal.Row) []decl.Section {
-	var out []decl.Section
+func gemmSections(rows []journal.Row) []bench.Section {
+	var out []bench.Section
 	if sweep := of(rows, sweepPart); len(sweep) > 0 {
 		table := [][]string{{"M x K x N", "tiles", "filled", "variant", "pipeline", "used", "ideal", "busiest stage"}}
 		for _, r := range sweep {
@@ -212,7 +212,7 @@ func gemmSections(rows []journal.Row) []decl.Section {
 				fmt.Sprintf("%.0f ns", r.Metrics["composite_window_ns"]), fmt.Sprintf("%.1f %%", r.Metrics["mac_utilization"]),
 				fmt.Sprintf("%.1f %%", r.Metrics["mac_utilization_theoretical"]), fmt.Sprintf("%s (%.0f %%)", busiest, 100*most/r.Metrics["composite_window_ns"])})
 		}
-		out = append(out, decl.Section{Title: "The pipeline by shape", Table: table,
+		out = append(out, bench.Section{Title: "The pipeline by shape", Table: table,
 			Text: "Used is the share of the GEMM engine's multiplications within the pipeline's window that were of use; ideal is what a pipeline without latencies would reach with the same tiles."})
 	}
 	if scaling := of(rows, scalingPart); len(scaling) > 0 {
@@ -222,7 +222,7 @@ func gemmSections(rows []journal.Row) []decl.Section {
 			table = append(table, []string{c.split, fmt.Sprintf("%d PEs", pes), fmt.Sprintf("%.0f PEs", best.Metrics["total_pes"]),
 				fmt.Sprintf("%.2f us", micros(best)), fmt.Sprintf("%.1f", math.Round(10*c.speedup(best))/10)})
 		}
-		out = append(out, decl.Section{Title: "Where more PEs stop helping", Table: table,
+		out = append(out, bench.Section{Title: "Where more PEs stop helping", Table: table,
 			Text: "A product stops scaling where its parts no longer fill the tiles (split m and n), where adding up the shares takes longer than multiplying (k), or where everybody reads the same memory (m_once, n_once)."})
 	}
 	return out

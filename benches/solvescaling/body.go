@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/kernbench/kernbench/internal/bench/decl"
+	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/internal/solve/krylov"
 	"github.com/kernbench/kernbench/internal/solve/partition"
 	"github.com/kernbench/kernbench/internal/solve/sparse"
@@ -27,7 +27,7 @@ const (
 	historyPoints = 200
 )
 
-func body(ctx context.Context, s *decl.State) error {
+func body(ctx context.Context, s *bench.State) error {
 	s.Phase("set-up")
 	spec, name, err := specOf(s)
 	if err != nil {
@@ -45,7 +45,7 @@ func body(ctx context.Context, s *decl.State) error {
 	sys, err := solve.New(g, spec)
 	var refused *solve.Refusal
 	if errors.As(err, &refused) {
-		return decl.Skip("%v", err)
+		return bench.Skip("%v", err)
 	}
 	if err != nil {
 		return err
@@ -83,7 +83,7 @@ func body(ctx context.Context, s *decl.State) error {
 // timeSolves solves as often as asked, with sweeps of the triad in between, checks
 // the last solution, and records the times, of which every rank knows the slowest
 // rank's.
-func timeSolves(ctx context.Context, s *decl.State, sys *solve.System, bandwidth *triad) (out solve.Outcome, err error) {
+func timeSolves(ctx context.Context, s *bench.State, sys *solve.System, bandwidth *triad) (out solve.Outcome, err error) {
 	s.Phase("triad")
 	if err := bandwidth.sweep(ctx, s); err != nil {
 		return out, err
@@ -133,7 +133,7 @@ func timeSolves(ctx context.Context, s *decl.State, sys *solve.System, bandwidth
 
 // timeAlone lets all ranks iterate at once, each on its own rows alone, and gives the
 // slowest one's microseconds per iteration.
-func timeAlone(ctx context.Context, s *decl.State, sys *solve.System) (float64, error) {
+func timeAlone(ctx context.Context, s *bench.State, sys *solve.System) (float64, error) {
 	if err := s.Barrier(ctx); err != nil {
 		return 0, err
 	}
@@ -149,7 +149,7 @@ func timeAlone(ctx context.Context, s *decl.State, sys *solve.System) (float64, 
 }
 
 // reportSolves records what the solves themselves tell.
-func reportSolves(s *decl.State, sys *solve.System, out solve.Outcome, seconds []float64) {
+func reportSolves(s *bench.State, sys *solve.System, out solve.Outcome, seconds []float64) {
 	iterations := float64(max(1, out.Iterations))
 	perIteration := make([]float64, len(seconds))
 	for i, t := range seconds {
@@ -184,7 +184,7 @@ func history(all []float64) string {
 
 // reportSystem records the partition's quality, what is sent in an iteration of
 // so many products, and what set-up took.
-func reportSystem(ctx context.Context, s *decl.State, sys *solve.System, products, grown float64) error {
+func reportSystem(ctx context.Context, s *bench.State, sys *solve.System, products, grown float64) error {
 	l := partition.LocalOf(sys.Plan)
 	held := grown / float64(max(1, l.Rows))
 	t := sys.Times
@@ -225,7 +225,7 @@ func reportSystem(ctx context.Context, s *decl.State, sys *solve.System, product
 
 // reportPhases times the phases of some iterations and scales them to the time
 // of an undisturbed iteration, and holds that against what the memory gives.
-func reportPhases(ctx context.Context, s *decl.State, sys *solve.System, bandwidth *triad) error {
+func reportPhases(ctx context.Context, s *bench.State, sys *solve.System, bandwidth *triad) error {
 	s.Phase("trace")
 	if err := s.Barrier(ctx); err != nil {
 		return err
@@ -267,7 +267,7 @@ func reportPhases(ctx context.Context, s *decl.State, sys *solve.System, bandwid
 }
 
 // record reports a metric by the unit it was declared with.
-func record(s *decl.State, name string, value float64) {
+func record(s *bench.State, name string, value float64) {
 	for _, m := range metrics {
 		if m.name == name {
 			s.Report(name, value, m.unit, m.better)
@@ -278,7 +278,7 @@ func record(s *decl.State, name string, value float64) {
 }
 
 // gather gives every rank all ranks' values: by value, then by rank.
-func gather(ctx context.Context, s *decl.State, mine ...float64) ([][]float64, error) {
+func gather(ctx context.Context, s *bench.State, mine ...float64) ([][]float64, error) {
 	bits := make([]int64, len(mine))
 	for i, v := range mine {
 		bits[i] = int64(math.Float64bits(v))

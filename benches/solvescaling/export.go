@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/kernbench/kernbench/internal/bench/decl"
+	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/solve"
 )
@@ -35,7 +35,7 @@ type phase struct {
 }
 
 // exports writes every row that was run.
-func exports(rows []journal.Row) ([]decl.File, error) {
+func exports(rows []journal.Row) ([]bench.File, error) {
 	doc := document{SchemaVersion: exportSchema, Benchmark: figureName, Rows: []entry{}}
 	for i := range rows {
 		if r := &rows[i]; r.Status != journal.Skipped && r.Status != journal.NotExecuted {
@@ -46,7 +46,7 @@ func exports(rows []journal.Row) ([]decl.File, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", exportName, err)
 	}
-	return []decl.File{{Name: exportName, Data: append(data, '\n')}}, nil
+	return []bench.File{{Name: exportName, Data: append(data, '\n')}}, nil
 }
 
 func entryOf(r *journal.Row) entry {

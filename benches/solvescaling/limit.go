@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/kernbench/kernbench/internal/bench/decl"
+	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/internal/solve/sparse"
 )
 
@@ -38,7 +38,7 @@ func newTriad(solves int) *triad {
 }
 
 // sweep measures now.
-func (t *triad) sweep(ctx context.Context, s *decl.State) error {
+func (t *triad) sweep(ctx context.Context, s *bench.State) error {
 	moved := float64(24 * len(t.a) * s.Size())
 	for range t.sweeps {
 		if err := s.Barrier(ctx); err != nil {

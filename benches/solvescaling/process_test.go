@@ -16,7 +16,7 @@ import (
 	"github.com/kernbench/kernbench/internal/bench/run"
 	"github.com/kernbench/kernbench/internal/host/proctest"
 	"github.com/kernbench/kernbench/internal/result/journal"
-	"github.com/kernbench/kernbench/internal/result/report"
+	"github.com/kernbench/kernbench/internal/view/report"
 )
 
 func TestMain(m *testing.M) {

@@ -11,11 +11,11 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/dist"
 	_ "github.com/kernbench/kernbench/dist/cpu" // our own process groups
 	_ "github.com/kernbench/kernbench/dist/mpi" // Open MPI or MPICH
 	"github.com/kernbench/kernbench/internal/base/point"
-	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/comm/tcp"
 	"github.com/kernbench/kernbench/internal/solve/krylov"
 	"github.com/kernbench/kernbench/internal/solve/partition"
@@ -63,10 +63,10 @@ const (
 const auto = "auto"
 
 // Bench declares it.
-func Bench() *decl.Bench {
-	items := []decl.Item{
-		decl.Help("weak, strong and throughput scaling of a distributed sparse solve, with the residual as gate"),
-		decl.Doc(`Solves A x = b on a growing number of ranks and says how it scales, where the
+func Bench() *bench.Bench {
+	items := []bench.Item{
+		bench.Help("weak, strong and throughput scaling of a distributed sparse solve, with the residual as gate"),
+		bench.Doc(`Solves A x = b on a growing number of ranks and says how it scales, where the
 knee is, and why. Each rank makes its own rows and no others.
 
 mode=weak keeps --dof-per-rank unknowns on every rank, mode=strong spreads
@@ -86,40 +86,40 @@ Poisson stencils, for which every method ends after one step.
   kernbench run --bench solve-scaling --mode strong --matrix thermal2.mtx.gz --partitioner multilevel
 
 docs/solve-scaling.md explains every metric.`),
-		decl.Ranks("1,2"),
-		decl.Strings(modeAxis, weak),
-		decl.Strings(problemAxis, auto),
-		decl.Ints(dimAxis, "2"),
-		decl.Ints(stencilAxis, "0"),
-		decl.Strings(methodAxis, "cg"),
-		decl.Strings(precondAxis, "none"),
-		decl.Strings(partitionerAxis, "simple"),
-		decl.Strings(objectiveAxis, string(partition.EdgeCut)),
-		decl.Strings(rhsAxis, "random"),
-		decl.Strings(storageAxis, sparse.Compressed.String()),
-		decl.Ints(perRankAxis, fmt.Sprint(defaultPerRank)),
-		decl.Ints(totalAxis, fmt.Sprint(defaultTotal)),
-		decl.Opt(rtolOption, point.Float, "1e-8", "residual to reach, relative to the right-hand side"),
-		decl.Opt(maxIterOption, point.Int, "0", "most iterations; 0 is 10000 + 50 sqrt(unknowns)"),
-		decl.Opt(stopOption, point.Int, "0", "iterations after which a solve need not go on to converge, to time them alone; 0 is off"),
-		decl.Opt(restartOption, point.Int, "30", "steps of gmres between restarts"),
-		decl.Opt(repeatOption, point.Int, "3", "timed solves; curves use the best, the row keeps the spread"),
-		decl.FileOpt(matrixOption, "", "Matrix Market file to solve with instead of a generated problem"),
-		decl.Drop(senseless),
-		decl.Timeout(2 * time.Hour),
-		decl.Backends("cpu", "mpi"),
-		decl.Version("1"),
-		decl.Accumulates(),
-		decl.Derive(derive),
-		decl.Figures(figures),
-		decl.Sections(sections),
-		decl.Exports(exports),
-		decl.Artifacts(artifacts),
+		bench.Ranks("1,2"),
+		bench.Strings(modeAxis, weak),
+		bench.Strings(problemAxis, auto),
+		bench.Ints(dimAxis, "2"),
+		bench.Ints(stencilAxis, "0"),
+		bench.Strings(methodAxis, "cg"),
+		bench.Strings(precondAxis, "none"),
+		bench.Strings(partitionerAxis, "simple"),
+		bench.Strings(objectiveAxis, string(partition.EdgeCut)),
+		bench.Strings(rhsAxis, "random"),
+		bench.Strings(storageAxis, sparse.Compressed.String()),
+		bench.Ints(perRankAxis, fmt.Sprint(defaultPerRank)),
+		bench.Ints(totalAxis, fmt.Sprint(defaultTotal)),
+		bench.Option(rtolOption, point.Float, "1e-8", "residual to reach, relative to the right-hand side"),
+		bench.Option(maxIterOption, point.Int, "0", "most iterations; 0 is 10000 + 50 sqrt(unknowns)"),
+		bench.Option(stopOption, point.Int, "0", "iterations after which a solve need not go on to converge, to time them alone; 0 is off"),
+		bench.Option(restartOption, point.Int, "30", "steps of gmres between restarts"),
+		bench.Option(repeatOption, point.Int, "3", "timed solves; curves use the best, the row keeps the spread"),
+		bench.FileOption(matrixOption, "", "Matrix Market file to solve with instead of a generated problem"),
+		bench.Drop(senseless),
+		bench.Timeout(2 * time.Hour),
+		bench.Backends("cpu", "mpi"),
+		bench.Version("1"),
+		bench.Accumulates(),
+		bench.Derive(derive),
+		bench.Figures(figures),
+		bench.Sections(sections),
+		bench.Exports(exports),
+		bench.Artifacts(artifacts),
 	}
 	for _, m := range metrics {
-		items = append(items, decl.Metric(m.name, m.unit, m.better))
+		items = append(items, bench.Metric(m.name, m.unit, m.better))
 	}
-	return decl.New("solve-scaling", body, items...)
+	return bench.New("solve-scaling", body, items...)
 }
 
 // list words the entries of a registry, one a line.
@@ -222,7 +222,7 @@ const joinLimit = 15 * time.Minute
 
 // join makes the group of this point. No other point of the launch, and no other
 // launch, has its name.
-func join(ctx context.Context, s *decl.State) (*dist.Group, error) {
+func join(ctx context.Context, s *bench.State) (*dist.Group, error) {
 	id := []string{s.Session()}
 	for _, axis := range []string{modeAxis, problemAxis, dimAxis, stencilAxis, methodAxis, precondAxis, partitionerAxis, objectiveAxis, rhsAxis, storageAxis, perRankAxis, totalAxis} {
 		id = append(id, s.Str(axis))
@@ -232,7 +232,7 @@ func join(ctx context.Context, s *decl.State) (*dist.Group, error) {
 }
 
 // specOf is what the point asks to be solved.
-func specOf(s *decl.State) (solve.Spec, string, error) {
+func specOf(s *bench.State) (solve.Spec, string, error) {
 	spec := solve.Spec{
 		Partitioner: s.Str(partitionerAxis), Objective: partition.Objective(s.Str(objectiveAxis)), Seed: s.Seed(),
 		Method:    s.Str(methodAxis),
@@ -251,9 +251,9 @@ func specOf(s *decl.State) (solve.Spec, string, error) {
 		case s.Str(problemAxis) != auto:
 			return spec, "", fmt.Errorf("--problem %s and --matrix %s: give one of them", s.Str(problemAxis), path)
 		case s.Str(modeAxis) != strong:
-			return spec, "", decl.Skip("a file has one size: %s scaling needs a generated problem, --mode strong takes the file", s.Str(modeAxis))
+			return spec, "", bench.Skip("a file has one size: %s scaling needs a generated problem, --mode strong takes the file", s.Str(modeAxis))
 		case s.Int(totalAxis) != defaultTotal:
-			return spec, "", decl.Skip("a file has one size: --%s %d says nothing, leave it out", totalAxis, s.Int(totalAxis))
+			return spec, "", bench.Skip("a file has one size: --%s %d says nothing, leave it out", totalAxis, s.Int(totalAxis))
 		}
 		spec.Source = solve.MatrixFile(path)
 		return spec, path, nil

@@ -11,10 +11,10 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/benches/benchtest"
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/base/point"
-	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/bench/plan"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/solve/krylov"
@@ -41,13 +41,13 @@ func plannedOn(t *testing.T, backend, axes, options string) *plan.Plan {
 func assigns(text string) []plan.Assign { return benchtest.Assign(strings.Fields(text)...) }
 
 // perform runs the body of one task with goroutines for ranks.
-func perform(t *testing.T, task plan.Task, options point.Point, backend string) []decl.Outcome {
+func perform(t *testing.T, task plan.Task, options point.Point, backend string) []bench.Outcome {
 	t.Helper()
-	return benchtest.Perform(t, body, task, options, decl.Setting{Backend: backend})
+	return benchtest.Perform(t, body, task, options, bench.Setting{Backend: backend})
 }
 
 // first runs the first point of a sweep.
-func first(t *testing.T, axes, options, backend string) decl.Outcome {
+func first(t *testing.T, axes, options, backend string) bench.Outcome {
 	t.Helper()
 	p := planned(t, axes, options)
 	return perform(t, p.Groups[0].Tasks[0], p.Options, backend)[0]

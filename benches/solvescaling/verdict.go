@@ -1,24 +1,25 @@
 package solvescaling
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
 	"strings"
 
+	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/internal/base/unit"
-	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/solve"
 )
 
 // sections are the tables that scaling studies have, one for each curve, each
 // with a verdict in words.
-func sections(rows []journal.Row) []decl.Section {
-	var out []decl.Section
+func sections(rows []journal.Row) []bench.Section {
+	var out []bench.Section
 	all := curves(rows, "")
 	for _, c := range all {
-		s := decl.Section{Headline: true, Title: title(c), Table: [][]string{{"ranks", "DOF", "DOF/rank", "time s", "spread", "iterations", "us/iteration", "rel.res", "DOF/s", "efficiency", "algorithmic", "implementation"}}}
+		s := bench.Section{Headline: true, Title: title(c), Table: [][]string{{"ranks", "DOF", "DOF/rank", "time s", "spread", "iterations", "us/iteration", "rel.res", "DOF/s", "efficiency", "algorithmic", "implementation"}}}
 		for _, r := range c.rows {
 			s.Table = append(s.Table, line(r))
 		}
@@ -193,7 +194,7 @@ func knee(last *journal.Row, rows []journal.Row) string {
 	if len(places) == 0 {
 		return ""
 	}
-	slices.SortFunc(places, func(a, b place) int { return int(math.Copysign(1, b.dof-a.dof)) })
+	slices.SortFunc(places, func(a, b place) int { return cmp.Compare(b.dof, a.dof) })
 	words := make([]string, 0, 2)
 	for _, goal := range []float64{0.8, 0.5} {
 		least := math.NaN()

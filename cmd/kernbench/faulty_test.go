@@ -10,53 +10,53 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/internal/base/point"
-	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/bench/measure"
 )
 
 // faulty is a bench that goes wrong in the way its axis says, at the rank its
 // option says. Two variables are for sweeping: FAULTY_US is how long a call
 // takes, FAULTY_IGNORED is read by nobody.
-func faulty() *decl.Bench {
+func faulty() *bench.Bench {
 	quick := measure.Default()
 	quick.Stop = measure.Stop{MinSamples: 1, MaxSamples: 3, MaxTime: time.Second}
 	quick.Warmup = measure.Warmup{MinCalls: 1, MaxCalls: 1, MaxTime: time.Second}
-	return decl.New("faulty", fail,
-		decl.Help("goes wrong as told"),
-		decl.Ranks("2"),
-		decl.Strings("mode", "ok"),
-		decl.Ints("i", "1,2"),
-		decl.Opt("at", point.Int, "1", "the rank that goes wrong"),
-		decl.Metric("time_us", "us", "lower"),
-		decl.Drop(func(p point.Point) error {
+	return bench.New("faulty", fail,
+		bench.Help("goes wrong as told"),
+		bench.Ranks("2"),
+		bench.Strings("mode", "ok"),
+		bench.Ints("i", "1,2"),
+		bench.Option("at", point.Int, "1", "the rank that goes wrong"),
+		bench.Metric("time_us", "us", "lower"),
+		bench.Drop(func(p point.Point) error {
 			if v, _ := p.Get("i"); v.Int() == 13 {
 				return errors.New("13 brings bad luck")
 			}
 			return nil
 		}),
-		decl.Measure(quick),
-		decl.Timeout(time.Minute),
+		bench.Measure(quick),
+		bench.Timeout(time.Minute),
 	)
 }
 
-func fail(ctx context.Context, s *decl.State) error {
+func fail(ctx context.Context, s *bench.State) error {
 	here, mode := s.Rank() == s.Int("at"), s.Str("mode")
 	call := func() error { return nil }
 	switch mode {
 	case "ok":
 	case "skip":
-		return decl.Skip("not today")
+		return bench.Skip("not today")
 	case "skip alone":
 		if here {
-			return decl.Skip("not today")
+			return bench.Skip("not today")
 		}
 	case "nothing":
 		return nil
 	case "wrong":
 		s.Verify(func() error {
 			if here {
-				return &decl.Wrong{Count: 7, Detail: "element 3 is 4, want 5"}
+				return &bench.Wrong{Count: 7, Detail: "element 3 is 4, want 5"}
 			}
 			return nil
 		})
@@ -65,7 +65,7 @@ func fail(ctx context.Context, s *decl.State) error {
 		call = func() error { calls++; return nil }
 		s.Verify(func() error {
 			if here && calls > 1 {
-				return &decl.Wrong{Count: 1, Detail: fmt.Sprintf("after %s calls", "many")}
+				return &bench.Wrong{Count: 1, Detail: fmt.Sprintf("after %s calls", "many")}
 			}
 			return nil
 		})
@@ -101,7 +101,7 @@ func fail(ctx context.Context, s *decl.State) error {
 var spun int
 
 // ruin does what only one process does wrong.
-func ruin(s *decl.State, mode string) error {
+func ruin(s *bench.State, mode string) error {
 	s.Phase("ruin")
 	switch mode {
 	case "error":
@@ -171,7 +171,7 @@ func signalSupervisor(sig syscall.Signal) {
 
 // timeScripted times calls by a clock that goes as FAULTY_US says, so that what
 // the scripts compare does not depend on the machine.
-func timeScripted(ctx context.Context, s *decl.State, call func() error) error {
+func timeScripted(ctx context.Context, s *bench.State, call func() error) error {
 	us := int64(100)
 	if text := os.Getenv("FAULTY_US"); text != "" {
 		if _, err := fmt.Sscan(text, &us); err != nil {

@@ -5,8 +5,8 @@ package main
 import (
 	"os"
 
+	"github.com/kernbench/kernbench"
 	"github.com/kernbench/kernbench/benches"
-	"github.com/kernbench/kernbench/internal/cli"
 )
 
-func main() { os.Exit(cli.Main(benches.All())) }
+func main() { os.Exit(kernbench.Main(benches.All()...)) }

@@ -12,8 +12,8 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/benches"
-	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/bench/run"
 	"github.com/kernbench/kernbench/internal/bench/worker"
 	"github.com/kernbench/kernbench/internal/cli"
@@ -22,7 +22,7 @@ import (
 )
 
 // all is what the tested kernbench is built with.
-func all() []*decl.Bench { return append(benches.All(), faulty()) }
+func all() []*bench.Bench { return append(benches.All(), faulty()) }
 
 // Agents and workers are this binary started again under other names, so they
 // are looked for before the scripts' commands are.

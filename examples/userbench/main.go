@@ -1,4 +1,4 @@
-// Command userbench is a benchmark of one's own: declare it, call bench.Main,
+// Command userbench is a benchmark of one's own: declare it, call kernbench.Main,
 // and the program has kernbench's whole command line.
 //
 //	go run ./examples/userbench run --bench sort --count 1K,1M --env GOGC=50,-
@@ -10,11 +10,12 @@ import (
 	"os"
 	"slices"
 
+	"github.com/kernbench/kernbench"
 	"github.com/kernbench/kernbench/bench"
 )
 
 func main() {
-	os.Exit(bench.Main(bench.New("sort", run, bench.Help("sort random numbers, every rank its own"),
+	os.Exit(kernbench.Main(bench.New("sort", run, bench.Help("sort random numbers, every rank its own"),
 		bench.Ranks("1,2"), bench.Ints("count", "1K:1M:x8"))))
 }
 

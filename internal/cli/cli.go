@@ -16,8 +16,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/internal/base/suggest"
-	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/bench/worker"
 	"github.com/kernbench/kernbench/internal/process/launch"
 )
@@ -60,7 +60,7 @@ func usage(err error) error {
 // app is everything a command needs from the outside.
 type app struct {
 	name    string
-	benches []*decl.Bench
+	benches []*bench.Bench
 	args    []string
 	environ []string
 	stdout  io.Writer
@@ -72,7 +72,7 @@ type app struct {
 // Main runs the command line over the given benches and returns the exit
 // code. It is also how agents and workers are born: the same program is
 // started again with their variables in its environment.
-func Main(benches []*decl.Bench) int {
+func Main(benches []*bench.Bench) int {
 	if code, is := launch.MaybeAgent(); is {
 		return code
 	}

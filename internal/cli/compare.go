@@ -9,8 +9,8 @@ import (
 
 	"github.com/kernbench/kernbench/internal/base/suggest"
 	"github.com/kernbench/kernbench/internal/bench/measure"
-	"github.com/kernbench/kernbench/internal/result/compare"
 	"github.com/kernbench/kernbench/internal/result/journal"
+	"github.com/kernbench/kernbench/internal/view/compare"
 )
 
 func (a *app) compareCommand() *cobra.Command {

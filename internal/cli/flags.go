@@ -9,9 +9,9 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/base/suggest"
-	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/bench/plan"
 	"github.com/kernbench/kernbench/internal/bench/sweep"
 )
@@ -31,7 +31,7 @@ func normalize(_ *pflag.FlagSet, name string) pflag.NormalizedName {
 
 // clash reports axes and options whose flags cannot be told from the fixed
 // ones or from each other.
-func clash(b *decl.Bench) error {
+func clash(b *bench.Bench) error {
 	var errs []error
 	for _, f := range benchFlags(b) {
 		for _, fixed := range fixedNames() {
@@ -44,7 +44,7 @@ func clash(b *decl.Bench) error {
 }
 
 // preset is what --profile says of a bench's axes.
-func preset(b *decl.Bench, name string) (list []plan.Assign, err error) {
+func preset(b *bench.Bench, name string) (list []plan.Assign, err error) {
 	if name == "" {
 		return nil, nil
 	}
@@ -71,12 +71,12 @@ type benchFlag struct {
 }
 
 // benchFlags lists the flags a bench brings, each name once.
-func benchFlags(b *decl.Bench) []benchFlag {
+func benchFlags(b *bench.Bench) []benchFlag {
 	var out []benchFlag
 	seen := map[string]bool{}
 	for _, p := range b.Parts {
 		for _, a := range p.Axes {
-			if a.Name == decl.RanksAxis || seen[a.Name] {
+			if a.Name == bench.RanksAxis || seen[a.Name] {
 				continue
 			}
 			seen[a.Name] = true
@@ -102,8 +102,8 @@ func shorten(s string, n int) string {
 
 // selectBenches finds which benches an argument list is about before its
 // flags are parsed, since they bring flags of their own.
-func (a *app) selectBenches(args []string) ([]*decl.Bench, error) {
-	var out []*decl.Bench
+func (a *app) selectBenches(args []string) ([]*bench.Bench, error) {
+	var out []*bench.Bench
 	for i := 0; i < len(args); i++ {
 		name, value, has := strings.Cut(args[i], "=")
 		if name == "--" {
@@ -148,11 +148,11 @@ func (a *app) selectBenches(args []string) ([]*decl.Bench, error) {
 }
 
 // benchValues gives what the command line says of a bench's axes and options.
-type benchValues func(*decl.Bench) (axes, options []plan.Assign)
+type benchValues func(*bench.Bench) (axes, options []plan.Assign)
 
 // bindBenchFlags adds the benches' axes and options to the flag set and
 // returns the function that reads them after parsing.
-func bindBenchFlags(cmd *cobra.Command, benches []*decl.Bench) benchValues {
+func bindBenchFlags(cmd *cobra.Command, benches []*bench.Bench) benchValues {
 	for _, b := range benches {
 		for _, f := range benchFlags(b) {
 			if cmd.Flags().Lookup(f.name) == nil {
@@ -164,7 +164,7 @@ func bindBenchFlags(cmd *cobra.Command, benches []*decl.Bench) benchValues {
 			}
 		}
 	}
-	return func(b *decl.Bench) (axes, options []plan.Assign) {
+	return func(b *bench.Bench) (axes, options []plan.Assign) {
 		for _, f := range benchFlags(b) {
 			flag := cmd.Flags().Lookup(f.name)
 			if !flag.Changed {

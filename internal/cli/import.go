@@ -15,11 +15,11 @@ import (
 
 	"github.com/kernbench/kernbench/internal/base/suggest"
 	"github.com/kernbench/kernbench/internal/host/hostinfo"
-	"github.com/kernbench/kernbench/internal/result/export"
 	"github.com/kernbench/kernbench/internal/result/imports"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/result/model"
-	"github.com/kernbench/kernbench/internal/result/report"
+	"github.com/kernbench/kernbench/internal/view/export"
+	"github.com/kernbench/kernbench/internal/view/report"
 )
 
 // The benches whose views show imported rows unless another is asked for.

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"os/exec"
 
-	"github.com/kernbench/kernbench/internal/bench/decl"
+	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/internal/bench/run"
 	"github.com/kernbench/kernbench/internal/host/jobenv"
 	"github.com/kernbench/kernbench/internal/process/rendezvous"
@@ -45,7 +45,7 @@ func (a *app) launcher(ctx context.Context, f runFlags, backend string) (*run.La
 func isMPI(l jobenv.Launcher) bool { return l == jobenv.OpenMPI || l == jobenv.Hydra }
 
 // canJoin tells why a bench cannot run at the ranks of a job.
-func canJoin(b *decl.Bench, backend string, place *jobenv.Job) error {
+func canJoin(b *bench.Bench, backend string, place *jobenv.Job) error {
 	if backend == mpiBackend && place.Launcher == jobenv.Torchrun {
 		return fmt.Errorf("bench %s: the ranks of backend %s are started by an MPI launcher, not by %s: use mpirun in its place", b.Name, backend, place.Launcher)
 	}

@@ -6,8 +6,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/internal/base/point"
-	"github.com/kernbench/kernbench/internal/bench/decl"
 )
 
 func (a *app) listCommand() *cobra.Command {
@@ -32,7 +32,7 @@ func (a *app) listCommand() *cobra.Command {
 	return cmd
 }
 
-func describeBench(w *tabwriter.Writer, b *decl.Bench) {
+func describeBench(w *tabwriter.Writer, b *bench.Bench) {
 	for _, p := range b.Parts {
 		if p.Name != "" {
 			fmt.Fprintf(w, "  part %s\t%s\n", p.Name, p.Help)

@@ -8,17 +8,17 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/internal/base/suggest"
-	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/bench/plan"
 	"github.com/kernbench/kernbench/internal/host/jobenv"
 	"github.com/kernbench/kernbench/internal/result/journal"
-	"github.com/kernbench/kernbench/internal/result/report"
+	"github.com/kernbench/kernbench/internal/view/report"
 )
 
 // planned is one bench with everything a run of it takes.
 type planned struct {
-	bench  *decl.Bench
+	bench  *bench.Bench
 	plan   *plan.Plan
 	out    string
 	inputs map[string]string
@@ -26,7 +26,7 @@ type planned struct {
 }
 
 // prepare plans a bench as the flags say.
-func (a *app) prepare(b *decl.Bench, f runFlags, place *jobenv.Job, several bool, read benchValues) (planned, error) {
+func (a *app) prepare(b *bench.Bench, f runFlags, place *jobenv.Job, several bool, read benchValues) (planned, error) {
 	axes, options := read(b)
 	chosen, err := preset(b, f.profile)
 	if err != nil {
@@ -37,7 +37,7 @@ func (a *app) prepare(b *decl.Bench, f runFlags, place *jobenv.Job, several bool
 		Options: options, Trials: f.trials, Seed: f.seed, Threads: f.threads, Bind: plan.Bind(f.bind),
 	}
 	if f.ranks != "" {
-		req.Axes = append(req.Axes, plan.Assign{Name: decl.RanksAxis, Text: f.ranks})
+		req.Axes = append(req.Axes, plan.Assign{Name: bench.RanksAxis, Text: f.ranks})
 	}
 	for _, z := range f.zips {
 		req.Zips = append(req.Zips, strings.Split(z, ","))
@@ -68,7 +68,7 @@ func (j planned) drawable(plots []report.Plot) (doubts []error, err error) {
 	h := &journal.Header{Axes: j.plan.Axes, Envs: j.plan.Envs}
 	metrics, all := j.bench.Metrics()
 	if !all {
-		metrics = append(metrics, journal.MetricInfo{Name: decl.LimitMetric})
+		metrics = append(metrics, journal.MetricInfo{Name: bench.LimitMetric})
 	}
 	for _, p := range plots {
 		if err := p.Check(h, j.plan.Options); err != nil {
@@ -86,7 +86,7 @@ func (j planned) drawable(plots []report.Plot) (doubts []error, err error) {
 
 // runFolder is where the rows go: --out, with a folder of its own for each of
 // several benches, or the bench's own choice.
-func runFolder(b *decl.Bench, out string, several bool) string {
+func runFolder(b *bench.Bench, out string, several bool) string {
 	switch {
 	case out != "" && several:
 		return filepath.Join(out, b.Name)
@@ -100,7 +100,7 @@ func runFolder(b *decl.Bench, out string, several bool) string {
 
 // knownAnywhere refuses a name that none of the selected benches has. A name
 // that only some have applies to those.
-func knownAnywhere(benches []*decl.Bench, f runFlags) error {
+func knownAnywhere(benches []*bench.Bench, f runFlags) error {
 	if len(benches) < 2 {
 		return nil // the planner says it better
 	}
@@ -119,15 +119,15 @@ func knownAnywhere(benches []*decl.Bench, f runFlags) error {
 
 // applicable keeps the assignments whose axis the bench has; with one bench
 // all are kept, so that the planner reports the typo.
-func applicable(b *decl.Bench, list []plan.Assign, several bool) []plan.Assign {
+func applicable(b *bench.Bench, list []plan.Assign, several bool) []plan.Assign {
 	names := axisNames(b)
 	return slices.DeleteFunc(slices.Clone(list), func(as plan.Assign) bool {
 		return several && !slices.Contains(names, as.Name)
 	})
 }
 
-func axisNames(b *decl.Bench) []string {
-	names := []string{decl.RanksAxis}
+func axisNames(b *bench.Bench) []string {
+	names := []string{bench.RanksAxis}
 	for _, p := range b.Parts {
 		for _, x := range p.Axes {
 			names = append(names, x.Name)
@@ -140,7 +140,7 @@ func axisNames(b *decl.Bench) []string {
 }
 
 // backend resolves --backend for a bench.
-func (a *app) backend(b *decl.Bench, asked string, place *jobenv.Job) (string, error) {
+func (a *app) backend(b *bench.Bench, asked string, place *jobenv.Job) (string, error) {
 	can := b.Backends
 	if len(can) == 0 {
 		can = []string{"cpu"}
@@ -154,14 +154,14 @@ func (a *app) backend(b *decl.Bench, asked string, place *jobenv.Job) (string, e
 	if slices.Contains(can, asked) {
 		return asked, nil
 	}
-	if slices.ContainsFunc(a.benches, func(other *decl.Bench) bool { return slices.Contains(other.Backends, asked) }) {
+	if slices.ContainsFunc(a.benches, func(other *bench.Bench) bool { return slices.Contains(other.Backends, asked) }) {
 		return "", fmt.Errorf("bench %s does not run on backend %s, only on %s", b.Name, asked, strings.Join(can, ", "))
 	}
 	return "", fmt.Errorf("bench %s: %w", b.Name, suggest.Unknown("backend", asked, append([]string{"auto"}, can...)))
 }
 
 // inputFiles hashes the files that options name.
-func inputFiles(b *decl.Bench, given []plan.Assign) (map[string]string, error) {
+func inputFiles(b *bench.Bench, given []plan.Assign) (map[string]string, error) {
 	inputs := map[string]string{}
 	for _, o := range b.Options {
 		if !o.File {

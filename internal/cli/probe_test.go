@@ -9,7 +9,7 @@ import (
 
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/bench/probe"
-	"github.com/kernbench/kernbench/internal/result/speedup"
+	"github.com/kernbench/kernbench/internal/view/speedup"
 )
 
 func TestWriteProbe(t *testing.T) {

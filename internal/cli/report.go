@@ -5,9 +5,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/kernbench/kernbench/internal/bench/decl"
+	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/internal/result/journal"
-	"github.com/kernbench/kernbench/internal/result/report"
+	"github.com/kernbench/kernbench/internal/view/report"
 )
 
 func (a *app) reportCommand() *cobra.Command {
@@ -42,7 +42,7 @@ func (a *app) reportCommand() *cobra.Command {
 
 // bench is the built-in bench of that name, or nil: rows of a sweep file or of
 // another program are shown without figures of their own.
-func (a *app) bench(name string) *decl.Bench {
+func (a *app) bench(name string) *bench.Bench {
 	for _, b := range a.benches {
 		if b.Name == name {
 			return b

@@ -8,12 +8,12 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/internal/base/point"
-	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/bench/plan"
 	"github.com/kernbench/kernbench/internal/bench/run"
 	"github.com/kernbench/kernbench/internal/result/journal"
-	"github.com/kernbench/kernbench/internal/result/report"
+	"github.com/kernbench/kernbench/internal/view/report"
 )
 
 const specHelp = `SPEC is a list (1,2,8), a geometric range (1K:64M:x4), a linear one (0:64:+8),
@@ -46,8 +46,8 @@ With --bench NAME, the bench's own axes and options are flags too:
 		Args: arguments(0, 0, "a benchmark is named by --bench, a sweep file by -f"),
 	}
 	f.declare(cmd.Flags(), a.name)
-	var benches []*decl.Bench
-	read := func(*decl.Bench) (axes, options []plan.Assign) { return nil, nil }
+	var benches []*bench.Bench
+	read := func(*bench.Bench) (axes, options []plan.Assign) { return nil, nil }
 	if len(a.args) > 0 && a.args[0] == "run" {
 		var err error
 		if benches, err = a.selectBenches(a.args[1:]); err != nil {
@@ -77,7 +77,7 @@ With --bench NAME, the bench's own axes and options are flags too:
 
 // ownExample is a bench to show in examples, for programs that lack the one which
 // kernbench's examples are about.
-func (a *app) ownExample() *decl.Bench {
+func (a *app) ownExample() *bench.Bench {
 	if len(a.benches) == 0 || a.bench("memory") != nil {
 		return nil
 	}
@@ -85,14 +85,14 @@ func (a *app) ownExample() *decl.Bench {
 }
 
 // benchExamples shows how one bench is run, by an axis of its own if it has any.
-func (a *app) benchExamples(b *decl.Bench) string {
+func (a *app) benchExamples(b *bench.Bench) string {
 	start := fmt.Sprintf("  %s run --bench %s", a.name, b.Name)
 	if b.Parts[0].Command != nil {
 		start = fmt.Sprintf("  %s run -f sweep.yaml", a.name)
 	}
 	lines := []string{start, start + " --plan"}
 	for _, x := range b.Parts[0].Axes {
-		if x.Name != decl.RanksAxis && len(x.Values) > 0 {
+		if x.Name != bench.RanksAxis && len(x.Values) > 0 {
 			lines = append(lines, fmt.Sprintf("%s --%s %s --trials 6", start, x.Name, point.FormatSpec(x.Values[:1])))
 			break
 		}
@@ -101,7 +101,7 @@ func (a *app) benchExamples(b *decl.Bench) string {
 }
 
 // runAll runs the benches one after the other; the worst exit code wins.
-func (a *app) runAll(ctx context.Context, benches []*decl.Bench, f runFlags, read benchValues) error {
+func (a *app) runAll(ctx context.Context, benches []*bench.Bench, f runFlags, read benchValues) error {
 	place, err := a.job(f)
 	if err != nil {
 		return usage(err)

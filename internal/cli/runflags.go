@@ -11,7 +11,7 @@ import (
 	"github.com/kernbench/kernbench/internal/base/suggest"
 	"github.com/kernbench/kernbench/internal/bench/plan"
 	"github.com/kernbench/kernbench/internal/host/cores"
-	"github.com/kernbench/kernbench/internal/result/export"
+	"github.com/kernbench/kernbench/internal/view/export"
 )
 
 // runFlags are the fixed flags of `run`.

@@ -7,10 +7,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/kernbench/kernbench/internal/result/export"
 	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
-	"github.com/kernbench/kernbench/internal/result/report"
+	"github.com/kernbench/kernbench/internal/view/export"
+	"github.com/kernbench/kernbench/internal/view/report"
 )
 
 const runHelp = `RUN is a folder that a run left (out/memory). RUN@-1 is the run before the

@@ -13,7 +13,7 @@ import (
 	"github.com/kernbench/kernbench/internal/base/texttab"
 	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/result/journal"
-	"github.com/kernbench/kernbench/internal/result/speedup"
+	"github.com/kernbench/kernbench/internal/view/speedup"
 )
 
 func (a *app) speedupCommand() *cobra.Command {

@@ -8,10 +8,10 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/kernbench/kernbench/internal/bench/decl"
-	"github.com/kernbench/kernbench/internal/result/export"
+	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/internal/result/journal"
-	"github.com/kernbench/kernbench/internal/result/report"
+	"github.com/kernbench/kernbench/internal/view/export"
+	"github.com/kernbench/kernbench/internal/view/report"
 )
 
 // show prints the chosen format and draws the views of a run.
@@ -41,7 +41,7 @@ func (a *app) views(dir string, j planned, f runFlags, r *journal.Run) error {
 
 // print writes the rows as the format, or, for people, what the bench itself
 // would say first.
-func (a *app) print(b *decl.Bench, format string, r *journal.Run) error {
+func (a *app) print(b *bench.Bench, format string, r *journal.Run) error {
 	rows := r.Latest()
 	if format == export.Default {
 		if written, err := report.Headlines(a.stdout, b, rows, a.width); written || err != nil {

@@ -4,6 +4,8 @@ import (
 	"math"
 	"slices"
 	"time"
+
+	"github.com/kernbench/kernbench/internal/base/stats"
 )
 
 // Everything here is a pure function of what all ranks have exchanged, so every
@@ -68,7 +70,7 @@ type warming struct {
 // began. It returns the size of the next block, 0 to go on to the samples.
 func (w *warming) next(maxima []int64, elapsed int64) int {
 	w.calls += len(maxima)
-	now := median(maxima)
+	now := stats.Median(maxima)
 	falling := w.last == 0 || now < stillFalling*w.last
 	w.last = now
 	budget := picoseconds(w.limits.MaxTime) - elapsed
@@ -131,14 +133,14 @@ func (s *sampling) next(maxima []int64, elapsed int64) (int, StopReason) {
 
 // relativeNoise is half the width of the median's interval over the median.
 func relativeNoise(sorted []int64) float64 {
-	low, high, ok := medianInterval(sorted)
+	low, high, ok := stats.MedianInterval(sorted)
 	switch {
 	case !ok:
 		return math.NaN()
 	case low == high:
 		return 0 // also when the median is 0
 	}
-	return (high - low) / 2 / percentile(sorted, 0.5)
+	return (high - low) / 2 / stats.Percentile(sorted, 0.5)
 }
 
 // deviation is the standard deviation over the mean.

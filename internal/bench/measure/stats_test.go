@@ -2,112 +2,10 @@ package measure
 
 import (
 	"math"
-	"math/big"
 	"slices"
 	"strings"
 	"testing"
-
-	"pgregory.net/rapid"
 )
-
-func near(a, b float64) bool {
-	return a == b || math.Abs(a-b) <= 1e-9*max(math.Abs(a), math.Abs(b))
-}
-
-// exactIndex is intervalIndex by counting all outcomes of n coins.
-func exactIndex(n int) int {
-	limit := new(big.Rat).Mul(big.NewRat(25, 1000), new(big.Rat).SetInt(new(big.Int).Lsh(big.NewInt(1), uint(n))))
-	sum, i := new(big.Int), -1
-	for k := 0; ; k++ {
-		sum.Add(sum, new(big.Int).Binomial(int64(n), int64(k)))
-		if new(big.Rat).SetInt(sum).Cmp(limit) > 0 {
-			return i
-		}
-		i = k
-	}
-}
-
-func TestIntervalIndex(t *testing.T) {
-	for n := minInterval; n <= 300; n++ {
-		if got, want := intervalIndex(n), exactIndex(n); got != want {
-			t.Errorf("n = %d: index %d, want %d", n, got, want)
-		}
-	}
-	if got := exactIndex(minInterval - 1); got != -1 {
-		t.Errorf("%d values have an interval after all", minInterval-1)
-	}
-	// For large n the index nears n/2 - 0.98 sqrt(n).
-	for _, n := range []int{10_000, 1_000_000} {
-		got, want := float64(intervalIndex(n)), float64(n)/2-0.98*math.Sqrt(float64(n))
-		if math.Abs(got-want) > 3 {
-			t.Errorf("n = %d: index %v, want about %v", n, got, want)
-		}
-	}
-}
-
-func TestSummarizeAgainstReference(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		values := rapid.SliceOfN(rapid.Float64Range(0, 1e6), 1, 60).Draw(t, "values")
-		given := slices.Clone(values)
-		s, warnings := Summarize(values)
-		if !slices.Equal(values, given) {
-			t.Fatal("the values were reordered")
-		}
-		slices.Sort(given)
-		n := len(given)
-		// The reference defines a percentile by its two neighbours in the order.
-		reference := func(p float64) float64 {
-			at := p * float64(n-1)
-			low, high := given[int(math.Floor(at))], given[int(math.Ceil(at))]
-			return low*(1-(at-math.Floor(at))) + high*(at-math.Floor(at))
-		}
-		mean := 0.0
-		for _, v := range given {
-			mean += v
-		}
-		mean /= float64(n)
-		for name, pair := range map[string][2]float64{
-			"min": {s.Min, given[0]}, "max": {s.Max, given[n-1]}, "mean": {s.Mean, mean},
-			"p50": {s.P50, reference(0.5)}, "p90": {s.P90, reference(0.9)}, "p99": {s.P99, reference(0.99)},
-		} {
-			if !near(pair[0], pair[1]) {
-				t.Errorf("%s = %v, want %v", name, pair[0], pair[1])
-			}
-		}
-		if n < minInterval {
-			if !math.IsNaN(s.CILow) || !math.IsNaN(s.CIHigh) || len(warnings) != 1 || len(s.Map()) != 6 {
-				t.Errorf("%d values: interval [%v, %v], warnings %q", n, s.CILow, s.CIHigh, warnings)
-			}
-			return
-		}
-		i := exactIndex(n)
-		if s.CILow != given[i] || s.CIHigh != given[n-1-i] || len(warnings) != 0 || len(s.Map()) != 8 {
-			t.Errorf("interval [%v, %v], want [%v, %v]; warnings %q", s.CILow, s.CIHigh, given[i], given[n-1-i], warnings)
-		}
-	})
-}
-
-// TestIntervalCovers draws from a skewed distribution whose median is ln 2.
-func TestIntervalCovers(t *testing.T) {
-	random := newRandom(1)
-	const trials = 4000
-	for _, n := range []int{6, 20, 101} {
-		inside := 0
-		for range trials {
-			values := make([]float64, n)
-			for i := range values {
-				values[i] = random.ExpFloat64()
-			}
-			s, _ := Summarize(values)
-			if s.CILow <= math.Ln2 && math.Ln2 <= s.CIHigh {
-				inside++
-			}
-		}
-		if share := float64(inside) / trials; share < 0.94 {
-			t.Errorf("n = %d: the interval holds the median in %.3f of the cases", n, share)
-		}
-	}
-}
 
 func TestAnalyze(t *testing.T) {
 	m := matrixOf(
@@ -169,34 +67,6 @@ func TestDrift(t *testing.T) {
 	}
 }
 
-func TestBusFactor(t *testing.T) {
-	for _, test := range []struct {
-		op    string
-		ranks int
-		want  float64
-	}{
-		{"all_reduce", 8, 1.75}, {"all-reduce", 2, 1}, {"allreduce", 1, 0},
-		{"reduce_scatter", 4, 0.75}, {"all_gather", 4, 0.75}, {"alltoall", 2, 0.5}, {"all_to_all", 2, 0.5},
-		{"alltoallv", 4, 0.75}, {"gather", 4, 0.75}, {"scatter", 4, 0.75},
-		{"broadcast", 8, 1}, {"reduce", 8, 1}, {"sendrecv", 8, 1}, {"hypercube", 8, 1},
-	} {
-		if got, ok := BusFactor(test.op, test.ranks); !ok || got != test.want {
-			t.Errorf("%s of %d ranks: %v, %v; want %v", test.op, test.ranks, got, ok, test.want)
-		}
-	}
-	for _, op := range []string{"barrier", "", "allreduced"} {
-		if _, ok := BusFactor(op, 4); ok {
-			t.Errorf("%q has a bus factor", op)
-		}
-	}
-	if _, ok := BusFactor("reduce", 0); ok {
-		t.Error("no ranks have a bus factor")
-	}
-	// 1 GB in a millisecond.
-	if got := AlgBW(1e9, 1000); got != 1000 {
-		t.Errorf("AlgBW = %v GB/s, want 1000", got)
-	}
-	if got, ok := BusBW("all_reduce", 8, 1e9, 1000); !ok || got != 1750 {
-		t.Errorf("BusBW = %v GB/s, want 1750", got)
-	}
+func near(a, b float64) bool {
+	return a == b || math.Abs(a-b) <= 1e-9*max(math.Abs(a), math.Abs(b))
 }

@@ -6,9 +6,9 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/base/suggest"
-	"github.com/kernbench/kernbench/internal/bench/decl"
 )
 
 // The language of --only:
@@ -36,8 +36,8 @@ type operand struct {
 // scope says which names exist and how their values are read.
 type scope map[string]point.Kind
 
-func scopeOf(b *decl.Bench, parts []*decl.Part, options point.Point) scope {
-	s := scope{decl.BackendName: point.String, "part": point.String, decl.RanksAxis: point.Int}
+func scopeOf(b *bench.Bench, parts []*bench.DeclaredPart, options point.Point) scope {
+	s := scope{bench.BackendName: point.String, "part": point.String, bench.RanksAxis: point.Int}
 	for _, p := range parts {
 		for _, a := range p.Axes {
 			s[a.Name] = a.Kind
@@ -52,13 +52,13 @@ func scopeOf(b *decl.Bench, parts []*decl.Part, options point.Point) scope {
 	return s
 }
 
-func (p *Plan) values(part *decl.Part, t Task) map[string]operand {
+func (p *Plan) values(part *bench.DeclaredPart, t Task) map[string]operand {
 	m := map[string]operand{
-		decl.BackendName: {value: point.StringValue(p.Backend)},
-		"part":           {value: point.StringValue(part.Name)},
+		bench.BackendName: {value: point.StringValue(p.Backend)},
+		"part":            {value: point.StringValue(part.Name)},
 	}
 	if t.Ranks > 0 {
-		m[decl.RanksAxis] = operand{value: point.IntValue(int64(t.Ranks))}
+		m[bench.RanksAxis] = operand{value: point.IntValue(int64(t.Ranks))}
 	}
 	for _, c := range p.Options {
 		m[c.Name] = operand{value: c.Value}

@@ -7,30 +7,30 @@ import (
 	"sort"
 	"strings"
 
+	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/base/suggest"
-	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/bench/measure"
 )
 
 // override applies the request to copies of the bench's parts; the declaration
 // itself is never changed.
-func override(b *decl.Bench, req Request) ([]*decl.Part, error) {
+func override(b *bench.Bench, req Request) ([]*bench.DeclaredPart, error) {
 	var errs []error
 	fault := func(err error) { errs = append(errs, err) }
 
-	parts := make([]*decl.Part, len(b.Parts))
+	parts := make([]*bench.DeclaredPart, len(b.Parts))
 	for i, p := range b.Parts {
 		c := *p
 		c.Axes, c.Envs, c.Zips = slices.Clone(p.Axes), slices.Clone(p.Envs), slices.Clone(p.Zips)
 		c.Measure = withDefaults(p.Measure)
-		if _, has := c.Axis(decl.RanksAxis); !has && (c.Command == nil || !c.Command.OwnRanks) {
-			one := decl.Axis{Name: decl.RanksAxis, Kind: point.Int, Values: []point.Value{point.IntValue(1)}}
-			c.Axes = append([]decl.Axis{one}, c.Axes...)
+		if _, has := c.Axis(bench.RanksAxis); !has && (c.Command == nil || !c.Command.OwnRanks) {
+			one := bench.DeclaredAxis{Name: bench.RanksAxis, Kind: point.Int, Values: []point.Value{point.IntValue(1)}}
+			c.Axes = append([]bench.DeclaredAxis{one}, c.Axes...)
 		}
 		for _, a := range c.On[req.Backend] {
-			at := slices.IndexFunc(c.Axes, func(x decl.Axis) bool { return x.Name == a.Name })
+			at := slices.IndexFunc(c.Axes, func(x bench.DeclaredAxis) bool { return x.Name == a.Name })
 			c.Axes[at].Values = a.Values
 		}
 		parts[i] = &c
@@ -56,7 +56,7 @@ func override(b *decl.Bench, req Request) ([]*decl.Part, error) {
 		}
 		switch {
 		case found:
-		case a.Name == decl.RanksAxis:
+		case a.Name == bench.RanksAxis:
 			fault(fmt.Errorf("%s: the program of %s starts its own ranks, so kernbench cannot set their number", a.Name, b.Name))
 		default:
 			fault(suggest.Unknown("axis", a.Name, axisNames(parts)))
@@ -69,9 +69,9 @@ func override(b *decl.Bench, req Request) ([]*decl.Part, error) {
 			continue
 		}
 		for _, p := range parts {
-			i := slices.IndexFunc(p.Envs, func(x decl.EnvAxis) bool { return x.Name == e.Name })
+			i := slices.IndexFunc(p.Envs, func(x bench.EnvAxis) bool { return x.Name == e.Name })
 			if i < 0 {
-				p.Envs = append(p.Envs, decl.EnvAxis{Name: e.Name})
+				p.Envs = append(p.Envs, bench.EnvAxis{Name: e.Name})
 				i = len(p.Envs) - 1
 			}
 			p.Envs[i].Values = dedupe(values)
@@ -90,7 +90,7 @@ func override(b *decl.Bench, req Request) ([]*decl.Part, error) {
 		}
 	}
 	for _, s := range req.Skips {
-		if !slices.ContainsFunc(parts, func(p *decl.Part) bool { return hasName(p, s.Name) }) {
+		if !slices.ContainsFunc(parts, func(p *bench.DeclaredPart) bool { return hasName(p, s.Name) }) {
 			fault(suggest.Unknown("axis in --skip", s.Name, append(axisNames(parts), envNames(parts)...)))
 		}
 	}
@@ -106,12 +106,12 @@ func override(b *decl.Bench, req Request) ([]*decl.Part, error) {
 
 // settle gives the parts the number of ranks that there is, unless they want it
 // anyway, among others.
-func settle(parts []*decl.Part, ranks int) {
+func settle(parts []*bench.DeclaredPart, ranks int) {
 	there := point.IntValue(int64(ranks))
 	for _, p := range parts {
 		for i, a := range p.Axes {
 			zipped := slices.ContainsFunc(p.Zips, func(z []string) bool { return slices.Contains(z, a.Name) })
-			if a.Name == decl.RanksAxis && !slices.Contains(a.Values, there) && !zipped {
+			if a.Name == bench.RanksAxis && !slices.Contains(a.Values, there) && !zipped {
 				p.Axes[i].Values = []point.Value{there}
 			}
 		}
@@ -136,7 +136,7 @@ func withDefaults(c measure.Config) measure.Config {
 	return c
 }
 
-func options(b *decl.Bench, given []Assign) (point.Point, error) {
+func options(b *bench.Bench, given []Assign) (point.Point, error) {
 	var out point.Point
 	for _, o := range b.Options {
 		out = append(out, point.Coord{Name: o.Name, Value: o.Default})
@@ -173,7 +173,7 @@ func options(b *decl.Bench, given []Assign) (point.Point, error) {
 // skips holds, by name, the texts of the values to leave out.
 type skips map[string]map[string]bool
 
-func skipSets(part *decl.Part, given []Assign) (skips, error) {
+func skipSets(part *bench.DeclaredPart, given []Assign) (skips, error) {
 	out := skips{}
 	for _, s := range given {
 		var want, have []string
@@ -188,7 +188,7 @@ func skipSets(part *decl.Part, given []Assign) (skips, error) {
 			for _, v := range axis.Values {
 				have = append(have, v.String())
 			}
-		} else if i := slices.IndexFunc(part.Envs, func(e decl.EnvAxis) bool { return e.Name == s.Name }); i >= 0 {
+		} else if i := slices.IndexFunc(part.Envs, func(e bench.EnvAxis) bool { return e.Name == s.Name }); i >= 0 {
 			values, err := point.ParseEnvSpec(s.Name, s.Text)
 			if err != nil {
 				return nil, fmt.Errorf("--skip %s: %w", s.Name, err)
@@ -229,18 +229,18 @@ func (s skips) has(t Task) bool {
 			return true
 		}
 	}
-	return s[decl.RanksAxis][fmt.Sprint(t.Ranks)]
+	return s[bench.RanksAxis][fmt.Sprint(t.Ranks)]
 }
 
-func hasName(p *decl.Part, name string) bool {
+func hasName(p *bench.DeclaredPart, name string) bool {
 	if _, ok := p.Axis(name); ok {
 		return true
 	}
-	return slices.ContainsFunc(p.Envs, func(e decl.EnvAxis) bool { return e.Name == name })
+	return slices.ContainsFunc(p.Envs, func(e bench.EnvAxis) bool { return e.Name == name })
 }
 
-func axisNames(parts []*decl.Part) []string {
-	return collect(parts, func(p *decl.Part) (names []string) {
+func axisNames(parts []*bench.DeclaredPart) []string {
+	return collect(parts, func(p *bench.DeclaredPart) (names []string) {
 		for _, a := range p.Axes {
 			names = append(names, a.Name)
 		}
@@ -248,8 +248,8 @@ func axisNames(parts []*decl.Part) []string {
 	})
 }
 
-func envNames(parts []*decl.Part) []string {
-	return collect(parts, func(p *decl.Part) (names []string) {
+func envNames(parts []*bench.DeclaredPart) []string {
+	return collect(parts, func(p *bench.DeclaredPart) (names []string) {
 		for _, e := range p.Envs {
 			names = append(names, e.Name)
 		}
@@ -257,7 +257,7 @@ func envNames(parts []*decl.Part) []string {
 	})
 }
 
-func collect(parts []*decl.Part, names func(*decl.Part) []string) []string {
+func collect(parts []*bench.DeclaredPart, names func(*bench.DeclaredPart) []string) []string {
 	var out []string
 	for _, p := range parts {
 		out = append(out, names(p)...)

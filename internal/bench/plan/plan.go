@@ -16,9 +16,9 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/base/point"
-	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/host/cores"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
@@ -28,7 +28,7 @@ const maxPoints = 1_000_000
 
 // Plan is everything a run will do, in order.
 type Plan struct {
-	Bench   *decl.Bench
+	Bench   *bench.Bench
 	Backend string
 	Shape   dist.Shape // of the backend
 	Options point.Point
@@ -45,7 +45,7 @@ type Plan struct {
 
 // Group is one launch: a fresh set of processes that runs its tasks in order.
 type Group struct {
-	Part  *decl.Part
+	Part  *bench.DeclaredPart
 	Trial int
 	Ranks int // 0: the program starts its own
 	Env   point.Env
@@ -106,7 +106,7 @@ type World struct {
 type Assign struct{ Name, Text string }
 
 // Make plans a bench. Every error is the user's to mend and names what exists.
-func Make(b *decl.Bench, req Request) (*Plan, error) {
+func Make(b *bench.Bench, req Request) (*Plan, error) {
 	if err := b.Validate(); err != nil {
 		return nil, err
 	}
@@ -164,7 +164,7 @@ func (p *Plan) Rows() int {
 }
 
 // expand lists a part's points and groups them by what their processes need.
-func (p *Plan) expand(part *decl.Part, req Request, only []expr) ([]*Group, error) {
+func (p *Plan) expand(part *bench.DeclaredPart, req Request, only []expr) ([]*Group, error) {
 	dims, err := dimensions(part)
 	if err != nil {
 		return nil, err
@@ -244,9 +244,9 @@ func (p *Plan) schedule(groups []*Group) {
 }
 
 // columns collects the names that rows of this part have.
-func (p *Plan) columns(part *decl.Part) {
+func (p *Plan) columns(part *bench.DeclaredPart) {
 	for _, a := range part.Axes {
-		if a.Name != decl.RanksAxis {
+		if a.Name != bench.RanksAxis {
 			p.Axes = append(p.Axes, journal.AxisInfo{Part: part.Name, Name: a.Name, Kind: a.Kind})
 		}
 	}
@@ -289,11 +289,11 @@ func (p *Plan) Estimate() (least, most time.Duration) {
 }
 
 // Timeout is a part's time-out per point.
-func Timeout(part *decl.Part) time.Duration {
+func Timeout(part *bench.DeclaredPart) time.Duration {
 	if part.Timeout > 0 {
 		return part.Timeout
 	}
-	return decl.DefaultTimeout
+	return bench.DefaultTimeout
 }
 
 func ranksPtr(n int) *int {
@@ -303,10 +303,10 @@ func ranksPtr(n int) *int {
 	return &n
 }
 
-func dropped(part *decl.Part, t Task) error {
+func dropped(part *bench.DeclaredPart, t Task) error {
 	p := t.Point
 	if t.Ranks > 0 {
-		p = p.With(decl.RanksAxis, point.IntValue(int64(t.Ranks)))
+		p = p.With(bench.RanksAxis, point.IntValue(int64(t.Ranks)))
 	}
 	for _, where := range part.Wheres {
 		if err := where(p); err != nil {

@@ -10,12 +10,12 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/base/suggest"
-	"github.com/kernbench/kernbench/internal/bench/decl"
 )
 
-func nop(context.Context, *decl.State) error { return nil }
+func nop(context.Context, *bench.State) error { return nil }
 
 func assign(s string) Assign {
 	name, text, _ := strings.Cut(s, "=")
@@ -33,15 +33,15 @@ func request(axes, envs []string, zips ...[]string) Request {
 	return r
 }
 
-func make4x4(items ...decl.Item) *decl.Bench {
-	return decl.New("b", nop, append([]decl.Item{decl.Bytes("size", "1K:4K:x2")}, items...)...)
+func make4x4(items ...bench.Item) *bench.Bench {
+	return bench.New("b", nop, append([]bench.Item{bench.Bytes("size", "1K:4K:x2")}, items...)...)
 }
 
 func TestLaunchCounts(t *testing.T) {
 	four := []string{"A=1,2,3,-", "B=1,2,3,-"}
 	for _, c := range []struct {
 		what     string
-		bench    *decl.Bench
+		bench    *bench.Bench
 		req      Request
 		points   int
 		launches int
@@ -49,12 +49,12 @@ func TestLaunchCounts(t *testing.T) {
 		{"one launch for all sizes", make4x4(), request(nil, nil), 3, 1},
 		{"crossed env", make4x4(), request(nil, four), 48, 16},
 		{"zipped env", make4x4(), request(nil, four, []string{"A", "B"}), 12, 4},
-		{"zipped env and two rank counts", make4x4(decl.Ranks("2,4")), request(nil, four, []string{"A", "B"}), 24, 8},
-		{"declared zip", make4x4(decl.Zip(decl.Env("A", "1", "2"), decl.Env("B", "1", decl.Unset))), request(nil, nil), 6, 2},
-		{"env zipped with an axis", make4x4(decl.Zip(decl.Env("A", "1", "2"), decl.Ints("cu", "1,2"))), request(nil, nil), 6, 2},
-		{"axes zipped", decl.New("b", nop, decl.Zip(decl.Ints("m", "1,2"), decl.Ints("n", "3,4")), decl.Ints("k", "5,6")), request(nil, nil), 4, 1},
-		{"ranks zipped with env", make4x4(decl.Zip(decl.Ranks("2,4"), decl.Env("A", "x", "y"))), request(nil, nil), 6, 2},
-		{"no axes at all", decl.New("b", nop), request(nil, nil), 1, 1},
+		{"zipped env and two rank counts", make4x4(bench.Ranks("2,4")), request(nil, four, []string{"A", "B"}), 24, 8},
+		{"declared zip", make4x4(bench.Zip(bench.Env("A", "1", "2"), bench.Env("B", "1", bench.Unset))), request(nil, nil), 6, 2},
+		{"env zipped with an axis", make4x4(bench.Zip(bench.Env("A", "1", "2"), bench.Ints("cu", "1,2"))), request(nil, nil), 6, 2},
+		{"axes zipped", bench.New("b", nop, bench.Zip(bench.Ints("m", "1,2"), bench.Ints("n", "3,4")), bench.Ints("k", "5,6")), request(nil, nil), 4, 1},
+		{"ranks zipped with env", make4x4(bench.Zip(bench.Ranks("2,4"), bench.Env("A", "x", "y"))), request(nil, nil), 6, 2},
+		{"no axes at all", bench.New("b", nop), request(nil, nil), 1, 1},
 		{"ranks by --ranks", make4x4(), request([]string{"num_ranks=1,2,8"}, nil), 9, 3},
 	} {
 		p, err := Make(c.bench, c.req)
@@ -72,7 +72,7 @@ func TestLaunchCounts(t *testing.T) {
 func TestProgramsAreLaunchedPerPoint(t *testing.T) {
 	b := make4x4()
 	b.Parts[0].Body = nil
-	b.Parts[0].Command = &decl.Command{Argv: []string{"x"}}
+	b.Parts[0].Command = &bench.Command{Argv: []string{"x"}}
 	p, err := Make(b, request(nil, []string{"A=1,2"}))
 	if err != nil || p.Launches() != 6 {
 		t.Fatalf("%v launches, %v; want 6", p.Launches(), err)
@@ -81,9 +81,9 @@ func TestProgramsAreLaunchedPerPoint(t *testing.T) {
 
 // Ranks are a matter of each part: a neighbour's rank counts are not its own.
 func TestRanksStayWithTheirPart(t *testing.T) {
-	s := decl.NewSuite("s",
-		decl.NewPart("two", nop, decl.Ranks("2")),
-		decl.NewPart("many", nop, decl.Ranks("2,4,8")))
+	s := bench.Suite("s",
+		bench.Part("two", nop, bench.Ranks("2")),
+		bench.Part("many", nop, bench.Ranks("2,4,8")))
 	p, err := Make(s, request(nil, nil))
 	if err != nil {
 		t.Fatal(err)
@@ -99,9 +99,9 @@ func TestRanksStayWithTheirPart(t *testing.T) {
 }
 
 func TestBadRequests(t *testing.T) {
-	b := func() *decl.Bench {
-		return decl.New("b", nop, decl.Bytes("size", "1K,2K"), decl.DTypes("dtype", "f32", "bf16"), decl.Env("VAR", "1", "2"),
-			decl.Choice("mode", "how", "fast", "safe"))
+	b := func() *bench.Bench {
+		return bench.New("b", nop, bench.Bytes("size", "1K,2K"), bench.DTypes("dtype", "f32", "bf16"), bench.Env("VAR", "1", "2"),
+			bench.Choice("mode", "how", "fast", "safe"))
 	}
 	with := func(f func(*Request)) Request {
 		r := request(nil, nil)
@@ -151,7 +151,7 @@ func (r Request) withAxis(s string) Request {
 // others that they know; one that some point can use is not.
 func TestUnknownWords(t *testing.T) {
 	knows := map[string][]string{"sum": {"ring", "tree"}, "copy": {"ring"}}
-	b := decl.New("b", nop, decl.Strings("op", "sum"), decl.Strings("algorithm", "ring"), decl.Drop(func(p point.Point) error {
+	b := bench.New("b", nop, bench.Strings("op", "sum"), bench.Strings("algorithm", "ring"), bench.Drop(func(p point.Point) error {
 		op, _ := p.Get("op")
 		algorithm, _ := p.Get("algorithm")
 		if !slices.Contains(knows[op.String()], algorithm.String()) {
@@ -177,9 +177,9 @@ func TestUnknownWords(t *testing.T) {
 }
 
 func TestWhereDropsWithItsReason(t *testing.T) {
-	b := decl.New("b", nop, decl.Ranks("1,2"), decl.Ints("n", "1,2"), decl.Drop(func(p point.Point) error {
+	b := bench.New("b", nop, bench.Ranks("1,2"), bench.Ints("n", "1,2"), bench.Drop(func(p point.Point) error {
 		n, _ := p.Get("n")
-		ranks, _ := p.Get(decl.RanksAxis)
+		ranks, _ := p.Get(bench.RanksAxis)
 		if n.Int() < ranks.Int() {
 			return errors.New("fewer elements than ranks")
 		}
@@ -195,7 +195,7 @@ func TestWhereDropsWithItsReason(t *testing.T) {
 }
 
 func TestAllDroppedSaysWhy(t *testing.T) {
-	b := decl.New("b", nop, decl.Ints("n", "1,2"), decl.Drop(func(point.Point) error { return errors.New("never on a Sunday") }))
+	b := bench.New("b", nop, bench.Ints("n", "1,2"), bench.Drop(func(point.Point) error { return errors.New("never on a Sunday") }))
 	if _, err := Make(b, request(nil, nil)); err == nil || !strings.Contains(err.Error(), "all 2 points: never on a Sunday") {
 		t.Errorf("%v", err)
 	}
@@ -230,7 +230,7 @@ func TestTrialsAreInterleavedAndRepeatable(t *testing.T) {
 }
 
 func TestDeclarationIsNotChanged(t *testing.T) {
-	b := make4x4(decl.Env("A", "1"))
+	b := make4x4(bench.Env("A", "1"))
 	before := fmt.Sprint(b.Parts[0].Axes, b.Parts[0].Envs)
 	if _, err := Make(b, request([]string{"size=7"}, []string{"A=9", "B=1"})); err != nil {
 		t.Fatal(err)
@@ -245,7 +245,7 @@ func TestProductAgainstNaive(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a, b, c := rapid.IntRange(1, 5).Draw(t, "a"), rapid.IntRange(1, 5).Draw(t, "b"), rapid.IntRange(1, 5).Draw(t, "c")
 		spec := func(n int) string { return fmt.Sprintf("1:%d:+1", n) }
-		bench := decl.New("x", nop, decl.Ints("a", spec(a)), decl.Zip(decl.Ints("b", spec(b)), decl.Ints("z", spec(b))), decl.Ints("c", spec(c)))
+		bench := bench.New("x", nop, bench.Ints("a", spec(a)), bench.Zip(bench.Ints("b", spec(b)), bench.Ints("z", spec(b))), bench.Ints("c", spec(c)))
 		p, err := Make(bench, request(nil, nil))
 		if err != nil {
 			t.Fatal(err)
@@ -274,7 +274,7 @@ func TestProductAgainstNaive(t *testing.T) {
 
 // A backend may have other values of an axis; what the user asks for wins.
 func TestOtherValuesOnABackend(t *testing.T) {
-	b := make4x4(decl.Ints("i", "1,2"), decl.Backends("cpu", "toy"), decl.On("toy", decl.Ints("i", "7")))
+	b := make4x4(bench.Ints("i", "1,2"), bench.Backends("cpu", "toy"), bench.On("toy", bench.Ints("i", "7")))
 	for _, c := range []struct {
 		backend, asked string
 		want           []string
@@ -299,8 +299,8 @@ func TestOtherValuesOnABackend(t *testing.T) {
 			t.Errorf("%s %s: %v, want %v", c.backend, c.asked, got, c.want)
 		}
 	}
-	for _, wrong := range []decl.Item{decl.On("toy", decl.Ints("j", "1")), decl.On("toy", decl.Strings("i", "a"))} {
-		if _, err := Make(make4x4(decl.Ints("i", "1"), wrong), request(nil, nil)); err == nil || !strings.Contains(err.Error(), "on backend toy") {
+	for _, wrong := range []bench.Item{bench.On("toy", bench.Ints("j", "1")), bench.On("toy", bench.Strings("i", "a"))} {
+		if _, err := Make(make4x4(bench.Ints("i", "1"), wrong), request(nil, nil)); err == nil || !strings.Contains(err.Error(), "on backend toy") {
 			t.Errorf("other values of what is no such axis: %v", err)
 		}
 	}

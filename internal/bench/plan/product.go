@@ -4,22 +4,22 @@ import (
 	"fmt"
 	"iter"
 
+	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/internal/base/point"
-	"github.com/kernbench/kernbench/internal/bench/decl"
 )
 
 // A dimension is what varies as one: a single axis or environment variable, or
 // several zipped together. It has `size` positions.
 type dimension struct {
-	axes []decl.Axis
-	envs []decl.EnvAxis
+	axes []bench.DeclaredAxis
+	envs []bench.EnvAxis
 	size int
 }
 
 // dimensions cuts a part into its independent dimensions, the environment
 // outermost (it costs a launch to change), then the axes as declared. A zip
 // stands where its first member stands.
-func dimensions(part *decl.Part) ([]dimension, error) {
+func dimensions(part *bench.DeclaredPart) ([]dimension, error) {
 	zipOf := map[string]int{}
 	for i, z := range part.Zips {
 		for _, name := range z {
@@ -87,7 +87,7 @@ func combinations(dims []dimension) iter.Seq[combo] {
 }
 
 // task reads the combination's values, in declared order whatever the zips.
-func (c combo) task(part *decl.Part) Task {
+func (c combo) task(part *bench.DeclaredPart) Task {
 	axes := make(map[string]point.Value)
 	envs := make(map[string]point.EnvVar)
 	for k, d := range c.dims {
@@ -100,7 +100,7 @@ func (c combo) task(part *decl.Part) Task {
 	}
 	t := Task{Part: part.Name, Point: make(point.Point, 0, len(part.Axes))}
 	for _, a := range part.Axes {
-		if a.Name == decl.RanksAxis {
+		if a.Name == bench.RanksAxis {
 			t.Ranks = int(axes[a.Name].Int())
 			continue
 		}

@@ -6,15 +6,15 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/base/suggest"
-	"github.com/kernbench/kernbench/internal/bench/decl"
 )
 
 // unknownWords refuses values that the request gives and that the bench's own
 // conditions know nothing of at any point: a slip of the finger, which would
 // otherwise only drop its points. A word that some point can use is none.
-func unknownWords(parts []*decl.Part, req Request, dropped []Task, groups []*Group) error {
+func unknownWords(parts []*bench.DeclaredPart, req Request, dropped []Task, groups []*Group) error {
 	faults := map[Assign]error{}
 	var order []Assign
 	for _, t := range dropped {
@@ -46,7 +46,7 @@ func unknownWords(parts []*decl.Part, req Request, dropped []Task, groups []*Gro
 }
 
 // refused is why the task's part drops it, nil if that was for another reason.
-func refused(parts []*decl.Part, t Task) error {
+func refused(parts []*bench.DeclaredPart, t Task) error {
 	for _, p := range parts {
 		if p.Name == t.Part {
 			return dropped(p, t)
@@ -56,7 +56,7 @@ func refused(parts []*decl.Part, t Task) error {
 }
 
 // emptySelection explains why nothing is left to run.
-func emptySelection(bench string, parts []*decl.Part, req Request, dropped []Task) error {
+func emptySelection(bench string, parts []*bench.DeclaredPart, req Request, dropped []Task) error {
 	why := "nothing is left to run"
 	if len(dropped) > 0 {
 		why = dropReasons(req, dropped)

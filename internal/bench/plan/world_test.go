@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/kernbench/kernbench/internal/bench/decl"
+	"github.com/kernbench/kernbench/bench"
 )
 
 // In a job of so many ranks, those are what runs: declared numbers give way to it
@@ -22,10 +22,10 @@ func TestWorld(t *testing.T) {
 		{declared: "1", given: "2,4", ranks: []int{4}, dropped: 1},
 		{declared: "4", given: "2,8", err: "all 2 points are dropped: this job has 4 ranks"},
 	} {
-		b := decl.New("b", nop, decl.Ranks(c.declared))
+		b := bench.New("b", nop, bench.Ranks(c.declared))
 		req := Request{Backend: "cpu", World: world}
 		if c.given != "" {
-			req.Axes = []Assign{{Name: decl.RanksAxis, Text: c.given}}
+			req.Axes = []Assign{{Name: bench.RanksAxis, Text: c.given}}
 		}
 		p, err := Make(b, req)
 		if c.err != "" {

@@ -9,6 +9,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/kernbench/kernbench/internal/base/stats"
+
 	"github.com/kernbench/kernbench/internal/bench/measure"
 	"github.com/kernbench/kernbench/internal/comm/syncgroup"
 	"github.com/kernbench/kernbench/internal/host/hostinfo"
@@ -90,7 +92,7 @@ func (b *bench) config() measure.Config {
 // time samples one call per core, all cores at once, and summarizes the slowest
 // core's times in microseconds. Each call is made by a goroutine of its own on a
 // thread bound to its core.
-func (b *bench) time(cores []int, call func(i int) func() error) (measure.Summary, error) {
+func (b *bench) time(cores []int, call func(i int) func() error) (stats.Summary, error) {
 	groups := syncgroup.Local(len(cores))
 	results := make([]*measure.Result, len(cores))
 	errs := make([]error, len(cores))
@@ -107,7 +109,7 @@ func (b *bench) time(cores []int, call func(i int) func() error) (measure.Summar
 	}
 	wait.Wait()
 	if err := errors.Join(errs...); err != nil {
-		return measure.Summary{}, fmt.Errorf("on cores %v: %w", cores, err)
+		return stats.Summary{}, fmt.Errorf("on cores %v: %w", cores, err)
 	}
 	s := measure.Analyze(results[0].Samples).Summary
 	if !(s.Min > 0) {

@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/dist"
-	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/host/hostinfo"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
@@ -29,7 +29,7 @@ func (simulatedBackend) Shape() dist.Shape { return dist.Shape{InProcess: true, 
 func init() { dist.Register(simulated, simulatedBackend{}) }
 
 // together does on rank 1 what its point says, and fine elsewhere.
-func together(ctx context.Context, s *decl.State) error {
+func together(ctx context.Context, s *bench.State) error {
 	s.Detail("pid", strconv.Itoa(os.Getpid()))
 	if s.LocalRank() != s.Rank() {
 		return fmt.Errorf("rank %d is told it is local rank %d", s.Rank(), s.LocalRank())
@@ -105,7 +105,7 @@ func TestSameBenchInProcesses(t *testing.T) {
 
 // overlap: the first point ends after the second has begun, which it can only
 // where points run side by side.
-func overlap(ctx context.Context, s *decl.State) error {
+func overlap(ctx context.Context, s *bench.State) error {
 	flag := filepath.Join(os.Getenv("TEST_FLAGS"), fmt.Sprint(s.Int("i")))
 	if err := os.WriteFile(flag, nil, 0o644); err != nil {
 		return err

@@ -3,7 +3,7 @@ package run
 import (
 	"testing"
 
-	"github.com/kernbench/kernbench/internal/bench/decl"
+	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/internal/bench/worker"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
@@ -15,7 +15,7 @@ func TestCulpritOfFollowers(t *testing.T) {
 	res := &results{byRank: make([]*worker.Event, 2)}
 	for rank := range 2 {
 		res.add(worker.Event{Rank: rank, Secondary: true, Culprit: &lost,
-			Done: &decl.Outcome{Status: journal.Failed, Reason: "group aborted by rank 1: connection lost"}})
+			Done: &bench.Outcome{Status: journal.Failed, Reason: "group aborted by rank 1: connection lost"}})
 	}
 	row := journal.Row{Metrics: map[string]float64{}, Units: map[string]string{}}
 	res.fill(&row)

@@ -16,8 +16,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/internal/base/point"
-	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/bench/measure"
 	"github.com/kernbench/kernbench/internal/bench/plan"
 	"github.com/kernbench/kernbench/internal/bench/worker"
@@ -72,35 +72,35 @@ func misbehave() {
 }
 
 // benches are the declarations the tests run.
-func benches() []*decl.Bench {
+func benches() []*bench.Bench {
 	quick := measure.Default()
 	quick.Stop = measure.Stop{MinSamples: 1, MaxSamples: 3, MaxTime: time.Second}
 	quick.Warmup = measure.Warmup{MinCalls: 1, MaxCalls: 1, MaxTime: time.Second}
-	return []*decl.Bench{
-		decl.New("still", still, decl.Ranks("2"), decl.Ints("i", "1,2,3"), decl.Env("SWEPT", "1", "2"), decl.Measure(quick)),
-		decl.New("slow", slow, decl.Ranks("2"), decl.Ints("i", "1,2,3"), decl.Env("SWEPT", "1", "2"), decl.Trials(2), decl.Measure(quick)),
-		decl.New("environ", environ, decl.Ranks("2"), decl.Env("SWEPT", "a b", "", decl.Unset), decl.Measure(quick)),
-		decl.New("scripted", scripted, decl.Ints("i", "1,2"), decl.Env("DOUBLE", "0", "1"), decl.Env("IGNORED", "0", "1")),
-		decl.New("stop", stop, decl.Ranks("2"), decl.Ints("i", "1,2,3"), decl.Measure(quick)),
-		decl.New("lonely", lonely, decl.Ranks("2"), decl.Ints("i", "1,2,3"), decl.Measure(quick)),
-		decl.New("together", together, decl.Ranks("3"), decl.Strings("what", "fine", "fails", "panics", "hangs", "dies", "again"),
-			decl.Backends("cpu", simulated), decl.Timeout(5*time.Second)), // which none but the one that hangs needs, however loaded the machine
-		decl.New("slow-simulated", slow, decl.Ranks("2"), decl.Ints("i", "1,2,3,4,5"), decl.Env("SWEPT", "1", "2"), decl.Trials(2),
-			decl.Measure(quick), decl.Backends(simulated)),
-		decl.New("overlap", overlap, decl.Ranks("2"), decl.Ints("i", "0,1,2,3,4,5"), decl.Backends(simulated)),
+	return []*bench.Bench{
+		bench.New("still", still, bench.Ranks("2"), bench.Ints("i", "1,2,3"), bench.Env("SWEPT", "1", "2"), bench.Measure(quick)),
+		bench.New("slow", slow, bench.Ranks("2"), bench.Ints("i", "1,2,3"), bench.Env("SWEPT", "1", "2"), bench.Trials(2), bench.Measure(quick)),
+		bench.New("environ", environ, bench.Ranks("2"), bench.Env("SWEPT", "a b", "", bench.Unset), bench.Measure(quick)),
+		bench.New("scripted", scripted, bench.Ints("i", "1,2"), bench.Env("DOUBLE", "0", "1"), bench.Env("IGNORED", "0", "1")),
+		bench.New("stop", stop, bench.Ranks("2"), bench.Ints("i", "1,2,3"), bench.Measure(quick)),
+		bench.New("lonely", lonely, bench.Ranks("2"), bench.Ints("i", "1,2,3"), bench.Measure(quick)),
+		bench.New("together", together, bench.Ranks("3"), bench.Strings("what", "fine", "fails", "panics", "hangs", "dies", "again"),
+			bench.Backends("cpu", simulated), bench.Timeout(5*time.Second)), // which none but the one that hangs needs, however loaded the machine
+		bench.New("slow-simulated", slow, bench.Ranks("2"), bench.Ints("i", "1,2,3,4,5"), bench.Env("SWEPT", "1", "2"), bench.Trials(2),
+			bench.Measure(quick), bench.Backends(simulated)),
+		bench.New("overlap", overlap, bench.Ranks("2"), bench.Ints("i", "0,1,2,3,4,5"), bench.Backends(simulated)),
 		programs("listen", false),
 		programs("table", true),
 	}
 }
 
 // still does nothing, quickly.
-func still(ctx context.Context, s *decl.State) error {
+func still(ctx context.Context, s *bench.State) error {
 	return s.Time(ctx, func() error { return nil })
 }
 
 // slow gives a killer time to strike; set-up, barrier and timed part alike. With a
 // gate its third point waits until there is such a file.
-func slow(ctx context.Context, s *decl.State) error {
+func slow(ctx context.Context, s *bench.State) error {
 	if gate, ok := os.LookupEnv("TEST_GATE"); ok && s.Int("i") == 3 {
 		for limit := time.Now().Add(hangGuard); time.Now().Before(limit); time.Sleep(2 * time.Millisecond) {
 			if _, err := os.Stat(gate); err == nil {
@@ -116,7 +116,7 @@ func slow(ctx context.Context, s *decl.State) error {
 }
 
 // environ prints what it sees, NUL-terminated as the kernel shows it.
-func environ(ctx context.Context, s *decl.State) error {
+func environ(ctx context.Context, s *bench.State) error {
 	for _, e := range os.Environ() {
 		fmt.Print(e, "\x00")
 	}
@@ -124,7 +124,7 @@ func environ(ctx context.Context, s *decl.State) error {
 }
 
 // scripted takes exactly as long as DOUBLE says.
-func scripted(ctx context.Context, s *decl.State) error {
+func scripted(ctx context.Context, s *bench.State) error {
 	clock := &scriptedClock{}
 	s.UseClock(clock)
 	us := int64(100)
@@ -141,7 +141,7 @@ func (c *scriptedClock) Deterministic() bool { return true }
 func (c *scriptedClock) Name() string        { return "scripted" }
 
 // stop stops rank 1 at the second point, heartbeat and all.
-func stop(ctx context.Context, s *decl.State) error {
+func stop(ctx context.Context, s *bench.State) error {
 	if s.Rank() == 1 && s.Int("i") == 2 {
 		s.Phase("stopping")
 		syscall.Kill(os.Getpid(), syscall.SIGSTOP)
@@ -151,24 +151,24 @@ func stop(ctx context.Context, s *decl.State) error {
 }
 
 // lonely skips on rank 1 alone, at the second point, while rank 0 waits for it.
-func lonely(ctx context.Context, s *decl.State) error {
+func lonely(ctx context.Context, s *bench.State) error {
 	if s.Rank() == 1 && s.Int("i") == 2 {
-		return decl.Skip("rank 1 feels like it")
+		return bench.Skip("rank 1 feels like it")
 	}
 	return still(ctx, s)
 }
 
 // programs is a sweep over programs: the test binary with another face.
-func programs(name string, table bool) *decl.Bench {
-	b := decl.New(name, nil, decl.Ranks("2"), decl.Ints("i", "1,2"), decl.Env("SWEPT", "1", "2"), decl.Trials(2))
-	b.Parts[0].Command = &decl.Command{Argv: []string{self, "program", name}, Parse: func(ranks []decl.RankOutput) ([]decl.ParsedRow, error) {
-		var rows []decl.ParsedRow
+func programs(name string, table bool) *bench.Bench {
+	b := bench.New(name, nil, bench.Ranks("2"), bench.Ints("i", "1,2"), bench.Env("SWEPT", "1", "2"), bench.Trials(2))
+	b.Parts[0].Command = &bench.Command{Argv: []string{self, "program", name}, Parse: func(ranks []bench.RankOutput) ([]bench.ParsedRow, error) {
+		var rows []bench.ParsedRow
 		for _, line := range strings.Fields(string(ranks[0].Stdout)) {
 			us, err := strconv.ParseFloat(line, 64)
 			if err != nil {
 				return nil, err
 			}
-			row := decl.ParsedRow{Samples: map[string][]float64{"time_us": {us}}}
+			row := bench.ParsedRow{Samples: map[string][]float64{"time_us": {us}}}
 			if table {
 				row.Extra = point.Point{{Name: "line", Value: point.IntValue(int64(len(rows)))}}
 			}

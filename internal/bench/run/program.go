@@ -7,8 +7,9 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/kernbench/kernbench/internal/bench/decl"
-	"github.com/kernbench/kernbench/internal/bench/measure"
+	"github.com/kernbench/kernbench/internal/base/stats"
+
+	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/internal/bench/plan"
 	"github.com/kernbench/kernbench/internal/bench/sweep"
 	"github.com/kernbench/kernbench/internal/host/hostinfo"
@@ -144,9 +145,9 @@ func (r *runner) attend(l started, t plan.Task, limit time.Duration, ranks int) 
 
 // parse turns the output of all ranks into rows.
 func (r *runner) parse(g *plan.Group, base journal.Row, out launch.Outcome, logs string) ([]journal.Row, error) {
-	outputs := make([]decl.RankOutput, len(out.Exits))
+	outputs := make([]bench.RankOutput, len(out.Exits))
 	for i, x := range out.Exits {
-		o := decl.RankOutput{Rank: x.Rank, Wall: x.Wall}
+		o := bench.RankOutput{Rank: x.Rank, Wall: x.Wall}
 		for ext, into := range map[string]*[]byte{"out": &o.Stdout, "err": &o.Stderr} {
 			data, err := os.ReadFile(filepath.Join(logs, fmt.Sprintf("rank%d.%s", x.Rank, ext)))
 			if err != nil && !os.IsNotExist(err) {
@@ -175,7 +176,7 @@ func (r *runner) parse(g *plan.Group, base journal.Row, out launch.Outcome, logs
 	return rows, nil
 }
 
-func (r *runner) parsedRow(part *decl.Part, row journal.Row, p decl.ParsedRow) journal.Row {
+func (r *runner) parsedRow(part *bench.DeclaredPart, row journal.Row, p bench.ParsedRow) journal.Row {
 	row.Status = journal.OK
 	row.Clock, row.Cadence = "program", "program"
 	row.Metrics, row.Units = map[string]float64{}, map[string]string{}
@@ -192,13 +193,13 @@ func (r *runner) parsedRow(part *decl.Part, row journal.Row, p decl.ParsedRow) j
 			continue
 		}
 		row.Samples = max(row.Samples, len(samples))
-		sum, _ := measure.Summarize(samples)
+		sum, _ := stats.Summarize(samples)
 		row.Metrics[name] = sum.P50
 		if len(samples) > 1 {
 			if row.Stats == nil {
 				row.Stats = map[string]journal.Stat{}
 			}
-			row.Stats[name] = decl.Stat(sum)
+			row.Stats[name] = bench.Stat(sum)
 		}
 		for _, m := range part.Metrics {
 			if m.Name == name && m.Unit != "" {

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/kernbench/kernbench/internal/bench/decl"
+	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/internal/bench/worker"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
@@ -115,7 +115,7 @@ func (s *results) primary() *worker.Event {
 	return follower
 }
 
-func fillOutcome(row *journal.Row, o *decl.Outcome) {
+func fillOutcome(row *journal.Row, o *bench.Outcome) {
 	row.Status, row.Kind, row.Optional = o.Status, o.Kind, o.Optional
 	row.Reason, row.Output, _ = strings.Cut(o.Reason, "\n") // a panic goes on with its stack
 	row.Clock, row.Cadence, row.Cache = o.Clock, o.Cadence, o.Cache

@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/internal/base/point"
-	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/bench/plan"
 	"github.com/kernbench/kernbench/internal/bench/worker"
 	"github.com/kernbench/kernbench/internal/process/connection"
@@ -166,7 +166,7 @@ func TestEnvSeen(t *testing.T) {
 // TestResults: one row out of the answers of all ranks.
 func TestResults(t *testing.T) {
 	answer := func(rank int, status journal.Status, reason string, secondary bool) worker.Event {
-		return worker.Event{Rank: rank, Secondary: secondary, Done: &decl.Outcome{Status: status, Reason: reason, Phase: "timed"}}
+		return worker.Event{Rank: rank, Secondary: secondary, Done: &bench.Outcome{Status: status, Reason: reason, Phase: "timed"}}
 	}
 	for _, c := range []struct {
 		name    string
@@ -210,7 +210,7 @@ func TestResults(t *testing.T) {
 func TestWarningsOfRanks(t *testing.T) {
 	res := &results{byRank: make([]*worker.Event, 3)}
 	for rank, warnings := range [][]string{{"noisy"}, {"noisy", "slow"}, {"noisy"}} {
-		res.add(worker.Event{Rank: rank, Done: &decl.Outcome{Status: journal.OK, Warnings: warnings}})
+		res.add(worker.Event{Rank: rank, Done: &bench.Outcome{Status: journal.OK, Warnings: warnings}})
 	}
 	row := journal.Row{Metrics: map[string]float64{}, Units: map[string]string{}}
 	res.fill(&row)

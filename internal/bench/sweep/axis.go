@@ -6,27 +6,27 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/base/suggest"
 	"github.com/kernbench/kernbench/internal/base/yamlfile"
-	"github.com/kernbench/kernbench/internal/bench/decl"
 )
 
 // axes reads the mapping of axis names to values.
-func (r *reader) axes(n yamlfile.Node, names *namespace) []decl.Axis {
+func (r *reader) axes(n yamlfile.Node, names *namespace) []bench.DeclaredAxis {
 	entries, _ := r.Mapping(n, "axes")
-	var axes []decl.Axis
+	var axes []bench.DeclaredAxis
 	for _, e := range entries {
 		what := "axis " + e.Key
 		switch {
-		case e.Key == decl.RanksAxis:
+		case e.Key == bench.RanksAxis:
 			r.Fault(e.At, "axis %q: the number of ranks is the key \"ranks\" of the sweep", e.Key)
 			continue
-		case e.Key == decl.BackendName || !decl.ValidName(e.Key):
-			r.Fault(e.At, "axis name %q: %s, and not %q", e.Key, wantName, decl.BackendName)
+		case e.Key == bench.BackendName || !bench.ValidName(e.Key):
+			r.Fault(e.At, "axis name %q: %s, and not %q", e.Key, wantName, bench.BackendName)
 			continue
 		}
-		axis := decl.Axis{Name: e.Key}
+		axis := bench.DeclaredAxis{Name: e.Key}
 		axis.Kind, axis.Values = r.axisValues(e.Value, what)
 		names.declare(e.At, "axis", e.Key, len(axis.Values))
 		axes = append(axes, axis)
@@ -182,19 +182,19 @@ func isTruth(text string) bool {
 
 // envs reads the swept environment variables. Values keep their text; null
 // removes the variable.
-func (r *reader) envs(n yamlfile.Node, names *namespace) []decl.EnvAxis {
+func (r *reader) envs(n yamlfile.Node, names *namespace) []bench.EnvAxis {
 	entries, _ := r.Mapping(n, "env")
-	var envs []decl.EnvAxis
+	var envs []bench.EnvAxis
 	for _, e := range entries {
 		what := "env " + e.Key
-		if !decl.ValidEnvName(e.Key) {
+		if !bench.ValidEnvName(e.Key) {
 			r.Fault(e.At, "environment variable %q: want letters, digits and _, not starting with a digit", e.Key)
 		}
 		nodes := []yamlfile.Node{e.Value}
 		if r.IsList(e.Value) {
 			nodes, _ = r.List(e.Value, what)
 		}
-		env := decl.EnvAxis{Name: e.Key}
+		env := bench.EnvAxis{Name: e.Key}
 		for _, item := range nodes {
 			s, ok := r.Scalar(item, what)
 			if !ok {

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/kernbench/kernbench/internal/bench/decl"
+	"github.com/kernbench/kernbench/bench"
 )
 
 const examples = "../../../examples"
@@ -20,13 +20,13 @@ const examples = "../../../examples"
 // runOnce runs an example's program at the first value of each axis and the
 // given environment, one process per rank, and parses what it printed. It is
 // the bare minimum of a launcher: the real one is tested with its own package.
-func runOnce(t *testing.T, file string, environ ...string) []decl.ParsedRow {
+func runOnce(t *testing.T, file string, environ ...string) []bench.ParsedRow {
 	t.Helper()
-	bench, err := Load(filepath.Join(examples, file))
+	loaded, err := Load(filepath.Join(examples, file))
 	if err != nil {
 		t.Fatal(err)
 	}
-	part := bench.Parts[0]
+	part := loaded.Parts[0]
 	at, declared := firstPoint(part)
 	argv, err := Substitute(part.Command.Argv, at, declared)
 	if err != nil {
@@ -45,7 +45,7 @@ func runOnce(t *testing.T, file string, environ ...string) []decl.ParsedRow {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
-	outs := make([]decl.RankOutput, ranks)
+	outs := make([]bench.RankOutput, ranks)
 	errs := make([]error, ranks)
 	var group sync.WaitGroup
 	for rank := range ranks {
@@ -60,7 +60,7 @@ func runOnce(t *testing.T, file string, environ ...string) []decl.ParsedRow {
 			if err := cmd.Run(); err != nil {
 				errs[rank] = fmt.Errorf("rank %d: %v: %s", rank, err, stderr.String())
 			}
-			outs[rank] = decl.RankOutput{Rank: rank, Stdout: []byte(stdout.String()), Stderr: []byte(stderr.String()), Wall: time.Since(start)}
+			outs[rank] = bench.RankOutput{Rank: rank, Stdout: []byte(stdout.String()), Stderr: []byte(stderr.String()), Wall: time.Since(start)}
 		})
 	}
 	group.Wait()

@@ -8,7 +8,8 @@ import (
 
 	"github.com/rogpeppe/go-internal/txtar"
 
-	"github.com/kernbench/kernbench/internal/bench/decl"
+	"github.com/kernbench/kernbench/bench"
+
 )
 
 // FuzzParse: any text is a good declaration or an error with a place inside
@@ -61,13 +62,13 @@ func FuzzParse(f *testing.F) {
 // fuzzOutput feeds arbitrary output to the parser of the given metrics: rows
 // with finite samples, or an error.
 func fuzzOutput(f *testing.F, metrics ...string) {
-	bench, err := Parse("f.yaml", []byte(withMetrics("[2]", metrics...)))
+	loaded, err := Parse("f.yaml", []byte(withMetrics("[2]", metrics...)))
 	if err != nil {
 		f.Fatal(err)
 	}
-	parse := bench.Parts[0].Command.Parse
+	parse := loaded.Parts[0].Command.Parse
 	f.Fuzz(func(t *testing.T, a, b []byte) {
-		rows, err := parse([]decl.RankOutput{{Rank: 0, Stdout: a}, {Rank: 1, Stdout: b}})
+		rows, err := parse([]bench.RankOutput{{Rank: 0, Stdout: a}, {Rank: 1, Stdout: b}})
 		if err != nil {
 			if err.Error() == "" {
 				t.Fatal("an error without words")

@@ -4,12 +4,12 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/internal/base/point"
-	"github.com/kernbench/kernbench/internal/bench/decl"
 )
 
 // mustParse reads a sweep that has to be good.
-func mustParse(t *testing.T, text string) *decl.Part {
+func mustParse(t *testing.T, text string) *bench.DeclaredPart {
 	t.Helper()
 	bench, err := Parse("sweep.yaml", []byte(text))
 	if err != nil {
@@ -28,18 +28,18 @@ func withMetrics(ranks string, metrics ...string) string {
 }
 
 // outputs makes one rank per text.
-func outputs(stdouts ...string) []decl.RankOutput {
-	var outs []decl.RankOutput
+func outputs(stdouts ...string) []bench.RankOutput {
+	var outs []bench.RankOutput
 	for i, s := range stdouts {
-		outs = append(outs, decl.RankOutput{Rank: i, Stdout: []byte(s)})
+		outs = append(outs, bench.RankOutput{Rank: i, Stdout: []byte(s)})
 	}
 	return outs
 }
 
 // firstPoint is the first value of every axis.
-func firstPoint(p *decl.Part) (at point.Point, ranks *int) {
+func firstPoint(p *bench.DeclaredPart) (at point.Point, ranks *int) {
 	for _, a := range p.Axes {
-		if a.Name == decl.RanksAxis {
+		if a.Name == bench.RanksAxis {
 			n := int(a.Values[0].Int())
 			ranks = &n
 			continue

@@ -3,8 +3,8 @@ package sweep
 import (
 	"strings"
 
+	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/internal/base/yamlfile"
-	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
@@ -20,7 +20,7 @@ type metric struct {
 
 // single finds the samples of one metric in the output of one rank.
 type single interface {
-	samples(text []byte, out decl.RankOutput) ([]float64, error)
+	samples(text []byte, out bench.RankOutput) ([]float64, error)
 	String() string // what was looked for, for errors
 }
 
@@ -42,7 +42,7 @@ func (r *reader) metrics(n yamlfile.Node, names *namespace, ownRanks bool) []met
 	}
 	var metrics []metric
 	for _, e := range entries {
-		if !decl.ValidName(e.Key) {
+		if !bench.ValidName(e.Key) {
 			r.Fault(e.At, "metric name %q: %s", e.Key, wantName)
 		}
 		if old, taken := names.whats[e.Key]; taken {

@@ -4,13 +4,13 @@ import (
 	"fmt"
 	"strconv"
 
+	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/internal/base/point"
-	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/result/nccltable"
 )
 
 // ncclKeys are the key columns that every version of nccl-tests has.
-var ncclKeys = []decl.Axis{{Name: "size", Kind: point.Bytes}, {Name: "type", Kind: point.String}, {Name: "redop", Kind: point.String}}
+var ncclKeys = []bench.DeclaredAxis{{Name: "size", Kind: point.Bytes}, {Name: "type", Kind: point.String}, {Name: "redop", Kind: point.String}}
 
 // ncclPlaces are the words for the two groups of columns.
 var ncclPlaces = map[string]nccltable.Place{"out": nccltable.OutOfPlace, "in": nccltable.InPlace}

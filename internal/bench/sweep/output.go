@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/kernbench/kernbench/internal/bench/decl"
+	"github.com/kernbench/kernbench/bench"
 )
 
 // outputParser finds all metrics of a sweep in the output of one run.
@@ -29,16 +29,16 @@ func newOutputParser(metrics []metric, axes []string) *outputParser {
 	return p
 }
 
-// parse is the decl.ParseOutput of the sweep. A table gives one row per key;
+// parse is the bench.ParseOutput of the sweep. A table gives one row per key;
 // other metrics have the same samples in each of them. Without a table there
 // is one row.
-func (p *outputParser) parse(ranks []decl.RankOutput) ([]decl.ParsedRow, error) {
+func (p *outputParser) parse(ranks []bench.RankOutput) ([]bench.ParsedRow, error) {
 	if len(ranks) == 0 {
 		return nil, errors.New("the program left no output")
 	}
 	ranks = slices.Clone(ranks)
-	slices.SortFunc(ranks, func(a, b decl.RankOutput) int { return a.Rank - b.Rank })
-	rows := []decl.ParsedRow{{Samples: map[string][]float64{}}}
+	slices.SortFunc(ranks, func(a, b bench.RankOutput) int { return a.Rank - b.Rank })
+	rows := []bench.ParsedRow{{Samples: map[string][]float64{}}}
 	if p.table != nil {
 		var err error
 		if rows, err = p.tableRows(ranks); err != nil {
@@ -61,7 +61,7 @@ func (p *outputParser) parse(ranks []decl.RankOutput) ([]decl.ParsedRow, error) 
 }
 
 // combined gathers a metric's samples from the ranks it comes from.
-func (m metric) combined(ranks []decl.RankOutput) ([]float64, error) {
+func (m metric) combined(ranks []bench.RankOutput) ([]float64, error) {
 	if m.from == "rank0" {
 		ranks = ranks[:1]
 	}
@@ -80,7 +80,7 @@ func (m metric) combined(ranks []decl.RankOutput) ([]float64, error) {
 }
 
 // tableRows reads rank 0's table, and everybody's for metrics over all ranks.
-func (p *outputParser) tableRows(ranks []decl.RankOutput) ([]decl.ParsedRow, error) {
+func (p *outputParser) tableRows(ranks []bench.RankOutput) ([]bench.ParsedRow, error) {
 	names := make([]string, len(p.table.metrics))
 	all := false
 	for i, m := range p.table.metrics {
@@ -90,14 +90,14 @@ func (p *outputParser) tableRows(ranks []decl.RankOutput) ([]decl.ParsedRow, err
 	if !all {
 		ranks = ranks[:1]
 	}
-	fail := func(out decl.RankOutput, err error) error {
+	fail := func(out bench.RankOutput, err error) error {
 		noun := "metric "
 		if len(names) > 1 {
 			noun = "metrics "
 		}
 		return fmt.Errorf("%s%s: rank %d: %w; %s", noun, strings.Join(names, ", "), out.Rank, err, lastLines(out))
 	}
-	tables := make([][]decl.ParsedRow, len(ranks))
+	tables := make([][]bench.ParsedRow, len(ranks))
 	for i, out := range ranks {
 		rows, err := p.table.rows(p.table.metrics[0].read(out))
 		if err == nil && len(rows) == 0 {
@@ -108,15 +108,15 @@ func (p *outputParser) tableRows(ranks []decl.RankOutput) ([]decl.ParsedRow, err
 		}
 		tables[i] = rows
 	}
-	rows := make([]decl.ParsedRow, len(tables[0]))
+	rows := make([]bench.ParsedRow, len(tables[0]))
 	for r, first := range tables[0] {
-		rows[r] = decl.ParsedRow{Extra: first.Extra, Samples: map[string][]float64{}}
+		rows[r] = bench.ParsedRow{Extra: first.Extra, Samples: map[string][]float64{}}
 		for _, m := range p.table.metrics {
 			perRank, from := [][]float64{first.Samples[m.info.Name]}, ranks[:1]
 			if m.from != "rank0" {
 				from = ranks
 				for i, rows := range tables[1:] {
-					at := slices.IndexFunc(rows, func(x decl.ParsedRow) bool { return rowID(x.Extra) == rowID(first.Extra) })
+					at := slices.IndexFunc(rows, func(x bench.ParsedRow) bool { return rowID(x.Extra) == rowID(first.Extra) })
 					if at < 0 || len(rows) != len(tables[0]) {
 						return nil, fail(ranks[i+1], fmt.Errorf("its table has other lines than that of rank 0 (%v)", first.Extra))
 					}
@@ -133,7 +133,7 @@ func (p *outputParser) tableRows(ranks []decl.RankOutput) ([]decl.ParsedRow, err
 		}
 	}
 	for _, m := range p.table.metrics {
-		if !slices.ContainsFunc(rows, func(r decl.ParsedRow) bool { return len(r.Samples[m.info.Name]) > 0 }) {
+		if !slices.ContainsFunc(rows, func(r bench.ParsedRow) bool { return len(r.Samples[m.info.Name]) > 0 }) {
 			return nil, fmt.Errorf("metric %s: rank 0 printed N/A for %s on every line; %s", m.info.Name, m.column.name, lastLines(ranks[0]))
 		}
 	}
@@ -142,7 +142,7 @@ func (p *outputParser) tableRows(ranks []decl.RankOutput) ([]decl.ParsedRow, err
 
 // combine reduces the ranks' samples one by one: the i-th sample of a metric
 // over all ranks comes from everybody's i-th.
-func combine(from string, ranks []decl.RankOutput, perRank [][]float64) ([]float64, error) {
+func combine(from string, ranks []bench.RankOutput, perRank [][]float64) ([]float64, error) {
 	for i, samples := range perRank {
 		if len(samples) != len(perRank[0]) {
 			return nil, fmt.Errorf("rank %d has %s but rank %d has %s: %s over ranks needs equally many",
@@ -167,7 +167,7 @@ func combine(from string, ranks []decl.RankOutput, perRank [][]float64) ([]float
 }
 
 // read is the part of a rank's output the metric is looked for in.
-func (m metric) read(out decl.RankOutput) []byte {
+func (m metric) read(out bench.RankOutput) []byte {
 	switch m.stream {
 	case "stderr":
 		return out.Stderr
@@ -180,7 +180,7 @@ func (m metric) read(out decl.RankOutput) []byte {
 
 // lastLines shows the end of what a rank printed: usually it says why the
 // wanted number is not there.
-func lastLines(out decl.RankOutput) string {
+func lastLines(out bench.RankOutput) string {
 	const most = 5
 	var b strings.Builder
 	for _, s := range []struct {

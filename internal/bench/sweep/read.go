@@ -7,9 +7,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/base/yamlfile"
-	"github.com/kernbench/kernbench/internal/bench/decl"
 )
 
 // The names a declaration accepts. Package decl has the last word; these are
@@ -20,9 +20,9 @@ const wantName = "want letters, digits, _ . -, starting with a letter"
 
 // sweep reads the whole file. What it returns is good only if no fault was
 // recorded.
-func (r *reader) sweep(root yamlfile.Node) *decl.Bench {
-	part := &decl.Part{Command: &decl.Command{Inputs: map[string]string{}}}
-	bench := &decl.Bench{Parts: []*decl.Part{part}}
+func (r *reader) sweep(root yamlfile.Node) *bench.Bench {
+	part := &bench.DeclaredPart{Command: &bench.Command{Inputs: map[string]string{}}}
+	bench := &bench.Bench{Parts: []*bench.DeclaredPart{part}}
 	f, clean := r.Fields(root, "the sweep", "name", "description", "command", "dir", "ranks", "axes", "env", "zip",
 		"metrics", "timeout", "trials")
 	if f == nil {
@@ -93,7 +93,7 @@ func (r *reader) sweep(root yamlfile.Node) *decl.Bench {
 
 func (r *reader) name(n yamlfile.Node, what string) string {
 	s, ok := r.Text(n, what)
-	if ok && !decl.ValidName(s.Text) {
+	if ok && !bench.ValidName(s.Text) {
 		r.Fault(n, "%s %q: %s", what, s.Text, wantName)
 	}
 	return s.Text
@@ -131,7 +131,7 @@ func (r *reader) count(n yamlfile.Node, what string) int {
 
 // argv reads the command and checks its placeholders against the axes, and
 // that no axis is swept in vain.
-func (r *reader) argv(n yamlfile.Node, axes []decl.Axis, axesNode yamlfile.Node) []string {
+func (r *reader) argv(n yamlfile.Node, axes []bench.DeclaredAxis, axesNode yamlfile.Node) []string {
 	if s, ok := r.String(n); ok {
 		r.Fault(n, "command: want a list of arguments such as [%s]: there is no shell to split a line",
 			quoteAll(strings.Fields(s)))
@@ -172,7 +172,7 @@ func (r *reader) argv(n yamlfile.Node, axes []decl.Axis, axesNode yamlfile.Node)
 	}
 	// Entries were checked already; only their places are of interest here.
 	for _, e := range r.Peek(axesNode) {
-		isAxis := slices.ContainsFunc(axes, func(a decl.Axis) bool { return a.Name == e.Key })
+		isAxis := slices.ContainsFunc(axes, func(a bench.DeclaredAxis) bool { return a.Name == e.Key })
 		if isAxis && !used[e.Key] {
 			r.Fault(e.At, "axis %q is used nowhere: put {%s} into the command", e.Key, e.Key)
 		}
@@ -213,14 +213,14 @@ func (ns *namespace) list() []string {
 }
 
 // ranks reads the rank counts: an axis of its own name.
-func (r *reader) ranks(n yamlfile.Node, names *namespace) decl.Axis {
-	axis := decl.Axis{Name: decl.RanksAxis, Kind: point.Int}
+func (r *reader) ranks(n yamlfile.Node, names *namespace) bench.DeclaredAxis {
+	axis := bench.DeclaredAxis{Name: bench.RanksAxis, Kind: point.Int}
 	axis.Kind, axis.Values = r.values(n, "ranks", point.Int)
 	for _, v := range axis.Values {
 		if v.Int() < 1 || v.Int() > 1<<20 {
 			r.Fault(n, "ranks: a launch has between 1 and %d ranks, not %v", 1<<20, v)
 		}
 	}
-	names.declare(n, "axis", decl.RanksAxis, len(axis.Values))
+	names.declare(n, "axis", bench.RanksAxis, len(axis.Values))
 	return axis
 }

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/kernbench/kernbench/internal/bench/decl"
+	"github.com/kernbench/kernbench/bench"
 )
 
 // The sources of plain samples: a regular expression, a JSON field, the clock.
@@ -45,7 +45,7 @@ func newRegex(text string) (regex, error) {
 
 func (x regex) String() string { return "the expression " + x.text }
 
-func (x regex) samples(text []byte, _ decl.RankOutput) ([]float64, error) {
+func (x regex) samples(text []byte, _ bench.RankOutput) ([]float64, error) {
 	var samples []float64
 	for _, match := range x.re.FindAllSubmatch(text, -1) {
 		if match[x.group] == nil {
@@ -108,7 +108,7 @@ func parseJSONPath(text string) (jsonPath, error) {
 
 func (p jsonPath) String() string { return "the JSON field " + p.text }
 
-func (p jsonPath) samples(text []byte, _ decl.RankOutput) ([]float64, error) {
+func (p jsonPath) samples(text []byte, _ bench.RankOutput) ([]float64, error) {
 	var samples []float64
 	for _, doc := range jsonDocuments(text) {
 		found, err := p.walk(doc, p.steps, nil)
@@ -184,7 +184,7 @@ type wall time.Duration
 
 func (w wall) String() string { return "the wall time" }
 
-func (w wall) samples(_ []byte, out decl.RankOutput) ([]float64, error) {
+func (w wall) samples(_ []byte, out bench.RankOutput) ([]float64, error) {
 	return []float64{float64(out.Wall) / float64(w)}, nil
 }
 

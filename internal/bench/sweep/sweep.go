@@ -18,8 +18,8 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/internal/base/yamlfile"
-	"github.com/kernbench/kernbench/internal/bench/decl"
 )
 
 // Error is everything wrong in a sweep file, each fault with its place.
@@ -32,7 +32,7 @@ type reader struct{ *yamlfile.Reader }
 // `dir`, wherever kernbench itself was started; and the scripts named in the
 // command become inputs by their SHA-256, so that a changed
 // script is not taken for the one that was measured.
-func Load(path string) (*decl.Bench, error) {
+func Load(path string) (*bench.Bench, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("reading a sweep file: %w", err)
@@ -58,7 +58,7 @@ func Load(path string) (*decl.Bench, error) {
 
 // Parse reads the text of a sweep file without touching the file system. The
 // name stands in errors, and its folder is where the program runs.
-func Parse(name string, data []byte) (*decl.Bench, error) {
+func Parse(name string, data []byte) (*bench.Bench, error) {
 	file, root := yamlfile.Parse(name, data, "sweep", "name, command and metrics")
 	r := &reader{file}
 	if root == nil {
@@ -80,7 +80,7 @@ func Parse(name string, data []byte) (*decl.Bench, error) {
 // kept as written, so that the same sweep elsewhere has the same inputs. The
 // sweep file as a whole is none: another value on an axis does not change the
 // points that are there already, so a resumed run need not repeat them.
-func addScripts(command *decl.Command) error {
+func addScripts(command *bench.Command) error {
 	for _, arg := range command.Argv {
 		name, constant := literalArg(arg)
 		if !constant || name == "" {

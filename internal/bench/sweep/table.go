@@ -7,8 +7,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/internal/base/point"
-	"github.com/kernbench/kernbench/internal/bench/decl"
 )
 
 // table reads the lines of a table that a program printed into rows: the key
@@ -28,7 +28,7 @@ type line struct {
 }
 
 // rows reads the table in a text.
-func (t *table) rows(text []byte) ([]decl.ParsedRow, error) {
+func (t *table) rows(text []byte) ([]bench.ParsedRow, error) {
 	var lines []line
 	var err error
 	if t.kind == "csv" {
@@ -42,7 +42,7 @@ func (t *table) rows(text []byte) ([]decl.ParsedRow, error) {
 	if err := t.dropAxes(lines); err != nil {
 		return nil, err
 	}
-	var rows []decl.ParsedRow
+	var rows []bench.ParsedRow
 	index := map[string]int{}
 	for _, l := range lines {
 		id := rowID(l.keys)
@@ -50,7 +50,7 @@ func (t *table) rows(text []byte) ([]decl.ParsedRow, error) {
 		if !known {
 			i = len(rows)
 			index[id] = i
-			rows = append(rows, decl.ParsedRow{Extra: l.keys, Samples: map[string][]float64{}})
+			rows = append(rows, bench.ParsedRow{Extra: l.keys, Samples: map[string][]float64{}})
 		}
 		for name, v := range l.values {
 			rows[i].Samples[name] = append(rows[i].Samples[name], v)
@@ -74,7 +74,7 @@ func rowID(p point.Point) string {
 func (t *table) dropAxes(lines []line) error {
 	for i := range lines {
 		for _, c := range lines[i].keys {
-			if c.Name == decl.RanksAxis && !slices.Contains(t.axes, c.Name) || c.Name == decl.BackendName {
+			if c.Name == bench.RanksAxis && !slices.Contains(t.axes, c.Name) || c.Name == bench.BackendName {
 				return fmt.Errorf("the key column %q has a name that kernbench uses itself: list the wanted columns with keys", c.Name)
 			}
 			for _, m := range t.metrics {

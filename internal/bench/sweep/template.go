@@ -5,9 +5,9 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/base/suggest"
-	"github.com/kernbench/kernbench/internal/bench/decl"
 )
 
 // Substitute replaces the placeholders of an argv by the values of a point:
@@ -115,7 +115,7 @@ func (p piece) expand(at point.Point, ranks *int) (string, error) {
 	if p.literal {
 		return p.text, nil
 	}
-	if p.text == decl.RanksAxis {
+	if p.text == bench.RanksAxis {
 		if ranks == nil {
 			return "", fmt.Errorf("{%s} is not known: the program starts its own ranks", p.text)
 		}
@@ -139,7 +139,7 @@ func (p piece) expand(at point.Point, ranks *int) (string, error) {
 
 // check says which axis a placeholder names, or why it cannot be replaced at
 // every point of the sweep.
-func (p piece) check(axes []decl.Axis) (axis string, err error) {
+func (p piece) check(axes []bench.DeclaredAxis) (axis string, err error) {
 	var names []string
 	for _, a := range axes {
 		if a.Name == p.text {
@@ -147,7 +147,7 @@ func (p piece) check(axes []decl.Axis) (axis string, err error) {
 		}
 		names = append(names, a.Name)
 	}
-	if p.text == decl.RanksAxis {
+	if p.text == bench.RanksAxis {
 		return "", fmt.Errorf("{%s} needs the key \"ranks\": without it the program starts its own", p.text)
 	}
 	if name, index, ok := component(p.text); ok {
@@ -163,7 +163,7 @@ func (p piece) check(axes []decl.Axis) (axis string, err error) {
 			return name, nil
 		}
 	}
-	if !decl.ValidName(p.text) {
+	if !bench.ValidName(p.text) {
 		return "", fmt.Errorf("{%s} is no placeholder: braces themselves are written {{ and }}", p.text)
 	}
 	return "", suggest.Unknown("axis", p.text, names)

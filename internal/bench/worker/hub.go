@@ -13,7 +13,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/kernbench/kernbench/internal/bench/decl"
+	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/internal/comm/syncgroup"
 	"github.com/kernbench/kernbench/internal/process/connection"
 )
@@ -47,7 +47,7 @@ type Event struct {
 	Beat      bool
 	Phase     string // with Beat
 	Waiting   bool   // with Beat
-	Done      *decl.Outcome
+	Done      *bench.Outcome
 	Index     int  // with Done
 	Secondary bool // with Done
 	Culprit   *int // with Secondary: whose failure it follows, if known

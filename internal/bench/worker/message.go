@@ -9,8 +9,8 @@ package worker
 import (
 	"time"
 
+	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/internal/base/point"
-	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/bench/measure"
 )
 
@@ -103,8 +103,8 @@ type beat struct {
 
 // done is a task's end on one rank.
 type done struct {
-	Index   int          `json:"index"`
-	Outcome decl.Outcome `json:"outcome"`
+	Index   int           `json:"index"`
+	Outcome bench.Outcome `json:"outcome"`
 	// Secondary marks a failure that only follows another rank's.
 	Secondary bool `json:"secondary,omitempty"`
 	// Culprit is the rank whose failure it follows, if that is known.

@@ -6,8 +6,8 @@ import (
 	"slices"
 	"sync/atomic"
 
+	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/dist"
-	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/comm/syncgroup"
 )
 
@@ -48,7 +48,7 @@ func (r *rank) setPhase(phase string) {
 func (r *rank) perform(t *Task) error {
 	r.setPhase("set-up")
 	w := r.worker
-	s := decl.NewState(decl.Setting{
+	s := bench.NewState(bench.Setting{
 		Point: slices.Clone(t.Point), Group: watched{r.group, &r.wait}, LocalRank: w.local + r.number, Backend: w.job.Backend,
 		Session: w.job.Session, Trial: t.Trial, Seed: w.job.Seed, Measure: w.job.Measure, Phase: r.setPhase,
 	})
@@ -61,7 +61,7 @@ func (r *rank) perform(t *Task) error {
 	// only follow.
 	var aborted *syncgroup.AbortedError
 	var peer *dist.PeerError
-	follows := errors.As(err, &aborted) || errors.As(err, &peer) || errors.Is(err, decl.ErrElsewhere)
+	follows := errors.As(err, &aborted) || errors.As(err, &peer) || errors.Is(err, bench.ErrElsewhere)
 	var culprit *int
 	if aborted != nil && aborted.Rank != syncgroup.HubRank {
 		culprit = &aborted.Rank

@@ -14,8 +14,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/dist"
-	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/comm/syncgroup"
 	"github.com/kernbench/kernbench/internal/host/jobenv"
 	"github.com/kernbench/kernbench/internal/process/connection"
@@ -24,7 +24,7 @@ import (
 // Maybe makes this process a worker if its environment says so, and then
 // returns only when the work is over. Every main that declares benches calls
 // it before anything else.
-func Maybe(benches []*decl.Bench) (exitCode int, isWorker bool) {
+func Maybe(benches []*bench.Bench) (exitCode int, isWorker bool) {
 	if code, is := maybeHelper(benches); is {
 		return code, true
 	}
@@ -45,7 +45,7 @@ func Maybe(benches []*decl.Bench) (exitCode int, isWorker bool) {
 }
 
 type worker struct {
-	benches []*decl.Bench
+	benches []*bench.Bench
 	addr    string // of the hub
 	token   string
 	agree   string // how the ranks do it
@@ -55,7 +55,7 @@ type worker struct {
 	send   sync.Mutex
 	enc    *json.Encoder
 	job    Job
-	part   *decl.Part
+	part   *bench.DeclaredPart
 	ranks  atomic.Pointer[[]*rank] // that this process has: one, or all of the launch
 	orders chan toWorker
 }

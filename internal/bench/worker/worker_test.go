@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/internal/base/point"
-	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/bench/measure"
 	"github.com/kernbench/kernbench/internal/comm/syncgroup"
 	"github.com/kernbench/kernbench/internal/process/connection"
@@ -22,7 +22,7 @@ import (
 
 // The test binary is the worker too.
 func TestMain(m *testing.M) {
-	if code, is := Maybe([]*decl.Bench{decl.New("b", body, decl.Strings("mode", "ok"))}); is {
+	if code, is := Maybe([]*bench.Bench{bench.New("b", body, bench.Strings("mode", "ok"))}); is {
 		os.Exit(code)
 	}
 	os.Exit(m.Run())
@@ -31,12 +31,12 @@ func TestMain(m *testing.M) {
 // hangGuard bounds every wait; a test that needs it all has failed.
 const hangGuard = 30 * time.Second
 
-func body(ctx context.Context, s *decl.State) error {
+func body(ctx context.Context, s *bench.State) error {
 	switch mode := s.Str("mode"); mode {
 	case "panic":
 		panic("out of order")
 	case "skip":
-		return decl.Skip("not today")
+		return bench.Skip("not today")
 	case "hang":
 		time.Sleep(2 * hangGuard)
 	case "wait":

@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/benches/benchtest"
-	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/bench/measure"
 	"github.com/kernbench/kernbench/internal/bench/run"
 	"github.com/kernbench/kernbench/internal/host/proctest"
@@ -33,17 +33,17 @@ const (
 
 // work is a bench of several short points in two environments: the time
 // between its steps is where faults fall.
-func work() *decl.Bench {
+func work() *bench.Bench {
 	quick := measure.Default()
 	quick.Stop = measure.Stop{MinSamples: 1, MaxSamples: 3, MaxTime: time.Second}
 	quick.Warmup = measure.Warmup{MinCalls: 1, MaxCalls: 1, MaxTime: time.Second}
-	return decl.New("work", func(ctx context.Context, s *decl.State) error {
+	return bench.New("work", func(ctx context.Context, s *bench.State) error {
 		time.Sleep(30 * time.Millisecond)
 		if err := s.Barrier(ctx); err != nil {
 			return err
 		}
 		return s.Time(ctx, func() error { time.Sleep(10 * time.Millisecond); return nil })
-	}, decl.Ranks(strconv.Itoa(ranks)), decl.Ints("i", "1,2,3"), decl.Env("SWEPT", "1", "2"), decl.Measure(quick))
+	}, bench.Ranks(strconv.Itoa(ranks)), bench.Ints("i", "1,2,3"), bench.Env("SWEPT", "1", "2"), bench.Measure(quick))
 }
 
 // process is a living process of a run.

@@ -13,8 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/benches/benchtest"
-	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/host/proctest"
 )
 
@@ -24,8 +24,8 @@ func TestMain(m *testing.M) { os.Exit(benchtest.Program(m, still())) }
 // still is a bench whose call takes as long as US says. It demands that
 // the ranks agree on their hosts' names, by which it also shows that they are on
 // several.
-func still() *decl.Bench {
-	return decl.New("still", func(ctx context.Context, s *decl.State) error {
+func still() *bench.Bench {
+	return bench.New("still", func(ctx context.Context, s *bench.State) error {
 		if mode := s.Str("mode"); mode == "kill" && s.Rank() == s.Size()-1 {
 			syscall.Kill(os.Getpid(), syscall.SIGKILL)
 		}
@@ -39,7 +39,7 @@ func still() *decl.Bench {
 		host, _ := os.Hostname()
 		fmt.Printf("rank %d on %s, local rank %s, at %s\n", s.Rank(), host, os.Getenv("LOCAL_RANK"), os.Getenv("MASTER_ADDR"))
 		return s.Time(ctx, func() error { return nil })
-	}, decl.Ranks("1"), decl.Strings("mode", "ok"), decl.Env("SWEPT", "a", "b"))
+	}, bench.Ranks("1"), bench.Strings("mode", "ok"), bench.Env("SWEPT", "a", "b"))
 }
 
 // hangGuard bounds every wait; a test that needs it all has failed.

@@ -14,8 +14,8 @@ import (
 
 	"github.com/kernbench/kernbench/internal/base/dtype"
 	"github.com/kernbench/kernbench/internal/base/point"
-	"github.com/kernbench/kernbench/internal/result/export"
 	"github.com/kernbench/kernbench/internal/result/journal"
+	"github.com/kernbench/kernbench/internal/view/export"
 )
 
 const ncclHead = `#                                                              out-of-place                       in-place          

@@ -6,9 +6,10 @@ import (
 	"slices"
 	"time"
 
+	"github.com/kernbench/kernbench/internal/base/bandwidth"
+
 	"github.com/kernbench/kernbench/internal/base/dtype"
 	"github.com/kernbench/kernbench/internal/base/point"
-	"github.com/kernbench/kernbench/internal/bench/measure"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
@@ -50,9 +51,9 @@ func (rec Record) row(src Source) journal.Row {
 	us, timed := r.Metrics["time_us"]
 	if timed && us > 0 && rec.Size > 0 {
 		if _, has := r.Metrics["algbw"]; !has {
-			r.Metrics["algbw"] = measure.AlgBW(rec.Size, us)
+			r.Metrics["algbw"] = bandwidth.Alg(rec.Size, us)
 		}
-		if bw, ok := measure.BusBW(rec.Op, rec.Ranks, rec.Size, us); ok && rec.Ranks > 0 {
+		if bw, ok := bandwidth.Bus(rec.Op, rec.Ranks, rec.Size, us); ok && rec.Ranks > 0 {
 			if _, has := r.Metrics["busbw"]; !has {
 				r.Metrics["busbw"] = bw
 			}

@@ -13,8 +13,9 @@ import (
 	"math"
 	"slices"
 
+	"github.com/kernbench/kernbench/internal/base/bandwidth"
+
 	"github.com/kernbench/kernbench/internal/base/suggest"
-	"github.com/kernbench/kernbench/internal/bench/measure"
 	"github.com/kernbench/kernbench/internal/result/model"
 )
 
@@ -224,6 +225,6 @@ func TargetUS(curve *model.Table, ranks int, s Step, gbps float64) float64 {
 	if latency >= s.EachUS*2/3 {
 		return s.EachUS
 	}
-	factor, _ := measure.BusFactor("allreduce", ranks)
+	factor, _ := bandwidth.Factor("allreduce", ranks)
 	return latency + float64(s.Message)*factor/gbps/1e3
 }

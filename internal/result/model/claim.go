@@ -1,6 +1,7 @@
 package model
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -245,7 +246,7 @@ func rankText(r journal.Row) string {
 const claimSlack = 0.05
 
 func judgeUtilisation(c Claim, samples []Sample) (Answer, string) {
-	best := slices.MaxFunc(samples, func(a, b Sample) int { return int(math.Copysign(1, a.BusBW()-b.BusBW())) })
+	best := slices.MaxFunc(samples, func(a, b Sample) int { return cmp.Compare(a.BusBW(), b.BusBW()) })
 	if c.Of == "" {
 		var lines []string
 		for _, ceiling := range Links()[0].Ceilings() {

@@ -1,6 +1,7 @@
 package model
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -101,7 +102,7 @@ func dots(samples []Sample) []dot {
 	for bytes, list := range times {
 		out = append(out, dot{float64(bytes), median(list)})
 	}
-	slices.SortFunc(out, func(a, b dot) int { return int(math.Copysign(1, a.x-b.x)) })
+	slices.SortFunc(out, func(a, b dot) int { return cmp.Compare(a.x, b.x) })
 	return out
 }
 

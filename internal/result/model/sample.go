@@ -7,7 +7,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/kernbench/kernbench/internal/bench/measure"
+	"github.com/kernbench/kernbench/internal/base/bandwidth"
+
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
@@ -79,7 +80,7 @@ func (s Sample) AlgBW() float64 { return float64(s.Bytes) / s.TimeUS / 1e3 }
 func (s Sample) BusBW() float64 { return s.AlgBW() * busFactor(s.Ranks) }
 
 func busFactor(ranks int) float64 {
-	f, _ := measure.BusFactor(allReduce, ranks)
+	f, _ := bandwidth.Factor(allReduce, ranks)
 	return f
 }
 

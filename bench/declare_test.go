@@ -1,0 +1,126 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/kernbench/kernbench/internal/base/point"
+)
+
+func nothing(context.Context, *State) error { return nil }
+
+// TestFaults: each slip in a declaration is found and named.
+func TestFaults(t *testing.T) {
+	for _, c := range []struct {
+		bench *Bench
+		want  []string
+	}{
+		{New("", nothing), []string{`name ""`}},
+		{New("9lives", nothing), []string{`name "9lives"`}},
+		{New("a b", nothing), []string{`name "a b"`}},
+		{Suite("s"), []string{"nothing to run"}},
+		{Suite("s", Ints("i", "1"), Part("p", nothing)), []string{"a suite has no axes of its own"}},
+		{Suite("s", Part("p", nothing), Part("p", nothing)), []string{`part "p" is declared twice`}},
+		{Suite("s", Part("p", nil)), []string{"part p: it needs either a body or a command"}},
+		{New("b", nothing, Ints("i", "1:")), []string{`axis "i"`}},
+		{New("b", nothing, Ints("i", "1,1")), []string{`axis "i" holds 1 twice`}},
+		{New("b", nothing, Ints("i", "1"), Ints("i", "2")), []string{`axis "i" clashes with the axis`}},
+		{New("b", nothing, Ints("i", "1"), Env("i", "2")), []string{`environment variable "i" clashes with the axis`}},
+		{New("b", nothing, Ints("i", "1"), Option("i", point.Int, "2", "")), []string{`axis "i" clashes with the option`}},
+		{New("b", nothing, Ints("backend", "1")), []string{`axis name "backend"`}},
+		{New("b", nothing, Ints("no spaces", "1")), []string{`axis name "no spaces"`}},
+		{New("b", nothing, Strings("s")), []string{`axis "s" has no values`}},
+		{New("b", nothing, DTypes("d", "f33")), []string{`axis "d"`}},
+		{New("b", nothing, Ranks("0")), []string{"at least one rank"}},
+		{New("b", nothing, Env("1X", "a")), []string{`environment variable "1X"`}},
+		{New("b", nothing, Env("X")), []string{`environment variable "X" has no values`}},
+		{New("b", nothing, Env("X", "a", "a")), []string{`"X" holds a twice`}},
+		{New("b", nothing, Env("X", Unset, Unset)), []string{`"X" holds (unset) twice`}},
+		{New("b", nothing, Zip(Ints("i", "1"))), []string{"at least two names"}},
+		{New("b", nothing, Zip(Ints("i", "1,2"), Env("X", "a"))), []string{`"i" has 2 values, "X" has 1`}},
+		{New("b", nothing, Option("o", point.Int, "x", "")), []string{`option "o": default`}},
+		{New("b", nothing, Option("o", point.Int, "1", ""), Option("o", point.Int, "1", "")), []string{`option "o" is declared twice`}},
+		{New("b", nothing, Option("an option", point.Int, "1", "")), []string{`option name "an option"`}},
+		{New("b", nothing, Choice("o", "")), []string{`option "o": no choices`}},
+		// All at once, not one after the other.
+		{New("b", nil, Ints("i", "x"), Env("X"), Choice("o", "")), []string{`axis "i"`, `"X" has no values`, "no choices", "either a body or a command"}},
+	} {
+		err := c.bench.Validate()
+		if err == nil {
+			t.Errorf("no fault found, want %q", c.want)
+			continue
+		}
+		for _, want := range c.want {
+			if !strings.Contains(err.Error(), want) {
+				t.Errorf("%v\nwant it to say %q", err, want)
+			}
+		}
+	}
+	twice := New("b", nothing, Ints("i", "1,2"), Ints("j", "1,2"), Ints("k", "1,2"))
+	twice.Parts[0].Zips = [][]string{{"i", "j"}, {"i", "k"}, {"j", "nowhere"}}
+	for _, want := range []string{`"i" is zipped twice`, `zip names "nowhere"`} {
+		if err := twice.Validate(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want it to say %q", err, want)
+		}
+	}
+}
+
+// TestBuild: the clauses of a declaration end where they belong.
+func TestBuild(t *testing.T) {
+	b := Suite("suite", Help("what it is"), Version("2"), Out("here"), Backends("ahbm", "cpu"),
+		Option("iters", point.Int, "10", "how many"), Choice("alg", "which", "ring", "tree"), FileOption("topology", "", "a file"),
+		Part("latency", nothing, Help("how long"), Ranks("2,4"),
+			Bytes("size", "1K:4K:x2"), Floats("x", "0.5,1"), Bools("inplace", false, true), Tuples("shape", "qkv=1x2x3"),
+			DTypes("dtype", "f32", "bf16"), Strings("op", "sum"),
+			Zip(Env("MIN", "1", Unset), Env("MAX", "1", Unset)), Trials(3), Metric("lat_us", "us", "lower"),
+			Drop(func(point.Point) error { return nil })),
+		Part("kinds", nothing, Ints("i", "1")))
+	if err := b.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	p, ok := b.Part("latency")
+	if !ok || p.Trials != 3 || len(p.Wheres) != 1 || p.Metrics[0].Name != "lat_us" || p.Help != "how long" {
+		t.Errorf("%+v", p)
+	}
+	if _, ok := b.Part("nowhere"); ok {
+		t.Error("a part from nowhere")
+	}
+	got := map[string]string{}
+	for _, a := range p.Axes {
+		got[a.Name] = fmt.Sprint(a.Kind, " ", point.FormatSpec(a.Values))
+	}
+	want := map[string]string{"num_ranks": "int 2,4", "size": "bytes 1024,2048,4096", "x": "float 0.5,1",
+		"inplace": "bool false,true", "shape": "tuple qkv=1x2x3", "dtype": "dtype f32,bf16", "op": "string sum"}
+	for name, text := range want {
+		if got[name] != text {
+			t.Errorf("axis %s is %q, want %q", name, got[name], text)
+		}
+	}
+	if _, ok := p.Axis("i"); ok {
+		t.Error("an axis of the other part")
+	}
+	if !reflect.DeepEqual(p.Zips, [][]string{{"MIN", "MAX"}}) {
+		t.Errorf("zips %q", p.Zips)
+	}
+	if e := p.Envs[0].Values; !e[0].Set || e[0].Value != "1" || e[1].Set {
+		t.Errorf("environment %v", p.Envs)
+	}
+	if o, ok := b.Option("alg"); !ok || o.Default.String() != "ring" || len(o.Choices) != 2 {
+		t.Errorf("option %+v", o)
+	}
+	if o, _ := b.Option("topology"); !o.File {
+		t.Errorf("option %+v", o)
+	}
+	if _, ok := b.Option("nowhere"); ok {
+		t.Error("an option from nowhere")
+	}
+	if b.Help != "what it is" || b.Version != "2" || b.Out != "here" || b.Backends[0] != "ahbm" {
+		t.Errorf("%+v", b)
+	}
+	if plain := New("plain", nothing, Help("one line")); plain.Help != "one line" {
+		t.Errorf("the help of a plain bench is %q", plain.Help)
+	}
+}

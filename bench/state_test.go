@@ -1,0 +1,239 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/kernbench/kernbench/internal/base/point"
+	"github.com/kernbench/kernbench/internal/bench/measure"
+	"github.com/kernbench/kernbench/internal/comm/syncgroup"
+	"github.com/kernbench/kernbench/internal/result/journal"
+)
+
+// steps is a clock that only goes on when told to.
+type steps struct{ now int64 }
+
+func (c *steps) Now() int64          { return c.now }
+func (c *steps) Deterministic() bool { return true }
+func (c *steps) Name() string        { return "steps" }
+
+// on runs a body on n ranks and returns what each of them reports.
+func on(n int, body Body) []Outcome {
+	out := make([]Outcome, n)
+	var wg sync.WaitGroup
+	for rank, g := range syncgroup.Local(n) {
+		wg.Go(func() {
+			s := NewState(Setting{Group: g, Measure: measure.Default(), Clock: &steps{}, Point: example()})
+			out[rank] = s.Finish(body(context.Background(), s))
+		})
+	}
+	wg.Wait()
+	return out
+}
+
+func example() point.Point {
+	shape, _ := point.Parse(point.Tuple, "qkv=2x3")
+	dtype, _ := point.Parse(point.DType, "bf16")
+	return point.Point{{Name: "n", Value: point.IntValue(7)}, {Name: "size", Value: point.BytesValue(4096)}, {Name: "x", Value: point.FloatValue(0.5)},
+		{Name: "op", Value: point.StringValue("sum")}, {Name: "flag", Value: point.BoolValue(true)}, {Name: "shape", Value: shape}, {Name: "dtype", Value: dtype}}
+}
+
+// takes makes a call that lasts so long by the clock of steps.
+func takes(s *State, us int64) func() error {
+	clock := s.set.Clock.(*steps)
+	return func() error { clock.now += us * 1e6; return nil }
+}
+
+func TestAccessors(t *testing.T) {
+	s := NewState(Setting{Group: syncgroup.Local(3)[1], LocalRank: 1, Backend: "cpu", Seed: 9, Point: example()})
+	got := fmt.Sprintln(s.Int("n"), s.Int("size"), s.Float("x"), s.Str("op"), s.Bool("flag"), s.Dims("shape"), s.DType("dtype"),
+		s.Rank(), s.Size(), s.LocalRank(), s.Backend(), s.Seed())
+	if want := fmt.Sprintln(7, 4096, 0.5, "sum", true, []int64{2, 3}, "bf16", 1, 3, 1, "cpu", 9); got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+	defer func() {
+		if r := fmt.Sprint(recover()); !strings.Contains(r, `reads "sise"`) || !strings.Contains(r, `"size"`) {
+			t.Errorf("panic %q, want the name and those that exist", r)
+		}
+	}()
+	s.Int("sise")
+}
+
+// TestFinish: what a body returns, and what it recorded, decides the status.
+func TestFinish(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		body   Body
+		status journal.Status
+		reason string
+	}{
+		{"timed", func(ctx context.Context, s *State) error { return s.Time(ctx, takes(s, 5)) }, journal.OK, ""},
+		{"reported", func(_ context.Context, s *State) error { s.Report("m", 1, "", ""); return nil }, journal.OK, ""},
+		{"nothing", nothing, journal.Failed, "without recording anything"},
+		{"only a NaN", func(_ context.Context, s *State) error { s.Report("m", math.NaN(), "", ""); return nil }, journal.Failed, "without recording"},
+		{"a swallowed error", func(ctx context.Context, s *State) error {
+			s.Verify(func() error { return &Wrong{Count: 1} })
+			_ = s.Time(ctx, takes(s, 5))
+			return nil
+		}, journal.Failed, "without recording"},
+		{"skip", func(context.Context, *State) error { return Skip("too %s", "small") }, journal.Skipped, "too small"},
+		{"wrapped skip", func(context.Context, *State) error { return fmt.Errorf("set-up: %w", Skip("too small")) }, journal.Skipped, "too small"},
+		{"not executed", func(context.Context, *State) error { return NotExecuted(true, "needs %d GPUs", 4) }, journal.NotExecuted, "needs 4 GPUs"},
+		{"error", func(context.Context, *State) error { return errors.New("boom") }, journal.Failed, "boom"},
+		{"error after the timing", func(ctx context.Context, s *State) error {
+			return errors.Join(s.Time(ctx, takes(s, 5)), errors.New("boom"))
+		}, journal.Failed, "boom"},
+		{"error in a call", func(ctx context.Context, s *State) error {
+			return s.Time(ctx, func() error { return errors.New("boom") })
+		}, journal.Failed, "boom"},
+	} {
+		o := on(1, c.body)[0]
+		if o.Status != c.status || !strings.Contains(o.Reason, c.reason) || o.Status != journal.OK && o.Raw != nil {
+			t.Errorf("%s: %s: %q", c.name, o.Status, o.Reason)
+		}
+	}
+}
+
+// TestRequired: only what was required and did not execute fails a run.
+func TestRequired(t *testing.T) {
+	for _, required := range []bool{true, false} {
+		o := on(1, func(context.Context, *State) error { return fmt.Errorf("here: %w", NotExecuted(required, "no GPU")) })[0]
+		if o.Status != journal.NotExecuted || o.Optional == required {
+			t.Errorf("required %v: %s, optional %v", required, o.Status, o.Optional)
+		}
+	}
+}
+
+// TestRecord: the metrics that follow from a time.
+func TestRecord(t *testing.T) {
+	o := on(2, func(ctx context.Context, s *State) error {
+		s.Bytes(1e6)
+		s.Flops(2e6)
+		s.Volume("all_reduce", 1e6)
+		s.Report("own", 3, "apples", "higher")
+		s.Report("inf", math.Inf(1), "", "")
+		s.Limit("link", 50)
+		s.Limit("none", math.NaN())
+		s.Warn("mind %s", "this")
+		return s.Time(ctx, takes(s, int64(100*(1+s.Rank())))) // rank 1 takes 200
+	})
+	for rank, got := range o {
+		if got.Status != journal.OK {
+			t.Fatalf("rank %d: %s: %s", rank, got.Status, got.Reason)
+		}
+		for name, want := range map[string]float64{"time_us": 200, "gbps": 5, "tflops": 0.01, "algbw": 5, "busbw": 5, "own": 3} {
+			if math.Abs(got.Metrics[name]-want) > 1e-9 {
+				t.Errorf("rank %d: %s is %v, want %v", rank, name, got.Metrics[name], want)
+			}
+		}
+		if _, has := got.Metrics["inf"]; has || len(got.Limits) != 1 || got.Limits["link"] != 50 || len(got.Warnings) < 3 {
+			t.Errorf("rank %d: metrics %v, limits %v, warnings %q", rank, got.Metrics, got.Limits, got.Warnings)
+		}
+		if got.Slowest == nil || *got.Slowest != 1 || *got.Skew != 0.5 || got.Samples != 1 || got.Clock != "steps" {
+			t.Errorf("rank %d: %+v", rank, got)
+		}
+		if !slices.Contains(got.Infos, journal.MetricInfo{Name: "own", Unit: "apples", Better: "higher"}) {
+			t.Errorf("rank %d: infos %v", rank, got.Infos)
+		}
+	}
+}
+
+// TestVerifyOrder: one call and a check before the timing, a check after it, and
+// the preamble before every call.
+func TestVerifyOrder(t *testing.T) {
+	var story []string
+	var phases []string
+	s := NewState(Setting{Group: syncgroup.Solo(), Measure: measure.Default(), Clock: &steps{}, Phase: func(p string) { phases = append(phases, p) }})
+	s.Verify(func() error { story = append(story, "check"); return nil })
+	call := takes(s, 1)
+	err := s.Time(context.Background(), func() error { story = append(story, "call"); return call() },
+		Preamble(func() error { story = append(story, "preamble"); return nil }))
+	if o := s.Finish(err); o.Status != journal.OK || o.Metrics["wrong"] != 0 {
+		t.Fatalf("%+v", o)
+	}
+	if want := []string{"preamble", "call", "check", "preamble", "call", "check"}; !slices.Equal(story, want) {
+		t.Errorf("%q, want %q", story, want)
+	}
+	phases = slices.Compact(phases)
+	if want := []string{"verify before timing", "timed", "verify after timing"}; !slices.Equal(phases, want) {
+		t.Errorf("phases %q, want %q", phases, want)
+	}
+}
+
+// TestWrongOnOneRank: all ranks stop, the one that found it says what, the
+// others say who; before the timing nothing is timed.
+func TestWrongOnOneRank(t *testing.T) {
+	for _, when := range []string{"before", "after"} {
+		calls := make([]int, 3)
+		errs := make([]error, 3)
+		o := on(3, func(ctx context.Context, s *State) error {
+			calm := takes(s, 1)
+			s.Verify(func() error {
+				if s.Rank() == 1 && (when == "before" || calls[1] > 1) {
+					return &Wrong{Count: 2, Detail: "element 0"}
+				}
+				return nil
+			})
+			s.Verify(func() error {
+				if s.Rank() == 1 && (when == "before" || calls[1] > 1) {
+					return &Wrong{Count: 3, Detail: "element 9"}
+				}
+				return nil
+			})
+			errs[s.Rank()] = s.Time(ctx, func() error { calls[s.Rank()]++; return calm() })
+			return errs[s.Rank()]
+		})
+		for rank, got := range o {
+			if got.Status != journal.Failed || calls[rank] != map[string]int{"before": 1, "after": 2}[when] {
+				t.Errorf("%s: rank %d: %s after %d calls: %s", when, rank, got.Status, calls[rank], got.Reason)
+			}
+			if follows := errors.Is(errs[rank], ErrElsewhere); follows != (rank != 1) {
+				t.Errorf("%s: rank %d: %v", when, rank, errs[rank])
+			}
+			if _, timed := got.Metrics["time_us"]; timed {
+				t.Errorf("%s: rank %d has a time for wrong results", when, rank)
+			}
+		}
+		if o[1].Metrics["wrong"] != 5 || o[1].Reason != "2 wrong elements, first: element 0" || !strings.Contains(o[0].Reason, "rank 1") {
+			t.Errorf("%s: %v %q; rank 0 says %q", when, o[1].Metrics, o[1].Reason, o[0].Reason)
+		}
+	}
+}
+
+// TestCheckWithoutCount: a check that fails otherwise fails all ranks as well.
+func TestCheckWithoutCount(t *testing.T) {
+	o := on(2, func(ctx context.Context, s *State) error {
+		s.Verify(func() error {
+			if s.Rank() == 0 {
+				return errors.New("cannot tell")
+			}
+			return nil
+		})
+		return s.Time(ctx, takes(s, 1))
+	})
+	if o[0].Status != journal.Failed || o[0].Reason != "cannot tell" || o[1].Status != journal.Failed {
+		t.Errorf("%+v", o)
+	}
+}
+
+// TestSimulated: a deterministic clock makes simulated rows.
+func TestSimulated(t *testing.T) {
+	s := NewState(Setting{Group: syncgroup.Solo(), Measure: measure.Default()})
+	clock := &steps{}
+	s.UseClock(clock)
+	err := s.Time(context.Background(), func() error { clock.now += 3e6; return nil })
+	o := s.Finish(err)
+	if o.Kind != journal.Simulated || o.Metrics["time_us"] != 3 || o.Stats["time_us"].CILow != nil {
+		t.Errorf("%+v", o)
+	}
+	s.Kind(journal.Modelled)
+	if o := s.Finish(nil); o.Kind != journal.Modelled {
+		t.Errorf("kind %s", o.Kind)
+	}
+}

@@ -1,0 +1,355 @@
+package compare
+
+import (
+	"bytes"
+	"encoding/json"
+	"encoding/xml"
+	"errors"
+	"flag"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/kernbench/kernbench/internal/base/point"
+	"github.com/kernbench/kernbench/internal/host/hostinfo"
+	"github.com/kernbench/kernbench/internal/result/journal"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+func ptr[T any](v T) *T { return &v }
+
+// rowOf is a measured ok row; size names the point.
+func rowOf(size int64, trial int, us float64) journal.Row {
+	return journal.Row{Bench: "allreduce", Part: "latency", Backend: "cpu", NumRanks: ptr(2), Trial: trial,
+		Point: point.Point{{Name: "size", Value: point.BytesValue(size)}}, Env: point.Env{{Name: "NCCL_ALGO", Value: "Ring", Set: true}},
+		Status: journal.OK, Kind: journal.Measured, Samples: 100,
+		Metrics: map[string]float64{DefaultMetric: us, "busbw": 1000 / us}, Units: map[string]string{DefaultMetric: "us", "busbw": "GB/s"}}
+}
+
+// trialsOf is a point with six trials that vary by +-0.2 %.
+func trialsOf(size int64, us float64) []journal.Row {
+	var rows []journal.Row
+	for i, f := range []float64{0.998, 1.002, 0.999, 1.001, 1, 1.0005} {
+		rows = append(rows, rowOf(size, i, us*f))
+	}
+	return rows
+}
+
+func bad(r journal.Row, status journal.Status, reason string) journal.Row {
+	r.Status, r.Reason, r.Metrics = status, reason, nil
+	return r
+}
+
+func simulated(r journal.Row) journal.Row {
+	r.Kind, r.Samples = journal.Simulated, 1
+	return r
+}
+
+func runOf(id string, rows ...[]journal.Row) Run {
+	return Run{Header: &journal.Header{Run: id, Bench: "allreduce", Metrics: []journal.MetricInfo{
+		{Name: DefaultMetric, Unit: "us", Better: "lower"}, {Name: "busbw", Unit: "GB/s", Better: "higher"}, {Name: "color"}}},
+		Rows: slices.Concat(rows...)}
+}
+
+func compare(t *testing.T, old, new Run, opts Options) Report {
+	t.Helper()
+	r, err := Compare(old, new, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func one(r journal.Row) []journal.Row { return []journal.Row{r} }
+
+// withInterval gives a row a stored interval of +-half.
+func withInterval(r journal.Row, half float64) journal.Row {
+	us := r.Metrics[DefaultMetric]
+	r.Stats = map[string]journal.Stat{DefaultMetric: {P50: us, CILow: ptr(us * (1 - half)), CIHigh: ptr(us * (1 + half))}}
+	return r
+}
+
+func TestVerdicts(t *testing.T) {
+	nan := rowOf(1, 0, 0)
+	cases := []struct {
+		name     string
+		old, new []journal.Row
+		want     Verdict
+		method   Method // "" when there is no effect
+		exit     int
+	}{
+		{"slower", trialsOf(1, 10), trialsOf(1, 11), Slower, Ranks, 1},
+		{"faster", trialsOf(1, 11), trialsOf(1, 10), Faster, Ranks, 0},
+		{"same", trialsOf(1, 10), trialsOf(1, 10.02), Same, Ranks, 0},
+		{"a real change below the floor is the same", trialsOf(1, 10), trialsOf(1, 10.1), Same, Ranks, 0},
+		{"lost to a failure", trialsOf(1, 10), one(bad(rowOf(1, 0, 0), journal.Failed, "crashed")), Lost, "", 1},
+		{"lost to a time-out", trialsOf(1, 10), one(bad(rowOf(1, 0, 0), journal.Timeout, "30 s")), Lost, "", 1},
+		{"lost to a skip", trialsOf(1, 10), one(bad(rowOf(1, 0, 0), journal.Skipped, "no GPU")), Lost, "", 1},
+		{"fixed", one(bad(rowOf(1, 0, 0), journal.Failed, "crashed")), trialsOf(1, 10), Fixed, "", 0},
+		{"broken", one(bad(rowOf(1, 0, 0), journal.Failed, "a")), one(bad(rowOf(1, 0, 0), journal.Failed, "b")), Broken, "", 0},
+		{"exact, equal", one(simulated(rowOf(1, 0, 10))), one(simulated(rowOf(1, 0, 10*(1+1e-12)))), Same, Exact, 0},
+		{"exact, below the floor", one(simulated(rowOf(1, 0, 10))), one(simulated(rowOf(1, 0, 10.1))), Same, Exact, 0},
+		{"exact, slower", one(simulated(rowOf(1, 0, 10))), one(simulated(rowOf(1, 0, 10.3))), Slower, Exact, 1},
+		{"exact, faster", one(simulated(rowOf(1, 0, 10))), one(simulated(rowOf(1, 0, 9.7))), Faster, Exact, 0},
+		{"one launch, much slower", one(withInterval(rowOf(1, 0, 10), .005)), one(withInterval(rowOf(1, 0, 13), .005)), Slower, Blocks, 1},
+		{"one launch, beyond the floor but not the launches", one(withInterval(rowOf(1, 0, 10), .005)), one(withInterval(rowOf(1, 0, 10.55), .005)), Ambiguous, Blocks, 3},
+		{"one launch, same", one(withInterval(rowOf(1, 0, 10), .005)), one(withInterval(rowOf(1, 0, 10.1), .005)), Same, Blocks, 0},
+		{"one launch, too noisy for its change", one(withInterval(rowOf(1, 0, 10), .1)), one(withInterval(rowOf(1, 0, 11.9), .1)), Ambiguous, Blocks, 3},
+		{"no sign of the noise", one(rowOf(1, 0, 10)), one(rowOf(1, 0, 20)), Ambiguous, None, 3},
+		{"not positive", one(nan), trialsOf(1, 10), Ambiguous, "", 3},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			r := compare(t, runOf("a", c.old), runOf("b", c.new), Options{})
+			p := r.Pairs[0]
+			if len(r.Pairs) != 1 || p.Verdict != c.want || r.ExitCode() != c.exit {
+				t.Errorf("%d pairs, verdict %s, exit %d; want %s and %d: %+v %v", len(r.Pairs), p.Verdict, r.ExitCode(), c.want, c.exit, p.Effect, p.Notes)
+			}
+			if c.method == "" && p.Effect != nil || c.method != "" && (p.Effect == nil || p.Effect.Method != c.method) {
+				t.Errorf("effect %+v, want method %q", p.Effect, c.method)
+			}
+		})
+	}
+}
+
+func TestNewAndAbsentPoints(t *testing.T) {
+	r := compare(t, runOf("a", trialsOf(1, 10), trialsOf(2, 10)), runOf("b", trialsOf(2, 10), trialsOf(3, 10)), Options{})
+	got := []Verdict{r.Pairs[0].Verdict, r.Pairs[1].Verdict, r.Pairs[2].Verdict}
+	if want := []Verdict{Lost, Same, New}; !slices.Equal(got, want) || r.ExitCode() != 1 {
+		t.Errorf("verdicts %v, want %v; exit %d", got, want, r.ExitCode())
+	}
+}
+
+// One slower point outweighs ambiguous ones in the exit code.
+func TestExitCodeOfSeveral(t *testing.T) {
+	r := compare(t, runOf("a", trialsOf(1, 10), one(rowOf(2, 0, 5))), runOf("b", trialsOf(1, 12), one(rowOf(2, 0, 5))), Options{})
+	if r.Counts[Slower] != 1 || r.Counts[Ambiguous] != 1 || r.ExitCode() != 1 {
+		t.Errorf("counts %v, exit %d", r.Counts, r.ExitCode())
+	}
+}
+
+func TestDirectionFollowsTheMetric(t *testing.T) {
+	r := compare(t, runOf("a", trialsOf(1, 10)), runOf("b", trialsOf(1, 11)), Options{Metric: "busbw"})
+	if r.Pairs[0].Verdict != Slower || r.Pairs[0].Effect.Ratio > 0.95 {
+		t.Errorf("a falling bandwidth is %s, ratio %v", r.Pairs[0].Verdict, r.Pairs[0].Effect.Ratio)
+	}
+}
+
+// The effect does not depend on which metric of the two shows it, nor do the
+// sides' names.
+func TestEffectSize(t *testing.T) {
+	forth := compare(t, runOf("a", trialsOf(1, 10)), runOf("b", trialsOf(1, 12)), Options{}).Pairs[0].Effect
+	back := compare(t, runOf("a", trialsOf(1, 12)), runOf("b", trialsOf(1, 10)), Options{}).Pairs[0].Effect
+	if math.Abs(forth.Ratio-1.2) > 1e-3 || forth.Low > 1.2 || forth.High < 1.2 {
+		t.Errorf("the effect of 10 to 12 is %+v", forth)
+	}
+	if math.Abs(forth.Ratio*back.Ratio-1) > 1e-9 || math.Abs(forth.Low*back.High-1) > 1e-9 || *forth.P != *back.P {
+		t.Errorf("there and back: %+v and %+v", forth, back)
+	}
+}
+
+func TestIgnore(t *testing.T) {
+	changed := trialsOf(1, 10)
+	for i := range changed {
+		changed[i].Env = point.Env{{Name: "NCCL_ALGO"}}
+	}
+	old, new := runOf("a", trialsOf(1, 10)), runOf("b", changed)
+	r := compare(t, old, new, Options{})
+	if r.Counts[Lost] != 1 || !slices.ContainsFunc(r.Warnings, func(w string) bool { return strings.Contains(w, "ignore what differs on purpose: NCCL_ALGO") }) {
+		t.Errorf("without it: %v %q", r.Counts, r.Warnings)
+	}
+	if r := compare(t, old, new, Options{Ignore: []string{"NCCL_ALGO"}}); r.Counts[Same] != 1 {
+		t.Errorf("with it: %v", r.Counts)
+	}
+	_, err := Compare(runOf("a", trialsOf(1, 10), trialsOf(2, 10)), old, Options{Ignore: []string{"size"}})
+	if err == nil || !strings.Contains(err.Error(), "ignoring size makes several points of run a alike") {
+		t.Errorf("ignoring a swept axis gives %v", err)
+	}
+}
+
+func TestErrors(t *testing.T) {
+	run := runOf("a", trialsOf(1, 10))
+	for _, c := range []struct {
+		old  Run
+		opts Options
+		want string
+	}{
+		{run, Options{Metric: "time_u"}, `did you mean "time_us"?`},
+		{run, Options{Metric: "color"}, "neither better lower nor better higher"},
+		{run, Options{Floor: 2}, "a floor of 2"},
+		{run, Options{Alpha: math.NaN()}, "an alpha of NaN"},
+		{runOf("a"), Options{}, "run a has no rows"},
+	} {
+		if _, err := Compare(c.old, run, c.opts); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%+v: error %v lacks %q", c.opts, err, c.want)
+		}
+	}
+	// Without headers the time is still known to be better lower.
+	if r := compare(t, Run{Rows: trialsOf(1, 10)}, Run{Rows: trialsOf(1, 12)}, Options{}); r.Counts[Slower] != 1 {
+		t.Errorf("without headers: %v", r.Counts)
+	}
+}
+
+func TestWarnings(t *testing.T) {
+	old, new := runOf("a", trialsOf(1, 10)), runOf("b", trialsOf(1, 10))
+	if r := compare(t, old, new, Options{}); len(r.Warnings) > 0 {
+		t.Errorf("two alike runs: %q", r.Warnings)
+	}
+	new.Header.Host = hostinfo.Host{CPU: hostinfo.CPU{Model: "other"}}
+	new.Header.Version = "2"
+	new.Rows = append(new.Rows[:5:5], bad(rowOf(1, 5, 0), journal.Failed, "crashed"))
+	for i := range new.Rows {
+		new.Rows[i].Cadence, new.Rows[i].Cache = "isolated", "cold"
+	}
+	r := compare(t, old, new, Options{})
+	for _, want := range []string{"different kinds of host", `versions of bench allreduce: "" and "2"`, "different cadence in 1 point", "different cache in 1 point",
+		"different numbers of trials in 1 point", "not ok are left out in 1 point"} {
+		if !slices.ContainsFunc(r.Warnings, func(w string) bool { return strings.Contains(w, want) }) {
+			t.Errorf("no warning of %q in %q", want, r.Warnings)
+		}
+	}
+	if notes := strings.Join(r.Pairs[0].Notes, "; "); !strings.Contains(notes, "NEW: 1 of 6 trials not ok (crashed)") {
+		t.Errorf("notes %q", notes)
+	}
+}
+
+// Samples that cannot be read are said so, and the stored interval serves.
+func TestSamplesThatDoNotLoad(t *testing.T) {
+	broken := func(*journal.Row, string) ([]float64, error) { return nil, errors.New("no such file") }
+	old := runOf("a", one(withInterval(rowOf(1, 0, 10), .005)))
+	old.Samples = broken
+	r := compare(t, old, runOf("b", one(withInterval(rowOf(1, 0, 10), .005))), Options{})
+	if p := r.Pairs[0]; p.Verdict != Same || !strings.Contains(strings.Join(p.Notes, "; "), "samples of trial 0 not loaded: no such file") {
+		t.Errorf("%s %q", p.Verdict, p.Notes)
+	}
+}
+
+// A sweep of exact points is not held back by correction, and does not
+// hold back the noisy ones beside it.
+func TestExactPointsAreNoTests(t *testing.T) {
+	old, new := trialsOf(0, 10), trialsOf(0, 11)
+	for size := range int64(100) {
+		old, new = append(old, simulated(rowOf(size+1, 0, 10))), append(new, simulated(rowOf(size+1, 0, 10.5)))
+	}
+	r := compare(t, runOf("a", old), runOf("b", new), Options{})
+	if r.Counts[Slower] != 101 || r.Pairs[0].Effect.Method != Ranks {
+		t.Errorf("counts %v, method %s", r.Counts, r.Pairs[0].Effect.Method)
+	}
+}
+
+// rich is a report with every verdict.
+func rich(t *testing.T) Report {
+	old := runOf("20261114-old", trialsOf(1024, 10), trialsOf(2048, 10), trialsOf(4096, 10), trialsOf(8192, 10), one(bad(rowOf(16384, 0, 0), journal.Failed, "crashed")),
+		one(withInterval(rowOf(32768, 0, 40), .01)), one(bad(rowOf(131072, 0, 0), journal.Skipped, "no GPU")))
+	new := runOf("20261115-new", trialsOf(1024, 11), trialsOf(2048, 9), trialsOf(4096, 10.01), one(bad(rowOf(8192, 0, 0), journal.Timeout, "no <answer> in 30 s,\nrank 1")), trialsOf(16384, 10),
+		one(withInterval(rowOf(32768, 0, 42.2), .01)), trialsOf(65536, 80), one(bad(rowOf(131072, 0, 0), journal.Skipped, "no GPU")))
+	new.Header.Version = "2"
+	return compare(t, old, new, Options{})
+}
+
+func TestGolden(t *testing.T) {
+	r := rich(t)
+	if len(r.Counts) != len(verdicts) {
+		t.Errorf("the report lacks verdicts: %v", r.Counts)
+	}
+	for _, format := range Formats() {
+		var b bytes.Buffer
+		if err := r.Write(&b, format, 140); err != nil {
+			t.Fatal(err)
+		}
+		file := filepath.Join("testdata", "rich."+format)
+		if *update {
+			if err := os.WriteFile(file, b.Bytes(), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(string(want), b.String()); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", file, diff)
+		}
+	}
+	if err := r.Write(&bytes.Buffer{}, "jnuit", 0); err == nil || !strings.Contains(err.Error(), `did you mean "junit"?`) {
+		t.Errorf("an unknown format gives %v", err)
+	}
+}
+
+func TestJSONReadsBack(t *testing.T) {
+	var b bytes.Buffer
+	if err := rich(t).Write(&b, "json", 0); err != nil {
+		t.Fatal(err)
+	}
+	var r Report
+	if err := json.Unmarshal(b.Bytes(), &r); err != nil {
+		t.Fatal(err)
+	}
+	if r.ExitCode() != 1 || len(r.Pairs) != 8 || r.Pairs[0].Effect.P == nil {
+		t.Errorf("read back as %+v", r)
+	}
+}
+
+func TestJUnitCounts(t *testing.T) {
+	r := rich(t)
+	var b bytes.Buffer
+	if err := r.Write(&b, "junit", 0); err != nil {
+		t.Fatal(err)
+	}
+	var doc junitSuites
+	if err := xml.Unmarshal(b.Bytes(), &doc); err != nil {
+		t.Fatal(err)
+	}
+	s := doc.Suites[0]
+	failures, skipped := 0, 0
+	for _, c := range s.Cases {
+		if c.Failure != nil {
+			failures++
+		}
+		if c.Skipped != nil {
+			skipped++
+		}
+	}
+	want := []int{8, r.Counts[Slower] + r.Counts[Lost], r.Counts[Ambiguous] + r.Counts[Broken]}
+	if got := []int{s.Tests, s.Failures, s.Skipped}; !slices.Equal(got, want) || failures != s.Failures || skipped != s.Skipped {
+		t.Errorf("tests, failures, skipped are %v (elements %d, %d), want %v", got, failures, skipped, want)
+	}
+}
+
+func TestEmptyReport(t *testing.T) {
+	for _, f := range Formats() {
+		var b bytes.Buffer
+		if err := (Report{}).Write(&b, f, 80); err != nil {
+			t.Errorf("%s: %v", f, err)
+		}
+	}
+	if code, text := (Report{}).ExitCode(), (Report{}).Summary(); code != 0 || text != "no points" {
+		t.Errorf("exit %d, %q", code, text)
+	}
+}
+
+// Where ranks are too coarse for the correction, the t test decides, but not
+// against the ranks: here one trial of each side overlaps.
+func TestRanksMustAgreeWithT(t *testing.T) {
+	trials := func(size int64, us ...float64) (rows []journal.Row) {
+		for i, v := range us {
+			rows = append(rows, rowOf(size, i, v))
+		}
+		return rows
+	}
+	old := runOf("a", trials(1, 10, 10.1, 10.2, 10.3), trials(2, 10, 10.1, 10.2, 10.6))
+	new := runOf("b", trials(1, 20, 20.1, 20.2, 20.3), trials(2, 10.5, 10.9, 11, 11.1))
+	r := compare(t, old, new, Options{})
+	if p := r.Pairs[0]; p.Verdict != Slower || p.Effect.Method != TTest {
+		t.Errorf("separate trials are %s by %s", p.Verdict, p.Effect.Method)
+	}
+	if p := r.Pairs[1]; p.Verdict != Ambiguous || *p.Effect.P > DefaultAlpha {
+		t.Errorf("overlapping trials are %s, p %v", p.Verdict, *p.Effect.P)
+	}
+}

@@ -1,0 +1,141 @@
+package compare
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/kernbench/kernbench/internal/result/journal"
+	"github.com/kernbench/kernbench/internal/view/rowkey"
+)
+
+// judge holds what all pairs of a report share.
+type judge struct {
+	opts          Options
+	lowerIsBetter bool
+	old, new      Run
+}
+
+// evidence is what the numbers of one pair say before the correction for being
+// one of many. Changes are logarithms of NEW / OLD.
+type evidence struct {
+	method    Method
+	change    float64
+	low, high float64
+	p         float64
+	disagrees bool    // a second test that has to confirm p does not
+	floor     float64 // what a change must exceed to matter
+	sameFloor float64 // what an interval must lie within to be no change
+	notes     []string
+}
+
+// pairs judges all the points.
+func (j judge) pairs(points []*matched) []Pair {
+	pairs := make([]Pair, len(points))
+	var contests []*contest
+	var at []int
+	for i, m := range points {
+		pairs[i] = j.describe(m)
+		if pairs[i].Verdict == "" {
+			contests = append(contests, j.newContest(m))
+			at = append(at, i)
+		}
+	}
+	// How many are tested decides which test can speak, and the correction
+	// needs every p, hence three rounds.
+	all := newFamily(contests)
+	found := make([]evidence, len(contests))
+	var ps []float64
+	for k, c := range contests {
+		found[k] = j.weigh(c, all)
+		if c.noisy() {
+			ps = append(ps, found[k].p)
+		}
+	}
+	corrected := holm(ps)
+	for k, c := range contests {
+		p := 0.0
+		if c.noisy() {
+			p, corrected = corrected[0], corrected[1:]
+		}
+		j.decide(&pairs[at[k]], found[k], p)
+	}
+	return pairs
+}
+
+// describe makes the pair of a point, with the verdict where statuses alone
+// decide it.
+func (j judge) describe(m *matched) Pair {
+	r := m.example()
+	p := Pair{
+		Name: rowkey.Label(r, j.opts.Ignore...), group: rowkey.Group(r), fields: rowkey.Fields(r, j.opts.Ignore...),
+		Bench: r.Bench, Part: r.Part, NumRanks: r.NumRanks, Backend: r.Backend, Point: r.Point, Env: r.Env,
+		Old: side(m.old, j.opts.Metric), New: side(m.new, j.opts.Metric),
+	}
+	for i, s := range []*Side{p.Old, p.New} {
+		name := []string{"OLD", "NEW"}[i]
+		if s.ok() && s.Trials == 0 {
+			p.Verdict = Ambiguous
+			p.Notes = append(p.Notes, fmt.Sprintf("%s has no %s", name, j.opts.Metric))
+		}
+		if s != nil && s.NotOK > 0 {
+			p.Notes = append(p.Notes, fmt.Sprintf("%s: %s", name, s.trouble()))
+		}
+	}
+	oldOK, newOK := p.Old.ok(), p.New.ok()
+	switch {
+	case p.Old == nil:
+		p.Verdict = New
+	case oldOK && !newOK:
+		p.Verdict = Lost
+		if p.New == nil {
+			p.Notes = append(p.Notes, "absent from NEW")
+		}
+	case !oldOK && newOK:
+		p.Verdict = Fixed
+	case !oldOK:
+		p.Verdict = Broken
+	}
+	return p
+}
+
+func (s *Side) ok() bool { return s != nil && s.Status == journal.OK }
+
+// trouble says what became of the trials that are not ok.
+func (s *Side) trouble() string {
+	text := fmt.Sprintf("%d of %d trials not ok", s.NotOK, s.NotOK+s.Trials)
+	if s.Trials == 0 {
+		text = string(s.Status)
+	}
+	if s.Reason != "" {
+		text += " (" + s.Reason + ")"
+	}
+	return text
+}
+
+// decide turns evidence into the pair's verdict; p is corrected.
+func (j judge) decide(pair *Pair, e evidence, p float64) {
+	pair.Notes = append(pair.Notes, e.notes...)
+	if e.method == None {
+		pair.Verdict = Ambiguous
+		if pair.Old.Value != 0 {
+			pair.Effect = &Effect{Ratio: pair.New.Value / pair.Old.Value, Method: None}
+		}
+		return
+	}
+	pair.Effect = &Effect{Ratio: math.Exp(e.change), Low: math.Exp(e.low), High: math.Exp(e.high), Method: e.method}
+	if e.method != Exact {
+		pair.Effect.P = &p
+	}
+	sure := p <= j.opts.Alpha && !e.disagrees
+	switch {
+	case sure && math.Abs(e.change) > math.Log1p(e.floor):
+		pair.Verdict = Faster
+		if (e.change > 0) == j.lowerIsBetter {
+			pair.Verdict = Slower
+		}
+	case max(e.high, -e.low) <= math.Log1p(e.sameFloor):
+		pair.Verdict = Same
+	default:
+		pair.Verdict = Ambiguous
+	}
+}

@@ -1,0 +1,100 @@
+package compare
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/kernbench/kernbench/internal/base/suggest"
+	"github.com/kernbench/kernbench/internal/result/journal"
+	"github.com/kernbench/kernbench/internal/view/rowkey"
+)
+
+// matched is one point with its rows, trial by trial, on both sides.
+type matched struct {
+	old, new []*journal.Row
+}
+
+// example is any row of the point, to name it by.
+func (m matched) example() *journal.Row {
+	if len(m.old) > 0 {
+		return m.old[0]
+	}
+	return m.new[0]
+}
+
+// match pairs the rows of two runs by point: OLD's points in their order, then
+// those that are only in NEW.
+func match(old, new Run, opts Options) ([]*matched, error) {
+	known := rowkey.Names(slices.Concat(old.Rows, new.Rows))
+	for _, name := range opts.Ignore {
+		if !slices.Contains(known, name) {
+			return nil, fmt.Errorf("nothing to ignore: %w", suggest.Unknown("coordinate of these runs", name, known))
+		}
+	}
+	var out []*matched
+	index := map[string]*matched{}
+	for side, run := range []Run{old, new} {
+		whole := map[string]string{} // shortened key: full key
+		for i := range run.Rows {
+			r := &run.Rows[i]
+			key := rowkey.Of(r, opts.Ignore...)
+			// Two points that only an ignored coordinate tells apart would
+			// pass for trials of one.
+			full := rowkey.Of(r)
+			if other, ok := whole[key]; ok && other != full {
+				return nil, fmt.Errorf("ignoring %s makes several points of run %s alike, among them %s; ignore only what has one value in each run",
+					strings.Join(opts.Ignore, ", "), runID(run), rowkey.Label(r))
+			}
+			whole[key] = full
+			m := index[key]
+			if m == nil {
+				m = &matched{}
+				index[key] = m
+				out = append(out, m)
+			}
+			if side == 0 {
+				m.old = append(m.old, r)
+			} else {
+				m.new = append(m.new, r)
+			}
+		}
+	}
+	return out, nil
+}
+
+// side condenses the rows of one run; nil when there are none.
+func side(rows []*journal.Row, metric string) *Side {
+	if len(rows) == 0 {
+		return nil
+	}
+	s := &Side{}
+	for _, r := range rows {
+		if r.Status != journal.OK {
+			s.NotOK++
+			s.Status, s.Reason = r.Status, r.Reason
+		}
+	}
+	good := withMetric(rows, metric)
+	values := make([]float64, len(good))
+	for i, r := range good {
+		values[i] = r.Metrics[metric]
+		s.Samples += r.Samples
+	}
+	s.Trials = len(good)
+	if s.NotOK < len(rows) {
+		s.Status = journal.OK
+	}
+	if len(values) > 0 {
+		s.Value = median(values)
+	}
+	return s
+}
+
+// withMetric are the rows that are ok and have the metric.
+func withMetric(rows []*journal.Row, metric string) []*journal.Row {
+	return slices.DeleteFunc(slices.Clone(rows), func(r *journal.Row) bool {
+		_, ok := r.Metrics[metric]
+		return r.Status != journal.OK || !ok
+	})
+}

@@ -1,0 +1,341 @@
+package export
+
+import (
+	"slices"
+	"sort"
+	"strconv"
+	"strings"
+
+	"github.com/kernbench/kernbench/internal/base/point"
+	"github.com/kernbench/kernbench/internal/base/unit"
+	"github.com/kernbench/kernbench/internal/result/journal"
+	"github.com/kernbench/kernbench/internal/view/rowkey"
+)
+
+// headline is the metric every timed row has; its spread is shown beside it.
+const headline = "time_us"
+
+// Role is what a column shows of a row.
+type Role uint8
+
+// The roles, in the order of the columns.
+const (
+	Bench Role = iota
+	Part
+	NumRanks
+	Backend
+	Axis
+	Env
+	Option
+	Kind
+	Trial
+	Status
+	Samples
+	Metric
+	Spread
+	Unit
+	Limit
+	Rank
+	Phase
+	Reason
+	Warnings
+)
+
+// rolePrefix is what goes before a csv name that another column already has.
+// Environment variables, options and limits always carry theirs, so that a
+// heading says what it is without the declaration.
+var rolePrefix = map[Role]string{Axis: "axis.", Env: "env.", Option: "option.", Metric: "metric.", Spread: "metric.", Unit: "metric.", Limit: "limit."}
+
+// Column is one column of the formats that are tables.
+type Column struct {
+	Role Role
+	Name string // the heading in csv: unique and the same in every run of the bench
+	Key  string // the axis, variable, option, metric or limit shown
+	Unit string // of a metric
+
+	numeric   bool // aligned to the right for people
+	aggregate bool // a line is several trials: shows their number and the spread between them
+}
+
+// Columns are all the columns of the rows: identity first, then numbers, then
+// what went wrong. It is the full list, which csv writes; the formats for
+// people leave out what is empty and lift out what never changes. A nil header
+// leaves only what the rows themselves show.
+func Columns(h *journal.Header, rows []journal.Row) []Column {
+	if h == nil {
+		h = &journal.Header{}
+	}
+	axes, envs, options, limits := names{}, names{}, names{}, names{}
+	metrics, units := names{}, map[string]string{}
+	numeric := map[string]bool{} // axes
+	for _, a := range h.Axes {
+		// Two axes that every row has in a field of its own.
+		if a.Name != rowkey.NumRanks && a.Name != rowkey.Backend {
+			axes.add(a.Name)
+			numeric[a.Name] = a.Kind.Numeric()
+		}
+	}
+	for _, e := range h.Envs {
+		envs.add(e)
+	}
+	// The time of a timed bench comes first, wherever it was declared.
+	if slices.ContainsFunc(h.Metrics, func(m journal.MetricInfo) bool { return m.Name == headline }) {
+		metrics.add(headline)
+	}
+	for _, m := range h.Metrics {
+		metrics.add(m.Name)
+		units[m.Name] = m.Unit
+	}
+	declared := len(metrics.list)
+	for i := range rows {
+		r := &rows[i]
+		for _, c := range r.Point {
+			if axes.add(c.Name) {
+				numeric[c.Name] = c.Value.Kind().Numeric()
+			}
+		}
+		for _, e := range r.Env {
+			envs.add(e.Name)
+		}
+		for _, c := range r.Options {
+			options.add(c.Name)
+		}
+		for name := range r.Metrics {
+			metrics.add(name)
+			if units[name] == "" {
+				units[name] = r.Units[name]
+			}
+		}
+		for name := range r.Limits {
+			limits.add(name)
+		}
+	}
+	// Maps come in no order; what nobody declared is sorted.
+	sort.Slice(metrics.list[declared:], func(i, j int) bool {
+		a, b := metrics.list[declared+i], metrics.list[declared+j]
+		return a == headline || b != headline && a < b
+	})
+	sort.Strings(limits.list)
+
+	b := columnBuilder{taken: map[string]bool{}}
+	for _, c := range []Column{{Role: Bench, Name: "bench"}, {Role: Part, Name: "part"},
+		{Role: NumRanks, Name: rowkey.NumRanks}, {Role: Backend, Name: rowkey.Backend}, {Role: Kind, Name: "kind"},
+		{Role: Trial, Name: "trial"}, {Role: Status, Name: "status"}, {Role: Samples, Name: "samples"},
+		{Role: Rank, Name: "rank"}, {Role: Phase, Name: "phase"}, {Role: Reason, Name: "reason"}, {Role: Warnings, Name: "warnings"}} {
+		b.add(c)
+	}
+	for _, n := range axes.list {
+		b.add(Column{Role: Axis, Name: n, Key: n, numeric: numeric[n]})
+	}
+	for _, n := range envs.list {
+		b.add(Column{Role: Env, Name: rolePrefix[Env] + n, Key: n})
+	}
+	for _, n := range options.list {
+		b.add(Column{Role: Option, Name: rolePrefix[Option] + n, Key: n})
+	}
+	for i, n := range metrics.list {
+		b.add(Column{Role: Metric, Name: n, Key: n, Unit: units[n]})
+		if i == 0 { // the headline, or what stands in for it
+			b.add(Column{Role: Spread, Name: n + "_spread_pct", Key: n})
+		}
+		if units[n] != "" && !namesUnit(n, units[n]) {
+			b.add(Column{Role: Unit, Name: n + "_unit", Key: n, Unit: units[n]})
+		}
+	}
+	for _, n := range limits.list {
+		b.add(Column{Role: Limit, Name: rolePrefix[Limit] + n, Key: n})
+	}
+	// Roles are numbered in column order; within one, the order above stays,
+	// but each metric keeps its spread and unit beside it.
+	sort.SliceStable(b.columns, func(i, j int) bool { return place(b.columns[i].Role) < place(b.columns[j].Role) })
+	return b.columns
+}
+
+func place(r Role) Role {
+	if r == Spread || r == Unit {
+		return Metric
+	}
+	return r
+}
+
+// namesUnit reports whether a metric's name already says its unit, as time_us
+// does.
+func namesUnit(name, unit string) bool { return strings.HasSuffix(name, "_"+unit) }
+
+// names is a list without repetitions in order of first appearance.
+type names struct {
+	list []string
+	seen map[string]bool
+}
+
+func (n *names) add(name string) (isNew bool) {
+	if n.seen[name] {
+		return false
+	}
+	if n.seen == nil {
+		n.seen = map[string]bool{}
+	}
+	n.seen[name] = true
+	n.list = append(n.list, name)
+	return true
+}
+
+// columnBuilder keeps names unique: an axis called status becomes axis.status,
+// since the fixed names are taken first.
+type columnBuilder struct {
+	columns []Column
+	taken   map[string]bool
+}
+
+func (b *columnBuilder) add(c Column) {
+	for b.taken[c.Name] {
+		c.Name = rolePrefix[c.Role] + c.Name
+	}
+	b.taken[c.Name] = true
+	switch c.Role {
+	case NumRanks, Trial, Samples, Metric, Spread, Limit:
+		c.numeric = true
+	}
+	b.columns = append(b.columns, c)
+}
+
+// heading is the title in the formats for people, where one column holds both
+// why a point failed and what else there is to say.
+func (c Column) heading() string {
+	if c.Role == Reason {
+		return "remarks"
+	}
+	return c.Title()
+}
+
+// Title is the heading for people.
+func (c Column) Title() string {
+	switch c.Role {
+	case Env, Axis:
+		return c.Key
+	case Metric:
+		if c.Unit != "" && !namesUnit(c.Key, c.Unit) {
+			return c.Key + " (" + c.Unit + ")"
+		}
+		return c.Key
+	case Trial:
+		if c.aggregate {
+			return "trials"
+		}
+	case Spread:
+		if c.aggregate {
+			return "±trials"
+		}
+		return "±95%"
+	}
+	return c.Name
+}
+
+// Value is the cell of a single row, exact: numbers in full precision, sizes
+// in bytes. Nothing to show is "", except for a variable that the point
+// removes from the environment, which is "(unset)": an empty cell is one that
+// is set to the empty text, or that the point does not sweep.
+func (c Column) Value(r *journal.Row) string {
+	switch c.Role {
+	case Bench:
+		return r.Bench
+	case Part:
+		return r.Part
+	case NumRanks:
+		return optional(r.NumRanks)
+	case Backend:
+		return r.Backend
+	case Axis:
+		return coordText(r.Point, c.Key, point.Value.String)
+	case Env:
+		if e, ok := r.Env.Get(c.Key); ok {
+			return e.Text()
+		}
+		return ""
+	case Option:
+		return coordText(r.Options, c.Key, point.Value.String)
+	case Kind:
+		return string(r.Kind)
+	case Trial:
+		return strconv.Itoa(r.Trial)
+	case Status:
+		return string(r.Status)
+	case Samples:
+		return strconv.Itoa(r.Samples)
+	case Metric:
+		return mapped(r.Metrics, c.Key, exact)
+	case Spread:
+		if s, ok := spreadOf(r, c.Key); ok {
+			return exact(s)
+		}
+		return ""
+	case Unit:
+		if _, ok := r.Metrics[c.Key]; !ok {
+			return ""
+		}
+		if u := r.Units[c.Key]; u != "" {
+			return u
+		}
+		return c.Unit
+	case Limit:
+		return mapped(r.Limits, c.Key, exact)
+	case Rank:
+		return optional(r.Rank)
+	case Phase:
+		return r.Phase
+	case Reason:
+		return r.Reason
+	}
+	return strings.Join(r.Warnings, "; ")
+}
+
+func optional(n *int) string {
+	if n == nil {
+		return ""
+	}
+	return strconv.Itoa(*n)
+}
+
+func coordText(p point.Point, name string, text func(point.Value) string) string {
+	if v, ok := p.Get(name); ok {
+		return text(v)
+	}
+	return ""
+}
+
+func mapped(m map[string]float64, name string, text func(float64) string) string {
+	if v, ok := m[name]; ok {
+		return text(v)
+	}
+	return ""
+}
+
+// exact is the shortest text that reads back as the same number, with an
+// exponent only where the digits would not be readable without.
+func exact(v float64) string {
+	if a := abs(v); a != 0 && (a < 1e-6 || a >= 1e15) {
+		return strconv.FormatFloat(v, 'g', -1, 64)
+	}
+	return strconv.FormatFloat(v, 'f', -1, 64)
+}
+
+// rounded is a number for people: four digits are a hundred times finer than
+// what a measurement can tell.
+func rounded(v float64) string { return unit.FormatSig(v, 4) }
+
+// spreadOf is the half-width of the 95 % interval of a row's metric, in per
+// cent of its median.
+func spreadOf(r *journal.Row, metric string) (float64, bool) {
+	s, ok := r.Stats[metric]
+	if !ok || s.CILow == nil || s.CIHigh == nil || s.P50 == 0 {
+		return 0, false
+	}
+	return 100 * (*s.CIHigh - *s.CILow) / 2 / abs(s.P50), true
+}
+
+func abs(v float64) float64 {
+	if v < 0 {
+		return -v
+	}
+	return v
+}

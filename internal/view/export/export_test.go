@@ -1,0 +1,296 @@
+package export
+
+import (
+	"bytes"
+	"encoding/csv"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/kernbench/kernbench/internal/base/point"
+	"github.com/kernbench/kernbench/internal/base/texttab"
+	"github.com/kernbench/kernbench/internal/result/journal"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+func write(t *testing.T, format string, in Input, opts Options) string {
+	t.Helper()
+	var b bytes.Buffer
+	if err := Write(&b, format, in, opts); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+func TestGolden(t *testing.T) {
+	inputs := map[string]Input{"rich": fixture(), "empty": {Header: header()}, "nothing": {}}
+	cases := map[string]struct {
+		format string
+		opts   Options
+	}{
+		"table80":  {"table", Options{Width: 80}},
+		"table":    {"table", Options{Width: 160}},
+		"pertrial": {"table", Options{PerTrial: true}},
+		"maxrows":  {"table", Options{MaxRows: 3}},
+		"csv":      {"csv", Options{}},
+		"json":     {"json", Options{}},
+		"jsonl":    {"jsonl", Options{}},
+		"markdown": {"markdown", Options{MaxRows: 4}},
+		"benchfmt": {"benchfmt", Options{}},
+		"nccl":     {"nccl-tests", Options{}},
+	}
+	for inName, in := range inputs {
+		for name, c := range cases {
+			t.Run(inName+"/"+name, func(t *testing.T) {
+				golden(t, inName+"."+name, write(t, c.format, in, c.opts))
+			})
+		}
+	}
+}
+
+// golden compares with a file of testdata, or rewrites it.
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	file := filepath.Join("testdata", name)
+	if *update {
+		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("differs from %s (-want +got):\n%s", file, diff)
+	}
+}
+
+func TestUnknownFormat(t *testing.T) {
+	err := Write(&bytes.Buffer{}, "cvs", Input{}, Options{})
+	if err == nil || !strings.Contains(err.Error(), `did you mean "csv"?`) {
+		t.Errorf("error %v suggests nothing", err)
+	}
+}
+
+func TestDefaultFormat(t *testing.T) {
+	if Formats()[0] != Default {
+		t.Errorf("formats %v do not start with the default", Formats())
+	}
+	if write(t, "", fixture(), Options{}) != write(t, Default, fixture(), Options{}) {
+		t.Error("no format is not the default one")
+	}
+}
+
+// Writing does not touch what it shows, and a full disk is an error.
+func TestWriteErrorsAndInput(t *testing.T) {
+	full := errors.New("disk full")
+	for _, f := range Formats() {
+		in := fixture()
+		if err := Write(failingWriter{full}, f, in, Options{}); !errors.Is(err, full) {
+			t.Errorf("%s: error %v is not the writer's", f, err)
+		}
+		if diff := cmp.Diff(fixture().Rows, in.Rows, cmp.Comparer(func(a, b point.Value) bool { return a == b })); diff != "" {
+			t.Errorf("%s changed its input:\n%s", f, diff)
+		}
+	}
+}
+
+type failingWriter struct{ err error }
+
+func (w failingWriter) Write([]byte) (int, error) { return 0, w.err }
+
+// Every value that went in comes out of a csv reader, exactly.
+func TestCSVReadsBack(t *testing.T) {
+	in := fixture()
+	records, err := csv.NewReader(strings.NewReader(write(t, "csv", in, Options{}))).ReadAll()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(records) != len(in.Rows)+1 {
+		t.Fatalf("%d records for %d rows", len(records), len(in.Rows))
+	}
+	at := func(i int, name string) string { return records[i+1][slices.Index(records[0], name)] }
+	for i, r := range in.Rows {
+		for _, c := range r.Point {
+			name := c.Name
+			if name == "kind" { // a fixed column has the name
+				name = "axis.kind"
+			}
+			if got := at(i, name); got != c.Value.String() {
+				t.Errorf("row %d: %s is %q, want %q", i, name, got, c.Value)
+			}
+		}
+		for _, e := range r.Env {
+			if got := at(i, "env."+e.Name); got != e.Text() {
+				t.Errorf("row %d: %s is %q, want %q", i, e.Name, got, e.Text())
+			}
+		}
+		if v, ok := r.Metrics["busbw"]; ok {
+			if got, err := strconv.ParseFloat(at(i, "busbw"), 64); err != nil || got != v {
+				t.Errorf("row %d: busbw is %s, want %v", i, at(i, "busbw"), v)
+			}
+		}
+		if at(i, "reason") != r.Reason {
+			t.Errorf("row %d: reason is %q, want %q", i, at(i, "reason"), r.Reason)
+		}
+	}
+}
+
+// The headings do not depend on what varies or failed.
+func TestCSVHeadingIsStable(t *testing.T) {
+	heading := func(in Input) string {
+		h, _, _ := strings.Cut(write(t, "csv", in, Options{}), "\n")
+		return h
+	}
+	one := fixture()
+	one.Rows = []journal.Row{row(1, unset(), 0, 1)}
+	bad := Input{one.Header, []journal.Row{row(1, set("x"), 1, 1), failed(row(2, unset(), 0, 0), journal.Failed, "r")}}
+	if heading(one) != heading(bad) {
+		t.Errorf("headings differ:\n%s\n%s", heading(one), heading(bad))
+	}
+}
+
+func TestJSONIsTheSchema(t *testing.T) {
+	in := fixture()
+	var fromArray []journal.Row
+	if err := json.Unmarshal([]byte(write(t, "json", in, Options{})), &fromArray); err != nil {
+		t.Fatal(err)
+	}
+	var fromLines []journal.Row
+	for line := range strings.Lines(write(t, "jsonl", in, Options{})) {
+		var r journal.Row
+		if err := json.Unmarshal([]byte(line), &r); err != nil {
+			t.Fatal(err)
+		}
+		fromLines = append(fromLines, r)
+	}
+	want, _ := json.Marshal(in.Rows)
+	for name, rows := range map[string][]journal.Row{"json": fromArray, "jsonl": fromLines} {
+		if got, _ := json.Marshal(rows); !bytes.Equal(got, want) {
+			t.Errorf("%s does not read back as the same rows", name)
+		}
+	}
+	in.Rows[1].Metrics["time_us"] = math.NaN()
+	if err := Write(&bytes.Buffer{}, "json", in, Options{}); err == nil || !strings.Contains(err.Error(), "size=64Ki") {
+		t.Errorf("a value json cannot hold gives %v, which names no row", err)
+	}
+}
+
+// A failed row shows every axis value, in the line or above the table.
+func TestFailedRowsShowTheirPoint(t *testing.T) {
+	out := write(t, "table", fixture(), Options{Width: 100})
+	i := strings.Index(out, "timeout")
+	line := out[strings.LastIndex(out[:i], "\n")+1:]
+	line, _, _ = strings.Cut(line, "\n")
+	for _, want := range []string{"1Mi", "a,b", "no answer in 30 s"} {
+		if !strings.Contains(line, want) {
+			t.Errorf("the line of the time-out lacks %q: %s", want, line)
+		}
+	}
+	if !strings.Contains(out, "dtype=f32") {
+		t.Error("the constant dtype is not above the table")
+	}
+}
+
+func TestTableWidth(t *testing.T) {
+	for _, width := range []int{80, 100, 132, 200} {
+		out := write(t, "table", fixture(), Options{Width: width})
+		for line := range strings.Lines(out) {
+			// The summary and the heading hold words that cannot be cut.
+			if w := texttab.Width(strings.TrimSuffix(line, "\n")); w > width && !strings.Contains(line, "points:") {
+				t.Errorf("width %d: a line has %d: %s", width, w, line)
+			}
+		}
+	}
+}
+
+func TestControlCharactersStayOut(t *testing.T) {
+	r := failed(row(1, set("\x1b[31mred\a"), 0, 0), journal.Failed, "\x1b]0;title\a\r\n\u202e")
+	for _, f := range []string{"table", "markdown", "benchfmt"} {
+		out := write(t, f, Input{Header: header(), Rows: []journal.Row{r}}, Options{})
+		if strings.ContainsAny(out, "\x1b\a\r\u202e") {
+			t.Errorf("%s lets control characters through: %q", f, out)
+		}
+	}
+}
+
+func TestSummary(t *testing.T) {
+	rows := []journal.Row{
+		row(1, unset(), 0, 1), row(1, unset(), 1, 1), // one point, two trials
+		row(2, unset(), 0, 1), failed(row(2, unset(), 1, 0), journal.Failed, "crashed"), // one trial failed: failed
+		failed(row(3, unset(), 0, 0), journal.Skipped, "needs respawn"),
+		failed(row(4, unset(), 0, 0), journal.NotExecuted, "no GPU"), failed(row(5, unset(), 0, 0), journal.NotExecuted, "no NCCL"),
+	}
+	want := "5 points: 1 ok, 1 failed (crashed), 1 skipped (needs respawn), 2 not-executed (no GPU; 1 more reason)\n"
+	for _, perTrial := range []bool{false, true} {
+		out := write(t, "table", Input{nil, rows}, Options{PerTrial: perTrial})
+		if !strings.HasSuffix(out, want) {
+			t.Errorf("perTrial %v: summary is not %q:\n%s", perTrial, want, out)
+		}
+	}
+}
+
+func TestTrialsAreAggregated(t *testing.T) {
+	var rows []journal.Row
+	for trial, us := range []float64{10, 30, 11} {
+		rows = append(rows, row(1024, unset(), trial, us), row(2048, unset(), trial, us))
+	}
+	out := write(t, "table", Input{header(), rows}, Options{})
+	// The median of 10, 11 and 30 is 11; half their range is 10, 90.9 % of it.
+	if !strings.Contains(out, "trials=3") || strings.Count(out, " 11 ") != 2 || !strings.Contains(out, "90.9%") {
+		t.Errorf("trials are not one line with median and spread:\n%s", out)
+	}
+}
+
+func manyRows(n int) Input {
+	in := Input{Header: header()}
+	for i := range n {
+		r := row(int64(i), unset(), i%2, float64(i+1))
+		if i%100 == 99 {
+			r = failed(r, journal.Failed, fmt.Sprint("reason ", i))
+		}
+		in.Rows = append(in.Rows, r)
+	}
+	return in
+}
+
+func TestMaxRowsElidesTheMiddle(t *testing.T) {
+	out := write(t, "table", manyRows(10_000), Options{MaxRows: 20})
+	if n := strings.Count(out, "\n"); n > 30 {
+		t.Errorf("%d lines for 20 rows", n)
+	}
+	if !strings.Contains(out, "9980 lines left out, 99 of them not ok; --format csv shows all") {
+		t.Errorf("the gap is not explained:\n%s", out)
+	}
+	for _, first := range []int{1, 2} { // the edges of the middle
+		if out := write(t, "table", manyRows(3), Options{MaxRows: first}); !strings.Contains(out, counted(3-first, "line")+" left out") {
+			t.Errorf("MaxRows %d:\n%s", first, out)
+		}
+	}
+}
+
+func BenchmarkWrite10000(b *testing.B) {
+	in := manyRows(10_000)
+	for _, f := range Formats() {
+		b.Run(f, func(b *testing.B) {
+			for b.Loop() {
+				var out bytes.Buffer
+				if err := Write(&out, f, in, Options{Width: 120}); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,51 @@
+package export
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+
+	"github.com/kernbench/kernbench/internal/result/journal"
+	"github.com/kernbench/kernbench/internal/view/rowkey"
+)
+
+// writeJSONL writes the rows as the journal's schema has them, one a line.
+func writeJSONL(w io.Writer, in Input, _ Options) error {
+	b := bufio.NewWriter(w)
+	for i := range in.Rows {
+		if err := writeRow(b, &in.Rows[i], "\n"); err != nil {
+			return err
+		}
+	}
+	return b.Flush()
+}
+
+// writeJSON writes one array of the same objects, a row per line so that
+// differences between two files stay readable.
+func writeJSON(w io.Writer, in Input, _ Options) error {
+	b := bufio.NewWriter(w)
+	b.WriteString("[\n")
+	for i := range in.Rows {
+		end := ",\n"
+		if i == len(in.Rows)-1 {
+			end = "\n"
+		}
+		if err := writeRow(b, &in.Rows[i], end); err != nil {
+			return err
+		}
+	}
+	b.WriteString("]\n")
+	return b.Flush()
+}
+
+// writeRow leaves write errors to the final Flush, which reports the first.
+func writeRow(b *bufio.Writer, r *journal.Row, end string) error {
+	text, err := json.Marshal(r)
+	if err != nil {
+		return fmt.Errorf("%s, trial %d: %w", rowkey.Label(r), r.Trial, err)
+	}
+	b.Write(text)
+	b.WriteString(end)
+	return nil
+}

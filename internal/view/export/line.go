@@ -1,0 +1,187 @@
+package export
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/kernbench/kernbench/internal/base/point"
+	"github.com/kernbench/kernbench/internal/base/texttab"
+	"github.com/kernbench/kernbench/internal/result/journal"
+	"github.com/kernbench/kernbench/internal/view/rowkey"
+)
+
+// line is one line of a table for people: the trials of one point, or one row.
+type line struct {
+	rows []*journal.Row
+}
+
+// lines groups the rows by point in order of first appearance. With perTrial
+// each row is a line of its own.
+func lines(rows []*journal.Row, perTrial bool) []line {
+	out := make([]line, 0, len(rows))
+	index := make(map[string]int, len(rows))
+	for _, r := range rows {
+		if perTrial {
+			out = append(out, line{[]*journal.Row{r}})
+			continue
+		}
+		key := rowkey.Of(r)
+		i, ok := index[key]
+		if !ok {
+			i = len(out)
+			index[key] = i
+			out = append(out, line{})
+		}
+		out[i].rows = append(out[i].rows, r)
+	}
+	return out
+}
+
+// severity orders statuses by how much a reader must know of them.
+var severity = map[journal.Status]int{journal.OK: 0, journal.Skipped: 1, journal.NotExecuted: 2, journal.Timeout: 3, journal.Failed: 4}
+
+// worst is the row that speaks for the line: a point is ok only when all of
+// its trials are.
+func (l line) worst() *journal.Row {
+	return slices.MaxFunc(l.rows, func(a, b *journal.Row) int { return severity[a.Status] - severity[b.Status] })
+}
+
+// status is the worst trial's, with how many trials share it if not all do.
+func (l line) status() string {
+	w := l.worst()
+	n := 0
+	for _, r := range l.rows {
+		if r.Status == w.Status {
+			n++
+		}
+	}
+	if n == len(l.rows) {
+		return string(w.Status)
+	}
+	return fmt.Sprintf("%s %d/%d", w.Status, n, len(l.rows))
+}
+
+// values are the metric's values over the trials that are ok, sorted.
+func (l line) values(metric string) []float64 {
+	vals := make([]float64, 0, len(l.rows))
+	for _, r := range l.rows {
+		if v, ok := r.Metrics[metric]; ok && r.Status == journal.OK {
+			vals = append(vals, v)
+		}
+	}
+	slices.Sort(vals)
+	return vals
+}
+
+// median of sorted values.
+func median(v []float64) float64 {
+	m := len(v) / 2
+	if len(v)%2 == 1 {
+		return v[m]
+	}
+	return (v[m-1] + v[m]) / 2
+}
+
+// spread is in per cent of the median: half the range of the trials, or within
+// a single launch half the 95 % interval.
+func (l line) spread(metric string) string {
+	s, ok := 0.0, false
+	if len(l.rows) == 1 {
+		s, ok = spreadOf(l.rows[0], metric)
+	} else if v := l.values(metric); len(v) > 1 && median(v) != 0 {
+		s, ok = 100*(v[len(v)-1]-v[0])/2/abs(median(v)), true
+	}
+	if !ok {
+		return ""
+	}
+	return strconv.FormatFloat(s, 'f', 1, 64) + "%"
+}
+
+// reason is everything a reader must know beside the numbers: where and why
+// the point failed, then the warnings of all trials, each once.
+func (l line) reason() string {
+	var parts []string
+	if w := l.worst(); w.Status != journal.OK {
+		where := ""
+		if w.Rank != nil {
+			where = fmt.Sprintf("rank %d", *w.Rank)
+		}
+		if w.Phase != "" {
+			where = strings.TrimSpace(where + " in " + w.Phase)
+		}
+		if why := joinNonEmpty(": ", where, w.Reason); why != "" {
+			parts = append(parts, why)
+		}
+	}
+	for _, r := range l.rows {
+		for _, warning := range r.Warnings {
+			if !slices.Contains(parts, warning) {
+				parts = append(parts, warning)
+			}
+		}
+	}
+	return strings.Join(parts, "; ")
+}
+
+func joinNonEmpty(sep string, parts ...string) string {
+	return strings.Join(slices.DeleteFunc(parts, func(s string) bool { return s == "" }), sep)
+}
+
+func prettyValue(v point.Value) string { return visible(v.Pretty()) }
+
+// visible is a value for people: the empty text is not nothing.
+func visible(s string) string {
+	if s == "" {
+		return `""`
+	}
+	return texttab.Plain(s)
+}
+
+// text is the cell of a line for people: rounded, sizes shortened, no control
+// characters.
+func (c Column) text(l line) string {
+	r := l.rows[0]
+	switch c.Role {
+	case Axis:
+		return coordText(r.Point, c.Key, prettyValue)
+	case Option:
+		return coordText(r.Options, c.Key, prettyValue)
+	case Env:
+		if e, ok := r.Env.Get(c.Key); ok {
+			return visible(e.Text())
+		}
+		return ""
+	case Trial:
+		if c.aggregate {
+			return strconv.Itoa(len(l.rows))
+		}
+	case Status:
+		return l.status()
+	case Samples:
+		n := 0
+		for _, r := range l.rows {
+			n += r.Samples
+		}
+		if n == 0 {
+			return ""
+		}
+		return strconv.Itoa(n)
+	case Metric:
+		if v := l.values(c.Key); len(v) > 0 {
+			return rounded(median(v))
+		}
+		return ""
+	case Spread:
+		if c.aggregate != (len(l.rows) > 1) {
+			return "" // not the kind of spread the heading says
+		}
+		return l.spread(c.Key)
+	case Limit:
+		return mapped(r.Limits, c.Key, rounded)
+	case Reason:
+		return texttab.Plain(l.reason())
+	}
+	return texttab.Plain(c.Value(r))
+}

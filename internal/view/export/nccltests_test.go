@@ -1,0 +1,73 @@
+package export
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/internal/base/point"
+	"github.com/kernbench/kernbench/internal/bench/sweep"
+	"github.com/kernbench/kernbench/internal/result/journal"
+)
+
+// places is a run of collectives: out of place and in place, one place that
+// was not run, one that failed, two operations.
+func places() Input {
+	of := func(op string, size int64, inPlace bool, us float64) journal.Row {
+		r := row(size, unset(), 0, us)
+		r.Bench, r.Part, r.Env = "collectives", "", nil
+		r.Point = point.Point{{Name: "op", Value: point.StringValue(op)}, {Name: "dtype", Value: point.DTypeValue(mustDType("bf16"))},
+			{Name: "reduction", Value: point.StringValue("max")}, {Name: "size", Value: point.BytesValue(size)}, {Name: "inplace", Value: point.BoolValue(inPlace)}}
+		r.Metrics = map[string]float64{"time_us": us, "algbw": float64(size) / us / 1e3, "busbw": float64(size) / us / 1e3, "wrong": 0}
+		return r
+	}
+	bad := failed(of("allreduce", 1<<20, true, 0), journal.Failed, "3 wrong elements, first: element 7 is 1, want 2")
+	bad.Metrics = map[string]float64{"wrong": 3}
+	return Input{Header: header(), Rows: []journal.Row{
+		of("allreduce", 1<<10, false, 2.5), of("allreduce", 1<<10, true, 2.25),
+		of("allreduce", 1<<20, false, 123.4), bad,
+		of("allreduce", 1<<26, false, 12345.6),
+		of("allgather", 1<<20, false, 100), of("broadcast", 1<<20, false, 100),
+	}}
+}
+
+func TestNCCLTestsPlaces(t *testing.T) {
+	golden(t, "places.nccl", write(t, "nccl-tests", places(), Options{}))
+}
+
+// What kernbench writes in the form of nccl-tests, its own reader of
+// nccl-tests reads, each number where it belongs.
+func TestNCCLTestsReadsBack(t *testing.T) {
+	in := places()
+	in.Rows = in.Rows[:4]
+	file := filepath.Join(t.TempDir(), "sweep.yaml")
+	text := "name: nccl\ncommand: [cat]\nmetrics:\n  time_us: {nccl_tests: time}\n  in_us: {nccl_tests: time, place: in}\n  busbw: {nccl_tests: busbw}\n  wrong: {nccl_tests: wrong}\n"
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	b, err := sweep.Load(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows, err := b.Parts[0].Command.Parse([]bench.RankOutput{{Stdout: []byte(write(t, "nccl-tests", in, Options{}))}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(rows) != 2 {
+		t.Fatalf("%d rows, want 2", len(rows))
+	}
+	small := rows[0]
+	if got := small.Extra.String(); !strings.Contains(got, "size=1Ki") || !strings.Contains(got, "type=bfloat16") || !strings.Contains(got, "redop=max") {
+		t.Errorf("the first line is read as %s", got)
+	}
+	for metric, want := range map[string]float64{"time_us": 2.5, "in_us": 2.25, "busbw": 0.41, "wrong": 0} {
+		if got := small.Samples[metric]; len(got) != 1 || got[0] != want {
+			t.Errorf("%s is %v, want %v", metric, got, want)
+		}
+	}
+	if got := rows[1].Samples["in_us"]; len(got) != 0 {
+		t.Errorf("the failed place has a time: %v", got)
+	}
+}

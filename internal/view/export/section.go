@@ -1,0 +1,186 @@
+package export
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/kernbench/kernbench/internal/base/texttab"
+	"github.com/kernbench/kernbench/internal/result/journal"
+	"github.com/kernbench/kernbench/internal/view/rowkey"
+)
+
+// section is one table for people: the lines of one bench or part, with what
+// never changes lifted out of the lines.
+type section struct {
+	title     string   // bench or bench/part
+	constants []string // name=value, true of every line
+	columns   []Column
+	cells     [][]string
+	left      string // what to say where the middle was left out, "" if nothing was
+	leftAt    int    // index of the line before which it is said
+}
+
+// sections splits the rows into tables in order of first appearance. The lines
+// of all tables come back too, for the summary.
+func sections(in Input, opts Options) ([]section, []line) {
+	var order names
+	groups := map[string][]*journal.Row{}
+	for i := range in.Rows {
+		r := &in.Rows[i]
+		g := rowkey.Group(r)
+		order.add(g)
+		groups[g] = append(groups[g], r)
+	}
+	columns := Columns(in.Header, in.Rows)
+	var out []section
+	var all []line
+	for _, g := range order.list {
+		ls := lines(groups[g], opts.PerTrial)
+		all = append(all, ls...)
+		out = append(out, newSection(g, columns, ls, opts.MaxRows))
+	}
+	return out, all
+}
+
+func newSection(title string, columns []Column, ls []line, maxRows int) section {
+	s := section{title: title}
+	aggregate := slices.ContainsFunc(ls, func(l line) bool { return len(l.rows) > 1 })
+	shown, from, to := ls, 0, 0
+	if maxRows > 0 && len(ls) > maxRows {
+		from, to = (maxRows+1)/2, len(ls)-maxRows/2
+		s.left, s.leftAt = leftOut(ls[from:to]), from
+		shown = slices.Concat(ls[:from], ls[to:])
+	}
+	s.cells = make([][]string, len(shown))
+	for _, c := range columns {
+		c.aggregate = aggregate
+		column, constant := cells(c, ls)
+		switch {
+		case !c.shown(column, constant):
+			if c.lifted(column, constant) {
+				s.constants = append(s.constants, c.Title()+"="+column[0])
+			}
+		default:
+			s.columns = append(s.columns, c)
+			if s.left != "" {
+				column = slices.Concat(column[:from], column[to:])
+			}
+			for i, text := range column {
+				s.cells[i] = append(s.cells[i], text)
+			}
+		}
+	}
+	return s
+}
+
+// cells are the texts of one column, and whether they are all the same.
+func cells(c Column, ls []line) (column []string, constant bool) {
+	column, constant = make([]string, len(ls)), true
+	for i, l := range ls {
+		column[i] = c.text(l)
+		constant = constant && column[i] == column[0]
+	}
+	return column, constant
+}
+
+// shown decides whether a column is part of the table for people.
+func (c Column) shown(column []string, constant bool) bool {
+	switch c.Role {
+	case Bench, Part, Unit, Rank, Phase, Warnings:
+		return false // in the title, the heading or the reason
+	case Metric, Spread, Reason:
+		return slices.ContainsFunc(column, func(s string) bool { return s != "" })
+	case Status:
+		return slices.ContainsFunc(column, func(s string) bool { return s != string(journal.OK) })
+	}
+	return !constant
+}
+
+// lifted decides whether a column that is constant is worth a word above the
+// table. Options at one value are the bench's defaults more often than not,
+// and csv has them.
+func (c Column) lifted(column []string, constant bool) bool {
+	if !constant || len(column) == 0 || column[0] == "" {
+		return false
+	}
+	switch c.Role {
+	case NumRanks, Backend, Axis, Env, Samples, Limit:
+		return true
+	case Kind:
+		return column[0] != string(journal.Measured)
+	case Trial:
+		return c.aggregate
+	}
+	return false
+}
+
+// leftOut words the gap in a long table. Failures are never hidden in silence.
+func leftOut(ls []line) string {
+	bad := 0
+	for _, l := range ls {
+		if l.worst().Status != journal.OK {
+			bad++
+		}
+	}
+	notOK := ""
+	if bad > 0 {
+		notOK = fmt.Sprintf(", %d of them not ok", bad)
+	}
+	return fmt.Sprintf("%s %s left out%s; --format csv shows all", texttab.Ellipsis, counted(len(ls), "line"), notOK)
+}
+
+// summary counts points by what became of them, with the reason where there is
+// just one to give: "36 points: 34 ok, 1 failed (rank 3 crashed), 1 skipped (needs respawn)".
+func summary(ls []line) string {
+	counts := map[journal.Status]int{}
+	reasons := map[journal.Status]*names{}
+	points := map[string]journal.Status{}
+	var order names
+	for _, l := range ls {
+		w := l.worst()
+		key := rowkey.Of(w)
+		order.add(key)
+		if severity[w.Status] >= severity[points[key]] {
+			points[key] = w.Status
+		}
+		if reasons[w.Status] == nil {
+			reasons[w.Status] = &names{}
+		}
+		if w.Status != journal.OK && w.Reason != "" {
+			reasons[w.Status].add(texttab.Plain(w.Reason))
+		}
+	}
+	if len(order.list) == 0 {
+		return "no points"
+	}
+	for _, status := range points {
+		counts[status]++
+	}
+	var parts []string
+	for _, status := range []journal.Status{journal.OK, journal.Failed, journal.Timeout, journal.Skipped, journal.NotExecuted} {
+		if counts[status] == 0 {
+			continue
+		}
+		part := fmt.Sprintf("%d %s", counts[status], status)
+		if why := reasons[status].list; len(why) > 0 {
+			more := ""
+			if len(why) > 1 {
+				more = "; " + counted(len(why)-1, "more reason")
+			}
+			part += " (" + texttab.Shorten(why[0], maxSummaryReason) + more + ")"
+		}
+		parts = append(parts, part)
+	}
+	return counted(len(order.list), "point") + ": " + strings.Join(parts, ", ")
+}
+
+func counted(n int, noun string) string {
+	if n != 1 {
+		noun += "s"
+	}
+	return fmt.Sprintf("%d %s", n, noun)
+}
+
+// maxSummaryReason keeps the summary one line.
+const maxSummaryReason = 60

@@ -1,0 +1,219 @@
+package report
+
+import (
+	"bytes"
+	"crypto/sha256"
+	_ "embed"
+	"encoding/base64"
+	"fmt"
+	"html/template"
+	"regexp"
+	"strings"
+	"unicode"
+
+	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/internal/result/figure"
+	"github.com/kernbench/kernbench/internal/result/journal"
+)
+
+var (
+	//go:embed page.html
+	pageSource string
+	//go:embed page.css
+	pageStyle string
+	//go:embed sort.js
+	pageScript string
+
+	pageTemplate = template.Must(template.New("page").Parse(pageSource))
+)
+
+// page is what the template shows. All texts are plain and escaped by it; only
+// the style, the script and the pictures, which are made here, go in as they are.
+type page struct {
+	Policy string // what the browser may load and run: nothing but the below
+	Style  template.CSS
+	Script template.JS
+
+	Title, Subtitle string
+	Counts          []count
+	Summary         string
+	Remarks         []string
+	Lead            []section // before all else
+	Sections        []section
+	Pictures        []picture
+	NoFigure        string // why there is no picture
+	Tables          []table
+	Cut             string
+	Facts           []fact
+	Environ         []fact
+	Inputs          []fact
+	Command, Redraw string
+}
+
+type count struct {
+	N     int
+	Text  string
+	Class string
+}
+
+type section struct {
+	Title  string
+	Blocks []block
+	Head   []string
+	Rows   [][]string
+	Grid   *grid
+}
+
+// grid is a matrix with a colour for each cell.
+type grid struct {
+	Corner  string
+	Columns []string
+	Rows    []gridRow
+}
+
+type gridRow struct {
+	Name  string
+	Cells []gridCell
+}
+
+type gridCell struct{ Text, Note, Class string }
+
+type picture struct {
+	Name, Alt string
+	Source    template.URL
+}
+
+// drawn is a figure with its picture.
+type drawn struct {
+	fig figure.Figure
+	svg []byte
+}
+
+// newPage puts the content of the page together.
+func newPage(run *journal.Run, rows []journal.Row, sections []bench.Section, figures []drawn, noFigure string) page {
+	h := &run.Header
+	p := page{
+		Policy: fmt.Sprintf("default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src '%s'", scriptHash()),
+		Style:  template.CSS(pageStyle), Script: template.JS(pageScript),
+		Title: h.Bench, Subtitle: subtitle(h),
+		Summary: summary(run, rows), Remarks: remarks(run, rows), NoFigure: noFigure,
+		Facts: facts(h), Environ: pairs(h.Environ), Inputs: pairs(h.Inputs),
+		Command: commandLine(h), Redraw: redrawLine(h),
+	}
+	if p.Title == "" {
+		p.Title = "kernbench run"
+	}
+	counts := countStatus(rows)
+	for _, s := range statusesIn(counts) {
+		p.Counts = append(p.Counts, count{counts[s], string(s), statusClass(s)})
+	}
+	for _, s := range sections {
+		out := section{Title: s.Title, Blocks: markdown(s.Text), Grid: newGrid(s.Grid)}
+		if len(s.Table) > 0 {
+			out.Head, out.Rows = s.Table[0], s.Table[1:]
+		}
+		if s.Lead {
+			p.Lead = append(p.Lead, out)
+		} else {
+			p.Sections = append(p.Sections, out)
+		}
+	}
+	for _, d := range figures {
+		p.Pictures = append(p.Pictures, picture{Name: d.fig.Name, Alt: altText(d.fig),
+			Source: template.URL("data:image/svg+xml;base64," + base64.StdEncoding.EncodeToString(d.svg))})
+	}
+	p.Tables, p.Cut = tables(h, rows)
+	return p
+}
+
+func newGrid(g *bench.Grid) *grid {
+	if g == nil {
+		return nil
+	}
+	out := &grid{Corner: g.Corner, Columns: g.Columns}
+	for _, r := range g.Rows {
+		row := gridRow{Name: r.Name}
+		for _, c := range r.Cells {
+			cell := gridCell{Text: c.Text, Note: c.Note}
+			switch c.Status {
+			case "":
+				cell.Class = "empty"
+			case journal.NotExecuted: // which is not the same as left out on purpose
+				cell.Class = "missing"
+			default:
+				cell.Class = statusClass(c.Status)
+			}
+			row.Cells = append(row.Cells, cell)
+		}
+		out.Rows = append(out.Rows, row)
+	}
+	return out
+}
+
+// scriptHash lets the browser run the sorting script and no other, should any
+// text ever find its way into the page unescaped.
+func scriptHash() string {
+	sum := sha256.Sum256([]byte(pageScript))
+	return "sha256-" + base64.StdEncoding.EncodeToString(sum[:])
+}
+
+// html is the finished page.
+func (p page) html() ([]byte, error) {
+	var b bytes.Buffer
+	if err := pageTemplate.Execute(&b, p); err != nil {
+		return nil, fmt.Errorf("making the page: %w", err)
+	}
+	// Outputs of programs hold any bytes; a page holds text.
+	clean := bytes.Map(func(r rune) rune {
+		if unicode.IsControl(r) && r != '\n' && r != '\t' {
+			return -1
+		}
+		return r
+	}, bytes.ToValidUTF8(b.Bytes(), []byte("\uFFFD")))
+	return clean, nil
+}
+
+// altText is a figure for those who do not see it.
+func altText(f figure.Figure) string {
+	var parts []string
+	if f.Title != "" {
+		parts = append(parts, f.Title)
+	}
+	for _, p := range f.Panels {
+		var words []string
+		if p.Title != "" {
+			words = append(words, p.Title)
+		}
+		if p.Y.Label != "" && p.X.Label != "" {
+			words = append(words, p.Y.Label+" over "+p.X.Label)
+		}
+		var names []string
+		for _, s := range p.Series {
+			names = append(names, s.Name)
+		}
+		if len(names) > 0 {
+			words = append(words, "series "+strings.Join(names, ", "))
+		}
+		if len(words) > 0 {
+			parts = append(parts, strings.Join(words, ": "))
+		}
+	}
+	if f.Caption != "" {
+		parts = append(parts, f.Caption)
+	}
+	if len(parts) == 0 {
+		return f.Name
+	}
+	return strings.Join(parts, ". ")
+}
+
+// quoteFree matches the words that a shell takes as they are.
+var quoteFree = regexp.MustCompile(`^[A-Za-z0-9_@%+=:,./-]+$`)
+
+// shellWord quotes a word for a POSIX shell.
+func shellWord(s string) string {
+	if quoteFree.MatchString(s) {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}

@@ -1,0 +1,330 @@
+package report
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"fmt"
+	"html"
+	"reflect"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+	"unicode"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/internal/base/point"
+	"github.com/kernbench/kernbench/internal/result/figure"
+	"github.com/kernbench/kernbench/internal/result/journal"
+)
+
+// filler puts a text of its own into every string of a value, however deep.
+type filler struct {
+	text  string
+	count int
+}
+
+func (f *filler) next() string {
+	f.count++
+	return fmt.Sprintf("%s#%d#", f.text, f.count)
+}
+
+func (f *filler) fill(v reflect.Value) {
+	switch v.Kind() {
+	case reflect.String:
+		v.SetString(f.next())
+	case reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+		f.fill(v.Elem())
+	case reflect.Slice:
+		v.Set(reflect.MakeSlice(v.Type(), 2, 2))
+		for i := range v.Len() {
+			f.fill(v.Index(i))
+		}
+	case reflect.Map:
+		v.Set(reflect.MakeMap(v.Type()))
+		key, elem := reflect.New(v.Type().Key()).Elem(), reflect.New(v.Type().Elem()).Elem()
+		f.fill(key)
+		f.fill(elem)
+		v.SetMapIndex(key, elem)
+	case reflect.Struct:
+		switch v.Type() {
+		case reflect.TypeFor[time.Time]():
+		case reflect.TypeFor[point.Value]():
+			v.Set(reflect.ValueOf(point.StringValue(f.next())))
+		default:
+			for i := range v.NumField() {
+				if v.Type().Field(i).IsExported() {
+					f.fill(v.Field(i))
+				}
+			}
+		}
+	case reflect.Bool:
+		v.SetBool(true)
+	case reflect.Int, reflect.Int64, reflect.Int32:
+		v.SetInt(7)
+	case reflect.Float64:
+		v.SetFloat(1.5)
+	}
+}
+
+// filledPage has the text in every field of everything a page is made of.
+func filledPage(t *testing.T, text string) string {
+	t.Helper()
+	f := &filler{text: text}
+	var run journal.Run
+	f.fill(reflect.ValueOf(&run.Header).Elem())
+	run.Header.Points = 99
+	for _, status := range []journal.Status{journal.OK, journal.Failed, journal.Skipped, "x" + journal.Status(text)} {
+		var r journal.Row
+		f.fill(reflect.ValueOf(&r).Elem())
+		r.Status = status
+		run.Rows = append(run.Rows, r, r)
+	}
+	run.Notes = []journal.Note{{Text: f.next()}}
+	run.End = &journal.End{Outcome: f.next()}
+	var sections []bench.Section
+	f.fill(reflect.ValueOf(&sections).Elem())
+	// Marks of the light Markdown stay marks, whatever is inside them.
+	sections[0].Text = fmt.Sprintf("%s\n\n- `%s`\n- **%s**\n\n1. %s", f.next(), f.next(), f.next(), f.next())
+	fig := figure.Figure{Name: f.next(), Title: f.next(), Caption: f.next(),
+		Panels: []figure.Panel{{Title: f.next(), X: figure.Axis{Label: f.next()}, Y: figure.Axis{Label: f.next()}, Series: []figure.Series{{Name: f.next()}}}}}
+	out, err := newPage(&run, run.Rows, sections, []drawn{{fig, []byte("<svg>" + text)}}, f.next()).html()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(out)
+}
+
+var (
+	tagRE   = regexp.MustCompile(`(?s)<[^>]*>`)
+	valueRE = regexp.MustCompile(`="[^"]*"`)
+)
+
+// skeleton is the markup of a page without its texts and attribute values.
+func skeleton(page string) []string {
+	tags := tagRE.FindAllString(page, -1)
+	for i, tag := range tags {
+		tags[i] = valueRE.ReplaceAllString(tag, "=")
+	}
+	return tags
+}
+
+var hostile = []string{
+	`</script><script>alert(1)</script>`,
+	`"><img src=x onerror=alert(1)>`,
+	`' onmouseover='alert(1)`,
+	`${alert(1)}{{.}}*_~`,
+	`]]>--></style></title></pre><!--`,
+	"javascript:alert(1)//\u2028\u202e\u0000 ünïcödé 日本 \xff\xfe",
+	`&lt;b&gt;&amp;#60;`,
+}
+
+func TestHostileValuesStayText(t *testing.T) {
+	want := skeleton(filledPage(t, "plain"))
+	if len(want) < 100 {
+		t.Fatalf("only %d tags: the page shows too little to test", len(want))
+	}
+	for _, text := range hostile {
+		got := filledPage(t, text)
+		if diff := cmp.Diff(want, skeleton(got)); diff != "" {
+			t.Errorf("%q changes the markup (-want +got):\n%s", text, diff)
+		}
+	}
+	// The comparison itself must be able to fail.
+	if cmp.Equal(want, append(skeleton("<p>"), want...)) || cmp.Equal(skeleton(`<p a="1">`), skeleton(`<p a="1" onclick="x">`)) {
+		t.Error("added markup is not noticed")
+	}
+}
+
+// Everything a reader needs is there.
+func TestPageIsComplete(t *testing.T) {
+	run := fixtureRun()
+	page, err := newPage(run, run.Rows, fixtureBench().Sections(nil), nil, "").html()
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := html.UnescapeString(tagRE.ReplaceAllString(string(page), ""))
+	for _, want := range []string{
+		"allreduce recorded 23 points of 36 planned on cpu. Of its 23 rows 20 are ok, 1 failed, 1 timed out and 1 was skipped.",
+		"The fastest took 3.06 us at num_ranks=2 size=1Ki dtype=f16, the slowest 849 us at num_ranks=4 size=4Mi dtype=f32.",
+		"2 rows came with a warning.", "The run was complete after 1m23s.",
+		"no visible effect: NCCL_ALGO=Ring", "only 5 samples (2 rows)", "the clock is unstable (1 row)",
+		"rank 1 in timing: killed by signal 11 (segmentation fault)", "fatal: bad address 0x0", "logs/0003", "no answer in 30 s", "needs respawn",
+		"Where the knee is", "128Ki",
+		"20261115-014233-7f3a", "Sun, 15 Nov 2026 01:42:33 UTC", "node1: Example CPU @ 2.00GHz", "Example Linux 1", "v1.2.3", "go1.26.0",
+		"OMP_NUM_THREADS", "9f86d081884c7d65",
+		`kernbench run --bench allreduce --env 'NCCL_ALGO=Ring,"a b"' --seed 42`, "kernbench report .@20261115-014233-7f3a",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the page does not say %q", want)
+		}
+	}
+	if again, _ := newPage(run, run.Rows, fixtureBench().Sections(nil), nil, "").html(); string(again) != string(page) {
+		t.Error("the same rows gave two different pages")
+	}
+	if strings.ContainsFunc(string(page), func(r rune) bool { return unicode.IsControl(r) && r != '\n' && r != '\t' }) {
+		t.Error("control characters are in the page")
+	}
+}
+
+// Nothing is loaded from elsewhere and only the page's own script may run.
+func TestPageIsSelfContained(t *testing.T) {
+	page := html.UnescapeString(filledPage(t, "plain"))
+	for _, m := range regexp.MustCompile(`(?i)\b(src|href|action|url)\s*[=(]\s*"?([^">)]*)`).FindAllStringSubmatch(page, -1) {
+		if !strings.HasPrefix(m[2], "data:image/svg+xml;base64,") {
+			t.Errorf("the page refers to %q", m[0])
+		}
+	}
+	script := regexp.MustCompile(`(?s)<script>(.*?)</script>`).FindStringSubmatch(page)
+	if script == nil {
+		t.Fatal("no script")
+	}
+	sum := sha256.Sum256([]byte(script[1]))
+	if hash := base64.StdEncoding.EncodeToString(sum[:]); !strings.Contains(page, "script-src 'sha256-"+hash+"'") {
+		t.Error("the policy does not allow the page's own script")
+	}
+}
+
+// What never changes stands above the table once, and only what says something.
+func TestTableConstants(t *testing.T) {
+	got, _ := tables(fixtureHeader(), fixtureRun().Rows)
+	if len(got) != 1 {
+		t.Fatalf("%d tables", len(got))
+	}
+	want := []string{"backend=cpu", "NCCL_ALGO=Ring", "option.check=true", "kind=measured"}
+	if diff := cmp.Diff(want, got[0].Constants); diff != "" {
+		t.Errorf("constants (-want +got):\n%s", diff)
+	}
+	var heads []string
+	for _, h := range got[0].Head {
+		heads = append(heads, h.Text)
+	}
+	want = []string{"num_ranks", "size", "dtype", "status", "samples", "time_us", "±95%", "busbw (GB/s)", "limit.link"}
+	if diff := cmp.Diff(want, heads); diff != "" {
+		t.Errorf("columns (-want +got):\n%s", diff)
+	}
+}
+
+func TestLongRunsAreCut(t *testing.T) {
+	var rows []journal.Row
+	for i := range maxRows + 10 {
+		rows = append(rows, fixtureRow(coords{int64(i + 1), "f32", 2, "", 0}))
+	}
+	if _, cut := tables(fixtureHeader(), rows[:maxRows]); cut != "" {
+		t.Errorf("nothing is left out, yet the page says %q", cut)
+	}
+	rows[maxRows+3] = notOK(rows[maxRows+3], journal.Failed, "late")
+	got, cut := tables(fixtureHeader(), rows)
+	if len(got) != 1 || len(got[0].Rows) != maxRows || cut != "2000 of 2010 rows are shown; of those left out, 1 are not ok. All are in rows.csv." {
+		t.Errorf("%d tables, %q", len(got), cut)
+	}
+	long := strings.Repeat("line of output\n", 1000)
+	if got := tail(long); len(got) > maxOutput+10 || !strings.HasPrefix(got, "…\nline") {
+		t.Errorf("tail of a long output is %d bytes: %.20q", len(got), got)
+	}
+}
+
+// Warnings that say the same about different numbers are one remark.
+func TestRemarks(t *testing.T) {
+	rows := sweep(sizes[:3], []string{"f32"}, []int{2}, []string{""}, 1)
+	rows[0].Warnings = []string{"drift: +59.2 % off", "steal"}
+	rows[1].Warnings = []string{"drift: -7 % off"}
+	rows[2].Warnings = []string{"steal"}
+	run := &journal.Run{Notes: []journal.Note{{Text: "twice"}, {Text: "twice"}}}
+	want := []string{"twice", "drift: +59.2 % off (and 1 more alike)", "steal (2 rows)"}
+	if got := remarks(run, rows); !cmp.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestShellWord(t *testing.T) {
+	for in, want := range map[string]string{"a=b,c": "a=b,c", "": "''", "a b": "'a b'", "it's": `'it'\''s'`, "$x": "'$x'", "*": "'*'"} {
+		if got := shellWord(in); got != want {
+			t.Errorf("%q: got %s, want %s", in, got, want)
+		}
+	}
+}
+
+func TestMarkdown(t *testing.T) {
+	for _, c := range []struct{ text, want string }{
+		{"one\ntwo\n\nthree", "[one two][three]"},
+		{"a **b** `c`", "[a /B:b/ /C:c]"},
+		{"- a\n- b\n  more\n* c", "[- a| b more| c]"},
+		{"1. a\n2) b\n\ntext", "[# a| b][text]"},
+		{"intro\n- a\nrest\n\n- b", "[intro][- a rest][- b]"},
+		{"2 * 3 ** 4 `open", "[2 * 3 ** 4 `open]"},
+		{"**a `b` c**", "[B:a /CB:b/B: c]"},
+		{"``", "[``]"},
+		{"<b>&amp;</b>", "[<b>&amp;</b>]"},
+		{" \n\n", ""},
+	} {
+		if got := outline(markdown(c.text)); got != c.want {
+			t.Errorf("%q: got %s, want %s", c.text, got, c.want)
+		}
+	}
+}
+
+// outline shows blocks in a line: [- item|item] of a list, / between spans.
+func outline(blocks []block) string {
+	var b strings.Builder
+	for _, bl := range blocks {
+		var items []string
+		for _, spans := range bl.Items {
+			var parts []string
+			for _, s := range spans {
+				style := ""
+				if s.Code {
+					style += "C"
+				}
+				if s.Bold {
+					style += "B"
+				}
+				if style != "" {
+					style += ":"
+				}
+				parts = append(parts, style+s.Text)
+			}
+			items = append(items, strings.Join(parts, "/"))
+		}
+		mark := ""
+		switch {
+		case bl.Ordered:
+			mark = "# "
+		case bl.List:
+			mark = "- "
+		}
+		b.WriteString("[" + mark + strings.Join(items, "| ") + "]")
+	}
+	return b.String()
+}
+
+// Whatever is written, no letter is lost.
+func FuzzMarkdown(f *testing.F) {
+	f.Add("a **b** `c`\n- d\n1. e")
+	f.Add("**`**`")
+	f.Fuzz(func(t *testing.T, text string) {
+		var got strings.Builder
+		for _, b := range markdown(text) {
+			for _, item := range b.Items {
+				for _, s := range item {
+					got.WriteString(s.Text)
+				}
+			}
+		}
+		if want, have := letters(text), letters(got.String()); want != have {
+			t.Fatalf("%q became %q", want, have)
+		}
+	})
+}
+
+func letters(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r == '<' || r == '&' {
+			return r
+		}
+		return -1
+	}, s)
+}

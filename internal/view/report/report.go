@@ -1,0 +1,195 @@
+package report
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/internal/result/figure"
+	"github.com/kernbench/kernbench/internal/result/journal"
+	"github.com/kernbench/kernbench/internal/view/export"
+)
+
+// Input is what the views are made of.
+type Input struct {
+	Bench *bench.Bench // its figures and sections are added; may be nil
+	Run   *journal.Run
+	Plots []Plot // drawn beside the bench's own figures
+}
+
+// Render writes all views of a run into its folder: figures/*.png and *.svg,
+// table.txt, rows.csv, report.html and report.md. Each file appears whole or not at all, and
+// no other is touched. What cannot be drawn is named in the error, and does not
+// keep the rest from being written.
+func Render(dir string, in Input) (files []string, err error) {
+	if in.Run == nil {
+		return nil, errors.New("making a report: there is no run")
+	}
+	if err := os.MkdirAll(dir, 0o777); err != nil {
+		return nil, fmt.Errorf("making a report: %w", err)
+	}
+	rows := in.Run.Latest()
+	figures, noFigure, errs := chooseFigures(in, rows)
+	var pictures []drawn
+	for _, f := range figures {
+		written, err := figure.Write(filepath.Join(dir, "figures"), f)
+		files = append(files, written...)
+		var svg bytes.Buffer
+		if err == nil {
+			err = figure.SVG(&svg, f)
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("figure %s: %w", f.Name, err))
+			continue
+		}
+		pictures = append(pictures, drawn{f, svg.Bytes()})
+	}
+	sections, err := guarded("sections", in.Bench, func(b *bench.Bench) []bench.Section {
+		if b.Sections == nil {
+			return nil
+		}
+		return b.Sections(rows)
+	})
+	errs = append(errs, err)
+
+	page := newPage(in.Run, rows, sections, pictures, noFigure)
+	for _, view := range []struct {
+		name string
+		make func() ([]byte, error)
+	}{
+		{"table.txt", func() ([]byte, error) { return exported("table", in.Run, rows) }},
+		{"rows.csv", func() ([]byte, error) { return exported("csv", in.Run, rows) }},
+		{"report.html", page.html},
+		{"report.md", page.text},
+	} {
+		path := filepath.Join(dir, view.name)
+		data, err := view.make()
+		if err == nil {
+			err = journal.WriteFileAtomic(path, data)
+		}
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		files = append(files, path)
+	}
+	made, err := exportsOf(in.Bench, rows)
+	errs = append(errs, err)
+	for _, f := range made {
+		path := filepath.Join(dir, filepath.FromSlash(f.Name))
+		err := os.MkdirAll(filepath.Dir(path), 0o777)
+		if err == nil {
+			err = journal.WriteFileAtomic(path, f.Data)
+		}
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		files = append(files, path)
+	}
+	errs = append(errs, missing(dir, in.Bench, rows, files)...)
+	if err := errors.Join(errs...); err != nil {
+		return files, fmt.Errorf("making the report of run %s: %w", in.Run.ID(), err)
+	}
+	return files, nil
+}
+
+func exported(format string, run *journal.Run, rows []journal.Row) ([]byte, error) {
+	var b bytes.Buffer
+	err := export.Write(&b, format, export.Input{Header: &run.Header, Rows: rows}, export.Options{})
+	return b.Bytes(), err
+}
+
+// chooseFigures gathers what is to be drawn: the bench's own figures and the
+// plots asked for, or else the automatic one. Where even that shows nothing, why
+// says so to the reader of the page.
+func chooseFigures(in Input, rows []journal.Row) (figures []figure.Figure, why string, errs []error) {
+	own, err := guarded("figures", in.Bench, func(b *bench.Bench) []figure.Figure {
+		if b.Figures == nil {
+			return nil
+		}
+		return b.Figures(rows)
+	})
+	errs = append(errs, err)
+	anyOK := slices.ContainsFunc(rows, func(r journal.Row) bool { return r.Status == journal.OK })
+	names := map[string]bool{}
+	for _, f := range own {
+		switch {
+		case !anyOK && len(f.Panels) == 0: // there was nothing to draw
+		case names[f.Name]:
+			errs = append(errs, fmt.Errorf("figure %s: the bench has two of that name", f.Name))
+		default:
+			names[f.Name] = true
+			figures = append(figures, f)
+		}
+	}
+	for _, p := range in.Plots {
+		f, err := p.Figure(&in.Run.Header, rows)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		for base, n := f.Name, 2; names[f.Name]; n++ {
+			f.Name = fmt.Sprintf("%s_%d", base, n)
+		}
+		names[f.Name] = true
+		figures = append(figures, f)
+	}
+	if len(figures) > 0 || len(in.Plots) > 0 {
+		return figures, "", errs
+	}
+	p, ok := AutoPlot(&in.Run.Header, rows)
+	switch f, err := p.Figure(&in.Run.Header, rows); {
+	case !anyOK:
+		why = "There is no good row to draw."
+	case !ok:
+		why = "There is nothing to draw a curve of: no coordinate varies, or no row has a metric."
+	case err != nil: // nobody asked for it, so it is no failure
+		why = fmt.Sprintf("No figure was drawn by default (%v). Choose one with --plot.", err)
+	default:
+		figures = append(figures, f)
+	}
+	return figures, why, errs
+}
+
+// guarded calls code of a bench. The rows are safe in the journal, so a panic
+// there must not cost the other views.
+func guarded[T any](what string, b *bench.Bench, call func(*bench.Bench) []T) (out []T, err error) {
+	if b == nil {
+		return nil, nil
+	}
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("%s of bench %s: panic: %v", what, b.Name, p)
+		}
+	}()
+	return call(b), nil
+}
+
+// exportsOf makes the bench's own files.
+func exportsOf(b *bench.Bench, rows []journal.Row) (made []bench.File, err error) {
+	_, failed := guarded("exports", b, func(b *bench.Bench) []bench.File {
+		if b.Exports != nil {
+			made, err = b.Exports(rows)
+		}
+		return nil
+	})
+	return made, errors.Join(err, failed)
+}
+
+// missing are the artifacts that the bench promises and that were not made.
+func missing(dir string, b *bench.Bench, rows []journal.Row, files []string) (errs []error) {
+	if b == nil || b.Artifacts == nil {
+		return nil
+	}
+	for _, name := range b.Artifacts(rows) {
+		if !slices.Contains(files, filepath.Join(dir, filepath.FromSlash(name))) {
+			errs = append(errs, fmt.Errorf("the artifact %s was not made", name))
+		}
+	}
+	return errs
+}

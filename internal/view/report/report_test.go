@@ -1,0 +1,165 @@
+package report
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/internal/result/figure"
+	"github.com/kernbench/kernbench/internal/result/journal"
+)
+
+// names are the files below dir, sorted.
+func names(t *testing.T, dir string) (out []string) {
+	t.Helper()
+	err := filepath.Walk(dir, func(path string, info os.FileInfo, err error) error {
+		if err == nil && !info.IsDir() {
+			rel, _ := filepath.Rel(dir, path)
+			out = append(out, rel)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	slices.Sort(out)
+	return out
+}
+
+func oneFigure(name string, panels ...figure.Panel) func([]journal.Row) []figure.Figure {
+	return func([]journal.Row) []figure.Figure { return []figure.Figure{{Name: name, Panels: panels}} }
+}
+
+var byDType = Plot{X: "size", Y: "time_us", By: []string{"dtype"}}
+
+var goodPanel = figure.Panel{X: figure.Axis{Label: "x"}, Y: figure.Axis{Label: "y"}}
+
+func failedRun() *journal.Run {
+	return &journal.Run{Header: *fixtureHeader(), Rows: []journal.Row{notOK(fixtureRow(coords{1024, "f32", 2, "", 0}), journal.Failed, "no")}}
+}
+
+// hasErrors checks that the errors say what is wanted, and that there are none
+// if nothing is.
+func hasErrors(t *testing.T, err error, want ...string) {
+	t.Helper()
+	for _, w := range want {
+		if err == nil || !strings.Contains(err.Error(), w) {
+			t.Errorf("error %v, want it to say %q", err, w)
+		}
+	}
+	if len(want) == 0 && err != nil {
+		t.Error(err)
+	}
+}
+
+func TestChooseFigures(t *testing.T) {
+	const auto = "plot_time_us_vs_size_by_num_ranks_dtype"
+	wide := &journal.Run{Header: *fixtureHeader()}
+	for i, r := range sweep([]int64{1}, []string{"f32"}, slices.Repeat([]int{2}, 400), []string{""}, 1) {
+		r.Key, r.Run, r.Backend = r.Key+string(rune('a'+i)), string(rune('a'+i%20)), string(rune('a'+i/20))
+		wide.Rows = append(wide.Rows, r)
+	}
+	one := &journal.Run{Header: *fixtureHeader(), Rows: fixtureRun().Rows[:1]}
+	for _, c := range []struct {
+		name    string
+		in      Input
+		figures []string
+		why     string
+		errs    []string
+	}{
+		{"automatic", Input{Run: fixtureRun()}, []string{auto}, "", nil},
+		{"bench without figures", Input{Bench: fixtureBench(), Run: fixtureRun()}, []string{auto}, "", nil},
+		{"plots twice", Input{Run: fixtureRun(), Plots: []Plot{byDType, byDType}}, []string{"plot_time_us_vs_size_by_dtype", "plot_time_us_vs_size_by_dtype_2"}, "", nil},
+		{"own and plot", Input{Bench: &bench.Bench{Figures: oneFigure("mine", goodPanel)}, Run: fixtureRun(), Plots: []Plot{byDType}}, []string{"mine", "plot_time_us_vs_size_by_dtype"}, "", nil},
+		{"bad plot", Input{Run: fixtureRun(), Plots: []Plot{{X: "nope"}, byDType}}, []string{"plot_time_us_vs_size_by_dtype"}, "", []string{`unknown coordinate "nope"`}},
+		{"panic", Input{Bench: &bench.Bench{Name: "b", Figures: func([]journal.Row) []figure.Figure { panic("odd rows") }}, Run: fixtureRun()},
+			[]string{auto}, "", []string{"figures of bench b: panic: odd rows"}},
+		{"two of a name", Input{Bench: &bench.Bench{Figures: func(r []journal.Row) []figure.Figure {
+			return append(oneFigure("a", goodPanel)(r), oneFigure("a", goodPanel)(r)...)
+		}}, Run: fixtureRun()}, []string{"a"}, "", []string{"figure a: the bench has two of that name"}},
+		{"empty run", Input{Run: &journal.Run{}}, nil, "no good row", nil},
+		{"nothing good", Input{Bench: &bench.Bench{Figures: oneFigure("hollow")}, Run: failedRun()}, nil, "no good row", nil},
+		{"one point", Input{Run: one}, nil, "no coordinate varies", nil},
+		{"too many series", Input{Run: wide}, nil, "No figure was drawn by default", nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			figures, why, errs := chooseFigures(c.in, c.in.Run.Latest())
+			hasErrors(t, errors.Join(errs...), c.errs...)
+			var got []string
+			for _, f := range figures {
+				got = append(got, f.Name)
+			}
+			if !slices.Equal(got, c.figures) || !strings.Contains(why, c.why) || (why == "") != (c.why == "") {
+				t.Errorf("figures %q, why %q; want %q, %q", got, why, c.figures, c.why)
+			}
+		})
+	}
+}
+
+// One thing that goes wrong keeps no other view from being written, views are
+// replaced, and everything else in the folder stays.
+func TestRender(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "run")
+	for name, text := range map[string]string{"figures/mine.svg": "mine", "report.html": "old", "journal.jsonl": "{}"} {
+		path := filepath.Join(dir, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o777), os.WriteFile(path, []byte(text), 0o666)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	in := Input{Run: fixtureRun(), Plots: []Plot{byDType, {X: "nope"}}, Bench: &bench.Bench{Name: "b", Figures: oneFigure("hollow"),
+		Sections: func(r []journal.Row) []bench.Section { return make([]bench.Section, -len(r)) }}}
+	files, err := Render(dir, in)
+	hasErrors(t, err, "run 20261115-014233-7f3a", `"nope"`, "figure hollow", "no panels", "sections of bench b: panic")
+	written := []string{"figures/plot_time_us_vs_size_by_dtype.png", "figures/plot_time_us_vs_size_by_dtype.svg", "table.txt", "rows.csv", "report.html", "report.md"}
+	var told []string
+	for _, f := range files {
+		rel, _ := filepath.Rel(dir, f)
+		told = append(told, rel)
+	}
+	if !slices.Equal(told, written) {
+		t.Errorf("Render returned %q, want %q", told, written)
+	}
+	want := append(written, "figures/mine.svg", "journal.jsonl")
+	slices.Sort(want)
+	if have := names(t, dir); !slices.Equal(have, want) {
+		t.Errorf("the folder holds %q, want %q", have, want)
+	}
+	for name, text := range map[string]string{"figures/mine.svg": "mine", "journal.jsonl": "{}",
+		"report.html": `<img src="data:image/svg`, "rows.csv": "time_us", "table.txt": "23 points: 20 ok"} {
+		data, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil || !strings.Contains(string(data), text) {
+			t.Errorf("%s does not say %q (%v)", name, text, err)
+		}
+	}
+}
+
+func TestRenderErrors(t *testing.T) {
+	if _, err := Render(t.TempDir(), Input{}); err == nil {
+		t.Error("no run was accepted")
+	}
+	dir := t.TempDir()
+	if err := os.Mkdir(filepath.Join(dir, "rows.csv"), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	files, err := Render(dir, Input{Run: failedRun()})
+	hasErrors(t, err, "rows.csv")
+	if !slices.Contains(files, filepath.Join(dir, "report.html")) {
+		t.Errorf("one bad file kept the page from being written: %q", files)
+	}
+}
+
+func TestRenderEmptyRun(t *testing.T) {
+	dir := t.TempDir()
+	_, err := Render(dir, Input{Bench: fixtureBench(), Run: &journal.Run{Header: *fixtureHeader()}})
+	hasErrors(t, err)
+	page, err := os.ReadFile(filepath.Join(dir, "report.html"))
+	for _, want := range []string{"allreduce recorded no row. The run has not come to its end.", "There is no good row to draw.", "There is no row to show."} {
+		if err != nil || !strings.Contains(string(page), want) {
+			t.Errorf("the page does not say %q (%v)", want, err)
+		}
+	}
+}

@@ -1,0 +1,218 @@
+package report
+
+import (
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/kernbench/kernbench/internal/base/unit"
+	"github.com/kernbench/kernbench/internal/result/journal"
+	"github.com/kernbench/kernbench/internal/view/export"
+	"github.com/kernbench/kernbench/internal/view/rowkey"
+)
+
+const (
+	// maxRows is how many rows a page shows; browsers become slow beyond.
+	maxRows = 2000
+	// maxOutput is how much of a failed rank's last output a page shows, in bytes.
+	maxOutput = 4000
+)
+
+// table is the rows of one bench or part, one line each.
+type table struct {
+	Title     string
+	Constants []string // name=value, true of every line
+	Head      []heading
+	Rows      []tableRow
+}
+
+type heading struct {
+	Text    string
+	Numeric bool
+}
+
+type tableRow struct {
+	Cells  []cell
+	Reason string // what went wrong, in one line
+	Output string // what the rank printed last
+	Logs   string // where all of its output is
+	Width  int    // columns of the line below that shows these
+}
+
+type cell struct {
+	Text    string
+	Exact   string // the full value, where the text is rounded
+	Status  string // the class of a status cell
+	Numeric bool
+}
+
+// tables are the rows for the page, and a sentence about those left out.
+func tables(h *journal.Header, rows []journal.Row) (out []table, cut string) {
+	columns := export.Columns(h, rows)
+	if len(rows) > maxRows {
+		bad := 0
+		for _, r := range rows[maxRows:] {
+			if r.Status != journal.OK {
+				bad++
+			}
+		}
+		cut = fmt.Sprintf("%d of %d rows are shown", maxRows, len(rows))
+		if bad > 0 {
+			cut += fmt.Sprintf("; of those left out, %d are not ok", bad)
+		}
+		cut += ". All are in rows.csv."
+		rows = rows[:maxRows]
+	}
+	groups := map[string][]*journal.Row{}
+	var order []string
+	for i := range rows {
+		g := rowkey.Group(&rows[i])
+		if groups[g] == nil {
+			order = append(order, g)
+		}
+		groups[g] = append(groups[g], &rows[i])
+	}
+	for _, g := range order {
+		out = append(out, newTable(g, columns, groups[g]))
+	}
+	return out, cut
+}
+
+func newTable(title string, columns []export.Column, rows []*journal.Row) table {
+	t := table{Title: title, Rows: make([]tableRow, len(rows))}
+	for _, c := range columns {
+		cells, constant := cellsOf(c, rows)
+		switch c.Role {
+		case export.Bench, export.Part, export.Unit, export.Rank, export.Phase, export.Reason, export.Warnings:
+			continue // in the title, the heading, or below the line
+		case export.Status, export.Metric:
+			// always worth a column, if there is anything in it
+		default:
+			if constant && len(rows) > 1 {
+				if cells[0].Text != "" && c.Role != export.Spread && c.Role != export.Trial {
+					t.Constants = append(t.Constants, c.Title()+"="+cells[0].Text)
+				}
+				continue
+			}
+		}
+		if constant && cells[0].Text == "" {
+			continue
+		}
+		t.Head = append(t.Head, heading{c.Title(), cells[0].Numeric})
+		for i := range rows {
+			t.Rows[i].Cells = append(t.Rows[i].Cells, cells[i])
+		}
+	}
+	for i, r := range rows {
+		line := &t.Rows[i]
+		line.Reason, line.Width = reason(r), len(t.Head)
+		if r.Status != journal.OK {
+			line.Output = tail(r.Output)
+			if r.Launch != "" {
+				line.Logs = "logs/" + r.Launch
+			}
+		}
+	}
+	return t
+}
+
+func cellsOf(c export.Column, rows []*journal.Row) (cells []cell, constant bool) {
+	constant, numeric := true, true
+	cells = make([]cell, len(rows))
+	for i, r := range rows {
+		cells[i] = cellOf(c, r)
+		constant = constant && cells[i].Exact == cells[0].Exact
+		if _, err := strconv.ParseFloat(cells[i].Exact, 64); err != nil && cells[i].Exact != "" {
+			numeric = false
+		}
+	}
+	for i := range cells {
+		cells[i].Numeric = numeric
+	}
+	return cells, constant
+}
+
+// cellOf rounds what was measured and shortens sizes; the exact value stays
+// beside it.
+func cellOf(c export.Column, r *journal.Row) cell {
+	exact := c.Value(r)
+	out := cell{Text: exact, Exact: exact}
+	switch c.Role {
+	case export.Samples:
+		if r.Samples == 0 {
+			return cell{}
+		}
+	case export.Status:
+		out.Status = statusClass(r.Status)
+	case export.Axis:
+		if v, ok := r.Point.Get(c.Key); ok {
+			out.Text = v.Pretty()
+		}
+	case export.Option:
+		if v, ok := r.Options.Get(c.Key); ok {
+			out.Text = v.Pretty()
+		}
+	case export.Metric, export.Limit, export.Spread:
+		v, err := strconv.ParseFloat(exact, 64)
+		if err != nil {
+			break
+		}
+		out.Text = unit.FormatSig(v, 4)
+		if c.Role == export.Spread {
+			out.Text = strconv.FormatFloat(v, 'f', 1, 64) + "%"
+		}
+	}
+	return out
+}
+
+// statusClass is how the page colours a status; an unknown one is no good news.
+func statusClass(s journal.Status) string {
+	switch s {
+	case journal.OK:
+		return "ok"
+	case journal.Skipped, journal.NotExecuted:
+		return "skipped"
+	}
+	return "failed"
+}
+
+// reason is what to know of a row beside its numbers.
+func reason(r *journal.Row) string {
+	var parts []string
+	if r.Status != journal.OK {
+		where := ""
+		if r.Rank != nil {
+			where = fmt.Sprintf("rank %d", *r.Rank)
+		}
+		if r.Phase != "" {
+			where = strings.TrimSpace(where + " in " + r.Phase)
+		}
+		why := r.Reason
+		if where != "" && why != "" {
+			why = where + ": " + why
+		} else if why == "" {
+			why = where
+		}
+		if why != "" {
+			parts = append(parts, why)
+		}
+	}
+	return strings.Join(append(parts, r.Warnings...), "; ")
+}
+
+// ansiRE matches the colour codes that programs print for terminals.
+var ansiRE = regexp.MustCompile("\x1b\\[[0-9;?]*[A-Za-z]")
+
+// tail is the end of an output, whole lines where possible.
+func tail(s string) string {
+	s = strings.TrimRight(ansiRE.ReplaceAllString(s, ""), "\n")
+	if len(s) <= maxOutput {
+		return s
+	}
+	s = s[len(s)-maxOutput:]
+	if i := strings.IndexByte(s, '\n'); i >= 0 && i < maxOutput/2 {
+		s = s[i+1:]
+	}
+	return "…\n" + strings.ToValidUTF8(s, "")
+}

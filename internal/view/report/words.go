@@ -1,0 +1,261 @@
+package report
+
+import (
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/kernbench/kernbench/internal/base/unit"
+	"github.com/kernbench/kernbench/internal/result/journal"
+	"github.com/kernbench/kernbench/internal/view/rowkey"
+)
+
+// summary is a run in one paragraph: how much there is, what became of it, the
+// extremes, how it ended.
+func summary(run *journal.Run, rows []journal.Row) string {
+	sentences := []string{extent(&run.Header, rows)}
+	if len(rows) > 0 {
+		sentences = append(sentences, outcome(rows))
+	}
+	if s := extremes(&run.Header, rows); s != "" {
+		sentences = append(sentences, s)
+	}
+	if n := warned(rows); n > 0 {
+		sentences = append(sentences, fmt.Sprintf("%s with a warning.", counted(n, "row came", "rows came")))
+	}
+	sentences = append(sentences, ending(run))
+	return strings.Join(slices.DeleteFunc(sentences, func(s string) bool { return s == "" }), " ")
+}
+
+func extent(h *journal.Header, rows []journal.Row) string {
+	name := h.Bench
+	if name == "" {
+		name = "The run"
+	}
+	if len(rows) == 0 {
+		return name + " recorded no row."
+	}
+	points, backends := map[string]bool{}, map[string]bool{}
+	trials := 0
+	for i := range rows {
+		points[rowkey.Of(&rows[i])] = true
+		backends[rows[i].Backend] = true
+		trials = max(trials, rows[i].Trial+1)
+	}
+	delete(backends, "")
+	s := fmt.Sprintf("%s recorded %s", name, counted(len(points), "point", "points"))
+	if h.Points > len(points) {
+		s += fmt.Sprintf(" of %d planned", h.Points)
+	}
+	if trials > 1 {
+		s += fmt.Sprintf(" in %d trials (%s)", trials, counted(len(rows), "row", "rows"))
+	}
+	if len(backends) > 0 {
+		s += " on " + strings.Join(slices.Sorted(maps.Keys(backends)), ", ")
+	}
+	return s + "."
+}
+
+// outcome counts rows by status; passed, failed, skipped and not executed are
+// different things.
+func outcome(rows []journal.Row) string {
+	counts := countStatus(rows)
+	if counts[journal.OK] == len(rows) {
+		if len(rows) == 1 {
+			return "It is ok."
+		}
+		return "All are ok."
+	}
+	var parts []string
+	for _, s := range statusesIn(counts) {
+		parts = append(parts, fmt.Sprintf("%d %s", counts[s], verbs(s, counts[s])))
+	}
+	if len(parts) > 1 {
+		parts = []string{strings.Join(parts[:len(parts)-1], ", "), parts[len(parts)-1]}
+	}
+	return "Of its " + counted(len(rows), "row", "rows") + " " + strings.Join(parts, " and ") + "."
+}
+
+func verbs(s journal.Status, n int) string {
+	be, were := "is", "was"
+	if n != 1 {
+		be, were = "are", "were"
+	}
+	switch s {
+	case journal.OK:
+		return be + " ok"
+	case journal.Failed:
+		return "failed"
+	case journal.Timeout:
+		return "timed out"
+	case journal.Skipped:
+		return were + " skipped"
+	case journal.NotExecuted:
+		return were + " not executed"
+	}
+	return be + " of status " + string(s)
+}
+
+func countStatus(rows []journal.Row) map[journal.Status]int {
+	counts := map[journal.Status]int{}
+	for i := range rows {
+		counts[rows[i].Status]++
+	}
+	return counts
+}
+
+// statusesIn lists the statuses that occur, the known ones first.
+func statusesIn(counts map[journal.Status]int) []journal.Status {
+	list := slices.Clone(statuses)
+	for _, s := range slices.Sorted(maps.Keys(counts)) {
+		if !slices.Contains(list, s) {
+			list = append(list, s)
+		}
+	}
+	return slices.DeleteFunc(list, func(s journal.Status) bool { return counts[s] == 0 })
+}
+
+// extremes names the two ends of the headline metric and where they are.
+func extremes(h *journal.Header, rows []journal.Row) string {
+	y, ok := autoMetric(h, rows)
+	if !ok {
+		return ""
+	}
+	var good []*journal.Row
+	for i := range rows {
+		if _, _, _, has := y.of(&rows[i]); has && rows[i].Status == journal.OK {
+			good = append(good, &rows[i])
+		}
+	}
+	if len(good) < 2 {
+		return ""
+	}
+	compare := func(a, b *journal.Row) int {
+		va, _, _, _ := y.of(a)
+		vb, _, _, _ := y.of(b)
+		switch {
+		case va < vb:
+			return -1
+		case va > vb:
+			return 1
+		}
+		return 0
+	}
+	least, most := slices.MinFunc(good, compare), slices.MaxFunc(good, compare)
+	coords := slices.DeleteFunc(coordsOf(h, rows), func(c coord) bool {
+		return !c.varies(good) || c.class == fieldClass && c.key == trialField
+	})
+	at := func(r *journal.Row) (number, where string) {
+		v, _, _, _ := y.of(r)
+		var words []string
+		for _, c := range coords {
+			if l := c.label(c.of(r)); l != "" {
+				words = append(words, l)
+			}
+		}
+		if len(words) > 0 {
+			where = " at " + strings.Join(words, " ")
+		}
+		return metricText(v, y.unit), where
+	}
+	lowText, lowAt := at(least)
+	highText, highAt := at(most)
+	if y.name == headline {
+		return fmt.Sprintf("The fastest took %s%s, the slowest %s%s.", lowText, lowAt, highText, highAt)
+	}
+	return fmt.Sprintf("%s lies between %s%s and %s%s.", y.name, lowText, lowAt, highText, highAt)
+}
+
+// metricText is a metric for people, in its unit.
+func metricText(v float64, u string) string {
+	if u == "us" {
+		return unit.FormatMicros(v)
+	}
+	return strings.TrimSpace(unit.FormatSig(v, 4) + " " + u)
+}
+
+func warned(rows []journal.Row) (n int) {
+	for i := range rows {
+		if len(rows[i].Warnings) > 0 {
+			n++
+		}
+	}
+	return n
+}
+
+// ending tells a complete run from one that was cut short.
+func ending(run *journal.Run) string {
+	switch {
+	case run.End == nil:
+		s := "The run has not come to its end"
+		if n := len(run.Unfinished()); n > 0 {
+			s += fmt.Sprintf("; %s under way when the writing stopped", counted(n, "point was", "points were"))
+		}
+		return s + "."
+	case run.End.Outcome == "complete":
+		return fmt.Sprintf("The run was complete after %s.", seconds(run.End.Seconds))
+	case run.End.Outcome == "":
+		return ""
+	}
+	return fmt.Sprintf("The run ended as %s after %s.", run.End.Outcome, seconds(run.End.Seconds))
+}
+
+func seconds(s float64) string {
+	// Beyond a duration's range, about 290 years, there is nothing to round.
+	if s < 60 || s > 1e9 || !finite(s) {
+		return unit.FormatSig(s, 3) + " s"
+	}
+	return time.Duration(s * float64(time.Second)).Round(time.Second).String()
+}
+
+// maxRemarks is how many different warnings a page lists.
+const maxRemarks = 30
+
+// remarks are the notes of a run and the warnings of its rows, those that differ
+// only in their numbers as one.
+func remarks(run *journal.Run, rows []journal.Row) []string {
+	var out []string
+	for _, n := range run.Notes {
+		if !slices.Contains(out, n.Text) {
+			out = append(out, n.Text)
+		}
+	}
+	alike := map[string][]string{}
+	var order []string
+	for i := range rows {
+		for _, w := range rows[i].Warnings {
+			kind := numberRE.ReplaceAllString(w, "#")
+			if alike[kind] == nil {
+				order = append(order, kind)
+			}
+			alike[kind] = append(alike[kind], w)
+		}
+	}
+	for _, kind := range order[:min(len(order), maxRemarks)] {
+		same := alike[kind]
+		text := fmt.Sprintf("%s (%s)", same[0], counted(len(same), "row", "rows"))
+		if slices.ContainsFunc(same, func(w string) bool { return w != same[0] }) {
+			text = fmt.Sprintf("%s (and %s alike)", same[0], counted(len(same)-1, "more", "more"))
+		}
+		out = append(out, text)
+	}
+	if more := len(order) - maxRemarks; more > 0 {
+		out = append(out, counted(more, "more warning is", "more different warnings are")+" with the rows")
+	}
+	return out
+}
+
+// numberRE matches what differs between warnings of one kind.
+var numberRE = regexp.MustCompile(`[-+]?[0-9]+(\.[0-9]+)?`)
+
+func counted(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
+}
+
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
