@@ -9,7 +9,6 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 
 	"github.com/kernbench/kernbench/bench"
-
 )
 
 // FuzzParse: any text is a good declaration or an error with a place inside
