@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/bits"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -126,8 +127,8 @@ func (m *member) round(ctx context.Context, kind uint32, tighten bool) (again bo
 		return now&gateAgain != 0, err
 	}
 	if exchanges := arrived >> 16; exchanges != 0 && exchanges != size {
-		m.Abort(fmt.Sprintf("ranks out of step: %d of %d came to an exchange, the others to a barrier", exchanges, size))
-		return false, m.abortedError()
+		return false, m.abortFor(m.rank,
+			fmt.Sprintf("ranks out of step: %d of %d came to an exchange, the others to a barrier", exchanges, size))
 	}
 	next := old&^gateAgain + gateStep
 	if tighten && head.sleepers.Load() > 0 {
@@ -174,8 +175,7 @@ func (m *member) await(ctx context.Context, old uint32) (now uint32, err error) 
 		}
 		// A rank that opened the gate may leave at once: look at the gate again.
 		if rank, why := m.gone(); why != "" && gate.Load() == old {
-			m.abortFor(rank, why)
-			return now, &AbortedError{Rank: rank, Reason: why}
+			return now, m.abortFor(rank, why)
 		}
 	}
 }
@@ -205,19 +205,35 @@ func (m *member) gone() (rank int, why string) {
 	return 0, ""
 }
 
-func (m *member) Abort(reason string) { m.abortFor(m.rank, reason) }
+func (m *member) Abort(reason string) { _ = m.abortFor(m.rank, reason) }
 
-func (m *member) abortFor(rank int, reason string) {
+// claimLimit is how long the rank that ends the group may take to say why: it
+// may have died before it did.
+const claimLimit = time.Second
+
+// abortFor poisons the group, unless it is poisoned already, and returns the
+// abort that counts.
+func (m *member) abortFor(rank int, reason string) error {
 	m.closing.Lock()
 	defer m.closing.Unlock()
+	mine := &AbortedError{Rank: rank, Reason: reason}
+	if m.closed.Load() {
+		return mine
+	}
 	head := m.head
-	if m.closed.Load() || !head.claimed.CompareAndSwap(0, 1) {
-		return
+	if !head.claimed.CompareAndSwap(0, 1) {
+		for until := time.Now().Add(claimLimit); head.gate.Load()&gatePoisoned == 0; runtime.Gosched() {
+			if time.Now().After(until) {
+				return mine
+			}
+		}
+		return m.abortedError()
 	}
 	head.abortRank = uint32(rank)
 	head.reasonLength = uint32(copy(head.reason[:], reason))
 	head.gate.Or(gatePoisoned)
 	m.lot.wake(&head.gate)
+	return mine
 }
 
 // abortedError reads what abortFor wrote. Valid once the gate is poisoned.
