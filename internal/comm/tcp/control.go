@@ -105,7 +105,7 @@ func (c *Control) listen() {
 		case f.Tell != nil:
 			c.mu.Lock()
 			if to := c.answers[f.Tell.ID]; to != nil {
-				to <- *f.Tell
+				to <- *f.Tell // has room for the one answer there is
 				delete(c.answers, f.Tell.ID)
 			}
 			c.mu.Unlock()
@@ -140,6 +140,11 @@ func (c *Control) Ask(call uint64, limit time.Duration) (calls uint64, text stri
 	id, to := c.asked, make(chan answer, 1)
 	c.answers[id] = to
 	c.mu.Unlock()
+	defer func() {
+		c.mu.Lock()
+		delete(c.answers, id)
+		c.mu.Unlock()
+	}()
 	c.link.Send(frame{Ask: &question{id, call}})
 	select {
 	case a := <-to:

@@ -273,6 +273,22 @@ func TestControlNoticesDeath(t *testing.T) {
 	}
 }
 
+func TestUnansweredQuestionIsForgotten(t *testing.T) {
+	released := make(chan struct{})
+	a, b := controls(t, Handler{Said: func(uint64) (uint64, string) { <-released; return 0, "" }})
+	defer b.Close()
+	defer a.Close()
+	if _, _, ok := a.Ask(1, time.Millisecond); ok {
+		t.Error("answered before the peer did")
+	}
+	close(released)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if len(a.answers) != 0 {
+		t.Errorf("%d answers are still waited for", len(a.answers))
+	}
+}
+
 // exchanges checks that everyone gets everything, round after round.
 func exchanges(t *testing.T, ends []Exchange) {
 	t.Helper()
