@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/kernbench/kernbench/internal/base/suggest"
+	"github.com/kernbench/kernbench/internal/comm/schedule"
 )
 
 // Backend makes groups whose data moves in one certain way.
@@ -59,6 +60,25 @@ type Capabilities struct {
 	// are not exact may differ between them in the last bit.
 	RanksRound bool
 	Library    string // with its version, where a library does the work
+}
+
+// fitting leaves out the algorithms that a group of a size cannot do.
+func (c Capabilities) fitting(size int) Capabilities {
+	list := maps.Clone(c.Algorithms)
+	for op, names := range list {
+		list[op] = slices.DeleteFunc(slices.Clone(names), func(name string) bool { return unfit(op, name, size) != nil })
+	}
+	c.Algorithms = list
+	return c
+}
+
+// unfit is why an algorithm is not for a number of ranks. What is no schedule is
+// the backend's to refuse.
+func unfit(op Collective, algorithm string, size int) error {
+	if !slices.Contains(Algorithms(op), algorithm) {
+		return nil
+	}
+	return schedule.Fits(string(op), algorithm, size)
 }
 
 var backends = struct {

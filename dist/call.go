@@ -86,7 +86,7 @@ func (p Plan) String() string {
 // plan checks a call as far as this rank can and fills in what it left open.
 func (g *Group) plan(c Call) (Plan, error) {
 	p := Plan{Call: c}
-	caps := g.engine.Capabilities()
+	caps := g.caps
 	if !slices.Contains(caps.Ops, c.Op) {
 		if _, err := ParseCollective(string(c.Op)); err != nil {
 			return p, err
@@ -290,6 +290,9 @@ func (p *Plan) settleAlgorithm(g *Group, caps Capabilities) error {
 		p.Algorithm, p.Steps = name, true
 	}
 	if p.Algorithm != "" && !slices.Contains(known, p.Algorithm) {
+		if err := unfit(p.Op, p.Algorithm, g.Size()); err != nil {
+			return err
+		}
 		return suggest.Unknown(string(p.Op)+" algorithm", p.Algorithm, append(slices.Clone(known), "auto"))
 	}
 	return nil

@@ -6,6 +6,7 @@ import "fmt"
 type Group struct {
 	engine  Engine
 	backend string
+	caps    Capabilities
 	tuning  *Tuning
 
 	collectives *lane
@@ -15,7 +16,7 @@ type Group struct {
 }
 
 func newGroup(e Engine, backend string, t *Tuning) *Group {
-	g := &Group{engine: e, backend: backend, tuning: t, collectives: &lane{}}
+	g := &Group{engine: e, backend: backend, caps: e.Capabilities().fitting(e.Size()), tuning: t, collectives: &lane{}}
 	for range e.Size() {
 		g.sends = append(g.sends, &lane{})
 		g.recvs = append(g.recvs, &lane{})
@@ -32,8 +33,9 @@ func (g *Group) Size() int { return g.engine.Size() }
 // Backend is the name of the backend.
 func (g *Group) Backend() string { return g.backend }
 
-// Capabilities says what the backend can do.
-func (g *Group) Capabilities() Capabilities { return g.engine.Capabilities() }
+// Capabilities says what the backend can do in this group: algorithms that its
+// number of ranks does not allow are left out.
+func (g *Group) Capabilities() Capabilities { return g.caps }
 
 // Clock is the time to measure the group's work with.
 func (g *Group) Clock() Clock { return g.engine.Clock() }

@@ -32,6 +32,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -140,7 +141,8 @@ func affinity() []int {
 	return cpus
 }
 
-var capabilities = func() dist.Capabilities {
+// capabilities are made at first use: algorithms may be registered until then.
+var capabilities = sync.OnceValue(func() dist.Capabilities {
 	c := dist.Capabilities{
 		Ops: dist.Collectives(), DTypes: dtype.All(), Reductions: dist.Reductions(),
 		Algorithms: map[dist.Collective][]string{}, Symmetric: true, Epilogue: true, Codec: true,
@@ -151,7 +153,7 @@ var capabilities = func() dist.Capabilities {
 		}
 	}
 	return c
-}()
+})
 
 // origin is where the clock begins; see the clock of package measure.
 var origin = time.Now()

@@ -47,7 +47,7 @@ func describe(n shm.Note) string { return fmt.Sprintf("%d %v", n.Count, dist.DTy
 
 func (e *engine) Rank() int                       { return e.member.Rank() }
 func (e *engine) Size() int                       { return e.member.Size() }
-func (e *engine) Capabilities() dist.Capabilities { return capabilities }
+func (e *engine) Capabilities() dist.Capabilities { return capabilities() }
 func (e *engine) Clock() dist.Clock               { return clock{} }
 
 // agree is a call without data: all ranks make the same one.

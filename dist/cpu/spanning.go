@@ -76,7 +76,7 @@ func newSpanning(f *family, rank int, world []int, id string) *spanning {
 	s.locals = s.hosts[s.host]
 	s.place = slices.Index(s.locals, rank)
 	s.group = groupSize(s.places)
-	s.caps = acrossHosts(capabilities)
+	s.caps = acrossHosts(capabilities())
 
 	// Ranks that count as on other hosts may be on this machine all the same.
 	cpus, ranks, together := map[int]bool{}, 0, 0

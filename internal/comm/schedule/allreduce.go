@@ -1,7 +1,54 @@
 package schedule
 
-// The all-reduce algorithms. Each is the order in which building blocks
-// follow one another; facts about traffic and hops come from Cost.
+// plainly are the options of an all-reduce that has no shape to choose.
+var plainly = []string{takesChunk, takesInPlace}
+
+// allReduces are the all-reduce algorithms. Facts about their traffic and hops
+// come from Cost.
+var allReduces = []Algorithm{
+	{Info: Info{Collective: AllReduce, Name: "naive",
+		Help:  "everyone sends to rank 0, which adds up and sends the sum back",
+		Takes: plainly, Order: RankOrder}, Steps: emitting(naive)},
+	{Info: Info{Collective: AllReduce, Name: "one-stage", Aliases: []string{"one-shot", "1-stage"},
+		Help:  "every rank reads all inputs and adds everything itself: fewest hops",
+		Takes: plainly, Direct: true, Order: RankOrder, Wide: true}, Steps: emitting(oneStage), Scratch: oneStageScratch},
+	{Info: Info{Collective: AllReduce, Name: "two-stage", Aliases: []string{"two-shot", "2-stage"},
+		Help:  "every rank adds its part from all inputs, then reads the other parts: least traffic in few hops",
+		Takes: plainly, Direct: true, Order: RankOrder, Wide: true}, Steps: emitting(twoStage)},
+	{Info: Info{Collective: AllReduce, Name: "ring",
+		Help:  "reduce-scatter then all-gather between neighbours: least traffic over links",
+		Takes: plainly}, Steps: emitting(ring)},
+	{Info: Info{Collective: AllReduce, Name: "recursive-doubling", Short: "rec-dbl",
+		Help:  "whole vectors exchanged at distances 1, 2, 4...: fewest messages",
+		Takes: plainly}, Steps: emitting(recursiveDoubling), Scratch: pieceScratch},
+	{Info: Info{Collective: AllReduce, Name: "halving-doubling", Short: "halving",
+		Help:  "reduce-scatter by halves, all-gather by doubling: few messages and least traffic",
+		Takes: plainly}, Steps: emitting(halvingDoubling)},
+	{Info: Info{Collective: AllReduce, Name: "tree",
+		Help:  "reduce up a binary tree and broadcast down; pieces are pipelined",
+		Takes: plainly}, Steps: emitting(tree)},
+	{Info: Info{Collective: AllReduce, Name: "torus",
+		Help:  "rings along rows, then along columns, then back along rows",
+		Needs: "Width * Height = Ranks", Takes: []string{takesWidth, takesHeight, takesChunk, takesInPlace},
+		Unevaluated: "it differs from ring only where links form a torus"}, Shape: torusShape, Steps: emitting(torus)},
+	{Info: Info{Collective: AllReduce, Name: "hierarchical",
+		Help:  "two-stage within groups, halving-doubling between them",
+		Needs: "GroupSize divides Ranks", Takes: []string{takesGroup, takesChunk, takesInPlace}, Direct: true,
+		Unevaluated: "it is made for ranks on several hosts"}, Shape: groupShape, Steps: emitting(hierarchical)},
+
+	{Info: Info{Collective: AllReduce, Name: "quickreduce", Like: "two-stage", Codec: "int8",
+		Help: "two-stage on 8-bit integers with a scale per 32 elements"}},
+	{Info: Info{Collective: AllReduce, Name: "quickreduce-int6", Like: "two-stage", Codec: "int6",
+		Help: "the same on 6-bit integers"}},
+	{Info: Info{Collective: AllReduce, Name: "quickreduce-int4", Like: "two-stage", Codec: "int4",
+		Help: "the same on 4-bit integers"}},
+	{Info: Info{Collective: AllReduce, Name: "lamport", Help: "every rank stores to all others, data and flag in one",
+		Hardware: "stores of 16 bytes that peers see whole, as NVLink gives them to GPUs: data and flag in one",
+		Traffic:  func(ranks int, bytes float64) float64 { return float64(ranks-1) * bytes }}},
+	{Info: Info{Collective: AllReduce, Name: "multimem", Aliases: []string{"nvls"}, Help: "the switch adds",
+		Hardware: "a switch that adds (NVLink SHARP: 4 or more Hopper GPUs, multicast memory)",
+		Traffic:  func(ranks int, bytes float64) float64 { return (1 + 1/float64(ranks)) * bytes }}}, // as NCCL counts it
+}
 
 func naive(e *emitter) {
 	for off, n := range e.pieces() {

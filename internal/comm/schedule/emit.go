@@ -14,6 +14,13 @@ type emitter struct {
 	yield func(Step) bool
 }
 
+// emitting makes Steps of an algorithm that is written with an emitter.
+func emitting(write func(*emitter)) func(Params, int) iter.Seq[Step] {
+	return func(p Params, rank int) iter.Seq[Step] {
+		return func(yield func(Step) bool) { write(&emitter{Params: p, rank: rank, yield: yield}) }
+	}
+}
+
 func in(off, n int) Range      { return Range{Input, off, n} }
 func out(off, n int) Range     { return Range{Output, off, n} }
 func scratch(off, n int) Range { return Range{Scratch, off, n} }

@@ -3,26 +3,75 @@ package schedule
 import (
 	"errors"
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 	"strings"
 )
 
-// Info describes an algorithm to a person choosing one.
+// Info is what an algorithm declares of itself. Whoever needs a list of
+// algorithms, or has to know what one promises, asks the registry (Algorithms,
+// Evaluated, Find); nobody else keeps names. The tests hold what can be tested
+// (Direct, Order, Wide) against the steps.
 type Info struct {
-	Name   string
-	Help   string
+	Collective string
+	Name       string
+	Aliases    []string // what other programs call it in their results
+	Short      string   // the name where there is little room, as under a bar; "": Name
+	Help       string   // what happens, in one line
+
 	Needs  string   // what it demands of the parameters; "" is nothing
 	Takes  []string // the optional fields of Params it uses
 	Direct bool     // needs memory that peers reach directly
+
+	// Order is in which order it combines the elements of the ranks, and Wide
+	// whether 16-bit floats are accumulated in f32 and rounded once instead of at every hop.
+	Order Order
+	Wide  bool
+
+	// An algorithm without steps of its own is a variant of another (Like) that
+	// moves encoded elements (Codec, a name of package quant; a call asks for the
+	// codec instead of the algorithm), or it needs Hardware that no schedule can
+	// do without: then Traffic is the bytes that its busiest rank moves.
+	Like     string
+	Codec    string
+	Hardware string
+	Traffic  func(ranks int, bytes float64) float64
+
+	// Unevaluated is why evaluations leave the algorithm out; "": they have it.
+	Unevaluated string
 }
 
-// algorithm is an entry of the registry.
-type algorithm struct {
+// Order is an order in which elements are combined.
+type Order uint8
+
+const (
+	// OwnOrder is fixed by the number of ranks, the count and the chunk, and is no
+	// other algorithm's.
+	OwnOrder Order = iota
+	// RankOrder begins with rank 0 and adds one rank after the other, whatever the
+	// count and the chunk: all algorithms that have it give the same bits.
+	RankOrder
+)
+
+// Label is the short name.
+func (i Info) Label() string {
+	if i.Short != "" {
+		return i.Short
+	}
+	return i.Name
+}
+
+// Algorithm is the registration of a way to do a collective.
+type Algorithm struct {
 	Info
-	shape   func(*Params) error          // fills in defaults; nil: nothing to decide
-	scratch func(p Params, rank int) int // nil: none
-	steps   func(e *emitter)
+	// Shape fills in the defaults of the parameters and refuses those that the
+	// algorithm cannot do, such as a number of ranks. nil: there is nothing to decide.
+	Shape func(*Params) error
+	// Scratch is how many elements a rank needs besides its buffers; nil: none.
+	Scratch func(p Params, rank int) int
+	// Steps is a pure function of the parameters, which are complete. nil: see Like.
+	Steps func(p Params, rank int) iter.Seq[Step]
 }
 
 // The optional fields of Params, by the names used in Takes.
@@ -35,86 +84,99 @@ const (
 	takesInPlace = "InPlace"
 )
 
-var registry = map[string][]algorithm{
-	AllReduce: {
-		{Info: Info{Name: "naive", Help: "everyone sends to rank 0, which adds up and sends the sum back",
-			Takes: []string{takesChunk, takesInPlace}}, steps: naive},
-		{Info: Info{Name: "one-stage", Help: "every rank reads all inputs and adds everything itself: fewest hops", Direct: true,
-			Takes: []string{takesChunk, takesInPlace}}, steps: oneStage, scratch: oneStageScratch},
-		{Info: Info{Name: "two-stage", Help: "every rank adds its part from all inputs, then reads the other parts: least traffic in few hops", Direct: true,
-			Takes: []string{takesChunk, takesInPlace}}, steps: twoStage},
-		{Info: Info{Name: "ring", Help: "reduce-scatter then all-gather between neighbours: least traffic over links",
-			Takes: []string{takesChunk, takesInPlace}}, steps: ring},
-		{Info: Info{Name: "recursive-doubling", Help: "whole vectors exchanged at distances 1, 2, 4...: fewest messages",
-			Takes: []string{takesChunk, takesInPlace}}, steps: recursiveDoubling, scratch: pieceScratch},
-		{Info: Info{Name: "halving-doubling", Help: "reduce-scatter by halves, all-gather by doubling: few messages and least traffic",
-			Takes: []string{takesChunk, takesInPlace}}, steps: halvingDoubling},
-		{Info: Info{Name: "tree", Help: "reduce up a binary tree and broadcast down; pieces are pipelined",
-			Takes: []string{takesChunk, takesInPlace}}, steps: tree},
-		{Info: Info{Name: "torus", Help: "rings along rows, then along columns, then back along rows", Needs: "Width * Height = Ranks",
-			Takes: []string{takesWidth, takesHeight, takesChunk, takesInPlace}}, shape: torusShape, steps: torus},
-		{Info: Info{Name: "hierarchical", Help: "two-stage within groups, halving-doubling between them", Needs: "GroupSize divides Ranks", Direct: true,
-			Takes: []string{takesGroup, takesChunk, takesInPlace}}, shape: groupShape, steps: hierarchical},
-	},
-	ReduceScatter: {
-		{Info: Info{Name: "ring", Help: "partial sums travel once round the ring", Takes: []string{takesInPlace}},
-			steps: ringReduceScatter, scratch: ringReduceScatterScratch},
-		{Info: Info{Name: "direct", Help: "every rank adds its block from all inputs", Direct: true, Takes: []string{takesInPlace}},
-			steps: directReduceScatter},
-	},
-	AllGather: {
-		{Info: Info{Name: "ring", Help: "blocks travel once round the ring", Takes: []string{takesInPlace}}, steps: ringAllGather},
-		{Info: Info{Name: "direct", Help: "every rank reads all blocks", Direct: true, Takes: []string{takesInPlace}}, steps: directAllGather},
-	},
-	Broadcast: {
-		{Info: Info{Name: "tree", Help: "down a binary tree; pieces are pipelined",
-			Takes: []string{takesRoot, takesChunk, takesInPlace}}, steps: treeBroadcast},
-		{Info: Info{Name: "direct", Help: "every rank reads the root's input", Direct: true,
-			Takes: []string{takesRoot, takesInPlace}}, steps: directBroadcast},
-	},
-	ReduceTo: {
-		{Info: Info{Name: "tree", Help: "up a binary tree; pieces are pipelined",
-			Takes: []string{takesRoot, takesChunk, takesInPlace}}, steps: treeReduce, scratch: treeReduceScratch},
-		{Info: Info{Name: "direct", Help: "every rank adds its part from all inputs and puts it at the root", Direct: true,
-			Takes: []string{takesRoot, takesInPlace}}, steps: directReduce, scratch: directReduceScratch},
-	},
-	Gather: {
-		{Info: Info{Name: "linear", Help: "every rank sends its block to the root", Takes: []string{takesRoot, takesInPlace}}, steps: linearGather},
-		{Info: Info{Name: "direct", Help: "every rank puts its block at the root", Direct: true,
-			Takes: []string{takesRoot, takesInPlace}}, steps: directGather},
-	},
-	Scatter: {
-		{Info: Info{Name: "linear", Help: "the root sends every rank its block", Takes: []string{takesRoot, takesInPlace}}, steps: linearScatter},
-		{Info: Info{Name: "direct", Help: "every rank reads its block from the root", Direct: true,
-			Takes: []string{takesRoot, takesInPlace}}, steps: directScatter},
-	},
-	AllToAll: {
-		{Info: Info{Name: "pairwise", Help: "in round k, send to the k-th rank after and receive from the k-th before"}, steps: pairwise},
-		{Info: Info{Name: "direct", Help: "every rank reads its block of every input", Direct: true}, steps: directAllToAll},
-	},
-	Barrier: {
-		{Info: Info{Name: "dissemination", Help: "flags at distances 1, 2, 4...: few flags in log2 hops"}, steps: dissemination},
-		{Info: Info{Name: "direct", Help: "a flag to everyone, then wait for everyone's: one hop"}, steps: directBarrier},
-	},
+// registry has the algorithms by collective. Those of this package are in it
+// before any init runs, so that the first of a collective, which groups take
+// when no tuning table chooses, is the same however many are registered.
+var registry = byCollective(slices.Concat(allReduces, otherCollectives))
+
+func byCollective(list []Algorithm) map[string][]Algorithm {
+	m := map[string][]Algorithm{}
+	for _, a := range list {
+		m[a.Collective] = append(m[a.Collective], a)
+	}
+	return m
+}
+
+// Register adds an algorithm. It is called while the program is initialised,
+// before any schedule is built, and panics on a registration that is wrong.
+func Register(a Algorithm) {
+	if err := a.valid(); err != nil {
+		panic(fmt.Sprintf("schedule: registering %s %s: %v", a.Collective, a.Name, err))
+	}
+	registry[a.Collective] = append(registry[a.Collective], a)
+}
+
+func (a Algorithm) valid() error {
+	if _, ok := registry[a.Collective]; !ok {
+		return errors.New("no such collective")
+	}
+	for _, name := range append([]string{a.Name}, a.Aliases...) {
+		if _, ok := Find(a.Collective, name); ok {
+			return fmt.Errorf("duplicate name %q", name)
+		}
+	}
+	switch {
+	case a.Name == "" || a.Help == "":
+		return errors.New("no name or no help")
+	case a.Steps == nil && a.Hardware == "" && a.Codec == "":
+		return errors.New("no steps, and neither hardware nor a codec to do without")
+	}
+	return nil
 }
 
 // Collectives lists the collectives there are, sorted.
 func Collectives() []string { return slices.Sorted(maps.Keys(registry)) }
 
-// Algorithms lists the algorithms of a collective, none for an unknown one.
+// Algorithms lists the algorithms of a collective that have steps, so that any
+// backend can execute them, in the order of registration; none for an unknown collective.
 func Algorithms(collective string) []Info {
-	var infos []Info
+	return infos(collective, func(a Algorithm) bool { return a.Steps != nil })
+}
+
+// Evaluated lists the algorithms that an evaluation of the collective shows: those
+// with steps first, then variants and those that need hardware.
+func Evaluated(collective string) []Info {
+	list := infos(collective, func(a Algorithm) bool { return a.Unevaluated == "" && a.Steps != nil })
+	return append(list, infos(collective, func(a Algorithm) bool { return a.Unevaluated == "" && a.Steps == nil })...)
+}
+
+func infos(collective string, keep func(Algorithm) bool) []Info {
+	var list []Info
 	for _, a := range registry[collective] {
-		info := a.Info
-		info.Takes = slices.Clone(info.Takes)
-		infos = append(infos, info)
+		if keep(a) {
+			list = append(list, a.public())
+		}
 	}
-	return infos
+	return list
+}
+
+// public is a copy of the properties that nobody shares.
+func (a Algorithm) public() Info {
+	info := a.Info
+	info.Takes, info.Aliases = slices.Clone(info.Takes), slices.Clone(info.Aliases)
+	return info
+}
+
+// Find gives the properties of an algorithm by its name or an alias.
+func Find(collective, name string) (Info, bool) {
+	for _, a := range registry[collective] {
+		if a.Name == name || slices.Contains(a.Aliases, name) {
+			return a.public(), true
+		}
+	}
+	return Info{}, false
+}
+
+// Fits is an error that says why an algorithm cannot be done by so many ranks,
+// or that there is no such algorithm.
+func Fits(collective, name string, ranks int) error {
+	_, err := New(collective, name, Params{Ranks: ranks})
+	return err
 }
 
 // settle refuses parameters that make no sense and fills in defaults. It
 // names all faults at once.
-func (a algorithm) settle(collective string, p *Params) error {
+func (a Algorithm) settle(collective string, p *Params) error {
 	var faults []error
 	refuse := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
 	if p.Ranks < 1 {
@@ -137,8 +199,8 @@ func (a algorithm) settle(collective string, p *Params) error {
 			refuse("%s is %d, want 0 (the default) or more", f.name, f.value)
 		}
 	}
-	if len(faults) == 0 && a.shape != nil {
-		if err := a.shape(p); err != nil {
+	if len(faults) == 0 && a.Shape != nil {
+		if err := a.Shape(p); err != nil {
 			return err
 		}
 	}

@@ -63,56 +63,55 @@ func New(collective, algorithm string, p Params) (Schedule, error) {
 	if !ok {
 		return nil, suggest.Unknown("collective", collective, Collectives())
 	}
+	var names []string
 	for _, a := range algorithms {
+		if a.Steps == nil {
+			continue
+		}
 		if a.Name != algorithm {
+			names = append(names, a.Name)
 			continue
 		}
 		if err := a.settle(collective, &p); err != nil {
 			return nil, fmt.Errorf("%s %s: %w", collective, algorithm, err)
 		}
-		return &built{collective: collective, algorithm: a, params: p}, nil
-	}
-	names := make([]string, len(algorithms))
-	for i, a := range algorithms {
-		names[i] = a.Name
+		return &built{algorithm: a, params: p}, nil
 	}
 	return nil, suggest.Unknown(collective+" algorithm", algorithm, names)
 }
 
 // built is the one implementation: the registry's entry applied to parameters.
 type built struct {
-	collective string
-	algorithm  algorithm
-	params     Params
+	algorithm Algorithm
+	params    Params
 }
 
 func (b *built) Name() string       { return b.algorithm.Name }
-func (b *built) Collective() string { return b.collective }
+func (b *built) Collective() string { return b.algorithm.Collective }
 func (b *built) Ranks() int         { return b.params.Ranks }
 func (b *built) Count() int         { return b.params.Count }
 func (b *built) Params() Params     { return b.params }
 
 func (b *built) Len(buf Buffer, rank int) int {
 	if buf != Scratch {
-		return dataLen(b.collective, b.params, buf, rank)
+		return dataLen(b.Collective(), b.params, buf, rank)
 	}
-	if b.algorithm.scratch == nil {
+	if b.algorithm.Scratch == nil {
 		return 0
 	}
-	return b.algorithm.scratch(b.params, rank)
+	return b.algorithm.Scratch(b.params, rank)
 }
 
 func (b *built) Steps(rank int) iter.Seq[Step] {
 	if rank < 0 || rank >= b.params.Ranks {
 		panic(fmt.Sprintf("schedule: rank %d of %d", rank, b.params.Ranks))
 	}
-	return func(yield func(Step) bool) {
-		// Without elements there is nothing to do, not even to wait for:
-		// only a barrier is about time instead of data.
-		if b.params.Count > 0 || b.collective == Barrier {
-			b.algorithm.steps(&emitter{Params: b.params, rank: rank, yield: yield})
-		}
+	// Without elements there is nothing to do, not even to wait for: only a
+	// barrier is about time instead of data.
+	if b.params.Count == 0 && b.Collective() != Barrier {
+		return func(func(Step) bool) {}
 	}
+	return b.algorithm.Steps(b.params, rank)
 }
 
 // dataLen is what the collective demands of Input and Output, whatever the

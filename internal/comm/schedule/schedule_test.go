@@ -36,6 +36,9 @@ func instances(ranks, count int) []instance {
 			continue
 		}
 		for _, info := range Algorithms(collective) {
+			if Fits(collective, info.Name, ranks) != nil {
+				continue // New refuses it, so nobody can run it
+			}
 			plain := Params{Ranks: ranks, Count: count}
 			together := plain
 			variants := []Params{plain}

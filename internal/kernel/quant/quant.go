@@ -7,8 +7,9 @@ package quant
 import (
 	"encoding/binary"
 	"fmt"
-	"github.com/kernbench/kernbench/internal/base/dtype"
 	"math"
+
+	"github.com/kernbench/kernbench/internal/base/dtype"
 )
 
 // Group is the number of elements that share a scale.
@@ -31,6 +32,19 @@ var (
 	Int6 = Codec{6}
 	Int4 = Codec{4}
 )
+
+// Codecs lists them, the most exact first.
+func Codecs() []Codec { return []Codec{Int8, Int6, Int4} }
+
+// Named finds the codec of a name.
+func Named(name string) (Codec, bool) {
+	for _, c := range Codecs() {
+		if c.Name() == name {
+			return c, true
+		}
+	}
+	return Codec{}, false
+}
 
 // Name is int8, int6 or int4.
 func (c Codec) Name() string { return fmt.Sprintf("int%d", c.bits) }

@@ -248,3 +248,14 @@ func BenchmarkEncode(b *testing.B) {
 }
 
 var _ dist.Codec = Codec{}
+
+func TestNamed(t *testing.T) {
+	for _, c := range Codecs() {
+		if got, ok := Named(c.Name()); !ok || got != c {
+			t.Errorf("%s: got %v, %v", c.Name(), got, ok)
+		}
+	}
+	if _, ok := Named("int5"); ok {
+		t.Error("int5 is a codec")
+	}
+}

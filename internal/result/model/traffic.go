@@ -8,23 +8,19 @@ import (
 )
 
 // Traffic is how many bytes the busiest rank moves to or from its peers in an
-// all-reduce by the named algorithm: counted from its steps where it is one of
-// ours, else from the formula of its kind. known is false for other names.
+// all-reduce by the named algorithm: counted from its steps where it has some,
+// else by the formula of its registration. known is false for other names.
 func Traffic(algorithm string, ranks int, bytes int64) (moved int64, known bool) {
 	if ranks < 1 || bytes < 0 {
 		return 0, false
 	}
 	algorithm = strings.TrimPrefix(algorithm, "steps:")
-	size, n := float64(bytes), float64(ranks)
-	switch algorithm {
-	case "lamport", "one-shot", "1-stage": // everybody's data goes to everybody
-		return int64((n - 1) * size), true
-	case "two-shot", "2-stage":
-		return int64(2 * (n - 1) / n * size), true
-	case "multimem", "nvls": // the switch adds: as NCCL counts it
-		return int64((1 + 1/n) * size), true
+	size := float64(bytes)
+	info, known := schedule.Find(allReduce, algorithm)
+	if known && info.Traffic != nil {
+		return int64(info.Traffic(ranks, size)), true
 	}
-	t, known := cost(algorithm, ranks)
+	t, known := cost(info.Name, ranks)
 	if !known {
 		return 0, false
 	}

@@ -1,0 +1,145 @@
+package schedule
+
+import (
+	"errors"
+	"iter"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// sums gives every way of adding up a number of its own, so that two results are
+// equal when they come from the same additions, whatever the operands' sides.
+type sums map[[2]int64]int64
+
+func (s sums) add(a, b int64) int64 {
+	key := [2]int64{min(a, b), max(a, b)}
+	if _, known := s[key]; !known {
+		s[key] = 1000 + int64(len(s))
+	}
+	return s[key]
+}
+
+// TestOrderIsDeclared holds Info.Order and Info.Wide against the steps: bit for
+// bit equality of results is promised by them.
+func TestOrderIsDeclared(t *testing.T) {
+	t.Parallel()
+	const ranks = 7
+	for _, collective := range []string{AllReduce, ReduceScatter, ReduceTo} {
+		for _, info := range Algorithms(collective) {
+			rankOrder, wide := true, true
+			for _, chunk := range []int{0, 5} {
+				p := Params{Ranks: ranks, Count: 23, ChunkElems: chunk}
+				if !slices.Contains(info.Takes, takesChunk) {
+					p.ChunkElems = 0
+				}
+				s := instance{collective, info.Name, p}.build(t)
+				all := sums{}
+				want := int64(0)
+				for r := int64(1); r < ranks; r++ {
+					want = all.add(want, r)
+				}
+				outputs, ended := simple(s, func(rank, _ int) int64 { return int64(rank) }, all.add, rand.New(rand.NewPCG(1, 2)))
+				if !ended {
+					t.Fatalf("%s %s does not end", collective, info.Name)
+				}
+				for _, out := range outputs {
+					rankOrder = rankOrder && !slices.ContainsFunc(out, func(v int64) bool { return v != want })
+				}
+				for rank := range ranks {
+					for step := range s.Steps(rank) {
+						wide = wide && !step.Op.Accumulates()
+					}
+				}
+			}
+			if declared := info.Order == RankOrder; declared != rankOrder {
+				t.Errorf("%s %s: declared to add in rank order: %v, does so: %v", collective, info.Name, declared, rankOrder)
+			}
+			if info.Wide != wide {
+				t.Errorf("%s %s: declared to round once: %v, does so: %v", collective, info.Name, info.Wide, wide)
+			}
+		}
+	}
+}
+
+// TestRegistered registers an algorithm as a file of its own would, and finds it
+// everywhere that the registry is asked, the proof included.
+func TestRegistered(t *testing.T) {
+	defer func(saved []Algorithm) { registry[AllReduce] = saved }(registry[AllReduce])
+	Register(Algorithm{
+		Info: Info{Collective: AllReduce, Name: "chain", Aliases: []string{"daisy-chain"}, Help: "up the ranks and down again"},
+		Shape: func(p *Params) error {
+			if p.Ranks%2 != 0 {
+				return errors.New("want an even number of ranks")
+			}
+			return nil
+		},
+		Steps: emitting(func(e *emitter) {
+			whole := out(0, e.Count)
+			e.copy(in(0, e.Count), whole)
+			if e.rank > 0 {
+				e.recv(RecvReduce, e.rank-1, whole)
+			}
+			if e.rank < e.Ranks-1 {
+				e.send(e.rank+1, whole)
+				e.recv(Recv, e.rank+1, whole)
+			}
+			if e.rank > 0 {
+				e.send(e.rank-1, whole)
+			}
+		}),
+	})
+	named := func(list []Info) bool {
+		return slices.ContainsFunc(list, func(i Info) bool { return i.Name == "chain" })
+	}
+	if !named(Algorithms(AllReduce)) || !named(Evaluated(AllReduce)) || named(Algorithms(AllGather)) {
+		t.Error("chain is not listed, or for another collective too")
+	}
+	if info, ok := Find(AllReduce, "daisy-chain"); !ok || info.Name != "chain" {
+		t.Errorf("by its alias: %v, %v", info.Name, ok)
+	}
+	if err := Check(instance{AllReduce, "chain", Params{Ranks: 4, Count: 10}}.build(t)); err != nil {
+		t.Error(err)
+	}
+	if err := Fits(AllReduce, "chain", 3); err == nil || !strings.Contains(err.Error(), "allreduce chain: want an even number") {
+		t.Errorf("3 ranks: %v", err)
+	}
+	if err := Fits(AllReduce, "chain", 2); err != nil {
+		t.Error(err)
+	}
+}
+
+// A registration that could not be used, or would hide another, is a bug.
+func TestWrongRegistrations(t *testing.T) {
+	none := func(Params, int) iter.Seq[Step] { return func(func(Step) bool) {} }
+	for want, a := range map[string]Algorithm{
+		"no such collective":         {Info: Info{Collective: "sort", Name: "a", Help: "a"}, Steps: none},
+		`duplicate name "ring"`:      {Info: Info{Collective: AllReduce, Name: "ring", Help: "a"}, Steps: none},
+		`duplicate name "two-shot"`:  {Info: Info{Collective: AllReduce, Name: "a", Aliases: []string{"two-shot"}, Help: "a"}, Steps: none},
+		"no name or no help":         {Info: Info{Collective: AllReduce, Name: "a"}, Steps: none},
+		"no steps, and neither hard": {Info: Info{Collective: AllReduce, Name: "a", Help: "a"}},
+	} {
+		if err := a.valid(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v", want, err)
+		}
+	}
+	for _, list := range registry {
+		for _, a := range list {
+			if a.Like != "" && !slices.ContainsFunc(registry[a.Collective], func(b Algorithm) bool { return b.Name == a.Like && b.Steps != nil }) {
+				t.Errorf("%s is like %s, which has no steps", a.Name, a.Like)
+			}
+		}
+	}
+}
+
+func TestEvaluatedHasStepsFirst(t *testing.T) {
+	var names []string
+	for _, info := range Evaluated(AllReduce) {
+		names = append(names, info.Label())
+	}
+	want := "naive one-stage two-stage ring rec-dbl halving tree quickreduce quickreduce-int6 quickreduce-int4 lamport multimem"
+	if got := strings.Join(names, " "); got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
