@@ -43,8 +43,8 @@ func (p *progress) observe(e run.Event) {
 	switch {
 	case e.Started != nil:
 		p.start(e.Started)
-	case e.Begin != nil:
-		p.current = describe(*e.Begin)
+	case e.Task != nil:
+		p.current = describe(*e.Task)
 	case e.Recorded != nil:
 		p.recorded(e.Recorded)
 	case e.Note != "":

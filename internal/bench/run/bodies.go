@@ -4,91 +4,268 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"os"
-	"path/filepath"
-	"regexp"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/kernbench/kernbench/internal/base/point"
+	"github.com/kernbench/kernbench/internal/bench/plan"
+	"github.com/kernbench/kernbench/internal/bench/worker"
 	"github.com/kernbench/kernbench/internal/host/hostinfo"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
-const (
-	// startLimit bounds how long the workers may take to connect.
-	startLimit = 60 * time.Second
-	// stragglerLimit is how long the other ranks may take to end a task that
-	// one rank has left; then they are woken, and after as long again killed.
-	stragglerLimit = 3 * time.Second
-	// quitLimit is how long workers may take to end when asked.
-	quitLimit = 2 * time.Second
-)
+// stragglerLimit is how long the other ranks may take to end a task that one
+// rank has left; then they are woken, and after as long again killed.
+const stragglerLimit = 3 * time.Second
 
 // bodies starts the workers of a group and runs tasks until none is left or the
 // launch is broken.
-func (r *lane) bodies(ctx context.Context, b *backlog) error {
-	c, tr, err := r.assemble(ctx, b.group)
+func (s *runSlot) bodies(ctx context.Context, b *backlog) error {
+	w, f, err := s.startWorkers(ctx, b.group)
 	if err != nil {
 		return err
 	}
-	defer c.close()
-	if tr != nil {
-		c.end(tr)
+	defer w.close()
+	if f != nil {
+		w.stop(f)
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		return r.badStart(c, tr, b)
+		return s.startFailed(w, f, b)
 	}
-	r.badStarts = 0
+	s.failedStarts = 0
 	for i := 0; ; i++ {
 		next := b.take(1)
 		if len(next) == 0 {
 			return nil
 		}
-		a := next[0]
-		if err := r.begin(a); err != nil {
-			return err
-		}
-		before, _ := hostinfo.Snapshot(hostinfo.Root())
-		res, tr := c.perform(ctx, i, a.task)
-		if ctx.Err() != nil && (tr == nil || r.opts.Joined == nil) {
-			c.end(&trouble{reason: "interrupted"})
-			return ctx.Err()
-		}
-		after, _ := hostinfo.Snapshot(hostinfo.Root())
-		row := r.row(a.task)
-		row.Launch, row.Load = c.logs, loadOf(before, after)
-		broken := tr != nil || !res.healthy
-		if broken {
-			if tr == nil {
-				tr = &trouble{reason: "a rank failed"}
-				res.fill(&row)
-				c.end(tr)
-				row.Output = joinLines(row.Output, c.lastOutput(row.Rank))
-			} else {
-				row.Output = c.lastOutput(tr.rank) // before the dump of a hung worker buries it
-				c.end(tr)
-				c.blame(&row, tr)
-			}
-		} else {
-			res.fill(&row)
-			c.warnCrowded(&row)
-			if err := r.keepRaw(&row, res.raw); err != nil {
-				return err
-			}
-		}
-		again, err := r.settle(a, row)
-		if err == nil && ctx.Err() != nil && tr != nil {
-			err = &brokenError{tr.reason}
-		}
+		again, healthy, err := s.body(ctx, w, i, next[0])
 		if err != nil {
 			return err
 		}
 		b.putBack(again)
-		if broken || len(again) > 0 {
+		if !healthy || len(again) > 0 {
 			return nil
 		}
+	}
+}
+
+// body has the workers make one attempt, and records its row. Workers that are
+// not healthy afterwards have been stopped.
+func (s *runSlot) body(ctx context.Context, w *workerGroup, index int, a attempt) (again []attempt, healthy bool, err error) {
+	if err := s.recordStart(a); err != nil {
+		return nil, false, err
+	}
+	before, _ := hostinfo.Snapshot(hostinfo.Root()) // without /proc it stays 0
+	res, f := w.runTask(ctx, index, a.task)
+	if ctx.Err() != nil && (f == nil || s.opts.Joined == nil) {
+		w.stop(&failure{reason: "interrupted"})
+		return nil, false, ctx.Err()
+	}
+	after, _ := hostinfo.Snapshot(hostinfo.Root())
+	row := s.row(a.task)
+	row.Launch, row.Load = w.logs, loadOf(before, after)
+	switch {
+	case f != nil:
+		row.Output = w.lastOutput(f.rank) // before the stacks of a hung worker bury it
+		w.stop(f)
+		w.fail(&row, f)
+	case !res.healthy:
+		f = &failure{reason: "a rank failed"}
+		res.fill(&row)
+		w.stop(f)
+		row.Output = joinLines(row.Output, w.lastOutput(row.Rank))
+	default:
+		res.fill(&row)
+		w.warnCrowded(&row)
+		if err := s.keepRaw(&row, res.raw); err != nil {
+			return nil, false, err
+		}
+	}
+	again, err = s.settle(a, row)
+	if err == nil && f != nil && s.opts.Joined != nil && ctx.Err() != nil {
+		err = &brokenError{f.reason}
+	}
+	return again, f == nil, err
+}
+
+// startFailed records a launch that broke before it was ready. The first time it
+// may have been an accident, and costs the point it was for; a group that
+// cannot start again and again would do so for every point.
+func (s *runSlot) startFailed(w *workerGroup, f *failure, b *backlog) error {
+	s.failedStarts++
+	many := 1
+	if s.failedStarts > max(1, s.opts.Retries) {
+		many = math.MaxInt
+	}
+	var again []attempt
+	lost := b.take(many)
+	for _, a := range lost {
+		row := s.row(a.task)
+		w.fail(&row, f)
+		if len(lost) > 1 {
+			a.budget = s.opts.Retries
+		}
+		more, err := s.settle(a, row)
+		if err != nil {
+			return err
+		}
+		again = append(again, more...)
+	}
+	b.putBack(again)
+	return nil
+}
+
+// runTask has all ranks run one task and waits for their results.
+func (w *workerGroup) runTask(ctx context.Context, index int, t plan.Task) (*results, *failure) {
+	if f := w.sendTask(index, t); f != nil {
+		return nil, f
+	}
+	limit := w.slot.timeout(w.group)
+	deadline := time.NewTimer(limit)
+	defer deadline.Stop()
+	res := &results{byRank: make([]*worker.Event, len(w.ranks))}
+	var straggle <-chan time.Time
+	woken := false
+	for !res.complete() {
+		select {
+		case <-ctx.Done():
+			return nil, w.interruptCause()
+		case <-deadline.C:
+			if res.left() {
+				return res, nil // the others may well hang, but only since
+			}
+			rank := w.culprit(res)
+			return nil, &failure{status: journal.Timeout, rank: &rank, phase: w.ranks[rank].phase, dump: true,
+				reason: fmt.Sprintf("not finished within %v", limit)}
+		case <-straggle:
+			if woken {
+				return res, nil // the failure is known; the others will be killed
+			}
+			straggle = time.After(stragglerLimit)
+			woken = w.wakeStragglers(res)
+		case e := <-w.hub.Events():
+			w.note(e)
+			if f := w.lost(e); f != nil {
+				return nil, f
+			}
+			if e.Done == nil || e.Index != index {
+				continue
+			}
+			res.add(e)
+			if straggle == nil && e.Done.Status != journal.OK {
+				straggle = time.After(stragglerLimit)
+			}
+		case e := <-w.events:
+			if f := w.processEvent(e); f != nil {
+				return nil, f
+			}
+		case <-w.tick.C:
+			if f := w.checkHeartbeats(); f != nil {
+				return nil, f
+			}
+		}
+	}
+	return res, nil
+}
+
+func (w *workerGroup) sendTask(index int, t plan.Task) *failure {
+	task := worker.Task{Index: index, Trial: t.Trial, Point: slices.Concat(t.Point, w.slot.plan.Options)}
+	for _, v := range task.Point {
+		task.Kinds = append(task.Kinds, v.Value.Kind())
+	}
+	for rank := range w.ranks {
+		w.ranks[rank].silent = 0
+	}
+	for rank := range w.procs {
+		if err := w.hub.Task(rank, task); unsendable(err) {
+			return &failure{status: journal.Failed, rank: &rank, phase: "start", reason: err.Error()}
+		}
+	}
+	return nil
+}
+
+// wakeStragglers aborts the ranks that have not ended a task that another has
+// left, and reports whether it did: a rank may yet find out that it skips too.
+func (w *workerGroup) wakeStragglers(res *results) bool {
+	if !res.bad() && !w.allWaiting(res) {
+		return false
+	}
+	for rank, e := range res.byRank {
+		if e == nil {
+			w.hub.Abort(min(rank, w.procs-1), res.firstReason()) // one that cannot be told is gone
+		}
+	}
+	return true
+}
+
+// checkHeartbeats counts a tick of silence for every rank.
+func (w *workerGroup) checkHeartbeats() *failure {
+	for rank := range w.ranks {
+		s := &w.ranks[rank]
+		if s.silent++; time.Duration(s.silent)*tickTime > worker.Dead {
+			return &failure{status: journal.Failed, rank: &rank, phase: s.phase,
+				reason: fmt.Sprintf("lost heartbeat: nothing heard for %v (stopped, or starved of CPU)", worker.Dead)}
+		}
+	}
+	return nil
+}
+
+// culprit is the rank to name for a hang: one that is not done and not merely
+// waiting for others.
+func (w *workerGroup) culprit(res *results) int {
+	waiting := -1
+	for rank, e := range res.byRank {
+		if e != nil {
+			continue
+		}
+		if !w.ranks[rank].waiting {
+			return rank
+		}
+		if waiting < 0 {
+			waiting = rank
+		}
+	}
+	return max(waiting, 0)
+}
+
+// allWaiting reports whether every rank that is not done waits for the others.
+func (w *workerGroup) allWaiting(res *results) bool {
+	for rank, e := range res.byRank {
+		if e == nil && !w.ranks[rank].waiting {
+			return false
+		}
+	}
+	return true
+}
+
+// fail makes a row of a failure.
+func (w *workerGroup) fail(row *journal.Row, f *failure) {
+	row.Status, row.Rank, row.Phase, row.Reason = f.status, f.rank, f.phase, f.reason
+	row.Launch = w.logs
+	if row.Output == "" || !f.dump {
+		if out := w.lastOutput(f.rank); out != "" {
+			row.Output = out
+		}
+	}
+}
+
+func (w *workerGroup) lastOutput(rank *int) string {
+	switch {
+	case w.via != nil, w.oneProcess():
+		return lastOutput(w.path, 0) // all ranks' output comes from one process
+	case rank == nil:
+		return ""
+	}
+	return lastOutput(w.path, *rank)
+}
+
+func (w *workerGroup) warnCrowded(row *journal.Row) {
+	cores, ranks := w.slot.host.CPU.Usable, w.group.Ranks
+	here := w.via == nil && w.slot.opts.Joined == nil && !w.slot.plan.Shape.Simulated
+	if here && cores > 0 && float64(ranks) > cores {
+		row.Warnings = append(row.Warnings, fmt.Sprintf("%d ranks share %g cores", ranks, cores))
 	}
 }
 
@@ -98,33 +275,6 @@ func joinLines(a, b string) string {
 		return a + b
 	}
 	return strings.TrimRight(a, "\n") + "\n" + b
-}
-
-// badStart records a launch that broke before it was ready. The first time it
-// may have been an accident, and costs the point it was for; a group that
-// cannot start again and again would do so for every point.
-func (r *lane) badStart(c *crew, tr *trouble, b *backlog) error {
-	r.badStarts++
-	many := 1
-	if r.badStarts > max(1, r.opts.Retries) {
-		many = math.MaxInt
-	}
-	var again []attempt
-	doomed := b.take(many)
-	for _, a := range doomed {
-		row := r.row(a.task)
-		c.blame(&row, tr)
-		if len(doomed) > 1 {
-			a.budget = r.opts.Retries
-		}
-		more, err := r.settle(a, row)
-		if err != nil {
-			return err
-		}
-		again = append(again, more...)
-	}
-	b.putBack(again)
-	return nil
 }
 
 // envSeen compares what a rank saw with what was planned.
@@ -161,44 +311,3 @@ func loadOf(a, b hostinfo.Load) *journal.Load {
 	u := hostinfo.Between(a, b)
 	return &journal.Load{Before: a.Load1, After: b.Load1, Busy: u.Busy, Steal: u.Steal}
 }
-
-func unique(texts []string) []string {
-	seen := map[string]bool{}
-	var out []string
-	for _, t := range texts {
-		if !seen[t] {
-			seen[t] = true
-			out = append(out, t)
-		}
-	}
-	return out
-}
-
-// lastOutput is the end of what a rank printed, its errors before the rest.
-func lastOutput(dir string, rank int) string {
-	const most, look = 2000, 64 << 10
-	for _, ext := range []string{"err", "out"} {
-		f, err := os.Open(filepath.Join(dir, fmt.Sprintf("rank%d.%s", rank, ext)))
-		if err != nil {
-			continue // it never got as far as printing
-		}
-		defer f.Close()
-		st, err := f.Stat()
-		if err != nil || st.Size() == 0 {
-			continue
-		}
-		buf := make([]byte, min(st.Size(), look))
-		if _, err := f.ReadAt(buf, st.Size()-int64(len(buf))); err != nil {
-			continue
-		}
-		// A Go program that crashes says why first, and then shows its stacks.
-		if at := crash.FindIndex(buf); at != nil {
-			return toValidText(buf[at[0]:min(at[0]+most, len(buf))])
-		}
-		return toValidText(buf[max(0, len(buf)-most):])
-	}
-	return ""
-}
-
-// crash is how the Go runtime begins its report.
-var crash = regexp.MustCompile(`(?m)^(panic|fatal error): `)

@@ -11,7 +11,7 @@ import (
 // when their intervals do not tell: below it, nobody acts on the difference.
 const sameWithin = 0.02
 
-// maxNotes keeps a large sweep over a variable nobody reads from burying the
+// maxNotes keeps a large sweep over a variable that nothing reads from hiding the
 // rest: all pairs of its values coincide.
 const maxNotes = 5
 

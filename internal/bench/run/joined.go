@@ -15,7 +15,7 @@ import (
 )
 
 // Joined is a job that another launcher has started, and that this process leads
-// as its rank 0: workers and programs start at the places of its ranks.
+// as its rank 0: workers and programs are started by the hosts of its ranks.
 type Joined struct {
 	Leader   *rankhost.Leader
 	Launcher jobenv.Launcher
@@ -25,15 +25,15 @@ type Joined struct {
 	Native bool
 }
 
-// started is a launch under way, wherever its processes are.
-type started interface {
+// launched is a launch under way, wherever its processes are.
+type launched interface {
 	Events() <-chan launch.Event
 	Stop(reason string, dump bool)
 	Wait() (launch.Outcome, error)
 }
 
-// spawn is what the processes of a launch have in common.
-type spawn struct {
+// processSpec is what the processes of a launch have in common.
+type processSpec struct {
 	logs          string
 	argv          []string
 	dir           string
@@ -43,51 +43,51 @@ type spawn struct {
 	stopOnFailure bool
 }
 
-// joined tells whether the group's processes start at the ranks of a job.
+// joined reports whether the group's processes are the ranks of a joined job.
 func (r *runner) joined(g *plan.Group) bool {
 	return r.opts.Joined != nil && g.Ranks > 0 && r.plan.Processes(g) == r.opts.Joined.Size
 }
 
-// start launches a group's processes: here, through a launcher, or at the places
-// of a job.
-func (r *lane) start(ctx context.Context, g *plan.Group, s spawn) (started, error) {
-	if r.joined(g) {
-		l, err := r.startJoined(ctx, g, s)
+// start launches a group's processes: here, through a launcher, or by the rank
+// hosts of a job.
+func (s *runSlot) start(ctx context.Context, g *plan.Group, p processSpec) (launched, error) {
+	if s.joined(g) {
+		l, err := s.startJoined(ctx, g, p)
 		if err != nil {
-			return nil, err // and no launch that is nil in disguise
+			return nil, err // not l, a nil pointer that would be a launch
 		}
 		return l, nil
 	}
-	procs, err := r.processes(g, s)
+	procs, err := s.processes(g, p)
 	if err != nil {
 		return nil, err
 	}
-	l, err := r.agent.Launch(ctx, launch.Spec{Procs: procs, WatchEnv: s.watch, StopOnFailure: s.stopOnFailure})
+	l, err := s.agent.Launch(ctx, launch.Spec{Procs: procs, WatchEnv: p.watch, StopOnFailure: p.stopOnFailure})
 	if err != nil {
 		return nil, err
 	}
 	return l, nil
 }
 
-func (r *lane) startJoined(ctx context.Context, g *plan.Group, s spawn) (*rankhost.Launch, error) {
-	job := r.opts.Joined
+func (s *runSlot) startJoined(ctx context.Context, g *plan.Group, p processSpec) (*rankhost.Launch, error) {
+	job := s.opts.Joined
 	port, err := launch.FreePort()
 	if err != nil {
 		return nil, err
 	}
-	spec := rankhost.Spec{WatchEnv: s.watch, StopOnFailure: s.stopOnFailure}
-	set := variables(g, s.extra)
+	spec := rankhost.Spec{WatchEnv: p.watch, StopOnFailure: p.stopOnFailure}
+	set := variables(g, p.extra)
 	for rank := range g.Ranks {
-		p := rankhost.Proc{
-			Argv: s.argv, Dir: s.dir, Set: set, Native: job.Native,
+		proc := rankhost.Proc{
+			Argv: p.argv, Dir: p.dir, Set: set, Native: job.Native,
 			Vars:   launch.RankVars{Rank: rank, WorldSize: g.Ranks, MasterAddr: job.Leader.Addr(), MasterPort: port},
-			Stdout: filepath.Join(s.logs, fmt.Sprintf("rank%d.out", rank)),
-			Stderr: filepath.Join(s.logs, fmt.Sprintf("rank%d.err", rank)),
+			Stdout: filepath.Join(p.logs, fmt.Sprintf("rank%d.out", rank)),
+			Stderr: filepath.Join(p.logs, fmt.Sprintf("rank%d.err", rank)),
 		}
-		for _, f := range s.files { // on one host, a process of the same user can open what this one has open
-			p.Files = append(p.Files, fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), f.Fd()))
+		for _, f := range p.files { // on one host, a process of the same user can open what this one has open
+			proc.Files = append(proc.Files, fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), f.Fd()))
 		}
-		spec.Procs = append(spec.Procs, p)
+		spec.Procs = append(spec.Procs, proc)
 	}
 	return job.Leader.Launch(ctx, spec)
 }
@@ -97,41 +97,41 @@ type brokenError struct{ reason string }
 
 func (e *brokenError) Error() string { return e.reason }
 
-// hopeless says why the rest of a group cannot be run in a job: it has lost a
+// cannotGoOn is why the rest of a group cannot be run in a job: it has lost a
 // rank, or its ranks would have to join the launcher's job a second time.
-func (r *lane) hopeless(b *backlog) error {
-	job := r.opts.Joined
+func (s *runSlot) cannotGoOn(b *backlog) error {
+	job := s.opts.Joined
 	if job == nil {
 		return nil
 	}
 	if lost := job.Leader.Lost(); lost != nil {
 		return &brokenError{lost.Error()}
 	}
-	if job.Native && r.native == b.group {
+	if job.Native && s.native == b.group {
 		return &brokenError{fmt.Sprintf("the ranks that %s has started cannot be replaced", job.Launcher)}
 	}
 	return nil
 }
 
-// spent settles a group that would need the ranks to join the launcher's job once
-// more, and tells whether it was one.
-func (r *lane) spent(b *backlog) (bool, error) {
-	job := r.opts.Joined
-	if job == nil || !job.Native || r.native == nil || r.native == b.group || b.group.Part.Command != nil {
+// skipRejoin skips a group whose ranks would have to join the launcher's job once
+// more, and reports whether it was one.
+func (s *runSlot) skipRejoin(b *backlog) (bool, error) {
+	job := s.opts.Joined
+	if job == nil || !job.Native || s.native == nil || s.native == b.group || b.group.Part.Command != nil {
 		return false, nil
 	}
 	for _, a := range b.take(b.left()) {
-		row := r.row(a.task)
+		row := s.row(a.task)
 		row.Status = journal.Skipped
-		row.Reason = fmt.Sprintf("needs respawn: backend %s joins the job of %s once, with one environment; start kernbench alone, with --launcher %s, for the others", r.plan.Backend, job.Launcher, job.Launcher)
-		if _, err := r.settle(a, row); err != nil {
+		row.Reason = fmt.Sprintf("needs respawn: backend %s joins the job of %s once, with one environment; start kernbench alone, with --launcher %s, for the others", s.plan.Backend, job.Launcher, job.Launcher)
+		if _, err := s.settle(a, row); err != nil {
 			return true, err
 		}
 	}
 	return true, nil
 }
 
-// lost says which place is gone, nil for a launch that has no places.
+// lost says which rank host is gone, nil for a launch without rank hosts.
 func (r *runner) lost(g *plan.Group) *rankhost.LostError {
 	if !r.joined(g) {
 		return nil
@@ -139,35 +139,36 @@ func (r *runner) lost(g *plan.Group) *rankhost.LostError {
 	return r.opts.Joined.Leader.Lost()
 }
 
-// lostPlace makes trouble of a place that has ended the launch by its loss.
-func (c *crew) lostPlace() *trouble {
-	lost := c.r.lost(c.group)
+// lostRank is the failure of a rank host whose loss has ended the launch.
+func (w *workerGroup) lostRank() *failure {
+	lost := w.slot.lost(w.group)
 	if lost == nil {
 		return nil
 	}
-	return &trouble{status: journal.Failed, rank: &lost.Rank, phase: c.ranks[lost.Rank].phase, reason: lost.Error()}
+	return &failure{status: journal.Failed, rank: &lost.Rank, phase: w.ranks[lost.Rank].phase, reason: lost.Error()}
 }
 
 // Within a job, an interrupt often comes from a launcher that kills a second
-// later: the reason is looked for, and what runs is waited for, for less.
+// later: the search for its cause, and the wait for what runs, take less.
 const (
-	deathbedLimit = 500 * time.Millisecond
-	hurryLimit    = 300 * time.Millisecond
+	interruptLimit = 500 * time.Millisecond
+	endingLimit    = 300 * time.Millisecond
 )
 
-// await waits for the launch's end, at most for the limit if there is one. When
-// in a hurry it does not wait long: the places kill what is left as soon as this
-// process has gone.
-func (c *crew) await(limit time.Duration) (ended bool) {
-	if limit == 0 && !c.hurry() {
-		c.launch.Wait()
+// await waits for the launch's end, at most for the limit if there is one. In a
+// job that is ending it does not wait long: the rank hosts kill what is left as
+// soon as this process is gone. How the launch ended does not matter any more:
+// the row has its cause already, or needs none.
+func (w *workerGroup) await(limit time.Duration) (ended bool) {
+	if limit == 0 && !w.ending() {
+		w.launch.Wait()
 		return true
 	}
-	if c.hurry() {
-		limit = hurryLimit
+	if w.ending() {
+		limit = endingLimit
 	}
 	end := make(chan struct{})
-	go func() { c.launch.Wait(); close(end) }()
+	go func() { w.launch.Wait(); close(end) }()
 	select {
 	case <-end:
 		return true
@@ -176,37 +177,37 @@ func (c *crew) await(limit time.Duration) (ended bool) {
 	}
 }
 
-// deathbed looks for the reason of an interrupt within a job: a launcher that
-// sees a rank die ends all the others, this one included. Only when every place
-// has told the end of its process was it nothing but the interrupt: the loss of
-// one may be heard of last.
-func (c *crew) deathbed() *trouble {
-	if !c.r.joined(c.group) {
+// interruptCause looks for the cause of an interrupt within a job: a launcher that
+// sees a rank die ends all the others, this one included. Only when every rank
+// host has reported the end of its process was it nothing but the interrupt: the
+// loss of one may be reported last.
+func (w *workerGroup) interruptCause() *failure {
+	if !w.slot.joined(w.group) {
 		return nil
 	}
-	limit := time.After(deathbedLimit)
+	limit := time.After(interruptLimit)
 	stopped := false // by the interrupt
 	for {
 		select {
-		case e := <-c.events:
+		case e := <-w.events:
 			x, is := e.(launch.Exit)
 			stopped = stopped || is && x.Stopped
 			switch {
 			case stopped && e == nil:
-				return c.lostPlace()
+				return w.lostRank()
 			case is && x.Stopped:
-				if tr := c.lostPlace(); tr != nil {
-					return tr
+				if f := w.lostRank(); f != nil {
+					return f
 				}
 			default:
-				if tr := c.watch(e); tr != nil || e == nil {
-					return tr
+				if f := w.processEvent(e); f != nil || e == nil {
+					return f
 				}
 			}
-		case e := <-c.hub.Events():
-			c.hear(e)
+		case e := <-w.hub.Events():
+			w.note(e)
 		case <-limit:
-			return c.lostPlace()
+			return w.lostRank()
 		}
 	}
 }

@@ -29,7 +29,7 @@ type Launcher struct {
 // versionLimit bounds a launcher that is only asked what it is.
 const versionLimit = 10 * time.Second
 
-// NewLauncher takes the beginning of the launcher's command line, such as
+// NewLauncher takes the start of the launcher's command line, such as
 // "mpirun --hostfile hosts", and the address at which its ranks reach this host.
 func NewLauncher(ctx context.Context, command, addr string) (*Launcher, error) {
 	argv := strings.Fields(command)
@@ -100,66 +100,66 @@ func (l *Launcher) self() ([]string, error) {
 // launcherEnds bounds the wait for a launcher that is ending all its ranks.
 const launcherEnds = 20 * time.Second
 
-// lost tells of a rank that another launcher started: its end is known only by
-// that of its connection. The launcher's own end comes a moment later, if at
-// all: some let the other ranks run on.
-func (c *crew) lost(e worker.Event) *trouble {
-	if !e.Closed || c.via == nil {
+// lost is the failure of a rank that another launcher started: its end is known
+// only by that of its connection. The launcher's own end comes a moment later, if
+// at all: some let the other ranks run on.
+func (w *workerGroup) lost(e worker.Event) *failure {
+	if !e.Closed || w.via == nil {
 		return nil
 	}
 	rank := e.Rank
-	if first := c.hub.FirstGone(); first >= 0 {
+	if first := w.hub.FirstGone(); first >= 0 {
 		rank = first
-		c.hearOut(rank)
+		w.drain(rank)
 	}
-	tr := &trouble{status: journal.Failed, rank: &rank, phase: c.ranks[rank].phase, reason: "the worker ended"}
-	limit := time.NewTimer(lastWords)
+	f := &failure{status: journal.Failed, rank: &rank, phase: w.ranks[rank].phase, reason: "the worker ended"}
+	limit := time.NewTimer(drainLimit)
 	defer limit.Stop()
 	for {
 		select {
-		case e := <-c.hub.Events():
-			c.hear(e)
+		case e := <-w.hub.Events():
+			w.note(e)
 			if e.Closed {
 				limit.Reset(launcherEnds) // all are being ended
 			}
-		case e, open := <-c.events:
+		case e, open := <-w.events:
 			x, is := e.(launch.Exit)
 			switch {
 			case is:
-				tr.reason += fmt.Sprintf("; %s ended with %s", c.via.Name(), x.How())
-				return tr
+				f.reason += fmt.Sprintf("; %s ended with %s", w.via.Name(), x.How())
+				return f
 			case !open: // neither the rank nor the launcher is to blame
-				return c.watch(nil)
+				return w.processEvent(nil)
 			}
 		case <-limit.C:
-			return tr
+			return f
 		}
 	}
 }
 
-// launcherDied tells of the end of the launcher, which ends all its ranks. A
-// rank whose connection ended with it may be the reason.
-func (c *crew) launcherDied(x *launch.Exit) *trouble {
-	tr := &trouble{status: journal.Failed, phase: "start", reason: c.via.Name() + " ended with " + x.How()}
-	limit := time.After(lastWords)
+// launcherDied is the failure of a launcher that ended, and all its ranks with
+// it. A rank whose connection ended before may be the cause.
+func (w *workerGroup) launcherDied(x *launch.Exit) *failure {
+	f := &failure{status: journal.Failed, phase: "start", reason: w.via.Name() + " ended with " + x.How()}
+	limit := time.After(drainLimit)
 	for {
-		if rank := c.hub.FirstGone(); rank >= 0 {
-			c.hearOut(rank)
-			tr.rank, tr.phase = &rank, c.ranks[rank].phase
-			return tr
+		if rank := w.hub.FirstGone(); rank >= 0 {
+			w.drain(rank)
+			f.rank, f.phase = &rank, w.ranks[rank].phase
+			return f
 		}
-		if !slices.ContainsFunc(c.ranks, func(s rankState) bool { return s.joined }) {
-			// None came: the launcher itself will have said why.
-			if said := firstSentence(c.lastOutput(nil)); said != "" {
-				tr.reason += ": " + said
+		if !slices.ContainsFunc(w.ranks, func(s rankState) bool { return s.joined }) {
+			// None connected: the launcher itself will have said why.
+			if said := firstSentence(w.lastOutput(nil)); said != "" {
+				f.reason += ": " + said
 			}
-			return tr
+			return f
 		}
 		select {
-		case e := <-c.hub.Events():
-			c.hear(e)
+		case e := <-w.hub.Events():
+			w.note(e)
 		case <-limit:
-			return tr
+			return f
 		}
 	}
 }

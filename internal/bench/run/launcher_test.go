@@ -101,7 +101,7 @@ func TestLaunchersRankKilled(t *testing.T) {
 		var once sync.Once
 		s.request = plan.Request{Trials: 1}
 		s.options.Observe = func(e Event) {
-			if e.Begin != nil {
+			if e.Task != nil {
 				once.Do(func() {
 					for _, p := range s.mark.Processes() {
 						if exe, _ := os.Readlink(filepath.Join("/proc", strconv.Itoa(p.PID), "exe")); p.Env[rankVar] == "1" && strings.HasSuffix(exe, ".test") {

@@ -2,7 +2,9 @@ package run
 
 import (
 	"fmt"
+	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -16,8 +18,8 @@ import (
 // processes describes one process per rank, or a single one for a program that
 // starts its own ranks, for a launcher that starts them or for a backend that has
 // them all in one process: argv, exactly the planned environment, logs, cores.
-func (r *runner) processes(g *plan.Group, s spawn) ([]launch.Proc, error) {
-	set := variables(g, s.extra)
+func (r *runner) processes(g *plan.Group, p processSpec) ([]launch.Proc, error) {
+	set := variables(g, p.extra)
 	if via := r.opts.Launcher; via != nil && g.Ranks > 0 {
 		var export []string
 		for name, value := range set {
@@ -27,8 +29,8 @@ func (r *runner) processes(g *plan.Group, s spawn) ([]launch.Proc, error) {
 		}
 		slices.Sort(export)
 		return []launch.Proc{{
-			Argv: via.command(g.Ranks, s.argv, export), Dir: s.dir, Env: launch.Environ(r.opts.Environ, set, nil),
-			Stdout: filepath.Join(s.logs, "rank0.out"), Stderr: filepath.Join(s.logs, "rank0.err"), ExtraFiles: s.files,
+			Argv: via.command(g.Ranks, p.argv, export), Dir: p.dir, Env: launch.Environ(r.opts.Environ, set, nil),
+			Stdout: filepath.Join(p.logs, "rank0.out"), Stderr: filepath.Join(p.logs, "rank0.err"), ExtraFiles: p.files,
 		}}, nil
 	}
 	ranks := r.plan.Processes(g)
@@ -47,10 +49,10 @@ func (r *runner) processes(g *plan.Group, s spawn) ([]launch.Proc, error) {
 			vars = &launch.RankVars{Rank: rank, WorldSize: ranks, LocalRank: rank, LocalWorldSize: ranks, MasterPort: port}
 		}
 		procs[rank] = launch.Proc{
-			Rank: rank, Argv: s.argv, Dir: s.dir, ExtraFiles: s.files,
+			Rank: rank, Argv: p.argv, Dir: p.dir, ExtraFiles: p.files,
 			Env:    launch.Environ(r.opts.Environ, set, vars),
-			Stdout: filepath.Join(s.logs, fmt.Sprintf("rank%d.out", rank)),
-			Stderr: filepath.Join(s.logs, fmt.Sprintf("rank%d.err", rank)),
+			Stdout: filepath.Join(p.logs, fmt.Sprintf("rank%d.out", rank)),
+			Stderr: filepath.Join(p.logs, fmt.Sprintf("rank%d.err", rank)),
 		}
 		if shares != nil {
 			procs[rank].CPUs = shares[rank]
@@ -80,6 +82,35 @@ func variables(g *plan.Group, extra map[string]string) map[string]*string {
 	}
 	return set
 }
+
+// lastOutput is the end of what a rank printed, its errors before the rest.
+func lastOutput(dir string, rank int) string {
+	const most, look = 2000, 64 << 10
+	for _, ext := range []string{"err", "out"} {
+		f, err := os.Open(filepath.Join(dir, fmt.Sprintf("rank%d.%s", rank, ext)))
+		if err != nil {
+			continue // it did not get as far as printing
+		}
+		defer f.Close()
+		st, err := f.Stat()
+		if err != nil || st.Size() == 0 {
+			continue
+		}
+		buf := make([]byte, min(st.Size(), look))
+		if _, err := f.ReadAt(buf, st.Size()-int64(len(buf))); err != nil {
+			continue
+		}
+		// A Go program that crashes says why first, and then shows its stacks.
+		if at := crash.FindIndex(buf); at != nil {
+			return toValidText(buf[at[0]:min(at[0]+most, len(buf))])
+		}
+		return toValidText(buf[max(0, len(buf)-most):])
+	}
+	return ""
+}
+
+// crash is how the Go runtime starts its report.
+var crash = regexp.MustCompile(`(?m)^(panic|fatal error): `)
 
 // toValidText makes program output fit for JSON and terminals.
 func toValidText(b []byte) string {

@@ -7,9 +7,8 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/kernbench/kernbench/internal/base/stats"
-
 	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/internal/base/stats"
 	"github.com/kernbench/kernbench/internal/bench/plan"
 	"github.com/kernbench/kernbench/internal/bench/sweep"
 	"github.com/kernbench/kernbench/internal/host/hostinfo"
@@ -17,19 +16,19 @@ import (
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
-// program runs one task of a sweep over somebody else's program: one process
+// program runs one task of a sweep over another program: one process
 // per rank, or one that starts its own. Its output is read when all have ended.
-func (r *lane) program(ctx context.Context, b *backlog) error {
+func (s *runSlot) program(ctx context.Context, b *backlog) error {
 	next := b.take(1)
 	if len(next) == 0 {
 		return nil
 	}
 	a := next[0]
-	if err := r.begin(a); err != nil {
+	if err := s.recordStart(a); err != nil {
 		return err
 	}
 	before, _ := hostinfo.Snapshot(hostinfo.Root())
-	rows, err := r.oneProgram(ctx, b.group, a.task)
+	rows, err := s.oneProgram(ctx, b.group, a.task)
 	if err != nil {
 		return err
 	}
@@ -40,20 +39,20 @@ func (r *lane) program(ctx context.Context, b *backlog) error {
 	for i := range rows {
 		rows[i].Load = loadOf(before, after)
 	}
-	again, err := r.settle(a, rows...)
+	again, err := s.settle(a, rows...)
 	b.putBack(again)
 	return err
 }
 
 // oneProgram launches, waits and parses. A fault of the program is a row; the
 // error is the harness's own.
-func (r *lane) oneProgram(ctx context.Context, g *plan.Group, t plan.Task) ([]journal.Row, error) {
-	row := r.row(t)
+func (s *runSlot) oneProgram(ctx context.Context, g *plan.Group, t plan.Task) ([]journal.Row, error) {
+	row := s.row(t)
 	failed := func(status journal.Status, phase, reason string) ([]journal.Row, error) {
 		row.Status, row.Phase, row.Reason = status, phase, reason
 		return []journal.Row{row}, nil
 	}
-	logs, path, err := r.logDir()
+	logs, path, err := s.logDir()
 	if err != nil {
 		return nil, err
 	}
@@ -63,24 +62,21 @@ func (r *lane) oneProgram(ctx context.Context, g *plan.Group, t plan.Task) ([]jo
 	if err != nil {
 		return failed(journal.Failed, "start", err.Error())
 	}
-	l, err := r.start(ctx, g, spawn{logs: path, argv: argv, dir: cmd.Dir, watch: envNames(t.Env), stopOnFailure: true})
+	l, err := s.start(ctx, g, processSpec{logs: path, argv: argv, dir: cmd.Dir, watch: envNames(t.Env), stopOnFailure: true})
 	if err != nil {
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
 		return failed(journal.Failed, "start", err.Error())
 	}
-	limit := r.opts.Timeout
-	if limit == 0 {
-		limit = plan.Timeout(g.Part)
-	}
-	procs := r.plan.Processes(g)
-	if r.opts.Launcher != nil {
+	limit := s.timeout(g)
+	procs := s.plan.Processes(g)
+	if s.opts.Launcher != nil {
 		procs = 1
 	}
-	lied, slow, hung := r.attend(l, t, limit, procs)
+	mismatch, slow, hung := s.watchProgram(l, t, limit, procs)
 	out, err := l.Wait()
-	if lost := r.lost(g); lost != nil {
+	if lost := s.lost(g); lost != nil {
 		row.Rank = &lost.Rank
 	}
 	if err != nil {
@@ -90,8 +86,8 @@ func (r *lane) oneProgram(ctx context.Context, g *plan.Group, t plan.Task) ([]jo
 		row.Warnings = append(row.Warnings, fmt.Sprintf("%d processes outlived the program and were killed", out.Leftovers))
 	}
 	switch x := out.Failed(); {
-	case lied != "":
-		return failed(journal.Failed, "start", lied)
+	case mismatch != "":
+		return failed(journal.Failed, "start", mismatch)
 	case hung:
 		row.Rank, row.Output = &slow, lastOutput(path, slow)
 		return failed(journal.Timeout, "run", fmt.Sprintf("the program did not end within %v", limit))
@@ -100,12 +96,13 @@ func (r *lane) oneProgram(ctx context.Context, g *plan.Group, t plan.Task) ([]jo
 		row.Rank, row.Output = &rank, lastOutput(path, rank)
 		return failed(journal.Failed, "run", "the program ended with "+x.How())
 	}
-	return r.parse(g, row, out, path)
+	return s.parse(g, row, out, path)
 }
 
-// attend watches a launch until it ends by itself, is caught lying about its
-// environment, or has to be stopped.
-func (r *runner) attend(l started, t plan.Task, limit time.Duration, ranks int) (lied string, slow int, hung bool) {
+// watchProgram watches a launch until it ends by itself, or has to be stopped: for
+// an environment that is not the planned one, or because it takes too long. Then
+// slow is the first rank that still ran.
+func (r *runner) watchProgram(l launched, t plan.Task, limit time.Duration, ranks int) (mismatch string, slow int, hung bool) {
 	deadline := time.NewTimer(limit)
 	defer deadline.Stop()
 	running := make(map[int]bool, ranks)
@@ -117,15 +114,15 @@ func (r *runner) attend(l started, t plan.Task, limit time.Duration, ranks int) 
 		select {
 		case e, open := <-events:
 			if !open {
-				return lied, slow, hung
+				return mismatch, slow, hung
 			}
 			switch e := e.(type) {
 			case launch.Started:
-				// A program that has ended already took its environment along.
-				if e.Env != nil && lied == "" {
+				// Of a program that has ended already, the environment is not known.
+				if e.Env != nil && mismatch == "" {
 					if err := envSeen(t.Env, e.Env); err != nil {
-						lied = fmt.Sprintf("rank %d: %v", e.Rank, err)
-						l.Stop(lied, false)
+						mismatch = fmt.Sprintf("rank %d: %v", e.Rank, err)
+						l.Stop(mismatch, false)
 					}
 				}
 			case launch.Exit:
@@ -156,7 +153,7 @@ func (r *runner) parse(g *plan.Group, base journal.Row, out launch.Outcome, logs
 			*into = data
 		}
 		if n := x.Stdout.Dropped + x.Stderr.Dropped; n > 0 {
-			base.Warnings = append(base.Warnings, fmt.Sprintf("rank %d: the last %d bytes of output were too much to keep", x.Rank, n))
+			base.Warnings = append(base.Warnings, fmt.Sprintf("rank %d: the last %d bytes of output were not kept", x.Rank, n))
 		}
 		outputs[i] = o
 	}

@@ -17,8 +17,8 @@ type settled struct {
 }
 
 // settle records a task's rows and returns the attempt to repeat, if a failure
-// leaves a retry. Rows stand in the journal in the planned order, however the
-// lanes come to finish them: what is early waits for its turn.
+// leaves a retry. Rows stand in the journal in the planned order, whichever run
+// slot finishes first: what is early waits for its turn.
 func (r *runner) settle(a attempt, rows ...journal.Row) (again []attempt, err error) {
 	bad := slices.ContainsFunc(rows, func(row journal.Row) bool { return row.Status.Bad() })
 	retry := bad && a.budget < r.opts.Retries
@@ -68,8 +68,8 @@ func (r *runner) recordTurn() error {
 	return nil
 }
 
-// recordHeld records what is held still when a run ends before its time: rows
-// whose predecessors will not come.
+// recordHeld records what is still held when a run ends early: rows whose
+// predecessors will not come.
 func (r *runner) recordHeld() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -109,10 +109,11 @@ func (r *runner) record(row journal.Row) (journal.Row, error) {
 	return row, nil
 }
 
-func (r *runner) begin(a attempt) error {
+// recordStart records that an attempt starts, and tells the observer.
+func (r *runner) recordStart(a attempt) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.opts.Observe(Event{Begin: &a.task})
+	r.opts.Observe(Event{Task: &a.task})
 	return r.journal.Append(journal.Begin{Run: r.id, Key: a.task.Key, Trial: a.task.Trial, Attempt: a.number, Time: time.Now().UTC()})
 }
 

@@ -132,3 +132,15 @@ func fillOutcome(row *journal.Row, o *bench.Outcome) {
 		}
 	}
 }
+
+func unique(texts []string) []string {
+	seen := map[string]bool{}
+	var out []string
+	for _, t := range texts {
+		if !seen[t] {
+			seen[t] = true
+			out = append(out, t)
+		}
+	}
+	return out
+}

@@ -1,8 +1,8 @@
 // Package run is the loop from plan to journal: it starts each launch group,
-// hands it its points, watches it, and records a row for every point, whatever
-// becomes of the processes. It decides what a crash, a hang or a lie means; how
-// processes are started and killed is package launch's matter. It prints
-// nothing: an observer is told what happens.
+// gives it its points, watches it, and records a row for every point, whatever
+// becomes of the processes. It decides what a crash, a hang or an environment
+// other than the planned one means; package launch starts and kills processes. It
+// prints nothing: an observer is told what happens.
 package run
 
 import (
@@ -40,12 +40,12 @@ type Options struct {
 type Event struct {
 	Started  *Started
 	Launch   *Launching
-	Begin    *plan.Task
+	Task     *plan.Task // an attempt of it starts
 	Recorded *journal.Row
 	Note     string
 }
 
-// Started opens a run.
+// Started is the start of a run.
 type Started struct {
 	Run      string
 	Dir      string
@@ -62,13 +62,13 @@ type Launching struct {
 	Trial      int
 }
 
-// Result is what a run came to.
+// Result is the outcome of a run.
 type Result struct {
 	Run         string
 	Counts      map[journal.Status]int // of this invocation's rows and those it resumed, the last attempt of each
 	Missing     int                    // of these, not executed although required
 	Interrupted bool
-	Broken      string // why the job that this run had joined could not go on; empty when it could
+	Broken      string // why the joined job could not go on; empty when it could
 }
 
 type runner struct {
@@ -78,9 +78,9 @@ type runner struct {
 	host  hostinfo.Host
 	claim *hostinfo.Measuring
 
-	mu      sync.Mutex // of what follows, which lanes share
+	mu      sync.Mutex // of what follows, which run slots share
 	journal *journal.Writer
-	crowd   string // warning: another kernbench is at work
+	crowd   string // warning: another kernbench measures too
 	launch  int    // number of the latest launch, over all resumptions
 	turns   int    // attempts so far, each with its place in the journal
 	turn    int    // whose rows are recorded next
@@ -89,8 +89,9 @@ type runner struct {
 	rows    []journal.Row
 }
 
-// ClaimName is what stands for "a kernbench is measuring here". Tests that look
-// at whole tables take names of their own, not to find each other in them.
+// ClaimName is the name under which a run claims the host for measuring. Tests
+// that compare whole tables take names of their own, so that they do not warn of
+// each other.
 var ClaimName = hostinfo.ClaimName
 
 // errFailFast ends the loop after a failed row under --fail-fast.
@@ -119,7 +120,7 @@ func Run(ctx context.Context, p *plan.Plan, opts Options) (Result, error) {
 	if err := r.journal.Append(r.header(len(earlier.done) > 0)); err != nil {
 		return Result{}, err
 	}
-	began := time.Now()
+	start := time.Now()
 	defer r.release()
 
 	err = errors.Join(r.execute(ctx, earlier), r.recordHeld())
@@ -139,7 +140,7 @@ func Run(ctx context.Context, p *plan.Plan, opts Options) (Result, error) {
 			err = errors.Join(err, r.note(text))
 		}
 	}
-	end := journal.End{Run: r.id, Outcome: outcome, Counts: r.counts, Seconds: time.Since(began).Seconds(), Time: time.Now().UTC()}
+	end := journal.End{Run: r.id, Outcome: outcome, Counts: r.counts, Seconds: time.Since(start).Seconds(), Time: time.Now().UTC()}
 	err = errors.Join(err, r.journal.Append(end))
 	res := Result{Run: r.id, Counts: r.counts, Missing: missing(r.rows), Interrupted: outcome == "interrupted"}
 	if broken != nil {
@@ -206,7 +207,7 @@ func (r *runner) execute(ctx context.Context, e *earlier) error {
 			work = append(work, b)
 		}
 	}
-	return r.lanes(ctx, work)
+	return r.runSlots(ctx, work)
 }
 
 // attempt is a task and how often it was tried before.
@@ -258,15 +259,23 @@ func (r *runner) header(resumed bool) journal.Header {
 
 // logDir makes the folder of the current launch's logs and names it as the
 // rows do.
-func (r *lane) logDir() (name, path string, err error) {
-	name = filepath.Join(r.id, fmt.Sprintf("%04d", r.launch))
-	path = filepath.Join(r.opts.Dir, "logs", name)
+func (s *runSlot) logDir() (name, path string, err error) {
+	name = filepath.Join(s.id, fmt.Sprintf("%04d", s.launch))
+	path = filepath.Join(s.opts.Dir, "logs", name)
 	if err := os.MkdirAll(path, 0o755); err != nil {
 		return "", "", fmt.Errorf("making the folder for logs: %w", err)
 	}
 	// The agent runs elsewhere than the supervisor might.
 	path, err = filepath.Abs(path)
 	return name, path, err
+}
+
+// timeout is how long a task of a group may take.
+func (r *runner) timeout(g *plan.Group) time.Duration {
+	if r.opts.Timeout > 0 {
+		return r.opts.Timeout
+	}
+	return plan.Timeout(g.Part)
 }
 
 func newRunID() string { return journal.NewRunID(time.Now(), rand.Reader) }

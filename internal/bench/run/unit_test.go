@@ -233,11 +233,11 @@ func TestCulprit(t *testing.T) {
 		{[]*worker.Event{nil, nil}, []bool{true, true}, 0},
 		{[]*worker.Event{nil, done, nil}, []bool{true, false, false}, 2},
 	} {
-		crew := &crew{ranks: make([]rankState, len(c.done))}
+		workers := &workerGroup{ranks: make([]rankState, len(c.done))}
 		for i, w := range c.waiting {
-			crew.ranks[i].waiting = w
+			workers.ranks[i].waiting = w
 		}
-		if got := crew.culprit(&results{byRank: c.done}); got != c.want {
+		if got := workers.culprit(&results{byRank: c.done}); got != c.want {
 			t.Errorf("waiting %v: rank %d, want %d", c.waiting, got, c.want)
 		}
 	}
@@ -335,17 +335,17 @@ func TestLastWords(t *testing.T) {
 		t.Fatal(err)
 	}
 	fmt.Fprintln(conn, `{"hello":{"rank":0}}`)
-	c := &crew{hub: hub, ranks: make([]rankState, 1)}
+	c := &workerGroup{hub: hub, ranks: make([]rankState, 1)}
 	select {
 	case e := <-hub.Events():
-		c.hear(e)
+		c.note(e)
 	case <-time.After(hangGuard):
 		t.Fatal("the worker did not join")
 	}
 	fmt.Fprint(conn, `{"beat":{"phase":"timed"}}{"beat":{"phase":"the end"}}`)
 	conn.Close()
-	if tr := c.died(&launch.Exit{Rank: 0, Code: 3}); tr.phase != "the end" || *tr.rank != 0 || tr.status != journal.Failed {
-		t.Errorf("%+v", tr)
+	if f := c.died(&launch.Exit{Rank: 0, Code: 3}); f.phase != "the end" || *f.rank != 0 || f.status != journal.Failed {
+		t.Errorf("%+v", f)
 	}
 }
 

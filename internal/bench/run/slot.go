@@ -10,27 +10,26 @@ import (
 	"github.com/kernbench/kernbench/internal/process/launch"
 )
 
-// lane runs one launch after the other. A run that measures has one lane: what
+// runSlot runs one launch after the other. A run that measures has one slot: what
 // it measures must have the machine for itself. Simulated time does not depend on
-// what else happens, so that a simulated run has as many as there are cores.
-type lane struct {
+// what else happens, so a simulated run has as many as there are cores.
+type runSlot struct {
 	*runner
 	agent  *launch.Agent
 	launch int // number of its current launch
-	// badStarts counts the launches in a row of the current group whose workers
+	// failedStarts counts the launches in a row of the current group whose workers
 	// did not even become ready.
-	badStarts int
-	native    *plan.Group // whose ranks have joined the launcher's job
+	failedStarts int
+	native       *plan.Group // whose ranks have joined the launcher's job
 }
 
-// backlog is the attempts of a launch group that no lane has taken yet.
+// backlog is the attempts of a launch group that no slot has taken yet.
 type backlog struct {
 	group  *plan.Group
-	number int // of the group
-	known  sync.Once
-
-	mu   sync.Mutex
-	todo []attempt
+	number int       // of the group
+	told   sync.Once // the observer, of the group
+	mu     sync.Mutex
+	todo   []attempt
 }
 
 // take gives the next n attempts, or as many as there are.
@@ -56,9 +55,9 @@ func (b *backlog) left() int {
 	return len(b.todo)
 }
 
-// lanes works the backlogs off. Every lane goes through all of them in order and
-// takes what the others have left; the first error ends all.
-func (r *runner) lanes(ctx context.Context, work []*backlog) error {
+// runSlots works the backlogs off. Every slot goes through all of them in order
+// and takes what the others have left; the first error ends all.
+func (r *runner) runSlots(ctx context.Context, work []*backlog) error {
 	count := 1
 	if r.plan.Shape.Simulated {
 		tasks := 0
@@ -69,11 +68,11 @@ func (r *runner) lanes(ctx context.Context, work []*backlog) error {
 	}
 	group, ctx := errgroup.WithContext(ctx)
 	for range count {
-		l := &lane{runner: r}
+		s := &runSlot{runner: r}
 		group.Go(func() error {
-			defer l.close()
+			defer s.close()
 			for _, b := range work {
-				if err := l.group(ctx, b); err != nil {
+				if err := s.runGroup(ctx, b); err != nil {
 					return err
 				}
 			}
@@ -83,40 +82,40 @@ func (r *runner) lanes(ctx context.Context, work []*backlog) error {
 	return group.Wait()
 }
 
-func (r *lane) close() {
-	if r.agent != nil {
-		r.agent.Close()
+func (s *runSlot) close() {
+	if s.agent != nil {
+		s.agent.Close()
 	}
 }
 
-// group runs tasks of one launch group, starting fresh processes as often as
+// runGroup runs tasks of one launch group, starting fresh processes as often as
 // broken ones must be replaced.
-func (r *lane) group(ctx context.Context, b *backlog) error {
-	r.badStarts = 0
+func (s *runSlot) runGroup(ctx context.Context, b *backlog) error {
+	s.failedStarts = 0
 	for b.left() > 0 {
 		if err := ctx.Err(); err != nil {
-			if lost := r.lost(b.group); lost != nil { // of which the interrupt is what the launcher makes
+			if lost := s.lost(b.group); lost != nil { // the launcher made an interrupt of it
 				return &brokenError{lost.Error()}
 			}
 			return err
 		}
-		if spent, err := r.spent(b); spent || err != nil {
+		if skipped, err := s.skipRejoin(b); skipped || err != nil {
 			return err
 		}
-		if err := r.hopeless(b); err != nil {
+		if err := s.cannotGoOn(b); err != nil {
 			return err
 		}
-		if err := r.ensureAgent(ctx); err != nil {
+		if err := s.ensureAgent(ctx); err != nil {
 			return err
 		}
-		if r.joined(b.group) && r.opts.Joined.Native {
-			r.native = b.group
+		if s.joined(b.group) && s.opts.Joined.Native {
+			s.native = b.group
 		}
-		b.known.Do(func() { r.announceLaunch(b) })
-		r.nextLaunch()
-		once := r.bodies
+		b.told.Do(func() { s.announceLaunch(b) })
+		s.nextLaunch()
+		once := s.bodies
 		if b.group.Part.Command != nil {
-			once = r.program
+			once = s.program
 		}
 		if err := once(ctx, b); err != nil {
 			return err
@@ -125,18 +124,18 @@ func (r *lane) group(ctx context.Context, b *backlog) error {
 	return nil
 }
 
-func (r *lane) ensureAgent(ctx context.Context) error {
-	if r.agent != nil {
+func (s *runSlot) ensureAgent(ctx context.Context) error {
+	if s.agent != nil {
 		select {
-		case <-r.agent.Done():
-			r.agent.Close()
-			r.agent = nil
+		case <-s.agent.Done():
+			s.agent.Close()
+			s.agent = nil
 		default:
 			return nil
 		}
 	}
 	var err error
-	r.agent, err = launch.Start(ctx)
+	s.agent, err = launch.Start(ctx)
 	return err
 }
 
@@ -147,9 +146,9 @@ func (r *runner) announceLaunch(b *backlog) {
 	r.opts.Observe(Event{Launch: &Launching{Number: b.number, Of: len(r.plan.Groups), Ranks: g.Ranks, Env: g.Env, Trial: g.Trial}})
 }
 
-func (r *lane) nextLaunch() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.runner.launch++
-	r.launch = r.runner.launch
+func (s *runSlot) nextLaunch() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.runner.launch++
+	s.launch = s.runner.launch
 }
