@@ -127,7 +127,7 @@ func TestKillRank(t *testing.T) {
 	killed := make(chan int, 1)
 	begun := 0
 	observe := func(e run.Event) {
-		if e.Begin == nil {
+		if e.Task == nil {
 			return
 		}
 		if begun++; begun == 2 { // the point that takes long
