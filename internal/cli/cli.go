@@ -1,6 +1,7 @@
 // Package cli is the command line: one file per command. It reads flags and
 // the environment, calls the packages that do the work, and prints. Nothing
-// below it prints or exits.
+// below it prints or exits. What `run` is asked for is package request, how its
+// ranks are started package job, what it shows while it runs package terminal.
 package cli
 
 import (
@@ -17,45 +18,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kernbench/kernbench/bench"
-	"github.com/kernbench/kernbench/internal/base/suggest"
 	"github.com/kernbench/kernbench/internal/bench/worker"
+	"github.com/kernbench/kernbench/internal/cli/job"
+	"github.com/kernbench/kernbench/internal/cli/request"
+	"github.com/kernbench/kernbench/internal/cli/terminal"
 	"github.com/kernbench/kernbench/internal/process/launch"
 )
-
-// Exit codes, as every command's help lists them.
-const (
-	exitGood        = 0
-	exitFailed      = 1 // a row failed, a required one was not executed, or nothing ran
-	exitUsage       = 2
-	exitAmbiguous   = 3 // compare only
-	exitInterrupted = 130
-)
-
-const exitHelp = `Exit status: 0 good (skipped rows allowed), 1 a row failed, a required one was
-not executed, or nothing ran, 2 wrong usage, 130 interrupted (what was done is kept: continue with --resume).`
-
-// exitError carries an exit code up to Main. A nil err has been reported.
-type exitError struct {
-	code int
-	err  error
-}
-
-func (e *exitError) Error() string {
-	if e.err == nil {
-		return fmt.Sprintf("exit status %d", e.code)
-	}
-	return e.err.Error()
-}
-
-func (e *exitError) Unwrap() error { return e.err }
-
-// usage marks an error as the user's to mend.
-func usage(err error) error {
-	if err == nil {
-		return nil
-	}
-	return &exitError{exitUsage, err}
-}
 
 // app is everything a command needs from the outside.
 type app struct {
@@ -85,7 +53,7 @@ func Main(benches []*bench.Bench) int {
 	context.AfterFunc(ctx, stop)
 	a := &app{
 		name: filepath.Base(os.Args[0]), benches: benches, args: os.Args[1:], environ: os.Environ(),
-		stdout: os.Stdout, stderr: os.Stderr, isTerm: terminal(os.Stderr), width: terminalWidth(os.Stdout),
+		stdout: os.Stdout, stderr: os.Stderr, isTerm: terminal.Is(os.Stderr), width: terminal.Width(os.Stdout),
 	}
 	return a.run(ctx)
 }
@@ -105,7 +73,7 @@ func (a *app) run(ctx context.Context) int {
 	if !errors.As(err, &exit) {
 		exit = &exitError{exitFailed, err}
 	}
-	if exit.err != nil && !(exit.code == exitUsage && a.follower()) { // whose rank 0 says the same
+	if exit.err != nil && !(exit.code == exitUsage && job.Follower(a.args, a.environ)) { // rank 0 says the same
 		fmt.Fprintf(a.stderr, "%s: %v\n", a.name, exit.err)
 		if exit.code == exitUsage {
 			fmt.Fprintf(a.stderr, "See '%s --help'.\n", a.about(root))
@@ -148,7 +116,7 @@ and comparisons are made from.`,
 		root.Example = fmt.Sprintf("  %[1]s list\n%[2]s\n  %[1]s show out/%[3]s --format csv", a.name, a.benchExamples(own), own.Name)
 	}
 	root.SetVersionTemplate("{{.Version}}")
-	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return usage(flagError(cmd, err)) })
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return usage(request.FlagError(cmd.Flags(), err)) })
 	run, err := a.runCommand()
 	if err != nil {
 		return nil, err
@@ -181,21 +149,9 @@ func (a *app) validate() error {
 			errs = append(errs, fmt.Errorf("bench %q is declared twice", b.Name))
 		}
 		seen[b.Name] = true
-		errs = append(errs, clash(b))
+		errs = append(errs, request.Clash(b))
 	}
 	return errors.Join(errs...)
-}
-
-// unknownCommand refuses words that no command has taken.
-func unknownCommand(root *cobra.Command, args []string) error {
-	if len(args) == 0 {
-		return nil
-	}
-	var names []string
-	for _, c := range root.Commands() {
-		names = append(names, c.Name())
-	}
-	return suggest.Unknown("command", args[0], names)
 }
 
 // benchNames lists the built-in benches.

@@ -18,9 +18,9 @@ func (a *app) compareCommand() *cobra.Command {
 	format := compare.Formats()[0]
 	cmd := &cobra.Command{
 		Use:   "compare OLD NEW",
-		Short: "Say what became faster or slower between two runs",
+		Short: "Show what became faster or slower between two runs",
 		Long: `Pairs the points of two runs and judges each: faster, slower, same, ambiguous
-(the data do not tell), lost or new. Trials (separate launches) are the
+(the data cannot tell), lost or new. Trials (separate launches) are the
 statistical unit when both sides have at least 4; otherwise the samples within
 a launch are all there is, and the verdicts are more careful.
 

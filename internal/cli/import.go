@@ -42,17 +42,17 @@ func (a *app) importCommand() *cobra.Command {
 	var f importFlags
 	cmd := &cobra.Command{
 		Use:   "import --as FORMAT FILE... --out RUN",
-		Short: "Bring other tools' results into a RUN, and check them",
+		Short: "Import the results of other tools into a RUN, and check them",
 		Long: `Reads what nccl-tests, rccl-tests or OSU micro-benchmarks printed, or a CSV
 file, into a RUN, so that show, report, compare and the bench llm-impact work on
 it. The numbers are checked against physics: the rows get warnings, and --claims
-judges what was said about them, a row for each claim. docs/models.md has the
+judges claims about them, one row each. docs/models.md has the
 columns of CSV files, the kinds of claims and the checks.
 
-What a file does not say is given by flags: OSU never tells the number of ranks.
-Files may be imported into the same RUN one after another; each is a run of it.
+Flags supply what a file does not say: OSU never prints the number of ranks.
+Files may be imported into the same RUN one after another; each becomes a run in it.
 
-Exit status: 0 good, 1 a row failed (wrong results, a claim that does not hold)
+Exit status: 0 good, 1 a row failed (wrong results, a claim that is not true)
 or a required one was not executed, 2 wrong usage or a file that cannot be read.`,
 		Example: fmt.Sprintf(`  %[1]s import --as nccl-tests all_reduce.txt --out out/nccl --link nvlink-h100
   %[1]s import --as osu osu_allreduce.txt --ranks 8 --out out/osu
@@ -65,8 +65,8 @@ or a required one was not executed, 2 wrong usage or a file that cannot be read.
 	fl.StringVar(&f.as, "as", "", "format of the files: "+strings.Join(imports.Formats(), ", "))
 	fl.StringVar(&f.out, "out", "", "RUN folder")
 	fl.StringVar(&f.bench, "bench", "", "bench whose views show the rows (default: "+importAllReduce+" for all-reduces, else "+importOthers+")")
-	fl.StringVar(&f.claims, "claims", "", "YAML `FILE` of what was said about the results, to be judged")
-	fl.StringVar(&f.link, "link", "", "link to hold the times against: "+linkNames()+", or a rate such as '450 GB/s'")
+	fl.StringVar(&f.claims, "claims", "", "YAML `FILE` of claims about the results, to be checked")
+	fl.StringVar(&f.link, "link", "", "link to compare the times with: "+linkNames()+", or a rate such as '450 GB/s'")
 	fl.IntVar(&f.given.Ranks, "ranks", 0, "number of ranks, where the file does not say")
 	fl.StringVar(&f.given.Op, "op", "", "operation, where the file does not say")
 	fl.StringVar(&f.given.Algorithm, "algorithm", "", "algorithm, where the file does not say (default: the library)")
@@ -88,13 +88,13 @@ func linkNames() string {
 func (a *app) importFiles(paths []string, f importFlags) error {
 	switch {
 	case f.as == "":
-		return usage(fmt.Errorf("of which tool are the files? Give --as %s", strings.Join(imports.Formats(), "|")))
+		return usage(fmt.Errorf("missing --as, the format of the files: %s", strings.Join(imports.Formats(), ", ")))
 	case f.out == "":
-		return usage(errors.New("where to? Give --out RUN"))
+		return usage(errors.New("missing --out, the RUN folder to write to"))
 	case !slices.Contains(export.Formats(), f.format):
 		return usage(suggest.Unknown("format", f.format, export.Formats()))
 	case f.given.Ranks < 0:
-		return usage(fmt.Errorf("--ranks is %d, want 1 or more", f.given.Ranks))
+		return usage(fmt.Errorf("--ranks %d: want a whole number of at least 1", f.given.Ranks))
 	}
 	ceilings, err := model.Ceilings(f.link)
 	if err != nil {

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bytes"
 	"context"
 	"crypto/hmac"
 	"crypto/sha256"
@@ -15,19 +14,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kernbench/kernbench/internal/base/suggest"
+	"github.com/kernbench/kernbench/internal/cli/job"
+	"github.com/kernbench/kernbench/internal/cli/request"
 	"github.com/kernbench/kernbench/internal/host/cores"
 	"github.com/kernbench/kernbench/internal/process/launch"
 	"github.com/kernbench/kernbench/internal/process/node"
 	"github.com/kernbench/kernbench/internal/process/rendezvous"
 )
-
-// secretVar holds the secret of the rendezvous where no file does. Its name
-// keeps the value out of every record, and ranks do not get it.
-const secretVar = "KERNBENCH_RDZV_SECRET"
-
-// rankSecretVar holds what the ranks of a job on several hosts get in its place:
-// a secret of this one job, by which they know each other.
-const rankSecretVar = "KERNBENCH_DIST_SECRET"
 
 // launchFlags are the flags of `launch`, most of them torchrun's.
 type launchFlags struct {
@@ -59,16 +52,16 @@ func (a *app) launchCommand() *cobra.Command {
 On several nodes, give the same command on each: the node that owns the address
 of --rdzv-endpoint runs the rendezvous, where the nodes meet and get their ranks.
 
-The first rank that fails, is killed or stands still, a node that is lost and a
-network that is cut end the job on every node, with one message that says which.
+The first rank that fails, is killed or stops responding ends the job on every
+node, as do a lost node and a network failure; one message says which it was.
 
 Several nodes need a shared secret of at least 16 characters, in a file
-(--rdzv-secret-file) or in ` + secretVar + `:
+(--rdzv-secret-file) or in ` + job.SecretVar + `:
   head -c 32 /dev/urandom | base64 > secret && chmod 600 secret
 
-Exit status: 0 when every rank ended well; else that of the rank that failed
-first, 128 + N for one that signal N ended, 1 when no rank ended by itself (a lost
-node, a stopped rank, nodes missing); 2 wrong usage, 130 interrupted.`,
+Exit status: 0 when every rank succeeded; otherwise that of the rank that failed
+first, 128 + N if signal N ended it, 1 if no rank failed by itself (a lost node, a
+stopped rank, missing nodes); 2 wrong usage, 130 interrupted.`,
 		Example: fmt.Sprintf(`  %[1]s launch --standalone --nproc-per-node 4 -- python3 train.py
   %[1]s launch --nnodes 2 --nproc-per-node 8 --rdzv-endpoint node0:29400 --rdzv-id job1 --rdzv-secret-file secret -- ./program
   %[1]s launch --standalone --nproc-per-node 4 --log-dir logs --redirects 3 --tee 0:3 -- ./program`, a.name),
@@ -76,7 +69,7 @@ node, a stopped rank, nodes missing); 2 wrong usage, 130 interrupted.`,
 		RunE: func(cmd *cobra.Command, args []string) error { return a.launch(cmd.Context(), f, args) },
 	}
 	fl := cmd.Flags()
-	fl.SetNormalizeFunc(normalize)
+	fl.SetNormalizeFunc(request.Normalize)
 	fl.SortFlags = false
 	fl.SetInterspersed(false) // what follows the program is the program's
 	fl.BoolVar(&f.standalone, "standalone", false, "one node, no rendezvous")
@@ -86,7 +79,7 @@ node, a stopped rank, nodes missing); 2 wrong usage, 130 interrupted.`,
 	fl.StringVar(&f.endpoint, "rdzv-endpoint", "", "`HOST:PORT` of the rendezvous, an address of one of the nodes (port "+rendezvous.DefaultPort+" if left out)")
 	fl.StringVar(&f.id, "rdzv-id", "none", "name of the job, the same on every node")
 	fl.StringVar(&f.backend, "rdzv-backend", "c10d", "accepted for torchrun's sake; the rendezvous is always kernbench's own")
-	fl.StringVar(&f.secretFile, "rdzv-secret-file", "", "`FILE` with the secret of the rendezvous (default: the variable "+secretVar+")")
+	fl.StringVar(&f.secretFile, "rdzv-secret-file", "", "`FILE` with the secret of the rendezvous (default: the variable "+job.SecretVar+")")
 	fl.DurationVar(&f.joinTimeout, "join-timeout", rendezvous.DefaultJoinTimeout, "how long to wait for all nodes")
 	fl.DurationVar(&f.heartbeat, "heartbeat", rendezvous.DefaultHeartbeat, "how long a node may be silent, or a rank stopped, before it counts as dead")
 	fl.StringVar(&f.iface, "interface", "", "network interface to be reached by; sets NCCL_SOCKET_IFNAME and GLOO_SOCKET_IFNAME")
@@ -97,7 +90,7 @@ node, a stopped rank, nodes missing); 2 wrong usage, 130 interrupted.`,
 	fl.IntVar(&f.threads, "threads-per-rank", 0, "threads a rank may use; sets OMP_NUM_THREADS and the like (default: OMP_NUM_THREADS=1 with several ranks)")
 	fl.StringVar(&f.logDir, "log-dir", "", "keep the output of every rank in `DIR`/attemptN/rankR.{out,err}")
 	fl.StringVarP(&f.redirects, "redirects", "r", "0", "streams that go to --log-dir only: 1 stdout, 2 stderr, 3 both, or by local rank as in 0:1,1:3")
-	fl.StringVarP(&f.tee, "tee", "t", "0", "streams that go to the console all the same, in the same notation")
+	fl.StringVarP(&f.tee, "tee", "t", "0", "streams that go to the console as well, in the same notation")
 	fl.IntSliceVar(&f.filter, "local-ranks-filter", nil, "show only these local ranks on the console")
 	return cmd
 }
@@ -138,6 +131,9 @@ func (a *app) launchSpec(f launchFlags) (cfg rendezvous.Config, spec node.Spec, 
 	if err != nil {
 		return cfg, spec, fmt.Errorf("finding this host's name: %w", err)
 	}
+	if err := f.check(); err != nil {
+		return cfg, spec, err
+	}
 	cfg = rendezvous.Config{
 		Endpoint: f.endpoint, ID: f.id, Nodes: f.nodes, Procs: f.procs, Node: f.nodeRank, MaxRestarts: f.maxRestarts,
 		JoinTimeout: f.joinTimeout, Heartbeat: f.heartbeat, Host: host, LocalAddr: f.addr,
@@ -145,54 +141,21 @@ func (a *app) launchSpec(f launchFlags) (cfg rendezvous.Config, spec node.Spec, 
 	spec = node.Spec{
 		Environ: a.environ, ID: f.id, Procs: f.procs, MaxRestarts: f.maxRestarts, Threads: f.threads,
 		Bind: cores.Bind(f.bind), Cores: cores.Allowed(), Interface: f.iface, MasterPort: f.masterPort, Heartbeat: f.heartbeat,
-		Logs: node.Logs{Dir: f.logDir, Filter: f.filter}, Stdout: a.stdout, Stderr: a.stderr,
+		Stdout: a.stdout, Stderr: a.stderr,
 		Restarting: func(round int, why rendezvous.Failure) {
 			fmt.Fprintf(a.stderr, "%s: restart %d of %d: %v\n", a.name, round, f.maxRestarts, why)
 		},
 	}
-	for _, n := range []struct {
-		flag         string
-		value, least int
-	}{{"nnodes", f.nodes, 1}, {"nproc-per-node", f.procs, 1}, {"max-restarts", f.maxRestarts, 0}, {"threads-per-rank", f.threads, 0}} {
-		if err := atLeast(n.flag, n.value, n.least); err != nil {
-			return cfg, spec, err
-		}
-	}
-	if i := slices.IndexFunc(f.filter, func(rank int) bool { return rank < 0 || rank >= f.procs }); i >= 0 {
-		return cfg, spec, fmt.Errorf("--local-ranks-filter %d: the local ranks are 0 to %d (--nproc-per-node - 1)", f.filter[i], f.procs-1)
-	}
-	switch {
-	case f.nodeRank != rendezvous.AnyNode && (f.nodeRank < 0 || f.nodeRank >= f.nodes):
-		return cfg, spec, fmt.Errorf("--node-rank %d: it must be 0 to %d (--nnodes - 1)", f.nodeRank, f.nodes-1)
-	case f.masterPort < 0 || f.masterPort > 65535:
-		return cfg, spec, fmt.Errorf("--master-port %d is not a port", f.masterPort)
-	case f.standalone && f.nodes > 1:
-		return cfg, spec, fmt.Errorf("--standalone is for one node, --nnodes is %d", f.nodes)
-	case f.nodes > 1 && f.endpoint == "":
-		return cfg, spec, fmt.Errorf("%d nodes need a place to meet: --rdzv-endpoint HOST:PORT, an address of one of them", f.nodes)
-	case !slices.Contains([]string{"c10d", "static"}, f.backend):
-		return cfg, spec, suggest.Unknown("rendezvous backend", f.backend, []string{"c10d", "static"})
-	case !slices.Contains(cores.Binds(), f.bind):
-		return cfg, spec, suggest.Unknown("binding", f.bind, cores.Binds())
-	}
-	if spec.Logs.Redirects, err = node.ParseSelection(f.redirects); err != nil {
-		return cfg, spec, fmt.Errorf("--redirects %w", err)
-	}
-	if spec.Logs.Tee, err = node.ParseSelection(f.tee); err != nil {
-		return cfg, spec, fmt.Errorf("--tee %w", err)
-	}
-	if f.logDir == "" && !spec.Logs.Redirects.Empty() {
-		return cfg, spec, errors.New("--redirects would throw output away: it needs --log-dir")
+	if spec.Logs, err = f.logs(); err != nil {
+		return cfg, spec, err
 	}
 	if f.nodes > 1 {
-		if cfg.Secret, err = a.secret(f.secretFile); err != nil {
+		if cfg.Secret, err = (job.Process{Environ: a.environ, SecretFile: f.secretFile}).Secret(); err != nil {
 			return cfg, spec, err
 		}
-	}
-	if cfg.Secret != nil {
 		mac := hmac.New(sha256.New, cfg.Secret)
 		mac.Write([]byte("ranks of job " + f.id))
-		spec.RankSecret = map[string]string{rankSecretVar: hex.EncodeToString(mac.Sum(nil))}
+		spec.RankSecret = map[string]string{job.RankSecretVar: hex.EncodeToString(mac.Sum(nil))}
 	}
 	if f.iface != "" && f.addr == "" {
 		cfg.LocalAddr, err = rendezvous.InterfaceAddr(f.iface, f.endpoint)
@@ -200,30 +163,47 @@ func (a *app) launchSpec(f launchFlags) (cfg rendezvous.Config, spec node.Spec, 
 	return cfg, spec, err
 }
 
-// secret reads the secret of the rendezvous. It is never a flag, for the command
-// line is there for all to see.
-func (a *app) secret(file string) ([]byte, error) {
-	var secret []byte
-	where := secretVar
-	if file == "" {
-		if secret = []byte(a.variable(secretVar)); len(secret) == 0 {
-			return nil, fmt.Errorf("several nodes need a shared secret: --rdzv-secret-file FILE, or the variable %s", secretVar)
-		}
-	} else {
-		where = file
-		info, err := os.Stat(file)
-		if err != nil {
-			return nil, fmt.Errorf("reading the secret: %w", err)
-		}
-		if info.Mode()&0o004 != 0 {
-			return nil, fmt.Errorf("reading the secret: every user can read %s: chmod 600 it, and make a new one", file)
-		}
-		if secret, err = os.ReadFile(file); err != nil {
-			return nil, fmt.Errorf("reading the secret: %w", err)
+// check finds values that no job can have.
+func (f launchFlags) check() error {
+	for _, n := range []struct {
+		flag         string
+		value, least int
+	}{{"nnodes", f.nodes, 1}, {"nproc-per-node", f.procs, 1}, {"max-restarts", f.maxRestarts, 0}, {"threads-per-rank", f.threads, 0}} {
+		if err := request.AtLeast(n.flag, n.value, n.least); err != nil {
+			return err
 		}
 	}
-	if secret = bytes.TrimSpace(secret); len(secret) < rendezvous.MinSecret {
-		return nil, fmt.Errorf("the secret in %s has %d characters: it needs at least %d", where, len(secret), rendezvous.MinSecret)
+	if i := slices.IndexFunc(f.filter, func(rank int) bool { return rank < 0 || rank >= f.procs }); i >= 0 {
+		return fmt.Errorf("--local-ranks-filter %d: the local ranks are 0 to %d (--nproc-per-node - 1)", f.filter[i], f.procs-1)
 	}
-	return secret, nil
+	switch {
+	case f.nodeRank != rendezvous.AnyNode && (f.nodeRank < 0 || f.nodeRank >= f.nodes):
+		return fmt.Errorf("--node-rank %d: it must be 0 to %d (--nnodes - 1)", f.nodeRank, f.nodes-1)
+	case f.masterPort < 0 || f.masterPort > 65535:
+		return fmt.Errorf("--master-port %d is not a port", f.masterPort)
+	case f.standalone && f.nodes > 1:
+		return fmt.Errorf("--standalone is for one node, --nnodes is %d", f.nodes)
+	case f.nodes > 1 && f.endpoint == "":
+		return fmt.Errorf("%d nodes need an address to meet at: --rdzv-endpoint HOST:PORT, of one of them", f.nodes)
+	case !slices.Contains([]string{"c10d", "static"}, f.backend):
+		return suggest.Unknown("rendezvous backend", f.backend, []string{"c10d", "static"})
+	case !slices.Contains(cores.Binds(), f.bind):
+		return suggest.Unknown("binding", f.bind, cores.Binds())
+	}
+	return nil
+}
+
+// logs says where the ranks' output goes.
+func (f launchFlags) logs() (logs node.Logs, err error) {
+	logs = node.Logs{Dir: f.logDir, Filter: f.filter}
+	if logs.Redirects, err = node.ParseSelection(f.redirects); err != nil {
+		return logs, fmt.Errorf("--redirects %w", err)
+	}
+	if logs.Tee, err = node.ParseSelection(f.tee); err != nil {
+		return logs, fmt.Errorf("--tee %w", err)
+	}
+	if f.logDir == "" && !logs.Redirects.Empty() {
+		return logs, errors.New("--redirects would throw output away: it needs --log-dir")
+	}
+	return logs, nil
 }

@@ -8,6 +8,9 @@ import (
 
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/internal/base/point"
+	"github.com/kernbench/kernbench/internal/cli/request"
+	"github.com/kernbench/kernbench/internal/host/hostinfo"
+	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
 func (a *app) listCommand() *cobra.Command {
@@ -38,7 +41,7 @@ func describeBench(w *tabwriter.Writer, b *bench.Bench) {
 			fmt.Fprintf(w, "  part %s\t%s\n", p.Name, p.Help)
 		}
 		for _, a := range p.Axes {
-			fmt.Fprintf(w, "  axis %s\t%s: %s\n", a.Name, a.Kind, shorten(point.FormatSpec(a.Values), 100))
+			fmt.Fprintf(w, "  axis %s\t%s: %s\n", a.Name, a.Kind, request.Shorten(point.FormatSpec(a.Values), 100))
 		}
 		for _, e := range p.Envs {
 			fmt.Fprintf(w, "  env %s\t", e.Name)
@@ -54,4 +57,21 @@ func describeBench(w *tabwriter.Writer, b *bench.Bench) {
 	for _, o := range b.Options {
 		fmt.Fprintf(w, "  option %s\t%s, default %q\n", o.Name, o.Help, o.Default.Pretty())
 	}
+}
+
+func (a *app) versionCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:     "version",
+		Short:   "Print the version, and what it was built from",
+		Example: fmt.Sprintf("  %s version", a.name),
+		Args:    noArguments,
+		RunE: func(*cobra.Command, []string) error {
+			fmt.Fprint(a.stdout, versionText())
+			return nil
+		},
+	}
+}
+
+func versionText() string {
+	return fmt.Sprintf("%s, journal schema %d\n", hostinfo.LocalBuild(), journal.Schema)
 }

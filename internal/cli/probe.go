@@ -32,14 +32,14 @@ func (a *app) probeCommand() *cobra.Command {
 		Short: "Measure this host's limits: memory bandwidth and latencies between cores",
 		Long: `Measures how fast 1 to n cores copy and read memory, from the first cache to
 main memory, and how long a cache line, a futex wake and a message over a unix
-or TCP socket take from one core to another, and how fast cores exchange
-what lies in memory of their own. Benches hold their times against these numbers.
+or TCP socket take from one core to another, and how fast cores exchange what
+lies in their own memory. Benches compare their times with these numbers.
 
 The result is kept in the user's cache folder, by class of host, and is used
 until the host or kernbench changes; a bench that finds none makes a quick one.
-Where few numbers of cores matter, --cores takes them alone, in less time; that
-needs a file, since for others it is only a guess.
-Nothing else should run meanwhile.`,
+--cores measures only the given core counts, which takes less time; the result
+needs --out, because for other counts it is only a guess.
+Nothing else should run at the same time.`,
 		Example: fmt.Sprintf(`  %[1]s probe
   %[1]s probe --quick --format json
   %[1]s probe --out limits.json && %[1]s run --bench collectives --probe limits.json
@@ -50,7 +50,7 @@ Nothing else should run meanwhile.`,
 				return usage(suggest.Unknown("format", format, probeFormats))
 			}
 			if len(cores) > 0 && out == "" {
-				return usage(errors.New("--cores measures a part of this host's limits, which is not kept for others: name a file with --out"))
+				return usage(errors.New("--cores measures only part of this host's limits, which is not stored for other runs: name a file with --out"))
 			}
 			profile := probe.Thorough
 			if quick {
@@ -76,8 +76,8 @@ Nothing else should run meanwhile.`,
 			return writeProbe(a.stdout, format, r)
 		},
 	}
-	cmd.Flags().BoolVar(&quick, "quick", false, "fewer sizes and less time: some seconds")
-	cmd.Flags().IntSliceVar(&cores, "cores", nil, "only these numbers of cores (default: the powers of two, and all)")
+	cmd.Flags().BoolVar(&quick, "quick", false, "fewer sizes: takes a few seconds")
+	cmd.Flags().IntSliceVar(&cores, "cores", nil, "only these core counts (default: the powers of two, and all)")
 	cmd.Flags().StringVar(&format, "format", format, "what to print: "+strings.Join(probeFormats, ", "))
 	cmd.Flags().StringVar(&out, "out", "", "`FILE` to write (default: in the user's cache folder)")
 	return cmd

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -12,8 +13,12 @@ import (
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/bench/plan"
 	"github.com/kernbench/kernbench/internal/bench/run"
+	"github.com/kernbench/kernbench/internal/cli/job"
+	"github.com/kernbench/kernbench/internal/cli/request"
+	"github.com/kernbench/kernbench/internal/cli/terminal"
+	"github.com/kernbench/kernbench/internal/host/jobenv"
+	"github.com/kernbench/kernbench/internal/process/rankhost"
 	"github.com/kernbench/kernbench/internal/result/journal"
-	"github.com/kernbench/kernbench/internal/view/report"
 )
 
 const specHelp = `SPEC is a list (1,2,8), a geometric range (1K:64M:x4), a linear one (0:64:+8),
@@ -21,7 +26,7 @@ or powers of two (pow2:8:13), mixed as you like. K = Ki = 1024 on byte axes.
 For --env, a bare - leaves the variable unset.`
 
 func (a *app) runCommand() (*cobra.Command, error) {
-	var f runFlags
+	var f request.Flags
 	cmd := &cobra.Command{
 		Use:   "run (--bench NAME | -f sweep.yaml) [flags]",
 		Short: "Run a benchmark over its axes and record every row",
@@ -45,15 +50,15 @@ With --bench NAME, the bench's own axes and options are flags too:
   %[1]s run --bench memory --plot x=size,y=gbps,by=num_ranks --out out/mine`, a.name),
 		Args: arguments(0, 0, "a benchmark is named by --bench, a sweep file by -f"),
 	}
-	f.declare(cmd.Flags(), a.name)
+	f.Declare(cmd.Flags(), a.name)
 	var benches []*bench.Bench
 	read := func(*bench.Bench) (axes, options []plan.Assign) { return nil, nil }
 	if len(a.args) > 0 && a.args[0] == "run" {
 		var err error
-		if benches, err = a.selectBenches(a.args[1:]); err != nil {
+		if benches, err = request.Select(a.benches, a.args[1:]); err != nil {
 			return nil, usage(err)
 		}
-		read = bindBenchFlags(cmd, benches)
+		read = request.Bind(cmd.Flags(), benches)
 	}
 	if own := a.ownExample(); own != nil {
 		cmd.Example = a.benchExamples(own)
@@ -69,7 +74,7 @@ With --bench NAME, the bench's own axes and options are flags too:
 			return usage(fmt.Errorf("nothing to run: give --bench NAME (%s) or -f sweep.yaml", strings.Join(a.benchNames(), ", ")))
 		}
 		// The name that the evaluations' scripts know for --render-only.
-		f.renderOnly = f.renderOnly || slices.Contains(a.environ, "MILESTONE_FAST=1")
+		f.RenderOnly = f.RenderOnly || slices.Contains(a.environ, "MILESTONE_FAST=1")
 		return a.runAll(cmd.Context(), benches, f, read)
 	}
 	return cmd, nil
@@ -101,59 +106,39 @@ func (a *app) benchExamples(b *bench.Bench) string {
 }
 
 // runAll runs the benches one after the other; the worst exit code wins.
-func (a *app) runAll(ctx context.Context, benches []*bench.Bench, f runFlags, read benchValues) error {
-	place, err := a.job(f)
+func (a *app) runAll(ctx context.Context, benches []*bench.Bench, f request.Flags, read request.Values) error {
+	self := job.Process{Name: a.name, Args: a.args, Environ: a.environ, Endpoint: f.Endpoint, SecretFile: f.SecretFile}
+	of, err := self.Find(f.Launcher)
 	if err != nil {
 		return usage(err)
 	}
-	starts := !f.plan && !f.renderOnly
+	starts := !f.Plan && !f.RenderOnly
 	var joined *run.Joined
 	switch {
-	case place == nil:
-	case place.Rank > 0 && starts:
-		return a.follow(ctx, place, f)
-	case place.Rank > 0:
+	case of == nil:
+	case of.Rank > 0 && starts:
+		return follow(ctx, self, of)
+	case of.Rank > 0:
 		return nil
-	case starts: // first of all, for the others wait for what rank 0 has to say
-		if ctx, joined, err = a.lead(ctx, place, f); err != nil {
+	case starts: // first of all, because the others wait for rank 0
+		if ctx, joined, err = lead(ctx, self, of); err != nil {
 			return err
 		}
 		defer joined.Leader.Close()
 	}
-	var plots []report.Plot
-	for _, text := range f.plots {
-		p, err := report.ParsePlot(text)
-		if err != nil {
-			return usage(err)
-		}
-		plots = append(plots, p)
-	}
-	if err := f.check(); err != nil {
+	plans, err := request.Run{Program: a.name, Known: a.benches, Benches: benches, Flags: f, Read: read, Job: of}.Plans()
+	if err != nil {
 		return usage(err)
 	}
-	if err := knownAnywhere(benches, f); err != nil {
-		return usage(err)
-	}
-	var all []planned
-	for _, b := range benches {
-		j, err := a.prepare(b, f, place, len(benches) > 1, read)
-		if err != nil {
-			return usage(err)
-		}
-		j.plots = plots
-		doubts, err := j.drawable(plots)
-		if err != nil {
-			return usage(err)
-		}
-		for _, doubt := range doubts {
-			if starts && !f.quiet {
-				fmt.Fprintf(a.stderr, "%s: warning: %v: it can only be drawn if %s reports it all the same\n", a.name, doubt, b.Name)
+	for _, j := range plans {
+		for _, doubt := range j.Doubts {
+			if starts && !f.Quiet {
+				fmt.Fprintf(a.stderr, "%s: warning: %v: it can be drawn only if %s reports it\n", a.name, doubt, j.Bench.Name)
 			}
 		}
-		all = append(all, j)
 	}
 	code := exitGood
-	for _, j := range all {
+	for _, j := range plans {
 		c, err := a.runOne(ctx, j, f, joined)
 		if err != nil {
 			return err
@@ -169,30 +154,62 @@ func (a *app) runAll(ctx context.Context, benches []*bench.Bench, f runFlags, re
 	return nil
 }
 
+// follow is the whole work of every rank but 0: rank 0 plans, records and prints.
+func follow(ctx context.Context, self job.Process, of *jobenv.Job) error {
+	cfg, err := self.HostConfig(of)
+	switch {
+	case err != nil && of.LocalRank > 0: // another rank says the same
+		return &exitError{code: exitUsage}
+	case err != nil: // what is wrong on this host may be right on others
+		return err
+	}
+	err = rankhost.Follow(ctx, cfg)
+	switch {
+	case errors.Is(err, rankhost.ErrInterrupted):
+		return &exitError{code: exitInterrupted}
+	case errors.Is(err, rankhost.ErrGivenUp):
+		return &exitError{code: exitFailed}
+	}
+	return err
+}
+
+// lead gathers the other ranks of the job as its rank 0.
+func lead(ctx context.Context, self job.Process, of *jobenv.Job) (context.Context, *run.Joined, error) {
+	cfg, err := self.HostConfig(of)
+	if err != nil {
+		return ctx, nil, usage(err)
+	}
+	ctx, joined, err := job.Lead(ctx, of, cfg)
+	if errors.Is(err, job.ErrInterrupted) {
+		err = &exitError{exitInterrupted, err}
+	}
+	return ctx, joined, err
+}
+
 // runOne plans, runs and shows one bench.
-func (a *app) runOne(ctx context.Context, j planned, f runFlags, joined *run.Joined) (int, error) {
-	if f.plan {
-		a.printPlan(j)
+func (a *app) runOne(ctx context.Context, j request.Planned, f request.Flags, joined *run.Joined) (int, error) {
+	if f.Plan {
+		terminal.WritePlan(a.stdout, j.Plan, j.Out)
 		return exitGood, nil
 	}
-	if f.renderOnly {
+	if f.RenderOnly {
 		return a.renderOnly(j, f)
 	}
 	var via *run.Launcher
 	if joined == nil {
 		var err error
-		if via, err = a.launcher(ctx, f, j.plan.Backend); err != nil {
+		if via, err = job.Launcher(ctx, f.Launcher, f.Interface, j.Plan.Backend); err != nil {
 			return exitUsage, usage(err)
 		}
 	} else {
-		joined.Native = j.plan.Backend == mpiBackend
+		joined.Native = j.Plan.Backend == job.MPI
 	}
-	progress := newProgress(a, j, f.quiet)
-	res, err := run.Run(ctx, j.plan, run.Options{
-		Dir: j.out, Argv: append([]string{a.name}, a.args...), Environ: a.environ, Timeout: f.timeout, Retries: f.retries,
-		FailFast: f.failFast, Resume: f.resume, Launcher: via, Joined: joined, Inputs: j.inputs, Observe: progress.observe,
+	progress := terminal.NewProgress(a.stderr, j.Bench.Name, j.Plan.Backend, a.isTerm, f.Quiet)
+	res, err := run.Run(ctx, j.Plan, run.Options{
+		Dir: j.Out, Argv: append([]string{a.name}, a.args...), Environ: a.environ, Timeout: f.Timeout, Retries: f.Retries,
+		FailFast: f.FailFast, Resume: f.Resume, Launcher: via, Joined: joined, Inputs: j.Inputs, Observe: progress.Observe,
 	})
-	progress.close()
+	progress.Close()
 	if err != nil {
 		return exitFailed, err
 	}
@@ -201,10 +218,10 @@ func (a *app) runOne(ctx context.Context, j planned, f runFlags, joined *run.Joi
 	}
 	switch {
 	case res.Broken != "":
-		fmt.Fprintf(a.stderr, "%s: the job is broken: %s; what was done is in %s, --resume continues it\n", a.name, res.Broken, j.out)
+		fmt.Fprintf(a.stderr, "%s: the job is broken: %s; what was done is in %s, --resume continues it\n", a.name, res.Broken, j.Out)
 		return exitFailed, nil
 	case res.Interrupted:
-		fmt.Fprintf(a.stderr, "%s: interrupted; what was done is in %s, --resume continues it\n", a.name, j.out)
+		fmt.Fprintf(a.stderr, "%s: interrupted; what was done is in %s, --resume continues it\n", a.name, j.Out)
 		return exitInterrupted, nil
 	case res.Counts[journal.Failed]+res.Counts[journal.Timeout]+res.Missing > 0, res.Counts[journal.OK]+res.Counts[journal.Skipped] == 0:
 		return exitFailed, nil

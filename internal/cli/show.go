@@ -1,12 +1,18 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
+	"maps"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
+	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/internal/cli/request"
 	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/view/export"
@@ -102,4 +108,131 @@ func (a *app) listRuns(j *journal.Journal) error {
 			rows, c[journal.Failed]+c[journal.Timeout], outcome)
 	}
 	return w.Flush()
+}
+
+func (a *app) reportCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:     "report RUN...",
+		Short:   "Write figures, tables, report.html and report.md from stored rows again",
+		Long:    "Makes every view of a run again from its journal: figures, tables, one\nself-contained page, report.html, and the same as Markdown, report.md.\n\n" + runHelp,
+		Example: fmt.Sprintf("  %s report out/memory", a.name),
+		Args:    arguments(1, -1, "RUN folders such as out/memory"),
+		RunE: func(_ *cobra.Command, args []string) error {
+			for _, spec := range args {
+				j, r, err := journal.LoadRun(spec)
+				if err != nil {
+					return usage(err)
+				}
+				b := a.bench(r.Header.Bench)
+				if _, sel, err := journal.Select(spec); err == nil && sel == "" {
+					r = b.View(j, r)
+				}
+				files, err := report.Render(j.Dir(), report.Input{Bench: b, Run: r})
+				if err != nil {
+					return err
+				}
+				for _, f := range files {
+					fmt.Fprintf(a.stdout, "wrote %s\n", f)
+				}
+			}
+			return nil
+		},
+	}
+}
+
+// bench is the built-in bench of that name, or nil: rows of a sweep file or of
+// another program are shown without figures of their own.
+func (a *app) bench(name string) *bench.Bench {
+	for _, b := range a.benches {
+		if b.Name == name {
+			return b
+		}
+	}
+	return nil
+}
+
+// show prints the chosen format and draws the views of a run.
+func (a *app) show(j request.Planned, f request.Flags, id string) error {
+	jn, r, err := journal.LoadRun(j.Out + "@" + id)
+	if err != nil {
+		return err
+	}
+	return a.views(jn.Dir(), j, f, j.Bench.View(jn, r))
+}
+
+func (a *app) views(dir string, j request.Planned, f request.Flags, r *journal.Run) error {
+	if err := a.print(j.Bench, f.Format, r); err != nil {
+		return err
+	}
+	files, err := report.Render(dir, report.Input{Bench: j.Bench, Run: r, Plots: j.Plots})
+	if err != nil {
+		return err
+	}
+	if !f.Quiet {
+		for _, file := range files {
+			fmt.Fprintf(a.stderr, "wrote %s\n", file)
+		}
+	}
+	return nil
+}
+
+// print writes the rows as the format, or, for people, what the bench itself
+// would say first.
+func (a *app) print(b *bench.Bench, format string, r *journal.Run) error {
+	rows := r.Latest()
+	if format == export.Default {
+		if written, err := report.Headlines(a.stdout, b, rows, a.width); written || err != nil {
+			return err
+		}
+	}
+	return export.Write(a.stdout, format, export.Input{Header: &r.Header, Rows: rows}, export.Options{Width: a.width, MaxRows: tableRows(format)})
+}
+
+// tableRows is how many lines a table on the terminal may have before its
+// middle is left out; files always hold all.
+func tableRows(format string) int {
+	if format == export.Default {
+		return 200
+	}
+	return 0
+}
+
+// renderOnly draws again from stored rows, if they are what this bench and
+// these inputs would give.
+func (a *app) renderOnly(j request.Planned, f request.Flags) (int, error) {
+	jn, r, err := journal.LoadRun(j.Out)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = fmt.Errorf("nothing is stored in %s: run without --render-only first", j.Out)
+	}
+	if err != nil {
+		return exitFailed, err
+	}
+	switch {
+	case r.Header.Bench != j.Bench.Name:
+		err = fmt.Errorf("%s holds rows of bench %q, not of %q", j.Out, r.Header.Bench, j.Bench.Name)
+	case r.Header.Version != j.Bench.Version:
+		err = fmt.Errorf("the rows in %s were made by version %q of %s, this is version %q: run again without --render-only", j.Out, r.Header.Version, j.Bench.Name, j.Bench.Version)
+	case len(r.Rows) == 0:
+		err = fmt.Errorf("the latest run in %s holds no row: run without --render-only first", j.Out)
+	}
+	if err == nil && !maps.Equal(j.Inputs, r.Header.Inputs) {
+		err = fmt.Errorf("the rows in %s were made with other files (%s, now %s): run again without --render-only",
+			j.Out, inputNames(r.Header.Inputs), inputNames(j.Inputs))
+	}
+	if err != nil {
+		return exitFailed, err
+	}
+	return exitGood, a.views(jn.Dir(), j, f, j.Bench.View(jn, r))
+}
+
+// inputNames words a set of input files.
+func inputNames(inputs map[string]string) string {
+	if len(inputs) == 0 {
+		return "none"
+	}
+	var names []string
+	for _, name := range slices.Sorted(maps.Keys(inputs)) {
+		names = append(names, fmt.Sprintf("--%s %.8s", name, inputs[name]))
+	}
+	return strings.Join(names, ", ")
 }

@@ -20,7 +20,7 @@ func (a *app) speedupCommand() *cobra.Command {
 	goals := speedup.Goals{Least: 1, Mean: 1}
 	cmd := &cobra.Command{
 		Use:   "speedup OURS PEER...",
-		Short: "Say how many times faster a run is than the same work by others",
+		Short: "Show how many times faster a run is than other programs doing the same work",
 		Long: `Pairs a run with runs of other programs that do the same work, by number of
 ranks, the values of all axes that they have in common, and trial, and shows for
 each point the best peer, how many times faster OURS is, and the 95 % interval of
@@ -69,7 +69,7 @@ resolved.`,
 	}
 	fl := cmd.Flags()
 	fl.Float64Var(&goals.Mean, "goal", goals.Mean, "how many times faster the geometric mean over the points should be")
-	fl.Float64Var(&goals.Least, "least", goals.Least, "how many times faster every point should be; 1 is not slower")
+	fl.Float64Var(&goals.Least, "least", goals.Least, "how many times faster every point should be; 1 means not slower")
 	fl.StringSliceVar(&goals.Except, "except", nil, "axes that may differ, because their values are what is compared")
 	return cmd
 }

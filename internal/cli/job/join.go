@@ -1,4 +1,4 @@
-package cli
+package job
 
 import (
 	"context"
@@ -17,53 +17,16 @@ import (
 	"github.com/kernbench/kernbench/internal/process/rendezvous"
 )
 
-// endpointVar says where the ranks of a job on several hosts meet, where its
-// launcher does not.
-const endpointVar = "KERNBENCH_RDZV"
+// ErrInterrupted says that the user ended the job before all ranks had joined.
+var ErrInterrupted = errors.New("interrupted before all ranks had joined")
 
-// job finds the job that this process is a rank of and that `run` is to join,
-// nil if it is to start its ranks itself.
-func (a *app) job(f runFlags) (*jobenv.Job, error) {
-	if f.launcher != "auto" && f.launcher != "join" {
-		return nil, nil
-	}
-	job, err := jobenv.Detect(a.environ)
-	if err == nil && job == nil && f.launcher == "join" {
-		err = errors.New("--launcher join: this process is not one of several ranks that torchrun, mpirun, mpiexec, srun or " + a.name + " launch has started")
-	}
-	return job, err
-}
-
-// follow is the whole work of every rank but 0: rank 0 plans, records and prints.
-func (a *app) follow(ctx context.Context, job *jobenv.Job, f runFlags) error {
-	cfg, err := a.stationConfig(job, f)
-	switch {
-	case err != nil && job.LocalRank > 0: // another rank says the same
-		return &exitError{code: exitUsage}
-	case err != nil: // what is wrong on this host may be right on others
-		return err
-	}
-	err = rankhost.Follow(ctx, cfg)
-	switch {
-	case errors.Is(err, rankhost.ErrInterrupted):
-		return &exitError{code: exitInterrupted}
-	case errors.Is(err, rankhost.ErrGivenUp):
-		return &exitError{code: exitFailed}
-	}
-	return err
-}
-
-// lead gathers the other ranks of the job. The context it returns also ends when
+// Lead gathers the other ranks of the job. The context it returns also ends when
 // any of them is told to end.
-func (a *app) lead(ctx context.Context, job *jobenv.Job, f runFlags) (context.Context, *run.Joined, error) {
-	cfg, err := a.stationConfig(job, f)
-	if err != nil {
-		return ctx, nil, usage(err)
-	}
+func Lead(ctx context.Context, job *jobenv.Job, cfg rankhost.Config) (context.Context, *run.Joined, error) {
 	leader, err := rankhost.Lead(ctx, cfg)
 	if err != nil {
 		if errors.Is(err, rankhost.ErrInterrupted) || ctx.Err() != nil {
-			return ctx, nil, &exitError{exitInterrupted, errors.New("interrupted before all ranks had joined")}
+			return ctx, nil, ErrInterrupted
 		}
 		return ctx, nil, fmt.Errorf("joining the job of %s: %w", job.Launcher, err)
 	}
@@ -78,20 +41,20 @@ func (a *app) lead(ctx context.Context, job *jobenv.Job, f runFlags) (context.Co
 	return ctx, &run.Joined{Leader: leader, Launcher: job.Launcher, Size: job.Size}, nil
 }
 
-// stationConfig says where the ranks of the job meet: within a host at a socket
+// HostConfig says where the ranks of the job meet: within a host at a socket
 // that needs no secret, else at rank 0's host, which torchrun and srun tell.
-func (a *app) stationConfig(job *jobenv.Job, f runFlags) (rankhost.Config, error) {
+func (p Process) HostConfig(job *jobenv.Job) (rankhost.Config, error) {
 	host, err := os.Hostname()
 	if err != nil {
 		return rankhost.Config{}, fmt.Errorf("finding this host's name: %w", err)
 	}
 	cfg := rankhost.Config{
 		Rank: job.Rank, Size: job.Size, LocalRank: job.LocalRank, LocalSize: job.LocalSize,
-		Command: strings.Join(a.args, " "), JoinTimeout: rendezvous.DefaultJoinTimeout, Name: host, Environ: a.environ,
+		Command: strings.Join(p.Args, " "), JoinTimeout: rendezvous.DefaultJoinTimeout, Name: host, Environ: p.Environ,
 	}
-	endpoint := f.endpoint
+	endpoint := p.Endpoint
 	if endpoint == "" {
-		endpoint = a.variable(endpointVar)
+		endpoint = p.variable(EndpointVar)
 	}
 	switch {
 	case endpoint != "":
@@ -105,27 +68,27 @@ func (a *app) stationConfig(job *jobenv.Job, f runFlags) (rankhost.Config, error
 		}
 		cfg.Ports = []int{n}
 	case job.LocalSize == job.Size:
-		cfg.Local = fmt.Sprintf("kernbench-join-%d-%s", os.Getuid(), a.jobName(job))
+		cfg.Local = fmt.Sprintf("kernbench-join-%d-%s", os.Getuid(), jobName(job))
 		return cfg, nil
 	case job.RootHost != "":
 		cfg.Host, cfg.Ports = job.RootHost, derivedPorts(job)
 	default:
 		return cfg, fmt.Errorf("the %d ranks that %s has started are on several hosts, and it does not tell where rank 0 is: set %s=HOST:PORT, an address of that host, and %s, for all ranks",
-			job.Size, job.Launcher, endpointVar, secretVar)
+			job.Size, job.Launcher, EndpointVar, SecretVar)
 	}
-	given := f.secretFile != "" || a.variable(secretVar) != ""
-	if own := a.variable(rankSecretVar); own != "" && !given {
+	given := p.SecretFile != "" || p.variable(SecretVar) != ""
+	if own := p.variable(RankSecretVar); own != "" && !given {
 		cfg.Secret = []byte(own) // of a job that kernbench launch has started
 		return cfg, nil
 	}
-	if cfg.Secret, err = a.secret(f.secretFile); err != nil {
+	if cfg.Secret, err = p.Secret(); err != nil {
 		err = fmt.Errorf("the %d ranks that %s has started are on several hosts: %w", job.Size, job.Launcher, err)
 	}
 	return cfg, err
 }
 
 // jobName tells the job from others on this host, the same for all its ranks.
-func (a *app) jobName(job *jobenv.Job) string {
+func jobName(job *jobenv.Job) string {
 	id := fmt.Sprintf("%s %s %s:%d", job.Launcher, job.ID, job.MasterAddr, job.MasterPort)
 	if job.ID == "" && job.MasterAddr == "" {
 		id += fmt.Sprintf(" %d", launcherPID(job.RankVar))
@@ -171,14 +134,4 @@ func derivedPorts(job *jobenv.Job) (ports []int) {
 		ports = append(ports, first+i)
 	}
 	return ports
-}
-
-// variable looks a name up in the environment.
-func (a *app) variable(name string) (value string) {
-	for _, entry := range a.environ {
-		if v, ok := strings.CutPrefix(entry, name+"="); ok {
-			value = v
-		}
-	}
-	return value
 }

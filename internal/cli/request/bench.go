@@ -1,12 +1,12 @@
-package cli
+package request
 
 import (
 	"errors"
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 
-	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/kernbench/kernbench/bench"
@@ -25,13 +25,15 @@ func normal(name string) string {
 	return name
 }
 
-func normalize(_ *pflag.FlagSet, name string) pflag.NormalizedName {
+// Normalize makes flags with underscores, as torchrun spells them, those with
+// hyphens.
+func Normalize(_ *pflag.FlagSet, name string) pflag.NormalizedName {
 	return pflag.NormalizedName(normal(name))
 }
 
-// clash reports axes and options whose flags cannot be told from the fixed
+// Clash reports axes and options whose flags cannot be told from the fixed
 // ones or from each other.
-func clash(b *bench.Bench) error {
+func Clash(b *bench.Bench) error {
 	var errs []error
 	for _, f := range benchFlags(b) {
 		for _, fixed := range fixedNames() {
@@ -80,7 +82,7 @@ func benchFlags(b *bench.Bench) []benchFlag {
 				continue
 			}
 			seen[a.Name] = true
-			out = append(out, benchFlag{a.Name, fmt.Sprintf("axis of %s (%s), default %s", b.Name, a.Kind, shorten(point.FormatSpec(a.Values), 60)), true})
+			out = append(out, benchFlag{a.Name, fmt.Sprintf("axis of %s (%s), default %s", b.Name, a.Kind, Shorten(point.FormatSpec(a.Values), 60)), true})
 		}
 	}
 	for _, o := range b.Options {
@@ -93,16 +95,17 @@ func benchFlags(b *bench.Bench) []benchFlag {
 	return out
 }
 
-func shorten(s string, n int) string {
+// Shorten cuts a text that is longer than n bytes.
+func Shorten(s string, n int) string {
 	if len(s) <= n {
 		return s
 	}
 	return s[:n] + "..."
 }
 
-// selectBenches finds which benches an argument list is about before its
-// flags are parsed, since they bring flags of their own.
-func (a *app) selectBenches(args []string) ([]*bench.Bench, error) {
+// Select finds which benches the arguments of `run` are about before its flags
+// are parsed, since they bring flags of their own.
+func Select(known []*bench.Bench, args []string) ([]*bench.Bench, error) {
 	var out []*bench.Bench
 	for i := 0; i < len(args); i++ {
 		name, value, has := strings.Cut(args[i], "=")
@@ -126,47 +129,59 @@ func (a *app) selectBenches(args []string) ([]*bench.Bench, error) {
 			if err != nil {
 				return nil, err
 			}
-			if err := clash(b); err != nil {
+			if err := Clash(b); err != nil {
 				return nil, err
 			}
 			out = append(out, b)
 			continue
 		}
-		found := false
-		for _, b := range a.benches {
-			if ok, err := path.Match(value, b.Name); err != nil {
-				return nil, fmt.Errorf("--bench %q: want a name or a glob such as 'gemm*': %w", value, err)
-			} else if ok {
-				out, found = append(out, b), true
-			}
+		found, err := match(known, value)
+		if err != nil {
+			return nil, err
 		}
-		if !found {
-			return nil, suggest.Unknown("bench", value, a.benchNames())
-		}
+		out = append(out, found...)
 	}
 	return out, nil
 }
 
-// benchValues gives what the command line says of a bench's axes and options.
-type benchValues func(*bench.Bench) (axes, options []plan.Assign)
+// match finds the benches that a name or glob is for, at least one.
+func match(known []*bench.Bench, pattern string) (found []*bench.Bench, err error) {
+	var names []string
+	for _, b := range known {
+		if ok, err := path.Match(pattern, b.Name); err != nil {
+			return nil, fmt.Errorf("--bench %q: want a name or a glob such as 'gemm*': %w", pattern, err)
+		} else if ok {
+			found = append(found, b)
+		}
+		names = append(names, b.Name)
+	}
+	if len(found) == 0 {
+		slices.Sort(names)
+		return nil, suggest.Unknown("bench", pattern, names)
+	}
+	return found, nil
+}
 
-// bindBenchFlags adds the benches' axes and options to the flag set and
-// returns the function that reads them after parsing.
-func bindBenchFlags(cmd *cobra.Command, benches []*bench.Bench) benchValues {
+// Values gives what the command line says of a bench's axes and options.
+type Values func(*bench.Bench) (axes, options []plan.Assign)
+
+// Bind adds the benches' axes and options to the flag set and returns the
+// function that reads them after parsing.
+func Bind(fl *pflag.FlagSet, benches []*bench.Bench) Values {
 	for _, b := range benches {
 		for _, f := range benchFlags(b) {
-			if cmd.Flags().Lookup(f.name) == nil {
+			if fl.Lookup(f.name) == nil {
 				kind := "VALUE"
 				if f.axis {
 					kind = "SPEC"
 				}
-				cmd.Flags().Var(&textFlag{kind: kind}, f.name, f.help)
+				fl.Var(&textFlag{kind: kind}, f.name, f.help)
 			}
 		}
 	}
 	return func(b *bench.Bench) (axes, options []plan.Assign) {
 		for _, f := range benchFlags(b) {
-			flag := cmd.Flags().Lookup(f.name)
+			flag := fl.Lookup(f.name)
 			if !flag.Changed {
 				continue
 			}

@@ -1,8 +1,9 @@
-package cli
+package terminal
 
 import (
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/vbauerster/mpb/v8"
 	"github.com/vbauerster/mpb/v8/decor"
@@ -13,9 +14,9 @@ import (
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
-// progress shows a run on stderr: a bar with an estimate on a terminal, plain
+// Progress shows a run as it goes: a bar with an estimate on a terminal, plain
 // lines otherwise, nothing when quiet.
-type progress struct {
+type Progress struct {
 	w       io.Writer // for lines; above the bar when there is one
 	quiet   bool
 	name    string
@@ -27,16 +28,18 @@ type progress struct {
 	bar     *mpb.Bar
 }
 
-func newProgress(a *app, j planned, quiet bool) *progress {
-	p := &progress{w: a.stderr, quiet: quiet, name: j.bench.Name, backend: j.plan.Backend}
-	if a.isTerm && !quiet {
-		p.bars = mpb.New(mpb.WithOutput(a.stderr), mpb.WithWidth(40))
+// NewProgress shows a run of the bench on w; bar says that w is a terminal.
+func NewProgress(w io.Writer, bench, backend string, bar, quiet bool) *Progress {
+	p := &Progress{w: w, quiet: quiet, name: bench, backend: backend}
+	if bar && !quiet {
+		p.bars = mpb.New(mpb.WithOutput(w), mpb.WithWidth(40))
 		p.w = p.bars
 	}
 	return p
 }
 
-func (p *progress) observe(e run.Event) {
+// Observe takes what the run tells.
+func (p *Progress) Observe(e run.Event) {
 	if p.quiet {
 		return
 	}
@@ -52,11 +55,11 @@ func (p *progress) observe(e run.Event) {
 	}
 }
 
-func (p *progress) start(s *run.Started) {
+func (p *Progress) start(s *run.Started) {
 	p.total, p.done = s.Rows, s.Done
-	fmt.Fprintf(p.w, "%s on %s: %s, %s, into %s (run %s)\n", p.name, p.backend, count(s.Rows, "row"), count(s.Launches, "launch"), s.Dir, s.Run)
+	fmt.Fprintf(p.w, "%s on %s: %s, %s, into %s (run %s)\n", p.name, p.backend, Count(s.Rows, "row"), Count(s.Launches, "launch"), s.Dir, s.Run)
 	if s.Done > 0 {
-		fmt.Fprintf(p.w, "%s: %s already there\n", p.name, count(s.Done, "row"))
+		fmt.Fprintf(p.w, "%s: %s already there\n", p.name, Count(s.Done, "row"))
 	}
 	if p.bars != nil {
 		p.bar = p.bars.AddBar(int64(p.total),
@@ -66,7 +69,7 @@ func (p *progress) start(s *run.Started) {
 	}
 }
 
-func (p *progress) recorded(row *journal.Row) {
+func (p *Progress) recorded(row *journal.Row) {
 	p.done++
 	if p.bar != nil {
 		p.bar.Increment()
@@ -78,7 +81,8 @@ func (p *progress) recorded(row *journal.Row) {
 		Ranks: ranksOf(row), Env: row.Env, Trial: row.Trial}), result(row))
 }
 
-func (p *progress) close() {
+// Close ends the bar.
+func (p *Progress) Close() {
 	if p.bar != nil {
 		p.bar.Abort(false)
 		p.bars.Wait()
@@ -123,10 +127,6 @@ func ranksOf(row *journal.Row) int {
 }
 
 func firstLine(s string) string {
-	for i := range s {
-		if s[i] == '\n' {
-			return s[:i]
-		}
-	}
-	return s
+	line, _, _ := strings.Cut(s, "\n")
+	return line
 }

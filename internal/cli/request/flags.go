@@ -1,0 +1,111 @@
+package request
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/kernbench/kernbench/internal/base/suggest"
+	"github.com/kernbench/kernbench/internal/bench/plan"
+	"github.com/kernbench/kernbench/internal/cli/job"
+	"github.com/kernbench/kernbench/internal/host/cores"
+	"github.com/kernbench/kernbench/internal/view/export"
+)
+
+// Flags are the fixed flags of `run`.
+type Flags struct {
+	Benches, Files []string
+	Axes, Envs     []plan.Assign
+	Skips          []plan.Assign
+	Zips, Only     []string
+	Ranks          string
+	Profile        string
+	Backend, Bind  string
+	Launcher       string
+	Interface      string
+	Endpoint       string // where the ranks of a job meet
+	SecretFile     string
+	Threads        int
+	Seed           uint64
+	Trials         int
+	Timeout        time.Duration
+	Retries        int
+	FailFast       bool
+	Resume         bool
+	RenderOnly     bool
+	Plan           bool
+	Format         string
+	Plots          []string
+	Out            string
+	Quiet          bool
+}
+
+// Declare adds the flags, in the order of the help.
+func (f *Flags) Declare(fl *pflag.FlagSet, program string) {
+	fl.SetNormalizeFunc(Normalize)
+	fl.SortFlags = false
+	fl.StringArrayVar(&f.Benches, "bench", nil, "benchmark to run, a name or a glob (see "+program+" list)")
+	fl.StringArrayVarP(&f.Files, "file", "f", nil, "sweep file to run (see docs/sweep-format.md)")
+	fl.Var(assignFlag{&f.Axes, "size=1K:64M:x4"}, "axis", "values of an axis (repeatable)")
+	fl.Var(assignFlag{&f.Envs, "NCCL_PROTO=LL,Simple,-"}, "env", "values of an environment variable, - for unset (repeatable)")
+	fl.StringArrayVar(&f.Zips, "zip", nil, "axes and variables `K1,K2` that move together (repeatable)")
+	fl.Var(assignFlag{&f.Skips, "size=1K"}, "skip", "values to leave out (repeatable)")
+	fl.StringArrayVar(&f.Only, "only", nil, "run only points where `EXPR` holds, such as 'size>=1M && num_ranks==2'")
+	fl.StringVar(&f.Ranks, "ranks", "", "rank counts, the same as --axis num_ranks=`SPEC`")
+	fl.StringVar(&f.Profile, "profile", "", "`NAME` of a set of axis values, for benches that declare some")
+	fl.StringVar(&f.Backend, "backend", "auto", "what to run on: auto (mpi in a job of an MPI launcher, else the bench's first), or one that the bench has")
+	fl.StringVar(&f.Launcher, "launcher", "auto", "what starts the ranks: local (this program), join (the job that this process is a rank of), auto (join in a job, else local), or a `COMMAND`: mpirun, mpiexec or srun, with flags of its own")
+	fl.StringVar(&f.Interface, "interface", "", "network interface by which ranks that a --launcher starts reach this host (default: loopback)")
+	fl.StringVar(&f.Endpoint, "rdzv-endpoint", "", "`HOST:PORT` on the host of rank 0 where the ranks of a job on several hosts meet (default: the variable "+job.EndpointVar+", or what torchrun or srun sets)")
+	fl.StringVar(&f.SecretFile, "rdzv-secret-file", "", "`FILE` with the secret that authenticates the ranks (default: the variable "+job.SecretVar+")")
+	fl.StringVar(&f.Bind, "bind", "auto", "ranks to cores: auto (an equal share each), core (one per thread), none")
+	fl.IntVar(&f.Threads, "threads-per-rank", 0, "threads a rank may use; sets OMP_NUM_THREADS and the like")
+	fl.Uint64Var(&f.Seed, "seed", 1, "seed of inputs and of the order of trials")
+	fl.IntVar(&f.Trials, "trials", 0, "repeat every launch N times, interleaved (default: the bench's own, else 1)")
+	fl.DurationVar(&f.Timeout, "timeout", 0, "time limit per point and trial (default: the bench's own, else 2m)")
+	fl.IntVar(&f.Retries, "retries", 0, "more attempts after a failure")
+	fl.BoolVar(&f.FailFast, "fail-fast", false, "stop after the first failed row")
+	fl.BoolVar(&f.Resume, "resume", false, "continue the folder's latest run: run what is missing, retry failed points once")
+	fl.BoolVar(&f.RenderOnly, "render-only", false, "draw again from stored rows, run nothing")
+	fl.BoolVar(&f.Plan, "plan", false, "print points, launches and an estimate, run nothing")
+	fl.StringVar(&f.Format, "format", export.Default, "what to print: "+strings.Join(export.Formats(), ", "))
+	fl.StringArrayVar(&f.Plots, "plot", nil, "draw `x=AXIS,y=METRIC,by=AXIS` as PNG and SVG (repeatable)")
+	fl.StringVar(&f.Out, "out", "", "RUN folder (default out/<bench>)")
+	fl.BoolVarP(&f.Quiet, "quiet", "q", false, "no progress, only the result")
+}
+
+// check finds values that no run can have.
+func (f *Flags) check() error {
+	for _, n := range []struct {
+		flag  string
+		value int
+	}{{"trials", f.Trials}, {"retries", f.Retries}, {"threads-per-rank", f.Threads}} {
+		if err := AtLeast(n.flag, n.value, 0); err != nil {
+			return err
+		}
+	}
+	switch {
+	case f.Timeout < 0:
+		return fmt.Errorf("--timeout %v: a time cannot be negative", f.Timeout)
+	case !slices.Contains(export.Formats(), f.Format):
+		return suggest.Unknown("format", f.Format, export.Formats())
+	case !slices.Contains(cores.Binds(), f.Bind):
+		return suggest.Unknown("binding", f.Bind, cores.Binds())
+	}
+	return nil
+}
+
+// reserved are names that `run` may need one day, or that cobra adds.
+var reserved = []string{"help", "trace"}
+
+// fixedNames are the flags of every `run`; no axis or option may take their names.
+func fixedNames() []string {
+	fl := pflag.NewFlagSet("", pflag.ContinueOnError)
+	new(Flags).Declare(fl, "")
+	names := slices.Clone(reserved)
+	fl.VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
+	return names
+}

@@ -1,0 +1,234 @@
+// Package request is what a user asks `run` for: its flags, the benches that they
+// select, and the plans that they make. It starts nothing and prints nothing.
+package request
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/internal/base/suggest"
+	"github.com/kernbench/kernbench/internal/bench/plan"
+	"github.com/kernbench/kernbench/internal/cli/job"
+	"github.com/kernbench/kernbench/internal/host/jobenv"
+	"github.com/kernbench/kernbench/internal/result/journal"
+	"github.com/kernbench/kernbench/internal/view/report"
+)
+
+// Planned is one bench with everything a run of it takes.
+type Planned struct {
+	Bench  *bench.Bench
+	Plan   *plan.Plan
+	Out    string            // the RUN folder
+	Inputs map[string]string // SHA-256 of the files that options name
+	Plots  []report.Plot
+	Doubts []error // plots of metrics that a body may or may not report
+}
+
+// Run is one `run` command.
+type Run struct {
+	Program string         // its name, for messages
+	Known   []*bench.Bench // all benches of the program
+	Benches []*bench.Bench // those selected
+	Flags   Flags
+	Read    Values
+	Job     *jobenv.Job // the job that the run joins; nil: none
+}
+
+// Plans checks the flags and plans every selected bench.
+func (r Run) Plans() ([]Planned, error) {
+	var plots []report.Plot
+	for _, text := range r.Flags.Plots {
+		p, err := report.ParsePlot(text)
+		if err != nil {
+			return nil, err
+		}
+		plots = append(plots, p)
+	}
+	if err := r.Flags.check(); err != nil {
+		return nil, err
+	}
+	if err := r.known(); err != nil {
+		return nil, err
+	}
+	var all []Planned
+	for _, b := range r.Benches {
+		j, err := r.plan(b)
+		if err != nil {
+			return nil, err
+		}
+		j.Plots = plots
+		if j.Doubts, err = j.drawable(); err != nil {
+			return nil, err
+		}
+		all = append(all, j)
+	}
+	return all, nil
+}
+
+// plan plans one of the selected benches as the flags say.
+func (r Run) plan(b *bench.Bench) (Planned, error) {
+	f, several := r.Flags, len(r.Benches) > 1
+	axes, options := r.Read(b)
+	chosen, err := preset(b, f.Profile)
+	if err != nil {
+		return Planned{}, err
+	}
+	req := plan.Request{
+		Axes: slices.Concat(chosen, applicable(b, f.Axes, several), axes), Envs: f.Envs, Skips: applicable(b, f.Skips, several), Only: f.Only,
+		Options: options, Trials: f.Trials, Seed: f.Seed, Threads: f.Threads, Bind: plan.Bind(f.Bind),
+	}
+	if f.Ranks != "" {
+		req.Axes = append(req.Axes, plan.Assign{Name: bench.RanksAxis, Text: f.Ranks})
+	}
+	for _, z := range f.Zips {
+		req.Zips = append(req.Zips, strings.Split(z, ","))
+	}
+	if req.Backend, err = r.backend(b); err != nil {
+		return Planned{}, err
+	}
+	if r.Job != nil {
+		if err := job.CanJoin(b, req.Backend, r.Job); err != nil {
+			return Planned{}, err
+		}
+		req.World = &plan.World{Ranks: r.Job.Size, Reason: fmt.Sprintf("this job has %d ranks: have its launcher start another number, or start %s alone and let it start them", r.Job.Size, r.Program)}
+	}
+	if req.Inputs, err = inputFiles(b, options); err != nil {
+		return Planned{}, err
+	}
+	p, err := plan.Make(b, req)
+	if err != nil {
+		return Planned{}, err
+	}
+	return Planned{Bench: b, Plan: p, Out: runFolder(b, f.Out, several), Inputs: req.Inputs}, nil
+}
+
+// drawable makes sure that the rows will have what the plots name: a slip should
+// not show at the end of a long run. A metric that is not declared is a slip
+// where rows have no others, and a doubt where a body may report it yet.
+func (j Planned) drawable() (doubts []error, err error) {
+	h := &journal.Header{Axes: j.Plan.Axes, Envs: j.Plan.Envs}
+	metrics, all := j.Bench.Metrics()
+	if !all {
+		metrics = append(metrics, journal.MetricInfo{Name: bench.LimitMetric})
+	}
+	for _, p := range j.Plots {
+		if err := p.Check(h, j.Plan.Options); err != nil {
+			return nil, err
+		}
+		if err := p.CheckMetric(metrics); err != nil {
+			if all {
+				return nil, err
+			}
+			doubts = append(doubts, err)
+		}
+	}
+	return doubts, nil
+}
+
+// runFolder is where the rows go: --out, with a folder of its own for each of
+// several benches, or the bench's own choice.
+func runFolder(b *bench.Bench, out string, several bool) string {
+	switch {
+	case out != "" && several:
+		return filepath.Join(out, b.Name)
+	case out != "":
+		return out
+	case b.Out != "":
+		return b.Out
+	}
+	return filepath.Join("out", b.Name)
+}
+
+// known refuses a name that none of the selected benches has. A name that only
+// some have applies to those.
+func (r Run) known() error {
+	f, benches := r.Flags, r.Benches
+	if len(benches) < 2 {
+		return nil // the planner says it better
+	}
+	for _, as := range slices.Concat(f.Axes, f.Skips) {
+		var names []string
+		for _, b := range benches {
+			names = append(names, axisNames(b)...)
+		}
+		isEnv := slices.ContainsFunc(f.Envs, func(e plan.Assign) bool { return e.Name == as.Name })
+		if !slices.Contains(names, as.Name) && !isEnv {
+			return suggest.Unknown("axis", as.Name, names)
+		}
+	}
+	return nil
+}
+
+// applicable keeps the assignments whose axis the bench has; with one bench
+// all are kept, so that the planner reports the typo.
+func applicable(b *bench.Bench, list []plan.Assign, several bool) []plan.Assign {
+	names := axisNames(b)
+	return slices.DeleteFunc(slices.Clone(list), func(as plan.Assign) bool {
+		return several && !slices.Contains(names, as.Name)
+	})
+}
+
+func axisNames(b *bench.Bench) []string {
+	names := []string{bench.RanksAxis}
+	for _, p := range b.Parts {
+		for _, x := range p.Axes {
+			names = append(names, x.Name)
+		}
+		for _, e := range p.Envs {
+			names = append(names, e.Name)
+		}
+	}
+	return names
+}
+
+// backend resolves --backend for a bench.
+func (r Run) backend(b *bench.Bench) (string, error) {
+	asked := r.Flags.Backend
+	can := b.Backends
+	if len(can) == 0 {
+		can = []string{"cpu"}
+	}
+	if asked == "auto" && r.Job != nil && job.IsMPI(r.Job.Launcher) && slices.Contains(can, job.MPI) {
+		return job.MPI, nil
+	}
+	if asked == "auto" {
+		return can[0], nil
+	}
+	if slices.Contains(can, asked) {
+		return asked, nil
+	}
+	if slices.ContainsFunc(r.Known, func(other *bench.Bench) bool { return slices.Contains(other.Backends, asked) }) {
+		return "", fmt.Errorf("bench %s does not run on backend %s, only on %s", b.Name, asked, strings.Join(can, ", "))
+	}
+	return "", fmt.Errorf("bench %s: %w", b.Name, suggest.Unknown("backend", asked, append([]string{"auto"}, can...)))
+}
+
+// inputFiles hashes the files that options name.
+func inputFiles(b *bench.Bench, given []plan.Assign) (map[string]string, error) {
+	inputs := map[string]string{}
+	for _, o := range b.Options {
+		if !o.File {
+			continue
+		}
+		path := o.Default.String()
+		for _, g := range given {
+			if g.Name == o.Name {
+				path = g.Text
+			}
+		}
+		if path == "" {
+			continue
+		}
+		data, err := os.ReadFile(path)
+		if err != nil {
+			return nil, fmt.Errorf("--%s: %w", o.Name, err)
+		}
+		inputs[o.Name] = fmt.Sprintf("%x", sha256.Sum256(data))
+	}
+	return inputs, nil
+}

@@ -1,0 +1,69 @@
+package terminal
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/kernbench/kernbench/internal/bench/plan"
+)
+
+// WritePlan shows what a run into the folder out would do.
+func WritePlan(w io.Writer, p *plan.Plan, out string) {
+	least, most := p.Estimate()
+	fmt.Fprintf(w, "bench %s on %s: %s, %s", p.Bench.Name, p.Backend, Count(p.Points, "point"), Count(p.Launches(), "launch"))
+	if p.Trials > 1 {
+		fmt.Fprintf(w, " (%d trials, order seeded with %d)", p.Trials, p.Seed)
+	}
+	fmt.Fprintf(w, ", into %s\n", out)
+	if p.Groups[0].Part.Command != nil {
+		fmt.Fprintf(w, "takes at most %v, if every launch times out\n", most.Round(time.Second))
+	} else {
+		fmt.Fprintf(w, "sampling takes between %v and %v\n", least.Round(time.Millisecond), most.Round(time.Second))
+	}
+	for i, g := range p.Groups {
+		writeGroup(w, i+1, g, p.Trials > 1)
+	}
+	for _, t := range p.Dropped {
+		fmt.Fprintf(w, "dropped: %s ranks=%d: %s\n", t.Point, t.Ranks, t.Reason)
+	}
+}
+
+// writeGroup shows one launch and the points that share it.
+func writeGroup(w io.Writer, number int, g *plan.Group, trials bool) {
+	ranks := fmt.Sprintf("ranks=%d", g.Ranks)
+	if g.Ranks == 0 {
+		ranks = "its own ranks"
+	}
+	fmt.Fprintf(w, "launch %d: %s", number, ranks)
+	if g.Part.Name != "" {
+		fmt.Fprintf(w, " part=%s", g.Part.Name)
+	}
+	if len(g.Env) > 0 {
+		fmt.Fprintf(w, " %s", g.Env)
+	}
+	if trials {
+		fmt.Fprintf(w, " trial=%d", g.Trial)
+	}
+	fmt.Fprintln(w)
+	for _, t := range g.Tasks {
+		text := t.Point.String()
+		if text == "" {
+			text = "-"
+		}
+		fmt.Fprintf(w, "  %s\n", text)
+	}
+}
+
+// Count is a number of things in words: 1 point, 2 points, 2 launches.
+func Count(n int, thing string) string {
+	switch {
+	case n == 1:
+	case strings.HasSuffix(thing, "ch"):
+		thing += "es"
+	default:
+		thing += "s"
+	}
+	return fmt.Sprintf("%d %s", n, thing)
+}
