@@ -186,7 +186,7 @@ func TestUsage(t *testing.T) {
 	for args, want := range map[string]string{
 		"--standalone":                           "want a program after --",
 		"--nproc-per-node 0 x":                   "--nproc-per-node 0: want a whole number of at least 1",
-		"--nnodes 2 x":                           "2 nodes need a place to meet: --rdzv-endpoint",
+		"--nnodes 2 x":                           "2 nodes need an address to meet at: --rdzv-endpoint",
 		"--nnodes 2 --rdzv-endpoint localhost x": "several nodes need a shared secret",
 		"--nnodes 2 --rdzv-endpoint localhost --rdzv-secret-file " + open + " x":  "every user can read",
 		"--nnodes 2 --rdzv-endpoint localhost --rdzv-secret-file " + short + " x": "has 5 characters: it needs at least 16",
