@@ -41,7 +41,7 @@ var layers = []struct {
 
 // onlyImporter names the one package that may use a library.
 var onlyImporter = map[string]string{
-	"gonum.org/v1/plot":            "internal/result/figure",
+	"gonum.org/v1/plot":            "internal/result/draw",
 	"github.com/spf13/cobra":       "internal/cli",
 	"github.com/goccy/go-yaml":     "internal/base/yamlfile",
 	"github.com/vbauerster/mpb":    "internal/cli/terminal",

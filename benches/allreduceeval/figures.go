@@ -138,8 +138,8 @@ func bestFigure(samples []model.Sample) (figure.Figure, bool) {
 		return figure.Figure{}, false
 	}
 	zero := 0.0
-	p := figure.Panel{X: figure.Axis{Label: "size", Scale: figure.Category}, Y: figure.Axis{Scale: figure.Category},
-		Heat: &figure.HeatMap{Value: figure.Axis{Label: "the second takes longer by", Unit: figure.Percent, Min: &zero}},
+	heat := &figure.HeatMap{Value: figure.Axis{Label: "the second takes longer by", Unit: figure.Percent, Min: &zero}}
+	p := figure.Panel{X: figure.Axis{Label: "size", Scale: figure.Category}, Y: figure.Axis{Scale: figure.Category}, Content: heat,
 		Note: "Exact algorithms only; a lead of a few per cent may be noise, and 100 % is twice as long or more."}
 	var sizes []int64
 	for _, c := range choices {
@@ -162,7 +162,7 @@ func bestFigure(samples []model.Sample) (figure.Figure, bool) {
 				}
 			}
 		}
-		p.Heat.Cells = append(p.Heat.Cells, line)
+		heat.Cells = append(heat.Cells, line)
 	}
 	return figure.Figure{Name: "allreduce_best", Title: "All-reduce: fastest algorithm by size", Panels: []figure.Panel{p}}, true
 }

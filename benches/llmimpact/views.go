@@ -102,7 +102,7 @@ func shareMap(rows []journal.Row) figure.Figure {
 			}
 			heat.Cells = append(heat.Cells, line)
 		}
-		f.Panels = append(f.Panels, figure.Panel{Title: fmt.Sprintf("%s, tp %s", s.curve, s.tp), Heat: heat,
+		f.Panels = append(f.Panels, figure.Panel{Title: fmt.Sprintf("%s, tp %s", s.curve, s.tp), Content: heat,
 			X: figure.Axis{Scale: figure.Category, Categories: steps}, Y: figure.Axis{Scale: figure.Category, Categories: models}})
 		if len(f.Panels) == maxPanels {
 			break

@@ -36,10 +36,10 @@ func topologyFigure(rows []journal.Row) (figure.Figure, bool) {
 		if err != nil {
 			return figure.Figure{}, false
 		}
-		f.Panels = append(f.Panels, figure.Panel{Title: fmt.Sprintf("%s, %d SIPs", kind, m.SIPs.Count), Diagram: sipDiagram(m)})
+		f.Panels = append(f.Panels, figure.Panel{Title: fmt.Sprintf("%s, %d SIPs", kind, m.SIPs.Count), Content: sipDiagram(m)})
 	}
 	root := ccl.Shape{Cubes: t.Cubes, Root: cfg.Algorithms[ccl.LRAB].Root}
-	f.Panels = append(f.Panels, figure.Panel{Title: fmt.Sprintf("reduction in a SIP of %d x %d cubes", t.Cubes.W, t.Cubes.H), Diagram: cubeDiagram(root),
+	f.Panels = append(f.Panels, figure.Panel{Title: fmt.Sprintf("reduction in a SIP of %d x %d cubes", t.Cubes.W, t.Cubes.H), Content: cubeDiagram(root),
 		Note: "Sums go along the rows (first) and along the root's column to the root, and the result back the same way."})
 	return f, true
 }

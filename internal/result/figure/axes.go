@@ -1,6 +1,10 @@
 package figure
 
-import "math"
+import (
+	"math"
+
+	"github.com/kernbench/kernbench/internal/result/draw"
+)
 
 const (
 	tickLength  = 3.5
@@ -20,53 +24,53 @@ type axisLabels struct {
 const slant = math.Pi / 4
 
 // layout finds the frame of the plot in area: what is left after the labels.
-func (c *chart) layout(area rect) (rect, axisLabels) {
+func (c *chart) layout(area draw.Rectangle) (draw.Rectangle, axisLabels) {
 	frame := area
-	frame.y1 -= 5 // half a tick label may stand above the top
+	frame.Y1 -= 5 // half a tick label may stand above the top
 	xLabel, yLabel := c.panel.X.title(), c.panel.Y.title()
 
 	// Left margin and bottom margin depend on each other, weakly: the ticks of the y
 	// axis are chosen for about the right height first, and again at the end.
-	frame.y0 += 2 * labelFace.height(1)
-	c.y.place(frame.y0, frame.y1, func(string) float64 { return tickFace.size }, 4, 32)
-	frame.x0 += c.y.widest() + tickLength + tickGap
+	frame.Y0 += 2 * labelFace.Height(1)
+	c.yAxis.place(frame.Y0, frame.Y1, func(string) float64 { return tickFace.Size }, 4, 32)
+	frame.X0 += c.yAxis.widest() + tickLength + tickGap
 	if yLabel != "" {
-		frame.x0 += labelFace.height(1) + 2
+		frame.X0 += labelFace.Height(1) + 2
 	}
-	frame.x1 -= 10
+	frame.X1 -= 10
 
-	labels := c.layoutX(&frame, area.x0)
-	frame.y0 = area.y0 + labels.height + tickLength + tickGap
+	labels := c.layoutX(&frame, area.X0)
+	frame.Y0 = area.Y0 + labels.height + tickLength + tickGap
 	if xLabel != "" {
-		frame.y0 += labelFace.height(1) + labelGap
+		frame.Y0 += labelFace.Height(1) + labelGap
 	}
-	c.y.place(frame.y0, frame.y1, func(string) float64 { return tickFace.size }, 4, 32)
+	c.yAxis.place(frame.Y0, frame.Y1, func(string) float64 { return tickFace.Size }, 4, 32)
 	return frame, labels
 }
 
 // layoutX places the x axis and words its labels; the last label may push the
 // right side of the frame in. Slanted names may run left as far as page.
-func (c *chart) layoutX(frame *rect, page float64) axisLabels {
+func (c *chart) layoutX(frame *draw.Rectangle, page float64) axisLabels {
 	if c.panel.X.Scale == Category {
-		return c.x.placeCategories(frame.x0, frame.x1, frame.x0-page)
+		return c.xAxis.placeCategories(frame.X0, frame.X1, frame.X0-page)
 	}
-	c.x.place(frame.x0, frame.x1, tickFace.width, 9, 44)
-	if n := len(c.x.ticks); n > 0 {
-		last := c.x.ticks[n-1]
-		if over := c.x.at(last.value) + tickFace.width(last.label)/2 - frame.x1 - 8; over > 0 {
-			frame.x1 -= over
-			c.x.place(frame.x0, frame.x1, tickFace.width, 9, 44)
+	c.xAxis.place(frame.X0, frame.X1, tickFace.Width, 9, 44)
+	if n := len(c.xAxis.ticks); n > 0 {
+		last := c.xAxis.ticks[n-1]
+		if over := c.xAxis.at(last.Value) + tickFace.Width(last.Label)/2 - frame.X1 - 8; over > 0 {
+			frame.X1 -= over
+			c.xAxis.place(frame.X0, frame.X1, tickFace.Width, 9, 44)
 		}
 	}
-	labels := axisLabels{height: tickFace.height(1)}
-	for _, t := range c.x.ticks {
-		labels.lines = append(labels.lines, []string{t.label})
+	labels := axisLabels{height: tickFace.Height(1)}
+	for _, t := range c.xAxis.ticks {
+		labels.lines = append(labels.lines, []string{t.Label})
 	}
 	return labels
 }
 
 // title is the axis label with its unit.
-func (a Axis) title() string { return a.Unit.label(a.Label) }
+func (a Axis) title() string { return a.Unit.Label(a.Label) }
 
 // place puts the ruler on the page and chooses as many ticks as fit: labels of the given
 // extent keep gap apart, and none is wanted more often than every spacing points.
@@ -86,15 +90,15 @@ func (r *ruler) place(from, to float64, extent func(string) float64, gap, spacin
 func (r *ruler) apart(extent func(string) float64, gap float64, mend bool) bool {
 	end := math.Inf(-1)
 	for i, t := range r.ticks {
-		if t.label == "" {
+		if t.Label == "" {
 			continue
 		}
-		half := extent(t.label) / 2
-		if at := r.at(t.value); at-half < end+gap {
+		half := extent(t.Label) / 2
+		if at := r.at(t.Value); at-half < end+gap {
 			if !mend {
 				return false
 			}
-			r.ticks[i].label = ""
+			r.ticks[i].Label = ""
 		} else {
 			end = at + half
 		}
@@ -106,7 +110,7 @@ func (r *ruler) apart(extent func(string) float64, gap float64, mend bool) bool 
 func (r *ruler) widest() float64 {
 	w := 0.0
 	for _, t := range r.ticks {
-		w = math.Max(w, tickFace.width(t.label))
+		w = math.Max(w, tickFace.Width(t.Label))
 	}
 	return w
 }
@@ -120,139 +124,139 @@ func (r *ruler) placeCategories(from, to, leftRoom float64) axisLabels {
 	labels := axisLabels{lines: make([][]string, len(r.ticks))}
 	deepest, whole := 1, true
 	for i, t := range r.ticks {
-		labels.lines[i] = tickFace.wrap(t.label, slot-6, 3)
+		labels.lines[i] = tickFace.Wrap(t.Label, slot-6, 3)
 		deepest = max(deepest, len(labels.lines[i]))
 		for _, line := range labels.lines[i] {
-			whole = whole && !endsCut(line, t.label)
+			whole = whole && !endsCut(line, t.Label)
 		}
 	}
 	if whole {
-		labels.height = tickFace.height(deepest)
+		labels.height = tickFace.Height(deepest)
 		return labels
 	}
 	const longest = 110.0
 	labels.turned = true
-	every := max(1, int(math.Ceil(tickFace.size*1.35/slot)))
+	every := max(1, int(math.Ceil(tickFace.Size*1.35/slot)))
 	for i, t := range r.ticks {
 		labels.lines[i] = nil
 		if i%every != 0 {
 			continue
 		}
 		// A slanted name runs down to the left and must not leave the page there.
-		room := math.Min(longest, (r.at(t.value)-from+leftRoom)/math.Cos(slant))
-		name := tickFace.shorten(t.label, math.Max(room, 30))
+		room := math.Min(longest, (r.at(t.Value)-from+leftRoom)/math.Cos(slant))
+		name := tickFace.Shorten(t.Label, math.Max(room, 30))
 		labels.lines[i] = []string{name}
-		labels.height = math.Max(labels.height, tickFace.width(name)*math.Sin(slant)+tickFace.size)
+		labels.height = math.Max(labels.height, tickFace.Width(name)*math.Sin(slant)+tickFace.Size)
 	}
 	return labels
 }
 
 // endsCut reports whether line was shortened, unless the text itself ends so.
 func endsCut(line, text string) bool {
-	n := len(ellipsis)
-	cut := len(line) >= n && line[len(line)-n:] == ellipsis
-	return cut && !(len(text) >= n && text[len(text)-n:] == ellipsis)
+	n := len(draw.Ellipsis)
+	cut := len(line) >= n && line[len(line)-n:] == draw.Ellipsis
+	return cut && !(len(text) >= n && text[len(text)-n:] == draw.Ellipsis)
 }
 
-func (c *chart) drawGrid(p pen, frame rect) {
-	for _, t := range c.y.ticks {
-		if y := c.y.at(t.value); t.label != "" {
-			p.line(gridStroke, point{frame.x0, y}, point{frame.x1, y})
+func (c *chart) drawGrid(p draw.Pen, frame draw.Rectangle) {
+	for _, t := range c.yAxis.ticks {
+		if y := c.yAxis.at(t.Value); t.Label != "" {
+			p.Line(gridStroke, draw.Pt(frame.X0, y), draw.Pt(frame.X1, y))
 		}
 	}
 	if c.panel.X.Scale == Category {
 		return // bars and their gaps divide the plot already
 	}
-	for _, t := range c.x.ticks {
-		if x := c.x.at(t.value); t.label != "" {
-			p.line(gridStroke, point{x, frame.y0}, point{x, frame.y1})
+	for _, t := range c.xAxis.ticks {
+		if x := c.xAxis.at(t.Value); t.Label != "" {
+			p.Line(gridStroke, draw.Pt(x, frame.Y0), draw.Pt(x, frame.Y1))
 		}
 	}
 }
 
-func (c *chart) drawAxes(p pen, frame rect) {
-	p.line(axisStroke, point{frame.x0, frame.y0}, point{frame.x1, frame.y0})
-	if c.y.broken {
+func (c *chart) drawAxes(p draw.Pen, frame draw.Rectangle) {
+	p.Line(axisStroke, draw.Pt(frame.X0, frame.Y0), draw.Pt(frame.X1, frame.Y0))
+	if c.yAxis.broken {
 		cut := breakSpan(frame)
-		p.line(axisStroke, point{frame.x0, frame.y0}, point{frame.x0, cut[0]})
-		p.line(axisStroke, point{frame.x0, cut[1]}, point{frame.x0, frame.y1})
+		p.Line(axisStroke, draw.Pt(frame.X0, frame.Y0), draw.Pt(frame.X0, cut[0]))
+		p.Line(axisStroke, draw.Pt(frame.X0, cut[1]), draw.Pt(frame.X0, frame.Y1))
 	} else {
-		p.line(axisStroke, point{frame.x0, frame.y0}, point{frame.x0, frame.y1})
+		p.Line(axisStroke, draw.Pt(frame.X0, frame.Y0), draw.Pt(frame.X0, frame.Y1))
 	}
-	if lo := c.y.lo; lo < 0 && c.y.hi > 0 && !c.panel.Y.Scale.log() {
-		zero := c.y.at(0)
-		p.line(axisStroke, point{frame.x0, zero}, point{frame.x1, zero})
+	if lo := c.yAxis.lo; lo < 0 && c.yAxis.hi > 0 && !c.panel.Y.Scale.log() {
+		zero := c.yAxis.at(0)
+		p.Line(axisStroke, draw.Pt(frame.X0, zero), draw.Pt(frame.X1, zero))
 	}
 }
 
 // breakSpan gives the page positions between which a broken y axis is cut.
-func breakSpan(frame rect) [2]float64 {
-	return [2]float64{frame.y0 + breakFrom*frame.h(), frame.y0 + breakTo*frame.h()}
+func breakSpan(frame draw.Rectangle) [2]float64 {
+	return [2]float64{frame.Y0 + breakFrom*frame.H(), frame.Y0 + breakTo*frame.H()}
 }
 
 // drawBreak wipes a strip over the whole plot, so that bars and lines are seen
 // to be cut, and marks its edges at the axis with slashes.
-func (c *chart) drawBreak(p pen, frame rect) {
+func (c *chart) drawBreak(p draw.Pen, frame draw.Rectangle) {
 	cut := breakSpan(frame)
-	p.box(rect{frame.x0 - 1, cut[0], frame.x1 + 1, cut[1]}, white, stroke{})
-	edge := stroke{color: rgb(0xB0B0B0), width: 0.6}
+	p.Box(draw.Rect(frame.X0-1, cut[0], frame.X1+1, cut[1]), draw.White, draw.Stroke{})
+	edge := draw.Stroke{Color: draw.RGB(0xB0B0B0), Width: 0.6}
 	for _, y := range cut {
-		p.line(edge, point{frame.x0, y}, point{frame.x1, y})
-		p.line(axisStroke, point{frame.x0 - 4, y - 2.5}, point{frame.x0 + 4, y + 2.5})
+		p.Line(edge, draw.Pt(frame.X0, y), draw.Pt(frame.X1, y))
+		p.Line(axisStroke, draw.Pt(frame.X0-4, y-2.5), draw.Pt(frame.X0+4, y+2.5))
 	}
 }
 
 // drawLabels draws tick marks, tick labels and axis labels.
-func (c *chart) drawLabels(p pen, frame rect, x axisLabels) {
+func (c *chart) drawLabels(p draw.Pen, frame draw.Rectangle, x axisLabels) {
 	if len(x.lines) > 0 {
 		c.drawTicksX(p, frame, x)
 		c.drawTicksY(p, frame)
 	}
 	// Axis labels are shortened to their side; a little more than the frame is free.
 	if s := c.panel.X.title(); s != "" {
-		at := point{frame.center().x, frame.y0 - tickLength - tickGap - x.height - labelFace.height(1) + 2 - labelGap}
-		p.text(labelFace, at, anchor{0.5, 0}, 0, labelFace.shorten(s, frame.w()+20))
+		at := draw.Pt(frame.Center().X, frame.Y0-tickLength-tickGap-x.height-labelFace.Height(1)+2-labelGap)
+		p.Text(labelFace, at, draw.CenterBase, 0, labelFace.Shorten(s, frame.W()+20))
 	}
 	if s := c.panel.Y.title(); s != "" {
-		at := point{frame.x0 - tickLength - tickGap - c.y.widest() - 5, frame.center().y}
-		p.text(labelFace, at, anchor{0.5, 0}, math.Pi/2, labelFace.shorten(s, frame.h()+20))
+		at := draw.Pt(frame.X0-tickLength-tickGap-c.yAxis.widest()-5, frame.Center().Y)
+		p.Text(labelFace, at, draw.CenterBase, math.Pi/2, labelFace.Shorten(s, frame.H()+20))
 	}
 }
 
-func (c *chart) drawTicksX(p pen, frame rect, labels axisLabels) {
-	for _, t := range c.x.ticks {
-		x := c.x.at(t.value)
+func (c *chart) drawTicksX(p draw.Pen, frame draw.Rectangle, labels axisLabels) {
+	for _, t := range c.xAxis.ticks {
+		x := c.xAxis.at(t.Value)
 		length := tickLength
-		if t.label == "" {
+		if t.Label == "" {
 			length = minorLength
 		}
-		p.line(axisStroke, point{x, frame.y0}, point{x, frame.y0 - length})
+		p.Line(axisStroke, draw.Pt(x, frame.Y0), draw.Pt(x, frame.Y0-length))
 	}
-	p.namesBelow(c.x, frame.y0-tickLength-tickGap, labels)
+	namesBelow(p, c.xAxis, frame.Y0-tickLength-tickGap, labels)
 }
 
 // namesBelow writes the tick labels of a horizontal axis, hanging from top.
-func (p pen) namesBelow(r ruler, top float64, labels axisLabels) {
+func namesBelow(p draw.Pen, r ruler, top float64, labels axisLabels) {
 	for i, t := range r.ticks {
-		x := r.at(t.value)
+		x := r.at(t.Value)
 		if !labels.turned {
-			p.lines(tickFace, point{x, top}, centerTop, labels.lines[i])
+			p.Lines(tickFace, draw.Pt(x, top), draw.CenterTop, labels.lines[i])
 			continue
 		}
 		for _, name := range labels.lines[i] {
-			p.text(tickFace, point{x + 3, top - 2}, rightMid, slant, name)
+			p.Text(tickFace, draw.Pt(x+3, top-2), draw.RightMid, slant, name)
 		}
 	}
 }
 
-func (c *chart) drawTicksY(p pen, frame rect) {
-	for _, t := range c.y.ticks {
-		y := c.y.at(t.value)
+func (c *chart) drawTicksY(p draw.Pen, frame draw.Rectangle) {
+	for _, t := range c.yAxis.ticks {
+		y := c.yAxis.at(t.Value)
 		length := tickLength
-		if t.label == "" {
+		if t.Label == "" {
 			length = minorLength
 		}
-		p.line(axisStroke, point{frame.x0 - length, y}, point{frame.x0, y})
-		p.text(tickFace, point{frame.x0 - tickLength - tickGap, y}, rightMid, 0, t.label)
+		p.Line(axisStroke, draw.Pt(frame.X0-length, y), draw.Pt(frame.X0, y))
+		p.Text(tickFace, draw.Pt(frame.X0-tickLength-tickGap, y), draw.RightMid, 0, t.Label)
 	}
 }

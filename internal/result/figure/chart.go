@@ -2,19 +2,87 @@ package figure
 
 import (
 	"fmt"
+	"math"
 	"strings"
+
+	"github.com/kernbench/kernbench/internal/result/draw"
 )
+
+// chartContent fills a panel that has no other content.
+type chartContent struct{}
+
+// Prepare implements Content.
+func (chartContent) Prepare(p Panel) Drawing { return newChart(p) }
+
+// Check implements Content.
+func (chartContent) Check(p Panel, f Faults) {
+	p.X.validate(f.At("x axis"))
+	p.Y.validate(f.At("y axis"))
+	if p.Y.Scale == Category {
+		f.Add("y axis is a category axis, which only a heat map can have")
+	}
+	if p.X.Break != nil {
+		f.Add("x axis has a break, which only a linear y axis can have")
+	}
+	for i, s := range p.Series {
+		p.validateSeries(f.At("series %d (%q)", i+1, s.Name), s)
+	}
+	for i, l := range p.Lines {
+		l.validate(f.At("line %d (%q)", i+1, l.Label))
+	}
+}
+
+func (p Panel) validateSeries(f Faults, s Series) {
+	oneOf(f, "kind", s.Kind, kindNames()...)
+	if s.Color < 0 {
+		f.Add("color %d is negative, want 0 (automatic) or a palette entry from 1", s.Color)
+	}
+	if s.Kind.mark().bar && p.X.Scale != Category {
+		f.Add("%s need a category x axis, have scale %q", s.Kind, p.X.Scale)
+	}
+	if s.Kind.mark().stacked && p.Y.Scale.log() {
+		f.Add("stacked bars on a log axis would show wrong proportions; use a linear y axis")
+	}
+	for i, pt := range s.Points {
+		if pt.Low > pt.High {
+			f.Add("point %d: error bar from %g down to %g, want low <= high", i+1, pt.Low, pt.High)
+		}
+		if p.X.Scale == Category && (pt.X != math.Trunc(pt.X) || pt.X < 0 || pt.X >= float64(len(p.X.Categories))) {
+			f.Add("point %d: x = %g is not the index of one of %d categories", i+1, pt.X, len(p.X.Categories))
+		}
+	}
+}
+
+func (l Line) validate(f Faults) {
+	given := 0
+	for _, v := range []*float64{l.X, l.Y} {
+		if v != nil {
+			given++
+		}
+	}
+	if l.Points != nil {
+		given++
+	}
+	if given != 1 {
+		f.Add("%d of x, y and points are given, want exactly one", given)
+	}
+	if l.Points != nil && len(l.Points) < 2 {
+		f.Add("%d point, a sloped line needs at least two", len(l.Points))
+	}
+}
 
 // chart is a panel's data made ready: filtered, counted, and with fitted axes.
 // It does not depend on where on the page the panel goes.
 type chart struct {
 	panel   Panel
 	looks   []look
-	x, y    ruler
+	xAxis   ruler
+	yAxis   ruler
 	data    [][]Point // per series, only what the axes can show
 	bars    []bar
-	dropped int // points no axis could show
-	outside int // points beyond the ends, or inside the break
+	dropped int  // points no axis could show
+	outside int  // points beyond the ends, or inside the break
+	shared  bool // the figure has one legend for all its panels
 }
 
 // bar is one rectangle of a bar series, in the units of the axes.
@@ -35,7 +103,7 @@ func newChart(p Panel) *chart {
 	for i, s := range p.Series {
 		for _, pt := range s.Points {
 			// A stack grows upward; a negative part has no place in it.
-			if !p.X.showable(pt.X) || !p.Y.showable(pt.Y) || (s.Kind == StackedBars && pt.Y < 0) {
+			if !p.X.showable(pt.X) || !p.Y.showable(pt.Y) || (c.looks[i].stacked && pt.Y < 0) {
 				c.dropped++
 				continue
 			}
@@ -61,8 +129,8 @@ func newChart(p Panel) *chart {
 			xs, ys = append(xs, pt.X), append(ys, pt.Y)
 		}
 	}
-	c.x = newRuler(p.X, xs, false)
-	c.y = newRuler(p.Y, ys, len(c.bars) > 0)
+	c.xAxis = newRuler(p.X, xs, false)
+	c.yAxis = newRuler(p.Y, ys, len(c.bars) > 0)
 	c.countOutside()
 	return c
 }
@@ -74,13 +142,13 @@ func (c *chart) stackBars() {
 	places, stack := 0, -1
 	for i, l := range c.looks {
 		switch {
-		case l.kind == StackedBars && stack < 0:
+		case l.stacked && stack < 0:
 			stack = places
 			places++
 			place[i] = stack
-		case l.kind == StackedBars:
+		case l.stacked:
 			place[i] = stack
-		case l.kind == Bars:
+		case l.bar:
 			place[i] = places
 			places++
 		}
@@ -88,13 +156,13 @@ func (c *chart) stackBars() {
 	width := barShare / float64(max(places, 1))
 	height := map[float64]float64{} // of the stack so far, by category
 	for i, l := range c.looks {
-		if !l.isBar() {
+		if !l.bar {
 			continue
 		}
 		for _, pt := range c.data[i] {
 			left := pt.X - barShare/2 + float64(place[i])*width
 			b := bar{series: i, left: left, right: left + width, top: pt.Y, point: pt}
-			if l.kind == StackedBars {
+			if l.stacked {
 				b.base = height[pt.X]
 				b.top = b.base + pt.Y
 				height[pt.X] = b.top
@@ -106,16 +174,16 @@ func (c *chart) stackBars() {
 
 func (c *chart) countOutside() {
 	for _, b := range c.bars {
-		if !c.y.covers(b.top) {
+		if !c.yAxis.covers(b.top) {
 			c.outside++
 		}
 	}
 	for i, l := range c.looks {
-		if l.isBar() {
+		if l.bar {
 			continue
 		}
 		for _, pt := range c.data[i] {
-			if !c.x.covers(pt.X) || !c.y.covers(pt.Y) {
+			if !c.xAxis.covers(pt.X) || !c.yAxis.covers(pt.Y) {
 				c.outside++
 			}
 		}
@@ -131,12 +199,12 @@ func (c *chart) empty() bool {
 	return true
 }
 
-// notes are the small print: the panel's own, and what is not to be seen.
-func (c *chart) notes() string {
+// Height implements Drawing.
+func (c *chart) Height(_, usual float64) float64 { return usual }
+
+// Notes count the points that are not to be seen.
+func (c *chart) Notes() string {
 	var parts []string
-	if c.panel.Note != "" {
-		parts = append(parts, c.panel.Note)
-	}
 	if c.dropped > 0 {
 		why := "not finite"
 		if c.panel.X.Scale.log() || c.panel.Y.Scale.log() {
@@ -146,7 +214,7 @@ func (c *chart) notes() string {
 	}
 	if c.outside > 0 {
 		where := "outside the axes"
-		if c.y.broken {
+		if c.yAxis.broken {
 			where += " or inside the axis break"
 		}
 		parts = append(parts, fmt.Sprintf("%s not shown: %s.", plural(c.outside, "point"), where))
@@ -161,11 +229,10 @@ func plural(n int, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// draw lays the chart out in area and draws it. Without a legend of its own
-// the panel is part of a figure that has a common one.
-func (c *chart) draw(p pen, area rect, ownLegend bool) {
+// Draw lays the chart out in area and draws it.
+func (c *chart) Draw(p draw.Pen, area draw.Rectangle) {
 	l := legend{}
-	if ownLegend && c.panel.Legend != LegendNone {
+	if !c.shared && c.panel.Legend != LegendNone {
 		l = c.legend()
 	}
 	place := c.panel.Legend
@@ -186,9 +253,9 @@ func (c *chart) draw(p pen, area rect, ownLegend bool) {
 	frame, labels := c.layout(inner)
 	c.paint(p, frame, labels, c.geometry(frame))
 	if place == LegendRight {
-		spot.y1 = frame.y1
-	} else if used := l.used(area.w()); frame.x0+used <= area.x1 {
-		spot.x0, spot.x1 = frame.x0, frame.x0+area.w() // under the frame, if it is short enough
+		spot.Y1 = frame.Y1
+	} else if used := l.used(area.W()); frame.X0+used <= area.X1 {
+		spot.X0, spot.X1 = frame.X0, frame.X0+area.W() // under the frame, if it is short enough
 	}
 	l.draw(p, spot, false)
 }
@@ -201,11 +268,11 @@ func (c *chart) legend() legend {
 		if k.name != "" && len(c.data[i]) > 0 {
 			l.entries = append(l.entries, k)
 		}
-		stacked = stacked && k.kind == StackedBars
+		stacked = stacked && k.stacked
 	}
 	for i, line := range c.panel.Lines {
 		if line.Points != nil && line.Label != "" {
-			l.entries = append(l.entries, look{name: line.Label, kind: LineKind, bare: true, limit: i + 1})
+			l.entries = append(l.entries, look{name: line.Label, mark: mark{line: true}, bare: true, limit: i + 1})
 		}
 	}
 	l.reversed = stacked // a column then lists the stack as it stands
@@ -213,18 +280,18 @@ func (c *chart) legend() legend {
 }
 
 // paint draws everything inside and around the frame.
-func (c *chart) paint(p pen, frame rect, x axisLabels, g *geometry) {
+func (c *chart) paint(p draw.Pen, frame draw.Rectangle, x axisLabels, g *geometry) {
 	if c.empty() {
 		c.drawLabels(p, frame, axisLabels{})
-		p.box(frame, nil, stroke{color: gridGrey, width: 0.8})
-		p.text(face{size: 13, color: inkGrey}, frame.center(), centerMid, 0, "no data")
+		p.Box(frame, nil, draw.Stroke{Color: draw.GridGrey, Width: 0.8})
+		p.Text(draw.Face{Size: 13, Color: draw.InkGrey}, frame.Center(), draw.CenterMid, 0, "no data")
 		return
 	}
 	c.drawGrid(p, frame)
 	c.drawBars(p, g)
 	c.drawLimits(p, g)
 	c.drawSeries(p, g)
-	if c.y.broken {
+	if c.yAxis.broken {
 		c.drawBreak(p, frame)
 	}
 	c.drawAxes(p, frame)

@@ -8,8 +8,15 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/kernbench/kernbench/internal/result/draw"
 	"pgregory.net/rapid"
 )
+
+// panelNotes is the small print under a panel.
+func panelNotes(p Panel) string {
+	_, notes := newSheet(Figure{Name: "f", Panels: []Panel{p}}).panelText(0, 1e6)
+	return strings.Join(notes, "\n")
+}
 
 func TestNotesCountWhatIsMissing(t *testing.T) {
 	for _, c := range []struct {
@@ -28,13 +35,13 @@ func TestNotesCountWhatIsMissing(t *testing.T) {
 			{Kind: StackedBars, Points: []Point{{Y: -1}}}, {Kind: StackedBars, Points: []Point{{Y: 2}}}}}, "1 point not shown: not finite."},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if d := cmp.Diff(c.want, newChart(c.panel).notes()); d != "" {
+			if d := cmp.Diff(c.want, panelNotes(c.panel)); d != "" {
 				t.Errorf("notes (-want +got):\n%s", d)
 			}
 		})
 	}
-	heat := heatWith(func(p *Panel) { p.Heat.Value.Scale = Log10; p.Heat.Cells[0][0].Value = -4 })
-	if got := newHeat(heat.Panels[0]).notes(); got != "1 value not shown: not finite, or not positive on a log scale." {
+	heat := heatWith(func(p *Panel) { p.Content.(*HeatMap).Value.Scale = Log10; p.Content.(*HeatMap).Cells[0][0].Value = -4 })
+	if got := panelNotes(heat.Panels[0]); got != "1 value not shown: not finite, or not positive on a log scale." {
 		t.Errorf("heat map notes = %q", got)
 	}
 }
@@ -43,8 +50,8 @@ func TestNoDataIsSaid(t *testing.T) {
 	for _, p := range []Panel{
 		{},
 		{Series: []Series{{Name: "s", Points: []Point{{X: 1, Y: math.NaN()}}}}, Lines: []Line{{Label: "limit", Y: ref(1)}}},
-		{X: Axis{Scale: Category, Categories: []string{"a"}}, Y: Axis{Scale: Category, Categories: []string{"b"}}, Heat: &HeatMap{Cells: [][]Cell{{{Value: math.NaN()}}}}},
-		{Diagram: &Diagram{}},
+		{X: Axis{Scale: Category, Categories: []string{"a"}}, Y: Axis{Scale: Category, Categories: []string{"b"}}, Content: &HeatMap{Cells: [][]Cell{{{Value: math.NaN()}}}}},
+		{Content: &Diagram{}},
 	} {
 		text, err := wellFormed(svgOf(t, Figure{Name: "f", Panels: []Panel{p}}))
 		if err != nil || !strings.Contains(text, "no data") {
@@ -82,7 +89,7 @@ func TestStackAndGroupPlaces(t *testing.T) {
 
 func TestErrorBarStopsAtTheFrame(t *testing.T) {
 	c := newChart(Panel{Y: Axis{Scale: Log10, Min: ref(1), Max: ref(100)}, Series: []Series{{Points: []Point{{X: 1, Y: 10}}}}})
-	c.y.from, c.y.to = 0, 200
+	c.yAxis.from, c.yAxis.to = 0, 200
 	for _, e := range []struct {
 		low, high      float64
 		wantLo, wantHi float64
@@ -111,7 +118,7 @@ func TestCornerLegendCoversNothing(t *testing.T) {
 			p.Series = append(p.Series, s)
 		}
 		c := newChart(p)
-		frame, _ := c.layout(rect{0, 0, 600, 400})
+		frame, _ := c.layout(draw.Rect(0, 0, 600, 400))
 		g := c.geometry(frame)
 		spot, ok := c.legend().corner(frame, &g.ink)
 		if !ok {
@@ -120,11 +127,11 @@ func TestCornerLegendCoversNothing(t *testing.T) {
 		found++
 		for _, path := range g.paths {
 			for i, at := range path {
-				if spot.has(at) {
+				if spot.Has(at) {
 					t.Fatalf("legend %v covers the point %v", spot, at)
 				}
 				if i > 0 {
-					if _, _, hit := spot.clip(path[i-1], at); hit {
+					if _, _, hit := spot.Clip(path[i-1], at); hit {
 						t.Fatalf("legend %v covers the line from %v to %v", spot, path[i-1], at)
 					}
 				}
@@ -140,18 +147,18 @@ func TestLegendPlace(t *testing.T) {
 	with := func(n int) legend {
 		var l legend
 		for i := range n {
-			l.entries = append(l.entries, look{name: fmt.Sprintf("a name of some length %d", i), kind: LineKind})
+			l.entries = append(l.entries, look{name: fmt.Sprintf("a name of some length %d", i), mark: mark{line: true}})
 		}
 		return l
 	}
-	wide, narrow := rect{0, 0, 650, 380}, rect{0, 0, 330, 270}
+	wide, narrow := draw.Rect(0, 0, 650, 380), draw.Rect(0, 0, 330, 270)
 	for _, c := range []struct {
 		n    int
-		area rect
+		area draw.Rectangle
 		want Legend
 	}{{3, wide, ""}, {6, narrow, ""}, {7, wide, LegendBelow}, {12, wide, LegendRight}, {12, narrow, LegendBelow}, {60, wide, LegendBelow}} {
 		if got := with(c.n).choose(c.area); got != c.want {
-			t.Errorf("%d entries on %g x %g go %q, want %q", c.n, c.area.w(), c.area.h(), got, c.want)
+			t.Errorf("%d entries on %g x %g go %q, want %q", c.n, c.area.W(), c.area.H(), got, c.want)
 		}
 	}
 }
@@ -185,7 +192,7 @@ func TestSharedLegend(t *testing.T) {
 		want   int // entries, 0 for not shared
 	}{
 		{"same series", []*chart{panel("a", "b"), panel("a", "b")}, 2},
-		{"a series less", []*chart{panel("a", "b"), nil, panel("a")}, 2},
+		{"a series less", []*chart{panel("a", "b"), panel("a")}, 2},
 		{"same name, other look", []*chart{panel("a", "b"), panel("b", "a")}, 0},
 		{"same look, other name", []*chart{panel("a"), panel("b")}, 0},
 		{"one panel only", []*chart{panel("a", "b"), panel()}, 0},
@@ -228,81 +235,17 @@ func TestLooksDiffer(t *testing.T) {
 	}
 }
 
-func TestWrapKeepsTheWidth(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		text := rapid.OneOf(anyName, rapid.String()).Draw(t, "text")
-		width := rapid.Float64Range(15, 200).Draw(t, "width")
-		limit := rapid.IntRange(1, 4).Draw(t, "limit")
-		lines := tickFace.wrap(text, width, limit)
-		if len(lines) > limit {
-			t.Fatalf("%d lines, want at most %d", len(lines), limit)
-		}
-		for _, line := range append(lines, tickFace.shorten(text, width)) {
-			if w := tickFace.width(line); w > width {
-				t.Fatalf("%q is %g wide, want at most %g", line, w, width)
-			}
-		}
-	})
-}
-
-func TestWrapAndShorten(t *testing.T) {
-	f := face{size: 10}
-	if got := f.wrap("recursive_halving over shared memory", 90, 3); !cmp.Equal(got, []string{"recursive_halving", "over shared", "memory"}) {
-		t.Errorf("wrap = %q", got)
-	}
-	if got := f.wrap("one two three four five six", 50, 2); len(got) != 2 || !strings.HasSuffix(got[1], ellipsis) {
-		t.Errorf("wrap to two lines = %q, want a loss that shows", got)
-	}
-	if got := f.shorten("NCCL_ALGO=Ring channels=16", 80); !strings.HasPrefix(got, "NCCL_") || !strings.HasSuffix(got, "=16") {
-		t.Errorf("shorten = %q, want both ends kept", got)
-	}
-}
-
-// clip against the plain definition: the points of the segment that the rect has.
-func TestClip(t *testing.T) {
-	r := rect{0, 0, 10, 5}
-	rapid.Check(t, func(t *rapid.T) {
-		coordinate := rapid.Float64Range(-15, 20)
-		a := point{coordinate.Draw(t, "ax"), coordinate.Draw(t, "ay")}
-		b := point{coordinate.Draw(t, "bx"), coordinate.Draw(t, "by")}
-		p, q, ok := r.clip(a, b)
-		grown := r.inset(-1e-6)
-		if ok && (!grown.has(p) || !grown.has(q)) {
-			t.Fatalf("clip(%v, %v) = %v, %v", a, b, p, q)
-		}
-		for i := range 101 {
-			s := point{a.x + (b.x-a.x)*float64(i)/100, a.y + (b.y-a.y)*float64(i)/100}
-			if !r.inset(1e-6).has(s) {
-				continue
-			}
-			lo, hi := math.Min(p.x, q.x)-1e-6, math.Max(p.x, q.x)+1e-6
-			if !ok || s.x < lo || s.x > hi {
-				t.Fatalf("clip(%v, %v) = %v, %v, %v loses %v", a, b, p, q, ok, s)
-			}
-		}
-	})
-}
-
-func TestClipPathSplits(t *testing.T) {
-	r := rect{0, 0, 10, 10}
-	got := r.clipPath([]point{{-5, 5}, {5, 5}, {5, 20}, {8, 20}, {8, 5}, {9, 5}})
-	want := [][]point{{{0, 5}, {5, 5}, {5, 10}}, {{8, 10}, {8, 5}, {9, 5}}}
-	if d := cmp.Diff(want, got, cmp.AllowUnexported(point{})); d != "" {
-		t.Errorf("pieces (-want +got):\n%s", d)
-	}
-}
-
 func TestTrimAndBend(t *testing.T) {
 	straight := Shape{Kind: Path, Points: [][2]float64{{0, 0}, {10, 0}}, Trim: 2}
-	if got := straight.curve(8); !cmp.Equal(got, []point{{2, 0}, {8, 0}}, cmp.AllowUnexported(point{})) {
+	if got := straight.curve(8); !cmp.Equal(got, []draw.Point{draw.Pt(2, 0), draw.Pt(8, 0)}) {
 		t.Errorf("trimmed path = %v", got)
 	}
 	straight.Trim = 6 // longer than half: nothing would be left
-	if got := straight.curve(8); len(got) != 2 || got[0].x != 0 {
+	if got := straight.curve(8); len(got) != 2 || got[0].X != 0 {
 		t.Errorf("path trimmed beyond its length = %v, want it whole", got)
 	}
 	bent := Shape{Kind: Path, Points: [][2]float64{{0, 0}, {10, 0}}, Bend: 0.2}
-	if top := bent.curve(8)[4]; math.Abs(top.x-5) > 1e-9 || math.Abs(top.y-2) > 1e-9 {
+	if top := bent.curve(8)[4]; math.Abs(top.X-5) > 1e-9 || math.Abs(top.Y-2) > 1e-9 {
 		t.Errorf("top of the bend is at %v, want (5, 2): to the left, a fifth of the length", top)
 	}
 }
@@ -314,7 +257,7 @@ func TestNarrowCells(t *testing.T) {
 		columns, rows int
 		want          bool
 	}{{3, 3, true}, {20, 3, true}, {60, 3, false}, {20, 40, false}} {
-		f := Figure{Name: "f", Panels: []Panel{{X: Axis{Scale: Category}, Y: Axis{Scale: Category}, Heat: &HeatMap{}}}}
+		f := Figure{Name: "f", Panels: []Panel{{X: Axis{Scale: Category}, Y: Axis{Scale: Category}, Content: &HeatMap{}}}}
 		p := &f.Panels[0]
 		for k := range c.columns {
 			p.X.Categories = append(p.X.Categories, strconv.Itoa(k))
@@ -325,7 +268,7 @@ func TestNarrowCells(t *testing.T) {
 			for k := range row {
 				row[k] = Cell{Value: float64(i + k), Text: "two-stage"}
 			}
-			p.Heat.Cells = append(p.Heat.Cells, row)
+			p.Content.(*HeatMap).Cells = append(p.Content.(*HeatMap).Cells, row)
 		}
 		if got := strings.Contains(svgOf(t, f), "two-stage"); got != c.want {
 			t.Errorf("%d columns, %d rows: words shown %v, want %v", c.columns, c.rows, got, c.want)

@@ -4,14 +4,106 @@ import (
 	"image/color"
 	"math"
 
-	"gonum.org/v1/plot/vg"
+	"github.com/kernbench/kernbench/internal/result/draw"
 )
 
+func init() { Register("diagram", func() Content { return &Diagram{} }) }
+
+// Diagram is a free drawing in coordinates of its own: x to the right, y upward, the same
+// length in both directions, fitted to the panel. Later shapes cover earlier ones.
+type Diagram struct {
+	Shapes []Shape `json:"shapes"`
+}
+
+// Shape is one element of a diagram.
+type Shape struct {
+	Kind ShapeKind `json:"kind"`
+	// X, Y is the centre of a Box, Circle or Text.
+	X float64 `json:"x,omitempty"`
+	Y float64 `json:"y,omitempty"`
+	// W and H are the size of a Box; W is the diameter of a Circle.
+	W float64 `json:"w,omitempty"`
+	H float64 `json:"h,omitempty"`
+	// Points are the corners of a Path or Arrow (head at the last).
+	Points [][2]float64 `json:"points,omitempty"`
+	// Bend bows a Path or Arrow of two points to its left by this fraction of its length.
+	Bend float64 `json:"bend,omitempty"`
+	// Trim shortens both ends of a Path or Arrow, so that links between the
+	// centres of two nodes stop at their rims.
+	Trim float64 `json:"trim,omitempty"`
+	// Text stands in a Box or Circle, shrunk to fit, or beside the middle of a Path or Arrow.
+	Text   string `json:"text,omitempty"`
+	Color  int    `json:"color,omitempty"`  // palette entry from 1; 0 is neutral
+	Filled bool   `json:"filled,omitempty"` // solid rather than tinted
+	Dashed bool   `json:"dashed,omitempty"`
+	Bold   bool   `json:"bold,omitempty"` // bold text, thick line
+	Both   bool   `json:"both,omitempty"` // an Arrow with a head at either end
+}
+
+// ShapeKind is what a shape is.
+type ShapeKind string
+
+// The shapes of a diagram.
+const (
+	Box    ShapeKind = "box"
+	Circle ShapeKind = "circle"
+	Path   ShapeKind = "path"
+	Arrow  ShapeKind = "arrow"
+	Text   ShapeKind = "text"
+)
+
+// Check implements Content.
+func (d *Diagram) Check(_ Panel, panel Faults) {
+	f := panel.At("diagram")
+	for i, s := range d.Shapes {
+		s.validate(f.At("shape %d (%s)", i+1, s.Kind))
+	}
+}
+
+func (s Shape) validate(f Faults) {
+	for _, v := range []float64{s.X, s.Y, s.W, s.H, s.Bend, s.Trim} {
+		if !showable(v) {
+			f.Add("a coordinate is %g, want a finite number below 1e100", v)
+		}
+	}
+	for _, p := range s.Points {
+		if !showable(p[0]) || !showable(p[1]) {
+			f.Add("a corner is (%g, %g), want finite numbers below 1e100", p[0], p[1])
+		}
+	}
+	if s.Color < 0 || s.Trim < 0 {
+		f.Add("color %d or trim %g is negative", s.Color, s.Trim)
+	}
+	switch s.Kind {
+	case Box:
+		if s.W <= 0 || s.H <= 0 {
+			f.Add("size %g x %g, want both positive", s.W, s.H)
+		}
+	case Circle:
+		if s.W <= 0 {
+			f.Add("diameter %g, want w > 0", s.W)
+		}
+	case Path, Arrow:
+		if len(s.Points) < 2 {
+			f.Add("%d points, want at least two", len(s.Points))
+		}
+		if s.Bend != 0 && len(s.Points) != 2 {
+			f.Add("bend with %d points, want exactly two", len(s.Points))
+		}
+	case Text:
+		if s.Text == "" {
+			f.Add("no text")
+		}
+	default:
+		f.Add("unknown shape, want one of %q", []ShapeKind{Box, Circle, Path, Arrow, Text})
+	}
+}
+
 // bounds gives the extent of all shapes in the diagram's own coordinates.
-func (d Diagram) bounds() rect {
-	r := rect{math.Inf(1), math.Inf(1), math.Inf(-1), math.Inf(-1)}
+func (d *Diagram) bounds() draw.Rectangle {
+	r := draw.Rect(math.Inf(1), math.Inf(1), math.Inf(-1), math.Inf(-1))
 	add := func(x, y float64) {
-		r = rect{math.Min(r.x0, x), math.Min(r.y0, y), math.Max(r.x1, x), math.Max(r.y1, y)}
+		r = draw.Rect(math.Min(r.X0, x), math.Min(r.Y0, y), math.Max(r.X1, x), math.Max(r.Y1, y))
 	}
 	for _, s := range d.Shapes {
 		w, h := s.W/2, s.H/2
@@ -20,7 +112,7 @@ func (d Diagram) bounds() rect {
 			h = w
 		case Path, Arrow:
 			for _, p := range s.curve(16) {
-				add(p.x, p.y)
+				add(p.X, p.Y)
 			}
 			continue
 		}
@@ -28,59 +120,59 @@ func (d Diagram) bounds() rect {
 		add(s.X+w, s.Y+h)
 	}
 	// A lone text or a straight row of them has no extent of its own.
-	if side := math.Max(r.w(), r.h()); side < 1/extreme {
-		r = r.inset(-0.5)
+	if side := math.Max(r.W(), r.H()); side < 1/extreme {
+		r = r.Inset(-0.5)
 	}
 	return r
 }
 
 // curve is the path of a line shape in diagram coordinates, bent and trimmed.
-func (s Shape) curve(steps int) []point {
-	path := make([]point, len(s.Points))
+func (s Shape) curve(steps int) []draw.Point {
+	path := make([]draw.Point, len(s.Points))
 	for i, p := range s.Points {
-		path[i] = point{p[0], p[1]}
+		path[i] = draw.Pt(p[0], p[1])
 	}
 	if s.Bend != 0 && len(path) == 2 {
 		a, b := path[0], path[1]
 		// The control point of a parabola lies twice as far out as its top.
-		mid := point{(a.x+b.x)/2 - 2*s.Bend*(b.y-a.y), (a.y+b.y)/2 + 2*s.Bend*(b.x-a.x)}
+		mid := draw.Pt((a.X+b.X)/2-2*s.Bend*(b.Y-a.Y), (a.Y+b.Y)/2+2*s.Bend*(b.X-a.X))
 		path = path[:0]
 		for i := range steps + 1 {
 			t := float64(i) / float64(steps)
 			u := 1 - t
-			path = append(path, point{u*u*a.x + 2*u*t*mid.x + t*t*b.x, u*u*a.y + 2*u*t*mid.y + t*t*b.y})
+			path = append(path, draw.Pt(u*u*a.X+2*u*t*mid.X+t*t*b.X, u*u*a.Y+2*u*t*mid.Y+t*t*b.Y))
 		}
 	}
 	return reverse(trim(reverse(trim(path, s.Trim)), s.Trim))
 }
 
 // trim cuts a length off the start of a path; a path that is too short is left alone.
-func trim(path []point, length float64) []point {
+func trim(path []draw.Point, length float64) []draw.Point {
 	if length <= 0 || pathLength(path) <= 2*length {
 		return path
 	}
 	for i := 1; i < len(path); i++ {
 		a, b := path[i-1], path[i]
-		d := math.Hypot(b.x-a.x, b.y-a.y)
+		d := math.Hypot(b.X-a.X, b.Y-a.Y)
 		if d > length {
 			t := length / d
-			return append([]point{{a.x + t*(b.x-a.x), a.y + t*(b.y-a.y)}}, path[i:]...)
+			return append([]draw.Point{draw.Pt(a.X+t*(b.X-a.X), a.Y+t*(b.Y-a.Y))}, path[i:]...)
 		}
 		length -= d
 	}
 	return path
 }
 
-func pathLength(path []point) float64 {
+func pathLength(path []draw.Point) float64 {
 	sum := 0.0
 	for i := 1; i < len(path); i++ {
-		sum += math.Hypot(path[i].x-path[i-1].x, path[i].y-path[i-1].y)
+		sum += math.Hypot(path[i].X-path[i-1].X, path[i].Y-path[i-1].Y)
 	}
 	return sum
 }
 
-func reverse(path []point) []point {
-	out := make([]point, len(path))
+func reverse(path []draw.Point) []draw.Point {
+	out := make([]draw.Point, len(path))
 	for i, p := range path {
 		out[len(path)-1-i] = p
 	}
@@ -92,42 +184,60 @@ const diagramFont = 11.0
 
 // drawing carries a diagram's coordinates to the page.
 type drawing struct {
-	pen
-	from   rect
-	origin point // where the lower left corner of from goes
+	draw.Pen
+	from   draw.Rectangle
+	origin draw.Point // where the lower left corner of from goes
 	scale  float64
 }
 
-// draw fits the diagram into the area, keeping its proportions.
-func (d Diagram) draw(p pen, area rect) {
+// Prepare implements Content.
+func (d *Diagram) Prepare(Panel) Drawing { return d }
+
+// Height keeps the proportions of the drawing.
+func (d *Diagram) Height(w, usual float64) float64 {
 	if len(d.Shapes) == 0 {
-		p.box(area, nil, stroke{color: gridGrey, width: 0.8})
-		p.text(face{size: 13, color: inkGrey}, area.center(), centerMid, 0, "no data")
+		return usual
+	}
+	b := d.bounds()
+	if b.W() == 0 {
+		return usual
+	}
+	return math.Min(math.Max(w*b.H()/b.W()+40, usual*0.5), w*0.9)
+}
+
+// Notes implements Drawing.
+func (d *Diagram) Notes() string { return "" }
+
+// Draw fits the diagram into the area, keeping its proportions.
+func (d *Diagram) Draw(p draw.Pen, area draw.Rectangle) {
+	if len(d.Shapes) == 0 {
+		p.Box(area, nil, draw.Stroke{Color: draw.GridGrey, Width: 0.8})
+		p.Text(draw.Face{Size: 13, Color: draw.InkGrey}, area.Center(), draw.CenterMid, 0, "no data")
 		return
 	}
 	const margin = 14 // for text that reaches over the outermost shape
-	from, room := d.bounds(), area.inset(margin)
+	from, room := d.bounds(), area.Inset(margin)
 	scale := math.Inf(1)
-	if from.w() > 0 {
-		scale = room.w() / from.w()
+	if from.W() > 0 {
+		scale = room.W() / from.W()
 	}
-	if from.h() > 0 {
-		scale = math.Min(scale, room.h()/from.h())
+	if from.H() > 0 {
+		scale = math.Min(scale, room.H()/from.H())
 	}
 	// A row of three nodes must not become three balloons.
 	if largest := d.largest(); largest > 0 {
-		scale = math.Min(scale, area.h()/2/largest)
+		scale = math.Min(scale, area.H()/2/largest)
 	}
-	c := room.center()
-	dr := drawing{pen: p, from: from, scale: scale,
-		origin: point{c.x - scale*from.w()/2, c.y - scale*from.h()/2}}
+	c := room.Center()
+	dr := drawing{Pen: p, from: from, scale: scale,
+		origin: draw.Pt(c.X-scale*from.W()/2, c.Y-scale*from.H()/2)}
 	for _, s := range d.Shapes {
 		dr.shape(s)
 	}
 }
 
 // largest gives the size of the biggest node, unless it is the frame round the others.
-func (d Diagram) largest() float64 {
+func (d *Diagram) largest() float64 {
 	nodes, size := 0, 0.0
 	for _, s := range d.Shapes {
 		if s.Kind == Circle || s.Kind == Box {
@@ -135,56 +245,56 @@ func (d Diagram) largest() float64 {
 			size = math.Max(size, math.Max(s.W, s.H))
 		}
 	}
-	if b := d.bounds(); size >= math.Max(b.w(), b.h())*0.9 && nodes > 1 {
+	if b := d.bounds(); size >= math.Max(b.W(), b.H())*0.9 && nodes > 1 {
 		return 0
 	}
 	return size
 }
 
-func (d drawing) at(x, y float64) point {
-	return point{d.origin.x + d.scale*(x-d.from.x0), d.origin.y + d.scale*(y-d.from.y0)}
+func (d drawing) at(x, y float64) draw.Point {
+	return draw.Pt(d.origin.X+d.scale*(x-d.from.X0), d.origin.Y+d.scale*(y-d.from.Y0))
 }
 
 // colors gives outline, fill and text colour of a shape.
 func (s Shape) colors() (line, fill, ink color.NRGBA) {
-	line, fill = inkGrey, paleGrey
+	line, fill = draw.InkGrey, draw.PaleGrey
 	if s.Color > 0 {
-		line = palette[(s.Color-1)%len(palette)]
-		fill = mix(line, white, 0.8)
+		line = draw.Palette[(s.Color-1)%len(draw.Palette)]
+		fill = draw.Mix(line, draw.White, 0.8)
 	}
 	if s.Filled {
 		fill = line
 	}
-	return line, fill, inkOn(fill)
+	return line, fill, draw.InkOn(fill)
 }
 
 func (d drawing) shape(s Shape) {
 	line, fill, ink := s.colors()
-	outline := stroke{color: line, width: 1.2}
+	outline := draw.Stroke{Color: line, Width: 1.2}
 	if s.Bold {
-		outline.width = 2.4
+		outline.Width = 2.4
 	}
 	if s.Dashed {
-		outline.dash = []vg.Length{4, 2.5}
+		outline.Dash = []float64{4, 2.5}
 	}
-	font := face{size: diagramFont, bold: s.Bold, color: ink}
+	font := draw.Face{Size: diagramFont, Bold: s.Bold, Color: ink}
 	center := d.at(s.X, s.Y)
 	switch s.Kind {
 	case Box:
 		w, h := s.W*d.scale, s.H*d.scale
-		d.box(rect{center.x - w/2, center.y - h/2, center.x + w/2, center.y + h/2}, fill, outline)
+		d.Box(draw.Rect(center.X-w/2, center.Y-h/2, center.X+w/2, center.Y+h/2), fill, outline)
 		d.inside(font, center, w-4, h-2, s.Text)
 	case Circle:
 		diameter := s.W * d.scale
-		d.circle(center, diameter/2, fill, outline)
+		d.Circle(center, diameter/2, fill, outline)
 		d.inside(font, center, diameter*0.82, diameter*0.6, s.Text)
 	case Text:
-		font.color = black
+		font.Color = draw.Black
 		if s.Color > 0 {
-			font.color = line
+			font.Color = line
 		}
-		lines := font.wrap(s.Text, math.Inf(1), 20)
-		d.lines(font, center, centerMid, lines)
+		lines := font.Wrap(s.Text, math.Inf(1), 20)
+		d.Lines(font, center, draw.CenterMid, lines)
 	case Path, Arrow:
 		d.link(s, outline)
 	}
@@ -192,29 +302,29 @@ func (d drawing) shape(s Shape) {
 
 // inside writes text into a shape, smaller where it must be; what would be too
 // small to read is left out.
-func (d drawing) inside(f face, at point, w, h float64, text string) {
-	lines := f.wrap(text, math.Inf(1), 20)
+func (d drawing) inside(f draw.Face, at draw.Point, w, h float64, text string) {
+	lines := f.Wrap(text, math.Inf(1), 20)
 	if len(lines) == 0 {
 		return
 	}
-	shrink := math.Min(1, h/f.height(len(lines)))
+	shrink := math.Min(1, h/f.Height(len(lines)))
 	for _, line := range lines {
-		shrink = math.Min(shrink, w/f.width(line))
+		shrink = math.Min(shrink, w/f.Width(line))
 	}
-	if f.size *= shrink; f.size >= 5 {
-		d.lines(f, at, centerMid, lines)
+	if f.Size *= shrink; f.Size >= 5 {
+		d.Lines(f, at, draw.CenterMid, lines)
 	}
 }
 
 // link draws a path with its arrow heads and its text.
-func (d drawing) link(s Shape, outline stroke) {
+func (d drawing) link(s Shape, outline draw.Stroke) {
 	path := s.curve(32)
 	for i, p := range path {
-		path[i] = d.at(p.x, p.y)
+		path[i] = d.at(p.X, p.Y)
 	}
 	shaft := path
 	if s.Kind == Arrow {
-		head := 7 + outline.width
+		head := 7 + outline.Width
 		// The shaft ends inside the head, or its blunt end would show at the tip.
 		shaft = reverse(trim(reverse(shaft), head*0.7))
 		d.arrowHead(path, head, outline)
@@ -224,25 +334,25 @@ func (d drawing) link(s Shape, outline stroke) {
 			d.arrowHead(back, head, outline)
 		}
 	}
-	d.line(outline, shaft...)
+	d.Line(outline, shaft...)
 	if s.Text == "" {
 		return
 	}
-	f := face{size: diagramFont - 1, bold: s.Bold, color: black}
+	f := draw.Face{Size: diagramFont - 1, Bold: s.Bold, Color: draw.Black}
 	a, b := path[(len(path)-1)/2], path[len(path)/2]
-	mid := point{(a.x + b.x) / 2, (a.y + b.y) / 2}
-	lines := f.wrap(s.Text, math.Inf(1), 20)
+	mid := draw.Pt((a.X+b.X)/2, (a.Y+b.Y)/2)
+	lines := f.Wrap(s.Text, math.Inf(1), 20)
 	w := 0.0
 	for _, line := range lines {
-		w = math.Max(w, f.width(line))
+		w = math.Max(w, f.Width(line))
 	}
-	d.box(rect{mid.x - w/2 - 2, mid.y - f.height(len(lines))/2, mid.x + w/2 + 2, mid.y + f.height(len(lines))/2}, veil, stroke{})
-	d.lines(f, mid, centerMid, lines)
+	d.Box(draw.Rect(mid.X-w/2-2, mid.Y-f.Height(len(lines))/2, mid.X+w/2+2, mid.Y+f.Height(len(lines))/2), draw.Veil, draw.Stroke{})
+	d.Lines(f, mid, draw.CenterMid, lines)
 }
 
 // arrowHead draws a filled head at the end of the path, pointing the way the path
 // runs over the length of the head.
-func (d drawing) arrowHead(path []point, size float64, outline stroke) {
+func (d drawing) arrowHead(path []draw.Point, size float64, outline draw.Stroke) {
 	tip := path[len(path)-1]
 	total := pathLength(path)
 	if total == 0 {
@@ -252,13 +362,13 @@ func (d drawing) arrowHead(path []point, size float64, outline stroke) {
 	if total > 2*size {
 		tail = trim(reverse(path), size)[0]
 	}
-	dx, dy := tip.x-tail.x, tip.y-tail.y
+	dx, dy := tip.X-tail.X, tip.Y-tail.Y
 	n := math.Hypot(dx, dy)
 	if n == 0 {
 		return
 	}
 	dx, dy = dx/n*size, dy/n*size
-	d.polygon(outline.color, stroke{}, tip,
-		point{tip.x - dx - dy*0.42, tip.y - dy + dx*0.42},
-		point{tip.x - dx + dy*0.42, tip.y - dy - dx*0.42})
+	d.Polygon(outline.Color, draw.Stroke{}, tip,
+		draw.Pt(tip.X-dx-dy*0.42, tip.Y-dy+dx*0.42),
+		draw.Pt(tip.X-dx+dy*0.42, tip.Y-dy-dx*0.42))
 }

@@ -6,8 +6,15 @@
 // here, so that all figures of the project read alike.
 //
 // It is not a statistics package: error bars are drawn as given, nothing is
-// fitted or aggregated. It is the only importer of the plotting library.
+// fitted or aggregated. A kind of panel other than a chart is one type, see [Register].
 package figure
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+)
 
 // Figure is one picture: a grid of panels under a common title.
 type Figure struct {
@@ -18,7 +25,7 @@ type Figure struct {
 	Columns int     `json:"columns,omitempty"` // panels side by side; 0 chooses
 }
 
-// Panel is one coordinate system. It is a chart unless Heat or Diagram is given.
+// Panel is one coordinate system. It is a chart of its Series and Lines unless Content is given.
 type Panel struct {
 	Title   string   `json:"title,omitempty"`
 	X       Axis     `json:"x,omitzero"`
@@ -26,53 +33,9 @@ type Panel struct {
 	Series  []Series `json:"series,omitempty"`
 	Lines   []Line   `json:"lines,omitempty"`
 	Legend  Legend   `json:"legend,omitempty"`
-	Heat    *HeatMap `json:"heat,omitempty"`
-	Diagram *Diagram `json:"diagram,omitempty"`
+	Content Content  `json:"-"`              // in JSON under the name of its kind
 	Note    string   `json:"note,omitempty"` // small print under the panel
 }
-
-// Axis says how numbers become positions, and how they are written.
-type Axis struct {
-	Label string `json:"label,omitempty"`
-	Scale Scale  `json:"scale,omitempty"`
-	Unit  Unit   `json:"unit,omitempty"`
-	// Min and Max fix an end; nil fits the data.
-	Min *float64 `json:"min,omitempty"`
-	Max *float64 `json:"max,omitempty"`
-	// Categories names the slots of a Category axis; slot i is at position i.
-	Categories []string `json:"categories,omitempty"`
-	// Break leaves out the values between its two ends, so that one tall bar
-	// does not flatten the rest. Only for a linear y axis; without data on both
-	// sides the axis is drawn whole.
-	Break *[2]float64 `json:"break,omitempty"`
-}
-
-// Scale is how an axis spreads its values.
-type Scale string
-
-// The scales; the empty string is Linear.
-const (
-	Linear   Scale = "linear"
-	Log2     Scale = "log2"
-	Log10    Scale = "log10"
-	Category Scale = "category"
-)
-
-// log reports whether only positive values have a place on the scale.
-func (s Scale) log() bool { return s == Log2 || s == Log10 }
-
-// Unit is what an axis's numbers count; it decides the wording of tick labels.
-type Unit string
-
-// The units; the empty string is a plain number.
-const (
-	Plain   Unit = "plain"
-	Bytes   Unit = "bytes"   // 512, 4Ki, 1Mi
-	Micros  Unit = "us"      // values in microseconds: 500 ns, 10 µs, 1 ms
-	Percent Unit = "percent" // values in percent: 85%
-	GBps    Unit = "GB/s"    // plain ticks, the unit goes to the axis label
-	TFlops  Unit = "TFLOP/s" // plain ticks, the unit goes to the axis label
-)
 
 // Legend is where the names of the series stand.
 type Legend string
@@ -86,98 +49,59 @@ const (
 	LegendNone  Legend = "none"
 )
 
-// Series is one set of points, drawn alike.
-type Series struct {
-	Name   string  `json:"name"`
-	Kind   Kind    `json:"kind,omitempty"`
-	Points []Point `json:"points"`
-	// Color picks a palette entry, counted from 1; 0 takes the series' place in
-	// the panel. Equal numbers tie a measurement to its model, or panels together.
-	Color    int  `json:"color,omitempty"`
-	Dashed   bool `json:"dashed,omitempty"`    // dashed line, hollow markers
-	NoMarker bool `json:"no_marker,omitempty"` // a bare line, as for a fit
+// A stem is used as a file name on any system and inside a URL.
+var stem = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]*$`)
+
+// maxColumns bounds the grid: more panels side by side cannot be read.
+const maxColumns = 6
+
+// Validate returns every fault of the description, joined, or nil. Odd data
+// (no points, NaN, values a log axis cannot show) is not a fault.
+func (f Figure) Validate() error {
+	var list []error
+	root := Faults{list: &list}
+	if !stem.MatchString(f.Name) {
+		root.Add("name %q is not a file stem: want letters, digits, '.', '_', '-', the first a letter or digit", f.Name)
+	}
+	fig := root.At("figure %q", f.Name)
+	if f.Columns < 0 || f.Columns > maxColumns {
+		fig.Add("%d columns, want 0 (automatic) to %d", f.Columns, maxColumns)
+	}
+	if len(f.Panels) == 0 {
+		fig.Add("no panels, want at least one")
+	}
+	for i, p := range f.Panels {
+		p.validate(fig.At("panel %d", i+1))
+	}
+	return errors.Join(list...)
 }
 
-// Kind is how a series is drawn.
-type Kind string
-
-// The kinds; the empty string is LineKind. Bars need a Category x axis; all
-// StackedBars of a panel make one stack per category, each Bars series has a bar of its own.
-const (
-	LineKind    Kind = "line"
-	Scatter     Kind = "scatter"
-	Bars        Kind = "bars"
-	StackedBars Kind = "stacked-bars"
-)
-
-// Point is one value. Points that are not finite, or not positive on a log axis,
-// are left out and counted under the panel.
-type Point struct {
-	X, Y float64
-	// Low and High are the ends of an error bar, drawn when Low < High.
-	Low, High float64
+func (p Panel) validate(f Faults) {
+	oneOf(f, "legend place", p.Legend, LegendAuto, LegendRight, LegendBelow, LegendNone)
+	if p.Content != nil && (len(p.Series) > 0 || len(p.Lines) > 0) {
+		f.Add("%s shares its panel with series or lines; give each its own panel", kindOf(p.Content))
+	}
+	p.content().Check(p, f)
 }
 
-// Line is a limit or an ideal: exactly one of X, Y and Points is given.
-// A vertical or horizontal line carries its label, a sloped one is in the legend.
-type Line struct {
-	Label  string   `json:"label"`
-	X      *float64 `json:"x,omitempty"`      // vertical at X
-	Y      *float64 `json:"y,omitempty"`      // horizontal at Y
-	Points []Point  `json:"points,omitempty"` // through at least two points
+// Faults collects what is wrong, each with the place it was found.
+type Faults struct {
+	where string
+	list  *[]error
 }
 
-// HeatMap fills the panel with a matrix; the panel's axes are both Category.
-type HeatMap struct {
-	Cells [][]Cell `json:"cells"`          // Cells[row][column], row 0 at the top
-	Value Axis     `json:"value,omitzero"` // the colour scale: label, scale, unit, ends
+// At names a part; faults added to the result are found there.
+func (f Faults) At(format string, args ...any) Faults {
+	return Faults{where: f.where + fmt.Sprintf(format, args...) + ": ", list: f.list}
 }
 
-// Cell is one entry of a heat map; a Value of NaN is an empty cell.
-type Cell struct {
-	Value float64
-	Text  string // in place of the written value
+// Add notes a fault.
+func (f Faults) Add(format string, args ...any) {
+	*f.list = append(*f.list, fmt.Errorf("%s%s", f.where, fmt.Sprintf(format, args...)))
 }
 
-// Diagram is a free drawing in coordinates of its own: x to the right, y upward, the same
-// length in both directions, fitted to the panel. Later shapes cover earlier ones.
-type Diagram struct {
-	Shapes []Shape `json:"shapes"`
+func oneOf[T ~string](f Faults, what string, got T, allowed ...T) {
+	if got != "" && !slices.Contains(allowed, got) {
+		f.Add("unknown %s %q, want one of %q", what, got, allowed)
+	}
 }
-
-// Shape is one element of a diagram.
-type Shape struct {
-	Kind ShapeKind `json:"kind"`
-	// X, Y is the centre of a Box, Circle or Text.
-	X float64 `json:"x,omitempty"`
-	Y float64 `json:"y,omitempty"`
-	// W and H are the size of a Box; W is the diameter of a Circle.
-	W float64 `json:"w,omitempty"`
-	H float64 `json:"h,omitempty"`
-	// Points are the corners of a Path or Arrow (head at the last).
-	Points [][2]float64 `json:"points,omitempty"`
-	// Bend bows a Path or Arrow of two points to its left by this fraction of its length.
-	Bend float64 `json:"bend,omitempty"`
-	// Trim shortens both ends of a Path or Arrow, so that links between the
-	// centres of two nodes stop at their rims.
-	Trim float64 `json:"trim,omitempty"`
-	// Text stands in a Box or Circle, shrunk to fit, or beside the middle of a Path or Arrow.
-	Text   string `json:"text,omitempty"`
-	Color  int    `json:"color,omitempty"`  // palette entry from 1; 0 is neutral
-	Filled bool   `json:"filled,omitempty"` // solid rather than tinted
-	Dashed bool   `json:"dashed,omitempty"`
-	Bold   bool   `json:"bold,omitempty"` // bold text, thick line
-	Both   bool   `json:"both,omitempty"` // an Arrow with a head at either end
-}
-
-// ShapeKind is what a shape is.
-type ShapeKind string
-
-// The shapes of a diagram.
-const (
-	Box    ShapeKind = "box"
-	Circle ShapeKind = "circle"
-	Path   ShapeKind = "path"
-	Arrow  ShapeKind = "arrow"
-	Text   ShapeKind = "text"
-)

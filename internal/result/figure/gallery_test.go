@@ -110,9 +110,9 @@ func stackedFigure() Figure {
 
 func heatFigure() Figure {
 	p := Panel{
-		X:    Axis{Label: "Tile N", Scale: Category},
-		Y:    Axis{Label: "Tile M", Scale: Category},
-		Heat: &HeatMap{Value: Axis{Label: "Throughput", Unit: TFlops}},
+		X:       Axis{Label: "Tile N", Scale: Category},
+		Y:       Axis{Label: "Tile M", Scale: Category},
+		Content: &HeatMap{Value: Axis{Label: "Throughput", Unit: TFlops}},
 	}
 	for _, n := range []int{16, 32, 64, 128, 256, 512} {
 		p.X.Categories = append(p.X.Categories, fmt.Sprint(n))
@@ -127,9 +127,9 @@ func heatFigure() Figure {
 			}
 			row = append(row, Cell{Value: v})
 		}
-		p.Heat.Cells = append(p.Heat.Cells, row)
+		p.Content.(*HeatMap).Cells = append(p.Content.(*HeatMap).Cells, row)
 	}
-	p.Heat.Cells[5][5].Text = "OOM"
+	p.Content.(*HeatMap).Cells[5][5].Text = "OOM"
 	return Figure{Name: "heat", Title: "GEMM throughput by tile shape, M = N = K = 8192", Panels: []Panel{p}}
 }
 
@@ -217,7 +217,7 @@ func topologyFigure() Figure {
 		Shape{Kind: Arrow, Points: [][2]float64{{0, 1.5}, {0, 2.5}}, Both: true, Bold: true, Color: 2},
 		Shape{Kind: Arrow, Points: [][2]float64{{5, 1.5}, {5, 2.5}}, Both: true, Bold: true, Color: 2})
 	return Figure{Name: "topology", Title: "Network topologies", Panels: []Panel{
-		{Title: "(a) Ring", Diagram: &ring}, {Title: "(b) 4 x 4 torus", Diagram: &torus}, {Title: "(c) Cube grid", Diagram: &cube},
+		{Title: "(a) Ring", Content: &ring}, {Title: "(b) 4 x 4 torus", Content: &torus}, {Title: "(c) Cube grid", Content: &cube},
 	}}
 }
 

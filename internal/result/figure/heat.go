@@ -1,14 +1,73 @@
 package figure
 
 import (
+	"encoding/json"
 	"fmt"
+	"image/color"
 	"math"
-	"strings"
+
+	"github.com/kernbench/kernbench/internal/result/draw"
 )
+
+func init() { Register("heat", func() Content { return &HeatMap{} }) }
+
+// HeatMap fills the panel with a matrix; the panel's axes are both Category.
+type HeatMap struct {
+	Cells [][]Cell `json:"cells"`          // Cells[row][column], row 0 at the top
+	Value Axis     `json:"value,omitzero"` // the colour scale: label, scale, unit, ends
+}
+
+// Cell is one entry of a heat map; a Value of NaN is an empty cell.
+type Cell struct {
+	Value float64
+	Text  string // in place of the written value
+}
+
+type cellJSON struct {
+	Value *float64 `json:"value"`
+	Text  string   `json:"text,omitempty"`
+}
+
+// MarshalJSON writes the cell.
+func (c Cell) MarshalJSON() ([]byte, error) {
+	return json.Marshal(cellJSON{Value: finiteOrNil(c.Value), Text: c.Text})
+}
+
+// UnmarshalJSON reads what MarshalJSON wrote.
+func (c *Cell) UnmarshalJSON(data []byte) error {
+	var in cellJSON
+	if err := json.Unmarshal(data, &in); err != nil {
+		return err
+	}
+	*c = Cell{Value: orNaN(in.Value), Text: in.Text}
+	return nil
+}
+
+// Check implements Content.
+func (m *HeatMap) Check(p Panel, f Faults) {
+	p.X.validate(f.At("x axis"))
+	p.Y.validate(f.At("y axis"))
+	m.Value.validate(f.At("heat map value"))
+	if p.X.Scale != Category || p.Y.Scale != Category {
+		f.Add("heat map on scales %q and %q, want category axes", p.X.Scale, p.Y.Scale)
+	}
+	if m.Value.Scale == Category || m.Value.Break != nil {
+		f.Add("heat map value has categories or a break, want a plain linear or log scale")
+	}
+	if len(m.Cells) != len(p.Y.Categories) {
+		f.Add("heat map has %d rows for %d y categories", len(m.Cells), len(p.Y.Categories))
+	}
+	for i, row := range m.Cells {
+		if len(row) != len(p.X.Categories) {
+			f.Add("heat map row %d has %d cells for %d x categories", i+1, len(row), len(p.X.Categories))
+		}
+	}
+}
 
 // heat is a heat map made ready: its colour scale fitted.
 type heat struct {
 	panel   Panel
+	matrix  *HeatMap
 	value   ruler
 	filled  int // cells with a value
 	dropped int // values a log colour scale cannot show
@@ -20,14 +79,17 @@ const (
 	smallText = 6.5  // smallest readable cell text
 )
 
-func newHeat(p Panel) *heat {
-	h := &heat{panel: p}
+// Prepare implements Content.
+func (m *HeatMap) Prepare(p Panel) Drawing { return newHeat(p, m) }
+
+func newHeat(p Panel, m *HeatMap) *heat {
+	h := &heat{panel: p, matrix: m}
 	var values []float64
 	lo, hi := math.Inf(1), math.Inf(-1)
-	for _, row := range p.Heat.Cells {
+	for _, row := range m.Cells {
 		for _, c := range row {
 			switch {
-			case p.Heat.Value.showable(c.Value):
+			case m.Value.showable(c.Value):
 				values = append(values, c.Value)
 				lo, hi = math.Min(lo, c.Value), math.Max(hi, c.Value)
 			case !math.IsNaN(c.Value): // NaN is an empty cell, on purpose
@@ -37,7 +99,7 @@ func newHeat(p Panel) *heat {
 	}
 	h.filled = len(values)
 	// Colours need no margin and no zero: the extremes get the extreme colours.
-	axis := p.Heat.Value
+	axis := m.Value
 	if lo < hi {
 		if axis.Min == nil {
 			axis.Min = &lo
@@ -47,96 +109,100 @@ func newHeat(p Panel) *heat {
 		}
 	}
 	if axis.Min != nil && axis.Max != nil && *axis.Min >= *axis.Max {
-		axis.Min, axis.Max = p.Heat.Value.Min, p.Heat.Value.Max
+		axis.Min, axis.Max = m.Value.Min, m.Value.Max
 	}
 	h.value = newRuler(axis, values, false)
 	return h
 }
 
-func (h *heat) notes() string {
-	var parts []string
-	if h.panel.Note != "" {
-		parts = append(parts, h.panel.Note)
-	}
-	if h.dropped > 0 {
-		why := "not finite"
-		if h.panel.Heat.Value.Scale.log() {
-			why += ", or not positive on a log scale"
-		}
-		parts = append(parts, fmt.Sprintf("%s not shown: %s.", plural(h.dropped, "value"), why))
-	}
-	return strings.Join(parts, "\n")
+// Height lets heat maps grow with their rows.
+func (h *heat) Height(_, usual float64) float64 {
+	return math.Max(usual, float64(len(h.panel.Y.Categories))*heatRow+90)
 }
 
-func (h *heat) draw(p pen, area rect) {
+// Notes implements Drawing.
+func (h *heat) Notes() string {
+	if h.dropped == 0 {
+		return ""
+	}
+	why := "not finite"
+	if h.matrix.Value.Scale.log() {
+		why += ", or not positive on a log scale"
+	}
+	return fmt.Sprintf("%s not shown: %s.", plural(h.dropped, "value"), why)
+}
+
+// Draw implements Drawing.
+func (h *heat) Draw(p draw.Pen, area draw.Rectangle) {
 	g := h.layout(area)
 	h.drawNames(p, g)
 	if h.filled == 0 {
-		p.box(g.frame, nil, stroke{color: gridGrey, width: 0.8})
-		p.text(face{size: 13, color: inkGrey}, g.frame.center(), centerMid, 0, "no data")
+		p.Box(g.frame, nil, draw.Stroke{Color: draw.GridGrey, Width: 0.8})
+		p.Text(draw.Face{Size: 13, Color: draw.InkGrey}, g.frame.Center(), draw.CenterMid, 0, "no data")
 		return
 	}
 	h.drawCells(p, g)
-	h.drawColorBar(p, rect{g.frame.x1 + 14, g.frame.y0, g.frame.x1 + 14 + colorBar, g.frame.y1})
+	h.drawColorBar(p, draw.Rect(g.frame.X1+14, g.frame.Y0, g.frame.X1+14+colorBar, g.frame.Y1))
 }
 
 // heatGrid is a heat map on the page.
 type heatGrid struct {
-	frame rect
-	x, y  ruler
+	frame draw.Rectangle
+	xAxis ruler
+	yAxis ruler
 	names axisLabels // below
 	side  float64    // width of the names at the left
 }
 
 // layout places both axes; y runs downward, as matrices are written.
-func (h *heat) layout(area rect) heatGrid {
-	g := heatGrid{frame: area, x: newRuler(h.panel.X, nil, false), y: newRuler(h.panel.Y, nil, false)}
-	h.value.place(area.y0, area.y1, func(string) float64 { return tickFace.size }, 4, 32)
-	g.frame.x1 -= 14 + colorBar + tickLength + tickGap + h.value.widest() + 4
-	if h.panel.Heat.Value.title() != "" {
-		g.frame.x1 -= labelFace.height(1) + 2
+func (h *heat) layout(area draw.Rectangle) heatGrid {
+	g := heatGrid{frame: area, xAxis: newRuler(h.panel.X, nil, false), yAxis: newRuler(h.panel.Y, nil, false)}
+	h.value.place(area.Y0, area.Y1, func(string) float64 { return tickFace.Size }, 4, 32)
+	g.frame.X1 -= 14 + colorBar + tickLength + tickGap + h.value.widest() + 4
+	if h.matrix.Value.title() != "" {
+		g.frame.X1 -= labelFace.Height(1) + 2
 	}
 	for _, name := range h.panel.Y.Categories {
-		g.side = math.Max(g.side, math.Min(tickFace.width(name), area.w()*0.25))
+		g.side = math.Max(g.side, math.Min(tickFace.Width(name), area.W()*0.25))
 	}
-	g.frame.x0 += g.side + tickGap + 3
+	g.frame.X0 += g.side + tickGap + 3
 	if h.panel.Y.title() != "" {
-		g.frame.x0 += labelFace.height(1) + 2
+		g.frame.X0 += labelFace.Height(1) + 2
 	}
-	g.frame.y1 -= 2
-	g.names = g.x.placeCategories(g.frame.x0, g.frame.x1, g.frame.x0-area.x0)
-	g.frame.y0 += g.names.height + tickGap
+	g.frame.Y1 -= 2
+	g.names = g.xAxis.placeCategories(g.frame.X0, g.frame.X1, g.frame.X0-area.X0)
+	g.frame.Y0 += g.names.height + tickGap
 	if h.panel.X.title() != "" {
-		g.frame.y0 += labelFace.height(1) + labelGap
+		g.frame.Y0 += labelFace.Height(1) + labelGap
 	}
-	g.y.from, g.y.to = g.frame.y1, g.frame.y0
-	g.y.ticks = g.y.marks(0)
+	g.yAxis.from, g.yAxis.to = g.frame.Y1, g.frame.Y0
+	g.yAxis.ticks = g.yAxis.marks(0)
 	return g
 }
 
 // drawCells paints the matrix. Text shares one size, the largest at which all
 // of it fits, and stands upright where that is larger than across the cell; below
 // a readable size it is left to the colours.
-func (h *heat) drawCells(p pen, g heatGrid) {
-	cell := rect{0, 0, g.frame.w() / float64(len(g.x.ticks)), g.frame.h() / float64(len(g.y.ticks))}
+func (h *heat) drawCells(p draw.Pen, g heatGrid) {
+	cell := draw.Rect(0, 0, g.frame.W()/float64(len(g.xAxis.ticks)), g.frame.H()/float64(len(g.yAxis.ticks)))
 	font, turn := tickFace, 0.0
-	if font.size = h.textSize(cell.w(), cell.h()); font.size < smallText {
-		if upright := h.textSize(cell.h(), cell.w()); upright > font.size {
-			font.size, turn = upright, math.Pi/2
+	if font.Size = h.textSize(cell.W(), cell.H()); font.Size < smallText {
+		if upright := h.textSize(cell.H(), cell.W()); upright > font.Size {
+			font.Size, turn = upright, math.Pi/2
 		}
 	}
-	rim := stroke{color: white, width: math.Min(1, cell.h()/12)}
-	for i, row := range h.panel.Heat.Cells {
+	rim := draw.Stroke{Color: draw.White, Width: math.Min(1, cell.H()/12)}
+	for i, row := range h.matrix.Cells {
 		for k, c := range row {
-			at := point{g.x.at(float64(k)), g.y.at(float64(i))}
-			fill := paleGrey
-			if h.panel.Heat.Value.showable(c.Value) {
+			at := draw.Pt(g.xAxis.at(float64(k)), g.yAxis.at(float64(i)))
+			fill := draw.PaleGrey
+			if h.matrix.Value.showable(c.Value) {
 				fill = heatColor(h.value.fraction(c.Value))
 			}
-			p.box(rect{at.x - cell.w()/2, at.y - cell.h()/2, at.x + cell.w()/2, at.y + cell.h()/2}, fill, rim)
-			if font.size >= smallText {
-				font.color = inkOn(fill)
-				p.text(font, at, centerMid, turn, h.cellText(c))
+			p.Box(draw.Rect(at.X-cell.W()/2, at.Y-cell.H()/2, at.X+cell.W()/2, at.Y+cell.H()/2), fill, rim)
+			if font.Size >= smallText {
+				font.Color = draw.InkOn(fill)
+				p.Text(font, at, draw.CenterMid, turn, h.cellText(c))
 			}
 		}
 	}
@@ -146,68 +212,80 @@ func (h *heat) drawCells(p pen, g heatGrid) {
 // along and across its line.
 func (h *heat) textSize(along, across float64) float64 {
 	font := tickFace
-	font.size = math.Min(11, across*0.6)
+	font.Size = math.Min(11, across*0.6)
 	widest := 0.0
-	for _, row := range h.panel.Heat.Cells {
+	for _, row := range h.matrix.Cells {
 		for _, c := range row {
-			widest = math.Max(widest, font.width(h.cellText(c)))
+			widest = math.Max(widest, font.Width(h.cellText(c)))
 		}
 	}
 	if room := along - 6; widest > room {
-		font.size *= room / widest
+		font.Size *= room / widest
 	}
-	return font.size
+	return font.Size
 }
 
 func (h *heat) cellText(c Cell) string {
 	switch {
 	case c.Text != "":
 		return c.Text
-	case !h.panel.Heat.Value.showable(c.Value):
+	case !h.matrix.Value.showable(c.Value):
 		return "–"
 	}
-	u := h.panel.Heat.Value.Unit
-	unit := u.prefixFor(math.Abs(c.Value))
-	return number(c.Value/unit.size, 3) + unit.suffix
+	return h.matrix.Value.Unit.Digits(c.Value, 3)
 }
 
-func (h *heat) drawColorBar(p pen, bar rect) {
+func (h *heat) drawColorBar(p draw.Pen, bar draw.Rectangle) {
 	const slices = 64
 	for i := range slices {
-		y := bar.y0 + bar.h()*float64(i)/slices
+		y := bar.Y0 + bar.H()*float64(i)/slices
 		// Overlap by a little, or seams show between the slices.
-		top := math.Min(bar.y1, y+bar.h()/slices+0.4)
-		p.box(rect{bar.x0, y, bar.x1, top}, heatColor((float64(i)+0.5)/slices), stroke{})
+		top := math.Min(bar.Y1, y+bar.H()/slices+0.4)
+		p.Box(draw.Rect(bar.X0, y, bar.X1, top), heatColor((float64(i)+0.5)/slices), draw.Stroke{})
 	}
-	p.box(bar, nil, stroke{color: axisGrey, width: 0.5})
-	h.value.place(bar.y0, bar.y1, func(string) float64 { return tickFace.size }, 4, 32)
+	p.Box(bar, nil, draw.Stroke{Color: draw.AxisGrey, Width: 0.5})
+	h.value.place(bar.Y0, bar.Y1, func(string) float64 { return tickFace.Size }, 4, 32)
 	for _, t := range h.value.ticks {
-		y := h.value.at(t.value)
-		if t.label != "" {
-			p.line(axisStroke, point{bar.x1, y}, point{bar.x1 + tickLength, y})
-			p.text(tickFace, point{bar.x1 + tickLength + tickGap, y}, leftMid, 0, t.label)
+		y := h.value.at(t.Value)
+		if t.Label != "" {
+			p.Line(axisStroke, draw.Pt(bar.X1, y), draw.Pt(bar.X1+tickLength, y))
+			p.Text(tickFace, draw.Pt(bar.X1+tickLength+tickGap, y), draw.LeftMid, 0, t.Label)
 		}
 	}
-	if s := h.panel.Heat.Value.title(); s != "" {
-		at := point{bar.x1 + tickLength + tickGap + h.value.widest() + 5, bar.center().y}
-		p.text(labelFace, at, anchor{0.5, 1}, math.Pi/2, labelFace.shorten(s, bar.h()))
+	if s := h.matrix.Value.title(); s != "" {
+		at := draw.Pt(bar.X1+tickLength+tickGap+h.value.widest()+5, bar.Center().Y)
+		p.Text(labelFace, at, draw.CenterTop, math.Pi/2, labelFace.Shorten(s, bar.H()))
 	}
 }
 
-func (h *heat) drawNames(p pen, g heatGrid) {
-	p.namesBelow(g.x, g.frame.y0-tickGap, g.names)
-	every := max(1, int(math.Ceil(tickFace.size*1.1*float64(len(g.y.ticks))/g.frame.h())))
-	for i, t := range g.y.ticks {
+func (h *heat) drawNames(p draw.Pen, g heatGrid) {
+	namesBelow(p, g.xAxis, g.frame.Y0-tickGap, g.names)
+	every := max(1, int(math.Ceil(tickFace.Size*1.1*float64(len(g.yAxis.ticks))/g.frame.H())))
+	for i, t := range g.yAxis.ticks {
 		if i%every == 0 {
-			p.text(tickFace, point{g.frame.x0 - tickGap - 2, g.y.at(t.value)}, rightMid, 0, tickFace.shorten(t.label, g.side))
+			p.Text(tickFace, draw.Pt(g.frame.X0-tickGap-2, g.yAxis.at(t.Value)), draw.RightMid, 0, tickFace.Shorten(t.Label, g.side))
 		}
 	}
 	if s := h.panel.X.title(); s != "" {
-		at := point{g.frame.center().x, g.frame.y0 - tickGap - g.names.height - labelFace.height(1) + 2 - labelGap}
-		p.text(labelFace, at, anchor{0.5, 0}, 0, labelFace.shorten(s, g.frame.w()+20))
+		at := draw.Pt(g.frame.Center().X, g.frame.Y0-tickGap-g.names.height-labelFace.Height(1)+2-labelGap)
+		p.Text(labelFace, at, draw.CenterBase, 0, labelFace.Shorten(s, g.frame.W()+20))
 	}
 	if s := h.panel.Y.title(); s != "" {
-		at := point{g.frame.x0 - tickGap - 2 - g.side - 5, g.frame.center().y}
-		p.text(labelFace, at, anchor{0.5, 0}, math.Pi/2, labelFace.shorten(s, g.frame.h()+20))
+		at := draw.Pt(g.frame.X0-tickGap-2-g.side-5, g.frame.Center().Y)
+		p.Text(labelFace, at, draw.CenterBase, math.Pi/2, labelFace.Shorten(s, g.frame.H()+20))
 	}
+}
+
+// heatColors run from low to high: ColorBrewer's YlGnBu, safe for colour-blind
+// readers and falling steadily in lightness, so it prints in grey.
+var heatColors = []color.NRGBA{
+	draw.RGB(0xFFFFD9), draw.RGB(0xEDF8B1), draw.RGB(0xC7E9B4), draw.RGB(0x7FCDBB), draw.RGB(0x41B6C4),
+	draw.RGB(0x1D91C0), draw.RGB(0x225EA8), draw.RGB(0x253494), draw.RGB(0x081D58),
+}
+
+// heatColor gives the colour at t in [0, 1].
+func heatColor(t float64) color.NRGBA {
+	t = math.Min(math.Max(t, 0), 1) * float64(len(heatColors)-1)
+	i := min(int(t), len(heatColors)-2)
+	return draw.Mix(heatColors[i], heatColors[i+1], t-float64(i))
 }

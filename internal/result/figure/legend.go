@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math"
 	"slices"
+
+	"github.com/kernbench/kernbench/internal/result/draw"
 )
 
 // legend names the looks of a chart.
@@ -29,13 +31,13 @@ func (l legend) height(rows int) float64 { return float64(rows)*legendRow + 2*le
 func (l legend) nameWidth(limit float64) float64 {
 	w := 0.0
 	for _, e := range l.entries {
-		w = math.Max(w, legendFace.width(e.name))
+		w = math.Max(w, legendFace.Width(e.name))
 	}
 	return math.Min(w, limit)
 }
 
 // choose decides where an automatic legend goes; the empty place is a corner of the plot.
-func (l legend) choose(area rect) Legend {
+func (l legend) choose(area draw.Rectangle) Legend {
 	if len(l.entries) <= shortList {
 		return ""
 	}
@@ -44,10 +46,10 @@ func (l legend) choose(area rect) Legend {
 
 // outside decides between beside and below: below while it takes two rows at
 // most, since width is what curves need.
-func (l legend) outside(area rect) Legend {
-	_, rows := l.grid(area.w())
-	fits := l.height(len(l.entries)) <= area.h()
-	if rows > 2 && area.w() >= widePanel && fits {
+func (l legend) outside(area draw.Rectangle) Legend {
+	_, rows := l.grid(area.W())
+	fits := l.height(len(l.entries)) <= area.H()
+	if rows > 2 && area.W() >= widePanel && fits {
 		return LegendRight
 	}
 	return LegendBelow
@@ -67,58 +69,58 @@ func (l legend) grid(width float64) (columns, rows int) {
 }
 
 // reserve cuts the legend's place off the area.
-func (l legend) reserve(area rect, place Legend) (inner, spot rect) {
+func (l legend) reserve(area draw.Rectangle, place Legend) (inner, spot draw.Rectangle) {
 	if len(l.entries) == 0 {
-		return area, rect{}
+		return area, draw.Rectangle{}
 	}
 	inner, spot = area, area
 	if place == LegendRight {
-		w := swatch + swatchGap + l.nameWidth(area.w()*0.3) + 2*legendPad
-		inner.x1 -= w + 4
-		spot.x0 = inner.x1 + 4
+		w := swatch + swatchGap + l.nameWidth(area.W()*0.3) + 2*legendPad
+		inner.X1 -= w + 4
+		spot.X0 = inner.X1 + 4
 		return inner, spot
 	}
-	_, rows := l.grid(area.w())
-	h := math.Min(l.height(rows), area.h()*legendPart)
-	inner.y0 += h
-	spot.y1 = inner.y0
+	_, rows := l.grid(area.W())
+	h := math.Min(l.height(rows), area.H()*legendPart)
+	inner.Y0 += h
+	spot.Y1 = inner.Y0
 	return inner, spot
 }
 
 // corner looks for a place inside the frame that covers nothing.
-func (l legend) corner(frame rect, ink *clutter) (rect, bool) {
+func (l legend) corner(frame draw.Rectangle, ink *clutter) (draw.Rectangle, bool) {
 	if len(l.entries) == 0 {
-		return rect{}, true
+		return draw.Rectangle{}, true
 	}
-	w := swatch + swatchGap + l.nameWidth(frame.w()*0.42) + 2*legendPad
+	w := swatch + swatchGap + l.nameWidth(frame.W()*0.42) + 2*legendPad
 	h := l.height(len(l.entries))
 	const off = 7
-	left, right := frame.x0+off, frame.x1-off-w
-	top, bottom := frame.y1-off-h, frame.y0+off
-	mid := frame.center().x - w/2
+	left, right := frame.X0+off, frame.X1-off-w
+	top, bottom := frame.Y1-off-h, frame.Y0+off
+	mid := frame.Center().X - w/2
 	if left > right || bottom > top {
-		return rect{}, false
+		return draw.Rectangle{}, false
 	}
-	for _, at := range []point{{left, top}, {right, top}, {right, bottom}, {left, bottom}, {mid, top}, {mid, bottom}} {
-		spot := rect{at.x, at.y, at.x + w, at.y + h}
-		if ink.under(spot.inset(-2)) == 0 {
+	for _, at := range [][2]float64{{left, top}, {right, top}, {right, bottom}, {left, bottom}, {mid, top}, {mid, bottom}} {
+		spot := draw.Rect(at[0], at[1], at[0]+w, at[1]+h)
+		if ink.under(spot.Inset(-2)) == 0 {
 			return spot, true
 		}
 	}
-	return rect{}, false
+	return draw.Rectangle{}, false
 }
 
 // draw fills the spot from its upper left corner. Entries that find no room are
 // counted in a last line.
-func (l legend) draw(p pen, spot rect, framed bool) {
+func (l legend) draw(p draw.Pen, spot draw.Rectangle, framed bool) {
 	if len(l.entries) == 0 {
 		return
 	}
 	if framed {
-		p.box(spot, veil, stroke{color: gridGrey, width: 0.6})
+		p.Box(spot, draw.Veil, draw.Stroke{Color: draw.GridGrey, Width: 0.6})
 	}
-	columns, rows := l.grid(spot.w())
-	room := max(1, int((spot.h()-2*legendPad)/legendRow+slack))
+	columns, rows := l.grid(spot.W())
+	room := max(1, int((spot.H()-2*legendPad)/legendRow+slack))
 	entries, more := slices.Clone(l.entries), 0
 	if columns == 1 && l.reversed {
 		slices.Reverse(entries)
@@ -127,28 +129,28 @@ func (l legend) draw(p pen, spot rect, framed bool) {
 		keep := room*columns - 1
 		entries, more = entries[:keep], len(entries)-keep
 	}
-	limit := spot.w() / 2 // as in grid, which found the columns with it
+	limit := spot.W() / 2 // as in grid, which found the columns with it
 	if columns == 1 {
-		limit = spot.w() - 2*legendPad - swatch - swatchGap + 0.5
+		limit = spot.W() - 2*legendPad - swatch - swatchGap + 0.5
 	}
 	cell := swatch + swatchGap + l.nameWidth(limit) + columnGap
 	place := func(i int) (x, y float64) {
-		return spot.x0 + legendPad + float64(i%columns)*cell, spot.y1 - legendPad - (float64(i/columns)+0.5)*legendRow
+		return spot.X0 + legendPad + float64(i%columns)*cell, spot.Y1 - legendPad - (float64(i/columns)+0.5)*legendRow
 	}
 	shift := 0.0
 	for i, e := range entries {
 		x, y := place(i)
 		x += shift
-		p.swatch(e, x, y)
-		name := legendFace.shorten(e.name, limit)
-		p.text(legendFace, point{x + swatch + swatchGap, y}, leftMid, 0, name)
+		e.drawSwatch(p, x, y)
+		name := legendFace.Shorten(e.name, limit)
+		p.Text(legendFace, draw.Pt(x+swatch+swatchGap, y), draw.LeftMid, 0, name)
 		if rows == 1 { // nothing stands below, so no column need be kept
-			shift += swatch + swatchGap + legendFace.width(name) + columnGap - cell
+			shift += swatch + swatchGap + legendFace.Width(name) + columnGap - cell
 		}
 	}
 	if more > 0 {
 		x, y := place(len(entries))
-		p.text(legendFace, point{x, y}, leftMid, 0, fmt.Sprintf("and %d more", more))
+		p.Text(legendFace, draw.Pt(x, y), draw.LeftMid, 0, fmt.Sprintf("and %d more", more))
 	}
 }
 
@@ -158,7 +160,7 @@ func (l legend) used(width float64) float64 {
 	w := 2*legendPad - columnGap
 	if rows == 1 {
 		for _, e := range l.entries {
-			w += swatch + swatchGap + math.Min(legendFace.width(e.name), width/2) + columnGap
+			w += swatch + swatchGap + math.Min(legendFace.Width(e.name), width/2) + columnGap
 		}
 	} else {
 		w += float64(columns) * (swatch + swatchGap + l.nameWidth(width/2) + columnGap)
@@ -166,22 +168,22 @@ func (l legend) used(width float64) float64 {
 	return math.Min(w, width)
 }
 
-// swatch draws a sample of the look.
-func (p pen) swatch(l look, x, y float64) {
+// drawSwatch draws a sample of the look.
+func (l look) drawSwatch(p draw.Pen, x, y float64) {
 	switch {
-	case l.isBar():
-		p.box(rect{x + swatch - 15, y - 4.5, x + swatch, y + 4.5}, palette[l.color], stroke{})
+	case l.bar:
+		p.Box(draw.Rect(x+swatch-15, y-4.5, x+swatch, y+4.5), draw.Palette[l.color], draw.Stroke{})
 	default:
-		if l.kind == LineKind {
-			p.line(l.stroke(), point{x, y}, point{x + swatch, y})
+		if l.line {
+			p.Line(l.stroke(), draw.Pt(x, y), draw.Pt(x+swatch, y))
 		}
 		if !l.bare {
-			p.marker(l, point{x + swatch/2, y})
+			l.drawMarker(p, draw.Pt(x+swatch/2, y))
 		}
 	}
 }
 
-// sharedLegend merges the legends of all panels, provided that every name has the same
+// sharedLegend merges the legends of all charts, provided that every name has the same
 // look everywhere, every look one name, and no panel asks for a place of its own.
 func sharedLegend(charts []*chart) (legend, bool) {
 	var all legend
@@ -189,9 +191,6 @@ func sharedLegend(charts []*chart) (legend, bool) {
 	names := map[look]string{}
 	with := 0
 	for _, c := range charts {
-		if c == nil {
-			continue
-		}
 		if c.panel.Legend != "" && c.panel.Legend != LegendAuto {
 			return legend{}, false
 		}

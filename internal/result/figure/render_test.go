@@ -80,7 +80,7 @@ func TestDeterministic(t *testing.T) {
 func TestJSONKeepsWhatIsDrawn(t *testing.T) {
 	in := Figure{Name: "f", Panels: []Panel{{
 		Series: []Series{{Name: "s", Points: []Point{{X: 1, Y: math.NaN()}, {X: 2, Y: 3, Low: 2, High: 4}, {X: 3, Y: math.Inf(1)}, {X: 4, Y: 1, Low: math.NaN(), High: 2}}}},
-	}, {Heat: &HeatMap{Cells: [][]Cell{{{Value: math.NaN(), Text: "OOM"}, {Value: 2}}}}}}}
+	}, {Content: &HeatMap{Cells: [][]Cell{{{Value: math.NaN(), Text: "OOM"}, {Value: 2}}}}}}}
 	data, err := json.Marshal(in)
 	if err != nil {
 		t.Fatal(err)
@@ -287,17 +287,17 @@ func anyHeat(t *rapid.T) Panel {
 	y := rapid.SliceOfN(anyName, 1, 40).Draw(t, "y names")
 	p := Panel{
 		X: Axis{Scale: Category, Categories: x, Label: "x"}, Y: Axis{Scale: Category, Categories: y, Label: "y"},
-		Heat: &HeatMap{Value: anyAxis(t)},
+		Content: &HeatMap{Value: anyAxis(t)},
 	}
 	if rapid.Bool().Draw(t, "fixed") {
-		p.Heat.Value.Max = ref(rapid.Float64Range(0.1, 10).Draw(t, "max"))
+		p.Content.(*HeatMap).Value.Max = ref(rapid.Float64Range(0.1, 10).Draw(t, "max"))
 	}
 	for range y {
 		row := make([]Cell, len(x))
 		for i := range row {
 			row[i].Value = anyNumber.Draw(t, "cell")
 		}
-		p.Heat.Cells = append(p.Heat.Cells, row)
+		p.Content.(*HeatMap).Cells = append(p.Content.(*HeatMap).Cells, row)
 	}
 	return p
 }
@@ -318,5 +318,5 @@ func anyDiagram(t *rapid.T) Panel {
 		}
 		d.Shapes = append(d.Shapes, s)
 	}
-	return Panel{Diagram: d}
+	return Panel{Content: d}
 }

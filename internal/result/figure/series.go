@@ -1,220 +1,94 @@
 package figure
 
-import "math"
+import (
+	"encoding/json"
+	"math"
+)
 
-// geometry is a chart's data on the page, and the ink labels must keep off.
-type geometry struct {
-	frame  rect
-	paths  [][]point // per series, the points in order of the data
-	bars   []rect    // beside chart.bars
-	limits [][]point // per limit line
-	labels []rect    // per limit line, zero for none
-	ink    clutter
+// Series is one set of points, drawn alike.
+type Series struct {
+	Name   string  `json:"name"`
+	Kind   Kind    `json:"kind,omitempty"`
+	Points []Point `json:"points"`
+	// Color picks a palette entry, counted from 1; 0 takes the series' place in
+	// the panel. Equal numbers tie a measurement to its model, or panels together.
+	Color    int  `json:"color,omitempty"`
+	Dashed   bool `json:"dashed,omitempty"`    // dashed line, hollow markers
+	NoMarker bool `json:"no_marker,omitempty"` // a bare line, as for a fit
 }
 
-// geometry places all data in the frame. The rulers must be on the page already.
-func (c *chart) geometry(frame rect) *geometry {
-	g := &geometry{frame: frame, paths: make([][]point, len(c.data))}
-	for _, b := range c.bars {
-		r := rect{c.x.at(b.left), c.onPage(b.base), c.x.at(b.right), c.onPage(b.top)}
-		if r.y0 > r.y1 {
-			r.y0, r.y1 = r.y1, r.y0
-		}
-		g.bars = append(g.bars, r)
-		g.ink.addBox(r)
-		g.addErrorBar(c, point{r.center().x, 0}, b.point)
-	}
-	for i, l := range c.looks {
-		if l.isBar() {
-			continue
-		}
-		for _, pt := range c.data[i] {
-			at := point{c.x.at(pt.X), c.y.at(pt.Y)}
-			g.paths[i] = append(g.paths[i], at)
-			if frame.has(at) {
-				g.ink.addBox(rect{at.x, at.y, at.x, at.y}.inset(-markerRadius))
-			}
-			g.addErrorBar(c, at, pt)
-		}
-		if l.kind == LineKind {
-			for _, piece := range frame.clipPath(g.paths[i]) {
-				g.ink.addPath(piece)
-			}
-		}
-	}
-	for _, l := range c.panel.Lines {
-		path := c.limitPath(frame, l)
-		g.limits = append(g.limits, path)
-		for _, piece := range frame.clipPath(path) {
-			g.ink.addPath(piece)
-		}
-	}
-	for i, l := range c.panel.Lines {
-		box := g.limitLabel(l, g.limits[i])
-		g.labels = append(g.labels, box)
-		if box != (rect{}) {
-			g.ink.addBox(box)
-		}
-	}
-	return g
+// Kind is how a series is drawn.
+type Kind string
+
+// The kinds; the empty string is LineKind. Bars need a Category x axis; all
+// StackedBars of a panel make one stack per category, each Bars series has a bar of its own.
+const (
+	LineKind    Kind = "line"
+	Scatter     Kind = "scatter"
+	Bars        Kind = "bars"
+	StackedBars Kind = "stacked-bars"
+)
+
+// Point is one value. Points that are not finite, or not positive on a log axis,
+// are left out and counted under the panel.
+type Point struct {
+	X, Y float64
+	// Low and High are the ends of an error bar, drawn when Low < High.
+	Low, High float64
 }
 
-// onPage gives the height of v on the page, kept within the frame.
-func (c *chart) onPage(v float64) float64 {
-	return math.Min(math.Max(c.y.at(v), c.y.from), c.y.to)
+// Line is a limit or an ideal: exactly one of X, Y and Points is given.
+// A vertical or horizontal line carries its label, a sloped one is in the legend.
+type Line struct {
+	Label  string   `json:"label"`
+	X      *float64 `json:"x,omitempty"`      // vertical at X
+	Y      *float64 `json:"y,omitempty"`      // horizontal at Y
+	Points []Point  `json:"points,omitempty"` // through at least two points
 }
 
-// limitPath is a limit line from side to side, or through its points; values the
-// axes cannot show give no path.
-func (c *chart) limitPath(frame rect, l Line) []point {
-	switch {
-	case l.X != nil && c.panel.X.showable(*l.X):
-		x := c.x.at(*l.X)
-		return []point{{x, frame.y0}, {x, frame.y1}}
-	case l.Y != nil && c.panel.Y.showable(*l.Y):
-		y := c.y.at(*l.Y)
-		return []point{{frame.x0, y}, {frame.x1, y}}
-	}
-	var path []point
-	for _, pt := range l.Points {
-		if c.panel.X.showable(pt.X) && c.panel.Y.showable(pt.Y) {
-			path = append(path, point{c.x.at(pt.X), c.y.at(pt.Y)})
-		}
-	}
-	return path
+// JSON has no NaN and no infinity, yet a row that failed may well carry one.
+// They are written as null and read back as NaN, which is drawn the same way: not at all.
+
+type pointJSON struct {
+	X    *float64 `json:"x"`
+	Y    *float64 `json:"y"`
+	Low  *float64 `json:"low,omitempty"`
+	High *float64 `json:"high,omitempty"`
 }
 
-// errorBar gives the ends of a point's error bar on the page. An end beyond the
-// axis, or at or below zero on a log axis, stops at the frame.
-func (c *chart) errorBar(pt Point) (lo, hi float64, ok bool) {
-	if !(pt.Low < pt.High) || !c.panel.Y.showable(pt.High) || math.IsNaN(pt.Low) {
-		return 0, 0, false
+// MarshalJSON writes the point; without an error bar low and high are left out.
+func (p Point) MarshalJSON() ([]byte, error) {
+	out := pointJSON{X: finiteOrNil(p.X), Y: finiteOrNil(p.Y)}
+	if p.Low != 0 || p.High != 0 {
+		out.Low, out.High = finiteOrNil(p.Low), finiteOrNil(p.High)
 	}
-	lo, hi = c.onPage(pt.Low), c.onPage(pt.High)
-	return lo, hi, lo < hi
+	return json.Marshal(out)
 }
 
-func (g *geometry) addErrorBar(c *chart, at point, pt Point) {
-	if lo, hi, ok := c.errorBar(pt); ok && at.x >= g.frame.x0 && at.x <= g.frame.x1 {
-		g.ink.addPath([]point{{at.x, lo}, {at.x, hi}})
+// UnmarshalJSON reads what MarshalJSON wrote. A missing end of an error bar
+// leaves the bar out, as NaN would.
+func (p *Point) UnmarshalJSON(data []byte) error {
+	var in pointJSON
+	if err := json.Unmarshal(data, &in); err != nil {
+		return err
 	}
+	*p = Point{X: orNaN(in.X), Y: orNaN(in.Y)}
+	if in.Low != nil || in.High != nil {
+		p.Low, p.High = orNaN(in.Low), orNaN(in.High)
+	}
+	return nil
 }
 
-func (c *chart) drawBars(p pen, g *geometry) {
-	for i, b := range c.bars {
-		r := g.bars[i]
-		if r.h() <= 0 {
-			continue
-		}
-		p.box(r, palette[c.looks[b.series].color], stroke{color: white, width: 0.6})
+func finiteOrNil(v float64) *float64 {
+	if math.IsNaN(v) || math.IsInf(v, 0) {
+		return nil
 	}
-	for i, b := range c.bars {
-		p.errorBar(c, g.frame, g.bars[i].center().x, b.point, stroke{color: black, width: 0.9})
-	}
+	return &v
 }
 
-func (c *chart) drawLimits(p pen, g *geometry) {
-	for i, path := range g.limits {
-		for _, piece := range g.frame.clipPath(path) {
-			p.line(limitStroke(i), piece...)
-		}
+func orNaN(v *float64) float64 {
+	if v == nil {
+		return math.NaN()
 	}
-}
-
-// drawSeries draws all lines, then all error bars and markers, so that no line
-// hides another series' points.
-func (c *chart) drawSeries(p pen, g *geometry) {
-	for i, l := range c.looks {
-		if l.kind != LineKind {
-			continue
-		}
-		for _, piece := range g.frame.clipPath(g.paths[i]) {
-			p.line(l.stroke(), piece...)
-		}
-	}
-	for i, l := range c.looks {
-		if l.isBar() {
-			continue
-		}
-		thin := stroke{color: palette[l.color], width: 1}
-		for k, at := range g.paths[i] {
-			p.errorBar(c, g.frame, at.x, c.data[i][k], thin)
-			// A bare line through a single point would leave nothing to see.
-			if (!l.bare || len(g.paths[i]) == 1) && g.frame.has(at) {
-				p.marker(l, at)
-			}
-		}
-	}
-}
-
-func (p pen) errorBar(c *chart, frame rect, x float64, pt Point, s stroke) {
-	lo, hi, ok := c.errorBar(pt)
-	if !ok || x < frame.x0 || x > frame.x1 {
-		return
-	}
-	const half = 3
-	p.line(s, point{x, lo}, point{x, hi})
-	// A clamped end has no cap: the bar goes on beyond the frame.
-	if c.y.covers(pt.Low) {
-		p.line(s, point{x - half, lo}, point{x + half, lo})
-	}
-	if c.y.covers(pt.High) {
-		p.line(s, point{x - half, hi}, point{x + half, hi})
-	}
-}
-
-// drawLimitLabels writes along the horizontal and vertical lines.
-func (c *chart) drawLimitLabels(p pen, g *geometry) {
-	for i, l := range c.panel.Lines {
-		box := g.labels[i]
-		if box == (rect{}) {
-			continue
-		}
-		room, angle := box.w(), 0.0
-		if l.X != nil {
-			room, angle = box.h(), math.Pi/2
-		}
-		p.box(box, veil, stroke{})
-		p.text(limitFace, box.center(), centerMid, angle, limitFace.shorten(l.Label, room))
-	}
-}
-
-// limitLabel finds the place along a horizontal or vertical line where its
-// label covers least; the zero rect means that there is none.
-func (g *geometry) limitLabel(l Line, path []point) rect {
-	if l.Label == "" || len(path) == 0 {
-		return rect{}
-	}
-	frame := g.frame
-	const gap, margin = 2, 4
-	long := math.Min(limitFace.width(l.Label)+2, 0.6*math.Max(frame.w(), frame.h()))
-	high := limitFace.size + 1
-	along := [...]float64{1, 0, 0.75, 0.5, 0.25} // where on the line, best first
-	var tries []rect
-	switch {
-	case l.Y != nil:
-		long = math.Min(long, frame.w()-2*margin)
-		y := path[0].y
-		for _, t := range along {
-			x := frame.x0 + margin + t*(frame.w()-2*margin-long)
-			tries = append(tries, rect{x, y + gap, x + long, y + gap + high}, rect{x, y - gap - high, x + long, y - gap})
-		}
-	case l.X != nil:
-		long = math.Min(long, frame.h()-2*margin)
-		x := path[0].x
-		for _, t := range along {
-			y := frame.y0 + margin + t*(frame.h()-2*margin-long)
-			tries = append(tries, rect{x - gap - high, y, x - gap, y + long}, rect{x + gap, y, x + gap + high, y + long})
-		}
-	}
-	best, least := rect{}, math.MaxInt
-	for _, try := range tries {
-		if !frame.has(point{try.x0, try.y0}) || !frame.has(point{try.x1, try.y1}) {
-			continue
-		}
-		if n := g.ink.under(try); n < least {
-			best, least = try, n
-		}
-	}
-	return best
+	return *v
 }

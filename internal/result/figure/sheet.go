@@ -1,6 +1,16 @@
 package figure
 
-import "math"
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+
+	"github.com/kernbench/kernbench/internal/result/draw"
+)
 
 // sheet is a figure laid out: its size, and how to draw it.
 type sheet struct {
@@ -8,8 +18,7 @@ type sheet struct {
 	w, h    float64
 	columns int
 	rows    []float64 // height of every row of panels
-	charts  []*chart  // beside figure.Panels, nil where it is no chart
-	heats   []*heat   // beside figure.Panels, nil where it is no heat map
+	panels  []Drawing // beside figure.Panels
 	common  legend    // drawn once below the panels, if it has entries
 	shared  bool
 }
@@ -47,19 +56,19 @@ func newSheet(f Figure) *sheet {
 		}
 	}
 	s.columns = min(s.columns, len(f.Panels))
-	s.charts = make([]*chart, len(f.Panels))
-	s.heats = make([]*heat, len(f.Panels))
-	for i, p := range f.Panels {
-		switch {
-		case p.Diagram != nil:
-		case p.Heat != nil:
-			s.heats[i] = newHeat(p)
-		default:
-			s.charts[i] = newChart(p)
+	var charts []*chart
+	for _, p := range f.Panels {
+		d := p.content().Prepare(p)
+		s.panels = append(s.panels, d)
+		if c, ok := d.(*chart); ok {
+			charts = append(charts, c)
 		}
 	}
-	if s.common, s.shared = sharedLegend(s.charts); !s.shared {
-		s.common = legend{}
+	if common, ok := sharedLegend(charts); ok {
+		s.common, s.shared = common, true
+		for _, c := range charts {
+			c.shared = true
+		}
 	}
 	s.measure()
 	return s
@@ -71,9 +80,9 @@ func (s *sheet) measure() {
 	w, h := panelSize(s.columns)
 	s.w = float64(s.columns)*w + float64(s.columns-1)*panelGap/2
 	s.rows = make([]float64, (len(s.figure.Panels)+s.columns-1)/s.columns)
-	for i, p := range s.figure.Panels {
+	for i, p := range s.panels {
 		row := &s.rows[i/s.columns]
-		*row = math.Max(*row, panelHeight(p, w, h))
+		*row = math.Max(*row, p.Height(w, h))
 	}
 	rest := 2*sheetMargin + s.headHeight() + s.footHeight() + float64(len(s.rows)-1)*panelGap
 	if len(s.figure.Panels) == 1 && s.rows[0] == h {
@@ -85,32 +94,17 @@ func (s *sheet) measure() {
 	}
 }
 
-// panelHeight lets heat maps grow with their rows and diagrams keep their proportions.
-func panelHeight(p Panel, w, h float64) float64 {
-	switch {
-	case p.Heat != nil:
-		return math.Max(h, float64(len(p.Y.Categories))*heatRow+90)
-	case p.Diagram != nil && len(p.Diagram.Shapes) > 0:
-		b := p.Diagram.bounds()
-		if b.w() == 0 {
-			return h
-		}
-		return math.Min(math.Max(w*b.h()/b.w()+40, h*0.5), w*0.9)
-	}
-	return h
-}
-
 func (s *sheet) titleLines() []string {
-	return titleFace.wrap(s.figure.Title, s.w-2*sheetMargin, 2)
+	return titleFace.Wrap(s.figure.Title, s.w-2*sheetMargin, 2)
 }
 
 func (s *sheet) captionLines() []string {
-	return noteFace.wrap(s.figure.Caption, s.w-2*sheetMargin, 12)
+	return noteFace.Wrap(s.figure.Caption, s.w-2*sheetMargin, 12)
 }
 
 func (s *sheet) headHeight() float64 {
 	if n := len(s.titleLines()); n > 0 {
-		return titleFace.height(n) + 6
+		return titleFace.Height(n) + 6
 	}
 	return 0
 }
@@ -122,25 +116,25 @@ func (s *sheet) footHeight() float64 {
 		h += s.common.height(rows)
 	}
 	if n := len(s.captionLines()); n > 0 {
-		h += noteFace.height(n) + 8
+		h += noteFace.Height(n) + 8
 	}
 	return h
 }
 
 // draw draws the whole figure.
-func (s *sheet) draw(p pen) {
-	p.box(rect{0, 0, s.w, s.h}, white, stroke{})
+func (s *sheet) draw(p draw.Pen) {
+	p.Box(draw.Rect(0, 0, s.w, s.h), draw.White, draw.Stroke{})
 	y := s.h - sheetMargin
 	if lines := s.titleLines(); len(lines) > 0 {
-		p.lines(titleFace, point{sheetMargin, y}, leftTop, lines)
+		p.Lines(titleFace, draw.Pt(sheetMargin, y), draw.LeftTop, lines)
 		y -= s.headHeight()
 	}
 	w := (s.w - 2*sheetMargin - float64(s.columns-1)*panelGap) / float64(s.columns)
 	for i, h := range s.rows {
-		var areas []rect
+		var areas []draw.Rectangle
 		for k := range min(s.columns, len(s.figure.Panels)-i*s.columns) {
 			x := sheetMargin + float64(k)*(w+panelGap)
-			areas = append(areas, rect{x, y - h, x + w, y})
+			areas = append(areas, draw.Rect(x, y-h, x+w, y))
 		}
 		s.drawRow(p, i*s.columns, areas)
 		y -= h + panelGap
@@ -151,51 +145,115 @@ func (s *sheet) draw(p pen) {
 		_, rows := s.common.grid(room)
 		h := s.common.height(rows)
 		x := (s.w - s.common.used(room)) / 2
-		s.common.draw(p, rect{x, y - h, x + room, y}, false)
+		s.common.draw(p, draw.Rect(x, y-h, x+room, y), false)
 		y -= h
 	}
-	p.lines(noteFace, point{sheetMargin, y - 8}, leftTop, s.captionLines())
+	p.Lines(noteFace, draw.Pt(sheetMargin, y-8), draw.LeftTop, s.captionLines())
 }
 
 // panelText wraps the title and the notes of a panel.
 func (s *sheet) panelText(i int, width float64) (title, notes []string) {
 	panel := s.figure.Panels[i]
-	note := panel.Note
-	switch {
-	case s.charts[i] != nil:
-		note = s.charts[i].notes()
-	case s.heats[i] != nil:
-		note = s.heats[i].notes()
-	}
-	return panelFace.wrap(panel.Title, width, 2), noteFace.wrap(note, width, 5)
+	note := panel.Note + "\n" + s.panels[i].Notes() // an empty line takes no room
+	return panelFace.Wrap(panel.Title, width, 2), noteFace.Wrap(note, width, 5)
 }
 
 // drawRow draws panels side by side. Titles and notes take the same room in
 // all of them, so that the plots line up.
-func (s *sheet) drawRow(p pen, first int, areas []rect) {
+func (s *sheet) drawRow(p draw.Pen, first int, areas []draw.Rectangle) {
 	head, foot := 0.0, 0.0
 	for k, area := range areas {
-		title, notes := s.panelText(first+k, area.w())
-		p.lines(panelFace, point{area.x0, area.y1}, leftTop, title)
-		p.lines(noteFace, point{area.x0, area.y0}, leftBottom, notes)
+		title, notes := s.panelText(first+k, area.W())
+		p.Lines(panelFace, draw.Pt(area.X0, area.Y1), draw.LeftTop, title)
+		p.Lines(noteFace, draw.Pt(area.X0, area.Y0), draw.LeftBottom, notes)
 		if n := len(title); n > 0 {
-			head = math.Max(head, panelFace.height(n)+4)
+			head = math.Max(head, panelFace.Height(n)+4)
 		}
 		if n := len(notes); n > 0 {
-			foot = math.Max(foot, noteFace.height(n)+4)
+			foot = math.Max(foot, noteFace.Height(n)+4)
 		}
 	}
 	for k, area := range areas {
-		area.y1 -= head
-		area.y0 += foot
-		i := first + k
-		switch {
-		case s.charts[i] != nil:
-			s.charts[i].draw(p, area, !s.shared)
-		case s.heats[i] != nil:
-			s.heats[i].draw(p, area)
-		default:
-			s.figure.Panels[i].Diagram.draw(p, area)
-		}
+		area.Y1 -= head
+		area.Y0 += foot
+		s.panels[first+k].Draw(p, area)
 	}
+}
+
+// density is the resolution of PNGs: two dots per CSS pixel, for sharp text on
+// any screen.
+const density = 2 * 96
+
+// Write draws the figure to NAME.png and NAME.svg in dir, which is made if need
+// be, and returns their paths. Each file appears whole or not at all.
+func Write(dir string, f Figure) ([]string, error) {
+	if err := f.Validate(); err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, fmt.Errorf("making folder for figure %s: %w", f.Name, err)
+	}
+	var files []string
+	for _, format := range []struct {
+		ending string
+		render func(io.Writer, Figure) error
+	}{{".png", PNG}, {".svg", SVG}} {
+		var b bytes.Buffer
+		if err := format.render(&b, f); err != nil {
+			return files, err
+		}
+		path := filepath.Join(dir, f.Name+format.ending)
+		if err := writeAtomic(path, b.Bytes()); err != nil {
+			return files, fmt.Errorf("writing figure %s: %w", f.Name, err)
+		}
+		files = append(files, path)
+	}
+	return files, nil
+}
+
+// PNG draws the figure as an image of two dots per pixel.
+func PNG(w io.Writer, f Figure) error { return writePNG(w, f, density) }
+
+func writePNG(w io.Writer, f Figure, dpi int) error {
+	if err := f.Validate(); err != nil {
+		return err
+	}
+	return named(f, newSheet(f).page().PNG(w, dpi))
+}
+
+// SVG draws the figure as scalable graphics with text that stays text.
+func SVG(w io.Writer, f Figure) error {
+	if err := f.Validate(); err != nil {
+		return err
+	}
+	return named(f, newSheet(f).page().SVG(w))
+}
+
+func named(f Figure, err error) error {
+	if err != nil {
+		return fmt.Errorf("figure %s: %w", f.Name, err)
+	}
+	return nil
+}
+
+func (s *sheet) page() draw.Page {
+	return draw.Page{W: s.w, H: s.h, Title: s.figure.Title, Description: s.figure.Caption, Draw: s.draw}
+}
+
+// writeAtomic writes beside the target and renames, so that a reader never sees half a file.
+func writeAtomic(path string, data []byte) (err error) {
+	tmp, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, os.Remove(tmp.Name()))
+		}
+	}()
+	_, err = tmp.Write(data)
+	if err = errors.Join(err, tmp.Chmod(0o644), tmp.Close()); err != nil {
+		return err
+	}
+	return os.Rename(tmp.Name(), path)
 }

@@ -31,7 +31,7 @@ func heatWith(bend func(*Panel)) Figure {
 }
 
 func shapes(s ...Shape) Figure {
-	return Figure{Name: "f", Panels: []Panel{{Diagram: &Diagram{Shapes: s}}}}
+	return Figure{Name: "f", Panels: []Panel{{Content: &Diagram{Shapes: s}}}}
 }
 
 func TestValidateNamesEveryFault(t *testing.T) {
@@ -67,12 +67,12 @@ func TestValidateNamesEveryFault(t *testing.T) {
 		{`0 of x, y and points`, chartWith(func(p *Panel) { p.Lines = []Line{{Label: "l"}} })},
 		{`2 of x, y and points`, chartWith(func(p *Panel) { p.Lines = []Line{{X: ref(1), Y: ref(1)}} })},
 		{`a sloped line needs at least two`, chartWith(func(p *Panel) { p.Lines = []Line{{Points: []Point{{X: 1, Y: 1}}}} })},
-		{`a heat map shares its panel`, heatWith(func(p *Panel) { p.Series = []Series{{}} })},
+		{`heat shares its panel`, heatWith(func(p *Panel) { p.Series = []Series{{}} })},
 		{`want category axes`, heatWith(func(p *Panel) { p.X = Axis{} })},
-		{`5 rows for 6 y categories`, heatWith(func(p *Panel) { p.Heat.Cells = p.Heat.Cells[:5] })},
-		{`row 2 has 1 cells for 6`, heatWith(func(p *Panel) { p.Heat.Cells[1] = p.Heat.Cells[1][:1] })},
-		{`value has categories or a break`, heatWith(func(p *Panel) { p.Heat.Value.Break = &[2]float64{1, 2} })},
-		{`a diagram shares its panel`, Figure{Name: "f", Panels: []Panel{{Diagram: &Diagram{}, Heat: &HeatMap{}}}}},
+		{`5 rows for 6 y categories`, heatWith(func(p *Panel) { p.Content.(*HeatMap).Cells = p.Content.(*HeatMap).Cells[:5] })},
+		{`row 2 has 1 cells for 6`, heatWith(func(p *Panel) { p.Content.(*HeatMap).Cells[1] = p.Content.(*HeatMap).Cells[1][:1] })},
+		{`value has categories or a break`, heatWith(func(p *Panel) { p.Content.(*HeatMap).Value.Break = &[2]float64{1, 2} })},
+		{`diagram shares its panel`, Figure{Name: "f", Panels: []Panel{{Content: &Diagram{}, Lines: []Line{{Y: ref(1)}}}}}},
 		{`unknown shape`, shapes(Shape{Kind: "blob"})},
 		{`size 1 x 0`, shapes(Shape{Kind: Box, W: 1})},
 		{`diameter 0`, shapes(Shape{Kind: Circle})},

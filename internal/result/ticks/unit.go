@@ -1,10 +1,26 @@
-package figure
+package ticks
 
 import (
 	"math"
 	"strconv"
 	"strings"
 )
+
+// Unit is what an axis's numbers count; it decides the wording of tick labels.
+type Unit string
+
+// The units; the empty string is a plain number.
+const (
+	Plain   Unit = "plain"
+	Bytes   Unit = "bytes"   // 512, 4Ki, 1Mi
+	Micros  Unit = "us"      // values in microseconds: 500 ns, 10 µs, 1 ms
+	Percent Unit = "percent" // values in percent: 85%
+	GBps    Unit = "GB/s"    // plain ticks, the unit goes to the axis label
+	TFlops  Unit = "TFLOP/s" // plain ticks, the unit goes to the axis label
+)
+
+// Units are all of them.
+func Units() []Unit { return []Unit{Plain, Bytes, Micros, Percent, GBps, TFlops} }
 
 // prefix is a step of a unit's ladder: values from size upward are divided by
 // size and get the suffix.
@@ -53,13 +69,18 @@ func (u Unit) prefixFor(magnitude float64) prefix {
 	return prefix{1, ""}
 }
 
-// format writes one value by itself, to four significant digits.
-func (u Unit) format(v float64) string {
+// Format writes one value by itself, to four significant digits.
+func (u Unit) Format(v float64) string {
 	if v == 0 {
 		return zero(u)
 	}
+	return u.Digits(v, 4)
+}
+
+// Digits writes a value with at most so many significant digits.
+func (u Unit) Digits(v float64, digits int) string {
 	p := u.prefixFor(math.Abs(v))
-	return number(v/p.size, 4) + p.suffix
+	return number(v/p.size, digits) + p.suffix
 }
 
 // formatAll writes the ticks of a linear axis: one prefix for all, and just
@@ -122,7 +143,7 @@ func (u Unit) logLabel(v, lo float64) string {
 	if u.bare() && lo < 1e-3 && v < 0.999 {
 		return exponential(v, 4)
 	}
-	return u.format(v)
+	return u.Format(v)
 }
 
 // bare reports whether ticks of the unit are numbers without a suffix.
@@ -137,11 +158,11 @@ func (u Unit) powerOfTwo(e int) string {
 		}
 		return "2^" + strconv.Itoa(e)
 	}
-	return u.format(v)
+	return u.Format(v)
 }
 
-// label joins an axis label with the unit the ticks leave out.
-func (u Unit) label(text string) string {
+// Label joins an axis label with the unit the ticks leave out.
+func (u Unit) Label(text string) string {
 	if (u != GBps && u != TFlops) || strings.Contains(text, string(u)) {
 		return text
 	}

@@ -1,32 +1,33 @@
-package figure
+package draw
 
 import (
 	"math"
 	"strings"
 )
 
-const ellipsis = "…"
+// Ellipsis stands where text was left out.
+const Ellipsis = "…"
 
-// shorten fits a name into the width by leaving out its middle: names of a sweep begin
+// Shorten fits a name into the width by leaving out its middle: names of a sweep begin
 // alike and differ at the end.
-func (f face) shorten(s string, width float64) string {
+func (f Face) Shorten(s string, width float64) string {
 	return f.squeeze(clean(s), width, 0.55)
 }
 
 // squeeze replaces as little of s as it must by an ellipsis; head is the part of
 // what is kept that comes from the start.
-func (f face) squeeze(s string, width, head float64) string {
-	if f.width(s) <= width {
+func (f Face) squeeze(s string, width, head float64) string {
+	if f.Width(s) <= width {
 		return s
 	}
 	runes := []rune(s)
-	short := ellipsis
+	short := Ellipsis
 	for keep := 1; keep < len(runes); keep++ {
 		n := int(math.Ceil(float64(keep) * head))
 		left := strings.TrimRight(string(runes[:n]), " ,;:-_/(")
 		right := strings.TrimLeft(string(runes[len(runes)-(keep-n):]), " ")
-		try := left + ellipsis + right
-		if f.width(try) > width {
+		try := left + Ellipsis + right
+		if f.Width(try) > width {
 			break
 		}
 		short = try
@@ -34,15 +35,15 @@ func (f face) squeeze(s string, width, head float64) string {
 	return short
 }
 
-// wrap breaks text into at most limit lines of the width. Lines break at spaces,
+// Wrap breaks text into at most limit lines of the width. Lines break at spaces,
 // after the separators of names such as ring_all-reduce/fp16, and at newlines;
 // what does not fit is cut off, which an ellipsis shows.
-func (f face) wrap(s string, width float64, limit int) []string {
+func (f Face) Wrap(s string, width float64, limit int) []string {
 	var lines []string
 	for hard := range strings.SplitSeq(s, "\n") {
 		line := ""
 		for _, piece := range pieces(clean(hard)) {
-			if line != "" && f.width(strings.TrimRight(line+piece, " ")) > width {
+			if line != "" && f.Width(strings.TrimRight(line+piece, " ")) > width {
 				lines = append(lines, strings.TrimRight(line, " "))
 				line = ""
 			}

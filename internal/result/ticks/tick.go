@@ -1,21 +1,25 @@
-package figure
+// Package ticks chooses the marks of an axis and words their labels: round
+// steps, few enough to be read, with one prefix for all.
+//
+// It knows no page: how many labels fit is the caller's to try.
+package ticks
 
 import (
 	"math"
 	"slices"
 )
 
-// tick is a mark on an axis; a minor one has no label.
-type tick struct {
-	value float64
-	label string
+// Tick is a mark on an axis; a minor one has no label.
+type Tick struct {
+	Value float64
+	Label string
 }
 
 // slack forgives rounding when a tick falls on the very end of an axis.
 const slack = 1e-9
 
-// linearTicks marks [lo, hi] at round steps, with about n labels. Bytes step by powers of two, everything else by 1, 2, 5.
-func linearTicks(u Unit, lo, hi float64, n int) []tick {
+// Linear marks [lo, hi] at round steps, with about n labels. Bytes step by powers of two, everything else by 1, 2, 5.
+func Linear(u Unit, lo, hi float64, n int) []Tick {
 	step := roundStep((hi-lo)/float64(max(n, 1)), u == Bytes)
 	first := math.Ceil(lo/step - slack)
 	last := math.Floor(hi/step + slack)
@@ -23,9 +27,9 @@ func linearTicks(u Unit, lo, hi float64, n int) []tick {
 	for i := first; i <= last; i++ {
 		values = append(values, i*step)
 	}
-	ticks := make([]tick, len(values))
+	ticks := make([]Tick, len(values))
 	for i, label := range u.formatAll(values, step) {
-		ticks[i] = tick{values[i], label}
+		ticks[i] = Tick{values[i], label}
 	}
 	return ticks
 }
@@ -45,9 +49,9 @@ func roundStep(raw float64, binary bool) float64 {
 	return 10 * decade
 }
 
-// log10Ticks marks decades. A long axis labels only every second, third ...
+// Log10 marks decades. A long axis labels only every second, third ...
 // decade; a short one also 2 and 5, or falls back to linear steps.
-func log10Ticks(u Unit, lo, hi float64, n int) []tick {
+func Log10(u Unit, lo, hi float64, n int) []Tick {
 	first := int(math.Ceil(math.Log10(lo) - slack))
 	last := int(math.Floor(math.Log10(hi) + slack))
 	stride := 1
@@ -62,12 +66,12 @@ func log10Ticks(u Unit, lo, hi float64, n int) []tick {
 		}
 	}
 	if countMultiples(lo, hi, []float64{1, 2, 5}) < 3 {
-		return linearTicks(u, lo, hi, n) // less than a decade
+		return Linear(u, lo, hi, n) // less than a decade
 	}
 	// Minor marks are clutter once the decades themselves are thinned out.
 	minor := stride == 1 && last-first < 10
 
-	var ticks []tick
+	var ticks []Tick
 	for e := first - 1; e <= last; e++ {
 		for m := 1.0; m <= 9; m++ {
 			v := m * pow10(e)
@@ -76,9 +80,9 @@ func log10Ticks(u Unit, lo, hi float64, n int) []tick {
 			}
 			switch {
 			case m == 1 && mod(e, stride) == 0, stride == 1 && m != 1 && slices.Contains(multiples, m):
-				ticks = append(ticks, tick{v, u.logLabel(v, lo)})
+				ticks = append(ticks, Tick{v, u.logLabel(v, lo)})
 			case m == 1 || minor:
-				ticks = append(ticks, tick{v, ""})
+				ticks = append(ticks, Tick{v, ""})
 			}
 		}
 	}
@@ -99,13 +103,13 @@ func countMultiples(lo, hi float64, multiples []float64) int {
 // strides are the distances of labelled powers of two.
 var strides = []int{1, 2, 3, 4, 5, 10, 20, 50, 100}
 
-// log2Ticks marks powers of two and labels every first, second, third ...
+// Log2 marks powers of two and labels every first, second, third ...
 // of them, counted from 2^0.
-func log2Ticks(u Unit, lo, hi float64, n int) []tick {
+func Log2(u Unit, lo, hi float64, n int) []Tick {
 	first := int(math.Ceil(math.Log2(lo) - slack))
 	last := int(math.Floor(math.Log2(hi) + slack))
 	if last-first < 1 {
-		return linearTicks(u, lo, hi, n)
+		return Linear(u, lo, hi, n)
 	}
 	stride := last - first // two labels when nothing denser fits
 	for _, s := range strides {
@@ -124,13 +128,13 @@ func log2Ticks(u Unit, lo, hi float64, n int) []tick {
 		offset = mod(first, stride)
 	}
 	minor := last-first <= 40 // beyond that the marks run together
-	var ticks []tick
+	var ticks []Tick
 	for e := first; e <= last; e++ {
 		v := math.Ldexp(1, e)
 		if mod(e-offset, stride) == 0 {
-			ticks = append(ticks, tick{v, u.powerOfTwo(e)})
+			ticks = append(ticks, Tick{v, u.powerOfTwo(e)})
 		} else if minor {
-			ticks = append(ticks, tick{v, ""})
+			ticks = append(ticks, Tick{v, ""})
 		}
 	}
 	return ticks

@@ -1,6 +1,86 @@
 package figure
 
-import "math"
+import (
+	"math"
+
+	"github.com/kernbench/kernbench/internal/result/ticks"
+)
+
+// Axis says how numbers become positions, and how they are written.
+type Axis struct {
+	Label string `json:"label,omitempty"`
+	Scale Scale  `json:"scale,omitempty"`
+	Unit  Unit   `json:"unit,omitempty"`
+	// Min and Max fix an end; nil fits the data.
+	Min *float64 `json:"min,omitempty"`
+	Max *float64 `json:"max,omitempty"`
+	// Categories names the slots of a Category axis; slot i is at position i.
+	Categories []string `json:"categories,omitempty"`
+	// Break leaves out the values between its two ends, so that one tall bar
+	// does not flatten the rest. Only for a linear y axis; without data on both
+	// sides the axis is drawn whole.
+	Break *[2]float64 `json:"break,omitempty"`
+}
+
+// Scale is how an axis spreads its values.
+type Scale string
+
+// The scales; the empty string is Linear.
+const (
+	Linear   Scale = "linear"
+	Log2     Scale = "log2"
+	Log10    Scale = "log10"
+	Category Scale = "category"
+)
+
+// log reports whether only positive values have a place on the scale.
+func (s Scale) log() bool { return s == Log2 || s == Log10 }
+
+// Unit is what an axis's numbers count; it decides the wording of tick labels.
+type Unit = ticks.Unit
+
+// The units; the empty string is a plain number.
+const (
+	Plain   = ticks.Plain
+	Bytes   = ticks.Bytes   // 512, 4Ki, 1Mi
+	Micros  = ticks.Micros  // values in microseconds: 500 ns, 10 µs, 1 ms
+	Percent = ticks.Percent // values in percent: 85%
+	GBps    = ticks.GBps    // plain ticks, the unit goes to the axis label
+	TFlops  = ticks.TFlops  // plain ticks, the unit goes to the axis label
+)
+
+func (a Axis) validate(f Faults) {
+	oneOf(f, "scale", a.Scale, Linear, Log2, Log10, Category)
+	oneOf(f, "unit", a.Unit, ticks.Units()...)
+	if (a.Scale == Category) != (len(a.Categories) > 0) {
+		f.Add("scale %q with %d categories: a category axis names its categories, no other axis has any", a.Scale, len(a.Categories))
+	}
+	for _, end := range []struct {
+		name  string
+		value *float64
+	}{{"min", a.Min}, {"max", a.Max}} {
+		switch {
+		case end.value == nil:
+		case a.Scale == Category:
+			f.Add("%s is set on a category axis, which always shows all its categories", end.name)
+		case !showable(*end.value):
+			f.Add("%s is %g, want a finite number below 1e100", end.name, *end.value)
+		case a.Scale.log() && !a.showable(*end.value):
+			f.Add("%s is %g, want a positive number on a log axis", end.name, *end.value)
+		}
+	}
+	if a.Min != nil && a.Max != nil && *a.Min >= *a.Max {
+		f.Add("min %g is not below max %g", *a.Min, *a.Max)
+	}
+	if b := a.Break; b != nil {
+		if a.Scale != "" && a.Scale != Linear {
+			f.Add("break on a %s axis, which only a linear y axis can have", a.Scale)
+		}
+		if !(b[0] < b[1]) || !showable(b[0]) || !showable(b[1]) {
+			f.Add("break from %g to %g, want two finite numbers in rising order", b[0], b[1])
+		}
+	}
+}
 
 // extreme bounds what is drawn. Beyond it lie values no benchmark gives and
 // sums and differences that overflow.
@@ -20,13 +100,16 @@ func (a Axis) showable(v float64) bool {
 	return showable(v) && (!a.Scale.log() || v >= 1/extreme)
 }
 
+// slack forgives rounding when a value falls on the very end of an axis.
+const slack = 1e-9
+
 // ruler maps the values of an axis onto [from, to] on the page.
 type ruler struct {
 	axis     Axis
 	lo, hi   float64
 	broken   bool
 	from, to float64
-	ticks    []tick
+	ticks    []ticks.Tick
 }
 
 // newRuler fits an axis around the values (those it cannot show are ignored).
@@ -155,36 +238,36 @@ func (r ruler) covers(v float64) bool {
 }
 
 // marks makes the ticks for a wish of n labels.
-func (r ruler) marks(n int) []tick {
+func (r ruler) marks(n int) []ticks.Tick {
 	u := r.axis.Unit
 	switch {
 	case r.axis.Scale == Category:
-		ticks := make([]tick, len(r.axis.Categories))
+		marks := make([]ticks.Tick, len(r.axis.Categories))
 		for i, name := range r.axis.Categories {
-			ticks[i] = tick{float64(i), name}
+			marks[i] = ticks.Tick{Value: float64(i), Label: name}
 		}
-		return ticks
+		return marks
 	case r.axis.Scale == Log10:
-		return log10Ticks(u, r.lo, r.hi, n)
+		return ticks.Log10(u, r.lo, r.hi, n)
 	case r.axis.Scale == Log2:
-		return log2Ticks(u, r.lo, r.hi, n)
+		return ticks.Log2(u, r.lo, r.hi, n)
 	case r.broken:
 		return r.brokenMarks(n)
 	default:
-		return linearTicks(u, r.lo, r.hi, n)
+		return ticks.Linear(u, r.lo, r.hi, n)
 	}
 }
 
 // brokenMarks makes the ticks of both parts of a broken axis. They keep off
 // the cut, where the slashes are, and there are two above it if at all possible.
-func (r ruler) brokenMarks(n int) []tick {
+func (r ruler) brokenMarks(n int) []ticks.Tick {
 	u, b := r.axis.Unit, r.axis.Break
 	const off = 0.05
 	low := max(2, int(math.Round(float64(n)*breakFrom)))
-	ticks := linearTicks(u, r.lo, b[0]-off*(b[0]-r.lo), low)
-	var upper []tick
+	lower := ticks.Linear(u, r.lo, b[0]-off*(b[0]-r.lo), low)
+	var upper []ticks.Tick
 	for wish := max(2, n-low); len(upper) < 2 && wish <= 8; wish++ {
-		upper = linearTicks(u, b[1]+off*(r.hi-b[1]), r.hi, wish)
+		upper = ticks.Linear(u, b[1]+off*(r.hi-b[1]), r.hi, wish)
 	}
-	return append(ticks, upper...)
+	return append(lower, upper...)
 }

@@ -6,14 +6,15 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/kernbench/kernbench/internal/result/ticks"
 	"pgregory.net/rapid"
 )
 
-func labelsOf(ticks []tick) string {
+func labelsOf(ticks []ticks.Tick) string {
 	var labels []string
 	for _, t := range ticks {
-		if t.label != "" {
-			labels = append(labels, t.label)
+		if t.Label != "" {
+			labels = append(labels, t.Label)
 		}
 	}
 	return strings.Join(labels, " | ")
@@ -59,30 +60,6 @@ func TestTickLabels(t *testing.T) {
 	}
 }
 
-func TestFormat(t *testing.T) {
-	for _, c := range []struct {
-		unit Unit
-		v    float64
-		want string
-	}{
-		{Plain, 0, "0"}, {Plain, 1024, "1024"}, {Plain, 12345, "12.35k"}, {Plain, 2.5e6, "2.5M"}, {Plain, -3.25, "-3.25"}, {Plain, 4.5e-7, "4.5e-7"},
-		{Plain, 3e18, "3e6T"}, {Bytes, 1536, "1.5Ki"}, {Bytes, 1 << 30, "1Gi"}, {Bytes, 100, "100"},
-		{Micros, 999.9999999999, "1 ms"}, {Micros, 0.0005, "0.5 ns"}, {Micros, 1e6, "1 s"}, {Percent, 12.5, "12.5%"}, {GBps, 480, "480"},
-	} {
-		if got := c.unit.format(c.v); got != c.want {
-			t.Errorf("%s: format(%g) = %q, want %q", c.unit, c.v, got, c.want)
-		}
-	}
-}
-
-func TestAxisLabelNamesTheUnit(t *testing.T) {
-	for _, c := range []struct{ label, want string }{{"Bandwidth", "Bandwidth (GB/s)"}, {"Rate in GB/s", "Rate in GB/s"}, {"", "(GB/s)"}} {
-		if got := GBps.label(c.label); got != c.want {
-			t.Errorf("label(%q) = %q, want %q", c.label, got, c.want)
-		}
-	}
-}
-
 func anyAxis(t *rapid.T) Axis {
 	return Axis{
 		Scale: rapid.SampledFrom([]Scale{"", Linear, Log2, Log10}).Draw(t, "scale"),
@@ -100,21 +77,21 @@ func TestTicksNeverOverlap(t *testing.T) {
 		if !(r.lo < r.hi) {
 			t.Fatalf("empty range [%g, %g]", r.lo, r.hi)
 		}
-		r.place(0, rapid.Float64Range(60, 700).Draw(t, "length"), tickFace.width, 9, 44)
+		r.place(0, rapid.Float64Range(60, 700).Draw(t, "length"), tickFace.Width, 9, 44)
 		end, last, labelled := math.Inf(-1), math.Inf(-1), 0
 		for _, tk := range r.ticks {
-			at := r.at(tk.value)
-			if f := r.fraction(tk.value); at <= last || f < -1e-6 || f > 1+1e-6 {
+			at := r.at(tk.Value)
+			if f := r.fraction(tk.Value); at <= last || f < -1e-6 || f > 1+1e-6 {
 				t.Fatalf("tick %v of [%g, %g] at %g after %g", tk, r.lo, r.hi, at, last)
 			}
 			last = at
-			if tk.label == "" {
+			if tk.Label == "" {
 				continue
 			}
 			labelled++
-			half := tickFace.width(tk.label) / 2
+			half := tickFace.Width(tk.Label) / 2
 			if at-half < end+8.9 {
-				t.Fatalf("label %q touches its neighbour in %v", tk.label, r.ticks)
+				t.Fatalf("label %q touches its neighbour in %v", tk.Label, r.ticks)
 			}
 			end = at + half
 		}

@@ -1,0 +1,44 @@
+package draw
+
+import (
+	"image/color"
+	"math"
+)
+
+// RGB is the opaque colour of a number such as 0x0072B2.
+func RGB(hex uint32) color.NRGBA {
+	return color.NRGBA{R: uint8(hex >> 16), G: uint8(hex >> 8), B: uint8(hex), A: 255}
+}
+
+// Palette holds the colours that tell things apart: Okabe and Ito's set for all kinds of colour
+// vision, without the yellow that vanishes on white, continued with three dark ones from Tol's
+// "muted" set.
+var Palette = []color.NRGBA{
+	RGB(0x0072B2), RGB(0xD55E00), RGB(0x009E73), RGB(0xCC79A7), RGB(0xE69F00),
+	RGB(0x56B4E9), RGB(0x4D4D4D), RGB(0x882255), RGB(0x999933), RGB(0x332288),
+}
+
+// The colours of everything that is not data.
+var (
+	White    = RGB(0xFFFFFF)
+	Black    = RGB(0x1A1A1A)
+	InkGrey  = RGB(0x555555) // notes, limit lines
+	AxisGrey = RGB(0x333333)
+	GridGrey = RGB(0xE3E3E3)
+	PaleGrey = RGB(0xF2F2F2) // empty cells, neutral boxes
+	Veil     = color.NRGBA{R: 255, G: 255, B: 255, A: 225}
+)
+
+// Mix blends a towards b by t in [0, 1].
+func Mix(a, b color.NRGBA, t float64) color.NRGBA {
+	part := func(x, y uint8) uint8 { return uint8(math.Round(float64(x) + t*(float64(y)-float64(x)))) }
+	return color.NRGBA{R: part(a.R, b.R), G: part(a.G, b.G), B: part(a.B, b.B), A: 255}
+}
+
+// InkOn gives the text colour that can be read on c (ITU-R BT.601 luma).
+func InkOn(c color.NRGBA) color.NRGBA {
+	if 0.299*float64(c.R)+0.587*float64(c.G)+0.114*float64(c.B) < 140 {
+		return White
+	}
+	return Black
+}

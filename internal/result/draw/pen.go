@@ -1,0 +1,204 @@
+// Package draw puts lines, shapes and text on a page and writes it as PNG or SVG.
+//
+// It knows positions, colours and letters, nothing of axes or data: what a
+// figure shows is package figure's. It is the only importer of the plotting library.
+package draw
+
+import (
+	"image/color"
+	"math"
+	"strings"
+	"sync"
+	"unicode"
+
+	"codeberg.org/go-fonts/liberation/liberationsansbold"
+	"codeberg.org/go-fonts/liberation/liberationsansregular"
+	xfont "golang.org/x/image/font"
+	"golang.org/x/image/font/opentype"
+	"gonum.org/v1/plot/font"
+	"gonum.org/v1/plot/vg"
+)
+
+// Pen draws on a page of either format.
+type Pen struct{ page vg.Canvas }
+
+// Stroke is how a line looks; a width of 0 draws nothing.
+type Stroke struct {
+	Color color.Color
+	Width float64
+	Dash  []float64 // lengths of dash and gap in turn; nil for a solid line
+}
+
+// Face is how text looks.
+type Face struct {
+	Size  float64
+	Bold  bool
+	Color color.Color
+}
+
+// Anchor says which part of a text stands at the given point.
+type Anchor struct{ X, Y float64 } // 0 left or bottom, 0.5 middle, 1 right or top
+
+// The anchors in use.
+var (
+	LeftMid    = Anchor{0, 0.5}
+	RightMid   = Anchor{1, 0.5}
+	CenterTop  = Anchor{0.5, 1}
+	CenterBase = Anchor{0.5, 0}
+	CenterMid  = Anchor{0.5, 0.5}
+	LeftTop    = Anchor{0, 1}
+	LeftBottom = Anchor{0, 0}
+)
+
+// Text is set on lines of this height, in units of the font size. The letters of
+// Liberation Sans reach capHeight above and descent below the baseline.
+const (
+	leading   = 1.25
+	capHeight = 0.72
+	descent   = 0.21
+)
+
+// sans parses the two fonts once. Only these are linked in: the plotting
+// library's own collection would add ten more to the binary.
+var sans = sync.OnceValue(func() [2]*opentype.Font {
+	var fonts [2]*opentype.Font
+	for i, ttf := range [][]byte{liberationsansregular.TTF, liberationsansbold.TTF} {
+		f, err := opentype.Parse(ttf)
+		if err != nil {
+			panic("draw: embedded font is damaged: " + err.Error())
+		}
+		fonts[i] = f
+	}
+	return fonts
+})
+
+func (f Face) font() font.Face {
+	d := font.Font{Typeface: "Liberation", Variant: "Sans", Size: vg.Length(f.Size)}
+	i := 0
+	if f.Bold {
+		d.Weight = xfont.WeightBold
+		i = 1
+	}
+	return font.Face{Font: d, Face: sans()[i]}
+}
+
+// Width measures one line of text.
+func (f Face) Width(s string) float64 {
+	ff := f.font()
+	return float64(ff.Width(clean(s)))
+}
+
+// Height is the space n lines take.
+func (f Face) Height(n int) float64 { return float64(n) * f.Size * leading }
+
+// clean removes what neither format can hold: control characters and broken UTF-8.
+func clean(s string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == '\t' || r == '\n':
+			return ' '
+		case unicode.IsControl(r), r == 0xFFFE, r == 0xFFFF:
+			return -1
+		}
+		return r
+	}, strings.ToValidUTF8(s, "\uFFFD"))
+}
+
+// Text writes one line, turned by angle (radians) about the point.
+func (p Pen) Text(f Face, at Point, a Anchor, angle float64, s string) {
+	s = clean(s)
+	if s == "" {
+		return
+	}
+	dx := -a.X * f.Width(s)
+	// Middle means the middle of capitals and digits, which is what the eye centres.
+	dy := -a.Y*f.Size*(capHeight+descent) + f.Size*descent
+	if a.Y == 0.5 {
+		dy = -f.Size * capHeight / 2
+	}
+	p.page.SetColor(f.Color)
+	if angle == 0 {
+		p.page.FillString(f.font(), vgPoint(Pt(at.X+dx, at.Y+dy)), s)
+		return
+	}
+	p.page.Push()
+	p.page.Translate(vgPoint(at))
+	p.page.Rotate(angle)
+	p.page.FillString(f.font(), vgPoint(Pt(dx, dy)), s)
+	p.page.Pop()
+}
+
+// Lines writes several lines below each other; the Anchor holds for the block.
+func (p Pen) Lines(f Face, at Point, a Anchor, lines []string) {
+	top := at.Y + (1-a.Y)*f.Height(len(lines))
+	for i, s := range lines {
+		mid := top - (float64(i)+0.5)*f.Size*leading
+		p.Text(f, Pt(at.X, mid), Anchor{a.X, 0.5}, 0, s)
+	}
+}
+
+// Line draws a line through the points.
+func (p Pen) Line(s Stroke, path ...Point) {
+	if len(path) < 2 || s.Width <= 0 {
+		return
+	}
+	p.outline(s, polygon(path, false))
+}
+
+// Polygon fills and outlines the area between the corners; a nil fill leaves it open.
+func (p Pen) Polygon(fill color.Color, s Stroke, corners ...Point) {
+	p.shape(fill, s, polygon(corners, true))
+}
+
+// Box fills and outlines a rectangle.
+func (p Pen) Box(r Rectangle, fill color.Color, s Stroke) {
+	p.Polygon(fill, s, Pt(r.X0, r.Y0), Pt(r.X1, r.Y0), Pt(r.X1, r.Y1), Pt(r.X0, r.Y1))
+}
+
+// Circle fills and outlines a circle.
+func (p Pen) Circle(c Point, radius float64, fill color.Color, s Stroke) {
+	var path vg.Path
+	path.Move(vgPoint(Pt(c.X+radius, c.Y)))
+	path.Arc(vgPoint(c), vg.Length(radius), 0, 2*math.Pi)
+	path.Close()
+	p.shape(fill, s, path)
+}
+
+// shape fills and then outlines a closed path; a nil fill leaves it open to see through.
+func (p Pen) shape(fill color.Color, s Stroke, path vg.Path) {
+	if fill != nil {
+		p.page.SetColor(fill)
+		p.page.Fill(path)
+	}
+	if s.Width > 0 {
+		p.outline(s, path)
+	}
+}
+
+func (p Pen) outline(s Stroke, path vg.Path) {
+	p.page.SetColor(s.Color)
+	var dashes []vg.Length
+	for _, d := range s.Dash {
+		dashes = append(dashes, vg.Length(d))
+	}
+	p.page.SetLineWidth(vg.Length(s.Width))
+	p.page.SetLineDash(dashes, 0)
+	p.page.Stroke(path)
+}
+
+func polygon(corners []Point, closed bool) vg.Path {
+	var path vg.Path
+	for i, c := range corners {
+		if i == 0 {
+			path.Move(vgPoint(c))
+		} else {
+			path.Line(vgPoint(c))
+		}
+	}
+	if closed {
+		path.Close()
+	}
+	return path
+}
+
+func vgPoint(p Point) vg.Point { return vg.Point{X: vg.Length(p.X), Y: vg.Length(p.Y)} }
