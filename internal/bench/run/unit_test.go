@@ -331,7 +331,7 @@ func TestLastWords(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := connection.Answer(conn, []byte(vars["KERNBENCH_TOKEN"]), worker.Banner); err != nil {
+	if _, err := (connection.Service{Banner: worker.Banner, Secret: []byte(vars["KERNBENCH_TOKEN"])}).Answer(conn); err != nil {
 		t.Fatal(err)
 	}
 	fmt.Fprintln(conn, `{"hello":{"rank":0}}`)

@@ -108,8 +108,7 @@ func (h *Hub) accept() {
 }
 
 func (h *Hub) serve(conn net.Conn) {
-	if _, err := connection.Greet(conn, []byte(h.token), Banner); err != nil {
-		conn.Close()
+	if _, err := (connection.Service{Banner: Banner, Secret: []byte(h.token)}).Greet(conn); err != nil {
 		return // not one of ours
 	}
 	conn.SetReadDeadline(time.Now().Add(helloLimit))

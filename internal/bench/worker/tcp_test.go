@@ -158,7 +158,7 @@ func TestStrangersAtTheHub(t *testing.T) {
 			t.Fatal(err)
 		}
 		if c.token != "" {
-			if _, err := connection.Answer(conn, []byte(c.token), Banner); (err == nil) != (c.token == h.token) {
+			if _, err := (connection.Service{Banner: Banner, Secret: []byte(c.token)}).Answer(conn); (err == nil) != (c.token == h.token) {
 				t.Errorf("token %s: %v", c.token, err)
 			}
 		}

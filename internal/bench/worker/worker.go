@@ -83,7 +83,7 @@ func (w *worker) dial(forAgreement bool) (net.Conn, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reaching the supervisor: %w", err)
 	}
-	if _, err = connection.Answer(conn, []byte(w.token), Banner); err == nil {
+	if _, err = (connection.Service{Banner: Banner, Secret: []byte(w.token)}).Answer(conn); err == nil {
 		err = json.NewEncoder(conn).Encode(toSupervisor{Hello: &hello{w.rank, os.Getpid(), forAgreement}})
 	}
 	if err != nil {

@@ -232,7 +232,7 @@ func TestStrangers(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { conn.Close() })
-		connection.Answer(conn, []byte(token), Banner) // how it ends is seen by what follows
+		connection.Service{Banner: Banner, Secret: []byte(token)}.Answer(conn) // how it ends is seen by what follows
 		fmt.Fprintln(conn, text)
 		return conn
 	}

@@ -78,7 +78,7 @@ func NewControl(conn *Conn, silence time.Duration, h Handler) (*Control, error) 
 		conn.Close()
 		return nil, err
 	}
-	c := &Control{link: connection.New[frame](conn.TCPConn, conn.key, conn.side), handler: h, answers: map[uint64]chan answer{}, ended: make(chan struct{})}
+	c := &Control{link: connection.NewLink[frame](conn.frames), handler: h, answers: map[uint64]chan answer{}, ended: make(chan struct{})}
 	go c.listen()
 	return c, nil
 }

@@ -47,8 +47,7 @@ const ticketBytes = 24
 // what they know in common since.
 type Conn struct {
 	*net.TCPConn
-	key  []byte
-	side connection.Side
+	frames *connection.Conn
 }
 
 // Lobby is where a rank's connections come in, whatever group they are for: the
@@ -127,7 +126,7 @@ func (l *Lobby) accept() {
 }
 
 func (l *Lobby) admit(conn *net.TCPConn) {
-	key, err := connection.Greet(conn, l.key, banner)
+	c, err := connection.Service{Banner: banner, Secret: l.key}.Greet(conn)
 	var ticket [ticketBytes]byte
 	if err == nil {
 		conn.SetDeadline(time.Now().Add(connection.HandshakeLimit))
@@ -145,7 +144,7 @@ func (l *Lobby) admit(conn *net.TCPConn) {
 	}
 	t := Ticket{Group: [16]byte(ticket[:16]), Rank: binary.BigEndian.Uint32(ticket[16:]), Use: Use(binary.BigEndian.Uint32(ticket[20:]))}
 	select {
-	case l.guest(t) <- &Conn{TCPConn: conn, key: key, side: connection.HostSide}:
+	case l.guest(t) <- &Conn{TCPConn: conn, frames: c}:
 	default:
 		conn.Close() // the second of its kind
 	}
@@ -205,7 +204,7 @@ func dial(ctx context.Context, addr netip.Addr, port int, key []byte, t Ticket) 
 	}
 	conn := c.(*net.TCPConn) // what the network "tcp" gives
 	stop := context.AfterFunc(ctx, func() { conn.SetDeadline(time.Now()) })
-	shared, err := connection.Answer(conn, key, banner)
+	frames, err := connection.Service{Banner: banner, Secret: key}.Answer(conn)
 	if err == nil {
 		var b [ticketBytes]byte
 		copy(b[:], t.Group[:])
@@ -220,5 +219,5 @@ func dial(ctx context.Context, addr netip.Addr, port int, key []byte, t Ticket) 
 		conn.Close()
 		return nil, fmt.Errorf("%s: %w", at, err)
 	}
-	return &Conn{TCPConn: conn, key: shared, side: connection.MemberSide}, nil
+	return &Conn{TCPConn: conn, frames: frames}, nil
 }

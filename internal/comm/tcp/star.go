@@ -117,6 +117,10 @@ func (s *Star) listen() error {
 	return nil
 }
 
+func (s *Star) service() connection.Service {
+	return connection.Service{Banner: starBanner, Secret: s.Secret}
+}
+
 // bindTo is the endpoint as rank 0 opens it. A host's own name may stand for a
 // loopback address there, as Debian sets it up, so a name means every address.
 func (s *Star) bindTo() string {
@@ -129,12 +133,11 @@ func (s *Star) bindTo() string {
 
 func (s *Star) greet(conn net.Conn) arrival {
 	a := arrival{from: conn.RemoteAddr().String()}
-	key, err := connection.Greet(conn, s.Secret, starBanner)
+	c, err := s.service().Greet(conn)
 	if a.err = err; err != nil {
-		conn.Close()
 		return a
 	}
-	a.link = connection.New[starMessage](conn, key, connection.HostSide)
+	a.link = connection.NewLink[starMessage](c)
 	conn.SetReadDeadline(time.Now().Add(connection.HandshakeLimit))
 	if a.message, a.err = a.link.Receive(); a.err != nil {
 		a.link.Abort()
@@ -187,7 +190,7 @@ func (s *Star) visit(ctx context.Context, mine []byte) ([][]byte, error) {
 		switch {
 		case err == nil:
 			return all, nil
-		case errors.As(err, &final), errors.Is(err, connection.ErrSecret), errors.Is(err, connection.ErrStranger):
+		case errors.As(err, &final), errors.Is(err, connection.ErrSecret), errors.Is(err, connection.ErrOtherService):
 			return nil, fmt.Errorf("meeting at %s: %w", s.Endpoint, err)
 		}
 		select {
@@ -209,12 +212,11 @@ func (s *Star) call(ctx context.Context, mine []byte) ([][]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	key, err := connection.Answer(conn, s.Secret, starBanner)
+	c, err := s.service().Answer(conn)
 	if err != nil {
-		conn.Close()
 		return nil, err
 	}
-	l := connection.New[starMessage](conn, key, connection.MemberSide)
+	l := connection.NewLink[starMessage](c)
 	defer l.Abort()
 	// Rank 0 knows better who is missing: it gets a moment to say so.
 	stop := context.AfterFunc(ctx, func() { conn.SetReadDeadline(time.Now().Add(time.Second)) })

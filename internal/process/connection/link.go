@@ -2,48 +2,20 @@ package connection
 
 import (
 	"bufio"
-	"crypto/hmac"
-	"crypto/sha256"
-	"encoding/binary"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
-	"net"
 	"sync"
-	"syscall"
+	"sync/atomic"
 	"time"
 )
 
-const (
-	// maxFrame bounds a frame; the largest real ones carry a rank's last lines, or
-	// the environment of some ranks.
-	maxFrame = 1 << 20
-	// queueLength is how many frames may wait for a slow network. They are few
-	// and small: a peer that far behind is as good as lost.
-	queueLength = 256
-	// lingerLimit is how long a closing link waits for its peer to hear the end.
-	lingerLimit = time.Second
-)
+// queueLength is how many frames may wait for a slow network. They are few and
+// small: a peer that far behind is as good as lost.
+const queueLength = 256
 
-// Side tells the two directions of a conversation apart, so that a frame cannot
-// be sent back to where it came from.
-type Side byte
-
-// The sides: who listened, and who came.
-const (
-	HostSide   Side = 'h'
-	MemberSide Side = 'm'
-)
-
-// Link carries messages of one type over a connection, both ways. One goroutine
-// may receive; any may send.
+// Link carries messages of one type over a connection, both ways, and never waits
+// for its peer to send. One goroutine may receive; any may send.
 type Link[M any] struct {
-	conn     net.Conn
-	key      []byte
-	in       *bufio.Reader
-	from     Side
-	received uint64
+	conn *Conn
 
 	mu     sync.Mutex
 	queue  chan []byte
@@ -52,29 +24,19 @@ type Link[M any] struct {
 	ended  chan struct{} // the writer has ended
 }
 
-// New makes a link of a connection whose two sides have agreed on a key.
-func New[M any](conn net.Conn, key []byte, from Side) *Link[M] {
-	l := &Link[M]{conn: conn, key: key, in: bufio.NewReader(conn), from: from,
-		queue: make(chan []byte, queueLength), gone: make(chan struct{}), ended: make(chan struct{})}
+// NewLink takes over a connection.
+func NewLink[M any](c *Conn) *Link[M] {
+	c.in = bufio.NewReader(c.in)
+	l := &Link[M]{conn: c, queue: make(chan []byte, queueLength), gone: make(chan struct{}), ended: make(chan struct{})}
 	go l.write()
 	return l
 }
 
-// seal authenticates a frame: which side sent it, the how manieth it is, and
-// what it says.
-func (l *Link[M]) seal(from Side, number uint64, body []byte) []byte {
-	mac := hmac.New(sha256.New, l.key)
-	mac.Write([]byte{byte(from)})
-	mac.Write(binary.BigEndian.AppendUint64(nil, number))
-	mac.Write(body)
-	return mac.Sum(nil)
-}
-
 // Send queues a message and never waits. A link that cannot take it is dead or
-// dying, which its reader finds out.
+// dying, which its receiver finds out.
 func (l *Link[M]) Send(m M) {
-	body, err := json.Marshal(m)
-	if err != nil || len(body) > maxFrame {
+	body, err := encode(m)
+	if err != nil {
 		l.conn.Close()
 		return
 	}
@@ -104,52 +66,66 @@ func (l *Link[M]) Await() {
 
 func (l *Link[M]) write() {
 	defer close(l.ended)
-	var sent uint64
 	for body := range l.queue {
-		frame := binary.BigEndian.AppendUint32(nil, uint32(len(body)))
-		frame = append(frame, l.seal(l.from, sent, body)...)
-		if _, err := l.conn.Write(append(frame, body...)); err != nil {
+		if l.conn.sendFrame(body, nil) != nil {
 			close(l.gone)
 			l.conn.Close()
 			for range l.queue { // until close, so that nobody waits
 			}
 			return
 		}
-		sent++
 	}
 }
 
 // Receive waits for the next message; io.EOF is the peer's orderly end.
-func (l *Link[M]) Receive() (m M, err error) {
-	var head [4 + sha256.Size]byte
-	if _, err := io.ReadFull(l.in, head[:]); err != nil {
-		return m, err
+func (l *Link[M]) Receive() (m M, err error) { return m, l.conn.Receive(&m) }
+
+// Run hears what the peer says until the link ends, which is the error, or hear
+// wants no more. All the while it sends heart-beats. A peer that is silent for longer
+// than the limit is a [SilentError]; 0 is no limit.
+func (l *Link[M]) Run(limit time.Duration, hear func(M) (more bool)) error {
+	var silent atomic.Int64 // ticks since the peer was heard; less than 0 while it is not listened to
+	over := make(chan struct{})
+	defer close(over)
+	go func() {
+		beats, ticks := time.NewTicker(Beat), time.NewTicker(Tick)
+		defer beats.Stop()
+		defer ticks.Stop()
+		for {
+			select {
+			case <-beats.C:
+				var beat M
+				l.Send(beat)
+			case <-ticks.C:
+				if n := silent.Load(); n >= 0 {
+					silent.CompareAndSwap(n, n+1)
+				}
+				if limit > 0 && silent.Load() > int64(limit/Tick) {
+					l.conn.Close()
+				}
+			case <-over:
+				return
+			}
+		}
+	}()
+	for {
+		m, err := l.Receive()
+		if n := silent.Swap(-1); err != nil && limit > 0 && n > int64(limit/Tick) {
+			return &SilentError{limit}
+		}
+		if err != nil {
+			return err
+		}
+		if !hear(m) {
+			return nil
+		}
+		silent.Store(0)
 	}
-	size := binary.BigEndian.Uint32(head[:])
-	if size > maxFrame {
-		return m, fmt.Errorf("a frame of %d bytes is more than the limit of %d", size, maxFrame)
-	}
-	body := make([]byte, size)
-	if _, err := io.ReadFull(l.in, body); err != nil {
-		return m, err
-	}
-	peer := HostSide
-	if l.from == HostSide {
-		peer = MemberSide
-	}
-	if !hmac.Equal(head[4:], l.seal(peer, l.received, body)) {
-		return m, errors.New("a frame that the peer has not sent came in")
-	}
-	l.received++
-	if err := json.Unmarshal(body, &m); err != nil {
-		return m, fmt.Errorf("reading a frame: %w", err)
-	}
-	return m, nil
 }
 
-// Finish sends what is queued, says that nothing follows, and gives the peer a
-// moment to read it: closing at once could destroy what is on the way. The
-// receiving goroutine goes on until the peer closes too.
+// Finish sends what is queued, says that nothing follows, and lets the peer read it:
+// closing at once could destroy what is on the way. The receiving goroutine goes on
+// until the peer closes too, or a second has passed.
 func (l *Link[M]) Finish() {
 	l.mu.Lock()
 	if l.closed {
@@ -161,12 +137,8 @@ func (l *Link[M]) Finish() {
 	l.mu.Unlock()
 	l.conn.SetWriteDeadline(time.Now().Add(lingerLimit))
 	<-l.ended
-	if c, ok := l.conn.(interface{ CloseWrite() error }); ok {
-		c.CloseWrite()
-		l.conn.SetReadDeadline(time.Now().Add(lingerLimit))
-		return
-	}
-	l.conn.Close() // a pipe within the process has no half-open state and loses nothing
+	l.conn.CloseWrite()
+	l.conn.SetReadDeadline(time.Now().Add(lingerLimit))
 }
 
 // Abort ends the link at once, and whatever waits on it.
@@ -175,12 +147,20 @@ func (l *Link[M]) Abort() {
 	l.Finish()
 }
 
-func isReset(err error) bool {
-	return errors.Is(err, syscall.ECONNRESET) || errors.Is(err, io.EOF) || errors.Is(err, syscall.EPIPE)
+// SilentError says that nothing was heard of a peer.
+type SilentError struct{ Limit time.Duration }
+
+func (e *SilentError) Error() string {
+	return fmt.Sprintf("nothing was heard of it for %v (stopped, or the network is cut)", e.Limit)
 }
 
-// Ended reports whether the error of a Receive is the end of the connection, and
-// not a fault of its own.
-func Ended(err error) bool {
-	return isReset(err) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) || errors.Is(err, io.ErrClosedPipe)
+// Describe completes "was lost: ..." with the error of a Receive or a Run.
+func Describe(err error) string {
+	if Ended(err) {
+		return "its process ended (connection closed)"
+	}
+	if _, ok := err.(*SilentError); ok {
+		return err.Error()
+	}
+	return fmt.Sprintf("the connection broke: %v", err)
 }

@@ -68,14 +68,13 @@ func Lead(ctx context.Context, cfg Config) (*Leader, error) {
 // seatMyself makes rank 0 a place too. The two talk over a pipe as they would
 // over the network.
 func (l *Leader) seatMyself(ctx context.Context) error {
-	ours, theirs := net.Pipe()
-	key := make([]byte, 32) // nobody else is on the pipe
-	p, err := newPlace(ctx, l.cfg, connection.New[message](theirs, key, connection.MemberSide))
+	ours, theirs := connection.Pipe()
+	p, err := newPlace(ctx, l.cfg, connection.NewLink[message](theirs))
 	if err != nil {
 		return err
 	}
 	go func() { l.own <- p.serve(context.Background()) }()
-	l.admit(connection.New[message](ours, key, connection.HostSide), "")
+	l.admit(connection.NewLink[message](ours), "")
 	return nil
 }
 
@@ -86,13 +85,8 @@ func (l *Leader) accept(listener net.Listener) {
 			return
 		}
 		go func() {
-			err := sameUser(conn)
-			var key []byte
-			if err == nil {
-				key, err = connection.Greet(conn, l.cfg.secret(), banner)
-			}
+			c, err := l.cfg.service().Greet(conn)
 			if err != nil {
-				conn.Close()
 				who, _, unnamed := net.SplitHostPort(conn.RemoteAddr().String())
 				if unnamed != nil {
 					who = "a process of this host"
@@ -101,7 +95,7 @@ func (l *Leader) accept(listener net.Listener) {
 				return
 			}
 			addr, _, _ := net.SplitHostPort(conn.LocalAddr().String()) // none of a local socket
-			l.admit(connection.New[message](conn, key, connection.HostSide), addr)
+			l.admit(connection.NewLink[message](c), addr)
 		}()
 	}
 }

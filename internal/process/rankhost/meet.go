@@ -6,12 +6,9 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
-	"os"
 	"strconv"
 	"syscall"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/kernbench/kernbench/internal/process/connection"
 )
@@ -121,40 +118,15 @@ func (c Config) dial(ctx context.Context, network, address string) (*link, error
 
 // greet proves to rank 0 that this is one of its ranks, and demands the same.
 func (c Config) greet(conn net.Conn) (*link, error) {
-	err := sameUser(conn)
-	if err == nil {
-		var key []byte
-		if key, err = connection.Answer(conn, c.secret(), banner); err == nil {
-			return connection.New[message](conn, key, connection.MemberSide), nil
-		}
+	found, err := c.service().Answer(conn)
+	if err != nil {
+		return nil, err
 	}
-	conn.Close()
-	return nil, err
+	return connection.NewLink[message](found), nil
 }
 
-// sameUser asks the kernel who is at the other end of a local socket, whose name
-// any user of this host could have taken.
-func sameUser(conn net.Conn) error {
-	u, ok := conn.(*net.UnixConn)
-	if !ok {
-		return nil
-	}
-	raw, err := u.SyscallConn()
-	if err != nil {
-		return err
-	}
-	var cred *unix.Ucred
-	var credErr error
-	if err := raw.Control(func(fd uintptr) { cred, credErr = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) }); err != nil {
-		return err
-	}
-	if credErr != nil {
-		return fmt.Errorf("asking who is at the other end: %w", credErr)
-	}
-	if int(cred.Uid) != os.Getuid() {
-		return fmt.Errorf("user %d is at the other end, not %d", cred.Uid, os.Getuid())
-	}
-	return nil
+func (c Config) service() connection.Service {
+	return connection.Service{Banner: banner, Secret: c.secret()}
 }
 
 // meet keeps looking for rank 0 until it is there. Every place where it may be is

@@ -17,23 +17,23 @@ type link = connection.Link[message]
 
 // greetMember is the host's side.
 func greetMember(conn net.Conn, secret []byte) (*link, error) {
-	key, err := connection.Greet(conn, secret, banner)
+	c, err := connection.Service{Banner: banner, Secret: secret}.Greet(conn)
 	if err != nil {
 		return nil, err
 	}
-	return connection.New[message](conn, key, connection.HostSide), nil
+	return connection.NewLink[message](c), nil
 }
 
 // greetHost is the member's side.
 func greetHost(conn net.Conn, secret []byte) (*link, error) {
-	key, err := connection.Answer(conn, secret, banner)
-	if errors.Is(err, connection.ErrStranger) {
+	c, err := connection.Service{Banner: banner, Secret: secret}.Answer(conn)
+	if errors.Is(err, connection.ErrOtherService) {
 		err = errNoRendezvous
 	}
 	if err != nil {
 		return nil, err
 	}
-	return connection.New[message](conn, key, connection.MemberSide), nil
+	return connection.NewLink[message](c), nil
 }
 
 // describe says in words how a connection ended.

@@ -11,28 +11,28 @@ import (
 	"time"
 )
 
-const banner = "a service of this test\n"
-
 var testSecret = []byte("a secret of thirty-one characters")
+
+var service = Service{Banner: "a service of this test\n", Secret: testSecret}
 
 type message struct {
 	Text string `json:"text"`
 }
 
 func accept(conn net.Conn) (*Link[message], error) {
-	key, err := Greet(conn, testSecret, banner)
+	c, err := service.Greet(conn)
 	if err != nil {
 		return nil, err
 	}
-	return New[message](conn, key, HostSide), nil
+	return NewLink[message](c), nil
 }
 
 func come(conn net.Conn) (*Link[message], error) {
-	key, err := Answer(conn, testSecret, banner)
+	c, err := service.Answer(conn)
 	if err != nil {
 		return nil, err
 	}
-	return New[message](conn, key, MemberSide), nil
+	return NewLink[message](c), nil
 }
 
 // recorder keeps what passes over a connection, and may change it.
@@ -100,7 +100,7 @@ func TestSecretDoesNotTravel(t *testing.T) {
 	if m, err := member.Receive(); err != nil || m.Text != "for some reason" {
 		t.Fatalf("got %+v, %v", m, err)
 	}
-	if wire.Len() < 100 || !bytes.Contains(wire.Bytes(), []byte(banner)) {
+	if wire.Len() < 100 || !bytes.Contains(wire.Bytes(), []byte(service.Banner)) {
 		t.Fatal("nothing was recorded")
 	}
 	for n := 8; n <= len(testSecret); n++ {
@@ -138,17 +138,17 @@ func TestForgery(t *testing.T) {
 	}
 	host, member, _, _ := greet(t)
 	body := []byte(`{"text":"x"}`)
-	if bytes.Equal(host.seal(HostSide, 0, body), member.seal(MemberSide, 0, body)) {
+	if bytes.Equal(host.conn.hash(HostSide, 0, body), member.conn.hash(MemberSide, 0, body)) {
 		t.Error("a frame can be sent back to its sender")
 	}
 }
 
-// Who lets everybody in, but cannot prove to know the secret, is not the right host.
+// A host that lets everybody in, but cannot prove to know the secret, is not the right one.
 func TestFalseHost(t *testing.T) {
 	ours, theirs := net.Pipe()
 	defer theirs.Close()
 	go func() {
-		theirs.Write(append([]byte(banner), make([]byte, nonceSize)...))
+		theirs.Write(append([]byte(service.Banner), make([]byte, nonceSize)...))
 		io.ReadFull(theirs, make([]byte, nonceSize+proofSize))
 		theirs.Write(append([]byte{accepted}, make([]byte, proofSize)...))
 	}()
@@ -164,7 +164,7 @@ func TestSilentService(t *testing.T) {
 		ours, theirs := net.Pipe()
 		defer theirs.Close()
 		begin := time.Now()
-		if _, err := come(ours); !errors.Is(err, ErrStranger) {
+		if _, err := come(ours); !errors.Is(err, ErrOtherService) {
 			t.Errorf("got %v", err)
 		}
 		if d := time.Since(begin); d != HandshakeLimit {
@@ -173,13 +173,13 @@ func TestSilentService(t *testing.T) {
 	})
 }
 
-// Who does not know the secret is told so, and learns nothing else.
+// A peer that does not know the secret is told so, and learns nothing else.
 func TestWrongSecret(t *testing.T) {
 	ours, theirs := net.Pipe()
 	defer ours.Close()
 	refused := make(chan error, 1)
-	go func() { _, err := Greet(theirs, testSecret, banner); theirs.Close(); refused <- err }()
-	if _, err := Answer(ours, []byte("a guess at the secret"), banner); !errors.Is(err, ErrSecret) {
+	go func() { _, err := service.Greet(theirs); refused <- err }()
+	if _, err := (Service{service.Banner, []byte("a guess at the secret")}).Answer(ours); !errors.Is(err, ErrSecret) {
 		t.Errorf("the guesser got %v", err)
 	}
 	if err := <-refused; !errors.Is(err, ErrSecret) {
@@ -223,10 +223,10 @@ func FuzzReceive(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		ours, theirs := net.Pipe()
 		go func() { theirs.Write(data); theirs.Close() }()
-		l := New[message](ours, testSecret, MemberSide)
+		l := NewLink[message](newConn(ours, testSecret, MemberSide))
 		defer l.Abort()
 		if m, err := l.Receive(); err == nil {
-			t.Errorf("a stranger's frame was taken for %+v", m)
+			t.Errorf("an unauthenticated frame was taken for %+v", m)
 		}
 	})
 }

@@ -1,0 +1,297 @@
+package connection
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// hangGuard bounds every wait; a test that needs it all has failed.
+const hangGuard = 30 * time.Second
+
+func local(t *testing.T) (net.Listener, string) {
+	t.Helper()
+	name := fmt.Sprintf("connection-%s-%d", t.Name(), os.Getpid())
+	l, err := ListenLocal(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	return l, "@" + name
+}
+
+// Files come with the frame they were sent with, and with no other.
+func TestFiles(t *testing.T) {
+	ours, theirs, err := Pair()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ours.Close()
+	fd, err := unix.Dup(int(theirs.Fd())) // as a child would have it
+	if err != nil {
+		t.Fatal(err)
+	}
+	theirs.Close()
+	child, err := Inherited(fd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer child.Close()
+	for i, files := range []int{0, 2, 0, MaxFiles, 1} {
+		var sent []*os.File
+		for range files {
+			f, err := os.Open("/dev/null")
+			if err != nil {
+				t.Fatal(err)
+			}
+			sent = append(sent, f)
+		}
+		if err := ours.Send(message{strconv.Itoa(i)}, sent...); err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range sent {
+			f.Close()
+		}
+	}
+	for i, files := range []int{0, 2, 0, MaxFiles, 1} {
+		var m message
+		if err := child.Receive(&m); err != nil || m.Text != strconv.Itoa(i) {
+			t.Fatalf("got %+v, %v", m, err)
+		}
+		if len(child.files) != files {
+			t.Errorf("frame %d came with %d files, not %d", i, len(child.files), files)
+		}
+		got, err := child.Files(files)
+		if err != nil {
+			t.Error(err)
+		}
+		for _, f := range got {
+			if _, err := f.Read(make([]byte, 1)); err != io.EOF {
+				t.Errorf("a passed file reads %v", err)
+			}
+			f.Close()
+		}
+	}
+	if _, err := child.Files(1); err == nil {
+		t.Error("a file came that was not sent")
+	}
+	host, member := Pipe()
+	go io.Copy(io.Discard, member)
+	if err := host.Send(message{}, os.Stdin); err == nil {
+		t.Error("a pipe carried a file")
+	}
+}
+
+// raw is a message that travels as its own bytes.
+type raw []byte
+
+func (r raw) MarshalBinary() ([]byte, error)     { return r, nil }
+func (r *raw) UnmarshalBinary(data []byte) error { *r = data; return nil }
+
+// A message with an encoding of its own is sent in it, however long.
+func TestRawFrame(t *testing.T) {
+	host, member := Pipe()
+	want := raw(strings.Repeat("\x00\xff", trustedFrame))
+	go host.Send(want)
+	var got raw
+	if err := member.Receive(&got); err != nil || string(got) != string(want) {
+		t.Errorf("%d bytes of %d, %v", len(got), len(want), err)
+	}
+}
+
+// A frame says more than the bytes that follow: that is noticed, without taking the
+// memory.
+func TestDamagedLength(t *testing.T) {
+	for _, head := range []string{"\xff\xff\xff\xff", "\x3f\xff\xff\xff"} {
+		ours, theirs := net.Pipe()
+		go func() { io.WriteString(theirs, head+"{}"); theirs.Close() }()
+		var m message
+		if err := Plain(ours).Receive(&m); err == nil || err == io.EOF {
+			t.Errorf("got %v", err)
+		}
+	}
+}
+
+// The service is found among addresses where nobody is, or somebody who says nothing;
+// what was found twice is closed.
+func TestFind(t *testing.T) {
+	mute, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer mute.Close()
+	var conns [2]chan *Conn
+	addresses := []string{mute.Addr().String(), "127.0.0.1:1"}
+	for i := range conns {
+		l, err := ListenTCP(t.Context(), "127.0.0.1", 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		conns[i] = make(chan *Conn, 1)
+		go service.Serve(l, func(c *Conn) { conns[i] <- c }, func(string, error) {})
+		addresses = append(addresses, l.Addr().String())
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), hangGuard)
+	defer cancel()
+	c, err := service.Find(ctx, "tcp", addresses...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	go c.Send(message{"here"})
+	open := 0
+	for i := range conns {
+		select {
+		case other := <-conns[i]:
+			var m message
+			if err := other.Receive(&m); err == nil {
+				open++
+			} else if !Ended(err) {
+				t.Errorf("the other one: %v", err)
+			}
+		case <-time.After(time.Second): // it was given up before the handshake
+		}
+	}
+	if open != 1 {
+		t.Errorf("%d connections are open", open)
+	}
+	_, err = Service{service.Banner, []byte("a guess")}.Find(ctx, "tcp", addresses...)
+	if !errors.Is(err, ErrSecret) {
+		t.Errorf("with a wrong secret: %v", err)
+	}
+	short, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	if _, err := service.Find(short, "tcp", "127.0.0.1:1"); err == nil || !strings.Contains(err.Error(), "connection refused") {
+		t.Errorf("nobody there: %v", err)
+	}
+}
+
+func TestListenElsewhere(t *testing.T) {
+	if _, err := ListenTCP(t.Context(), "192.0.2.77", 1); !errors.Is(err, ErrNotOwn) { // nobody's, by RFC 5737
+		t.Errorf("got %v", err)
+	}
+}
+
+// What the ranks of a group that meets once bring, and what they get.
+type brought struct{ Mark int }
+type got struct{ Marks []int }
+
+// TestCollect: all come, and each gets what all have brought and an open file.
+func TestCollect(t *testing.T) {
+	l, address := local(t)
+	const size = 4
+	group := &Group{Noun: "rank", Size: size}
+	group.Admit(OwnPeer, Join{Size: size})
+	arrivals := Arrivals[brought](l, service)
+	answers := make(chan error, size)
+	for rank := 1; rank < size; rank++ {
+		go func() {
+			c, err := service.Find(t.Context(), "unix", address)
+			if err == nil {
+				defer c.Close()
+				var g got
+				if g, err = Enter[got](t.Context(), c, Join{Rank: rank, Size: size}, brought{10 * rank}); err == nil {
+					if _, ferr := c.Files(1); ferr != nil || fmt.Sprint(g.Marks) != "[0 10 20 30]" {
+						err = fmt.Errorf("got %v, %v", g, ferr)
+					}
+				}
+			}
+			answers <- err
+		}()
+	}
+	members, err := Collect(t.Context(), arrivals, group)
+	if err != nil {
+		t.Fatal(err)
+	}
+	marks := make([]int, size)
+	for rank, m := range members {
+		if rank > 0 {
+			marks[rank] = m.Payload.Mark
+			if m.Join.PID != os.Getpid() {
+				t.Errorf("rank %d is process %d", rank, m.Join.PID)
+			}
+		}
+	}
+	for _, m := range members[1:] {
+		if err := Welcome(m, got{marks}, os.Stdin); err != nil {
+			t.Error(err)
+		}
+	}
+	for range size - 1 {
+		if err := <-answers; err != nil {
+			t.Error(err)
+		}
+	}
+	// Those who come late are answered until the listener is closed.
+	go RefuseLate(arrivals, group)
+	c, err := service.Dial(t.Context(), "unix", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	var refused *RefusedError
+	if _, err := Enter[got](t.Context(), c, Join{Rank: 1, Size: size}, brought{}); !errors.As(err, &refused) || !strings.Contains(err.Error(), "duplicate rank 1") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// A member that does not fit is an error for all, and so is one that does not come.
+func TestCollectInVain(t *testing.T) {
+	for name, c := range map[string]struct {
+		second Join
+		want   string
+	}{
+		"twice":  {Join{Rank: 1, Size: 3}, "duplicate rank 1"},
+		"size":   {Join{Rank: 2, Size: 5}, "wants a group of 5, this one has 3"},
+		"range":  {Join{Rank: 3, Size: 3}, "rank 3 does not exist"},
+		"none":   {Join{Rank: AnyRank, Size: 3}, "a rank must be given"},
+		"absent": {Join{Rank: -9}, "2 of 3 ranks joined within"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l, address := local(t)
+			group := &Group{Noun: "rank", Size: 3}
+			group.Admit(OwnPeer, Join{Size: 3})
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			first := make(chan error, 1)
+			enter := func(j Join) error {
+				c, err := service.Find(t.Context(), "unix", address)
+				if err != nil {
+					return err
+				}
+				defer c.Close()
+				_, err = Enter[got](t.Context(), c, j, brought{})
+				return err
+			}
+			arrivals := Arrivals[brought](l, service)
+			go func() { first <- enter(Join{Rank: 1, Size: 3}) }()
+			if c.second.Rank != -9 {
+				go func() {
+					for i := 0; i < 50; i++ { // after the first
+						time.Sleep(time.Millisecond)
+					}
+					enter(c.second)
+				}()
+			}
+			if _, err := Collect(ctx, arrivals, group); err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("rank 0 got %v", err)
+			}
+			var refused *RefusedError
+			if err := <-first; !errors.As(err, &refused) || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("rank 1 got %v", err)
+			}
+			l.Close()
+			RefuseLate(arrivals, group)
+		})
+	}
+}

@@ -1,0 +1,147 @@
+package connection
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+var update = flag.Bool("update", false, "rewrite the files in testdata")
+
+// TestStories drives groups by the commands of testdata/*.txt. What a group answers
+// stands indented below each command, and -update rewrites it: keep only a difference
+// that you understand.
+//
+//	group NOUN size=N [silent=TICKS] [FACT=VALUE]...   a new group
+//	join PEER rank=R size=N host=H pid=P [FACT=VALUE]...
+//	hear PEER, lose PEER CAUSE, refuse WHO WHY
+//	tick N       tells who is silent, and loses them
+//	missing TIME, members, assign
+func TestStories(t *testing.T) {
+	files, err := filepath.Glob("testdata/*.txt")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no stories (%v)", err)
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got strings.Builder
+		s := story{T: t}
+		for line := range strings.Lines(string(text)) {
+			if strings.HasPrefix(line, "\t") {
+				continue
+			}
+			got.WriteString(line)
+			if fields := strings.Fields(line); len(fields) > 0 && fields[0] != "#" {
+				for _, answer := range s.do(fields[0], fields[1:]) {
+					got.WriteString("\t" + answer + "\n")
+				}
+			}
+		}
+		if *update {
+			os.WriteFile(file, []byte(got.String()), 0o644)
+		} else if got.String() != string(text) {
+			t.Errorf("%s: got\n%s", file, got.String())
+		}
+	}
+}
+
+type story struct {
+	*testing.T
+	group Group
+}
+
+func (s *story) do(verb string, args []string) []string {
+	g := &s.group
+	peer := func() int { return s.number(args[0]) }
+	switch verb {
+	case "group":
+		j, silent := s.join(args[1:])
+		s.group = Group{Noun: args[0], Size: j.Size, SilentTicks: silent, Facts: j.Facts}
+	case "join":
+		j, _ := s.join(args[1:])
+		if _, why := g.Admit(peer(), j); why != "" {
+			return []string{"refused: " + why}
+		}
+	case "hear":
+		if g.Heard(peer()) == nil {
+			return []string{"nobody"}
+		}
+	case "lose":
+		m := g.Lose(peer(), strings.Join(args[1:], " "))
+		if m == nil {
+			return []string{"nobody"}
+		}
+		return []string{g.Name(m.Join) + " was lost"}
+	case "refuse":
+		g.Refuse(args[0], strings.Join(args[1:], " "))
+	case "tick":
+		var lost []string
+		for range s.number(args[0]) {
+			for _, m := range g.Tick() {
+				lost = append(lost, fmt.Sprintf("%s was lost: %s", g.Name(m.Join), g.Silence()))
+				g.Lose(m.Peer, g.Silence())
+			}
+		}
+		return lost
+	case "assign":
+		g.Assign()
+	case "missing":
+		d, err := time.ParseDuration(args[0])
+		if err != nil {
+			s.Fatal(err)
+		}
+		return []string{g.Missing(d)}
+	case "members":
+		var names []string
+		for _, m := range g.Members {
+			name := fmt.Sprintf("peer %d: %s", m.Peer, g.Name(m.Join))
+			if m.Gone {
+				name += ", gone"
+			}
+			names = append(names, name)
+		}
+		return append(names, fmt.Sprintf("complete: %t", g.Complete()))
+	default:
+		s.Fatalf("no verb %q", verb)
+	}
+	return nil
+}
+
+func (s *story) join(args []string) (j Join, silent int) {
+	for _, arg := range args {
+		name, value, _ := strings.Cut(arg, "=")
+		switch name {
+		case "rank":
+			if j.Rank = AnyRank; value != "any" {
+				j.Rank = s.number(value)
+			}
+		case "size":
+			j.Size = s.number(value)
+		case "silent":
+			silent = s.number(value)
+		case "host":
+			j.Host = value
+		case "pid":
+			j.PID = s.number(value)
+		default:
+			j.Facts = append(j.Facts, Fact{Name: name, Value: value})
+		}
+	}
+	return j, silent
+}
+
+func (s *story) number(text string) int {
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		s.Fatal(err)
+	}
+	return n
+}
