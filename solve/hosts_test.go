@@ -11,7 +11,6 @@ import (
 
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/comm/netns"
-	"github.com/kernbench/kernbench/internal/solve/krylov"
 	"github.com/kernbench/kernbench/internal/solve/sparse"
 )
 
@@ -45,7 +44,7 @@ func rankOfHosts(part string) error {
 	if err != nil {
 		return err
 	}
-	sys, err := New(g, Spec{Source: Generated{p}, Partitioner: part, Method: "cg", RHS: noise, Config: krylov.Config{RTol: 1e-8}})
+	sys, err := New(g, Spec{Source: Generated{p}, Partitioner: part, Method: "cg", RHS: noise, RTol: 1e-8})
 	if err != nil {
 		return err
 	}
@@ -63,7 +62,7 @@ func TestThreeHosts(t *testing.T) {
 	if testing.Short() {
 		t.Skip("network namespaces take a while")
 	}
-	alone := solveOn(t, 1, Spec{Source: generated(t, "poisson", sparse.Params{Rows: 40000}), Partitioner: "simple", Method: "cg", RHS: noise, Config: krylov.Config{RTol: 1e-8}}, nil)
+	alone := solveOn(t, 1, Spec{Source: generated(t, "poisson", sparse.Params{Rows: 40000}), Partitioner: "simple", Method: "cg", RHS: noise, RTol: 1e-8}, nil)
 	net := netns.New(t, 3)
 	for _, part := range []string{"simple", "multilevel"} {
 		const perHost = 2

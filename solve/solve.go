@@ -12,15 +12,20 @@ import (
 
 // Spec is what is to be solved, and how. All ranks give the same.
 type Spec struct {
-	Source      Source
-	Partitioner string
-	Objective   partition.Objective // of partitioners that optimise
-	Seed        uint64              // of partitioners that draw at random
-	Storage     sparse.Format
-	Method      string
-	Config      krylov.Config         // MaxIter 0: enough, see MaxIter
-	StopAfter   int                   // iterations that suffice, converged or not; 0: none do
-	RHS         func(row int) float64 // the right-hand side
+	Source Source
+	RHS    func(row int) float64 // the right-hand side
+
+	Partitioner string    // "" is simple
+	Objective   Objective // of partitioners that optimise; "" is EdgeCut
+	Seed        uint64    // of partitioners that draw at random
+	Storage     Storage
+
+	Method         string  // "" is cg
+	Preconditioner string  // "" is none
+	RTol           float64 // the norm of the residual to reach, relative to that of the right-hand side
+	MaxIter        int     // 0: enough, see MaxIter
+	Restart        int     // steps between restarts, of methods that restart; 0 is 30
+	StopAfter      int     // iterations after which a solve ends, converged or not; 0: it goes on
 }
 
 // Refusal is the error of a method that cannot work on the problem.
@@ -38,17 +43,18 @@ func MaxIter(rows int) int { return 10000 + 50*int(math.Sqrt(float64(rows))) }
 
 // System is one rank's part of a linear system, ready to be solved.
 type System struct {
-	Plan   *sparse.Plan
-	Matrix *sparse.Matrix
-	Traits sparse.Traits
+	Plan   *Plan
+	Matrix *Matrix
+	Traits Traits
 	Size   int // rows of the whole problem
 	Times  SetupTimes
 
-	group  *dist.Group
-	spec   Spec
-	engine *krylov.Engine
-	halo   krylov.Halo
-	sums   *adder
+	group   *dist.Group
+	spec    Spec
+	precond Preconditioner
+	engine  *krylov.Engine
+	halo    krylov.Halo
+	sums    *adder
 
 	messages int
 }
@@ -70,18 +76,16 @@ func New(g *dist.Group, spec Spec) (*System, error) {
 		return nil, err
 	}
 	s := &System{group: g, spec: spec, Traits: outline.Traits(), Size: outline.Size()}
-	if s.spec.Config.MaxIter == 0 {
-		s.spec.Config.MaxIter = MaxIter(s.Size)
-	}
-	if spec.StopAfter > 0 {
-		s.spec.Config.MaxIter = min(s.spec.Config.MaxIter, spec.StopAfter)
+	s.fillIn()
+	if s.precond, err = krylov.LookupPreconditioner(spec.Preconditioner); err != nil {
+		return nil, err
 	}
 	first, err := s.solver(0)
 	if err != nil {
 		return nil, &Refusal{err}
 	}
 
-	owners, seconds, err := layout(g, spec, outline)
+	owners, seconds, err := layout(g, s.spec, outline)
 	if err != nil {
 		return nil, err
 	}
@@ -91,6 +95,22 @@ func New(g *dist.Group, spec Spec) (*System, error) {
 	}
 	s.Times.Total = since(began)
 	return s, nil
+}
+
+// fillIn replaces what the spec leaves open.
+func (s *System) fillIn() {
+	if s.spec.Partitioner == "" {
+		s.spec.Partitioner = partition.Default
+	}
+	if s.spec.Method == "" {
+		s.spec.Method = krylov.Default
+	}
+	if s.spec.MaxIter == 0 {
+		s.spec.MaxIter = MaxIter(s.Size)
+	}
+	if s.spec.StopAfter > 0 {
+		s.spec.MaxIter = min(s.spec.MaxIter, s.spec.StopAfter)
+	}
 }
 
 // build makes this rank's rows, the plan of exchanges, and the vectors.
@@ -107,16 +127,21 @@ func (s *System) build(owners sparse.Layout, first *krylov.Solver) error {
 		return fmt.Errorf("telling the others which values this rank needs: %w", err)
 	}
 	told := clock.Now()
-	var inverse []float64
-	if s.spec.Config.Precondition {
-		inverse = make([]float64, s.Plan.Owned)
+	var diagonal []float64
+	var factor func(local, global int, r *sparse.Row) error
+	if s.precond.Factor != nil {
+		diagonal = make([]float64, s.Plan.Owned)
+		factor = func(local, global int, r *sparse.Row) (err error) {
+			diagonal[local], err = s.precond.Factor(global, r)
+			return err
+		}
 	}
-	if s.Matrix, err = s.Plan.Matrix(problem, s.spec.Storage, inverse); err != nil {
+	if s.Matrix, err = s.Plan.Matrix(problem, s.spec.Storage, factor); err != nil {
 		return err
 	}
 	s.Times.Generation = float64(clock.Now()-told+planned-began) / 1e12
 
-	s.engine = krylov.NewEngine(s.Matrix, s.Plan, inverse, first.Vectors())
+	s.engine = krylov.NewEngine(s.Matrix, s.Plan, diagonal, first.Vectors())
 	b := s.engine.Vector(krylov.B)
 	for i := range b {
 		b[i] = s.spec.RHS(s.Plan.Global(i))
@@ -127,9 +152,9 @@ func (s *System) build(owners sparse.Layout, first *krylov.Solver) error {
 	return err
 }
 
-// solver begins a solve of at most limit iterations; 0 is as many as specified.
+// solver starts a solve of at most limit iterations; 0 is as many as specified.
 func (s *System) solver(limit int) (*krylov.Solver, error) {
-	cfg := s.spec.Config
+	cfg := krylov.Config{RTol: s.spec.RTol, MaxIter: s.spec.MaxIter, Restart: s.spec.Restart, Precondition: s.precond.Factor != nil}
 	if limit > 0 {
 		cfg.MaxIter = min(cfg.MaxIter, limit)
 	}
@@ -138,7 +163,7 @@ func (s *System) solver(limit int) (*krylov.Solver, error) {
 
 // Outcome is what a solve came to.
 type Outcome struct {
-	krylov.Result
+	Result
 	Seconds float64 // that this rank took
 	Stopped bool    // after as many iterations as suffice, not converged
 	// TrueResidual is ||b - Ax|| / ||b|| of the solution itself, by Check.
@@ -146,7 +171,7 @@ type Outcome struct {
 }
 
 // Solve solves once, from zero. A limit above 0 ends it early. The ranks should
-// begin together. The true residual is left to Check.
+// start together. The true residual is left to Check.
 func (s *System) Solve(limit int) (Outcome, error) {
 	solver, err := s.solver(limit)
 	if err != nil {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -13,7 +12,6 @@ import (
 
 	"github.com/kernbench/kernbench/dist"
 	_ "github.com/kernbench/kernbench/dist/cpu"
-	"github.com/kernbench/kernbench/internal/solve/krylov"
 	"github.com/kernbench/kernbench/internal/solve/sparse"
 )
 
@@ -127,6 +125,14 @@ func generated(t *testing.T, name string, p sparse.Params) Generated {
 }
 
 // usable says whether a method can work on a problem.
-func usable(info krylov.Info, traits sparse.Traits) bool {
-	return info.Needs == "" || traits.Definite || traits.Symmetric && !strings.HasPrefix(info.Name, "cg")
+func usable(m Method, t Traits) bool {
+	return m.Check(t) == nil && (m.Needs != SymmetricDefinite || t.Definite)
+}
+
+// preconditioner is the name of one, or of none.
+func preconditioner(wanted bool) string {
+	if wanted {
+		return "jacobi"
+	}
+	return ""
 }

@@ -36,8 +36,8 @@ var phaseOf = map[krylov.Phase]Phase{
 	krylov.Wait: HaloWait, krylov.Dots: Dots, krylov.Idle: Other,
 }
 
-// Breakdown is where the time of some iterations went on this rank.
-type Breakdown struct {
+// Profile is where the time of some iterations went on this rank.
+type Profile struct {
 	Iterations int
 	Seconds    [NumPhases]float64
 	Bytes      float64 // that the iterations move through memory, by the model
@@ -46,10 +46,10 @@ type Breakdown struct {
 // Trace solves for at most limit iterations and takes the time of every phase.
 // Asking the clock so often costs a few per cent, more where a rank has few
 // rows: how the time is shared out is what it tells.
-func (s *System) Trace(limit int) (Breakdown, error) {
+func (s *System) Trace(limit int) (Profile, error) {
 	solver, err := s.solver(limit)
 	if err != nil {
-		return Breakdown{}, err
+		return Profile{}, err
 	}
 	watch := stopwatch{clock: s.group.Clock(), phase: Other}
 	s.engine.Trace = func(p krylov.Phase) { watch.enter(phaseOf[p]) }
@@ -61,23 +61,23 @@ func (s *System) Trace(limit int) (Breakdown, error) {
 	for stage := solver.Next(nil); stage != nil; stage = solver.Next(sums) {
 		if !starting {
 			bytes += 8 * rows * float64(stage.Passes())
-			if stage.Multiply != nil {
+			if stage.Multiplies() {
 				bytes += float64(s.Matrix.Bytes() + 8*len(s.Plan.Ghosts))
 			}
 		}
 		starting = false
 		local, err := s.engine.Run(stage, s.halo)
 		if err != nil {
-			return Breakdown{}, err
+			return Profile{}, err
 		}
 		watch.enter(AllReduce)
 		if sums, err = s.sums.add(local); err != nil {
-			return Breakdown{}, err
+			return Profile{}, err
 		}
 		watch.enter(Other)
 	}
 	watch.enter(Other)
-	b := Breakdown{Iterations: solver.Result().Iterations, Bytes: bytes}
+	b := Profile{Iterations: solver.Result().Iterations, Bytes: bytes}
 	for p, ps := range watch.spent {
 		b.Seconds[p] = float64(ps) / 1e12
 	}
@@ -119,7 +119,7 @@ type stopwatch struct {
 	spent [NumPhases]int64
 }
 
-// enter ends the present phase and begins another.
+// enter ends the current phase and starts another.
 func (w *stopwatch) enter(p Phase) {
 	t := w.clock.Now()
 	w.spent[w.phase] += t - w.now

@@ -58,7 +58,7 @@ func body(ctx context.Context, s *bench.State) error {
 		}
 	}
 	s.Phase("warm-up")
-	if _, err := sys.Solve(max(warmup, spec.Config.Restart)); err != nil {
+	if _, err := sys.Solve(max(warmup, spec.Restart)); err != nil {
 		return err
 	}
 	grown := memory.grown() // before there is anything else than the solver
@@ -71,13 +71,13 @@ func body(ctx context.Context, s *bench.State) error {
 	if err := reportSystem(ctx, s, sys, products, grown); err != nil {
 		return err
 	}
-	if out.Gate(spec.Config.RTol) == nil {
+	if out.Gate(spec.RTol) == nil {
 		if err := reportPhases(ctx, s, sys, bandwidth); err != nil {
 			return err
 		}
 	}
 	s.Phase("gate")
-	return out.Gate(spec.Config.RTol)
+	return out.Gate(spec.RTol)
 }
 
 // timeSolves solves as often as asked, with sweeps of the triad in between, checks

@@ -59,7 +59,8 @@ const (
 	defaultTotal   = 1000000
 )
 
-// auto is the problem when none is named: the file of --matrix, else poisson.
+// auto is the problem when none is named: the file of --matrix, else the default
+// kind.
 const auto = "auto"
 
 // Bench declares it.
@@ -74,10 +75,11 @@ mode=weak keeps --dof-per-rank unknowns on every rank, mode=strong spreads
 per second. A row whose true residual ||b - Ax|| / ||b|| exceeds 10 x rtol, or
 that did not converge, is failed: it is in no curve, and the exit status is 1.
 
-Problems:     ` + list(sparse.Kinds(), func(k sparse.Kind) (string, string) { return k.Name, k.Help }) + `
+Problems:     ` + list(solve.Problems(), func(k solve.Kind) (string, string) { return k.Name, k.Help }) + `
               --matrix FILE.mtx[.gz] takes a Matrix Market file instead
-Partitioners: ` + list(partition.All(), func(p partition.Partitioner) (string, string) { return p.Name, p.Help }) + `
-Methods:      ` + list(krylov.Methods(), func(m krylov.Info) (string, string) { return m.Name, m.Help }) + `
+Partitioners: ` + list(solve.Partitioners(), func(p solve.Partitioner) (string, string) { return p.Name, p.Help }) + `
+Methods:      ` + list(solve.Methods(), methodHelp) + `
+Precond:      ` + list(solve.Preconditioners(), func(p solve.Preconditioner) (string, string) { return p.Name, p.Help }) + `
 The right-hand side is random: the usual smooth one is an eigenvector of the
 Poisson stencils, for which every method ends after one step.
 
@@ -91,9 +93,9 @@ docs/solve-scaling.md explains every metric.`),
 		bench.Strings(problemAxis, auto),
 		bench.Ints(dimAxis, "2"),
 		bench.Ints(stencilAxis, "0"),
-		bench.Strings(methodAxis, "cg"),
-		bench.Strings(precondAxis, "none"),
-		bench.Strings(partitionerAxis, "simple"),
+		bench.Strings(methodAxis, krylov.Default),
+		bench.Strings(precondAxis, krylov.NoPreconditioner),
+		bench.Strings(partitionerAxis, partition.Default),
 		bench.Strings(objectiveAxis, string(partition.EdgeCut)),
 		bench.Strings(rhsAxis, "random"),
 		bench.Strings(storageAxis, sparse.Compressed.String()),
@@ -102,10 +104,10 @@ docs/solve-scaling.md explains every metric.`),
 		bench.Option(rtolOption, point.Float, "1e-8", "residual to reach, relative to the right-hand side"),
 		bench.Option(maxIterOption, point.Int, "0", "most iterations; 0 is 10000 + 50 sqrt(unknowns)"),
 		bench.Option(stopOption, point.Int, "0", "iterations after which a solve need not go on to converge, to time them alone; 0 is off"),
-		bench.Option(restartOption, point.Int, "30", "steps of gmres between restarts"),
+		bench.Option(restartOption, point.Int, "30", "steps between restarts of "+strings.Join(namesOf(solve.Methods(), func(m solve.Method) string { return m.Name }, func(m solve.Method) bool { return m.Restarts }), ", ")),
 		bench.Option(repeatOption, point.Int, "3", "timed solves; curves use the best, the row keeps the spread"),
 		bench.FileOption(matrixOption, "", "Matrix Market file to solve with instead of a generated problem"),
-		bench.Drop(senseless),
+		bench.Drop(invalidPoint),
 		bench.Timeout(2 * time.Hour),
 		bench.Backends("cpu", "mpi"),
 		bench.Version("1"),
@@ -132,30 +134,42 @@ func list[T any](all []T, words func(T) (name, help string)) string {
 	return strings.Join(lines, "\n              ")
 }
 
-// senseless says why a point cannot be run, as far as the point alone tells.
-func senseless(p point.Point) error {
+// methodHelp is a method's line in the help.
+func methodHelp(m solve.Method) (name, help string) {
+	reductions := plural(m.Reductions, "reduction") + " per iteration"
+	if m.Needs == solve.AnyMatrix {
+		return m.Name, fmt.Sprintf("%s; %s", m.Help, reductions)
+	}
+	return m.Name, fmt.Sprintf("%s; %s, needs %v", m.Help, reductions, m.Needs)
+}
+
+// namesOf lists the names of the entries that keep accepts; nil accepts all.
+func namesOf[T any](all []T, name func(T) string, keep func(T) bool) []string {
+	var out []string
+	for _, x := range all {
+		if keep == nil || keep(x) {
+			out = append(out, name(x))
+		}
+	}
+	return out
+}
+
+// invalidPoint says why a point cannot be run, as far as the point alone tells.
+func invalidPoint(p point.Point) error {
 	text := func(axis string) string {
 		v, _ := p.Get(axis)
 		return v.String()
-	}
-	var methods []string
-	for _, m := range krylov.Methods() {
-		methods = append(methods, m.Name)
-	}
-	var partitioners []string
-	for _, q := range partition.All() {
-		partitioners = append(partitioners, q.Name)
 	}
 	for _, c := range []struct {
 		axis  string
 		known []string
 	}{
 		{modeAxis, []string{weak, strong, throughput}},
-		{methodAxis, methods},
-		{partitionerAxis, partitioners},
-		{precondAxis, []string{"none", "jacobi"}},
+		{methodAxis, namesOf(solve.Methods(), func(m solve.Method) string { return m.Name }, nil)},
+		{partitionerAxis, namesOf(solve.Partitioners(), func(p solve.Partitioner) string { return p.Name }, nil)},
+		{precondAxis, namesOf(solve.Preconditioners(), func(p solve.Preconditioner) string { return p.Name }, nil)},
 		{rhsAxis, []string{"random", "ones"}},
-		{objectiveAxis, []string{string(partition.EdgeCut), string(partition.Volume)}},
+		{objectiveAxis, partition.Objectives()},
 		{storageAxis, []string{sparse.Compressed.String(), sparse.Plain.String()}},
 	} {
 		if err := known(c.axis, text(c.axis), c.known); err != nil {
@@ -165,11 +179,15 @@ func senseless(p point.Point) error {
 	if err := unusedSize(p); err != nil {
 		return err
 	}
-	if text(objectiveAxis) != string(partition.EdgeCut) && text(partitionerAxis) != "metis" {
-		return fmt.Errorf("partitioner %s has one objective: only metis can optimise for %s", text(partitionerAxis), text(objectiveAxis))
+	part, err := partition.Lookup(text(partitionerAxis))
+	if err != nil {
+		return err
+	}
+	if err := part.CheckObjective(partition.Objective(text(objectiveAxis))); err != nil {
+		return err
 	}
 	if text(problemAxis) == auto {
-		return nil // poisson, or a file: the ranks will see
+		return nil // the default kind, or a file: the ranks will see
 	}
 	v, err := generate(p, 1000)
 	if err != nil {
@@ -178,14 +196,7 @@ func senseless(p point.Point) error {
 	if _, err := krylov.New(text(methodAxis), v.Traits(), krylov.Config{RTol: 1, MaxIter: 1}); err != nil {
 		return fmt.Errorf("problem %s: %w", text(problemAxis), err)
 	}
-	part, err := partition.Lookup(text(partitionerAxis))
-	if err != nil {
-		return err
-	}
-	if !part.Whole(v) {
-		_, err = part.Partition(v, partition.Options{Ranks: 1})
-	}
-	return err
+	return part.Check(v)
 }
 
 // unusedSize refuses the size of another mode: its values would all be the same
@@ -208,12 +219,8 @@ func generate(p point.Point, rows int) (sparse.Problem, error) {
 		v, _ := p.Get(axis)
 		return int(v.Int())
 	}
-	name, _ := p.Get(problemAxis)
-	kind := name.String()
-	if kind == auto {
-		kind = "poisson"
-	}
-	return sparse.New(kind, sparse.Params{Rows: rows, Dim: number(dimAxis), Stencil: number(stencilAxis)})
+	kind, _ := p.Get(problemAxis)
+	return solve.NewProblem(kind.String(), solve.Params{Rows: rows, Dim: number(dimAxis), Stencil: number(stencilAxis)})
 }
 
 // joinLimit is how long a rank waits for another. While rank 0 partitions a
@@ -234,17 +241,16 @@ func join(ctx context.Context, s *bench.State) (*dist.Group, error) {
 // specOf is what the point asks to be solved.
 func specOf(s *bench.State) (solve.Spec, string, error) {
 	spec := solve.Spec{
-		Partitioner: s.Str(partitionerAxis), Objective: partition.Objective(s.Str(objectiveAxis)), Seed: s.Seed(),
-		Method:    s.Str(methodAxis),
-		Config:    krylov.Config{RTol: s.Float(rtolOption), MaxIter: s.Int(maxIterOption), Restart: s.Int(restartOption), Precondition: s.Str(precondAxis) == "jacobi"},
-		StopAfter: s.Int(stopOption),
-		RHS:       func(row int) float64 { return sparse.Noise(s.Seed(), row) },
+		Partitioner: s.Str(partitionerAxis), Objective: solve.Objective(s.Str(objectiveAxis)), Seed: s.Seed(),
+		Method: s.Str(methodAxis), Preconditioner: s.Str(precondAxis),
+		RTol: s.Float(rtolOption), MaxIter: s.Int(maxIterOption), Restart: s.Int(restartOption), StopAfter: s.Int(stopOption),
+		RHS: func(row int) float64 { return sparse.Noise(s.Seed(), row) },
 	}
 	if s.Str(rhsAxis) == "ones" {
 		spec.RHS = func(int) float64 { return 1 }
 	}
-	if s.Str(storageAxis) == sparse.Plain.String() {
-		spec.Storage = sparse.Plain
+	if s.Str(storageAxis) == solve.Plain.String() {
+		spec.Storage = solve.Plain
 	}
 	if path := s.Str(matrixOption); path != "" {
 		switch {
@@ -267,20 +273,16 @@ func specOf(s *bench.State) (solve.Spec, string, error) {
 	}
 	kind := s.Str(problemAxis)
 	if kind == auto {
-		kind = "poisson"
+		kind = sparse.DefaultKind
 	}
-	p, err := sparse.New(kind, sparse.Params{Rows: rows, Dim: s.Int(dimAxis), Stencil: s.Int(stencilAxis), Seed: s.Seed()})
+	p, err := solve.NewProblem(kind, solve.Params{Rows: rows, Dim: s.Int(dimAxis), Stencil: s.Int(stencilAxis), Seed: s.Seed()})
 	if err != nil {
 		return spec, "", err
 	}
 	spec.Source = solve.Generated{Problem: p}
 	name := fmt.Sprintf("%s %d-D", kind, s.Int(dimAxis))
-	if _, ok := p.(sparse.Gridded); ok {
-		points := s.Int(stencilAxis)
-		if points == 0 {
-			points = 2*s.Int(dimAxis) + 1
-		}
-		name += fmt.Sprintf(" %d-point", points)
+	if st, ok := p.(interface{ Points() int }); ok {
+		name += fmt.Sprintf(" %d-point", st.Points())
 	}
 	return spec, name, nil
 }

@@ -7,67 +7,71 @@ import "math"
 // before has found: the old direction comes by there anyway, on its way to the
 // new one. The last step is a stage of its own.
 type cg struct {
-	*core
+	*Core
 	r, p, q, z Vec
 	rz, alpha  float64
-	steps      struct{ descend, direct step }
+	steps      struct{ descend, direct Step }
 }
 
-func startCG(c *core) {
-	m := &cg{core: c, r: firstOwn, p: firstOwn + 1, q: firstOwn + 2, z: firstOwn}
-	if c.cfg.Precondition {
-		m.z = inverted(m.r)
+func init() {
+	Register(Method{Name: Default, Help: "conjugate gradients", Needs: SymmetricDefinite, Reductions: 2, Start: startCG})
+}
+
+func startCG(c *Core) {
+	m := &cg{Core: c, r: FirstOwn, p: FirstOwn + 1, q: FirstOwn + 2, z: FirstOwn}
+	if c.Config.Precondition {
+		m.z = Inverted(m.r)
 	}
-	c.vectors = int(firstOwn + 3)
+	c.Vectors = int(FirstOwn + 3)
 	m.steps.descend, m.steps.direct = m.descend, m.direct
-	c.next = m.start
+	c.Next = m.start
 }
 
 func (m *cg) start([]float64) *Stage {
-	m.next = m.started
-	return m.begin(m.r).dot(m.r, m.z)
+	m.Next = m.started
+	return m.Begin(m.r).Dot(m.r, m.z)
 }
 
 func (m *cg) started(sums []float64) *Stage {
-	if m.began(sums[0]) {
+	if m.Began(sums[0]) {
 		return nil
 	}
 	m.rz = sums[1]
-	return m.product(m.stage.reset().set(m.p, Term{1, m.z}))
+	return m.product(m.Stage().Set(m.p, Term{1, m.z}))
 }
 
 // product multiplies by the new direction.
 func (m *cg) product(s *Stage) *Stage {
-	m.next = m.steps.descend
-	return s.multiply(m.q, m.p).dot(m.p, m.q)
+	m.Next = m.steps.descend
+	return s.Multiply(m.q, m.p).Dot(m.p, m.q)
 }
 
 func (m *cg) descend(sums []float64) *Stage {
 	if sums[0] <= 0 {
-		return m.breakdown("the matrix is not positive definite: use minres")
+		return m.Breakdown("the matrix is not positive definite: use minres")
 	}
 	m.alpha = m.rz / sums[0]
-	m.next = m.steps.direct
-	s := m.stage.reset().add(m.r, -m.alpha, m.q).dot(m.r, m.r)
+	m.Next = m.steps.direct
+	s := m.Stage().Add(m.r, -m.alpha, m.q).Dot(m.r, m.r)
 	if m.z != m.r {
-		s.dot(m.r, m.z)
+		s.Dot(m.r, m.z)
 	}
 	return s
 }
 
 func (m *cg) direct(sums []float64) *Stage {
-	over := m.iterated(math.Sqrt(sums[0]))
+	over := m.Iterated(math.Sqrt(sums[0]))
 	rz := sums[len(sums)-1]
 	if !over && rz <= 0 {
-		m.breakdown("the preconditioner is not positive definite")
+		m.Breakdown("the preconditioner is not positive definite")
 		over = true
 	}
-	s := m.stage.reset().add(X, m.alpha, m.p)
+	s := m.Stage().Add(X, m.alpha, m.p)
 	if over {
-		m.next = ended
+		m.Next = End
 		return s
 	}
 	beta := rz / m.rz
 	m.rz = rz
-	return m.product(s.set(m.p, Term{beta, m.p}, Term{1, m.z}))
+	return m.product(s.Set(m.p, Term{beta, m.p}, Term{1, m.z}))
 }

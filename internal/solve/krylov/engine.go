@@ -92,8 +92,8 @@ func (e *Engine) ForgetGhosts() {
 // which are valid until the next call. Ghosts travel while the interior is
 // worked on.
 func (e *Engine) Run(s *Stage, halo Halo) ([]float64, error) {
-	e.sums = append(e.sums[:0], make([]float64, len(s.Dots))...)
-	if s.Multiply == nil {
+	e.sums = append(e.sums[:0], make([]float64, len(s.dots))...)
+	if s.multiply == nil {
 		e.blocks(sparse.Range{Lo: 0, Hi: e.matrix.Rows()}, func(lo, hi int) {
 			e.update(s, lo, hi)
 			e.dots(s, lo, hi)
@@ -105,7 +105,7 @@ func (e *Engine) Run(s *Stage, halo Halo) ([]float64, error) {
 		e.blocks(r, func(lo, hi int) { e.update(s, lo, hi) })
 	}
 	e.enter(Exchange)
-	src := e.vectors[s.Multiply.Src]
+	src := e.vectors[s.multiply.src]
 	if err := halo.Start(src); err != nil {
 		return nil, err
 	}
@@ -161,11 +161,11 @@ func (e *Engine) enter(p Phase) {
 
 func (e *Engine) update(s *Stage, lo, hi int) {
 	e.enter(Update)
-	for i := range s.Assign {
-		e.assign(&s.Assign[i], lo, hi)
+	for i := range s.assign {
+		e.assign(&s.assign[i], lo, hi)
 	}
-	if s.Precondition != nil {
-		sparse.Times(e.vectors[s.Precondition.Dst][lo:hi], e.inverse[lo:hi], e.vectors[s.Precondition.Src][lo:hi])
+	if s.precondition != nil {
+		sparse.Times(e.vectors[s.precondition.dst][lo:hi], e.inverse[lo:hi], e.vectors[s.precondition.src][lo:hi])
 	}
 }
 
@@ -181,15 +181,15 @@ func (e *Engine) part(v Vec, lo, hi int) []float64 {
 	return e.block[:hi-lo]
 }
 
-func (e *Engine) assign(a *Assign, lo, hi int) {
-	dst := e.vectors[a.Dst][lo:hi]
-	at := func(i int) []float64 { return e.part(a.Terms[i].Vec, lo, hi) }
-	switch len(a.Terms) {
+func (e *Engine) assign(a *assignment, lo, hi int) {
+	dst := e.vectors[a.dst][lo:hi]
+	at := func(i int) []float64 { return e.part(a.terms[i].Vec, lo, hi) }
+	switch len(a.terms) {
 	case 0:
 		clear(dst)
 		return
 	case 1:
-		if c := a.Terms[0].Coef; c == 1 {
+		if c := a.terms[0].Coef; c == 1 {
 			copy(dst, at(0))
 		} else {
 			for i, v := range at(0) {
@@ -198,27 +198,27 @@ func (e *Engine) assign(a *Assign, lo, hi int) {
 		}
 		return
 	}
-	sparse.Axpby(dst, a.Terms[0].Coef, at(0), a.Terms[1].Coef, at(1))
-	for i := 2; i < len(a.Terms); i++ {
-		if a.Terms[i].Vec == a.Dst {
+	sparse.Axpby(dst, a.terms[0].Coef, at(0), a.terms[1].Coef, at(1))
+	for i := 2; i < len(a.terms); i++ {
+		if a.terms[i].Vec == a.dst {
 			panic("krylov: an assignment's own vector must be its first term")
 		}
-		sparse.Axpby(dst, 1, dst, a.Terms[i].Coef, at(i))
+		sparse.Axpby(dst, 1, dst, a.terms[i].Coef, at(i))
 	}
 }
 
 func (e *Engine) multiply(s *Stage, lo, hi int) {
 	e.enter(Multiply)
-	e.matrix.Multiply(e.vectors[s.Multiply.Dst], e.vectors[s.Multiply.Src], lo, hi)
+	e.matrix.Multiply(e.vectors[s.multiply.dst], e.vectors[s.multiply.src], lo, hi)
 	e.dots(s, lo, hi)
 }
 
 func (e *Engine) dots(s *Stage, lo, hi int) {
-	if len(s.Dots) == 0 {
+	if len(s.dots) == 0 {
 		return
 	}
 	e.enter(Dots)
-	for i, d := range s.Dots {
-		e.sums[i] += sparse.Dot(e.vectors[d.A][lo:hi], e.part(d.B, lo, hi))
+	for i, d := range s.dots {
+		e.sums[i] += sparse.Dot(e.vectors[d.a][lo:hi], e.part(d.b, lo, hi))
 	}
 }

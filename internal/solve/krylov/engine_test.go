@@ -21,9 +21,9 @@ func carryOut(s *Stage, m *sparse.Matrix, inverse []float64, v [][]float64) []fl
 		}
 		return out
 	}
-	for _, a := range s.Assign {
+	for _, a := range s.assign {
 		out := make([]float64, m.Rows())
-		for k, term := range a.Terms {
+		for k, term := range a.terms {
 			for i, x := range vector(term.Vec) {
 				if k == 0 {
 					out[i] = term.Coef * x
@@ -32,19 +32,19 @@ func carryOut(s *Stage, m *sparse.Matrix, inverse []float64, v [][]float64) []fl
 				}
 			}
 		}
-		copy(v[a.Dst], out)
+		copy(v[a.dst], out)
 	}
-	if s.Precondition != nil {
+	if s.precondition != nil {
 		for i := range m.Rows() {
-			v[s.Precondition.Dst][i] = inverse[i] * v[s.Precondition.Src][i]
+			v[s.precondition.dst][i] = inverse[i] * v[s.precondition.src][i]
 		}
 	}
-	if s.Multiply != nil {
-		m.Multiply(v[s.Multiply.Dst], v[s.Multiply.Src], 0, m.Rows())
+	if s.multiply != nil {
+		m.Multiply(v[s.multiply.dst], v[s.multiply.src], 0, m.Rows())
 	}
 	var sums []float64
-	for _, d := range s.Dots {
-		sums = append(sums, sparse.Dot(vector(d.A), vector(d.B)))
+	for _, d := range s.dots {
+		sums = append(sums, sparse.Dot(vector(d.a), vector(d.b)))
 	}
 	return sums
 }
@@ -60,7 +60,7 @@ func TestEngineMatchesOneOperationAtATime(t *testing.T) {
 		ranks := rapid.IntRange(1, 3).Draw(t, "ranks")
 		plan := sparse.NewPlan(p, stripes{p.Size(), ranks, rapid.IntRange(1, 900).Draw(t, "each")}, 0)
 		inverse := make([]float64, plan.Owned)
-		m, err := plan.Matrix(p, sparse.Compressed, inverse)
+		m, err := plan.Matrix(p, sparse.Compressed, jacobiOf(inverse))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -91,8 +91,8 @@ func TestEngineMatchesOneOperationAtATime(t *testing.T) {
 				}
 			}
 			for i := range want {
-				a, _ := stage.Dots[i].A.of()
-				b, _ := stage.Dots[i].B.of()
+				a, _ := stage.dots[i].a.of()
+				b, _ := stage.dots[i].b.of()
 				scale := math.Sqrt(sparse.Dot(reference[a], reference[a]) * sparse.Dot(reference[b], reference[b]))
 				if math.Abs(got[i]-want[i]) > 1e-12*scale {
 					t.Fatalf("%s: product %d is %v, want %v", method, i, got[i], want[i])
@@ -142,5 +142,5 @@ func TestOwnVectorComesFirst(t *testing.T) {
 		}
 	}()
 	s := new(Stage)
-	_, _ = e.Run(s.set(X, Term{1, B}, Term{1, 2}, Term{1, X}), NoHalo{})
+	_, _ = e.Run(s.Set(X, Term{1, B}, Term{1, 2}, Term{1, X}), NoHalo{})
 }

@@ -4,10 +4,10 @@ import "math"
 
 // gmres is restarted GMRES, preconditioned from the right. A new basis vector is
 // orthogonalised twice by classical Gram-Schmidt, whose scalar products with the
-// whole basis are taken at once: two reductions per step, however long the
+// whole basis are taken at once: two reductions per Step, however long the
 // basis. The norm after the second pass follows from Pythagoras.
 type gmres struct {
-	*core
+	*Core
 	w, z  Vec
 	v     Vec         // the first of the basis
 	j     int         // step within the cycle
@@ -16,41 +16,45 @@ type gmres struct {
 	cs    []float64   // rotations
 	sn    []float64
 	terms []Term
-	steps struct{ orthogonalise, again step }
+	steps struct{ orthogonalise, again Step }
 }
 
-func startGMRES(c *core) {
-	m := &gmres{core: c, w: firstOwn, v: firstOwn + 1}
-	n := m.v + Vec(c.cfg.Restart)
+func init() {
+	Register(Method{Name: "gmres", Help: "generalised minimal residuals, restarted, orthogonalised twice", Reductions: 2, Restarts: true, Start: startGMRES})
+}
+
+func startGMRES(c *Core) {
+	m := &gmres{Core: c, w: FirstOwn, v: FirstOwn + 1}
+	n := m.v + Vec(c.Config.Restart)
 	m.z = n // with no preconditioner products are taken of the basis itself
-	if c.cfg.Precondition {
+	if c.Config.Precondition {
 		n++
 	}
-	c.vectors = int(n)
-	c.dots = c.cfg.Restart + 1
-	m.h = make([][]float64, c.cfg.Restart)
+	c.Vectors = int(n)
+	c.Dots = c.Config.Restart + 1
+	m.h = make([][]float64, c.Config.Restart)
 	for j := range m.h {
 		m.h[j] = make([]float64, j+2)
 	}
-	m.g = make([]float64, c.cfg.Restart+1)
-	m.cs, m.sn = make([]float64, c.cfg.Restart), make([]float64, c.cfg.Restart)
+	m.g = make([]float64, c.Config.Restart+1)
+	m.cs, m.sn = make([]float64, c.Config.Restart), make([]float64, c.Config.Restart)
 	m.steps.orthogonalise, m.steps.again = m.orthogonalise, m.again
-	c.next = m.start
+	c.Next = m.start
 }
 
 // basis is the j-th vector of the basis.
 func (m *gmres) basis(j int) Vec { return m.v + Vec(j) }
 
 func (m *gmres) start([]float64) *Stage {
-	m.next = m.started
-	return m.begin(m.w)
+	m.Next = m.started
+	return m.Begin(m.w)
 }
 
 func (m *gmres) started(sums []float64) *Stage {
-	if m.began(sums[0]) {
+	if m.Began(sums[0]) {
 		return nil
 	}
-	return m.cycle(m.norm)
+	return m.cycle(m.Norm)
 }
 
 // cycle begins a new basis from the residual in w.
@@ -58,27 +62,27 @@ func (m *gmres) cycle(norm float64) *Stage {
 	m.j = 0
 	clear(m.g)
 	m.g[0] = norm
-	return m.extend(m.stage.reset().set(m.basis(0), Term{1 / norm, m.w}))
+	return m.extend(m.Stage().Set(m.basis(0), Term{1 / norm, m.w}))
 }
 
 // extend multiplies by the newest vector of the basis.
 func (m *gmres) extend(s *Stage) *Stage {
 	newest := m.basis(m.j)
-	if m.cfg.Precondition {
-		s.precondition(m.z, newest).multiply(m.w, m.z)
+	if m.Config.Precondition {
+		s.Precondition(m.z, newest).Multiply(m.w, m.z)
 	} else {
-		s.multiply(m.w, newest)
+		s.Multiply(m.w, newest)
 	}
-	m.next = m.steps.orthogonalise
+	m.Next = m.steps.orthogonalise
 	return m.against(s)
 }
 
 // against takes the products of w with the basis and with itself.
 func (m *gmres) against(s *Stage) *Stage {
 	for k := range m.j + 1 {
-		s.dot(m.w, m.basis(k))
+		s.Dot(m.w, m.basis(k))
 	}
-	return s.dot(m.w, m.w)
+	return s.Dot(m.w, m.w)
 }
 
 // less is w minus the components along the basis, times scale.
@@ -92,8 +96,8 @@ func (m *gmres) less(along []float64, scale float64) []Term {
 
 func (m *gmres) orthogonalise(sums []float64) *Stage {
 	copy(m.h[m.j], sums[:m.j+1])
-	m.next = m.steps.again
-	return m.against(m.stage.reset().set(m.w, m.less(sums[:m.j+1], 1)...))
+	m.Next = m.steps.again
+	return m.against(m.Stage().Set(m.w, m.less(sums[:m.j+1], 1)...))
 }
 
 func (m *gmres) again(sums []float64) *Stage {
@@ -106,12 +110,12 @@ func (m *gmres) again(sums []float64) *Stage {
 	length := math.Sqrt(max(0, squared))
 	m.rotate(length)
 	m.j++
-	over := m.iterated(math.Abs(m.g[m.j]))
+	over := m.Iterated(math.Abs(m.g[m.j]))
 	// A vector that vanished means that the solution lies in the basis.
-	if over || m.j == m.cfg.Restart || length <= 1e-14*math.Abs(m.h[j][j]) {
+	if over || m.j == m.Config.Restart || length <= 1e-14*math.Abs(m.h[j][j]) {
 		return m.update()
 	}
-	return m.extend(m.stage.reset().set(m.basis(m.j), m.less(along, 1/length)...))
+	return m.extend(m.Stage().Set(m.basis(m.j), m.less(along, 1/length)...))
 }
 
 // rotate brings the new column into triangular form and turns the right-hand
@@ -139,7 +143,7 @@ func (m *gmres) update() *Stage {
 			sum -= m.h[i][k] * y[i]
 		}
 		if m.h[k][k] == 0 {
-			return m.breakdown("the matrix is singular on the basis")
+			return m.Breakdown("the matrix is singular on the basis")
 		}
 		y[k] = sum / m.h[k][k]
 	}
@@ -147,38 +151,38 @@ func (m *gmres) update() *Stage {
 	for k, c := range y {
 		m.terms = append(m.terms, Term{c, m.basis(k)})
 	}
-	s := m.stage.reset()
-	m.next = m.residual
-	if m.cfg.Precondition {
-		m.next = m.updatePreconditioned
-		return s.set(m.w, m.terms...).precondition(m.z, m.w)
+	s := m.Stage()
+	m.Next = m.residual
+	if m.Config.Precondition {
+		m.Next = m.updatePreconditioned
+		return s.Set(m.w, m.terms...).Precondition(m.z, m.w)
 	}
-	return s.set(X, append([]Term{{1, X}}, m.terms...)...)
+	return s.Set(X, append([]Term{{1, X}}, m.terms...)...)
 }
 
 func (m *gmres) updatePreconditioned([]float64) *Stage {
-	m.next = m.residual
-	return m.stage.reset().add(X, 1, m.z)
+	m.Next = m.residual
+	return m.Stage().Add(X, 1, m.z)
 }
 
 // residual begins the next cycle, from the residual of x itself.
 func (m *gmres) residual([]float64) *Stage {
-	if m.result.Status != Running {
+	if m.Result.Status != Running {
 		return nil
 	}
-	m.next = m.subtract
-	return m.stage.reset().multiply(m.w, X)
+	m.Next = m.subtract
+	return m.Stage().Multiply(m.w, X)
 }
 
 func (m *gmres) subtract([]float64) *Stage {
-	m.next = m.restart
-	return m.stage.reset().set(m.w, Term{-1, m.w}, Term{1, B}).dot(m.w, m.w)
+	m.Next = m.restart
+	return m.Stage().Set(m.w, Term{-1, m.w}, Term{1, B}).Dot(m.w, m.w)
 }
 
 func (m *gmres) restart(sums []float64) *Stage {
 	norm := math.Sqrt(sums[0])
-	if norm <= max(m.cfg.ATol, m.cfg.RTol*m.norm) {
-		m.result.Status, m.result.Residual = Converged, norm/m.norm
+	if norm <= max(m.Config.ATol, m.Config.RTol*m.Norm) {
+		m.Result.Status, m.Result.Residual = Converged, norm/m.Norm
 		return nil
 	}
 	return m.cycle(norm)

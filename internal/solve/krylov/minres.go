@@ -9,61 +9,65 @@ import "math"
 // With a preconditioner, phibar is the residual in another norm. So the
 // residual itself is carried along, by its own recurrence.
 type minres struct {
-	*core
+	*Core
 	r1, r2, w1, w2, v, t, y, res Vec
 
 	beta, oldb, dbar, epsln, phibar, cs, sn float64
 	alfa                                    float64 // of the step under way
 	update                                  minresUpdate
-	steps                                   struct{ project, rotate step }
+	steps                                   struct{ project, rotate Step }
 }
 
 // minresUpdate is the part of a step that is done at the start of the next
 // stage, which reads the same vectors.
 type minresUpdate struct{ gamma, delta, oldeps, phi, keep, turn float64 }
 
-func startMINRES(c *core) {
-	m := &minres{core: c, r1: firstOwn, r2: firstOwn + 1, w1: firstOwn + 2, w2: firstOwn + 3, v: firstOwn + 4, t: firstOwn + 5}
-	n := firstOwn + 6
-	m.y = c.preconditioned(m.r2, &n)
-	m.res = c.preconditioned(m.r2, &n)
-	c.vectors = int(n)
+func init() {
+	Register(Method{Name: "minres", Help: "minimal residuals", Needs: Symmetric, Reductions: 2, Start: startMINRES})
+}
+
+func startMINRES(c *Core) {
+	m := &minres{Core: c, r1: FirstOwn, r2: FirstOwn + 1, w1: FirstOwn + 2, w2: FirstOwn + 3, v: FirstOwn + 4, t: FirstOwn + 5}
+	n := FirstOwn + 6
+	m.y = c.Preconditioned(m.r2, &n)
+	m.res = c.Preconditioned(m.r2, &n)
+	c.Vectors = int(n)
 	m.steps.project, m.steps.rotate = m.project, m.rotate
-	c.next = m.start
+	c.Next = m.start
 }
 
 func (m *minres) start([]float64) *Stage {
-	m.next = m.started
-	s := m.begin(m.r2).set(m.r1).set(m.w1).set(m.w2)
-	if m.cfg.Precondition {
-		s.set(m.res, Term{1, B})
+	m.Next = m.started
+	s := m.Begin(m.r2).Set(m.r1).Set(m.w1).Set(m.w2)
+	if m.Config.Precondition {
+		s.Set(m.res, Term{1, B})
 	}
-	return s.precondition(m.y, m.r2).dot(m.r2, m.y)
+	return s.Precondition(m.y, m.r2).Dot(m.r2, m.y)
 }
 
 func (m *minres) started(sums []float64) *Stage {
-	if m.began(sums[0]) {
+	if m.Began(sums[0]) {
 		return nil
 	}
 	if sums[1] <= 0 {
-		return m.breakdown("the preconditioner is not positive definite")
+		return m.Breakdown("the preconditioner is not positive definite")
 	}
 	m.beta = math.Sqrt(sums[1])
 	m.phibar, m.cs = m.beta, -1
-	return m.product(m.stage.reset())
+	return m.product(m.Stage())
 }
 
 // preconditioned vectors follow r2 when it changes its place.
 func (m *minres) lanczos() Vec {
-	if m.cfg.Precondition {
+	if m.Config.Precondition {
 		return m.y
 	}
 	return m.r2
 }
 
 func (m *minres) product(s *Stage) *Stage {
-	m.next = m.steps.project
-	return s.set(m.v, Term{1 / m.beta, m.lanczos()}).multiply(m.t, m.v).dot(m.v, m.t).dot(m.v, m.r1)
+	m.Next = m.steps.project
+	return s.Set(m.v, Term{1 / m.beta, m.lanczos()}).Multiply(m.t, m.v).Dot(m.v, m.t).Dot(m.v, m.r1)
 }
 
 // previous is the part of the vector before in the new Lanczos vector.
@@ -75,19 +79,19 @@ func (m *minres) previous() float64 {
 }
 
 func (m *minres) project(sums []float64) *Stage {
-	if m.result.Iterations > 0 && m.cfg.Precondition && m.check(math.Sqrt(sums[2])) {
+	if m.Result.Iterations > 0 && m.Config.Precondition && m.Check(math.Sqrt(sums[2])) {
 		return nil
 	}
 	m.alfa = sums[0] - m.previous()*sums[1]
-	m.next = m.steps.rotate
-	s := m.stage.reset().set(m.r1, Term{-m.previous(), m.r1}, Term{-m.alfa / m.beta, m.r2}, Term{1, m.t})
+	m.Next = m.steps.rotate
+	s := m.Stage().Set(m.r1, Term{-m.previous(), m.r1}, Term{-m.alfa / m.beta, m.r2}, Term{1, m.t})
 	m.r1, m.r2 = m.r2, m.r1
-	return s.precondition(m.lanczos(), m.r2).dot(m.r2, m.lanczos())
+	return s.Precondition(m.lanczos(), m.r2).Dot(m.r2, m.lanczos())
 }
 
 func (m *minres) rotate(sums []float64) *Stage {
 	if sums[0] < 0 {
-		return m.breakdown("the preconditioner is not positive definite")
+		return m.Breakdown("the preconditioner is not positive definite")
 	}
 	m.oldb, m.beta = m.beta, math.Sqrt(sums[0])
 	u := &m.update
@@ -97,25 +101,25 @@ func (m *minres) rotate(sums []float64) *Stage {
 	m.epsln, m.dbar = m.sn*m.beta, -m.cs*m.beta
 	u.gamma = math.Hypot(gbar, m.beta)
 	if u.gamma == 0 {
-		return m.breakdown("the matrix is singular")
+		return m.Breakdown("the matrix is singular")
 	}
 	m.cs, m.sn = gbar/u.gamma, m.beta/u.gamma
 	u.phi, m.phibar = m.cs*m.phibar, m.sn*m.phibar
 
-	m.result.Iterations++
+	m.Result.Iterations++
 	exact := m.beta == 0
-	if !m.cfg.Precondition && m.check(m.phibar) || exact {
-		if exact && m.cfg.Precondition {
-			m.check(0)
+	if !m.Config.Precondition && m.Check(m.phibar) || exact {
+		if exact && m.Config.Precondition {
+			m.Check(0)
 		}
-		m.next = ended
+		m.Next = End
 		return m.advance()
 	}
 	u.keep, u.turn = m.sn*m.sn, -m.phibar*m.cs/m.beta
 	s := m.advance()
-	if m.cfg.Precondition {
-		s.set(m.res, Term{u.keep, m.res}, Term{u.turn, m.r2})
-		return m.product(s).dot(m.res, m.res)
+	if m.Config.Precondition {
+		s.Set(m.res, Term{u.keep, m.res}, Term{u.turn, m.r2})
+		return m.product(s).Dot(m.res, m.res)
 	}
 	return m.product(s)
 }
@@ -123,7 +127,7 @@ func (m *minres) rotate(sums []float64) *Stage {
 // advance makes the direction of the step and moves x along it.
 func (m *minres) advance() *Stage {
 	u := m.update
-	s := m.stage.reset().set(m.w1, Term{-u.oldeps / u.gamma, m.w1}, Term{-u.delta / u.gamma, m.w2}, Term{1 / u.gamma, m.v})
+	s := m.Stage().Set(m.w1, Term{-u.oldeps / u.gamma, m.w1}, Term{-u.delta / u.gamma, m.w2}, Term{1 / u.gamma, m.v})
 	m.w1, m.w2 = m.w2, m.w1
-	return s.add(X, u.phi, m.w2)
+	return s.Add(X, u.phi, m.w2)
 }

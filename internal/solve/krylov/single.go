@@ -5,45 +5,49 @@ import "math"
 // single is the variant of Chronopoulos and Gear (1989): a further recurrence,
 // s = A p, lets all scalar products of an iteration be taken at once.
 type single struct {
-	*core
+	*Core
 	r, p, s, u, w Vec
 	gamma, alpha  float64
 }
 
-func startSingle(c *core) {
-	m := &single{core: c, r: firstOwn, p: firstOwn + 1, s: firstOwn + 2, w: firstOwn + 3}
-	n := firstOwn + 4
-	m.u = c.preconditioned(m.r, &n)
-	c.vectors = int(n)
-	c.next = m.start
+func init() {
+	Register(Method{Name: "cg-single", Help: "conjugate gradients after Chronopoulos and Gear", Needs: SymmetricDefinite, Reductions: 1, Start: startSingle})
+}
+
+func startSingle(c *Core) {
+	m := &single{Core: c, r: FirstOwn, p: FirstOwn + 1, s: FirstOwn + 2, w: FirstOwn + 3}
+	n := FirstOwn + 4
+	m.u = c.Preconditioned(m.r, &n)
+	c.Vectors = int(n)
+	c.Next = m.start
 }
 
 func (m *single) start([]float64) *Stage {
-	m.next = m.started
-	return m.finish(m.stage.reset().set(X).set(m.r, Term{1, B}))
+	m.Next = m.started
+	return m.finish(m.Stage().Set(X).Set(m.r, Term{1, B}))
 }
 
 // finish is the end of every stage: r is final.
 func (m *single) finish(s *Stage) *Stage {
-	s.precondition(m.u, m.r).multiply(m.w, m.u).dot(m.r, m.r).dot(m.w, m.u)
+	s.Precondition(m.u, m.r).Multiply(m.w, m.u).Dot(m.r, m.r).Dot(m.w, m.u)
 	if m.u != m.r {
-		s.dot(m.r, m.u)
+		s.Dot(m.r, m.u)
 	}
 	return s
 }
 
 func (m *single) started(sums []float64) *Stage {
-	if m.began(sums[0]) {
+	if m.Began(sums[0]) {
 		return nil
 	}
 	gamma, delta := m.products(sums)
 	if delta <= 0 {
-		return m.breakdown("the matrix is not positive definite: use minres")
+		return m.Breakdown("the matrix is not positive definite: use minres")
 	}
 	m.gamma, m.alpha = gamma, gamma/delta
-	m.next = m.iterate
-	s := m.stage.reset().set(m.p, Term{1, m.u}).set(m.s, Term{1, m.w})
-	return m.finish(s.add(X, m.alpha, m.p).add(m.r, -m.alpha, m.s))
+	m.Next = m.iterate
+	s := m.Stage().Set(m.p, Term{1, m.u}).Set(m.s, Term{1, m.w})
+	return m.finish(s.Add(X, m.alpha, m.p).Add(m.r, -m.alpha, m.s))
 }
 
 // products gives (r, u) and (w, u); without a preconditioner the first is the
@@ -56,16 +60,16 @@ func (m *single) products(sums []float64) (gamma, delta float64) {
 }
 
 func (m *single) iterate(sums []float64) *Stage {
-	if m.iterated(math.Sqrt(sums[0])) {
+	if m.Iterated(math.Sqrt(sums[0])) {
 		return nil
 	}
 	gamma, delta := m.products(sums)
 	beta := gamma / m.gamma
 	curvature := delta - beta*gamma/m.alpha
 	if gamma <= 0 || curvature <= 0 {
-		return m.breakdown("the matrix or the preconditioner is not positive definite: use minres")
+		return m.Breakdown("the matrix or the preconditioner is not positive definite: use minres")
 	}
 	m.gamma, m.alpha = gamma, gamma/curvature
-	s := m.stage.reset().set(m.p, Term{beta, m.p}, Term{1, m.u}).set(m.s, Term{beta, m.s}, Term{1, m.w})
-	return m.finish(s.add(X, m.alpha, m.p).add(m.r, -m.alpha, m.s))
+	s := m.Stage().Set(m.p, Term{beta, m.p}, Term{1, m.u}).Set(m.s, Term{beta, m.s}, Term{1, m.w})
+	return m.finish(s.Add(X, m.alpha, m.p).Add(m.r, -m.alpha, m.s))
 }

@@ -10,13 +10,13 @@ const (
 	X Vec = iota // the solution; methods start from zero
 	B            // the right-hand side, never changed
 
-	firstOwn // the first vector that a method may use as it likes
+	FirstOwn // the first vector that a method may use as it likes
 )
 
-// inverted is the preconditioner times a vector, where a stage needs that only
+// Inverted is the preconditioner times a vector, where a stage needs that only
 // for itself: in a term or as the second of a scalar product. It is made block by
 // block and never stored, which spares a vector and its way through memory.
-func inverted(v Vec) Vec { return ^v }
+func Inverted(v Vec) Vec { return ^v }
 
 // of is the stored vector, and whether the preconditioner is to be applied.
 func (v Vec) of() (stored Vec, inverted bool) {
@@ -32,73 +32,77 @@ type Term struct {
 	Vec  Vec
 }
 
-// Assign sets Dst to the sum of the terms, element by element; no term is zero.
-// Where Dst is itself a term, it is the first one; at most one of the first two is
+// assignment sets dst to the sum of the terms, element by element; no term is zero.
+// Where dst is itself a term, it is the first one; at most one of the first two is
 // inverted.
-type Assign struct {
-	Dst   Vec
-	Terms []Term
+type assignment struct {
+	dst   Vec
+	terms []Term
 }
 
-// Apply sets Dst to an operator times Src.
-type Apply struct{ Dst, Src Vec }
+// application sets dst to an operator times src.
+type application struct{ dst, src Vec }
 
-// Dot is the scalar product of two vectors.
-type Dot struct{ A, B Vec }
+// product is the scalar product of two vectors.
+type product struct{ a, b Vec }
 
 // Stage is what a method wants done, in this order: the assignments, the
 // preconditioner, the product with the matrix, the scalar products. The
-// product's Dst is none of the vectors that the assignments write.
+// product's destination is none of the vectors that the assignments write.
 type Stage struct {
-	Assign       []Assign
-	Precondition *Apply
-	Multiply     *Apply
-	Dots         []Dot // their sums over all ranks go to the next call of Next
+	assign       []assignment
+	precondition *application
+	multiply     *application
+	dots         []product // their sums over all ranks go to the next call of Next
 
-	apply [2]Apply
-	terms []Term // the memory of all Terms
+	apply [2]application
+	terms []Term // the memory of all assignments
 }
-
-// The methods build stages through these; the memory is used again.
 
 func (s *Stage) reset() *Stage {
-	s.Assign, s.Dots, s.terms = s.Assign[:0], s.Dots[:0], s.terms[:0]
-	s.Precondition, s.Multiply = nil, nil
+	s.assign, s.dots, s.terms = s.assign[:0], s.dots[:0], s.terms[:0]
+	s.precondition, s.multiply = nil, nil
 	return s
 }
 
-func (s *Stage) set(dst Vec, terms ...Term) *Stage {
+// Set assigns the sum of the terms to dst; without terms that is zero.
+func (s *Stage) Set(dst Vec, terms ...Term) *Stage {
 	from := len(s.terms)
 	s.terms = append(s.terms, terms...)
-	s.Assign = append(s.Assign, Assign{dst, s.terms[from:len(s.terms):len(s.terms)]})
+	s.assign = append(s.assign, assignment{dst, s.terms[from:len(s.terms):len(s.terms)]})
 	return s
 }
 
-// add is dst += c*v.
-func (s *Stage) add(dst Vec, c float64, v Vec) *Stage {
-	return s.set(dst, Term{1, dst}, Term{c, v})
+// Add is dst += c*v.
+func (s *Stage) Add(dst Vec, c float64, v Vec) *Stage {
+	return s.Set(dst, Term{1, dst}, Term{c, v})
 }
 
-// precondition asks for nothing where dst is src, which is how methods write
+// Precondition applies the preconditioner. It asks for nothing where dst is src, which is how methods write
 // that there is no preconditioner.
-func (s *Stage) precondition(dst, src Vec) *Stage {
+func (s *Stage) Precondition(dst, src Vec) *Stage {
 	if dst != src {
-		s.apply[0] = Apply{dst, src}
-		s.Precondition = &s.apply[0]
+		s.apply[0] = application{dst, src}
+		s.precondition = &s.apply[0]
 	}
 	return s
 }
 
-func (s *Stage) multiply(dst, src Vec) *Stage {
-	s.apply[1] = Apply{dst, src}
-	s.Multiply = &s.apply[1]
+// Multiply applies the matrix.
+func (s *Stage) Multiply(dst, src Vec) *Stage {
+	s.apply[1] = application{dst, src}
+	s.multiply = &s.apply[1]
 	return s
 }
 
-func (s *Stage) dot(a, b Vec) *Stage {
-	s.Dots = append(s.Dots, Dot{a, b})
+// Dot asks for the scalar product of two vectors.
+func (s *Stage) Dot(a, b Vec) *Stage {
+	s.dots = append(s.dots, product{a, b})
 	return s
 }
+
+// Multiplies reports whether the stage has a product with the matrix.
+func (s *Stage) Multiplies() bool { return s.multiply != nil }
 
 // Passes is how many vectors the stage moves through memory when it is fused:
 // each vector once for reading, unless an operation before wrote it, and once
@@ -107,7 +111,7 @@ func (s *Stage) dot(a, b Vec) *Stage {
 func (s *Stage) Passes() int {
 	n := 0
 	var near, written []Vec // near: in a cache since an earlier operation
-	diagonal := s.Precondition != nil
+	diagonal := s.precondition != nil
 	read := func(v Vec) {
 		v, inverted := v.of()
 		diagonal = diagonal || inverted
@@ -125,23 +129,23 @@ func (s *Stage) Passes() int {
 			near = append(near, v)
 		}
 	}
-	for _, a := range s.Assign {
-		for _, t := range a.Terms {
+	for _, a := range s.assign {
+		for _, t := range a.terms {
 			read(t.Vec)
 		}
-		write(a.Dst)
+		write(a.dst)
 	}
-	if s.Precondition != nil {
-		read(s.Precondition.Src)
-		write(s.Precondition.Dst)
+	if s.precondition != nil {
+		read(s.precondition.src)
+		write(s.precondition.dst)
 	}
-	if s.Multiply != nil {
-		read(s.Multiply.Src)
-		write(s.Multiply.Dst)
+	if s.multiply != nil {
+		read(s.multiply.src)
+		write(s.multiply.dst)
 	}
-	for _, d := range s.Dots {
-		read(d.A)
-		read(d.B)
+	for _, d := range s.dots {
+		read(d.a)
+		read(d.b)
 	}
 	if diagonal {
 		n++

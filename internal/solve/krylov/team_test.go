@@ -53,6 +53,14 @@ func (h *mailbox) Finish(v []float64) error {
 	return nil
 }
 
+// jacobiOf fills in the diagonal of the Jacobi preconditioner.
+func jacobiOf(inverse []float64) func(local, global int, r *sparse.Row) error {
+	return func(local, global int, r *sparse.Row) (err error) {
+		inverse[local], err = jacobi(global, r)
+		return err
+	}
+}
+
 // team solves a problem on several ranks, which are goroutines.
 type team struct {
 	problem sparse.Problem
@@ -94,7 +102,7 @@ func (tm team) solve(t *testing.T) ([]float64, Result) {
 				return
 			}
 			inverse := make([]float64, plan.Owned)
-			m, err := plan.Matrix(tm.problem, tm.format, inverse)
+			m, err := plan.Matrix(tm.problem, tm.format, jacobiOf(inverse))
 			if err != nil {
 				t.Error(err)
 				return

@@ -1,10 +1,12 @@
 package partition
 
-import (
-	"errors"
+import "github.com/kernbench/kernbench/internal/solve/sparse"
 
-	"github.com/kernbench/kernbench/internal/solve/sparse"
-)
+func init() {
+	// Of 7 blocks of 10 planes some have two planes: hence the imbalance.
+	Register(Partitioner{Name: "block", Help: "equal boxes of the grid, in a process grid of least surface",
+		Needs: Grid, Imbalance: 1.5, Slack: 1, Make: block})
+}
 
 // blocks is a grid cut into a process grid of equal boxes.
 type blocks struct {
@@ -13,11 +15,8 @@ type blocks struct {
 }
 
 func block(p sparse.Problem, o Options) (sparse.Layout, error) {
-	g, ok := p.(sparse.Gridded)
-	if !ok {
-		return nil, errors.New("the problem has no grid to cut into blocks")
-	}
-	return blocks{g.Grid(), processGrid(g.Grid(), o.Ranks)}, nil
+	grid := p.(sparse.Gridded).Grid()
+	return blocks{grid, processGrid(grid, o.Ranks)}, nil
 }
 
 // processGrid factors the ranks so that the cuts cross the fewest points. Of

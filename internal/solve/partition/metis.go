@@ -10,6 +10,12 @@ import (
 	"github.com/kernbench/kernbench/internal/solve/sparse"
 )
 
+func init() {
+	// Parts may be empty where there are few rows to a part.
+	Register(Partitioner{Name: "metis", Help: "METIS's k-way partition, for edge cut or volume; needs its library",
+		Needs: Graph, Objectives: []Objective{EdgeCut, Volume}, Library: metisSpec.Name, Imbalance: 1.1, Slack: 2, Make: metis})
+}
+
 // Of METIS 5 these functions are used:
 //
 //	int METIS_SetDefaultOptions(idx_t *options);
@@ -17,7 +23,7 @@ import (
 //	    idx_t *vwgt, idx_t *vsize, idx_t *adjwgt, idx_t *nparts, real_t *tpwgts,
 //	    real_t *ubvec, idx_t *options, idx_t *edgecut, idx_t *part);
 //
-// idx_t is 32 or 64 bits wide, as the library was built. The places of most
+// idx_t is 32 or 64 bits wide, as the library was built. The indices of most
 // options differ between 5.1 and 5.2; only the objective's is the same, so no
 // other is set.
 type metisLibrary struct {
@@ -95,10 +101,8 @@ func metis(p sparse.Problem, o Options) (sparse.Layout, error) {
 	if status != metisOK {
 		return nil, fmt.Errorf("METIS_PartGraphKway returned %d for %d vertices in %d parts", status, vertices, parts)
 	}
-	for i, owner := range t.owners {
-		if owner < 0 || owner >= parts {
-			return nil, fmt.Errorf("METIS gave row %d to part %d of %d", i, owner, parts)
-		}
+	if _, err := NewTable(t.owners, o.Ranks); err != nil {
+		return nil, fmt.Errorf("METIS_PartGraphKway: %w", err)
 	}
 	return t, nil
 }

@@ -10,14 +10,13 @@ import (
 	"github.com/kernbench/kernbench/internal/solve/sparse"
 )
 
-// These need METIS (Debian: libmetis5). Its parts may be empty where there are
-// few rows to a part.
-func TestMetisConformance(t *testing.T) {
-	p, err := partition.Lookup("metis")
-	if err != nil {
-		t.Fatal(err)
+// These need METIS (Debian: libmetis5).
+func TestConformanceOfLibraries(t *testing.T) {
+	for _, p := range partition.All() {
+		if p.Library != "" {
+			t.Run(p.Name, func(t *testing.T) { partitiontest.Run(t, p) })
+		}
 	}
-	partitiontest.Run(t, p, partitiontest.Promise{Imbalance: 1.1, Slack: 2})
 }
 
 func TestMetisObjectives(t *testing.T) {

@@ -6,6 +6,11 @@ import (
 	"github.com/kernbench/kernbench/internal/solve/sparse"
 )
 
+func init() {
+	Register(Partitioner{Name: "multilevel", Help: "k-way partition of the graph: coarsened, partitioned, refined",
+		Needs: Graph, Imbalance: 1 + tolerance/1000., Make: multilevel})
+}
+
 // tolerance is how much larger than the mean a part may be, in thousandths. A
 // solve waits for its largest part, so this is less than others allow.
 const tolerance = 10
@@ -13,7 +18,8 @@ const tolerance = 10
 // multilevel is a k-way partition after Karypis and Kumar (1998): the graph is
 // made coarser by merging neighbours, the coarsest one is bisected again and
 // again, and on the way back to the full graph the parts are refined at every
-// level. Every bisection does the same within itself. Refinement climbs hills (see refine.go), which theirs does not.
+// level. Every bisection does the same within itself. Refinement accepts moves that
+// make the cut larger for a while (see refine.go), which theirs does not.
 func multilevel(p sparse.Problem, o Options) (sparse.Layout, error) {
 	t := newTable(p.Size(), o.Ranks)
 	switch {

@@ -1,3 +1,14 @@
+// Package partition decides which rank owns which rows of a sparse matrix.
+//
+// A partitioner takes a problem and a number of ranks and gives a layout. Those
+// that follow the numbering or the grid (simple, block, coordinate on a grid)
+// describe the layout by a few numbers, whatever its size, so every rank makes
+// it for itself. The others look at the whole problem: one rank makes the
+// layout, and tells each of the others its Share.
+//
+// The package moves no data, and measures quality but not time. What a
+// partitioner must keep is in package partitiontest; a new one is a file of its
+// own with a call of Register, which says what it needs and what it promises.
 package partition
 
 import (
@@ -6,76 +17,128 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kernbench/kernbench/internal/base/registry"
+	"github.com/kernbench/kernbench/internal/base/suggest"
 	"github.com/kernbench/kernbench/internal/solve/sparse"
 )
+
+// Default is the partitioner where none is named.
+const Default = "simple"
 
 // Options of a partition.
 type Options struct {
 	Ranks     int
-	Objective Objective // of those that optimise
+	Objective Objective // of those that optimise; "" is EdgeCut
 	Seed      uint64    // of those that draw at random
 }
 
 // Objective is what an optimising partitioner makes small.
 type Objective string
 
-// The objectives.
+// The objectives. EdgeCut is the default, and ignored by those that optimise nothing.
 const (
-	EdgeCut Objective = "cut"    // entries of the matrix between ranks; also ""
+	EdgeCut Objective = "cut"    // entries of the matrix between ranks
 	Volume  Objective = "volume" // values that are sent in a product
 )
 
-// Partitioner is a way to decide.
+// Objectives lists what some partitioner can optimise for.
+func Objectives() []string {
+	names := []string{string(EdgeCut)}
+	for _, p := range All() {
+		for _, o := range p.Objectives {
+			if !slices.Contains(names, string(o)) {
+				names = append(names, string(o))
+			}
+		}
+	}
+	return names
+}
+
+// Needs is what a partitioner must know of a problem.
+type Needs uint8
+
+// The needs. Those below Graph are met by few numbers where the problem is a grid,
+// so that every rank can partition for itself.
+const (
+	Size        Needs = iota // the number of rows
+	Grid                     // the grid
+	Coordinates              // the grid, or the coordinates of every row
+	Graph                    // every row
+)
+
+// Partitioner is a registered partitioner and its properties.
 type Partitioner struct {
-	Name string
-	Help string
-	// Whole says that it looks at the whole problem, whose size may be too much
-	// for every rank: see Share.
-	Whole func(sparse.Problem) bool
-	make  func(sparse.Problem, Options) (sparse.Layout, error)
+	Name       string
+	Help       string
+	Needs      Needs
+	Objectives []Objective // that it can optimise for, besides EdgeCut
+	Library    string      // the C library that it needs; "" is none
+	// Imbalance is the promise that no part is larger than this many times the
+	// mean, nor by more than Slack rows above it where that is more.
+	Imbalance float64
+	Slack     int
+	// Make gives every row an owner. The options have been checked.
+	Make func(sparse.Problem, Options) (sparse.Layout, error)
 }
 
-func never(sparse.Problem) bool  { return false }
-func always(sparse.Problem) bool { return true }
+var partitioners = registry.New("partitioner", func(p Partitioner) string { return p.Name })
 
-// partitioners is every partitioner there is.
-var partitioners = []Partitioner{
-	{"simple", "equal ranges of consecutive rows", never, simple},
-	{"block", "equal boxes of the grid, in a process grid of least surface", never, block},
-	{"coordinate", "recursive bisection by coordinates, cut in proportion: equal for any number of ranks", withoutGrid, coordinate},
-	{"multilevel", "k-way partition of the graph: coarsened, partitioned, refined", always, multilevel},
-	{"metis", "METIS's k-way partition, for edge cut or volume; needs its library", always, metis},
-}
+// Register adds a partitioner. A program calls it before it partitions, usually in
+// an init function; a name that is taken panics.
+func Register(p Partitioner) { partitioners.Register(p) }
 
-// All lists the partitioners.
-func All() []Partitioner { return slices.Clone(partitioners) }
+// All lists the partitioners by name.
+func All() []Partitioner { return partitioners.All() }
 
 // Lookup finds a partitioner by name.
-func Lookup(name string) (Partitioner, error) {
-	var names []string
-	for _, p := range partitioners {
-		if p.Name == name {
-			return p, nil
-		}
-		names = append(names, p.Name)
+func Lookup(name string) (Partitioner, error) { return partitioners.Lookup(name) }
+
+// Whole reports whether it looks at every row of the problem, whose size may be too
+// much for every rank: see Share.
+func (p Partitioner) Whole(problem sparse.Problem) bool {
+	_, grid := problem.(sparse.Gridded)
+	return p.Needs == Graph || p.Needs == Coordinates && !grid
+}
+
+// Check says why a problem is not for this partitioner, nil if it is. It looks at
+// no row.
+func (p Partitioner) Check(problem sparse.Problem) error {
+	_, grid := problem.(sparse.Gridded)
+	_, located := problem.(sparse.Located)
+	switch {
+	case p.Needs == Grid && !grid:
+		return fmt.Errorf("partitioner %s: the problem has no grid", p.Name)
+	case p.Needs == Coordinates && !grid && !located:
+		return fmt.Errorf("partitioner %s: the rows of this problem have no coordinates", p.Name)
 	}
-	return Partitioner{}, fmt.Errorf("partitioner %q is unknown: there are %s", name, strings.Join(names, ", "))
+	return nil
+}
+
+// CheckObjective says why it cannot optimise for an objective, nil if it can.
+func (p Partitioner) CheckObjective(o Objective) error {
+	if o == "" || o == EdgeCut || slices.Contains(p.Objectives, o) {
+		return nil
+	}
+	able := partitioners.Names(func(q Partitioner) bool { return slices.Contains(q.Objectives, o) })
+	if len(able) == 0 {
+		return suggest.Unknown("objective", string(o), Objectives())
+	}
+	return fmt.Errorf("partitioner %s: only %s can optimise for %s", p.Name, strings.Join(able, " and "), o)
 }
 
 // Partition gives every row of the problem to a rank, or says why it cannot.
 // With more ranks than rows some ranks get none.
 func (p Partitioner) Partition(problem sparse.Problem, o Options) (sparse.Layout, error) {
-	layout, err := func() (sparse.Layout, error) {
-		switch {
-		case o.Ranks < 1:
-			return nil, fmt.Errorf("%d ranks: at least 1", o.Ranks)
-		case o.Objective != "" && o.Objective != EdgeCut && o.Objective != Volume:
-			return nil, fmt.Errorf("objective %q: cut or volume", o.Objective)
-		case o.Objective == Volume && p.Name != "metis":
-			return nil, errors.New("only metis can optimise for volume")
-		}
-		return p.make(problem, o)
-	}()
+	if o.Ranks < 1 {
+		return nil, fmt.Errorf("partitioner %s: %d ranks: at least 1", p.Name, o.Ranks)
+	}
+	if err := errors.Join(p.CheckObjective(o.Objective), p.Check(problem)); err != nil {
+		return nil, err
+	}
+	layout, err := p.Make(problem, o)
+	if err == nil && layout == nil {
+		err = errors.New("no layout was made")
+	}
 	if err != nil {
 		return nil, fmt.Errorf("partitioner %s: %w", p.Name, err)
 	}

@@ -9,29 +9,39 @@ import (
 	"github.com/kernbench/kernbench/internal/solve/sparse"
 )
 
-func noGrid(p sparse.Problem) bool { _, ok := p.(sparse.Gridded); return !ok }
-
-func noPlaces(p sparse.Problem) bool { _, ok := p.(sparse.Located); return !ok && noGrid(p) }
-
-// promises has an entry for every partitioner but metis, whose library is
-// tested where there is a loader.
-var promises = map[string]partitiontest.Promise{
-	"simple":     {Imbalance: 1},
-	"block":      {Imbalance: 1.5, Slack: 1, Refuses: noGrid}, // 7 blocks of 10 planes: some have two planes
-	"coordinate": {Imbalance: 1, Refuses: noPlaces},
-	"multilevel": {Imbalance: 1.01},
+// striped is a partitioner that a test registers: rows in turn.
+func striped(p sparse.Problem, o partition.Options) (sparse.Layout, error) {
+	owners := make([]int32, p.Size())
+	for row := range owners {
+		owners[row] = int32(row % o.Ranks)
+	}
+	return partition.NewTable(owners, o.Ranks)
 }
 
+func init() {
+	partition.Register(partition.Partitioner{Name: "striped", Help: "rows in turn", Needs: partition.Size, Imbalance: 1, Make: striped})
+}
+
+// Every registered partitioner passes the suite, that of this file included. Those
+// that need a library are tested where there is a loader.
 func TestConformance(t *testing.T) {
+	tested := 0
 	for _, p := range partition.All() {
-		if p.Name == "metis" {
-			continue
+		if p.Library == "" {
+			t.Run(p.Name, func(t *testing.T) { partitiontest.Run(t, p) })
+			tested++
 		}
-		promise, ok := promises[p.Name]
-		if !ok {
-			t.Fatalf("partitioner %s has no promise here", p.Name)
+	}
+	if _, err := partition.Lookup("striped"); err != nil || tested < 5 {
+		t.Errorf("%d partitioners tested, %v", tested, err)
+	}
+}
+
+func TestNewTableRefusesRanksThatDoNotExist(t *testing.T) {
+	for _, owner := range []int32{-1, 2} {
+		if _, err := partition.NewTable([]int32{0, owner}, 2); err == nil || !strings.Contains(err.Error(), "row 1 belongs to rank") {
+			t.Errorf("owner %d of 2: %v", owner, err)
 		}
-		t.Run(p.Name, func(t *testing.T) { partitiontest.Run(t, p, promise) })
 	}
 }
 
@@ -65,7 +75,7 @@ func TestCheckFindsFaults(t *testing.T) {
 		}
 	}
 	uneven := wrong{half, [][]sparse.Range{{{Lo: 0, Hi: 8}}, {{Lo: 8, Hi: 10}}}}
-	if partitiontest.CheckEven(uneven, 10, 2, partitiontest.Promise{Imbalance: 1.1}) == nil || partitiontest.CheckEven(good, 10, 2, partitiontest.Promise{}) != nil {
+	if partitiontest.CheckEven(uneven, 10, 2, 1.1, 0) == nil || partitiontest.CheckEven(good, 10, 2, 0, 0) != nil {
 		t.Error("evenness is not told from unevenness")
 	}
 }
@@ -82,6 +92,7 @@ func TestRefusalsSayWhy(t *testing.T) {
 		{"coordinate", "bare", partition.Options{Ranks: 2}, "no coordinates"},
 		{"simple", "plane", partition.Options{Ranks: 0}, "at least 1"},
 		{"multilevel", "plane", partition.Options{Ranks: 2, Objective: partition.Volume}, "only metis"},
+		{"metis", "plane", partition.Options{Ranks: 2, Objective: "beauty"}, `unknown objective "beauty"`},
 	} {
 		p, err := partition.Lookup(tc.name)
 		if err != nil {
@@ -91,7 +102,7 @@ func TestRefusalsSayWhy(t *testing.T) {
 			t.Errorf("%s on %s: error %v, want one with %q", tc.name, tc.problem, err, tc.want)
 		}
 	}
-	if _, err := partition.Lookup("metiss"); err == nil || !strings.Contains(err.Error(), "there are simple, block") {
+	if _, err := partition.Lookup("metiss"); err == nil || !strings.Contains(err.Error(), `did you mean "metis"`) {
 		t.Errorf("an unknown name: error %v", err)
 	}
 }

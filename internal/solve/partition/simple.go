@@ -2,6 +2,10 @@ package partition
 
 import "github.com/kernbench/kernbench/internal/solve/sparse"
 
+func init() {
+	Register(Partitioner{Name: Default, Help: "equal ranges of consecutive rows", Needs: Size, Imbalance: 1, Make: simple})
+}
+
 // ranges is n rows cut into equal ranges: rank r owns [n*r/ranks, n*(r+1)/ranks).
 type ranges struct{ n, ranks int }
 
@@ -19,6 +23,6 @@ func (s ranges) Rows(rank int) []sparse.Range {
 	return []sparse.Range{r}
 }
 
-// piece is which of k equal pieces of 0..n-1 holds i: the last one that begins,
+// piece is which of k equal pieces of 0..n-1 holds i: the last one that starts,
 // at n*piece/k rounded down, no later than i.
 func piece(i, n, k int) int { return (k*(i+1) - 1) / n }

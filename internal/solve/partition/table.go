@@ -2,6 +2,7 @@ package partition
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 
 	"github.com/kernbench/kernbench/internal/solve/sparse"
@@ -14,6 +15,16 @@ type Table struct {
 }
 
 func newTable(rows, ranks int) *Table { return &Table{make([]int32, rows), ranks} }
+
+// NewTable is the layout in which row i belongs to owners[i].
+func NewTable(owners []int32, ranks int) (*Table, error) {
+	for row, owner := range owners {
+		if owner < 0 || int(owner) >= ranks {
+			return nil, fmt.Errorf("row %d belongs to rank %d of %d", row, owner, ranks)
+		}
+	}
+	return &Table{owners, ranks}, nil
+}
 
 // Owner of a row.
 func (t *Table) Owner(row int) int { return int(t.owners[row]) }
@@ -75,7 +86,7 @@ func (s *Share) Owner(row int) int {
 	}
 	at, found := slices.BinarySearchFunc(s.Own, row, func(r sparse.Range, row int) int { return cmp.Compare(r.Lo, row) })
 	if !found {
-		at-- // the range that begins before
+		at-- // the range that starts before
 	}
 	if at < 0 || row >= s.Own[at].Hi {
 		return -1

@@ -1,6 +1,7 @@
-// Package partitiontest is what every partitioner must pass: each row has one
-// owner, rows and owners agree, parts are as even as promised, and the same
-// question gets the same answer.
+// Package partitiontest is the conformance suite of partitioners: each row has one
+// owner, rows and owners agree, parts are as even as the registration promises, a
+// problem that lacks what it needs is refused, and the same call gives the same
+// layout. It is for tests.
 package partitiontest
 
 import (
@@ -11,13 +12,6 @@ import (
 	"github.com/kernbench/kernbench/internal/solve/partition"
 	"github.com/kernbench/kernbench/internal/solve/sparse"
 )
-
-// Promise is what a partitioner promises beyond a valid layout.
-type Promise struct {
-	Imbalance float64 // the largest part over the mean, at most
-	Slack     int     // rows beyond the mean that are allowed in any case
-	Refuses   func(sparse.Problem) bool
-}
 
 // Problems is what the suite partitions: grids, an irregular mesh, a problem
 // with neither grid nor coordinates, and very small ones.
@@ -50,8 +44,8 @@ func (b bare) Size() int                { return b.inner.Size() }
 func (b bare) Row(i int, r *sparse.Row) { b.inner.Row(i, r) }
 func (b bare) Traits() sparse.Traits    { return b.inner.Traits() }
 
-// Run holds a partitioner to its promise.
-func Run(t *testing.T, p partition.Partitioner, promise Promise) {
+// Run holds a partitioner to what its registration says.
+func Run(t *testing.T, p partition.Partitioner) {
 	counts := []int{1, 2, 3, 5, 7, 8, 16}
 	if testing.Short() {
 		counts = []int{1, 7}
@@ -61,7 +55,7 @@ func Run(t *testing.T, p partition.Partitioner, promise Promise) {
 			t.Run(fmt.Sprintf("%s/%d", name, ranks), func(t *testing.T) {
 				o := partition.Options{Ranks: ranks, Seed: 9}
 				layout, err := p.Partition(problem, o)
-				if promise.Refuses != nil && promise.Refuses(problem) {
+				if p.Check(problem) != nil {
 					if err == nil {
 						t.Fatal("was not refused")
 					}
@@ -73,7 +67,7 @@ func Run(t *testing.T, p partition.Partitioner, promise Promise) {
 				if err := Check(layout, problem.Size(), ranks); err != nil {
 					t.Fatal(err)
 				}
-				if err := CheckEven(layout, problem.Size(), ranks, promise); err != nil {
+				if err := CheckEven(layout, problem.Size(), ranks, p.Imbalance, p.Slack); err != nil {
 					t.Error(err)
 				}
 				again, err := p.Partition(problem, o)
@@ -82,7 +76,7 @@ func Run(t *testing.T, p partition.Partitioner, promise Promise) {
 				}
 				for i := range problem.Size() {
 					if layout.Owner(i) != again.Owner(i) {
-						t.Fatalf("row %d went to rank %d, and to rank %d when asked again", i, layout.Owner(i), again.Owner(i))
+						t.Fatalf("row %d went to rank %d, and to rank %d the second time", i, layout.Owner(i), again.Owner(i))
 					}
 				}
 			})
@@ -127,9 +121,9 @@ func Check(layout sparse.Layout, rows, ranks int) error {
 }
 
 // CheckEven reports a part that is larger than promised.
-func CheckEven(layout sparse.Layout, rows, ranks int, promise Promise) error {
+func CheckEven(layout sparse.Layout, rows, ranks int, imbalance float64, slack int) error {
 	mean := float64(rows) / float64(ranks)
-	most := max(promise.Imbalance*mean, math.Ceil(mean)+float64(promise.Slack))
+	most := max(imbalance*mean, math.Ceil(mean)+float64(slack))
 	for rank := range ranks {
 		n := 0
 		for _, r := range layout.Rows(rank) {

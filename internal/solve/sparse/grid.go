@@ -21,6 +21,16 @@ func (g Grid) Point(i int) [3]int { return [3]int{i % g[0], i / g[0] % g[1], i /
 // String is the grid's sizes as 100x100x1.
 func (g Grid) String() string { return fmt.Sprintf("%dx%dx%d", g[0], g[1], g[2]) }
 
+// has reports whether a point lies in the grid.
+func (g Grid) has(at [3]int) bool {
+	return uint(at[0]) < uint(g[0]) && uint(at[1]) < uint(g[1]) && uint(at[2]) < uint(g[2])
+}
+
+func (g Grid) locate(i int) [3]float64 {
+	p := g.Point(i)
+	return [3]float64{float64(p[0]), float64(p[1]), float64(p[2])}
+}
+
 // FitGrid is the nearly square or cubic grid whose size comes nearest to rows.
 // Exactly fitting grids are common, so runs at different sizes can be compared:
 // an eighth off the square, or a point, is allowed per axis.

@@ -5,6 +5,10 @@ import (
 	"slices"
 )
 
+func init() {
+	Register(Kind{"mesh", "linear elements on an irregular triangle mesh, 2-D, numbered irregularly", newMesh})
+}
+
 // mesh is -div grad u by linear elements on an irregular mesh of triangles. Its
 // vertices are those of a lattice, each moved at random; every quadrilateral is
 // cut along the diagonal that Delaunay would choose. So any row can be made

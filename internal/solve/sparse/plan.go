@@ -197,9 +197,9 @@ func (p *Plan) Pack(buf, v []float64, peer *Peer) {
 	}
 }
 
-// Matrix makes the rank's rows in local numbers, and the inverse of its
-// diagonal where inverse is not nil; its length is Owned.
-func (p *Plan) Matrix(problem Problem, format Format, inverse []float64) (*Matrix, error) {
+// Matrix makes the rank's rows in local numbers. Each, where not nil, sees every
+// row as the problem gives it, with its local and its global number.
+func (p *Plan) Matrix(problem Problem, format Format, each func(local, global int, r *Row) error) (*Matrix, error) {
 	b, err := NewBuilder(p.Owned, p.Owned+len(p.Ghosts), format)
 	if err != nil {
 		return nil, err
@@ -209,14 +209,12 @@ func (p *Plan) Matrix(problem Problem, format Format, inverse []float64) (*Matri
 		ghosts[g] = p.Owned + i
 	}
 	var row Row
-	var fault error
 	p.each(func(global, local int) {
 		problem.Row(global, &row)
-		diagonal := 0.0
+		if each != nil && err == nil {
+			err = each(local, global, &row)
+		}
 		for k, c := range row.Cols {
-			if c == global {
-				diagonal += row.Vals[k]
-			}
 			if own := p.Local(c); own >= 0 {
 				row.Cols[k] = own
 			} else {
@@ -224,12 +222,6 @@ func (p *Plan) Matrix(problem Problem, format Format, inverse []float64) (*Matri
 			}
 		}
 		b.Add(row.Cols, row.Vals)
-		if inverse != nil {
-			if diagonal == 0 && fault == nil {
-				fault = fmt.Errorf("row %d has a zero on the diagonal: it has no inverse", global)
-			}
-			inverse[local] = 1 / diagonal
-		}
 	})
-	return b.Done(), fault
+	return b.Done(), err
 }

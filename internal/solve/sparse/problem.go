@@ -1,9 +1,33 @@
+// Package sparse holds square sparse matrices spread over ranks: problems that
+// give any row on demand, Matrix Market files, the form in which one rank
+// multiplies its rows, the plan of what it exchanges with others, and the
+// kernels that do the arithmetic.
+//
+// It moves no data between ranks, chooses no owner of rows and solves nothing:
+// see packages partition and krylov. It reads no clock and starts no goroutine.
+//
+// # From a problem to a product
+//
+//  1. A Problem (New, or ReadMatrix for a file) knows its rows by number.
+//  2. NewPlan, with a Layout that says who owns which rows, finds which values
+//     a rank needs from others (its ghosts). The ranks tell each other, and
+//     Plan.Serve notes what others need.
+//  3. Plan.Matrix makes the rank's rows, in local numbers: owned values first,
+//     then ghosts, those of one owner together.
+//  4. Before a product the ghosts are exchanged: Plan.Pack gathers what a peer
+//     needs; what arrives goes to the peer's range of ghosts as it is. Rows
+//     that need no ghost, Plan.Interior, can be multiplied meanwhile.
+//
+// # Results do not depend on the machine or the form
+//
+// A row is summed in the order of its entries, products rounded before they are
+// added. Every stored form, and every kernel, gives the same bits.
 package sparse
 
 import (
 	"fmt"
-	"slices"
-	"strings"
+
+	"github.com/kernbench/kernbench/internal/base/registry"
 )
 
 // Problem is a square matrix that gives any of its rows on demand, so that a
@@ -50,40 +74,36 @@ type Params struct {
 	Seed    uint64 // of random coefficients and places
 }
 
-// Kind is a family of generated problems.
+// DefaultKind is the generated problem where none is named.
+const DefaultKind = "poisson"
+
+// Kind is a registered family of generated problems.
 type Kind struct {
 	Name string
 	Help string
 	New  func(Params) (Problem, error)
 }
 
-// kinds is every generated problem: a new one is a file of its own and a line
-// here.
-var kinds = []Kind{
-	{"poisson", "-div grad u on a grid: 5 or 9 points in 2-D, 7 or 27 in 3-D", newPoisson},
-	{"anisotropic", "a hundred times weaker coupling along the lines of the grid", newAnisotropic},
-	{"variable", "coefficients that jump by up to a factor of 1000 from point to point", newVariable},
-	{"advection", "diffusion in a steady wind, upwind differences: not symmetric", newAdvection},
-	{"mesh", "linear elements on an irregular triangle mesh, 2-D, numbered irregularly", newMesh},
-}
+var kinds = registry.New("problem", func(k Kind) string { return k.Name })
 
-// Kinds lists the generated problems.
-func Kinds() []Kind { return slices.Clone(kinds) }
+// Register adds a kind of problem. A program calls it before it makes problems,
+// usually in an init function; a name that is taken panics.
+func Register(k Kind) { kinds.Register(k) }
+
+// Kinds lists the generated problems by name.
+func Kinds() []Kind { return kinds.All() }
 
 // New makes a generated problem by name.
 func New(name string, p Params) (Problem, error) {
-	var names []string
-	for _, k := range kinds {
-		if k.Name == name {
-			made, err := k.New(p)
-			if err != nil {
-				return nil, fmt.Errorf("problem %s: %w", name, err)
-			}
-			return made, nil
-		}
-		names = append(names, k.Name)
+	k, err := kinds.Lookup(name)
+	if err != nil {
+		return nil, err
 	}
-	return nil, fmt.Errorf("problem %q is unknown: there are %s", name, strings.Join(names, ", "))
+	made, err := k.New(p)
+	if err != nil {
+		return nil, fmt.Errorf("problem %s: %w", name, err)
+	}
+	return made, nil
 }
 
 // hash is a well-mixed function of its arguments (the finaliser of

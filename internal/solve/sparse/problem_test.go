@@ -151,7 +151,7 @@ func TestParamsAreChecked(t *testing.T) {
 		p    Params
 		want string
 	}{
-		{"poison", Params{Rows: 9}, "there are poisson"},
+		{"poison", Params{Rows: 9}, "did you mean \"poisson\""},
 		{"poisson", Params{Rows: 9, Dim: 4}, "2 or 3"},
 		{"poisson", Params{Rows: 9, Stencil: 7}, "5 or 9"},
 		{"variable", Params{Rows: 9, Dim: 3, Stencil: 27}, "only 7"},

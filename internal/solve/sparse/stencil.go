@@ -2,6 +2,13 @@ package sparse
 
 import "fmt"
 
+func init() {
+	Register(Kind{DefaultKind, "-div grad u on a grid: 5 or 9 points in 2-D, 7 or 27 in 3-D", newPoisson})
+	Register(Kind{"anisotropic", "a hundred times weaker coupling along the lines of the grid", newAnisotropic})
+	Register(Kind{"variable", "coefficients that jump by up to a factor of 1000 from point to point", newVariable})
+	Register(Kind{"advection", "diffusion in a steady wind, upwind differences: not symmetric", newAdvection})
+}
+
 // stencil is a matrix with the same entries in every row, less those that lie
 // outside the grid (where the solution is zero).
 type stencil struct {
@@ -18,12 +25,8 @@ type stencilPoint struct {
 func (s *stencil) Size() int               { return s.grid.Size() }
 func (s *stencil) Grid() Grid              { return s.grid }
 func (s *stencil) Traits() Traits          { return s.traits }
+func (s *stencil) Points() int             { return len(s.points) }
 func (s *stencil) Locate(i int) [3]float64 { return s.grid.locate(i) }
-
-func (g Grid) locate(i int) [3]float64 {
-	p := g.Point(i)
-	return [3]float64{float64(p[0]), float64(p[1]), float64(p[2])}
-}
 
 func (s *stencil) Row(i int, r *Row) {
 	r.Reset()
@@ -33,10 +36,6 @@ func (s *stencil) Row(i int, r *Row) {
 			r.Add(s.grid.Index(at), q.coef)
 		}
 	}
-}
-
-func (g Grid) has(at [3]int) bool {
-	return uint(at[0]) < uint(g[0]) && uint(at[1]) < uint(g[1]) && uint(at[2]) < uint(g[2])
 }
 
 // newStencil makes the points by asking for the coefficient of every step;
@@ -156,4 +155,63 @@ func newAdvection(p Params) (Problem, error) {
 		}
 		return coef
 	})
+}
+
+// variable is -div(k grad u) where k differs from point to point. The flux
+// between two points goes by the harmonic mean of theirs, which keeps the
+// matrix symmetric to the last bit.
+type variable struct {
+	grid Grid
+	dim  int
+	seed uint64
+}
+
+func newVariable(p Params) (Problem, error) {
+	dim, _, err := p.shape(false)
+	if err != nil {
+		return nil, err
+	}
+	grid, err := FitGrid(p.Rows, dim)
+	return &variable{grid, dim, p.Seed}, err
+}
+
+func (v *variable) Size() int               { return v.grid.Size() }
+func (v *variable) Grid() Grid              { return v.grid }
+func (v *variable) Traits() Traits          { return Traits{Symmetric: true, Definite: true} }
+func (v *variable) Points() int             { return 2*v.dim + 1 }
+func (v *variable) Locate(i int) [3]float64 { return v.grid.locate(i) }
+
+// k is between 1 and 1000, mostly small.
+func (v *variable) k(i int) float64 {
+	u := unit(hash(v.seed, i))
+	return 1 + 999*u*u*u*u
+}
+
+func (v *variable) Row(i int, r *Row) {
+	r.Reset()
+	p, own := v.grid.Point(i), v.k(i)
+	diag, at := 0.0, 0
+	for n := range 2*v.dim + 1 {
+		if n == v.dim {
+			at = len(r.Cols)
+			r.Add(i, 0)
+			continue
+		}
+		// Columns ascend from -z, -y, -x over the point itself to +x, +y, +z.
+		axis, d := v.dim-1-n, -1
+		if n > v.dim {
+			axis, d = n-v.dim-1, 1
+		}
+		q := p
+		q[axis] += d
+		flux := own // towards the boundary
+		if v.grid.has(q) {
+			j := v.grid.Index(q)
+			other := v.k(j)
+			flux = 2 * own * other / (own + other)
+			r.Add(j, -flux)
+		}
+		diag += flux
+	}
+	r.Vals[at] = diag
 }
