@@ -104,4 +104,3 @@ func TestRegisteredPartitionersConform(t *testing.T) {
 		}
 	}
 }
-
