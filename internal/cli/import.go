@@ -43,26 +43,24 @@ func (a *app) importCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "import --as FORMAT FILE... --out RUN",
 		Short: "Import the results of other tools into a RUN, and check them",
-		Long: `Reads what nccl-tests, rccl-tests or OSU micro-benchmarks printed, or a CSV
-file, into a RUN, so that show, report, compare and the bench llm-impact work on
-it. The numbers are checked against physics: the rows get warnings, and --claims
-judges claims about them, one row each. docs/models.md has the
-columns of CSV files, the kinds of claims and the checks.
+		Long: `Reads the results of other tools into a RUN, so that show, report, compare and
+the bench llm-impact work on them. The numbers are checked against physics: the
+rows get warnings, and --claims judges claims about them, one row each.
+docs/models.md has the kinds of claims and the checks. FORMAT is one of
 
-Flags supply what a file does not say: OSU never prints the number of ranks.
-Files may be imported into the same RUN one after another; each becomes a run in it.
+` + importFormats("  %-10s  %[2]s\n") + `
+Flags supply what a file does not say. Files may be imported into the same RUN
+one after another; each becomes a run in it.
 
 Exit status: 0 good, 1 a row failed (wrong results, a claim that is not true)
 or a required one was not executed, 2 wrong usage or a file that cannot be read.`,
-		Example: fmt.Sprintf(`  %[1]s import --as nccl-tests all_reduce.txt --out out/nccl --link nvlink-h100
-  %[1]s import --as osu osu_allreduce.txt --ranks 8 --out out/osu
-  %[1]s import --as csv published.csv --claims claims.yaml --out out/published`, a.name),
-		Args: arguments(1, -1, "FILEs that another tool wrote"),
-		RunE: func(_ *cobra.Command, args []string) error { return a.importFiles(args, f) },
+		Example: strings.TrimSuffix(importFormats("  "+a.name+" import --as %s %[3]s\n"), "\n"),
+		Args:    arguments(1, -1, "FILEs that another tool wrote"),
+		RunE:    func(_ *cobra.Command, args []string) error { return a.importFiles(args, f) },
 	}
 	fl := cmd.Flags()
 	fl.SortFlags = false
-	fl.StringVar(&f.as, "as", "", "format of the files: "+strings.Join(imports.Formats(), ", "))
+	fl.StringVar(&f.as, "as", "", "format of the files: "+strings.Join(imports.FormatNames(), ", "))
 	fl.StringVar(&f.out, "out", "", "RUN folder")
 	fl.StringVar(&f.bench, "bench", "", "bench whose views show the rows (default: "+importAllReduce+" for all-reduces, else "+importOthers+")")
 	fl.StringVar(&f.claims, "claims", "", "YAML `FILE` of claims about the results, to be checked")
@@ -77,6 +75,15 @@ or a required one was not executed, 2 wrong usage or a file that cannot be read.
 	return cmd
 }
 
+// importFormats writes a line for each format: its name, what it is, an example.
+func importFormats(line string) string {
+	var b strings.Builder
+	for _, f := range imports.Formats() {
+		fmt.Fprintf(&b, line, f.Name, f.Help, f.Example)
+	}
+	return b.String()
+}
+
 func linkNames() string {
 	var names []string
 	for _, l := range model.Links() {
@@ -88,7 +95,7 @@ func linkNames() string {
 func (a *app) importFiles(paths []string, f importFlags) error {
 	switch {
 	case f.as == "":
-		return usage(fmt.Errorf("missing --as, the format of the files: %s", strings.Join(imports.Formats(), ", ")))
+		return usage(fmt.Errorf("missing --as, the format of the files: %s", strings.Join(imports.FormatNames(), ", ")))
 	case f.out == "":
 		return usage(errors.New("missing --out, the RUN folder to write to"))
 	case !slices.Contains(export.Formats(), f.format):

@@ -7,7 +7,7 @@ import (
 	"github.com/kernbench/kernbench/internal/result/model"
 )
 
-// Claims reads what somebody said about results, from YAML:
+// Claims reads claims about results from YAML:
 //
 //	claims:
 //	  - text: latency-bound, not bandwidth-bound
@@ -44,61 +44,77 @@ const (
 	milli    = 3 // digits behind the point that values are read with
 )
 
-func claim(r *yamlfile.Reader, n yamlfile.Node) (c model.Claim) {
-	text := func(to *string) func(yamlfile.Node, string) {
-		return func(n yamlfile.Node, what string) {
-			if s, ok := r.Text(n, what); ok {
-				*to = s.Text
-			}
+// claimReader reads the fields of a claim.
+type claimReader struct{ *yamlfile.Reader }
+
+// text reads a text field into to.
+func (r claimReader) text(to *string) func(yamlfile.Node, string) {
+	return func(n yamlfile.Node, what string) {
+		if s, ok := r.Text(n, what); ok {
+			*to = s.Text
 		}
 	}
-	count := func(to *int) func(yamlfile.Node, string) {
-		return func(n yamlfile.Node, what string) {
-			if v, ok := r.Int(n, what, 1, maxCount); ok {
-				*to = v
-			}
+}
+
+// count reads a field that is a number of things.
+func (r claimReader) count(to *int) func(yamlfile.Node, string) {
+	return func(n yamlfile.Node, what string) {
+		if v, ok := r.Int(n, what, 1, maxCount); ok {
+			*to = v
 		}
+	}
+}
+
+// bytes reads a size such as 256M.
+func (r claimReader) bytes(to *int64) func(yamlfile.Node, string) {
+	return func(n yamlfile.Node, what string) {
+		s, ok := r.Text(n, what)
+		if !ok {
+			return
+		}
+		var err error
+		if *to, err = unit.ParseBytes(s.Text); err != nil {
+			r.Fault(n, "%s: %v", what, err)
+		}
+	}
+}
+
+func claim(file *yamlfile.Reader, n yamlfile.Node) (c model.Claim) {
+	r := claimReader{file}
+	optional := func(key string, read func(yamlfile.Node, string)) yamlfile.Field {
+		return yamlfile.Field{Key: key, Optional: true, Read: read}
 	}
 	r.Struct(n, "a claim",
-		yamlfile.Field{Key: "text", Read: text(&c.Text)},
+		yamlfile.Field{Key: "text", Read: r.text(&c.Text)},
 		yamlfile.Field{Key: "kind", Read: func(n yamlfile.Node, what string) {
 			c.Kind, _ = r.Word(n, what, "kind of claim", model.ClaimKinds()...)
 		}},
-		yamlfile.Field{Key: "algorithm", Optional: true, Read: text(&c.Algorithm)},
-		yamlfile.Field{Key: "against", Optional: true, Read: text(&c.Against)},
-		yamlfile.Field{Key: "dtype", Optional: true, Read: func(n yamlfile.Node, what string) {
-			text(&c.DType)(n, what)
+		optional("algorithm", r.text(&c.Algorithm)),
+		optional("against", r.text(&c.Against)),
+		optional("dtype", func(n yamlfile.Node, what string) {
+			r.text(&c.DType)(n, what)
 			c.DType = typeNamed(c.DType)
-		}},
-		yamlfile.Field{Key: "ranks", Optional: true, Read: count(&c.Ranks)},
-		yamlfile.Field{Key: "count", Optional: true, Read: count(&c.Count)},
-		yamlfile.Field{Key: "hidden", Optional: true, Read: count(&c.Hidden)},
-		yamlfile.Field{Key: "of", Optional: true, Read: text(&c.Of)},
-		yamlfile.Field{Key: "value", Optional: true, Read: func(n yamlfile.Node, what string) {
+		}),
+		optional("ranks", r.count(&c.Ranks)),
+		optional("count", r.count(&c.Count)),
+		optional("hidden", r.count(&c.Hidden)),
+		optional("of", r.text(&c.Of)),
+		optional("value", func(n yamlfile.Node, what string) {
 			if v, ok := r.Decimal(n, what, milli, 0, maxCount*1000); ok {
 				c.Value = float64(v) / 1000
 			}
-		}},
-		yamlfile.Field{Key: "size", Optional: true, Read: func(n yamlfile.Node, what string) {
-			s, ok := r.Text(n, what)
-			if !ok {
-				return
-			}
-			var err error
-			if c.Bytes, err = unit.ParseBytes(s.Text); err != nil {
-				r.Fault(n, "%s: %v", what, err)
-			}
-		}},
-		yamlfile.Field{Key: "bound", Optional: true, Read: func(n yamlfile.Node, what string) {
+		}),
+		optional("size", r.bytes(&c.Bytes)),
+		optional("bound", func(n yamlfile.Node, what string) {
 			w, _ := r.Word(n, what, "bound", string(model.Latency), string(model.Bandwidth), string(model.Mixed))
 			c.Bound = model.Bound(w)
-		}},
-		yamlfile.Field{Key: "model", Optional: true, Read: func(n yamlfile.Node, what string) {
+		}),
+		optional("model", func(n yamlfile.Node, what string) {
 			name, _ := r.Word(n, what, "model", llm.Names()...)
 			if m, err := llm.Named(name); err == nil {
 				c.Model, c.Hidden = m.Name, m.Hidden
 			}
-		}},
+		}),
 	)
 	if need, has := lacks(c); need != "" && !has {
 		r.Fault(n, "a claim of kind %s needs %s", c.Kind, need)

@@ -16,6 +16,11 @@ import (
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
+func init() {
+	Register(Format{Name: "csv", Help: "a CSV file with a header; docs/models.md lists the columns", Read: readCSV,
+		Example: "published.csv --claims claims.yaml --out out/published"})
+}
+
 // A CSV file has a header of these names; size and one time are needed, unless
 // the row has a status that says why there is none. Times carry their unit in
 // their name. axis.NAME is a further coordinate, metric.NAME a further number.
@@ -112,11 +117,6 @@ func csvNumber(to *float64, text string) error {
 
 func readCSV(text string, g Given) (File, error) {
 	var f File
-	op, err := opGiven(g.Op)
-	if err != nil {
-		return f, err
-	}
-	g.Op = op
 	in := csv.NewReader(strings.NewReader(text))
 	in.Comment, in.TrimLeadingSpace = '#', true
 	header, err := in.Read()
@@ -128,7 +128,7 @@ func readCSV(text string, g Given) (File, error) {
 	}
 	at, _ := in.FieldPos(0)
 	if err := csvHeader(header); err != nil {
-		return f, lineError(at, "%w", err)
+		return f, LineError(at, "%w", err)
 	}
 	for {
 		fields, err := in.Read()
@@ -141,7 +141,7 @@ func readCSV(text string, g Given) (File, error) {
 		line, _ := in.FieldPos(0)
 		r, err := csvRecord(header, fields, g)
 		if err != nil {
-			return f, lineError(line, "%w", err)
+			return f, LineError(line, "%w", err)
 		}
 		r.Line = line
 		f.Records = append(f.Records, r)
@@ -152,9 +152,9 @@ func readCSV(text string, g Given) (File, error) {
 func csvError(err error) error {
 	var parse *csv.ParseError
 	if errors.As(err, &parse) {
-		return lineError(parse.Line, "%w", parse.Err)
+		return LineError(parse.Line, "%w", parse.Err)
 	}
-	return lineError(1, "%w", err)
+	return LineError(1, "%w", err)
 }
 
 func csvHeader(names []string) error {
@@ -169,7 +169,7 @@ func csvHeader(names []string) error {
 		_, metric := strings.CutPrefix(name, "metric.")
 		switch {
 		case slices.Contains(names[:i], name):
-			return fmt.Errorf("the column %s is there twice", name)
+			return fmt.Errorf("duplicate column %s", name)
 		case name == "time":
 			return errors.New("the column time has no unit: call it time_us, time_ms or time_s")
 		case !ok && !axis && !metric:
@@ -177,13 +177,13 @@ func csvHeader(names []string) error {
 		}
 	}
 	if !slices.Contains(names, "size") {
-		return errors.New("there is no column size")
+		return errors.New("missing column size")
 	}
 	return nil
 }
 
 func csvRecord(header, fields []string, g Given) (Record, error) {
-	r := Record{Op: g.Op, Ranks: g.Ranks, Algorithm: g.Algorithm, DType: typeGiven(g.DType), Backend: g.Backend,
+	r := Record{Op: g.Op, Ranks: g.Ranks, Algorithm: g.Algorithm, DType: g.DType, Backend: g.Backend,
 		Status: journal.OK, Kind: journal.Measured, Metrics: map[string]float64{}, Details: map[string]string{"tool": "csv"}}
 	sized := false
 	for i, name := range header {
@@ -213,13 +213,13 @@ func csvRecord(header, fields []string, g Given) (Record, error) {
 	_, timed := r.Metrics["time_us"]
 	switch {
 	case !sized:
-		return r, errors.New("there is no size")
+		return r, errors.New("missing size")
 	case r.Metrics["wrong"] > 0 && r.Status == journal.OK:
 		r.Status, r.Reason = journal.Failed, fmt.Sprintf("%.0f wrong elements", r.Metrics["wrong"])
 	case r.Status == journal.OK && !timed:
-		return r, errors.New("there is no time: say by a status why not (failed, skipped, not-executed)")
+		return r, errors.New("missing time: give a status that says why (failed, skipped, not-executed)")
 	case r.Status != journal.OK && r.Reason == "":
-		return r, fmt.Errorf("the status is %s: say the reason", r.Status)
+		return r, fmt.Errorf("status %s without a reason", r.Status)
 	}
 	return r, nil
 }

@@ -12,6 +12,11 @@ import (
 	"github.com/kernbench/kernbench/internal/result/nccltable"
 )
 
+func init() {
+	Register(Format{Name: "nccl-tests", Help: "tables or JSON of nccl-tests and rccl-tests, and kernbench's own of that format", Read: readNCCLTests,
+		Example: "all_reduce.txt --out out/nccl --link nvlink-h100"})
+}
+
 // The output of nccl-tests and rccl-tests, and of kernbench's own format of that
 // name, is tables (package nccltable) and the comment lines above them:
 //
@@ -43,18 +48,13 @@ type ncclPreamble struct {
 const ncclMean = "mean over iterations issued back to back, as nccl-tests reports it"
 
 func readNCCLTests(text string, g Given) (File, error) {
-	op, err := opGiven(g.Op)
-	if err != nil {
-		return File{}, err
-	}
-	g.Op = op
 	if ncclJSON(text) {
 		return readNCCLJSON(text, g)
 	}
 	f, err := readNCCLTables(text, g)
 	var at *nccltable.Fault
 	if errors.As(err, &at) {
-		err = lineError(at.Line, "%w", at.Err)
+		err = LineError(at.Line, "%w", at.Err)
 	}
 	return f, err
 }
@@ -80,7 +80,7 @@ func readNCCLTables(text string, g Given) (f File, err error) {
 				return f, err
 			}
 			if headAt = l.Number; !l.Header.HasKey("type") {
-				return f, lineError(l.Number, "the header has no column type")
+				return f, LineError(l.Number, "the header has no column type")
 			}
 		case l.Row != nil:
 			records, err := ncclRecords(l.Row, l.Number)
@@ -186,19 +186,39 @@ func (p *ncclPreamble) settle(records []Record, g Given, line int) (notes []stri
 	if len(records) == 0 {
 		return nil, nil
 	}
-	listed := p.count
-	if listed == 0 {
-		listed = len(p.ranks)
+	op, ranks, notes, err := p.group(records, g)
+	if err != nil {
+		return nil, LineError(line, "%w", err)
 	}
-	op := p.op
+	for i := range records {
+		r := &records[i]
+		r.Op, r.Ranks, r.Host, r.Samples = op, ranks, p.host, p.iters
+		if err := p.complete(r, g); err != nil {
+			return nil, LineError(line, "%w", err)
+		}
+		if g.DType != "" && g.DType != r.DType {
+			return nil, LineError(r.Line, "the file says dtype %s, --dtype says %s", r.DType, g.DType)
+		}
+	}
+	return notes, nil
+}
+
+// group finds the operation and the number of ranks, from what the file and the
+// user say and from the numbers themselves.
+func (p *ncclPreamble) group(records []Record, g Given) (op string, ranks int, notes []string, err error) {
+	op = p.op
 	if op == "" && g.Op == "" {
 		if op = ncclGuess(records); op == "" {
-			return nil, lineError(line, "the file does not say which operation this is: give --op")
+			return "", 0, nil, errors.New("the file does not say which operation this is: give --op")
 		}
 		notes = append(notes, fmt.Sprintf("the file does not name the operation; by its columns it is %s", op))
 	}
 	if op, err = settle("op", op, g.Op); err != nil {
-		return nil, lineError(line, "%w", err)
+		return "", 0, nil, err
+	}
+	listed := p.count
+	if listed == 0 {
+		listed = len(p.ranks)
 	}
 	if by, sure := ncclRanks(records, op); sure {
 		if listed > 0 && listed != by {
@@ -206,51 +226,47 @@ func (p *ncclPreamble) settle(records []Record, g Given, line int) (notes []stri
 		}
 		listed = by
 	}
-	ranks, err := settleRanks(listed, g.Ranks)
-	if err != nil {
-		return nil, lineError(line, "%w", err)
+	if ranks, err = settleRanks(listed, g.Ranks); err != nil {
+		return "", 0, nil, err
 	}
 	if ranks == 0 {
-		return nil, lineError(line, "the file does not say how many ranks there were: give --ranks")
+		return "", 0, nil, errors.New("the file does not say how many ranks there were: give --ranks")
 	}
-	library := "nccl"
-	if p.rccl {
-		library = "rccl"
+	return op, ranks, notes, nil
+}
+
+// complete adds to a record what holds for its whole table.
+func (p *ncclPreamble) complete(r *Record, g Given) (err error) {
+	r.Details = map[string]string{"tool": "nccl-tests", "time": p.time}
+	if p.device != "" {
+		r.Details["device"] = p.device
 	}
-	for i := range records {
-		r := &records[i]
-		r.Op, r.Ranks, r.Host, r.Samples = op, ranks, p.host, p.iters
-		r.Details = map[string]string{"tool": "nccl-tests", "time": p.time}
-		if p.device != "" {
-			r.Details["device"] = p.device
-		}
-		for _, c := range p.own {
-			switch c.Name {
-			case "algorithm":
-				r.Algorithm = c.Value.String()
-			case "backend":
-				r.Backend = c.Value.String()
-			default:
-				r.Extra = r.Extra.With(c.Name, c.Value)
-			}
-		}
-		if r.Algorithm, err = settle("algorithm", r.Algorithm, g.Algorithm); err != nil {
-			return nil, lineError(line, "%w", err)
-		}
-		if r.Backend, err = settle("backend", r.Backend, g.Backend); err != nil {
-			return nil, lineError(line, "%w", err)
-		}
-		if r.Algorithm == "" {
-			r.Algorithm = library
-		}
-		if r.Backend == "" {
-			r.Backend = "nccl"
-		}
-		if g.DType != "" && typeNamed(g.DType) != r.DType {
-			return nil, lineError(r.Line, "the file says dtype %s, --dtype says %s", r.DType, g.DType)
+	for _, c := range p.own {
+		switch c.Name {
+		case "algorithm":
+			r.Algorithm = c.Value.String()
+		case "backend":
+			r.Backend = c.Value.String()
+		default:
+			r.Extra = r.Extra.With(c.Name, c.Value)
 		}
 	}
-	return notes, nil
+	if r.Algorithm, err = settle("algorithm", r.Algorithm, g.Algorithm); err != nil {
+		return err
+	}
+	if r.Backend, err = settle("backend", r.Backend, g.Backend); err != nil {
+		return err
+	}
+	if r.Algorithm == "" {
+		r.Algorithm = "nccl"
+		if p.rccl {
+			r.Algorithm = "rccl"
+		}
+	}
+	if r.Backend == "" {
+		r.Backend = "nccl"
+	}
+	return nil
 }
 
 // ncclGuess is the operation by its columns: only an all-reduce reduces,

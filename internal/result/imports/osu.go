@@ -12,6 +12,11 @@ import (
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
+func init() {
+	Register(Format{Name: "osu", Help: "tables of OSU's collective latency tests, which never print the number of ranks", Read: readOSU,
+		Example: "osu_allreduce.txt --ranks 8 --out out/osu"})
+}
+
 // The output of OSU's collective latency tests:
 //
 //	# OSU MPI Allreduce Latency Test v7.3
@@ -37,10 +42,7 @@ type osuTable struct {
 func readOSU(text string, g Given) (File, error) {
 	var f File
 	var t osuTable
-	given, err := opGiven(g.Op)
-	if err != nil {
-		return f, err
-	}
+	var err error
 	number := 0
 	for line := range strings.Lines(text) {
 		number++
@@ -70,16 +72,16 @@ func readOSU(text string, g Given) (File, error) {
 		if err != nil {
 			return f, err
 		}
-		if r.Op, err = settle("op", r.Op, given); err != nil {
-			return f, lineError(number, "%w", err)
+		if r.Op, err = settle("op", r.Op, g.Op); err != nil {
+			return f, LineError(number, "%w", err)
 		}
 		if err := completeOSU(&r, g); err != nil {
-			return f, lineError(number, "%w", err)
+			return f, LineError(number, "%w", err)
 		}
 		f.Records = append(f.Records, r)
 	}
 	if t.columns == nil {
-		return f, errors.New("there is no table of OSU: no line has Latency(us)")
+		return f, errors.New("no table of OSU: no line has Latency(us)")
 	}
 	return f, nil
 }
@@ -93,7 +95,7 @@ func newOSUTable(title []string, line int) (osuTable, error) {
 	t.memory = memory
 	op, known := opNamed(strings.TrimPrefix(title[2], "MPI "))
 	if !known {
-		return t, lineError(line, "OSU's %s test is not one of a blocking collective that can be read", title[2])
+		return t, LineError(line, "OSU's %s test is not one of a blocking collective that can be read", title[2])
 	}
 	t.op = op
 	return t, nil
@@ -118,7 +120,7 @@ func (t *osuTable) record(fields []string, line int) (Record, error) {
 	r := Record{Line: line, Op: t.op, DType: t.dtype, Backend: t.backend, Status: journal.OK, Kind: journal.Measured, Metrics: map[string]float64{},
 		Details: map[string]string{"tool": strings.TrimSpace("OSU micro-benchmarks " + t.version)}}
 	if len(fields) != len(t.columns) {
-		return r, lineError(line, "the line has %d fields, the header %d: it is cut off or not of this table", len(fields), len(t.columns))
+		return r, LineError(line, "the line has %d fields, the header %d: it is cut off or not of this table", len(fields), len(t.columns))
 	}
 	if t.memory != "" {
 		r.Extra = point.Point{{Name: "memory", Value: point.StringValue(strings.ToLower(t.memory))}}
@@ -133,12 +135,12 @@ func (t *osuTable) record(fields []string, line int) (Record, error) {
 		}
 		v, err := strconv.ParseFloat(fields[i], 64)
 		if err != nil || math.IsNaN(v) || math.IsInf(v, 0) || v < 0 {
-			return r, lineError(line, "%s is %q, want a number", name, fields[i])
+			return r, LineError(line, "%s is %q, want a number", name, fields[i])
 		}
 		switch name {
 		case "size":
 			if v != math.Trunc(v) || v > 1<<60 {
-				return r, lineError(line, "the size %q is not a number of bytes", fields[i])
+				return r, LineError(line, "the size %q is not a number of bytes", fields[i])
 			}
 			r.Size, sized = int64(v), true
 		case "avglatency(us)", "latency(us)":
@@ -151,13 +153,13 @@ func (t *osuTable) record(fields []string, line int) (Record, error) {
 			r.Samples = int(v)
 		default:
 			if !strings.HasSuffix(name, "(us)") {
-				return r, lineError(line, "nobody knows what the column %q is, or its unit is not us", name)
+				return r, LineError(line, "unknown column %q, or its unit is not us", name)
 			}
 			r.Metrics[strings.TrimSuffix(name, "(us)")+"_us"] = v // percentiles
 		}
 	}
 	if !sized && t.op != "barrier" {
-		return r, lineError(line, "there is no column Size")
+		return r, LineError(line, "missing column Size")
 	}
 	// What kernbench calls the time is that of the slowest rank.
 	r.Metrics["time_us"], r.Details["time"] = r.Metrics["avg_us"], "mean over iterations, averaged over ranks: OSU without -f tells no more"
@@ -176,7 +178,7 @@ func completeOSU(r *Record, g Given) (err error) {
 	r.Ranks = g.Ranks
 	switch r.Op {
 	case "":
-		return errors.New("there is no title that says which operation this is: give --op")
+		return errors.New("no title names the operation: give --op")
 	case "allgather", "gather", "scatter", "alltoall":
 		if r.Size > math.MaxInt64/int64(r.Ranks) {
 			return fmt.Errorf("%d bytes for each of %d ranks are more than can be counted", r.Size, r.Ranks)
@@ -186,7 +188,7 @@ func completeOSU(r *Record, g Given) (err error) {
 	if r.DType == "" && (r.Op == "allreduce" || r.Op == "reduce" || r.Op == "reduce_scatter") && g.DType == "" {
 		r.DType = "f32" // what OSU reduces unless told otherwise
 	}
-	if r.DType, err = settle("dtype", r.DType, typeGiven(g.DType)); err != nil {
+	if r.DType, err = settle("dtype", r.DType, g.DType); err != nil {
 		return err
 	}
 	if r.DType == "" {
@@ -203,11 +205,4 @@ func completeOSU(r *Record, g Given) (err error) {
 		r.Algorithm = r.Backend
 	}
 	return nil
-}
-
-func typeGiven(name string) string {
-	if name == "" {
-		return ""
-	}
-	return typeNamed(name)
 }

@@ -208,7 +208,7 @@ func TestErrors(t *testing.T) {
 		{"nccl", "", Given{}, "unknown format"},
 		{"nccl-tests", "", Given{}, "file: there is no table of nccl-tests"},
 		{"nccl-tests", "hello\nworld\n", Given{}, "no line starts with"},
-		{"nccl-tests", ncclHead, Given{}, "file: there is no result"},
+		{"nccl-tests", ncclHead, Given{}, "file: no result of nccl-tests"},
 		{"nccl-tests", ncclFull[:strings.Index(ncclFull, "1180.0")], Given{}, "file:17: the line has 9 fields, the header 13: it is cut off"},
 		{"nccl-tests", strings.Replace(ncclFull, "227.30", "fast", 1), Given{}, "file:17: algbw is \"fast\", want a number or N/A"},
 		{"nccl-tests", strings.Replace(ncclFull, "227.30", "NaN", 1), Given{}, "want a number"},
@@ -226,22 +226,22 @@ func TestErrors(t *testing.T) {
 		{"osu", osuFull, Given{}, "file:5: OSU does not say how many ranks there were: give --ranks"},
 		{"osu", strings.Replace(osuFull, "1.35        1000", "1.35", 1), Given{Ranks: 2}, "file:5: the line has 5 fields, the header 6"},
 		{"osu", strings.Replace(osuFull, "1.11", "x", 1), Given{Ranks: 2}, `file:5: minlatency(us) is "x"`},
-		{"osu", strings.Replace(osuFull, "Iterations", "Furlongs", 1), Given{Ranks: 2}, `the column "furlongs"`},
-		{"osu", strings.Replace(osuFull, "Allreduce ", "", 1), Given{Ranks: 2}, "there is no title that says which operation"},
+		{"osu", strings.Replace(osuFull, "Iterations", "Furlongs", 1), Given{Ranks: 2}, `unknown column "furlongs"`},
+		{"osu", strings.Replace(osuFull, "Allreduce ", "", 1), Given{Ranks: 2}, "no title names the operation"},
 		{"osu", "# OSU MPI Multi Latency Test\n", Given{Ranks: 2}, "file:1: OSU's Multi test"},
 		{"csv", "", Given{}, "the file is empty"},
 		{"csv", "size,time\n", Given{}, "file:1: the column time has no unit"},
 		{"csv", "size,tiem_us\n1,2\n", Given{}, "unknown column"},
-		{"csv", "time_us\n1\n", Given{}, "no column size"},
-		{"csv", "size,size\n1,2\n", Given{}, "there twice"},
+		{"csv", "time_us\n1\n", Given{}, "missing column size"},
+		{"csv", "size,size\n1,2\n", Given{}, "duplicate column size"},
 		{"csv", "size,time_us\n1K,3\n12Q,4\n", Given{}, "file:3: size is \"12Q\""},
 		{"csv", "size,time_us\n1K,-3\n", Given{}, "want a number, 0 or more"},
-		{"csv", "size,time_us\n1K,\n", Given{}, "file:2: there is no time: say by a status why not"},
+		{"csv", "size,time_us\n1K,\n", Given{}, "file:2: missing time: give a status that says why"},
 		{"csv", "size,time_us,time_ms\n1K,1,1\n", Given{}, "the row has two times"},
-		{"csv", "size,status\n1K,failed\n", Given{}, "the status is failed: say the reason"},
+		{"csv", "size,status\n1K,failed\n", Given{}, "status failed without a reason"},
 		{"csv", "size,status\n1K,bad\n", Given{}, "want ok, failed"},
 		{"csv", "size,time_us\n1K\n", Given{}, "file:2: wrong number of fields"},
-		{"csv", "size,time_us\n,5\n", Given{}, "there is no size"},
+		{"csv", "size,time_us\n,5\n", Given{}, "missing size"},
 		{"csv", "size,kind,time_us\n1K,guessed,5\n", Given{}, "want measured"},
 	} {
 		if _, err := Read(c.format, "file", c.text, c.given); err == nil || !strings.Contains(err.Error(), c.want) {
@@ -327,7 +327,7 @@ func FuzzRead(f *testing.F) {
 	f.Add(1, osuFull, 4)
 	f.Add(2, csvFull, 2)
 	f.Fuzz(func(t *testing.T, format int, text string, ranks int) {
-		names := Formats()
+		names := FormatNames()
 		file, err := Read(names[(format%3+3)%3], "file", text, Given{Ranks: max(ranks, 0)})
 		if err != nil {
 			if !strings.HasPrefix(err.Error(), "file:") {

@@ -1,7 +1,7 @@
-// Package imports reads what other tools wrote about collectives, nccl-tests'
-// and rccl-tests' tables, OSU micro-benchmarks' tables and CSV files, and makes
-// journal rows of it, so that every view, comparison and check of kernbench
-// works on other people's numbers.
+// Package imports reads what other tools wrote about collectives, such as the
+// tables of nccl-tests, and makes journal rows of it, so that every view,
+// comparison and check of kernbench works on other people's numbers. A [Format]
+// is one file and one registration.
 //
 // It is strict: what a file says is taken exactly, what it does not say must be
 // given, what contradicts itself is an error with the number of the line. It
@@ -11,6 +11,7 @@ package imports
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -61,22 +62,43 @@ type File struct {
 	Notes   []string // what a reader of the numbers should know
 }
 
-// reader turns the text of a format into records.
-type reader func(text string, g Given) (File, error)
+// Format is how another tool writes its results. Each is a file of its own that
+// registers it; the command line takes its flags' values and its help from here.
+type Format struct {
+	Name    string // the word of --as
+	Help    string // one line: what it is
+	Example string // the rest of an example command after the format's name
+	// Read turns a file's text into records. Operation and element type of what
+	// the user says have kernbench's names already.
+	Read func(text string, g Given) (File, error)
+}
 
-var readers = map[string]reader{"nccl-tests": readNCCLTests, "osu": readOSU, "csv": readCSV}
+var formats = map[string]Format{}
 
-// Formats are the names Read accepts.
-func Formats() []string { return []string{"nccl-tests", "osu", "csv"} }
+// Register makes a format known. It is called when the program starts.
+func Register(f Format) {
+	if _, twice := formats[f.Name]; twice {
+		panic("imports: duplicate format " + f.Name)
+	}
+	formats[f.Name] = f
+}
+
+// Formats are all formats, by name.
+func Formats() []Format {
+	return slices.SortedFunc(maps.Values(formats), func(a, b Format) int { return strings.Compare(a.Name, b.Name) })
+}
+
+// FormatNames are the names Read accepts.
+func FormatNames() []string { return slices.Sorted(maps.Keys(formats)) }
 
 // Read reads a file's text in the named format. Errors begin with the name and
 // the number of the line.
 func Read(format, name, text string, g Given) (File, error) {
-	read, known := readers[format]
-	if !known {
-		return File{}, suggest.Unknown("format", format, Formats())
+	known, ok := formats[format]
+	if !ok {
+		return File{}, suggest.Unknown("format", format, FormatNames())
 	}
-	f, err := read(text, g)
+	f, err := known.read(text, g)
 	if err != nil {
 		var at *fault
 		if errors.As(err, &at) {
@@ -85,9 +107,19 @@ func Read(format, name, text string, g Given) (File, error) {
 		return File{}, fmt.Errorf("%s: %w", name, err)
 	}
 	if len(f.Records) == 0 {
-		return File{}, fmt.Errorf("%s: there is no result of %s in it", name, format)
+		return File{}, fmt.Errorf("%s: no result of %s in it", name, format)
 	}
 	return f, nil
+}
+
+func (f Format) read(text string, g Given) (_ File, err error) {
+	if g.Op, err = opGiven(g.Op); err != nil {
+		return File{}, err
+	}
+	if g.DType != "" {
+		g.DType = typeNamed(g.DType)
+	}
+	return f.Read(text, g)
 }
 
 // fault is an error at a line; Read puts the file's name before it.
@@ -99,7 +131,8 @@ type fault struct {
 func (f *fault) Error() string { return fmt.Sprintf("%d: %v", f.line, f.err) }
 func (f *fault) Unwrap() error { return f.err }
 
-func lineError(line int, format string, args ...any) error {
+// LineError is an error at a line of the file, counted from 1.
+func LineError(line int, format string, args ...any) error {
 	return &fault{line, fmt.Errorf(format, args...)}
 }
 
