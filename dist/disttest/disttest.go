@@ -1,5 +1,6 @@
 // Package disttest is the conformance suite of dist: what every backend must do
-// for the capabilities it declares. It is for tests of backends.
+// for the capabilities it declares. Tests of backends run it (Run), and so does
+// kernbench selftest, with real processes.
 //
 // Inputs are small integers hashed from seed, rank and position, with a range
 // chosen so that every partial sum in any order is exact in the element type. So
@@ -12,7 +13,6 @@ import (
 	"fmt"
 	"slices"
 	"sync"
-	"testing"
 	"time"
 
 	"github.com/kernbench/kernbench/dist"
@@ -31,17 +31,32 @@ type Suite struct {
 	Short bool  // fewer combinations
 }
 
-// Case is one check of the suite.
+// Case is one check of the suite, of groups of one size. Check gives an error
+// that is ErrLacking where the backend does not declare what the case is about.
 type Case struct {
 	Name  string
+	Size  int
 	Check func() error
 }
 
+// ErrLacking is the error of a case that needs a capability which the backend does not declare.
+var ErrLacking = errors.New("the backend does not declare")
+
+// T is what the suite needs of a *testing.T.
+type T[Self any] interface {
+	Run(name string, f func(Self)) bool
+	Error(args ...any)
+	Skip(args ...any)
+}
+
 // Run checks everything, each case as a test.
-func Run(t *testing.T, s Suite) {
+func Run[Self T[Self]](t Self, s Suite) {
 	for _, c := range s.Cases() {
-		t.Run(c.Name, func(t *testing.T) {
-			if err := c.Check(); err != nil {
+		t.Run(c.Name, func(t Self) {
+			switch err := c.Check(); {
+			case errors.Is(err, ErrLacking):
+				t.Skip(err)
+			case err != nil:
 				t.Error(err)
 			}
 		})
@@ -54,25 +69,27 @@ func (s Suite) Cases() []Case {
 	for _, size := range s.Sizes {
 		for _, op := range dist.Collectives() {
 			if !op.PointToPoint() {
-				cases = append(cases, Case{fmt.Sprintf("%s/%d", op, size), func() error { return s.matrix(size, op) }})
+				cases = append(cases, Case{fmt.Sprintf("%s/%d", op, size), size, func() error { return s.matrix(size, op) }})
 			}
 		}
-		add := func(name string, body func(g *dist.Group) error) {
-			cases = append(cases, Case{fmt.Sprintf("%s/%d", name, size), func() error { return s.together(size, body) }})
+		add := func(name string, n needs, body func(g *dist.Group) error) {
+			cases = append(cases, Case{fmt.Sprintf("%s/%d", name, size), size, func() error { return s.together(size, n, body) }})
 		}
-		add("bits", s.bits)
-		add("epilogue", epilogues)
-		add("codec", codecs)
-		add("subgroups", subgroups)
-		add("again", again)
-		add("async", async)
-		add("messages", messages)
-		add("memory", memory)
+		add("bits", needs{ops: ops(dist.AllReduce, dist.AllGather), types: types(dist.F64, dist.F32, dist.F16, dist.BF16)}, s.bits)
+		add("epilogue", needs{ops(dist.AllReduce, dist.ReduceScatter, dist.AllGather), types(dist.F32, dist.BF16), "epilogues",
+			func(c dist.Capabilities) bool { return c.Epilogue }}, epilogues)
+		add("codec", needs{ops(dist.AllReduce, dist.AllGather), types(dist.F32, dist.BF16), "codecs", coded}, codecs)
+		add("subgroups", needs{ops: ops(dist.AllReduce, dist.AllGather), types: types(dist.I32, dist.I64)}, subgroups)
+		add("again", needs{ops: ops(dist.AllReduce), types: types(dist.F32)}, again)
+		add("async", needs{ops: ops(dist.AllReduce), types: types(dist.I64, dist.F64)}, async)
+		add("messages", needs{ops: ops(dist.Send, dist.Recv, dist.AllReduce), types: types(dist.I32, dist.U8)}, messages)
+		add("memory", needs{ops(dist.AllReduce), types(dist.F32), "symmetric memory",
+			func(c dist.Capabilities) bool { return c.Symmetric }}, memory)
 	}
 	for _, m := range mistakes() {
-		cases = append(cases, Case{"misuse/" + m.name, func() error { return s.mistake(m) }})
+		cases = append(cases, Case{"misuse/" + m.name, mistakeRanks, func() error { return s.mistake(m) }})
 	}
-	return append(cases, Case{"absent", s.absent}, Case{"left", s.left}, Case{"refused", s.refused})
+	return append(cases, Case{"absent", mistakeRanks, s.absent}, Case{"left", mistakeRanks, s.left}, Case{"refused", 2, s.refused})
 }
 
 const (
@@ -90,16 +107,49 @@ func (s Suite) meet() error {
 }
 
 // together runs body on every rank of a new group and gives all their errors.
-func (s Suite) together(size int, body func(g *dist.Group) error) error {
+func (s Suite) together(size int, n needs, body func(g *dist.Group) error) error {
 	groups, err := s.Open(size, patience)
 	if err != nil {
 		return err
 	}
-	errs := parallel(groups, body)
+	errs := []error{n.lacking(groups[0])}
+	if errs[0] == nil {
+		errs = parallel(groups, body)
+	}
 	for _, g := range groups {
 		errs = append(errs, g.Close())
 	}
 	return errors.Join(errs...)
+}
+
+// needs is what a case takes for granted.
+type needs struct {
+	ops   []dist.Collective
+	types []dist.DType
+	what  string // has tells whether it is there
+	has   func(dist.Capabilities) bool
+}
+
+func ops(list ...dist.Collective) []dist.Collective { return list }
+func types(list ...dist.DType) []dist.DType         { return list }
+
+// lacking is an error that says what the backend of a group does not declare.
+func (n needs) lacking(g *dist.Group) error {
+	c := g.Capabilities()
+	for _, op := range n.ops {
+		if !slices.Contains(c.Ops, op) {
+			return fmt.Errorf("%w %s", ErrLacking, op)
+		}
+	}
+	for _, d := range n.types {
+		if !slices.Contains(c.DTypes, d) {
+			return fmt.Errorf("%w %s", ErrLacking, d)
+		}
+	}
+	if n.has != nil && !n.has(c) {
+		return fmt.Errorf("%w %s", ErrLacking, n.what)
+	}
+	return nil
 }
 
 // parallel runs body on every rank, and closes the group of one that fails so

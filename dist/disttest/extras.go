@@ -14,9 +14,6 @@ import (
 // algorithm of the operations that reduce and on one that does not.
 func epilogues(g *dist.Group) error {
 	caps := g.Capabilities()
-	if !caps.Epilogue {
-		return nil
-	}
 	for _, d := range []dist.DType{dist.F32, dist.BF16} {
 		for _, op := range []dist.Collective{dist.AllReduce, dist.ReduceScatter, dist.AllGather} {
 			for _, r := range []dist.Reduction{dist.Sum, dist.Avg} {
@@ -133,7 +130,7 @@ func (c int8Scaled) DecodeReduce(dst []byte, srcs [][]byte, d dist.DType, _ dist
 // codecs checks that a codec that changes nothing gives the sum, and that a
 // lossy one gives the same bits everywhere, near the sum and not equal to it.
 func codecs(g *dist.Group) error {
-	if !g.Capabilities().Codec || g.Size() == 1 {
+	if g.Size() == 1 {
 		return nil
 	}
 	for _, d := range []dist.DType{dist.F32, dist.BF16} {

@@ -11,7 +11,7 @@ import (
 // matrix checks an operation over element types, reductions, algorithms,
 // counts, chunks, roots, in and out of place, symmetric and private memory.
 func (s Suite) matrix(size int, op dist.Collective) error {
-	return s.together(size, func(g *dist.Group) error {
+	return s.together(size, needs{ops: ops(op)}, func(g *dist.Group) error {
 		caps := g.Capabilities()
 		reductions := []dist.Reduction{dist.Sum}
 		if op.Reduces() {
@@ -64,7 +64,7 @@ func newSpace(g *dist.Group, elements int) (space, error) {
 	return s, err
 }
 
-// as views the begin of bytes as elements.
+// as views the start of bytes as elements.
 func as(b dist.Buffer, d dist.DType, count int) dist.Buffer {
 	if count == 0 {
 		return dist.NewBuffer(d, 0, nil, b.Place())
@@ -76,7 +76,7 @@ func as(b dist.Buffer, d dist.DType, count int) dist.Buffer {
 type expectation struct {
 	in, out []byte
 	inPlace bool // there is an in-place form
-	shift   int  // elements from the begin of the longer buffer to the shorter
+	shift   int  // elements from the start of the longer buffer to the shorter
 }
 
 func expect(op dist.Collective, d dist.DType, r dist.Reduction, size, rank, root, count int) expectation {

@@ -8,13 +8,16 @@ import (
 	"github.com/kernbench/kernbench/dist"
 )
 
+// mistakeRanks is the size of the groups in which a rank does something wrong.
+const mistakeRanks = 3
+
 // mistake is a way for the last rank to call something else than the others.
 type mistake struct {
 	name   string
 	right  func(g *dist.Group) error // what the others call
 	wrong  func(g *dist.Group) error
-	naming []string // both sides, as the error must name them
-	needs  func(dist.Capabilities) bool
+	naming []string                     // both sides, as the error must name them
+	has    func(dist.Capabilities) bool // what else the backend must have
 }
 
 func sumOf[E float32 | int32 | float64](count int, options ...dist.Option) func(g *dist.Group) error {
@@ -49,7 +52,7 @@ func mistakes() []mistake {
 		{"algorithm", sumOf[float32](8, dist.Algorithm("ring")), sumOf[float32](8, dist.Algorithm("tree")), []string{"ring", "tree"}, choosing},
 		{"chunk", sumOf[float32](5000, dist.Chunk(100)), sumOf[float32](5000, dist.Chunk(1000)), []string{"100", "1000"}, nil},
 		{"codec", sumOf[float32](8, dist.WithCodec(identity{1})), sumOf[float32](8, dist.WithCodec(int8Scaled{})), []string{"identity1", "int8"},
-			func(c dist.Capabilities) bool { return c.Codec }},
+			coded},
 		{"order", func(g *dist.Group) error { return errors.Join(sum8(g), barrier(g)) },
 			func(g *dist.Group) error { return errors.Join(barrier(g), sum8(g)) }, []string{"allreduce", "barrier"}, nil},
 		{"alloc", func(g *dist.Group) error { _, err := g.Alloc(dist.F32, 10); return err },
@@ -59,6 +62,17 @@ func mistakes() []mistake {
 			func(g *dist.Group) error { return repeat(g, 100, sum8, sumOf[float32](7)) }, []string{"8 f32", "7 f32", "101"}, nil},
 	}
 }
+
+// closing closes a group that is not used, for a reason.
+func closing(groups []*dist.Group, reason error) error {
+	for _, g := range groups {
+		g.Close()
+	}
+	return reason
+}
+
+// coded tells whether elements can be encoded.
+func coded(c dist.Capabilities) bool { return c.Codec }
 
 // choosing tells whether algorithms can be named.
 func choosing(c dist.Capabilities) bool { return len(c.Algorithms[dist.AllReduce]) > 0 }
@@ -75,7 +89,7 @@ func repeat(g *dist.Group, n int, first, last func(*dist.Group) error) error {
 // mistake checks that every rank gets an error that names both sides, and that
 // the group stays failed.
 func (s Suite) mistake(m mistake) error {
-	const size = 3
+	const size = mistakeRanks
 	groups, err := s.Open(size, patience)
 	if err != nil {
 		return err
@@ -85,8 +99,9 @@ func (s Suite) mistake(m mistake) error {
 			g.Close()
 		}
 	}()
-	if m.needs != nil && !m.needs(groups[0].Capabilities()) {
-		return nil
+	n := needs{ops(dist.AllReduce, dist.Reduce, dist.Barrier), types(dist.F32, dist.F64, dist.I32), "a choice of " + m.name, m.has}
+	if err := n.lacking(groups[0]); err != nil {
+		return err
 	}
 	got := make([]error, size)
 	errs := parallel(groups, func(g *dist.Group) error {
@@ -123,6 +138,9 @@ func (s Suite) refused() error {
 	if err != nil {
 		return err
 	}
+	if err := (needs{ops: ops(dist.AllReduce), types: types(dist.F32)}).lacking(groups[0]); err != nil {
+		return closing(groups, err)
+	}
 	got := make([]error, 2)
 	parallel(groups, func(g *dist.Group) error {
 		in, out := dist.Of(make([]float32, 8)), dist.Of(make([]float32, 8-3*g.Rank()))
@@ -154,10 +172,13 @@ func (s Suite) absent() error { return s.missing(func(*dist.Group) error { retur
 func (s Suite) left() error { return s.missing((*dist.Group).Close) }
 
 func (s Suite) missing(instead func(g *dist.Group) error) error {
-	const size, late = 3, 1
+	const size, late = mistakeRanks, 1
 	groups, err := s.Open(size, impatience)
 	if err != nil {
 		return err
+	}
+	if err := (needs{ops: ops(dist.Barrier)}).lacking(groups[0]); err != nil {
+		return closing(groups, err)
 	}
 	got := make([]error, size)
 	errs := parallel(groups, func(g *dist.Group) error {
