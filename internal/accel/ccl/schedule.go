@@ -1,8 +1,11 @@
 package ccl
 
 import (
+	"fmt"
 	"iter"
+	"slices"
 
+	"github.com/kernbench/kernbench/accel/tl"
 	"github.com/kernbench/kernbench/internal/accel/topo"
 	"github.com/kernbench/kernbench/internal/comm/schedule"
 )
@@ -10,6 +13,72 @@ import (
 // Schedule is LRAB as steps: rank = SIP * cubes + cube. It says what the kernel
 // does in the language in which all collectives are proved.
 func (s Shape) Schedule() schedule.Schedule { return lrabSchedule{s} }
+
+// message is one transfer of a rank, outgoing or incoming.
+type message struct {
+	out  bool
+	peer int
+	n    int
+}
+
+// Prove shows that LRAB is an all-reduce over the shape on a machine: its
+// schedule is proved, and the kernel sends and receives what the schedule says,
+// in the same order.
+func (s Shape) Prove(m *topo.Topology) error {
+	if err := schedule.Check(s.Schedule()); err != nil {
+		return err
+	}
+	kernel, err := Kernel(LRAB, s, func(id topo.PEID) tl.Ptr {
+		a, _ := m.Address(topo.Location{PEID: id, Space: topo.HBMSpace})
+		return tl.Ptr{Addr: a}
+	})
+	if err != nil {
+		return err
+	}
+	return s.follows(m, kernel)
+}
+
+// follows compares the transfers of a kernel with those of the schedule.
+func (s Shape) follows(m *topo.Topology, kernel tl.Kernel) error {
+	proved := s.Schedule()
+	for rank := range proved.Ranks() {
+		id := topo.PEID{SIP: rank / s.Cubes.Count(), Cube: rank % s.Cubes.Count()}
+		prog, err := tl.Record(tl.Env{Topo: m, ID: id, PEs: 1, Cubes: s.Cubes.Count(), SlotBytes: 4096}, kernel)
+		if err != nil {
+			return err
+		}
+		if want, got := planned(proved.Steps(rank)), recorded(prog.Ops, m.PEs()); !slices.Equal(want, got) {
+			return fmt.Errorf("rank %d: the kernel transfers %+v, the schedule %+v", rank, got, want)
+		}
+	}
+	return nil
+}
+
+// planned lists the transfers of a schedule's steps.
+func planned(steps iter.Seq[schedule.Step]) (list []message) {
+	for step := range steps {
+		if step.Op.Sends() {
+			list = append(list, message{true, step.To.First, step.Src.Len})
+		}
+		if step.Op.Receives() {
+			list = append(list, message{false, step.From.First, step.Dst.Len})
+		}
+	}
+	return list
+}
+
+// recorded lists the transfers of a kernel's operations, by cubes of so many PEs.
+func recorded(ops []tl.Op, pes int) (list []message) {
+	for _, op := range ops {
+		switch op.Kind {
+		case tl.Send:
+			list = append(list, message{true, int(op.Port.To) / pes, op.N})
+		case tl.Recv:
+			list = append(list, message{false, int(op.Port.From) / pes, op.N})
+		}
+	}
+	return list
+}
 
 type lrabSchedule struct{ Shape }
 

@@ -1,6 +1,9 @@
 package schedule
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // Check proves a schedule right, in the sense of the package comment, or says
 // which step of which rank is wrong. Its cost goes with the number of steps,
@@ -225,4 +228,36 @@ func promise(s Schedule, rank int) []piece {
 		}
 	}
 	return pieces
+}
+
+// Variants gives the parameters that an algorithm is to be proved for with so many
+// ranks and elements: plain, with each option it takes (every shape, a later
+// root, in place, in pieces), and with all its options at once; none if it
+// cannot be done by so many ranks.
+func Variants(info Info, ranks, count int) []Params {
+	if Fits(info.Collective, info.Name, ranks) != nil || info.Collective == Barrier && count > 0 {
+		return nil // New refuses it, so nobody can run it
+	}
+	plain := Params{Ranks: ranks, Count: count}
+	together := plain
+	variants := []Params{plain}
+	vary := func(option string, apply func(*Params)) {
+		if slices.Contains(info.Takes, option) {
+			alone := plain
+			apply(&alone)
+			apply(&together)
+			variants = append(variants, alone)
+		}
+	}
+	for d := 1; d <= ranks; d++ {
+		if ranks%d == 0 {
+			vary(takesGroup, func(p *Params) { p.GroupSize = d })
+			vary(takesWidth, func(p *Params) { p.Width = d })
+		}
+	}
+	together.GroupSize, together.Width = 0, 0
+	vary(takesRoot, func(p *Params) { p.Root = ranks * 2 / 3 })
+	vary(takesInPlace, func(p *Params) { p.InPlace = true })
+	vary(takesChunk, func(p *Params) { p.ChunkElems = count/2 + 1 })
+	return append(variants, together)
 }

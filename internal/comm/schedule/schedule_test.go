@@ -26,51 +26,15 @@ func (i instance) build(t testing.TB) Schedule {
 	return s
 }
 
-// instances gives every algorithm for a number of ranks and elements: plain,
-// with each option it takes (every shape, a later root, in place, in pieces), and with
-// all its options at once.
+// instances gives every variant of every algorithm for a number of ranks and
+// elements.
 func instances(ranks, count int) []instance {
 	var list []instance
 	for _, collective := range Collectives() {
-		if collective == Barrier && count > 0 {
-			continue
-		}
 		for _, info := range Algorithms(collective) {
-			if Fits(collective, info.Name, ranks) != nil {
-				continue // New refuses it, so nobody can run it
-			}
-			plain := Params{Ranks: ranks, Count: count}
-			together := plain
-			variants := []Params{plain}
-			vary := func(option string, apply func(*Params)) {
-				if slices.Contains(info.Takes, option) {
-					alone := plain
-					apply(&alone)
-					apply(&together)
-					variants = append(variants, alone)
-				}
-			}
-			for _, d := range divisors(ranks) {
-				vary(takesGroup, func(p *Params) { p.GroupSize = d })
-				vary(takesWidth, func(p *Params) { p.Width = d })
-			}
-			together.GroupSize, together.Width = 0, 0
-			vary(takesRoot, func(p *Params) { p.Root = ranks * 2 / 3 })
-			vary(takesInPlace, func(p *Params) { p.InPlace = true })
-			vary(takesChunk, func(p *Params) { p.ChunkElems = count/2 + 1 })
-			for _, p := range append(variants, together) {
+			for _, p := range Variants(info, ranks, count) {
 				list = append(list, instance{collective, info.Name, p})
 			}
-		}
-	}
-	return list
-}
-
-func divisors(n int) []int {
-	var list []int
-	for d := 1; d <= n; d++ {
-		if n%d == 0 {
-			list = append(list, d)
 		}
 	}
 	return list
