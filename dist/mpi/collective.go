@@ -76,7 +76,7 @@ func combine(r dist.Reduction) vec.Op {
 func (o *collective) prepare() *mpi.Call {
 	p, lib, c := o.plan, o.e.process.lib, o.e.comm
 	t, op := lib.Type(p.DType), lib.Op(p.DType, combine(p.Reduction))
-	in, out := address(p.In.Bytes()), address(p.Out.Bytes())
+	in, out := mpi.Memory(p.In.Bytes()), mpi.Memory(p.Out.Bytes())
 	size, rank := o.e.Size(), o.e.Rank()
 	mine, n := dist.Block(p.Count, size, rank)
 	even := p.Count%size == 0
@@ -92,7 +92,7 @@ func (o *collective) prepare() *mpi.Call {
 	case dist.ReduceScatter:
 		if p.InPlace { // MPI would leave the block at the begin of the vector
 			o.scratch = make([]byte, len(p.Out.Bytes()))
-			out, o.after = address(o.scratch), move{p.Out.Bytes(), o.scratch}
+			out, o.after = mpi.Memory(o.scratch), move{p.Out.Bytes(), o.scratch}
 		}
 		if even {
 			return lib.ReduceScatterBlock(in, out, n, t, op, c)
@@ -122,7 +122,7 @@ func (o *collective) prepare() *mpi.Call {
 			in = lib.InPlace
 		case p.InPlace:
 			o.scratch = make([]byte, len(p.In.Bytes()))
-			in, o.before = address(o.scratch), move{o.scratch, p.In.Bytes()}
+			in, o.before = mpi.Memory(o.scratch), move{o.scratch, p.In.Bytes()}
 		}
 		return lib.Reduce(in, out, p.Count, t, op, p.Root, c)
 	case dist.Gather:

@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
 	"sync/atomic"
 	"time"
 
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/base/dtype"
+	"github.com/kernbench/kernbench/internal/comm/mpi"
 	"github.com/kernbench/kernbench/internal/comm/shm"
 	"github.com/kernbench/kernbench/internal/kernel/vec"
 )
@@ -115,9 +115,7 @@ func (e *engine) Alloc(d dist.DType, count int) (dist.Buffer, error) {
 		ok[0] = 1
 	}
 	lib := e.process.lib
-	call := lib.Allreduce(address(ok), address(ok[1:]), 1, lib.Type(dtype.I32), lib.Op(dtype.I32, vec.Min), e.comm)
-	err := call.Run()
-	runtime.KeepAlive(ok)
+	err := lib.Allreduce(mpi.Memory(ok), mpi.Memory(ok[1:]), 1, lib.Type(dtype.I32), lib.Op(dtype.I32, vec.Min), e.comm).Run()
 	if err != nil {
 		return dist.Buffer{}, e.broken("alloc", err)
 	}

@@ -15,31 +15,25 @@ type mailbox struct {
 	comm  comm
 	slot  *mpi.Slot
 	probe *mpi.Call
-	sent  []*letter // that MPI may not have taken yet
-}
-
-// letter is a message on its way.
-type letter struct {
-	body []byte
-	slot *mpi.Slot
+	sent  []*mpi.Slot // of messages that MPI may not have taken yet
 }
 
 const anyTag = -1
 
 // newMailbox receives what has a tag, or any.
 func newMailbox(lib *mpi.Library, c comm, tag int) *mailbox {
-	m := &mailbox{lib: lib, comm: c, slot: mpi.NewSlot()}
+	m := &mailbox{lib: lib, comm: c, slot: new(mpi.Slot)}
 	m.probe = lib.IprobeAny(tag, c, m.slot)
 	return m
 }
 
 func (m *mailbox) send(to, tag int, body []byte) error {
 	m.sweep()
-	l := &letter{body, mpi.NewSlot()}
-	if err := m.lib.Isend(address(body), len(body), m.lib.Type(dtype.U8), to, tag, m.comm, l.slot).Run(); err != nil {
+	s := new(mpi.Slot)
+	if err := m.lib.Isend(mpi.Memory(body), len(body), m.lib.Type(dtype.U8), to, tag, m.comm, s).Run(); err != nil {
 		return err
 	}
-	m.sent = append(m.sent, l)
+	m.sent = append(m.sent, s)
 	return nil
 }
 
@@ -54,13 +48,13 @@ func (m *mailbox) receive() (from, tag int, body []byte, ok bool, err error) {
 	}
 	n := m.slot.Bytes()
 	body = make([]byte, max(1, n))
-	err = m.lib.Recv(address(body), n, m.lib.Type(dtype.U8), from, tag, m.comm, m.slot).Run()
+	err = m.lib.Recv(mpi.Memory(body), n, m.lib.Type(dtype.U8), from, tag, m.comm, m.slot).Run()
 	return from, tag, body[:n], err == nil, err
 }
 
 // sweep forgets what MPI has taken.
 func (m *mailbox) sweep() {
-	m.sent = slices.DeleteFunc(m.sent, func(l *letter) bool { return m.lib.Test(l.slot).Run() == nil && l.slot.Done() })
+	m.sent = slices.DeleteFunc(m.sent, func(s *mpi.Slot) bool { return m.lib.Test(s).Run() == nil && s.Done() })
 }
 
 // flush waits a while for MPI to take what was sent.

@@ -15,7 +15,7 @@ import (
 // a network card.
 type heap struct {
 	mu   sync.Mutex
-	used map[uintptr][]byte
+	used map[unsafe.Pointer][]byte
 	idle map[int][][]byte // by length
 }
 
@@ -34,7 +34,7 @@ func (h *heap) alloc(d dist.DType, count int) (dist.Buffer, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.used == nil {
-		h.used, h.idle = map[uintptr][]byte{}, map[int][][]byte{}
+		h.used, h.idle = map[unsafe.Pointer][]byte{}, map[int][][]byte{}
 	}
 	var b []byte
 	if old := h.idle[n]; len(old) > 0 {
@@ -46,8 +46,9 @@ func (h *heap) alloc(d dist.DType, count int) (dist.Buffer, error) {
 			return dist.Buffer{}, fmt.Errorf("mapping %d bytes: %w", n, err)
 		}
 	}
-	h.used[address(b)] = b
-	return dist.NewBuffer(d, count, unsafe.Pointer(unsafe.SliceData(b)), place{}), nil
+	at := unsafe.Pointer(unsafe.SliceData(b))
+	h.used[at] = b
+	return dist.NewBuffer(d, count, at, place{}), nil
 }
 
 func (h *heap) free(b dist.Buffer) error {
@@ -56,7 +57,7 @@ func (h *heap) free(b dist.Buffer) error {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	at := address(b.Bytes())
+	at := unsafe.Pointer(unsafe.SliceData(b.Bytes()))
 	memory, ours := h.used[at]
 	if !ours {
 		return fmt.Errorf("freeing %v: not memory that Alloc gave", b)

@@ -32,15 +32,15 @@ func (e *engine) message(p dist.Plan) (func() error, error) {
 		return nil, fmt.Errorf("MPI counts up to %d elements, not %d", mpi.MostElements, p.Count)
 	}
 	lib, t, tag := e.process.lib, e.process.lib.Type(p.DType), int(p.DType)
-	o := &message{e: e, plan: p, doing: p.String(), slot: mpi.NewSlot()}
+	o := &message{e: e, plan: p, doing: p.String(), slot: new(mpi.Slot)}
 	if p.Op == dist.Send {
-		o.begin = lib.Isend(address(p.In.Bytes()), p.Count, t, p.Peer, tag, e.comm, o.slot)
+		o.begin = lib.Isend(mpi.Memory(p.In.Bytes()), p.Count, t, p.Peer, tag, e.comm, o.slot)
 		o.look = lib.Test(o.slot)
 		return o.send, nil
 	}
 	o.look = lib.Iprobe(p.Peer, e.comm, o.slot)
 	o.count = lib.Count(o.slot)
-	o.take = lib.Recv(address(p.Out.Bytes()), p.Count, t, p.Peer, tag, e.comm, o.slot)
+	o.take = lib.Recv(mpi.Memory(p.Out.Bytes()), p.Count, t, p.Peer, tag, e.comm, o.slot)
 	return o.receive, nil
 }
 

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"math/rand/v2"
-	"runtime"
 	"sync"
 	"time"
 
@@ -53,17 +52,16 @@ const (
 func newPost(of *process, c comm, m meeting) (*post, error) {
 	lib := of.lib
 	token := []int64{rand.Int64()}
-	err := lib.Bcast(address(token), 1, lib.Type(dtype.I64), 0, c).Run()
-	runtime.KeepAlive(token)
+	err := lib.Bcast(mpi.Memory(token), 1, lib.Type(dtype.I64), 0, c).Run()
 	if err != nil {
 		return nil, err
 	}
 	if c, err = lib.Dup(c); err != nil {
 		return nil, err
 	}
-	p := &post{lib: lib, comm: c, room: of.room, token: uint64(token[0]), meeting: m, slot: mpi.NewSlot(),
+	p := &post{lib: lib, comm: c, room: of.room, token: uint64(token[0]), meeting: m, slot: new(mpi.Slot),
 		mine: make([]int64, signatures), most: make([]int64, signatures), left: map[int]int{}, waiting: map[int]string{}}
-	p.begin = lib.Iallreduce(address(p.mine), address(p.most), signatures, lib.Type(dtype.I64), lib.Op(dtype.I64, vec.Max), c, p.slot)
+	p.begin = lib.Iallreduce(mpi.Memory(p.mine), mpi.Memory(p.most), signatures, lib.Type(dtype.I64), lib.Op(dtype.I64, vec.Max), c, p.slot)
 	p.test = lib.Test(p.slot)
 	p.room.enter(p)
 	return p, nil
@@ -228,10 +226,9 @@ func (p *post) compare(l *label) error {
 	mine := make([]byte, labelBytes)
 	copy(mine, l.text)
 	all := make([]byte, labelBytes*len(p.meeting.hosts))
-	if err := p.lib.Iallgather(address(mine), address(all), labelBytes, p.lib.Type(dtype.U8), p.comm, p.slot).Run(); err != nil {
+	if err := p.lib.Iallgather(mpi.Memory(mine), mpi.Memory(all), labelBytes, p.lib.Type(dtype.U8), p.comm, p.slot).Run(); err != nil {
 		return p.broken(l, err)
 	}
-	abandon([][]byte{mine, all}) // where the wait ends early MPI still knows them
 	if err := p.await(l); err != nil {
 		return err
 	}

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"sync"
 	"time"
-	"unsafe"
 
 	"github.com/kernbench/kernbench/internal/base/dtype"
 	"github.com/kernbench/kernbench/internal/comm/mpi"
@@ -134,15 +133,8 @@ func (p *process) end() error {
 func (p *process) gather(c comm, mine uint64, size int) ([]uint64, error) {
 	all := slices.Repeat([]uint64{mine}, size+1)
 	out, in := all[:size], all[size:]
-	call := p.lib.Allgather(address(in), address(out), 1, p.lib.Type(dtype.I64), c)
-	err := call.Run()
-	runtime.KeepAlive(all)
-	return out, err
+	return out, p.lib.Allgather(mpi.Memory(in), mpi.Memory(out), 1, p.lib.Type(dtype.I64), c).Run()
 }
-
-// address is where a slice begins. The slice must be on the heap, and stay
-// reachable for as long as the address is used.
-func address[E any](s []E) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(s))) }
 
 // hostID is equal for processes that find each other's sockets and share memory:
 // those of one boot of a kernel and one network namespace. Tests put every

@@ -3,7 +3,6 @@ package mpi
 import (
 	"fmt"
 	"math"
-	"unsafe"
 
 	"github.com/kernbench/kernbench/internal/base/dtype"
 	"github.com/kernbench/kernbench/internal/host/dynlib"
@@ -42,15 +41,15 @@ const threadMultiple = 3
 // Init begins MPI, for calls by any thread at any time. Errors come back instead
 // of ending the process. The thread that calls it should call Finalize.
 //
-//	int MPI_Init_thread(int *argc, char ***argv, int required, int *provided)
+//	int MPI_Init_thread(int *argc, char ***argv, int required, int provided)
 func (l *Library) Init() error {
 	defer keepSignals()()
-	provided := new(int32)
-	if err := l.check("MPI_Init_thread", l.initThread.Call(0, 0, threadMultiple, uintptr(unsafe.Pointer(provided)))); err != nil {
+	var provided int32
+	if err := l.call("MPI_Init_thread", l.initThread, Arg{}, Arg{}, integer(threadMultiple), field(&provided)).Run(); err != nil {
 		return err
 	}
-	if *provided != threadMultiple {
-		return fmt.Errorf("%v was built without MPI_THREAD_MULTIPLE: it gives level %d, needed is %d", l, *provided, threadMultiple)
+	if provided != threadMultiple {
+		return fmt.Errorf("%v was built without MPI_THREAD_MULTIPLE: it gives level %d, needed is %d", l, provided, threadMultiple)
 	}
 	if err := l.returnErrors(l.World); err != nil {
 		return err
@@ -61,14 +60,14 @@ func (l *Library) Init() error {
 // Finalize ends MPI. It waits for all ranks.
 func (l *Library) Finalize() error {
 	l.freeHalves()
-	return l.check("MPI_Finalize", l.finalize.Call())
+	return l.call("MPI_Finalize", l.finalize).Run()
 }
 
 // returnErrors makes the calls on a communicator return their errors.
 //
 //	int MPI_Comm_set_errhandler(MPI_Comm comm, MPI_Errhandler errhandler)
 func (l *Library) returnErrors(c Comm) error {
-	return l.check("MPI_Comm_set_errhandler", l.commSetErrhandler.Call(uintptr(c), l.errorsReturn))
+	return l.call("MPI_Comm_set_errhandler", l.commSetErrhandler, handle(c), handle(l.errorsReturn)).Run()
 }
 
 // Place is this process's rank in a communicator and how many there are.
@@ -76,12 +75,12 @@ func (l *Library) returnErrors(c Comm) error {
 //	int MPI_Comm_rank(MPI_Comm comm, int *rank)
 //	int MPI_Comm_size(MPI_Comm comm, int *size)
 func (l *Library) Place(c Comm) (rank, size int, err error) {
-	n := new([2]int32)
-	if err := l.check("MPI_Comm_rank", l.commRank.Call(uintptr(c), uintptr(unsafe.Pointer(&n[0])))); err != nil {
+	var r, n int32
+	if err := l.call("MPI_Comm_rank", l.commRank, handle(c), field(&r)).Run(); err != nil {
 		return 0, 0, err
 	}
-	err = l.check("MPI_Comm_size", l.commSize.Call(uintptr(c), uintptr(unsafe.Pointer(&n[1]))))
-	return int(n[0]), int(n[1]), err
+	err = l.call("MPI_Comm_size", l.commSize, handle(c), field(&n)).Run()
+	return int(r), int(n), err
 }
 
 // Create makes a communicator of all ranks of another. Unlike Dup it may be in
@@ -91,21 +90,21 @@ func (l *Library) Place(c Comm) (rank, size int, err error) {
 //	int MPI_Comm_create_group(MPI_Comm comm, MPI_Group group, int tag, MPI_Comm *newcomm)
 //	int MPI_Group_free(MPI_Group *group)
 func (l *Library) Create(c Comm, tag int) (Comm, error) {
-	group := new(uint64)
-	if err := l.check("MPI_Comm_group", l.commGroup.Call(uintptr(c), uintptr(unsafe.Pointer(group)))); err != nil {
+	var group uintptr
+	if err := l.call("MPI_Comm_group", l.commGroup, handle(c), field(&group)).Run(); err != nil {
 		return 0, err
 	}
-	defer l.groupFree.Call(uintptr(unsafe.Pointer(group)))
-	made := new(uint64)
-	return l.made(made, "MPI_Comm_create_group", l.commCreateGroup.Call(uintptr(c), uintptr(*group), uintptr(tag), uintptr(unsafe.Pointer(made))))
+	defer l.call("MPI_Group_free", l.groupFree, field(&group)).Run()
+	made := new(Comm)
+	return l.made(made, l.call("MPI_Comm_create_group", l.commCreateGroup, handle(c), handle(group), integer(tag), field(made)))
 }
 
 // Dup makes a communicator of the same ranks.
 //
 //	int MPI_Comm_dup(MPI_Comm comm, MPI_Comm *newcomm)
 func (l *Library) Dup(c Comm) (Comm, error) {
-	made := new(uint64)
-	return l.made(made, "MPI_Comm_dup", l.commDup.Call(uintptr(c), uintptr(unsafe.Pointer(made))))
+	made := new(Comm)
+	return l.made(made, l.call("MPI_Comm_dup", l.commDup, handle(c), field(made)))
 }
 
 // Split makes a communicator of the ranks of each color, in the order of their
@@ -113,27 +112,25 @@ func (l *Library) Dup(c Comm) (Comm, error) {
 //
 //	int MPI_Comm_split(MPI_Comm comm, int color, int key, MPI_Comm *newcomm)
 func (l *Library) Split(c Comm, color, key int) (Comm, error) {
-	made := new(uint64)
+	made := new(Comm)
 	if color < 0 {
-		return 0, l.check("MPI_Comm_split", l.commSplit.Call(uintptr(c), integer(undefined), integer(key), uintptr(unsafe.Pointer(made))))
+		return 0, l.call("MPI_Comm_split", l.commSplit, handle(c), integer(undefined), integer(key), field(made)).Run()
 	}
-	return l.made(made, "MPI_Comm_split", l.commSplit.Call(uintptr(c), integer(color), integer(key), uintptr(unsafe.Pointer(made))))
+	return l.made(made, l.call("MPI_Comm_split", l.commSplit, handle(c), integer(color), integer(key), field(made)))
 }
 
-func (l *Library) made(c *uint64, call string, code uintptr) (Comm, error) {
-	if err := l.check(call, code); err != nil {
+func (l *Library) made(c *Comm, by *Call) (Comm, error) {
+	if err := by.Run(); err != nil {
 		return 0, err
 	}
-	return Comm(*c), l.returnErrors(Comm(*c))
+	return *c, l.returnErrors(*c)
 }
 
 // Free gives a communicator up. Both libraries do it without asking the others.
 //
 //	int MPI_Comm_free(MPI_Comm *comm)
 func (l *Library) Free(c Comm) error {
-	handle := new(uint64)
-	*handle = uint64(c)
-	return l.check("MPI_Comm_free", l.commFree.Call(uintptr(unsafe.Pointer(handle))))
+	return l.call("MPI_Comm_free", l.commFree, field(&c)).Run()
 }
 
 // ReducesInPlace tells whether Reduce takes InPlace at a root. MPICH 4.0 reads
@@ -153,6 +150,3 @@ func (l *Library) Op(d dtype.DType, op vec.Op) Op {
 
 // MostElements is the largest count that MPI's functions take.
 const MostElements = math.MaxInt32
-
-// integer passes a C int: the callee looks at its lower 32 bits.
-func integer(n int) uintptr { return uintptr(uint32(int32(n))) }

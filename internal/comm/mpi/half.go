@@ -2,7 +2,6 @@ package mpi
 
 import (
 	"encoding/binary"
-	"unsafe"
 
 	"github.com/kernbench/kernbench/internal/base/dtype"
 	"github.com/kernbench/kernbench/internal/host/dynlib"
@@ -25,20 +24,20 @@ type half struct {
 func (l *Library) makeHalves() error {
 	l.halves = map[half]Op{}
 	for _, d := range []dtype.DType{dtype.F16, dtype.BF16} {
-		t := new(uint64)
-		if err := l.check("MPI_Type_contiguous", l.typeContiguous.Call(2, uintptr(l.bytes), uintptr(unsafe.Pointer(t)))); err != nil {
+		var t Datatype
+		if err := l.call("MPI_Type_contiguous", l.typeContiguous, integer(2), handle(l.bytes), field(&t)).Run(); err != nil {
 			return err
 		}
-		if err := l.check("MPI_Type_commit", l.typeCommit.Call(uintptr(unsafe.Pointer(t)))); err != nil {
+		if err := l.call("MPI_Type_commit", l.typeCommit, field(&t)).Run(); err != nil {
 			return err
 		}
-		l.types[d] = Datatype(*t)
+		l.types[d] = t
 		for _, op := range []vec.Op{vec.Sum, vec.Prod, vec.Min, vec.Max} {
-			made := new(uint64)
-			if err := l.check("MPI_Op_create", l.opCreate.Call(uintptr(combiner(d, op)), 1, uintptr(unsafe.Pointer(made)))); err != nil {
+			var made Op
+			if err := l.call("MPI_Op_create", l.opCreate, handle(combiner(d, op)), integer(1), field(&made)).Run(); err != nil {
 				return err
 			}
-			l.halves[half{d, op}] = Op(*made)
+			l.halves[half{d, op}] = made
 		}
 	}
 	return nil
@@ -49,13 +48,10 @@ func (l *Library) makeHalves() error {
 //	int MPI_Type_free(MPI_Datatype *datatype)
 //	int MPI_Op_free(MPI_Op *op)
 func (l *Library) freeHalves() {
-	handle := new(uint64)
 	for made, op := range l.halves {
-		*handle = uint64(op)
-		l.opFree.Call(uintptr(unsafe.Pointer(handle)))
+		_ = l.call("MPI_Op_free", l.opFree, field(&op)).Run()
 		if t, ok := l.types[made.dtype]; ok {
-			*handle = uint64(t)
-			l.typeFree.Call(uintptr(unsafe.Pointer(handle)))
+			_ = l.call("MPI_Type_free", l.typeFree, field(&t)).Run()
 			delete(l.types, made.dtype)
 		}
 	}

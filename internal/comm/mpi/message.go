@@ -1,23 +1,21 @@
 package mpi
 
-import "unsafe"
-
 // Slot is memory that calls about one message or one started collective write
-// to. NewSlot makes it; it must stay reachable while a call is in progress.
+// to. It keeps the memory of what was started with it, so it must stay reachable
+// until that is done.
 type Slot struct {
+	started *Call
 	request uint64
 	status  [6]int32 // MPI_Status, the longer of the two families' forms
 	flag    int32
 	count   int32
 }
 
-// NewSlot makes a slot on the heap, as no inlined function would have to: MPI
-// knows it by an address, which must not move with a stack.
-//
-//go:noinline
-func NewSlot() *Slot { return new(Slot) }
-
-func pointer[E any](p *E) uintptr { return uintptr(unsafe.Pointer(p)) }
+// start prepares a call that returns before MPI is done with its memory.
+func (s *Slot) start(c *Call) *Call {
+	s.started = c
+	return c
+}
 
 // Done tells what Iprobe or Test has found.
 func (s *Slot) Done() bool { return s.flag != 0 }
@@ -35,52 +33,52 @@ func (s *Slot) Bytes() int { return int(s.count) }
 //
 //	int MPI_Get_count(const MPI_Status *status, MPI_Datatype datatype, int *count)
 func (l *Library) Count(s *Slot) *Call {
-	return l.call("MPI_Get_count", l.getCount, pointer(&s.status), uintptr(l.bytes), pointer(&s.count))
+	return l.call("MPI_Get_count", l.getCount, field(&s.status), handle(l.bytes), field(&s.count))
 }
 
 // Isend begins to send a message.
 //
 //	int MPI_Isend(const void *buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm, MPI_Request *request)
-func (l *Library) Isend(buf uintptr, count int, t Datatype, to, tag int, c Comm, s *Slot) *Call {
-	return l.call("MPI_Isend", l.isend, buf, integer(count), uintptr(t), integer(to), integer(tag), uintptr(c), pointer(&s.request))
+func (l *Library) Isend(buf Arg, count int, t Datatype, to, tag int, c Comm, s *Slot) *Call {
+	return s.start(l.call("MPI_Isend", l.isend, buf, integer(count), handle(t), integer(to), integer(tag), handle(c), field(&s.request)))
 }
 
 // Iprobe looks for a message from a rank, whatever its tag.
 //
 //	int MPI_Iprobe(int source, int tag, MPI_Comm comm, int *flag, MPI_Status *status)
 func (l *Library) Iprobe(from int, c Comm, s *Slot) *Call {
-	return l.call("MPI_Iprobe", l.iprobe, integer(from), integer(anyTag), uintptr(c), pointer(&s.flag), pointer(&s.status))
+	return l.call("MPI_Iprobe", l.iprobe, integer(from), integer(anyTag), handle(c), field(&s.flag), field(&s.status))
 }
 
 // IprobeAny looks for a message with a tag, from any rank; a negative tag is any.
 func (l *Library) IprobeAny(tag int, c Comm, s *Slot) *Call {
-	return l.call("MPI_Iprobe", l.iprobe, integer(int(l.anySource)), integer(max(tag, anyTag)), uintptr(c), pointer(&s.flag), pointer(&s.status))
+	return l.call("MPI_Iprobe", l.iprobe, integer(int(l.anySource)), integer(max(tag, anyTag)), handle(c), field(&s.flag), field(&s.status))
 }
 
 // Recv receives a message that is known to be on its way.
 //
 //	int MPI_Recv(void *buf, int count, MPI_Datatype datatype, int source, int tag, MPI_Comm comm, MPI_Status *status)
-func (l *Library) Recv(buf uintptr, count int, t Datatype, from, tag int, c Comm, s *Slot) *Call {
-	return l.call("MPI_Recv", l.recv, buf, integer(count), uintptr(t), integer(from), integer(tag), uintptr(c), pointer(&s.status))
+func (l *Library) Recv(buf Arg, count int, t Datatype, from, tag int, c Comm, s *Slot) *Call {
+	return l.call("MPI_Recv", l.recv, buf, integer(count), handle(t), integer(from), integer(tag), handle(c), field(&s.status))
 }
 
 // Test looks whether what was begun has ended.
 //
 //	int MPI_Test(MPI_Request *request, int *flag, MPI_Status *status)
 func (l *Library) Test(s *Slot) *Call {
-	return l.call("MPI_Test", l.test, pointer(&s.request), pointer(&s.flag), pointer(&s.status))
+	return l.call("MPI_Test", l.test, field(&s.request), field(&s.flag), field(&s.status))
 }
 
 // Iallreduce begins an Allreduce.
 //
 //	int MPI_Iallreduce(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, MPI_Request *request)
-func (l *Library) Iallreduce(in, out uintptr, count int, t Datatype, op Op, c Comm, s *Slot) *Call {
-	return l.call("MPI_Iallreduce", l.iallreduce, in, out, integer(count), uintptr(t), uintptr(op), uintptr(c), pointer(&s.request))
+func (l *Library) Iallreduce(in, out Arg, count int, t Datatype, op Op, c Comm, s *Slot) *Call {
+	return s.start(l.call("MPI_Iallreduce", l.iallreduce, in, out, integer(count), handle(t), handle(op), handle(c), field(&s.request)))
 }
 
 // Iallgather begins an Allgather.
 //
 //	int MPI_Iallgather(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, int recvcount, MPI_Datatype recvtype, MPI_Comm comm, MPI_Request *request)
-func (l *Library) Iallgather(in, out uintptr, count int, t Datatype, c Comm, s *Slot) *Call {
-	return l.call("MPI_Iallgather", l.iallgather, in, integer(count), uintptr(t), out, integer(count), uintptr(t), uintptr(c), pointer(&s.request))
+func (l *Library) Iallgather(in, out Arg, count int, t Datatype, c Comm, s *Slot) *Call {
+	return s.start(l.call("MPI_Iallgather", l.iallgather, in, integer(count), handle(t), out, integer(count), handle(t), handle(c), field(&s.request)))
 }
