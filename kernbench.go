@@ -6,7 +6,8 @@
 //	}
 //
 // The program then has every command (list, run, show, compare, report), with
-// worker processes, environment sweeps, a journal and figures.
+// worker processes, environment sweeps, a journal and figures, and every backend of
+// package dist.
 package kernbench
 
 import (

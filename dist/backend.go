@@ -2,12 +2,9 @@ package dist
 
 import (
 	"context"
-	"errors"
 	"maps"
 	"slices"
-	"sync"
 
-	"github.com/kernbench/kernbench/internal/base/suggest"
 	"github.com/kernbench/kernbench/internal/comm/schedule"
 )
 
@@ -59,7 +56,25 @@ type Capabilities struct {
 	// RanksRound tells that ranks add up in orders of their own, so that sums which
 	// are not exact may differ between them in the last bit.
 	RanksRound bool
-	Library    string // with its version, where a library does the work
+	// ScheduleOrder tells that elements are combined in the order of the schedule of
+	// the algorithm's name (see [AlgorithmInfo]), so that results can be foretold bit for bit.
+	ScheduleOrder bool
+	Library       string // with its version, where a library does the work
+}
+
+// Has tells whether the operation is one of those that can be done.
+func (c Capabilities) Has(op Collective) bool { return slices.Contains(c.Ops, op) }
+
+// Limiter is a backend that knows, from what it is made of, how long a call takes
+// at least.
+type Limiter interface {
+	Limits(p Plan, size int) ([]Limit, error)
+}
+
+// Limit is a least time of a call, by what it is spent on.
+type Limit struct {
+	Name string
+	US   float64
 }
 
 // fitting leaves out the algorithms that a group of a size cannot do.
@@ -79,55 +94,4 @@ func unfit(op Collective, algorithm string, size int) error {
 		return nil
 	}
 	return schedule.Fits(string(op), algorithm, size)
-}
-
-var backends = struct {
-	sync.Mutex
-	byName map[string]Backend
-}{byName: map[string]Backend{}}
-
-// Register makes a backend known by name; packages of backends call it when they
-// are imported. Two of one name are a bug and panic.
-func Register(name string, b Backend) {
-	backends.Lock()
-	defer backends.Unlock()
-	if backends.byName[name] != nil {
-		panic("dist: two backends named " + name)
-	}
-	backends.byName[name] = b
-}
-
-// Backends lists the names of the backends this program was built with.
-func Backends() []string {
-	backends.Lock()
-	defer backends.Unlock()
-	return slices.Sorted(maps.Keys(backends.byName))
-}
-
-// Ender is a backend that has something to end before the process does.
-type Ender interface{ End() error }
-
-// End ends what backends hold for the whole process. A program that has joined
-// groups calls it once all are closed, right before it ends; no group can be
-// joined afterwards. Where nothing is held it does nothing.
-func End() error {
-	backends.Lock()
-	defer backends.Unlock()
-	var faults []error
-	for _, b := range backends.byName {
-		if e, ok := b.(Ender); ok {
-			faults = append(faults, e.End())
-		}
-	}
-	return errors.Join(faults...)
-}
-
-func backendNamed(name string) (Backend, error) {
-	backends.Lock()
-	b := backends.byName[name]
-	backends.Unlock()
-	if b == nil {
-		return nil, suggest.Unknown("backend", name, Backends())
-	}
-	return b, nil
 }

@@ -14,9 +14,6 @@ import (
 
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/dist"
-	"github.com/kernbench/kernbench/dist/ahbm"
-	_ "github.com/kernbench/kernbench/dist/cpu" // the backend of this host
-	"github.com/kernbench/kernbench/dist/mpi"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/comm/tcp"
 )
@@ -26,7 +23,7 @@ const joinLimit = 30 * time.Second
 
 // Bench declares it.
 func Bench() *bench.Bench {
-	return bench.New("collectives", body,
+	return bench.New("collectives", body, append([]bench.Item{
 		bench.Help("collectives of a process group: time, bandwidth, correctness and distance from the limit"),
 		bench.Doc(`Times the collectives of kernbench's own process groups and checks every element.
 
@@ -76,14 +73,38 @@ named and the rows have no limits; their details say which library it was.
 		bench.Seconds("5", "most time to sample one point"),
 		bench.Option("hosts", point.Int, "0", "count the ranks as being on so many hosts, which TCP connects even within this machine; 0: as it is"),
 		bench.Metric("pct_of_limit", "%", "higher"),
-		bench.Drop(senseless),
-		bench.Backends("cpu", ahbm.Name, mpi.Name),
-		// What the simulated accelerator has: sums of f16, in memory that only the rank reaches.
-		bench.On(ahbm.Name, bench.DTypes("dtype", "f16"), bench.Strings("buffers", private), bench.Bytes("size", "4:4Mi:x4")),
-		bench.On(mpi.Name, bench.Strings("buffers", private)),
+		bench.Drop(invalid),
 		bench.Figures(figures),
 		bench.Sections(sections),
-	)
+	}, onBackends()...)...)
+}
+
+// onBackends declares what the bench runs on: every backend that has a collective,
+// and what a plain run takes there of what the axes have elsewhere.
+func onBackends() []bench.Item {
+	names := dist.BackendsThat(func(d dist.Description) bool { return len(d.Can().Ops) > 0 })
+	items := []bench.Item{bench.Backends(names...)}
+	for _, name := range names {
+		d := dist.Describe(name)
+		can := d.Can()
+		var axes []bench.Item
+		if !can.Has(dist.AllReduce) {
+			axes = append(axes, bench.Strings("op", string(can.Ops[0])))
+		}
+		if len(can.DTypes) > 0 && !slices.Contains(can.DTypes, dist.F32) {
+			axes = append(axes, bench.DTypes("dtype", can.DTypes[0].String()))
+		}
+		if !can.Symmetric {
+			axes = append(axes, bench.Strings("buffers", private))
+		}
+		if d.MaxBytes > 0 {
+			axes = append(axes, bench.Bytes("size", fmt.Sprintf("4:%d:x4", d.MaxBytes)))
+		}
+		if len(axes) > 0 {
+			items = append(items, bench.On(name, axes...))
+		}
+	}
+	return items
 }
 
 // auto lets the tuning table choose.
@@ -97,14 +118,7 @@ const (
 
 func body(ctx context.Context, s *bench.State) error {
 	s.Phase("probe")
-	find := limitsFor
-	switch s.Backend() {
-	case ahbm.Name:
-		find = simulatedLimits
-	case mpi.Name: // what an unknown algorithm moves is not known
-		find = func(*bench.State) func(shape, dist.Plan) { return func(shape, dist.Plan) {} }
-	}
-	limit := find(s)
+	limit := limitsFor(s)
 	limitLoopback := loopbackLimit(s)
 	if err := s.Barrier(ctx); err != nil { // nobody measures while another probes
 		return err
@@ -172,6 +186,9 @@ func lacking(caps dist.Capabilities, s *bench.State, sh shape) string {
 		}
 		name := strings.TrimPrefix(s.Str("algorithm"), dist.StepsPrefix)
 		if known := caps.Algorithms[op]; name != auto && !slices.Contains(known, name) {
+			if can := dist.Describe(s.Backend()).Can().Algorithms[op]; slices.Contains(can, name) {
+				return fmt.Sprintf("no %s algorithm %s in a group of %d", op, name, sh.ranks)
+			}
 			return fmt.Sprintf("no %s algorithm %s (there are %s)", op, name, strings.Join(append(slices.Clone(known), auto), ", "))
 		}
 		if op.Reduces() && !slices.Contains(caps.Reductions, sh.reduction) {

@@ -178,7 +178,7 @@ func TestPlantedErrorIsCaught(t *testing.T) {
 		for _, inPlace := range []string{"false", "true"} {
 			t.Run(fmt.Sprintf("%d good in place %s", good, inPlace), func(t *testing.T) {
 				name := fmt.Sprintf("faulty%d", backends.Add(1)) // a name is registered once
-				dist.Register(name, faulty{good})
+				dist.Register(dist.Description{Name: name}, faulty{good})
 				p := planned(t, plan.Request{Axes: axes("size=4K", "inplace="+inPlace, "dtype=i32"), Options: axes("probe=" + scriptedFile(t))})
 				o := perform(t, p.Groups[0].Tasks[0], p.Options, name)
 				if o[1].Status != journal.Failed || o[1].Metrics["wrong"] != 1 || !strings.Contains(o[1].Reason, "1 wrong elements, first: rank 1, element 512") {
@@ -206,13 +206,13 @@ func TestDropped(t *testing.T) {
 		{"buffers=shared", "kind of buffers"},
 		{"reduction=add", "reduction"},
 	} {
-		err := senseless(pointOf(t, c.axes))
+		err := invalid(pointOf(t, c.axes))
 		if err == nil || !strings.Contains(err.Error(), c.reason) {
 			t.Errorf("%s: %v, want the reason %q", c.axes, err, c.reason)
 		}
 	}
 	for _, good := range []string{"", "op=barrier size=4", "op=allgather inplace=true size=8", "op=allgather inplace=true num_ranks=3 size=8", "algorithm=steps:ring", "size=0"} {
-		if err := senseless(pointOf(t, good)); err != nil {
+		if err := invalid(pointOf(t, good)); err != nil {
 			t.Errorf("%s is dropped: %v", good, err)
 		}
 	}

@@ -54,39 +54,44 @@ func trafficOf(sh shape, algorithm string) (schedule.Traffic, error) {
 	}
 	s, err := schedule.New(sh.op, algorithm, schedule.Params{Ranks: sh.ranks, Count: sh.count, Root: root, InPlace: sh.inPlace})
 	if err != nil {
-		return schedule.Traffic{}, fmt.Errorf("the limit: %w", err)
+		return schedule.Traffic{}, err
 	}
 	t, err := schedule.Cost(s)
 	if err != nil {
-		return schedule.Traffic{}, fmt.Errorf("the limit: %w", err)
+		return schedule.Traffic{}, err
 	}
 	// The last flags of an algorithm that reads peers' memory only say that the
 	// memory is free again. No result waits for them, so they are no limit.
-	if sh.op != barrier && t.Rounds > 1 && direct(sh.op, algorithm) {
+	if info, _ := schedule.Find(sh.op, algorithm); sh.op != barrier && t.Rounds > 1 && info.Direct {
 		t.Rounds--
 	}
 	return t, nil
 }
 
-func direct(op, algorithm string) bool {
-	for _, info := range schedule.Algorithms(op) {
-		if info.Name == algorithm {
-			return info.Direct
-		}
-	}
-	return false
-}
-
 // hostLimits is this host's own probe result, obtained once per process.
 var hostLimits = sync.OnceValues(func() (probe.Result, error) { return probe.Obtain(context.Background()) })
 
-// limitsFor finds the probe result and gives the function that records a
-// call's limits. Only rank 0, whose numbers make the row, does anything; a row
-// without limits says why.
+// limitsFor gives the function that records the limits of a call: those that the
+// backend knows, or those of this host where its memory is what limits. Only
+// rank 0, whose numbers make the row, does anything.
 func limitsFor(s *bench.State) func(sh shape, plan dist.Plan) {
-	if s.Rank() != 0 {
-		return func(shape, dist.Plan) {}
+	if s.Rank() == 0 {
+		if b, ok := dist.As[dist.Limiter](s.Backend()); ok {
+			return func(sh shape, plan dist.Plan) {
+				plan.Op, plan.Count, plan.DType = dist.Collective(sh.op), sh.count, sh.dtype
+				list, err := b.Limits(plan, s.Size())
+				record(s, list, err)
+			}
+		}
+		if dist.Describe(s.Backend()).HostMemory {
+			return hostLimitsFor(s)
+		}
 	}
+	return func(shape, dist.Plan) {}
+}
+
+// hostLimitsFor finds the probe result; a row without limits says why.
+func hostLimitsFor(s *bench.State) func(sh shape, plan dist.Plan) {
 	var p probe.Result
 	var err error
 	if path := s.Str("probe"); path != "" {
@@ -103,17 +108,34 @@ func limitsFor(s *bench.State) func(sh shape, plan dist.Plan) {
 	s.Detail("probe", fmt.Sprintf("%s, %s", p.Profile, p.Time.Format("2006-01-02 15:04:05Z")))
 	return func(sh shape, plan dist.Plan) {
 		l, err := limitOf(p, sh, plan.Algorithm)
-		if err != nil {
-			s.Warn("%v", err)
-			return
+		record(s, []dist.Limit{{Name: "bandwidth", US: l.bandwidth}, {Name: "hops", US: l.hops}, {Name: "exchange", US: l.exchange}}, err)
+	}
+}
+
+// record adds limits to the row.
+func record(s *bench.State, list []dist.Limit, err error) {
+	if err != nil {
+		s.Warn("limits: %v", err)
+		return
+	}
+	for _, l := range list {
+		if l.US > 0 {
+			s.Limit(l.Name, l.US)
 		}
-		for _, named := range []struct {
-			name string
-			us   float64
-		}{{"bandwidth", l.bandwidth}, {"hops", l.hops}, {"exchange", l.exchange}} {
-			if named.us > 0 {
-				s.Limit(named.name, named.us)
-			}
+	}
+}
+
+// AllReduceLimits is for other benches that time an all-reduce: it finds the
+// limits of the machine, by the option probe, and gives the function that
+// records those of a call by an algorithm.
+func AllReduceLimits(s *bench.State) func(p dist.Plan, algorithm string) {
+	record := limitsFor(s)
+	return func(p dist.Plan, algorithm string) {
+		sh := shape{op: allReduce, dtype: p.DType, reduction: p.Reduction, count: p.Count, ranks: s.Size(), inPlace: p.InPlace, buffers: private}
+		if p.In.Place() != nil {
+			sh.buffers = symmetric
 		}
+		p.Algorithm = algorithm
+		record(sh, p)
 	}
 }

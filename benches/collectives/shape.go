@@ -7,7 +7,6 @@ import (
 
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/dist"
-	"github.com/kernbench/kernbench/internal/accel/ccl"
 	"github.com/kernbench/kernbench/internal/base/dtype"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/base/suggest"
@@ -48,7 +47,7 @@ type shape struct {
 func shapeOf(s *bench.State) shape {
 	red, err := dist.ParseReduction(s.Str("reduction"))
 	if err != nil {
-		panic(err) // senseless has refused it when planning
+		panic(err) // invalid has refused it when planning
 	}
 	sh := shape{op: s.Str("op"), dtype: s.DType("dtype"), reduction: red, ranks: s.Size(),
 		inPlace: s.Bool("inplace"), buffers: s.Str("buffers")}
@@ -66,9 +65,8 @@ func (sh shape) calls() []dist.Collective {
 	return []dist.Collective{dist.Collective(sh.op)}
 }
 
-// senseless drops the points that mean nothing, or the same as another, and
-// says why.
-func senseless(p point.Point) error {
+// invalid says why a point cannot be run, or is the same as another.
+func invalid(p point.Point) error {
 	text := func(name string) string { v, _ := p.Get(name); return v.String() }
 	num := func(name string) int64 { v, _ := p.Get(name); return v.Int() }
 	op := text("op")
@@ -106,11 +104,15 @@ func senseless(p point.Point) error {
 	return nil
 }
 
-// knownAlgorithm refuses a name that no backend could know for the operation.
+// knownAlgorithm refuses a name that no backend knows for the operation.
 func knownAlgorithm(op, name string) error {
-	known := append(dist.Algorithms(dist.Collective(op)), auto)
-	if op == allReduce {
-		known = append(known, ccl.Names()...)
+	known := []string{auto}
+	for _, backend := range dist.Backends() {
+		for _, a := range dist.Describe(backend).Can().Algorithms[dist.Collective(op)] {
+			if !slices.Contains(known, a) {
+				known = append(known, a)
+			}
+		}
 	}
 	if slices.Contains(known, strings.TrimPrefix(name, dist.StepsPrefix)) {
 		return nil

@@ -15,6 +15,7 @@ import (
 
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/benches/gemmallreduce/fused"
+	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/base/dtype"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/base/suggest"
@@ -86,11 +87,21 @@ large to be computed there are timed alone, and the row says so.
 		bench.Measure(cfg),
 		bench.Timeout(5*time.Minute),
 		bench.Drop(impossible),
-		bench.Backends(backends...),
+		bench.Backends(dist.BackendsThat(canRun)...),
 		bench.Accumulates(), // so that backends come into one figure
 		bench.Figures(figures),
 		bench.Sections(sections),
 	)
+}
+
+// canRun tells whether a backend is an accelerator, or has all-reduces of products
+// in memory that all ranks reach.
+func canRun(d dist.Description) bool {
+	if _, ok := dist.As[accelerator](d.Name); ok {
+		return true
+	}
+	can := d.Can()
+	return can.Has(dist.AllReduce) && can.Symmetric && slices.Contains(can.DTypes, dist.F32) && slices.Contains(can.Reductions, dist.Sum)
 }
 
 // impossible says why a point cannot be run, when planning.
@@ -139,8 +150,8 @@ func body(ctx context.Context, s *bench.State) error {
 	if err != nil {
 		return err
 	}
-	if s.Backend() == simulated {
-		return simulate(ctx, s, plan)
+	if m, ok := dist.As[accelerator](s.Backend()); ok {
+		return simulate(ctx, s, plan, m)
 	}
 	return onProcessors(ctx, s, plan)
 }

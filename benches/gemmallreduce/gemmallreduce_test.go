@@ -11,6 +11,9 @@ import (
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/benches/benchtest"
 	"github.com/kernbench/kernbench/benches/gemmallreduce/fused"
+	"github.com/kernbench/kernbench/dist"
+	"github.com/kernbench/kernbench/dist/ahbm"
+	_ "github.com/kernbench/kernbench/dist/all"
 	"github.com/kernbench/kernbench/internal/base/dtype"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/bench/measure"
@@ -19,6 +22,9 @@ import (
 )
 
 var assigned = benchtest.Assign
+
+// simulated is the backend that is an accelerator.
+const simulated = ahbm.Name
 
 func planned(t *testing.T, backend string, axes ...string) *plan.Plan {
 	t.Helper()
@@ -129,6 +135,11 @@ func TestSimulated(t *testing.T) {
 // A wrong element of any partition on any rank is found, and so is one that is
 // no number.
 func TestWrongIsFound(t *testing.T) {
+	on, ok := dist.As[accelerator](simulated)
+	if !ok {
+		t.Fatalf("backend %s is no accelerator", simulated)
+	}
+	onMachine := simulator{on}.run
 	for _, split := range []fused.Split{fused.SplitM, fused.SplitN} {
 		p := fused.Plan{M: 20, N: 12, K: 8, Split: split, Partitions: 3, Overlap: true}
 		if wrong, detail, err := wrongRows(p, 2, 1, onMachine); err != nil || wrong != 0 {

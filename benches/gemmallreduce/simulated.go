@@ -8,7 +8,7 @@ import (
 	"github.com/kernbench/kernbench/accel"
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/benches/gemmallreduce/fused"
-	"github.com/kernbench/kernbench/dist/ahbm"
+	"github.com/kernbench/kernbench/internal/accel/ccl"
 	"github.com/kernbench/kernbench/internal/accel/topo"
 	"github.com/kernbench/kernbench/internal/base/dtype"
 	"github.com/kernbench/kernbench/internal/comm/verify"
@@ -16,15 +16,15 @@ import (
 	"github.com/kernbench/kernbench/internal/kernel/proof"
 )
 
-// simulated is the backend that is a simulator: a rank is a SIP.
-const simulated = ahbm.Name
-
-// backends are what the bench runs on, the default first.
-var backends = []string{"cpu", simulated}
+// accelerator is a backend that is a simulated machine, on which kernels are run:
+// a rank is a SIP.
+type accelerator interface {
+	Machine(ranks int) (*topo.Topology, *ccl.Config, error)
+}
 
 // simulate runs a point in the simulator. Its ranks are goroutines of one
 // process; rank 0 simulates the whole machine and tells the others what it found.
-func simulate(ctx context.Context, s *bench.State, plan fused.Plan) error {
+func simulate(ctx context.Context, s *bench.State, plan fused.Plan, on accelerator) error {
 	if d := s.DType(dtypeAxis); d != dtype.F16 {
 		return bench.Skip("the simulated accelerator multiplies f16, not %v: --%s f16", d, dtypeAxis)
 	}
@@ -36,7 +36,7 @@ func simulate(ctx context.Context, s *bench.State, plan fused.Plan) error {
 	var failed error
 	s.Phase("simulating")
 	if s.Rank() == 0 {
-		if found, failed = simulatePlan(plan, s.Size(), s.Seed()); failed == nil {
+		if found, failed = (simulator{on}).plan(plan, s.Size(), s.Seed()); failed == nil {
 			mine = found.numbers()
 		}
 	}
@@ -116,22 +116,25 @@ func (f *simulation) outcome(p fused.Plan) outcome {
 	return o
 }
 
-// simulatePlan simulates a plan, whose partitions may have to be found, and one
+// simulator times and computes plans on an accelerator.
+type simulator struct{ on accelerator }
+
+// plan simulates a plan, whose partitions may have to be found, and one
 // partition, which it is held against.
-func simulatePlan(p fused.Plan, ranks int, seed uint64) (simulation, error) {
+func (s simulator) plan(p fused.Plan, ranks int, seed uint64) (simulation, error) {
 	one := p
 	one.Partitions = 1
-	whole, err := timesOf(one, ranks)
+	whole, err := s.times(one, ranks)
 	if err != nil {
 		return simulation{}, err
 	}
 	var f simulation
 	if p.Partitions == 0 {
-		if p.Partitions, f.tried, err = chooseSimulated(p, ranks); err != nil {
+		if p.Partitions, f.tried, err = s.choose(p, ranks); err != nil {
 			return f, err
 		}
 	}
-	parts, err := timesOf(p, ranks)
+	parts, err := s.times(p, ranks)
 	if err != nil {
 		return f, err
 	}
@@ -146,16 +149,16 @@ func simulatePlan(p fused.Plan, ranks int, seed uint64) (simulation, error) {
 		return f, nil
 	}
 	f.checked = true
-	f.wrong, f.detail, err = wrongRows(p, ranks, seed, onMachine)
+	f.wrong, f.detail, err = wrongRows(p, ranks, seed, s.run)
 	return f, err
 }
 
-// chooseSimulated tries numbers of partitions; times repeat, so once each.
-func chooseSimulated(p fused.Plan, ranks int) (int, string, error) {
+// choose tries numbers of partitions; times repeat, so once each.
+func (s simulator) choose(p fused.Plan, ranks int) (int, string, error) {
 	var trials []fused.Trial
 	for _, n := range fused.Candidates(p, dtype.F16.Size()) {
 		p.Partitions = n
-		t, err := timesOf(p, ranks)
+		t, err := s.times(p, ranks)
 		if err != nil {
 			return 0, "", err
 		}
@@ -171,19 +174,20 @@ var known sync.Map // of simulated plans
 type simulatedPlan struct {
 	fused.Plan
 	ranks int
+	on    accelerator
 }
 
-// timesOf simulates the time of a plan, overlapped and not.
-func timesOf(p fused.Plan, ranks int) (accel.FusedTimes, error) {
+// times simulates the time of a plan, overlapped and not.
+func (s simulator) times(p fused.Plan, ranks int) (accel.FusedTimes, error) {
 	p.Overlap = true
 	if p.Partitions == 1 {
 		p.Split = fused.SplitM // the same either way
 	}
-	key := simulatedPlan{p, ranks}
+	key := simulatedPlan{p, ranks, s.on}
 	if t, ok := known.Load(key); ok {
 		return t.(accel.FusedTimes), nil
 	}
-	t, _, err := onMachine(described(p), ranks)
+	t, _, err := s.run(described(p), ranks)
 	if err == nil {
 		known.Store(key, t)
 	}
@@ -199,16 +203,16 @@ func described(p fused.Plan) accel.Fused {
 	return f
 }
 
-// onMachine simulates on the built-in machine, whose messages move whole: flit by
+// run simulates on the machine, whose messages move whole: flit by
 // flit takes twenty times as long for times that differ by less than a tenth.
-func onMachine(f accel.Fused, ranks int) (accel.FusedTimes, [][][]dtype.Float16, error) {
-	m, err := ahbm.Default(ranks)
+func (s simulator) run(f accel.Fused, ranks int) (accel.FusedTimes, [][][]dtype.Float16, error) {
+	machine, config, err := s.on.Machine(ranks)
 	if err != nil {
 		return accel.FusedTimes{}, nil, err
 	}
-	t := *m.Topo
-	t.Fabric = topo.Whole
-	return accel.GemmAllReduce(&t, m.CCL, f)
+	whole := *machine
+	whole.Fabric = topo.Whole
+	return accel.GemmAllReduce(&whole, config, f)
 }
 
 // checkedWork is the most multiplications of all ranks that are made for real.

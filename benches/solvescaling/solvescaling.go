@@ -8,13 +8,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/dist"
-	_ "github.com/kernbench/kernbench/dist/cpu" // our own process groups
-	_ "github.com/kernbench/kernbench/dist/mpi" // Open MPI or MPICH
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/comm/tcp"
 	"github.com/kernbench/kernbench/internal/solve/krylov"
@@ -109,7 +108,7 @@ docs/solve-scaling.md explains every metric.`),
 		bench.FileOption(matrixOption, "", "Matrix Market file to solve with instead of a generated problem"),
 		bench.Drop(invalidPoint),
 		bench.Timeout(2 * time.Hour),
-		bench.Backends("cpu", "mpi"),
+		bench.Backends(dist.BackendsThat(canSolve)...),
 		bench.Version("1"),
 		bench.Accumulates(),
 		bench.Derive(derive),
@@ -122,6 +121,14 @@ docs/solve-scaling.md explains every metric.`),
 		items = append(items, bench.Metric(m.name, m.unit, m.better))
 	}
 	return bench.New("solve-scaling", body, items...)
+}
+
+// canSolve tells whether a backend has what a solve needs: sums of f64, and
+// messages for the halo.
+func canSolve(d dist.Description) bool {
+	can := d.Can()
+	return can.Has(dist.AllReduce) && can.Has(dist.Send) && can.Has(dist.Recv) &&
+		slices.Contains(can.DTypes, dist.F64) && slices.Contains(can.Reductions, dist.Sum)
 }
 
 // list words the entries of a registry, one a line.

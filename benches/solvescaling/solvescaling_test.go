@@ -14,6 +14,7 @@ import (
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/benches/benchtest"
 	"github.com/kernbench/kernbench/dist"
+	_ "github.com/kernbench/kernbench/dist/all"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/bench/plan"
 	"github.com/kernbench/kernbench/internal/result/journal"
@@ -194,7 +195,7 @@ var spoilers atomic.Int32
 // believes of its residual.
 func TestWrongHaloFails(t *testing.T) {
 	name := fmt.Sprintf("spoiler%d", spoilers.Add(1))
-	dist.Register(name, spoiler{})
+	dist.Register(dist.Description{Name: name}, spoiler{})
 	for _, m := range krylov.Methods() {
 		o := first(t, "num_ranks=2 dof-per-rank=300 method="+m.Name, "repeat=1 maxiter=500", name)
 		if o.Status != journal.Failed || !strings.Contains(o.Reason, "true relative residual") && !strings.Contains(o.Reason, "did not converge") {
@@ -218,7 +219,7 @@ func TestNotConverged(t *testing.T) {
 // converges before is like any other. A wrong halo still fails.
 func TestStopAfter(t *testing.T) {
 	name := fmt.Sprintf("spoiler%d", spoilers.Add(1))
-	dist.Register(name, spoiler{})
+	dist.Register(dist.Description{Name: name}, spoiler{})
 	for _, c := range []struct {
 		after, backend string
 		status         journal.Status

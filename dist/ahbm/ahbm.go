@@ -34,7 +34,14 @@ import (
 // Name is the name of the backend.
 const Name = "ahbm"
 
-func init() { dist.Register(Name, backend{}) }
+func init() {
+	dist.Register(dist.Description{
+		Name: Name, Help: "the simulated accelerator: a rank is a SIP",
+		Capabilities: func() dist.Capabilities { return capabilities(ccl.Names()) },
+		Shape:        dist.Shape{InProcess: true, Simulated: true},
+		MaxBytes:     4 << 20, // simulating takes longer than what is simulated
+	}, backend{})
+}
 
 // Machine is what a group runs on. The zero Machine is the built-in one with as
 // many SIPs as the group has ranks, and large slots.
@@ -129,8 +136,12 @@ func Spawn(ctx context.Context, m Machine, fn func(ctx context.Context, g *dist.
 
 type backend struct{}
 
-// Shape: a group meets within one process, and its clock is the simulator's.
-func (backend) Shape() dist.Shape { return dist.Shape{InProcess: true, Simulated: true} }
+// Machine is what the groups of so many ranks run on: what benches that have
+// kernels of their own for the accelerator ask a backend for.
+func (backend) Machine(ranks int) (*topo.Topology, *ccl.Config, error) {
+	m, err := Default(ranks)
+	return m.Topo, m.CCL, err
+}
 
 // Join meets the other ranks of the group in this process.
 func (backend) Join(ctx context.Context, c dist.Config) (dist.Engine, error) {

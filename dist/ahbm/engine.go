@@ -21,7 +21,7 @@ var _ dist.Engine = (*engine)(nil)
 func (e *engine) Rank() int { return e.rank }
 func (e *engine) Size() int { return e.world.size }
 
-// Capabilities says that the accelerator adds up halves, and little else.
+// Capabilities are those of the algorithms that the machine is configured for.
 func (e *engine) Capabilities() dist.Capabilities {
 	names := []string{e.world.machine.CCL.Algorithm} // the first is the default
 	for _, name := range ccl.Names() {
@@ -29,9 +29,14 @@ func (e *engine) Capabilities() dist.Capabilities {
 			names = append(names, name)
 		}
 	}
+	return capabilities(names)
+}
+
+// capabilities say that the accelerator adds up halves, and little else.
+func capabilities(algorithms []string) dist.Capabilities {
 	return dist.Capabilities{
 		Ops: []dist.Collective{dist.AllReduce, dist.Barrier}, DTypes: []dist.DType{dist.F16}, Reductions: []dist.Reduction{dist.Sum},
-		Algorithms: map[dist.Collective][]string{dist.AllReduce: names},
+		Algorithms: map[dist.Collective][]string{dist.AllReduce: algorithms},
 		// The exchange between SIPs goes round, and each begins with its own sum.
 		RanksRound: true,
 	}

@@ -21,8 +21,8 @@ const (
 )
 
 func init() {
-	dist.Register(streamed, backend{streamFrom: 1})
-	dist.Register(wrapping, backend{firstEpoch: 1<<32 - 40})
+	dist.Register(dist.Description{Name: streamed}, backend{streamFrom: 1})
+	dist.Register(dist.Description{Name: wrapping}, backend{firstEpoch: 1<<32 - 40})
 }
 
 var groups atomic.Int64
@@ -161,7 +161,7 @@ func TestSuiteFindsPlantedErrors(t *testing.T) {
 	} {
 		t.Run(plant.name, func(t *testing.T) {
 			name := "cpu-" + plant.name
-			dist.Register(name, planted{spoil: plant.spoil})
+			dist.Register(dist.Description{Name: name}, planted{spoil: plant.spoil})
 			open := func(size int, timeout time.Duration) ([]*dist.Group, error) {
 				return openOn(name, size, min(timeout, time.Second))
 			}

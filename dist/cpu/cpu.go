@@ -43,9 +43,14 @@ import (
 )
 
 // Name is the backend's name.
-const Name = "cpu"
+const Name = dist.HostBackend
 
-func init() { dist.Register(Name, backend{}) }
+func init() {
+	dist.Register(dist.Description{
+		Name: Name, Help: "this host's processors: shared memory within a host, TCP between hosts",
+		Capabilities: capabilities, HostMemory: true,
+	}, backend{})
+}
 
 // backend is the same for all groups, but tests begin the count of epochs where
 // it soon wraps around, or stream short outputs too.
@@ -146,6 +151,7 @@ var capabilities = sync.OnceValue(func() dist.Capabilities {
 	c := dist.Capabilities{
 		Ops: dist.Collectives(), DTypes: dtype.All(), Reductions: dist.Reductions(),
 		Algorithms: map[dist.Collective][]string{}, Symmetric: true, Epilogue: true, Codec: true,
+		ScheduleOrder: true,
 	}
 	for _, op := range c.Ops {
 		if names := dist.Algorithms(op); len(names) > 0 {

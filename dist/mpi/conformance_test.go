@@ -21,7 +21,7 @@ func init() {
 	bodies["suite"] = func(r *rank) error { return r.suite(Name) }
 	bodies["planted"] = func(r *rank) error {
 		name := "mpi-" + os.Getenv(argVar)
-		dist.Register(name, planted{spoil: plants[os.Getenv(argVar)].spoil})
+		dist.Register(dist.Description{Name: name}, planted{spoil: plants[os.Getenv(argVar)].spoil})
 		return r.suite(name)
 	}
 }

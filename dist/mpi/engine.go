@@ -51,8 +51,14 @@ func (e *engine) Size() int         { return len(e.meeting.hosts) }
 func (e *engine) Clock() dist.Clock { return clock{} }
 
 func (e *engine) Capabilities() dist.Capabilities {
-	return dist.Capabilities{Ops: dist.Collectives(), DTypes: dtype.All(), Reductions: dist.Reductions(), Epilogue: true,
-		Library: e.process.lib.String()}
+	c := capabilities()
+	c.Library = e.process.lib.String()
+	return c
+}
+
+// capabilities are those of any library. It chooses the algorithms.
+func capabilities() dist.Capabilities {
+	return dist.Capabilities{Ops: dist.Collectives(), DTypes: dtype.All(), Reductions: dist.Reductions(), Epilogue: true}
 }
 
 func (e *engine) Prepare(p dist.Plan) (func() error, error) {

@@ -44,7 +44,13 @@ import (
 // Name is the backend's name.
 const Name = "mpi"
 
-func init() { dist.Register(Name, backend{}) }
+func init() {
+	dist.Register(dist.Description{
+		Name: Name, Help: "Open MPI or MPICH, by the calls that a C program makes",
+		Capabilities: capabilities,
+		Launcher:     &dist.Launcher{Kind: "MPI", Command: "mpirun", Install: "Debian: openmpi-bin, or mpich"},
+	}, backend{})
+}
 
 type backend struct{}
 

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/bench/plan"
 	"github.com/kernbench/kernbench/internal/bench/run"
@@ -202,7 +203,7 @@ func (a *app) runOne(ctx context.Context, j request.Planned, f request.Flags, jo
 			return exitUsage, usage(err)
 		}
 	} else {
-		joined.Native = j.Plan.Backend == job.MPI
+		joined.Native = dist.Describe(j.Plan.Backend).Launcher != nil
 	}
 	progress := terminal.NewProgress(a.stderr, j.Bench.Name, j.Plan.Backend, a.isTerm, f.Quiet)
 	res, err := run.Run(ctx, j.Plan, run.Options{

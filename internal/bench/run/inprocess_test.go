@@ -24,9 +24,9 @@ const simulated = "simulated"
 
 type simulatedBackend struct{ dist.Backend }
 
-func (simulatedBackend) Shape() dist.Shape { return dist.Shape{InProcess: true, Simulated: true} }
-
-func init() { dist.Register(simulated, simulatedBackend{}) }
+func init() {
+	dist.Register(dist.Description{Name: simulated, Shape: dist.Shape{InProcess: true, Simulated: true}}, simulatedBackend{})
+}
 
 // together does on rank 1 what its point says, and fine elsewhere.
 func together(ctx context.Context, s *bench.State) error {

@@ -8,24 +8,24 @@ import (
 	"strings"
 
 	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/bench/run"
 	"github.com/kernbench/kernbench/internal/host/jobenv"
 	"github.com/kernbench/kernbench/internal/process/rendezvous"
 )
 
-// MPI is the backend whose ranks an MPI launcher must have started.
-const MPI = "mpi"
-
 // Launcher resolves --launcher and --interface of a `run` that joins no job; nil
 // starts the ranks from here.
 func Launcher(ctx context.Context, command, iface, backend string) (*run.Launcher, error) {
+	needs := dist.Describe(backend).Launcher
 	switch {
-	case command == "auto" && backend == MPI:
-		command = "mpirun"
+	case command == "auto" && needs != nil:
+		command = needs.Command
 		if _, err := exec.LookPath(command); err != nil {
-			return nil, fmt.Errorf("backend %s: %w: its ranks are started by MPI's own launcher (Debian: openmpi-bin, or mpich), or name one with --launcher", backend, err)
+			return nil, fmt.Errorf("backend %s: %w: its ranks are started by %s's own launcher (%s), or name one with --launcher",
+				backend, err, needs.Kind, needs.Install)
 		}
-	case command == "local" && backend == MPI:
+	case command == "local" && needs != nil:
 		return nil, fmt.Errorf("backend %s: its ranks cannot be started by this program: leave --launcher local out", backend)
 	case command == "auto", command == "local":
 		return nil, nil
@@ -48,8 +48,9 @@ func IsMPI(l jobenv.Launcher) bool { return l == jobenv.OpenMPI || l == jobenv.H
 
 // CanJoin tells why a bench cannot run at the ranks of a job.
 func CanJoin(b *bench.Bench, backend string, job *jobenv.Job) error {
-	if backend == MPI && job.Launcher == jobenv.Torchrun {
-		return fmt.Errorf("bench %s: the ranks of backend %s are started by an MPI launcher, not by %s: use mpirun in its place", b.Name, backend, job.Launcher)
+	if needs := dist.Describe(backend).Launcher; needs != nil && job.Launcher == jobenv.Torchrun {
+		return fmt.Errorf("bench %s: the ranks of backend %s are started by an %s launcher, not by %s: use %s in its place",
+			b.Name, backend, needs.Kind, job.Launcher, needs.Command)
 	}
 	for _, p := range b.Parts {
 		// It would find no trace of the launcher's job, and run as n jobs of one rank.

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/base/suggest"
 	"github.com/kernbench/kernbench/internal/bench/plan"
 	"github.com/kernbench/kernbench/internal/cli/job"
@@ -191,10 +192,14 @@ func (r Run) backend(b *bench.Bench) (string, error) {
 	asked := r.Flags.Backend
 	can := b.Backends
 	if len(can) == 0 {
-		can = []string{"cpu"}
+		can = []string{dist.HostBackend}
 	}
-	if asked == "auto" && r.Job != nil && job.IsMPI(r.Job.Launcher) && slices.Contains(can, job.MPI) {
-		return job.MPI, nil
+	if asked == "auto" && r.Job != nil && job.IsMPI(r.Job.Launcher) { // a backend that is at home in such a job
+		for _, name := range can {
+			if dist.Describe(name).Launcher != nil {
+				return name, nil
+			}
+		}
 	}
 	if asked == "auto" {
 		return can[0], nil

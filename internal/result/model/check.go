@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/base/unit"
 )
 
@@ -61,7 +62,7 @@ func aboveLimit(samples []Sample) (out []Warning) {
 			}
 		}
 		margin := linkMargin
-		if s.Backend == "cpu" {
+		if dist.Describe(s.Backend).HostMemory {
 			margin = memoryMargin
 		}
 		if t := max(s.TimeUS, s.HighUS); limit > 0 && t < limit*(1-margin) {
@@ -241,7 +242,7 @@ func efficiencies(a, b Sample) (ea, eb float64, of string) {
 	switch {
 	case la > 0 && lb > 0:
 		return la / a.TimeUS, lb / b.TimeUS, shareOfLimit
-	case a.Backend == "cpu":
+	case dist.Describe(a.Backend).HostMemory: // the caches, not its traffic, decide
 		return 0, 0, ""
 	case a.Traffic > 0 && b.Traffic > 0:
 		return float64(a.Traffic) / a.TimeUS, float64(b.Traffic) / b.TimeUS, trafficRate

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	_ "github.com/kernbench/kernbench/dist/cpu" // whose limits are those of memory
 )
 
 // kinds of the warnings, notes marked.
