@@ -5,26 +5,44 @@ import (
 
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/comm/shm"
+	"github.com/kernbench/kernbench/internal/kernel/vec"
 )
 
 // coded is the two-stage all-reduce of encoded elements: every rank encodes its
-// input into its stage, the owner of each part decodes and adds up, and encodes the sum
-// for everyone. Also its own output it decodes, so that all get the same bits.
+// input, the owner of each part decodes and adds up in rank order, and encodes the
+// sum for everyone. Also its own output it decodes, so that all get the same bits.
 type coded struct {
-	m      *shm.Member
-	label  *shm.Label
 	codec  dist.Codec
 	plan   dist.Plan
+	carry  carrier
+	rank   int
 	width  int // bytes of an element
 	piece  int // elements
 	pieces int
-	half   int      // bytes of a stage for one piece, of which two are in turn
 	srcs   [][]byte // encodings, by rank
 	sum    []byte   // decoded
 	finish finish
 }
 
-// codedPiece is the default number of bytes of a piece before encoding.
+// carrier brings the encodings of a piece to those who decode them.
+type carrier interface {
+	// begin starts a call of so many pieces.
+	begin(pieces int) error
+	// at is the memory of a rank's encoding of a part of piece c, or, as part number
+	// the number of ranks, of the sum of its own part. Of the others' it is there for
+	// this rank's part and, after await, for the sum.
+	at(c, rank, part int) []byte
+	// scatter shows this rank's encodings to the owners of the parts, and brings
+	// those of this rank's own part.
+	scatter(c int) error
+	// share shows the sum of this rank's part to all.
+	share(c int) error
+	// await brings the sum of a rank's part.
+	await(c, rank int) error
+}
+
+// codedPiece is the default number of bytes of a piece before encoding. Between
+// hosts the whole vector is one.
 const codedPiece = 64 << 10
 
 func (e *engine) coded(p dist.Plan) (func() error, error) {
@@ -32,28 +50,34 @@ func (e *engine) coded(p dist.Plan) (func() error, error) {
 	if group < 1 {
 		return nil, fmt.Errorf("codec %s has groups of %d elements, want at least 1", p.Codec.Name(), group)
 	}
-	o := &coded{m: e.member, label: label(p, ""), codec: p.Codec, plan: p, width: p.DType.Size(),
-		half: shm.StageBytes / 2, srcs: make([][]byte, size), finish: newFinish(p, size)}
+	o := &coded{codec: p.Codec, plan: p, rank: e.Rank(), width: p.DType.Size(),
+		srcs: make([][]byte, size), finish: newFinish(p, size)}
 	o.piece = p.Chunk
 	if o.piece == 0 {
 		o.piece = codedPiece / o.width
 	}
 	o.piece = max(group*size, o.piece-o.piece%(group*size))
-	o.pieces = (p.Count + o.piece - 1) / o.piece
-	// A stage holds the encodings of all parts and, behind them, of the sum of the own one.
-	if need := size*o.partBytes() + o.partBytes(); need > o.half {
-		return nil, fmt.Errorf("codec %s needs %d bytes for a piece of %d elements, a stage has %d: use a smaller chunk or group",
-			p.Codec.Name(), need, o.piece, o.half)
+	if e.hosts != nil {
+		o.piece = (p.Count + group*size - 1) / (group * size) * group * size
 	}
+	o.pieces = (p.Count + o.piece - 1) / o.piece
 	o.sum = make([]byte, o.piece/size*o.width)
+	if e.hosts != nil {
+		o.carry = newCodedLinks(e, o)
+		return o.run, nil
+	}
+	stages := newCodedStages(e, o)
+	// A stage holds the encodings of all parts and, behind them, of the sum of the own one.
+	if need := (size + 1) * stages.part; need > stages.half {
+		return nil, fmt.Errorf("codec %s needs %d bytes for a piece of %d elements, a stage has %d: use a smaller chunk or group",
+			p.Codec.Name(), need, o.piece, stages.half)
+	}
+	o.carry = stages
 	return o.run, nil
 }
 
-// partBytes is the room for the encoding of one part.
-func (o *coded) partBytes() int {
-	n := o.codec.Size(o.plan.DType, o.piece/len(o.srcs))
-	return (n + cacheLine - 1) &^ (cacheLine - 1)
-}
+// room is the size of the encoding of so many elements.
+func (o *coded) room(elements int) int { return o.codec.Size(o.plan.DType, elements) }
 
 // bounds are the elements of a rank's part of a piece: whole groups, the rest last.
 func (o *coded) bounds(c, rank int) (from, to int) {
@@ -62,53 +86,65 @@ func (o *coded) bounds(c, rank int) (from, to int) {
 	return min(from, o.plan.Count), min(from+each, o.plan.Count)
 }
 
-func (o *coded) at(c, rank, part, elements int) []byte {
-	return o.m.Stage(rank)[c%2*o.half+part*o.partBytes():][:o.codec.Size(o.plan.DType, elements)]
-}
-
 func (o *coded) run() error {
-	m, size, me := o.m, len(o.srcs), o.m.Rank()
-	if err := m.Begin(o.label, 2*o.pieces); err != nil {
-		return outward(err)
+	if err := o.carry.begin(o.pieces); err != nil {
+		return err
 	}
-	in, out := o.plan.In.Bytes(), o.plan.Out.Bytes()
 	for c := range o.pieces {
-		for r := range size {
-			if from, to := o.bounds(c, r); from < to {
-				o.codec.Encode(o.at(c, me, r, to-from), in[from*o.width:to*o.width], o.plan.DType)
-			}
+		o.encode(c)
+		if err := o.carry.scatter(c); err != nil {
+			return err
 		}
-		epoch := m.Next()
-		m.Signal()
-		if err := m.AwaitAll(epoch); err != nil {
-			return outward(err)
+		o.reduce(c)
+		if err := o.carry.share(c); err != nil {
+			return err
 		}
-		if from, to := o.bounds(c, me); from < to {
-			for r := range o.srcs {
-				o.srcs[r] = o.at(c, r, me, to-from)
+		for r := range o.srcs {
+			if err := o.carry.await(c, r); err != nil {
+				return err
 			}
-			sum := o.sum[:(to-from)*o.width]
-			o.codec.DecodeReduce(sum, o.srcs, o.plan.DType, summed(o.plan.Reduction))
-			o.codec.Encode(o.at(c, me, size, to-from), sum, o.plan.DType)
-		}
-		m.Signal()
-		for r := range size {
-			if r != me {
-				if err := m.Await(r, epoch+1); err != nil {
-					return outward(err)
-				}
-			}
-			from, to := o.bounds(c, r)
-			if from == to {
-				continue
-			}
-			o.srcs[0] = o.at(c, r, size, to-from)
-			part := out[from*o.width : to*o.width]
-			o.codec.DecodeReduce(part, o.srcs[:1], o.plan.DType, dist.Sum)
-			o.finish.apply(part, from*o.width)
+			o.decode(c, r)
 		}
 	}
 	return nil
+}
+
+// encode encodes this rank's parts of piece c.
+func (o *coded) encode(c int) {
+	in := o.plan.In.Bytes()
+	for r := range o.srcs {
+		if from, to := o.bounds(c, r); from < to {
+			code := o.carry.at(c, o.rank, r)[:o.room(to-from)]
+			o.codec.Encode(code, in[from*o.width:to*o.width], o.plan.DType)
+		}
+	}
+}
+
+// reduce makes the sum of this rank's part of piece c.
+func (o *coded) reduce(c int) {
+	from, to := o.bounds(c, o.rank)
+	if from == to {
+		return
+	}
+	room := o.room(to - from)
+	for r := range o.srcs {
+		o.srcs[r] = o.carry.at(c, r, o.rank)[:room]
+	}
+	sum := o.sum[:(to-from)*o.width]
+	o.codec.DecodeReduce(sum, o.srcs, o.plan.DType, summed(o.plan.Reduction))
+	o.codec.Encode(o.carry.at(c, o.rank, len(o.srcs))[:room], sum, o.plan.DType)
+}
+
+// decode puts a rank's sum of piece c into the output.
+func (o *coded) decode(c, rank int) {
+	from, to := o.bounds(c, rank)
+	if from == to {
+		return
+	}
+	o.srcs[0] = o.carry.at(c, rank, len(o.srcs))[:o.room(to-from)]
+	part := o.plan.Out.Bytes()[from*o.width : to*o.width]
+	o.codec.DecodeReduce(part, o.srcs[:1], o.plan.DType, dist.Sum)
+	o.finish.apply(part, from*o.width)
 }
 
 // summed is the reduction before the finish: an average is a sum at first.
@@ -117,4 +153,118 @@ func summed(r dist.Reduction) dist.Reduction {
 		return dist.Sum
 	}
 	return r
+}
+
+// codedStages carries encodings in the ranks' stages, which all of them read. A
+// piece is two epochs; pieces take turns in the two halves of the stages.
+type codedStages struct {
+	m     *shm.Member
+	label *shm.Label
+	size  int
+	half  int // bytes of a stage for one piece
+	part  int // bytes for one encoding
+	epoch uint32
+}
+
+func newCodedStages(e *engine, o *coded) *codedStages {
+	size := e.Size()
+	part := (o.room(o.piece/size) + cacheLine - 1) &^ (cacheLine - 1)
+	return &codedStages{m: e.member, label: label(o.plan, ""), size: size, half: shm.StageBytes / 2, part: part}
+}
+
+func (s *codedStages) begin(pieces int) error { return s.m.Begin(s.label, 2*pieces) }
+
+func (s *codedStages) at(c, rank, part int) []byte {
+	return s.m.Stage(rank)[c%2*s.half+part*s.part:][:s.part]
+}
+
+func (s *codedStages) scatter(int) error {
+	s.epoch = s.m.Next()
+	s.m.Signal()
+	return s.m.AwaitAll(s.epoch)
+}
+
+func (s *codedStages) share(int) error {
+	s.m.Signal()
+	return nil
+}
+
+func (s *codedStages) await(_, rank int) error {
+	if rank == s.m.Rank() {
+		return nil
+	}
+	return s.m.Await(rank, s.epoch+1)
+}
+
+// codedLinks carries encodings as messages between all pairs of ranks, whatever is
+// between them.
+type codedLinks struct {
+	e     *engine
+	o     *coded
+	label *shm.Label
+	mover *mover
+	mine  [][]byte // of this rank's input, by part
+	given [][]byte // of this rank's part, by rank
+	sums  [][]byte // by rank
+}
+
+func newCodedLinks(e *engine, o *coded) *codedLinks {
+	l := label(o.plan, "")
+	s := &codedLinks{e: e, o: o, label: l, mover: e.newMover(l, dist.U8, vec.Sum, "")}
+	for r := range e.Size() {
+		s.mine = append(s.mine, make([]byte, s.room(r)))
+		s.given = append(s.given, make([]byte, s.room(e.Rank())))
+		s.sums = append(s.sums, make([]byte, s.room(r)))
+	}
+	s.given[e.Rank()] = s.mine[e.Rank()]
+	return s
+}
+
+// room is the size of the encoding of a rank's part, of which there is one piece.
+func (s *codedLinks) room(rank int) int {
+	from, to := s.o.bounds(0, rank)
+	return s.o.room(to - from)
+}
+
+func (s *codedLinks) begin(int) error { return s.e.agree(s.label, words{}, nil) }
+
+func (s *codedLinks) at(_, rank, part int) []byte {
+	switch {
+	case part == len(s.sums):
+		return s.sums[rank]
+	case rank == s.e.Rank():
+		return s.mine[part]
+	}
+	return s.given[rank]
+}
+
+func (s *codedLinks) scatter(int) error {
+	return s.each(func(to, from int) ([]byte, []byte) { return s.mine[to], s.given[from] })
+}
+
+func (s *codedLinks) share(int) error {
+	return s.each(func(_, from int) ([]byte, []byte) { return s.sums[s.e.Rank()], s.sums[from] })
+}
+
+func (s *codedLinks) await(int, int) error { return nil } // share has brought it
+
+// each exchanges a message with every other rank; empty ones are not sent, at both
+// ends alike.
+func (s *codedLinks) each(messages func(to, from int) (src, dst []byte)) error {
+	size, me := s.e.Size(), s.e.Rank()
+	for k := 1; k < size; k++ {
+		to, from := (me+k)%size, (me-k+size)%size
+		src, dst := messages(to, from)
+		out, in := s.e.links[to], s.e.links[from]
+		if len(src) == 0 {
+			out = nil
+		}
+		if len(dst) == 0 {
+			in = nil
+		}
+		if err := s.mover.move(out, src, in, dst, false); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -2,9 +2,9 @@
 // goroutines) that share memory. Importing it enables the backend "cpu".
 //
 // The ranks share one memory segment without a name. In it lie the board of
-// flags (package transport) and, for each rank, a region from which Alloc takes
-// symmetric memory. Any schedule is executed over it step by step; all-reduce, which
-// everything waits for, also has code of its own:
+// flags (package shm) and, for each rank, a region from which Alloc takes
+// symmetric memory. Any schedule is executed step by step, its messages over links;
+// all-reduce, which everything waits for, also has code of its own:
 //
 //   - one-stage: each rank puts its input beside its flag, and everyone adds up
 //     everything. One transfer between cores; nothing is waited for at the end.
@@ -18,10 +18,10 @@
 // All of them add in rank order, as the schedules of the same name do.
 //
 // With a Config.Exchange the ranks may be on several hosts. Those of one host
-// share memory as ever; between hosts there is TCP (package wire). Schedules that
-// only send messages work over both, and all-reduce has code of its own again,
-// "hierarchical": parts are added up within each host, between the hosts, and
-// fetched within each host, piece by piece. Nothing reaches into the memory of another
+// share memory as ever; between hosts a link is a TCP connection (package tcp).
+// Schedules that only send messages work over both, and all-reduce has code of its
+// own again, "hierarchical": parts are added up within each host, between the hosts,
+// and fetched within each host, piece by piece. Nothing reaches into the memory of another
 // host, so there is no symmetric memory: Alloc gives ordinary memory, and
 // Capabilities says so. Groups split off that lie on one host have it again.
 package cpu
@@ -40,6 +40,7 @@ import (
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/base/dtype"
 	"github.com/kernbench/kernbench/internal/comm/shm"
+	"github.com/kernbench/kernbench/internal/host/cores"
 )
 
 // Name is the backend's name.
@@ -69,7 +70,7 @@ func (b backend) Join(ctx context.Context, c dist.Config) (dist.Engine, error) {
 		return nil, err
 	}
 	meeting, err := shm.Meet(ctx, shm.Party{
-		ID: c.ID, Secret: c.Secret, Rank: c.Rank, Size: c.Size, Timeout: c.Timeout, CPUs: affinity(), Threads: runtime.GOMAXPROCS(0),
+		ID: c.ID, Secret: c.Secret, Rank: c.Rank, Size: c.Size, Timeout: c.Timeout, CPUs: cores.Allowed(), Threads: runtime.GOMAXPROCS(0),
 	}, func() (*os.File, error) { return b.newFile(c.Size, region) })
 	if err != nil {
 		return nil, err
@@ -85,20 +86,16 @@ func (b backend) Join(ctx context.Context, c dist.Config) (dist.Engine, error) {
 		segment.Close()
 		return nil, err
 	}
-	world := make([]int, c.Size)
-	for r := range world {
-		world[r] = r
-	}
 	e := newEngine(segment, shm.NewHeap(segment, shm.BoardBytes(c.Size)+c.Rank*region, region), shm.Membership{
-		Segment: segment, Board: shm.BoardAt(segment, 0, c.Size), Rank: c.Rank, PIDs: meeting.PIDs, World: world, Crowded: meeting.Crowded, Timeout: c.Timeout,
-	})
+		Segment: segment, Board: shm.BoardAt(segment, 0, c.Size), Rank: c.Rank, PIDs: meeting.PIDs, World: firstRanks(c.Size), Crowded: meeting.Crowded, Timeout: c.Timeout,
+	}, nil)
 	e.meeting = meeting
 	e.streamFrom = cmp.Or(b.streamFrom, streamFrom)
 	// Nobody returns before all have made their claims: from here on a rank
 	// without a claim is a dead one.
-	if err := e.agree(shm.NewLabel("init")); err != nil {
+	if err := e.agree(shm.NewLabel("init"), words{}, nil); err != nil {
 		e.Close()
-		return nil, err
+		return nil, outward(err)
 	}
 	e.member.CountFromHere()
 	return e, nil
@@ -129,21 +126,6 @@ func regionBytes(size int) (int, error) {
 	const most, grain = 4 << 40, 2 << 20
 	n := min(int(info.Totalram)*int(info.Unit), most/size)
 	return (n + grain - 1) &^ (grain - 1), nil
-}
-
-// affinity lists the CPUs that the calling thread may run on.
-func affinity() []int {
-	var set unix.CPUSet
-	var cpus []int
-	if unix.SchedGetaffinity(0, &set) != nil {
-		return nil
-	}
-	for cpu := range 8 * 8 * len(set) {
-		if set.IsSet(cpu) {
-			cpus = append(cpus, cpu)
-		}
-	}
-	return cpus
 }
 
 // capabilities are made at first use: algorithms may be registered until then.

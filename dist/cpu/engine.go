@@ -10,6 +10,8 @@ import (
 
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/comm/shm"
+	"github.com/kernbench/kernbench/internal/kernel/epilogue"
+	"github.com/kernbench/kernbench/internal/kernel/vec"
 )
 
 // engine is one rank's end of a group.
@@ -19,11 +21,14 @@ type engine struct {
 	member  *shm.Member
 	joined  shm.Membership
 	meeting *shm.Meeting // of the first group only
+	caps    dist.Capabilities
 
 	streamFrom int // bytes of all outputs from which they go past the caches
 
-	sends, recvs         []*shm.Channel // of collectives, by peer
-	messagesTo, messages []*shm.Channel // of the program, to and from each peer
+	locals   []int   // the ranks of this host
+	hosts    *hosts  // nil: those are all
+	links    []*link // for collectives, by rank
+	messages []*link // for the program's messages, by rank
 
 	mu     sync.Mutex // of what preparing may change while a started call runs
 	bounce extent     // memory that peers reach, for calls on private buffers
@@ -32,40 +37,54 @@ type engine struct {
 // extent is a part of the segment.
 type extent struct{ off, n int }
 
-func newEngine(s *shm.Segment, h *shm.Heap, joined shm.Membership) *engine {
-	e := &engine{segment: s, heap: h, joined: joined, member: shm.Join(joined), streamFrom: streamFrom}
+// newEngine makes the engine of a rank; h says who is where if the group has ranks
+// on other hosts.
+func newEngine(s *shm.Segment, heap *shm.Heap, joined shm.Membership, h *hosts) *engine {
+	e := &engine{segment: s, heap: heap, caps: capabilities(), streamFrom: streamFrom, hosts: h}
+	if h != nil {
+		joined.Others = h
+		e.locals, e.caps, h.engine = h.locals, acrossHosts(capabilities()), e
+	} else {
+		e.locals = firstRanks(len(joined.World))
+	}
+	e.joined, e.member = joined, shm.Join(joined)
 	for peer := range e.Size() {
-		e.sends = append(e.sends, e.member.ChannelTo(shm.ForCollectives, peer, describe))
-		e.recvs = append(e.recvs, e.member.ChannelFrom(shm.ForCollectives, peer, describe))
-		e.messagesTo = append(e.messagesTo, e.member.ChannelTo(shm.ForProgram, peer, describe))
-		e.messages = append(e.messages, e.member.ChannelFrom(shm.ForProgram, peer, describe))
+		e.links = append(e.links, e.channels(shm.ForCollectives, peer))
+		e.messages = append(e.messages, e.channels(shm.ForProgram, peer))
 	}
 	return e
 }
 
-func describe(n shm.Note) string { return fmt.Sprintf("%d %v", n.Count, dist.DType(n.Type)) }
+// channels is the link to a peer of this host.
+func (e *engine) channels(use, peer int) *link {
+	return &link{peer: peer, to: e.member.ChannelTo(use, peer, describe), from: e.member.ChannelFrom(use, peer, describe)}
+}
+
+// firstRanks are the numbers of n ranks.
+func firstRanks(n int) []int {
+	ranks := make([]int, n)
+	for r := range ranks {
+		ranks[r] = r
+	}
+	return ranks
+}
 
 func (e *engine) Rank() int                       { return e.member.Rank() }
 func (e *engine) Size() int                       { return e.member.Size() }
-func (e *engine) Capabilities() dist.Capabilities { return capabilities() }
+func (e *engine) Capabilities() dist.Capabilities { return e.caps }
 func (e *engine) Clock() dist.Clock               { return clock{} }
 
-// agree is a call without data: all ranks make the same one.
-func (e *engine) agree(l *shm.Label, words ...uint64) error {
-	m := e.member
-	if err := m.Begin(l, 1); err != nil {
-		return outward(err)
-	}
-	epoch := m.Next()
-	for i, w := range words {
-		*m.Word(m.Rank(), epoch, i) = w
-	}
-	m.Signal()
-	return outward(m.AwaitAll(epoch))
-}
-
-// Alloc fails on every rank if it fails on one.
+// Alloc gives symmetric memory, or, where ranks of several hosts could not reach
+// it, ordinary memory. It fails on every rank if it fails on one.
 func (e *engine) Alloc(d dist.DType, count int) (dist.Buffer, error) {
+	l := shm.NewLabel(fmt.Sprintf("alloc of %d %v", count, d))
+	if e.hosts != nil {
+		_, err := e.gather(l, words{})
+		if err != nil {
+			return dist.Buffer{}, e.outward(err)
+		}
+		return e.hosts.alloc(d, count), nil
+	}
 	off, failed := 0, error(nil)
 	if count > 0 {
 		off, failed = e.heap.Alloc(count * d.Size())
@@ -76,12 +95,12 @@ func (e *engine) Alloc(d dist.DType, count int) (dist.Buffer, error) {
 	} else {
 		e.segment.Populate(off, count*d.Size()) // by its owner first, so that it is near its core
 	}
-	if err := e.agree(shm.NewLabel(fmt.Sprintf("alloc of %d %v", count, d)), ok, uint64(off)); err != nil {
-		return dist.Buffer{}, err
+	all, err := e.gather(l, words{ok, uint64(off)})
+	if err != nil {
+		return dist.Buffer{}, e.outward(err)
 	}
-	epoch := e.member.Next() - 1
-	for r := range e.Size() {
-		if *e.member.Word(r, epoch, 0) == 0 && failed == nil {
+	for r, w := range all {
+		if w[0] == 0 && failed == nil {
 			failed = fmt.Errorf("rank %d has no memory left", r)
 		}
 	}
@@ -94,8 +113,8 @@ func (e *engine) Alloc(d dist.DType, count int) (dist.Buffer, error) {
 	if count == 0 {
 		return dist.NewBuffer(d, 0, nil, e.segment), nil
 	}
-	for r := range e.Size() {
-		e.segment.Populate(int(*e.member.Word(r, epoch, 1)), count*d.Size())
+	for _, w := range all {
+		e.segment.Populate(int(w[1]), count*d.Size())
 	}
 	return dist.NewBuffer(d, count, unsafe.Pointer(&e.segment.At(off, 1)[0]), e.segment), nil
 }
@@ -103,6 +122,9 @@ func (e *engine) Alloc(d dist.DType, count int) (dist.Buffer, error) {
 func (e *engine) Free(b dist.Buffer) error {
 	if b.Count() == 0 {
 		return nil
+	}
+	if e.hosts != nil {
+		return e.hosts.free(b)
 	}
 	off, ok := e.offset(b)
 	if !ok {
@@ -135,57 +157,71 @@ func (e *engine) reserve(n int) (off int, err error) {
 	return e.bounce.off, nil
 }
 
-// Split lets the first rank of each new group make its board.
+// Split makes new groups. Those that lie on one host have symmetric memory.
 func (e *engine) Split(color, key int) (dist.Engine, error) {
-	m, label := e.member, shm.NewLabel("split")
-	if err := e.agree(label, uint64(color), uint64(key)); err != nil {
+	child, err := e.split(color, key)
+	if child == nil { // an interface must not hold a nil engine
+		return nil, e.outward(err)
+	}
+	return child, nil
+}
+
+func (e *engine) split(color, key int) (*engine, error) {
+	l := shm.NewLabel("split")
+	all, err := e.gather(l, words{uint64(color), uint64(key)})
+	if err != nil {
 		return nil, err
 	}
-	type place struct{ key, rank int }
-	var places []place
-	epoch := m.Next() - 1
-	for r := range e.Size() {
-		if int(*m.Word(r, epoch, 0)) == color {
-			places = append(places, place{int(*m.Word(r, epoch, 1)), r})
+	if e.hosts != nil {
+		e.hosts.splits++
+	}
+	var ranks []int
+	for r, w := range all {
+		if int(w[0]) == color {
+			ranks = append(ranks, r)
 		}
 	}
-	slices.SortFunc(places, func(a, b place) int { return cmp.Or(cmp.Compare(a.key, b.key), cmp.Compare(a.rank, b.rank)) })
+	slices.SortStableFunc(ranks, func(a, b int) int { return cmp.Compare(int(all[a][1]), int(all[b][1])) })
+	// The first rank of a new group on each host makes the board there.
 	const none = ^uint64(0)
+	maker := ranks[slices.IndexFunc(ranks, e.local)]
 	board, failed := none, error(nil)
-	if color >= 0 && places[0].rank == e.Rank() {
-		off, err := e.heap.Alloc(shm.BoardBytes(len(places)))
+	if color >= 0 && maker == e.Rank() {
+		off, err := e.heap.Alloc(shm.BoardBytes(len(ranks)))
 		if failed = err; err == nil {
 			board = uint64(off)
 		}
 	}
-	if err := e.agree(label, board); err != nil {
+	if all, err = e.gather(l, words{board}); err != nil || color < 0 {
 		return nil, err
 	}
-	if color < 0 {
-		return nil, nil
-	}
-	board = *m.Word(places[0].rank, m.Next()-1, 0)
-	if board == none {
-		return nil, fmt.Errorf("splitting: %w", cmp.Or(failed, fmt.Errorf("rank %d has no memory left", places[0].rank)))
+	if board = all[maker][0]; board == none {
+		return nil, fmt.Errorf("splitting: %w", cmp.Or(failed, fmt.Errorf("rank %d has no memory left", maker)))
 	}
 	joined := shm.Membership{
-		Segment: e.segment, Board: shm.BoardAt(e.segment, int(board), len(places)),
-		Crowded: e.joined.Crowded, Timeout: e.joined.Timeout,
+		Segment: e.segment, Board: shm.BoardAt(e.segment, int(board), len(ranks)),
+		Rank: slices.Index(ranks, e.Rank()), Crowded: e.joined.Crowded, Timeout: e.joined.Timeout,
 	}
-	for i, p := range places {
-		if p.rank == e.Rank() {
-			joined.Rank = i
-		}
-		joined.PIDs = append(joined.PIDs, e.joined.PIDs[p.rank])
-		joined.World = append(joined.World, e.joined.World[p.rank])
+	for _, r := range ranks {
+		joined.PIDs = append(joined.PIDs, e.joined.PIDs[r])
+		joined.World = append(joined.World, e.joined.World[r])
 	}
 	e.segment.Keep()
-	child := newEngine(e.segment, e.heap, joined)
-	child.streamFrom = e.streamFrom
-	return child, nil
+	if !slices.ContainsFunc(ranks, func(r int) bool { return !e.local(r) }) {
+		child := newEngine(e.segment, e.heap, joined, nil)
+		child.streamFrom = e.streamFrom
+		return child, nil
+	}
+	return e.hosts.branch(joined, color)
 }
 
+// local tells whether a rank is on this host.
+func (e *engine) local(rank int) bool { return e.hosts == nil || e.hosts.local(rank) }
+
 func (e *engine) Close() error {
+	if e.hosts != nil {
+		e.hosts.close()
+	}
 	e.member.Leave()
 	if e.meeting != nil {
 		e.meeting.Close()
@@ -195,14 +231,26 @@ func (e *engine) Close() error {
 
 func (e *engine) Refuse(reason error) {
 	e.member.Refuse(fmt.Sprintf("rank %d cannot make its call: %v", e.Rank(), reason))
+	if e.hosts != nil {
+		e.hosts.spread()
+	}
 }
 
-// outward gives the transport's failures the types of package dist.
+// outward tells other hosts of a failure, and gives it the type of package dist.
+func (e *engine) outward(err error) error {
+	if err != nil && e.hosts != nil {
+		e.hosts.spread()
+	}
+	return outward(err)
+}
+
+// outward gives failures the types of package dist.
 func outward(err error) error {
+	if err == nil {
+		return nil // before f, which is allocated
+	}
 	var f *shm.Failure
 	switch {
-	case err == nil:
-		return nil
 	case !errors.As(err, &f):
 		return err
 	case f.Kind != shm.PeerGone:
@@ -213,23 +261,48 @@ func outward(err error) error {
 
 // Prepare chooses the code for a call.
 func (e *engine) Prepare(p dist.Plan) (func() error, error) {
-	fast := p.Op == dist.AllReduce && !p.Steps && p.Count > 0 && e.Size() > 1
+	own := p.Op == dist.AllReduce && !p.Steps && p.Count > 0 && e.Size() > 1
+	if own && p.Codec == nil && e.hosts == nil {
+		if run := e.fast(p); run != nil {
+			return run, nil
+		}
+	}
+	var run func() error
+	var err error
 	switch {
 	case p.Op.PointToPoint():
-		return e.message(p), nil
-	case fast && p.Codec != nil:
-		return e.coded(p)
-	case fast && p.Algorithm == "one-stage":
-		return e.oneStage(p), nil
-	case fast && p.Algorithm == "two-stage":
+		run = e.message(p)
+	case own && p.Codec != nil:
+		run, err = e.coded(p)
+	case own && e.hosts != nil && p.Algorithm == hierarchical:
+		run = e.hosts.hierarchical(p)
+	case p.Op == dist.Barrier && !p.Steps && e.hosts != nil:
+		l := label(p, "")
+		run = func() error { return e.agree(l, words{}, nil) }
+	default:
+		run, err = e.steps(p)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return func() error { return e.outward(run()) }, nil
+}
+
+// fast is the all-reduce within a host by code of its own, nil if there is none.
+// Its errors have the types of package dist already.
+func (e *engine) fast(p dist.Plan) func() error {
+	switch p.Algorithm {
+	case "one-stage":
+		return e.oneStage(p)
+	case "two-stage":
 		in, inShared := e.offset(p.In)
 		out, outShared := e.offset(p.Out)
 		if inShared && outShared {
-			return e.direct(p, in, out), nil
+			return e.direct(p, in, out)
 		}
-		return e.staged(p), nil
+		return e.staged(p)
 	}
-	return e.steps(p)
+	return nil
 }
 
 // label is what ranks must agree on. How is whatever else the chosen code needs
@@ -250,3 +323,42 @@ func label(p dist.Plan, how string) *shm.Label {
 	}
 	return shm.NewLabel(s + how)
 }
+
+// combine is the operation of the kernels for a reduction; an average is a sum
+// that the finish divides.
+func combine(r dist.Reduction) vec.Op {
+	return [...]vec.Op{dist.Sum: vec.Sum, dist.Prod: vec.Prod, dist.Min: vec.Min, dist.Max: vec.Max, dist.Avg: vec.Sum}[r]
+}
+
+// finish is what happens to elements between the sum and the output.
+type finish struct {
+	epilogue.Step
+	local bool // ranks may do different things, so each does it to its own output
+}
+
+func newFinish(p dist.Plan, size int) finish {
+	var f finish
+	if p.Op.Reduces() && p.Reduction == dist.Avg {
+		f.Step = epilogue.Average(p.DType, size)
+	}
+	if e := p.Epilogue; e != nil {
+		f.Step, f.local = f.Then(p.DType, e.Scale, e.Bias.Bytes(), e.Residual.Bytes()), true
+	}
+	return f
+}
+
+// shared is done by the one rank that makes a sum, before others get it.
+func (f *finish) shared(out []byte) {
+	if !f.local {
+		f.apply(out, 0)
+	}
+}
+
+// own is done by every rank to the part of its output that begins at a byte.
+func (f *finish) own(out []byte, at int) {
+	if f.local {
+		f.apply(out, at)
+	}
+}
+
+func (f *finish) apply(out []byte, at int) { f.Apply(out, at) }

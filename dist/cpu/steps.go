@@ -11,17 +11,18 @@ import (
 
 // steps executes a schedule. All ranks agree on the call first, telling each
 // other where their buffers are; from then on the schedule's own flags and
-// messages keep the order.
+// messages keep the order. They go over links; only ranks of one host reach into
+// each other's memory, and the schedules offered see to that.
 type steps struct {
-	e       *engine
-	m       *shm.Member
-	label   *shm.Label
-	steps   []step
-	traffic *traffic
+	e     *engine
+	label *shm.Label
+	steps []step
+	mover *mover
 
 	mem    [3][]byte // input, output and scratch as the steps see them
-	off    [3]int    // where in the segment, when peers reach them
-	peers  [][3]int  // the same of all ranks
+	off    words     // where in the segment, when peers reach them
+	peers  []words   // the same of all ranks of this host
+	read   func(peer int, w words)
 	direct bool
 	srcs   [][]byte
 
@@ -44,14 +45,16 @@ type span struct {
 }
 
 func (e *engine) steps(p dist.Plan) (func() error, error) {
-	count := p.Count
-	params := schedule.Params{Ranks: e.Size(), Count: count, Root: p.Root, InPlace: p.InPlace}
+	params := schedule.Params{Ranks: e.Size(), Count: p.Count, Root: p.Root, InPlace: p.InPlace}
 	info := algorithm(p)
 	if takes(info, "ChunkElems") {
 		params.ChunkElems = p.Chunk
 	}
 	if !takes(info, "InPlace") {
 		params.InPlace = false
+	}
+	if takes(info, "GroupSize") && e.hosts != nil {
+		params.GroupSize = e.hosts.group
 	}
 	s, err := schedule.New(string(p.Op), p.Algorithm, params)
 	if err != nil {
@@ -89,22 +92,30 @@ func (e *engine) execute(p dist.Plan, s schedule.Schedule, direct bool) (*steps,
 	if s.Params().InPlace && p.Op == dist.AllReduce {
 		how = " in place"
 	}
-	o := &steps{e: e, m: e.member, label: label(p, how), direct: direct,
-		traffic: newTraffic(p.DType, combine(p.Reduction), ""), in: p.In.Bytes(), out: p.Out.Bytes(),
-		peers: make([][3]int, e.Size()), srcs: make([][]byte, 0, e.Size()), finish: newFinish(p, e.Size())}
-	if err := o.place(p, s); err != nil {
+	l := label(p, how)
+	o := &steps{e: e, label: l, direct: direct, mover: e.newMover(l, p.DType, combine(p.Reduction), ""),
+		in: p.In.Bytes(), out: p.Out.Bytes(),
+		peers: make([]words, e.Size()), srcs: make([][]byte, 0, e.Size()), finish: newFinish(p, e.Size())}
+	if err := o.lay(p, s); err != nil {
 		return nil, err
 	}
-	width := p.DType.Size()
+	if direct {
+		o.read = func(peer int, w words) { o.peers[peer] = w }
+	}
+	width, added := p.DType.Size(), 0
 	inBytes := func(r schedule.Range) span { return span{r.Buf, r.Off * width, r.Len * width} }
 	for st := range s.Steps(e.Rank()) {
 		o.steps = append(o.steps, step{op: st.Op, to: st.To, from: st.From, src: inBytes(st.Src), dst: inBytes(st.Dst)})
+		if st.Op.Receives() && st.Op.Accumulates() && e.links[st.From.First].tcp != nil {
+			added = max(added, st.Dst.Len*width)
+		}
 	}
+	o.mover.in.reserve(added)
 	return o, nil
 }
 
-// place decides in which memory the steps work.
-func (o *steps) place(p dist.Plan, s schedule.Schedule) error {
+// lay decides in which memory the steps work.
+func (o *steps) lay(p dist.Plan, s schedule.Schedule) error {
 	width := p.DType.Size()
 	scratch := s.Len(schedule.Scratch, o.e.Rank()) * width
 	o.mem = [3][]byte{o.in, o.out, nil}
@@ -112,9 +123,8 @@ func (o *steps) place(p dist.Plan, s schedule.Schedule) error {
 		o.mem[schedule.Scratch] = make([]byte, scratch)
 		return nil
 	}
-	var inShared, outShared bool
-	o.off[schedule.Input], inShared = o.e.offset(p.In)
-	o.off[schedule.Output], outShared = o.e.offset(p.Out)
+	in, inShared := o.e.offset(p.In)
+	out, outShared := o.e.offset(p.Out)
 	o.copyIn, o.copyOut = !inShared && len(o.in) > 0, !outShared && len(o.out) > 0
 	if p.InPlace { // one memory, so both or none
 		o.copyIn, o.copyOut = o.copyIn || o.copyOut, o.copyIn || o.copyOut
@@ -126,28 +136,28 @@ func (o *steps) place(p dist.Plan, s schedule.Schedule) error {
 	if err != nil {
 		return err
 	}
-	o.off[schedule.Scratch] = base
 	if o.copyIn {
-		o.off[schedule.Input] = base + align(scratch)
+		in = base + align(scratch)
 	}
 	if o.copyOut {
-		o.off[schedule.Output] = base + align(scratch) + align(len(o.in))
+		out = base + align(scratch) + align(len(o.in))
 	}
 	if p.InPlace && o.copyIn {
 		longer, shift := base+align(scratch), blockShift(p, o.e.Size(), o.e.Rank())*width
-		o.off[schedule.Input], o.off[schedule.Output] = longer, longer
+		in, out = longer, longer
 		if len(o.in) < len(o.out) {
-			o.off[schedule.Input] += shift
+			in += shift
 		} else if len(o.out) < len(o.in) {
-			o.off[schedule.Output] += shift
+			out += shift
 		}
 	}
-	o.mem[schedule.Scratch] = o.e.segment.At(o.off[schedule.Scratch], scratch)
+	o.off[schedule.Input], o.off[schedule.Output], o.off[schedule.Scratch] = uint64(in), uint64(out), uint64(base)
+	o.mem[schedule.Scratch] = o.e.segment.At(base, scratch)
 	if len(o.in) > 0 {
-		o.mem[schedule.Input] = o.e.segment.At(o.off[schedule.Input], len(o.in))
+		o.mem[schedule.Input] = o.e.segment.At(in, len(o.in))
 	}
 	if len(o.out) > 0 {
-		o.mem[schedule.Output] = o.e.segment.At(o.off[schedule.Output], len(o.out))
+		o.mem[schedule.Output] = o.e.segment.At(out, len(o.out))
 	}
 	return nil
 }
@@ -159,31 +169,15 @@ func blockShift(p dist.Plan, size, rank int) int {
 }
 
 func (o *steps) run() error {
-	m := o.m
-	if err := m.Begin(o.label, 1); err != nil {
-		return outward(err)
-	}
 	if o.copyIn {
 		copy(o.mem[schedule.Input], o.in)
 	}
-	me, epoch := m.Rank(), m.Next()
-	for i, off := range o.off {
-		*m.Word(me, epoch, i) = uint64(off)
-	}
-	m.Signal()
-	if err := m.AwaitAll(epoch); err != nil {
-		return outward(err)
-	}
-	if o.direct {
-		for r := range o.peers {
-			for i := range o.off {
-				o.peers[r][i] = int(*m.Word(r, epoch, i))
-			}
-		}
+	if err := o.e.agree(o.label, o.off, o.read); err != nil {
+		return err
 	}
 	for i := range o.steps {
 		if err := o.perform(&o.steps[i]); err != nil {
-			return outward(err)
+			return err
 		}
 	}
 	if o.copyOut {
@@ -197,7 +191,7 @@ func (o *steps) run() error {
 func (o *steps) own(s span) []byte { return o.mem[s.buf][s.off : s.off+s.len] }
 
 func (o *steps) of(peer int, s span) []byte {
-	return o.e.segment.At(o.peers[peer][s.buf]+s.off, s.len)
+	return o.e.segment.At(int(o.peers[peer][s.buf])+s.off, s.len)
 }
 
 func (o *steps) perform(s *step) error {
@@ -208,7 +202,7 @@ func (o *steps) perform(s *step) error {
 		vec.Copy(o.own(s.dst), o.own(s.src))
 	case schedule.Reduce:
 		o.srcs = append(o.srcs[:0], o.own(s.dst), o.own(s.src))
-		o.traffic.kernel.Reduce(o.srcs[0], o.srcs)
+		o.mover.kernel.Reduce(o.srcs[0], o.srcs)
 	case schedule.Get:
 		vec.Copy(o.own(s.dst), o.of(s.from.First, s.src))
 	case schedule.Put:
@@ -217,16 +211,14 @@ func (o *steps) perform(s *step) error {
 		o.gather(s)
 	case schedule.Signal:
 		for i := range s.to.N {
-			if peer := s.to.At(i); peer != o.m.Rank() {
-				o.m.Notify(peer)
+			if err := o.signal(s.to.At(i)); err != nil {
+				return err
 			}
 		}
 	case schedule.Wait:
 		for i := range s.from.N {
-			if peer := s.from.At(i); peer != o.m.Rank() {
-				if err := o.m.Expect(peer); err != nil {
-					return err
-				}
+			if err := o.wait(s.from.At(i)); err != nil {
+				return err
 			}
 		}
 	default:
@@ -243,18 +235,40 @@ func (o *steps) gather(s *step) {
 		for i := range s.from.N {
 			o.srcs = append(o.srcs, o.of(s.from.At(i), span{s.src.buf, s.src.off + off, n}))
 		}
-		o.traffic.kernel.Reduce(o.own(span{s.dst.buf, s.dst.off + off, n}), o.srcs)
+		o.mover.kernel.Reduce(o.own(span{s.dst.buf, s.dst.off + off, n}), o.srcs)
 	}
 }
 
+// signal raises a flag; over TCP it is an empty message.
+func (o *steps) signal(peer int) error {
+	switch l := o.e.links[peer]; {
+	case peer == o.e.Rank():
+		return nil
+	case l.tcp != nil:
+		return o.mover.move(l, nil, nil, nil, false)
+	}
+	o.e.member.Notify(peer)
+	return nil
+}
+
+func (o *steps) wait(peer int) error {
+	switch l := o.e.links[peer]; {
+	case peer == o.e.Rank():
+		return nil
+	case l.tcp != nil:
+		return o.mover.move(nil, nil, l, nil, false)
+	}
+	return o.e.member.Expect(peer)
+}
+
 func (o *steps) message(s *step) error {
-	var to, from *shm.Channel
+	var to, from *link
 	var src, dst []byte
 	if s.op.Sends() {
-		to, src = o.e.sends[s.to.First], o.own(s.src)
+		to, src = o.e.links[s.to.First], o.own(s.src)
 	}
 	if s.op.Receives() {
-		from, dst = o.e.recvs[s.from.First], o.own(s.dst)
+		from, dst = o.e.links[s.from.First], o.own(s.dst)
 	}
-	return o.traffic.move(to, src, from, dst, s.op.Accumulates())
+	return o.mover.move(to, src, from, dst, s.op.Accumulates())
 }

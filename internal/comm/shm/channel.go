@@ -3,7 +3,6 @@ package shm
 import (
 	"fmt"
 	"sync/atomic"
-	"time"
 )
 
 // Note describes a message to its receiver, which expects the same.
@@ -95,23 +94,15 @@ func (t *Transfer) Recv(take func(off int, piece []byte)) (moved bool, err error
 	return moved, nil
 }
 
-// Wait is the waiting of one rank for its transfers to move.
-type Wait struct{ wait }
-
-// NewWait begins to wait; doing is for errors, "" means the present collective.
-func (c *Channel) NewWait(doing string) Wait {
-	return Wait{wait{m: c.m, peer: c.peer, doing: doing}}
-}
-
 // ForSpace waits a step for a slot that can be filled.
 func (w *Wait) ForSpace(c *Channel) error {
-	w.peer = c.peer
+	w.Peer = c.peer
 	return w.forWord(&c.ring.taken, c.count-channelSlots, &c.ring.takenSleepers)
 }
 
 // ForPiece waits a step for a slot that can be emptied.
 func (w *Wait) ForPiece(c *Channel) error {
-	w.peer = c.peer
+	w.Peer = c.peer
 	return w.forWord(&c.ring.sent, c.count, &c.ring.sentSleepers)
 }
 
@@ -121,6 +112,3 @@ func (w *Wait) forWord(word *atomic.Uint32, seen uint32, sleepers *atomic.Int32)
 	}
 	return w.pause(word, seen, sleepers)
 }
-
-// Moved resets the patience: something has happened.
-func (w *Wait) Moved() { w.steps, w.began = 0, time.Time{} }

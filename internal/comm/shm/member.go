@@ -1,34 +1,11 @@
 package shm
 
 import (
-	"fmt"
 	"hash/fnv"
-	"slices"
 	"sync/atomic"
 	"time"
 	"unsafe"
 )
-
-// Kind says what went wrong in a group.
-type Kind uint32
-
-// The kinds of failure.
-const (
-	Disagreement Kind = iota + 1 // ranks made different calls
-	Refusal                      // a rank cannot make its call
-	PeerGone                     // a rank died, left or does not come
-)
-
-// Failure ends a group: every rank gets it.
-type Failure struct {
-	Kind Kind
-	Rank int // the rank that is gone
-	PID  int
-	Dead bool
-	Text string
-}
-
-func (f *Failure) Error() string { return f.Text }
 
 // Membership is what a rank needs to know to use a board.
 type Membership struct {
@@ -39,6 +16,20 @@ type Membership struct {
 	World   []int // the ranks' numbers in the segment's first group, under which they made their claims
 	Crowded bool  // more ranks than cores
 	Timeout time.Duration
+	Others  Others // nil: all ranks are on this host
+}
+
+// Others is what a member asks about ranks of other hosts, in a group that has
+// some: the board then has room for all ranks, but only those of this host are
+// on it.
+type Others interface {
+	// Name is how errors name a rank.
+	Name(rank int) string
+	// Lost says why a rank is out of reach, "" while it is not.
+	Lost(rank int) string
+	// Behind is the rank that holds up the present collective when a wait for a
+	// rank has been in vain: that one may itself wait for another.
+	Behind(rank int) int
 }
 
 // Member is one rank's end of a board. Except for channels of the program, one
@@ -50,9 +41,10 @@ type Member struct {
 	pids    []int
 	world   []int
 	timeout time.Duration
+	others  Others
 	looks   int
-	spins   int
-	crowded bool
+	near    pace
+	far     pace
 	shared  bool // other ranks are goroutines of this process: they may need its threads
 
 	lines [2][]*line // by parity of the epoch and rank
@@ -70,9 +62,10 @@ type Member struct {
 
 // Join makes the rank a member. Its claim must have been made before.
 func Join(s Membership) *Member {
-	m := &Member{segment: s.Segment, board: s.Board, rank: s.Rank, pids: s.PIDs, world: s.World, timeout: s.Timeout, spins: spinsAlone, looks: quickLooks}
-	if m.crowded = s.Crowded; m.crowded {
-		m.spins, m.looks = 0, 1
+	m := &Member{segment: s.Segment, board: s.Board, rank: s.Rank, pids: s.PIDs, world: s.World,
+		timeout: s.Timeout, others: s.Others, looks: quickLooks, near: nearPace, far: farPace}
+	if s.Crowded {
+		m.looks, m.near, m.far = 1, m.near.crowded(), m.far.crowded()
 	}
 	for r, pid := range s.PIDs {
 		m.shared = m.shared || r != s.Rank && pid == s.PIDs[s.Rank]
@@ -112,6 +105,12 @@ type Label struct {
 	text string
 	sig  uint64
 }
+
+// Text is what the label says.
+func (l *Label) Text() string { return l.text }
+
+// Signature is equal for labels of equal text.
+func (l *Label) Signature() uint64 { return l.sig }
 
 // NewLabel makes the label of a call. Everything that ranks must agree on is in the text.
 func NewLabel(text string) *Label {
@@ -172,7 +171,7 @@ func (m *Member) Await(peer int, epoch uint32) error {
 
 func (m *Member) await(peer int, epoch uint32) error {
 	l := m.lines[epoch&1][peer]
-	w := wait{m: m, peer: peer}
+	w := m.NewWait(peer, "")
 	for {
 		v := l.flag.Load()
 		switch Judge(v, epoch, m.last, m.sig) {
@@ -185,6 +184,18 @@ func (m *Member) await(peer int, epoch uint32) error {
 			return err
 		}
 	}
+}
+
+// Reached tells whether a peer has signalled an epoch of this call, without
+// waiting for it.
+func (m *Member) Reached(peer int, epoch uint32) (bool, error) {
+	switch Judge(m.lines[epoch&1][peer].flag.Load(), epoch, m.last, m.sig) {
+	case Reached:
+		return true, nil
+	case Differs:
+		return false, m.disagree(peer)
+	}
+	return false, nil
 }
 
 // Verdict is what a peer's flag tells a rank that waits for it.
@@ -256,7 +267,7 @@ func (m *Member) Expect(peer int) error {
 
 // reach waits until a count that a peer raises is at least target.
 func (m *Member) reach(peer int, word *atomic.Uint32, target uint32, sleepers *atomic.Int32) error {
-	w := wait{m: m, peer: peer}
+	w := m.NewWait(peer, "")
 	for {
 		v := word.Load()
 		if int32(v-target) >= 0 {
@@ -266,80 +277,4 @@ func (m *Member) reach(peer int, word *atomic.Uint32, target uint32, sleepers *a
 			return err
 		}
 	}
-}
-
-// disagree fails the group because a peer makes another call.
-func (m *Member) disagree(peer int) error {
-	a, b := m.rank, peer
-	if a > b {
-		a, b = b, a
-	}
-	return m.fail(Failure{Kind: Disagreement,
-		Text: fmt.Sprintf("rank %d calls %s, but rank %d %s (call %d)", a, m.said(a), b, m.said(b), m.calls-m.first)})
-}
-
-// said is what a rank calls in the present call.
-func (m *Member) said(rank int) string {
-	l := &m.board.cells[rank].labels[(m.calls-1)&1]
-	return string(l.text[:min(int(l.length), len(l.text))])
-}
-
-func (m *Member) inCall() string {
-	if m.calls == 0 {
-		return ""
-	}
-	return fmt.Sprintf(" in %s (call %d)", m.said(m.rank), m.calls-m.first)
-}
-
-// Refuse fails the group because this rank cannot make its call.
-func (m *Member) Refuse(text string) { _ = m.fail(Failure{Kind: Refusal, Text: text}) }
-
-// Disagree fails the group with a text that names both sides.
-func (m *Member) Disagree(text string) error { return m.fail(Failure{Kind: Disagreement, Text: text}) }
-
-const deadBit = 1 << 16 // in header.kind
-
-// fail makes f the failure of the group, unless there is one.
-func (m *Member) fail(f Failure) error {
-	h := m.board.header
-	if !h.claimed.CompareAndSwap(0, 1) {
-		// The other one is writing, unless it died between two stores.
-		for until := time.Now().Add(time.Second); h.failed.Load() == 0; yield() {
-			if time.Now().After(until) {
-				return &f
-			}
-		}
-		return m.failure()
-	}
-	h.kind, h.rank, h.pid = uint32(f.Kind), int32(f.Rank), int32(f.PID)
-	if f.Dead {
-		h.kind |= deadBit
-	}
-	h.length = uint32(copy(h.text[:], f.Text))
-	h.failed.Store(1)
-	return m.failure()
-}
-
-// Failure is what ended the group, or nil.
-func (m *Member) Failure() error {
-	if m.board.header.failed.Load() == 0 {
-		return nil
-	}
-	return m.failure()
-}
-
-// failureIn is the failure as a rank sees it that makes a call; where another
-// one's call is the cause, it names both.
-func (m *Member) failureIn(call string) error {
-	f := m.failure()
-	if f.Kind == Refusal {
-		f.Text += fmt.Sprintf("; rank %d calls %s", m.rank, call)
-	}
-	return f
-}
-
-func (m *Member) failure() *Failure {
-	h := m.board.header
-	return &Failure{Kind: Kind(h.kind &^ deadBit), Rank: int(h.rank), PID: int(h.pid), Dead: h.kind&deadBit != 0,
-		Text: string(slices.Clone(h.text[:min(int(h.length), len(h.text))]))}
 }

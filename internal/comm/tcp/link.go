@@ -112,15 +112,16 @@ func (s *Sleeper) Sleep(limit time.Duration, links ...*Link) {
 	s.poll(limit)
 }
 
-// SleepOn sleeps until the link can be received from (or sent to), at most for
-// the limit. The other half may be another goroutine's.
-func (s *Sleeper) SleepOn(limit time.Duration, l *Link, receive bool) {
+// SleepOn sleeps until something can be sent on one link or received from another,
+// at most for the limit; nil is none. Their other halves may be other goroutines'.
+func (s *Sleeper) SleepOn(limit time.Duration, out, in *Link) {
 	s.fds = s.fds[:0]
-	events := int16(unix.POLLOUT)
-	if receive {
-		events = unix.POLLIN
+	if out != nil {
+		s.add(out, unix.POLLOUT)
 	}
-	s.add(l, events)
+	if in != nil {
+		s.add(in, unix.POLLIN)
+	}
 	s.poll(limit)
 }
 

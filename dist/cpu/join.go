@@ -17,10 +17,11 @@ import (
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/comm/shm"
 	"github.com/kernbench/kernbench/internal/comm/tcp"
+	"github.com/kernbench/kernbench/internal/host/cores"
 )
 
-// place is what a rank tells the others when it joins: who it is and where.
-type place struct {
+// rankInfo is what a rank tells the others when it joins: who it is and where.
+type rankInfo struct {
 	Host    string // under which it counts
 	Machine string // that it really is
 	Name    string // of the host in messages
@@ -31,8 +32,8 @@ type place struct {
 	Proof   []byte // that it knows the secret
 }
 
-// door is where a rank's connections come in.
-type door struct {
+// endpoint is where a rank's connections come in.
+type endpoint struct {
 	Addresses []netip.Addr
 	Port      int
 	Fault     string // instead: why there is none
@@ -47,20 +48,20 @@ const silence = 5 * time.Second
 func (b backend) joinHosts(ctx context.Context, c dist.Config) (dist.Engine, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, c.Timeout, fmt.Errorf("the time to join, %v, is over", c.Timeout))
 	defer cancel()
-	places, key, err := meetHosts(ctx, c)
+	ranks, key, err := meetHosts(ctx, c)
 	if err != nil {
 		return nil, err
 	}
-	if !slices.ContainsFunc(places, func(p place) bool { return p.Host != places[0].Host }) {
+	if !slices.ContainsFunc(ranks, func(r rankInfo) bool { return r.Host != ranks[0].Host }) {
 		c.Exchange = nil // one host: as if nobody had asked
 		return b.Join(ctx, c)
 	}
-	f := &family{key: key, places: places, timeout: c.Timeout, silence: min(silence, c.Timeout)}
-	fault := f.open(ctx, c)
+	cl := &cluster{key: key, all: ranks, timeout: c.Timeout, silence: min(silence, c.Timeout)}
+	fault := cl.open(ctx, c)
 	if fault != nil {
 		return nil, fault
 	}
-	e, fault := b.enter(ctx, c, f)
+	e, fault := b.enter(ctx, c, cl)
 	// Nobody returns before all are connected with all.
 	said := ""
 	if fault != nil {
@@ -70,7 +71,7 @@ func (b backend) joinHosts(ctx context.Context, c dist.Config) (dist.Engine, err
 	if err == nil {
 		for r, text := range faults {
 			if text != "" && r != c.Rank {
-				err = errors.Join(err, fmt.Errorf("rank %d (host %s): %s", r, places[r].Name, text))
+				err = errors.Join(err, fmt.Errorf("rank %d (host %s): %s", r, ranks[r].Name, text))
 			}
 		}
 	}
@@ -78,7 +79,7 @@ func (b backend) joinHosts(ctx context.Context, c dist.Config) (dist.Engine, err
 		if e != nil {
 			e.Close()
 		}
-		f.lobby.Close()
+		cl.lobby.Close()
 		return nil, errors.Join(fault, err)
 	}
 	return e, nil
@@ -86,31 +87,32 @@ func (b backend) joinHosts(ctx context.Context, c dist.Config) (dist.Engine, err
 
 // meetHosts is the first exchange: who is where, and whether all know the
 // secret. The key is made from it and from what all ranks gave.
-func meetHosts(ctx context.Context, c dist.Config) ([]place, []byte, error) {
+func meetHosts(ctx context.Context, c dist.Config) ([]rankInfo, []byte, error) {
 	machine, err := tcp.Machine()
 	if err != nil {
 		return nil, nil, err
 	}
-	me := place{Host: c.Host, Machine: machine, Name: c.Host, PID: os.Getpid(), CPUs: affinity(), Threads: runtime.GOMAXPROCS(0), Nonce: make([]byte, 16)}
+	me := rankInfo{Host: c.Host, Machine: machine, Name: c.Host, PID: os.Getpid(), CPUs: cores.Allowed(),
+		Threads: runtime.GOMAXPROCS(0), Nonce: make([]byte, 16)}
 	if c.Host == "" {
 		me.Host = machine
 		me.Name, _ = os.Hostname()
 	}
 	rand.Read(me.Nonce)
 	me.Proof = proof(c, c.Rank, me.Nonce)
-	places, err := tcp.Swap(ctx, c.Exchange, c.Size, me)
+	ranks, err := tcp.Swap(ctx, c.Exchange, c.Size, me)
 	if err != nil {
 		return nil, nil, fmt.Errorf("finding the other ranks: %w", err)
 	}
 	mac := hmac.New(sha256.New, []byte(c.Secret))
-	for r, p := range places {
+	for r, p := range ranks {
 		if !hmac.Equal(p.Proof, proof(c, r, p.Nonce)) {
 			return nil, nil, fmt.Errorf("rank %d (pid %d, host %s) joins with another secret, or another group, than rank %d", r, p.PID, p.Name, c.Rank)
 		}
 		mac.Write(p.Nonce)
 	}
 	mac.Write([]byte("key of " + c.ID))
-	return places, mac.Sum(nil), nil
+	return ranks, mac.Sum(nil), nil
 }
 
 // proof shows that a rank knows the secret, without showing the secret.
@@ -121,23 +123,23 @@ func proof(c dist.Config, rank int, nonce []byte) []byte {
 	return mac.Sum(nil)
 }
 
-// family is what a group over several hosts has in common with those split off
+// cluster is what a group over several hosts has in common with those split off
 // from it. Ranks here are those of the first group.
-type family struct {
-	key     []byte
-	places  []place
-	doors   []door
-	lobby   *tcp.Lobby
-	timeout time.Duration
-	silence time.Duration
+type cluster struct {
+	key       []byte
+	all       []rankInfo
+	endpoints []endpoint
+	lobby     *tcp.Lobby
+	timeout   time.Duration
+	silence   time.Duration
 }
 
 // open opens this rank's lobby and tells the others where it is. Where all
 // ranks are on one machine it is closed to every other.
-func (f *family) open(ctx context.Context, c dist.Config) error {
-	var mine door
+func (f *cluster) open(ctx context.Context, c dist.Config) error {
+	var mine endpoint
 	bind, err := netip.Addr{}, error(nil)
-	switch alone := !slices.ContainsFunc(f.places, func(p place) bool { return p.Machine != f.places[0].Machine }); {
+	switch alone := !slices.ContainsFunc(f.all, func(p rankInfo) bool { return p.Machine != f.all[0].Machine }); {
 	case alone && c.Interface == "":
 		bind = netip.MustParseAddr("127.0.0.1")
 		mine.Addresses = []netip.Addr{bind}
@@ -155,10 +157,10 @@ func (f *family) open(ctx context.Context, c dist.Config) error {
 	} else {
 		mine.Port = f.lobby.Port()
 	}
-	f.doors, err = tcp.Swap(ctx, c.Exchange, c.Size, mine)
-	for r, d := range f.doors {
+	f.endpoints, err = tcp.Swap(ctx, c.Exchange, c.Size, mine)
+	for r, d := range f.endpoints {
 		if d.Fault != "" {
-			err = errors.Join(err, fmt.Errorf("rank %d (host %s): %s", r, f.places[r].Name, d.Fault))
+			err = errors.Join(err, fmt.Errorf("rank %d (host %s): %s", r, f.all[r].Name, d.Fault))
 		}
 	}
 	if err != nil && f.lobby != nil {
@@ -167,25 +169,22 @@ func (f *family) open(ctx context.Context, c dist.Config) error {
 	return err
 }
 
-// enter makes the first group of a family: this host's shared memory, and
+// enter makes the first group of a cluster: this host's shared memory, and
 // connections to the ranks elsewhere.
-func (b backend) enter(ctx context.Context, c dist.Config, f *family) (*spanning, error) {
-	world := make([]int, c.Size)
-	for r := range world {
-		world[r] = r
-	}
-	s := newSpanning(f, c.Rank, world, c.ID)
-	region, err := regionBytes(len(s.locals))
+func (b backend) enter(ctx context.Context, c dist.Config, f *cluster) (*engine, error) {
+	world := firstRanks(c.Size)
+	h := newHosts(f, c.Rank, world, c.ID)
+	region, err := regionBytes(len(h.locals))
 	if err != nil {
 		return nil, err
 	}
 	board := shm.BoardBytes(c.Size) // with room for all ranks, so that they keep their numbers
 	meeting, err := shm.Meet(ctx, shm.Party{
-		ID: c.ID + " on " + s.places[s.rank].Host, Secret: c.Secret, Rank: s.place, Size: len(s.locals), Timeout: c.Timeout,
-		CPUs: affinity(), Threads: runtime.GOMAXPROCS(0),
-	}, func() (*os.File, error) { return shm.NewFile(board + len(s.locals)*region) })
+		ID: c.ID + " on " + h.ranks[c.Rank].Host, Secret: c.Secret, Rank: h.localRank, Size: len(h.locals), Timeout: c.Timeout,
+		CPUs: cores.Allowed(), Threads: runtime.GOMAXPROCS(0),
+	}, func() (*os.File, error) { return shm.NewFile(board + len(h.locals)*region) })
 	if err != nil {
-		return nil, fmt.Errorf("the ranks %v of this host: %w", s.locals, err)
+		return nil, fmt.Errorf("the ranks %v of this host: %w", h.locals, err)
 	}
 	defer meeting.File.Close()
 	segment, err := shm.Map(meeting.File)
@@ -198,24 +197,21 @@ func (b backend) enter(ctx context.Context, c dist.Config, f *family) (*spanning
 		meeting.Close()
 		return nil, err
 	}
-	pids := make([]int, c.Size)
-	for r, p := range f.places {
-		pids[r] = p.PID
-	}
-	s.engine = newEngine(segment, shm.NewHeap(segment, board+s.place*region, region), shm.Membership{
-		Segment: segment, Board: shm.BoardAt(segment, 0, c.Size), Rank: c.Rank, PIDs: pids, World: world, Crowded: s.crowded, Timeout: c.Timeout,
-	})
-	s.engine.meeting = meeting
-	if err := s.connect(ctx); err != nil {
-		s.Close()
+	e := newEngine(segment, shm.NewHeap(segment, board+h.localRank*region, region), shm.Membership{
+		Segment: segment, Board: shm.BoardAt(segment, 0, c.Size), Rank: c.Rank, PIDs: h.pids(), World: world,
+		Crowded: h.crowded, Timeout: c.Timeout,
+	}, h)
+	e.meeting = meeting
+	if err := h.connect(ctx); err != nil {
+		e.Close()
 		return nil, err
 	}
-	return s, nil
+	return e, nil
 }
 
 // connect opens the connections to all other ranks: control with everyone, the
 // other two with ranks of other hosts. Of two ranks the later one dials.
-func (s *spanning) connect(ctx context.Context) error {
+func (h *hosts) connect(ctx context.Context) error {
 	type result struct {
 		peer int
 		use  tcp.Use
@@ -224,23 +220,23 @@ func (s *spanning) connect(ctx context.Context) error {
 	}
 	results := make(chan result)
 	pending := 0
-	for peer := range s.places {
-		if peer == s.rank {
+	for peer := range h.ranks {
+		if peer == h.rank {
 			continue
 		}
 		uses := []tcp.Use{tcp.ForControl}
-		if !s.local(peer) {
+		if !h.local(peer) {
 			uses = []tcp.Use{tcp.ForControl, tcp.ForCollectives, tcp.ForProgram}
 		}
 		for _, use := range uses {
 			pending++
 			go func() {
 				r := result{peer: peer, use: use}
-				if peer > s.rank {
-					r.conn, r.err = s.lobby.Take(ctx, tcp.Ticket{Group: s.tag, Rank: uint32(peer), Use: use})
+				if peer > h.rank {
+					r.conn, r.err = h.lobby.Take(ctx, tcp.Ticket{Group: h.tag, Rank: uint32(peer), Use: use})
 				} else {
-					d := s.doors[s.world[peer]]
-					r.conn, r.err = tcp.Dial(ctx, d.Addresses, d.Port, s.key, tcp.Ticket{Group: s.tag, Rank: uint32(s.rank), Use: use})
+					d := h.endpoints[h.world[peer]]
+					r.conn, r.err = tcp.Dial(ctx, d.Addresses, d.Port, h.key, tcp.Ticket{Group: h.tag, Rank: uint32(h.rank), Use: use})
 				}
 				results <- r
 			}()
@@ -251,31 +247,31 @@ func (s *spanning) connect(ctx context.Context) error {
 		r := <-results
 		err := r.err
 		if err == nil {
-			err = s.attach(r.peer, r.use, r.conn)
+			err = h.attach(r.peer, r.use, r.conn)
 		}
 		if err != nil && len(faults) < 3 { // the others say the same
-			faults = append(faults, fmt.Sprintf("rank %d cannot connect with %s: %v", s.rank, s.named(r.peer), err))
+			faults = append(faults, fmt.Sprintf("rank %d cannot connect with %s: %v", h.rank, h.Name(r.peer), err))
 		}
 	}
 	if len(faults) > 0 {
 		return errors.New(strings.Join(faults, "; "))
 	}
-	for _, ranks := range s.hosts {
-		if link := s.links[ranks[0]]; s.place == 0 && link != nil {
-			s.leaders = append(s.leaders, link)
+	for _, ranks := range h.byHost {
+		if link := h.engine.links[ranks[0]].tcp; h.localRank == 0 && link != nil {
+			h.leaders = append(h.leaders, link)
 		}
 	}
 	return nil
 }
 
-func (s *spanning) attach(peer int, use tcp.Use, conn *tcp.Conn) (err error) {
+func (h *hosts) attach(peer int, use tcp.Use, conn *tcp.Conn) (err error) {
 	switch use {
 	case tcp.ForControl:
-		s.controls[peer], err = tcp.NewControl(conn, s.silence, tcp.Handler{Failed: s.hear, Said: s.said})
+		h.controls[peer], err = tcp.NewControl(conn, h.silence, tcp.Handler{Failed: h.hear, Said: h.said})
 	case tcp.ForCollectives:
-		s.links[peer], err = tcp.NewLink(conn.TCPConn, peer, s.timeout)
+		h.engine.links[peer].tcp, err = tcp.NewLink(conn.TCPConn, peer, h.timeout)
 	default:
-		s.chats[peer], err = tcp.NewLink(conn.TCPConn, peer, s.timeout)
+		h.engine.messages[peer].tcp, err = tcp.NewLink(conn.TCPConn, peer, h.timeout)
 	}
 	return err
 }

@@ -90,7 +90,7 @@ func onEach(gs []*dist.Group, body func(g *dist.Group) error) (errs []error) {
 // The pipelined all-reduce against the obvious sum, over any hosts, lengths and
 // pieces. All vectors of a group follow one another, so that a slot that is
 // overwritten too early shows.
-func TestAcrossAddsUp(t *testing.T) {
+func TestHierarchicalAddsUp(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		size := rapid.IntRange(2, 5).Draw(t, "ranks")
 		hosts := []byte("a")
@@ -188,7 +188,7 @@ func TestBothSendMuch(t *testing.T) {
 }
 
 // Prepared calls allocate nothing, over TCP too.
-func TestAcrossAllocatesNothing(t *testing.T) {
+func TestHierarchicalAllocatesNothing(t *testing.T) {
 	gs, err := openHosts("aab", 30*time.Second)
 	if err != nil {
 		t.Fatal(err)

@@ -8,15 +8,15 @@ import (
 )
 
 const (
-	// acrossPiece is the default size of a piece: what two ranks have of it stays in
-	// their caches, and each system call has much to do. acrossLeast is the smallest:
+	// hierarchyPiece is the default size of a piece: what two ranks have of it stays in
+	// their caches, and each system call has much to do. hierarchyLeast is the smallest:
 	// below it system calls are what takes the time.
-	acrossPiece = 1 << 20
-	acrossLeast = 64 << 10
+	hierarchyPiece = 1 << 20
+	hierarchyLeast = 64 << 10
 	// inSlots and sumSlots are the pieces that a rank's stage holds for the others
-	// of its host, each of acrossMost at most; see the order below for why so many.
+	// of its host, each of hierarchyMost at most; see the order below for why so many.
 	inSlots, sumSlots = 2, 4
-	acrossMost        = shm.StageBytes / (inSlots + sumSlots) &^ (cacheLine - 1)
+	hierarchyMost     = shm.StageBytes / (inSlots + sumSlots) &^ (cacheLine - 1)
 	// ahead is how many pieces are given to the other hosts before the first sum is
 	// waited for.
 	ahead = 2
@@ -27,7 +27,7 @@ const (
 	wholeForMany = 8 << 10
 )
 
-// across is the all-reduce between hosts: the ranks of a host add up a part
+// hierarchy is the all-reduce between hosts: the ranks of a host add up a part
 // each, ranks with the same place on all hosts (a column) add these up over TCP, and
 // the ranks of a host fetch the sums from each other. There are as many columns
 // as the smallest host has ranks.
@@ -47,8 +47,9 @@ const (
 // they signalled after adding up in c. Before piece c+4 overwrites the slot of
 // sum c, in c+4 of all has been awaited, which they signalled after fetching
 // sum c.
-type across struct {
-	s      *spanning
+type hierarchy struct {
+	h      *hosts
+	e      *engine
 	m      *shm.Member
 	label  *shm.Label
 	kernel vec.Kernel
@@ -74,40 +75,40 @@ type across struct {
 	srcs   [][]byte
 }
 
-func (s *spanning) across(p dist.Plan) func() error {
-	hosts := len(s.hosts)
-	o := &across{s: s, m: s.member, label: label(p, ""), kernel: vec.Lookup(p.DType, combine(p.Reduction)),
-		in: p.In.Bytes(), out: p.Out.Bytes(), finish: newFinish(p, s.Size()), columns: len(s.locals), column: -1,
-		peers: make([]*tcp.Link, hosts), srcs: make([][]byte, 0, s.Size())}
-	for _, ranks := range s.hosts {
+func (h *hosts) hierarchical(p dist.Plan) func() error {
+	e, hosts := h.engine, len(h.byHost)
+	o := &hierarchy{h: h, e: e, m: e.member, label: label(p, ""), kernel: vec.Lookup(p.DType, combine(p.Reduction)),
+		in: p.In.Bytes(), out: p.Out.Bytes(), finish: newFinish(p, e.Size()), columns: len(h.locals), column: -1,
+		peers: make([]*tcp.Link, hosts), srcs: make([][]byte, 0, e.Size())}
+	for _, ranks := range h.byHost {
 		o.columns = min(o.columns, len(ranks))
 	}
-	if s.place < o.columns {
-		o.column = s.place
-		for h, ranks := range s.hosts {
-			if h != s.host {
-				o.peers[h] = s.links[ranks[s.place]]
-				o.links = append(o.links, o.peers[h])
+	if h.localRank < o.columns {
+		o.column = h.localRank
+		for i, ranks := range h.byHost {
+			if i != h.host {
+				o.peers[i] = e.links[ranks[h.localRank]].tcp
+				o.links = append(o.links, o.peers[i])
 			}
 		}
 	}
 	o.cut(p.Chunk * p.DType.Size())
-	o.reserve(len(s.locals) == 1 && !p.InPlace)
+	o.reserve(len(h.locals) == 1 && !p.InPlace)
 	return o.run
 }
 
 // cut decides the pieces, alike on all ranks.
-func (o *across) cut(chunk int) {
+func (o *hierarchy) cut(chunk int) {
 	bytes, most := len(o.in), wholeForMany
 	if len(o.peers) == 2 {
 		most = wholeFor2
 	}
-	o.piece = acrossPiece
+	o.piece = hierarchyPiece
 	if chunk > 0 {
-		o.piece = max(chunk, acrossLeast)
+		o.piece = max(chunk, hierarchyLeast)
 	}
-	if o.s.Size() > len(o.s.hosts) { // some host's ranks pass pieces through their stages
-		o.piece = min(o.piece, acrossMost)
+	if o.e.Size() > len(o.h.byHost) { // some host's ranks pass pieces through their stages
+		o.piece = min(o.piece, hierarchyMost)
 	}
 	o.piece &^= cacheLine - 1
 	if o.whole = bytes <= most*o.columns && bytes <= o.piece; o.whole {
@@ -119,14 +120,14 @@ func (o *across) cut(chunk int) {
 // reserve makes the memory that pieces pass through. Where the output is free
 // until the sum is put there, one host's share comes straight into it: what is
 // not there needs no place in a cache.
-func (o *across) reserve(outputFree bool) {
-	s, hosts := o.s, len(o.peers)
+func (o *hierarchy) reserve(outputFree bool) {
+	locals, hosts := o.h.locals, len(o.peers)
 	for slot := range ahead {
 		o.inMark[slot] = make([]uint64, hosts)
 		o.given[slot] = make([][]byte, hosts)
 		free := outputFree
 		for h, l := range o.peers {
-			switch _, from, to := o.share(0, s.host); {
+			switch _, from, to := o.share(0, o.h.host); {
 			case l == nil:
 			case free:
 				free = false
@@ -138,17 +139,17 @@ func (o *across) reserve(outputFree bool) {
 	for slot := range sumSlots {
 		o.sent[slot], o.came[slot] = make([]uint64, hosts), make([]uint64, hosts)
 	}
-	if len(s.locals) == 1 {
+	if len(locals) == 1 {
 		return
 	}
 	for slot := range inSlots {
-		for _, r := range s.locals {
-			o.stages[slot] = append(o.stages[slot], o.m.Stage(r)[slot*acrossMost:][:o.piece])
+		for _, r := range locals {
+			o.stages[slot] = append(o.stages[slot], o.m.Stage(r)[slot*hierarchyMost:][:o.piece])
 		}
 	}
 	for slot := range sumSlots {
-		for _, r := range s.locals[:o.columns] {
-			o.shared[slot] = append(o.shared[slot], o.m.Stage(r)[(inSlots+slot)*acrossMost:][:o.piece])
+		for _, r := range locals[:o.columns] {
+			o.shared[slot] = append(o.shared[slot], o.m.Stage(r)[(inSlots+slot)*hierarchyMost:][:o.piece])
 		}
 		if o.column >= 0 {
 			o.sums[slot] = o.shared[slot][o.column]
@@ -157,14 +158,14 @@ func (o *across) reserve(outputFree bool) {
 }
 
 // part is a column's part of piece c, counted from the piece's begin.
-func (o *across) part(c, column int) (off, from, to int) {
+func (o *hierarchy) part(c, column int) (off, from, to int) {
 	off = c * o.piece
 	from, to = part(min(o.piece, len(o.in)-off), o.columns, column)
 	return off, from, to
 }
 
 // share is a host's share of this rank's part of piece c.
-func (o *across) share(c, host int) (off, from, to int) {
+func (o *hierarchy) share(c, host int) (off, from, to int) {
 	off, from, to = o.part(c, max(o.column, 0))
 	if o.whole {
 		return off, from, to
@@ -174,19 +175,18 @@ func (o *across) share(c, host int) (off, from, to int) {
 }
 
 // inEpoch and sumEpoch count from the call's first epoch, 1.
-func (o *across) inEpoch(c int) uint32  { return uint32(c + 1 + max(0, c-2)) }
-func (o *across) sumEpoch(c int) uint32 { return uint32(min(o.pieces, c+3) + c + 1) }
+func (o *hierarchy) inEpoch(c int) uint32  { return uint32(c + 1 + max(0, c-2)) }
+func (o *hierarchy) sumEpoch(c int) uint32 { return uint32(min(o.pieces, c+3) + c + 1) }
 
-func (o *across) run() error {
-	s := o.s
-	if err := s.begin(o.label, 2*o.pieces); err != nil {
+func (o *hierarchy) run() error {
+	if err := o.e.begin(o.label, 2*o.pieces); err != nil {
 		return err
 	}
 	base := o.m.Next() - 1
-	h := s.header(o.label, len(o.in))
+	header := o.h.header(o.label, len(o.in))
 	for _, l := range o.links {
-		l.Out.PostHeader(h)
-		l.In.ExpectHeader(h)
+		l.Out.PostHeader(header)
+		l.In.ExpectHeader(header)
 	}
 	if err := o.give(0, base); err != nil {
 		return err
@@ -216,7 +216,7 @@ func (o *across) run() error {
 	if err := o.fetch(o.pieces-1, base); err != nil {
 		return err
 	}
-	if err := s.settle(o.links); err != nil {
+	if err := o.h.settle(o.links); err != nil {
 		return err
 	}
 	o.finish.apply(o.out, 0)
@@ -225,19 +225,19 @@ func (o *across) run() error {
 
 // give puts what the others of its host need of this rank's piece c before them, adds up its part of
 // what they gave, and sends that to the other hosts.
-func (o *across) give(c int, base uint32) error {
+func (o *hierarchy) give(c int, base uint32) error {
 	slot := c % sumSlots
-	if len(o.s.locals) > 1 {
+	if len(o.h.locals) > 1 {
 		if err := o.flushed(slot); err != nil {
 			return err
 		}
 		for column := range o.columns {
 			if off, from, to := o.part(c, column); column != o.column {
-				vec.Copy(o.stages[c%inSlots][o.s.place][from:to], o.in[off+from:off+to])
+				vec.Copy(o.stages[c%inSlots][o.h.localRank][from:to], o.in[off+from:off+to])
 			}
 		}
 		o.m.Signal()
-		if err := o.s.awaitLocals(base+o.inEpoch(c), o.links); err != nil {
+		if err := o.h.awaitLocals(base+o.inEpoch(c), o.links); err != nil {
 			return err
 		}
 		o.addLocals(c)
@@ -251,12 +251,12 @@ func (o *across) give(c int, base uint32) error {
 		l.In.Expect(o.gift(c, h))
 		o.inMark[c%ahead][h] = l.In.Posted()
 	}
-	_, _, err := o.s.progress(o.links)
+	_, _, err := o.h.progress(o.links)
 	return err
 }
 
 // addLocals makes the host's sum of this rank's part of piece c.
-func (o *across) addLocals(c int) {
+func (o *hierarchy) addLocals(c int) {
 	if o.column < 0 {
 		return
 	}
@@ -267,33 +267,33 @@ func (o *across) addLocals(c int) {
 		for _, stage := range o.stages[c%inSlots] {
 			o.srcs = append(o.srcs, stage[from:end])
 		}
-		o.srcs[o.s.place] = o.in[off+from : off+end]
+		o.srcs[o.h.localRank] = o.in[off+from : off+end]
 		o.kernel.Reduce(o.sums[c%sumSlots][from:end], o.srcs)
 	}
 }
 
 // mine is what this host gives another for its share of piece c, and with own
 // host what it keeps.
-func (o *across) mine(c, host int) []byte {
+func (o *hierarchy) mine(c, host int) []byte {
 	off, from, to := o.share(c, host)
-	if len(o.s.locals) > 1 {
+	if len(o.h.locals) > 1 {
 		return o.sums[c%sumSlots][from:to]
 	}
 	return o.in[off+from : off+to]
 }
 
 // total is where the sum of a host's share of piece c is put.
-func (o *across) total(c, host int) []byte {
+func (o *hierarchy) total(c, host int) []byte {
 	off, from, to := o.share(c, host)
-	if len(o.s.locals) > 1 {
+	if len(o.h.locals) > 1 {
 		return o.sums[c%sumSlots][from:to]
 	}
 	return o.out[off+from : off+to]
 }
 
 // gift is where this host's share of another's piece c comes.
-func (o *across) gift(c, host int) []byte {
-	total := o.total(c, o.s.host)
+func (o *hierarchy) gift(c, host int) []byte {
+	total := o.total(c, o.h.host)
 	if given := o.given[c%ahead][host]; given != nil {
 		return given[:len(total)]
 	}
@@ -302,7 +302,7 @@ func (o *across) gift(c, host int) []byte {
 
 // reduce adds up this host's share of piece c as soon as all have given theirs,
 // and sends the sum to the others.
-func (o *across) reduce(c int) error {
+func (o *hierarchy) reduce(c int) error {
 	if o.column < 0 {
 		return nil
 	}
@@ -314,13 +314,13 @@ func (o *across) reduce(c int) error {
 			return err
 		}
 	}
-	mine, total := o.mine(c, o.s.host), o.total(c, o.s.host)
+	mine, total := o.mine(c, o.h.host), o.total(c, o.h.host)
 	for from := 0; from < len(total); from += block {
 		end := min(from+block, len(total))
 		o.srcs = o.srcs[:0]
 		for h := range o.peers {
 			src := mine
-			if h != o.s.host {
+			if h != o.h.host {
 				src = o.gift(c, h)
 			}
 			o.srcs = append(o.srcs, src[from:end])
@@ -339,14 +339,14 @@ func (o *across) reduce(c int) error {
 		l.In.Expect(o.total(c, h))
 		o.came[c%sumSlots][h] = l.In.Posted()
 	}
-	_, _, err := o.s.progress(o.links)
+	_, _, err := o.h.progress(o.links)
 	return err
 }
 
 // complete waits for the sums of piece c from the other hosts and shows the part
 // to the ranks of this one.
-func (o *across) complete(c int) error {
-	if len(o.s.locals) == 1 {
+func (o *hierarchy) complete(c int) error {
+	if len(o.h.locals) == 1 {
 		return nil // they come straight into the output
 	}
 	if o.column >= 0 && !o.whole {
@@ -359,13 +359,13 @@ func (o *across) complete(c int) error {
 }
 
 // fetch copies the parts of piece c to the output.
-func (o *across) fetch(c int, base uint32) error {
-	if len(o.s.locals) == 1 || c < 0 {
+func (o *hierarchy) fetch(c int, base uint32) error {
+	if len(o.h.locals) == 1 || c < 0 {
 		return nil
 	}
-	for column, r := range o.s.locals[:o.columns] {
-		if r != o.s.rank {
-			if err := o.s.awaitLocal(r, base+o.sumEpoch(c), o.links); err != nil {
+	for column, r := range o.h.locals[:o.columns] {
+		if r != o.h.rank {
+			if err := o.h.awaitLocal(r, base+o.sumEpoch(c), o.links); err != nil {
 				return err
 			}
 		}
@@ -376,17 +376,17 @@ func (o *across) fetch(c int, base uint32) error {
 }
 
 // received waits until the links have received up to the marks.
-func (o *across) received(marks []uint64) error { return o.until(marks, false) }
+func (o *hierarchy) received(marks []uint64) error { return o.until(marks, false) }
 
 // flushed waits until what lies in a slot has been sent.
-func (o *across) flushed(slot int) error { return o.until(o.sent[slot], true) }
+func (o *hierarchy) flushed(slot int) error { return o.until(o.sent[slot], true) }
 
-func (o *across) until(marks []uint64, sent bool) error {
+func (o *hierarchy) until(marks []uint64, sent bool) error {
 	for h, l := range o.peers {
 		if l == nil {
 			continue
 		}
-		w := o.s.wait(l.Peer)
+		w := o.m.NewFarWait(l.Peer, "")
 		for {
 			done := l.In.Done()
 			if sent {
@@ -395,13 +395,13 @@ func (o *across) until(marks []uint64, sent bool) error {
 			if done >= marks[h] {
 				break
 			}
-			moved, _, err := o.s.progress(o.links)
+			moved, _, err := o.h.progress(o.links)
 			if err != nil {
 				return err
 			}
 			if moved {
-				w.moved()
-			} else if err := w.pause(o.links, false); err != nil {
+				w.Moved()
+			} else if err := o.h.pause(&w, o.links, false); err != nil {
 				return err
 			}
 		}

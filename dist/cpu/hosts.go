@@ -1,0 +1,219 @@
+package cpu
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"unsafe"
+
+	"github.com/kernbench/kernbench/dist"
+	"github.com/kernbench/kernbench/internal/comm/schedule"
+	"github.com/kernbench/kernbench/internal/comm/shm"
+	"github.com/kernbench/kernbench/internal/comm/tcp"
+)
+
+// hosts is what an engine has in addition when its ranks are on several hosts.
+// The ranks of this host have shared memory as ever, on a board that has room for
+// all ranks, under their numbers in the whole group: so a failure that one of them
+// notices or hears of is there for all of them, and names the right ranks. The
+// others are reached over TCP.
+type hosts struct {
+	*cluster
+	engine    *engine
+	rank      int
+	world     []int      // the ranks' numbers in the first group
+	ranks     []rankInfo // by rank
+	byHost    [][]int    // ranks by host, in order of their first ranks
+	host      int        // this rank's
+	locals    []int      // byHost[host]
+	localRank int        // this rank's index in it
+	tag       [16]byte   // names the group to the listeners
+
+	leaders  []*tcp.Link    // those to the first ranks of the other hosts, if this is the first of its own
+	controls []*tcp.Control // nil for this rank alone
+
+	crowded bool
+	group   int // for hierarchical schedules: so many neighbouring ranks are always on one host
+
+	calls  atomic.Uint64 // begun
+	labels [2]atomic.Pointer[shm.Label]
+	splits int
+
+	alive  sync.RWMutex // of the segment, which control connections outlive
+	closed bool
+	told   atomic.Bool // the others know that the group has failed
+
+	memory map[unsafe.Pointer]dist.Buffer // that alloc gave
+	sleeps tcp.Sleeper                    // of collectives
+}
+
+// newHosts works out who is where; it opens nothing.
+func newHosts(c *cluster, rank int, world []int, id string) *hosts {
+	h := &hosts{cluster: c, rank: rank, world: world,
+		memory: map[unsafe.Pointer]dist.Buffer{}, controls: make([]*tcp.Control, len(world))}
+	sum := sha256.Sum256([]byte(id))
+	h.tag = [16]byte(sum[:])
+	at := map[string]int{}
+	for r, w := range world {
+		p := c.all[w]
+		h.ranks = append(h.ranks, p)
+		if _, known := at[p.Host]; !known {
+			at[p.Host] = len(h.byHost)
+			h.byHost = append(h.byHost, nil)
+		}
+		h.byHost[at[p.Host]] = append(h.byHost[at[p.Host]], r)
+	}
+	me := h.ranks[rank]
+	h.host = at[me.Host]
+	h.locals = h.byHost[h.host]
+	h.localRank = slices.Index(h.locals, rank)
+	h.group = groupSize(h.ranks)
+
+	// Ranks that count as on other hosts may be on this machine all the same.
+	cpus, ranks, together := map[int]bool{}, 0, 0
+	for _, p := range h.ranks {
+		if p.Machine == me.Machine {
+			ranks++
+			for _, cpu := range p.CPUs {
+				cpus[cpu] = true
+			}
+			if p.PID == me.PID {
+				together++
+			}
+		}
+	}
+	h.crowded = ranks > len(cpus) || together > me.Threads
+	return h
+}
+
+// pids are the processes of the ranks.
+func (h *hosts) pids() (pids []int) {
+	for _, p := range h.ranks {
+		pids = append(pids, p.PID)
+	}
+	return pids
+}
+
+// groupSize is the largest number of neighbouring ranks, from a multiple of it
+// on, that are always on one host.
+func groupSize(ranks []rankInfo) int {
+	for size := len(ranks); size > 1; size-- {
+		if len(ranks)%size != 0 {
+			continue
+		}
+		fits := true
+		for r, p := range ranks {
+			fits = fits && p.Host == ranks[r-r%size].Host
+		}
+		if fits {
+			return size
+		}
+	}
+	return 1
+}
+
+// acrossHosts leaves what works without reaching into a peer's memory, and puts
+// what is right without a table first.
+func acrossHosts(c dist.Capabilities) dist.Capabilities {
+	c.Symmetric = false
+	c.Algorithms = maps.Clone(c.Algorithms)
+	for op := range c.Algorithms {
+		var names []string
+		for _, info := range schedule.Algorithms(string(op)) {
+			switch {
+			case info.Name == hierarchical:
+				names = slices.Insert(names, 0, info.Name)
+			case !info.Direct:
+				names = append(names, info.Name)
+			}
+		}
+		c.Algorithms[op] = names
+	}
+	return c
+}
+
+const hierarchical = "hierarchical"
+
+// local tells whether a rank is on this host.
+func (h *hosts) local(peer int) bool { return h.ranks[peer].Host == h.ranks[h.rank].Host }
+
+// alloc gives ordinary memory: there is none that ranks of several hosts reach.
+func (h *hosts) alloc(d dist.DType, count int) dist.Buffer {
+	if count == 0 {
+		return dist.NewBuffer(d, 0, nil, nil)
+	}
+	mem := make([]uint64, (count*d.Size()+7)/8) // aligned for every type
+	b := dist.NewBuffer(d, count, unsafe.Pointer(&mem[0]), nil)
+	h.memory[unsafe.Pointer(&mem[0])] = b
+	return b
+}
+
+func (h *hosts) free(b dist.Buffer) error {
+	at := unsafe.Pointer(&b.Bytes()[0])
+	if _, known := h.memory[at]; !known {
+		return fmt.Errorf("freeing %v: not memory that this group allocated", b)
+	}
+	delete(h.memory, at)
+	return nil
+}
+
+// branch connects the ranks of a group that is split off.
+func (h *hosts) branch(joined shm.Membership, color int) (*engine, error) {
+	child := newHosts(h.cluster, joined.Rank, joined.World, fmt.Sprintf("%x/%d/%d", h.tag, h.splits, color))
+	joined.Crowded = child.crowded
+	e := newEngine(h.engine.segment, h.engine.heap, joined, child)
+	h.lobby.Keep()
+	ctx, cancel := context.WithTimeoutCause(context.Background(), h.timeout, fmt.Errorf("%v have passed", h.timeout))
+	defer cancel()
+	if err := child.connect(ctx); err != nil {
+		e.Close()
+		return nil, h.engine.member.Fail(shm.Failure{Kind: shm.Refusal, Text: fmt.Sprintf("splitting: %v", err)})
+	}
+	return e, nil
+}
+
+// close says goodbye, so that the others can tell it from death.
+func (h *hosts) close() {
+	h.alive.Lock()
+	h.closed = true
+	h.alive.Unlock()
+	var bye sync.WaitGroup
+	for _, c := range h.controls {
+		if c != nil {
+			bye.Go(c.Close)
+		}
+	}
+	bye.Wait()
+	for _, l := range slices.Concat(h.engine.links, h.engine.messages) {
+		if l.tcp != nil {
+			l.tcp.Close()
+		}
+	}
+	h.lobby.Close()
+}
+
+// begun counts a call that this rank has begun.
+func (h *hosts) begun(l *shm.Label) {
+	n := h.calls.Load() + 1
+	h.labels[n&1].Store(l)
+	h.calls.Store(n)
+}
+
+// said tells how many calls have begun, and what the n-th says if it is one of the
+// last two.
+func (h *hosts) said(n uint64) (calls uint64, text string) {
+	calls = h.calls.Load()
+	if l := h.labels[n&1].Load(); l != nil && n <= calls && n+2 > calls {
+		text = l.Text()
+	}
+	return calls, text
+}
+
+// header stands before a message of the present call.
+func (h *hosts) header(l *shm.Label, bytes int) tcp.Header {
+	return tcp.Header{Call: h.calls.Load(), Sign: l.Signature(), Bytes: uint64(bytes)}
+}

@@ -1,0 +1,198 @@
+package cpu
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/kernbench/kernbench/internal/comm/shm"
+	"github.com/kernbench/kernbench/internal/comm/tcp"
+)
+
+// askLimit is how long a peer may take to explain itself.
+const askLimit = time.Second
+
+// progress moves what can be moved on the links. Busy is one on which more is
+// to be moved, nil if there is none.
+func (h *hosts) progress(links []*tcp.Link) (moved bool, busy *tcp.Link, err error) {
+	for _, l := range links {
+		if l.Idle() {
+			continue
+		}
+		m, err := l.Progress()
+		if err != nil {
+			return moved, l, h.broken(l, err, "")
+		}
+		moved = moved || m
+		if !l.Idle() {
+			busy = l
+		}
+	}
+	return moved, busy, nil
+}
+
+// settle returns when nothing posted on the links is left.
+func (h *hosts) settle(links []*tcp.Link) error {
+	w := h.engine.member.NewFarWait(-1, "")
+	for {
+		moved, busy, err := h.progress(links)
+		switch {
+		case err != nil:
+			return err
+		case busy == nil:
+			return nil
+		case moved:
+			w.Moved()
+			continue
+		}
+		w.Peer = busy.Peer
+		if err := h.pause(&w, links, false); err != nil {
+			return err
+		}
+	}
+}
+
+// awaitLocal waits for an epoch of a rank of this host, and keeps the links
+// moving: their other ends may have to move before that rank can.
+func (h *hosts) awaitLocal(peer int, epoch uint32, links []*tcp.Link) error {
+	w := h.engine.member.NewFarWait(peer, "")
+	for {
+		if reached, err := h.engine.member.Reached(peer, epoch); reached || err != nil {
+			return err
+		}
+		moved, _, err := h.progress(links)
+		switch {
+		case err != nil:
+			return err
+		case moved:
+			w.Moved()
+			continue
+		}
+		if err := h.pause(&w, links, true); err != nil {
+			return err
+		}
+	}
+}
+
+// awaitLocals waits for an epoch of all ranks of this host, and keeps the links
+// moving.
+func (h *hosts) awaitLocals(epoch uint32, links []*tcp.Link) error {
+	for _, peer := range h.locals {
+		if peer != h.rank {
+			if err := h.awaitLocal(peer, epoch, links); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// pause is one step of the waiting for one of the links, or with mixed also for
+// shared memory.
+func (h *hosts) pause(w *shm.Wait, links []*tcp.Link, mixed bool) error {
+	limit, err := w.Step()
+	if mixed {
+		limit = min(limit, mixedPatience)
+	}
+	if limit > 0 {
+		h.sleeps.Sleep(limit, links...)
+	}
+	return err
+}
+
+// broken says what an error of a link means.
+func (h *hosts) broken(l *tcp.Link, err error, doing string) error {
+	var other *tcp.MismatchError
+	if errors.As(err, &other) {
+		return h.disagree(l.Peer, other)
+	}
+	// What the peer said before its connections ended explains it better.
+	control := h.controls[l.Peer]
+	control.AwaitEnd(askLimit)
+	if h.engine.member.Failed() {
+		return h.engine.member.FailureIn(doing)
+	}
+	switch end, _ := control.End(); end {
+	case tcp.Left:
+		return h.engine.member.Lost(l.Peer, false, "has left the group", doing)
+	case tcp.Closed:
+		return h.engine.member.Lost(l.Peer, true, fmt.Sprintf("is dead (%v)", err), doing)
+	case tcp.Cut:
+		return h.engine.member.Lost(l.Peer, false, fmt.Sprintf("is out of reach (%v)", err), doing)
+	}
+	return h.engine.member.Lost(l.Peer, false, fmt.Sprintf("has lost its connection (%v)", err), doing)
+}
+
+// disagree fails the group because a peer makes another call than this rank.
+func (h *hosts) disagree(peer int, e *tcp.MismatchError) error {
+	_, theirs, _ := h.controls[peer].Ask(e.Got.Call, askLimit)
+	if theirs == "" {
+		theirs = "something else"
+	}
+	_, mine := h.said(e.Want.Call)
+	return h.engine.member.DisagreeOn(e.Want.Call, peer, mine, theirs)
+}
+
+// Name is how errors name a rank.
+func (h *hosts) Name(rank int) string {
+	return fmt.Sprintf("rank %d (pid %d, host %s)", rank, h.ranks[rank].PID, h.ranks[rank].Name)
+}
+
+// Lost says why a rank is out of reach, "" while it is not.
+func (h *hosts) Lost(rank int) string {
+	if h.local(rank) {
+		return ""
+	}
+	if end, err := h.controls[rank].End(); end == tcp.Cut {
+		return fmt.Sprintf("is out of reach: nothing was heard of it for %v (%v)", h.silence, err)
+	}
+	return ""
+}
+
+// Behind asks all ranks how far they are: the one that was waited for in vain may
+// itself wait for another.
+func (h *hosts) Behind(rank int) int {
+	calls := h.calls.Load()
+	behind := make(chan int, len(h.ranks))
+	for r, c := range h.controls {
+		go func() {
+			late := len(h.ranks)
+			if c != nil {
+				if theirs, _, ok := c.Ask(calls, askLimit); !ok || theirs < calls {
+					late = r
+				}
+			}
+			behind <- late
+		}()
+	}
+	first := len(h.ranks)
+	for range h.controls {
+		first = min(first, <-behind)
+	}
+	if first < len(h.ranks) {
+		return first
+	}
+	return rank
+}
+
+// hear takes a failure that another host's rank reports.
+func (h *hosts) hear(f shm.Failure) {
+	h.alive.RLock()
+	defer h.alive.RUnlock()
+	if !h.closed {
+		_ = h.engine.member.Fail(f)
+	}
+}
+
+// spread tells the other hosts of the group's failure, once.
+func (h *hosts) spread() {
+	var f *shm.Failure
+	if !errors.As(h.engine.member.Failure(), &f) || !h.told.CompareAndSwap(false, true) {
+		return
+	}
+	for r, c := range h.controls {
+		if c != nil && !h.local(r) {
+			c.Fail(*f)
+		}
+	}
+}

@@ -1,0 +1,137 @@
+package shm
+
+import (
+	"fmt"
+	"slices"
+	"time"
+)
+
+// Kind says what went wrong in a group.
+type Kind uint32
+
+// The kinds of failure.
+const (
+	Disagreement Kind = iota + 1 // ranks made different calls
+	Refusal                      // a rank cannot make its call
+	PeerGone                     // a rank died, left or does not come
+)
+
+// Failure ends a group: every rank gets it.
+type Failure struct {
+	Kind Kind
+	Rank int // the rank that is gone
+	PID  int
+	Dead bool
+	Text string
+}
+
+func (f *Failure) Error() string { return f.Text }
+
+// disagree fails the group because a peer makes another call.
+func (m *Member) disagree(peer int) error {
+	return m.DisagreeOn(m.calls-m.first, peer, m.said(m.rank), m.said(peer))
+}
+
+// DisagreeOn fails the group because a peer makes another call than this rank.
+func (m *Member) DisagreeOn(call uint64, peer int, mine, theirs string) error {
+	a, b := m.rank, peer
+	if a > b {
+		a, b, mine, theirs = b, a, theirs, mine
+	}
+	return m.Disagree(fmt.Sprintf("rank %d calls %s, but rank %d %s (call %d)", a, mine, b, theirs, call))
+}
+
+// said is what a rank calls in the present call.
+func (m *Member) said(rank int) string {
+	l := &m.board.cells[rank].labels[(m.calls-1)&1]
+	return string(l.text[:min(int(l.length), len(l.text))])
+}
+
+// name is how errors name a rank.
+func (m *Member) name(rank int) string {
+	if m.others != nil {
+		return m.others.Name(rank)
+	}
+	return fmt.Sprintf("rank %d (pid %d)", rank, m.pids[rank])
+}
+
+// Lost fails the group because a rank is gone for which this one waits; doing is
+// what for, "" the present collective.
+func (m *Member) Lost(peer int, dead bool, why, doing string) error {
+	return m.Fail(Failure{Kind: PeerGone, Rank: peer, PID: m.pids[peer], Dead: dead,
+		Text: fmt.Sprintf("%s %s while rank %d waits for it%s", m.name(peer), why, m.rank, m.purpose(doing))})
+}
+
+func (m *Member) purpose(doing string) string {
+	if doing != "" {
+		return " in " + doing
+	}
+	if m.calls == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" in %s (call %d)", m.said(m.rank), m.calls-m.first)
+}
+
+// Refuse fails the group because this rank cannot make its call.
+func (m *Member) Refuse(text string) { _ = m.Fail(Failure{Kind: Refusal, Text: text}) }
+
+// Disagree fails the group with a text that names both sides.
+func (m *Member) Disagree(text string) error { return m.Fail(Failure{Kind: Disagreement, Text: text}) }
+
+const deadBit = 1 << 16 // in header.kind
+
+// Fail makes f the failure of the group, unless there is one, and returns the
+// one that counts. Any goroutine may call it.
+func (m *Member) Fail(f Failure) error {
+	h := m.board.header
+	if !h.claimed.CompareAndSwap(0, 1) {
+		// The other one is writing, unless it died between two stores.
+		for until := time.Now().Add(time.Second); h.failed.Load() == 0; yield() {
+			if time.Now().After(until) {
+				return &f
+			}
+		}
+		return m.failure()
+	}
+	h.kind, h.rank, h.pid = uint32(f.Kind), int32(f.Rank), int32(f.PID)
+	if f.Dead {
+		h.kind |= deadBit
+	}
+	h.length = uint32(copy(h.text[:], f.Text))
+	h.failed.Store(1)
+	return m.failure()
+}
+
+// Failed tells whether the group has failed, at the cost of one load.
+func (m *Member) Failed() bool { return m.board.header.failed.Load() != 0 }
+
+// Failure is what ended the group, or nil.
+func (m *Member) Failure() error {
+	if !m.Failed() {
+		return nil
+	}
+	return m.failure()
+}
+
+// FailureIn is the failure as a rank sees it that waits for what doing says, ""
+// the present collective; where another rank's call is the cause, it names both.
+func (m *Member) FailureIn(doing string) error {
+	if doing != "" || m.calls == 0 {
+		return m.Failure()
+	}
+	return m.failureIn(m.said(m.rank))
+}
+
+func (m *Member) failureIn(call string) error {
+	f := m.failure()
+	if f.Kind == Refusal {
+		f.Text += fmt.Sprintf("; rank %d calls %s", m.rank, call)
+	}
+	return f
+}
+
+func (m *Member) failure() *Failure {
+	h := m.board.header
+	return &Failure{Kind: Kind(h.kind &^ deadBit), Rank: int(h.rank), PID: int(h.pid), Dead: h.kind&deadBit != 0,
+		Text: string(slices.Clone(h.text[:min(int(h.length), len(h.text))]))}
+}

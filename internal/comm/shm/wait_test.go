@@ -1,0 +1,29 @@
+package shm
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+// A peer may signal and then leave: whoever finds it gone looks once more before
+// it gives up.
+func TestGonePeerIsLookedAtOnceMore(t *testing.T) {
+	s := segment(t, BoardBytes(2))
+	var ranks [2]*Member
+	for r := range ranks {
+		ranks[r] = Join(Membership{Segment: s, Board: BoardAt(s, 0, 2), Rank: r,
+			PIDs: []int{1, 2}, World: []int{0, 1}, Crowded: true, Timeout: time.Minute})
+	}
+	ranks[1].Leave()
+	w := ranks[0].NewFarWait(1, "a test")
+	for range farPace.yields + 1 {
+		if limit, err := w.Step(); limit != 0 || err != nil {
+			t.Fatalf("gave up at once: %v, %v", limit, err)
+		}
+	}
+	const want = "rank 1 (pid 2) has left the group while rank 0 waits for it in a test"
+	if _, err := w.Step(); err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("got %v, want %q", err, want)
+	}
+}
