@@ -1,85 +1,234 @@
-// Package bench is kernbench's public face for Go programs: declare
-// benchmarks, call Main, and your program has the whole command line over them
-// (list, run, show, compare, report), with worker processes, environment
-// sweeps, a journal and figures.
-//
-//	func main() {
-//		os.Exit(kernbench.Main(bench.New("copy", run,
-//			bench.Ranks("1,2"),
-//			bench.Bytes("size", "4K:64M:x4"),
-//		)))
-//	}
-//
-//	func run(ctx context.Context, s *bench.State) error {
-//		src, dst := make([]byte, s.Int("size")), make([]byte, s.Int("size"))
-//		s.Bytes(int64(2 * len(src)))
-//		return s.Time(ctx, func() error { copy(dst, src); return nil })
-//	}
-//
-// A body runs once per point in every rank's own process. Everything it does
-// before State.Time is untimed set-up. It returns Skip to leave a point out;
-// any other error, or a panic, is a failed row.
-//
-// Ranks that work on common data use package dist, which is public too. The guide
-// is docs/writing-benches.md.
 package bench
 
 import (
-	"github.com/kernbench/kernbench/internal/base/point"
-	"github.com/kernbench/kernbench/internal/bench/measure"
-	"github.com/kernbench/kernbench/internal/result/figure"
-	"github.com/kernbench/kernbench/internal/result/journal"
+	"context"
+	"slices"
+	"time"
 )
 
-// What a declaration is made of.
-type (
-	Kind   = point.Kind
-	Point  = point.Point
-	Value  = point.Value
-	Row    = journal.Row
-	Config = measure.Config
-	Rule   = measure.Stop
-)
+// RanksAxis is the name of the axis that [Ranks] declares.
+const RanksAxis = "num_ranks"
 
-// StatusOK is the Status of a row whose numbers count.
-const StatusOK = journal.OK
+// BackendName is the name by which filters and tables call the backend. No axis
+// may have it.
+const BackendName = "backend"
 
-// What the numbers of a row are, for State.Kind: measured unless it says
-// otherwise.
-const (
-	Measured  = journal.Measured
-	Simulated = journal.Simulated
-	Modelled  = journal.Modelled
-)
+// Body is the code of a benchmark. It runs once per point on every rank; what it
+// does before [State.Time] is untimed set-up. Returning [Skip] or [NotExecuted]
+// leaves the point out with a reason; any other error, and a panic, is a failed
+// row.
+type Body func(ctx context.Context, s *State) error
 
-// What a figure is made of: see Figures.
-type (
-	Figure = figure.Figure
-	Panel  = figure.Panel
-	Axis   = figure.Axis
-	Series = figure.Series
-	Dot    = figure.Point
-	Line   = figure.Line
-)
+// Bench is a benchmark or an evaluation: one part, or a suite of them, with
+// options shared by all parts and the views drawn from their rows.
+type Bench struct {
+	Name    string
+	Help    string // one line for the command list
+	Doc     string // longer text and examples for --help
+	Version string // changes when stored rows are no longer comparable
+	Parts   []*DeclaredPart
+	Options []DeclaredOption
 
-// Kinds of options.
-const (
-	KindInt    = point.Int
-	KindBytes  = point.Bytes
-	KindFloat  = point.Float
-	KindString = point.String
-	KindBool   = point.Bool
-	KindDType  = point.DType
-	KindTuple  = point.Tuple
-)
+	// Backends lists what the bench can run on, the default first; empty
+	// means cpu.
+	Backends []string
 
-// Cadences and cache states of a measurement, for Measure.
-const (
-	Isolated  = measure.Isolated
-	Streaming = measure.Streaming
-	Warm      = measure.Warm
-	Cold      = measure.Cold
-)
+	// Profiles are chosen by --profile; without it the axes are as declared.
+	Profiles []DeclaredProfile
 
-// DefaultMeasure is what a bench without Measure uses.
-func DefaultMeasure() Config { return measure.Default() }
+	// Helpers are functions that bodies run in processes of their own, by name.
+	Helpers map[string]func(args []string) error
+
+	// Out is the RUN folder used when --out is not given; empty means
+	// out/<name>.
+	Out string
+
+	// Accumulate makes views merge all runs of the folder by point instead of
+	// showing the latest run alone.
+	Accumulate bool
+
+	// Derive adds what follows from other rows (a speed-up over the row of one
+	// rank, say) to the rows that are shown. It is pure and keeps every row; it
+	// may change the Metrics and Warnings it replaces, never those it was given.
+	Derive func(rows []Row) []Row
+
+	// Figures and Sections are pure: the same rows give the same views.
+	Figures  func(rows []Row) []Figure
+	Sections func(rows []Row) []Section
+
+	// Exports are files of the bench's own, made from its rows: a table in a
+	// format that others read, a page.
+	Exports func(rows []Row) ([]File, error)
+
+	// Artifacts are the files, exports and figures alike, that must be in the
+	// RUN folder after a run with these rows; one that is missing fails it.
+	Artifacts func(rows []Row) []string
+
+	errs []error // faults met while declaring, reported by Validate
+}
+
+// DeclaredPart is what [Part] declares: axes, environment variables, and what runs
+// at each of their points.
+type DeclaredPart struct {
+	Name    string // empty for the only part of a plain bench
+	Help    string
+	Axes    []Axis
+	Envs    []EnvAxis
+	Zips    [][]string // names that move together; axes and env may be mixed
+	Wheres  []Where
+	On      map[string][]Axis // by backend: axes that have other values there
+	Metrics []MetricInfo
+
+	Body    Body     // either a body of this program
+	Command *Command // or another program
+
+	Timeout time.Duration // per point and trial; 0 means DefaultTimeout
+	Trials  int           // 0 means 1
+	Measure Config
+}
+
+// DefaultTimeout bounds a point of a bench without [Timeout].
+const DefaultTimeout = 2 * time.Minute
+
+// Where is a pure predicate over a point, for [Drop]: an error drops the point, and
+// its text is the recorded reason.
+type Where func(p Point) error
+
+// Axis is a swept parameter.
+type Axis struct {
+	Name   string
+	Kind   Kind
+	Values []Value
+}
+
+// EnvAxis is a swept environment variable. Changing it needs new processes.
+type EnvAxis struct {
+	Name   string
+	Values []EnvVar
+}
+
+// DeclaredOption is what [Option] declares: a parameter with one value per run. It
+// is recorded in every row and is part of a point's identity, but it is not swept.
+type DeclaredOption struct {
+	Name    string
+	Kind    Kind
+	Default Value
+	Help    string
+	Choices []string // the allowed texts; empty means any
+	Above0  bool     // a number that must be positive
+	File    bool     // the value names a file: recorded with its SHA-256
+}
+
+// DeclaredProfile is what [Profile] declares: a named set of axis values. A flag
+// for an axis takes precedence.
+type DeclaredProfile struct {
+	Name string
+	Axes [][2]string // axis and SPEC
+}
+
+// Command is a program that runs once per rank and point instead of a body. Sweep
+// files declare it.
+type Command struct {
+	Argv  []string // {axis} is replaced by the axis' value; never a shell
+	Dir   string
+	Parse ParseOutput
+	// OwnRanks is set for a program that starts its own processes: it runs
+	// once, and the row's num_ranks is null.
+	OwnRanks bool
+	// Inputs are what a row depends on besides its point, by SHA-256: the
+	// command, the scripts it names, how its output is read.
+	Inputs map[string]string
+	// Columns are the coordinates that the output's tables are known to add.
+	Columns []Axis
+}
+
+// RankOutput is what one rank of a program printed.
+type RankOutput struct {
+	Rank   int
+	Stdout []byte
+	Stderr []byte
+	Wall   time.Duration
+}
+
+// ParsedRow is one row found in a program's output. Extra coordinates (the key
+// columns of a table) are added to the point.
+type ParsedRow struct {
+	Extra   Point
+	Samples map[string][]float64 // by metric; one or more values each
+}
+
+// ParseOutput turns the output of all ranks into rows. No row is an error.
+type ParseOutput func(ranks []RankOutput) ([]ParsedRow, error)
+
+// Axis returns the named axis of the part.
+func (p *DeclaredPart) Axis(name string) (Axis, bool) {
+	for _, a := range p.Axes {
+		if a.Name == name {
+			return a, true
+		}
+	}
+	return Axis{}, false
+}
+
+// Option returns the named option of the bench.
+func (b *Bench) Option(name string) (DeclaredOption, bool) {
+	for _, o := range b.Options {
+		if o.Name == name {
+			return o, true
+		}
+	}
+	return DeclaredOption{}, false
+}
+
+// Part returns the part of that name.
+func (b *Bench) Part(name string) (*DeclaredPart, bool) {
+	for _, p := range b.Parts {
+		if p.Name == name {
+			return p, true
+		}
+	}
+	return nil, false
+}
+
+// speedMetrics are those that the harness computes itself where a body declares
+// what they follow from.
+var speedMetrics = []MetricInfo{
+	{Name: "time_us", Unit: "us", Better: "lower"},
+	{Name: "gbps", Unit: "GB/s", Better: "higher"},
+	{Name: "algbw", Unit: "GB/s", Better: "higher"},
+	{Name: "busbw", Unit: "GB/s", Better: "higher"},
+	{Name: "tflops", Unit: "TFLOP/s", Better: "higher"},
+}
+
+// LimitMetric is the metric of rows with a [State.Limit]: the largest limit over
+// the time, in percent. [Bench.Metrics] leaves it out unless it is declared.
+const LimitMetric = "pct_of_limit"
+
+// Metrics returns the metrics that are known before anything has run: the declared
+// ones of all parts, and the harness's own where a part has a body. All reports
+// that rows have no others: a program's output is searched for the declared ones
+// alone, while a body, and Derive, may add any.
+func (b *Bench) Metrics() (infos []MetricInfo, all bool) {
+	add := func(m MetricInfo, replace bool) {
+		i := slices.IndexFunc(infos, func(old MetricInfo) bool { return old.Name == m.Name })
+		switch {
+		case i < 0:
+			infos = append(infos, m)
+		case replace:
+			infos[i] = m
+		}
+	}
+	body := slices.ContainsFunc(b.Parts, func(p *DeclaredPart) bool { return p.Body != nil })
+	if body {
+		infos = slices.Clone(speedMetrics)
+	}
+	for _, p := range b.Parts {
+		for _, m := range p.Metrics {
+			add(m, true)
+		}
+	}
+	if body {
+		add(MetricInfo{Name: "wrong", Better: "lower"}, false)
+	}
+	return infos, !body && b.Derive == nil
+}

@@ -21,12 +21,12 @@ func TestFaults(t *testing.T) {
 		{New("", nothing), []string{`name ""`}},
 		{New("9lives", nothing), []string{`name "9lives"`}},
 		{New("a b", nothing), []string{`name "a b"`}},
-		{Suite("s"), []string{"nothing to run"}},
+		{Suite("s"), []string{"it has no part"}},
 		{Suite("s", Ints("i", "1"), Part("p", nothing)), []string{"a suite has no axes of its own"}},
-		{Suite("s", Part("p", nothing), Part("p", nothing)), []string{`part "p" is declared twice`}},
+		{Suite("s", Part("p", nothing), Part("p", nothing)), []string{`duplicate part "p"`}},
 		{Suite("s", Part("p", nil)), []string{"part p: it needs either a body or a command"}},
 		{New("b", nothing, Ints("i", "1:")), []string{`axis "i"`}},
-		{New("b", nothing, Ints("i", "1,1")), []string{`axis "i" holds 1 twice`}},
+		{New("b", nothing, Ints("i", "1,1")), []string{`axis "i": duplicate value 1`}},
 		{New("b", nothing, Ints("i", "1"), Ints("i", "2")), []string{`axis "i" clashes with the axis`}},
 		{New("b", nothing, Ints("i", "1"), Env("i", "2")), []string{`environment variable "i" clashes with the axis`}},
 		{New("b", nothing, Ints("i", "1"), Option("i", point.Int, "2", "")), []string{`axis "i" clashes with the option`}},
@@ -37,12 +37,12 @@ func TestFaults(t *testing.T) {
 		{New("b", nothing, Ranks("0")), []string{"at least one rank"}},
 		{New("b", nothing, Env("1X", "a")), []string{`environment variable "1X"`}},
 		{New("b", nothing, Env("X")), []string{`environment variable "X" has no values`}},
-		{New("b", nothing, Env("X", "a", "a")), []string{`"X" holds a twice`}},
-		{New("b", nothing, Env("X", Unset, Unset)), []string{`"X" holds (unset) twice`}},
+		{New("b", nothing, Env("X", "a", "a")), []string{`"X": duplicate value a`}},
+		{New("b", nothing, Env("X", Unset, Unset)), []string{`"X": duplicate value (unset)`}},
 		{New("b", nothing, Zip(Ints("i", "1"))), []string{"at least two names"}},
 		{New("b", nothing, Zip(Ints("i", "1,2"), Env("X", "a"))), []string{`"i" has 2 values, "X" has 1`}},
 		{New("b", nothing, Option("o", point.Int, "x", "")), []string{`option "o": default`}},
-		{New("b", nothing, Option("o", point.Int, "1", ""), Option("o", point.Int, "1", "")), []string{`option "o" is declared twice`}},
+		{New("b", nothing, Option("o", point.Int, "1", ""), Option("o", point.Int, "1", "")), []string{`duplicate option "o"`}},
 		{New("b", nothing, Option("an option", point.Int, "1", "")), []string{`option name "an option"`}},
 		{New("b", nothing, Choice("o", "")), []string{`option "o": no choices`}},
 		// All at once, not one after the other.
@@ -61,7 +61,7 @@ func TestFaults(t *testing.T) {
 	}
 	twice := New("b", nothing, Ints("i", "1,2"), Ints("j", "1,2"), Ints("k", "1,2"))
 	twice.Parts[0].Zips = [][]string{{"i", "j"}, {"i", "k"}, {"j", "nowhere"}}
-	for _, want := range []string{`"i" is zipped twice`, `zip names "nowhere"`} {
+	for _, want := range []string{`"i" is in two zips`, `zip names "nowhere"`} {
 		if err := twice.Validate(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want it to say %q", err, want)
 		}

@@ -27,7 +27,7 @@ func copies() *bench.Bench {
 			}
 			return nil
 		}),
-		bench.Stop(bench.Rule{MinSamples: 1, MaxSamples: 5, MaxTime: time.Second}),
+		bench.Stop(bench.StopRule{MinSamples: 1, MaxSamples: 5, MaxTime: time.Second}),
 		bench.Sections(summary))
 }
 

@@ -40,7 +40,7 @@ var bufferGrid = topo.Grid{W: 3, H: 2}
 
 // CCL declares milestone-1h-ccl.
 func CCL() *bench.Bench {
-	metrics := []bench.Item{bench.Metric("crit_ns", "ns", "lower"), bench.Timeout(2 * time.Minute)}
+	metrics := []bench.Clause{bench.Metric("crit_ns", "ns", "lower"), bench.Timeout(2 * time.Minute)}
 	for _, part := range parts(sim.Breakdown{}) {
 		metrics = append(metrics, bench.Metric(part.name, "ns", "lower"))
 	}

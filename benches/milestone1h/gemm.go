@@ -31,9 +31,9 @@ var epilogues = map[string][]tl.Fn{"none": nil, "bias": {tl.Add}, "bias_max": {t
 
 // GEMM declares milestone-1h-gemm.
 func GEMM() *bench.Bench {
-	common := []bench.Item{bench.Timeout(2 * time.Minute), bench.Metric("crit_ns", "ns", "lower"),
+	common := []bench.Clause{bench.Timeout(2 * time.Minute), bench.Metric("crit_ns", "ns", "lower"),
 		bench.Metric("mac_utilization", "%", "higher")}
-	single := append([]bench.Item{}, common...)
+	single := append([]bench.Clause{}, common...)
 	single = append(single, bench.Metric("pe_window_ns", "ns", "lower"), bench.Metric("composite_window_ns", "ns", "lower"))
 	for _, s := range stages() {
 		single = append(single, bench.Metric(busyName(s), "ns", "lower"))

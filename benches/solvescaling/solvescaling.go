@@ -64,7 +64,7 @@ const auto = "auto"
 
 // Bench declares it.
 func Bench() *bench.Bench {
-	items := []bench.Item{
+	items := []bench.Clause{
 		bench.Help("weak, strong and throughput scaling of a distributed sparse solve, with the residual as gate"),
 		bench.Doc(`Solves A x = b on a growing number of ranks and says how it scales, where the
 knee is, and why. Each rank makes its own rows and no others.

@@ -26,11 +26,11 @@ func override(b *bench.Bench, req Request) ([]*bench.DeclaredPart, error) {
 		c.Axes, c.Envs, c.Zips = slices.Clone(p.Axes), slices.Clone(p.Envs), slices.Clone(p.Zips)
 		c.Measure = withDefaults(p.Measure)
 		if _, has := c.Axis(bench.RanksAxis); !has && (c.Command == nil || !c.Command.OwnRanks) {
-			one := bench.DeclaredAxis{Name: bench.RanksAxis, Kind: point.Int, Values: []point.Value{point.IntValue(1)}}
-			c.Axes = append([]bench.DeclaredAxis{one}, c.Axes...)
+			one := bench.Axis{Name: bench.RanksAxis, Kind: point.Int, Values: []point.Value{point.IntValue(1)}}
+			c.Axes = append([]bench.Axis{one}, c.Axes...)
 		}
 		for _, a := range c.On[req.Backend] {
-			at := slices.IndexFunc(c.Axes, func(x bench.DeclaredAxis) bool { return x.Name == a.Name })
+			at := slices.IndexFunc(c.Axes, func(x bench.Axis) bool { return x.Name == a.Name })
 			c.Axes[at].Values = a.Values
 		}
 		parts[i] = &c

@@ -33,8 +33,8 @@ func request(axes, envs []string, zips ...[]string) Request {
 	return r
 }
 
-func make4x4(items ...bench.Item) *bench.Bench {
-	return bench.New("b", nop, append([]bench.Item{bench.Bytes("size", "1K:4K:x2")}, items...)...)
+func make4x4(items ...bench.Clause) *bench.Bench {
+	return bench.New("b", nop, append([]bench.Clause{bench.Bytes("size", "1K:4K:x2")}, items...)...)
 }
 
 func TestLaunchCounts(t *testing.T) {
@@ -299,7 +299,7 @@ func TestOtherValuesOnABackend(t *testing.T) {
 			t.Errorf("%s %s: %v, want %v", c.backend, c.asked, got, c.want)
 		}
 	}
-	for _, wrong := range []bench.Item{bench.On("toy", bench.Ints("j", "1")), bench.On("toy", bench.Strings("i", "a"))} {
+	for _, wrong := range []bench.Clause{bench.On("toy", bench.Ints("j", "1")), bench.On("toy", bench.Strings("i", "a"))} {
 		if _, err := Make(make4x4(bench.Ints("i", "1"), wrong), request(nil, nil)); err == nil || !strings.Contains(err.Error(), "on backend toy") {
 			t.Errorf("other values of what is no such axis: %v", err)
 		}

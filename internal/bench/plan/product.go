@@ -11,7 +11,7 @@ import (
 // A dimension is what varies as one: a single axis or environment variable, or
 // several zipped together. It has `size` positions.
 type dimension struct {
-	axes []bench.DeclaredAxis
+	axes []bench.Axis
 	envs []bench.EnvAxis
 	size int
 }

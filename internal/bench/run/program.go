@@ -196,7 +196,7 @@ func (r *runner) parsedRow(part *bench.DeclaredPart, row journal.Row, p bench.Pa
 			if row.Stats == nil {
 				row.Stats = map[string]journal.Stat{}
 			}
-			row.Stats[name] = bench.Stat(sum)
+			row.Stats[name] = journal.NewStat(sum)
 		}
 		for _, m := range part.Metrics {
 			if m.Name == name && m.Unit != "" {

@@ -13,20 +13,20 @@ import (
 )
 
 // axes reads the mapping of axis names to values.
-func (r *reader) axes(n yamlfile.Node, names *namespace) []bench.DeclaredAxis {
+func (r *reader) axes(n yamlfile.Node, names *namespace) []bench.Axis {
 	entries, _ := r.Mapping(n, "axes")
-	var axes []bench.DeclaredAxis
+	var axes []bench.Axis
 	for _, e := range entries {
 		what := "axis " + e.Key
 		switch {
 		case e.Key == bench.RanksAxis:
 			r.Fault(e.At, "axis %q: the number of ranks is the key \"ranks\" of the sweep", e.Key)
 			continue
-		case e.Key == bench.BackendName || !bench.ValidName(e.Key):
+		case e.Key == bench.BackendName || !point.ValidName(e.Key):
 			r.Fault(e.At, "axis name %q: %s, and not %q", e.Key, wantName, bench.BackendName)
 			continue
 		}
-		axis := bench.DeclaredAxis{Name: e.Key}
+		axis := bench.Axis{Name: e.Key}
 		axis.Kind, axis.Values = r.axisValues(e.Value, what)
 		names.declare(e.At, "axis", e.Key, len(axis.Values))
 		axes = append(axes, axis)
@@ -187,7 +187,7 @@ func (r *reader) envs(n yamlfile.Node, names *namespace) []bench.EnvAxis {
 	var envs []bench.EnvAxis
 	for _, e := range entries {
 		what := "env " + e.Key
-		if !bench.ValidEnvName(e.Key) {
+		if !point.ValidEnvName(e.Key) {
 			r.Fault(e.At, "environment variable %q: want letters, digits and _, not starting with a digit", e.Key)
 		}
 		nodes := []yamlfile.Node{e.Value}

@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/base/yamlfile"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
@@ -42,7 +43,7 @@ func (r *reader) metrics(n yamlfile.Node, names *namespace, ownRanks bool) []met
 	}
 	var metrics []metric
 	for _, e := range entries {
-		if !bench.ValidName(e.Key) {
+		if !point.ValidName(e.Key) {
 			r.Fault(e.At, "metric name %q: %s", e.Key, wantName)
 		}
 		if old, taken := names.whats[e.Key]; taken {

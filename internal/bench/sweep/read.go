@@ -93,7 +93,7 @@ func (r *reader) sweep(root yamlfile.Node) *bench.Bench {
 
 func (r *reader) name(n yamlfile.Node, what string) string {
 	s, ok := r.Text(n, what)
-	if ok && !bench.ValidName(s.Text) {
+	if ok && !point.ValidName(s.Text) {
 		r.Fault(n, "%s %q: %s", what, s.Text, wantName)
 	}
 	return s.Text
@@ -131,7 +131,7 @@ func (r *reader) count(n yamlfile.Node, what string) int {
 
 // argv reads the command and checks its placeholders against the axes, and
 // that no axis is swept in vain.
-func (r *reader) argv(n yamlfile.Node, axes []bench.DeclaredAxis, axesNode yamlfile.Node) []string {
+func (r *reader) argv(n yamlfile.Node, axes []bench.Axis, axesNode yamlfile.Node) []string {
 	if s, ok := r.String(n); ok {
 		r.Fault(n, "command: want a list of arguments such as [%s]: there is no shell to split a line",
 			quoteAll(strings.Fields(s)))
@@ -172,7 +172,7 @@ func (r *reader) argv(n yamlfile.Node, axes []bench.DeclaredAxis, axesNode yamlf
 	}
 	// Entries were checked already; only their places are of interest here.
 	for _, e := range r.Peek(axesNode) {
-		isAxis := slices.ContainsFunc(axes, func(a bench.DeclaredAxis) bool { return a.Name == e.Key })
+		isAxis := slices.ContainsFunc(axes, func(a bench.Axis) bool { return a.Name == e.Key })
 		if isAxis && !used[e.Key] {
 			r.Fault(e.At, "axis %q is used nowhere: put {%s} into the command", e.Key, e.Key)
 		}
@@ -213,8 +213,8 @@ func (ns *namespace) list() []string {
 }
 
 // ranks reads the rank counts: an axis of its own name.
-func (r *reader) ranks(n yamlfile.Node, names *namespace) bench.DeclaredAxis {
-	axis := bench.DeclaredAxis{Name: bench.RanksAxis, Kind: point.Int}
+func (r *reader) ranks(n yamlfile.Node, names *namespace) bench.Axis {
+	axis := bench.Axis{Name: bench.RanksAxis, Kind: point.Int}
 	axis.Kind, axis.Values = r.values(n, "ranks", point.Int)
 	for _, v := range axis.Values {
 		if v.Int() < 1 || v.Int() > 1<<20 {

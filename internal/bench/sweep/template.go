@@ -139,7 +139,7 @@ func (p piece) expand(at point.Point, ranks *int) (string, error) {
 
 // check says which axis a placeholder names, or why it cannot be replaced at
 // every point of the sweep.
-func (p piece) check(axes []bench.DeclaredAxis) (axis string, err error) {
+func (p piece) check(axes []bench.Axis) (axis string, err error) {
 	var names []string
 	for _, a := range axes {
 		if a.Name == p.text {
@@ -163,7 +163,7 @@ func (p piece) check(axes []bench.DeclaredAxis) (axis string, err error) {
 			return name, nil
 		}
 	}
-	if !bench.ValidName(p.text) {
+	if !point.ValidName(p.text) {
 		return "", fmt.Errorf("{%s} is no placeholder: braces themselves are written {{ and }}", p.text)
 	}
 	return "", suggest.Unknown("axis", p.text, names)

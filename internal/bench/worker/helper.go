@@ -6,15 +6,16 @@ import (
 	"strings"
 
 	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/internal/process/launch"
 )
 
 // maybeHelper makes this process a helper if its environment says so.
 func maybeHelper(benches []*bench.Bench) (exitCode int, is bool) {
-	role, is := os.LookupEnv(bench.HelperVariable)
+	role, is := os.LookupEnv(launch.HelperVar)
 	if !is {
 		return 0, false
 	}
-	os.Unsetenv(bench.HelperVariable)
+	os.Unsetenv(launch.HelperVar)
 	benchName, name, _ := strings.Cut(role, "/")
 	for _, b := range benches {
 		if f := b.Helpers[name]; b.Name == benchName && f != nil {

@@ -51,7 +51,7 @@ func preset(b *bench.Bench, name string) (list []plan.Assign, err error) {
 		return nil, nil
 	}
 	var names []string
-	for _, p := range b.Presets {
+	for _, p := range b.Profiles {
 		if p.Name == name {
 			for _, a := range p.Axes {
 				list = append(list, plan.Assign{Name: a[0], Text: a[1]})

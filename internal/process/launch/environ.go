@@ -15,6 +15,9 @@ const (
 	// TagVar marks every process of a launch and, unless it clears its environment, every descendant.
 	TagVar = "KERNBENCH_LAUNCH"
 
+	// HelperVar makes a program a helper of one of its benches: its value is "bench/helper".
+	HelperVar = "KERNBENCH_HELPER"
+
 	// agentVar carries the one-time token and makes a program an agent.
 	agentVar = "KERNBENCH_AGENT"
 )

@@ -1,9 +1,11 @@
 package journal
 
 import (
+	"math"
 	"time"
 
 	"github.com/kernbench/kernbench/internal/base/point"
+	"github.com/kernbench/kernbench/internal/base/stats"
 	"github.com/kernbench/kernbench/internal/host/hostinfo"
 )
 
@@ -49,6 +51,16 @@ type Stat struct {
 	Mean   float64  `json:"mean"`
 	CILow  *float64 `json:"ci_low,omitempty"`
 	CIHigh *float64 `json:"ci_high,omitempty"`
+}
+
+// NewStat returns a summary as rows store it: without an interval where there is
+// none.
+func NewStat(m stats.Summary) Stat {
+	s := Stat{Min: m.Min, P50: m.P50, P90: m.P90, P99: m.P99, Max: m.Max, Mean: m.Mean}
+	if !math.IsNaN(m.CILow) && !math.IsNaN(m.CIHigh) {
+		s.CILow, s.CIHigh = &m.CILow, &m.CIHigh
+	}
+	return s
 }
 
 // Load is how busy the machine was around a point: load averages, and the

@@ -1,0 +1,149 @@
+package bench
+
+import (
+	"strings"
+
+	"github.com/kernbench/kernbench/internal/base/dtype"
+	"github.com/kernbench/kernbench/internal/base/point"
+)
+
+// Unset among the values of [Env] removes the variable from the worker's
+// environment. Its NUL byte cannot occur in a real value.
+const Unset = "\x00unset"
+
+// Ints declares an axis of whole numbers by a SPEC, such as "1,2,8" or
+// "1K:64M:x4", where K = 1000.
+func Ints(name, spec string) Clause { return specAxis(name, point.Int, spec) }
+
+// Bytes declares an axis of byte sizes by a SPEC, where K = Ki = 1024.
+func Bytes(name, spec string) Clause { return specAxis(name, point.Bytes, spec) }
+
+// Floats declares an axis of real numbers by a SPEC.
+func Floats(name, spec string) Clause { return specAxis(name, point.Float, spec) }
+
+// Ranks declares the rank counts that the benchmark is launched with, by a SPEC.
+// Without it, a bench has one rank.
+func Ranks(spec string) Clause { return specAxis(RanksAxis, point.Int, spec) }
+
+// Strings declares an axis of texts.
+func Strings(name string, values ...string) Clause { return textAxis(name, point.String, values) }
+
+// DTypes declares an axis of element types, such as "f32" and "bf16".
+func DTypes(name string, values ...string) Clause { return textAxis(name, point.DType, values) }
+
+// AllDTypes are the names of the element types, for a DTypes axis over all.
+func AllDTypes() []string {
+	var names []string
+	for _, d := range dtype.All() {
+		names = append(names, d.String())
+	}
+	return names
+}
+
+// Tuples declares an axis of shapes, such as "4096x6144x4096", or with a label
+// "qkv=4096x6144x4096".
+func Tuples(name string, values ...string) Clause { return textAxis(name, point.Tuple, values) }
+
+// Bools declares an axis of truth values.
+func Bools(name string, values ...bool) Clause {
+	a := Axis{Name: name, Kind: point.Bool}
+	for _, v := range values {
+		a.Values = append(a.Values, point.BoolValue(v))
+	}
+	return func(d *declaration) { d.part.Axes = append(d.part.Axes, a) }
+}
+
+// On gives axes, declared before, other values on one backend: what that backend
+// cannot do is left out of a plain run there.
+func On(backend string, axes ...Clause) Clause {
+	return func(d *declaration) {
+		other := &declaration{bench: d.bench, part: &DeclaredPart{}}
+		for _, a := range axes {
+			a(other)
+		}
+		if d.part.On == nil {
+			d.part.On = map[string][]Axis{}
+		}
+		d.part.On[backend] = append(d.part.On[backend], other.part.Axes...)
+	}
+}
+
+func specAxis(name string, kind Kind, spec string) Clause {
+	return func(d *declaration) {
+		values, err := point.ParseSpec(kind, spec)
+		if err != nil {
+			d.fault("axis %q: %w", name, err)
+			return
+		}
+		d.part.Axes = append(d.part.Axes, Axis{name, kind, values})
+	}
+}
+
+func textAxis(name string, kind Kind, texts []string) Clause {
+	return func(d *declaration) {
+		a := Axis{Name: name, Kind: kind}
+		for _, t := range texts {
+			v, err := point.Parse(kind, t)
+			if err != nil {
+				d.fault("axis %q: %w", name, err)
+				return
+			}
+			a.Values = append(a.Values, v)
+		}
+		d.part.Axes = append(d.part.Axes, a)
+	}
+}
+
+// Env declares a swept environment variable; [Unset] among the values removes it
+// from the worker's environment. Each value needs new processes.
+func Env(name string, values ...string) Clause {
+	e := EnvAxis{Name: name}
+	for _, v := range values {
+		e.Values = append(e.Values, EnvVar{Name: name, Value: v, Set: true})
+		if v == Unset {
+			e.Values[len(e.Values)-1] = EnvVar{Name: name}
+		}
+	}
+	return func(d *declaration) { d.part.Envs = append(d.part.Envs, e) }
+}
+
+// Zip makes the axes and environment variables declared inside move together
+// instead of being crossed: the first values of all, then the second of all.
+func Zip(axes ...Clause) Clause {
+	return func(d *declaration) {
+		firstAxis, firstEnv := len(d.part.Axes), len(d.part.Envs)
+		for _, a := range axes {
+			a(d)
+		}
+		var names []string
+		for _, a := range d.part.Axes[firstAxis:] {
+			names = append(names, a.Name)
+		}
+		for _, e := range d.part.Envs[firstEnv:] {
+			names = append(names, e.Name)
+		}
+		d.part.Zips = append(d.part.Zips, names)
+	}
+}
+
+// Drop drops the points for which the function returns an error, whose text is the
+// recorded reason. It must be pure: the planner calls it, not the workers.
+func Drop(where Where) Clause {
+	return func(d *declaration) { d.part.Wheres = append(d.part.Wheres, where) }
+}
+
+// Profile declares values that --profile NAME gives to axes, each "axis=SPEC". A
+// profile without any names the axes as declared.
+func Profile(name string, axes ...string) Clause {
+	return func(d *declaration) {
+		p := DeclaredProfile{Name: name}
+		for _, text := range axes {
+			axis, spec, ok := strings.Cut(text, "=")
+			if !ok {
+				d.fault("profile %s: %q: want axis=SPEC", name, text)
+			}
+			p.Axes = append(p.Axes, [2]string{axis, spec})
+		}
+		d.bench.Profiles = append(d.bench.Profiles, p)
+	}
+}

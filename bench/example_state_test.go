@@ -1,0 +1,396 @@
+package bench_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+
+	"github.com/kernbench/kernbench/bench"
+)
+
+// try runs a body on one rank as a worker does, at a point such as "size=4Ki".
+func try(body bench.Body, coords ...string) bench.Outcome {
+	set := bench.Setting{Backend: "cpu", Seed: 1}
+	kinds := map[string]bench.Kind{"size": bench.KindBytes, "count": bench.KindInt, "alpha": bench.KindFloat,
+		"inplace": bench.KindBool, "shape": bench.KindTuple, "dtype": bench.KindDType, "cadence": bench.KindString, "seconds": bench.KindFloat}
+	for _, c := range coords {
+		name, text, _ := strings.Cut(c, "=")
+		value, err := bench.ParseValue(kinds[name], text)
+		if err != nil {
+			panic(err)
+		}
+		set.Point = set.Point.With(name, value)
+	}
+	s := bench.NewState(set)
+	return s.Finish(body(context.Background(), s))
+}
+
+// stepClock is a clock that a body advances itself, in picoseconds.
+type stepClock struct{ ps int64 }
+
+func (c *stepClock) Now() int64          { return c.ps }
+func (c *stepClock) Deterministic() bool { return true }
+func (c *stepClock) Name() string        { return "steps" }
+
+// takes makes a call of that many microseconds by a clock of its own.
+func takes(s *bench.State, us int64) func() error {
+	clock := &stepClock{}
+	s.UseClock(clock)
+	return func() error { clock.ps += us * 1e6; return nil }
+}
+
+func ExampleState_Value() {
+	try(func(_ context.Context, s *bench.State) error {
+		fmt.Println(s.Value("size").Kind(), s.Value("size"))
+		return nil
+	}, "size=64Ki")
+	// Output: bytes 65536
+}
+
+func ExampleState_Int() {
+	try(func(_ context.Context, s *bench.State) error {
+		fmt.Println(s.Int("count"), s.Int("size"))
+		return nil
+	}, "count=8", "size=64Ki")
+	// Output: 8 65536
+}
+
+func ExampleState_Float() {
+	try(func(_ context.Context, s *bench.State) error {
+		fmt.Println(2 * s.Float("alpha"))
+		return nil
+	}, "alpha=0.75")
+	// Output: 1.5
+}
+
+func ExampleState_Str() {
+	try(func(_ context.Context, s *bench.State) error {
+		fmt.Println(s.Str("cadence"), s.Str("size")) // any kind has a text
+		return nil
+	}, "cadence=isolated", "size=65536")
+	// Output: isolated 65536
+}
+
+func ExampleState_Bool() {
+	try(func(_ context.Context, s *bench.State) error {
+		fmt.Println(s.Bool("inplace"))
+		return nil
+	}, "inplace=true")
+	// Output: true
+}
+
+func ExampleState_Dims() {
+	try(func(_ context.Context, s *bench.State) error {
+		fmt.Println(s.Dims("shape"))
+		return nil
+	}, "shape=qkv=4096x6144x4096")
+	// Output: [4096 6144 4096]
+}
+
+func ExampleState_DType() {
+	try(func(_ context.Context, s *bench.State) error {
+		fmt.Println(s.DType("dtype"), s.DType("dtype").Size(), "bytes")
+		return nil
+	}, "dtype=bf16")
+	// Output: bf16 2 bytes
+}
+
+// Every rank works on its own part of the data.
+func ExampleState_Rank() {
+	try(func(_ context.Context, s *bench.State) error {
+		share := s.Int("count") / s.Size()
+		fmt.Println("elements", s.Rank()*share, "to", (s.Rank()+1)*share)
+		return nil
+	}, "count=1000")
+	// Output: elements 0 to 1000
+}
+
+func ExampleState_Size() {
+	try(func(_ context.Context, s *bench.State) error {
+		if s.Size() > 1 && s.Int("count")%s.Size() != 0 {
+			return bench.Skip("%d elements do not divide among %d ranks", s.Int("count"), s.Size())
+		}
+		fmt.Println(s.Size(), "rank")
+		return nil
+	}, "count=1000")
+	// Output: 1 rank
+}
+
+// A device is chosen by the rank's number on its host.
+func ExampleState_LocalRank() {
+	try(func(_ context.Context, s *bench.State) error {
+		fmt.Printf("device %d\n", s.LocalRank())
+		return nil
+	})
+	// Output: device 0
+}
+
+func ExampleState_Backend() {
+	try(func(_ context.Context, s *bench.State) error {
+		fmt.Println(s.Backend())
+		return nil
+	})
+	// Output: cpu
+}
+
+// Ranks of one launch meet under a name that no other launch has.
+func ExampleState_Session() {
+	try(func(_ context.Context, s *bench.State) error {
+		_ = "/dev/shm/exchange-" + s.Session()
+		return nil
+	})
+}
+
+// The same seed gives the same inputs, on every rank different ones.
+func ExampleState_Seed() {
+	try(func(_ context.Context, s *bench.State) error {
+		fmt.Println("seed of this rank's inputs:", s.Seed()+uint64(s.Rank()))
+		return nil
+	})
+	// Output: seed of this rank's inputs: 1
+}
+
+// Ranks exchange what each has found out during set-up.
+func ExampleState_Group() {
+	try(func(ctx context.Context, s *bench.State) error {
+		pids, err := s.Group().Exchange(ctx, []int64{int64(os.Getpid())})
+		if err != nil {
+			return err
+		}
+		fmt.Println("process IDs of", len(pids), "rank")
+		return nil
+	})
+	// Output: process IDs of 1 rank
+}
+
+// No rank reads a file before rank 0 has written it.
+func ExampleState_Barrier() {
+	try(func(ctx context.Context, s *bench.State) error {
+		if s.Rank() == 0 {
+			fmt.Println("rank 0 writes the input")
+		}
+		return s.Barrier(ctx)
+	})
+	// Output: rank 0 writes the input
+}
+
+// A rank that hangs or crashes is reported with its last phase.
+func ExampleState_Phase() {
+	try(func(_ context.Context, s *bench.State) error {
+		s.Phase("loading the matrix")
+		return nil
+	})
+}
+
+// A body that simulates advances a clock of its own: the row is simulated.
+func ExampleState_UseClock() {
+	out := try(func(ctx context.Context, s *bench.State) error {
+		clock := &stepClock{}
+		s.UseClock(clock)
+		return s.Time(ctx, func() error { clock.ps += 25e6; return nil })
+	})
+	fmt.Println(out.Kind, out.Metrics["time_us"], "us, samples:", out.Samples)
+	// Output: simulated 25 us, samples: 1
+}
+
+// How samples are taken may be an axis.
+func ExampleState_Sampling() {
+	try(func(ctx context.Context, s *bench.State) error {
+		s.Sampling().Cadence = bench.Cadence(s.Str("cadence"))
+		fmt.Println(s.Sampling().Validate())
+		return s.Time(ctx, takes(s, 1))
+	}, "cadence=isolated")
+	// Output: <nil>
+}
+
+// The option that bench.Seconds declares bounds the sampling.
+func ExampleState_SampleAtMost() {
+	try(func(ctx context.Context, s *bench.State) error {
+		s.SampleAtMost(s.Float(bench.SecondsOption))
+		fmt.Println(s.Sampling().Stop.MaxTime)
+		return s.Time(ctx, takes(s, 1))
+	}, "seconds=0.5")
+	// Output: 500ms
+}
+
+// A row from a model says so.
+func ExampleState_Kind() {
+	out := try(func(_ context.Context, s *bench.State) error {
+		s.Kind(bench.Modelled)
+		s.Report("time_us", 12.5, "us", "lower")
+		return nil
+	})
+	fmt.Println(out.Kind, out.Metrics["time_us"])
+	// Output: modelled 12.5
+}
+
+func ExampleState_Bytes() {
+	out := try(func(ctx context.Context, s *bench.State) error {
+		s.Bytes(int64(2 * s.Int("size"))) // read and written
+		return s.Time(ctx, takes(s, 100))
+	}, "size=1000000")
+	fmt.Println(out.Metrics["gbps"], "GB/s")
+	// Output: 20 GB/s
+}
+
+func ExampleState_Flops() {
+	out := try(func(ctx context.Context, s *bench.State) error {
+		d := s.Dims("shape")
+		s.Flops(float64(2 * d[0] * d[1] * d[2]))
+		return s.Time(ctx, takes(s, 2000))
+	}, "shape=1000x1000x1000")
+	fmt.Println(out.Metrics["tflops"], "TFLOP/s")
+	// Output: 1 TFLOP/s
+}
+
+// With several ranks, busbw counts what each must send.
+func ExampleState_Volume() {
+	out := try(func(ctx context.Context, s *bench.State) error {
+		s.Volume("all_reduce", 1e6)
+		return s.Time(ctx, takes(s, 100))
+	})
+	fmt.Println(out.Metrics["algbw"], "GB/s")
+	// Output: 10 GB/s
+}
+
+func ExampleState_Report() {
+	out := try(func(_ context.Context, s *bench.State) error {
+		s.Report("iterations", 42, "", "lower")
+		return nil
+	})
+	fmt.Println(out.Status, out.Metrics)
+	// Output: ok map[iterations:42]
+}
+
+// A body that samples by itself records the best value and the spread.
+func ExampleState_ReportSamples() {
+	out := try(func(_ context.Context, s *bench.State) error {
+		s.ReportSamples("solve_s", []float64{2.5, 2.25, 3}, "s", "lower")
+		return nil
+	})
+	fmt.Println(out.Metrics["solve_s"], out.Stats["solve_s"].P50, out.Stats["solve_s"].Max)
+	// Output: 2.25 2.5 3
+}
+
+func ExampleState_Metric() {
+	out := try(func(ctx context.Context, s *bench.State) error {
+		if err := s.Time(ctx, takes(s, 50)); err != nil {
+			return err
+		}
+		s.Report("calls_per_s", 1e6/s.Metric("time_us"), "1/s", "higher")
+		return nil
+	})
+	fmt.Println(out.Metrics["calls_per_s"])
+	// Output: 20000
+}
+
+// A bound by the memory's bandwidth, to compare the time with.
+func ExampleState_Limit() {
+	out := try(func(ctx context.Context, s *bench.State) error {
+		const gbps = 40
+		s.Limit("memory", float64(s.Int("size"))/gbps/1e3)
+		return s.Time(ctx, takes(s, 50))
+	}, "size=1000000")
+	fmt.Println(out.Metrics["pct_of_limit"], "% of the limit")
+	// Output: 50 % of the limit
+}
+
+func ExampleState_Detail() {
+	out := try(func(ctx context.Context, s *bench.State) error {
+		s.Detail("compiled for", "any "+runtime.Compiler)
+		return s.Time(ctx, takes(s, 1))
+	})
+	fmt.Println(out.Details)
+	// Output: map[compiled for:any gc]
+}
+
+func ExampleState_Warn() {
+	out := try(func(_ context.Context, s *bench.State) error {
+		s.Warn("%d of %d solves did not converge", 1, 3)
+		s.Report("solve_s", 2.5, "s", "lower")
+		return nil
+	})
+	fmt.Println(out.Warnings)
+	// Output: [1 of 3 solves did not converge]
+}
+
+// A check that finds wrong elements counts them; nothing is timed then.
+func ExampleState_Verify() {
+	out := try(func(ctx context.Context, s *bench.State) error {
+		want, got := []int{1, 2, 3, 4}, []int{0, 0, 0, 0}
+		s.Verify(func() error {
+			wrong := &bench.Wrong{}
+			for i := range want {
+				if got[i] == want[i] {
+					continue
+				}
+				if wrong.Count++; wrong.Count == 1 {
+					wrong.Detail = fmt.Sprintf("element %d is %d, want %d", i, got[i], want[i])
+				}
+			}
+			if wrong.Count > 0 {
+				return wrong
+			}
+			return nil
+		})
+		return s.Time(ctx, func() error { copy(got, want[:3]); return nil })
+	})
+	fmt.Println(out.Status, out.Metrics["wrong"])
+	fmt.Println(out.Reason)
+	// Output:
+	// failed 1
+	// 1 wrong elements, first: element 3 is 0, want 4
+}
+
+func ExampleState_Time() {
+	out := try(func(ctx context.Context, s *bench.State) error {
+		work := make([]int, s.Int("count")) // set-up is not timed
+		s.SampleAtMost(0.01)
+		return s.Time(ctx, func() error {
+			slices.Sort(work)
+			return nil
+		})
+	}, "count=1000")
+	fmt.Println(out.Status, out.Metrics["time_us"] > 0, out.Samples > 1)
+	// Output: ok true true
+}
+
+// A test runs a body without processes, as a worker does.
+func ExampleState_Finish() {
+	body := func(_ context.Context, s *bench.State) error {
+		return bench.Skip("%s does not apply", s.Str("cadence"))
+	}
+	isolated, err := bench.ParseValue(bench.KindString, "isolated")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	s := bench.NewState(bench.Setting{Point: bench.Point{{Name: "cadence", Value: isolated}}})
+	out := s.Finish(body(context.Background(), s))
+	fmt.Println(out.Status, out.Reason)
+	// Output: skipped isolated does not apply
+}
+
+// What a call changes is restored before the next one, outside the timed part.
+func ExamplePreamble() {
+	unsorted := []int{3, 1, 2}
+	out := try(func(ctx context.Context, s *bench.State) error {
+		work := make([]int, len(unsorted))
+		s.SampleAtMost(0.01)
+		return s.Time(ctx, func() error { slices.Sort(work); return nil },
+			bench.Preamble(func() error { copy(work, unsorted); return nil }))
+	})
+	fmt.Println(out.Status)
+	// Output: ok
+}
+
+func ExampleNotExecuted() {
+	out := try(func(context.Context, *bench.State) error {
+		return bench.NotExecuted(true, "needs 4 GPUs, has none")
+	})
+	fmt.Println(out.Status, out.Reason)
+	// Output: not-executed needs 4 GPUs, has none
+}

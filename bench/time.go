@@ -1,0 +1,165 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/kernbench/kernbench/internal/base/bandwidth"
+	"github.com/kernbench/kernbench/internal/bench/measure"
+	"github.com/kernbench/kernbench/internal/result/journal"
+)
+
+// Timing adjusts one [State.Time].
+type Timing func(*timing)
+
+type timing struct{ preamble func() error }
+
+// Preamble has a function run before each call, outside the timed part: to undo
+// what the call did.
+func Preamble(f func() error) Timing { return func(t *timing) { t.preamble = f } }
+
+// Time measures call on all ranks together: verified once, warmed up, sampled
+// until the median is known well enough, and verified again. The time of an
+// iteration is that of the slowest rank. It records the metric time_us, the median,
+// and what follows from it. All ranks must call it alike.
+func (s *State) Time(ctx context.Context, call func() error, timings ...Timing) error {
+	var adjusted timing
+	for _, t := range timings {
+		t(&adjusted)
+	}
+	body := measure.Body{Call: call, Preamble: adjusted.preamble}
+	if err := s.check(ctx, body, "verify before timing"); err != nil {
+		return err
+	}
+	cfg := s.set.Measure
+	cfg.Progress = func(phase string, _ int) { s.set.Phase(phase) }
+	first := "warmup"
+	if s.set.Clock.Deterministic() { // which needs none
+		first = "timed"
+	}
+	s.set.Phase(first)
+	res, err := measure.Run(ctx, cfg, s.set.Clock, s.set.Group, body)
+	if err != nil {
+		return err
+	}
+	if err := s.check(ctx, measure.Body{}, "verify after timing"); err != nil {
+		return err
+	}
+	s.record(res)
+	return nil
+}
+
+// check makes one call, if there is one, and all verifications. Every rank
+// arrives before any checks, since a check may look at data others still write.
+func (s *State) check(ctx context.Context, one measure.Body, phase string) error {
+	if len(s.verify) == 0 {
+		return nil
+	}
+	s.set.Phase(phase)
+	if one.Preamble != nil {
+		if err := one.Preamble(); err != nil {
+			return fmt.Errorf("preamble: %w", err)
+		}
+	}
+	if err := s.Barrier(ctx); err != nil {
+		return err
+	}
+	if one.Call != nil {
+		if err := one.Call(); err != nil {
+			return err
+		}
+	}
+	if err := s.Barrier(ctx); err != nil {
+		return err
+	}
+	var wrong int64
+	var first error
+	for _, v := range s.verify {
+		err := v()
+		var w *Wrong
+		if errors.As(err, &w) {
+			wrong += w.Count
+		}
+		if first == nil {
+			first = err
+		}
+	}
+	s.Report("wrong", float64(wrong), "", "lower")
+	// A rank that found nothing must not go on to time what another found
+	// wrong, so the ranks agree on the verdict.
+	mine := []int64{wrong}
+	if first != nil {
+		mine[0] = max(wrong, 1)
+	}
+	all, err := s.set.Group.Exchange(ctx, mine)
+	if first != nil { // whatever another rank has made of it meanwhile
+		return first // the row says in which phase
+	}
+	if err != nil {
+		return err
+	}
+	for rank, w := range all {
+		if w[0] != 0 {
+			return fmt.Errorf("rank %d: %w", rank, ErrElsewhere)
+		}
+	}
+	return nil
+}
+
+// ErrElsewhere marks a failure that another rank explains better: the row names
+// that rank.
+var ErrElsewhere = errors.New("the verification failed there")
+
+// record turns samples into the row's metrics.
+func (s *State) record(res *measure.Result) {
+	o := &s.out
+	o.Clock, o.Cadence, o.Cache = res.Clock, string(res.Cadence), string(res.Cache)
+	o.Batch, o.Samples = res.Batch, res.Samples.Iterations()
+	o.Warnings = append(o.Warnings, res.Warnings...)
+	a := measure.Analyze(res.Samples)
+	o.Warnings = append(o.Warnings, a.Warnings...)
+	us := a.Summary.P50
+	o.Metrics["time_us"] = us
+	s.describe("time_us", "us", "lower")
+	o.Stats = map[string]Stat{"time_us": journal.NewStat(a.Summary)}
+	if s.Size() > 1 {
+		o.Skew, o.Slowest = &a.Skew, &a.Straggler
+	}
+	if us > 0 {
+		if s.bytes > 0 {
+			o.Metrics["gbps"] = s.bytes / us / 1e3
+			s.describe("gbps", "GB/s", "higher")
+		}
+		if s.flops > 0 {
+			o.Metrics["tflops"] = s.flops / us / 1e6
+			s.describe("tflops", "TFLOP/s", "higher")
+		}
+		if v := s.volume; v != nil {
+			o.Metrics["algbw"] = bandwidth.Alg(v.bytes, us)
+			s.describe("algbw", "GB/s", "higher")
+			if bus, ok := bandwidth.Bus(v.op, s.Size(), v.bytes, us); ok {
+				o.Metrics["busbw"] = bus
+				s.describe("busbw", "GB/s", "higher")
+			}
+		}
+	}
+	if most := largest(o.Limits); us > 0 && most > 0 {
+		o.Metrics[LimitMetric] = 100 * most / us
+		s.describe(LimitMetric, "%", "higher")
+	}
+	// All ranks have the same matrix; rank 0 records it.
+	if s.Rank() == 0 && o.Samples > 1 {
+		if raw, err := res.Samples.MarshalBinary(); err == nil {
+			o.Raw = raw
+		}
+	}
+}
+
+// largest is the greatest value of the map, 0 when there is none.
+func largest(m map[string]float64) (most float64) {
+	for _, v := range m {
+		most = max(most, v)
+	}
+	return most
+}

@@ -1,0 +1,164 @@
+package bench
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/kernbench/kernbench/internal/base/point"
+)
+
+// Validate reports every fault of the declaration at once.
+func (b *Bench) Validate() error {
+	errs := slices.Clone(b.errs)
+	fault := func(format string, args ...any) {
+		errs = append(errs, fmt.Errorf(format, args...))
+	}
+	if !point.ValidName(b.Name) {
+		fault("name %q: want letters, digits, _ . -, starting with a letter", b.Name)
+	}
+	if len(b.Parts) == 0 {
+		fault("it has no part")
+	}
+	options := map[string]bool{}
+	for _, o := range b.Options {
+		if !point.ValidName(o.Name) {
+			fault("option name %q: want letters, digits, _ . -, starting with a letter", o.Name)
+		}
+		if options[o.Name] {
+			fault("duplicate option %q", o.Name)
+		}
+		options[o.Name] = true
+	}
+	parts := map[string]bool{}
+	for _, p := range b.Parts {
+		if parts[p.Name] {
+			fault("duplicate part %q", p.Name)
+		}
+		parts[p.Name] = true
+		for _, err := range p.faults(options) {
+			if p.Name != "" {
+				err = fmt.Errorf("part %s: %w", p.Name, err)
+			}
+			errs = append(errs, err)
+		}
+	}
+	if len(errs) == 0 {
+		return nil
+	}
+	return fmt.Errorf("bench %q: %w", b.Name, errors.Join(errs...))
+}
+
+func (p *DeclaredPart) faults(options map[string]bool) (errs []error) {
+	fault := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	if (p.Body == nil) == (p.Command == nil) {
+		fault("it needs either a body or a command")
+	}
+	seen := map[string]string{}
+	declare := func(what, name string) {
+		if old, clash := seen[name]; clash {
+			fault("%s %q clashes with the %s of that name", what, name, old)
+		}
+		if options[name] {
+			fault("%s %q clashes with the option of that name", what, name)
+		}
+		seen[name] = what
+	}
+	for _, a := range p.Axes {
+		if !point.ValidName(a.Name) || a.Name == BackendName {
+			fault("axis name %q: want letters, digits, _ . -, starting with a letter, and not %q", a.Name, BackendName)
+		}
+		declare("axis", a.Name)
+		if len(a.Values) == 0 {
+			fault("axis %q has no values", a.Name)
+		}
+		if a.Name == RanksAxis {
+			for _, v := range a.Values {
+				if v.Int() < 1 {
+					fault("axis %s: %v: a launch needs at least one rank", RanksAxis, v)
+				}
+			}
+		}
+		if dup, has := firstDuplicate(a.Values); has {
+			fault("axis %q: duplicate value %v", a.Name, dup)
+		}
+	}
+	for _, e := range p.Envs {
+		if !point.ValidEnvName(e.Name) {
+			fault("environment variable %q: want letters, digits and _, not starting with a digit", e.Name)
+		}
+		declare("environment variable", e.Name)
+		if len(e.Values) == 0 {
+			fault("environment variable %q has no values", e.Name)
+		}
+		if dup, has := firstDuplicate(e.Values); has {
+			fault("environment variable %q: duplicate value %s", e.Name, dup.Text())
+		}
+	}
+	for backend, axes := range p.On {
+		for _, a := range axes {
+			if own, has := p.Axis(a.Name); !has || own.Kind != a.Kind || len(a.Values) == 0 {
+				fault("on backend %s: no axis %q of that kind is declared before", backend, a.Name)
+			}
+		}
+	}
+	errs = append(errs, p.zipFaults(seen)...)
+	return errs
+}
+
+// zipFaults checks that zipped names exist, are zipped once and have equally
+// many values.
+func (p *DeclaredPart) zipFaults(known map[string]string) (errs []error) {
+	zipped := map[string]bool{}
+	for _, z := range p.Zips {
+		if len(z) < 2 {
+			errs = append(errs, fmt.Errorf("zip of %s: want at least two names", strings.Join(z, ",")))
+			continue
+		}
+		first := -1
+		for _, name := range z {
+			if _, ok := known[name]; !ok {
+				errs = append(errs, fmt.Errorf("zip names %q, which is neither an axis nor an environment variable", name))
+				continue
+			}
+			if zipped[name] {
+				errs = append(errs, fmt.Errorf("%q is in two zips", name))
+			}
+			zipped[name] = true
+			n := p.valueCount(name)
+			if first < 0 {
+				first = n
+			} else if n != first {
+				errs = append(errs, fmt.Errorf("zip of %s: %q has %d values, %q has %d: want equally many",
+					strings.Join(z, ","), z[0], first, name, n))
+			}
+		}
+	}
+	return errs
+}
+
+func (p *DeclaredPart) valueCount(name string) int {
+	for _, a := range p.Axes {
+		if a.Name == name {
+			return len(a.Values)
+		}
+	}
+	for _, e := range p.Envs {
+		if e.Name == name {
+			return len(e.Values)
+		}
+	}
+	return 0
+}
+
+func firstDuplicate[T comparable](values []T) (dup T, has bool) {
+	seen := make(map[T]bool, len(values))
+	for _, v := range values {
+		if seen[v] {
+			return v, true
+		}
+		seen[v] = true
+	}
+	return dup, false
+}
