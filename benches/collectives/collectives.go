@@ -23,7 +23,7 @@ const joinLimit = 30 * time.Second
 
 // Bench declares it.
 func Bench() *bench.Bench {
-	return bench.New("collectives", body, append([]bench.Item{
+	return bench.New("collectives", body, append([]bench.Clause{
 		bench.Help("collectives of a process group: time, bandwidth, correctness and distance from the limit"),
 		bench.Doc(`Times the collectives of kernbench's own process groups and checks every element.
 
@@ -81,13 +81,13 @@ named and the rows have no limits; their details say which library it was.
 
 // onBackends declares what the bench runs on: every backend that has a collective,
 // and what a plain run takes there of what the axes have elsewhere.
-func onBackends() []bench.Item {
+func onBackends() []bench.Clause {
 	names := dist.BackendsThat(func(d dist.Description) bool { return len(d.Can().Ops) > 0 })
-	items := []bench.Item{bench.Backends(names...)}
+	items := []bench.Clause{bench.Backends(names...)}
 	for _, name := range names {
 		d := dist.Describe(name)
 		can := d.Can()
-		var axes []bench.Item
+		var axes []bench.Clause
 		if !can.Has(dist.AllReduce) {
 			axes = append(axes, bench.Strings("op", string(can.Ops[0])))
 		}
