@@ -12,6 +12,7 @@ import (
 	"github.com/kernbench/kernbench/internal/bench/plan"
 	"github.com/kernbench/kernbench/internal/bench/worker"
 	"github.com/kernbench/kernbench/internal/host/hostinfo"
+	"github.com/kernbench/kernbench/internal/process/connection"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
@@ -171,7 +172,7 @@ func (w *workerGroup) runTask(ctx context.Context, index int, t plan.Task) (*res
 }
 
 func (w *workerGroup) sendTask(index int, t plan.Task) *failure {
-	task := worker.Task{Index: index, Trial: t.Trial, Point: slices.Concat(t.Point, w.slot.plan.Options)}
+	task := worker.Task{Index: index, Trial: t.Trial, Point: slices.Concat(t.Point, w.slot.plan.Options), Limit: w.slot.timeout(w.group)}
 	for _, v := range task.Point {
 		task.Kinds = append(task.Kinds, v.Value.Kind())
 	}
@@ -204,9 +205,9 @@ func (w *workerGroup) wakeStragglers(res *results) bool {
 func (w *workerGroup) checkHeartbeats() *failure {
 	for rank := range w.ranks {
 		s := &w.ranks[rank]
-		if s.silent++; time.Duration(s.silent)*tickTime > worker.Dead {
+		if s.silent++; time.Duration(s.silent)*tickTime > connection.Silence {
 			return &failure{status: journal.Failed, rank: &rank, phase: s.phase,
-				reason: fmt.Sprintf("lost heartbeat: nothing heard for %v (stopped, or starved of CPU)", worker.Dead)}
+				reason: fmt.Sprintf("lost heartbeat: nothing heard for %v (stopped, or starved of CPU)", connection.Silence)}
 		}
 	}
 	return nil

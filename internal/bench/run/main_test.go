@@ -82,6 +82,7 @@ func benches() []*bench.Bench {
 		bench.New("environ", environ, bench.Ranks("2"), bench.Env("SWEPT", "a b", "", bench.Unset), bench.Measure(quick)),
 		bench.New("scripted", scripted, bench.Ints("i", "1,2"), bench.Env("DOUBLE", "0", "1"), bench.Env("IGNORED", "0", "1")),
 		bench.New("stop", stop, bench.Ranks("2"), bench.Ints("i", "1,2,3"), bench.Measure(quick)),
+		bench.New("heed", heed, bench.Ranks("2"), bench.Strings("until", "time-out", "peer", "interrupt"), bench.Timeout(heedLimit)),
 		bench.New("lonely", lonely, bench.Ranks("2"), bench.Ints("i", "1,2,3"), bench.Measure(quick)),
 		bench.New("together", together, bench.Ranks("3"), bench.Strings("what", "fine", "fails", "panics", "hangs", "dies", "again"),
 			bench.Backends("cpu", simulated), bench.Timeout(5*time.Second)), // which none but the one that hangs needs, however loaded the machine

@@ -1,9 +1,9 @@
 package run
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -16,7 +16,6 @@ import (
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/bench/plan"
 	"github.com/kernbench/kernbench/internal/bench/worker"
-	"github.com/kernbench/kernbench/internal/process/connection"
 	"github.com/kernbench/kernbench/internal/process/launch"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
@@ -327,14 +326,11 @@ func TestLastWords(t *testing.T) {
 	defer hub.Close()
 	vars := hub.Vars(false)
 	network, address, _ := strings.Cut(vars["KERNBENCH_WORKER"], ":")
-	conn, err := net.Dial(network, address)
+	conn, err := worker.Service(vars["KERNBENCH_TOKEN"]).Dial(t.Context(), network, address)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := (connection.Service{Banner: worker.Banner, Secret: []byte(vars["KERNBENCH_TOKEN"])}).Answer(conn); err != nil {
-		t.Fatal(err)
-	}
-	fmt.Fprintln(conn, `{"hello":{"rank":0}}`)
+	conn.Send(json.RawMessage(`{"hello":{"rank":0}}`))
 	c := &workerGroup{hub: hub, ranks: make([]rankState, 1)}
 	select {
 	case e := <-hub.Events():
@@ -342,7 +338,8 @@ func TestLastWords(t *testing.T) {
 	case <-time.After(hangGuard):
 		t.Fatal("the worker did not join")
 	}
-	fmt.Fprint(conn, `{"beat":{"phase":"timed"}}{"beat":{"phase":"the end"}}`)
+	conn.Send(json.RawMessage(`{"beat":{"phase":"timed"}}`))
+	conn.Send(json.RawMessage(`{"beat":{"phase":"the end"}}`))
 	conn.Close()
 	if f := c.died(&launch.Exit{Rank: 0, Code: 3}); f.phase != "the end" || *f.rank != 0 || f.status != journal.Failed {
 		t.Errorf("%+v", f)

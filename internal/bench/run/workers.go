@@ -32,6 +32,7 @@ type workerGroup struct {
 	events <-chan launch.Event
 	tick   *time.Ticker
 	ending func() bool // the job that this launch is part of is being ended
+	forget func() bool // the interrupt
 }
 
 type rankState struct {
@@ -48,6 +49,8 @@ const (
 	startLimit = 60 * time.Second
 	// quitLimit is how long workers may take to end when asked.
 	quitLimit = 2 * time.Second
+	// cancelLimit is how long bodies may take to end when their context does.
+	cancelLimit = time.Second
 	// drainLimit is how long to wait for the messages that a worker sent before
 	// it died.
 	drainLimit = time.Second
@@ -101,7 +104,13 @@ func (s *runSlot) startWorkers(ctx context.Context, g *plan.Group) (*workerGroup
 	for i := range w.ranks {
 		w.ranks[i].phase = "start"
 	}
-	w.launch, err = s.start(ctx, g, processSpec{logs: path, argv: self, extra: hub.Vars(count > 1), files: files})
+	// An interrupt reaches the bodies before their processes get a signal.
+	launchCtx, stopLaunch := context.WithCancelCause(context.WithoutCancel(ctx))
+	w.forget = context.AfterFunc(ctx, func() {
+		w.cancelBodies("interrupted")
+		stopLaunch(context.Cause(ctx))
+	})
+	w.launch, err = s.start(launchCtx, g, processSpec{logs: path, argv: self, extra: hub.Vars(count > 1), files: files})
 	if err != nil {
 		f := &failure{status: journal.Failed, phase: "start", reason: err.Error()}
 		var lost *rankhost.LostError
@@ -306,13 +315,24 @@ func (w *workerGroup) stop(f *failure) {
 	if w.launch == nil {
 		return
 	}
-	w.launch.Stop(f.reason, f.dump && w.via == nil) // a launcher would only dump its own stacks
+	ended := w.cancelBodies(f.reason)
+	w.launch.Stop(f.reason, f.dump && !ended && w.via == nil) // a launcher would only dump its own stacks
 	w.await(0)
+}
+
+// cancelBodies ends the contexts of the bodies and gives them the time to clean up, if
+// there is any: a launcher that ends a job gives none. It reports whether all have ended.
+func (w *workerGroup) cancelBodies(reason string) bool {
+	if w.slot.joined(w.group) {
+		return w.hub.Cancel(reason, 0)
+	}
+	return w.hub.Cancel(reason, cancelLimit)
 }
 
 // close ends the launch in order: the workers are asked first.
 func (w *workerGroup) close() {
 	w.tick.Stop()
+	w.forget()
 	if w.launch != nil {
 		for rank := range w.procs {
 			w.hub.Quit(rank) // one that cannot be asked has ended, or is stopped below

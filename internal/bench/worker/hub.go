@@ -1,13 +1,10 @@
 package worker
 
 import (
-	"bufio"
-	"bytes"
 	"context"
 	"crypto/rand"
-	"encoding/json"
 	"fmt"
-	"io"
+	"math"
 	"net"
 	"slices"
 	"sync"
@@ -23,14 +20,15 @@ import (
 type Hub struct {
 	token  string
 	ln     net.Listener
-	ranks  int // that agree through this hub; 0 when they do it elsewhere
+	ranks  int // whose sync group goes through this hub; 0 when it does not
 	events chan Event
+	gone   chan struct{}
 
-	mu    sync.Mutex
-	conns map[int]*json.Encoder
-	open  []net.Conn
-	agree []io.ReadWriteCloser // by rank
-	gone  chan struct{}
+	mu      sync.Mutex
+	conns   map[int]*connection.Conn
+	sync    []*connection.Conn // by rank
+	perTask int                // results that a worker sends for one task
+	busy    map[int]int        // by worker, how many of them are to come
 
 	departures *departures
 }
@@ -54,39 +52,40 @@ type Event struct {
 	Closed    bool
 }
 
-// Listen opens the socket for one launch. It lives in the abstract name space:
-// no file is left behind, however the supervisor ends.
+// Listen opens the socket for one launch of processes on this host.
 func Listen() (*Hub, error) {
-	return newHub("unix", "@kernbench-"+rand.Text(), 0)
+	ln, err := connection.ListenLocal("kernbench-" + rand.Text())
+	return newHub(ln, 0, err)
 }
 
 // ListenTCP opens the socket for one launch of ranks that are not started by
-// this process and may be on other hosts, which reach it at the address. They
-// also agree through it.
+// this process and may be on other hosts, which reach it at the address. Their sync
+// group goes through it too.
 func ListenTCP(addr string, ranks int) (*Hub, error) {
-	return newHub("tcp", net.JoinHostPort(addr, "0"), ranks)
+	ln, err := net.Listen("tcp", net.JoinHostPort(addr, "0"))
+	return newHub(ln, ranks, err)
 }
 
-func newHub(network, address string, ranks int) (*Hub, error) {
-	ln, err := net.Listen(network, address)
+func newHub(ln net.Listener, ranks int, err error) (*Hub, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listening for workers: %w", err)
 	}
-	h := &Hub{token: rand.Text(), ln: ln, ranks: ranks, events: make(chan Event, 64), conns: map[int]*json.Encoder{},
-		agree: make([]io.ReadWriteCloser, ranks), gone: make(chan struct{}), departures: newDepartures()}
-	go h.accept()
+	h := &Hub{token: rand.Text(), ln: ln, ranks: ranks, events: make(chan Event, 1024), gone: make(chan struct{}),
+		conns: map[int]*connection.Conn{}, sync: make([]*connection.Conn, ranks), perTask: 1, busy: map[int]int{},
+		departures: newDepartures()}
+	go Service(h.token).Serve(ln, h.admit, func(string, error) {}) // who is not one of ours is of no interest
 	return h, nil
 }
 
 // Vars are the variables that make a process a worker of this hub. With
-// shared, it finds the agreement's memory on descriptor ShmFD.
+// shared, it finds the sync group's memory on descriptor ShmFD.
 func (h *Hub) Vars(shared bool) map[string]string {
 	m := map[string]string{addrVar: h.ln.Addr().Network() + ":" + h.ln.Addr().String(), tokenVar: h.token}
 	switch {
 	case h.ranks > 1:
-		m[agreeVar] = agreeHub
+		m[syncVar] = syncHub
 	case shared:
-		m[agreeVar] = agreeShm
+		m[syncVar] = syncShm
 	}
 	return m
 }
@@ -94,90 +93,55 @@ func (h *Hub) Vars(shared bool) map[string]string {
 // Events delivers what the workers say, until Close.
 func (h *Hub) Events() <-chan Event { return h.events }
 
-// helloLimit bounds how long a worker may take to say who it is.
-const helloLimit = 10 * time.Second
-
-func (h *Hub) accept() {
-	for {
-		conn, err := h.ln.Accept()
-		if err != nil {
-			return
-		}
-		go h.serve(conn)
+// admit takes in a worker, or a rank's second connection for the sync group, and
+// listens to it until it ends.
+func (h *Hub) admit(c *connection.Conn) {
+	var m message
+	if err := c.ReceiveFirst(&m); err != nil || m.Hello == nil || !h.add(c, *m.Hello) {
+		c.Close()
+		return
+	}
+	if !m.Hello.Sync {
+		h.emit(Event{Rank: m.Hello.Rank, PID: m.Hello.PID, Joined: true})
+		h.listen(c, m.Hello.Rank)
 	}
 }
 
-func (h *Hub) serve(conn net.Conn) {
-	if _, err := (connection.Service{Banner: Banner, Secret: []byte(h.token)}).Greet(conn); err != nil {
-		return // not one of ours
-	}
-	conn.SetReadDeadline(time.Now().Add(helloLimit))
-	// The first line is read apart: what follows may be the agreement's, which is
-	// no JSON.
-	in := bufio.NewReader(io.LimitReader(conn, maxHello))
-	line, err := in.ReadSlice('\n')
-	var m toSupervisor
-	if err != nil || json.Unmarshal(line, &m) != nil || m.Hello == nil {
-		conn.Close()
-		return
-	}
-	conn.SetReadDeadline(time.Time{})
-	rest, _ := in.Peek(in.Buffered())
-	stream := io.MultiReader(bytes.NewReader(bytes.Clone(rest)), conn)
-	if m.Hello.Agree {
-		h.joinAgreement(m.Hello.Rank, struct {
-			io.Reader
-			io.WriteCloser
-		}{stream, conn})
-		return
-	}
-	h.converse(conn, json.NewDecoder(stream), *m.Hello)
-}
-
-// maxHello bounds the first line.
-const maxHello = 4 << 10
-
-// joinAgreement adds a rank's second connection; the last one starts the
-// agreement, which ends with the connections.
-func (h *Hub) joinAgreement(rank int, conn io.ReadWriteCloser) {
+// add gives a connection its place, unless it has one already. The last of the sync
+// group's starts it; it ends with its connections.
+func (h *Hub) add(c *connection.Conn, hi hello) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	select {
 	case <-h.gone:
-		conn.Close()
-		return
+		return false
 	default:
 	}
-	if rank < 0 || rank >= h.ranks || h.agree[rank] != nil {
-		conn.Close()
-		return
+	if !hi.Sync {
+		if h.conns[hi.Rank] != nil {
+			return false
+		}
+		h.conns[hi.Rank] = c
+		h.departures.expect(c.Conn, hi.Rank)
+		return true
 	}
-	h.agree[rank] = conn
-	if !slices.Contains(h.agree, nil) {
-		go syncgroup.NewHub(h.agree).Run(context.Background()) // how it ends, the ranks tell themselves
+	if hi.Rank < 0 || hi.Rank >= h.ranks || h.sync[hi.Rank] != nil {
+		return false
 	}
+	h.sync[hi.Rank] = c
+	if !slices.Contains(h.sync, nil) {
+		go syncgroup.ServeHub(context.Background(), h.sync) // how it ends, the ranks tell themselves
+	}
+	return true
 }
 
-// converse listens to one worker until its connection ends.
-func (h *Hub) converse(conn net.Conn, dec *json.Decoder, hi hello) {
-	defer conn.Close()
-	rank := hi.Rank
-	h.mu.Lock()
-	_, twice := h.conns[rank]
-	if !twice {
-		h.conns[rank] = json.NewEncoder(conn)
-		h.open = append(h.open, conn)
-		h.departures.expect(conn, rank)
-	}
-	h.mu.Unlock()
-	if twice {
-		return
-	}
-	h.emit(Event{Rank: rank, PID: hi.PID, Joined: true})
+func (h *Hub) listen(c *connection.Conn, rank int) {
+	defer c.Close()
 	for {
-		var m toSupervisor
-		if err := dec.Decode(&m); err != nil {
+		var m message
+		if err := c.Receive(&m); err != nil {
 			h.departures.firstGone() // noted before this end is closed too, and with it forgotten
+			h.settle(rank, math.MaxInt)
 			h.emit(Event{Rank: rank, Closed: true})
 			return
 		}
@@ -188,6 +152,7 @@ func (h *Hub) converse(conn net.Conn, dec *json.Decoder, hi hello) {
 		case m.Beat != nil:
 			h.emit(Event{Rank: who, Beat: true, Phase: m.Beat.Phase, Waiting: m.Beat.Waiting})
 		case m.Done != nil:
+			h.settle(rank, 1)
 			h.emit(Event{Rank: who, Done: &m.Done.Outcome, Index: m.Done.Index, Secondary: m.Done.Secondary, Culprit: m.Done.Culprit})
 		}
 	}
@@ -204,30 +169,75 @@ func (h *Hub) emit(e Event) {
 // may tell of several ends in another order than they happened.
 func (h *Hub) FirstGone() int { return h.departures.firstGone() }
 
-// Send gives an order to one rank.
-func (h *Hub) send(rank int, m toWorker) error {
+func (h *Hub) send(rank int, m message) error {
 	h.mu.Lock()
-	enc := h.conns[rank]
+	c := h.conns[rank]
 	h.mu.Unlock()
-	if enc == nil {
+	if c == nil {
 		return fmt.Errorf("rank %d is not connected", rank)
 	}
-	return enc.Encode(m)
+	return c.Send(m)
 }
 
 // Job tells a rank what the launch is about.
-func (h *Hub) Job(rank int, j Job) error { return h.send(rank, toWorker{Job: &j}) }
+func (h *Hub) Job(rank int, j Job) error {
+	if j.InProcess {
+		h.mu.Lock()
+		h.perTask = j.Size
+		h.mu.Unlock()
+	}
+	return h.send(rank, message{Job: &j})
+}
 
 // Task gives a rank its next point.
-func (h *Hub) Task(rank int, t Task) error { return h.send(rank, toWorker{Task: &t}) }
+func (h *Hub) Task(rank int, t Task) error {
+	h.mu.Lock()
+	h.busy[rank] = h.perTask
+	h.mu.Unlock()
+	return h.send(rank, message{Task: &t})
+}
 
-// Abort wakes a rank that waits for others that will not come.
-func (h *Hub) Abort(rank int, reason string) error { return h.send(rank, toWorker{Abort: &reason}) }
+// settle notes results of a worker, or that there will be none.
+func (h *Hub) settle(rank, results int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.busy[rank] = max(0, h.busy[rank]-results)
+}
+
+// Abort cancels the context of a rank's body, and wakes it if it waits for others that
+// will not come.
+func (h *Hub) Abort(rank int, reason string) error { return h.send(rank, message{Abort: &reason}) }
+
+// Cancel aborts every rank that is at a task and lets the bodies end by themselves,
+// within the limit. It reports whether all have ended.
+func (h *Hub) Cancel(reason string, limit time.Duration) bool {
+	for _, rank := range h.atWork() {
+		h.Abort(rank, reason) // one that cannot be told is gone
+	}
+	for end := time.Now().Add(limit); len(h.atWork()) > 0; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			return false
+		}
+	}
+	return true
+}
+
+// atWork is the ranks of the workers that have not answered their task.
+func (h *Hub) atWork() (ranks []int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for rank, left := range h.busy {
+		if left > 0 {
+			ranks = append(ranks, rank)
+		}
+	}
+	return ranks
+}
 
 // Quit asks a rank to end.
-func (h *Hub) Quit(rank int) error { return h.send(rank, toWorker{Quit: true}) }
+func (h *Hub) Quit(rank int) error { return h.send(rank, message{Quit: true}) }
 
-// Close ends the conversation; workers still connected end themselves.
+// Close ends the connections; workers still connected end themselves.
 func (h *Hub) Close() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -239,10 +249,10 @@ func (h *Hub) Close() error {
 	}
 	h.departures.close()
 	err := h.ln.Close()
-	for _, c := range h.open {
+	for _, c := range h.conns {
 		c.Close()
 	}
-	for _, c := range h.agree {
+	for _, c := range h.sync {
 		if c != nil {
 			c.Close()
 		}

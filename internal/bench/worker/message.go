@@ -1,4 +1,4 @@
-// Package worker is both ends of the conversation between the supervisor and
+// Package worker is both ends of the connection between the supervisor and
 // the processes that run a bench's body. A worker is the same binary started
 // again with an address and a one-time token in its environment; it connects
 // back, is told its job, runs one task after the other, and answers with what
@@ -12,6 +12,7 @@ import (
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/bench/measure"
+	"github.com/kernbench/kernbench/internal/process/connection"
 )
 
 // The variables that make a process a worker. They are removed from its
@@ -19,34 +20,23 @@ import (
 const (
 	addrVar  = "KERNBENCH_WORKER"
 	tokenVar = "KERNBENCH_TOKEN"
-	agreeVar = "KERNBENCH_AGREE" // where the ranks agree: agreeShm or agreeHub
+	syncVar  = "KERNBENCH_SYNC" // how the ranks are in touch: syncShm or syncHub
 )
 
-// Heartbeats are sent this often; a worker silent for Dead is taken for dead.
-const (
-	Beat = 500 * time.Millisecond
-	Dead = 5 * time.Second
-)
-
-// The ways to agree: over shared memory on descriptor ShmFD, or, for ranks that
+// The kinds of sync group: over shared memory on descriptor ShmFD, or, for ranks that
 // may be on several hosts, over a second connection to the hub.
 const (
-	agreeShm = "shm"
-	agreeHub = "hub"
+	syncShm = "shm"
+	syncHub = "hub"
 )
 
 // ShmFD is the descriptor on which a worker finds the shared memory of its
-// launch's agreement: the first of its extra files.
+// launch's sync group: the first of its extra files.
 const ShmFD = 3
 
-// Banner opens every connection, before each side proves that it knows the token.
-const Banner = "kernbench worker 1\n"
-
-// hello is a worker's first message.
-type hello struct {
-	Rank  int  `json:"rank"`
-	PID   int  `json:"pid"`
-	Agree bool `json:"agree,omitempty"` // the connection is for the agreement
+// Service is how a worker and its supervisor open a connection: both know the token.
+func Service(token string) connection.Service {
+	return connection.Service{Banner: "kernbench worker 2\n", Secret: []byte(token)}
 }
 
 // Job is what all tasks of a launch have in common.
@@ -69,24 +59,33 @@ type Task struct {
 	Point point.Point  `json:"point"` // axes and options
 	Kinds []point.Kind `json:"kinds"` // of the point's values; JSON alone loses them
 	Trial int          `json:"trial"`
+	// Limit is how long it may take. The supervisor watches over it; the body sees it
+	// as the deadline of its context.
+	Limit time.Duration `json:"limit,omitempty"`
 }
 
-// toWorker is a message from the supervisor; one field is set.
-type toWorker struct {
+// message is one frame, in either direction: one field is set, and from a worker
+// besides it the rank.
+type message struct {
+	// From the supervisor.
 	Job   *Job    `json:"job,omitempty"`
 	Task  *Task   `json:"task,omitempty"`
-	Abort *string `json:"abort,omitempty"`
+	Abort *string `json:"abort,omitempty"` // why
 	Quit  bool    `json:"quit,omitempty"`
-}
 
-// toSupervisor is a message from a worker; besides the rank, one field is set.
-type toSupervisor struct {
-	// Rank is who says it, in a worker that has several: counted from its own.
+	// From a worker. Rank is who says it in one that has several: counted from its own.
 	Rank  int    `json:"rank,omitempty"`
 	Hello *hello `json:"hello,omitempty"`
 	Ready *ready `json:"ready,omitempty"`
 	Beat  *beat  `json:"beat,omitempty"`
 	Done  *done  `json:"done,omitempty"`
+}
+
+// hello is a worker's first message.
+type hello struct {
+	Rank int  `json:"rank"`
+	PID  int  `json:"pid"`
+	Sync bool `json:"sync,omitempty"` // the connection is the sync group's
 }
 
 // ready answers a job: what the worker saw of the swept environment.

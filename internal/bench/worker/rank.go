@@ -27,13 +27,13 @@ func newRank(w *worker, number int, g syncgroup.Group) *rank {
 	return r
 }
 
-func (r *rank) say(m toSupervisor) error {
+func (r *rank) say(m message) error {
 	m.Rank = r.number
-	return r.worker.say(m)
+	return r.worker.conn.Send(m)
 }
 
 func (r *rank) beat() error {
-	return r.say(toSupervisor{Beat: &beat{*r.phase.Load(), r.wait.Load()}})
+	return r.say(message{Beat: &beat{*r.phase.Load(), r.wait.Load()}})
 }
 
 // setPhase also tells the supervisor at once, so that a crash right after is
@@ -45,29 +45,30 @@ func (r *rank) setPhase(phase string) {
 }
 
 // perform runs the body at one point and reports the outcome.
-func (r *rank) perform(t *Task) error {
+func (r *rank) perform(ctx context.Context, t *Task) error {
 	r.setPhase("set-up")
 	w := r.worker
 	s := bench.NewState(bench.Setting{
 		Point: slices.Clone(t.Point), Group: watched{r.group, &r.wait}, LocalRank: w.local + r.number, Backend: w.job.Backend,
 		Session: w.job.Session, Trial: t.Trial, Seed: w.job.Seed, Measure: w.job.Measure, Phase: r.setPhase,
 	})
-	err := protect(func() error { return w.part.Body(context.Background(), s) })
+	err := protect(func() error { return w.part.Body(ctx, s) })
+	cancelled := err != nil && ctx.Err() != nil
 	out := s.Finish(err)
 	if out.Phase = *r.phase.Load(); out.Status.Bad() {
 		r.group.Abort(out.Reason)
 	}
 	// Whoever aborted the group or left it has an error of its own; all others
-	// only follow.
+	// only follow, and so does whatever comes after the body was told to end.
 	var aborted *syncgroup.AbortedError
 	var peer *dist.PeerError
-	follows := errors.As(err, &aborted) || errors.As(err, &peer) || errors.Is(err, bench.ErrElsewhere)
+	follows := cancelled || errors.As(err, &aborted) || errors.As(err, &peer) || errors.Is(err, bench.ErrElsewhere)
 	var culprit *int
 	if aborted != nil && aborted.Rank != syncgroup.HubRank {
 		culprit = &aborted.Rank
 	}
 	r.setPhase("idle")
-	return r.say(toSupervisor{Done: &done{Index: t.Index, Outcome: out, Secondary: follows, Culprit: culprit}})
+	return r.say(message{Done: &done{Index: t.Index, Outcome: out, Secondary: follows, Culprit: culprit}})
 }
 
 // watched notes when a rank only waits for the others, so that the one that

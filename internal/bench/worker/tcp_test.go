@@ -10,12 +10,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/kernbench/kernbench/internal/process/connection"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
-// Ranks that a launcher has started elsewhere find their places in its
-// variables, connect over TCP, and agree through the hub.
+// Ranks that a launcher has started elsewhere find their ranks in its
+// variables, connect over TCP, and have their sync group at the hub.
 func TestOtherLaunchersRanks(t *testing.T) {
 	for _, address := range []string{"127.0.0.1", "::1"} {
 		h, err := ListenTCP(address, 2)
@@ -139,9 +138,8 @@ func TestFirstGone(t *testing.T) {
 	}
 }
 
-// Who does not know the token is not let in, for either purpose, and the token
-// is never sent.
-func TestStrangersAtTheHub(t *testing.T) {
+// A process that does not know the token is not let in, and the token is never sent.
+func TestUnauthenticatedAtTheHub(t *testing.T) {
 	h, err := ListenTCP("127.0.0.1", 2)
 	if err != nil {
 		t.Fatal(err)
@@ -149,8 +147,7 @@ func TestStrangersAtTheHub(t *testing.T) {
 	defer h.Close()
 	guess := strings.Repeat("x", len(h.token))
 	for _, c := range []struct{ token, hello string }{
-		{guess, `{"hello":{"rank":0}}` + "\n"}, {guess, `{"hello":{"rank":0,"agree":true}}` + "\n"}, {h.token, "{}\n"},
-		{h.token, strings.Repeat("x", 2*maxHello)}, {h.token, `{"hello":{"rank":7,"agree":true}}` + "\n"},
+		{guess, ""}, {h.token, `{}`}, {h.token, strings.Repeat("x", 10000)}, {h.token, `{"hello":{"rank":7,"sync":true}}`},
 		{"", "GET / HTTP/1.1\r\n\r\n" + strings.Repeat("x", 100)}, // no proof at all
 	} {
 		conn, err := net.Dial("tcp", h.ln.Addr().String())
@@ -158,11 +155,17 @@ func TestStrangersAtTheHub(t *testing.T) {
 			t.Fatal(err)
 		}
 		if c.token != "" {
-			if _, err := (connection.Service{Banner: Banner, Secret: []byte(c.token)}).Answer(conn); (err == nil) != (c.token == h.token) {
+			known, err := Service(c.token).Answer(conn)
+			if (err == nil) != (c.token == h.token) {
 				t.Errorf("token %s: %v", c.token, err)
 			}
+			if err != nil {
+				continue
+			}
+			known.Send(raw(c.hello))
+		} else {
+			conn.Write([]byte(c.hello))
 		}
-		conn.Write([]byte(c.hello))
 		said, err := io.ReadAll(conn)
 		if bytes.Contains(said, []byte(h.token)) || strings.Contains(string(said), "job") {
 			t.Errorf("%.60q was answered with %q, %v", c.hello, said, err)
@@ -175,3 +178,8 @@ func TestStrangersAtTheHub(t *testing.T) {
 	default:
 	}
 }
+
+// raw is a message as it stands.
+type raw string
+
+func (r raw) MarshalBinary() ([]byte, error) { return []byte(r), nil }

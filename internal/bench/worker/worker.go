@@ -1,11 +1,10 @@
 package worker
 
 import (
-	"encoding/json"
+	"context"
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"runtime/debug"
 	"strconv"
@@ -32,9 +31,9 @@ func Maybe(benches []*bench.Bench) (exitCode int, isWorker bool) {
 	if addr == "" {
 		return 0, false
 	}
-	w := &worker{benches: benches, addr: addr, token: os.Getenv(tokenVar), agree: os.Getenv(agreeVar)}
-	w.findPlace(os.Environ())
-	for _, name := range []string{addrVar, tokenVar, agreeVar} {
+	w := &worker{benches: benches, addr: addr, token: os.Getenv(tokenVar), sync: os.Getenv(syncVar)}
+	w.findRank(os.Environ())
+	for _, name := range []string{addrVar, tokenVar, syncVar} {
 		os.Unsetenv(name)
 	}
 	if err := errors.Join(w.run(), dist.End()); err != nil {
@@ -48,21 +47,21 @@ type worker struct {
 	benches []*bench.Bench
 	addr    string // of the hub
 	token   string
-	agree   string // how the ranks do it
+	sync    string // how the ranks are in touch
 	rank    int
 	local   int
 
-	send   sync.Mutex
-	enc    *json.Encoder
+	conn   *connection.Conn
 	job    Job
 	part   *bench.DeclaredPart
 	ranks  atomic.Pointer[[]*rank] // that this process has: one, or all of the launch
-	orders chan toWorker
+	orders chan message
+	cancel atomic.Pointer[context.CancelCauseFunc] // of the present task
 }
 
-// findPlace reads this process's rank from what the supervisor set, or from what
+// findRank reads this process's rank from what the supervisor set, or from what
 // the launcher did that started it for the supervisor.
-func (w *worker) findPlace(environ []string) {
+func (w *worker) findRank(environ []string) {
 	if rank, err := strconv.Atoi(os.Getenv("RANK")); err == nil {
 		w.rank = rank
 		w.local, _ = strconv.Atoi(os.Getenv("LOCAL_RANK"))
@@ -74,35 +73,30 @@ func (w *worker) findPlace(environ []string) {
 }
 
 // dial connects to the hub and says who is there.
-func (w *worker) dial(forAgreement bool) (net.Conn, error) {
+func (w *worker) dial(forSync bool) (*connection.Conn, error) {
 	network, address, ok := strings.Cut(w.addr, ":")
 	if !ok {
 		return nil, fmt.Errorf("address %q: want network:address", w.addr)
 	}
-	conn, err := net.Dial(network, address)
+	conn, err := Service(w.token).Dial(context.Background(), network, address)
 	if err != nil {
 		return nil, fmt.Errorf("reaching the supervisor: %w", err)
 	}
-	if _, err = (connection.Service{Banner: Banner, Secret: []byte(w.token)}).Answer(conn); err == nil {
-		err = json.NewEncoder(conn).Encode(toSupervisor{Hello: &hello{w.rank, os.Getpid(), forAgreement}})
-	}
-	if err != nil {
+	if err := conn.Send(message{Hello: &hello{w.rank, os.Getpid(), forSync}}); err != nil {
 		conn.Close()
 		return nil, fmt.Errorf("greeting the supervisor: %w", err)
 	}
 	return conn, nil
 }
 
-func (w *worker) run() error {
-	conn, err := w.dial(false)
-	if err != nil {
+func (w *worker) run() (err error) {
+	if w.conn, err = w.dial(false); err != nil {
 		return err
 	}
-	defer conn.Close()
-	w.enc = json.NewEncoder(conn)
+	defer w.conn.Close()
 	w.ranks.Store(&[]*rank{newRank(w, 0, nil)}) // to beat while it joins
-	w.orders = make(chan toWorker)
-	go w.listen(conn)
+	w.orders = make(chan message)
+	go w.listen()
 	go w.beat()
 
 	first := <-w.orders
@@ -114,7 +108,7 @@ func (w *worker) run() error {
 	if err := w.join(); err != nil {
 		ready.Error = err.Error()
 	}
-	if err := w.say(toSupervisor{Ready: ready}); err != nil || ready.Error != "" {
+	if err := w.conn.Send(message{Ready: ready}); err != nil || ready.Error != "" {
 		return errors.Join(err, errors.New(ready.Error))
 	}
 	for order := range w.orders {
@@ -143,7 +137,7 @@ func (w *worker) join() error {
 	if w.part == nil {
 		return fmt.Errorf("this program has no bench %q with a part %q", w.job.Bench, w.job.Part)
 	}
-	groups, err := w.agreement()
+	groups, err := w.syncGroups()
 	if err != nil {
 		return err
 	}
@@ -155,8 +149,8 @@ func (w *worker) join() error {
 	return nil
 }
 
-// agreement gives the ends of the ranks that this process has.
-func (w *worker) agreement() ([]syncgroup.Group, error) {
+// syncGroups gives the ends of the ranks that this process has.
+func (w *worker) syncGroups() ([]syncgroup.Group, error) {
 	var group syncgroup.Group
 	var err error
 	switch {
@@ -164,33 +158,32 @@ func (w *worker) agreement() ([]syncgroup.Group, error) {
 		group = syncgroup.Solo()
 	case w.job.InProcess:
 		return syncgroup.Local(w.job.Size), nil
-	case w.agree == agreeShm:
-		group, err = syncgroup.JoinShm(os.NewFile(ShmFD, "agreement"), w.rank, w.job.Size)
-	case w.agree == agreeHub:
-		var conn net.Conn
+	case w.sync == syncShm:
+		group, err = syncgroup.JoinShm(os.NewFile(ShmFD, "sync group"), w.rank, w.job.Size)
+	case w.sync == syncHub:
+		var conn *connection.Conn
 		if conn, err = w.dial(true); err == nil {
 			group, err = syncgroup.JoinStream(conn, w.rank, w.job.Size)
 		}
 	default:
-		err = fmt.Errorf("no shared memory and no hub was given for %d ranks to agree", w.job.Size)
+		err = fmt.Errorf("no shared memory and no hub was given for a sync group of %d ranks", w.job.Size)
 	}
 	return []syncgroup.Group{group}, err
 }
 
 // listen passes orders on. When the supervisor goes away, so does the worker,
 // whatever the body is doing: nobody is left to hear its result.
-func (w *worker) listen(conn net.Conn) {
-	dec := json.NewDecoder(conn)
+func (w *worker) listen() {
 	for {
-		var m toWorker
-		if err := dec.Decode(&m); err != nil {
+		var m message
+		if err := w.conn.Receive(&m); err != nil {
 			if !errors.Is(err, io.EOF) {
 				fmt.Fprintf(os.Stderr, "kernbench worker, rank %d: hearing the supervisor: %v\n", w.rank, err)
 			}
 			os.Exit(3)
 		}
 		if m.Abort != nil {
-			(*w.ranks.Load())[0].group.Abort(*m.Abort) // which wakes them all
+			w.abort(*m.Abort)
 			continue
 		}
 		w.orders <- m
@@ -200,20 +193,24 @@ func (w *worker) listen(conn net.Conn) {
 	}
 }
 
+// abort ends the present task: the bodies' context, and their wait for other ranks.
+func (w *worker) abort(reason string) {
+	if cancel := w.cancel.Load(); cancel != nil {
+		(*cancel)(errors.New(reason))
+	}
+	if g := (*w.ranks.Load())[0].group; g != nil {
+		g.Abort(reason) // which wakes them all
+	}
+}
+
 func (w *worker) beat() {
-	for range time.Tick(Beat) {
+	for range time.Tick(connection.Beat) {
 		for _, r := range *w.ranks.Load() {
 			if r.beat() != nil {
 				return
 			}
 		}
 	}
-}
-
-func (w *worker) say(m toSupervisor) error {
-	w.send.Lock()
-	defer w.send.Unlock()
-	return w.enc.Encode(m)
 }
 
 // perform runs the body at one point, on every rank that this process has, and
@@ -224,16 +221,32 @@ func (w *worker) perform(t *Task) error {
 			t.Point[i].Value = t.Point[i].Value.Retype(t.Kinds[i])
 		}
 	}
+	ctx, cancel := context.WithCancelCause(context.Background())
+	defer cancel(nil)
+	w.cancel.Store(&cancel)
+	defer w.cancel.Store(nil)
+	if t.Limit > 0 {
+		ctx = watchedContext{ctx, time.Now().Add(t.Limit)}
+	}
 	ranks := *w.ranks.Load()
 	errs := make([]error, len(ranks))
 	var all sync.WaitGroup
 	for i, r := range ranks[1:] {
-		all.Go(func() { errs[i+1] = r.perform(t) })
+		all.Go(func() { errs[i+1] = r.perform(ctx, t) })
 	}
-	errs[0] = ranks[0].perform(t)
+	errs[0] = ranks[0].perform(ctx, t)
 	all.Wait()
 	return errors.Join(errs...)
 }
+
+// watchedContext shows a deadline that the supervisor watches over: it cancels the
+// context then, and so one clock alone decides whether a task was in time.
+type watchedContext struct {
+	context.Context
+	deadline time.Time
+}
+
+func (c watchedContext) Deadline() (time.Time, bool) { return c.deadline, true }
 
 // protect turns a panic into an error that carries its stack.
 func protect(f func() error) (err error) {

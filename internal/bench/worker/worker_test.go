@@ -2,10 +2,8 @@ package worker
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"strings"
@@ -39,6 +37,11 @@ func body(ctx context.Context, s *bench.State) error {
 		return bench.Skip("not today")
 	case "hang":
 		time.Sleep(2 * hangGuard)
+	case "heed":
+		deadline, _ := ctx.Deadline()
+		s.Phase(time.Until(deadline).Round(time.Second).String())
+		<-ctx.Done()
+		return context.Cause(ctx)
 	case "wait":
 		if err := s.Barrier(ctx); err != nil {
 			return err
@@ -222,41 +225,41 @@ func TestAbort(t *testing.T) {
 	}
 }
 
-// TestStrangers: the hub takes only those who know the token, and each rank once.
-func TestStrangers(t *testing.T) {
+// TestAdmission: the hub takes only those who know the token, and each rank once.
+func TestAdmission(t *testing.T) {
 	h := listen(t)
 	_, address, _ := strings.Cut(h.Vars(false)[addrVar], ":")
-	connect := func(token, text string) net.Conn {
-		conn, err := net.Dial("unix", address)
+	connect := func(token string, hello any) *connection.Conn {
+		conn, err := Service(token).Dial(t.Context(), "unix", address)
 		if err != nil {
-			t.Fatal(err)
+			return nil
 		}
 		t.Cleanup(func() { conn.Close() })
-		connection.Service{Banner: Banner, Secret: []byte(token)}.Answer(conn) // how it ends is seen by what follows
-		fmt.Fprintln(conn, text)
+		conn.Send(hello) // how it ends is seen by what follows
 		return conn
 	}
-	greeting := func(rank int) string {
-		data, _ := json.Marshal(toSupervisor{Hello: &hello{Rank: rank, PID: 1}})
-		return string(data)
-	}
-	refused := func(what string, conn net.Conn) {
+	greeting := func(rank int) message { return message{Hello: &hello{Rank: rank, PID: 1}} }
+	refused := func(what string, conn *connection.Conn) {
+		if conn == nil {
+			return
+		}
 		conn.SetReadDeadline(time.Now().Add(hangGuard))
 		if _, err := conn.Read(make([]byte, 1)); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
 			t.Errorf("%s was not refused: %v", what, err)
 		}
 	}
-	refused("a wrong token", connect("guess", greeting(0)))
-	refused("no token", connect("", greeting(0)))
-	refused("no greeting", connect(h.token, `{"beat":{"phase":"x"}}`))
-	refused("no JSON", connect(h.token, "GET / HTTP/1.0"))
+	if connect("guess", greeting(0)) != nil || connect("", greeting(0)) != nil {
+		t.Error("a wrong token was accepted")
+	}
+	refused("no greeting", connect(h.token, message{Beat: &beat{Phase: "x"}}))
+	refused("no JSON", connect(h.token, raw("GET / HTTP/1.0")))
 
 	right := connect(h.token, greeting(0))
 	if e := next(t, h); !e.Joined || e.Rank != 0 {
 		t.Fatalf("%+v, want rank 0 to join", e)
 	}
 	refused("a second rank 0", connect(h.token, greeting(0)))
-	fmt.Fprintln(right, `{"ready":{}}`)
+	right.Send(message{Ready: &ready{}})
 	if e := next(t, h); !e.Ready || e.Rank != 0 {
 		t.Errorf("%+v: the first rank 0 is no longer heard", e)
 	}
@@ -266,6 +269,29 @@ func TestStrangers(t *testing.T) {
 	}
 	if err := h.Task(7, task(0, "ok")); err == nil {
 		t.Error("a rank that never came was given a task")
+	}
+}
+
+// TestCancel: a body sees its deadline, is told to end, and then is not to blame; the
+// hub knows whether it has ended.
+func TestCancel(t *testing.T) {
+	h := listen(t)
+	start(t, h, nil, "RANK=0")
+	becomeReady(t, h, job())
+	limited := task(0, "heed")
+	limited.Limit = 7 * time.Second
+	h.Task(0, limited)
+	for e := (Event{}); e.Phase != "7s"; e = <-h.Events() {
+	}
+	if !h.Cancel("that will do", hangGuard) {
+		t.Error("the body did not end")
+	}
+	if e := next(t, h); e.Done == nil || e.Done.Status != journal.Failed || !e.Secondary || !strings.Contains(e.Done.Reason, "that will do") {
+		t.Errorf("%+v %+v", e, e.Done)
+	}
+	h.Task(0, task(1, "hang"))
+	if h.Cancel("that too", 10*time.Millisecond) {
+		t.Error("a body that does not heed its context has ended")
 	}
 }
 

@@ -7,7 +7,7 @@
 //
 // Four implementations share one contract, checked by one conformance suite:
 // [Solo] for a single rank, [Local] for ranks that are goroutines of one
-// process, [NewShm] and [JoinShm] for processes of one host, [NewHub] and
+// process, [NewShm] and [JoinShm] for processes of one host, [ServeHub] and
 // [JoinStream] for ranks on several hosts.
 package syncgroup
 

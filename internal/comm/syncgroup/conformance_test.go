@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"slices"
 	"strings"
@@ -13,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kernbench/kernbench/internal/process/connection"
 	"pgregory.net/rapid"
 )
 
@@ -60,11 +60,11 @@ func spinning(groups []Group, spin bool) []Group {
 	return groups
 }
 
-type pair func(t testing.TB) (a, b io.ReadWriteCloser)
+type pair func(t testing.TB) (a, b net.Conn)
 
-func pipePair(testing.TB) (a, b io.ReadWriteCloser) { return net.Pipe() }
+func pipePair(testing.TB) (a, b net.Conn) { return net.Pipe() }
 
-func tcpPair(t testing.TB) (a, b io.ReadWriteCloser) {
+func tcpPair(t testing.TB) (a, b net.Conn) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -87,18 +87,17 @@ func streams(t testing.TB, n int, connect pair) []Group {
 
 func streamsWithHub(t testing.TB, n int, connect pair) (groups []Group, wait func() error) {
 	groups = make([]Group, n)
-	conns := make([]io.ReadWriteCloser, n)
+	conns := make([]*connection.Conn, n)
 	for r := range groups {
-		var mine io.ReadWriteCloser
-		mine, conns[r] = connect(t)
+		mine, theirs := connect(t)
+		conns[r] = connection.Plain(theirs)
 		var err error
-		if groups[r], err = JoinStream(mine, r, n); err != nil {
+		if groups[r], err = JoinStream(connection.Plain(mine), r, n); err != nil {
 			t.Fatal(err)
 		}
 	}
-	hub := NewHub(conns)
 	ended := make(chan error, 1)
-	go func() { ended <- hub.Run(context.Background()) }()
+	go func() { ended <- ServeHub(context.Background(), conns) }()
 	return groups, func() error { return <-ended }
 }
 

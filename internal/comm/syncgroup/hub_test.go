@@ -1,13 +1,14 @@
 package syncgroup
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"io"
 	"net"
 	"slices"
 	"testing"
+
+	"github.com/kernbench/kernbench/internal/process/connection"
 )
 
 func TestHubEndsWithItsRanks(t *testing.T) {
@@ -22,7 +23,7 @@ func TestHubEndsWithItsRanks(t *testing.T) {
 func TestHubNamesLostConnection(t *testing.T) {
 	for _, connect := range []pair{pipePair, tcpPair} {
 		groups, wait := streamsWithHub(t, 3, connect)
-		groups[1].(*stream).wire.conn.Close()
+		groups[1].(*stream).link.Abort()
 		for _, r := range []int{0, 2} {
 			wantAborted(t, groups[r].Barrier(hang(t)), 1, "connection lost")
 		}
@@ -34,7 +35,7 @@ func TestHubNamesLostConnection(t *testing.T) {
 
 func TestHubContext(t *testing.T) {
 	mine, theirs := tcpPair(t)
-	g, err := JoinStream(mine, 0, 1)
+	g, err := JoinStream(connection.Plain(mine), 0, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,7 +43,7 @@ func TestHubContext(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	cancel(errors.New("interrupted"))
 	ended := make(chan error)
-	go func() { ended <- NewHub([]io.ReadWriteCloser{theirs}).Run(ctx) }()
+	go func() { ended <- ServeHub(ctx, []*connection.Conn{connection.Plain(theirs)}) }()
 	<-g.(*stream).ended
 	wantAborted(t, g.Barrier(hang(t)), HubRank, "interrupted")
 	g.Close()
@@ -52,25 +53,27 @@ func TestHubContext(t *testing.T) {
 // TestHubDistrustsRanks sends what no stream would send.
 func TestHubDistrustsRanks(t *testing.T) {
 	for want, bytes := range map[string][]byte{
-		"malformed":       {'x', 3, 0, 0, 0, 1, 2, 3},
-		"malformed frame": {'?', 0, 0, 0, 0},
-		"at most":         {'x', 255, 255, 255, 255},
-		"another rank":    {'h', 0, 0, 0, 0},
-		"called again":    {'b', 0, 0, 0, 0, 'b', 0, 0, 0, 0},
-		"unexpected EOF":  {'b', 9, 0, 0, 0, 1},
-		"connection lost": {},
+		"malformed":           {0, 0, 0, 4, 'x', 1, 2, 3},
+		"malformed frame":     {0, 0, 0, 1, '?'},
+		"broke: decoding":     {0, 0, 0, 0},
+		"more than the limit": {255, 255, 255, 255, 'x'},
+		"called again":        {0, 0, 0, 1, 'b', 0, 0, 0, 1, 'b'},
+		"its process ended":   {0, 0, 0, 9, 'b'},
+		"connection lost":     {},
 	} {
 		good, goodHub := net.Pipe()
 		bad, badHub := net.Pipe()
-		g, err := JoinStream(good, 0, 2)
+		g, err := JoinStream(connection.Plain(good), 0, 2)
 		if err != nil {
 			t.Fatal(err)
 		}
 		ended := make(chan error)
-		go func() { ended <- NewHub([]io.ReadWriteCloser{goodHub, badHub}).Run(context.Background()) }()
+		go func() {
+			ended <- ServeHub(context.Background(), []*connection.Conn{connection.Plain(goodHub), connection.Plain(badHub)})
+		}()
 		go func() {
 			bad.Write(bytes)
-			if want == "unexpected EOF" || want == "connection lost" {
+			if want == "its process ended" || want == "connection lost" {
 				bad.Close()
 			}
 			io.Copy(io.Discard, bad)
@@ -82,19 +85,6 @@ func TestHubDistrustsRanks(t *testing.T) {
 		bad.Close()
 		wantAborted(t, <-ended, 1, want)
 	}
-}
-
-func FuzzReadFrame(f *testing.F) {
-	f.Add([]byte{'b', 0, 0, 0, 0})
-	f.Add([]byte{'x', 8, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8})
-	f.Add([]byte{'x', 255, 255, 255, 63, 1})
-	f.Fuzz(func(t *testing.T, data []byte) {
-		got, err := readFrame(bytes.NewReader(data))
-		if err == nil && len(got.payload) > len(data)-5 {
-			t.Errorf("%d bytes gave a payload of %d", len(data), len(got.payload))
-		}
-		decodeAbort(got.payload)
-	})
 }
 
 func FuzzDecodeGathered(f *testing.F) {

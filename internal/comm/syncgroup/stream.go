@@ -3,15 +3,16 @@ package syncgroup
 import (
 	"context"
 	"fmt"
-	"io"
 	"sync"
 	"sync/atomic"
+
+	"github.com/kernbench/kernbench/internal/process/connection"
 )
 
-// stream is one rank's end of a connection to the [Hub].
+// stream is one rank's end of a connection to the hub.
 type stream struct {
 	rank, size int
-	wire       *wire
+	link       *connection.Link[frame]
 	closed     atomic.Bool
 
 	answers chan frame    // at most one is under way
@@ -22,33 +23,36 @@ type stream struct {
 
 var _ Group = (*stream)(nil)
 
-// JoinStream joins the group whose hub holds the other end of conn. It does not
-// wait for the others. A barrier costs a round trip, and the ranks leave it as
+// JoinStream joins the group for which [ServeHub] has the other end of conn. It does
+// not wait for the others. A barrier costs a round trip, and the ranks leave it as
 // far apart as their ways from the hub differ: use [JoinShm] on one host.
-func JoinStream(conn io.ReadWriteCloser, rank, size int) (Group, error) {
+func JoinStream(conn *connection.Conn, rank, size int) (Group, error) {
 	if size < 1 || rank < 0 || rank >= size {
 		return nil, fmt.Errorf("joining a hub as rank %d of %d: rank must be 0 to %d", rank, size, size-1)
 	}
 	s := &stream{rank: rank, size: size, answers: make(chan frame, 1), ended: make(chan struct{})}
-	// The reader may call receive before wire is set; receive does not use it.
-	s.wire = newWire(conn, s.receive)
-	s.wire.send(frame{kind: frameHello, payload: encodeHello(rank, size)})
+	s.link = connection.NewLink[frame](conn)
+	go s.listen()
 	return s, nil
 }
 
 func (s *stream) Rank() int { return s.rank }
 func (s *stream) Size() int { return s.size }
 
-func (s *stream) receive(f frame, err error) {
-	switch {
-	case err != nil:
-		s.finish(&AbortedError{Rank: HubRank, Reason: fmt.Sprintf("connection lost: %v", err)})
-	case f.kind == frameAbort:
-		s.finish(decodeAbort(f.payload))
-	default:
-		select {
-		case s.answers <- f:
-		case <-s.ended:
+func (s *stream) listen() {
+	for {
+		f, err := s.link.Receive()
+		switch {
+		case err != nil:
+			s.finish(&AbortedError{Rank: HubRank, Reason: "connection lost: " + connection.Describe(err)})
+			return
+		case f.kind == frameAbort:
+			s.finish(decodeAbort(f.payload))
+		default:
+			select {
+			case s.answers <- f:
+			case <-s.ended:
+			}
 		}
 	}
 }
@@ -92,7 +96,7 @@ func (s *stream) call(ctx context.Context, f frame) (frame, error) {
 		return frame{}, s.verdict
 	default:
 	}
-	s.wire.send(f)
+	s.link.Send(f)
 	select {
 	case answer := <-s.answers:
 		if answer.kind != f.kind {
@@ -110,7 +114,7 @@ func (s *stream) call(ctx context.Context, f frame) (frame, error) {
 }
 
 func (s *stream) Abort(reason string) {
-	s.wire.send(frame{kind: frameAbort, payload: []byte(reason)})
+	s.link.Send(frame{kind: frameAbort, payload: []byte(reason)})
 	s.finish(&AbortedError{Rank: s.rank, Reason: reason})
 }
 
@@ -118,8 +122,9 @@ func (s *stream) Close() error {
 	if s.closed.Swap(true) {
 		return nil
 	}
-	s.wire.send(frame{kind: frameLeave})
-	err := s.wire.close()
+	s.link.Send(frame{kind: frameLeave})
+	s.link.Finish()
+	s.link.Abort()
 	s.finish(&AbortedError{Rank: s.rank, Reason: "closed"})
-	return err
+	return nil
 }

@@ -40,15 +40,22 @@ type Host[M any] struct {
 	next      int // number of the next connection
 	over      chan struct{}
 	isOver    bool
+	timeless  bool
 
 	readers sync.WaitGroup
 	ended   chan struct{}
 }
 
 // NewHost starts to run a core.
-func NewHost[M any](core Core[M]) *Host[M] {
+func NewHost[M any](core Core[M]) *Host[M] { return newHost(core, false) }
+
+// NewTimelessHost starts to run a core for which time does not pass: it has no ticks,
+// and sends no heart-beats.
+func NewTimelessHost[M any](core Core[M]) *Host[M] { return newHost(core, true) }
+
+func newHost[M any](core Core[M], timeless bool) *Host[M] {
 	h := &Host[M]{begun: time.Now(), core: core, links: map[int]*Link[M]{}, next: OwnPeer + 1,
-		over: make(chan struct{}), ended: make(chan struct{})}
+		over: make(chan struct{}), timeless: timeless, ended: make(chan struct{})}
 	go h.run()
 	return h
 }
@@ -67,12 +74,15 @@ func (h *Host[M]) Serve(l net.Listener, s Service) {
 	})
 }
 
-// Add takes over a connection.
-func (h *Host[M]) Add(c *Conn) {
+// Add takes over connections, all before one is listened to. They are numbered from 1
+// on.
+func (h *Host[M]) Add(conns ...*Conn) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.add(h.next, c)
-	h.next++
+	for _, c := range conns {
+		h.add(h.next, c)
+		h.next++
+	}
 }
 
 // Own is the end of this process's own member.
@@ -144,27 +154,10 @@ func (h *Host[M]) Ended() <-chan struct{} { return h.ended }
 
 func (h *Host[M]) run() {
 	defer close(h.ended)
-	ticks := time.NewTicker(Tick)
-	defer ticks.Stop()
-	// A ticker of its own: on a loaded machine ticks get lost, and counted in them the
-	// beats would come too late.
-	beats := time.NewTicker(Beat)
-	defer beats.Stop()
-	for running := true; running; {
-		select {
-		case <-ticks.C:
-			h.Do(h.core.Tick)
-		case <-beats.C:
-			h.mu.Lock()
-			for _, l := range h.links {
-				var beat M
-				l.Send(beat)
-			}
-			h.mu.Unlock()
-		case <-h.over:
-			running = false
-		}
+	if !h.timeless {
+		h.passTime()
 	}
+	<-h.over
 	// Nothing is added to these any more.
 	for _, l := range h.listeners {
 		l.Close()
@@ -177,4 +170,29 @@ func (h *Host[M]) run() {
 	h.mu.Unlock()
 	finishing.Wait()
 	h.readers.Wait() // the members close too, or the link loses patience
+}
+
+// passTime tells the core of time, and the members that the host lives.
+func (h *Host[M]) passTime() {
+	ticks := time.NewTicker(Tick)
+	defer ticks.Stop()
+	// A ticker of its own: on a loaded machine ticks get lost, and counted in them the
+	// beats would come too late.
+	beats := time.NewTicker(Beat)
+	defer beats.Stop()
+	for {
+		select {
+		case <-ticks.C:
+			h.Do(h.core.Tick)
+		case <-beats.C:
+			h.mu.Lock()
+			for _, l := range h.links {
+				var beat M
+				l.Send(beat)
+			}
+			h.mu.Unlock()
+		case <-h.over:
+			return
+		}
+	}
 }
