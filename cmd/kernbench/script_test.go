@@ -15,10 +15,8 @@ import (
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/benches"
 	"github.com/kernbench/kernbench/internal/bench/run"
-	"github.com/kernbench/kernbench/internal/bench/worker"
 	"github.com/kernbench/kernbench/internal/cli"
 	"github.com/kernbench/kernbench/internal/host/proctest"
-	"github.com/kernbench/kernbench/internal/process/launch"
 )
 
 // all is what the tested kernbench is built with.
@@ -27,10 +25,7 @@ func all() []*bench.Bench { return append(benches.All(), faulty()) }
 // Agents and workers are this binary started again under other names, so they
 // are looked for before the scripts' commands are.
 func TestMain(m *testing.M) {
-	if code, is := launch.MaybeAgent(); is {
-		os.Exit(code)
-	}
-	if code, is := worker.Maybe(all()); is {
+	if code, is := cli.Child(all()); is {
 		os.Exit(code)
 	}
 	// Under the race detector every process would sleep a second at its end.

@@ -22,6 +22,7 @@ import (
 	"github.com/kernbench/kernbench/internal/bench/worker"
 	"github.com/kernbench/kernbench/internal/cli/job"
 	"github.com/kernbench/kernbench/internal/cli/request"
+	"github.com/kernbench/kernbench/internal/cli/selftest"
 	"github.com/kernbench/kernbench/internal/cli/terminal"
 	"github.com/kernbench/kernbench/internal/process/launch"
 )
@@ -38,14 +39,19 @@ type app struct {
 	width   int
 }
 
-// Main runs the command line over the given benches and returns the exit
-// code. It is also how agents and workers are born: the same program is
-// started again with their variables in its environment.
-func Main(benches []*bench.Bench) int {
+// Child does the work of an agent or a worker if this process was started as
+// one: they are the same program, with variables of theirs in its environment.
+func Child(benches []*bench.Bench) (code int, is bool) {
 	if code, is := launch.MaybeAgent(); is {
-		return code
+		return code, true
 	}
-	if code, is := worker.Maybe(benches); is {
+	return worker.Maybe(append(slices.Clone(benches), selftest.Bench()))
+}
+
+// Main runs the command line over the given benches and returns the exit
+// code. Agents and workers are started through it too.
+func Main(benches []*bench.Bench) int {
+	if code, is := Child(benches); is {
 		return code
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -123,7 +129,7 @@ and comparisons are made from.`,
 		return nil, err
 	}
 	root.AddCommand(a.listCommand(), run, a.showCommand(), a.compareCommand(), a.reportCommand(), a.importCommand(), a.probeCommand(),
-		a.speedupCommand(), a.launchCommand(), a.doctorCommand(), a.versionCommand())
+		a.speedupCommand(), a.launchCommand(), a.doctorCommand(), a.selftestCommand(), a.versionCommand())
 	root.InitDefaultHelpCmd()           // now, so that wrong words after `help` are found like all others
 	for _, c := range root.Commands() { // wrong arguments are wrong usage, whoever finds them
 		check := c.Args

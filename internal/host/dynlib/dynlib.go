@@ -60,8 +60,15 @@ func Open(s Spec) (*Library, error) {
 	if s.Hint != "" || s.Env != "" {
 		err = fmt.Errorf("%w (%s)", err, advice(s))
 	}
-	return nil, err
+	return nil, &OpenError{err}
 }
+
+// OpenError is the error of a library that could not be opened.
+type OpenError struct{ err error }
+
+func (e *OpenError) Error() string { return e.err.Error() }
+
+func (e *OpenError) Unwrap() error { return e.err }
 
 func advice(s Spec) string {
 	var parts []string

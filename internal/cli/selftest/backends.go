@@ -1,0 +1,208 @@
+package selftest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"time"
+
+	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/dist"
+	"github.com/kernbench/kernbench/dist/disttest"
+	"github.com/kernbench/kernbench/internal/bench/plan"
+	"github.com/kernbench/kernbench/internal/bench/run"
+	"github.com/kernbench/kernbench/internal/cli/job"
+	"github.com/kernbench/kernbench/internal/comm/tcp"
+	"github.com/kernbench/kernbench/internal/host/dynlib"
+	"github.com/kernbench/kernbench/internal/result/journal"
+)
+
+// The suite runs as a bench of its own, which no list shows: ranks are started,
+// watched and ended as those of every other bench are, and what they find comes
+// back in the journal.
+const benchName = "kernbench-selftest"
+
+// The parts of the bench.
+const (
+	workersPart     = "workers"
+	conformancePart = "conformance"
+)
+
+// pointLimit bounds the cases of one group size, which take seconds.
+const pointLimit = 50 * time.Second
+
+// Bench is the bench that worker processes of a self-test run.
+func Bench() *bench.Bench {
+	return bench.Suite(benchName,
+		bench.Help("the self-test's worker processes"),
+		bench.Backends(dist.Backends()...),
+		bench.Part(workersPart, meet, bench.Ranks("2"), bench.Timeout(pointLimit)),
+		bench.Part(conformancePart, conform, bench.Ranks("1,2,3"), bench.Timeout(pointLimit)))
+}
+
+// meet shows that workers start and reach each other.
+func meet(ctx context.Context, s *bench.State) error {
+	all, err := s.Group().Exchange(ctx, []int64{int64(s.Rank())})
+	if err != nil {
+		return err
+	}
+	for rank, said := range all {
+		if !slices.Equal(said, []int64{int64(rank)}) {
+			return fmt.Errorf("rank %d said %d", rank, said)
+		}
+	}
+	s.Report("cases", 1, "", "")
+	return s.Barrier(ctx)
+}
+
+// conform runs the cases of the conformance suite that are for groups of this
+// size, as one of its ranks.
+func conform(ctx context.Context, s *bench.State) error {
+	opened := 0
+	suite := disttest.Suite{
+		Sizes: []int{s.Size()}, Short: true, Meet: func() error { return s.Barrier(ctx) },
+		Open: func(size int, timeout time.Duration) ([]*dist.Group, error) {
+			opened++
+			g, err := dist.Init(ctx, dist.Config{Backend: s.Backend(), Rank: s.Rank(), Size: size, Timeout: timeout,
+				ID: fmt.Sprintf("%s/%d", s.Session(), opened), Exchange: tcp.Through(s.Group())})
+			return []*dist.Group{g}, err
+		},
+	}
+	var faults []error
+	cases, lacking := 0, 0
+	for _, c := range suite.Cases() {
+		if c.Size != s.Size() {
+			continue
+		}
+		s.Phase(c.Name)
+		err := c.Check()
+		var library *dynlib.OpenError
+		switch {
+		case errors.Is(err, disttest.ErrLacking):
+			lacking++
+		case errors.As(err, &library):
+			return bench.NotExecuted(false, "%v", err)
+		case err != nil:
+			faults = append(faults, fmt.Errorf("%s: %w", c.Name, err))
+		default:
+			cases++
+		}
+		if err := s.Barrier(ctx); err != nil {
+			return errors.Join(append(faults, err)...)
+		}
+	}
+	s.Report("cases", float64(cases), "", "")
+	s.Report("lacking", float64(lacking), "", "")
+	return errors.Join(faults...)
+}
+
+// conforming lists the backends to check: all that this program was built with.
+func conforming() []string { return dist.Backends() }
+
+// workers checks that worker processes start, as they do for every run.
+func (s session) workers(ctx context.Context) error {
+	names := dist.Backends()
+	i := slices.IndexFunc(names, func(name string) bool { return !dist.ShapeOf(name).InProcess })
+	if i < 0 {
+		return nil
+	}
+	return s.run(ctx, names[i], workersPart, nil, func(row *journal.Row) Result {
+		return Result{Area: "host", Name: "worker processes", Detail: fmt.Sprintf("%d started and talked to each other", *row.NumRanks)}
+	})
+}
+
+// backends runs the conformance suite of each backend.
+func (s session) backends(ctx context.Context, names []string) error {
+	for _, name := range names {
+		if ctx.Err() != nil {
+			return nil
+		}
+		launcher, err := job.Launcher(ctx, "auto", "", name)
+		if err != nil {
+			s.check("backends", name, func() (string, error) { return "", s.absent(err) })
+			continue
+		}
+		err = s.run(ctx, name, conformancePart, launcher, func(row *journal.Row) Result {
+			detail := fmt.Sprintf("%.0f cases", row.Metrics["cases"])
+			if lacking := row.Metrics["lacking"]; lacking > 0 {
+				detail += fmt.Sprintf(", %.0f about what it does not offer", lacking)
+			}
+			return Result{Area: "backends", Name: fmt.Sprintf("%s, %s", name, ranksText(*row.NumRanks)), Detail: detail}
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func ranksText(n int) string {
+	if n == 1 {
+		return "1 rank"
+	}
+	return fmt.Sprintf("%d ranks", n)
+}
+
+// absent is why a backend cannot be checked here: a failure if it was asked for.
+func (s session) absent(reason error) error {
+	if s.Backend != "" {
+		return reason
+	}
+	return skip("%v", reason)
+}
+
+// MPI's launcher refuses root and more ranks than cores unless told otherwise;
+// here neither does harm.
+var launcherEnviron = []string{"OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1", "OMPI_MCA_rmaps_base_oversubscribe=1"}
+
+// run runs a part of the bench on a backend and reports a result for each row.
+func (s session) run(ctx context.Context, backend, part string, launcher *run.Launcher, passed func(*journal.Row) Result) error {
+	b := Bench()
+	b.Parts = slices.DeleteFunc(b.Parts, func(p *bench.DeclaredPart) bool { return p.Name != part })
+	request := plan.Request{Backend: backend, Bind: plan.BindNone}
+	environ := s.Environ
+	if launcher != nil {
+		environ = append(slices.Clone(environ), launcherEnviron...)
+		if runtime.NumCPU() < 3 { // waiting ranks of a library may keep the cores from the others
+			request.Axes = []plan.Assign{{Name: bench.RanksAxis, Text: "1,2"}}
+		}
+	}
+	p, err := plan.Make(b, request)
+	if err != nil {
+		return err
+	}
+	began := time.Now()
+	_, err = run.Run(ctx, p, run.Options{
+		Dir: filepath.Join(s.dir, part, backend), Argv: []string{benchName}, Environ: environ, Launcher: launcher,
+		Observe: func(e run.Event) {
+			if e.Recorded != nil && ctx.Err() == nil {
+				s.row(e.Recorded, passed(e.Recorded), time.Since(began))
+				began = time.Now()
+			}
+		},
+	})
+	return err
+}
+
+// row reports what a row says.
+func (s session) row(row *journal.Row, r Result, took time.Duration) {
+	r.Seconds = took.Seconds()
+	switch row.Status {
+	case journal.OK:
+		r.Status = Passed
+	case journal.Skipped, journal.NotExecuted:
+		r.Status, r.Detail = Skipped, row.Reason
+		if s.Backend != "" {
+			r.Status = Failed // it was asked for
+		}
+	default:
+		r.Status, r.Detail = Failed, row.Reason
+		if row.Rank != nil {
+			r.Detail = fmt.Sprintf("rank %d, in %s: %s", *row.Rank, row.Phase, row.Reason)
+		}
+	}
+	s.Report(r)
+}
