@@ -57,7 +57,9 @@ func TestScripts(t *testing.T) {
 				return err
 			}
 			// Debian's python3 comes first: it is the one that has torch.
-			e.Setenv("PATH", filepath.SplitList(e.Getenv("PATH"))[0]+":/usr/bin:"+e.Getenv("PATH"))
+			own := filepath.SplitList(e.Getenv("PATH"))[0]
+			e.Setenv("OWN", own)
+			e.Setenv("PATH", own+":/usr/bin:"+e.Getenv("PATH"))
 			e.Setenv("GORACE", os.Getenv("GORACE"))
 			e.Defer(func() { assertNothingLeft(e) })
 			return os.Symlink(examples, filepath.Join(e.WorkDir, "examples"))

@@ -11,6 +11,8 @@ import (
 	"fmt"
 	"os"
 	"time"
+
+	"github.com/kernbench/kernbench/dist"
 )
 
 // Status is what became of a check.
@@ -63,7 +65,7 @@ func Run(ctx context.Context, o Options) error {
 	if err := s.workers(ctx); err != nil {
 		return err
 	}
-	return s.backends(ctx, conforming())
+	return s.backends(ctx, dist.Backends())
 }
 
 // skipError is the error of a check that does not apply here.

@@ -17,12 +17,12 @@ import (
 // the libraries. In short the levels are left out that share their Go code with
 // the best.
 func TestConformance(t *testing.T) {
-	providers := gemm.Providers()
+	providers, threads := gemm.Providers(), []int{1, 3}
 	if testing.Short() {
-		providers = []gemm.Provider{gemm.Builtin(), gemm.BuiltinAt(gemm.Portable), gemm.OpenBLAS()}
+		providers, threads = []gemm.Provider{gemm.Builtin(), gemm.BuiltinAt(gemm.Portable), gemm.OpenBLAS()}, []int{3}
 	}
 	for _, p := range providers {
-		gemmtest.Run(t, p)
+		gemmtest.Run(t, p, threads...)
 	}
 }
 

@@ -7,21 +7,23 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"testing"
 
 	"github.com/kernbench/kernbench/internal/base/dtype"
 	"github.com/kernbench/kernbench/internal/kernel/gemm"
 	"github.com/kernbench/kernbench/internal/kernel/proof"
 )
 
-// Run tests a provider. A library that is not there is a failure, not a skip.
-func Run(t *testing.T, p gemm.Provider) {
-	counts := []int{1, 3}
-	if testing.Short() {
-		counts = counts[1:]
-	}
-	for _, threads := range counts {
-		t.Run(fmt.Sprintf("%s/threads=%d", p.Name(), threads), func(t *testing.T) {
+// T is what the suite needs of a *testing.T: a program can run it too.
+type T[Self any] interface {
+	Run(name string, f func(Self)) bool
+	Error(args ...any)
+}
+
+// Run tests a provider at numbers of threads. A library that is not there is a
+// failure, not a skip.
+func Run[Self T[Self]](t Self, p gemm.Provider, threads ...int) {
+	for _, threads := range threads {
+		t.Run(fmt.Sprintf("%s/threads=%d", p.Name(), threads), func(t Self) {
 			for _, err := range Faults(p, threads) {
 				t.Error(err)
 			}

@@ -1,0 +1,122 @@
+package selftest
+
+import (
+	"context"
+	"iter"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/dist"
+	_ "github.com/kernbench/kernbench/dist/cpu"
+	"github.com/kernbench/kernbench/internal/bench/worker"
+	"github.com/kernbench/kernbench/internal/comm/schedule"
+	"github.com/kernbench/kernbench/internal/process/launch"
+)
+
+// plantVar has this program and its workers register something that is wrong.
+const plantVar = "SELFTEST_PLANT"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(plantVar) != "" {
+		plant()
+	}
+	if code, is := launch.MaybeAgent(); is {
+		os.Exit(code)
+	}
+	if code, is := worker.Maybe([]*bench.Bench{Bench()}); is {
+		os.Exit(code)
+	}
+	os.Exit(m.Run())
+}
+
+// plant registers a backend whose all-reduce has a wrong last element on rank 1,
+// and an algorithm that adds nothing up.
+func plant() {
+	cpu, _ := dist.As[dist.Backend](dist.HostBackend)
+	d := dist.Describe(dist.HostBackend)
+	d.Name = "toy"
+	dist.Register(d, toy{cpu})
+	schedule.Register(schedule.Algorithm{
+		Info: schedule.Info{Collective: schedule.AllReduce, Name: "forgetful", Help: "copies the input"},
+		Steps: func(p schedule.Params, _ int) iter.Seq[schedule.Step] {
+			return func(yield func(schedule.Step) bool) {
+				yield(schedule.Step{Op: schedule.Copy, Src: schedule.Range{Buf: schedule.Input, Len: p.Count},
+					Dst: schedule.Range{Buf: schedule.Output, Len: p.Count}})
+			}
+		},
+	})
+}
+
+type toy struct{ dist.Backend }
+
+func (t toy) Join(ctx context.Context, c dist.Config) (dist.Engine, error) {
+	e, err := t.Backend.Join(ctx, c)
+	return toyEngine{e}, err
+}
+
+type toyEngine struct{ dist.Engine }
+
+func (e toyEngine) Prepare(p dist.Plan) (func() error, error) {
+	run, err := e.Engine.Prepare(p)
+	return func() error {
+		err := run()
+		if b := p.Out.Bytes(); p.Op == dist.AllReduce && e.Rank() == 1 && len(b) > 0 {
+			b[len(b)-p.DType.Size()] ^= 1
+		}
+		return err
+	}, err
+}
+
+// check runs a self-test and gives its results, apart by status.
+func check(t *testing.T, o Options) map[Status][]Result {
+	t.Helper()
+	t.Setenv("TMPDIR", t.TempDir())
+	byStatus := map[Status][]Result{}
+	o.Environ = os.Environ()
+	o.Report = func(r Result) { byStatus[r.Status] = append(byStatus[r.Status], r) }
+	if err := Run(t.Context(), o); err != nil {
+		t.Fatal(err)
+	}
+	if left, _ := filepath.Glob(filepath.Join(os.Getenv("TMPDIR"), "*")); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+	return byStatus
+}
+
+// A self-test that cannot fail shows nothing: what is wrong is found and named.
+// That all is well where nothing is wrong is shown by the command's own script.
+func TestPlantedErrorsAreFound(t *testing.T) {
+	t.Setenv(plantVar, "yes")
+	plant()
+	got := check(t, Options{Backend: "toy"})
+	if len(got[Failed]) != 2 || len(got[Passed]) != 1 {
+		t.Fatalf("want toy to fail with 2 and 3 ranks: %+v", got)
+	}
+	if r := got[Failed][0]; r.Name != "toy, 2 ranks" || !strings.Contains(r.Detail, "rank 1") || !strings.Contains(r.Detail, "allreduce/2: ") {
+		t.Errorf("the wrong sum is reported as %+v", r)
+	}
+	info, _ := schedule.Find(schedule.AllReduce, "forgetful")
+	if _, err := prove(t.Context(), info); err == nil || !strings.Contains(err.Error(), "Ranks:2") {
+		t.Errorf("the algorithm that adds nothing up: %v", err)
+	}
+}
+
+// An interrupt ends the self-test at once, without a verdict on what it cut off.
+func TestInterrupted(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	ctx, cancel := context.WithCancel(t.Context())
+	var got []Result
+	err := Run(ctx, Options{Environ: os.Environ(), Report: func(r Result) {
+		got = append(got, r)
+		if r.Name == "sockets" {
+			cancel()
+		}
+	}})
+	if last := got[len(got)-1]; err != nil || last.Area == "backends" || slices.ContainsFunc(got, func(r Result) bool { return r.Status == Failed }) {
+		t.Errorf("%v, %+v", err, got)
+	}
+}
