@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/kernbench/kernbench/dist"
+	"github.com/kernbench/kernbench/internal/base/stats"
 	"github.com/kernbench/kernbench/internal/kernel/gemm"
 )
 
@@ -18,11 +19,10 @@ type Trial struct {
 
 // Median of the times.
 func (t Trial) Median() float64 {
-	s := slices.Sorted(slices.Values(t.Times))
-	if len(s) == 0 {
+	if len(t.Times) == 0 {
 		return 0
 	}
-	return (s[(len(s)-1)/2] + s[len(s)/2]) / 2
+	return stats.Median(t.Times)
 }
 
 // What is worth trying: partitions that are large enough for the product to be

@@ -3,6 +3,8 @@ package journal
 import (
 	"maps"
 	"slices"
+
+	"github.com/kernbench/kernbench/internal/base/stats"
 )
 
 // MergeTrials makes one row of the trials of each point: the median of every
@@ -43,13 +45,10 @@ func mergeTrials(trials []Row) Row {
 			}
 		}
 		slices.Sort(values)
-		n := len(values)
-		mid := (values[(n-1)/2] + values[n/2]) / 2
-		mean := 0.0
+		low, mid, high, mean := values[0], stats.Median(values), values[len(values)-1], 0.0
 		for _, v := range values {
-			mean += v / float64(n)
+			mean += v / float64(len(values))
 		}
-		low, high := values[0], values[n-1]
 		merged.Metrics[name] = mid
 		merged.Stats[name] = Stat{Min: low, P50: mid, P90: high, P99: high, Max: high, Mean: mean, CILow: &low, CIHigh: &high}
 	}

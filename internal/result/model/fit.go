@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/kernbench/kernbench/internal/base/stats"
 	"github.com/kernbench/kernbench/internal/base/unit"
 )
 
@@ -100,7 +101,7 @@ func dots(samples []Sample) []dot {
 	}
 	var out []dot
 	for bytes, list := range times {
-		out = append(out, dot{float64(bytes), median(list)})
+		out = append(out, dot{float64(bytes), stats.Median(list)})
 	}
 	slices.SortFunc(out, func(a, b dot) int { return cmp.Compare(a.x, b.x) })
 	return out
@@ -126,7 +127,7 @@ func fit(series Series, samples []Sample) Curve {
 			c.WorstErr, c.WorstAt = errs[i], int64(d.x)
 		}
 	}
-	c.MedianErr = median(errs)
+	c.MedianErr = stats.Median(errs)
 	switch {
 	case c.WorstErr > fitLimit:
 		c.Fault = fmt.Sprintf("off by %.0f %% at %s: no single line, as where an algorithm or protocol is switched or a cache is left", 100*c.WorstErr, unit.FormatBytesApprox(float64(c.WorstAt)))
@@ -173,11 +174,4 @@ func leastDeviations(ds []dot) (alpha, slope float64) {
 		}
 	}
 	return alpha, slope
-}
-
-// median of a list, which it sorts.
-func median(list []float64) float64 {
-	slices.Sort(list)
-	n := len(list)
-	return (list[(n-1)/2] + list[n/2]) / 2
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/kernbench/kernbench/internal/base/point"
+	"github.com/kernbench/kernbench/internal/base/stats"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
@@ -35,7 +36,7 @@ func simulate(rng *rand.Rand, points, trials, samples int, n noise, slow func(po
 				values = append(values, math.Exp(level+n.sample*state))
 			}
 			if samples > 0 {
-				us = median(values)
+				us = stats.Median(values)
 			}
 			r.Metrics = map[string]float64{DefaultMetric: us}
 			run.Rows = append(run.Rows, r)

@@ -6,6 +6,7 @@ import (
 
 	"gonum.org/v1/gonum/stat"
 
+	"github.com/kernbench/kernbench/internal/base/stats"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
@@ -125,10 +126,10 @@ func (e *evidence) exact(c *contest) {
 
 // trials takes each launch for one observation.
 func (e *evidence) trials(c *contest, alpha float64, tests int) {
-	e.p = uTest(c.x, c.y)
-	e.change, e.low, e.high = shift(c.x, c.y)
+	e.p = stats.UTest(c.x, c.y)
+	e.change, e.low, e.high = stats.Shift(c.x, c.y)
 	// Ranks of few trials cannot reach the level that many points ask for.
-	if least := smallestP(len(c.x), len(c.y)); least*float64(tests) > alpha {
+	if least := stats.LeastP(len(c.x), len(c.y)); least*float64(tests) > alpha {
 		e.method = TTest
 		e.disagrees = e.p > max(alpha, least)
 		e.p = welch(c.x, c.y)

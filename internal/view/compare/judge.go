@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/kernbench/kernbench/internal/base/stats"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/view/rowkey"
 )
@@ -51,7 +52,7 @@ func (j judge) pairs(points []*matched) []Pair {
 			ps = append(ps, found[k].p)
 		}
 	}
-	corrected := holm(ps)
+	corrected := stats.Holm(ps)
 	for k, c := range contests {
 		p := 0.0
 		if c.noisy() {

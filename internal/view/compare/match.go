@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kernbench/kernbench/internal/base/stats"
 	"github.com/kernbench/kernbench/internal/base/suggest"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/view/rowkey"
@@ -86,7 +87,7 @@ func side(rows []*journal.Row, metric string) *Side {
 		s.Status = journal.OK
 	}
 	if len(values) > 0 {
-		s.Value = median(values)
+		s.Value = stats.Median(values)
 	}
 	return s
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/kernbench/kernbench/internal/base/point"
+	"github.com/kernbench/kernbench/internal/base/stats"
 	"github.com/kernbench/kernbench/internal/base/texttab"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/view/rowkey"
@@ -75,23 +76,14 @@ func (l line) values(metric string) []float64 {
 	return vals
 }
 
-// median of sorted values.
-func median(v []float64) float64 {
-	m := len(v) / 2
-	if len(v)%2 == 1 {
-		return v[m]
-	}
-	return (v[m-1] + v[m]) / 2
-}
-
 // spread is in per cent of the median: half the range of the trials, or within
 // a single launch half the 95 % interval.
 func (l line) spread(metric string) string {
 	s, ok := 0.0, false
 	if len(l.rows) == 1 {
 		s, ok = spreadOf(l.rows[0], metric)
-	} else if v := l.values(metric); len(v) > 1 && median(v) != 0 {
-		s, ok = 100*(v[len(v)-1]-v[0])/2/abs(median(v)), true
+	} else if v := l.values(metric); len(v) > 1 && stats.Median(v) != 0 {
+		s, ok = 100*(v[len(v)-1]-v[0])/2/abs(stats.Median(v)), true
 	}
 	if !ok {
 		return ""
@@ -170,7 +162,7 @@ func (c Column) text(l line) string {
 		return strconv.Itoa(n)
 	case Metric:
 		if v := l.values(c.Key); len(v) > 0 {
-			return rounded(median(v))
+			return rounded(stats.Median(v))
 		}
 		return ""
 	case Spread:

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/kernbench/kernbench/internal/base/dtype"
+	"github.com/kernbench/kernbench/internal/base/stats"
 	"github.com/kernbench/kernbench/internal/base/texttab"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/view/rowkey"
@@ -41,7 +42,7 @@ func writeNCCLTests(w io.Writer, in Input, _ Options) error {
 		for _, l := range t.lines {
 			for _, place := range l.places {
 				if v := place.values("busbw"); len(v) > 0 {
-					sum += median(v)
+					sum += stats.Median(v)
 					measured++
 				}
 				wrong += place.wrong()
@@ -182,7 +183,7 @@ func (l *ncclLine) keys() (size, count, typ, redop, root string) {
 // ncclCell is a number of one place, or N/A.
 func ncclCell(l line, metric string, write func(float64) string) string {
 	if v := l.values(metric); len(v) > 0 {
-		return write(median(v))
+		return write(stats.Median(v))
 	}
 	return "N/A"
 }

@@ -370,8 +370,7 @@ func (t terms) ofLimit(rows []journal.Row) map[place]float64 {
 }
 
 func (s series) median() float64 {
-	sum, _ := stats.Summarize(slices.Collect(maps.Values(s)))
-	return sum.P50
+	return stats.Median(slices.Collect(maps.Values(s)))
 }
 
 func ratioOf(values []float64) Ratio {

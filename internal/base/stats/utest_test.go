@@ -1,0 +1,202 @@
+package stats
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"golang.org/x/perf/benchmath"
+	"pgregory.net/rapid"
+)
+
+// eachSplit calls f with every way to choose n of the values, and the rest.
+func eachSplit(v []float64, n int, f func(chosen, rest []float64)) {
+	for mask := range 1 << len(v) {
+		var chosen, rest []float64
+		for i, x := range v {
+			if mask>>i&1 == 1 {
+				chosen = append(chosen, x)
+			} else {
+				rest = append(rest, x)
+			}
+		}
+		if len(chosen) == n {
+			f(chosen, rest)
+		}
+	}
+}
+
+// u counts the pairs in which x is the larger; a tie is half a pair.
+func u(x, y []float64) float64 {
+	n := 0.0
+	for _, a := range x {
+		for _, b := range y {
+			switch {
+			case a > b:
+				n++
+			case a == b:
+				n += 0.5
+			}
+		}
+	}
+	return n
+}
+
+// uByEnumeration is the definition of the test, ties and all.
+func uByEnumeration(x, y []float64) float64 {
+	mean := float64(len(x)*len(y)) / 2
+	far := math.Abs(u(x, y) - mean)
+	extreme, all := 0, 0
+	eachSplit(slices.Concat(x, y), len(x), func(a, b []float64) {
+		all++
+		if math.Abs(u(a, b)-mean) >= far {
+			extreme++
+		}
+	})
+	return float64(extreme) / float64(all)
+}
+
+func TestUTestAgainstEnumeration(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		// Few distinct values, so that ties are common.
+		value := rapid.Map(rapid.IntRange(0, 9), func(n int) float64 { return float64(n) })
+		x := rapid.SliceOfN(value, 1, 5).Draw(t, "x")
+		y := rapid.SliceOfN(value, 1, 5).Draw(t, "y")
+		if got, want := UTest(x, y), uByEnumeration(x, y); math.Abs(got-want) > 1e-12 {
+			t.Fatalf("UTest = %v, by enumeration %v", got, want)
+		}
+	})
+}
+
+// Where the test changes to the approximation, both agree.
+func TestUTestApproximation(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 1))
+	for range 50 {
+		x, y := make([]float64, 20), make([]float64, 20)
+		for i := range x {
+			x[i], y[i] = math.Round(rng.NormFloat64()*8), math.Round(rng.NormFloat64()*8+rng.Float64()*6)
+		}
+		ranks := doubledRanks(slices.Concat(x, y))
+		sum := 0
+		for _, r := range ranks[:20] {
+			sum += r
+		}
+		exact, approx := UTest(x, y), normalU(ranks, 20, math.Abs(float64(sum-20*41)))
+		if math.Abs(exact-approx) > 0.005 {
+			t.Errorf("exact %v, approximation %v", exact, approx)
+		}
+	}
+	many := make([]float64, 60)
+	if p := UTest(many, many); p != 1 {
+		t.Errorf("equal values give p %v", p)
+	}
+}
+
+func TestLeastP(t *testing.T) {
+	for n := 1; n <= 6; n++ {
+		for m := 1; m <= 6; m++ {
+			var x, y []float64
+			for i := range n {
+				x = append(x, float64(i))
+			}
+			for i := range m {
+				y = append(y, float64(100+i))
+			}
+			if got, want := min(1, LeastP(n, m)), UTest(x, y); math.Abs(got-want) > 1e-12 {
+				t.Errorf("LeastP(%d, %d) = %v, a complete separation gives %v", n, m, got, want)
+			}
+		}
+	}
+}
+
+// The quantile is the definition's: the largest k with P(U < k) <= tail.
+func TestUQuantile(t *testing.T) {
+	for n := 2; n <= 5; n++ {
+		for m := 2; m <= 5; m++ {
+			values := make([]float64, n+m)
+			for i := range values {
+				values[i] = float64(i)
+			}
+			for _, tail := range []float64{0.005, 0.025, 0.1} {
+				want := 0
+				for k := 1; k <= n*m; k++ {
+					below, all := 0.0, 0.0
+					eachSplit(values, n, func(a, b []float64) {
+						all++
+						if u(a, b) < float64(k) {
+							below++
+						}
+					})
+					if below/all <= tail {
+						want = k
+					}
+				}
+				if got := uQuantile(n, m, tail); got != want {
+					t.Errorf("uQuantile(%d, %d, %v) = %d, want %d", n, m, tail, got, want)
+				}
+			}
+		}
+	}
+	if a, b := uQuantile(20, 20, 0.025), uQuantile(20, 21, 0.025); a != 128 || b < a || b > a+10 {
+		t.Errorf("quantiles either side of the approximation: %d (tables say 128) and %d", a, b)
+	}
+}
+
+// The interval excludes a shift exactly when the test rejects it.
+func TestShiftInvertsTheTest(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		// Whole numbers moved by a half never tie.
+		value := rapid.Map(rapid.IntRange(0, 60), func(n int) float64 { return float64(n) })
+		x := rapid.SliceOfNDistinct(value, 4, 7, rapid.ID[float64]).Draw(t, "x")
+		y := rapid.SliceOfNDistinct(value, 4, 7, rapid.ID[float64]).Draw(t, "y")
+		mid, low, high := Shift(x, y)
+		if !(low <= mid && mid <= high) {
+			t.Fatalf("%v is outside [%v, %v]", mid, low, high)
+		}
+		s := float64(rapid.IntRange(-60, 60).Draw(t, "shift")) + 0.5
+		moved := make([]float64, len(y))
+		for i, v := range y {
+			moved[i] = v - s
+		}
+		if inside, p := low < s && s < high, UTest(x, moved); inside != (p > 0.05) {
+			t.Fatalf("shift %v: interval [%v, %v], p %v", s, low, high, p)
+		}
+	})
+}
+
+// A corrected p is at most alpha exactly when the stepwise procedure rejects.
+func TestHolmAgainstProcedure(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p := rapid.SliceOfN(rapid.Float64Range(0, 0.3), 1, 12).Draw(t, "p")
+		alpha := rapid.Float64Range(0.001, 0.5).Draw(t, "alpha")
+		sorted := slices.Clone(p)
+		slices.Sort(sorted)
+		limit := -1.0 // the largest p that is rejected
+		for i, v := range sorted {
+			if v*float64(len(p)-i) > alpha {
+				break
+			}
+			limit = v
+		}
+		for i, c := range Holm(p) {
+			if (c <= alpha) != (p[i] <= limit) {
+				t.Fatalf("p %v of %v is corrected to %v at alpha %v", p[i], p, c, alpha)
+			}
+		}
+	})
+}
+
+// A second opinion, where it is exact: values without ties.
+func TestUTestAgainstBenchmath(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		all := rapid.SliceOfNDistinct(rapid.Float64Range(0, 1e6), 2, 30, rapid.ID[float64]).Draw(t, "values")
+		n := rapid.IntRange(1, len(all)-1).Draw(t, "of the first")
+		x, y := all[:n], all[n:]
+		other := benchmath.AssumeNothing.Compare(
+			benchmath.NewSample(slices.Clone(x), &benchmath.DefaultThresholds), benchmath.NewSample(slices.Clone(y), &benchmath.DefaultThresholds))
+		if got := UTest(x, y); math.Abs(got-other.P) > 1e-9 {
+			t.Fatalf("UTest = %v, benchmath says %v", got, other.P)
+		}
+	})
+}
