@@ -15,7 +15,7 @@ import (
 
 func readSchemaDoc(t *testing.T) string {
 	t.Helper()
-	data, err := os.ReadFile(filepath.Join("..", "..", "docs", "journal-schema.md"))
+	data, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "journal-schema.md"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,162 @@
+// Package rowset looks things up in the rows of a run: coordinates by name, the
+// rows at coordinates, groups of rows, medians over trials, series for figures.
+// The views of all benches are made with it. It judges nothing, and what a row
+// means is the bench's to know.
+package rowset
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/kernbench/kernbench/internal/base/stats"
+	"github.com/kernbench/kernbench/internal/result/figure"
+	"github.com/kernbench/kernbench/internal/result/journal"
+)
+
+// Text is a coordinate of a row, or an option, as people write it; empty where
+// the row has none of the name.
+func Text(r *journal.Row, name string) string {
+	if v, ok := r.Point.Get(name); ok {
+		return v.String()
+	}
+	v, _ := r.Options.Get(name)
+	return v.String()
+}
+
+// Number is a coordinate of a row as a number.
+func Number(r *journal.Row, name string) float64 {
+	v, _ := r.Point.Get(name)
+	return v.Float()
+}
+
+// Ranks is the number of ranks of a row; 0 where it has none.
+func Ranks(r *journal.Row) int {
+	if r.NumRanks == nil {
+		return 0
+	}
+	return *r.NumRanks
+}
+
+// Set is some rows of a run, in their order there.
+type Set []*journal.Row
+
+// Good are the rows with a result.
+func Good(rows []journal.Row) Set {
+	var s Set
+	for i := range rows {
+		if rows[i].Status == journal.OK {
+			s = append(s, &rows[i])
+		}
+	}
+	return s
+}
+
+// Where keeps the rows for which keep holds.
+func (s Set) Where(keep func(*journal.Row) bool) Set {
+	var out Set
+	for _, r := range s {
+		if keep(r) {
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+// Part keeps the rows of a part of the bench.
+func (s Set) Part(name string) Set {
+	return s.Where(func(r *journal.Row) bool { return r.Part == name })
+}
+
+// At keeps the rows with these coordinates: names and values in turn.
+func (s Set) At(coordinates ...string) Set {
+	return s.Where(func(r *journal.Row) bool { return isAt(r, coordinates) })
+}
+
+// First is the first row with these coordinates, or nil.
+func (s Set) First(coordinates ...string) *journal.Row {
+	for _, r := range s {
+		if isAt(r, coordinates) {
+			return r
+		}
+	}
+	return nil
+}
+
+func isAt(r *journal.Row, coordinates []string) bool {
+	for i := 0; i+1 < len(coordinates); i += 2 {
+		if Text(r, coordinates[i]) != coordinates[i+1] {
+			return false
+		}
+	}
+	return true
+}
+
+// Distinct are the values of a coordinate in order of appearance.
+func (s Set) Distinct(name string) []string {
+	var out []string
+	for _, g := range GroupBy(s, func(r *journal.Row) string { return Text(r, name) }) {
+		out = append(out, g.Key)
+	}
+	return out
+}
+
+// Median is the median of a metric over the rows that have it; 0 without one.
+func (s Set) Median(metric string) float64 {
+	var values []float64
+	for _, r := range s {
+		if v, ok := r.Metrics[metric]; ok {
+			values = append(values, v)
+		}
+	}
+	if len(values) == 0 {
+		return 0
+	}
+	return stats.Median(values)
+}
+
+// Group is the rows that share a key.
+type Group[K comparable] struct {
+	Key  K
+	Rows Set
+}
+
+// GroupBy puts rows of the same key together, in the order of their first rows.
+func GroupBy[K comparable](s Set, key func(*journal.Row) K) []Group[K] {
+	var groups []Group[K]
+	index := map[K]int{}
+	for _, r := range s {
+		k := key(r)
+		i, ok := index[k]
+		if !ok {
+			i = len(groups)
+			index[k] = i
+			groups = append(groups, Group[K]{Key: k})
+		}
+		groups[i].Rows = append(groups[i].Rows, r)
+	}
+	return groups
+}
+
+// Series makes a series for each name, its points in order of X; rows without a
+// point are left out.
+func Series(s Set, name func(*journal.Row) string, at func(*journal.Row) (p figure.Point, ok bool)) []figure.Series {
+	var out []figure.Series
+	for _, g := range GroupBy(s, name) {
+		line := figure.Series{Name: g.Key}
+		for _, r := range g.Rows {
+			if p, ok := at(r); ok {
+				line.Points = append(line.Points, p)
+			}
+		}
+		if len(line.Points) > 0 {
+			SortByX(line.Points)
+			out = append(out, line)
+		}
+	}
+	return out
+}
+
+// SortByX puts points in order of X; those of the same X keep theirs.
+func SortByX(points []figure.Point) {
+	slices.SortStableFunc(points, func(a, b figure.Point) int { return cmp.Compare(a.X, b.X) })
+}
