@@ -1,33 +1,22 @@
 package collectives
 
 import (
-	"cmp"
 	"fmt"
 	"math"
-	"slices"
-	"strings"
 
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
+	"github.com/kernbench/kernbench/internal/result/rowset"
 )
 
-// text is a coordinate of the row as people write it.
-func text(r *journal.Row, axis string) string {
-	v, _ := r.Point.Get(axis)
-	return v.String()
-}
-
-func size(r *journal.Row) float64 {
-	v, _ := r.Point.Get("size")
-	return v.Float()
-}
+func size(r *journal.Row) float64 { return rowset.Number(r, "size") }
 
 // panelOf names what rows must share to be drawn in one coordinate system.
 func panelOf(r *journal.Row) string {
-	name := fmt.Sprintf("%s, %s", text(r, "op"), text(r, "dtype"))
-	if red := text(r, "reduction"); red != "sum" {
+	name := fmt.Sprintf("%s, %s", rowset.Text(r, "op"), rowset.Text(r, "dtype"))
+	if red := rowset.Text(r, "reduction"); red != "sum" {
 		name += " " + red
 	}
 	if r.NumRanks != nil {
@@ -38,8 +27,8 @@ func panelOf(r *journal.Row) string {
 
 // seriesOf names a line: the algorithm and the buffers.
 func seriesOf(r *journal.Row) string {
-	name := text(r, "algorithm") + ", " + text(r, "buffers")
-	if text(r, "inplace") == "true" {
+	name := rowset.Text(r, "algorithm") + ", " + rowset.Text(r, "buffers")
+	if rowset.Text(r, "inplace") == "true" {
 		name += ", in place"
 	}
 	return name
@@ -52,18 +41,11 @@ func figures(rows []journal.Row) []figure.Figure {
 	rates := figure.Figure{Name: "collectives_busbw", Title: "Bus bandwidth by size"}
 	zero := 0.0
 	x := figure.Axis{Label: "size", Scale: figure.Log2, Unit: figure.Bytes}
-	for _, title := range distinct(rows, panelOf) {
-		var mine []*journal.Row
-		for i := range rows {
-			if r := &rows[i]; r.Status == journal.OK && panelOf(r) == title && size(r) > 0 {
-				mine = append(mine, r)
-			}
-		}
-		if len(mine) == 0 {
-			continue
-		}
-		t := figure.Panel{Title: title, X: x, Y: figure.Axis{Label: "time", Scale: figure.Log10, Unit: figure.Micros}}
-		t.Series = series(mine, func(r *journal.Row) (figure.Point, bool) {
+	sized := rowset.Good(rows).Where(func(r *journal.Row) bool { return size(r) > 0 })
+	for _, g := range rowset.GroupBy(sized, panelOf) {
+		mine := g.Rows
+		t := figure.Panel{Title: g.Key, X: x, Y: figure.Axis{Label: "time", Scale: figure.Log10, Unit: figure.Micros}}
+		t.Series = rowset.Series(mine, seriesOf, func(r *journal.Row) (figure.Point, bool) {
 			p := figure.Point{X: size(r), Y: r.Metrics["time_us"]}
 			if st := r.Stats["time_us"]; st.CILow != nil && st.CIHigh != nil {
 				p.Low, p.High = *st.CILow, *st.CIHigh
@@ -73,8 +55,8 @@ func figures(rows []journal.Row) []figure.Figure {
 		t.Lines = limitLine(mine, func(_ *journal.Row, us float64) float64 { return us })
 		times.Panels = append(times.Panels, t)
 
-		b := figure.Panel{Title: title, X: x, Y: figure.Axis{Label: "bus bandwidth", Unit: figure.GBps, Min: &zero}}
-		b.Series = series(mine, func(r *journal.Row) (figure.Point, bool) {
+		b := figure.Panel{Title: g.Key, X: x, Y: figure.Axis{Label: "bus bandwidth", Unit: figure.GBps, Min: &zero}}
+		b.Series = rowset.Series(mine, seriesOf, func(r *journal.Row) (figure.Point, bool) {
 			bw, ok := r.Metrics["busbw"]
 			return figure.Point{X: size(r), Y: bw}, ok
 		})
@@ -94,33 +76,9 @@ func figures(rows []journal.Row) []figure.Figure {
 	return out
 }
 
-// series collects the points by name, in order of size.
-func series(rows []*journal.Row, at func(*journal.Row) (figure.Point, bool)) []figure.Series {
-	var out []figure.Series
-	index := map[string]int{}
-	for _, r := range rows {
-		p, ok := at(r)
-		if !ok {
-			continue
-		}
-		name := seriesOf(r)
-		i, has := index[name]
-		if !has {
-			i = len(out)
-			index[name] = i
-			out = append(out, figure.Series{Name: name})
-		}
-		out[i].Points = append(out[i].Points, p)
-	}
-	for _, s := range out {
-		slices.SortStableFunc(s.Points, func(a, b figure.Point) int { return cmp.Compare(a.X, b.X) })
-	}
-	return out
-}
-
 // limitLine is the least limit at each size over the rows: what the best of
 // the algorithms shown could reach.
-func limitLine(rows []*journal.Row, value func(r *journal.Row, us float64) float64) []figure.Line {
+func limitLine(rows rowset.Set, value func(r *journal.Row, us float64) float64) []figure.Line {
 	least := map[float64]float64{}
 	best := map[float64]*journal.Row{}
 	for _, r := range rows {
@@ -139,18 +97,8 @@ func limitLine(rows []*journal.Row, value func(r *journal.Row, us float64) float
 	for x, us := range least {
 		line.Points = append(line.Points, figure.Point{X: x, Y: value(best[x], us)})
 	}
-	slices.SortFunc(line.Points, func(a, b figure.Point) int { return cmp.Compare(a.X, b.X) })
+	rowset.SortByX(line.Points)
 	return []figure.Line{line}
-}
-
-func distinct(rows []journal.Row, name func(*journal.Row) string) []string {
-	var out []string
-	for i := range rows {
-		if n := name(&rows[i]); !slices.Contains(out, n) {
-			out = append(out, n)
-		}
-	}
-	return out
 }
 
 // regret is how much slower auto was at one point than the best algorithm of
@@ -164,33 +112,20 @@ type regret struct {
 // regrets finds them where a sweep has both auto and fixed algorithms; times
 // of several trials count by their median.
 func regrets(rows []journal.Row) []regret {
-	type place struct{ panel, rest string }
-	byPlace := map[place]map[string][]*journal.Row{}
-	var order []place
-	for i := range rows {
-		r := &rows[i]
-		if r.Status != journal.OK || !(r.Metrics["time_us"] > 0) {
-			continue
-		}
-		at := place{panelOf(r), strings.Join([]string{text(r, "size"), text(r, "buffers"), text(r, "inplace")}, " ")}
-		if byPlace[at] == nil {
-			byPlace[at] = map[string][]*journal.Row{}
-			order = append(order, at)
-		}
-		a := text(r, "algorithm")
-		byPlace[at][a] = append(byPlace[at][a], r)
-	}
+	timed := rowset.Good(rows).Where(func(r *journal.Row) bool { return r.Metrics["time_us"] > 0 })
 	var out []regret
-	for _, at := range order {
-		mine, has := byPlace[at][auto]
-		if !has || len(byPlace[at]) < 2 {
+	for _, same := range rowset.GroupBy(timed, func(r *journal.Row) [4]string {
+		return [4]string{panelOf(r), rowset.Text(r, "size"), rowset.Text(r, "buffers"), rowset.Text(r, "inplace")}
+	}) {
+		mine := same.Rows.At("algorithm", auto)
+		algorithms := same.Rows.Distinct("algorithm")
+		if len(mine) == 0 || len(algorithms) < 2 {
 			continue
 		}
-		reg := regret{row: mine[0], best: auto}
-		least := medianTime(mine)
-		own := least
-		for name, rs := range byPlace[at] {
-			if us := medianTime(rs); us < least || us == least && name < reg.best {
+		own := mine.Median("time_us")
+		reg, least := regret{row: mine[0], best: auto}, own
+		for _, name := range algorithms {
+			if us := same.Rows.At("algorithm", name).Median("time_us"); us < least || us == least && name < reg.best {
 				least, reg.best = us, name
 			}
 		}
@@ -198,15 +133,6 @@ func regrets(rows []journal.Row) []regret {
 		out = append(out, reg)
 	}
 	return out
-}
-
-func medianTime(rows []*journal.Row) float64 {
-	us := make([]float64, len(rows))
-	for i, r := range rows {
-		us[i] = r.Metrics["time_us"]
-	}
-	slices.Sort(us)
-	return (us[(len(us)-1)/2] + us[len(us)/2]) / 2
 }
 
 // sections says in words what auto costs.
@@ -222,7 +148,7 @@ func sections(rows []journal.Row) []bench.Section {
 		if reg.factor > worst.factor {
 			worst = reg
 		}
-		table = append(table, []string{panelOf(reg.row), unit.FormatBytes(int64(size(reg.row))), text(reg.row, "buffers"),
+		table = append(table, []string{panelOf(reg.row), unit.FormatBytes(int64(size(reg.row))), rowset.Text(reg.row, "buffers"),
 			reg.row.Details["algorithm"], reg.best, fmt.Sprintf("%.1f %%", 100*(reg.factor-1))})
 	}
 	return []bench.Section{{

@@ -2,78 +2,49 @@ package gemm
 
 import (
 	"fmt"
-	"math"
 
 	"github.com/kernbench/kernbench/bench"
-	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
+	"github.com/kernbench/kernbench/internal/result/rowset"
 )
 
-// result is a good row's point and numbers.
-type result struct {
-	shape           point.Value
-	dtype, provider string
-	threads         int64
-	gflops, peakPct float64
+// measured are the rows of a product with a rate.
+func measured(rows []journal.Row) rowset.Set {
+	return rowset.Good(rows).Where(func(r *journal.Row) bool {
+		_, has := r.Metrics["gflops"]
+		return has && len(dims(r)) == 3
+	})
 }
 
-func results(rows []journal.Row) (all []result) {
-	for _, r := range rows {
-		shape, ok := r.Point.Get("shape")
-		gflops, measured := r.Metrics["gflops"]
-		if r.Status != journal.OK || !ok || !measured || len(shape.Dims()) != 3 {
-			continue
-		}
-		d, _ := r.Point.Get("dtype")
-		p, _ := r.Point.Get("provider")
-		t, _ := r.Point.Get("threads")
-		all = append(all, result{shape, d.String(), p.String(), t.Int(), gflops, r.Metrics["peak_pct"]})
+// dims are M, N and K.
+func dims(r *journal.Row) []int64 {
+	shape, _ := r.Point.Get("shape")
+	return shape.Dims()
+}
+
+// who names a line of the figure.
+func who(r *journal.Row) string {
+	threads := rowset.Text(r, "threads")
+	if threads == "1" {
+		return rowset.Text(r, "provider") + ", 1 thread"
 	}
-	return all
-}
-
-// who names a line of the figure and a column of comparison.
-func (r result) who() string {
-	if r.threads == 1 {
-		return r.provider + ", 1 thread"
-	}
-	return fmt.Sprintf("%s, %d threads", r.provider, r.threads)
-}
-
-// size is the edge of the cube with as many multiplications.
-func (r result) size() float64 {
-	d := r.shape.Dims()
-	return math.Cbrt(float64(d[0]) * float64(d[1]) * float64(d[2]))
+	return fmt.Sprintf("%s, %s threads", rowset.Text(r, "provider"), threads)
 }
 
 // figures draws the rate of the cubes, one panel per element type.
 func figures(rows []journal.Row) []figure.Figure {
 	fig := figure.Figure{Name: "gemm_rate", Title: "Matrix multiplication by size"}
-	panels, series := map[string]int{}, map[string]int{}
-	for _, r := range results(rows) {
-		d := r.shape.Dims()
-		if d[0] != d[1] || d[1] != d[2] || d[0] == 0 {
-			continue
-		}
-		at, ok := panels[r.dtype]
-		if !ok {
-			at = len(fig.Panels)
-			panels[r.dtype] = at
-			fig.Panels = append(fig.Panels, figure.Panel{
-				Title: r.dtype,
-				X:     figure.Axis{Label: "M = N = K", Scale: figure.Log2},
-				Y:     figure.Axis{Label: "GFLOP/s", Scale: figure.Linear, Min: new(float64)},
-			})
-		}
-		panel := &fig.Panels[at]
-		line, ok := series[r.dtype+r.who()]
-		if !ok {
-			line = len(panel.Series)
-			series[r.dtype+r.who()] = line
-			panel.Series = append(panel.Series, figure.Series{Name: r.who()})
-		}
-		panel.Series[line].Points = append(panel.Series[line].Points, figure.Point{X: r.size(), Y: r.gflops})
+	cubes := measured(rows).Where(func(r *journal.Row) bool { d := dims(r); return d[0] == d[1] && d[1] == d[2] && d[0] != 0 })
+	for _, g := range rowset.GroupBy(cubes, func(r *journal.Row) string { return rowset.Text(r, "dtype") }) {
+		fig.Panels = append(fig.Panels, figure.Panel{
+			Title: g.Key,
+			X:     figure.Axis{Label: "M = N = K", Scale: figure.Log2},
+			Y:     figure.Axis{Label: "GFLOP/s", Scale: figure.Linear, Min: new(float64)},
+			Series: rowset.Series(g.Rows, who, func(r *journal.Row) (figure.Point, bool) {
+				return figure.Point{X: float64(dims(r)[0]), Y: r.Metrics["gflops"]}, true
+			}),
+		})
 	}
 	if len(fig.Panels) == 0 {
 		return nil
@@ -83,26 +54,19 @@ func figures(rows []journal.Row) []figure.Figure {
 
 // sections compares the built-in provider with every other at the same point.
 func sections(rows []journal.Row) []bench.Section {
-	all := results(rows)
-	type place struct {
-		shape, dtype string
-		threads      int64
-	}
-	ours := map[place]result{}
-	for _, r := range all {
-		if r.provider == "builtin" {
-			ours[place{r.shape.String(), r.dtype, r.threads}] = r
-		}
-	}
+	all := measured(rows)
+	ours := all.At("provider", "builtin")
 	table := [][]string{{"shape", "type", "threads", "builtin", "of peak", "other", "", "builtin / other"}}
 	for _, r := range all {
-		us, ok := ours[place{r.shape.String(), r.dtype, r.threads}]
-		if r.provider == "builtin" || !ok {
+		shape, dtype, threads, provider := rowset.Text(r, "shape"), rowset.Text(r, "dtype"), rowset.Text(r, "threads"), rowset.Text(r, "provider")
+		same := ours.At("shape", shape, "dtype", dtype, "threads", threads)
+		if provider == "builtin" || len(same) == 0 {
 			continue
 		}
-		table = append(table, []string{r.shape.String(), r.dtype, fmt.Sprint(r.threads),
-			fmt.Sprintf("%.1f GFLOP/s", us.gflops), fmt.Sprintf("%.0f %%", us.peakPct),
-			r.provider, fmt.Sprintf("%.1f GFLOP/s", r.gflops), fmt.Sprintf("%.2f", us.gflops/r.gflops)})
+		us := same[len(same)-1].Metrics
+		table = append(table, []string{shape, dtype, threads,
+			fmt.Sprintf("%.1f GFLOP/s", us["gflops"]), fmt.Sprintf("%.0f %%", us["peak_pct"]),
+			provider, fmt.Sprintf("%.1f GFLOP/s", r.Metrics["gflops"]), fmt.Sprintf("%.2f", us["gflops"]/r.Metrics["gflops"])})
 	}
 	if len(table) == 1 {
 		return nil

@@ -2,30 +2,30 @@ package gemmallreduce
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
+	"github.com/kernbench/kernbench/internal/result/rowset"
 )
 
 // result is a good row's point and numbers.
 type result struct {
-	place
+	product
 	partitions string // as asked for
 	overlap    bool
 	outcome
 }
 
-// place is what rows must share to be the same work.
-type place struct {
+// product is what rows must share to be compared.
+type product struct {
 	backend, shape, dtype, split string
 	ranks                        int
 	m, n, k                      int64
 }
 
-func (p place) String() string {
+func (p product) String() string {
 	s := fmt.Sprintf("%s, %d ranks, %s, split %s", p.backend, p.ranks, p.shape, p.split)
 	if p.dtype != "f32" {
 		s += ", " + p.dtype
@@ -34,16 +34,15 @@ func (p place) String() string {
 }
 
 func results(rows []journal.Row) (all []result) {
-	for i := range rows {
-		r := &rows[i]
-		text := func(name string) string { v, _ := r.Point.Get(name); return v.String() }
-		shape, ok := r.Point.Get(shapeAxis)
-		if r.Status != journal.OK || !ok || len(shape.Dims()) != 3 || r.NumRanks == nil || !(r.Metrics["bound_us"] > 0) {
+	for _, r := range rowset.Good(rows) {
+		shape, _ := r.Point.Get(shapeAxis)
+		d := shape.Dims()
+		if len(d) != 3 || r.NumRanks == nil || !(r.Metrics["bound_us"] > 0) {
 			continue
 		}
-		d := shape.Dims()
-		x := result{partitions: text(partitionsAxis), overlap: text(overlapAxis) == "true"}
-		x.place = place{backend: r.Backend, shape: shape.String(), dtype: text(dtypeAxis), split: text(splitAxis), ranks: *r.NumRanks, m: d[0], n: d[1], k: d[2]}
+		x := result{partitions: rowset.Text(r, partitionsAxis), overlap: rowset.Text(r, overlapAxis) == "true"}
+		x.product = product{backend: r.Backend, shape: shape.String(), dtype: rowset.Text(r, dtypeAxis), split: rowset.Text(r, splitAxis),
+			ranks: rowset.Ranks(r), m: d[0], n: d[1], k: d[2]}
 		m := r.Metrics
 		x.gemm, x.allReduce, x.sequential, x.time = m["gemm_us"], m["allreduce_us"], m["sequential_us"], m["time_us"]
 		x.gemmParts, x.allReduceParts = m["gemm_parts_us"], m["allreduce_parts_us"]
@@ -98,7 +97,7 @@ func figures(rows []journal.Row) []figure.Figure {
 	}
 	for _, p := range fig.Panels {
 		for _, s := range p.Series {
-			slices.SortStableFunc(s.Points, func(a, b figure.Point) int { return int(a.X) - int(b.X) })
+			rowset.SortByX(s.Points)
 		}
 	}
 	if len(fig.Panels) == 0 {
@@ -110,9 +109,9 @@ func figures(rows []journal.Row) []figure.Figure {
 func (o outcome) bound() float64   { return max(o.gemm, o.allReduce) }
 func (o outcome) shorter() float64 { return min(o.gemm, o.allReduce) }
 
-// summary is one place: its fastest row, what auto took, and where overlap lost.
+// summary is of one product: its fastest row, what auto took, and where overlap lost.
 type summary struct {
-	place
+	product
 	best   result
 	auto   *result
 	losing []result
@@ -123,12 +122,12 @@ type summary struct {
 const slower = 1.01
 
 func summaries(rows []journal.Row) (out []*summary) {
-	byPlace := map[place]*summary{}
+	byProduct := map[product]*summary{}
 	for _, r := range results(rows) {
-		s := byPlace[r.place]
+		s := byProduct[r.product]
 		if s == nil {
-			s = &summary{place: r.place, best: r}
-			byPlace[r.place] = s
+			s = &summary{product: r.product, best: r}
+			byProduct[r.product] = s
 			out = append(out, s)
 		}
 		if r.time < s.best.time {

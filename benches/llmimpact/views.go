@@ -11,51 +11,25 @@ import (
 	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
+	"github.com/kernbench/kernbench/internal/result/rowset"
 )
 
-func text(r journal.Row, axis string) string {
-	v, _ := r.Point.Get(axis)
-	return v.String()
-}
-
-// good keeps the rows with a result.
-func good(rows []journal.Row) []journal.Row {
-	return slices.DeleteFunc(slices.Clone(rows), func(r journal.Row) bool { return r.Status != journal.OK })
-}
-
-// distinct lists the values of an axis in order of appearance.
-func distinct(rows []journal.Row, axis string) []string {
-	var out []string
-	for _, r := range rows {
-		if v := text(r, axis); !slices.Contains(out, v) {
-			out = append(out, v)
-		}
-	}
-	return out
-}
-
-// find is the row of a point.
-func find(rows []journal.Row, model, step, tp, curve string) (journal.Row, bool) {
-	i := slices.IndexFunc(rows, func(r journal.Row) bool {
-		return text(r, "model") == model && text(r, "step") == step && text(r, "tp") == tp && text(r, "curve") == curve
-	})
-	if i < 0 {
-		return journal.Row{}, false
-	}
-	return rows[i], true
+// find is the row of a step, or nil.
+func find(rows rowset.Set, model, step, tp, curve string) *journal.Row {
+	return rows.First("model", model, "step", step, "tp", tp, "curve", curve)
 }
 
 // figures are the shares of all steps as maps, and the decode step taken apart.
 func figures(rows []journal.Row) []figure.Figure {
-	rows = good(journal.MergeTrials(rows))
-	if len(rows) == 0 {
+	set := rowset.Good(journal.MergeTrials(rows))
+	if len(set) == 0 {
 		return nil
 	}
-	figs := []figure.Figure{shareMap(rows)}
-	if f, ok := stepBars(rows); ok {
+	figs := []figure.Figure{shareMap(set)}
+	if f, ok := stepBars(set); ok {
 		figs = append(figs, f)
 	}
-	if f, ok := gainBars(rows); ok {
+	if f, ok := gainBars(set); ok {
 		figs = append(figs, f)
 	}
 	return figs
@@ -67,11 +41,11 @@ const maxPanels = 6
 // setting is what a panel is for.
 type setting struct{ curve, tp string }
 
-func settings(rows []journal.Row) []setting {
+func settings(rows rowset.Set) []setting {
 	var out []setting
-	for _, c := range distinct(rows, "curve") {
-		for _, tp := range distinct(rows, "tp") {
-			if slices.ContainsFunc(rows, func(r journal.Row) bool { return text(r, "curve") == c && text(r, "tp") == tp }) {
+	for _, c := range rows.Distinct("curve") {
+		for _, tp := range rows.Distinct("tp") {
+			if rows.First("curve", c, "tp", tp) != nil {
 				out = append(out, setting{c, tp})
 			}
 		}
@@ -80,10 +54,10 @@ func settings(rows []journal.Row) []setting {
 }
 
 // shareMap colours the share of the all-reduce in every step of every model.
-func shareMap(rows []journal.Row) figure.Figure {
-	f := figure.Figure{Name: "llm_share", Title: "Share of the step that is all-reduce", Columns: min(3, len(distinct(rows, "tp"))),
+func shareMap(rows rowset.Set) figure.Figure {
+	f := figure.Figure{Name: "llm_share", Title: "Share of the step that is all-reduce", Columns: min(3, len(rows.Distinct("tp"))),
 		Caption: "Communication over communication and floor, without overlap. The floor is reading the weights or multiplying, whichever is longer. Empty: outside the curve."}
-	models, steps := distinct(rows, "model"), distinct(rows, "step")
+	models, steps := rows.Distinct("model"), rows.Distinct("step")
 	zero, most := 0.0, 0.0
 	for _, r := range rows {
 		most = max(most, r.Metrics["share_pct"])
@@ -94,7 +68,7 @@ func shareMap(rows []journal.Row) figure.Figure {
 			var line []figure.Cell
 			for _, st := range steps {
 				cell := figure.Cell{Value: math.NaN()}
-				if r, ok := find(rows, m, st, s.tp, s.curve); ok {
+				if r := find(rows, m, st, s.tp, s.curve); r != nil {
 					cell.Value = r.Metrics["share_pct"]
 					cell.Text = fmt.Sprintf("%.0f%%", cell.Value)
 				}
@@ -116,23 +90,21 @@ const sideBySide = 6
 
 // stepBars stacks floor and communication of the first step at the largest
 // group: what a token costs.
-func stepBars(rows []journal.Row) (figure.Figure, bool) {
-	step := distinct(rows, "step")[0]
-	tps := distinct(rows, "tp")
+func stepBars(rows rowset.Set) (figure.Figure, bool) {
+	step := rows.Distinct("step")[0]
+	tps := rows.Distinct("tp")
 	tp := tps[len(tps)-1]
 	f := figure.Figure{Name: "llm_step", Title: fmt.Sprintf("One step, %s at tp %s: what it needs at least, and the all-reduces", step, tp),
 		Caption: "Nothing overlaps. The floor counts neither attention over the context nor launches."}
 	zero, most := 0.0, 0.0
-	for _, r := range rows {
-		if text(r, "step") == step && text(r, "tp") == tp {
-			most = max(most, 1.05*r.Metrics["step_us"]) // one scale for all panels
-		}
+	for _, r := range rows.At("step", step, "tp", tp) {
+		most = max(most, 1.05*r.Metrics["step_us"]) // one scale for all panels
 	}
-	for _, curve := range distinct(rows, "curve") {
+	for _, curve := range rows.Distinct("curve") {
 		var names []string
 		floor, comm := figure.Series{Name: "floor", Kind: figure.StackedBars}, figure.Series{Name: "all-reduce", Kind: figure.StackedBars}
-		for _, m := range distinct(rows, "model") {
-			if r, ok := find(rows, m, step, tp, curve); ok {
+		for _, m := range rows.Distinct("model") {
+			if r := find(rows, m, step, tp, curve); r != nil {
 				x := float64(len(names))
 				names = append(names, m)
 				floor.Points = append(floor.Points, figure.Point{X: x, Y: r.Metrics["floor_us"]})
@@ -144,7 +116,7 @@ func stepBars(rows []journal.Row) (figure.Figure, bool) {
 				X: figure.Axis{Scale: figure.Category, Categories: names}, Y: figure.Axis{Label: "time", Unit: figure.Micros, Min: &zero, Max: &most}})
 		}
 	}
-	if f.Columns = 1; len(distinct(rows, "model")) <= sideBySide {
+	if f.Columns = 1; len(rows.Distinct("model")) <= sideBySide {
 		f.Columns = max(1, len(f.Panels))
 	}
 	return f, len(f.Panels) > 0
@@ -152,21 +124,21 @@ func stepBars(rows []journal.Row) (figure.Figure, bool) {
 
 // gainBars shows how much shorter the step would be, by step, at the largest
 // group, for the curve that is compared with and for the target.
-func gainBars(rows []journal.Row) (figure.Figure, bool) {
-	tps := distinct(rows, "tp")
-	tp, curve := tps[len(tps)-1], distinct(rows, "curve")[0]
+func gainBars(rows rowset.Set) (figure.Figure, bool) {
+	tps := rows.Distinct("tp")
+	tp, curve := tps[len(tps)-1], rows.Distinct("curve")[0]
 	f := figure.Figure{Name: "llm_gain", Title: fmt.Sprintf("How much shorter the step would be, compared with %s at tp %s", curve, tp), Columns: 1,
 		Caption: "Below zero the present curve is the faster one. A message that latency decides gains nothing from bandwidth."}
 	for _, what := range alternatives(rows) {
 		var names []string
 		var list []figure.Series
-		for i, st := range distinct(rows, "step") {
+		for i, st := range rows.Distinct("step") {
 			s := figure.Series{Name: st, Kind: figure.Bars, Color: i + 1}
-			for k, m := range distinct(rows, "model") {
+			for k, m := range rows.Distinct("model") {
 				if i == 0 {
 					names = append(names, m)
 				}
-				if r, ok := find(rows, m, st, tp, curve); ok {
+				if r := find(rows, m, st, tp, curve); r != nil {
 					if gain, has := r.Metrics[what.gain]; has {
 						s.Points = append(s.Points, figure.Point{X: float64(k), Y: gain})
 					}
@@ -187,15 +159,14 @@ func gainBars(rows []journal.Row) (figure.Figure, bool) {
 // alternativeView is one thing the rows were compared with.
 type alternativeView struct{ name, us, gain string }
 
-func alternatives(rows []journal.Row) (out []alternativeView) {
+func alternatives(rows rowset.Set) (out []alternativeView) {
 	for _, a := range []alternativeView{{"against", "against_us", "against_gain_pct"}, {"target", "target_us", "target_gain_pct"}} {
-		i := slices.IndexFunc(rows, func(r journal.Row) bool { _, has := r.Metrics[a.gain]; return has })
+		i := slices.IndexFunc(rows, func(r *journal.Row) bool { _, has := r.Metrics[a.gain]; return has })
 		if i < 0 {
 			continue
 		}
-		opt := func(name string) string { v, _ := rows[i].Options.Get(name); return v.String() }
-		if a.name = "with the curve " + opt("against"); a.us == "target_us" {
-			a.name = "with a bus bandwidth of " + opt("target-gbps") + " GB/s"
+		if a.name = "with the curve " + rowset.Text(rows[i], "against"); a.us == "target_us" {
+			a.name = "with a bus bandwidth of " + rowset.Text(rows[i], "target-gbps") + " GB/s"
 		}
 		out = append(out, a)
 	}
@@ -205,25 +176,25 @@ func alternatives(rows []journal.Row) (out []alternativeView) {
 // sections put the result in words: what it costs, what would help most.
 func sections(rows []journal.Row) []bench.Section {
 	all := journal.MergeTrials(rows)
-	rows = good(all)
-	if len(rows) == 0 {
+	set := rowset.Good(all)
+	if len(set) == 0 {
 		return nil
 	}
-	out := []bench.Section{summary(rows, len(all)-len(rows)), costs(rows)}
-	if s, ok := help(rows); ok {
+	out := []bench.Section{summary(set, len(all)-len(set)), costs(set)}
+	if s, ok := help(set); ok {
 		out = append(out, s)
 	}
-	return append(out, method(rows))
+	return append(out, method(set))
 }
 
-func summary(rows []journal.Row, missing int) bench.Section {
+func summary(rows rowset.Set, missing int) bench.Section {
 	var b strings.Builder
 	worst := func(phase string) {
-		of := slices.DeleteFunc(slices.Clone(rows), func(r journal.Row) bool { return !strings.HasPrefix(text(r, "step"), phase) })
+		of := rows.Where(func(r *journal.Row) bool { return strings.HasPrefix(rowset.Text(r, "step"), phase) })
 		if len(of) == 0 {
 			return
 		}
-		byShare := func(a, b journal.Row) int { return cmp.Compare(a.Metrics["share_pct"], b.Metrics["share_pct"]) }
+		byShare := func(a, b *journal.Row) int { return cmp.Compare(a.Metrics["share_pct"], b.Metrics["share_pct"]) }
 		most, least := slices.MaxFunc(of, byShare), slices.MinFunc(of, byShare)
 		fmt.Fprintf(&b, "- **%s**: the all-reduces take from %.0f %% of the step (%s) to %.0f %% (%s), %s each there.\n", phase,
 			least.Metrics["share_pct"], where(least), most.Metrics["share_pct"], where(most), unit.FormatMicros(most.Metrics["each_us"]))
@@ -236,21 +207,21 @@ func summary(rows []journal.Row, missing int) bench.Section {
 	return bench.Section{Title: "What the all-reduce costs", Text: b.String(), Lead: true}
 }
 
-func where(r journal.Row) string {
-	return fmt.Sprintf("%s, %s, tp %s, %s", text(r, "model"), text(r, "step"), text(r, "tp"), text(r, "curve"))
+func where(r *journal.Row) string {
+	return fmt.Sprintf("%s, %s, tp %s, %s", rowset.Text(r, "model"), rowset.Text(r, "step"), rowset.Text(r, "tp"), rowset.Text(r, "curve"))
 }
 
 // costs has a line for each model and group, and a column for each step: the
 // time per layer, per step, and the share. All the rest is in the rows.
-func costs(rows []journal.Row) bench.Section {
-	steps := distinct(rows, "step")
+func costs(rows rowset.Set) bench.Section {
+	steps := rows.Distinct("step")
 	table := [][]string{append([]string{"model", "curve", "tp"}, steps...)}
-	for _, m := range distinct(rows, "model") {
+	for _, m := range rows.Distinct("model") {
 		for _, at := range settings(rows) {
 			line, any := []string{m, at.curve, at.tp}, false
 			for _, st := range steps {
 				cell := ""
-				if r, ok := find(rows, m, st, at.tp, at.curve); ok {
+				if r := find(rows, m, st, at.tp, at.curve); r != nil {
 					cell = fmt.Sprintf("%s, %s, %.0f %%", unit.FormatMicros(r.Metrics["layer_us"]), unit.FormatMicros(r.Metrics["time_us"]), r.Metrics["share_pct"])
 					any = true
 				}
@@ -268,9 +239,9 @@ func costs(rows []journal.Row) bench.Section {
 const maxHelp = 12
 
 // help ranks what would shorten steps most.
-func help(rows []journal.Row) (bench.Section, bool) {
+func help(rows rowset.Set) (bench.Section, bool) {
 	type gain struct {
-		row  journal.Row
+		row  *journal.Row
 		what alternativeView
 	}
 	var gains []gain
@@ -294,20 +265,19 @@ func help(rows []journal.Row) (bench.Section, bool) {
 	})
 	s.Table = [][]string{{"model", "step", "tp", "what", "all-reduces now", "then", "step shorter by"}}
 	for _, g := range gains[:min(len(gains), maxHelp)] {
-		s.Table = append(s.Table, []string{text(g.row, "model"), text(g.row, "step"), text(g.row, "tp"), g.what.name,
+		s.Table = append(s.Table, []string{rowset.Text(g.row, "model"), rowset.Text(g.row, "step"), rowset.Text(g.row, "tp"), g.what.name,
 			unit.FormatMicros(g.row.Metrics["time_us"]), unit.FormatMicros(g.row.Metrics[g.what.us]), fmt.Sprintf("%.1f %%", g.row.Metrics[g.what.gain])})
 	}
 	return s, true
 }
 
 // method says where the numbers come from.
-func method(rows []journal.Row) bench.Section {
+func method(rows rowset.Set) bench.Section {
 	var b strings.Builder
 	b.WriteString("A message is tokens x hidden x 2 bytes. Its time is read off the curve, between two points by a straight line in logarithms; a message outside the curve has no time. " +
 		"A decode step has one token per sequence, so its messages are small; hundreds of megabytes are the prefill of a long prompt.\n\n")
-	for _, c := range distinct(rows, "curve") {
-		i := slices.IndexFunc(rows, func(r journal.Row) bool { return text(r, "curve") == c })
-		fmt.Fprintf(&b, "- `%s`: %s\n", c, rows[i].Details["curve"])
+	for _, c := range rows.Distinct("curve") {
+		fmt.Fprintf(&b, "- `%s`: %s\n", c, rows.First("curve", c).Details["curve"])
 	}
 	for _, r := range rows {
 		if r.Details["besides"] != "" {

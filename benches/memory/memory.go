@@ -14,9 +14,11 @@ import (
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/base/suggest"
+	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/bench/measure"
 	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
+	"github.com/kernbench/kernbench/internal/result/rowset"
 )
 
 // Bench declares it.
@@ -164,28 +166,15 @@ func increment(a []uint64) {
 
 // figures draws bandwidth against working set, one panel per operation.
 func figures(rows []journal.Row) []figure.Figure {
-	rows = journal.MergeTrials(rows)
+	good := rowset.Good(journal.MergeTrials(rows)).Where(func(r *journal.Row) bool { return r.NumRanks != nil })
 	fig := figure.Figure{Name: "memory_bandwidth", Title: "Memory bandwidth by working set"}
 	for _, op := range []string{"copy", "read", "update"} {
 		panel := figure.Panel{
 			Title: op,
 			X:     figure.Axis{Label: "working set per rank", Scale: figure.Log2, Unit: figure.Bytes},
 			Y:     figure.Axis{Label: "bandwidth of all ranks", Scale: figure.Linear, Unit: figure.GBps, Min: new(float64)},
-		}
-		byRanks := map[int]int{}
-		for _, r := range rows {
-			name, _ := r.Point.Get("op")
-			size, _ := r.Point.Get("size")
-			if r.Status != journal.OK || name.String() != op || r.NumRanks == nil {
-				continue
-			}
-			at, ok := byRanks[*r.NumRanks]
-			if !ok {
-				at = len(panel.Series)
-				byRanks[*r.NumRanks] = at
-				panel.Series = append(panel.Series, figure.Series{Name: plural(*r.NumRanks, "rank")})
-			}
-			panel.Series[at].Points = append(panel.Series[at].Points, dot(r, size.Float()))
+			Series: rowset.Series(good.At("op", op), func(r *journal.Row) string { return unit.Plural(rowset.Ranks(r), "rank") },
+				func(r *journal.Row) (figure.Point, bool) { return dot(r), true }),
 		}
 		if len(panel.Series) > 0 {
 			fig.Panels = append(fig.Panels, panel)
@@ -198,8 +187,8 @@ func figures(rows []journal.Row) []figure.Figure {
 }
 
 // dot is a row's bandwidth, with the interval of its time turned over.
-func dot(r journal.Row, x float64) figure.Point {
-	p := figure.Point{X: x, Y: r.Metrics["gbps"]}
+func dot(r *journal.Row) figure.Point {
+	p := figure.Point{X: rowset.Number(r, "size"), Y: r.Metrics["gbps"]}
 	st := r.Stats["time_us"]
 	if us := r.Metrics["time_us"]; st.CILow != nil && *st.CILow > 0 && us > 0 {
 		p.Low, p.High = p.Y*us / *st.CIHigh, p.Y*us / *st.CILow
@@ -209,13 +198,11 @@ func dot(r journal.Row, x float64) figure.Point {
 
 // sections says in words what the caches and main memory give.
 func sections(rows []journal.Row) []bench.Section {
-	rows = journal.MergeTrials(rows)
-	type best struct{ cache, memory float64 }
-	var smallest, largest = math.Inf(1), 0.0
-	for _, r := range rows {
-		if v, ok := r.Point.Get("size"); ok && r.Status == journal.OK {
-			smallest, largest = math.Min(smallest, v.Float()), math.Max(largest, v.Float())
-		}
+	good := rowset.Good(journal.MergeTrials(rows)).Where(func(r *journal.Row) bool { return r.NumRanks != nil })
+	smallest, largest := math.Inf(1), 0.0
+	for _, r := range good {
+		size := rowset.Number(r, "size")
+		smallest, largest = min(smallest, size), max(largest, size)
 	}
 	if smallest >= largest {
 		return nil
@@ -225,31 +212,18 @@ func sections(rows []journal.Row) []bench.Section {
 		op    string
 		ranks int
 	}
-	seen := map[config]*best{}
-	var order []config
-	for _, r := range rows {
-		op, _ := r.Point.Get("op")
-		size, _ := r.Point.Get("size")
-		if r.Status != journal.OK || r.NumRanks == nil {
-			continue
+	for _, g := range rowset.GroupBy(good, func(r *journal.Row) config { return config{rowset.Text(r, "op"), rowset.Ranks(r)} }) {
+		var cache, memory float64
+		for _, r := range g.Rows {
+			switch rowset.Number(r, "size") {
+			case smallest:
+				cache = r.Metrics["gbps"]
+			case largest:
+				memory = r.Metrics["gbps"]
+			}
 		}
-		key := config{op.String(), *r.NumRanks}
-		b := seen[key]
-		if b == nil {
-			b = &best{}
-			seen[key] = b
-			order = append(order, key)
-		}
-		switch size.Float() {
-		case smallest:
-			b.cache = r.Metrics["gbps"]
-		case largest:
-			b.memory = r.Metrics["gbps"]
-		}
-	}
-	for _, key := range order {
-		if b := seen[key]; b.cache > 0 && b.memory > 0 {
-			table = append(table, []string{key.op, fmt.Sprint(key.ranks), fmt.Sprintf("%.1f GB/s", b.cache), fmt.Sprintf("%.1f GB/s", b.memory), fmt.Sprintf("%.1f", b.cache/b.memory)})
+		if cache > 0 && memory > 0 {
+			table = append(table, []string{g.Key.op, fmt.Sprint(g.Key.ranks), fmt.Sprintf("%.1f GB/s", cache), fmt.Sprintf("%.1f GB/s", memory), fmt.Sprintf("%.1f", cache/memory)})
 		}
 	}
 	return []bench.Section{{
@@ -257,11 +231,4 @@ func sections(rows []journal.Row) []bench.Section {
 		Text:  "The ratio says how much a kernel gains when its working set fits the first cache instead of coming from main memory.",
 		Table: table,
 	}}
-}
-
-func plural(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
 }

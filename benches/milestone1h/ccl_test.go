@@ -22,6 +22,7 @@ import (
 	"github.com/kernbench/kernbench/internal/comm/syncgroup"
 	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
+	"github.com/kernbench/kernbench/internal/result/rowset"
 )
 
 // sweep runs the bench's own bodies over its own axes, up to a number of
@@ -125,7 +126,7 @@ func TestWholeEvaluation(t *testing.T) {
 func published(t *testing.T, fabric topo.Fabric, rows []journal.Row) {
 	got := map[string]float64{}
 	for _, r := range rows {
-		got[fmt.Sprint(r.Part, " ", text(r, "buffer_kind"), text(r, "sip_topology"), " ", bytesPerPE(r))] = r.Metrics["crit_ns"]
+		got[fmt.Sprint(r.Part, " ", rowset.Text(&r, "buffer_kind"), rowset.Text(&r, "sip_topology"), " ", bytesPerPE(&r))] = r.Metrics["crit_ns"]
 	}
 	if fabric == topo.Whole {
 		for point, want := range map[string]float64{
@@ -181,7 +182,7 @@ func check(t *testing.T, rows []journal.Row) {
 			bufferFile:  "buffer_kind,sip_topology,n_sips,n_elem,bytes_per_pe,latency_ns",
 		}[f.Name]
 		part := map[string]string{summaryFile: latencyPart, bufferFile: bufferPart}[f.Name]
-		if strings.Join(records[0], ",") != want || len(records) != 1+len(of(rows, part)) {
+		if strings.Join(records[0], ",") != want || len(records) != 1+len(rowset.Good(rows).Part(part)) {
 			t.Errorf("%s: %v and %d rows", f.Name, records[0], len(records)-1)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/internal/result/journal"
+	"github.com/kernbench/kernbench/internal/result/rowset"
 )
 
 // The files of the evaluation besides its figures.
@@ -35,36 +36,23 @@ func artifacts(rows []journal.Row) []string {
 	return names
 }
 
-// of keeps the good rows of a part.
-func of(rows []journal.Row, part string) []journal.Row {
-	return slices.DeleteFunc(slices.Clone(rows), func(r journal.Row) bool { return r.Part != part || r.Status != journal.OK })
-}
+func elements(r *journal.Row) int { return int(rowset.Number(r, "n_elem")) }
 
-func text(r journal.Row, axis string) string {
-	v, _ := r.Point.Get(axis)
-	return v.String()
-}
-
-func elements(r journal.Row) int {
-	v, _ := r.Point.Get("n_elem")
-	return int(v.Int())
-}
-
-func bytesPerPE(r journal.Row) int { return 2 * elements(r) }
+func bytesPerPE(r *journal.Row) int { return 2 * elements(r) }
 
 // exports makes the two tables in the form in which they were published, and a
 // page that shows everything.
 func exports(rows []journal.Row) ([]bench.File, error) {
-	whole := func(r journal.Row, metric string) string { return strconv.Itoa(int(r.Metrics[metric])) }
-	ns := func(r journal.Row) string { return strconv.FormatFloat(r.Metrics["crit_ns"], 'f', 3, 64) }
+	whole := func(r *journal.Row, metric string) string { return strconv.Itoa(int(r.Metrics[metric])) }
+	ns := func(r *journal.Row) string { return strconv.FormatFloat(r.Metrics["crit_ns"], 'f', 3, 64) }
 	summary := [][]string{{"algorithm", "sip_topology", "n_sips", "n_elem", "bytes_per_pe", "bytes_per_sip", "latency_ns"}}
-	for _, r := range of(rows, latencyPart) {
-		summary = append(summary, []string{text(r, "algorithm"), text(r, "sip_topology"), whole(r, "n_sips"), strconv.Itoa(elements(r)),
+	for _, r := range rowset.Good(rows).Part(latencyPart) {
+		summary = append(summary, []string{rowset.Text(r, "algorithm"), rowset.Text(r, "sip_topology"), whole(r, "n_sips"), strconv.Itoa(elements(r)),
 			strconv.Itoa(bytesPerPE(r)), strconv.Itoa(bytesPerPE(r) * int(r.Metrics["cubes"])), ns(r)})
 	}
 	buffers := [][]string{{"buffer_kind", "sip_topology", "n_sips", "n_elem", "bytes_per_pe", "latency_ns"}}
-	for _, r := range of(rows, bufferPart) {
-		buffers = append(buffers, []string{text(r, "buffer_kind"), "torus_2d", whole(r, "n_sips"), strconv.Itoa(elements(r)), strconv.Itoa(bytesPerPE(r)), ns(r)})
+	for _, r := range rowset.Good(rows).Part(bufferPart) {
+		buffers = append(buffers, []string{rowset.Text(r, "buffer_kind"), "torus_2d", whole(r, "n_sips"), strconv.Itoa(elements(r)), strconv.Itoa(bytesPerPE(r)), ns(r)})
 	}
 	if len(rows) > 0 {
 		if _, _, err := machineOf(rows); err != nil {

@@ -15,6 +15,7 @@ import (
 	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
+	"github.com/kernbench/kernbench/internal/result/rowset"
 )
 
 // figureNames lists the figures that the rows, good or bad, call for, in the
@@ -28,7 +29,7 @@ func figureNames(rows []journal.Row) []string {
 	}
 	add("topology", func(journal.Row) bool { return true })
 	for _, kind := range topo.Kinds() {
-		add("latency_"+kind, func(r journal.Row) bool { return r.Part == latencyPart && text(r, "sip_topology") == kind })
+		add("latency_"+kind, func(r journal.Row) bool { return r.Part == latencyPart && rowset.Text(&r, "sip_topology") == kind })
 	}
 	add("buffer_kind", func(r journal.Row) bool { return r.Part == bufferPart })
 	add("comparison_fsim", func(r journal.Row) bool { return r.Part == latencyPart })
@@ -42,7 +43,7 @@ func figures(rows []journal.Row) []figure.Figure {
 	if f, ok := topologyFigure(rows); ok {
 		figs = append(figs, f)
 	}
-	latency, buffers := of(rows, latencyPart), of(rows, bufferPart)
+	latency, buffers := rowset.Good(rows).Part(latencyPart), rowset.Good(rows).Part(bufferPart)
 	for _, kind := range topo.Kinds() {
 		if f, ok := latencyFigure(latency, kind); ok {
 			figs = append(figs, f)
@@ -59,45 +60,31 @@ func figures(rows []journal.Row) []figure.Figure {
 
 var sizeAxis = figure.Axis{Label: "bytes per PE", Scale: figure.Log2, Unit: figure.Bytes}
 
-func micros(r journal.Row) float64 { return r.Metrics["crit_ns"] / 1e3 }
+func micros(r *journal.Row) float64 { return r.Metrics["crit_ns"] / 1e3 }
 
-// where keeps the rows with a value of an axis.
-func where(rows []journal.Row, axis, value string) []journal.Row {
-	return slices.DeleteFunc(slices.Clone(rows), func(r journal.Row) bool { return text(r, axis) != value })
-}
-
-// curves makes one series per value of an axis, in the order of the rows.
-func curves(rows []journal.Row, name func(journal.Row) string) []figure.Series {
-	var series []figure.Series
-	at := map[string]int{}
-	for _, r := range rows {
-		key := name(r)
-		if _, known := at[key]; !known {
-			at[key] = len(series)
-			series = append(series, figure.Series{Name: key})
-		}
-		s := &series[at[key]]
-		s.Points = append(s.Points, figure.Point{X: float64(bytesPerPE(r)), Y: micros(r)})
-	}
-	return series
+// curves makes one series per name.
+func curves(rows rowset.Set, name func(*journal.Row) string) []figure.Series {
+	return rowset.Series(rows, name, func(r *journal.Row) (figure.Point, bool) {
+		return figure.Point{X: float64(bytesPerPE(r)), Y: micros(r)}, true
+	})
 }
 
 // latencyFigure is latency by size for one SIP topology, and where it went.
-func latencyFigure(rows []journal.Row, kind string) (figure.Figure, bool) {
-	of := where(rows, "sip_topology", kind)
+func latencyFigure(rows rowset.Set, kind string) (figure.Figure, bool) {
+	of := rows.At("sip_topology", kind)
 	if len(of) == 0 {
 		return figure.Figure{}, false
 	}
 	sips := int(of[0].Metrics["n_sips"])
 	f := figure.Figure{Name: "latency_" + kind, Title: fmt.Sprintf("All-reduce over %d SIPs, %s (simulated)", sips, kind), Columns: 2}
 	var bound []figure.Point
-	first := where(of, "algorithm", text(of[0], "algorithm"))
+	first := of.At("algorithm", rowset.Text(of[0], "algorithm"))
 	for _, r := range first {
 		if us, ok := r.Limits["bandwidth"]; ok {
 			bound = append(bound, figure.Point{X: float64(bytesPerPE(r)), Y: us})
 		}
 	}
-	series := curves(of, func(r journal.Row) string { return text(r, "algorithm") })
+	series := curves(of, func(r *journal.Row) string { return rowset.Text(r, "algorithm") })
 	if len(bound) > 1 {
 		series = append(series, figure.Series{Name: "links alone (bound)", Points: bound, Dashed: true, NoMarker: true})
 	}
@@ -119,10 +106,10 @@ func latencyFigure(rows []journal.Row, kind string) (figure.Figure, bool) {
 	return f, true
 }
 
-func bufferFigure(rows []journal.Row) figure.Figure {
+func bufferFigure(rows rowset.Set) figure.Figure {
 	return figure.Figure{Name: "buffer_kind", Title: fmt.Sprintf("All-reduce by where receive slots lie, torus of %d SIPs (simulated)", int(rows[0].Metrics["n_sips"])),
 		Panels: []figure.Panel{{X: sizeAxis, Y: figure.Axis{Label: "slowest PE", Scale: figure.Log10, Unit: figure.Micros},
-			Series: curves(rows, func(r journal.Row) string { return text(r, "buffer_kind") })}}}
+			Series: curves(rows, func(r *journal.Row) string { return rowset.Text(r, "buffer_kind") })}}}
 }
 
 //go:embed fsim.csv
@@ -160,10 +147,10 @@ func theory(bytesPerPE int) float64 {
 
 // fsimFigure sets the curves beside the external reference, which is so much
 // slower that the axis is broken.
-func fsimFigure(rows []journal.Row) figure.Figure {
-	series := curves(rows, func(r journal.Row) string {
-		name := "simulated, " + text(r, "sip_topology")
-		if a := text(r, "algorithm"); a != ccl.LRAB {
+func fsimFigure(rows rowset.Set) figure.Figure {
+	series := curves(rows, func(r *journal.Row) string {
+		name := "simulated, " + rowset.Text(r, "sip_topology")
+		if a := rowset.Text(r, "algorithm"); a != ccl.LRAB {
 			name += ", " + a
 		}
 		return name
@@ -199,7 +186,7 @@ func fsimFigure(rows []journal.Row) figure.Figure {
 func sections(rows []journal.Row) []bench.Section {
 	table := [][]string{{"SIP topology", "bytes per PE", "latency", "bandwidth bound", "largest part"}}
 	for _, kind := range topo.Kinds() {
-		found := where(where(of(rows, latencyPart), "sip_topology", kind), "algorithm", ccl.LRAB)
+		found := rowset.Good(rows).Part(latencyPart).At("sip_topology", kind, "algorithm", ccl.LRAB)
 		if len(found) == 0 {
 			continue
 		}

@@ -18,6 +18,7 @@ import (
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
+	"github.com/kernbench/kernbench/internal/result/rowset"
 )
 
 // affordable leaves the large products out where the race detector is slow.
@@ -81,15 +82,15 @@ func TestWholeGEMMEvaluation(t *testing.T) {
 	if sections := gemmSections(rows); len(sections) != 2 || len(sections[1].Table) != 1+5 {
 		t.Errorf("%+v", sections)
 	}
-	sweepFile(t, files, of(rows, sweepPart))
-	pipelines(t, of(rows, sweepPart))
+	sweepFile(t, files, rowset.Good(rows).Part(sweepPart))
+	pipelines(t, rowset.Good(rows).Part(sweepPart))
 	if !testing.Short() {
-		scaling(t, of(rows, scalingPart))
+		scaling(t, rowset.Good(rows).Part(scalingPart))
 	}
 }
 
 // sweepFile reads the JSON as others would.
-func sweepFile(t *testing.T, files []bench.File, rows []journal.Row) {
+func sweepFile(t *testing.T, files []bench.File, rows rowset.Set) {
 	var entries []map[string]any
 	at := slices.IndexFunc(files, func(f bench.File) bool { return f.Name == gemmFile })
 	if err := json.Unmarshal(files[at].Data, &entries); err != nil || len(entries) != len(rows) {
@@ -116,15 +117,15 @@ var publishedTiles = map[string]struct {
 }
 
 // pipelines checks each product against what its tiles imply.
-func pipelines(t *testing.T, rows []journal.Row) {
+func pipelines(t *testing.T, rows rowset.Set) {
 	windows := map[string]float64{}
 	for _, r := range rows {
-		want := publishedTiles[text(r, "shapes")]
+		want := publishedTiles[rowset.Text(r, "shapes")]
 		tiles, fill := int(r.Metrics["tiles"]), r.Metrics["tile_fill"]
 		if tiles != want.tiles || fill != want.fill {
 			t.Errorf("%v: %d tiles, %v filled; published %+v", r.Point, tiles, fill, want)
 		}
-		variant := accel.Variant(text(r, "variant"))
+		variant := accel.Variant(rowset.Text(r, "variant"))
 		if variant == accel.LoadRef { // efficiency = tile_fill x tiles/(tiles+2)
 			if ideal := 100 * fill * float64(tiles) / float64(tiles+2); math.Abs(r.Metrics["mac_utilization_theoretical"]-ideal) > 1e-9 {
 				t.Errorf("%v: theoretical %v, published %v", r.Point, r.Metrics["mac_utilization_theoretical"], ideal)
@@ -155,7 +156,7 @@ func pipelines(t *testing.T, rows []journal.Row) {
 		if gemm := u.Stages["GEMM"].Busy; gemm != 16*float64(tiles) {
 			t.Errorf("%v: %d tiles in %v ns", r.Point, tiles, gemm)
 		}
-		windows[text(r, "shapes")+" "+string(variant)] = r.Metrics["composite_window_ns"]
+		windows[rowset.Text(r, "shapes")+" "+string(variant)] = r.Metrics["composite_window_ns"]
 	}
 	for shape := range publishedTiles { // what is loaded before need not be read
 		if a, b, c := windows[shape+" ref_ref"], windows[shape+" load_ref"], windows[shape+" load_load"]; a < b || b < c {
@@ -164,13 +165,13 @@ func pipelines(t *testing.T, rows []journal.Row) {
 	}
 }
 
-func mustValue(r journal.Row, axis string) point.Value {
+func mustValue(r *journal.Row, axis string) point.Value {
 	v, _ := r.Point.Get(axis)
 	return v
 }
 
 // scaling checks where the curves bend.
-func scaling(t *testing.T, rows []journal.Row) {
+func scaling(t *testing.T, rows rowset.Set) {
 	knees := map[string]int{}
 	for _, c := range scalings(rows) {
 		knees[c.split], _ = c.knee()

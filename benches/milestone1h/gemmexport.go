@@ -8,6 +8,7 @@ import (
 
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/internal/result/journal"
+	"github.com/kernbench/kernbench/internal/result/rowset"
 )
 
 // The files of the evaluation of products, besides its figures.
@@ -48,13 +49,13 @@ type sweepEntry struct {
 
 func sweepEntries(rows []journal.Row) ([]sweepEntry, error) {
 	var entries []sweepEntry
-	for _, r := range of(rows, sweepPart) {
+	for _, r := range rowset.Good(rows).Part(sweepPart) {
 		shape, _ := r.Point.Get("shapes")
 		m, k, n, err := dimensions(shape)
 		if err != nil {
 			return nil, err
 		}
-		e := sweepEntry{M: m, K: k, N: n, Variant: text(r, "variant"), Tiles: int(r.Metrics["tiles"]), TileFill: r.Metrics["tile_fill"],
+		e := sweepEntry{M: m, K: k, N: n, Variant: rowset.Text(r, "variant"), Tiles: int(r.Metrics["tiles"]), TileFill: r.Metrics["tile_fill"],
 			PEWindow: r.Metrics["pe_window_ns"], CompositeWindow: r.Metrics["composite_window_ns"],
 			Utilization: r.Metrics["mac_utilization"] / 100, Theoretical: r.Metrics["mac_utilization_theoretical"] / 100}
 		if err := json.Unmarshal([]byte(r.Details[usageDetail]), &e.usages); err != nil {
@@ -82,7 +83,7 @@ func gemmExports(rows []journal.Row) ([]bench.File, error) {
 		files = append(files, bench.File{Name: gemmFile, Data: append(data, '\n')})
 		tables = append(tables, sweepTable(entries))
 	}
-	if scaling := of(rows, scalingPart); len(scaling) > 0 {
+	if scaling := rowset.Good(rows).Part(scalingPart); len(scaling) > 0 {
 		t := scalingTable(scaling)
 		file, err := t.encode()
 		if err != nil {
@@ -106,13 +107,13 @@ func sweepTable(entries []sweepEntry) table {
 	return t
 }
 
-func scalingTable(rows []journal.Row) table {
+func scalingTable(rows rowset.Set) table {
 	t := table{scalingFile, [][]string{{"shape", "split", "cubes", "pes_per_cube", "total_pes", "latency_ns", "speedup", "mac_utilization"}}}
 	for _, c := range scalings(rows) {
 		for _, r := range c.rows {
 			grid, _ := r.Point.Get("cubes_x_pes")
 			cubes, pes := workers(grid)
-			t.Rows = append(t.Rows, []string{text(r, "scaling_shape"), c.split, strconv.Itoa(cubes), strconv.Itoa(pes),
+			t.Rows = append(t.Rows, []string{rowset.Text(r, "scaling_shape"), c.split, strconv.Itoa(cubes), strconv.Itoa(pes),
 				strconv.Itoa(int(r.Metrics["total_pes"])), fmt.Sprintf("%.3f", r.Metrics["crit_ns"]), fmt.Sprintf("%.3f", c.speedup(r)),
 				fmt.Sprintf("%.4f", r.Metrics["mac_utilization"]/100)})
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/kernbench/kernbench/internal/accel/sim"
 	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
+	"github.com/kernbench/kernbench/internal/result/rowset"
 )
 
 // The figures.
@@ -41,42 +42,36 @@ func gemmFigureNames(rows []journal.Row) []string {
 // then reports as missing.
 func gemmFigures(rows []journal.Row) []figure.Figure {
 	var figs []figure.Figure
-	if sweep := of(rows, sweepPart); len(sweep) > 0 {
+	if sweep := rowset.Good(rows).Part(sweepPart); len(sweep) > 0 {
 		figs = append(figs, stageFigure(sweep), utilizationFigure(sweep), modelFigure(sweep))
 	}
-	if scaling := of(rows, scalingPart); len(scaling) > 0 {
+	if scaling := rowset.Good(rows).Part(scalingPart); len(scaling) > 0 {
 		figs = append(figs, scalingCurves(scaling))
 	}
 	return figs
 }
 
 // shapeLabel is a shape and how full its tiles are.
-func shapeLabel(r journal.Row) string { return text(r, "shapes") }
+func shapeLabel(r *journal.Row) string { return rowset.Text(r, "shapes") }
 
 // shapeAxis has one slot for each shape of the rows, in order.
-func shapeAxis(rows []journal.Row) figure.Axis {
-	x := figure.Axis{Label: "M x K x N", Scale: figure.Category}
-	for _, r := range rows {
-		if l := shapeLabel(r); !slices.Contains(x.Categories, l) {
-			x.Categories = append(x.Categories, l)
-		}
-	}
-	return x
+func shapeAxis(rows rowset.Set) figure.Axis {
+	return figure.Axis{Label: "M x K x N", Scale: figure.Category, Categories: rows.Distinct("shapes")}
 }
 
-func slot(x figure.Axis, r journal.Row) float64 {
+func slot(x figure.Axis, r *journal.Row) float64 {
 	return float64(slices.Index(x.Categories, shapeLabel(r)))
 }
 
 // stageFigure shows, for each variant, how long each engine was busy in the window
 // of the pipeline. Stages overlap, so that their shares add up to more than one:
 // each has a bar of its own.
-func stageFigure(rows []journal.Row) figure.Figure {
+func stageFigure(rows rowset.Set) figure.Figure {
 	f := figure.Figure{Name: breakdownFigure, Title: "How busy each stage of the tile pipeline is (simulated)", Columns: 1,
 		Caption: "Busy time of the stage as a share of the time from the pipeline's first record to its last. Loading operands up front comes before it and is not in it."}
 	x := shapeAxis(rows)
 	for _, v := range accel.Variants() {
-		of := where(rows, "variant", v)
+		of := rows.At("variant", v)
 		if len(of) == 0 {
 			continue
 		}
@@ -99,7 +94,7 @@ func stageFigure(rows []journal.Row) figure.Figure {
 }
 
 // bars makes a bar for each row with a metric.
-func bars(name, metric string, x figure.Axis, rows []journal.Row, color int) figure.Series {
+func bars(name, metric string, x figure.Axis, rows rowset.Set, color int) figure.Series {
 	s := figure.Series{Name: name, Kind: figure.Bars, Color: color}
 	for _, r := range rows {
 		s.Points = append(s.Points, figure.Point{X: slot(x, r), Y: r.Metrics[metric]})
@@ -111,11 +106,11 @@ var utilizationAxis = figure.Axis{Label: "useful multiplications", Unit: figure.
 
 func floatPtr(f float64) *float64 { return &f }
 
-func utilizationFigure(rows []journal.Row) figure.Figure {
+func utilizationFigure(rows rowset.Set) figure.Figure {
 	x := shapeAxis(rows)
 	panel := figure.Panel{X: x, Y: utilizationAxis, Legend: figure.LegendRight}
 	for i, v := range accel.Variants() {
-		if of := where(rows, "variant", v); len(of) > 0 {
+		if of := rows.At("variant", v); len(of) > 0 {
 			panel.Series = append(panel.Series, bars(v, "mac_utilization", x, of, i+1))
 		}
 	}
@@ -124,13 +119,13 @@ func utilizationFigure(rows []journal.Row) figure.Figure {
 
 // modelFigure sets what was simulated beside the ideal pipeline, for the variant
 // that was published.
-func modelFigure(rows []journal.Row) figure.Figure {
+func modelFigure(rows rowset.Set) figure.Figure {
 	x := shapeAxis(rows)
 	variant := string(accel.LoadRef)
-	of := where(rows, "variant", variant)
+	of := rows.At("variant", variant)
 	if len(of) == 0 {
-		variant = text(rows[0], "variant")
-		of = where(rows, "variant", variant)
+		variant = rowset.Text(rows[0], "variant")
+		of = rows.At("variant", variant)
 	}
 	return figure.Figure{Name: theoreticalFigure, Title: "Use of the GEMM engine: ideal pipeline and simulation, " + variant,
 		Caption: "The ideal pipeline (theoretical) has every stage at work on a tile at the same time, each as long as the slowest; its numbers follow from the topology file. What is missing in the simulation is mostly the way of each read to the HBM and back, for which the DMA channel is held.",
@@ -141,13 +136,13 @@ func modelFigure(rows []journal.Row) figure.Figure {
 // scalingCurve is the time of one split by PEs.
 type scalingCurve struct {
 	split string
-	rows  []journal.Row
+	rows  rowset.Set
 }
 
-func scalings(rows []journal.Row) []scalingCurve {
+func scalings(rows rowset.Set) []scalingCurve {
 	var curves []scalingCurve
 	for _, split := range sharings() {
-		if of := where(rows, "split", split); len(of) > 0 {
+		if of := rows.At("split", split); len(of) > 0 {
 			curves = append(curves, scalingCurve{split, of})
 		}
 	}
@@ -155,12 +150,12 @@ func scalings(rows []journal.Row) []scalingCurve {
 }
 
 // speedup is over the first row, which has the fewest PEs.
-func (c scalingCurve) speedup(r journal.Row) float64 {
+func (c scalingCurve) speedup(r *journal.Row) float64 {
 	return c.rows[0].Metrics["total_pes"] * c.rows[0].Metrics["crit_ns"] / r.Metrics["crit_ns"]
 }
 
 // knee is the largest number of PEs that are used at least half.
-func (c scalingCurve) knee() (pes int, best journal.Row) {
+func (c scalingCurve) knee() (pes int, best *journal.Row) {
 	best = c.rows[0]
 	for _, r := range c.rows {
 		if n := r.Metrics["total_pes"]; c.speedup(r) >= n/2 {
@@ -173,8 +168,8 @@ func (c scalingCurve) knee() (pes int, best journal.Row) {
 	return pes, best
 }
 
-func scalingCurves(rows []journal.Row) figure.Figure {
-	f := figure.Figure{Name: scalingFigure, Columns: 2, Title: fmt.Sprintf("One product of %s on more PEs (simulated)", text(rows[0], "scaling_shape")),
+func scalingCurves(rows rowset.Set) figure.Figure {
+	f := figure.Figure{Name: scalingFigure, Columns: 2, Title: fmt.Sprintf("One product of %s on more PEs (simulated)", rowset.Text(rows[0], "scaling_shape")),
 		Caption: "Up to 8 PEs of one cube, then 8 PEs each of several cubes. Split m and n share out rows and columns of the result, k the depth, after which the PEs add up their shares. Every PE has its own copy of the operand that is not split; with _once it lies in the memory of one PE, where all others read it."}
 	x := figure.Axis{Label: "PEs", Scale: figure.Log2}
 	speed := figure.Panel{Title: "speed-up", X: x, Y: figure.Axis{Label: "times faster than 1 PE", Scale: figure.Log2}}
@@ -199,7 +194,7 @@ func scalingCurves(rows []journal.Row) figure.Figure {
 // gemmSections says in words what the figures show.
 func gemmSections(rows []journal.Row) []bench.Section {
 	var out []bench.Section
-	if sweep := of(rows, sweepPart); len(sweep) > 0 {
+	if sweep := rowset.Good(rows).Part(sweepPart); len(sweep) > 0 {
 		table := [][]string{{"M x K x N", "tiles", "filled", "variant", "pipeline", "used", "ideal", "busiest stage"}}
 		for _, r := range sweep {
 			busiest, most := "", 0.0
@@ -208,14 +203,14 @@ func gemmSections(rows []journal.Row) []bench.Section {
 					busiest, most = stage.String(), v
 				}
 			}
-			table = append(table, []string{shapeLabel(r), strconv.Itoa(int(r.Metrics["tiles"])), fmt.Sprintf("%.4g", r.Metrics["tile_fill"]), text(r, "variant"),
+			table = append(table, []string{shapeLabel(r), strconv.Itoa(int(r.Metrics["tiles"])), fmt.Sprintf("%.4g", r.Metrics["tile_fill"]), rowset.Text(r, "variant"),
 				fmt.Sprintf("%.0f ns", r.Metrics["composite_window_ns"]), fmt.Sprintf("%.1f %%", r.Metrics["mac_utilization"]),
 				fmt.Sprintf("%.1f %%", r.Metrics["mac_utilization_theoretical"]), fmt.Sprintf("%s (%.0f %%)", busiest, 100*most/r.Metrics["composite_window_ns"])})
 		}
 		out = append(out, bench.Section{Title: "The pipeline by shape", Table: table,
 			Text: "Used is the share of the GEMM engine's multiplications within the pipeline's window that were of use; ideal is what a pipeline without latencies would reach with the same tiles."})
 	}
-	if scaling := of(rows, scalingPart); len(scaling) > 0 {
+	if scaling := rowset.Good(rows).Part(scalingPart); len(scaling) > 0 {
 		table := [][]string{{"split", "used at least half up to", "fastest with", "time", "times faster"}}
 		for _, c := range scalings(scaling) {
 			pes, best := c.knee()

@@ -16,6 +16,7 @@ import (
 	"github.com/kernbench/kernbench/internal/bench/run"
 	"github.com/kernbench/kernbench/internal/host/proctest"
 	"github.com/kernbench/kernbench/internal/result/journal"
+	"github.com/kernbench/kernbench/internal/result/rowset"
 	"github.com/kernbench/kernbench/internal/view/report"
 )
 
@@ -66,7 +67,7 @@ func TestProcesses(t *testing.T) {
 	}
 	for _, r := range rows {
 		if e, ok := r.Metrics["efficiency"]; !ok || !(e > 0) {
-			t.Errorf("%s on %d ranks: no efficiency %v", r.Point, ranks(&r), r.Warnings)
+			t.Errorf("%s on %d ranks: no efficiency %v", r.Point, rowset.Ranks(&r), r.Warnings)
 		}
 	}
 	j, r, err := journal.LoadRun(dir)
@@ -104,16 +105,16 @@ func TestMPI(t *testing.T) {
 	}
 	for i, r := range over {
 		if r.Status != journal.OK || r.Backend != "mpi" || !(r.Metrics["efficiency"] > 0) || !(r.Metrics["rel_residual"] <= 1e-7) {
-			t.Errorf("%s on %d ranks by %s: %s: %s\n%s", r.Point, ranks(&r), r.Backend, r.Status, r.Reason, r.Output)
+			t.Errorf("%s on %d ranks by %s: %s: %s\n%s", r.Point, rowset.Ranks(&r), r.Backend, r.Status, r.Reason, r.Output)
 		}
-		if text(&r, methodAxis) != text(&own[i], methodAxis) || ranks(&r) != ranks(&own[i]) {
+		if rowset.Text(&r, methodAxis) != rowset.Text(&own[i], methodAxis) || rowset.Ranks(&r) != rowset.Ranks(&own[i]) {
 			t.Fatalf("row %d is of other points: %s and %s", i, r.Point, own[i].Point)
 		}
 		// gmres adds up in the order of the backend's all-reduce.
 		if a, b := r.Metrics["iterations"], own[i].Metrics["iterations"]; math.Abs(a-b) > 1 {
-			t.Errorf("%s on %d ranks: %v iterations, %v over our own groups", r.Point, ranks(&r), a, b)
+			t.Errorf("%s on %d ranks: %v iterations, %v over our own groups", r.Point, rowset.Ranks(&r), a, b)
 		}
-		if ranks(&r) == 2 && !(r.Metrics["messages"] > 0) {
+		if rowset.Ranks(&r) == 2 && !(r.Metrics["messages"] > 0) {
 			t.Errorf("%s: two ranks sent nothing", r.Point)
 		}
 	}

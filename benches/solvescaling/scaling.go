@@ -7,24 +7,8 @@ import (
 	"strings"
 
 	"github.com/kernbench/kernbench/internal/result/journal"
+	"github.com/kernbench/kernbench/internal/result/rowset"
 )
-
-// text is a coordinate or option of a row as people write it.
-func text(r *journal.Row, name string) string {
-	if v, ok := r.Point.Get(name); ok {
-		return v.String()
-	}
-	v, _ := r.Options.Get(name)
-	return v.String()
-}
-
-// ranks is the number of ranks of a row.
-func ranks(r *journal.Row) int {
-	if r.NumRanks == nil {
-		return 0
-	}
-	return *r.NumRanks
-}
 
 // sizeAxis is the axis that says how large the problem of a mode is.
 func sizeAxis(mode string) string {
@@ -38,11 +22,11 @@ func sizeAxis(mode string) string {
 // configuration, without what does not change the work of one solve. Weak and
 // throughput rows are the same work.
 func family(r *journal.Row) string {
-	mode := text(r, modeAxis)
+	mode := rowset.Text(r, modeAxis)
 	if mode == throughput {
 		mode = weak
 	}
-	words := []string{mode, sizeAxis(mode) + "=" + text(r, sizeAxis(mode)), r.Backend, r.Env.String()}
+	words := []string{mode, sizeAxis(mode) + "=" + rowset.Text(r, sizeAxis(mode)), r.Backend, r.Env.String()}
 	for _, c := range slices.Concat(r.Point, r.Options) {
 		switch c.Name {
 		case modeAxis, perRankAxis, totalAxis, repeatOption:
@@ -68,7 +52,7 @@ func derive(rows []journal.Row) []journal.Row {
 	base := map[string]*journal.Row{}
 	for i := range rows {
 		r := &rows[i]
-		if r.Status != journal.OK || ranks(r) != 1 {
+		if r.Status != journal.OK || rowset.Ranks(r) != 1 {
 			continue
 		}
 		if b := base[family(r)]; b == nil || seconds(r) < seconds(b) {
@@ -88,11 +72,11 @@ func derive(rows []journal.Row) []journal.Row {
 		}
 		r.Metrics = maps.Clone(r.Metrics)
 		r.Metrics["speedup"] = r.Metrics["throughput_dof_s"] / b.Metrics["throughput_dof_s"]
-		r.Metrics["efficiency"] = r.Metrics["speedup"] / float64(ranks(r))
+		r.Metrics["efficiency"] = r.Metrics["speedup"] / float64(rowset.Ranks(r))
 		r.Metrics["efficiency_algorithmic"] = b.Metrics["iterations"] / max(1, r.Metrics["iterations"])
 		r.Metrics["efficiency_implementation"] = r.Metrics["efficiency"] / r.Metrics["efficiency_algorithmic"]
 		if own, one := r.Metrics["triad_typical_gbps"], b.Metrics["triad_typical_gbps"]; one > 0 {
-			r.Metrics["bandwidth_scaling"] = own / one / float64(ranks(r))
+			r.Metrics["bandwidth_scaling"] = own / one / float64(rowset.Ranks(r))
 		}
 	}
 	return out
@@ -117,7 +101,7 @@ func curves(rows []journal.Row, mode string) []*curve {
 	at := map[string]*curve{}
 	for i := range rows {
 		r := &rows[i]
-		own := text(r, modeAxis)
+		own := rowset.Text(r, modeAxis)
 		if mode != "" && own != mode && !(mode == throughput && own == weak) || r.Status == journal.Skipped || r.Status == journal.NotExecuted {
 			continue
 		}
@@ -135,7 +119,7 @@ func curves(rows []journal.Row, mode string) []*curve {
 	}
 	for _, c := range out {
 		for _, list := range [][]*journal.Row{c.rows, c.bad} {
-			slices.SortStableFunc(list, func(a, b *journal.Row) int { return ranks(a) - ranks(b) })
+			slices.SortStableFunc(list, func(a, b *journal.Row) int { return rowset.Ranks(a) - rowset.Ranks(b) })
 		}
 	}
 	return out
@@ -147,7 +131,7 @@ func (c *curve) add(r *journal.Row) {
 		return
 	}
 	for i, old := range c.rows {
-		if ranks(old) == ranks(r) {
+		if rowset.Ranks(old) == rowset.Ranks(r) {
 			if seconds(r) < seconds(old) {
 				c.rows[i] = r
 			}
@@ -175,7 +159,7 @@ func names(all []*curve) []string {
 			if axis == perRankAxis && c.mode == strong || axis == totalAxis && c.mode != strong {
 				continue // the size that this mode does not use
 			}
-			values[text(c.any(), axis)] = true
+			values[rowset.Text(c.any(), axis)] = true
 		}
 		if len(values) > 1 {
 			axes = append(axes, axis)
@@ -184,32 +168,27 @@ func names(all []*curve) []string {
 	out := make([]string, len(all))
 	for i, c := range all {
 		r := c.any()
-		words := []string{text(r, methodAxis), text(r, partitionerAxis)}
+		words := []string{rowset.Text(r, methodAxis), rowset.Text(r, partitionerAxis)}
 		for _, axis := range axes {
 			switch axis {
 			case methodAxis, partitionerAxis:
 			case dimAxis:
-				words = append(words, text(r, axis)+"-D")
+				words = append(words, rowset.Text(r, axis)+"-D")
 			case stencilAxis:
-				if text(r, axis) != "0" {
-					words = append(words, text(r, axis)+"-point")
+				if rowset.Text(r, axis) != "0" {
+					words = append(words, rowset.Text(r, axis)+"-point")
 				}
 			case perRankAxis, totalAxis:
 				if axis == sizeAxis(c.mode) {
-					words = append(words, count(number(r, axis)))
+					words = append(words, count(rowset.Number(r, axis)))
 				}
 			case rtolOption:
-				words = append(words, fmt.Sprintf("rtol %s", text(r, axis)))
+				words = append(words, fmt.Sprintf("rtol %s", rowset.Text(r, axis)))
 			default:
-				words = append(words, text(r, axis))
+				words = append(words, rowset.Text(r, axis))
 			}
 		}
 		out[i] = strings.Join(words, ", ")
 	}
 	return out
-}
-
-func number(r *journal.Row, axis string) float64 {
-	v, _ := r.Point.Get(axis)
-	return v.Float()
 }

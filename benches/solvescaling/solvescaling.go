@@ -15,6 +15,7 @@ import (
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/base/point"
+	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/comm/tcp"
 	"github.com/kernbench/kernbench/internal/solve/krylov"
 	"github.com/kernbench/kernbench/internal/solve/partition"
@@ -143,7 +144,7 @@ func list[T any](all []T, words func(T) (name, help string)) string {
 
 // methodHelp is a method's line in the help.
 func methodHelp(m solve.Method) (name, help string) {
-	reductions := plural(m.Reductions, "reduction") + " per iteration"
+	reductions := unit.Plural(m.Reductions, "reduction") + " per iteration"
 	if m.Needs == solve.AnyMatrix {
 		return m.Name, fmt.Sprintf("%s; %s", m.Help, reductions)
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/result/journal"
+	"github.com/kernbench/kernbench/internal/result/rowset"
 	"github.com/kernbench/kernbench/solve"
 )
 
@@ -25,7 +26,7 @@ func sections(rows []journal.Row) []bench.Section {
 		}
 		s.Text = strings.Join(verdict(c, rows), "\n")
 		for _, b := range c.bad {
-			s.Text += fmt.Sprintf("\nThe row of %s failed and is in no curve: %s", plural(ranks(b), "rank"), b.Reason)
+			s.Text += fmt.Sprintf("\nThe row of %s failed and is in no curve: %s", unit.Plural(rowset.Ranks(b), "rank"), b.Reason)
 		}
 		s.Text += warnings(c.rows)
 		s.Text = strings.TrimSpace(s.Text)
@@ -43,7 +44,7 @@ func warnings(rows []*journal.Row) (text string) {
 			if about[w] == nil {
 				order = append(order, w)
 			}
-			about[w] = append(about[w], fmt.Sprint(ranks(r)))
+			about[w] = append(about[w], fmt.Sprint(rowset.Ranks(r)))
 		}
 	}
 	for _, w := range order {
@@ -55,17 +56,17 @@ func warnings(rows []*journal.Row) (text string) {
 // title says what was solved and how.
 func title(c *curve) string {
 	r := c.any()
-	words := []string{text(r, methodAxis)}
-	if p := text(r, precondAxis); p != "none" {
+	words := []string{rowset.Text(r, methodAxis)}
+	if p := rowset.Text(r, precondAxis); p != "none" {
 		words[0] += " + " + p
 	}
-	words = append(words, text(r, partitionerAxis)+" partition")
-	if size := sizeAxis(c.mode); text(r, matrixOption) == "" {
-		words = append(words, fmt.Sprintf("%s %s", count(number(r, size)), map[string]string{perRankAxis: "unknowns per rank", totalAxis: "unknowns in all"}[size]))
+	words = append(words, rowset.Text(r, partitionerAxis)+" partition")
+	if size := sizeAxis(c.mode); rowset.Text(r, matrixOption) == "" {
+		words = append(words, fmt.Sprintf("%s %s", count(rowset.Number(r, size)), map[string]string{perRankAxis: "unknowns per rank", totalAxis: "unknowns in all"}[size]))
 	}
 	name := r.Details["problem"]
 	if name == "" {
-		name = text(r, problemAxis)
+		name = rowset.Text(r, problemAxis)
 	}
 	head := c.mode + " scaling"
 	if c.mode == throughput {
@@ -88,7 +89,7 @@ func line(r *journal.Row) []string {
 	if st, ok := r.Stats["solve_time_s"]; ok && st.Min > 0 {
 		spread = fmt.Sprintf("+%.0f %%", 100*(st.Max/st.Min-1))
 	}
-	return []string{fmt.Sprint(ranks(r)), fmt.Sprintf("%.0f", m["dof_global"]), fmt.Sprintf("%.0f", m["dof_per_rank"]),
+	return []string{fmt.Sprint(rowset.Ranks(r)), fmt.Sprintf("%.0f", m["dof_global"]), fmt.Sprintf("%.0f", m["dof_per_rank"]),
 		unit.FormatSig(m["solve_time_s"], 4), spread, fmt.Sprintf("%.0f", m["iterations"]), unit.FormatSig(m["time_us"], 4),
 		fmt.Sprintf("%.1e", m["rel_residual"]), fmt.Sprintf("%.3g", m["throughput_dof_s"]), percent("efficiency"), percent("efficiency_algorithmic"), percent("efficiency_implementation")}
 }
@@ -102,9 +103,9 @@ func verdict(c *curve, rows []journal.Row) []string {
 	last := c.rows[len(c.rows)-1]
 	m := last.Metrics
 	var out []string
-	if e, ok := m["efficiency"]; ok && ranks(last) > 1 {
+	if e, ok := m["efficiency"]; ok && rowset.Ranks(last) > 1 {
 		text := fmt.Sprintf("%s keep %.0f %% of one rank's efficiency: %.0f %% algorithmic (%s iterations), %.0f %% implementation (time per iteration).",
-			plural(ranks(last), "rank"), 100*e, 100*m["efficiency_algorithmic"], grown(m["efficiency_algorithmic"]), 100*m["efficiency_implementation"])
+			unit.Plural(rowset.Ranks(last), "rank"), 100*e, 100*m["efficiency_algorithmic"], grown(m["efficiency_algorithmic"]), 100*m["efficiency_implementation"])
 		if b := m["bandwidth_scaling"]; b > 0 && b < 0.95 {
 			text += fmt.Sprintf(" The memory bandwidth of the cores allows %.0f %%.", 100*b)
 		}
@@ -163,7 +164,7 @@ func bound(r *journal.Row) string {
 	}
 	m := r.Metrics
 	comm := m[meanOf(solve.HaloWait)] + m[meanOf(solve.HaloPack)]
-	what := fmt.Sprintf("On %s", plural(ranks(r), "rank"))
+	what := fmt.Sprintf("On %s", unit.Plural(rowset.Ranks(r), "rank"))
 	switch {
 	case s.imbalance >= imbalanceShare && s.imbalance >= s.communication:
 		return fmt.Sprintf("%s it is imbalance-bound: the slowest rank works %.0f %% of an iteration longer than the mean (rows %.2f, entries %.2f of even).", what, 100*s.imbalance, m["row_imbalance"], m["nnz_imbalance"])
@@ -179,26 +180,24 @@ func bound(r *journal.Row) string {
 // knee is the smallest number of unknowns per rank that still is efficient, by
 // time per iteration, over all rows of the same solve with as many ranks.
 func knee(last *journal.Row, rows []journal.Row) string {
-	if ranks(last) == 1 {
+	if rowset.Ranks(last) == 1 {
 		return ""
 	}
-	type place struct{ dof, efficiency float64 }
-	var places []place
-	for i := range rows {
-		r := &rows[i]
-		e, ok := r.Metrics["efficiency_implementation"]
-		if ok && r.Status == journal.OK && ranks(r) > 1 && sameSolve(r, last) {
-			places = append(places, place{r.Metrics["dof_per_rank"], e})
+	type measurement struct{ dof, efficiency float64 }
+	var all []measurement
+	for _, r := range rowset.Good(rows) {
+		if e, ok := r.Metrics["efficiency_implementation"]; ok && rowset.Ranks(r) > 1 && sameSolve(r, last) {
+			all = append(all, measurement{r.Metrics["dof_per_rank"], e})
 		}
 	}
-	if len(places) == 0 {
+	if len(all) == 0 {
 		return ""
 	}
-	slices.SortFunc(places, func(a, b place) int { return cmp.Compare(b.dof, a.dof) })
+	slices.SortFunc(all, func(a, b measurement) int { return cmp.Compare(b.dof, a.dof) })
 	words := make([]string, 0, 2)
 	for _, goal := range []float64{0.8, 0.5} {
 		least := math.NaN()
-		for _, p := range places { // from the largest down to the first that is too slow
+		for _, p := range all { // from the largest down to the first that is too slow
 			if p.efficiency < goal {
 				break
 			}
@@ -206,8 +205,8 @@ func knee(last *journal.Row, rows []journal.Row) string {
 		}
 		switch {
 		case math.IsNaN(least):
-			words = append(words, fmt.Sprintf("%.0f %% is not reached with %s unknowns per rank", 100*goal, count(places[0].dof)))
-		case least == places[len(places)-1].dof:
+			words = append(words, fmt.Sprintf("%.0f %% is not reached with %s unknowns per rank", 100*goal, count(all[0].dof)))
+		case least == all[len(all)-1].dof:
 			words = append(words, fmt.Sprintf("%.0f %% down to %s, the fewest measured", 100*goal, count(least)))
 		default:
 			words = append(words, fmt.Sprintf("%.0f %% down to %s", 100*goal, count(least)))
@@ -219,16 +218,9 @@ func knee(last *journal.Row, rows []journal.Row) string {
 // sameSolve tells whether two rows differ in size, mode and ranks alone.
 func sameSolve(a, b *journal.Row) bool {
 	for _, axis := range []string{problemAxis, dimAxis, stencilAxis, methodAxis, precondAxis, partitionerAxis, objectiveAxis, rhsAxis, storageAxis, matrixOption} {
-		if text(a, axis) != text(b, axis) {
+		if rowset.Text(a, axis) != rowset.Text(b, axis) {
 			return false
 		}
 	}
 	return a.Backend == b.Backend
-}
-
-func plural(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
 }

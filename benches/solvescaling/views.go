@@ -10,6 +10,7 @@ import (
 	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
+	"github.com/kernbench/kernbench/internal/result/rowset"
 	"github.com/kernbench/kernbench/solve"
 )
 
@@ -59,7 +60,7 @@ func byRanks(c *curve, metric string, scale float64) []figure.Point {
 	var points []figure.Point
 	for _, r := range c.rows {
 		if v, ok := r.Metrics[metric]; ok {
-			points = append(points, figure.Point{X: float64(ranks(r)), Y: scale * v})
+			points = append(points, figure.Point{X: float64(rowset.Ranks(r)), Y: scale * v})
 		}
 	}
 	return points
@@ -165,7 +166,7 @@ func phasePanels(rows []journal.Row) []figure.Panel {
 				continue
 			}
 			at := float64(len(p.X.Categories))
-			p.X.Categories = append(p.X.Categories, fmt.Sprint(ranks(r)))
+			p.X.Categories = append(p.X.Categories, fmt.Sprint(rowset.Ranks(r)))
 			for phase := range solve.NumPhases {
 				p.Series[phase].Points = append(p.Series[phase].Points, figure.Point{X: at, Y: r.Metrics[meanOf(phase)]})
 			}
@@ -184,8 +185,8 @@ func convergencePanel(rows []journal.Row) (figure.Panel, bool) {
 	seen := map[string]bool{}
 	for _, c := range good(curves(rows, "")) {
 		last := c.rows[len(c.rows)-1]
-		name := text(last, methodAxis)
-		if pre := text(last, precondAxis); pre != "none" {
+		name := rowset.Text(last, methodAxis)
+		if pre := rowset.Text(last, precondAxis); pre != "none" {
 			name += " + " + pre
 		}
 		name += fmt.Sprintf(", %s, %s unknowns", last.Details["problem"], count(last.Metrics["dof_global"]))

@@ -5,6 +5,7 @@ import (
 	"math"
 	"strings"
 
+	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/result/draw"
 )
 
@@ -210,23 +211,16 @@ func (c *chart) Notes() string {
 		if c.panel.X.Scale.log() || c.panel.Y.Scale.log() {
 			why += ", or not positive on a log axis"
 		}
-		parts = append(parts, fmt.Sprintf("%s not shown: %s.", plural(c.dropped, "point"), why))
+		parts = append(parts, fmt.Sprintf("%s not shown: %s.", unit.Plural(c.dropped, "point"), why))
 	}
 	if c.outside > 0 {
 		where := "outside the axes"
 		if c.yAxis.broken {
 			where += " or inside the axis break"
 		}
-		parts = append(parts, fmt.Sprintf("%s not shown: %s.", plural(c.outside, "point"), where))
+		parts = append(parts, fmt.Sprintf("%s not shown: %s.", unit.Plural(c.outside, "point"), where))
 	}
 	return strings.Join(parts, "\n")
-}
-
-func plural(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
 }
 
 // Draw lays the chart out in area and draws it.

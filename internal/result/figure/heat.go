@@ -6,6 +6,7 @@ import (
 	"image/color"
 	"math"
 
+	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/result/draw"
 )
 
@@ -129,7 +130,7 @@ func (h *heat) Notes() string {
 	if h.matrix.Value.Scale.log() {
 		why += ", or not positive on a log scale"
 	}
-	return fmt.Sprintf("%s not shown: %s.", plural(h.dropped, "value"), why)
+	return fmt.Sprintf("%s not shown: %s.", unit.Plural(h.dropped, "value"), why)
 }
 
 // Draw implements Drawing.

@@ -114,7 +114,7 @@ func judge(c Claim, rows []journal.Row, samples []Sample, curve func(string) (*T
 		return judgeNoEffect(c, samples)
 	case ClaimCount:
 		if n := len(samples); n != c.Count {
-			return Refuted, fmt.Sprintf("%s are said, the table has %d", plural(c.Count, "configuration"), n)
+			return Refuted, fmt.Sprintf("%s are said, the table has %d", unit.Plural(c.Count, "configuration"), n)
 		}
 		return Holds, fmt.Sprintf("the table has %d", c.Count)
 	case ClaimUtilisation:
@@ -207,7 +207,7 @@ func judgeDecode(c Claim) (Answer, string) {
 		return Refused, fmt.Sprintf("%s at hidden %d in 16 bits is %d tokens: the prefill of a long prompt, never a decode step, which has one token per sequence (%s at batch 1)",
 			unit.FormatBytes(c.Bytes), c.Hidden, tokens, unit.FormatBytes(token))
 	}
-	return Holds, fmt.Sprintf("%s is a decode step of %s", unit.FormatBytes(c.Bytes), plural(int(tokens), "sequence"))
+	return Holds, fmt.Sprintf("%s is a decode step of %s", unit.FormatBytes(c.Bytes), unit.Plural(int(tokens), "sequence"))
 }
 
 // judgePassed says "all passed" only if every cell ran and was good.
@@ -275,7 +275,7 @@ func judgeBusBW(c Claim, samples []Sample) (Answer, string) {
 		}
 	}
 	if miss > claimSlack {
-		return Refuted, fmt.Sprintf("bus bandwidth is bytes / time x 2(n-1)/n: %s GB/s at most with %s, not %s", unit.FormatSig(nearest.BusBW(), 4), plural(nearest.Ranks, "rank"), unit.FormatSig(c.Value, 3))
+		return Refuted, fmt.Sprintf("bus bandwidth is bytes / time x 2(n-1)/n: %s GB/s at most with %s, not %s", unit.FormatSig(nearest.BusBW(), 4), unit.Plural(nearest.Ranks, "rank"), unit.FormatSig(c.Value, 3))
 	}
 	return Holds, fmt.Sprintf("%s at %s has %s GB/s", nearest.Series, unit.FormatBytes(nearest.Bytes), unit.FormatSig(nearest.BusBW(), 4))
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/kernbench/kernbench/internal/base/bandwidth"
+	"github.com/kernbench/kernbench/internal/base/unit"
 
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
@@ -25,7 +26,7 @@ type Series struct {
 
 // String names the series for people.
 func (s Series) String() string {
-	parts := []string{s.Algorithm, s.DType, plural(s.Ranks, "rank")}
+	parts := []string{s.Algorithm, s.DType, unit.Plural(s.Ranks, "rank")}
 	if s.InPlace {
 		parts = append(parts, "in place")
 	}
@@ -250,11 +251,4 @@ func bySeries(samples []Sample) (order []Series, groups map[Series][]Sample) {
 		slices.SortStableFunc(g, func(a, b Sample) int { return cmp.Compare(a.Bytes, b.Bytes) })
 	}
 	return order, groups
-}
-
-func plural(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
 }

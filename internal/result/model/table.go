@@ -32,11 +32,11 @@ func (t *Table) US(ranks int, bytes int64) (float64, error) {
 	points, has := t.Ranks[ranks]
 	if !has || len(points) == 0 {
 		known := slices.Sorted(maps.Keys(t.Ranks))
-		return 0, fmt.Errorf("curve %s has no %s, only %s", t.Name, plural(ranks, "rank"), join(known))
+		return 0, fmt.Errorf("curve %s has no %s, only %s", t.Name, unit.Plural(ranks, "rank"), join(known))
 	}
 	first, last := points[0], points[len(points)-1]
 	if bytes < first.Bytes || bytes > last.Bytes {
-		return 0, fmt.Errorf("curve %s with %s goes from %s to %s: %s is outside, and nothing is extrapolated", t.Name, plural(ranks, "rank"),
+		return 0, fmt.Errorf("curve %s with %s goes from %s to %s: %s is outside, and nothing is extrapolated", t.Name, unit.Plural(ranks, "rank"),
 			unit.FormatBytes(first.Bytes), unit.FormatBytes(last.Bytes), unit.FormatBytes(bytes))
 	}
 	i, exact := slices.BinarySearchFunc(points, bytes, func(p TablePoint, b int64) int { return cmp.Compare(p.Bytes, b) })
