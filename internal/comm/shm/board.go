@@ -6,8 +6,8 @@ import (
 )
 
 const (
-	// lineBytes is two cache lines, because processors fetch them in pairs.
-	lineBytes = 128
+	// LineBytes is the grain of what different ranks write: two cache lines, because processors fetch them in pairs.
+	LineBytes = 128
 
 	// TinyBytes fit beside a flag in its own cache line: one transfer between
 	// cores brings both.
@@ -28,7 +28,7 @@ type line struct {
 	flag atomic.Uint64 // signature in the upper half, epoch in the lower
 	tiny [TinyBytes]byte
 	body [InlineBytes]byte
-	_    [lineBytes - 64]byte
+	_    [LineBytes - 64]byte
 }
 
 // epoch is the half of a flag that one can sleep on.
@@ -40,16 +40,16 @@ func (l *line) epoch() *atomic.Uint32 {
 // one call ahead of one that reads.
 type label struct {
 	length uint32
-	text   [2*lineBytes - 4]byte
+	text   [2*LineBytes - 4]byte
 }
 
 // cell is written by its rank alone, except sleepers.
 type cell struct {
 	lines    [2]line
 	sleepers atomic.Int32 // how many ranks sleep on one of the flags
-	_        [lineBytes - 4]byte
+	_        [LineBytes - 4]byte
 	state    atomic.Uint32
-	_        [lineBytes - 4]byte
+	_        [LineBytes - 4]byte
 	labels   [2]label
 	stage    [StageBytes]byte
 }
@@ -63,43 +63,32 @@ const (
 // pair is a count of signals from one rank to another.
 type pair struct {
 	count    atomic.Uint32
-	_        [lineBytes - 4]byte
+	_        [LineBytes - 4]byte
 	sleepers atomic.Int32
-	_        [lineBytes - 4]byte
+	_        [LineBytes - 4]byte
 }
 
 // ring is a channel from one rank to another. The slots are separate lines from
 // the two counts, which are written by different ranks.
 type ring struct {
 	sent          atomic.Uint32 // slots filled
-	_             [lineBytes - 4]byte
+	_             [LineBytes - 4]byte
 	taken         atomic.Uint32 // slots emptied
-	_             [lineBytes - 4]byte
+	_             [LineBytes - 4]byte
 	sentSleepers  atomic.Int32
 	takenSleepers atomic.Int32
-	_             [lineBytes - 8]byte
+	_             [LineBytes - 8]byte
 	slots         [channelSlots]ringSlot
 }
 
 type ringSlot struct {
 	head [4]uint64
-	_    [lineBytes - 32]byte
+	_    [LineBytes - 32]byte
 	data [channelSlotBytes]byte
 }
 
 // header is common to all ranks.
-type header struct {
-	// Whoever takes claimed writes the failure and then sets failed; others read
-	// it only after they have seen that.
-	failed  atomic.Uint32
-	_       [lineBytes - 4]byte
-	claimed atomic.Uint32
-	kind    uint32
-	rank    int32
-	pid     int32
-	length  uint32
-	text    [4096 - lineBytes - 20]byte
-}
+type header struct{ failure Notice }
 
 // The two uses of channels: messages of the program may be on their way while a
 // collective sends its own.
@@ -127,8 +116,7 @@ func BoardBytes(size int) int {
 
 // BoardAt lays the board of a group over zeroed memory.
 func BoardAt(s *Segment, off, size int) Board {
-	s.At(off, BoardBytes(size)) // panics beyond the segment
-	p := s.pointer(off)
+	p := s.Pointer(off, BoardBytes(size))
 	b := Board{header: (*header)(p)}
 	p = unsafe.Add(p, unsafe.Sizeof(header{}))
 	b.cells = unsafe.Slice((*cell)(p), size)

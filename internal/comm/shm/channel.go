@@ -64,7 +64,7 @@ func (t *Transfer) Send(src []byte) (moved bool) {
 		t.c.count++
 		r.sent.Store(t.c.count)
 		if r.sentSleepers.Load() > 0 {
-			wake(&r.sent)
+			Unpark(&r.sent)
 		}
 		t.done, t.any, moved = to, true, true
 	}
@@ -87,7 +87,7 @@ func (t *Transfer) Recv(take func(off int, piece []byte)) (moved bool, err error
 		t.c.count++
 		r.taken.Store(t.c.count)
 		if r.takenSleepers.Load() > 0 {
-			wake(&r.taken)
+			Unpark(&r.taken)
 		}
 		t.done, t.any, moved = to, true, true
 	}

@@ -2,7 +2,7 @@ package shm
 
 import (
 	"fmt"
-	"slices"
+	"sync/atomic"
 	"time"
 )
 
@@ -78,39 +78,19 @@ func (m *Member) Refuse(text string) { _ = m.Fail(Failure{Kind: Refusal, Text: t
 // Disagree fails the group with a text that names both sides.
 func (m *Member) Disagree(text string) error { return m.Fail(Failure{Kind: Disagreement, Text: text}) }
 
-const deadBit = 1 << 16 // in header.kind
-
 // Fail makes f the failure of the group, unless there is one, and returns the
 // one that counts. Any goroutine may call it.
-func (m *Member) Fail(f Failure) error {
-	h := m.board.header
-	if !h.claimed.CompareAndSwap(0, 1) {
-		// The other one is writing, unless it died between two stores.
-		for until := time.Now().Add(time.Second); h.failed.Load() == 0; yield() {
-			if time.Now().After(until) {
-				return &f
-			}
-		}
-		return m.failure()
-	}
-	h.kind, h.rank, h.pid = uint32(f.Kind), int32(f.Rank), int32(f.PID)
-	if f.Dead {
-		h.kind |= deadBit
-	}
-	h.length = uint32(copy(h.text[:], f.Text))
-	h.failed.Store(1)
-	return m.failure()
-}
+func (m *Member) Fail(f Failure) error { return m.board.header.failure.Leave(f) }
 
 // Failed tells whether the group has failed, at the cost of one load.
-func (m *Member) Failed() bool { return m.board.header.failed.Load() != 0 }
+func (m *Member) Failed() bool { return m.board.header.failure.Left() }
 
 // Failure is what ended the group, or nil.
 func (m *Member) Failure() error {
-	if !m.Failed() {
-		return nil
+	if f := m.board.header.failure.Read(); f != nil {
+		return f
 	}
-	return m.failure()
+	return nil
 }
 
 // FailureIn is the failure as a rank sees it that waits for what doing says, ""
@@ -123,15 +103,66 @@ func (m *Member) FailureIn(doing string) error {
 }
 
 func (m *Member) failureIn(call string) error {
-	f := m.failure()
+	f := m.board.header.failure.read()
 	if f.Kind == Refusal {
 		f.Text += fmt.Sprintf("; rank %d calls %s", m.rank, call)
 	}
 	return f
 }
 
-func (m *Member) failure() *Failure {
-	h := m.board.header
-	return &Failure{Kind: Kind(h.kind &^ deadBit), Rank: int(h.rank), PID: int(h.pid), Dead: h.kind&deadBit != 0,
-		Text: string(slices.Clone(h.text[:min(int(h.length), len(h.text))]))}
+// Notice is what ended a group, in the memory that its ranks share: the first one
+// that is left counts.
+type Notice struct {
+	// Whoever takes claimed writes the rest and then sets written; others read it
+	// only after they have seen that.
+	written atomic.Uint32
+	_       [LineBytes - 4]byte
+	claimed atomic.Uint32
+	kind    uint32
+	rank    int32
+	pid     int32
+	length  uint32
+	text    [4096 - LineBytes - 20]byte
+}
+
+const (
+	deadBit = 1 << 16 // in Notice.kind
+	// claimLimit is how long the one that took the claim may take to write: it may
+	// have died before it did.
+	claimLimit = time.Second
+)
+
+// Leave leaves a notice, unless there is one, and returns the one that counts.
+func (n *Notice) Leave(f Failure) *Failure {
+	if !n.claimed.CompareAndSwap(0, 1) {
+		for until := time.Now().Add(claimLimit); !n.Left(); yield() {
+			if time.Now().After(until) {
+				return &f
+			}
+		}
+		return n.read()
+	}
+	n.kind, n.rank, n.pid = uint32(f.Kind), int32(f.Rank), int32(f.PID)
+	if f.Dead {
+		n.kind |= deadBit
+	}
+	n.length = uint32(copy(n.text[:], f.Text))
+	n.written.Store(1)
+	return n.read()
+}
+
+// Left tells whether a notice has been left.
+func (n *Notice) Left() bool { return n.written.Load() != 0 }
+
+func (n *Notice) read() *Failure {
+	return &Failure{Kind: Kind(n.kind &^ deadBit), Rank: int(n.rank), PID: int(n.pid), Dead: n.kind&deadBit != 0,
+		Text: string(n.text[:min(int(n.length), len(n.text))])}
+}
+
+// Read is the notice, nil if there is none.
+func (n *Notice) Read() *Failure {
+	if !n.Left() {
+		return nil
+	}
+	return n.read()
 }

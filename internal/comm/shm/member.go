@@ -122,7 +122,7 @@ func NewLabel(text string) *Label {
 // Begin starts a call of so many epochs, which is also how many times the rank
 // will signal before it begins the next one.
 func (m *Member) Begin(l *Label, epochs int) error {
-	if m.board.header.failed.Load() != 0 {
+	if m.Failed() {
 		return m.failureIn(l.text)
 	}
 	parity := m.calls & 1
@@ -154,7 +154,7 @@ func (m *Member) Signal() {
 	l := &m.mine.lines[m.epoch&1]
 	l.flag.Store(m.sig | uint64(m.epoch))
 	if m.mine.sleepers.Load() > 0 {
-		wake(l.epoch())
+		Unpark(l.epoch())
 	}
 }
 
@@ -254,7 +254,7 @@ func (m *Member) Notify(peer int) {
 	p := &m.board.pairs[m.rank*m.Size()+peer]
 	p.count.Store(m.signals[peer])
 	if p.sleepers.Load() > 0 {
-		wake(&p.count)
+		Unpark(&p.count)
 	}
 }
 

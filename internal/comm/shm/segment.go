@@ -21,11 +21,11 @@ type Segment struct {
 // NewFile makes the file of a segment. The bytes are virtual: memory is used
 // only where something is written.
 func NewFile(bytes int) (*os.File, error) {
-	fd, err := unix.MemfdCreate("kernbench-dist", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
+	fd, err := unix.MemfdCreate("kernbench", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
 	if err != nil {
 		return nil, fmt.Errorf("making shared memory: %w", err)
 	}
-	f := os.NewFile(uintptr(fd), "kernbench-dist")
+	f := os.NewFile(uintptr(fd), "kernbench")
 	if err := f.Truncate(int64(bytes)); err != nil {
 		f.Close()
 		return nil, fmt.Errorf("making shared memory of %d bytes: %w", bytes, err)
@@ -86,7 +86,8 @@ func (s *Segment) Len() int { return len(s.mem) }
 // At gives n bytes from off on.
 func (s *Segment) At(off, n int) []byte { return s.mem[off : off+n : off+n] }
 
-func (s *Segment) pointer(off int) unsafe.Pointer { return unsafe.Pointer(&s.mem[off]) }
+// Pointer gives the address of n bytes from off on, which lie within the segment.
+func (s *Segment) Pointer(off, n int) unsafe.Pointer { return unsafe.Pointer(&s.At(off, n)[0]) }
 
 // Offset tells where in the segment p lies.
 func (s *Segment) Offset(p unsafe.Pointer) (off int, inside bool) {

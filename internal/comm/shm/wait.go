@@ -81,7 +81,7 @@ func (w *Wait) pause(word *atomic.Uint32, seen uint32, sleepers *atomic.Int32) e
 		// Whoever changes the word looks at sleepers afterwards; this rank counts
 		// itself first and then lets the kernel compare the word.
 		sleepers.Add(1)
-		sleep(word, seen, limit)
+		Park(word, seen, limit)
 		sleepers.Add(-1)
 	}
 	return err

@@ -4,11 +4,12 @@ import (
 	"context"
 	"testing"
 	"time"
+
+	"github.com/kernbench/kernbench/internal/comm/shm"
 )
 
-// A rank that takes the claim and has not yet written its reason is not read
-// early by others that fail at the same moment.
-func TestAbortReasonIsReadAfterItIsWritten(t *testing.T) {
+// Ranks that fail at the same moment all name the one that was first.
+func TestFirstAbortCounts(t *testing.T) {
 	for name, test := range map[string]struct {
 		ranks int
 		call  func(groups []Group) error
@@ -30,13 +31,7 @@ func TestAbortReasonIsReadAfterItIsWritten(t *testing.T) {
 			groups := Local(test.ranks)
 			defer closeAll(groups)
 			head := groups[0].(*member).head
-			head.claimed.Store(1) // as abortFor does it, rank 1 first
-			go func() {
-				time.Sleep(50 * time.Millisecond)
-				head.abortRank = 1
-				head.reasonLength = uint32(copy(head.reason[:], "disk full"))
-				head.gate.Or(gatePoisoned)
-			}()
+			head.aborted.Leave(shm.Failure{Rank: 1, Text: "disk full"}) // as abortFor does it before it poisons the gate
 			wantAborted(t, test.call(groups), 1, "disk full")
 		})
 	}

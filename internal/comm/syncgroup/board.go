@@ -1,8 +1,11 @@
 package syncgroup
 
 import (
+	"math/bits"
 	"sync/atomic"
 	"unsafe"
+
+	"github.com/kernbench/kernbench/internal/comm/shm"
 )
 
 // board is the memory that the ranks of one host share. It holds no pointers,
@@ -15,15 +18,12 @@ type board struct {
 
 const (
 	// boardMagic names the layout: change it whenever header or cell change.
-	boardMagic = 0x6b62_6167_7265_6501
+	boardMagic = 0x6b62_6167_7265_6502
 
-	// line is two cache lines, because processors fetch them in pairs.
-	line = 128
+	line = shm.LineBytes
 
 	// slotValues makes a slot 8 KiB: a block of samples usually goes in one round.
 	slotValues = 1023
-
-	reasonBytes = 4*line - 12
 
 	// maxRanks fits the two 16-bit halves of header.arrived.
 	maxRanks = 1<<16 - 1
@@ -48,12 +48,7 @@ type header struct {
 	sleepers atomic.Int32
 	_        [line - 4]byte
 
-	// Whoever takes claimed writes the rest, then sets gatePoisoned; others read
-	// it only after they have seen that flag.
-	claimed      atomic.Uint32
-	abortRank    uint32
-	reasonLength uint32
-	reason       [reasonBytes]byte
+	aborted shm.Notice // left before gatePoisoned is set
 }
 
 const (
@@ -95,6 +90,16 @@ func viewBoard(memory unsafe.Pointer, n int) board {
 	return board{head: (*header)(memory), cells: unsafe.Slice((*cell)(cells), n)}
 }
 
+// allow writes which CPUs the cell's rank may use. Of one beyond the mask nothing is
+// known: no spinning.
+func (c *cell) allow(cpus []int) {
+	for _, cpu := range cpus {
+		if word := cpu / 64; word < len(c.cpus) {
+			c.cpus[word] |= 1 << (cpu % 64)
+		}
+	}
+}
+
 // coresForAll tells whether the affinity masks together hold a CPU for each rank.
 func (b board) coresForAll() bool {
 	var union [len(cell{}.cpus)]uint64
@@ -103,5 +108,9 @@ func (b board) coresForAll() bool {
 			union[i] |= word
 		}
 	}
-	return countBits(union[:]) >= len(b.cells)
+	n := 0
+	for _, word := range union {
+		n += bits.OnesCount64(word)
+	}
+	return n >= len(b.cells)
 }

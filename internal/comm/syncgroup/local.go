@@ -14,32 +14,32 @@ import (
 // process. It panics unless 1 <= n <= 65535.
 func Local(n int) []Group {
 	if n < 1 || n > maxRanks {
-		panic(fmt.Sprintf("agree.Local: %d ranks: must be 1 to %d", n, maxRanks))
+		panic(fmt.Sprintf("syncgroup.Local: %d ranks: must be 1 to %d", n, maxRanks))
 	}
 	// Words, not bytes, so that the atomics in the board are aligned.
 	memory := make([]uint64, boardBytes(n)/8)
 	b := viewBoard(unsafe.Pointer(&memory[0]), n)
-	lot := &localLot{woken: make(chan struct{})}
+	parker := &goroutineParker{woken: make(chan struct{})}
 	spin := n <= min(runtime.GOMAXPROCS(0), runtime.NumCPU())
 	groups := make([]Group, n)
 	for r := range groups {
 		b.cells[r].state.Store(stateJoined)
-		groups[r] = &member{board: b, lot: lot, rank: r, spin: spin}
+		groups[r] = &member{board: b, parker: parker, rank: r, spin: spin}
 	}
 	return groups
 }
 
-// localLot parks goroutines rather than threads, so any number of ranks does.
-type localLot struct {
+// goroutineParker parks goroutines rather than threads, so any number of ranks does.
+type goroutineParker struct {
 	mu    sync.Mutex
-	woken chan struct{} // closed and replaced by wake
+	woken chan struct{} // closed and replaced by unpark
 }
 
-func (l *localLot) wait(ctx context.Context, word *atomic.Uint32, old uint32) {
-	l.mu.Lock()
-	woken := l.woken
-	l.mu.Unlock()
-	if word.Load() != old {
+func (p *goroutineParker) park(ctx context.Context, word *atomic.Uint32, seen uint32) {
+	p.mu.Lock()
+	woken := p.woken
+	p.mu.Unlock()
+	if word.Load() != seen {
 		return
 	}
 	limit := time.NewTimer(patience)
@@ -51,12 +51,12 @@ func (l *localLot) wait(ctx context.Context, word *atomic.Uint32, old uint32) {
 	}
 }
 
-func (l *localLot) wake(*atomic.Uint32) {
-	l.mu.Lock()
-	close(l.woken)
-	l.woken = make(chan struct{})
-	l.mu.Unlock()
+func (p *goroutineParker) unpark(*atomic.Uint32) {
+	p.mu.Lock()
+	close(p.woken)
+	p.woken = make(chan struct{})
+	p.mu.Unlock()
 }
 
 // alive: a goroutine cannot die without its process.
-func (*localLot) alive(int) bool { return true }
+func (*goroutineParker) alive(int) bool { return true }

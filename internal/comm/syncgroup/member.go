@@ -3,23 +3,22 @@ package syncgroup
 import (
 	"context"
 	"fmt"
-	"math/bits"
-	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/kernbench/kernbench/internal/comm/shm"
 	"github.com/kernbench/kernbench/internal/kernel/vec"
 )
 
-// lot is where a rank sleeps and how it learns that another is no more: the
+// parker is where a rank sleeps and how it learns that another is no more: the
 // part in which goroutines and processes differ.
-type lot interface {
-	// wait sleeps while *word == old: until wake, the end of ctx (if it can tell),
+type parker interface {
+	// park sleeps while *word == seen: until unpark, the end of ctx (if it can tell),
 	// or a bounded time. It may return early for no reason.
-	wait(ctx context.Context, word *atomic.Uint32, old uint32)
-	// wake wakes all that sleep on word.
-	wake(word *atomic.Uint32)
+	park(ctx context.Context, word *atomic.Uint32, seen uint32)
+	// unpark wakes all that sleep on word.
+	unpark(word *atomic.Uint32)
 	// alive is false once the joined rank can no longer arrive.
 	alive(rank int) bool
 }
@@ -35,8 +34,8 @@ const (
 // member is one rank's end of a board.
 type member struct {
 	board
-	lot  lot
-	rank int
+	parker parker
+	rank   int
 
 	spin    bool // every rank has a core of its own
 	parity  int  // which of the two slots the next chunk uses
@@ -139,7 +138,7 @@ func (m *member) round(ctx context.Context, kind uint32, tighten bool) (again bo
 		return false, m.abortedError()
 	}
 	if head.sleepers.Load() > 0 {
-		m.lot.wake(&head.gate)
+		m.parker.unpark(&head.gate)
 	}
 	return next&gateAgain != 0, nil
 }
@@ -163,7 +162,7 @@ func (m *member) await(ctx context.Context, old uint32) (now uint32, err error) 
 	}
 	for {
 		m.head.sleepers.Add(1)
-		m.lot.wait(ctx, gate, old)
+		m.parker.park(ctx, gate, old)
 		m.head.sleepers.Add(-1)
 		if now = gate.Load(); now != old {
 			return now, nil
@@ -198,7 +197,7 @@ func (m *member) gone() (rank int, why string) {
 		case r == m.rank:
 		case state == stateClosed:
 			return r, leftReason
-		case state == stateJoined && !m.lot.alive(r):
+		case state == stateJoined && !m.parker.alive(r):
 			return r, "its process ended"
 		}
 	}
@@ -207,39 +206,26 @@ func (m *member) gone() (rank int, why string) {
 
 func (m *member) Abort(reason string) { _ = m.abortFor(m.rank, reason) }
 
-// claimLimit is how long the rank that ends the group may take to say why: it
-// may have died before it did.
-const claimLimit = time.Second
-
 // abortFor poisons the group, unless it is poisoned already, and returns the
 // abort that counts.
 func (m *member) abortFor(rank int, reason string) error {
 	m.closing.Lock()
 	defer m.closing.Unlock()
-	mine := &AbortedError{Rank: rank, Reason: reason}
 	if m.closed.Load() {
-		return mine
+		return &AbortedError{Rank: rank, Reason: reason}
 	}
-	head := m.head
-	if !head.claimed.CompareAndSwap(0, 1) {
-		for until := time.Now().Add(claimLimit); head.gate.Load()&gatePoisoned == 0; runtime.Gosched() {
-			if time.Now().After(until) {
-				return mine
-			}
-		}
-		return m.abortedError()
+	f := m.head.aborted.Leave(shm.Failure{Rank: rank, Text: reason})
+	if m.head.aborted.Left() { // unless the one that was first died before it was
+		m.head.gate.Or(gatePoisoned)
+		m.parker.unpark(&m.head.gate)
 	}
-	head.abortRank = uint32(rank)
-	head.reasonLength = uint32(copy(head.reason[:], reason))
-	head.gate.Or(gatePoisoned)
-	m.lot.wake(&head.gate)
-	return mine
+	return &AbortedError{Rank: f.Rank, Reason: f.Text}
 }
 
-// abortedError reads what abortFor wrote. Valid once the gate is poisoned.
+// abortedError is what abortFor has left. Valid once the gate is poisoned.
 func (m *member) abortedError() error {
-	length := min(m.head.reasonLength, reasonBytes)
-	return &AbortedError{Rank: int(m.head.abortRank), Reason: string(m.head.reason[:length])}
+	f := m.head.aborted.Read()
+	return &AbortedError{Rank: f.Rank, Reason: f.Text}
 }
 
 func (m *member) Close() error {
@@ -249,7 +235,7 @@ func (m *member) Close() error {
 		return nil
 	}
 	m.cells[m.rank].state.Store(stateClosed)
-	m.lot.wake(&m.head.gate)
+	m.parker.unpark(&m.head.gate)
 	if m.release == nil {
 		return nil
 	}
@@ -261,11 +247,4 @@ func checkLength(values []int64) error {
 		return fmt.Errorf("exchanging %d values: at most %d are allowed", len(values), MaxValues)
 	}
 	return nil
-}
-
-func countBits(words []uint64) (n int) {
-	for _, w := range words {
-		n += bits.OnesCount64(w)
-	}
-	return n
 }

@@ -134,7 +134,7 @@ func TestShmMisuse(t *testing.T) {
 			t.Errorf("rank %d of %d: got %v, want %q", rank, size, err, want)
 		}
 	}
-	join(board, 0, 2, "another process is this rank")
+	join(board, 0, 2, "another process is rank 0")
 	join(board, 2, 2, "rank must be 0 to 1")
 	join(board, 0, 3, "another number of ranks")
 	first.Close()

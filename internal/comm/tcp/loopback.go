@@ -7,9 +7,8 @@ import (
 	"net"
 	"runtime"
 	"time"
-	"unsafe"
 
-	"golang.org/x/sys/unix"
+	"github.com/kernbench/kernbench/internal/host/cores"
 )
 
 // Loopback is what TCP within this machine allows two threads: the limit of ranks
@@ -89,22 +88,8 @@ func both(ends [2]*Link, run func(i int, l *Link) error) (err error) {
 // also where it was bound to fewer: the limit is the machine's. Where that is
 // not allowed the thread stays where it is.
 func bind(i int) {
-	var every, granted, one unix.CPUSet
-	for cpu := range 8 * int(unsafe.Sizeof(every)) {
-		every.Set(cpu)
-	}
-	if unix.SchedSetaffinity(0, &every) != nil || unix.SchedGetaffinity(0, &granted) != nil {
-		return
-	}
-	for cpu := range 8 * int(unsafe.Sizeof(every)) {
-		if granted.IsSet(cpu) {
-			if i == 0 {
-				one.Set(cpu)
-				_ = unix.SchedSetaffinity(0, &one)
-				return
-			}
-			i--
-		}
+	if granted, err := cores.Granted(); err == nil && i < len(granted) {
+		_, _ = cores.BindThread(granted[i])
 	}
 }
 

@@ -1,9 +1,7 @@
-// Package cores divides the cores this process may use among the ranks it
-// starts. What the machine has is package hostinfo's matter, and binding itself
-// is done where processes are started, by package launch.
+// Package cores knows the cores this process may use, divides them among the ranks
+// it starts, and binds threads to them. What the machine has is package hostinfo's
+// matter.
 package cores
-
-import "golang.org/x/sys/unix"
 
 // Bind is how ranks are bound to cores.
 type Bind string
@@ -20,21 +18,6 @@ func Binds() []string { return []string{string(Auto), string(Core), string(None)
 // ThreadVars are the variables by which common libraries are told how many
 // threads a rank may use.
 var ThreadVars = []string{"OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"}
-
-// Allowed lists the cores this process may use, nil when the kernel does not tell.
-func Allowed() []int {
-	var set unix.CPUSet
-	if unix.SchedGetaffinity(0, &set) != nil {
-		return nil
-	}
-	cores := make([]int, 0, set.Count())
-	for i := 0; len(cores) < set.Count(); i++ {
-		if set.IsSet(i) {
-			cores = append(cores, i)
-		}
-	}
-	return cores
-}
 
 // Share divides the cores among the ranks. Neighbouring ranks get neighbouring
 // cores; a rank never shares a core with another. When that cannot be (more

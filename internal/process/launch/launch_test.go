@@ -329,7 +329,7 @@ func TestRefused(t *testing.T) {
 		"NUL in a variable": {func(p *Proc) { p.Env = []string{"A=b\x00c"} }, `"A=b\x00c" is not NAME=value`},
 		"nil file":          {func(p *Proc) { p.ExtraFiles = []*os.File{nil} }, "extra file is nil"},
 		"impossible CPU":    {func(p *Proc) { p.CPUs = []int{-1} }, "CPU -1"},
-		"absent CPU":        {func(p *Proc) { p.CPUs = []int{maxCPUs - 1} }, "binding to CPUs [1023]"},
+		"absent CPU":        {func(p *Proc) { p.CPUs = []int{maxCPUs - 1} }, "binding to cores [1023]"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

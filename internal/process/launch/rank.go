@@ -11,7 +11,7 @@ import (
 	"syscall"
 	"time"
 
-	"golang.org/x/sys/unix"
+	"github.com/kernbench/kernbench/internal/host/cores"
 )
 
 // reportEvery is the least time between two Output events of one process.
@@ -76,9 +76,9 @@ func (r *rank) start(reaper *reaper, null *os.File, files []*os.File, ended func
 		}
 		attr.Files = append(attr.Files, files[i].Fd())
 	}
-	restore, err := setAffinity(r.CPUs)
+	restore, err := cores.BindThread(r.CPUs...)
 	if err != nil {
-		return fmt.Errorf("rank %d: binding to CPUs %v: %w", r.Rank, r.CPUs, err)
+		return fmt.Errorf("rank %d: %w", r.Rank, err)
 	}
 	defer restore()
 	r.pid, err = reaper.start(
@@ -121,24 +121,6 @@ func (r *rank) watched(names [][]byte) [][]byte {
 		values[i] = lookup(env, string(name))
 	}
 	return values
-}
-
-// setAffinity binds the calling thread, and so what it starts, to the CPUs, until restore.
-func setAffinity(cpus []int) (restore func(), err error) {
-	if len(cpus) == 0 {
-		return func() {}, nil
-	}
-	var before, wanted unix.CPUSet
-	for _, cpu := range cpus {
-		wanted.Set(cpu)
-	}
-	if err := unix.SchedGetaffinity(0, &before); err != nil {
-		return nil, err
-	}
-	if err := unix.SchedSetaffinity(0, &wanted); err != nil {
-		return nil, err
-	}
-	return func() { unix.SchedSetaffinity(0, &before) }, nil
 }
 
 // lookPath finds a program the way a shell with this environment, standing in dir, would.

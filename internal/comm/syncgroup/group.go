@@ -1,4 +1,4 @@
-// Package syncgroup is how the ranks of one launch agree: a barrier and an
+// Package syncgroup keeps the ranks of one launch in step: a barrier and an
 // all-gather of integers over the harness's own channel.
 //
 // It never uses the backend under test, so that a rank that hangs or dies there
@@ -17,7 +17,7 @@ import (
 	"fmt"
 )
 
-// Group is one rank's end of the agreement. Every rank makes the same sequence
+// Group is one rank's end of a sync group. Every rank makes the same sequence
 // of Barrier and Exchange calls, one at a time.
 //
 // An error from Barrier or Exchange is final: the ranks are no longer in step,
@@ -58,7 +58,7 @@ func (e *AbortedError) Error() string {
 }
 
 // ErrClosed is returned by calls on an end that has been closed.
-var ErrClosed = errors.New("agree: this end of the group is closed")
+var ErrClosed = errors.New("this end of the sync group is closed")
 
 // MaxValues is the most values one rank may give to one Exchange.
 const MaxValues = 1 << 24

@@ -16,14 +16,14 @@ const (
 	futexWake = 1
 )
 
-// sleep sleeps while *word == seen, at most for limit. It may return early.
-func sleep(word *atomic.Uint32, seen uint32, limit time.Duration) {
+// Park sleeps while *word == seen, at most for limit. It may return early.
+func Park(word *atomic.Uint32, seen uint32, limit time.Duration) {
 	ts := unix.NsecToTimespec(int64(limit))
 	syscall.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(word)), futexWait, uintptr(seen), uintptr(unsafe.Pointer(&ts)), 0, 0)
 }
 
-// wake wakes all that sleep on word.
-func wake(word *atomic.Uint32) {
+// Unpark wakes all, of any process, that sleep on word.
+func Unpark(word *atomic.Uint32) {
 	syscall.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(word)), futexWake, math.MaxInt32, 0, 0, 0)
 }
 

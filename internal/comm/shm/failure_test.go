@@ -1,0 +1,34 @@
+package shm
+
+import (
+	"testing"
+	"time"
+)
+
+// A notice is read only once it is written, also by those who would leave another at
+// the same moment.
+func TestNoticeIsReadOnceWritten(t *testing.T) {
+	n := new(Notice)
+	n.claimed.Store(1) // as Leave does it, rank 1 first
+	if f := n.Read(); f != nil {
+		t.Errorf("read %+v before it was written", f)
+	}
+	go func() {
+		time.Sleep(50 * time.Millisecond)
+		n.rank = 1
+		n.length = uint32(copy(n.text[:], "disk full"))
+		n.written.Store(1)
+	}()
+	if f := n.Leave(Failure{Rank: 2, Text: "also"}); f.Rank != 1 || f.Text != "disk full" {
+		t.Errorf("got %+v, want what rank 1 left", f)
+	}
+}
+
+// Whoever took the claim may have died before it wrote.
+func TestNoticeOfTheDead(t *testing.T) {
+	n := new(Notice)
+	n.claimed.Store(1)
+	if f := n.Leave(Failure{Rank: 2, Text: "gone"}); f.Rank != 2 || n.Read() != nil {
+		t.Errorf("got %+v and %+v", f, n.Read())
+	}
+}
