@@ -61,7 +61,7 @@ func TestFaults(t *testing.T) {
 	}
 	twice := New("b", nothing, Ints("i", "1,2"), Ints("j", "1,2"), Ints("k", "1,2"))
 	twice.Parts[0].Zips = [][]string{{"i", "j"}, {"i", "k"}, {"j", "nowhere"}}
-	for _, want := range []string{`"i" is in two zips`, `zip names "nowhere"`} {
+	for _, want := range []string{`zip: duplicate name "i"`, `zip names "nowhere"`} {
 		if err := twice.Validate(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want it to say %q", err, want)
 		}

@@ -123,7 +123,7 @@ func (p *DeclaredPart) zipFaults(known map[string]string) (errs []error) {
 				continue
 			}
 			if zipped[name] {
-				errs = append(errs, fmt.Errorf("%q is in two zips", name))
+				errs = append(errs, fmt.Errorf("zip: duplicate name %q", name))
 			}
 			zipped[name] = true
 			n := p.valueCount(name)

@@ -158,7 +158,7 @@ func (p *parser) next() {
 	if rest[0] == '"' {
 		quoted, err := strconv.QuotedPrefix(rest)
 		if err != nil {
-			p.fail("the quote is never closed")
+			p.fail("missing closing quote")
 			return
 		}
 		p.tok, _ = strconv.Unquote(quoted)
@@ -171,7 +171,7 @@ func (p *parser) next() {
 		end = len(rest)
 	}
 	if end == 0 {
-		p.fail("%q does not belong here (want ==, !=, <, <=, >, >=, &&, ||, !)", rest[:1])
+		p.fail("unexpected %q, want ==, !=, <, <=, >, >=, &&, || or !", rest[:1])
 		return
 	}
 	p.kind, p.tok = tokWord, rest[:end]
@@ -212,7 +212,7 @@ func (p *parser) not() expr {
 		p.next()
 		e := p.or()
 		if p.tok != ")" {
-			p.fail("the parenthesis is never closed")
+			p.fail("missing closing parenthesis")
 		}
 		p.next()
 		return e
@@ -264,6 +264,8 @@ func (p *parser) test() expr {
 	}
 }
 
+// truthy is what a name alone means: a number that is not 0, a text that is not
+// empty, 0 or false.
 func truthy(v point.Value) bool {
 	switch {
 	case v.Kind() == point.Bool:

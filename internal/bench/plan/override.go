@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sort"
 	"strings"
 
 	"github.com/kernbench/kernbench/bench"
@@ -15,104 +14,121 @@ import (
 )
 
 // override applies the request to copies of the bench's parts; the declaration
-// itself is never changed.
+// itself is never changed. All mistakes of the request are reported at once.
 func override(b *bench.Bench, req Request) ([]*bench.DeclaredPart, error) {
-	var errs []error
-	fault := func(err error) { errs = append(errs, err) }
-
 	parts := make([]*bench.DeclaredPart, len(b.Parts))
 	for i, p := range b.Parts {
-		c := *p
-		c.Axes, c.Envs, c.Zips = slices.Clone(p.Axes), slices.Clone(p.Envs), slices.Clone(p.Zips)
-		c.Measure = withDefaults(p.Measure)
-		if _, has := c.Axis(bench.RanksAxis); !has && (c.Command == nil || !c.Command.OwnRanks) {
-			one := bench.Axis{Name: bench.RanksAxis, Kind: point.Int, Values: []point.Value{point.IntValue(1)}}
-			c.Axes = append([]bench.Axis{one}, c.Axes...)
-		}
-		for _, a := range c.On[req.Backend] {
-			at := slices.IndexFunc(c.Axes, func(x bench.Axis) bool { return x.Name == a.Name })
-			c.Axes[at].Values = a.Values
-		}
-		parts[i] = &c
+		parts[i] = completed(p, req.Backend)
 	}
 	if w := req.World; w != nil && !dist.ShapeOf(req.Backend).InProcess {
-		settle(parts, w.Ranks)
+		setRanks(parts, w.Ranks)
 	}
+	var errs []error
 	for _, a := range req.Axes {
-		found := false
-		for _, p := range parts {
-			for i := range p.Axes {
-				if p.Axes[i].Name != a.Name {
-					continue
-				}
-				found = true
-				values, err := point.ParseSpec(p.Axes[i].Kind, a.Text)
-				if err != nil {
-					fault(fmt.Errorf("axis %s: %w", a.Name, err))
-					break
-				}
-				p.Axes[i].Values = dedupe(values)
-			}
-		}
-		switch {
-		case found:
-		case a.Name == bench.RanksAxis:
-			fault(fmt.Errorf("%s: the program of %s starts its own ranks, so kernbench cannot set their number", a.Name, b.Name))
-		default:
-			fault(suggest.Unknown("axis", a.Name, axisNames(parts)))
-		}
+		errs = append(errs, overrideAxis(b, parts, a))
 	}
 	for _, e := range req.Envs {
-		values, err := point.ParseEnvSpec(e.Name, e.Text)
-		if err != nil {
-			fault(fmt.Errorf("environment variable %s: %w", e.Name, err))
-			continue
-		}
-		for _, p := range parts {
-			i := slices.IndexFunc(p.Envs, func(x bench.EnvAxis) bool { return x.Name == e.Name })
-			if i < 0 {
-				p.Envs = append(p.Envs, bench.EnvAxis{Name: e.Name})
-				i = len(p.Envs) - 1
-			}
-			p.Envs[i].Values = dedupe(values)
-		}
+		errs = append(errs, overrideEnv(parts, e))
 	}
 	for _, z := range req.Zips {
-		used := false
-		for _, p := range parts {
-			if slices.ContainsFunc(z, func(n string) bool { return hasName(p, n) }) {
-				p.Zips = append(p.Zips, z)
-				used = true
-			}
-		}
-		if !used {
-			fault(suggest.Unknown("name in --zip", z[0], append(axisNames(parts), envNames(parts)...)))
-		}
+		errs = append(errs, addZip(parts, z))
 	}
 	for _, s := range req.Skips {
 		if !slices.ContainsFunc(parts, func(p *bench.DeclaredPart) bool { return hasName(p, s.Name) }) {
-			fault(suggest.Unknown("axis in --skip", s.Name, append(axisNames(parts), envNames(parts)...)))
+			errs = append(errs, suggest.Unknown("axis in --skip", s.Name, names(parts)))
 		}
 	}
-	if len(errs) > 0 {
-		return nil, errors.Join(errs...)
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
 	}
 	// The overridden declaration must be as sound as a written one: clashes,
-	// unequal zips and values that occur twice are found by the same rules.
+	// unequal zips and duplicate values are found by the same rules.
 	check := *b
 	check.Parts = parts
 	return parts, check.Validate()
 }
 
-// settle gives the parts the number of ranks that there is, unless they want it
-// anyway, among others.
-func settle(parts []*bench.DeclaredPart, ranks int) {
-	there := point.IntValue(int64(ranks))
+// completed is a copy of a part with what its declaration left open, and with the
+// values that it has on the backend.
+func completed(p *bench.DeclaredPart, backend string) *bench.DeclaredPart {
+	c := *p
+	c.Axes, c.Envs, c.Zips = slices.Clone(p.Axes), slices.Clone(p.Envs), slices.Clone(p.Zips)
+	c.Measure = withDefaults(p.Measure)
+	if _, has := c.Axis(bench.RanksAxis); !has && (c.Command == nil || !c.Command.OwnRanks) {
+		one := bench.Axis{Name: bench.RanksAxis, Kind: point.Int, Values: []point.Value{point.IntValue(1)}}
+		c.Axes = append([]bench.Axis{one}, c.Axes...)
+	}
+	for _, a := range c.On[backend] {
+		at := slices.IndexFunc(c.Axes, func(x bench.Axis) bool { return x.Name == a.Name })
+		c.Axes[at].Values = a.Values
+	}
+	return &c
+}
+
+func overrideAxis(b *bench.Bench, parts []*bench.DeclaredPart, a Assign) error {
+	found := false
+	for _, p := range parts {
+		i := slices.IndexFunc(p.Axes, func(x bench.Axis) bool { return x.Name == a.Name })
+		if i < 0 {
+			continue
+		}
+		found = true
+		values, err := point.ParseSpec(p.Axes[i].Kind, a.Text)
+		if err != nil {
+			return fmt.Errorf("axis %s: %w", a.Name, err)
+		}
+		p.Axes[i].Values = dedupe(values)
+	}
+	switch {
+	case found:
+		return nil
+	case a.Name == bench.RanksAxis:
+		return fmt.Errorf("%s: the program of %s starts its own ranks, so kernbench cannot set their number", a.Name, b.Name)
+	}
+	return suggest.Unknown("axis", a.Name, axisNames(parts))
+}
+
+// overrideEnv gives a variable these values, declared or not.
+func overrideEnv(parts []*bench.DeclaredPart, e Assign) error {
+	values, err := point.ParseEnvSpec(e.Name, e.Text)
+	if err != nil {
+		return fmt.Errorf("environment variable %s: %w", e.Name, err)
+	}
+	for _, p := range parts {
+		i := slices.IndexFunc(p.Envs, func(x bench.EnvAxis) bool { return x.Name == e.Name })
+		if i < 0 {
+			p.Envs = append(p.Envs, bench.EnvAxis{Name: e.Name})
+			i = len(p.Envs) - 1
+		}
+		p.Envs[i].Values = dedupe(values)
+	}
+	return nil
+}
+
+// addZip zips the names in the parts that have any of them.
+func addZip(parts []*bench.DeclaredPart, zip []string) error {
+	used := false
+	for _, p := range parts {
+		if slices.ContainsFunc(zip, func(n string) bool { return hasName(p, n) }) {
+			p.Zips = append(p.Zips, zip)
+			used = true
+		}
+	}
+	if !used {
+		return suggest.Unknown("name in --zip", zip[0], names(parts))
+	}
+	return nil
+}
+
+// setRanks gives the parts the number of ranks that exists, unless it is one of
+// their own.
+func setRanks(parts []*bench.DeclaredPart, ranks int) {
+	existing := point.IntValue(int64(ranks))
 	for _, p := range parts {
 		for i, a := range p.Axes {
 			zipped := slices.ContainsFunc(p.Zips, func(z []string) bool { return slices.Contains(z, a.Name) })
-			if a.Name == bench.RanksAxis && !slices.Contains(a.Values, there) && !zipped {
-				p.Axes[i].Values = []point.Value{there}
+			if a.Name == bench.RanksAxis && !slices.Contains(a.Values, existing) && !zipped {
+				p.Axes[i].Values = []point.Value{existing}
 			}
 		}
 	}
@@ -136,6 +152,7 @@ func withDefaults(c measure.Config) measure.Config {
 	return c
 }
 
+// options are the bench's options with their values: as given, else by default.
 func options(b *bench.Bench, given []Assign) (point.Point, error) {
 	var out point.Point
 	for _, o := range b.Options {
@@ -173,6 +190,7 @@ func options(b *bench.Bench, given []Assign) (point.Point, error) {
 // skips holds, by name, the texts of the values to leave out.
 type skips map[string]map[string]bool
 
+// skipSets reads --skip for one part. One that drops nothing there is a mistake.
 func skipSets(part *bench.DeclaredPart, given []Assign) (skips, error) {
 	out := skips{}
 	for _, s := range given {
@@ -239,31 +257,27 @@ func hasName(p *bench.DeclaredPart, name string) bool {
 	return slices.ContainsFunc(p.Envs, func(e bench.EnvAxis) bool { return e.Name == name })
 }
 
+// names are those of all axes and environment variables.
+func names(parts []*bench.DeclaredPart) []string {
+	all := axisNames(parts)
+	for _, p := range parts {
+		for _, e := range p.Envs {
+			all = append(all, e.Name)
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
 func axisNames(parts []*bench.DeclaredPart) []string {
-	return collect(parts, func(p *bench.DeclaredPart) (names []string) {
+	var names []string
+	for _, p := range parts {
 		for _, a := range p.Axes {
 			names = append(names, a.Name)
 		}
-		return names
-	})
-}
-
-func envNames(parts []*bench.DeclaredPart) []string {
-	return collect(parts, func(p *bench.DeclaredPart) (names []string) {
-		for _, e := range p.Envs {
-			names = append(names, e.Name)
-		}
-		return names
-	})
-}
-
-func collect(parts []*bench.DeclaredPart, names func(*bench.DeclaredPart) []string) []string {
-	var out []string
-	for _, p := range parts {
-		out = append(out, names(p)...)
 	}
-	sort.Strings(out)
-	return slices.Compact(out)
+	slices.Sort(names)
+	return slices.Compact(names)
 }
 
 // dedupe keeps the first of equal values, so that 1,2,4:8:x2,8 is no error.

@@ -5,7 +5,7 @@
 //
 //	declaration + overrides -> parts with final axes
 //	                        -> points (product of the axes, zipped ones together)
-//	                        -> dropped by Where, --skip and --only
+//	                        -> without those that Drop, --skip and --only leave out
 //	                        -> launch groups: points that may share processes
 //	                        -> trials: the groups again, in a seeded order
 package plan
@@ -13,7 +13,9 @@ package plan
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/kernbench/kernbench/bench"
@@ -23,7 +25,7 @@ import (
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
-// maxPoints bounds a sweep: beyond it, the product is a slip.
+// maxPoints bounds a sweep: a larger product is a mistake.
 const maxPoints = 1_000_000
 
 // Plan is everything a run will do, in order.
@@ -35,7 +37,7 @@ type Plan struct {
 	Trials  int
 	Seed    uint64
 	Groups  []*Group // all trials, in execution order
-	Dropped []Task   // points a Where dropped, with the reason
+	Dropped []Task   // points that were dropped, with the reason
 	Points  int      // distinct points, not counting trials
 
 	// Axes and Envs are the columns in order, over all parts.
@@ -105,7 +107,8 @@ type World struct {
 // Assign is one NAME=TEXT of the command line.
 type Assign struct{ Name, Text string }
 
-// Make plans a bench. Every error is the user's to mend and names what exists.
+// Make plans a bench. Every error is a mistake in the request or the declaration,
+// and names what exists.
 func Make(b *bench.Bench, req Request) (*Plan, error) {
 	if err := b.Validate(); err != nil {
 		return nil, err
@@ -175,7 +178,9 @@ func (p *Plan) expand(part *bench.DeclaredPart, req Request, only []expr) ([]*Gr
 	}
 	inputs := req.Inputs
 	if c := part.Command; c != nil && len(c.Inputs) > 0 {
-		inputs = merge(inputs, c.Inputs)
+		inputs = map[string]string{}
+		maps.Copy(inputs, req.Inputs)
+		maps.Copy(inputs, c.Inputs)
 	}
 	var order []*Group
 	byKey := map[string]*Group{}
@@ -234,7 +239,7 @@ func (p *Plan) schedule(groups []*Group) {
 		for _, i := range perm {
 			g := *groups[i]
 			g.Trial = trial
-			g.Tasks = append([]Task(nil), g.Tasks...)
+			g.Tasks = slices.Clone(g.Tasks)
 			for k := range g.Tasks {
 				g.Tasks[k].Trial = trial
 			}
@@ -258,11 +263,7 @@ func (p *Plan) columns(part *bench.DeclaredPart) {
 		}
 	}
 	for _, e := range part.Envs {
-		known := false
-		for _, n := range p.Envs {
-			known = known || n == e.Name
-		}
-		if !known {
+		if !slices.Contains(p.Envs, e.Name) {
 			p.Envs = append(p.Envs, e.Name)
 		}
 	}
@@ -271,7 +272,7 @@ func (p *Plan) columns(part *bench.DeclaredPart) {
 // Estimate is how long the sampling takes at least and at most, not counting
 // the bodies' own set-up.
 func (p *Plan) Estimate() (least, most time.Duration) {
-	const start = 20 * time.Millisecond // a process group comes up
+	const start = 20 * time.Millisecond // of the processes of a group
 	for _, g := range p.Groups {
 		least += start
 		most += start
@@ -314,15 +315,4 @@ func dropped(part *bench.DeclaredPart, t Task) error {
 		}
 	}
 	return nil
-}
-
-func merge(a, b map[string]string) map[string]string {
-	m := make(map[string]string, len(a)+len(b))
-	for k, v := range a {
-		m[k] = v
-	}
-	for k, v := range b {
-		m[k] = v
-	}
-	return m
 }

@@ -11,9 +11,9 @@ import (
 	"github.com/kernbench/kernbench/internal/base/suggest"
 )
 
-// unknownWords refuses values that the request gives and that the bench's own
-// conditions know nothing of at any point: a slip of the finger, which would
-// otherwise only drop its points. A word that some point can use is none.
+// unknownWords refuses values of the request that the bench's own conditions know
+// at no point: a typing mistake, which would otherwise only drop its points. A word
+// that some point can use is none.
 func unknownWords(parts []*bench.DeclaredPart, req Request, dropped []Task, groups []*Group) error {
 	faults := map[Assign]error{}
 	var order []Assign
@@ -68,7 +68,7 @@ func emptySelection(bench string, parts []*bench.DeclaredPart, req Request, drop
 	for _, s := range req.Skips {
 		flags = append(flags, fmt.Sprintf("--skip %s=%s", s.Name, s.Text))
 	}
-	if len(flags) == 0 { // then the reasons say it all
+	if len(flags) == 0 { // the reasons are enough
 		return fmt.Errorf("bench %s: empty selection: %s", bench, why)
 	}
 	var axes []string
@@ -80,7 +80,7 @@ func emptySelection(bench string, parts []*bench.DeclaredPart, req Request, drop
 	return fmt.Errorf("bench %s: empty selection: %s after %s (axes: %s)", bench, why, strings.Join(flags, " "), strings.Join(axes, " "))
 }
 
-// dropReasons tells why every point was dropped, the first few reasons of many.
+// dropReasons says why every point was dropped, by the first few reasons.
 func dropReasons(req Request, dropped []Task) string {
 	var reasons []string
 	for _, t := range dropped {

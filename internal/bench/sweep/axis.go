@@ -80,7 +80,7 @@ func (r *reader) values(n yamlfile.Node, what string, kind point.Kind) (point.Ki
 				return kind, values
 			}
 			if slices.Contains(values, v) {
-				r.Fault(item.At, "%s: the value %v is there twice", what, v)
+				r.Fault(item.At, "%s: duplicate value %v", what, v)
 			}
 			values = append(values, v)
 		}
@@ -102,7 +102,7 @@ func (r *reader) values(n yamlfile.Node, what string, kind point.Kind) (point.Ki
 	}
 	for i, v := range values {
 		if slices.Contains(values[:i], v) {
-			r.Fault(n, "%s: the value %v is there twice", what, v)
+			r.Fault(n, "%s: duplicate value %v", what, v)
 			break
 		}
 	}
@@ -158,11 +158,11 @@ func (r *reader) infer(items []yamlfile.Scalar, what string) point.Kind {
 			isNumber = isNumber || err == nil
 		}
 		all[point.Bool] = all[point.Bool] && isTruth(item.Text)
-		// Better asked about than silently read as another number, or kept
-		// as a text that sorts and compares as one.
+		// A fault, rather than silently read as another number, or kept as
+		// a text that sorts and compares as one.
 		_, err := point.Parse(point.Float, strings.TrimRight(item.Text, "KMGTi"))
 		if isNumber && (err != nil || unplain.MatchString(item.Text)) {
-			r.Fault(item.At, "%s: %s is no plain decimal number: write it as one, or quote it to keep it as text", what, item.Text)
+			r.Fault(item.At, "%s: %s is not a plain decimal number: write it as one, or quote it to keep it as text", what, item.Text)
 		}
 	}
 	for _, kind := range []point.Kind{point.Int, point.Float, point.Bool} {
@@ -205,7 +205,7 @@ func (r *reader) envs(n yamlfile.Node, names *namespace) []bench.EnvAxis {
 				r.Fault(s.At, "%s: an environment value cannot hold a NUL byte", what)
 			}
 			if slices.Contains(env.Values, v) {
-				r.Fault(s.At, "%s: the value %s is there twice", what, v.Text())
+				r.Fault(s.At, "%s: duplicate value %s", what, v.Text())
 			}
 			env.Values = append(env.Values, v)
 		}
@@ -226,7 +226,7 @@ func (r *reader) zips(n yamlfile.Node, names *namespace) [][]string {
 			continue
 		}
 		if len(items) < 2 {
-			r.Fault(group, "zip: at least two names move together")
+			r.Fault(group, "zip: want at least two names")
 		}
 		var zip []string
 		for _, item := range items {
@@ -238,9 +238,9 @@ func (r *reader) zips(n yamlfile.Node, names *namespace) [][]string {
 				r.Fault(item.At, "zip: %v", suggest.Unknown("axis or environment variable", name, names.list()))
 				continue
 			case zipped[name]:
-				r.Fault(item.At, "zip: %q is zipped twice", name)
+				r.Fault(item.At, "zip: duplicate name %q", name)
 			case zip[0] != name && names.counts[zip[0]] > 0 && count > 0 && count != names.counts[zip[0]]:
-				r.Fault(item.At, "zip: %q has %s, but %q has %s: names that move together need equally many",
+				r.Fault(item.At, "zip: %q has %s, but %q has %s: want equally many",
 					name, plural(count, "value"), zip[0], plural(names.counts[zip[0]], "value"))
 			}
 			zipped[name] = true

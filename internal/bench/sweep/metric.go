@@ -39,7 +39,7 @@ var sources = []string{"regex", "json", "csv", "nccl_tests", "wall"}
 func (r *reader) metrics(n yamlfile.Node, names *namespace, ownRanks bool) []metric {
 	entries, ok := r.Mapping(n, "metrics")
 	if ok && len(entries) == 0 {
-		r.Fault(n, "metrics: a sweep measures at least one")
+		r.Fault(n, "metrics: want at least one")
 	}
 	var metrics []metric
 	for _, e := range entries {

@@ -34,7 +34,7 @@ func newOutputParser(metrics []metric, axes []string) *outputParser {
 // is one row.
 func (p *outputParser) parse(ranks []bench.RankOutput) ([]bench.ParsedRow, error) {
 	if len(ranks) == 0 {
-		return nil, errors.New("the program left no output")
+		return nil, errors.New("the program has no output")
 	}
 	ranks = slices.Clone(ranks)
 	slices.SortFunc(ranks, func(a, b bench.RankOutput) int { return a.Rank - b.Rank })
@@ -79,7 +79,7 @@ func (m metric) combined(ranks []bench.RankOutput) ([]float64, error) {
 	return combine(m.from, ranks, perRank)
 }
 
-// tableRows reads rank 0's table, and everybody's for metrics over all ranks.
+// tableRows reads rank 0's table, and that of every rank for metrics over all ranks.
 func (p *outputParser) tableRows(ranks []bench.RankOutput) ([]bench.ParsedRow, error) {
 	names := make([]string, len(p.table.metrics))
 	all := false
@@ -101,7 +101,7 @@ func (p *outputParser) tableRows(ranks []bench.RankOutput) ([]bench.ParsedRow, e
 	for i, out := range ranks {
 		rows, err := p.table.rows(p.table.metrics[0].read(out))
 		if err == nil && len(rows) == 0 {
-			err = errors.New("the table has a header and no line")
+			err = errors.New("the table has a header and no lines")
 		}
 		if err != nil {
 			return nil, fail(out, err)
@@ -141,7 +141,7 @@ func (p *outputParser) tableRows(ranks []bench.RankOutput) ([]bench.ParsedRow, e
 }
 
 // combine reduces the ranks' samples one by one: the i-th sample of a metric
-// over all ranks comes from everybody's i-th.
+// over all ranks comes from the i-th of every rank.
 func combine(from string, ranks []bench.RankOutput, perRank [][]float64) ([]float64, error) {
 	for i, samples := range perRank {
 		if len(samples) != len(perRank[0]) {
@@ -178,8 +178,8 @@ func (m metric) read(out bench.RankOutput) []byte {
 	return out.Stdout
 }
 
-// lastLines shows the end of what a rank printed: usually it says why the
-// wanted number is not there.
+// lastLines shows the end of what a rank printed, which usually says why the
+// wanted number is missing.
 func lastLines(out bench.RankOutput) string {
 	const most = 5
 	var b strings.Builder
@@ -199,7 +199,7 @@ func lastLines(out bench.RankOutput) string {
 		}
 	}
 	if b.Len() == 0 {
-		return "it printed nothing at all"
+		return "it printed nothing"
 	}
 	return strings.TrimPrefix(b.String(), "\n  ")
 }

@@ -12,21 +12,17 @@ import (
 	"github.com/kernbench/kernbench/internal/base/yamlfile"
 )
 
-// The names a declaration accepts. Package decl has the last word; these are
-// here so that a bad name is shown where it stands.
-var ()
-
 const wantName = "want letters, digits, _ . -, starting with a letter"
 
 // sweep reads the whole file. What it returns is good only if no fault was
 // recorded.
 func (r *reader) sweep(root yamlfile.Node) *bench.Bench {
 	part := &bench.DeclaredPart{Command: &bench.Command{Inputs: map[string]string{}}}
-	bench := &bench.Bench{Parts: []*bench.DeclaredPart{part}}
+	b := &bench.Bench{Parts: []*bench.DeclaredPart{part}}
 	f, clean := r.Fields(root, "the sweep", "name", "description", "command", "dir", "ranks", "axes", "env", "zip",
 		"metrics", "timeout", "trials")
 	if f == nil {
-		return bench
+		return b
 	}
 	for _, key := range []string{"name", "command", "metrics"} {
 		if f[key] == nil && clean {
@@ -34,21 +30,13 @@ func (r *reader) sweep(root yamlfile.Node) *bench.Bench {
 		}
 	}
 	if n := f["name"]; n != nil {
-		bench.Name = r.name(n, "name")
+		b.Name = r.name(n, "name")
 	}
 	if n := f["description"]; n != nil {
 		if s, ok := r.Text(n, "description"); ok {
-			bench.Doc = strings.TrimSpace(s.Text)
-			bench.Help, _, _ = strings.Cut(bench.Doc, "\n")
-			part.Help = bench.Help
-		}
-	}
-	part.Command.Dir = filepath.Dir(r.Name())
-	if n := f["dir"]; n != nil {
-		if s, ok := r.Text(n, "dir"); ok && filepath.IsAbs(s.Text) {
-			part.Command.Dir = s.Text
-		} else if ok {
-			part.Command.Dir = filepath.Join(part.Command.Dir, s.Text)
+			b.Doc = strings.TrimSpace(s.Text)
+			b.Help, _, _ = strings.Cut(b.Doc, "\n")
+			part.Help = b.Help
 		}
 	}
 	if n := f["timeout"]; n != nil {
@@ -57,9 +45,14 @@ func (r *reader) sweep(root yamlfile.Node) *bench.Bench {
 	if n := f["trials"]; n != nil {
 		part.Trials = r.count(n, "trials")
 	}
-
-	// Where each name of the point was declared, for clashes and zip.
 	names := &namespace{reader: r, counts: map[string]int{}, whats: map[string]string{}}
+	r.points(f, part, names)
+	r.program(f, part, names)
+	return b
+}
+
+// points reads what is swept.
+func (r *reader) points(f map[string]yamlfile.Node, part *bench.DeclaredPart, names *namespace) {
 	part.Command.OwnRanks = f["ranks"] == nil
 	if n := f["ranks"]; n != nil {
 		part.Axes = append(part.Axes, r.ranks(n, names))
@@ -73,22 +66,36 @@ func (r *reader) sweep(root yamlfile.Node) *bench.Bench {
 	if n := f["zip"]; n != nil {
 		part.Zips = r.zips(n, names)
 	}
+}
+
+// program reads what runs at each point, and how its output is read.
+func (r *reader) program(f map[string]yamlfile.Node, part *bench.DeclaredPart, names *namespace) {
+	c := part.Command
+	c.Dir = filepath.Dir(r.Name())
+	if n := f["dir"]; n != nil {
+		if s, ok := r.Text(n, "dir"); ok && filepath.IsAbs(s.Text) {
+			c.Dir = s.Text
+		} else if ok {
+			c.Dir = filepath.Join(c.Dir, s.Text)
+		}
+	}
 	if n := f["command"]; n != nil {
-		part.Command.Argv = r.argv(n, part.Axes, f["axes"])
-		part.Command.Inputs["command"] = hashText(n.String())
+		c.Argv = r.argv(n, part.Axes, f["axes"])
+		c.Inputs["command"] = hashText(n.String())
 	}
-	if n := f["metrics"]; n != nil {
-		metrics := r.metrics(n, names, part.Command.OwnRanks)
-		for _, m := range metrics {
-			part.Metrics = append(part.Metrics, m.info)
-		}
-		part.Command.Parse = newOutputParser(metrics, names.list()).parse
-		part.Command.Inputs["metrics"] = hashText(n.String())
-		if slices.ContainsFunc(metrics, func(m metric) bool { return m.column != nil && m.column.table == "nccl_tests" }) {
-			part.Command.Columns = ncclKeys
-		}
+	n := f["metrics"]
+	if n == nil {
+		return
 	}
-	return bench
+	metrics := r.metrics(n, names, c.OwnRanks)
+	for _, m := range metrics {
+		part.Metrics = append(part.Metrics, m.info)
+	}
+	c.Parse = newOutputParser(metrics, names.list()).parse
+	c.Inputs["metrics"] = hashText(n.String())
+	if slices.ContainsFunc(metrics, func(m metric) bool { return m.column != nil && m.column.table == "nccl_tests" }) {
+		c.Columns = ncclKeys
+	}
 }
 
 func (r *reader) name(n yamlfile.Node, what string) string {
@@ -111,7 +118,7 @@ func (r *reader) duration(n yamlfile.Node, what string) time.Duration {
 	case err != nil:
 		r.Fault(n, "%s: %q is not a time such as 60s, 1m30s or 500ms", what, s.Text)
 	case d <= 0:
-		r.Fault(n, "%s: want more than nothing, have %s", what, s.Text)
+		r.Fault(n, "%s: want more than 0, have %s", what, s.Text)
 	}
 	return d
 }
@@ -130,10 +137,10 @@ func (r *reader) count(n yamlfile.Node, what string) int {
 }
 
 // argv reads the command and checks its placeholders against the axes, and
-// that no axis is swept in vain.
+// that every axis is used.
 func (r *reader) argv(n yamlfile.Node, axes []bench.Axis, axesNode yamlfile.Node) []string {
 	if s, ok := r.String(n); ok {
-		r.Fault(n, "command: want a list of arguments such as [%s]: there is no shell to split a line",
+		r.Fault(n, "command: want a list of arguments such as [%s]: no shell splits a line",
 			quoteAll(strings.Fields(s)))
 		return nil
 	}
@@ -170,11 +177,11 @@ func (r *reader) argv(n yamlfile.Node, axes []bench.Axis, axesNode yamlfile.Node
 	if axesNode == nil {
 		return argv
 	}
-	// Entries were checked already; only their places are of interest here.
+	// Entries were checked already; only their positions are of interest here.
 	for _, e := range r.Peek(axesNode) {
 		isAxis := slices.ContainsFunc(axes, func(a bench.Axis) bool { return a.Name == e.Key })
 		if isAxis && !used[e.Key] {
-			r.Fault(e.At, "axis %q is used nowhere: put {%s} into the command", e.Key, e.Key)
+			r.Fault(e.At, "axis %q is not used: put {%s} into the command", e.Key, e.Key)
 		}
 	}
 	return argv

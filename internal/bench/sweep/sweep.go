@@ -1,6 +1,6 @@
 // Package sweep reads a sweep file: the YAML in which people declare a
 // benchmark over a program of their own. It yields the same declaration as Go
-// code does (package decl), with the program's argv, and a parser that finds
+// code does (package bench), with the program's argv, and a parser that finds
 // the metrics in what the program printed.
 //
 // It neither plans nor runs anything; package run calls Substitute for the
@@ -22,7 +22,7 @@ import (
 	"github.com/kernbench/kernbench/internal/base/yamlfile"
 )
 
-// Error is everything wrong in a sweep file, each fault with its place.
+// Error is everything wrong in a sweep file, each fault with its position.
 type Error = yamlfile.Error
 
 // reader turns the syntax tree of a sweep file into a declaration.

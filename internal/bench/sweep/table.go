@@ -127,7 +127,7 @@ func (t *table) csvLines(text string) ([]line, error) {
 	}
 	for i, name := range header {
 		if slices.Contains(header[:i], name) && (slices.Contains(wanted, name) || slices.Contains(keys, name)) {
-			return nil, fmt.Errorf("the CSV header has the column %q twice", name)
+			return nil, fmt.Errorf("the CSV header has a duplicate column %q", name)
 		}
 	}
 	if keys == nil {

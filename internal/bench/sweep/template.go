@@ -60,7 +60,7 @@ type piece struct {
 	offset  int // where it starts in the argument, in characters
 }
 
-// templateFault is a brace out of place.
+// templateFault is a misplaced brace.
 type templateFault struct {
 	offset int
 	msg    string
@@ -83,11 +83,11 @@ func parseTemplate(arg string) ([]piece, *templateFault) {
 			text.WriteByte(rest[0])
 			i += 2
 		case rest[0] == '}':
-			return nil, &templateFault{offset, "a } without its {: a brace itself is written }}"}
+			return nil, &templateFault{offset, "a } without its {: a literal brace is written }}"}
 		case rest[0] == '{':
 			end := strings.IndexAny(rest[1:], "{}")
 			if end < 0 || rest[1+end] == '{' {
-				return nil, &templateFault{offset, "a { without its }: a brace itself is written {{"}
+				return nil, &templateFault{offset, "a { without its }: a literal brace is written {{"}
 			}
 			flush()
 			pieces = append(pieces, piece{text: rest[1 : 1+end], offset: offset})
@@ -164,7 +164,7 @@ func (p piece) check(axes []bench.Axis) (axis string, err error) {
 		}
 	}
 	if !point.ValidName(p.text) {
-		return "", fmt.Errorf("{%s} is no placeholder: braces themselves are written {{ and }}", p.text)
+		return "", fmt.Errorf("{%s} is not a placeholder: literal braces are written {{ and }}", p.text)
 	}
 	return "", suggest.Unknown("axis", p.text, names)
 }
