@@ -240,7 +240,7 @@ func TestPlantedErrors(t *testing.T) {
 			want := naive(p, dtype.F32, 2)
 			var byReference, byCheck atomic.Int64
 			err := together(2, func(g *dist.Group) error {
-				// One thread, so that the order is that of the strands.
+				// One thread, so that the order is that of the items.
 				err := exact(g, p, dtype.F32, 1, want, twist)
 				var m *proof.Mistake
 				if errors.As(err, &m) {

@@ -22,7 +22,7 @@
 // that takes longer, and alone it could not use the memory's bandwidth. Instead
 // the reduction of a partition is cut into as many lanes as there are threads,
 // and these are spread among the tasks of the next partition's product
-// (gemm.Weaver). So at any time a share of the threads moves data and the others
+// (gemm.Overlapper). So at any time a share of the threads moves data and the others
 // multiply, in the proportion that the two kinds of work have, and the moving
 // ones do not fight for a bandwidth that a few of them can use up. What they
 // move was multiplied a moment ago and is still in the caches, which is the

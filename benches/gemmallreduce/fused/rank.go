@@ -13,7 +13,7 @@ import (
 // both the products and the reductions. One goroutine at a time uses it.
 type Rank struct {
 	group  *dist.Group
-	engine gemm.Weaver
+	engine gemm.Overlapper
 	lanes  []*dist.Group // the same ranks again, one for each thread
 }
 
@@ -24,12 +24,12 @@ func Open(g *dist.Group, threads int) (*Rank, error) {
 	if err != nil {
 		return nil, err
 	}
-	weaver, ok := engine.(gemm.Weaver)
+	overlapper, ok := engine.(gemm.Overlapper)
 	if !ok {
 		engine.Close()
 		return nil, fmt.Errorf("%v cannot do other work between its tasks", engine)
 	}
-	r := &Rank{group: g, engine: weaver}
+	r := &Rank{group: g, engine: overlapper}
 	for range threads {
 		lane, err := g.Split(0, g.Rank())
 		if err != nil {
@@ -145,14 +145,14 @@ func (o *Op) Part(i int) gemm.Matrix { return o.views[i] }
 // Run computes C on all ranks. It allocates nothing after the first time.
 func (o *Op) Run() error {
 	if o.plan.Overlap && len(o.pieces) > 1 {
-		return o.rank.engine.Weave(o.pieces, o.jobs, o.reduce)
+		return o.rank.engine.Overlap(o.pieces, o.jobs, o.reduce)
 	}
 	for i := range o.pieces {
 		if err := o.multiply(i); err != nil {
 			return err
 		}
 		o.now = i
-		if err := o.rank.engine.Weave(o.idle[i:i+1], o.jobs, o.one); err != nil {
+		if err := o.rank.engine.Overlap(o.idle[i:i+1], o.jobs, o.one); err != nil {
 			return err
 		}
 	}
@@ -168,7 +168,7 @@ func (o *Op) multiply(i int) error {
 // Multiply makes this rank's product alone, in the plan's partitions.
 func (o *Op) Multiply() error {
 	if o.plan.Overlap && len(o.pieces) > 1 {
-		return o.rank.engine.Weave(o.pieces, 0, nil)
+		return o.rank.engine.Overlap(o.pieces, 0, nil)
 	}
 	for i := range o.pieces {
 		if err := o.multiply(i); err != nil {
@@ -179,4 +179,4 @@ func (o *Op) Multiply() error {
 }
 
 // Reduce makes the reductions alone, of what C holds.
-func (o *Op) Reduce() error { return o.rank.engine.Weave(o.idle, o.jobs, o.reduce) }
+func (o *Op) Reduce() error { return o.rank.engine.Overlap(o.idle, o.jobs, o.reduce) }

@@ -34,7 +34,7 @@ func BenchmarkMultiply(b *testing.B) {
 }
 
 // A product in pieces beside the same in one: what the pieces cost.
-func BenchmarkWeave(b *testing.B) {
+func BenchmarkOverlap(b *testing.B) {
 	const m, n = 2048, 4096
 	for _, k := range []int{256, 2048} {
 		x, y, c := gemm.New(dtype.F32, m, k), gemm.New(dtype.F32, k, n), gemm.New(dtype.F32, m, n)
@@ -62,7 +62,7 @@ func BenchmarkWeave(b *testing.B) {
 						if parts == 0 { // the plain product
 							err = e.Multiply(c, x, y)
 						} else {
-							err = e.(gemm.Weaver).Weave(pieces, 0, nil)
+							err = e.(gemm.Overlapper).Overlap(pieces, 0, nil)
 						}
 						if err != nil {
 							b.Fatal(err)

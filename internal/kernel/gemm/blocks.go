@@ -1,6 +1,10 @@
 package gemm
 
-import "math"
+import (
+	"math"
+
+	"github.com/kernbench/kernbench/internal/kernel/tile"
+)
 
 // blocks say how a product is cut: B into blocks of kc x nc, packed by all
 // threads together; C's columns of such a block into tasks of mc x tc, of which
@@ -19,8 +23,8 @@ const (
 // depth is the most rows of a block of B. B is read once for every mc rows of A, and
 // C read and written once for every kc: of all mc x kc that fill the block of A, those
 // with kc = 2 mc move least.
-func depth(kern *kernel) int {
-	return int(math.Sqrt(2 * blockABytes / float64(kern.packed.Size())))
+func depth(kern *tile.Kernel) int {
+	return int(math.Sqrt(2 * blockABytes / float64(kern.Packed.Size())))
 }
 
 // Up to this many multiply-adds (some microseconds) a product is made by one
@@ -40,29 +44,29 @@ const (
 )
 
 // cut chooses the blocks of an m x n x k product.
-func cut(kern *kernel, m, n, k, threads int) blocks {
-	step := kern.unit
-	if kern.pairs {
+func cut(kern *tile.Kernel, m, n, k, threads int) blocks {
+	step := kern.Unit
+	if kern.Pairs {
 		step *= 2
 	}
 	b := blocks{kc: roundUp(evenly(k, depth(kern)), step)}
-	rowBytes := b.kc * kern.packed.Size()
-	b.nc = roundUp(evenly(n, roundUp(blockBBytes/rowBytes, kern.cols)), kern.cols)
+	rowBytes := b.kc * kern.Packed.Size()
+	b.nc = roundUp(evenly(n, roundUp(blockBBytes/rowBytes, kern.Cols)), kern.Cols)
 
 	// As many tasks of rows per thread; where there are too few rows, the columns
 	// are divided too.
-	mcMax := max(blockABytes/rowBytes/kern.rows, 1) * kern.rows
+	mcMax := max(blockABytes/rowBytes/kern.Rows, 1) * kern.Rows
 	rowTasks := ceilDiv(m, mcMax)
 	if threads > 1 {
 		rowTasks = max(rowTasks, min(tasksPerThread*threads, m/taskRows))
-		rowTasks = min(roundUp(rowTasks, threads), max(m/(2*kern.rows), 1))
+		rowTasks = min(roundUp(rowTasks, threads), max(m/(2*kern.Rows), 1))
 	}
 	b.mc = ceilDiv(m, rowTasks)
-	if kern.parts == nil {
-		b.mc = roundUp(b.mc, kern.rows)
+	if kern.Parts == nil {
+		b.mc = roundUp(b.mc, kern.Rows)
 	}
 	colTasks := ceilDiv(threads, ceilDiv(m, b.mc))
-	b.tc = roundUp(ceilDiv(min(n, b.nc), colTasks), kern.cols)
+	b.tc = roundUp(ceilDiv(min(n, b.nc), colTasks), kern.Cols)
 	return b
 }
 

@@ -7,20 +7,21 @@ import (
 	"unsafe"
 
 	"github.com/kernbench/kernbench/internal/base/dtype"
+	"github.com/kernbench/kernbench/internal/kernel/tile"
 )
 
 // builtin is the provider that is written here.
 type builtin struct {
 	name  string
-	level Level
+	level tile.Level
 }
 
 // Builtin is this package's own provider, with the best instructions of the
 // machine.
-func Builtin() Provider { return builtin{"builtin", best()} }
+func Builtin() Provider { return builtin{"builtin", tile.Best()} }
 
-// BuiltinAt is held to a level, one of Levels.
-func BuiltinAt(l Level) Provider { return builtin{"builtin-" + l.String(), l} }
+// BuiltinAt is held to a level, one of tile.Levels.
+func BuiltinAt(l tile.Level) Provider { return builtin{"builtin-" + l.String(), l} }
 
 func (p builtin) Name() string { return p.name }
 
@@ -32,13 +33,13 @@ func (p builtin) Open(threads int) (Engine, error) {
 	if err := checkThreads(threads); err != nil {
 		return nil, err
 	}
-	if !slices.Contains(Levels(), p.level) {
-		return nil, fmt.Errorf("opening %s: this processor has only %v", p.name, Levels())
+	if !slices.Contains(tile.Levels(), p.level) {
+		return nil, fmt.Errorf("opening %s: this processor has only %v", p.name, tile.Levels())
 	}
-	e := &engine{provider: p, members: make([]member, threads), types: p.Types(), fast: p.level >= AVX2}
-	e.job, e.thin, e.weaving = e.work, e.thinProduct, e.weave // made once: a new function value would be allocated
+	e := &engine{provider: p, members: make([]member, threads), types: p.Types(), fast: p.level >= tile.AVX2}
+	e.job, e.thin, e.sharing = e.work, e.thinProduct, e.share // made once: a new function value would be allocated
 	for _, d := range e.types {
-		e.kernels[d] = kernelFor(p.level, d)
+		e.kernels[d] = tile.For(p.level, d)
 	}
 	if threads > 1 {
 		e.team = newTeam(threads)
@@ -51,15 +52,15 @@ type engine struct {
 	provider  builtin
 	types     []dtype.DType
 	fast      bool // there is AVX2 to move elements with
-	kernels   [dtype.BF16 + 1]*kernel
+	kernels   [dtype.BF16 + 1]*tile.Kernel
 	team      *team // nil for one thread
 	job, thin func(member int)
-	weaving   func(member int)
+	sharing   func(member int)
 	members   []member
 
 	// The running call.
 	c, a, b Matrix
-	kern    *kernel
+	kern    *tile.Kernel
 	blocks  blocks
 	alone   bool // too small to be worth waking the team
 
@@ -69,12 +70,12 @@ type engine struct {
 	// Panels and tasks given out so far, for the blocks packed alternately.
 	panels, tasks [2]atomic.Int64
 
-	weft weft
+	overlap overlap
 }
 
 // member is what one thread has of its own.
 type member struct {
-	tile    tile
+	tile    tile.Args
 	packedA buffer
 	lines   buffer // elements on their way through a transposition
 	edge    buffer // a tile of C that is only partly there
@@ -102,7 +103,7 @@ func (e *engine) Close() {
 	}
 	e.packedB[0].free()
 	e.packedB[1].free()
-	e.weft.packedB.free()
+	e.overlap.packedB.free()
 }
 
 func (e *engine) Multiply(c, a, b Matrix) error {
@@ -128,10 +129,10 @@ func (e *engine) multiply(c, a, b Matrix) error {
 		a, b, c = b.T(), a.T(), c.T()
 	}
 	e.kern = e.kernels[a.Type]
-	readable := e.kern.parts != nil && e.kern.packed == a.Type && b.ColStep == 1
+	readable := e.kern.Parts != nil && e.kern.Packed == a.Type && b.ColStep == 1
 	e.alone = c.Rows*c.Cols*a.Cols <= aloneWork
 	if readable && e.alone {
-		e.kern.inPlace(&e.members[0].tile, &c, &a, &b, a.Cols)
+		inPlace(e.kern, &e.members[0].tile, &c, &a, &b, a.Cols)
 		hold(&c, &a, &b)
 		return nil
 	}
@@ -163,9 +164,9 @@ func (e *engine) packed() error {
 	}
 	e.blocks = cut(k, e.c.Rows, e.c.Cols, e.a.Cols, threads)
 	bl := e.blocks
-	steps := roundUp(k.steps(bl.kc), k.unit)
+	steps := roundUp(k.Steps(bl.kc), k.Unit)
 	for i := range e.packedB {
-		if err := e.packedB[i].grow(roundUp(bl.nc, k.cols) / k.cols * steps * k.panelStep()); err != nil {
+		if err := e.packedB[i].grow(roundUp(bl.nc, k.Cols) / k.Cols * steps * k.PanelStep()); err != nil {
 			return err
 		}
 	}
@@ -223,7 +224,9 @@ type block struct {
 }
 
 // panelSize is the number of bytes of one panel of the block.
-func (b *block) panelSize(k *kernel) int { return roundUp(k.steps(b.depth), k.unit) * k.panelStep() }
+func (b *block) panelSize(k *tile.Kernel) int {
+	return roundUp(k.Steps(b.depth), k.Unit) * k.PanelStep()
+}
 
 // compute takes tasks of the block until none is left.
 func (e *engine) compute(me *member, blk block, next *atomic.Int64) {
@@ -246,23 +249,23 @@ func (e *engine) compute(me *member, blk block, next *atomic.Int64) {
 // [j, j+cols) of the block are in, for the rows of C from i on.
 func (e *engine) panelsOf(me *member, c *Matrix, blk block, i, rows, j, cols int) {
 	k, t := e.kern, &me.tile
-	t.k = roundUp(k.steps(blk.depth), k.unit)
-	t.bStep, t.cRow, t.aTile = k.panelStep(), c.RowStep*sizes[c.Type], k.rows*t.aRow
-	t.add = blk.l > 0
+	t.K = roundUp(k.Steps(blk.depth), k.Unit)
+	t.BStep, t.CRow, t.ATile = k.PanelStep(), c.RowStep*sizes[c.Type], k.Rows*t.ARow
+	t.Add = blk.l > 0
 	size := blk.panelSize(k)
-	whole := rows / k.rows
-	rest := rows - whole*k.rows
-	for from := j; from < j+cols; from += k.cols {
-		wide := min(k.cols, j+cols-from)
-		t.masks(wide, k)
-		t.a, t.b, t.c = uintptr(me.packedA.at(0)), uintptr(blk.packed.at(blk.at+from/k.cols*size)), uintptr(c.at(i, blk.j+from))
+	whole := rows / k.Rows
+	rest := rows - whole*k.Rows
+	for from := j; from < j+cols; from += k.Cols {
+		wide := min(k.Cols, j+cols-from)
+		t.Masks(wide, k)
+		t.A, t.B, t.C = uintptr(me.packedA.at(0)), uintptr(blk.packed.at(blk.at+from/k.Cols*size)), uintptr(c.at(i, blk.j+from))
 		// While this panel is used the next comes into the second cache.
-		t.next = t.b + uintptr(size)
-		if t.tiles = whole; whole > 0 {
-			e.tilesOf(me, k.rows, wide)
-			t.down(whole, k.rows)
+		t.Next = t.B + uintptr(size)
+		if t.Tiles = whole; whole > 0 {
+			e.tilesOf(me, k.Rows, wide)
+			t.Down(whole, k.Rows)
 		}
-		if t.tiles = 1; rest > 0 {
+		if t.Tiles = 1; rest > 0 {
 			e.tilesOf(me, rest, wide)
 		}
 	}
@@ -272,38 +275,38 @@ func (e *engine) panelsOf(me *member, c *Matrix, blk block, i, rows, j, cols int
 func (e *engine) tilesOf(me *member, rows, cols int) {
 	k, t := e.kern, &me.tile
 	switch {
-	case rows == k.rows && cols == k.cols:
-		k.whole(t)
-	case k.parts != nil:
-		k.parts.of(rows, cols, true)(t)
+	case rows == k.Rows && cols == k.Cols:
+		k.Whole(t)
+	case k.Parts != nil:
+		k.Parts.Of(rows, cols, true)(t)
 	default:
-		n, a, c := t.tiles, t.a, t.c
-		for t.tiles = 1; n > 0; n-- {
+		n, a, c := t.Tiles, t.A, t.C
+		for t.Tiles = 1; n > 0; n-- {
 			e.throughEdge(me, rows, cols)
-			t.down(1, k.rows)
+			t.Down(1, k.Rows)
 		}
-		t.a, t.c = a, c
+		t.A, t.C = a, c
 	}
 }
 
 // throughEdge makes a whole tile next to C and moves the part that exists.
 func (e *engine) throughEdge(me *member, rows, cols int) {
-	t, wide := &me.tile, e.kern.packed == dtype.F64 // and so is C then
-	c, row, add := t.c, t.cRow, t.add
-	t.c, t.cRow, t.add = uintptr(me.edge.at(0)), e.kern.cols*4, false
+	t, wide := &me.tile, e.kern.Packed == dtype.F64 // and so is C then
+	c, row, add := t.C, t.CRow, t.Add
+	t.C, t.CRow, t.Add = uintptr(me.edge.at(0)), e.kern.Cols*4, false
 	if wide {
-		t.cRow = e.kern.cols * 8
+		t.CRow = e.kern.Cols * 8
 	}
-	e.kern.whole(t)
+	e.kern.Whole(t)
 	for i := range uintptr(rows) {
-		to, from := c+i*uintptr(row), t.c+i*uintptr(t.cRow)
+		to, from := c+i*uintptr(row), t.C+i*uintptr(t.CRow)
 		if wide {
-			moveRow(at[float64](to), at[float64](from), cols, add)
+			moveRow(tile.At[float64](to), tile.At[float64](from), cols, add)
 		} else {
-			moveRow(at[float32](to), at[float32](from), cols, add)
+			moveRow(tile.At[float32](to), tile.At[float32](from), cols, add)
 		}
 	}
-	t.c, t.cRow, t.add = c, row, add
+	t.C, t.CRow, t.Add = c, row, add
 }
 
 func moveRow[N float32 | float64](to, from *N, n int, add bool) {

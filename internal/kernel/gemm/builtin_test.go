@@ -11,6 +11,7 @@ import (
 	"github.com/kernbench/kernbench/internal/kernel/gemm"
 	"github.com/kernbench/kernbench/internal/kernel/gemmtest"
 	"github.com/kernbench/kernbench/internal/kernel/proof"
+	"github.com/kernbench/kernbench/internal/kernel/tile"
 )
 
 // Every provider conforms: the built-in one at every level of this machine, and
@@ -19,7 +20,7 @@ import (
 func TestConformance(t *testing.T) {
 	providers, threads := gemm.Providers(), []int{1, 3}
 	if testing.Short() {
-		providers, threads = []gemm.Provider{gemm.Builtin(), gemm.BuiltinAt(gemm.Portable), gemm.OpenBLAS()}, []int{3}
+		providers, threads = []gemm.Provider{gemm.Builtin(), gemm.BuiltinAt(tile.Portable), gemm.OpenBLAS()}, []int{3}
 	}
 	for _, p := range providers {
 		gemmtest.Run(t, p, threads...)

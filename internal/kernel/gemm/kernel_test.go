@@ -11,10 +11,11 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/kernbench/kernbench/internal/base/dtype"
+	"github.com/kernbench/kernbench/internal/kernel/tile"
 )
 
 // engineAt opens the built-in engine at a level.
-func engineAt(t *testing.T, l Level, threads int) *engine {
+func engineAt(t *testing.T, l tile.Level, threads int) *engine {
 	t.Helper()
 	e, err := BuiltinAt(l).Open(threads)
 	if err != nil {
@@ -26,7 +27,7 @@ func engineAt(t *testing.T, l Level, threads int) *engine {
 
 // product is C of a product of ones and twos, made by an engine that no product
 // was made with before.
-func product(t *testing.T, l Level, d dtype.DType, m, n, k int, twist func(kernel) kernel) string {
+func product(t *testing.T, l tile.Level, d dtype.DType, m, n, k int, twist func(tile.Kernel) tile.Kernel) string {
 	t.Helper()
 	e := engineAt(t, l, 2)
 	kern := twist(*e.kernels[d])
@@ -44,33 +45,33 @@ func product(t *testing.T, l Level, d dtype.DType, m, n, k int, twist func(kerne
 // A fault in any kernel, on any path to it, shows in the product. The fault is
 // a step along k that is left out.
 func TestKernelFaultsShow(t *testing.T) {
-	honest := func(k kernel) kernel { return k }
-	lazy := func(k kernel) kernel {
+	honest := func(k tile.Kernel) tile.Kernel { return k }
+	lazy := func(k tile.Kernel) tile.Kernel {
 		broken := k
-		less := func(f tileFunc) tileFunc {
-			return func(t *tile) {
+		less := func(f tile.Func) tile.Func {
+			return func(t *tile.Args) {
 				short := *t
-				if short.k -= k.unit; short.k > 0 { // AMX goes in sixteens
+				if short.K -= k.Unit; short.K > 0 { // AMX goes in sixteens
 					f(&short)
 				}
 			}
 		}
-		broken.whole = less(k.whole)
-		if k.parts != nil {
-			p := *k.parts
-			for _, row := range [][]tileFunc{p.whole[0][:], p.whole[1][:], p.whole[2][:], p.whole[3][:], p.some[0][:], p.some[1][:]} {
+		broken.Whole = less(k.Whole)
+		if k.Parts != nil {
+			p := *k.Parts
+			for _, row := range [][]tile.Func{p.Whole[0][:], p.Whole[1][:], p.Whole[2][:], p.Whole[3][:], p.Some[0][:], p.Some[1][:]} {
 				for i, f := range row {
 					row[i] = less(f)
 				}
 			}
-			broken.parts = &p
+			broken.Parts = &p
 		}
 		return broken
 	}
 	paths := map[string][3]int{
 		"one tile": {5, 7, 9}, "three vectors": {20, 48, 20}, "four vectors": {20, 128, 20}, "in place": {29, 40, 20}, "few rows": {3, 1300, 250}, "packed": {120, 130, 100}, "several blocks along k": {20, 40, 900},
 	}
-	for _, level := range Levels() {
+	for _, level := range tile.Levels() {
 		for _, d := range (builtin{}).Types() {
 			for name, s := range paths {
 				if product(t, level, d, s[0], s[1], s[2], honest) == product(t, level, d, s[0], s[1], s[2], lazy) {
@@ -85,15 +86,15 @@ func TestKernelFaultsShow(t *testing.T) {
 // setting C and adding to it.
 func TestEveryTile(t *testing.T) {
 	const k, spoilt = 7, 999
-	for _, kern := range kernels() {
-		if kern.parts == nil || kern.level > best() {
+	for _, kern := range tile.Kernels() {
+		if kern.Parts == nil || kern.Level > tile.Best() {
 			continue
 		}
-		d, lanes := kern.packed, 1<<kern.parts.shift
-		for vectors, most := range kern.parts.rows {
+		d, lanes := kern.Packed, 1<<kern.Parts.Shift
+		for vectors, most := range kern.Parts.Rows {
 			for rows := 1; rows <= most; rows++ {
 				for _, cols := range []int{(vectors + 1) * lanes, vectors*lanes + 1} {
-					if cols%lanes != 0 && vectors >= len(kern.parts.some) {
+					if cols%lanes != 0 && vectors >= len(kern.Parts.Some) {
 						continue
 					}
 					a, b, c := New(d, 2*rows, k), New(d, k, cols), New(d, 2*rows+1, cols+1)
@@ -101,11 +102,11 @@ func TestEveryTile(t *testing.T) {
 					each(b, func(i, j int) float64 { return float64((i+2*j)%7 - 3) })
 					each(c, func(i, j int) float64 { return spoilt })
 					for times := 1; times <= 2; times++ {
-						var x tile
-						x.lay(&c, &a, &b, d.Size())
-						x.k, x.add, x.tiles, x.aTile = k, times > 1, 2, rows*x.aRow
-						x.masks(cols, kern)
-						kern.parts.of(rows, cols, false)(&x)
+						var x tile.Args
+						lay(&x, &c, &a, &b, d.Size())
+						x.K, x.Add, x.Tiles, x.ATile = k, times > 1, 2, rows*x.ARow
+						x.Masks(cols, kern)
+						kern.Parts.Of(rows, cols, false)(&x)
 						each(c, func(i, j int) float64 {
 							want := 0.0
 							for l := 0; l < k && i < 2*rows && j < cols; l++ {
@@ -155,7 +156,7 @@ func TestEndOfMemory(t *testing.T) {
 	last := func(i int, d dtype.DType, rows, cols int) Matrix {
 		return Matrix{Type: d, Rows: rows, Cols: cols, RowStep: cols, ColStep: 1, Data: memory[i][len(memory[i])-rows*cols*d.Size():]}
 	}
-	for _, level := range Levels() {
+	for _, level := range tile.Levels() {
 		e := engineAt(t, level, 1)
 		for _, d := range e.types {
 			for _, s := range [][3]int{{1, 1, 1}, {3, 5, 7}, {15, 33, 9}, {17, 50, 31}, {17, 65, 9}, {5, 131, 6}, {18, 49, 7}, {101, 99, 103}} {
@@ -181,7 +182,7 @@ func TestEndOfMemory(t *testing.T) {
 
 // The fast ways to move elements do what the plain ones do.
 func TestMovesAgree(t *testing.T) {
-	if len(Levels()) == 1 {
+	if len(tile.Levels()) == 1 {
 		return // there are no fast ones
 	}
 	rapid.Check(t, func(t *rapid.T) {
@@ -193,17 +194,12 @@ func TestMovesAgree(t *testing.T) {
 			src[i] = byte(rnd.Uint32())
 		}
 		both(t, "transpose", 8*(cols+1)*(lines+1), func(fast bool, dst unsafe.Pointer) {
-			transpose(fast, dst, (lines+1)*unit, unsafe.Pointer(&src[0]), (cols+1)*unit, lines, cols, unit)
+			tile.Transpose(fast, dst, (lines+1)*unit, unsafe.Pointer(&src[0]), (cols+1)*unit, lines, cols, unit)
 		})
 		both(t, "copy", 8*(cols+1)*(lines+1), func(fast bool, dst unsafe.Pointer) {
-			copyLines(fast, dst, (cols+1)*unit, unsafe.Pointer(&src[0]), (cols+1)*unit, lines, cols*unit)
+			tile.CopyLines(fast, dst, (cols+1)*unit, unsafe.Pointer(&src[0]), (cols+1)*unit, lines, cols*unit)
 		})
-		for i := 1; i < len(src); i += 2 {
-			src[i] &^= 0x04 // no exponent of all ones: NaNs differ in their payload
-		}
-		both(t, "widen f16", 4*cols+4, func(fast bool, dst unsafe.Pointer) { widenF16(fast, dst, src[:2*cols]) })
-		both(t, "widen bf16", 4*cols+4, func(fast bool, dst unsafe.Pointer) { widenBF16(fast, dst, src[:2*cols]) })
-		both(t, "interleave", 4*cols+4, func(fast bool, dst unsafe.Pointer) { interleave(fast, dst, src[:2*cols], src[2*cols:]) })
+		both(t, "interleave", 4*cols+4, func(fast bool, dst unsafe.Pointer) { tile.Interleave(fast, dst, src[:2*cols], src[2*cols:]) })
 	})
 }
 
@@ -221,7 +217,7 @@ func both(t *rapid.T, name string, size int, move func(fast bool, dst unsafe.Poi
 // enough, and keeps whole panels and filled-up steps.
 func TestCut(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		kern := rapid.SampledFrom(kernels()).Draw(t, "kernel")
+		kern := rapid.SampledFrom(tile.Kernels()).Draw(t, "kernel")
 		size := rapid.IntRange(1, 20000)
 		m, n, k := size.Draw(t, "m"), size.Draw(t, "n"), size.Draw(t, "k")
 		threads := rapid.IntRange(1, 64).Draw(t, "threads")
@@ -229,17 +225,17 @@ func TestCut(t *testing.T) {
 		if b.mc < 1 || b.kc < 1 || b.nc < 1 || b.tc < 1 {
 			t.Fatalf("empty blocks: %+v", b)
 		}
-		if b.nc%kern.cols != 0 || b.tc%kern.cols != 0 {
-			t.Errorf("%+v: columns are no whole panels of %d", b, kern.cols)
+		if b.nc%kern.Cols != 0 || b.tc%kern.Cols != 0 {
+			t.Errorf("%+v: columns are no whole panels of %d", b, kern.Cols)
 		}
 		if b.kc >= depth(kern)+64 {
 			t.Errorf("%+v: deeper than %d", b, depth(kern))
 		}
 		// Fewer tasks than threads only where one panel less per task would
 		// already give more tasks than threads, so that one had two of them.
-		rows, panels := ceilDiv(m, b.mc), min(n, b.nc)/kern.cols
-		tasks := rows * ceilDiv(panels, b.tc/kern.cols)
-		if tasks < threads && b.tc > kern.cols && rows*ceilDiv(panels, b.tc/kern.cols-1) < threads {
+		rows, panels := ceilDiv(m, b.mc), min(n, b.nc)/kern.Cols
+		tasks := rows * ceilDiv(panels, b.tc/kern.Cols)
+		if tasks < threads && b.tc > kern.Cols && rows*ceilDiv(panels, b.tc/kern.Cols-1) < threads {
 			t.Errorf("%+v: %d tasks for %d threads", b, tasks, threads)
 		}
 	})

@@ -141,3 +141,16 @@ func (m Matrix) clear() {
 		clear(m.run(i, 0, m.Cols))
 	}
 }
+
+// At is the value of one element, for checks: it is slow.
+func (m *Matrix) At(i, j int) float64 { return m.Type.Get(m.element(i, j), 0) }
+
+// Set rounds a value to an element.
+func (m *Matrix) Set(i, j int, v float64) { m.Type.Put(m.element(i, j), 0, v) }
+
+func (m *Matrix) element(i, j int) []byte {
+	if i < 0 || i >= m.Rows || j < 0 || j >= m.Cols {
+		panic(fmt.Sprintf("gemm: element (%d, %d) of %d x %d", i, j, m.Rows, m.Cols))
+	}
+	return m.run(i, j, 1)
+}

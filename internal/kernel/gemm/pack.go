@@ -4,7 +4,8 @@ import (
 	"sync/atomic"
 	"unsafe"
 
-	"github.com/kernbench/kernbench/internal/base/dtype"
+	"github.com/kernbench/kernbench/internal/kernel/tile"
+	"github.com/kernbench/kernbench/internal/kernel/vec"
 )
 
 // Packing copies elements along the direction in which they are neighbours,
@@ -23,16 +24,12 @@ func (e *engine) convert(dst unsafe.Pointer, dstStride int, m *Matrix, i, j, lin
 		step = m.ColStep * size
 	}
 	src := m.at(i, j)
-	if e.kern.packed == m.Type {
-		copyLines(e.fast, dst, dstStride, src, step, lines, n*size)
+	if e.kern.Packed == m.Type {
+		tile.CopyLines(e.fast, dst, dstStride, src, step, lines, n*size)
 		return
 	}
-	widen := widenBF16
-	if m.Type == dtype.F16 {
-		widen = widenF16
-	}
 	for r := range lines {
-		widen(e.fast, unsafe.Add(dst, r*dstStride), unsafe.Slice((*byte)(unsafe.Add(src, r*step)), n*size))
+		vec.Widen(unsafe.Slice((*float32)(unsafe.Add(dst, r*dstStride)), n), unsafe.Slice((*byte)(unsafe.Add(src, r*step)), n*size), m.Type)
 	}
 }
 
@@ -54,43 +51,43 @@ const stripLines = 32
 // grow makes room for the member's share of the running call.
 func (m *member) grow(e *engine) error {
 	k, bl := e.kern, e.blocks
-	depth := roundUp(k.steps(bl.kc), k.unit)
-	rows := roundUp(bl.mc, k.rows)
+	depth := roundUp(k.Steps(bl.kc), k.Unit)
+	rows := roundUp(bl.mc, k.Rows)
 	// Enough for either direction of A's lines.
-	if err := m.packedA.grow(max(rows*aStride(depth*k.stepBytes()), depth*aStride(rows*k.stepBytes()))); err != nil {
+	if err := m.packedA.grow(max(rows*aStride(depth*k.StepBytes()), depth*aStride(rows*k.StepBytes()))); err != nil {
 		return err
 	}
 	if err := m.lines.grow(stripLines * aStride(max(depth, rows)*8)); err != nil {
 		return err
 	}
-	return m.edge.grow(k.rows * k.cols * 8)
+	return m.edge.grow(k.Rows * k.Cols * 8)
 }
 
 // packA copies rows [i, i+rows) of the block's depth into the member's buffer
 // and tells its tile how they lie there.
 func (e *engine) packA(me *member, a *Matrix, i, rows int, blk block) {
 	k, t := e.kern, &me.tile
-	steps := roundUp(k.steps(blk.depth), k.unit)
+	steps := roundUp(k.Steps(blk.depth), k.Unit)
 	if a.ColStep == 1 {
-		t.aRow, t.aStep = aStride(steps*k.stepBytes()), k.stepBytes()
-		e.convert(me.packedA.at(0), t.aRow, a, i, blk.l, rows, blk.depth)
-		fill(me.packedA.at(0), t.aRow, rows, blk.depth*k.packed.Size(), steps*k.stepBytes())
+		t.ARow, t.AStep = aStride(steps*k.StepBytes()), k.StepBytes()
+		e.convert(me.packedA.at(0), t.ARow, a, i, blk.l, rows, blk.depth)
+		fill(me.packedA.at(0), t.ARow, rows, blk.depth*k.Packed.Size(), steps*k.StepBytes())
 		return
 	}
-	if !k.pairs {
-		t.aRow, t.aStep = k.stepBytes(), aStride(roundUp(rows, k.rows)*k.stepBytes())
-		e.convert(me.packedA.at(0), t.aStep, a, i, blk.l, blk.depth, rows)
+	if !k.Pairs {
+		t.ARow, t.AStep = k.StepBytes(), aStride(roundUp(rows, k.Rows)*k.StepBytes())
+		e.convert(me.packedA.at(0), t.AStep, a, i, blk.l, blk.depth, rows)
 		return
 	}
 	// Pairs of lines become lines of pairs, and those are transposed.
-	t.aRow, t.aStep = aStride(steps*k.stepBytes()), k.stepBytes()
-	strip := aStride(rows * k.stepBytes())
+	t.ARow, t.AStep = aStride(steps*k.StepBytes()), k.StepBytes()
+	strip := aStride(rows * k.StepBytes())
 	for s := 0; s < steps; s += stripLines {
 		n := min(stripLines, steps-s)
 		for p := range n {
 			e.pairLine(me.lines.at(p*strip), blk, 2*(s+p), func(l int) []byte { return a.run(i, l, rows) }, rows)
 		}
-		transpose(e.fast, me.packedA.at(s*k.stepBytes()), t.aRow, me.lines.at(0), strip, n, rows, k.stepBytes())
+		tile.Transpose(e.fast, me.packedA.at(s*k.StepBytes()), t.ARow, me.lines.at(0), strip, n, rows, k.StepBytes())
 	}
 }
 
@@ -99,7 +96,7 @@ func (e *engine) packA(me *member, a *Matrix, i, rows int, blk block) {
 func (e *engine) pairLine(dst unsafe.Pointer, blk block, l int, run func(l int) []byte, n int) {
 	switch {
 	case l+1 < blk.depth:
-		interleave(e.fast, dst, run(blk.l+l), run(blk.l+l+1))
+		tile.Interleave(e.fast, dst, run(blk.l+l), run(blk.l+l+1))
 	case l < blk.depth:
 		src := run(blk.l + l)
 		for x := range n {
@@ -112,7 +109,7 @@ func (e *engine) pairLine(dst unsafe.Pointer, blk block, l int, run func(l int) 
 
 // packB packs panels of the block until none is left.
 func (e *engine) packB(me *member, b *Matrix, blk block, next *atomic.Int64) {
-	panels := ceilDiv(blk.cols, e.kern.cols)
+	panels := ceilDiv(blk.cols, e.kern.Cols)
 	for {
 		p := int(next.Add(1)) - 1
 		if p >= panels {
@@ -126,14 +123,14 @@ func (e *engine) packB(me *member, b *Matrix, blk block, next *atomic.Int64) {
 // with zeros to the width of a tile.
 func (e *engine) packPanel(me *member, b *Matrix, blk block, p int) {
 	k := e.kern
-	j, cols := blk.j+p*k.cols, min(k.cols, blk.cols-p*k.cols)
+	j, cols := blk.j+p*k.Cols, min(k.Cols, blk.cols-p*k.Cols)
 	dst := blk.packed.at(blk.at + p*blk.panelSize(k))
-	steps, row := roundUp(k.steps(blk.depth), k.unit), k.panelStep()
-	if cols < k.cols {
+	steps, row := roundUp(k.Steps(blk.depth), k.Unit), k.PanelStep()
+	if cols < k.Cols {
 		clear(unsafe.Slice((*byte)(dst), steps*row))
 	}
 	if b.ColStep == 1 {
-		if k.pairs {
+		if k.Pairs {
 			for s := range steps {
 				e.pairLine(unsafe.Add(dst, s*row), blk, 2*s, func(l int) []byte { return b.run(l, j, cols) }, cols)
 			}
@@ -143,15 +140,15 @@ func (e *engine) packPanel(me *member, b *Matrix, blk block, p int) {
 		return
 	}
 	// Columns are what lies together: they are lines to be transposed.
-	if k.packed == b.Type && !k.pairs {
-		transpose(e.fast, dst, row, b.at(blk.l, j), b.ColStep*b.Type.Size(), cols, steps, k.stepBytes())
+	if k.Packed == b.Type && !k.Pairs {
+		tile.Transpose(e.fast, dst, row, b.at(blk.l, j), b.ColStep*b.Type.Size(), cols, steps, k.StepBytes())
 		return
 	}
-	strip := aStride(steps * k.stepBytes())
+	strip := aStride(steps * k.StepBytes())
 	for c := 0; c < cols; c += stripLines {
 		n := min(stripLines, cols-c)
 		e.convert(me.lines.at(0), strip, b, blk.l, j+c, n, blk.depth)
-		fill(me.lines.at(0), strip, n, blk.depth*k.packed.Size(), steps*k.stepBytes())
-		transpose(e.fast, unsafe.Add(dst, c*k.stepBytes()), row, me.lines.at(0), strip, n, steps, k.stepBytes())
+		fill(me.lines.at(0), strip, n, blk.depth*k.Packed.Size(), steps*k.StepBytes())
+		tile.Transpose(e.fast, unsafe.Add(dst, c*k.StepBytes()), row, me.lines.at(0), strip, n, steps, k.StepBytes())
 	}
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/kernbench/kernbench/internal/base/dtype"
 	"github.com/kernbench/kernbench/internal/base/suggest"
+	"github.com/kernbench/kernbench/internal/kernel/tile"
 )
 
 // Provider is an implementation of the multiplication.
@@ -36,7 +37,7 @@ type Engine interface {
 // libraries.
 func Providers() []Provider {
 	all := []Provider{Builtin()}
-	for _, l := range Levels() {
+	for _, l := range tile.Levels() {
 		all = append(all, BuiltinAt(l))
 	}
 	return append(all, OpenBLAS())
@@ -62,4 +63,19 @@ func checkThreads(n int) error {
 		return fmt.Errorf("%d threads: want 1 to %d", n, MaxThreads)
 	}
 	return nil
+}
+
+// Peak is the arithmetic of a kernel without its memory: what a core could do
+// if operands cost nothing.
+type Peak struct {
+	Level tile.Level
+	Flops float64     // floating-point operations in a round
+	Run   func(n int) // makes n rounds, at least one
+}
+
+// PeakOf gives the fastest arithmetic this machine has for operands of a type,
+// with the precision of their Result. To time it is the caller's.
+func PeakOf(operand dtype.DType) Peak {
+	k := tile.For(tile.Best(), operand)
+	return Peak{k.Level, k.PeakFlops, k.Peak}
 }

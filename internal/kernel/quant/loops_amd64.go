@@ -1,7 +1,6 @@
 package quant
 
 import (
-	"github.com/kernbench/kernbench/internal/base/dtype"
 	"github.com/kernbench/kernbench/internal/kernel/vec"
 )
 
@@ -9,30 +8,6 @@ import (
 var fast = vec.Best() >= vec.AVX2
 
 // Each loop takes whole groups, at least one.
-
-func widen(values []float32, src []byte, d dtype.DType) {
-	groups := len(values) / Group
-	switch {
-	case fast && d == dtype.F16:
-		widenF16AVX2(&values[0], &src[:groups*Group*2][0], groups)
-	case fast && d == dtype.BF16:
-		widenBF16AVX2(&values[0], &src[:groups*Group*2][0], groups)
-	default:
-		widenPortable(values, src, d)
-	}
-}
-
-func narrow(dst []byte, values []float32, d dtype.DType) {
-	groups := len(values) / Group
-	switch {
-	case fast && d == dtype.F16:
-		narrowF16AVX2(&dst[:groups*Group*2][0], &values[0], groups)
-	case fast && d == dtype.BF16:
-		narrowBF16AVX2(&dst[:groups*Group*2][0], &values[0], groups)
-	default:
-		narrowPortable(dst, values, d)
-	}
-}
 
 func most(mosts []uint32, values []float32) {
 	if !fast {
@@ -68,18 +43,6 @@ func accumulate(sum []float32, integers []byte, scales []float32) {
 	n := len(scales) * Group
 	accumulateAVX2(&sum[:n][0], &integers[:n][0], &scales[0], len(scales))
 }
-
-//go:noescape
-func widenF16AVX2(values *float32, src *byte, groups int)
-
-//go:noescape
-func widenBF16AVX2(values *float32, src *byte, groups int)
-
-//go:noescape
-func narrowF16AVX2(dst *byte, values *float32, groups int)
-
-//go:noescape
-func narrowBF16AVX2(dst *byte, values *float32, groups int)
 
 //go:noescape
 func mostAVX2(mosts *uint32, values *float32, groups int)

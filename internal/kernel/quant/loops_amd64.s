@@ -20,66 +20,6 @@
 	VZEROUPPER;            \
 	RET
 
-#define WIDEN_F16(from, to, y)  VCVTPH2PS from, y; VMOVUPS y, to
-#define WIDEN_BF16(from, to, y) VPMOVZXWD from, y; VPSLLD $16, y, y; VMOVDQU y, to
-#define NARROW_F16(from, to, y) VMOVUPS from, y; VCVTPS2PH $0, y, to
-
-TEXT ·widenF16AVX2(SB), NOSPLIT, $0-24
-	MOVQ values+0(FP), DI
-	MOVQ src+8(FP), SI
-	MOVQ groups+16(FP), CX
-loop:
-	EACH(WIDEN_F16, 16, 32)
-	NEXT(16, 32, loop)
-
-TEXT ·widenBF16AVX2(SB), NOSPLIT, $0-24
-	MOVQ values+0(FP), DI
-	MOVQ src+8(FP), SI
-	MOVQ groups+16(FP), CX
-loop:
-	EACH(WIDEN_BF16, 16, 32)
-	NEXT(16, 32, loop)
-
-TEXT ·narrowF16AVX2(SB), NOSPLIT, $0-24
-	MOVQ dst+0(FP), DI
-	MOVQ values+8(FP), SI
-	MOVQ groups+16(FP), CX
-loop:
-	EACH(NARROW_F16, 32, 16)
-	NEXT(32, 16, loop)
-
-// To bf16: half a step less one is added, and one more where the last bit that
-// stays is odd; a NaN, which might become an infinity, is made quiet instead.
-// Y12 is 1, Y13 half a step less one, Y14 the bit that makes a NaN quiet.
-#define NARROW_BF16(from, to, y) \
-	VMOVDQU   from, y;         \
-	VCMPPS    $3, y, y, Y4;    \
-	VPOR      Y14, y, Y5;      \
-	VPSRLD    $16, y, Y6;      \
-	VPAND     Y12, Y6, Y6;     \
-	VPADDD    Y13, Y6, Y6;     \
-	VPADDD    y, Y6, y;        \
-	VPBLENDVB Y4, Y5, y, y;    \
-	VPSRLD    $16, y, y
-
-TEXT ·narrowBF16AVX2(SB), NOSPLIT, $0-24
-	MOVQ     dst+0(FP), DI
-	MOVQ     values+8(FP), SI
-	MOVQ     groups+16(FP), CX
-	VPCMPEQD Y12, Y12, Y12
-	VPSRLD   $17, Y12, Y13 // 0x7fff
-	VPSRLD   $31, Y12, Y12 // 1
-	VPSLLD   $22, Y12, Y14
-loop:
-	EACH(NARROW_BF16, 32, 16)
-	VPACKUSDW Y1, Y0, Y0 // within halves of a register
-	VPACKUSDW Y3, Y2, Y2
-	VPERMQ    $0xd8, Y0, Y0
-	VPERMQ    $0xd8, Y2, Y2
-	VMOVDQU   Y0, (DI)
-	VMOVDQU   Y2, 32(DI)
-	NEXT(32, 16, loop)
-
 #define MAGNITUDE(from, to, y) VPAND from, Y15, y
 
 TEXT ·mostAVX2(SB), NOSPLIT, $0-24

@@ -2,13 +2,9 @@
 
 package quant
 
-import "github.com/kernbench/kernbench/internal/base/dtype"
-
 var fast = false // there is no assembly
 
-func widen(values []float32, src []byte, d dtype.DType)  { widenPortable(values, src, d) }
-func narrow(dst []byte, values []float32, d dtype.DType) { narrowPortable(dst, values, d) }
-func most(mosts []uint32, values []float32)              { mostPortable(mosts, values) }
+func most(mosts []uint32, values []float32) { mostPortable(mosts, values) }
 func quantise(integers []byte, values, factors []float32) {
 	quantisePortable(integers, values, factors)
 }

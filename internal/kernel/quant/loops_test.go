@@ -2,9 +2,10 @@ package quant
 
 import (
 	"bytes"
-	"github.com/kernbench/kernbench/internal/base/dtype"
 	"math"
 	"testing"
+
+	"github.com/kernbench/kernbench/internal/base/dtype"
 
 	"pgregory.net/rapid"
 )
@@ -77,38 +78,6 @@ func TestAssemblyIsPlainGo(t *testing.T) {
 const guardByte = 0xa5
 
 func guarded(n int) []byte { return append(make([]byte, n), guardByte) }
-
-// Every number of every type survives the way to float32 and back, and every
-// float32 is rounded as package dtype says, on both ways.
-func TestConversions(t *testing.T) {
-	var values, plain [Group]float32
-	var got, want [4 * Group]byte
-	for _, d := range []dtype.DType{dtype.F16, dtype.BF16} {
-		for first := 0; first < 1<<16; first += Group {
-			src := got[:2*Group]
-			for i := range Group {
-				src[2*i], src[2*i+1] = byte(first+i), byte((first+i)>>8)
-			}
-			widen(values[:], src, d)
-			widenPortable(plain[:], src, d)
-			for i, v := range values {
-				if v != plain[i] && (v == v || plain[i] == plain[i]) {
-					t.Fatalf("%v %#x is %v, want %v", d, first+i, v, plain[i])
-				}
-			}
-		}
-		rapid.Check(t, func(t *rapid.T) {
-			for i := range values {
-				values[i] = math.Float32frombits(rapid.Uint32().Draw(t, "bits"))
-			}
-			narrow(got[:], values[:], d)
-			narrowPortable(want[:], values[:], d)
-			if !bytes.Equal(got[:], want[:]) {
-				t.Fatalf("%v of %v: %x, want %x", d, values, got, want)
-			}
-		})
-	}
-}
 
 // Integers lie in the encoding as documented: one after the other, from the
 // lowest bit on, and come back.

@@ -2,47 +2,12 @@ package quant
 
 import (
 	"math"
-	"unsafe"
-
-	"github.com/kernbench/kernbench/internal/base/dtype"
 )
 
 // The loops over a batch in plain Go. They define the results; assembly gives the
 // same bits, but for what a NaN's payload is. Conversions to float32 around
 // products keep the compiler from fusing them with a sum, which would round
 // once instead of twice.
-
-func widenPortable(values []float32, src []byte, d dtype.DType) {
-	switch d {
-	case dtype.F32:
-		copy(values, view[float32](src))
-	case dtype.F16:
-		for i, h := range view[dtype.Float16](src) {
-			values[i] = h.Float32()
-		}
-	case dtype.BF16:
-		for i, h := range view[dtype.BFloat16](src) {
-			values[i] = h.Float32()
-		}
-	}
-}
-
-func narrowPortable(dst []byte, values []float32, d dtype.DType) {
-	switch d {
-	case dtype.F32:
-		copy(view[float32](dst), values)
-	case dtype.F16:
-		to := view[dtype.Float16](dst)
-		for i, v := range values {
-			to[i] = dtype.Float16From(v)
-		}
-	case dtype.BF16:
-		to := view[dtype.BFloat16](dst)
-		for i, v := range values {
-			to[i] = dtype.BFloat16From(v)
-		}
-	}
-}
 
 // mostPortable finds the bits of the largest magnitude of each group.
 func mostPortable(mosts []uint32, values []float32) {
@@ -90,14 +55,4 @@ func accumulatePortable(sum []float32, integers []byte, scales []float32) {
 			to[i] += float32(float32(int8(q)) * scale)
 		}
 	}
-}
-
-// view is bytes as elements, which may lie at any address: the processors that
-// this runs on load unaligned words.
-func view[E float32 | dtype.Float16 | dtype.BFloat16](b []byte) []E {
-	if len(b) == 0 {
-		return nil
-	}
-	var e E
-	return unsafe.Slice((*E)(unsafe.Pointer(&b[0])), len(b)/int(unsafe.Sizeof(e)))
 }

@@ -10,6 +10,7 @@ import (
 	"math"
 
 	"github.com/kernbench/kernbench/internal/base/dtype"
+	"github.com/kernbench/kernbench/internal/kernel/vec"
 )
 
 // Group is the number of elements that share a scale.
@@ -106,7 +107,7 @@ func (c Codec) Encode(dst, src []byte, d dtype.DType) {
 // encode does a batch of n groups.
 func (c Codec) encode(dst, src []byte, d dtype.DType, w *work, n int) {
 	values := w.values[:n*Group]
-	widen(values, src, d)
+	vec.Widen(values, src[:len(values)*d.Size()], d)
 	// Magnitudes compare as integers do, and NaN is above infinity.
 	most(w.mosts[:n], values)
 	top := float32(c.Max())
@@ -171,7 +172,7 @@ func (c Codec) decode(dst []byte, srcs [][]byte, at int, d dtype.DType, r dtype.
 			combine(sum, values, r)
 		}
 	}
-	narrow(dst, sum, d)
+	vec.Narrow(dst, sum, d)
 }
 
 func combine(sum, values []float32, r dtype.Reduction) {

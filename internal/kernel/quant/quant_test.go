@@ -2,10 +2,10 @@ package quant
 
 import (
 	"fmt"
-	"github.com/kernbench/kernbench/dist"
 	"math"
 	"testing"
-	"unsafe"
+
+	"github.com/kernbench/kernbench/dist"
 
 	"pgregory.net/rapid"
 
@@ -18,36 +18,12 @@ var dtypes = []dtype.DType{dtype.F32, dtype.F16, dtype.BF16}
 
 // store makes bytes of numbers, get reads one back.
 func store(d dtype.DType, values []float64) []byte {
-	switch d {
-	case dtype.F16:
-		return bytesOf(values, func(v float64) dtype.Float16 { return dtype.Float16From(float32(v)) })
-	case dtype.BF16:
-		return bytesOf(values, func(v float64) dtype.BFloat16 { return dtype.BFloat16From(float32(v)) })
-	}
-	return bytesOf(values, func(v float64) float32 { return float32(v) })
+	b := make([]byte, len(values)*d.Size())
+	d.Encode(b, values)
+	return b
 }
 
-func bytesOf[E dtype.Element](values []float64, of func(float64) E) []byte {
-	if len(values) == 0 {
-		return nil
-	}
-	s := make([]E, len(values))
-	for i, v := range values {
-		s[i] = of(v)
-	}
-	var e E
-	return unsafe.Slice((*byte)(unsafe.Pointer(&s[0])), len(s)*int(unsafe.Sizeof(e)))
-}
-
-func get(b []byte, d dtype.DType, i int) float64 {
-	switch d {
-	case dtype.F16:
-		return float64(view[dtype.Float16](b)[i].Float32())
-	case dtype.BF16:
-		return float64(view[dtype.BFloat16](b)[i].Float32())
-	}
-	return float64(view[float32](b)[i])
-}
+func get(b []byte, d dtype.DType, i int) float64 { return d.Get(b, i) }
 
 // reference is the encoding spelled out: each element of the group with its scale.
 func reference(c Codec, group []float64) []float64 {

@@ -245,3 +245,97 @@ TEXT ·sumFourBF16(SB), NOSPLIT, $0-48
 	VPACKUSDW X0, X0, X0
 	VMOVQ     X0, (DI)
 	RET
+
+// The conversions take blocks of 8 elements, four at a time while there are four.
+#define CONVERT4(STEP, in, out) \
+	STEP(0*in(SI), 0*out(DI), Y0); \
+	STEP(1*in(SI), 1*out(DI), Y1); \
+	STEP(2*in(SI), 2*out(DI), Y2); \
+	STEP(3*in(SI), 3*out(DI), Y3)
+
+#define BLOCKS(FOUR, ONE, in, out) \
+	SUBQ $4, CX;     \
+	JLT  few;        \
+four:                    \
+	FOUR;            \
+	ADDQ $4*in, SI;  \
+	ADDQ $4*out, DI; \
+	SUBQ $4, CX;     \
+	JGE  four;       \
+few:                     \
+	ADDQ $4, CX;     \
+	JEQ  done;       \
+one:                     \
+	ONE;             \
+	ADDQ $in, SI;    \
+	ADDQ $out, DI;   \
+	DECQ CX;         \
+	JNE  one;        \
+done:                    \
+	VZEROUPPER;      \
+	RET
+
+#define LONG_F16(from, to, y)  VCVTPH2PS from, y; VMOVUPS y, to
+#define LONG_BF16(from, to, y) VPMOVZXWD from, y; VPSLLD $16, y, y; VMOVDQU y, to
+#define SHORT_F16(from, to, y)  VMOVUPS from, y; VCVTPS2PH $0, y, to
+
+// To bf16: half a step less one is added, and one more where the last bit that
+// stays is odd; a NaN, which might become an infinity, is made quiet instead.
+// Y12 is 1, Y13 half a step less one, Y14 the bit that makes a NaN quiet.
+#define SHORT_BF16(from, to, y) \
+	VMOVDQU   from, y;      \
+	VCMPPS    $3, y, y, Y4; \
+	VPOR      Y14, y, Y5;   \
+	VPSRLD    $16, y, Y6;   \
+	VPAND     Y12, Y6, Y6;  \
+	VPADDD    Y13, Y6, Y6;  \
+	VPADDD    y, Y6, y;     \
+	VPBLENDVB Y4, Y5, y, y; \
+	VPSRLD    $16, y, y
+
+#define SHORT4_BF16 \
+	CONVERT4(SHORT_BF16, 32, 16); \
+	VPACKUSDW Y1, Y0, Y0;     \
+	VPACKUSDW Y3, Y2, Y2;     \
+	VPERMQ    $0xd8, Y0, Y0;  \
+	VPERMQ    $0xd8, Y2, Y2;  \
+	VMOVDQU   Y0, (DI);       \
+	VMOVDQU   Y2, 32(DI)
+
+#define SHORT1_BF16 \
+	SHORT_BF16((SI), (DI), Y0); \
+	VEXTRACTI128 $1, Y0, X1;   \
+	VPACKUSDW    X1, X0, X0;   \
+	VMOVDQU      X0, (DI)
+
+// func widenF16AVX2(dst *float32, src *byte, blocks int)
+TEXT ·widenF16AVX2(SB), NOSPLIT, $0-24
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ blocks+16(FP), CX
+	BLOCKS(CONVERT4(LONG_F16, 16, 32), LONG_F16((SI), (DI), Y0), 16, 32)
+
+// func widenBF16AVX2(dst *float32, src *byte, blocks int)
+TEXT ·widenBF16AVX2(SB), NOSPLIT, $0-24
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ blocks+16(FP), CX
+	BLOCKS(CONVERT4(LONG_BF16, 16, 32), LONG_BF16((SI), (DI), Y0), 16, 32)
+
+// func narrowF16AVX2(dst *byte, src *float32, blocks int)
+TEXT ·narrowF16AVX2(SB), NOSPLIT, $0-24
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ blocks+16(FP), CX
+	BLOCKS(CONVERT4(SHORT_F16, 32, 16), SHORT_F16((SI), (DI), Y0), 32, 16)
+
+// func narrowBF16AVX2(dst *byte, src *float32, blocks int)
+TEXT ·narrowBF16AVX2(SB), NOSPLIT, $0-24
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ blocks+16(FP), CX
+	VPCMPEQD Y12, Y12, Y12
+	VPSRLD   $17, Y12, Y13 // 0x7fff
+	VPSRLD   $31, Y12, Y12 // 1
+	VPSLLD   $22, Y12, Y14
+	BLOCKS(SHORT4_BF16, SHORT1_BF16, 32, 16)

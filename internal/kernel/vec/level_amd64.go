@@ -50,3 +50,45 @@ func SumFour(d dtype.DType) func(dst []byte, srcs [][]byte) {
 	}
 	return nil
 }
+
+// widenFast and narrowFast convert as many elements as whole vectors hold, and tell
+// how many.
+func widenFast(dst []float32, src []byte, d dtype.DType) int {
+	blocks := len(src) / 16
+	if best == Portable || blocks == 0 || d.Size() != 2 {
+		return 0
+	}
+	_ = dst[8*blocks-1]
+	if d == dtype.F16 {
+		widenF16AVX2(&dst[0], &src[0], blocks)
+	} else {
+		widenBF16AVX2(&dst[0], &src[0], blocks)
+	}
+	return 8 * blocks
+}
+
+func narrowFast(dst []byte, src []float32, d dtype.DType) int {
+	blocks := len(src) / 8
+	if best == Portable || blocks == 0 || d.Size() != 2 {
+		return 0
+	}
+	_ = dst[16*blocks-1]
+	if d == dtype.F16 {
+		narrowF16AVX2(&dst[0], &src[0], blocks)
+	} else {
+		narrowBF16AVX2(&dst[0], &src[0], blocks)
+	}
+	return 8 * blocks
+}
+
+//go:noescape
+func widenF16AVX2(dst *float32, src *byte, blocks int)
+
+//go:noescape
+func widenBF16AVX2(dst *float32, src *byte, blocks int)
+
+//go:noescape
+func narrowF16AVX2(dst *byte, src *float32, blocks int)
+
+//go:noescape
+func narrowBF16AVX2(dst *byte, src *float32, blocks int)

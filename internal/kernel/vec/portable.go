@@ -1,6 +1,7 @@
 package vec
 
 import (
+	"fmt"
 	"unsafe"
 
 	"github.com/kernbench/kernbench/internal/base/dtype"
@@ -11,8 +12,8 @@ import (
 var portable = table{
 	dtype.F64:  scalable(same[float64], same[float64]),
 	dtype.F32:  scalable(same[float32], same[float32]),
-	dtype.F16:  scalable(widen[dtype.Float16], narrowF16),
-	dtype.BF16: scalable(widen[dtype.BFloat16], narrowBF16),
+	dtype.F16:  scalable(widenF16, narrowF16),
+	dtype.BF16: scalable(widenBF16, narrowBF16),
 	dtype.I64:  loops(same[int64], same[int64]),
 	dtype.I32:  loops(same[int32], same[int32]),
 	dtype.U8:   loops(same[uint8], same[uint8]),
@@ -25,14 +26,14 @@ type number interface {
 
 // loops gives the kernels of a type whose elements T lie in memory and are
 // combined as N, with the conversions of a block of them.
-func loops[T any, N number](load func([]N, []T), store func([]T, []N)) (ops [numOps]loop) {
+func loops[T dtype.Element, N number](load func([]N, []T), store func([]T, []N)) (ops [numOps]loop) {
 	for op := Sum; op <= Max; op++ {
 		ops[op] = blockwise(op, load, store)
 	}
 	return ops
 }
 
-func scalable[T any, N number](load func([]N, []T), store func([]T, []N)) [numOps]loop {
+func scalable[T dtype.Element, N number](load func([]N, []T), store func([]T, []N)) [numOps]loop {
 	ops := loops(load, store)
 	ops[scaledSum] = blockwise(scaledSum, load, store)
 	return ops
@@ -41,7 +42,7 @@ func scalable[T any, N number](load func([]N, []T), store func([]T, []N)) [numOp
 // blockwise goes over the arrays in blocks that stay in the first cache, so that
 // choosing the operation costs nothing. The destination is written only when
 // every source of the block was read, since it may be one of them.
-func blockwise[T any, N number](op Op, load func([]N, []T), store func([]T, []N)) loop {
+func blockwise[T dtype.Element, N number](op Op, load func([]N, []T), store func([]T, []N)) loop {
 	const count = 256
 	size := int(unsafe.Sizeof(*new(T)))
 	return func(dst []byte, srcs [][]byte, scale float64, from, to int, _ bool) {
@@ -49,17 +50,17 @@ func blockwise[T any, N number](op Op, load func([]N, []T), store func([]T, []N)
 		for from < to {
 			end := min(from+count*size, to)
 			acc, next := unescaped(a[:(end-from)/size]), unescaped(b[:(end-from)/size])
-			load(acc, view[T](srcs[0][from:end]))
+			load(acc, dtype.View[T](srcs[0][from:end]))
 			if op == scaledSum {
 				for i := range acc {
 					acc[i] *= N(scale)
 				}
 			}
 			for _, src := range srcs[1:] {
-				load(next, view[T](src[from:end]))
+				load(next, dtype.View[T](src[from:end]))
 				combine(op, acc, next)
 			}
-			store(view[T](dst[from:end]), acc)
+			store(dtype.View[T](dst[from:end]), acc)
 			from = end
 		}
 	}
@@ -88,16 +89,15 @@ func combine[N number](op Op, acc, next []N) {
 	}
 }
 
-// view reads bytes as elements of the machine's byte order. They may lie at any
-// address: the processors this runs on load unaligned words, and Go asks for
-// alignment only of types that hold pointers.
-func view[T any](b []byte) []T {
-	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(b))), len(b)/int(unsafe.Sizeof(*new(T))))
-}
-
 func same[N number](to, from []N) { copy(to, from) }
 
-func widen[H interface{ Float32() float32 }](to []float32, from []H) {
+func widenF16(to []float32, from []dtype.Float16) {
+	for i, h := range from {
+		to[i] = h.Float32()
+	}
+}
+
+func widenBF16(to []float32, from []dtype.BFloat16) {
 	for i, h := range from {
 		to[i] = h.Float32()
 	}
@@ -112,5 +112,38 @@ func narrowF16(to []dtype.Float16, from []float32) {
 func narrowBF16(to []dtype.BFloat16, from []float32) {
 	for i, f := range from {
 		to[i] = dtype.BFloat16From(f)
+	}
+}
+
+// Widen gives the elements of src, of type F32, F16 or BF16, as float32, which is
+// exact. Assembly may make a signalling NaN quiet.
+func Widen(dst []float32, src []byte, d dtype.DType) {
+	done := widenFast(dst, src, d)
+	switch src = src[done*d.Size():]; d {
+	case dtype.F32:
+		copy(dst[done:], dtype.View[float32](src))
+	case dtype.F16:
+		widenF16(dst[done:], dtype.View[dtype.Float16](src))
+	case dtype.BF16:
+		widenBF16(dst[done:], dtype.View[dtype.BFloat16](src))
+	default:
+		panic(fmt.Sprintf("vec: widening %v", d))
+	}
+}
+
+// Narrow rounds src to elements of type F32, F16 or BF16, to nearest, ties to even; a
+// NaN stays a NaN.
+func Narrow(dst []byte, src []float32, d dtype.DType) {
+	done := narrowFast(dst, src, d)
+	dst, src = dst[done*d.Size():], src[done:]
+	switch d {
+	case dtype.F32:
+		copy(dtype.View[float32](dst), src)
+	case dtype.F16:
+		narrowF16(dtype.View[dtype.Float16](dst), src)
+	case dtype.BF16:
+		narrowBF16(dtype.View[dtype.BFloat16](dst), src)
+	default:
+		panic(fmt.Sprintf("vec: narrowing to %v", d))
 	}
 }

@@ -37,6 +37,28 @@ import (
 	"github.com/kernbench/kernbench/internal/base/dtype"
 )
 
+// Level is a set of instructions that kernels are written for.
+type Level uint8
+
+// The levels, from slow to fast.
+const (
+	Portable   Level = iota // Go alone
+	AVX2                    // with F16C
+	AVX512                  // F, BW, DQ and VL
+	AVX512FP16              // and FP16
+)
+
+// String is the level's name, as a result's record has it.
+func (l Level) String() string {
+	if l > AVX512FP16 {
+		return fmt.Sprintf("Level(%d)", uint8(l))
+	}
+	return [...]string{"portable", "avx2", "avx512", "avx512-fp16"}[l]
+}
+
+// Best is the fastest level of this machine, which everything here uses.
+func Best() Level { return best }
+
 // Op says how two elements become one.
 type Op uint8
 
@@ -228,4 +250,29 @@ func scaledSumAt(level Level, dst []byte, srcs [][]byte, d dtype.DType, alpha fl
 		alpha = math.NaN() // without a payload in the bits that bf16 rounds off
 	}
 	k.run(dst, srcs, alpha, false)
+}
+
+// streamsItself is the length from which Go's copy uses streaming stores.
+const streamsItself = 1 << 20
+
+// Copy copies src to dst, of the same length, and leaves dst in the caches at
+// any length, for a reader that comes soon. Go's own copy streams long arrays
+// past them.
+func Copy(dst, src []byte) { copyAt(best, dst, src, false) }
+
+// CopyNT copies src to dst, of the same length, with streaming stores, for
+// arrays far larger than the caches. The data is visible to other processors
+// before anything stored after it returns.
+func CopyNT(dst, src []byte) { copyAt(best, dst, src, true) }
+
+// copyAt needs no kernel of its own: reducing one source of bytes is a copy.
+func copyAt(level Level, dst, src []byte, stream bool) {
+	k := lookup(level, dtype.U8, Sum)
+	srcs := [1][]byte{src}
+	k.check(dst, srcs[:])
+	if level == Portable || (!stream && len(dst) < streamsItself) {
+		copy(dst, src)
+		return
+	}
+	k.run(dst, srcs[:], 1, stream)
 }

@@ -120,8 +120,8 @@ func TestHalvesExhaustively(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))
 	for _, d := range []dtype.DType{dtype.F16, dtype.BF16} {
 		a, b, got, want := aligned(2<<16, 0), aligned(2<<16, 0), aligned(2<<16, 0), aligned(2<<16, 0)
-		for i, values := 0, view[uint16](a); i < len(values); i++ {
-			values[i] = uint16(i)
+		for i, values := 0, dtype.View[dtype.Float16](a); i < len(values); i++ {
+			values[i] = dtype.Float16(i)
 		}
 		partners := specials(d)
 		for range 2 {
@@ -151,8 +151,8 @@ func TestHalvesExhaustively(t *testing.T) {
 // compareHalves is compare, quick enough for very many elements.
 func compareHalves(t *testing.T, d dtype.DType, got, want []byte) {
 	t.Helper()
-	wanted := view[uint16](want)
-	for i, g := range view[uint16](got) {
+	wanted := dtype.View[dtype.Float16](want)
+	for i, g := range dtype.View[dtype.Float16](got) {
 		if w := wanted[i]; g != w && !(isNaN(d, uint64(g)) && isNaN(d, uint64(w))) {
 			t.Fatalf("element %d is %#x, want %#x", i, g, w)
 		}

@@ -1,12 +1,14 @@
 //go:build !amd64
 
-package gemm
+package tile
 
 import "unsafe"
 
-func kernels() []*kernel { return []*kernel{&portableF64, &portableF32} }
+// Kernels lists all there are.
+func Kernels() []*Kernel { return []*Kernel{&portableF64, &portableF32} }
 
-func best() Level { return Portable }
+// Best is the fastest level.
+func Best() Level { return Portable }
 
 // Levels lists what this machine has, from slow to fast.
 func Levels() []Level { return []Level{Portable} }
@@ -17,6 +19,4 @@ func transposeFast(unsafe.Pointer, int, unsafe.Pointer, int, int, int, int) (lin
 	return 0, 0
 }
 func copyFast(unsafe.Pointer, int, unsafe.Pointer, int, int, int) int { return 0 }
-func widenF16Fast(unsafe.Pointer, []byte) int                         { return 0 }
-func widenBF16Fast(unsafe.Pointer, []byte) int                        { return 0 }
 func interleaveFast(unsafe.Pointer, []byte, []byte) int               { return 0 }

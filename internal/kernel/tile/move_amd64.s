@@ -97,37 +97,6 @@ block:
 	VZEROUPPER
 	RET
 
-// func widen8F16(dst, src unsafe.Pointer, blocks int)
-TEXT ·widen8F16(SB), NOSPLIT, $0-24
-	MOVQ dst+0(FP), DI
-	MOVQ src+8(FP), SI
-	MOVQ blocks+16(FP), CX
-block:
-	VCVTPH2PS (SI), Y0
-	VMOVUPS   Y0, (DI)
-	ADDQ      $16, SI
-	ADDQ      $32, DI
-	DECQ      CX
-	JNE       block
-	VZEROUPPER
-	RET
-
-// func widen8BF16(dst, src unsafe.Pointer, blocks int)
-TEXT ·widen8BF16(SB), NOSPLIT, $0-24
-	MOVQ dst+0(FP), DI
-	MOVQ src+8(FP), SI
-	MOVQ blocks+16(FP), CX
-block:
-	VPMOVZXWD (SI), Y0
-	VPSLLD    $16, Y0, Y0
-	VMOVDQU   Y0, (DI)
-	ADDQ      $16, SI
-	ADDQ      $32, DI
-	DECQ      CX
-	JNE       block
-	VZEROUPPER
-	RET
-
 // func interleave16(dst, even, odd unsafe.Pointer, blocks int)
 TEXT ·interleave16(SB), NOSPLIT, $0-32
 	MOVQ dst+0(FP), DI

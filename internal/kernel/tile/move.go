@@ -1,18 +1,14 @@
-package gemm
+package tile
 
-import (
-	"unsafe"
-
-	"github.com/kernbench/kernbench/internal/base/dtype"
-)
+import "unsafe"
 
 // The functions here move elements between layouts. Fast says that the
 // processor has AVX2; without it plain Go does everything, which is what the
 // fast parts are tested against.
 
-// transpose sets unit r of line c of dst to unit c of line r of src, for lines
+// Transpose sets unit r of line c of dst to unit c of line r of src, for lines
 // of cols units in src. Units have 4 or 8 bytes; lines are strides apart.
-func transpose(fast bool, dst unsafe.Pointer, dstStride int, src unsafe.Pointer, srcStride, lines, cols, unit int) {
+func Transpose(fast bool, dst unsafe.Pointer, dstStride int, src unsafe.Pointer, srcStride, lines, cols, unit int) {
 	doneLines, doneCols := 0, 0
 	if fast {
 		doneLines, doneCols = transposeFast(dst, dstStride, src, srcStride, lines, cols, unit)
@@ -39,8 +35,8 @@ func transposeSlow(dst unsafe.Pointer, dstStride int, src unsafe.Pointer, srcStr
 // of memory at the speed of copying.
 const fetchAhead = 2 << 10
 
-// copyLines copies lines of size bytes that are strides apart.
-func copyLines(fast bool, dst unsafe.Pointer, dstStride int, src unsafe.Pointer, srcStride, lines, size int) {
+// CopyLines copies lines of size bytes that are strides apart.
+func CopyLines(fast bool, dst unsafe.Pointer, dstStride int, src unsafe.Pointer, srcStride, lines, size int) {
 	done := 0
 	if fast {
 		done = copyFast(dst, dstStride, src, srcStride, lines, size)
@@ -54,33 +50,8 @@ func copyLines(fast bool, dst unsafe.Pointer, dstStride int, src unsafe.Pointer,
 	}
 }
 
-// widenF16 and widenBF16 write the elements of src as float32.
-func widenF16(fast bool, dst unsafe.Pointer, src []byte) {
-	done := 0
-	if fast {
-		done = widenF16Fast(dst, src)
-	}
-	widen[dtype.Float16](dst, src, done)
-}
-
-func widenBF16(fast bool, dst unsafe.Pointer, src []byte) {
-	done := 0
-	if fast {
-		done = widenBF16Fast(dst, src)
-	}
-	widen[dtype.BFloat16](dst, src, done)
-}
-
-func widen[H interface{ Float32() float32 }](dst unsafe.Pointer, src []byte, from int) {
-	halves := unsafe.Slice((*H)(unsafe.Pointer(unsafe.SliceData(src))), len(src)/2)
-	floats := unsafe.Slice((*float32)(dst), len(halves))
-	for i := from; i < len(halves); i++ {
-		floats[i] = halves[i].Float32()
-	}
-}
-
-// interleave writes the 16-bit elements of two lines alternately.
-func interleave(fast bool, dst unsafe.Pointer, even, odd []byte) {
+// Interleave writes the 16-bit elements of two lines alternately.
+func Interleave(fast bool, dst unsafe.Pointer, even, odd []byte) {
 	first := unsafe.Slice((*uint16)(unsafe.Pointer(unsafe.SliceData(even))), len(even)/2)
 	second := unsafe.Slice((*uint16)(unsafe.Pointer(unsafe.SliceData(odd))), len(first))
 	both := unsafe.Slice((*uint16)(dst), 2*len(first))

@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/kernbench/kernbench/internal/base/dtype"
+	"github.com/kernbench/kernbench/internal/kernel/tile"
 )
 
 // whole fills a matrix with small whole numbers, so that sums are exact.
@@ -57,15 +58,15 @@ func pieces(c, a, b Matrix, byRows bool, n int) (out []Piece) {
 
 // Random products in pieces: when a job of a piece runs, the piece is complete,
 // and every job of every piece runs once, in the order of the pieces.
-func TestWeave(t *testing.T) {
+func TestOverlap(t *testing.T) {
 	engines := map[string]*engine{}
-	for _, l := range Levels() {
+	for _, l := range tile.Levels() {
 		for threads := 1; threads <= 3; threads++ {
 			engines[fmt.Sprint(l, threads)] = engineAt(t, l, threads)
 		}
 	}
 	rapid.Check(t, func(t *rapid.T) {
-		e := engines[fmt.Sprint(rapid.SampledFrom(Levels()).Draw(t, "level"), rapid.IntRange(1, 3).Draw(t, "threads"))]
+		e := engines[fmt.Sprint(rapid.SampledFrom(tile.Levels()).Draw(t, "level"), rapid.IntRange(1, 3).Draw(t, "threads"))]
 		d := rapid.SampledFrom(e.types).Draw(t, "type")
 		m, n, k := rapid.IntRange(0, 70).Draw(t, "m"), rapid.IntRange(0, 90).Draw(t, "n"), rapid.IntRange(0, 700).Draw(t, "k")
 		a, b, c := whole(New(d, m, k), 1), whole(New(d, k, n), 2), New(Result(d), m, n)
@@ -77,7 +78,7 @@ func TestWeave(t *testing.T) {
 		jobs := rapid.IntRange(0, 4).Draw(t, "jobs")
 		done := make([]int, jobs) // pieces, by job
 		var mu sync.Mutex
-		err := e.Weave(parts, jobs, func(piece, job int) error {
+		err := e.Overlap(parts, jobs, func(piece, job int) error {
 			mu.Lock()
 			defer mu.Unlock()
 			if done[job] != piece {
@@ -100,12 +101,12 @@ func TestWeave(t *testing.T) {
 	})
 }
 
-// The order of the strands: all of them once, nothing before what it needs, and
+// The order of the items: all of them once, nothing before what it needs, and
 // jobs in the same order whatever the number of threads.
 func TestOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		jobs, threads := rapid.IntRange(0, 5).Draw(t, "jobs"), rapid.IntRange(1, 5).Draw(t, "threads")
-		all := make([]wovenPiece, rapid.IntRange(1, 5).Draw(t, "pieces"))
+		all := make([]overlapPiece, rapid.IntRange(1, 5).Draw(t, "pieces"))
 		total := 0
 		for i := range all {
 			all[i].tasks = rapid.IntRange(0, 20).Draw(t, "tasks")
@@ -117,8 +118,8 @@ func TestOrder(t *testing.T) {
 			}
 			total += all[i].tasks + all[i].panels + jobs
 		}
-		seen := map[strand]bool{}
-		count := map[strand]int{} // by kind and piece, or kind and job
+		seen := map[item]bool{}
+		count := map[item]int{} // by kind and piece, or kind and job
 		last := -1
 		list := order(nil, all, jobs, threads)
 		for _, s := range list {
@@ -126,35 +127,35 @@ func TestOrder(t *testing.T) {
 			switch {
 			case seen[s]:
 				t.Fatalf("%v comes twice", s)
-			case s.kind == multiplying && count[strand{packing, p.shared, 0}] != all[p.shared].panels:
+			case s.kind == multiplying && count[item{packing, p.shared, 0}] != all[p.shared].panels:
 				t.Fatalf("%v before B is packed", s)
-			case s.kind == besides && count[strand{multiplying, s.piece, 0}] != p.tasks:
+			case s.kind == running && count[item{multiplying, s.piece, 0}] != p.tasks:
 				t.Fatalf("%v before the piece is multiplied", s)
-			case s.kind == besides && s.piece*jobs+s.index != last+1:
+			case s.kind == running && s.piece*jobs+s.index != last+1:
 				t.Fatalf("%v out of turn", s)
 			}
 			seen[s] = true
-			count[strand{s.kind, s.piece, 0}]++
-			if s.kind == besides {
+			count[item{s.kind, s.piece, 0}]++
+			if s.kind == running {
 				last++
 			}
 		}
 		if len(list) != total {
-			t.Fatalf("%d strands, want %d", len(list), total)
+			t.Fatalf("%d items, want %d", len(list), total)
 		}
 	})
 }
 
 // Jobs come amid the tasks of the next piece, not all at one of its ends.
 func TestJobsAreSpread(t *testing.T) {
-	list := order(nil, []wovenPiece{{tasks: 16}, {tasks: 16, shared: 0}}, 4, 2)
+	list := order(nil, []overlapPiece{{tasks: 16}, {tasks: 16, shared: 0}}, 4, 2)
 	var before []int // tasks of the second piece that come before each job of the first
 	tasks := 0
 	for _, s := range list {
 		switch {
 		case s.kind == multiplying && s.piece == 1:
 			tasks++
-		case s.kind == besides && s.piece == 0:
+		case s.kind == running && s.piece == 0:
 			before = append(before, tasks)
 		}
 	}
@@ -169,10 +170,10 @@ func TestJobsMayMeet(t *testing.T) {
 	var arrived [parts][jobs]atomic.Int64
 	var wg sync.WaitGroup
 	for r := range ranks {
-		e := engineAt(t, best(), 1+r) // not even as many threads each
+		e := engineAt(t, tile.Best(), 1+r) // not even as many threads each
 		wg.Go(func() {
 			a, b, c := whole(New(dtype.F32, 60, 50), 1), whole(New(dtype.F32, 50, 64), 2), New(dtype.F32, 60, 64)
-			err := e.Weave(pieces(c, a, b, true, parts), jobs, func(piece, job int) error {
+			err := e.Overlap(pieces(c, a, b, true, parts), jobs, func(piece, job int) error {
 				arrived[piece][job].Add(1)
 				spin(func() bool { return arrived[piece][job].Load() == ranks })
 				return nil
@@ -185,12 +186,12 @@ func TestJobsMayMeet(t *testing.T) {
 	wg.Wait()
 }
 
-func TestWeaveFails(t *testing.T) {
+func TestOverlapFails(t *testing.T) {
 	for threads := 1; threads <= 3; threads++ {
-		e := engineAt(t, best(), threads)
+		e := engineAt(t, tile.Best(), threads)
 		a, b, c := whole(New(dtype.F32, 60, 50), 1), whole(New(dtype.F32, 50, 64), 2), New(dtype.F32, 60, 64)
 		boom, calls := errors.New("boom"), atomic.Int64{}
-		err := e.Weave(pieces(c, a, b, true, 4), 2, func(piece, job int) error {
+		err := e.Overlap(pieces(c, a, b, true, 4), 2, func(piece, job int) error {
 			calls.Add(1)
 			if piece == 1 && job == 0 {
 				return boom
@@ -201,30 +202,30 @@ func TestWeaveFails(t *testing.T) {
 			t.Errorf("%d threads: %v after %d jobs", threads, err, calls.Load())
 		}
 		// The engine is as good as new.
-		if err := e.Weave([]Piece{{c, a, b}}, 0, nil); err != nil || differs(c, a, b) != nil {
+		if err := e.Overlap([]Piece{{c, a, b}}, 0, nil); err != nil || differs(c, a, b) != nil {
 			t.Errorf("%d threads, after a failure: %v, %v", threads, err, differs(c, a, b))
 		}
-		if err := e.Weave([]Piece{{c, a, b}}, 1, nil); err == nil {
+		if err := e.Overlap([]Piece{{c, a, b}}, 1, nil); err == nil {
 			t.Error("a job without a function was accepted")
 		}
-		if err := e.Weave([]Piece{{c, a, b}, {c, b, a}}, 0, nil); err == nil {
+		if err := e.Overlap([]Piece{{c, a, b}, {c, b, a}}, 0, nil); err == nil {
 			t.Error("a piece that does not fit was accepted")
 		}
-		if err := e.Weave([]Piece{{c, a, b}, {New(dtype.F64, 0, 0), New(dtype.F64, 0, 0), New(dtype.F64, 0, 0)}}, 0, nil); err == nil {
+		if err := e.Overlap([]Piece{{c, a, b}, {New(dtype.F64, 0, 0), New(dtype.F64, 0, 0), New(dtype.F64, 0, 0)}}, 0, nil); err == nil {
 			t.Error("pieces of two types were accepted")
 		}
-		if err := e.Weave(nil, 3, func(int, int) error { return boom }); err != nil {
-			t.Errorf("nothing to weave: %v", err)
+		if err := e.Overlap(nil, 3, func(int, int) error { return boom }); err != nil {
+			t.Errorf("no pieces: %v", err)
 		}
 	}
 }
 
-func TestWeaveDoesNotAllocate(t *testing.T) {
-	e := engineAt(t, best(), 2)
+func TestOverlapDoesNotAllocate(t *testing.T) {
+	e := engineAt(t, tile.Best(), 2)
 	a, b, c := whole(New(dtype.F32, 150, 50), 1), whole(New(dtype.F32, 50, 64), 2), New(dtype.F32, 150, 64)
 	parts, nothing := pieces(c, a, b, true, 3), func(int, int) error { return nil }
 	call := func() {
-		if err := e.Weave(parts, 2, nothing); err != nil {
+		if err := e.Overlap(parts, 2, nothing); err != nil {
 			t.Fatal(err)
 		}
 	}

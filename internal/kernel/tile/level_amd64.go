@@ -1,4 +1,4 @@
-package gemm
+package tile
 
 import (
 	"sync"
@@ -11,15 +11,15 @@ import (
 )
 
 var (
-	avx2F32  = kernel{level: AVX2, packed: dtype.F32, rows: 6, cols: 16, unit: 1, whole: tileAVX2F32, peak: peakAVX2F32, peakFlops: 12 * 8 * 2}
-	avx2F64  = kernel{level: AVX2, packed: dtype.F64, rows: 6, cols: 8, unit: 1, whole: tileAVX2F64, peak: peakAVX2F64, peakFlops: 12 * 4 * 2}
-	dotBF16  = kernel{level: AVX512BF16, packed: dtype.BF16, rows: 14, cols: 32, pairs: true, unit: 1, whole: tileBF16, peak: peakBF16, peakFlops: 28 * 32 * 2}
-	tilesAMX = kernel{level: AMX, packed: dtype.BF16, rows: 32, cols: 32, pairs: true, unit: 16, whole: tileAMX, peak: peakAMX, peakFlops: 4 * 16 * 16 * 32 * 2}
+	avx2F32  = Kernel{Level: AVX2, Packed: dtype.F32, Rows: 6, Cols: 16, Unit: 1, Whole: tileAVX2F32, Peak: peakAVX2F32, PeakFlops: 12 * 8 * 2}
+	avx2F64  = Kernel{Level: AVX2, Packed: dtype.F64, Rows: 6, Cols: 8, Unit: 1, Whole: tileAVX2F64, Peak: peakAVX2F64, PeakFlops: 12 * 4 * 2}
+	dotBF16  = Kernel{Level: AVX512BF16, Packed: dtype.BF16, Rows: 14, Cols: 32, Pairs: true, Unit: 1, Whole: tileBF16, Peak: peakBF16, PeakFlops: 28 * 32 * 2}
+	tilesAMX = Kernel{Level: AMX, Packed: dtype.BF16, Rows: 32, Cols: 32, Pairs: true, Unit: 16, Whole: tileAMX, Peak: peakAMX, PeakFlops: 4 * 16 * 16 * 32 * 2}
 )
 
-// kernels lists all there are, the fastest first.
-func kernels() []*kernel {
-	return []*kernel{&tilesAMX, &dotBF16, &avx512F64, &avx512F32, &avx2F64, &avx2F32, &portableF64, &portableF32}
+// Kernels lists all there are, the fastest first.
+func Kernels() []*Kernel {
+	return []*Kernel{&tilesAMX, &dotBF16, &avx512F64, &avx512F32, &avx2F64, &avx2F32, &portableF64, &portableF32}
 }
 
 // Levels lists what this machine has, from slow to fast.
@@ -51,11 +51,11 @@ func tileRegistersGranted() bool {
 	return errno == 0
 }
 
-// best is the fastest level. Intel's cores since Sapphire Rapids have the dot
+// Best is the fastest level. Intel's cores since Sapphire Rapids have the dot
 // products at a quarter of the rate of multiply-adds, so that widening to f32
 // is faster when the tile registers are not to be had; they are told from
 // others by their half-precision arithmetic.
-func best() Level {
+func Best() Level {
 	levels := Levels()
 	top := levels[len(levels)-1]
 	if top == AVX512BF16 && cpuid.CPU.VendorID == cpuid.Intel && cpuid.CPU.Supports(cpuid.AVX512FP16) {
@@ -85,25 +85,9 @@ func transposeFast(dst unsafe.Pointer, dstStride int, src unsafe.Pointer, srcStr
 func copyFast(dst unsafe.Pointer, dstStride int, src unsafe.Pointer, srcStride, lines, size int) int {
 	blocks := size / 32
 	if blocks > 0 && lines > 0 {
-		copyBlocks(dst, dstStride, src, srcStride, lines, blocks, ceilDiv(fetchAhead, size)*srcStride)
+		copyBlocks(dst, dstStride, src, srcStride, lines, blocks, (fetchAhead+size-1)/size*srcStride)
 	}
 	return 32 * blocks
-}
-
-func widenF16Fast(dst unsafe.Pointer, src []byte) int {
-	blocks := len(src) / 16
-	if blocks > 0 {
-		widen8F16(dst, unsafe.Pointer(unsafe.SliceData(src)), blocks)
-	}
-	return 8 * blocks
-}
-
-func widenBF16Fast(dst unsafe.Pointer, src []byte) int {
-	blocks := len(src) / 16
-	if blocks > 0 {
-		widen8BF16(dst, unsafe.Pointer(unsafe.SliceData(src)), blocks)
-	}
-	return 8 * blocks
 }
 
 func interleaveFast(dst unsafe.Pointer, even, odd []byte) int {
@@ -115,16 +99,16 @@ func interleaveFast(dst unsafe.Pointer, even, odd []byte) int {
 }
 
 //go:noescape
-func tileAVX2F32(t *tile)
+func tileAVX2F32(t *Args)
 
 //go:noescape
-func tileAVX2F64(t *tile)
+func tileAVX2F64(t *Args)
 
 //go:noescape
-func tileBF16(t *tile)
+func tileBF16(t *Args)
 
 //go:noescape
-func tileAMX(t *tile)
+func tileAMX(t *Args)
 
 func peakAMX(n int)
 
@@ -142,12 +126,6 @@ func transpose4(dst unsafe.Pointer, dstStride int, src unsafe.Pointer, srcStride
 
 //go:noescape
 func copyBlocks(dst unsafe.Pointer, dstStride int, src unsafe.Pointer, srcStride, lines, blocks, ahead int)
-
-//go:noescape
-func widen8F16(dst, src unsafe.Pointer, blocks int)
-
-//go:noescape
-func widen8BF16(dst, src unsafe.Pointer, blocks int)
 
 //go:noescape
 func interleave16(dst, even, odd unsafe.Pointer, blocks int)

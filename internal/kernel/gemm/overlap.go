@@ -5,16 +5,18 @@ import (
 	"sync"
 	"sync/atomic"
 	"unsafe"
+
+	"github.com/kernbench/kernbench/internal/kernel/tile"
 )
 
 // Piece is one of several products that are made in one call.
 type Piece struct{ C, A, B Matrix }
 
-// Weaver is an engine whose threads do other work between the tasks of a
+// Overlapper is an engine whose threads do other work between the tasks of a
 // product, such as moving what is already multiplied.
-type Weaver interface {
+type Overlapper interface {
 	Engine
-	// Weave makes the products in order. When one is complete, its jobs are done
+	// Overlap makes the products in order. When one is complete, its jobs are done
 	// by whichever threads come to them, spread over the tasks of the product
 	// that follows it, and after the last product all at once. A job begins when
 	// the same job of the piece before has ended.
@@ -22,29 +24,29 @@ type Weaver interface {
 	// A job may wait for the same job of another engine: threads take the jobs
 	// in the same order everywhere, so one that waits is always reached. An
 	// error of a job ends the call; what was not begun stays undone.
-	Weave(pieces []Piece, jobs int, do func(piece, job int) error) error
+	Overlap(pieces []Piece, jobs int, do func(piece, job int) error) error
 }
 
-var _ Weaver = (*engine)(nil)
+var _ Overlapper = (*engine)(nil)
 
-// strand is what a thread takes at a time.
-type strand struct {
-	kind  strandKind
+// item is what a thread takes at a time.
+type item struct {
+	kind  itemKind
 	piece int
 	index int // of the panel, the block of C, or the job
 }
 
-type strandKind uint8
+type itemKind uint8
 
 const (
-	packing strandKind = iota
+	packing itemKind = iota
 	multiplying
-	besides
+	running
 )
 
-// wovenPiece is a piece and how it is cut: C into blocks of mc x tc, each made
+// overlapPiece is a piece and how it is cut: C into blocks of mc x tc, each made
 // over the whole of k by one thread.
-type wovenPiece struct {
+type overlapPiece struct {
 	Piece
 	blocks
 	shared int // the piece that packs B: this one, or an earlier one with the same
@@ -53,11 +55,11 @@ type wovenPiece struct {
 	tasks  int
 }
 
-// weft is the running call of Weave.
-type weft struct {
-	pieces  []wovenPiece
-	strands []strand
-	next    atomic.Int64 // of the strands
+// overlap is the running call of Overlap.
+type overlap struct {
+	pieces []overlapPiece
+	items  []item
+	next   atomic.Int64 // of the items
 
 	// Panels packed and tasks done by piece, and pieces done by job.
 	packed, made, ran []atomic.Int64
@@ -73,32 +75,32 @@ type weft struct {
 // panels of B run by, for k is gone through once for each block, and as many
 // columns as make copying A cheap.
 const (
-	wovenRows = 140
-	wovenCols = 1024
+	overlapRows = 140
+	overlapCols = 1024
 )
 
 // cutPiece chooses the blocks of a piece.
-func cutPiece(kern *kernel, m, n, k, threads int) blocks {
+func cutPiece(kern *tile.Kernel, m, n, k, threads int) blocks {
 	b := cut(kern, m, n, k, threads) // for the depth, which decides the bits
 	b.nc = n
-	b.tc = roundUp(evenly(n, wovenCols), kern.cols)
-	most := max(wovenRows/kern.rows, 1) * kern.rows
+	b.tc = roundUp(evenly(n, overlapCols), kern.Cols)
+	most := max(overlapRows/kern.Rows, 1) * kern.Rows
 	// Two tasks per thread at least, as far as there are rows for whole tiles.
-	rowTasks := max(ceilDiv(m, most), min(ceilDiv(2*threads, ceilDiv(n, b.tc)), max(m/(2*kern.rows), 1)))
+	rowTasks := max(ceilDiv(m, most), min(ceilDiv(2*threads, ceilDiv(n, b.tc)), max(m/(2*kern.Rows), 1)))
 	b.mc = ceilDiv(m, rowTasks)
-	if kern.parts == nil {
-		b.mc = roundUp(b.mc, kern.rows)
+	if kern.Parts == nil {
+		b.mc = roundUp(b.mc, kern.Rows)
 	}
 	return b
 }
 
-// order lists the strands: each B is packed a piece ahead, and the jobs of a
+// order lists the items: each B is packed a piece ahead, and the jobs of a
 // piece are spread over the tasks of the next. They begin once every thread has
 // had a task, by when the last tasks of their own piece have ended.
-func order(list []strand, pieces []wovenPiece, jobs, threads int) []strand {
-	add := func(kind strandKind, piece, from, to int) {
+func order(list []item, pieces []overlapPiece, jobs, threads int) []item {
+	add := func(kind itemKind, piece, from, to int) {
 		for i := from; i < to; i++ {
-			list = append(list, strand{kind, piece, i})
+			list = append(list, item{kind, piece, i})
 		}
 	}
 	for p := range pieces {
@@ -116,35 +118,35 @@ func order(list []strand, pieces []wovenPiece, jobs, threads int) []strand {
 			continue
 		}
 		for j := range jobs {
-			add(besides, p-1, j, j+1)
+			add(running, p-1, j, j+1)
 			to := min(threads, n) + (j+1)*(n-min(threads, n))/jobs
 			add(multiplying, p, from, to)
 			from = to
 		}
 		add(multiplying, p, from, n)
 	}
-	add(besides, len(pieces)-1, 0, jobs)
+	add(running, len(pieces)-1, 0, jobs)
 	return list
 }
 
-func (e *engine) Weave(pieces []Piece, jobs int, do func(piece, job int) error) error {
+func (e *engine) Overlap(pieces []Piece, jobs int, do func(piece, job int) error) error {
 	if jobs < 0 || jobs > 0 && do == nil {
-		return fmt.Errorf("weaving %d jobs: want 0 or more, and a function that does them", jobs)
+		return fmt.Errorf("overlapping %d jobs: want 0 or more, and a function that does them", jobs)
 	}
-	w := &e.weft
+	w := &e.overlap
 	w.pieces = w.pieces[:0]
 	for i := range pieces {
 		c, a, b := pieces[i].C, pieces[i].A, pieces[i].B
 		if err := check(&c, &a, &b, e.types); err != nil {
-			return fmt.Errorf("weaving piece %d: %w", i, err)
+			return fmt.Errorf("overlapping piece %d: %w", i, err)
 		}
 		if a.Type != pieces[0].A.Type {
-			return fmt.Errorf("weaving piece %d: operands of %v after those of %v: want one type", i, a.Type, pieces[0].A.Type)
+			return fmt.Errorf("overlapping piece %d: operands of %v after those of %v: want one type", i, a.Type, pieces[0].A.Type)
 		}
 		if c.ColStep != 1 { // the transposed product goes row by row
 			a, b, c = b.T(), a.T(), c.T()
 		}
-		w.pieces = append(w.pieces, wovenPiece{Piece: Piece{c, a, b}})
+		w.pieces = append(w.pieces, overlapPiece{Piece: Piece{c, a, b}})
 	}
 	if len(pieces) == 0 {
 		return nil
@@ -153,16 +155,16 @@ func (e *engine) Weave(pieces []Piece, jobs int, do func(piece, job int) error) 
 		return err
 	}
 	e.alone = false
-	e.all(e.weaving)
+	e.all(e.sharing)
 	err := w.err
 	clear(w.pieces) // the caller's memory is not kept
 	w.do, w.err = nil, nil
 	return err
 }
 
-// setUp cuts the pieces, makes room and orders the strands.
+// setUp cuts the pieces, makes room and orders the items.
 func (e *engine) setUp(jobs int, do func(piece, job int) error) error {
-	w, threads := &e.weft, len(e.members)
+	w, threads := &e.overlap, len(e.members)
 	e.kern = e.kernels[w.pieces[0].A.Type]
 	e.blocks = blocks{}
 	room := 0
@@ -183,7 +185,7 @@ func (e *engine) setUp(jobs int, do func(piece, job int) error) error {
 			continue
 		}
 		p.shared, p.at = i, room
-		p.panels = ceilDiv(p.B.Rows, p.kc) * ceilDiv(p.B.Cols, e.kern.cols)
+		p.panels = ceilDiv(p.B.Rows, p.kc) * ceilDiv(p.B.Cols, e.kern.Cols)
 		blk := p.block(e, 0)
 		room += p.panels * blk.panelSize(e.kern)
 	}
@@ -195,7 +197,7 @@ func (e *engine) setUp(jobs int, do func(piece, job int) error) error {
 			return err
 		}
 	}
-	w.strands = order(w.strands[:0], w.pieces, jobs, threads)
+	w.items = order(w.items[:0], w.pieces, jobs, threads)
 	w.next.Store(0)
 	w.failed.Store(false)
 	w.packed, w.made, w.ran = zeros(w.packed, len(w.pieces)), zeros(w.made, len(w.pieces)), zeros(w.ran, jobs)
@@ -220,19 +222,19 @@ func zeros(counts []atomic.Int64, n int) []atomic.Int64 {
 	return counts
 }
 
-// weave is one member's share of the call: it takes strands until none is left.
-func (e *engine) weave(who int) {
-	w, me := &e.weft, &e.members[who]
+// share is one member's share of the call: it takes items until none is left.
+func (e *engine) share(who int) {
+	w, me := &e.overlap, &e.members[who]
 	for !w.failed.Load() {
 		i := int(w.next.Add(1)) - 1
-		if i >= len(w.strands) {
+		if i >= len(w.items) {
 			return
 		}
-		s := w.strands[i]
+		s := w.items[i]
 		p := &w.pieces[s.piece]
 		switch s.kind {
 		case packing:
-			across := ceilDiv(p.B.Cols, e.kern.cols)
+			across := ceilDiv(p.B.Cols, e.kern.Cols)
 			e.packPanel(me, &p.B, p.block(e, s.index/across*p.kc), s.index%across)
 			w.packed[s.piece].Add(1)
 		case multiplying:
@@ -240,7 +242,7 @@ func (e *engine) weave(who int) {
 				e.blockOf(me, p, s.index)
 				w.made[s.piece].Add(1)
 			}
-		case besides:
+		case running:
 			if w.reach(&w.made[s.piece], p.tasks) && w.reach(&w.ran[s.index], s.piece) {
 				w.note(w.do(s.piece, s.index))
 				w.ran[s.index].Add(1)
@@ -250,7 +252,7 @@ func (e *engine) weave(who int) {
 }
 
 // reach waits for a count; false when the call has failed meanwhile.
-func (w *weft) reach(count *atomic.Int64, n int) bool {
+func (w *overlap) reach(count *atomic.Int64, n int) bool {
 	if count.Load() < int64(n) {
 		spin(func() bool { return count.Load() >= int64(n) || w.failed.Load() })
 	}
@@ -258,7 +260,7 @@ func (w *weft) reach(count *atomic.Int64, n int) bool {
 }
 
 // note keeps the first error.
-func (w *weft) note(err error) {
+func (w *overlap) note(err error) {
 	if err == nil {
 		return
 	}
@@ -271,16 +273,16 @@ func (w *weft) note(err error) {
 }
 
 // block is the part of the piece's B from l on.
-func (p *wovenPiece) block(e *engine, l int) block {
-	blk := block{cols: p.B.Cols, depth: p.kc, packed: &e.weft.packedB}
+func (p *overlapPiece) block(e *engine, l int) block {
+	blk := block{cols: p.B.Cols, depth: p.kc, packed: &e.overlap.packedB}
 	// Every block has the room of a whole one.
-	blk.at = p.at + l/p.kc*ceilDiv(p.B.Cols, e.kern.cols)*blk.panelSize(e.kern)
+	blk.at = p.at + l/p.kc*ceilDiv(p.B.Cols, e.kern.Cols)*blk.panelSize(e.kern)
 	blk.l, blk.depth = l, min(p.kc, p.B.Rows-l)
 	return blk
 }
 
 // blockOf makes a block of C.
-func (e *engine) blockOf(me *member, p *wovenPiece, index int) {
+func (e *engine) blockOf(me *member, p *overlapPiece, index int) {
 	across := ceilDiv(p.C.Cols, p.tc)
 	i, j := index/across*p.mc, index%across*p.tc
 	rows, cols := min(p.mc, p.C.Rows-i), min(p.tc, p.C.Cols-j)

@@ -1,0 +1,100 @@
+package dtype
+
+import (
+	"fmt"
+	"unsafe"
+)
+
+// View reads bytes as elements of the machine's byte order. They may lie at any
+// address: the processors this runs on load unaligned words, and Go asks for
+// alignment only of types that hold pointers.
+func View[E Element](b []byte) []E {
+	return unsafe.Slice((*E)(unsafe.Pointer(unsafe.SliceData(b))), len(b)/int(unsafe.Sizeof(*new(E))))
+}
+
+// Get is the value of element i. Integers beyond 2^53 are rounded.
+func (d DType) Get(b []byte, i int) float64 {
+	var v [1]float64
+	d.Decode(v[:], b[i*d.Size():(i+1)*d.Size()])
+	return v[0]
+}
+
+// Put rounds a value to element i, as Encode does.
+func (d DType) Put(b []byte, i int, v float64) {
+	d.Encode(b[i*d.Size():(i+1)*d.Size()], []float64{v})
+}
+
+// Decode gives the values of all elements of src; dst has room for them.
+func (d DType) Decode(dst []float64, src []byte) {
+	switch d {
+	case F64:
+		copy(dst, View[float64](src))
+	case F32:
+		for i, v := range View[float32](src) {
+			dst[i] = float64(v)
+		}
+	case F16:
+		for i, v := range View[Float16](src) {
+			dst[i] = float64(v.Float32())
+		}
+	case BF16:
+		for i, v := range View[BFloat16](src) {
+			dst[i] = float64(v.Float32())
+		}
+	case I64:
+		for i, v := range View[int64](src) {
+			dst[i] = float64(v)
+		}
+	case I32:
+		for i, v := range View[int32](src) {
+			dst[i] = float64(v)
+		}
+	case U8:
+		for i, v := range src {
+			dst[i] = float64(v)
+		}
+	default:
+		panic(fmt.Sprintf("dtype: values of %v", d))
+	}
+}
+
+// Encode rounds the values to elements, to nearest, ties to even. A value on its way
+// to 16 bits is a float32 first, as in the kernels; integers are truncated and wrap
+// around.
+func (d DType) Encode(dst []byte, src []float64) {
+	switch d {
+	case F64:
+		copy(View[float64](dst), src)
+	case F32:
+		to := View[float32](dst)
+		for i, v := range src {
+			to[i] = float32(v)
+		}
+	case F16:
+		to := View[Float16](dst)
+		for i, v := range src {
+			to[i] = Float16From(float32(v))
+		}
+	case BF16:
+		to := View[BFloat16](dst)
+		for i, v := range src {
+			to[i] = BFloat16From(float32(v))
+		}
+	case I64:
+		to := View[int64](dst)
+		for i, v := range src {
+			to[i] = int64(v)
+		}
+	case I32:
+		to := View[int32](dst)
+		for i, v := range src {
+			to[i] = int32(int64(v))
+		}
+	case U8:
+		for i, v := range src {
+			dst[i] = uint8(int64(v))
+		}
+	default:
+		panic(fmt.Sprintf("dtype: elements of %v", d))
+	}
+}
