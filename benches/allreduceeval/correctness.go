@@ -307,9 +307,9 @@ func (t *trial) compare(got []byte, want *expectation, w window) error {
 	for off := 0; off < w.count; off += oracleChunk {
 		n := min(oracleChunk, w.count-off)
 		from, to := off*t.d.Size(), (off+n)*t.d.Size()
-		decode(have[:n], got[from:to], t.d)
+		t.d.Decode(have[:n], got[from:to])
 		if want.bits != nil {
-			decode(should[:n], want.bits[from:to], t.d)
+			t.d.Decode(should[:n], want.bits[from:to])
 		} else {
 			copy(should[:n], want.exact[off:off+n])
 		}

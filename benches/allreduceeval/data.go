@@ -65,7 +65,7 @@ func (in inputs) fill(to []float64, rank, first int) {
 		for i := range to {
 			to[i] = mixed(verify.Hash(in.seed, rank, first+i))
 		}
-		roundTo(to, in.d)
+		in.d.Round(to)
 		return
 	}
 	period := in.period(rank)
@@ -94,7 +94,7 @@ func (in inputs) period(rank int) []float64 {
 	for at := 0; at < len(one); at += familyBlock {
 		in.family(one[at:at+familyBlock], familyAt(at), rank, at)
 	}
-	roundTo(one, in.d)
+	in.d.Round(one)
 	periods.Store(k, one)
 	return one
 }

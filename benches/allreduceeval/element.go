@@ -1,12 +1,9 @@
 package allreduceeval
 
 import (
-	"fmt"
 	"math"
-	"unsafe"
 
 	"github.com/kernbench/kernbench/dist"
-	"github.com/kernbench/kernbench/internal/base/dtype"
 )
 
 // The oracles compute in float64, which holds every value of the matrix's types
@@ -44,94 +41,6 @@ func accumulator(d dist.DType) dist.DType {
 		return dist.F32
 	}
 	return d
-}
-
-// view is bytes as elements.
-func view[E dtype.Element](b []byte) []E {
-	if len(b) == 0 {
-		return nil
-	}
-	var e E
-	return unsafe.Slice((*E)(unsafe.Pointer(&b[0])), len(b)/int(unsafe.Sizeof(e)))
-}
-
-// decode widens elements.
-func decode(dst []float64, b []byte, d dist.DType) {
-	switch d {
-	case dist.F64:
-		copy(dst, view[float64](b))
-	case dist.F32:
-		for i, v := range view[float32](b) {
-			dst[i] = float64(v)
-		}
-	case dist.F16:
-		for i, v := range view[dtype.Float16](b) {
-			dst[i] = float64(v.Float32())
-		}
-	case dist.BF16:
-		for i, v := range view[dtype.BFloat16](b) {
-			dst[i] = float64(v.Float32())
-		}
-	case dist.I32:
-		for i, v := range view[int32](b) {
-			dst[i] = float64(v)
-		}
-	default:
-		panic(fmt.Sprintf("allreduceeval: no cells of %v", d))
-	}
-}
-
-// encode rounds numbers to elements, to nearest even; integers wrap around. A
-// number on its way to 16 bits is a float32 first, as in the kernels.
-func encode(b []byte, src []float64, d dist.DType) {
-	switch d {
-	case dist.F64:
-		copy(view[float64](b), src)
-	case dist.F32:
-		to := view[float32](b)
-		for i, v := range src {
-			to[i] = float32(v)
-		}
-	case dist.F16:
-		to := view[dtype.Float16](b)
-		for i, v := range src {
-			to[i] = dtype.Float16From(float32(v))
-		}
-	case dist.BF16:
-		to := view[dtype.BFloat16](b)
-		for i, v := range src {
-			to[i] = dtype.BFloat16From(float32(v))
-		}
-	case dist.I32:
-		to := view[int32](b)
-		for i, v := range src {
-			to[i] = int32(int64(v))
-		}
-	default:
-		panic(fmt.Sprintf("allreduceeval: no cells of %v", d))
-	}
-}
-
-// roundTo makes numbers what the type holds of them.
-func roundTo(v []float64, d dist.DType) {
-	switch d {
-	case dist.F32:
-		for i, x := range v {
-			v[i] = float64(float32(x))
-		}
-	case dist.F16:
-		for i, x := range v {
-			v[i] = float64(dtype.Float16From(float32(x)).Float32())
-		}
-	case dist.BF16:
-		for i, x := range v {
-			v[i] = float64(dtype.BFloat16From(float32(x)).Float32())
-		}
-	case dist.I32:
-		for i, x := range v {
-			v[i] = float64(int32(int64(x)))
-		}
-	}
 }
 
 // same tells whether two numbers are the same value with the same sign; one NaN

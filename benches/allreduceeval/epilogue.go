@@ -80,22 +80,22 @@ func (e *expectation) epilogue(bits []byte, rank, count, first int) []byte {
 	for off := 0; off < len(bits)/size; off += oracleChunk {
 		n := min(oracleChunk, len(bits)/size-off)
 		v := chunk[:n]
-		decode(v, bits[off*size:(off+n)*size], e.d)
+		e.d.Decode(v, bits[off*size:(off+n)*size])
 		for i := range v {
 			v[i] *= epilogueScale
 		}
-		roundTo(v, acc)
+		acc.Round(v)
 		for i := range v {
 			v[i] += bias[at]
 			if at++; at == len(bias) {
 				at = 0
 			}
 		}
-		roundTo(v, acc)
+		acc.Round(v)
 		for i := range v {
 			v[i] += residual[(first+off+i)%len(residual)]
 		}
-		encode(out[off*size:(off+n)*size], v, e.d)
+		e.d.Encode(out[off*size:(off+n)*size], v)
 	}
 	return out
 }

@@ -174,7 +174,7 @@ func (l *lab) elements(w window, fill func(to []float64, first int)) []byte {
 	for off := 0; off < w.count; off += oracleChunk {
 		n := min(oracleChunk, w.count-off)
 		fill(chunk[:n], w.first+off)
-		encode(b[off*size:(off+n)*size], chunk[:n], l.d)
+		l.d.Encode(b[off*size:(off+n)*size], chunk[:n])
 	}
 	return b
 }

@@ -84,9 +84,9 @@ func (t *trial) perform(ctx context.Context, c dist.Call, input []byte) error {
 		}
 		twice, at := make([]float64, 1), count/2*size
 		element := c.In.Bytes()[at : at+size]
-		decode(twice, element, t.d)
+		t.d.Decode(twice, element)
 		twice[0] *= 2
-		encode(element, twice, t.d)
+		t.d.Encode(element, twice)
 		err := run(c)
 		if !t.inPlace {
 			copy(element, input[at:at+size])

@@ -77,7 +77,7 @@ func (o *oracle) chunk(e *expectation, w window, x stretch, codec *quant.Codec, 
 	rounds := o.in.kind != exactInput || codec != nil
 	if !rounds && e.bits != nil { // any order gives this
 		o.in.sums(o.out[:n], w.first+off, 0, o.in.ranks)
-		encode(e.bits[off*e.d.Size():(off+n)*e.d.Size()], o.out[:n], e.d)
+		e.d.Encode(e.bits[off*e.d.Size():(off+n)*e.d.Size()], o.out[:n])
 		return nil
 	}
 	o.load(w.first+off, n)
@@ -100,7 +100,7 @@ func (o *oracle) chunk(e *expectation, w window, x stretch, codec *quant.Codec, 
 			return err
 		}
 	}
-	encode(e.bits[off*e.d.Size():(off+n)*e.d.Size()], o.out[:n], e.d)
+	e.d.Encode(e.bits[off*e.d.Size():(off+n)*e.d.Size()], o.out[:n])
 	return nil
 }
 
@@ -204,11 +204,11 @@ func (o *oracle) evaluate(to []float64, s *sum, d dist.DType) {
 		for i, v := range term {
 			to[i] += v
 		}
-		roundTo(to, step)
+		step.Round(to)
 	}
 	o.give(term)
 	if step != d {
-		roundTo(to, d)
+		d.Round(to)
 	}
 }
 
@@ -257,13 +257,13 @@ func (o *oracle) quantised(c quant.Codec, n int) {
 	}
 	b := o.buffer[:n*size]
 	for r, v := range o.ranks {
-		encode(b, v[:n], d)
+		d.Encode(b, v[:n])
 		c.Encode(o.coded[r], b, d)
 	}
 	c.DecodeReduce(b, o.coded, d, dist.Sum)
 	c.Encode(o.coded[0], b, d)
 	c.DecodeReduce(b, o.coded[:1], d, dist.Sum)
-	decode(o.out[:n], b, d)
+	d.Decode(o.out[:n], b)
 	o.sums(n)
 	mosts := make([]float64, len(o.ranks))
 	for from := 0; from < n; from += quant.Group {

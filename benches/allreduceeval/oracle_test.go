@@ -169,7 +169,7 @@ func TestCompareFindsOneBit(t *testing.T) {
 		}
 		tr := &trial{lab: &lab{d: d}}
 		got, v := slices.Clone(e.bits), make([]float64, 500)
-		decode(v, got, d)
+		d.Decode(v, got)
 		for i := range v {
 			if math.IsNaN(v[i]) {
 				continue
@@ -203,7 +203,7 @@ func TestQuantisedOracle(t *testing.T) {
 				for r := range in.ranks {
 					in.fill(v, r, from)
 					raw := make([]byte, 2*n)
-					encode(raw, v, dist.BF16)
+					dist.BF16.Encode(raw, v)
 					c := make([]byte, quant.Int6.Size(dist.BF16, n))
 					quant.Int6.Encode(c, raw, dist.BF16)
 					coded = append(coded, c)
@@ -212,9 +212,9 @@ func TestQuantisedOracle(t *testing.T) {
 				quant.Int6.DecodeReduce(raw, coded, dist.BF16, dist.Sum)
 				quant.Int6.Encode(coded[0], raw, dist.BF16)
 				quant.Int6.DecodeReduce(raw, coded[:1], dist.BF16, dist.Sum)
-				copy(b, view[dtype.BFloat16](raw))
+				copy(b, dtype.View[dtype.BFloat16](raw))
 				have := make([]float64, n)
-				decode(have, e.bits[2*from:2*(from+n)], dist.BF16)
+				dist.BF16.Decode(have, e.bits[2*from:2*(from+n)])
 				for i := range b {
 					if !same(have[i], float64(b[i].Float32())) {
 						t.Fatalf("%s, %d elements: element %d is %v, want %v", kind, count, from+i, have[i], b[i].Float32())

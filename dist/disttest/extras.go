@@ -46,9 +46,9 @@ func epilogue(g *dist.Group, op dist.Collective, r dist.Reduction, d dist.DType,
 	residual := vector(d, out, func(i int) float64 { return float64(int(verify.Hash(9, g.Rank(), i)%16) - 8) })
 	// The formula with its roundings: the product and every sum are float32 here.
 	want := vector(d, out, func(i int) float64 {
-		x := float32(get(e.out, d, i)) * float32(alpha)
-		x += float32(get(bias, d, i%period))
-		return float64(x + float32(get(residual, d, i)))
+		x := float32(d.Get(e.out, i)) * float32(alpha)
+		x += float32(d.Get(bias, i%period))
+		return float64(x + float32(d.Get(residual, i)))
 	})
 	got := make([]byte, len(e.out))
 	c := dist.Call{Op: op, Reduction: r, Count: count, Algorithm: algorithm,
@@ -78,9 +78,9 @@ func (c identity) DecodeReduce(dst []byte, srcs [][]byte, d dist.DType, _ dist.R
 	for i := range len(dst) / d.Size() {
 		acc := float32(0)
 		for _, s := range srcs {
-			acc += float32(get(s, d, i))
+			acc += float32(d.Get(s, i))
 		}
-		put(dst, d, i, float64(acc))
+		d.Put(dst, i, float64(acc))
 	}
 }
 
@@ -101,14 +101,14 @@ func (c int8Scaled) Encode(dst, src []byte, d dist.DType) {
 	for from := 0; from < n; from += int8Group {
 		to, most := min(from+int8Group, n), 0.0
 		for i := from; i < to; i++ {
-			most = max(most, math.Abs(get(src, d, i)))
+			most = max(most, math.Abs(d.Get(src, i)))
 		}
 		scale := float32(most / 127)
 		binary.LittleEndian.PutUint32(scales[from/int8Group*4:], math.Float32bits(scale))
 		for i := from; i < to; i++ {
 			q := 0.0
 			if scale > 0 {
-				q = math.RoundToEven(get(src, d, i) / float64(scale))
+				q = math.RoundToEven(d.Get(src, i) / float64(scale))
 			}
 			dst[i] = byte(int8(max(-127, min(127, q))))
 		}
@@ -123,7 +123,7 @@ func (c int8Scaled) DecodeReduce(dst []byte, srcs [][]byte, d dist.DType, _ dist
 			scale := math.Float32frombits(binary.LittleEndian.Uint32(s[n+i/int8Group*4:]))
 			acc += float32(int8(s[i])) * scale
 		}
-		put(dst, d, i, float64(acc))
+		d.Put(dst, i, float64(acc))
 	}
 }
 
@@ -167,7 +167,7 @@ func near(want, got []byte, d dist.DType, c dist.Codec, size int) error {
 	all := float64(size) * float64(inputs(d, dist.Sum, size).Most())
 	tolerance := 2*all/254 + 1
 	for i := range len(want) / d.Size() {
-		a, b := get(want, d, i), get(got, d, i)
+		a, b := d.Get(want, i), d.Get(got, i)
 		if a != b && (!lossy || math.Abs(a-b) > tolerance) {
 			return fmt.Errorf("element %d is %v, want %v", i, b, a)
 		}

@@ -98,3 +98,36 @@ func (d DType) Encode(dst []byte, src []float64) {
 		panic(fmt.Sprintf("dtype: elements of %v", d))
 	}
 }
+
+// Round makes each value what an element holds of it.
+func (d DType) Round(v []float64) {
+	switch d {
+	case F64:
+	case F32:
+		for i, x := range v {
+			v[i] = float64(float32(x))
+		}
+	case F16:
+		for i, x := range v {
+			v[i] = float64(Float16From(float32(x)).Float32())
+		}
+	case BF16:
+		for i, x := range v {
+			v[i] = float64(BFloat16From(float32(x)).Float32())
+		}
+	case I64:
+		for i, x := range v {
+			v[i] = float64(int64(x))
+		}
+	case I32:
+		for i, x := range v {
+			v[i] = float64(int32(int64(x)))
+		}
+	case U8:
+		for i, x := range v {
+			v[i] = float64(uint8(int64(x)))
+		}
+	default:
+		panic(fmt.Sprintf("dtype: values of %v", d))
+	}
+}

@@ -37,5 +37,9 @@ func TestConvertRounds(t *testing.T) {
 		if c.d.Put(b, 0, c.in); c.d.Get(b, 0) != c.want {
 			t.Errorf("%v of %v is %v, want %v", c.d, c.in, c.d.Get(b, 0), c.want)
 		}
+		v := []float64{c.in}
+		if c.d.Round(v); v[0] != c.want {
+			t.Errorf("%v rounds %v to %v, want %v", c.d, c.in, v[0], c.want)
+		}
 	}
 }

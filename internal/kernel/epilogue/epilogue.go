@@ -5,7 +5,6 @@ package epilogue
 
 import (
 	"math"
-	"unsafe"
 
 	"github.com/kernbench/kernbench/internal/base/dtype"
 	"github.com/kernbench/kernbench/internal/kernel/vec"
@@ -95,11 +94,7 @@ func divide(b []byte, d dtype.DType, by int) {
 }
 
 func quotients[E dtype.Element](b []byte, by E) {
-	if len(b) == 0 {
-		return
-	}
-	var e E
-	s := unsafe.Slice((*E)(unsafe.Pointer(&b[0])), len(b)/int(unsafe.Sizeof(e)))
+	s := dtype.View[E](b)
 	for i := range s {
 		s[i] /= by
 	}
