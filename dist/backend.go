@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/kernbench/kernbench/internal/comm/schedule"
 )
@@ -43,6 +44,18 @@ type Clock interface {
 	Deterministic() bool
 	Name() string
 }
+
+// Monotonic is this host's own clock, for backends whose time is real.
+func Monotonic() Clock { return monotonic{} }
+
+type monotonic struct{}
+
+// epoch is where the clock starts, so that a reading fits into 64 bits.
+var epoch = time.Now()
+
+func (monotonic) Now() int64          { return int64(time.Since(epoch)) * 1000 }
+func (monotonic) Deterministic() bool { return false }
+func (monotonic) Name() string        { return "monotonic" }
 
 // Capabilities says what a backend can do. What is not listed is an error.
 type Capabilities struct {

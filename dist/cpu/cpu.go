@@ -33,7 +33,6 @@ import (
 	"os"
 	"runtime"
 	"sync"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -142,12 +141,3 @@ var capabilities = sync.OnceValue(func() dist.Capabilities {
 	}
 	return c
 })
-
-// origin is where the clock begins; see the clock of package measure.
-var origin = time.Now()
-
-type clock struct{}
-
-func (clock) Now() int64          { return int64(time.Since(origin)) * 1000 }
-func (clock) Deterministic() bool { return false }
-func (clock) Name() string        { return "monotonic" }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"sync/atomic"
-	"time"
 
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/base/dtype"
@@ -48,7 +47,7 @@ func (p *process) newEngine(m meeting, b *board, make func() (comm, error)) (dis
 
 func (e *engine) Rank() int         { return e.meeting.rank }
 func (e *engine) Size() int         { return len(e.meeting.hosts) }
-func (e *engine) Clock() dist.Clock { return clock{} }
+func (e *engine) Clock() dist.Clock { return dist.Monotonic() }
 
 func (e *engine) Capabilities() dist.Capabilities {
 	c := capabilities()
@@ -147,12 +146,3 @@ func (e *engine) Close() error {
 	}
 	return e.process.lib.Free(e.comm)
 }
-
-// origin is where the clock begins; see the clock of package measure.
-var origin = time.Now()
-
-type clock struct{}
-
-func (clock) Now() int64          { return int64(time.Since(origin)) * 1000 }
-func (clock) Deterministic() bool { return false }
-func (clock) Name() string        { return "monotonic" }

@@ -63,49 +63,43 @@ func TestOrderIsDeclared(t *testing.T) {
 	}
 }
 
-// TestRegistered registers an algorithm as a file of its own would, and finds it
-// everywhere that the registry is asked, the proof included.
+// TestRegistered finds the algorithm that chain_test.go registers everywhere that
+// the registry is asked. The other tests of the package prove it like any other.
 func TestRegistered(t *testing.T) {
-	defer func(saved []Algorithm) { registry[AllReduce] = saved }(registry[AllReduce])
-	Register(Algorithm{
-		Info: Info{Collective: AllReduce, Name: "chain", Aliases: []string{"daisy-chain"}, Help: "up the ranks and down again"},
-		Shape: func(p *Params) error {
-			if p.Ranks%2 != 0 {
-				return errors.New("want an even number of ranks")
-			}
-			return nil
-		},
-		Steps: emitting(func(e *emitter) {
-			whole := out(0, e.Count)
-			e.copy(in(0, e.Count), whole)
-			if e.rank > 0 {
-				e.recv(RecvReduce, e.rank-1, whole)
-			}
-			if e.rank < e.Ranks-1 {
-				e.send(e.rank+1, whole)
-				e.recv(Recv, e.rank+1, whole)
-			}
-			if e.rank > 0 {
-				e.send(e.rank-1, whole)
-			}
-		}),
-	})
 	named := func(list []Info) bool {
 		return slices.ContainsFunc(list, func(i Info) bool { return i.Name == "chain" })
 	}
 	if !named(Algorithms(AllReduce)) || !named(Evaluated(AllReduce)) || named(Algorithms(AllGather)) {
 		t.Error("chain is not listed, or for another collective too")
 	}
-	if info, ok := Find(AllReduce, "daisy-chain"); !ok || info.Name != "chain" {
+	if !slices.ContainsFunc(instances(5, 7), func(i instance) bool { return i.algorithm == "chain" && i.params.ChunkElems > 0 }) {
+		t.Error("chain is not among what is proved")
+	}
+	if first := Algorithms(AllReduce)[0].Name; first != "naive" {
+		t.Errorf("the default is %s", first)
+	}
+}
+
+// What a number of ranks does not allow is refused with the algorithm's own reason.
+func TestFits(t *testing.T) {
+	defer func(saved []Algorithm) { registry[AllReduce] = saved }(registry[AllReduce])
+	Register(Algorithm{
+		Info: Info{Collective: AllReduce, Name: "pairs", Aliases: []string{"couples"}, Help: "for even numbers"},
+		Shape: func(p *Params) error {
+			if p.Ranks%2 != 0 {
+				return errors.New("want an even number of ranks")
+			}
+			return nil
+		},
+		Steps: emitting(ring),
+	})
+	if info, ok := Find(AllReduce, "couples"); !ok || info.Name != "pairs" {
 		t.Errorf("by its alias: %v, %v", info.Name, ok)
 	}
-	if err := Check(instance{AllReduce, "chain", Params{Ranks: 4, Count: 10}}.build(t)); err != nil {
-		t.Error(err)
-	}
-	if err := Fits(AllReduce, "chain", 3); err == nil || !strings.Contains(err.Error(), "allreduce chain: want an even number") {
+	if err := Fits(AllReduce, "pairs", 3); err == nil || err.Error() != "allreduce pairs: want an even number of ranks" {
 		t.Errorf("3 ranks: %v", err)
 	}
-	if err := Fits(AllReduce, "chain", 2); err != nil {
+	if err := Fits(AllReduce, "pairs", 2); err != nil {
 		t.Error(err)
 	}
 }
@@ -138,7 +132,7 @@ func TestEvaluatedHasStepsFirst(t *testing.T) {
 	for _, info := range Evaluated(AllReduce) {
 		names = append(names, info.Label())
 	}
-	want := "naive one-stage two-stage ring rec-dbl halving tree quickreduce quickreduce-int6 quickreduce-int4 lamport multimem"
+	want := "naive one-stage two-stage ring rec-dbl halving tree chain quickreduce quickreduce-int6 quickreduce-int4 lamport multimem"
 	if got := strings.Join(names, " "); got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}

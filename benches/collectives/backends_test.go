@@ -1,3 +1,0 @@
-package collectives
-
-import _ "github.com/kernbench/kernbench/dist/all" // as the program has them

@@ -1,0 +1,109 @@
+package main
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/kernbench/kernbench/benches/collectives"
+	"github.com/kernbench/kernbench/dist"
+	"github.com/kernbench/kernbench/dist/disttest"
+	"github.com/kernbench/kernbench/internal/bench/plan"
+	"github.com/kernbench/kernbench/internal/result/journal"
+)
+
+// asProgram makes the test binary the program itself.
+const asProgram = "OWNBACKEND_TEST_PROGRAM"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asProgram) != "" {
+		main()
+	}
+	os.Exit(m.Run())
+}
+
+// open gives a group of goroutines.
+func open(size int, timeout time.Duration) ([]*dist.Group, error) {
+	groups, errs := make([]*dist.Group, size), make([]error, size)
+	var ranks sync.WaitGroup
+	for r := range size {
+		ranks.Go(func() {
+			groups[r], errs[r] = dist.Init(context.Background(), dist.Config{Backend: "threads", Rank: r, Size: size, ID: "conformance", Timeout: timeout})
+		})
+	}
+	ranks.Wait()
+	for _, err := range errs {
+		if err != nil {
+			return nil, err
+		}
+	}
+	return groups, nil
+}
+
+// The suite that every backend must pass has nothing against what this one
+// declares. What ranks that do not agree get is beyond the example.
+func TestConformance(t *testing.T) {
+	for _, c := range (disttest.Suite{Open: open, Sizes: []int{1, 2, 3}}).Cases() {
+		kind, _, _ := strings.Cut(c.Name, "/")
+		if !slices.Contains([]string{"allreduce", "barrier", "again"}, kind) {
+			continue
+		}
+		if err := c.Check(); err != nil {
+			t.Errorf("%s: %v", c.Name, err)
+		}
+	}
+}
+
+// The bench has the backend on its list, and a plain run takes what it has.
+func TestPlanned(t *testing.T) {
+	b := collectives.Bench()
+	if want := []string{"cpu", "ahbm", "mpi", "threads"}; !slices.Equal(b.Backends, want) {
+		t.Errorf("the bench runs on %v, want %v", b.Backends, want)
+	}
+	p, err := plan.Make(b, plan.Request{Backend: "threads"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := p.Groups[0].Tasks[0].Point.String()
+	if !p.Shape.InProcess || p.Processes(p.Groups[0]) != 1 || !strings.Contains(first, "buffers=private") {
+		t.Errorf("planned as %+v, first %s", p.Shape, first)
+	}
+}
+
+// It runs like any other, and what it lacks is skipped with the reason.
+func TestRuns(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "run")
+	cmd := exec.Command(os.Args[0], "run", "--bench", "collectives", "--backend", "threads", "--ranks", "2,3", "--size", "4K",
+		"--op", "allreduce,broadcast", "--dtype", "f32,f64", "--inplace", "false,true", "--seconds", "0.1", "--out", dir)
+	cmd.Env = append(os.Environ(), asProgram+"=1")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	_, r, err := journal.LoadRun(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	outcomes := map[string]int{}
+	for _, row := range r.Rows {
+		if row.Backend != "threads" || row.Metrics["wrong"] != 0 {
+			t.Errorf("%v on %s: %v wrong", row.Point, row.Backend, row.Metrics["wrong"])
+		}
+		outcomes[string(row.Status)+": "+row.Reason]++
+	}
+	for _, want := range []string{"ok: ", "skipped: backend threads: no broadcast", "skipped: backend threads: no element type f64"} {
+		if outcomes[want] == 0 {
+			t.Errorf("no row is %q: %v", want, outcomes)
+		}
+	}
+	cmd = exec.Command(os.Args[0], "run", "--bench", "collectives", "--backend", "thread", "--plan")
+	cmd.Env = append(os.Environ(), asProgram+"=1")
+	if out, _ := cmd.CombinedOutput(); !strings.Contains(string(out), `did you mean "threads"?`) {
+		t.Errorf("an unknown backend: %s", out)
+	}
+}
