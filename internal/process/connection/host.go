@@ -36,27 +36,31 @@ type Host[M any] struct {
 	mu        sync.Mutex // of the core, and of what follows
 	core      Core[M]
 	listeners []net.Listener
-	links     map[int]*Link[M]
 	next      int // number of the next connection
-	over      chan struct{}
 	isOver    bool
-	timeless  bool
+	over      chan struct{}
+
+	sending sync.Mutex // of the links: a core that takes its time delays no heart-beat
+	links   map[int]*Link[M]
 
 	readers sync.WaitGroup
 	ended   chan struct{}
 }
 
 // NewHost starts to run a core.
-func NewHost[M any](core Core[M]) *Host[M] { return newHost(core, false) }
+func NewHost[M any](core Core[M]) *Host[M] {
+	h := NewTimelessHost(core)
+	go h.tick()
+	go h.beat()
+	return h
+}
 
 // NewTimelessHost starts to run a core for which time does not pass: it has no ticks,
 // and sends no heart-beats.
-func NewTimelessHost[M any](core Core[M]) *Host[M] { return newHost(core, true) }
-
-func newHost[M any](core Core[M], timeless bool) *Host[M] {
+func NewTimelessHost[M any](core Core[M]) *Host[M] {
 	h := &Host[M]{begun: time.Now(), core: core, links: map[int]*Link[M]{}, next: OwnPeer + 1,
-		over: make(chan struct{}), timeless: timeless, ended: make(chan struct{})}
-	go h.run()
+		over: make(chan struct{}), ended: make(chan struct{})}
+	go h.end()
 	return h
 }
 
@@ -100,7 +104,9 @@ func (h *Host[M]) add(peer int, c *Conn) {
 		return
 	}
 	l := NewLink[M](c)
+	h.sending.Lock()
 	h.links[peer] = l
+	h.sending.Unlock()
 	h.readers.Go(func() { h.listen(peer, l) })
 }
 
@@ -108,21 +114,19 @@ func (h *Host[M]) listen(peer int, l *Link[M]) {
 	defer l.Abort()
 	for {
 		m, err := l.Receive()
-		h.Do(func(at time.Duration) []Order[M] {
-			if err == nil {
-				return h.core.Hear(peer, m, at)
-			}
-			delete(h.links, peer)
-			return h.core.Lose(peer, Describe(err), at)
-		})
 		if err != nil {
+			h.sending.Lock()
+			delete(h.links, peer)
+			h.sending.Unlock()
+			h.Do(func(at time.Duration) []Order[M] { return h.core.Lose(peer, Describe(err), at) })
 			return
 		}
+		h.Do(func(at time.Duration) []Order[M] { return h.core.Hear(peer, m, at) })
 	}
 }
 
-// Do has the core act, by itself and no one else, and does what it orders. It is how
-// this process tells the core something that no connection says.
+// Do has the core act, it alone, and does what it orders. It is how this process tells
+// the core something that no connection says. When the group is over, nothing is done.
 func (h *Host[M]) Do(act func(at time.Duration) []Order[M]) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -130,18 +134,7 @@ func (h *Host[M]) Do(act func(at time.Duration) []Order[M]) {
 		return
 	}
 	for _, o := range act(time.Since(h.begun)) {
-		l := h.links[o.Peer]
-		switch {
-		case l == nil:
-		case o.Drop:
-			delete(h.links, o.Peer)
-			l.conn.Close() // its reader does the rest
-		default:
-			l.Send(o.Message)
-			if o.Last {
-				go l.Finish()
-			}
-		}
+		h.obey(o)
 	}
 	if h.core.Over() {
 		h.isOver = true
@@ -149,50 +142,69 @@ func (h *Host[M]) Do(act func(at time.Duration) []Order[M]) {
 	}
 }
 
-// Ended is closed when the group is over and everybody who can be reached was told.
-func (h *Host[M]) Ended() <-chan struct{} { return h.ended }
-
-func (h *Host[M]) run() {
-	defer close(h.ended)
-	if !h.timeless {
-		h.passTime()
+func (h *Host[M]) obey(o Order[M]) {
+	h.sending.Lock()
+	defer h.sending.Unlock()
+	l := h.links[o.Peer]
+	switch {
+	case l == nil:
+	case o.Drop:
+		delete(h.links, o.Peer)
+		l.conn.Close() // its reader does the rest
+	default:
+		l.Send(o.Message)
+		if o.Last {
+			go l.Finish()
+		}
 	}
-	<-h.over
-	// Nothing is added to these any more.
-	for _, l := range h.listeners {
-		l.Close()
-	}
-	var finishing sync.WaitGroup
-	h.mu.Lock()
-	for _, l := range h.links {
-		finishing.Go(l.Finish)
-	}
-	h.mu.Unlock()
-	finishing.Wait()
-	h.readers.Wait() // the members close too, or the link loses patience
 }
 
-// passTime tells the core of time, and the members that the host lives.
-func (h *Host[M]) passTime() {
+func (h *Host[M]) tick() {
 	ticks := time.NewTicker(Tick)
 	defer ticks.Stop()
-	// A ticker of its own: on a loaded machine ticks get lost, and counted in them the
-	// beats would come too late.
-	beats := time.NewTicker(Beat)
-	defer beats.Stop()
 	for {
 		select {
 		case <-ticks.C:
 			h.Do(h.core.Tick)
-		case <-beats.C:
-			h.mu.Lock()
-			for _, l := range h.links {
-				var beat M
-				l.Send(beat)
-			}
-			h.mu.Unlock()
 		case <-h.over:
 			return
 		}
 	}
+}
+
+func (h *Host[M]) beat() {
+	beats := time.NewTicker(Beat)
+	defer beats.Stop()
+	for {
+		select {
+		case <-beats.C:
+			h.sending.Lock()
+			for _, l := range h.links {
+				var beat M
+				l.Send(beat)
+			}
+			h.sending.Unlock()
+		case <-h.over:
+			return
+		}
+	}
+}
+
+// Ended is closed when the group is over and everybody who can be reached was told.
+func (h *Host[M]) Ended() <-chan struct{} { return h.ended }
+
+func (h *Host[M]) end() {
+	defer close(h.ended)
+	<-h.over
+	for _, l := range h.listeners { // nothing is added to them any more
+		l.Close()
+	}
+	var finishing sync.WaitGroup
+	h.sending.Lock()
+	for _, l := range h.links {
+		finishing.Go(l.Finish)
+	}
+	h.sending.Unlock()
+	finishing.Wait()
+	h.readers.Wait() // the members close too, or the link loses patience
 }

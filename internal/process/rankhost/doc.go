@@ -1,15 +1,16 @@
 // Package rankhost turns the processes of a job that another launcher has started
-// into places where rank 0 starts processes: one per launch and place, as often
-// as it likes, each with the environment it likes. That is how a sweep over
-// environment variables works within a job whose ranks exist already.
+// into hosts of ranks: rank 0 has each of them start a process, as often as it likes,
+// with the environment it likes. That is how a sweep over environment variables works
+// within a job whose ranks exist already.
 //
 // Rank 0 calls [Lead], every other rank [Follow]. They find each other at an
 // address that the job's variables or the user gives, or, when the job is on one
 // host, at a socket that only processes of the same user can use. What is started
 // and what becomes of a failure is the caller's matter; how processes are started
-// and killed is package launch's.
+// and killed is package launch's; how ranks meet, and notice that one is lost, is
+// package connection's.
 //
-//   - A place that is lost, because its process ended, stands still or cannot be
+//   - A rank host that is lost, because its process ended, stands still or cannot be
 //     reached, ends what runs everywhere: the job is not whole any more.
 //   - Rank 0 is lost: the others kill what they have started, and end.
 package rankhost
@@ -18,21 +19,15 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/kernbench/kernbench/internal/process/connection"
 	"github.com/kernbench/kernbench/internal/process/launch"
 )
 
-const (
-	// beatTime is how often each side says that it lives; Heartbeat is how long it
-	// may be silent. Silence is counted in beats and not by the clock: a process
-	// that was itself stopped for a while finds one tick waiting, not a dead peer.
-	beatTime  = 500 * time.Millisecond
-	Heartbeat = 5 * time.Second
-	// leaveLimit is how long a rank that was told to end waits for rank 0 to end
-	// the job in order.
-	leaveLimit = 3 * time.Second
-)
+// leaveLimit is how long a rank that was told to end waits for rank 0 to end the job in
+// order.
+const leaveLimit = 3 * time.Second
 
-// LostError says that a rank's place is gone, and with it the job.
+// LostError says that a rank's host is gone, and with it the job.
 type LostError struct {
 	Rank  int
 	Host  string
@@ -44,18 +39,18 @@ func (e *LostError) Error() string {
 	return fmt.Sprintf("the process of rank %d (host %s, pid %d) was lost: %s", e.Rank, e.Host, e.PID, e.Cause)
 }
 
-// Proc is the process to start at a rank's place.
+// Proc is the process to start at a rank's host.
 type Proc struct {
 	Argv []string
-	Dir  string // empty is the place's own
-	// Set is applied to the place's own environment, less the launcher's variables
+	Dir  string // empty is the rank host's own
+	// Set is applied to the rank host's own environment, less the launcher's variables
 	// (see [launch.Environ]); nil removes.
 	Set  map[string]*string
-	Vars launch.RankVars // the local ones are the place's own
+	Vars launch.RankVars // the local ones are the rank host's own
 	// Native leaves the launcher's variables in, and the descriptors they name, for
 	// a library that joins the launcher's job by them. It can do so once.
 	Native bool
-	Files  []string // opened at the place, become descriptors 3, 4, ...; for jobs on one host
+	Files  []string // opened by the rank host, become descriptors 3, 4, ...; for jobs on one host
 	Stdout string   // log files at rank 0; empty drops the stream
 	Stderr string
 }
@@ -67,7 +62,8 @@ type Spec struct {
 	StopOnFailure bool
 }
 
-// message is one frame, in either direction: exactly one field is set.
+// message is one frame, in either direction: exactly one field is set, or none for a
+// heart-beat.
 type message struct {
 	// From a follower.
 	Join        *join           `json:"join,omitempty"`
@@ -80,28 +76,21 @@ type message struct {
 
 	// From rank 0.
 	Refused string `json:"refused,omitempty"`
-	Launch  *order `json:"launch,omitempty"`
+	Launch  *start `json:"launch,omitempty"`
 	Stop    *stop  `json:"stop,omitempty"`
 	Bye     bool   `json:"bye,omitempty"`
 	GivenUp bool   `json:"given_up,omitempty"`
-
-	// From both.
-	Beat bool `json:"beat,omitempty"`
 }
 
-// join asks for a place. The command is repeated by each, so that one that
-// differs is noticed.
+// join asks rank 0 to be admitted.
 type join struct {
-	Rank    int    `json:"rank"`
-	Size    int    `json:"size"`
-	Host    string `json:"host"`
-	PID     int    `json:"pid"`
-	Command string `json:"command"`
+	connection.Join
+	Reached string `json:"reached,omitempty"` // the address at which it has reached rank 0
 }
 
-// order is a Proc on the wire. What need not be UTF-8 is bytes: JSON would
+// start is a Proc as it is sent. What need not be UTF-8 is bytes: JSON would
 // silently change it.
-type order struct {
+type start struct {
 	ID     int             `json:"id"`
 	Argv   [][]byte        `json:"argv"`
 	Dir    []byte          `json:"dir,omitempty"`

@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/kernbench/kernbench/internal/process/connection"
 	"github.com/kernbench/kernbench/internal/process/launch"
 )
 
@@ -23,22 +25,24 @@ var (
 // Follow is the part of every rank but 0: it starts what rank 0 says, until rank
 // 0 says goodbye, which is the good end.
 func Follow(ctx context.Context, cfg Config) error {
-	l, err := cfg.meet(ctx)
+	conn, err := cfg.find(ctx)
 	if err != nil {
 		return err
 	}
-	p, err := newPlace(ctx, cfg, l)
+	reached, _, _ := net.SplitHostPort(conn.RemoteAddr().String()) // none of a local socket
+	link := connection.NewLink[message](conn)
+	h, err := newRankHost(ctx, cfg, link, reached)
 	if err != nil {
-		l.Abort()
+		link.Abort()
 		return err
 	}
-	return p.serve(ctx)
+	return h.serve(ctx)
 }
 
-// place is where processes of one rank are started.
-type place struct {
+// rankHost starts the processes of one rank.
+type rankHost struct {
 	cfg   Config
-	link  *link
+	link  *connection.Link[message]
 	agent *launch.Agent
 
 	mu     sync.Mutex
@@ -48,117 +52,95 @@ type place struct {
 	work   sync.WaitGroup
 }
 
-// newPlace starts the agent and asks for admission.
-func newPlace(ctx context.Context, cfg Config, l *link) (*place, error) {
+// newRankHost starts the agent and asks rank 0 for admission.
+func newRankHost(ctx context.Context, cfg Config, l *connection.Link[message], reached string) (*rankHost, error) {
 	agent, err := launch.Start(ctx)
 	if err != nil {
 		return nil, err
 	}
-	l.Send(message{Join: &join{Rank: cfg.Rank, Size: cfg.Size, Host: cfg.Name, PID: os.Getpid(), Command: cfg.Command}})
-	return &place{cfg: cfg, link: l, agent: agent}, nil
+	l.Send(message{Join: cfg.join(reached)})
+	return &rankHost{cfg: cfg, link: l, agent: agent}, nil
 }
 
 // serve does what it is told until the end. On return nothing that it has
 // started is left.
-func (p *place) serve(ctx context.Context) error {
-	defer p.link.Abort()
-	defer p.work.Wait()
-	defer func() {
-		p.mu.Lock()
-		agent := p.agent
-		p.mu.Unlock()
-		agent.Close()
-	}()
-	heard := make(chan message)
-	over := make(chan struct{})
-	defer close(over)
-	broken := make(chan error, 1)
-	go func() {
-		for {
-			m, err := p.link.Receive()
-			if err != nil {
-				broken <- err
-				return
-			}
-			select {
-			case heard <- m:
-			case <-over:
-				return
-			}
-		}
-	}()
-	beat := time.NewTicker(beatTime)
-	defer beat.Stop()
-	silent := time.Duration(0)
-	interrupted := ctx.Done()
-	var leave <-chan time.Time
-	for {
-		select {
-		case m := <-heard:
-			silent = 0
-			switch {
-			case m.Bye:
-				return nil
-			case m.GivenUp:
-				return ErrGivenUp
-			case m.Refused != "":
-				return errors.New(m.Refused)
-			case m.Launch != nil:
-				p.mu.Lock()
-				p.id = m.Launch.ID
-				p.mu.Unlock()
-				p.work.Go(func() { p.start(m.Launch) })
-			case m.Stop != nil:
-				p.stop(m.Stop)
-			}
-		case err := <-broken:
-			if ctx.Err() != nil {
-				return ErrInterrupted
-			}
-			return fmt.Errorf("rank %d lost rank 0: %s", p.cfg.Rank, describe(err))
-		case <-beat.C:
-			p.link.Send(message{Beat: true})
-			if silent += beatTime; silent > Heartbeat {
-				return fmt.Errorf("rank %d lost rank 0: nothing was heard of it for %v (stopped, or the network is cut)", p.cfg.Rank, Heartbeat)
-			}
-		case <-interrupted:
-			// Whoever sent the signal meant the job. Rank 0 ends it, in order.
-			interrupted = nil
-			p.link.Send(message{Interrupted: true})
-			leave = time.After(leaveLimit)
-		case <-leave:
-			return ErrInterrupted
-		}
+func (h *rankHost) serve(ctx context.Context) error {
+	defer h.link.Abort()
+	defer h.work.Wait()
+	defer h.closeAgent()
+	defer context.AfterFunc(ctx, func() {
+		// Whoever sent the signal meant the job. Rank 0 ends it, in order.
+		h.link.Send(message{Interrupted: true})
+		time.AfterFunc(leaveLimit, h.link.Abort)
+	})()
+	limit := connection.Silence
+	if h.cfg.Rank == 0 {
+		limit = 0 // a process does not wait in vain for itself, however slow it is
 	}
+	var told error
+	err := h.link.Run(limit, func(m message) (more bool) {
+		switch {
+		case m.Bye:
+			return false
+		case m.GivenUp:
+			told = ErrGivenUp
+			return false
+		case m.Refused != "":
+			told = errors.New(m.Refused)
+			return false
+		case m.Launch != nil:
+			h.mu.Lock()
+			h.id = m.Launch.ID
+			h.mu.Unlock()
+			h.work.Go(func() { h.start(m.Launch) })
+		case m.Stop != nil:
+			h.stop(m.Stop)
+		}
+		return true
+	})
+	switch {
+	case err == nil:
+		return told
+	case ctx.Err() != nil:
+		return ErrInterrupted
+	}
+	return fmt.Errorf("rank %d lost rank 0: %s", h.cfg.Rank, connection.Describe(err))
 }
 
-func (p *place) stop(s *stop) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
+func (h *rankHost) closeAgent() {
+	h.mu.Lock()
+	agent := h.agent
+	h.mu.Unlock()
+	agent.Close()
+}
+
+func (h *rankHost) stop(s *stop) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	switch {
-	case s.ID != p.id: // it has ended
-	case p.launch == nil:
-		p.early = s
+	case s.ID != h.id: // it has ended
+	case h.launch == nil:
+		h.early = s
 	default:
-		p.launch.Stop(s.Reason, s.Dump)
+		h.launch.Stop(s.Reason, s.Dump)
 	}
 }
 
 // start runs one process from its beginning to its end and tells rank 0 of both.
-func (p *place) start(o *order) {
-	outcome, err := p.run(o)
-	p.mu.Lock()
-	p.launch, p.early, p.id = nil, nil, 0
-	p.mu.Unlock()
+func (h *rankHost) start(o *start) {
+	outcome, err := h.run(o)
+	h.mu.Lock()
+	h.launch, h.early, h.id = nil, nil, 0
+	h.mu.Unlock()
 	if err != nil {
-		p.link.Send(message{Failed: err.Error()})
+		h.link.Send(message{Failed: err.Error()})
 		return
 	}
-	p.link.Send(message{Done: outcome})
+	h.link.Send(message{Done: outcome})
 }
 
-func (p *place) run(o *order) (*launch.Outcome, error) {
-	proc := launch.Proc{Rank: p.cfg.Rank, Argv: texts(o.Argv), Dir: string(o.Dir)}
+func (h *rankHost) run(o *start) (*launch.Outcome, error) {
+	proc := launch.Proc{Rank: h.cfg.Rank, Argv: texts(o.Argv), Dir: string(o.Dir)}
 	for _, path := range o.Files {
 		f, err := os.OpenFile(path, os.O_RDWR, 0)
 		if err != nil {
@@ -176,10 +158,10 @@ func (p *place) run(o *order) (*launch.Outcome, error) {
 		}
 	}
 	if o.Native {
-		proc.Env, proc.ExtraFiles = native(p.cfg.Environ, set, proc.ExtraFiles)
+		proc.Env, proc.ExtraFiles = native(h.cfg.Environ, set, proc.ExtraFiles)
 	} else {
-		o.Vars.LocalRank, o.Vars.LocalWorldSize = p.cfg.LocalRank, p.cfg.LocalSize
-		proc.Env = launch.Environ(p.cfg.Environ, set, &o.Vars)
+		o.Vars.LocalRank, o.Vars.LocalWorldSize = h.cfg.LocalRank, h.cfg.LocalSize
+		proc.Env = launch.Environ(h.cfg.Environ, set, &o.Vars)
 	}
 	var pumps sync.WaitGroup
 	defer pumps.Wait() // all output comes before the end
@@ -195,9 +177,9 @@ func (p *place) run(o *order) (*launch.Outcome, error) {
 		}
 		ends = append(ends, write)
 		*s.path = fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), write.Fd())
-		pumps.Go(func() { p.pump(read, s.err) })
+		pumps.Go(func() { h.pump(read, s.err) })
 	}
-	l, err := p.begin(launch.Spec{Procs: []launch.Proc{proc}, WatchEnv: o.Watch, StoppedLimit: Heartbeat})
+	l, err := h.begin(launch.Spec{Procs: []launch.Proc{proc}, WatchEnv: o.Watch, StoppedLimit: connection.Silence})
 	if err != nil {
 		return nil, err
 	}
@@ -205,9 +187,9 @@ func (p *place) run(o *order) (*launch.Outcome, error) {
 	for e := range l.Events() {
 		switch e := e.(type) {
 		case launch.Started:
-			p.link.Send(message{Started: seen(e)})
+			h.link.Send(message{Started: seen(e)})
 		case launch.Exit:
-			p.link.Send(message{Exited: &e})
+			h.link.Send(message{Exited: &e})
 		}
 	}
 	outcome, err := l.Wait()
@@ -215,21 +197,21 @@ func (p *place) run(o *order) (*launch.Outcome, error) {
 }
 
 // begin launches, with a new agent if the last one was killed.
-func (p *place) begin(spec launch.Spec) (l *launch.Launch, err error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
+func (h *rankHost) begin(spec launch.Spec) (l *launch.Launch, err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	select {
-	case <-p.agent.Done():
-		if p.agent, err = launch.Start(context.Background()); err != nil {
+	case <-h.agent.Done():
+		if h.agent, err = launch.Start(context.Background()); err != nil {
 			return nil, err
 		}
 	default:
 	}
-	if l, err = p.agent.Launch(context.Background(), spec); err != nil {
+	if l, err = h.agent.Launch(context.Background(), spec); err != nil {
 		return nil, err
 	}
-	if p.launch = l; p.early != nil {
-		l.Stop(p.early.Reason, p.early.Dump)
+	if h.launch = l; h.early != nil {
+		l.Stop(h.early.Reason, h.early.Dump)
 	}
 	return l, nil
 }
@@ -253,14 +235,14 @@ func seen(e launch.Started) *started {
 
 // pump carries a stream to rank 0. It waits while rank 0 is slow, and then so
 // does the process's output, but nothing else.
-func (p *place) pump(read *os.File, ofStderr bool) {
+func (h *rankHost) pump(read *os.File, ofStderr bool) {
 	defer read.Close()
 	buf := make([]byte, 32<<10)
 	for {
 		n, err := read.Read(buf)
 		if n > 0 {
-			p.link.Await()
-			p.link.Send(message{Output: &output{Err: ofStderr, Data: buf[:n]}})
+			h.link.Await()
+			h.link.Send(message{Output: &output{Err: ofStderr, Data: buf[:n]}})
 		}
 		if err != nil {
 			return

@@ -3,23 +3,22 @@ package rankhost
 import (
 	"fmt"
 	"os"
-	"sync"
+	"time"
 
 	"github.com/kernbench/kernbench/internal/process/launch"
 )
 
-// Launch is a running launch: a process at the place of every rank. It is to
+// Launch is a running launch: a process at the host of every rank. It is to
 // the caller what a launch on one host is.
 type Launch struct {
 	leader *Leader
-	id     int
 	spec   Spec
 	events chan launch.Event
 	begun  chan error // how the start went; one value
 
-	stopping sync.Once
-
-	mu      sync.Mutex
+	// The coordinator's own, until done is closed.
+	id      int
+	stopped bool
 	started int
 	open    []bool // by rank: neither done, failed nor lost
 	left    int    // of these
@@ -70,17 +69,18 @@ func (r *Launch) Events() <-chan launch.Event { return r.events }
 // Stop ends the launch everywhere, see [launch.Launch]. It does not wait, and
 // only the first call counts.
 func (r *Launch) Stop(reason string, dump bool) {
-	r.stopping.Do(func() {
-		r.mu.Lock()
-		if r.outcome.Reason == "" {
-			r.outcome.Reason = reason
-		}
-		r.mu.Unlock()
-		r.leader.each(func(s *seat) { s.link.Send(message{Stop: &stop{r.id, reason, dump}}) })
-	})
+	r.leader.host.Do(func(time.Duration) []order { return r.stop(reason, dump) })
 }
 
-// Wait returns when the launch has ended and nothing of it is left at any place
+func (r *Launch) stop(reason string, dump bool) []order {
+	if r.stopped || r.left == 0 {
+		return nil
+	}
+	r.stopped, r.outcome.Reason = true, reason
+	return r.leader.core.toAll(message{Stop: &stop{r.id, reason, dump}})
+}
+
+// Wait returns when the launch has ended and nothing of it is left at any rank host
 // that can be reached. The error is a [LostError] when one cannot.
 func (r *Launch) Wait() (launch.Outcome, error) {
 	<-r.done
@@ -88,27 +88,9 @@ func (r *Launch) Wait() (launch.Outcome, error) {
 }
 
 // hear takes what a rank says of its process.
-func (r *Launch) hear(rank int, m message) {
-	r.mu.Lock()
-	told := r.open[rank] // else its part is over, and nobody waits for more
-	if told {
-		r.note(rank, m)
-	}
-	r.mu.Unlock()
+func (r *Launch) hear(rank int, m message) []order {
 	switch {
-	case !told:
-	case m.Exited != nil && r.spec.StopOnFailure && m.Exited.Failed():
-		r.Stop(m.Exited.String(), false)
-	case m.Done != nil:
-		r.finish(rank, m.Done, nil)
-	case m.Failed != "":
-		r.fail(rank, fmt.Errorf("rank %d: %s", rank, m.Failed))
-	}
-}
-
-// note keeps what was said, and passes it on; the lock is held.
-func (r *Launch) note(rank int, m message) {
-	switch {
+	case !r.open[rank]: // its part is over, and nobody waits for more
 	case m.Output != nil:
 		r.log(rank, m.Output)
 	case m.Started != nil:
@@ -119,7 +101,15 @@ func (r *Launch) note(rank int, m message) {
 	case m.Exited != nil:
 		r.exits[rank] = m.Exited
 		r.events <- *m.Exited
+		if r.spec.StopOnFailure && m.Exited.Failed() {
+			return r.stop(m.Exited.String(), false)
+		}
+	case m.Done != nil:
+		r.finish(rank, m.Done, nil)
+	case m.Failed != "":
+		return r.fail(rank, fmt.Errorf("rank %d: %s", rank, m.Failed))
 	}
+	return nil
 }
 
 func (r *Launch) begin(err error) {
@@ -161,15 +151,14 @@ func (r *Launch) log(rank int, o *output) {
 
 // fail is the end of a rank's part that it has not told itself, and soon that
 // of the others.
-func (r *Launch) fail(rank int, err error) {
-	r.Stop(err.Error(), false)
+func (r *Launch) fail(rank int, err error) []order {
+	orders := r.stop(err.Error(), false)
 	r.finish(rank, nil, err)
+	return orders
 }
 
 // finish closes a rank's part; the last one closes the launch.
 func (r *Launch) finish(rank int, outcome *launch.Outcome, err error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	if !r.open[rank] {
 		return
 	}
@@ -198,9 +187,7 @@ func (r *Launch) finish(rank int, outcome *launch.Outcome, err error) {
 		}
 	}
 	r.closeLogs()
-	r.leader.mu.Lock()
-	r.leader.launch = nil
-	r.leader.mu.Unlock()
+	r.leader.core.launch = nil
 	r.begin(r.err)
 	close(r.events)
 	close(r.done)

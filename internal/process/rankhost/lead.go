@@ -4,328 +4,86 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
-	"slices"
-	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/kernbench/kernbench/internal/process/connection"
 	"github.com/kernbench/kernbench/internal/process/launch"
 )
 
-// Leader is rank 0's end: it starts processes at the places of all ranks, its
-// own included.
+// Leader is rank 0's end: it starts processes at the hosts of all ranks, its own
+// included.
 type Leader struct {
 	cfg  Config
-	addr string
-	own  chan error // how rank 0's own place ended
-	quit chan struct{}
-
-	interrupted chan struct{} // closed when a rank was told to end
-	interrupt   func()
-
-	mu       sync.Mutex
-	seats    []*seat // by rank
-	turned   []string
-	arrived  chan struct{} // something has happened to the seats
-	launch   *Launch
-	launches int
-	lost     *LostError
-	closed   bool
-	readers  sync.WaitGroup
-}
-
-// seat is a rank that was admitted.
-type seat struct {
-	join
-	link   *link
-	silent time.Duration
-	lost   bool
+	host *connection.Host[message]
+	core *coordinator
+	own  chan error // how rank 0's own rank host ended
 }
 
 // Lead gathers all ranks. The context bounds the gathering.
 func Lead(ctx context.Context, cfg Config) (*Leader, error) {
 	listener, err := cfg.listen(ctx)
+	if errors.Is(err, connection.ErrNotOwn) {
+		err = fmt.Errorf("%w: rank 0 must be there", err)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("waiting for the other ranks: %w", err)
 	}
 	defer listener.Close()
-	l := &Leader{cfg: cfg, own: make(chan error, 1), quit: make(chan struct{}), seats: make([]*seat, cfg.Size), arrived: make(chan struct{}, 1), interrupted: make(chan struct{})}
-	l.interrupt = sync.OnceFunc(func() { close(l.interrupted) })
-	if err := l.seatMyself(ctx); err != nil {
+	l := &Leader{cfg: cfg, core: newCoordinator(cfg), own: make(chan error, 1)}
+	l.host = connection.NewHost(l.core)
+	link := l.host.Own()
+	own, err := newRankHost(ctx, cfg, link, "")
+	if err != nil {
+		link.Abort()
+		close(l.own)
+		l.end(message{GivenUp: true})
 		return nil, err
 	}
-	go l.accept(listener)
-	go l.beat()
-	if err := l.gather(ctx); err != nil {
-		l.bye(true)
+	go func() { l.own <- own.serve(context.Background()) }()
+	l.host.Serve(listener, cfg.service())
+	select {
+	case err = <-l.core.gathered:
+	case <-l.core.interrupted:
+		err = ErrInterrupted
+	case <-ctx.Done():
+		err = context.Cause(ctx)
+	}
+	if err != nil {
+		l.end(message{GivenUp: true})
 		return nil, err
 	}
 	return l, nil
 }
 
-// seatMyself makes rank 0 a place too. The two talk over a pipe as they would
-// over the network.
-func (l *Leader) seatMyself(ctx context.Context) error {
-	ours, theirs := connection.Pipe()
-	p, err := newPlace(ctx, l.cfg, connection.NewLink[message](theirs))
-	if err != nil {
-		return err
-	}
-	go func() { l.own <- p.serve(context.Background()) }()
-	l.admit(connection.NewLink[message](ours), "")
-	return nil
-}
-
-func (l *Leader) accept(listener net.Listener) {
-	for {
-		conn, err := listener.Accept()
-		if err != nil {
-			return
-		}
-		go func() {
-			c, err := l.cfg.service().Greet(conn)
-			if err != nil {
-				who, _, unnamed := net.SplitHostPort(conn.RemoteAddr().String())
-				if unnamed != nil {
-					who = "a process of this host"
-				}
-				l.turnAway(who, err.Error())
-				return
-			}
-			addr, _, _ := net.SplitHostPort(conn.LocalAddr().String()) // none of a local socket
-			l.admit(connection.NewLink[message](c), addr)
-		}()
-	}
-}
-
-// turnAway remembers who could not join: the message about missing ranks tells.
-func (l *Leader) turnAway(who, why string) {
-	const most = 5 // enough to see the pattern
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if text := who + ": " + why; len(l.turned) < most && !slices.Contains(l.turned, text) {
-		l.turned = append(l.turned, text)
-	}
-}
-
-// admit gives a rank its seat, or says why not, and listens to it.
-func (l *Leader) admit(k *link, addr string) {
-	m, err := k.Receive()
-	if err != nil || m.Join == nil {
-		k.Abort()
-		return
-	}
-	j := *m.Join
-	l.mu.Lock()
-	var why string
-	switch want := l.cfg; {
-	case l.closed:
-		why = "rank 0 has ended"
-	case j.Rank < 0 || j.Rank >= want.Size || j.Size != want.Size:
-		why = fmt.Sprintf("rank %d of %d does not belong to a job of %d ranks", j.Rank, j.Size, want.Size)
-	case j.Command != want.Command:
-		why = fmt.Sprintf("rank %d was told to run %q, rank 0 to run %q: give all ranks the same command", j.Rank, j.Command, want.Command)
-	case l.seats[j.Rank] != nil:
-		why = fmt.Sprintf("rank %d is already here, from host %s (pid %d)", j.Rank, l.seats[j.Rank].Host, l.seats[j.Rank].PID)
-	default:
-		l.seats[j.Rank] = &seat{join: j, link: k}
-		if addr != "" {
-			l.addr = addr
-		}
-		l.readers.Go(func() { l.listen(j.Rank, k) })
-	}
-	l.mu.Unlock()
-	if why != "" {
-		l.turnAway(j.Host, why)
-		k.Send(message{Refused: why})
-		k.Finish()
-		return
-	}
-	l.signal()
-}
-
-func (l *Leader) signal() {
-	select {
-	case l.arrived <- struct{}{}:
-	default:
-	}
-}
-
-// gather waits until every seat is taken.
-func (l *Leader) gather(ctx context.Context) error {
-	limit := time.After(l.cfg.JoinTimeout)
-	for {
-		l.mu.Lock()
-		missing, lost := l.missing(), l.lost
-		l.mu.Unlock()
-		switch {
-		case lost != nil:
-			return lost
-		case len(missing) == 0:
-			return nil
-		}
-		select {
-		case <-l.arrived:
-		case <-l.interrupted:
-			return ErrInterrupted
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-limit:
-			return l.absence()
-		}
-	}
-}
-
-// absence says who is missing when the time is up.
-func (l *Leader) absence() error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	missing := l.missing()
-	err := fmt.Errorf("%d of %d ranks joined at %s within %v, missing: rank %s", l.cfg.Size-len(missing), l.cfg.Size, l.cfg.where(), l.cfg.JoinTimeout, strings.Join(missing, ", "))
-	if len(l.turned) > 0 {
-		err = fmt.Errorf("%w; turned away: %s", err, strings.Join(l.turned, "; "))
-	}
-	return err
-}
-
-func (l *Leader) missing() (ranks []string) {
-	for rank, s := range l.seats {
-		if s == nil {
-			ranks = append(ranks, fmt.Sprint(rank))
-		}
-	}
-	return ranks
-}
-
 // Lost says which rank is gone, nil while all are there.
-func (l *Leader) Lost() *LostError {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.lost
-}
+func (l *Leader) Lost() *LostError { return l.core.lost.Load() }
 
 // Addr is the address at which the other ranks have reached rank 0, empty when
 // all are on this host and need none.
-func (l *Leader) Addr() string { return l.addr }
+func (l *Leader) Addr() string { return l.core.reached }
 
 // Interrupted is closed when one of the ranks was told to end: who did so meant
 // the whole job.
-func (l *Leader) Interrupted() <-chan struct{} { return l.interrupted }
+func (l *Leader) Interrupted() <-chan struct{} { return l.core.interrupted }
 
 // Close says goodbye to all ranks, which then end well.
-func (l *Leader) Close() { l.bye(false) }
+func (l *Leader) Close() { l.end(message{Bye: true}) }
 
-func (l *Leader) bye(givenUp bool) {
-	l.each(func(s *seat) { s.link.Send(message{Bye: !givenUp, GivenUp: givenUp}) })
-	l.end()
-}
-
-func (l *Leader) end() {
-	l.mu.Lock()
-	if l.closed {
-		l.mu.Unlock()
-		return
-	}
-	l.closed = true
-	close(l.quit)
-	l.mu.Unlock()
-	var finishing sync.WaitGroup
-	l.each(func(s *seat) { finishing.Go(s.link.Finish) })
-	finishing.Wait()
-	<-l.own
-	l.readers.Wait() // the others close too, or the link loses patience
-	l.each(func(s *seat) { s.link.Abort() })
-}
-
-func (l *Leader) each(do func(*seat)) {
-	l.mu.Lock()
-	seats := slices.Clone(l.seats)
-	l.mu.Unlock()
-	for _, s := range seats {
-		if s != nil {
-			do(s)
-		}
+func (l *Leader) end(m message) {
+	l.host.Do(func(time.Duration) []order {
+		l.core.over = true
+		return l.core.toAll(m)
+	})
+	<-l.host.Ended()
+	if l.own != nil {
+		<-l.own
+		l.own = nil
 	}
 }
 
-// beat says that rank 0 lives, and counts the silence of the others.
-func (l *Leader) beat() {
-	ticks := time.NewTicker(beatTime)
-	defer ticks.Stop()
-	for {
-		select {
-		case <-ticks.C:
-		case <-l.quit:
-			return
-		}
-		l.each(func(s *seat) {
-			s.link.Send(message{Beat: true})
-			l.mu.Lock()
-			s.silent += beatTime
-			late := s.silent > Heartbeat
-			l.mu.Unlock()
-			if late {
-				l.lose(s.Rank, fmt.Sprintf("nothing was heard of it for %v (stopped, or the network is cut)", Heartbeat))
-			}
-		})
-	}
-}
-
-// lose takes a rank for dead, and with it the job.
-func (l *Leader) lose(rank int, cause string) {
-	l.mu.Lock()
-	s := l.seats[rank]
-	if l.closed || s.lost {
-		l.mu.Unlock()
-		return
-	}
-	s.lost = true
-	lost := &LostError{Rank: rank, Host: s.Host, PID: s.PID, Cause: cause}
-	if l.lost == nil { // the first explains the others
-		l.lost = lost
-	}
-	current := l.launch
-	l.mu.Unlock()
-	s.link.Abort()
-	l.signal()
-	if current != nil {
-		current.fail(rank, lost)
-	}
-}
-
-// listen takes what one rank says.
-func (l *Leader) listen(rank int, k *link) {
-	for {
-		m, err := k.Receive()
-		if err != nil {
-			l.lose(rank, describe(err))
-			return
-		}
-		l.mu.Lock()
-		l.seats[rank].silent = 0
-		current := l.launch
-		l.mu.Unlock()
-		switch {
-		case m.Interrupted:
-			l.interrupt()
-		case m.Beat:
-		case current != nil:
-			current.hear(rank, m)
-		}
-	}
-}
-
-// describe says in words how a connection ended.
-func describe(err error) string {
-	if connection.Ended(err) {
-		return "it ended (connection closed)"
-	}
-	return fmt.Sprintf("the connection broke: %v", err)
-}
-
-// Launch starts a process at every rank's place and returns when all run. The end
+// Launch starts a process at every rank's host and returns when all run. The end
 // of ctx stops the launch, during its whole life. One launch at a time.
 func (l *Leader) Launch(ctx context.Context, spec Spec) (*Launch, error) {
 	if err := context.Cause(ctx); err != nil {
@@ -338,25 +96,15 @@ func (l *Leader) Launch(ctx context.Context, spec Spec) (*Launch, error) {
 	if err != nil {
 		return nil, fmt.Errorf("launching: %w", err)
 	}
-	l.mu.Lock()
-	switch {
-	case l.lost != nil:
-		err = l.lost
-	case l.closed:
-		err = launch.ErrClosed
-	case l.launch != nil:
-		err = errors.New("another launch is still running; wait for it first")
-	default:
-		l.launch = run
-		l.launches++
-		run.id = l.launches
-	}
-	l.mu.Unlock()
+	err = launch.ErrClosed
+	l.host.Do(func(time.Duration) (orders []order) {
+		orders, err = l.core.begin(run)
+		return orders
+	})
 	if err != nil {
 		run.closeLogs()
 		return nil, fmt.Errorf("launching: %w", err)
 	}
-	l.each(func(s *seat) { s.link.Send(message{Launch: spec.order(run.id, s.Rank)}) })
 	release := context.AfterFunc(ctx, func() { run.Stop(context.Cause(ctx).Error(), false) })
 	if err := <-run.begun; err != nil {
 		release()
@@ -367,9 +115,127 @@ func (l *Leader) Launch(ctx context.Context, spec Spec) (*Launch, error) {
 	return run, nil
 }
 
-func (s Spec) order(id, rank int) *order {
+// coordinator decides for the job.
+type coordinator struct {
+	group       connection.Group
+	joinTimeout time.Duration
+	where       string
+	gathered    chan error // how the gathering ended; one value
+	interrupted chan struct{}
+	interrupt   func() // closes interrupted
+
+	waited   time.Duration
+	reached  string
+	launch   *Launch
+	launches int
+	lost     atomic.Pointer[LostError]
+	over     bool
+}
+
+type order = connection.Order[message]
+
+var _ connection.Core[message] = (*coordinator)(nil)
+
+func newCoordinator(cfg Config) *coordinator {
+	c := &coordinator{
+		group: connection.Group{Noun: "rank", Size: cfg.Size, Facts: cfg.facts(), SilentTicks: int(connection.Silence / connection.Tick)},
+		where: cfg.where(), joinTimeout: cfg.JoinTimeout, gathered: make(chan error, 1), interrupted: make(chan struct{}),
+	}
+	c.interrupt = sync.OnceFunc(func() { close(c.interrupted) })
+	return c
+}
+
+func (c *coordinator) Over() bool             { return c.over }
+func (c *coordinator) Refuse(who, why string) { c.group.Refuse(who, why) }
+
+func (c *coordinator) Hear(peer int, m message, _ time.Duration) []order {
+	if m.Join != nil {
+		return c.admit(peer, *m.Join)
+	}
+	from := c.group.Heard(peer)
+	switch {
+	case from == nil:
+	case m.Interrupted:
+		c.interrupt()
+	case c.launch != nil:
+		return c.launch.hear(from.Rank, m)
+	}
+	return nil
+}
+
+func (c *coordinator) admit(peer int, j join) []order {
+	if _, refusal := c.group.Admit(peer, j.Join); refusal != "" {
+		return []order{{Peer: peer, Message: message{Refused: refusal}, Last: true}}
+	}
+	if j.Reached != "" {
+		c.reached = j.Reached
+	}
+	if c.group.Complete() {
+		c.gather(nil)
+	}
+	return nil
+}
+
+func (c *coordinator) gather(err error) {
+	select {
+	case c.gathered <- err:
+	default: // it has ended before
+	}
+}
+
+func (c *coordinator) Tick(at time.Duration) (orders []order) {
+	for _, m := range c.group.Tick() {
+		orders = append(orders, order{Peer: m.Peer, Drop: true})
+		orders = append(orders, c.Lose(m.Peer, c.group.Silence(), at)...)
+	}
+	if c.waited += connection.Tick; c.waited > c.joinTimeout && !c.group.Complete() {
+		c.gather(fmt.Errorf("waiting for the other ranks at %s: %s", c.where, c.group.Missing(c.joinTimeout)))
+	}
+	return orders
+}
+
+// Lose takes a rank for dead, and with it the job.
+func (c *coordinator) Lose(peer int, cause string, _ time.Duration) []order {
+	m := c.group.Lose(peer, cause)
+	if m == nil {
+		return nil
+	}
+	lost := &LostError{Rank: m.Rank, Host: m.Host, PID: m.PID, Cause: cause}
+	c.lost.CompareAndSwap(nil, lost) // the first explains the others
+	c.gather(lost)
+	if c.launch == nil {
+		return nil
+	}
+	return c.launch.fail(m.Rank, lost)
+}
+
+func (c *coordinator) toAll(m message) (orders []order) {
+	for _, member := range c.group.Members {
+		orders = append(orders, order{Peer: member.Peer, Message: m})
+	}
+	return orders
+}
+
+// begin makes a launch the current one.
+func (c *coordinator) begin(run *Launch) (orders []order, err error) {
+	switch lost := c.lost.Load(); {
+	case lost != nil:
+		return nil, lost
+	case c.launch != nil:
+		return nil, errors.New("another launch is still running; wait for it first")
+	}
+	c.launch = run
+	c.launches++
+	run.id = c.launches
+	for _, m := range c.group.Members {
+		orders = append(orders, order{Peer: m.Peer, Message: message{Launch: run.spec.start(run.id, m.Rank)}})
+	}
+	return orders, nil
+}
+
+func (s Spec) start(id, rank int) *start {
 	p := s.Procs[rank]
-	o := &order{ID: id, Dir: []byte(p.Dir), Vars: p.Vars, Native: p.Native, Files: p.Files, Watch: s.WatchEnv}
+	o := &start{ID: id, Dir: []byte(p.Dir), Vars: p.Vars, Native: p.Native, Files: p.Files, Watch: s.WatchEnv}
 	for _, a := range p.Argv {
 		o.Argv = append(o.Argv, []byte(a))
 	}
