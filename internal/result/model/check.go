@@ -290,26 +290,22 @@ const evenDTypes = 0.03
 // equalDTypes notes, for each setting, the element types that take equal time
 // for equal bytes: some conclude from that that bandwidth is not the limit.
 func equalDTypes(samples []Sample, curves map[Series]Curve) (out []Warning) {
-	type place struct {
-		setting Series
-		bytes   int64
-	}
-	groups := map[place][]Sample{}
+	groups := map[sized][]Sample{}
 	for _, s := range samples {
-		at := place{s.Series, s.Bytes}
+		at := sized{s.Series, s.Bytes}
 		at.setting.DType = ""
 		groups[at] = append(groups[at], s)
 	}
-	var places []place
+	var several []sized
 	largestAt := map[Series]int64{}
 	for at, g := range groups {
 		if len(g) > 1 {
-			places = append(places, at)
+			several = append(several, at)
 			largestAt[at.setting] = max(largestAt[at.setting], at.bytes)
 		}
 	}
-	slices.SortFunc(places, func(a, b place) int { return cmp.Or(a.setting.Compare(b.setting), cmp.Compare(a.bytes, b.bytes)) })
-	for _, at := range places {
+	slices.SortFunc(several, func(a, b sized) int { return cmp.Or(a.setting.Compare(b.setting), cmp.Compare(a.bytes, b.bytes)) })
+	for _, at := range several {
 		if at.bytes != largestAt[at.setting] {
 			continue // one size says it
 		}

@@ -19,14 +19,10 @@ type Choice struct {
 // Best finds, for each setting and size, the fastest of the algorithms that
 // were measured. What auto took is no algorithm of its own and is left out.
 func Best(samples []Sample) []Choice {
-	type place struct {
-		setting Series
-		bytes   int64
-	}
-	groups := map[place][]Sample{}
+	groups := map[sized][]Sample{}
 	for _, s := range samples {
 		if s.Algorithm != Auto && s.Algorithm != "" {
-			at := place{setting(s.Series), s.Bytes}
+			at := sized{setting(s.Series), s.Bytes}
 			groups[at] = append(groups[at], s)
 		}
 	}
@@ -46,6 +42,12 @@ func Best(samples []Sample) []Choice {
 	}
 	slices.SortFunc(out, func(a, b Choice) int { return cmp.Or(a.Setting.Compare(b.Setting), cmp.Compare(a.Bytes, b.Bytes)) })
 	return out
+}
+
+// sized is one size of a setting.
+type sized struct {
+	setting Series
+	bytes   int64
 }
 
 // setting is a series without its algorithm: what the algorithms compete in.

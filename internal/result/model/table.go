@@ -73,11 +73,11 @@ const BestAlgorithm = "best"
 // compute with, before others.
 func TableOf(name, source, algorithm string, samples []Sample) (*Table, error) {
 	t := &Table{Name: name, Source: source, Ranks: map[int][]TablePoint{}}
-	type place struct {
+	type entry struct {
 		ranks int
 		bytes int64
 	}
-	best := map[place]Sample{}
+	best := map[entry]Sample{}
 	var names []string
 	for _, s := range samples {
 		if !slices.Contains(names, s.Algorithm) {
@@ -86,14 +86,14 @@ func TableOf(name, source, algorithm string, samples []Sample) (*Table, error) {
 		if algorithm != BestAlgorithm && s.Algorithm != algorithm {
 			continue
 		}
-		at := place{s.Ranks, s.Bytes}
+		at := entry{s.Ranks, s.Bytes}
 		if old, has := best[at]; !has || preferred(s, old) {
 			best[at] = s
 		}
 	}
 	if len(best) == 0 {
 		slices.Sort(names)
-		return nil, fmt.Errorf("curve %s: there is no all-reduce by %s in it (there are: %s)", name, algorithm, strings.Join(names, ", "))
+		return nil, fmt.Errorf("curve %s: no all-reduce by %s in it (algorithms: %s)", name, algorithm, strings.Join(names, ", "))
 	}
 	for at, s := range best {
 		t.Ranks[at.ranks] = append(t.Ranks[at.ranks], TablePoint{at.bytes, s.TimeUS})

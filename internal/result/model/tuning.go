@@ -43,8 +43,8 @@ func Tuning(samples []Sample) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// place is what an entry can tell apart besides the size.
-type place struct {
+// condition is what an entry can tell apart besides the size.
+type condition struct {
 	backend, buffers string
 	ranks            int
 	dtype            dtype.DType
@@ -52,19 +52,19 @@ type place struct {
 
 func entriesOf(samples []Sample) []dist.TuningEntry {
 	// The table knows neither in place nor variants: the plain call decides, and
-	// the other place only where it alone was measured.
+	// the call in place only where it alone was measured.
 	plain := slices.DeleteFunc(slices.Clone(samples), func(s Sample) bool { return s.Variant != "" || s.Ranks < 1 })
-	byPlace := map[place][]span{}
+	byCondition := map[condition][]span{}
 	for _, inPlace := range []bool{true, false} {
 		for _, r := range runs(plain) {
 			d, err := dtype.Parse(r.setting.DType)
 			if err == nil && r.setting.InPlace == inPlace {
-				byPlace[place{r.setting.Backend, r.setting.Buffers, r.setting.Ranks, d}] = r.spans
+				byCondition[condition{r.setting.Backend, r.setting.Buffers, r.setting.Ranks, d}] = r.spans
 			}
 		}
 	}
 	var out []dist.TuningEntry
-	for _, group := range alike(byPlace) {
+	for _, group := range alike(byCondition) {
 		for _, s := range group.spans {
 			e := group.entry
 			e.Op, e.Algorithm = dist.AllReduce, s.algorithm
@@ -77,19 +77,19 @@ func entriesOf(samples []Sample) []dist.TuningEntry {
 	return out
 }
 
-// choiceGroup is element types with equal spans in one place.
+// choiceGroup is element types with equal spans in one condition.
 type choiceGroup struct {
 	entry dist.TuningEntry
 	spans []span
 }
 
-// alike joins the element types that choose alike; a place where all do names
+// alike joins the element types that choose alike; a condition where all do names
 // none, and so serves the types that were not measured as well. Places are in
 // order of ranks, each matching from beyond the one before.
-func alike(byPlace map[place][]span) []choiceGroup {
+func alike(byCondition map[condition][]span) []choiceGroup {
 	type where struct{ backend, buffers string }
 	ranks := map[where][]int{}
-	for p := range byPlace {
+	for p := range byCondition {
 		w := where{p.backend, p.buffers}
 		if !slices.Contains(ranks[w], p.ranks) {
 			ranks[w] = append(ranks[w], p.ranks)
@@ -116,7 +116,7 @@ func alike(byPlace map[place][]span) []choiceGroup {
 			}
 			var groups []choiceGroup
 			for _, d := range dtype.All() {
-				spans, has := byPlace[place{w.backend, w.buffers, n, d}]
+				spans, has := byCondition[condition{w.backend, w.buffers, n, d}]
 				if !has {
 					continue
 				}

@@ -1,8 +1,8 @@
 package export
 
 import (
+	"cmp"
 	"slices"
-	"sort"
 	"strconv"
 	"strings"
 
@@ -65,58 +65,85 @@ func Columns(h *journal.Header, rows []journal.Row) []Column {
 	if h == nil {
 		h = &journal.Header{}
 	}
-	axes, envs, options, limits := names{}, names{}, names{}, names{}
-	metrics, units := names{}, map[string]string{}
-	numeric := map[string]bool{} // axes
+	found := declaredNames(h)
+	declared := len(found.metrics.list)
+	for i := range rows {
+		found.addRow(&rows[i])
+	}
+	// Maps come in no order; what nobody declared is sorted.
+	slices.SortFunc(found.metrics.list[declared:], func(a, b string) int {
+		switch {
+		case a == b:
+			return 0
+		case a == headline:
+			return -1
+		case b == headline:
+			return 1
+		}
+		return strings.Compare(a, b)
+	})
+	slices.Sort(found.limits.list)
+	return found.columns()
+}
+
+// columnNames are the names of the columns that a run has besides the fixed ones.
+type columnNames struct {
+	axes, envs, options, metrics, limits names
+
+	numeric map[string]bool   // axes
+	units   map[string]string // of metrics
+}
+
+// declaredNames are those of the header.
+func declaredNames(h *journal.Header) columnNames {
+	n := columnNames{numeric: map[string]bool{}, units: map[string]string{}}
 	for _, a := range h.Axes {
 		// Two axes that every row has in a field of its own.
 		if a.Name != rowkey.NumRanks && a.Name != rowkey.Backend {
-			axes.add(a.Name)
-			numeric[a.Name] = a.Kind.Numeric()
+			n.axes.add(a.Name)
+			n.numeric[a.Name] = a.Kind.Numeric()
 		}
 	}
 	for _, e := range h.Envs {
-		envs.add(e)
+		n.envs.add(e)
 	}
 	// The time of a timed bench comes first, wherever it was declared.
 	if slices.ContainsFunc(h.Metrics, func(m journal.MetricInfo) bool { return m.Name == headline }) {
-		metrics.add(headline)
+		n.metrics.add(headline)
 	}
 	for _, m := range h.Metrics {
-		metrics.add(m.Name)
-		units[m.Name] = m.Unit
+		n.metrics.add(m.Name)
+		n.units[m.Name] = m.Unit
 	}
-	declared := len(metrics.list)
-	for i := range rows {
-		r := &rows[i]
-		for _, c := range r.Point {
-			if axes.add(c.Name) {
-				numeric[c.Name] = c.Value.Kind().Numeric()
-			}
-		}
-		for _, e := range r.Env {
-			envs.add(e.Name)
-		}
-		for _, c := range r.Options {
-			options.add(c.Name)
-		}
-		for name := range r.Metrics {
-			metrics.add(name)
-			if units[name] == "" {
-				units[name] = r.Units[name]
-			}
-		}
-		for name := range r.Limits {
-			limits.add(name)
-		}
-	}
-	// Maps come in no order; what nobody declared is sorted.
-	sort.Slice(metrics.list[declared:], func(i, j int) bool {
-		a, b := metrics.list[declared+i], metrics.list[declared+j]
-		return a == headline || b != headline && a < b
-	})
-	sort.Strings(limits.list)
+	return n
+}
 
+// addRow adds the names that only the row has.
+func (n *columnNames) addRow(r *journal.Row) {
+	for _, c := range r.Point {
+		if n.axes.add(c.Name) {
+			n.numeric[c.Name] = c.Value.Kind().Numeric()
+		}
+	}
+	for _, e := range r.Env {
+		n.envs.add(e.Name)
+	}
+	for _, c := range r.Options {
+		n.options.add(c.Name)
+	}
+	for name := range r.Metrics {
+		n.metrics.add(name)
+		if n.units[name] == "" {
+			n.units[name] = r.Units[name]
+		}
+	}
+	for name := range r.Limits {
+		n.limits.add(name)
+	}
+}
+
+// columns are the fixed columns and those of the names, in order of their roles.
+func (n *columnNames) columns() []Column {
 	b := columnBuilder{taken: map[string]bool{}}
 	for _, c := range []Column{{Role: Bench, Name: "bench"}, {Role: Part, Name: "part"},
 		{Role: NumRanks, Name: rowkey.NumRanks}, {Role: Backend, Name: rowkey.Backend}, {Role: Kind, Name: "kind"},
@@ -124,34 +151,36 @@ func Columns(h *journal.Header, rows []journal.Row) []Column {
 		{Role: Rank, Name: "rank"}, {Role: Phase, Name: "phase"}, {Role: Reason, Name: "reason"}, {Role: Warnings, Name: "warnings"}} {
 		b.add(c)
 	}
-	for _, n := range axes.list {
-		b.add(Column{Role: Axis, Name: n, Key: n, numeric: numeric[n]})
+	for _, name := range n.axes.list {
+		b.add(Column{Role: Axis, Name: name, Key: name, numeric: n.numeric[name]})
 	}
-	for _, n := range envs.list {
-		b.add(Column{Role: Env, Name: rolePrefix[Env] + n, Key: n})
+	for _, name := range n.envs.list {
+		b.add(Column{Role: Env, Name: rolePrefix[Env] + name, Key: name})
 	}
-	for _, n := range options.list {
-		b.add(Column{Role: Option, Name: rolePrefix[Option] + n, Key: n})
+	for _, name := range n.options.list {
+		b.add(Column{Role: Option, Name: rolePrefix[Option] + name, Key: name})
 	}
-	for i, n := range metrics.list {
-		b.add(Column{Role: Metric, Name: n, Key: n, Unit: units[n]})
+	for i, name := range n.metrics.list {
+		unit := n.units[name]
+		b.add(Column{Role: Metric, Name: name, Key: name, Unit: unit})
 		if i == 0 { // the headline, or what stands in for it
-			b.add(Column{Role: Spread, Name: n + "_spread_pct", Key: n})
+			b.add(Column{Role: Spread, Name: name + "_spread_pct", Key: name})
 		}
-		if units[n] != "" && !namesUnit(n, units[n]) {
-			b.add(Column{Role: Unit, Name: n + "_unit", Key: n, Unit: units[n]})
+		if unit != "" && !namesUnit(name, unit) {
+			b.add(Column{Role: Unit, Name: name + "_unit", Key: name, Unit: unit})
 		}
 	}
-	for _, n := range limits.list {
-		b.add(Column{Role: Limit, Name: rolePrefix[Limit] + n, Key: n})
+	for _, name := range n.limits.list {
+		b.add(Column{Role: Limit, Name: rolePrefix[Limit] + name, Key: name})
 	}
 	// Roles are numbered in column order; within one, the order above stays,
 	// but each metric keeps its spread and unit beside it.
-	sort.SliceStable(b.columns, func(i, j int) bool { return place(b.columns[i].Role) < place(b.columns[j].Role) })
+	slices.SortStableFunc(b.columns, func(x, y Column) int { return cmp.Compare(x.Role.group(), y.Role.group()) })
 	return b.columns
 }
 
-func place(r Role) Role {
+// group is the role whose columns stand together with those of this one.
+func (r Role) group() Role {
 	if r == Spread || r == Unit {
 		return Metric
 	}

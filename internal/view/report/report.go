@@ -1,3 +1,11 @@
+// Package report makes the views with pictures of a run: figures chosen on the
+// command line (Plot) or by default (AutoPlot), and one self-contained HTML page
+// with the run in words, its figures, its rows and its provenance.
+//
+// Everything is made from the journal and made again the same: choosing what to
+// draw, wording and laying out are pure functions of the header and its rows.
+// Only Render touches files. The package measures and judges nothing, and it
+// draws through package figure and writes tables through package export.
 package report
 
 import (
@@ -27,75 +35,75 @@ type Input struct {
 // keep the rest from being written.
 func Render(dir string, in Input) (files []string, err error) {
 	if in.Run == nil {
-		return nil, errors.New("making a report: there is no run")
+		return nil, errors.New("making a report: no run")
 	}
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return nil, fmt.Errorf("making a report: %w", err)
 	}
+	out := rendering{dir: dir}
 	rows := in.Run.Latest()
 	figures, noFigure, errs := chooseFigures(in, rows)
-	var pictures []drawn
+	out.errs = errs
+	pictures := out.draw(figures)
+	sections, err := sectionsOf(in.Bench, rows)
+	out.errs = append(out.errs, err)
+	page := newPage(in.Run, rows, sections, pictures, noFigure)
+	out.write("table.txt", func() ([]byte, error) { return exported("table", in.Run, rows) })
+	out.write("rows.csv", func() ([]byte, error) { return exported("csv", in.Run, rows) })
+	out.write("report.html", page.html)
+	out.write("report.md", page.text)
+	made, err := exportsOf(in.Bench, rows)
+	out.errs = append(out.errs, err)
+	for _, f := range made {
+		out.write(f.Name, func() ([]byte, error) { return f.Data, nil })
+	}
+	out.errs = append(out.errs, missing(dir, in.Bench, rows, out.files)...)
+	if err := errors.Join(out.errs...); err != nil {
+		return out.files, fmt.Errorf("making the report of run %s: %w", in.Run.ID(), err)
+	}
+	return out.files, nil
+}
+
+// rendering is the files of a report that are written, and what went wrong.
+type rendering struct {
+	dir   string
+	files []string
+	errs  []error
+}
+
+// draw writes the figures and returns those that could be drawn.
+func (o *rendering) draw(figures []figure.Figure) (pictures []drawn) {
 	for _, f := range figures {
-		written, err := figure.Write(filepath.Join(dir, "figures"), f)
-		files = append(files, written...)
+		written, err := figure.Write(filepath.Join(o.dir, "figures"), f)
+		o.files = append(o.files, written...)
 		var svg bytes.Buffer
 		if err == nil {
 			err = figure.SVG(&svg, f)
 		}
 		if err != nil {
-			errs = append(errs, fmt.Errorf("figure %s: %w", f.Name, err))
+			o.errs = append(o.errs, fmt.Errorf("figure %s: %w", f.Name, err))
 			continue
 		}
 		pictures = append(pictures, drawn{f, svg.Bytes()})
 	}
-	sections, err := guarded("sections", in.Bench, func(b *bench.Bench) []bench.Section {
-		if b.Sections == nil {
-			return nil
-		}
-		return b.Sections(rows)
-	})
-	errs = append(errs, err)
+	return pictures
+}
 
-	page := newPage(in.Run, rows, sections, pictures, noFigure)
-	for _, view := range []struct {
-		name string
-		make func() ([]byte, error)
-	}{
-		{"table.txt", func() ([]byte, error) { return exported("table", in.Run, rows) }},
-		{"rows.csv", func() ([]byte, error) { return exported("csv", in.Run, rows) }},
-		{"report.html", page.html},
-		{"report.md", page.text},
-	} {
-		path := filepath.Join(dir, view.name)
-		data, err := view.make()
-		if err == nil {
-			err = journal.WriteFileAtomic(path, data)
-		}
-		if err != nil {
-			errs = append(errs, err)
-			continue
-		}
-		files = append(files, path)
+// write makes the content of a file and writes it under its name, which may have folders.
+func (o *rendering) write(name string, content func() ([]byte, error)) {
+	path := filepath.Join(o.dir, filepath.FromSlash(name))
+	data, err := content()
+	if err == nil {
+		err = os.MkdirAll(filepath.Dir(path), 0o777)
 	}
-	made, err := exportsOf(in.Bench, rows)
-	errs = append(errs, err)
-	for _, f := range made {
-		path := filepath.Join(dir, filepath.FromSlash(f.Name))
-		err := os.MkdirAll(filepath.Dir(path), 0o777)
-		if err == nil {
-			err = journal.WriteFileAtomic(path, f.Data)
-		}
-		if err != nil {
-			errs = append(errs, err)
-			continue
-		}
-		files = append(files, path)
+	if err == nil {
+		err = journal.WriteFileAtomic(path, data)
 	}
-	errs = append(errs, missing(dir, in.Bench, rows, files)...)
-	if err := errors.Join(errs...); err != nil {
-		return files, fmt.Errorf("making the report of run %s: %w", in.Run.ID(), err)
+	if err != nil {
+		o.errs = append(o.errs, err)
+		return
 	}
-	return files, nil
+	o.files = append(o.files, path)
 }
 
 func exported(format string, run *journal.Run, rows []journal.Row) ([]byte, error) {
@@ -168,6 +176,16 @@ func guarded[T any](what string, b *bench.Bench, call func(*bench.Bench) []T) (o
 		}
 	}()
 	return call(b), nil
+}
+
+// sectionsOf are what the bench says in words.
+func sectionsOf(b *bench.Bench, rows []journal.Row) ([]bench.Section, error) {
+	return guarded("sections", b, func(b *bench.Bench) []bench.Section {
+		if b.Sections == nil {
+			return nil
+		}
+		return b.Sections(rows)
+	})
 }
 
 // exportsOf makes the bench's own files.
