@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Measures the harness itself, as docs/performance.md reports it: what it adds
-# to a sample, and how many launches a second it manages, beside the shell loop
-# that people write instead. Usage: scripts/bench.sh bin/kernbench
+# Measures the harness itself: what it adds to a sample, and how many launches a
+# second it manages, beside the shell loop that people write instead. The numbers
+# go to a dated file in docs/results. Usage: scripts/bench.sh bin/kernbench
 set -euo pipefail
 bin=$(realpath "${1:-bin/kernbench}")
 here=$(cd "$(dirname "$0")/.." && pwd)

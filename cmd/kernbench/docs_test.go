@@ -15,25 +15,17 @@ import (
 )
 
 // TestDocumentedCommands runs every kernbench command that stands in a shell
-// block of README.md and docs/, and in the examples of the help texts, so that
+// block of the documents, and in the examples of the help texts, so that
 // none can rot. A sweep is planned, not run: that reads the file, the flags, the
 // names and the expressions. Everything else runs over two small stored runs of
 // every folder that is named.
 func TestDocumentedCommands(t *testing.T) {
-	documents, err := filepath.Glob("../../docs/*.md")
-	if err != nil {
-		t.Fatal(err)
-	}
 	dir := stage(t)
 	commands := 0
-	for _, path := range append(documents, "../../README.md") {
-		text, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, line := range shellLines(string(text)) {
+	for name, text := range documents(t) {
+		for _, line := range shellLines(text) {
 			commands++
-			try(t, dir, filepath.Base(path), line)
+			try(t, dir, name, line)
 		}
 	}
 	if commands < 5 {
@@ -69,25 +61,54 @@ func TestClusterCommands(t *testing.T) {
 	}
 }
 
-// TestDocumentedTargets: the make targets that the README names exist.
-func TestDocumentedTargets(t *testing.T) {
-	readme, err := os.ReadFile("../../README.md")
-	if err != nil {
-		t.Fatal(err)
+// documents are the texts of all documents, by name.
+func documents(t *testing.T) map[string]string {
+	t.Helper()
+	texts := map[string]string{}
+	for _, pattern := range []string{"../../*.md", "../../docs/*.md", "../../docs/*/*.md"} {
+		files, err := filepath.Glob(pattern)
+		if err != nil || len(files) == 0 {
+			t.Fatalf("no documents %s: %v", pattern, err)
+		}
+		for _, path := range files {
+			text, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			name, _ := filepath.Rel("../..", path)
+			texts[name] = string(text)
+		}
 	}
+	return texts
+}
+
+// TestDocumentedTargets: the make targets and the files that documents name exist.
+func TestDocumentedTargets(t *testing.T) {
 	makefile, err := os.ReadFile("../../Makefile")
 	if err != nil {
 		t.Fatal(err)
 	}
-	named := regexp.MustCompile("(?m)(?:^ {4}|`)make ([a-z]+)").FindAllStringSubmatch(string(readme), -1)
-	if len(named) == 0 {
-		t.Error("the README names no make target")
-	}
-	for _, m := range named {
-		if !strings.Contains(string(makefile), "\n"+m[1]+":") {
-			t.Errorf("the README names make %s, which the Makefile lacks", m[1])
+	targets, links := 0, 0
+	for name, text := range documents(t) {
+		for _, m := range regexp.MustCompile("(?m)(?:^ {4}|`)(?:time )?make ([a-z][a-z-]*)").FindAllStringSubmatch(text, -1) {
+			if targets++; !strings.Contains(string(makefile), "\n"+m[1]+":") {
+				t.Errorf("%s names make %s, which the Makefile lacks", name, m[1])
+			}
+		}
+		for _, m := range regexp.MustCompile(`\]\(([^)#:]+)(?:#[^)]*)?\)`).FindAllStringSubmatch(text, -1) {
+			if links++; !exists(filepath.Join("../..", filepath.Dir(name), m[1])) {
+				t.Errorf("%s links to %s, which is not there", name, m[1])
+			}
 		}
 	}
+	if targets < 10 || links < 30 {
+		t.Errorf("only %d targets and %d links were found: has the form of the documents changed?", targets, links)
+	}
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
 }
 
 // assertRotFound: a check that finds nothing must be able to.
