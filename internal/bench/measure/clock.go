@@ -5,17 +5,17 @@ import (
 	"time"
 )
 
-// Clock is the time to measure with. Times are integer picoseconds from an
-// arbitrary start, so that simulated and measured times are of one kind.
+// Clock is what calls are timed with. Times are integer picoseconds from an
+// arbitrary start, so that simulated and measured times are alike.
 type Clock interface {
 	Now() int64
 	// Deterministic clocks give the same duration for the same call every time:
-	// one sample says all, and there is no interval.
+	// one sample is enough, and there is no interval.
 	Deterministic() bool
 	Name() string
 }
 
-// Calibration is what a clock adds to and hides from a duration, in picoseconds.
+// Calibration is the error that a clock adds to a duration, in picoseconds.
 type Calibration struct {
 	// Overhead is the least duration between two readings; it is subtracted
 	// from each sample.
@@ -53,7 +53,7 @@ var calibrateOnce = sync.OnceValue(func() Calibration {
 	return calibrationOf(readings)
 })
 
-// Calibrate gives the calibration of the monotonic clock, measured once per process.
+// Calibrate returns the calibration of the monotonic clock, measured once per process.
 func Calibrate() Calibration { return calibrateOnce() }
 
 // calibrationOf takes successive readings. The least difference may be 0 when

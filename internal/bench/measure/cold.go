@@ -11,7 +11,7 @@ import (
 // given. Each rank has one, and sweeping it takes tens of milliseconds.
 const MaxColdBytes = 256 << 20
 
-// unknownCache is assumed where the system does not tell the cache's size.
+// unknownCache is assumed where the system does not report the cache's size.
 const unknownCache = 64 << 20
 
 var lastLevelCache = sync.OnceValue(func() int64 {
@@ -35,11 +35,11 @@ func coldBytes(given int, cache int64) (bytes int, warning string) {
 	return bytes, warning
 }
 
-// cacheLine is the least common size: longer lines are merely touched twice.
+// cacheLine is the smallest common size: longer lines are merely touched twice.
 const cacheLine = 64
 
-// sweep takes every line of the buffer into the cache for writing, which puts
-// out what else is there.
+// sweep writes to every line of the buffer, which evicts everything else from the
+// cache.
 func sweep(buffer []uint64) {
 	for i := 0; i < len(buffer); i += cacheLine / 8 {
 		buffer[i]++

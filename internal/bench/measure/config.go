@@ -9,19 +9,19 @@ import (
 	"time"
 )
 
-// Cadence says what stands between one sample and the next.
+// Cadence is what happens between one sample and the next.
 type Cadence string
 
 const (
 	// Isolated: all ranks meet in a barrier before each sample, so a sample is one
-	// call started together. This is the latency a lone call sees.
+	// call started together. This is the latency of a single call.
 	Isolated Cadence = "isolated"
-	// Streaming: calls follow one another inside a block without agreement, so
+	// Streaming: calls follow one another inside a block without barriers, so
 	// ranks may run ahead of each other as they do in a program.
 	Streaming Cadence = "streaming"
 )
 
-// Cache says what the caches hold when a sample begins.
+// Cache is what the caches hold at the start of a sample.
 type Cache string
 
 const (

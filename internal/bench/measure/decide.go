@@ -9,13 +9,13 @@ import (
 )
 
 // Everything here is a pure function of what all ranks have exchanged, so every
-// rank comes to the same decision without asking.
+// rank makes the same decision by itself.
 
 // StopReason says which rule ended the sampling.
 type StopReason string
 
 const (
-	// Precise: the median is known as well as Stop.RelNoise asks.
+	// Precise: the median is known as well as Stop.RelNoise demands.
 	Precise StopReason = "precise"
 	// Settled: more samples would not make it known much better.
 	Settled StopReason = "settled"
@@ -43,9 +43,9 @@ const (
 	// than this share of what they took before.
 	stillFalling = 0.95
 
-	// A sample must be this many times what the clock hides or adds.
+	// A sample must be this many times the error of the clock.
 	clockMargin = 100
-	// leastCall keeps the batch sensible when a call is too quick to be seen.
+	// leastCall bounds the batch when a call is too short to be seen.
 	leastCall = 1000 // ps
 )
 
@@ -67,7 +67,7 @@ type warming struct {
 }
 
 // next takes the per-call maxima of a block and the time since the warm-up
-// began. It returns the size of the next block, 0 to go on to the samples.
+// started. It returns the size of the next block, 0 at the end of the warm-up.
 func (w *warming) next(maxima []int64, elapsed int64) int {
 	w.calls += len(maxima)
 	now := stats.Median(maxima)
@@ -105,7 +105,7 @@ func (s *sampling) first(cost float64) int {
 }
 
 // next takes the per-iteration maxima of a block and the time since the
-// sampling began. It returns the size of the next block, or 0 and a reason.
+// sampling started. It returns the size of the next block, or 0 and a reason.
 func (s *sampling) next(maxima []int64, elapsed int64) (int, StopReason) {
 	s.sorted = merge(s.sorted, maxima)
 	noise := relativeNoise(s.sorted)

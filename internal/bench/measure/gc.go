@@ -12,7 +12,7 @@ import (
 var collector struct {
 	sync.Mutex
 	pauses  int
-	percent int // to go back to
+	percent int // to restore
 }
 
 // pauseGC collects, then turns the garbage collector off until resume is called.
@@ -33,12 +33,12 @@ func pauseGC() (resume func()) {
 	}
 }
 
-// muchGarbage is when a heap is collected between blocks though the collector
-// is off: a body that allocates would else fill the memory.
+// muchGarbage is the growth of the heap after which it is collected between blocks,
+// although the collector is off: a body that allocates would fill the memory.
 const muchGarbage = 512 << 20
 
-// collectMuch collects if the heap has grown by muchGarbage over base, which it
-// gives anew.
+// collectMuch collects if the heap has grown by muchGarbage over base, and returns
+// the new base.
 func collectMuch(base uint64) uint64 {
 	heap := heapBytes()
 	if heap < base+muchGarbage {

@@ -9,8 +9,8 @@ import (
 	"github.com/kernbench/kernbench/internal/comm/syncgroup"
 )
 
-// HarnessCost is what a sample costs beside the call: the time per sample of an
-// empty body, clock readings and barriers included. Every rank of the group
+// HarnessCost measures what a sample costs besides the call: the time per sample of
+// an empty body, clock readings and barriers included. Every rank of the group
 // calls it, and gets the slowest rank's time.
 func HarnessCost(ctx context.Context, cadence Cadence, g syncgroup.Group) (time.Duration, error) {
 	runtime.LockOSThread()
@@ -20,7 +20,7 @@ func HarnessCost(ctx context.Context, cadence Cadence, g syncgroup.Group) (time.
 	defer pauseGC()()
 	var cost int64
 	for range 2 { // the first warms up
-		s.begin(phaseTimed)
+		s.start(phaseTimed)
 		_, elapsed, err := s.block(ctx, maxBlock)
 		if err != nil {
 			return 0, fmt.Errorf("measuring the harness: %w", err)

@@ -90,7 +90,7 @@ func (m Matrix) MarshalBinary() ([]byte, error) {
 func (m *Matrix) UnmarshalBinary(b []byte) error {
 	const head = len(matrixMagic) + 1
 	if len(b) < head || string(b[:len(matrixMagic)]) != matrixMagic {
-		return errors.New("decoding samples: not a sample matrix: it does not begin with " + matrixMagic)
+		return errors.New("decoding samples: not a sample matrix: it does not start with " + matrixMagic)
 	}
 	if v := b[len(matrixMagic)]; v != matrixVersion {
 		return fmt.Errorf("decoding samples: version %d, this program reads %d", v, matrixVersion)
@@ -119,9 +119,9 @@ func (m *Matrix) UnmarshalBinary(b []byte) error {
 	return nil
 }
 
-var errTruncated = errors.New("decoding samples: the matrix is cut short or followed by something else")
+var errTruncated = errors.New("decoding samples: the matrix is truncated or followed by other data")
 
-// varints reads numbers until one is bad; the rest are then 0.
+// varints reads numbers until one is bad; further ones are 0.
 type varints struct {
 	rest []byte
 	bad  bool

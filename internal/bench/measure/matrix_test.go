@@ -72,7 +72,7 @@ func TestMatrixBytes(t *testing.T) {
 
 func TestMatrixRefuses(t *testing.T) {
 	for want, input := range map[string]string{
-		"does not begin": "KBSX\x01\x00\x00",
+		"does not start": "KBSX\x01\x00\x00",
 		"version 2":      "KBSM\x02\x00\x00",
 		"cannot hold":    "KBSM\x01\x80\x80\x80\x80\x80\x80\x80\x80\x80\x01\x02\x00\x00",
 		"cut short":      "KBSM\x01\x00\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01",

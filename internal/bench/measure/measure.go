@@ -5,7 +5,7 @@
 // samples and every rank computes the same decision from the same data, so no
 // rank leads. The statistics of the samples are pure functions of the [Matrix].
 //
-// It knows nothing of benches, rows or journals, and talks to the other ranks
-// only through an [agree.Group]. A call that hangs in the backend under test is
-// not noticed here but by whoever watches the progress.
+// It knows nothing of benches, rows or journals, and reaches the other ranks only
+// through a [syncgroup.Group]. A call that hangs in the backend under test is not
+// detected here but by the caller, who watches the progress.
 package measure

@@ -11,7 +11,7 @@ import (
 	"github.com/kernbench/kernbench/internal/comm/syncgroup"
 )
 
-// Result is what was measured, the same on every rank but for ClockOverhead,
+// Result is what was measured, the same on every rank except ClockOverhead,
 // ClockResolution and Warnings.
 type Result struct {
 	// Samples holds for each iteration and rank the time of one call, with the
@@ -63,7 +63,7 @@ func run(ctx context.Context, cfg Config, clock Clock, g syncgroup.Group, body B
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	s := &sampler{watch: newStopwatch(clock), group: g, body: body, isolated: cfg.Cadence == Isolated, batch: 1}
-	clockError, err := s.agreeOnTerms(ctx, cfg, clock)
+	clockError, err := s.compareTerms(ctx, cfg, clock)
 	if err != nil {
 		return nil, err
 	}
@@ -86,7 +86,8 @@ func run(ctx context.Context, cfg Config, clock Clock, g syncgroup.Group, body B
 		if r.WarmupCalls, call, err = s.warmUp(ctx, cfg); err != nil {
 			return nil, err
 		}
-		// A second call in a sample would find what the preamble or the sweep did undone.
+		// Preamble and cold cache are for one call: a second call in the sample would
+		// go without.
 		if body.Preamble == nil && cfg.Cache == Warm {
 			s.batch = batchFor(call, clockError)
 		}
@@ -105,12 +106,12 @@ func (r *Result) warnIf(when bool, format string, args ...any) {
 	}
 }
 
-// agreeOnTerms makes sure that all ranks measure alike, without which they would
-// wait for each other for ever. It gives the worst clock error of all ranks.
-func (s *sampler) agreeOnTerms(ctx context.Context, cfg Config, clock Clock) (clockError int64, err error) {
+// compareTerms makes sure that all ranks measure alike; otherwise they would wait
+// for each other forever. It returns the worst clock error of all ranks.
+func (s *sampler) compareTerms(ctx context.Context, cfg Config, clock Clock) (clockError int64, err error) {
 	name := fnv.New64a()
 	name.Write([]byte(clock.Name()))
-	has := func(b bool) int64 {
+	flag := func(b bool) int64 {
 		if b {
 			return 1
 		}
@@ -119,7 +120,7 @@ func (s *sampler) agreeOnTerms(ctx context.Context, cfg Config, clock Clock) (cl
 	terms := []string{"configuration", "clock", "kind of clock", "preamble"}
 	c := s.watch.calibration
 	mine := []int64{
-		cfg.fingerprint(), int64(name.Sum64()), has(clock.Deterministic()), has(s.body.Preamble != nil),
+		cfg.fingerprint(), int64(name.Sum64()), flag(clock.Deterministic()), flag(s.body.Preamble != nil),
 		max(c.Overhead, c.Resolution),
 	}
 	all, err := s.group.Exchange(ctx, mine)
@@ -128,11 +129,11 @@ func (s *sampler) agreeOnTerms(ctx context.Context, cfg Config, clock Clock) (cl
 	}
 	for r, theirs := range all {
 		if len(theirs) != len(mine) {
-			return 0, fmt.Errorf("measuring: ranks out of step: rank %d is not at the beginning of a measurement", r)
+			return 0, fmt.Errorf("measuring: ranks out of step: rank %d is not at the start of a measurement", r)
 		}
 		for i, term := range terms {
 			if theirs[i] != all[0][i] {
-				return 0, fmt.Errorf("measuring: rank %d has another %s than rank 0: all ranks must measure alike", r, term)
+				return 0, fmt.Errorf("measuring: rank %d and rank 0 differ in %s: all ranks must measure alike", r, term)
 			}
 		}
 		clockError = max(clockError, theirs[len(terms)])
@@ -140,10 +141,10 @@ func (s *sampler) agreeOnTerms(ctx context.Context, cfg Config, clock Clock) (cl
 	return clockError, nil
 }
 
-// warmUp gives the number of calls made and the time of one when they ended.
+// warmUp returns the number of calls made and the time of the last ones.
 func (s *sampler) warmUp(ctx context.Context, cfg Config) (calls int, call float64, err error) {
 	decide := warming{limits: cfg.Warmup}
-	s.begin(phaseWarmup)
+	s.start(phaseWarmup)
 	for n := 1; n > 0; {
 		block, elapsed, err := s.block(ctx, n)
 		if err != nil {
@@ -159,7 +160,7 @@ func (s *sampler) warmUp(ctx context.Context, cfg Config) (calls int, call float
 func (s *sampler) sample(ctx context.Context, cfg Config, r *Result, call float64) error {
 	decide := sampling{stop: cfg.Stop, exact: r.Deterministic}
 	heap := heapBytes()
-	s.begin(phaseTimed)
+	s.start(phaseTimed)
 	for n := decide.first(call * float64(s.batch)); n > 0; {
 		block, elapsed, err := s.block(ctx, n)
 		if err != nil {

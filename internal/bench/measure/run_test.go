@@ -238,12 +238,12 @@ func TestAgreementPerCadence(t *testing.T) {
 
 func TestDisagreementIsFound(t *testing.T) {
 	for want, change := range map[string]func(*rank){
-		"another configuration": func(r *rank) { r.cfg.Stop.MaxSamples++ },
-		"another clock":         func(r *rank) { r.clock.name = "r" },
-		"another kind of clock": func(r *rank) { r.clock.deterministic = true },
-		"another preamble":      func(r *rank) { r.body.Preamble = func() error { return nil } },
-		"cadence":               func(r *rank) { r.cfg.Cadence = "often" },
-		"no call":               func(r *rank) { r.body.Call = nil },
+		"differ in configuration": func(r *rank) { r.cfg.Stop.MaxSamples++ },
+		"differ in clock":         func(r *rank) { r.clock.name = "r" },
+		"differ in kind of clock": func(r *rank) { r.clock.deterministic = true },
+		"differ in preamble":      func(r *rank) { r.body.Preamble = func() error { return nil } },
+		"cadence":                 func(r *rank) { r.cfg.Cadence = "often" },
+		"no call":                 func(r *rank) { r.body.Call = nil },
 	} {
 		ranks := each(3, Default(), 1e9)
 		change(ranks[1])

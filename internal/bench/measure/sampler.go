@@ -47,27 +47,27 @@ type sampler struct {
 	cold     []uint64 // swept before each sample unless empty
 
 	phase string
-	began int64 // when the phase began
+	since int64 // start of the phase
 	done  int   // iterations of the phase before this block
 	at    int   // iteration of this block that runs now
 
 	// message is what goes to the other ranks after a block: the time since the
-	// phase began, then the samples. It is made once, so that a block allocates nothing.
+	// phase started, then the samples. It is reused, so that a block allocates nothing.
 	message [1 + maxBlock]int64
 }
 
-func (s *sampler) begin(phase string) {
-	s.phase, s.done, s.began = phase, 0, s.watch.now()
+func (s *sampler) start(phase string) {
+	s.phase, s.done, s.since = phase, 0, s.watch.now()
 }
 
-// block takes n samples on this rank and gives those of all ranks, with the
-// time since the phase began on the slowest.
+// block takes n samples on this rank and returns those of all ranks, with the
+// time since the start of the phase on the slowest.
 func (s *sampler) block(ctx context.Context, n int) (samples Matrix, elapsed int64, err error) {
 	if err := context.Cause(ctx); err != nil {
 		return Matrix{}, 0, fmt.Errorf("measuring: %s: %w", s.phase, err)
 	}
 	if !s.isolated {
-		// Start together; within the block each rank goes its own pace.
+		// Start together; within the block each rank goes at its own pace.
 		if err := s.group.Barrier(ctx); err != nil {
 			return Matrix{}, 0, err
 		}
@@ -75,12 +75,12 @@ func (s *sampler) block(ctx context.Context, n int) (samples Matrix, elapsed int
 	if err := s.guarded(ctx, s.message[1:1+n]); err != nil {
 		return Matrix{}, 0, err
 	}
-	s.message[0] = s.watch.now() - s.began
+	s.message[0] = s.watch.now() - s.since
 	s.done += n
 	return s.exchange(ctx, n)
 }
 
-// guarded runs the loop and makes an error of a panic.
+// guarded runs the loop and turns a panic into an error.
 func (s *sampler) guarded(ctx context.Context, samples []int64) (err error) {
 	returned := false
 	defer func() {
@@ -125,8 +125,8 @@ func (s *sampler) callError(err error) *CallError {
 	return &CallError{Rank: s.group.Rank(), Phase: s.phase, Iteration: s.done + s.at, Err: err}
 }
 
-// panicked makes an error of a body that did not return. A nil value means that
-// it ended its goroutine, which goes on to end: but the other ranks are told.
+// panicked is the error of a body that did not return. A nil value means that it
+// called runtime.Goexit, so that nobody gets the error: the group is aborted here.
 func (s *sampler) panicked(value any) error {
 	if value == nil {
 		err := s.callError(errors.New("the body ended its goroutine"))
@@ -141,7 +141,7 @@ func (s *sampler) panicked(value any) error {
 	return err
 }
 
-// exchange gives the other ranks the block just taken, and takes theirs.
+// exchange sends the block just taken to the other ranks, and receives theirs.
 func (s *sampler) exchange(ctx context.Context, n int) (samples Matrix, elapsed int64, err error) {
 	all, err := s.group.Exchange(ctx, s.message[:1+n])
 	if err != nil {

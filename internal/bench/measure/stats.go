@@ -18,7 +18,7 @@ func PerIterationMax(m Matrix) []float64 {
 	return values
 }
 
-// Analysis is what a matrix of samples tells. Times are in microseconds.
+// Analysis is what a matrix of samples shows. Times are in microseconds.
 type Analysis struct {
 	// Summary is of the per-iteration maximum over ranks.
 	Summary stats.Summary
@@ -36,9 +36,9 @@ type Analysis struct {
 	Warnings []string
 }
 
-// driftWorthSaying keeps the drift warning for changes that matter: with
+// minDrift keeps the drift warning for changes that matter: with
 // thousands of samples the intervals separate a tenth of a percent.
-const driftWorthSaying = 0.05
+const minDrift = 0.05
 
 // Analyze describes the samples. It does not warn of a single sample: that
 // comes of a deterministic clock, or [Run] has warned already.
@@ -51,13 +51,13 @@ func Analyze(m Matrix) Analysis {
 	}
 	a.Skew, a.Straggler, a.StragglerShare = imbalance(m)
 	var sure bool
-	if a.Drift, sure = drift(values); sure && math.Abs(a.Drift) > driftWorthSaying {
-		a.Warnings = append(a.Warnings, fmt.Sprintf("drift: the median of the second half of the samples is %+.1f %% off the first's", 100*a.Drift))
+	if a.Drift, sure = drift(values); sure && math.Abs(a.Drift) > minDrift {
+		a.Warnings = append(a.Warnings, fmt.Sprintf("drift: the median of the second half of the samples differs by %+.1f %% from that of the first", 100*a.Drift))
 	}
 	return a
 }
 
-// imbalance says how unevenly the ranks share the time.
+// imbalance is how unevenly the ranks share the time.
 func imbalance(m Matrix) (skew float64, straggler int, share float64) {
 	if m.Iterations() == 0 {
 		return 0, 0, 0
@@ -77,7 +77,7 @@ func imbalance(m Matrix) (skew float64, straggler int, share float64) {
 }
 
 // drift compares the halves of the values in the order they were taken. It is
-// sure of a change when the intervals of the two medians do not meet.
+// sure of a change when the intervals of the two medians do not overlap.
 func drift(values []float64) (change float64, sure bool) {
 	half := len(values) / 2
 	if half == 0 {

@@ -23,7 +23,7 @@ const (
 	memoryShare = 16
 )
 
-// coreCounts are the numbers of cores that tell about all: the powers of two, and all.
+// coreCounts are the numbers of cores to probe: the powers of two, and all.
 func coreCounts(n int) []int {
 	var counts []int
 	for k := 1; k < n; k *= 2 {
@@ -34,8 +34,8 @@ func coreCounts(n int) []int {
 
 // sets are the working sets per core for so many cores: from the first cache
 // by the profile's factor, the last so large that together they exceed the
-// last-level cache four times, as far as the profile and the host's memory allow: of
-// twice as much a cache that does not always drop the oldest still holds a part.
+// last-level cache four times, as far as the profile and the host's memory allow. Of
+// twice as much, a cache that does not always evict the oldest still holds a part.
 func (p Profile) sets(cores int, lastLevel, memory int64) []int64 {
 	if lastLevel == 0 {
 		lastLevel = usualCache
@@ -46,7 +46,7 @@ func (p Profile) sets(cores int, lastLevel, memory int64) []int64 {
 	}
 	largest := max(total/int64(cores)/blockBytes*blockBytes, 4*smallestSet)
 	var out []int64
-	for s := int64(smallestSet); s <= largest/2; s *= p.Step { // none that is nearly the largest
+	for s := int64(smallestSet); s <= largest/2; s *= p.Step { // none close to the largest
 		out = append(out, s)
 	}
 	return append(out, largest)
@@ -70,7 +70,7 @@ func room(cores int, sets map[int][]int64) []int64 {
 func usable(host hostinfo.Host) int64 { return cmp.Or(host.MemoryMax, host.Memory) }
 
 // bandwidth fills in the copy and read tables.
-func (b *bench) bandwidth(r *Result, host hostinfo.Host) error {
+func (b *prober) bandwidth(r *Result, host hostinfo.Host) error {
 	memory := make([][]byte, 0, len(b.cores))
 	defer func() {
 		for _, m := range memory {
@@ -114,13 +114,13 @@ func (b *bench) bandwidth(r *Result, host hostinfo.Host) error {
 }
 
 // touched maps memory and writes to every page of it, in huge pages where the
-// kernel gives them, as the collectives' own memory is.
+// kernel provides them, as the collectives' own memory is.
 func touched(bytes int) ([]byte, error) {
 	m, err := unix.Mmap(-1, 0, bytes, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
 	if err != nil {
 		return nil, fmt.Errorf("mapping %d bytes to probe with: %w", bytes, err)
 	}
-	unix.Madvise(m, unix.MADV_HUGEPAGE) // a wish, not a need
+	unix.Madvise(m, unix.MADV_HUGEPAGE) // without huge pages it is only slower
 	for i := 0; i < len(m); i += 4096 {
 		m[i] = 1
 	}

@@ -28,12 +28,12 @@ func (r Result) US(t Traffic) float64 {
 	return (t.Loads*perLoad + t.Stores*perStore) / 1e3
 }
 
-// ExchangeUS is the time in microseconds that each of so many cores, all at once,
-// needs to get so many bytes that only another reaches, which gets as many, when
-// each has so many bytes of memory of its own for what it gives and what it keeps;
-// 0 where that was not probed. What crosses costs what it does between caches; the
-// memory, which need not be touched as often as bytes cross, is passed over once, at
-// what exchanging the contents of memory that large costs beyond.
+// ExchangeUS is the time in microseconds that so many cores need, all at once, for
+// each to receive crossing bytes of another's private memory and to send as many,
+// when each touches memory bytes of its own; 0 where that was not probed. What
+// crosses is charged the rate between caches. The memory, which may be touched less
+// often than bytes cross, is charged once, by what an exchange of sets that large
+// costs beyond that rate.
 func (r Result) ExchangeUS(cores int, crossing, memory float64) float64 {
 	if len(r.Exchange) == 0 {
 		return 0
@@ -45,7 +45,7 @@ func (r Result) ExchangeUS(cores int, crossing, memory float64) float64 {
 
 // lookup interpolates between the probed cells: over cores linearly, over
 // sizes linearly in the logarithm. Outside the probed range the nearest end
-// holds: a set beyond the largest is memory like it, and more ranks than cores
+// applies: a larger set is in memory like the largest, and more ranks than cores
 // have no more bandwidth.
 func lookup(cells []Cell, cores int, bytes float64) float64 {
 	below, above := column(cells, cores)
@@ -58,8 +58,8 @@ func lookup(cells []Cell, cores int, bytes float64) float64 {
 }
 
 // column gives the cells of the largest probed number of cores that is at most
-// the wanted one, and of the next larger, if there is one. With fewer cores
-// wanted than any probed, the least are both.
+// the wanted one, and of the next larger, if there is one. For fewer cores than
+// any probed, the smallest number is used.
 func column(cells []Cell, cores int) (below, above []Cell) {
 	for len(cells) > 0 {
 		n := 1
@@ -77,8 +77,9 @@ func column(cells []Cell, cores int) (below, above []Cell) {
 	return below, nil
 }
 
-// overSize interpolates within the cells of one number of cores. What a larger set
-// reached a smaller one can too, so a cell below it was disturbed and does not count.
+// overSize interpolates within the cells of one number of cores. A smaller set is at
+// least as fast as a larger one, so a cell below a larger set's rate was disturbed
+// and is raised to it.
 func overSize(cells []Cell, bytes float64) float64 {
 	var rate float64
 	for i := len(cells) - 1; i >= 0; i-- {

@@ -10,15 +10,15 @@ import (
 	"github.com/kernbench/kernbench/internal/kernel/vec"
 )
 
-// exchangeWay is a way of crossing: in pieces that stay in the caches of both cores,
-// with stores past the caches or not.
+// exchangeWay is how an exchange is done: in pieces that stay in the caches of both
+// cores, with stores that bypass the caches or not.
 type exchangeWay struct {
-	piece int // bytes that cross at a time
+	piece int // bytes exchanged at a time
 	store func(dst, src []byte)
 }
 
-// exchangeWays are those for a working set of which the better one is the limit. The
-// fewer flags the better, as long as there are two pieces to overlap.
+// exchangeWays are the candidates for a working set; the fastest is the limit. Larger
+// pieces need fewer flags, as long as there are two pieces to overlap.
 func exchangeWays(set, secondLevel int64) []exchangeWay {
 	const short, long = 64 << 10, 256 << 10
 	switch {
@@ -30,16 +30,16 @@ func exchangeWays(set, secondLevel int64) []exchangeWay {
 	return []exchangeWay{{long, vec.Copy}, {long, vec.CopyNT}}
 }
 
-// exchangeSlots is how many pieces of a core are on their way: with four it waits for
-// nobody that keeps its pace.
+// exchangeSlots is how many pieces of a core are in flight: with four it does not
+// wait for cores that are as fast.
 const exchangeSlots = 4
 
-// exchange fills in how fast cores give each other the contents of memory that
-// only they themselves reach: two of them, and more at once.
-func (b *bench) exchange(r *Result, host hostinfo.Host) error {
+// exchange fills in how fast cores exchange the contents of private memory: two of
+// them, and more at once.
+func (b *prober) exchange(r *Result, host hostinfo.Host) error {
 	for _, n := range b.profile.Counts {
 		if n%2 != 0 {
-			continue // a single core, or one is left over
+			continue // a single core, or one without a partner
 		}
 		if err := b.exchangeOf(n, r, host); err != nil {
 			return fmt.Errorf("probing the exchange between %d cores: %w", n, err)
@@ -48,7 +48,7 @@ func (b *bench) exchange(r *Result, host hostinfo.Host) error {
 	return nil
 }
 
-func (b *bench) exchangeOf(n int, r *Result, host hostinfo.Host) error {
+func (b *prober) exchangeOf(n int, r *Result, host hostinfo.Host) error {
 	sets := b.profile.sets(n, host.CPU.L3, usable(host))
 	memory := make([][]byte, n)
 	for i := range memory {
@@ -80,10 +80,10 @@ func (b *bench) exchangeOf(n int, r *Result, host hostinfo.Host) error {
 	return nil
 }
 
-// exchangers let every core copy bytes, piece by piece, into memory that all reach,
-// and take as many from there, each piece from another core: near or far, every pair
-// has its turn, as in a collective. Each gives out one piece more than it has taken,
-// so that nobody waits for stores that are still on their way.
+// exchangers let every core copy bytes, piece by piece, into shared memory, and take
+// as many from there, each piece from another core: every pair has its turn, near or
+// far, as in a collective. Each core is one piece ahead of what it has taken, so
+// that none waits for stores that are still in flight.
 func exchangers(memory [][]byte, bytes int, way exchangeWay) []func() error {
 	type side struct {
 		_     pad

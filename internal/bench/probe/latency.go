@@ -14,7 +14,7 @@ import (
 // latency fills in the one-way times between cores. Each is half of a round
 // trip, whose two ends are calls of one sampling: the samplers make the same
 // calls on every core, so one call is one round.
-func (b *bench) latency(r *Result) error {
+func (b *prober) latency(r *Result) error {
 	for _, other := range partners(len(b.cores), b.profile.Hops) {
 		pair := []int{b.cores[0], b.cores[other]}
 		round, err := b.time(pair, linePair().of)
@@ -28,7 +28,7 @@ func (b *bench) latency(r *Result) error {
 	if err != nil {
 		return fmt.Errorf("probing the futex: %w", err)
 	}
-	// Not the least: in the quickest rounds nobody had fallen asleep yet.
+	// Not the minimum: in the fastest rounds neither thread was asleep yet.
 	r.FutexWake = round.P50 / 2
 	for _, socket := range []struct {
 		name string

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/kernbench/kernbench/internal/base/stats"
-
 	"github.com/kernbench/kernbench/internal/bench/measure"
 	"github.com/kernbench/kernbench/internal/comm/syncgroup"
 	"github.com/kernbench/kernbench/internal/host/hostinfo"
@@ -26,19 +25,19 @@ type Profile struct {
 	Counts []int         // numbers of cores; none: the powers of two, and all
 }
 
-// Quick takes some two seconds on a few idle cores; it is what a bench does when
-// nobody has probed before it. Thorough resolves every cache, and goes beyond
-// last-level caches of half a gigabyte.
+// Quick takes about two seconds on a few idle cores; benches use it where no result
+// is stored. Thorough resolves every cache, and exceeds last-level caches of up to
+// half a gigabyte.
 var (
 	Quick    = Profile{Name: "quick", Time: 20 * time.Millisecond, Step: 8, Memory: 256 << 20, Hops: 3}
 	Thorough = Profile{Name: "thorough", Time: 200 * time.Millisecond, Step: 2, Memory: 2 << 30, Hops: 15}
 )
 
-// ErrCounts marks a profile with a number of cores that are not there.
+// ErrCounts marks a profile with more cores than this process may use.
 var ErrCounts = errors.New("no such number of cores")
 
-// Measure probes this host. It uses every core that the control group leaves
-// to this process, so nothing else should run meanwhile.
+// Measure probes this host. It uses every core that the control group grants to
+// this process, so nothing else should run meanwhile.
 func Measure(ctx context.Context, p Profile, now time.Time) (Result, error) {
 	host := hostinfo.Local()
 	cores, err := allowedCores(host.CPU.Quota)
@@ -61,7 +60,7 @@ func Measure(ctx context.Context, p Profile, now time.Time) (Result, error) {
 
 	r := Result{Schema: Schema, Class: Class(host), Version: Version(host.Build), Host: host.Hostname,
 		Time: now.UTC(), Profile: p.Name, Cores: len(cores)}
-	b := bench{ctx: ctx, profile: p, cores: cores}
+	b := prober{ctx: ctx, profile: p, cores: cores}
 	if err := b.bandwidth(&r, host); err != nil {
 		return Result{}, err
 	}
@@ -73,15 +72,15 @@ func Measure(ctx context.Context, p Profile, now time.Time) (Result, error) {
 	return r, r.valid()
 }
 
-// bench is one probing under way.
-type bench struct {
+// prober measures one result.
+type prober struct {
 	ctx     context.Context
 	profile Profile
 	cores   []int
 }
 
-// config samples as benches do, only for less long.
-func (b *bench) config() measure.Config {
+// config samples as benches do, for a shorter time.
+func (b *prober) config() measure.Config {
 	cfg := measure.Default()
 	cfg.Stop.MinSamples, cfg.Stop.RelNoise = 5, 0
 	cfg.Stop.MinTime, cfg.Stop.MaxTime = 0, b.profile.Time
@@ -92,7 +91,7 @@ func (b *bench) config() measure.Config {
 // time samples one call per core, all cores at once, and summarizes the slowest
 // core's times in microseconds. Each call is made by a goroutine of its own on a
 // thread bound to its core.
-func (b *bench) time(cores []int, call func(i int) func() error) (stats.Summary, error) {
+func (b *prober) time(cores []int, call func(i int) func() error) (stats.Summary, error) {
 	groups := syncgroup.Local(len(cores))
 	results := make([]*measure.Result, len(cores))
 	errs := make([]error, len(cores))
@@ -118,9 +117,9 @@ func (b *bench) time(cores []int, call func(i int) func() error) (stats.Summary,
 	return s, nil
 }
 
-// best is the least of the sampled times: a limit is the best that was seen, and
+// best is the shortest of the sampled times: a limit is the best that was seen, and
 // whatever else the machine does only makes it look worse.
-func (b *bench) best(cores []int, call func(i int) func() error) (us float64, err error) {
+func (b *prober) best(cores []int, call func(i int) func() error) (us float64, err error) {
 	s, err := b.time(cores, call)
 	return s.Min, err
 }

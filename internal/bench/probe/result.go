@@ -1,12 +1,13 @@
 package probe
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 	"time"
 
+	"github.com/kernbench/kernbench/internal/base/stats"
 	"github.com/kernbench/kernbench/internal/host/hostinfo"
 )
 
@@ -14,7 +15,7 @@ import (
 // stored result of another version is not used.
 const Schema = 3
 
-// Result is what one probing found.
+// Result is what one probe measured.
 type Result struct {
 	Schema  int       `json:"schema"`
 	Class   string    `json:"class"`   // of the host: see Class
@@ -31,9 +32,9 @@ type Result struct {
 
 	// Hops are the one-way times between pairs of cores; none with a single one.
 	Hops []Hop `json:"hops,omitempty"`
-	// Exchange is what each of some cores gives the others, one after another, from
-	// memory of its own through memory they share, all at once, by the bytes each of
-	// them touches; none with a single core.
+	// Exchange is the rate at which each of some cores sends private memory to the
+	// others through shared memory, all at once, by the bytes that each of them
+	// touches; none with a single core.
 	Exchange []Cell `json:"exchange,omitempty"`
 	// One-way times in microseconds between the first two cores, 0 when there is
 	// only one core: a futex wake to the run of the woken, and eight bytes over a
@@ -81,7 +82,7 @@ func Version(b hostinfo.Build) string {
 }
 
 // ErrStale marks a result that another machine or another kernbench made.
-var ErrStale = errors.New("this probe result does not belong here")
+var ErrStale = errors.New("stale probe result")
 
 // Check says whether the result may be used on this host by this build. A
 // result that another host or version made is ErrStale; one that is malformed
@@ -98,7 +99,7 @@ func (r Result) Check(h hostinfo.Host) error {
 	return r.valid()
 }
 
-// valid refuses what the derivations could not compute with.
+// valid reports what the derivations could not compute with.
 func (r Result) valid() error {
 	for _, table := range []struct {
 		name  string
@@ -120,16 +121,7 @@ func (r Result) valid() error {
 }
 
 func compareCells(a, b Cell) int {
-	if a.Cores != b.Cores {
-		return a.Cores - b.Cores
-	}
-	switch {
-	case a.Bytes < b.Bytes:
-		return -1
-	case a.Bytes > b.Bytes:
-		return 1
-	}
-	return 0
+	return cmp.Or(cmp.Compare(a.Cores, b.Cores), cmp.Compare(a.Bytes, b.Bytes))
 }
 
 // HopUS is the one-way time of a cache line, the median over the probed pairs;
@@ -142,6 +134,5 @@ func (r Result) HopUS() float64 {
 	for i, h := range r.Hops {
 		us[i] = h.US
 	}
-	slices.Sort(us)
-	return (us[(len(us)-1)/2] + us[len(us)/2]) / 2
+	return stats.Median(us)
 }

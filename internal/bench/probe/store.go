@@ -17,7 +17,7 @@ import (
 func Path(h hostinfo.Host) (string, error) {
 	dir, err := os.UserCacheDir()
 	if err != nil {
-		return "", fmt.Errorf("finding a place for the probe result: %w", err)
+		return "", fmt.Errorf("finding a folder for the probe result: %w", err)
 	}
 	return filepath.Join(dir, "kernbench", "probe-"+Class(h)+".json"), nil
 }
@@ -46,11 +46,11 @@ func Save(path string, r Result) error {
 	}
 	dir := filepath.Dir(path)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return fmt.Errorf("keeping the probe result: %w", err)
+		return fmt.Errorf("storing the probe result: %w", err)
 	}
 	f, err := os.CreateTemp(dir, "probe-*.tmp")
 	if err != nil {
-		return fmt.Errorf("keeping the probe result: %w", err)
+		return fmt.Errorf("storing the probe result: %w", err)
 	}
 	_, err = f.Write(append(data, '\n'))
 	err = errors.Join(err, f.Close())
@@ -59,14 +59,14 @@ func Save(path string, r Result) error {
 	}
 	if err != nil {
 		os.Remove(f.Name())
-		return fmt.Errorf("keeping the probe result: %w", err)
+		return fmt.Errorf("storing the probe result: %w", err)
 	}
 	return nil
 }
 
-// Obtain gives this host's result: the stored one, or a quick one measured and
-// stored now when there is none that can be used. A result that was measured
-// but could not be stored comes with the error.
+// Obtain returns this host's result: the stored one, or a quick one measured and
+// stored now where none can be used. A result that was measured but could not be
+// stored comes with the error.
 func Obtain(ctx context.Context) (Result, error) {
 	host := hostinfo.Local()
 	path, pathErr := Path(host)
