@@ -20,6 +20,9 @@ import (
 
 // The test binary is also the agent, the workers and the helpers.
 func TestMain(m *testing.M) {
+	if os.Getenv(registerVar) != "" {
+		registerMore()
+	}
 	if code, is := launch.MaybeAgent(); is {
 		os.Exit(code)
 	}

@@ -9,101 +9,74 @@ import (
 	"time"
 
 	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/benches/allreduceeval/matrix"
+	"github.com/kernbench/kernbench/benches/allreduceeval/reference"
 	"github.com/kernbench/kernbench/dist"
-	"github.com/kernbench/kernbench/internal/base/point"
-	"github.com/kernbench/kernbench/internal/base/suggest"
+	"github.com/kernbench/kernbench/internal/kernel/quant"
+	"github.com/kernbench/kernbench/internal/result/journal"
 )
-
-// The contracts on bits that package dist documents, each on inputs for which
-// every order of additions rounds in its own way.
-const (
-	acrossRanks  = "ranks"  // every rank gets the same bits
-	acrossRuns   = "runs"   // so does every run
-	acrossSizes  = "sizes"  // an element does not depend on how many follow it
-	acrossStages = "stages" // nor on the switch between one and two stages
-)
-
-var contracts = []string{acrossRanks, acrossRuns, acrossSizes, acrossStages}
-
-// contractAlgorithms are those that can run here.
-var contractAlgorithms = algorithms[:len(algorithms)-2]
-
-var floatTypes = []dist.DType{dist.BF16, dist.F16, dist.F32, dist.F64}
-
-// rankOrdered are the algorithms that add in rank order whatever the size.
-var rankOrdered = []string{"naive", "one-stage", "two-stage"}
-
-// unpromised drops the rows of which nothing is promised and says so.
-func unpromised(p point.Point) error {
-	text := func(name string) string { v, _ := p.Get(name); return v.String() }
-	contract, algorithm := text("contract"), text("algorithm")
-	switch {
-	case !slices.Contains(contracts, contract):
-		return suggest.Unknown("contract", contract, contracts)
-	case contract == acrossSizes && !slices.Contains(rankOrdered, algorithm):
-		return fmt.Errorf("not promised: where the blocks of %s begin, and so its order of additions, depends on the size", algorithm)
-	case contract == acrossStages && !slices.Contains(rankOrdered, algorithm):
-		return fmt.Errorf("not promised: %s has an order of additions of its own", algorithm)
-	}
-	return nil
-}
 
 // contractCells is the body: a row is a contract of an algorithm, its cells are
 // the element types.
 func contractCells(ctx context.Context, s *bench.State) error {
 	began := time.Now()
 	contract, algorithm := s.Str("contract"), s.Str("algorithm")
-	var v verdict
-	v.others = -1
+	v := verdict{others: -1}
 	t := &trial{seed: s.Seed(), algorithm: algorithm}
 	ran := false
-	for _, d := range floatTypes {
-		l, err := openLab(ctx, s, d)
+	for _, d := range matrix.FloatTypes {
+		w, err := openWorkspace(ctx, s, d)
 		if err != nil {
 			return err
 		}
-		t.lab = l
-		if contract == acrossRanks && l.g.Capabilities().RanksRound {
+		t.workspace = w
+		if contract == matrix.AcrossRanks && w.g.Capabilities().RanksRound {
 			return bench.Skip("not promised: the ranks of backend %s add up in orders of their own", s.Backend())
 		}
-		switch {
-		case codecOf(algorithm) != nil && d == dist.F64, contract == acrossStages && algorithm == "naive" && accumulator(d) != d:
-			v.outcomes = append(v.outcomes, outcome{d.String(), "skipped"}) // nothing is promised of it
+		if !promised(contract, algorithm, d) {
+			v.note(d.String(), journal.Skipped)
 			continue
 		}
-		if err := l.lacking(algorithm, d, false); err != nil {
-			if slices.Contains(l.g.Capabilities().DTypes, d) {
+		if err := w.unsupported(algorithm, d, false); err != nil {
+			if slices.Contains(w.g.Capabilities().DTypes, d) {
 				return err
 			}
-			v.outcomes = append(v.outcomes, outcome{d.String(), "not-executed"})
+			v.note(d.String(), journal.NotExecuted)
 			continue
 		}
 		ran = true
 		s.Phase(d.String())
 		fault, err := t.contract(ctx, s, contract)
 		if err != nil {
-			closeLab(s)
+			closeWorkspace(s)
 			return fmt.Errorf("%v: %w", d, err)
 		}
-		var wrong int64
 		if fault != nil {
-			wrong = 1
+			fault = fmt.Errorf("%v: %w", d, fault)
 		}
-		all, err := s.Group().Exchange(ctx, []int64{wrong})
-		if err != nil {
+		if err := v.collect(ctx, s, d.String(), fault); err != nil {
 			return err
 		}
-		v.addNamed(d.String(), fault, all)
 	}
 	if !ran {
-		return bench.NotExecuted(false, "backend %s has none of %s", s.Backend(), list(floatTypes))
+		return bench.NotExecuted(false, "backend %s has none of %s", s.Backend(), list(matrix.FloatTypes))
 	}
 	v.report(s, t, time.Since(began))
 	if err := v.err(nil); err != nil {
-		closeLab(s)
+		closeWorkspace(s)
 		return err
 	}
 	return nil
+}
+
+// promised tells whether a contract of an algorithm speaks of a type: codecs do
+// not encode all, and two algorithms may differ in what they round on the way.
+func promised(contract, algorithm string, d dist.DType) bool {
+	if matrix.Codec(algorithm) != nil && !quant.Supports(d) {
+		return false
+	}
+	return contract != matrix.AcrossStages || reference.Accumulator(d) == d ||
+		matrix.Find(algorithm).Wide == matrix.Find(matrix.Partner(algorithm)).Wide
 }
 
 // contractSizes are element counts that divide and that do not.
@@ -116,7 +89,7 @@ func (t *trial) contract(ctx context.Context, s *bench.State, contract string) (
 	}
 	for _, memory := range t.memories() {
 		for _, count := range contractSizes {
-			in := newInputs(mixedInput, t.d, t.g.Size(), t.seed)
+			in := t.inputs(reference.Mixed)
 			got, err := t.sum(in, count, memory, t.algorithm)
 			if err != nil {
 				return nil, err
@@ -125,7 +98,7 @@ func (t *trial) contract(ctx context.Context, s *bench.State, contract string) (
 			var other []byte
 			var than string
 			switch contract {
-			case acrossRanks:
+			case matrix.AcrossRanks:
 				all, err := s.Group().Exchange(ctx, []int64{int64(crc32.Checksum(got, castagnoli))})
 				if err != nil {
 					return nil, err
@@ -136,17 +109,17 @@ func (t *trial) contract(ctx context.Context, s *bench.State, contract string) (
 					}
 				}
 				continue
-			case acrossRuns: // with another call between, so that nothing is left over
-				if _, err := t.sum(newInputs(mixedInput, t.d, t.g.Size(), t.seed+1), count, memory, t.algorithm); err != nil {
+			case matrix.AcrossRuns: // with another call between, so that nothing is left over
+				if _, err := t.sum(reference.NewInputs(reference.Mixed, t.d, t.g.Size(), t.seed+1), count, memory, t.algorithm); err != nil {
 					return nil, err
 				}
 				than = "in another run"
 				other, err = t.sum(in, count, memory, t.algorithm)
-			case acrossSizes:
+			case matrix.AcrossSizes:
 				than = fmt.Sprintf("as part of %d elements", longest)
 				other, err = t.sum(in, longest, memory, t.algorithm)
-			case acrossStages:
-				partner := map[string]string{"naive": "one-stage", "one-stage": "two-stage", "two-stage": "one-stage"}[t.algorithm]
+			case matrix.AcrossStages:
+				partner := matrix.Partner(t.algorithm)
 				than = "by " + partner
 				other, err = t.sum(in, count, memory, partner)
 			}
@@ -173,8 +146,8 @@ func differs(a, b []byte) int {
 }
 
 // sum makes a call and gives a copy of its result.
-func (t *trial) sum(in inputs, count, memory int, algorithm string) ([]byte, error) {
-	input, err := t.input(in, window{0, count})
+func (t *trial) sum(in reference.Inputs, count, memory int, algorithm string) ([]byte, error) {
+	input, err := t.refs.Input(in, reference.Window{Count: count})
 	if err != nil {
 		return nil, err
 	}

@@ -3,15 +3,19 @@ package allreduceeval
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/benches/allreduceeval/matrix"
+	"github.com/kernbench/kernbench/benches/allreduceeval/reference"
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/host/hostinfo"
-	"github.com/kernbench/kernbench/internal/kernel/quant"
+	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
 // correctness is the body of the matrix: a row is an algorithm, an element type
@@ -23,140 +27,77 @@ func correctness(ctx context.Context, s *bench.State) error {
 		return err
 	}
 	d := s.DType("dtype")
-	l, err := openLab(ctx, s, d)
+	w, err := openWorkspace(ctx, s, d)
 	if err != nil {
 		return err
 	}
-	t := &trial{lab: l, seed: s.Seed(), algorithm: s.Str("algorithm"), inPlace: s.Bool("inplace"), epilogue: s.Bool("epilogue"), mutation: s.Str("mutate")}
-	if err := l.lacking(t.algorithm, d, t.epilogue); err != nil {
+	t := &trial{workspace: w, seed: s.Seed(), algorithm: s.Str("algorithm"), inPlace: s.Bool("inplace"), epilogue: s.Bool("epilogue"), fault: s.Str("mutate")}
+	if err := w.unsupported(t.algorithm, d, t.epilogue); err != nil {
 		return err
 	}
 	verdict, err := t.cells(ctx, s, sizes)
 	verdict.report(s, t, time.Since(began))
 	if err = verdict.err(err); err != nil {
-		closeLab(s) // a row that failed is the last of its launch
+		closeWorkspace(s) // a row that failed is the last of its launch
 	}
 	return err
 }
 
+// sizesOf is a variable for tests.
+var sizesOf = matrix.Sizes
+
 // trial is a row's way of calling.
 type trial struct {
-	*lab
+	*workspace
 	seed      uint64
 	algorithm string
 	inPlace   bool
 	epilogue  bool
-	mutation  string
+	fault     string // that is injected
 
 	checked int     // elements so far
 	worst   float64 // error over its bound
 	moved   int64   // bytes of encodings
 	plain   int64   // bytes that they stand for
 
-	stale []byte // what a planted fault keeps of the call before
-}
-
-// verdict is what became of a row's cells, the same on every rank but for the
-// fault, which is this rank's own.
-type verdict struct {
-	outcomes []outcome
-	fault    error // the first of this rank
-	others   int   // a rank with a fault, -1 if there is none
-	lacking  string
+	stale []byte // what an injected fault keeps of the call before
 }
 
 // cells runs all sizes, also after one that failed. The error is the end of the
 // group: what remains was not executed.
-func (t *trial) cells(ctx context.Context, s *bench.State, sizes []size) (verdict, error) {
+func (t *trial) cells(ctx context.Context, s *bench.State, sizes []matrix.Size) (verdict, error) {
 	v := verdict{others: -1}
 	for i, size := range sizes {
 		if why := t.tooLarge(size); why != "" {
-			v.outcomes = append(v.outcomes, outcome{size.String(), "not-executed"})
+			v.note(size.String(), journal.NotExecuted)
 			v.lacking = why
 			continue
 		}
 		s.Phase("size " + size.String())
-		fault, err := t.cell(ctx, size)
+		fault, err := t.cell(size)
+		if fault != nil {
+			fault = fmt.Errorf("size %v: %w", size, fault)
+		}
 		if err == nil {
-			var wrong int64
-			if fault != nil {
-				wrong = 1
-			}
-			var all [][]int64
-			if all, err = s.Group().Exchange(ctx, []int64{wrong}); err == nil {
-				v.add(size, fault, all)
-				continue
-			}
+			err = v.collect(ctx, s, size.String(), fault)
 		}
-		v.outcomes = append(v.outcomes, outcome{size.String(), "failed"})
-		for _, rest := range sizes[i+1:] {
-			v.outcomes = append(v.outcomes, outcome{rest.String(), "not-executed"})
+		if err != nil {
+			v.note(size.String(), journal.Failed)
+			for _, rest := range sizes[i+1:] {
+				v.note(rest.String(), journal.NotExecuted)
+			}
+			return v, fmt.Errorf("size %v: %w", size, err)
 		}
-		return v, fmt.Errorf("size %v: %w", size, err)
 	}
 	return v, nil
-}
-
-func (v *verdict) add(size size, fault error, all [][]int64) {
-	v.addNamed("size "+size.String(), fault, all)
-	v.outcomes[len(v.outcomes)-1].Size = size.String()
-}
-
-// addNamed notes what all ranks say of a cell.
-func (v *verdict) addNamed(name string, fault error, all [][]int64) {
-	status := "ok"
-	for rank, w := range all {
-		if w[0] != 0 {
-			status = "failed"
-			if v.others < 0 {
-				v.others = rank
-			}
-		}
-	}
-	if fault != nil && v.fault == nil {
-		v.fault = fmt.Errorf("%s: %w", name, fault)
-	}
-	v.outcomes = append(v.outcomes, outcome{name, status})
-}
-
-// err is the row's end: broken is why the group could not go on.
-func (v *verdict) err(broken error) error {
-	switch {
-	case broken != nil:
-		return broken
-	case v.fault != nil:
-		return v.fault
-	case v.others >= 0:
-		return fmt.Errorf("rank %d: %w", v.others, bench.ErrElsewhere)
-	case v.lacking != "":
-		return bench.NotExecuted(true, "%s", v.lacking)
-	}
-	return nil
-}
-
-func (v *verdict) report(s *bench.State, t *trial, took time.Duration) {
-	counts := map[string]int{}
-	for _, o := range v.outcomes {
-		counts[o.Status]++
-	}
-	s.Detail("cells", formatOutcomes(v.outcomes))
-	s.Report("cells_passed", float64(counts["ok"]), "", "higher")
-	s.Report("cells_failed", float64(counts["failed"]), "", "lower")
-	s.Report("cells_missing", float64(counts["not-executed"]), "", "lower")
-	s.Report("elements", float64(t.checked), "", "")
-	s.Report("wall_ms", float64(took.Microseconds())/1e3, "ms", "")
-	s.Report("error_of_bound", 100*t.worst, "%", "lower")
-	if t.plain > 0 {
-		s.Report("bytes_saved", 100*(1-float64(t.moved)/float64(t.plain)), "%", "higher")
-	}
 }
 
 // tooLarge says why a size does not fit into this host's memory, "" if it does.
 // A rank holds two vectors in each kind of memory, and some ten more for inputs
 // and expectations.
-func (t *trial) tooLarge(size size) string {
+func (t *trial) tooLarge(size matrix.Size) string {
 	const vectors = 14
-	need := int64(size.bytes) * vectors * int64(t.g.Size())
+	need := int64(size.Bytes) * vectors * int64(t.g.Size())
 	if have := hostMemory(); have > 0 && need > have/10*8 {
 		return fmt.Sprintf("size %v with %d ranks needs %d MB of memory, this host has %d", size, t.g.Size(), need>>20, have>>20)
 	}
@@ -168,19 +109,19 @@ var hostMemory = sync.OnceValue(func() int64 { return hostinfo.Local().Memory })
 
 // cell makes the calls of one size. A fault is a wrong result; an error is the
 // end of the group.
-func (t *trial) cell(ctx context.Context, size size) (fault, err error) {
-	count := size.count(t.d.Size())
+func (t *trial) cell(size matrix.Size) (fault, err error) {
+	count := size.Count(t.d.Size())
 	if err := t.reserve((count + 1) * t.d.Size()); err != nil {
 		return nil, err
 	}
 	memories := t.memories()
-	if size.bytes > adversarialUpTo { // large ones take turns
-		memories = memories[size.extra%len(memories):][:1]
+	if size.Bytes > adversarialUpTo { // large ones take turns
+		memories = memories[size.Extra%len(memories):][:1]
 	}
 	for _, memory := range memories {
 		for _, c := range t.inputsOf(size, count) {
 			c.memory = memory
-			f, err := t.call(ctx, c)
+			f, err := t.call(c)
 			if err != nil {
 				return nil, fmt.Errorf("%v: %w", c, err)
 			}
@@ -194,152 +135,124 @@ func (t *trial) cell(ctx context.Context, size size) (fault, err error) {
 
 // call is one all-reduce of a cell.
 type call struct {
-	in     inputs
-	window window
+	in     reference.Inputs
+	window reference.Window
 	memory int
 }
 
 func (c call) String() string {
-	return fmt.Sprintf("%s inputs in %s memory", c.in.kind, memoryNames[c.memory])
+	return fmt.Sprintf("%s inputs in %s memory", c.in.Kind(), memoryNames[c.memory])
 }
 
 // inputsOf are the inputs that a size is tried with. A single element is tried
 // with every family.
-func (t *trial) inputsOf(size size, count int) []call {
+func (t *trial) inputsOf(size matrix.Size, count int) []call {
 	t.calls++
-	exact := call{in: newInputs(exactInput, t.d, t.g.Size(), t.seed), window: window{int(t.calls%2) * otherStart, count}}
-	if size.bytes > adversarialUpTo || count == 0 {
+	exact := call{in: t.inputs(reference.Exact), window: reference.Window{First: int(t.calls%2) * reference.Alternate, Count: count}}
+	if size.Bytes > adversarialUpTo || count == 0 {
 		return []call{exact}
 	}
-	hard := newInputs(adversarialInput, t.d, t.g.Size(), t.seed)
-	list := []call{exact, {in: hard, window: window{0, count}}}
+	hard := t.inputs(reference.Adversarial)
+	list := []call{exact, {in: hard, window: reference.Window{Count: count}}}
 	if count == 1 {
-		for f := 1; f < len(families); f++ {
-			list = append(list, call{in: hard, window: window{f * familyBlock, 1}})
+		for _, first := range reference.Families()[1:] {
+			list = append(list, call{in: hard, window: reference.Window{First: first, Count: 1}})
 		}
 	}
 	return list
 }
 
-// otherStart is where every second call's exact inputs begin, so that no result
-// can stand for the next. It is whole groups of the codecs and whole periods of
-// the residual: expectations are parts of one vector, wherever a call begins.
-const otherStart = 4096
+func (t *trial) inputs(kind string) reference.Inputs {
+	return reference.NewInputs(kind, t.d, t.g.Size(), t.seed)
+}
+
+// adversarialUpTo is the largest size of which the adversarial inputs are
+// tried: what they must give depends on algorithm and count, and costs more than
+// the all-reduce itself. Larger ones get the exact inputs.
+const adversarialUpTo = 1 << 20
 
 // guard is no small number in any type.
 const guard = 0xa5
 
 // call makes the all-reduce and checks what it left, every element of it.
-func (t *trial) call(ctx context.Context, c call) (fault, err error) {
-	input, err := t.input(c.in, c.window)
+func (t *trial) call(c call) (fault, err error) {
+	input, err := t.refs.Input(c.in, c.window)
 	if err != nil {
 		return nil, err
 	}
-	space, count := t.space[c.memory], c.window.count
-	name, codec := planned(t.algorithm)
-	call := dist.Call{Op: dist.AllReduce, Reduction: dist.Sum, Algorithm: name,
-		In: t.buffer(space.in, t.d, count, c.memory), Out: t.buffer(space.out, t.d, count, c.memory)}
-	if t.inPlace {
-		call.In = call.Out
-	}
-	if t.epilogue {
-		if call.Epilogue, err = t.lab.epilogue(count); err != nil {
-			return nil, err
-		}
-	}
-	algorithm := t.algorithm
-	if algorithm == auto { // the table knows what that is for this call
-		op, err := t.g.Prepare(call)
-		if err != nil {
-			return nil, err
-		}
-		algorithm = op.Plan().Algorithm
-	}
-	want, err := t.expected(c.in, c.window, algorithm, t.epilogue)
+	call, err := t.arguments(c)
 	if err != nil {
 		return nil, err
 	}
+	want, err := t.expectation(c, call)
+	if err != nil {
+		return nil, err
+	}
+	_, codec := planned(t.algorithm)
 	meter := &meter{}
 	if codec != nil {
 		call.Codec = metered{*codec, meter}
 	}
+	space := t.space[c.memory]
 	first := 0
 	if t.inPlace {
 		first = len(input) // the input comes there
 	}
 	fill(space.out[first:len(input)+t.d.Size()], guard) // what is not written stays wrong
 	copy(call.In.Bytes(), input)
-	if err := t.perform(ctx, call, input); err != nil {
+	if err := t.run(call, input); err != nil {
 		return nil, err
 	}
-	t.checked += count
-	t.worst = max(t.worst, want.worst)
+	t.checked += c.window.Count
 	t.moved += meter.bytes.Load()
-	if codec != nil {
-		t.plain += meter.elements.Load() * int64(t.d.Size())
-	}
-	if fault := t.compare(call.Out.Bytes(), want, c.window); fault != nil {
+	t.plain += meter.elements.Load() * int64(t.d.Size())
+	share, fault := want.Compare(call.Out.Bytes(), c.window)
+	t.worst = max(t.worst, share)
+	switch behind := space.out[len(input) : len(input)+t.d.Size()]; {
+	case fault != nil:
 		return fault, nil
-	}
-	if !t.inPlace && !bytes.Equal(call.In.Bytes(), input) {
-		return fmt.Errorf("the input was changed"), nil
-	}
-	for i, b := range space.out[len(input) : len(input)+t.d.Size()] {
-		if b != guard {
-			return fmt.Errorf("byte %d behind the output was changed", i), nil
-		}
+	case !t.inPlace && !bytes.Equal(call.In.Bytes(), input):
+		return errors.New("the input was changed"), nil
+	case slices.ContainsFunc(behind, func(b byte) bool { return b != guard }):
+		return errors.New("memory behind the output was changed"), nil
 	}
 	return nil, nil
 }
 
-// compare holds an output against its expectation.
-func (t *trial) compare(got []byte, want *expectation, w window) error {
-	if want.bits != nil && bytes.Equal(got[:len(want.bits)], want.bits) && bytes.Equal(got[len(want.bits):], want.tail) {
-		return nil
+// arguments are those of the call but for the codec.
+func (t *trial) arguments(c call) (dist.Call, error) {
+	space, count := t.space[c.memory], c.window.Count
+	call := dist.Call{Op: dist.AllReduce, Reduction: dist.Sum,
+		In: t.buffer(space.in, t.d, count, c.memory), Out: t.buffer(space.out, t.d, count, c.memory)}
+	call.Algorithm, _ = planned(t.algorithm)
+	if t.inPlace {
+		call.In = call.Out
 	}
-	if len(want.tail) > 0 {
-		joined := *want
-		joined.bits, joined.tail = slices.Concat(want.bits, want.tail), nil
-		want = &joined
+	if !t.epilogue {
+		return call, nil
 	}
-	var wrong bench.Wrong
-	have, should := make([]float64, oracleChunk), make([]float64, oracleChunk)
-	for off := 0; off < w.count; off += oracleChunk {
-		n := min(oracleChunk, w.count-off)
-		from, to := off*t.d.Size(), (off+n)*t.d.Size()
-		t.d.Decode(have[:n], got[from:to])
-		if want.bits != nil {
-			t.d.Decode(should[:n], want.bits[from:to])
-		} else {
-			copy(should[:n], want.exact[off:off+n])
+	bias, residual, err := t.refs.Epilogue(count)
+	if err != nil {
+		return call, err
+	}
+	call.Epilogue = &dist.Epilogue{Scale: reference.EpilogueScale, Residual: t.buffer(residual, t.d, count, privateMemory)}
+	if count > 0 {
+		call.Epilogue.Bias = t.buffer(bias, t.d, len(bias)/t.d.Size(), privateMemory)
+	}
+	return call, nil
+}
+
+// expectation is what the call must leave.
+func (t *trial) expectation(c call, args dist.Call) (*reference.Expectation, error) {
+	algorithm := t.algorithm
+	if algorithm == matrix.Auto { // the table knows what that is for this call
+		op, err := t.g.Prepare(args)
+		if err != nil {
+			return nil, err
 		}
-		for i, h := range have[:n] {
-			bound := 0.0
-			if want.bits == nil {
-				bound = want.bound[off+i]
-				if share, ok := within(h, should[i], bound); ok {
-					t.worst = max(t.worst, share)
-					continue
-				}
-			} else if same(h, should[i]) {
-				continue
-			}
-			if wrong.Count++; wrong.Count == 1 {
-				family := ""
-				if want.kind != exactInput {
-					family = " (" + familyAt(w.first+off+i) + ")"
-				}
-				wrong.Detail = fmt.Sprintf("element %d%s is %v, want %v", off+i, family, h, should[i])
-				if bound > 0 {
-					wrong.Detail += fmt.Sprintf(" within %.3g", bound)
-				}
-			}
-		}
+		algorithm = op.Plan().Algorithm
 	}
-	if wrong.Count > 0 {
-		return &wrong
-	}
-	return nil
+	return t.refs.Expected(c.in, c.window, reference.Call{Schedule: t.schedule(algorithm), Codec: matrix.Codec(algorithm), Epilogue: t.epilogue})
 }
 
 func fill(b []byte, with byte) {
@@ -352,4 +265,18 @@ func fill(b []byte, with byte) {
 	}
 }
 
-var _ dist.Codec = metered{quant.Int8, nil}
+// meter counts what a codec really encodes, which is what the ranks move.
+type meter struct{ bytes, elements atomic.Int64 }
+
+// metered is a codec that is watched.
+type metered struct {
+	dist.Codec
+	meter *meter
+}
+
+func (m metered) Encode(dst, src []byte, d dist.DType) {
+	n := len(src) / d.Size()
+	m.meter.bytes.Add(int64(m.Size(d, n)))
+	m.meter.elements.Add(int64(n))
+	m.Codec.Encode(dst, src, d)
+}

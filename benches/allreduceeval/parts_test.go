@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kernbench/kernbench/benches/allreduceeval/matrix"
 	"github.com/kernbench/kernbench/internal/bench/plan"
 	"github.com/kernbench/kernbench/internal/bench/run"
 	"github.com/kernbench/kernbench/internal/result/journal"
@@ -19,10 +20,10 @@ func TestMatrixPasses(t *testing.T) {
 	if testing.Short() {
 		axes = assigns("num_ranks=3", "dtype=f32", "algorithm=two-stage,ring,quickreduce,multimem", "inplace=true")
 	}
-	p, list := tasks(t, correctnessPart, axes, nil)
+	p, list := tasks(t, matrix.Correctness, axes, nil)
 	ran := map[journal.Status]int{}
 	for _, task := range list {
-		for rank, o := range perform(t, correctnessPart, task, p.Options) {
+		for rank, o := range perform(t, matrix.Correctness, task, p.Options) {
 			ran[o.Status]++
 			if o.Status == journal.Failed || o.Status == journal.OK && o.Metrics["cells_passed"] != 5 {
 				t.Fatalf("%s ranks=%d: rank %d: %s: %s %v", task.Point, task.Ranks, rank, o.Status, o.Reason, o.Metrics)
@@ -30,7 +31,7 @@ func TestMatrixPasses(t *testing.T) {
 			if o.Status == journal.NotExecuted && (!o.Optional || !strings.Contains(o.Reason, "needs")) {
 				t.Errorf("%s: %s (optional %v)", task.Point, o.Reason, o.Optional)
 			}
-			if saved := o.Metrics["bytes_saved"]; o.Status == journal.OK && codecOf(task.Point[1].Value.String()) != nil && !(saved > 30) {
+			if saved := o.Metrics["bytes_saved"]; o.Status == journal.OK && matrix.Codec(task.Point[1].Value.String()) != nil && !(saved > 30) {
 				t.Errorf("%s saves %v %% of the bytes", task.Point, saved)
 			}
 		}
@@ -46,9 +47,9 @@ func TestContractsHold(t *testing.T) {
 	if testing.Short() {
 		axes = assigns("num_ranks=3", "algorithm=one-stage,two-stage,ring")
 	}
-	p, list := tasks(t, contractsPart, axes, nil)
+	p, list := tasks(t, matrix.Contracts, axes, nil)
 	for _, task := range list {
-		for rank, o := range perform(t, contractsPart, task, p.Options) {
+		for rank, o := range perform(t, matrix.Contracts, task, p.Options) {
 			if o.Status != journal.OK {
 				t.Errorf("%s: rank %d: %s: %s", task.Point, rank, o.Status, o.Reason)
 			}
@@ -61,9 +62,9 @@ func TestContractsHold(t *testing.T) {
 
 // Every mistake is noticed by every rank.
 func TestMistakesAreNoticed(t *testing.T) {
-	p, list := tasks(t, errorsPart, assigns("num_ranks=3"), nil)
+	p, list := tasks(t, matrix.Errors, assigns("num_ranks=3"), nil)
 	for _, task := range list {
-		for rank, o := range perform(t, errorsPart, task, p.Options) {
+		for rank, o := range perform(t, matrix.Errors, task, p.Options) {
 			if o.Status != journal.OK {
 				t.Errorf("%s ranks=%d: rank %d: %s: %s", task.Point, task.Ranks, rank, o.Status, o.Reason)
 			}
@@ -79,15 +80,15 @@ func TestMutationsAreCaught(t *testing.T) {
 	if testing.Short() {
 		axes = assigns("num_ranks=2", "algorithm=two-stage", "dtype=f32", "inplace=false", "epilogue=false")
 	}
-	for _, m := range mutations[1:] {
+	for _, m := range faultNames[1:] {
 		if m == droppedBarrier && raceEnabled {
 			continue // it is a race, and the detector would rightly say so
 		}
 		t.Run(m, func(t *testing.T) {
-			p, list := tasks(t, correctnessPart, axes, assigns("mutate="+m))
+			p, list := tasks(t, matrix.Correctness, axes, assigns("mutate="+m))
 			for _, task := range list {
 				red, cells := false, ""
-				for _, o := range perform(t, correctnessPart, task, p.Options) {
+				for _, o := range perform(t, matrix.Correctness, task, p.Options) {
 					red = red || o.Status == journal.Failed
 					cells = o.Details["cells"]
 				}
@@ -102,18 +103,18 @@ func TestMutationsAreCaught(t *testing.T) {
 // Large sizes, of which vectors are shared, are right as well, with a last group
 // that is short and with an epilogue.
 func TestLargeSizes(t *testing.T) {
-	from, to := fullFrom, fullTo
-	fullFrom, fullTo = 2<<20, 4<<20
-	defer func() { fullFrom, fullTo = from, to }()
+	from, to := 2<<20, 4<<20
 	axes := assigns("num_ranks=2", "algorithm=two-stage,ring,quickreduce", "dtype=bf16", "inplace=false", "sizes=full")
 	last := "4Mi+24=ok"
 	if testing.Short() {
-		fullTo, last = fullFrom, "2Mi+24=ok"
+		to, last = from, "2Mi+24=ok"
 		axes = assigns("num_ranks=2", "algorithm=quickreduce", "dtype=f32", "inplace=false", "epilogue=true", "sizes=full")
 	}
-	p, list := tasks(t, correctnessPart, axes, nil)
+	sizesOf = func(string) ([]matrix.Size, error) { return matrix.Powers(from, to), nil }
+	defer func() { sizesOf = matrix.Sizes }()
+	p, list := tasks(t, matrix.Correctness, axes, nil)
 	for _, task := range list {
-		for rank, o := range perform(t, correctnessPart, task, p.Options) {
+		for rank, o := range perform(t, matrix.Correctness, task, p.Options) {
 			if o.Status != journal.OK || !strings.Contains(o.Details["cells"], last) {
 				t.Errorf("%s: rank %d: %s: %s", task.Point, rank, o.Status, o.Reason)
 			}
@@ -126,8 +127,8 @@ func TestTooLargeIsMissing(t *testing.T) {
 	was := hostMemory
 	hostMemory = func() int64 { return 1 << 20 }
 	defer func() { hostMemory = was }()
-	p, list := tasks(t, correctnessPart, assigns("num_ranks=2", "algorithm=ring", "dtype=f32", "inplace=false", "epilogue=false"), nil)
-	o := perform(t, correctnessPart, list[0], p.Options)[0]
+	p, list := tasks(t, matrix.Correctness, assigns("num_ranks=2", "algorithm=ring", "dtype=f32", "inplace=false", "epilogue=false"), nil)
+	o := perform(t, matrix.Correctness, list[0], p.Options)[0]
 	if o.Status != journal.NotExecuted || o.Optional || !strings.Contains(o.Details["cells"], "1Mi-1=not-executed") || !strings.Contains(o.Reason, "needs") {
 		t.Errorf("%s (optional %v): %s, cells %s", o.Status, o.Optional, o.Reason, o.Details["cells"])
 	}

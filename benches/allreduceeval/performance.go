@@ -1,12 +1,13 @@
 package allreduceeval
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"slices"
 
 	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/benches/allreduceeval/matrix"
+	"github.com/kernbench/kernbench/benches/allreduceeval/reference"
 	"github.com/kernbench/kernbench/benches/collectives"
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/base/unit"
@@ -15,10 +16,6 @@ import (
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/result/model"
 )
-
-// timedAlgorithms are those of the performance part: auto beside what it
-// chooses from, and the quantised one.
-var timedAlgorithms = append([]string{auto}, algorithms[:slices.Index(algorithms, quickreduce)+1]...)
 
 // performance is the body of the timed rows.
 func performance(ctx context.Context, s *bench.State) error {
@@ -33,25 +30,25 @@ func performance(ctx context.Context, s *bench.State) error {
 	}
 	s.Phase("set-up")
 	d, algorithm := s.DType("dtype"), s.Str("algorithm")
-	l, err := openLab(ctx, s, d)
+	ws, err := openWorkspace(ctx, s, d)
 	if err != nil {
 		return err
 	}
-	if err := l.lacking(algorithm, d, false); err != nil {
+	if err := ws.unsupported(algorithm, d, false); err != nil {
 		return err
 	}
-	w, err := newTimed(l, s)
+	w, err := newTimed(ws, s)
 	if err != nil {
 		return err
 	}
 	defer w.free()
-	if c := l.g.Clock(); c.Deterministic() {
+	if c := ws.g.Clock(); c.Deterministic() {
 		s.UseClock(c)
 	}
 	plan := w.op.Plan()
 	executed := plan.Algorithm
 	if w.codec != nil {
-		executed = "two-stage"
+		executed = matrix.Find(algorithm).Like
 	}
 	if executed != "" {
 		s.Detail("algorithm", executed)
@@ -70,7 +67,7 @@ func performance(ctx context.Context, s *bench.State) error {
 	}
 	s.Verify(w.verify)
 	if err := s.Time(ctx, w.op.Run); err != nil {
-		closeLab(s)
+		closeWorkspace(s)
 		return err
 	}
 	return nil
@@ -78,7 +75,7 @@ func performance(ctx context.Context, s *bench.State) error {
 
 // timed is one rank's part of a timed row: its buffers and the prepared call.
 type timed struct {
-	*lab
+	*workspace
 	seed    uint64
 	checked int
 	count   int
@@ -88,8 +85,8 @@ type timed struct {
 	op      *dist.Op
 }
 
-func newTimed(l *lab, s *bench.State) (*timed, error) {
-	w := &timed{lab: l, seed: s.Seed(), count: s.Int("size") / l.d.Size(), codec: codecOf(s.Str("algorithm")), shared: l.g.Capabilities().Symmetric}
+func newTimed(ws *workspace, s *bench.State) (*timed, error) {
+	w := &timed{workspace: ws, seed: s.Seed(), count: s.Int("size") / ws.d.Size(), codec: matrix.Codec(s.Str("algorithm")), shared: ws.g.Capabilities().Symmetric}
 	// Three vectors for each rank; what the caches and other programs need besides.
 	need := 3 * int64(s.Int("size")) * int64(s.Size())
 	if have := hostMemory(); have > 0 && need > have/10*7 {
@@ -111,7 +108,7 @@ func newTimed(l *lab, s *bench.State) (*timed, error) {
 	if err := w.refill(); err != nil {
 		return nil, err
 	}
-	w.op, err = l.g.Prepare(call)
+	w.op, err = ws.g.Prepare(call)
 	return w, err
 }
 
@@ -119,7 +116,7 @@ func (w *timed) alloc() (dist.Buffer, error) {
 	if w.shared {
 		return w.g.Alloc(w.d, w.count)
 	}
-	return w.buffer(aligned(w.count*w.d.Size()), w.d, w.count, privateMemory), nil
+	return w.buffer(reference.Aligned(w.count*w.d.Size()), w.d, w.count, privateMemory), nil
 }
 
 // free gives the memory back. A group that has failed keeps it until its end.
@@ -138,17 +135,21 @@ func (w *timed) ratio() float64 {
 	return float64(w.codec.Size(w.d, w.count)) / float64(w.count*w.d.Size())
 }
 
-func (w *timed) inputs() inputs { return newInputs(exactInput, w.d, w.g.Size(), w.seed) }
+func (w *timed) inputs() reference.Inputs {
+	return reference.NewInputs(reference.Exact, w.d, w.g.Size(), w.seed)
+}
 
 // window is the elements of the inputs' endless vector that a call adds up: others
 // after each check.
-func (w *timed) window() window { return window{w.checked * otherStart, w.count} }
+func (w *timed) window() reference.Window {
+	return reference.Window{First: w.checked * reference.Alternate, Count: w.count}
+}
 
 // refill makes the inputs of the next calls. The rows of a launch share the vector
 // they are cut from: to make it takes longer than to use it.
 func (w *timed) refill() error {
 	fill(w.out.Bytes(), guard)
-	in, err := w.input(w.inputs(), w.window())
+	in, err := w.refs.Input(w.inputs(), w.window())
 	copy(w.in.Bytes(), in)
 	return err
 }
@@ -160,7 +161,6 @@ const verifyChunk = 1 << 16
 // verify holds the output against the expectation, before and after timing, on
 // inputs that no call has seen before.
 func (w *timed) verify() error {
-	t := &trial{lab: w.lab}
 	size, ranks := w.d.Size(), w.g.Size()
 	for i := 0; i*verifyChunk < w.count; i++ {
 		if w.count > 4*verifyChunk && i%ranks != w.g.Rank() {
@@ -168,16 +168,11 @@ func (w *timed) verify() error {
 		}
 		off := i * verifyChunk
 		n := min(verifyChunk, w.count-off)
-		order := []stretch{{n: n, sum: rankOrder(ranks)}}
-		e, err := expect(w.inputs(), window{w.window().first + off, n}, order, w.codec)
+		e, err := reference.ExpectExact(w.inputs(), reference.Window{First: w.window().First + off, Count: n}, w.codec)
 		if err != nil {
 			return err
 		}
-		got := w.out.Bytes()[off*size : (off+n)*size]
-		if bytes.Equal(got, e.bits) {
-			continue
-		}
-		if err := t.compare(got, e, window{off, n}); err != nil {
+		if _, err := e.Compare(w.out.Bytes()[off*size:(off+n)*size], reference.Window{First: off, Count: n}); err != nil {
 			return fmt.Errorf("in the elements from %d on: %w", off, err)
 		}
 	}

@@ -11,6 +11,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/benches/allreduceeval/findings"
+	"github.com/kernbench/kernbench/benches/allreduceeval/matrix"
 	"github.com/kernbench/kernbench/internal/result/imports"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/result/model"
@@ -33,7 +35,7 @@ func published(t *testing.T) []journal.Row {
 	if err != nil {
 		t.Fatal(err)
 	}
-	src := imports.Source{Run: "r", Bench: Name, Part: performancePart, Name: "times.csv"}
+	src := imports.Source{Run: "r", Bench: Name, Part: matrix.Performance, Name: "times.csv"}
 	rows := imports.Rows(file.Records, src, 0, map[string]int{})
 	ceilings, err := model.Ceilings("nvlink-h100")
 	if err != nil {
@@ -48,6 +50,8 @@ func published(t *testing.T) []journal.Row {
 	}
 	return append(rows, imports.VerdictRows(model.Judge(rows, claims, model.NamedCurve), src, len(rows))...)
 }
+
+func sections(rows []journal.Row) []bench.Section { return findings.Sections(rows, declared(rows)) }
 
 // dump is sections as text.
 func dump(list []bench.Section) string {
@@ -125,7 +129,7 @@ func TestWarningsOnRows(t *testing.T) {
 		want := 0
 		size, _ := r.Point.Get("size")
 		dtype, _ := r.Point.Get("dtype")
-		if r.Part == performancePart && r.Status == journal.OK && size.String() == "268435456" && dtype.String() == "bf16" {
+		if r.Part == matrix.Performance && r.Status == journal.OK && size.String() == "268435456" && dtype.String() == "bf16" {
 			want = 1 // the two paths that take the same time
 		}
 		if got := strings.Count(strings.Join(r.Warnings, "\n"), "identical: "); got != want {

@@ -1,4 +1,4 @@
-package allreduceeval
+package findings
 
 import (
 	"cmp"
@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/benches/allreduceeval/matrix"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/result/journal"
@@ -27,10 +28,10 @@ const (
 
 // recommend ranks what follows from the rows by what it would bring.
 func recommend(cells []cell, samples []model.Sample) (out []advice) {
-	if t := tallied(cells); t.failed > 0 {
+	if t := countOf(cells); t.failed > 0 {
 		out = append(out, advice{math.Inf(1), fmt.Sprintf("Mend the %s first: times of wrong results mean nothing.", counted(t.failed, "cell that failed", "cells that failed"))})
 	}
-	if t := tallied(cells); t.required > 0 {
+	if t := countOf(cells); t.required > 0 {
 		out = append(out, advice{math.MaxFloat64, fmt.Sprintf("Run the %s that did not: until then nobody knows.", counted(t.required, "required cell", "required cells"))})
 	}
 	for _, w := range model.Check(samples) {
@@ -62,7 +63,7 @@ func autoAdvice(set model.Series, samples []model.Sample) []advice {
 	sum, n := 0.0, 0
 	worst, where, best := 1.0, int64(0), ""
 	for _, c := range model.Best(exactSamples(samples)) {
-		if a, ok := at(samples, auto, c.Bytes); ok {
+		if a, ok := at(samples, matrix.Auto, c.Bytes); ok {
 			ratio := a.TimeUS / c.TimeUS
 			sum += math.Log(max(ratio, 1))
 			n++
@@ -159,14 +160,14 @@ func testsToAdd(rows []journal.Row, cells []cell) (lines []string) {
 		switch {
 		case c.row == nil:
 			add(fmt.Sprintf("%s with %s ranks: %s", c.part, c.coord(bench.RanksAxis), c.reason))
-		case needs[c.coord("algorithm")] != "":
-			add(c.coord("algorithm") + ": on a machine with " + needs[c.coord("algorithm")])
+		case matrix.Find(c.coord("algorithm")).Hardware != "":
+			add(c.coord("algorithm") + ": on a machine with " + matrix.Find(c.coord("algorithm")).Hardware)
 		default:
 			add(c.reason)
 		}
 	}
 	for _, r := range rows {
-		if r.Part == performancePart && (r.Status == journal.Skipped || r.Status == journal.NotExecuted) {
+		if r.Part == matrix.Performance && (r.Status == journal.Skipped || r.Status == journal.NotExecuted) {
 			add("times: " + r.Reason)
 		}
 	}
@@ -180,10 +181,10 @@ func testsToAdd(rows []journal.Row, cells []cell) (lines []string) {
 func notCovered(rows []journal.Row, cells []cell, samples []model.Sample) (lines []string) {
 	add := func(format string, args ...any) { lines = append(lines, "- "+fmt.Sprintf(format, args...)) }
 	ran := of(cells, func(c cell) bool { return c.status == journal.OK || c.status.Bad() })
-	matrix := of(ran, inPart(correctnessPart))
-	if len(matrix) == 0 {
+	mine := of(ran, inPart(matrix.Correctness))
+	if len(mine) == 0 {
 		add("correctness: no cell of the matrix ran, so nothing is known about it")
-	} else if sizes := values(matrix, byCoord("sizes")); !slices.Contains(sizes, fullSizes) {
+	} else if sizes := values(mine, byCoord("sizes")); !slices.Contains(sizes, matrix.Full) {
 		add("correctness at other sizes than the five of the quick profile, above all beyond 1 MiB (`--profile full`)")
 	}
 	if len(samples) == 0 {
@@ -224,7 +225,7 @@ func notCovered(rows []journal.Row, cells []cell, samples []model.Sample) (lines
 	}
 	if slices.ContainsFunc(rows, func(r journal.Row) bool {
 		v, has := r.Options.Get("mutate")
-		return has && v != point.StringValue(noMutation)
+		return has && v != point.StringValue(matrix.NoFault)
 	}) {
 		add("the all-reduce itself: a fault was planted in this run")
 	}

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/kernbench/kernbench/internal/base/point"
+	"github.com/kernbench/kernbench/benches/allreduceeval/matrix"
 	"github.com/kernbench/kernbench/internal/bench/plan"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
@@ -19,10 +19,10 @@ func complete(t *testing.T) []journal.Row {
 	var rows []journal.Row
 	add := func(task plan.Task, status journal.Status) {
 		r := journal.Row{Bench: Name, Part: task.Part, Point: task.Point, NumRanks: &task.Ranks, Backend: "cpu", Status: status, Reason: task.Reason, Options: p.Options}
-		if v, _ := task.Point.Get("algorithm"); needs[v.String()] != "" && status == journal.OK {
+		if v, _ := task.Point.Get("algorithm"); matrix.Find(v.String()).Hardware != "" && status == journal.OK {
 			r.Status, r.Optional, r.Reason = journal.NotExecuted, true, "needs a GPU"
 		}
-		if task.Part != performancePart {
+		if task.Part != matrix.Performance {
 			rows = append(rows, r)
 		}
 	}
@@ -48,7 +48,7 @@ func TestAllPassedIsEarned(t *testing.T) {
 	spoil := func(change func(rows []journal.Row) []journal.Row) string { return lead(change(complete(t))) }
 	index := func(rows []journal.Row, status journal.Status) int {
 		for i := range rows {
-			if rows[i].Part == correctnessPart && rows[i].Status == status {
+			if rows[i].Part == matrix.Correctness && rows[i].Status == status {
 				return i
 			}
 		}
@@ -92,60 +92,5 @@ func TestAllPassedIsEarned(t *testing.T) {
 		if text := spoil(c.change); !strings.Contains(text, c.want) || strings.Contains(text, "all passed") {
 			t.Errorf("%s: want %q in\n%s", name, c.want, text)
 		}
-	}
-}
-
-// The grid shows the four outcomes apart.
-func TestGridCells(t *testing.T) {
-	at := point.Point{}
-	ok, bad := cell{at: at, status: journal.OK, needed: true}, cell{at: at, status: journal.Failed, reason: "element 3", needed: true}
-	none, skip := cell{at: at, status: journal.NotExecuted, reason: "no GPU"}, cell{at: at, status: journal.Skipped, reason: "senseless"}
-	must := none
-	must.needed = true
-	for _, c := range []struct {
-		cells  []cell
-		status journal.Status
-		text   string
-	}{
-		{[]cell{ok, ok}, journal.OK, "2"}, {[]cell{ok, bad}, journal.Failed, "1 of 2"}, {[]cell{none}, journal.NotExecuted, "not run"},
-		{[]cell{skip}, journal.Skipped, "skipped"}, {[]cell{ok, must}, journal.NotExecuted, "1 of 2"}, {[]cell{ok, skip}, journal.OK, "1"}, {nil, "", ""},
-	} {
-		if got := gridCell(c.cells); got.Status != c.status || got.Text != c.text {
-			t.Errorf("%v: %+v, want %s %q", c.cells, got, c.status, c.text)
-		}
-	}
-	if got := gridCell([]cell{none, bad}); !strings.Contains(got.Note, "element 3") {
-		t.Errorf("the note is %q, not the failure", got.Note)
-	}
-}
-
-// Cells are written and read again.
-func TestOutcomesRoundTrip(t *testing.T) {
-	list := []outcome{{"0", "ok"}, {"8Ki+1", "failed"}, {"1 element", "not-executed"}}
-	got := parseOutcomes(formatOutcomes(list))
-	if len(got) != 3 || got[1] != list[1] || got[2] != list[2] {
-		t.Errorf("%v", got)
-	}
-	if parseOutcomes("") != nil {
-		t.Error("nothing is read from nothing")
-	}
-}
-
-// Sizes are as the profiles promise.
-func TestSizes(t *testing.T) {
-	quick, _ := sizesOf(quickSizes)
-	var names []string
-	for _, s := range quick {
-		names = append(names, s.String())
-	}
-	if got := strings.Join(names, " "); got != "0 1 element 8Ki 8Ki+1 1Mi-1" {
-		t.Errorf("quick: %s", got)
-	}
-	full, _ := sizesOf(fullSizes)
-	if last := full[len(full)-1]; len(full) != 2+14*4 || last.String() != "64Mi+24" || last.count(2) != 32<<20+24 {
-		t.Errorf("full: %d sizes, the last %v", len(full), last)
-	}
-	if _, err := sizesOf("quik"); err == nil || !strings.Contains(err.Error(), "quick") {
-		t.Errorf("an unknown set: %v", err)
 	}
 }

@@ -1,11 +1,12 @@
-package allreduceeval
+package reference
 
 import "math"
 
-// Epilogue of the cells that have one: out/2 + bias + residual.
+// EpilogueScale is of the calls with an epilogue: out/2 + bias + residual.
+const EpilogueScale = 0.5
+
 const (
-	epilogueScale = 0.5
-	longestBias   = 1024
+	longestBias = 1024
 	// patternUpTo is the largest count with a bias that differs from element to
 	// element; beyond, where one vector serves all counts, it is the same for all.
 	patternUpTo = 1 << 20
@@ -57,7 +58,7 @@ func residualsOf(rank int) (all [residualPeriod]float64) {
 
 // withEpilogue is the expectation of the same call with the epilogue, on one
 // rank. 16-bit types are rounded once, the others after each operation.
-func (e *expectation) withEpilogue(rank, count int) *expectation {
+func (e *Expectation) withEpilogue(rank, count int) *Expectation {
 	if e.bits == nil {
 		return e.boundedEpilogue(rank, count)
 	}
@@ -67,22 +68,22 @@ func (e *expectation) withEpilogue(rank, count int) *expectation {
 }
 
 // withEpilogueFrom does it to the tail alone, which begins at an element.
-func (e *expectation) withEpilogueFrom(rank, count, first int) *expectation {
-	return &expectation{d: e.d, kind: e.kind, worst: e.worst, tail: e.epilogue(e.tail, rank, count, first)}
+func (e *Expectation) withEpilogueFrom(rank, count, first int) *Expectation {
+	return &Expectation{d: e.d, kind: e.kind, worst: e.worst, tail: e.epilogue(e.tail, rank, count, first)}
 }
 
 // epilogue of elements from first on.
-func (e *expectation) epilogue(bits []byte, rank, count, first int) []byte {
-	acc, period, size := accumulator(e.d), periodOf(count), e.d.Size()
-	out, chunk := aligned(len(bits)), make([]float64, oracleChunk)
+func (e *Expectation) epilogue(bits []byte, rank, count, first int) []byte {
+	acc, period, size := Accumulator(e.d), periodOf(count), e.d.Size()
+	out, chunk := Aligned(len(bits)), make([]float64, chunkElems)
 	bias, residual := biasesOf(count, period), residualsOf(rank)
 	at := first % len(bias)
-	for off := 0; off < len(bits)/size; off += oracleChunk {
-		n := min(oracleChunk, len(bits)/size-off)
+	for off := 0; off < len(bits)/size; off += chunkElems {
+		n := min(chunkElems, len(bits)/size-off)
 		v := chunk[:n]
 		e.d.Decode(v, bits[off*size:(off+n)*size])
 		for i := range v {
-			v[i] *= epilogueScale
+			v[i] *= EpilogueScale
 		}
 		acc.Round(v)
 		for i := range v {
@@ -101,18 +102,18 @@ func (e *expectation) epilogue(bits []byte, rank, count, first int) []byte {
 }
 
 // boundedEpilogue is for an order that is not known.
-func (e *expectation) boundedEpilogue(rank, count int) *expectation {
-	out, acc, period := &expectation{d: e.d, kind: e.kind, worst: e.worst}, accumulator(e.d), periodOf(count)
+func (e *Expectation) boundedEpilogue(rank, count int) *Expectation {
+	out, acc, period := &Expectation{d: e.d, kind: e.kind, worst: e.worst}, Accumulator(e.d), periodOf(count)
 	out.exact, out.bound = make([]float64, count), make([]float64, count)
 	for i, x := range e.exact {
 		b, r := biasAt(i, count, period), residualAt(i, rank)
-		out.exact[i] = x*epilogueScale + b + r
+		out.exact[i] = x*EpilogueScale + b + r
 		if math.IsInf(e.bound[i], 1) {
 			out.bound[i] = e.bound[i]
 			continue
 		}
-		size := math.Abs(x*epilogueScale) + b + math.Abs(r) + e.bound[i]
-		out.bound[i] = e.bound[i]*epilogueScale + size*roundings(roundings(0, numbersOf(acc).unit, 3), numbersOf(e.d).unit, 1)
+		size := math.Abs(x*EpilogueScale) + b + math.Abs(r) + e.bound[i]
+		out.bound[i] = e.bound[i]*EpilogueScale + size*roundings(roundings(0, numbersOf(acc).unit, 3), numbersOf(e.d).unit, 1)
 	}
 	return out
 }

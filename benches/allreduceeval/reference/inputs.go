@@ -1,4 +1,4 @@
-package allreduceeval
+package reference
 
 import (
 	"math"
@@ -10,9 +10,9 @@ import (
 
 // A kind of input is a pure function of rank and position.
 const (
-	exactInput       = "exact"       // small integers: no order of additions rounds
-	adversarialInput = "adversarial" // a family in every block of 32 positions
-	mixedInput       = "mixed"       // magnitudes so different that every order of additions rounds in its own way
+	Exact       = "exact"       // small integers: no order of additions rounds
+	Adversarial = "adversarial" // a family in every block of 32 positions
+	Mixed       = "mixed"       // magnitudes so different that every order of additions rounds in its own way
 )
 
 // The families of the adversarial input.
@@ -29,20 +29,29 @@ const (
 // families in the order in which the blocks have them.
 var families = []string{ordinary, cancellation, signedZeros, notNumbers, infinities, denormals, largest}
 
+// Families are the positions at which the adversarial input has each family for
+// the first time.
+func Families() (first []int) {
+	for f := range families {
+		first = append(first, f*familyBlock)
+	}
+	return first
+}
+
 // familyBlock is as long as a group of the quantised all-reduce, so that a NaN
 // spoils no other family there.
 const familyBlock = 32
 
 // adversarialPeriod is after how many positions the adversarial input repeats
-// itself, so that its oracles need not be computed but for one period. That
+// itself, so that its references need not be computed but for one period. That
 // elements are in their place is for the exact input to show.
 var adversarialPeriod = familyBlock * len(families) * 17
 
 // familyAt is the family of a position.
 func familyAt(position int) string { return families[position/familyBlock%len(families)] }
 
-// inputs are all ranks' vectors of one kind, type and seed.
-type inputs struct {
+// Inputs are all ranks' vectors of one kind, type and seed.
+type Inputs struct {
 	kind  string
 	d     dist.DType
 	ranks int
@@ -50,18 +59,21 @@ type inputs struct {
 	exact verify.Inputs
 }
 
-func newInputs(kind string, d dist.DType, ranks int, seed uint64) inputs {
-	return inputs{kind, d, ranks, seed, verify.NewInputs(seed, d, dist.Sum, ranks)}
+func NewInputs(kind string, d dist.DType, ranks int, seed uint64) Inputs {
+	return Inputs{kind, d, ranks, seed, verify.NewInputs(seed, d, dist.Sum, ranks)}
 }
+
+// Kind is what they are for.
+func (in Inputs) Kind() string { return in.kind }
 
 // fill writes the numbers of a rank from a position on. All are values of the
 // type.
-func (in inputs) fill(to []float64, rank, first int) {
-	if in.kind == exactInput {
+func (in Inputs) fill(to []float64, rank, first int) {
+	if in.kind == Exact {
 		in.sums(to, first, rank, rank+1)
 		return
 	}
-	if in.kind == mixedInput {
+	if in.kind == Mixed {
 		for i := range to {
 			to[i] = mixed(verify.Hash(in.seed, rank, first+i))
 		}
@@ -80,7 +92,7 @@ func (in inputs) fill(to []float64, rank, first int) {
 var periods sync.Map
 
 // period is a rank's adversarial input until it repeats itself.
-func (in inputs) period(rank int) []float64 {
+func (in Inputs) period(rank int) []float64 {
 	type key struct {
 		d           dist.DType
 		ranks, rank int
@@ -101,7 +113,7 @@ func (in inputs) period(rank int) []float64 {
 
 // sums writes what the exact inputs of the ranks [from, to) add up to. Integers
 // are added, which no order rounds.
-func (in inputs) sums(dst []float64, first, from, to int) {
+func (in Inputs) sums(dst []float64, first, from, to int) {
 	var chunk [256]int64
 	for off := 0; off < len(dst); off += len(chunk) {
 		part := dst[off:min(len(dst), off+len(chunk))]
@@ -117,7 +129,7 @@ func (in inputs) sums(dst []float64, first, from, to int) {
 }
 
 // family writes numbers of one family. Those of integers are whole.
-func (in inputs) family(to []float64, family string, rank, first int) {
+func (in Inputs) family(to []float64, family string, rank, first int) {
 	for i := range to {
 		p := first + i
 		// What all ranks draw alike, and what each draws for itself.
@@ -174,8 +186,8 @@ func mixed(h uint64) float64 { return float64(int64(h)) * 0x1p-52 * scales[h%12]
 
 var scales = [12]float64{0x1p-6, 0x1p-5, 0x1p-4, 0x1p-3, 0x1p-2, 0x1p-1, 1, 2, 4, 8, 16, 32}
 
-// tile repeats the first elements over the rest.
-func tile[E any](to []E, period int) {
+// repeat repeats the first elements over the rest.
+func repeat[E any](to []E, period int) {
 	if period == 0 {
 		return
 	}

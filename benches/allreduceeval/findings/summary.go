@@ -1,4 +1,8 @@
-package allreduceeval
+// Package findings says what the rows of the bench allreduce-eval mean: cells
+// counted and laid out in grids, times fitted and held against their limits,
+// figures, recommendations, and what nobody knows. It makes text and figures of
+// rows and runs nothing.
+package findings
 
 import (
 	"fmt"
@@ -6,8 +10,10 @@ import (
 	"strings"
 
 	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/benches/allreduceeval/matrix"
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/base/unit"
+	"github.com/kernbench/kernbench/internal/bench/plan"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/result/model"
 )
@@ -19,24 +25,25 @@ const claimsPart = "claims"
 // warnings fit.
 func timedRows(rows []journal.Row) (out []journal.Row) {
 	for _, r := range rows {
-		if r.Part == performancePart || r.Part == "" {
+		if r.Part == matrix.Performance || r.Part == "" {
 			out = append(out, r)
 		}
 	}
 	return out
 }
 
-// sections is the report in words: what is known, what it means, what to do,
+// Sections is the report in words: what is known, what it means, what to do,
 // and what nobody knows, in the order in which a reader with little time needs it.
-func sections(rows []journal.Row) []bench.Section {
-	cells := cellsOf(rows)
+// Rows that are declared and not there are required cells that did not run.
+func Sections(rows []journal.Row, declared []plan.Task) []bench.Section {
+	cells := cellsOf(rows, declared)
 	samples := model.SamplesOf(timedRows(rows))
 	curves := model.Fit(samples)
 	warnings := model.Check(samples)
 	advice := recommend(cells, samples)
 	out := []bench.Section{{Title: "In short", Lead: true, Text: inShort(rows, cells, samples, curves, warnings)}}
 	return slices.Concat(out, claimSections(rows), matrixSections(cells), adviceSections(advice),
-		testTable(cells), contractSections(cells), mistakeSections(cells), checkSections(warnings, len(samples)),
+		testTable(cells), contractSections(cells), failureSections(cells), checkSections(warnings, len(samples)),
 		bestSections(samples), fitSections(curves), timeSections(samples), gapSections(rows, cells, samples))
 }
 
@@ -45,16 +52,16 @@ func sections(rows []journal.Row) []bench.Section {
 func inShort(rows []journal.Row, cells []cell, samples []model.Sample, curves []model.Curve, warnings []model.Warning) string {
 	var lines []string
 	add := func(format string, args ...any) { lines = append(lines, "- "+fmt.Sprintf(format, args...)) }
-	if v := planted(rows); v != "" {
+	if v := injected(rows); v != "" {
 		add("**A fault was planted** (`%s`): red cells are what this run should show.", v)
 	}
 	add("**Correctness:** %s", correctnessLine(cells))
-	for _, part := range []struct{ name, title string }{{contractsPart, "Contracts on bits"}, {errorsPart, "Mistakes and failures"}} {
-		if t := tallied(of(cells, inPart(part.name))); t != (tally{}) {
+	for _, part := range []struct{ name, title string }{{matrix.Contracts, "Contracts on bits"}, {matrix.Errors, "Mistakes and failures"}} {
+		if t := countOf(of(cells, inPart(part.name))); t != (counts{}) {
 			state := "not all hold"
 			if t.allPassed() {
 				state = "all hold that are promised"
-				if part.name == errorsPart {
+				if part.name == matrix.Errors {
 					state = "all are noticed by every rank, in time"
 				}
 			}
@@ -95,9 +102,9 @@ func missingTimes(rows []journal.Row) (n int) {
 }
 
 // planted names the fault of --mutate.
-func planted(rows []journal.Row) string {
+func injected(rows []journal.Row) string {
 	for _, r := range rows {
-		if v, has := r.Options.Get("mutate"); has && v.String() != noMutation {
+		if v, has := r.Options.Get("mutate"); has && v.String() != matrix.NoFault {
 			return v.String()
 		}
 	}
@@ -105,13 +112,13 @@ func planted(rows []journal.Row) string {
 }
 
 func correctnessLine(cells []cell) string {
-	matrix := of(cells, inPart(correctnessPart))
-	t := tallied(matrix)
+	mine := of(cells, inPart(matrix.Correctness))
+	t := countOf(mine)
 	switch {
 	case t.ran() == 0:
 		return "no cell of the matrix ran, so nothing is known. Numbers without it are times of an unknown computation."
 	case t.failed > 0:
-		first := of(matrix, func(c cell) bool { return c.status.Bad() })[0]
+		first := of(mine, func(c cell) bool { return c.status.Bad() })[0]
 		where := first.name
 		if first.row != nil {
 			where = fmt.Sprintf("%s, size %s", first.at, first.name)
@@ -122,7 +129,7 @@ func correctnessLine(cells []cell) string {
 	}
 	line := fmt.Sprintf("all passed. Every required cell ran: %s.", t)
 	if t.missing > 0 {
-		why := values(of(matrix, func(c cell) bool { return c.status == journal.NotExecuted }), byCoord("algorithm"))
+		why := values(of(mine, func(c cell) bool { return c.status == journal.NotExecuted }), byCoord("algorithm"))
 		line += fmt.Sprintf(" Those not executed (%s) need what this backend lacks.", strings.Join(why, ", "))
 	}
 	return line
@@ -131,7 +138,7 @@ func correctnessLine(cells []cell) string {
 // timeLines say, for each setting, what decides the time and how far the limit is.
 func timeLines(samples []model.Sample, curves []model.Curve) (lines []string) {
 	for _, set := range settings(exactSamples(samples)) {
-		mine := slices.DeleteFunc(exactSamples(samples), func(s model.Sample) bool { return !sameSetting(s.Series, set) || s.Algorithm == auto })
+		mine := slices.DeleteFunc(exactSamples(samples), func(s model.Sample) bool { return !sameSetting(s.Series, set) || s.Algorithm == matrix.Auto })
 		if len(mine) == 0 { // only what the backend takes by itself
 			mine = slices.DeleteFunc(exactSamples(samples), func(s model.Sample) bool { return !sameSetting(s.Series, set) })
 		}
@@ -162,8 +169,8 @@ func timeLines(samples []model.Sample, curves []model.Curve) (lines []string) {
 	return lines
 }
 
-// exports writes the table that algorithm=auto reads.
-func exports(rows []journal.Row) ([]bench.File, error) {
+// Exports writes the table that algorithm=auto reads.
+func Exports(rows []journal.Row) ([]bench.File, error) {
 	own := tunable(model.SamplesOf(timedRows(rows)))
 	if len(own) == 0 {
 		return nil, nil

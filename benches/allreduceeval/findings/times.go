@@ -1,4 +1,4 @@
-package allreduceeval
+package findings
 
 import (
 	"fmt"
@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/benches/allreduceeval/matrix"
 	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/result/model"
@@ -15,7 +16,7 @@ import (
 
 // lossy tells whether an algorithm gives other sums than the exact ones: it is
 // no choice where they are wanted.
-func lossy(algorithm string) bool { return codecOf(algorithm) != nil }
+func lossy(algorithm string) bool { return matrix.Codec(algorithm) != nil }
 
 // exactSamples leaves out the lossy ones.
 func exactSamples(samples []model.Sample) []model.Sample {

@@ -1,4 +1,4 @@
-package allreduceeval
+package findings
 
 import (
 	"fmt"
@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/benches/allreduceeval/matrix"
+	"github.com/kernbench/kernbench/benches/allreduceeval/reference"
 	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
@@ -28,7 +30,7 @@ func gridOf(cells []cell, corner string, row, column func(cell) string, rows, co
 
 // gridCell words a group of cells: how many of those that ran have passed.
 func gridCell(cells []cell) bench.GridCell {
-	t := tallied(cells)
+	t := countOf(cells)
 	out := bench.GridCell{Status: t.status(), Note: t.String()}
 	switch {
 	case len(cells) == 0:
@@ -56,60 +58,63 @@ func byCoord(name string) func(cell) string { return func(c cell) string { retur
 // matrixSections show the correctness matrix twice: over types and ranks, and
 // over sizes.
 func matrixSections(cells []cell) []bench.Section {
-	matrix := of(cells, inPart(correctnessPart))
-	if len(matrix) == 0 {
+	mine := of(cells, inPart(matrix.Correctness))
+	if len(mine) == 0 {
 		return nil
 	}
 	column := func(c cell) string { return c.coord("dtype") + " x " + c.coord(bench.RanksAxis) }
 	algorithm := byCoord("algorithm")
-	columns := values(matrix, column)
+	columns := values(mine, column)
+	var types []string
+	for _, d := range reference.Types {
+		types = append(types, d.String())
+	}
 	slices.SortStableFunc(columns, func(a, b string) int { // by type as declared, then by ranks
 		typeA, ranksA, _ := strings.Cut(a, " x ")
 		typeB, ranksB, _ := strings.Cut(b, " x ")
 		if typeA != typeB {
-			all := names(matrixTypes)
-			return slices.Index(all, typeA) - slices.Index(all, typeB)
+			return slices.Index(types, typeA) - slices.Index(types, typeB)
 		}
 		x, _ := strconv.Atoi(ranksA)
 		y, _ := strconv.Atoi(ranksB)
 		return x - y
 	})
-	sizes := values(matrix, func(c cell) string { return c.name })
+	sizes := values(mine, func(c cell) string { return c.name })
 	return []bench.Section{
 		{Title: "Correctness matrix", Lead: true,
 			Text: fmt.Sprintf("Cells that passed, by algorithm, element type and number of ranks: %s. "+
 				"A cell is one size, in or out of place, with or without epilogue; it makes calls with exact and adversarial inputs in every kind of memory and checks every element. "+
-				"Green has passed, red has failed, yellow was skipped because it makes no sense, grey was not executed.", tallied(matrix)),
-			Grid: gridOf(matrix, "algorithm", algorithm, column, values(matrix, algorithm), columns)},
+				"Green has passed, red has failed, yellow was skipped because it makes no sense, grey was not executed.", countOf(mine)),
+			Grid: gridOf(mine, "algorithm", algorithm, column, values(mine, algorithm), columns)},
 		{Title: "Correctness by size",
 			Text: "The same cells by size; + and - count elements beside the bytes.",
-			Grid: gridOf(matrix, "algorithm", algorithm, func(c cell) string { return c.name }, values(matrix, algorithm), sizes)},
+			Grid: gridOf(mine, "algorithm", algorithm, func(c cell) string { return c.name }, values(mine, algorithm), sizes)},
 	}
 }
 
 func contractSections(cells []cell) []bench.Section {
-	mine := of(cells, inPart(contractsPart))
+	mine := of(cells, inPart(matrix.Contracts))
 	if len(mine) == 0 {
 		return nil
 	}
-	text := map[string]string{acrossRanks: "equal on all ranks", acrossRuns: "equal in every run", acrossSizes: "equal at every size", acrossStages: "equal across the one-/two-stage switch"}
+	text := map[string]string{matrix.AcrossRanks: "equal on all ranks", matrix.AcrossRuns: "equal in every run", matrix.AcrossSizes: "equal at every size", matrix.AcrossStages: "equal across the one-/two-stage switch"}
 	name := func(c cell) string { return text[c.coord("contract")] }
 	return []bench.Section{{Title: "Contracts on bits",
-		Text: fmt.Sprintf("Results that must be equal bit for bit, on inputs for which every order of additions rounds differently: %s. Yellow is not promised.", tallied(mine)),
+		Text: fmt.Sprintf("Results that must be equal bit for bit, on inputs for which every order of additions rounds differently: %s. Yellow is not promised.", countOf(mine)),
 		Grid: gridOf(mine, "algorithm", byCoord("algorithm"), name, values(mine, byCoord("algorithm")), values(mine, name))}}
 }
 
-func mistakeSections(cells []cell) []bench.Section {
-	mine := of(cells, inPart(errorsPart))
+func failureSections(cells []cell) []bench.Section {
+	mine := of(cells, inPart(matrix.Errors))
 	if len(mine) == 0 {
 		return nil
 	}
 	table := [][]string{{"mistake or failure", "ranks", "verdict", "noticed after", "what a rank is told"}}
 	for _, c := range mine {
 		help, told, after := c.name, c.reason, ""
-		for _, m := range mistakes {
-			if m.name == c.name {
-				help = m.help
+		for _, f := range matrix.Failures {
+			if f.Name == c.name {
+				help = f.Help
 			}
 		}
 		if c.row != nil {
@@ -123,7 +128,7 @@ func mistakeSections(cells []cell) []bench.Section {
 		table = append(table, []string{help, c.coord(bench.RanksAxis), string(c.status), after, shortened(told, 160)})
 	}
 	return []bench.Section{{Title: "Mistakes and failures",
-		Text:  fmt.Sprintf("Each is made by one rank; every rank must get an error that says what happened, in time: %s.", tallied(mine)),
+		Text:  fmt.Sprintf("Each is made by one rank; every rank must get an error that says what happened, in time: %s.", countOf(mine)),
 		Table: table}}
 }
 
@@ -134,51 +139,26 @@ func shortened(s string, n int) string {
 	return strings.ToValidUTF8(s[:n], "") + "..."
 }
 
-// descriptions say what the groups of the test table do.
-var descriptions = map[string]string{
-	"naive":              "rank 0 collects, adds in rank order, and sends the sum to everyone",
-	"one-stage":          "everyone reads everything and adds in rank order",
-	"two-stage":          "everyone adds its part from all inputs, then collects the others' parts",
-	"ring":               "partial sums go round a ring, then the finished parts",
-	"recursive-doubling": "whole vectors are exchanged at distances 1, 2, 4",
-	"halving-doubling":   "halves, quarters, ... are exchanged, then collected",
-	"tree":               "sums go up a binary tree, the result comes down",
-	quickreduce:          "two-stage on 8-bit integers with a scale per 32 elements",
-	lamport:              "data and flag in one store",
-	multimem:             "the switch adds",
-	auto:                 "what the backend takes by itself",
-}
-
-func description(algorithm string) string {
-	if d, ok := descriptions[algorithm]; ok {
-		return d
-	}
-	if c := codecOf(algorithm); c != nil {
-		return "the same on " + strings.TrimPrefix(c.Name(), "int") + "-bit integers"
-	}
-	return ""
-}
-
 // testTable counts the four outcomes and the time of each group.
 func testTable(cells []cell) []bench.Section {
 	table := [][]string{{"part", "group", "what it does", "passed", "failed", "skipped", "not executed", "elements checked", "time"}}
 	group := func(c cell) string {
 		switch c.part {
-		case correctnessPart:
+		case matrix.Correctness:
 			return c.coord("algorithm")
-		case contractsPart:
+		case matrix.Contracts:
 			return c.coord("contract")
 		}
 		return "all"
 	}
-	about := map[string]string{acrossRanks: "every rank gets the same bits", acrossRuns: "every run gives the same bits", acrossSizes: "an element does not depend on the size", acrossStages: "one and two stages give the same bits", "all": "an error on every rank, in time"}
-	for _, part := range []string{correctnessPart, contractsPart, errorsPart} {
+	about := map[string]string{matrix.AcrossRanks: "every rank gets the same bits", matrix.AcrossRuns: "every run gives the same bits", matrix.AcrossSizes: "an element does not depend on the size", matrix.AcrossStages: "one and two stages give the same bits", "all": "an error on every rank, in time"}
+	for _, part := range []string{matrix.Correctness, matrix.Contracts, matrix.Errors} {
 		mine := of(cells, inPart(part))
 		for _, name := range values(mine, group) {
 			in := of(mine, func(c cell) bool { return group(c) == name })
-			t := tallied(in)
-			text := description(name)
-			if part != correctnessPart {
+			t := countOf(in)
+			text := matrix.Help(name)
+			if part != matrix.Correctness {
 				text = about[name]
 			}
 			var took, elements float64

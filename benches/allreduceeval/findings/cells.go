@@ -1,4 +1,4 @@
-package allreduceeval
+package findings
 
 import (
 	"fmt"
@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/benches/allreduceeval/matrix"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/bench/plan"
 	"github.com/kernbench/kernbench/internal/result/journal"
@@ -24,13 +25,13 @@ type cell struct {
 
 func (c cell) coord(name string) string { v, _ := c.at.Get(name); return v.String() }
 
-// tally counts cells by what became of them.
-type tally struct {
+// counts are numbers of cells by what became of them.
+type counts struct {
 	passed, failed, skipped, missing int
 	required                         int // of the missing ones
 }
 
-func (t *tally) add(c cell) {
+func (t *counts) add(c cell) {
 	switch c.status {
 	case journal.OK:
 		t.passed++
@@ -46,7 +47,7 @@ func (t *tally) add(c cell) {
 	}
 }
 
-func tallied(cells []cell) (t tally) {
+func countOf(cells []cell) (t counts) {
 	for _, c := range cells {
 		t.add(c)
 	}
@@ -54,13 +55,13 @@ func tallied(cells []cell) (t tally) {
 }
 
 // ran is how many cells were executed.
-func (t tally) ran() int { return t.passed + t.failed }
+func (t counts) ran() int { return t.passed + t.failed }
 
 // allPassed is the only ground on which the report says so: something ran,
 // nothing failed, and nothing that had to run is missing.
-func (t tally) allPassed() bool { return t.passed > 0 && t.failed == 0 && t.required == 0 }
+func (t counts) allPassed() bool { return t.passed > 0 && t.failed == 0 && t.required == 0 }
 
-func (t tally) String() string {
+func (t counts) String() string {
 	s := fmt.Sprintf("%d passed, %d failed, %d skipped, %d not executed", t.passed, t.failed, t.skipped, t.missing)
 	if t.required > 0 {
 		s += fmt.Sprintf(" (%d of them required)", t.required)
@@ -69,7 +70,7 @@ func (t tally) String() string {
 }
 
 // status is one for a group of cells: the worst that is in it.
-func (t tally) status() journal.Status {
+func (t counts) status() journal.Status {
 	switch {
 	case t.failed > 0:
 		return journal.Failed
@@ -83,16 +84,16 @@ func (t tally) status() journal.Status {
 	return ""
 }
 
-// cellsOf takes the cells out of the rows, and adds those of the declared matrix
-// that no row is about: a run over fewer ranks or types must not look like one
+// cellsOf takes the cells out of the rows, and adds those of the declared rows
+// that are not among them: a run over fewer ranks or types must not look like one
 // over all.
-func cellsOf(rows []journal.Row) []cell {
+func cellsOf(rows []journal.Row, declared []plan.Task) []cell {
 	var out []cell
 	seen := map[string]bool{}
 	own := false // a run of this bench, not imported numbers
 	for i := range rows {
 		r := &rows[i]
-		if r.Part != correctnessPart && r.Part != contractsPart && r.Part != errorsPart {
+		if r.Part != matrix.Correctness && r.Part != matrix.Contracts && r.Part != matrix.Errors {
 			continue
 		}
 		own = true
@@ -100,31 +101,26 @@ func cellsOf(rows []journal.Row) []cell {
 		if r.NumRanks != nil {
 			at = at.With(bench.RanksAxis, point.IntValue(int64(*r.NumRanks)))
 		}
-		seen[place(r.Part, at)] = true
+		seen[rowKey(r.Part, at)] = true
 		out = append(out, rowCells(r, at)...)
 	}
-	if !own || !onThisHost(rows) {
+	if !own {
 		return out
 	}
-	for _, t := range declared() {
-		if seen[place(t.Part, t.Point)] {
+	for _, t := range declared {
+		at := t.Point.With(bench.RanksAxis, point.IntValue(int64(t.Ranks)))
+		if v, _ := at.Get("algorithm"); seen[rowKey(t.Part, at)] || matrix.Find(v.String()).Hardware != "" {
 			continue
 		}
-		for _, name := range cellNames(t.Part, t.Point) {
-			out = append(out, cell{part: t.Part, at: t.Point, name: name, status: journal.NotExecuted, reason: "it was left out of this run", needed: true})
+		for _, name := range cellNames(t.Part, at) {
+			out = append(out, cell{part: t.Part, at: at, name: name, status: journal.NotExecuted, reason: "it was left out of this run", needed: true})
 		}
 	}
 	return out
 }
 
-// onThisHost tells whether the rows are of the backend whose whole matrix must
-// run: others run what they have.
-func onThisHost(rows []journal.Row) bool {
-	return !slices.ContainsFunc(rows, func(r journal.Row) bool { return r.Backend != "cpu" })
-}
-
-// place names a row whatever its sizes.
-func place(part string, p point.Point) string {
+// rowKey names a row whatever its sizes.
+func rowKey(part string, p point.Point) string {
 	var names []string
 	for _, c := range p {
 		if c.Name != "sizes" {
@@ -135,35 +131,17 @@ func place(part string, p point.Point) string {
 	return part + " " + strings.Join(names, " ")
 }
 
-// declared are the rows of the quick profile that can run on CPUs.
-func declared() (out []plan.Task) {
-	p, err := plan.Make(Bench(), plan.Request{Backend: "cpu", Only: []string{fmt.Sprintf("part != %q", performancePart)}})
-	if err != nil {
-		return nil // the declaration itself is wrong, and every command says so
-	}
-	for _, g := range p.Groups {
-		for _, t := range g.Tasks {
-			if v, _ := t.Point.Get("algorithm"); needs[v.String()] != "" {
-				continue
-			}
-			t.Point = t.Point.With(bench.RanksAxis, point.IntValue(int64(t.Ranks)))
-			out = append(out, t)
-		}
-	}
-	return out
-}
-
 // cellNames are the cells of a row of which nothing is recorded.
 func cellNames(part string, at point.Point) (names []string) {
 	switch part {
-	case correctnessPart:
+	case matrix.Correctness:
 		v, _ := at.Get("sizes")
-		sizes, _ := sizesOf(v.String())
+		sizes, _ := matrix.Sizes(v.String())
 		for _, s := range sizes {
 			names = append(names, s.String())
 		}
-	case contractsPart:
-		for _, d := range floatTypes {
+	case matrix.Contracts:
+		for _, d := range matrix.FloatTypes {
 			names = append(names, d.String())
 		}
 	default:
@@ -179,7 +157,7 @@ func rowCells(r *journal.Row, at point.Point) (out []cell) {
 		lacking := r.Status == journal.OK && status == journal.NotExecuted
 		out = append(out, cell{r.Part, r, at, name, status, r.Reason, !r.Optional && !lacking})
 	}
-	recorded := parseOutcomes(r.Details["cells"])
+	recorded := matrix.ParseOutcomes(r.Details["cells"])
 	if len(recorded) == 0 || r.Status != journal.OK && r.Status != journal.Failed && r.Status != journal.NotExecuted {
 		for _, name := range cellNames(r.Part, at) {
 			add(name, r.Status)
@@ -187,7 +165,7 @@ func rowCells(r *journal.Row, at point.Point) (out []cell) {
 		return out
 	}
 	for _, o := range recorded {
-		add(o.Size, journal.Status(o.Status))
+		add(o.Cell, journal.Status(o.Status))
 	}
 	return out
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -14,98 +13,85 @@ import (
 	"unsafe"
 
 	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/benches/allreduceeval/matrix"
+	"github.com/kernbench/kernbench/benches/allreduceeval/reference"
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/dist/ahbm"
+	"github.com/kernbench/kernbench/internal/base/suggest"
 	"github.com/kernbench/kernbench/internal/kernel/quant"
 )
 
-// The mistakes and failures, each made by the last rank. Whatever it is, every
-// rank must get an error that says what, in time.
-const (
-	duplicateRank = "duplicate-rank"
-	otherCount    = "other-count"
-	otherDType    = "other-dtype"
-	smallBuffer   = "small-buffer"
-	leaves        = "leaves"
-	stalls        = "stalls"
-	dies          = "dies"
-)
-
-// mistake is one of them: what to do, and what the error must say.
-type mistake struct {
+// failure is a mistake or failure of the last rank. Whatever it is, every rank
+// must get an error that says what, in time.
+type failure struct {
 	name   string
-	help   string
 	naming []string // all of these stand in the error of every rank; T is the element type
 	peer   bool     // a PeerError that names the culprit; otherwise a mistake
 }
 
-var mistakes = []mistake{
-	{duplicateRank, "two processes claim the same rank", nil, false},
-	{otherCount, "one rank has one element more", []string{"1000 T", "1001 T"}, false},
-	{otherDType, "one rank has another element type", []string{"1000 T", "1000 i32"}, false},
-	{smallBuffer, "one rank's output is too small", []string{"out has 900 elements"}, false},
-	{leaves, "one rank leaves the group instead", nil, true},
-	{stalls, "one rank stops half-way and stays alive", nil, true},
-	{dies, "one rank's process is killed half-way", nil, true},
+var failures = map[string]failure{
+	matrix.DuplicateRank: {},
+	matrix.OtherCount:    {naming: []string{"1000 T", "1001 T"}},
+	matrix.OtherDType:    {naming: []string{"1000 T", "1000 i32"}},
+	matrix.SmallBuffer:   {naming: []string{"out has 900 elements"}},
+	matrix.Leaves:        {peer: true},
+	matrix.Stalls:        {peer: true},
+	matrix.Dies:          {peer: true},
 }
 
-func mistakeNames() (names []string) {
-	for _, m := range mistakes {
-		names = append(names, m.name)
+func failureNames() (names []string) {
+	for _, f := range matrix.Failures {
+		names = append(names, f.Name)
 	}
 	return names
 }
 
-// The time that ranks have in these cells: stallLimit is the group's time-out,
-// mistakeLimit what all of it may take, also on a busy machine.
+// The time that ranks have in these cells: stallTimeout is the group's time-out,
+// failureLimit what all of it may take, also on a busy machine.
 const (
-	stallLimit   = 2 * time.Second
-	mistakeLimit = 20 * time.Second
+	stallTimeout = 2 * time.Second
+	failureLimit = 20 * time.Second
 )
 
-// mistakeCells is the body: a row is a mistake, and its cell is whether all
+// failureCells is the body: a row is a failure, and its cell is whether all
 // ranks noticed.
-func mistakeCells(ctx context.Context, s *bench.State) error {
-	i := slices.IndexFunc(mistakes, func(m mistake) bool { return m.name == s.Str("mistake") })
-	if i < 0 {
-		return fmt.Errorf("no mistake is called %s (there are %s)", s.Str("mistake"), strings.Join(mistakeNames(), ", "))
+func failureCells(ctx context.Context, s *bench.State) error {
+	f, known := failures[s.Str("mistake")]
+	if f.name = s.Str("mistake"); !known {
+		return suggest.Unknown("mistake", f.name, failureNames())
 	}
-	m := mistakes[i]
-	if why := m.lacking(s.Backend()); why != "" {
+	if why := f.unsupported(s.Backend()); why != "" {
 		return bench.NotExecuted(false, "%s", why)
 	}
-	s.Phase(m.name)
+	s.Phase(f.name)
 	began := time.Now()
-	got := m.commit(ctx, s)
+	got := f.commit(ctx, s)
 	took := time.Since(began)
-	fault := m.judge(got, s, took)
-	var wrong int64
+	fault := f.judge(got, s, took)
 	if fault != nil {
-		wrong = 1
-	}
-	all, err := s.Group().Exchange(ctx, []int64{wrong})
-	if err != nil {
-		return err
+		fault = fmt.Errorf("%s: %w", f.name, fault)
 	}
 	v := verdict{others: -1}
-	v.addNamed(m.name, fault, all)
+	if err := v.collect(ctx, s, f.name, fault); err != nil {
+		return err
+	}
 	if got != nil {
 		s.Detail("error", got.Error())
 	}
-	s.Detail("cells", formatOutcomes(v.outcomes))
+	s.Detail("cells", matrix.FormatOutcomes(v.outcomes))
 	s.Report("wall_ms", float64(took.Microseconds())/1e3, "ms", "")
 	return v.err(nil)
 }
 
-// lacking says what the backend lacks for the cell.
-func (m mistake) lacking(backend string) string {
+// unsupported says what the backend lacks for the cell.
+func (f failure) unsupported(backend string) string {
 	shape := dist.ShapeOf(backend)
 	switch {
-	case m.name == dies && shape.InProcess:
+	case f.name == matrix.Dies && shape.InProcess:
 		return "the ranks of backend " + backend + " are all in one process: none can die alone"
-	case m.name == otherDType && backend == ahbm.Name:
+	case f.name == matrix.OtherDType && backend == ahbm.Name:
 		return "backend " + backend + " has one element type"
-	case (m.name == dies || m.name == stalls) && backend != "cpu":
+	case (f.name == matrix.Dies || f.name == matrix.Stalls) && backend != "cpu":
 		return "stopping half-way takes a codec that stops, which backend " + backend + " does not run"
 	}
 	return ""
@@ -113,16 +99,16 @@ func (m mistake) lacking(backend string) string {
 
 // commit joins a group of its own, so that its end spoils no other cell, and
 // makes the mistake. It gives this rank's error.
-func (m mistake) commit(ctx context.Context, s *bench.State) error {
+func (f failure) commit(ctx context.Context, s *bench.State) error {
 	last := s.Size() - 1
-	cfg := dist.Config{Backend: s.Backend(), Rank: s.Rank(), Size: s.Size(), Timeout: stallLimit,
-		ID: s.Session() + "/" + m.name}
-	switch m.name {
-	case duplicateRank:
+	cfg := dist.Config{Backend: s.Backend(), Rank: s.Rank(), Size: s.Size(), Timeout: stallTimeout,
+		ID: s.Session() + "/" + f.name}
+	switch f.name {
+	case matrix.DuplicateRank:
 		if s.Rank() == last {
 			cfg.Rank = last - 1
 		}
-	case dies:
+	case matrix.Dies:
 		cfg.Size++ // the one that dies comes in addition
 		if s.Rank() == 0 {
 			helper, err := bench.HelperCommand(ctx, Name, dyingHelper, cfg.ID, strconv.Itoa(cfg.Size))
@@ -134,35 +120,35 @@ func (m mistake) commit(ctx context.Context, s *bench.State) error {
 			}
 			defer helper.Wait()
 		}
-		cfg.Timeout = mistakeLimit // its death must be noticed, not its silence
+		cfg.Timeout = failureLimit // its death must be noticed, not its silence
 	}
 	g, err := dist.Init(ctx, cfg)
 	if err != nil {
 		return err
 	}
-	if m.name == stalls {
-		return m.stall(ctx, s, g)
+	if f.name == matrix.Stalls {
+		return f.stall(ctx, s, g)
 	}
 	defer g.Close()
-	culprit, d := s.Rank() == last, mistakeType(s.Backend())
+	culprit, d := s.Rank() == last, failureType(s.Backend())
 	in, out := zeros(d, 1000), zeros(d, 1000)
 	switch {
-	case m.name == dies:
+	case f.name == matrix.Dies:
 		return halfWay(g, quant.Int8)
-	case culprit && m.name == leaves:
+	case culprit && f.name == matrix.Leaves:
 		return nil
-	case culprit && m.name == otherCount:
+	case culprit && f.name == matrix.OtherCount:
 		in, out = zeros(d, 1001), zeros(d, 1001)
-	case culprit && m.name == otherDType:
+	case culprit && f.name == matrix.OtherDType:
 		in, out = zeros(dist.I32, 1000), zeros(dist.I32, 1000)
-	case culprit && m.name == smallBuffer:
+	case culprit && f.name == matrix.SmallBuffer:
 		out = zeros(d, 900)
 	}
 	return g.AllReduce(out, in, dist.Sum)
 }
 
-// mistakeType is an element type that the backend has.
-func mistakeType(backend string) dist.DType {
+// failureType is an element type that the backend has.
+func failureType(backend string) dist.DType {
 	if backend == ahbm.Name {
 		return dist.F16
 	}
@@ -170,7 +156,7 @@ func mistakeType(backend string) dist.DType {
 }
 
 func zeros(d dist.DType, count int) dist.Buffer {
-	return dist.NewBuffer(d, count, unsafe.Pointer(&aligned(count * d.Size())[0]), nil)
+	return dist.NewBuffer(d, count, unsafe.Pointer(&reference.Aligned(count * d.Size())[0]), nil)
 }
 
 // halfWay is an all-reduce of several pieces, in the second of which a codec may
@@ -203,7 +189,7 @@ func after(g *dist.Group, stop func()) stopping {
 }
 
 // stall lets the last rank stop half-way until the others have their error.
-func (m mistake) stall(ctx context.Context, s *bench.State, g *dist.Group) error {
+func (f failure) stall(ctx context.Context, s *bench.State, g *dist.Group) error {
 	defer g.Close()
 	if s.Rank() != s.Size()-1 {
 		err := halfWay(g, quant.Int8)
@@ -227,7 +213,7 @@ func dyingRank(args []string) error {
 	if err != nil {
 		return err
 	}
-	g, err := dist.Init(context.Background(), dist.Config{Backend: "cpu", Rank: size - 1, Size: size, ID: args[0], Timeout: mistakeLimit})
+	g, err := dist.Init(context.Background(), dist.Config{Backend: "cpu", Rank: size - 1, Size: size, ID: args[0], Timeout: failureLimit})
 	if err != nil {
 		return err
 	}
@@ -235,29 +221,29 @@ func dyingRank(args []string) error {
 }
 
 // judge says what is wrong with a rank's error.
-func (m mistake) judge(got error, s *bench.State, took time.Duration) error {
+func (f failure) judge(got error, s *bench.State, took time.Duration) error {
 	rank, culprit := s.Rank(), s.Size()-1
-	if m.name == dies {
+	if f.name == matrix.Dies {
 		culprit = s.Size()
 	}
 	var peer *dist.PeerError
 	switch {
-	case m.name == leaves && rank == culprit:
+	case f.name == matrix.Leaves && rank == culprit:
 		if got != nil {
 			return fmt.Errorf("leaving gave %v", got)
 		}
 		return nil
 	case got == nil:
 		return errors.New("it went unnoticed: no error")
-	case took > mistakeLimit:
+	case took > failureLimit:
 		return fmt.Errorf("noticed after %v only (%v)", took.Round(time.Millisecond), got)
-	case m.peer && rank != culprit && (!errors.As(got, &peer) || peer.Rank != culprit):
+	case f.peer && rank != culprit && (!errors.As(got, &peer) || peer.Rank != culprit):
 		return fmt.Errorf("the error does not name rank %d as the culprit: %v", culprit, got)
-	case m.name == dies && !peer.Dead:
+	case f.name == matrix.Dies && !peer.Dead:
 		return fmt.Errorf("the error does not say that rank %d is dead: %v", culprit, got)
 	}
-	for _, part := range m.naming {
-		part = strings.ReplaceAll(part, "T", mistakeType(s.Backend()).String())
+	for _, part := range f.naming {
+		part = strings.ReplaceAll(part, "T", failureType(s.Backend()).String())
 		if !strings.Contains(got.Error(), part) {
 			return fmt.Errorf("the error does not mention %q: %v", part, got)
 		}

@@ -1,4 +1,4 @@
-package allreduceeval
+package reference
 
 import (
 	"math"
@@ -10,11 +10,12 @@ import (
 
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/base/dtype"
+	"github.com/kernbench/kernbench/internal/comm/schedule"
 	"github.com/kernbench/kernbench/internal/kernel/quant"
 )
 
 // schedules are the algorithms whose order is read off their steps.
-var schedules = []string{"naive", "one-stage", "two-stage", "ring", "recursive-doubling", "halving-doubling", "tree", "torus", "hierarchical"}
+var schedules = dist.Algorithms(dist.AllReduce)
 
 // leaves lists the ranks of a sum.
 func leavesOf(s *sum) []int {
@@ -58,7 +59,13 @@ func TestOrdersAreComplete(t *testing.T) {
 // The algorithms that add in rank order do, and the ring begins each part
 // elsewhere.
 func TestOrdersAreKnown(t *testing.T) {
-	for _, name := range []string{"naive", "one-stage", "two-stage"} {
+	ordered := 0
+	for _, info := range schedule.Algorithms(schedule.AllReduce) {
+		if info.Order != schedule.RankOrder {
+			continue
+		}
+		ordered++
+		name := info.Name
 		order, err := orderOf(name, 4, 10)
 		if err != nil {
 			t.Fatal(err)
@@ -67,10 +74,13 @@ func TestOrdersAreKnown(t *testing.T) {
 			if got := leavesOf(x.sum); !slices.Equal(got, []int{0, 1, 2, 3}) {
 				t.Errorf("%s adds %v", name, got)
 			}
-			if x.sum.wide != (name != "naive") {
+			if x.sum.wide != info.Wide {
 				t.Errorf("%s: wide is %v", name, x.sum.wide)
 			}
 		}
+	}
+	if ordered < 3 {
+		t.Errorf("%d algorithms add in rank order", ordered)
 	}
 	order, err := orderOf("ring", 3, 3)
 	if err != nil || len(order) != 3 || slices.Equal(leavesOf(order[0].sum), leavesOf(order[1].sum)) {
@@ -88,7 +98,7 @@ func TestBounds(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				e, err := expect(newInputs(mixedInput, d, ranks, 3), window{0, 5000}, order, nil)
+				e, err := expect(NewInputs(Mixed, d, ranks, 3), Window{0, 5000}, order, nil)
 				if err != nil {
 					t.Errorf("%s of %v with %d ranks: %v", name, d, ranks, err)
 				} else if e.worst > 1 || e.worst <= 0 && (d != dist.F64 || ranks > 2) { // of two f64 the exact sum is rounded here as well
@@ -128,8 +138,8 @@ func TestCoefficients(t *testing.T) {
 
 // The adversarial input has what it says, in every type.
 func TestFamilies(t *testing.T) {
-	for _, d := range matrixTypes {
-		in := newInputs(adversarialInput, d, 4, 1)
+	for _, d := range Types {
+		in := NewInputs(Adversarial, d, 4, 1)
 		for f, family := range families {
 			v, sums := make([]float64, familyBlock), make([]float64, familyBlock)
 			special := 0
@@ -157,17 +167,16 @@ func TestFamilies(t *testing.T) {
 // A planted wrong bit is found wherever it is, in every type and family, except
 // in the payload of a NaN.
 func TestCompareFindsOneBit(t *testing.T) {
-	for _, d := range matrixTypes {
-		in := newInputs(adversarialInput, d, 2, 1)
+	for _, d := range Types {
+		in := NewInputs(Adversarial, d, 2, 1)
 		order, err := orderOf("ring", 2, 500)
 		if err != nil {
 			t.Fatal(err)
 		}
-		e, err := expect(in, window{0, 500}, order, nil)
+		e, err := expect(in, Window{0, 500}, order, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		tr := &trial{lab: &lab{d: d}}
 		got, v := slices.Clone(e.bits), make([]float64, 500)
 		d.Decode(v, got)
 		for i := range v {
@@ -175,12 +184,12 @@ func TestCompareFindsOneBit(t *testing.T) {
 				continue
 			}
 			got[i*d.Size()] ^= 1
-			if err := tr.compare(got, e, window{0, 500}); err == nil || !strings.Contains(err.Error(), "1 wrong elements") {
+			if _, err := e.Compare(got, Window{0, 500}); err == nil || !strings.Contains(err.Error(), "1 wrong elements") {
 				t.Fatalf("%v: element %d (%v) with another last bit: %v", d, i, v[i], err)
 			}
 			got[i*d.Size()] ^= 1
 		}
-		if err := tr.compare(got, e, window{0, 500}); err != nil {
+		if _, err := e.Compare(got, Window{0, 500}); err != nil {
 			t.Errorf("%v: %v", d, err)
 		}
 	}
@@ -189,10 +198,10 @@ func TestCompareFindsOneBit(t *testing.T) {
 // The oracle of the quantised all-reduce is the codec applied by hand, group by
 // group, however the window is cut, and its bound holds.
 func TestQuantisedOracle(t *testing.T) {
-	for _, kind := range []string{exactInput, adversarialInput, mixedInput} {
+	for _, kind := range []string{Exact, Adversarial, Mixed} {
 		for _, count := range []int{1, 31, 32, 33, 5000, 10001} {
-			in := newInputs(kind, dist.BF16, 3, 5)
-			e, err := expect(in, window{0, count}, nil, &quant.Int6)
+			in := NewInputs(kind, dist.BF16, 3, 5)
+			e, err := expect(in, Window{0, count}, nil, &quant.Int6)
 			if err != nil {
 				t.Fatalf("%s, %d elements: %v", kind, count, err)
 			}

@@ -1,19 +1,21 @@
-package allreduceeval
+package findings
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
 
+	"github.com/kernbench/kernbench/benches/allreduceeval/matrix"
 	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/result/model"
 )
 
-// figures draws times and bus bandwidths against size, the best algorithms, and
+// Figures draws times and bus bandwidths against size, the best algorithms, and
 // the shares of the limits.
-func figures(rows []journal.Row) []figure.Figure {
+func Figures(rows []journal.Row) []figure.Figure {
 	samples := model.SamplesOf(timedRows(rows))
 	if len(samples) == 0 {
 		return nil
@@ -65,7 +67,7 @@ func figures(rows []journal.Row) []figure.Figure {
 // algorithmColors is the order of the algorithms, which decides their colours
 // in all panels.
 func algorithmColors(samples []model.Sample) (names []string) {
-	for _, known := range append([]string{auto}, algorithms...) {
+	for _, known := range append([]string{matrix.Auto}, matrix.Algorithms()...) {
 		if slices.ContainsFunc(samples, func(s model.Sample) bool { return s.Algorithm == known }) {
 			names = append(names, known)
 		}
@@ -179,7 +181,7 @@ func shareFigure(samples []model.Sample) (figure.Figure, bool) {
 		mine := slices.DeleteFunc(exactSamples(samples), func(s model.Sample) bool { return !sameSetting(s.Series, set) })
 		for i, c := range model.Best(mine) {
 			s, _ := at(mine, c.Best, c.Bytes)
-			p.X.Categories = append(p.X.Categories, fmt.Sprintf("%s %s", unit.FormatBytes(c.Bytes), shortName(c.Best)))
+			p.X.Categories = append(p.X.Categories, fmt.Sprintf("%s %s", unit.FormatBytes(c.Bytes), label(c.Best)))
 			for name, us := range s.Limits {
 				if bars[name] == nil {
 					names = append(names, name)
@@ -198,13 +200,7 @@ func shareFigure(samples []model.Sample) (figure.Figure, bool) {
 	return f, len(f.Panels) > 0
 }
 
-// shortName keeps the names under bars apart without filling them.
-func shortName(algorithm string) string {
-	switch algorithm {
-	case "recursive-doubling":
-		return "rec-dbl"
-	case "halving-doubling":
-		return "halving"
-	}
-	return algorithm
+// label is short where a registered algorithm has a short name.
+func label(algorithm string) string {
+	return cmp.Or(matrix.Find(algorithm).Short, algorithm)
 }

@@ -1,17 +1,18 @@
-package allreduceeval
+package reference
 
 import (
 	"math"
+	"unsafe"
 
 	"github.com/kernbench/kernbench/dist"
 )
 
-// The oracles compute in float64, which holds every value of the matrix's types
+// References are computed in float64, which holds every value of the matrix's types
 // and rounds no sum of two of a narrower one, and round to the type where the
 // algorithm does. These are the ways in and out.
 
-// matrixTypes are the element types that cells exist for.
-var matrixTypes = []dist.DType{dist.BF16, dist.F16, dist.F32, dist.F64, dist.I32}
+// Types are the element types that references exist for.
+var Types = []dist.DType{dist.BF16, dist.F16, dist.F32, dist.F64, dist.I32}
 
 // numbers is what is particular to an element type.
 type numbers struct {
@@ -34,9 +35,9 @@ func numbersOf(d dist.DType) numbers {
 	return numbers{0, math.MaxInt32, 1}
 }
 
-// accumulator is the type in which sums of a type are made where it is not
+// Accumulator is the type in which sums of a type are made where it is not
 // rounded at every step.
-func accumulator(d dist.DType) dist.DType {
+func Accumulator(d dist.DType) dist.DType {
 	if d == dist.F16 || d == dist.BF16 {
 		return dist.F32
 	}
@@ -47,4 +48,13 @@ func accumulator(d dist.DType) dist.DType {
 // is as good as another, since IEEE 754 leaves its bits open.
 func same(a, b float64) bool {
 	return math.Float64bits(a) == math.Float64bits(b) || a != a && b != b
+}
+
+// Aligned is memory that any element type may lie in.
+func Aligned(bytes int) []byte {
+	words := make([]uint64, (bytes+7)/8)
+	if len(words) == 0 {
+		return nil
+	}
+	return unsafe.Slice((*byte)(unsafe.Pointer(&words[0])), bytes)
 }

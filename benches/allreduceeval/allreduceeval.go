@@ -1,0 +1,180 @@
+// Package allreduceeval is the bench `allreduce-eval`: what a team needs to
+// trust or distrust an all-reduce. It has a correctness matrix whose cells are
+// passed, failed, skipped or not executed and never anything in between, the
+// contracts on bits, the handling of mistakes and failures, and the times with
+// their limits, from which it says in words what they mean.
+//
+// docs/correctness.md derives what each cell demands.
+package allreduceeval
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/benches/allreduceeval/findings"
+	"github.com/kernbench/kernbench/benches/allreduceeval/matrix"
+	"github.com/kernbench/kernbench/benches/allreduceeval/reference"
+	"github.com/kernbench/kernbench/dist"
+	"github.com/kernbench/kernbench/dist/ahbm"
+	_ "github.com/kernbench/kernbench/dist/cpu" // the backend of this host
+	"github.com/kernbench/kernbench/dist/mpi"
+	"github.com/kernbench/kernbench/internal/base/dtype"
+	"github.com/kernbench/kernbench/internal/base/point"
+	"github.com/kernbench/kernbench/internal/base/suggest"
+	"github.com/kernbench/kernbench/internal/bench/measure"
+	"github.com/kernbench/kernbench/internal/bench/plan"
+	"github.com/kernbench/kernbench/internal/kernel/quant"
+	"github.com/kernbench/kernbench/internal/result/journal"
+)
+
+// Name is the bench's name.
+const Name = "allreduce-eval"
+
+// Bench declares it.
+func Bench() *bench.Bench {
+	return bench.Suite(Name,
+		bench.Help("evaluation of an all-reduce: correctness matrix, contracts, failures, times and what they mean"),
+		bench.Doc(manual),
+		bench.Version("1"),
+		bench.Derive(warned),
+		bench.Profile("quick"),
+		bench.Profile("full", "sizes=full", "size=1Ki:512Mi:x2", "num_ranks=2,4,8"),
+		bench.Choice("mutate", "fault to plant in the correctness part", faultNames...),
+		bench.Option("link", point.String, "", "rates to hold times against: a link such as nvlink-h100, or 450 GB/s, separated by commas"),
+		bench.FileOption("probe", "", "probe result to take the limits from; empty is this host's own"),
+		bench.Backends("cpu", mpi.Name, ahbm.Name),
+		correctnessPart(), contractsPart(), errorsPart(), performancePart(),
+		bench.Helper(dyingHelper, dyingRank),
+		bench.Figures(findings.Figures),
+		bench.Sections(func(rows []journal.Row) []bench.Section { return findings.Sections(rows, declared(rows)) }),
+		bench.Exports(findings.Exports),
+	)
+}
+
+const manual = `Evaluates the all-reduce of a backend and writes a report that explains itself.
+
+correctness  every algorithm, element type, number of ranks, in and out of place,
+             with and without epilogue, over the sizes of the profile; exact and
+             adversarial inputs, in private and symmetric memory, every element
+             checked. A row's cells are its sizes.
+contracts    which results are equal bit for bit, where package dist promises it
+errors       mistakes and failures: an error that says what, on every rank, in time
+performance  time, bandwidths, the traffic that really moves, and the share of
+             every named limit that it reaches
+
+The quick profile takes about two minutes on two cores, the full one up to an hour.
+Other backends than cpu run what they have; what they lack is not executed.
+--mutate plants a fault in the correctness part; its cells must turn red.
+
+  kernbench run --bench allreduce-eval
+  kernbench run --bench allreduce-eval --profile full
+  kernbench run --bench allreduce-eval --only 'part == "correctness"' --mutate skipped-tail
+  kernbench run --bench allreduce-eval --only 'part == "performance"' --link nvlink-h100`
+
+func correctnessPart() bench.Clause {
+	return bench.Part(matrix.Correctness, correctness,
+		bench.Help("the correctness matrix"),
+		bench.Ranks("2,4,8"),
+		bench.DTypes("dtype", names(reference.Types)...),
+		bench.Strings("algorithm", matrix.Algorithms()...),
+		bench.Bools("inplace", false, true),
+		bench.Bools("epilogue", false, true),
+		bench.Strings("sizes", matrix.Quick),
+		// Others choose by themselves, and what they lack is not executed.
+		bench.On(mpi.Name, bench.Strings("algorithm", matrix.Auto)),
+		bench.On(ahbm.Name, bench.Strings("algorithm", matrix.Auto), bench.DTypes("dtype", "f16")),
+		bench.Drop(invalidPoint),
+		bench.Timeout(30*time.Minute),
+		bench.Metric("cells_passed", "", "higher"),
+		bench.Metric("cells_failed", "", "lower"),
+	)
+}
+
+func contractsPart() bench.Clause {
+	return bench.Part(matrix.Contracts, contractCells,
+		bench.Help("which results are equal bit for bit"),
+		bench.Ranks("2,4,8"),
+		bench.Strings("contract", matrix.ContractNames...),
+		bench.Strings("algorithm", matrix.Executable()...),
+		bench.On(mpi.Name, bench.Strings("algorithm", matrix.Auto)),
+		bench.On(ahbm.Name, bench.Strings("algorithm", matrix.Auto)),
+		bench.Drop(func(p point.Point) error { return matrix.Promised(coord(p, "contract"), coord(p, "algorithm")) }),
+	)
+}
+
+func errorsPart() bench.Clause {
+	return bench.Part(matrix.Errors, failureCells,
+		bench.Help("mistakes and failures"),
+		bench.Ranks("2,4"),
+		bench.Strings("mistake", failureNames()...),
+	)
+}
+
+func performancePart() bench.Clause {
+	return bench.Part(matrix.Performance, performance,
+		bench.Help("times, bandwidths and distance from the limits"),
+		bench.Ranks("2,4"),
+		bench.DTypes("dtype", "f32", "bf16"),
+		bench.Strings("algorithm", matrix.Timed()...),
+		bench.Bytes("size", "1Ki,16Ki,256Ki,2Mi,16Mi"),
+		bench.On(mpi.Name, bench.Strings("algorithm", matrix.Auto)),
+		bench.On(ahbm.Name, bench.Strings("algorithm", matrix.Auto), bench.DTypes("dtype", "f16"), bench.Bytes("size", "1Ki:4Mi:x8")),
+		bench.Metric("pct_of_limit", "%", "higher"),
+		bench.Metric("traffic_bytes", "B", ""),
+		bench.Measure(sampling()),
+		bench.Timeout(10*time.Minute),
+	)
+}
+
+// declared are the rows of the quick profile of the backend that the rows are of,
+// if all of its matrix must run: other backends run what they have.
+func declared(rows []journal.Row) (out []plan.Task) {
+	if slices.ContainsFunc(rows, func(r journal.Row) bool { return r.Backend != "cpu" }) {
+		return nil
+	}
+	p, err := plan.Make(Bench(), plan.Request{Backend: "cpu", Only: []string{fmt.Sprintf("part != %q", matrix.Performance)}})
+	if err != nil {
+		return nil // the declaration itself is wrong, and every command says so
+	}
+	for _, g := range p.Groups {
+		out = append(out, g.Tasks...)
+	}
+	return out
+}
+
+// sampling spends less time on a row than other benches do: there are many, and
+// the fit over sizes averages.
+func sampling() measure.Config {
+	c := measure.Default()
+	c.Stop = measure.Stop{RelNoise: 0.02, MinSamples: 10, MaxSamples: 5000, MinTime: 40 * time.Millisecond, MaxTime: 150 * time.Millisecond}
+	c.Warmup = measure.Warmup{MinCalls: 2, MaxCalls: 1000, MaxTime: 40 * time.Millisecond}
+	return c
+}
+
+func names(types []dist.DType) (list []string) {
+	for _, d := range types {
+		list = append(list, d.String())
+	}
+	return list
+}
+
+func coord(p point.Point, name string) string { v, _ := p.Get(name); return v.String() }
+
+// invalidPoint says why a row of the matrix means nothing.
+func invalidPoint(p point.Point) error {
+	d, err := dtype.Parse(coord(p, "dtype"))
+	if err != nil || !slices.Contains(reference.Types, d) {
+		return fmt.Errorf("the matrix has no cells of %s, only of %s", coord(p, "dtype"), list(reference.Types))
+	}
+	switch algorithm := coord(p, "algorithm"); {
+	case !slices.Contains(matrix.Known(), algorithm):
+		return suggest.Unknown("algorithm", algorithm, matrix.Known())
+	case matrix.Codec(algorithm) != nil && !quant.Supports(d):
+		return fmt.Errorf("%s encodes f32, f16 and bf16, not %v", algorithm, d)
+	case coord(p, "epilogue") == "true" && !d.Float():
+		return fmt.Errorf("an epilogue needs a floating-point type, not %v", d)
+	}
+	return nil
+}

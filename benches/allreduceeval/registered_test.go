@@ -1,0 +1,130 @@
+package allreduceeval
+
+import (
+	"iter"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/benches/allreduceeval/findings"
+	"github.com/kernbench/kernbench/benches/allreduceeval/matrix"
+	"github.com/kernbench/kernbench/internal/bench/plan"
+	"github.com/kernbench/kernbench/internal/bench/run"
+	"github.com/kernbench/kernbench/internal/comm/schedule"
+	"github.com/kernbench/kernbench/internal/result/figure"
+	"github.com/kernbench/kernbench/internal/result/journal"
+)
+
+// registerVar has this program and its workers register two algorithms more.
+const registerVar = "ALLREDUCEEVAL_TEST_REGISTER"
+
+// Both say that they add up in rank order; the second has the steps of a ring.
+const (
+	honest    = "test-honest"
+	dishonest = "test-dishonest"
+)
+
+func registerMore() {
+	for name, like := range map[string]string{honest: "naive", dishonest: "ring"} {
+		schedule.Register(schedule.Algorithm{
+			Info: schedule.Info{Collective: schedule.AllReduce, Name: name, Help: "the steps of " + like, Order: schedule.RankOrder},
+			Steps: func(p schedule.Params, rank int) iter.Seq[schedule.Step] {
+				s, err := schedule.New(schedule.AllReduce, like, p)
+				if err != nil {
+					panic(err)
+				}
+				return s.Steps(rank)
+			},
+		})
+	}
+}
+
+// An algorithm that is registered is evaluated, and nobody has to know of it: its
+// rows are planned and run, its contracts are judged by the order of additions
+// that it declares, and sections and figures show it.
+func TestRegisteredAlgorithmIsEvaluated(t *testing.T) {
+	if os.Getenv(registerVar) == "" {
+		cmd := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v")
+		cmd.Env = append(os.Environ(), registerVar+"=1")
+		if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), "--- PASS: "+t.Name()) {
+			t.Errorf("%v\n%s", err, out)
+		}
+		return
+	}
+	whole, err := plan.Make(Bench(), plan.Request{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	planned := map[string]int{}
+	for _, g := range whole.Groups {
+		for _, task := range g.Tasks {
+			planned[task.Part+" "+coord(task.Point, "algorithm")]++
+		}
+	}
+	for _, part := range []string{matrix.Correctness, matrix.Contracts, matrix.Performance} {
+		if got, like := planned[part+" "+honest], planned[part+" naive"]; got == 0 || got != like {
+			t.Errorf("part %s plans %d rows of %s, and %d of naive", part, got, honest, like)
+		}
+	}
+	rows := runRows(t, plan.Request{Backend: "cpu", Seed: 1, Only: []string{`part != "errors"`},
+		Axes: assigns("algorithm="+honest+","+dishonest, "num_ranks=3", "dtype=f32", "inplace=false", "epilogue=false", "size=1Ki,64Ki")})
+	want := map[string]journal.Status{}
+	for _, name := range []string{honest, dishonest} {
+		want[matrix.Correctness+" "+name], want[matrix.Performance+" "+name] = journal.OK, journal.OK
+		for _, c := range matrix.ContractNames {
+			want[c+" "+name] = journal.OK
+		}
+	}
+	want[matrix.AcrossSizes+" "+dishonest], want[matrix.AcrossStages+" "+dishonest] = journal.Failed, journal.Failed
+	for _, r := range rows {
+		name := coord(r.Point, "contract")
+		if r.Part != matrix.Contracts {
+			name = r.Part
+		}
+		name += " " + coord(r.Point, "algorithm")
+		if r.Status != want[name] {
+			t.Errorf("%s is %s, want %q: %s", name, r.Status, want[name], r.Reason)
+		}
+		want[name] = r.Status
+	}
+	if len(rows) < len(want) {
+		t.Errorf("%d rows, want at least %d", len(rows), len(want))
+	}
+	for _, s := range findings.Sections(rows, declared(rows)) {
+		shown := []string{"Correctness matrix", "Correctness by size", "Tests", "Contracts on bits", "Best algorithm by size", "Times"}
+		if text := dump([]bench.Section{s}); slices.Contains(shown, s.Title) && !strings.Contains(text, honest) {
+			t.Errorf("the section %s does not show %s:\n%s", s.Title, honest, text)
+		}
+	}
+	drawn := false
+	for _, f := range findings.Figures(rows) {
+		for _, p := range f.Panels {
+			drawn = drawn || slices.ContainsFunc(p.Series, func(s figure.Series) bool { return s.Name == honest })
+		}
+	}
+	if !drawn {
+		t.Errorf("no figure has a series of %s", honest)
+	}
+}
+
+// runRows runs a plan with real processes and gives its rows.
+func runRows(t *testing.T, req plan.Request) []journal.Row {
+	t.Helper()
+	p, err := plan.Make(Bench(), req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(t.TempDir(), "run")
+	if _, err := run.Run(t.Context(), p, run.Options{Dir: dir, Environ: os.Environ()}); err != nil {
+		t.Fatal(err)
+	}
+	_, r, err := journal.LoadRun(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r.Latest()
+}
