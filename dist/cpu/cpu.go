@@ -31,7 +31,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"runtime"
 	"sync"
 
 	"golang.org/x/sys/unix"
@@ -39,7 +38,6 @@ import (
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/base/dtype"
 	"github.com/kernbench/kernbench/internal/comm/shm"
-	"github.com/kernbench/kernbench/internal/host/cores"
 )
 
 // Name is the backend's name.
@@ -68,25 +66,16 @@ func (b backend) Join(ctx context.Context, c dist.Config) (dist.Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	meeting, err := shm.Meet(ctx, shm.Party{
-		ID: c.ID, Secret: c.Secret, Rank: c.Rank, Size: c.Size, Timeout: c.Timeout, CPUs: cores.Allowed(), Threads: runtime.GOMAXPROCS(0),
+	meeting, err := shm.Meet(ctx, shm.Identity{
+		ID: c.ID, Secret: c.Secret, Rank: c.Rank, Size: c.Size, Claim: c.Rank, Timeout: c.Timeout,
 	}, func() (*os.File, error) { return b.newFile(c.Size, region) })
 	if err != nil {
 		return nil, err
 	}
-	defer meeting.File.Close()
-	segment, err := shm.Map(meeting.File)
-	if err != nil {
-		meeting.Close()
-		return nil, err
-	}
-	if err := segment.Claim(c.Rank); err != nil {
-		meeting.Close()
-		segment.Close()
-		return nil, err
-	}
+	segment := meeting.Segment
 	e := newEngine(segment, shm.NewHeap(segment, shm.BoardBytes(c.Size)+c.Rank*region, region), shm.Membership{
-		Segment: segment, Board: shm.BoardAt(segment, 0, c.Size), Rank: c.Rank, PIDs: meeting.PIDs, World: firstRanks(c.Size), Crowded: meeting.Crowded, Timeout: c.Timeout,
+		Segment: segment, Board: shm.BoardAt(segment, 0, c.Size), Rank: c.Rank, PIDs: meeting.PIDs, World: firstRanks(c.Size),
+		Crowded: meeting.Crowded, Timeout: c.Timeout,
 	}, nil)
 	e.meeting = meeting
 	e.streamFrom = cmp.Or(b.streamFrom, streamFrom)

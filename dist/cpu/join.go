@@ -179,24 +179,13 @@ func (b backend) enter(ctx context.Context, c dist.Config, f *cluster) (*engine,
 		return nil, err
 	}
 	board := shm.BoardBytes(c.Size) // with room for all ranks, so that they keep their numbers
-	meeting, err := shm.Meet(ctx, shm.Party{
-		ID: c.ID + " on " + h.ranks[c.Rank].Host, Secret: c.Secret, Rank: h.localRank, Size: len(h.locals), Timeout: c.Timeout,
-		CPUs: cores.Allowed(), Threads: runtime.GOMAXPROCS(0),
+	meeting, err := shm.Meet(ctx, shm.Identity{
+		ID: c.ID + " on " + h.ranks[c.Rank].Host, Secret: c.Secret, Rank: h.localRank, Size: len(h.locals), Claim: c.Rank, Timeout: c.Timeout,
 	}, func() (*os.File, error) { return shm.NewFile(board + len(h.locals)*region) })
 	if err != nil {
 		return nil, fmt.Errorf("the ranks %v of this host: %w", h.locals, err)
 	}
-	defer meeting.File.Close()
-	segment, err := shm.Map(meeting.File)
-	if err == nil {
-		if err = segment.Claim(c.Rank); err != nil {
-			segment.Close()
-		}
-	}
-	if err != nil {
-		meeting.Close()
-		return nil, err
-	}
+	segment := meeting.Segment
 	e := newEngine(segment, shm.NewHeap(segment, board+h.localRank*region, region), shm.Membership{
 		Segment: segment, Board: shm.BoardAt(segment, 0, c.Size), Rank: c.Rank, PIDs: h.pids(), World: world,
 		Crowded: h.crowded, Timeout: c.Timeout,

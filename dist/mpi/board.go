@@ -9,7 +9,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/kernbench/kernbench/internal/comm/shm"
-	"github.com/kernbench/kernbench/internal/host/cores"
 )
 
 // board is the council of ranks on one host, through shared memory.
@@ -25,23 +24,13 @@ var _ council = (*board)(nil)
 // meetHere finds the other ranks on this host, and returns once all have come.
 func meetHere(ctx context.Context, m meeting) (*board, error) {
 	size := len(m.hosts)
-	met, err := shm.Meet(ctx, shm.Party{
-		ID: m.id + "/" + Name, Secret: m.secret, Rank: m.rank, Size: size, Timeout: m.timeout, CPUs: cores.Allowed(), Threads: runtime.GOMAXPROCS(0),
+	met, err := shm.Meet(ctx, shm.Identity{
+		ID: m.id + "/" + Name, Secret: m.secret, Rank: m.rank, Size: size, Claim: m.rank, Timeout: m.timeout,
 	}, func() (*os.File, error) { return shm.NewFile(shm.BoardBytes(size)) })
 	if err != nil {
 		return nil, err
 	}
-	defer met.File.Close()
-	segment, err := shm.Map(met.File)
-	if err != nil {
-		met.Close()
-		return nil, err
-	}
-	if err := segment.Claim(m.rank); err != nil {
-		met.Close()
-		segment.Close()
-		return nil, err
-	}
+	segment := met.Segment
 	ranks := make([]int, size)
 	for r := range ranks {
 		ranks[r] = r

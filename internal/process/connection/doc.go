@@ -59,8 +59,8 @@ const (
 
 	// lingerLimit is how long a closing connection waits for its peer to hear the end.
 	lingerLimit = time.Second
-	// redialTime is the pause between two attempts to reach somebody who is not
-	// there yet.
+	// redialTime is the longest pause between two attempts to reach somebody who is
+	// not there yet.
 	redialTime = 50 * time.Millisecond
 	// maxUnproven bounds the connections that have not yet proved anything.
 	maxUnproven = 256

@@ -268,7 +268,8 @@ func Final(err error) error { return &finalError{err} }
 // Retry repeats an attempt until it succeeds, its error is [Final], or ctx ends. It
 // then returns the last error that is not merely about that end.
 func Retry[T any](ctx context.Context, attempt func() (T, error)) (T, error) {
-	for last := error(nil); ; {
+	last, pause := error(nil), time.Millisecond
+	for {
 		got, err := attempt()
 		var final *finalError
 		switch {
@@ -280,7 +281,8 @@ func Retry[T any](ctx context.Context, attempt func() (T, error)) (T, error) {
 			last = err
 		}
 		select {
-		case <-time.After(redialTime):
+		case <-time.After(pause):
+			pause = min(2*pause, redialTime) // who is late is mostly so by little
 		case <-ctx.Done():
 			return got, last
 		}

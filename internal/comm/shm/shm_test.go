@@ -2,6 +2,7 @@ package shm
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -119,28 +120,27 @@ func TestClaims(t *testing.T) {
 	}
 }
 
-func meet(p Party) (*Meeting, error) {
-	return Meet(context.Background(), p, func() (*os.File, error) { return NewFile(pageSize) })
+func meet(id Identity) (*Meeting, error) {
+	id.Claim = id.Rank
+	return Meet(context.Background(), id, func() (*os.File, error) { return NewFile(pageSize) })
 }
 
 // hangGuard bounds every wait that is not the subject.
 const hangGuard = time.Minute
 
-// meetAll lets parties meet at once and gives each one's error.
-func meetAll(t *testing.T, parties []Party) []error {
-	errs := make([]error, len(parties))
+// meetAll lets ranks meet at once and gives each one's error.
+func meetAll(t *testing.T, ranks []Identity) []error {
+	errs := make([]error, len(ranks))
 	var all sync.WaitGroup
-	for i, p := range parties {
-		if p.Timeout == 0 {
-			p.Timeout = hangGuard
+	for i, id := range ranks {
+		if id.Timeout == 0 {
+			id.Timeout = hangGuard
 		}
-		p.ID = fmt.Sprintf("%s-%d", t.Name(), os.Getpid())
-		p.Threads, p.CPUs = 4, []int{0, 1, 2, 3}
+		id.ID = fmt.Sprintf("%s-%d", t.Name(), os.Getpid())
 		all.Go(func() {
-			m, err := meet(p)
+			m, err := meet(id)
 			if err == nil {
-				m.File.Close()
-				t.Cleanup(m.Close)
+				t.Cleanup(func() { m.Close(); m.Segment.Close() })
 			}
 			errs[i] = err
 		})
@@ -149,55 +149,72 @@ func meetAll(t *testing.T, parties []Party) []error {
 	return errs
 }
 
+// Which ranks belong is package connection's matter, and tested there.
 func TestMeeting(t *testing.T) {
 	const limit = 5 * time.Second // within which those come who do, on a loaded machine too
 	for _, c := range []struct {
-		name    string
-		parties []Party
-		want    []string // in each one's error; "" is none
+		name  string
+		ranks []Identity
+		want  []string // in each one's error; "" is none
 	}{
-		{"three", []Party{{Rank: 0, Size: 3}, {Rank: 1, Size: 3}, {Rank: 2, Size: 3}}, []string{"", "", ""}},
-		{"alone", []Party{{Rank: 0, Size: 1}}, []string{""}},
-		{"rank 1 twice", []Party{{Rank: 0, Size: 3}, {Rank: 1, Size: 3}, {Rank: 1, Size: 3}},
-			[]string{"rank 1 twice", "rank 1 twice", "rank 1 twice"}},
-		{"sizes", []Party{{Rank: 0, Size: 2}, {Rank: 1, Size: 3}},
-			[]string{"believes in 3 ranks", "rank 0 (pid"}},
-		{"secret", []Party{{Rank: 0, Size: 2, Secret: "a", Timeout: limit}, {Rank: 1, Size: 2, Secret: "b"}},
-			[]string{"wrong secret", "wrong secret"}},
-		{"missing", []Party{{Rank: 0, Size: 3, Timeout: limit}, {Rank: 2, Size: 3}},
-			[]string{"ranks [1] of 3 have not come", "ranks [1] of 3 have not come"}},
-		{"no rank 0", []Party{{Rank: 1, Size: 2, Timeout: 100 * time.Millisecond}}, []string{"rank 0 has not come"}},
+		{"three", []Identity{{Rank: 0, Size: 3}, {Rank: 1, Size: 3}, {Rank: 2, Size: 3}}, []string{"", "", ""}},
+		{"alone", []Identity{{Rank: 0, Size: 1}}, []string{""}},
+		{"rank 1 twice", []Identity{{Rank: 0, Size: 3}, {Rank: 1, Size: 3}, {Rank: 1, Size: 3}},
+			[]string{"duplicate rank 1", "duplicate rank 1", "duplicate rank 1"}},
+		{"secret", []Identity{{Rank: 0, Size: 2, Secret: "a", Timeout: limit}, {Rank: 1, Size: 2, Secret: "b"}},
+			[]string{"missing: rank 1; refused: a process of this host: the secrets differ", "the secrets differ"}},
+		{"no rank 0", []Identity{{Rank: 1, Size: 2, Timeout: 100 * time.Millisecond}},
+			[]string{"looking for rank 0: dial unix"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			for i, err := range meetAll(t, c.parties) {
+			for i, err := range meetAll(t, c.ranks) {
 				got := fmt.Sprint(err)
 				if c.want[i] == "" && err != nil || !strings.Contains(got, c.want[i]) {
-					t.Errorf("party %d got %q, want %q", i, got, c.want[i])
+					t.Errorf("rank %d got %q, want %q", i, got, c.want[i])
 				}
 			}
 		})
 	}
 }
 
-// A party that comes when all are there is told so, and a cancelled one gives up.
+// A rank that comes when all are there is told so, and a cancelled one gives up.
 func TestTooLate(t *testing.T) {
-	parties := []Party{{Rank: 0, Size: 2}, {Rank: 1, Size: 2}}
-	for _, err := range meetAll(t, parties) {
+	ranks := []Identity{{Rank: 0, Size: 2}, {Rank: 1, Size: 2}}
+	for _, err := range meetAll(t, ranks) {
 		if err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := meetAll(t, parties[1:])[0]; err == nil || !strings.Contains(err.Error(), "complete") {
+	if err := meetAll(t, ranks[1:])[0]; err == nil || !strings.Contains(err.Error(), "duplicate rank 1") {
 		t.Errorf("too late, but: %v", err)
 	}
-	if err := meetAll(t, parties[:1])[0]; err == nil || !strings.Contains(err.Error(), "rank 0 twice") {
+	if err := meetAll(t, ranks[:1])[0]; err == nil || !strings.Contains(err.Error(), "duplicate rank 0") {
 		t.Errorf("rank 0 again, but: %v", err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	if _, err := Meet(ctx, Party{ID: "nobody", Rank: 1, Size: 2, Timeout: time.Minute}, nil); err == nil {
-		t.Error("a cancelled party met somebody")
+	if _, err := Meet(ctx, Identity{ID: "nobody", Rank: 1, Size: 2, Timeout: time.Minute}, nil); err == nil {
+		t.Error("a cancelled rank met somebody")
+	}
+}
+
+// Memory that cannot be made is an error for all.
+func TestMeetingWithoutMemory(t *testing.T) {
+	id := Identity{ID: t.Name(), Size: 2, Timeout: hangGuard}
+	none := func() (*os.File, error) { return nil, errors.New("out of memory") }
+	told := make(chan error)
+	go func() {
+		other := id
+		other.Rank = 1
+		_, err := Meet(context.Background(), other, none)
+		told <- err
+	}()
+	_, err := Meet(context.Background(), id, none)
+	for _, err := range []error{err, <-told} {
+		if err == nil || !strings.Contains(err.Error(), "out of memory") {
+			t.Errorf("got %v", err)
+		}
 	}
 }
 
