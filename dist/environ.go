@@ -62,7 +62,7 @@ func fromEnviron(environ []string, get func(string) string) (Config, error) {
 	if len(faults) > 0 {
 		return Config{}, errors.Join(faults...)
 	}
-	star := &tcp.Star{Endpoint: net.JoinHostPort(addr, strconv.Itoa(port+portOffset)), Rank: c.Rank, Size: c.Size, Secret: []byte(c.Secret)}
-	c.Exchange = star.Exchange
+	bootstrap := &tcp.Bootstrap{Endpoint: net.JoinHostPort(addr, strconv.Itoa(port+portOffset)), Rank: c.Rank, Size: c.Size, Secret: []byte(c.Secret)}
+	c.Exchange = bootstrap.Exchange
 	return c, nil
 }

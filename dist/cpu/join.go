@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"net"
 	"net/netip"
 	"os"
 	"runtime"
@@ -18,6 +19,7 @@ import (
 	"github.com/kernbench/kernbench/internal/comm/shm"
 	"github.com/kernbench/kernbench/internal/comm/tcp"
 	"github.com/kernbench/kernbench/internal/host/cores"
+	"github.com/kernbench/kernbench/internal/process/connection"
 )
 
 // rankInfo is what a rank tells the others when it joins: who it is and where.
@@ -79,7 +81,7 @@ func (b backend) joinHosts(ctx context.Context, c dist.Config) (dist.Engine, err
 		if e != nil {
 			e.Close()
 		}
-		cl.lobby.Close()
+		cl.listener.Close()
 		return nil, errors.Join(fault, err)
 	}
 	return e, nil
@@ -129,12 +131,12 @@ type cluster struct {
 	key       []byte
 	all       []rankInfo
 	endpoints []endpoint
-	lobby     *tcp.Lobby
+	listener  *tcp.Listener
 	timeout   time.Duration
 	silence   time.Duration
 }
 
-// open opens this rank's lobby and tells the others where it is. Where all
+// open opens this rank's listener and tells the others where it is. Where all
 // ranks are on one machine it is closed to every other.
 func (f *cluster) open(ctx context.Context, c dist.Config) error {
 	var mine endpoint
@@ -150,12 +152,12 @@ func (f *cluster) open(ctx context.Context, c dist.Config) error {
 		}
 	}
 	if err == nil {
-		f.lobby, err = tcp.OpenLobby(bind, f.key)
+		f.listener, err = tcp.Listen(bind, f.key)
 	}
 	if err != nil {
 		mine.Fault = err.Error()
 	} else {
-		mine.Port = f.lobby.Port()
+		mine.Port = f.listener.Port()
 	}
 	f.endpoints, err = tcp.Swap(ctx, c.Exchange, c.Size, mine)
 	for r, d := range f.endpoints {
@@ -163,8 +165,8 @@ func (f *cluster) open(ctx context.Context, c dist.Config) error {
 			err = errors.Join(err, fmt.Errorf("rank %d (host %s): %s", r, f.all[r].Name, d.Fault))
 		}
 	}
-	if err != nil && f.lobby != nil {
-		f.lobby.Close()
+	if err != nil && f.listener != nil {
+		f.listener.Close()
 	}
 	return err
 }
@@ -204,7 +206,7 @@ func (h *hosts) connect(ctx context.Context) error {
 	type result struct {
 		peer int
 		use  tcp.Use
-		conn *tcp.Conn
+		conn *connection.Conn
 		err  error
 	}
 	results := make(chan result)
@@ -222,7 +224,7 @@ func (h *hosts) connect(ctx context.Context) error {
 			go func() {
 				r := result{peer: peer, use: use}
 				if peer > h.rank {
-					r.conn, r.err = h.lobby.Take(ctx, tcp.Ticket{Group: h.tag, Rank: uint32(peer), Use: use})
+					r.conn, r.err = h.listener.Accept(ctx, tcp.Ticket{Group: h.tag, Rank: uint32(peer), Use: use})
 				} else {
 					d := h.endpoints[h.world[peer]]
 					r.conn, r.err = tcp.Dial(ctx, d.Addresses, d.Port, h.key, tcp.Ticket{Group: h.tag, Rank: uint32(h.rank), Use: use})
@@ -253,14 +255,14 @@ func (h *hosts) connect(ctx context.Context) error {
 	return nil
 }
 
-func (h *hosts) attach(peer int, use tcp.Use, conn *tcp.Conn) (err error) {
+func (h *hosts) attach(peer int, use tcp.Use, conn *connection.Conn) (err error) {
 	switch use {
 	case tcp.ForControl:
 		h.controls[peer], err = tcp.NewControl(conn, h.silence, tcp.Handler{Failed: h.hear, Said: h.said})
 	case tcp.ForCollectives:
-		h.engine.links[peer].tcp, err = tcp.NewLink(conn.TCPConn, peer, h.timeout)
+		h.engine.links[peer].tcp, err = tcp.NewLink(conn.Conn.(*net.TCPConn), peer, h.timeout)
 	default:
-		h.engine.messages[peer].tcp, err = tcp.NewLink(conn.TCPConn, peer, h.timeout)
+		h.engine.messages[peer].tcp, err = tcp.NewLink(conn.Conn.(*net.TCPConn), peer, h.timeout)
 	}
 	return err
 }

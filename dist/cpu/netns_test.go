@@ -304,14 +304,14 @@ func TestHostsThatDoNotMeet(t *testing.T) {
 	t.Run("never joins", func(t *testing.T) {
 		j := start(threeHosts(t), spec{body: "work", timeout: "3s", absent: 1})
 		for r := range j.ranks {
-			j.ends(r, `ranks \[3\] of 4 have not come to 10.77.0.1:29456 within `)
+			j.ends(r, `meeting at 10.77.0.1:29456: .*missing: rank 3`)
 		}
 	})
 	t.Run("nobody to meet", func(t *testing.T) {
 		n := threeHosts(t)
 		j := start(n, spec{body: "work", timeout: "3s", master: n.Hosts[2].Four, absent: 1})
 		for _, r := range []int{1, 2} {
-			j.ends(r, `no rank 0 at 10.77.0.3:29456: `)
+			j.ends(r, `meeting at 10.77.0.3:29456: dial tcp`)
 		}
 		j.ends(0, "cannot assign requested address")
 	})
@@ -320,7 +320,7 @@ func TestHostsThatDoNotMeet(t *testing.T) {
 		j := start(threeHosts(t), spec{body: "work", timeout: "4s", secrets: map[int]string{3: other}})
 		j.ends(3, "the secrets differ")
 		for r := range 3 {
-			j.ends(r, `ranks \[3\] of 4 have not come to .*10.77.0.3:\d+ was turned away: the secrets differ`)
+			j.ends(r, `missing: rank 3; refused: 10.77.0.3: the secrets differ`)
 		}
 		for _, r := range j.ranks {
 			if strings.Contains(r.out.String(), other) || strings.Contains(r.out.String(), testSecret) {

@@ -62,25 +62,31 @@ type Control struct {
 	ended   chan struct{}
 }
 
-// NewControl takes over a connection. A peer of which nothing is heard for the
+// NewControl takes over a TCP connection. A peer of which nothing is heard for the
 // given time, not even by its kernel, is cut off.
-func NewControl(conn *Conn, silence time.Duration, h Handler) (*Control, error) {
-	err := conn.SetKeepAliveConfig(net.KeepAliveConfig{Enable: true, Idle: time.Second, Interval: time.Second, Count: max(1, int(silence/time.Second))})
-	raw, rawErr := conn.SyscallConn()
-	if err = errors.Join(err, rawErr); err == nil {
-		var inner error
-		err = raw.Control(func(fd uintptr) {
-			inner = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, int(silence.Milliseconds()))
-		})
-		err = errors.Join(err, inner)
-	}
-	if err != nil {
+func NewControl(conn *connection.Conn, silence time.Duration, h Handler) (*Control, error) {
+	if err := probe(conn.Conn.(*net.TCPConn), silence); err != nil {
 		conn.Close()
 		return nil, err
 	}
-	c := &Control{link: connection.NewLink[frame](conn.frames), handler: h, answers: map[uint64]chan answer{}, ended: make(chan struct{})}
+	c := &Control{link: connection.NewLink[frame](conn), handler: h, answers: map[uint64]chan answer{}, ended: make(chan struct{})}
 	go c.listen()
 	return c, nil
+}
+
+// probe lets the kernel ask every second whether the peer is still there, and give
+// the connection up after the given time.
+func probe(conn *net.TCPConn, silence time.Duration) error {
+	err := conn.SetKeepAliveConfig(net.KeepAliveConfig{Enable: true, Idle: time.Second, Interval: time.Second, Count: max(1, int(silence/time.Second))})
+	raw, rawErr := conn.SyscallConn()
+	if err = errors.Join(err, rawErr); err != nil {
+		return err
+	}
+	var inner error
+	err = raw.Control(func(fd uintptr) {
+		inner = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, int(silence.Milliseconds()))
+	})
+	return errors.Join(err, inner)
 }
 
 func (c *Control) listen() {

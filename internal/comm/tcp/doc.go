@@ -1,7 +1,6 @@
 // Package tcp is how ranks on different hosts reach each other: TCP
 // connections that carry the messages of a group without copies of their own,
-// and how the ranks find and trust each other. Package transport is its sibling
-// within a host. It moves bytes and knows nothing of collectives.
+// and how the ranks find each other. Package shm is its sibling within a host. It moves bytes and knows nothing of collectives.
 //
 // Between two ranks of different hosts there are three connections, so that
 // nothing waits behind something else: one for collectives, one for the
@@ -16,7 +15,7 @@
 //
 // # Trust
 //
-// Every connection begins with a proof of a common key (package sealed), made
+// Every connection begins with a proof of a common key (package connection), made
 // from the group's secret and from what the ranks told each other when they
 // joined. Control messages are authenticated one by one; the data is not, and
 // nothing is encrypted.

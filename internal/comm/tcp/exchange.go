@@ -12,7 +12,7 @@ import (
 // same calls of it in the same order.
 type Exchange = func(ctx context.Context, mine []byte) ([][]byte, error)
 
-// Through is the exchange over a group of package agree, whose messages are
+// Through is the exchange over a sync group, whose messages are
 // integers: eight bytes each, behind the length.
 func Through(g syncgroup.Group) Exchange {
 	return func(ctx context.Context, mine []byte) ([][]byte, error) {

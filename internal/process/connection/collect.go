@@ -108,7 +108,7 @@ func Collect[P any](ctx context.Context, arrivals <-chan Arrival[P], g *Group) (
 // Refuse tells a member why it cannot join, and ends its connection.
 func (a *Arrival[P]) Refuse(why string) {
 	a.SetWriteDeadline(time.Now().Add(lingerLimit))
-	a.Send(reply[struct{}]{Refused: why}) // one that cannot be told is gone, or going
+	a.Send(reply[any]{Refused: why}) // one that cannot be told is gone, or going
 	a.Close()
 }
 

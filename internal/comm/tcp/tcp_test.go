@@ -137,9 +137,9 @@ func TestLinkBacksUp(t *testing.T) {
 	}
 }
 
-func open(t *testing.T, key string) *Lobby {
+func open(t *testing.T, key string) *Listener {
 	t.Helper()
-	l, err := OpenLobby(netip.MustParseAddr("127.0.0.1"), []byte(key))
+	l, err := Listen(netip.MustParseAddr("127.0.0.1"), []byte(key))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -155,7 +155,7 @@ func within(t *testing.T, d time.Duration) context.Context {
 	return ctx
 }
 
-func TestLobby(t *testing.T) {
+func TestListener(t *testing.T) {
 	l := open(t, "the right key")
 	mine := Ticket{Group: [16]byte{1}, Rank: 3, Use: ForProgram}
 	// The connection may come before anyone waits for it, and others with it.
@@ -167,7 +167,7 @@ func TestLobby(t *testing.T) {
 		defer c.Close()
 		fmt.Fprintf(c, "rank %d of group %d\n", ticket.Rank, ticket.Group[0])
 	}
-	c, err := l.Take(within(t, guard), mine)
+	c, err := l.Accept(within(t, guard), mine)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -178,12 +178,12 @@ func TestLobby(t *testing.T) {
 	}
 }
 
-func TestLobbyTurnsAway(t *testing.T) {
+func TestListenerRefuses(t *testing.T) {
 	l := open(t, "the right key")
 	if _, err := Dial(within(t, guard), here, l.Port(), []byte("a wrong key"), Ticket{}); err == nil || !strings.Contains(err.Error(), "the secrets differ") {
 		t.Errorf("dialling with a wrong key: %v", err)
 	}
-	if _, err := l.Take(within(t, 2*time.Second), Ticket{}); err == nil || !strings.Contains(err.Error(), "turned away: the secrets differ") {
+	if _, err := l.Accept(within(t, 2*time.Second), Ticket{}); err == nil || !strings.Contains(err.Error(), "refused: 127.0.0.1: the secrets differ") {
 		t.Errorf("waiting for it: %v", err)
 	}
 }
@@ -192,14 +192,14 @@ func TestLobbyTurnsAway(t *testing.T) {
 // where another service answers at the first.
 func TestDialTriesAllAddresses(t *testing.T) {
 	l := open(t, "key")
-	stranger, err := net.Listen("tcp", fmt.Sprintf("127.0.0.2:%d", l.Port()))
+	mail, err := net.Listen("tcp", fmt.Sprintf("127.0.0.2:%d", l.Port()))
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer stranger.Close()
+	defer mail.Close()
 	go func() {
 		for {
-			c, err := stranger.Accept()
+			c, err := mail.Accept()
 			if err != nil {
 				return
 			}
@@ -223,7 +223,7 @@ func controls(t *testing.T, h Handler) (a, b *Control) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	taken, err := l.Take(within(t, guard), Ticket{Use: ForControl})
+	taken, err := l.Accept(within(t, guard), Ticket{Use: ForControl})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -331,48 +331,47 @@ func freePort(t *testing.T) string {
 	return l.Addr().String()
 }
 
-func TestStar(t *testing.T) {
+func TestBootstrap(t *testing.T) {
 	at := freePort(t)
 	var ends []Exchange
 	for r := range 4 {
-		ends = append(ends, (&Star{Endpoint: at, Rank: r, Size: 4, Secret: []byte("secret")}).Exchange)
+		ends = append(ends, (&Bootstrap{Endpoint: at, Rank: r, Size: 4, Secret: []byte("secret")}).Exchange)
 	}
 	exchanges(t, ends)
 }
 
-func TestStarSaysWhoIsMissing(t *testing.T) {
+func TestBootstrapSaysWhoIsMissing(t *testing.T) {
 	at := freePort(t)
 	var ranks sync.WaitGroup
 	for r, secret := range []string{"secret", "secret", "other secret"} {
 		ranks.Go(func() {
-			s := &Star{Endpoint: at, Rank: r, Size: 4, Secret: []byte(secret)}
+			s := &Bootstrap{Endpoint: at, Rank: r, Size: 4, Secret: []byte(secret)}
 			limit := guard
 			if r == 0 { // whose patience decides; the others come within it, on a loaded machine too
 				limit = 3 * time.Second
 			}
 			_, err := s.Exchange(within(t, limit), nil)
-			want := "ranks [2 3] of 4 have not come to " + at
+			want := "meeting at " + at + ": "
 			if r == 2 {
 				want = "the secrets differ"
+			} else if err != nil && !strings.Contains(err.Error(), "missing: rank 2, 3; refused: 127.0.0.1: the secrets differ") {
+				t.Errorf("rank %d does not say who is missing: %v", r, err)
 			}
 			if err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("rank %d: %v, want %q", r, err, want)
-			}
-			if r == 0 && (err == nil || !strings.Contains(err.Error(), "turned away: the secrets differ")) {
-				t.Errorf("rank 0 does not say who was turned away: %v", err)
 			}
 		})
 	}
 	ranks.Wait()
 }
 
-func TestStarPortInUse(t *testing.T) {
+func TestBootstrapPortInUse(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	s := &Star{Endpoint: l.Addr().String(), Size: 2, Secret: []byte("secret")}
+	s := &Bootstrap{Endpoint: l.Addr().String(), Size: 2, Secret: []byte("secret")}
 	if _, err := s.Exchange(within(t, guard), nil); err == nil || !strings.Contains(err.Error(), "the port is in use: choose another one") {
 		t.Errorf("got %v", err)
 	}

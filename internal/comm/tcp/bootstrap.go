@@ -1,0 +1,134 @@
+package tcp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"strconv"
+	"sync"
+	"syscall"
+
+	"github.com/kernbench/kernbench/internal/process/connection"
+)
+
+// Bootstrap is an exchange for ranks that know nothing of each other but an address
+// at which rank 0 listens, and a secret.
+type Bootstrap struct {
+	Endpoint string // host:port
+	Rank     int
+	Size     int
+	Secret   []byte
+
+	mu       sync.Mutex
+	arrivals <-chan connection.Arrival[[]byte] // at rank 0, once it listens
+	round    int
+}
+
+// Exchange gives every rank what all ranks gave. It waits as long as ctx lasts.
+func (b *Bootstrap) Exchange(ctx context.Context, mine []byte) (all [][]byte, err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.round++
+	if b.Rank == 0 {
+		all, err = b.gather(ctx, mine)
+	} else {
+		all, err = b.visit(ctx, mine)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("meeting at %s: %w", b.Endpoint, err)
+	}
+	return all, nil
+}
+
+func (b *Bootstrap) service() connection.Service {
+	return connection.Service{Banner: "kernbench bootstrap 2\n", Secret: b.Secret}
+}
+
+func (b *Bootstrap) join() connection.Join {
+	host, _ := os.Hostname()
+	return connection.Join{Rank: b.Rank, Size: b.Size, Host: host, PID: os.Getpid(), Facts: b.facts()}
+}
+
+func (b *Bootstrap) facts() []connection.Fact {
+	return []connection.Fact{{Name: "exchange", Value: strconv.Itoa(b.round), Advice: "every rank must make the same calls"}}
+}
+
+// gather is the part of rank 0.
+func (b *Bootstrap) gather(ctx context.Context, mine []byte) ([][]byte, error) {
+	if err := b.listen(); err != nil {
+		return nil, err
+	}
+	g := &connection.Group{Noun: "rank", Size: b.Size, Facts: b.facts()}
+	g.Admit(connection.OwnPeer, b.join())
+	ranks, err := connection.Collect(ctx, b.arrivals, g)
+	if err != nil {
+		return nil, err
+	}
+	all := make([][]byte, b.Size)
+	all[0] = mine
+	for r, a := range ranks[1:] {
+		all[r+1] = a.Payload
+	}
+	// All at once, so that those that cannot be told cost little together.
+	faults := make([]error, b.Size)
+	var told sync.WaitGroup
+	for r, a := range ranks[1:] {
+		told.Go(func() {
+			if err := connection.Welcome(a, all); err != nil {
+				faults[r] = fmt.Errorf("answering %s: %w", g.Name(a.Join), err)
+			}
+		})
+	}
+	told.Wait()
+	return all, errors.Join(faults...)
+}
+
+// listen opens the endpoint once, for as long as the process lives: ranks may
+// come to the next exchange before rank 0 does.
+func (b *Bootstrap) listen() error {
+	if b.arrivals != nil {
+		return nil
+	}
+	l, err := net.Listen("tcp", b.bindTo())
+	if errors.Is(err, syscall.EADDRINUSE) {
+		err = fmt.Errorf("the port is in use: choose another one (%w)", err)
+	}
+	if err != nil {
+		return err
+	}
+	b.arrivals = connection.Arrivals[[]byte](l, b.service())
+	return nil
+}
+
+// bindTo is the endpoint as rank 0 opens it. A host's own name may stand for a
+// loopback address there, as Debian sets it up, so a name means every address.
+func (b *Bootstrap) bindTo() string {
+	host, port, err := net.SplitHostPort(b.Endpoint)
+	if _, notLiteral := netip.ParseAddr(host); err == nil && notLiteral != nil && host != "localhost" {
+		return ":" + port
+	}
+	return b.Endpoint
+}
+
+// visit is the part of the other ranks; rank 0 may come later.
+func (b *Bootstrap) visit(ctx context.Context, mine []byte) ([][]byte, error) {
+	return connection.Retry(ctx, func() ([][]byte, error) {
+		c, err := b.service().Dial(ctx, "tcp", b.Endpoint)
+		if errors.Is(err, connection.ErrSecret) || errors.Is(err, connection.ErrOtherService) {
+			err = connection.Final(err)
+		}
+		if err != nil {
+			return nil, err
+		}
+		defer c.Close()
+		all, err := connection.Enter[[][]byte](ctx, c, b.join(), mine)
+		var refused *connection.RefusedError
+		if errors.As(err, &refused) {
+			err = connection.Final(err)
+		}
+		return all, err
+	})
+}

@@ -1,0 +1,169 @@
+package tcp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"strconv"
+	"sync"
+
+	"github.com/kernbench/kernbench/internal/process/connection"
+)
+
+func service(key []byte) connection.Service {
+	return connection.Service{Banner: "kernbench tcp 2\n", Secret: key}
+}
+
+// Use says what a connection is for.
+type Use uint32
+
+// The uses.
+const (
+	ForCollectives Use = iota
+	ForProgram
+	ForControl
+)
+
+// Ticket names one connection: of which group, from whom, and for what.
+type Ticket struct {
+	Group [16]byte
+	Rank  uint32
+	Use   Use
+}
+
+// Listener is where a rank's connections come in, whatever group they are for: the
+// peer may be earlier than this rank. Who does not know the key is refused.
+type Listener struct {
+	listener net.Listener
+
+	mu      sync.Mutex
+	closed  bool
+	refs    int
+	arrived map[Ticket]chan *connection.Conn
+	refused string // the last one, and why
+}
+
+// Listen listens on the address, on all of them if it is not valid.
+func Listen(addr netip.Addr, key []byte) (*Listener, error) {
+	at := &net.TCPAddr{}
+	if addr.IsValid() {
+		at = net.TCPAddrFromAddrPort(netip.AddrPortFrom(addr, 0))
+	}
+	listener, err := net.ListenTCP("tcp", at)
+	if err != nil {
+		return nil, fmt.Errorf("opening a port for the other hosts: %w", err)
+	}
+	l := &Listener{listener: listener, refs: 1, arrived: map[Ticket]chan *connection.Conn{}}
+	go service(key).Serve(listener, l.admit, l.refuse)
+	return l, nil
+}
+
+// Port is where it listens.
+func (l *Listener) Port() int { return l.listener.Addr().(*net.TCPAddr).Port }
+
+// Keep makes one more Close necessary.
+func (l *Listener) Keep() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.refs++
+}
+
+// Close lets nobody in any more.
+func (l *Listener) Close() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.refs--; l.refs > 0 || l.closed {
+		return
+	}
+	l.closed = true
+	l.listener.Close()
+	for _, c := range l.arrived {
+		select {
+		case conn := <-c:
+			conn.Close()
+		default:
+		}
+	}
+}
+
+func (l *Listener) refuse(from string, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if errors.Is(err, connection.ErrSecret) {
+		l.refused = fmt.Sprintf("; refused: %s: %v", from, err)
+	}
+}
+
+func (l *Listener) admit(c *connection.Conn) {
+	var t Ticket
+	err := c.ReceiveFirst(&t)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err == nil && !l.closed {
+		select {
+		case l.of(t) <- c:
+			return
+		default: // the second of its kind
+		}
+	}
+	c.Close()
+}
+
+// of is where the connection of a ticket is waited for. The lock is held.
+func (l *Listener) of(t Ticket) chan *connection.Conn {
+	if l.arrived[t] == nil {
+		l.arrived[t] = make(chan *connection.Conn, 1)
+	}
+	return l.arrived[t]
+}
+
+// Accept waits for the connection of a ticket.
+func (l *Listener) Accept(ctx context.Context, t Ticket) (*connection.Conn, error) {
+	l.mu.Lock()
+	arrived := l.of(t)
+	l.mu.Unlock()
+	select {
+	case conn := <-arrived:
+		l.mu.Lock()
+		delete(l.arrived, t)
+		l.mu.Unlock()
+		return conn, nil
+	case <-ctx.Done():
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		return nil, fmt.Errorf("it has not connected to port %d%s: %w", l.Port(), l.refused, context.Cause(ctx))
+	}
+}
+
+// Dial connects to a peer's listener by the first of its addresses that works.
+func Dial(ctx context.Context, addrs []netip.Addr, port int, key []byte, t Ticket) (*connection.Conn, error) {
+	var faults []error
+	for _, addr := range nearFirst(addrs) {
+		conn, err := dial(ctx, net.JoinHostPort(addr.String(), strconv.Itoa(port)), key, t)
+		if err == nil {
+			return conn, nil
+		}
+		faults = append(faults, err)
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	if len(faults) == 0 {
+		return nil, errors.New("it has told no address")
+	}
+	return nil, errors.Join(faults...)
+}
+
+func dial(ctx context.Context, at string, key []byte, t Ticket) (*connection.Conn, error) {
+	conn, err := service(key).Dial(ctx, "tcp", at)
+	if err != nil {
+		return nil, err
+	}
+	if err := conn.Send(t); err != nil {
+		conn.Close()
+		return nil, fmt.Errorf("%s: %w", at, err)
+	}
+	return conn, nil
+}
