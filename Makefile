@@ -52,7 +52,7 @@ race:
 slurm: build
 	@scripts/slurm.sh $(BIN)
 
-# faults strikes random runs 300 times; FAULTS and FAULTS_SEED choose. The tests
+# faults injects 300 random faults into running jobs; FAULTS and FAULTS_SEED choose. The tests
 # themselves have 30.
 faults:
 	FAULTS=$${FAULTS:-300} $(GO) test -count=1 -timeout 30m -v ./internal/process/faults

@@ -108,7 +108,7 @@ victim() { # victim PATTERN VARIABLE: processes of this cluster with such a comm
 	done
 }
 slow="--bench memory --size 64M --op copy --only num_ranks==2 --trials 6 --format csv"
-strike() { # strike PATTERN VARIABLE OUT: kills a process that matches while a joined sweep runs
+kill_during() { # kill_during PATTERN VARIABLE OUT: kills a process that matches while a joined sweep runs
 	srun --nodes=2 --ntasks=2 --kill-on-bad-exit=1 "$kernbench" run -q $slow --rdzv-secret-file "$dir/secret" --out "$dir/$3" >"$dir/out" 2>&1 &
 	local job=$! found=()
 	for _ in $(seq 1200); do
@@ -121,10 +121,10 @@ strike() { # strike PATTERN VARIABLE OUT: kills a process that matches while a j
 	if wait "$job"; then fail "a job with a killed rank ended well"; fi
 	"$kernbench" show "$dir/$3" --format csv >"$dir/out"
 }
-strike '^/proc/self/exe' RANK=1 worker
+kill_during '^/proc/self/exe' RANK=1 worker
 expect 1 ',failed,.*,1,.*the worker ended with signal 9' "a killed worker"
 expect 5 ',ok,' "the rest of its sweep"
-strike "$kernbench run" SLURM_PROCID=1 rank
+kill_during "$kernbench run" SLURM_PROCID=1 rank
 expect 1 ',failed,.*,1,.*the process of rank 1 .* was lost' "a killed rank"
 "$kernbench" run -q $slow --ranks 2 --out "$dir/rank" --resume >"$dir/out" 2>&1 || fail "resuming: $(cat "$dir/out")"
 expect 6 ',ok,' "resuming"
