@@ -2,7 +2,6 @@ package run
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -34,12 +33,13 @@ func TestKillSupervisor(t *testing.T) {
 		for n := range strikes() {
 			t.Run(fmt.Sprintf("%s %d", bench, n), func(t *testing.T) {
 				s := newScene(t)
+				random := proctest.Random(t)
 				temp := t.TempDir()
 				s.environ = append(s.environ, "TMPDIR="+temp)
 				shm := shmFiles(t)
 				cmd := s.supervisor(bench)
 				s.eventually("a worker", func() bool { return len(victims(s, bench)) > 0 })
-				time.Sleep(time.Duration(rand.Int64N(int64(400 * time.Millisecond))))
+				time.Sleep(time.Duration(random.Int64N(int64(400 * time.Millisecond))))
 				listeners := map[string]string{} // sockets by port
 				open := listening(t)
 				for _, p := range s.mark.Processes() {
@@ -128,11 +128,12 @@ func TestKillRank(t *testing.T) {
 		for n := range strikes() {
 			t.Run(fmt.Sprintf("%s %d", bench, n), func(t *testing.T) {
 				s := newScene(t)
+				random := proctest.Random(t)
 				done := make(chan struct{})
 				struck := make(chan proctest.Process, 1)
 				go func() {
 					defer close(struck)
-					wait := time.Duration(rand.Int64N(int64(200 * time.Millisecond)))
+					wait := time.Duration(random.Int64N(int64(200 * time.Millisecond)))
 					for limit := time.Now().Add(wait); ; time.Sleep(time.Millisecond) {
 						select {
 						case <-done:
@@ -140,7 +141,7 @@ func TestKillRank(t *testing.T) {
 						default:
 						}
 						if found := victims(s, bench); time.Now().After(limit) && len(found) > 0 {
-							victim := found[rand.IntN(len(found))]
+							victim := found[random.IntN(len(found))]
 							if syscall.Kill(victim.PID, syscall.SIGKILL) == nil {
 								struck <- victim
 							}

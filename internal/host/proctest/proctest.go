@@ -7,6 +7,8 @@ package proctest
 import (
 	"bytes"
 	"errors"
+	"hash/fnv"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -30,6 +32,24 @@ func Self(t testing.TB) string {
 		t.Fatal(err)
 	}
 	return path
+}
+
+// Random draws the moments and victims of the faults that a test injects, from
+// FAULTS_SEED (1 unless it is set) and the test's name, and logs the seed: a
+// failure can be had again.
+func Random(t testing.TB) *rand.Rand {
+	t.Helper()
+	seed := uint64(1)
+	if text := os.Getenv("FAULTS_SEED"); text != "" {
+		var err error
+		if seed, err = strconv.ParseUint(text, 10, 64); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Logf("FAULTS_SEED=%d", seed)
+	h := fnv.New64a()
+	h.Write([]byte(t.Name()))
+	return rand.New(rand.NewPCG(seed, h.Sum64()))
 }
 
 // Buffer is output that may be read while it is written.

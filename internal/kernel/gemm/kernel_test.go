@@ -280,6 +280,7 @@ func TestCoreWarning(t *testing.T) {
 // Jobs follow each other with and without pauses, more members than
 // processors, and each member does each job once.
 func TestTeam(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(1, 1))
 	for _, threads := range []int{1, 2, 5} {
 		team := newTeam(threads)
 		done := make([]int, threads)
@@ -288,7 +289,7 @@ func TestTeam(t *testing.T) {
 				done[member]++
 				team.gate.wait(func() {})
 			})
-			if rand.IntN(100) == 0 {
+			if rnd.IntN(100) == 0 {
 				spin(func() bool { // until they sleep
 					for i := range team.helpers {
 						if !team.helpers[i].asleep.Load() {

@@ -3,7 +3,6 @@ package launch
 import (
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"os/exec"
 	"strconv"
@@ -11,6 +10,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/kernbench/kernbench/internal/host/proctest"
 )
 
 // The family that helper mode "daemons" starts: a child that ignores SIGTERM, one in its own session and without
@@ -163,6 +164,7 @@ func TestKilledAgent(t *testing.T) {
 	}
 	defer bystander.Wait()
 	defer bystander.Process.Kill()
+	random := proctest.Random(t)
 	for range 4 {
 		s := newScene(t)
 		l, err := s.Agent.Launch(t.Context(), Spec{Procs: []Proc{
@@ -178,7 +180,7 @@ func TestKilledAgent(t *testing.T) {
 		}
 		// Sometimes before the family is complete, sometimes after. An orphan with neither session nor environment
 		// cannot be told from a stranger, so here they keep their environment.
-		time.Sleep(rand.N(30 * time.Millisecond))
+		time.Sleep(time.Duration(random.Int64N(int64(30 * time.Millisecond))))
 		syscall.Kill(s.PID(), syscall.SIGKILL)
 		o, err := l.Wait()
 		if !errors.Is(err, ErrLost) {
@@ -234,9 +236,10 @@ func TestTerminatedAgent(t *testing.T) {
 
 func TestKilledSupervisor(t *testing.T) {
 	mark := newMark() // no scene: this process shall not adopt anything
+	random := proctest.Random(t)
 	var moments []time.Duration
 	for range 12 {
-		moments = append(moments, rand.N(250*time.Millisecond))
+		moments = append(moments, time.Duration(random.Int64N(int64(250*time.Millisecond))))
 	}
 	for _, moment := range moments {
 		cmd := exec.Command(self, "helper", mark.String(), "supervise")
