@@ -45,6 +45,7 @@ type Group struct {
 
 	Members []*Member // in the order of arrival, then of ranks
 
+	begun   bool     // see Begin
 	refused []string // and why
 }
 
@@ -52,7 +53,7 @@ type Group struct {
 type Member struct {
 	Join
 	Peer   int  // the number of its connection
-	Gone   bool // it was lost after the group was complete
+	Gone   bool // it was lost after the group has begun
 	Silent int  // ticks since it was last heard
 }
 
@@ -165,9 +166,10 @@ func (g *Group) Heard(peer int) *Member {
 // Complete reports whether all have joined.
 func (g *Group) Complete() bool { return len(g.Members) == g.Size }
 
-// Assign gives ranks to those that did not insist on one, in the order of their
-// arrival, and sorts the members by rank.
-func (g *Group) Assign() {
+// Begin makes the members final: from now on a loss is one. It gives ranks to those
+// that did not insist on one, in the order of their arrival, and sorts by rank.
+func (g *Group) Begin() {
+	g.begun = true
 	next := 0
 	for _, m := range g.Members {
 		if m.Rank == AnyRank {
@@ -191,13 +193,13 @@ func (g *Group) Tick() (silent []*Member) {
 	return silent
 }
 
-// Lose takes a member for dead, and returns it. From a group that is not complete it
-// is removed: it may come again. nil says that nobody was lost by it.
+// Lose takes a member for dead, and returns it. From a group that has not begun it is
+// removed: it may come again. nil says that nobody was lost by it.
 func (g *Group) Lose(peer int, cause string) *Member {
 	m := g.Peer(peer)
 	switch {
 	case m == nil:
-	case g.Complete():
+	case g.begun:
 		m.Gone = true
 	default:
 		g.Members = slices.DeleteFunc(g.Members, func(other *Member) bool { return other == m })

@@ -21,7 +21,7 @@ var update = flag.Bool("update", false, "rewrite the files in testdata")
 //	join PEER rank=R size=N host=H pid=P [FACT=VALUE]...
 //	hear PEER, lose PEER CAUSE, refuse WHO WHY
 //	tick N       tells who is silent, and loses them
-//	missing TIME, members, assign
+//	missing TIME, members, begin
 func TestStories(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
 	if err != nil || len(files) == 0 {
@@ -91,8 +91,8 @@ func (s *story) do(verb string, args []string) []string {
 			}
 		}
 		return lost
-	case "assign":
-		g.Assign()
+	case "begin":
+		g.Begin()
 	case "missing":
 		d, err := time.ParseDuration(args[0])
 		if err != nil {

@@ -137,7 +137,7 @@ func TestNodesThatDoNotMeet(t *testing.T) {
 		t.Parallel()
 		n := newNetwork(t, 3)
 		for _, l := range n.launch(n.hosts[:2], "--join-timeout 8s", waits...) {
-			l.expect(1, "2 of 3 nodes joined within 8s: kb0, kb1; missing: 1 more")
+			l.expect(1, "2 of 3 nodes joined within 8s: host kb", "; missing: 1 more")
 		}
 	})
 	t.Run("no rendezvous", func(t *testing.T) {
@@ -152,9 +152,9 @@ func TestNodesThatDoNotMeet(t *testing.T) {
 		n := newNetwork(t, 3)
 		n.hosts[2].secret = "another secret altogether"
 		all := n.launch(n.hosts, "--join-timeout 8s", waits...)
-		all[2].expect(1, "turned away: the secrets differ")
+		all[2].expect(1, "refused: the secrets differ")
 		for _, l := range all[:2] {
-			l.expect(1, "2 of 3 nodes joined within 8s: ", "turned away: "+n.hosts[2].Four+": the secrets differ")
+			l.expect(1, "2 of 3 nodes joined within 8s: ", "refused: "+n.hosts[2].Four+": the secrets differ")
 		}
 		for _, l := range all {
 			if strings.Contains(l.stderr.String(), "secret of this test") || strings.Contains(l.stderr.String(), "altogether") {
@@ -172,8 +172,8 @@ func TestNodesThatDoNotMeet(t *testing.T) {
 		t.Parallel()
 		n := newNetwork(t, 3)
 		first := n.launch(n.hosts[:1], "--join-timeout 8s", waits...)
-		n.launch(n.hosts[1:2], "--nproc-per-node 3", waits...)[0].expect(1, "--nproc-per-node is 3 here and 2 at the rendezvous")
-		first[0].expect(1, "turned away: kb1: --nproc-per-node is 3")
+		n.launch(n.hosts[1:2], "--nproc-per-node 3", waits...)[0].expect(1, "--nproc-per-node is 3 here and 2 at the coordinator")
+		first[0].expect(1, "refused: host kb1 (pid ", "--nproc-per-node is 3")
 	})
 }
 
@@ -222,7 +222,7 @@ func TestFaults(t *testing.T) {
 		}},
 		{"killed host of the rendezvous", "--max-restarts 3", func(n *network, all []*launcher, at map[int]place) (int, string, []*launcher) {
 			all[0].kill(all[0].cmd.Process.Pid, syscall.SIGKILL)
-			return 1, "lost the rendezvous: its launcher ended", []*launcher{all[1], all[2]}
+			return 1, "lost the rendezvous: its process ended", []*launcher{all[1], all[2]}
 		}},
 		{"stopped launcher", "", func(n *network, all []*launcher, at map[int]place) (int, string, []*launcher) {
 			all[1].kill(all[1].cmd.Process.Pid, syscall.SIGSTOP)
@@ -258,7 +258,7 @@ func TestCutLink(t *testing.T) {
 	n.hosts[cut].Cut()
 	for i, l := range all {
 		if i == cut {
-			l.expect(1, fmt.Sprintf("node 2 (host %s) lost the rendezvous: nothing was heard from the rendezvous for "+heartbeat, n.hosts[cut].Name))
+			l.expect(1, fmt.Sprintf("node 2 (host %s) lost the rendezvous: nothing was heard of it for "+heartbeat, n.hosts[cut].Name))
 		} else {
 			l.expect(1, fmt.Sprintf("node 2 (host %s, pid ", n.hosts[cut].Name), "was lost: nothing was heard of it for "+heartbeat)
 		}

@@ -171,6 +171,7 @@ func (c *coordinator) admit(peer int, j join) []order {
 		c.reached = j.Reached
 	}
 	if c.group.Complete() {
+		c.group.Begin()
 		c.gather(nil)
 	}
 	return nil

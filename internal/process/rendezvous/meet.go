@@ -2,13 +2,12 @@ package rendezvous
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"net"
 	"net/netip"
 	"os"
-	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -23,9 +22,10 @@ const (
 	MinSecret = 16
 
 	DefaultJoinTimeout = time.Minute
-	DefaultHeartbeat   = 5 * time.Second
+	DefaultHeartbeat   = connection.Silence
 
-	redialTime = 100 * time.Millisecond
+	// AnyNode lets the rendezvous choose a node's rank.
+	AnyNode = connection.AnyRank
 )
 
 // Config is what a node knows before it meets the others. All but Node, Host and
@@ -44,8 +44,24 @@ type Config struct {
 	LocalAddr   string        // where other nodes reach this one; empty to find out
 }
 
+// service is how nodes open a connection.
+func (c Config) service() connection.Service {
+	return connection.Service{Banner: "kernbench rendezvous 2\n", Secret: c.Secret}
+}
+
+// facts are what all nodes must have in common, each repeated by every node, so that a
+// command that differs is noticed.
+func (c Config) facts() []connection.Fact {
+	return []connection.Fact{
+		{Name: "--rdzv-id", Value: c.ID, Advice: "give each job its own --rdzv-id and port"},
+		{Name: "--nnodes", Value: strconv.Itoa(c.Nodes)},
+		{Name: "--nproc-per-node", Value: strconv.Itoa(c.Procs)},
+		{Name: "--max-restarts", Value: strconv.Itoa(c.MaxRestarts)},
+	}
+}
+
 func (c Config) join(addr string) join {
-	return join{ID: c.ID, Nodes: c.Nodes, Procs: c.Procs, MaxRestarts: c.MaxRestarts, Node: c.Node, Host: c.Host, PID: os.Getpid(), Addr: addr}
+	return join{connection.Join{Rank: c.Node, Size: c.Nodes, Host: c.Host, PID: os.Getpid(), Facts: c.facts()}, addr}
 }
 
 // validate returns every fault.
@@ -57,8 +73,8 @@ func (c Config) validate() error {
 	if c.Node != AnyNode && (c.Node < 0 || c.Node >= c.Nodes) {
 		errs = append(errs, fmt.Errorf("node rank %d does not exist: it must be 0 to %d", c.Node, c.Nodes-1))
 	}
-	if c.Heartbeat < 2*beatTime {
-		errs = append(errs, fmt.Errorf("a heartbeat limit of %v is too short: at least %v, since a beat is sent every %v", c.Heartbeat, 2*beatTime, beatTime))
+	if c.Heartbeat < 2*connection.Beat {
+		errs = append(errs, fmt.Errorf("a heartbeat limit of %v is too short: at least %v, since a beat is sent every %v", c.Heartbeat, 2*connection.Beat, connection.Beat))
 	}
 	if c.Nodes > 1 && len(c.Secret) < MinSecret {
 		errs = append(errs, fmt.Errorf("a secret of %d bytes is too short: at least %d", len(c.Secret), MinSecret))
@@ -74,129 +90,83 @@ func Meet(ctx context.Context, cfg Config) (*Member, error) {
 		return nil, err
 	}
 	if cfg.Nodes == 1 {
-		cfg.Secret = []byte(rand.Text()) // the one member is told directly
 		return cfg.hostGroup(nil, "127.0.0.1"), nil
 	}
 	name, port, err := SplitEndpoint(cfg.Endpoint)
 	if err != nil {
 		return nil, err
 	}
+	at := net.JoinHostPort(name, port)
 	ctx, cancel := context.WithTimeoutCause(ctx, cfg.JoinTimeout, errTime)
 	defer cancel()
-	for last := error(nil); ; {
-		m, err := cfg.attempt(ctx, name, port)
-		var final *finalError
-		switch {
-		case err == nil:
-			return m, nil
-		case errors.As(err, &final):
-			return nil, fmt.Errorf("meeting at %s: %w", net.JoinHostPort(name, port), err)
-		case ctx.Err() == nil || last == nil:
-			last = err // what is said after the end of time is only about that
-		}
-		select {
-		case <-time.After(redialTime):
-		case <-ctx.Done():
-			if !errors.Is(context.Cause(ctx), errTime) {
-				return nil, context.Cause(ctx)
-			}
-			return nil, fmt.Errorf("no rendezvous at %s within %v: is the same command running on that host, and is the port open? (%w)",
-				net.JoinHostPort(name, port), cfg.JoinTimeout, last)
-		}
+	m, err := connection.Retry(ctx, func() (*Member, error) { return cfg.attempt(ctx, name, port) })
+	switch {
+	case err == nil:
+		return m, nil
+	case ctx.Err() == nil:
+		return nil, fmt.Errorf("meeting at %s: %w", at, err)
+	case !errors.Is(context.Cause(ctx), errTime):
+		return nil, context.Cause(ctx)
 	}
+	return nil, fmt.Errorf("no rendezvous at %s within %v: is the same command running on that host, and is the port open? (%w)", at, cfg.JoinTimeout, err)
 }
 
-var errTime = errors.New("the time to join is over")
-
-// finalError is not worth another try.
-type finalError struct{ error }
-
-func (e *finalError) Unwrap() error { return e.error }
+var (
+	errTime         = errors.New("the time to join is over")
+	errNoRendezvous = errors.New("what listens there is not a kernbench rendezvous of this version")
+)
 
 // attempt tries once to become host, or else to reach it.
 func (c Config) attempt(ctx context.Context, name, port string) (*Member, error) {
-	addrs, err := resolve(ctx, name)
+	number, err := net.LookupPort("tcp", port)
 	if err != nil {
+		return nil, connection.Final(err)
+	}
+	listener, err := connection.ListenTCP(ctx, name, number)
+	inUse := errors.Is(err, syscall.EADDRINUSE) // another node on the same host may be the rendezvous already
+	var unresolved *net.DNSError
+	switch {
+	case err == nil:
+		addr := name
+		if own := listener.Addr().(*net.TCPAddr).AddrPort().Addr().Unmap(); !own.IsUnspecified() {
+			addr = own.String()
+		}
+		return c.hostGroup(listener, addr), nil
+	case errors.As(err, &unresolved):
 		return nil, err
+	case !inUse && !errors.Is(err, connection.ErrNotOwn):
+		return nil, connection.Final(fmt.Errorf("listening: %w", err))
 	}
-	own, ours := ownAddr(addrs)
-	inUse := false
-	if ours {
-		bind := own.String()
-		if own.IsLoopback() && !slices.Contains(addrs, literal(name)) && name != "localhost" {
-			// The host's own name stands for loopback in its hosts file, as Debian sets
-			// it up; the other nodes resolve it to an address that works.
-			bind, own = "", netip.Addr{}
-		}
-		listener, err := net.Listen("tcp", net.JoinHostPort(bind, port))
-		if err == nil {
-			addr := name
-			if own.IsValid() {
-				addr = own.String()
-			}
-			return c.hostGroup(listener, addr), nil
-		}
-		// Another node on the same host may be the rendezvous already.
-		if inUse = errors.Is(err, syscall.EADDRINUSE); !inUse {
-			return nil, &finalError{fmt.Errorf("listening: %w", err)}
-		}
-	}
-	conn, err := dial(ctx, addrs, port)
-	if err != nil {
-		return nil, err
-	}
-	l, err := greetHost(conn, c.Secret)
-	if err != nil {
-		conn.Close()
-		switch {
-		case errors.Is(err, errNoRendezvous) && inUse:
-			err = &finalError{fmt.Errorf("the port is in use: %w; choose another port", err)}
-		case errors.Is(err, errNoRendezvous):
-			err = &finalError{err}
-		case errors.Is(err, connection.ErrSecret):
-			err = &finalError{fmt.Errorf("turned away: %w; every node needs the same one", err)}
-		}
+	conn, err := c.service().Dial(ctx, "tcp", net.JoinHostPort(name, port))
+	switch {
+	case errors.Is(err, connection.ErrOtherService) && inUse:
+		return nil, connection.Final(fmt.Errorf("the port is in use: %w; choose another port", errNoRendezvous))
+	case errors.Is(err, connection.ErrOtherService):
+		return nil, connection.Final(errNoRendezvous)
+	case errors.Is(err, connection.ErrSecret):
+		return nil, connection.Final(fmt.Errorf("refused: %w; every node needs the same one", connection.ErrSecret))
+	case err != nil:
 		return nil, err
 	}
 	addr := c.LocalAddr
 	if addr == "" {
 		addr, _, _ = net.SplitHostPort(conn.LocalAddr().String())
 	}
-	return newMember(l, c.join(addr), c.Heartbeat), nil
+	return newMember(connection.NewLink[message](conn), c.join(addr), c.Heartbeat), nil
 }
 
-// hostGroup makes this node the host, and its own first member. The two talk
-// over a pipe as they would over the network.
+// hostGroup makes this node the host, and its own first member.
 func (c Config) hostGroup(listener net.Listener, addr string) *Member {
 	if c.LocalAddr != "" {
 		addr = c.LocalAddr
 	}
-	h := newHost(listener, c)
-	theirs, ours := net.Pipe()
-	greeted := make(chan *link, 1)
-	go func() {
-		l, _ := greetMember(theirs, c.Secret) // the same secret, and no network: it cannot fail
-		greeted <- l
-	}()
-	l, _ := greetHost(ours, c.Secret)
-	h.tell(heard{peer: hostPeer, link: <-greeted})
-	m := newMember(l, c.join(addr), 0) // a process does not wait in vain for itself, however slow it is
+	h := connection.NewHost(newCoordinator(c))
+	m := newMember(h.Own(), c.join(addr), 0) // a process does not wait in vain for itself, however slow it is
 	m.host = h
-	return m
-}
-
-// dial reaches the first address that answers.
-func dial(ctx context.Context, addrs []netip.Addr, port string) (net.Conn, error) {
-	var errs []error
-	for _, addr := range addrs {
-		d := net.Dialer{Timeout: connection.HandshakeLimit}
-		conn, err := d.DialContext(ctx, "tcp", net.JoinHostPort(addr.String(), port))
-		if err == nil {
-			return conn, nil
-		}
-		errs = append(errs, err)
+	if listener != nil {
+		h.Serve(listener, c.service())
 	}
-	return nil, errors.Join(errs...)
+	return m
 }
 
 // SplitEndpoint reads HOST:PORT, HOST, or an IPv6 address with or without brackets.
@@ -219,30 +189,4 @@ func SplitEndpoint(endpoint string) (name, port string, err error) {
 func literal(text string) netip.Addr {
 	addr, _ := netip.ParseAddr(text)
 	return addr
-}
-
-func resolve(ctx context.Context, name string) ([]netip.Addr, error) {
-	if addr := literal(name); addr.IsValid() {
-		return []netip.Addr{addr}, nil
-	}
-	addrs, err := net.DefaultResolver.LookupNetIP(ctx, "ip", name)
-	for i := range addrs {
-		addrs[i] = addrs[i].Unmap()
-	}
-	return addrs, err
-}
-
-// ownAddr finds the first of the addresses that this host has.
-func ownAddr(addrs []netip.Addr) (netip.Addr, bool) {
-	nets, _ := net.InterfaceAddrs()
-	for _, addr := range addrs {
-		for _, n := range nets {
-			prefix, err := netip.ParsePrefix(n.String())
-			// The whole of 127.0.0.0/8 is the host itself.
-			if err == nil && (prefix.Addr() == addr.WithZone("") || addr.IsLoopback()) {
-				return addr, true
-			}
-		}
-	}
-	return netip.Addr{}, false
 }

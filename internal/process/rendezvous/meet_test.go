@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/kernbench/kernbench/internal/process/connection"
 	"github.com/kernbench/kernbench/internal/process/launch"
 )
 
@@ -129,13 +130,12 @@ func TestNodeIsLost(t *testing.T) {
 	members[1].Close()
 	for _, i := range []int{0, 2} {
 		e := next(t, members[i])
-		if e.Stop == nil || e.Stop.Restart || e.Stop.Failure.Node != 1 || !strings.Contains(e.Stop.Failure.String(), "was lost: its launcher ended") {
+		if e.Stop == nil || e.Stop.Restart || e.Stop.Failure.Node != 1 || !strings.Contains(e.Stop.Failure.String(), "was lost: its process ended") {
 			t.Errorf("node %d got %+v", i, e)
 		}
 	}
 	members = gather(t, "127.0.0.1", 3, 3)
 	members[0].link.Abort() // what the death of the process does
-	members[0].host.listener.Close()
 	for _, i := range []int{1, 2} {
 		if e := next(t, members[i]); e.Lost == "" && e.Stop == nil {
 			t.Errorf("node %d got %+v", i, e)
@@ -143,7 +143,7 @@ func TestNodeIsLost(t *testing.T) {
 	}
 }
 
-func TestTurnedAway(t *testing.T) {
+func TestRefused(t *testing.T) {
 	t.Parallel()
 	cfg := testConfig(freeEndpoint(t, "127.0.0.1"), 2)
 	cfg.JoinTimeout = 8 * time.Second // of which a loaded machine takes a part
@@ -152,16 +152,16 @@ func TestTurnedAway(t *testing.T) {
 
 	wrong := cfg
 	wrong.Secret = []byte("another secret that is long enough")
-	if _, err := Meet(t.Context(), wrong); err == nil || !strings.Contains(err.Error(), "turned away: the secrets differ") {
+	if _, err := Meet(t.Context(), wrong); err == nil || !strings.Contains(err.Error(), "refused: the secrets differ") {
 		t.Errorf("a wrong secret: %v", err)
 	}
 	other := cfg
 	other.ID = "other"
-	if e := next(t, meet(t, other)); !strings.Contains(e.Refused, `for job "job", not for "other"`) {
+	if e := next(t, meet(t, other)); !strings.Contains(e.Refused, `--rdzv-id is "other" here and "job" at the coordinator: give each job its own`) {
 		t.Errorf("another job: %+v", e)
 	}
 	e := next(t, host)
-	for _, want := range []string{"1 of 2 nodes joined within 8s", "missing: 1 more", "127.0.0.1: the secrets differ", `not for "other"`} {
+	for _, want := range []string{"1 of 2 nodes joined within 8s", "missing: 1 more", "refused: 127.0.0.1: the secrets differ", `--rdzv-id is "other" here`} {
 		if !strings.Contains(e.Refused, want) {
 			t.Errorf("the host got %q, want %q in it", e.Refused, want)
 		}
@@ -242,18 +242,9 @@ func TestSplitEndpoint(t *testing.T) {
 // the while; time is simulated.
 func TestSilentHost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		ours, theirs := net.Pipe()
-		greeted := make(chan *link)
-		go func() {
-			l, _ := greetMember(theirs, testSecret)
-			greeted <- l
-		}()
-		l, err := greetHost(ours, testSecret)
-		if err != nil {
-			t.Fatal(err)
-		}
-		host := <-greeted
-		m := newMember(l, join{}, 5*time.Second)
+		ours, theirs := connection.Pipe()
+		host := connection.NewLink[message](ours)
+		m := newMember(connection.NewLink[message](theirs), join{}, 5*time.Second)
 		beats := 0
 		go func() {
 			for {
@@ -261,15 +252,15 @@ func TestSilentHost(t *testing.T) {
 				if err != nil {
 					return
 				}
-				if msg.Beat {
+				if msg == (message{}) {
 					beats++
 				}
 			}
 		}()
-		host.Send(message{Beat: true})
+		host.Send(message{})
 		e := <-m.Events()
 		synctest.Wait()
-		if !strings.Contains(e.Lost, "nothing was heard from the rendezvous for 5s") || beats < 9 {
+		if !strings.Contains(e.Lost, "nothing was heard of it for 5s") || beats < 9 {
 			t.Errorf("got %+v after %d beats", e, beats)
 		}
 		m.Close()

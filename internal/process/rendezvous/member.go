@@ -1,29 +1,30 @@
 package rendezvous
 
 import (
-	"fmt"
 	"sync"
 	"time"
 
+	"github.com/kernbench/kernbench/internal/process/connection"
 	"github.com/kernbench/kernbench/internal/process/launch"
 )
 
 // Member is a node's end of the rendezvous. Its methods do not wait, Close
 // excepted.
 type Member struct {
-	link   *link
+	link   *connection.Link[message]
 	addr   string
-	host   *host         // of the node that is the host too
-	silent time.Duration // that the host may be; 0 is any
+	host   *connection.Host[message] // of the node that is the host too
 	events chan Event
 	quit   chan struct{}
 	close  sync.Once
 }
 
-func newMember(l *link, j join, heartbeat time.Duration) *Member {
-	m := &Member{link: l, addr: j.Addr, silent: heartbeat, events: make(chan Event), quit: make(chan struct{})}
+// newMember joins the group. The host may be silent for no longer than the limit; 0 is
+// no limit.
+func newMember(l *connection.Link[message], j join, silence time.Duration) *Member {
+	m := &Member{link: l, addr: j.Addr, events: make(chan Event), quit: make(chan struct{})}
 	l.Send(message{Join: &j})
-	go m.run()
+	go m.run(silence)
 	return m
 }
 
@@ -59,68 +60,36 @@ func (m *Member) Close() {
 		m.link.Finish()
 		m.link.Abort()
 		if m.host != nil {
-			<-m.host.ended
+			<-m.host.Ended()
 		}
 	})
 }
 
-func (m *Member) run() {
+func (m *Member) run(silence time.Duration) {
 	defer m.link.Finish() // the host need not wait for what this node does next
-	heard := make(chan message)
-	broken := make(chan error, 1)
-	go func() {
-		for {
-			msg, err := m.link.Receive()
-			if err != nil {
-				broken <- err
-				return
-			}
-			select {
-			case heard <- msg:
-			case <-m.quit:
-				return
-			}
-		}
-	}()
 	tell := func(e Event) {
 		select {
 		case m.events <- e:
 		case <-m.quit:
 		}
 	}
-	beat := time.NewTicker(beatTime)
-	defer beat.Stop()
-	silent := time.Duration(0)
-	for {
-		select {
-		case <-m.quit:
-			return
-		case err := <-broken:
-			tell(Event{Lost: describe(err)})
-			return
-		case msg := <-heard:
-			silent = 0
-			switch {
-			case msg.Start != nil:
-				tell(Event{Start: msg.Start})
-			case msg.Stop != nil:
-				tell(Event{Stop: msg.Stop})
-				if !msg.Stop.Restart {
-					return
-				}
-			case msg.Finished:
-				tell(Event{Finished: true})
-				return
-			case msg.Refused != "":
-				tell(Event{Refused: msg.Refused})
-				return
-			}
-		case <-beat.C:
-			m.link.Send(message{Beat: true})
-			if silent += beatTime; m.silent > 0 && silent > m.silent { // in beats, as the council counts in ticks
-				tell(Event{Lost: fmt.Sprintf("nothing was heard from the rendezvous for %v (its host is stopped, or the network is cut)", m.silent)})
-				return
-			}
+	err := m.link.Run(silence, func(msg message) (more bool) {
+		switch {
+		case msg.Start != nil:
+			tell(Event{Start: msg.Start})
+		case msg.Stop != nil:
+			tell(Event{Stop: msg.Stop})
+			return msg.Stop.Restart
+		case msg.Finished:
+			tell(Event{Finished: true})
+			return false
+		case msg.Refused != "":
+			tell(Event{Refused: msg.Refused})
+			return false
 		}
+		return true
+	})
+	if err != nil {
+		tell(Event{Lost: connection.Describe(err)})
 	}
 }

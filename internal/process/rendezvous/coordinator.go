@@ -1,0 +1,299 @@
+package rendezvous
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/kernbench/kernbench/internal/process/connection"
+)
+
+const (
+	tick = connection.Tick
+	// judgeTicks is how long reports are collected before the first is chosen: the
+	// connection to a rank that was killed may break before its death is known,
+	// and its peers' complaints must not pass for the cause.
+	judgeTicks = 5
+	// outputTicks is how long the verdict waits for the last output of what failed.
+	outputTicks = 10
+	// oddTicks is how long a node must have been silent to be worth mentioning.
+	oddTicks = 12
+)
+
+// message is one frame, in either direction: exactly one field is set, or none for a
+// heart-beat.
+type message struct {
+	// From a member.
+	Join   *join   `json:"join,omitempty"`
+	Ready  *ready  `json:"ready,omitempty"`
+	Failed *failed `json:"failed,omitempty"`
+	Done   *done   `json:"done,omitempty"`
+
+	// From the host.
+	Start    *Round   `json:"start,omitempty"`
+	Stop     *Verdict `json:"stop,omitempty"`
+	Finished bool     `json:"finished,omitempty"`
+	Refused  string   `json:"refused,omitempty"`
+}
+
+// join asks for admission to the group.
+type join struct {
+	connection.Join
+	Addr string `json:"addr"` // where the other nodes reach it
+}
+
+// ready says that nothing of an earlier round is left. The port is free on this
+// node, should it become the master.
+type ready struct {
+	Attempt int `json:"attempt"`
+	Port    int `json:"port"`
+}
+
+// failed says what failed in a round; one that is over has its verdict already.
+type failed struct {
+	Attempt int     `json:"attempt"`
+	Failure Failure `json:"failure"`
+}
+
+// done says that every rank of this node has ended well.
+type done struct {
+	Attempt int `json:"attempt"`
+}
+
+// coordinator decides for the group: when a round begins, what failed first, and
+// whether another round follows. It does no I/O and reads no clock.
+type coordinator struct {
+	group       connection.Group
+	maxRestarts int
+	joinTicks   int
+
+	stage   stage
+	attempt int
+	nodes   map[int]*node // by the number of their connection
+	waited  int           // ticks since the current stage began
+	reports []report
+}
+
+var _ connection.Core[message] = (*coordinator)(nil)
+
+type order = connection.Order[message]
+
+type stage int
+
+const (
+	gathering stage = iota // until all are ready
+	running
+	judging // something failed; more reports may come
+	over
+)
+
+// node is what a member has said since it was admitted.
+type node struct {
+	addr  string
+	ready bool
+	port  int
+	done  bool
+}
+
+// report is a failure and when it happened by the host's clock.
+type report struct {
+	Failure
+	when  time.Duration
+	final bool // no restart can mend it
+}
+
+func newCoordinator(cfg Config) *coordinator {
+	return &coordinator{
+		group:       connection.Group{Noun: "node", Size: cfg.Nodes, Facts: cfg.facts(), SilentTicks: int(cfg.Heartbeat / tick)},
+		maxRestarts: cfg.MaxRestarts, joinTicks: int(cfg.JoinTimeout / tick), nodes: map[int]*node{},
+	}
+}
+
+func (c *coordinator) Over() bool             { return c.stage == over }
+func (c *coordinator) Refuse(who, why string) { c.group.Refuse(who, why) }
+
+// Hear takes a message that came at the time given, and answers.
+func (c *coordinator) Hear(peer int, m message, at time.Duration) []order {
+	if m.Join != nil {
+		if _, refusal := c.group.Admit(peer, m.Join.Join); refusal != "" {
+			return []order{{Peer: peer, Message: message{Refused: refusal}, Last: true}}
+		}
+		c.nodes[peer] = &node{addr: m.Join.Addr}
+		return nil
+	}
+	from := c.group.Heard(peer)
+	if from == nil {
+		return nil
+	}
+	n := c.nodes[peer]
+	switch {
+	case m.Ready != nil && m.Ready.Attempt == c.attempt && c.stage == gathering:
+		n.ready, n.port = true, m.Ready.Port
+		return c.begin()
+	case m.Failed != nil && m.Failed.Attempt == c.attempt:
+		f := m.Failed.Failure
+		c.report(from, f, at, f.Code == Interrupted)
+	case m.Done != nil && m.Done.Attempt == c.attempt && c.stage == running:
+		n.done = true
+		if !c.any(func(n *node) bool { return !n.done }) {
+			return c.end(message{Finished: true})
+		}
+	}
+	return nil
+}
+
+// Interrupted is the Code of a failure that was somebody's wish.
+const Interrupted = 130
+
+func (c *coordinator) any(is func(*node) bool) bool {
+	return slices.ContainsFunc(c.group.Members, func(m *connection.Member) bool { return is(c.nodes[m.Peer]) })
+}
+
+// begin starts a round once every node is ready for it.
+func (c *coordinator) begin() []order {
+	if !c.group.Complete() || c.any(func(n *node) bool { return !n.ready }) {
+		return nil
+	}
+	c.group.Begin()
+	c.enter(running)
+	members := c.group.Members
+	hosts := make([]string, len(members))
+	for i, m := range members {
+		hosts[i] = m.Host
+		c.nodes[m.Peer].ready, c.nodes[m.Peer].done = false, false
+	}
+	master := c.nodes[members[0].Peer]
+	orders := make([]order, len(members))
+	for i, m := range members {
+		orders[i] = order{Peer: m.Peer, Message: message{Start: &Round{Attempt: c.attempt, Node: i, Hosts: hosts,
+			MasterAddr: master.addr, MasterPort: master.port}}}
+	}
+	return orders
+}
+
+// Lose is told that a connection ended.
+func (c *coordinator) Lose(peer int, cause string, at time.Duration) []order {
+	m := c.group.Lose(peer, cause)
+	switch {
+	case m == nil:
+	case m.Gone:
+		c.report(m, Failure{Rank: NoRank, PID: m.PID, Cause: "was lost: " + cause, Code: 1}, at, true)
+	case peer == connection.OwnPeer:
+		return c.end(message{Refused: fmt.Sprintf("the rendezvous ended before all nodes had joined: its host %s has left", m.Host)})
+	}
+	return nil
+}
+
+func (c *coordinator) report(m *connection.Member, f Failure, when time.Duration, final bool) {
+	f.Node, f.Host = m.Rank, m.Host
+	for i := range c.reports {
+		if r := &c.reports[i]; r.More && r.Node == f.Node && r.Rank == f.Rank && r.PID == f.PID {
+			r.Output, r.More = f.Output, f.More
+			return
+		}
+	}
+	c.reports = append(c.reports, report{f, when, final})
+	if c.stage != judging {
+		c.enter(judging)
+	}
+}
+
+// Tick lets time go by.
+func (c *coordinator) Tick(at time.Duration) (orders []order) {
+	c.waited++
+	for _, m := range c.group.Tick() {
+		orders = append(orders, order{Peer: m.Peer, Drop: true})
+		c.Lose(m.Peer, c.group.Silence(), at)
+	}
+	switch {
+	case c.stage == gathering && c.waited > c.joinTicks:
+		return append(orders, c.end(message{Refused: c.missing()})...)
+	case c.stage == judging && c.waited > judgeTicks:
+		return append(orders, c.judge()...)
+	}
+	return orders
+}
+
+// judge chooses what failed first and ends the round, once its last output is known.
+func (c *coordinator) judge() []order {
+	f := first(c.reports)
+	if f.More && c.waited <= outputTicks {
+		return nil
+	}
+	f.More = false
+	for _, m := range c.group.Members {
+		if m.Silent >= oddTicks && m.Rank != f.Node && !m.Gone {
+			f.Note = strings.TrimPrefix(fmt.Sprintf("%s, node %d (host %s) had been silent for %v", f.Note, m.Rank, m.Host, time.Duration(m.Silent)*tick), ", ")
+		}
+	}
+	final := slices.ContainsFunc(c.reports, func(r report) bool { return r.final })
+	if final || c.attempt >= c.maxRestarts {
+		return c.end(message{Stop: &Verdict{Failure: f}})
+	}
+	c.attempt++
+	c.reports = nil
+	c.enter(gathering)
+	return c.toAll(message{Stop: &Verdict{Failure: f, Restart: true}})
+}
+
+// first chooses the failure that explains the others: the earliest, except that
+// a death that no program brings about by itself outranks mere exits.
+func first(reports []report) Failure {
+	weight := func(r report) int {
+		switch {
+		case r.Code == Interrupted:
+			return 0 // and whatever follows, follows from it
+		case r.Violent():
+			return 1
+		}
+		return 2
+	}
+	return slices.MinFunc(reports, func(a, b report) int {
+		return cmp.Or(cmp.Compare(weight(a), weight(b)), cmp.Compare(a.when, b.when))
+	}).Failure
+}
+
+// violent are the signals that end a program from outside or for a fault of its
+// own. SIGABRT is not among them: libraries raise it when a peer is lost.
+var violent = []syscall.Signal{syscall.SIGKILL, syscall.SIGSEGV, syscall.SIGBUS, syscall.SIGILL, syscall.SIGFPE, syscall.SIGSYS}
+
+// Violent tells a death that no program brings about by itself, or a whole
+// node's, from a mere exit, which may follow from such a one.
+func (f Failure) Violent() bool { return f.Rank == NoRank || slices.Contains(violent, f.Signal) }
+
+func (c *coordinator) end(m message) []order {
+	c.enter(over)
+	return c.toAll(m)
+}
+
+func (c *coordinator) enter(s stage) { c.stage, c.waited = s, 0 }
+
+func (c *coordinator) toAll(m message) (orders []order) {
+	for _, member := range c.group.Members {
+		if !member.Gone {
+			orders = append(orders, order{Peer: member.Peer, Message: m})
+		}
+	}
+	return orders
+}
+
+// missing says who is not ready when the time is up.
+func (c *coordinator) missing() string {
+	limit := time.Duration(c.joinTicks) * tick
+	if !c.group.Complete() {
+		return c.group.Missing(limit)
+	}
+	var late []string
+	for _, m := range c.group.Members {
+		if !c.nodes[m.Peer].ready {
+			late = append(late, c.group.Name(m.Join))
+		}
+	}
+	if c.attempt == 0 {
+		return fmt.Sprintf("not ready within %v: %s", limit, strings.Join(late, ", "))
+	}
+	return fmt.Sprintf("not ready for restart %d within %v: %s", c.attempt, limit, strings.Join(late, ", "))
+}

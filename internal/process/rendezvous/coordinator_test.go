@@ -1,0 +1,250 @@
+package rendezvous
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/kernbench/kernbench/internal/process/connection"
+)
+
+var update = flag.Bool("update", false, "rewrite the files in testdata")
+
+// TestStories drives coordinators by the commands of testdata/*.txt. What they order
+// stands indented below each command, and -update rewrites it: keep only a difference
+// that you understand. Time passes only by tick, and a millisecond with each report.
+//
+//	job nodes=N [restarts=N]          a new group; 20 ticks to join, 50 of silence
+//	join PEER [node=RANK] [FACT=VALUE]...
+//	ready PEER, done PEER [attempt=N], lose PEER CAUSE
+//	start                             all join and become ready
+//	fail PEER rank=R code=C [signal=S] [pid=P] [more] [output=TEXT] [attempt=N]
+//	tick N [silent=PEER]              all others are heard
+func TestStories(t *testing.T) {
+	files, err := filepath.Glob("testdata/*.txt")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no stories (%v)", err)
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got strings.Builder
+		s := story{T: t}
+		for line := range strings.Lines(string(text)) {
+			if strings.HasPrefix(line, "\t") {
+				continue
+			}
+			got.WriteString(line)
+			if fields := strings.Fields(line); len(fields) > 0 && fields[0] != "#" {
+				got.WriteString(told(s.do(fields[0], fields[1:])))
+			}
+		}
+		if *update {
+			os.WriteFile(file, []byte(got.String()), 0o644)
+		} else if got.String() != string(text) {
+			t.Errorf("%s: got\n%s", file, got.String())
+		}
+	}
+}
+
+type story struct {
+	*testing.T
+	*coordinator
+	cfg Config
+	now time.Duration
+}
+
+func (s *story) do(verb string, args []string) (orders []order) {
+	options := map[string]string{}
+	for _, arg := range args {
+		if name, value, is := strings.Cut(arg, "="); is || name == "more" {
+			options[name] = value
+		}
+	}
+	number := func(name string, otherwise int) int {
+		if text, ok := options[name]; ok {
+			n, err := strconv.Atoi(text)
+			if err != nil {
+				s.Fatal(err)
+			}
+			return n
+		}
+		return otherwise
+	}
+	peer := 0
+	if len(args) > 0 && !strings.Contains(args[0], "=") {
+		options["peer"] = args[0]
+		peer = number("peer", 0)
+	}
+	hear := func(m message) []order { return s.Hear(peer, m, s.now) }
+	switch verb {
+	case "job":
+		s.cfg = Config{ID: "job", Nodes: number("nodes", 0), Procs: 2, MaxRestarts: number("restarts", 0), JoinTimeout: 20 * tick, Heartbeat: 50 * tick}
+		s.coordinator, s.now = newCoordinator(s.cfg), 0
+	case "join":
+		j := join{connection.Join{Rank: number("node", AnyNode), Size: s.cfg.Nodes, Host: fmt.Sprintf("host%d", peer), PID: 1000 + peer, Facts: s.cfg.facts()}, fmt.Sprintf("10.0.0.%d", peer)}
+		for i, f := range j.Facts {
+			if value, ok := options[f.Name]; ok {
+				j.Facts[i].Value = value
+			}
+		}
+		return hear(message{Join: &j})
+	case "start":
+		for n := range s.cfg.Nodes {
+			s.do("join", []string{strconv.Itoa(n)})
+		}
+		for n := range s.cfg.Nodes {
+			orders = s.do("ready", []string{strconv.Itoa(n)})
+		}
+		if len(orders) != s.cfg.Nodes {
+			s.Fatalf("no round began: %v", orders)
+		}
+		return nil
+	case "ready":
+		return hear(message{Ready: &ready{s.attempt, 5000 + peer}})
+	case "done":
+		return hear(message{Done: &done{number("attempt", s.attempt)}})
+	case "lose":
+		s.now += time.Millisecond
+		return s.Lose(peer, strings.Join(args[1:], " "), s.now)
+	case "fail":
+		s.now += time.Millisecond
+		f := Failure{Rank: number("rank", 0), Code: number("code", 0), PID: number("pid", 0), Signal: syscall.Signal(number("signal", 0)),
+			Node: number("node", 0), Host: options["host"], Output: strings.ReplaceAll(options["output"], `\n`, "\n")}
+		f.Cause = fmt.Sprintf("ended with code %d", f.Code)
+		_, f.More = options["more"]
+		return hear(message{Failed: &failed{number("attempt", s.attempt), f}})
+	case "tick":
+		silent := number("silent", -1)
+		for range peer { // the number of ticks, here
+			s.now += tick
+			for _, m := range s.group.Members {
+				if m.Peer != silent {
+					s.Hear(m.Peer, message{}, s.now)
+				}
+			}
+			orders = append(orders, s.Tick(s.now)...)
+		}
+		return orders
+	default:
+		s.Fatalf("no verb %q", verb)
+	}
+	return nil
+}
+
+// told writes orders down, those of one text to several peers as one.
+func told(orders []order) string {
+	var texts []string
+	peers := map[string][]string{}
+	for _, o := range orders {
+		text := "drop"
+		switch m := o.Message; {
+		case m.Start != nil:
+			text = fmt.Sprintf("start attempt %d as node %d of %v, master %s:%d", m.Start.Attempt, m.Start.Node, m.Start.Hosts, m.Start.MasterAddr, m.Start.MasterPort)
+		case m.Stop != nil && m.Stop.Restart:
+			text = "restart: " + m.Stop.Failure.String()
+		case m.Stop != nil:
+			text = "stop: " + m.Stop.Failure.String()
+		case m.Finished:
+			text = "finished"
+		case m.Refused != "":
+			text = "refused: " + m.Refused
+		}
+		if !slices.Contains(texts, text) {
+			texts = append(texts, text)
+		}
+		peers[text] = append(peers[text], strconv.Itoa(o.Peer))
+	}
+	var b strings.Builder
+	for _, text := range texts {
+		fmt.Fprintf(&b, "\tto %s: %s\n", strings.Join(peers[text], ", "), strings.ReplaceAll(text, "\n", "\n\t"))
+	}
+	return b.String()
+}
+
+// Whatever happens in whatever order: ranks are unique, a group ends only once,
+// and every living node is told the same end.
+func TestCoordinatorKeepsItsPromises(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		nodes := rapid.IntRange(1, 4).Draw(rt, "nodes")
+		c := newCoordinator(Config{Nodes: nodes, MaxRestarts: rapid.IntRange(0, 2).Draw(rt, "restarts"), JoinTimeout: 30 * tick, Heartbeat: 10 * tick})
+		ends := map[int][]string{} // by peer
+		lost := map[int]bool{}
+		take := func(orders []order) {
+			seen := map[int]bool{}
+			for _, o := range orders {
+				if lost[o.Peer] {
+					rt.Fatalf("an order to the lost peer %d: %+v", o.Peer, o)
+				}
+				if o.Drop {
+					lost[o.Peer] = true
+				}
+				m := o.Message
+				if m.Start != nil {
+					if seen[m.Start.Node] || m.Start.Node < 0 || m.Start.Node >= nodes {
+						rt.Fatalf("node rank %d twice or out of range", m.Start.Node)
+					}
+					seen[m.Start.Node] = true
+				}
+				if m.Finished || m.Refused != "" || m.Stop != nil && !m.Stop.Restart {
+					ends[o.Peer] = append(ends[o.Peer], fmt.Sprintf("%+v %s %t", m.Stop, m.Refused, m.Finished))
+				}
+			}
+		}
+		unlessOver := func(act func() []order) []order { // as the host does
+			if c.Over() {
+				return nil
+			}
+			return act()
+		}
+		hear := func(peer int, m message, at time.Duration) []order {
+			return unlessOver(func() []order { return c.Hear(peer, m, at) })
+		}
+		rt.Repeat(map[string]func(*rapid.T){
+			"join": func(rt *rapid.T) {
+				peer := rapid.IntRange(0, 5).Draw(rt, "peer")
+				if c.group.Peer(peer) != nil || lost[peer] || ends[peer] != nil || c.Over() {
+					return // a connection joins once
+				}
+				node := rapid.SampledFrom([]int{AnyNode, AnyNode, 0, 1}).Draw(rt, "node")
+				take(c.Hear(peer, message{Join: &join{Join: connection.Join{Rank: node, Size: nodes, Facts: c.group.Facts}}}, 0))
+			},
+			"ready": func(rt *rapid.T) {
+				take(hear(rapid.IntRange(0, 5).Draw(rt, "peer"), message{Ready: &ready{Attempt: c.attempt}}, 0))
+			},
+			"done": func(rt *rapid.T) {
+				take(hear(rapid.IntRange(0, 5).Draw(rt, "peer"), message{Done: &done{c.attempt}}, 0))
+			},
+			"fail": func(rt *rapid.T) {
+				take(hear(rapid.IntRange(0, 5).Draw(rt, "peer"), message{Failed: &failed{rapid.IntRange(0, 2).Draw(rt, "attempt"), Failure{Rank: 1, Code: 1, More: rapid.Bool().Draw(rt, "more")}}}, 0))
+			},
+			"lose": func(rt *rapid.T) {
+				peer := rapid.IntRange(0, 5).Draw(rt, "peer")
+				lost[peer] = true
+				take(unlessOver(func() []order { return c.Lose(peer, "cut", 0) }))
+			},
+			"tick": func(rt *rapid.T) { take(unlessOver(func() []order { return c.Tick(0) })) },
+			"": func(rt *rapid.T) {
+				if !c.Over() {
+					return
+				}
+				for _, m := range c.group.Members {
+					if !m.Gone && len(ends[m.Peer]) != 1 {
+						rt.Fatalf("node %d was told %d ends: %v", m.Rank, len(ends[m.Peer]), ends[m.Peer])
+					}
+				}
+			},
+		})
+	})
+}
