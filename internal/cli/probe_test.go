@@ -3,13 +3,10 @@ package cli
 import (
 	"bytes"
 	"encoding/json"
-	"math"
 	"strings"
 	"testing"
 
-	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/bench/probe"
-	"github.com/kernbench/kernbench/internal/view/speedup"
 )
 
 func TestWriteProbe(t *testing.T) {
@@ -44,27 +41,5 @@ TCP loopback                4.3
 	b.Reset()
 	if err := writeProbe(&b, "table", probe.Result{Copy: r.Copy[:1], Read: r.Read[:1]}); err != nil || strings.Contains(b.String(), "one way") {
 		t.Errorf("a single core: %v\n%s", err, b.String())
-	}
-}
-
-func TestWriteSpeedup(t *testing.T) {
-	nan := math.NaN()
-	size := func(n int64) point.Point { return point.Point{{Name: "size", Value: point.BytesValue(n)}} }
-	table := speedup.Table{Ranks: 2, Lines: []speedup.Line{
-		{Point: size(1 << 20), Ours: 70, Theirs: 281, Peer: "openmpi", Ratio: speedup.Ratio{Median: 4.01, Low: 3.9, High: 4.2, Pairs: 10}, OfLimit: 81.4, Verdict: speedup.Met},
-		{Point: size(4), Ours: 0.25, Theirs: 0.5, Peer: "mpich", Ratio: speedup.Ratio{Median: 2, Low: nan, High: nan, Pairs: 2}, Verdict: speedup.NotResolved},
-	}, Geomean: speedup.Ratio{Median: 2.83, Low: 2.7, High: 2.9, Pairs: 10}, Slower: speedup.NotResolved, Faster: speedup.NotMet}
-	var b bytes.Buffer
-	if err := writeSpeedup(&b, "symmetric", table, speedup.Goals{Least: 1, Mean: 3.5}, 0); err != nil {
-		t.Fatal(err)
-	}
-	for _, want := range []string{
-		"symmetric, 2 ranks:", "1Mi       70      281          4.01     3.9 to 4.2     10          81  met           openmpi",
-		"too few pairs      2              not resolved  mpich", "not slower at any point: not resolved",
-		"geometric mean 2.83 times faster (2.7 to 2.9), goal 3.5: not met (10 pairs)",
-	} {
-		if !strings.Contains(b.String(), want) {
-			t.Errorf("%q is missing from\n%s", want, b.String())
-		}
 	}
 }

@@ -40,15 +40,18 @@ func Ranks(r *journal.Row) int {
 // Set is some rows of a run, in their order there.
 type Set []*journal.Row
 
-// Good are the rows with a result.
-func Good(rows []journal.Row) Set {
-	var s Set
+// All are all the rows.
+func All(rows []journal.Row) Set {
+	s := make(Set, len(rows))
 	for i := range rows {
-		if rows[i].Status == journal.OK {
-			s = append(s, &rows[i])
-		}
+		s[i] = &rows[i]
 	}
 	return s
+}
+
+// Good are the rows with a result.
+func Good(rows []journal.Row) Set {
+	return All(rows).Where(func(r *journal.Row) bool { return r.Status == journal.OK })
 }
 
 // Where keeps the rows for which keep holds.

@@ -302,7 +302,20 @@ func TestJUnitCounts(t *testing.T) {
 	if err := r.Write(&b, "junit", 0); err != nil {
 		t.Fatal(err)
 	}
-	var doc junitSuites
+	type message struct {
+		Message string `xml:"message,attr"`
+	}
+	var doc struct {
+		Suites []struct {
+			Tests    int `xml:"tests,attr"`
+			Failures int `xml:"failures,attr"`
+			Skipped  int `xml:"skipped,attr"`
+			Cases    []struct {
+				Failure *message `xml:"failure"`
+				Skipped *message `xml:"skipped"`
+			} `xml:"testcase"`
+		} `xml:"testsuite"`
+	}
 	if err := xml.Unmarshal(b.Bytes(), &doc); err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/kernbench/kernbench/internal/base/stats"
 	"github.com/kernbench/kernbench/internal/result/journal"
+	"github.com/kernbench/kernbench/internal/view/rowkey"
 )
 
 // exactTolerance is the relative difference up to which two values without
@@ -25,8 +26,8 @@ type contest struct {
 }
 
 // newContest picks the method from counts and kinds alone.
-func (j judge) newContest(m *matched) *contest {
-	old, new := withMetric(m.old, j.opts.Metric), withMetric(m.new, j.opts.Metric)
+func (j judge) newContest(m rowkey.Matched) *contest {
+	old, new := withMetric(m[0], j.opts.Metric), withMetric(m[1], j.opts.Metric)
 	c := &contest{method: None}
 	var positive, sampled [2]bool
 	c.x, positive[0] = logs(old, j.opts.Metric)

@@ -30,7 +30,7 @@ type evidence struct {
 }
 
 // pairs judges all the points.
-func (j judge) pairs(points []*matched) []Pair {
+func (j judge) pairs(points []rowkey.Matched) []Pair {
 	pairs := make([]Pair, len(points))
 	var contests []*contest
 	var at []int
@@ -65,12 +65,12 @@ func (j judge) pairs(points []*matched) []Pair {
 
 // describe makes the pair of a point, with the verdict where statuses alone
 // decide it.
-func (j judge) describe(m *matched) Pair {
-	r := m.example()
+func (j judge) describe(m rowkey.Matched) Pair {
+	r := m.Any()
 	p := Pair{
 		Name: rowkey.Label(r, j.opts.Ignore...), group: rowkey.Group(r), fields: rowkey.Fields(r, j.opts.Ignore...),
 		Bench: r.Bench, Part: r.Part, NumRanks: r.NumRanks, Backend: r.Backend, Point: r.Point, Env: r.Env,
-		Old: side(m.old, j.opts.Metric), New: side(m.new, j.opts.Metric),
+		Old: side(m[0], j.opts.Metric), New: side(m[1], j.opts.Metric),
 	}
 	for i, s := range []*Side{p.Old, p.New} {
 		name := []string{"OLD", "NEW"}[i]

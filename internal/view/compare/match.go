@@ -8,60 +8,34 @@ import (
 	"github.com/kernbench/kernbench/internal/base/stats"
 	"github.com/kernbench/kernbench/internal/base/suggest"
 	"github.com/kernbench/kernbench/internal/result/journal"
+	"github.com/kernbench/kernbench/internal/result/rowset"
 	"github.com/kernbench/kernbench/internal/view/rowkey"
 )
 
-// matched is one point with its rows, trial by trial, on both sides.
-type matched struct {
-	old, new []*journal.Row
-}
-
-// example is any row of the point, to name it by.
-func (m matched) example() *journal.Row {
-	if len(m.old) > 0 {
-		return m.old[0]
-	}
-	return m.new[0]
-}
-
 // match pairs the rows of two runs by point: OLD's points in their order, then
 // those that are only in NEW.
-func match(old, new Run, opts Options) ([]*matched, error) {
+func match(old, new Run, opts Options) ([]rowkey.Matched, error) {
 	known := rowkey.Names(slices.Concat(old.Rows, new.Rows))
 	for _, name := range opts.Ignore {
 		if !slices.Contains(known, name) {
 			return nil, fmt.Errorf("nothing to ignore: %w", suggest.Unknown("coordinate of these runs", name, known))
 		}
 	}
-	var out []*matched
-	index := map[string]*matched{}
-	for side, run := range []Run{old, new} {
-		whole := map[string]string{} // shortened key: full key
-		for i := range run.Rows {
-			r := &run.Rows[i]
-			key := rowkey.Of(r, opts.Ignore...)
-			// Two points that only an ignored coordinate tells apart would
-			// pass for trials of one.
-			full := rowkey.Of(r)
-			if other, ok := whole[key]; ok && other != full {
+	points := rowkey.Match(func(r *journal.Row) string { return rowkey.Of(r, opts.Ignore...) }, rowset.All(old.Rows), rowset.All(new.Rows))
+	if len(opts.Ignore) == 0 {
+		return points, nil
+	}
+	// Two points that only an ignored coordinate tells apart would pass for
+	// trials of one.
+	for _, m := range points {
+		for i, run := range []Run{old, new} {
+			if whole := rowset.GroupBy(m[i], func(r *journal.Row) string { return rowkey.Of(r) }); len(whole) > 1 {
 				return nil, fmt.Errorf("ignoring %s makes several points of run %s alike, among them %s; ignore only what has one value in each run",
-					strings.Join(opts.Ignore, ", "), runID(run), rowkey.Label(r))
-			}
-			whole[key] = full
-			m := index[key]
-			if m == nil {
-				m = &matched{}
-				index[key] = m
-				out = append(out, m)
-			}
-			if side == 0 {
-				m.old = append(m.old, r)
-			} else {
-				m.new = append(m.new, r)
+					strings.Join(opts.Ignore, ", "), runID(run), rowkey.Label(whole[1].Rows[0]))
 			}
 		}
 	}
-	return out, nil
+	return points, nil
 }
 
 // side condenses the rows of one run; nil when there are none.

@@ -6,10 +6,11 @@ import (
 	"strings"
 
 	"github.com/kernbench/kernbench/internal/result/journal"
+	"github.com/kernbench/kernbench/internal/view/rowkey"
 )
 
 // warnings are the reasons why the two runs may not be comparable as wholes.
-func warnings(old, new Run, points []*matched, opts Options) []string {
+func warnings(old, new Run, points []rowkey.Matched, opts Options) []string {
 	var out []string
 	if a, b := old.Header, new.Header; a != nil && b != nil {
 		if a.Host.Class() != b.Host.Class() {
@@ -31,8 +32,8 @@ func warnings(old, new Run, points []*matched, opts Options) []string {
 	common, unequal, missing := 0, 0, 0
 	differ := make([]int, len(fields))
 	for _, m := range points {
-		a, b := withMetric(m.old, opts.Metric), withMetric(m.new, opts.Metric)
-		if len(m.old) > 0 && len(m.new) > 0 {
+		a, b := withMetric(m[0], opts.Metric), withMetric(m[1], opts.Metric)
+		if len(m[0]) > 0 && len(m[1]) > 0 {
 			common++
 		}
 		if len(a) == 0 || len(b) == 0 {
@@ -41,7 +42,7 @@ func warnings(old, new Run, points []*matched, opts Options) []string {
 		if len(a) != len(b) {
 			unequal++
 		}
-		if len(a) < len(m.old) || len(b) < len(m.new) {
+		if len(a) < len(m[0]) || len(b) < len(m[1]) {
 			missing++
 		}
 		for i, f := range fields {

@@ -1,86 +1,73 @@
 package compare
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"math"
 	"slices"
 	"strings"
 
-	"github.com/kernbench/kernbench/internal/base/suggest"
 	"github.com/kernbench/kernbench/internal/base/texttab"
 	"github.com/kernbench/kernbench/internal/base/unit"
+	"github.com/kernbench/kernbench/internal/view/verdict"
 )
 
-// writers are keyed by the user's word, the default first.
-var writers = []struct {
-	name  string
-	write func(r Report, w io.Writer, width int) error
-}{
-	{"table", Report.writeTable},
-	{"json", Report.writeJSON},
-	{"junit", Report.writeJUnit},
-}
-
 // Formats are the words Write accepts, the default first.
-func Formats() []string {
-	names := make([]string, len(writers))
-	for i, f := range writers {
-		names[i] = f.name
-	}
-	return names
-}
+func Formats() []string { return verdict.Formats() }
 
 // Write shows the report; "" is the table. Width is that of the terminal, 0
 // for no limit, and concerns the table only.
 func (r Report) Write(w io.Writer, format string, width int) error {
-	for _, f := range writers {
-		if f.name == format || format == "" {
-			if err := f.write(r, w, width); err != nil {
-				return fmt.Errorf("writing the comparison as %s: %w", f.name, err)
-			}
-			return nil
-		}
-	}
-	return suggest.Unknown("format", format, Formats())
-}
-
-func (r Report) writeJSON(w io.Writer, _ int) error {
-	text, err := json.MarshalIndent(r, "", "  ")
-	if err != nil {
-		return err
-	}
-	_, err = w.Write(append(text, '\n'))
-	return err
-}
-
-// writeTable lifts out what all points share, as the table of a run does.
-func (r Report) writeTable(w io.Writer, width int) error {
-	var b strings.Builder
-	shared := r.sharedFields()
-	heading := append([]string{r.OldRun + " -> " + r.NewRun + ":"}, shared...)
-	fmt.Fprintln(&b, texttab.Wrap(heading, width, "  "))
+	shared := r.sharedFields() // lifted out of the table, as that of a run does
 	value := r.Metric
 	if r.Unit != "" && !strings.HasSuffix(r.Metric, "_"+r.Unit) {
 		value += " (" + r.Unit + ")"
 	}
-	t := texttab.Table{Columns: []texttab.Column{{Title: "point"}, {Title: "verdict"}, {Title: "old " + value, Right: true}, {Title: "new", Right: true},
-		{Title: "change", Right: true}, {Title: "95% interval", Right: true}, {Title: "p", Right: true}, {Title: "note", Shrink: true}}}
+	v := verdict.Report{
+		Heading: append([]string{r.OldRun + " -> " + r.NewRun + ":"}, shared...),
+		Columns: []texttab.Column{{Title: "point"}, {Title: "verdict"}, {Title: "old " + value, Right: true}, {Title: "new", Right: true},
+			{Title: "change", Right: true}, {Title: "95% interval", Right: true}, {Title: "p", Right: true}, {Title: "note", Shrink: true}},
+		Suite: "kernbench compare " + r.OldRun + " " + r.NewRun, Warnings: r.Warnings, Data: r, Remarks: []string{""},
+	}
+	for _, w := range r.Warnings {
+		v.Remarks = append(v.Remarks, "warning: "+texttab.Plain(w))
+	}
+	v.Remarks = append(v.Remarks, r.Summary())
 	for _, p := range r.Pairs {
 		change, interval, prob := p.Effect.text()
-		t.Add(texttab.Plain(p.shortName(shared)), string(p.Verdict), p.Old.text(), p.New.text(), change, interval, prob, texttab.Plain(strings.Join(p.Notes, "; ")))
+		v.Lines = append(v.Lines, verdict.Line{
+			Cells: []string{texttab.Plain(p.shortName(shared)), string(p.Verdict), p.Old.text(), p.New.text(), change, interval, prob, texttab.Plain(strings.Join(p.Notes, "; "))},
+			Class: strings.ReplaceAll(p.group, "/", "."), Name: strings.Join(p.fields, " "),
+			Verdict: string(p.Verdict), Outcome: p.Verdict.outcome(), Message: p.message(r),
+		})
 	}
-	if err := t.Write(&b, width); err != nil {
-		return err
+	return v.Write(w, format, width)
+}
+
+// outcome fails what became worse and leaves open what cannot be told.
+func (v Verdict) outcome() verdict.Outcome {
+	switch v {
+	case Slower, Lost:
+		return verdict.Failed
+	case Ambiguous, Broken:
+		return verdict.Undecided
 	}
-	b.WriteByte('\n')
-	for _, warning := range r.Warnings {
-		fmt.Fprintf(&b, "warning: %s\n", texttab.Plain(warning))
+	return verdict.Passed
+}
+
+// message is a pair in one sentence.
+func (p Pair) message(r Report) string {
+	text := string(p.Verdict)
+	if change, interval, prob := p.Effect.text(); change != "" {
+		text += fmt.Sprintf(": %s %s -> %s, %s", r.Metric, p.Old.text(), p.New.text(), change)
+		if interval != "" {
+			text += " (95% interval " + interval + ", p " + prob + ")"
+		}
 	}
-	fmt.Fprintln(&b, r.Summary())
-	_, err := io.WriteString(w, b.String())
-	return err
+	if len(p.Notes) > 0 {
+		text += "; " + strings.Join(p.Notes, "; ")
+	}
+	return texttab.Plain(text)
 }
 
 // Summary is the report in one line: "20 points: 1 slower, 19 same".

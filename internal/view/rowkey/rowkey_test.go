@@ -1,10 +1,13 @@
 package rowkey
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/result/journal"
+	"github.com/kernbench/kernbench/internal/result/rowset"
 )
 
 func base() *journal.Row {
@@ -62,5 +65,20 @@ func TestLabel(t *testing.T) {
 	}
 	if got, want := Label(base(), "E", "s", "num_ranks", "backend"), "b/p size=64Ki F=(unset)"; got != want {
 		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestMatch(t *testing.T) {
+	row := func(name string, trial int) *journal.Row {
+		return &journal.Row{Trial: trial, Point: point.Point{{Name: "op", Value: point.StringValue(name)}}}
+	}
+	key := func(r *journal.Row) string { return r.Point.String() }
+	got := Match(key, rowset.Set{row("b", 0), row("a", 0), row("b", 1)}, rowset.Set{row("c", 0), row("a", 0)})
+	var words []string
+	for _, m := range got {
+		words = append(words, fmt.Sprintf("%s %d %d", m.Any().Point, len(m[0]), len(m[1])))
+	}
+	if want := "op=b 2 0, op=a 1 1, op=c 0 1"; strings.Join(words, ", ") != want {
+		t.Errorf("matched %s, want %s", strings.Join(words, ", "), want)
 	}
 }

@@ -1,6 +1,6 @@
 // Package speedup holds one run against the same work done by others: how many
 // times faster it is at each point than the best of them, with an interval, and
-// whether that meets a goal. It is pure; the runs are stored already.
+// whether that meets a goal. It works on stored rows.
 //
 // Rows are of the same work when they have the same number of ranks, as far as
 // every side says it, and the same values of all axes that every side has. What
@@ -22,19 +22,18 @@ import (
 	"strings"
 
 	"github.com/kernbench/kernbench/internal/base/stats"
+	"github.com/kernbench/kernbench/internal/view/rowkey"
 
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/result/journal"
+	"github.com/kernbench/kernbench/internal/result/rowset"
 )
 
 // MinPairs is the least number of pairs a verdict rests on.
 const MinPairs = 10
 
-// The number of ranks of a program that starts its own is an axis of that name.
-const (
-	ranksAxis = "np"
-	metric    = "time_us"
-)
+// metric is what is compared.
+const metric = "time_us"
 
 // Goals are what is to be reached.
 type Goals struct {
@@ -95,79 +94,131 @@ type Table struct {
 	Faster  Verdict // on the geometric mean
 }
 
-// place is where both sides must agree to be the same work: the ranks, and the
-// common axes' values in a form in which those of any kind can be compared.
-type place struct {
-	ranks int
-	rest  string
+// series is the time of every trial of one work.
+type series map[int]float64
+
+func (s series) median() float64 { return stats.Median(slices.Collect(maps.Values(s))) }
+
+// contender is what a peer did at one point with one setting.
+type contender struct {
+	name  string
+	times series
 }
 
-// series is the time of every trial at one place.
-type series map[int]float64
+// contest is one point: our times and those of all who did the same work.
+type contest struct {
+	ranks   int
+	point   point.Point
+	ours    series
+	ofLimit float64
+	peers   []contender // by name
+}
+
+// best is the peer to beat: the least median.
+func (c contest) best() contender {
+	return slices.MinFunc(c.peers, func(a, b contender) int { return cmp.Compare(a.times.median(), b.times.median()) })
+}
 
 // Compare pairs our run with those of the peers, per number of ranks and point.
 // Each peer counts once per setting it was run with (environment, axes of its
 // own), and the best at each point, by its median, is the one to beat.
 func Compare(ours Side, peers []Side, goals Goals) ([]Table, error) {
-	terms := common(append([]Side{ours}, peers...), goals.Except)
-	mine, err := collect(ours, terms, goals.Except)
+	sides := append([]Side{ours}, peers...)
+	runs := make([]rowset.Set, len(sides))
+	for i, s := range sides {
+		runs[i] = rowset.Good(s.Rows).Where(func(r *journal.Row) bool { return r.Metrics[metric] > 0 })
+		if len(runs[i]) == 0 {
+			return nil, fmt.Errorf("%s holds no good row with a %s", s.Name, metric)
+		}
+	}
+	shared := rowkey.InCommon(runs, goals.Except)
+	settings := make([]func(*journal.Row) string, len(sides))
+	for i, s := range sides {
+		fixed := append(constants(s.Rows), goals.Except...)
+		settings[i] = func(r *journal.Row) string { return setting(s.Name, r, shared.Rest(r, fixed...)) }
+	}
+	if mine := rowset.GroupBy(runs[0], settings[0]); len(mine) != 1 {
+		var names []string
+		for _, g := range mine {
+			names = append(names, g.Key)
+		}
+		slices.Sort(names)
+		return nil, fmt.Errorf("%s holds %d settings (%s): want one, so that each point is one time", ours.Name, len(mine), strings.Join(names, "; "))
+	}
+	contests, err := contestsOf(rowkey.Match(shared.Of, runs...), shared, settings)
 	if err != nil {
 		return nil, err
 	}
-	if len(mine) != 1 {
-		return nil, fmt.Errorf("%s holds %d settings (%s): want one, so that each point is one time", ours.Name, len(mine), strings.Join(slices.Sorted(maps.Keys(mine)), "; "))
+	if len(contests) == 0 {
+		return nil, fmt.Errorf("no point of %s was measured by a peer with as many ranks; they have these axes in common: %s", ours.Name, strings.Join(shared.Axes, ", "))
 	}
-	theirs := map[string]map[place]series{}
-	for _, p := range peers {
-		settings, err := collect(p, terms, goals.Except)
-		if err != nil {
-			return nil, err
-		}
-		maps.Copy(theirs, settings)
-	}
-	own := mine[slices.Collect(maps.Keys(mine))[0]]
-	points, limits := terms.pointsOf(ours.Rows), terms.ofLimit(ours.Rows)
-	byRanks := map[int][]place{}
-	for at := range own {
-		byRanks[at.ranks] = append(byRanks[at.ranks], at)
-	}
+	slices.SortStableFunc(contests, func(a, b contest) int {
+		return cmp.Or(cmp.Compare(a.ranks, b.ranks), rowkey.ComparePoints(a.point, b.point))
+	})
 	var tables []Table
-	for _, ranks := range slices.Sorted(maps.Keys(byRanks)) {
-		places := byRanks[ranks]
-		slices.SortFunc(places, func(a, b place) int { return inOrder(points[a], points[b]) })
-		if t := table(ranks, places, points, own, theirs, limits, goals); len(t.Lines) > 0 {
-			tables = append(tables, t)
+	for first := 0; first < len(contests); {
+		last := first
+		for last < len(contests) && contests[last].ranks == contests[first].ranks {
+			last++
 		}
-	}
-	if len(tables) == 0 {
-		return nil, fmt.Errorf("no point of %s was measured by a peer with as many ranks; they have these axes in common: %s", ours.Name, strings.Join(terms.axes, ", "))
+		tables = append(tables, table(contests[first:last], goals))
+		first = last
 	}
 	return tables, nil
 }
 
-func table(ranks int, places []place, points map[place]point.Point, own map[place]series, theirs map[string]map[place]series, limits map[place]float64, goals Goals) Table {
-	t := Table{Ranks: ranks, Slower: Met}
-	logs := map[int]float64{} // trial: sum of the logarithms over points
-	seen := map[int]int{}     // trial: points
-	for _, at := range places {
-		best := ""
-		for _, name := range slices.Sorted(maps.Keys(theirs)) {
-			if s, ok := theirs[name][at]; ok && (best == "" || s.median() < theirs[best][at].median()) {
-				best = name
+// contestsOf are the points that we and a peer have measured.
+func contestsOf(works []rowkey.Matched, shared rowkey.Shared, settings []func(*journal.Row) string) (out []contest, err error) {
+	for _, m := range works {
+		r := m.Any()
+		c := contest{ranks: shared.Of(r).Ranks, point: shared.Point(r), ofLimit: m[0].Median("pct_of_limit")}
+		for i, rows := range m {
+			for _, g := range rowset.GroupBy(rows, settings[i]) {
+				times, err := byTrial(g, c.ranks)
+				if err != nil {
+					return nil, err
+				}
+				if i == 0 {
+					c.ours = times
+				} else {
+					c.peers = append(c.peers, contender{g.Key, times})
+				}
 			}
 		}
-		if best == "" {
-			continue
+		slices.SortStableFunc(c.peers, func(a, b contender) int { return strings.Compare(a.name, b.name) })
+		if c.ours != nil && c.peers != nil {
+			out = append(out, c)
 		}
+	}
+	return out, nil
+}
+
+func byTrial(g rowset.Group[string], ranks int) (series, error) {
+	s := series{}
+	for _, r := range g.Rows {
+		if _, twice := s[r.Trial]; twice {
+			return nil, fmt.Errorf("%s: two rows of %s on %d ranks in trial %d", g.Key, r.Point, ranks, r.Trial)
+		}
+		s[r.Trial] = r.Metrics[metric]
+	}
+	return s, nil
+}
+
+func table(contests []contest, goals Goals) Table {
+	t := Table{Ranks: contests[0].ranks, Slower: Met}
+	logs := map[int]float64{} // trial: sum of the logarithms over points
+	seen := map[int]int{}     // trial: points
+	for _, c := range contests {
+		best := c.best()
 		var ratios []float64
-		for trial, us := range own[at] {
-			if them, ok := theirs[best][at][trial]; ok {
+		for trial, us := range c.ours {
+			if them, ok := best.times[trial]; ok {
 				ratios = append(ratios, them/us)
 				logs[trial] += math.Log(them / us)
 				seen[trial]++
 			}
 		}
-		l := Line{Point: points[at], Ours: own[at].median(), Theirs: theirs[best][at].median(), Peer: best, Ratio: ratioOf(ratios), OfLimit: limits[at]}
+		l := Line{Point: c.point, Ours: c.ours.median(), Theirs: best.times.median(), Peer: best.name, Ratio: ratioOf(ratios), OfLimit: c.ofLimit}
 		l.Verdict = l.Ratio.judge(goals.least())
 		t.Slower = worse(t.Slower, l.Verdict)
 		t.Lines = append(t.Lines, l)
@@ -183,145 +234,12 @@ func table(ranks int, places []place, points map[place]point.Point, own map[plac
 	return t
 }
 
-// collect sorts a run's good rows by setting and place.
-func collect(s Side, t terms, except []string) (map[string]map[place]series, error) {
-	out := map[string]map[place]series{}
-	apart := slices.Concat(constants(s.Rows), t.axes, except, []string{ranksAxis})
-	for i := range s.Rows {
-		r := &s.Rows[i]
-		if !good(r) {
-			continue
-		}
-		at := t.placeOf(r)
-		name := setting(s.Name, r, apart)
-		if out[name] == nil {
-			out[name] = map[place]series{}
-		}
-		if out[name][at] == nil {
-			out[name][at] = series{}
-		}
-		if _, twice := out[name][at][r.Trial]; twice {
-			return nil, fmt.Errorf("%s: two rows of %s on %d ranks in trial %d", name, r.Point, at.ranks, r.Trial)
-		}
-		out[name][at][r.Trial] = r.Metrics[metric]
-	}
-	if len(out) == 0 {
-		return nil, fmt.Errorf("%s holds no good row with a %s", s.Name, metric)
-	}
-	return out, nil
-}
-
-func good(r *journal.Row) bool { return r.Status == journal.OK && r.Metrics[metric] > 0 }
-
-// terms are what places are made of: the axes that all good rows of all sides
-// have, in our order, and whether all of them say the number of ranks.
-type terms struct {
-	axes  []string
-	ranks bool
-}
-
-func common(sides []Side, except []string) terms {
-	t := terms{ranks: true}
-	first := true
-	for _, s := range sides {
-		for k := range s.Rows {
-			r := &s.Rows[k]
-			if !good(r) {
-				continue
-			}
-			for _, c := range r.Point {
-				if first && c.Name != ranksAxis && !slices.Contains(except, c.Name) {
-					t.axes = append(t.axes, c.Name)
-				}
-			}
-			first = false
-			t.axes = slices.DeleteFunc(t.axes, func(name string) bool { _, has := r.Point.Get(name); return !has })
-			_, known := ranksOf(r)
-			t.ranks = t.ranks && known
-		}
-	}
-	return t
-}
-
-// ranksOf is the number of ranks of a row; a program that starts its own has it
-// as an axis, or does not say.
-func ranksOf(r *journal.Row) (n int, known bool) {
-	if r.NumRanks != nil {
-		return *r.NumRanks, true
-	}
-	np, known := r.Point.Get(ranksAxis)
-	return int(np.Float()), known
-}
-
-// placeOf finds the place of a row.
-func (t terms) placeOf(r *journal.Row) place {
-	at := place{}
-	if t.ranks {
-		at.ranks, _ = ranksOf(r)
-	}
-	var values []string
-	for _, name := range t.axes {
-		v, _ := r.Point.Get(name)
-		values = append(values, plain(v))
-	}
-	at.rest = strings.Join(values, " ")
-	return at
-}
-
-// plain is a value without its kind: a size in bytes is also a number, and a
-// shape is the same whatever it is called.
-func plain(v point.Value) string {
-	switch {
-	case v.Kind().Numeric():
-		return fmt.Sprint(v.Float())
-	case v.Kind() == point.Tuple:
-		return fmt.Sprint(v.Dims())
-	}
-	return v.String()
-}
-
-// pointsOf are the places as they are shown.
-func (t terms) pointsOf(rows []journal.Row) map[place]point.Point {
-	out := map[place]point.Point{}
-	for i := range rows {
-		if at := t.placeOf(&rows[i]); out[at] == nil && good(&rows[i]) {
-			p := point.Point{}
-			for _, name := range t.axes {
-				v, _ := rows[i].Point.Get(name)
-				p = append(p, point.Coord{Name: name, Value: v})
-			}
-			out[at] = p
-		}
-	}
-	return out
-}
-
-// inOrder sorts points by their values, the first axis first.
-func inOrder(a, b point.Point) int {
-	for i := range a {
-		x, y := a[i].Value, b[i].Value
-		c := 0
-		switch {
-		case x.Kind().Numeric() && y.Kind().Numeric():
-			c = cmp.Compare(x.Float(), y.Float())
-		case x.Kind() == point.Tuple && y.Kind() == point.Tuple:
-			c = slices.Compare(x.Dims(), y.Dims())
-		default:
-			c = strings.Compare(x.String(), y.String())
-		}
-		if c != 0 {
-			return c
-		}
-	}
-	return 0
-}
-
 // setting names a run together with everything about the row that varies
-// within the run and is no place.
-func setting(name string, r *journal.Row, apart []string) string {
+// within the run and is not its work.
+func setting(name string, r *journal.Row, rest point.Point) string {
 	parts := []string{name}
-	if p := r.Point.Without(apart...); len(p) > 0 {
-		parts = append(parts, p.String())
+	if len(rest) > 0 {
+		parts = append(parts, rest.String())
 	}
 	if set := slices.DeleteFunc(slices.Clone(r.Env), func(e point.EnvVar) bool { return !e.Set }); len(set) > 0 {
 		parts = append(parts, set.String())
@@ -341,36 +259,12 @@ func constants(rows []journal.Row) []string {
 		}
 	}
 	var fixed []string
-	for _, name := range slices.Sorted(maps.Keys(values)) {
-		if len(values[name]) == 1 {
+	for name, distinct := range values {
+		if len(distinct) == 1 {
 			fixed = append(fixed, name)
 		}
 	}
 	return fixed
-}
-
-// ofLimit is the median pct_of_limit of each place.
-func (t terms) ofLimit(rows []journal.Row) map[place]float64 {
-	all := map[place]series{}
-	for i := range rows {
-		r := &rows[i]
-		at := t.placeOf(r)
-		if pct, ok := r.Metrics["pct_of_limit"]; ok && good(r) {
-			if all[at] == nil {
-				all[at] = series{}
-			}
-			all[at][r.Trial] = pct
-		}
-	}
-	out := map[place]float64{}
-	for at, s := range all {
-		out[at] = s.median()
-	}
-	return out
-}
-
-func (s series) median() float64 {
-	return stats.Median(slices.Collect(maps.Values(s)))
 }
 
 func ratioOf(values []float64) Ratio {

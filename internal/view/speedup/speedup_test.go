@@ -1,6 +1,7 @@
 package speedup
 
 import (
+	"bytes"
 	"math"
 	"strings"
 	"testing"
@@ -66,6 +67,17 @@ func TestCompare(t *testing.T) {
 	}
 	if tables, _ = Compare(ours, []Side{fast, slow}, Goals{Mean: 3}); tables[0].Faster != NotMet {
 		t.Errorf("three times as fast: %s", tables[0].Faster)
+	}
+}
+
+// Two peers of one name, as runs in folders of the same name have, both count.
+func TestPeersOfOneName(t *testing.T) {
+	ours := Side{"ours", run(false, 0, map[int64]float64{4: 1, 1024: 1})}
+	first := Side{"mpi", run(true, 0, map[int64]float64{4: 2})}
+	second := Side{"mpi", run(true, 0, map[int64]float64{4: 3, 1024: 5})}
+	tables, err := Compare(ours, []Side{first, second}, Goals{Mean: 1})
+	if err != nil || len(tables[0].Lines) != 2 || math.Abs(tables[0].Lines[0].Ratio.Median-2) > 1e-9 || math.Abs(tables[0].Lines[1].Ratio.Median-5) > 1e-9 {
+		t.Errorf("%+v, %v", tables, err)
 	}
 }
 
@@ -178,5 +190,27 @@ func TestExcept(t *testing.T) {
 	tables, err := Compare(half, []Side{full}, Goals{Mean: 1.6, Except: []string{"dtype"}})
 	if err != nil || tables[0].Faster != Met || tables[0].Lines[0].Point.String() != "shape=64x64x64 provider=provider" {
 		t.Errorf("%+v, %v", tables, err)
+	}
+}
+
+func TestWrite(t *testing.T) {
+	nan := math.NaN()
+	size := func(n int64) point.Point { return point.Point{{Name: "size", Value: point.BytesValue(n)}} }
+	table := Table{Ranks: 2, Lines: []Line{
+		{Point: size(1 << 20), Ours: 70, Theirs: 281, Peer: "openmpi", Ratio: Ratio{Median: 4.01, Low: 3.9, High: 4.2, Pairs: 10}, OfLimit: 81.4, Verdict: Met},
+		{Point: size(4), Ours: 0.25, Theirs: 0.5, Peer: "mpich", Ratio: Ratio{Median: 2, Low: nan, High: nan, Pairs: 2}, Verdict: NotResolved},
+	}, Geomean: Ratio{Median: 2.83, Low: 2.7, High: 2.9, Pairs: 10}, Slower: NotResolved, Faster: NotMet}
+	var b bytes.Buffer
+	if err := table.Write(&b, "symmetric", Goals{Least: 1, Mean: 3.5}, 0); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"symmetric, 2 ranks:", "1Mi       70      281          4.01     3.9 to 4.2     10          81  met           openmpi",
+		"too few pairs      2              not resolved  mpich", "not slower at any point: not resolved",
+		"geometric mean 2.83 times faster (2.7 to 2.9), goal 3.5: not met (10 pairs)",
+	} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("%q is missing from\n%s", want, b.String())
+		}
 	}
 }

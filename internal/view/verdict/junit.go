@@ -1,8 +1,7 @@
-package compare
+package verdict
 
 import (
 	"encoding/xml"
-	"fmt"
 	"io"
 	"strings"
 
@@ -37,22 +36,21 @@ type (
 	}
 )
 
-// writeJUnit makes each pair a test: slower and lost fail it, ambiguous skips
-// it, so that a build server shows all three apart.
+// writeJUnit makes each point a test: a bad verdict fails it, an undecided one skips
+// it, so that a build server shows them apart.
 func (r Report) writeJUnit(w io.Writer, _ int) error {
-	suite := junitSuite{Name: "kernbench compare " + r.OldRun + " " + r.NewRun, Tests: len(r.Pairs), Out: texttab.Plain(strings.Join(r.Warnings, "; "))}
-	for _, p := range r.Pairs {
-		c := junitCase{Class: strings.ReplaceAll(p.group, "/", "."), Name: strings.Join(p.fields, " ")}
-		message := p.message(r)
-		switch p.Verdict {
-		case Slower, Lost:
+	suite := junitSuite{Name: r.Suite, Tests: len(r.Lines), Out: texttab.Plain(strings.Join(r.Warnings, "; "))}
+	for _, l := range r.Lines {
+		c := junitCase{Class: l.Class, Name: l.Name}
+		switch l.Outcome {
+		case Failed:
 			suite.Failures++
-			c.Failure = &junitMessage{Message: message, Type: string(p.Verdict)}
-		case Ambiguous, Broken:
+			c.Failure = &junitMessage{Message: l.Message, Type: l.Verdict}
+		case Undecided:
 			suite.Skipped++
-			c.Skipped = &junitMessage{Message: message}
+			c.Skipped = &junitMessage{Message: l.Message}
 		default:
-			c.Out = message
+			c.Out = l.Message
 		}
 		suite.Cases = append(suite.Cases, c)
 	}
@@ -62,19 +60,4 @@ func (r Report) writeJUnit(w io.Writer, _ int) error {
 	}
 	_, err = io.WriteString(w, xml.Header+string(text)+"\n")
 	return err
-}
-
-// message is a pair in one sentence.
-func (p Pair) message(r Report) string {
-	text := string(p.Verdict)
-	if change, interval, prob := p.Effect.text(); change != "" {
-		text += fmt.Sprintf(": %s %s -> %s, %s", r.Metric, p.Old.text(), p.New.text(), change)
-		if interval != "" {
-			text += " (95% interval " + interval + ", p " + prob + ")"
-		}
-	}
-	if len(p.Notes) > 0 {
-		text += "; " + strings.Join(p.Notes, "; ")
-	}
-	return texttab.Plain(text)
 }
