@@ -1,17 +1,45 @@
-// Package accel is the host side of the simulated accelerator: tensors in its
-// memory, kernels launched on its PEs, and the all-reduce over its SIPs.
+// Package accel simulates an accelerator: SIPs (packages) of cubes (dies), each with
+// its HBM and a grid of PEs (processing elements), connected by a network on chip,
+// UCIe links and a switch. A program allocates tensors in the simulated memory,
+// launches kernels on the PEs, reads the results back and learns what everything
+// took, to the picosecond.
 //
-//	system := accel.New(topo.Default(), ccl.Default())
+//	system := accel.New(accel.DefaultTopology(), accel.DefaultConfig())
 //	x, err := system.Zeros(0, 16, 1024, accel.PerCube)  // on SIP 0, a row for each cube
-//	x.Set(values)
+//	err = x.Set(values)
 //	result, err := system.Launch(kernel, accel.OnPE0(system, 0))
+//	fmt.Println(result.Crit, result.Breakdown, x.Data())
 //
-// A launch is simulated to its end: package sim finds out when everything
-// happens, then package tl computes it, so x.Data is the result and Result says
-// what it took. Everything happens in the calling goroutine; a System is used by
-// one at a time. The packages below it are one noun each: event (the queue),
-// topo (the machine), fabric (messages), tl (kernels), sim (PEs and memory), ccl
-// (collectives).
+// # The machine
+//
+// A Topology says how many SIPs, cubes and PEs there are, how they are connected and
+// what each part costs; a Config says which all-reduce runs and how its receive queues
+// are set up. Load reads both from YAML files (docs/accelerator.md explains every key);
+// WithSIPs and WithCubes of a Topology give variants of it.
+//
+// # Tensors
+//
+// A Tensor is a matrix of f16 in the HBM of one SIP. Its Policy divides it over the
+// cubes and the PEs of each cube, by rows, by columns or as copies; PerCube and OnCube
+// are the usual ones. Set and Data move the values of the whole tensor, On finds the
+// shard of one PE.
+//
+// # Kernels
+//
+// A kernel is a function of package tl, recorded once for each PE. Launch simulates
+// it to its end and then computes what it computes, so that x.Data is the result.
+// AllReduce adds up tensors over all SIPs, Matmul multiplies on some PEs of SIP 0, and
+// GemmAllReduce simulates a product whose parts are added up while the next are
+// multiplied.
+//
+// # Results
+//
+// A Result has the time of the slowest PE (Crit), where it went along the critical path
+// (Breakdown), what every PE took and what its engines did. Kernels that wait for each
+// other end in a *Deadlock that names the chain. The simulation has no randomness: the
+// same files give the same times on any machine, until ModelVersion changes.
+//
+// Everything happens in the calling goroutine; one goroutine uses a System at a time.
 package accel
 
 import (
@@ -36,10 +64,10 @@ const (
 	CCLName      = "ccl.yaml"
 )
 
-// System is a simulated accelerator with what is in its memory.
+// System is a simulated accelerator and the contents of its memory.
 type System struct {
-	Topo *topo.Topology
-	CCL  *ccl.Config
+	Topo *Topology
+	CCL  *Config
 	// FlitByFlit simulates every flit by itself, for tests.
 	FlitByFlit bool
 	// TimingOnly leaves out computing the data.
@@ -50,12 +78,12 @@ type System struct {
 }
 
 // New is a system with empty memory.
-func New(t *topo.Topology, c *ccl.Config) *System {
+func New(t *Topology, c *Config) *System {
 	return &System{Topo: t, CCL: c, memory: newMemory(t)}
 }
 
 // Load reads the two files; "" is the one built in.
-func Load(topologyFile, cclFile string) (t *topo.Topology, c *ccl.Config, err error) {
+func Load(topologyFile, cclFile string) (t *Topology, c *Config, err error) {
 	t, c = topo.Default(), ccl.Default()
 	if topologyFile != "" {
 		if t, err = topo.Load(topologyFile); err != nil {
@@ -70,7 +98,7 @@ func Load(topologyFile, cclFile string) (t *topo.Topology, c *ccl.Config, err er
 	return t, c, nil
 }
 
-// Nearby is the name if the current folder has such a file, and otherwise "".
+// Nearby is the name if the current folder has such a file, and "" otherwise.
 func Nearby(name string) string {
 	if _, err := os.Stat(name); errors.Is(err, fs.ErrNotExist) {
 		return ""
@@ -80,10 +108,10 @@ func Nearby(name string) string {
 
 // Now is the simulated time: the sum of all kernels so far, each from the common
 // start of its PEs to the end of the last, without the launches.
-func (s *System) Now() event.Time { return s.clock }
+func (s *System) Now() Time { return s.clock }
 
 // Launch runs a kernel on the given PEs.
-func (s *System) Launch(k tl.Kernel, on []topo.PEID) (*sim.Result, error) {
+func (s *System) Launch(k tl.Kernel, on []PEID) (*Result, error) {
 	return s.launch(k, on, s.CCL.Settings())
 }
 
@@ -124,7 +152,7 @@ func (s *System) launch(k tl.Kernel, on []topo.PEID, set ccl.Settings) (*sim.Res
 }
 
 // OnPE0 is the first PE of every cube of the given SIPs.
-func OnPE0(s *System, sips ...int) []topo.PEID {
+func OnPE0(s *System, sips ...int) []PEID {
 	var on []topo.PEID
 	for _, sip := range sips {
 		for cube := range s.Topo.Cubes.Count() {
@@ -135,7 +163,7 @@ func OnPE0(s *System, sips ...int) []topo.PEID {
 }
 
 // OnAll is every PE of the given SIPs.
-func OnAll(s *System, sips ...int) []topo.PEID {
+func OnAll(s *System, sips ...int) []PEID {
 	var on []topo.PEID
 	for _, sip := range sips {
 		for i := range s.Topo.Cubes.Count() * s.Topo.PEs() {

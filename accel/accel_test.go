@@ -310,8 +310,8 @@ func TestMisuse(t *testing.T) {
 	y, _ := s.Zeros(1, 16, 9, PerCube)
 	z, _ := s.Zeros(1, 2, 8, OnCube(0))
 	for want, tensors := range map[string][]*Tensor{
-		"there are 2 SIPs":           {x},
-		"are not alike":              {x, y},
+		"1 tensors for 2 SIPs":       {x},
+		"differ in shape or policy":  {x, y},
 		"must be that of the SIPs":   {y, x},
 		"want one row for each cube": {z, z},
 	} {
@@ -324,7 +324,7 @@ func TestMisuse(t *testing.T) {
 		}
 	}
 	for want, p := range map[string]Policy{
-		"15 rows cannot be shared out equally to 16 cubes": PerCube,
+		"15 rows cannot be divided equally among 16 cubes": PerCube,
 		"cubes 16 to 16: there are 16":                     OnCube(16),
 		"9 PEs: a cube has 8":                              {Cube: Replicate, PE: Replicate, PEs: 9},
 		`placement "diagonal"`:                             {Cube: "diagonal", PE: Replicate},

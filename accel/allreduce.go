@@ -5,27 +5,26 @@ import (
 
 	"github.com/kernbench/kernbench/accel/tl"
 	"github.com/kernbench/kernbench/internal/accel/ccl"
-	"github.com/kernbench/kernbench/internal/accel/sim"
 	"github.com/kernbench/kernbench/internal/accel/topo"
 )
 
 // AllReduce adds up the tiles of all cubes of all SIPs, and leaves the sum in
 // each. There is one tensor per SIP, in order, each laid out PerCube with a row
 // for each cube of the SIP, or OnCube with one row; then the sum is over the SIPs only.
-func (s *System) AllReduce(tensors []*Tensor) (*sim.Result, error) {
+func (s *System) AllReduce(tensors []*Tensor) (*Result, error) {
 	shape, err := s.shape(tensors)
 	if err != nil {
 		return nil, fmt.Errorf("all-reduce: %w", err)
 	}
-	places := map[topo.PEID]tl.Ptr{}
-	var on []topo.PEID
+	ptrs := map[PEID]tl.Ptr{}
+	var on []PEID
 	for _, t := range tensors {
 		for _, shard := range t.Shards {
-			places[shard.At] = shard.Ptr
+			ptrs[shard.At] = shard.Ptr
 			on = append(on, shard.At)
 		}
 	}
-	kernel, err := ccl.Kernel(s.CCL.Algorithm, shape, func(id topo.PEID) tl.Ptr { return places[id] })
+	kernel, err := ccl.Kernel(s.CCL.Algorithm, shape, func(id PEID) tl.Ptr { return ptrs[id] })
 	if err != nil {
 		return nil, fmt.Errorf("all-reduce: %w", err)
 	}
@@ -40,7 +39,7 @@ func (s *System) AllReduce(tensors []*Tensor) (*sim.Result, error) {
 func (s *System) shape(tensors []*Tensor) (ccl.Shape, error) {
 	shape := ccl.Shape{SIPs: s.Topo.SIPs, Root: s.CCL.Settings().Root}
 	if len(tensors) != s.Topo.SIPs.Count {
-		return shape, fmt.Errorf("%d tensors: there are %d SIPs, and each needs one", len(tensors), s.Topo.SIPs.Count)
+		return shape, fmt.Errorf("%d tensors for %d SIPs: want one for each", len(tensors), s.Topo.SIPs.Count)
 	}
 	first := tensors[0]
 	shape.N = first.Cols
@@ -49,7 +48,7 @@ func (s *System) shape(tensors []*Tensor) (ccl.Shape, error) {
 		case t.SIP != sip:
 			return shape, fmt.Errorf("tensor %d is on SIP %d: the order must be that of the SIPs", sip, t.SIP)
 		case t.Rows != first.Rows || t.Cols != first.Cols || t.Policy != first.Policy:
-			return shape, fmt.Errorf("the tensors of SIP 0 and %d are not alike", sip)
+			return shape, fmt.Errorf("the tensors of SIP 0 and %d differ in shape or policy", sip)
 		}
 	}
 	switch count := len(first.Shards); {

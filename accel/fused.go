@@ -5,10 +5,6 @@ import (
 
 	"github.com/kernbench/kernbench/accel/tl"
 	"github.com/kernbench/kernbench/internal/accel/ccl"
-	"github.com/kernbench/kernbench/internal/accel/event"
-	"github.com/kernbench/kernbench/internal/accel/sim"
-	"github.com/kernbench/kernbench/internal/accel/topo"
-	"github.com/kernbench/kernbench/internal/base/dtype"
 )
 
 // FusedPart is one partition of C: so many rows and columns, of a product along the
@@ -23,26 +19,26 @@ type Fused struct {
 	Parts []FusedPart
 	// A and B give the elements of a SIP's operands for a partition, by rows; nil
 	// simulates the time alone.
-	A, B func(sip, part int) []dtype.Float16
+	A, B func(sip, part int) []Float16
 }
 
 // FusedTimes is what it takes, from the common start to the last PE's end.
 type FusedTimes struct {
-	Gemm       event.Time // all partitions multiplied, nothing added up
-	AllReduce  event.Time // all partitions added up, nothing multiplied
-	Sequential event.Time // each multiplied, then added up, one after the other
-	Overlapped event.Time // each added up while the next is multiplied
+	Gemm       Time // all partitions multiplied, nothing added up
+	AllReduce  Time // all partitions added up, nothing multiplied
+	Sequential Time // each multiplied, then added up, one after the other
+	Overlapped Time // each added up while the next is multiplied
 }
 
 // GemmAllReduce simulates it on all PEs of all SIPs. Within a SIP each PE makes its
 // block of every partition, from operands in its own memory; a block is then added
 // up with those of the same PE of the other SIPs (ccl.Exchange). With operands, the
 // result of the overlapped run is given too, by SIP and partition, by rows.
-func GemmAllReduce(t *topo.Topology, c *ccl.Config, f Fused) (FusedTimes, [][][]dtype.Float16, error) {
+func GemmAllReduce(t *Topology, c *Config, f Fused) (FusedTimes, [][][]Float16, error) {
 	var times FusedTimes
-	var result [][][]dtype.Float16
+	var result [][][]Float16
 	for _, run := range []struct {
-		into              *event.Time
+		into              *Time
 		multiply, add, by bool
 	}{{&times.Gemm, true, false, false}, {&times.AllReduce, false, true, false}, {&times.Sequential, true, true, false}, {&times.Overlapped, true, true, true}} {
 		l, r, err := f.run(t, c, run.multiply, run.add, run.by)
@@ -68,18 +64,18 @@ type block struct {
 // fusedLayout is where everything lies: for each PE its blocks.
 type fusedLayout struct {
 	system *System
-	blocks map[topo.PEID][]block
-	on     []topo.PEID
+	blocks map[PEID][]block
+	on     []PEID
 }
 
 // run lays out the operands on a fresh machine and launches once.
-func (f Fused) run(t *topo.Topology, c *ccl.Config, multiply, add, overlap bool) (*fusedLayout, *sim.Result, error) {
-	l := &fusedLayout{system: New(t, c), blocks: map[topo.PEID][]block{}}
+func (f Fused) run(t *Topology, c *Config, multiply, add, overlap bool) (*fusedLayout, *Result, error) {
+	l := &fusedLayout{system: New(t, c), blocks: map[PEID][]block{}}
 	l.system.TimingOnly = f.A == nil
 	for sip := range t.SIPs.Count {
 		l.on = append(l.on, OnAll(l.system, sip)...)
 		for part := range f.Parts {
-			if err := l.place(f, sip, part); err != nil {
+			if err := l.allocate(f, sip, part); err != nil {
 				return nil, nil, err
 			}
 		}
@@ -104,8 +100,8 @@ func grid(p FusedPart, pes int, tile tl.TileSize) (rows, cols int) {
 	return rows, cols
 }
 
-// place gives each PE of a SIP its block of a partition, with its operands.
-func (l *fusedLayout) place(f Fused, sip, part int) error {
+// allocate gives each PE of a SIP its block of a partition, with its operands.
+func (l *fusedLayout) allocate(f Fused, sip, part int) error {
 	p := f.Parts[part]
 	if p.Rows == 0 || p.Cols == 0 {
 		return nil
@@ -117,7 +113,7 @@ func (l *fusedLayout) place(f Fused, sip, part int) error {
 	pes := t.Cubes.Count() * t.PEs()
 	rows, cols := grid(p, pes, TileSize(t))
 	h, w := tl.Cdiv(p.Rows, rows), tl.Cdiv(p.Cols, cols)
-	var a, b []dtype.Float16
+	var a, b []Float16
 	if f.A != nil {
 		a, b = f.A(sip, part), f.B(sip, part)
 	}
@@ -125,9 +121,9 @@ func (l *fusedLayout) place(f Fused, sip, part int) error {
 		k := block{part: part, row: i / cols * h, col: i % cols * w}
 		k.rows, k.cols = min(h, p.Rows-k.row), min(w, p.Cols-k.col)
 		if k.rows < 1 || k.cols < 1 {
-			continue // the rounding up of the others has left nothing
+			continue // rounding up has left it nothing
 		}
-		id := topo.PEID{SIP: sip, Cube: i / t.PEs(), PE: i % t.PEs()}
+		id := PEID{SIP: sip, Cube: i / t.PEs(), PE: i % t.PEs()}
 		var err error
 		for _, m := range []struct {
 			into       *Shard
@@ -171,18 +167,18 @@ func (f Fused) kernel(l *fusedLayout, slot int, multiply, add, overlap bool) tl.
 			k := blocks[i]
 			return p.Composite(tl.Gemm{M: k.rows, K: f.K, N: k.cols, A: a, B: tl.Ref(k.b.Ptr), Out: k.c.Ptr})
 		}
-		var under tl.Handle // way
+		var running tl.Handle
 		if multiply && overlap && len(blocks) > 0 {
-			under = start(0, operand(0))
+			running = start(0, operand(0))
 		}
 		for i, k := range blocks {
 			switch more := i+1 < len(blocks); {
 			case multiply && overlap && more:
 				a := operand(i + 1)
-				p.Wait(under)
-				under = start(i+1, a)
+				p.Wait(running)
+				running = start(i+1, a)
 			case multiply && overlap:
-				p.Wait(under)
+				p.Wait(running)
 			case multiply:
 				p.Wait(start(i, operand(i)))
 			}
@@ -205,11 +201,11 @@ func addUpBlock(p *tl.PE, k block, slot int) {
 }
 
 // gather puts the blocks together, by SIP and partition.
-func (l *fusedLayout) gather(f Fused) [][][]dtype.Float16 {
-	out := make([][][]dtype.Float16, l.system.Topo.SIPs.Count)
+func (l *fusedLayout) gather(f Fused) [][][]Float16 {
+	out := make([][][]Float16, l.system.Topo.SIPs.Count)
 	for sip := range out {
 		for _, p := range f.Parts {
-			out[sip] = append(out[sip], make([]dtype.Float16, p.Rows*p.Cols))
+			out[sip] = append(out[sip], make([]Float16, p.Rows*p.Cols))
 		}
 	}
 	for id, blocks := range l.blocks {

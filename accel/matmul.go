@@ -4,9 +4,6 @@ import (
 	"fmt"
 
 	"github.com/kernbench/kernbench/accel/tl"
-	"github.com/kernbench/kernbench/internal/accel/sim"
-	"github.com/kernbench/kernbench/internal/accel/topo"
-	"github.com/kernbench/kernbench/internal/base/dtype"
 	"github.com/kernbench/kernbench/internal/base/suggest"
 )
 
@@ -24,7 +21,7 @@ const (
 // Variants lists them.
 func Variants() []string { return []string{string(RefRef), string(LoadRef), string(LoadLoad)} }
 
-// Split is the dimension of a product that is shared out to PEs.
+// Split is the dimension of a product that is divided among PEs.
 type Split string
 
 // The splits. Along M and N every PE makes a part of the result by itself; along
@@ -51,17 +48,17 @@ type Matmul struct {
 	// Once: the operand that is not split lies in the HBM of the first PE only,
 	// and all others read it there. Otherwise each has a copy.
 	Once bool
-	// Change makes a PE's product another one, so that tests see it found out.
+	// Change alters a PE's product, for tests of the check.
 	Change func(p *tl.PE, g *tl.Gemm)
 }
 
 // Operands are the matrices, by rows; nil is zeros.
-type Operands struct{ A, B, Row []dtype.Float16 }
+type Operands struct{ A, B, Row []Float16 }
 
 // Product is what a Matmul gave and took.
 type Product struct {
-	C      []dtype.Float16
-	Result *sim.Result
+	C      []Float16
+	Result *Result
 }
 
 // Matmul runs a product.
@@ -83,7 +80,7 @@ type layout struct {
 	partial      *Tensor // split k: each PE's share of C
 }
 
-// policies says how each matrix is shared out, for each split.
+// policies says how each matrix is divided, for each split.
 var policies = map[Split]struct{ a, b, row, c Placement }{
 	SplitM: {RowWise, Replicate, Replicate, RowWise},
 	SplitN: {Replicate, ColumnWise, ColumnWise, ColumnWise},
@@ -91,7 +88,7 @@ var policies = map[Split]struct{ a, b, row, c Placement }{
 }
 
 func (s *System) layMatmul(m Matmul) (l layout, err error) {
-	place, known := policies[m.Split]
+	by, known := policies[m.Split]
 	if !known {
 		return l, suggest.Unknown("split", string(m.Split), Splits())
 	}
@@ -106,10 +103,10 @@ func (s *System) layMatmul(m Matmul) (l layout, err error) {
 		}
 		return t
 	}
-	l.a, l.b = zeros(m.M, m.K, place.a), zeros(m.K, m.N, place.b)
-	l.c = zeros(m.M, m.N, place.c)
+	l.a, l.b = zeros(m.M, m.K, by.a), zeros(m.K, m.N, by.b)
+	l.c = zeros(m.M, m.N, by.c)
 	if len(m.Epilogue) > 0 {
-		l.row = zeros(1, m.N, place.row)
+		l.row = zeros(1, m.N, by.row)
 	}
 	if m.Split == SplitK {
 		m.Once = false
@@ -133,7 +130,7 @@ func (s *System) matmul(m Matmul, in Operands) (*Product, error) {
 	}
 	for _, o := range []struct {
 		t      *Tensor
-		values []dtype.Float16
+		values []Float16
 	}{{l.a, in.A}, {l.b, in.B}, {l.row, in.Row}} {
 		if o.t != nil && o.values != nil {
 			if err := o.t.Set(o.values); err != nil {
@@ -153,10 +150,10 @@ func (s *System) matmul(m Matmul, in Operands) (*Product, error) {
 }
 
 // workers are the PEs that take part.
-func (s *System) workers(m Matmul) []topo.PEID {
-	var on []topo.PEID
+func (s *System) workers(m Matmul) []PEID {
+	var on []PEID
 	for i := range m.Cubes * m.PEs {
-		on = append(on, topo.PEID{Cube: i / m.PEs, PE: i % m.PEs})
+		on = append(on, PEID{Cube: i / m.PEs, PE: i % m.PEs})
 	}
 	return on
 }
@@ -191,13 +188,13 @@ func (m Matmul) kernel(l layout) tl.Kernel {
 	}
 }
 
-// addUp makes the sum of all PEs' shares: everyone sends everyone its rows and adds
-// up its own. PEs begin with their next neighbour, so that nobody is everybody's
-// first.
+// addUp makes the sum of all PEs' shares: each sends every other its rows and adds
+// up its own. Each PE starts with its next neighbour, so that no PE is
+// the first of all others.
 func (m Matmul) addUp(p *tl.PE, share, mine Shard) {
 	count := m.Cubes * m.PEs
 	me := p.ID().Cube*m.PEs + p.ID().PE
-	other := func(i int) topo.PEID { return topo.PEID{Cube: i / m.PEs, PE: i % m.PEs} }
+	other := func(i int) PEID { return PEID{Cube: i / m.PEs, PE: i % m.PEs} }
 	n := mine.Rows * mine.Cols
 	for step := 1; step < count; step++ {
 		to := (me + step) % count
@@ -211,7 +208,7 @@ func (m Matmul) addUp(p *tl.PE, share, mine Shard) {
 }
 
 // near is a PE's own shard, or the only one that there is.
-func (t *Tensor) near(id topo.PEID) Shard {
+func (t *Tensor) near(id PEID) Shard {
 	if s, own := t.On(id); own {
 		return s
 	}
@@ -230,14 +227,14 @@ type PipelineModel struct {
 // Ideal derives the model for a product on one PE: reading what is streamed from
 // the HBM, fetching both operands, multiplying. Tiles at the edges are as small as
 // they are, but the engine takes the same time for them.
-func Ideal(t *topo.Topology, m Matmul) PipelineModel {
+func Ideal(t *Topology, m Matmul) PipelineModel {
 	pe := &t.PE
 	a, b := min(pe.TileM, m.M)*min(pe.TileK, m.K)*tl.ElemSize, min(pe.TileK, m.K)*min(pe.TileN, m.N)*tl.ElemSize
 	streamed := map[Variant]int{RefRef: a + b, LoadRef: b}[m.Variant]
 	return newModel(t, streamed, a+b)
 }
 
-func newModel(t *topo.Topology, streamed, fetched int) PipelineModel {
+func newModel(t *Topology, streamed, fetched int) PipelineModel {
 	pe := &t.PE
 	m := PipelineModel{Stages: 2, Tile: pe.TileCost.Nanoseconds()}
 	m.Stage = max(m.Tile, pe.FetchBW.Time(fetched).Nanoseconds())
@@ -255,6 +252,6 @@ func (m PipelineModel) Utilization(tiles int, fill float64) float64 {
 }
 
 // TileSize is that of the topology's GEMM engine.
-func TileSize(t *topo.Topology) tl.TileSize {
+func TileSize(t *Topology) tl.TileSize {
 	return tl.TileSize{M: t.PE.TileM, K: t.PE.TileK, N: t.PE.TileN}
 }

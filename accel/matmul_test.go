@@ -21,7 +21,7 @@ func TestMatmul(t *testing.T) {
 		count := m.Cubes * m.PEs
 		dim := func(name string, split Split) int {
 			n := rapid.IntRange(1, 70).Draw(t, name)
-			if split == m.Split || split == SplitM && m.Split == SplitK { // rows of the sum are shared out, too
+			if split == m.Split || split == SplitM && m.Split == SplitK { // rows of the sum are divided too
 				n = tl.Cdiv(n, count) * count
 			}
 			return n
@@ -69,7 +69,7 @@ func TestBadMatmul(t *testing.T) {
 		"unknown variant":                func(m *Matmul) { m.Variant = "ref" },
 		"unknown split":                  func(m *Matmul) { m.Split = "x" },
 		"epilogue with split k":          func(m *Matmul) { m.Split, m.Epilogue = SplitK, []tl.Fn{tl.Add} },
-		"cannot be shared out equally":   func(m *Matmul) { m.PEs, m.M = 3, 32 },
+		"cannot be divided equally":      func(m *Matmul) { m.PEs, m.M = 3, 32 },
 		"it has no elements":             func(m *Matmul) { m.K = 0 },
 		"a cube has 8":                   func(m *Matmul) { m.PEs, m.M = 9, 9 },
 		"of the TCM's":                   func(m *Matmul) { m.Variant, m.K = LoadRef, 1<<20 },

@@ -8,10 +8,9 @@ import (
 
 	"github.com/kernbench/kernbench/accel/tl"
 	"github.com/kernbench/kernbench/internal/accel/topo"
-	"github.com/kernbench/kernbench/internal/base/dtype"
 )
 
-// Placement is how a tensor is shared out along one level of a SIP.
+// Placement is how a tensor is divided along one level of a SIP.
 type Placement string
 
 // The placements.
@@ -48,11 +47,11 @@ type Tensor struct {
 
 // Shard is the part of a tensor that one PE holds, as rows of its own.
 type Shard struct {
-	At         topo.PEID
+	At         PEID
 	Ptr        tl.Ptr
 	Row, Col   int // of the tensor
 	Rows, Cols int
-	cells      []dtype.Float16
+	cells      []Float16
 }
 
 // Zeros allocates a tensor.
@@ -93,7 +92,7 @@ func (s *System) layOut(t *Tensor) error {
 			if err != nil {
 				return err
 			}
-			shard.At = topo.PEID{SIP: t.SIP, Cube: p.First + cube, PE: pe}
+			shard.At = PEID{SIP: t.SIP, Cube: p.First + cube, PE: pe}
 			if shard.Ptr, shard.cells, err = s.memory.alloc(shard.At, shard.Rows*shard.Cols); err != nil {
 				return err
 			}
@@ -110,14 +109,14 @@ func (s Shard) part(p Placement, i, n int, what string) (Shard, error) {
 		return s, nil
 	case RowWise:
 		if s.Rows%n != 0 {
-			return s, fmt.Errorf("%d rows cannot be shared out equally to %d %s", s.Rows, n, what)
+			return s, fmt.Errorf("%d rows cannot be divided equally among %d %s", s.Rows, n, what)
 		}
 		s.Rows /= n
 		s.Row += i * s.Rows
 		return s, nil
 	case ColumnWise:
 		if s.Cols%n != 0 {
-			return s, fmt.Errorf("%d columns cannot be shared out equally to %d %s", s.Cols, n, what)
+			return s, fmt.Errorf("%d columns cannot be divided equally among %d %s", s.Cols, n, what)
 		}
 		s.Cols /= n
 		s.Col += i * s.Cols
@@ -127,9 +126,9 @@ func (s Shard) part(p Placement, i, n int, what string) (Shard, error) {
 }
 
 // Set fills the tensor, row by row.
-func (t *Tensor) Set(values []dtype.Float16) error {
+func (t *Tensor) Set(values []Float16) error {
 	if len(values) != t.Rows*t.Cols {
-		return fmt.Errorf("setting a tensor of %d x %d: there are %d values", t.Rows, t.Cols, len(values))
+		return fmt.Errorf("setting a tensor of %d x %d: got %d values", t.Rows, t.Cols, len(values))
 	}
 	for _, s := range t.Shards {
 		for r := range s.Rows {
@@ -141,8 +140,8 @@ func (t *Tensor) Set(values []dtype.Float16) error {
 }
 
 // Data is the tensor, row by row. Of replicas the last one counts.
-func (t *Tensor) Data() []dtype.Float16 {
-	values := make([]dtype.Float16, t.Rows*t.Cols)
+func (t *Tensor) Data() []Float16 {
+	values := make([]Float16, t.Rows*t.Cols)
 	for _, s := range t.Shards {
 		for r := range s.Rows {
 			to := (s.Row+r)*t.Cols + s.Col
@@ -153,10 +152,10 @@ func (t *Tensor) Data() []dtype.Float16 {
 }
 
 // Cells is what a shard holds.
-func (s Shard) Cells() []dtype.Float16 { return s.cells }
+func (s Shard) Cells() []Float16 { return s.cells }
 
 // On is the shard of a PE.
-func (t *Tensor) On(id topo.PEID) (Shard, bool) {
+func (t *Tensor) On(id PEID) (Shard, bool) {
 	i := slices.IndexFunc(t.Shards, func(s Shard) bool { return s.At == id })
 	if i < 0 {
 		return Shard{}, false
@@ -166,23 +165,23 @@ func (t *Tensor) On(id topo.PEID) (Shard, bool) {
 
 // memory is the contents of the HBM: what was allocated, by PE.
 type memory struct {
-	topo    *topo.Topology
-	regions map[topo.PEID][]region // by offset
+	topo    *Topology
+	regions map[PEID][]region // by offset
 }
 
 type region struct {
 	offset int64
-	cells  []dtype.Float16
+	cells  []Float16
 }
 
 // alignment keeps allocations apart by whole turns of the HBM channels.
 const alignment = 4096
 
-func newMemory(t *topo.Topology) *memory {
-	return &memory{topo: t, regions: map[topo.PEID][]region{}}
+func newMemory(t *Topology) *memory {
+	return &memory{topo: t, regions: map[PEID][]region{}}
 }
 
-func (m *memory) alloc(id topo.PEID, n int) (tl.Ptr, []dtype.Float16, error) {
+func (m *memory) alloc(id PEID, n int) (tl.Ptr, []Float16, error) {
 	list := m.regions[id]
 	var offset int64
 	if len(list) > 0 {
@@ -191,19 +190,19 @@ func (m *memory) alloc(id topo.PEID, n int) (tl.Ptr, []dtype.Float16, error) {
 		offset = (end + alignment - 1) / alignment * alignment
 	}
 	if end := offset + int64(n)*tl.ElemSize; end > m.topo.HBMSlice() {
-		return tl.Ptr{}, nil, fmt.Errorf("the HBM of %v is full: %d bytes are needed, %d are there", id, end, m.topo.HBMSlice())
+		return tl.Ptr{}, nil, fmt.Errorf("the HBM of %v is full: %d bytes are needed, it has %d", id, end, m.topo.HBMSlice())
 	}
 	addr, err := m.topo.Address(topo.Location{PEID: id, Space: topo.HBMSpace, Offset: offset})
 	if err != nil {
 		return tl.Ptr{}, nil, err
 	}
-	r := region{offset, make([]dtype.Float16, n)}
+	r := region{offset, make([]Float16, n)}
 	m.regions[id] = append(list, r)
 	return tl.Ptr{Addr: addr}, r.cells, nil
 }
 
 // Range is the n elements at an address.
-func (m *memory) Range(at topo.Address, n int) ([]dtype.Float16, error) {
+func (m *memory) Range(at topo.Address, n int) ([]Float16, error) {
 	l, err := m.topo.Locate(at)
 	if err != nil {
 		return nil, err

@@ -12,10 +12,10 @@ const (
 	// pieceValues is the most values of one message. Long halos go in pieces, so
 	// that neither side has to hold more than a few at a time.
 	pieceValues = 4096
-	// window is how many pieces are on their way before the first answer. A
-	// piece from a peer shows that it has taken this rank's piece a window
-	// before, so never more than two windows lie between two ranks: backends
-	// that keep that much (128 KiB) never make a sender wait.
+	// window is how many pieces are in flight before the first answer. A piece
+	// from a peer shows that it has received this rank's piece a window before,
+	// so never more than two windows are between two ranks: backends that buffer
+	// that much (128 KiB) never make a sender wait.
 	window = 2
 )
 
@@ -99,8 +99,8 @@ func (h *halo) Start(v []float64) error {
 	return nil
 }
 
-// send starts the next n pieces, and gives way so that they leave before this
-// rank turns to its interior, or waits for a piece, where it has a single thread.
+// send starts the next n pieces, and yields so that they leave before this rank
+// turns to its interior, or waits for a piece, where it has a single thread.
 func (l *link) send(n int) {
 	before := l.starting
 	for ; n > 0 && l.starting < len(l.sends); n-- {

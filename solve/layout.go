@@ -37,7 +37,7 @@ func layout(g *dist.Group, spec Spec, outline sparse.Problem) (owners sparse.Lay
 	return owners, seconds, err
 }
 
-// errRankZero is what the others say when rank 0, which knows why, cannot
+// errRankZero is the other ranks' error when rank 0, which has the reason, cannot
 // partition.
 var errRankZero = errors.New("rank 0 could not partition the problem")
 
@@ -96,14 +96,14 @@ func receiveShare(g *dist.Group, source Source) (sparse.Layout, error) {
 }
 
 // sendList and recvList move numbers of which the receiver does not know how
-// many there are; less than none is bad news.
+// many there are; a negative length says that rank 0 failed.
 func sendList(g *dist.Group, list []int64, to int) error {
 	err := g.Send(dist.Of([]int64{int64(len(list))}), to)
 	if err == nil && len(list) > 0 {
 		err = g.Send(dist.Of(list), to)
 	}
 	if err != nil {
-		return fmt.Errorf("telling rank %d its part: %w", to, err)
+		return fmt.Errorf("sending rank %d its rows: %w", to, err)
 	}
 	return nil
 }
@@ -119,7 +119,7 @@ func recvList(g *dist.Group, from int) ([]int64, error) {
 		err = g.Recv(dist.Of(list), from)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("asking rank %d about this rank's part: %w", from, err)
+		return nil, fmt.Errorf("receiving this rank's rows from rank %d: %w", from, err)
 	}
 	return list, nil
 }
@@ -141,7 +141,8 @@ func narrow(rows []int64) []int {
 	return out
 }
 
-// asked finds out which of this rank's rows every other one needs.
+// asked exchanges the lists of needed rows: which of this rank's rows each other
+// rank needs.
 func asked(g *dist.Group, plan *sparse.Plan) ([][]int64, error) {
 	if g.Size() == 1 {
 		return nil, nil
@@ -169,7 +170,7 @@ func asked(g *dist.Group, plan *sparse.Plan) ([][]int64, error) {
 	return lists, out.wait()
 }
 
-// tellWants lets every rank know which of its rows others need.
+// tellWants tells every rank which of its rows others need.
 func tellWants(g *dist.Group, plan *sparse.Plan) error {
 	lists, err := asked(g, plan)
 	if err != nil {
@@ -183,7 +184,7 @@ func tellWants(g *dist.Group, plan *sparse.Plan) error {
 	return nil
 }
 
-// mail is messages on their way during set-up.
+// mail is the messages in flight during set-up.
 type mail struct {
 	handles []*dist.Handle
 	err     error

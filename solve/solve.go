@@ -124,7 +124,7 @@ func (s *System) build(owners sparse.Layout, first *krylov.Solver) error {
 	s.Plan = sparse.NewPlan(problem, owners, g.Rank())
 	planned := clock.Now()
 	if err := tellWants(g, s.Plan); err != nil {
-		return fmt.Errorf("telling the others which values this rank needs: %w", err)
+		return fmt.Errorf("exchanging the lists of needed values: %w", err)
 	}
 	told := clock.Now()
 	var diagonal []float64

@@ -10,7 +10,7 @@ import (
 // Source is where a problem comes from, so that a rank can have as much of it as
 // it needs.
 type Source interface {
-	// Outline knows size, traits, and grid or places where there are any. Its
+	// Outline knows size, traits, and grid or coordinates where there are any. Its
 	// rows may be missing.
 	Outline() (sparse.Problem, error)
 	// Rows has the rows that keep accepts, or all where keep is nil.

@@ -4,9 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"unsafe"
 
-	"github.com/kernbench/kernbench/internal/accel/topo"
 	"github.com/kernbench/kernbench/internal/base/dtype"
 	"github.com/kernbench/kernbench/internal/kernel/vec"
 )
@@ -15,7 +13,7 @@ import (
 type Memory interface {
 	// Range is the n elements at an address, or an error where nothing was
 	// allocated.
-	Range(at topo.Address, n int) ([]dtype.Float16, error)
+	Range(at Address, n int) ([]Float16, error)
 }
 
 // Executor computes what programs compute, operation by operation, in whatever
@@ -24,16 +22,16 @@ type Memory interface {
 type Executor struct {
 	memory   Memory
 	programs []*Program
-	values   [][][]dtype.Float16 // by program and number of the value
-	next     []int               // by program: free operations before this one are done
-	queues   map[Port][][]dtype.Float16
+	values   [][][]Float16 // by program and number of the value
+	next     []int         // by program: free operations before this one are done
+	queues   map[Port][][]Float16
 }
 
 // NewExecutor starts with empty queues and no values.
 func NewExecutor(m Memory, programs []*Program) *Executor {
-	x := &Executor{memory: m, programs: programs, next: make([]int, len(programs)), queues: map[Port][][]dtype.Float16{}}
+	x := &Executor{memory: m, programs: programs, next: make([]int, len(programs)), queues: map[Port][][]Float16{}}
 	for _, p := range programs {
-		x.values = append(x.values, make([][]dtype.Float16, p.Values+1))
+		x.values = append(x.values, make([][]Float16, p.Values+1))
 	}
 	return x
 }
@@ -56,7 +54,7 @@ func (x *Executor) Do(program, op int, port Port) error {
 func (x *Executor) name(program int, o *Op) {
 	values := x.values[program]
 	if o.Kind == Scratch {
-		values[o.Out] = make([]dtype.Float16, o.N)
+		values[o.Out] = make([]Float16, o.N)
 	} else {
 		values[o.Out] = values[o.A][o.Off : o.Off+o.N]
 	}
@@ -89,13 +87,13 @@ func (x *Executor) do(program int, o *Op, port Port) error {
 	case Math:
 		out := values[o.Out]
 		if out == nil {
-			out = make([]dtype.Float16, max(1, x.resultLen(o)))
+			out = make([]Float16, max(1, x.resultLen(o)))
 			values[o.Out] = out
 		}
 		compute(o, out, values[o.A], values[o.B], values[o.C])
 	case Dot:
 		g := o.Gemm
-		values[o.Out] = make([]dtype.Float16, o.N)
+		values[o.Out] = make([]Float16, o.N)
 		product(values[o.Out], values[o.A], values[o.B], g.M, g.K, g.N)
 	case Composite:
 		return x.composite(values, o.Gemm)
@@ -110,8 +108,8 @@ func (x *Executor) resultLen(o *Op) int {
 	return o.N
 }
 
-func (x *Executor) composite(values [][]dtype.Float16, g *Gemm) error {
-	fetch := func(o Operand, n int) ([]dtype.Float16, error) {
+func (x *Executor) composite(values [][]Float16, g *Gemm) error {
+	fetch := func(o Operand, n int) ([]Float16, error) {
 		if o.Resident() {
 			return values[o.tile.value], nil
 		}
@@ -130,7 +128,7 @@ func (x *Executor) composite(values [][]dtype.Float16, g *Gemm) error {
 		return err
 	}
 	// The result may lie where an operand does.
-	result := make([]dtype.Float16, g.M*g.N)
+	result := make([]Float16, g.M*g.N)
 	product(result, a, b, g.M, g.K, g.N)
 	for _, e := range g.Epilogue {
 		for row := range g.M {
@@ -145,11 +143,9 @@ func (x *Executor) composite(values [][]dtype.Float16, g *Gemm) error {
 // product accumulates in f32, along K in order, and rounds once to f16. The
 // conversions keep a compiler from fusing products and sums: the result is the
 // same on any machine. Four steps at a time spare most of the memory traffic.
-func product(out, a, b []dtype.Float16, m, k, n int) {
+func product(out, a, b []Float16, m, k, n int) {
 	wide := make([]float32, k*n)
-	for i, v := range b[:k*n] {
-		wide[i] = v.Float32()
-	}
+	vec.Widen(wide, dtype.Bytes(b[:k*n]), dtype.F16)
 	row := make([]float32, n)
 	for i := range m {
 		clear(row)
@@ -171,24 +167,18 @@ func product(out, a, b []dtype.Float16, m, k, n int) {
 				row[j] += float32(f * v)
 			}
 		}
-		for j, f := range row {
-			out[i*n+j] = dtype.Float16From(f)
-		}
+		vec.Narrow(dtype.Bytes(out[i*n:(i+1)*n]), row, dtype.F16)
 	}
-}
-
-func bytesOf(s []dtype.Float16) []byte {
-	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(s))), len(s)*ElemSize)
 }
 
 // compute is the math engine. Sums of tiles, which all-reduce is made of, take
 // the vectorised loop; it rounds alike.
-func compute(o *Op, out, a, b, c []dtype.Float16) {
+func compute(o *Op, out, a, b, c []Float16) {
 	switch o.Fn {
 	case Copy:
 		copy(out, a)
 	case Add:
-		vec.Reduce2(bytesOf(out), bytesOf(a), bytesOf(b), dtype.F16, vec.Sum)
+		vec.Reduce2(dtype.Bytes(out), dtype.Bytes(a), dtype.Bytes(b), dtype.F16, vec.Sum)
 	case Sum, Largest, Softmax:
 		reduce(o.Fn, out, a)
 	default:
@@ -218,7 +208,7 @@ func compute(o *Op, out, a, b, c []dtype.Float16) {
 	}
 }
 
-func reduce(f Fn, out, a []dtype.Float16) {
+func reduce(f Fn, out, a []Float16) {
 	largest, sum := float32(math.Inf(-1)), float32(0)
 	for _, v := range a {
 		largest, sum = max(largest, v.Float32()), sum+v.Float32()

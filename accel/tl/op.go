@@ -36,9 +36,9 @@ type Op struct {
 	A, B, C int32
 	N       int // elements: of the result, or sent
 	Off     int // of a view
-	Addr    topo.Address
+	Addr    Address
 	Port    Port
-	Any     bool  // a receive from whoever comes first
+	Any     bool  // a receive from whichever neighbour sends first
 	Handle  int   // of Wait: the operation waited for
 	Gemm    *Gemm // of Composite and Dot
 	Scalars [2]float32
@@ -86,7 +86,7 @@ func (d Dir) side() topo.Side { return topo.Side(d % 4) }
 func (d Dir) Opposite() Dir { return d/4*4 + Dir(d.side().Opposite()) }
 
 // Neighbor is the PE in a direction.
-func Neighbor(t *topo.Topology, p topo.PEID, d Dir) (topo.PEID, bool) {
+func Neighbor(t *Topology, p PEID, d Dir) (PEID, bool) {
 	switch d / 4 {
 	case 0:
 		return t.Peer(p, d.side())
@@ -96,10 +96,10 @@ func Neighbor(t *topo.Topology, p topo.PEID, d Dir) (topo.PEID, bool) {
 	return t.NextSIP(p, d.side())
 }
 
-// Port is one queue: where it ends and through which of the receiver's doors.
-// Doors below Dirs are directions; others belong to a sender, so that two PEs
-// that are no neighbours can have a queue, too.
-type Port struct{ From, To, Door int32 }
+// Port names one queue: its two PEs, and at which input of the receiver it ends.
+// Inputs below Dirs are directions; the others belong to a sender, so that two PEs
+// that are not neighbours can have a queue too.
+type Port struct{ From, To, Input int32 }
 
-// Direct is the door of a sender that is no neighbour.
+// Direct is the input of a sender that is not a neighbour.
 func Direct(sender int) int32 { return int32(Dirs) + int32(sender) }

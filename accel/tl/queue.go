@@ -9,7 +9,7 @@ import (
 // port is the queue to (or from) the neighbour in a direction.
 func (p *PE) port(what string, d Dir, sending bool) Port {
 	if d < 0 || d >= Dirs {
-		p.fail("%s: %d is no direction", what, int(d))
+		p.fail("%s: %d is not a direction", what, int(d))
 		return Port{}
 	}
 	t := p.env.Topo
@@ -21,17 +21,17 @@ func (p *PE) port(what string, d Dir, sending bool) Port {
 				there = append(there, o.String())
 			}
 		}
-		p.fail("%s %v: nobody is there; the directions of %v are %s", what, d, p.env.ID, strings.Join(there, " "))
+		p.fail("%s %v: no neighbour there; the directions of %v are %s", what, d, p.env.ID, strings.Join(there, " "))
 		return Port{}
 	}
 	me, other := int32(t.Index(p.env.ID)), int32(t.Index(peer))
 	if sending {
-		return Port{From: me, To: other, Door: int32(d.Opposite())}
+		return Port{From: me, To: other, Input: int32(d.Opposite())}
 	}
-	return Port{From: other, To: me, Door: int32(d)}
+	return Port{From: other, To: me, Input: int32(d)}
 }
 
-func (p *PE) direct(what string, peer topo.PEID, sending bool) Port {
+func (p *PE) direct(what string, peer PEID, sending bool) Port {
 	t := p.env.Topo
 	if _, err := t.Address(topo.Location{PEID: peer, Space: topo.HBMSpace}); err != nil || peer == p.env.ID {
 		p.fail("%s %v: want another PE of the system", what, peer)
@@ -39,9 +39,9 @@ func (p *PE) direct(what string, peer topo.PEID, sending bool) Port {
 	}
 	me, other := int32(t.Index(p.env.ID)), int32(t.Index(peer))
 	if sending {
-		return Port{From: me, To: other, Door: Direct(int(me))}
+		return Port{From: me, To: other, Input: Direct(int(me))}
 	}
-	return Port{From: other, To: me, Door: Direct(int(other))}
+	return Port{From: other, To: me, Input: Direct(int(other))}
 }
 
 // fits checks a message against the slots it goes through.
@@ -51,7 +51,7 @@ func (p *PE) fits(what string, n int) {
 	}
 }
 
-// Send sends a tile to the neighbour in a direction and goes on at once, unless
+// Send sends a tile to the neighbour in a direction and continues at once, unless
 // all slots there are taken.
 func (p *PE) Send(d Dir, t Tile) {
 	p.fits("send", t.n)
@@ -59,7 +59,7 @@ func (p *PE) Send(d Dir, t Tile) {
 }
 
 // SendTo is Send to any PE of the system.
-func (p *PE) SendTo(peer topo.PEID, t Tile) {
+func (p *PE) SendTo(peer PEID, t Tile) {
 	p.fits("send", t.n)
 	p.emit(Op{Kind: Send, A: p.take("send", t), N: t.n, Port: p.direct("send to", peer, true)})
 }
@@ -70,12 +70,12 @@ func (p *PE) Recv(d Dir, n int) Tile {
 }
 
 // RecvFrom is Recv from any PE of the system.
-func (p *PE) RecvFrom(peer topo.PEID, n int) Tile {
+func (p *PE) RecvFrom(peer PEID, n int) Tile {
 	return p.receive(Op{Kind: Recv, N: n, Port: p.direct("recv from", peer, false)}).tile
 }
 
 // RecvAny waits for a tile from whichever neighbour has sent one; where several
-// have, their turns go round.
+// have, round-robin.
 func (p *PE) RecvAny(n int) Tile {
 	return p.receive(Op{Kind: Recv, N: n, Any: true, Port: Port{To: int32(p.env.Topo.Index(p.env.ID))}}).tile
 }

@@ -8,7 +8,7 @@ type TileSize struct{ M, K, N int }
 // accumulator stays in the engine from First to Last.
 type TileStep struct {
 	M, K, N     int // its size; at the edges less than the engine could
-	A, B, Out   int // where its parts begin, in elements from the begin of each matrix
+	A, B, Out   int // where its parts start, in elements from the start of each matrix
 	First, Last bool
 }
 

@@ -1,16 +1,41 @@
-// Package tl is the language that kernels of the simulated PEs are written in: a
-// small set of calls in the shape of Triton's (program id, load, store, dot,
-// element-wise math, composite) with sends and receives between neighbouring
-// PEs.
+// Package tl is the language in which kernels of the simulated PEs are written: a
+// small set of calls modelled on Triton's (program id, load, store, dot, element-wise
+// math, composite) with sends and receives between PEs.
 //
-// A kernel is a Go function that gets a *PE. It does not compute: every call
-// records an operation, so a kernel runs once, before the simulation, and gives
-// a Program. Hence it cannot branch on data, only on where it runs. What the
-// operations cost is the simulator's matter (package sim), and what they compute
-// that of Execute.
+//	func doubled(x tl.Ptr, n int) tl.Kernel {
+//		return func(p *tl.PE) {
+//			row := p.Load(x, n)
+//			p.Store(x, p.Add(row, row))
+//		}
+//	}
 //
-// Mistakes (a direction in which there is nobody, a tile that does not fit)
-// are kept and returned by Record, with the number of the call.
+// A kernel is a Go function that gets a *PE. It does not compute: every call records
+// an operation, so a kernel runs once for each PE, before the simulation, and gives a
+// Program. Hence it cannot branch on data, only on where it runs (ID, ProgramID,
+// Topology). What the operations cost is up to the simulator of package accel; what
+// they compute is computed afterwards by an Executor, in f32 and rounded to f16 once
+// per operation.
+//
+// # Memory
+//
+// Load copies elements from HBM into a Tile in the PE's own memory (TCM), Store copies
+// a tile back. Scratch is a tile of zeros, View a part of a tile, and Scope gives the
+// memory of the tiles made within it back.
+//
+// # Math
+//
+// Add, Binary, Unary, FMA and Clamp make tiles of tiles; AddTo and CopyTo write into
+// one. Dot multiplies two tiles; Composite streams a whole product through the
+// pipeline of DMA, fetch, GEMM, epilogue and store while the kernel goes on.
+//
+// # Messages
+//
+// Send and Recv use the queue to the neighbour in a direction: within the cube
+// (IntraN, ...), in the next cube (N, ...) or in the next SIP (GlobalN, ...). SendTo
+// and RecvFrom reach any PE. RecvAsync and Composite return a Handle for Wait.
+//
+// Mistakes (a direction without a neighbour, a tile that does not fit) are kept and
+// returned by Record, with the number of the call.
 package tl
 
 import (
@@ -22,10 +47,10 @@ import (
 // ElemSize is the size of an element: everything is f16.
 const ElemSize = 2
 
-// Ptr is a place in memory.
-type Ptr struct{ Addr topo.Address }
+// Ptr is an address in memory.
+type Ptr struct{ Addr Address }
 
-// Plus is the place so many elements further on.
+// Plus is the address so many elements further on.
 func (p Ptr) Plus(elements int) Ptr { return Ptr{p.Addr + topo.Address(elements*ElemSize)} }
 
 // Tile is elements in a PE's own memory: what loads, receives and math give.
@@ -37,10 +62,10 @@ type Tile struct {
 // Len is the number of elements.
 func (t Tile) Len() int { return t.n }
 
-// Env is what a program knows about its place.
+// Env is what a program knows about where it runs.
 type Env struct {
-	Topo      *topo.Topology
-	ID        topo.PEID
+	Topo      *Topology
+	ID        PEID
 	PEs       int // programs per cube
 	Cubes     int // programs per SIP along axis 1
 	SlotBytes int // of a receive slot
@@ -56,12 +81,12 @@ type PE struct {
 
 // Program is what a kernel does on one PE.
 type Program struct {
-	ID     topo.PEID
+	ID     PEID
 	Ops    []Op
 	Values int // numbers of values go from 1 to Values
 }
 
-// Kernel is a function of the place it runs at. Pointers and sizes are captured.
+// Kernel is a function of the PE it runs on. Pointers and sizes are captured.
 type Kernel func(p *PE)
 
 // Record runs a kernel for one PE.
@@ -75,7 +100,7 @@ func Record(env Env, k Kernel) (*Program, error) {
 }
 
 // ID is the PE the kernel runs on.
-func (p *PE) ID() topo.PEID { return p.env.ID }
+func (p *PE) ID() PEID { return p.env.ID }
 
 // ProgramID is the PE's number in its cube (axis 0) or the cube's in its SIP
 // (axis 1).
@@ -99,7 +124,7 @@ func (p *PE) NumPrograms(axis int) int {
 func (p *PE) SIP() int { return p.env.ID.SIP }
 
 // Topology is the machine.
-func (p *PE) Topology() *topo.Topology { return p.env.Topo }
+func (p *PE) Topology() *Topology { return p.env.Topo }
 
 func (p *PE) fail(format string, args ...any) {
 	if p.err == nil {
@@ -147,7 +172,7 @@ func (p *PE) take(what string, t Tile) int32 {
 // same checks that operands are of one length.
 func (p *PE) same(what string, a, b Tile) {
 	if a.n != b.n {
-		p.fail("%s of %d and %d elements: they must be equally many", what, a.n, b.n)
+		p.fail("%s of %d and %d elements: want equal lengths", what, a.n, b.n)
 	}
 }
 
@@ -174,7 +199,7 @@ func (p *PE) memory(what string, at Ptr, n int) {
 	case l.Space != topo.HBMSpace:
 		p.fail("%s: %v is not HBM", what, l)
 	case l.Offset+int64(n)*ElemSize > p.env.Topo.HBMSlice():
-		p.fail("%s: %d elements from %v on reach over the end of that PE's HBM", what, n, l)
+		p.fail("%s: %d elements from %v on reach beyond the end of that PE's HBM", what, n, l)
 	}
 }
 

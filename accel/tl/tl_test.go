@@ -35,9 +35,9 @@ func TestMistakes(t *testing.T) {
 		t.Fatal(err)
 	}
 	for want, kernel := range map[string]Kernel{
-		"call 1: send W: nobody is there; the directions of sip0.cube0.pe0 are intra_S intra_E S E global_E global_W": func(p *PE) { p.Send(W, p.Load(x, 1)) },
-		"call 0: recv intra_N: nobody is there":                                        func(p *PE) { p.Recv(IntraN, 1) },
-		"recv: 99 is no direction":                                                     func(p *PE) { p.Recv(99, 1) },
+		"call 1: send W: no neighbour there; the directions of sip0.cube0.pe0 are intra_S intra_E S E global_E global_W": func(p *PE) { p.Send(W, p.Load(x, 1)) },
+		"call 0: recv intra_N: no neighbour there":                                     func(p *PE) { p.Recv(IntraN, 1) },
+		"recv: 99 is not a direction":                                                  func(p *PE) { p.Recv(99, 1) },
 		"a tile of 4098 bytes does not fit into a slot of 4096 bytes: raise slot_size": func(p *PE) { p.Send(E, p.Load(x, 2049)) },
 		"recv: a tile of 4098 bytes":                                                   func(p *PE) { p.RecvAsync(E, 2049) },
 		"of the TCM's 16777216 bytes are taken":                                        func(p *PE) { p.Scratch(6 << 20); p.Scratch(6 << 20) },
@@ -47,7 +47,7 @@ func TestMistakes(t *testing.T) {
 		"store: the tile is not one of this kernel's":                                  func(p *PE) { p.Store(x, Tile{n: 1}) },
 		"load: address":                                                                func(p *PE) { p.Load(Ptr{1 << 60}, 1) },
 		"load: sip0.cube0.pe0.tcm+0 is not HBM":                                        func(p *PE) { p.Load(Ptr{tcm}, 1) },
-		"reach over the end of that PE's HBM":                                          func(p *PE) { p.Load(end, 5) },
+		"reach beyond the end of that PE's HBM":                                        func(p *PE) { p.Load(end, 5) },
 		"a view of elements 3 to 5 of a tile of 4":                                     func(p *PE) { p.View(p.Scratch(4), 3, 2) },
 		"wait: the handle is not one of this kernel's":                                 func(p *PE) { p.Wait(Handle{op: 7}) },
 		"sum does not take two tiles":                                                  func(p *PE) { p.Binary(Sum, p.Scratch(1), p.Scratch(1)) },

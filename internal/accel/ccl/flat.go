@@ -9,7 +9,7 @@ import (
 )
 
 // Kernel is the all-reduce of a shape by an algorithm: every cube's tile, at the
-// place that ptr gives, becomes the sum of all.
+// address that ptr gives, becomes the sum of all.
 func Kernel(algorithm string, s Shape, ptr func(topo.PEID) tl.Ptr) (tl.Kernel, error) {
 	var flat string
 	switch algorithm {
@@ -39,7 +39,7 @@ func (s Shape) snake(i int) int {
 	return row*s.Cubes.W + col
 }
 
-// rank is the place of a PE in a flat algorithm, at its inverse.
+// rank is the rank of a PE in a flat algorithm, at its inverse.
 func (s Shape) rank(id topo.PEID) int {
 	if s.Cubes.Count() == 1 {
 		return id.SIP

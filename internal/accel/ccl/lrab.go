@@ -36,8 +36,8 @@ func (s Shape) Hops() int {
 	return hops + between
 }
 
-// place is the row and column of a cube in the grid.
-func (s Shape) place(cube int) (row, col int) {
+// coords is the row and column of a cube in the grid.
+func (s Shape) coords(cube int) (row, col int) {
 	if s.Cubes.Count() == 1 {
 		return 0, 0
 	}
@@ -51,7 +51,7 @@ func (s Shape) place(cube int) (row, col int) {
 func lrab(p *tl.PE, x tl.Ptr, s Shape) {
 	acc := p.Load(x, s.N)
 	rootRow, rootCol := s.RootCube()
-	row, col := s.place(p.ProgramID(1))
+	row, col := s.coords(p.ProgramID(1))
 	acc = reduce(p, acc, line{col, rootCol, s.Cubes.W, tl.W, tl.E})
 	if col == rootCol {
 		acc = reduce(p, acc, line{row, rootRow, s.Cubes.H, tl.N, tl.S})
@@ -64,8 +64,8 @@ func lrab(p *tl.PE, x tl.Ptr, s Shape) {
 	p.Store(x, acc)
 }
 
-// line is a row or column of places: this one, the root's, how many there are,
-// and the directions to lower and higher places.
+// line is a row or column of cubes or SIPs: this one's index, the root's, how many
+// there are, and the directions to lower and higher ones.
 type line struct {
 	at, root, n int
 	low, high   tl.Dir

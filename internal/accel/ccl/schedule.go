@@ -107,8 +107,8 @@ func (s lrabSchedule) Steps(rank int) iter.Seq[schedule.Step] {
 	}
 }
 
-// steps emits one rank's steps. The round of a message is the phase it belongs
-// to and its place in it, which both ends count alike.
+// steps emits one rank's steps. The tag of a message is its phase and its
+// number within the phase, which both ends count alike.
 type steps struct {
 	Shape
 	rank  int
@@ -125,7 +125,7 @@ func (e *steps) emit(s schedule.Step) {
 func (e *steps) all() {
 	cubes := e.Cubes.Count()
 	sip, cube := e.rank/cubes, e.rank%cubes
-	row, col := e.place(cube)
+	row, col := e.coords(cube)
 	rootRow, rootCol := e.RootCube()
 	e.emit(schedule.Step{Op: schedule.Copy, Src: e.in(), Dst: e.out()})
 	inRow := track{col, rootCol, e.Cubes.W, e.rank - col, 1}

@@ -23,7 +23,7 @@ const (
 	Microsecond Time = 1000 * Nanosecond
 )
 
-// Nanoseconds is the time as a number for people.
+// Nanoseconds is the time as a number.
 func (t Time) Nanoseconds() float64 { return float64(t) / float64(Nanosecond) }
 
 // Event is something that happens at a time. Kind, A and B say what to whom.
@@ -81,7 +81,7 @@ func (q *Queue) Push(e Event) {
 	q.today = min(q.today, number)
 }
 
-// near is how many places from the end of its day an event is looked for one by
+// near is how many positions from the end of its day an event is looked for one by
 // one. Most belong there; among the many of one instant the rest are searched.
 const near = 4
 
@@ -94,7 +94,7 @@ func (q *Queue) insert(number int64, e Event) {
 		q.wasted++
 	}
 	if i > d.first && e.Before(list[i-1]) {
-		low, high := d.first, i-1 // the place is between: list[high] is later
+		low, high := d.first, i-1 // the position is between: list[high] is later
 		for low < high {
 			if middle := int(uint(low+high) / 2); e.Before(list[middle]) {
 				high = middle
@@ -148,7 +148,7 @@ func (q *Queue) Pop() (Event, bool) {
 
 // rebuild spreads the events over so many days, each a quarter as long as the gaps
 // between the next few hundred instants: stepping over an empty day is cheaper than
-// finding a place in a full one.
+// finding a position in a full one.
 func (q *Queue) rebuild(days int) {
 	all := make([]Event, 0, q.n)
 	for _, d := range q.days {

@@ -12,14 +12,14 @@
 //     node that collects (Hop.Collect) passes a message on only when it has all
 //     of it.
 //
-// Flits are simulated one by one only where that matters. A message that nobody
-// gets in the way of is a train: one event per link for all its flits, whose
+// Flits are simulated one by one only where that matters. A message that meets
+// no other is a train: one event per link for all its flits, whose
 // times are known as a formula (train.go). When another message comes to a link
-// before the last flit of a train, the train is taken apart into its flits as
-// they stand at that moment. The results are the same to the picosecond.
+// before the last flit of a train, the train is split into its flits as
+// they stand then. The results are the same to the picosecond.
 //
 // The package knows links and times, not what messages are for: the owner of
-// the event queue passes it the events of its kinds and is told of deliveries by
+// the event queue passes it the events of its kinds and learns of deliveries by
 // events of the kind Delivered.
 package fabric
 
@@ -33,7 +33,7 @@ const (
 	wholeAt   uint8 = iota // the head of message A is at its next link
 	trainAt                // the head of train A is at its next link
 	flitAt                 // flit B of message A is at its next link
-	Delivered              // message A has arrived; B is its edition
+	Delivered              // message A has arrived; B is its version
 	FlitThere              // flit B of message A, sent with Each, has arrived
 	Kinds
 )
@@ -52,7 +52,7 @@ type Fabric struct {
 	queue     *event.Queue
 	model     topo.Fabric
 	flitBytes int
-	loners    bool // no trains: every flit by itself, the reference
+	flitByFlit    bool // no trains: every flit has its own events, the reference
 
 	free     []event.Time // by link: when it has sent all that has come to it
 	busy     []event.Time // by link: how long it was sending
@@ -67,7 +67,7 @@ type claim struct {
 	hop     int32
 }
 
-// Message is one thing on its way.
+// Message is a message in transit.
 type Message struct {
 	ID    int32
 	Path  topo.Path
@@ -75,21 +75,21 @@ type Message struct {
 	Sent  event.Time
 
 	each     bool // the owner wants every flit
-	edition  int32
+	version  int32
 	flits    int
 	hop      int        // of the head, while it is whole or a train
 	tail     event.Time // whole: when the tail is at the next link
 	train    []segment  // by hop it has come to
-	loose    bool
-	headThen []event.Time // loose: when the head was ready at each hop
-	at       []int32      // loose: by flit, the hop it goes to next
-	queue    []place      // loose: by flit, where it is announced
+	split    bool
+	headThen []event.Time // split: when the head was ready at each hop
+	at       []int32      // split: by flit, the hop it goes to next
+	queue    []pendingHop      // split: by flit, where it is announced
 }
 
-// place says that a flit is announced at a hop, and for when. Of the flits of one
+// pendingHop says that a flit is announced at a hop, and for when. Of the flits of one
 // message that stand before the same link only the first is in the queue of
-// events: it calls the next one. A burst of a thousand flits so is one event.
-type place struct {
+// events: it calls the next one. So a burst of a thousand flits is one event.
+type pendingHop struct {
 	hop   int32 // + 1; 0 is nowhere
 	waits bool  // for the flit before it to pass
 	ready event.Time
@@ -102,7 +102,7 @@ func New(q *event.Queue, links int, model topo.Fabric, flitBytes int) *Fabric {
 }
 
 // FlitByFlit turns trains off: the slow reference that they are tested against.
-func (f *Fabric) FlitByFlit() { f.loners = true }
+func (f *Fabric) FlitByFlit() { f.flitByFlit = true }
 
 // Message is what a Delivered or FlitThere event is about.
 func (f *Fabric) Message(id int32) *Message { return f.messages[id] }
@@ -113,7 +113,7 @@ func (f *Fabric) Hops() int64 { return f.hops }
 // Busy is how long each link was sending.
 func (f *Fabric) Busy() []event.Time { return f.busy }
 
-// Send puts a message on its way at once.
+// Send starts a message now.
 func (f *Fabric) Send(now event.Time, path topo.Path, bytes int) *Message {
 	m := f.message(now, path, bytes)
 	if f.model == topo.Whole {
@@ -122,7 +122,7 @@ func (f *Fabric) Send(now event.Time, path topo.Path, bytes int) *Message {
 		return m
 	}
 	m.train = append(m.train, segment{ready: schedule{lines: []line{{now, 0}}, last: now}})
-	if f.loners {
+	if f.flitByFlit {
 		f.scatter(m, event.Event{Time: now - 1})
 	} else {
 		f.queue.Push(event.Event{Time: now, Seq: m.seq(0, 0), Kind: trainAt, A: m.ID})
@@ -130,8 +130,8 @@ func (f *Fabric) Send(now event.Time, path topo.Path, bytes int) *Message {
 	return m
 }
 
-// SendEach puts a message on its way whose flits become ready at the given
-// times, and tells of each arrival by a FlitThere event before Delivered. With
+// SendEach starts a message whose flits become ready at the given times, and
+// reports each arrival by a FlitThere event before Delivered. With
 // whole messages there are no flits: the head leaves at the first time, the
 // tail not before the last.
 func (f *Fabric) SendEach(now event.Time, path topo.Path, bytes int, ready []event.Time) *Message {
@@ -142,7 +142,7 @@ func (f *Fabric) SendEach(now event.Time, path topo.Path, bytes int, ready []eve
 		return m
 	}
 	m.each = true
-	m.comeApart()
+	m.splitUp()
 	for i := range m.flits {
 		f.push(m, i, 0, ready[min(i, len(ready)-1)])
 	}
@@ -185,12 +185,12 @@ func (f *Fabric) Handle(e event.Event) {
 	}
 }
 
-// Valid tells whether a Delivered event still holds: a train that was taken
-// apart after its end had been foreseen arrives at another time.
-func (f *Fabric) Valid(e event.Event) bool { return f.messages[e.A].edition == e.B }
+// Valid tells whether a Delivered event still holds: a train that was split
+// after its delivery was scheduled arrives at another time.
+func (f *Fabric) Valid(e event.Event) bool { return f.messages[e.A].version == e.B }
 
 func (f *Fabric) deliver(m *Message, at event.Time) {
-	f.queue.Push(event.Event{Time: at, Seq: seqDeliveries | uint64(m.ID), Kind: Delivered, A: m.ID, B: m.edition})
+	f.queue.Push(event.Event{Time: at, Seq: seqDeliveries | uint64(m.ID), Kind: Delivered, A: m.ID, B: m.version})
 }
 
 // Done gives back what was kept of a delivered message.
@@ -258,7 +258,7 @@ func (f *Fabric) single(m *Message, i int, e event.Event) {
 func (f *Fabric) push(m *Message, i, hop int, at event.Time) {
 	m.at[i] = int32(hop)
 	if hop < len(m.Path) {
-		m.queue[i] = place{hop: int32(hop) + 1, ready: at}
+		m.queue[i] = pendingHop{hop: int32(hop) + 1, ready: at}
 		if i > 0 && m.queue[i-1].hop == int32(hop)+1 && m.queue[i-1].ready <= at {
 			m.queue[i].waits = true
 			return
@@ -278,10 +278,10 @@ func (f *Fabric) announce(m *Message, i, hop int, at event.Time) {
 	f.queue.Push(event.Event{Time: at, Seq: m.seq(i, hop), Kind: flitAt, A: m.ID, B: int32(i)})
 }
 
-// comeApart makes room for the state of single flits.
-func (m *Message) comeApart() {
-	m.loose = true
+// splitUp makes room for the state of single flits.
+func (m *Message) splitUp() {
+	m.split = true
 	m.headThen = make([]event.Time, len(m.Path)+1)
 	m.at = make([]int32, m.flits)
-	m.queue = make([]place, m.flits)
+	m.queue = make([]pendingHop, m.flits)
 }

@@ -122,7 +122,7 @@ func TestTrainIsTakenApart(t *testing.T) {
 		}
 		apart := 0
 		for _, m := range fast.messages {
-			apart += int(m.edition)
+			apart += int(m.version)
 		}
 		if apart != c.apart {
 			t.Errorf("%d trains were taken apart, want %d", apart, c.apart)

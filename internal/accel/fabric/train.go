@@ -90,7 +90,7 @@ func passNode(gone schedule, flits int, h *topo.Hop) schedule {
 // advance takes the train over its next link, as if nobody else came there
 // before its last flit; who does will take it apart.
 func (f *Fabric) advance(m *Message, e event.Event) {
-	if m.loose {
+	if m.split {
 		return // taken apart since this was announced
 	}
 	h := &m.Path[m.hop]
@@ -121,7 +121,7 @@ func (f *Fabric) breakUp(link int32, e event.Event) {
 	}
 	f.trains[link] = claim{} // it is taken apart now, or has passed
 	m := f.messages[c.message-1]
-	if m.loose || m.train == nil {
+	if m.split || m.train == nil {
 		return
 	}
 	last := event.Event{Time: m.train[c.hop].ready.last, Seq: m.seq(m.flits-1, int(c.hop))}
@@ -134,8 +134,8 @@ func (f *Fabric) breakUp(link int32, e event.Event) {
 // what has happened by then stays, what was only foreseen is undone.
 func (f *Fabric) scatter(m *Message, e event.Event) {
 	train := m.train
-	m.comeApart()
-	m.edition++
+	m.splitUp()
+	m.version++
 	taken := make([]int, len(m.Path)+1) // by hop: flits that have entered its link
 	for hop := range m.hop {
 		s := &train[hop]

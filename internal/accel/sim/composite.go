@@ -177,7 +177,7 @@ func (g *engine) acquire(p *pe, c *channel) {
 	g.at(g.now, evAcquire, p.number, direction)
 }
 
-// release ends the current transfer and begins the next.
+// release ends the current transfer and starts the next.
 func (g *engine) release(p *pe, c *channel) transfer {
 	t := c.queue[0]
 	c.queue = append(c.queue[:0], c.queue[1:]...)

@@ -7,8 +7,8 @@ import (
 	"github.com/kernbench/kernbench/accel/tl"
 )
 
-// Deadlock says that nothing can happen any more although programs have not
-// ended, and who waits for whom.
+// Deadlock is the error of programs that wait for each other: no event is left
+// although they have not ended.
 type Deadlock struct {
 	Stuck int      // programs that have not ended
 	Chain []string // from one of them along what each waits for
@@ -18,7 +18,7 @@ type Deadlock struct {
 func (d *Deadlock) Error() string {
 	text := fmt.Sprintf("deadlock, %d programs wait forever: %s", d.Stuck, strings.Join(d.Chain, "; "))
 	if d.Cycle {
-		text += "; and so round in a circle"
+		text += "; the chain is a cycle"
 	}
 	return text
 }
@@ -50,7 +50,7 @@ func (g *engine) deadlock() error {
 	return d
 }
 
-// waits says what a program waits for and whose turn it is.
+// waits says what a program waits for, and which program would have to act.
 func (g *engine) waits(p *pe) (text string, next *pe) {
 	at := p.pc
 	if p.waitFor >= 0 {
@@ -64,15 +64,15 @@ func (g *engine) waits(p *pe) (text string, next *pe) {
 		}
 	}
 	op := &p.prog.Ops[at]
-	who, door := int(op.Port.From), "from"
+	who, how := int(op.Port.From), "from"
 	if op.Kind == tl.Send {
-		who, door = int(op.Port.To), "for a free slot at"
+		who, how = int(op.Port.To), "for a free slot at"
 	}
 	peer := g.Topo.At(who)
 	if i, runs := g.byIndex[who]; runs {
 		next = g.pes[i]
 	}
-	text = fmt.Sprintf("%v waits in call %d (%v) %s %v", p.prog.ID, at, op.Kind, door, peer)
+	text = fmt.Sprintf("%v waits in call %d (%v) %s %v", p.prog.ID, at, op.Kind, how, peer)
 	switch {
 	case op.Any:
 		return fmt.Sprintf("%v waits in call %d (recv) for anyone", p.prog.ID, at), nil

@@ -57,7 +57,7 @@ func (g *engine) transfer(p *pe, write bool) error {
 	if err != nil {
 		return err
 	}
-	g.noted(g.fabric.SendEach(g.now, path, t.bytes, []event.Time{g.now}), purpose{forStoreData, p.number})
+	g.track(g.fabric.SendEach(g.now, path, t.bytes, []event.Time{g.now}), purpose{forStoreData, p.number})
 	return nil
 }
 
@@ -86,7 +86,7 @@ func (g *engine) answer(p *pe) error {
 		latest = max(latest, g.commit(part, min(g.piece(), t.bytes-off), false, g.now))
 		g.ready = append(g.ready, latest)
 	}
-	g.noted(g.fabric.SendEach(g.now, path, t.bytes, g.ready), purpose{forLoadData, p.number})
+	g.track(g.fabric.SendEach(g.now, path, t.bytes, g.ready), purpose{forLoadData, p.number})
 	return nil
 }
 

@@ -4,10 +4,10 @@ import "github.com/kernbench/kernbench/internal/accel/topo"
 
 // A launch goes from the IO_CPU of each SIP to the M_CPU of each cube and from
 // there to the PEs. The IO_CPU knows how long that takes and names a time at
-// which all start: the latest arrival anywhere. So the way of the launch is not
-// in the times of the kernels, and nobody starts late.
+// which all start: the latest arrival anywhere. So the launch is not part of the
+// kernels' times, and no PE starts late.
 
-// ioCPU is where a SIP's launch begins.
+// ioCPU is where a SIP's launch starts.
 func ioCPU(sip int) topo.End { return topo.End{Kind: topo.AtIOCPU, PEID: topo.PEID{SIP: sip}} }
 
 func (g *engine) launch() error {

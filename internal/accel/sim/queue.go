@@ -152,7 +152,7 @@ func (g *engine) send(p *pe) {
 	}
 	log.started = g.now
 	q.arrivals = append(q.arrivals, &arrival{queue: q, from: p, op: p.pc, bytes: op.Bytes(), sent: g.now})
-	g.noted(g.fabric.Send(g.now, q.path, op.Bytes()), purpose{forQueue, q.number})
+	g.track(g.fabric.Send(g.now, q.path, op.Bytes()), purpose{forQueue, q.number})
 	g.effect(p, p.pc, op.Port)
 	g.finish(p, g.now)
 }
@@ -172,9 +172,9 @@ func (g *engine) visible(q *queue) {
 	q.arrivals[q.shown].visible = g.now
 	q.shown++
 	if i, runs := g.byIndex[int(q.port.To)]; runs {
-		if p := g.pes[i]; p.anyWait && q.port.Door < int32(tl.Dirs) && q.started == len(q.posted) {
+		if p := g.pes[i]; p.anyWait && q.port.Input < int32(tl.Dirs) && q.started == len(q.posted) {
 			p.anyWait = false
-			p.turn = q.port.Door + 1
+			p.turn = q.port.Input + 1
 			q.posted = append(q.posted, p.pc)
 		}
 	}
@@ -186,13 +186,13 @@ func (g *engine) receive(p *pe) error {
 	op := &p.prog.Ops[p.pc]
 	port := op.Port
 	if op.Any {
-		door, found := g.whoseTurn(p)
+		next, found := g.nextQueue(p)
 		if !found {
 			p.anyWait = true
 			return nil
 		}
-		p.turn = door.Door + 1
-		port = door
+		p.turn = next.Input + 1
+		port = next
 	}
 	q, err := g.queue(port)
 	if err != nil {
@@ -207,15 +207,16 @@ func (g *engine) receive(p *pe) error {
 	return nil
 }
 
-// whoseTurn is the next queue in turn with a message nobody has asked for.
-func (g *engine) whoseTurn(p *pe) (tl.Port, bool) {
+// nextQueue is the next queue, round-robin, with a message that no receive has
+// been posted for.
+func (g *engine) nextQueue(p *pe) (tl.Port, bool) {
 	for i := range int32(tl.Dirs) {
-		door := (p.turn + i) % int32(tl.Dirs)
-		from, ok := tl.Neighbor(g.Topo, p.prog.ID, tl.Dir(door))
+		input := (p.turn + i) % int32(tl.Dirs)
+		from, ok := tl.Neighbor(g.Topo, p.prog.ID, tl.Dir(input))
 		if !ok {
 			continue
 		}
-		port := tl.Port{From: int32(g.Topo.Index(from)), To: int32(p.index), Door: door}
+		port := tl.Port{From: int32(g.Topo.Index(from)), To: int32(p.index), Input: input}
 		if n, known := g.byPort[port]; known {
 			if q := g.queues[n]; q.shown > q.taken && q.started == len(q.posted) {
 				return port, true

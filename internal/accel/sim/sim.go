@@ -31,7 +31,7 @@ type Config struct {
 // Result is what happened. Times of PEs count from their common start.
 type Result struct {
 	Start     event.Time   // when the PEs started, after the launch
-	Late      int          // PEs that the launch reached too late; 0 in a right model
+	Late      int          // PEs that the launch reached after Start; 0 if the model is right
 	Exec      []event.Time // by program: from start to end
 	Crit      event.Time   // the longest of these
 	Slowest   int          // the program that took it
@@ -98,7 +98,7 @@ type engine struct {
 	byPort     map[tl.Port]int32
 	ports      map[int]*slotPort
 	hbm        map[int]*hbm
-	ready      []event.Time // of the pieces of a read; only for the moment
+	ready      []event.Time // of the pieces of a read; reused
 	order      []Effect
 	composites []*composite
 	target     event.Time // when all start
@@ -209,13 +209,13 @@ func (g *engine) loop() error {
 }
 
 // at schedules an event of this package. The sequence number names the event,
-// so that its place among others of the same time does not depend on when it
+// so that its order among others of the same time does not depend on when it
 // was scheduled.
 func (g *engine) at(t event.Time, kind uint8, a, b int32) {
 	g.events.Push(event.Event{Time: t, Seq: fabric.Sequences + uint64(kind)<<52 + uint64(a)<<24 + uint64(b), Kind: kind, A: a, B: b})
 }
 
-// path finds a way once.
+// path finds a path and remembers it.
 func (g *engine) path(from, to topo.End) (topo.Path, error) {
 	key := [2]topo.End{from, to}
 	if p, known := g.paths[key]; known {
@@ -234,11 +234,11 @@ func (g *engine) post(from, to topo.End, why purpose) error {
 	if err != nil {
 		return err
 	}
-	g.noted(g.fabric.Send(g.now, path, 0), why)
+	g.track(g.fabric.Send(g.now, path, 0), why)
 	return nil
 }
 
-func (g *engine) noted(m *fabric.Message, why purpose) {
+func (g *engine) track(m *fabric.Message, why purpose) {
 	for int(m.ID) >= len(g.purposes) {
 		g.purposes = append(g.purposes, purpose{})
 	}

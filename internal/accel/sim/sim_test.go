@@ -287,9 +287,9 @@ func TestAnyAndAsync(t *testing.T) {
 	from := map[int32]int{}
 	var doors []int32
 	for _, e := range r.Order {
-		if e.Port.Door != 0 && int(e.Port.To) == c.Topo.Index(mid) && e.Program == 2 {
+		if e.Port.Input != 0 && int(e.Port.To) == c.Topo.Index(mid) && e.Program == 2 {
 			from[e.Port.From]++
-			doors = append(doors, e.Port.Door)
+			doors = append(doors, e.Port.Input)
 		}
 	}
 	if len(from) != 3 || len(doors) != 6 || doors[0] == doors[1] {
@@ -314,7 +314,7 @@ func TestDeadlock(t *testing.T) {
 		circ bool
 	}{
 		{kernels{pe0: func(p *tl.PE) { p.Recv(tl.E, 1) }, cube1: func(p *tl.PE) { p.Recv(tl.W, 1) }},
-			[]string{"2 programs wait", "sip0.cube0.pe0 waits in call 0 (recv) from sip0.cube1.pe0", "sip0.cube1.pe0 waits in call 0 (recv) from sip0.cube0.pe0", "circle"}, true},
+			[]string{"2 programs wait", "sip0.cube0.pe0 waits in call 0 (recv) from sip0.cube1.pe0", "sip0.cube1.pe0 waits in call 0 (recv) from sip0.cube0.pe0", "cycle"}, true},
 		{kernels{pe0: func(p *tl.PE) { p.Recv(tl.E, 1) }, cube1: func(p *tl.PE) {}},
 			[]string{"1 programs wait", "sip0.cube1.pe0 has ended"}, false},
 		{kernels{pe0: func(p *tl.PE) { p.Recv(tl.E, 1) }}, []string{"sip0.cube1.pe0, which runs no program"}, false},

@@ -48,10 +48,10 @@ func Engines() []string { return []string{"pe_dma", "pe_fetch_store", "pe_gemm",
 type Usage struct {
 	Count       int
 	Busy        event.Time // sum of the durations
-	First, Last event.Time // from the begin of the first to the end of the last
+	First, Last event.Time // from the start of the first to the end of the last
 }
 
-// Active is the time from the begin of the first to the end of the last.
+// Active is the time from the start of the first to the end of the last.
 func (u Usage) Active() event.Time { return u.Last - u.First }
 
 // Plus is the usage of both.

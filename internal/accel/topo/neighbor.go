@@ -1,7 +1,7 @@
 package topo
 
-// neighbor is the place next to id on a grid, wrapping where wrap says so; a
-// place is not its own neighbour.
+// neighbor is the cell next to id on a grid, wrapping where wrap says so; a cell
+// is not its own neighbour.
 func (g Grid) neighbor(id int, side Side, wrap bool) (int, bool) {
 	rows, cols := side.Step()
 	row, col := id/g.W+rows, id%g.W+cols

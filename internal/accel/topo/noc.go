@@ -2,7 +2,7 @@ package topo
 
 import "fmt"
 
-// router is a place in a cube's network.
+// router is the row and column of a router in a cube's network.
 type router struct{ row, col int }
 
 // Side is a direction on a grid.
@@ -27,7 +27,7 @@ func (s Side) Step() (rows, cols int) {
 	return d[0], d[1]
 }
 
-// index numbers the routers, the places in the hole included.
+// index numbers the routers, those missing in the hole included.
 func (n *Noc) index(r router) int { return r.row*n.Cols + r.col }
 
 func (n *Noc) exists(r router) bool {
@@ -39,7 +39,7 @@ func (n *Noc) at(r router) Pos {
 	return Pos{n.pitchX*Length(r.col) + n.pitchX/2, n.pitchY*Length(r.row) + n.pitchY/2}
 }
 
-// nearest is the router closest to a place, the first of equals.
+// nearest is the router closest to a position, the first of equals.
 func (n *Noc) nearest(p Pos) router {
 	var best router
 	least := Length(-1)

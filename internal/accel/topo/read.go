@@ -28,7 +28,7 @@ func Load(path string) (*Topology, error) {
 	return Parse(path, data)
 }
 
-// Parse reads the text of a topology file; the name stands in errors. All
+// Parse reads the text of a topology file; the name is for errors. All
 // faults are reported at once, each with line and column.
 func Parse(name string, data []byte) (*Topology, error) {
 	file, root := yamlfile.Parse(name, data, "topology", "system, io_chiplet, sip, cube and pe")
@@ -102,10 +102,10 @@ func (r reader) cube() []yamlfile.Field {
 			return []yamlfile.Field{r.whole("connections", &c.UCIeConns, 1, mostSide), r.rate("bw_gbs", &c.UCIeBW), r.ns("overhead_ns", &c.UCIeCost)}
 		}),
 		r.group("m_cpu", func() []yamlfile.Field {
-			return []yamlfile.Field{r.place("pos_mm", &c.MCPUPos), r.ns("overhead_ns", &c.MCPUCost)}
+			return []yamlfile.Field{r.position("pos_mm", &c.MCPUPos), r.ns("overhead_ns", &c.MCPUCost)}
 		}),
 		r.group("sram", func() []yamlfile.Field {
-			return []yamlfile.Field{r.place("pos_mm", &c.SRAMPos), r.memory("size_mb", &c.SRAMBytes, 1<<20, mostMB),
+			return []yamlfile.Field{r.position("pos_mm", &c.SRAMPos), r.memory("size_mb", &c.SRAMBytes, 1<<20, mostMB),
 				r.ns("overhead_ns", &c.SRAMCost), r.rate("router_bw_gbs", &c.SRAMBW)}
 		}),
 		r.group("hbm", r.hbm),
@@ -265,7 +265,7 @@ func (r reader) length(key string, into *Length) yamlfile.Field {
 	}}
 }
 
-func (r reader) place(key string, into *Pos) yamlfile.Field {
+func (r reader) position(key string, into *Pos) yamlfile.Field {
 	return yamlfile.Field{Key: key, Read: func(n yamlfile.Node, what string) { *into = r.pos(n, what, 0) }}
 }
 
@@ -306,7 +306,7 @@ func (t *Topology) settle() error {
 		fault("cube.ucie.connections is %d, but a side has %d or %d routers", c.UCIeConns, noc.Rows, noc.Cols)
 	}
 	if len(c.PEPos) != c.PEGrid.Count() {
-		fault("cube.pe_pos_mm has %d places, but cube.pe_grid is %d x %d", len(c.PEPos), c.PEGrid.W, c.PEGrid.H)
+		fault("cube.pe_pos_mm has %d positions, but cube.pe_grid is %d x %d", len(c.PEPos), c.PEGrid.W, c.PEGrid.H)
 	}
 	if t.HBMSlice() == 0 || t.HBMSlice()%int64(c.HBM.Burst*c.HBM.Channels) != 0 {
 		fault("cube.hbm: a PE's share of %d bytes is not a multiple of %d channels of %d bytes", t.HBMSlice(), c.HBM.Channels, c.HBM.Burst)
@@ -325,9 +325,9 @@ func (t *Topology) settle() error {
 		return noc.nearest(p)
 	}
 	c.mcpu, c.sram = attach("cube.m_cpu.pos_mm", c.MCPUPos), attach("cube.sram.pos_mm", c.SRAMPos)
-	c.pePlace = nil
+	c.peRouter = nil
 	for i, p := range c.PEPos {
-		c.pePlace = append(c.pePlace, attach(fmt.Sprintf("cube.pe_pos_mm[%d]", i), p))
+		c.peRouter = append(c.peRouter, attach(fmt.Sprintf("cube.pe_pos_mm[%d]", i), p))
 	}
 	if len(faults) > 0 {
 		return errors.Join(faults...)

@@ -36,7 +36,7 @@ func (p Path) Slowest() Bandwidth {
 	return slowest
 }
 
-// EndKind is what a path begins or ends at.
+// EndKind is what a path starts or ends at.
 type EndKind int
 
 // The ends of paths.
@@ -75,8 +75,8 @@ func NewWiring(t *Topology) *Wiring {
 // Links is the number of directed links.
 func (w *Wiring) Links() int { return w.sip * w.t.SIPs.Count }
 
-// Links of a cube, in this order: four per router, in and out of each PE's DMA and HBM, of SRAM and M_CPU, and
-// three per UCIe connection: from the router to the port, from port to port over
+// Links of a cube, in this order: four per router, in and out of each PE's DMA and
+// HBM, of SRAM and M_CPU, and three per UCIe connection: from the router to the port, from port to port over
 // the gap, from the port to the router.
 const (
 	portOut = iota
@@ -88,21 +88,21 @@ func (w *Wiring) atRouter(r router, side Side) int { return w.t.Cube.Noc.index(r
 
 func (w *Wiring) atEnd(e End, in bool) int {
 	base := w.t.Cube.Noc.Rows * w.t.Cube.Noc.Cols * 4
-	place := 0
+	slot := 0
 	switch pes := w.t.PEs(); e.Kind {
 	case AtPE:
-		place = e.PE
+		slot = e.PE
 	case AtHBM:
-		place = pes + e.PE
+		slot = pes + e.PE
 	case AtSRAM:
-		place = 2 * pes
+		slot = 2 * pes
 	case AtMCPU:
-		place = 2*pes + 1
+		slot = 2*pes + 1
 	}
 	if in {
-		return base + 2*place + 1
+		return base + 2*slot + 1
 	}
-	return base + 2*place
+	return base + 2*slot
 }
 
 func (w *Wiring) atUCIe(part int, side Side, k int) int {
@@ -139,7 +139,7 @@ type trip struct {
 	path      Path
 	sip, cube int
 	at        router
-	lane      int // the UCIe connection it uses
+	conn      int // the UCIe connection it uses
 }
 
 // Path finds the way between two ends: XY over the routers of a cube, XY over
@@ -155,7 +155,7 @@ func (w *Wiring) Path(from, to End) (Path, error) {
 	if from == to {
 		return nil, fmt.Errorf("a path from %v to itself", from.PEID)
 	}
-	tr := &trip{Wiring: w, sip: from.SIP, cube: from.Cube, lane: from.PE % w.perPort}
+	tr := &trip{Wiring: w, sip: from.SIP, cube: from.Cube, conn: from.PE % w.perPort}
 	toColumn := to.Cube % t.Cubes.W
 	switch {
 	case from.Kind == AtIOCPU:
@@ -174,26 +174,26 @@ func (w *Wiring) Path(from, to End) (Path, error) {
 		tr.leave(from)
 	}
 	tr.toCube(to.Cube)
-	tr.walk(w.place(to))
+	tr.walk(w.routerOf(to))
 	tr.arrive(to)
 	return tr.path, nil
 }
 
-// place is the router that an end is attached to.
-func (w *Wiring) place(e End) router {
+// routerOf is the router that an end is attached to.
+func (w *Wiring) routerOf(e End) router {
 	switch e.Kind {
 	case AtSRAM:
 		return w.t.Cube.sram
 	case AtMCPU:
 		return w.t.Cube.mcpu
 	}
-	return w.t.Cube.pePlace[e.PE]
+	return w.t.Cube.peRouter[e.PE]
 }
 
 // attachment is the link between an end and its router.
 func (w *Wiring) attachment(e End) (bw Bandwidth, l Length, cost event.Time) {
 	c := &w.t.Cube
-	at := c.Noc.at(w.place(e))
+	at := c.Noc.at(w.routerOf(e))
 	switch e.Kind {
 	case AtHBM: // it sits at the router
 		return c.HBM.BW, 0, c.HBM.Cost
@@ -213,7 +213,7 @@ func (tr *trip) cubeLink(local int) int { return tr.sip*tr.Wiring.sip + tr.cube*
 
 func (tr *trip) leave(e End) {
 	bw, l, _ := tr.attachment(e)
-	tr.at = tr.place(e)
+	tr.at = tr.routerOf(e)
 	tr.add(tr.cubeLink(tr.atEnd(e, false)), bw, l, tr.t.Cube.Noc.RouterCost)
 }
 
@@ -246,17 +246,17 @@ func (tr *trip) walk(to router) {
 // which ends at a port that costs so much.
 func (tr *trip) out(side Side, farCost event.Time) {
 	c := &tr.t.Cube
-	tr.walk(c.Noc.port(side, c.UCIeConns, tr.lane))
-	tr.add(tr.cubeLink(tr.atUCIe(portOut, side, tr.lane)), c.UCIeBW, c.Noc.pitchX/2, c.UCIeCost)
-	tr.add(tr.cubeLink(tr.atUCIe(portWire, side, tr.lane)), c.UCIeBW, tr.t.Gap, farCost)
+	tr.walk(c.Noc.port(side, c.UCIeConns, tr.conn))
+	tr.add(tr.cubeLink(tr.atUCIe(portOut, side, tr.conn)), c.UCIeBW, c.Noc.pitchX/2, c.UCIeCost)
+	tr.add(tr.cubeLink(tr.atUCIe(portWire, side, tr.conn)), c.UCIeBW, tr.t.Gap, farCost)
 }
 
 // in enters a cube from its port on a side.
 func (tr *trip) in(cube int, side Side) {
 	c := &tr.t.Cube
 	tr.cube = cube
-	tr.add(tr.cubeLink(tr.atUCIe(portIn, side, tr.lane)), c.UCIeBW, c.Noc.pitchX/2, c.Noc.RouterCost)
-	tr.at = c.Noc.port(side, c.UCIeConns, tr.lane)
+	tr.add(tr.cubeLink(tr.atUCIe(portIn, side, tr.conn)), c.UCIeBW, c.Noc.pitchX/2, c.Noc.RouterCost)
+	tr.at = c.Noc.port(side, c.UCIeConns, tr.conn)
 }
 
 // toCube goes from cube to cube, along the row first.
@@ -301,7 +301,7 @@ func (tr *trip) ioLength(col int) Length {
 }
 
 func (tr *trip) ioLink(part, col int) int {
-	return tr.sip*tr.Wiring.sip + tr.Wiring.cube*tr.t.Cubes.Count() + tr.atIO(part, col, tr.lane)
+	return tr.sip*tr.Wiring.sip + tr.Wiring.cube*tr.t.Cubes.Count() + tr.atIO(part, col, tr.conn)
 }
 
 func (tr *trip) io(part int, bw Bandwidth, l Length, cost event.Time, collect bool) {

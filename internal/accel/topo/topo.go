@@ -1,5 +1,5 @@
 // Package topo describes the simulated accelerator: how many SIPs, cubes and
-// PEs there are, where they sit, who is whose neighbour, and what each part
+// PEs there are, where they are, which are neighbours, and what each part
 // costs. A Topology is read from a YAML file, strictly; the one built in is
 // topology.yaml. The package computes positions, neighbours and addresses, and
 // simulates nothing.
@@ -40,8 +40,8 @@ const (
 // Kind is how SIPs are connected.
 type Kind string
 
-// The SIP topologies. They say who is whose neighbour; the wires all go to the
-// switch.
+// The SIP topologies. They say which SIPs are neighbours; the wires all go
+// to the switch.
 const (
 	Ring  Kind = "ring_1d"
 	Torus Kind = "torus_2d"
@@ -65,13 +65,13 @@ func (b Bandwidth) Time(bytes int) event.Time {
 // Length is a distance in micrometres.
 type Length int64
 
-// Pos is a place on a die, from its north-west corner.
+// Pos is a position on a die, from its north-west corner.
 type Pos struct{ X, Y Length }
 
-// Grid is a rectangle of numbered places: id = row*W + column.
+// Grid is a rectangle of numbered cells: id = row*W + column.
 type Grid struct{ W, H int }
 
-// Count is the number of places.
+// Count is the number of cells.
 func (g Grid) Count() int { return g.W * g.H }
 
 // Topology is the whole accelerator. Times are of one passage or command.
@@ -118,7 +118,7 @@ type Cube struct {
 	HBM        HBM
 	PEGrid     Grid
 	PEPos      []Pos
-	pePlace    []router // the router nearest to each
+	peRouter    []router // the router nearest to each
 	mcpu, sram router
 }
 

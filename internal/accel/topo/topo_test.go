@@ -105,7 +105,7 @@ func TestContradictions(t *testing.T) {
 		{"{row: 2, col: 2, h: 2, w: 2}", "{row: 1, col: 0, h: 2, w: 6}", "in the hole"},
 		{"{row: 2, col: 2, h: 2, w: 2}", "{row: 1, col: 1, h: 4, w: 5}", "in the hole"},
 		{"connections: 4 ", "connections: 7 ", "a side has 6 or 6 routers"},
-		{"pe_grid: {w: 4, h: 2}", "pe_grid: {w: 4, h: 4}", "has 8 places, but cube.pe_grid is 4 x 4"},
+		{"pe_grid: {w: 4, h: 2}", "pe_grid: {w: 4, h: 4}", "has 8 positions, but cube.pe_grid is 4 x 4"},
 		{"[1.5, 9]", "[100, 9]", "cube.sram.pos_mm lies outside"},
 		{"burst_bytes: 256", "burst_bytes: 100", "want a power of two"},
 		{"tile: [32, 64, 32]", "tile: [32, 64]", "want three numbers"},

@@ -12,6 +12,11 @@ func View[E Element](b []byte) []E {
 	return unsafe.Slice((*E)(unsafe.Pointer(unsafe.SliceData(b))), len(b)/int(unsafe.Sizeof(*new(E))))
 }
 
+// Bytes is the inverse of View: the memory of elements.
+func Bytes[E Element](elements []E) []byte {
+	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(elements))), len(elements)*int(unsafe.Sizeof(*new(E))))
+}
+
 // Get is the value of element i. Integers beyond 2^53 are rounded.
 func (d DType) Get(b []byte, i int) float64 {
 	var v [1]float64

@@ -25,6 +25,17 @@ func TestConvert(t *testing.T) {
 	}
 }
 
+func TestBytes(t *testing.T) {
+	elements := []int32{1, -2, 3}
+	b := Bytes(elements)
+	if len(b) != 12 || &View[int32](b)[0] != &elements[0] || View[int32](b)[1] != -2 {
+		t.Errorf("%d bytes, %v", len(b), View[int32](b))
+	}
+	if Bytes[int64](nil) != nil || len(View[float32](nil)) != 0 {
+		t.Error("nothing has bytes")
+	}
+}
+
 func TestConvertRounds(t *testing.T) {
 	for _, c := range []struct {
 		d        DType

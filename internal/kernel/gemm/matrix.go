@@ -26,9 +26,7 @@ func New(d dtype.DType, rows, cols int) Matrix {
 // Of views elements that lie row by row, from one row to the next by stride
 // elements.
 func Of[E dtype.Element](elements []E, rows, cols, stride int) Matrix {
-	size := int(unsafe.Sizeof(*new(E)))
-	data := unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(elements))), len(elements)*size)
-	return Matrix{Type: dtype.Of[E](), Rows: rows, Cols: cols, RowStep: stride, ColStep: 1, Data: data}
+	return Matrix{Type: dtype.Of[E](), Rows: rows, Cols: cols, RowStep: stride, ColStep: 1, Data: dtype.Bytes(elements)}
 }
 
 // T is the transposed view.
