@@ -49,10 +49,10 @@ const (
 
 // Fabric is the links and what is on them.
 type Fabric struct {
-	queue     *event.Queue
-	model     topo.Fabric
-	flitBytes int
-	flitByFlit    bool // no trains: every flit has its own events, the reference
+	queue      *event.Queue
+	model      topo.Fabric
+	flitBytes  int
+	flitByFlit bool // no trains: every flit has its own events, the reference
 
 	free     []event.Time // by link: when it has sent all that has come to it
 	busy     []event.Time // by link: how long it was sending
@@ -83,7 +83,7 @@ type Message struct {
 	split    bool
 	headThen []event.Time // split: when the head was ready at each hop
 	at       []int32      // split: by flit, the hop it goes to next
-	queue    []pendingHop      // split: by flit, where it is announced
+	queue    []pendingHop // split: by flit, where it is announced
 }
 
 // pendingHop says that a flit is announced at a hop, and for when. Of the flits of one

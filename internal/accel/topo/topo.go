@@ -118,7 +118,7 @@ type Cube struct {
 	HBM        HBM
 	PEGrid     Grid
 	PEPos      []Pos
-	peRouter    []router // the router nearest to each
+	peRouter   []router // the router nearest to each
 	mcpu, sram router
 }
 
