@@ -2,10 +2,12 @@ package main
 
 import (
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"testing"
@@ -30,6 +32,8 @@ func TestMain(m *testing.M) {
 	}
 	// Under the race detector every process would sleep a second at its end.
 	os.Setenv("GORACE", "atexit_sleep_ms=0")
+	// The stories wait more than they work: for time-outs, launchers and processes.
+	flag.Set("test.parallel", strconv.Itoa(2*runtime.GOMAXPROCS(0)))
 	testscript.Main(m, map[string]func(){"kernbench": func() {
 		run.ClaimName = "@kernbench-" + os.Getenv("WORK")
 		os.Exit(cli.Main(all()))
