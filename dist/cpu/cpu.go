@@ -18,7 +18,7 @@
 // All of them add in rank order, as the schedules of the same name do.
 //
 // With a Config.Exchange the ranks may be on several hosts. Those of one host
-// share memory as ever; between hosts a link is a TCP connection (package tcp).
+// share memory as before; between hosts a link is a TCP connection (package tcp).
 // Schedules that only send messages work over both, and all-reduce has code of its
 // own again, "hierarchical": parts are added up within each host, between the hosts,
 // and fetched within each host, piece by piece. Nothing reaches into the memory of another

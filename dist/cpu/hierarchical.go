@@ -28,7 +28,7 @@ const (
 )
 
 // hierarchy is the all-reduce between hosts: the ranks of a host add up a part
-// each, ranks with the same place on all hosts (a column) add these up over TCP, and
+// each, the same local rank of every host (a column) adds these up over TCP, and
 // the ranks of a host fetch the sums from each other. There are as many columns
 // as the smallest host has ranks.
 //
@@ -67,7 +67,7 @@ type hierarchy struct {
 
 	given  [ahead][][]byte    // by slot and host: what came for this host's share; nil: it comes into the output
 	sums   [sumSlots][]byte   // this rank's part of a piece; nil when it is alone on its host
-	stages [inSlots][][]byte  // by slot and local place
+	stages [inSlots][][]byte  // by slot and local rank
 	shared [sumSlots][][]byte // by slot and column
 	inMark [ahead][]uint64    // by slot and host: where in c ends
 	sent   [sumSlots][]uint64 // by slot and host: where what lies in the slot has been sent
@@ -157,7 +157,7 @@ func (o *hierarchy) reserve(outputFree bool) {
 	}
 }
 
-// part is a column's part of piece c, counted from the piece's begin.
+// part is a column's part of piece c, counted from the start of the piece.
 func (o *hierarchy) part(c, column int) (off, from, to int) {
 	off = c * o.piece
 	from, to = part(min(o.piece, len(o.in)-off), o.columns, column)

@@ -17,7 +17,7 @@ import (
 )
 
 // hosts is what an engine has in addition when its ranks are on several hosts.
-// The ranks of this host have shared memory as ever, on a board that has room for
+// The ranks of this host have shared memory as in any group, on a board that has room for
 // all ranks, under their numbers in the whole group: so a failure that one of them
 // notices or hears of is there for all of them, and names the right ranks. The
 // others are reached over TCP.
@@ -176,7 +176,7 @@ func (h *hosts) branch(joined shm.Membership, color int) (*engine, error) {
 	return e, nil
 }
 
-// close says goodbye, so that the others can tell it from death.
+// close tells the others that this rank leaves, so that they do not take it for dead.
 func (h *hosts) close() {
 	h.alive.Lock()
 	h.closed = true

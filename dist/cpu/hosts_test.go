@@ -98,7 +98,7 @@ func TestHostsRefuse(t *testing.T) {
 		{"secret", func(rank int, c *dist.Config) { c.Secret = fmt.Sprint("secret", rank/2) },
 			[]string{"rank 2 (pid ", "rank 2 (pid ", "rank 0 (pid "}},
 		{"interface", func(rank int, c *dist.Config) { c.Interface = []string{"", "", "nowhere0"}[rank] },
-			[]string{`rank 2 (host c): network interface "nowhere0": not here`, `rank 2 (host c): network interface "nowhere0": not here`, `network interface "nowhere0": not here`}},
+			[]string{`rank 2 (host c): no network interface "nowhere0"`, `rank 2 (host c): no network interface "nowhere0"`, `no network interface "nowhere0"`}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			ends := syncgroup.Local(3)

@@ -41,14 +41,11 @@ type endpoint struct {
 	Fault     string // instead: why there is none
 }
 
-// silence is how long a host may be unreachable before its ranks count as lost.
-const silence = 5 * time.Second
-
 // joinHosts meets ranks that may be on several hosts. Every rank does the same
 // exchanges in the same order, also one that has failed meanwhile: it says so
 // in the next one, and all give up together.
 func (b backend) joinHosts(ctx context.Context, c dist.Config) (dist.Engine, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, c.Timeout, fmt.Errorf("the time to join, %v, is over", c.Timeout))
+	ctx, cancel := context.WithTimeoutCause(ctx, c.Timeout, fmt.Errorf("not joined within %v", c.Timeout))
 	defer cancel()
 	ranks, key, err := meetHosts(ctx, c)
 	if err != nil {
@@ -58,7 +55,7 @@ func (b backend) joinHosts(ctx context.Context, c dist.Config) (dist.Engine, err
 		c.Exchange = nil // one host: as if nobody had asked
 		return b.Join(ctx, c)
 	}
-	cl := &cluster{key: key, all: ranks, timeout: c.Timeout, silence: min(silence, c.Timeout)}
+	cl := &cluster{key: key, all: ranks, timeout: c.Timeout, silence: min(connection.Silence, c.Timeout)}
 	fault := cl.open(ctx, c)
 	if fault != nil {
 		return nil, fault
@@ -109,7 +106,8 @@ func meetHosts(ctx context.Context, c dist.Config) ([]rankInfo, []byte, error) {
 	mac := hmac.New(sha256.New, []byte(c.Secret))
 	for r, p := range ranks {
 		if !hmac.Equal(p.Proof, proof(c, r, p.Nonce)) {
-			return nil, nil, fmt.Errorf("rank %d (pid %d, host %s) joins with another secret, or another group, than rank %d", r, p.PID, p.Name, c.Rank)
+			return nil, nil, fmt.Errorf("rank %d (pid %d, host %s) joins with another secret, or another group, than rank %d",
+				r, p.PID, p.Name, c.Rank)
 		}
 		mac.Write(p.Nonce)
 	}
@@ -133,15 +131,15 @@ type cluster struct {
 	endpoints []endpoint
 	listener  *tcp.Listener
 	timeout   time.Duration
-	silence   time.Duration
+	silence   time.Duration // after which an unreachable host counts as lost
 }
 
 // open opens this rank's listener and tells the others where it is. Where all
 // ranks are on one machine it is closed to every other.
-func (f *cluster) open(ctx context.Context, c dist.Config) error {
+func (cl *cluster) open(ctx context.Context, c dist.Config) error {
 	var mine endpoint
 	bind, err := netip.Addr{}, error(nil)
-	switch alone := !slices.ContainsFunc(f.all, func(p rankInfo) bool { return p.Machine != f.all[0].Machine }); {
+	switch alone := !slices.ContainsFunc(cl.all, func(p rankInfo) bool { return p.Machine != cl.all[0].Machine }); {
 	case alone && c.Interface == "":
 		bind = netip.MustParseAddr("127.0.0.1")
 		mine.Addresses = []netip.Addr{bind}
@@ -152,37 +150,38 @@ func (f *cluster) open(ctx context.Context, c dist.Config) error {
 		}
 	}
 	if err == nil {
-		f.listener, err = tcp.Listen(bind, f.key)
+		cl.listener, err = tcp.Listen(bind, cl.key)
 	}
 	if err != nil {
 		mine.Fault = err.Error()
 	} else {
-		mine.Port = f.listener.Port()
+		mine.Port = cl.listener.Port()
 	}
-	f.endpoints, err = tcp.Swap(ctx, c.Exchange, c.Size, mine)
-	for r, d := range f.endpoints {
+	cl.endpoints, err = tcp.Swap(ctx, c.Exchange, c.Size, mine)
+	for r, d := range cl.endpoints {
 		if d.Fault != "" {
-			err = errors.Join(err, fmt.Errorf("rank %d (host %s): %s", r, f.all[r].Name, d.Fault))
+			err = errors.Join(err, fmt.Errorf("rank %d (host %s): %s", r, cl.all[r].Name, d.Fault))
 		}
 	}
-	if err != nil && f.listener != nil {
-		f.listener.Close()
+	if err != nil && cl.listener != nil {
+		cl.listener.Close()
 	}
 	return err
 }
 
 // enter makes the first group of a cluster: this host's shared memory, and
 // connections to the ranks elsewhere.
-func (b backend) enter(ctx context.Context, c dist.Config, f *cluster) (*engine, error) {
+func (b backend) enter(ctx context.Context, c dist.Config, cl *cluster) (*engine, error) {
 	world := firstRanks(c.Size)
-	h := newHosts(f, c.Rank, world, c.ID)
+	h := newHosts(cl, c.Rank, world, c.ID)
 	region, err := regionBytes(len(h.locals))
 	if err != nil {
 		return nil, err
 	}
 	board := shm.BoardBytes(c.Size) // with room for all ranks, so that they keep their numbers
 	meeting, err := shm.Meet(ctx, shm.Identity{
-		ID: c.ID + " on " + h.ranks[c.Rank].Host, Secret: c.Secret, Rank: h.localRank, Size: len(h.locals), Claim: c.Rank, Timeout: c.Timeout,
+		ID: c.ID + " on " + h.ranks[c.Rank].Host, Secret: c.Secret,
+		Rank: h.localRank, Size: len(h.locals), Claim: c.Rank, Timeout: c.Timeout,
 	}, func() (*os.File, error) { return shm.NewFile(board + len(h.locals)*region) })
 	if err != nil {
 		return nil, fmt.Errorf("the ranks %v of this host: %w", h.locals, err)

@@ -45,7 +45,7 @@ const (
 	end         // of the call: the rank takes the result for right
 )
 
-// move is one step of a rank. Epochs count from the begin of the call.
+// move is one step of a rank. Epochs count from the start of the call.
 type move struct {
 	kind   kind
 	board  int

@@ -79,7 +79,7 @@ func (o *direct) run() error {
 		o.ins[r] = int(*m.Word(r, epoch, 0))
 		o.outs[r] = int(*m.Word(r, epoch, 1))
 	}
-	// Calls go through the part to and fro: each begins with what the last one left
+	// Calls go through the part forward and backward in turn: each begins with what the last one left
 	// in the caches. Always from the front, of a part that is a little too large for
 	// a cache nothing would be found there.
 	blocks := (o.to - o.from + o.block - 1) / o.block
@@ -227,7 +227,7 @@ func (o *staged) run() error {
 	return nil
 }
 
-// bounds is a piece, and the part of it that a rank adds up, counted from its begin.
+// bounds is a piece, and the part of it that a rank adds up, counted from its start.
 func (o *staged) bounds(c, rank int) (off, from, to int) {
 	off = c * o.piece
 	from, to = part(min(o.piece, len(o.in)-off), len(o.srcs), rank)

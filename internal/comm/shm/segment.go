@@ -60,7 +60,7 @@ func Map(f *os.File) (*Segment, error) {
 	// Best effort: where the system gives huge pages to shared memory, large
 	// arrays take fewer table walks.
 	_ = unix.Madvise(mem, unix.MADV_HUGEPAGE)
-	// A child made by fork alone has no business here.
+	// Children do not use it.
 	_ = unix.Madvise(mem, unix.MADV_DONTFORK)
 	s := &Segment{file: own, mem: mem}
 	s.refs.Store(1)

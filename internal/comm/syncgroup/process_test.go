@@ -148,7 +148,7 @@ func TestShmMisuse(t *testing.T) {
 	}
 	defer other.Close()
 	other.Truncate(int64(boardBytes(2)))
-	join(other, 0, 2, "file begins with")
+	join(other, 0, 2, "file starts with")
 	for _, size := range []int{0, -1, maxRanks + 1} {
 		if _, err := NewShm(size); err == nil {
 			t.Errorf("NewShm(%d) gave no error", size)

@@ -36,7 +36,8 @@ func NewShm(size int) (*os.File, error) {
 // may use, taken together when they joined, are at least as many as the ranks.
 func JoinShm(f *os.File, rank, size int) (Group, error) {
 	if size < 1 || size > maxRanks || rank < 0 || rank >= size {
-		return nil, fmt.Errorf("joining shared memory as rank %d of %d: rank must be 0 to %d and size 1 to %d", rank, size, size-1, maxRanks)
+		return nil, fmt.Errorf("joining shared memory as rank %d of %d: rank must be 0 to %d and size 1 to %d",
+			rank, size, size-1, maxRanks)
 	}
 	segment, err := shm.Map(f)
 	if err != nil {
@@ -62,11 +63,13 @@ func JoinShm(f *os.File, rank, size int) (Group, error) {
 func openBoard(s *shm.Segment, size int) (board, error) {
 	want := boardBytes(size)
 	if s.Len() != want {
-		return board{}, fmt.Errorf("file has %d bytes, %d ranks need %d: it was made for another number of ranks", s.Len(), size, want)
+		return board{}, fmt.Errorf("file has %d bytes, %d ranks need %d: it was made for another number of ranks",
+			s.Len(), size, want)
 	}
 	b := viewBoard(s.Pointer(0, want), size)
 	if b.head.magic != boardMagic || b.head.size != uint64(size) {
-		return board{}, fmt.Errorf("file begins with %#x for %d ranks, want %#x for %d", b.head.magic, b.head.size, uint64(boardMagic), size)
+		return board{}, fmt.Errorf("file starts with %#x for %d ranks, want %#x for %d",
+			b.head.magic, b.head.size, uint64(boardMagic), size)
 	}
 	return b, nil
 }

@@ -14,11 +14,11 @@ import (
 func Machine() (string, error) {
 	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
-		return "", fmt.Errorf("finding out which host this is: %w", err)
+		return "", fmt.Errorf("identifying this host: %w", err)
 	}
 	space, err := os.Readlink("/proc/self/ns/net")
 	if err != nil {
-		return "", fmt.Errorf("finding out which host this is: %w", err)
+		return "", fmt.Errorf("identifying this host: %w", err)
 	}
 	return strings.TrimSpace(string(boot)) + " " + space, nil
 }
@@ -46,13 +46,14 @@ func Addresses(device string) ([]netip.Addr, error) {
 			if err != nil {
 				continue
 			}
-			if a := prefix.Addr(); !a.IsLinkLocalUnicast() && (!a.IsLoopback() || device != "") { // a link-local one means nothing elsewhere
+			// A link-local address means nothing elsewhere.
+			if a := prefix.Addr(); !a.IsLinkLocalUnicast() && (!a.IsLoopback() || device != "") {
 				found = append(found, a)
 			}
 		}
 	}
 	if device != "" && !slices.Contains(names, device) {
-		return nil, fmt.Errorf("network interface %q: not here; there are %v", device, names)
+		return nil, fmt.Errorf("no network interface %q: there are %v", device, names)
 	}
 	if len(found) == 0 {
 		return nil, fmt.Errorf("no address by which other hosts reach this one (network interfaces %v)", names)

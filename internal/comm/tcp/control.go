@@ -20,7 +20,7 @@ type End uint8
 const (
 	Open   End = iota
 	Left       // the peer said so
-	Closed     // without a word: its process ended
+	Closed     // without notice: its process ended
 	Cut        // the network gave up
 )
 
@@ -77,7 +77,9 @@ func NewControl(conn *connection.Conn, silence time.Duration, h Handler) (*Contr
 // probe lets the kernel ask every second whether the peer is still there, and give
 // the connection up after the given time.
 func probe(conn *net.TCPConn, silence time.Duration) error {
-	err := conn.SetKeepAliveConfig(net.KeepAliveConfig{Enable: true, Idle: time.Second, Interval: time.Second, Count: max(1, int(silence/time.Second))})
+	err := conn.SetKeepAliveConfig(net.KeepAliveConfig{
+		Enable: true, Idle: time.Second, Interval: time.Second, Count: max(1, int(silence/time.Second)),
+	})
 	raw, rawErr := conn.SyscallConn()
 	if err = errors.Join(err, rawErr); err != nil {
 		return err
@@ -177,8 +179,8 @@ func (c *Control) AwaitEnd(limit time.Duration) {
 	}
 }
 
-// Close says goodbye. What the peer still says is read, so that the goodbye
-// arrives, but nobody waits for it.
+// Close tells the peer that this rank leaves. What the peer still sends is read, so
+// that the message arrives, but nobody waits for it.
 func (c *Control) Close() {
 	c.link.Send(frame{Bye: true})
 	c.link.Finish()

@@ -105,7 +105,7 @@ func (l *Listener) admit(c *connection.Conn) {
 		select {
 		case l.of(t) <- c:
 			return
-		default: // the second of its kind
+		default: // a duplicate
 		}
 	}
 	c.Close()
@@ -151,7 +151,7 @@ func Dial(ctx context.Context, addrs []netip.Addr, port int, key []byte, t Ticke
 		}
 	}
 	if len(faults) == 0 {
-		return nil, errors.New("it has told no address")
+		return nil, errors.New("it has no address")
 	}
 	return nil, errors.Join(faults...)
 }

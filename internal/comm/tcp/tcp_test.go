@@ -395,7 +395,7 @@ func FuzzUnpack(f *testing.F) {
 }
 
 func TestAddresses(t *testing.T) {
-	if _, err := Addresses("nowhere0"); err == nil || !strings.Contains(err.Error(), `"nowhere0": not here; there are [`) {
+	if _, err := Addresses("nowhere0"); err == nil || !strings.Contains(err.Error(), `no network interface "nowhere0": there are [`) {
 		t.Errorf("an interface that is not here: %v", err)
 	}
 	a, err := Machine()
