@@ -17,14 +17,10 @@ import (
 	"github.com/kernbench/kernbench/benches/allreduceeval/matrix"
 	"github.com/kernbench/kernbench/benches/allreduceeval/reference"
 	"github.com/kernbench/kernbench/dist"
-	"github.com/kernbench/kernbench/dist/ahbm"
-	_ "github.com/kernbench/kernbench/dist/cpu" // the backend of this host
-	"github.com/kernbench/kernbench/dist/mpi"
 	"github.com/kernbench/kernbench/internal/base/dtype"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/base/suggest"
 	"github.com/kernbench/kernbench/internal/bench/measure"
-	"github.com/kernbench/kernbench/internal/bench/plan"
 	"github.com/kernbench/kernbench/internal/kernel/quant"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
@@ -44,7 +40,7 @@ func Bench() *bench.Bench {
 		bench.Choice("mutate", "fault to plant in the correctness part", faultNames...),
 		bench.Option("link", point.String, "", "rates to hold times against: a link such as nvlink-h100, or 450 GB/s, separated by commas"),
 		bench.FileOption("probe", "", "probe result to take the limits from; empty is this host's own"),
-		bench.Backends("cpu", mpi.Name, ahbm.Name),
+		bench.Backends(backends()...),
 		correctnessPart(), contractsPart(), errorsPart(), performancePart(),
 		bench.Helper(dyingHelper, dyingRank),
 		bench.Figures(findings.Figures),
@@ -65,7 +61,7 @@ performance  time, bandwidths, the traffic that really moves, and the share of
              every named limit that it reaches
 
 The quick profile takes about two minutes on two cores, the full one up to an hour.
-Other backends than cpu run what they have; what they lack is not executed.
+A backend runs what it has; what it lacks is not executed.
 --mutate plants a fault in the correctness part; its cells must turn red.
 
   kernbench run --bench allreduce-eval
@@ -74,7 +70,7 @@ Other backends than cpu run what they have; what they lack is not executed.
   kernbench run --bench allreduce-eval --only 'part == "performance"' --link nvlink-h100`
 
 func correctnessPart() bench.Clause {
-	return bench.Part(matrix.Correctness, correctness,
+	return bench.Part(matrix.Correctness, correctness, append(onBackends(reference.Types, ""),
 		bench.Help("the correctness matrix"),
 		bench.Ranks("2,4,8"),
 		bench.DTypes("dtype", names(reference.Types)...),
@@ -82,26 +78,21 @@ func correctnessPart() bench.Clause {
 		bench.Bools("inplace", false, true),
 		bench.Bools("epilogue", false, true),
 		bench.Strings("sizes", matrix.Quick),
-		// Others choose by themselves, and what they lack is not executed.
-		bench.On(mpi.Name, bench.Strings("algorithm", matrix.Auto)),
-		bench.On(ahbm.Name, bench.Strings("algorithm", matrix.Auto), bench.DTypes("dtype", "f16")),
 		bench.Drop(invalidPoint),
 		bench.Timeout(30*time.Minute),
 		bench.Metric("cells_passed", "", "higher"),
 		bench.Metric("cells_failed", "", "lower"),
-	)
+	)...)
 }
 
 func contractsPart() bench.Clause {
-	return bench.Part(matrix.Contracts, contractCells,
+	return bench.Part(matrix.Contracts, contractCells, append(onBackends(nil, ""),
 		bench.Help("which results are equal bit for bit"),
 		bench.Ranks("2,4,8"),
 		bench.Strings("contract", matrix.ContractNames...),
 		bench.Strings("algorithm", matrix.Executable()...),
-		bench.On(mpi.Name, bench.Strings("algorithm", matrix.Auto)),
-		bench.On(ahbm.Name, bench.Strings("algorithm", matrix.Auto)),
 		bench.Drop(func(p point.Point) error { return matrix.Promised(coord(p, "contract"), coord(p, "algorithm")) }),
-	)
+	)...)
 }
 
 func errorsPart() bench.Clause {
@@ -113,35 +104,18 @@ func errorsPart() bench.Clause {
 }
 
 func performancePart() bench.Clause {
-	return bench.Part(matrix.Performance, performance,
+	timed := []dist.DType{dist.F32, dist.BF16}
+	return bench.Part(matrix.Performance, performance, append(onBackends(timed, "1Ki:%d:x8"),
 		bench.Help("times, bandwidths and distance from the limits"),
 		bench.Ranks("2,4"),
-		bench.DTypes("dtype", "f32", "bf16"),
+		bench.DTypes("dtype", names(timed)...),
 		bench.Strings("algorithm", matrix.Timed()...),
 		bench.Bytes("size", "1Ki,16Ki,256Ki,2Mi,16Mi"),
-		bench.On(mpi.Name, bench.Strings("algorithm", matrix.Auto)),
-		bench.On(ahbm.Name, bench.Strings("algorithm", matrix.Auto), bench.DTypes("dtype", "f16"), bench.Bytes("size", "1Ki:4Mi:x8")),
 		bench.Metric("pct_of_limit", "%", "higher"),
 		bench.Metric("traffic_bytes", "B", ""),
 		bench.Measure(sampling()),
 		bench.Timeout(10*time.Minute),
-	)
-}
-
-// declared are the rows of the quick profile of the backend that the rows are of,
-// if all of its matrix must run: other backends run what they have.
-func declared(rows []journal.Row) (out []plan.Task) {
-	if slices.ContainsFunc(rows, func(r journal.Row) bool { return r.Backend != "cpu" }) {
-		return nil
-	}
-	p, err := plan.Make(Bench(), plan.Request{Backend: "cpu", Only: []string{fmt.Sprintf("part != %q", matrix.Performance)}})
-	if err != nil {
-		return nil // the declaration itself is wrong, and every command says so
-	}
-	for _, g := range p.Groups {
-		out = append(out, g.Tasks...)
-	}
-	return out
+	)...)
 }
 
 // sampling spends less time on a row than other benches do: there are many, and
@@ -152,15 +126,6 @@ func sampling() measure.Config {
 	c.Warmup = measure.Warmup{MinCalls: 2, MaxCalls: 1000, MaxTime: 40 * time.Millisecond}
 	return c
 }
-
-func names(types []dist.DType) (list []string) {
-	for _, d := range types {
-		list = append(list, d.String())
-	}
-	return list
-}
-
-func coord(p point.Point, name string) string { v, _ := p.Get(name); return v.String() }
 
 // invalidPoint says why a row of the matrix means nothing.
 func invalidPoint(p point.Point) error {

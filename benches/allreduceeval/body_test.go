@@ -1,6 +1,9 @@
 package allreduceeval
 
 import (
+	"github.com/kernbench/kernbench/dist"
+	_ "github.com/kernbench/kernbench/dist/all" // as the program has them
+
 	"context"
 	"fmt"
 	"os"
@@ -43,7 +46,7 @@ func assigns(pairs ...string) (list []plan.Assign) {
 // tasks are the points of a part with these axes and options.
 func tasks(t *testing.T, part string, axes, options []plan.Assign) (*plan.Plan, []plan.Task) {
 	t.Helper()
-	p, err := plan.Make(Bench(), plan.Request{Axes: axes, Options: options, Only: []string{`part == "` + part + `"`}, Backend: "cpu", Seed: 1})
+	p, err := plan.Make(Bench(), plan.Request{Axes: axes, Options: options, Only: []string{`part == "` + part + `"`}, Backend: dist.HostBackend, Seed: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,7 +70,7 @@ func perform(t *testing.T, part string, task plan.Task, options point.Point) []b
 	for rank := range groups {
 		wait.Go(func() {
 			s := bench.NewState(bench.Setting{Point: append(append(point.Point{}, task.Point...), options...), Group: groups[rank], LocalRank: rank,
-				Backend: "cpu", Seed: 7, Session: fmt.Sprint(t.Name(), task.Ranks, "/", os.Getpid()), Measure: cfg})
+				Backend: dist.HostBackend, Seed: 7, Session: fmt.Sprint(t.Name(), task.Ranks, "/", os.Getpid()), Measure: cfg})
 			err := p.Body(context.Background(), s)
 			if o := s.Finish(err); o.Status.Bad() {
 				groups[rank].Abort(o.Reason)

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/kernbench/kernbench/benches/allreduceeval/matrix"
+	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/bench/plan"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
@@ -12,13 +13,13 @@ import (
 // complete are the rows of a run in which everything passed, as the plan has them.
 func complete(t *testing.T) []journal.Row {
 	t.Helper()
-	p, err := plan.Make(Bench(), plan.Request{Backend: "cpu"})
+	p, err := plan.Make(Bench(), plan.Request{Backend: dist.HostBackend})
 	if err != nil {
 		t.Fatal(err)
 	}
 	var rows []journal.Row
 	add := func(task plan.Task, status journal.Status) {
-		r := journal.Row{Bench: Name, Part: task.Part, Point: task.Point, NumRanks: &task.Ranks, Backend: "cpu", Status: status, Reason: task.Reason, Options: p.Options}
+		r := journal.Row{Bench: Name, Part: task.Part, Point: task.Point, NumRanks: &task.Ranks, Backend: dist.HostBackend, Status: status, Reason: task.Reason, Options: p.Options}
 		if v, _ := task.Point.Get("algorithm"); matrix.Find(v.String()).Hardware != "" && status == journal.OK {
 			r.Status, r.Optional, r.Reason = journal.NotExecuted, true, "needs a GPU"
 		}

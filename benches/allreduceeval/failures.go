@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -16,7 +17,6 @@ import (
 	"github.com/kernbench/kernbench/benches/allreduceeval/matrix"
 	"github.com/kernbench/kernbench/benches/allreduceeval/reference"
 	"github.com/kernbench/kernbench/dist"
-	"github.com/kernbench/kernbench/dist/ahbm"
 	"github.com/kernbench/kernbench/internal/base/suggest"
 	"github.com/kernbench/kernbench/internal/kernel/quant"
 )
@@ -25,14 +25,14 @@ import (
 // must get an error that says what, in time.
 type failure struct {
 	name   string
-	naming []string // all of these stand in the error of every rank; T is the element type
+	naming []string // all of these stand in the error of every rank; T and U are the element types
 	peer   bool     // a PeerError that names the culprit; otherwise a mistake
 }
 
 var failures = map[string]failure{
 	matrix.DuplicateRank: {},
 	matrix.OtherCount:    {naming: []string{"1000 T", "1001 T"}},
-	matrix.OtherDType:    {naming: []string{"1000 T", "1000 i32"}},
+	matrix.OtherDType:    {naming: []string{"1000 T", "1000 U"}},
 	matrix.SmallBuffer:   {naming: []string{"out has 900 elements"}},
 	matrix.Leaves:        {peer: true},
 	matrix.Stalls:        {peer: true},
@@ -85,13 +85,13 @@ func failureCells(ctx context.Context, s *bench.State) error {
 
 // unsupported says what the backend lacks for the cell.
 func (f failure) unsupported(backend string) string {
-	shape := dist.ShapeOf(backend)
+	d := dist.Describe(backend)
 	switch {
-	case f.name == matrix.Dies && shape.InProcess:
+	case f.name == matrix.Dies && d.InProcess:
 		return "the ranks of backend " + backend + " are all in one process: none can die alone"
-	case f.name == matrix.OtherDType && backend == ahbm.Name:
+	case f.name == matrix.OtherDType && len(d.Can().DTypes) == 1:
 		return "backend " + backend + " has one element type"
-	case (f.name == matrix.Dies || f.name == matrix.Stalls) && backend != "cpu":
+	case (f.name == matrix.Dies || f.name == matrix.Stalls) && !d.Can().Codec:
 		return "stopping half-way takes a codec that stops, which backend " + backend + " does not run"
 	}
 	return ""
@@ -111,7 +111,7 @@ func (f failure) commit(ctx context.Context, s *bench.State) error {
 	case matrix.Dies:
 		cfg.Size++ // the one that dies comes in addition
 		if s.Rank() == 0 {
-			helper, err := bench.HelperCommand(ctx, Name, dyingHelper, cfg.ID, strconv.Itoa(cfg.Size))
+			helper, err := bench.HelperCommand(ctx, Name, dyingHelper, cfg.Backend, cfg.ID, strconv.Itoa(cfg.Size))
 			if err != nil {
 				return err
 			}
@@ -130,7 +130,8 @@ func (f failure) commit(ctx context.Context, s *bench.State) error {
 		return f.stall(ctx, s, g)
 	}
 	defer g.Close()
-	culprit, d := s.Rank() == last, failureType(s.Backend())
+	culprit := s.Rank() == last
+	d, other := failureTypes(s.Backend())
 	in, out := zeros(d, 1000), zeros(d, 1000)
 	switch {
 	case f.name == matrix.Dies:
@@ -140,19 +141,23 @@ func (f failure) commit(ctx context.Context, s *bench.State) error {
 	case culprit && f.name == matrix.OtherCount:
 		in, out = zeros(d, 1001), zeros(d, 1001)
 	case culprit && f.name == matrix.OtherDType:
-		in, out = zeros(dist.I32, 1000), zeros(dist.I32, 1000)
+		in, out = zeros(other, 1000), zeros(other, 1000)
 	case culprit && f.name == matrix.SmallBuffer:
 		out = zeros(d, 900)
 	}
 	return g.AllReduce(out, in, dist.Sum)
 }
 
-// failureType is an element type that the backend has.
-func failureType(backend string) dist.DType {
-	if backend == ahbm.Name {
-		return dist.F16
+// failureTypes are two element types that the backend has.
+func failureTypes(backend string) (first, other dist.DType) {
+	has := dist.Describe(backend).Can().DTypes
+	choose := func(best dist.DType, i int) dist.DType {
+		if slices.Contains(has, best) {
+			return best
+		}
+		return has[min(i, len(has)-1)]
 	}
-	return dist.F32
+	return choose(dist.F32, 0), choose(dist.I32, 1)
 }
 
 func zeros(d dist.DType, count int) dist.Buffer {
@@ -206,14 +211,14 @@ func (f failure) stall(ctx context.Context, s *bench.State, g *dist.Group) error
 const dyingHelper = "dying-rank"
 
 func dyingRank(args []string) error {
-	if len(args) != 2 {
-		return fmt.Errorf("want the group's name and size, not %q", args)
+	if len(args) != 3 {
+		return fmt.Errorf("want the backend, the group's name and its size, not %q", args)
 	}
-	size, err := strconv.Atoi(args[1])
+	size, err := strconv.Atoi(args[2])
 	if err != nil {
 		return err
 	}
-	g, err := dist.Init(context.Background(), dist.Config{Backend: "cpu", Rank: size - 1, Size: size, ID: args[0], Timeout: failureLimit})
+	g, err := dist.Init(context.Background(), dist.Config{Backend: args[0], Rank: size - 1, Size: size, ID: args[1], Timeout: failureLimit})
 	if err != nil {
 		return err
 	}
@@ -242,8 +247,10 @@ func (f failure) judge(got error, s *bench.State, took time.Duration) error {
 	case f.name == matrix.Dies && !peer.Dead:
 		return fmt.Errorf("the error does not say that rank %d is dead: %v", culprit, got)
 	}
+	first, other := failureTypes(s.Backend())
+	types := strings.NewReplacer("T", first.String(), "U", other.String())
 	for _, part := range f.naming {
-		part = strings.ReplaceAll(part, "T", failureType(s.Backend()).String())
+		part = types.Replace(part)
 		if !strings.Contains(got.Error(), part) {
 			return fmt.Errorf("the error does not mention %q: %v", part, got)
 		}

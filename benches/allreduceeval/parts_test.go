@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/kernbench/kernbench/benches/allreduceeval/matrix"
+	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/bench/plan"
 	"github.com/kernbench/kernbench/internal/bench/run"
 	"github.com/kernbench/kernbench/internal/result/journal"
@@ -146,7 +147,7 @@ func TestQuickProfile(t *testing.T) {
 		wants = []string{"**Correctness:** not shown. What ran is right, but required cells did not run", "correctness with 8 ranks: it was left out of this run"}
 	}
 	dir := filepath.Join(t.TempDir(), "run")
-	p, err := plan.Make(Bench(), plan.Request{Axes: axes, Only: only, Backend: "cpu", Seed: 1})
+	p, err := plan.Make(Bench(), plan.Request{Axes: axes, Only: only, Backend: dist.HostBackend, Seed: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
