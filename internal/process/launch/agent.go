@@ -8,6 +8,7 @@ import (
 	"sync"
 	"syscall"
 
+	"github.com/kernbench/kernbench/internal/process/connection"
 	"golang.org/x/sys/unix"
 )
 
@@ -30,7 +31,7 @@ func MaybeAgent() (exitCode int, isAgent bool) {
 
 // agent is the process that starts the ranks and answers for their descendants.
 type agent struct {
-	wire      *wire
+	conn      *connection.Conn // to the supervisor
 	reaper    *reaper
 	launches  chan launchJob
 	stops     chan stopRequest
@@ -57,13 +58,13 @@ func serve(token string) error {
 	// Descriptors that the supervisor itself once inherited are of no concern to the ranks. Kernels before 5.11 do not
 	// know the call; there they are passed on, as every program would.
 	_ = unix.CloseRange(agentSocket, ^uint(0), unix.CLOSE_RANGE_CLOEXEC)
-	w, err := newWire(agentSocket)
+	conn, err := connection.Inherited(agentSocket)
 	if err != nil {
-		return err
+		return fmt.Errorf("opening the launch socket: %w", err)
 	}
-	defer w.close()
+	defer conn.Close()
 	a := &agent{
-		wire: w, reaper: newReaper(), launches: make(chan launchJob),
+		conn: conn, reaper: newReaper(), launches: make(chan launchJob),
 		// One stop comes per launch, but one may wait here that crossed the end of the launch before.
 		stops: make(chan stopRequest, 4), gone: make(chan struct{}),
 	}
@@ -78,7 +79,7 @@ func serve(token string) error {
 	for {
 		select {
 		case job := <-a.launches:
-			a.conduct(job)
+			a.runLaunch(job)
 		case <-a.stops: // its launch has ended
 		case <-a.gone:
 			if len(a.survivors) > 0 {
@@ -96,12 +97,12 @@ func (a *agent) listen() {
 	var files []*os.File
 	for {
 		var r request
-		if err := a.wire.receive(&r); err != nil {
+		if err := a.conn.Receive(&r); err != nil {
 			return
 		}
 		switch {
 		case r.Files > 0:
-			more, err := a.wire.take(r.Files)
+			more, err := a.conn.Files(r.Files)
 			if err != nil {
 				return
 			}
@@ -125,7 +126,7 @@ func (a *agent) listen() {
 
 // tell sends a reply. A supervisor that cannot be told anything is gone.
 func (a *agent) tell(r reply) {
-	if err := a.wire.send(r); err != nil {
+	if err := a.conn.Send(r); err != nil {
 		a.leave()
 	}
 }

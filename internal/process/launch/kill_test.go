@@ -179,7 +179,7 @@ func TestKilledAgent(t *testing.T) {
 			}
 		}
 		// Sometimes before the family is complete, sometimes after. An orphan with neither session nor environment
-		// cannot be told from a stranger, so here they keep their environment.
+		// cannot be told from an unrelated process, so here they keep their environment.
 		time.Sleep(time.Duration(random.Int64N(int64(30 * time.Millisecond))))
 		syscall.Kill(s.PID(), syscall.SIGKILL)
 		o, err := l.Wait()

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/kernbench/kernbench/internal/process/connection"
 	"golang.org/x/sys/unix"
 )
 
@@ -271,11 +272,11 @@ func TestExtraFilesAndNothingElse(t *testing.T) {
 func TestManyFiles(t *testing.T) {
 	s := newScene(t)
 	p := s.program(0, "fds")
-	for range maxFilesPerFrame + 60 {
+	for range connection.MaxFiles + 60 {
 		p.ExtraFiles = append(p.ExtraFiles, memfd(t, "x"))
 	}
 	s.run(p)
-	if n := strings.Count(s.read(0, "out"), "memfd:"); n != maxFilesPerFrame+60 {
+	if n := strings.Count(s.read(0, "out"), "memfd:"); n != connection.MaxFiles+60 {
 		t.Errorf("%d files arrived", n)
 	}
 }
@@ -324,8 +325,8 @@ func TestRefused(t *testing.T) {
 		"not in PATH":       {func(p *Proc) { p.Argv = []string{"not-a-program"}; p.Env = []string{"PATH=/bin"} }, "not-a-program in PATH=/bin: not found"},
 		"no such directory": {func(p *Proc) { p.Dir = "/nowhere" }, "in /nowhere"},
 		"log in nowhere":    {func(p *Proc) { p.Stderr = "/nowhere/log" }, "rank 1: stderr: opening the log"},
-		"empty argv":        {func(p *Proc) { p.Argv = nil }, "rank 1: there is no program"},
-		"same rank":         {func(p *Proc) { p.Rank = 0 }, "rank 0: there are two"},
+		"empty argv":        {func(p *Proc) { p.Argv = nil }, "rank 1: no program in argv"},
+		"same rank":         {func(p *Proc) { p.Rank = 0 }, "rank 0: duplicate rank"},
 		"NUL in a variable": {func(p *Proc) { p.Env = []string{"A=b\x00c"} }, `"A=b\x00c" is not NAME=value`},
 		"nil file":          {func(p *Proc) { p.ExtraFiles = []*os.File{nil} }, "extra file is nil"},
 		"impossible CPU":    {func(p *Proc) { p.CPUs = []int{-1} }, "CPU -1"},

@@ -1,6 +1,14 @@
 package launch
 
-import "time"
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
 
 // request is a frame from the supervisor to the agent: exactly one field is set. Files come in frames of their own
 // before the launch that uses them, because one frame can carry only so many.
@@ -13,7 +21,7 @@ type request struct {
 // reply is a frame from the agent to the supervisor: exactly one field is set.
 type reply struct {
 	Hello    *hello        `json:"hello,omitempty"`
-	Launched []wireStarted `json:"launched,omitempty"` // every process runs
+	Launched []sentStarted `json:"launched,omitempty"` // every process runs
 	Refused  string        `json:"refused,omitempty"`  // the launch did not come about; nothing of it is left
 	Output   *Output       `json:"output,omitempty"`
 	Exited   *Exit         `json:"exited,omitempty"`
@@ -21,14 +29,14 @@ type reply struct {
 	Bye      bool          `json:"bye,omitempty"` // the agent exits and has no child
 }
 
-// hello opens the conversation; the token proves that the peer is the process that was started for this purpose.
+// hello opens the connection; the token proves that the peer is the process that was started for this purpose.
 type hello struct {
 	Token string `json:"token"`
 }
 
 type launchRequest struct {
 	ID            int           `json:"id"`
-	Procs         []wireProc    `json:"procs"`
+	Procs         []sentProc    `json:"procs"`
 	WatchEnv      [][]byte      `json:"watch_env,omitempty"`
 	Grace         time.Duration `json:"grace"`
 	Settle        time.Duration `json:"settle"`
@@ -37,9 +45,9 @@ type launchRequest struct {
 	StoppedLimit  time.Duration `json:"stopped_limit,omitempty"`
 }
 
-// wireProc is a Proc on the wire. Argv, Env and paths are bytes and not JSON strings, which cannot carry what is not
+// sentProc is a Proc as it is sent. Argv, Env and paths are bytes and not JSON strings, which cannot carry what is not
 // UTF-8 and would silently change it.
-type wireProc struct {
+type sentProc struct {
 	Rank           int      `json:"rank"`
 	Argv           [][]byte `json:"argv"`
 	Env            [][]byte `json:"env"`
@@ -49,8 +57,8 @@ type wireProc struct {
 	CPUs           []int    `json:"cpus,omitempty"`
 }
 
-// wireStarted is a Started on the wire; Env follows the order of launchRequest.WatchEnv.
-type wireStarted struct {
+// sentStarted is a Started as it is sent; Env follows the order of launchRequest.WatchEnv.
+type sentStarted struct {
 	Rank int      `json:"rank"`
 	PID  int      `json:"pid"`
 	Env  [][]byte `json:"env,omitempty"`
@@ -77,4 +85,89 @@ func toStrings(texts [][]byte) []string {
 		out[i] = string(b)
 	}
 	return out
+}
+
+// maxCPUs is the size of the kernel's cpu_set_t.
+const maxCPUs = 1024
+
+// encode checks the processes, all of them, and makes them ready to be sent. A file that several share is sent once.
+func (a *Agent) encode(procs []Proc) ([]sentProc, []*os.File, error) {
+	if len(procs) == 0 {
+		return nil, nil, errors.New("no process to start")
+	}
+	here, err := os.Getwd()
+	if err != nil {
+		return nil, nil, err
+	}
+	absolute := func(path string) []byte {
+		if path != "" && !filepath.IsAbs(path) {
+			path = filepath.Join(here, path)
+		}
+		return []byte(path)
+	}
+	var faults []error
+	var files []*os.File
+	var out []sentProc
+	index := make(map[*os.File]int)
+	taken := make(map[int]bool)
+	for _, p := range procs {
+		for _, fault := range p.faults() {
+			faults = append(faults, fmt.Errorf("rank %d: %w", p.Rank, fault))
+		}
+		if taken[p.Rank] {
+			faults = append(faults, fmt.Errorf("rank %d: duplicate rank", p.Rank))
+		}
+		taken[p.Rank] = true
+		w := sentProc{
+			Rank: p.Rank, Argv: toBytes(p.Argv), Env: toBytes(a.tagged(p.Env)), Dir: absolute(p.Dir),
+			Stdout: absolute(p.Stdout), Stderr: absolute(p.Stderr), CPUs: p.CPUs,
+		}
+		if p.Dir == "" {
+			w.Dir = []byte(here)
+		}
+		for _, f := range p.ExtraFiles {
+			if _, ok := index[f]; !ok {
+				index[f] = len(files)
+				files = append(files, f)
+			}
+			w.Files = append(w.Files, index[f])
+		}
+		out = append(out, w)
+	}
+	return out, files, errors.Join(faults...)
+}
+
+// tagged is env with the mark by which a lost agent's processes are found.
+func (a *Agent) tagged(env []string) []string {
+	marked := slices.DeleteFunc(slices.Clone(env), func(entry string) bool { return strings.HasPrefix(entry, TagVar+"=") })
+	return append(marked, TagVar+"="+a.tag)
+}
+
+// faults returns what makes a process impossible to start, where the kernel would only say "invalid argument".
+func (p Proc) faults() (faults []error) {
+	if p.Rank < 0 {
+		faults = append(faults, errors.New("the rank is negative"))
+	}
+	if len(p.Argv) == 0 || p.Argv[0] == "" {
+		faults = append(faults, errors.New("no program in argv"))
+	}
+	for i, arg := range p.Argv {
+		if strings.ContainsRune(arg, 0) {
+			faults = append(faults, fmt.Errorf("argument %d holds a NUL byte", i))
+		}
+	}
+	for _, entry := range p.Env {
+		if name, _, ok := strings.Cut(entry, "="); !ok || name == "" || strings.ContainsRune(entry, 0) {
+			faults = append(faults, fmt.Errorf("environment entry %q is not NAME=value without NUL bytes", entry))
+		}
+	}
+	for _, cpu := range p.CPUs {
+		if cpu < 0 || cpu >= maxCPUs {
+			faults = append(faults, fmt.Errorf("CPU %d is not between 0 and %d", cpu, maxCPUs-1))
+		}
+	}
+	if slices.Contains(p.ExtraFiles, nil) {
+		faults = append(faults, errors.New("an extra file is nil"))
+	}
+	return faults
 }

@@ -3,7 +3,6 @@ package launch
 import (
 	"bytes"
 	"context"
-	"encoding/binary"
 	"maps"
 	"os"
 	"os/exec"
@@ -12,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/kernbench/kernbench/internal/process/connection"
 	"golang.org/x/sys/unix"
 	"pgregory.net/rapid"
 )
@@ -163,7 +163,7 @@ func TestFamily(t *testing.T) {
 }
 
 // A number that has gone to another process is not signalled.
-func TestSignalSparesStrangers(t *testing.T) {
+func TestSignalSparesOthers(t *testing.T) {
 	p, _ := readProcess(os.Getpid())
 	p.start++
 	p.signal(unix.SIGKILL) // would end the test
@@ -197,54 +197,6 @@ func TestFreePort(t *testing.T) {
 	}
 }
 
-func wirePair(t *testing.T) (a, b *wire) {
-	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var ends [2]*wire
-	for i, fd := range pair {
-		if ends[i], err = newWire(fd); err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(ends[i].close)
-	}
-	return ends[0], ends[1]
-}
-
-// Files arrive with their own frames, also when many frames are read ahead at once.
-func TestWireKeepsFilesInOrder(t *testing.T) {
-	a, b := wirePair(t)
-	for _, text := range []string{"one", "two", "three"} {
-		if err := a.send(request{Files: 1}, memfd(t, text)); err != nil {
-			t.Fatal(err)
-		}
-		if err := a.send(request{Stop: &stopRequest{Reason: text}}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for _, text := range []string{"one", "two", "three"} {
-		var r request
-		if err := b.receive(&r); err != nil || r.Files != 1 {
-			t.Fatalf("%+v, %v", r, err)
-		}
-		files, err := b.take(1)
-		if err != nil {
-			t.Fatal(err)
-		}
-		got := make([]byte, 10)
-		n, _ := files[0].ReadAt(got, 0)
-		files[0].Close()
-		r = request{}
-		if err := b.receive(&r); err != nil || r.Stop.Reason != text || string(got[:n]) != text {
-			t.Errorf("file %q beside frame %+v, want %q; %v", got[:n], r.Stop, text, err)
-		}
-	}
-	if _, err := b.take(1); err == nil {
-		t.Error("a file was taken that was never sent")
-	}
-}
-
 func TestGreeting(t *testing.T) {
 	tests := map[string]struct {
 		first reply
@@ -257,35 +209,19 @@ func TestGreeting(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			a, b := wirePair(t)
-			if err := b.send(test.first); err != nil {
-				t.Fatal(err)
-			}
-			if err := a.expectHello(t.Context(), "secret"); (err == nil) != test.good {
+			a, b := connection.Pipe()
+			go b.Send(test.first)
+			if err := expectHello(t.Context(), a, "secret"); (err == nil) != test.good {
 				t.Errorf("accepted: %v, want %v (%v)", err == nil, test.good, err)
 			}
 		})
 	}
 	t.Run("silence", func(t *testing.T) {
-		a, _ := wirePair(t)
+		a, _ := connection.Pipe()
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		if err := a.expectHello(ctx, "secret"); err == nil {
+		if err := expectHello(ctx, a, "secret"); err == nil {
 			t.Error("silence was accepted")
-		}
-	})
-}
-
-func FuzzReadFrame(f *testing.F) {
-	frame := func(n uint32, body string) []byte { return append(binary.BigEndian.AppendUint32(nil, n), body...) }
-	f.Add(frame(13, `{"files":250}`))
-	f.Add(frame(2, "{}"))
-	f.Add(frame(maxFrame+1, ""))
-	f.Add(frame(1<<20, "{"))
-	f.Fuzz(func(t *testing.T, data []byte) {
-		var r request
-		if err := readFrame(bytes.NewReader(data), &r); err == nil && len(data) < 4+2 {
-			t.Errorf("%q was taken for a frame", data)
 		}
 	})
 }

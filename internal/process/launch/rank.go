@@ -19,7 +19,7 @@ const reportEvery = 500 * time.Millisecond
 
 // rank is one process of the agent's current launch.
 type rank struct {
-	wireProc
+	sentProc
 	pid            int
 	stdout, stderr *capture // stderr is nil when both share stdout
 	exit           *Exit
@@ -28,8 +28,8 @@ type rank struct {
 }
 
 // openRank prepares the output of a process. tell reports progress.
-func openRank(p wireProc, limit int64, tell func(reply)) (*rank, error) {
-	r := &rank{wireProc: p}
+func openRank(p sentProc, limit int64, tell func(reply)) (*rank, error) {
+	r := &rank{sentProc: p}
 	wrote := func(n int) {
 		total, now, last := r.bytes.Add(int64(n)), time.Now().UnixNano(), r.reported.Load()
 		if now-last >= int64(reportEvery) && r.reported.CompareAndSwap(last, now) {

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+
+	"github.com/kernbench/kernbench/internal/process/connection"
 )
 
 // Launch is a running launch.
@@ -51,20 +53,20 @@ func (a *Agent) Launch(ctx context.Context, spec Spec) (*Launch, error) {
 	if err := a.admit(l); err != nil {
 		return nil, fmt.Errorf("launching: %w", err)
 	}
-	for chunk := range slices.Chunk(files, maxFilesPerFrame) {
-		if err = errors.Join(err, a.wire.send(request{Files: len(chunk)}, chunk...)); err != nil {
+	for chunk := range slices.Chunk(files, connection.MaxFiles) {
+		if err = errors.Join(err, a.conn.Send(request{Files: len(chunk)}, chunk...)); err != nil {
 			break
 		}
 	}
 	if err == nil {
-		err = a.wire.send(request{Launch: &launchRequest{
+		err = a.conn.Send(request{Launch: &launchRequest{
 			ID: l.id, Procs: procs, WatchEnv: toBytes(spec.WatchEnv),
 			Grace: spec.Grace, Settle: spec.settle, LogLimit: spec.LogLimit, StopOnFailure: spec.StopOnFailure,
 			StoppedLimit: spec.StoppedLimit,
 		}})
 	}
 	if err != nil {
-		// Half a request is with the agent, if it lives at all. It is of no more use, and listen buries it.
+		// Half a request is with the agent, if it lives at all. It is of no more use, and listen cleans up after it.
 		a.cmd.Process.Kill()
 		return nil, fmt.Errorf("launching: %w", errors.Join(err, <-l.begun))
 	}
@@ -108,7 +110,7 @@ func (l *Launch) Events() <-chan Event { return l.events }
 func (l *Launch) Stop(reason string, dump bool) {
 	l.stopping.Do(func() {
 		// An agent that cannot be told is dead or dying, and its launch ends without being asked.
-		_ = l.agent.wire.send(request{Stop: &stopRequest{ID: l.id, Reason: reason, Dump: dump}})
+		_ = l.agent.conn.Send(request{Stop: &stopRequest{ID: l.id, Reason: reason, Dump: dump}})
 	})
 }
 

@@ -146,8 +146,9 @@ func (c *capture) closeLog() {
 }
 
 // finish returns the stream once it is complete. With every descendant gone that takes as long as whoever reads the log
-// needs for what they wrote, unless a program has handed its end to a stranger, who is not waited for: neither when
-// nothing comes for a time, counted in looks lest a slow machine pass for a stranger, nor when more comes than a pipe holds.
+// needs for what they wrote, unless a program has handed its end to an unrelated process, which is not waited for:
+// neither when nothing comes for a time, counted in looks because a slow machine must not pass for one, nor when more
+// comes than a pipe holds.
 func (c *capture) finish(patience time.Duration) Stream {
 	const look = 20 * time.Millisecond
 	seen := c.moved.Load()

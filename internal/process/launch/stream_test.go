@@ -27,7 +27,7 @@ func capturing(t *testing.T) (*capture, *os.File) {
 	return c, read
 }
 
-// Who reads the log slowly gets all of it, though it takes longer than a stranger
+// A slow reader of the log gets all of it, though it takes longer than an unrelated process
 // is waited for.
 func TestSlowLog(t *testing.T) {
 	// The pipe holds so much that what is in it takes longer than the patience, and yet each of the capture's reads of
@@ -63,7 +63,7 @@ func TestSlowLog(t *testing.T) {
 	}
 }
 
-// A stranger who has the program's end is not waited for, whether or not he writes.
+// An unrelated process that has the program's end is not waited for, whether or not it writes.
 func TestStranger(t *testing.T) {
 	for _, chatty := range []bool{false, true} {
 		c, log := capturing(t)

@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/kernbench/kernbench/internal/process/connection"
 	"golang.org/x/sys/unix"
 )
 
@@ -26,7 +27,7 @@ const (
 // Agent is the supervisor's view of its agent process. Its methods may be called from any goroutine.
 type Agent struct {
 	cmd    *exec.Cmd
-	wire   *wire
+	conn   *connection.Conn
 	tag    string
 	stderr *tail         // what the agent itself had to say
 	tidy   bool          // it has said that nothing of it is left; the listener's own
@@ -42,18 +43,13 @@ type Agent struct {
 // Start starts an agent; ctx bounds the start only. While any agent lives, this process is a subreaper: it adopts the
 // orphans of an agent that was killed.
 func Start(ctx context.Context) (*Agent, error) {
-	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		return nil, fmt.Errorf("starting the launch agent: making a socket pair: %w", err)
-	}
-	theirs := os.NewFile(uintptr(pair[1]), "agent socket")
-	defer theirs.Close()
-	w, err := newWire(pair[0])
+	conn, theirs, err := connection.Pair()
 	if err != nil {
 		return nil, fmt.Errorf("starting the launch agent: %w", err)
 	}
+	defer theirs.Close()
 	token := rand.Text()
-	a := &Agent{wire: w, tag: rand.Text(), stderr: new(tail), ended: make(chan struct{})}
+	a := &Agent{conn: conn, tag: rand.Text(), stderr: new(tail), ended: make(chan struct{})}
 	a.cmd = &exec.Cmd{
 		Path:        "/proc/self/exe", // the running program, even when its file has been replaced since
 		Args:        []string{"kernbench-agent"},
@@ -64,31 +60,31 @@ func Start(ctx context.Context) (*Agent, error) {
 		SysProcAttr: &syscall.SysProcAttr{Setsid: true}, // a Ctrl-C at the terminal is for the supervisor to judge
 	}
 	if err := becomeSubreaper(); err != nil {
-		w.close()
+		conn.Close()
 		return nil, fmt.Errorf("starting the launch agent: %w", err)
 	}
 	if err := a.cmd.Start(); err != nil {
 		leaveSubreaper()
-		w.close()
+		conn.Close()
 		return nil, fmt.Errorf("starting the launch agent: %w", err)
 	}
-	theirs.Close() // else the end of the agent would not end the conversation
+	theirs.Close() // else the end of the agent would not end the connection
 	ctx, cancel := context.WithTimeout(ctx, startLimit)
 	defer cancel()
-	if err := w.expectHello(ctx, token); err != nil {
-		a.bury(err)
+	if err := expectHello(ctx, conn, token); err != nil {
+		a.cleanUp(err)
 		return nil, fmt.Errorf("starting the launch agent (does the program's main call launch.MaybeAgent first?): %w", a.err)
 	}
 	go a.listen()
 	return a, nil
 }
 
-// expectHello waits for the peer to prove that it is the process started for this conversation.
-func (w *wire) expectHello(ctx context.Context, token string) error {
-	interrupt := context.AfterFunc(ctx, func() { w.conn.SetReadDeadline(time.Now()) })
+// expectHello waits for the peer to prove that it is the process started for this purpose.
+func expectHello(ctx context.Context, conn *connection.Conn, token string) error {
+	interrupt := context.AfterFunc(ctx, func() { conn.SetReadDeadline(time.Now()) })
 	defer interrupt()
 	var r reply
-	err := w.receive(&r)
+	err := conn.Receive(&r)
 	switch {
 	case ctx.Err() != nil:
 		return fmt.Errorf("waiting for its greeting: %w", context.Cause(ctx))
@@ -119,7 +115,7 @@ func (a *Agent) close(limit time.Duration) error {
 	a.closed = true
 	a.mu.Unlock()
 	if first {
-		a.wire.conn.CloseWrite() // the agent reads end of file
+		a.conn.CloseWrite() // the agent reads end of file
 	}
 	select {
 	case <-a.ended:
@@ -139,8 +135,8 @@ func (a *Agent) close(limit time.Duration) error {
 func (a *Agent) listen() {
 	for {
 		var r reply
-		if err := a.wire.receive(&r); err != nil {
-			a.bury(err)
+		if err := a.conn.Receive(&r); err != nil {
+			a.cleanUp(err)
 			return
 		}
 		a.tidy = a.tidy || r.Bye
@@ -156,8 +152,8 @@ func (a *Agent) listen() {
 	}
 }
 
-// bury makes sure that the agent is dead and leaves nothing, and ends the launch it was at.
-func (a *Agent) bury(cause error) {
+// cleanUp makes sure that the agent is dead and leaves nothing, and ends the launch it was at.
+func (a *Agent) cleanUp(cause error) {
 	a.mu.Lock()
 	if a.closed {
 		cause = ErrClosed
@@ -172,7 +168,7 @@ func (a *Agent) bury(cause error) {
 	}
 	a.cmd.Wait()
 	leaveSubreaper()
-	a.wire.close()
+	a.conn.Close()
 	if said := a.stderr.bytes(); len(said) > 0 {
 		cause = fmt.Errorf("%w; it wrote: %s", cause, said)
 	}

@@ -116,7 +116,7 @@ func living(procs []process) []process {
 	return slices.DeleteFunc(procs, func(p process) bool { return p.zombie })
 }
 
-// signal sends sig to the process, and to no other: between looking and sending, the number may have gone to a stranger.
+// signal sends sig to the process, and to no other: between looking and sending, the number may have gone to another one.
 // A descriptor cannot, once the start time seen through it is the right one.
 func (p process) signal(sig unix.Signal) {
 	fd, err := unix.PidfdOpen(p.pid, 0)

@@ -33,8 +33,8 @@ const (
 	killing           // everything is sent SIGKILL, again and again
 )
 
-// conductor is the agent's hand on one launch.
-type conductor struct {
+// launchLoop is one launch at the agent, from its start to its end.
+type launchLoop struct {
 	*agent
 	job       launchJob
 	ranks     []*rank
@@ -54,9 +54,9 @@ type rankEnding struct {
 	ending
 }
 
-// conduct runs one launch to its end. On return none of its processes is left, or they are among the survivors.
-func (a *agent) conduct(job launchJob) {
-	c := &conductor{agent: a, job: job, exits: make(chan rankEnding, len(job.Procs)), pause: time.Millisecond}
+// runLaunch runs one launch to its end. On return none of its processes is left, or they are among the survivors.
+func (a *agent) runLaunch(job launchJob) {
+	c := &launchLoop{agent: a, job: job, exits: make(chan rankEnding, len(job.Procs)), pause: time.Millisecond}
 	begin := time.Now()
 	err := c.start()
 	if err != nil {
@@ -84,7 +84,7 @@ func (a *agent) conduct(job launchJob) {
 }
 
 // start opens everything before it starts anything, so that most mistakes cost no process.
-func (c *conductor) start() (err error) {
+func (c *launchLoop) start() (err error) {
 	defer func() {
 		for _, f := range c.job.files {
 			f.Close()
@@ -112,7 +112,7 @@ func (c *conductor) start() (err error) {
 		ready = append(ready, r)
 	}
 	c.oomBefore = oomKills()
-	started := make([]wireStarted, 0, len(ready))
+	started := make([]sentStarted, 0, len(ready))
 	for _, r := range ready {
 		select {
 		case <-c.gone:
@@ -124,7 +124,7 @@ func (c *conductor) start() (err error) {
 		}
 		c.ranks = append(c.ranks, r)
 		c.left++
-		seen := wireStarted{Rank: r.Rank, PID: r.pid}
+		seen := sentStarted{Rank: r.Rank, PID: r.pid}
 		if len(c.job.WatchEnv) > 0 {
 			seen.Env = r.watched(c.job.WatchEnv)
 		}
@@ -135,10 +135,10 @@ func (c *conductor) start() (err error) {
 }
 
 // ended is called by the reaper, whose lock is held; there is room for every rank.
-func (c *conductor) ended(r *rank, e ending) { c.exits <- rankEnding{r, e} }
+func (c *launchLoop) ended(r *rank, e ending) { c.exits <- rankEnding{r, e} }
 
 // follow is the loop of a launch: it returns when there is no child any more, or none that can be killed.
-func (c *conductor) follow() {
+func (c *launchLoop) follow() {
 	gone := c.gone
 	look := time.NewTicker(lookTime)
 	defer look.Stop()
@@ -180,7 +180,7 @@ func (c *conductor) follow() {
 }
 
 // drainExits takes the ends that are known by now.
-func (c *conductor) drainExits() {
+func (c *launchLoop) drainExits() {
 	for {
 		select {
 		case e := <-c.exits:
@@ -191,7 +191,7 @@ func (c *conductor) drainExits() {
 	}
 }
 
-func (c *conductor) exited(e rankEnding) {
+func (c *launchLoop) exited(e rankEnding) {
 	exit := e.exit(e.rank.Rank)
 	exit.Stopped = c.stage > settling
 	exit.OOM = !exit.Stopped && exit.Signal == syscall.SIGKILL && oomKills() > c.oomBefore
@@ -209,7 +209,7 @@ func (c *conductor) exited(e rankEnding) {
 }
 
 // stop ends the launch for the reason, unless it is already ending.
-func (c *conductor) stop(reason string, dump bool) {
+func (c *launchLoop) stop(reason string, dump bool) {
 	if c.stage != running {
 		return
 	}
@@ -221,7 +221,7 @@ func (c *conductor) stop(reason string, dump bool) {
 	}
 }
 
-func (c *conductor) next() stage {
+func (c *launchLoop) next() stage {
 	if c.stage == settling {
 		return terminating
 	}
@@ -229,7 +229,7 @@ func (c *conductor) next() stage {
 }
 
 // enter begins a stage, or another round of killing, and sets the time at which the next one follows.
-func (c *conductor) enter(s stage) {
+func (c *launchLoop) enter(s stage) {
 	if s == terminating && c.stage == settling {
 		c.leftovers = make(map[process]bool)
 	}
@@ -261,7 +261,7 @@ func (c *conductor) enter(s stage) {
 	c.deadline = time.After(wait)
 }
 
-func (c *conductor) countLeftovers(procs []process) {
+func (c *launchLoop) countLeftovers(procs []process) {
 	if c.leftovers == nil {
 		return
 	}
