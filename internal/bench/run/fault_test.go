@@ -28,7 +28,7 @@ func TestEnvironment(t *testing.T) {
 	}
 	for i, swept := range []string{"SWEPT=a b", "SWEPT=", ""} {
 		if rows[i].Status != journal.OK {
-			t.Errorf("%s: %s: %s", place(rows[i]), rows[i].Status, rows[i].Reason)
+			t.Errorf("%s: %s: %s", at(rows[i]), rows[i].Status, rows[i].Reason)
 			continue
 		}
 		for rank, digit := range []string{"0", "1"} {
@@ -48,7 +48,7 @@ func TestEnvironment(t *testing.T) {
 			}
 			slices.Sort(got)
 			if !slices.Equal(got, want) {
-				t.Errorf("%s, rank %d sees\n%q, want\n%q", place(rows[i]), rank, got, want)
+				t.Errorf("%s, rank %d sees\n%q, want\n%q", at(rows[i]), rank, got, want)
 			}
 		}
 	}
@@ -72,6 +72,7 @@ func TestLie(t *testing.T) {
 	t.Parallel()
 	for lie, reason := range map[string]string{"SWEPT=2": "SWEPT=2 where 1 was planned", "OTHER=1": ""} {
 		t.Run(lie, func(t *testing.T) {
+			t.Parallel()
 			s := newScene(t)
 			s.environ = append(s.environ, "TEST_LIE="+lie)
 			res, rows := s.run("still")
@@ -79,12 +80,12 @@ func TestLie(t *testing.T) {
 				e, _ := r.Env.Get("SWEPT")
 				if reason == "" || e.Value == "2" {
 					if r.Status != journal.OK {
-						t.Errorf("%s: %s: %s", place(r), r.Status, r.Reason)
+						t.Errorf("%s: %s: %s", at(r), r.Status, r.Reason)
 					}
 					continue
 				}
 				if r.Status != journal.Failed || !strings.Contains(r.Reason, reason) || r.Rank == nil || *r.Rank != 1 || r.Phase != "start" {
-					t.Errorf("%s: %s at %v in %q: %q, want it to say %q", place(r), r.Status, r.Rank, r.Phase, r.Reason, reason)
+					t.Errorf("%s: %s at %v in %q: %q, want it to say %q", at(r), r.Status, r.Rank, r.Phase, r.Reason, reason)
 				}
 			}
 			if want := map[bool]int{true: 6, false: 3}[reason == ""]; res.Counts[journal.OK] != want {
@@ -103,7 +104,7 @@ func TestUnsetLie(t *testing.T) {
 	_, rows := s.run("still")
 	for _, r := range rows {
 		if r.Status != journal.Failed || !strings.Contains(r.Reason, "SWEPT=here where (unset) was planned") {
-			t.Errorf("%s: %s: %s", place(r), r.Status, r.Reason)
+			t.Errorf("%s: %s: %s", at(r), r.Status, r.Reason)
 		}
 	}
 }
@@ -253,6 +254,7 @@ func TestInterrupt(t *testing.T) {
 	for _, bench := range []string{"slow", "listen"} {
 		for _, after := range moments {
 			t.Run(bench+after.String(), func(t *testing.T) {
+				t.Parallel()
 				s := newScene(t)
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
@@ -268,7 +270,7 @@ func TestInterrupt(t *testing.T) {
 				}
 				for _, r := range rows {
 					if r.Status != journal.OK {
-						t.Errorf("%s: %q: %s", place(r), r.Status, r.Reason)
+						t.Errorf("%s: %q: %s", at(r), r.Status, r.Reason)
 					}
 				}
 				s.options = Options{Resume: true}
@@ -314,10 +316,10 @@ func assertComplete(t *testing.T, s *scene, bench string) {
 	for _, r := range s.rows() {
 		w := work{r.TaskKey(), r.Trial}
 		if !left[w] {
-			t.Errorf("%s: a row too many", place(r))
+			t.Errorf("%s: a row too many", at(r))
 		}
 		if r.Status != journal.OK {
-			t.Errorf("%s: %s: %s", place(r), r.Status, r.Reason)
+			t.Errorf("%s: %s: %s", at(r), r.Status, r.Reason)
 		}
 		delete(left, w)
 	}

@@ -55,6 +55,7 @@ func together(ctx context.Context, s *bench.State) error {
 
 // All ranks of such a backend are one process, and yet a row names the rank.
 func TestInProcess(t *testing.T) {
+	t.Parallel()
 	s := newScene(t)
 	s.request.Backend = simulated
 	_, rows := s.run("together")
@@ -94,6 +95,7 @@ func TestInProcess(t *testing.T) {
 
 // The same bench with processes: nothing of the shape is left.
 func TestSameBenchInProcesses(t *testing.T) {
+	t.Parallel()
 	s := newScene(t)
 	s.request.Only = []string{`what=="fine"`}
 	_, rows := s.run("together")
@@ -116,7 +118,7 @@ func overlap(ctx context.Context, s *bench.State) error {
 				break
 			}
 			if time.Now().After(limit) {
-				return errors.New("nobody runs beside the first point")
+				return errors.New("no other point runs beside the first")
 			}
 		}
 	}
@@ -128,6 +130,7 @@ func overlap(ctx context.Context, s *bench.State) error {
 // Points whose time is simulated run side by side, and yet stand in the journal in
 // the declared order.
 func TestSideBySide(t *testing.T) {
+	t.Parallel()
 	s := newScene(t)
 	s.request.Backend = simulated
 	s.environ = append(s.environ, "TEST_FLAGS="+t.TempDir())
@@ -142,9 +145,10 @@ func TestSideBySide(t *testing.T) {
 	}
 }
 
-// A failure in one lane under --fail-fast ends the others, and what they had done is
+// A failure in one run slot under --fail-fast ends the others, and what they had done is
 // kept, in order.
 func TestSideBySideFailFast(t *testing.T) {
+	t.Parallel()
 	s := newScene(t)
 	s.request.Backend = simulated
 	s.request.Skips = append(s.request.Skips, struct{ Name, Text string }{"what", "hangs,dies,panics"})

@@ -15,9 +15,9 @@ import (
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
-// strikes is how often each victim is killed at a random moment. The race
-// detector makes everything ten times slower, and runs with -short.
-func strikes() int {
+// kills is how often each victim is killed at a random moment. The race detector
+// makes everything ten times slower, and runs with -short.
+func kills() int {
 	if testing.Short() {
 		return 2
 	}
@@ -30,10 +30,10 @@ func strikes() int {
 func TestKillSupervisor(t *testing.T) {
 	t.Parallel()
 	for _, bench := range []string{"slow", "slow-simulated", "listen"} {
-		for n := range strikes() {
+		for n := range kills() {
 			t.Run(fmt.Sprintf("%s %d", bench, n), func(t *testing.T) {
-				s := newScene(t)
-				random := proctest.Random(t)
+				t.Parallel()
+				s, random := newScene(t), proctest.Random(t)
 				temp := t.TempDir()
 				s.environ = append(s.environ, "TMPDIR="+temp)
 				shm := shmFiles(t)
@@ -125,14 +125,14 @@ func victims(s *scene, bench string) (found []proctest.Process) {
 func TestKillRank(t *testing.T) {
 	t.Parallel()
 	for _, bench := range []string{"slow", "listen"} {
-		for n := range strikes() {
+		for n := range kills() {
 			t.Run(fmt.Sprintf("%s %d", bench, n), func(t *testing.T) {
-				s := newScene(t)
-				random := proctest.Random(t)
+				t.Parallel()
+				s, random := newScene(t), proctest.Random(t)
 				done := make(chan struct{})
-				struck := make(chan proctest.Process, 1)
+				killed := make(chan proctest.Process, 1)
 				go func() {
-					defer close(struck)
+					defer close(killed)
 					wait := time.Duration(random.Int64N(int64(200 * time.Millisecond)))
 					for limit := time.Now().Add(wait); ; time.Sleep(time.Millisecond) {
 						select {
@@ -143,7 +143,7 @@ func TestKillRank(t *testing.T) {
 						if found := victims(s, bench); time.Now().After(limit) && len(found) > 0 {
 							victim := found[random.IntN(len(found))]
 							if syscall.Kill(victim.PID, syscall.SIGKILL) == nil {
-								struck <- victim
+								killed <- victim
 							}
 							return
 						}
@@ -151,7 +151,7 @@ func TestKillRank(t *testing.T) {
 				}()
 				res, rows := s.run(bench)
 				close(done)
-				victim, hit := <-struck
+				victim, hit := <-killed
 				failed := 0
 				for _, r := range rows {
 					if !r.Status.Bad() {
@@ -163,7 +163,7 @@ func TestKillRank(t *testing.T) {
 						how = "exit code 7"
 					}
 					if !strings.Contains(r.Reason, how) || r.Rank == nil || r.Phase == "" || hit && fmt.Sprint(*r.Rank) != victim.Env["RANK"] {
-						t.Errorf("%s: %s at %v in %q: %s; killed was rank %s", place(r), r.Status, r.Rank, r.Phase, r.Reason, victim.Env["RANK"])
+						t.Errorf("%s: %s at %v in %q: %s; killed was rank %s", at(r), r.Status, r.Rank, r.Phase, r.Reason, victim.Env["RANK"])
 					}
 				}
 				// A worker that was about to quit, and a grandchild at its end, are not missed.
@@ -206,7 +206,7 @@ func TestKillAgent(t *testing.T) {
 	for _, r := range s.rows() {
 		if r.Status.Bad() {
 			failed++
-			t.Logf("%s: %s", place(r), r.Reason)
+			t.Logf("%s: %s", at(r), r.Reason)
 		}
 	}
 	if failed != 1 {
@@ -238,7 +238,7 @@ func TestLeftBehind(t *testing.T) {
 	}
 	for _, r := range s.rows() {
 		if len(r.Warnings) == 0 || !strings.Contains(r.Warnings[0], "2 processes outlived the program") {
-			t.Errorf("%s: warnings %q", place(r), r.Warnings)
+			t.Errorf("%s: warnings %q", at(r), r.Warnings)
 		}
 	}
 }
@@ -269,12 +269,12 @@ func TestTornTable(t *testing.T) {
 		for _, r := range s.rows() {
 			have[work{r.Key, r.Trial}] = true
 			if r.Status != journal.OK {
-				t.Errorf("cut after %d lines: %s: %s: %s", cut, place(r), r.Status, r.Reason)
+				t.Errorf("cut after %d lines: %s: %s: %s", cut, at(r), r.Status, r.Reason)
 			}
 		}
 		for _, r := range whole {
 			if !have[work{r.Key, r.Trial}] {
-				t.Errorf("cut after %d lines: %s is missing", cut, place(r))
+				t.Errorf("cut after %d lines: %s is missing", cut, at(r))
 			}
 		}
 		if len(have) != len(whole) {

@@ -80,7 +80,7 @@ func TestLaunchers(t *testing.T) {
 		_, rows := s.run("environ")
 		for _, r := range rows {
 			if r.Status != journal.OK {
-				s.Errorf("%s: %s: %s\n%s", place(r), r.Status, r.Reason, r.Output)
+				s.Errorf("%s: %s: %s\n%s", at(r), r.Status, r.Reason, r.Output)
 			}
 		}
 		if len(rows) != 3 || s.journal().Header.Launcher != s.options.Launcher.Name() {
@@ -117,9 +117,9 @@ func TestLaunchersRankKilled(t *testing.T) {
 			s.Fatalf("%d rows, %d failed", len(rows), len(failed))
 		}
 		if r := failed[0]; r.Rank == nil || *r.Rank != 1 || !strings.Contains(r.Reason, "the worker ended") && !strings.Contains(r.Reason, "ended with") {
-			s.Errorf("%s: %s", place(r), r.Reason)
+			s.Errorf("%s: %s", at(r), r.Reason)
 		} else {
-			s.Logf("%s: %s", place(r), r.Reason)
+			s.Logf("%s: %s", at(r), r.Reason)
 		}
 	})
 }

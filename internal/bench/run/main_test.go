@@ -4,12 +4,14 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"flag"
 	"fmt"
 	"net"
 	"os"
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -26,7 +28,7 @@ import (
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
-// The test binary plays every part: the agent, the workers with the benches
+// The test binary is every process: the agent, the workers with the benches
 // below, the programs of a sweep, and a supervisor that is killed.
 func TestMain(m *testing.M) {
 	if code, is := launch.MaybeAgent(); is {
@@ -44,6 +46,14 @@ func TestMain(m *testing.M) {
 	}
 	// Under the race detector every process would sleep a second at its end.
 	os.Setenv("GORACE", "atexit_sleep_ms=0")
+	// The tests wait for processes more than they compute.
+	flag.Parse()
+	if byUser := false; runtime.GOMAXPROCS(0) < waiting {
+		flag.Visit(func(f *flag.Flag) { byUser = byUser || f.Name == "test.parallel" })
+		if !byUser {
+			flag.Set("test.parallel", strconv.Itoa(waiting))
+		}
+	}
 	os.Exit(m.Run())
 }
 
@@ -51,6 +61,8 @@ const (
 	self = "/proc/self/exe"
 	// hangGuard bounds every wait; a test that needs it all has failed.
 	hangGuard = 60 * time.Second
+	// waiting is how many tests run at a time.
+	waiting = 4
 )
 
 // misbehave is what a worker does wrong before it even connects.
@@ -99,7 +111,7 @@ func still(ctx context.Context, s *bench.State) error {
 	return s.Time(ctx, func() error { return nil })
 }
 
-// slow gives a killer time to strike; set-up, barrier and timed part alike. With a
+// slow leaves time for a kill in set-up, barrier and timed part alike. With a
 // gate its third point waits until there is such a file.
 func slow(ctx context.Context, s *bench.State) error {
 	if gate, ok := os.LookupEnv("TEST_GATE"); ok && s.Int("i") == 3 {
@@ -159,7 +171,7 @@ func lonely(ctx context.Context, s *bench.State) error {
 	return still(ctx, s)
 }
 
-// programs is a sweep over programs: the test binary with another face.
+// programs is a sweep over a program: the test binary in another role.
 func programs(name string, table bool) *bench.Bench {
 	b := bench.New(name, nil, bench.Ranks("2"), bench.Ints("i", "1,2"), bench.Env("SWEPT", "1", "2"), bench.Trials(2))
 	b.Parts[0].Command = &bench.Command{Argv: []string{self, "program", name}, Parse: func(ranks []bench.RankOutput) ([]bench.ParsedRow, error) {
@@ -180,7 +192,7 @@ func programs(name string, table bool) *bench.Bench {
 	return b
 }
 
-// program is somebody else's program: rank 0 listens on the port it was given,
+// program is the program of a sweep: rank 0 listens on the port it was given,
 // every rank has a grandchild in a session of its own.
 func program(mode string) int {
 	switch mode {
@@ -332,10 +344,10 @@ func (s *scene) eventually(what string, ok func() bool) {
 	s.Helper()
 	for limit := time.Now().Add(hangGuard); !ok(); time.Sleep(2 * time.Millisecond) {
 		if time.Now().After(limit) {
-			s.Fatalf("waited in vain for %s", what)
+			s.Fatalf("no %s within %v", what, hangGuard)
 		}
 	}
 }
 
-// place names a row by its coordinates, for messages.
-func place(r journal.Row) string { return fmt.Sprintf("%s %s trial=%d", r.Point, r.Env, r.Trial) }
+// at names a row by its coordinates, for messages.
+func at(r journal.Row) string { return fmt.Sprintf("%s %s trial=%d", r.Point, r.Env, r.Trial) }
