@@ -37,6 +37,7 @@ func TestKillSupervisor(t *testing.T) {
 				temp := t.TempDir()
 				s.environ = append(s.environ, "TMPDIR="+temp)
 				shm := shmFiles(t)
+				s.environ = append(s.environ, "TEST_SLEEP=200ms")
 				cmd := s.supervisor(bench)
 				s.eventually("a worker", func() bool { return len(victims(s, bench)) > 0 })
 				time.Sleep(time.Duration(random.Int64N(int64(400 * time.Millisecond))))
@@ -64,6 +65,7 @@ func TestKillSupervisor(t *testing.T) {
 						t.Errorf("/dev/shm/%s is left", name)
 					}
 				}
+				s.environ = append(s.environ, "TEST_SLEEP=")
 				s.options.Resume = true
 				s.run(bench)
 				assertComplete(t, s, bench)

@@ -1,6 +1,7 @@
 package run
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -222,7 +223,12 @@ func program(mode string) int {
 		}
 		fmt.Println(1.5)
 	case "sleep":
-		time.Sleep(30 * time.Millisecond)
+		// A test that looks for this process in /proc needs it for longer.
+		long, err := time.ParseDuration(cmp.Or(os.Getenv("TEST_SLEEP"), "30ms"))
+		if err != nil {
+			return 8
+		}
+		time.Sleep(long)
 	case "forever":
 		signal.Ignore(syscall.SIGTERM)
 		time.Sleep(2 * hangGuard)
@@ -344,7 +350,7 @@ func (s *scene) eventually(what string, ok func() bool) {
 	s.Helper()
 	for limit := time.Now().Add(hangGuard); !ok(); time.Sleep(2 * time.Millisecond) {
 		if time.Now().After(limit) {
-			s.Fatalf("no %s within %v", what, hangGuard)
+			s.Fatalf("not within %v: %s", hangGuard, what)
 		}
 	}
 }
