@@ -18,8 +18,10 @@ type Backend interface {
 // Engine is a backend's end of one group. Its methods are called one at a time,
 // except that what Prepare returns for sends and receives runs beside the rest.
 type Engine interface {
+	// Rank is this rank's number in the group, from 0, and Size how many there are.
 	Rank() int
 	Size() int
+	// Capabilities is what this group can do: at most what the Description says.
 	Capabilities() Capabilities
 	// Alloc is a collective call.
 	Alloc(d DType, count int) (Buffer, error)
@@ -33,7 +35,9 @@ type Engine interface {
 	Refuse(reason error)
 	// Split is a collective call; a negative color joins no group and gives nil.
 	Split(color, key int) (Engine, error)
+	// Clock is the time to measure the group's work with.
 	Clock() Clock
+	// Close leaves the group: ranks that still wait for this one get an error.
 	Close() error
 }
 
@@ -42,7 +46,7 @@ type Engine interface {
 type Clock interface {
 	Now() int64
 	Deterministic() bool
-	Name() string
+	Name() string // such as "monotonic", for the record of a result
 }
 
 // Monotonic is this host's own clock, for backends whose time is real.
@@ -64,13 +68,13 @@ type Capabilities struct {
 	Reductions []Reduction
 	Algorithms map[Collective][]string // without "auto"; none for an operation that offers no choice
 	Symmetric  bool                    // Alloc gives memory that all ranks reach
-	Epilogue   bool
-	Codec      bool
+	Epilogue   bool                    // calls may have an Epilogue
+	Codec      bool                    // an all-reduce may have a Codec
 	// RanksRound tells that ranks add up in orders of their own, so that sums which
 	// are not exact may differ between them in the last bit.
 	RanksRound bool
 	// ScheduleOrder tells that elements are combined in the order of the schedule of
-	// the algorithm's name (see [AlgorithmInfo]), so that results can be foretold bit for bit.
+	// the algorithm's name, so that results can be predicted bit for bit.
 	ScheduleOrder bool
 	Library       string // with its version, where a library does the work
 }

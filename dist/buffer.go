@@ -11,15 +11,15 @@ import (
 // It is a small value that refers to the memory, like a slice. The zero Buffer
 // is empty and fits every element type.
 type Buffer struct {
-	dtype DType
-	count int
-	data  unsafe.Pointer // nil where the host cannot reach the memory, or count is 0
-	place Place          // nil: the program's own memory
+	dtype  DType
+	count  int
+	data   unsafe.Pointer // nil where the host cannot reach the memory, or count is 0
+	memory Memory         // nil: the program's own
 }
 
-// Place is the memory that a backend allocates buffers in.
-type Place interface {
-	// Name is what kind of memory this is, such as "symmetric".
+// Memory is where a backend allocates buffers.
+type Memory interface {
+	// Name is the kind of memory, such as "symmetric".
 	Name() string
 }
 
@@ -43,9 +43,9 @@ func Slice[E dtype.Element](b Buffer) []E {
 	return unsafe.Slice((*E)(b.data), b.count)
 }
 
-// NewBuffer is for backends: count elements at data, in a place of theirs.
-func NewBuffer(d DType, count int, data unsafe.Pointer, place Place) Buffer {
-	return Buffer{dtype: d, count: count, data: data, place: place}
+// NewBuffer is for backends: count elements at data, in memory of theirs.
+func NewBuffer(d DType, count int, data unsafe.Pointer, in Memory) Buffer {
+	return Buffer{dtype: d, count: count, data: data, memory: in}
 }
 
 // DType is the element type.
@@ -62,8 +62,8 @@ func (b Buffer) Bytes() []byte {
 	return unsafe.Slice((*byte)(b.data), b.count*b.dtype.Size())
 }
 
-// Place is where the memory was allocated, nil for the program's own.
-func (b Buffer) Place() Place { return b.place }
+// Memory is where the buffer was allocated, nil for the program's own memory.
+func (b Buffer) Memory() Memory { return b.memory }
 
 // Slice is the n elements from off on, in the same memory. It panics beyond the
 // buffer's end, as slicing does.
@@ -72,7 +72,7 @@ func (b Buffer) Slice(off, n int) Buffer {
 		panic(fmt.Sprintf("dist: elements %d to %d of a buffer of %d", off, off+n, b.count))
 	}
 	if n == 0 {
-		return Buffer{dtype: b.dtype, place: b.place}
+		return Buffer{dtype: b.dtype, memory: b.memory}
 	}
 	b.count = n
 	if b.data != nil {

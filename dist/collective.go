@@ -94,3 +94,12 @@ func ParseCollective(name string) (Collective, error) {
 // Block is the part of a vector of count elements that belongs to a rank:
 // blocks differ by at most one element, the longer ones first.
 func Block(count, size, rank int) (off, n int) { return schedule.Split(count, size, rank) }
+
+// Algorithms lists those of an operation that exist as proved steps.
+func Algorithms(op Collective) []string {
+	var names []string
+	for _, info := range schedule.Algorithms(string(op)) {
+		names = append(names, info.Name)
+	}
+	return names
+}

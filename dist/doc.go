@@ -6,14 +6,29 @@
 //	err = op.Run()                      // allocates nothing
 //
 // There is no global group: a program may be in several. A backend is enabled by
-// importing its package, for example dist/cpu. This package checks calls,
-// chooses algorithms and keeps order; moving the data is the backend's part.
+// importing its package, for example dist/cpu, or dist/all for every one. This
+// package checks calls, chooses algorithms and keeps order; moving the data is the
+// backend's part.
+//
+// # Joining
+//
+// [Init] joins the group that [Config] names and returns when all its ranks have.
+// A program that a launcher has started gets its Config from [FromEnv]; one that
+// has not starts its own ranks with [Spawn]. [Group.Split] makes smaller groups
+// of a group, and [End] is the last thing a program calls.
+//
+// # Memory
+//
+// A [Buffer] refers to elements as a slice does. [Of] makes one of a slice of the
+// program, [Group.Alloc] one of symmetric memory, which all ranks reach without a
+// copy where the backend has it; [Slice] gives the elements back as a slice.
 //
 // # Calls
 //
 // Every rank of a group makes the same collectives in the same order, with the
-// same element type, count, reduction, root and options. One goroutine at a time
-// may use a group; Start and the Async methods are the way to overlap.
+// same element type, count, reduction, root and options. The methods of [Group]
+// make a call at once; [Group.Prepare] does everything that can be done before,
+// so that running the [Op] any number of times allocates nothing.
 //
 // Count is the number of elements of the whole vector. Where a rank holds one
 // block of it (all-gather, gather, scatter, reduce-scatter), block r is
@@ -22,7 +37,20 @@
 // means that In and Out are one memory: the shorter is the rank's own block of
 // the longer one.
 //
-// # Mistakes
+// # Overlap
+//
+// One goroutine at a time may use a group. [Op.Start] and the Async methods run a
+// call beside the program and [Handle.Wait] waits for it. Collectives run in the
+// order in which they were called, started or not; so do the messages to one
+// peer, and those from it.
+//
+// # Algorithms
+//
+// [Algorithms] lists those of a collective. A call names one ([Algorithm]), or leaves
+// the choice to the [Tuning] table of the group, whose first entry that matches
+// decides. [Group.Capabilities] lists those that the backend has for the group.
+//
+// # Errors
 //
 // Ranks that do not agree (other count, type, operation or order of calls) all
 // get a [MisuseError] that names both sides. A rank that is dead, has left or
@@ -45,4 +73,11 @@
 //     each have an order of their own.
 //
 // With two ranks there is only one order, so for f32 and f64 all agree.
+//
+// # Backends
+//
+// A [Backend] registers a [Description] of itself, and whoever must know something
+// of it before a group exists asks for that ([Describe]): what it can do, whether
+// its ranks are processes, whether its time is real, who starts them. Package
+// disttest is the suite that every backend passes.
 package dist

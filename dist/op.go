@@ -9,7 +9,7 @@ import (
 // Op is a prepared call. It may run any number of times, one at a time.
 type Op struct {
 	run    func() error
-	lane   *lane
+	stream *stream
 	plan   Plan
 	handle Handle
 }
@@ -22,8 +22,8 @@ type Handle struct {
 	err     error
 }
 
-func newOp(p Plan, run func() error, l *lane) *Op {
-	o := &Op{run: run, lane: l, plan: p}
+func newOp(p Plan, run func() error, s *stream) *Op {
+	o := &Op{run: run, stream: s, plan: p}
 	o.handle = Handle{op: o, done: make(chan struct{}, 1)}
 	return o
 }
@@ -34,7 +34,7 @@ func (o *Op) Plan() Plan { return o.plan }
 // Run does the call and returns when this rank's part is complete. It allocates
 // nothing. It waits for calls started before it.
 func (o *Op) Run() error {
-	if o.lane.pending.Load() != 0 {
+	if o.stream.pending.Load() != 0 {
 		return o.Start().Wait()
 	}
 	return o.run()
@@ -50,7 +50,7 @@ func (o *Op) Start() *Handle {
 		return &Handle{err: errStarted} // does not disturb the one on its way
 	}
 	h.err = nil
-	if !o.lane.submit(o) {
+	if !o.stream.submit(o) {
 		h.err = ErrClosed
 		h.started.Store(false)
 	}
@@ -67,9 +67,9 @@ func (h *Handle) Wait() error {
 	return h.err
 }
 
-// lane runs started operations one after the other, in a goroutine that exists
+// stream runs started operations one after the other, in a goroutine that exists
 // while there are any.
-type lane struct {
+type stream struct {
 	pending atomic.Int32 // never 0 again once closed, so that Run need not look at more
 
 	mu     sync.Mutex
@@ -80,51 +80,51 @@ type lane struct {
 }
 
 // submit tells whether the operation will run.
-func (l *lane) submit(o *Op) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.closed {
+func (s *stream) submit(o *Op) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
 		return false
 	}
-	l.pending.Add(1)
-	l.queue = append(l.queue, o)
-	if !l.active {
-		l.active = true
-		l.idle.Add(1)
-		go l.work()
+	s.pending.Add(1)
+	s.queue = append(s.queue, o)
+	if !s.active {
+		s.active = true
+		s.idle.Add(1)
+		go s.work()
 	}
 	return true
 }
 
-func (l *lane) work() {
-	defer l.idle.Done()
+func (s *stream) work() {
+	defer s.idle.Done()
 	for {
-		l.mu.Lock()
-		if len(l.queue) == 0 {
-			l.active = false
-			l.mu.Unlock()
+		s.mu.Lock()
+		if len(s.queue) == 0 {
+			s.active = false
+			s.mu.Unlock()
 			return
 		}
-		o := l.queue[0]
-		l.queue = append(l.queue[:0], l.queue[1:]...)
-		l.mu.Unlock()
+		o := s.queue[0]
+		s.queue = append(s.queue[:0], s.queue[1:]...)
+		s.mu.Unlock()
 
 		o.handle.err = o.run()
-		l.pending.Add(-1)
+		s.pending.Add(-1)
 		o.handle.done <- struct{}{}
 	}
 }
 
 // drain waits until nothing is on its way.
-func (l *lane) drain() { l.idle.Wait() }
+func (s *stream) drain() { s.idle.Wait() }
 
 // close waits and takes nothing more.
-func (l *lane) close() {
-	l.mu.Lock()
-	if !l.closed {
-		l.closed = true
-		l.pending.Add(1)
+func (s *stream) close() {
+	s.mu.Lock()
+	if !s.closed {
+		s.closed = true
+		s.pending.Add(1)
 	}
-	l.mu.Unlock()
-	l.drain()
+	s.mu.Unlock()
+	s.drain()
 }

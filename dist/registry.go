@@ -93,7 +93,7 @@ func Backends() []string {
 	})
 }
 
-// BackendsThat lists the backends of which something is true.
+// BackendsThat lists, in the order of Backends, those for which holds is true.
 func BackendsThat(holds func(Description) bool) []string {
 	return slices.DeleteFunc(Backends(), func(name string) bool { return !holds(Describe(name)) })
 }

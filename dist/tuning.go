@@ -37,7 +37,9 @@ type TuningEntry struct {
 var builtInTuning []byte
 
 // DefaultTuning is the built-in table.
-var DefaultTuning = sync.OnceValue(func() *Tuning {
+func DefaultTuning() *Tuning { return defaultTuning() }
+
+var defaultTuning = sync.OnceValue(func() *Tuning {
 	t, err := ParseTuning(builtInTuning)
 	if err != nil {
 		panic("dist: the built-in tuning table: " + err.Error())

@@ -139,5 +139,5 @@ func mistakeDType(t *trial, c dist.Call, _ []byte) error {
 
 // reinterpreted is the same memory as elements of another type of that size.
 func reinterpreted(b dist.Buffer, d dist.DType) dist.Buffer {
-	return dist.NewBuffer(d, b.Count(), unsafe.Pointer(&b.Bytes()[0]), b.Place())
+	return dist.NewBuffer(d, b.Count(), unsafe.Pointer(&b.Bytes()[0]), b.Memory())
 }

@@ -25,7 +25,7 @@ const callTimeout = 30 * time.Second
 type workspace struct {
 	g     *dist.Group
 	space [2]struct{ in, out []byte } // private and symmetric memory
-	place [2]dist.Place
+	place [2]dist.Memory
 	calls uint64 // so far; every second one has other inputs, so that no result stands for the next
 	d     dist.DType
 	refs  *reference.Store // of this element type
@@ -107,7 +107,7 @@ func (w *workspace) reserve(bytes int) error {
 		if err != nil {
 			return err
 		}
-		*b, w.place[symmetricMemory] = got.Bytes(), got.Place()
+		*b, w.place[symmetricMemory] = got.Bytes(), got.Memory()
 	}
 	return nil
 }

@@ -132,7 +132,7 @@ func AllReduceLimits(s *bench.State) func(p dist.Plan, algorithm string) {
 	record := limitsFor(s)
 	return func(p dist.Plan, algorithm string) {
 		sh := shape{op: allReduce, dtype: p.DType, reduction: p.Reduction, count: p.Count, ranks: s.Size(), inPlace: p.InPlace, buffers: private}
-		if p.In.Place() != nil {
+		if p.In.Memory() != nil {
 			sh.buffers = symmetric
 		}
 		p.Algorithm = algorithm

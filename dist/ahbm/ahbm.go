@@ -163,7 +163,7 @@ func (backend) Join(ctx context.Context, c dist.Config) (dist.Engine, error) {
 	case w.secret != c.Secret:
 		err = errors.New("the secret is not that of the group")
 	case w.joined[c.Rank]:
-		err = fmt.Errorf("rank %d is there already", c.Rank)
+		err = fmt.Errorf("duplicate rank %d", c.Rank)
 	}
 	if err != nil {
 		worlds.Unlock()
@@ -185,18 +185,18 @@ func (backend) Join(ctx context.Context, c dist.Config) (dist.Engine, error) {
 	case <-ctx.Done():
 		err = context.Cause(ctx)
 	case <-timeout.C:
-		err = fmt.Errorf("%d of %d ranks did not come within %v", w.absent(), w.size, c.Timeout)
+		err = fmt.Errorf("%d of %d ranks did not join within %v", w.absent(), w.size, c.Timeout)
 	}
 	w.withdraw(c)
 	return nil, err
 }
 
-// perCube is the place of buffers with a tile on every cube.
+// perCube is the memory of buffers with a tile on every cube.
 type perCube struct{}
 
 func (perCube) Name() string { return "per cube" }
 
-// onCube is the place of plain buffers.
+// onCube is the memory of plain buffers.
 type onCube struct{}
 
 func (onCube) Name() string { return "simulated" }

@@ -130,7 +130,7 @@ func TestJoin(t *testing.T) {
 	if err := join("other-size", 0, 3); err == nil || !strings.Contains(err.Error(), "2 SIPs") {
 		t.Errorf("%v", err)
 	}
-	if err := join("alone", 0, 2); err == nil || !strings.Contains(err.Error(), "1 of 2 ranks did not come") {
+	if err := join("alone", 0, 2); err == nil || !strings.Contains(err.Error(), "1 of 2 ranks did not join") {
 		t.Errorf("%v", err)
 	}
 }

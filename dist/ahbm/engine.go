@@ -53,7 +53,7 @@ func (e *engine) Alloc(d dist.DType, count int) (dist.Buffer, error) {
 }
 
 func (e *engine) Free(b dist.Buffer) error {
-	if b.Place() == nil {
+	if b.Memory() == nil {
 		return errors.New("freeing a buffer that was not allocated here")
 	}
 	return nil

@@ -138,7 +138,7 @@ func (w *world) perform(c *call) error {
 	if first.Op == dist.Barrier || first.Count == 0 {
 		return nil
 	}
-	if _, spread := first.In.Place().(perCube); spread {
+	if _, spread := first.In.Memory().(perCube); spread {
 		cubes := w.machine.Topo.Cubes.Count()
 		if first.Count%cubes != 0 {
 			return fmt.Errorf("%v: a buffer with a tile on each of %d cubes does not have %d elements", *first, cubes, first.Count)
@@ -161,14 +161,11 @@ func (w *world) perform(c *call) error {
 
 // signature is what ranks must agree on.
 func signature(p *dist.Plan) string {
-	place := "host"
-	if at := p.In.Place(); at != nil {
-		place = at.Name()
+	memory := "plain" // all memory but that of PerCube is alike
+	if _, spread := p.In.Memory().(perCube); spread {
+		memory = perCube{}.Name()
 	}
-	if place != (perCube{}).Name() {
-		place = "plain" // all other memory is alike
-	}
-	return fmt.Sprintf("%v by %q in pieces of %d (%s memory)", *p, p.Algorithm, p.Chunk, place)
+	return fmt.Sprintf("%v by %q in pieces of %d (%s memory)", *p, p.Algorithm, p.Chunk, memory)
 }
 
 // reduce makes one launch: tiles of n elements, rows of them per rank, from off

@@ -95,8 +95,8 @@ func TestFastPathsEqualSteps(t *testing.T) {
 				}
 			}
 			shift := skew * d.Size() % 16
-			src := dist.NewBuffer(d, count, unsafe.Pointer(&a.Bytes()[shift]), a.Place())
-			dst := dist.NewBuffer(d, count, unsafe.Pointer(&b.Bytes()[(shift+d.Size())%16]), b.Place())
+			src := dist.NewBuffer(d, count, unsafe.Pointer(&a.Bytes()[shift]), a.Memory())
+			dst := dist.NewBuffer(d, count, unsafe.Pointer(&b.Bytes()[(shift+d.Size())%16]), b.Memory())
 			copy(src.Bytes(), in)
 			if inPlace {
 				dst = src

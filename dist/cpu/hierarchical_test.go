@@ -34,8 +34,8 @@ func TestHostsHaveNoSymmetricMemory(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		if b.Place() != nil {
-			return fmt.Errorf("allocated in %v, want ordinary memory", b.Place().Name())
+		if b.Memory() != nil {
+			return fmt.Errorf("allocated in %v, want ordinary memory", b.Memory().Name())
 		}
 		op, err := g.Prepare(dist.Call{Op: dist.AllReduce, In: b, Out: b})
 		if err != nil {

@@ -67,9 +67,9 @@ func newSpace(g *dist.Group, elements int) (space, error) {
 // as views the start of bytes as elements.
 func as(b dist.Buffer, d dist.DType, count int) dist.Buffer {
 	if count == 0 {
-		return dist.NewBuffer(d, 0, nil, b.Place())
+		return dist.NewBuffer(d, 0, nil, b.Memory())
 	}
-	return dist.NewBuffer(d, count, unsafe.Pointer(&b.Bytes()[0]), b.Place())
+	return dist.NewBuffer(d, count, unsafe.Pointer(&b.Bytes()[0]), b.Memory())
 }
 
 // expectation is one operation's input and right output on one rank.

@@ -87,7 +87,7 @@ func values(m gemm.Matrix) [][]float64 {
 
 // agrees compares a run's partitions with the reference.
 func agrees(o *Op, want [][]float64) error {
-	for k, part := range o.Parts() {
+	for k, part := range o.parts {
 		m := o.Part(k)
 		for i := range m.Rows {
 			for j := range m.Cols {
@@ -182,7 +182,7 @@ func TestRandomPlans(t *testing.T) {
 	})
 }
 
-// The rank counts and sizes that users have, with lanes that are real ones.
+// The rank counts and sizes that users have, with channels that are real ones.
 func TestRanks(t *testing.T) {
 	for _, ranks := range []int{2, 4, 8} {
 		for _, split := range []Split{SplitM, SplitN} {
@@ -205,21 +205,21 @@ func TestRanks(t *testing.T) {
 func TestPlantedErrors(t *testing.T) {
 	for name, twist := range map[string]func(o *Op){
 		"a partition is not reduced": func(o *Op) {
-			o.reduce = func(part, lane int) error {
+			o.reduce = func(part, channel int) error {
 				if part == 1 {
 					return nil
 				}
-				return o.move(part, lane)
+				return o.move(part, channel)
 			}
 		},
 		"a partition is reduced twice": func(o *Op) {
-			o.reduce = func(part, lane int) error {
+			o.reduce = func(part, channel int) error {
 				if part == 1 {
-					if err := o.move(part, lane); err != nil {
+					if err := o.move(part, channel); err != nil {
 						return err
 					}
 				}
-				return o.move(part, lane)
+				return o.move(part, channel)
 			}
 		},
 		"a partition is reduced before it is multiplied": func(o *Op) {
@@ -352,7 +352,7 @@ func TestHalves(t *testing.T) {
 			if err := errors.Join(o.Multiply(), g.Barrier()); err != nil {
 				return err
 			}
-			for i, part := range o.Parts() {
+			for i, part := range o.parts {
 				if err := proof.Exact(o.Part(i), a, b.ColRange(part.From, part.To), 1); err != nil {
 					return fmt.Errorf("the product alone: %w", err)
 				}

@@ -20,7 +20,7 @@
 // Processors have no engine that moves data beside them, so a rank's threads do
 // both. None is set aside for communication: it would be missed by a product
 // that takes longer, and alone it could not use the memory's bandwidth. Instead
-// the reduction of a partition is cut into as many lanes as there are threads,
+// the reduction of a partition is cut into as many channels as there are threads,
 // and these are spread among the tasks of the next partition's product
 // (gemm.Overlapper). So at any time a share of the threads moves data and the others
 // multiply, in the proportion that the two kinds of work have, and the moving
@@ -125,25 +125,25 @@ func (p Plan) Parts() []Part {
 	return parts
 }
 
-// Lane is a range of elements of a partition that one thread reduces.
-type Lane struct{ From, To int }
+// Channel is a range of elements of a partition that one thread reduces.
+type Channel struct{ From, To int }
 
-// laneGrain keeps lanes from sharing a cache line, and laneLeast is what is worth
+// channelGrain keeps channels from sharing a cache line, and channelLeast is what is worth
 // a thread's while: below it, meeting the other ranks takes longer than moving.
 const (
-	laneGrain = 64       // bytes
-	laneLeast = 16 << 10 // bytes
+	channelGrain = 64       // bytes
+	channelLeast = 16 << 10 // bytes
 )
 
-// lanes cuts count elements of so many bytes each into at most n lanes.
-func lanes(count, size, n int) []Lane {
-	grains := (count*size + laneGrain - 1) / laneGrain
-	n = max(1, min(n, count*size/laneLeast))
-	out := make([]Lane, 0, n)
+// channels cuts count elements of so many bytes each into at most n channels.
+func channels(count, size, n int) []Channel {
+	grains := (count*size + channelGrain - 1) / channelGrain
+	n = max(1, min(n, count*size/channelLeast))
+	out := make([]Channel, 0, n)
 	for i := range n {
-		from, to := i*grains/n*laneGrain/size, (i+1)*grains/n*laneGrain/size
+		from, to := i*grains/n*channelGrain/size, (i+1)*grains/n*channelGrain/size
 		if to = min(to, count); from < to {
-			out = append(out, Lane{from, to})
+			out = append(out, Channel{from, to})
 		}
 	}
 	return out

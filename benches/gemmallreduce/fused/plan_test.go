@@ -61,20 +61,20 @@ func TestParts(t *testing.T) {
 	})
 }
 
-// Lanes cover the elements once and share no cache line.
+// Channels cover the elements once and share no cache line.
 func TestLanes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		count, size, n := rapid.IntRange(0, 100_000).Draw(t, "count"), rapid.SampledFrom([]int{4, 8}).Draw(t, "size"), rapid.IntRange(1, 9).Draw(t, "lanes")
+		count, size, n := rapid.IntRange(0, 100_000).Draw(t, "count"), rapid.SampledFrom([]int{4, 8}).Draw(t, "size"), rapid.IntRange(1, 9).Draw(t, "channels")
 		at := 0
-		all := lanes(count, size, n)
+		all := channels(count, size, n)
 		for i, l := range all {
-			if l.From != at || l.To <= l.From || i > 0 && l.From*size%laneGrain != 0 {
-				t.Fatalf("lane %+v after %d", l, at)
+			if l.From != at || l.To <= l.From || i > 0 && l.From*size%channelGrain != 0 {
+				t.Fatalf("channel %+v after %d", l, at)
 			}
 			at = l.To
 		}
 		if at != count || len(all) > n {
-			t.Fatalf("%d lanes cover %d of %d", len(all), at, count)
+			t.Fatalf("%d channels cover %d of %d", len(all), at, count)
 		}
 	})
 }

@@ -12,12 +12,12 @@ import (
 // Rank executes plans as one rank of a group, with a number of threads that do
 // both the products and the reductions. One goroutine at a time uses it.
 type Rank struct {
-	group  *dist.Group
-	engine gemm.Overlapper
-	lanes  []*dist.Group // the same ranks again, one for each thread
+	group    *dist.Group
+	engine   gemm.Overlapper
+	channels []*dist.Group // the same ranks again, one for each thread
 }
 
-// Open makes the threads and lanes. All ranks of the group call it, with the
+// Open makes the threads and channels. All ranks of the group call it, with the
 // same number of threads.
 func Open(g *dist.Group, threads int) (*Rank, error) {
 	engine, err := gemm.Builtin().Open(threads)
@@ -31,11 +31,11 @@ func Open(g *dist.Group, threads int) (*Rank, error) {
 	}
 	r := &Rank{group: g, engine: overlapper}
 	for range threads {
-		lane, err := g.Split(0, g.Rank())
+		channel, err := g.Split(0, g.Rank())
 		if err != nil {
-			return nil, errors.Join(fmt.Errorf("opening a lane: %w", err), r.Close())
+			return nil, errors.Join(fmt.Errorf("opening a channel: %w", err), r.Close())
 		}
-		r.lanes = append(r.lanes, lane)
+		r.channels = append(r.channels, channel)
 	}
 	return r, nil
 }
@@ -43,12 +43,12 @@ func Open(g *dist.Group, threads int) (*Rank, error) {
 // String says what does the work, for the record of a result.
 func (r *Rank) String() string { return r.engine.String() }
 
-// Close ends the threads and leaves the lanes; the group stays. Ranks that still
-// wait for this one in a lane get an error.
+// Close ends the threads and leaves the channels; the group stays. Ranks that still
+// wait for this one in a channel get an error.
 func (r *Rank) Close() error {
 	r.engine.Close()
 	var faults []error
-	for _, l := range r.lanes {
+	for _, l := range r.channels {
 		faults = append(faults, l.Close())
 	}
 	return errors.Join(faults...)
@@ -68,8 +68,8 @@ type Op struct {
 	views  []gemm.Matrix // of C, by partition
 	pieces []gemm.Piece
 	idle   []gemm.Piece // nothing to multiply, for the reductions alone
-	moves  [][]*dist.Op // by partition and lane
-	jobs   int          // lanes at most
+	moves  [][]*dist.Op // by partition and channel
+	jobs   int          // channels at most
 	reduce func(piece, job int) error
 	one    func(piece, job int) error // of the partition now, where they do not overlap
 	now    int
@@ -113,12 +113,12 @@ func view(memory dist.Buffer, part Part) gemm.Matrix {
 	return gemm.Matrix{Type: memory.DType(), Rows: part.Rows, Cols: part.Cols, RowStep: part.Cols, ColStep: 1, Data: memory.Bytes()}
 }
 
-// moves are the reductions of a partition, each on a lane of its own.
+// moves are the reductions of a partition, each on a channel of its own.
 func (r *Rank) moves(memory dist.Buffer) ([]*dist.Op, error) {
 	var out []*dist.Op
-	for i, l := range lanes(memory.Count(), memory.DType().Size(), len(r.lanes)) {
+	for i, l := range channels(memory.Count(), memory.DType().Size(), len(r.channels)) {
 		part := memory.Slice(l.From, l.To-l.From)
-		op, err := r.lanes[i].Prepare(dist.Call{Op: dist.AllReduce, In: part, Out: part, Reduction: dist.Sum})
+		op, err := r.channels[i].Prepare(dist.Call{Op: dist.AllReduce, In: part, Out: part, Reduction: dist.Sum})
 		if err != nil {
 			return nil, err
 		}
@@ -127,19 +127,18 @@ func (r *Rank) moves(memory dist.Buffer) ([]*dist.Op, error) {
 	return out, nil
 }
 
-// move does one lane of a partition's reduction; a short partition has fewer.
-func (o *Op) move(part, lane int) error {
-	if lane >= len(o.moves[part]) {
+// move does one channel of a partition's reduction; a short partition has fewer.
+func (o *Op) move(part, channel int) error {
+	if channel >= len(o.moves[part]) {
 		return nil
 	}
-	return o.moves[part][lane].Run()
+	return o.moves[part][channel].Run()
 }
 
 // Plan is what was prepared.
 func (o *Op) Plan() Plan { return o.plan }
 
-// Parts are the partitions, and Part the matrix that one is after a run.
-func (o *Op) Parts() []Part          { return o.parts }
+// Part is the matrix that a partition is after a run.
 func (o *Op) Part(i int) gemm.Matrix { return o.views[i] }
 
 // Run computes C on all ranks. It allocates nothing after the first time.

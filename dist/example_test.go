@@ -1,0 +1,169 @@
+package dist_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/kernbench/kernbench/dist"
+	_ "github.com/kernbench/kernbench/dist/cpu"
+)
+
+// together runs fn on two ranks, here goroutines; programs use Spawn or a launcher.
+func together(id string, fn func(g *dist.Group) error) {
+	var ranks sync.WaitGroup
+	for rank := range 2 {
+		ranks.Go(func() {
+			g, err := dist.Init(context.Background(), dist.Config{Backend: "cpu", Rank: rank, Size: 2,
+				ID: fmt.Sprintf("%s-%d", id, os.Getpid()), Timeout: 10 * time.Second})
+			if err == nil {
+				err = errors.Join(fn(g), g.Close())
+			}
+			if err != nil {
+				fmt.Printf("rank %d: %v\n", rank, err)
+			}
+		})
+	}
+	ranks.Wait()
+}
+
+// A loop prepares its call once: Run allocates nothing.
+func Example() {
+	together("example", func(g *dist.Group) error {
+		in, out := []float32{1, 2, 3}, make([]float32, 3)
+		op, err := g.Prepare(dist.Call{Op: dist.AllReduce, In: dist.Of(in), Out: dist.Of(out), Reduction: dist.Sum})
+		if err != nil {
+			return err
+		}
+		for range 3 {
+			if err := op.Run(); err != nil {
+				return err
+			}
+			copy(in, out)
+		}
+		if g.Rank() == 0 {
+			fmt.Println(out, "by", op.Plan().Algorithm)
+		}
+		return nil
+	})
+	// Output: [8 16 24] by one-stage
+}
+
+// Memory that all ranks reach spares a copy.
+func ExampleGroup_Alloc() {
+	together("alloc", func(g *dist.Group) error {
+		b, err := g.Alloc(dist.F64, 4)
+		if err != nil {
+			return err
+		}
+		defer g.Free(b)
+		x := dist.Slice[float64](b)
+		x[g.Rank()] = 1
+		if err := g.AllReduce(b, b, dist.Sum); err != nil { // in place
+			return err
+		}
+		if g.Rank() == 1 {
+			fmt.Println(b.Memory().Name(), x)
+		}
+		return nil
+	})
+	// Output: symmetric [1 1 0 0]
+}
+
+// The program goes on while a call runs, and leaves its buffers alone until Wait.
+func ExampleGroup_AllReduceAsync() {
+	together("async", func(g *dist.Group) error {
+		gradient := []float32{1, 2}
+		running, err := g.AllReduceAsync(dist.Of(gradient), dist.Of(gradient), dist.Avg)
+		if err != nil {
+			return err
+		}
+		other := 6 * 7 // work that needs no gradient
+		if err := running.Wait(); err != nil {
+			return err
+		}
+		if g.Rank() == 0 {
+			fmt.Println(gradient, other)
+		}
+		return nil
+	})
+	// Output: [1 2] 42
+}
+
+// Blocks need not be equal. A rank that holds one of unequal blocks says how long the
+// whole vector is.
+func ExampleWholeCount() {
+	together("gather", func(g *dist.Group) error {
+		whole, mine := make([]int32, 3), []int32{10, 11}
+		if g.Rank() == 1 {
+			whole, mine = nil, []int32{20}
+		}
+		err := g.Gather(dist.Of(whole), dist.Of(mine), 0, dist.WholeCount(3))
+		if g.Rank() == 0 {
+			fmt.Println(whole)
+		}
+		return err
+	})
+	// Output: [10 11 20]
+}
+
+// What a layer does to a sum is done as it is stored.
+func ExampleWithEpilogue() {
+	together("epilogue", func(g *dist.Group) error {
+		x, residual := []float32{1, 2, 3, 4}, []float32{100, 200, 300, 400}
+		err := g.AllReduce(dist.Of(x), dist.Of(x), dist.Sum,
+			dist.WithEpilogue(dist.Epilogue{Scale: 0.5, Bias: dist.Of([]float32{10, 20}), Residual: dist.Of(residual)}))
+		if g.Rank() == 0 {
+			fmt.Println(x)
+		}
+		return err
+	})
+	// Output: [111 222 313 424]
+}
+
+// Ranks that do not agree all get the same error, and the group is of no more use.
+func ExampleMisuseError() {
+	together("misuse", func(g *dist.Group) error {
+		x := make([]float32, 4+g.Rank())
+		err := g.AllReduce(dist.Of(x), dist.Of(x), dist.Sum, dist.Algorithm("ring"))
+		var misuse *dist.MisuseError
+		if g.Rank() == 0 {
+			fmt.Println(errors.As(err, &misuse), err)
+		}
+		return nil
+	})
+	// Output: true rank 0 calls allreduce of 4 f32 (sum) by ring in place, but rank 1 allreduce of 5 f32 (sum) by ring in place (call 1)
+}
+
+// Spawn makes a program its own launcher: it is started again for every rank, and
+// only the parent comes back from the call.
+func ExampleSpawn() {
+	err := dist.Spawn(context.Background(), 4, dist.Config{Backend: "cpu"}, func(ctx context.Context, g *dist.Group) error {
+		x := []float64{float64(g.Rank())}
+		if err := g.AllReduce(dist.Of(x), dist.Of(x), dist.Max); err != nil {
+			return err
+		}
+		if g.Rank() == 0 {
+			fmt.Println("the last rank is", x[0])
+		}
+		return nil
+	})
+	if err != nil {
+		fmt.Println(err)
+	}
+}
+
+// The parts of a vector that does not divide.
+func ExampleBlock() {
+	for rank := range 3 {
+		off, n := dist.Block(8, 3, rank)
+		fmt.Printf("rank %d has %d from %d on\n", rank, n, off)
+	}
+	// Output:
+	// rank 0 has 3 from 0 on
+	// rank 1 has 3 from 3 on
+	// rank 2 has 2 from 6 on
+}

@@ -1,0 +1,263 @@
+package dist
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"unsafe"
+
+	"github.com/kernbench/kernbench/internal/base/suggest"
+)
+
+// Plan is a call that has been checked and completed: what a backend prepares.
+type Plan struct {
+	Call
+	DType   DType // of both buffers; U8 for a barrier
+	InPlace bool
+	Steps   bool // execute the schedule's steps, no code of the backend's own
+}
+
+// String is how errors name the call, such as "allreduce of 8 f32 (sum)".
+func (p Plan) String() string {
+	if p.Op == Barrier {
+		return "barrier"
+	}
+	s := fmt.Sprintf("%s of %d %v", p.Op, p.Count, p.DType)
+	switch {
+	case p.Op.Reduces() && p.Op.Rooted():
+		s += fmt.Sprintf(" (%v, root %d)", p.Reduction, p.Root)
+	case p.Op.Reduces():
+		s += fmt.Sprintf(" (%v)", p.Reduction)
+	case p.Op.Rooted():
+		s += fmt.Sprintf(" (root %d)", p.Root)
+	case p.Op == Send:
+		s += fmt.Sprintf(" to rank %d", p.Peer)
+	case p.Op == Recv:
+		s += fmt.Sprintf(" from rank %d", p.Peer)
+	}
+	return s
+}
+
+// plan checks a call as far as this rank can and fills in what it left open.
+func (g *Group) plan(c Call) (Plan, error) {
+	p := Plan{Call: c}
+	caps := g.caps
+	if !slices.Contains(caps.Ops, c.Op) {
+		if _, err := ParseCollective(string(c.Op)); err != nil {
+			return p, err
+		}
+		return p, fmt.Errorf("backend %s has no %s", g.backend, c.Op)
+	}
+	if err := p.settleType(caps); err != nil {
+		return p, fmt.Errorf("%s: %w", c.Op, err)
+	}
+	p.settleCount(g.Size())
+	if err := p.checkBuffers(g.Rank(), g.Size()); err != nil {
+		return p, fmt.Errorf("%v: %w", p, err)
+	}
+	if err := p.checkOptions(caps, g.backend); err != nil {
+		return p, fmt.Errorf("%v: %w", p, err)
+	}
+	if err := p.settleAlgorithm(g, caps); err != nil {
+		return p, fmt.Errorf("%v: %w", p, err)
+	}
+	return p, nil
+}
+
+func (p *Plan) settleType(caps Capabilities) error {
+	in, out := p.In.DType(), p.Out.DType()
+	switch {
+	case p.In.Count() > 0 && p.Out.Count() > 0 && in != out:
+		return fmt.Errorf("in is %v and out is %v: they must be of one type", in, out)
+	case out.Valid() && (p.Out.Count() > 0 || !in.Valid()):
+		p.DType = out
+	case in.Valid():
+		p.DType = in
+	default:
+		p.DType = U8 // no element, so no type matters
+	}
+	if p.Op != Barrier && !slices.Contains(caps.DTypes, p.DType) {
+		return fmt.Errorf("no support for %v", p.DType)
+	}
+	if p.Op.Reduces() && !slices.Contains(caps.Reductions, p.Reduction) {
+		return fmt.Errorf("no support for %v", p.Reduction)
+	}
+	return nil
+}
+
+// settleCount derives the whole vector's count from a buffer that has it.
+func (p *Plan) settleCount(size int) {
+	if p.Count != 0 {
+		return
+	}
+	switch p.Op {
+	case AllReduce, ReduceScatter, Reduce, AllToAll, Send:
+		p.Count = p.In.Count()
+	case AllGather, Broadcast, Recv:
+		p.Count = p.Out.Count()
+	case Gather:
+		p.Count = p.In.Count() * size
+		if p.Out.Count() > 0 {
+			p.Count = p.Out.Count()
+		}
+	case Scatter:
+		p.Count = p.Out.Count() * size
+		if p.In.Count() > 0 {
+			p.Count = p.In.Count()
+		}
+	}
+}
+
+// need is how many elements a rank must give of each buffer.
+func (p *Plan) need(rank, size int) (in, out int) {
+	_, block := Block(p.Count, size, rank)
+	atRoot := func(n int) int {
+		if rank == p.Root {
+			return n
+		}
+		return 0
+	}
+	switch p.Op {
+	case ReduceScatter:
+		return p.Count, block
+	case AllGather:
+		return block, p.Count
+	case Broadcast:
+		return atRoot(p.Count), p.Count
+	case Reduce:
+		return p.Count, atRoot(p.Count)
+	case Gather:
+		return block, atRoot(p.Count)
+	case Scatter:
+		return atRoot(p.Count), block
+	case AllToAll:
+		return p.Count, size * block
+	case Barrier:
+		return 0, 0
+	case Send:
+		return p.Count, 0
+	case Recv:
+		return 0, p.Count
+	}
+	return p.Count, p.Count
+}
+
+// checkBuffers trims the buffers to what the call uses: a longer one is no
+// mistake, a shorter one is.
+func (p *Plan) checkBuffers(rank, size int) error {
+	var faults []error
+	if p.Count < 0 {
+		return fmt.Errorf("count is %d, want 0 or more", p.Count)
+	}
+	if p.Op.Rooted() && (p.Root < 0 || p.Root >= size) {
+		faults = append(faults, fmt.Errorf("root is %d, want a rank from 0 to %d", p.Root, size-1))
+	}
+	if p.Op.PointToPoint() && (p.Peer < 0 || p.Peer >= size || p.Peer == rank) {
+		faults = append(faults, fmt.Errorf("peer is %d, want another rank from 0 to %d", p.Peer, size-1))
+	}
+	in, out := p.need(rank, size)
+	if p.In.Count() < in {
+		faults = append(faults, fmt.Errorf("in has %d elements, rank %d of %d needs %d", p.In.Count(), rank, size, in))
+	}
+	if p.Out.Count() < out {
+		faults = append(faults, fmt.Errorf("out has %d elements, rank %d of %d needs %d", p.Out.Count(), rank, size, out))
+	}
+	if len(faults) > 0 {
+		return errors.Join(faults...)
+	}
+	p.In, p.Out = p.In.Slice(0, in), p.Out.Slice(0, out)
+	return p.settleInPlace(rank, size)
+}
+
+// settleInPlace finds out whether In and Out are one memory, and refuses any
+// overlap that is not the in-place one.
+func (p *Plan) settleInPlace(rank, size int) error {
+	in, out := p.In.Bytes(), p.Out.Bytes()
+	if len(in) == 0 || len(out) == 0 || !overlap(in, out) {
+		return nil
+	}
+	off, _ := Block(p.Count, size, rank)
+	off *= p.DType.Size()
+	distance := int(uintptr(unsafe.Pointer(&in[0])) - uintptr(unsafe.Pointer(&out[0])))
+	want := 0
+	switch p.Op {
+	case AllGather, Gather:
+		want = off
+	case ReduceScatter, Scatter:
+		want = -off
+	case AllToAll:
+		return errors.New("in and out overlap: there is no all-to-all in place")
+	}
+	if distance != want {
+		return fmt.Errorf("in and out overlap, in begins %d bytes after out: in place it must be %d, otherwise they must be apart", distance, want)
+	}
+	p.InPlace = true
+	return nil
+}
+
+func overlap(a, b []byte) bool {
+	at, bt := uintptr(unsafe.Pointer(&a[0])), uintptr(unsafe.Pointer(&b[0]))
+	return at < bt+uintptr(len(b)) && bt < at+uintptr(len(a))
+}
+
+func (p *Plan) checkOptions(caps Capabilities, backend string) error {
+	if p.Chunk < 0 {
+		return fmt.Errorf("chunk is %d elements, want 0 (the default) or more", p.Chunk)
+	}
+	if p.Codec != nil && (!caps.Codec || p.Op != AllReduce) {
+		return errors.New("a codec is for all-reduce alone, on backends that can use one")
+	}
+	e := p.Epilogue
+	if e == nil {
+		return nil
+	}
+	out := p.Out.Count()
+	switch {
+	case !caps.Epilogue:
+		return fmt.Errorf("backend %s has no epilogue", backend)
+	case !p.DType.Float():
+		return fmt.Errorf("an epilogue needs a floating-point type, not %v", p.DType)
+	case e.Bias.Count() > 0 && (e.Bias.DType() != p.DType || out%e.Bias.Count() != 0):
+		return fmt.Errorf("bias is %v: want %v, and a length that divides the output's %d", e.Bias, p.DType, out)
+	case e.Residual.Count() > 0 && (e.Residual.DType() != p.DType || e.Residual.Count() != out):
+		return fmt.Errorf("residual is %v: want %d %v as in the output", e.Residual, out, p.DType)
+	}
+	return nil
+}
+
+// settleAlgorithm asks the tuning table unless the caller chose.
+func (p *Plan) settleAlgorithm(g *Group, caps Capabilities) error {
+	known := caps.Algorithms[p.Op]
+	if p.Algorithm == "" || p.Algorithm == "auto" {
+		choice := g.tuning.Choose(g.backend, p.Op, g.Size(), p.DType, p.bytes(), p.symmetric())
+		p.Algorithm = choice.Algorithm
+		if p.Chunk == 0 {
+			p.Chunk = choice.ChunkBytes / p.DType.Size()
+		}
+		if !slices.Contains(known, p.Algorithm) {
+			p.Algorithm = ""
+			if len(known) > 0 {
+				p.Algorithm = known[0]
+			}
+		}
+	}
+	if name, ok := strings.CutPrefix(p.Algorithm, StepsPrefix); ok {
+		p.Algorithm, p.Steps = name, true
+	}
+	if p.Algorithm != "" && !slices.Contains(known, p.Algorithm) {
+		if err := unfit(p.Op, p.Algorithm, g.Size()); err != nil {
+			return err
+		}
+		return suggest.Unknown(string(p.Op)+" algorithm", p.Algorithm, append(slices.Clone(known), "auto"))
+	}
+	return nil
+}
+
+// symmetric tells whether all the call's memory was allocated by a group.
+func (p *Plan) symmetric() bool {
+	return (p.In.Memory() != nil || p.In.Count() == 0) && (p.Out.Memory() != nil || p.Out.Count() == 0)
+}
+
+// bytes is the size of the whole vector, by which tables are made.
+func (p *Plan) bytes() int { return p.Count * p.DType.Size() }

@@ -1,0 +1,83 @@
+package dist_test
+
+import (
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/kernbench/kernbench/dist"
+	"github.com/kernbench/kernbench/internal/comm/schedule"
+)
+
+// backend is none that anybody can join.
+type backend struct{ dist.Backend }
+
+func (backend) Limits(p dist.Plan, size int) ([]dist.Limit, error) {
+	return []dist.Limit{{Name: "light", US: float64(p.Count * size)}}, nil
+}
+
+func init() {
+	dist.Register(dist.Description{Name: "test-only", Shape: dist.Shape{Simulated: true}, Capabilities: func() dist.Capabilities {
+		return dist.Capabilities{Ops: []dist.Collective{dist.Send}}
+	}}, backend{})
+}
+
+// What a backend has declared is found by its name and by what it can do.
+func TestDescribed(t *testing.T) {
+	if got, want := dist.Backends(), []string{"cpu", "test-only"}; !slices.Equal(got, want) {
+		t.Errorf("the backends are %v, want %v", got, want)
+	}
+	sends := dist.BackendsThat(func(d dist.Description) bool { return d.Can().Has(dist.Send) && !d.Can().Has(dist.Recv) })
+	if !slices.Equal(sends, []string{"test-only"}) {
+		t.Errorf("those that only send are %v", sends)
+	}
+	if d := dist.Describe("test-only"); !d.Simulated || d.InProcess || d.HostMemory {
+		t.Errorf("described as %+v", d)
+	}
+	if d := dist.Describe("nobody"); d.Name != "nobody" || len(d.Can().Ops) > 0 {
+		t.Errorf("an unknown one is described as %+v", d)
+	}
+	if b, ok := dist.As[dist.Limiter]("test-only"); !ok {
+		t.Error("it is no Limiter")
+	} else if l, err := b.Limits(dist.Plan{Call: dist.Call{Count: 3}}, 2); err != nil || l[0].US != 6 {
+		t.Errorf("its limits are %v, %v", l, err)
+	}
+	for _, name := range []string{"cpu", "nobody"} {
+		if _, ok := dist.As[dist.Limiter](name); ok {
+			t.Errorf("%s is a Limiter", name)
+		}
+	}
+	for _, name := range []string{"cpu", ""} {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Errorf("%q was registered again", name)
+				}
+			}()
+			dist.Register(dist.Description{Name: name}, backend{})
+		}()
+	}
+}
+
+// The package comment says of every algorithm what its registration says.
+func TestDocumentedOrders(t *testing.T) {
+	text, err := os.ReadFile("doc.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	bullets := regexp.MustCompile(`//   - ((?:.*\n//     )?.*)\n`).FindAllStringSubmatch(string(text), -1)
+	if len(bullets) != 3 {
+		t.Fatalf("the package comment has %d statements", len(bullets))
+	}
+	says := func(i int, name string) bool {
+		return slices.Contains(strings.FieldsFunc(bullets[i][1], func(r rune) bool { return !strings.ContainsRune("abcdefghijklmnopqrstuvwxyz-", r) }), name)
+	}
+	for _, info := range schedule.Algorithms(schedule.AllReduce) {
+		rank := info.Order == schedule.RankOrder
+		if says(0, info.Name) != rank || says(1, info.Name) != info.Wide || says(2, info.Name) == rank {
+			t.Errorf("%s: declared rank order %v, rounded once %v", info.Name, rank, info.Wide)
+		}
+	}
+}
