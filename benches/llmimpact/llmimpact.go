@@ -64,7 +64,7 @@ against and target-gbps say what another curve, or a bus bandwidth, would give.
 		bench.Metric("floor_us", "us", ""),
 		bench.Metric("message_bytes", "B", ""),
 		bench.Metric("allreduces", "", ""),
-		bench.Drop(senseless),
+		bench.Drop(invalidPoint),
 		bench.Figures(figures),
 		bench.Sections(sections),
 	)
@@ -80,8 +80,8 @@ func parseStep(text string) (phase string, tokens int, err error) {
 	return phase, tokens, nil
 }
 
-// senseless drops the points that mean nothing, and says why.
-func senseless(p point.Point) error {
+// invalidPoint says why a point means nothing.
+func invalidPoint(p point.Point) error {
 	text := func(name string) string { v, _ := p.Get(name); return v.String() }
 	if name := text("model"); !slices.Contains(llm.Names(), name) {
 		if name == "all" {

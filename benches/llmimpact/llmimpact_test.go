@@ -108,7 +108,7 @@ func TestRefused(t *testing.T) {
 		if name == "tp" {
 			v = point.IntValue(1)
 		}
-		if err := senseless(p.With(name, v)); err == nil || !strings.Contains(err.Error(), reason) {
+		if err := invalidPoint(p.With(name, v)); err == nil || !strings.Contains(err.Error(), reason) {
 			t.Errorf("%s: %v", text, err)
 		}
 	}

@@ -76,7 +76,7 @@ func sipDiagram(t *topo.Topology) *figure.Diagram {
 			a, b := at(grid, sip), at(grid, next.SIP)
 			s := link(a, b, linkColor)
 			s.Both = t.SIPs.Kind == topo.Mesh
-			if next.SIP < sip { // back to the begin of the row or column
+			if next.SIP < sip { // back to the start of the row or column
 				s.Color = wrapColor
 				s.Bend = wrapBend(grid, sip, side)
 			}

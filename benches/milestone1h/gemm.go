@@ -176,7 +176,7 @@ func busyName(a sim.Activity) string { return strings.ToLower(a.String()) + "_ns
 // usage is what an engine or stage did, as it is stored.
 type usage struct {
 	Busy    float64 `json:"busy_ns"`   // sum of the durations
-	Active  float64 `json:"active_ns"` // from the begin of the first to the end of the last
+	Active  float64 `json:"active_ns"` // from the start of the first to the end of the last
 	Records int     `json:"records"`
 }
 

@@ -215,7 +215,7 @@ func knee(last *journal.Row, rows []journal.Row) string {
 	return "The knee, in unknowns per rank, by time per iteration: " + strings.Join(words, "; ") + "."
 }
 
-// sameSolve tells whether two rows differ in size, mode and ranks alone.
+// sameSolve reports whether two rows differ in size, mode and ranks alone.
 func sameSolve(a, b *journal.Row) bool {
 	for _, axis := range []string{problemAxis, dimAxis, stencilAxis, methodAxis, precondAxis, partitionerAxis, objectiveAxis, rhsAxis, storageAxis, matrixOption} {
 		if rowset.Text(a, axis) != rowset.Text(b, axis) {

@@ -16,20 +16,6 @@ type Summary struct {
 	CILow, CIHigh                 float64
 }
 
-// Map gives the summary by the names a row uses, without what is NaN.
-func (s Summary) Map() map[string]float64 {
-	all := map[string]float64{
-		"min": s.Min, "p50": s.P50, "p90": s.P90, "p99": s.P99, "max": s.Max, "mean": s.Mean,
-		"ci_low": s.CILow, "ci_high": s.CIHigh,
-	}
-	for name, v := range all {
-		if math.IsNaN(v) {
-			delete(all, name)
-		}
-	}
-	return all
-}
-
 // Summarize describes the values, with warnings for what they cannot tell.
 func Summarize(values []float64) (Summary, []string) {
 	nan := math.NaN()

@@ -3,6 +3,7 @@ package measure
 import (
 	"context"
 	"errors"
+	"math"
 	"runtime"
 	"runtime/debug"
 	"slices"
@@ -129,7 +130,7 @@ func TestDeterministicClockTakesOneSample(t *testing.T) {
 	if calls != 1 || r.Samples.Iterations() != 1 || r.Samples.At(0, 1) != 7 || r.Stopped != Exact || !r.Deterministic || r.Warnings != nil {
 		t.Errorf("%d calls, %+v", calls, r)
 	}
-	if s := Analyze(r.Samples).Summary.Map(); len(s) != 6 {
+	if s := Analyze(r.Samples).Summary; math.IsNaN(s.Mean) || !math.IsNaN(s.CILow) || !math.IsNaN(s.CIHigh) {
 		t.Errorf("one sample has an interval: %v", s)
 	}
 }

@@ -123,7 +123,7 @@ func TestSourceFaults(t *testing.T) {
 		{"more lines", "[2]", []string{`t: {csv: time, from: max}`}, []string{"n,time\n1,2\n", "n,time\n1,2\n2,2\n"},
 			"metric t: rank 1: its table has other lines than that of rank 0 (n=1); the end of its stdout:\n    n,time\n    1,2\n    2,2"},
 		{"no nccl table", "", []string{`t: {nccl_tests: time}`}, []string{"# size\n1 2 3\n"},
-			"metric t: rank 0: there is no table of nccl-tests: no line starts with \"#  size  count\" and has algbw; the end of its stdout:\n    # size\n    1 2 3"},
+			"metric t: rank 0: no table of nccl-tests: no line starts with \"#  size  count\" and has algbw; the end of its stdout:\n    # size\n    1 2 3"},
 		{"short nccl line", "", []string{`t: {nccl_tests: time}`}, []string{"#  size count type time algbw busbw\n 8 2 float 1.0 2.0\n"},
 			"metric t: rank 0: line 2 of the nccl-tests table: the line has 5 fields, the header 6: it is cut off or not of this table; the end of its stdout:\n    #  size count type time algbw busbw\n     8 2 float 1.0 2.0"},
 		{"negative size", "", []string{`t: {nccl_tests: time}`}, []string{"#  size time algbw\n -8 1 2\n"},

@@ -206,7 +206,7 @@ func TestErrors(t *testing.T) {
 		want         string
 	}{
 		{"nccl", "", Given{}, "unknown format"},
-		{"nccl-tests", "", Given{}, "file: there is no table of nccl-tests"},
+		{"nccl-tests", "", Given{}, "file: no table of nccl-tests"},
 		{"nccl-tests", "hello\nworld\n", Given{}, "no line starts with"},
 		{"nccl-tests", ncclHead, Given{}, "file: no result of nccl-tests"},
 		{"nccl-tests", ncclFull[:strings.Index(ncclFull, "1180.0")], Given{}, "file:17: the line has 9 fields, the header 13: it is cut off"},

@@ -12,7 +12,7 @@ func TestAccumulated(t *testing.T) {
 		return Row{Run: run, Bench: "b", Key: key, Status: status, Metrics: map[string]float64{"v": value}, Index: 7}
 	}
 	make := func(id, bench, version string, seed uint64, rows ...Row) *Run {
-		r := &Run{progress: map[pointTrial]*progress{}}
+		r := &Run{open: map[pointTrial]int{}}
 		r.addHeader(Header{Run: id, Bench: bench, Version: version, Seed: seed, Time: time.Unix(1, 0), Metrics: []MetricInfo{{Name: "of " + id}}})
 		for _, x := range rows {
 			r.addRow(x)

@@ -95,7 +95,7 @@ func ReadRaw(dir, name string) ([]byte, error) {
 // somebody else wrote.
 func rawPath(dir, name string) (string, error) {
 	if name == "" || strings.HasPrefix(name, ".") || strings.ContainsAny(name, "/\\\x00") {
-		return "", fmt.Errorf("raw samples %q: want a plain file name that does not begin with a dot", name)
+		return "", fmt.Errorf("raw samples %q: want a plain file name that does not start with a dot", name)
 	}
 	return filepath.Join(dir, samplesDir, name), nil
 }

@@ -193,7 +193,7 @@ func decode[T any](line []byte, use func(T)) error {
 func (r *reader) run(id string) *Run {
 	run := r.byID[id]
 	if run == nil {
-		run = &Run{Header: Header{Run: id}, progress: map[pointTrial]*progress{}}
+		run = &Run{Header: Header{Run: id}, open: map[pointTrial]int{}}
 		r.byID[id] = run
 		r.j.Runs = append(r.j.Runs, run)
 	}

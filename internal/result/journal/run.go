@@ -32,20 +32,13 @@ type Run struct {
 	Notes   []Note
 	End     *End // nil if the run, or its latest resumption, did not come to an end
 
-	progress map[pointTrial]*progress
+	open map[pointTrial]int // work begun and without a row since: its latest begin record, an index of Begun
 }
 
 // pointTrial is one piece of work of a run; the key is Row.TaskKey or Row.Key.
 type pointTrial struct {
 	key   string
 	trial int
-}
-
-// progress is how far that piece of work got.
-type progress struct {
-	begun, rows int
-	open        bool // begun, and no row since
-	last        int  // its latest begin record, as an index of Begun
 }
 
 // ID is the run's id.
@@ -97,7 +90,7 @@ func (r *Run) Latest() []Row {
 // replaces that of an earlier one with the same key and trial, good or bad.
 // Points come in the order in which they first appeared.
 func (j *Journal) Accumulated(last *Run) *Run {
-	sum := &Run{progress: map[pointTrial]*progress{}}
+	sum := &Run{open: map[pointTrial]int{}}
 	for _, r := range j.Runs {
 		h := r.Header
 		if h.Bench == last.Header.Bench && h.Version == last.Header.Version && h.Seed == last.Header.Seed {
@@ -119,29 +112,12 @@ func (j *Journal) Accumulated(last *Run) *Run {
 	return sum
 }
 
-// Attempts is how often the point with the key (Row.TaskKey) was tried in a
-// trial, counting those attempts that left no row.
-func (r *Run) Attempts(key string, trial int) int {
-	p := r.progress[pointTrial{key, trial}]
-	if p == nil {
-		return 0
-	}
-	return max(p.begun, p.rows)
-}
-
 // Unfinished returns the begin records of the work that was under way when the
 // writing stopped: the latest of each point and trial that no row follows.
 func (r *Run) Unfinished() []Begin {
-	var at []int
-	for _, p := range r.progress {
-		if p.open {
-			at = append(at, p.last)
-		}
-	}
-	slices.Sort(at)
-	out := make([]Begin, len(at))
-	for i, k := range at {
-		out[i] = r.Begun[k]
+	out := make([]Begin, 0, len(r.open))
+	for _, i := range slices.Sorted(maps.Values(r.open)) {
+		out = append(out, r.Begun[i])
 	}
 	return out
 }
@@ -155,30 +131,14 @@ func (r *Run) Counts() map[Status]int {
 	return counts
 }
 
-func (r *Run) of(key string, trial int) *progress {
-	id := pointTrial{key, trial}
-	p := r.progress[id]
-	if p == nil {
-		p = &progress{}
-		r.progress[id] = p
-	}
-	return p
-}
-
 func (r *Run) addBegin(b Begin) {
-	p := r.of(b.Key, b.Trial)
-	p.begun++
-	p.open, p.last = true, len(r.Begun)
+	r.open[pointTrial{b.Key, b.Trial}] = len(r.Begun)
 	r.Begun = append(r.Begun, b)
 }
 
 func (r *Run) addRow(row Row) {
-	p := r.of(row.Key, row.Trial)
-	p.rows++
 	// Begin records are of the point, which may give several rows an attempt.
-	task := r.of(row.TaskKey(), row.Trial)
-	task.rows = max(task.rows, p.rows)
-	task.open = false
+	delete(r.open, pointTrial{row.TaskKey(), row.Trial})
 	r.Rows = append(r.Rows, row)
 }
 

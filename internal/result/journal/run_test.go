@@ -70,23 +70,6 @@ func TestRunAgainstReference(t *testing.T) {
 		if diff := cmp.Diff(unfinished, gotUnfinished); diff != "" {
 			t.Fatalf("unfinished: %s", diff)
 		}
-		for key := range 3 {
-			for trial := range 2 {
-				begins, rows := 0, 0
-				for _, e := range events {
-					if e.key == key && e.trial == trial {
-						if e.begin {
-							begins++
-						} else {
-							rows++
-						}
-					}
-				}
-				if got := run.Attempts(fmt.Sprint(key), trial); got != max(begins, rows) {
-					t.Fatalf("attempts of %d/%d: %d, want %d", key, trial, got, max(begins, rows))
-				}
-			}
-		}
 		if got := run.Counts()[OK]; got != len(latest) {
 			t.Fatalf("counts %d, want %d", got, len(latest))
 		}
@@ -104,16 +87,15 @@ func TestPointOfSeveralRows(t *testing.T) {
 		name       string
 		recs       []any
 		want       []string // keys of the latest rows
-		attempts   int
 		unfinished int
 	}{
-		{"one attempt", []any{begin(0), row("a", "task", 0, OK), row("b", "task", 0, OK)}, []string{"a", "b"}, 1, 0},
-		{"without begin", []any{row("a", "task", 0, OK), row("b", "task", 0, OK)}, []string{"a", "b"}, 1, 0},
-		{"failed, then good", []any{begin(0), row("task", "", 0, Failed), begin(1), row("a", "task", 1, OK), row("b", "task", 1, OK)}, []string{"a", "b"}, 2, 0},
-		{"good, then failed", []any{begin(0), row("a", "task", 0, OK), row("b", "task", 0, OK), begin(1), row("task", "", 1, Failed)}, []string{"task"}, 2, 0},
-		{"fewer rows", []any{row("a", "task", 0, OK), row("b", "task", 0, OK), row("b", "task", 1, OK)}, []string{"b"}, 2, 0},
-		{"crashed again", []any{begin(0), row("a", "task", 0, OK), begin(1)}, []string{"a"}, 2, 1},
-		{"place kept", []any{row("task", "", 0, Failed), row("other", "", 0, OK), row("a", "task", 1, OK)}, []string{"a", "other"}, 1, 0},
+		{"one attempt", []any{begin(0), row("a", "task", 0, OK), row("b", "task", 0, OK)}, []string{"a", "b"}, 0},
+		{"without begin", []any{row("a", "task", 0, OK), row("b", "task", 0, OK)}, []string{"a", "b"}, 0},
+		{"failed, then good", []any{begin(0), row("task", "", 0, Failed), begin(1), row("a", "task", 1, OK), row("b", "task", 1, OK)}, []string{"a", "b"}, 0},
+		{"good, then failed", []any{begin(0), row("a", "task", 0, OK), row("b", "task", 0, OK), begin(1), row("task", "", 1, Failed)}, []string{"task"}, 0},
+		{"fewer rows", []any{row("a", "task", 0, OK), row("b", "task", 0, OK), row("b", "task", 1, OK)}, []string{"b"}, 0},
+		{"crashed again", []any{begin(0), row("a", "task", 0, OK), begin(1)}, []string{"a"}, 1},
+		{"place kept", []any{row("task", "", 0, Failed), row("other", "", 0, OK), row("a", "task", 1, OK)}, []string{"a", "other"}, 0},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -124,9 +106,6 @@ func TestPointOfSeveralRows(t *testing.T) {
 			}
 			if diff := cmp.Diff(tt.want, keys); diff != "" {
 				t.Error(diff)
-			}
-			if got := run.Attempts("task", 0); got != tt.attempts {
-				t.Errorf("%d attempts, want %d", got, tt.attempts)
 			}
 			if got := len(run.Unfinished()); got != tt.unfinished {
 				t.Errorf("%d unfinished, want %d", got, tt.unfinished)

@@ -93,11 +93,11 @@ func (j *Journal) Find(sel string) (*Run, error) {
 	}
 	switch len(matches) {
 	case 0:
-		return nil, fmt.Errorf("%s@%s: no run has an id that begins so; there %s", j.Dir(), sel, list(j.Runs))
+		return nil, fmt.Errorf("%s@%s: no run id starts with it; there %s", j.Dir(), sel, list(j.Runs))
 	case 1:
 		return matches[0], nil
 	}
-	return nil, fmt.Errorf("%s@%s: it is ambiguous; there %s", j.Dir(), sel, list(matches))
+	return nil, fmt.Errorf("%s@%s: ambiguous; there %s", j.Dir(), sel, list(matches))
 }
 
 // list names runs, the latest first, with what helps to tell them apart.

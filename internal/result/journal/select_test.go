@@ -77,7 +77,7 @@ func TestLoadRun(t *testing.T) {
 		{spec: "run@-1", want: ids[2]},
 		{spec: "run@-3", want: ids[0]},
 		{spec: "run@20261113", want: ids[0]},
-		{spec: "run@20261114-000000-bbbb", want: ids[1]}, // the whole id, though another begins so
+		{spec: "run@20261114-000000-bbbb", want: ids[1]}, // the whole id, though another starts with it
 		{spec: "run@20261114-000000-bbbbc", want: ids[2]},
 		{spec: "run/journal.jsonl", want: ids[3]},
 		{spec: "run/journal.jsonl@-1", want: ids[2]},
@@ -90,7 +90,7 @@ func TestLoadRun(t *testing.T) {
 		{spec: "run@-99999999999999999999", err: []string{"whole number"}},
 		{spec: "run@2026", err: []string{"ambiguous", ids[0], ids[1], ids[2], ids[3], "bench3"}},
 		{spec: "run@20261114", err: []string{"ambiguous; there are 2 runs", ids[1], ids[2]}},
-		{spec: "run@2031", err: []string{"no run has an id that begins so", ids[0], "bench3"}},
+		{spec: "run@2031", err: []string{"no run id starts with it", ids[0], "bench3"}},
 		{spec: "nowhere", err: []string{"no folder", "nowhere"}, cause: fs.ErrNotExist},
 		{spec: "nowhere.jsonl", err: []string{"no file", "nowhere.jsonl"}, cause: fs.ErrNotExist},
 		{spec: "bare", err: []string{"has no journal.jsonl", "bare"}, cause: fs.ErrNotExist},

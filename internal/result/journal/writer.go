@@ -47,9 +47,6 @@ func openError(path string, err error) error {
 	return fmt.Errorf("opening %s for appending (want a folder that can be written to): %w", path, err)
 }
 
-// Path is the file that is written.
-func (w *Writer) Path() string { return w.path }
-
 // Append records a Header, Begin, Row, Note or End. When it returns nil the
 // whole line is in the file and, but for a Begin, on the disk. After an error
 // the journal is readable as before and further records may be tried.

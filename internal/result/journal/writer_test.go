@@ -201,7 +201,7 @@ func TestLockIsTaken(t *testing.T) {
 	done := make(chan error)
 	go func() { done <- w.Append(testRow("r", 0)) }()
 	for range 100 { // yields; an Append without a lock would get through
-		if data, _ := os.ReadFile(w.Path()); len(data) > 0 {
+		if data, _ := os.ReadFile(w.path); len(data) > 0 {
 			t.Fatal("a record was written while another writer held the lock")
 		}
 	}
@@ -242,7 +242,7 @@ func TestDeletedJournal(t *testing.T) {
 	dir := t.TempDir()
 	w := mustOpen(t, dir)
 	mustAppend(t, w, testRow("r", 0))
-	if err := os.Remove(w.Path()); err != nil {
+	if err := os.Remove(w.path); err != nil {
 		t.Fatal(err)
 	}
 	if err := w.Append(testRow("r", 1)); err == nil || !strings.Contains(err.Error(), "deleted or replaced") {
@@ -317,7 +317,7 @@ func TestRefusals(t *testing.T) {
 			if err := w.Append(tt.rec); err == nil || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("error %v, want one that says %q", err, tt.want)
 			}
-			if data, err := os.ReadFile(w.Path()); err != nil || len(data) > 0 {
+			if data, err := os.ReadFile(w.path); err != nil || len(data) > 0 {
 				t.Errorf("the refused record left %q (%v)", data, err)
 			}
 		})

@@ -166,7 +166,7 @@ func FloorUS(m Model, g GPU, ranks, tokens int) float64 {
 	return 1e6 * max(read, compute)
 }
 
-// Fits tells whether the weights fit the memory of the ranks.
+// Fits reports whether the weights fit the memory of the ranks.
 func Fits(m Model, g GPU, ranks int) (needGB float64, ok bool) {
 	needGB = m.Params * m.Bits / 8 / float64(ranks)
 	return needGB, needGB <= g.Memory

@@ -40,7 +40,7 @@ type Curve struct {
 // what the best public line fits of real libraries leave within one protocol.
 const fitLimit = 0.10
 
-// Fitted tells whether there is a line at all.
+// Fitted reports whether there is a line at all.
 func (c Curve) Fitted() bool { return c.Sizes > 1 }
 
 // US is the line's time for a message.

@@ -104,7 +104,7 @@ func TableOf(name, source, algorithm string, samples []Sample) (*Table, error) {
 	return t, nil
 }
 
-// preferred tells whether a sample is the better source for a point.
+// preferred reports whether a sample is the better source for a point.
 func preferred(s, old Sample) bool {
 	half := func(s Sample) bool { return s.DType == "bf16" || s.DType == "f16" }
 	switch {

@@ -63,7 +63,7 @@ func leastTraffic(ranks int, bytes int64) float64 {
 	return float64(bytes) * min(busFactor(ranks), 1+1/float64(max(ranks, 1)))
 }
 
-// sameWork tells whether two algorithms are, at so many ranks, the same steps
+// sameWork reports whether two algorithms are, at so many ranks, the same steps
 // by construction, so that equal times are no surprise.
 func sameWork(a, b string, ranks int) bool {
 	ta, oka := cost(strings.TrimPrefix(a, "steps:"), ranks)

@@ -55,7 +55,7 @@ var columns = map[string]string{"time": Time, "cputime": Time, "algbw": AlgBW, "
 var units = []string{"(B)", "(elements)", "(us)", "(GB/s)", "(%)"}
 
 // ErrNone is the error of a text without a table.
-var ErrNone = errors.New("there is no table of nccl-tests: no line starts with \"#  size  count\" and has algbw")
+var ErrNone = errors.New("no table of nccl-tests: no line starts with \"#  size  count\" and has algbw")
 
 // Fault is an error at a line of the text.
 type Fault struct {

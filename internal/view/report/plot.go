@@ -38,7 +38,7 @@ func parsePlot(text string) (p Plot, err error) {
 		key, names = strings.TrimSpace(key), strings.TrimSpace(names)
 		switch {
 		case !ok || names == "":
-			return p, fmt.Errorf("%q gives no name", strings.TrimSpace(word))
+			return p, fmt.Errorf("%q has no name", strings.TrimSpace(word))
 		case key == "x" && p.X == "":
 			p.X = names
 		case key == "y" && p.Y == "":
@@ -46,20 +46,20 @@ func parsePlot(text string) (p Plot, err error) {
 		case key == "by":
 			for _, name := range strings.Split(names, "+") {
 				if name = strings.TrimSpace(name); name == "" {
-					return p, fmt.Errorf("%q names nothing between two +", word)
+					return p, fmt.Errorf("%q has an empty name between two +", word)
 				}
 				if !slices.Contains(p.By, name) {
 					p.By = append(p.By, name)
 				}
 			}
 		case key == "x" || key == "y":
-			return p, fmt.Errorf("%s is given twice", key)
+			return p, fmt.Errorf("duplicate %s", key)
 		default:
 			return p, suggest.Unknown("key", key, []string{"x", "y", "by"})
 		}
 	}
 	if p.X == "" {
-		return p, errors.New("x is missing")
+		return p, errors.New("missing x")
 	}
 	if p.Y == "" {
 		p.Y = headline
@@ -76,7 +76,7 @@ func (p Plot) String() string {
 	return s
 }
 
-// Check tells before a run whether its rows will have the coordinates of the
+// Check reports before a run whether its rows will have the coordinates of the
 // plot.
 func (p Plot) Check(h *journal.Header, options point.Point) error {
 	coords := coordsOf(h, []journal.Row{{Options: options}})
@@ -88,7 +88,7 @@ func (p Plot) Check(h *journal.Header, options point.Point) error {
 	return nil
 }
 
-// CheckMetric tells whether the plot's metric, or the one whose spread it shows
+// CheckMetric reports whether the plot's metric, or the one whose spread it shows
 // a part of, is among those that are known.
 func (p Plot) CheckMetric(known []journal.MetricInfo) error {
 	names := make([]string, len(known))

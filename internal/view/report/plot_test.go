@@ -28,13 +28,13 @@ func TestParsePlot(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]string{
-		"":                "gives no name",
-		"size":            "gives no name",
-		"x=":              "gives no name",
-		"y=time_us":       "x is missing",
-		"x=a,x=b":         "x is given twice",
-		"x=a,y=b,y=c":     "y is given twice",
-		"x=a,by=b++c":     "nothing between",
+		"":                "has no name",
+		"size":            "has no name",
+		"x=":              "has no name",
+		"y=time_us":       "missing x",
+		"x=a,x=b":         "duplicate x",
+		"x=a,y=b,y=c":     "duplicate y",
+		"x=a,by=b++c":     "an empty name between",
 		"x=a,color=dtype": `unknown key "color"`,
 	} {
 		_, err := ParsePlot(text)

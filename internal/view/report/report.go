@@ -129,7 +129,7 @@ func chooseFigures(in Input, rows []journal.Row) (figures []figure.Figure, why s
 		switch {
 		case !anyOK && len(f.Panels) == 0: // there was nothing to draw
 		case names[f.Name]:
-			errs = append(errs, fmt.Errorf("figure %s: the bench has two of that name", f.Name))
+			errs = append(errs, fmt.Errorf("duplicate figure %s of the bench", f.Name))
 		default:
 			names[f.Name] = true
 			figures = append(figures, f)

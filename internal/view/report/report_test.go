@@ -80,7 +80,7 @@ func TestChooseFigures(t *testing.T) {
 			[]string{auto}, "", []string{"figures of bench b: panic: odd rows"}},
 		{"two of a name", Input{Bench: &bench.Bench{Figures: func(r []journal.Row) []figure.Figure {
 			return append(oneFigure("a", goodPanel)(r), oneFigure("a", goodPanel)(r)...)
-		}}, Run: fixtureRun()}, []string{"a"}, "", []string{"figure a: the bench has two of that name"}},
+		}}, Run: fixtureRun()}, []string{"a"}, "", []string{"duplicate figure a of the bench"}},
 		{"empty run", Input{Run: &journal.Run{}}, nil, "no good row", nil},
 		{"nothing good", Input{Bench: &bench.Bench{Figures: oneFigure("hollow")}, Run: failedRun()}, nil, "no good row", nil},
 		{"one point", Input{Run: one}, nil, "no coordinate varies", nil},

@@ -176,7 +176,7 @@ var escaped = strings.NewReplacer("|", `\|`, "<", "&lt;", "`", "\\`", "*", `\*`,
 func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 
 // Headlines prints the sections that the bench wants to be read first, as text
-// of the given width. It tells whether there was any.
+// of the given width. It reports whether there was any.
 func Headlines(w io.Writer, b *bench.Bench, rows []journal.Row, width int) (written bool, err error) {
 	all, err := sectionsOf(b, rows)
 	if err != nil {
