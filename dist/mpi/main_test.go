@@ -11,11 +11,14 @@ import (
 	"time"
 
 	"github.com/kernbench/kernbench/dist"
+	"github.com/kernbench/kernbench/internal/base/dtype"
 	"github.com/kernbench/kernbench/internal/comm/mpi"
+	"github.com/kernbench/kernbench/internal/kernel/vec"
 )
 
 // The test program starts itself again as the ranks of a launcher: bodyVar says
-// what they do, hostsVar that each is to be on a host of its own.
+// what they do, one body after the other, hostsVar that each is to be on a host
+// of its own.
 const (
 	bodyVar  = "MPI_TEST_BODY"
 	hostsVar = "MPI_TEST_HOSTS"
@@ -53,8 +56,21 @@ func beRank(body string) error {
 	if err != nil {
 		return err
 	}
-	err = bodies[body](&rank{process: p})
-	return errors.Join(err, dist.End())
+	r := &rank{process: p}
+	var faults []error
+	names := strings.Split(body, ",")
+	for _, name := range names {
+		if err := bodies[name](r); err != nil {
+			faults = append(faults, fmt.Errorf("%s: %w", name, err))
+		}
+		if len(names) > 1 {
+			faults = append(faults, r.meet())
+			if r.rank == 0 {
+				fmt.Println("DONE", name)
+			}
+		}
+	}
+	return errors.Join(append(faults, dist.End())...)
 }
 
 // join makes a group of all ranks, with another name every time.
@@ -68,8 +84,17 @@ func (r *rank) joinBy(backend string, timeout time.Duration) (*dist.Group, error
 		ID: fmt.Sprintf("mpi-test-%d-%d", os.Getppid(), r.groups), Secret: "s"})
 }
 
-// meet waits for the other processes, not by way of a group.
-func (r *rank) meet() error { return r.lib.Barrier(r.lobby).Run() }
+// meet waits for the other processes, not by way of a group. It leaves the cores
+// to those that work, which MPI's own barrier does not.
+func (r *rank) meet() error {
+	in, out, slot := make([]int32, 1), make([]int32, 1), new(mpi.Slot)
+	err := r.lib.Iallreduce(mpi.Memory(in), mpi.Memory(out), 1, r.lib.Type(dtype.I32), r.lib.Op(dtype.I32, vec.Max), r.lobby, slot).Run()
+	test := r.lib.Test(slot)
+	for w := (pace{}); err == nil && !slot.Done(); w.pause() {
+		err = test.Run()
+	}
+	return err
+}
 
 // launcher starts ranks by one of the libraries.
 type launcher struct {
@@ -106,14 +131,29 @@ func (l launcher) command(t *testing.T, ctx context.Context, ranks int, env ...s
 // hangs is longer than anything takes, even on a busy machine.
 const hangs = 5 * time.Minute
 
-// ranks runs a body and gives what was printed.
+// ranks runs bodies and gives what was printed.
 func (l launcher) ranks(t *testing.T, n int, body string, env ...string) (string, error) {
 	t.Helper()
+	return l.start(t, n, body, env...)()
+}
+
+// start runs bodies while others do, for those that mostly wait.
+func (l launcher) start(t *testing.T, n int, body string, env ...string) (wait func() (string, error)) {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), hangs)
-	defer cancel()
-	out, err := l.command(t, ctx, n, append(env, bodyVar+"="+body)...).CombinedOutput()
-	if ctx.Err() != nil {
-		err = fmt.Errorf("hangs: %w", ctx.Err())
+	cmd := l.command(t, ctx, n, append(env, bodyVar+"="+body)...)
+	var out []byte
+	var err error
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		defer cancel()
+		if out, err = cmd.CombinedOutput(); ctx.Err() != nil {
+			err = fmt.Errorf("hangs: %w", ctx.Err())
+		}
+	}()
+	return func() (string, error) {
+		<-done
+		return string(out), err
 	}
-	return string(out), err
 }

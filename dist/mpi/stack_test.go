@@ -87,7 +87,7 @@ func (r *rank) collectDuring(g *dist.Group) error {
 }
 
 const (
-	stackTime   = 2 * time.Second
+	stackTime   = time.Second
 	stackSplits = 20
 )
 
