@@ -23,7 +23,7 @@ func TestFromEnv(t *testing.T) {
 		{"mpirun on one host", openmpi + "OMPI_COMM_WORLD_LOCAL_SIZE=4", 4, false, ""},
 		{"mpirun on several", openmpi + secret + "OMPI_COMM_WORLD_LOCAL_SIZE=2", 0, false, "mpirun's ranks are on several hosts and need a place to meet: set MASTER_ADDR"},
 		{"mpirun with a place", openmpi + secret + "OMPI_COMM_WORLD_LOCAL_SIZE=2 MASTER_ADDR=n0 MASTER_PORT=29500", 4, true, ""},
-		{"contradiction", strings.Replace(torchrun, "RANK=1", "RANK=4", 1) + "LOCAL_WORLD_SIZE=4", 0, false, "that cannot be"},
+		{"contradiction", strings.Replace(torchrun, "RANK=1", "RANK=4", 1) + "LOCAL_WORLD_SIZE=4", 0, false, "inconsistent"},
 	} {
 		environ := strings.Fields(c.environ)
 		config, err := fromEnviron(environ, func(name string) string {

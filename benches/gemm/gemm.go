@@ -79,7 +79,7 @@ func unsupported(p point.Point) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("%s has no %v operands, only %v", provider.Name(), d, provider.Types())
+	return fmt.Errorf("%s cannot multiply %v, only %v", provider.Name(), d, provider.Types())
 }
 
 func body(ctx context.Context, s *bench.State) error {

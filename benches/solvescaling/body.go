@@ -34,7 +34,7 @@ func body(ctx context.Context, s *bench.State) error {
 		return err
 	}
 	if s.Int(repeatOption) < 1 {
-		return fmt.Errorf("--repeat %d: at least 1 solve", s.Int(repeatOption))
+		return fmt.Errorf("--repeat %d: want at least 1", s.Int(repeatOption))
 	}
 	memory := newMemory()
 	g, err := join(ctx, s)
@@ -104,7 +104,7 @@ func timeSolves(ctx context.Context, s *bench.State, sys *solve.System, bandwidt
 			return out, err
 		}
 		if k > 0 && again.Iterations != out.Iterations {
-			return out, fmt.Errorf("solve %d took %d iterations, the one before %d: they do the same arithmetic", k+1, again.Iterations, out.Iterations)
+			return out, fmt.Errorf("solve %d took %d iterations, the previous one %d: the counts must agree", k+1, again.Iterations, out.Iterations)
 		}
 		out = again
 		all, err := gather(ctx, s, out.Seconds)

@@ -216,7 +216,7 @@ func unusedSize(p point.Point) error {
 		used, unused, left = totalAxis, perRankAxis, defaultPerRank
 	}
 	if v, _ := p.Get(unused); v.Int() != int64(left) {
-		return fmt.Errorf("mode=%s takes its size from --%s, so --%s %s says nothing: leave it out, or run each mode by itself into the same --out", mode, used, unused, v)
+		return fmt.Errorf("mode=%s takes its size from --%s, so --%s %s has no effect: leave it out, or run each mode by itself into the same --out", mode, used, unused, v)
 	}
 	return nil
 }
@@ -267,7 +267,7 @@ func specOf(s *bench.State) (solve.Spec, string, error) {
 		case s.Str(modeAxis) != strong:
 			return spec, "", bench.Skip("a file has one size: %s scaling needs a generated problem, --mode strong takes the file", s.Str(modeAxis))
 		case s.Int(totalAxis) != defaultTotal:
-			return spec, "", bench.Skip("a file has one size: --%s %d says nothing, leave it out", totalAxis, s.Int(totalAxis))
+			return spec, "", bench.Skip("a file has one size: --%s %d has no effect, leave it out", totalAxis, s.Int(totalAxis))
 		}
 		spec.Source = solve.MatrixFile(path)
 		return spec, path, nil

@@ -292,7 +292,7 @@ func TestDropped(t *testing.T) {
 		{"problem=advection", "needs a symmetric positive definite matrix"},
 		{"problem=advection method=minres", "needs a symmetric matrix"},
 		{"problem=mesh partitioner=block", "no grid"},
-		{"problem=mesh dim=3", "dimension 2"},
+		{"problem=mesh dim=3", "want 2"},
 		{"problem=poisson dim=2 stencil=7", "5 or 9"},
 	} {
 		_, err := plan.Make(Bench(), plan.Request{Axes: assigns(c.axes + " num_ranks=1"), Backend: "cpu"})

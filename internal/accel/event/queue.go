@@ -63,9 +63,6 @@ type day struct {
 
 const fewestDays = 16
 
-// Len is the number of events to come.
-func (q *Queue) Len() int { return q.n }
-
 // Push adds an event. Its time must not lie before that of the last event
 // popped.
 func (q *Queue) Push(e Event) {

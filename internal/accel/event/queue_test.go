@@ -37,8 +37,8 @@ func TestQueueIsASortedList(t *testing.T) {
 				}
 				now, want = got.Time, want[1:]
 			}
-			if q.Len() != len(want) {
-				t.Fatalf("Len is %d, want %d", q.Len(), len(want))
+			if q.n != len(want) {
+				t.Fatalf("Len is %d, want %d", q.n, len(want))
 			}
 		}
 	})

@@ -90,7 +90,7 @@ func Parse(name string) (DType, error) {
 // MarshalText writes the canonical name, so that JSON and YAML hold "f32".
 func (d DType) MarshalText() ([]byte, error) {
 	if !d.Valid() {
-		return nil, fmt.Errorf("writing an element type: %v is none", d)
+		return nil, fmt.Errorf("encoding an element type: %v is not one", d)
 	}
 	return []byte(d.String()), nil
 }

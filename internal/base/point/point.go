@@ -54,7 +54,7 @@ next:
 	return q
 }
 
-// String is the point for people: "size=64Ki dtype=f32".
+// String is the point as text: "size=64Ki dtype=f32".
 func (p Point) String() string {
 	var b strings.Builder
 	for i, c := range p {
@@ -99,7 +99,7 @@ type EnvVar struct {
 	Set   bool
 }
 
-// Text is the value for people: "(unset)" when it is removed.
+// Text is the value as text: "(unset)" when it is removed.
 func (e EnvVar) Text() string {
 	if !e.Set {
 		return "(unset)"

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// maxTerms bounds a range, so that a slip such as 0:1G:+1 is an error and not
-// a full memory.
+// maxTerms bounds a range, so that a slip such as 0:1G:+1 is an error and does
+// not fill the memory.
 const maxTerms = 100_000
 
 // SpecError says where in a SPEC the reader stopped and why.

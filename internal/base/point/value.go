@@ -1,8 +1,8 @@
 // Package point holds the coordinates of a benchmark: typed axis values, the
 // point they form, and the environment it runs under. It also reads the SPEC
-// grammar in which people write lists and ranges of values. Everything here is
-// a plain comparable value without behaviour; what a point means is decided by
-// the declaration (package decl) and the planner (package plan).
+// grammar for lists and ranges of values. Everything here is
+// a plain comparable value; what a point means is decided by
+// the declaration (package bench) and the planner (package plan).
 package point
 
 import (
@@ -82,7 +82,7 @@ func TupleValue(label string, dims ...int64) Value {
 	return Value{kind: Tuple, s: formatTuple(label, dims)}
 }
 
-// BoolValue wraps a truth value.
+// BoolValue wraps a boolean.
 func BoolValue(b bool) Value {
 	v := Value{kind: Bool}
 	if b {
@@ -146,7 +146,7 @@ func (v Value) String() string {
 	return v.s
 }
 
-// Pretty is the text for people: 65536 bytes read 64Ki.
+// Pretty is a shorter text: 65536 bytes read 64Ki.
 func (v Value) Pretty() string {
 	if v.kind == Bytes {
 		return unit.FormatBytes(v.n)
@@ -196,7 +196,7 @@ func Parse(kind Kind, text string) (Value, error) {
 	case String:
 		return StringValue(text), nil
 	}
-	return Value{}, fmt.Errorf("no such kind of value: %v", kind)
+	return Value{}, fmt.Errorf("unknown kind of value: %v", kind)
 }
 
 func parseTuple(text string) (Value, error) {
@@ -246,7 +246,7 @@ func (v Value) Less(w Value) bool {
 	return v.String() < w.String()
 }
 
-// MarshalJSON writes numbers as numbers, truth values as such, and the rest as
+// MarshalJSON writes numbers as numbers, booleans as such, and the rest as
 // strings.
 func (v Value) MarshalJSON() ([]byte, error) {
 	switch v.kind {
@@ -267,7 +267,7 @@ func (v *Value) UnmarshalJSON(b []byte) error {
 	b = bytes.TrimSpace(b)
 	switch {
 	case len(b) == 0:
-		return fmt.Errorf("reading a value: nothing there")
+		return fmt.Errorf("reading a value: it is empty")
 	case bytes.Equal(b, []byte("null")):
 		*v = Value{}
 		return nil
@@ -292,7 +292,7 @@ func (v *Value) UnmarshalJSON(b []byte) error {
 	}
 	f, err := strconv.ParseFloat(string(b), 64)
 	if err != nil {
-		return fmt.Errorf("reading a value: %s is neither number, text nor truth value", b)
+		return fmt.Errorf("reading a value: %s is not a number, string or boolean", b)
 	}
 	*v = FloatValue(f)
 	return nil

@@ -70,7 +70,7 @@ var (
 	}
 )
 
-// shownDigits is the precision of everything meant for the eye: a measured
+// shownDigits is the precision of everything shown: a measured
 // time is rarely better than a part in a thousand.
 const shownDigits = 3
 

@@ -1,4 +1,4 @@
-// Package unit reads and writes the quantities people type and look at:
+// Package unit reads and writes quantities as text:
 // sizes in bytes, counts, microseconds, rates.
 //
 // It is pure text handling. It does not know what an axis or a metric is, and

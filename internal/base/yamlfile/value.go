@@ -7,7 +7,7 @@ import (
 )
 
 // Field is one key of a mapping whose keys are known in advance, and how its
-// value is read. What is the key's place in words, for faults.
+// value is read. What is the key's path, for faults.
 type Field struct {
 	Key      string
 	Optional bool
@@ -66,12 +66,6 @@ func (r *Reader) Decimal(n Node, what string, digits int, least, most int64) (in
 		return 0, false
 	}
 	return v, true
-}
-
-// Truth reads true or false.
-func (r *Reader) Truth(n Node, what string) (bool, bool) {
-	word, ok := r.Word(n, what, "truth value", "true", "false")
-	return word == "true", ok
 }
 
 // fixed parses a plain decimal such as -12.5 into units of 10^-digits.

@@ -22,7 +22,7 @@ func TestFixed(t *testing.T) {
 	}
 }
 
-// Every kind of fault of a structure, each with its place.
+// Every kind of fault of a structure, each with its position.
 func TestStruct(t *testing.T) {
 	read := func(text string) (n int, err error) {
 		r, root := Parse("f.yaml", []byte(text), "box", "n")
@@ -31,7 +31,7 @@ func TestStruct(t *testing.T) {
 		}
 		r.Struct(root, "the box",
 			Field{Key: "n", Read: func(v Node, what string) { n, _ = r.Int(v, what, 1, 9) }},
-			Field{Key: "flag", Optional: true, Read: func(v Node, what string) { r.Truth(v, what) }},
+			Field{Key: "flag", Optional: true, Read: func(v Node, what string) { r.Word(v, what, "boolean", "true", "false") }},
 			Field{Key: "in", Optional: true, Read: func(v Node, what string) {
 				r.Struct(v, what, Field{Key: "x", Read: func(v Node, what string) { r.Decimal(v, what, 2, 0, 1000) }})
 			}})
@@ -44,11 +44,11 @@ func TestStruct(t *testing.T) {
 		"":                     "f.yaml:1:1: the file is empty: a box has at least n",
 		"flag: true\n":         `f.yaml:1:1: the box: the key "n" is missing`,
 		"n: 3\nm: 4\n":         `f.yaml:2:1: the box: unknown key "m"`,
-		"n: 3\nn: 4\n":         `f.yaml:2:1: the box: the key "n" is there twice`,
+		"n: 3\nn: 4\n":         `f.yaml:2:1: the box: duplicate key "n"`,
 		"n: 10\n":              `f.yaml:1:4: n: want a whole number from 1 to 9, have "10"`,
 		"n: \"3\"\n":           `f.yaml:1:4: n: want a whole number from 1 to 9, have "3"`,
 		"n: [3]\n":             `f.yaml:1:4: n: want a single value, have a list`,
-		"n: 3\nflag: maybe\n":  `f.yaml:2:7: flag: unknown truth value "maybe"`,
+		"n: 3\nflag: maybe\n":  `f.yaml:2:7: flag: unknown boolean "maybe"`,
 		"n: 3\nin: {x: 1.255}": `f.yaml:2:9: in.x: want a number with at most 2 decimals from 0 to 10, have "1.255"`,
 		"n: 3\nin: {}\n":       `f.yaml:2:5: in: the key "x" is missing`,
 		"n: 3\nin: 4\n":        `f.yaml:2:5: in: want a mapping of names to values, have "4"`,

@@ -1,10 +1,10 @@
-// Package yamlfile reads YAML strictly: unknown, missing and doubled keys and
+// Package yamlfile reads YAML strictly: unknown, missing and duplicate keys and
 // values of the wrong kind are all collected, each with its line, column and an
-// excerpt, so that a person sees everything that is wrong at once.
+// excerpt, so that all of them are seen at once.
 //
 // It reads the syntax tree and never decodes into Go values, because decoding
 // rewrites texts (0o17 becomes 15) and stops at the first fault. What the keys
-// mean is the caller's matter; it is the only importer of the YAML library.
+// mean is up to the caller; it is the only importer of the YAML library.
 package yamlfile
 
 import (
@@ -22,7 +22,7 @@ import (
 	"github.com/kernbench/kernbench/internal/base/suggest"
 )
 
-// Node is a place in the syntax tree: what the methods of Reader take apart.
+// Node is a node of the syntax tree, which the methods of Reader read.
 type Node = ast.Node
 
 // Reader walks the syntax tree of a file and collects faults.
@@ -48,7 +48,7 @@ type Scalar struct {
 }
 
 // Parse reads the text and returns its only document, or nil after recording
-// what is wrong. The name stands in errors; noun is what a file holds ("sweep")
+// what is wrong. The name is for errors; noun is what a file holds ("sweep")
 // and needs what it holds at least, for the error about an empty one.
 func Parse(name string, data []byte, noun, needs string) (*Reader, Node) {
 	r := &Reader{source: newSource(name, data)}
@@ -65,7 +65,7 @@ func (r *Reader) document(data []byte, noun, needs string) Node {
 	if err != nil {
 		var syntax yaml.Error
 		if errors.As(err, &syntax) && syntax.GetToken() != nil {
-			line, column := r.place(syntax.GetToken())
+			line, column := r.position(syntax.GetToken())
 			r.add(line, column, syntax.GetMessage())
 		} else {
 			r.add(1, 1, err.Error())
@@ -122,13 +122,13 @@ func (r *Reader) resolve(n Node) Node {
 
 // Fault records something wrong at a node.
 func (r *Reader) Fault(n Node, format string, args ...any) {
-	line, column := r.place(startToken(n))
+	line, column := r.position(startToken(n))
 	r.add(line, column, fmt.Sprintf(format, args...))
 }
 
 // FaultIn is Fault at so many characters into a scalar's text.
 func (r *Reader) FaultIn(n Node, offset int, format string, args ...any) {
-	line, column := r.place(startToken(n))
+	line, column := r.position(startToken(n))
 	if isQuoted(n.GetToken()) {
 		column++
 	}
@@ -152,9 +152,9 @@ func startToken(n Node) *token.Token {
 	return n.GetToken()
 }
 
-// place is the line and column of a token. The scanner counts some columns one
+// position is the line and column of a token. The scanner counts some columns one
 // too far (after trailing blanks); the text itself decides.
-func (r *Reader) place(tk *token.Token) (line, column int) {
+func (r *Reader) position(tk *token.Token) (line, column int) {
 	if tk == nil || tk.Position == nil {
 		return 1, 1
 	}
@@ -180,9 +180,9 @@ func describe(n Node) string {
 	case *ast.NullNode:
 		return "nothing"
 	case *ast.TagNode:
-		return "a tag, which has no use here"
+		return "a tag, which is not supported"
 	case *ast.AliasNode, *ast.AnchorNode:
-		return "an alias of nothing"
+		return "an undefined alias"
 	case *ast.LiteralNode:
 		return "a block of text"
 	}
@@ -211,7 +211,7 @@ func (r *Reader) Mapping(n Node, what string) ([]Entry, bool) {
 		}
 		name := key.GetToken().Value
 		if seen[name] {
-			r.Fault(p.Key, "%s: the key %q is there twice", what, name)
+			r.Fault(p.Key, "%s: duplicate key %q", what, name)
 			continue
 		}
 		seen[name] = true

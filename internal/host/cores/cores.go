@@ -1,6 +1,5 @@
 // Package cores knows the cores this process may use, divides them among the ranks
-// it starts, and binds threads to them. What the machine has is package hostinfo's
-// matter.
+// it starts, and binds threads to them. What the machine has is in package hostinfo.
 package cores
 
 // Bind is how ranks are bound to cores.
@@ -9,7 +8,7 @@ type Bind string
 const (
 	Auto Bind = "auto" // an equal share of the cores each, when there are enough
 	Core Bind = "core" // as many cores as threads, one by default
-	None Bind = "none" // wherever the kernel likes
+	None Bind = "none" // wherever the kernel chooses
 )
 
 // Binds are the words for them.
@@ -20,8 +19,8 @@ func Binds() []string { return []string{string(Auto), string(Core), string(None)
 var ThreadVars = []string{"OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"}
 
 // Share divides the cores among the ranks. Neighbouring ranks get neighbouring
-// cores; a rank never shares a core with another. When that cannot be (more
-// ranks than cores), or nobody wants it, it returns nil and the kernel decides.
+// cores; a rank never shares a core with another. When that is impossible (more
+// ranks than cores), or not wanted, it returns nil and the kernel decides.
 func Share(cores []int, ranks, threads int, bind Bind) [][]int {
 	if bind == None || ranks > len(cores) || len(cores) == 0 {
 		return nil

@@ -1,7 +1,7 @@
 // Package doctor looks at what a machine offers kernbench: libraries that can
 // be opened, launchers that can be started, instructions of the processor, and
-// the limits under which a process runs here. It says what is there, or why not;
-// it changes nothing, and nothing else relies on what it finds.
+// the limits under which a process runs here. It says what is available, or why
+// not; it changes nothing, and nothing else depends on it.
 package doctor
 
 import (
@@ -16,7 +16,7 @@ import (
 	"github.com/kernbench/kernbench/internal/host/hostinfo"
 )
 
-// State is the short answer.
+// State is the short form of a finding.
 type State string
 
 const (
@@ -25,7 +25,7 @@ const (
 	Low State = "low" // there, but less than some benchmarks need
 )
 
-// Finding is one answer.
+// Finding is one fact about the machine.
 type Finding struct {
 	Area   string `json:"area"`
 	Name   string `json:"name"`
@@ -33,13 +33,13 @@ type Finding struct {
 	Detail string `json:"detail,omitempty"` // what it is, or why not
 }
 
-// Machine is what is looked at; [Local] is this one.
+// Machine is what is examined; [Local] is this one.
 type Machine struct {
 	Host hostinfo.Host
 	Root fs.FS // its files
 	// Find looks for a program as a shell does.
 	Find func(name string) (path string, err error)
-	// Say runs a program and gives what it prints.
+	// Say runs a program and returns its output.
 	Say func(path string, args ...string) (string, error)
 	// Space gives the size of a file system and how much of it is free.
 	Space func(path string) (size, free uint64, err error)
@@ -90,7 +90,7 @@ func (m Machine) cpu() []Finding {
 	return findings
 }
 
-// cores says how many may be used, and what withholds the others.
+// cores says how many may be used, and what limits them.
 func (m Machine) cores() string {
 	c := m.Host.CPU
 	if c.Threads == 0 {
@@ -186,7 +186,7 @@ func (m Machine) controlGroups() Finding {
 	case two:
 		f.Detail = "version 2"
 	default:
-		f.State, f.Detail = No, "none is mounted: limits set from outside cannot be seen"
+		f.State, f.Detail = No, "not mounted: limits set from outside are not visible"
 	}
 	return f
 }
@@ -233,7 +233,7 @@ func (m Machine) launcher(l launcher) Finding {
 			why = fmt.Sprintf("%s: %v", path, err)
 		case !strings.Contains(said, l.kind):
 			first, _, _ := strings.Cut(said, "\n")
-			why = fmt.Sprintf("%s is something else: %s", path, first)
+			why = fmt.Sprintf("%s is another program: %s", path, first)
 		default:
 			return Finding{"launchers", l.name, Yes, strings.TrimSuffix(path+": "+version(said), ": ")}
 		}
@@ -241,7 +241,7 @@ func (m Machine) launcher(l launcher) Finding {
 	return Finding{"launchers", l.name, No, why + " (Debian: " + l.get + ")"}
 }
 
-// number is what a version looks like, in whatever words it stands.
+// number is what a version looks like, whatever the text around it.
 var number = regexp.MustCompile(`\d+\.\d+[0-9A-Za-z.+~-]*`)
 
 // version finds the first one in a text.

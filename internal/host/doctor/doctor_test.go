@@ -109,7 +109,7 @@ func TestPoorMachine(t *testing.T) {
 	}
 	// One implementation's mpirun under the other's name is not mistaken for it.
 	m.Say = func(string, ...string) (string, error) { return "HYDRA build details:\nmore", nil }
-	if f := find(t, m, "Open MPI"); f.State != No || !strings.Contains(f.Detail, "/bin/mpirun is something else: HYDRA build details: (Debian: openmpi-bin)") {
+	if f := find(t, m, "Open MPI"); f.State != No || !strings.Contains(f.Detail, "/bin/mpirun is another program: HYDRA build details: (Debian: openmpi-bin)") {
 		t.Errorf("%+v", f)
 	}
 }
@@ -121,8 +121,8 @@ func TestControlGroups(t *testing.T) {
 	}{
 		{mounts("cgroup2 rw"), "yes version 2"},
 		{mounts("cgroup rw,cpuset"), "yes version 1 (cpuset)"},
-		{mounts("cgroup rw,freezer"), "no none is mounted: limits set from outside cannot be seen"},
-		{mounts("ext4 rw"), "no none is mounted: limits set from outside cannot be seen"},
+		{mounts("cgroup rw,freezer"), "no not mounted: limits set from outside are not visible"},
+		{mounts("ext4 rw"), "no not mounted: limits set from outside are not visible"},
 	} {
 		m := Machine{Root: c.root}
 		if f := m.controlGroups(); string(f.State)+" "+f.Detail != c.want {

@@ -41,7 +41,7 @@ func openLibrary(l Library) (string, error) {
 		var text [8192]byte // MPI_MAX_LIBRARY_VERSION_STRING of MPICH; Open MPI's is smaller
 		var length int32
 		if code := int32(f.Call(uintptr(unsafe.Pointer(&text[0])), uintptr(unsafe.Pointer(&length)))); code != 0 {
-			return "", fmt.Errorf("%s gave %d", l.text, code)
+			return "", fmt.Errorf("%s returned %d", l.text, code)
 		}
 		lib.SetVersion(version(string(text[:max(0, min(int(length), len(text)))])))
 	case l.number != "":
@@ -50,7 +50,7 @@ func openLibrary(l Library) (string, error) {
 		}
 		var version int32
 		if code := int32(f.Call(uintptr(unsafe.Pointer(&version)))); code != 0 {
-			return "", fmt.Errorf("%s gave %d", l.number, code)
+			return "", fmt.Errorf("%s returned %d", l.number, code)
 		}
 		lib.SetVersion(fmt.Sprint(version))
 	}

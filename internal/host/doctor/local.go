@@ -30,7 +30,7 @@ func say(ctx context.Context, path string, args ...string) (string, error) {
 	defer cancel()
 	out, err := exec.CommandContext(ctx, path, args...).CombinedOutput()
 	if ctx.Err() != nil {
-		return "", fmt.Errorf("it did not answer within %v", sayLimit)
+		return "", fmt.Errorf("no answer within %v", sayLimit)
 	}
 	text := strings.TrimSpace(string(out))
 	if err != nil {

@@ -3,7 +3,7 @@
 //
 // It knows no library: the prototypes, and what must be true of the arguments,
 // belong to the package that uses the library. It never falls back to another
-// library or to nothing; what is not there is an error that says what was
+// library or to nothing; what is missing is an error that says what was
 // tried. A binary built with the tag nodl has no dynamic loader, and every Open
 // says so.
 package dynlib
@@ -39,7 +39,7 @@ type Func uintptr
 var ErrNoLoader = errors.New("this binary was built without a dynamic loader (tag nodl)")
 
 // Open loads the library. When the variable is set, its file alone is tried:
-// whoever names a file does not want another one.
+// a user who names a file does not want another one.
 func Open(s Spec) (*Library, error) {
 	names := s.Sonames
 	if file := os.Getenv(s.Env); s.Env != "" && file != "" {

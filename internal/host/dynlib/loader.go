@@ -26,5 +26,5 @@ func (f Func) Call(args ...uintptr) uintptr {
 }
 
 // Callback gives C a Go function to call, with arguments of at most a pointer's
-// size. It is never given back, and there are some thousand in all: make it once.
+// size. It is never freed, and there are a few thousand in all: make it once.
 func Callback(fn any) Func { return Func(purego.NewCallback(fn)) }

@@ -9,5 +9,5 @@ func lookup(uintptr, string) (uintptr, error) { return 0, ErrNoLoader }
 // Call has nothing to call: no Func can have been bound.
 func (f Func) Call(...uintptr) uintptr { panic("dynlib: " + ErrNoLoader.Error()) }
 
-// Callback has nobody to call it.
+// Callback cannot be called by anything.
 func Callback(any) Func { panic("dynlib: " + ErrNoLoader.Error()) }

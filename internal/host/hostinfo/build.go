@@ -7,8 +7,8 @@ import (
 )
 
 // Version is the released version, set when linking
-// (-ldflags "-X github.com/kernbench/kernbench/internal/hostinfo.Version=v1.2.3");
-// empty in a plain build, which then goes by what the Go tool recorded.
+// (-ldflags "-X github.com/kernbench/kernbench/internal/host/hostinfo.Version=v1.2.3");
+// empty in a plain build, which then uses what the Go tool recorded.
 var Version string
 
 // modulePath tells kernbench's own module from that of a program built on it.

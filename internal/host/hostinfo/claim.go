@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// ClaimName is the socket that stands for "a kernbench is measuring here". It is
+// ClaimName is the socket that means "a kernbench is measuring here". It is
 // an abstract one: it lives in the network namespace, not on disk, so nothing is
 // left behind however the holder ends. Containers with a network of their own
 // do not see each other's.
@@ -19,7 +19,7 @@ const ClaimName = "@kernbench-measuring"
 
 // TakenError says that another process holds the claim.
 type TakenError struct {
-	PID int // 0 when it is not to be seen from here
+	PID int // 0 when it is not visible from here
 }
 
 func (e *TakenError) Error() string {
@@ -50,8 +50,8 @@ const (
 )
 
 // Claim declares that this process measures on this host, under the given
-// name (ClaimName, except in tests). If another does already it gets to know of
-// us, and the error is a *TakenError with its process id.
+// name (ClaimName, except in tests). If another does already it is told of us,
+// and the error is a *TakenError with its process id.
 func Claim(name string) (*Measuring, error) {
 	address := &net.UnixAddr{Name: name, Net: "unix"}
 	for range claimTries {
@@ -70,7 +70,7 @@ func Claim(name string) (*Measuring, error) {
 		}
 		time.Sleep(claimPause)
 	}
-	return nil, &TakenError{} // bound all the time, but nobody there answers
+	return nil, &TakenError{} // always bound, but it does not answer
 }
 
 // callHolder connects to the holder, which is how it learns of us, and gives
@@ -138,7 +138,7 @@ func (m *Measuring) Close() error {
 
 var _ io.Closer = (*Measuring)(nil)
 
-// peerPID asks the kernel who is at the other end.
+// peerPID asks the kernel for the process at the other end.
 func peerPID(conn *net.UnixConn) (int, error) {
 	raw, err := conn.SyscallConn()
 	if err != nil {
@@ -150,7 +150,7 @@ func peerPID(conn *net.UnixConn) (int, error) {
 		peer, optErr = syscall.GetsockoptUcred(int(fd), syscall.SOL_SOCKET, syscall.SO_PEERCRED)
 	})
 	if err = errors.Join(err, optErr); err != nil {
-		return 0, fmt.Errorf("asking who is at the other end: %w", err)
+		return 0, fmt.Errorf("reading the peer's credentials: %w", err)
 	}
 	return int(peer.Pid), nil
 }

@@ -17,7 +17,7 @@ type CPU struct {
 	Cores   int    `json:"cores,omitempty"`   // physical cores
 	Threads int    `json:"threads,omitempty"` // logical processors that are online
 
-	// Not all of them may be ours. Usable is the least of what affinity,
+	// This process may not have all of them. Usable is the least of what affinity,
 	// cpuset and quota leave; a quota may be a fraction.
 	Affinity int     `json:"affinity_cpus,omitempty"`
 	Cpuset   int     `json:"cpuset_cpus,omitempty"`
@@ -47,7 +47,7 @@ func readCPU(root fs.FS, info cpuInfo) CPU {
 		Cpuset:   cpuset(root),
 		Quota:    cpuQuota(root),
 		Governor: strings.Join(perCPU(root, "cpufreq/scaling_governor"), ","),
-		// Of unlike cores (big and little) the first speaks, as for the caches.
+		// Of different cores (big and little) the first one counts, as for the caches.
 		MHz: cmp.Or(number(line(root, cpuDir+"/cpu0/cpufreq/scaling_max_freq"))/1000, number(info.first["cpu MHz"])),
 	}
 	for _, limit := range []float64{float64(cpu.Threads), float64(cpu.Affinity), float64(cpu.Cpuset), cpu.Quota} {

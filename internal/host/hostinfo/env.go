@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Redacted stands in the place of a value that must not be written down.
+// Redacted replaces a value that must not be recorded.
 const Redacted = "(redacted)"
 
 // recordedPrefixes are the families of variables that tune the libraries under
@@ -24,7 +24,7 @@ var (
 )
 
 var (
-	// secretParts make a name secret wherever they stand in it: nothing
+	// secretParts make a name secret wherever they occur in it: nothing
 	// harmless contains them.
 	secretParts = []string{"SECRET", "PASSWORD", "PASSWD", "PASSPHRASE", "CREDENTIAL", "COOKIE"}
 

@@ -1,11 +1,10 @@
 // Package hostinfo says on what machine, by which build and under which load
-// something was measured, so that two results can be told apart or put side
-// by side: the facts of the host (Host), of the program (Build), of the moment
+// something was measured, so that two results can be told apart or compared: the facts of the host (Host), of the program (Build), of the time
 // (Load), the part of the environment worth keeping (RecordedEnv), and whether
 // another kernbench measures here at the same time (Claim).
 //
 // Facts about the machine are read from a file tree laid out like / on Linux,
-// so that tests bring their own. A fact that is not to be found is left out; none is
+// so that tests bring their own. A fact that cannot be found is left out; none is
 // guessed. The package judges nothing: what makes a run unfit or two runs
 // incomparable is for its callers to say.
 package hostinfo
@@ -28,7 +27,7 @@ import (
 // Host is what is recorded of a machine. Zero and empty fields are unknown.
 type Host struct {
 	Hostname   string `json:"hostname,omitempty"`
-	OS         string `json:"os,omitempty"`     // the distribution's own name for itself
+	OS         string `json:"os,omitempty"`     // the name that the distribution gives itself
 	Kernel     string `json:"kernel,omitempty"` // the release, as uname -r
 	Arch       string `json:"arch,omitempty"`   // as GOARCH
 	CPU        CPU    `json:"cpu"`

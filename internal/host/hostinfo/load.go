@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Load is how busy the whole machine was at one moment. Times only mean
+// Load is how busy the whole machine was at one time. Times only mean
 // something as differences: see Between.
 type Load struct {
 	Load1  float64 `json:"load1"` // averages over 1, 5 and 15 minutes
@@ -21,14 +21,14 @@ type Times struct {
 	User   uint64 `json:"user"`   // programs, including niced ones and guests
 	System uint64 `json:"system"` // the kernel, including interrupts
 	Idle   uint64 `json:"idle"`   // nothing to do, or waiting for a disk
-	Steal  uint64 `json:"steal"`  // wanted by us, given by the hypervisor to others
+	Steal  uint64 `json:"steal"`  // wanted by this machine, given by the hypervisor to others
 }
 
 // Snapshot reads the load of the machine whose files are under root.
 func Snapshot(root fs.FS) (Load, error) {
 	averages := strings.Fields(line(root, "proc/loadavg"))
 	if len(averages) < 3 {
-		return Load{}, fmt.Errorf("reading the load: /proc/loadavg has no three averages")
+		return Load{}, fmt.Errorf("reading the load: /proc/loadavg has fewer than three averages")
 	}
 	var load Load
 	for i, field := range []*float64{&load.Load1, &load.Load5, &load.Load15} {
@@ -69,7 +69,7 @@ func parseTimes(l string) (Times, error) {
 	}, nil
 }
 
-// Usage is how the machine's processor time was spent between two moments,
+// Usage is how the machine's processor time was spent between two snapshots,
 // in shares of 1.
 type Usage struct {
 	Busy  float64 `json:"busy"`  // programs and kernel, the measuring program included

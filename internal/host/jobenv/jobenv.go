@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// Launcher is who started the job, under the name of its command.
+// Launcher is the program that started the job, by the name of its command.
 type Launcher string
 
 const (
@@ -19,7 +19,7 @@ const (
 	Srun     Launcher = "srun"    // Slurm
 )
 
-// Job is this process's place in a job.
+// Job is what a launcher told this process about its job.
 type Job struct {
 	Launcher             Launcher
 	ID                   string // the launcher's name for the job, "" if it has none
@@ -32,8 +32,8 @@ type Job struct {
 	RankVar    string // the variable that holds the rank
 }
 
-// convention is how one launcher tells a process its place. All the names must
-// be there: some of them are also set for a shell that is no rank at all.
+// convention is how one launcher tells a process its rank. All the names must be
+// set: some of them are also set for a shell that is not a rank.
 type convention struct {
 	launcher                         Launcher
 	rank, size, localRank, localSize string
@@ -50,14 +50,14 @@ var conventions = []convention{
 		localSize: "OMPI_COMM_WORLD_LOCAL_SIZE", id: "PMIX_NAMESPACE"},
 	{launcher: Hydra, rank: "PMI_RANK", size: "PMI_SIZE", localRank: "MPI_LOCALRANKID", localSize: "MPI_LOCALNRANKS"},
 	// The STEP variables exist only within srun; SLURM_NTASKS is set for a batch
-	// script as well, which is no rank.
+	// script as well, which is not a rank.
 	{launcher: Srun, rank: "SLURM_PROCID", size: "SLURM_STEP_NUM_TASKS", localRank: "SLURM_LOCALID", id: "SLURM_JOB_ID",
 		also: []string{"SLURM_NODEID", "SLURM_STEP_TASKS_PER_NODE"}},
 }
 
-// Detect finds the job this process belongs to, nil when it stands alone: no
+// Detect finds the job this process belongs to, nil when there is none: no
 // launcher's set of variables is complete, or its size is 1. A complete set that
-// contradicts itself is an error, for guessing would start the wrong thing n times.
+// contradicts itself is an error, because guessing would start the wrong program n times.
 func Detect(environ []string) (*Job, error) {
 	env := map[string]string{}
 	for _, entry := range environ {
@@ -126,7 +126,7 @@ func (c convention) read(env map[string]string) (*Job, error) {
 		}
 	}
 	if j.Rank >= j.Size || j.LocalRank >= j.LocalSize || j.LocalSize > j.Size {
-		return nil, fmt.Errorf("rank %d of %d, on its node rank %d of %d: that cannot be", j.Rank, j.Size, j.LocalRank, j.LocalSize)
+		return nil, fmt.Errorf("inconsistent: rank %d of %d, local rank %d of %d", j.Rank, j.Size, j.LocalRank, j.LocalSize)
 	}
 	return j, nil
 }

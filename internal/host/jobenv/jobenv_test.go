@@ -64,11 +64,11 @@ func TestDetect(t *testing.T) {
 
 func TestDetectFaults(t *testing.T) {
 	for _, c := range []struct{ base, replace, want string }{
-		{"torchrun", "RANK=8", "that cannot be"},
+		{"torchrun", "RANK=8", "inconsistent"},
 		{"torchrun", "RANK=five", `RANK="five" is not a count`},
 		{"torchrun", "RANK=-1", "is not a count"},
-		{"torchrun", "LOCAL_RANK=4", "that cannot be"},
-		{"torchrun", "LOCAL_WORLD_SIZE=9", "that cannot be"},
+		{"torchrun", "LOCAL_RANK=4", "inconsistent"},
+		{"torchrun", "LOCAL_WORLD_SIZE=9", "inconsistent"},
 		{"torchrun", "MASTER_PORT=70000", "is not a port"},
 		{"srun", "SLURM_NODEID=3", "has no node 3"},
 		{"srun", "SLURM_NODEID=x", "SLURM_NODEID"},
@@ -93,7 +93,7 @@ func FuzzDetect(f *testing.F) {
 			return
 		}
 		if j.Size < 2 || j.Rank < 0 || j.Rank >= j.Size || j.LocalRank < 0 || j.LocalRank >= j.LocalSize || j.LocalSize > j.Size {
-			t.Errorf("an impossible place: %+v", j)
+			t.Errorf("an impossible rank: %+v", j)
 		}
 	})
 }

@@ -1,6 +1,6 @@
 // Package proctest is for tests that start real processes: the test's own
 // binary as a program, output that may be read while it is written, and which
-// processes of a test are still there. It starts and ends nothing by itself,
+// processes of a test are still alive. It starts and ends nothing by itself,
 // except what a test has left behind.
 package proctest
 
@@ -24,7 +24,7 @@ import (
 // sleeping a second at its end.
 const QuickExit = "GORACE=atexit_sleep_ms=0"
 
-// Self is the path of the test binary, which TestMain can have play programs.
+// Self is the path of the test binary, which TestMain can run as other programs.
 func Self(t testing.TB) string {
 	t.Helper()
 	path, err := os.Executable()
@@ -34,9 +34,9 @@ func Self(t testing.TB) string {
 	return path
 }
 
-// Random draws the moments and victims of the faults that a test injects, from
+// Random draws the times and targets of the faults that a test injects, from
 // FAULTS_SEED (1 unless it is set) and the test's name, and logs the seed: a
-// failure can be had again.
+// failure can be reproduced.
 func Random(t testing.TB) *rand.Rand {
 	t.Helper()
 	seed := uint64(1)
@@ -138,7 +138,7 @@ func (m Mark) AssertGone(t testing.TB) {
 func (m Mark) assertGone(t testing.TB, within time.Duration) {
 	t.Helper()
 	for _, p := range m.gone(within) {
-		t.Errorf("process %d is left: %s", p.PID, p.Cmdline)
+		t.Errorf("process %d is still running: %s", p.PID, p.Cmdline)
 		if err := syscall.Kill(p.PID, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
 			t.Error(err)
 		}

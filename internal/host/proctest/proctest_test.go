@@ -43,7 +43,7 @@ func TestMark(t *testing.T) {
 	}
 	c := &complaints{TB: t}
 	mark.assertGone(c, 10*time.Millisecond)
-	if len(c.said) != 1 || !strings.Contains(c.said[0], "is left: sleep 1000") {
+	if len(c.said) != 1 || !strings.Contains(c.said[0], "is still running: sleep 1000") {
 		t.Errorf("said %q", c.said)
 	}
 	if err := cmd.Wait(); err == nil {

@@ -62,7 +62,7 @@ func Best() Level { return best }
 // Op says how two elements become one.
 type Op uint8
 
-// The operations. An average is a Sum followed by Scale.
+// The operations. An average is a Sum followed by a ScaledSum of one source.
 const (
 	Sum Op = iota
 	Prod
@@ -104,7 +104,7 @@ type Kernel struct {
 // Lookup gives the fastest kernel of this machine.
 func Lookup(d dtype.DType, op Op) Kernel {
 	if op > Max {
-		panic(fmt.Sprintf("vec: %v is no operation to look up", op))
+		panic(fmt.Sprintf("vec: looking up %v: not an operation", op))
 	}
 	return lookup(best, d, op)
 }
@@ -113,7 +113,7 @@ func lookup(level Level, d dtype.DType, op Op) Kernel {
 	size := d.Size() // panics unless d is a type
 	rest := portable[d][op]
 	if rest == nil {
-		panic(fmt.Sprintf("vec: no %v of %v, only of a floating-point type", op, d))
+		panic(fmt.Sprintf("vec: %v of %v: want a floating-point type", op, d))
 	}
 	k := Kernel{main: rest, rest: rest, unit: 1, size: size}
 	if fast, unit := loopsOf(level); fast[d][op] != nil {
@@ -151,14 +151,14 @@ func (k Kernel) reduce(dst []byte, srcs [][]byte, stream bool) {
 // check panics on arguments that would make a kernel leave its arrays.
 func (k Kernel) check(dst []byte, srcs [][]byte) {
 	if len(srcs) == 0 {
-		panic("vec: no source to combine")
+		panic("vec: no sources")
 	}
 	if len(dst)&(k.size-1) != 0 {
-		panic(fmt.Sprintf("vec: %d bytes are no whole number of elements of %d bytes", len(dst), k.size))
+		panic(fmt.Sprintf("vec: %d bytes are not a multiple of the element size %d", len(dst), k.size))
 	}
 	for i, src := range srcs {
 		if len(src) != len(dst) {
-			panic(fmt.Sprintf("vec: source %d has %d bytes, the destination %d", i, len(src), len(dst)))
+			panic(fmt.Sprintf("vec: source %d has %d bytes, the destination has %d", i, len(src), len(dst)))
 		}
 	}
 }
@@ -222,18 +222,6 @@ func Reduce2(dst, a, b []byte, d dtype.DType, op Op) {
 // ReduceN is Lookup and Kernel.Reduce in one.
 func ReduceN(dst []byte, srcs [][]byte, d dtype.DType, op Op) {
 	Lookup(d, op).Reduce(dst, srcs)
-}
-
-// ReduceNNT is Lookup and Kernel.ReduceNT in one.
-func ReduceNNT(dst []byte, srcs [][]byte, d dtype.DType, op Op) {
-	Lookup(d, op).ReduceNT(dst, srcs)
-}
-
-// Scale sets dst to src times alpha, in the precision of the (floating-point)
-// type; f16 and bf16 in float32, rounded once.
-func Scale(dst, src []byte, d dtype.DType, alpha float64) {
-	srcs := [1][]byte{src}
-	ScaledSum(dst, srcs[:], d, alpha)
 }
 
 // ScaledSum sets dst to alpha*srcs[0] + srcs[1] + ...: with one more source an

@@ -57,7 +57,7 @@ func (m *minres) started(sums []float64) *Stage {
 	return m.product(m.Stage())
 }
 
-// preconditioned vectors follow r2 when it changes its place.
+// lanczos is the preconditioned r2: the vectors swap names after each step.
 func (m *minres) lanczos() Vec {
 	if m.Config.Precondition {
 		return m.y

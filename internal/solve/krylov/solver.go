@@ -62,11 +62,11 @@ func New(name string, traits sparse.Traits, cfg Config) (*Solver, error) {
 	}
 	switch {
 	case !(cfg.RTol >= 0) || !(cfg.ATol >= 0) || cfg.RTol == 0 && cfg.ATol == 0:
-		return nil, fmt.Errorf("tolerances %g (relative) and %g (absolute): one must be positive and none negative", cfg.RTol, cfg.ATol)
+		return nil, fmt.Errorf("tolerances %g (relative) and %g (absolute): want one positive and none negative", cfg.RTol, cfg.ATol)
 	case cfg.MaxIter < 1:
-		return nil, fmt.Errorf("%d iterations at most: at least 1", cfg.MaxIter)
+		return nil, fmt.Errorf("a limit of %d iterations: want at least 1", cfg.MaxIter)
 	case cfg.Restart < 1:
-		return nil, errors.New("a method restarts after at least 1 step")
+		return nil, errors.New("restart: want at least 1 step between restarts")
 	}
 	s := &Solver{Core{Config: cfg}}
 	m.Start(&s.core)

@@ -40,7 +40,7 @@ func (g *graph) edgeWeight(e int32) int {
 func newGraph(p sparse.Problem) (*graph, error) {
 	n := p.Size()
 	if n > math.MaxInt32 {
-		return nil, fmt.Errorf("%d rows: a graph numbers at most %d", n, math.MaxInt32)
+		return nil, fmt.Errorf("%d rows: a graph has at most %d", n, math.MaxInt32)
 	}
 	ptr, adj := make([]int, n+1), []int32(nil)
 	var row sparse.Row
@@ -54,7 +54,7 @@ func newGraph(p sparse.Problem) (*graph, error) {
 		ptr[i+1] = len(adj)
 	}
 	if 2*len(adj) > math.MaxInt32 {
-		return nil, fmt.Errorf("%d couplings: a graph numbers at most %d", len(adj), math.MaxInt32/2)
+		return nil, fmt.Errorf("%d couplings: a graph has at most %d", len(adj), math.MaxInt32/2)
 	}
 	backPtr, back := transpose(n, ptr, adj)
 	g := &graph{ptr: make([]int32, n+1), adj: make([]int32, 0, len(adj)), total: n, largest: 1}

@@ -49,7 +49,7 @@ func loadMetis(spec dynlib.Spec) (*metisLibrary, error) {
 		return nil, err
 	}
 	if _, err := lib.Symbol("SCOTCH_graphPart"); err == nil {
-		return nil, fmt.Errorf("%v is Scotch's imitation of METIS, which crashes where defaults are asked for", lib)
+		return nil, fmt.Errorf("%v is Scotch's METIS-compatible library, which crashes when asked for default options", lib)
 	}
 	m := &metisLibrary{}
 	if err := lib.Bind(map[string]*dynlib.Func{"METIS_SetDefaultOptions": &m.defaults, "METIS_PartGraphKway": &m.kway}); err != nil {
@@ -84,7 +84,7 @@ func metis(p sparse.Problem, o Options) (sparse.Layout, error) {
 		return nil, err
 	}
 	if len(g.adj) == 0 {
-		return nil, errors.New("no row is coupled to another: there is nothing to optimise")
+		return nil, errors.New("no row is coupled to another")
 	}
 	options := make([]int32, 2*metisOptions)
 	lib.defaults.Call(uintptr(unsafe.Pointer(&options[0])))

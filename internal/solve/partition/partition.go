@@ -130,7 +130,7 @@ func (p Partitioner) CheckObjective(o Objective) error {
 // With more ranks than rows some ranks get none.
 func (p Partitioner) Partition(problem sparse.Problem, o Options) (sparse.Layout, error) {
 	if o.Ranks < 1 {
-		return nil, fmt.Errorf("partitioner %s: %d ranks: at least 1", p.Name, o.Ranks)
+		return nil, fmt.Errorf("partitioner %s: %d ranks: want at least 1", p.Name, o.Ranks)
 	}
 	if err := errors.Join(p.CheckObjective(o.Objective), p.Check(problem)); err != nil {
 		return nil, err

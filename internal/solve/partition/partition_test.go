@@ -62,13 +62,13 @@ func TestCheckFindsFaults(t *testing.T) {
 		t.Fatal(err)
 	}
 	for want, layout := range map[string]wrong{
-		"owned by none":    {half, [][]sparse.Range{{{Lo: 0, Hi: 5}}, {{Lo: 5, Hi: 9}}}},
-		"owned twice":      {half, [][]sparse.Range{{{Lo: 0, Hi: 5}}, {{Lo: 4, Hi: 10}}}},
-		"owned by rank 0":  {func(int) int { return 0 }, good.rows},
+		"has no owner":     {half, [][]sparse.Range{{{Lo: 0, Hi: 5}}, {{Lo: 5, Hi: 9}}}},
+		"two owners":       {half, [][]sparse.Range{{{Lo: 0, Hi: 5}}, {{Lo: 4, Hi: 10}}}},
+		"owner is rank 0":  {func(int) int { return 0 }, good.rows},
 		"after one that":   {half, [][]sparse.Range{{{Lo: 0, Hi: 3}, {Lo: 3, Hi: 5}}, {{Lo: 5, Hi: 10}}}},
 		"of 10 rows":       {half, [][]sparse.Range{{{Lo: 0, Hi: 5}}, {{Lo: 5, Hi: 11}}}},
 		"range {2 2}":      {half, [][]sparse.Range{{{Lo: 2, Hi: 2}}, nil}},
-		"row 5 is owned b": {half, [][]sparse.Range{{{Lo: 0, Hi: 5}}, nil}},
+		"row 5 has no own": {half, [][]sparse.Range{{{Lo: 0, Hi: 5}}, nil}},
 	} {
 		if err := partitiontest.Check(layout, 10, 2); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("fault %q: error %v", want, err)

@@ -14,7 +14,7 @@ func LocalOf(plan *sparse.Plan) Local {
 
 // Quality of a partition. Volume, the largest halo and the number of neighbours
 // decide the time of an exchange; the edge cut is what most partitioners
-// optimise in their place.
+// optimise instead.
 type Quality struct {
 	RowImbalance   float64 // the largest part over the mean, 1 is even
 	EntryImbalance float64

@@ -103,18 +103,18 @@ func Check(layout sparse.Layout, rows, ranks int) error {
 			end = r.Hi
 			for i := r.Lo; i < r.Hi; i++ {
 				if seen[i] {
-					return fmt.Errorf("row %d is owned twice", i)
+					return fmt.Errorf("row %d has two owners", i)
 				}
 				seen[i] = true
 				if owner := layout.Owner(i); owner != rank {
-					return fmt.Errorf("row %d is among those of rank %d, and owned by rank %d", i, rank, owner)
+					return fmt.Errorf("row %d is listed for rank %d, but its owner is rank %d", i, rank, owner)
 				}
 			}
 		}
 	}
 	for i, s := range seen {
 		if !s {
-			return fmt.Errorf("row %d is owned by none", i)
+			return fmt.Errorf("row %d has no owner", i)
 		}
 	}
 	return nil
@@ -130,7 +130,7 @@ func CheckEven(layout sparse.Layout, rows, ranks int, imbalance float64, slack i
 			n += r.Len()
 		}
 		if float64(n) > most {
-			return fmt.Errorf("rank %d has %d rows, the mean is %.1f: at most %.1f were promised", rank, n, mean, most)
+			return fmt.Errorf("rank %d has %d rows, the mean is %.1f: the registration promises at most %.1f", rank, n, mean, most)
 		}
 	}
 	return nil

@@ -15,7 +15,7 @@ func (g Grid) Size() int { return g[0] * g[1] * g[2] }
 // Index is the number of a point.
 func (g Grid) Index(at [3]int) int { return at[0] + g[0]*(at[1]+g[1]*at[2]) }
 
-// Point is the place of a number.
+// Point is the coordinates of a point by its number.
 func (g Grid) Point(i int) [3]int { return [3]int{i % g[0], i / g[0] % g[1], i / (g[0] * g[1])} }
 
 // String is the grid's sizes as 100x100x1.
@@ -36,7 +36,7 @@ func (g Grid) locate(i int) [3]float64 {
 // an eighth off the square, or a point, is allowed per axis.
 func FitGrid(rows, dim int) (Grid, error) {
 	if rows < 1 || dim < 2 || dim > 3 {
-		return Grid{}, fmt.Errorf("a grid of %d points in %d dimensions: at least 1 point in 2 or 3", rows, dim)
+		return Grid{}, fmt.Errorf("a grid of %d points in %d dimensions: want at least 1 point in 2 or 3", rows, dim)
 	}
 	if dim == 2 {
 		x, y := fitPair(rows)

@@ -34,7 +34,7 @@ func newMesh(p Params) (Problem, error) {
 		return nil, err
 	}
 	if dim != 2 {
-		return nil, fmt.Errorf("dimension %d: the mesh is flat, dimension 2", dim)
+		return nil, fmt.Errorf("dimension %d: want 2, the mesh is flat", dim)
 	}
 	grid, err := FitGrid(p.Rows, 2)
 	return &mesh{grid, p.Seed}, err
@@ -79,7 +79,7 @@ func (m *mesh) lattice(row int) int {
 	return w*meshWindow + int(uint8(row)*inverse^flip)
 }
 
-// vertex is the place of a lattice point. Those at -1 and at the grid's size
+// vertex is the position of a lattice point. Those at -1 and at the grid's size
 // are the boundary.
 func (m *mesh) vertex(x, y int) [2]float64 {
 	p := [2]float64{float64(x), float64(y)}

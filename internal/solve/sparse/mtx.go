@@ -75,7 +75,7 @@ func readFile(r io.Reader, m *mtxReader, read func(*mtxReader) (*File, error)) (
 	if magic, _ := m.in.Peek(2); bytes.Equal(magic, []byte{0x1f, 0x8b}) {
 		unzipped, err := gzip.NewReader(m.in)
 		if err != nil {
-			return nil, fmt.Errorf("unpacking the matrix: %w", err)
+			return nil, fmt.Errorf("decompressing the matrix: %w", err)
 		}
 		m.in = bufio.NewReaderSize(unzipped, 1<<16)
 	}
@@ -126,7 +126,7 @@ func (m *mtxReader) header() (count int, err error) {
 	}
 	text, err := m.next()
 	if err != nil {
-		return 0, fmt.Errorf("looking for the sizes: %w", err)
+		return 0, fmt.Errorf("reading the sizes: %w", err)
 	}
 	sizes, err := integers(text, "rows, columns and entries")
 	if err != nil {
@@ -137,7 +137,7 @@ func (m *mtxReader) header() (count int, err error) {
 	case rows != cols:
 		return 0, fmt.Errorf("%d rows and %d columns: a solve needs a square matrix", rows, cols)
 	case rows < 1 || rows > math.MaxInt32:
-		return 0, fmt.Errorf("%d rows: between 1 and %d", rows, math.MaxInt32)
+		return 0, fmt.Errorf("%d rows: want 1 to %d", rows, math.MaxInt32)
 	case count < rows && (m.mirror == 0 || 2*count < rows):
 		return 0, fmt.Errorf("%d entries for %d rows: some row is empty, so the matrix is singular", count, rows)
 	}
@@ -166,7 +166,7 @@ func (m *mtxReader) read() (*File, error) {
 		}
 	}
 	if text, err := m.next(); err == nil {
-		return nil, fmt.Errorf("%q after the last of %d entries", text, count)
+		return nil, fmt.Errorf("unexpected %q after the last of %d entries", text, count)
 	} else if !errors.Is(err, io.ErrUnexpectedEOF) {
 		return nil, err
 	}
@@ -176,21 +176,21 @@ func (m *mtxReader) read() (*File, error) {
 func (m *mtxReader) banner() error {
 	text, err := m.next()
 	if err != nil {
-		return fmt.Errorf("looking for %%%%MatrixMarket: %w", err)
+		return fmt.Errorf("reading the header: %w", err)
 	}
 	word := bytes.Fields(bytes.ToLower(text))
 	if len(word) != 5 || string(word[0]) != "%%matrixmarket" || string(word[1]) != "matrix" {
-		return fmt.Errorf("the file begins with %.60q, not with: %%%%MatrixMarket matrix coordinate real general", text)
+		return fmt.Errorf("the file starts with %.60q, want: %%%%MatrixMarket matrix coordinate real general", text)
 	}
 	if string(word[2]) != "coordinate" {
-		return fmt.Errorf("format %s: only coordinate holds a sparse matrix", word[2])
+		return fmt.Errorf("format %s: want coordinate", word[2])
 	}
 	switch string(word[3]) {
 	case "real", "integer":
 	case "pattern":
 		m.pattern = true
 	default:
-		return fmt.Errorf("field %s: real, integer or pattern", word[3])
+		return fmt.Errorf("field %s: want real, integer or pattern", word[3])
 	}
 	switch string(word[4]) {
 	case "general":
@@ -199,7 +199,7 @@ func (m *mtxReader) banner() error {
 	case "skew-symmetric":
 		m.mirror = -1
 	default:
-		return fmt.Errorf("symmetry %s: general, symmetric or skew-symmetric", word[4])
+		return fmt.Errorf("symmetry %s: want general, symmetric or skew-symmetric", word[4])
 	}
 	return nil
 }
@@ -209,12 +209,12 @@ func integers(text []byte, what string) ([3]int, error) {
 	var out [3]int
 	word := bytes.Fields(text)
 	if len(word) != 3 {
-		return out, fmt.Errorf("%.60q has %d fields, not 3: %s", text, len(word), what)
+		return out, fmt.Errorf("%.60q has %d fields, want 3: %s", text, len(word), what)
 	}
 	for i, w := range word {
 		n, err := strconv.ParseInt(string(w), 10, 64)
 		if err != nil || n < 0 {
-			return out, fmt.Errorf("%.60q: %.30q is no count (%s)", text, w, what)
+			return out, fmt.Errorf("%.60q: %.30q is not a count (%s)", text, w, what)
 		}
 		out[i] = int(n)
 	}
@@ -242,7 +242,7 @@ func (m *mtxReader) index(word []byte, what string) (int32, error) {
 		n = 10*n + int(c-'0')
 	}
 	if len(word) == 0 || n < 1 || n > m.size {
-		return 0, fmt.Errorf("%s %.30q: a number from 1 to %d", what, word, m.size)
+		return 0, fmt.Errorf("%s %.30q: want a number from 1 to %d", what, word, m.size)
 	}
 	return int32(n - 1), nil
 }
@@ -262,11 +262,11 @@ func (m *mtxReader) entry(text []byte) error {
 	if !m.pattern {
 		word, rest = field(rest)
 		if val, err = strconv.ParseFloat(string(word), 64); err != nil || math.IsInf(val, 0) || math.IsNaN(val) {
-			return fmt.Errorf("value %.30q: a finite number", word)
+			return fmt.Errorf("value %.30q: want a finite number", word)
 		}
 	}
 	if extra := bytes.TrimSpace(rest); len(extra) > 0 {
-		return fmt.Errorf("%.30q after the entry", extra)
+		return fmt.Errorf("unexpected %.30q after the entry", extra)
 	}
 	switch {
 	case m.mirror != 0 && col > row:

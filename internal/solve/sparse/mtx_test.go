@@ -61,11 +61,11 @@ func TestReadMatrix(t *testing.T) {
 func TestReadMatrixErrors(t *testing.T) {
 	for _, tc := range []struct{ text, want string }{
 		{"", "line 1: looking for %%MatrixMarket"},
-		{"hello\n", "line 1: the file begins with"},
+		{"hello\n", "line 1: the file starts with"},
 		{"%%MatrixMarket matrix array real general\n", "line 1: format array"},
 		{"%%MatrixMarket matrix coordinate complex general\n", "line 1: field complex"},
 		{"%%MatrixMarket matrix coordinate real hermitian\n", "line 1: symmetry hermitian"},
-		{banner, "looking for the sizes"},
+		{banner, "reading the sizes"},
 		{banner + "2 2\n", "line 2: "},
 		{banner + "2 2 -1\n", "line 2: "},
 		{banner + "2 3 9\n", "square"},
@@ -85,7 +85,7 @@ func TestReadMatrixErrors(t *testing.T) {
 		{banner + "1 1 1\n1 1 " + strings.Repeat("9", 1<<17) + "\n", "line 3: the line is too long"},
 		{"%%MatrixMarket matrix coordinate real symmetric\n2 2 2\n1 2 1\n1 1 1\n", "line 3: entry (1, 2) lies above"},
 		{"%%MatrixMarket matrix coordinate real skew-symmetric\n2 2 1\n1 1 1\n", "line 3: entry (1, 1) lies on the diagonal"},
-		{"\x1f\x8bnonsense", "unpacking"},
+		{"\x1f\x8bnonsense", "decompressing"},
 	} {
 		_, err := ReadMatrix(strings.NewReader(tc.text), nil)
 		if err == nil || !strings.Contains(err.Error(), tc.want) {
@@ -131,7 +131,7 @@ func FuzzReadMatrix(f *testing.F) {
 			t.Errorf("the header alone: %v", headErr)
 		}
 		if err != nil {
-			if !strings.Contains(err.Error(), "line ") && !strings.Contains(err.Error(), "unpacking") {
+			if !strings.Contains(err.Error(), "line ") && !strings.Contains(err.Error(), "decompressing") {
 				t.Errorf("error %q names no line", err)
 			}
 			return

@@ -43,7 +43,7 @@ type Problem interface {
 // Gridded is a Problem whose rows are the points of a grid in its order.
 type Gridded interface{ Grid() Grid }
 
-// Located is a Problem whose rows have places in space.
+// Located is a Problem whose rows have coordinates.
 type Located interface{ Locate(i int) [3]float64 }
 
 // Traits are what methods need to know of a matrix.
@@ -71,7 +71,7 @@ type Params struct {
 	Rows    int    // wanted; the problem takes the nearest size that it has
 	Dim     int    // 2 or 3; 0 is 2
 	Stencil int    // points; 0 is the smallest of the dimension
-	Seed    uint64 // of random coefficients and places
+	Seed    uint64 // of random coefficients and coordinates
 }
 
 // DefaultKind is the generated problem where none is named.

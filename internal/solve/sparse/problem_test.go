@@ -154,7 +154,7 @@ func TestParamsAreChecked(t *testing.T) {
 		{"poison", Params{Rows: 9}, "did you mean \"poisson\""},
 		{"poisson", Params{Rows: 9, Dim: 4}, "2 or 3"},
 		{"poisson", Params{Rows: 9, Stencil: 7}, "5 or 9"},
-		{"variable", Params{Rows: 9, Dim: 3, Stencil: 27}, "only 7"},
+		{"variable", Params{Rows: 9, Dim: 3, Stencil: 27}, "want 7"},
 		{"mesh", Params{Rows: 9, Dim: 3}, "flat"},
 		{"advection", Params{Rows: -1}, "at least 1"},
 	} {

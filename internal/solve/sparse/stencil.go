@@ -75,13 +75,13 @@ func (p Params) shape(boxes bool) (dim, points int, err error) {
 	}
 	switch {
 	case dim != 2 && dim != 3:
-		return 0, 0, fmt.Errorf("dimension %d: 2 or 3", dim)
+		return 0, 0, fmt.Errorf("dimension %d: want 2 or 3", dim)
 	case points == star, points == box && boxes:
 		return dim, points, nil
 	case boxes:
-		return 0, 0, fmt.Errorf("a stencil of %d points in %d-D: %d or %d", points, dim, star, box)
+		return 0, 0, fmt.Errorf("a stencil of %d points in %d-D: want %d or %d", points, dim, star, box)
 	}
-	return 0, 0, fmt.Errorf("a stencil of %d points in %d-D: only %d", points, dim, star)
+	return 0, 0, fmt.Errorf("a stencil of %d points in %d-D: want %d", points, dim, star)
 }
 
 // along is the number of axes that a step moves along.
