@@ -92,6 +92,15 @@ func Example() {
 	// exit status 0
 }
 
+// Samples that are taken one at a time, after a barrier, with cold caches.
+func ExampleMeasure() {
+	cold := bench.DefaultMeasure()
+	cold.Cadence, cold.Cache = bench.Isolated, bench.Cold
+	b := bench.New("copies", copyOnce, bench.Bytes("size", "4K"), bench.Strings("way", "builtin"), bench.Measure(cold))
+	fmt.Println(b.Validate(), b.Parts[0].Measure.Cadence, b.Parts[0].Measure.Cache)
+	// Output: <nil> isolated cold
+}
+
 // What a declaration gets wrong is found before anything runs.
 func ExampleBench_validate() {
 	b := bench.New("copies", copyOnce, bench.Bytes("size", "4K:"))

@@ -86,8 +86,8 @@ func (s *State) check(ctx context.Context, one measure.Body, phase string) error
 		}
 	}
 	s.Report("wrong", float64(wrong), "", "lower")
-	// A rank that found nothing must not go on to time what another found
-	// wrong, so the ranks agree on the verdict.
+	// A rank that found nothing must not go on to time what another found wrong,
+	// so the ranks exchange their verdicts.
 	mine := []int64{wrong}
 	if first != nil {
 		mine[0] = max(wrong, 1)

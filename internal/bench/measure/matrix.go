@@ -34,14 +34,6 @@ func (m Matrix) Row(iteration int) []int64 {
 	return m.data[iteration*m.ranks : (iteration+1)*m.ranks]
 }
 
-// Append adds an iteration. It panics unless there is one duration per rank.
-func (m *Matrix) Append(row ...int64) {
-	if len(row) != m.ranks {
-		panic(fmt.Sprintf("measure.Matrix.Append: %d durations for %d ranks", len(row), m.ranks))
-	}
-	m.data = append(m.data, row...)
-}
-
 // maxima is the slowest rank's duration of each iteration.
 func (m Matrix) maxima() []int64 {
 	maxima := make([]int64, m.Iterations())

@@ -2,6 +2,7 @@ package measure
 
 import (
 	"bytes"
+	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -108,4 +109,12 @@ func FuzzMatrix(f *testing.F) {
 			t.Fatalf("%+v came back as %+v, %v", m, again, err)
 		}
 	})
+}
+
+// Append adds an iteration. It panics unless there is one duration per rank.
+func (m *Matrix) Append(row ...int64) {
+	if len(row) != m.ranks {
+		panic(fmt.Sprintf("measure.Matrix.Append: %d durations for %d ranks", len(row), m.ranks))
+	}
+	m.data = append(m.data, row...)
 }

@@ -220,8 +220,8 @@ func (c *counting) Exchange(ctx context.Context, mine []int64) ([][]int64, error
 	return c.Group.Exchange(ctx, mine)
 }
 
-// TestAgreementPerCadence: streaming agrees per block, isolated per sample.
-func TestAgreementPerCadence(t *testing.T) {
+// TestBarriersPerCadence: streaming meets per block, isolated per sample.
+func TestBarriersPerCadence(t *testing.T) {
 	for cadence, want := range map[Cadence]int32{Streaming: 7, Isolated: 103} {
 		cfg := Default()
 		cfg.Cadence = cadence
@@ -382,7 +382,7 @@ func TestMuchGarbageIsCollected(t *testing.T) {
 		runtime.ReadMemStats(&stats)
 		return stats.NumForcedGC
 	}
-	// No garbage of other tests, and nobody else who collects it meanwhile.
+	// No garbage of other tests, and no other collection meanwhile.
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
 	runtime.GC()
 	before := collections()

@@ -75,7 +75,7 @@ type Task struct {
 	Ranks  int
 	Env    point.Env
 	Trial  int
-	Index  int // place in the declared order, over all parts
+	Index  int // position in the declared order, over all parts
 	Key    string
 	Reason string // why it was dropped
 }

@@ -307,7 +307,7 @@ func TestMeasure(t *testing.T) {
 	}
 }
 
-// Every core ends up with what its counterparts had, whoever is faster.
+// Every core ends up with what its counterparts had, whichever is faster.
 func TestExchangeMovesTheBytes(t *testing.T) {
 	for _, way := range []exchangeWay{{64 << 10, vec.Copy}, {256 << 10, vec.CopyNT}} {
 		for _, cores := range []int{2, 4} {

@@ -69,7 +69,7 @@ func (s *runSlot) body(ctx context.Context, w *workerGroup, index int, a attempt
 	row.Launch, row.Load = w.logs, loadOf(before, after)
 	switch {
 	case f != nil:
-		row.Output = w.lastOutput(f.rank) // before the stacks of a hung worker bury it
+		row.Output = w.lastOutput(f.rank) // before the stacks of a hung worker follow it
 		w.stop(f)
 		w.fail(&row, f)
 	case !res.healthy:

@@ -7,8 +7,8 @@ import (
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
-// sameWithin is how far two medians may lie apart and still count as alike
-// when their intervals do not tell: below it, nobody acts on the difference.
+// sameWithin is the relative difference up to which two medians count as equal
+// even if their intervals do not overlap: too little to act on.
 const sameWithin = 0.02
 
 // maxNotes keeps a large sweep over a variable that nothing reads from hiding the
@@ -16,7 +16,7 @@ const sameWithin = 0.02
 const maxNotes = 5
 
 // noEffect looks for environments that changed nothing: two of them whose rows
-// agree at every point they share. The setting may have been ignored, misspelt
+// are equal at every point they share. The setting may have been ignored, misspelt
 // or overridden, which no exit code tells.
 func noEffect(rows []journal.Row) []string {
 	type at struct{ env, rest string }
@@ -79,7 +79,7 @@ func coincide(x, y []journal.Row) (diff float64, same bool) {
 	return diff, diff <= sameWithin || lx <= hy && ly <= hx
 }
 
-// span is the range in which a point's time lies, and its middle.
+// span is the range of a point's times, and their mean.
 func span(rows []journal.Row) (low, mid, high float64) {
 	low, high = math.Inf(1), math.Inf(-1)
 	for _, r := range rows {

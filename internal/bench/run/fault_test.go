@@ -66,15 +66,15 @@ func readAll(t *testing.T, path string) string {
 	return string(data)
 }
 
-// TestLie: a worker whose environment is not the planned one fails, by name,
+// TestWrongEnvironment: a worker whose environment is not the planned one fails, by name,
 // with both values, and the other environment's points are good.
-func TestLie(t *testing.T) {
+func TestWrongEnvironment(t *testing.T) {
 	t.Parallel()
-	for lie, reason := range map[string]string{"SWEPT=2": "SWEPT=2 where 1 was planned", "OTHER=1": ""} {
-		t.Run(lie, func(t *testing.T) {
+	for fake, reason := range map[string]string{"SWEPT=2": "SWEPT=2 where 1 was planned", "OTHER=1": ""} {
+		t.Run(fake, func(t *testing.T) {
 			t.Parallel()
 			s := newScene(t)
-			s.environ = append(s.environ, "TEST_LIE="+lie)
+			s.environ = append(s.environ, "TEST_FAKE="+fake)
 			res, rows := s.run("still")
 			for _, r := range rows {
 				e, _ := r.Env.Get("SWEPT")
@@ -95,11 +95,11 @@ func TestLie(t *testing.T) {
 	}
 }
 
-// TestUnsetLie: a variable that is there though it should not be.
-func TestUnsetLie(t *testing.T) {
+// TestUnsetButSet: a variable that is set although it should not be.
+func TestUnsetButSet(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
-	s.environ = append(s.environ, "TEST_LIE=SWEPT=here")
+	s.environ = append(s.environ, "TEST_FAKE=SWEPT=here")
 	s.request.Envs = []plan.Assign{{Name: "SWEPT", Text: "-"}}
 	_, rows := s.run("still")
 	for _, r := range rows {
@@ -110,7 +110,7 @@ func TestUnsetLie(t *testing.T) {
 }
 
 // TestDiesAtStart: a launch that broke before it was ready costs the point it
-// was for, not the whole group; one that breaks each time is not tried for ever.
+// was for, not the whole group; one that breaks each time is given up.
 func TestDiesAtStart(t *testing.T) {
 	t.Parallel()
 	t.Run("once", func(t *testing.T) {
@@ -158,7 +158,7 @@ func TestDiesAtStart(t *testing.T) {
 	})
 }
 
-// TestLostHeartbeat: a stopped process answers nobody, and is not waited for.
+// TestLostHeartbeat: a stopped process sends no heartbeats, and is not waited for.
 func TestLostHeartbeat(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -186,7 +186,7 @@ func TestDisagreement(t *testing.T) {
 	}
 }
 
-// TestNoVisibleEffect: the variable nobody reads is noted, the one that doubles
+// TestNoVisibleEffect: a variable without effect is noted, the one that doubles
 // the time is not.
 func TestNoVisibleEffect(t *testing.T) {
 	t.Parallel()

@@ -44,7 +44,7 @@ func together(ctx context.Context, s *bench.State) error {
 			s.Phase("hanging")
 			time.Sleep(hangGuard)
 		case "dies":
-			fmt.Fprintln(os.Stderr, "famous last words")
+			fmt.Fprintln(os.Stderr, "giving up")
 			os.Exit(7)
 		}
 	}
@@ -88,7 +88,7 @@ func TestInProcess(t *testing.T) {
 			t.Errorf("%v: logs of %v (%v), want one process", r.Point, logs, err)
 		}
 	}
-	if rows[3].Phase != "hanging" || !strings.Contains(rows[4].Output, "famous last words") {
+	if rows[3].Phase != "hanging" || !strings.Contains(rows[4].Output, "giving up") {
 		t.Errorf("hanging in phase %q; the dead one said %q", rows[3].Phase, rows[4].Output)
 	}
 }
@@ -105,7 +105,7 @@ func TestSameBenchInProcesses(t *testing.T) {
 	}
 }
 
-// overlap: the first point ends after the second has begun, which it can only
+// overlap: the first point ends after the fourth has started, which is possible only
 // where points run side by side.
 func overlap(ctx context.Context, s *bench.State) error {
 	flag := filepath.Join(os.Getenv("TEST_FLAGS"), fmt.Sprint(s.Int("i")))

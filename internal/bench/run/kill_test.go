@@ -53,7 +53,7 @@ func TestKillSupervisor(t *testing.T) {
 				s.mark.AssertGone(t)
 				open = listening(t)
 				for port, socket := range listeners {
-					if open[port] == socket { // and not one that somebody else has opened since
+					if open[port] == socket { // not one that another process has opened since
 						t.Errorf("something still listens on port %s", port)
 					}
 				}

@@ -74,7 +74,7 @@ func withLaunchers(t *testing.T, do func(s *scene, rankVar string)) {
 }
 
 // Ranks that mpirun or mpiexec starts do all that ranks of our own do: they see
-// the planned environment, agree, and give rows.
+// the planned environment, synchronize, and give rows.
 func TestLaunchers(t *testing.T) {
 	withLaunchers(t, func(s *scene, rankVar string) {
 		_, rows := s.run("environ")

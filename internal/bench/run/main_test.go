@@ -66,11 +66,11 @@ const (
 	waiting = 4
 )
 
-// misbehave is what a worker does wrong before it even connects.
+// misbehave is what a worker does wrong before it connects.
 func misbehave() {
-	if lie, ok := os.LookupEnv("TEST_LIE"); ok && os.Getenv("RANK") == "1" {
+	if fake, ok := os.LookupEnv("TEST_FAKE"); ok && os.Getenv("RANK") == "1" {
 		// As a library does that sets its own variables when it is loaded.
-		name, value, _ := strings.Cut(lie, "=")
+		name, value, _ := strings.Cut(fake, "=")
 		os.Setenv(name, value)
 	}
 	if fuse, ok := os.LookupEnv("TEST_DIES_ONCE"); ok && os.Remove(fuse) == nil {

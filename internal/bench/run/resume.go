@@ -94,13 +94,13 @@ func (e *earlier) review(run *journal.Run, planned map[work]bool) {
 		if !row.Status.Bad() || invocation > failedIn[w] {
 			e.done[w] = true
 		}
-		// A program's table is several rows, and nothing says which is its last:
-		// if they are the last words of a run that was killed, some may be missing.
+		// A program's table is several rows, and nothing marks the last one: at the
+		// end of a run that was killed, some may be missing.
 		if row.Task != "" && i == len(run.Rows)-1 && run.End == nil {
 			delete(e.done, w)
 		}
 	}
-	for _, b := range run.Unfinished() { // begun once more, and then killed
+	for _, b := range run.Unfinished() { // started once more, and then killed
 		delete(e.done, work{b.Key, b.Trial})
 	}
 }

@@ -82,7 +82,7 @@ type runner struct {
 	journal *journal.Writer
 	crowd   string // warning: another kernbench measures too
 	launch  int    // number of the latest launch, over all resumptions
-	turns   int    // attempts so far, each with its place in the journal
+	turns   int    // attempts so far, each with its position in the journal
 	turn    int    // whose rows are recorded next
 	held    map[int][]settled
 	counts  map[journal.Status]int
@@ -215,7 +215,7 @@ type attempt struct {
 	task   plan.Task
 	number int
 	budget int // retries used in this invocation
-	turn   int // its place in the journal
+	turn   int // its position in the journal
 }
 
 func (r *runner) attempt(t plan.Task, number int) attempt {

@@ -41,8 +41,8 @@ func TestReview(t *testing.T) {
 		done    bool
 		next    int
 	}{
-		{"never begun", []any{header()}, false, 0},
-		{"begun and killed", []any{header(), begin(0)}, false, 0},
+		{"never started", []any{header()}, false, 0},
+		{"started and killed", []any{header(), begin(0)}, false, 0},
 		{"good", []any{header(), begin(0), row(journal.OK, 0)}, true, 1},
 		{"skipped", []any{header(), begin(0), row(journal.Skipped, 0)}, true, 1},
 		{"failed", []any{header(), begin(0), row(journal.Failed, 0), end()}, false, 1},
@@ -55,7 +55,7 @@ func TestReview(t *testing.T) {
 		{"table, ended", []any{header(), begin(0), line(1, 0), line(2, 0), end()}, true, 1},
 		{"table, then another point", []any{header(), begin(0), line(1, 0), line(2, 0), other()}, true, 1},
 		{"table, killed", []any{header(), begin(0), line(1, 0)}, false, 1},
-		{"table, killed, begun again, killed", []any{header(), begin(0), line(1, 0), header(), begin(1), other()}, false, 1},
+		{"table, killed, started again, killed", []any{header(), begin(0), line(1, 0), header(), begin(1), other()}, false, 1},
 		{"of another plan", []any{header(), other(), end()}, false, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -11,7 +11,7 @@ import (
 	"github.com/kernbench/kernbench/bench"
 )
 
-// FuzzParse: any text is a good declaration or an error with a place inside
+// FuzzParse: any text is a good declaration or an error with a position inside
 // the file; never a crash.
 func FuzzParse(f *testing.F) {
 	archive, err := txtar.ParseFile("testdata/bad.txtar")
