@@ -1,0 +1,108 @@
+package kernbench_test
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// The limits of the tree: what one person can take in at a sitting.
+const (
+	maxFiles     = 12  // .go and .s of a package, without tests
+	maxFileLines = 500 // of a source file
+	maxFuncLines = 60
+	maxDepth     = 2 // folders below internal
+)
+
+// allowed lists what may be beyond a limit, and why.
+var allowed = map[string]string{
+	"dist/mpi/collective.go: prepare": "a table of MPI's calls, one case per collective",
+}
+
+func TestLimitsOfTheTree(t *testing.T) {
+	used := map[string]bool{}
+	exceeds := func(what string, have, limit int) {
+		if have <= limit {
+			return
+		}
+		if allowed[what] != "" {
+			used[what] = true
+			return
+		}
+		t.Errorf("%s: %d, the limit is %d", what, have, limit)
+	}
+	for pkg, files := range packages(t) {
+		exceeds(pkg+": files", len(files), maxFiles)
+		if below, internal := strings.CutPrefix(pkg, "internal/"); internal {
+			exceeds(pkg+": folders below internal", strings.Count(below, "/")+1, maxDepth)
+		}
+		for _, file := range files {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			exceeds(file+": lines", strings.Count(string(text), "\n"), maxFileLines)
+			for name, lines := range functions(t, file, text) {
+				exceeds(file+": "+name, lines, maxFuncLines)
+			}
+		}
+	}
+	for what, why := range allowed {
+		if !used[what] {
+			t.Errorf("%s (%s) is within the limit: remove it from the list", what, why)
+		}
+	}
+}
+
+// packages lists the source files of each package, without tests.
+func packages(t *testing.T) map[string][]string {
+	found := map[string][]string{}
+	for _, s := range sources(t) {
+		if _, ok := found[s.pkg]; ok {
+			continue
+		}
+		entries, err := os.ReadDir(s.pkg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range entries {
+			ext := filepath.Ext(e.Name())
+			if (ext == ".go" || ext == ".s") && !strings.HasSuffix(e.Name(), "_test.go") {
+				found[s.pkg] = append(found[s.pkg], filepath.Join(s.pkg, e.Name()))
+			}
+		}
+	}
+	return found
+}
+
+// functions gives how many lines each function of a file has.
+func functions(t *testing.T, file string, text []byte) map[string]int {
+	if filepath.Ext(file) != ".go" {
+		return nil
+	}
+	set := token.NewFileSet()
+	f, err := parser.ParseFile(set, file, text, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := map[string]int{}
+	for _, d := range f.Decls {
+		if fn, ok := d.(*ast.FuncDecl); ok && fn.Body != nil {
+			lines[fn.Name.Name] = max(lines[fn.Name.Name], set.Position(fn.End()).Line-set.Position(fn.Pos()).Line+1)
+		}
+	}
+	return lines
+}
+
+// The measure itself must be right.
+func TestFunctionsAreMeasured(t *testing.T) {
+	text := "package p\n\nfunc short() {}\n\nfunc long() {\n" + strings.Repeat("\tshort()\n", 70) + "}\n"
+	if got := fmt.Sprint(functions(t, "p.go", []byte(text))); got != "map[long:72 short:1]" {
+		t.Error(got)
+	}
+}
