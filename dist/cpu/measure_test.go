@@ -11,10 +11,9 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/base/dtype"
+	"github.com/kernbench/kernbench/internal/host/cores"
 )
 
 // The flags measure all-reduce between processes, in place of tests:
@@ -52,9 +51,8 @@ func pin(rank, size int) error {
 	if size > runtime.NumCPU() {
 		return nil
 	}
-	var set unix.CPUSet
-	set.Set(rank)
-	return unix.SchedSetaffinity(0, &set)
+	_, err := cores.BindThread(rank)
+	return err
 }
 
 func measureAll(_ context.Context, g *dist.Group) error {

@@ -2,6 +2,7 @@ package cpu
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/comm/schedule"
@@ -46,14 +47,14 @@ type span struct {
 
 func (e *engine) steps(p dist.Plan) (func() error, error) {
 	params := schedule.Params{Ranks: e.Size(), Count: p.Count, Root: p.Root, InPlace: p.InPlace}
-	info := algorithm(p)
-	if takes(info, "ChunkElems") {
+	info, _ := schedule.Find(string(p.Op), p.Algorithm)
+	if slices.Contains(info.Takes, "ChunkElems") {
 		params.ChunkElems = p.Chunk
 	}
-	if !takes(info, "InPlace") {
+	if !slices.Contains(info.Takes, "InPlace") {
 		params.InPlace = false
 	}
-	if takes(info, "GroupSize") && e.hosts != nil {
+	if slices.Contains(info.Takes, "GroupSize") && e.hosts != nil {
 		params.GroupSize = e.hosts.group
 	}
 	s, err := schedule.New(string(p.Op), p.Algorithm, params)
@@ -65,24 +66,6 @@ func (e *engine) steps(p dist.Plan) (func() error, error) {
 		return nil, err
 	}
 	return o.run, nil
-}
-
-func algorithm(p dist.Plan) schedule.Info {
-	for _, info := range schedule.Algorithms(string(p.Op)) {
-		if info.Name == p.Algorithm {
-			return info
-		}
-	}
-	return schedule.Info{}
-}
-
-func takes(info schedule.Info, name string) bool {
-	for _, t := range info.Takes {
-		if t == name {
-			return true
-		}
-	}
-	return false
 }
 
 // execute prepares a schedule for a call.

@@ -5,10 +5,11 @@
 // is still diagnosed here. It moves a few numbers per block of samples; it is no
 // transport for data and knows nothing of benches, rows or workers.
 //
-// Four implementations share one contract, checked by one conformance suite:
-// [Solo] for a single rank, [Local] for ranks that are goroutines of one
-// process, [NewShm] and [JoinShm] for processes of one host, [ServeHub] and
-// [JoinStream] for ranks on several hosts.
+// Three implementations share one contract, checked by one conformance suite:
+// [Local] for ranks that are goroutines of one process ([Solo] is its case of a
+// single rank), [NewShm] and [JoinShm] for processes of one host, [ServeHub] and
+// [JoinStream] for ranks on several hosts. The first two are one protocol over
+// memory of package shm.
 package syncgroup
 
 import (

@@ -10,6 +10,9 @@ import (
 	"unsafe"
 )
 
+// Solo returns a group of one rank, which never waits.
+func Solo() Group { return Local(1)[0] }
+
 // Local returns the ends of a group whose ranks are n goroutines of this
 // process. It panics unless 1 <= n <= 65535.
 func Local(n int) []Group {

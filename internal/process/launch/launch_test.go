@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/kernbench/kernbench/internal/host/cores"
 	"github.com/kernbench/kernbench/internal/process/connection"
 	"golang.org/x/sys/unix"
 )
@@ -294,22 +295,15 @@ func memfd(t *testing.T, text string) *os.File {
 
 func TestAffinity(t *testing.T) {
 	s := newScene(t)
-	var allowed unix.CPUSet
-	unix.SchedGetaffinity(0, &allowed)
-	cpu := slices.IndexFunc(slices.Collect(func(yield func(bool) bool) {
-		for i := range maxCPUs {
-			if !yield(allowed.IsSet(i)) {
-				return
-			}
-		}
-	}), func(is bool) bool { return is })
+	allowed := cores.Allowed()
+	cpu := allowed[0]
 	bound, free := s.program(0, "affinity"), s.program(1, "affinity")
 	bound.CPUs = []int{cpu}
 	s.run(bound, free)
 	if got := s.read(0, "out"); got != strconv.Itoa(cpu) {
 		t.Errorf("bound to CPUs %s, want %d", got, cpu)
 	}
-	if got := s.read(1, "out"); allowed.Count() > 1 && got == strconv.Itoa(cpu) {
+	if got := s.read(1, "out"); len(allowed) > 1 && got == strconv.Itoa(cpu) {
 		t.Errorf("the next process is bound too, to %s", got)
 	}
 }
