@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -140,7 +141,7 @@ func TestProcesses(t *testing.T) {
 }
 
 func TestKilledRankIsNamed(t *testing.T) {
-	before, err := filepath.Glob("/dev/shm/*")
+	before, err := filepath.Glob("/dev/shm/*kernbench*")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -154,8 +155,12 @@ func TestKilledRankIsNamed(t *testing.T) {
 		t.Errorf("rank 1 said %q, want to be killed", said[1])
 	}
 	after, err := filepath.Glob("/dev/shm/*kernbench*")
+	after = slices.DeleteFunc(after, func(name string) bool {
+		// Tests of other packages, which run at the same time, have fake devices there.
+		return slices.Contains(before, name) || strings.Contains(name, "kernbench-fake-")
+	})
 	if err != nil || len(after) > 0 {
-		t.Errorf("left behind %v (before: %v)", after, before)
+		t.Errorf("left behind %v (%v)", after, err)
 	}
 }
 
