@@ -155,7 +155,8 @@ func sections(rows []journal.Row) []bench.Section {
 		Title: "Regret of algorithm=auto",
 		Text: fmt.Sprintf("How much slower auto is than the fastest algorithm of this sweep: %.1f %% in the geometric mean over %d points, at most %.1f %% (%s, %s). "+
 			"A best that is auto's own algorithm under its name shows how well times repeat.",
-			100*(math.Exp(sum/float64(len(all)))-1), len(all), 100*(worst.factor-1), panelOf(worst.row), unit.FormatBytes(int64(size(worst.row)))),
+			100*(math.Exp(sum/float64(len(all)))-1), len(all), 100*(worst.factor-1), panelOf(worst.row),
+			unit.FormatBytes(int64(size(worst.row)))),
 		Table: table,
 	}}
 }

@@ -58,7 +58,8 @@ func sections(rows []journal.Row) []bench.Section {
 	ours := all.At("provider", "builtin")
 	table := [][]string{{"shape", "type", "threads", "builtin", "of peak", "other", "", "builtin / other"}}
 	for _, r := range all {
-		shape, dtype, threads, provider := rowset.Text(r, "shape"), rowset.Text(r, "dtype"), rowset.Text(r, "threads"), rowset.Text(r, "provider")
+		shape, dtype, threads, provider := rowset.Text(r, "shape"), rowset.Text(r, "dtype"), rowset.Text(r, "threads"),
+			rowset.Text(r, "provider")
 		same := ours.At("shape", shape, "dtype", dtype, "threads", threads)
 		if provider == "builtin" || len(same) == 0 {
 			continue

@@ -41,7 +41,8 @@ func results(rows []journal.Row) (all []result) {
 			continue
 		}
 		x := result{partitions: rowset.Text(r, partitionsAxis), overlap: rowset.Text(r, overlapAxis) == "true"}
-		x.product = product{backend: r.Backend, shape: shape.String(), dtype: rowset.Text(r, dtypeAxis), split: rowset.Text(r, splitAxis),
+		x.product = product{backend: r.Backend, shape: shape.String(), dtype: rowset.Text(r, dtypeAxis),
+			split: rowset.Text(r, splitAxis),
 			ranks: rowset.Ranks(r), m: d[0], n: d[1], k: d[2]}
 		m := r.Metrics
 		x.gemm, x.allReduce, x.sequential, x.time = m["gemm_us"], m["allreduce_us"], m["sequential_us"], m["time_us"]
@@ -150,7 +151,8 @@ func sections(rows []journal.Row) []bench.Section {
 		return nil
 	}
 	us := func(v float64) string { return unit.FormatSig(v, 3) }
-	gain := [][]string{{"", "product", "all-reduce", "one after the other", "bound", "best", "partitions", "recovered", "auto took", "auto / sequential"}}
+	gain := [][]string{{"", "product", "all-reduce", "one after the other", "bound", "best", "partitions", "recovered",
+		"auto took", "auto / sequential"}}
 	loss := [][]string{{"", "partitions", "slower than sequential by", "why"}}
 	for _, s := range all {
 		b := s.best
@@ -161,7 +163,8 @@ func sections(rows []journal.Row) []bench.Section {
 		gain = append(gain, []string{s.String(), us(b.gemm), us(b.allReduce), us(b.sequential), us(b.bound()), us(b.time),
 			fmt.Sprint(b.outcome.plan.Partitions), fmt.Sprintf("%.0f %%", recovered(b.sequential, b.time, b.shorter())), took, ratio})
 		for _, r := range s.losing {
-			loss = append(loss, []string{s.String(), fmt.Sprint(r.outcome.plan.Partitions), fmt.Sprintf("%.0f %%", 100*(r.time/r.sequential-1)), why(r.outcome)})
+			loss = append(loss, []string{s.String(), fmt.Sprint(r.outcome.plan.Partitions),
+				fmt.Sprintf("%.0f %%", 100*(r.time/r.sequential-1)), why(r.outcome)})
 		}
 	}
 	out := []bench.Section{{
@@ -187,10 +190,12 @@ func why(o outcome) string {
 	if o.gemmParts > 0 {
 		lost := o.time - o.sequential
 		if extra := o.gemmParts - o.gemm; extra > lost/3 {
-			reasons = append(reasons, fmt.Sprintf("the product in %d pieces takes %.0f %% longer", o.plan.Partitions, 100*extra/o.gemm))
+			reasons = append(reasons, fmt.Sprintf("the product in %d pieces takes %.0f %% longer", o.plan.Partitions,
+				100*extra/o.gemm))
 		}
 		if extra := o.allReduceParts - o.allReduce; extra > lost/3 {
-			reasons = append(reasons, fmt.Sprintf("the all-reduce in %d pieces takes %.1f times as long", o.plan.Partitions, o.allReduceParts/o.allReduce))
+			reasons = append(reasons, fmt.Sprintf("the all-reduce in %d pieces takes %.1f times as long", o.plan.Partitions,
+				o.allReduceParts/o.allReduce))
 		}
 	}
 	if share := o.shorter() / o.sequential; share < 0.05 {

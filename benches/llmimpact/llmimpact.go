@@ -53,7 +53,8 @@ against and target-gbps say what another curve, or a bus bandwidth, would give.
 		bench.Strings("curve", "nccl-h200"),
 		bench.Choice("parallelism", "how the model is spread: tensor, sequence, expert or dp-attention", llm.Ways()...),
 		bench.Choice("gpu", "whose memory bandwidth and arithmetic make the floor", llm.GPUs()...),
-		bench.Option("algorithm", point.String, model.BestAlgorithm, "algorithm of a RUN's or file's curve; best is the fastest at each size"),
+		bench.Option("algorithm", point.String, model.BestAlgorithm,
+			"algorithm of a RUN's or file's curve; best is the fastest at each size"),
 		bench.Option("against", point.String, "trtllm-h200", "curve to compare with: what it would give instead; - for none"),
 		bench.Option("target-gbps", point.Float, "0", "bus bandwidth to aim at: what it would give; 0 for none"),
 		bench.Metric("time_us", "us", "lower"),
@@ -154,7 +155,8 @@ func record(s *bench.State, m llm.Model, gpu llm.GPU, step llm.Step) {
 		s.Detail("besides", step.Besides)
 	}
 	if need, ok := llm.Fits(m, gpu, s.Int("tp")); !ok {
-		s.Warn("%.0f GB of weights on each rank do not fit the %.0f GB of %s: the times are those of a machine that had them", need, gpu.Memory, gpu.Name)
+		s.Warn("%.0f GB of weights on each rank do not fit the %.0f GB of %s: the times are those of a machine that had them",
+			need, gpu.Memory, gpu.Name)
 	}
 }
 

@@ -55,7 +55,8 @@ func settings(rows rowset.Set) []setting {
 
 // shareMap colours the share of the all-reduce in every step of every model.
 func shareMap(rows rowset.Set) figure.Figure {
-	f := figure.Figure{Name: "llm_share", Title: "Share of the step that is all-reduce", Columns: min(3, len(rows.Distinct("tp"))),
+	f := figure.Figure{Name: "llm_share", Title: "Share of the step that is all-reduce",
+		Columns: min(3, len(rows.Distinct("tp"))),
 		Caption: "Communication over communication and floor, without overlap. The floor is reading the weights or multiplying, whichever is longer. Empty: outside the curve."}
 	models, steps := rows.Distinct("model"), rows.Distinct("step")
 	zero, most := 0.0, 0.0
@@ -102,7 +103,8 @@ func stepBars(rows rowset.Set) (figure.Figure, bool) {
 	}
 	for _, curve := range rows.Distinct("curve") {
 		var names []string
-		floor, comm := figure.Series{Name: "floor", Kind: figure.StackedBars}, figure.Series{Name: "all-reduce", Kind: figure.StackedBars}
+		floor, comm := figure.Series{Name: "floor", Kind: figure.StackedBars},
+			figure.Series{Name: "all-reduce", Kind: figure.StackedBars}
 		for _, m := range rows.Distinct("model") {
 			if r := find(rows, m, step, tp, curve); r != nil {
 				x := float64(len(names))
@@ -113,7 +115,8 @@ func stepBars(rows rowset.Set) (figure.Figure, bool) {
 		}
 		if len(names) > 0 && len(f.Panels) < 3 {
 			f.Panels = append(f.Panels, figure.Panel{Title: curve, Series: []figure.Series{floor, comm},
-				X: figure.Axis{Scale: figure.Category, Categories: names}, Y: figure.Axis{Label: "time", Unit: figure.Micros, Min: &zero, Max: &most}})
+				X: figure.Axis{Scale: figure.Category, Categories: names},
+				Y: figure.Axis{Label: "time", Unit: figure.Micros, Min: &zero, Max: &most}})
 		}
 	}
 	if f.Columns = 1; len(rows.Distinct("model")) <= sideBySide {
@@ -150,7 +153,8 @@ func gainBars(rows rowset.Set) (figure.Figure, bool) {
 		}
 		if len(list) > 0 {
 			f.Panels = append(f.Panels, figure.Panel{Title: what.name, Series: list, Legend: figure.LegendBelow,
-				X: figure.Axis{Scale: figure.Category, Categories: names}, Y: figure.Axis{Label: "step shorter by", Unit: figure.Percent}})
+				X: figure.Axis{Scale: figure.Category, Categories: names},
+				Y: figure.Axis{Label: "step shorter by", Unit: figure.Percent}})
 		}
 	}
 	return f, len(f.Panels) > 0
@@ -160,7 +164,8 @@ func gainBars(rows rowset.Set) (figure.Figure, bool) {
 type alternativeView struct{ name, us, gain string }
 
 func alternatives(rows rowset.Set) (out []alternativeView) {
-	for _, a := range []alternativeView{{"against", "against_us", "against_gain_pct"}, {"target", "target_us", "target_gain_pct"}} {
+	for _, a := range []alternativeView{{"against", "against_us", "against_gain_pct"},
+		{"target", "target_us", "target_gain_pct"}} {
 		i := slices.IndexFunc(rows, func(r *journal.Row) bool { _, has := r.Metrics[a.gain]; return has })
 		if i < 0 {
 			continue
@@ -208,7 +213,8 @@ func summary(rows rowset.Set, missing int) bench.Section {
 }
 
 func where(r *journal.Row) string {
-	return fmt.Sprintf("%s, %s, tp %s, %s", rowset.Text(r, "model"), rowset.Text(r, "step"), rowset.Text(r, "tp"), rowset.Text(r, "curve"))
+	return fmt.Sprintf("%s, %s, tp %s, %s", rowset.Text(r, "model"), rowset.Text(r, "step"), rowset.Text(r, "tp"),
+		rowset.Text(r, "curve"))
 }
 
 // costs has a line for each model and group, and a column for each step: the
@@ -222,7 +228,8 @@ func costs(rows rowset.Set) bench.Section {
 			for _, st := range steps {
 				cell := ""
 				if r := find(rows, m, st, at.tp, at.curve); r != nil {
-					cell = fmt.Sprintf("%s, %s, %.0f %%", unit.FormatMicros(r.Metrics["layer_us"]), unit.FormatMicros(r.Metrics["time_us"]), r.Metrics["share_pct"])
+					cell = fmt.Sprintf("%s, %s, %.0f %%", unit.FormatMicros(r.Metrics["layer_us"]),
+						unit.FormatMicros(r.Metrics["time_us"]), r.Metrics["share_pct"])
 					any = true
 				}
 				line = append(line, cell)
@@ -232,7 +239,9 @@ func costs(rows rowset.Set) bench.Section {
 			}
 		}
 	}
-	return bench.Section{Title: "Time per layer and per step", Text: "The all-reduces of a layer, of the step, and their share of the step. An empty cell lies outside the curve.", Table: table}
+	return bench.Section{Title: "Time per layer and per step",
+		Text:  "The all-reduces of a layer, of the step, and their share of the step. An empty cell lies outside the curve.",
+		Table: table}
 }
 
 // maxHelp is how many of the gains are listed.
@@ -265,8 +274,10 @@ func help(rows rowset.Set) (bench.Section, bool) {
 	})
 	s.Table = [][]string{{"model", "step", "tp", "what", "all-reduces now", "then", "step shorter by"}}
 	for _, g := range gains[:min(len(gains), maxHelp)] {
-		s.Table = append(s.Table, []string{rowset.Text(g.row, "model"), rowset.Text(g.row, "step"), rowset.Text(g.row, "tp"), g.what.name,
-			unit.FormatMicros(g.row.Metrics["time_us"]), unit.FormatMicros(g.row.Metrics[g.what.us]), fmt.Sprintf("%.1f %%", g.row.Metrics[g.what.gain])})
+		s.Table = append(s.Table, []string{rowset.Text(g.row, "model"), rowset.Text(g.row, "step"),
+			rowset.Text(g.row, "tp"), g.what.name,
+			unit.FormatMicros(g.row.Metrics["time_us"]), unit.FormatMicros(g.row.Metrics[g.what.us]),
+			fmt.Sprintf("%.1f %%", g.row.Metrics[g.what.gain])})
 	}
 	return s, true
 }

@@ -85,7 +85,8 @@ func sipDiagram(t *topo.Topology) *figure.Diagram {
 	}
 	for sip := range t.SIPs.Count {
 		p := at(grid, sip)
-		d.Shapes = append(d.Shapes, figure.Shape{Kind: figure.Box, X: p[0], Y: p[1], W: boxSize, H: boxSize, Text: fmt.Sprintf("SIP %d", sip)})
+		d.Shapes = append(d.Shapes, figure.Shape{Kind: figure.Box, X: p[0], Y: p[1], W: boxSize, H: boxSize,
+			Text: fmt.Sprintf("SIP %d", sip)})
 	}
 	return d
 }

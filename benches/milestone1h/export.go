@@ -47,12 +47,14 @@ func exports(rows []journal.Row) ([]bench.File, error) {
 	ns := func(r *journal.Row) string { return strconv.FormatFloat(r.Metrics["crit_ns"], 'f', 3, 64) }
 	summary := [][]string{{"algorithm", "sip_topology", "n_sips", "n_elem", "bytes_per_pe", "bytes_per_sip", "latency_ns"}}
 	for _, r := range rowset.Good(rows).Part(latencyPart) {
-		summary = append(summary, []string{rowset.Text(r, "algorithm"), rowset.Text(r, "sip_topology"), whole(r, "n_sips"), strconv.Itoa(elements(r)),
+		summary = append(summary, []string{rowset.Text(r, "algorithm"), rowset.Text(r, "sip_topology"), whole(r, "n_sips"),
+			strconv.Itoa(elements(r)),
 			strconv.Itoa(bytesPerPE(r)), strconv.Itoa(bytesPerPE(r) * int(r.Metrics["cubes"])), ns(r)})
 	}
 	buffers := [][]string{{"buffer_kind", "sip_topology", "n_sips", "n_elem", "bytes_per_pe", "latency_ns"}}
 	for _, r := range rowset.Good(rows).Part(bufferPart) {
-		buffers = append(buffers, []string{rowset.Text(r, "buffer_kind"), "torus_2d", whole(r, "n_sips"), strconv.Itoa(elements(r)), strconv.Itoa(bytesPerPE(r)), ns(r)})
+		buffers = append(buffers, []string{rowset.Text(r, "buffer_kind"), "torus_2d", whole(r, "n_sips"),
+			strconv.Itoa(elements(r)), strconv.Itoa(bytesPerPE(r)), ns(r)})
 	}
 	if len(rows) > 0 {
 		if _, _, err := machineOf(rows); err != nil {
@@ -80,7 +82,8 @@ func exports(rows []journal.Row) ([]bench.File, error) {
 // indexPage shows all figures and tables of an evaluation.
 func indexPage(benchName, heading, checked string, figures []string, tables []table) (bench.File, error) {
 	var page bytes.Buffer
-	err := index.Execute(&page, map[string]any{"Bench": benchName, "Heading": heading, "Checked": checked, "Figures": figures, "Tables": tables})
+	err := index.Execute(&page, map[string]any{"Bench": benchName, "Heading": heading, "Checked": checked,
+		"Figures": figures, "Tables": tables})
 	if err != nil {
 		return bench.File{}, fmt.Errorf("%s: %w", indexFile, err)
 	}

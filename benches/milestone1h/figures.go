@@ -90,7 +90,8 @@ func latencyFigure(rows rowset.Set, kind string) (figure.Figure, bool) {
 	}
 	f.Panels = append(f.Panels, figure.Panel{Title: "latency", X: sizeAxis, Series: series,
 		Y: figure.Axis{Label: "slowest PE", Scale: figure.Log10, Unit: figure.Micros}})
-	stack := figure.Panel{Title: "where the time goes", Legend: figure.LegendRight, Y: figure.Axis{Label: "share of the critical path", Unit: figure.Percent},
+	stack := figure.Panel{Title: "where the time goes", Legend: figure.LegendRight,
+		Y: figure.Axis{Label: "share of the critical path", Unit: figure.Percent},
 		X: figure.Axis{Label: "bytes per PE", Scale: figure.Category}}
 	for _, r := range first {
 		stack.X.Categories = append(stack.X.Categories, unit.FormatBytes(int64(bytesPerPE(r))))

@@ -55,7 +55,8 @@ func sweepEntries(rows []journal.Row) ([]sweepEntry, error) {
 		if err != nil {
 			return nil, err
 		}
-		e := sweepEntry{M: m, K: k, N: n, Variant: rowset.Text(r, "variant"), Tiles: int(r.Metrics["tiles"]), TileFill: r.Metrics["tile_fill"],
+		e := sweepEntry{M: m, K: k, N: n, Variant: rowset.Text(r, "variant"), Tiles: int(r.Metrics["tiles"]),
+			TileFill: r.Metrics["tile_fill"],
 			PEWindow: r.Metrics["pe_window_ns"], CompositeWindow: r.Metrics["composite_window_ns"],
 			Utilization: r.Metrics["mac_utilization"] / 100, Theoretical: r.Metrics["mac_utilization_theoretical"] / 100}
 		if err := json.Unmarshal([]byte(r.Details[usageDetail]), &e.usages); err != nil {
@@ -98,7 +99,8 @@ func gemmExports(rows []journal.Row) ([]bench.File, error) {
 
 // sweepTable is what the page shows of the JSON.
 func sweepTable(entries []sweepEntry) table {
-	t := table{gemmFile, [][]string{{"M", "K", "N", "variant", "tiles", "tile_fill", "pe_window_ns", "composite_window_ns", "mac_utilization", "theoretical"}}}
+	t := table{gemmFile, [][]string{{"M", "K", "N", "variant", "tiles", "tile_fill", "pe_window_ns", "composite_window_ns",
+		"mac_utilization", "theoretical"}}}
 	for _, e := range entries {
 		t.Rows = append(t.Rows, []string{strconv.Itoa(e.M), strconv.Itoa(e.K), strconv.Itoa(e.N), e.Variant, strconv.Itoa(e.Tiles),
 			fmt.Sprintf("%.4g", e.TileFill), fmt.Sprintf("%.3f", e.PEWindow), fmt.Sprintf("%.3f", e.CompositeWindow),
@@ -108,7 +110,8 @@ func sweepTable(entries []sweepEntry) table {
 }
 
 func scalingTable(rows rowset.Set) table {
-	t := table{scalingFile, [][]string{{"shape", "split", "cubes", "pes_per_cube", "total_pes", "latency_ns", "speedup", "mac_utilization"}}}
+	t := table{scalingFile, [][]string{{"shape", "split", "cubes", "pes_per_cube", "total_pes", "latency_ns", "speedup",
+		"mac_utilization"}}}
 	for _, c := range scalings(rows) {
 		for _, r := range c.rows {
 			grid, _ := r.Point.Get("cubes_x_pes")

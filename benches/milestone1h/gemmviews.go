@@ -75,7 +75,8 @@ func stageFigure(rows rowset.Set) figure.Figure {
 		if len(of) == 0 {
 			continue
 		}
-		panel := figure.Panel{Title: v, X: x, Y: figure.Axis{Label: "busy", Unit: figure.Percent, Min: new(float64)}, Legend: figure.LegendRight}
+		panel := figure.Panel{Title: v, X: x, Y: figure.Axis{Label: "busy", Unit: figure.Percent, Min: new(float64)},
+			Legend: figure.LegendRight}
 		for i, stage := range stages() {
 			s := figure.Series{Name: stage.String(), Kind: figure.Bars, Color: i + 1}
 			total := 0.0
@@ -102,7 +103,8 @@ func bars(name, metric string, x figure.Axis, rows rowset.Set, color int) figure
 	return s
 }
 
-var utilizationAxis = figure.Axis{Label: "useful multiplications", Unit: figure.Percent, Min: new(float64), Max: floatPtr(100)}
+var utilizationAxis = figure.Axis{Label: "useful multiplications", Unit: figure.Percent, Min: new(float64),
+	Max: floatPtr(100)}
 
 func floatPtr(f float64) *float64 { return &f }
 
@@ -114,7 +116,8 @@ func utilizationFigure(rows rowset.Set) figure.Figure {
 			panel.Series = append(panel.Series, bars(v, "mac_utilization", x, of, i+1))
 		}
 	}
-	return figure.Figure{Name: measuredFigure, Title: "Use of the GEMM engine in the pipeline, as simulated", Panels: []figure.Panel{panel}}
+	return figure.Figure{Name: measuredFigure, Title: "Use of the GEMM engine in the pipeline, as simulated",
+		Panels: []figure.Panel{panel}}
 }
 
 // modelFigure sets what was simulated beside the ideal pipeline, for the variant
@@ -169,11 +172,13 @@ func (c scalingCurve) knee() (pes int, best *journal.Row) {
 }
 
 func scalingCurves(rows rowset.Set) figure.Figure {
-	f := figure.Figure{Name: scalingFigure, Columns: 2, Title: fmt.Sprintf("One product of %s on more PEs (simulated)", rowset.Text(rows[0], "scaling_shape")),
+	f := figure.Figure{Name: scalingFigure, Columns: 2,
+		Title:   fmt.Sprintf("One product of %s on more PEs (simulated)", rowset.Text(rows[0], "scaling_shape")),
 		Caption: "Up to 8 PEs of one cube, then 8 PEs each of several cubes. Split m and n share out rows and columns of the result, k the depth, after which the PEs add up their shares. Every PE has its own copy of the operand that is not split; with _once it lies in the memory of one PE, where all others read it."}
 	x := figure.Axis{Label: "PEs", Scale: figure.Log2}
 	speed := figure.Panel{Title: "speed-up", X: x, Y: figure.Axis{Label: "times faster than 1 PE", Scale: figure.Log2}}
-	use := figure.Panel{Title: "use of the GEMM engines", X: x, Y: figure.Axis{Label: "useful multiplications", Unit: figure.Percent, Min: new(float64)}}
+	use := figure.Panel{Title: "use of the GEMM engines", X: x,
+		Y: figure.Axis{Label: "useful multiplications", Unit: figure.Percent, Min: new(float64)}}
 	most := 1.0
 	for i, c := range scalings(rows) {
 		s := figure.Series{Name: "split " + c.split, Color: i + 1, Dashed: strings.HasSuffix(c.split, onceSuffix)}
@@ -203,9 +208,11 @@ func gemmSections(rows []journal.Row) []bench.Section {
 					busiest, most = stage.String(), v
 				}
 			}
-			table = append(table, []string{shapeLabel(r), strconv.Itoa(int(r.Metrics["tiles"])), fmt.Sprintf("%.4g", r.Metrics["tile_fill"]), rowset.Text(r, "variant"),
+			table = append(table, []string{shapeLabel(r), strconv.Itoa(int(r.Metrics["tiles"])),
+				fmt.Sprintf("%.4g", r.Metrics["tile_fill"]), rowset.Text(r, "variant"),
 				fmt.Sprintf("%.0f ns", r.Metrics["composite_window_ns"]), fmt.Sprintf("%.1f %%", r.Metrics["mac_utilization"]),
-				fmt.Sprintf("%.1f %%", r.Metrics["mac_utilization_theoretical"]), fmt.Sprintf("%s (%.0f %%)", busiest, 100*most/r.Metrics["composite_window_ns"])})
+				fmt.Sprintf("%.1f %%", r.Metrics["mac_utilization_theoretical"]),
+				fmt.Sprintf("%s (%.0f %%)", busiest, 100*most/r.Metrics["composite_window_ns"])})
 		}
 		out = append(out, bench.Section{Title: "The pipeline by shape", Table: table,
 			Text: "Used is the share of the GEMM engine's multiplications within the pipeline's window that were of use; ideal is what a pipeline without latencies would reach with the same tiles."})

@@ -54,9 +54,12 @@ func entryOf(r *journal.Row) entry {
 	rtol, _ := r.Options.Get(rtolOption)
 	e := entry{
 		"key": r.Key, "run_id": r.Run, "trial": r.Trial, "status": r.Status, "reason": r.Reason,
-		"mode": rowset.Text(r, modeAxis), "world_size": rowset.Ranks(r), "partitioner": rowset.Text(r, partitionerAxis), "objective": rowset.Text(r, objectiveAxis),
-		"method": rowset.Text(r, methodAxis), "preconditioner": rowset.Text(r, precondAxis), "problem": r.Details["problem"], "grid": r.Details["grid"],
-		"matrix": rowset.Text(r, matrixOption), "rhs": rowset.Text(r, rhsAxis), "storage": rowset.Text(r, storageAxis), "dtype": "f64", "rtol": rtol.Float(), "seed": r.Details["seed"],
+		"mode": rowset.Text(r, modeAxis), "world_size": rowset.Ranks(r), "partitioner": rowset.Text(r, partitionerAxis),
+		"objective": rowset.Text(r, objectiveAxis),
+		"method":    rowset.Text(r, methodAxis), "preconditioner": rowset.Text(r, precondAxis), "problem": r.Details["problem"],
+		"grid":   r.Details["grid"],
+		"matrix": rowset.Text(r, matrixOption), "rhs": rowset.Text(r, rhsAxis), "storage": rowset.Text(r, storageAxis),
+		"dtype": "f64", "rtol": rtol.Float(), "seed": r.Details["seed"],
 		"backend": r.Backend, "env": r.Env, "host": r.Host, "time": r.Time.UTC().Format("2006-01-02T15:04:05Z"),
 		"stats": r.Stats, "history": residuals(r), "warnings": r.Warnings,
 	}

@@ -20,7 +20,9 @@ func sections(rows []journal.Row) []bench.Section {
 	var out []bench.Section
 	all := curves(rows, "")
 	for _, c := range all {
-		s := bench.Section{Headline: true, Title: title(c), Table: [][]string{{"ranks", "DOF", "DOF/rank", "time s", "spread", "iterations", "us/iteration", "rel.res", "DOF/s", "efficiency", "algorithmic", "implementation"}}}
+		s := bench.Section{Headline: true, Title: title(c),
+			Table: [][]string{{"ranks", "DOF", "DOF/rank", "time s", "spread", "iterations", "us/iteration", "rel.res", "DOF/s",
+				"efficiency", "algorithmic", "implementation"}}}
 		for _, r := range c.rows {
 			s.Table = append(s.Table, line(r))
 		}
@@ -62,7 +64,8 @@ func title(c *curve) string {
 	}
 	words = append(words, rowset.Text(r, partitionerAxis)+" partition")
 	if size := sizeAxis(c.mode); rowset.Text(r, matrixOption) == "" {
-		words = append(words, fmt.Sprintf("%s %s", count(rowset.Number(r, size)), map[string]string{perRankAxis: "unknowns per rank", totalAxis: "unknowns in all"}[size]))
+		words = append(words, fmt.Sprintf("%s %s", count(rowset.Number(r, size)),
+			map[string]string{perRankAxis: "unknowns per rank", totalAxis: "unknowns in all"}[size]))
 	}
 	name := r.Details["problem"]
 	if name == "" {
@@ -172,7 +175,8 @@ func bound(r *journal.Row) string {
 		return fmt.Sprintf("%s it is latency-bound: %.0f %% of an iteration is messages and reductions (%s halo, %s all-reduce, %.3g reductions per iteration).",
 			what, 100*s.communication, unit.FormatMicros(comm), unit.FormatMicros(m[meanOf(solve.AllReduce)]), m["reductions_per_iteration"])
 	case m["triad_fraction"] >= 0.6:
-		return fmt.Sprintf("%s it is bandwidth-bound: %.1f GB/s by the model, %.0f %% of the triad's %.1f GB/s.", what, m["gbps"], 100*m["triad_fraction"], m["triad_gbps"])
+		return fmt.Sprintf("%s it is bandwidth-bound: %.1f GB/s by the model, %.0f %% of the triad's %.1f GB/s.", what,
+			m["gbps"], 100*m["triad_fraction"], m["triad_gbps"])
 	}
 	return fmt.Sprintf("%s it is bound by the ranks' own work, not by memory: %.1f GB/s by the model, %.0f %% of the triad's %.1f GB/s.", what, m["gbps"], 100*m["triad_fraction"], m["triad_gbps"])
 }
@@ -217,7 +221,8 @@ func knee(last *journal.Row, rows []journal.Row) string {
 
 // sameSolve reports whether two rows differ in size, mode and ranks alone.
 func sameSolve(a, b *journal.Row) bool {
-	for _, axis := range []string{problemAxis, dimAxis, stencilAxis, methodAxis, precondAxis, partitionerAxis, objectiveAxis, rhsAxis, storageAxis, matrixOption} {
+	for _, axis := range []string{problemAxis, dimAxis, stencilAxis, methodAxis, precondAxis, partitionerAxis,
+		objectiveAxis, rhsAxis, storageAxis, matrixOption} {
 		if rowset.Text(a, axis) != rowset.Text(b, axis) {
 			return false
 		}

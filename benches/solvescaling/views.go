@@ -85,11 +85,13 @@ func pair(name string, color int, whole, perIteration []figure.Point) []figure.S
 
 func weakPanel(rows []journal.Row) (figure.Panel, bool) {
 	zero, ideal := 0.0, 100.0
-	p := figure.Panel{Title: "weak scaling", X: ranksAxis(), Y: figure.Axis{Label: "efficiency", Unit: figure.Percent, Min: &zero},
+	p := figure.Panel{Title: "weak scaling", X: ranksAxis(),
+		Y:     figure.Axis{Label: "efficiency", Unit: figure.Percent, Min: &zero},
 		Lines: []figure.Line{{Label: "ideal", Y: &ideal}}}
 	all := good(curves(rows, weak))
 	for i, name := range names(all) {
-		p.Series = append(p.Series, pair(name, i+1, byRanks(all[i], "efficiency", 100), byRanks(all[i], "efficiency_implementation", 100))...)
+		p.Series = append(p.Series, pair(name, i+1, byRanks(all[i], "efficiency", 100),
+			byRanks(all[i], "efficiency_implementation", 100))...)
 	}
 	return p, len(p.Series) > 0
 }
@@ -120,7 +122,8 @@ func idealLine(least, most, perRank float64) []figure.Line {
 }
 
 func throughputPanel(rows []journal.Row) (figure.Panel, bool) {
-	p := figure.Panel{Title: "throughput", X: ranksAxis(), Y: figure.Axis{Label: "unknowns solved per second", Scale: figure.Log10}}
+	p := figure.Panel{Title: "throughput", X: ranksAxis(),
+		Y: figure.Axis{Label: "unknowns solved per second", Scale: figure.Log10}}
 	all := good(curves(rows, throughput))
 	best, least, most := 0.0, math.Inf(1), 0.0
 	for i, name := range names(all) {

@@ -53,7 +53,8 @@ func (a Axis) validate(f Faults) {
 	oneOf(f, "scale", a.Scale, Linear, Log2, Log10, Category)
 	oneOf(f, "unit", a.Unit, ticks.Units()...)
 	if (a.Scale == Category) != (len(a.Categories) > 0) {
-		f.Add("scale %q with %d categories: a category axis names its categories, no other axis has any", a.Scale, len(a.Categories))
+		f.Add("scale %q with %d categories: a category axis names its categories, no other axis has any", a.Scale,
+			len(a.Categories))
 	}
 	for _, end := range []struct {
 		name  string

@@ -346,7 +346,8 @@ func (d drawing) link(s Shape, outline draw.Stroke) {
 	for _, line := range lines {
 		w = math.Max(w, f.Width(line))
 	}
-	d.Box(draw.Rect(mid.X-w/2-2, mid.Y-f.Height(len(lines))/2, mid.X+w/2+2, mid.Y+f.Height(len(lines))/2), draw.Veil, draw.Stroke{})
+	d.Box(draw.Rect(mid.X-w/2-2, mid.Y-f.Height(len(lines))/2, mid.X+w/2+2, mid.Y+f.Height(len(lines))/2), draw.Veil,
+		draw.Stroke{})
 	d.Lines(f, mid, draw.CenterMid, lines)
 }
 

@@ -70,7 +70,8 @@ func readNCCLJSON(text string, g Given) (File, error) {
 		return f, fmt.Errorf("reading the JSON of nccl-tests: %w", err)
 	}
 	if _, err := in.Token(); err != io.EOF {
-		return f, fmt.Errorf("reading the JSON of nccl-tests: something follows the object, which ends at byte %d", in.InputOffset())
+		return f, fmt.Errorf("reading the JSON of nccl-tests: something follows the object, which ends at byte %d",
+			in.InputOffset())
 	}
 	if report.Results == nil {
 		return f, fmt.Errorf("this is no JSON of nccl-tests: it has no results")

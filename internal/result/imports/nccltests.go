@@ -125,7 +125,8 @@ func ncclRecords(row *nccltable.Row, line int) (out []Record, err error) {
 }
 
 // ncclMetrics are the metrics and the columns they stand in.
-var ncclMetrics = []struct{ name, column string }{{"time_us", nccltable.Time}, {"algbw", nccltable.AlgBW}, {"busbw", nccltable.BusBW}, {"wrong", nccltable.Wrong}}
+var ncclMetrics = []struct{ name, column string }{{"time_us", nccltable.Time}, {"algbw", nccltable.AlgBW},
+	{"busbw", nccltable.BusBW}, {"wrong", nccltable.Wrong}}
 
 func (p *ncclPreamble) comment(line string) {
 	if m := ncclRank.FindStringSubmatch(line); m != nil {

@@ -13,7 +13,8 @@ import (
 )
 
 func init() {
-	Register(Format{Name: "osu", Help: "tables of OSU's collective latency tests, which never print the number of ranks", Read: readOSU,
+	Register(Format{Name: "osu", Help: "tables of OSU's collective latency tests, which never print the number of ranks",
+		Read:    readOSU,
 		Example: "osu_allreduce.txt --ranks 8 --out out/osu"})
 }
 
@@ -117,10 +118,12 @@ func osuColumns(line string) []string {
 }
 
 func (t *osuTable) record(fields []string, line int) (Record, error) {
-	r := Record{Line: line, Op: t.op, DType: t.dtype, Backend: t.backend, Status: journal.OK, Kind: journal.Measured, Metrics: map[string]float64{},
+	r := Record{Line: line, Op: t.op, DType: t.dtype, Backend: t.backend, Status: journal.OK, Kind: journal.Measured,
+		Metrics: map[string]float64{},
 		Details: map[string]string{"tool": strings.TrimSpace("OSU micro-benchmarks " + t.version)}}
 	if len(fields) != len(t.columns) {
-		return r, LineError(line, "the line has %d fields, the header %d: it is cut off or not of this table", len(fields), len(t.columns))
+		return r, LineError(line, "the line has %d fields, the header %d: it is cut off or not of this table", len(fields),
+			len(t.columns))
 	}
 	if t.memory != "" {
 		r.Extra = point.Point{{Name: "memory", Value: point.StringValue(strings.ToLower(t.memory))}}
@@ -162,7 +165,8 @@ func (t *osuTable) record(fields []string, line int) (Record, error) {
 		return r, LineError(line, "missing column Size")
 	}
 	// What kernbench calls the time is that of the slowest rank.
-	r.Metrics["time_us"], r.Details["time"] = r.Metrics["avg_us"], "mean over iterations, averaged over ranks: OSU without -f tells no more"
+	r.Metrics["time_us"], r.Details["time"] = r.Metrics["avg_us"],
+		"mean over iterations, averaged over ranks: OSU without -f tells no more"
 	if most, has := r.Metrics["max_us"]; has {
 		r.Metrics["time_us"], r.Details["time"] = most, "mean over iterations of the slowest rank"
 	}

@@ -42,7 +42,8 @@ func (rec Record) row(src Source) journal.Row {
 	r := journal.Row{
 		Schema: journal.Schema, Run: src.Run, Bench: src.Bench, Part: src.Part, Backend: rec.Backend,
 		Point: rec.point(), Status: rec.Status, Reason: rec.Reason, Kind: rec.Kind, Samples: rec.Samples,
-		Metrics: maps.Clone(rec.Metrics), Units: map[string]string{}, Details: maps.Clone(rec.Details), Host: rec.Host, Time: src.Time,
+		Metrics: maps.Clone(rec.Metrics), Units: map[string]string{}, Details: maps.Clone(rec.Details), Host: rec.Host,
+		Time: src.Time,
 	}
 	if rec.Ranks > 0 {
 		ranks := rec.Ranks
@@ -61,7 +62,8 @@ func (rec Record) row(src Source) journal.Row {
 	}
 	if rec.Low > 0 && rec.High >= rec.Low && timed {
 		low, high := rec.Low, rec.High
-		r.Stats = map[string]journal.Stat{"time_us": {Min: low, P50: us, P90: high, P99: high, Max: high, Mean: us, CILow: &low, CIHigh: &high}}
+		r.Stats = map[string]journal.Stat{"time_us": {Min: low, P50: us, P90: high, P99: high, Max: high, Mean: us,
+			CILow: &low, CIHigh: &high}}
 	}
 	for name := range r.Metrics {
 		r.Units[name] = unitOf(name)
@@ -89,7 +91,8 @@ func (rec Record) point() point.Point {
 		add("dtype", rec.DType)
 	}
 	add("reduction", rec.Reduction)
-	p = append(p, point.Coord{Name: "size", Value: point.BytesValue(rec.Size)}, point.Coord{Name: "inplace", Value: point.BoolValue(rec.InPlace)})
+	p = append(p, point.Coord{Name: "size", Value: point.BytesValue(rec.Size)},
+		point.Coord{Name: "inplace", Value: point.BoolValue(rec.InPlace)})
 	return append(p, rec.Extra...)
 }
 

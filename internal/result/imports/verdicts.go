@@ -18,9 +18,11 @@ const ClaimsPart = "claims"
 func VerdictRows(verdicts []model.Verdict, src Source, first int) []journal.Row {
 	var out []journal.Row
 	for i, v := range verdicts {
-		r := journal.Row{Schema: journal.Schema, Run: src.Run, Bench: src.Bench, Part: ClaimsPart, Index: first + i, Kind: journal.Modelled, Time: src.Time,
-			Point:   point.Point{{Name: "claim", Value: point.StringValue(v.Claim.Text)}},
-			Details: map[string]string{"kind": v.Claim.Kind, "answer": string(v.Answer), "file": fmt.Sprintf("%s, SHA-256 %.12s", src.Name, src.SHA256)}}
+		r := journal.Row{Schema: journal.Schema, Run: src.Run, Bench: src.Bench, Part: ClaimsPart, Index: first + i,
+			Kind: journal.Modelled, Time: src.Time,
+			Point: point.Point{{Name: "claim", Value: point.StringValue(v.Claim.Text)}},
+			Details: map[string]string{"kind": v.Claim.Kind, "answer": string(v.Answer),
+				"file": fmt.Sprintf("%s, SHA-256 %.12s", src.Name, src.SHA256)}}
 		switch v.Answer {
 		case model.Holds:
 			r.Status, r.Details["because"] = journal.OK, v.Reason

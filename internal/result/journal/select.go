@@ -65,7 +65,8 @@ func LoadRun(spec string) (*Journal, *Run, error) {
 func (j *Journal) Find(sel string) (*Run, error) {
 	if len(j.Runs) == 0 {
 		if len(j.Problems) > 0 {
-			return nil, fmt.Errorf("%s: %w (%d lines could not be read, the first is %v)", j.Path, ErrNoRun, len(j.Problems), j.Problems[0])
+			return nil, fmt.Errorf("%s: %w (%d lines could not be read, the first is %v)", j.Path, ErrNoRun, len(j.Problems),
+				j.Problems[0])
 		}
 		return nil, fmt.Errorf("%s: %w", j.Path, ErrNoRun)
 	}

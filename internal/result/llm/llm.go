@@ -137,7 +137,8 @@ const (
 )
 
 var gpus = []GPU{
-	{"h200", 4800, 989, 141}, {"h100", 3350, 989, 80}, {"a100", 2039, 312, 80}, {"b200", 8000, 2250, 180}, {"mi300x", 5300, 1307, 192},
+	{"h200", 4800, 989, 141}, {"h100", 3350, 989, 80}, {"a100", 2039, 312, 80}, {"b200", 8000, 2250, 180},
+	{"mi300x", 5300, 1307, 192},
 }
 
 // GPUs lists the known ones, the default first.
@@ -208,7 +209,8 @@ func Impact(m Model, g GPU, p Parallelism, ranks, tokens int, curve *model.Table
 	if m.Heads%ranks != 0 {
 		return Step{}, fmt.Errorf("%s has %d heads, which %d ranks cannot share evenly", m.Name, m.Heads, ranks)
 	}
-	s := Step{Message: m.Message(tokens), PerLayer: perLayer, Count: perLayer * m.Layers, Besides: besides, FloorUS: FloorUS(m, g, ranks, tokens)}
+	s := Step{Message: m.Message(tokens), PerLayer: perLayer, Count: perLayer * m.Layers, Besides: besides,
+		FloorUS: FloorUS(m, g, ranks, tokens)}
 	each, err := curve.US(ranks, s.Message)
 	if err != nil {
 		return Step{}, err

@@ -45,7 +45,8 @@ func Check(samples []Sample) []Warning {
 	for _, c := range Fit(samples) {
 		curves[c.Series] = c
 	}
-	return slices.Concat(aboveLimit(samples), identical(samples), noCeiling(samples), fallingRate(samples, curves), farBelow(samples, curves), equalDTypes(samples, curves))
+	return slices.Concat(aboveLimit(samples), identical(samples), noCeiling(samples), fallingRate(samples, curves),
+		farBelow(samples, curves), equalDTypes(samples, curves))
 }
 
 // aboveLimit: all of a row's limits are least times, so the largest counts. A
@@ -147,7 +148,8 @@ func sameTimes(as, bs []Sample) (Warning, bool) {
 	}
 	w.Text = fmt.Sprintf("%s and %s take the same time (%s and %s at %s, %.2g %% apart): closer than two data paths come; "+
 		"the switch between them most likely had no effect, so this says nothing about the difference until the path taken is shown",
-		difference(at.a.Series, at.b.Series), difference(at.b.Series, at.a.Series), exactMicros(at.a.TimeUS), exactMicros(at.b.TimeUS),
+		difference(at.a.Series, at.b.Series), difference(at.b.Series, at.a.Series), exactMicros(at.a.TimeUS),
+		exactMicros(at.b.TimeUS),
 		unit.FormatBytes(at.a.Bytes), 100*worst)
 	return w, true
 }

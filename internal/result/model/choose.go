@@ -70,7 +70,8 @@ func Crossovers(samples []Sample) []Crossover {
 	var out []Crossover
 	for _, run := range runs(samples) {
 		for i := 1; i < len(run.spans); i++ {
-			out = append(out, Crossover{Setting: run.setting, From: run.spans[i-1].algorithm, To: run.spans[i].algorithm, Bytes: run.spans[i-1].upTo})
+			out = append(out, Crossover{Setting: run.setting, From: run.spans[i-1].algorithm, To: run.spans[i].algorithm,
+				Bytes: run.spans[i-1].upTo})
 		}
 	}
 	return out

@@ -48,7 +48,8 @@ const (
 
 // ClaimKinds lists them.
 func ClaimKinds() []string {
-	return []string{ClaimBound, ClaimDTypes, ClaimNoEffect, ClaimDecode, ClaimCount, ClaimPassed, ClaimUtilisation, ClaimBusBW, ClaimPotential}
+	return []string{ClaimBound, ClaimDTypes, ClaimNoEffect, ClaimDecode, ClaimCount, ClaimPassed, ClaimUtilisation,
+		ClaimBusBW, ClaimPotential}
 }
 
 // Verdict is what the rows say to a claim.
@@ -250,9 +251,11 @@ func judgeUtilisation(c Claim, samples []Sample) (Answer, string) {
 	if c.Of == "" {
 		var lines []string
 		for _, ceiling := range Links()[0].Ceilings() {
-			lines = append(lines, fmt.Sprintf("%.2g %% of %s (%s GB/s)", 100*Utilisation(best, ceiling), ceiling.Name, unit.FormatSig(ceiling.GBs, 3)))
+			lines = append(lines, fmt.Sprintf("%.2g %% of %s (%s GB/s)", 100*Utilisation(best, ceiling), ceiling.Name,
+				unit.FormatSig(ceiling.GBs, 3)))
 		}
-		return Refused, fmt.Sprintf("%s %% of what? A utilisation needs its denominator; %s GB/s would be %s", unit.FormatSig(c.Value, 3), unit.FormatSig(best.BusBW(), 4), strings.Join(lines, ", "))
+		return Refused, fmt.Sprintf("%s %% of what? A utilisation needs its denominator; %s GB/s would be %s",
+			unit.FormatSig(c.Value, 3), unit.FormatSig(best.BusBW(), 4), strings.Join(lines, ", "))
 	}
 	ceilings, err := Ceilings(c.Of)
 	if err != nil || len(ceilings) != 1 {
@@ -260,7 +263,8 @@ func judgeUtilisation(c Claim, samples []Sample) (Answer, string) {
 	}
 	have := 100 * Utilisation(best, ceilings[0])
 	if math.Abs(have/c.Value-1) > claimSlack {
-		return Refuted, fmt.Sprintf("%s GB/s are %.2g %% of %s (%s GB/s), not %s %%", unit.FormatSig(best.BusBW(), 4), have, ceilings[0].Name,
+		return Refuted, fmt.Sprintf("%s GB/s are %.2g %% of %s (%s GB/s), not %s %%", unit.FormatSig(best.BusBW(), 4), have,
+			ceilings[0].Name,
 			unit.FormatSig(ceilings[0].GBs, 3), unit.FormatSig(c.Value, 3))
 	}
 	return Holds, fmt.Sprintf("%s GB/s are %.2g %% of %s", unit.FormatSig(best.BusBW(), 4), have, ceilings[0].Name)
@@ -275,9 +279,11 @@ func judgeBusBW(c Claim, samples []Sample) (Answer, string) {
 		}
 	}
 	if miss > claimSlack {
-		return Refuted, fmt.Sprintf("bus bandwidth is bytes / time x 2(n-1)/n: %s GB/s at most with %s, not %s", unit.FormatSig(nearest.BusBW(), 4), unit.Plural(nearest.Ranks, "rank"), unit.FormatSig(c.Value, 3))
+		return Refuted, fmt.Sprintf("bus bandwidth is bytes / time x 2(n-1)/n: %s GB/s at most with %s, not %s",
+			unit.FormatSig(nearest.BusBW(), 4), unit.Plural(nearest.Ranks, "rank"), unit.FormatSig(c.Value, 3))
 	}
-	return Holds, fmt.Sprintf("%s at %s has %s GB/s", nearest.Series, unit.FormatBytes(nearest.Bytes), unit.FormatSig(nearest.BusBW(), 4))
+	return Holds, fmt.Sprintf("%s at %s has %s GB/s", nearest.Series, unit.FormatBytes(nearest.Bytes),
+		unit.FormatSig(nearest.BusBW(), 4))
 }
 
 func judgePotential(c Claim, samples []Sample, curve func(string) (*Table, error)) (Answer, string) {

@@ -72,7 +72,8 @@ func (c Curve) Bounds() string {
 	}
 	low, high := c.Bound(c.Min), c.Bound(c.Max)
 	if low == high {
-		return fmt.Sprintf("%s-bound from %s to %s", low, unit.FormatBytesApprox(float64(c.Min)), unit.FormatBytesApprox(float64(c.Max)))
+		return fmt.Sprintf("%s-bound from %s to %s", low, unit.FormatBytesApprox(float64(c.Min)),
+			unit.FormatBytesApprox(float64(c.Max)))
 	}
 	return fmt.Sprintf("%s-bound at %s, %s-bound at %s, equal shares at %s", low, unit.FormatBytesApprox(float64(c.Min)),
 		high, unit.FormatBytesApprox(float64(c.Max)), unit.FormatBytesApprox(c.HalfBytes()))

@@ -165,7 +165,8 @@ func identity(r *journal.Row) string {
 	if r.NumRanks != nil {
 		ranks = *r.NumRanks
 	}
-	return fmt.Sprint(r.Bench, "\x00", r.Part, "\x00", r.Point, "\x00", ranks, "\x00", r.Backend, "\x00", envText(r), "\x00", r.Options, "\x00", r.Host)
+	return fmt.Sprint(r.Bench, "\x00", r.Part, "\x00", r.Point, "\x00", ranks, "\x00", r.Backend, "\x00", envText(r),
+		"\x00", r.Options, "\x00", r.Host)
 }
 
 func envText(r *journal.Row) string {

@@ -36,7 +36,8 @@ func (t *Table) US(ranks int, bytes int64) (float64, error) {
 	}
 	first, last := points[0], points[len(points)-1]
 	if bytes < first.Bytes || bytes > last.Bytes {
-		return 0, fmt.Errorf("curve %s with %s goes from %s to %s: %s is outside, and nothing is extrapolated", t.Name, unit.Plural(ranks, "rank"),
+		return 0, fmt.Errorf("curve %s with %s goes from %s to %s: %s is outside, and nothing is extrapolated", t.Name,
+			unit.Plural(ranks, "rank"),
 			unit.FormatBytes(first.Bytes), unit.FormatBytes(last.Bytes), unit.FormatBytes(bytes))
 	}
 	i, exact := slices.BinarySearchFunc(points, bytes, func(p TablePoint, b int64) int { return cmp.Compare(p.Bytes, b) })

@@ -49,7 +49,8 @@ const (
 )
 
 // columns maps the words of headers to the columns of numbers.
-var columns = map[string]string{"time": Time, "cputime": Time, "algbw": AlgBW, "busbw": BusBW, "#wrong": Wrong, "wrong": Wrong, "error": Wrong}
+var columns = map[string]string{"time": Time, "cputime": Time, "algbw": AlgBW, "busbw": BusBW, "#wrong": Wrong,
+	"wrong": Wrong, "error": Wrong}
 
 // units are those of the line under the header.
 var units = []string{"(B)", "(elements)", "(us)", "(GB/s)", "(%)"}

@@ -21,7 +21,8 @@ func match(old, new Run, opts Options) ([]rowkey.Matched, error) {
 			return nil, fmt.Errorf("nothing to ignore: %w", suggest.Unknown("coordinate of these runs", name, known))
 		}
 	}
-	points := rowkey.Match(func(r *journal.Row) string { return rowkey.Of(r, opts.Ignore...) }, rowset.All(old.Rows), rowset.All(new.Rows))
+	points := rowkey.Match(func(r *journal.Row) string { return rowkey.Of(r, opts.Ignore...) }, rowset.All(old.Rows),
+		rowset.All(new.Rows))
 	if len(opts.Ignore) == 0 {
 		return points, nil
 	}

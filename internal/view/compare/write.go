@@ -25,8 +25,10 @@ func (r Report) Write(w io.Writer, format string, width int) error {
 	}
 	v := verdict.Report{
 		Heading: append([]string{r.OldRun + " -> " + r.NewRun + ":"}, shared...),
-		Columns: []texttab.Column{{Title: "point"}, {Title: "verdict"}, {Title: "old " + value, Right: true}, {Title: "new", Right: true},
-			{Title: "change", Right: true}, {Title: "95% interval", Right: true}, {Title: "p", Right: true}, {Title: "note", Shrink: true}},
+		Columns: []texttab.Column{{Title: "point"}, {Title: "verdict"}, {Title: "old " + value, Right: true},
+			{Title: "new", Right: true},
+			{Title: "change", Right: true}, {Title: "95% interval", Right: true}, {Title: "p", Right: true},
+			{Title: "note", Shrink: true}},
 		Suite: "kernbench compare " + r.OldRun + " " + r.NewRun, Warnings: r.Warnings, Data: r, Remarks: []string{""},
 	}
 	for _, w := range r.Warnings {
@@ -36,7 +38,8 @@ func (r Report) Write(w io.Writer, format string, width int) error {
 	for _, p := range r.Pairs {
 		change, interval, prob := p.Effect.text()
 		v.Lines = append(v.Lines, verdict.Line{
-			Cells: []string{texttab.Plain(p.shortName(shared)), string(p.Verdict), p.Old.text(), p.New.text(), change, interval, prob, texttab.Plain(strings.Join(p.Notes, "; "))},
+			Cells: []string{texttab.Plain(p.shortName(shared)), string(p.Verdict), p.Old.text(), p.New.text(), change, interval,
+				prob, texttab.Plain(strings.Join(p.Notes, "; "))},
 			Class: strings.ReplaceAll(p.group, "/", "."), Name: strings.Join(p.fields, " "),
 			Verdict: string(p.Verdict), Outcome: p.Verdict.outcome(), Message: p.message(r),
 		})

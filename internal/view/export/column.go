@@ -44,7 +44,8 @@ const (
 // rolePrefix is what goes before a csv name that another column already has.
 // Environment variables, options and limits always carry theirs, so that a
 // heading says what it is without the declaration.
-var rolePrefix = map[Role]string{Axis: "axis.", Env: "env.", Option: "option.", Metric: "metric.", Spread: "metric.", Unit: "metric.", Limit: "limit."}
+var rolePrefix = map[Role]string{Axis: "axis.", Env: "env.", Option: "option.", Metric: "metric.", Spread: "metric.",
+	Unit: "metric.", Limit: "limit."}
 
 // Column is one column of the formats that are tables.
 type Column struct {
@@ -148,7 +149,8 @@ func (n *columnNames) columns() []Column {
 	for _, c := range []Column{{Role: Bench, Name: "bench"}, {Role: Part, Name: "part"},
 		{Role: NumRanks, Name: rowkey.NumRanks}, {Role: Backend, Name: rowkey.Backend}, {Role: Kind, Name: "kind"},
 		{Role: Trial, Name: "trial"}, {Role: Status, Name: "status"}, {Role: Samples, Name: "samples"},
-		{Role: Rank, Name: "rank"}, {Role: Phase, Name: "phase"}, {Role: Reason, Name: "reason"}, {Role: Warnings, Name: "warnings"}} {
+		{Role: Rank, Name: "rank"}, {Role: Phase, Name: "phase"}, {Role: Reason, Name: "reason"},
+		{Role: Warnings, Name: "warnings"}} {
 		b.add(c)
 	}
 	for _, name := range n.axes.list {

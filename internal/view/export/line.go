@@ -41,7 +41,8 @@ func lines(rows []*journal.Row, perTrial bool) []line {
 }
 
 // severity orders statuses by how much a reader must know of them.
-var severity = map[journal.Status]int{journal.OK: 0, journal.Skipped: 1, journal.NotExecuted: 2, journal.Timeout: 3, journal.Failed: 4}
+var severity = map[journal.Status]int{journal.OK: 0, journal.Skipped: 1, journal.NotExecuted: 2, journal.Timeout: 3,
+	journal.Failed: 4}
 
 // worst is the row that speaks for the line: a point is ok only when all of
 // its trials are.

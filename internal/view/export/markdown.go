@@ -57,6 +57,7 @@ func (s section) markdownTable(b *bytes.Buffer) {
 
 // markdownEscapes are the characters that would end a cell or start markup
 // inside a word; an underscore within a name does neither.
-var markdownEscapes = strings.NewReplacer(`\`, `\\`, `|`, `\|`, `*`, `\*`, "`", "\\`", `[`, `\[`, `~`, `\~`, `<`, `&lt;`, `&`, `&amp;`)
+var markdownEscapes = strings.NewReplacer(`\`, `\\`, `|`, `\|`, `*`, `\*`, "`", "\\`", `[`, `\[`, `~`, `\~`, `<`,
+	`&lt;`, `&`, `&amp;`)
 
 func markdown(s string) string { return markdownEscapes.Replace(s) }

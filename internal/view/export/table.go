@@ -78,7 +78,8 @@ func (s section) without(i int) section {
 func (s section) layout() *texttab.Table {
 	t := &texttab.Table{}
 	for _, c := range s.columns {
-		t.Columns = append(t.Columns, texttab.Column{Title: texttab.Plain(c.heading()), Right: c.numeric, Shrink: c.Role == Reason})
+		t.Columns = append(t.Columns, texttab.Column{Title: texttab.Plain(c.heading()), Right: c.numeric,
+			Shrink: c.Role == Reason})
 	}
 	for _, cells := range s.cells {
 		t.Add(cells...)

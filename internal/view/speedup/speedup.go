@@ -143,14 +143,16 @@ func Compare(ours Side, peers []Side, goals Goals) ([]Table, error) {
 			names = append(names, g.Key)
 		}
 		slices.Sort(names)
-		return nil, fmt.Errorf("%s holds %d settings (%s): want one, so that each point is one time", ours.Name, len(mine), strings.Join(names, "; "))
+		return nil, fmt.Errorf("%s holds %d settings (%s): want one, so that each point is one time", ours.Name, len(mine),
+			strings.Join(names, "; "))
 	}
 	contests, err := contestsOf(rowkey.Match(shared.Of, runs...), shared, settings)
 	if err != nil {
 		return nil, err
 	}
 	if len(contests) == 0 {
-		return nil, fmt.Errorf("no point of %s was measured by a peer with as many ranks; they have these axes in common: %s", ours.Name, strings.Join(shared.Axes, ", "))
+		return nil, fmt.Errorf("no point of %s was measured by a peer with as many ranks; they have these axes in common: %s",
+			ours.Name, strings.Join(shared.Axes, ", "))
 	}
 	slices.SortStableFunc(contests, func(a, b contest) int {
 		return cmp.Or(cmp.Compare(a.ranks, b.ranks), rowkey.ComparePoints(a.point, b.point))
@@ -218,7 +220,8 @@ func table(contests []contest, goals Goals) Table {
 				seen[trial]++
 			}
 		}
-		l := Line{Point: c.point, Ours: c.ours.median(), Theirs: best.times.median(), Peer: best.name, Ratio: ratioOf(ratios), OfLimit: c.ofLimit}
+		l := Line{Point: c.point, Ours: c.ours.median(), Theirs: best.times.median(), Peer: best.name, Ratio: ratioOf(ratios),
+			OfLimit: c.ofLimit}
 		l.Verdict = l.Ratio.judge(goals.least())
 		t.Slower = worse(t.Slower, l.Verdict)
 		t.Lines = append(t.Lines, l)

@@ -27,14 +27,17 @@ func (t Table) Write(w io.Writer, ours string, goals Goals, width int) error {
 	axes := varying(t.Lines)
 	r := verdict.Report{Heading: []string{heading + ":"}, Remarks: []string{
 		fmt.Sprintf("%s: %s", every, t.Slower),
-		fmt.Sprintf("geometric mean %s times faster (%s), goal %s: %s (%d pairs)", unit.FormatSig(t.Geomean.Median, 3), t.Geomean.interval(),
+		fmt.Sprintf("geometric mean %s times faster (%s), goal %s: %s (%d pairs)", unit.FormatSig(t.Geomean.Median, 3),
+			t.Geomean.interval(),
 			unit.FormatSig(goals.Mean, 3), t.Faster, t.Geomean.Pairs), ""}}
 	for _, name := range axes {
 		r.Columns = append(r.Columns, texttab.Column{Title: name, Right: true})
 	}
 	r.Columns = append(r.Columns, texttab.Column{Title: "ours us", Right: true}, texttab.Column{Title: "peer us", Right: true},
-		texttab.Column{Title: "times faster", Right: true}, texttab.Column{Title: "95% interval", Right: true}, texttab.Column{Title: "pairs", Right: true},
-		texttab.Column{Title: "% of limit", Right: true}, texttab.Column{Title: title}, texttab.Column{Title: "best peer", Shrink: true})
+		texttab.Column{Title: "times faster", Right: true}, texttab.Column{Title: "95% interval", Right: true},
+		texttab.Column{Title: "pairs", Right: true},
+		texttab.Column{Title: "% of limit", Right: true}, texttab.Column{Title: title},
+		texttab.Column{Title: "best peer", Shrink: true})
 	for _, l := range t.Lines {
 		r.Lines = append(r.Lines, verdict.Line{Cells: l.cells(axes)})
 	}
