@@ -46,7 +46,8 @@ const (
 
 // Collectives lists the operations.
 func Collectives() []Collective {
-	return []Collective{AllReduce, ReduceScatter, AllGather, Broadcast, Reduce, Gather, Scatter, AllToAll, Barrier, Send, Recv}
+	return []Collective{AllReduce, ReduceScatter, AllGather, Broadcast, Reduce, Gather, Scatter, AllToAll, Barrier,
+		Send, Recv}
 }
 
 // Reduces tells whether the operation combines elements.

@@ -115,21 +115,25 @@ func fromEnviron(environ []string, get func(string) string) (Config, error) {
 		port, _ = strconv.Atoi(get("MASTER_PORT")) // no number: as if unset
 	}
 	c := Config{Rank: job.Rank, Size: job.Size, Secret: get(secretVar),
-		ID: fmt.Sprintf("%s %s, %s:%d, attempt %s", job.Launcher, job.ID, addr, port, cmp.Or(get("TORCHELASTIC_RESTART_COUNT"), "0"))}
+		ID: fmt.Sprintf("%s %s, %s:%d, attempt %s", job.Launcher, job.ID, addr, port,
+			cmp.Or(get("TORCHELASTIC_RESTART_COUNT"), "0"))}
 	if job.LocalSize == job.Size {
 		return c, nil
 	}
 	var faults []error
 	if addr == "" || port < 1 || port+portOffset > 65535 {
-		faults = append(faults, fmt.Errorf("%s's ranks are on several hosts and need a place to meet: set MASTER_ADDR to the host of rank 0 and MASTER_PORT to a port below 65535, for all ranks", job.Launcher))
+		faults = append(faults, fmt.Errorf("%s's ranks are on several hosts and need an address to meet at: "+
+			"set MASTER_ADDR to the host of rank 0 and MASTER_PORT to a port below 65535, for all ranks", job.Launcher))
 	}
 	if len(c.Secret) < minSecret {
-		faults = append(faults, fmt.Errorf("ranks on several hosts need a common secret: set %s to at least %d characters, for all ranks", secretVar, minSecret))
+		faults = append(faults, fmt.Errorf("ranks on several hosts need a common secret: "+
+			"set %s to at least %d characters, for all ranks", secretVar, minSecret))
 	}
 	if len(faults) > 0 {
 		return Config{}, errors.Join(faults...)
 	}
-	bootstrap := &tcp.Bootstrap{Endpoint: net.JoinHostPort(addr, strconv.Itoa(port+portOffset)), Rank: c.Rank, Size: c.Size, Secret: []byte(c.Secret)}
+	bootstrap := &tcp.Bootstrap{Endpoint: net.JoinHostPort(addr, strconv.Itoa(port+portOffset)),
+		Rank: c.Rank, Size: c.Size, Secret: []byte(c.Secret)}
 	c.Exchange = bootstrap.Exchange
 	return c, nil
 }

@@ -21,7 +21,7 @@ func TestFromEnv(t *testing.T) {
 		{"no secret", torchrun + "LOCAL_WORLD_SIZE=2", 0, false, "set KERNBENCH_DIST_SECRET to at least 16 characters"},
 		{"short secret", torchrun + "LOCAL_WORLD_SIZE=2 KERNBENCH_DIST_SECRET=abc", 0, false, "set KERNBENCH_DIST_SECRET to at least 16 characters"},
 		{"mpirun on one host", openmpi + "OMPI_COMM_WORLD_LOCAL_SIZE=4", 4, false, ""},
-		{"mpirun on several", openmpi + secret + "OMPI_COMM_WORLD_LOCAL_SIZE=2", 0, false, "mpirun's ranks are on several hosts and need a place to meet: set MASTER_ADDR"},
+		{"mpirun on several", openmpi + secret + "OMPI_COMM_WORLD_LOCAL_SIZE=2", 0, false, "mpirun's ranks are on several hosts and need an address to meet at: set MASTER_ADDR"},
 		{"mpirun with a place", openmpi + secret + "OMPI_COMM_WORLD_LOCAL_SIZE=2 MASTER_ADDR=n0 MASTER_PORT=29500", 4, true, ""},
 		{"contradiction", strings.Replace(torchrun, "RANK=1", "RANK=4", 1) + "LOCAL_WORLD_SIZE=4", 0, false, "inconsistent"},
 	} {

@@ -190,7 +190,8 @@ func (p *Plan) settleInPlace(rank, size int) error {
 		return errors.New("in and out overlap: there is no all-to-all in place")
 	}
 	if distance != want {
-		return fmt.Errorf("in and out overlap, in begins %d bytes after out: in place it must be %d, otherwise they must be apart", distance, want)
+		return fmt.Errorf("in and out overlap, in starts %d bytes after out: "+
+			"in place it must be %d, otherwise they must be apart", distance, want)
 	}
 	p.InPlace = true
 	return nil

@@ -108,9 +108,6 @@ func Describe(backend string) Description {
 	return d
 }
 
-// ShapeOf is the Shape of a backend's Description.
-func ShapeOf(backend string) Shape { return Describe(backend).Shape }
-
 // Can is the most that a group of the backend can do.
 func (d Description) Can() Capabilities {
 	if d.Capabilities == nil {

@@ -71,7 +71,8 @@ named and the rows have no limits; their details say which library it was.
 		bench.FileOption("tuning", "", "tuning table for algorithm=auto; empty is the built-in one"),
 		bench.FileOption("probe", "", "probe result to take the limits from; empty is this host's own"),
 		bench.Seconds("5", "most time to sample one point"),
-		bench.Option("hosts", point.Int, "0", "count the ranks as being on so many hosts, which TCP connects even within this machine; 0: as it is"),
+		bench.Option("hosts", point.Int, "0",
+			"count the ranks as being on so many hosts, which TCP connects even within this machine; 0: as it is"),
 		bench.Metric("pct_of_limit", "%", "higher"),
 		bench.Drop(invalid),
 		bench.Figures(figures),
@@ -189,7 +190,8 @@ func lacking(caps dist.Capabilities, s *bench.State, sh shape) string {
 			if can := dist.Describe(s.Backend()).Can().Algorithms[op]; slices.Contains(can, name) {
 				return fmt.Sprintf("no %s algorithm %s in a group of %d", op, name, sh.ranks)
 			}
-			return fmt.Sprintf("no %s algorithm %s (there are %s)", op, name, strings.Join(append(slices.Clone(known), auto), ", "))
+			all := strings.Join(append(slices.Clone(known), auto), ", ")
+			return fmt.Sprintf("no %s algorithm %s (there are %s)", op, name, all)
 		}
 		if op.Reduces() && !slices.Contains(caps.Reductions, sh.reduction) {
 			return fmt.Sprintf("no reduction %s", sh.reduction)

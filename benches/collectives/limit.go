@@ -52,7 +52,8 @@ func trafficOf(sh shape, algorithm string) (schedule.Traffic, error) {
 	if sh.ranks == 1 && sh.op == barrier {
 		return schedule.Traffic{}, nil
 	}
-	s, err := schedule.New(sh.op, algorithm, schedule.Params{Ranks: sh.ranks, Count: sh.count, Root: root, InPlace: sh.inPlace})
+	s, err := schedule.New(sh.op, algorithm,
+		schedule.Params{Ranks: sh.ranks, Count: sh.count, Root: root, InPlace: sh.inPlace})
 	if err != nil {
 		return schedule.Traffic{}, err
 	}
@@ -108,7 +109,9 @@ func hostLimitsFor(s *bench.State) func(sh shape, plan dist.Plan) {
 	s.Detail("probe", fmt.Sprintf("%s, %s", p.Profile, p.Time.Format("2006-01-02 15:04:05Z")))
 	return func(sh shape, plan dist.Plan) {
 		l, err := limitOf(p, sh, plan.Algorithm)
-		record(s, []dist.Limit{{Name: "bandwidth", US: l.bandwidth}, {Name: "hops", US: l.hops}, {Name: "exchange", US: l.exchange}}, err)
+		record(s, []dist.Limit{
+			{Name: "bandwidth", US: l.bandwidth}, {Name: "hops", US: l.hops}, {Name: "exchange", US: l.exchange},
+		}, err)
 	}
 }
 
@@ -131,7 +134,8 @@ func record(s *bench.State, list []dist.Limit, err error) {
 func AllReduceLimits(s *bench.State) func(p dist.Plan, algorithm string) {
 	record := limitsFor(s)
 	return func(p dist.Plan, algorithm string) {
-		sh := shape{op: allReduce, dtype: p.DType, reduction: p.Reduction, count: p.Count, ranks: s.Size(), inPlace: p.InPlace, buffers: private}
+		sh := shape{op: allReduce, dtype: p.DType, reduction: p.Reduction, count: p.Count, ranks: s.Size(),
+			inPlace: p.InPlace, buffers: private}
 		if p.In.Memory() != nil {
 			sh.buffers = symmetric
 		}

@@ -101,7 +101,8 @@ func canRun(d dist.Description) bool {
 		return true
 	}
 	can := d.Can()
-	return can.Has(dist.AllReduce) && can.Symmetric && slices.Contains(can.DTypes, dist.F32) && slices.Contains(can.Reductions, dist.Sum)
+	return can.Has(dist.AllReduce) && can.Symmetric &&
+		slices.Contains(can.DTypes, dist.F32) && slices.Contains(can.Reductions, dist.Sum)
 }
 
 // impossible says why a point cannot be run, when planning.

@@ -35,7 +35,9 @@ func (e *engine) Capabilities() dist.Capabilities {
 // capabilities say that the accelerator adds up halves, and little else.
 func capabilities(algorithms []string) dist.Capabilities {
 	return dist.Capabilities{
-		Ops: []dist.Collective{dist.AllReduce, dist.Barrier}, DTypes: []dist.DType{dist.F16}, Reductions: []dist.Reduction{dist.Sum},
+		Ops:        []dist.Collective{dist.AllReduce, dist.Barrier},
+		DTypes:     []dist.DType{dist.F16},
+		Reductions: []dist.Reduction{dist.Sum},
 		Algorithms: map[dist.Collective][]string{dist.AllReduce: algorithms},
 		// The exchange between SIPs goes round, and each begins with its own sum.
 		RanksRound: true,

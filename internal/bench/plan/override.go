@@ -20,7 +20,7 @@ func override(b *bench.Bench, req Request) ([]*bench.DeclaredPart, error) {
 	for i, p := range b.Parts {
 		parts[i] = completed(p, req.Backend)
 	}
-	if w := req.World; w != nil && !dist.ShapeOf(req.Backend).InProcess {
+	if w := req.World; w != nil && !dist.Describe(req.Backend).InProcess {
 		setRanks(parts, w.Ranks)
 	}
 	var errs []error

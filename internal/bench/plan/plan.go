@@ -113,7 +113,7 @@ func Make(b *bench.Bench, req Request) (*Plan, error) {
 	if err := b.Validate(); err != nil {
 		return nil, err
 	}
-	p := &Plan{Bench: b, Backend: req.Backend, Shape: dist.ShapeOf(req.Backend), Trials: req.Trials, Seed: req.Seed}
+	p := &Plan{Bench: b, Backend: req.Backend, Shape: dist.Describe(req.Backend).Shape, Trials: req.Trials, Seed: req.Seed}
 	var err error
 	if p.Options, err = options(b, req.Options); err != nil {
 		return nil, err

@@ -1,32 +1,32 @@
 package schedule
 
-// plainly are the options of an all-reduce that has no shape to choose.
-var plainly = []string{takesChunk, takesInPlace}
+// chunkInPlace are the options of an all-reduce that has no shape to choose.
+var chunkInPlace = []string{takesChunk, takesInPlace}
 
 // allReduces are the all-reduce algorithms. Facts about their traffic and hops
 // come from Cost.
 var allReduces = []Algorithm{
 	{Info: Info{Collective: AllReduce, Name: "naive",
 		Help:  "everyone sends to rank 0, which adds up and sends the sum back",
-		Takes: plainly, Order: RankOrder}, Steps: emitting(naive)},
+		Takes: chunkInPlace, Order: RankOrder}, Steps: emitting(naive)},
 	{Info: Info{Collective: AllReduce, Name: "one-stage", Aliases: []string{"one-shot", "1-stage"},
 		Help:  "every rank reads all inputs and adds everything itself: fewest hops",
-		Takes: plainly, Direct: true, Order: RankOrder, Wide: true}, Steps: emitting(oneStage), Scratch: oneStageScratch},
+		Takes: chunkInPlace, Direct: true, Order: RankOrder, Wide: true}, Steps: emitting(oneStage), Scratch: oneStageScratch},
 	{Info: Info{Collective: AllReduce, Name: "two-stage", Aliases: []string{"two-shot", "2-stage"},
 		Help:  "every rank adds its part from all inputs, then reads the other parts: least traffic in few hops",
-		Takes: plainly, Direct: true, Order: RankOrder, Wide: true}, Steps: emitting(twoStage)},
+		Takes: chunkInPlace, Direct: true, Order: RankOrder, Wide: true}, Steps: emitting(twoStage)},
 	{Info: Info{Collective: AllReduce, Name: "ring",
 		Help:  "reduce-scatter then all-gather between neighbours: least traffic over links",
-		Takes: plainly}, Steps: emitting(ring)},
+		Takes: chunkInPlace}, Steps: emitting(ring)},
 	{Info: Info{Collective: AllReduce, Name: "recursive-doubling", Short: "rec-dbl",
 		Help:  "whole vectors exchanged at distances 1, 2, 4...: fewest messages",
-		Takes: plainly}, Steps: emitting(recursiveDoubling), Scratch: pieceScratch},
+		Takes: chunkInPlace}, Steps: emitting(recursiveDoubling), Scratch: pieceScratch},
 	{Info: Info{Collective: AllReduce, Name: "halving-doubling", Short: "halving",
 		Help:  "reduce-scatter by halves, all-gather by doubling: few messages and least traffic",
-		Takes: plainly}, Steps: emitting(halvingDoubling)},
+		Takes: chunkInPlace}, Steps: emitting(halvingDoubling)},
 	{Info: Info{Collective: AllReduce, Name: "tree",
 		Help:  "reduce up a binary tree and broadcast down; pieces are pipelined",
-		Takes: plainly}, Steps: emitting(tree)},
+		Takes: chunkInPlace}, Steps: emitting(tree)},
 	{Info: Info{Collective: AllReduce, Name: "torus",
 		Help:  "rings along rows, then along columns, then back along rows",
 		Needs: "Width * Height = Ranks", Takes: []string{takesWidth, takesHeight, takesChunk, takesInPlace},
@@ -159,7 +159,7 @@ func tree(e *emitter) {
 	}
 }
 
-// torus gives rank y*Width+x the place (x, y).
+// torus puts rank y*Width+x at (x, y).
 func torus(e *emitter) {
 	x, y := e.rank%e.Width, e.rank/e.Width
 	row := Peers{First: y * e.Width, Stride: 1, N: e.Width}
@@ -176,8 +176,8 @@ func torus(e *emitter) {
 
 // hierarchical groups neighbouring ranks, as launchers place them on a host.
 func hierarchical(e *emitter) {
-	place := e.rank % e.GroupSize
-	group := Peers{First: e.rank - place, Stride: 1, N: e.GroupSize}
-	across := Peers{First: place, Stride: e.GroupSize, N: e.Ranks / e.GroupSize}
+	index := e.rank % e.GroupSize
+	group := Peers{First: e.rank - index, Stride: 1, N: e.GroupSize}
+	across := Peers{First: index, Stride: e.GroupSize, N: e.Ranks / e.GroupSize}
 	e.grouped(group, func(off, n int) { e.halve(across, off, n) })
 }

@@ -1,31 +1,53 @@
 package schedule
 
+// The options of the other collectives: most can be done in place.
+var (
+	inPlace     = []string{takesInPlace}
+	rooted      = []string{takesRoot, takesInPlace}
+	rootedChunk = []string{takesRoot, takesChunk, takesInPlace}
+)
+
 // otherCollectives are the algorithms of the other collectives.
 var otherCollectives = []Algorithm{
-	{Info: Info{Collective: ReduceScatter, Name: "ring", Help: "partial sums travel once round the ring", Takes: []string{takesInPlace}},
-		Steps: emitting(ringReduceScatter), Scratch: ringReduceScatterScratch},
-	{Info: Info{Collective: ReduceScatter, Name: "direct", Help: "every rank adds its block from all inputs", Direct: true, Order: RankOrder, Wide: true, Takes: []string{takesInPlace}},
-		Steps: emitting(directReduceScatter)},
-	{Info: Info{Collective: AllGather, Name: "ring", Help: "blocks travel once round the ring", Takes: []string{takesInPlace}}, Steps: emitting(ringAllGather)},
-	{Info: Info{Collective: AllGather, Name: "direct", Help: "every rank reads all blocks", Direct: true, Takes: []string{takesInPlace}}, Steps: emitting(directAllGather)},
-	{Info: Info{Collective: Broadcast, Name: "tree", Help: "down a binary tree; pieces are pipelined",
-		Takes: []string{takesRoot, takesChunk, takesInPlace}}, Steps: emitting(treeBroadcast)},
-	{Info: Info{Collective: Broadcast, Name: "direct", Help: "every rank reads the root's input", Direct: true,
-		Takes: []string{takesRoot, takesInPlace}}, Steps: emitting(directBroadcast)},
-	{Info: Info{Collective: ReduceTo, Name: "tree", Help: "up a binary tree; pieces are pipelined",
-		Takes: []string{takesRoot, takesChunk, takesInPlace}}, Steps: emitting(treeReduce), Scratch: treeReduceScratch},
-	{Info: Info{Collective: ReduceTo, Name: "direct", Help: "every rank adds its part from all inputs and puts it at the root", Direct: true, Order: RankOrder, Wide: true,
-		Takes: []string{takesRoot, takesInPlace}}, Steps: emitting(directReduce), Scratch: directReduceScratch},
-	{Info: Info{Collective: Gather, Name: "linear", Help: "every rank sends its block to the root", Takes: []string{takesRoot, takesInPlace}}, Steps: emitting(linearGather)},
-	{Info: Info{Collective: Gather, Name: "direct", Help: "every rank puts its block at the root", Direct: true,
-		Takes: []string{takesRoot, takesInPlace}}, Steps: emitting(directGather)},
-	{Info: Info{Collective: Scatter, Name: "linear", Help: "the root sends every rank its block", Takes: []string{takesRoot, takesInPlace}}, Steps: emitting(linearScatter)},
-	{Info: Info{Collective: Scatter, Name: "direct", Help: "every rank reads its block from the root", Direct: true,
-		Takes: []string{takesRoot, takesInPlace}}, Steps: emitting(directScatter)},
-	{Info: Info{Collective: AllToAll, Name: "pairwise", Help: "in round k, send to the k-th rank after and receive from the k-th before"}, Steps: emitting(pairwise)},
-	{Info: Info{Collective: AllToAll, Name: "direct", Help: "every rank reads its block of every input", Direct: true}, Steps: emitting(directAllToAll)},
-	{Info: Info{Collective: Barrier, Name: "dissemination", Help: "flags at distances 1, 2, 4...: few flags in log2 hops"}, Steps: emitting(dissemination)},
-	{Info: Info{Collective: Barrier, Name: "direct", Help: "a flag to everyone, then wait for everyone's: one hop"}, Steps: emitting(directBarrier)},
+	{Info: Info{Collective: ReduceScatter, Name: "ring", Takes: inPlace,
+		Help: "partial sums travel once round the ring"}, Steps: emitting(ringReduceScatter), Scratch: ringReduceScatterScratch},
+	{Info: Info{Collective: ReduceScatter, Name: "direct", Takes: inPlace, Direct: true, Order: RankOrder, Wide: true,
+		Help: "every rank adds its block from all inputs"}, Steps: emitting(directReduceScatter)},
+
+	{Info: Info{Collective: AllGather, Name: "ring", Takes: inPlace,
+		Help: "blocks travel once round the ring"}, Steps: emitting(ringAllGather)},
+	{Info: Info{Collective: AllGather, Name: "direct", Takes: inPlace, Direct: true,
+		Help: "every rank reads all blocks"}, Steps: emitting(directAllGather)},
+
+	{Info: Info{Collective: Broadcast, Name: "tree", Takes: rootedChunk,
+		Help: "down a binary tree; pieces are pipelined"}, Steps: emitting(treeBroadcast)},
+	{Info: Info{Collective: Broadcast, Name: "direct", Takes: rooted, Direct: true,
+		Help: "every rank reads the root's input"}, Steps: emitting(directBroadcast)},
+
+	{Info: Info{Collective: ReduceTo, Name: "tree", Takes: rootedChunk,
+		Help: "up a binary tree; pieces are pipelined"}, Steps: emitting(treeReduce), Scratch: treeReduceScratch},
+	{Info: Info{Collective: ReduceTo, Name: "direct", Takes: rooted, Direct: true, Order: RankOrder, Wide: true,
+		Help: "every rank adds its part from all inputs and puts it at the root"}, Steps: emitting(directReduce), Scratch: directReduceScratch},
+
+	{Info: Info{Collective: Gather, Name: "linear", Takes: rooted,
+		Help: "every rank sends its block to the root"}, Steps: emitting(linearGather)},
+	{Info: Info{Collective: Gather, Name: "direct", Takes: rooted, Direct: true,
+		Help: "every rank puts its block at the root"}, Steps: emitting(directGather)},
+
+	{Info: Info{Collective: Scatter, Name: "linear", Takes: rooted,
+		Help: "the root sends every rank its block"}, Steps: emitting(linearScatter)},
+	{Info: Info{Collective: Scatter, Name: "direct", Takes: rooted, Direct: true,
+		Help: "every rank reads its block from the root"}, Steps: emitting(directScatter)},
+
+	{Info: Info{Collective: AllToAll, Name: "pairwise",
+		Help: "in round k, send to the k-th rank after and receive from the k-th before"}, Steps: emitting(pairwise)},
+	{Info: Info{Collective: AllToAll, Name: "direct", Direct: true,
+		Help: "every rank reads its block of every input"}, Steps: emitting(directAllToAll)},
+
+	{Info: Info{Collective: Barrier, Name: "dissemination",
+		Help: "flags at distances 1, 2, 4...: few flags in log2 hops"}, Steps: emitting(dissemination)},
+	{Info: Info{Collective: Barrier, Name: "direct",
+		Help: "a flag to everyone, then wait for everyone's: one hop"}, Steps: emitting(directBarrier)},
 }
 
 // ringReduceScatter lets partial sums travel through two scratch slots, one
