@@ -1,6 +1,6 @@
 // Package faults is a campaign of random faults against random runs of the whole
-// program: `go test` strikes thirty times, FAULTS=300 as often as one likes, and
-// FAULTS_SEED repeats one. Whatever is struck, no row is lost, no process and no
+// program: `go test` injects thirty faults, FAULTS=300 as often as one likes, and
+// FAULTS_SEED repeats one. Whatever is hit, no row is lost, no process and no
 // shared memory stays, and the culprit is named.
 package faults
 
@@ -24,8 +24,8 @@ import (
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
-// strike is one of the campaign, drawn from the seed alone.
-type strike struct {
+// injection is one fault of the campaign, drawn from the seed alone.
+type injection struct {
 	shape *shape
 	fault *fault
 	delay time.Duration // after the first point has begun
@@ -45,15 +45,15 @@ type fault struct {
 	name   string
 	weight int
 	shapes []string
-	strike func(s *scene) (struck bool) // nil: it was there from the beginning
+	inject func(s *scene) (hit bool) // nil: it was there from the beginning
 	// named tells whether the rows and messages name the culprit; rows are the bad ones.
 	named func(s *scene, rows []journal.Row) bool
 }
 
-// scene is a run that is struck.
+// scene is a run and the fault that is injected into it.
 type scene struct {
 	*testing.T
-	strike
+	injection
 	dir      string
 	mark     proctest.Mark
 	secrets  []string // one per host
@@ -88,10 +88,10 @@ var faults = []*fault{
 	{"kill worker", 6, []string{"local", "joined", "mpirun", "hosts"}, killOf(workers, syscall.SIGKILL), rankNamed("signal 9", "the worker ended", "ended with")},
 	{"kill agent", 3, []string{"local", "mpirun"}, killOf(agents, syscall.SIGKILL), reasonNamed("the launch agent died")},
 	{"kill supervisor", 4, []string{"local", "mpirun"}, killOf(supervisors, syscall.SIGKILL), alwaysNamed},
-	{"kill rank", 4, []string{"joined", "hosts"}, killOf(places, syscall.SIGKILL), placeNamed},
+	{"kill rank", 4, []string{"joined", "hosts"}, killOf(rankHosts, syscall.SIGKILL), rankHostNamed},
 	{"kill launcher", 3, []string{"joined", "hosts"}, killOf(launchers, syscall.SIGKILL), launcherNamed},
 	{"stop worker", 1, []string{"local", "joined"}, killOf(workers, syscall.SIGSTOP), rankNamed("lost heartbeat")},
-	{"stop rank", 1, []string{"joined", "hosts"}, killOf(followers, syscall.SIGSTOP), placeNamed},
+	{"stop rank", 1, []string{"joined", "hosts"}, killOf(followers, syscall.SIGSTOP), rankHostNamed},
 	{"stop launcher", 1, []string{"hosts"}, stopLauncher, launcherNamed},
 	{"cut", 2, []string{"hosts"}, cut, launcherNamed},
 	{"reset", 3, []string{"mpirun", "hosts"}, resetWorker, rankNamed("the worker ended", "ended with", "connection lost")},
@@ -99,8 +99,8 @@ var faults = []*fault{
 	{"wrong secret", 1, []string{"hosts"}, nil, stderrNamed("the secrets differ")},
 }
 
-// draw chooses a strike.
-func draw(rng *mathrand.Rand) strike {
+// draw chooses a fault to inject.
+func draw(rng *mathrand.Rand) injection {
 	total := 0
 	for _, f := range faults {
 		total += f.weight
@@ -114,11 +114,11 @@ func draw(rng *mathrand.Rand) strike {
 	}
 	name := f.shapes[rng.IntN(len(f.shapes))]
 	i := slices.IndexFunc(shapes, func(s *shape) bool { return s.name == name })
-	return strike{shapes[i], f, time.Duration(rng.Int64N(int64(250 * time.Millisecond))), rng.IntN(1 << 20)}
+	return injection{shapes[i], f, time.Duration(rng.Int64N(int64(250 * time.Millisecond))), rng.IntN(1 << 20)}
 }
 
-// simple strikes need neither root nor other people's launchers.
-func (s strike) simple() bool {
+// simple ones need neither root nor other people's launchers.
+func (s injection) simple() bool {
 	return s.fault.name != "disk full" && (s.shape.name == "local" || s.shape.name == "joined")
 }
 
@@ -138,7 +138,7 @@ func setting(t *testing.T, name string, otherwise uint64) uint64 {
 // tally counts, by fault, how it went.
 type tally struct {
 	mu    sync.Mutex
-	lines map[string]*[4]int // strikes, struck, bad rows, resumed rows
+	lines map[string]*[4]int // injected, hit, bad rows, resumed rows
 }
 
 func TestCampaign(t *testing.T) {
@@ -151,7 +151,7 @@ func TestCampaign(t *testing.T) {
 	rng := mathrand.New(mathrand.NewPCG(seed, 0))
 	shm := shared(t)
 	results := &tally{lines: map[string]*[4]int{}}
-	t.Run("strikes", func(t *testing.T) {
+	t.Run("injections", func(t *testing.T) {
 		for i := range count {
 			drawn := draw(rng)
 			for testing.Short() && !drawn.simple() {
@@ -159,10 +159,10 @@ func TestCampaign(t *testing.T) {
 			}
 			t.Run(fmt.Sprintf("%03d %s in %s", i, drawn.fault.name, drawn.shape.name), func(t *testing.T) {
 				t.Parallel()
-				s := &scene{T: t, strike: drawn, dir: filepath.Join(t.TempDir(), "run"), mark: proctest.Mark{Name: markName, Value: rand.Text()}}
+				s := &scene{T: t, injection: drawn, dir: filepath.Join(t.TempDir(), "run"), mark: proctest.Mark{Name: markName, Value: rand.Text()}}
 				s.secrets = []string{"the secret of this test run", "the secret of this test run"}
-				struck, bad, resumed := s.play()
-				results.add(drawn.fault.name+" in "+drawn.shape.name, struck, bad, resumed)
+				hit, bad, resumed := s.play()
+				results.add(drawn.fault.name+" in "+drawn.shape.name, hit, bad, resumed)
 			})
 		}
 	})
@@ -174,11 +174,11 @@ func TestCampaign(t *testing.T) {
 	if !t.Failed() {
 		t.Logf("zero lost rows, zero processes and no shared memory left behind, every culprit named")
 	}
-	t.Logf("strikes by fault, those that hit, rows they cost at first, rows there in the end:\n%s", results)
+	t.Logf("injections by fault, those that hit, rows they cost at first, rows there in the end:\n%s", results)
 }
 
-// play runs, strikes, looks, resumes and looks again.
-func (s *scene) play() (struck bool, bad, rows int) {
+// play runs, injects, looks, resumes and looks again.
+func (s *scene) play() (hit bool, bad, rows int) {
 	switch s.fault.name {
 	case "disk full":
 		mount(s.T, s.dir, 8+4*(s.pick%8))
@@ -188,20 +188,20 @@ func (s *scene) play() (struck bool, bad, rows int) {
 	}
 	defer s.mark.AssertGone(s.T)
 	s.shape.start(s)
-	if struck = s.fault.strike == nil; !struck && s.awaitBegin() {
+	if hit = s.fault.inject == nil; !hit && s.awaitBegin() {
 		time.Sleep(s.delay)
-		struck = s.fault.strike(s)
+		hit = s.fault.inject(s)
 	}
 	s.wait()
 	failed := s.failures()
-	if struck && !s.fault.named(s, failed) {
-		s.Errorf("the culprit (pid %d, rank %d) is not named: %d bad rows %v; said:\n%s", s.victim.PID, s.victim.rank(), len(failed), reasons(failed), s.words())
+	if hit && !s.fault.named(s, failed) {
+		s.Errorf("the culprit (pid %d, rank %d) is not named: %d bad rows %v; said:\n%s", s.victim.PID, s.victim.rank(), len(failed), reasons(failed), s.output())
 	}
 	if s.small {
 		grow(s.T, s.dir)
 	}
 	s.resume()
-	return struck, len(failed), s.assertComplete()
+	return hit, len(failed), s.assertComplete()
 }
 
 func (s *scene) runArgs() []string {
@@ -227,7 +227,7 @@ func (s *scene) command(h *netns.Host, args ...string) {
 	s.commands, s.said, s.ended = append(s.commands, cmd), append(s.said, said), append(s.ended, ended)
 }
 
-func (s *scene) words() string {
+func (s *scene) output() string {
 	var all []string
 	for _, b := range s.said {
 		all = append(all, b.String())
@@ -246,7 +246,7 @@ func (s *scene) awaitBegin() bool {
 			break
 		}
 	}
-	s.Errorf("no point has begun; said:\n%s", s.words())
+	s.Errorf("no point has begun; said:\n%s", s.output())
 	return false
 }
 
@@ -272,7 +272,7 @@ func (s *scene) wait() {
 		select {
 		case <-e:
 		case <-time.After(hangGuard):
-			s.Errorf("it does not end; said:\n%s", s.words())
+			s.Errorf("it does not end; said:\n%s", s.output())
 			for _, p := range s.mark.Processes() {
 				s.Logf("still there: %d %s", p.PID, p.Cmdline)
 				syscall.Kill(p.PID, syscall.SIGKILL)
@@ -361,7 +361,7 @@ func reasons(rows []journal.Row) (out []string) {
 	return out
 }
 
-func (t *tally) add(name string, struck bool, bad, rows int) {
+func (t *tally) add(name string, hit bool, bad, rows int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	line := t.lines[name]
@@ -370,7 +370,7 @@ func (t *tally) add(name string, struck bool, bad, rows int) {
 		t.lines[name] = line
 	}
 	line[0]++
-	if struck {
+	if hit {
 		line[1]++
 	}
 	line[2] += bad
@@ -379,7 +379,7 @@ func (t *tally) add(name string, struck bool, bad, rows int) {
 
 func (t *tally) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%-28s %7s %7s %9s %9s\n", "fault", "strikes", "struck", "bad rows", "complete")
+	fmt.Fprintf(&b, "%-28s %7s %7s %9s %9s\n", "fault", "injected", "hit", "bad rows", "complete")
 	var names []string
 	for name := range t.lines {
 		names = append(names, name)

@@ -49,7 +49,7 @@ func work() *bench.Bench {
 // process is a living process of a run.
 type process struct{ proctest.Process }
 
-// rank is the process's place in its job, -1 if it has none.
+// rank is the process's rank in its job, -1 if it has none.
 func (p process) rank() int {
 	for _, name := range []string{"RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK"} {
 		if n, err := strconv.Atoi(p.Env[name]); err == nil {

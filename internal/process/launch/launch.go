@@ -70,7 +70,7 @@ type Started struct {
 	Rank, PID int
 	// Env holds, for each name of Spec.WatchEnv, the value in the process's own environment as the kernel shows it, nil
 	// for a variable that is not there. The whole map is nil when the process had ended before it could be read.
-	Env map[string]*string
+	Env Settings
 }
 
 // Output says that a process has written; it comes at most about twice a second and process, and is left out when the

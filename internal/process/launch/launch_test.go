@@ -220,7 +220,7 @@ func TestEnvironmentIsExact(t *testing.T) {
 	for e := range l.Events() {
 		if st, ok := e.(Started); ok {
 			want := map[string]*string{"LAUNCH_TEST_INHERITED": nil, "LAUNCH_TEST_EMPTY": &empty, "LAUNCH_TEST_ODD": &odd, "RANK": &zero}
-			if diff := cmp.Diff(want, st.Env); diff != "" {
+			if diff := cmp.Diff(want, map[string]*string(st.Env)); diff != "" {
 				t.Errorf("read back: %s", diff)
 			}
 			if err := os.WriteFile(seen, nil, 0o600); err != nil {

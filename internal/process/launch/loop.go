@@ -112,7 +112,7 @@ func (c *launchLoop) start() (err error) {
 		ready = append(ready, r)
 	}
 	c.oomBefore = oomKills()
-	started := make([]sentStarted, 0, len(ready))
+	started := make([]Started, 0, len(ready))
 	for _, r := range ready {
 		select {
 		case <-c.gone:
@@ -124,7 +124,7 @@ func (c *launchLoop) start() (err error) {
 		}
 		c.ranks = append(c.ranks, r)
 		c.left++
-		seen := sentStarted{Rank: r.Rank, PID: r.pid}
+		seen := Started{Rank: r.Rank, PID: r.pid}
 		if len(c.job.WatchEnv) > 0 {
 			seen.Env = r.watched(c.job.WatchEnv)
 		}

@@ -1,6 +1,7 @@
 package launch
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -20,13 +21,13 @@ type request struct {
 
 // reply is a frame from the agent to the supervisor: exactly one field is set.
 type reply struct {
-	Hello    *hello        `json:"hello,omitempty"`
-	Launched []sentStarted `json:"launched,omitempty"` // every process runs
-	Refused  string        `json:"refused,omitempty"`  // the launch did not come about; nothing of it is left
-	Output   *Output       `json:"output,omitempty"`
-	Exited   *Exit         `json:"exited,omitempty"`
-	Done     *Outcome      `json:"done,omitempty"`
-	Bye      bool          `json:"bye,omitempty"` // the agent exits and has no child
+	Hello    *hello    `json:"hello,omitempty"`
+	Launched []Started `json:"launched,omitempty"` // every process runs
+	Refused  string    `json:"refused,omitempty"`  // the launch did not come about; nothing of it is left
+	Output   *Output   `json:"output,omitempty"`
+	Exited   *Exit     `json:"exited,omitempty"`
+	Done     *Outcome  `json:"done,omitempty"`
+	Bye      bool      `json:"bye,omitempty"` // the agent exits and has no child
 }
 
 // hello opens the connection; the token proves that the peer is the process that was started for this purpose.
@@ -37,7 +38,7 @@ type hello struct {
 type launchRequest struct {
 	ID            int           `json:"id"`
 	Procs         []sentProc    `json:"procs"`
-	WatchEnv      [][]byte      `json:"watch_env,omitempty"`
+	WatchEnv      Texts         `json:"watch_env,omitempty"`
 	Grace         time.Duration `json:"grace"`
 	Settle        time.Duration `json:"settle"`
 	LogLimit      int64         `json:"log_limit"`
@@ -45,23 +46,15 @@ type launchRequest struct {
 	StoppedLimit  time.Duration `json:"stopped_limit,omitempty"`
 }
 
-// sentProc is a Proc as it is sent. Argv, Env and paths are bytes and not JSON strings, which cannot carry what is not
-// UTF-8 and would silently change it.
+// sentProc is a Proc as it is sent.
 type sentProc struct {
-	Rank           int      `json:"rank"`
-	Argv           [][]byte `json:"argv"`
-	Env            [][]byte `json:"env"`
-	Dir            []byte   `json:"dir"`
-	Files          []int    `json:"files,omitempty"` // indices into the files sent before
-	Stdout, Stderr []byte   `json:",omitempty"`
-	CPUs           []int    `json:"cpus,omitempty"`
-}
-
-// sentStarted is a Started as it is sent; Env follows the order of launchRequest.WatchEnv.
-type sentStarted struct {
-	Rank int      `json:"rank"`
-	PID  int      `json:"pid"`
-	Env  [][]byte `json:"env,omitempty"`
+	Rank           int    `json:"rank"`
+	Argv           Texts  `json:"argv"`
+	Env            Texts  `json:"env"`
+	Dir            []byte `json:"dir"`             // see Texts
+	Files          []int  `json:"files,omitempty"` // indices into the files sent before
+	Stdout, Stderr []byte `json:",omitempty"`
+	CPUs           []int  `json:"cpus,omitempty"`
 }
 
 // stopRequest names its launch, for it may cross the end of it on the way.
@@ -71,20 +64,64 @@ type stopRequest struct {
 	Dump   bool   `json:"dump,omitempty"`
 }
 
-func toBytes(texts []string) [][]byte {
-	out := make([][]byte, len(texts))
-	for i, s := range texts {
-		out[i] = []byte(s)
+// Texts travel as bytes and not as JSON strings, which cannot carry what is not UTF-8 and would silently change it.
+type Texts []string
+
+// MarshalJSON writes the bytes of each text.
+func (t Texts) MarshalJSON() ([]byte, error) {
+	all := make([][]byte, len(t))
+	for i, text := range t {
+		all[i] = []byte(text)
 	}
-	return out
+	return json.Marshal(all)
 }
 
-func toStrings(texts [][]byte) []string {
-	out := make([]string, len(texts))
-	for i, b := range texts {
-		out[i] = string(b)
+// UnmarshalJSON reads what MarshalJSON wrote.
+func (t *Texts) UnmarshalJSON(data []byte) error {
+	var all [][]byte
+	err := json.Unmarshal(data, &all)
+	*t = make(Texts, len(all))
+	for i, text := range all {
+		(*t)[i] = string(text)
 	}
-	return out
+	return err
+}
+
+// Settings are variables and their values, nil for one that is not set. They travel as [Texts] do.
+type Settings map[string]*string
+
+// MarshalJSON writes name and value of each variable in turn.
+func (s Settings) MarshalJSON() ([]byte, error) {
+	var all [][]byte // null for no settings, as for a value that is not set
+	if s != nil {
+		all = [][]byte{}
+	}
+	for name, value := range s {
+		all = append(all, []byte(name), nil)
+		if value != nil {
+			all[len(all)-1] = []byte(*value)
+		}
+	}
+	return json.Marshal(all)
+}
+
+// UnmarshalJSON reads what MarshalJSON wrote.
+func (s *Settings) UnmarshalJSON(data []byte) error {
+	var all [][]byte
+	if err := json.Unmarshal(data, &all); err != nil || all == nil {
+		*s = nil
+		return err
+	}
+	*s = Settings{}
+	for i := 0; i+1 < len(all); i += 2 {
+		var value *string
+		if all[i+1] != nil {
+			text := string(all[i+1])
+			value = &text
+		}
+		(*s)[string(all[i])] = value
+	}
+	return nil
 }
 
 // maxCPUs is the size of the kernel's cpu_set_t.
@@ -119,7 +156,7 @@ func (a *Agent) encode(procs []Proc) ([]sentProc, []*os.File, error) {
 		}
 		taken[p.Rank] = true
 		w := sentProc{
-			Rank: p.Rank, Argv: toBytes(p.Argv), Env: toBytes(a.tagged(p.Env)), Dir: absolute(p.Dir),
+			Rank: p.Rank, Argv: p.Argv, Env: a.tagged(p.Env), Dir: absolute(p.Dir),
 			Stdout: absolute(p.Stdout), Stderr: absolute(p.Stderr), CPUs: p.CPUs,
 		}
 		if p.Dir == "" {

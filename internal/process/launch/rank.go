@@ -59,12 +59,11 @@ func (r *rank) captures() []*capture {
 
 // start forks and executes the process. It must run on a thread that outlives the process.
 func (r *rank) start(reaper *reaper, null *os.File, files []*os.File, ended func(*rank, ending)) error {
-	env := toStrings(r.Env)
-	path, err := lookPath(string(r.Argv[0]), string(r.Dir), env)
+	path, err := lookPath(r.Argv[0], string(r.Dir), r.Env)
 	if err != nil {
 		return fmt.Errorf("rank %d: %w", r.Rank, err)
 	}
-	attr := &syscall.ProcAttr{Dir: string(r.Dir), Env: env, Sys: &syscall.SysProcAttr{
+	attr := &syscall.ProcAttr{Dir: string(r.Dir), Env: r.Env, Sys: &syscall.SysProcAttr{
 		Setpgid:   true,            // a signal to its own group stays with the rank
 		Pdeathsig: syscall.SIGKILL, // the agent cannot be outlived
 	}}
@@ -82,7 +81,7 @@ func (r *rank) start(reaper *reaper, null *os.File, files []*os.File, ended func
 	}
 	defer restore()
 	r.pid, err = reaper.start(
-		func() (int, error) { return syscall.ForkExec(path, toStrings(r.Argv), attr) },
+		func() (int, error) { return syscall.ForkExec(path, r.Argv, attr) },
 		func(e ending) { ended(r, e) })
 	if err != nil {
 		// The kernel says "no such file" also for a missing directory or script interpreter.
@@ -103,7 +102,7 @@ func (r *rank) abandon() {
 }
 
 // watched reads the values of the named variables out of the running process.
-func (r *rank) watched(names [][]byte) [][]byte {
+func (r *rank) watched(names []string) Settings {
 	env := environ(r.pid)
 	// The kernel tells that a program was executed a moment before it shows its environment. That is never empty: the
 	// tag is in it.
@@ -116,9 +115,13 @@ func (r *rank) watched(names [][]byte) [][]byte {
 	if env == nil {
 		return nil
 	}
-	values := make([][]byte, len(names))
-	for i, name := range names {
-		values[i] = lookup(env, string(name))
+	values := make(Settings, len(names))
+	for _, name := range names {
+		values[name] = nil
+		if value := lookup(env, name); value != nil {
+			text := string(value)
+			values[name] = &text
+		}
 	}
 	return values
 }

@@ -60,7 +60,7 @@ func (a *Agent) Launch(ctx context.Context, spec Spec) (*Launch, error) {
 	}
 	if err == nil {
 		err = a.conn.Send(request{Launch: &launchRequest{
-			ID: l.id, Procs: procs, WatchEnv: toBytes(spec.WatchEnv),
+			ID: l.id, Procs: procs, WatchEnv: spec.WatchEnv,
 			Grace: spec.Grace, Settle: spec.settle, LogLimit: spec.LogLimit, StopOnFailure: spec.StopOnFailure,
 			StoppedLimit: spec.StoppedLimit,
 		}})
@@ -129,7 +129,7 @@ func (l *Launch) handle(r reply) {
 		l.begun <- errors.New(r.Refused)
 	case r.Launched != nil:
 		for _, s := range r.Launched {
-			l.events <- Started{Rank: s.Rank, PID: s.PID, Env: watchedEnv(l.spec.WatchEnv, s.Env)}
+			l.events <- s
 		}
 		l.begun <- nil
 	case r.Output != nil:
@@ -160,19 +160,4 @@ func (l *Launch) end(outcome Outcome, err error) {
 	}
 	close(l.events)
 	close(l.done)
-}
-
-func watchedEnv(names []string, values [][]byte) map[string]*string {
-	if values == nil {
-		return nil
-	}
-	env := make(map[string]*string, len(names))
-	for i, name := range names {
-		env[name] = nil
-		if values[i] != nil {
-			text := string(values[i])
-			env[name] = &text
-		}
-	}
-	return env
 }

@@ -67,7 +67,7 @@ type Spec struct {
 type message struct {
 	// From a follower.
 	Join        *join           `json:"join,omitempty"`
-	Started     *started        `json:"started,omitempty"`
+	Started     *launch.Started `json:"started,omitempty"`
 	Output      *output         `json:"output,omitempty"`
 	Exited      *launch.Exit    `json:"exited,omitempty"`
 	Done        *launch.Outcome `json:"done,omitempty"`
@@ -88,29 +88,16 @@ type join struct {
 	Reached string `json:"reached,omitempty"` // the address at which it has reached rank 0
 }
 
-// start is a Proc as it is sent. What need not be UTF-8 is bytes: JSON would
-// silently change it.
+// start is a Proc as it is sent.
 type start struct {
 	ID     int             `json:"id"`
-	Argv   [][]byte        `json:"argv"`
+	Argv   launch.Texts    `json:"argv"`
 	Dir    []byte          `json:"dir,omitempty"`
-	Set    []setting       `json:"set,omitempty"`
+	Set    launch.Settings `json:"set,omitempty"`
 	Vars   launch.RankVars `json:"vars"`
 	Native bool            `json:"native,omitempty"`
 	Files  []string        `json:"files,omitempty"`
 	Watch  []string        `json:"watch,omitempty"`
-}
-
-type setting struct {
-	Name  string `json:"name"`
-	Value []byte `json:"value,omitempty"`
-	Unset bool   `json:"unset,omitempty"`
-}
-
-type started struct {
-	PID int               `json:"pid"`
-	Env map[string][]byte `json:"env,omitempty"` // of the watched variables, those that are there
-	Ran bool              `json:"ran,omitempty"` // it had ended before it could be looked at
 }
 
 type output struct {

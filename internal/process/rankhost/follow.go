@@ -140,7 +140,7 @@ func (h *rankHost) start(o *start) {
 }
 
 func (h *rankHost) run(o *start) (*launch.Outcome, error) {
-	proc := launch.Proc{Rank: h.cfg.Rank, Argv: texts(o.Argv), Dir: string(o.Dir)}
+	proc := launch.Proc{Rank: h.cfg.Rank, Argv: o.Argv, Dir: string(o.Dir)}
 	for _, path := range o.Files {
 		f, err := os.OpenFile(path, os.O_RDWR, 0)
 		if err != nil {
@@ -149,19 +149,11 @@ func (h *rankHost) run(o *start) (*launch.Outcome, error) {
 		defer f.Close()
 		proc.ExtraFiles = append(proc.ExtraFiles, f)
 	}
-	set := make(map[string]*string, len(o.Set))
-	for _, s := range o.Set {
-		set[s.Name] = nil
-		if !s.Unset {
-			value := string(s.Value)
-			set[s.Name] = &value
-		}
-	}
 	if o.Native {
-		proc.Env, proc.ExtraFiles = native(h.cfg.Environ, set, proc.ExtraFiles)
+		proc.Env, proc.ExtraFiles = native(h.cfg.Environ, o.Set, proc.ExtraFiles)
 	} else {
 		o.Vars.LocalRank, o.Vars.LocalWorldSize = h.cfg.LocalRank, h.cfg.LocalSize
-		proc.Env = launch.Environ(h.cfg.Environ, set, &o.Vars)
+		proc.Env = launch.Environ(h.cfg.Environ, o.Set, &o.Vars)
 	}
 	var pumps sync.WaitGroup
 	defer pumps.Wait() // all output comes before the end
@@ -187,7 +179,7 @@ func (h *rankHost) run(o *start) (*launch.Outcome, error) {
 	for e := range l.Events() {
 		switch e := e.(type) {
 		case launch.Started:
-			h.link.Send(message{Started: seen(e)})
+			h.link.Send(message{Started: &e})
 		case launch.Exit:
 			h.link.Send(message{Exited: &e})
 		}
@@ -221,16 +213,6 @@ func closeAll(files *[]*os.File) {
 		f.Close()
 	}
 	*files = nil
-}
-
-func seen(e launch.Started) *started {
-	s := &started{PID: e.PID, Ran: e.Env == nil, Env: map[string][]byte{}}
-	for name, value := range e.Env {
-		if value != nil {
-			s.Env[name] = []byte(*value)
-		}
-	}
-	return s
 }
 
 // pump carries a stream to rank 0. It waits while rank 0 is slow, and then so
@@ -272,12 +254,4 @@ func native(environ []string, set map[string]*string, files []*os.File) ([]strin
 		}
 	}
 	return env, files
-}
-
-func texts(list [][]byte) []string {
-	out := make([]string, len(list))
-	for i, b := range list {
-		out[i] = string(b)
-	}
-	return out
 }

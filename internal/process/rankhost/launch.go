@@ -94,7 +94,7 @@ func (r *Launch) hear(rank int, m message) []order {
 	case m.Output != nil:
 		r.log(rank, m.Output)
 	case m.Started != nil:
-		r.events <- launch.Started{Rank: rank, PID: m.Started.PID, Env: r.seen(m.Started)}
+		r.events <- *m.Started
 		if r.started++; r.started == len(r.spec.Procs) {
 			r.begin(nil)
 		}
@@ -117,21 +117,6 @@ func (r *Launch) begin(err error) {
 	case r.begun <- err:
 	default:
 	}
-}
-
-func (r *Launch) seen(s *started) map[string]*string {
-	if s.Ran {
-		return nil
-	}
-	env := make(map[string]*string, len(r.spec.WatchEnv))
-	for _, name := range r.spec.WatchEnv {
-		env[name] = nil
-		if value, ok := s.Env[name]; ok {
-			text := string(value)
-			env[name] = &text
-		}
-	}
-	return env
 }
 
 // log keeps what a process has written; what cannot be kept is counted.

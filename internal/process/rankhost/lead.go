@@ -236,16 +236,5 @@ func (c *coordinator) begin(run *Launch) (orders []order, err error) {
 
 func (s Spec) start(id, rank int) *start {
 	p := s.Procs[rank]
-	o := &start{ID: id, Dir: []byte(p.Dir), Vars: p.Vars, Native: p.Native, Files: p.Files, Watch: s.WatchEnv}
-	for _, a := range p.Argv {
-		o.Argv = append(o.Argv, []byte(a))
-	}
-	for name, value := range p.Set {
-		v := setting{Name: name, Unset: value == nil}
-		if value != nil {
-			v.Value = []byte(*value)
-		}
-		o.Set = append(o.Set, v)
-	}
-	return o
+	return &start{ID: id, Argv: p.Argv, Dir: []byte(p.Dir), Set: p.Set, Vars: p.Vars, Native: p.Native, Files: p.Files, Watch: s.WatchEnv}
 }

@@ -33,15 +33,15 @@ func supervisors(s *scene) []process {
 	return pick(s, func(p process) bool { return p.PID == s.commands[0].Process.Pid })
 }
 
-// places are the ranks that `launch` has started: each is a kernbench.
-func places(s *scene) []process {
+// rankHosts are the ranks that `launch` has started: each is a kernbench.
+func rankHosts(s *scene) []process {
 	return pick(s, func(p process) bool {
 		return strings.Contains(p.Cmdline, " run --bench") && !strings.Contains(p.Cmdline, " launch ") && p.rank() >= 0
 	})
 }
 
 func followers(s *scene) []process {
-	return slices.DeleteFunc(places(s), func(p process) bool { return p.rank() == 0 })
+	return slices.DeleteFunc(rankHosts(s), func(p process) bool { return p.rank() == 0 })
 }
 
 func launchers(s *scene) []process {
@@ -109,12 +109,12 @@ func resetWorker(s *scene) bool {
 		return false
 	}
 	victim := found[s.pick%len(found)]
-	struck, err := reset(victim.PID, s.pick/7)
+	hit, err := reset(victim.PID, s.pick/7)
 	if err != nil {
 		s.Error(err)
 	}
 	s.victim = victim
-	return struck
+	return hit
 }
 
 // What names the culprit.
@@ -143,11 +143,11 @@ func reasonNamed(words string) func(*scene, []journal.Row) bool {
 // alwaysNamed: who killed the supervisor knows.
 func alwaysNamed(*scene, []journal.Row) bool { return true }
 
-// placeNamed: a rank of a job is named by the row, or by the launcher's message;
+// rankHostNamed: a rank of a job is named by the row, or by the launcher's message;
 // one that had done its work may go unnoticed.
-func placeNamed(s *scene, rows []journal.Row) bool {
+func rankHostNamed(s *scene, rows []journal.Row) bool {
 	rank := s.victim.rank()
-	return strings.Contains(s.words(), fmt.Sprintf("rank %d (node ", rank)) || strings.Contains(s.words(), fmt.Sprintf("the process of rank %d (host ", rank)) || s.finished()
+	return strings.Contains(s.output(), fmt.Sprintf("rank %d (node ", rank)) || strings.Contains(s.output(), fmt.Sprintf("the process of rank %d (host ", rank)) || s.finished()
 }
 
 // launcherNamed: the other node names the one that was lost. On one node nobody is
@@ -161,7 +161,7 @@ func launcherNamed(s *scene, rows []journal.Row) bool {
 	return strings.Contains(other, fmt.Sprintf("node %d (host kb%d", i, i)) || strings.Contains(other, fmt.Sprintf("node %d (host kb%d", 1-i, 1-i)) && strings.Contains(other, "lost the rendezvous")
 }
 
-// finished tells whether the run had come to its end when it was struck.
+// finished tells whether the run had come to its end when it was hit.
 func (s *scene) finished() bool {
 	_, r, err := journal.LoadRun(s.dir)
 	return err == nil && r.End != nil && r.End.Outcome == "complete"
@@ -169,6 +169,6 @@ func (s *scene) finished() bool {
 
 func stderrNamed(words string) func(*scene, []journal.Row) bool {
 	return func(s *scene, _ []journal.Row) bool {
-		return strings.Contains(s.words(), words) || s.finished() && s.small
+		return strings.Contains(s.output(), words) || s.finished() && s.small
 	}
 }
