@@ -1,7 +1,8 @@
 // Package proctest is for tests that start real processes: the test's own
 // binary as a program, output that may be read while it is written, and which
-// processes of a test are still alive. It starts and ends nothing by itself,
-// except what a test has left behind.
+// processes of a test are still alive; and for tests of what such processes
+// decide, as stories in text files. It starts and ends nothing by itself, except
+// what a test has left behind.
 package proctest
 
 import (

@@ -1,21 +1,16 @@
 package connection
 
 import (
-	"flag"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/kernbench/kernbench/internal/host/proctest"
 )
 
-var update = flag.Bool("update", false, "rewrite the files in testdata")
-
-// TestStories drives groups by the commands of testdata/*.txt. What a group answers
-// stands indented below each command, and -update rewrites it: keep only a difference
-// that you understand.
+// TestStories drives groups.
 //
 //	group NOUN size=N [silent=TICKS] [FACT=VALUE]...   a new group
 //	join PEER rank=R size=N host=H pid=P [FACT=VALUE]...
@@ -23,34 +18,8 @@ var update = flag.Bool("update", false, "rewrite the files in testdata")
 //	tick N       tells who is silent, and loses them
 //	missing TIME, members, begin
 func TestStories(t *testing.T) {
-	files, err := filepath.Glob("testdata/*.txt")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no stories (%v)", err)
-	}
-	for _, file := range files {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var got strings.Builder
-		s := story{T: t}
-		for line := range strings.Lines(string(text)) {
-			if strings.HasPrefix(line, "\t") {
-				continue
-			}
-			got.WriteString(line)
-			if fields := strings.Fields(line); len(fields) > 0 && fields[0] != "#" {
-				for _, answer := range s.do(fields[0], fields[1:]) {
-					got.WriteString("\t" + answer + "\n")
-				}
-			}
-		}
-		if *update {
-			os.WriteFile(file, []byte(got.String()), 0o644)
-		} else if got.String() != string(text) {
-			t.Errorf("%s: got\n%s", file, got.String())
-		}
-	}
+	s := story{T: t}
+	proctest.Stories(t, s.do)
 }
 
 type story struct {

@@ -55,23 +55,23 @@ func (n *network) launch(hosts []*host, flags string, program ...string) []*laun
 	return all
 }
 
-// place is where a rank runs.
-type place struct{ host, pid int }
+// rankProcess is where a rank runs.
+type rankProcess struct{ host, pid int }
 
 // running starts the waiting program everywhere.
-func (n *network) running(flags string) ([]*launcher, map[int]place) {
+func (n *network) running(flags string) ([]*launcher, map[int]rankProcess) {
 	n.Helper()
 	all := n.launch(n.hosts, flags, waits...)
-	return all, n.places(all, 2)
+	return all, n.rankProcesses(all, 2)
 }
 
-// places waits for the ranks to tell their numbers, as the program `waits` does.
-func (n *network) places(all []*launcher, perHost int) map[int]place {
+// rankProcesses waits for the ranks to tell their numbers, as the program `waits` does.
+func (n *network) rankProcesses(all []*launcher, perHost int) map[int]rankProcess {
 	n.Helper()
-	found := map[int]place{}
+	found := map[int]rankProcess{}
 	for i, l := range all {
 		for rank, pid := range l.pids(perHost) {
-			found[rank] = place{i, pid}
+			found[rank] = rankProcess{i, pid}
 		}
 	}
 	if len(found) != perHost*len(all) {
@@ -202,29 +202,29 @@ func TestFaults(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		flags string
-		harm  func(n *network, all []*launcher, at map[int]place) (code int, message string, left []*launcher)
+		harm  func(n *network, all []*launcher, at map[int]rankProcess) (code int, message string, left []*launcher)
 	}{
-		{"killed rank", "", func(n *network, all []*launcher, at map[int]place) (int, string, []*launcher) {
+		{"killed rank", "", func(n *network, all []*launcher, at map[int]rankProcess) (int, string, []*launcher) {
 			all[0].kill(at[5].pid, syscall.SIGKILL)
 			return 137, fmt.Sprintf("rank 5 (node 2, host %s, pid %d) ended with signal 9 (killed); its last output:\n    pid %d\n", n.hosts[at[5].host].Name, at[5].pid, at[5].pid), all
 		}},
-		{"stopped rank", "", func(n *network, all []*launcher, at map[int]place) (int, string, []*launcher) {
+		{"stopped rank", "", func(n *network, all []*launcher, at map[int]rankProcess) (int, string, []*launcher) {
 			all[0].kill(at[3].pid, syscall.SIGSTOP)
 			return 1, fmt.Sprintf("rank 3 (node 1, host %s, pid %d) has been stopped for "+heartbeat, n.hosts[at[3].host].Name, at[3].pid), all
 		}},
-		{"interrupt", "--max-restarts 3", func(n *network, all []*launcher, at map[int]place) (int, string, []*launcher) {
+		{"interrupt", "--max-restarts 3", func(n *network, all []*launcher, at map[int]rankProcess) (int, string, []*launcher) {
 			all[1].kill(all[1].cmd.Process.Pid, syscall.SIGINT)
 			return 130, fmt.Sprintf("(host kb1, pid %d) was interrupted", all[1].cmd.Process.Pid), all
 		}},
-		{"killed launcher", "--max-restarts 3", func(n *network, all []*launcher, at map[int]place) (int, string, []*launcher) {
+		{"killed launcher", "--max-restarts 3", func(n *network, all []*launcher, at map[int]rankProcess) (int, string, []*launcher) {
 			all[2].kill(all[2].cmd.Process.Pid, syscall.SIGKILL)
 			return 1, "(host kb2, pid ", []*launcher{all[0], all[1]}
 		}},
-		{"killed host of the rendezvous", "--max-restarts 3", func(n *network, all []*launcher, at map[int]place) (int, string, []*launcher) {
+		{"killed host of the rendezvous", "--max-restarts 3", func(n *network, all []*launcher, at map[int]rankProcess) (int, string, []*launcher) {
 			all[0].kill(all[0].cmd.Process.Pid, syscall.SIGKILL)
 			return 1, "lost the rendezvous: its process ended", []*launcher{all[1], all[2]}
 		}},
-		{"stopped launcher", "", func(n *network, all []*launcher, at map[int]place) (int, string, []*launcher) {
+		{"stopped launcher", "", func(n *network, all []*launcher, at map[int]rankProcess) (int, string, []*launcher) {
 			all[1].kill(all[1].cmd.Process.Pid, syscall.SIGSTOP)
 			n.Cleanup(func() { all[1].cmd.Process.Kill() })
 			for _, p := range at { // its own ranks end with the others, though it cannot end them

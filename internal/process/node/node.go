@@ -24,8 +24,8 @@ import (
 const (
 	// grace is what a rank gets between SIGTERM and SIGKILL.
 	grace = time.Second
-	// lastWords is how long a failed rank's output may still be on its way.
-	lastWords = 700 * time.Millisecond
+	// outputLimit is how long a failed rank's output may still be on its way.
+	outputLimit = 700 * time.Millisecond
 	// drainLimit is how long a console may stand still at the end; one that is slow
 	// gets the time it needs.
 	drainLimit = 5 * time.Second
@@ -237,8 +237,8 @@ func (n *node) note(round *rendezvous.Round, e launch.Event) {
 	}
 }
 
-// report tells the rendezvous of a failure here, and then the rank's last output,
-// without which nobody shall be judged.
+// report tells the rendezvous of a failure here, and then the rank's last output, for
+// which the verdict waits.
 func (n *node) report(f rendezvous.Failure) {
 	if n.failed == nil {
 		n.failed = &f
@@ -250,14 +250,14 @@ func (n *node) report(f rendezvous.Failure) {
 		return
 	}
 	n.reports.Go(func() {
-		awaitEnd(taps, lastWords)
+		awaitEnd(taps, outputLimit)
 		told.Output, told.More = lastOutput(taps), false
 		n.member.Failed(attempt, told)
 	})
 }
 
-// awaitEnd waits for the end of the streams, but not for ever: a stranger may
-// hold one, or nobody reads the console.
+// awaitEnd waits for the end of the streams, but not for ever: an unrelated
+// process may hold one, or nobody reads the console.
 func awaitEnd(taps []*tap, limit time.Duration) {
 	patience := time.After(limit)
 	for _, t := range taps {

@@ -196,7 +196,7 @@ func TestUsage(t *testing.T) {
 		"--bind wide x":              "wide",
 		"--redirects 3 x":            "needs --log-dir",
 		"--tee 9 x":                  "--tee",
-		"--interface nowhere0 x":     "not here; there are [",
+		"--interface nowhere0 x":     "this host has [",
 		"--nproc 3 x":                "--nproc-per-node",
 	} {
 		l := start(t, nil, strings.Fields(args)...)

@@ -28,7 +28,7 @@ func TestTorch(t *testing.T) {
 	n := newNetwork(t, 3)
 	tells := []string{"sh", "-c", `echo pid $$; exec "$@"`, "sh"}
 	all := n.launch(n.hosts, "--nproc-per-node 1 --interface eth0", append(tells, torchScript(t, "--bytes", "4096", "--iters", "1000000000")...)...)
-	victim := n.places(all, 1)[1]
+	victim := n.rankProcesses(all, 1)[1]
 	all[victim.host].await(`\[rank1\]: time=.*`)
 	all[victim.host].kill(victim.pid, syscall.SIGKILL)
 	for _, l := range all {

@@ -1,10 +1,7 @@
 package rendezvous
 
 import (
-	"flag"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,14 +11,12 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/kernbench/kernbench/internal/host/proctest"
 	"github.com/kernbench/kernbench/internal/process/connection"
 )
 
-var update = flag.Bool("update", false, "rewrite the files in testdata")
-
-// TestStories drives coordinators by the commands of testdata/*.txt. What they order
-// stands indented below each command, and -update rewrites it: keep only a difference
-// that you understand. Time passes only by tick, and a millisecond with each report.
+// TestStories drives coordinators. Time passes only by tick, and a millisecond with each
+// report.
 //
 //	job nodes=N [restarts=N]          a new group; 20 ticks to join, 50 of silence
 //	join PEER [node=RANK] [FACT=VALUE]...
@@ -30,32 +25,8 @@ var update = flag.Bool("update", false, "rewrite the files in testdata")
 //	fail PEER rank=R code=C [signal=S] [pid=P] [more] [output=TEXT] [attempt=N]
 //	tick N [silent=PEER]              all others are heard
 func TestStories(t *testing.T) {
-	files, err := filepath.Glob("testdata/*.txt")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no stories (%v)", err)
-	}
-	for _, file := range files {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var got strings.Builder
-		s := story{T: t}
-		for line := range strings.Lines(string(text)) {
-			if strings.HasPrefix(line, "\t") {
-				continue
-			}
-			got.WriteString(line)
-			if fields := strings.Fields(line); len(fields) > 0 && fields[0] != "#" {
-				got.WriteString(told(s.do(fields[0], fields[1:])))
-			}
-		}
-		if *update {
-			os.WriteFile(file, []byte(got.String()), 0o644)
-		} else if got.String() != string(text) {
-			t.Errorf("%s: got\n%s", file, got.String())
-		}
-	}
+	s := story{T: t}
+	proctest.Stories(t, func(verb string, args []string) []string { return told(s.do(verb, args)) })
 }
 
 type story struct {
@@ -144,7 +115,7 @@ func (s *story) do(verb string, args []string) (orders []order) {
 }
 
 // told writes orders down, those of one text to several peers as one.
-func told(orders []order) string {
+func told(orders []order) (lines []string) {
 	var texts []string
 	peers := map[string][]string{}
 	for _, o := range orders {
@@ -166,11 +137,10 @@ func told(orders []order) string {
 		}
 		peers[text] = append(peers[text], strconv.Itoa(o.Peer))
 	}
-	var b strings.Builder
 	for _, text := range texts {
-		fmt.Fprintf(&b, "\tto %s: %s\n", strings.Join(peers[text], ", "), strings.ReplaceAll(text, "\n", "\n\t"))
+		lines = append(lines, fmt.Sprintf("to %s: %s", strings.Join(peers[text], ", "), text))
 	}
-	return b.String()
+	return lines
 }
 
 // Whatever happens in whatever order: ranks are unique, a group ends only once,

@@ -17,7 +17,7 @@ func InterfaceAddr(name, endpoint string) (string, error) {
 		for i, other := range all {
 			names[i] = other.Name
 		}
-		return "", fmt.Errorf("network interface %q: not here; there are %v", name, names)
+		return "", fmt.Errorf("no network interface %q: this host has %v", name, names)
 	}
 	nets, err := iface.Addrs()
 	if err != nil {

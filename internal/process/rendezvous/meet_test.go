@@ -82,8 +82,8 @@ func startRound(t *testing.T, members []*Member, attempt int) {
 			t.Fatalf("got %+v", e)
 		}
 		seen[e.Start.Node] = true
-		if e.Start.MasterAddr != members[0].Addr() || e.Start.MasterPort == 0 {
-			t.Errorf("master %s:%d, want one at %s", e.Start.MasterAddr, e.Start.MasterPort, members[0].Addr())
+		if e.Start.MasterAddr != members[0].addr || e.Start.MasterPort == 0 {
+			t.Errorf("master %s:%d, want one at %s", e.Start.MasterAddr, e.Start.MasterPort, members[0].addr)
 		}
 	}
 }
@@ -122,7 +122,7 @@ func TestSingleNode(t *testing.T) {
 	}
 }
 
-// A node that goes away without a word ends the group on the others, and the
+// A node that goes away without saying so ends the group on the others, and the
 // rendezvous itself is such a node.
 func TestNodeIsLost(t *testing.T) {
 	t.Parallel()

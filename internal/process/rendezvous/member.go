@@ -12,7 +12,7 @@ import (
 // excepted.
 type Member struct {
 	link   *connection.Link[message]
-	addr   string
+	addr   string                    // at which other nodes reach this one
 	host   *connection.Host[message] // of the node that is the host too
 	events chan Event
 	quit   chan struct{}
@@ -31,9 +31,6 @@ func newMember(l *connection.Link[message], j join, silence time.Duration) *Memb
 // Events delivers what happens, in order. It must be read until the end of the
 // group: Finished, Refused, Lost, or a Stop without Restart.
 func (m *Member) Events() <-chan Event { return m.events }
-
-// Addr is the address at which other nodes reach this one.
-func (m *Member) Addr() string { return m.addr }
 
 // Ready says that nothing of an earlier round is left here. A port is chosen that
 // is free at this moment, in case this node's rank 0 needs one.
