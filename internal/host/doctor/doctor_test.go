@@ -10,6 +10,7 @@ import (
 	"testing"
 	"testing/fstest"
 
+	"github.com/kernbench/kernbench/internal/host/dynlib"
 	"github.com/kernbench/kernbench/internal/host/hostinfo"
 )
 
@@ -24,6 +25,9 @@ func bare() Machine {
 		Open:  func(l Library) (string, error) { return "", errors.New("opening " + l.Name + ": one\ntwo") },
 	}
 }
+
+// A library that a plug-in declares is looked for too.
+func init() { dynlib.Declare(dynlib.Spec{Name: "Plug-in library", Sonames: []string{"libplugin.so"}}) }
 
 // rich is one that has everything, in two kinds of control groups.
 func rich() Machine {
@@ -74,7 +78,7 @@ func TestRichMachine(t *testing.T) {
 		"control groups": "yes version 1 (cpu, memory) and version 2",
 		"/dev/shm":       "yes 24GiB, 23GiB free", "locked memory": "yes unlimited", "open files": "yes 65536",
 		"Open MPI": "yes /bin/mpirun.openmpi: 4.1.4", "MPICH (Hydra)": "yes /bin/mpiexec.hydra: 4.0.2", "Slurm": "yes /bin/srun: 22.05.8",
-		"torchrun": "yes /bin/torchrun", "torch.distributed": "yes /bin/python3: 1.13.0a0+gitunknown", "METIS": "yes METIS 1.2",
+		"torchrun": "yes /bin/torchrun", "torch.distributed": "yes /bin/python3: 1.13.0a0+gitunknown", "Plug-in library": "yes Plug-in library 1.2",
 	} {
 		f := find(t, rich(), name)
 		if got := string(f.State) + " " + f.Detail; got != want {

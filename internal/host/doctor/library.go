@@ -14,16 +14,18 @@ type Library struct {
 	number string // a function (int *version) that does
 }
 
-// Libraries lists them.
+// Libraries lists them: those of MPI and of GPUs, then those that plug-ins declare.
 func Libraries() []Library {
-	return []Library{
+	all := []Library{
 		{Spec: dynlib.Spec{Name: "Open MPI", Sonames: []string{"libmpi.so.40"}, Hint: "Debian: libopenmpi3"}, text: "MPI_Get_library_version"},
 		{Spec: dynlib.Spec{Name: "MPICH", Sonames: []string{"libmpich.so.12", "libmpi.so.12"}, Hint: "Debian: libmpich12"}, text: "MPI_Get_library_version"},
 		{Spec: dynlib.Spec{Name: "NCCL", Sonames: []string{"libnccl.so.2"}}, number: "ncclGetVersion"},
-		{Spec: dynlib.Spec{Name: "CUDA driver", Sonames: []string{"libcuda.so.1"}, Hint: "it comes with NVIDIA's kernel driver"}, number: "cuDriverGetVersion"},
-		{Spec: dynlib.Spec{Name: "METIS", Sonames: []string{"libmetis.so.5", "libmetis.so"}, Hint: "Debian: libmetis5"}},
-		{Spec: dynlib.Spec{Name: "OpenBLAS", Sonames: []string{"libopenblas.so.0", "libopenblas.so"}, Hint: "Debian: libopenblas0-pthread"}},
+		{Spec: dynlib.Spec{Name: "CUDA driver", Sonames: []string{"libcuda.so.1"}, Hint: "part of NVIDIA's kernel driver"}, number: "cuDriverGetVersion"},
 	}
+	for _, s := range dynlib.Declared() {
+		all = append(all, Library{Spec: s})
+	}
+	return all
 }
 
 // openLibrary loads a library into this process and asks its version.

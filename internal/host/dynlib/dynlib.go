@@ -15,6 +15,8 @@ import (
 	"slices"
 	"strings"
 	"unsafe"
+
+	"github.com/kernbench/kernbench/internal/base/registry"
 )
 
 // Spec says which library is wanted.
@@ -24,6 +26,18 @@ type Spec struct {
 	Env     string   // a variable that names the file to open instead
 	Hint    string   // how to get it, for the error
 }
+
+var declared = registry.New("library", func(s Spec) string { return s.Name })
+
+// Declare registers the library of a plug-in, such as a partitioner or a provider of
+// GEMM, so that `kernbench doctor` can look for it. It returns the spec.
+func Declare(s Spec) Spec {
+	declared.Register(s)
+	return s
+}
+
+// Declared lists the declared libraries by name.
+func Declared() []Spec { return declared.All() }
 
 // Library is an open library. It stays open until the process ends: code that
 // was handed out cannot be taken back safely.

@@ -42,13 +42,11 @@ type library struct {
 	threads int
 }
 
+var openBLASSpec = dynlib.Declare(dynlib.Spec{Name: "OpenBLAS", Sonames: []string{"libopenblas.so.0", "libopenblas.so"},
+	Env: "KERNBENCH_OPENBLAS", Hint: "Debian: libopenblas0-pthread"})
+
 var openLibrary = sync.OnceValues(func() (*library, error) {
-	file, err := dynlib.Open(dynlib.Spec{
-		Name:    "OpenBLAS",
-		Sonames: []string{"libopenblas.so.0", "libopenblas.so"},
-		Env:     "KERNBENCH_OPENBLAS",
-		Hint:    "Debian has it as libopenblas0-pthread",
-	})
+	file, err := dynlib.Open(openBLASSpec)
 	if err != nil {
 		return nil, err
 	}

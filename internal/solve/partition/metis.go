@@ -38,8 +38,8 @@ const (
 	metisOK        = 1  // METIS_OK
 )
 
-var metisSpec = dynlib.Spec{Name: "METIS", Sonames: []string{"libmetis.so.5", "libmetis.so"},
-	Env: "KERNBENCH_METIS", Hint: "Debian has it as libmetis5"}
+var metisSpec = dynlib.Declare(dynlib.Spec{Name: "METIS", Sonames: []string{"libmetis.so.5", "libmetis.so"},
+	Env: "KERNBENCH_METIS", Hint: "Debian: libmetis5"})
 
 var openMetis = sync.OnceValues(func() (*metisLibrary, error) { return loadMetis(metisSpec) })
 

@@ -13,7 +13,7 @@ func TestMetisAbsentIsAnError(t *testing.T) {
 	for _, tc := range []struct {
 		file, want string
 	}{
-		{"/no/such/libmetis.so.5", "Debian has it as libmetis5"},
+		{"/no/such/libmetis.so.5", "Debian: libmetis5"},
 		{"libc.so.6", "METIS (libc.so.6) has no METIS_PartGraphKway"},
 	} {
 		_, err := loadMetis(dynlib.Spec{Name: "METIS", Sonames: []string{tc.file}, Hint: metisSpec.Hint})
