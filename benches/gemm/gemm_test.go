@@ -36,9 +36,9 @@ func TestUnsupported(t *testing.T) {
 		{"8x8x8", "f32", "builtin", ""},
 		{"8x8x8", "bf16", "builtin", ""},
 		{"8x8x8", "f64", "openblas", ""},
-		{"8x8x8", "bf16", "openblas", "no bf16"},
+		{"8x8x8", "bf16", "openblas", "cannot multiply bf16"},
 		{"8x8", "f32", "builtin", "MxNxK"},
-		{"8x8x8", "i32", "builtin", "no i32"},
+		{"8x8x8", "i32", "builtin", "cannot multiply i32"},
 		{"8x8x8", "f32", "mkl", "unknown provider"},
 	} {
 		err := unsupported(at(t, test.shape, test.dtype, test.provider, 1))

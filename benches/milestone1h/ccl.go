@@ -32,8 +32,8 @@ const (
 	bufferPart  = "buffer-kind"
 )
 
-// sipGrids are the SIPs of the latency part; the buffer-kind part has a torus
-// that is turned.
+// sipGrids are the SIPs of the latency part; the buffer-kind part has the same
+// torus transposed.
 var sipGrids = map[topo.Kind]topo.Grid{topo.Ring: {W: 6, H: 1}, topo.Torus: {W: 2, H: 3}, topo.Mesh: {W: 2, H: 3}}
 
 var bufferGrid = topo.Grid{W: 3, H: 2}
@@ -45,7 +45,7 @@ func CCL() *bench.Bench {
 		metrics = append(metrics, bench.Metric(part.name, "ns", "lower"))
 	}
 	return bench.Suite("milestone-1h-ccl",
-		bench.Help("all-reduce on the simulated accelerator: latency by size and SIP topology, and by where receive slots lie"),
+		bench.Help("all-reduce on the simulated accelerator: latency by size and SIP topology, and by the memory of the receive slots"),
 		bench.Doc(`Simulates the all-reduce of the AHBM accelerator over 6 SIPs of 16 cubes and
 draws every figure of the evaluation.
 
@@ -141,7 +141,7 @@ func report(s *bench.State, c Case, r *sim.Result) {
 	}
 }
 
-// clock is simulated time, which goes on with every call.
+// clock is simulated time, which advances with every call.
 type clock struct{ now event.Time }
 
 func (c *clock) Now() int64        { return int64(c.now) }
@@ -239,7 +239,7 @@ func (c Case) Run(ctx context.Context) (*sim.Result, error) {
 		return nil
 	})
 	if err == nil && result == nil {
-		err = errors.New("the all-reduce made no launch")
+		err = errors.New("the all-reduce launched nothing")
 	}
 	if err == nil && wrong != nil {
 		err = wrong

@@ -10,7 +10,7 @@ import (
 
 // Inputs are whole numbers from 0 to top, so small that every partial sum over
 // all cubes, in any order, is at most 2048 and so exact in f16. They are hashed
-// from the place, so that a tile that is missing, doubled or mixed up shows.
+// from the position, so that a tile that is missing, duplicated or swapped shows.
 
 func (c Case) top() int {
 	const exact = 2048 // all whole numbers up to it are f16

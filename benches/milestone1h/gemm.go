@@ -49,10 +49,10 @@ GEMM, epilogue, store and DMA write. variant says which operands are loaded befo
 (ref_ref none, load_ref A, load_load both). pe_window_ns is the time from the first
 record of any engine to the last, composite_window_ns only of the pipeline's stages,
 so without loading up front; mac_utilization is the share of the GEMM engine's
-multiplications in that window that were of use. Each row's details have busy and
+multiplications in that window that were useful. Each row's details have busy and
 active time and records of every engine and stage.
 
-scaling shares one product out to more and more PEs, first of one cube and then of
+scaling divides one product among more and more PEs, first of one cube and then of
 more cubes, along M, N or K. Each PE has its own copy of the matrix that is not
 split; with m_once and n_once all read it in the memory of the first.
 
@@ -76,7 +76,7 @@ Every element of every product is compared with the exact one unless
 		bench.Part(scalingPart, productBody(scalingCase), append(common,
 			bench.Help("one product on more and more PEs"),
 			bench.Tuples("scaling_shape", "512x512x512"),
-			bench.Strings("split", sharings()...),
+			bench.Strings("split", splits()...),
 			bench.Tuples("cubes_x_pes", "1x1", "1x2", "1x4", "1x8", "2x8", "4x8", "16x8"))...),
 		bench.Figures(gemmFigures),
 		bench.Sections(gemmSections),
@@ -85,11 +85,11 @@ Every element of every product is compared with the exact one unless
 	)
 }
 
-// onceSuffix marks a split whose other operand lies in one place.
+// onceSuffix marks a split whose other operand is in the memory of one PE.
 const onceSuffix = "_once"
 
-// sharings are the values of the axis split. Along K both operands are split.
-func sharings() []string {
+// splits are the values of the axis split. Along K both operands are split.
+func splits() []string {
 	return append(accel.Splits(), string(accel.SplitM)+onceSuffix, string(accel.SplitN)+onceSuffix)
 }
 

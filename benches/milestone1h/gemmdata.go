@@ -12,7 +12,7 @@ import (
 	"github.com/kernbench/kernbench/internal/kernel/proof"
 )
 
-// Operands are -1, 0 and 1, hashed from the place, and the epilogue's row whole
+// Operands are -1, 0 and 1, hashed from the position, and the epilogue's row whole
 // numbers up to 8. Sums are exact in f32 for every K, and results, which are of
 // the size of the square root of K, in f16 for every K that is ever tried: up to
 // 2048. One that is larger is refused rather than rounded.
@@ -103,7 +103,7 @@ func (c productCase) rowHolds(got []dtype.Float16, m int, probe, depth []int64) 
 	return have == want
 }
 
-// checkRow computes row m anew and counts what is wrong in it.
+// checkRow computes row m again and counts what is wrong in it.
 func (c productCase) checkRow(got []dtype.Float16, m int, b []int64, wrong **bench.Wrong) error {
 	row := make([]int64, c.N)
 	for k := range c.K {
@@ -115,7 +115,7 @@ func (c productCase) checkRow(got []dtype.Float16, m int, b []int64, wrong **ben
 	for n, sum := range row {
 		want := c.finish(int(sum), rowEntry(n))
 		if want > exactF16 || want < -exactF16 {
-			return fmt.Errorf("element %d,%d of the product is %d, which f16 cannot hold exactly: K = %d is too much to verify", m, n, want, c.K)
+			return fmt.Errorf("element %d,%d of the product is %d, which f16 cannot hold exactly: K = %d is too large to verify", m, n, want, c.K)
 		}
 		if have := got[m*c.N+n].Float32(); have != float32(want) {
 			if *wrong == nil {

@@ -144,7 +144,7 @@ type scalingCurve struct {
 
 func scalings(rows rowset.Set) []scalingCurve {
 	var curves []scalingCurve
-	for _, split := range sharings() {
+	for _, split := range splits() {
 		if of := rows.At("split", split); len(of) > 0 {
 			curves = append(curves, scalingCurve{split, of})
 		}

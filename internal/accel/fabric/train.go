@@ -36,12 +36,12 @@ func (s schedule) full(i int) event.Time {
 }
 
 // add puts in a line unless it is nowhere the latest, and drops those that it
-// makes superfluous.
+// makes redundant.
 func (s *schedule) add(l line) {
 	kept := s.lines[:0]
 	for _, o := range s.lines {
 		if o.from >= l.from && o.every >= l.every {
-			return // nothing was dropped before: o would have been, too
+			return // nothing was dropped before: o would have been too
 		}
 		if l.from < o.from || l.every < o.every {
 			kept = append(kept, o)
@@ -87,11 +87,11 @@ func passNode(gone schedule, flits int, h *topo.Hop) schedule {
 	return ready
 }
 
-// advance takes the train over its next link, as if nobody else came there
-// before its last flit; who does will take it apart.
+// advance takes the train over its next link, as if no other message came there
+// before its last flit; one that does splits the train.
 func (f *Fabric) advance(m *Message, e event.Event) {
 	if m.split {
-		return // taken apart since this was announced
+		return // split since this was announced
 	}
 	h := &m.Path[m.hop]
 	f.breakUp(h.Link, e)
@@ -112,14 +112,13 @@ func (f *Fabric) advance(m *Message, e event.Event) {
 	f.queue.Push(event.Event{Time: next.at(0, m.flits), Seq: m.seq(0, m.hop), Kind: trainAt, A: m.ID})
 }
 
-// breakUp takes the train on a link apart if flits of it are still to come
-// there.
+// breakUp splits the train on a link if flits of it are still to come there.
 func (f *Fabric) breakUp(link int32, e event.Event) {
 	c := f.trains[link]
 	if c.message == 0 {
 		return
 	}
-	f.trains[link] = claim{} // it is taken apart now, or has passed
+	f.trains[link] = claim{} // it is split now, or has passed
 	m := f.messages[c.message-1]
 	if m.split || m.train == nil {
 		return
@@ -130,8 +129,8 @@ func (f *Fabric) breakUp(link int32, e event.Event) {
 	}
 }
 
-// scatter takes a train apart into flits as they stand just before an event:
-// what has happened by then stays, what was only foreseen is undone.
+// scatter splits a train into flits as they are just before an event: what has
+// happened by then stays, what was only scheduled is undone.
 func (f *Fabric) scatter(m *Message, e event.Event) {
 	train := m.train
 	m.splitUp()

@@ -28,7 +28,7 @@ func (g *engine) breakdown(p *pe) Breakdown {
 	until := p.ended
 	op := len(p.prog.Ops) - 1
 	for op >= 0 && p.log[op].end != until {
-		op-- // something that ran beside the program ended last
+		op-- // something that ran concurrently ended last
 	}
 	for op >= 0 && until > g.target {
 		log := &p.log[op]

@@ -6,11 +6,11 @@ import (
 	"github.com/kernbench/kernbench/internal/accel/topo"
 )
 
-// composite is a product on its way through the pipeline of its PE: DMA read,
+// composite is a product in the pipeline of its PE: DMA read,
 // fetch, GEMM, epilogue, store, DMA write. Each engine takes a tile when it has
 // finished the one before and the engine before has finished this one. The reads
 // and writes are messages to the HBM and back, one at a time in each direction,
-// so what they take is not known beforehand.
+// so their times are not known beforehand.
 type composite struct {
 	pe      *pe
 	op      int
@@ -145,7 +145,7 @@ func (g *engine) tileWritten(number int32) {
 // channel is one direction of a PE's DMA: it makes one transfer at a time, in the
 // order in which they were asked for, each for the whole way there and back.
 type channel struct {
-	queue []transfer // the first is under way
+	queue []transfer // the first is running
 	write bool
 }
 

@@ -5,8 +5,8 @@ import (
 	"github.com/kernbench/kernbench/internal/accel/event"
 )
 
-// pe is one program on its way. PE_CPU issues its operations one after the
-// other; sends, composites and asynchronous receives go on beside it.
+// pe is one running program. PE_CPU issues its operations one after the
+// other; sends, composites and asynchronous receives run concurrently.
 type pe struct {
 	number int32
 	index  int // of the PE in the system
@@ -16,10 +16,10 @@ type pe struct {
 
 	started, ended event.Time
 	over           bool
-	async          int // operations that run beside the program
+	async          int // operations that run concurrently with the program
 	waitFor        int // the asynchronous operation it waits for; -1 is none
 	anyWait        bool
-	turn           int32 // the door whose turn it is in receives from anyone
+	turn           int32 // the next input to look at in receives from anyone
 
 	reading, writing     channel // of the DMA
 	fetchFree, storeFree event.Time
@@ -38,7 +38,7 @@ type opLog struct {
 	credit  *arrival // of a send that had no slot: the message whose slot it got
 }
 
-// issue goes on with the next operation that costs something.
+// issue continues with the next operation that costs something.
 func (g *engine) issue(p *pe) {
 	for p.pc < len(p.prog.Ops) && p.prog.Ops[p.pc].Kind.Free() {
 		p.pc++
@@ -106,7 +106,7 @@ func (g *engine) compute(p *pe, a Activity, free *event.Time, took event.Time) {
 	g.at(end, evDone, p.number, 0)
 }
 
-// finish ends the current operation and takes note of its effect.
+// finish ends the current operation and records its effect.
 func (g *engine) finish(p *pe, at event.Time) {
 	log := &p.log[p.pc]
 	log.end, log.done = at, true
@@ -118,13 +118,13 @@ func (g *engine) finish(p *pe, at event.Time) {
 	g.at(at, evIssue, p.number, 0)
 }
 
-// next goes on although the operation may not have ended.
+// next continues although the operation may not have ended.
 func (g *engine) next(p *pe) {
 	p.pc++
 	g.at(g.now, evIssue, p.number, 0)
 }
 
-// completed ends an operation that ran beside the program.
+// completed ends an operation that ran concurrently with the program.
 func (g *engine) completed(p *pe, op int) {
 	log := &p.log[op]
 	log.end, log.done = g.now, true
@@ -139,7 +139,7 @@ func (g *engine) completed(p *pe, op int) {
 	g.mayEnd(p)
 }
 
-// mayEnd ends the program when nothing of it is under way.
+// mayEnd ends the program when none of its operations is running.
 func (g *engine) mayEnd(p *pe) {
 	if p.over && p.async == 0 {
 		p.ended = g.now

@@ -78,7 +78,7 @@ func (u *Usages) Of(wanted func(Activity) bool) (sum Usage) {
 	return sum
 }
 
-// used takes note of an engine's work.
+// used records an engine's work.
 func (p *pe) used(a Activity, from, to event.Time) {
 	p.usage[a] = p.usage[a].Plus(Usage{1, to - from, from, to})
 }

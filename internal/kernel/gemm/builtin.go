@@ -62,7 +62,7 @@ type engine struct {
 	c, a, b Matrix
 	kern    *tile.Kernel
 	blocks  blocks
-	alone   bool // too small to be worth waking the team
+	alone   bool // too small to be worth waking the other threads
 
 	// B's blocks are packed alternately, so that packing the next need not
 	// wait for those who still use this one.
@@ -143,11 +143,11 @@ func (e *engine) multiply(c, a, b Matrix) error {
 	} else {
 		err = e.packed()
 	}
-	e.c, e.a, e.b = Matrix{}, Matrix{}, Matrix{} // the caller's memory is not kept
+	e.c, e.a, e.b = Matrix{}, Matrix{}, Matrix{} // do not keep the caller's memory
 	return err
 }
 
-// all has every member do a job.
+// all runs a job on every member.
 func (e *engine) all(job func(member int)) {
 	if e.team == nil || e.alone {
 		job(0)
@@ -201,8 +201,8 @@ func (e *engine) work(who int) {
 	}
 }
 
-// meet waits until the block is packed. Nobody asks then for tasks of this turn
-// or for panels of the next, so those counters start anew.
+// meet waits until the block is packed. Then no thread asks for tasks of this
+// turn or for panels of the next, so those counters are reset.
 func (e *engine) meet(turn int) {
 	anew := func() {
 		e.tasks[turn].Store(0)

@@ -6,9 +6,9 @@ import (
 	"github.com/kernbench/kernbench/internal/kernel/tile"
 )
 
-// small makes a product that is to be made in place by the caller alone, and
-// tells whether it was one. Asking in the general way what to do takes longer
-// than such a product; what is unusual is left to that.
+// small makes a product that one thread should make in place, and reports whether
+// it did. Choosing in the general way takes longer than such a product; unusual
+// views are left to that.
 func (e *engine) small(c, a, b *Matrix) bool {
 	if int(a.Type) >= len(e.kernels) || a.Type != b.Type || a.Type != c.Type {
 		return false
@@ -92,8 +92,8 @@ func (e *engine) thinProduct(who int) {
 	inPlace(e.kern, &e.members[who].tile, &c, &e.a, &b, depth)
 }
 
-// hold has Go keep the caller's memory up to here, whose addresses the kernels
-// have as numbers. Whole slices would be copied for that.
+// hold keeps the caller's memory alive up to here: the kernels have its addresses
+// as integers. Passing whole slices would copy them.
 func hold(c, a, b *Matrix) {
 	runtime.KeepAlive(c.first())
 	runtime.KeepAlive(a.first())

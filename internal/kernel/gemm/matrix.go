@@ -69,8 +69,8 @@ var sizes = func() (s [dtype.U8 + 1]int) {
 	return s
 }()
 
-// usual tells of most views at once that they can be used: row by row, and all
-// of it there, in elements of a size.
+// usual reports whether a view is of the common kind, which needs no further
+// checks: row by row, with all elements in Data.
 func (m *Matrix) usual(size int) bool {
 	return m.Rows > 0 && m.Cols > 0 && m.ColStep == 1 && m.RowStep >= m.Cols &&
 		((m.Rows-1)*m.RowStep+m.Cols)*size <= len(m.Data)

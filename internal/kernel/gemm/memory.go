@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A buffer is memory for packed operands, in large pages where the system
-// gives them: packing and tiles go over many rows at once, each on a page of
+// A buffer is memory for packed operands, in huge pages where the system
+// has them: packing and tiles go over many rows at once, each on a page of
 // its own otherwise.
 type buffer struct{ room []byte }
 
@@ -25,7 +25,7 @@ func (b *buffer) grow(n int) error {
 	if err != nil {
 		return fmt.Errorf("getting %d bytes to pack operands: %w", n, err)
 	}
-	_ = unix.Madvise(room, unix.MADV_HUGEPAGE) // a wish: small pages do as well
+	_ = unix.Madvise(room, unix.MADV_HUGEPAGE) // a hint: small pages work as well
 	b.room = room
 	return nil
 }

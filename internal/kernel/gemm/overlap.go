@@ -18,12 +18,12 @@ type Overlapper interface {
 	Engine
 	// Overlap makes the products in order. When one is complete, its jobs are done
 	// by whichever threads come to them, spread over the tasks of the product
-	// that follows it, and after the last product all at once. A job begins when
+	// that follows it, and after the last product all at once. A job starts when
 	// the same job of the piece before has ended.
 	//
 	// A job may wait for the same job of another engine: threads take the jobs
 	// in the same order everywhere, so one that waits is always reached. An
-	// error of a job ends the call; what was not begun stays undone.
+	// error of a job ends the call; jobs that were not started are not done.
 	Overlap(pieces []Piece, jobs int, do func(piece, job int) error) error
 }
 
@@ -50,7 +50,7 @@ type overlapPiece struct {
 	Piece
 	blocks
 	shared int // the piece that packs B: this one, or an earlier one with the same
-	at     int // where B's panels begin in the buffer
+	at     int // where B's panels start in the buffer
 	panels int // to pack by this piece, over all of k
 	tasks  int
 }
@@ -95,7 +95,7 @@ func cutPiece(kern *tile.Kernel, m, n, k, threads int) blocks {
 }
 
 // order lists the items: each B is packed a piece ahead, and the jobs of a
-// piece are spread over the tasks of the next. They begin once every thread has
+// piece are spread over the tasks of the next. They start once every thread has
 // had a task, by when the last tasks of their own piece have ended.
 func order(list []item, pieces []overlapPiece, jobs, threads int) []item {
 	add := func(kind itemKind, piece, from, to int) {
@@ -157,7 +157,7 @@ func (e *engine) Overlap(pieces []Piece, jobs int, do func(piece, job int) error
 	e.alone = false
 	e.all(e.sharing)
 	err := w.err
-	clear(w.pieces) // the caller's memory is not kept
+	clear(w.pieces) // do not keep the caller's memory
 	w.do, w.err = nil, nil
 	return err
 }

@@ -42,7 +42,7 @@ func fill(dst unsafe.Pointer, stride, lines, have, size int) {
 
 // aStride is the distance of lines of n bytes in a packed A: one cache line
 // more than a multiple of two, so that neighbours do not compete for the same
-// places of the first cache.
+// sets of the first cache.
 func aStride(n int) int { return roundUp(n, 128) + 64 }
 
 // transposition works on this many lines at a time.

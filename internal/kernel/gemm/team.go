@@ -13,7 +13,7 @@ import (
 type team struct {
 	job     func(member int) // of the running call
 	helpers []helper
-	started atomic.Uint64 // jobs begun
+	started atomic.Uint64 // jobs started
 	working atomic.Int64  // helpers that have not finished the job
 	closed  bool
 	gate    barrier
@@ -25,15 +25,15 @@ type helper struct {
 	_      [64]byte // helpers write their own flags: not on one cache line
 }
 
-// Spins before a waiter gives its processor away (about 5 us), and before a
+// Spins before a waiter yields its processor (about 5 us), and before a
 // helper without work goes to sleep (about 100 us).
 const (
 	spinsToYield = 100
 	spinsToSleep = 2000
 )
 
-// spin waits until done, giving the processor away now and then in case the
-// one waited for needs it.
+// spin waits until done, yielding the processor now and then in case the thread
+// it waits for needs it.
 func spin(done func() bool) {
 	for n := 1; !done(); n++ {
 		if n%spinsToYield == 0 {
@@ -53,7 +53,7 @@ func newTeam(threads int) *team {
 	return t
 }
 
-// run has every member do the job and returns when all have.
+// run runs the job on every member and returns when all have finished.
 func (t *team) run(job func(member int)) {
 	t.job = job
 	t.working.Store(int64(len(t.helpers)))
@@ -84,13 +84,13 @@ func (t *team) serve(member int) {
 	}
 }
 
-// await returns once another job than the seen ones has begun.
+// await returns once a job after the seen ones has started.
 func (t *team) await(h *helper, seen uint64) {
 	for n := 1; t.started.Load() == seen; n++ {
 		switch {
 		case n%spinsToSleep == 0:
 			h.asleep.Store(true)
-			// A job begun before the flag was up wakes nobody: look again.
+			// A job that started before the flag was set woke no one: look again.
 			if t.started.Load() != seen && h.asleep.CompareAndSwap(true, false) {
 				return
 			}
@@ -111,14 +111,14 @@ func (t *team) close() {
 	spin(func() bool { return t.working.Load() == 0 })
 }
 
-// A barrier lets its members go on when all have come.
+// A barrier lets its members continue when all have arrived.
 type barrier struct {
 	members int64
 	arrived atomic.Int64
 	round   atomic.Uint64
 }
 
-// wait meets the others; the last to come does before first.
+// wait waits for the others; the last to arrive calls before first.
 func (b *barrier) wait(before func()) {
 	round := b.round.Load()
 	if b.arrived.Add(1) == b.members {

@@ -19,8 +19,8 @@ type T[Self any] interface {
 	Error(args ...any)
 }
 
-// Run tests a provider at numbers of threads. A library that is not there is a
-// failure, not a skip.
+// Run tests a provider at numbers of threads. A missing library is a failure,
+// not a skip.
 func Run[Self T[Self]](t Self, p gemm.Provider, threads ...int) {
 	for _, threads := range threads {
 		t.Run(fmt.Sprintf("%s/threads=%d", p.Name(), threads), func(t Self) {
@@ -41,7 +41,7 @@ var shapes = [][3]int{
 	{100, 120, 110}, {97, 101, 130}, {77, 70, 900}, {35, 260, 801}, {3, 500, 400},
 }
 
-// Faults tells what is wrong with a provider at a number of threads.
+// Faults says what is wrong with a provider at a number of threads.
 func Faults(p gemm.Provider, threads int) (faults []error) {
 	e, err := p.Open(threads)
 	if err != nil {
@@ -59,7 +59,7 @@ func Faults(p gemm.Provider, threads int) (faults []error) {
 	}
 	for t, d := range p.Types() {
 		for i, s := range shapes {
-			// Two of the eight ways to lie, others for every shape and type.
+			// Two of the eight layouts, others for every shape and type.
 			for _, trans := range []int{(i + t) % 8, (3*i + t + 4) % 8} {
 				faults = append(faults, product(e, layout{d, s, trans, i % 3}))
 			}
@@ -79,7 +79,7 @@ func compact(errs []error) (out []error) {
 }
 
 // layout is a product to make: which operands lie transposed (a bit each for A,
-// B and C), and how many elements of foreign memory follow every line.
+// B and C), and how many elements of other memory follow every line.
 type layout struct {
 	operand dtype.DType
 	shape   [3]int
@@ -91,7 +91,7 @@ func (l layout) String() string {
 	return fmt.Sprintf("%v %dx%dx%d transposed %03b gap %d", l.operand, l.shape[0], l.shape[1], l.shape[2], l.trans, l.gap)
 }
 
-// matrix allocates an operand; foreign memory gets a pattern.
+// matrix allocates an operand; the memory between its lines gets a pattern.
 func (l layout) matrix(d dtype.DType, rows, cols, bit int) gemm.Matrix {
 	if l.trans>>bit&1 == 1 {
 		l.trans = 0
@@ -135,15 +135,15 @@ func product(e gemm.Engine, l layout) error {
 		if err := way.check(); err != nil {
 			return fmt.Errorf("%v: %w", l, err)
 		}
-		if err := foreign(c, l.gap); err != nil {
+		if err := untouched(c, l.gap); err != nil {
 			return fmt.Errorf("%v: %w", l, err)
 		}
 	}
 	return nil
 }
 
-// foreign checks the memory between the lines of C.
-func foreign(c gemm.Matrix, gap int) error {
+// untouched checks the memory between the lines of C.
+func untouched(c gemm.Matrix, gap int) error {
 	if c.ColStep != 1 {
 		c = c.T()
 	}
@@ -152,7 +152,7 @@ func foreign(c gemm.Matrix, gap int) error {
 		end := (i*c.RowStep + c.Cols) * size
 		for _, x := range c.Data[end : end+gap*size] {
 			if x != 0x5a {
-				return fmt.Errorf("memory behind line %d of C was written", i)
+				return fmt.Errorf("memory after line %d of C was written", i)
 			}
 		}
 	}

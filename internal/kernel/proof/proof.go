@@ -1,10 +1,10 @@
-// Package proof tells whether a product of matrices is right, in far less time
-// than another multiplication takes.
+// Package proof checks a product of matrices in far less time than another
+// multiplication takes.
 //
 // It fills operands, spoils the result in advance so that what was not written
 // is noticed, and checks in two ways: exactly, with operands of small whole
 // numbers, whose sums no order of additions can round; and within the error
-// bound of the precision, with ordinary numbers, of which a sample is looked at.
+// bound of the precision, with ordinary numbers, of which a sample is checked.
 package proof
 
 import (
@@ -27,7 +27,7 @@ func (m *Mistake) Error() string {
 }
 
 // largest is the greatest whole number among the operands. Sums of up to
-// MaxDepth products stay below 2^24, the last whole number that f32 has all below.
+// MaxDepth products stay below 2^24, up to which f32 has every whole number.
 const largest = 4
 
 // MaxDepth is the most products of Integers that an exact sum may have.
@@ -45,7 +45,7 @@ func Reals(m gemm.Matrix, seed uint64) {
 	each(&m, func(i, j int) { m.Set(i, j, 2*rnd.Float64()-1) })
 }
 
-// Spoil fills a matrix with what no product is.
+// Spoil fills a matrix with values that no product has.
 func Spoil(m gemm.Matrix) { each(&m, func(i, j int) { m.Set(i, j, math.NaN()) }) }
 
 func each(m *gemm.Matrix, do func(i, j int)) {

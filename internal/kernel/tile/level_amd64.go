@@ -53,8 +53,8 @@ func tileRegistersGranted() bool {
 
 // Best is the fastest level. Intel's cores since Sapphire Rapids have the dot
 // products at a quarter of the rate of multiply-adds, so that widening to f32
-// is faster when the tile registers are not to be had; they are told from
-// others by their half-precision arithmetic.
+// is faster when the tile registers are not available; they are recognised
+// by their half-precision arithmetic.
 func Best() Level {
 	levels := Levels()
 	top := levels[len(levels)-1]

@@ -31,8 +31,8 @@ func transposeSlow(dst unsafe.Pointer, dstStride int, src unsafe.Pointer, srcStr
 	}
 }
 
-// What is this many bytes ahead in copying is fetched: enough for the latency
-// of memory at the speed of copying.
+// fetchAhead is how far ahead copying prefetches: enough for the latency of memory
+// at the speed of copying.
 const fetchAhead = 2 << 10
 
 // CopyLines copies lines of size bytes that are strides apart.

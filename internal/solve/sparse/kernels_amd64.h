@@ -2,7 +2,7 @@
 
 // AHEAD is how many bytes ahead data is asked for. Work goes block by block, one
 // page of each vector after another's, and the processor's own prefetching stops at
-// the end of a page: without this every block begins with waiting for memory.
+// the end of a page: without this every block starts with waiting for memory.
 #define AHEAD 1024
 
 // PREFETCHW AHEAD(DI), which the assembler does not know: for writing.
@@ -69,7 +69,7 @@ done:                      \
 // spread to their lanes. Where all have one, in consecutive columns (as on grids),
 // a plain load of x does for the gather. starts holds, per slice, the numbers of
 // its first entry and of its first mask; one more ends the last slice. STEP is how
-// far the base of the columns moves from slice to slice, in bytes. A sum begins
+// far the base of the columns moves from slice to slice, in bytes. A sum starts
 // with -0, to which the first product is added unchanged.
 #define SCATTERED(COLS, COLSIZE, VALS, VALSIZE, STEP) \
 	MOVQ dst+0(FP), DI;    \

@@ -13,7 +13,7 @@ func init() {
 // vertices are those of a lattice, each moved at random; every quadrilateral is
 // cut along the diagonal that Delaunay would choose. So any row can be made
 // from its surroundings alone. Vertices on the boundary, where u is zero, are
-// no unknowns.
+// not unknowns.
 //
 // Numbers follow the lattice only roughly: within each window of 256 they are
 // shuffled, as a mesh generator would leave them.
