@@ -9,6 +9,7 @@ import (
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/base/suggest"
+	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/base/yamlfile"
 )
 
@@ -241,7 +242,7 @@ func (r *reader) zips(n yamlfile.Node, names *namespace) [][]string {
 				r.Fault(item.At, "zip: duplicate name %q", name)
 			case zip[0] != name && names.counts[zip[0]] > 0 && count > 0 && count != names.counts[zip[0]]:
 				r.Fault(item.At, "zip: %q has %s, but %q has %s: want equally many",
-					name, plural(count, "value"), zip[0], plural(names.counts[zip[0]], "value"))
+					name, unit.Plural(count, "value"), zip[0], unit.Plural(names.counts[zip[0]], "value"))
 			}
 			zipped[name] = true
 		}

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/internal/base/unit"
 )
 
 // outputParser finds all metrics of a sweep in the output of one run.
@@ -146,7 +147,7 @@ func combine(from string, ranks []bench.RankOutput, perRank [][]float64) ([]floa
 	for i, samples := range perRank {
 		if len(samples) != len(perRank[0]) {
 			return nil, fmt.Errorf("rank %d has %s but rank %d has %s: %s over ranks needs equally many",
-				ranks[0].Rank, plural(len(perRank[0]), "sample"), ranks[i].Rank, plural(len(samples), "sample"), from)
+				ranks[0].Rank, unit.Plural(len(perRank[0]), "sample"), ranks[i].Rank, unit.Plural(len(samples), "sample"), from)
 		}
 	}
 	if from == "rank0" {

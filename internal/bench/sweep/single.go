@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/internal/base/unit"
 )
 
 // The sources of plain samples: a regular expression, a JSON field, the clock.
@@ -38,7 +39,7 @@ func newRegex(text string) (regex, error) {
 		return regex{re, text, i}, nil
 	}
 	if n := re.NumSubexp(); n != 1 {
-		return regex{}, fmt.Errorf("the expression has %s: want one, or one named (?P<value>...), around the number", plural(n, "group"))
+		return regex{}, fmt.Errorf("the expression has %s: want one, or one named (?P<value>...), around the number", unit.Plural(n, "group"))
 	}
 	return regex{re, text, 1}, nil
 }

@@ -179,10 +179,3 @@ func tupleComponent(v point.Value, axis string, index int) (string, error) {
 	}
 	return strconv.FormatInt(dims[index], 10), nil
 }
-
-func plural(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
-}

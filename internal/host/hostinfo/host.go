@@ -103,12 +103,12 @@ func (h Host) Summary() string {
 		}
 	}
 	add(h.CPU.Model != "", "%s", h.CPU.Model)
-	add(h.CPU.Cores > 0, "%s", plural(h.CPU.Cores, "core"))
-	add(h.CPU.Threads > 0, "%s", plural(h.CPU.Threads, "thread"))
+	add(h.CPU.Cores > 0, "%s", unit.Plural(h.CPU.Cores, "core"))
+	add(h.CPU.Threads > 0, "%s", unit.Plural(h.CPU.Threads, "thread"))
 	add(h.CPU.Usable > 0 && h.CPU.Usable < float64(h.CPU.Threads), "%s usable", unit.FormatSig(h.CPU.Usable, 3))
 	add(h.Memory > 0, "%sB memory", unit.FormatBytesApprox(float64(h.Memory)))
 	add(h.MemoryMax > 0, "%sB of it usable", unit.FormatBytesApprox(float64(h.MemoryMax)))
-	add(h.NUMANodes > 0, "%s", plural(h.NUMANodes, "NUMA node"))
+	add(h.NUMANodes > 0, "%s", unit.Plural(h.NUMANodes, "NUMA node"))
 	add(h.Kernel != "", "kernel %s", h.Kernel)
 	add(h.Virtual, "%s", strings.TrimSpace("virtual "+h.Hypervisor))
 	name := h.Hostname
@@ -116,13 +116,6 @@ func (h Host) Summary() string {
 		name = "unnamed host"
 	}
 	return name + ": " + strings.Join(parts, ", ")
-}
-
-func plural(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
 }
 
 // Class is a short hash that is equal for machines alike enough for their times

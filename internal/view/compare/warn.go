@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/view/rowkey"
 )
@@ -53,26 +54,19 @@ func warnings(old, new Run, points []rowkey.Matched, opts Options) []string {
 	}
 	for i, f := range fields {
 		if differ[i] > 0 {
-			out = append(out, fmt.Sprintf("different %s in %s", f.name, countPoints(differ[i])))
+			out = append(out, fmt.Sprintf("different %s in %s", f.name, unit.Plural(differ[i], "point")))
 		}
 	}
 	if unequal > 0 {
-		out = append(out, "OLD and NEW have different numbers of trials in "+countPoints(unequal))
+		out = append(out, "OLD and NEW have different numbers of trials in "+unit.Plural(unequal, "point"))
 	}
 	if missing > 0 {
-		out = append(out, "trials that are not ok are left out in "+countPoints(missing))
+		out = append(out, "trials that are not ok are left out in "+unit.Plural(missing, "point"))
 	}
 	if common == 0 {
 		out = append(out, "the runs have no point in common"+hint(old, new))
 	}
 	return out
-}
-
-func countPoints(n int) string {
-	if n == 1 {
-		return "1 point"
-	}
-	return fmt.Sprintf("%d points", n)
 }
 
 // hint names the coordinates that have no value in common, any of which alone

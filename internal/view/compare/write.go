@@ -84,7 +84,7 @@ func (r Report) Summary() string {
 	if len(parts) == 0 {
 		return "no points"
 	}
-	return countPoints(len(r.Pairs)) + ": " + strings.Join(parts, ", ")
+	return unit.Plural(len(r.Pairs), "point") + ": " + strings.Join(parts, ", ")
 }
 
 // sharedFields are the words of the points' names that all of them have.
