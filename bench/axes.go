@@ -5,6 +5,7 @@ import (
 
 	"github.com/kernbench/kernbench/internal/base/dtype"
 	"github.com/kernbench/kernbench/internal/base/point"
+	"github.com/kernbench/kernbench/internal/base/suggest"
 )
 
 // Unset among the values of [Env] removes the variable from the worker's
@@ -147,3 +148,8 @@ func Profile(name string, axes ...string) Clause {
 		d.bench.Profiles = append(d.bench.Profiles, p)
 	}
 }
+
+// Unknown returns the error of a name that is not one of the known ones, with the
+// one that was probably meant. A [Drop] that returns it makes the command line
+// refuse a value that no point can use, instead of dropping its points.
+func Unknown(what, name string, known []string) error { return suggest.Unknown(what, name, known) }

@@ -49,6 +49,7 @@
 // [Strings], [DTypes], [Tuples] and [Bools] take their values. [Zip] makes axes move
 // together, [Drop] drops points of the product with a reason, [On] gives axes other
 // values on one backend, and [Profile] declares values that --profile NAME selects.
+// A Drop that does not know a value returns [Unknown], so that it is refused.
 // On the command line every axis is a flag that takes a SPEC.
 //
 // # Ranks and environment variables

@@ -22,8 +22,9 @@ func copies() *bench.Bench {
 		bench.Strings("way", "builtin", "backwards"),
 		bench.Profile("large", "size=1M:256M:x4"),
 		bench.Drop(func(p bench.Point) error {
-			if way, _ := p.Get("way"); way.String() != "builtin" && way.String() != "backwards" {
-				return fmt.Errorf("way %v: want builtin or backwards", way)
+			ways := []string{"builtin", "backwards"}
+			if way, _ := p.Get("way"); !slices.Contains(ways, way.String()) {
+				return bench.Unknown("way", way.String(), ways)
 			}
 			return nil
 		}),
@@ -90,6 +91,11 @@ func Example() {
 	// copies
 	// 8 of 8 copies are right and were timed.
 	// exit status 0
+}
+
+func ExampleUnknown() {
+	fmt.Println(bench.Unknown("way", "backward", []string{"builtin", "backwards"}))
+	// Output: unknown way "backward", did you mean "backwards"? (known: backwards, builtin)
 }
 
 // Samples that are taken one at a time, after a barrier, with cold caches.

@@ -19,8 +19,6 @@ import (
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/base/dtype"
 	"github.com/kernbench/kernbench/internal/base/point"
-	"github.com/kernbench/kernbench/internal/base/suggest"
-	"github.com/kernbench/kernbench/internal/bench/measure"
 	"github.com/kernbench/kernbench/internal/kernel/quant"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
@@ -38,7 +36,7 @@ func Bench() *bench.Bench {
 		bench.Profile("quick"),
 		bench.Profile("full", "sizes=full", "size=1Ki:512Mi:x2", "num_ranks=2,4,8"),
 		bench.Choice("mutate", "fault to plant in the correctness part", faultNames...),
-		bench.Option("link", point.String, "", "rates to hold times against: a link such as nvlink-h100, or 450 GB/s, separated by commas"),
+		bench.Option("link", bench.KindString, "", "rates to hold times against: a link such as nvlink-h100, or 450 GB/s, separated by commas"),
 		bench.FileOption("probe", "", "probe result to take the limits from; empty is this host's own"),
 		bench.Backends(backends()...),
 		correctnessPart(), contractsPart(), errorsPart(), performancePart(),
@@ -120,10 +118,10 @@ func performancePart() bench.Clause {
 
 // sampling spends less time on a row than other benches do: there are many, and
 // the fit over sizes averages.
-func sampling() measure.Config {
-	c := measure.Default()
-	c.Stop = measure.Stop{RelNoise: 0.02, MinSamples: 10, MaxSamples: 5000, MinTime: 40 * time.Millisecond, MaxTime: 150 * time.Millisecond}
-	c.Warmup = measure.Warmup{MinCalls: 2, MaxCalls: 1000, MaxTime: 40 * time.Millisecond}
+func sampling() bench.Config {
+	c := bench.DefaultMeasure()
+	c.Stop = bench.StopRule{RelNoise: 0.02, MinSamples: 10, MaxSamples: 5000, MinTime: 40 * time.Millisecond, MaxTime: 150 * time.Millisecond}
+	c.Warmup = bench.Warmup{MinCalls: 2, MaxCalls: 1000, MaxTime: 40 * time.Millisecond}
 	return c
 }
 
@@ -135,7 +133,7 @@ func invalidPoint(p point.Point) error {
 	}
 	switch algorithm := coord(p, "algorithm"); {
 	case !slices.Contains(matrix.Known(), algorithm):
-		return suggest.Unknown("algorithm", algorithm, matrix.Known())
+		return bench.Unknown("algorithm", algorithm, matrix.Known())
 	case matrix.Codec(algorithm) != nil && !quant.Supports(d):
 		return fmt.Errorf("%s encodes f32, f16 and bf16, not %v", algorithm, d)
 	case coord(p, "epilogue") == "true" && !d.Float():

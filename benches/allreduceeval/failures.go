@@ -17,7 +17,6 @@ import (
 	"github.com/kernbench/kernbench/benches/allreduceeval/matrix"
 	"github.com/kernbench/kernbench/benches/allreduceeval/reference"
 	"github.com/kernbench/kernbench/dist"
-	"github.com/kernbench/kernbench/internal/base/suggest"
 	"github.com/kernbench/kernbench/internal/kernel/quant"
 )
 
@@ -58,7 +57,7 @@ const (
 func failureCells(ctx context.Context, s *bench.State) error {
 	f, known := failures[s.Str("mistake")]
 	if f.name = s.Str("mistake"); !known {
-		return suggest.Unknown("mistake", f.name, failureNames())
+		return bench.Unknown("mistake", f.name, failureNames())
 	}
 	if why := f.unsupported(s.Backend()); why != "" {
 		return bench.NotExecuted(false, "%s", why)

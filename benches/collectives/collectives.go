@@ -14,7 +14,6 @@ import (
 
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/dist"
-	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/comm/tcp"
 )
 
@@ -71,7 +70,7 @@ named and the rows have no limits; their details say which library it was.
 		bench.FileOption("tuning", "", "tuning table for algorithm=auto; empty is the built-in one"),
 		bench.FileOption("probe", "", "probe result to take the limits from; empty is this host's own"),
 		bench.Seconds("5", "most time to sample one point"),
-		bench.Option("hosts", point.Int, "0",
+		bench.Option("hosts", bench.KindInt, "0",
 			"count the ranks as being on so many hosts, which TCP connects even within this machine; 0: as it is"),
 		bench.Metric("pct_of_limit", "%", "higher"),
 		bench.Drop(invalid),

@@ -9,7 +9,6 @@ import (
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/base/dtype"
 	"github.com/kernbench/kernbench/internal/base/point"
-	"github.com/kernbench/kernbench/internal/base/suggest"
 )
 
 // The values of the axis op. All but sendrecv are collectives of package dist.
@@ -71,10 +70,10 @@ func invalid(p point.Point) error {
 	num := func(name string) int64 { v, _ := p.Get(name); return v.Int() }
 	op := text("op")
 	if !slices.Contains(ops(), op) {
-		return suggest.Unknown("op", op, ops())
+		return bench.Unknown("op", op, ops())
 	}
 	if b := text("buffers"); b != symmetric && b != private {
-		return suggest.Unknown("kind of buffers", b, []string{symmetric, private})
+		return bench.Unknown("kind of buffers", b, []string{symmetric, private})
 	}
 	if _, err := dist.ParseReduction(text("reduction")); err != nil {
 		return err
@@ -117,7 +116,7 @@ func knownAlgorithm(op, name string) error {
 	if slices.Contains(known, strings.TrimPrefix(name, dist.StepsPrefix)) {
 		return nil
 	}
-	return suggest.Unknown(op+" algorithm", name, known)
+	return bench.Unknown(op+" algorithm", name, known)
 }
 
 // lengths are how many elements a rank gives and gets.

@@ -13,14 +13,13 @@ import (
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/internal/base/dtype"
 	"github.com/kernbench/kernbench/internal/base/point"
-	"github.com/kernbench/kernbench/internal/bench/measure"
 	"github.com/kernbench/kernbench/internal/kernel/gemm"
 	"github.com/kernbench/kernbench/internal/kernel/proof"
 )
 
 // Bench declares it.
 func Bench() *bench.Bench {
-	cfg := measure.Default()
+	cfg := bench.DefaultMeasure()
 	cfg.Stop.MinSamples = 5 // a large product takes a second
 	cfg.Stop.MaxTime = 2 * time.Second
 	return bench.New("gemm", body,

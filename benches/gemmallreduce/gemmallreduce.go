@@ -18,8 +18,6 @@ import (
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/base/dtype"
 	"github.com/kernbench/kernbench/internal/base/point"
-	"github.com/kernbench/kernbench/internal/base/suggest"
-	"github.com/kernbench/kernbench/internal/bench/measure"
 	"github.com/kernbench/kernbench/internal/kernel/gemm"
 )
 
@@ -38,9 +36,9 @@ const auto = "auto"
 
 // Bench declares it.
 func Bench() *bench.Bench {
-	cfg := measure.Default()
+	cfg := bench.DefaultMeasure()
 	// Calls begin together, because before each one of the others is timed.
-	cfg.Cadence = measure.Isolated
+	cfg.Cadence = bench.Isolated
 	cfg.Stop.MinSamples, cfg.Stop.MaxSamples = 30, 500
 	cfg.Stop.MinTime = 500 * time.Millisecond
 	cfg.Warmup.MaxCalls = 20
@@ -76,7 +74,7 @@ large to be computed there are timed alone, and the row says so.
 		bench.Strings(splitAxis, string(fused.SplitM)),
 		bench.Strings(partitionsAxis, auto, "1", "2", "4", "8", "16"),
 		bench.Bools(overlapAxis, true),
-		bench.Option(threadsOption, point.Int, "0", "threads of each rank; 0 is its share of the cores"),
+		bench.Option(threadsOption, bench.KindInt, "0", "threads of each rank; 0 is its share of the cores"),
 		bench.Seconds("30", "most time to sample one point, what it is held against included"),
 		bench.Metric("gemm_us", "us", "lower"),
 		bench.Metric("allreduce_us", "us", "lower"),
@@ -113,7 +111,7 @@ func impossible(p point.Point) error {
 		return fmt.Errorf("shape %v: want MxNxK", shape)
 	}
 	if s := text(splitAxis); !slices.Contains(fused.Splits(), s) {
-		return suggest.Unknown("split", s, fused.Splits())
+		return bench.Unknown("split", s, fused.Splits())
 	}
 	d, err := dtype.Parse(text(dtypeAxis))
 	if err != nil {

@@ -20,14 +20,14 @@ time_us is what an empty call is said to take: what the harness would add to
 the time of a real one. harness_us is the wall time from one sample to the next,
 clock readings and, in the isolated cadence, barriers included.`),
 		bench.Ranks("1,2"),
-		bench.Strings("cadence", string(measure.Streaming), string(measure.Isolated)),
+		bench.Strings("cadence", string(bench.Streaming), string(bench.Isolated)),
 		bench.Metric("harness_us", "us", "lower"),
 		bench.Timeout(time.Minute),
 	)
 }
 
 func body(ctx context.Context, s *bench.State) error {
-	cadence := measure.Cadence(s.Str("cadence"))
+	cadence := bench.Cadence(s.Str("cadence"))
 	cost, err := measure.HarnessCost(ctx, cadence, s.Group())
 	if err != nil {
 		return err

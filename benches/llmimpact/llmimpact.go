@@ -16,7 +16,6 @@ import (
 
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/internal/base/point"
-	"github.com/kernbench/kernbench/internal/base/suggest"
 	"github.com/kernbench/kernbench/internal/result/imports"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/result/llm"
@@ -53,10 +52,10 @@ against and target-gbps say what another curve, or a bus bandwidth, would give.
 		bench.Strings("curve", "nccl-h200"),
 		bench.Choice("parallelism", "how the model is spread: tensor, sequence, expert or dp-attention", llm.Ways()...),
 		bench.Choice("gpu", "whose memory bandwidth and arithmetic make the floor", llm.GPUs()...),
-		bench.Option("algorithm", point.String, model.BestAlgorithm,
+		bench.Option("algorithm", bench.KindString, model.BestAlgorithm,
 			"algorithm of a RUN's or file's curve; best is the fastest at each size"),
-		bench.Option("against", point.String, "trtllm-h200", "curve to compare with: what it would give instead; - for none"),
-		bench.Option("target-gbps", point.Float, "0", "bus bandwidth to aim at: what it would give; 0 for none"),
+		bench.Option("against", bench.KindString, "trtllm-h200", "curve to compare with: what it would give instead; - for none"),
+		bench.Option("target-gbps", bench.KindFloat, "0", "bus bandwidth to aim at: what it would give; 0 for none"),
 		bench.Metric("time_us", "us", "lower"),
 		bench.Metric("share_pct", "%", "lower"),
 		bench.Metric("each_us", "us", "lower"),
@@ -88,7 +87,7 @@ func invalidPoint(p point.Point) error {
 		if name == "all" {
 			return errors.New("all models are the default: leave --model out")
 		}
-		return suggest.Unknown("model", name, llm.Names())
+		return bench.Unknown("model", name, llm.Names())
 	}
 	if v, _ := p.Get("tp"); v.Int() < 2 || v.Int() > 1024 {
 		return fmt.Errorf("tp is %d: a group has 2 to 1024 ranks", v.Int())
@@ -174,7 +173,7 @@ func loadCurve(name, algorithm string) (*model.Table, error) {
 	}
 	samples, source, err := samplesOf(name)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("%w, and there is no such RUN or file", suggest.Unknown("curve", name, model.CurveNames()))
+		return nil, fmt.Errorf("%w, and there is no such RUN or file", bench.Unknown("curve", name, model.CurveNames()))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("curve %s: %w", name, err)

@@ -13,9 +13,7 @@ import (
 
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/internal/base/point"
-	"github.com/kernbench/kernbench/internal/base/suggest"
 	"github.com/kernbench/kernbench/internal/base/unit"
-	"github.com/kernbench/kernbench/internal/bench/measure"
 	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/result/rowset"
@@ -23,7 +21,7 @@ import (
 
 // Bench declares it.
 func Bench() *bench.Bench {
-	cfg := measure.Default()
+	cfg := bench.DefaultMeasure()
 	cfg.Stop.MaxTime = 500 * time.Millisecond
 	return bench.New("memory", body,
 		bench.Help("memory bandwidth of this host by working-set size, operation and number of processes"),
@@ -49,7 +47,7 @@ var ops = []string{"copy", "read", "update"}
 // unknown refuses a point of no operation before anything is started.
 func unknown(p point.Point) error {
 	if op, _ := p.Get("op"); !slices.Contains(ops, op.String()) {
-		return suggest.Unknown("op", op.String(), ops)
+		return bench.Unknown("op", op.String(), ops)
 	}
 	return nil
 }

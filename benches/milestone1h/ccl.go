@@ -22,8 +22,6 @@ import (
 	"github.com/kernbench/kernbench/internal/accel/event"
 	"github.com/kernbench/kernbench/internal/accel/sim"
 	"github.com/kernbench/kernbench/internal/accel/topo"
-	"github.com/kernbench/kernbench/internal/base/point"
-	"github.com/kernbench/kernbench/internal/base/suggest"
 )
 
 // The two parts of the evaluation.
@@ -63,7 +61,7 @@ folder, else the built-in ones.`),
 		bench.FileOption("topology", accel.Nearby(accel.TopologyName), "topology file (default: topology.yaml here, else built in)"),
 		bench.FileOption("ccl", accel.Nearby(accel.CCLName), "collectives file (default: ccl.yaml here, else built in)"),
 		bench.Choice("fabric", "how messages move: as the topology says, in flits, or whole", asTopology, string(topo.Flits), string(topo.Whole)),
-		bench.Option("verify-data", point.Bool, "true", "compute the data and compare every cube with the exact sum"),
+		bench.Option("verify-data", bench.KindBool, "true", "compute the data and compare every cube with the exact sum"),
 		bench.Part(latencyPart, body(latencyCase), append(metrics,
 			bench.Help("latency by size and SIP topology"),
 			bench.Strings("algorithm", ccl.LRAB),
@@ -184,7 +182,7 @@ func files(s *bench.State) (*topo.Topology, *ccl.Config, error) {
 func latencyCase(s *bench.State, t *topo.Topology, cfg *ccl.Config) (Case, error) {
 	kind := topo.Kind(s.Str("sip_topology"))
 	if _, known := sipGrids[kind]; !known {
-		return Case{}, suggest.Unknown("SIP topology", string(kind), topo.Kinds())
+		return Case{}, bench.Unknown("SIP topology", string(kind), topo.Kinds())
 	}
 	return newCase(t, kind, sipGrids[kind], cfg, s.Str("algorithm"), s.Int("n_elem"), func(*ccl.Settings) {})
 }

@@ -68,7 +68,7 @@ Every element of every product is compared with the exact one unless
 		bench.Choice("fabric", "how messages move: as the topology says, in flits, or whole", asTopology, string(topo.Flits), string(topo.Whole)),
 		bench.Choice("epilogue", "what the MATH engine does to the results of the sweep: nothing, add a row, or also take the larger of the two",
 			"none", "bias", "bias_max"),
-		bench.Option("verify-data", point.Bool, "true", "compute the data and compare every element with the exact product"),
+		bench.Option("verify-data", bench.KindBool, "true", "compute the data and compare every element with the exact product"),
 		bench.Part(sweepPart, productBody(sweepCase), append(single,
 			bench.Help("stages of the pipeline by shape and variant, on one PE"),
 			bench.Tuples("shapes", shapes...),
