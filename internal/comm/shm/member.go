@@ -40,12 +40,7 @@ type Member struct {
 	rank    int
 	pids    []int
 	world   []int
-	timeout time.Duration
-	others  Others
 	looks   int
-	near    pace
-	far     pace
-	shared  bool // other ranks are goroutines of this process: they may need its threads
 
 	lines [2][]*line // by parity of the epoch and rank
 	mine  *cell
@@ -58,6 +53,12 @@ type Member struct {
 
 	signals []uint32 // sent to each peer, and seen from each
 	seen    []uint32
+
+	// Of waiting.
+	timeout   time.Duration
+	others    Others
+	near, far pace
+	shared    bool // other ranks are goroutines of this process: they may need its threads
 }
 
 // Join makes the rank a member. Its claim must have been made before.
