@@ -28,6 +28,12 @@ func Of[E dtype.Element](s []E) Buffer {
 	return Buffer{dtype: dtype.Of[E](), count: len(s), data: unsafe.Pointer(unsafe.SliceData(s))}
 }
 
+// Make gives a buffer of new, zeroed memory of the program's own.
+func Make(d DType, count int) Buffer {
+	words := make([]uint64, (count*d.Size()+7)/8) // aligned for every type
+	return Buffer{dtype: d, count: count, data: unsafe.Pointer(unsafe.SliceData(words))}
+}
+
 // Slice views the elements of a buffer of host memory. It panics if E is not the
 // buffer's element type or the host cannot reach the memory.
 func Slice[E dtype.Element](b Buffer) []E {

@@ -193,3 +193,14 @@ func TestClosedGroup(t *testing.T) {
 		t.Errorf("closed again: %v", err)
 	}
 }
+
+// Memory of one's own is zeroed and aligned for its type, and nothing needs none.
+func TestMake(t *testing.T) {
+	b := dist.Make(dist.F64, 3)
+	if x := dist.Slice[float64](b); len(x) != 3 || x[0] != 0 || b.Memory() != nil {
+		t.Errorf("got %v in %v", x, b.Memory())
+	}
+	if b := dist.Make(dist.BF16, 0); b.Count() != 0 || len(b.Bytes()) != 0 {
+		t.Errorf("nothing is %v", b)
+	}
+}

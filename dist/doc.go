@@ -20,7 +20,7 @@
 // # Memory
 //
 // A [Buffer] refers to elements as a slice does. [Of] makes one of a slice of the
-// program, [Group.Alloc] one of symmetric memory, which all ranks reach without a
+// program, [Make] one of new memory, [Group.Alloc] one of symmetric memory, which all ranks reach without a
 // copy where the backend has it; [Slice] gives the elements back as a slice.
 //
 // # Calls

@@ -5,7 +5,6 @@ import (
 
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/dist"
-	"github.com/kernbench/kernbench/internal/base/dtype"
 )
 
 // work is one rank's part of a point: its buffers and the prepared call.
@@ -44,7 +43,7 @@ func (w *work) allocate(g *dist.Group) error {
 	}
 	get := g.Alloc
 	if w.sh.buffers == private {
-		get = ordinary
+		get = func(d dist.DType, count int) (dist.Buffer, error) { return dist.Make(d, count), nil }
 	}
 	in, out := w.sh.lengths(w.rank)
 	if !w.sh.inPlace {
@@ -74,27 +73,6 @@ func (w *work) allocate(g *dist.Group) error {
 		w.out = both.Slice(min(off, in-out), out)
 	}
 	return nil
-}
-
-// ordinary is memory of this rank alone.
-func ordinary(d dtype.DType, count int) (dist.Buffer, error) {
-	switch d {
-	case dtype.F64:
-		return dist.Of(make([]float64, count)), nil
-	case dtype.F32:
-		return dist.Of(make([]float32, count)), nil
-	case dtype.F16:
-		return dist.Of(make([]dtype.Float16, count)), nil
-	case dtype.BF16:
-		return dist.Of(make([]dtype.BFloat16, count)), nil
-	case dtype.I64:
-		return dist.Of(make([]int64, count)), nil
-	case dtype.I32:
-		return dist.Of(make([]int32, count)), nil
-	case dtype.U8:
-		return dist.Of(make([]uint8, count)), nil
-	}
-	return dist.Buffer{}, fmt.Errorf("allocating %d elements of %v: no such type", count, d)
 }
 
 // prepare makes the call ready to run.

@@ -149,7 +149,7 @@ func (e *engine[T]) match(src, dst *cursor[T]) error {
 		return nil
 	}
 	if src.at.Tag != dst.at.Tag || src.at.Src.Len != dst.at.Dst.Len {
-		return fmt.Errorf("%v: the message that comes is another: %v", dst.at, src.at)
+		return fmt.Errorf("%v: receives another message: %v", dst.at, src.at)
 	}
 	if err := e.watcher.message(src.at, dst.at, src.carried); err != nil {
 		return err
@@ -173,7 +173,7 @@ func (e *engine[T]) see(c *cursor[T]) error {
 		}
 		f := q.pop()
 		if f.src.Tag != c.at.Tag {
-			return fmt.Errorf("%v: the flag that comes is another: %v", c.at, f.src)
+			return fmt.Errorf("%v: sees another flag: %v", c.at, f.src)
 		}
 		e.watcher.wait(c.at, from, f.carried)
 	}

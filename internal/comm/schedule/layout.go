@@ -104,7 +104,7 @@ func (l layout) validatePeers(at event, peers Peers) error {
 	case peers.N < 1 || peers.Stride < 1:
 		return fmt.Errorf("names no peer")
 	case peers.First < 0 || peers.At(peers.N-1) >= l.ranks:
-		return fmt.Errorf("there is no %v, ranks are 0 to %d", peers, l.ranks-1)
+		return fmt.Errorf("no such peer: %v, ranks are 0 to %d", peers, l.ranks-1)
 	case !many && peers.N != 1:
 		return fmt.Errorf("takes one peer, not %d", peers.N)
 	case peers.N == 1 && peers.First == at.rank:
@@ -118,7 +118,7 @@ func (l layout) validateRange(owners Peers, r Range) error {
 		return fmt.Errorf("%v: no such buffer", r)
 	}
 	if r.Len < 1 {
-		return fmt.Errorf("%v is empty: such a step must not be there", r)
+		return fmt.Errorf("%v is empty", r)
 	}
 	for i := range owners.N {
 		if size := l.len[owners.At(i)][r.Buf]; r.Off < 0 || r.Off+r.Len > size {
