@@ -1,6 +1,7 @@
 package connection
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net"
@@ -53,14 +54,15 @@ func Arrivals[P any](l net.Listener, s Service) <-chan Arrival[P] {
 	return arrivals
 }
 
-// RefuseLate answers those who come when the group is complete, until the listener is
-// closed.
+// RefuseLate answers those who come when the group is complete, or was given up, until
+// the listener is closed.
 func RefuseLate[P any](arrivals <-chan Arrival[P], g *Group) {
 	for a := range arrivals {
-		if a.err == nil {
-			_, why := g.Admit(0, a.Join)
-			a.Refuse(why)
+		if a.err != nil {
+			continue
 		}
+		why := g.refusal(a.Join)
+		a.Refuse(cmp.Or(why, "the group was given up"))
 	}
 }
 

@@ -173,6 +173,51 @@ func TestSilentService(t *testing.T) {
 	})
 }
 
+// A peer that has fallen silent is noticed by one who hears it, and beats all the while;
+// one that is not listened to is not taken for silent. Time is simulated.
+func TestRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ours, theirs := Pipe()
+		l, peer := NewLink[message](ours), NewLink[message](theirs)
+		beats := 0
+		go func() {
+			for {
+				m, err := peer.Receive()
+				if err != nil {
+					return
+				}
+				if m == (message{}) {
+					beats++
+				}
+			}
+		}()
+		peer.Send(message{"think"})
+		begin := time.Now()
+		err := l.Run(Silence, func(m message) bool { time.Sleep(3 * Silence); return true })
+		var silent *SilentError
+		if d := time.Since(begin); !errors.As(err, &silent) || d < 4*Silence || d > 4*Silence+3*Tick {
+			t.Errorf("got %v after %v", err, d)
+		}
+		l.Abort()
+		peer.Abort()
+		synctest.Wait()
+		if want := int(4*Silence/Beat) - 1; beats < want {
+			t.Errorf("%d beats came, not %d", beats, want)
+		}
+	})
+	ours, theirs := Pipe()
+	l, peer := NewLink[message](ours), NewLink[message](theirs)
+	peer.Send(message{"enough"})
+	if err := l.Run(0, func(m message) bool { return m.Text != "enough" }); err != nil {
+		t.Errorf("one that wants no more got %v", err)
+	}
+	peer.Finish()
+	if err := l.Run(0, func(message) bool { return true }); !Ended(err) {
+		t.Errorf("the end is %v", err)
+	}
+	l.Abort()
+}
+
 // A peer that does not know the secret is told so, and learns nothing else.
 func TestWrongSecret(t *testing.T) {
 	ours, theirs := net.Pipe()

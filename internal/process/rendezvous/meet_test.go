@@ -8,10 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
-	"github.com/kernbench/kernbench/internal/process/connection"
 	"github.com/kernbench/kernbench/internal/process/launch"
 )
 
@@ -236,34 +234,4 @@ func TestSplitEndpoint(t *testing.T) {
 			t.Errorf("%s: got %s %s, %v", endpoint, name, port, err)
 		}
 	}
-}
-
-// A rendezvous that has fallen silent is noticed by its members, who beat all
-// the while; time is simulated.
-func TestSilentHost(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		ours, theirs := connection.Pipe()
-		host := connection.NewLink[message](ours)
-		m := newMember(connection.NewLink[message](theirs), join{}, 5*time.Second)
-		beats := 0
-		go func() {
-			for {
-				msg, err := host.Receive()
-				if err != nil {
-					return
-				}
-				if msg == (message{}) {
-					beats++
-				}
-			}
-		}()
-		host.Send(message{})
-		e := <-m.Events()
-		synctest.Wait()
-		if !strings.Contains(e.Lost, "nothing was heard of it for 5s") || beats < 9 {
-			t.Errorf("got %+v after %d beats", e, beats)
-		}
-		m.Close()
-		host.Abort()
-	})
 }
