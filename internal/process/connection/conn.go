@@ -267,7 +267,8 @@ func (r *fileReader) take(oob []byte) error {
 // Ended reports whether the error of a Receive is the end of the connection, and
 // not a fault of its own.
 func Ended(err error) bool {
-	return isReset(err) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) || errors.Is(err, io.ErrClosedPipe)
+	return isReset(err) || errors.Is(err, io.ErrUnexpectedEOF) ||
+		errors.Is(err, net.ErrClosed) || errors.Is(err, io.ErrClosedPipe)
 }
 
 func isReset(err error) bool {

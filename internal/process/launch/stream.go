@@ -135,7 +135,8 @@ func (c *capture) closeLog() {
 		return
 	}
 	if c.stream.Dropped > 0 && c.stream.LogError == "" {
-		_, err := fmt.Fprintf(c.log, "\n[kernbench: %d more bytes were dropped here, the limit is %d bytes]\n", c.stream.Dropped, c.limit)
+		_, err := fmt.Fprintf(c.log, "\n[kernbench: %d more bytes were dropped here, the limit is %d bytes]\n",
+			c.stream.Dropped, c.limit)
 		if err != nil {
 			c.stream.LogError = err.Error()
 		}

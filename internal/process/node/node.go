@@ -194,7 +194,8 @@ func (n *node) follow(ctx context.Context, round *rendezvous.Round, l *launch.La
 			n.lookForStopped()
 		case <-interrupted:
 			interrupted = nil
-			n.report(rendezvous.Failure{Rank: rendezvous.NoRank, PID: os.Getpid(), Cause: "was interrupted", Code: rendezvous.Interrupted})
+			n.report(rendezvous.Failure{Rank: rendezvous.NoRank, PID: os.Getpid(), Cause: "was interrupted",
+				Code: rendezvous.Interrupted})
 		}
 	}
 }

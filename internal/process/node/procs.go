@@ -26,7 +26,8 @@ func (n *node) processes(round *rendezvous.Round) ([]launch.Proc, error) {
 		if n.spec.MasterPort != 0 {
 			vars.MasterPort = n.spec.MasterPort
 		}
-		p := launch.Proc{Rank: vars.Rank, Argv: n.spec.Argv, Env: launch.Environ(n.spec.Environ, n.spec.variables(round, vars), &vars)}
+		p := launch.Proc{Rank: vars.Rank, Argv: n.spec.Argv,
+			Env: launch.Environ(n.spec.Environ, n.spec.variables(round, vars), &vars)}
 		if shares != nil {
 			p.CPUs = shares[local]
 		}
@@ -37,7 +38,8 @@ func (n *node) processes(round *rendezvous.Round) ([]launch.Proc, error) {
 		}{{Stdout, "out", &p.Stdout}, {Stderr, "err", &p.Stderr}} {
 			log := ""
 			if n.spec.Logs.Dir != "" {
-				log = filepath.Join(n.spec.Logs.Dir, fmt.Sprintf("attempt%d", round.Attempt), fmt.Sprintf("rank%d.%s", vars.Rank, s.ext))
+				log = filepath.Join(n.spec.Logs.Dir, fmt.Sprintf("attempt%d", round.Attempt),
+					fmt.Sprintf("rank%d.%s", vars.Rank, s.ext))
 			}
 			var shown *console
 			if n.spec.Logs.shown(local, s.stream) {

@@ -64,10 +64,10 @@ func newRankHost(ctx context.Context, cfg Config, l *connection.Link[message], r
 
 // serve does what it is told until the end. On return nothing that it has
 // started is left.
-func (h *rankHost) serve(ctx context.Context) error {
+func (h *rankHost) serve(ctx context.Context) (err error) {
 	defer h.link.Abort()
 	defer h.work.Wait()
-	defer h.closeAgent()
+	defer func() { err = errors.Join(err, h.closeAgent()) }()
 	defer context.AfterFunc(ctx, func() {
 		// Whoever sent the signal meant the job. Rank 0 ends it, in order.
 		h.link.Send(message{Interrupted: true})
@@ -78,7 +78,7 @@ func (h *rankHost) serve(ctx context.Context) error {
 		limit = 0 // a process does not wait in vain for itself, however slow it is
 	}
 	var told error
-	err := h.link.Run(limit, func(m message) (more bool) {
+	err = h.link.Run(limit, func(m message) (more bool) {
 		switch {
 		case m.Bye:
 			return false
@@ -107,11 +107,11 @@ func (h *rankHost) serve(ctx context.Context) error {
 	return fmt.Errorf("rank %d lost rank 0: %s", h.cfg.Rank, connection.Describe(err))
 }
 
-func (h *rankHost) closeAgent() {
+func (h *rankHost) closeAgent() error {
 	h.mu.Lock()
 	agent := h.agent
 	h.mu.Unlock()
-	agent.Close()
+	return agent.Close()
 }
 
 func (h *rankHost) stop(s *stop) {

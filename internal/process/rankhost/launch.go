@@ -33,7 +33,8 @@ type Launch struct {
 func newLaunch(l *Leader, spec Spec) (*Launch, error) {
 	n := len(spec.Procs)
 	// Room for every Started and Exit: those who tell of them never wait.
-	r := &Launch{leader: l, spec: spec, events: make(chan launch.Event, 2*n), begun: make(chan error, 1), open: make([]bool, n), left: n,
+	r := &Launch{leader: l, spec: spec, events: make(chan launch.Event, 2*n), begun: make(chan error, 1),
+		open: make([]bool, n), left: n,
 		exits: make([]*launch.Exit, n), logs: make([][2]*os.File, n), dropped: make([][2]int64, n), done: make(chan struct{})}
 	for rank, p := range spec.Procs {
 		r.open[rank] = true

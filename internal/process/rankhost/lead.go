@@ -138,7 +138,8 @@ var _ connection.Core[message] = (*coordinator)(nil)
 
 func newCoordinator(cfg Config) *coordinator {
 	c := &coordinator{
-		group: connection.Group{Noun: "rank", Size: cfg.Size, Facts: cfg.facts(), SilentTicks: int(connection.Silence / connection.Tick)},
+		group: connection.Group{Noun: "rank", Size: cfg.Size, Facts: cfg.facts(),
+			SilentTicks: int(connection.Silence / connection.Tick)},
 		where: cfg.where(), joinTimeout: cfg.JoinTimeout, gathered: make(chan error, 1), interrupted: make(chan struct{}),
 	}
 	c.interrupt = sync.OnceFunc(func() { close(c.interrupted) })
@@ -236,5 +237,6 @@ func (c *coordinator) begin(run *Launch) (orders []order, err error) {
 
 func (s Spec) start(id, rank int) *start {
 	p := s.Procs[rank]
-	return &start{ID: id, Argv: p.Argv, Dir: []byte(p.Dir), Set: p.Set, Vars: p.Vars, Native: p.Native, Files: p.Files, Watch: s.WatchEnv}
+	return &start{ID: id, Argv: p.Argv, Dir: []byte(p.Dir), Set: p.Set, Vars: p.Vars, Native: p.Native,
+		Files: p.Files, Watch: s.WatchEnv}
 }

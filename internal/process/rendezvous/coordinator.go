@@ -182,7 +182,8 @@ func (c *coordinator) Lose(peer int, cause string, at time.Duration) []order {
 	case m.Gone:
 		c.report(m, Failure{Rank: NoRank, PID: m.PID, Cause: "was lost: " + cause, Code: 1}, at, true)
 	case peer == connection.OwnPeer:
-		return c.end(message{Refused: fmt.Sprintf("the rendezvous ended before all nodes had joined: its host %s has left", m.Host)})
+		why := fmt.Sprintf("the rendezvous ended before all nodes had joined: its host %s has left", m.Host)
+		return c.end(message{Refused: why})
 	}
 	return nil
 }
@@ -224,10 +225,14 @@ func (c *coordinator) judge() []order {
 		return nil
 	}
 	f.More = false
+	var odd []string
 	for _, m := range c.group.Members {
 		if m.Silent >= oddTicks && m.Rank != f.Node && !m.Gone {
-			f.Note = strings.TrimPrefix(fmt.Sprintf("%s, node %d (host %s) had been silent for %v", f.Note, m.Rank, m.Host, time.Duration(m.Silent)*tick), ", ")
+			odd = append(odd, fmt.Sprintf("node %d (host %s) had been silent for %v", m.Rank, m.Host, time.Duration(m.Silent)*tick))
 		}
+	}
+	if len(odd) > 0 {
+		f.Note = strings.TrimPrefix(f.Note+", "+strings.Join(odd, ", "), ", ")
 	}
 	final := slices.ContainsFunc(c.reports, func(r report) bool { return r.final })
 	if final || c.attempt >= c.maxRestarts {

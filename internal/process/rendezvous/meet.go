@@ -68,13 +68,15 @@ func (c Config) join(addr string) join {
 func (c Config) validate() error {
 	var errs []error
 	if c.Nodes < 1 || c.Procs < 1 || c.MaxRestarts < 0 {
-		errs = append(errs, fmt.Errorf("%d nodes with %d processes each and %d restarts: want at least 1, 1 and 0", c.Nodes, c.Procs, c.MaxRestarts))
+		errs = append(errs, fmt.Errorf("%d nodes with %d processes each and %d restarts: want at least 1, 1 and 0",
+			c.Nodes, c.Procs, c.MaxRestarts))
 	}
 	if c.Node != AnyNode && (c.Node < 0 || c.Node >= c.Nodes) {
 		errs = append(errs, fmt.Errorf("node rank %d does not exist: it must be 0 to %d", c.Node, c.Nodes-1))
 	}
 	if c.Heartbeat < 2*connection.Beat {
-		errs = append(errs, fmt.Errorf("a heartbeat limit of %v is too short: at least %v, since a beat is sent every %v", c.Heartbeat, 2*connection.Beat, connection.Beat))
+		errs = append(errs, fmt.Errorf("a heartbeat limit of %v is too short: at least %v, since a beat is sent every %v",
+			c.Heartbeat, 2*connection.Beat, connection.Beat))
 	}
 	if c.Nodes > 1 && len(c.Secret) < MinSecret {
 		errs = append(errs, fmt.Errorf("a secret of %d bytes is too short: at least %d", len(c.Secret), MinSecret))
@@ -108,7 +110,8 @@ func Meet(ctx context.Context, cfg Config) (*Member, error) {
 	case !errors.Is(context.Cause(ctx), errTime):
 		return nil, context.Cause(ctx)
 	}
-	return nil, fmt.Errorf("no rendezvous at %s within %v: is the same command running on that host, and is the port open? (%w)", at, cfg.JoinTimeout, err)
+	return nil, fmt.Errorf("no rendezvous at %s within %v: is the same command running on that host, and is the port open? (%w)",
+		at, cfg.JoinTimeout, err)
 }
 
 var (
