@@ -71,7 +71,7 @@ fuzz:
 bench: build
 	@scripts/bench.sh $(BIN)
 
-# bench-collectives holds the all-reduce against Open MPI, MPICH and gloo, as far
+# bench-collectives compares the all-reduce with Open MPI, MPICH and gloo, as far
 # as installed. With BIN=path it takes a kernbench built elsewhere, without Go.
 bench-collectives: $(if $(filter file,$(origin BIN)),build)
 	@scripts/bench-collectives.sh $(BIN)
@@ -80,7 +80,7 @@ bench-collectives: $(if $(filter file,$(origin BIN)),build)
 bench-limits: $(if $(filter file,$(origin BIN)),build)
 	@scripts/bench-limits.sh $(BIN)
 
-# bench-tcp holds the all-reduce between two hosts in name against gloo and Open
+# bench-tcp compares the all-reduce between two nominal hosts with gloo and Open
 # MPI's TCP, over loopback.
 bench-tcp: $(if $(filter file,$(origin BIN)),build)
 	@scripts/bench-tcp.sh $(BIN)
@@ -89,7 +89,7 @@ bench-tcp: $(if $(filter file,$(origin BIN)),build)
 bench-mpi: $(if $(filter file,$(origin BIN)),build)
 	@scripts/bench-mpi.sh $(BIN)
 
-# bench-gemm holds the matrix products against OpenBLAS from C.
+# bench-gemm compares the matrix products with OpenBLAS from C.
 bench-gemm: $(if $(filter file,$(origin BIN)),build)
 	@scripts/bench-gemm.sh $(BIN)
 
@@ -97,7 +97,7 @@ bench-gemm: $(if $(filter file,$(origin BIN)),build)
 bench-fused: $(if $(filter file,$(origin BIN)),build)
 	@scripts/bench-fused.sh $(BIN)
 
-# bench-solve holds an iteration of CG + Jacobi against PETSc's, and checks weak
+# bench-solve compares an iteration of CG + Jacobi with PETSc's, and checks weak
 # scaling, partitioners and memory.
 bench-solve: $(if $(filter file,$(origin BIN)),build)
 	@scripts/bench-solve.sh $(BIN)

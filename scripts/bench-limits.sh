@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Tells what share of this host's limit the all-reduce reaches. The speed of a
 # machine that others use too wanders from minute to minute, so every trial is
-# held against a probe made just before it. Prints the median over the trials of
+# compared with a probe made just before it. Prints the median over the trials of
 # each share, with the least and the most, and whether the goal is met.
 #
 #   scripts/bench-limits.sh [bin/kernbench]
@@ -34,7 +34,7 @@ for ((k = 1; k <= trials; k++)); do
 	add 1 "rows-$k" --bench collectives --size "$least:$most:x4" --ranks "$ranks" --bind core --buffers symmetric,private --probe "$limits" --seconds "$seconds"
 done
 
-echo "share of the limit in per cent: median, least and most of the trials"
+echo "share of the limit in percent: median, least and most of the trials"
 for ((k = 1; k <= trials; k++)); do "$bin" show "$out/rows-$k" --format csv; done | awk -F, '
 	/^bench,/ { for (i = 1; i <= NF; i++) at[$i] = i; next }
 	$at["status"] == "ok" { printf "%-9s %2d ranks %9d bytes\t%s\n", $at["buffers"], $at["num_ranks"], $at["size"], $at["pct_of_limit"] }' |

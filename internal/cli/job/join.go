@@ -97,7 +97,7 @@ func jobName(job *jobenv.Job) string {
 }
 
 // launcherPID is the process that has started this rank: the nearest ancestor
-// that is no rank itself, as a shell around this program would be.
+// that is not a rank itself, as a shell around this program would be.
 func launcherPID(rankVar string) int {
 	pid := os.Getppid()
 	for pid > 1 {

@@ -15,7 +15,7 @@ func Is(f *os.File) bool {
 	return err == nil
 }
 
-// Width is the number of columns, or 0 when f is no terminal.
+// Width is the number of columns, or 0 when f is not a terminal.
 func Width(f *os.File) int {
 	ws, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ)
 	if err != nil {
