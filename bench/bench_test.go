@@ -63,6 +63,9 @@ var _, _, _ = total, solved, simulated
 // A user's program lives in a module of its own. This one is the shipped
 // example, built and run outside the tree against the public packages.
 func TestUsersOwnModule(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it builds and runs another program: once is enough")
+	}
 	t.Parallel()
 	root, err := filepath.Abs("..")
 	if err != nil {

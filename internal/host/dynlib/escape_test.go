@@ -31,6 +31,9 @@ var gates = map[string]struct{ pkg, says string }{
 // which moves, or be collected. So in files that use C libraries pointers become
 // numbers only in the arguments of a gate, or in a gate.
 func TestAddressesOfStackMemoryDoNotReachC(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it asks the compiler: once is enough")
+	}
 	for _, g := range gates {
 		out, err := exec.Command("go", "build", "-gcflags=-m", module+g.pkg).CombinedOutput()
 		if err != nil || !strings.Contains(string(out), g.says+"\n") {
