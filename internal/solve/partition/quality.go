@@ -44,13 +44,3 @@ func Combine(ranks []Local) Quality {
 	q.MeanNeighbours = float64(sum.Neighbours) / n
 	return q
 }
-
-// Measure looks at every row of the problem. Where each rank has its own plan,
-// LocalOf and Combine give the same.
-func Measure(p sparse.Problem, layout sparse.Layout, ranks int) Quality {
-	locals := make([]Local, ranks)
-	for r := range locals {
-		locals[r] = LocalOf(sparse.NewPlan(p, layout, r))
-	}
-	return Combine(locals)
-}
