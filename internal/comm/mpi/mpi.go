@@ -42,9 +42,6 @@ var sonames = map[Family][]string{
 
 var hints = map[Family]string{OpenMPI: "Debian: openmpi-bin", MPICH: "Debian: mpich"}
 
-// Sonames lists the files that are tried for a family.
-func Sonames(f Family) []string { return sonames[f] }
-
 // Library is an open MPI library.
 type Library struct {
 	Family  Family

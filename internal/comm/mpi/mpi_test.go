@@ -71,10 +71,10 @@ func TestInstalled(t *testing.T) {
 		if family != OpenMPI && family != MPICH {
 			continue
 		}
-		if !slices.Equal(l.Sonames, Sonames(family)) {
-			t.Errorf("the doctor looks for %s in %v, here it is %v", family, l.Sonames, Sonames(family))
+		if !slices.Equal(l.Sonames, sonames[family]) {
+			t.Errorf("the doctor looks for %s in %v, here it is %v", family, l.Sonames, sonames[family])
 		}
-		t.Setenv(EnvLibrary, Sonames(family)[0])
+		t.Setenv(EnvLibrary, sonames[family][0])
 		lib, err := Open(nil)
 		if err != nil {
 			t.Error(err)
