@@ -117,8 +117,8 @@ func performancePart() bench.Clause {
 }
 
 // sampling spends less time on a row than other benches do: there are many, and
-// the fit over sizes averages.
-func sampling() bench.Config {
+// the fit over sizes averages. It is a variable for tests.
+var sampling = func() bench.Config {
 	c := bench.DefaultMeasure()
 	c.Stop = bench.StopRule{RelNoise: 0.02, MinSamples: 10, MaxSamples: 5000, MinTime: 40 * time.Millisecond, MaxTime: 150 * time.Millisecond}
 	c.Warmup = bench.Warmup{MinCalls: 2, MaxCalls: 1000, MaxTime: 40 * time.Millisecond}

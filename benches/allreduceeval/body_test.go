@@ -32,7 +32,17 @@ func TestMain(m *testing.M) {
 	if code, is := worker.Maybe([]*bench.Bench{Bench()}); is {
 		os.Exit(code)
 	}
+	sampling = shortSampling
 	os.Exit(m.Run())
+}
+
+// shortSampling is enough for tests, which ask whether rows are right and not
+// what they say.
+func shortSampling() measure.Config {
+	c := measure.Default()
+	c.Stop = measure.Stop{MinSamples: 3, MaxSamples: 5, MaxTime: 5 * time.Millisecond}
+	c.Warmup = measure.Warmup{MinCalls: 1, MaxCalls: 1, MaxTime: time.Second}
+	return c
 }
 
 func assigns(pairs ...string) (list []plan.Assign) {
@@ -61,16 +71,13 @@ func tasks(t *testing.T, part string, axes, options []plan.Assign) (*plan.Plan, 
 func perform(t *testing.T, part string, task plan.Task, options point.Point) []bench.Outcome {
 	t.Helper()
 	p, _ := Bench().Part(part)
-	cfg := measure.Default()
-	cfg.Stop = measure.Stop{MinSamples: 1, MaxSamples: 3, MaxTime: time.Second}
-	cfg.Warmup = measure.Warmup{MinCalls: 1, MaxCalls: 1, MaxTime: time.Second}
 	groups := syncgroup.Local(task.Ranks)
 	outcomes := make([]bench.Outcome, task.Ranks)
 	var wait sync.WaitGroup
 	for rank := range groups {
 		wait.Go(func() {
 			s := bench.NewState(bench.Setting{Point: append(append(point.Point{}, task.Point...), options...), Group: groups[rank], LocalRank: rank,
-				Backend: dist.HostBackend, Seed: 7, Session: fmt.Sprint(t.Name(), task.Ranks, "/", os.Getpid()), Measure: cfg})
+				Backend: dist.HostBackend, Seed: 7, Session: fmt.Sprint(t.Name(), task.Ranks, "/", os.Getpid()), Measure: shortSampling()})
 			err := p.Body(context.Background(), s)
 			if o := s.Finish(err); o.Status.Bad() {
 				groups[rank].Abort(o.Reason)

@@ -1,6 +1,7 @@
 package allreduceeval
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -46,7 +47,7 @@ func TestAllPassedIsEarned(t *testing.T) {
 	if text := lead(rows); !strings.Contains(text, "all passed. Every required cell ran: 2430 passed, 0 failed, 630 skipped, 540 not executed") {
 		t.Errorf("of a complete run: %s", text)
 	}
-	spoil := func(change func(rows []journal.Row) []journal.Row) string { return lead(change(complete(t))) }
+	spoil := func(change func(rows []journal.Row) []journal.Row) string { return lead(change(slices.Clone(rows))) }
 	index := func(rows []journal.Row, status journal.Status) int {
 		for i := range rows {
 			if rows[i].Part == matrix.Correctness && rows[i].Status == status {

@@ -17,6 +17,7 @@ import (
 // Every cell of the matrix passes with three ranks, and those that need other
 // hardware say what.
 func TestMatrixPasses(t *testing.T) {
+	t.Parallel()
 	axes := assigns("num_ranks=3", "dtype=bf16,f64,i32")
 	if testing.Short() {
 		axes = assigns("num_ranks=3", "dtype=f32", "algorithm=two-stage,ring,quickreduce,multimem", "inplace=true")
@@ -44,6 +45,7 @@ func TestMatrixPasses(t *testing.T) {
 
 // All contracts hold, of every algorithm that promises them.
 func TestContractsHold(t *testing.T) {
+	t.Parallel()
 	axes := assigns("num_ranks=3")
 	if testing.Short() {
 		axes = assigns("num_ranks=3", "algorithm=one-stage,two-stage,ring")
@@ -77,6 +79,7 @@ func TestMistakesAreNoticed(t *testing.T) {
 // of calling: at the largest size always, and never at the empty one, where
 // there is nothing to do wrong.
 func TestMutationsAreCaught(t *testing.T) {
+	t.Parallel()
 	axes := assigns("num_ranks=2", "algorithm=one-stage,ring", "dtype=bf16,i32")
 	if testing.Short() {
 		axes = assigns("num_ranks=2", "algorithm=two-stage", "dtype=f32", "inplace=false", "epilogue=false")
@@ -86,6 +89,7 @@ func TestMutationsAreCaught(t *testing.T) {
 			continue // it is a race, and the detector would rightly say so
 		}
 		t.Run(m, func(t *testing.T) {
+			t.Parallel()
 			p, list := tasks(t, matrix.Correctness, axes, assigns("mutate="+m))
 			for _, task := range list {
 				red, cells := false, ""
@@ -135,10 +139,12 @@ func TestTooLargeIsMissing(t *testing.T) {
 	}
 }
 
-// The whole way with real processes: the quick profile as it is, all of it. With
+// The whole way with real processes: all of the quick profile, but for the largest
+// times, where most of the test would be spent on making and checking vectors. With
 // -short a part, of which the report must say that it is one.
 func TestQuickProfile(t *testing.T) {
-	var axes []plan.Assign
+	t.Parallel()
+	axes := assigns("size=1Ki,16Ki,256Ki,2Mi")
 	var only []string
 	wants := []string{"**Correctness:** all passed. Every required cell ran"}
 	if testing.Short() {

@@ -15,10 +15,12 @@ const (
 // biasAt is element i of a bias of so many elements.
 func biasAt(i, count, period int) float64 {
 	if count > patternUpTo {
-		return 3
+		return biasPattern(0)
 	}
-	return float64(i%period%29 + 3)
+	return biasPattern(i % period)
 }
+
+func biasPattern(i int) float64 { return float64(i%29 + 3) }
 
 // biasesOf is all of a bias, or one element where all are the same.
 func biasesOf(count, period int) []float64 {
@@ -27,7 +29,7 @@ func biasesOf(count, period int) []float64 {
 	}
 	bias := make([]float64, period)
 	for i := range bias {
-		bias[i] = biasAt(i, count, period)
+		bias[i] = biasPattern(i)
 	}
 	return bias
 }
