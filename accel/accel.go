@@ -68,7 +68,7 @@ const (
 type System struct {
 	Topo *Topology
 	CCL  *Config
-	// FlitByFlit simulates every flit by itself, for tests.
+	// FlitByFlit simulates every flit separately, for tests.
 	FlitByFlit bool
 	// TimingOnly leaves out computing the data.
 	TimingOnly bool

@@ -12,7 +12,7 @@ import (
 type FusedPart struct{ Rows, Cols int }
 
 // Fused is C = sum over SIPs of A x B, where each SIP has its own A and B of depth K.
-// C is cut into partitions, which lie one after the other; each is multiplied and
+// C is cut into partitions, which are stored consecutively; each is multiplied and
 // then added up over the SIPs.
 type Fused struct {
 	K     int

@@ -10,7 +10,7 @@ import (
 )
 
 // Check gives ||b - Ax|| / ||b|| of the last solution in a way that shares
-// nothing with the solve but the rows' numbers: the rows are made anew and
+// nothing with the solve but the rows' numbers: the rows are made again and
 // multiplied one by one, and values of other ranks are asked for by number. A
 // halo exchange that mixes up values, or a stored matrix that is not the
 // problem's, gives the solve a consistent other system, which it solves to the

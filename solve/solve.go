@@ -25,7 +25,7 @@ type Spec struct {
 	RTol           float64 // the norm of the residual to reach, relative to that of the right-hand side
 	MaxIter        int     // 0: enough, see MaxIter
 	Restart        int     // steps between restarts, of methods that restart; 0 is 30
-	StopAfter      int     // iterations after which a solve ends, converged or not; 0: it goes on
+	StopAfter      int     // iterations after which a solve ends, converged or not; 0: no such limit
 }
 
 // Refusal is the error of a method that cannot work on the problem.

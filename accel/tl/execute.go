@@ -172,7 +172,7 @@ func product(out, a, b []Float16, m, k, n int) {
 }
 
 // compute is the math engine. Sums of tiles, which all-reduce is made of, take
-// the vectorised loop; it rounds alike.
+// the vectorised loop; it rounds the same way.
 func compute(o *Op, out, a, b, c []Float16) {
 	switch o.Fn {
 	case Copy:

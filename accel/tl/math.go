@@ -99,7 +99,7 @@ func Ref(p Ptr) Operand { return Operand{ptr: p} }
 // Loaded is a matrix that is in the PE already.
 func Loaded(t Tile) Operand { return Operand{tile: t} }
 
-// Resident tells whether the operand is in the PE.
+// Resident reports whether the operand is in the PE.
 func (o Operand) Resident() bool { return o.tile.value != 0 }
 
 // Gemm is out = epilogue(A x B), matrices stored by rows.

@@ -24,7 +24,7 @@ func (k OpKind) String() string {
 	return [...]string{"load", "store", "math", "dot", "composite", "send", "recv", "recv_async", "wait", "scratch", "view"}[k]
 }
 
-// Free tells whether the operation costs nothing.
+// Free reports whether the operation costs nothing.
 func (k OpKind) Free() bool { return k == Scratch || k == View }
 
 // Op is one recorded call. Out, A, B and C are numbers of values; fields that

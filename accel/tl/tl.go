@@ -26,7 +26,7 @@
 //
 // Add, Binary, Unary, FMA and Clamp make tiles of tiles; AddTo and CopyTo write into
 // one. Dot multiplies two tiles; Composite streams a whole product through the
-// pipeline of DMA, fetch, GEMM, epilogue and store while the kernel goes on.
+// pipeline of DMA, fetch, GEMM, epilogue and store while the kernel continues.
 //
 // # Messages
 //

@@ -69,8 +69,8 @@ func (t *triad) typical() float64 {
 // memory is how much this process held before the set-up.
 type memory struct{ before float64 }
 
-// newMemory gives back what earlier points left and lets the kernel count the
-// peak anew.
+// newMemory gives back what earlier points left and resets the kernel's peak
+// counter.
 func newMemory() *memory {
 	debug.FreeOSMemory()
 	if os.WriteFile("/proc/self/clear_refs", []byte("5"), 0) != nil {

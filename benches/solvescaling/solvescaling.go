@@ -103,8 +103,8 @@ docs/solve-scaling.md explains every metric.`),
 		bench.Ints(totalAxis, fmt.Sprint(defaultTotal)),
 		bench.Option(rtolOption, bench.KindFloat, "1e-8", "residual to reach, relative to the right-hand side"),
 		bench.Option(maxIterOption, bench.KindInt, "0", "most iterations; 0 is 10000 + 50 sqrt(unknowns)"),
-		bench.Option(stopOption, bench.KindInt, "0", "iterations after which a solve need not go on to converge, to time them alone; 0 is off"),
-		bench.Option(restartOption, bench.KindInt, "30", "steps between restarts of "+strings.Join(namesOf(solve.Methods(), func(m solve.Method) string { return m.Name }, func(m solve.Method) bool { return m.Restarts }), ", ")),
+		bench.Option(stopOption, bench.KindInt, "0", "iterations after which a solve may stop without converging, to time only these; 0 is off"),
+		bench.Option(restartOption, bench.KindInt, "30", "steps between restarts of "+strings.Join(restarting(), ", ")),
 		bench.Option(repeatOption, bench.KindInt, "3", "timed solves; curves use the best, the row keeps the spread"),
 		bench.FileOption(matrixOption, "", "Matrix Market file to solve with instead of a generated problem"),
 		bench.Drop(invalidPoint),
@@ -124,7 +124,7 @@ docs/solve-scaling.md explains every metric.`),
 	return bench.New("solve-scaling", body, items...)
 }
 
-// canSolve tells whether a backend has what a solve needs: sums of f64, and
+// canSolve reports whether a backend has what a solve needs: sums of f64, and
 // messages for the halo.
 func canSolve(d dist.Description) bool {
 	can := d.Can()
@@ -149,6 +149,11 @@ func methodHelp(m solve.Method) (name, help string) {
 		return m.Name, fmt.Sprintf("%s; %s", m.Help, reductions)
 	}
 	return m.Name, fmt.Sprintf("%s; %s, needs %v", m.Help, reductions, m.Needs)
+}
+
+// restarting lists the methods that --restart applies to.
+func restarting() []string {
+	return namesOf(solve.Methods(), func(m solve.Method) string { return m.Name }, func(m solve.Method) bool { return m.Restarts })
 }
 
 // namesOf lists the names of the entries that keep accepts; nil accepts all.
@@ -208,7 +213,7 @@ func invalidPoint(p point.Point) error {
 }
 
 // unusedSize refuses the size of another mode: its values would all be the same
-// work, and of another size than whoever gave it had in mind.
+// work, and of another size than the user had in mind.
 func unusedSize(p point.Point) error {
 	mode, _ := p.Get(modeAxis)
 	used, unused, left := perRankAxis, totalAxis, defaultTotal

@@ -23,7 +23,7 @@ func (s Shape) RootCube() (row, col int) {
 	return s.Cubes.H / 2, s.Cubes.W / 2
 }
 
-// Hops is how many messages, one after the other, are on the way of the last
+// Hops is how many messages in sequence carry the last
 // contribution to the last cube in LRAB: there and back within a SIP, and the
 // exchange between SIPs.
 func (s Shape) Hops() int {

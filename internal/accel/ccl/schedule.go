@@ -108,7 +108,7 @@ func (s lrabSchedule) Steps(rank int) iter.Seq[schedule.Step] {
 }
 
 // steps emits one rank's steps. The tag of a message is its phase and its
-// number within the phase, which both ends count alike.
+// number within the phase, which both ends count the same way.
 type steps struct {
 	Shape
 	rank  int

@@ -1,7 +1,7 @@
 // Package fabric moves messages over the links of the simulated accelerator.
 //
 // A link carries one thing at a time, in the order of arrival, in each
-// direction for itself. There are two models of a message (topo.Fabric):
+// direction separately. There are two models of a message (topo.Fabric):
 //
 //   - whole: the head opens the way link by link and the message drains behind
 //     it, so that it takes its fixed latency and once the time of its slowest
@@ -185,7 +185,7 @@ func (f *Fabric) Handle(e event.Event) {
 	}
 }
 
-// Valid tells whether a Delivered event still holds: a train that was split
+// Valid reports whether a Delivered event still holds: a train that was split
 // after its delivery was scheduled arrives at another time.
 func (f *Fabric) Valid(e event.Event) bool { return f.messages[e.A].version == e.B }
 
@@ -198,7 +198,7 @@ func (f *Fabric) Done(m *Message) {
 	m.train, m.headThen, m.at, m.queue = nil, nil, nil, nil
 }
 
-// whole passes one link: the head goes on at once, the tail when the message
+// whole passes one link: the head continues at once, the tail when the message
 // has drained, which it cannot before it has come.
 func (f *Fabric) whole(m *Message, now event.Time) {
 	h := m.Path[m.hop]

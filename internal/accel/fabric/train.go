@@ -168,7 +168,7 @@ func (f *Fabric) scatter(m *Message, e event.Event) {
 	}
 }
 
-// Latency is what a message takes when it has the links for itself. The rest of
+// Latency is what a message takes when no other uses its links. The rest of
 // its time is queueing.
 func (f *Fabric) Latency(path topo.Path, bytes int) event.Time {
 	if f.model == topo.Whole {

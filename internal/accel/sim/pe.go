@@ -60,7 +60,7 @@ func (g *engine) issue(p *pe) {
 	g.at(g.now+cost, evBegin, p.number, 0)
 }
 
-// begin does what the operation does once it is dispatched.
+// begin starts an operation that has been dispatched.
 func (g *engine) begin(p *pe) error {
 	op, log := &p.prog.Ops[p.pc], &p.log[p.pc]
 	log.begun = g.now

@@ -142,7 +142,7 @@ func (g *engine) trySend(p *pe) error {
 	return nil
 }
 
-// send puts the message on its way; the program goes on at once.
+// send sends the message; the program continues at once.
 func (g *engine) send(p *pe) {
 	op, log := &p.prog.Ops[p.pc], &p.log[p.pc]
 	q := g.queues[g.byPort[op.Port]]

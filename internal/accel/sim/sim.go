@@ -54,7 +54,7 @@ type Effect struct {
 // The kinds of this package's events.
 const (
 	evStart   = fabric.Kinds + iota // program A starts
-	evIssue                         // program A goes on to its next operation
+	evIssue                         // program A continues with its next operation
 	evBegin                         // the operation of program A has been dispatched
 	evWake                          // a sender that had no slot looks again
 	evDone                          // the engine has finished the operation of program A

@@ -25,7 +25,7 @@ func (a Activity) String() string {
 	return [...]string{"DMA_READ", "DMA_WRITE", "FETCH", "STORE", "GEMM", "MATH", "load", "store", "dot", "math"}[a]
 }
 
-// Stage tells whether it is a stage of a composite.
+// Stage reports whether it is a stage of a composite.
 func (a Activity) Stage() bool { return a < OwnLoad }
 
 // Engine is the part of the PE that does it.

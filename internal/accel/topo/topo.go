@@ -31,7 +31,7 @@ func Default() *Topology {
 // Fabric is how messages move over links.
 type Fabric string
 
-// The two models of a message on its way.
+// The two models of a message in transit.
 const (
 	Flits Fabric = "flits" // pieces that follow each other, hop by hop
 	Whole Fabric = "whole" // one piece: it drains once, at its slowest link

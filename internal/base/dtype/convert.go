@@ -63,8 +63,8 @@ func (d DType) Decode(dst []float64, src []byte) {
 	}
 }
 
-// Encode rounds the values to elements, to nearest, ties to even. A value on its way
-// to 16 bits is a float32 first, as in the kernels; integers are truncated and wrap
+// Encode rounds the values to elements, to nearest, ties to even. A value is
+// rounded to float32 first, then to 16 bits, as in the kernels; integers are truncated and wrap
 // around.
 func (d DType) Encode(dst []byte, src []float64) {
 	switch d {

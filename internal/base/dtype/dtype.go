@@ -47,7 +47,7 @@ var facts = [...]struct {
 // All lists every type, in the order of the constants.
 func All() []DType { return []DType{F64, F32, F16, BF16, I64, I32, U8} }
 
-// Valid tells whether d is one of the types.
+// Valid reports whether d is one of the types.
 func (d DType) Valid() bool { return d >= F64 && int(d) < len(facts) }
 
 // String is the canonical short name, such as "bf16".
@@ -66,7 +66,7 @@ func (d DType) Size() int {
 	return facts[d].size
 }
 
-// Float tells whether the type is a floating-point one, so that results are
+// Float reports whether the type is a floating-point one, so that results are
 // compared within a tolerance instead of exactly.
 func (d DType) Float() bool { return d >= F64 && d <= BF16 }
 

@@ -1,6 +1,6 @@
-// Package suggest words the answer to a name nobody knows: which names exist
-// and which one was probably meant. Every "unknown X" error of kernbench goes
-// through it, so that they all read alike.
+// Package suggest words the error for an unknown name: which names exist and which
+// one was probably meant. Every "unknown X" error of kernbench goes
+// through it, so that they all read the same.
 package suggest
 
 import (

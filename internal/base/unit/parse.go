@@ -92,7 +92,7 @@ func (q quantity) factor(suffix string) (int64, bool) {
 	return factor, power > 0
 }
 
-// isDecimal tells whether text is digits, optionally followed by a point and
+// isDecimal reports whether text is digits, optionally followed by a point and
 // more digits.
 func isDecimal(text string) bool {
 	whole, fraction, pointed := strings.Cut(text, ".")

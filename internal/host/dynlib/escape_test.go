@@ -184,7 +184,7 @@ func conversions(p listed, imports types.Importer) (faults []string, err error) 
 	return faults, nil
 }
 
-// usesC tells whether a file mentions anything of the packages with the gates.
+// usesC reports whether a file mentions anything of the packages with the gates.
 // The others are about assembly in the same package, which has its own rules.
 func usesC(info *types.Info, file *ast.File) (uses bool) {
 	ast.Inspect(file, func(n ast.Node) bool {
@@ -199,7 +199,7 @@ func usesC(info *types.Info, file *ast.File) (uses bool) {
 	return uses
 }
 
-// toNumber tells whether a call is a conversion of an unsafe.Pointer to a number.
+// toNumber reports whether a call is a conversion of an unsafe.Pointer to a number.
 func toNumber(info *types.Info, call *ast.CallExpr) bool {
 	from, isBasic := info.TypeOf(call.Args[0]).Underlying().(*types.Basic)
 	to, toBasic := info.TypeOf(call).Underlying().(*types.Basic)

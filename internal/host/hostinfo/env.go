@@ -29,7 +29,7 @@ var (
 	secretParts = []string{"SECRET", "PASSWORD", "PASSWD", "PASSPHRASE", "CREDENTIAL", "COOKIE"}
 
 	// secretWord matches the others only as whole words, or at the end of one
-	// for KEY and TOKEN (APIKEY), lest AUTHOR, BYPASS and TOKENIZER go with them.
+	// for KEY and TOKEN (APIKEY), so that AUTHOR, BYPASS and TOKENIZER do not match.
 	secretWord = regexp.MustCompile(`(^|[^A-Z])(AUTH|AUTHORIZATION|PASS|PWD|CERT|PRIVATE|BEARER|JWT|CREDS?)([^A-Z]|$)|(KEY|TOKEN)S?([^A-Z]|$)`)
 
 	// secretValue matches a URL with a user in it, which usually has a password too.

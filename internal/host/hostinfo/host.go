@@ -118,11 +118,11 @@ func (h Host) Summary() string {
 	return name + ": " + strings.Join(parts, ", ")
 }
 
-// Class is a short hash that is equal for machines alike enough for their times
+// Class is a short hash that is equal for machines similar enough for their times
 // to be comparable: same processor, same cores of which as many may be used, about
 // the same memory. Names, kernels and builds do not enter.
 func (h Host) Class() string {
-	// Alike machines differ by the little that firmware and kernel keep for
+	// Similar machines differ by the little that firmware and kernel keep for
 	// themselves, so memory counts in steps of a factor √2: wide enough for
 	// that, and neither 2^n nor 3·2^n bytes is near a border.
 	step := math.Inf(-1)

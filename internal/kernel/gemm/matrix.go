@@ -94,7 +94,7 @@ func (m *Matrix) check(name string) error {
 	return nil
 }
 
-// byRows tells whether rows lie one after the other, without overlap.
+// byRows reports whether rows lie one after the other, without overlap.
 func (m Matrix) byRows() bool { return m.ColStep == 1 && (m.RowStep >= m.Cols || m.Rows == 1) }
 
 func (m *Matrix) empty() bool { return m.Rows == 0 || m.Cols == 0 }

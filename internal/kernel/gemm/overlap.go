@@ -205,7 +205,7 @@ func (e *engine) setUp(jobs int, do func(piece, job int) error) error {
 	return nil
 }
 
-// same tells whether two views are of the same elements.
+// same reports whether two views are of the same elements.
 func same(x, y *Matrix) bool {
 	return unsafe.SliceData(x.Data) == unsafe.SliceData(y.Data) && x.Rows == y.Rows && x.Cols == y.Cols &&
 		x.RowStep == y.RowStep && x.ColStep == y.ColStep

@@ -4,7 +4,7 @@ import "math"
 
 // cg is the method of Hestenes and Stiefel: two stages per iteration, one of
 // them with the product. That one also takes the step of x, which the iteration
-// before has found: the old direction comes by there anyway, on its way to the
+// before has found: that stage reads the old direction anyway, to make the
 // new one. The last step is a stage of its own.
 type cg struct {
 	*Core

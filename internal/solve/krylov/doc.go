@@ -1,7 +1,7 @@
 // Package krylov solves linear systems by iterative methods that do no
 // arithmetic on vectors themselves. A method hands out stages (vector updates,
 // at most one preconditioner and one matrix product, then scalar products) and
-// goes on when it is told the sums. Whoever carries a stage out may fuse all of
+// continues when it is told the sums. The caller that carries a stage out may fuse all of
 // it into one pass over memory, and needs one all-reduce for its sums.
 //
 //	sums := []float64(nil)

@@ -49,7 +49,7 @@ func (NoHalo) Finish([]float64) error { return nil }
 // cache when the next one reads it: a stage moves every vector through memory
 // once, however many operations it has.
 type Engine struct {
-	// Trace, where set, is told when a phase begins. That costs two calls per
+	// Trace, where set, is told when a phase starts. That costs two calls per
 	// operation and block: it is for finding out where time goes, not for
 	// finding out how much.
 	Trace func(Phase)

@@ -57,7 +57,7 @@ func (m *gmres) started(sums []float64) *Stage {
 	return m.cycle(m.Norm)
 }
 
-// cycle begins a new basis from the residual in w.
+// cycle starts a new basis from the residual in w.
 func (m *gmres) cycle(norm float64) *Stage {
 	m.j = 0
 	clear(m.g)
@@ -165,7 +165,7 @@ func (m *gmres) updatePreconditioned([]float64) *Stage {
 	return m.Stage().Add(X, 1, m.z)
 }
 
-// residual begins the next cycle, from the residual of x itself.
+// residual starts the next cycle, from the residual of x itself.
 func (m *gmres) residual([]float64) *Stage {
 	if m.Result.Status != Running {
 		return nil

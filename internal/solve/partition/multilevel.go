@@ -49,9 +49,9 @@ func partitionGraph(g *graph, parts int, rng *rand.Rand) []int32 {
 	})
 }
 
-// cycle coarsens the graph to no more than enough vertices, lets begin
+// cycle coarsens the graph to no more than enough vertices, lets first
 // partition that, and refines the parts on the way back.
-func cycle(g *graph, enough int, targets []int, rng *rand.Rand, begin func(*graph) []int32) []int32 {
+func cycle(g *graph, enough int, targets []int, rng *rand.Rand, first func(*graph) []int32) []int32 {
 	levels := []*graph{g}
 	var maps [][]int32
 	for g.size() > enough {
@@ -62,7 +62,7 @@ func cycle(g *graph, enough int, targets []int, rng *rand.Rand, begin func(*grap
 		g = coarse
 		levels, maps = append(levels, g), append(maps, to)
 	}
-	part := begin(g)
+	part := first(g)
 	for at := len(levels) - 1; ; at-- {
 		refine(levels[at], part, targets, rng)
 		if at == 0 {
@@ -159,7 +159,7 @@ func grow(g *graph, target int, rng *rand.Rand) []int32 {
 	next := 0
 	for weight := 0; weight < target; {
 		v, ok := front.pop()
-		for !ok && next < len(order) { // begin, or begin anew in another component
+		for !ok && next < len(order) { // at the start, or in another component
 			v = int32(order[next])
 			ok = side[v] == 1
 			next++

@@ -3,7 +3,7 @@
 // A partitioner takes a problem and a number of ranks and gives a layout. Those
 // that follow the numbering or the grid (simple, block, coordinate on a grid)
 // describe the layout by a few numbers, whatever its size, so every rank makes
-// it for itself. The others look at the whole problem: one rank makes the
+// its own copy. The others look at the whole problem: one rank makes the
 // layout, and tells each of the others its Share.
 //
 // The package moves no data, and measures quality but not time. What a
@@ -71,7 +71,7 @@ type Partitioner struct {
 	Name       string
 	Help       string
 	Needs      Needs
-	Objectives []Objective // that it can optimise for, besides EdgeCut
+	Objectives []Objective // that it can optimise for, beyond EdgeCut
 	Library    string      // the C library that it needs; "" is none
 	// Imbalance is the promise that no part is larger than this many times the
 	// mean, nor by more than Slack rows above it where that is more.

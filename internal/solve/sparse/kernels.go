@@ -9,7 +9,7 @@ import (
 // float64 before it is added, which forbids the compiler to fuse the two on
 // machines that could: the bits are the same everywhere.
 
-// minusZero starts every sum over a row: adding to it changes nothing, whereas
+// minusZero starts every sum over a row: adding to it changes nothing, while
 // a plain zero would turn a first product of -0 into 0.
 var minusZero = math.Copysign(0, -1)
 

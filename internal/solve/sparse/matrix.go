@@ -23,7 +23,7 @@ type run struct {
 	form   form
 }
 
-// A form multiplies rows: dst[lo:hi] of a run that begins at row base. dst
+// A form multiplies rows: dst[lo:hi] of a run that starts at row base. dst
 // never overlaps x.
 type form interface {
 	rows(dst, x []float64, lo, hi, base int)
@@ -63,7 +63,7 @@ type scattered struct {
 	dict   []float64
 }
 
-// start says where a slice begins. The kernels know this layout.
+// start says where a slice starts. The kernels know this layout.
 type start struct{ entry, mask uint32 }
 
 func (c *constant) bytes() int { return 8*len(c.offs) + 8*len(c.coefs) }
@@ -86,7 +86,7 @@ func (m *Matrix) Entries() int { return m.entries }
 func (m *Matrix) Bytes() int { return m.bytes }
 
 // Reach is the largest distance from a row to an owned column after it. A sweep
-// that makes the vector on its way may multiply a row once the vector is final
+// that computes the vector as it goes may multiply a row once the vector is final
 // up to that distance beyond it.
 func (m *Matrix) Reach() int { return m.reach }
 

@@ -27,7 +27,7 @@ type Plan struct {
 	Ghosts []int  // global numbers
 	Peers  []Peer // by rank; who sends to this rank or receives from it
 
-	Interior []Range // local rows that need no ghost and that nobody needs
+	Interior []Range // local rows that need no ghost and that no other rank needs
 	Rim      []Range // the others
 
 	Entries    int // of the owned rows
