@@ -270,7 +270,7 @@ func TestRefusals(t *testing.T) {
 		{"cg-single", sparse.Traits{}, good, "needs a symmetric"},
 		{"minres", sparse.Traits{}, good, "needs a symmetric matrix"},
 		{"lu", sparse.Traits{}, good, "known: bicgstab, cg, cg-single, gmres, minres"},
-		{"gmres", sparse.Traits{}, Config{MaxIter: 10}, "one must be positive"},
+		{"gmres", sparse.Traits{}, Config{MaxIter: 10}, "want one positive"},
 		{"gmres", sparse.Traits{}, Config{RTol: math.NaN(), MaxIter: 10}, "tolerances"},
 		{"gmres", sparse.Traits{}, Config{RTol: 1}, "at least 1"},
 		{"gmres", sparse.Traits{}, Config{RTol: 1, MaxIter: 1, Restart: -1}, "restart"},

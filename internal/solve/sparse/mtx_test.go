@@ -60,7 +60,7 @@ func TestReadMatrix(t *testing.T) {
 
 func TestReadMatrixErrors(t *testing.T) {
 	for _, tc := range []struct{ text, want string }{
-		{"", "line 1: looking for %%MatrixMarket"},
+		{"", "line 1: reading the header"},
 		{"hello\n", "line 1: the file starts with"},
 		{"%%MatrixMarket matrix array real general\n", "line 1: format array"},
 		{"%%MatrixMarket matrix coordinate complex general\n", "line 1: field complex"},
@@ -73,7 +73,7 @@ func TestReadMatrixErrors(t *testing.T) {
 		{banner + "3 3 2\n1 1 1\n2 2 1\n", "singular"},
 		{banner + "1 1 1\n", "line 2: the file ends after 0 of 1"},
 		{banner + "2 2 2\n1 1 1\n", "the file ends after 1 of 2"},
-		{banner + "% c\n1 1 1\n2 1 1\n", `line 4: row "2": a number from 1 to 1`},
+		{banner + "% c\n1 1 1\n2 1 1\n", `line 4: row "2": want a number from 1 to 1`},
 		{banner + "1 1 1\n1 0 1\n", `line 3: column "0"`},
 		{banner + "1 1 1\n1 x 1\n", `line 3: column "x"`},
 		{banner + "1 1 1\n1\n", `line 3: column ""`},
