@@ -3,11 +3,15 @@ package syncgroup
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"slices"
+	"strconv"
+	"strings"
 	"testing"
 
+	"github.com/kernbench/kernbench/internal/host/proctest"
 	"github.com/kernbench/kernbench/internal/process/connection"
 )
 
@@ -53,11 +57,8 @@ func TestHubContext(t *testing.T) {
 // TestHubDistrustsRanks sends what no stream would send.
 func TestHubDistrustsRanks(t *testing.T) {
 	for want, bytes := range map[string][]byte{
-		"malformed":           {0, 0, 0, 4, 'x', 1, 2, 3},
-		"malformed frame":     {0, 0, 0, 1, '?'},
 		"broke: decoding":     {0, 0, 0, 0},
 		"more than the limit": {255, 255, 255, 255, 'x'},
-		"called again":        {0, 0, 0, 1, 'b', 0, 0, 0, 1, 'b'},
 		"its process ended":   {0, 0, 0, 9, 'b'},
 		"connection lost":     {},
 	} {
@@ -103,5 +104,59 @@ func FuzzDecodeGathered(f *testing.F) {
 		if again := encodeGathered(perRank); !slices.Equal(again, data) {
 			t.Errorf("decoded %v, encoded again %v", data, again)
 		}
+	})
+}
+
+// TestHubStories drives hubs: ranks N makes one, the other verbs are what a rank does.
+func TestHubStories(t *testing.T) {
+	var h *hub
+	proctest.Stories(t, func(verb string, args []string) (answers []string) {
+		var numbers []int64
+		for _, arg := range args {
+			n, _ := strconv.ParseInt(arg, 10, 64)
+			numbers = append(numbers, n)
+		}
+		peer, text := int(numbers[0])+1, strings.Join(args[1:], " ")
+		hear := func(f frame) []order { return h.Hear(peer, f, 0) }
+		var orders []order
+		switch verb {
+		case "ranks":
+			h = newHub(int(numbers[0]))
+		case "barrier":
+			orders = hear(frame{kind: frameBarrier})
+		case "exchange":
+			orders = hear(frame{frameExchange, encodeValues(nil, numbers[1:])})
+		case "abort":
+			orders = hear(frame{frameAbort, []byte(text)})
+		case "leave":
+			orders = hear(frame{kind: frameLeave})
+		case "lose":
+			orders = h.Lose(peer, text, 0)
+		case "send":
+			orders = hear(frame{text[0], []byte(text[1:])})
+		default:
+			t.Fatalf("no verb %q", verb)
+		}
+		if len(orders) != 0 && len(orders) != len(h.arrived) {
+			t.Errorf("%s %v: %d of %d ranks are told", verb, args, len(orders), len(h.arrived))
+		}
+		for _, o := range orders[:min(1, len(orders))] { // all are told the same
+			switch f := o.Message; f.kind {
+			case frameBarrier:
+				answers = append(answers, "to all: all have come")
+			case frameExchange:
+				all, err := decodeGathered(f.payload, len(h.arrived))
+				if err != nil {
+					t.Error(err)
+				}
+				answers = append(answers, fmt.Sprintf("to all: %v", all))
+			case frameAbort:
+				answers = append(answers, "to all: "+decodeAbort(f.payload).Error())
+			}
+		}
+		if h.Over() {
+			answers = append(answers, "over")
+		}
+		return answers
 	})
 }
