@@ -119,7 +119,8 @@ func (p *DeclaredPart) zipFaults(known map[string]string) (errs []error) {
 		first := -1
 		for _, name := range z {
 			if _, ok := known[name]; !ok {
-				errs = append(errs, fmt.Errorf("zip names %q, which is neither an axis nor an environment variable", name))
+				errs = append(errs, fmt.Errorf("zip names %q, which is neither an axis nor an environment variable",
+					name))
 				continue
 			}
 			if zipped[name] {

@@ -30,7 +30,8 @@ func coldBytes(given int, cache int64) (bytes int, warning string) {
 		bytes = int(min(cache+cache/4, MaxColdBytes))
 	}
 	if int64(bytes) <= cache {
-		warning = fmt.Sprintf("cold cache: a buffer of %d MiB cannot evict all of the %d MiB last-level cache", bytes>>20, cache>>20)
+		warning = fmt.Sprintf("cold cache: a buffer of %d MiB cannot evict all of the %d MiB last-level cache",
+			bytes>>20, cache>>20)
 	}
 	return bytes, warning
 }

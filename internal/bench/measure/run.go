@@ -93,7 +93,8 @@ func run(ctx context.Context, cfg Config, clock Clock, g syncgroup.Group, body B
 		}
 	}
 	r.Batch = s.batch
-	r.warnIf(s.isolated && s.batch > 1, "isolated: a call is too short for the clock, so each barrier is followed by %d calls", s.batch)
+	r.warnIf(s.isolated && s.batch > 1, "isolated: a call is too short for the clock, so each barrier is followed by %d calls",
+		s.batch)
 	if err := s.sample(ctx, cfg, r, call); err != nil {
 		return nil, err
 	}
@@ -174,7 +175,8 @@ func (s *sampler) sample(ctx context.Context, cfg Config, r *Result, call float6
 	}
 	r.Noise = relativeNoise(decide.sorted)
 	if samples := r.Samples.Iterations(); !decide.exact {
-		r.warnIf(samples < cfg.Stop.MinSamples, "only %d samples of at least %d in %v", samples, cfg.Stop.MinSamples, cfg.Stop.MaxTime)
+		r.warnIf(samples < cfg.Stop.MinSamples, "only %d samples of at least %d in %v",
+			samples, cfg.Stop.MinSamples, cfg.Stop.MaxTime)
 	}
 	r.warnIf(cfg.Stop.RelNoise > 0 && r.Noise > cfg.Stop.RelNoise,
 		"noise: the median is known to %.1f %%, not %.1f %% (stopped: %s)", 100*r.Noise, 100*cfg.Stop.RelNoise, r.Stopped)

@@ -149,7 +149,8 @@ func (s *sampler) exchange(ctx context.Context, n int) (samples Matrix, elapsed 
 	}
 	for r, message := range all {
 		if len(message) != 1+n {
-			return Matrix{}, 0, fmt.Errorf("measuring: ranks out of step: rank %d sent %d numbers after a block of %d samples", r, len(message), n)
+			return Matrix{}, 0, fmt.Errorf("measuring: ranks out of step: rank %d sent %d numbers after a block of %d samples",
+				r, len(message), n)
 		}
 		elapsed = max(elapsed, message[0])
 	}

@@ -52,7 +52,8 @@ func Analyze(m Matrix) Analysis {
 	a.Skew, a.Straggler, a.StragglerShare = imbalance(m)
 	var sure bool
 	if a.Drift, sure = drift(values); sure && math.Abs(a.Drift) > minDrift {
-		a.Warnings = append(a.Warnings, fmt.Sprintf("drift: the median of the second half of the samples differs by %+.1f %% from that of the first", 100*a.Drift))
+		a.Warnings = append(a.Warnings, fmt.Sprintf("drift: the median of the second half of the samples differs by %+.1f %% from that of the first",
+			100*a.Drift))
 	}
 	return a
 }

@@ -83,7 +83,8 @@ func overrideAxis(b *bench.Bench, parts []*bench.DeclaredPart, a Assign) error {
 	case found:
 		return nil
 	case a.Name == bench.RanksAxis:
-		return fmt.Errorf("%s: the program of %s starts its own ranks, so kernbench cannot set their number", a.Name, b.Name)
+		return fmt.Errorf("%s: the program of %s starts its own ranks, so kernbench cannot set their number",
+			a.Name, b.Name)
 	}
 	return suggest.Unknown("axis", a.Name, axisNames(parts))
 }
@@ -221,7 +222,8 @@ func skipSets(part *bench.DeclaredPart, given []Assign) (skips, error) {
 			continue // the axis belongs to another part
 		}
 		if !slices.ContainsFunc(want, func(w string) bool { return slices.Contains(have, w) }) {
-			return nil, fmt.Errorf("--skip %s=%s drops nothing: the values are %s", s.Name, s.Text, strings.Join(have, ","))
+			return nil, fmt.Errorf("--skip %s=%s drops nothing: the values are %s",
+				s.Name, s.Text, strings.Join(have, ","))
 		}
 		if out[s.Name] == nil {
 			out[s.Name] = map[string]bool{}

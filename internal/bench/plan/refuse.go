@@ -77,7 +77,8 @@ func emptySelection(bench string, parts []*bench.DeclaredPart, req Request, drop
 			axes = append(axes, fmt.Sprintf("%s=%s", a.Name, point.FormatSpec(a.Values)))
 		}
 	}
-	return fmt.Errorf("bench %s: empty selection: %s after %s (axes: %s)", bench, why, strings.Join(flags, " "), strings.Join(axes, " "))
+	return fmt.Errorf("bench %s: empty selection: %s after %s (axes: %s)",
+		bench, why, strings.Join(flags, " "), strings.Join(axes, " "))
 }
 
 // dropReasons says why every point was dropped, by the first few reasons.

@@ -110,7 +110,8 @@ func (r Result) valid() error {
 		}
 		for i, c := range table.cells {
 			if c.Cores < 1 || c.Bytes < 1 || !(c.GBps > 0) || math.IsInf(c.GBps, 0) {
-				return fmt.Errorf("the probe result's %s bandwidth of %d cores at %d bytes is %v GB/s: want positive numbers", table.name, c.Cores, c.Bytes, c.GBps)
+				return fmt.Errorf("the probe result's %s bandwidth of %d cores at %d bytes is %v GB/s: want positive numbers",
+					table.name, c.Cores, c.Bytes, c.GBps)
 			}
 			if i > 0 && compareCells(table.cells[i-1], c) >= 0 {
 				return fmt.Errorf("the probe result's %s bandwidths are not in the order of cores and size", table.name)

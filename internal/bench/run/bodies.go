@@ -207,7 +207,8 @@ func (w *workerGroup) checkHeartbeats() *failure {
 		s := &w.ranks[rank]
 		if s.silent++; time.Duration(s.silent)*tickTime > connection.Silence {
 			return &failure{status: journal.Failed, rank: &rank, phase: s.phase,
-				reason: fmt.Sprintf("lost heartbeat: nothing heard for %v (stopped, or starved of CPU)", connection.Silence)}
+				reason: fmt.Sprintf("lost heartbeat: nothing heard for %v (stopped, or starved of CPU)",
+					connection.Silence)}
 		}
 	}
 	return nil

@@ -62,7 +62,8 @@ func noEffect(rows []journal.Row) []string {
 		}
 	}
 	if more := len(notes) - maxNotes; more > 0 {
-		notes = append(notes[:maxNotes], fmt.Sprintf("no visible effect: %d more pairs of environments gave the same times", more))
+		notes = append(notes[:maxNotes], fmt.Sprintf("no visible effect: %d more pairs of environments gave the same times",
+			more))
 	}
 	return notes
 }

@@ -83,7 +83,8 @@ func (s *runSlot) oneProgram(ctx context.Context, g *plan.Group, t plan.Task) ([
 		return failed(journal.Failed, "run", err.Error())
 	}
 	if out.Leftovers > 0 {
-		row.Warnings = append(row.Warnings, fmt.Sprintf("%d processes outlived the program and were killed", out.Leftovers))
+		row.Warnings = append(row.Warnings, fmt.Sprintf("%d processes outlived the program and were killed",
+			out.Leftovers))
 	}
 	switch x := out.Failed(); {
 	case mismatch != "":
@@ -153,7 +154,8 @@ func (r *runner) parse(g *plan.Group, base journal.Row, out launch.Outcome, logs
 			*into = data
 		}
 		if n := x.Stdout.Dropped + x.Stderr.Dropped; n > 0 {
-			base.Warnings = append(base.Warnings, fmt.Sprintf("rank %d: the last %d bytes of output were not kept", x.Rank, n))
+			base.Warnings = append(base.Warnings, fmt.Sprintf("rank %d: the last %d bytes of output were not kept",
+				x.Rank, n))
 		}
 		outputs[i] = o
 	}

@@ -99,7 +99,8 @@ func (r *runner) record(row journal.Row) (journal.Row, error) {
 			row.Warnings = append(row.Warnings, r.crowd)
 		}
 		if l := row.Load; l != nil && l.Steal >= muchSteal {
-			row.Warnings = append(row.Warnings, fmt.Sprintf("steal: the hypervisor took %.1f %% of this host's cores away", 100*l.Steal))
+			row.Warnings = append(row.Warnings, fmt.Sprintf("steal: the hypervisor took %.1f %% of this host's cores away",
+				100*l.Steal))
 		}
 	}
 	if err := r.journal.Append(row); err != nil {

@@ -46,7 +46,8 @@ func (r *runner) earlier() (*earlier, error) {
 	}
 	last := j.Runs[len(j.Runs)-1]
 	if last.Header.Bench != r.plan.Bench.Name {
-		return nil, fmt.Errorf("resuming: the latest run in %s is of bench %q, not %q: choose another --out", r.opts.Dir, last.Header.Bench, r.plan.Bench.Name)
+		return nil, fmt.Errorf("resuming: the latest run in %s is of bench %q, not %q: choose another --out",
+			r.opts.Dir, last.Header.Bench, r.plan.Bench.Name)
 	}
 	r.id = last.ID()
 	r.launch = lastLaunch(filepath.Join(r.opts.Dir, "logs", r.id))

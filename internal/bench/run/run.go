@@ -105,7 +105,8 @@ func Run(ctx context.Context, p *plan.Plan, opts Options) (Result, error) {
 		opts.Observe = func(Event) {}
 	}
 	if opts.Launcher != nil && p.Shape.InProcess {
-		return Result{}, fmt.Errorf("%s starts processes, but the ranks of backend %s are all in one: leave --launcher out", opts.Launcher.Name(), p.Backend)
+		return Result{}, fmt.Errorf("%s starts processes, but the ranks of backend %s are all in one: leave --launcher out",
+			opts.Launcher.Name(), p.Backend)
 	}
 	r := &runner{plan: p, opts: opts, counts: map[journal.Status]int{}, held: map[int][]settled{}, host: hostinfo.Local()}
 	earlier, err := r.earlier()

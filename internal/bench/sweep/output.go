@@ -119,7 +119,8 @@ func (p *outputParser) tableRows(ranks []bench.RankOutput) ([]bench.ParsedRow, e
 				for i, rows := range tables[1:] {
 					at := slices.IndexFunc(rows, func(x bench.ParsedRow) bool { return rowID(x.Extra) == rowID(first.Extra) })
 					if at < 0 || len(rows) != len(tables[0]) {
-						return nil, fail(ranks[i+1], fmt.Errorf("its table has other lines than that of rank 0 (%v)", first.Extra))
+						return nil, fail(ranks[i+1], fmt.Errorf("its table has other lines than that of rank 0 (%v)",
+							first.Extra))
 					}
 					perRank = append(perRank, rows[at].Samples[m.info.Name])
 				}
@@ -135,7 +136,8 @@ func (p *outputParser) tableRows(ranks []bench.RankOutput) ([]bench.ParsedRow, e
 	}
 	for _, m := range p.table.metrics {
 		if !slices.ContainsFunc(rows, func(r bench.ParsedRow) bool { return len(r.Samples[m.info.Name]) > 0 }) {
-			return nil, fmt.Errorf("metric %s: rank 0 printed N/A for %s on every line; %s", m.info.Name, m.column.name, lastLines(ranks[0]))
+			return nil, fmt.Errorf("metric %s: rank 0 printed N/A for %s on every line; %s",
+				m.info.Name, m.column.name, lastLines(ranks[0]))
 		}
 	}
 	return rows, nil

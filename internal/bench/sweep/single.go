@@ -39,7 +39,8 @@ func newRegex(text string) (regex, error) {
 		return regex{re, text, i}, nil
 	}
 	if n := re.NumSubexp(); n != 1 {
-		return regex{}, fmt.Errorf("the expression has %s: want one, or one named (?P<value>...), around the number", unit.Plural(n, "group"))
+		return regex{}, fmt.Errorf("the expression has %s: want one, or one named (?P<value>...), around the number",
+			unit.Plural(n, "group"))
 	}
 	return regex{re, text, 1}, nil
 }

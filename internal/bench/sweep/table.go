@@ -75,11 +75,13 @@ func (t *table) dropAxes(lines []line) error {
 	for i := range lines {
 		for _, c := range lines[i].keys {
 			if c.Name == bench.RanksAxis && !slices.Contains(t.axes, c.Name) || c.Name == bench.BackendName {
-				return fmt.Errorf("the key column %q has a name that kernbench uses itself: list the wanted columns with keys", c.Name)
+				return fmt.Errorf("the key column %q has a name that kernbench uses itself: list the wanted columns with keys",
+					c.Name)
 			}
 			for _, m := range t.metrics {
 				if m.info.Name == c.Name {
-					return fmt.Errorf("the key column %q has the name of a metric: rename the metric, or list the wanted columns with keys", c.Name)
+					return fmt.Errorf("the key column %q has the name of a metric: rename the metric, or list the wanted columns with keys",
+						c.Name)
 				}
 			}
 			if first, _ := lines[0].keys.Get(c.Name); slices.Contains(t.axes, c.Name) && first != c.Value {
