@@ -82,21 +82,8 @@ func (m metric) combined(ranks []bench.RankOutput) ([]float64, error) {
 
 // tableRows reads rank 0's table, and that of every rank for metrics over all ranks.
 func (p *outputParser) tableRows(ranks []bench.RankOutput) ([]bench.ParsedRow, error) {
-	names := make([]string, len(p.table.metrics))
-	all := false
-	for i, m := range p.table.metrics {
-		names[i] = m.info.Name
-		all = all || m.from != "rank0"
-	}
-	if !all {
+	if !slices.ContainsFunc(p.table.metrics, func(m metric) bool { return m.from != "rank0" }) {
 		ranks = ranks[:1]
-	}
-	fail := func(out bench.RankOutput, err error) error {
-		noun := "metric "
-		if len(names) > 1 {
-			noun = "metrics "
-		}
-		return fmt.Errorf("%s%s: rank %d: %w; %s", noun, strings.Join(names, ", "), out.Rank, err, lastLines(out))
 	}
 	tables := make([][]bench.ParsedRow, len(ranks))
 	for i, out := range ranks {
@@ -105,7 +92,7 @@ func (p *outputParser) tableRows(ranks []bench.RankOutput) ([]bench.ParsedRow, e
 			err = errors.New("the table has a header and no lines")
 		}
 		if err != nil {
-			return nil, fail(out, err)
+			return nil, p.tableError(out, err)
 		}
 		tables[i] = rows
 	}
@@ -113,21 +100,9 @@ func (p *outputParser) tableRows(ranks []bench.RankOutput) ([]bench.ParsedRow, e
 	for r, first := range tables[0] {
 		rows[r] = bench.ParsedRow{Extra: first.Extra, Samples: map[string][]float64{}}
 		for _, m := range p.table.metrics {
-			perRank, from := [][]float64{first.Samples[m.info.Name]}, ranks[:1]
-			if m.from != "rank0" {
-				from = ranks
-				for i, rows := range tables[1:] {
-					at := slices.IndexFunc(rows, func(x bench.ParsedRow) bool { return rowID(x.Extra) == rowID(first.Extra) })
-					if at < 0 || len(rows) != len(tables[0]) {
-						return nil, fail(ranks[i+1], fmt.Errorf("its table has other lines than that of rank 0 (%v)",
-							first.Extra))
-					}
-					perRank = append(perRank, rows[at].Samples[m.info.Name])
-				}
-			}
-			samples, err := combine(m.from, from, perRank)
+			samples, err := p.tableSamples(m, ranks, tables, first)
 			if err != nil {
-				return nil, fmt.Errorf("metric %s at %v: %w", m.info.Name, first.Extra, err)
+				return nil, err
 			}
 			if len(samples) > 0 {
 				rows[r].Samples[m.info.Name] = samples
@@ -141,6 +116,41 @@ func (p *outputParser) tableRows(ranks []bench.RankOutput) ([]bench.ParsedRow, e
 		}
 	}
 	return rows, nil
+}
+
+// tableSamples are a metric's samples in one row of rank 0's table, combined with
+// those of the same row on the other ranks if the metric is over all.
+func (p *outputParser) tableSamples(m metric, ranks []bench.RankOutput, tables [][]bench.ParsedRow,
+	first bench.ParsedRow) ([]float64, error) {
+	perRank, from := [][]float64{first.Samples[m.info.Name]}, ranks[:1]
+	if m.from != "rank0" {
+		from = ranks
+		for i, rows := range tables[1:] {
+			at := slices.IndexFunc(rows, func(x bench.ParsedRow) bool { return rowID(x.Extra) == rowID(first.Extra) })
+			if at < 0 || len(rows) != len(tables[0]) {
+				return nil, p.tableError(ranks[i+1], fmt.Errorf("its table has other lines than that of rank 0 (%v)", first.Extra))
+			}
+			perRank = append(perRank, rows[at].Samples[m.info.Name])
+		}
+	}
+	samples, err := combine(m.from, from, perRank)
+	if err != nil {
+		return nil, fmt.Errorf("metric %s at %v: %w", m.info.Name, first.Extra, err)
+	}
+	return samples, nil
+}
+
+// tableError names all metrics of the table, and shows what the rank printed.
+func (p *outputParser) tableError(out bench.RankOutput, err error) error {
+	names := make([]string, len(p.table.metrics))
+	for i, m := range p.table.metrics {
+		names[i] = m.info.Name
+	}
+	noun := "metric"
+	if len(names) > 1 {
+		noun = "metrics"
+	}
+	return fmt.Errorf("%s %s: rank %d: %w; %s", noun, strings.Join(names, ", "), out.Rank, err, lastLines(out))
 }
 
 // combine reduces the ranks' samples one by one: the i-th sample of a metric
