@@ -50,7 +50,7 @@ func (e *engine) collective(p dist.Plan) (func() error, error) {
 }
 
 func (o *collective) run() error {
-	if err := o.e.council.agree(o.label); err != nil {
+	if err := o.e.coordinator.agree(o.label); err != nil {
 		return err
 	}
 	if o.call == nil {
@@ -90,7 +90,7 @@ func (o *collective) prepare() *mpi.Call {
 		}
 		return lib.Allreduce(in, out, p.Count, t, op, c)
 	case dist.ReduceScatter:
-		if p.InPlace { // MPI would leave the block at the begin of the vector
+		if p.InPlace { // MPI would leave the block at the start of the vector
 			o.scratch = make([]byte, len(p.Out.Bytes()))
 			out, o.after = mpi.Memory(o.scratch), move{p.Out.Bytes(), o.scratch}
 		}

@@ -15,26 +15,26 @@ import (
 
 // engine is one rank's end of a group.
 type engine struct {
-	process *process
-	meeting meeting
-	council council
-	comm    comm
-	splits  int // so far, for the names of the parts
-	sent    atomic.Bool
+	process     *process
+	meeting     meeting
+	coordinator coordinator
+	comm        comm
+	splits      int // so far, for the names of the parts
+	sent        atomic.Bool
 }
 
 var _ dist.Engine = (*engine)(nil)
 
 // newEngine makes the group of ranks that have met and will all make its
-// communicator. Those on one host have a board already.
-func (p *process) newEngine(m meeting, b *board, make func() (comm, error)) (dist.Engine, error) {
+// communicator. Those on one host have a coordinator already.
+func (p *process) newEngine(m meeting, b *localCoordinator, make func() (comm, error)) (dist.Engine, error) {
 	e := &engine{process: p, meeting: m}
 	if b != nil {
-		e.council = b
+		e.coordinator = b
 	}
 	var err error
 	if e.comm, err = make(); err == nil && b == nil {
-		e.council, err = newPost(p, e.comm, m)
+		e.coordinator, err = newRemoteCoordinator(p, e.comm, m)
 	}
 	if err != nil {
 		if b != nil {
@@ -68,17 +68,17 @@ func (e *engine) Prepare(p dist.Plan) (func() error, error) {
 }
 
 func (e *engine) Refuse(reason error) {
-	_ = e.council.fail(shm.Failure{Kind: shm.Refusal, Text: fmt.Sprintf("rank %d cannot make its call: %v", e.Rank(), reason)})
+	_ = e.coordinator.fail(shm.Failure{Kind: shm.Refusal, Text: fmt.Sprintf("rank %d cannot make its call: %v", e.Rank(), reason)})
 }
 
 // broken ends the group because MPI's own call failed.
 func (e *engine) broken(doing string, err error) error {
-	return e.council.fail(shm.Failure{Kind: shm.Refusal, Text: fmt.Sprintf("rank %d in %s: %v: %v", e.Rank(), doing, e.process.lib, err)})
+	return e.coordinator.fail(shm.Failure{Kind: shm.Refusal, Text: fmt.Sprintf("rank %d in %s: %v: %v", e.Rank(), doing, e.process.lib, err)})
 }
 
 // Split lets MPI divide the communicator, and each part meet anew.
 func (e *engine) Split(color, key int) (dist.Engine, error) {
-	if err := e.council.agree(newLabel("split")); err != nil {
+	if err := e.coordinator.agree(newLabel("split")); err != nil {
 		return nil, err
 	}
 	e.splits++
@@ -90,19 +90,19 @@ func (e *engine) Split(color, key int) (dist.Engine, error) {
 	if color < 0 {
 		return nil, nil
 	}
-	rank, size, err := lib.Place(c)
+	rank, size, err := lib.RankSize(c)
 	if err != nil {
 		return nil, e.broken("split", err)
 	}
 	m := meeting{id: fmt.Sprintf("%s/%d.%d", e.meeting.id, e.splits, color), secret: e.meeting.secret, rank: rank, timeout: e.meeting.timeout}
-	if err := m.seat(e.process, c, size); err != nil {
+	if err := m.locate(e.process, c, size); err != nil {
 		return nil, e.broken("split", err)
 	}
-	var b *board
+	var b *localCoordinator
 	if m.oneHost() {
 		ctx, cancel := context.WithTimeout(context.Background(), m.timeout)
 		defer cancel()
-		if b, err = meetHere(ctx, m); err != nil {
+		if b, err = meetLocal(ctx, m); err != nil {
 			return nil, fmt.Errorf("splitting: %w", err)
 		}
 	}
@@ -111,7 +111,7 @@ func (e *engine) Split(color, key int) (dist.Engine, error) {
 
 // Alloc gives memory of this rank alone, or an error on every rank.
 func (e *engine) Alloc(d dist.DType, count int) (dist.Buffer, error) {
-	if err := e.council.agree(newLabel(fmt.Sprintf("alloc of %d %v", count, d))); err != nil {
+	if err := e.coordinator.agree(newLabel(fmt.Sprintf("alloc of %d %v", count, d))); err != nil {
 		return dist.Buffer{}, err
 	}
 	b, failed := e.process.heap.alloc(d, count)
@@ -136,11 +136,11 @@ func (e *engine) Alloc(d dist.DType, count int) (dist.Buffer, error) {
 func (e *engine) Free(b dist.Buffer) error { return e.process.heap.free(b) }
 
 // Close leaves the group. Its communicator is given back only if nothing can be
-// left in it that would turn up in the next one: what was begun on a group that
+// left in it that would turn up in the next one: what was started on a group that
 // failed may never end, and what was sent may never have been received.
 func (e *engine) Close() error {
-	left := e.council.failed() || e.sent.Load()
-	e.council.leave()
+	left := e.coordinator.failed() || e.sent.Load()
+	e.coordinator.leave()
 	if left {
 		return nil
 	}

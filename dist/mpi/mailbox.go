@@ -59,7 +59,7 @@ func (m *mailbox) sweep() {
 
 // flush waits a while for MPI to take what was sent.
 func (m *mailbox) flush(limit time.Duration) {
-	var p pace
+	var p backoff
 	for m.sweep(); len(m.sent) > 0 && p.pause() < limit; m.sweep() {
 	}
 	if len(m.sent) > 0 {

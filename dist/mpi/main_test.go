@@ -88,9 +88,9 @@ func (r *rank) joinBy(backend string, timeout time.Duration) (*dist.Group, error
 // to those that work, which MPI's own barrier does not.
 func (r *rank) meet() error {
 	in, out, slot := make([]int32, 1), make([]int32, 1), new(mpi.Slot)
-	err := r.lib.Iallreduce(mpi.Memory(in), mpi.Memory(out), 1, r.lib.Type(dtype.I32), r.lib.Op(dtype.I32, vec.Max), r.lobby, slot).Run()
+	err := r.lib.Iallreduce(mpi.Memory(in), mpi.Memory(out), 1, r.lib.Type(dtype.I32), r.lib.Op(dtype.I32, vec.Max), r.bootstrap, slot).Run()
 	test := r.lib.Test(slot)
-	for w := (pace{}); err == nil && !slot.Done(); w.pause() {
+	for w := (backoff{}); err == nil && !slot.Done(); w.pause() {
 		err = test.Run()
 	}
 	return err

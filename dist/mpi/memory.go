@@ -19,16 +19,16 @@ type heap struct {
 	idle map[int][][]byte // by length
 }
 
-// place is the kind of memory that Alloc gives.
-type place struct{}
+// pageAligned is the kind of memory that Alloc gives.
+type pageAligned struct{}
 
-func (place) Name() string { return "page-aligned" }
+func (pageAligned) Name() string { return "page-aligned" }
 
 const pageBytes = 4096
 
 func (h *heap) alloc(d dist.DType, count int) (dist.Buffer, error) {
 	if count == 0 {
-		return dist.NewBuffer(d, 0, nil, place{}), nil
+		return dist.NewBuffer(d, 0, nil, pageAligned{}), nil
 	}
 	n := (count*d.Size() + pageBytes - 1) &^ (pageBytes - 1)
 	h.mu.Lock()
@@ -48,7 +48,7 @@ func (h *heap) alloc(d dist.DType, count int) (dist.Buffer, error) {
 	}
 	at := unsafe.Pointer(unsafe.SliceData(b))
 	h.used[at] = b
-	return dist.NewBuffer(d, count, at, place{}), nil
+	return dist.NewBuffer(d, count, at, pageAligned{}), nil
 }
 
 func (h *heap) free(b dist.Buffer) error {

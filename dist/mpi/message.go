@@ -23,9 +23,9 @@ type message struct {
 	take  *mpi.Call
 }
 
-// lastWords is how long a message may still be on its way from, or to, a rank
-// that has gone.
-const lastWords = 50 * time.Millisecond
+// drainTime is how long a message may still be on its way from, or to, a rank
+// that is gone.
+const drainTime = 50 * time.Millisecond
 
 func (e *engine) message(p dist.Plan) (func() error, error) {
 	if p.Count > mpi.MostElements {
@@ -45,7 +45,7 @@ func (e *engine) message(p dist.Plan) (func() error, error) {
 }
 
 func (o *message) send() error {
-	if _, err := o.e.council.watch(o.plan.Peer, o.doing); err != nil {
+	if _, err := o.e.coordinator.watch(o.plan.Peer, o.doing); err != nil {
 		return err
 	}
 	o.e.sent.Store(true)
@@ -60,7 +60,7 @@ func (o *message) send() error {
 }
 
 func (o *message) receive() error {
-	if _, err := o.e.council.watch(o.plan.Peer, o.doing); err != nil {
+	if _, err := o.e.coordinator.watch(o.plan.Peer, o.doing); err != nil {
 		return err
 	}
 	if err := o.await(); err != nil {
@@ -71,7 +71,7 @@ func (o *message) receive() error {
 	}
 	bytes := o.slot.Bytes()
 	if d := dist.DType(o.e.process.lib.Tag(o.slot)); d != o.plan.DType || bytes != o.plan.Count*d.Size() {
-		return o.e.council.fail(shm.Failure{Kind: shm.Disagreement, Text: fmt.Sprintf("rank %d sends %d %v to rank %d, which receives %d %v",
+		return o.e.coordinator.fail(shm.Failure{Kind: shm.Disagreement, Text: fmt.Sprintf("rank %d sends %d %v to rank %d, which receives %d %v",
 			o.plan.Peer, bytes/d.Size(), d, o.e.Rank(), o.plan.Count, o.plan.DType)})
 	}
 	if err := o.take.Run(); err != nil {
@@ -82,7 +82,7 @@ func (o *message) receive() error {
 
 // await looks until what this operation waits for has happened.
 func (o *message) await() error {
-	var p pace
+	var p backoff
 	var since time.Time // when the peer was found gone
 	for {
 		if err := o.look.Run(); err != nil {
@@ -95,22 +95,22 @@ func (o *message) await() error {
 		if p.looks%watchEvery != 0 {
 			continue
 		}
-		gone, err := o.e.council.watch(o.plan.Peer, o.doing)
+		gone, err := o.e.coordinator.watch(o.plan.Peer, o.doing)
 		switch timeout := o.e.meeting.timeout; {
 		case err != nil:
 			return err
 		case gone != nil && since.IsZero():
 			since = time.Now()
-		case gone != nil && time.Since(since) > lastWords:
-			return o.e.council.fail(*gone)
+		case gone != nil && time.Since(since) > drainTime:
+			return o.e.coordinator.fail(*gone)
 		case waited > timeout:
-			return o.e.council.fail(shm.Failure{Kind: shm.PeerGone, Rank: o.plan.Peer,
+			return o.e.coordinator.fail(shm.Failure{Kind: shm.PeerGone, Rank: o.plan.Peer,
 				Text: fmt.Sprintf("rank %d waited %v for rank %d in %s", o.e.Rank(), timeout, o.plan.Peer, o.doing)})
 		}
 	}
 }
 
-// abandoned is the memory of what MPI may still do, though nobody waits for it.
+// abandoned is the memory of what MPI may still do, though no rank waits for it.
 var abandoned struct {
 	sync.Mutex
 	all []any

@@ -7,7 +7,7 @@
 //	mpirun -n 4 program   // in which every rank joins with its rank and size
 //
 // A process is one rank of MPI's world, and a group has all of them; Split makes
-// smaller ones. MPI begins at the first Join and, because it cannot begin
+// smaller ones. MPI starts at the first Join and, because it cannot start
 // twice, ends only when the program says so, before it ends itself: see
 // dist.End. A launcher takes a rank that just exits for a failure.
 //
@@ -24,7 +24,7 @@
 // make the same call. So before each collective the ranks agree on it, and only
 // then enter MPI's own: a mistake is found beforehand, and is the error that
 // package dist promises, on every rank. On one host they agree through shared
-// memory (package transport), for some tenths of a microsecond. Across hosts
+// memory (package shm), for some tenths of a microsecond. Across hosts
 // they do so by MPI messages, which costs about one small all-reduce more.
 //
 // Sends and receives are checked by what the message itself says. Waiting ends
@@ -70,12 +70,12 @@ func (backend) Join(ctx context.Context, c dist.Config) (dist.Engine, error) {
 	for r := range m.world {
 		m.world[r] = r
 	}
-	// Nobody may enter a call of MPI that others do not make: first they meet.
-	var b *board
+	// No rank may enter a call of MPI that others do not make: first they meet.
+	var b *localCoordinator
 	if m.oneHost() {
-		b, err = meetHere(ctx, m)
+		b, err = meetLocal(ctx, m)
 	} else {
-		err = p.meetAfar(ctx, m)
+		err = p.meetRemote(ctx, m)
 	}
 	if err != nil {
 		return nil, err

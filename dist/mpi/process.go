@@ -19,88 +19,88 @@ type comm = mpi.Comm
 
 // process is MPI in this process.
 type process struct {
-	lib   *mpi.Library
-	rank  int
-	size  int
-	hosts []uint64 // by rank; equal for ranks that share memory
-	lobby comm     // where ranks of different hosts find each other
-	room  *room    // and where they tell each other what goes wrong
-	heap  heap
+	lib       *mpi.Library
+	rank      int
+	size      int
+	hosts     []uint64      // by rank; equal for ranks that share memory
+	bootstrap comm          // where ranks of different hosts find each other
+	notices   *noticeRouter // and where they tell each other what goes wrong
+	heap      heap
 }
 
-// one is the process's only beginning and end of MPI. A goroutine keeps the
-// thread that began for the end.
-var one struct {
+// lifetime is the process's only start and end of MPI. A goroutine keeps the
+// thread of the start for the end.
+var lifetime struct {
 	sync.Mutex
-	begun bool
-	ready chan struct{} // closed when p or err is set
-	p     *process
-	err   error
-	quit  chan struct{}
-	over  chan error
+	started bool
+	ready   chan struct{} // closed when p or err is set
+	p       *process
+	err     error
+	quit    chan struct{}
+	over    chan error
 }
 
-// world begins MPI, if that has not been done, and returns once all have.
+// world starts MPI, if that has not been done, and returns once all ranks have.
 func world(ctx context.Context) (*process, error) {
-	one.Lock()
-	if !one.begun {
-		one.begun = true
-		one.ready, one.quit, one.over = make(chan struct{}), make(chan struct{}), make(chan error, 1)
-		go keep(os.Environ(), one.quit)
+	lifetime.Lock()
+	if !lifetime.started {
+		lifetime.started = true
+		lifetime.ready, lifetime.quit, lifetime.over = make(chan struct{}), make(chan struct{}), make(chan error, 1)
+		go keep(os.Environ(), lifetime.quit)
 	}
-	over := one.quit == nil
-	one.Unlock()
+	over := lifetime.quit == nil
+	lifetime.Unlock()
 	if over {
-		return nil, errors.New("MPI has ended in this process, and cannot begin again")
+		return nil, errors.New("MPI has ended in this process, and cannot start again")
 	}
 	select {
-	case <-one.ready:
-		return one.p, one.err
+	case <-lifetime.ready:
+		return lifetime.p, lifetime.err
 	case <-ctx.Done():
-		return nil, fmt.Errorf("MPI does not begin, which it does once all ranks of the job ask for it: %w", ctx.Err())
+		return nil, fmt.Errorf("MPI does not start, which it does once all ranks of the job ask for it: %w", ctx.Err())
 	}
 }
 
-// keep is the life of MPI, on one thread.
+// keep starts and ends MPI, on one thread.
 func keep(environ []string, quit chan struct{}) {
 	runtime.LockOSThread()
-	p, err := begin(environ)
-	one.p, one.err = p, err
-	close(one.ready)
+	p, err := start(environ)
+	lifetime.p, lifetime.err = p, err
+	close(lifetime.ready)
 	<-quit
 	if p == nil {
-		one.over <- nil
+		lifetime.over <- nil
 		return
 	}
-	one.over <- p.end()
+	lifetime.over <- p.end()
 }
 
-// endLimit bounds the waiting for ranks that do not come to the end.
+// endLimit bounds the waiting for ranks that do not end.
 const endLimit = 20 * time.Second
 
-// endWorld ends MPI if it has begun.
+// endWorld ends MPI if it has started.
 func endWorld() error {
-	one.Lock()
-	defer one.Unlock()
-	if !one.begun || one.quit == nil {
+	lifetime.Lock()
+	defer lifetime.Unlock()
+	if !lifetime.started || lifetime.quit == nil {
 		return nil
 	}
 	select {
-	case <-one.ready:
+	case <-lifetime.ready:
 	default:
-		return nil // it never began, and cannot be ended
+		return nil // it never started, and cannot be ended
 	}
-	close(one.quit)
-	one.quit = nil
+	close(lifetime.quit)
+	lifetime.quit = nil
 	select {
-	case err := <-one.over:
+	case err := <-lifetime.over:
 		return err
 	case <-time.After(endLimit):
 		return fmt.Errorf("ending MPI: other ranks did not end within %v", endLimit)
 	}
 }
 
-func begin(environ []string) (p *process, err error) {
+func start(environ []string) (p *process, err error) {
 	p = &process{}
 	if p.lib, err = mpi.Open(environ); err != nil {
 		return nil, err
@@ -108,24 +108,24 @@ func begin(environ []string) (p *process, err error) {
 	if err := p.lib.Init(); err != nil {
 		return nil, err
 	}
-	if p.rank, p.size, err = p.lib.Place(p.lib.World); err != nil {
+	if p.rank, p.size, err = p.lib.RankSize(p.lib.World); err != nil {
 		return nil, err
 	}
 	if p.hosts, err = p.gather(p.lib.World, hostID(), p.size); err != nil {
 		return nil, err
 	}
-	if p.lobby, err = p.lib.Dup(p.lib.World); err != nil {
+	if p.bootstrap, err = p.lib.Dup(p.lib.World); err != nil {
 		return nil, err
 	}
-	notes, err := p.lib.Dup(p.lib.World)
-	p.room = newRoom(newMailbox(p.lib, notes, anyTag))
+	own, err := p.lib.Dup(p.lib.World)
+	p.notices = newNoticeRouter(newMailbox(p.lib, own, anyTag))
 	return p, err
 }
 
-// end reads what nobody waited for, and ends MPI.
+// end reads what no rank waited for, and ends MPI.
 func (p *process) end() error {
-	p.room.box.flush(flushTime)
-	return errors.Join(p.lib.Barrier(p.lobby).Run(), p.room.read(), p.lib.Finalize())
+	p.notices.box.flush(flushTime)
+	return errors.Join(p.lib.Barrier(p.bootstrap).Run(), p.notices.read(), p.lib.Finalize())
 }
 
 // gather lets every rank of a communicator know a number of each. All are known

@@ -38,7 +38,7 @@ func (f *functions) names() map[string]*dynlib.Func {
 // threadMultiple is MPI_THREAD_MULTIPLE: any thread may call at any time.
 const threadMultiple = 3
 
-// Init begins MPI, for calls by any thread at any time. Errors come back instead
+// Init starts MPI, for calls by any thread at any time. Errors come back instead
 // of ending the process. The thread that calls it should call Finalize.
 //
 //	int MPI_Init_thread(int *argc, char ***argv, int required, int provided)
@@ -70,11 +70,11 @@ func (l *Library) returnErrors(c Comm) error {
 	return l.call("MPI_Comm_set_errhandler", l.commSetErrhandler, handle(c), handle(l.errorsReturn)).Run()
 }
 
-// Place is this process's rank in a communicator and how many there are.
+// RankSize is this process's rank in a communicator and how many there are.
 //
 //	int MPI_Comm_rank(MPI_Comm comm, int *rank)
 //	int MPI_Comm_size(MPI_Comm comm, int *size)
-func (l *Library) Place(c Comm) (rank, size int, err error) {
+func (l *Library) RankSize(c Comm) (rank, size int, err error) {
 	var r, n int32
 	if err := l.call("MPI_Comm_rank", l.commRank, handle(c), field(&r)).Run(); err != nil {
 		return 0, 0, err

@@ -36,7 +36,7 @@ func (l *Library) Count(s *Slot) *Call {
 	return l.call("MPI_Get_count", l.getCount, field(&s.status), handle(l.bytes), field(&s.count))
 }
 
-// Isend begins to send a message.
+// Isend starts to send a message.
 //
 //	int MPI_Isend(const void *buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm, MPI_Request *request)
 func (l *Library) Isend(buf Arg, count int, t Datatype, to, tag int, c Comm, s *Slot) *Call {
@@ -62,21 +62,21 @@ func (l *Library) Recv(buf Arg, count int, t Datatype, from, tag int, c Comm, s 
 	return l.call("MPI_Recv", l.recv, buf, integer(count), handle(t), integer(from), integer(tag), handle(c), field(&s.status))
 }
 
-// Test looks whether what was begun has ended.
+// Test looks whether what was started has ended.
 //
 //	int MPI_Test(MPI_Request *request, int *flag, MPI_Status *status)
 func (l *Library) Test(s *Slot) *Call {
 	return l.call("MPI_Test", l.test, field(&s.request), field(&s.flag), field(&s.status))
 }
 
-// Iallreduce begins an Allreduce.
+// Iallreduce starts an Allreduce.
 //
 //	int MPI_Iallreduce(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, MPI_Request *request)
 func (l *Library) Iallreduce(in, out Arg, count int, t Datatype, op Op, c Comm, s *Slot) *Call {
 	return s.start(l.call("MPI_Iallreduce", l.iallreduce, in, out, integer(count), handle(t), handle(op), handle(c), field(&s.request)))
 }
 
-// Iallgather begins an Allgather.
+// Iallgather starts an Allgather.
 //
 //	int MPI_Iallgather(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, int recvcount, MPI_Datatype recvtype, MPI_Comm comm, MPI_Request *request)
 func (l *Library) Iallgather(in, out Arg, count int, t Datatype, c Comm, s *Slot) *Call {

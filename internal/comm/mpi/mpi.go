@@ -120,7 +120,7 @@ func bind(lib *dynlib.Library) (*Library, error) {
 	return l, nil
 }
 
-// libraryVersion asks the library, which it may be before MPI has begun:
+// libraryVersion asks the library, which may be done before MPI has started:
 //
 //	int MPI_Get_library_version(char *version, int *resultlen)
 func libraryVersion(lib *dynlib.Library) (string, error) {

@@ -11,13 +11,13 @@ import (
 	"github.com/kernbench/kernbench/internal/comm/shm"
 )
 
-// council is how the ranks of a group make sure that they make the same calls,
+// coordinator is how the ranks of a group make sure that they make the same calls,
 // and tell each other when they cannot. Its errors are those of package dist.
-type council interface {
+type coordinator interface {
 	// agree returns once all ranks are known to make this call.
 	agree(l *label) error
 	// watch is for a rank that waits for a message: it tells whether the group
-	// has failed, or the peer has gone. One that has gone may have left a
+	// has failed, or the peer is gone. A peer that is gone may have left a
 	// message, so it is not yet a failure.
 	watch(peer int, doing string) (gone *shm.Failure, err error)
 	// fail ends the group, unless that has happened, and gives the reason.
@@ -59,8 +59,8 @@ type meeting struct {
 	world   []int    // the ranks' numbers there
 }
 
-// seat finds out where the ranks of a communicator are, which all ask.
-func (m *meeting) seat(p *process, c comm, size int) (err error) {
+// locate finds out where the ranks of a communicator are, which all ask.
+func (m *meeting) locate(p *process, c comm, size int) (err error) {
 	if m.hosts, err = p.gather(c, p.hosts[p.rank], size); err != nil {
 		return err
 	}
@@ -87,31 +87,31 @@ func outward(err error) error {
 	return &dist.PeerError{Rank: f.Rank, PID: f.PID, Dead: f.Dead, Text: f.Text}
 }
 
-// pace is one wait by looking again and again: at once, then letting others
-// run, then with pauses.
-type pace struct {
+// backoff is one wait by polling: spinning, then yielding, then sleeping in
+// between.
+type backoff struct {
 	looks int
 	began time.Time
 }
 
 const (
-	quickLooks = 100                   // some tens of microseconds, the usual spread of arrival
-	politeness = 2000                  // looks that offer the core
-	nap        = 50 * time.Microsecond // between later ones
+	spinLooks  = 100                   // some tens of microseconds, the usual spread of arrival
+	yieldLooks = 2000                  // looks that offer the core
+	pollPause  = 50 * time.Microsecond // between later ones
 	watchEvery = 32                    // looks between two at the group itself
 )
 
 // pause comes between two looks and tells how long the wait has been, which
 // only a long one is asked for.
-func (p *pace) pause() (waited time.Duration) {
+func (p *backoff) pause() (waited time.Duration) {
 	p.looks++
 	switch {
-	case p.looks < quickLooks:
+	case p.looks < spinLooks:
 		return 0
-	case p.looks < quickLooks+politeness:
+	case p.looks < spinLooks+yieldLooks:
 		yield()
 	default:
-		time.Sleep(nap)
+		time.Sleep(pollPause)
 	}
 	if p.began.IsZero() {
 		p.began = time.Now()

@@ -9,11 +9,11 @@ import (
 	"time"
 )
 
-// meetAfar is the first meeting of ranks on several hosts: each tells all others
-// that it has come, and waits until all have.
-func (p *process) meetAfar(ctx context.Context, m meeting) error {
+// meetRemote is the first meeting of ranks on several hosts: each tells all others
+// that it is there, and waits until all are.
+func (p *process) meetRemote(ctx context.Context, m meeting) error {
 	tag := tagOf(m.id)
-	box := newMailbox(p.lib, p.lobby, tag)
+	box := newMailbox(p.lib, p.bootstrap, tag)
 	proof := fmt.Sprintf("%x %s", sha256.Sum256(fmt.Appendf(nil, "%s/%s", m.id, m.secret)), m.id)
 	tell := func(what string) (err error) {
 		for r := range m.hosts {
@@ -30,13 +30,13 @@ func (p *process) meetAfar(ctx context.Context, m meeting) error {
 	came[m.rank] = true
 	err := m.receive(ctx, box, proof, came)
 	if err != nil {
-		_ = tell(goodbye) // nobody may count on this rank when it is asked for again
+		_ = tell(goodbye) // no rank may count on this one when it is asked for again
 	}
 	box.flush(flushTime)
 	return err
 }
 
-// What a rank says to the others: it has come, or does not wait any longer.
+// What a rank says to the others: it is there, or does not wait any longer.
 const (
 	hello   = "+"
 	goodbye = "-"
@@ -46,7 +46,7 @@ const (
 const flushTime = time.Second
 
 func (m meeting) receive(ctx context.Context, box *mailbox, proof string, came []bool) error {
-	for w := (pace{}); slices.Contains(came, false); w.pause() {
+	for w := (backoff{}); slices.Contains(came, false); w.pause() {
 		from, _, body, ok, err := box.receive()
 		said := string(body)
 		switch {

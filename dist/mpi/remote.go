@@ -13,14 +13,14 @@ import (
 	"github.com/kernbench/kernbench/internal/kernel/vec"
 )
 
-// post is the council of ranks on several hosts, by MPI's own messages. Before
+// remoteCoordinator is that of ranks on several hosts, by MPI's own messages. Before
 // each call an all-reduce, which does not block, finds the largest and the
 // smallest signature of all ranks; equal ones mean agreement. Otherwise, and when
-// somebody does not come, the ranks send each other notes about what they are in.
-type post struct {
+// a rank does not come, the ranks send each other notices of what they wait in.
+type remoteCoordinator struct {
 	lib     *mpi.Library
 	comm    comm // where nothing but these all-reduces is
-	room    *room
+	notices *noticeRouter
 	token   uint64
 	meeting meeting
 
@@ -38,7 +38,7 @@ type post struct {
 	told    bool           // so did this one
 }
 
-var _ council = (*post)(nil)
+var _ coordinator = (*remoteCoordinator)(nil)
 
 const (
 	signatures = 2
@@ -48,8 +48,8 @@ const (
 	answerTime = 300 * time.Millisecond
 )
 
-// newPost is made by all ranks of a communicator.
-func newPost(of *process, c comm, m meeting) (*post, error) {
+// newRemoteCoordinator is made by all ranks of a communicator.
+func newRemoteCoordinator(of *process, c comm, m meeting) (*remoteCoordinator, error) {
 	lib := of.lib
 	token := []int64{rand.Int64()}
 	err := lib.Bcast(mpi.Memory(token), 1, lib.Type(dtype.I64), 0, c).Run()
@@ -59,15 +59,15 @@ func newPost(of *process, c comm, m meeting) (*post, error) {
 	if c, err = lib.Dup(c); err != nil {
 		return nil, err
 	}
-	p := &post{lib: lib, comm: c, room: of.room, token: uint64(token[0]), meeting: m, slot: new(mpi.Slot),
+	p := &remoteCoordinator{lib: lib, comm: c, notices: of.notices, token: uint64(token[0]), meeting: m, slot: new(mpi.Slot),
 		mine: make([]int64, signatures), most: make([]int64, signatures), left: map[int]int{}, waiting: map[int]string{}}
 	p.begin = lib.Iallreduce(mpi.Memory(p.mine), mpi.Memory(p.most), signatures, lib.Type(dtype.I64), lib.Op(dtype.I64, vec.Max), c, p.slot)
 	p.test = lib.Test(p.slot)
-	p.room.enter(p)
+	p.notices.enter(p)
 	return p, nil
 }
 
-func (p *post) agree(l *label) error {
+func (p *remoteCoordinator) agree(l *label) error {
 	p.calls++
 	if err := p.ended(l.text); err != nil {
 		return err
@@ -85,9 +85,9 @@ func (p *post) agree(l *label) error {
 	return p.compare(l)
 }
 
-// await looks until what was begun has ended, or will not.
-func (p *post) await(l *label) error {
-	var w pace
+// await looks until what was started has ended, or will not.
+func (p *remoteCoordinator) await(l *label) error {
+	var w backoff
 	for {
 		if err := p.test.Run(); err != nil {
 			return p.broken(l, err)
@@ -112,15 +112,15 @@ func (p *post) await(l *label) error {
 	}
 }
 
-// ended reads the notes that have come and tells what ended the group.
-func (p *post) ended(doing string) error {
-	if err := p.room.read(); err != nil {
+// ended reads the notices that have arrived and tells what ended the group.
+func (p *remoteCoordinator) ended(doing string) error {
+	if err := p.notices.read(); err != nil {
 		return err
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if len(p.waiting) > 0 {
-		p.tell(doing) // a rank that waits answers one that asks by waiting
+		p.announce(doing) // a rank that waits answers one that asks by waiting
 	}
 	if p.failure == nil {
 		return nil
@@ -132,8 +132,8 @@ func (p *post) ended(doing string) error {
 	return outward(&f)
 }
 
-// hear takes a note that was sent to this group.
-func (p *post) hear(n note) {
+// receive takes a notice that was sent to this group.
+func (p *remoteCoordinator) receive(n notice) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch {
@@ -148,26 +148,26 @@ func (p *post) hear(n note) {
 	}
 }
 
-// tell says once what this rank waits in.
-func (p *post) tell(doing string) {
+// announce says once what this rank waits in.
+func (p *remoteCoordinator) announce(doing string) {
 	if !p.told {
 		p.told = true
-		p.send(note{Waiting: doing})
+		p.send(notice{Waiting: doing})
 	}
 }
 
-// send sends a note to everybody.
-func (p *post) send(n note) {
+// send sends a notice to all others.
+func (p *remoteCoordinator) send(n notice) {
 	n.Group, n.From, n.Calls = p.token, p.meeting.rank, p.calls
 	for r, world := range p.meeting.world {
 		if r != p.meeting.rank {
-			p.room.send(world, n)
+			p.notices.send(world, n)
 		}
 	}
 }
 
 // leftBehind finds a rank that left before the present call.
-func (p *post) leftBehind() (rank int, gone bool) {
+func (p *remoteCoordinator) leftBehind() (rank int, gone bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for r := range p.meeting.hosts {
@@ -178,18 +178,18 @@ func (p *post) leftBehind() (rank int, gone bool) {
 	return 0, false
 }
 
-// missing finds out, when patience is at its end, who does not come: who does
-// not say that it waits too.
-func (p *post) missing(l *label) error {
+// missing finds out, at the time-out, which rank does not come: the one that
+// does not say that it waits too.
+func (p *remoteCoordinator) missing(l *label) error {
 	p.mu.Lock()
-	p.tell(l.text)
+	p.announce(l.text)
 	p.mu.Unlock()
 	for end := time.Now().Add(answerTime); time.Now().Before(end); time.Sleep(time.Millisecond) {
 		if err := p.ended(l.text); err != nil {
 			return err
 		}
 	}
-	rank, elsewhere := p.absentee(l.text)
+	rank, elsewhere := p.missingRank(l.text)
 	f := shm.Failure{Kind: shm.PeerGone, Rank: rank,
 		Text: fmt.Sprintf("rank %d waited %v for rank %d in %s (call %d)", p.meeting.rank, p.meeting.timeout, rank, l.text, p.calls)}
 	if elsewhere != "" {
@@ -199,9 +199,9 @@ func (p *post) missing(l *label) error {
 	return p.fail(f)
 }
 
-// absentee is the first rank that did not answer, or the first that waits in
+// missingRank is the first rank that did not answer, or the first that waits in
 // something else, and what.
-func (p *post) absentee(text string) (rank int, elsewhere string) {
+func (p *remoteCoordinator) missingRank(text string) (rank int, elsewhere string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	rank = -1
@@ -222,7 +222,7 @@ func (p *post) absentee(text string) (rank int, elsewhere string) {
 }
 
 // compare finds out who calls what, once all know that they disagree.
-func (p *post) compare(l *label) error {
+func (p *remoteCoordinator) compare(l *label) error {
 	mine := make([]byte, labelBytes)
 	copy(mine, l.text)
 	all := make([]byte, labelBytes*len(p.meeting.hosts))
@@ -242,11 +242,11 @@ func (p *post) compare(l *label) error {
 	return p.fail(shm.Failure{Kind: shm.Disagreement, Text: fmt.Sprintf("ranks do not agree on %s (call %d)", l.text, p.calls)})
 }
 
-func (p *post) broken(l *label, err error) error {
+func (p *remoteCoordinator) broken(l *label, err error) error {
 	return p.fail(shm.Failure{Kind: shm.Refusal, Text: fmt.Sprintf("rank %d in %s: %v: %v", p.meeting.rank, l.text, p.lib, err)})
 }
 
-func (p *post) watch(peer int, doing string) (*shm.Failure, error) {
+func (p *remoteCoordinator) watch(peer int, doing string) (*shm.Failure, error) {
 	if err := p.ended(doing); err != nil {
 		return nil, err
 	}
@@ -259,27 +259,27 @@ func (p *post) watch(peer int, doing string) (*shm.Failure, error) {
 	return nil, nil
 }
 
-func (p *post) fail(f shm.Failure) error {
+func (p *remoteCoordinator) fail(f shm.Failure) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.failure == nil {
 		p.failure = &f
-		p.send(note{Failure: &f})
+		p.send(notice{Failure: &f})
 	}
 	return outward(p.failure)
 }
 
-func (p *post) failed() bool {
+func (p *remoteCoordinator) failed() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.failure != nil
 }
 
-func (p *post) leave() {
+func (p *remoteCoordinator) leave() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.send(note{})
-	p.room.exit(p)
+	p.send(notice{})
+	p.notices.exit(p)
 	if p.failure != nil { // an all-reduce may be left in it, with this memory
 		abandon(p)
 		return

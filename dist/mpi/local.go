@@ -11,18 +11,18 @@ import (
 	"github.com/kernbench/kernbench/internal/comm/shm"
 )
 
-// board is the council of ranks on one host, through shared memory.
-type board struct {
+// localCoordinator is that of ranks on one host, through shared memory.
+type localCoordinator struct {
 	member  *shm.Member
 	segment *shm.Segment
 	meeting *shm.Meeting
 	pids    []int
 }
 
-var _ council = (*board)(nil)
+var _ coordinator = (*localCoordinator)(nil)
 
-// meetHere finds the other ranks on this host, and returns once all have come.
-func meetHere(ctx context.Context, m meeting) (*board, error) {
+// meetLocal finds the other ranks on this host, and returns once all are there.
+func meetLocal(ctx context.Context, m meeting) (*localCoordinator, error) {
 	size := len(m.hosts)
 	met, err := shm.Meet(ctx, shm.Identity{
 		ID: m.id + "/" + Name, Secret: m.secret, Rank: m.rank, Size: size, Claim: m.rank, Timeout: m.timeout,
@@ -35,10 +35,10 @@ func meetHere(ctx context.Context, m meeting) (*board, error) {
 	for r := range ranks {
 		ranks[r] = r
 	}
-	b := &board{segment: segment, meeting: met, pids: met.PIDs, member: shm.Join(shm.Membership{
+	b := &localCoordinator{segment: segment, meeting: met, pids: met.PIDs, member: shm.Join(shm.Membership{
 		Segment: segment, Board: shm.BoardAt(segment, 0, size), Rank: m.rank, PIDs: met.PIDs, World: ranks, Crowded: met.Crowded, Timeout: m.timeout,
 	})}
-	// Nobody goes on before all have made their claims: from here on a rank
+	// No rank goes on before all have made their claims: from here on a rank
 	// without one is dead.
 	if err := b.agree(newLabel("init")); err != nil {
 		b.leave()
@@ -48,7 +48,7 @@ func meetHere(ctx context.Context, m meeting) (*board, error) {
 	return b, nil
 }
 
-func (b *board) agree(l *label) error {
+func (b *localCoordinator) agree(l *label) error {
 	m := b.member
 	if err := m.Begin(l.here, 1); err != nil {
 		return outward(err)
@@ -61,7 +61,7 @@ func (b *board) agree(l *label) error {
 	return nil
 }
 
-func (b *board) watch(peer int, doing string) (*shm.Failure, error) {
+func (b *localCoordinator) watch(peer int, doing string) (*shm.Failure, error) {
 	if b.member.Failed() {
 		return nil, outward(b.member.Failure())
 	}
@@ -73,11 +73,11 @@ func (b *board) watch(peer int, doing string) (*shm.Failure, error) {
 		Text: fmt.Sprintf("rank %d (pid %d) %s while rank %d waits for it in %s", peer, b.pids[peer], why, b.member.Rank(), doing)}, nil
 }
 
-func (b *board) fail(f shm.Failure) error { return outward(b.member.Fail(f)) }
+func (b *localCoordinator) fail(f shm.Failure) error { return outward(b.member.Fail(f)) }
 
-func (b *board) failed() bool { return b.member.Failed() }
+func (b *localCoordinator) failed() bool { return b.member.Failed() }
 
-func (b *board) leave() {
+func (b *localCoordinator) leave() {
 	b.member.Leave()
 	b.meeting.Close()
 	b.segment.Close()
