@@ -57,7 +57,8 @@ func (s *System) shape(tensors []*Tensor) (ccl.Shape, error) {
 	case count == s.Topo.Cubes.Count() && first.Policy == PerCube && first.Rows == count:
 		shape.Cubes = s.Topo.Cubes
 	default:
-		return shape, fmt.Errorf("a tensor of %d x %d in %d shards: want one row for each cube, laid out PerCube, or one row OnCube", first.Rows, first.Cols, count)
+		return shape, fmt.Errorf("a tensor of %d x %d in %d shards: want one row for each cube, laid out PerCube, or one row OnCube",
+			first.Rows, first.Cols, count)
 	}
 	return shape, nil
 }

@@ -40,7 +40,8 @@ func GemmAllReduce(t *Topology, c *Config, f Fused) (FusedTimes, [][][]Float16, 
 	for _, run := range []struct {
 		into              *Time
 		multiply, add, by bool
-	}{{&times.Gemm, true, false, false}, {&times.AllReduce, false, true, false}, {&times.Sequential, true, true, false}, {&times.Overlapped, true, true, true}} {
+	}{{&times.Gemm, true, false, false}, {&times.AllReduce, false, true, false},
+		{&times.Sequential, true, true, false}, {&times.Overlapped, true, true, true}} {
 		l, r, err := f.run(t, c, run.multiply, run.add, run.by)
 		if err != nil {
 			return times, nil, fmt.Errorf("gemm and all-reduce over %d SIPs: %w", t.SIPs.Count, err)

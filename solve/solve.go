@@ -208,13 +208,15 @@ func (o Outcome) Gate(rtol float64) error {
 	case o.Stopped && math.Abs(o.TrueResidual-o.Residual) <= 10*rtol:
 		return nil
 	case o.Stopped:
-		return fmt.Errorf("the solution is wrong: its true relative residual after %d iterations is %.3g, though the method says %.3g", o.Iterations, o.TrueResidual, o.Residual)
+		return fmt.Errorf("the solution is wrong: its true relative residual after %d iterations is %.3g, though the method says %.3g",
+			o.Iterations, o.TrueResidual, o.Residual)
 	case o.Status != krylov.Converged && o.Reason != "":
 		return fmt.Errorf("the solve did not converge: %v after %d iterations, %s", o.Status, o.Iterations, o.Reason)
 	case o.Status != krylov.Converged:
 		return fmt.Errorf("the solve did not converge: %v (%d), relative residual %.3g, want %.3g", o.Status, o.Iterations, o.Residual, rtol)
 	case !(o.TrueResidual <= 10*rtol):
-		return fmt.Errorf("the solution is wrong: its true relative residual is %.3g, above 10 x %.3g, though the method says %.3g", o.TrueResidual, rtol, o.Residual)
+		return fmt.Errorf("the solution is wrong: its true relative residual is %.3g, above 10 x %.3g, though the method says %.3g",
+			o.TrueResidual, rtol, o.Residual)
 	}
 	return nil
 }

@@ -74,7 +74,8 @@ func (g *engine) checkSlots() error {
 	}
 	for memory, need := range rings {
 		if have := g.Topo.Capacity(g.Buffer); need > have {
-			return fmt.Errorf("the receive slots of %v need %d bytes of %s, which has %d: lower slot_size or n_slots", g.Topo.At(memory), need, g.Buffer, have)
+			return fmt.Errorf("the receive slots of %v need %d bytes of %s, which has %d: lower slot_size or n_slots",
+				g.Topo.At(memory), need, g.Buffer, have)
 		}
 	}
 	return nil

@@ -124,7 +124,8 @@ func Run(cfg Config, programs []*tl.Program) (*Result, error) {
 			return nil, fmt.Errorf("two programs (%d and %d) for %v", other, i, p.ID)
 		}
 		g.byIndex[index] = i
-		g.pes = append(g.pes, &pe{number: int32(i), index: index, prog: p, log: make([]opLog, len(p.Ops)), waitFor: -1, writing: channel{write: true}})
+		g.pes = append(g.pes, &pe{number: int32(i), index: index, prog: p, log: make([]opLog, len(p.Ops)),
+			waitFor: -1, writing: channel{write: true}})
 	}
 	if err := g.checkSlots(); err != nil {
 		return nil, err
@@ -268,7 +269,8 @@ func (g *engine) delivered(message int32) error {
 }
 
 func (g *engine) result() *Result {
-	r := &Result{Start: g.target, Late: g.late, Order: g.order, Hops: g.fabric.Hops(), Messages: len(g.purposes), Busy: g.fabric.Busy(), End: g.now}
+	r := &Result{Start: g.target, Late: g.late, Order: g.order, Hops: g.fabric.Hops(),
+		Messages: len(g.purposes), Busy: g.fabric.Busy(), End: g.now}
 	for i, p := range g.pes {
 		exec := p.ended - g.target
 		r.Exec = append(r.Exec, exec)

@@ -113,7 +113,8 @@ func (t *Topology) Locate(a Address) (Location, error) {
 		l.Space, l.PE, l.Offset = TCMSpace, int(local>>bits), local&(1<<bits-1)
 	}
 	if back, err := t.Address(l); err != nil || back != a {
-		return Location{}, fmt.Errorf("address %#x is not in a system of %d SIPs x %d cubes x %d PEs", uint64(a), t.SIPs.Count, t.Cubes.Count(), t.PEs())
+		return Location{}, fmt.Errorf("address %#x is not in a system of %d SIPs x %d cubes x %d PEs",
+			uint64(a), t.SIPs.Count, t.Cubes.Count(), t.PEs())
 	}
 	return l, nil
 }

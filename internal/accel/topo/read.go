@@ -149,7 +149,8 @@ func (r reader) pe() []yamlfile.Field {
 		}),
 		r.group("scheduler", func() []yamlfile.Field { return []yamlfile.Field{r.ns("overhead_ns", &p.SchedulerCost)} }),
 		r.group("tcm", func() []yamlfile.Field {
-			return []yamlfile.Field{r.memory("size_mb", &p.TCMBytes, 1<<20, mostMB), r.rate("read_bw_gbs", &p.TCMRead), r.rate("write_bw_gbs", &p.TCMWrite)}
+			return []yamlfile.Field{r.memory("size_mb", &p.TCMBytes, 1<<20, mostMB),
+				r.rate("read_bw_gbs", &p.TCMRead), r.rate("write_bw_gbs", &p.TCMWrite)}
 		}),
 		r.group("mmu", func() []yamlfile.Field { return []yamlfile.Field{r.ns("tlb_overhead_ns", &p.TLBCost)} }),
 		r.group("math", func() []yamlfile.Field {

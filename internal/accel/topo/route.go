@@ -149,7 +149,8 @@ func (w *Wiring) Path(from, to End) (Path, error) {
 	t := w.t
 	for _, e := range []End{from, to} {
 		if e.SIP < 0 || e.SIP >= t.SIPs.Count || e.Cube < 0 || e.Cube >= t.Cubes.Count() || e.PE < 0 || e.PE >= t.PEs() {
-			return nil, fmt.Errorf("a path to %v: it is not in a system of %d SIPs x %d cubes x %d PEs", e.PEID, t.SIPs.Count, t.Cubes.Count(), t.PEs())
+			return nil, fmt.Errorf("a path to %v: it is not in a system of %d SIPs x %d cubes x %d PEs",
+				e.PEID, t.SIPs.Count, t.Cubes.Count(), t.PEs())
 		}
 	}
 	if from == to {

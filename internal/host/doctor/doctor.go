@@ -138,7 +138,8 @@ func (m Machine) limits() []Finding {
 	}
 	return append(findings, shm,
 		m.limit("locked memory", LockedMemory, littleLocked, size, "RDMA and pinned buffers need more: ulimit -l unlimited"),
-		m.limit("open files", OpenFiles, littleFiles, func(n uint64) string { return fmt.Sprint(n) }, "many ranks on a node need more: ulimit -n 65536"))
+		m.limit("open files", OpenFiles, littleFiles, func(n uint64) string { return fmt.Sprint(n) },
+			"many ranks on a node need more: ulimit -n 65536"))
 }
 
 func (m Machine) limit(name string, l Limit, little uint64, format func(uint64) string, advice string) Finding {
@@ -207,7 +208,8 @@ var launchers = []launcher{
 	{"Slurm", []string{"srun"}, []string{"--version"}, "slurm", "slurm-client"},
 	{"torchrun", []string{"torchrun"}, nil, "", "python3-torch"},
 	// Debian's package brings no torchrun, but the module behind it.
-	{"torch.distributed", []string{"python3", "/usr/bin/python3"}, []string{"-c", "import importlib.metadata as m; print('torch', m.version('torch'))"}, "torch", "python3-torch"},
+	{"torch.distributed", []string{"python3", "/usr/bin/python3"},
+		[]string{"-c", "import importlib.metadata as m; print('torch', m.version('torch'))"}, "torch", "python3-torch"},
 }
 
 func (m Machine) launchers() (findings []Finding) {

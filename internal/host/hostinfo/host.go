@@ -1,7 +1,8 @@
 // Package hostinfo says on what machine, by which build and under which load
-// something was measured, so that two results can be told apart or compared: the facts of the host (Host), of the program (Build), of the time
-// (Load), the part of the environment worth keeping (RecordedEnv), and whether
-// another kernbench measures here at the same time (Claim).
+// something was measured, so that two results can be told apart or compared: the
+// facts of the host (Host), of the program (Build), of the time (Load), the part of
+// the environment worth keeping (RecordedEnv), and whether another kernbench measures
+// here at the same time (Claim).
 //
 // Facts about the machine are read from a file tree laid out like / on Linux,
 // so that tests bring their own. A fact that cannot be found is left out; none is

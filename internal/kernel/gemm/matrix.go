@@ -118,7 +118,8 @@ func (m *Matrix) run(i, j, n int) []byte {
 // types. Overlap of c with a or b is not looked for; its result is undefined.
 func check(c, a, b *Matrix, types []dtype.DType) error {
 	if a.Type != b.Type || c.Type != Result(a.Type) || c.Type == 0 || !slices.Contains(types, a.Type) {
-		return fmt.Errorf("operands of %v and %v with a result of %v: want two of one type of %v, and f32 from f16 and bf16", a.Type, b.Type, c.Type, types)
+		return fmt.Errorf("operands of %v and %v with a result of %v: want two of one type of %v, and f32 from f16 and bf16",
+			a.Type, b.Type, c.Type, types)
 	}
 	if a.Rows != c.Rows || b.Cols != c.Cols || a.Cols != b.Rows {
 		return fmt.Errorf("shapes C %d x %d = A %d x %d times B %d x %d: want (M x N) = (M x K) times (K x N)",

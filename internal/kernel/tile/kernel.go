@@ -164,8 +164,10 @@ func For(l Level, operand dtype.DType) *Kernel {
 // The portable kernels define what the others do; 4 x 8 lets the compiler keep
 // at least the operands of a step in registers.
 var (
-	portableF64 = Kernel{Level: Portable, Packed: dtype.F64, Rows: 4, Cols: 8, Unit: 1, Whole: portableTile[float64], Peak: portablePeak[float64], PeakFlops: 16}
-	portableF32 = Kernel{Level: Portable, Packed: dtype.F32, Rows: 4, Cols: 8, Unit: 1, Whole: portableTile[float32], Peak: portablePeak[float32], PeakFlops: 16}
+	portableF64 = Kernel{Level: Portable, Packed: dtype.F64, Rows: 4, Cols: 8, Unit: 1,
+		Whole: portableTile[float64], Peak: portablePeak[float64], PeakFlops: 16}
+	portableF32 = Kernel{Level: Portable, Packed: dtype.F32, Rows: 4, Cols: 8, Unit: 1,
+		Whole: portableTile[float32], Peak: portablePeak[float32], PeakFlops: 16}
 )
 
 func portableTile[N float32 | float64](t *Args) {

@@ -11,10 +11,14 @@ import (
 )
 
 var (
-	avx2F32  = Kernel{Level: AVX2, Packed: dtype.F32, Rows: 6, Cols: 16, Unit: 1, Whole: tileAVX2F32, Peak: peakAVX2F32, PeakFlops: 12 * 8 * 2}
-	avx2F64  = Kernel{Level: AVX2, Packed: dtype.F64, Rows: 6, Cols: 8, Unit: 1, Whole: tileAVX2F64, Peak: peakAVX2F64, PeakFlops: 12 * 4 * 2}
-	dotBF16  = Kernel{Level: AVX512BF16, Packed: dtype.BF16, Rows: 14, Cols: 32, Pairs: true, Unit: 1, Whole: tileBF16, Peak: peakBF16, PeakFlops: 28 * 32 * 2}
-	tilesAMX = Kernel{Level: AMX, Packed: dtype.BF16, Rows: 32, Cols: 32, Pairs: true, Unit: 16, Whole: tileAMX, Peak: peakAMX, PeakFlops: 4 * 16 * 16 * 32 * 2}
+	avx2F32 = Kernel{Level: AVX2, Packed: dtype.F32, Rows: 6, Cols: 16, Unit: 1,
+		Whole: tileAVX2F32, Peak: peakAVX2F32, PeakFlops: 12 * 8 * 2}
+	avx2F64 = Kernel{Level: AVX2, Packed: dtype.F64, Rows: 6, Cols: 8, Unit: 1,
+		Whole: tileAVX2F64, Peak: peakAVX2F64, PeakFlops: 12 * 4 * 2}
+	dotBF16 = Kernel{Level: AVX512BF16, Packed: dtype.BF16, Rows: 14, Cols: 32, Pairs: true, Unit: 1,
+		Whole: tileBF16, Peak: peakBF16, PeakFlops: 28 * 32 * 2}
+	tilesAMX = Kernel{Level: AMX, Packed: dtype.BF16, Rows: 32, Cols: 32, Pairs: true, Unit: 16,
+		Whole: tileAMX, Peak: peakAMX, PeakFlops: 4 * 16 * 16 * 32 * 2}
 )
 
 // Kernels lists all there are, the fastest first.

@@ -71,7 +71,8 @@ const blockRows = 512
 // NewEngine makes the vectors of a solve. inverse is the preconditioner's
 // diagonal, where the solver asks for one.
 func NewEngine(m *sparse.Matrix, plan *sparse.Plan, inverse []float64, vectors int) *Engine {
-	e := &Engine{matrix: m, interior: plan.Interior, rim: plan.Rim, inverse: inverse, vectors: make([][]float64, vectors), block: make([]float64, blockRows)}
+	e := &Engine{matrix: m, interior: plan.Interior, rim: plan.Rim, inverse: inverse,
+		vectors: make([][]float64, vectors), block: make([]float64, blockRows)}
 	for i := range e.vectors {
 		e.vectors[i] = make([]float64, m.Columns())
 	}

@@ -20,7 +20,8 @@ type gmres struct {
 }
 
 func init() {
-	Register(Method{Name: "gmres", Help: "generalised minimal residuals, restarted, orthogonalised twice", Reductions: 2, Restarts: true, Start: startGMRES})
+	Register(Method{Name: "gmres", Help: "generalised minimal residuals, restarted, orthogonalised twice",
+		Reductions: 2, Restarts: true, Start: startGMRES})
 }
 
 func startGMRES(c *Core) {

@@ -199,7 +199,8 @@ func shuffled(n int, rng *rand.Rand) []int32 {
 // contract makes the graph of n merged vertices. Edges between the same pair
 // are added up.
 func contract(g *graph, mate, to []int32, n int) *graph {
-	out := &graph{ptr: make([]int32, 1, n+1), adj: make([]int32, 0, len(g.adj)), weight: make([]int32, 0, len(g.adj)), vertex: make([]int32, 0, n)}
+	out := &graph{ptr: make([]int32, 1, n+1), adj: make([]int32, 0, len(g.adj)),
+		weight: make([]int32, 0, len(g.adj)), vertex: make([]int32, 0, n)}
 	edge := make([]int32, n) // the edge to a vertex, if it is one of the current vertex's
 	for v := range int32(g.size()) {
 		if mate[v] < v {
