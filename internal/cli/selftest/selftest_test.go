@@ -90,6 +90,9 @@ func check(t *testing.T, o Options) map[Status][]Result {
 // A self-test that cannot fail shows nothing: what is wrong is found and named.
 // That all is well where nothing is wrong is shown by the command's own script.
 func TestPlantedErrorsAreFound(t *testing.T) {
+	if testing.Short() {
+		t.Skip("the suite has short runs of its own in the packages of the backends")
+	}
 	t.Setenv(plantVar, "yes")
 	plant()
 	got := check(t, Options{Backend: "toy"})
