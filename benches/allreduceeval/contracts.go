@@ -153,7 +153,8 @@ func (t *trial) sum(in reference.Inputs, count, memory int, algorithm string) ([
 	}
 	name, codec := planned(algorithm)
 	space := t.space[memory]
-	call := dist.Call{Op: dist.AllReduce, Reduction: dist.Sum, Algorithm: name, In: t.buffer(space.in, t.d, count, memory), Out: t.buffer(space.out, t.d, count, memory)}
+	call := dist.Call{Op: dist.AllReduce, Reduction: dist.Sum, Algorithm: name,
+		In: t.buffer(space.in, t.d, count, memory), Out: t.buffer(space.out, t.d, count, memory)}
 	if codec != nil {
 		call.Codec = *codec
 	}

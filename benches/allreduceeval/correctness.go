@@ -31,7 +31,8 @@ func correctness(ctx context.Context, s *bench.State) error {
 	if err != nil {
 		return err
 	}
-	t := &trial{workspace: w, seed: s.Seed(), algorithm: s.Str("algorithm"), inPlace: s.Bool("inplace"), epilogue: s.Bool("epilogue"), fault: s.Str("mutate")}
+	t := &trial{workspace: w, seed: s.Seed(), algorithm: s.Str("algorithm"),
+		inPlace: s.Bool("inplace"), epilogue: s.Bool("epilogue"), fault: s.Str("mutate")}
 	if err := w.unsupported(t.algorithm, d, t.epilogue); err != nil {
 		return err
 	}

@@ -86,7 +86,8 @@ type timed struct {
 }
 
 func newTimed(ws *workspace, s *bench.State) (*timed, error) {
-	w := &timed{workspace: ws, seed: s.Seed(), count: s.Int("size") / ws.d.Size(), codec: matrix.Codec(s.Str("algorithm")), shared: ws.g.Capabilities().Symmetric}
+	w := &timed{workspace: ws, seed: s.Seed(), count: s.Int("size") / ws.d.Size(),
+		codec: matrix.Codec(s.Str("algorithm")), shared: ws.g.Capabilities().Symmetric}
 	// Three vectors for each rank; what the caches and other programs need besides.
 	need := 3 * int64(s.Int("size")) * int64(s.Size())
 	if have := hostMemory(); have > 0 && need > have/10*7 {

@@ -97,8 +97,7 @@ func contractSections(cells []cell) []bench.Section {
 	if len(mine) == 0 {
 		return nil
 	}
-	text := map[string]string{matrix.AcrossRanks: "equal on all ranks", matrix.AcrossRuns: "equal in every run", matrix.AcrossSizes: "equal at every size", matrix.AcrossStages: "equal across the one-/two-stage switch"}
-	name := func(c cell) string { return text[c.coord("contract")] }
+	name := func(c cell) string { return matrix.ContractTitle[c.coord("contract")] }
 	return []bench.Section{{Title: "Contracts on bits",
 		Text: fmt.Sprintf("Results that must be equal bit for bit, on inputs for which every order of additions rounds differently: %s. Yellow is not promised.", countOf(mine)),
 		Grid: gridOf(mine, "algorithm", byCoord("algorithm"), name, values(mine, byCoord("algorithm")), values(mine, name))}}
@@ -151,15 +150,17 @@ func testTable(cells []cell) []bench.Section {
 		}
 		return "all"
 	}
-	about := map[string]string{matrix.AcrossRanks: "every rank gets the same bits", matrix.AcrossRuns: "every run gives the same bits", matrix.AcrossSizes: "an element does not depend on the size", matrix.AcrossStages: "one and two stages give the same bits", "all": "an error on every rank, in time"}
 	for _, part := range []string{matrix.Correctness, matrix.Contracts, matrix.Errors} {
 		mine := of(cells, inPart(part))
 		for _, name := range values(mine, group) {
 			in := of(mine, func(c cell) bool { return group(c) == name })
 			t := countOf(in)
-			text := matrix.Help(name)
-			if part != matrix.Correctness {
-				text = about[name]
+			text := "an error on every rank, in time"
+			switch part {
+			case matrix.Correctness:
+				text = matrix.Help(name)
+			case matrix.Contracts:
+				text = matrix.ContractHelp[name]
 			}
 			var took, elements float64
 			counted := map[*journal.Row]bool{}

@@ -30,6 +30,22 @@ const (
 	AcrossStages = "stages" // nor on the switch between one and two stages
 )
 
+// ContractTitle heads a column of the report, ContractHelp says what is promised.
+var (
+	ContractTitle = map[string]string{
+		AcrossRanks:  "equal on all ranks",
+		AcrossRuns:   "equal in every run",
+		AcrossSizes:  "equal at every size",
+		AcrossStages: "equal across the one-/two-stage switch",
+	}
+	ContractHelp = map[string]string{
+		AcrossRanks:  "every rank gets the same bits",
+		AcrossRuns:   "every run gives the same bits",
+		AcrossSizes:  "an element does not depend on the size",
+		AcrossStages: "one and two stages give the same bits",
+	}
+)
+
 // ContractNames lists them.
 var ContractNames = []string{AcrossRanks, AcrossRuns, AcrossSizes, AcrossStages}
 
