@@ -11,7 +11,7 @@ export CGO_ENABLED := 0
 # Property tests try the same cases every time; `make fuzz` tries fresh ones.
 export RAPID_SEED ?= 1
 
-.PHONY: run picture build test deps lint unit race cross fuzz bench bench-collectives bench-limits bench-tcp bench-mpi bench-gemm bench-fused bench-solve faults slurm clean
+.PHONY: run picture build test deps lint unit race cross fuzz bench bench-collectives bench-limits bench-tcp bench-mpi bench-gemm bench-fused bench-solve faults slurm ptx gpu-test clean
 
 # run does the main job: it regenerates every result and figure of the all-reduce
 # evaluation on the simulated accelerator, in benches/1H_milestone_output/ccl.
@@ -101,6 +101,14 @@ bench-fused: $(if $(filter file,$(origin BIN)),build)
 # scaling, partitioners and memory.
 bench-solve: $(if $(filter file,$(origin BIN)),build)
 	@scripts/bench-solve.sh $(BIN)
+
+# ptx renews the PTX of the GPU kernels from their CUDA sources; it needs nvcc.
+ptx:
+	@scripts/ptx.sh
+
+# gpu-test builds the tests that need a GPU, to be carried to a machine that has one.
+gpu-test:
+	$(GO) test -tags gpu -c -o bin/gpu.test ./internal/kernel/gpu
 
 clean:
 	rm -rf bin out peers/build

@@ -15,12 +15,21 @@ type Buffer struct {
 	count  int
 	data   unsafe.Pointer // nil where the host cannot reach the memory, or count is 0
 	memory Memory         // nil: the program's own
+	off    int            // bytes from the start of a [DeviceMemory]
 }
 
 // Memory is where a backend allocates buffers.
 type Memory interface {
 	// Name is the kind of memory, such as "symmetric".
 	Name() string
+}
+
+// DeviceMemory is a Memory that the host cannot reach: one allocation of a device.
+type DeviceMemory interface {
+	Memory
+	// Read and Write copy between host memory and the device's, from byte off on.
+	Read(dst []byte, off int) error
+	Write(off int, src []byte) error
 }
 
 // Of wraps a slice.
@@ -54,6 +63,41 @@ func NewBuffer(d DType, count int, data unsafe.Pointer, in Memory) Buffer {
 	return Buffer{dtype: d, count: count, data: data, memory: in}
 }
 
+// NewDeviceBuffer is for backends: count elements at the start of an allocation that
+// the host cannot reach.
+func NewDeviceBuffer(d DType, count int, m DeviceMemory) Buffer {
+	return Buffer{dtype: d, count: count, memory: m}
+}
+
+// Offset is where the buffer begins in its DeviceMemory, in bytes.
+func (b Buffer) Offset() int { return b.off }
+
+// Mirror is a buffer of host memory with the same elements, to look at or to
+// change: b itself where the host can reach it, a copy otherwise. Update brings
+// changes back.
+func (b Buffer) Mirror() (Buffer, error) {
+	m, far := b.memory.(DeviceMemory)
+	if !far || b.count == 0 {
+		return b, nil
+	}
+	bytes := b.count * b.dtype.Size()
+	words := make([]uint64, (bytes+7)/8) // aligned for every element type
+	copied := Buffer{dtype: b.dtype, count: b.count, data: unsafe.Pointer(unsafe.SliceData(words))}
+	return copied, m.Read(copied.Bytes(), b.off)
+}
+
+// Update gives b the elements of its mirror.
+func (b Buffer) Update(mirror Buffer) error {
+	m, far := b.memory.(DeviceMemory)
+	if !far || b.count == 0 {
+		return nil
+	}
+	if mirror.dtype != b.dtype || mirror.count != b.count {
+		return fmt.Errorf("updating %v from %v: not its mirror", b, mirror)
+	}
+	return m.Write(b.off, mirror.Bytes())
+}
+
 // DType is the element type.
 func (b Buffer) DType() DType { return b.dtype }
 
@@ -83,6 +127,8 @@ func (b Buffer) Slice(off, n int) Buffer {
 	b.count = n
 	if b.data != nil {
 		b.data = unsafe.Add(b.data, off*b.dtype.Size())
+	} else {
+		b.off += off * b.dtype.Size()
 	}
 	return b
 }
@@ -93,4 +139,23 @@ func (b Buffer) String() string {
 		return "no elements"
 	}
 	return fmt.Sprintf("%d %v", b.count, b.dtype)
+}
+
+// distance is by how many bytes b begins after other, if the two overlap.
+func (b Buffer) distance(other Buffer) (bytes int, overlap bool) {
+	if b.count == 0 || other.count == 0 {
+		return 0, false
+	}
+	if m, far := b.memory.(DeviceMemory); far {
+		if m != other.memory {
+			return 0, false
+		}
+		bytes = b.off - other.off
+	} else {
+		if b.data == nil || other.data == nil {
+			return 0, false
+		}
+		bytes = int(uintptr(b.data) - uintptr(other.data))
+	}
+	return bytes, bytes < other.count*other.dtype.Size() && -bytes < b.count*b.dtype.Size()
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"unsafe"
 
 	"github.com/kernbench/kernbench/internal/base/suggest"
 )
@@ -173,13 +172,12 @@ func (p *Plan) checkBuffers(rank, size int) error {
 // settleInPlace finds out whether In and Out are one memory, and refuses any
 // overlap that is not the in-place one.
 func (p *Plan) settleInPlace(rank, size int) error {
-	in, out := p.In.Bytes(), p.Out.Bytes()
-	if len(in) == 0 || len(out) == 0 || !overlap(in, out) {
+	distance, one := p.In.distance(p.Out)
+	if !one {
 		return nil
 	}
 	off, _ := Block(p.Count, size, rank)
 	off *= p.DType.Size()
-	distance := int(uintptr(unsafe.Pointer(&in[0])) - uintptr(unsafe.Pointer(&out[0])))
 	want := 0
 	switch p.Op {
 	case AllGather, Gather:
@@ -195,11 +193,6 @@ func (p *Plan) settleInPlace(rank, size int) error {
 	}
 	p.InPlace = true
 	return nil
-}
-
-func overlap(a, b []byte) bool {
-	at, bt := uintptr(unsafe.Pointer(&a[0])), uintptr(unsafe.Pointer(&b[0]))
-	return at < bt+uintptr(len(b)) && bt < at+uintptr(len(a))
 }
 
 func (p *Plan) checkOptions(caps Capabilities, backend string) error {
@@ -244,6 +237,9 @@ func (p *Plan) settleAlgorithm(g *Group, caps Capabilities) error {
 		}
 	}
 	if name, ok := strings.CutPrefix(p.Algorithm, StepsPrefix); ok {
+		if !caps.Steps {
+			return fmt.Errorf("backend %s executes no steps of schedules, only code of its own", g.backend)
+		}
 		p.Algorithm, p.Steps = name, true
 	}
 	if p.Algorithm != "" && !slices.Contains(known, p.Algorithm) {

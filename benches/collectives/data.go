@@ -29,8 +29,12 @@ func stretches(b dist.Buffer, f func(from, n int, elements []byte)) {
 	}
 }
 
-// fill writes a rank's input.
-func (in inputs) fill(b dist.Buffer, rank, first int) {
+// fill writes a rank's input, wherever its memory is.
+func (in inputs) fill(to dist.Buffer, rank, first int) error {
+	b, err := to.Mirror()
+	if err != nil {
+		return err
+	}
 	var values [stretch]float64 // the inputs are small whole numbers
 	stretches(b, func(from, n int, elements []byte) {
 		for i := range n {
@@ -38,11 +42,16 @@ func (in inputs) fill(b dist.Buffer, rank, first int) {
 		}
 		b.DType().Encode(elements, values[:n])
 	})
+	return to.Update(b)
 }
 
 // check compares a rank's output with what it must be. The error is a
 // *bench.Wrong that counts elements.
-func (in inputs) check(b dist.Buffer, sh shape, rank int) error {
+func (in inputs) check(out dist.Buffer, sh shape, rank int) error {
+	b, err := out.Mirror()
+	if err != nil {
+		return err
+	}
 	var wrong bench.Wrong
 	var values [stretch]float64
 	d := b.DType()

@@ -1,6 +1,7 @@
 package collectives
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/kernbench/kernbench/bench"
@@ -27,10 +28,11 @@ func newWork(g *dist.Group, sh shape, s *bench.State) (*work, error) {
 		return nil, err
 	}
 	if !sh.inPlace { // where it is, the memory holds the input
-		poison(w.out.Bytes())
+		if err := poison(w.out); err != nil {
+			return nil, err
+		}
 	}
-	w.refill()
-	return w, nil
+	return w, w.refill()
 }
 
 // allocate makes the buffers. All ranks allocate alike, whatever their part,
@@ -114,7 +116,7 @@ func (w *work) prepare(g *dist.Group, algorithm string) error {
 // left behind is never taken for the result of a later one.
 func (w *work) inputs() inputs { return newInputs(w.seed+uint64(w.checked), w.sh) }
 
-func (w *work) refill() { w.inputs().fill(w.in, w.rank, w.sh.inputAt(w.rank)) }
+func (w *work) refill() error { return w.inputs().fill(w.in, w.rank, w.sh.inputAt(w.rank)) }
 
 // verify is called after the first call, before timing, and after the last
 // timed one. Out of place the timed calls themselves worked on inputs that no
@@ -122,22 +124,29 @@ func (w *work) refill() { w.inputs().fill(w.in, w.rank, w.sh.inputAt(w.rank)) }
 // call, which all ranks make, stands for them.
 func (w *work) verify() error {
 	if w.checked > 0 && w.sh.inPlace {
-		w.refill()
+		if err := w.refill(); err != nil {
+			return err
+		}
 		if err := w.run(); err != nil {
 			return fmt.Errorf("the call in place after timing: %w", err)
 		}
 	}
 	err := w.inputs().check(w.out, w.sh, w.rank)
 	w.checked++
-	w.refill()
-	return err
+	return errors.Join(err, w.refill())
 }
 
 // poison makes an output that nothing was written to wrong. The element types
 // whose range the byte is in have many other values, so a stale output is
 // still seen.
-func poison(out []byte) {
-	for i := range out {
-		out[i] = 0xa5
+func poison(out dist.Buffer) error {
+	m, err := out.Mirror()
+	if err != nil {
+		return err
 	}
+	bytes := m.Bytes()
+	for i := range bytes {
+		bytes[i] = 0xa5
+	}
+	return out.Update(m)
 }

@@ -5,5 +5,6 @@ package all
 import (
 	_ "github.com/kernbench/kernbench/dist/ahbm" // the simulated accelerator
 	_ "github.com/kernbench/kernbench/dist/cpu"  // this host's processors
+	_ "github.com/kernbench/kernbench/dist/cuda" // NVIDIA GPUs
 	_ "github.com/kernbench/kernbench/dist/mpi"  // Open MPI or MPICH
 )

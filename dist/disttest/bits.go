@@ -23,8 +23,11 @@ func (s Suite) bits(g *dist.Group) error {
 			})
 			var first []byte // of those that add in rank order
 			names, prefixes := caps.Algorithms[dist.AllReduce], []string{"", dist.StepsPrefix}
+			if !caps.Steps {
+				prefixes = prefixes[:1]
+			}
 			if !choosing(caps) {
-				names, prefixes = []string{"auto"}, prefixes[:1]
+				names = []string{"auto"}
 			}
 			for _, name := range names {
 				ordered := inRankOrder(name, d)
@@ -71,7 +74,7 @@ func (s Suite) sum(g *dist.Group, d dist.DType, in []byte, algorithm string, chu
 		return nil, err
 	}
 	all := make([]byte, len(out)*g.Size())
-	if err := g.AllGather(dist.Of(all), dist.Of(out)); err != nil {
+	if err := g.AllGather(as(dist.Of(all), d, count*g.Size()), as(dist.Of(out), d, count)); err != nil {
 		return nil, err
 	}
 	for r := range g.Size() {

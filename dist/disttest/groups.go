@@ -230,12 +230,19 @@ func memory(g *dist.Group) error {
 		if err != nil {
 			return err
 		}
-		s := dist.Slice[float32](b)
+		m, err := b.Mirror()
+		if err != nil {
+			return err
+		}
+		s := dist.Slice[float32](m)
 		for i := range s {
 			if s[i] != 0 {
 				return fmt.Errorf("allocation %d has %v at %d, want 0", k, s[i], i)
 			}
 			s[i] = float32(k)
+		}
+		if err := b.Update(m); err != nil {
+			return err
 		}
 		if k%3 == 1 {
 			if err := g.Free(b); err != nil {
@@ -249,7 +256,11 @@ func memory(g *dist.Group) error {
 		kept = append(kept, b)
 	}
 	for _, b := range kept {
-		s := dist.Slice[float32](b)
+		m, err := b.Mirror()
+		if err != nil {
+			return err
+		}
+		s := dist.Slice[float32](m)
 		k := float32(len(s)/1000 - 1)
 		if i := slices.IndexFunc(s, func(v float32) bool { return v != k }); i >= 0 {
 			return fmt.Errorf("allocation %v has %v at %d: another one lies over it", k, s[i], i)
@@ -257,8 +268,11 @@ func memory(g *dist.Group) error {
 		if err := g.AllReduce(b, b, dist.Sum); err != nil {
 			return err
 		}
-		if s[0] != k*float32(g.Size()) {
-			return fmt.Errorf("sum is %v, want %v", s[0], k*float32(g.Size()))
+		if m, err = b.Mirror(); err != nil {
+			return err
+		}
+		if sum := dist.Slice[float32](m)[0]; sum != k*float32(g.Size()) {
+			return fmt.Errorf("sum is %v, want %v", sum, k*float32(g.Size()))
 		}
 	}
 	return nil

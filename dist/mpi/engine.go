@@ -27,7 +27,7 @@ var _ dist.Engine = (*engine)(nil)
 
 // newEngine makes the group of ranks that have met and will all make its
 // communicator. Those on one host have a coordinator already.
-func (p *process) newEngine(m meeting, b *localCoordinator, make func() (comm, error)) (dist.Engine, error) {
+func (p *process) newEngine(m meeting, b coordinator, make func() (comm, error)) (dist.Engine, error) {
 	e := &engine{process: p, meeting: m}
 	if b != nil {
 		e.coordinator = b
@@ -98,7 +98,7 @@ func (e *engine) Split(color, key int) (dist.Engine, error) {
 	if err := m.locate(e.process, c, size); err != nil {
 		return nil, e.broken("split", err)
 	}
-	var b *localCoordinator
+	var b coordinator
 	if m.oneHost() {
 		ctx, cancel := context.WithTimeout(context.Background(), m.timeout)
 		defer cancel()

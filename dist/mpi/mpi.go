@@ -71,7 +71,7 @@ func (backend) Join(ctx context.Context, c dist.Config) (dist.Engine, error) {
 		m.world[r] = r
 	}
 	// No rank may enter a call of MPI that others do not make: first they meet.
-	var b *localCoordinator
+	var b coordinator
 	if m.oneHost() {
 		b, err = meetLocal(ctx, m)
 	} else {

@@ -1,0 +1,307 @@
+package cuda
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/kernbench/kernbench/dist"
+	"github.com/kernbench/kernbench/internal/comm/shm"
+	"github.com/kernbench/kernbench/internal/host/cuda"
+	"github.com/kernbench/kernbench/internal/kernel/gpu"
+)
+
+// packBytes is what a thread loads at once.
+const packBytes = 16
+
+// way is how an algorithm is done by kernels.
+type way struct {
+	kernel gpu.Algorithm
+	// most is how many bytes one launch can do, 0 as many as there are.
+	most func(e *engine) int
+	// apart: the input must not be the output.
+	apart bool
+	// own: the inputs are copied to this rank first, and nobody is met in the kernel.
+	own bool
+}
+
+var ways = map[string]way{
+	oneStage: {kernel: gpu.OneStage, apart: true},
+	push:     {kernel: gpu.Push},
+	twoStage: {kernel: gpu.Pull, most: func(e *engine) int { return stageBytes * e.size }},
+	lamport:  {kernel: gpu.Lamport, most: func(*engine) int { return lamportBytes }},
+	naive:    {kernel: gpu.OneStage, own: true, most: func(e *engine) int { return 2 * stageBytes / e.size &^ 255 }},
+}
+
+// aligned refuses memory that kernels cannot work on.
+func (c *call) aligned(spans ...span) error {
+	for _, s := range spans {
+		if !c.staged && s.off%packBytes != 0 {
+			return fmt.Errorf("the buffer begins at byte %d of its memory: want a multiple of %d", s.off, packBytes)
+		}
+	}
+	return nil
+}
+
+// allReduce prepares the kernel of the call's algorithm.
+func (c *call) allReduce() error {
+	e, p := c.e, c.plan
+	w := ways[p.Algorithm]
+	if x := p.Epilogue; x != nil && x.Bias.Count()+x.Residual.Count() > 0 && (w.kernel == gpu.Push || w.kernel == gpu.Pull) {
+		w = ways[oneStage] // only a rank's own sum can have its own bias
+	}
+	width := p.DType.Size()
+	if w.most != nil {
+		c.piece = min(c.piece, w.most(e)/width)
+	}
+	if !c.staged && w.most == nil && !(w.apart && p.InPlace) {
+		c.piece = p.Count // in one launch
+	}
+	ranks := e.size
+	if w.own {
+		ranks = gpu.Any
+	}
+	name, err := w.kernel.Kernel(p.DType, ranks)
+	if err != nil {
+		return err
+	}
+	var k *cuda.Kernel
+	if err := e.device.Do(func() error { k, err = e.device.kernel(w.kernel, name); return err }); err != nil {
+		return err
+	}
+	if err := c.parameters(); err != nil {
+		return err
+	}
+	c.number, c.each = &e.epoch, 2
+	scratch := span{e.scratch, 0}
+	c.params.SlotBytes = stageBytes
+	if w.kernel == gpu.Lamport {
+		class := map[int]int{2: 0, 4: 1, 8: 2}[width]
+		c.number, c.each, c.last = &e.calls[class], 1, &e.last[class]
+		scratch = span{e.slots, class * lamportSlots(e.size) / 3}
+		c.params.SlotBytes = lamportBytes
+	}
+	if w.own {
+		c.each = 0
+		// There is nobody to meet, and rounding is as at the hops of the schedule.
+		c.params.Options = gpu.DropStart | gpu.DropEnd | gpu.RoundEach
+	}
+	for r := range e.size {
+		c.params.Scratch[r], c.params.Flags[r] = uint64(scratch.pointer(r)), uint64(e.flags.at[r])
+	}
+	if err := c.shape(k, min(c.piece, p.Count)*width, w.kernel == gpu.Push || w.kernel == gpu.Pull); err != nil {
+		return err
+	}
+	c.work = func(c *call, first, count int) error { return c.pieces(w, first, count) }
+	return nil
+}
+
+// parameters are what all launches of the call have in common.
+func (c *call) parameters() error {
+	e, p := c.e, c.plan
+	c.params = &gpu.Params{Failure: uint64(e.failure.Device), LimitNS: uint64(e.timeout), Average: 1, Scale: 1,
+		Rank: uint32(e.rank), Size: uint32(e.size), Iterations: 1, Rotation: 1}
+	if p.Reduction == dist.Avg {
+		c.params.Average = 1 / float64(e.size)
+	}
+	x := p.Epilogue
+	if x == nil {
+		return nil
+	}
+	if x.Scale != 0 {
+		c.params.Scale = x.Scale
+	}
+	return c.vectors(x)
+}
+
+// shape chooses blocks and threads for so many bytes, so that the blocks of all ranks
+// that share the GPU are resident at once: they wait for each other. In a parted call
+// each rank sums a part.
+func (c *call) shape(k *cuda.Kernel, bytes int, parted bool) error {
+	e := c.e
+	threads := 512
+	if bytes <= 64<<10 {
+		threads = 256
+	}
+	resident := 0
+	err := e.device.Do(func() (err error) { resident, err = k.Resident(threads, 0); return err })
+	if err != nil {
+		return err
+	}
+	room := resident * e.device.multiprocessors / e.sharing
+	if room == 0 {
+		return fmt.Errorf("kernel %s: %d ranks share the GPU, whose %d multiprocessors run %d blocks each: there is no room for all at once",
+			k.Name, e.sharing, e.device.multiprocessors, resident)
+	}
+	packs := (bytes + packBytes - 1) / packBytes
+	if parted {
+		packs = (packs + e.size - 1) / e.size // of this rank's part
+	}
+	blocks := max(1, min(room, maxBlocks, (packs+threads-1)/threads))
+	c.params.Blocks = uint32(blocks)
+	c.launch = cuda.NewLaunch(k, blocks, threads, 0, false, c.params)
+	return nil
+}
+
+// vectors finds bias and residual on the device, or room for them.
+func (c *call) vectors(x *dist.Epilogue) error {
+	for i, b := range []dist.Buffer{x.Bias, x.Residual} {
+		if b.Count() == 0 {
+			continue
+		}
+		if s, there := c.e.spanOf(b); there {
+			c.bias[i] = s
+			continue
+		}
+		if b.Bytes() == nil {
+			return errors.New("bias or residual is memory of another group")
+		}
+		err := c.e.device.Do(func() error {
+			at, err := c.e.device.Alloc(len(b.Bytes()))
+			a := &allocation{e: c.e, bytes: len(b.Bytes())}
+			a.at[c.e.rank] = at
+			c.e.vectors = append(c.e.vectors, at)
+			c.bias[i], c.copied[i] = span{a, 0}, true
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	if c.bias[0].allocation != nil {
+		c.params.Bias, c.params.BiasCount = uint64(c.bias[0].pointer(c.e.rank)), uint64(x.Bias.Count())
+	}
+	return nil
+}
+
+// copyVectors brings bias and residual of the program's own memory to the device.
+func (c *call) copyVectors() error {
+	x := c.plan.Epilogue
+	if x == nil {
+		return nil
+	}
+	for i, b := range []dist.Buffer{x.Bias, x.Residual} {
+		if c.copied[i] {
+			if err := c.e.device.Write(c.bias[i].pointer(c.e.rank), b.Bytes()); err != nil {
+				return c.e.broken(c.label.Text(), err)
+			}
+		}
+	}
+	return nil
+}
+
+// pieces does the call in launches that fit. The ranks have met, and their buffers
+// are known.
+func (c *call) pieces(w way, first, count int) error {
+	e, width := c.e, c.plan.DType.Size()
+	if first == 0 {
+		if err := c.copyVectors(); err != nil {
+			return err
+		}
+	}
+	for done := 0; done < count; {
+		n := min(c.piece, count-done)
+		if err := c.gather(w, done*width, n*width); err != nil {
+			return e.broken(c.label.Text(), err)
+		}
+		if w.own { // an output may be an input that another still copies
+			if err := c.wait(); err != nil {
+				return err
+			}
+			if err := e.agree(copied); err != nil {
+				return err
+			}
+		}
+		c.params.Count, c.params.Base = uint64(n), uint64(first+done)
+		if c.bias[1].allocation != nil {
+			c.params.Residual = uint64(c.bias[1].pointer(e.rank)) + uint64((first+done)*width)
+		}
+		if err := c.start(); err != nil {
+			return err
+		}
+		done += n
+	}
+	return nil
+}
+
+var copied = shm.NewLabel("the sums of a naive all-reduce")
+
+// gather says where the kernel finds the inputs and outputs of this piece. Inputs that
+// must be elsewhere are copied there first, in the order of the stream.
+func (c *call) gather(w way, off, bytes int) error {
+	e := c.e
+	for r := range e.size {
+		c.params.In[r] = uint64(c.peers[0][r]) + uint64(off)
+		c.params.Out[r] = uint64(c.peers[1][r]) + uint64(off)
+		if w.own {
+			to := e.scratch.at[e.rank] + cuda.Pointer(r*(2*stageBytes/e.size&^255))
+			if err := e.stream.Copy(to, cuda.Pointer(c.params.In[r]), bytes); err != nil {
+				return err
+			}
+			c.params.In[r] = uint64(to)
+		}
+	}
+	if w.apart && c.plan.InPlace && !c.staged {
+		if err := e.stream.Copy(e.stage[0].at[e.rank], cuda.Pointer(c.params.In[e.rank]), bytes); err != nil {
+			return err
+		}
+		for r := range e.size {
+			c.params.In[r] = uint64(e.stage[0].at[r])
+		}
+	}
+	return nil
+}
+
+// start starts the kernel and waits for its end.
+func (c *call) start() error {
+	c.params.Epoch = *c.number
+	*c.number += c.each
+	if c.last != nil {
+		c.params.Previous = *c.last
+		*c.last = c.params.Count
+	}
+	if err := c.launch.Start(c.e.stream); err != nil {
+		return c.e.broken(c.label.Text(), err)
+	}
+	return c.wait()
+}
+
+// stagedRun copies the program's own memory to the device and the result back, a
+// piece at a time.
+func (c *call) stagedRun() error {
+	p, e := c.plan, c.e
+	if p.Op != dist.AllReduce {
+		return c.stagedOther()
+	}
+	for first := 0; first < p.Count; first += c.piece {
+		n := min(c.piece, p.Count-first)
+		if err := c.copyIn(e.stage[0].at[e.rank], p.In.Slice(first, n)); err != nil {
+			return e.broken(c.label.Text(), err)
+		}
+		if err := c.meet(); err != nil {
+			return err
+		}
+		if err := c.work(c, first, n); err != nil {
+			return err
+		}
+		if err := c.copyOut(p.Out.Slice(first, n), e.stage[1].at[e.rank]); err != nil {
+			return e.broken(c.label.Text(), err)
+		}
+	}
+	return nil
+}
+
+// copyIn and copyOut move a buffer that the kernels do not work on itself: host
+// memory, or device memory that is not aligned.
+func (c *call) copyIn(to cuda.Pointer, b dist.Buffer) error {
+	if s, there := c.e.spanOf(b); there {
+		return errors.Join(c.e.stream.Copy(to, s.pointer(c.e.rank), b.Count()*b.DType().Size()), c.e.stream.Synchronize())
+	}
+	return c.e.device.Write(to, b.Bytes())
+}
+
+func (c *call) copyOut(b dist.Buffer, from cuda.Pointer) error {
+	if s, there := c.e.spanOf(b); there {
+		return errors.Join(c.e.stream.Copy(s.pointer(c.e.rank), from, b.Count()*b.DType().Size()), c.e.stream.Synchronize())
+	}
+	return c.e.device.Read(b.Bytes(), from)
+}

@@ -1,0 +1,215 @@
+package cuda
+
+import (
+	"fmt"
+	"runtime"
+	"sync/atomic"
+	"time"
+
+	"github.com/kernbench/kernbench/dist"
+	"github.com/kernbench/kernbench/internal/comm/shm"
+	"github.com/kernbench/kernbench/internal/host/cuda"
+	"github.com/kernbench/kernbench/internal/kernel/gpu"
+)
+
+// call is a prepared collective.
+type call struct {
+	e     *engine
+	plan  dist.Plan
+	label *shm.Label
+	// where the kernel finds this rank's buffers: the program's own device memory, or
+	// the stage.
+	in, out span
+	staged  bool
+	piece   int // elements of a staged call that go at once
+
+	params *gpu.Params
+	launch *cuda.Launch
+	number *uint32 // counts what the kernel's epochs count
+	each   uint32  // by how much a launch of one call counts on
+	last   *uint64 // of Lamport: elements of the call before
+	work   func(c *call, first, count int) error
+
+	peers  [2][gpu.MaxRanks]cuda.Pointer // in and out of all ranks, in the present run
+	bias   [2]span                       // bias and residual on the device
+	copied [2]bool                       // from the program's own memory, at every run
+}
+
+// span is a part of an allocation.
+type span struct {
+	*allocation
+	off int
+}
+
+func (s span) pointer(rank int) cuda.Pointer { return s.at[rank] + cuda.Pointer(s.off) }
+
+// word is a span as ranks tell it each other: its allocation's number has 16 bits.
+func (s span) word() uint64 { return uint64(s.number)<<48 | uint64(s.off) }
+
+func (e *engine) span(word uint64) span {
+	return span{e.allocations[int(word>>48)], int(word << 16 >> 16)}
+}
+
+func (e *engine) spanOf(b dist.Buffer) (span, bool) {
+	a, ours := b.Memory().(*allocation)
+	return span{a, b.Offset()}, ours && a.e == e && !a.freed
+}
+
+// Prepare finds the kernel and where the buffers are.
+func (e *engine) Prepare(p dist.Plan) (func() error, error) {
+	text := p.String()
+	if p.Chunk > 0 {
+		text += fmt.Sprintf(" in pieces of %d", p.Chunk)
+	}
+	c := &call{e: e, plan: p}
+	var there [2]bool
+	c.in, there[0] = e.spanOf(p.In)
+	c.out, there[1] = e.spanOf(p.Out)
+	c.staged = p.In.Count() > 0 && !there[0] || p.Out.Count() > 0 && !there[1]
+	if c.staged {
+		c.in, c.out = span{e.stage[0], 0}, span{e.stage[1], 0}
+		text += " through the host"
+	}
+	c.label = shm.NewLabel(text)
+	if err := c.prepare(); err != nil {
+		return nil, err
+	}
+	return c.run, nil
+}
+
+func (c *call) prepare() error {
+	width := c.plan.DType.Size()
+	c.piece = stageBytes / width
+	switch c.plan.Op {
+	case dist.Barrier:
+		c.work = func(*call, int, int) error { return nil }
+		return nil
+	case dist.AllReduce:
+		if err := c.aligned(c.in, c.out); err != nil {
+			return err
+		}
+		return c.allReduce()
+	}
+	return c.others()
+}
+
+// run agrees on the call, does it and waits for its end.
+func (c *call) run() error {
+	if c.plan.Count == 0 {
+		return c.e.agree(c.label)
+	}
+	return c.e.device.Do(func() error {
+		if !c.staged {
+			if err := c.meet(); err != nil {
+				return err
+			}
+			return c.work(c, 0, c.plan.Count)
+		}
+		return c.stagedRun()
+	})
+}
+
+// meet agrees on the call with all ranks and learns where their buffers are.
+func (c *call) meet() error {
+	a := c.e.agreement
+	if err := a.Begin(c.label, 1); err != nil {
+		return outward(err)
+	}
+	epoch := a.Next()
+	*a.Word(c.e.rank, epoch, 0), *a.Word(c.e.rank, epoch, 1) = c.in.wordOr0(), c.out.wordOr0()
+	a.Signal()
+	if err := a.AwaitAll(epoch); err != nil {
+		return outward(err)
+	}
+	for rank := range c.e.size {
+		for i := range c.peers {
+			if s := c.e.span(*a.Word(rank, epoch, i)); s.allocation != nil {
+				c.peers[i][rank] = s.pointer(rank)
+			}
+		}
+	}
+	return nil
+}
+
+func (s span) wordOr0() uint64 {
+	if s.allocation == nil {
+		return 0
+	}
+	return s.word()
+}
+
+const (
+	watchEvery  = 256 // looks at the stream between two at the group
+	politeLooks = 20_000
+)
+
+// wait returns when the stream's work is done. It notices when the group has failed
+// and when a rank is gone, and then has the kernel give up.
+func (c *call) wait() error {
+	e := c.e
+	begin := time.Time{}
+	for looks := 1; ; looks++ {
+		done, err := e.stream.Done()
+		if err != nil {
+			return e.broken(c.label.Text(), err)
+		}
+		if done {
+			return e.verdict(c.label.Text())
+		}
+		if looks%watchEvery != 0 {
+			continue
+		}
+		if looks > politeLooks {
+			runtime.Gosched()
+			time.Sleep(20 * time.Microsecond)
+		}
+		if begin.IsZero() {
+			begin = time.Now()
+		}
+		if e.agreement.Failed() || e.lost(c.label.Text()) {
+			atomic.CompareAndSwapUint32(&e.failed().Claimed, 0, gpu.GivenUp)
+		}
+	}
+}
+
+// lost fails the group if a rank is gone.
+func (e *engine) lost(doing string) bool {
+	for rank := range e.size {
+		if why, dead := e.agreement.Gone(rank); rank != e.rank && why != "" {
+			_ = e.agreement.Lost(rank, dead, why, doing)
+			return true
+		}
+	}
+	return false
+}
+
+// verdict is what a kernel that has ended says of itself.
+func (e *engine) verdict(doing string) error {
+	f := e.failed()
+	claimed := atomic.LoadUint32(&f.Claimed)
+	if claimed == 0 {
+		return nil
+	}
+	failure := *f
+	atomic.StoreUint32(&f.Claimed, 0)
+	if !e.agreement.Failed() && !e.lost(doing) {
+		return outward(e.agreement.Fail(shm.Failure{Kind: shm.PeerGone, Rank: int(failure.Peer), PID: e.agreement.Meeting.PIDs[failure.Peer%uint32(e.size)],
+			Text: fmt.Sprintf("rank %d in %s: %v", e.rank, doing, failure)}))
+	}
+	return outward(e.agreement.Failure())
+}
+
+// whoDied is how long a driver's error waits for the news that a rank has died, whose
+// memory was gone for the others then.
+const whoDied = 300 * time.Millisecond
+
+// broken ends the group because the driver has failed. A rank whose memory is gone
+// breaks the others: it is the one to name.
+func (e *engine) broken(doing string, err error) error {
+	for begin := time.Now(); cuda.Sticky(err) && time.Since(begin) < whoDied; time.Sleep(time.Millisecond) {
+		if e.agreement.Failed() || e.lost(doing) {
+			return outward(e.agreement.Failure())
+		}
+	}
+	return outward(e.agreement.Fail(shm.Failure{Kind: shm.Refusal, Text: fmt.Sprintf("rank %d in %s: %v", e.rank, doing, err)}))
+}

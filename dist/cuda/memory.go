@@ -1,0 +1,204 @@
+package cuda
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+
+	"github.com/kernbench/kernbench/dist"
+	"github.com/kernbench/kernbench/internal/comm/shm"
+	"github.com/kernbench/kernbench/internal/host/cuda"
+	"github.com/kernbench/kernbench/internal/kernel/gpu"
+)
+
+// allocation is memory that all ranks of a group have made alike: each its own, and
+// each reaches all.
+type allocation struct {
+	e      *engine
+	number int // the same on every rank
+	bytes  int
+	at     [gpu.MaxRanks]cuda.Pointer // by rank, as this process reaches them
+	mapped [gpu.MaxRanks]bool         // must be closed
+	freed  bool                       // by this rank
+}
+
+var _ dist.DeviceMemory = (*allocation)(nil)
+
+// Name is what dist calls this kind of memory.
+func (a *allocation) Name() string { return "device" }
+
+func (a *allocation) Read(dst []byte, off int) error {
+	return a.e.device.Do(func() error { return a.e.device.Read(dst, a.at[a.e.rank]+cuda.Pointer(off)) })
+}
+
+func (a *allocation) Write(off int, src []byte) error {
+	return a.e.device.Do(func() error { return a.e.device.Write(a.at[a.e.rank]+cuda.Pointer(off), src) })
+}
+
+// granule is what the driver maps in one piece. Smaller allocations share one, and
+// then a handle leads to the start of the granule instead of the allocation.
+const granule = 2 << 20
+
+// card is what a rank tells the others of an allocation: whether it has the memory, its
+// handle and address, and then the numbers of allocations that it has freed.
+const cardBytes = 8 + cuda.HandleBytes + 8
+
+// allocate is a collective call; the memory is zeroed. What all ranks have freed since
+// the last one is given back first: before that, some may still reach it. It is all or
+// none: a rank that cannot have the memory, or not map that of the others, fails the
+// call for all.
+func (e *engine) allocate(what string, bytes int) (*allocation, error) {
+	bytes = (max(bytes, 1) + granule - 1) / granule * granule
+	a := &allocation{e: e, bytes: bytes, number: e.allocated}
+	e.allocated++
+	own, card, failed := e.newMemory(bytes)
+	cards, err := e.exchange(what, card)
+	if err != nil {
+		return nil, errors.Join(failed, err)
+	}
+	for rank, card := range cards {
+		if failed == nil && binary.LittleEndian.Uint64(card) != 1 {
+			failed = fmt.Errorf("rank %d has no memory left", rank)
+		}
+	}
+	unused := e.unused(cards)
+	for _, old := range unused {
+		failed = firstError(failed, e.device.Do(old.unmap))
+	}
+	if failed == nil {
+		failed = e.device.Do(func() error { return a.reach(own, cards) })
+	}
+	verdict := []byte{1}
+	if failed != nil {
+		verdict[0] = 0
+	}
+	verdicts, err := e.exchange(what, verdict)
+	if err != nil {
+		return nil, errors.Join(failed, err)
+	}
+	for _, old := range unused { // nobody reaches them any more
+		delete(e.allocations, old.number)
+		failed = firstError(failed, old.free())
+	}
+	for rank, v := range verdicts {
+		if failed == nil && v[0] == 0 {
+			failed = fmt.Errorf("rank %d cannot reach the memory of the others", rank)
+		}
+	}
+	if failed != nil {
+		if own != 0 {
+			a.at[e.rank] = own
+			failed = errors.Join(failed, a.free())
+		}
+		return nil, fmt.Errorf("allocating %d bytes on GPU %d: %w", bytes, e.device.ordinal, failed)
+	}
+	e.allocations[a.number] = a
+	return a, nil
+}
+
+func firstError(first, next error) error {
+	if first != nil {
+		return first
+	}
+	return next
+}
+
+// unused are the allocations that every rank has freed.
+func (e *engine) unused(cards [][]byte) (list []*allocation) {
+	freed := map[uint64]int{}
+	for _, card := range cards {
+		for rest := card[cardBytes:]; len(rest) >= 8; rest = rest[8:] {
+			freed[binary.LittleEndian.Uint64(rest)]++
+		}
+	}
+	for number, ranks := range freed {
+		if a := e.allocations[int(number)]; ranks == e.size && a != nil {
+			list = append(list, a)
+		}
+	}
+	return list
+}
+
+// newMemory gives memory of this rank and the card about it.
+func (e *engine) newMemory(bytes int) (p cuda.Pointer, card []byte, err error) {
+	card = make([]byte, cardBytes)
+	err = e.device.Do(func() error {
+		if p, err = e.device.Alloc(bytes); err != nil {
+			return err
+		}
+		if err = e.device.Fill(p, 0, bytes); err != nil {
+			return err
+		}
+		handle, err := e.device.Export(p)
+		copy(card[8:], handle[:])
+		return err
+	})
+	if err == nil {
+		binary.LittleEndian.PutUint64(card, 1)
+		binary.LittleEndian.PutUint64(card[8+cuda.HandleBytes:], uint64(p))
+	}
+	for number, a := range e.allocations {
+		if a.freed {
+			card = binary.LittleEndian.AppendUint64(card, uint64(number))
+		}
+	}
+	return p, card, err
+}
+
+// reach maps the memory of the other ranks. Those of this process have the same
+// addresses, and a handle would be refused.
+func (a *allocation) reach(own cuda.Pointer, cards [][]byte) error {
+	for rank, card := range cards {
+		switch {
+		case rank == a.e.rank:
+			a.at[rank] = own
+		case a.e.agreement.Meeting.PIDs[rank] == os.Getpid():
+			a.at[rank] = cuda.Pointer(binary.LittleEndian.Uint64(card[8+cuda.HandleBytes:]))
+		default:
+			p, err := a.e.device.Import(cuda.Handle(card[8 : 8+cuda.HandleBytes]))
+			if err != nil {
+				return fmt.Errorf("memory of rank %d: %w", rank, err)
+			}
+			a.at[rank], a.mapped[rank] = p, true
+		}
+	}
+	return nil
+}
+
+// unmap gives up the memory of the others.
+func (a *allocation) unmap() error {
+	var faults []error
+	for rank, mapped := range a.mapped {
+		if mapped {
+			faults = append(faults, a.e.device.CloseImport(a.at[rank]))
+			a.mapped[rank] = false
+		}
+	}
+	return errors.Join(faults...)
+}
+
+func (a *allocation) free() error {
+	return a.e.device.Do(func() error { return errors.Join(a.unmap(), a.e.device.Free(a.at[a.e.rank])) })
+}
+
+// exchange gives every rank what all ranks gave. Two agreements: nobody reads before
+// all have written, and nobody writes again before all have read.
+func (e *engine) exchange(what string, mine []byte) ([][]byte, error) {
+	if len(mine) > shm.StageBytes-8 {
+		return nil, fmt.Errorf("exchanging %d bytes: too many", len(mine))
+	}
+	stage := e.agreement.Stage(e.rank)
+	binary.LittleEndian.PutUint64(stage, uint64(len(mine)))
+	copy(stage[8:], mine)
+	if err := e.agree(shm.NewLabel(what)); err != nil {
+		return nil, err
+	}
+	all := make([][]byte, e.size)
+	for rank := range all {
+		stage := e.agreement.Stage(rank)
+		all[rank] = slices.Clone(stage[8:][:binary.LittleEndian.Uint64(stage)])
+	}
+	return all, e.agree(shm.NewLabel(what + " (read)"))
+}

@@ -1,0 +1,166 @@
+package cuda
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"unsafe"
+
+	"github.com/kernbench/kernbench/internal/host/cuda"
+	"github.com/kernbench/kernbench/internal/host/dynlib"
+	"github.com/kernbench/kernbench/internal/kernel/gpu"
+)
+
+// TurnsVariable allows ranks to share a GPU without MPS.
+const TurnsVariable = "KERNBENCH_CUDA_TAKE_TURNS"
+
+// pipeVariable tells the driver where the MPS daemon is.
+const pipeVariable = "CUDA_MPS_PIPE_DIRECTORY"
+
+// process is what all groups of this process share.
+type process struct {
+	mu      sync.Mutex
+	daemon  *daemon
+	opened  bool // the driver reads its variables only once
+	devices map[int]*device
+}
+
+var thisProcess = &process{devices: map[int]*device{}}
+
+// device is a GPU as this process uses it.
+type device struct {
+	*cuda.Context
+	ordinal         int
+	multiprocessors int
+
+	mu      sync.Mutex
+	modules map[gpu.Algorithm]module
+}
+
+// module is the kernels of an algorithm, or why this driver does not take them.
+type module struct {
+	*cuda.Module
+	err error
+}
+
+// gpus is how many GPUs there are for this process, found without the driver, which
+// must not be opened before MPS is there; 0 is unknown.
+func gpus() int {
+	if visible, set := os.LookupEnv("CUDA_VISIBLE_DEVICES"); set && visible != "" {
+		return len(strings.Split(visible, ","))
+	}
+	files, _ := filepath.Glob("/dev/nvidia[0-9]*")
+	return len(files)
+}
+
+// share sees to it that ranks which share a GPU can work at the same time. The rank
+// that starts the daemon tells the others where it is.
+func (p *process) share(start bool) (dir string, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if dir := os.Getenv(pipeVariable); dir != "" {
+		return dir, nil // the user's, or that of an earlier group
+	}
+	if os.Getenv(TurnsVariable) != "" || !start {
+		return "", nil
+	}
+	if p.opened {
+		return "", errors.New("the driver is open already, without MPS")
+	}
+	if p.daemon, err = startDaemon(); err != nil {
+		return "", fmt.Errorf("ranks that share a GPU need MPS, without which their kernels take turns (%s=1 allows that): %w", TurnsVariable, err)
+	}
+	return p.daemon.pipes, nil
+}
+
+// use tells the driver of this process where the daemon is. The driver asks the C
+// library, which does not see what Go sets.
+func (p *process) use(pipes string) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if pipes == "" || os.Getenv(pipeVariable) == pipes {
+		return nil
+	}
+	os.Setenv(pipeVariable, pipes)
+	lib, err := dynlib.Open(dynlib.Spec{Name: "the C library", Sonames: []string{"libc.so.6"}})
+	if err != nil {
+		return err
+	}
+	var setenv dynlib.Func
+	if err := lib.Bind(map[string]*dynlib.Func{"setenv": &setenv}); err != nil {
+		return err
+	}
+	name, value := append([]byte(pipeVariable), 0), append([]byte(pipes), 0)
+	if setenv.Call(uintptr(unsafe.Pointer(&name[0])), uintptr(unsafe.Pointer(&value[0])), 1) != 0 {
+		return fmt.Errorf("setting %s did not work", pipeVariable)
+	}
+	return nil
+}
+
+// open gives the GPU of a rank.
+func (p *process) open(rank int) (*device, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.opened = true
+	driver, err := cuda.Open()
+	if err != nil {
+		return nil, err
+	}
+	list, err := driver.Devices()
+	if err != nil {
+		return nil, err
+	}
+	if len(list) == 0 {
+		return nil, fmt.Errorf("%v has no GPU for this process", driver)
+	}
+	ordinal := rank % len(list)
+	if d := p.devices[ordinal]; d != nil {
+		return d, nil
+	}
+	c, err := list[ordinal].Context()
+	if err != nil {
+		return nil, err
+	}
+	d := &device{Context: c, ordinal: ordinal, modules: map[gpu.Algorithm]module{}}
+	if d.multiprocessors, err = list[ordinal].Get(cuda.Multiprocessors); err != nil {
+		return nil, err
+	}
+	p.devices[ordinal] = d
+	return d, nil
+}
+
+// kernel gives a kernel, compiled when it is first asked for. A file that the driver
+// refuses takes only its own algorithm away.
+func (d *device) kernel(a gpu.Algorithm, name string) (*cuda.Kernel, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	m, known := d.modules[a]
+	if !known {
+		var ptx []byte
+		if ptx, m.err = a.PTX(); m.err == nil {
+			m.Module, m.err = d.Load(string(a), ptx)
+		}
+		d.modules[a] = m
+	}
+	if m.err != nil {
+		return nil, m.err
+	}
+	return m.Kernel(name)
+}
+
+func (p *process) end() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.daemon == nil {
+		return nil
+	}
+	d := p.daemon
+	p.daemon = nil
+	for _, device := range p.devices { // clients first
+		_ = device.Close()
+	}
+	return d.stop()
+}

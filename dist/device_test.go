@@ -1,0 +1,52 @@
+package dist
+
+import "testing"
+
+// card is memory that the host cannot reach.
+type card struct{ bytes []byte }
+
+func (*card) Name() string { return "card" }
+func (c *card) Read(dst []byte, off int) error {
+	copy(dst, c.bytes[off:])
+	return nil
+}
+func (c *card) Write(off int, src []byte) error {
+	copy(c.bytes[off:], src)
+	return nil
+}
+
+// Device memory is seen through mirrors, keeps its place when it is cut, and is known
+// as one memory where it is.
+func TestDeviceMemory(t *testing.T) {
+	c := &card{make([]byte, 64)}
+	b := NewDeviceBuffer(F32, 16, c).Slice(4, 8)
+	if b.Bytes() != nil || b.Offset() != 16 {
+		t.Errorf("bytes %v, offset %d", b.Bytes(), b.Offset())
+	}
+	m, err := b.Mirror()
+	if err != nil {
+		t.Fatal(err)
+	}
+	Slice[float32](m)[1] = 1.5
+	if err := b.Update(m); err != nil {
+		t.Fatal(err)
+	}
+	if again, _ := NewDeviceBuffer(F32, 16, c).Mirror(); Slice[float32](again)[5] != 1.5 {
+		t.Errorf("the card holds %v", c.bytes)
+	}
+	if b.Update(m.Slice(0, 3)) == nil {
+		t.Error("a mirror of other length was taken")
+	}
+	for _, test := range []struct {
+		other    Buffer
+		distance int
+		one      bool
+	}{
+		{b, 0, true}, {b.Slice(2, 2), -8, true}, {NewDeviceBuffer(F32, 4, c), 0, false}, {NewDeviceBuffer(F32, 5, c), 16, true},
+		{NewDeviceBuffer(F32, 16, &card{make([]byte, 64)}), 0, false}, {Of(make([]float32, 8)), 0, false},
+	} {
+		if d, one := b.distance(test.other); one != test.one || one && d != test.distance {
+			t.Errorf("%v and %v: distance %d, one memory %v", b, test.other, d, one)
+		}
+	}
+}

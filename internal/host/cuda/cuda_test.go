@@ -1,0 +1,155 @@
+package cuda
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/kernbench/kernbench/internal/host/cudatest"
+)
+
+var log string
+
+func TestMain(m *testing.M) {
+	dir, err := os.MkdirTemp("", "cuda")
+	if err != nil {
+		panic(err)
+	}
+	lib, err := cudatest.Build(dir)
+	if err != nil {
+		panic(err)
+	}
+	log = filepath.Join(dir, "calls")
+	os.Setenv(LibraryVariable, lib)
+	os.Setenv(cudatest.LogVariable, log)
+	os.Setenv(cudatest.DevicesVariable, "2")
+	code := m.Run()
+	os.RemoveAll(dir)
+	os.Exit(code)
+}
+
+func devices(t *testing.T) []*Device {
+	t.Helper()
+	d, err := Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, err := d.Devices()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return list
+}
+
+func TestDevices(t *testing.T) {
+	list := devices(t)
+	if len(list) != 2 || list[1].Name != "Fake GPU 1" || list[1].BusID != "0000:01:00.0" || list[0].Bytes != 1<<30 || list[0].Mode() != "Default" {
+		t.Errorf("devices: %+v", list)
+	}
+	if c, err := list[0].Compute(); c != 80 || err != nil {
+		t.Errorf("compute capability %d, %v", c, err)
+	}
+	if list[0].Has(Multicast) || !list[0].Has(CooperativeLaunch) {
+		t.Error("attributes are mixed up")
+	}
+	if can, err := list[0].Reaches(list[1]); !can || err != nil {
+		t.Errorf("peer access: %v, %v", can, err)
+	}
+	if !strings.Contains(list[0].Driver().String(), "12.4") {
+		t.Errorf("driver %v", list[0].Driver())
+	}
+}
+
+func TestMemory(t *testing.T) {
+	c, err := devices(t)[0].Context()
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = c.Do(func() error {
+		p, err := c.Alloc(1000)
+		if err != nil {
+			return err
+		}
+		in, out := make([]byte, 1000), make([]byte, 990)
+		for i := range in {
+			in[i] = byte(i * 7)
+		}
+		if err := c.Write(p, in); err != nil {
+			return err
+		}
+		if err := c.Read(out, p+10); err != nil {
+			return err
+		}
+		if !slices.Equal(out, in[10:]) {
+			t.Error("what was written is not what is read")
+		}
+		// The handle goes by value; another process would open it as this one does.
+		h, err := c.Export(p)
+		if err != nil {
+			return err
+		}
+		q, err := c.Import(h)
+		if err != nil {
+			return err
+		}
+		if q == p {
+			t.Error("the import is the memory itself, not a mapping of it")
+		}
+		if err := c.Read(out, q+10); err != nil || !slices.Equal(out, in[10:]) {
+			t.Errorf("the imported memory has other content (%v)", err)
+		}
+		if err := c.CloseImport(q); err != nil {
+			return err
+		}
+		if err := c.Free(p); err != nil {
+			return err
+		}
+		if err := c.Read(out, p); Code(err) != 1 {
+			t.Errorf("reading freed memory: %v", err)
+		}
+		_, err = c.Alloc(2 << 30)
+		if Code(err) != CodeOutOfMemory || !strings.Contains(err.Error(), "cuMemAlloc: out of memory (CUDA_ERROR_OUT_OF_MEMORY)") {
+			t.Errorf("too much memory: %v", err)
+		}
+		if Sticky(err) {
+			t.Error("running out of memory is no broken context")
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	calls, err := os.ReadFile(log)
+	if err != nil || !strings.Contains(string(calls), "cuIpcOpenMemHandle named flags 1\n") {
+		t.Errorf("the handle did not arrive whole: %v\n%s", err, calls)
+	}
+}
+
+func TestModuleRefused(t *testing.T) {
+	c, err := devices(t)[0].Context()
+	if err != nil {
+		t.Fatal(err)
+	}
+	os.Setenv(cudatest.RefuseVariable, "multimem")
+	defer os.Unsetenv(cudatest.RefuseVariable)
+	err = c.Do(func() error {
+		_, refused := c.Load("multimem", []byte(".entry multimem_f32_2(\n"))
+		if refused == nil || !strings.Contains(refused.Error(), "loading the kernels of multimem") {
+			t.Errorf("refused PTX: %v", refused)
+		}
+		m, err := c.Load("push", []byte(".entry push_f32_2(\n"))
+		if err != nil {
+			return err
+		}
+		if _, err := m.Kernel("push_f32_9"); err == nil || !strings.Contains(err.Error(), "kernel push_f32_9 of push") {
+			t.Errorf("missing kernel: %v", err)
+		}
+		_, err = m.Kernel("push_f32_2")
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}

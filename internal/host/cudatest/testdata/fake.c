@@ -1,0 +1,302 @@
+// A stand-in for libcuda on machines without a GPU: device memory is host memory
+// that processes can share, streams do their work at once, and the all-reduce
+// kernels are done by the processor, with the same flags and the same argument.
+// Every call is written to $KERNBENCH_FAKE_CUDA_LOG, one a line.
+//
+// $KERNBENCH_FAKE_CUDA_DEVICES is the number of GPUs (1), and
+// $KERNBENCH_FAKE_CUDA_REFUSE a word: PTX that has it is refused.
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+typedef int Result;
+enum { OK = 0, INVALID = 1, NO_MEMORY = 2, NO_DEVICE = 100, BAD_PTX = 218, NOT_FOUND = 500 };
+
+static void note(const char *format, ...) {
+	const char *path = getenv("KERNBENCH_FAKE_CUDA_LOG");
+	if (!path) return;
+	char line[512];
+	va_list args;
+	va_start(args, format);
+	int n = vsnprintf(line, sizeof line - 1, format, args);
+	va_end(args);
+	line[n++] = '\n';
+	int fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
+	if (fd < 0) return;
+	if (write(fd, line, n) != n) abort();
+	close(fd);
+}
+
+static int devices(void) {
+	const char *n = getenv("KERNBENCH_FAKE_CUDA_DEVICES");
+	return n ? atoi(n) : 1;
+}
+
+Result cuInit(unsigned flags) {
+	note("cuInit");
+	return devices() > 0 ? OK : NO_DEVICE;
+}
+Result cuDriverGetVersion(int *v) { *v = 12040; return OK; }
+Result cuGetErrorName(Result r, const char **s) {
+	*s = r == NO_DEVICE ? "CUDA_ERROR_NO_DEVICE" : r == NO_MEMORY ? "CUDA_ERROR_OUT_OF_MEMORY" : r == BAD_PTX ? "CUDA_ERROR_INVALID_PTX" : r == NOT_FOUND ? "CUDA_ERROR_NOT_FOUND" : "CUDA_ERROR_INVALID_VALUE";
+	return OK;
+}
+Result cuGetErrorString(Result r, const char **s) {
+	*s = r == NO_DEVICE ? "no CUDA-capable device is detected" : r == NO_MEMORY ? "out of memory" : r == BAD_PTX ? "a PTX JIT compilation failed" : r == NOT_FOUND ? "named symbol not found" : "invalid argument";
+	return OK;
+}
+Result cuDeviceGetCount(int *n) { *n = devices(); return OK; }
+Result cuDeviceGet(int *d, int ordinal) { *d = ordinal; return ordinal < devices() ? OK : INVALID; }
+Result cuDeviceGetName(char *name, int len, int d) { snprintf(name, len, "Fake GPU %d", d); return OK; }
+Result cuDeviceTotalMem_v2(size_t *n, int d) { *n = (size_t)1 << 30; return OK; }
+Result cuDeviceGetUuid(char *uuid, int d) { memset(uuid, d, 16); return OK; }
+Result cuDeviceGetPCIBusId(char *id, int len, int d) { snprintf(id, len, "0000:%02x:00.0", d); return OK; }
+Result cuDeviceCanAccessPeer(int *can, int a, int b) { *can = a != b; return OK; }
+Result cuDeviceGetAttribute(int *v, int a, int d) {
+	switch (a) {
+	case 16: *v = 4; break;        // multiprocessors
+	case 20: *v = 0; break;        // compute mode
+	case 38: *v = 1 << 20; break;  // L2
+	case 39: *v = 2048; break;
+	case 75: *v = 8; break;
+	case 76: *v = 0; break;
+	case 41: case 95: case 102: case 103: *v = 1; break;
+	default: *v = 0;
+	}
+	return OK;
+}
+Result cuDevicePrimaryCtxRetain(void **c, int d) { note("cuDevicePrimaryCtxRetain %d", d); *c = (void *)(uintptr_t)(d + 1); return OK; }
+Result cuDevicePrimaryCtxRelease_v2(int d) { note("cuDevicePrimaryCtxRelease %d", d); return OK; }
+Result cuCtxSetCurrent(void *c) { return c ? OK : INVALID; }
+Result cuCtxSynchronize(void) { return OK; }
+Result cuCtxEnablePeerAccess(void *c, unsigned f) { return OK; }
+
+// Memory. A handle is the name of the file behind it.
+struct block { void *at; size_t bytes; char name[64]; int imported; struct block *next; };
+static struct block *blocks;
+static int count;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; // of the two
+
+static struct block *find(uint64_t p) {
+	pthread_mutex_lock(&lock);
+	struct block *b = blocks;
+	while (b && !(p >= (uint64_t)(uintptr_t)b->at && p < (uint64_t)(uintptr_t)b->at + b->bytes)) b = b->next;
+	pthread_mutex_unlock(&lock);
+	return b;
+}
+static Result map(struct block *b, int flags) {
+	int fd = shm_open(b->name, flags, 0600);
+	if (fd < 0) return INVALID;
+	if (flags & O_CREAT) {
+		if (ftruncate(fd, b->bytes) != 0) { close(fd); return NO_MEMORY; }
+	} else b->bytes = lseek(fd, 0, SEEK_END);
+	b->at = mmap(NULL, b->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	close(fd);
+	if (b->at == MAP_FAILED) return NO_MEMORY;
+	pthread_mutex_lock(&lock);
+	b->next = blocks, blocks = b;
+	pthread_mutex_unlock(&lock);
+	return OK;
+}
+Result cuMemAlloc_v2(uint64_t *p, size_t bytes) {
+	if (bytes > (size_t)1 << 30) return NO_MEMORY;
+	struct block *b = calloc(1, sizeof *b);
+	b->bytes = bytes;
+	snprintf(b->name, sizeof b->name, "/fake-cuda-%d-%d", getpid(), __atomic_fetch_add(&count, 1, __ATOMIC_RELAXED));
+	Result r = map(b, O_RDWR | O_CREAT | O_EXCL);
+	if (r == OK) *p = (uint64_t)(uintptr_t)b->at;
+	note("cuMemAlloc %zu", bytes);
+	return r;
+}
+static Result drop(uint64_t p, int imported) {
+	pthread_mutex_lock(&lock);
+	struct block **b = &blocks;
+	while (*b && !((uint64_t)(uintptr_t)(*b)->at == p && (*b)->imported == imported)) b = &(*b)->next;
+	struct block *gone = *b;
+	if (gone) *b = gone->next;
+	pthread_mutex_unlock(&lock);
+	if (!gone) return INVALID;
+	munmap(gone->at, gone->bytes);
+	if (!imported) shm_unlink(gone->name);
+	free(gone);
+	return OK;
+}
+Result cuMemFree_v2(uint64_t p) { note("cuMemFree"); return drop(p, 0); }
+__attribute__((destructor)) static void end(void) {
+	for (struct block *b = blocks; b; b = b->next)
+		if (!b->imported) shm_unlink(b->name);
+}
+Result cuMemGetInfo_v2(size_t *available, size_t *total) { *available = *total = (size_t)1 << 30; return OK; }
+Result cuMemHostAlloc(void **p, size_t bytes, unsigned flags) { *p = calloc(1, bytes); return *p ? OK : NO_MEMORY; }
+Result cuMemFreeHost(void *p) { free(p); return OK; }
+Result cuMemHostGetDevicePointer_v2(uint64_t *d, void *p, unsigned flags) { *d = (uint64_t)(uintptr_t)p; return OK; }
+static int inside(uint64_t p, size_t n) {
+	struct block *b = find(p);
+	return b && p + n <= (uint64_t)(uintptr_t)b->at + b->bytes;
+}
+Result cuMemcpyHtoD_v2(uint64_t to, const void *from, size_t n) { if (!inside(to, n)) return INVALID; memcpy((void *)(uintptr_t)to, from, n); return OK; }
+Result cuMemcpyDtoH_v2(void *to, uint64_t from, size_t n) { if (!inside(from, n)) return INVALID; memcpy(to, (void *)(uintptr_t)from, n); return OK; }
+Result cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t n, void *s) {
+	if (!inside(to, n) || !inside(from, n)) return INVALID;
+	memmove((void *)(uintptr_t)to, (void *)(uintptr_t)from, n);
+	return OK;
+}
+Result cuMemsetD8_v2(uint64_t p, unsigned char v, size_t n) { if (!inside(p, n)) return INVALID; memset((void *)(uintptr_t)p, v, n); return OK; }
+
+typedef struct { char name[64]; } Handle;
+Result cuIpcGetMemHandle(Handle *h, uint64_t p) {
+	struct block *b = find(p);
+	if (!b || b->imported || (uint64_t)(uintptr_t)b->at != p) return INVALID;
+	memcpy(h->name, b->name, sizeof h->name);
+	return OK;
+}
+Result cuIpcOpenMemHandle_v2(uint64_t *p, Handle h, unsigned flags) {
+	note("cuIpcOpenMemHandle %.40s flags %u", h.name[0] == '/' ? "named" : "unnamed", flags);
+	struct block *b = calloc(1, sizeof *b);
+	memcpy(b->name, h.name, sizeof b->name);
+	b->imported = 1;
+	Result r = map(b, O_RDWR);
+	if (r == OK) *p = (uint64_t)(uintptr_t)b->at;
+	return r;
+}
+Result cuIpcCloseMemHandle(uint64_t p) { return drop(p, 1); }
+
+Result cuModuleLoadData(void **m, const char *ptx) {
+	const char *refuse = getenv("KERNBENCH_FAKE_CUDA_REFUSE");
+	if (refuse && strstr(ptx, refuse)) return BAD_PTX;
+	*m = strdup(ptx);
+	note("cuModuleLoadData %zu", strlen(ptx));
+	return OK;
+}
+Result cuModuleGetFunction(void **f, void *m, const char *name) {
+	char entry[256];
+	snprintf(entry, sizeof entry, ".entry %s(", name);
+	if (!strstr(m, entry)) return NOT_FOUND;
+	*f = strdup(name);
+	return OK;
+}
+Result cuOccupancyMaxActiveBlocksPerMultiprocessor(int *n, void *f, int threads, size_t shared) { *n = 2; return OK; }
+Result cuFuncSetAttribute(void *f, int a, int v) { return OK; }
+
+// The argument of the all-reduce kernels: see common.cuh.
+enum { RANKS = 16 };
+struct params {
+	uint64_t in[RANKS], out[RANKS], scratch[RANKS], flags[RANKS];
+	uint64_t count, failure, limit_ns, bias, bias_count, residual, stride, slot_bytes, previous, delay_ns, base;
+	double average, scale;
+	uint32_t rank, size, blocks, epoch, iterations, rotation, options, delay_rank;
+};
+static double get(const char *type, const char *at, uint64_t i) {
+	uint32_t u;
+	float f;
+	if (!strncmp(type, "f64", 3)) return ((const double *)at)[i];
+	if (!strncmp(type, "f32", 3)) return ((const float *)at)[i];
+	if (!strncmp(type, "f16", 3)) return ((const _Float16 *)at)[i];
+	u = (uint32_t)((const uint16_t *)at)[i] << 16;
+	memcpy(&f, &u, 4);
+	return f;
+}
+static void put(const char *type, char *at, uint64_t i, double v) {
+	uint32_t u;
+	float f = v;
+	if (!strncmp(type, "f64", 3)) ((double *)at)[i] = v;
+	else if (!strncmp(type, "f32", 3)) ((float *)at)[i] = f;
+	else if (!strncmp(type, "f16", 3)) ((_Float16 *)at)[i] = (_Float16)f;
+	else {
+		memcpy(&u, &f, 4);
+		((uint16_t *)at)[i] = (u + 0x7fff + (u >> 16 & 1)) >> 16;
+	}
+}
+static uint64_t now(void) {
+	struct timespec t;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return t.tv_sec * 1000000000ull + t.tv_nsec;
+}
+static int meet(const struct params *p, uint32_t rank, uint32_t line, uint32_t epoch, uint32_t phase) {
+	for (uint32_t r = 0; r < p->size; r++) __atomic_store_n((uint32_t *)(uintptr_t)p->flags[r] + line + rank, epoch, __ATOMIC_RELEASE);
+	uint64_t start = now();
+	for (uint32_t r = 0; r < p->size; r++)
+		while ((int32_t)(__atomic_load_n((uint32_t *)(uintptr_t)p->flags[rank] + line + r, __ATOMIC_ACQUIRE) - epoch) < 0) {
+			if (__atomic_load_n((uint32_t *)(uintptr_t)p->failure, __ATOMIC_ACQUIRE)) return 0;
+			if (now() - start > p->limit_ns) {
+				uint32_t *f = (uint32_t *)(uintptr_t)p->failure;
+				f[1] = rank, f[2] = 0, f[3] = phase, f[4] = r, f[5] = epoch, f[6] = 0;
+				__atomic_store_n(f, 2, __ATOMIC_RELEASE);
+				return 0;
+			}
+			sched_yield();
+		}
+	return 1;
+}
+static double rounded(int wide, double v) { return wide ? v : (float)v; }
+
+// reduce does what all the kernels do, however they do it: it meets the other ranks,
+// sums everything, and stores its output when all have read. Lamport has no flags, and
+// its epoch counts calls; here it has flags of its own.
+static void reduce(const char *name, const struct params *p, uint32_t rank) {
+	const char *type = strchr(name, '_') + 1;
+	int wide = !strncmp(type, "f64", 3), lamport = !strncmp(name, "lamport", 7);
+	uint32_t epoch = lamport ? 2 * p->epoch : p->epoch, line = lamport ? 2 * RANKS * (wide ? 3 : type[0] == 'f' && type[1] == '3' ? 2 : 1) : 0;
+	double *sums = malloc((p->count + 1) * sizeof *sums);
+	for (uint32_t call = 0; call < p->iterations; call++) {
+		if ((call == 0 || lamport) && !(p->options & 1) && !meet(p, rank, line, ++epoch, 1)) break;
+		uint64_t off = call % p->rotation * p->stride;
+		for (uint64_t i = 0; i < p->count; i++) {
+			double sum = get(type, (char *)(uintptr_t)(p->in[0] + off), i);
+			for (uint32_t r = 1; r < p->size; r++) {
+				sum = rounded(wide, sum + get(type, (char *)(uintptr_t)(p->in[r] + off), i));
+				if (p->options & 4) {
+					char hop[8];
+					put(type, hop, 0, sum);
+					sum = get(type, hop, 0);
+				}
+			}
+			sum = rounded(wide, sum * (wide ? p->average : (float)p->average));
+			sum = rounded(wide, sum * (wide ? p->scale : (float)p->scale));
+			if (p->bias) sum = rounded(wide, sum + get(type, (char *)(uintptr_t)p->bias, (p->base + i) % p->bias_count));
+			if (p->residual) sum = rounded(wide, sum + get(type, (char *)(uintptr_t)p->residual, i));
+			sums[i] = sum;
+		}
+		if (!(p->options & 2) && !meet(p, rank, line, ++epoch, 2)) break;
+		for (uint64_t i = 0; i < p->count; i++) put(type, (char *)(uintptr_t)(p->out[rank] + off), i, sums[i]);
+	}
+	free(sums);
+}
+static Result launch(const char *name, unsigned grid, unsigned block, void **args, const char *how) {
+	note("%s %s %u x %u", how, name, grid, block);
+	if (!strchr(name, '_')) return INVALID;
+	reduce(name, args[0], ((struct params *)args[0])->rank);
+	return OK;
+}
+Result cuLaunchKernel(void *f, unsigned x, unsigned y, unsigned z, unsigned bx, unsigned by, unsigned bz, unsigned shared, void *s, void **args, void **extra) {
+	return launch(f, x, bx, args, "cuLaunchKernel");
+}
+Result cuLaunchCooperativeKernel(void *f, unsigned x, unsigned y, unsigned z, unsigned bx, unsigned by, unsigned bz, unsigned shared, void *s, void **args) {
+	return launch(f, x, bx, args, "cuLaunchCooperativeKernel");
+}
+Result cuStreamCreate(void **s, unsigned f) { *s = malloc(1); return OK; }
+Result cuStreamDestroy_v2(void *s) { free(s); return OK; }
+Result cuStreamSynchronize(void *s) { return OK; }
+Result cuStreamQuery(void *s) { return OK; }
+Result cuStreamWaitEvent(void *s, void *e, unsigned f) { return OK; }
+Result cuEventCreate(void **e, unsigned f) { *e = calloc(1, 8); return OK; }
+Result cuEventDestroy_v2(void *e) { free(e); return OK; }
+Result cuEventRecord(void *e, void *s) { *(uint64_t *)e = now(); return OK; }
+Result cuEventQuery(void *e) { return OK; }
+Result cuEventSynchronize(void *e) { return OK; }
+Result cuEventElapsedTime(float *ms, void *a, void *b) { *ms = (*(uint64_t *)b - *(uint64_t *)a) / 1e6; return OK; }
+Result cuStreamBeginCapture_v2(void *s, int mode) { return INVALID; }
+Result cuStreamEndCapture(void *s, void **g) { return INVALID; }
+Result cuGraphInstantiateWithFlags(void **e, void *g, uint64_t f) { return INVALID; }
+Result cuGraphLaunch(void *e, void *s) { return INVALID; }
+Result cuGraphExecDestroy(void *e) { return OK; }
+Result cuGraphDestroy(void *g) { return OK; }
