@@ -27,27 +27,15 @@ type work struct {
 func (e *earlier) settled(t plan.Task) bool { return e.done[work{t.Key, t.Trial}] }
 func (e *earlier) attempts(t plan.Task) int { return e.tries[work{t.Key, t.Trial}] }
 
-// earlier finds the run to continue, or starts a new one.
+// earlier finds the run to continue, or starts a new one, and takes hold of it.
 func (r *runner) earlier() (*earlier, error) {
 	e := &earlier{done: map[work]bool{}, tries: map[work]int{}}
-	r.id = newRunID()
-	if !r.opts.Resume {
-		return e, nil
-	}
-	j, err := journal.Read(r.opts.Dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return e, nil // nothing to continue: a first run
-	}
+	last, err := r.holdLatest()
 	if err != nil {
 		return nil, fmt.Errorf("resuming: %w", err)
 	}
-	if len(j.Runs) == 0 {
-		return e, nil
-	}
-	last := j.Runs[len(j.Runs)-1]
-	if last.Header.Bench != r.plan.Bench.Name {
-		return nil, fmt.Errorf("resuming: the latest run in %s is of bench %q, not %q: choose another --out",
-			r.opts.Dir, last.Header.Bench, r.plan.Bench.Name)
+	if last == nil {
+		return e, r.holdNew()
 	}
 	r.id = last.ID()
 	r.launch = lastLaunch(filepath.Join(r.opts.Dir, "logs", r.id))
@@ -59,6 +47,66 @@ func (r *runner) earlier() (*earlier, error) {
 		}
 	}
 	return e, nil
+}
+
+// holdNew gives the run an id that nobody else has.
+func (r *runner) holdNew() (err error) {
+	var held *journal.HeldError
+	for {
+		r.id = newRunID()
+		if r.hold, err = journal.HoldRun(r.opts.Dir, r.id); !errors.As(err, &held) {
+			return err
+		}
+	}
+}
+
+// holdLatest takes hold of the folder's latest run; nil is none to continue.
+func (r *runner) holdLatest() (*journal.Run, error) {
+	for {
+		found, err := r.latest()
+		if found == nil || err != nil {
+			return nil, err
+		}
+		hold, err := journal.HoldRun(r.opts.Dir, found.ID())
+		var held *journal.HeldError
+		if errors.As(err, &held) {
+			return nil, fmt.Errorf("%w; wait for its end, or stop it, or start a run of its own without --resume", err)
+		}
+		if err != nil {
+			return nil, err
+		}
+		// What its former holder wrote last is in the journal only now.
+		last, err := r.latest()
+		if err == nil && last != nil && last.ID() == found.ID() {
+			r.hold = hold
+			return last, nil
+		}
+		if err := errors.Join(err, hold.Release()); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// latest reads the run that --resume continues.
+func (r *runner) latest() (*journal.Run, error) {
+	if !r.opts.Resume {
+		return nil, nil
+	}
+	j, err := journal.Read(r.opts.Dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, nil // nothing to continue: a first run
+	case err != nil:
+		return nil, err
+	case len(j.Runs) == 0:
+		return nil, nil
+	}
+	last := j.Runs[len(j.Runs)-1]
+	if last.Header.Bench != r.plan.Bench.Name {
+		return nil, fmt.Errorf("the latest run in %s is of bench %q, not %q: choose another --out",
+			r.opts.Dir, last.Header.Bench, r.plan.Bench.Name)
+	}
+	return last, nil
 }
 
 // planned is all the work of a plan.

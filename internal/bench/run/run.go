@@ -10,6 +10,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"sync"
@@ -77,6 +78,7 @@ type runner struct {
 	id    string
 	host  hostinfo.Host
 	claim *hostinfo.Measuring
+	hold  *journal.Hold // of the run
 
 	mu      sync.Mutex // of what follows, which run slots share
 	journal *journal.Writer
@@ -113,6 +115,7 @@ func Run(ctx context.Context, p *plan.Plan, opts Options) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
+	defer r.hold.Release()
 	if r.journal, err = journal.Open(opts.Dir); err != nil {
 		return Result{}, err
 	}
@@ -259,12 +262,24 @@ func (r *runner) header(resumed bool) journal.Header {
 }
 
 // logDir makes the folder of the current launch's logs and names it as the
-// rows do.
+// rows do. It is always a new one: what is read from it later can only come from
+// this launch.
 func (s *runSlot) logDir() (name, path string, err error) {
-	name = filepath.Join(s.id, fmt.Sprintf("%04d", s.launch))
-	path = filepath.Join(s.opts.Dir, "logs", name)
-	if err := os.MkdirAll(path, 0o755); err != nil {
+	runLogs := filepath.Join(s.opts.Dir, "logs", s.id)
+	if err := os.MkdirAll(runLogs, 0o755); err != nil {
 		return "", "", fmt.Errorf("making the folder for logs: %w", err)
+	}
+	for {
+		launch := fmt.Sprintf("%04d", s.launch)
+		name, path = filepath.Join(s.id, launch), filepath.Join(runLogs, launch)
+		err := os.Mkdir(path, 0o755)
+		if err == nil {
+			break
+		}
+		if !errors.Is(err, fs.ErrExist) {
+			return "", "", fmt.Errorf("making the folder for logs: %w", err)
+		}
+		s.nextLaunch()
 	}
 	// The agent runs elsewhere than the supervisor might.
 	path, err = filepath.Abs(path)

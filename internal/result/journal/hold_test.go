@@ -1,0 +1,84 @@
+package journal
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"testing"
+)
+
+// A held run is refused with its holder, others of the folder are not, and a
+// released or abandoned one is free.
+func TestHold(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "run")
+	h, err := HoldRun(dir, "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var held *HeldError
+	host, _ := os.Hostname()
+	if _, err := HoldRun(dir, "a"); !errors.As(err, &held) || held.PID != os.Getpid() || held.Host != host || held.Since.IsZero() {
+		t.Fatalf("holding it twice: %v", err)
+	}
+	other, err := HoldRun(dir, "b")
+	if err != nil {
+		t.Fatalf("another run of the folder: %v", err)
+	}
+	if err := errors.Join(h.Release(), other.Release()); err != nil {
+		t.Fatal(err)
+	}
+	if left, _ := os.ReadDir(dir); len(left) > 0 {
+		t.Errorf("%v is left after the release", left)
+	}
+	// What a dead process has left names it, and does not keep anybody out.
+	if err := os.WriteFile(filepath.Join(dir, ".a.lock"), []byte(`{"pid":1,"host":"far away, with a long name"}`), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if h, err = HoldRun(dir, "a"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := HoldRun(dir, "a"); !errors.As(err, &held) || held.PID != os.Getpid() || held.Host != host {
+		t.Errorf("the holder after a dead one: %v", err)
+	}
+	if err := h.Release(); err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range []string{"", "../a", "a/b"} {
+		if _, err := HoldRun(dir, id); err == nil {
+			t.Errorf("a hold on the run %q", id)
+		}
+	}
+}
+
+// Of many that take and release a hold, never two have it.
+func TestHoldIsExclusive(t *testing.T) {
+	dir := t.TempDir()
+	var inside atomic.Int32
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			for range 200 {
+				h, err := HoldRun(dir, "a")
+				var held *HeldError
+				if errors.As(err, &held) {
+					continue
+				}
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if n := inside.Add(1); n != 1 {
+					t.Errorf("%d have the hold", n)
+				}
+				inside.Add(-1)
+				if err := h.Release(); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
