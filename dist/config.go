@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"slices"
 	"strconv"
 	"time"
 
@@ -55,11 +56,40 @@ func Init(ctx context.Context, c Config) (*Group, error) {
 	}
 	c.Host = cmp.Or(c.Host, os.Getenv(hostVar))
 	c.Interface = cmp.Or(c.Interface, os.Getenv(interfaceVar))
+	if c.Tuning, err = c.settleTuning(ctx); err != nil {
+		return nil, fmt.Errorf("joining group %q as rank %d of %d: %w", c.ID, c.Rank, c.Size, err)
+	}
 	e, err := b.Join(ctx, c)
 	if err != nil {
 		return nil, fmt.Errorf("joining group %q as rank %d of %d: %w", c.ID, c.Rank, c.Size, err)
 	}
 	return newGroup(e, c.Backend, c.Tuning), nil
+}
+
+// settleTuning finds out which entries of the table are for this group's host. The
+// ranks ask each other, because all must choose alike.
+func (c Config) settleTuning(ctx context.Context) (*Tuning, error) {
+	if !c.Tuning.namesHosts() {
+		return c.Tuning, nil
+	}
+	name, err := os.Hostname()
+	if err != nil {
+		return nil, fmt.Errorf("finding the host's entries in the tuning table: %w", err)
+	}
+	host := cmp.Or(c.Host, name)
+	if c.Exchange == nil {
+		return c.Tuning.On(host), nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, c.Timeout)
+	defer cancel()
+	all, err := c.Exchange(ctx, []byte(host))
+	if err != nil {
+		return nil, fmt.Errorf("finding the host's entries in the tuning table: %w", err)
+	}
+	if slices.ContainsFunc(all, func(other []byte) bool { return string(other) != host }) {
+		host = ""
+	}
+	return c.Tuning.On(host), nil
 }
 
 // check names all faults at once.

@@ -149,6 +149,50 @@ func TestTuning(t *testing.T) {
 	}
 }
 
+// An entry that names a host is for groups that are wholly on it, and every rank of a
+// group decides alike.
+func TestTuningOfOneHost(t *testing.T) {
+	name, err := os.Hostname()
+	if err != nil {
+		t.Fatal(err)
+	}
+	table := func(host string) *dist.Tuning {
+		tuning, err := dist.ParseTuning(fmt.Appendf(nil, `{"entries": [{"host": %q, "algorithm": "ring"}, {"algorithm": "tree"}]}`, host))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return tuning
+	}
+	with := func(others ...string) func(context.Context, []byte) ([][]byte, error) {
+		return func(_ context.Context, mine []byte) ([][]byte, error) {
+			all := [][]byte{mine}
+			for _, o := range others {
+				all = append(all, []byte(o))
+			}
+			return all, nil
+		}
+	}
+	for what, c := range map[string]struct {
+		host     string
+		exchange func(context.Context, []byte) ([][]byte, error)
+		want     string
+	}{
+		"this host":              {name, nil, "ring"},
+		"another host":           {name + "x", nil, "tree"},
+		"all ranks on this host": {name, with(name), "ring"},
+		"some ranks elsewhere":   {name, with("other"), "tree"},
+	} {
+		_, err := dist.Init(t.Context(), dist.Config{Backend: "test-only", Size: 2, ID: t.Name(), Tuning: table(c.host), Exchange: c.exchange})
+		refuses(t, what, err, "nobody can join")
+		if got := asked.Tuning.Choose("cpu", dist.AllReduce, 2, dist.F32, 8, true).Algorithm; got != c.want {
+			t.Errorf("%s: %s, want %s", what, got, c.want)
+		}
+	}
+	if got := table(name).Choose("cpu", dist.AllReduce, 2, dist.F32, 8, true).Algorithm; got != "tree" {
+		t.Errorf("a table of no group: %s, want tree", got)
+	}
+}
+
 // FuzzTuning: any text is a table or an error, never a panic.
 func FuzzTuning(f *testing.F) {
 	f.Add([]byte(`{"entries": [{"algorithm": "ring", "op": "allreduce"}]}`))

@@ -1,6 +1,8 @@
 package dist_test
 
 import (
+	"context"
+	"errors"
 	"os"
 	"regexp"
 	"slices"
@@ -11,8 +13,15 @@ import (
 	"github.com/kernbench/kernbench/internal/comm/schedule"
 )
 
-// backend is none that anybody can join.
-type backend struct{ dist.Backend }
+// backend is none that anybody can join: it keeps what it was asked.
+type backend struct{}
+
+var asked dist.Config
+
+func (backend) Join(_ context.Context, c dist.Config) (dist.Engine, error) {
+	asked = c
+	return nil, errors.New("nobody can join")
+}
 
 func (backend) Limits(p dist.Plan, size int) ([]dist.Limit, error) {
 	return []dist.Limit{{Name: "light", US: float64(p.Count * size)}}, nil

@@ -16,12 +16,14 @@ import (
 type Tuning struct {
 	entries []TuningEntry
 	hash    string
+	host    string // where it is used; "" matches no entry that names a host
 }
 
 // TuningEntry matches calls and names an algorithm for them. Zero values match
 // everything.
 type TuningEntry struct {
 	Backend  string     `json:"backend,omitempty"`
+	Host     string     `json:"host,omitempty"` // the name of the host that all ranks are on
 	Op       Collective `json:"op,omitempty"`
 	MinRanks int        `json:"min_ranks,omitempty"`
 	MaxRanks int        `json:"max_ranks,omitempty"`
@@ -91,6 +93,9 @@ func (e TuningEntry) check() error {
 			return err
 		}
 	}
+	if e.MinRanks < 0 || e.MaxRanks < 0 {
+		return fmt.Errorf("min_ranks is %d and max_ranks %d, want 0 or more", e.MinRanks, e.MaxRanks)
+	}
 	if e.MaxBytes < 0 || e.ChunkBytes < 0 {
 		return fmt.Errorf("max_bytes is %d and chunk_bytes %d, want 0 or more", e.MaxBytes, e.ChunkBytes)
 	}
@@ -103,6 +108,19 @@ func (t *Tuning) Entries() []TuningEntry { return slices.Clone(t.entries) }
 // Hash names the table's contents, for the record of a result.
 func (t *Tuning) Hash() string { return t.hash }
 
+// On is the table as a group uses it whose ranks are all on one host, or, with "",
+// on several: only there do entries that name a host match.
+func (t *Tuning) On(host string) *Tuning {
+	on := *t
+	on.host = host
+	return &on
+}
+
+// namesHosts tells whether any choice depends on the host.
+func (t *Tuning) namesHosts() bool {
+	return slices.ContainsFunc(t.entries, func(e TuningEntry) bool { return e.Host != "" })
+}
+
 // Choose gives the entry for a call of so many bytes, or one without an
 // algorithm when none matches.
 func (t *Tuning) Choose(backend string, op Collective, ranks int, d DType, bytes int, symmetric bool) TuningEntry {
@@ -111,7 +129,7 @@ func (t *Tuning) Choose(backend string, op Collective, ranks int, d DType, bytes
 		buffers = "symmetric"
 	}
 	for _, e := range t.entries {
-		if (e.Backend == "" || e.Backend == backend) && (e.Op == "" || e.Op == op) &&
+		if (e.Backend == "" || e.Backend == backend) && (e.Host == "" || e.Host == t.host) && (e.Op == "" || e.Op == op) &&
 			ranks >= e.MinRanks && (e.MaxRanks == 0 || ranks <= e.MaxRanks) &&
 			(len(e.DTypes) == 0 || slices.Contains(e.DTypes, d)) &&
 			(e.Buffers == "" || e.Buffers == buffers) &&

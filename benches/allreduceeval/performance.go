@@ -53,6 +53,11 @@ func performance(ctx context.Context, s *bench.State) error {
 	if executed != "" {
 		s.Detail("algorithm", executed)
 	}
+	kind := privateMemory
+	if w.shared {
+		kind = symmetricMemory
+	}
+	s.Detail("buffers", memoryNames[kind])
 	size := int64(w.count * d.Size())
 	s.Volume(string(dist.AllReduce), size)
 	if w.codec == nil && executed != "" {

@@ -58,29 +58,46 @@ func at(samples []model.Sample, algorithm string, bytes int64) (model.Sample, bo
 	return samples[i], true
 }
 
-// autoAdvice compares auto with the best of the same sizes.
+// autoAdvice says where auto took another algorithm than the best, and was slower
+// beyond doubt. Sizes at which it was not count as equal.
 func autoAdvice(set model.Series, samples []model.Sample) []advice {
 	sum, n := 0.0, 0
-	worst, where, best := 1.0, int64(0), ""
+	worst, where := 1.0, ""
 	for _, c := range model.Best(exactSamples(samples)) {
-		if a, ok := at(samples, matrix.Auto, c.Bytes); ok {
-			ratio := a.TimeUS / c.TimeUS
-			sum += math.Log(max(ratio, 1))
-			n++
-			if ratio > worst {
-				worst, where, best = ratio, c.Bytes, c.Best
-			}
+		a, ok := at(samples, matrix.Auto, c.Bytes)
+		if !ok {
+			continue
+		}
+		n++
+		best, _ := at(samples, c.Best, c.Bytes)
+		if a.Executed == "" || a.Executed == c.Best || !a.Slower(best) {
+			continue
+		}
+		ratio := a.TimeUS / c.TimeUS
+		sum += math.Log(ratio)
+		if ratio > worst {
+			worst = ratio
+			where = fmt.Sprintf("at %s, where auto took %s (%s) and %s takes %s", unit.FormatBytes(c.Bytes), a.Executed, timeOf(a), c.Best, timeOf(best))
 		}
 	}
-	if n == 0 {
+	if where == "" {
 		return nil
 	}
 	mean := math.Exp(sum / float64(n))
 	if mean < worthwhile {
 		return nil
 	}
-	return []advice{{mean, fmt.Sprintf("%s: give auto the table `tuning.json` of this run: %.2fx over all sizes in the geometric mean, %.2fx at %s, where %s is the fastest.",
-		settingOf(set), mean, worst, unit.FormatBytes(where), best)}}
+	return []advice{{mean, fmt.Sprintf("%s: give auto the table `tuning.json` of this run on this host: %.2fx over all sizes in the geometric mean, %.2fx %s.",
+		settingOf(set), mean, worst, where)}}
+}
+
+// timeOf is a time with its interval and the number of its samples.
+func timeOf(s model.Sample) string {
+	if s.LowUS <= 0 {
+		return unit.FormatMicros(s.TimeUS)
+	}
+	return fmt.Sprintf("%s, 95 %% from %s to %s, %s", unit.FormatMicros(s.TimeUS), unit.FormatMicros(s.LowUS),
+		unit.FormatMicros(s.HighUS), unit.Plural(s.Samples, "sample"))
 }
 
 // limitAdvice says how far the best algorithm of the largest size is from the
@@ -109,8 +126,9 @@ func limitAdvice(set model.Series, samples []model.Sample) []advice {
 func lossyAdvice(set model.Series, samples []model.Sample) []advice {
 	best, where, of := 1.0, int64(0), ""
 	for _, c := range model.Best(exactSamples(samples)) {
+		exact, _ := at(samples, c.Best, c.Bytes)
 		for _, s := range samples {
-			if lossy(s.Algorithm) && s.Bytes == c.Bytes && c.TimeUS/s.TimeUS > best {
+			if lossy(s.Algorithm) && s.Bytes == c.Bytes && exact.Slower(s) && c.TimeUS/s.TimeUS > best {
 				best, where, of = c.TimeUS/s.TimeUS, c.Bytes, s.Algorithm
 			}
 		}

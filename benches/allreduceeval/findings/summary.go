@@ -182,7 +182,14 @@ func Exports(rows []journal.Row) ([]bench.File, error) {
 	return []bench.File{{Name: "tuning.json", Data: table}}, nil
 }
 
-// tunable are the samples of algorithms that a table may choose from.
+// tunable are the samples of algorithms that a table may choose from, beside what auto
+// took; none where nothing tells on which memory they were measured.
 func tunable(samples []model.Sample) []model.Sample {
-	return slices.DeleteFunc(exactSamples(samples), func(s model.Sample) bool { return !slices.Contains(dist.Algorithms(dist.AllReduce), s.Algorithm) })
+	out := slices.DeleteFunc(exactSamples(samples), func(s model.Sample) bool {
+		return s.Buffers == "" || s.Algorithm != matrix.Auto && !slices.Contains(dist.Algorithms(dist.AllReduce), s.Algorithm)
+	})
+	if !slices.ContainsFunc(out, func(s model.Sample) bool { return s.Algorithm != matrix.Auto }) {
+		return nil
+	}
+	return out
 }

@@ -70,8 +70,10 @@ type Sample struct {
 	Utilisation   float64
 	UtilisationOf string
 
-	Kind string // measured, simulated or modelled
-	Rows []int  // where the sample comes from: indices into the rows
+	Kind     string // measured, simulated or modelled
+	Host     string // where it was measured
+	Executed string // the algorithm that ran, where the row tells: what auto took
+	Rows     []int  // where the sample comes from: indices into the rows
 }
 
 // AlgBW and BusBW are the two bandwidths of docs/bandwidth.md, in GB/s.
@@ -91,6 +93,26 @@ func (s Sample) noise() float64 {
 		return 0
 	}
 	return (s.HighUS - s.LowUS) / 2 / s.TimeUS
+}
+
+// interval is where the time lies. What is computed has no noise; of a time
+// without an interval nobody knows.
+func (s Sample) interval() (low, high float64, known bool) {
+	switch {
+	case s.LowUS > 0 && s.HighUS >= s.LowUS:
+		return s.LowUS, s.HighUS, true
+	case s.Kind == string(journal.Simulated) || s.Kind == string(journal.Modelled):
+		return s.TimeUS, s.TimeUS, true
+	}
+	return 0, 0, false
+}
+
+// Slower tells whether this time is longer than another beyond doubt and by enough
+// to matter: by more than evenLead, with intervals that do not meet.
+func (s Sample) Slower(than Sample) bool {
+	low, _, known := s.interval()
+	_, high, others := than.interval()
+	return known && others && low > high && s.TimeUS > than.TimeUS*(1+evenLead)
 }
 
 // The coordinates that have a field of their own.
@@ -178,8 +200,9 @@ func envText(r *journal.Row) string {
 }
 
 func sampleOf(r journal.Row) Sample {
-	s := Sample{TimeUS: r.Metrics[timeMetric], Samples: r.Samples, Kind: string(r.Kind), Limits: maps.Clone(r.Limits)}
-	s.Backend = r.Backend
+	s := Sample{TimeUS: r.Metrics[timeMetric], Samples: r.Samples, Kind: string(r.Kind), Limits: maps.Clone(r.Limits),
+		Host: r.Host, Executed: r.Details[algorithmAxis]}
+	s.Backend, s.Buffers = r.Backend, r.Details[buffersAxis]
 	if r.NumRanks != nil {
 		s.Ranks = *r.NumRanks
 	}

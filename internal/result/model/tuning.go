@@ -2,24 +2,26 @@ package model
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
-	"math"
+	"maps"
 	"slices"
 
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/base/dtype"
 )
 
-// Tuning is the table that algorithm=auto reads, made from the best algorithms
-// of the samples: a text that dist.ParseTuning reads back. Ranks between two
-// measured counts go with the next larger, ranks and sizes beyond the largest
-// with it. What was not measured (other buffers, other operations) falls through
-// to the built-in table, which follows. Without any choice it is an error.
+// Tuning is the table that algorithm=auto reads, made from what the samples show:
+// a text that dist.ParseTuning reads back. Its entries are for the host, backend,
+// buffers, number of ranks and element types that were measured, up to the largest
+// size, and name another algorithm than auto takes today only where that is faster
+// beyond doubt. All else falls through to the built-in table, which follows. Without
+// any choice it is an error.
 func Tuning(samples []Sample) ([]byte, error) {
 	entries := entriesOf(samples)
 	if len(entries) == 0 {
-		return nil, fmt.Errorf("making a tuning table: no named algorithm was measured")
+		return nil, fmt.Errorf("making a tuning table: no named algorithm was measured on buffers of a known kind")
 	}
 	var b bytes.Buffer
 	b.WriteString("{\"entries\": [\n")
@@ -43,35 +45,38 @@ func Tuning(samples []Sample) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// condition is what an entry can tell apart besides the size.
+// condition is what an entry can tell apart besides the size and the element type.
 type condition struct {
-	backend, buffers string
-	ranks            int
-	dtype            dtype.DType
+	host, backend, buffers string
+	ranks                  int
 }
 
-func entriesOf(samples []Sample) []dist.TuningEntry {
-	// The table knows neither in place nor variants: the plain call decides, and
-	// the call in place only where it alone was measured.
-	plain := slices.DeleteFunc(slices.Clone(samples), func(s Sample) bool { return s.Variant != "" || s.Ranks < 1 })
-	byCondition := map[condition][]span{}
-	for _, inPlace := range []bool{true, false} {
-		for _, r := range runs(plain) {
-			d, err := dtype.Parse(r.setting.DType)
-			if err == nil && r.setting.InPlace == inPlace {
-				byCondition[condition{r.setting.Backend, r.setting.Buffers, r.setting.Ranks, d}] = r.spans
-			}
+func (c condition) compare(d condition) int {
+	return cmp.Or(cmp.Compare(c.host, d.host), cmp.Compare(c.backend, d.backend), cmp.Compare(c.buffers, d.buffers),
+		cmp.Compare(c.ranks, d.ranks))
+}
+
+func entriesOf(samples []Sample) (out []dist.TuningEntry) {
+	byCondition := map[condition]map[dtype.DType][]Sample{}
+	for _, s := range samples {
+		d, err := dtype.Parse(s.DType)
+		// The table knows no variants, and what was measured on memory that nobody
+		// named is good for neither kind.
+		if err != nil || s.Variant != "" || s.Ranks < 1 || s.Buffers == "" {
+			continue
 		}
+		c := condition{s.Host, s.Backend, s.Buffers, s.Ranks}
+		if byCondition[c] == nil {
+			byCondition[c] = map[dtype.DType][]Sample{}
+		}
+		byCondition[c][d] = append(byCondition[c][d], s)
 	}
-	var out []dist.TuningEntry
-	for _, group := range alike(byCondition) {
-		for _, s := range group.spans {
-			e := group.entry
-			e.Op, e.Algorithm = dist.AllReduce, s.algorithm
-			if s.upTo < math.MaxInt64 {
-				e.MaxBytes = int(s.upTo)
+	for _, c := range slices.SortedFunc(maps.Keys(byCondition), condition.compare) {
+		for _, group := range c.alike(byCondition[c]) {
+			for _, s := range group.spans {
+				out = append(out, dist.TuningEntry{Backend: c.backend, Host: c.host, Op: dist.AllReduce, Buffers: c.buffers,
+					MinRanks: c.ranks, MaxRanks: c.ranks, DTypes: group.dtypes, MaxBytes: int(s.upTo), Algorithm: s.algorithm})
 			}
-			out = append(out, e)
 		}
 	}
 	return out
@@ -79,58 +84,78 @@ func entriesOf(samples []Sample) []dist.TuningEntry {
 
 // choiceGroup is element types with equal spans in one condition.
 type choiceGroup struct {
-	entry dist.TuningEntry
-	spans []span
+	dtypes []dtype.DType
+	spans  []span
 }
 
-// alike joins the element types that choose alike; a condition where all do names
-// none, and so serves the types that were not measured as well. Places are in
-// order of ranks, each matching from beyond the one before.
-func alike(byCondition map[condition][]span) []choiceGroup {
-	type where struct{ backend, buffers string }
-	ranks := map[where][]int{}
-	for p := range byCondition {
-		w := where{p.backend, p.buffers}
-		if !slices.Contains(ranks[w], p.ranks) {
-			ranks[w] = append(ranks[w], p.ranks)
+// alike joins the element types that choose alike.
+func (c condition) alike(byType map[dtype.DType][]Sample) (groups []choiceGroup) {
+	for _, d := range dtype.All() {
+		spans := c.choices(d, byType[d])
+		if len(spans) == 0 {
+			continue
 		}
+		at := slices.IndexFunc(groups, func(g choiceGroup) bool { return slices.Equal(g.spans, spans) })
+		if at < 0 {
+			at = len(groups)
+			groups = append(groups, choiceGroup{spans: spans})
+		}
+		groups[at].dtypes = append(groups[at].dtypes, d)
 	}
-	wheres := make([]where, 0, len(ranks))
-	for w := range ranks {
-		wheres = append(wheres, w)
+	return groups
+}
+
+// choices are the algorithms for one element type by size, up to the largest that was
+// measured. The table does not know in place: the call out of place decides, and the
+// one in place only where it alone was measured.
+func (c condition) choices(d dtype.DType, samples []Sample) (out []span) {
+	if slices.ContainsFunc(samples, func(s Sample) bool { return !s.InPlace }) {
+		samples = slices.DeleteFunc(slices.Clone(samples), func(s Sample) bool { return s.InPlace })
 	}
-	// Entries that name their buffers come before those that match any.
-	slices.SortFunc(wheres, func(a, b where) int {
-		if a.backend != b.backend {
-			return slices.Compare([]string{a.backend}, []string{b.backend})
+	times := map[int64]map[string]Sample{}
+	for _, s := range samples {
+		if times[s.Bytes] == nil {
+			times[s.Bytes] = map[string]Sample{}
 		}
-		return -slices.Compare([]string{a.buffers}, []string{b.buffers})
-	})
-	var out []choiceGroup
-	for _, w := range wheres {
-		slices.Sort(ranks[w])
-		for i, n := range ranks[w] {
-			entry := dist.TuningEntry{Backend: w.backend, Buffers: w.buffers}
-			if i < len(ranks[w])-1 {
-				entry.MaxRanks = n
-			}
-			var groups []choiceGroup
-			for _, d := range dtype.All() {
-				spans, has := byCondition[condition{w.backend, w.buffers, n, d}]
-				if !has {
-					continue
-				}
-				at := slices.IndexFunc(groups, func(g choiceGroup) bool { return slices.Equal(g.spans, spans) })
-				if at < 0 {
-					at = len(groups)
-					groups = append(groups, choiceGroup{entry, spans})
-				}
-				groups[at].entry.DTypes = append(groups[at].entry.DTypes, d)
-			}
-			// The last group serves every type that is not named before it.
-			groups[len(groups)-1].entry.DTypes = nil
-			out = append(out, groups...)
+		times[s.Bytes][s.Algorithm] = s
+	}
+	var last int64
+	for _, b := range Best(samples) {
+		previous := ""
+		if len(out) > 0 {
+			previous = out[len(out)-1].algorithm
 		}
+		builtIn := dist.DefaultTuning().Choose(c.backend, dist.AllReduce, c.ranks, d, int(b.Bytes), c.buffers == "symmetric")
+		now := choice(times[b.Bytes], b.Best, builtIn.Algorithm, previous)
+		switch {
+		case previous == "":
+			out = append(out, span{now, b.Bytes})
+		case now == previous:
+			out[len(out)-1].upTo = b.Bytes
+		default:
+			out[len(out)-1].upTo = between(times, previous, now, last, b.Bytes)
+			out = append(out, span{now, b.Bytes})
+		}
+		last = b.Bytes
 	}
 	return out
+}
+
+// choice is the algorithm for one size: what auto took, or would take by the built-in
+// table, unless the best is faster than that beyond doubt; and then the one that the
+// sizes below have, if that is as good.
+func choice(times map[string]Sample, best, builtIn, previous string) string {
+	today, measured := times[Auto]
+	name := today.Executed
+	if name == "" {
+		name = builtIn
+		today, measured = times[name]
+	}
+	if name != "" && (!measured || !today.Slower(times[best])) {
+		return name
+	}
+	if old, has := times[previous]; has && !old.Slower(times[best]) && (name == "" || today.Slower(old)) {
+		return previous
+	}
+	return best
 }
