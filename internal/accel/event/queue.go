@@ -39,9 +39,10 @@ func (e Event) Before(o Event) bool { return e.Time < o.Time || e.Time == o.Time
 
 func compare(a, b Event) int { return cmp.Or(cmp.Compare(a.Time, b.Time), cmp.Compare(a.Seq, b.Seq)) }
 
-// Queue is a calendar queue (Brown, 1988): a ring of days, each a short sorted
-// list, and a year that goes round it. Adding and removing take constant time
-// as long as a day holds few events, so the length of a day follows the events.
+// Queue is a calendar queue (Brown, 1988): a ring of days, each a heap, and a
+// year that goes round it. Adding and removing take constant time as long as a
+// day holds few instants, so the length of a day follows the events; the many of
+// one instant, which no calendar gets apart, cost the logarithm of their number.
 //
 // The zero Queue is empty and ready.
 type Queue struct {
@@ -49,17 +50,16 @@ type Queue struct {
 	shift uint  // a day is 1<<shift picoseconds
 	today int64 // the day, counted from time 0, that Pop looks at
 	n     int
-	// wasted counts steps over empty days and within long ones since the last
-	// rebuild, pops what they were for: a bad ratio means days of a bad length.
+	// wasted counts steps over empty days and past other instants of a day since
+	// the last rebuild, pops what they were for: a bad ratio means days of a bad
+	// length.
 	wasted, pops int
+	steps        int // all entries moved and days looked at so far, which tests bound
 }
 
-// day is the events of one day (of every year) in order. Those before first
-// have happened.
-type day struct {
-	events []Event
-	first  int
-}
+// day is the events of one day (of every year) as a heap: none happens before the
+// one at half its position.
+type day []Event
 
 const fewestDays = 16
 
@@ -78,33 +78,55 @@ func (q *Queue) Push(e Event) {
 	q.today = min(q.today, number)
 }
 
-// near is how many positions from the end of its day an event is looked for one by
-// one. Most belong there; among the many of one instant the rest are searched.
-const near = 4
-
 func (q *Queue) insert(number int64, e Event) {
 	d := &q.days[number&int64(len(q.days)-1)]
-	list := append(d.events, e)
-	i := len(list) - 1
-	for least := max(d.first, i-near); i > least && e.Before(list[i-1]); i-- {
-		list[i] = list[i-1]
+	heap := append(*d, e)
+	i := len(heap) - 1
+	for i > 0 {
+		above := (i - 1) / 2
+		if !e.Before(heap[above]) {
+			break
+		}
+		q.step(heap[above], e)
+		heap[i] = heap[above]
+		i = above
+	}
+	heap[i] = e
+	*d = heap
+}
+
+// first removes the first event of a day.
+func (q *Queue) first(d *day) Event {
+	heap := *d
+	first, last := heap[0], len(heap)-1
+	e := heap[last]
+	heap = heap[:last]
+	*d = heap
+	i := 0
+	for below := 1; below < last; below = 2*i + 1 {
+		if right := below + 1; right < last && heap[right].Before(heap[below]) {
+			below = right
+		}
+		if !heap[below].Before(e) {
+			break
+		}
+		q.step(heap[below], e)
+		heap[i] = heap[below]
+		i = below
+	}
+	if last > 0 {
+		heap[i] = e
+	}
+	return first
+}
+
+// step counts that one event passed another in a heap. Shorter days save it unless
+// both are of one instant.
+func (q *Queue) step(a, b Event) {
+	q.steps++
+	if a.Time != b.Time {
 		q.wasted++
 	}
-	if i > d.first && e.Before(list[i-1]) {
-		low, high := d.first, i-1 // the position is between: list[high] is later
-		for low < high {
-			if middle := int(uint(low+high) / 2); e.Before(list[middle]) {
-				high = middle
-			} else {
-				low = middle + 1
-			}
-		}
-		copy(list[low+1:i+1], list[low:i])
-		q.wasted += (i - low) / near
-		i = low
-	}
-	list[i] = e
-	d.events = list
 }
 
 // Pop removes the next event.
@@ -118,27 +140,24 @@ func (q *Queue) Pop() (Event, bool) {
 	mask := int64(len(q.days) - 1)
 	for range q.days {
 		d := &q.days[q.today&mask]
-		if d.first < len(d.events) && int64(d.events[d.first].Time)>>q.shift == q.today {
-			e := d.events[d.first]
-			d.first++
-			if d.first == len(d.events) {
-				d.events, d.first = d.events[:0], 0
-			}
+		if len(*d) > 0 && int64((*d)[0].Time)>>q.shift == q.today {
 			q.n--
 			q.pops++
-			return e, true
+			return q.first(d), true
 		}
 		q.today++
 		q.wasted++
+		q.steps++
 	}
 	// A whole year without an event: go straight to the next one.
 	var next Event
 	found := false
 	for _, d := range q.days {
-		if d.first < len(d.events) && (!found || d.events[d.first].Before(next)) {
-			next, found = d.events[d.first], true
+		if len(d) > 0 && (!found || d[0].Before(next)) {
+			next, found = d[0], true
 		}
 	}
+	q.steps += len(q.days)
 	q.today = int64(next.Time) >> q.shift
 	return q.Pop()
 }
@@ -149,9 +168,10 @@ func (q *Queue) Pop() (Event, bool) {
 func (q *Queue) rebuild(days int) {
 	all := make([]Event, 0, q.n)
 	for _, d := range q.days {
-		all = append(all, d.events[d.first:]...)
+		all = append(all, d...)
 	}
 	slices.SortFunc(all, compare)
+	q.steps += len(all)
 	// Events at one instant do not get apart in days however short, so only
 	// the gaps between instants count.
 	instants, last := 0, 0
@@ -169,11 +189,11 @@ func (q *Queue) rebuild(days int) {
 		const usual = 4 // events of a day
 		room := make([]Event, usual*days)
 		for i := range q.days {
-			q.days[i].events = room[usual*i : usual*i : usual*(i+1)]
+			q.days[i] = room[usual*i : usual*i : usual*(i+1)]
 		}
 	}
 	for i := range q.days {
-		q.days[i] = day{events: q.days[i].events[:0]}
+		q.days[i] = q.days[i][:0]
 	}
 	for _, e := range all {
 		q.insert(int64(e.Time)>>q.shift, e)

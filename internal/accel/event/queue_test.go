@@ -2,6 +2,7 @@ package event
 
 import (
 	"container/heap"
+	"math/bits"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -62,6 +63,41 @@ func TestQueueBunches(t *testing.T) {
 	}
 	if _, ok := q.Pop(); ok {
 		t.Fatal("an empty queue has an event")
+	}
+}
+
+// However events lie, the queue's work is in proportion to their number: entries that
+// it moves and days that it looks at, per event. Of k events at one instant each
+// may cost twice the logarithm of k, never a share of k.
+func TestQueueWorkIsLinear(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 4))
+	for _, c := range []struct {
+		name string
+		at   func(i, n int) Event
+	}{
+		{"one instant, last first", func(i, n int) Event { return Event{Seq: uint64(n - i)} }},
+		{"one instant, any order", func(i, n int) Event { return Event{Seq: rng.Uint64()} }},
+		{"a hundred instants", func(i, n int) Event { return Event{Time: Time(i%100) * 4000, Seq: rng.Uint64()} }},
+		{"spread", func(i, n int) Event { return Event{Time: Time(rng.IntN(1e9)), Seq: uint64(i)} }},
+		{"half of them far away", func(i, n int) Event { return Event{Time: Time(i%2) * 1e15, Seq: rng.Uint64()} }},
+	} {
+		for _, n := range []int{1 << 8, 1 << 12, 1 << 16} {
+			var q Queue
+			for i := range n {
+				q.Push(c.at(i, n))
+			}
+			last := Event{Time: -1}
+			for range n {
+				e, _ := q.Pop()
+				if e.Before(last) {
+					t.Fatalf("%s: %+v came after %+v", c.name, e, last)
+				}
+				last = e
+			}
+			if most := n * (2*bits.Len(uint(n)) + 16); q.steps > most {
+				t.Errorf("%s: %d steps for %d events, want at most %d", c.name, q.steps, n, most)
+			}
+		}
 	}
 }
 

@@ -2,6 +2,8 @@ package sim
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/kernbench/kernbench/accel/tl"
 	"github.com/kernbench/kernbench/internal/accel/event"
@@ -72,7 +74,8 @@ func (g *engine) checkSlots() error {
 			rings[g.memory(int(op.Port.To))] += int64(g.Slots) * int64(g.SlotBytes)
 		}
 	}
-	for memory, need := range rings {
+	for _, memory := range slices.Sorted(maps.Keys(rings)) {
+		need := rings[memory]
 		if have := g.Topo.Capacity(g.Buffer); need > have {
 			return fmt.Errorf("the receive slots of %v need %d bytes of %s, which has %d: lower slot_size or n_slots",
 				g.Topo.At(memory), need, g.Buffer, have)
