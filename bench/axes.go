@@ -133,6 +133,13 @@ func Drop(where Where) Clause {
 	return func(d *declaration) { d.part.Wheres = append(d.part.Wheres, where) }
 }
 
+// Refuse refuses a run any point of which is a mistake together with the options: the
+// error goes to the user as one of usage, and nothing runs. It must be pure, as that
+// of [Drop].
+func Refuse(mistake func(p, options Point) error) Clause {
+	return func(d *declaration) { d.part.Mistakes = append(d.part.Mistakes, mistake) }
+}
+
 // Profile declares values that --profile NAME gives to axes, each "axis=SPEC". A
 // profile without any names the axes as declared.
 func Profile(name string, axes ...string) Clause {

@@ -70,14 +70,16 @@ type Bench struct {
 // DeclaredPart is what [Part] declares: axes, environment variables, and what runs
 // at each of their points.
 type DeclaredPart struct {
-	Name    string // empty for the only part of a plain bench
-	Help    string
-	Axes    []Axis
-	Envs    []EnvAxis
-	Zips    [][]string // names that move together; axes and env may be mixed
-	Wheres  []Where
-	On      map[string][]Axis // by backend: axes that have other values there
-	Metrics []MetricInfo
+	Name   string // empty for the only part of a plain bench
+	Help   string
+	Axes   []Axis
+	Envs   []EnvAxis
+	Zips   [][]string // names that move together; axes and env may be mixed
+	Wheres []Where
+	// Mistakes are the conditions of [Refuse].
+	Mistakes []func(p, options Point) error
+	On       map[string][]Axis // by backend: axes that have other values there
+	Metrics  []MetricInfo
 
 	Body    Body     // either a body of this program
 	Command *Command // or another program

@@ -37,17 +37,21 @@ func layout(g *dist.Group, spec Spec, outline sparse.Problem) (owners sparse.Lay
 	return owners, seconds, err
 }
 
-// errRankZero is the other ranks' error when rank 0, which has the reason, cannot
-// partition.
-var errRankZero = errors.New("rank 0 could not partition the problem")
-
-// sendShares tells every rank its share, or that there is none.
+// sendShares tells every rank its share, or why there is none: whichever rank is
+// heard first, the reason is.
 func sendShares(g *dist.Group, owners sparse.Layout, failed error) error {
-	for r := 1; r < g.Size(); r++ {
-		if failed != nil {
-			failed = errors.Join(failed, g.Send(dist.Of([]int64{-1}), r))
-			continue
+	if failed != nil {
+		reason := []byte(failed.Error())
+		for r := 1; r < g.Size(); r++ {
+			err := g.Send(dist.Of([]int64{-int64(len(reason))}), r)
+			if err == nil {
+				err = g.Send(dist.Of(reason), r)
+			}
+			failed = errors.Join(failed, err)
 		}
+		return failed
+	}
+	for r := 1; r < g.Size(); r++ {
 		var own []int64
 		for _, rows := range owners.Rows(r) {
 			own = append(own, int64(rows.Lo), int64(rows.Hi))
@@ -56,7 +60,7 @@ func sendShares(g *dist.Group, owners sparse.Layout, failed error) error {
 			return err
 		}
 	}
-	for r := 1; failed == nil && r < g.Size(); r++ {
+	for r := 1; r < g.Size(); r++ {
 		ghosts, err := recvList(g, r)
 		if err != nil {
 			return err
@@ -68,7 +72,7 @@ func sendShares(g *dist.Group, owners sparse.Layout, failed error) error {
 			return err
 		}
 	}
-	return failed
+	return nil
 }
 
 // receiveShare learns which rows this rank owns, and asks for the owners of the
@@ -96,7 +100,7 @@ func receiveShare(g *dist.Group, source Source) (sparse.Layout, error) {
 }
 
 // sendList and recvList move numbers of which the receiver does not know how
-// many there are; a negative length says that rank 0 failed.
+// many there are; a negative length is that of the reason why rank 0 sends none.
 func sendList(g *dist.Group, list []int64, to int) error {
 	err := g.Send(dist.Of([]int64{int64(len(list))}), to)
 	if err == nil && len(list) > 0 {
@@ -112,7 +116,11 @@ func recvList(g *dist.Group, from int) ([]int64, error) {
 	length := make([]int64, 1)
 	err := g.Recv(dist.Of(length), from)
 	if err == nil && length[0] < 0 {
-		return nil, errRankZero
+		reason := make([]byte, -length[0])
+		if err := g.Recv(dist.Of(reason), from); err != nil {
+			return nil, fmt.Errorf("receiving why rank %d sends no rows: %w", from, err)
+		}
+		return nil, fmt.Errorf("rank %d: %s", from, reason)
 	}
 	list := make([]int64, max(0, length[0]))
 	if err == nil && len(list) > 0 {

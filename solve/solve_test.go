@@ -277,8 +277,10 @@ func TestMatrixFile(t *testing.T) {
 		_, err := New(g, Spec{Source: MatrixFile(path), Partitioner: "coordinate", Method: "cg", RHS: noise, RTol: 1e-8})
 		return err
 	})
-	if errs[0] == nil || !strings.Contains(errs[0].Error(), "no coordinates") || !errors.Is(errs[1], errRankZero) {
-		t.Errorf("coordinates of a file: %v", errs)
+	for r, err := range errs { // whichever is heard first
+		if err == nil || !strings.Contains(err.Error(), "no coordinates") {
+			t.Errorf("coordinates of a file, rank %d: %v", r, err)
+		}
 	}
 	errs = onRanks(t, 1, func(g *dist.Group) error {
 		_, err := New(g, Spec{Source: MatrixFile(path + ".gone"), Partitioner: "simple", Method: "cg", RHS: noise})

@@ -33,9 +33,6 @@ func body(ctx context.Context, s *bench.State) error {
 	if err != nil {
 		return err
 	}
-	if s.Int(repeatOption) < 1 {
-		return fmt.Errorf("--repeat %d: want at least 1", s.Int(repeatOption))
-	}
 	memory := newMemory()
 	g, err := join(ctx, s)
 	if err != nil {
@@ -51,6 +48,9 @@ func body(ctx context.Context, s *bench.State) error {
 		return err
 	}
 	s.Detail("problem", name)
+	if err := reportLibrary(s, spec); err != nil {
+		return err
+	}
 	s.Detail("seed", fmt.Sprint(s.Seed()))
 	if gen, ok := spec.Source.(solve.Generated); ok {
 		if grid, ok := gen.Problem.(sparse.Gridded); ok {
@@ -78,6 +78,20 @@ func body(ctx context.Context, s *bench.State) error {
 	}
 	s.Phase("gate")
 	return out.Gate(spec.RTol)
+}
+
+// reportLibrary notes the C library that the partitioner used on rank 0.
+func reportLibrary(s *bench.State, spec solve.Spec) error {
+	p, err := partition.Lookup(spec.Partitioner)
+	if err != nil || p.Library == nil || s.Rank() != 0 {
+		return err
+	}
+	name, err := p.Library()
+	if err != nil {
+		return err
+	}
+	s.Detail("library", name)
+	return nil
 }
 
 // timeSolves solves as often as asked, with sweeps of the triad in between, checks

@@ -57,7 +57,7 @@ func entryOf(r *journal.Row) entry {
 		"mode": rowset.Text(r, modeAxis), "world_size": rowset.Ranks(r), "partitioner": rowset.Text(r, partitionerAxis),
 		"objective": rowset.Text(r, objectiveAxis),
 		"method":    rowset.Text(r, methodAxis), "preconditioner": rowset.Text(r, precondAxis), "problem": r.Details["problem"],
-		"grid":   r.Details["grid"],
+		"grid": r.Details["grid"], "library": r.Details["library"],
 		"matrix": rowset.Text(r, matrixOption), "rhs": rowset.Text(r, rhsAxis), "storage": rowset.Text(r, storageAxis),
 		"dtype": "f64", "rtol": rtol.Float(), "seed": r.Details["seed"],
 		"backend": r.Backend, "env": r.Env, "host": r.Host, "time": r.Time.UTC().Format("2006-01-02T15:04:05Z"),

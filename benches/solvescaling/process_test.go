@@ -6,6 +6,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -84,6 +85,30 @@ func TestProcesses(t *testing.T) {
 	var out bytes.Buffer
 	if written, err := report.Headlines(&out, Bench(), rows, 0); !written || err != nil || !strings.Contains(out.String(), "weak scaling: poisson 2-D 5-point, cg, simple partition, 2k unknowns per rank") {
 		t.Errorf("%v: %s", err, out.String())
+	}
+}
+
+// The file that KERNBENCH_METIS names is the one that the ranks open, and a row says
+// which it was; a file that cannot be used is the row's reason, whichever rank is
+// heard first.
+func TestMetisOfTheUser(t *testing.T) {
+	const axes = "num_ranks=3 dof-per-rank=200 partitioner=metis"
+	of := func(file string) []string {
+		env := slices.DeleteFunc(os.Environ(), func(e string) bool { return strings.HasPrefix(e, "KERNBENCH_METIS=") })
+		return append(env, "KERNBENCH_METIS="+file)
+	}
+	for range 3 {
+		_, rows := runInto(t, filepath.Join(t.TempDir(), "run"), axes, "repeat=1", run.Options{Environ: of("/no/such/metis.so")})
+		if len(rows) != 1 || rows[0].Status != journal.Failed || !strings.Contains(rows[0].Reason, "/no/such/metis.so") {
+			t.Fatalf("%v", rows)
+		}
+	}
+	_, rows := runInto(t, filepath.Join(t.TempDir(), "run"), axes, "repeat=1", run.Options{Environ: of("libmetis.so.5")})
+	if len(rows) != 1 || rows[0].Status != journal.OK {
+		t.Fatalf("this test needs Debian's libmetis5: %v", rows)
+	}
+	if name := rows[0].Details["library"]; !strings.HasPrefix(name, "METIS 5.") || !strings.Contains(name, "/libmetis.so.5") {
+		t.Errorf("the row's library is %q", name)
 	}
 }
 

@@ -6,7 +6,6 @@ package solvescaling
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -108,6 +107,7 @@ docs/solve-scaling.md explains every metric.`),
 		bench.Option(repeatOption, bench.KindInt, "3", "timed solves; curves use the best, the row keeps the spread"),
 		bench.FileOption(matrixOption, "", "Matrix Market file to solve with instead of a generated problem"),
 		bench.Drop(invalidPoint),
+		bench.Refuse(mistake),
 		bench.Timeout(2 * time.Hour),
 		bench.Backends(dist.BackendsThat(canSolve)...),
 		bench.Version("1"),
@@ -212,6 +212,43 @@ func invalidPoint(p point.Point) error {
 	return part.Check(v)
 }
 
+// mistake says what is wrong with the numbers and the file of a request.
+func mistake(p, options point.Point) error {
+	for _, o := range []struct {
+		name  string
+		least float64
+	}{{maxIterOption, 0}, {stopOption, 0}, {restartOption, 1}, {repeatOption, 1}} {
+		if v, _ := options.Get(o.name); v.Float() < o.least {
+			return fmt.Errorf("--%s %s: want at least %g", o.name, v, o.least)
+		}
+	}
+	if rtol, _ := options.Get(rtolOption); !(rtol.Float() > 0 && rtol.Float() < 1) {
+		return fmt.Errorf("--%s %s: want a number above 0 and below 1", rtolOption, rtol)
+	}
+	for _, size := range []string{perRankAxis, totalAxis} {
+		if v, _ := p.Get(size); v.Int() < 1 {
+			return fmt.Errorf("--%s %s: want at least 1", size, v)
+		}
+	}
+	path, _ := options.Get(matrixOption)
+	if path.String() == "" {
+		return nil
+	}
+	mode, _ := p.Get(modeAxis)
+	problem, _ := p.Get(problemAxis)
+	total, _ := p.Get(totalAxis)
+	switch {
+	case problem.String() != auto:
+		return fmt.Errorf("--%s %s and --%s %s: give one of them", problemAxis, problem, matrixOption, path)
+	case mode.String() != strong:
+		return fmt.Errorf("--%s %s has one size: %s scaling needs a generated problem, --%s %s takes the file",
+			matrixOption, path, mode, modeAxis, strong)
+	case total.Int() != defaultTotal:
+		return fmt.Errorf("--%s %s has one size: --%s %s has no effect, leave it out", matrixOption, path, totalAxis, total)
+	}
+	return nil
+}
+
 // unusedSize refuses the size of another mode: its values would all be the same
 // work, and of another size than the user had in mind.
 func unusedSize(p point.Point) error {
@@ -266,23 +303,12 @@ func specOf(s *bench.State) (solve.Spec, string, error) {
 		spec.Storage = solve.Plain
 	}
 	if path := s.Str(matrixOption); path != "" {
-		switch {
-		case s.Str(problemAxis) != auto:
-			return spec, "", fmt.Errorf("--problem %s and --matrix %s: give one of them", s.Str(problemAxis), path)
-		case s.Str(modeAxis) != strong:
-			return spec, "", bench.Skip("a file has one size: %s scaling needs a generated problem, --mode strong takes the file", s.Str(modeAxis))
-		case s.Int(totalAxis) != defaultTotal:
-			return spec, "", bench.Skip("a file has one size: --%s %d has no effect, leave it out", totalAxis, s.Int(totalAxis))
-		}
 		spec.Source = solve.MatrixFile(path)
 		return spec, path, nil
 	}
 	rows := s.Int(perRankAxis) * s.Size()
 	if s.Str(modeAxis) == strong {
 		rows = s.Int(totalAxis)
-	}
-	if rows < 1 {
-		return spec, "", errors.New("no unknowns: give --dof-per-rank or --total-dof of at least 1")
 	}
 	kind := s.Str(problemAxis)
 	if kind == auto {

@@ -259,12 +259,9 @@ func TestMatrix(t *testing.T) {
 	}{
 		{"mode=strong", "matrix=" + good, journal.OK, ""},
 		{"mode=strong partitioner=multilevel", "matrix=" + good, journal.OK, ""},
-		{"mode=strong total-dof=500", "matrix=" + good, journal.Skipped, "leave it out"},
-		{"mode=weak", "matrix=" + good, journal.Skipped, "--mode strong takes the file"},
 		{"mode=strong", "matrix=" + skew, journal.Skipped, "needs a symmetric positive definite"},
 		{"mode=strong method=gmres", "matrix=" + skew, journal.OK, ""},
 		{"mode=strong", "matrix=" + bad, journal.Failed, "line 4"},
-		{"mode=strong problem=poisson", "matrix=" + good, journal.Failed, "give one of them"},
 		{"mode=strong partitioner=coordinate", "matrix=" + good, journal.Failed, "no coordinates"},
 		{"mode=strong partitioner=block", "matrix=" + good, journal.Failed, "no grid"},
 	} {
@@ -273,6 +270,30 @@ func TestMatrix(t *testing.T) {
 			t.Errorf("%s, %s: %s: %s", c.axes, filepath.Base(c.options), o.Status, o.Reason)
 		}
 	}
+}
+
+// A number or a file that cannot be meant refuses the whole request: nothing runs.
+func TestMistakes(t *testing.T) {
+	for _, c := range []struct{ axes, options, reason string }{
+		{"", "rtol=-1", "--rtol -1: want a number above 0"},
+		{"", "rtol=0", "--rtol 0: want"},
+		{"", "rtol=1", "below 1"},
+		{"", "maxiter=-1", "--maxiter -1: want at least 0"},
+		{"", "stop-after=-5", "--stop-after -5: want at least 0"},
+		{"method=gmres", "restart=0", "--restart 0: want at least 1"},
+		{"", "repeat=0", "--repeat 0: want at least 1"},
+		{"dof-per-rank=0", "", "--dof-per-rank 0: want at least 1"},
+		{"mode=weak", "matrix=m.mtx", "--mode strong takes the file"},
+		{"mode=weak,strong", "matrix=m.mtx", "--mode strong takes the file"},
+		{"mode=strong total-dof=500", "matrix=m.mtx", "leave it out"},
+		{"mode=strong problem=poisson", "matrix=m.mtx", "give one of them"},
+	} {
+		_, err := plan.Make(Bench(), plan.Request{Axes: assigns(c.axes + " num_ranks=1"), Options: assigns(c.options), Backend: "cpu"})
+		if err == nil || !strings.Contains(err.Error(), c.reason) {
+			t.Errorf("%s %s: %v, want the reason %q", c.axes, c.options, err, c.reason)
+		}
+	}
+	planned(t, "mode=strong", "matrix=m.mtx rtol=1e-3 maxiter=0 restart=1")
 }
 
 // What makes no sense is dropped when planning, with a reason.

@@ -192,6 +192,11 @@ func (p *Plan) expand(part *bench.DeclaredPart, req Request, only []expr) ([]*Gr
 		ranks := ranksPtr(t.Ranks)
 		t.Index = p.Points + len(p.Dropped)
 		t.Key = journal.Key(p.Bench.Name, part.Name, p.Bench.Version, t.Point, ranks, p.Backend, t.Env, p.Options, inputs)
+		for _, mistake := range part.Mistakes {
+			if err := mistake(t.whole(), p.Options); err != nil {
+				return nil, err
+			}
+		}
 		err := dropped(part, t)
 		if w := req.World; err == nil && w != nil && !p.Shape.InProcess && t.Ranks > 0 && t.Ranks != w.Ranks {
 			err = errors.New(w.Reason)
@@ -305,14 +310,18 @@ func ranksPtr(n int) *int {
 }
 
 func dropped(part *bench.DeclaredPart, t Task) error {
-	p := t.Point
-	if t.Ranks > 0 {
-		p = p.With(bench.RanksAxis, point.IntValue(int64(t.Ranks)))
-	}
 	for _, where := range part.Wheres {
-		if err := where(p); err != nil {
+		if err := where(t.whole()); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// whole is the point with its number of ranks.
+func (t Task) whole() point.Point {
+	if t.Ranks > 0 {
+		return t.Point.With(bench.RanksAxis, point.IntValue(int64(t.Ranks)))
+	}
+	return t.Point
 }

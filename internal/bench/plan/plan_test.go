@@ -194,6 +194,25 @@ func TestWhereDropsWithItsReason(t *testing.T) {
 	}
 }
 
+// A mistake in an option, alone or together with a point, refuses the whole request.
+func TestMistakesRefuseTheRequest(t *testing.T) {
+	b := bench.New("b", nop, bench.Ints("n", "1,2"), bench.Option("limit", point.Int, "5", "h"),
+		bench.Refuse(func(p, options point.Point) error {
+			n, _ := p.Get("n")
+			limit, _ := options.Get("limit")
+			if n.Int() > limit.Int() {
+				return fmt.Errorf("--limit %s: below n=%s", limit, n)
+			}
+			return nil
+		}))
+	for text, want := range map[string]string{"5": "", "1": "--limit 1: below n=2", "-1": "--limit -1: below n=1"} {
+		_, err := Make(b, Request{Backend: "cpu", Options: []Assign{{"limit", text}}})
+		if (err == nil) != (want == "") || err != nil && err.Error() != want {
+			t.Errorf("--limit %s: %v, want %q", text, err, want)
+		}
+	}
+}
+
 func TestAllDroppedSaysWhy(t *testing.T) {
 	b := bench.New("b", nop, bench.Ints("n", "1,2"), bench.Drop(func(point.Point) error { return errors.New("never on a Sunday") }))
 	if _, err := Make(b, request(nil, nil)); err == nil || !strings.Contains(err.Error(), "all 2 points: never on a Sunday") {

@@ -130,6 +130,24 @@ func (l *Library) Bind(funcs map[string]*Func) error {
 	return errors.Join(faults...)
 }
 
+// FileOf is the file that a function was loaded from, links followed; "" where the
+// system does not tell.
+func FileOf(f Func) string {
+	maps, err := os.ReadFile("/proc/self/maps")
+	if err != nil {
+		return ""
+	}
+	for line := range strings.Lines(string(maps)) {
+		var lo, hi, offset, inode uint64
+		var mode, device, file string
+		_, err := fmt.Sscanf(line, "%x-%x %s %x %s %d %s", &lo, &hi, &mode, &offset, &device, &inode, &file)
+		if err == nil && lo <= uint64(f) && uint64(f) < hi {
+			return file
+		}
+	}
+	return ""
+}
+
 // Bytes views n bytes at an address that C gave, for as long as C keeps them.
 func Bytes(addr uintptr, n int) []byte {
 	// By way of the variable's own address: to the compiler a plain conversion

@@ -34,6 +34,21 @@ func TestCall(t *testing.T) {
 	}
 }
 
+// The file of a function is the one that a link leads to.
+func TestFileOf(t *testing.T) {
+	l := open(t)
+	var labs Func
+	if err := l.Bind(map[string]*Func{"labs": &labs}); err != nil {
+		t.Fatal(err)
+	}
+	if file := FileOf(labs); !strings.Contains(file, "/libc") {
+		t.Errorf("labs comes from %q", file)
+	}
+	if file := FileOf(1); file != "" {
+		t.Errorf("address 1 is of %q", file)
+	}
+}
+
 // C sorts with a Go function, which reads C's view of the elements.
 func TestCallback(t *testing.T) {
 	l := open(t)

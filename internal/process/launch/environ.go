@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/kernbench/kernbench/internal/host/dynlib"
 )
 
 const (
@@ -41,9 +43,16 @@ var (
 		"SLURM_PROCID", "SLURM_LOCALID", "SLURM_NODEID", "SLURM_STEP_*",
 		"KERNBENCH_*",
 	}
-	// Settings of the user, though they share a prefix with the above.
+	// Settings of the user, though they share a prefix with the above. So are the variables that name the file of a
+	// declared library.
 	settingVars = []string{"PMIX_MCA_*", "KERNBENCH_HOST", "KERNBENCH_MPI_LIB"}
 )
+
+// setting reports whether a variable is the user's, for every process alike.
+func setting(name string) bool {
+	return matches(settingVars, name) ||
+		slices.ContainsFunc(dynlib.Declared(), func(s dynlib.Spec) bool { return s.Env == name })
+}
 
 // Environ makes the complete environment of one process: base without the variables of an outer launcher, with set
 // applied (nil removes), with the rank variables. A set variable wins over everything but the rank variables, which
@@ -56,7 +65,7 @@ func Environ(base []string, set map[string]*string, rank *RankVars) []string {
 		if !ok || name == "" {
 			continue // no program can look it up
 		}
-		if !matches(launcherVars, name) || matches(settingVars, name) {
+		if !matches(launcherVars, name) || setting(name) {
 			vars[name] = entry
 		}
 	}

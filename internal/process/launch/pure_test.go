@@ -11,10 +11,14 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/kernbench/kernbench/internal/host/dynlib"
 	"github.com/kernbench/kernbench/internal/process/connection"
 	"golang.org/x/sys/unix"
 	"pgregory.net/rapid"
 )
+
+// A library that anybody declares: the variable that names its file is a setting.
+var _ = dynlib.Declare(dynlib.Spec{Name: "of this test", Env: "KERNBENCH_TEST_LIBRARY"})
 
 func TestEnviron(t *testing.T) {
 	value := func(s string) *string { return &s }
@@ -25,7 +29,7 @@ func TestEnviron(t *testing.T) {
 		"SLURM_PROCID=9", "SLURM_LOCALID=9", "SLURM_NODEID=9", "SLURM_STEP_ID=9", "KERNBENCH_AGENT=x", "KERNBENCH_LAUNCH=x",
 	}
 	kept := []string{
-		"HOME=/h", "LOCAL_RANKS=3", "MY_RANK=1", "NCCL_ALGO=Ring", "OMPI_MCA_btl=self", "PMIX_MCA_gds=hash", "RANKS=2", "SLURM_JOB_ID=7",
+		"HOME=/h", "KERNBENCH_TEST_LIBRARY=/lib/x.so", "LOCAL_RANKS=3", "MY_RANK=1", "NCCL_ALGO=Ring", "OMPI_MCA_btl=self", "PMIX_MCA_gds=hash", "RANKS=2", "SLURM_JOB_ID=7",
 	}
 	tests := map[string]struct {
 		base []string

@@ -1,8 +1,11 @@
 package partition
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"path/filepath"
+	"strings"
 	"sync"
 	"unsafe"
 
@@ -13,7 +16,7 @@ import (
 func init() {
 	// Parts may be empty where there are few rows to a part.
 	Register(Partitioner{Name: "metis", Help: "METIS's k-way partition, for edge cut or volume; needs its library",
-		Needs: Graph, Objectives: []Objective{EdgeCut, Volume}, Library: metisSpec.Name, Imbalance: 1.1, Slack: 2, Make: metis})
+		Needs: Graph, Objectives: []Objective{EdgeCut, Volume}, Library: metisName, Imbalance: 1.1, Slack: 2, Make: metis})
 }
 
 // Of METIS 5 these functions are used:
@@ -28,6 +31,7 @@ func init() {
 // other is set.
 type metisLibrary struct {
 	defaults, kway dynlib.Func
+	name           string // with the version, which no function tells: the file's name does
 }
 
 const (
@@ -61,7 +65,21 @@ func loadMetis(spec dynlib.Spec) (*metisLibrary, error) {
 	if options[metisOptions-1] != -1 || options[metisOptions] != 0 {
 		return nil, fmt.Errorf("%v was not built with 32-bit indices", lib)
 	}
+	m.name = lib.String()
+	if file := dynlib.FileOf(m.kway); file != "" {
+		_, version, _ := strings.Cut(filepath.Base(file), ".so.")
+		m.name = fmt.Sprintf("%s %s (%s)", spec.Name, cmp.Or(version, "of unknown version"), file)
+	}
 	return m, nil
+}
+
+// metisName says which METIS is used.
+func metisName() (string, error) {
+	lib, err := openMetis()
+	if err != nil {
+		return "", err
+	}
+	return lib.name, nil
 }
 
 func metis(p sparse.Problem, o Options) (sparse.Layout, error) {

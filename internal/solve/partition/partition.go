@@ -72,7 +72,9 @@ type Partitioner struct {
 	Help       string
 	Needs      Needs
 	Objectives []Objective // that it can optimise for, beyond EdgeCut
-	Library    string      // the C library that it needs; "" is none
+	// Library opens the C library that it needs and tells its name, version and file;
+	// nil where it needs none.
+	Library func() (string, error)
 	// Imbalance is the promise that no part is larger than this many times the
 	// mean, nor by more than Slack rows above it where that is more.
 	Imbalance float64
