@@ -8,7 +8,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kernbench/kernbench/internal/base/suggest"
-	"github.com/kernbench/kernbench/internal/bench/measure"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/view/compare"
 )
@@ -21,8 +20,10 @@ func (a *app) compareCommand() *cobra.Command {
 		Short: "Show what became faster or slower between two runs",
 		Long: `Pairs the points of two runs and judges each: faster, slower, same, ambiguous
 (the data cannot tell), lost or new. Trials (separate launches) are the
-statistical unit when both sides have at least 4; otherwise the samples within
-a launch are all there is, and the verdicts are more careful.
+statistical unit: how launches differ takes at least 4 on both sides, and fewer
+give no verdict, whatever the samples within them say. Run with --trials 6. A
+trial that stolen time, another kernbench or drift disturbed does not count.
+Simulated rows have no noise and are compared exactly, one trial or many.
 
 ` + runHelp + `
 
@@ -38,11 +39,11 @@ Exit status: 0 nothing slower or lost, 1 something is, 2 wrong usage,
 			}
 			var sides [2]compare.Run
 			for i, spec := range args {
-				j, r, err := journal.LoadRun(spec)
+				_, r, err := journal.LoadRun(spec)
 				if err != nil {
 					return usage(err)
 				}
-				sides[i] = compare.Run{Header: &r.Header, Rows: r.Latest(), Samples: rawSamples(j.Dir())}
+				sides[i] = compare.Run{Header: &r.Header, Rows: r.Latest()}
 			}
 			rep, err := compare.Compare(sides[0], sides[1], opts)
 			if err != nil {
@@ -64,22 +65,4 @@ Exit status: 0 nothing slower or lost, 1 something is, 2 wrong usage,
 	fl.StringSliceVar(&opts.Ignore, "ignore", nil, "axes, variables or options that differ on purpose")
 	fl.StringVar(&format, "format", format, "what to print: "+strings.Join(compare.Formats(), ", "))
 	return cmd
-}
-
-// rawSamples loads a row's time samples from beside the journal.
-func rawSamples(dir string) func(*journal.Row, string) ([]float64, error) {
-	return func(row *journal.Row, metric string) ([]float64, error) {
-		if row.Raw == "" || metric != "time_us" {
-			return nil, nil
-		}
-		data, err := journal.ReadRaw(dir, row.Raw)
-		if err != nil {
-			return nil, err
-		}
-		var m measure.Matrix
-		if err := m.UnmarshalBinary(data); err != nil {
-			return nil, err
-		}
-		return measure.PerIterationMax(m), nil
-	}
 }

@@ -14,21 +14,17 @@ const (
 	DefaultFloor  = 0.02
 	DefaultAlpha  = 0.05
 
-	// MinTrials on both sides make trials the statistical unit.
+	// MinTrials on both sides are the least that show how launches differ: fewer
+	// cannot reach 5 % in a rank test.
 	MinTrials = 4
-	// WideFloor replaces a smaller floor where there are too few trials.
-	WideFloor = 0.05
-	// LaunchSpread is the relative standard deviation from launch to launch that is
-	// assumed where it cannot be estimated.
-	LaunchSpread = 0.02
+	// AdvisedTrials find a change of 10 % through a spread of 3 % between launches.
+	AdvisedTrials = 6
 )
 
-// Run is one side of a comparison. Samples loads the samples of one metric of
-// a row, in the order they were taken; it may be nil, and may give none.
+// Run is one side of a comparison.
 type Run struct {
-	Header  *journal.Header
-	Rows    []journal.Row
-	Samples func(row *journal.Row, metric string) ([]float64, error)
+	Header *journal.Header
+	Rows   []journal.Row
 }
 
 // Options say what is compared and how strictly. The zero value means the
@@ -83,11 +79,10 @@ type Method string
 
 // The methods, strongest first.
 const (
-	Exact  Method = "exact"  // values without noise
-	Ranks  Method = "ranks"  // Mann-Whitney U over trials
-	TTest  Method = "t"      // Welch's t over trials, U agreeing
-	Blocks Method = "blocks" // samples within too few launches
-	None   Method = "none"   // a value without any measure of its noise
+	Exact Method = "exact" // values without noise
+	Ranks Method = "ranks" // Mann-Whitney U over trials
+	TTest Method = "t"     // Welch's t over trials, U agreeing
+	None  Method = "none"  // too few trials to show how launches differ
 )
 
 // Pair is one point on both sides. A side that has no such point is nil.
@@ -141,7 +136,7 @@ func Compare(old, new Run, opts Options) (Report, error) {
 		OldRun: runID(old), NewRun: runID(new), Metric: metric.Name, Unit: metric.Unit, Better: metric.Better,
 		Floor: opts.Floor, Alpha: opts.Alpha, Counts: map[Verdict]int{},
 	}
-	j := judge{opts: opts, lowerIsBetter: metric.Better == "lower", old: old, new: new}
+	j := judge{opts: opts, lowerIsBetter: metric.Better == "lower"}
 	report.Pairs = j.pairs(points)
 	for _, p := range report.Pairs {
 		report.Counts[p.Verdict]++

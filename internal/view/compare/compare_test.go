@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"encoding/xml"
-	"errors"
 	"flag"
 	"math"
 	"os"
@@ -97,11 +96,12 @@ func TestVerdicts(t *testing.T) {
 		{"exact, below the floor", one(simulated(rowOf(1, 0, 10))), one(simulated(rowOf(1, 0, 10.1))), Same, Exact, 0},
 		{"exact, slower", one(simulated(rowOf(1, 0, 10))), one(simulated(rowOf(1, 0, 10.3))), Slower, Exact, 1},
 		{"exact, faster", one(simulated(rowOf(1, 0, 10))), one(simulated(rowOf(1, 0, 9.7))), Faster, Exact, 0},
-		{"one launch, much slower", one(withInterval(rowOf(1, 0, 10), .005)), one(withInterval(rowOf(1, 0, 13), .005)), Slower, Blocks, 1},
-		{"one launch, beyond the floor but not the launches", one(withInterval(rowOf(1, 0, 10), .005)), one(withInterval(rowOf(1, 0, 10.55), .005)), Ambiguous, Blocks, 3},
-		{"one launch, same", one(withInterval(rowOf(1, 0, 10), .005)), one(withInterval(rowOf(1, 0, 10.1), .005)), Same, Blocks, 0},
-		{"one launch, too noisy for its change", one(withInterval(rowOf(1, 0, 10), .1)), one(withInterval(rowOf(1, 0, 11.9), .1)), Ambiguous, Blocks, 3},
-		{"no sign of the noise", one(rowOf(1, 0, 10)), one(rowOf(1, 0, 20)), Ambiguous, None, 3},
+		{"one launch, twice as slow", one(withInterval(rowOf(1, 0, 10), .005)), one(withInterval(rowOf(1, 0, 20), .005)), Ambiguous, None, 3},
+		{"one launch, equal", one(withInterval(rowOf(1, 0, 10), .005)), one(withInterval(rowOf(1, 0, 10), .005)), Ambiguous, None, 3},
+		{"three launches", trialsOf(1, 10)[:3], trialsOf(1, 20)[:3], Ambiguous, None, 3},
+		{"enough launches on one side only", trialsOf(1, 10), trialsOf(1, 20)[:3], Ambiguous, None, 3},
+		{"four launches", trialsOf(1, 10)[:4], trialsOf(1, 20)[:4], Slower, Ranks, 1},
+		{"one simulated, one measured", one(simulated(rowOf(1, 0, 10))), one(rowOf(1, 0, 20)), Ambiguous, None, 3},
 		{"not positive", one(nan), trialsOf(1, 10), Ambiguous, "", 3},
 	}
 	for _, c := range cases {
@@ -219,14 +219,46 @@ func TestWarnings(t *testing.T) {
 	}
 }
 
-// Samples that cannot be read are said so, and the stored interval serves.
-func TestSamplesThatDoNotLoad(t *testing.T) {
-	broken := func(*journal.Row, string) ([]float64, error) { return nil, errors.New("no such file") }
-	old := runOf("a", one(withInterval(rowOf(1, 0, 10), .005)))
-	old.Samples = broken
-	r := compare(t, old, runOf("b", one(withInterval(rowOf(1, 0, 10), .005))), Options{})
-	if p := r.Pairs[0]; p.Verdict != Same || !strings.Contains(strings.Join(p.Notes, "; "), "samples of trial 0 not loaded: no such file") {
+// A pair of too few trials says what would tell.
+func TestOneTrialSaysWhatToDo(t *testing.T) {
+	r := compare(t, runOf("a", one(rowOf(1, 0, 10))), runOf("b", one(rowOf(1, 0, 20))), Options{})
+	if p := r.Pairs[0]; p.Verdict != Ambiguous || !strings.Contains(strings.Join(p.Notes, "; "), "run with --trials 6") {
 		t.Errorf("%s %q", p.Verdict, p.Notes)
+	}
+	var b bytes.Buffer
+	if err := r.Write(&b, "table", 80); err != nil || !strings.Contains(b.String(), "run with --trials 6") {
+		t.Errorf("the table does not say it: %v\n%s", err, b.String())
+	}
+}
+
+// What disturbed one run only, such as time stolen from its trials, is no change
+// of the code: such trials are no evidence.
+func TestDisturbedTrialsAreNoEvidence(t *testing.T) {
+	disturb := func(rows []journal.Row, warning string) []journal.Row {
+		for i := range rows {
+			rows[i].Warnings = []string{"only 5 samples", warning}
+		}
+		return rows
+	}
+	for _, warning := range []string{
+		"steal: the hypervisor took 23.0 % of this host's cores away",
+		"drift: the median of the second half of the samples differs by +9.0 % from that of the first",
+		(&hostinfo.TakenError{PID: 7}).Error(),
+	} {
+		slow := disturb(trialsOf(1, 12), warning)
+		p := compare(t, runOf("a", trialsOf(1, 10)), runOf("b", slow), Options{}).Pairs[0]
+		if notes := strings.Join(p.Notes, "; "); p.Verdict != Ambiguous || !strings.Contains(notes, "NEW: 6 of 6 trials disturbed and left out") {
+			t.Errorf("%s: %s %q", warning, p.Verdict, notes)
+		}
+		// Two disturbed trials leave four that tell.
+		some := append(disturb(trialsOf(1, 12)[:2], warning), trialsOf(1, 10)[2:]...)
+		if p := compare(t, runOf("a", trialsOf(1, 10)), runOf("b", some), Options{}).Pairs[0]; p.Verdict != Same || p.New.Value > 10.1 {
+			t.Errorf("%s: two disturbed trials of six make it %s, %v", warning, p.Verdict, p.New.Value)
+		}
+	}
+	// Other warnings are none of this.
+	if p := compare(t, runOf("a", trialsOf(1, 10)), runOf("b", disturb(trialsOf(1, 12), "the clock is coarse")), Options{}).Pairs[0]; p.Verdict != Slower {
+		t.Errorf("an unrelated warning makes it %s", p.Verdict)
 	}
 }
 

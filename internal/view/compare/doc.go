@@ -14,26 +14,21 @@
 //
 // Samples within one launch share its memory layout, its placement and its
 // luck; they say little about the next launch. Trials are separate launches,
-// and therefore the statistical unit wherever both sides have at least four of
-// them, the least from which a rank test can reach 5 %.
+// and therefore the statistical unit. How launches differ has to be learned from
+// at least four a side, the least from which a rank test can reach 5 %.
 //
 //   - Four or more trials: the exact Mann-Whitney U test on the trials' values
 //     gives p, the Hodges-Lehmann shift the effect, and the inverted U test its
-//     95 % interval. A sweep of many points asks for smaller p than the ranks
-//     of a few trials can give (six against six stop at 0.0022, too much from 24 points on);
-//     then Welch's t test on the logarithms gives p, and the U
-//     test must still agree at the uncorrected level. Which of the two is used depends
+//     95 % interval. A sweep of several points asks for smaller p than the ranks
+//     of a few trials can give, or give without complete separation (six against
+//     six stop at 0.0022); then Welch's t test on the logarithms gives p, though
+//     none that the median spread of all points would not give, and the U test
+//     must still agree at the uncorrected level. Which of the two is used depends
 //     on counts alone, never on the values.
-//   - Fewer trials: samples are all there is. Their noise comes from the
-//     medians of consecutive blocks of iterations, corrected for what blocks
-//     miss when neighbours resemble each other, or from the stored interval
-//     where samples are not kept. How much a new launch alone would change is
-//     unknown, so a standard deviation of LaunchSpread is assumed for it, or
-//     more if the two or three trials of this point or of all points show
-//     more. A change must in addition exceed WideFloor and twice the larger
-//     interval, and an interval within WideFloor is the same. The error rate
-//     holds as far as launches really vary no more than assumed, and the pair's
-//     note says so.
+//   - Fewer trials: no verdict. Such a pair is ambiguous, whatever its samples
+//     say, and its note says how many trials would tell.
+//   - A trial with a warning of stolen time, of another kernbench or of drift does
+//     not count: what went on beside one run would pass for a change.
 //   - Simulated rows have no noise: their ratio is exact.
 //
 // # Verdicts

@@ -13,7 +13,6 @@ import (
 type judge struct {
 	opts          Options
 	lowerIsBetter bool
-	old, new      Run
 }
 
 // evidence is what the numbers of one pair say before the correction for being
@@ -23,9 +22,7 @@ type evidence struct {
 	change    float64
 	low, high float64
 	p         float64
-	disagrees bool    // a second test that has to confirm p does not
-	floor     float64 // what a change must exceed to matter
-	sameFloor float64 // what an interval must lie within to be no change
+	disagrees bool // a second test that has to confirm p does not
 	notes     []string
 }
 
@@ -127,14 +124,14 @@ func (j judge) decide(pair *Pair, e evidence, p float64) {
 	if e.method != Exact {
 		pair.Effect.P = &p
 	}
-	sure := p <= j.opts.Alpha && !e.disagrees
+	sure, floor := p <= j.opts.Alpha && !e.disagrees, math.Log1p(j.opts.Floor)
 	switch {
-	case sure && math.Abs(e.change) > math.Log1p(e.floor):
+	case sure && math.Abs(e.change) > floor:
 		pair.Verdict = Faster
 		if (e.change > 0) == j.lowerIsBetter {
 			pair.Verdict = Slower
 		}
-	case max(e.high, -e.low) <= math.Log1p(e.sameFloor):
+	case max(e.high, -e.low) <= floor:
 		pair.Verdict = Same
 	default:
 		pair.Verdict = Ambiguous

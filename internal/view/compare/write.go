@@ -28,22 +28,26 @@ func (r Report) Write(w io.Writer, format string, width int) error {
 		Columns: []texttab.Column{{Title: "point"}, {Title: "verdict"}, {Title: "old " + value, Right: true},
 			{Title: "new", Right: true},
 			{Title: "change", Right: true}, {Title: "95% interval", Right: true}, {Title: "p", Right: true},
-			{Title: "note", Shrink: true}},
+			{Title: "notes"}},
 		Suite: "kernbench compare " + r.OldRun + " " + r.NewRun, Warnings: r.Warnings, Data: r, Remarks: []string{""},
+	}
+	var legend texttab.Legend
+	for _, p := range r.Pairs {
+		change, interval, prob := p.Effect.text()
+		v.Lines = append(v.Lines, verdict.Line{
+			Cells: []string{texttab.Plain(p.shortName(shared)), string(p.Verdict), p.Old.text(), p.New.text(), change, interval,
+				prob, legend.Mark(p.Notes...)},
+			Class: strings.ReplaceAll(p.group, "/", "."), Name: strings.Join(p.fields, " "),
+			Verdict: string(p.Verdict), Outcome: p.Verdict.outcome(), Message: p.message(r),
+		})
+	}
+	for _, text := range legend.Lines("point", "points") {
+		v.Remarks = append(v.Remarks, texttab.Plain(text))
 	}
 	for _, w := range r.Warnings {
 		v.Remarks = append(v.Remarks, "warning: "+texttab.Plain(w))
 	}
 	v.Remarks = append(v.Remarks, r.Summary())
-	for _, p := range r.Pairs {
-		change, interval, prob := p.Effect.text()
-		v.Lines = append(v.Lines, verdict.Line{
-			Cells: []string{texttab.Plain(p.shortName(shared)), string(p.Verdict), p.Old.text(), p.New.text(), change, interval,
-				prob, texttab.Plain(strings.Join(p.Notes, "; "))},
-			Class: strings.ReplaceAll(p.group, "/", "."), Name: strings.Join(p.fields, " "),
-			Verdict: string(p.Verdict), Outcome: p.Verdict.outcome(), Message: p.message(r),
-		})
-	}
 	return v.Write(w, format, width)
 }
 

@@ -3,11 +3,11 @@ package report
 import (
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/kernbench/kernbench/internal/base/texttab"
 	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/view/rowkey"
@@ -223,33 +223,17 @@ func remarks(run *journal.Run, rows []journal.Row) []string {
 			out = append(out, n.Text)
 		}
 	}
-	alike := map[string][]string{}
-	var order []string
+	var legend texttab.Legend
 	for i := range rows {
-		for _, w := range rows[i].Warnings {
-			kind := numberRE.ReplaceAllString(w, "#")
-			if alike[kind] == nil {
-				order = append(order, kind)
-			}
-			alike[kind] = append(alike[kind], w)
-		}
+		legend.Mark(rows[i].Warnings...)
 	}
-	for _, kind := range order[:min(len(order), maxRemarks)] {
-		same := alike[kind]
-		text := fmt.Sprintf("%s (%s)", same[0], counted(len(same), "row", "rows"))
-		if slices.ContainsFunc(same, func(w string) bool { return w != same[0] }) {
-			text = fmt.Sprintf("%s (and %s alike)", same[0], counted(len(same)-1, "more", "more"))
-		}
-		out = append(out, text)
-	}
-	if more := len(order) - maxRemarks; more > 0 {
+	texts := legend.Texts("row", "rows")
+	out = append(out, texts[:min(len(texts), maxRemarks)]...)
+	if more := len(texts) - maxRemarks; more > 0 {
 		out = append(out, counted(more, "more warning is", "more different warnings are")+" with the rows")
 	}
 	return out
 }
-
-// numberRE matches what differs between warnings of one kind.
-var numberRE = regexp.MustCompile(`[-+]?[0-9]+(\.[0-9]+)?`)
 
 func counted(n int, one, many string) string {
 	if n == 1 {

@@ -1,0 +1,88 @@
+package texttab
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// Legend gathers what there is to say about the lines of a table, each remark once
+// with how often it was made: the lines have marks, and their meaning stands below.
+// Remarks that differ only in their numbers are one.
+type Legend struct {
+	entries []entry
+	index   map[string]int
+}
+
+type entry struct {
+	text  string // the first of them
+	count int
+	alike bool // not all are the same
+}
+
+// numberRE matches what differs between remarks of one kind.
+var numberRE = regexp.MustCompile(`[-+]?[0-9]+(\.[0-9]+)?`)
+
+// Mark adds the remarks of one line and returns its marks, "a c", in order.
+func (l *Legend) Mark(remarks ...string) string {
+	if l.index == nil {
+		l.index = map[string]int{}
+	}
+	var at []int
+	for _, text := range remarks {
+		kind := numberRE.ReplaceAllString(text, "#")
+		i, ok := l.index[kind]
+		if !ok {
+			i = len(l.entries)
+			l.index[kind] = i
+			l.entries = append(l.entries, entry{text: text})
+		}
+		e := &l.entries[i]
+		e.alike = e.alike || e.text != text
+		if !slices.Contains(at, i) {
+			at = append(at, i)
+			e.count++
+		}
+	}
+	slices.Sort(at)
+	marks := make([]string, len(at))
+	for k, i := range at {
+		marks[k] = mark(i)
+	}
+	return strings.Join(marks, " ")
+}
+
+// mark is a, b, ... z, aa, ab and so on.
+func mark(i int) string {
+	if i < 26 {
+		return string(rune('a' + i))
+	}
+	return mark(i/26-1) + mark(i%26)
+}
+
+// Texts are the remarks in order of first appearance, each with the number of
+// lines that have it.
+func (l *Legend) Texts(line, lines string) []string {
+	out := make([]string, len(l.entries))
+	for i, e := range l.entries {
+		switch {
+		case e.alike && e.count > 1:
+			out[i] = fmt.Sprintf("%s (and %d more alike)", e.text, e.count-1)
+		case e.count == 1:
+			out[i] = fmt.Sprintf("%s (1 %s)", e.text, line)
+		default:
+			out[i] = fmt.Sprintf("%s (%d %s)", e.text, e.count, lines)
+		}
+	}
+	return out
+}
+
+// Lines are the texts behind their marks.
+func (l *Legend) Lines(line, lines string) []string {
+	out := l.Texts(line, lines)
+	for i := range out {
+		out[i] = mark(i) + ": " + out[i]
+	}
+	return out
+}
