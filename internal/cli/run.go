@@ -74,12 +74,15 @@ With --bench NAME, the bench's own axes and options are flags too:
 		if len(benches) == 0 {
 			return usage(fmt.Errorf("nothing to run: give --bench NAME (%s) or -f sweep.yaml", strings.Join(a.benchNames(), ", ")))
 		}
-		// The name that the evaluations' scripts know for --render-only.
-		f.RenderOnly = f.RenderOnly || slices.Contains(a.environ, "MILESTONE_FAST=1")
+		f.RenderOnly = f.RenderOnly || slices.Contains(a.environ, fastVar)
 		return a.runAll(cmd.Context(), benches, f, read)
 	}
 	return cmd, nil
 }
+
+// fastVar is what the evaluations' scripts set for --render-only of everything that the
+// command without it would run.
+const fastVar = "MILESTONE_FAST=1"
 
 // ownExample is a bench to show in examples, for programs that lack the one which
 // kernbench's examples are about.
@@ -224,8 +227,14 @@ func (a *app) runOne(ctx context.Context, j request.Planned, f request.Flags, jo
 	case res.Interrupted:
 		fmt.Fprintf(a.stderr, "%s: interrupted; what was done is in %s, --resume continues it\n", a.name, j.Out)
 		return exitInterrupted, nil
-	case res.Counts[journal.Failed]+res.Counts[journal.Timeout]+res.Missing > 0, res.Counts[journal.OK]+res.Counts[journal.Skipped] == 0:
-		return exitFailed, nil
 	}
-	return exitGood, nil
+	return exitCode(res.Counts, res.Missing), nil
+}
+
+// exitCode is what rows mean: good if none is bad or missing, and there are any.
+func exitCode(counts map[journal.Status]int, missing int) int {
+	if counts[journal.Failed]+counts[journal.Timeout]+missing > 0 || counts[journal.OK]+counts[journal.Skipped] == 0 {
+		return exitFailed
+	}
+	return exitGood
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/internal/bench/run"
 	"github.com/kernbench/kernbench/internal/cli/request"
 	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
@@ -197,8 +198,9 @@ func tableRows(format string) int {
 	return 0
 }
 
-// renderOnly draws again from stored rows, if they are what this bench and
-// these inputs would give.
+// renderOnly draws again from stored rows, if they are what this bench and these
+// inputs would give: those of the points that the command line asks for, or all that
+// the latest run holds.
 func (a *app) renderOnly(j request.Planned, f request.Flags) (int, error) {
 	jn, r, err := journal.LoadRun(j.Out)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -219,10 +221,15 @@ func (a *app) renderOnly(j request.Planned, f request.Flags) (int, error) {
 		err = fmt.Errorf("the rows in %s were made with other files (%s, now %s): run again without --render-only",
 			j.Out, inputNames(r.Header.Inputs), inputNames(j.Inputs))
 	}
+	if err == nil && (j.Asked || slices.Contains(a.environ, fastVar)) {
+		if r, err = run.Stored(j.Plan, jn, r); err != nil {
+			err = fmt.Errorf("%w: run without --render-only, or draw what there is with %s report %s", err, a.name, j.Out)
+		}
+	}
 	if err != nil {
 		return exitFailed, err
 	}
-	return exitGood, a.views(jn.Dir(), j, f, j.Bench.View(jn, r))
+	return exitCode(r.Counts(), run.Missing(r.Latest())), a.views(jn.Dir(), j, f, j.Bench.View(jn, r))
 }
 
 // inputNames words a set of input files.

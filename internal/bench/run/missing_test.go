@@ -10,7 +10,7 @@ import (
 func TestMissing(t *testing.T) {
 	rows := []journal.Row{{Status: journal.OK}, {Status: journal.Skipped}, {Status: journal.Failed},
 		{Status: journal.NotExecuted, Optional: true}, {Status: journal.NotExecuted}}
-	if n := missing(rows); n != 1 {
+	if n := Missing(rows); n != 1 {
 		t.Errorf("%d rows are missing, want 1", n)
 	}
 }

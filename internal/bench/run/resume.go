@@ -7,8 +7,10 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"time"
 
+	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/internal/bench/plan"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
@@ -123,6 +125,112 @@ func planned(p *plan.Plan) map[work]bool {
 		}
 	}
 	return set
+}
+
+// Stored is what a journal holds of the planned work, to be shown without running it:
+// the run with the rows of the planned points and no others. Where any of them is
+// missing, bad or was made with other options, the error says which.
+func Stored(p *plan.Plan, j *journal.Journal, last *journal.Run) (*journal.Run, error) {
+	if p.Bench.Accumulate { // then the views, too, show what earlier runs did
+		last = j.Accumulated(last)
+	}
+	wanted := planned(p)
+	e := &earlier{done: map[work]bool{}, tries: map[work]int{}}
+	e.review(last, wanted)
+	lacks := map[work]string{}
+	for w := range wanted {
+		if !e.done[w] {
+			lacks[w] = "missing"
+		}
+	}
+	stored := *last
+	stored.Rows = nil
+	for _, row := range last.Latest() {
+		w := work{row.TaskKey(), row.Trial}
+		switch {
+		case !wanted[w]:
+			continue
+		case row.Status.Bad(), row.Status == journal.NotExecuted && !row.Optional:
+			lacks[w] = fmt.Sprintf("%s (%s)", row.Status, row.Reason)
+		}
+		stored.Rows = append(stored.Rows, row)
+	}
+	if len(lacks) > 0 {
+		return nil, &LackError{Dir: j.Dir(), Of: len(wanted), Options: otherOptions(p, last), Rows: lackOf(p, lacks), Problems: j.Problems}
+	}
+	if p.Bench.Accumulate {
+		return last, nil
+	}
+	return &stored, nil
+}
+
+// LackError says what of a plan a journal does not hold.
+type LackError struct {
+	Dir      string
+	Of       int      // rows that the plan has
+	Rows     []string // those that are not there or bad, with the reason
+	Options  string   // that the rows were made with others; "" is the same ones
+	Problems []journal.Problem
+}
+
+func (e *LackError) Error() string {
+	const shown = 5
+	text := fmt.Sprintf("%d of %d rows are not in %s or not good: %s", len(e.Rows), e.Of, e.Dir,
+		strings.Join(e.Rows[:min(shown, len(e.Rows))], "; "))
+	if more := len(e.Rows) - shown; more > 0 {
+		text += fmt.Sprintf("; and %d more", more)
+	}
+	if e.Options != "" {
+		text += " (" + e.Options + ")"
+	}
+	if len(e.Problems) > 0 {
+		text += fmt.Sprintf("; %d lines of the journal are damaged, the first is %v", len(e.Problems), e.Problems[0])
+	}
+	return text
+}
+
+// lackOf words what is lacking, in the order of the plan.
+func lackOf(p *plan.Plan, lacks map[work]string) (out []string) {
+	add := func(t plan.Task) {
+		if why := lacks[work{t.Key, t.Trial}]; why != "" {
+			name := strings.TrimSpace(fmt.Sprintf("%s %v", t.Part, t.Point))
+			if t.Ranks > 0 {
+				name += fmt.Sprintf(" %s=%d", bench.RanksAxis, t.Ranks)
+			}
+			if p.Trials > 1 {
+				name += fmt.Sprintf(" trial %d", t.Trial)
+			}
+			out = append(out, name+": "+why)
+		}
+	}
+	for _, g := range p.Groups {
+		for _, t := range g.Tasks {
+			add(t)
+		}
+	}
+	for _, t := range p.Dropped {
+		for t.Trial = range p.Trials {
+			add(t)
+		}
+	}
+	return out
+}
+
+// otherOptions says how the options of a run's rows differ from those of the plan.
+func otherOptions(p *plan.Plan, last *journal.Run) string {
+	if len(last.Rows) == 0 {
+		return ""
+	}
+	var differ []string
+	for _, o := range p.Options {
+		if stored, there := last.Rows[0].Options.Get(o.Name); !there || stored.String() != o.Value.String() {
+			differ = append(differ, fmt.Sprintf("--%s %v, now %v", o.Name, stored, o.Value))
+		}
+	}
+	if len(differ) == 0 {
+		return ""
+	}
+	return "the rows there were made with " + strings.Join(differ, "; ")
 }
 
 // review decides what of the planned work a run has settled: what is good, and

@@ -146,15 +146,15 @@ func Run(ctx context.Context, p *plan.Plan, opts Options) (Result, error) {
 	}
 	end := journal.End{Run: r.id, Outcome: outcome, Counts: r.counts, Seconds: time.Since(start).Seconds(), Time: time.Now().UTC()}
 	err = errors.Join(err, r.journal.Append(end))
-	res := Result{Run: r.id, Counts: r.counts, Missing: missing(r.rows), Interrupted: outcome == "interrupted"}
+	res := Result{Run: r.id, Counts: r.counts, Missing: Missing(r.rows), Interrupted: outcome == "interrupted"}
 	if broken != nil {
 		res.Broken = broken.reason
 	}
 	return res, err
 }
 
-// missing counts the rows that should have been executed and were not.
-func missing(rows []journal.Row) (n int) {
+// Missing counts the rows that should have been executed and were not.
+func Missing(rows []journal.Row) (n int) {
 	for i := range rows {
 		if rows[i].Status == journal.NotExecuted && !rows[i].Optional {
 			n++

@@ -26,6 +26,7 @@ type Planned struct {
 	Plan   *plan.Plan
 	Out    string            // the RUN folder
 	Inputs map[string]string // SHA-256 of the files that options name
+	Asked  bool              // the command line says which points, or with which options
 	Plots  []report.Plot
 	Doubts []error // plots of metrics that a body may or may not report
 }
@@ -105,7 +106,8 @@ func (r Run) plan(b *bench.Bench) (Planned, error) {
 	if err != nil {
 		return Planned{}, err
 	}
-	return Planned{Bench: b, Plan: p, Out: runFolder(b, f.Out, several), Inputs: req.Inputs}, nil
+	asked := len(req.Axes)+len(req.Envs)+len(req.Skips)+len(req.Only)+len(req.Options)+len(req.Zips) > 0 || req.Trials > 0
+	return Planned{Bench: b, Plan: p, Out: runFolder(b, f.Out, several), Inputs: req.Inputs, Asked: asked}, nil
 }
 
 // drawable makes sure that the rows will have what the plots name: a slip should
