@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/kernbench/kernbench/internal/kernel/vec"
+	"github.com/kernbench/kernbench/internal/process/connection"
 )
 
 // latency fills in the one-way times between cores. Each is half of a round
@@ -190,25 +191,16 @@ func unixPair() ([2]int, error) {
 // tcpPair connects two sockets over loopback, without waiting for more data to
 // send together.
 func tcpPair() (fds [2]int, err error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return fds, err
-	}
-	defer l.Close()
-	a, err := net.Dial("tcp", l.Addr().String())
+	a, b, err := connection.Loopback()
 	if err != nil {
 		return fds, err
 	}
 	defer a.Close()
-	b, err := l.Accept()
-	if err != nil {
-		return fds, err
-	}
 	defer b.Close()
-	for i, c := range []net.Conn{a, b} {
-		c.(*net.TCPConn).SetNoDelay(true)
+	for i, c := range []*net.TCPConn{a, b} {
+		c.SetNoDelay(true)
 		// File duplicates the descriptor, so that the poller does not watch ours.
-		f, err := c.(*net.TCPConn).File()
+		f, err := c.File()
 		if err == nil {
 			fds[i], err = unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, 0)
 			f.Close()

@@ -157,7 +157,13 @@ func Dial(ctx context.Context, addrs []netip.Addr, port int, key []byte, t Ticke
 }
 
 func dial(ctx context.Context, at string, key []byte, t Ticket) (*connection.Conn, error) {
-	conn, err := service(key).Dial(ctx, "tcp", at)
+	conn, err := connection.Retry(ctx, func() (*connection.Conn, error) {
+		conn, err := service(key).Dial(ctx, "tcp", at)
+		if err != nil && !connection.Ended(err) { // a listener that strangers crowd may let go of one that is slow
+			err = connection.Final(err)
+		}
+		return conn, err
+	})
 	if err != nil {
 		return nil, err
 	}

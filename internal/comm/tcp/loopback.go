@@ -4,11 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"net"
 	"runtime"
 	"time"
 
 	"github.com/kernbench/kernbench/internal/host/cores"
+	"github.com/kernbench/kernbench/internal/process/connection"
 )
 
 // Loopback is what TCP within this machine allows two threads: the limit of ranks
@@ -138,18 +138,8 @@ func drive(l *Link) error {
 }
 
 func loopbackPair() (a, b *Link, err error) {
-	listener, err := net.ListenTCP("tcp", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})
+	dialled, accepted, err := connection.Loopback()
 	if err != nil {
-		return nil, nil, err
-	}
-	defer listener.Close()
-	dialled, err := net.DialTCP("tcp", nil, listener.Addr().(*net.TCPAddr))
-	if err != nil {
-		return nil, nil, err
-	}
-	accepted, err := listener.AcceptTCP()
-	if err != nil {
-		dialled.Close()
 		return nil, nil, err
 	}
 	if a, err = NewLink(dialled, 1, time.Minute); err != nil {

@@ -73,6 +73,29 @@ func Pipe() (host, member *Conn) {
 	return newConn(a, nil, HostSide), newConn(b, nil, MemberSide)
 }
 
+// Loopback connects two TCP sockets of this process. Whoever else comes to the port
+// meanwhile is turned away.
+func Loopback() (dialled, accepted *net.TCPConn, err error) {
+	l, err := net.ListenTCP("tcp", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})
+	if err != nil {
+		return nil, nil, err
+	}
+	defer l.Close()
+	if dialled, err = net.DialTCP("tcp", nil, l.Addr().(*net.TCPAddr)); err != nil {
+		return nil, nil, err
+	}
+	for {
+		if accepted, err = l.AcceptTCP(); err != nil {
+			dialled.Close()
+			return nil, nil, err
+		}
+		if accepted.RemoteAddr().String() == dialled.LocalAddr().String() {
+			return dialled, accepted, nil
+		}
+		accepted.Close()
+	}
+}
+
 // Pair makes a socket pair: one end for this process, the other for a child.
 func Pair() (ours *Conn, theirs *os.File, err error) {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)

@@ -11,7 +11,9 @@
 // side calls [Service.Dial], once, or [Service.Find], which has patience and looks at
 // several addresses. Each side proves to the other that it knows the secret, which
 // itself never travels. At a unix socket the kernel also says whether the other
-// process belongs to the same user. [ListenTCP] and [ListenLocal] open the two kinds
+// process belongs to the same user. Whoever has proved nothing costs little: such
+// connections are few at a time, each with a deadline and a fixed number of bytes, and
+// the address that holds the most of them makes room for the others. [ListenTCP] and [ListenLocal] open the two kinds
 // of address; [Pair] and [Pipe] need neither address nor proof.
 //
 // The result is a [Conn]. It carries frames: four bytes of length, a keyed hash if
@@ -62,6 +64,4 @@ const (
 	// redialTime is the longest pause between two attempts to reach somebody who is
 	// not there yet.
 	redialTime = 50 * time.Millisecond
-	// maxUnproven bounds the connections that have not yet proved anything.
-	maxUnproven = 256
 )

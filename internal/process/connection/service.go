@@ -152,32 +152,51 @@ func sameUser(conn net.Conn) (pid int, err error) {
 	return int(cred.Pid), nil
 }
 
-// Serve lets in whoever comes and makes the handshake. admit and refuse are called on
-// goroutines of their own; from is the other host's address, without a port. When the
-// listener is closed, Serve waits for them and returns.
+// Serve lets in whoever comes and makes the handshake. admit is called on goroutines of
+// their own. refuse is called for one at a time, and not for all when they are many; from
+// is the other host's address, without a port. When the listener is closed, Serve waits
+// for them and returns.
 func (s Service) Serve(l net.Listener, admit func(*Conn), refuse func(from string, err error)) {
-	unproven := make(chan struct{}, maxUnproven)
+	type refusal struct {
+		from string
+		err  error
+	}
+	refusals := make(chan refusal, maxRefusals)
+	told := make(chan struct{})
+	go func() {
+		defer close(told)
+		for r := range refusals {
+			refuse(r.from, r.err)
+		}
+	}()
+	unproven := newDoor()
 	var all sync.WaitGroup
-	defer all.Wait()
-	for {
-		conn, err := l.Accept()
-		if errors.Is(err, net.ErrClosed) {
+	greet := func(g *guest) {
+		c, err := s.Greet(g.conn)
+		unproven.leave(g)
+		if err == nil {
+			admit(c)
 			return
 		}
-		if err != nil {
-			time.Sleep(redialTime) // out of descriptors, say; who dials has patience
-			continue
+		select {
+		case refusals <- refusal{g.from, err}:
+		default: // a flood
 		}
-		unproven <- struct{}{}
-		all.Go(func() {
-			c, err := s.Greet(conn)
-			<-unproven
-			if err != nil {
-				refuse(hostOf(conn.RemoteAddr()), err)
-				return
-			}
-			admit(c)
-		})
+	}
+	for {
+		conn, err := l.Accept()
+		switch {
+		case errors.Is(err, net.ErrClosed):
+			all.Wait()
+			close(refusals)
+			<-told
+			return
+		case err != nil:
+			time.Sleep(redialTime) // out of descriptors, say; who dials has patience
+		default:
+			g := unproven.enter(conn, hostOf(conn.RemoteAddr()))
+			all.Go(func() { greet(g) })
+		}
 	}
 }
 

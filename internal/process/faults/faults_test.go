@@ -95,6 +95,7 @@ var faults = []*fault{
 	{"stop launcher", 1, []string{"hosts"}, stopLauncher, launcherNamed},
 	{"cut", 2, []string{"hosts"}, cut, launcherNamed},
 	{"reset", 3, []string{"mpirun", "hosts"}, resetWorker, rankNamed("the worker ended", "ended with", "connection lost")},
+	{"flood", 2, []string{"local", "joined", "mpirun"}, flood, unharmed},
 	{"disk full", 2, []string{"local", "joined"}, nil, stderrNamed("no space left on device")},
 	{"wrong secret", 1, []string{"hosts"}, nil, stderrNamed("the secrets differ")},
 }
@@ -159,9 +160,7 @@ func TestCampaign(t *testing.T) {
 			}
 			t.Run(fmt.Sprintf("%03d %s in %s", i, drawn.fault.name, drawn.shape.name), func(t *testing.T) {
 				t.Parallel()
-				s := &scene{T: t, injection: drawn, dir: filepath.Join(t.TempDir(), "run"), mark: proctest.Mark{Name: markName, Value: rand.Text()}}
-				s.secrets = []string{"the secret of this test run", "the secret of this test run"}
-				hit, bad, resumed := s.play()
+				hit, bad, resumed := newScene(t, drawn).play()
 				results.add(drawn.fault.name+" in "+drawn.shape.name, hit, bad, resumed)
 			})
 		}
@@ -175,6 +174,11 @@ func TestCampaign(t *testing.T) {
 		t.Logf("zero lost rows, zero processes and no shared memory left behind, every culprit named")
 	}
 	t.Logf("injections by fault, those that hit, rows they cost at first, rows there in the end:\n%s", results)
+}
+
+func newScene(t *testing.T, i injection) *scene {
+	return &scene{T: t, injection: i, dir: filepath.Join(t.TempDir(), "run"), mark: proctest.Mark{Name: markName, Value: rand.Text()},
+		secrets: []string{"the secret of this test run", "the secret of this test run"}}
 }
 
 // play runs, injects, looks, resumes and looks again.

@@ -143,6 +143,9 @@ func reasonNamed(words string) func(*scene, []journal.Row) bool {
 // alwaysNamed: who killed the supervisor knows.
 func alwaysNamed(*scene, []journal.Row) bool { return true }
 
+// unharmed: strangers do no harm.
+func unharmed(_ *scene, rows []journal.Row) bool { return len(rows) == 0 }
+
 // rankHostNamed: a rank of a job is named by the row, or by the launcher's message;
 // one that had done its work may go unnoticed.
 func rankHostNamed(s *scene, rows []journal.Row) bool {

@@ -3,9 +3,14 @@ package faults
 import (
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
+	"sync"
+	"testing"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -15,24 +20,102 @@ import (
 // socket is borrowed and disconnected, whereupon the kernel sends a reset. It
 // reports whether there was one.
 func reset(pid, pick int) (bool, error) {
+	sockets, err := borrow(pid, func(fd int) bool {
+		kind, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_PROTOCOL)
+		_, peer := unix.Getpeername(fd)
+		return err == nil && kind == unix.IPPROTO_TCP && peer == nil
+	})
+	defer giveBack(sockets)
+	if err != nil || len(sockets) == 0 {
+		return false, err
+	}
+	// connect(2) to no address at all disconnects. The library has no type for it.
+	var none unix.RawSockaddr // its family is AF_UNSPEC
+	_, _, errno := unix.Syscall(unix.SYS_CONNECT, uintptr(sockets[pick%len(sockets)]), uintptr(unsafe.Pointer(&none)), unsafe.Sizeof(none))
+	if errno != 0 {
+		return false, fmt.Errorf("disconnecting: %w", errno)
+	}
+	return true, nil
+}
+
+// flood sends strangers to every socket on which a process of the run listens, silent
+// ones and talkative ones, as many as come through before the run is over.
+func flood(s *scene) bool {
+	const most = 4000
+	var crowd sync.WaitGroup
+	defer crowd.Wait()
+	begun := map[string]bool{}
+	for !s.over() {
+		for _, p := range s.mark.Processes() {
+			for _, address := range listeners(p.PID) {
+				if name := address.Network() + address.String(); !begun[name] {
+					begun[name] = true
+					crowd.Go(func() { besiege(address, most, s.over) })
+				}
+			}
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	return len(begun) > 0
+}
+
+// besiege connects again and again, and keeps some of the connections.
+func besiege(address net.Addr, most int, over func() bool) {
+	var open []net.Conn
+	defer func() {
+		for _, c := range open {
+			c.Close()
+		}
+	}()
+	for i := 0; i < most && !over(); i++ {
+		c, err := net.DialTimeout(address.Network(), address.String(), time.Second)
+		if err != nil {
+			return // the run is over, or this part of it
+		}
+		if open = append(open, c); i%3 == 0 {
+			c.Write([]byte("GET / HTTP/1.1\r\n\r\n"))
+		}
+		if len(open) > 500 {
+			open[0].Close()
+			open = open[1:]
+		}
+	}
+}
+
+// listeners are the addresses on which a process listens.
+func listeners(pid int) (addresses []net.Addr) {
+	sockets, _ := borrow(pid, func(fd int) bool { // a process that has ended has none
+		listens, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_ACCEPTCONN)
+		return err == nil && listens == 1
+	})
+	defer giveBack(sockets)
+	for _, fd := range sockets {
+		switch at, _ := unix.Getsockname(fd); at := at.(type) {
+		case *unix.SockaddrUnix:
+			addresses = append(addresses, &net.UnixAddr{Net: "unix", Name: at.Name})
+		case *unix.SockaddrInet4:
+			addresses = append(addresses, &net.TCPAddr{IP: at.Addr[:], Port: at.Port})
+		case *unix.SockaddrInet6:
+			addresses = append(addresses, &net.TCPAddr{IP: at.Addr[:], Port: at.Port})
+		}
+	}
+	return addresses
+}
+
+// borrow gives copies of a process's sockets, those that are wanted.
+func borrow(pid int, want func(fd int) bool) (sockets []int, err error) {
 	fds, err := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))
 	if err != nil {
-		return false, err
+		return nil, err
 	}
 	process, err := unix.PidfdOpen(pid, 0)
 	if errors.Is(err, unix.ESRCH) {
-		return false, nil
+		return nil, nil
 	}
 	if err != nil {
-		return false, fmt.Errorf("opening process %d: %w", pid, err)
+		return nil, fmt.Errorf("opening process %d: %w", pid, err)
 	}
 	defer unix.Close(process)
-	var sockets []int
-	defer func() {
-		for _, fd := range sockets {
-			unix.Close(fd)
-		}
-	}()
 	for _, path := range fds {
 		if target, err := os.Readlink(path); err != nil || len(target) < 6 || target[:6] != "socket" {
 			continue
@@ -45,21 +128,31 @@ func reset(pid, pick int) (bool, error) {
 		if err != nil {
 			continue // closed meanwhile
 		}
-		kind, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_PROTOCOL)
-		if _, peer := unix.Getpeername(fd); err != nil || kind != unix.IPPROTO_TCP || peer != nil {
+		if !want(fd) {
 			unix.Close(fd)
 			continue
 		}
 		sockets = append(sockets, fd)
 	}
-	if len(sockets) == 0 {
-		return false, nil
+	return sockets, nil
+}
+
+func giveBack(sockets []int) {
+	for _, fd := range sockets {
+		unix.Close(fd)
 	}
-	// connect(2) to no address at all disconnects. The library has no type for it.
-	var none unix.RawSockaddr // its family is AF_UNSPEC
-	_, _, errno := unix.Syscall(unix.SYS_CONNECT, uintptr(sockets[pick%len(sockets)]), uintptr(unsafe.Pointer(&none)), unsafe.Sizeof(none))
-	if errno != 0 {
-		return false, fmt.Errorf("disconnecting: %w", errno)
+}
+
+// TestFlood: a run of every kind succeeds while strangers crowd all its sockets.
+func TestFlood(t *testing.T) {
+	i := slices.IndexFunc(faults, func(f *fault) bool { return f.name == "flood" })
+	for _, sh := range shapes {
+		if drawn := (injection{shape: sh, fault: faults[i]}); slices.Contains(faults[i].shapes, sh.name) && (!testing.Short() || drawn.simple()) {
+			t.Run(sh.name, func(t *testing.T) {
+				if hit, bad, _ := newScene(t, drawn).play(); !hit || bad > 0 {
+					t.Errorf("hit: %v, bad rows: %d", hit, bad)
+				}
+			})
+		}
 	}
-	return true, nil
 }

@@ -1,0 +1,232 @@
+package connection
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"runtime"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// strangers are connections that prove nothing, each in its way.
+var strangers = []struct {
+	name string
+	say  func(net.Conn) (stay bool)
+}{
+	{"leave", func(net.Conn) bool { return false }},
+	{"silent", func(net.Conn) bool { return true }},
+	{"short", func(c net.Conn) bool { c.Write([]byte("GET / HTTP/1.1\r\n\r\n")); return true }},
+	{"guess", func(c net.Conn) bool { c.Write(make([]byte, nonceSize+proofSize)); return false }},
+	{"long", func(c net.Conn) bool { c.Write(make([]byte, 64<<10)); return false }},
+}
+
+// idle is a core to which nothing happens.
+type idle struct{ heard, refused atomic.Int64 }
+
+func (i *idle) Hear(peer int, m message, _ time.Duration) []Order[message] {
+	i.heard.Add(1)
+	return []Order[message]{{Peer: peer, Message: m}}
+}
+func (i *idle) Lose(int, string, time.Duration) []Order[message] { return nil }
+func (i *idle) Refuse(string, string)                            { i.refused.Add(1) }
+func (i *idle) Tick(time.Duration) []Order[message]              { return nil }
+func (i *idle) Over() bool                                       { return false }
+
+// A flood of strangers keeps nobody out, costs a bounded number of goroutines, and is
+// forgotten, whoever listens and whether or not anybody waits for members meanwhile.
+func TestFlood(t *testing.T) {
+	count := 3000
+	if testing.Short() {
+		count = 1000
+	}
+	kinds := map[string]func(*testing.T, net.Listener) (member func(*Conn) error){
+		"a service": func(t *testing.T, l net.Listener) func(*Conn) error {
+			go service.Serve(l, func(c *Conn) { c.Send(message{"hello"}); c.Close() }, func(string, error) {})
+			return hear
+		},
+		"a service that is busy": func(t *testing.T, l net.Listener) func(*Conn) error {
+			go service.Serve(l, func(c *Conn) { c.Send(message{"hello"}); c.Close() }, func(string, error) { select {} })
+			return hear
+		},
+		"a host": func(t *testing.T, l net.Listener) func(*Conn) error {
+			NewHost(new(idle)).Serve(l, service)
+			return func(c *Conn) error { return errors.Join(c.Send(message{"hello"}), hear(c)) }
+		},
+		"arrivals that nobody takes yet": func(t *testing.T, l net.Listener) func(*Conn) error {
+			arrivals := Arrivals[brought](l, service)
+			return func(c *Conn) error {
+				entered := make(chan error, 1)
+				go func() {
+					_, err := Enter[got](t.Context(), c, Join{Rank: 1, Size: 2}, brought{})
+					entered <- err
+				}()
+				g := &Group{Noun: "rank", Size: 2}
+				g.Admit(OwnPeer, Join{Size: 2})
+				members, err := Collect(t.Context(), arrivals, g)
+				if err == nil {
+					err = Welcome(members[1], got{})
+				}
+				return errors.Join(err, <-entered)
+			}
+		},
+	}
+	for kind, serve := range kinds {
+		for _, network := range []string{"tcp", "unix"} {
+			t.Run(kind+" "+network, func(t *testing.T) { flood(t, network, count, serve) })
+		}
+	}
+}
+
+func hear(c *Conn) error {
+	for {
+		var m message
+		if err := c.ReceiveFirst(&m); err != nil || m.Text == "hello" {
+			return err
+		}
+	}
+}
+
+func flood(t *testing.T, network string, count int, serve func(*testing.T, net.Listener) func(*Conn) error) {
+	l, err := ListenTCP(t.Context(), "127.0.0.1", 0)
+	address := ""
+	if network == "unix" {
+		l, address = local(t)
+	} else if err == nil {
+		address = l.Addr().String()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	before := runtime.NumGoroutine()
+	member := serve(t, l)
+	var open []net.Conn
+	defer func() {
+		for _, c := range open {
+			c.Close()
+		}
+	}()
+	most := 0
+	join := func(when string) {
+		begin := time.Now()
+		c, err := service.Find(t.Context(), network, address)
+		if err == nil {
+			err = member(c)
+			c.Close()
+		}
+		if d := time.Since(begin); err != nil || d > HandshakeLimit {
+			t.Fatalf("%s, a member needs %v and gets %v", when, d, err)
+		}
+	}
+	for i := range count {
+		c, err := net.DialTimeout(network, address, hangGuard)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strangers[i%len(strangers)].say(c) && len(open) < 2*maxUnproven {
+			open = append(open, c)
+		} else {
+			c.Close()
+		}
+		most = max(most, runtime.NumGoroutine()-before)
+		if i == count/2 {
+			join("during the flood")
+		}
+	}
+	join("after the flood")
+	if limit := maxUnproven + 20; most > limit {
+		t.Errorf("the flood took %d goroutines, more than %d", most, limit)
+	}
+	for _, c := range open {
+		c.Close()
+	}
+	for end := time.Now().Add(hangGuard); runtime.NumGoroutine()-before > 20; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("%d goroutines are left of the flood", runtime.NumGoroutine()-before)
+		}
+	}
+}
+
+// One address that keeps the door full with silent connections does not shut out another
+// one, however new its own are: the address that holds the most makes room.
+func TestFullDoor(t *testing.T) {
+	d := newDoor()
+	enter := func(from string) (g *guest, theirs net.Conn) {
+		ours, theirs := net.Pipe()
+		g = d.enter(ours, from)
+		go func() { io.Copy(io.Discard, ours); d.leave(g) }()
+		return g, theirs
+	}
+	_, honest := enter("10.0.0.1")
+	defer honest.Close()
+	for range 2 * maxUnproven {
+		enter("10.0.0.66")
+	}
+	if _, err := honest.Write([]byte("still here")); err != nil {
+		t.Errorf("the only connection of its address was shown out: %v", err)
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if len(d.waiting) > maxUnproven {
+		t.Errorf("%d wait at a door for %d", len(d.waiting), maxUnproven)
+	}
+}
+
+// failing is a listener whose Accept fails before it works.
+type failing struct {
+	net.Listener
+	times int
+}
+
+func (f *failing) Accept() (net.Conn, error) {
+	if f.times--; f.times >= 0 {
+		return nil, &net.OpError{Op: "accept", Err: unix.EMFILE}
+	}
+	return f.Listener.Accept()
+}
+
+// An error of Accept is waited out.
+func TestAcceptFails(t *testing.T) {
+	l, address := local(t)
+	go service.Serve(&failing{l, 3}, func(c *Conn) { c.Send(message{"hello"}) }, func(string, error) {})
+	c, err := service.Find(t.Context(), "unix", address)
+	if err == nil {
+		err = hear(c)
+	}
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// Another user of this host does not get in, whatever it knows.
+func TestOtherUser(t *testing.T) {
+	if unix.Getuid() != 0 {
+		t.Skip("becoming another user needs root")
+	}
+	l, address := local(t)
+	refused := make(chan error, 1)
+	go service.Serve(l, func(*Conn) { refused <- nil }, func(_ string, err error) { refused <- err })
+	go func() {
+		runtime.LockOSThread() // and never unlocked: the thread ends with its other user
+		if _, _, errno := unix.RawSyscall(unix.SYS_SETRESUID, ^uintptr(0), 65534, ^uintptr(0)); errno != 0 {
+			refused <- fmt.Errorf("becoming another user: %w", errno)
+			return
+		}
+		fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+		if err == nil {
+			err = unix.Connect(fd, &unix.SockaddrUnix{Name: address})
+		}
+		if err != nil {
+			refused <- err
+		}
+	}()
+	if err := <-refused; err == nil || !bytes.Contains([]byte(err.Error()), []byte("belongs to user 65534")) {
+		t.Errorf("got %v", err)
+	}
+}
