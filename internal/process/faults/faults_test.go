@@ -87,6 +87,7 @@ var shapes = []*shape{
 var faults = []*fault{
 	{"kill worker", 6, []string{"local", "joined", "mpirun", "hosts"}, killOf(workers, syscall.SIGKILL), rankNamed("signal 9", "the worker ended", "ended with")},
 	{"kill agent", 3, []string{"local", "mpirun"}, killOf(agents, syscall.SIGKILL), reasonNamed("the launch agent died")},
+	{"stop agent", 1, []string{"local", "mpirun"}, killOf(agents, syscall.SIGSTOP), reasonNamed("the launch agent died: it had been stopped for 5s")},
 	{"kill supervisor", 4, []string{"local", "mpirun"}, killOf(supervisors, syscall.SIGKILL), alwaysNamed},
 	{"kill rank", 4, []string{"joined", "hosts"}, killOf(rankHosts, syscall.SIGKILL), rankHostNamed},
 	{"kill launcher", 3, []string{"joined", "hosts"}, killOf(launchers, syscall.SIGKILL), launcherNamed},
@@ -174,6 +175,24 @@ func TestCampaign(t *testing.T) {
 		t.Logf("zero lost rows, zero processes and no shared memory left behind, every culprit named")
 	}
 	t.Logf("injections by fault, those that hit, rows they cost at first, rows there in the end:\n%s", results)
+}
+
+// TestSeldom injects what the campaign draws seldom, in every shape.
+func TestSeldom(t *testing.T) {
+	for _, f := range faults {
+		for _, sh := range shapes {
+			drawn := injection{shape: sh, fault: f}
+			if f.name != "flood" && f.name != "stop agent" || !slices.Contains(f.shapes, sh.name) || testing.Short() && !drawn.simple() {
+				continue
+			}
+			t.Run(f.name+" in "+sh.name, func(t *testing.T) {
+				t.Parallel()
+				if hit, _, _ := newScene(t, drawn).play(); !hit {
+					t.Error("it did not hit")
+				}
+			})
+		}
+	}
 }
 
 func newScene(t *testing.T, i injection) *scene {

@@ -6,10 +6,8 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"sync"
-	"testing"
 	"time"
 	"unsafe"
 
@@ -140,19 +138,5 @@ func borrow(pid int, want func(fd int) bool) (sockets []int, err error) {
 func giveBack(sockets []int) {
 	for _, fd := range sockets {
 		unix.Close(fd)
-	}
-}
-
-// TestFlood: a run of every kind succeeds while strangers crowd all its sockets.
-func TestFlood(t *testing.T) {
-	i := slices.IndexFunc(faults, func(f *fault) bool { return f.name == "flood" })
-	for _, sh := range shapes {
-		if drawn := (injection{shape: sh, fault: faults[i]}); slices.Contains(faults[i].shapes, sh.name) && (!testing.Short() || drawn.simple()) {
-			t.Run(sh.name, func(t *testing.T) {
-				if hit, bad, _ := newScene(t, drawn).play(); !hit || bad > 0 {
-					t.Errorf("hit: %v, bad rows: %d", hit, bad)
-				}
-			})
-		}
 	}
 }

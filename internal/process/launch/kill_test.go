@@ -281,3 +281,24 @@ func TestKilledAgentAndSupervisor(t *testing.T) {
 	cmd.Process.Signal(syscall.SIGSTOP) // it shall not notice
 	syscall.Kill(agent, syscall.SIGKILL)
 }
+
+// A stopped agent tells nothing of its ranks and obeys nobody: the supervisor notices by itself, and nothing is left.
+func TestStoppedAgent(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	l := s.launch(Spec{Procs: []Proc{s.program(0, "deaf"), s.program(1, "deaf")}})
+	s.awaitOutput(0, "ready")
+	syscall.Kill(s.PID(), syscall.SIGSTOP)
+	l.Stop("a time-out", false)
+	ended := make(chan error, 1)
+	go func() { _, err := l.Wait(); ended <- err }()
+	select {
+	case err := <-ended:
+		if !errors.Is(err, ErrLost) || !strings.Contains(err.Error(), "it had been stopped for 5s") {
+			t.Errorf("the launch ended with %v", err)
+		}
+	case <-time.After(hangGuard):
+		t.Fatal("nobody noticed")
+	}
+	s.mark.AssertGone(t)
+}

@@ -10,6 +10,7 @@
 //   - The supervisor dies: the agent reads end of file, kills its tree at once and exits.
 //   - The agent dies: the ranks get SIGKILL from the kernel, what else it had started is adopted by the supervisor and
 //     killed there, and the launch ends with [ErrLost].
+//   - The agent is stopped (SIGSTOP): the supervisor sees it and kills it.
 //
 // One agent runs a sequence of launches, one at a time. Every main that may call Start calls [MaybeAgent] first.
 package launch

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -29,10 +30,12 @@ type Agent struct {
 	cmd    *exec.Cmd
 	conn   *connection.Conn
 	tag    string
-	stderr *tail         // what the agent itself had to say
-	tidy   bool          // it has said that nothing of it is left; the listener's own
-	ended  chan struct{} // closed when the agent and everything it had started are gone
-	err    error         // why it ended, or what is left; set before ended is closed
+	stderr *tail // what the agent itself had to say
+	// stopped says that it was killed because it stood still.
+	stopped atomic.Bool
+	tidy    bool          // it has said that nothing of it is left; the listener's own
+	ended   chan struct{} // closed when the agent and everything it had started are gone
+	err     error         // why it ended, or what is left; set before ended is closed
 
 	mu      sync.Mutex
 	current *Launch
@@ -76,6 +79,7 @@ func Start(ctx context.Context) (*Agent, error) {
 		return nil, fmt.Errorf("starting the launch agent (does the program's main call launch.MaybeAgent first?): %w", a.err)
 	}
 	go a.listen()
+	go a.watch()
 	return a, nil
 }
 
@@ -131,6 +135,29 @@ func (a *Agent) close(limit time.Duration) error {
 	return nil
 }
 
+// watch kills an agent that somebody has stopped: it tells of no rank's end and obeys no time-out any more. The time is
+// counted in looks, because this process may have been stopped with it.
+func (a *Agent) watch() {
+	look := time.NewTicker(lookTime)
+	defer look.Stop()
+	still := time.Duration(0)
+	for {
+		select {
+		case <-look.C:
+		case <-a.ended:
+			return
+		}
+		if still += lookTime; !Stopped(a.PID()) {
+			still = 0
+		}
+		if still > connection.Silence {
+			a.stopped.Store(true)
+			a.cmd.Process.Kill() // and the listener does the rest
+			return
+		}
+	}
+}
+
 // listen hands the agent's replies on until it ends.
 func (a *Agent) listen() {
 	for {
@@ -155,6 +182,9 @@ func (a *Agent) listen() {
 // cleanUp makes sure that the agent is dead and leaves nothing, and ends the launch it was at.
 func (a *Agent) cleanUp(cause error) {
 	a.mu.Lock()
+	if a.stopped.Load() {
+		cause = fmt.Errorf("it had been stopped for %v", connection.Silence)
+	}
 	if a.closed {
 		cause = ErrClosed
 	} else {
