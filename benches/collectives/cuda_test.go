@@ -1,0 +1,63 @@
+package collectives
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/kernbench/kernbench/dist/cuda"
+	"github.com/kernbench/kernbench/internal/bench/plan"
+	"github.com/kernbench/kernbench/internal/bench/run"
+	driver "github.com/kernbench/kernbench/internal/host/cuda"
+	"github.com/kernbench/kernbench/internal/host/cudatest"
+	"github.com/kernbench/kernbench/internal/result/journal"
+)
+
+// On GPUs the bench runs as it stands, in real processes that share device memory: on a
+// stand-in for the driver, whose GPU is the processor. Kernels that the driver refuses
+// take only their own algorithm away, with the reason.
+func TestCUDA(t *testing.T) {
+	lib, err := cudatest.Build(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	environ := append(os.Environ(), driver.LibraryVariable+"="+lib, cudatest.RefuseVariable+"=.entry lamport_")
+	p, err := plan.Make(Bench(), plan.Request{Backend: cuda.Name, Seed: 1, Axes: axes("num_ranks=2,3", "op=allreduce,allgather",
+		"algorithm=auto,two-stage-push,lamport", "size=4,40000", "dtype=f32,bf16", "buffers=symmetric,private", "inplace=false,true")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, g := range p.Groups {
+		g.Part.Measure.Stop.MaxTime, g.Part.Measure.Stop.MinTime, g.Part.Measure.Stop.MaxSamples = 1e7, 0, 5
+	}
+	dir := filepath.Join(t.TempDir(), "run")
+	if _, err := run.Run(t.Context(), p, run.Options{Dir: dir, Environ: environ}); err != nil {
+		t.Fatal(err)
+	}
+	_, r, err := journal.LoadRun(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	outcomes := map[string]int{}
+	for _, row := range r.Latest() {
+		algorithm, _ := row.Point.Get("algorithm")
+		switch {
+		case row.Status == journal.Skipped:
+			outcomes["skipped"]++ // an all-gather has no such algorithm
+		case algorithm.String() == "lamport":
+			outcomes["refused"]++
+			if row.Status != journal.Failed || !strings.Contains(row.Reason, "loading the kernels of lamport: cuModuleLoadData: a PTX JIT compilation failed") {
+				t.Errorf("%s: %s %s", row.Point, row.Status, row.Reason)
+			}
+		default:
+			outcomes["ok"]++
+			if row.Status != journal.OK || row.Metrics["wrong"] != 0 || !strings.Contains(row.Details["library"], "Fake GPU 0, ") {
+				t.Errorf("%s: %s %s, %v wrong, details %v", row.Point, row.Status, row.Reason, row.Metrics["wrong"], row.Details)
+			}
+		}
+	}
+	if outcomes["ok"] < 32 || outcomes["refused"] < 16 {
+		t.Errorf("outcomes: %v", outcomes)
+	}
+}
