@@ -17,9 +17,9 @@ var source []byte
 
 // The variables by which the library is told what to be.
 const (
-	LogVariable     = "KERNBENCH_FAKE_CUDA_LOG"     // a file for the calls
-	DevicesVariable = "KERNBENCH_FAKE_CUDA_DEVICES" // how many GPUs there are
-	RefuseVariable  = "KERNBENCH_FAKE_CUDA_REFUSE"  // PTX with this text is refused
+	LogVariable     = "FAKE_CUDA_LOG"     // a file for the calls
+	DevicesVariable = "FAKE_CUDA_DEVICES" // how many GPUs there are
+	RefuseVariable  = "FAKE_CUDA_REFUSE"  // PTX with this text is refused
 )
 
 // Build makes the library in a folder and returns its path.

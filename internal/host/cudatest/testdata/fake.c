@@ -1,10 +1,10 @@
 // A stand-in for libcuda on machines without a GPU: device memory is host memory
 // that processes can share, streams do their work at once, and the all-reduce
 // kernels are done by the processor, with the same flags and the same argument.
-// Every call is written to $KERNBENCH_FAKE_CUDA_LOG, one a line.
+// Every call is written to $FAKE_CUDA_LOG, one a line.
 //
-// $KERNBENCH_FAKE_CUDA_DEVICES is the number of GPUs (1), and
-// $KERNBENCH_FAKE_CUDA_REFUSE a word: PTX that has it is refused.
+// $FAKE_CUDA_DEVICES is the number of GPUs (1), and
+// $FAKE_CUDA_REFUSE a word: PTX that has it is refused.
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <pthread.h>
@@ -22,7 +22,7 @@ typedef int Result;
 enum { OK = 0, INVALID = 1, NO_MEMORY = 2, NO_DEVICE = 100, BAD_PTX = 218, NOT_FOUND = 500 };
 
 static void note(const char *format, ...) {
-	const char *path = getenv("KERNBENCH_FAKE_CUDA_LOG");
+	const char *path = getenv("FAKE_CUDA_LOG");
 	if (!path) return;
 	char line[512];
 	va_list args;
@@ -37,7 +37,7 @@ static void note(const char *format, ...) {
 }
 
 static int devices(void) {
-	const char *n = getenv("KERNBENCH_FAKE_CUDA_DEVICES");
+	const char *n = getenv("FAKE_CUDA_DEVICES");
 	return n ? atoi(n) : 1;
 }
 
@@ -171,7 +171,7 @@ Result cuIpcOpenMemHandle_v2(uint64_t *p, Handle h, unsigned flags) {
 Result cuIpcCloseMemHandle(uint64_t p) { return drop(p, 1); }
 
 Result cuModuleLoadData(void **m, const char *ptx) {
-	const char *refuse = getenv("KERNBENCH_FAKE_CUDA_REFUSE");
+	const char *refuse = getenv("FAKE_CUDA_REFUSE");
 	if (refuse && strstr(ptx, refuse)) return BAD_PTX;
 	*m = strdup(ptx);
 	note("cuModuleLoadData %zu", strlen(ptx));
