@@ -23,7 +23,7 @@ import (
 // LibraryVariable names another file to open instead of the driver's own.
 const LibraryVariable = "KERNBENCH_CUDA_LIB"
 
-var library = dynlib.Declare(dynlib.Spec{Name: "the NVIDIA driver", Sonames: []string{"libcuda.so.1"}, Env: LibraryVariable,
+var library = dynlib.Declare(dynlib.Spec{Name: "NVIDIA driver", Sonames: []string{"libcuda.so.1"}, Env: LibraryVariable,
 	Hint: "it comes with the GPU driver, version 525 or later"})
 
 // Driver is the open driver. There is one in a process.

@@ -47,6 +47,8 @@ type Machine struct {
 	Limit func(l Limit) (uint64, error)
 	// Open opens a library and gives what it says of itself.
 	Open func(l Library) (string, error)
+	// GPUs lists those that processes here may use.
+	GPUs func() ([]GPU, error)
 }
 
 // Limit is a limit of the process.
@@ -59,7 +61,7 @@ const (
 
 // Examine looks at everything.
 func Examine(m Machine) []Finding {
-	return slices.Concat(m.cpu(), m.limits(), m.launchers(), m.libraries())
+	return slices.Concat(m.cpu(), m.gpus(), m.limits(), m.launchers(), m.libraries())
 }
 
 // instructions are those that code paths here, or in the libraries measured,

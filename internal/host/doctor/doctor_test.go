@@ -23,6 +23,7 @@ func bare() Machine {
 		Space: func(string) (uint64, uint64, error) { return 0, 0, fs.ErrNotExist },
 		Limit: func(Limit) (uint64, error) { return 0, errors.New("no such limit") },
 		Open:  func(l Library) (string, error) { return "", errors.New("opening " + l.Name + ": one\ntwo") },
+		GPUs:  func() ([]GPU, error) { return nil, errors.New("no driver\nmore") },
 	}
 }
 
@@ -47,6 +48,9 @@ func rich() Machine {
 		return map[Limit]uint64{LockedMemory: math.MaxUint64, OpenFiles: 65536}[l], nil
 	}
 	m.Open = func(l Library) (string, error) { return l.Name + " 1.2", nil }
+	m.GPUs = func() ([]GPU, error) {
+		return []GPU{{Name: "H200", Bytes: 141 << 30, Compute: 90, Mode: "Default", Multicast: true, Reaches: []int{1}}, {Name: "A100", Compute: 80}}, nil
+	}
 	return m
 }
 
@@ -79,6 +83,7 @@ func TestRichMachine(t *testing.T) {
 		"/dev/shm":       "yes 24GiB, 23GiB free", "locked memory": "yes unlimited", "open files": "yes 65536",
 		"Open MPI": "yes /bin/mpirun.openmpi: 4.1.4", "MPICH (Hydra)": "yes /bin/mpiexec.hydra: 4.0.2", "Slurm": "yes /bin/srun: 22.05.8",
 		"torchrun": "yes /bin/torchrun", "torch.distributed": "yes /bin/python3: 1.13.0a0+gitunknown", "Plug-in library": "yes Plug-in library 1.2",
+		"GPU 0": "yes H200, 141GiB, compute capability 9.0, compute mode Default, multicast, reaches the memory of 1", "MPS": "yes /bin/nvidia-cuda-mps-control",
 	} {
 		f := find(t, rich(), name)
 		if got := string(f.State) + " " + f.Detail; got != want {

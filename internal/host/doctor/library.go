@@ -14,7 +14,7 @@ type Library struct {
 	number string // a function (int *version) that does
 }
 
-// Libraries lists them: those of MPI and of GPUs, then those that plug-ins declare.
+// Libraries lists them: those of MPI and NCCL, then those that plug-ins declare.
 func Libraries() []Library {
 	all := []Library{
 		{Spec: dynlib.Spec{Name: "Open MPI", Sonames: []string{"libmpi.so.40"}, Hint: "Debian: libopenmpi3"},
@@ -22,8 +22,6 @@ func Libraries() []Library {
 		{Spec: dynlib.Spec{Name: "MPICH", Sonames: []string{"libmpich.so.12", "libmpi.so.12"}, Hint: "Debian: libmpich12"},
 			text: "MPI_Get_library_version"},
 		{Spec: dynlib.Spec{Name: "NCCL", Sonames: []string{"libnccl.so.2"}}, number: "ncclGetVersion"},
-		{Spec: dynlib.Spec{Name: "CUDA driver", Sonames: []string{"libcuda.so.1"}, Hint: "part of NVIDIA's kernel driver"},
-			number: "cuDriverGetVersion"},
 	}
 	for _, s := range dynlib.Declared() {
 		all = append(all, Library{Spec: s})
