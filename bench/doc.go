@@ -97,6 +97,10 @@
 // slowest rank; the metric time_us is the median over the iterations, with a 95 %
 // confidence interval in the row's Stats. [Preamble] restores what a call changes.
 //
+// One right result may have been there before. With [State.Refresh], which makes new
+// inputs and spoils the outputs, a verification is four calls, and there are some between
+// the samples too.
+//
 // # Sampling
 //
 // A [Config] says how samples are taken; [Measure] sets it for a bench, [Stop] its

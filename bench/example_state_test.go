@@ -321,6 +321,29 @@ func ExampleState_Warn() {
 	// Output: [1 of 3 solves did not converge]
 }
 
+// A call that writes nothing every second time is found, although the output once held
+// what it should.
+func ExampleState_Refresh() {
+	out := try(func(ctx context.Context, s *bench.State) error {
+		input, output, calls := 0, 0, 0
+		s.Refresh(func() error { input++; output = -1; return nil })
+		s.Verify(func() error {
+			if output != input {
+				return &bench.Wrong{Count: 1, Detail: fmt.Sprintf("the sum is %d, want %d", output, input)}
+			}
+			return nil
+		})
+		return s.Time(ctx, func() error {
+			if calls++; calls%2 == 1 {
+				output = input
+			}
+			return nil
+		})
+	})
+	fmt.Println(out.Status, out.Reason)
+	// Output: failed 1 wrong elements, first: the sum is -1, want 2
+}
+
 // A check that finds wrong elements counts them; nothing is timed then.
 func ExampleState_Verify() {
 	out := try(func(ctx context.Context, s *bench.State) error {

@@ -15,12 +15,13 @@ import (
 // State is a body's view of its point: the values to use, the rank it runs on, and
 // what it reports. It is used by one goroutine.
 type State struct {
-	set    Setting
-	verify []func() error
-	out    Outcome
-	volume *volume
-	flops  float64
-	bytes  float64
+	set     Setting
+	verify  []func() error
+	refresh func() error
+	out     Outcome
+	volume  *volume
+	flops   float64
+	bytes   float64
 }
 
 type volume struct {
@@ -225,8 +226,14 @@ func (s *State) Warn(format string, args ...any) {
 
 // Verify adds a check that [State.Time] makes after one call before timing, and
 // again after the last timed call. A check that fails on one rank fails the row. A
-// [Wrong] error counts elements.
+// [Wrong] error counts elements. With [State.Refresh] there are more calls and checks.
 func (s *State) Verify(check func() error) { s.verify = append(s.verify, check) }
+
+// Refresh has a function make new inputs, others at each time, and spoil the outputs.
+// With it a verification is four calls, each on new inputs and checked, so that no
+// output can stand for one that was not written; and [State.Time] verifies between the
+// samples too.
+func (s *State) Refresh(f func() error) { s.refresh = f }
 
 func (s *State) describe(name, unit, better string) {
 	if !slices.ContainsFunc(s.out.Infos, func(m MetricInfo) bool { return m.Name == name }) {

@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/bench/measure"
@@ -163,6 +165,70 @@ func TestVerifyOrder(t *testing.T) {
 	phases = slices.Compact(phases)
 	if want := []string{"verify before timing", "timed", "verify after timing"}; !slices.Equal(phases, want) {
 		t.Errorf("phases %q, want %q", phases, want)
+	}
+}
+
+// TestRefresh: with new inputs a verification is four calls before the timing, between
+// the blocks of samples and after it, and what the timed calls left is looked at as well,
+// unless they work in place.
+func TestRefresh(t *testing.T) {
+	for _, inPlace := range []bool{false, true} {
+		var story strings.Builder
+		var phases []string
+		cfg := measure.Default()
+		cfg.Warmup = measure.Warmup{MinCalls: 1, MaxCalls: 1, MaxTime: time.Second}
+		cfg.Stop = measure.Stop{MinSamples: 5000, MaxSamples: 5000, MaxTime: time.Minute}
+		s := NewState(Setting{Group: syncgroup.Solo(), Measure: cfg, Phase: func(p string) { phases = append(phases, p) }})
+		s.Refresh(func() error { story.WriteString("new "); return nil })
+		s.Verify(func() error { story.WriteString("check "); return nil })
+		if err := s.Time(context.Background(), func() error { story.WriteString("."); return nil }, InPlace(inPlace)); err != nil {
+			t.Fatal(err)
+		}
+		const proof = "new .check new .check new .check new .check new "
+		got := regexp.MustCompile(`\.\.+`).ReplaceAllString(story.String(), "timed ")
+		timed := "timed check "
+		if inPlace {
+			timed = "timed "
+		}
+		if want := proof + timed + proof + timed + proof; got != want {
+			t.Errorf("in place %v: %s\nwant %s", inPlace, got, want)
+		}
+		if !slices.Contains(phases, "verify between samples") {
+			t.Errorf("phases %q", slices.Compact(phases))
+		}
+	}
+}
+
+// TestEverySecondCallWrong: a call that leaves its output as it was every second time
+// is found before anything is timed, and one that begins to while it is timed between
+// the samples.
+func TestEverySecondCallWrong(t *testing.T) {
+	for _, from := range []int{0, 10, 5500} {
+		calls, value, out := 0, 0, 0
+		phase := ""
+		cfg := measure.Default()
+		cfg.Warmup = measure.Warmup{MinCalls: 1, MaxCalls: 1, MaxTime: time.Second}
+		cfg.Stop = measure.Stop{MinSamples: 5000, MaxSamples: 5000, MaxTime: time.Minute}
+		s := NewState(Setting{Group: syncgroup.Solo(), Measure: cfg, Phase: func(p string) { phase = p }})
+		s.Refresh(func() error { value++; out = -1; return nil })
+		s.Verify(func() error {
+			if out != value {
+				return &Wrong{Count: 1}
+			}
+			return nil
+		})
+		err := s.Time(context.Background(), func() error {
+			if calls++; calls <= from || calls%2 == 1 {
+				out = value
+			}
+			return nil
+		})
+		if o := s.Finish(err); o.Status != journal.Failed || o.Metrics["wrong"] != 1 {
+			t.Errorf("from call %d on: %s in phase %q", from, o.Status, phase)
+		}
+		if from == 0 && phase != "verify before timing" {
+			t.Errorf("found in phase %q", phase)
+		}
 	}
 }
 

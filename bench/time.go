@@ -13,24 +13,47 @@ import (
 // Timing adjusts one [State.Time].
 type Timing func(*timing)
 
-type timing struct{ preamble func() error }
+type timing struct {
+	preamble func() error
+	inPlace  bool
+}
 
 // Preamble has a function run before each call, outside the timed part: to undo
 // what the call did.
 func Preamble(f func() error) Timing { return func(t *timing) { t.preamble = f } }
 
-// Time measures call on all ranks together: verified once, warmed up, sampled
-// until the median is known well enough, and verified again. The time of an
-// iteration is that of the slowest rank. It records the metric time_us, the median,
-// and what follows from it. All ranks must call it alike.
+// InPlace says that the call overwrites its inputs when it is true: there is no telling
+// what many calls must leave, and the verified ones stand for them.
+func InPlace(is bool) Timing { return func(t *timing) { t.inPlace = is } }
+
+// Time measures call on all ranks together: verified, warmed up, sampled until the
+// median is known well enough, and verified again. The time of an iteration is that
+// of the slowest rank. It records the metric time_us, the median, and what follows
+// from it. All ranks must call it alike.
+//
+// Where there are new inputs for every verified call ([State.Refresh]), a verification
+// makes four, and there are more of them between the samples.
 func (s *State) Time(ctx context.Context, call func() error, timings ...Timing) error {
 	var adjusted timing
 	for _, t := range timings {
 		t(&adjusted)
 	}
 	body := measure.Body{Call: call, Preamble: adjusted.preamble}
-	if err := s.check(ctx, body, "verify before timing"); err != nil {
+	if err := s.prove(ctx, body, "verify before timing"); err != nil {
 		return err
+	}
+	// looked checks what the timed calls left, and then calls of its own.
+	looked := func(phase string) error {
+		s.set.Phase(phase)
+		if !adjusted.inPlace {
+			if err := s.check(ctx, measure.Body{}); err != nil {
+				return err
+			}
+		}
+		if s.refresh == nil {
+			return nil
+		}
+		return s.prove(ctx, body, phase)
 	}
 	cfg := s.set.Measure
 	cfg.Progress = func(phase string, _ int) { s.set.Phase(phase) }
@@ -39,24 +62,57 @@ func (s *State) Time(ctx context.Context, call func() error, timings ...Timing) 
 		first = "timed"
 	}
 	s.set.Phase(first)
-	res, err := measure.Run(ctx, cfg, s.set.Clock, s.set.Group, body)
+	timed := body
+	if s.refresh != nil {
+		timed.Between = func() error {
+			defer s.set.Phase("timed")
+			return looked("verify between samples")
+		}
+	}
+	res, err := measure.Run(ctx, cfg, s.set.Clock, s.set.Group, timed)
 	if err != nil {
 		return err
 	}
-	if err := s.check(ctx, measure.Body{}, "verify after timing"); err != nil {
-		return err
+	if len(s.verify) > 0 {
+		if err := looked("verify after timing"); err != nil {
+			return err
+		}
 	}
 	s.record(res)
 	return nil
 }
 
-// check makes one call, if there is one, and all verifications. Every rank
-// arrives before any checks, since a check may look at data others still write.
-func (s *State) check(ctx context.Context, one measure.Body, phase string) error {
+// verifiedCalls is how many calls a verification makes where each has new inputs and
+// outputs that hold nothing: what goes wrong in every second run of a prepared call, or
+// leaves the output of the run before, cannot pass.
+const verifiedCalls = 4
+
+// prove makes calls and has each verified. It leaves inputs that no call has seen.
+func (s *State) prove(ctx context.Context, body measure.Body, phase string) error {
 	if len(s.verify) == 0 {
 		return nil
 	}
 	s.set.Phase(phase)
+	if s.refresh == nil {
+		return s.check(ctx, body)
+	}
+	for range verifiedCalls {
+		if err := s.refresh(); err != nil {
+			return fmt.Errorf("new inputs: %w", err)
+		}
+		if err := s.check(ctx, body); err != nil {
+			return err
+		}
+	}
+	if err := s.refresh(); err != nil {
+		return fmt.Errorf("new inputs: %w", err)
+	}
+	return s.Barrier(ctx) // nobody calls while another still writes its inputs
+}
+
+// check makes one call, if there is one, and all verifications. Every rank
+// arrives before any checks, since a check may look at data others still write.
+func (s *State) check(ctx context.Context, one measure.Body) error {
 	if one.Preamble != nil {
 		if err := one.Preamble(); err != nil {
 			return fmt.Errorf("preamble: %w", err)

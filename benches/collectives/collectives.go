@@ -154,9 +154,10 @@ func body(ctx context.Context, s *bench.State) error {
 	}
 	limit(sh, w.plan)
 	limitLoopback(sh)
+	s.Refresh(w.refresh)
 	s.Verify(w.verify)
 	s.SampleAtMost(s.Float(bench.SecondsOption))
-	return s.Time(ctx, w.run)
+	return s.Time(ctx, w.run, bench.InPlace(sh.inPlace))
 }
 
 // join makes the group of this point. No other point of the launch, and no

@@ -1,6 +1,7 @@
 package collectives
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -134,15 +135,15 @@ func TestForeignProbe(t *testing.T) {
 	}
 }
 
-// faulty is the cpu backend with a mistake: after so many good runs, one
-// element of rank 1's output is off.
-type faulty struct{ good int }
+// faulty is the cpu backend with a mistake: after so many good runs of a preparation,
+// in every one or every second one, an element of rank 1's output is not written.
+type faulty struct{ good, every int }
 
 // faultyEngine makes an engine of a whole group of the cpu backend.
 type faultyEngine struct {
 	*dist.Group
 	rest
-	good int
+	faulty
 }
 
 // rest stands, one level down, for the methods that a group has not; the bench
@@ -152,17 +153,21 @@ type rest struct{ dist.Engine }
 func (b faulty) Join(ctx context.Context, c dist.Config) (dist.Engine, error) {
 	c.Backend = "cpu"
 	g, err := dist.Init(ctx, c)
-	return faultyEngine{Group: g, good: b.good}, err
+	return faultyEngine{Group: g, faulty: b}, err
 }
 
 func (e faultyEngine) Prepare(p dist.Plan) (func() error, error) {
 	op, err := e.Group.Prepare(p.Call)
 	runs := 0
 	return func() error {
-		err := op.Run()
-		if runs++; runs > e.good && e.Rank() == 1 && p.Out.Count() > 0 {
-			p.Out.Bytes()[p.Out.Count()/2*p.DType.Size()] ^= 1
+		runs++
+		if runs <= e.good || runs%e.every != 0 || e.Rank() != 1 || p.Out.Count() == 0 {
+			return op.Run()
 		}
+		element := p.Out.Bytes()[p.Out.Count()/2*p.DType.Size():][:p.DType.Size()]
+		was := bytes.Clone(element)
+		err := op.Run()
+		copy(element, was)
 		return err
 	}, err
 }
@@ -171,14 +176,15 @@ func (e faultyEngine) Split(int, int) (dist.Engine, error) { return nil, errors.
 
 var backends atomic.Int32
 
-// A planted wrong element is caught, at the first call and when it appears only
-// while timing, out of place and in place; the row is failed and counts it.
+// A planted wrong element is caught, at the first call, when it appears only while
+// timing and when it appears in every second run, out of place and in place; the row
+// is failed and counts it.
 func TestPlantedErrorIsCaught(t *testing.T) {
-	for _, good := range []int{0, 2} {
+	for _, f := range []faulty{{0, 1}, {5, 1}, {0, 2}, {5, 2}} {
 		for _, inPlace := range []string{"false", "true"} {
-			t.Run(fmt.Sprintf("%d good in place %s", good, inPlace), func(t *testing.T) {
+			t.Run(fmt.Sprintf("%d good, every %d, in place %s", f.good, f.every, inPlace), func(t *testing.T) {
 				name := fmt.Sprintf("faulty%d", backends.Add(1)) // a name is registered once
-				dist.Register(dist.Description{Name: name}, faulty{good})
+				dist.Register(dist.Description{Name: name}, f)
 				p := planned(t, plan.Request{Axes: axes("size=4K", "inplace="+inPlace, "dtype=i32"), Options: axes("probe=" + scriptedFile(t))})
 				o := perform(t, p.Groups[0].Tasks[0], p.Options, name)
 				if o[1].Status != journal.Failed || o[1].Metrics["wrong"] != 1 || !strings.Contains(o[1].Reason, "1 wrong elements, first: rank 1, element 512") {

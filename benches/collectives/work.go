@@ -1,9 +1,6 @@
 package collectives
 
 import (
-	"errors"
-	"fmt"
-
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/dist"
 )
@@ -16,7 +13,7 @@ type work struct {
 	in, out dist.Buffer
 	run     func() error
 	plan    dist.Plan // of the call, or of the first of two
-	checked int       // verifications so far
+	vectors int       // inputs made so far
 }
 
 func newWork(g *dist.Group, sh shape, s *bench.State) (*work, error) {
@@ -27,12 +24,7 @@ func newWork(g *dist.Group, sh shape, s *bench.State) (*work, error) {
 	if err := w.prepare(g, s.Str("algorithm")); err != nil {
 		return nil, err
 	}
-	if !sh.inPlace { // where it is, the memory holds the input
-		if err := poison(w.out); err != nil {
-			return nil, err
-		}
-	}
-	return w, w.refill()
+	return w, nil
 }
 
 // allocate makes the buffers. All ranks allocate alike, whatever their part,
@@ -112,29 +104,19 @@ func (w *work) prepare(g *dist.Group, algorithm string) error {
 	return nil
 }
 
-// inputs are new ones for every verification, so that what an earlier call
-// left behind is never taken for the result of a later one.
-func (w *work) inputs() inputs { return newInputs(w.seed+uint64(w.checked), w.sh) }
-
-func (w *work) refill() error { return w.inputs().fill(w.in, w.rank, w.sh.inputAt(w.rank)) }
-
-// verify is called after the first call, before timing, and after the last
-// timed one. Out of place the timed calls themselves worked on inputs that no
-// call had seen before. In place they have long overwritten theirs, so one more
-// call, which all ranks make, stands for them.
-func (w *work) verify() error {
-	if w.checked > 0 && w.sh.inPlace {
-		if err := w.refill(); err != nil {
-			return err
-		}
-		if err := w.run(); err != nil {
-			return fmt.Errorf("the call in place after timing: %w", err)
-		}
+// refresh spoils the output and makes inputs that no call has seen, so that what an
+// earlier call left is never taken for the result of a later one.
+func (w *work) refresh() error {
+	w.vectors++
+	if err := poison(w.out); err != nil { // in place the input comes there
+		return err
 	}
-	err := w.inputs().check(w.out, w.sh, w.rank)
-	w.checked++
-	return errors.Join(err, w.refill())
+	return w.inputs().fill(w.in, w.rank, w.sh.inputAt(w.rank))
 }
+
+func (w *work) inputs() inputs { return newInputs(w.seed+uint64(w.vectors), w.sh) }
+
+func (w *work) verify() error { return w.inputs().check(w.out, w.sh, w.rank) }
 
 // poison makes an output that nothing was written to wrong. The element types
 // whose range the byte is in have many other values, so a stale output is

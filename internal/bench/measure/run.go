@@ -162,6 +162,7 @@ func (s *sampler) sample(ctx context.Context, cfg Config, r *Result, call float6
 	decide := sampling{stop: cfg.Stop, exact: r.Deterministic}
 	heap := heapBytes()
 	s.start(phaseTimed)
+	blocks, pauseAfter := 0, 1
 	for n := decide.first(call * float64(s.batch)); n > 0; {
 		block, elapsed, err := s.block(ctx, n)
 		if err != nil {
@@ -171,6 +172,12 @@ func (s *sampler) sample(ctx context.Context, cfg Config, r *Result, call float6
 		r.Elapsed = time.Duration(elapsed / 1000)
 		n, r.Stopped = decide.next(block.maxima(), elapsed)
 		cfg.progress(phaseTimed, s.done)
+		if blocks++; s.body.Between != nil && n > 0 && blocks == pauseAfter {
+			pauseAfter *= 2
+			if err := s.pause(ctx); err != nil {
+				return err
+			}
+		}
 		heap = collectMuch(heap)
 	}
 	r.Noise = relativeNoise(decide.sorted)

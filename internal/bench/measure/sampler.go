@@ -15,6 +15,10 @@ type Body struct {
 	Call func() error
 	// Preamble, if set, runs untimed before each call; a sample is then one call.
 	Preamble func() error
+	// Between, if set, runs untimed after the first, the second, the fourth, the
+	// eighth block of samples and so on, but not after the last: to look at what the
+	// calls left. All ranks have it, or none.
+	Between func() error
 }
 
 // CallError is an error or a panic of the body.
@@ -78,6 +82,22 @@ func (s *sampler) block(ctx context.Context, n int) (samples Matrix, elapsed int
 	s.message[0] = s.watch.now() - s.since
 	s.done += n
 	return s.exchange(ctx, n)
+}
+
+// pause runs what is to happen between two blocks, and then a call whose time does
+// not count, since the caches hold something else by now. Neither is part of the time
+// that the sampling takes.
+func (s *sampler) pause(ctx context.Context) error {
+	from, done := s.watch.now(), s.done
+	if err := s.body.Between(); err != nil {
+		return err
+	}
+	if _, _, err := s.block(ctx, 1); err != nil {
+		return err
+	}
+	s.done = done
+	s.since += s.watch.now() - from
+	return nil
 }
 
 // guarded runs the loop and turns a panic into an error.
