@@ -70,6 +70,11 @@ func tasks(t *testing.T, part string, axes, options []plan.Assign) (*plan.Plan, 
 // perform runs a task with goroutines for ranks.
 func perform(t *testing.T, part string, task plan.Task, options point.Point) []bench.Outcome {
 	t.Helper()
+	return performOn(t, dist.HostBackend, part, task, options)
+}
+
+func performOn(t *testing.T, backend, part string, task plan.Task, options point.Point) []bench.Outcome {
+	t.Helper()
 	p, _ := Bench().Part(part)
 	groups := syncgroup.Local(task.Ranks)
 	outcomes := make([]bench.Outcome, task.Ranks)
@@ -77,7 +82,7 @@ func perform(t *testing.T, part string, task plan.Task, options point.Point) []b
 	for rank := range groups {
 		wait.Go(func() {
 			s := bench.NewState(bench.Setting{Point: append(append(point.Point{}, task.Point...), options...), Group: groups[rank], LocalRank: rank,
-				Backend: dist.HostBackend, Seed: 7, Session: fmt.Sprint(t.Name(), task.Ranks, "/", os.Getpid()), Measure: shortSampling()})
+				Backend: backend, Seed: 7, Session: fmt.Sprint(t.Name(), task.Ranks, "/", os.Getpid()), Measure: shortSampling()})
 			err := p.Body(context.Background(), s)
 			if o := s.Finish(err); o.Status.Bad() {
 				groups[rank].Abort(o.Reason)

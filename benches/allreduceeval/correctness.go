@@ -120,44 +120,76 @@ func (t *trial) cell(size matrix.Size) (fault, err error) {
 		memories = memories[size.Extra%len(memories):][:1]
 	}
 	for _, memory := range memories {
-		for _, c := range t.inputsOf(size, count) {
-			c.memory = memory
-			f, err := t.call(c)
+		o, err := t.prepare(count, memory)
+		if err != nil {
+			return nil, fmt.Errorf("%s memory: %w", memoryNames[memory], err)
+		}
+		for i, c := range t.inputsOf(size, count) {
+			f, err := t.call(o, c)
 			if err != nil {
-				return nil, fmt.Errorf("%v: %w", c, err)
+				return nil, fmt.Errorf("run %d, %v in %s memory: %w", i+1, c, memoryNames[memory], err)
 			}
 			if f != nil && fault == nil {
-				fault = fmt.Errorf("%v: %w", c, f)
+				fault = fmt.Errorf("run %d, %v in %s memory: %w", i+1, c, memoryNames[memory], f)
 			}
 		}
+		t.moved += o.meter.bytes.Load()
+		t.plain += o.meter.elements.Load() * int64(t.d.Size())
 	}
 	return fault, nil
 }
 
-// call is one all-reduce of a cell.
+// operation is the all-reduce of a cell in one kind of memory: prepared once, and run
+// with one input after the other.
+type operation struct {
+	dist.Call
+	*dist.Op
+	memory int
+	runs   int
+	meter  *meter
+}
+
+func (t *trial) prepare(count, memory int) (*operation, error) {
+	args, err := t.arguments(count, memory)
+	if err != nil {
+		return nil, err
+	}
+	o := &operation{memory: memory, meter: &meter{}}
+	if _, codec := planned(t.algorithm); codec != nil {
+		args.Codec = metered{*codec, o.meter}
+	}
+	o.Call = args
+	o.Op, err = t.g.Prepare(args)
+	return o, err
+}
+
+// call is one run of a cell's operation.
 type call struct {
 	in     reference.Inputs
 	window reference.Window
-	memory int
 }
 
-func (c call) String() string {
-	return fmt.Sprintf("%s inputs in %s memory", c.in.Kind(), memoryNames[c.memory])
-}
+func (c call) String() string { return c.in.Kind() + " inputs" }
 
-// inputsOf are the inputs that a size is tried with. A single element is tried
-// with every family.
+// inputsOf are the inputs of the runs of one preparation: at least four, and none
+// like the one before. A single element is tried with every family.
 func (t *trial) inputsOf(size matrix.Size, count int) []call {
 	t.calls++
-	exact := call{in: t.inputs(reference.Exact), window: reference.Window{First: int(t.calls%2) * reference.Alternate, Count: count}}
-	if size.Bytes > adversarialUpTo || count == 0 {
-		return []call{exact}
+	exact := func(i int) call {
+		first := (int(t.calls%reference.Beginnings) + i) % reference.Beginnings * reference.Alternate
+		return call{t.inputs(reference.Exact), reference.Window{First: first, Count: count}}
 	}
-	hard := t.inputs(reference.Adversarial)
-	list := []call{exact, {in: hard, window: reference.Window{Count: count}}}
+	if size.Bytes > adversarialUpTo || count == 0 {
+		return []call{exact(0), exact(1), exact(2), exact(3)}
+	}
+	families := reference.Families()
+	hard := func(family int) call {
+		return call{t.inputs(reference.Adversarial), reference.Window{First: families[family], Count: count}}
+	}
+	list := []call{exact(0), hard(0), exact(1), hard(1)}
 	if count == 1 {
-		for _, first := range reference.Families()[1:] {
-			list = append(list, call{in: hard, window: reference.Window{First: first, Count: 1}})
+		for i := range families[2:] {
+			list = append(list, hard(2+i))
 		}
 	}
 	return list
@@ -175,44 +207,33 @@ const adversarialUpTo = 1 << 20
 // guard is no small number in any type.
 const guard = 0xa5
 
-// call makes the all-reduce and checks what it left, every element of it.
-func (t *trial) call(c call) (fault, err error) {
+// call runs the all-reduce and checks what it left, every element of it.
+func (t *trial) call(o *operation, c call) (fault, err error) {
 	input, err := t.refs.Input(c.in, c.window)
 	if err != nil {
 		return nil, err
 	}
-	call, err := t.arguments(c)
+	want, err := t.expectation(o, c)
 	if err != nil {
 		return nil, err
 	}
-	want, err := t.expectation(c, call)
-	if err != nil {
-		return nil, err
-	}
-	_, codec := planned(t.algorithm)
-	meter := &meter{}
-	if codec != nil {
-		call.Codec = metered{*codec, meter}
-	}
-	space := t.space[c.memory]
+	space := t.space[o.memory]
 	first := 0
 	if t.inPlace {
 		first = len(input) // the input comes there
 	}
 	fill(space.out[first:len(input)+t.d.Size()], guard) // what is not written stays wrong
-	copy(call.In.Bytes(), input)
-	if err := t.run(call, input); err != nil {
+	copy(o.In.Bytes(), input)
+	if err := t.run(o, input); err != nil {
 		return nil, err
 	}
 	t.checked += c.window.Count
-	t.moved += meter.bytes.Load()
-	t.plain += meter.elements.Load() * int64(t.d.Size())
-	share, fault := want.Compare(call.Out.Bytes(), c.window)
+	share, fault := want.Compare(o.Out.Bytes(), c.window)
 	t.worst = max(t.worst, share)
 	switch behind := space.out[len(input) : len(input)+t.d.Size()]; {
 	case fault != nil:
 		return fault, nil
-	case !t.inPlace && !bytes.Equal(call.In.Bytes(), input):
+	case !t.inPlace && !bytes.Equal(o.In.Bytes(), input):
 		return errors.New("the input was changed"), nil
 	case slices.ContainsFunc(behind, func(b byte) bool { return b != guard }):
 		return errors.New("memory behind the output was changed"), nil
@@ -221,10 +242,10 @@ func (t *trial) call(c call) (fault, err error) {
 }
 
 // arguments are those of the call but for the codec.
-func (t *trial) arguments(c call) (dist.Call, error) {
-	space, count := t.space[c.memory], c.window.Count
+func (t *trial) arguments(count, memory int) (dist.Call, error) {
+	space := t.space[memory]
 	call := dist.Call{Op: dist.AllReduce, Reduction: dist.Sum,
-		In: t.buffer(space.in, t.d, count, c.memory), Out: t.buffer(space.out, t.d, count, c.memory)}
+		In: t.buffer(space.in, t.d, count, memory), Out: t.buffer(space.out, t.d, count, memory)}
 	call.Algorithm, _ = planned(t.algorithm)
 	if t.inPlace {
 		call.In = call.Out
@@ -243,15 +264,11 @@ func (t *trial) arguments(c call) (dist.Call, error) {
 	return call, nil
 }
 
-// expectation is what the call must leave.
-func (t *trial) expectation(c call, args dist.Call) (*reference.Expectation, error) {
+// expectation is what a run must leave.
+func (t *trial) expectation(o *operation, c call) (*reference.Expectation, error) {
 	algorithm := t.algorithm
 	if algorithm == matrix.Auto { // the table knows what that is for this call
-		op, err := t.g.Prepare(args)
-		if err != nil {
-			return nil, err
-		}
-		algorithm = op.Plan().Algorithm
+		algorithm = o.Plan().Algorithm
 	}
 	return t.refs.Expected(c.in, c.window, reference.Call{Schedule: t.schedule(algorithm), Codec: matrix.Codec(algorithm), Epilogue: t.epilogue})
 }

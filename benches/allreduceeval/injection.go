@@ -19,35 +19,37 @@ const (
 	reducedTwice   = "reduced-twice"   // one element of rank 0 is added twice
 	staleBuffer    = "stale-buffer"    // the result is the one of the call before
 	wrongDType     = "wrong-dtype"     // the bits are added up as those of another type
+	everySecond    = "every-second"    // every second run of a preparation leaves out a block
 )
 
-var faultNames = []string{matrix.NoFault, droppedBarrier, swappedRanks, skippedTail, reducedTwice, staleBuffer, wrongDType}
+var faultNames = []string{matrix.NoFault, droppedBarrier, swappedRanks, skippedTail, reducedTwice, staleBuffer, wrongDType, everySecond}
 
-// faults are what is done in the place of the call. Its input is that of the
-// call before any fault.
-var faults = map[string]func(t *trial, c dist.Call, input []byte) error{
+// faults are what is done in the place of a run. Its input is that before any fault.
+var faults = map[string]func(t *trial, o *operation, input []byte) error{
 	droppedBarrier: dropBarrier,
 	swappedRanks:   swapRanks,
 	skippedTail:    skipTail,
 	reducedTwice:   reduceTwice,
 	staleBuffer:    keepStale,
 	wrongDType:     mistakeDType,
+	everySecond:    skipEverySecond,
 }
 
-// run does a call, with the injected fault if there is one. Nothing can be done
+// run runs an operation, with the injected fault if there is one. Nothing can be done
 // wrong with an empty vector.
-func (t *trial) run(c dist.Call, input []byte) error {
-	if t.fault == "" || t.fault == matrix.NoFault || c.Out.Count() == 0 {
-		return t.perform(c)
+func (t *trial) run(o *operation, input []byte) error {
+	o.runs++
+	if t.fault == "" || t.fault == matrix.NoFault || o.Out.Count() == 0 {
+		return o.Run()
 	}
 	wrong, known := faults[t.fault]
 	if !known {
 		return suggest.Unknown("fault", t.fault, faultNames)
 	}
-	return wrong(t, c, input)
+	return wrong(t, o, input)
 }
 
-// perform does the call.
+// perform does another call than the one that was prepared.
 func (t *trial) perform(c dist.Call) error {
 	op, err := t.g.Prepare(c)
 	if err != nil {
@@ -60,81 +62,91 @@ func (t *trial) perform(c dist.Call) error {
 const barrierDelay = 20 * time.Millisecond
 
 // dropBarrier has the last rank say that its input is there before it is.
-func dropBarrier(t *trial, c dist.Call, input []byte) error {
+func dropBarrier(t *trial, o *operation, input []byte) error {
 	if t.g.Rank() != t.g.Size()-1 {
-		return t.perform(c)
+		return o.Run()
 	}
-	fill(c.In.Bytes(), guard)
-	op, err := t.g.Prepare(c)
-	if err != nil {
-		return err
-	}
-	h := op.Start()
+	fill(o.In.Bytes(), guard)
+	h := o.Start()
 	if !t.inPlace { // where the input comes late it must not fall on the result
 		time.Sleep(barrierDelay)
-		copy(c.In.Bytes(), input)
+		copy(o.In.Bytes(), input)
 	}
 	return h.Wait()
 }
 
-func swapRanks(t *trial, c dist.Call, _ []byte) error {
-	if err := t.perform(c); err != nil {
+func swapRanks(t *trial, o *operation, _ []byte) error {
+	if err := o.Run(); err != nil {
 		return err
 	}
-	count, size := c.Out.Count(), t.d.Size()
+	count, size := o.Out.Count(), t.d.Size()
 	_, a := dist.Block(count, t.g.Size(), 0)
 	off, b := dist.Block(count, t.g.Size(), 1)
-	out, n := c.Out.Bytes(), min(a, b)*size
+	out, n := o.Out.Bytes(), min(a, b)*size
 	first := bytes.Clone(out[:n])
 	copy(out[:n], out[off*size:off*size+n])
 	copy(out[off*size:], first)
 	return nil
 }
 
-func skipTail(t *trial, c dist.Call, _ []byte) error {
-	n := c.Out.Count() - 1
-	c.In, c.Out = c.In.Slice(0, n), c.Out.Slice(0, n)
+func skipTail(t *trial, o *operation, _ []byte) error {
+	c, n := o.Call, o.Out.Count()-1
+	c.In, c.Out = c.In.Slice(0, n), o.Out.Slice(0, n)
 	if e := c.Epilogue; e != nil {
 		c.Epilogue = &dist.Epilogue{Scale: e.Scale, Residual: e.Residual.Slice(0, n)}
 	}
 	return t.perform(c)
 }
 
-func reduceTwice(t *trial, c dist.Call, input []byte) error {
+func reduceTwice(t *trial, o *operation, input []byte) error {
 	if t.g.Rank() != 0 {
-		return t.perform(c)
+		return o.Run()
 	}
 	size := t.d.Size()
-	twice, at := make([]float64, 1), c.Out.Count()/2*size
-	element := c.In.Bytes()[at : at+size]
+	twice, at := make([]float64, 1), o.Out.Count()/2*size
+	element := o.In.Bytes()[at : at+size]
 	t.d.Decode(twice, element)
 	twice[0] *= 2
 	t.d.Encode(element, twice)
-	err := t.perform(c)
+	err := o.Run()
 	if !t.inPlace {
 		copy(element, input[at:at+size])
 	}
 	return err
 }
 
-func keepStale(t *trial, c dist.Call, _ []byte) error {
-	if err := t.perform(c); err != nil {
+func keepStale(t *trial, o *operation, _ []byte) error {
+	if err := o.Run(); err != nil {
 		return err
 	}
-	out := c.Out.Bytes()
+	out := o.Out.Bytes()
 	fresh := bytes.Clone(out)
 	copy(out, t.stale)
 	t.stale = fresh
 	return nil
 }
 
-func mistakeDType(t *trial, c dist.Call, _ []byte) error {
+func mistakeDType(t *trial, o *operation, _ []byte) error {
 	other := map[dist.DType]dist.DType{dist.BF16: dist.F16, dist.F16: dist.BF16, dist.F32: dist.I32, dist.F64: dist.I64, dist.I32: dist.F32}[t.d]
+	c := o.Call
 	c.In, c.Out, c.Epilogue = reinterpreted(c.In, other), reinterpreted(c.Out, other), nil
 	if !other.Float() {
 		c.Codec = nil
 	}
 	return t.perform(c)
+}
+
+// skipEverySecond leaves the first block as it was before the run.
+func skipEverySecond(_ *trial, o *operation, _ []byte) error {
+	if o.runs%2 == 1 {
+		return o.Run()
+	}
+	_, n := dist.Block(o.Out.Count(), 2, 0)
+	block := o.Out.Slice(0, n).Bytes()
+	was := bytes.Clone(block)
+	err := o.Run()
+	copy(block, was)
+	return err
 }
 
 // reinterpreted is the same memory as elements of another type of that size.

@@ -1,6 +1,7 @@
 package cpu
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -111,6 +112,24 @@ func (s spoiled) Prepare(p dist.Plan) (func() error, error) {
 	return s.spoil(p, run), nil
 }
 
+// everySecond leaves the last element of the output as it was in every second run of a
+// preparation.
+func everySecond(op dist.Collective) func(dist.Plan, func() error) func() error {
+	return func(p dist.Plan, run func() error) func() error {
+		runs := 0
+		return func() error {
+			if runs++; p.Op != op || runs%2 == 1 || p.Out.Count() == 0 {
+				return run()
+			}
+			last := p.Out.Slice(p.Out.Count()-1, 1).Bytes()
+			was := bytes.Clone(last)
+			err := run()
+			copy(last, was)
+			return err
+		}
+	}
+}
+
 // The suite must find what is wrong: a suite that cannot fail shows nothing.
 func TestSuiteFindsPlantedErrors(t *testing.T) {
 	after := func(change func(p dist.Plan)) func(dist.Plan, func() error) func() error {
@@ -150,6 +169,8 @@ func TestSuiteFindsPlantedErrors(t *testing.T) {
 				b[0] ^= 1
 			}
 		})},
+		{"every second run wrong", "allreduce/2", everySecond(dist.AllReduce)},
+		{"every second run wrong, of another operation", "alltoall/3", everySecond(dist.AllToAll)},
 		{"message torn", "messages/3", after(func(p dist.Plan) {
 			if b := p.Out.Bytes(); p.Op == dist.Recv && len(b) > 100 {
 				b[99] ^= 1

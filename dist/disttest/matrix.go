@@ -101,12 +101,25 @@ type expectation struct {
 	shift   int  // elements from the start of the longer buffer to the shorter
 }
 
-func expect(op dist.Collective, d dist.DType, r dist.Reduction, size, rank, root, count int) expectation {
+// runs is how often each prepared call is run, every time with other inputs and an
+// output that was spoilt before: what goes wrong in every second run shows.
+const runs = 4
+
+// expectations are those of the runs of one call.
+func expectations(op dist.Collective, d dist.DType, r dist.Reduction, size, rank, root, count int) (list [runs]expectation) {
+	for run := range list {
+		list[run] = expect(op, d, r, size, rank, root, count, run)
+	}
+	return list
+}
+
+// expect is the expectation of one run: the inputs of each begin one element later.
+func expect(op dist.Collective, d dist.DType, r dist.Reduction, size, rank, root, count, run int) expectation {
 	data := inputs(d, r, size)
 	mine := func(rank int) func(int) float64 {
-		return func(i int) float64 { return float64(data.Value(rank, i)) }
+		return func(i int) float64 { return float64(data.Value(rank, run+i)) }
 	}
-	sum := func(i int) float64 { return result(d, r, size, i) }
+	sum := func(i int) float64 { return result(d, r, size, run+i) }
 	off, n := dist.Block(count, size, rank)
 	// owned is the vector whose block k comes from rank k.
 	owned := func(i int) float64 {
@@ -169,7 +182,7 @@ func (s Suite) cell(g *dist.Group, space space, op dist.Collective, d dist.DType
 		}
 	}
 	for _, root := range roots {
-		e := expect(op, d, r, g.Size(), g.Rank(), root, count)
+		list := expectations(op, d, r, g.Size(), g.Rank(), root, count)
 		for _, algorithm := range algorithms {
 			for _, chunk := range chunks {
 				for kind := range space.in {
@@ -177,11 +190,11 @@ func (s Suite) cell(g *dist.Group, space space, op dist.Collective, d dist.DType
 						continue
 					}
 					for _, inPlace := range []bool{false, true} {
-						if inPlace && !e.inPlace {
+						if inPlace && !list[0].inPlace {
 							continue
 						}
 						c := dist.Call{Op: op, Reduction: r, Root: root, Count: count, Algorithm: algorithm, Chunk: chunk}
-						if err := e.run(g, c, d, space.in[kind], space.out[kind], space.fill, inPlace); err != nil {
+						if err := runAll(list, g, c, d, space.in[kind], space.out[kind], space.fill, inPlace); err != nil {
 							return fmt.Errorf("%s %s of %d %v %v, root %d, chunk %d, %s memory, in place %v: %w", algorithm, op, count, d, r, root, chunk,
 								[]string{"private", "symmetric"}[kind], inPlace, err)
 						}
@@ -193,28 +206,44 @@ func (s Suite) cell(g *dist.Group, space space, op dist.Collective, d dist.DType
 	return nil
 }
 
-// run makes the call once and compares what it left.
-func (e expectation) run(g *dist.Group, c dist.Call, d dist.DType, in, out dist.Buffer, fill []byte, inPlace bool) error {
-	width := d.Size()
-	c.In, c.Out = as(in, d, len(e.in)/width), as(out, d, len(e.out)/width)
-	if inPlace {
-		long := as(out, d, max(len(e.in), len(e.out))/width)
-		c.In, c.Out = long, long
-		switch {
-		case len(e.in) == 0 || len(e.out) == 0:
-			c.In, c.Out = long.Slice(0, len(e.in)/width), long.Slice(0, len(e.out)/width)
-		case len(e.in) < len(e.out):
-			c.In = long.Slice(e.shift, len(e.in)/width)
-		case len(e.out) < len(e.in):
-			c.Out = long.Slice(e.shift, len(e.out)/width)
-		}
-	}
-	guarded := as(out, dist.U8, len(e.in)+len(e.out)+width)
-	if err := errors.Join(put(guarded, fill[:guarded.Count()]), put(c.In, e.in)); err != nil { // what is not written stays wrong
-		return err
-	}
+// runAll prepares the call and makes all its runs.
+func runAll(list [runs]expectation, g *dist.Group, c dist.Call, d dist.DType, in, out dist.Buffer, fill []byte, inPlace bool) error {
+	c.In, c.Out = list[0].buffers(d, in, out, inPlace)
 	op, err := g.Prepare(c)
 	if err != nil {
+		return err
+	}
+	for i, e := range list {
+		if err := e.run(op, c, d, out, fill, inPlace); err != nil {
+			return fmt.Errorf("run %d of one preparation: %w", i+1, err)
+		}
+	}
+	return nil
+}
+
+// buffers are those of the call.
+func (e expectation) buffers(d dist.DType, in, out dist.Buffer, inPlace bool) (from, to dist.Buffer) {
+	ins, outs := len(e.in)/d.Size(), len(e.out)/d.Size()
+	if !inPlace {
+		return as(in, d, ins), as(out, d, outs)
+	}
+	long := as(out, d, max(ins, outs))
+	switch {
+	case ins == 0 || outs == 0:
+		return long.Slice(0, ins), long.Slice(0, outs)
+	case ins < outs:
+		return long.Slice(e.shift, ins), long
+	case outs < ins:
+		return long, long.Slice(e.shift, outs)
+	}
+	return long, long
+}
+
+// run makes one run and compares what it left.
+func (e expectation) run(op *dist.Op, c dist.Call, d dist.DType, out dist.Buffer, fill []byte, inPlace bool) error {
+	width := d.Size()
+	guarded := as(out, dist.U8, len(e.in)+len(e.out)+width)
+	if err := errors.Join(put(guarded, fill[:guarded.Count()]), put(c.In, e.in)); err != nil { // what is not written stays wrong
 		return err
 	}
 	if err := op.Run(); err != nil {

@@ -49,7 +49,7 @@ func (s *Store) part(key vectorKey, w Window, build func(Window) ([]byte, error)
 		// Room for what is likely to come next: the same with some elements more,
 		// beginning elsewhere. All are whole groups of the codecs.
 		have := len(v) / size
-		rest, err := build(Window{have, w.First + w.Count + 2*quant.Group + Alternate - have})
+		rest, err := build(Window{have, w.First + w.Count + 2*quant.Group + (Beginnings-1)*Alternate - have})
 		if err != nil {
 			return nil, err
 		}
@@ -205,7 +205,11 @@ func (s *Store) elements(w Window, fill func(to []float64, first int)) []byte {
 	return b
 }
 
-// Alternate is where every second call's exact inputs begin, so that no result
-// can stand for the next. It is whole groups of the codecs and whole periods of
-// the residual: expectations are parts of one vector, wherever a call begins.
-const Alternate = 4096
+// Exact inputs begin Alternate elements later from run to run, at one of so many
+// Beginnings, so that no result can stand for another of the runs of a cell. It is whole
+// groups of the codecs and whole periods of the residual: expectations are parts of one
+// vector, wherever a run begins.
+const (
+	Alternate  = 4096
+	Beginnings = 5
+)

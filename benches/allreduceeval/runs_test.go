@@ -1,0 +1,69 @@
+package allreduceeval
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/kernbench/kernbench/benches/allreduceeval/matrix"
+	"github.com/kernbench/kernbench/dist"
+	"github.com/kernbench/kernbench/internal/result/journal"
+)
+
+// forgetful is the host's backend with a mistake: in every second run of a preparation
+// the first element of rank 1's output is not written.
+type forgetful struct{}
+
+type forgetfulEngine struct {
+	*dist.Group
+	rest
+}
+
+// rest stands, one level down, for the methods that a group has not; the bench calls
+// none of them.
+type rest struct{ dist.Engine }
+
+const forgetfulName = "forgetful"
+
+func (forgetful) Join(ctx context.Context, c dist.Config) (dist.Engine, error) {
+	c.Backend = dist.HostBackend
+	g, err := dist.Init(ctx, c)
+	return forgetfulEngine{Group: g}, err
+}
+
+func (e forgetfulEngine) Split(int, int) (dist.Engine, error) { return nil, errors.New("not needed") }
+
+func (e forgetfulEngine) Prepare(p dist.Plan) (func() error, error) {
+	op, err := e.Group.Prepare(p.Call)
+	runs := 0
+	return func() error {
+		if runs++; runs%2 == 1 || e.Rank() != 1 || p.Out.Count() == 0 {
+			return op.Run()
+		}
+		element := p.Out.Slice(0, 1).Bytes()
+		was := bytes.Clone(element)
+		err := op.Run()
+		copy(element, was)
+		return err
+	}, err
+}
+
+// An operation that is wrong in every second run fails its cells and its timed rows.
+func TestEverySecondRunIsCaught(t *testing.T) {
+	dist.Register(dist.Description{Name: forgetfulName}, forgetful{})
+	for part, axes := range map[string]string{matrix.Correctness: "inplace=false epilogue=false", matrix.Performance: "size=1Ki,256Ki"} {
+		p, list := tasks(t, part, assigns(append(strings.Fields(axes), "num_ranks=2", "dtype=f32", "algorithm=two-stage,ring,quickreduce")...), nil)
+		if len(list) < 3 {
+			t.Errorf("%s: %d rows", part, len(list))
+		}
+		for _, task := range list {
+			for rank, o := range performOn(t, forgetfulName, part, task, p.Options) {
+				if o.Status != journal.Failed || rank == 1 && !strings.Contains(o.Reason, "element 0") {
+					t.Errorf("%s %s: rank %d: %s: %s", part, task.Point, rank, o.Status, o.Reason)
+				}
+			}
+		}
+	}
+}
