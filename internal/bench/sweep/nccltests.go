@@ -42,6 +42,9 @@ func (t *table) ncclLines(text string) ([]line, error) {
 				}
 			}
 		}
+		if l.Failure != "" {
+			return nil, fmt.Errorf("line %d of the nccl-tests table: the program gave up: %s", l.Number, l.Failure)
+		}
 		if l.Row == nil {
 			continue
 		}

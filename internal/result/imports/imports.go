@@ -4,8 +4,8 @@
 // is one file and one registration.
 //
 // It is strict: what a file says is taken exactly, what it does not say must be
-// given, what contradicts itself is an error with the number of the line. It
-// opens no files and judges no numbers.
+// given, what cannot be read is an error with the number of the line, and what
+// contradicts itself a failed row. It opens no files.
 package imports
 
 import (
@@ -54,6 +54,8 @@ type Record struct {
 	High    float64
 	Details map[string]string
 	Host    string
+	// Warnings are what a reader of this one number should know.
+	Warnings []string
 }
 
 // File is what was found in one file.
@@ -98,7 +100,7 @@ func Read(format, name, text string, g Given) (File, error) {
 	if !ok {
 		return File{}, suggest.Unknown("format", format, FormatNames())
 	}
-	f, err := known.read(text, g)
+	f, err := known.read(tags.ReplaceAllString(text, ""), g)
 	if err != nil {
 		var at *fault
 		if errors.As(err, &at) {
@@ -109,6 +111,7 @@ func Read(format, name, text string, g Given) (File, error) {
 	if len(f.Records) == 0 {
 		return File{}, fmt.Errorf("%s: no result of %s in it", name, format)
 	}
+	f.check()
 	return f, nil
 }
 

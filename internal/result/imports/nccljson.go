@@ -27,7 +27,11 @@ type ncclReport struct {
 			Device string `json:"device_info"`
 		} `json:"devices"`
 	} `json:"config"`
-	Results []ncclResult `json:"results"`
+	Results     []ncclResult `json:"results"`
+	OutOfBounds struct {
+		Count int `json:"count"`
+	} `json:"out_of_bounds"`
+	Errors []string `json:"errors"`
 }
 
 type ncclResult struct {
@@ -93,8 +97,14 @@ func readNCCLJSON(text string, g Given) (File, error) {
 		}
 		f.Records = append(f.Records, records...)
 	}
+	if n := report.OutOfBounds.Count; n > 0 {
+		outOfBounds(f.Records, fmt.Sprintf("out_of_bounds has a count of %d", n))
+	}
 	var err error
 	f.Notes, err = pre.settle(f.Records, g, 1)
+	for _, text := range report.Errors {
+		f.Notes = append(f.Notes, "the tool's last error: "+text)
+	}
 	return f, err
 }
 

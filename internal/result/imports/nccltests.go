@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"math"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/kernbench/kernbench/internal/base/point"
+	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/result/nccltable"
 )
 
@@ -28,7 +30,9 @@ var (
 	ncclPerf  = regexp.MustCompile(`\b([a-z_]+)_perf\b`)
 	ncclRank  = regexp.MustCompile(`^#\s+Rank\s+(\d+)\b.*?\bPid\s+\d+ on\s+(\S+) device\s+\d+ \[[^\]]*\]\s*(.*)$`)
 	ncclIters = regexp.MustCompile(`[^a-z] iters: (\d+)`)
-	ncclWord  = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.-]*=`)
+	// ncclOutside is the footer's count of wrong values, where there are some.
+	ncclOutside = regexp.MustCompile(`Out of bounds values\s*:\s*\d+\s+FAILED`)
+	ncclWord    = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.-]*=`)
 )
 
 // ncclPreamble is what the comments before a table say about it.
@@ -42,6 +46,7 @@ type ncclPreamble struct {
 	rccl   bool
 	time   string      // what the column time means
 	own    point.Point // coordinates of kernbench's own heading
+	gaveUp bool        // the run ended in a failure
 }
 
 // ncclMean is what the tool's own times are.
@@ -88,6 +93,8 @@ func readNCCLTables(text string, g Given) (f File, err error) {
 				return f, err
 			}
 			f.Records = append(f.Records, records...)
+		case l.Failure != "":
+			pre.failed(&f, tableAt, l)
 		case l.Comment():
 			if l.Ends {
 				if err := close(); err != nil {
@@ -96,6 +103,9 @@ func readNCCLTables(text string, g Given) (f File, err error) {
 				pre = ncclPreamble{ranks: map[int]bool{}, op: pre.op, rccl: pre.rccl, iters: pre.iters, time: pre.time}
 			}
 			pre.comment(strings.TrimSpace(l.Text))
+			if m := ncclOutside.FindStringSubmatch(l.Text); m != nil {
+				outOfBounds(f.Records[tableAt:], fmt.Sprintf("line %d: %s", l.Number, m[0]))
+			}
 		default:
 			pre.log(l.Text) // perhaps with the command
 		}
@@ -126,7 +136,40 @@ func ncclRecords(row *nccltable.Row, line int) (out []Record, err error) {
 
 // ncclMetrics are the metrics and the columns they stand in.
 var ncclMetrics = []struct{ name, column string }{{"time_us", nccltable.Time}, {"algbw", nccltable.AlgBW},
-	{"busbw", nccltable.BusBW}, {"wrong", nccltable.Wrong}}
+	{"busbw", nccltable.BusBW}, {"wrong", nccltable.Wrong}, {"min_us", nccltable.IterMin}, {"max_us", nccltable.IterMax},
+	{"p99_us", nccltable.IterP99}, {"cv_pct", nccltable.IterCV}}
+
+// outOfBounds: where the tool counted wrong values and no row has any, nobody knows
+// which rows are right.
+func outOfBounds(records []Record, said string) {
+	if slices.ContainsFunc(records, func(r Record) bool { return r.Status == journal.Failed }) {
+		return
+	}
+	for i := range records {
+		records[i].Status, records[i].Reason = journal.Failed, said+", and no row says which"
+	}
+}
+
+// failed marks where a run gave up: the row that it was in the middle of has failed,
+// and the others of the table are all there is.
+func (p *ncclPreamble) failed(f *File, tableAt int, l nccltable.Line) {
+	p.log(l.Text)
+	text := fmt.Sprintf("line %d: the run ended in a failure (%s)", l.Number, l.Failure)
+	if p.gaveUp {
+		return // who passed it on
+	}
+	p.gaveUp = true
+	for i := range f.Records[tableAt:] {
+		r := &f.Records[tableAt+i]
+		r.Warnings = append(r.Warnings, text+": what follows is missing, and so is the tool's verdict on these rows")
+	}
+	if l.Begun != nil && l.Begun.Key("type") != "" {
+		r := ncclBase(l.Number, l.Begun.Size, l.Begun.Key("type"), l.Begun.Key("redop"), l.Begun.Key("root"))
+		r.Status, r.Reason, r.Metrics = journal.Failed, text, map[string]float64{}
+		f.Records = append(f.Records, r)
+	}
+	f.Notes = append(f.Notes, text)
+}
 
 func (p *ncclPreamble) comment(line string) {
 	if m := ncclRank.FindStringSubmatch(line); m != nil {

@@ -43,7 +43,7 @@ func (rec Record) row(src Source) journal.Row {
 		Schema: journal.Schema, Run: src.Run, Bench: src.Bench, Part: src.Part, Backend: rec.Backend,
 		Point: rec.point(), Status: rec.Status, Reason: rec.Reason, Kind: rec.Kind, Samples: rec.Samples,
 		Metrics: maps.Clone(rec.Metrics), Units: map[string]string{}, Details: maps.Clone(rec.Details), Host: rec.Host,
-		Time: src.Time,
+		Time: src.Time, Warnings: slices.Clone(rec.Warnings),
 	}
 	if rec.Ranks > 0 {
 		ranks := rec.Ranks

@@ -45,7 +45,7 @@ func mergeTrials(trials []Row) Row {
 			}
 		}
 		slices.Sort(values)
-		low, mid, high, mean := values[0], stats.Median(values), values[len(values)-1], 0.0
+		low, mid, high, mean := values[0], Median(good, name), values[len(values)-1], 0.0
 		for _, v := range values {
 			mean += v / float64(len(values))
 		}
@@ -53,4 +53,25 @@ func mergeTrials(trials []Row) Row {
 		merged.Stats[name] = Stat{Min: low, P50: mid, P90: high, P99: high, Max: high, Mean: mean, CILow: &low, CIHigh: &high}
 	}
 	return merged
+}
+
+// Median is a metric over trials, of which at least one has it: the median of what they
+// have. A bandwidth is the bytes, which all trials share, over the median time: the
+// median of two bandwidths is that of no time.
+func Median(trials []Row, metric string) float64 {
+	var values, times, bytes []float64
+	for i := range trials {
+		v, has := trials[i].Metrics[metric]
+		if !has {
+			continue
+		}
+		values = append(values, v)
+		if us := trials[i].Metrics["time_us"]; us > 0 {
+			times, bytes = append(times, us), append(bytes, v*us)
+		}
+	}
+	if (metric == "algbw" || metric == "busbw") && len(times) == len(values) {
+		return stats.Median(bytes) / stats.Median(times)
+	}
+	return stats.Median(values)
 }

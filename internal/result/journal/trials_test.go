@@ -18,6 +18,12 @@ func TestMergeTrials(t *testing.T) {
 	if got[0].Metrics["time_us"] != 2.5 || *st.CILow != 1 || *st.CIHigh != 4 || st.Mean != 2.5 {
 		t.Errorf("trials 1,2,3,4 merge to %v, %+v: a failed trial must not count", got[0].Metrics, st)
 	}
+	// A thousand bytes in 1 us and in 3 us: the bandwidth of two is that of the time.
+	two := []Row{row("d", 0, OK, 1), row("d", 1, OK, 3)}
+	two[0].Metrics["algbw"], two[1].Metrics["algbw"] = 1, 1.0/3
+	if m := MergeTrials(two)[0].Metrics; m["time_us"] != 2 || m["algbw"] != 0.5 {
+		t.Errorf("the merged time and bandwidth contradict each other: %v", m)
+	}
 	if rows[0].Metrics["time_us"] != 3 {
 		t.Error("the rows themselves were changed")
 	}

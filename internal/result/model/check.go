@@ -249,7 +249,7 @@ func efficiencies(a, b Sample) (ea, eb float64, of string) {
 	case a.Traffic > 0 && b.Traffic > 0:
 		return float64(a.Traffic) / a.TimeUS, float64(b.Traffic) / b.TimeUS, trafficRate
 	}
-	return leastTraffic(a.Ranks, a.Bytes) / a.TimeUS, leastTraffic(b.Ranks, b.Bytes) / b.TimeUS, trafficRate
+	return LeastTraffic(a.Ranks, a.Bytes) / a.TimeUS, LeastTraffic(b.Ranks, b.Bytes) / b.TimeUS, trafficRate
 }
 
 func formatEfficiency(e float64, of string) string {

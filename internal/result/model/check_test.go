@@ -78,7 +78,7 @@ func TestCheckIsSilentOnPublishedCurves(t *testing.T) {
 			for _, p := range points {
 				s := Sample{Series: series(name, ranks), Bytes: p.Bytes, TimeUS: p.US, Limits: map[string]float64{}}
 				for _, c := range link {
-					s.Limits[c.Name] = c.US(leastTraffic(ranks, p.Bytes))
+					s.Limits[c.Name] = c.US(LeastTraffic(ranks, p.Bytes))
 				}
 				samples = append(samples, s)
 			}
@@ -182,7 +182,7 @@ func TestCloseIsNotIdentical(t *testing.T) {
 func TestCheckPublishedReport(t *testing.T) {
 	samples := SamplesOf(published())
 	for i := range samples {
-		samples[i].Limits = map[string]float64{"nvlink-h100 line": Ceiling{GBs: 450}.US(leastTraffic(2, samples[i].Bytes))}
+		samples[i].Limits = map[string]float64{"nvlink-h100 line": Ceiling{GBs: 450}.US(LeastTraffic(2, samples[i].Bytes))}
 	}
 	var got []string
 	for _, w := range Check(samples) {

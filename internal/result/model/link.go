@@ -1,7 +1,9 @@
 package model
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -37,6 +39,11 @@ var links = []Link{
 
 // Links lists the known links.
 func Links() []Link { return append([]Link{}, links...) }
+
+// FastestLink is the known link that carries most.
+func FastestLink() Link {
+	return slices.MaxFunc(links, func(a, b Link) int { return cmp.Compare(a.Raw, b.Raw) })
+}
 
 // Ceiling is one rate to hold a result against. A utilisation without the name
 // of its ceiling means nothing.
@@ -117,7 +124,7 @@ func Limit(r *journal.Row, ceilings []Ceiling) {
 	s := sampleOf(*r)
 	moved := float64(s.Traffic)
 	if moved == 0 {
-		moved = leastTraffic(s.Ranks, s.Bytes)
+		moved = LeastTraffic(s.Ranks, s.Bytes)
 	}
 	for _, c := range ceilings {
 		if r.Limits == nil {

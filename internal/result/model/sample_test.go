@@ -56,8 +56,8 @@ func TestTraffic(t *testing.T) {
 		t.Error("nobody knows what nccl does inside")
 	}
 	// A switch that adds needs less than anything else from three ranks on.
-	if leastTraffic(2, size) != size || leastTraffic(8, size) != 1.125*size {
-		t.Error("the least traffic", leastTraffic(2, size), leastTraffic(8, size))
+	if LeastTraffic(2, size) != size || LeastTraffic(8, size) != 1.125*size {
+		t.Error("the least traffic", LeastTraffic(2, size), LeastTraffic(8, size))
 	}
 }
 

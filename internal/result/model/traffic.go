@@ -57,9 +57,9 @@ func cost(algorithm string, ranks int) (schedule.Traffic, bool) {
 	return t, true
 }
 
-// leastTraffic is what the busiest rank must move whatever the algorithm: that
+// LeastTraffic is what the busiest rank must move whatever the algorithm: that
 // of two-stage, or of a switch that adds, which is less from three ranks on.
-func leastTraffic(ranks int, bytes int64) float64 {
+func LeastTraffic(ranks int, bytes int64) float64 {
 	return float64(bytes) * min(busFactor(ranks), 1+1/float64(max(ranks, 1)))
 }
 

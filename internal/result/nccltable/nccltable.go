@@ -15,6 +15,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -46,11 +47,17 @@ const (
 	AlgBW = "algbw"
 	BusBW = "busbw" // in GB/s, as AlgBW
 	Wrong = "wrong" // wrong elements, or the largest error
+
+	// Statistics of single iterations, with -I; times in microseconds.
+	IterMin = "i_min"
+	IterMax = "i_max"
+	IterP99 = "i_p99"
+	IterCV  = "i_cv%" // standard deviation over mean, in per cent
 )
 
 // columns maps the words of headers to the columns of numbers.
 var columns = map[string]string{"time": Time, "cputime": Time, "algbw": AlgBW, "busbw": BusBW, "#wrong": Wrong,
-	"wrong": Wrong, "error": Wrong}
+	"wrong": Wrong, "error": Wrong, IterMin: IterMin, IterMax: IterMax, IterP99: IterP99, IterCV: IterCV}
 
 // units are those of the line under the header.
 var units = []string{"(B)", "(elements)", "(us)", "(GB/s)", "(%)"}
@@ -105,7 +112,7 @@ type Row struct {
 
 // Key is the text in a key column (type, redop, root), "" without the column.
 func (r *Row) Key(name string) string {
-	if i, has := r.header.keys[name]; has {
+	if i, has := r.header.keys[name]; has && i < len(r.fields) {
 		return r.fields[i]
 	}
 	return ""
@@ -145,7 +152,15 @@ type Line struct {
 	Header *Header
 	Row    *Row
 	Ends   bool // a comment that begins another run and so ends the table above it
+	// Failure is the message with which the tool gave up, if this is its line. Begun
+	// is then the row it was in the middle of: its size and what else had been printed.
+	Failure string
+	Begun   *Row
 }
+
+// failure is how nccl-tests says that a call of NCCL or CUDA went wrong, and the
+// functions that passed it on.
+var failure = regexp.MustCompile(`Test (?:NCCL |CUDA |)failure .*`)
 
 // Comment reports whether the line starts with #.
 func (l Line) Comment() bool { return strings.HasPrefix(strings.TrimSpace(l.Text), "#") }
@@ -170,6 +185,8 @@ func Read(text string) ([]Line, error) {
 			line.Header = head
 			headAt = number
 			tables++
+		case failure.MatchString(text):
+			line.fail(head, number)
 		case line.Comment():
 			if head != nil && number == headAt+1 {
 				err = checkUnits(fields, number)
@@ -189,6 +206,19 @@ func Read(text string) ([]Line, error) {
 		return nil, ErrNone
 	}
 	return out, nil
+}
+
+// fail takes a failure's line apart: it may stand behind the beginning of a row.
+func (l *Line) fail(head *Header, number int) {
+	at := failure.FindStringIndex(l.Text)
+	l.Failure = strings.TrimSpace(l.Text[at[0]:])
+	fields := strings.Fields(l.Text[:at[0]])
+	if head == nil || len(fields) == 0 {
+		return
+	}
+	if size, err := strconv.ParseInt(fields[0], 10, 64); err == nil && size >= 0 {
+		l.Begun = &Row{Size: size, line: number, header: head, fields: fields}
+	}
 }
 
 func isHeader(fields []string) bool {

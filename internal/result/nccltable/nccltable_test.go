@@ -69,6 +69,22 @@ func TestRead(t *testing.T) {
 	}
 }
 
+// A message of failure, alone and behind the beginning of a row.
+func TestFailure(t *testing.T) {
+	lines, err := Read("# size count type time algbw\n" +
+		"gpu-1: Test CUDA failure common.cu:7 'out of memory'\n" +
+		"  64 16 floatgpu-1: Test NCCL failure all_reduce.cu:44 'system error' and more\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if l := lines[1]; l.Failure != "Test CUDA failure common.cu:7 'out of memory'" || l.Begun != nil || l.Row != nil {
+		t.Errorf("alone: %+v", l)
+	}
+	if l := lines[2]; !strings.HasPrefix(l.Failure, "Test NCCL failure") || l.Begun == nil || l.Begun.Size != 64 || l.Begun.Key("type") != "floatgpu-1:" || l.Row != nil {
+		t.Errorf("in the middle of a row: %+v, %+v", l, l.Begun)
+	}
+}
+
 func TestFaults(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
 		{"# size\n1 2\n", ErrNone.Error()},

@@ -77,6 +77,20 @@ func (l line) values(metric string) []float64 {
 	return vals
 }
 
+// median is the metric over the trials that are ok.
+func (l line) median(metric string) (float64, bool) {
+	var good []journal.Row
+	for _, r := range l.rows {
+		if _, has := r.Metrics[metric]; has && r.Status == journal.OK {
+			good = append(good, *r)
+		}
+	}
+	if len(good) == 0 {
+		return 0, false
+	}
+	return journal.Median(good, metric), true
+}
+
 // spread is in per cent of the median: half the range of the trials, or within
 // a single launch half the 95 % interval.
 func (l line) spread(metric string) string {
@@ -162,8 +176,8 @@ func (c Column) text(l line) string {
 		}
 		return strconv.Itoa(n)
 	case Metric:
-		if v := l.values(c.Key); len(v) > 0 {
-			return rounded(stats.Median(v))
+		if v, ok := l.median(c.Key); ok {
+			return rounded(v)
 		}
 		return ""
 	case Spread:

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/kernbench/kernbench/internal/base/dtype"
-	"github.com/kernbench/kernbench/internal/base/stats"
 	"github.com/kernbench/kernbench/internal/base/texttab"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/view/rowkey"
@@ -41,8 +40,8 @@ func writeNCCLTests(w io.Writer, in Input, _ Options) error {
 		t.write(&b)
 		for _, l := range t.lines {
 			for _, place := range l.places {
-				if v := place.values("busbw"); len(v) > 0 {
-					sum += stats.Median(v)
+				if v, ok := place.median("busbw"); ok {
+					sum += v
 					measured++
 				}
 				wrong += place.wrong()
@@ -183,8 +182,8 @@ func (l *ncclLine) keys() (size, count, typ, redop, root string) {
 
 // ncclCell is a number of one place, or N/A.
 func ncclCell(l line, metric string, write func(float64) string) string {
-	if v := l.values(metric); len(v) > 0 {
-		return write(stats.Median(v))
+	if v, ok := l.median(metric); ok {
+		return write(v)
 	}
 	return "N/A"
 }

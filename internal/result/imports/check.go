@@ -1,0 +1,106 @@
+package imports
+
+import (
+	"fmt"
+	"math"
+	"regexp"
+
+	"github.com/kernbench/kernbench/dist"
+	"github.com/kernbench/kernbench/internal/base/bandwidth"
+	"github.com/kernbench/kernbench/internal/base/unit"
+	"github.com/kernbench/kernbench/internal/result/journal"
+	"github.com/kernbench/kernbench/internal/result/model"
+)
+
+// tags are what launchers put before each line of a rank's output:
+// mpirun --tag-output writes "[1,0]<stdout>:", PRRTE's the name of the job too.
+var tags = regexp.MustCompile(`(?m)^\[(?:[^\]\s]*@)?\d+,\s?\d+\](?:\[[^\]\n]*\])?<std(?:out|err|diag)>: ?`)
+
+// check holds what a file says against itself. What contradicts itself is a failed
+// record: nobody knows which of the numbers is wrong.
+func (f *File) check() {
+	first := map[string]int{}
+	again, example := 0, ""
+	for i := range f.Records {
+		r := &f.Records[i]
+		if r.Status != journal.OK {
+			continue
+		}
+		if fault := r.contradiction(); fault != "" {
+			r.Status, r.Reason = journal.Failed, fmt.Sprintf("line %d: %s", r.Line, fault)
+			continue
+		}
+		if text := r.beyondLinks(); text != "" {
+			r.Warnings = append(r.Warnings, fmt.Sprintf("line %d: %s", r.Line, text))
+		}
+		key := fmt.Sprint(r.point(), r.Ranks, r.Backend)
+		at, twice := first[key]
+		if !twice {
+			first[key] = r.Line
+			continue
+		}
+		if again++; again == 1 {
+			example = fmt.Sprintf("on lines %d and %d", at, r.Line)
+		}
+	}
+	if again > 0 {
+		f.Notes = append(f.Notes, fmt.Sprintf("%s measured more than once (first %s): these are trials of one point, which count by their median time",
+			unit.Plural(again, "result")+" of points", example))
+	}
+}
+
+// How far a printed bandwidth may be from the one that size and time give: half of
+// the last digit that tools print of it and of the time, and what people round.
+const (
+	printed = 0.006 // GB/s and us
+	rounded = 0.02
+)
+
+// contradiction says what of the record cannot be true together, "" if nothing.
+func (r *Record) contradiction() string {
+	us, timed := r.Metrics["time_us"]
+	switch {
+	case !timed:
+		return ""
+	case us == 0:
+		return "the time is 0: nothing was timed, or its digits were cut off"
+	case r.Size == 0:
+		return ""
+	}
+	expect := bandwidth.Alg(r.Size, us)
+	for _, column := range []string{"algbw", "busbw"} {
+		if column == "busbw" {
+			factor, known := bandwidth.Factor(r.Op, r.Ranks)
+			if !known {
+				continue
+			}
+			expect *= factor
+		}
+		got, has := r.Metrics[column]
+		if has && math.Abs(got-expect) > printed+expect*(rounded+printed/us) {
+			return fmt.Sprintf("%s is %s GB/s, but %d bytes in %s give %s GB/s: one of them is wrong",
+				column, unit.FormatSig(got, 4), r.Size, unit.FormatMicros(us), unit.FormatSig(expect, 4))
+		}
+	}
+	return ""
+}
+
+// beyondLinks says that no known link carries what this time asks for. An all-reduce
+// is held to the least traffic that any algorithm can do with.
+func (r *Record) beyondLinks() string {
+	factor, known := bandwidth.Factor(r.Op, r.Ranks)
+	if !known || r.Ranks < 2 || r.Size == 0 || r.Kind != journal.Measured || dist.Describe(r.Backend).HostMemory {
+		return ""
+	}
+	traffic := factor * float64(r.Size)
+	if r.Op == "allreduce" {
+		traffic = model.LeastTraffic(r.Ranks, r.Size)
+	}
+	fastest := model.FastestLink()
+	rate := traffic / r.Metrics["time_us"] / 1e3
+	if rate <= fastest.Raw {
+		return ""
+	}
+	return fmt.Sprintf("%s GB/s for each rank is more than any known link carries (%s, %s GB/s raw): check the time, its unit and the size",
+		unit.FormatSig(rate, 4), fastest.Name, unit.FormatSig(fastest.Raw, 3))
+}
