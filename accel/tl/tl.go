@@ -40,6 +40,7 @@ package tl
 
 import (
 	"fmt"
+	"runtime/debug"
 
 	"github.com/kernbench/kernbench/internal/accel/topo"
 )
@@ -89,9 +90,14 @@ type Program struct {
 // Kernel is a function of the PE it runs on. Pointers and sizes are captured.
 type Kernel func(p *PE)
 
-// Record runs a kernel for one PE.
-func Record(env Env, k Kernel) (*Program, error) {
+// Record runs a kernel for one PE. A panic in it is an error like any other mistake.
+func Record(env Env, k Kernel) (_ *Program, err error) {
 	p := &PE{env: env, prog: &Program{ID: env.ID}}
+	defer func() {
+		if x := recover(); x != nil {
+			err = fmt.Errorf("kernel on %v: call %d: panic: %v\n%s", env.ID, len(p.prog.Ops), x, debug.Stack())
+		}
+	}()
 	k(p)
 	if p.err != nil {
 		return nil, fmt.Errorf("kernel on %v: %w", env.ID, p.err)

@@ -61,8 +61,9 @@ func TestMistakes(t *testing.T) {
 		"sum cannot be an epilogue": func(p *PE) {
 			p.Composite(Gemm{M: 2, K: 2, N: 2, A: Ref(x), B: Ref(x), Out: x, Epilogue: []Epilogue{{Fn: Sum}}})
 		},
-		"send to sip0.cube0.pe0: want another": func(p *PE) { p.SendTo(topo.PEID{}, p.Scratch(1)) },
-		"recv from sip7.cube0.pe0":             func(p *PE) { p.RecvFrom(topo.PEID{SIP: 7}, 1) },
+		"call 1: panic: runtime error: index out": func(p *PE) { p.Scratch(1); _ = []int{}[p.SIP()] },
+		"send to sip0.cube0.pe0: want another":    func(p *PE) { p.SendTo(topo.PEID{}, p.Scratch(1)) },
+		"recv from sip7.cube0.pe0":                func(p *PE) { p.RecvFrom(topo.PEID{SIP: 7}, 1) },
 	} {
 		_, err := Record(env(t, topo.PEID{}), kernel)
 		if err == nil || !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(), "kernel on sip0.cube0.pe0: call ") {

@@ -1,6 +1,8 @@
 package sim
 
 import (
+	"fmt"
+
 	"github.com/kernbench/kernbench/accel/tl"
 	"github.com/kernbench/kernbench/internal/accel/event"
 )
@@ -11,10 +13,10 @@ import (
 type Breakdown struct {
 	Wire     event.Time // on links: propagation, draining, store-and-forward
 	Overhead event.Time // of nodes, PE_CPUs and schedulers
-	Queueing event.Time // behind others: at links, slots, engines, or for a credit
+	Queueing event.Time // behind others: at links, memories, slots, engines, or for a credit
 	Slot     event.Time // writing and reading receive slots
 	Compute  event.Time // MATH, GEMM, composites
-	Memory   event.Time // loads and stores
+	Memory   event.Time // loads and stores, as long as they take when nobody else is there
 }
 
 // Total is the sum of the parts.
@@ -22,7 +24,9 @@ func (b Breakdown) Total() event.Time {
 	return b.Wire + b.Overhead + b.Queueing + b.Slot + b.Compute + b.Memory
 }
 
-// breakdown walks the critical path backwards.
+// breakdown walks the critical path backwards. It comes to an operation either by its
+// result, which somebody waited for, or because the program went on after it; of an
+// operation that runs concurrently the latter is only its dispatch.
 func (g *engine) breakdown(p *pe) Breakdown {
 	var b Breakdown
 	until := p.ended
@@ -30,17 +34,20 @@ func (g *engine) breakdown(p *pe) Breakdown {
 	for op >= 0 && p.log[op].end != until {
 		op-- // something that ran concurrently ended last
 	}
+	result := true
 	for op >= 0 && until > g.target {
 		log := &p.log[op]
 		kind := p.prog.Ops[op].Kind
 		if kind == tl.Wait {
 			if target := &p.log[p.prog.Ops[op].Handle]; target.end > log.begun {
 				// What the wait was for decided when it ended.
-				op = p.prog.Ops[op].Handle
+				op, result = p.prog.Ops[op].Handle, true
 				continue
 			}
 		}
 		switch a := log.arrival; {
+		case !result && (kind == tl.RecvAsync || kind == tl.Composite):
+			b.Overhead += until - log.begun
 		case a != nil:
 			b.Wire += until - a.read // the credit's way onto its channel
 			b.Slot += a.read - a.reading
@@ -50,7 +57,7 @@ func (g *engine) breakdown(p *pe) Breakdown {
 				b.Slot += a.visible - a.writing
 				b.Queueing += a.writing - a.landed
 				g.journey(&b, a)
-				p, op, until = a.from, a.op, a.sent
+				p, op, until, result = a.from, a.op, a.sent, false
 				continue
 			}
 			b.Queueing += a.reading - log.begun
@@ -58,11 +65,12 @@ func (g *engine) breakdown(p *pe) Breakdown {
 			// The receiver gave the slot back late: on with its receive.
 			c := log.credit
 			b.Queueing += until - c.freed
-			p, op, until = c.by, c.recv, c.freed
+			p, op, until, result = c.by, c.recv, c.freed, true
 			continue
 		case kind == tl.Load || kind == tl.Store:
-			b.Memory += until - log.started
-			b.Queueing += log.started - log.begun
+			alone := min(g.alone(p, op), until-log.started)
+			b.Memory += alone
+			b.Queueing += until - log.begun - alone
 		case kind == tl.Math || kind == tl.Dot || kind == tl.Composite:
 			b.Compute += until - log.started
 			b.Queueing += log.started - log.begun
@@ -70,10 +78,24 @@ func (g *engine) breakdown(p *pe) Breakdown {
 			b.Overhead += until - log.begun
 		}
 		b.Overhead += log.begun - log.issued
-		until = log.issued
+		until, result = log.issued, false
 		op = g.before(p, op)
 	}
 	return b
+}
+
+// alone is what a load or store takes on a machine that does nothing else.
+func (g *engine) alone(p *pe, op int) event.Time {
+	h, err := newEngine(g.Config, g.wiring, []*tl.Program{{ID: p.prog.ID, Ops: p.prog.Ops[op : op+1]}})
+	if err == nil {
+		h.paths = g.paths
+		err = h.run()
+	}
+	if err != nil {
+		panic(fmt.Sprintf("sim: what has run does not run alone: %v", err))
+	}
+	log := &h.pes[0].log[0]
+	return log.end - log.started
 }
 
 // journey splits the time of a message in the fabric.

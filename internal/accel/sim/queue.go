@@ -84,6 +84,28 @@ func (g *engine) checkSlots() error {
 	return nil
 }
 
+// checkMessages finds out, at the end, whether every message was received, by a receive
+// of its size. A kernel in which one was not is wrong, and so is its time.
+func (g *engine) checkMessages() error {
+	for _, q := range g.queues {
+		from, to := g.Topo.At(int(q.port.From)), g.Topo.At(int(q.port.To))
+		if left := len(q.arrivals) - q.taken; left > 0 {
+			why := "has ended without receiving them"
+			if _, runs := g.byIndex[int(q.port.To)]; !runs {
+				why = "runs no program"
+			}
+			return fmt.Errorf("%v sent %d messages to %v that were not received (the first in call %d): %v %s",
+				from, left, to, q.arrivals[q.taken].op, to, why)
+		}
+		for _, a := range q.arrivals {
+			if want := a.by.prog.Ops[a.recv].Bytes(); want != a.bytes {
+				return fmt.Errorf("%v sent %d bytes in call %d that %v received as %d bytes in call %d", from, a.bytes, a.op, to, want, a.recv)
+			}
+		}
+	}
+	return nil
+}
+
 // memory numbers the memory that the slots of a PE lie in.
 func (g *engine) memory(index int) int {
 	if g.Buffer == topo.SRAMSpace {

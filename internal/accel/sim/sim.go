@@ -112,7 +112,18 @@ func Run(cfg Config, programs []*tl.Program) (*Result, error) {
 	if err := cfg.check(); err != nil {
 		return nil, err
 	}
-	g := &engine{Config: cfg, wiring: topo.NewWiring(cfg.Topo), paths: map[[2]topo.End]topo.Path{},
+	g, err := newEngine(cfg, topo.NewWiring(cfg.Topo), programs)
+	if err != nil {
+		return nil, err
+	}
+	if err := g.run(); err != nil {
+		return nil, err
+	}
+	return g.result(), nil
+}
+
+func newEngine(cfg Config, wiring *topo.Wiring, programs []*tl.Program) (*engine, error) {
+	g := &engine{Config: cfg, wiring: wiring, paths: map[[2]topo.End]topo.Path{},
 		byIndex: map[int]int{}, byPort: map[tl.Port]int32{}, ports: map[int]*slotPort{}, hbm: map[int]*hbm{}}
 	g.fabric = fabric.New(&g.events, g.wiring.Links(), cfg.Topo.Fabric, cfg.Topo.FlitBytes)
 	if cfg.FlitByFlit {
@@ -127,20 +138,23 @@ func Run(cfg Config, programs []*tl.Program) (*Result, error) {
 		g.pes = append(g.pes, &pe{number: int32(i), index: index, prog: p, log: make([]opLog, len(p.Ops)),
 			waitFor: -1, writing: channel{write: true}})
 	}
-	if err := g.checkSlots(); err != nil {
-		return nil, err
-	}
 	g.running = len(programs)
+	return g, g.checkSlots()
+}
+
+// run simulates to the end, at which every program has ended and every message has
+// been received as it was sent.
+func (g *engine) run() error {
 	if err := g.launch(); err != nil {
-		return nil, err
+		return err
 	}
 	if err := g.loop(); err != nil {
-		return nil, err
+		return err
 	}
 	if g.running > 0 {
-		return nil, g.deadlock()
+		return g.deadlock()
 	}
-	return g.result(), nil
+	return g.checkMessages()
 }
 
 func (c *Config) check() error {

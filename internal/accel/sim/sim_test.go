@@ -63,6 +63,12 @@ func run(t testing.TB, c Config, ks kernels) (*Result, map[topo.PEID]event.Time,
 	if r.Breakdown.Total() != r.Crit || r.Late != 0 {
 		t.Errorf("the parts %+v add up to %v, not %v; %d late", r.Breakdown, r.Breakdown.Total(), r.Crit, r.Late)
 	}
+	for _, part := range []event.Time{r.Breakdown.Wire, r.Breakdown.Overhead, r.Breakdown.Queueing, r.Breakdown.Slot,
+		r.Breakdown.Compute, r.Breakdown.Memory} {
+		if part < 0 {
+			t.Errorf("a part of %+v is negative", r.Breakdown)
+		}
+	}
 	return r, took, nil
 }
 
@@ -404,5 +410,66 @@ func TestDeterminism(t *testing.T) {
 	slow, _, _ := run(t, c, ks)
 	if diff := cmp.Diff(first, slow); diff != "" {
 		t.Error("trains differ from single flits: ", diff)
+	}
+}
+
+// An asynchronous receive that is under way while the program computes costs it only
+// the dispatch; what it waits for in the end is on the critical path.
+func TestBreakdownOfAsync(t *testing.T) {
+	for _, fabric := range []topo.Fabric{topo.Whole, topo.Flits} {
+		m := topo.Default().Clone()
+		m.Fabric = fabric
+		for _, elements := range []int{1, 4096, 1 << 18} { // the math ends before the message, with it, after it
+			receiver := func(p *tl.PE) {
+				h := p.RecvAsync(tl.E, 4096)
+				x := p.Scratch(elements)
+				p.AddTo(x, x)
+				p.AddTo(x, x)
+				p.Wait(h)
+				p.AddTo(x, x)
+			}
+			sender := func(p *tl.PE) { p.Send(tl.W, p.Load(hbmAt(t, m, cube1, 0), 4096)) }
+			must(t, config(m), kernels{pe0: receiver, cube1: sender})
+		}
+	}
+}
+
+// PEs that read from one memory wait for each other there: that is queueing, and the
+// memory's part is what one alone takes.
+func TestBreakdownOfContention(t *testing.T) {
+	for _, fabric := range []topo.Fabric{topo.Whole, topo.Flits} {
+		m := bare(fabric)
+		reader := load(t, m, pe0, 0)
+		one, _, err := run(t, config(m), kernels{pe1: reader})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if one.Breakdown.Queueing != 0 || one.Breakdown.Memory != one.Crit {
+			t.Errorf("%s: alone %+v of %v", fabric, one.Breakdown, one.Crit)
+		}
+		three, _, err := run(t, config(m), kernels{pe0: reader, pe1: reader, pe7: reader})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if b := three.Breakdown; b.Queueing == 0 || b.Memory >= three.Crit {
+			t.Errorf("%s: three at one memory %+v of %v", fabric, b, three.Crit)
+		}
+	}
+}
+
+// At the end every message has been received, by a receive of its size.
+func TestMessagesAreReceived(t *testing.T) {
+	send := func(p *tl.PE) { p.Send(tl.E, p.Scratch(2)); p.Send(tl.E, p.Scratch(2)) }
+	for want, ks := range map[string]kernels{
+		"sip0.cube0.pe0 sent 2 messages to sip0.cube1.pe0 that were not received (the first in call 1): sip0.cube1.pe0 runs no program": {
+			pe0: send},
+		"sent 1 messages to sip0.cube1.pe0 that were not received (the first in call 3): sip0.cube1.pe0 has ended without": {
+			pe0: send, cube1: func(p *tl.PE) { p.Recv(tl.W, 2) }},
+		"sent 4 bytes in call 3 that sip0.cube1.pe0 received as 6 bytes in call 1": {
+			pe0: send, cube1: func(p *tl.PE) { p.Recv(tl.W, 2); p.Recv(tl.W, 3) }},
+	} {
+		if _, _, err := run(t, config(topo.Default()), ks); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %q", err, want)
+		}
 	}
 }
