@@ -29,6 +29,10 @@ const (
 // Bad reports whether the status counts as a failure.
 func (s Status) Bad() bool { return s == Failed || s == Timeout }
 
+// NotRun reports whether the status says that there was nothing to see: neither a
+// result nor a failure.
+func (s Status) NotRun() bool { return s == Skipped || s == NotExecuted }
+
 // Kind says where a row's numbers come from.
 type Kind string
 

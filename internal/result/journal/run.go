@@ -45,35 +45,23 @@ type pointTrial struct {
 func (r *Run) ID() string { return r.Header.Run }
 
 // Latest returns the rows that count, in the declared order of their points
-// (Row.Index), else as they first appeared: the last one of each key and trial. A point that gives several rows
-// (Row.Task) may give others when it is tried again, so a row of another attempt
-// replaces all the earlier ones of the point. Rows without a key, which only
+// (Row.Index), else as they first appeared: the last one of each key and trial. A
+// point that gives several rows (Row.Task) may give others when it is tried again,
+// so a row of another attempt replaces all the earlier ones of the point. A row
+// that was not run replaces none with a result. Rows without a key, which only
 // other programs write, replace nothing.
 func (r *Run) Latest() []Row {
-	type result struct {
-		attempt int
-		rows    []int // indices of Rows
-	}
-	var order []*result
-	of := make(map[pointTrial]*result, len(r.Rows))
+	var order []*outcome
+	of := make(map[pointTrial]*outcome, len(r.Rows))
 	for i := range r.Rows {
-		row := &r.Rows[i]
-		id := pointTrial{row.TaskKey(), row.Trial}
+		id := pointTrial{r.Rows[i].TaskKey(), r.Rows[i].Trial}
 		p := of[id]
 		if p == nil || id.key == "" {
-			p = &result{}
+			p = &outcome{}
 			of[id] = p
 			order = append(order, p)
 		}
-		if p.attempt != row.Attempt {
-			p.attempt, p.rows = row.Attempt, p.rows[:0]
-		}
-		at := slices.IndexFunc(p.rows, func(k int) bool { return r.Rows[k].Key == row.Key })
-		if at >= 0 {
-			p.rows[at] = i
-		} else {
-			p.rows = append(p.rows, i)
-		}
+		p.add(r.Rows, i)
 	}
 	out := make([]Row, 0, len(r.Rows))
 	for _, p := range order {
@@ -85,9 +73,68 @@ func (r *Run) Latest() []Row {
 	return out
 }
 
+// outcome is what counts of one point in one trial.
+type outcome struct {
+	attempt int
+	rows    []int          // indices of the run's rows
+	at      map[string]int // where in rows a key is; nil while there is at most one
+	good    int            // how many of them have a result
+}
+
+// add takes a row of the point, later than all before it.
+func (p *outcome) add(rows []Row, i int) {
+	row := &rows[i]
+	at := p.find(rows, row.Key)
+	if p.good > 0 && row.Status.NotRun() {
+		// It speaks for what it would replace: its own key, or all of the point.
+		if p.attempt != row.Attempt || at >= 0 && rows[p.rows[at]].Status == OK || at < 0 && row.Task == "" {
+			return
+		}
+	}
+	if p.attempt != row.Attempt {
+		*p, at = outcome{attempt: row.Attempt, rows: p.rows[:0]}, -1
+	}
+	if at >= 0 {
+		if rows[p.rows[at]].Status == OK {
+			p.good--
+		}
+		p.rows[at] = i
+	} else {
+		p.rows = append(p.rows, i)
+		if p.at != nil {
+			p.at[row.Key] = len(p.rows) - 1
+		}
+	}
+	if row.Status == OK {
+		p.good++
+	}
+}
+
+// find is the place of a key's row, or -1. Most points give one row, a large
+// launch a hundred thousand.
+func (p *outcome) find(rows []Row, key string) int {
+	if p.at == nil && len(p.rows) > 1 {
+		p.at = make(map[string]int, len(p.rows))
+		for k, i := range p.rows {
+			p.at[rows[i].Key] = k
+		}
+	}
+	if p.at == nil {
+		if len(p.rows) == 1 && rows[p.rows[0]].Key == key {
+			return 0
+		}
+		return -1
+	}
+	if k, ok := p.at[key]; ok {
+		return k
+	}
+	return -1
+}
+
 // Accumulated is the run together with all before it in the journal that did work
 // of the same kind: the same bench, version and seed. A row of a later run
-// replaces that of an earlier one with the same key and trial, good or bad.
+// replaces that of an earlier one with the same key and trial, good or bad, unless
+// it was not run.
 // Points come in the order in which they first appeared.
 func (j *Journal) Accumulated(last *Run) *Run {
 	sum := &Run{open: map[pointTrial]int{}}

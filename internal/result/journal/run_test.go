@@ -2,9 +2,13 @@ package journal
 
 import (
 	"fmt"
+	"math"
+	"runtime"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
 	"pgregory.net/rapid"
 
 	"github.com/kernbench/kernbench/internal/base/point"
@@ -95,6 +99,11 @@ func TestPointOfSeveralRows(t *testing.T) {
 		{"good, then failed", []any{begin(0), row("a", "task", 0, OK), row("b", "task", 0, OK), begin(1), row("task", "", 1, Failed)}, []string{"task"}, 0},
 		{"fewer rows", []any{row("a", "task", 0, OK), row("b", "task", 0, OK), row("b", "task", 1, OK)}, []string{"b"}, 0},
 		{"crashed again", []any{begin(0), row("a", "task", 0, OK), begin(1)}, []string{"a"}, 1},
+		{"good, then skipped", []any{row("a", "task", 0, OK), row("b", "task", 0, OK), row("task", "", 1, Skipped)}, []string{"a", "b"}, 0},
+		{"good, then not executed by another run", []any{row("a", "task", 0, OK), row("task", "", 0, NotExecuted)}, []string{"a"}, 0},
+		{"good, then skipped under its key", []any{row("a", "task", 0, OK), row("b", "task", 0, OK), row("a", "task", 0, Skipped)}, []string{"a", "b"}, 0},
+		{"one of several skipped", []any{row("a", "task", 0, OK), row("b", "task", 0, Skipped)}, []string{"a", "b"}, 0},
+		{"failed, then skipped", []any{row("a", "task", 0, Failed), row("task", "", 1, Skipped)}, []string{"task"}, 0},
 		{"place kept", []any{row("task", "", 0, Failed), row("other", "", 0, OK), row("a", "task", 1, OK)}, []string{"a", "other"}, 0},
 	}
 	for _, tt := range tests {
@@ -112,6 +121,57 @@ func TestPointOfSeveralRows(t *testing.T) {
 			}
 		})
 	}
+}
+
+// What was not run hides no result, whichever came first.
+func TestNotRunHidesNothing(t *testing.T) {
+	for _, status := range []Status{Skipped, NotExecuted} {
+		for _, attempts := range [][2]int{{0, 0}, {0, 1}} {
+			good := Row{Run: "r", Key: "k", Attempt: attempts[0], Status: OK, Metrics: map[string]float64{"v": 1}}
+			idle := Row{Run: "r", Key: "k", Attempt: attempts[1], Status: status}
+			for _, rows := range [][]Row{{good, idle}, {idle, good}} {
+				run := Run{Rows: rows}
+				if got := run.Latest(); len(got) != 1 || got[0].Status != OK {
+					t.Errorf("%s and %s: the latest is %+v", rows[0].Status, rows[1].Status, got)
+				}
+			}
+		}
+	}
+}
+
+// One launch may give a hundred thousand rows: eight times as many take about
+// eight times the work, not sixty-four.
+func TestLatestIsLinear(t *testing.T) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	cost := func(n int) time.Duration {
+		run := Run{Rows: make([]Row, n)}
+		for i := range run.Rows {
+			run.Rows[i] = Row{Key: fmt.Sprint("key ", i), Task: "task", Status: OK}
+		}
+		least := time.Duration(math.MaxInt64)
+		for range 3 {
+			start := threadTime(t)
+			if got := len(run.Latest()); got != n {
+				t.Fatalf("%d of %d rows", got, n)
+			}
+			least = min(least, threadTime(t)-start)
+		}
+		return least
+	}
+	if few, many := cost(4000), cost(8*4000); many > 30*few {
+		t.Errorf("4000 rows of one launch take %v of processor time, eight times as many %v", few, many)
+	}
+}
+
+// threadTime is the processor time that this thread has used.
+func threadTime(t *testing.T) time.Duration {
+	t.Helper()
+	var u unix.Rusage
+	if err := unix.Getrusage(unix.RUSAGE_THREAD, &u); err != nil {
+		t.Skip(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
 func TestLatestKeepsRowsWithoutKey(t *testing.T) {

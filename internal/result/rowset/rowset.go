@@ -75,14 +75,22 @@ func (s Set) At(coordinates ...string) Set {
 	return s.Where(func(r *journal.Row) bool { return isAt(r, coordinates) })
 }
 
-// First is the first row with these coordinates, or nil.
+// First is the first row with these coordinates, or nil. One that was not run
+// stands only where there is no other.
 func (s Set) First(coordinates ...string) *journal.Row {
+	var first *journal.Row
 	for _, r := range s {
-		if isAt(r, coordinates) {
+		if !isAt(r, coordinates) {
+			continue
+		}
+		if !r.Status.NotRun() {
 			return r
 		}
+		if first == nil {
+			first = r
+		}
 	}
-	return nil
+	return first
 }
 
 func isAt(r *journal.Row, coordinates []string) bool {

@@ -36,6 +36,14 @@ func TestLookups(t *testing.T) {
 	if r := s.First("op", "sum", "size", "2"); r == nil || r.Metrics["time_us"] != 18 {
 		t.Errorf("the row of a point is %v", r)
 	}
+	idle := row("sum", 2, 0)
+	idle.Status = journal.Skipped
+	if r := append(Set{&idle}, s...).First("op", "sum", "size", "2"); r == nil || r.Metrics["time_us"] != 18 {
+		t.Errorf("a row that was skipped hides %v", r)
+	}
+	if r := (Set{&idle}).First("op", "sum"); r != &idle {
+		t.Errorf("the only row of a point is %v", r)
+	}
 	if r := s.First("op", "max"); r != nil {
 		t.Errorf("a point that was not run has the row %v", r)
 	}

@@ -194,10 +194,13 @@ func TestFailedRowsShowTheirPoint(t *testing.T) {
 	i := strings.Index(out, "timeout")
 	line := out[strings.LastIndex(out[:i], "\n")+1:]
 	line, _, _ = strings.Cut(line, "\n")
-	for _, want := range []string{"1Mi", "a,b", "no answer in 30 s"} {
+	for _, want := range []string{"1Mi", "a,b", "  b"} {
 		if !strings.Contains(line, want) {
 			t.Errorf("the line of the time-out lacks %q: %s", want, line)
 		}
+	}
+	if !strings.Contains(out, "\nb: no answer in 30 s (1 line)\n") {
+		t.Errorf("what its mark means is not below the table:\n%s", out)
 	}
 	if !strings.Contains(out, "dtype=f32") {
 		t.Error("the constant dtype is not above the table")
@@ -292,5 +295,37 @@ func BenchmarkWrite10000(b *testing.B) {
 				}
 			}
 		})
+	}
+}
+
+// A trial that was skipped does not make a point with a result a skipped one.
+func TestSkippedTrialsHideNoResult(t *testing.T) {
+	in := fixture()
+	good := in.Rows[0]
+	for _, status := range []journal.Status{journal.Skipped, journal.NotExecuted} {
+		idle := good
+		idle.Trial, idle.Status, idle.Reason, idle.Metrics = 1, status, "no time left", nil
+		for _, rows := range [][]journal.Row{{good, idle}, {idle, good}} {
+			out := write(t, "table", Input{Header: in.Header, Rows: rows}, Options{})
+			if !strings.Contains(out, "ok 1/2") || !strings.Contains(out, "1 point: 1 ok") || !strings.Contains(out, "a: no time left (1 line)") {
+				t.Errorf("%s and %s:\n%s", rows[0].Status, rows[1].Status, out)
+			}
+		}
+	}
+}
+
+// A warning of many lines stands once below the table, with their number.
+func TestWarningsStandOnce(t *testing.T) {
+	in := fixture()
+	var rows []journal.Row
+	for i := range 50 {
+		r := in.Rows[0]
+		r.Point = point.Point{{Name: "size", Value: point.BytesValue(int64(i))}}
+		r.Warnings = []string{fmt.Sprintf("steal: the hypervisor took %d %% of this host's cores away", 5+i)}
+		rows = append(rows, r)
+	}
+	out := write(t, "table", Input{Header: in.Header, Rows: rows}, Options{})
+	if n := strings.Count(out, "steal"); n != 1 || !strings.Contains(out, "a: steal: the hypervisor took 5 % of this host's cores away (and 49 more alike)") {
+		t.Errorf("the warning stands %d times:\n%s", n, out)
 	}
 }

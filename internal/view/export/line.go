@@ -40,14 +40,17 @@ func lines(rows []*journal.Row, perTrial bool) []line {
 	return out
 }
 
-// severity orders statuses by how much a reader must know of them.
-var severity = map[journal.Status]int{journal.OK: 0, journal.Skipped: 1, journal.NotExecuted: 2, journal.Timeout: 3,
+// severity orders statuses by how much a reader must know of them: a failure more
+// than a result, and a result more than what was not run.
+var severity = map[journal.Status]int{journal.Skipped: 0, journal.NotExecuted: 1, journal.OK: 2, journal.Timeout: 3,
 	journal.Failed: 4}
 
-// worst is the row that speaks for the line: a point is ok only when all of
-// its trials are.
-func (l line) worst() *journal.Row {
-	return slices.MaxFunc(l.rows, func(a, b *journal.Row) int { return severity[a.Status] - severity[b.Status] })
+// worst is the row that speaks for the line: a point is ok only when none of its
+// trials failed.
+func (l line) worst() *journal.Row { return worstOf(l.rows) }
+
+func worstOf(rows []*journal.Row) *journal.Row {
+	return slices.MaxFunc(rows, func(a, b *journal.Row) int { return severity[a.Status] - severity[b.Status] })
 }
 
 // status is the worst trial's, with how many trials share it if not all do.
@@ -106,11 +109,12 @@ func (l line) spread(metric string) string {
 	return strconv.FormatFloat(s, 'f', 1, 64) + "%"
 }
 
-// reason is everything a reader must know beside the numbers: where and why
+// remarks are everything a reader must know beside the numbers: where and why
 // the point failed, then the warnings of all trials, each once.
-func (l line) reason() string {
+func (l line) remarks() []string {
 	var parts []string
-	if w := l.worst(); w.Status != journal.OK {
+	if bad := slices.DeleteFunc(slices.Clone(l.rows), func(r *journal.Row) bool { return r.Status == journal.OK }); len(bad) > 0 {
+		w := worstOf(bad)
 		where := ""
 		if w.Rank != nil {
 			where = fmt.Sprintf("rank %d", *w.Rank)
@@ -119,17 +123,17 @@ func (l line) reason() string {
 			where = strings.TrimSpace(where + " in " + w.Phase)
 		}
 		if why := joinNonEmpty(": ", where, w.Reason); why != "" {
-			parts = append(parts, why)
+			parts = append(parts, texttab.Plain(why))
 		}
 	}
 	for _, r := range l.rows {
 		for _, warning := range r.Warnings {
-			if !slices.Contains(parts, warning) {
+			if warning = texttab.Plain(warning); !slices.Contains(parts, warning) {
 				parts = append(parts, warning)
 			}
 		}
 	}
-	return strings.Join(parts, "; ")
+	return parts
 }
 
 func joinNonEmpty(sep string, parts ...string) string {
@@ -187,8 +191,6 @@ func (c Column) text(l line) string {
 		return l.spread(c.Key)
 	case Limit:
 		return mapped(r.Limits, c.Key, rounded)
-	case Reason:
-		return texttab.Plain(l.reason())
 	}
 	return texttab.Plain(c.Value(r))
 }

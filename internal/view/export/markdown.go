@@ -22,6 +22,12 @@ func writeMarkdown(w io.Writer, in Input, opts Options) error {
 		if len(s.columns) > 0 {
 			s.markdownTable(&b)
 		}
+		for _, text := range s.legend {
+			b.WriteString("- " + markdown(text) + "\n")
+		}
+		if len(s.legend) > 0 {
+			b.WriteByte('\n')
+		}
 		if s.left != "" {
 			b.WriteString(markdown(s.left) + "\n\n")
 		}

@@ -137,7 +137,7 @@ func (t *ncclTable) write(b *bytes.Buffer) {
 			if len(place.rows) > 0 && place.worst().Status != journal.OK {
 				size, _ := l.row.Point.Get(ncclSize)
 				fmt.Fprintf(b, "# %s %s: %s: %s\n", size, [...]string{"out-of-place", "in-place"}[i], place.status(),
-					texttab.Plain(place.reason()))
+					strings.Join(place.remarks(), "; "))
 			}
 		}
 	}

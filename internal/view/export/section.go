@@ -17,8 +17,9 @@ type section struct {
 	constants []string // name=value, true of every line
 	columns   []Column
 	cells     [][]string
-	left      string // what to say where the middle was left out, "" if nothing was
-	leftAt    int    // index of the line before which it is said
+	left      string   // what to say where the middle was left out, "" if nothing was
+	leftAt    int      // index of the line before which it is said
+	legend    []string // what the marks of the lines mean
 }
 
 // sections splits the rows into tables in order of first appearance. The lines
@@ -55,7 +56,13 @@ func newSection(title string, columns []Column, ls []line, maxRows int) section 
 	s.cells = make([][]string, len(shown))
 	for _, c := range columns {
 		c.aggregate = aggregate
-		column, constant := cells(c, ls)
+		var column []string
+		var constant bool
+		if c.Role == Reason {
+			column, s.legend = marks(ls)
+		} else {
+			column, constant = cells(c, ls)
+		}
 		switch {
 		case !c.shown(column, constant):
 			if c.lifted(column, constant) {
@@ -72,6 +79,15 @@ func newSection(title string, columns []Column, ls []line, maxRows int) section 
 		}
 	}
 	return s
+}
+
+// marks are the remarks of the lines, as marks, and what these mean.
+func marks(ls []line) (column, legend []string) {
+	var l texttab.Legend
+	for _, x := range ls {
+		column = append(column, l.Mark(x.remarks()...))
+	}
+	return column, l.Lines("line", "lines")
 }
 
 // cells are the texts of one column, and whether they are all the same.

@@ -40,8 +40,8 @@ func quoted(constants []string) []string {
 	return out
 }
 
-// write prints the section's table. One that is too wide for the terminal even
-// with its reasons shortened gives up its limits and counts, and says so.
+// write prints the section's table and what its marks mean. One that is too wide
+// for the terminal gives up its limits and counts, and says so.
 func (s section) write(w io.Writer, width int) error {
 	t, dropped := s.layout(), []string(nil)
 	for i := len(s.columns) - 1; i >= 0 && width > 0 && t.MinWidth() > width; i-- {
@@ -55,12 +55,20 @@ func (s section) write(w io.Writer, width int) error {
 	if err := t.Write(w, width); err != nil {
 		return err
 	}
-	if len(dropped) == 0 {
-		return nil
+	var below []string
+	for _, text := range s.legend {
+		below = append(below, texttab.Wrap(strings.Fields(text), width, "   "))
 	}
-	slices.Reverse(dropped)
-	_, err := fmt.Fprintf(w, "not shown in %d columns: %s; --format csv shows all\n", width, strings.Join(dropped, ", "))
-	return err
+	if len(dropped) > 0 {
+		slices.Reverse(dropped)
+		below = append(below, fmt.Sprintf("not shown in %d columns: %s; --format csv shows all", width, strings.Join(dropped, ", ")))
+	}
+	for _, text := range below {
+		if _, err := fmt.Fprintln(w, text); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // without is the section less its i-th column.
@@ -78,8 +86,7 @@ func (s section) without(i int) section {
 func (s section) layout() *texttab.Table {
 	t := &texttab.Table{}
 	for _, c := range s.columns {
-		t.Columns = append(t.Columns, texttab.Column{Title: texttab.Plain(c.heading()), Right: c.numeric,
-			Shrink: c.Role == Reason})
+		t.Columns = append(t.Columns, texttab.Column{Title: texttab.Plain(c.heading()), Right: c.numeric})
 	}
 	for _, cells := range s.cells {
 		t.Add(cells...)
