@@ -157,6 +157,9 @@ type RankOutput struct {
 type ParsedRow struct {
 	Extra   Point
 	Samples map[string][]float64 // by metric; one or more values each
+	// Wrong is why the row is not right, by the program's own word or by a check of
+	// its output: such a row has failed, whatever it measured.
+	Wrong string
 }
 
 // ParseOutput turns the output of all ranks into rows. No row is an error.

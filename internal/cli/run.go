@@ -12,6 +12,7 @@ import (
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/base/point"
+	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/bench/plan"
 	"github.com/kernbench/kernbench/internal/bench/run"
 	"github.com/kernbench/kernbench/internal/cli/job"
@@ -211,7 +212,7 @@ func (a *app) runOne(ctx context.Context, j request.Planned, f request.Flags, jo
 	progress := terminal.NewProgress(a.stderr, j.Bench.Name, j.Plan.Backend, a.isTerm, f.Quiet)
 	res, err := run.Run(ctx, j.Plan, run.Options{
 		Dir: j.Out, Argv: append([]string{a.name}, a.args...), Environ: a.environ, Timeout: f.Timeout, Retries: f.Retries,
-		FailFast: f.FailFast, Resume: f.Resume, Launcher: via, Joined: joined, Inputs: j.Inputs, Observe: progress.Observe,
+		FailFast: f.FailFast, Resume: f.Resume, RetryFailed: f.RetryFailed, Launcher: via, Joined: joined, Inputs: j.Inputs, Observe: progress.Observe,
 	})
 	progress.Close()
 	if err != nil {
@@ -219,6 +220,10 @@ func (a *app) runOne(ctx context.Context, j request.Planned, f request.Flags, jo
 	}
 	if err := a.show(j, f, res.Run); err != nil {
 		return exitFailed, err
+	}
+	if res.GivenUp > 0 && !f.Quiet {
+		fmt.Fprintf(a.stderr, "%s: %s failed before and again when resumed, and stayed so: --resume --retry-failed runs them once more\n",
+			a.name, unit.Plural(res.GivenUp, "row"))
 	}
 	switch {
 	case res.Broken != "":

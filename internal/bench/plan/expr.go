@@ -94,13 +94,41 @@ func all(exprs []expr, values map[string]operand) bool {
 }
 
 func compile(text string, names scope) (expr, error) {
-	p := &parser{text: text, names: names}
+	return (&parser{text: text, names: names}).compile()
+}
+
+func (p *parser) compile() (expr, error) {
 	p.next()
 	e := p.or()
 	if p.err == nil && p.kind != tokEnd {
 		p.fail("want && or || or the end, have %q", p.tok)
 	}
 	return e, p.err
+}
+
+// Condition compiles an expression over numbers of the given names, such as the
+// metrics of a row. A number that it names and that is not there makes it false.
+func Condition(text string, names []string) (func(values map[string]float64) bool, []string, error) {
+	kinds := scope{}
+	for _, name := range names {
+		kinds[name] = point.Float
+	}
+	p := &parser{text: text, names: kinds}
+	holds, err := p.compile()
+	if err != nil {
+		return nil, nil, err
+	}
+	return func(values map[string]float64) bool {
+		operands := map[string]operand{}
+		for _, name := range p.used {
+			v, has := values[name]
+			if !has {
+				return false
+			}
+			operands[name] = operand{value: point.FloatValue(v)}
+		}
+		return holds(operands)
+	}, p.used, nil
 }
 
 type tokenKind int
@@ -123,6 +151,7 @@ type parser struct {
 	tok   string
 	kind  tokenKind
 	depth int
+	used  []string // names, as they came
 	err   error
 }
 
@@ -233,6 +262,7 @@ func (p *parser) test() expr {
 		}
 		p.fail("%v", suggest.Unknown("name", name, names))
 	}
+	p.used = append(p.used, name)
 	p.next()
 	if p.kind != tokOp || !strings.ContainsAny(p.tok[:1], "=!<>") || p.tok == "!" {
 		return func(v map[string]operand) bool {

@@ -327,3 +327,23 @@ func assertComplete(t *testing.T, s *scene, bench string) {
 		t.Errorf("%d rows are missing", len(left))
 	}
 }
+
+// TestWrongResult: rows whose result is wrong have failed, say why, and have no
+// numbers; those beside them in the same table are good.
+func TestWrongResult(t *testing.T) {
+	t.Setenv("TEST_WRONG", "1")
+	s := newScene(t)
+	res, rows := s.run("table")
+	if bad := len(rows) / 4; bad == 0 || res.Counts[journal.Failed] != bad || res.Counts[journal.OK] != 3*bad {
+		t.Errorf("%v of %d rows", res.Counts, len(rows))
+	}
+	for _, r := range rows {
+		line, _ := r.Point.Get("line")
+		switch wrong := line.Int() == 3; {
+		case !wrong && (r.Status != journal.OK || len(r.Metrics) != 1):
+			t.Errorf("%s: %s %s %v", at(r), r.Status, r.Reason, r.Metrics)
+		case wrong && (r.Status != journal.Failed || r.Phase != "check" || r.Reason != "7 wrong elements" || len(r.Metrics) != 0):
+			t.Errorf("%s: %s %s %v", at(r), r.Status, r.Reason, r.Metrics)
+		}
+	}
+}

@@ -170,7 +170,13 @@ func (r *runner) parse(g *plan.Group, base journal.Row, out launch.Outcome, logs
 	}
 	var rows []journal.Row
 	for _, p := range parsed {
-		rows = append(rows, r.parsedRow(g.Part, base, p))
+		row := r.parsedRow(g.Part, base, p)
+		if p.Wrong != "" { // the time of a wrong result is no result
+			row.Status, row.Phase, row.Reason = journal.Failed, "check", p.Wrong
+			row.Metrics, row.Units, row.Stats, row.Samples = map[string]float64{}, map[string]string{}, nil, 0
+			row.Output = lastOutput(logs, 0)
+		}
+		rows = append(rows, row)
 	}
 	return rows, nil
 }

@@ -41,11 +41,14 @@ func (r *runner) earlier() (*earlier, error) {
 	}
 	r.id = last.ID()
 	r.launch = lastLaunch(filepath.Join(r.opts.Dir, "logs", r.id))
-	e.review(last, planned(r.plan))
+	e.review(last, planned(r.plan), r.opts.RetryFailed)
 	for _, row := range last.Latest() {
 		if w := (work{row.TaskKey(), row.Trial}); e.done[w] {
 			r.counts[row.Status]++
 			r.rows = append(r.rows, row)
+			if row.Status.Bad() {
+				r.givenUp++
+			}
 		}
 	}
 	return e, nil
@@ -234,9 +237,11 @@ func otherOptions(p *plan.Plan, last *journal.Run) string {
 }
 
 // review decides what of the planned work a run has settled: what is good, and
-// what failed in two invocations, the first one and one that resumed it.
-func (e *earlier) review(run *journal.Run, planned map[work]bool) {
+// what failed in two invocations, the first one and one that resumed it, unless
+// failures are to be tried again however often they were.
+func (e *earlier) review(run *journal.Run, planned map[work]bool, retryFailed bool) {
 	failedIn := map[work]int{} // the invocation in which it failed first
+	tainted := map[work]int{}  // the attempt, from 1, that has a bad row, perhaps before good ones
 	for i, row := range run.Rows {
 		w := work{row.TaskKey(), row.Trial}
 		e.tries[w] = max(e.tries[w], row.Attempt+1)
@@ -248,7 +253,10 @@ func (e *earlier) review(run *journal.Run, planned map[work]bool) {
 		if _, before := failedIn[w]; row.Status.Bad() && !before {
 			failedIn[w] = invocation
 		}
-		if !row.Status.Bad() || invocation > failedIn[w] {
+		if row.Status.Bad() {
+			tainted[w] = row.Attempt + 1
+		}
+		if tainted[w] != row.Attempt+1 || invocation > failedIn[w] && !retryFailed {
 			e.done[w] = true
 		}
 		// A program's table is several rows, and nothing marks the last one: at the

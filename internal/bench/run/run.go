@@ -31,10 +31,12 @@ type Options struct {
 	Retries  int           // attempts after a failed one
 	FailFast bool          // stop after the first failed row
 	Resume   bool          // continue the folder's latest run
-	Launcher *Launcher     // starts the ranks; nil: this process does
-	Joined   *Joined       // the job whose ranks are there already; nil: none
-	Inputs   map[string]string
-	Observe  func(Event)
+	// RetryFailed: a resumed run tries again what failed before, also what failed twice.
+	RetryFailed bool
+	Launcher    *Launcher // starts the ranks; nil: this process does
+	Joined      *Joined   // the job whose ranks are there already; nil: none
+	Inputs      map[string]string
+	Observe     func(Event)
 }
 
 // Event tells the observer what happens; one field is set.
@@ -68,6 +70,7 @@ type Result struct {
 	Run         string
 	Counts      map[journal.Status]int // of this invocation's rows and those it resumed, the last attempt of each
 	Missing     int                    // of these, not executed although required
+	GivenUp     int                    // rows that failed in earlier invocations and were not tried again
 	Interrupted bool
 	Broken      string // why the joined job could not go on; empty when it could
 }
@@ -89,6 +92,7 @@ type runner struct {
 	held    map[int][]settled
 	counts  map[journal.Status]int
 	rows    []journal.Row
+	givenUp int // of rows, bad ones of earlier invocations
 }
 
 // ClaimName is the name under which a run claims the host for measuring. Tests
@@ -146,7 +150,8 @@ func Run(ctx context.Context, p *plan.Plan, opts Options) (Result, error) {
 	}
 	end := journal.End{Run: r.id, Outcome: outcome, Counts: r.counts, Seconds: time.Since(start).Seconds(), Time: time.Now().UTC()}
 	err = errors.Join(err, r.journal.Append(end))
-	res := Result{Run: r.id, Counts: r.counts, Missing: Missing(r.rows), Interrupted: outcome == "interrupted"}
+	res := Result{Run: r.id, Counts: r.counts, Missing: Missing(r.rows), GivenUp: r.givenUp,
+		Interrupted: outcome == "interrupted"}
 	if broken != nil {
 		res.Broken = broken.reason
 	}

@@ -33,6 +33,11 @@ func TestReview(t *testing.T) {
 	line := func(n, attempt int) any {
 		return journal.Row{Run: "r", Bench: "b", Key: fmt.Sprintf("line%d", n), Task: key, Status: journal.OK, Attempt: attempt}
 	}
+	wrong := func(n, attempt int) any {
+		r := line(n, attempt).(journal.Row)
+		r.Status = journal.Failed
+		return r
+	}
 	other := func() any { return journal.Row{Run: "r", Bench: "b", Key: "other", Status: journal.OK} }
 	end := func() any { return journal.End{Run: "r", Outcome: "complete"} }
 	for _, c := range []struct {
@@ -40,23 +45,30 @@ func TestReview(t *testing.T) {
 		records []any
 		done    bool
 		next    int
+		retry   bool // what failed twice, too
 	}{
-		{"never started", []any{header()}, false, 0},
-		{"started and killed", []any{header(), begin(0)}, false, 0},
-		{"good", []any{header(), begin(0), row(journal.OK, 0)}, true, 1},
-		{"skipped", []any{header(), begin(0), row(journal.Skipped, 0)}, true, 1},
-		{"failed", []any{header(), begin(0), row(journal.Failed, 0), end()}, false, 1},
-		{"timed out", []any{header(), begin(0), row(journal.Timeout, 0), end()}, false, 1},
-		{"failed, retried at once", []any{header(), row(journal.Failed, 0), row(journal.Failed, 1), end()}, false, 2},
-		{"failed, retried well", []any{header(), row(journal.Failed, 0), row(journal.OK, 1), end()}, true, 2},
-		{"failed, resumed, failed", []any{header(), row(journal.Failed, 0), end(), header(), begin(1), row(journal.Failed, 1), end()}, true, 2},
-		{"failed, resumed, good", []any{header(), row(journal.Failed, 0), end(), header(), row(journal.OK, 1), end()}, true, 2},
-		{"failed, resumed, killed", []any{header(), row(journal.Failed, 0), end(), header(), begin(1)}, false, 1},
-		{"table, ended", []any{header(), begin(0), line(1, 0), line(2, 0), end()}, true, 1},
-		{"table, then another point", []any{header(), begin(0), line(1, 0), line(2, 0), other()}, true, 1},
-		{"table, killed", []any{header(), begin(0), line(1, 0)}, false, 1},
-		{"table, killed, started again, killed", []any{header(), begin(0), line(1, 0), header(), begin(1), other()}, false, 1},
-		{"of another plan", []any{header(), other(), end()}, false, 0},
+		{"never started", []any{header()}, false, 0, false},
+		{"started and killed", []any{header(), begin(0)}, false, 0, false},
+		{"good", []any{header(), begin(0), row(journal.OK, 0)}, true, 1, false},
+		{"skipped", []any{header(), begin(0), row(journal.Skipped, 0)}, true, 1, false},
+		{"failed", []any{header(), begin(0), row(journal.Failed, 0), end()}, false, 1, false},
+		{"timed out", []any{header(), begin(0), row(journal.Timeout, 0), end()}, false, 1, false},
+		{"failed, retried at once", []any{header(), row(journal.Failed, 0), row(journal.Failed, 1), end()}, false, 2, false},
+		{"failed, retried well", []any{header(), row(journal.Failed, 0), row(journal.OK, 1), end()}, true, 2, false},
+		{"failed, resumed, failed", []any{header(), row(journal.Failed, 0), end(), header(), begin(1), row(journal.Failed, 1), end()}, true, 2, false},
+		{"failed, resumed, good", []any{header(), row(journal.Failed, 0), end(), header(), row(journal.OK, 1), end()}, true, 2, false},
+		{"failed, resumed, killed", []any{header(), row(journal.Failed, 0), end(), header(), begin(1)}, false, 1, false},
+		{"table, ended", []any{header(), begin(0), line(1, 0), line(2, 0), end()}, true, 1, false},
+		{"table, then another point", []any{header(), begin(0), line(1, 0), line(2, 0), other()}, true, 1, false},
+		{"table, killed", []any{header(), begin(0), line(1, 0)}, false, 1, false},
+		{"table, killed, started again, killed", []any{header(), begin(0), line(1, 0), header(), begin(1), other()}, false, 1, false},
+		{"of another plan", []any{header(), other(), end()}, false, 0, false},
+		{"table, a wrong line before a good one", []any{header(), begin(0), wrong(1, 0), line(2, 0), end()}, false, 1, false},
+		{"table, wrong, retried well", []any{header(), wrong(1, 0), line(2, 0), line(1, 1), line(2, 1), end()}, true, 2, false},
+		{"table, wrong, resumed, wrong", []any{header(), wrong(1, 0), line(2, 0), end(), header(), wrong(1, 1), line(2, 1), end()}, true, 2, false},
+		{name: "failed, resumed, failed, to be retried", done: false, next: 2, retry: true,
+			records: []any{header(), row(journal.Failed, 0), end(), header(), begin(1), row(journal.Failed, 1), end()}},
+		{name: "good, failures to be retried", records: []any{header(), begin(0), row(journal.OK, 0)}, done: true, next: 1, retry: true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -79,7 +91,7 @@ func TestReview(t *testing.T) {
 				t.Fatal(err)
 			}
 			e := &earlier{done: map[work]bool{}, tries: map[work]int{}}
-			e.review(run, wanted)
+			e.review(run, wanted, c.retry)
 			task := plan.Task{Key: key}
 			if e.settled(task) != c.done || e.attempts(task) != c.next {
 				t.Errorf("settled %v, next attempt %d; want %v, %d", e.settled(task), e.attempts(task), c.done, c.next)

@@ -5,6 +5,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/kernbench/kernbench/bench"
 )
 
 // TestDocumentedErrors keeps the reference honest: its first error block is
@@ -54,5 +56,24 @@ func TestDocumentedAxes(t *testing.T) {
 		"shape tuple qkv=4096x6144x4096,512x512x512"
 	if got := describeAxes(p); got != want {
 		t.Errorf("have %s\nwant %s", got, want)
+	}
+}
+
+// TestDocumentedChecks reads the block of checks.
+func TestDocumentedChecks(t *testing.T) {
+	data, err := os.ReadFile("../../../docs/sweep-format.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	block := regexp.MustCompile("(?s)```yaml\n(check:.*?)```").FindStringSubmatch(string(data))
+	if block == nil {
+		t.Fatal("the reference shows no checks")
+	}
+	p := mustParse(t, withMetrics("", "time_us: {wall: true}", "max_error: {regex: 'e=(.*)'}")+block[1])
+	for output, good := range map[string]bool{"e=0\nPASSED": true, "e=1\nPASSED": false, "e=0": false, "e=0 \nNaN\nPASSED": false} {
+		rows, err := p.Command.Parse([]bench.RankOutput{{Stdout: []byte(output), Wall: 1000}})
+		if err != nil || (rows[0].Wrong == "") != good {
+			t.Errorf("%q: %v %v", output, err, rows)
+		}
 	}
 }

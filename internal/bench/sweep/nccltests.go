@@ -3,6 +3,7 @@ package sweep
 import (
 	"fmt"
 	"strconv"
+	"strings"
 
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/internal/base/point"
@@ -34,6 +35,7 @@ func (t *table) ncclLines(text string) ([]line, error) {
 		return nil, err
 	}
 	var lines []line
+	failed, known := "", false // the program's own verdict, and whether lines say the same
 	for _, l := range read {
 		if l.Header != nil {
 			for _, m := range t.metrics {
@@ -45,6 +47,9 @@ func (t *table) ncclLines(text string) ([]line, error) {
 		if l.Failure != "" {
 			return nil, fmt.Errorf("line %d of the nccl-tests table: the program gave up: %s", l.Number, l.Failure)
 		}
+		if l.Failed() {
+			failed = "the program says: " + strings.Join(strings.Fields(l.Text)[1:], " ")
+		}
 		if l.Row == nil {
 			continue
 		}
@@ -52,7 +57,17 @@ func (t *table) ncclLines(text string) ([]line, error) {
 		if err != nil {
 			return nil, err
 		}
-		lines = append(lines, line{number: l.Number, keys: ncclPoint(l.Row), values: values})
+		wrong, _, err := l.Row.Verdict()
+		if err != nil {
+			return nil, err
+		}
+		known = known || wrong > 0
+		lines = append(lines, line{number: l.Number, keys: ncclPoint(l.Row), values: values, wrong: wrongElements(wrong)})
+	}
+	if failed != "" && !known { // it does not say which
+		for i := range lines {
+			lines[i].wrong = failed
+		}
 	}
 	return lines, nil
 }

@@ -1,6 +1,7 @@
 package sweep
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -14,10 +15,11 @@ import (
 type outputParser struct {
 	metrics []metric
 	table   *table // nil when the program prints none
+	checks  []check
 }
 
-func newOutputParser(metrics []metric, axes []string) *outputParser {
-	p := &outputParser{metrics: metrics}
+func newOutputParser(metrics []metric, axes []string, checks []check) *outputParser {
+	p := &outputParser{metrics: metrics, checks: checks}
 	for _, m := range metrics {
 		if m.column == nil {
 			continue
@@ -56,6 +58,11 @@ func (p *outputParser) parse(ranks []bench.RankOutput) ([]bench.ParsedRow, error
 		}
 		for i := range rows {
 			rows[i].Samples[m.info.Name] = slices.Clone(samples)
+		}
+	}
+	for i := range rows {
+		for _, c := range p.checks {
+			rows[i].Wrong = cmp.Or(rows[i].Wrong, c.fault(ranks, rows[i].Samples))
 		}
 	}
 	return rows, nil
@@ -98,7 +105,12 @@ func (p *outputParser) tableRows(ranks []bench.RankOutput) ([]bench.ParsedRow, e
 	}
 	rows := make([]bench.ParsedRow, len(tables[0]))
 	for r, first := range tables[0] {
-		rows[r] = bench.ParsedRow{Extra: first.Extra, Samples: map[string][]float64{}}
+		rows[r] = bench.ParsedRow{Extra: first.Extra, Samples: map[string][]float64{}, Wrong: first.Wrong}
+		for i, others := range tables[1:] {
+			if at := rowOf(others, first); at >= 0 && others[at].Wrong != "" && rows[r].Wrong == "" {
+				rows[r].Wrong = fmt.Sprintf("rank %d: %s", ranks[i+1].Rank, others[at].Wrong)
+			}
+		}
 		for _, m := range p.table.metrics {
 			samples, err := p.tableSamples(m, ranks, tables, first)
 			if err != nil {
@@ -126,7 +138,7 @@ func (p *outputParser) tableSamples(m metric, ranks []bench.RankOutput, tables [
 	if m.from != "rank0" {
 		from = ranks
 		for i, rows := range tables[1:] {
-			at := slices.IndexFunc(rows, func(x bench.ParsedRow) bool { return rowID(x.Extra) == rowID(first.Extra) })
+			at := rowOf(rows, first)
 			if at < 0 || len(rows) != len(tables[0]) {
 				return nil, p.tableError(ranks[i+1], fmt.Errorf("its table has other lines than that of rank 0 (%v)", first.Extra))
 			}
@@ -138,6 +150,11 @@ func (p *outputParser) tableSamples(m metric, ranks []bench.RankOutput, tables [
 		return nil, fmt.Errorf("metric %s at %v: %w", m.info.Name, first.Extra, err)
 	}
 	return samples, nil
+}
+
+// rowOf finds the row of the same point in another rank's table, -1 if it has none.
+func rowOf(rows []bench.ParsedRow, want bench.ParsedRow) int {
+	return slices.IndexFunc(rows, func(x bench.ParsedRow) bool { return rowID(x.Extra) == rowID(want.Extra) })
 }
 
 // tableError names all metrics of the table, and shows what the rank printed.

@@ -20,7 +20,7 @@ func (r *reader) sweep(root yamlfile.Node) *bench.Bench {
 	part := &bench.DeclaredPart{Command: &bench.Command{Inputs: map[string]string{}}}
 	b := &bench.Bench{Parts: []*bench.DeclaredPart{part}}
 	f, clean := r.Fields(root, "the sweep", "name", "description", "command", "dir", "ranks", "axes", "env", "zip",
-		"metrics", "timeout", "trials")
+		"metrics", "check", "timeout", "trials")
 	if f == nil {
 		return b
 	}
@@ -91,7 +91,12 @@ func (r *reader) program(f map[string]yamlfile.Node, part *bench.DeclaredPart, n
 	for _, m := range metrics {
 		part.Metrics = append(part.Metrics, m.info)
 	}
-	c.Parse = newOutputParser(metrics, names.list()).parse
+	var checks []check
+	if n := f["check"]; n != nil {
+		checks = r.checks(n, metrics)
+		c.Inputs["check"] = hashText(n.String())
+	}
+	c.Parse = newOutputParser(metrics, names.list(), checks).parse
 	c.Inputs["metrics"] = hashText(n.String())
 	if slices.ContainsFunc(metrics, func(m metric) bool { return m.column != nil && m.column.table == "nccl_tests" }) {
 		c.Columns = ncclKeys

@@ -1,6 +1,7 @@
 package sweep
 
 import (
+	"cmp"
 	"encoding/csv"
 	"fmt"
 	"slices"
@@ -25,6 +26,7 @@ type line struct {
 	number int
 	keys   point.Point
 	values map[string]float64 // by metric; one that is not available is absent
+	wrong  string             // what the program itself found wrong with it
 }
 
 // rows reads the table in a text.
@@ -55,6 +57,7 @@ func (t *table) rows(text []byte) ([]bench.ParsedRow, error) {
 		for name, v := range l.values {
 			rows[i].Samples[name] = append(rows[i].Samples[name], v)
 		}
+		rows[i].Wrong = cmp.Or(rows[i].Wrong, l.wrong)
 	}
 	return rows, nil
 }
@@ -134,7 +137,7 @@ func (t *table) csvLines(text string) ([]line, error) {
 	}
 	if keys == nil {
 		for _, name := range header {
-			if !slices.Contains(wanted, name) && name != "" {
+			if !slices.Contains(wanted, name) && name != "" && !slices.Contains(wrongColumns, name) {
 				keys = append(keys, name)
 			}
 		}
@@ -149,11 +152,30 @@ func (t *table) csvLines(text string) ([]line, error) {
 			}
 			lines[i].values[m.info.Name] = v
 		}
+		for c, name := range header {
+			if !slices.Contains(wrongColumns, name) || slices.Contains(keys, name) {
+				continue
+			}
+			if n, err := number(row[c]); err == nil && lines[i].wrong == "" {
+				lines[i].wrong = wrongElements(n)
+			}
+		}
 	}
 	for _, key := range keys {
 		addKey(lines, key, cells, slices.Index(header, key))
 	}
 	return lines, nil
+}
+
+// wrongColumns are the names under which tables count wrong elements.
+var wrongColumns = []string{"#wrong", "wrong", "nwrong", "num_wrong"}
+
+// wrongElements words a count of them; none is right.
+func wrongElements(n float64) string {
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%.0f wrong elements", n)
 }
 
 // addKey adds one column to the keys of all lines, as numbers if all are.

@@ -1,6 +1,7 @@
 package request
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -35,6 +36,7 @@ type Flags struct {
 	Retries        int
 	FailFast       bool
 	Resume         bool
+	RetryFailed    bool
 	RenderOnly     bool
 	Plan           bool
 	Format         string
@@ -69,6 +71,7 @@ func (f *Flags) Declare(fl *pflag.FlagSet, program string) {
 	fl.IntVar(&f.Retries, "retries", 0, "more attempts after a failure")
 	fl.BoolVar(&f.FailFast, "fail-fast", false, "stop after the first failed row")
 	fl.BoolVar(&f.Resume, "resume", false, "continue the folder's latest run: run what is missing, retry failed points once")
+	fl.BoolVar(&f.RetryFailed, "retry-failed", false, "with --resume: retry every failed point, also those that have failed again since")
 	fl.BoolVar(&f.RenderOnly, "render-only", false, "draw again from stored rows, run nothing")
 	fl.BoolVar(&f.Plan, "plan", false, "print points, launches and an estimate, run nothing")
 	fl.StringVar(&f.Format, "format", export.Default, "what to print: "+strings.Join(export.Formats(), ", "))
@@ -88,6 +91,8 @@ func (f *Flags) check() error {
 		}
 	}
 	switch {
+	case f.RetryFailed && !f.Resume:
+		return errors.New("--retry-failed goes with --resume: a new run has nothing to retry (--retries is for its own failures)")
 	case f.Timeout < 0:
 		return fmt.Errorf("--timeout %v: a time cannot be negative", f.Timeout)
 	case !slices.Contains(export.Formats(), f.Format):

@@ -85,6 +85,9 @@ type Header struct {
 	width  int
 	keys   map[string]int
 	places []map[string]int
+	// deviation: the column Wrong holds the largest deviation, as in the first
+	// versions, whose last line says whether it was too large.
+	deviation bool
 }
 
 // Has reports whether a place has a column of numbers.
@@ -135,6 +138,22 @@ func (r *Row) Number(p Place, column string) (v float64, has bool, err error) {
 	return v, true, nil
 }
 
+// Verdict is what the tool found of a line's results: how many elements were wrong
+// in any place, and whether that was checked.
+func (r *Row) Verdict() (wrong float64, checked bool, err error) {
+	if r.header.deviation {
+		return 0, false, nil
+	}
+	for _, p := range Places {
+		n, has, err := r.Number(p, Wrong)
+		if err != nil {
+			return 0, false, err
+		}
+		wrong, checked = wrong+n, checked || has
+	}
+	return wrong, checked, nil
+}
+
 // clip keeps a text that may be anything fit for a message.
 func clip(text string) string {
 	const most = 60
@@ -161,6 +180,13 @@ type Line struct {
 // failure is how nccl-tests says that a call of NCCL or CUDA went wrong, and the
 // functions that passed it on.
 var failure = regexp.MustCompile(`Test (?:NCCL |CUDA |)failure .*`)
+
+// Failed reports whether the line is the verdict at the end of a table, and says
+// that there were wrong results.
+func (l Line) Failed() bool {
+	return strings.HasPrefix(strings.Join(strings.Fields(l.Text), " "), "# Out of bounds values : ") &&
+		strings.HasSuffix(strings.TrimSpace(l.Text), "FAILED")
+}
 
 // Comment reports whether the line starts with #.
 func (l Line) Comment() bool { return strings.HasPrefix(strings.TrimSpace(l.Text), "#") }
@@ -249,6 +275,7 @@ func newHeader(names []string, line int) (*Header, error) {
 			return nil, fault(line, "the column %s stands before any time", name)
 		}
 		h.places[len(h.places)-1][column] = i
+		h.deviation = h.deviation || name == "error"
 	}
 	if n := len(h.places); n < 1 || n > len(Places) {
 		return nil, fault(line, "the header has %d columns called time, want 1 or 2", n)
