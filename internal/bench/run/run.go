@@ -115,15 +115,16 @@ func Run(ctx context.Context, p *plan.Plan, opts Options) (Result, error) {
 			opts.Launcher.Name(), p.Backend)
 	}
 	r := &runner{plan: p, opts: opts, counts: map[journal.Status]int{}, held: map[int][]settled{}, host: hostinfo.Local()}
+	var err error
+	if r.journal, err = journal.Open(opts.Dir); err != nil {
+		return Result{}, err
+	}
+	defer r.journal.Close()
 	earlier, err := r.earlier()
 	if err != nil {
 		return Result{}, err
 	}
 	defer r.hold.Release()
-	if r.journal, err = journal.Open(opts.Dir); err != nil {
-		return Result{}, err
-	}
-	defer r.journal.Close()
 	r.announce(earlier)
 	if err := r.journal.Append(r.header(len(earlier.done) > 0)); err != nil {
 		return Result{}, err

@@ -32,16 +32,12 @@ func (e *HeldError) Error() string {
 		e.Since.UTC().Format("2006-01-02 15:04:05 UTC"))
 }
 
-// HoldRun claims a run of the RUN folder dir, which is made if it is not there.
-// The error is a *HeldError when a live process has it. The claim is a lock on a
+// HoldRun claims a run of the RUN folder dir. The error is a *HeldError when a live process has it. The claim is a lock on a
 // file, as for the journal itself, so it holds between hosts where the file
 // system's locks do.
 func HoldRun(dir, id string) (*Hold, error) {
 	if id == "" || strings.ContainsAny(id, "/\\\x00") {
 		return nil, fmt.Errorf("holding run %q: the id is not a plain name", id)
-	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return nil, fmt.Errorf("holding run %s: %w", id, err)
 	}
 	path := filepath.Join(dir, "."+id+".lock")
 	for {

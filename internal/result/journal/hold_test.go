@@ -12,7 +12,7 @@ import (
 // A held run is refused with its holder, others of the folder are not, and a
 // released or abandoned one is free.
 func TestHold(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "run")
+	dir := t.TempDir()
 	h, err := HoldRun(dir, "a")
 	if err != nil {
 		t.Fatal(err)
