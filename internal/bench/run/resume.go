@@ -139,7 +139,7 @@ func Stored(p *plan.Plan, j *journal.Journal, last *journal.Run) (*journal.Run, 
 	}
 	wanted := planned(p)
 	e := &earlier{done: map[work]bool{}, tries: map[work]int{}}
-	e.review(last, wanted)
+	e.review(last, wanted, false)
 	lacks := map[work]string{}
 	for w := range wanted {
 		if !e.done[w] {
