@@ -152,14 +152,7 @@ func (t *table) csvLines(text string) ([]line, error) {
 			}
 			lines[i].values[m.info.Name] = v
 		}
-		for c, name := range header {
-			if !slices.Contains(wrongColumns, name) || slices.Contains(keys, name) {
-				continue
-			}
-			if n, err := number(row[c]); err == nil && lines[i].wrong == "" {
-				lines[i].wrong = wrongElements(n)
-			}
-		}
+		lines[i].wrong = csvVerdict(header, keys, row)
 	}
 	for _, key := range keys {
 		addKey(lines, key, cells, slices.Index(header, key))
@@ -169,6 +162,19 @@ func (t *table) csvLines(text string) ([]line, error) {
 
 // wrongColumns are the names under which tables count wrong elements.
 var wrongColumns = []string{"#wrong", "wrong", "nwrong", "num_wrong"}
+
+// csvVerdict is what the columns of a line that count wrong elements say.
+func csvVerdict(header, keys, row []string) string {
+	for c, name := range header {
+		if !slices.Contains(wrongColumns, name) || slices.Contains(keys, name) {
+			continue
+		}
+		if n, err := number(row[c]); err == nil && n != 0 {
+			return wrongElements(n)
+		}
+	}
+	return ""
+}
 
 // wrongElements words a count of them; none is right.
 func wrongElements(n float64) string {
