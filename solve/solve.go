@@ -80,9 +80,9 @@ func New(g *dist.Group, spec Spec) (*System, error) {
 	if s.precond, err = krylov.LookupPreconditioner(spec.Preconditioner); err != nil {
 		return nil, err
 	}
-	first, err := s.solver(0)
+	first, err := s.first()
 	if err != nil {
-		return nil, &Refusal{err}
+		return nil, err
 	}
 
 	owners, seconds, err := layout(g, s.spec, outline)
@@ -95,6 +95,23 @@ func New(g *dist.Group, spec Spec) (*System, error) {
 	}
 	s.Times.Total = since(began)
 	return s, nil
+}
+
+// first starts the first solve. A matrix that is not known to be symmetric is looked
+// at where the method asks for that.
+func (s *System) first() (*krylov.Solver, error) {
+	solver, err := s.solver(0)
+	if values, ok := s.spec.Source.(interface{ Symmetric() (bool, error) }); err != nil && ok && !s.Traits.Symmetric {
+		var fault error
+		if s.Traits.Symmetric, fault = values.Symmetric(); fault != nil {
+			return nil, fault
+		}
+		solver, err = s.solver(0)
+	}
+	if err != nil {
+		return nil, &Refusal{err}
+	}
+	return solver, nil
 }
 
 // fillIn replaces what the spec leaves open.

@@ -44,6 +44,16 @@ func (f MatrixFile) Outline() (sparse.Problem, error) {
 	return h, nil
 }
 
+// Symmetric reads the file and tells whether its values are, whatever the header
+// says.
+func (f MatrixFile) Symmetric() (bool, error) {
+	m, err := f.Rows(func(int) bool { return false })
+	if err != nil {
+		return false, err
+	}
+	return m.Traits().Symmetric, nil
+}
+
 // Rows reads the file.
 func (f MatrixFile) Rows(keep func(row int) bool) (sparse.Problem, error) {
 	in, err := os.Open(string(f))

@@ -251,6 +251,8 @@ func TestMatrix(t *testing.T) {
 	}
 	good := write("%%MatrixMarket matrix coordinate real symmetric\n3 3 5\n1 1 4\n2 1 -1\n2 2 4\n3 2 -1\n3 3 4\n")
 	skew := write("%%MatrixMarket matrix coordinate real general\n2 2 4\n1 1 2\n1 2 1\n2 1 -1\n2 2 2\n")
+	general := write("%%MatrixMarket matrix coordinate real general\n3 3 7\n1 1 4\n2 1 -1\n1 2 -1\n2 2 4\n3 2 -1\n2 3 -1\n3 3 4\n")
+	nearly := write("%%MatrixMarket matrix coordinate real general\n3 3 7\n1 1 4\n2 1 -1\n1 2 -1\n2 2 4\n3 2 -1\n2 3 -1.001\n3 3 4\n")
 	bad := write("%%MatrixMarket matrix coordinate real symmetric\n2 2 2\n1 1 2\n2 x 1\n")
 	for _, c := range []struct {
 		axes, options string
@@ -260,6 +262,9 @@ func TestMatrix(t *testing.T) {
 		{"mode=strong", "matrix=" + good, journal.OK, ""},
 		{"mode=strong partitioner=multilevel", "matrix=" + good, journal.OK, ""},
 		{"mode=strong", "matrix=" + skew, journal.Skipped, "needs a symmetric positive definite"},
+		{"mode=strong", "matrix=" + general, journal.OK, ""},
+		{"mode=strong method=minres", "matrix=" + general, journal.OK, ""},
+		{"mode=strong", "matrix=" + nearly, journal.Skipped, "needs a symmetric positive definite"},
 		{"mode=strong method=gmres", "matrix=" + skew, journal.OK, ""},
 		{"mode=strong", "matrix=" + bad, journal.Failed, "line 4"},
 		{"mode=strong partitioner=coordinate", "matrix=" + good, journal.Failed, "no coordinates"},

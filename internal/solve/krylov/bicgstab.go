@@ -5,21 +5,28 @@ import "math"
 // bicgstab is van der Vorst's method, preconditioned from the right. The new
 // (b, r) comes from products taken before r is known, so two reductions per
 // iteration are enough; the norm of r is taken in the stage after, where r is
-// at hand anyway. The shadow residual is b.
+// at hand anyway. The shadow residual is b, until the residual is orthogonal to it
+// but for rounding: then no direction can be found with it any more, and the
+// method starts again from x with the residual of that moment as its shadow.
 type bicgstab struct {
 	*Core
-	r, p, v, t, y, z Vec // r is also s; y and z are the preconditioned p and s
+	r, p, v, t, y, z Vec     // r is also s; y and z are the preconditioned p and s
+	shadow, renewed  Vec     // B, or renewed: where a later shadow is kept
+	length           float64 // of the shadow
 	rho, alpha       float64
 	steps            struct{ whole, iterate Step }
 }
+
+// orthogonal is the cosine below which rho is rounding error alone.
+const orthogonal = 1e-12
 
 func init() {
 	Register(Method{Name: "bicgstab", Help: "stabilised bi-conjugate gradients", Reductions: 2, Start: startBiCGStab})
 }
 
 func startBiCGStab(c *Core) {
-	m := &bicgstab{Core: c, r: FirstOwn, p: FirstOwn + 1, v: FirstOwn + 2, t: FirstOwn + 3}
-	n := FirstOwn + 4
+	m := &bicgstab{Core: c, r: FirstOwn, p: FirstOwn + 1, v: FirstOwn + 2, t: FirstOwn + 3, shadow: B, renewed: FirstOwn + 4}
+	n := FirstOwn + 5
 	m.y = c.Preconditioned(m.p, &n)
 	m.z = c.Preconditioned(m.r, &n)
 	c.Vectors = int(n)
@@ -36,20 +43,25 @@ func (m *bicgstab) started(sums []float64) *Stage {
 	if m.Began(sums[0]) {
 		return nil
 	}
-	m.rho = sums[0]
+	m.rho, m.length = sums[0], m.Norm
+	return m.direct(m.Stage())
+}
+
+// direct takes the residual as the direction.
+func (m *bicgstab) direct(s *Stage) *Stage {
 	m.Next = m.half
-	return m.Stage().Set(m.p, Term{1, m.r}).Precondition(m.y, m.p).Multiply(m.v, m.y).Dot(B, m.v)
+	return s.Set(m.p, Term{1, m.r}).Precondition(m.y, m.p).Multiply(m.v, m.y).Dot(m.shadow, m.v)
 }
 
 // half goes from r to s.
 func (m *bicgstab) half(sums []float64) *Stage {
 	if sums[0] == 0 {
-		return m.Breakdown("the direction is orthogonal to the shadow residual")
+		return m.Breakdown("the direction is orthogonal to the shadow residual: try gmres")
 	}
 	m.alpha = m.rho / sums[0]
 	m.Next = m.steps.whole
 	return m.Stage().Add(m.r, -m.alpha, m.v).Precondition(m.z, m.r).Multiply(m.t, m.z).
-		Dot(m.t, m.r).Dot(m.t, m.t).Dot(B, m.r).Dot(B, m.t)
+		Dot(m.t, m.r).Dot(m.t, m.t).Dot(m.shadow, m.r).Dot(m.shadow, m.t)
 }
 
 // whole goes from s to the next r and its direction.
@@ -60,23 +72,29 @@ func (m *bicgstab) whole(sums []float64) *Stage {
 		return m.Stage().Add(X, m.alpha, m.y).Dot(m.r, m.r)
 	}
 	omega := ts / tt
-	rho := bs - omega*bt
-	if omega == 0 || rho == 0 {
-		return m.Breakdown("the recurrence has come to a stop: try gmres")
+	rho, beta := bs-omega*bt, 0.0
+	if omega != 0 {
+		beta = rho / m.rho * m.alpha / omega
+	} else {
+		rho = 0 // as good as none: the next step needs another shadow
 	}
-	beta := rho / m.rho * m.alpha / omega
 	m.rho = rho
 	m.Next = m.steps.iterate
 	return m.Stage().
 		Set(X, Term{1, X}, Term{m.alpha, m.y}, Term{omega, m.z}).
 		Add(m.r, -omega, m.t).
 		Set(m.p, Term{beta, m.p}, Term{-beta * omega, m.v}, Term{1, m.r}).
-		Precondition(m.y, m.p).Multiply(m.v, m.y).Dot(B, m.v).Dot(m.r, m.r)
+		Precondition(m.y, m.p).Multiply(m.v, m.y).Dot(m.shadow, m.v).Dot(m.r, m.r)
 }
 
 func (m *bicgstab) iterate(sums []float64) *Stage {
-	if m.Iterated(math.Sqrt(sums[1])) {
+	length := math.Sqrt(sums[1])
+	if m.Iterated(length) {
 		return nil
+	}
+	if sums[0] == 0 || math.Abs(m.rho) <= orthogonal*m.length*length {
+		m.shadow, m.length, m.rho = m.renewed, length, sums[1]
+		return m.direct(m.Stage().Set(m.renewed, Term{1, m.r}))
 	}
 	return m.half(sums)
 }

@@ -17,7 +17,18 @@ type gmres struct {
 	sn    []float64
 	terms []Term
 	steps struct{ orthogonalise, again Step }
+
+	singular bool    // the basis has a vector whose product adds nothing to those of the others
+	weakest  float64 // of the products of this cycle: the part that is new
 }
+
+const (
+	// nothing is the new part of a product that is rounding error alone.
+	nothing = 1e-13
+	// doubtful is the new part from which on the coefficients are so large that
+	// the residual is not what the recurrence says.
+	doubtful = 1e-6
+)
 
 func init() {
 	Register(Method{Name: "gmres", Help: "generalised minimal residuals, restarted, orthogonalised twice",
@@ -60,7 +71,7 @@ func (m *gmres) started(sums []float64) *Stage {
 
 // cycle starts a new basis from the residual in w.
 func (m *gmres) cycle(norm float64) *Stage {
-	m.j = 0
+	m.j, m.weakest = 0, 1
 	clear(m.g)
 	m.g[0] = norm
 	return m.extend(m.Stage().Set(m.basis(0), Term{1 / norm, m.w}))
@@ -109,7 +120,18 @@ func (m *gmres) again(sums []float64) *Stage {
 		squared -= c * c
 	}
 	length := math.Sqrt(max(0, squared))
+	whole := length
+	for _, c := range m.h[j][:j+1] {
+		whole = math.Hypot(whole, c)
+	}
+	before := m.g[j]
 	m.rotate(length)
+	if m.h[j][j] <= nothing*whole { // no combination with this vector has a smaller residual
+		m.singular, m.g[j] = true, before
+		m.Iterated(math.Abs(before))
+		return m.update()
+	}
+	m.weakest = min(m.weakest, m.h[j][j]/whole)
 	m.j++
 	over := m.Iterated(math.Abs(m.g[m.j]))
 	// A vector that vanished means that the solution lies in the basis.
@@ -143,9 +165,6 @@ func (m *gmres) update() *Stage {
 		for i := k + 1; i < m.j; i++ {
 			sum -= m.h[i][k] * y[i]
 		}
-		if m.h[k][k] == 0 {
-			return m.Breakdown("the matrix is singular on the basis")
-		}
 		y[k] = sum / m.h[k][k]
 	}
 	m.terms = m.terms[:0]
@@ -166,9 +185,10 @@ func (m *gmres) updatePreconditioned([]float64) *Stage {
 	return m.Stage().Add(X, 1, m.z)
 }
 
-// residual starts the next cycle, from the residual of x itself.
+// residual asks for the residual of x itself: for the next cycle, or where the
+// recurrence's is in doubt.
 func (m *gmres) residual([]float64) *Stage {
-	if m.Result.Status != Running {
+	if m.Result.Status != Running && !m.singular && m.weakest > doubtful {
 		return nil
 	}
 	m.Next = m.subtract
@@ -182,9 +202,17 @@ func (m *gmres) subtract([]float64) *Stage {
 
 func (m *gmres) restart(sums []float64) *Stage {
 	norm := math.Sqrt(sums[0])
-	if norm <= max(m.Config.ATol, m.Config.RTol*m.Norm) {
-		m.Result.Status, m.Result.Residual = Converged, norm/m.Norm
+	m.Result.Residual = norm / m.Norm
+	switch {
+	case norm <= max(m.Config.ATol, m.Config.RTol*m.Norm):
+		m.Result.Status = Converged
+		return nil
+	case m.singular:
+		return m.Breakdown("the matrix is singular, and no combination of the basis has a smaller residual")
+	case m.Result.Iterations >= m.Config.MaxIter:
+		m.Result.Status = TooManyIterations
 		return nil
 	}
+	m.Result.Status = Running
 	return m.cycle(norm)
 }

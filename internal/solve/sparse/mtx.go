@@ -26,7 +26,8 @@ type File struct {
 // Size is the number of rows of the whole matrix.
 func (f *File) Size() int { return f.size }
 
-// Traits are what the file's header says: general is taken for not symmetric.
+// Traits are what the file's header says, and of a general file that was read whether
+// its values are symmetric.
 func (f *File) Traits() Traits { return f.traits }
 
 // Row sets r to row i, which must have been kept.
@@ -94,6 +95,10 @@ type mtxReader struct {
 	mirror  float64 // what the other triangle is multiplied by; 0: none
 	size    int
 	entries []entry
+	// lopsided adds up a hash of every entry above the diagonal and takes away that of
+	// every one below: 0 where each has its mirror image, and only by the rarest chance
+	// else. It needs no entry to be kept.
+	lopsided uint64
 }
 
 // next is the next line that is neither empty nor a comment; the first line is
@@ -274,6 +279,11 @@ func (m *mtxReader) entry(text []byte) error {
 	case m.mirror < 0 && col == row:
 		return fmt.Errorf("entry (%d, %d) lies on the diagonal, which is zero in a skew-symmetric matrix", row+1, col+1)
 	}
+	if h := hash(math.Float64bits(val+0), int(min(row, col)), int(max(row, col))); col > row {
+		m.lopsided += h
+	} else if col < row {
+		m.lopsided -= h
+	}
 	m.add(entry{row, col, val})
 	if m.mirror != 0 && col != row {
 		m.add(entry{col, row, m.mirror * val})
@@ -290,6 +300,7 @@ func (m *mtxReader) add(e entry) {
 // file sorts the entries into rows and adds up those given twice.
 func (m *mtxReader) file() *File {
 	f := &File{size: m.size, traits: m.traits(), ptr: []int{0}}
+	f.traits.Symmetric = f.traits.Symmetric || m.mirror == 0 && m.lopsided == 0
 	slices.SortStableFunc(m.entries, func(a, b entry) int {
 		return cmp.Or(cmp.Compare(a.row, b.row), cmp.Compare(a.col, b.col))
 	})
