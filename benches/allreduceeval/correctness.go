@@ -270,7 +270,7 @@ func (t *trial) expectation(o *operation, c call) (*reference.Expectation, error
 	if algorithm == matrix.Auto { // the table knows what that is for this call
 		algorithm = o.Plan().Algorithm
 	}
-	return t.refs.Expected(c.in, c.window, reference.Call{Schedule: t.schedule(algorithm), Codec: matrix.Codec(algorithm), Epilogue: t.epilogue})
+	return t.refs.Expected(c.in, c.window, reference.Call{Schedule: t.schedule(algorithm), Format: reference.FormatOf(matrix.Find(algorithm).Codec), Epilogue: t.epilogue})
 }
 
 func fill(b []byte, with byte) {

@@ -86,6 +86,7 @@ type timed struct {
 	vectors int // inputs made so far
 	count   int
 	codec   *quant.Codec
+	format  *reference.Format // that the codec must have
 	in, out dist.Buffer
 	shared  bool
 	op      *dist.Op
@@ -93,7 +94,7 @@ type timed struct {
 
 func newTimed(ws *workspace, s *bench.State) (*timed, error) {
 	w := &timed{workspace: ws, seed: s.Seed(), count: s.Int("size") / ws.d.Size(),
-		codec: matrix.Codec(s.Str("algorithm")), shared: ws.g.Capabilities().Symmetric}
+		codec: matrix.Codec(s.Str("algorithm")), format: reference.FormatOf(matrix.Find(s.Str("algorithm")).Codec), shared: ws.g.Capabilities().Symmetric}
 	// Three vectors for each rank; what the caches and other programs need besides.
 	need := 3 * int64(s.Int("size")) * int64(s.Size())
 	if have := hostMemory(); have > 0 && need > have/10*7 {
@@ -172,7 +173,7 @@ func (w *timed) verify() error {
 		}
 		off := i * verifyChunk
 		n := min(verifyChunk, w.count-off)
-		e, err := reference.ExpectExact(w.inputs(), reference.Window{First: w.window().First + off, Count: n}, w.codec)
+		e, err := reference.ExpectExact(w.inputs(), reference.Window{First: w.window().First + off, Count: n}, w.format)
 		if err != nil {
 			return err
 		}

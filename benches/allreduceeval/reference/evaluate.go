@@ -5,19 +5,16 @@ import (
 	"math"
 
 	"github.com/kernbench/kernbench/dist"
-	"github.com/kernbench/kernbench/internal/kernel/quant"
 )
 
 // evaluator is the numbers of one chunk.
 type evaluator struct {
-	in     Inputs
-	ranks  [][]float64 // inputs
-	out    []float64   // as the algorithm gives it
-	exact  []float64
-	bound  []float64
-	spare  [][]float64
-	coded  [][]byte // of the quantised all-reduce
-	buffer []byte
+	in    Inputs
+	ranks [][]float64 // inputs
+	out   []float64   // as the algorithm gives it
+	exact []float64
+	bound []float64
+	spare [][]float64
 }
 
 func newEvaluator(in Inputs) *evaluator {
@@ -99,45 +96,6 @@ func (o *evaluator) bounds(c float64, n int) {
 			o.bound[i] += numbersOf(dist.F64).unit * math.Abs(sum)
 		case !o.in.d.Float():
 			o.exact[i] = float64(int32(int64(sum)))
-		}
-	}
-}
-
-// quantised computes the quantised all-reduce of a chunk, which starts at a
-// group: every rank's input is encoded, the sum of the encodings is encoded
-// again. The bound follows from the magnitudes of the inputs alone.
-func (o *evaluator) quantised(c quant.Codec, n int) {
-	d, size := o.in.d, o.in.d.Size()
-	if o.coded == nil {
-		for range o.ranks {
-			o.coded = append(o.coded, make([]byte, c.Size(d, chunkElems)))
-		}
-		o.buffer = make([]byte, chunkElems*size)
-	}
-	b := o.buffer[:n*size]
-	for r, v := range o.ranks {
-		d.Encode(b, v[:n])
-		c.Encode(o.coded[r], b, d)
-	}
-	c.DecodeReduce(b, o.coded, d, dist.Sum)
-	c.Encode(o.coded[0], b, d)
-	c.DecodeReduce(b, o.coded[:1], d, dist.Sum)
-	d.Decode(o.out[:n], b)
-	o.sums(n)
-	mosts := make([]float64, len(o.ranks))
-	for from := 0; from < n; from += quant.Group {
-		to, all := min(from+quant.Group, n), 0.0
-		for r, v := range o.ranks {
-			mosts[r] = maxMagnitude(v[from:to])
-			all += mosts[r]
-		}
-		bound := c.Bound(d, mosts, maxMagnitude(o.exact[from:to]))
-		// Where a value is not finite, or could overflow, the whole group may be NaN.
-		if !(all <= numbersOf(d).largest/2) {
-			bound = math.Inf(1)
-		}
-		for i := from; i < to; i++ {
-			o.bound[i] = bound
 		}
 	}
 }

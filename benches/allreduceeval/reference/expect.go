@@ -8,7 +8,6 @@ package reference
 
 import (
 	"github.com/kernbench/kernbench/dist"
-	"github.com/kernbench/kernbench/internal/kernel/quant"
 )
 
 // An Expectation is what an all-reduce must leave of a window of the inputs:
@@ -33,16 +32,16 @@ const chunkElems = 4096
 
 // expect computes the expectation of a call on a window. With an order that is
 // not known, order is nil.
-func expect(in Inputs, w Window, order []segment, codec *quant.Codec) (*Expectation, error) {
+func expect(in Inputs, w Window, order []segment, format *Format) (*Expectation, error) {
 	e := &Expectation{d: in.d, kind: in.kind}
-	known := order != nil || codec != nil || w.Count == 0
+	known := order != nil || format != nil || w.Count == 0
 	if known {
 		e.bits = make([]byte, w.Count*in.d.Size())
 	} else {
 		order = []segment{{n: w.Count, sum: anyOrder(in.ranks)}}
 		e.exact, e.bound = make([]float64, w.Count), make([]float64, w.Count)
 	}
-	if codec != nil {
+	if format != nil {
 		order = []segment{{n: w.Count}}
 	}
 	o := newEvaluator(in)
@@ -52,15 +51,15 @@ func expect(in Inputs, w Window, order []segment, codec *quant.Codec) (*Expectat
 			step = adversarialPeriod
 			computed = min(n, step)
 		}
-		if codec != nil { // a last group that is short is one of its own
-			whole := x.n / quant.Group * quant.Group
-			if err := o.chunk(e, w, x, codec, whole, x.n-whole); err != nil {
+		if format != nil { // a last group that is short is one of its own
+			whole := x.n / Group * Group
+			if err := o.chunk(e, w, x, format, whole, x.n-whole); err != nil {
 				return nil, err
 			}
 			n, computed = whole, min(whole, computed)
 		}
 		for off := x.off; off < x.off+computed; off += step {
-			if err := o.chunk(e, w, x, codec, off, min(step, x.off+computed-off)); err != nil {
+			if err := o.chunk(e, w, x, format, off, min(step, x.off+computed-off)); err != nil {
 				return nil, err
 			}
 		}
@@ -76,8 +75,8 @@ func expect(in Inputs, w Window, order []segment, codec *quant.Codec) (*Expectat
 }
 
 // chunk computes the expectation of n elements from off on.
-func (o *evaluator) chunk(e *Expectation, w Window, x segment, codec *quant.Codec, off, n int) error {
-	rounds := o.in.kind != Exact || codec != nil
+func (o *evaluator) chunk(e *Expectation, w Window, x segment, format *Format, off, n int) error {
+	rounds := o.in.kind != Exact || format != nil
 	if !rounds && e.bits != nil { // any order gives this
 		o.in.sums(o.out[:n], w.First+off, 0, o.in.ranks)
 		e.d.Encode(e.bits[off*e.d.Size():(off+n)*e.d.Size()], o.out[:n])
@@ -85,8 +84,8 @@ func (o *evaluator) chunk(e *Expectation, w Window, x segment, codec *quant.Code
 	}
 	o.load(w.First+off, n)
 	switch {
-	case codec != nil:
-		o.quantised(*codec, n)
+	case format != nil:
+		o.quantised(*format, n)
 	case rounds:
 		o.bounds(coefficient(x.sum, e.d), n)
 	}
@@ -95,7 +94,7 @@ func (o *evaluator) chunk(e *Expectation, w Window, x segment, codec *quant.Code
 		copy(e.bound[off:], o.bound[:n])
 		return nil
 	}
-	if codec == nil {
+	if format == nil {
 		o.evaluate(o.out[:n], x.sum, e.d)
 	}
 	if rounds {

@@ -9,9 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/kernbench/kernbench/dist"
-	"github.com/kernbench/kernbench/internal/base/dtype"
 	"github.com/kernbench/kernbench/internal/comm/schedule"
-	"github.com/kernbench/kernbench/internal/kernel/quant"
 )
 
 // schedules are the algorithms whose order is read off their steps.
@@ -191,45 +189,6 @@ func TestCompareFindsOneBit(t *testing.T) {
 		}
 		if _, err := e.Compare(got, Window{0, 500}); err != nil {
 			t.Errorf("%v: %v", d, err)
-		}
-	}
-}
-
-// The oracle of the quantised all-reduce is the codec applied by hand, group by
-// group, however the window is cut, and its bound holds.
-func TestQuantisedOracle(t *testing.T) {
-	for _, kind := range []string{Exact, Adversarial, Mixed} {
-		for _, count := range []int{1, 31, 32, 33, 5000, 10001} {
-			in := NewInputs(kind, dist.BF16, 3, 5)
-			e, err := expect(in, Window{0, count}, nil, &quant.Int6)
-			if err != nil {
-				t.Fatalf("%s, %d elements: %v", kind, count, err)
-			}
-			for from := 0; from < count; from += quant.Group {
-				n := min(quant.Group, count-from)
-				var coded [][]byte
-				v, b := make([]float64, n), make([]dtype.BFloat16, n)
-				for r := range in.ranks {
-					in.fill(v, r, from)
-					raw := make([]byte, 2*n)
-					dist.BF16.Encode(raw, v)
-					c := make([]byte, quant.Int6.Size(dist.BF16, n))
-					quant.Int6.Encode(c, raw, dist.BF16)
-					coded = append(coded, c)
-				}
-				raw := make([]byte, 2*n)
-				quant.Int6.DecodeReduce(raw, coded, dist.BF16, dist.Sum)
-				quant.Int6.Encode(coded[0], raw, dist.BF16)
-				quant.Int6.DecodeReduce(raw, coded[:1], dist.BF16, dist.Sum)
-				copy(b, dtype.View[dtype.BFloat16](raw))
-				have := make([]float64, n)
-				dist.BF16.Decode(have, e.bits[2*from:2*(from+n)])
-				for i := range b {
-					if !same(have[i], float64(b[i].Float32())) {
-						t.Fatalf("%s, %d elements: element %d is %v, want %v", kind, count, from+i, have[i], b[i].Float32())
-					}
-				}
-			}
 		}
 	}
 }

@@ -1,9 +1,6 @@
 package reference
 
-import (
-	"github.com/kernbench/kernbench/dist"
-	"github.com/kernbench/kernbench/internal/kernel/quant"
-)
+import "github.com/kernbench/kernbench/dist"
 
 // Store keeps the inputs and expectations of one rank and element type that
 // calls have in common. Exact inputs give the same sums in any order and at any
@@ -32,10 +29,10 @@ func cached[K comparable, V any](s *Store, key K, build func() (V, error)) (V, e
 
 // vectorKey names a vector whose parts are used.
 type vectorKey struct {
-	what  string // "input", "expected", "epilogue" or "residual"
-	kind  string
-	seed  uint64
-	codec string
+	what string // "input", "expected", "epilogue" or "residual"
+	kind string
+	seed uint64
+	bits int // of the format
 	Window
 }
 
@@ -49,7 +46,7 @@ func (s *Store) part(key vectorKey, w Window, build func(Window) ([]byte, error)
 		// Room for what is likely to come next: the same with some elements more,
 		// beginning elsewhere. All are whole groups of the codecs.
 		have := len(v) / size
-		rest, err := build(Window{have, w.First + w.Count + 2*quant.Group + (Beginnings-1)*Alternate - have})
+		rest, err := build(Window{have, w.First + w.Count + 2*Group + (Beginnings-1)*Alternate - have})
 		if err != nil {
 			return nil, err
 		}
@@ -70,35 +67,36 @@ func (s *Store) Input(in Inputs, w Window) ([]byte, error) {
 
 // Call is what an expectation depends on besides the inputs.
 type Call struct {
-	Schedule string       // whose steps are executed; "": the order of additions is not known
-	Codec    *quant.Codec // nil: elements move as they are
+	Schedule string  // whose steps are executed; "": the order of additions is not known
+	Format   *Format // of the encodings; nil: elements move as they are
 	Epilogue bool
 }
 
 // Expected is what a call must leave on this rank.
 func (s *Store) Expected(in Inputs, w Window, c Call) (*Expectation, error) {
 	if in.kind == Exact {
-		return s.exactly(in, w, c.Codec, c.Epilogue)
+		return s.exactly(in, w, c.Format, c.Epilogue)
 	}
 	type key struct {
 		Window
-		kind, schedule, codec string
-		seed                  uint64
-		epilogue              bool
+		kind, schedule string
+		bits           int
+		seed           uint64
+		epilogue       bool
 	}
 	k := key{Window: w, kind: in.kind, schedule: c.Schedule, seed: in.seed}
-	if c.Codec != nil {
-		k.codec = c.Codec.Name()
+	if c.Format != nil {
+		k.bits = c.Format.bits
 	}
 	plain, err := cached(s, k, func() (*Expectation, error) {
 		var order []segment
-		if c.Schedule != "" && c.Codec == nil && w.Count > 0 {
+		if c.Schedule != "" && c.Format == nil && w.Count > 0 {
 			var err error
 			if order, err = orderOf(c.Schedule, in.ranks, w.Count); err != nil {
 				return nil, err
 			}
 		}
-		return expect(in, w, order, c.Codec)
+		return expect(in, w, order, c.Format)
 	})
 	if err != nil || !c.Epilogue {
 		return plain, err
@@ -110,15 +108,15 @@ func (s *Store) Expected(in Inputs, w Window, c Call) (*Expectation, error) {
 // exactly is the expectation of exact inputs. What an element becomes does not
 // depend on the count, except in a last group of a codec that is short: it is
 // computed by itself.
-func (s *Store) exactly(in Inputs, w Window, codec *quant.Codec, epilogue bool) (*Expectation, error) {
+func (s *Store) exactly(in Inputs, w Window, format *Format, epilogue bool) (*Expectation, error) {
 	key := vectorKey{what: "expected", kind: in.kind, seed: in.seed}
 	whole := Window{w.First, w.Count}
-	if codec != nil {
-		key.codec = codec.Name()
-		whole.Count -= w.Count % quant.Group
+	if format != nil {
+		key.bits = format.bits
+		whole.Count -= w.Count % Group
 	}
 	build := func(w Window) ([]byte, error) {
-		e, err := ExpectExact(in, w, codec)
+		e, err := ExpectExact(in, w, format)
 		if err != nil {
 			return nil, err
 		}
@@ -156,8 +154,8 @@ func (s *Store) exactly(in Inputs, w Window, codec *quant.Codec, epilogue bool) 
 
 // ExpectExact is the expectation of exact inputs, for which every order of
 // additions gives the same bits.
-func ExpectExact(in Inputs, w Window, codec *quant.Codec) (*Expectation, error) {
-	return expect(in, w, []segment{{n: w.Count, sum: rankOrder(in.ranks)}}, codec)
+func ExpectExact(in Inputs, w Window, format *Format) (*Expectation, error) {
+	return expect(in, w, []segment{{n: w.Count, sum: rankOrder(in.ranks)}}, format)
 }
 
 // rankOrder adds up all ranks' inputs one after the other.

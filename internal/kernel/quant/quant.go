@@ -1,7 +1,7 @@
 // Package quant holds the codecs of the quantised all-reduce ("quickreduce"):
 // integers of 8, 6 or 4 bits with a scale for each group of 32 elements. They
-// plug into package dist, which moves the encodings. docs/correctness.md derives
-// the bound on the error that Bound and Step compute.
+// plug into package dist, which moves the encodings. docs/correctness.md has the format
+// and the bound on the error that follows from it.
 package quant
 
 import (

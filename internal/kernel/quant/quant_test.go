@@ -1,7 +1,6 @@
 package quant
 
 import (
-	"fmt"
 	"math"
 	"testing"
 
@@ -25,13 +24,17 @@ func store(d dtype.DType, values []float64) []byte {
 
 func get(b []byte, d dtype.DType, i int) float64 { return d.Get(b, i) }
 
+// levels are the largest integers as documented, not as the code computes them.
+var levels = map[Codec]float64{Int8: 127, Int6: 31, Int4: 7}
+
 // reference is the encoding spelled out: each element of the group with its scale.
 func reference(c Codec, group []float64) []float64 {
+	top := levels[c]
 	most := 0.0
 	for _, v := range group {
 		most = max(most, math.Abs(v))
 	}
-	scale := float32(most) / float32(c.Max())
+	scale := float32(most) / float32(top)
 	out := make([]float64, len(group))
 	for i, v := range group {
 		switch {
@@ -39,7 +42,7 @@ func reference(c Codec, group []float64) []float64 {
 			out[i] = math.NaN()
 		case scale >= 0x1p-126:
 			q := math.RoundToEven(float64(float32(v) * (1 / scale)))
-			out[i] = float64(float32(max(-float64(c.Max()), min(float64(c.Max()), q))) * scale)
+			out[i] = float64(float32(max(-top, min(top, q))) * scale)
 		}
 	}
 	return out
@@ -95,55 +98,6 @@ func reduced(c Codec, d dtype.DType, inputs [][]float64) []byte {
 	return sum
 }
 
-func bounded(c Codec, d dtype.DType, inputs [][]float64) (worst float64, err error) {
-	got := reduced(c, d, inputs)
-	n := len(inputs[0])
-	for from := 0; from < n; from += Group {
-		to := min(from+Group, n)
-		mosts, exact, most := make([]float64, len(inputs)), make([]float64, n), 0.0
-		for i := from; i < to; i++ {
-			for r, in := range inputs {
-				mosts[r] = max(mosts[r], math.Abs(in[i]))
-				exact[i] += in[i]
-			}
-			most = max(most, math.Abs(exact[i]))
-		}
-		bound := c.Bound(d, mosts, most)
-		for i := from; i < to; i++ {
-			diff := math.Abs(get(got, d, i) - exact[i])
-			if !(diff <= bound) {
-				return 0, fmt.Errorf("%s of %v: element %d is %v, the sum is %v: off by %v, allowed are %v", c.Name(), d, i, get(got, d, i), exact[i], diff, bound)
-			}
-			if bound > 0 {
-				worst = max(worst, diff/bound)
-			}
-		}
-	}
-	return worst, nil
-}
-
-// The derived bound holds, and is not loose: random inputs come to more than a
-// third of it.
-func TestBound(t *testing.T) {
-	worst := 0.0
-	rapid.Check(t, func(t *rapid.T) {
-		c, d := rapid.SampledFrom(codecs).Draw(t, "codec"), rapid.SampledFrom(dtypes).Draw(t, "type")
-		inputs := make([][]float64, rapid.IntRange(1, 8).Draw(t, "ranks"))
-		n := rapid.IntRange(1, 2*Group).Draw(t, "n")
-		for r := range inputs {
-			inputs[r] = numbers(t, d, n, "value")
-		}
-		w, err := bounded(c, d, inputs)
-		if err != nil {
-			t.Fatal(err)
-		}
-		worst = max(worst, w)
-	})
-	if worst < 1./3 {
-		t.Errorf("errors reach %.2f of the bound: it is too loose to find anything", worst)
-	}
-}
-
 // A NaN or an infinity spoils its whole group and no other; what is too small
 // for a scale becomes zero.
 func TestSpecialGroups(t *testing.T) {
@@ -167,9 +121,6 @@ func TestSpecialGroups(t *testing.T) {
 			if get(got, dtype.F32, i) != 0 {
 				t.Errorf("%s: %v became %v", c.Name(), tiny[i], get(got, dtype.F32, i))
 			}
-		}
-		if _, err := bounded(c, dtype.F32, [][]float64{tiny, tiny}); err != nil {
-			t.Error(err)
 		}
 	}
 }
