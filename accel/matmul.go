@@ -216,40 +216,59 @@ func (t *Tensor) near(id PEID) Shard {
 }
 
 // PipelineModel is what an ideal pipeline makes of a product, from the topology's
-// numbers alone: every stage works on a tile at the same time, in step with the
-// slowest.
+// numbers alone: every stage works on a tile at the same time, in step with the GEMM
+// engine or with what is slower, and no way has latency.
 type PipelineModel struct {
 	Stages int     // that a tile passes before its product is in the accumulator
-	Stage  float64 // ns of the slowest
 	Tile   float64 // ns that the GEMM engine needs for a tile
+	Tiles  int
+	Fill   float64 // share of the engine's multiplications that are of use
+	Total  float64 // ns of all tiles
 }
 
 // Ideal derives the model for a product on one PE: reading what is streamed from
-// the HBM, fetching both operands, multiplying. Tiles at the edges are as small as
-// they are, but the engine takes the same time for them.
+// the HBM, fetching both operands, multiplying. Tiles at the edges are read and
+// fetched as small as they are, but the engine takes the same time for them. A few
+// small tiles can get through sooner than in step; then it is what they need at least.
 func Ideal(t *Topology, m Matmul) PipelineModel {
-	pe := &t.PE
-	a, b := min(pe.TileM, m.M)*min(pe.TileK, m.K)*tl.ElemSize, min(pe.TileK, m.K)*min(pe.TileN, m.N)*tl.ElemSize
-	streamed := map[Variant]int{RefRef: a + b, LoadRef: b}[m.Variant]
-	return newModel(t, streamed, a+b)
-}
-
-func newModel(t *Topology, streamed, fetched int) PipelineModel {
-	pe := &t.PE
-	m := PipelineModel{Stages: 2, Tile: pe.TileCost.Nanoseconds()}
-	m.Stage = max(m.Tile, pe.FetchBW.Time(fetched).Nanoseconds())
-	if streamed > 0 {
-		m.Stages++
-		m.Stage = max(m.Stage, t.Cube.HBM.BW.Time(streamed).Nanoseconds())
+	g, tile := tl.Gemm{M: m.M, K: m.K, N: m.N}, TileSize(t)
+	hbm, gemm := &t.Cube.HBM, t.PE.TileCost
+	model := PipelineModel{Stages: 3, Tile: gemm.Nanoseconds(), Tiles: g.Tiles(tile), Fill: g.Fill(tile)}
+	if m.Variant == LoadLoad {
+		model.Stages = 2
 	}
-	return m
+	burst := hbm.ChannelBW.Time(hbm.Burst)
+	var inStep, read, fetched, done, fetch Time
+	for i := range model.Tiles {
+		s := g.Step(tile, i)
+		var drain Time
+		for _, streamed := range []struct {
+			is bool
+			n  int
+		}{{m.Variant == RefRef, s.M * s.K}, {m.Variant != LoadLoad, s.K * s.N}} {
+			if streamed.is {
+				drain += hbm.BW.Time(streamed.n * tl.ElemSize)
+				read += burst + hbm.BW.Time(streamed.n*tl.ElemSize)
+			}
+		}
+		inStep += max(gemm, drain, fetch) // this tile is read while the one before is fetched
+		fetch = t.PE.FetchBW.Time((s.M*s.K + s.K*s.N) * tl.ElemSize)
+		fetched = max(fetched, read) + fetch
+		done = max(done, fetched) + gemm
+	}
+	inStep += max(gemm, fetch) // the last tile's
+	if model.Stages == 3 {
+		inStep += gemm
+	}
+	last := g.Step(tile, model.Tiles-1)
+	bytes := last.M * last.N * tl.ElemSize
+	model.Total = min(inStep, done+t.PE.FetchBW.Time(bytes)+hbm.BW.Time(bytes)+burst).Nanoseconds()
+	return model
 }
 
 // Utilization is the share of the GEMM engine's multiplications that are of use
-// while the pipeline fills, runs and drains.
-func (m PipelineModel) Utilization(tiles int, fill float64) float64 {
-	return fill * float64(tiles) * m.Tile / (float64(tiles+m.Stages-1) * m.Stage)
-}
+// while the pipeline fills, runs and drains: none can be used better.
+func (m PipelineModel) Utilization() float64 { return m.Fill * float64(m.Tiles) * m.Tile / m.Total }
 
 // TileSize is that of the topology's GEMM engine.
 func TileSize(t *Topology) tl.TileSize {

@@ -1,6 +1,7 @@
 package accel
 
 import (
+	"math"
 	"strings"
 	"testing"
 
@@ -94,18 +95,54 @@ func TestBadMatmul(t *testing.T) {
 func TestIdeal(t *testing.T) {
 	m := topo.Default()
 	large := Matmul{M: 512, K: 512, N: 512}
-	for v, want := range map[Variant]PipelineModel{RefRef: {3, 32, 16}, LoadRef: {3, 16, 16}, LoadLoad: {2, 16, 16}} {
+	for v, want := range map[Variant]float64{RefRef: 2048*32 + 2*16, LoadRef: 2050 * 16, LoadLoad: 2049 * 16} {
 		large.Variant = v
-		if got := Ideal(m, large); got != want {
-			t.Errorf("%s: %+v, want %+v", v, got, want)
+		if got := Ideal(m, large); got.Total != want {
+			t.Errorf("%s: %+v, want %v ns", v, got, want)
+		}
+	}
+	// As published for load_ref: tile fill x tiles / (tiles + 2).
+	for _, c := range []struct {
+		m, k, n int
+		want    float64
+	}{{32, 32, 32, 0.5 * 1 / 3}, {32, 3072, 32, 48. / 50}, {8, 128, 128, 0.25 * 8 / 10}, {128, 8, 128, 0.125 * 16 / 18}} {
+		if got := Ideal(m, Matmul{M: c.m, K: c.k, N: c.n, Variant: LoadRef}).Utilization(); math.Abs(got-c.want) > 1e-12 {
+			t.Errorf("%dx%dx%d: utilization %v, want %v", c.m, c.k, c.n, got, c.want)
 		}
 	}
 	m.Cube.HBM.BW = topo.GBps(128)
 	large.Variant = LoadRef
-	if got := Ideal(m, large); got.Stage != 32 {
+	if got := Ideal(m, large); got.Total != 2048*32+2*16 {
 		t.Errorf("with half of the bandwidth: %+v", got)
 	}
-	if got := (PipelineModel{3, 16, 16}).Utilization(8, 0.25); got != 0.25*8/10 {
-		t.Errorf("utilization %v", got)
+}
+
+// Nothing beats the ideal pipeline, whatever the edges and the epilogue.
+func TestIdealIsABound(t *testing.T) {
+	check := func(t interface{ Fatalf(string, ...any) }, f topo.Fabric, m Matmul) {
+		machine := topo.Default().Clone()
+		machine.Fabric = f
+		s := New(machine, ccl.Default())
+		s.TimingOnly = true
+		p, err := s.Matmul(m, Operands{})
+		if err != nil {
+			t.Fatalf("%+v: %v", m, err)
+		}
+		took := p.Result.Usage[0].Of(sim.Activity.Stage)
+		if ideal := Ideal(machine, m); took.Active().Nanoseconds() < ideal.Total {
+			t.Fatalf("%s %dx%dx%d %s %v took %v ns, the ideal pipeline %v", f, m.M, m.K, m.N, m.Variant, m.Epilogue,
+				took.Active().Nanoseconds(), ideal.Total)
+		}
 	}
+	for _, v := range Variants() {
+		check(t, topo.Flits, Matmul{M: 33, K: 65, N: 31, Variant: Variant(v), Epilogue: []tl.Fn{tl.Add}})
+	}
+	side := rapid.IntRange(1, 200)
+	rapid.Check(t, func(t *rapid.T) {
+		check(t, rapid.SampledFrom([]topo.Fabric{topo.Flits, topo.Whole}).Draw(t, "fabric"), Matmul{
+			M: side.Draw(t, "M"), K: side.Draw(t, "K"), N: side.Draw(t, "N"),
+			Variant:  Variant(rapid.SampledFrom(Variants()).Draw(t, "variant")),
+			Epilogue: [][]tl.Fn{nil, {tl.Add}, {tl.Add, tl.Maximum}}[rapid.IntRange(0, 2).Draw(t, "epilogue")],
+		})
+	})
 }

@@ -217,7 +217,7 @@ func (c productCase) report(s *bench.State, r *sim.Result) error {
 	s.Report("tiles", float64(g.Tiles(tile)), "", "")
 	s.Report("tile_fill", g.Fill(tile), "", "")
 	s.Report("mac_utilization", macs(composite.Active().Nanoseconds(), 1), "%", "higher")
-	s.Report("mac_utilization_theoretical", 100*accel.Ideal(c.topo, c.Matmul).Utilization(g.Tiles(tile), g.Fill(tile)), "%", "")
+	s.Report("mac_utilization_theoretical", 100*accel.Ideal(c.topo, c.Matmul).Utilization(), "%", "")
 	stored := usages{map[string]usage{}, map[string]usage{}}
 	for _, stage := range stages() {
 		s.Report(busyName(stage), u[stage].Busy.Nanoseconds(), "ns", "lower")
