@@ -1,116 +1,270 @@
 package run
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"math"
+	"slices"
+	"strings"
+
+	"gonum.org/v1/gonum/stat"
+	"gonum.org/v1/gonum/stat/distuv"
 
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
-// sameWithin is the relative difference up to which two medians count as equal
-// even if their intervals do not overlap: too little to act on.
-const sameWithin = 0.02
+const (
+	// equalWithin is the bound of an equivalence: a difference too small to act on.
+	equalWithin = 0.02
+	// minLaunches of two values, in pairs, show how launches differ.
+	minLaunches = 4
+)
 
-// maxNotes keeps a large sweep over a variable that nothing reads from hiding the
-// rest: all pairs of its values coincide.
-const maxNotes = 5
-
-// noEffect looks for environments that changed nothing: two of them whose rows
-// are equal at every point they share. The setting may have been ignored, misspelt
-// or overridden, which no exit code tells.
-func noEffect(rows []journal.Row) []string {
-	type at struct{ env, rest string }
-	latest := map[at][]journal.Row{}
-	var envs []string
-	var rests []string
-	seenEnv, seenRest := map[string]bool{}, map[string]bool{}
-	for _, r := range rows {
-		if len(r.Env) == 0 || r.Status != journal.OK {
-			continue
+// effects says of every variable of the environment that was swept what it did: the
+// best value and its gain, no visible effect, or that the rows cannot tell. No
+// effect is an equivalence: its interval has to lie within equalWithin at every
+// point. A setting may have been ignored, misspelt or overridden, which no exit
+// code tells.
+func effects(rows []journal.Row, metrics []journal.MetricInfo) []string {
+	better := map[string]string{}
+	for _, m := range metrics {
+		better[m.Name] = m.Better
+	}
+	good := slices.DeleteFunc(slices.Clone(rows), func(r journal.Row) bool { return r.Status != journal.OK })
+	var names []string
+	for _, r := range good {
+		for _, e := range r.Env {
+			if !slices.Contains(names, e.Name) {
+				names = append(names, e.Name)
+			}
 		}
-		env, rest := r.Env.String(), fmt.Sprint(r.Part, "|", r.Point, "|", deref(r.NumRanks), "|", r.Options)
-		if !seenEnv[env] {
-			seenEnv[env] = true
-			envs = append(envs, env)
-		}
-		if !seenRest[rest] {
-			seenRest[rest] = true
-			rests = append(rests, rest)
-		}
-		latest[at{env, rest}] = append(latest[at{env, rest}], r)
 	}
 	var notes []string
-	for i, a := range envs {
-		for _, b := range envs[i+1:] {
-			shared, alike, worst := 0, 0, 0.0
-			for _, rest := range rests {
-				x, y := latest[at{a, rest}], latest[at{b, rest}]
-				if len(x) == 0 || len(y) == 0 {
-					continue
-				}
-				shared++
-				diff, same := coincide(x, y)
-				if same {
-					alike++
-				}
-				worst = math.Max(worst, diff)
-			}
-			if shared > 0 && alike == shared {
-				notes = append(notes, fmt.Sprintf("no visible effect: %s and %s gave the same times at all %d points (largest difference %.1f %%)",
-					a, b, shared, worst*100))
-			}
+	for _, name := range names {
+		if v := newVariable(name, good, better); len(v.values) > 1 && len(v.points) > 0 {
+			notes = append(notes, v.verdict())
 		}
-	}
-	if more := len(notes) - maxNotes; more > 0 {
-		notes = append(notes[:maxNotes], fmt.Sprintf("no visible effect: %d more pairs of environments gave the same times",
-			more))
 	}
 	return notes
 }
 
-// coincide compares the times of one point under two environments. Over
-// several trials their ranges must overlap; for one, the intervals.
-func coincide(x, y []journal.Row) (diff float64, same bool) {
-	lx, mx, hx := span(x)
-	ly, my, hy := span(y)
-	if mx <= 0 || my <= 0 {
-		return 0, false
-	}
-	diff = math.Abs(mx-my) / math.Min(mx, my)
-	return diff, diff <= sameWithin || lx <= hy && ly <= hx
+// variable is one variable, and the logarithms of the times under its values.
+type variable struct {
+	name   string
+	metric string
+	sign   float64  // 1 where less is better, else -1
+	values []string // in order of appearance
+	exact  bool     // no row has noise
+	points []string
+	times  map[string]map[place]float64 // by value
+
+	superlative string // "best", or "lowest" where nobody says what is better
 }
 
-// span is the range of a point's times, and their mean.
-func span(rows []journal.Row) (low, mid, high float64) {
-	low, high = math.Inf(1), math.Inf(-1)
-	for _, r := range rows {
-		t, lo, hi := headline(r)
-		low, high, mid = math.Min(low, lo), math.Max(high, hi), mid+t/float64(len(rows))
-	}
-	return low, mid, high
+// place is a row's, apart from the variable's value: launches of the same place but
+// for the point are one launch under each value.
+type place struct {
+	launch string // ranks, backend, the other variables, trial
+	point  string
+	rest   string // the other variables, as words
 }
 
-// headline is the row's time, or its only metric, with its interval.
-func headline(r journal.Row) (value, low, high float64) {
-	name := "time_us"
-	if _, ok := r.Metrics[name]; !ok {
-		for n := range r.Metrics {
-			if ok = name == "time_us" || n < name; ok {
-				name = n
+func newVariable(name string, rows []journal.Row, better map[string]string) *variable {
+	v := &variable{name: name, sign: 1, exact: true, superlative: "best", times: map[string]map[place]float64{}}
+	for i := range rows {
+		r := &rows[i]
+		value, ok := r.Env.Get(name)
+		metric := headline(r)
+		v.metric = cmp.Or(v.metric, metric)
+		if !ok || metric != v.metric || !(r.Metrics[metric] > 0) || r.Disturbed() != "" {
+			continue
+		}
+		text := value.Text()
+		if v.times[text] == nil {
+			v.times[text] = map[place]float64{}
+			v.values = append(v.values, text)
+		}
+		v.times[text][placeOf(r, name)] = math.Log(r.Metrics[metric])
+		v.exact = v.exact && r.Kind != journal.Measured && r.Samples <= 1
+	}
+	switch {
+	case better[v.metric] == "higher":
+		v.sign = -1
+	case better[v.metric] == "" && v.metric != "time_us":
+		v.superlative = "lowest"
+	}
+	seen := map[string]bool{}
+	for p := range v.times[first(v.values)] {
+		seen[p.point] = true
+	}
+	v.points = slices.Sorted(maps.Keys(seen))
+	return v
+}
+
+func first(values []string) string {
+	if len(values) == 0 {
+		return ""
+	}
+	return values[0]
+}
+
+// headline is the name of the row's time, or of its first metric.
+func headline(r *journal.Row) string {
+	if _, ok := r.Metrics["time_us"]; ok || len(r.Metrics) == 0 {
+		return "time_us"
+	}
+	return slices.Min(slices.Collect(maps.Keys(r.Metrics)))
+}
+
+func placeOf(r *journal.Row, name string) place {
+	var others []string
+	for _, e := range r.Env {
+		if e.Name != name {
+			others = append(others, e.Name+"="+e.Text())
+		}
+	}
+	rest := strings.Join(others, " ")
+	ranks := 0
+	if r.NumRanks != nil {
+		ranks = *r.NumRanks
+	}
+	return place{rest: rest, launch: fmt.Sprint(ranks, "|", r.Backend, "|", rest, "|", r.Trial),
+		point: fmt.Sprint(r.Part, "|", r.Point, "|", ranks, "|", r.Backend, "|", r.Options)}
+}
+
+// interval is a mean difference of logarithms with its confidence interval.
+type interval struct {
+	mid, low, high float64
+	known          bool // enough launches for it
+}
+
+// differences are those of value b from a, less is better: for each group the mean of each
+// launch's points, since points of a launch share its luck.
+func (v *variable) differences(a, b string, group func(place) string) map[string][]float64 {
+	type cell struct{ group, launch string }
+	sums, counts := map[cell]float64{}, map[cell]int{}
+	for p, x := range v.times[a] {
+		if y, ok := v.times[b][p]; ok {
+			c := cell{group(p), p.launch}
+			sums[c] += v.sign * (y - x)
+			counts[c]++
+		}
+	}
+	out := map[string][]float64{}
+	for c, sum := range sums {
+		out[c.group] = append(out[c.group], sum/float64(counts[c]))
+	}
+	return out
+}
+
+// interval is that of differences between launches, at the level alpha. Values
+// without noise need no launches.
+func (v *variable) interval(d []float64, alpha float64) interval {
+	if len(d) == 0 {
+		return interval{}
+	}
+	mean := stat.Mean(d, nil)
+	if v.exact {
+		return interval{mean, slices.Min(d), slices.Max(d), true}
+	}
+	if len(d) < minLaunches {
+		return interval{mid: mean}
+	}
+	n := float64(len(d))
+	half := stat.StdDev(d, nil) / math.Sqrt(n) * distuv.StudentsT{Sigma: 1, Nu: n - 1}.Quantile(1-alpha/2)
+	return interval{mean, mean - half, mean + half, true}
+}
+
+func all(place) string { return "" }
+
+// verdict is what the variable did, in a sentence.
+func (v *variable) verdict() string {
+	if low, high, equal := v.equal(); equal {
+		return fmt.Sprintf("%s: no visible effect: %s of its %d values is equal within %.0f %% at all %d points (95 %% intervals %+.1f to %+.1f %%)",
+			v.name, v.metric, len(v.values), 100*equalWithin, len(v.points), percent(low), percent(high))
+	}
+	best, others := v.rank()
+	// The best was chosen: any two of the values might have been compared.
+	level := 0.05 / float64(len(others)*(len(others)+1)/2)
+	text := ""
+	var tied []string
+	for _, o := range others {
+		gain := v.interval(v.differences(o, best, all)[""], level)
+		switch {
+		case !gain.known:
+			return fmt.Sprintf("%s: effect not resolved: fewer than %d undisturbed launches of each value do not show how launches differ; run with --trials 6",
+				v.name, minLaunches)
+		case gain.high >= 0:
+			tied = append(tied, fmt.Sprintf("%s (%+.1f to %+.1f %%)", o, v.percent(gain.low), v.percent(gain.high)))
+		case text == "":
+			text = fmt.Sprintf("%s: %s is %s: %s %+.1f %% against %s (95 %% interval %+.1f to %+.1f %%)", v.name, v.superlative, best,
+				v.metric, v.percent(gain.mid), o, v.percent(gain.low), v.percent(gain.high))
+			if with := v.interactions(o, best); len(with) > 0 {
+				text += ", and it depends on " + strings.Join(with, " and ")
 			}
 		}
 	}
-	value = r.Metrics[name]
-	low, high = value, value
-	if s, ok := r.Stats[name]; ok && s.CILow != nil && s.CIHigh != nil {
-		low, high = *s.CILow, *s.CIHigh
+	if text == "" {
+		return fmt.Sprintf("%s: effect not resolved: %s of %s against %s; more trials would tell", v.name, v.metric, best, tied[0])
 	}
-	return value, low, high
+	if len(tied) > 0 {
+		text += "; not told apart from it: " + strings.Join(tied, ", ")
+	}
+	return text
 }
 
-func deref(n *int) int {
-	if n == nil {
-		return 0
+func percent(log float64) float64 { return 100 * math.Expm1(log) }
+
+// percent is a difference as the metric has it.
+func (v *variable) percent(log float64) float64 { return percent(v.sign * log) }
+
+// equal reports whether all values are equivalent to the first at every point, and
+// the widest interval.
+func (v *variable) equal() (low, high float64, ok bool) {
+	for _, b := range v.values[1:] {
+		at := v.differences(v.values[0], b, func(p place) string { return p.point })
+		if len(at) < len(v.points) {
+			return 0, 0, false
+		}
+		for _, d := range at {
+			i := v.interval(d, 0.05)
+			low, high = min(low, i.low), max(high, i.high)
+			if !i.known || max(i.high, -i.low) > math.Log1p(equalWithin) {
+				return 0, 0, false
+			}
+		}
 	}
-	return *n
+	return low, high, true
+}
+
+// rank is the value with the least mean, and the others in order of theirs.
+func (v *variable) rank() (best string, others []string) {
+	means := map[string]float64{}
+	for _, b := range v.values {
+		means[b] = v.interval(v.differences(v.values[0], b, all)[""], 0.05).mid
+	}
+	order := slices.SortedStableFunc(slices.Values(v.values), func(a, b string) int { return cmp.Compare(means[a], means[b]) })
+	return order[0], order[1:]
+}
+
+// interactions names what changes the difference between two values: the point, or
+// the other variables. Two of their intervals lie apart.
+func (v *variable) interactions(a, b string) (with []string) {
+	for _, f := range []struct {
+		name  string
+		group func(place) string
+	}{{"the point", func(p place) string { return p.point }}, {"the other variables", func(p place) string { return p.rest }}} {
+		groups := v.differences(a, b, f.group)
+		least, most := math.Inf(1), math.Inf(-1) // the lowest upper end, the highest lower end
+		for _, d := range groups {
+			if i := v.interval(d, 0.05/float64(len(groups))); i.known {
+				least, most = min(least, i.high), max(most, i.low)
+			}
+		}
+		if most-least > math.Log1p(equalWithin) {
+			with = append(with, f.name)
+		}
+	}
+	return with
 }

@@ -145,7 +145,8 @@ func Run(ctx context.Context, p *plan.Plan, opts Options) (Result, error) {
 	case err != nil:
 		outcome = "failed"
 	default:
-		for _, text := range noEffect(r.rows) {
+		metrics, _ := r.plan.Bench.Metrics()
+		for _, text := range effects(r.rows, metrics) {
 			err = errors.Join(err, r.note(text))
 		}
 	}

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -112,39 +114,98 @@ func timed(env string, i int64, us, spread float64) journal.Row {
 	return r
 }
 
-func TestNoEffect(t *testing.T) {
-	failed := timed("2", 1, 100, 0)
-	failed.Status = journal.Failed
-	without := timed("", 1, 100, 0)
-	without.Env = nil
-	bandwidth := func(env string, gbps float64) journal.Row {
-		r := timed(env, 1, 0, 0)
-		r.Metrics = map[string]float64{"gbps": gbps, "wrong": 0}
-		return r
+// swept makes rows of a variable E with the given values: each launch has its own
+// luck, and each value its factor at each point.
+func swept(rng *rand.Rand, trials, points int, spread float64, factor func(value, point int) float64, values ...string) []journal.Row {
+	var rows []journal.Row
+	for v, value := range values {
+		for trial := range trials {
+			luck := math.Exp(spread * rng.NormFloat64())
+			for i := range points {
+				r := timed(value, int64(i), 100*float64(i+1)*luck*factor(v, i), 0.001)
+				r.Trial, r.Kind, r.Samples = trial, journal.Measured, 100
+				rows = append(rows, r)
+			}
+		}
 	}
+	return rows
+}
+
+func TestEffects(t *testing.T) {
+	none := func(int, int) float64 { return 1 }
+	ten := func(v, _ int) float64 { return 1 - 0.1*float64(min(v, 1)) }
+	crossed := func(v, p int) float64 { return 1 - 0.2*float64(v*(1-p)) + 0.05*float64(v*p) }
+	exact := func(us ...float64) (rows []journal.Row) {
+		for i, v := range us {
+			r := timed(fmt.Sprint(i), 1, v, 0)
+			r.Kind, r.Samples = journal.Simulated, 1
+			rows = append(rows, r)
+		}
+		return rows
+	}
+	failed := exact(100, 100)
+	failed[1].Status = journal.Failed
+	apart := exact(100, 100)
+	apart[1].Point = point.Point{{Name: "i", Value: point.IntValue(9)}}
+	without := exact(100, 100)
+	without[0].Env, without[1].Env = nil, nil
+	bandwidth := exact(5, 10)
+	for i := range bandwidth {
+		bandwidth[i].Metrics = map[string]float64{"gbps": bandwidth[i].Metrics["time_us"], "wrong": 0}
+	}
+	disturbed := swept(rand.New(rand.NewPCG(1, 1)), 6, 2, 0.001, ten, "1", "2")
+	for i := range disturbed {
+		disturbed[i].Warnings = []string{"steal: the hypervisor took 23.0 % of this host's cores away"}
+	}
+	rng := rand.New(rand.NewPCG(3, 4))
 	for _, c := range []struct {
 		name string
 		rows []journal.Row
-		want int
+		want string // the only note; none if empty
 	}{
-		{"nothing", nil, 0},
-		{"no variable", []journal.Row{without, without}, 0},
-		{"equal", []journal.Row{timed("1", 1, 100, 0), timed("2", 1, 100, 0)}, 1},
-		{"nearly", []journal.Row{timed("1", 1, 100, 0), timed("2", 1, 101.9, 0)}, 1},
-		{"apart", []journal.Row{timed("1", 1, 100, 0), timed("2", 1, 103, 0)}, 0},
-		{"apart, within the noise", []journal.Row{timed("1", 1, 100, 0.05), timed("2", 1, 105, 0.05)}, 1},
-		{"apart, beyond the noise", []journal.Row{timed("1", 1, 100, 0.05), timed("2", 1, 120, 0.05)}, 0},
-		{"one point differs", []journal.Row{timed("1", 1, 100, 0), timed("2", 1, 100, 0), timed("1", 2, 100, 0), timed("2", 2, 200, 0)}, 0},
-		{"no point in common", []journal.Row{timed("1", 1, 100, 0), timed("2", 2, 100, 0)}, 0},
-		{"failed rows tell nothing", []journal.Row{timed("1", 1, 100, 0), failed}, 0},
-		{"trials overlap", []journal.Row{timed("1", 1, 100, 0), timed("1", 1, 130, 0), timed("2", 1, 120, 0), timed("2", 1, 150, 0)}, 1},
-		{"trials do not", []journal.Row{timed("1", 1, 100, 0), timed("1", 1, 110, 0), timed("2", 1, 120, 0), timed("2", 1, 150, 0)}, 0},
-		{"three alike", []journal.Row{timed("1", 1, 100, 0), timed("2", 1, 100, 0), timed("3", 1, 100, 0)}, 3},
-		{"another metric, equal", []journal.Row{bandwidth("1", 5), bandwidth("2", 5)}, 1},
-		{"another metric, apart", []journal.Row{bandwidth("1", 5), bandwidth("2", 10)}, 0},
+		{"nothing", nil, ""},
+		{"no variable", without, ""},
+		{"one value left", failed, ""},
+		{"no point in common", apart, "E: effect not resolved"},
+		{"exact, equal", exact(100, 100, 101), "E: no visible effect: time_us of its 3 values is equal within 2 % at all 1 points (95 % intervals +0.0 to +1.0 %)"},
+		{"exact, apart", exact(100, 90, 90), "E: best is 1: time_us -10.0 % against 0 (95 % interval -10.0 to -10.0 %); not told apart from it: 2 (+0.0 to +0.0 %)"},
+		{"higher is better", bandwidth, "E: best is 1: gbps +100.0 % against 0"},
+		{"one launch a value, equal", swept(rng, 1, 5, 0.001, none, "1", "2"), "E: effect not resolved: fewer than 4"},
+		{"one launch a value, apart", swept(rng, 1, 5, 0.001, ten, "1", "2"), "E: effect not resolved: fewer than 4"},
+		{"quiet, equal", swept(rng, 6, 5, 0.002, none, "1", "2", "3"), "E: no visible effect: time_us of its 3 values"},
+		{"10 % in 10 % of noise", swept(rng, 6, 5, 0.1, ten, "1", "2"), "E: effect not resolved: "},
+		{"equal in 10 % of noise", swept(rng, 6, 5, 0.1, none, "1", "2"), "E: effect not resolved: "},
+		{"10 % in 1 % of noise", swept(rng, 6, 5, 0.01, ten, "1", "2"), "E: best is 2: time_us -"},
+		{"12 values, one verdict", swept(rng, 6, 1, 0.002, none, strings.Fields("1 2 3 4 5 6 7 8 9 10 11 12")...), "E: no visible effect: time_us of its 12 values"},
+		{"depends on the point", swept(rng, 6, 2, 0.005, crossed, "1", "2"), "E: best is 2: time_us -"},
+		{"all disturbed", disturbed, ""},
 	} {
-		if notes := noEffect(c.rows); len(notes) != c.want {
-			t.Errorf("%s: %d notes, want %d: %q", c.name, len(notes), c.want, notes)
+		notes := effects(c.rows, []journal.MetricInfo{{Name: "gbps", Better: "higher"}})
+		if c.want == "" && len(notes) == 0 {
+			continue
+		}
+		if len(notes) != 1 || c.want == "" || !strings.HasPrefix(notes[0], c.want) {
+			t.Errorf("%s: %q, want %q", c.name, notes, c.want)
+		}
+		if c.name == "depends on the point" && !strings.Contains(notes[0], "it depends on the point") {
+			t.Errorf("%s: %q", c.name, notes)
+		}
+	}
+}
+
+// Of two hundred sweeps over a variable without effect, at most 18 have a best value.
+func TestEffectsOfNothing(t *testing.T) {
+	rng := rand.New(rand.NewPCG(5, 6))
+	for _, values := range [][]string{{"1", "2"}, {"1", "2", "3", "4", "5", "6"}} {
+		wrong := 0
+		for range 200 {
+			notes := effects(swept(rng, 6, 3, 0.03, func(int, int) float64 { return 1 }, values...), nil)
+			if strings.Contains(notes[0], "best") {
+				wrong++
+			}
+		}
+		if wrong > 18 {
+			t.Errorf("%d of 200 sweeps over %d equal values have a best one", wrong, len(values))
 		}
 	}
 }
