@@ -100,18 +100,48 @@ func timed(algorithm string, size int64, us float64) journal.Row {
 		Details: map[string]string{"algorithm": "one-stage"}}
 }
 
+// settledRow is a row whose interval is one per cent to either side.
+func settledRow(algorithm string, size int64, us float64) journal.Row {
+	r := timed(algorithm, size, us)
+	low, high := us*0.99, us*1.01
+	r.Stats = map[string]journal.Stat{"time_us": {Min: low, P50: us, Max: high, CILow: &low, CIHigh: &high}}
+	r.Samples, r.Kind = 40, journal.Measured
+	return r
+}
+
 func TestRegret(t *testing.T) {
-	rows := []journal.Row{timed(auto, 1024, 3), timed("one-stage", 1024, 2), timed("ring", 1024, 9), timed(auto, 4096, 5), timed("one-stage", 4096, 6)}
-	all := regrets(rows)
-	if len(all) != 2 || all[0].best != "one-stage" || all[0].factor != 1.5 || all[1].best != auto || all[1].factor != 1 {
-		t.Errorf("regrets are %+v", all)
+	rows := []journal.Row{settledRow(auto, 1024, 3), settledRow("one-stage", 1024, 2), settledRow("ring", 1024, 9),
+		settledRow(auto, 4096, 5), settledRow("one-stage", 4096, 6), settledRow(auto, 8192, 5.05), settledRow("one-stage", 8192, 5)}
+	all, unsettled := regrets(rows)
+	if len(all) != 3 || unsettled != 0 || all[0].best != "one-stage" || all[0].factor != 1.5 || all[1].best != auto || all[1].factor != 1 || all[2].factor != 1 {
+		t.Errorf("regrets are %+v, %d unsettled", all, unsettled)
 	}
 	secs := sections(rows)
-	if len(secs) != 1 || len(secs[0].Table) != 3 || secs[0].Table[1][5] != "50.0 %" || !strings.Contains(secs[0].Text, "at most 50.0 %") {
+	if len(secs) != 1 || len(secs[0].Table) != 4 || secs[0].Table[1][5] != "50.0 %" || secs[0].Table[1][6] != "+47.0 to +53.0 %" ||
+		secs[0].Table[3][5] != "within noise" || !strings.Contains(secs[0].Text, "at most 50.0 %") {
 		t.Errorf("sections are %+v", secs)
 	}
 	if sections(rows[:1]) != nil {
 		t.Error("auto alone has a regret")
+	}
+	// One stolen millisecond: a single sample, or an interval that reaches far, is no regret.
+	single := timed(auto, 1024, 1000)
+	single.Kind, single.Samples = journal.Measured, 1
+	wide := settledRow(auto, 1024, 1000)
+	low := 2.0
+	st := wide.Stats["time_us"]
+	st.CILow = &low
+	wide.Stats["time_us"] = st
+	for what, disturbed := range map[string]journal.Row{"a single sample": single, "a wide interval": wide} {
+		rows := []journal.Row{disturbed, settledRow("one-stage", 1024, 2), settledRow(auto, 4096, 5), settledRow("one-stage", 4096, 5)}
+		all, unsettled := regrets(rows)
+		text := sections(rows)[0].Text
+		if len(all) != 1 || unsettled != 1 || !strings.Contains(text, "at most 0.0 %") || !strings.Contains(text, "1 point left out") {
+			t.Errorf("%s: %+v, %d, %q", what, all, unsettled, text)
+		}
+		if secs := sections(rows[:2]); len(secs) != 1 || !strings.HasPrefix(secs[0].Text, "Not known. 1 point left out") {
+			t.Errorf("%s alone: %+v", what, secs)
+		}
 	}
 }
 

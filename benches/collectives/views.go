@@ -8,6 +8,7 @@ import (
 	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
+	"github.com/kernbench/kernbench/internal/result/model"
 	"github.com/kernbench/kernbench/internal/result/rowset"
 )
 
@@ -104,16 +105,16 @@ func limitLine(rows rowset.Set, value func(r *journal.Row, us float64) float64) 
 // regret is how much slower auto was at one point than the best algorithm of
 // the same sweep.
 type regret struct {
-	row    *journal.Row // auto's
-	best   string
-	factor float64 // auto's time over the best's; 1 when auto is the best
+	row               *journal.Row // auto's
+	best              string
+	factor, low, high float64 // auto's time over the best's, with its interval
 }
 
-// regrets finds them where a sweep has both auto and fixed algorithms; times
-// of several trials count by their median.
-func regrets(rows []journal.Row) []regret {
+// regrets finds them where a sweep has both auto and fixed algorithms, from rows whose
+// times have settled; trials count by their median. Where the intervals of auto and the
+// best meet, nothing is known to be lost.
+func regrets(rows []journal.Row) (out []regret, unsettled int) {
 	timed := rowset.Good(rows).Where(func(r *journal.Row) bool { return r.Metrics["time_us"] > 0 })
-	var out []regret
 	for _, same := range rowset.GroupBy(timed, func(r *journal.Row) [4]string {
 		return [4]string{panelOf(r), rowset.Text(r, "size"), rowset.Text(r, "buffers"), rowset.Text(r, "inplace")}
 	}) {
@@ -122,41 +123,66 @@ func regrets(rows []journal.Row) []regret {
 		if len(mine) == 0 || len(algorithms) < 2 {
 			continue
 		}
-		own := mine.Median("time_us")
-		reg, least := regret{row: mine[0], best: auto}, own
+		own := model.TimeOf(mine)
+		reg, least := regret{row: mine[0], best: auto, factor: 1}, own
+		rivals := 0
 		for _, name := range algorithms {
-			if us := same.Rows.At("algorithm", name).Median("time_us"); us < least || us == least && name < reg.best {
-				least, reg.best = us, name
+			s := model.TimeOf(same.Rows.At("algorithm", name))
+			if name == auto || !s.Settled() {
+				continue
+			}
+			if rivals++; s.TimeUS < least.TimeUS {
+				least, reg.best = s, name
 			}
 		}
-		reg.factor = own / least
+		if !own.Settled() || rivals == 0 {
+			unsettled++
+			continue
+		}
+		reg.low, reg.high = own.Over(least)
+		if own.Slower(least) {
+			reg.factor = own.TimeUS / least.TimeUS
+		}
 		out = append(out, reg)
 	}
-	return out
+	return out, unsettled
 }
 
 // sections says in words what auto costs.
 func sections(rows []journal.Row) []bench.Section {
-	all := regrets(rows)
-	if len(all) == 0 {
+	all, unsettled := regrets(rows)
+	if len(all)+unsettled == 0 {
 		return nil
 	}
-	table := [][]string{{"operation", "size", "buffers", "auto took", "best", "auto slower by"}}
+	const title = "Regret of algorithm=auto"
+	left := ""
+	if unsettled > 0 {
+		left = fmt.Sprintf(" %s left out: their times have not settled (no 95 %% interval, or one wider than 10 %% to either side).",
+			unit.Plural(unsettled, "point"))
+	}
+	if len(all) == 0 {
+		return []bench.Section{{Title: title, Text: "Not known." + left}}
+	}
+	table := [][]string{{"operation", "size", "buffers", "auto took", "best", "auto slower by", "95 % interval"}}
 	sum, worst := 0.0, all[0]
 	for _, reg := range all {
 		sum += math.Log(reg.factor)
 		if reg.factor > worst.factor {
 			worst = reg
 		}
+		slower := "within noise"
+		if reg.factor > 1 {
+			slower = fmt.Sprintf("%.1f %%", 100*(reg.factor-1))
+		}
 		table = append(table, []string{panelOf(reg.row), unit.FormatBytes(int64(size(reg.row))), rowset.Text(reg.row, "buffers"),
-			reg.row.Details["algorithm"], reg.best, fmt.Sprintf("%.1f %%", 100*(reg.factor-1))})
+			reg.row.Details["algorithm"], reg.best, slower, fmt.Sprintf("%+.1f to %+.1f %%", 100*(reg.low-1), 100*(reg.high-1))})
 	}
 	return []bench.Section{{
-		Title: "Regret of algorithm=auto",
-		Text: fmt.Sprintf("How much slower auto is than the fastest algorithm of this sweep: %.1f %% in the geometric mean over %d points, at most %.1f %% (%s, %s). "+
-			"A best that is auto's own algorithm under its name shows how well times repeat.",
-			100*(math.Exp(sum/float64(len(all)))-1), len(all), 100*(worst.factor-1), panelOf(worst.row),
-			unit.FormatBytes(int64(size(worst.row)))),
+		Title: title,
+		Text: fmt.Sprintf("How much slower auto is than the fastest algorithm of this sweep, where the 95 %% intervals separate: %.1f %% in the geometric mean over %s, "+
+			"at most %.1f %% (%s, %s).%s",
+			100*(math.Exp(sum/float64(len(all)))-1), unit.Plural(len(all), "point"), 100*(worst.factor-1), panelOf(worst.row),
+			unit.FormatBytes(int64(size(worst.row))), left),
 		Table: table,
 	}}
 }

@@ -109,7 +109,7 @@ func limitAdvice(set model.Series, samples []model.Sample) []advice {
 	}
 	c := choices[len(choices)-1]
 	s, _ := at(samples, c.Best, c.Bytes)
-	name, us := ceiling(s)
+	name, us := s.Ceiling(true)
 	if us <= 0 || s.TimeUS/us < worthwhile {
 		return nil
 	}

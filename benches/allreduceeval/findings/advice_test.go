@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	_ "github.com/kernbench/kernbench/dist/cpu" // whose limits are probed
 	"github.com/kernbench/kernbench/internal/result/model"
 )
 
@@ -39,5 +40,35 @@ func TestAdviceOfATable(t *testing.T) {
 			!strings.Contains(got[0].text, "40 samples")) {
 			t.Errorf("%s: %q lacks size, what auto took, interval or samples", what, got[0].text)
 		}
+	}
+}
+
+// The summary calls impossible what the check does, and nothing else: a limit that was
+// probed may be off by a fifth.
+func TestSummaryAndCheckAgree(t *testing.T) {
+	for _, percent := range []float64{80, 109, 118, 130, 200} {
+		s := timedAt("ring", "ring", 64<<10, 100)
+		s.Limits = map[string]float64{"bandwidth": percent}
+		line := strings.Join(timeLines([]model.Sample{s}, nil), "")
+		if got, want := strings.Contains(line, "cannot be"), len(model.Check([]model.Sample{s})) > 0; got != want || want != (percent > 126) {
+			t.Errorf("at %v %% the check warns: %v, the summary says %q", percent, want, line)
+		}
+	}
+}
+
+// The fastest is the fastest that has settled, with interval and samples.
+func TestFastestHasSettled(t *testing.T) {
+	lucky := timedAt("tree", "tree", 64<<10, 1) // one call that the clock missed
+	lucky.LowUS, lucky.HighUS, lucky.Samples = 0, 0, 1
+	good := timedAt("ring", "ring", 64<<10, 100)
+	line := strings.Join(timeLines([]model.Sample{lucky, good}, nil), "")
+	if !strings.Contains(line, "the fastest is ring with 100 us, 95 % from 98 us to 102 us, 40 samples") {
+		t.Error(line)
+	}
+	if c := model.Best([]model.Sample{lucky, good}); len(c) != 1 || c[0].Best != "ring" {
+		t.Errorf("best is %+v", c)
+	}
+	if line := strings.Join(timeLines([]model.Sample{lucky}, nil), ""); !strings.Contains(line, "an indication") {
+		t.Error(line)
 	}
 }

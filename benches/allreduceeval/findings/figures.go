@@ -108,7 +108,7 @@ func limitLines(samples []model.Sample, value func(s model.Sample, us float64) f
 	least := map[int64]figure.Point{}
 	var order []int64
 	for _, s := range exactSamples(samples) {
-		_, us := ceiling(s)
+		_, us := s.Ceiling(true)
 		if us <= 0 {
 			continue
 		}

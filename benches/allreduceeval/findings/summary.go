@@ -142,6 +142,10 @@ func timeLines(samples []model.Sample, curves []model.Curve) (lines []string) {
 		if len(mine) == 0 { // only what the backend takes by itself
 			mine = slices.DeleteFunc(exactSamples(samples), func(s model.Sample) bool { return !sameSetting(s.Series, set) })
 		}
+		settled := slices.DeleteFunc(slices.Clone(mine), func(s model.Sample) bool { return !s.Settled() })
+		if len(settled) > 0 {
+			mine = settled
+		}
 		largest := slices.MaxFunc(mine, func(a, b model.Sample) int { return int(a.Bytes - b.Bytes) }).Bytes
 		var best *model.Sample
 		for i := range mine {
@@ -150,12 +154,17 @@ func timeLines(samples []model.Sample, curves []model.Curve) (lines []string) {
 			}
 		}
 		line := fmt.Sprintf("- **Speed, %s:** at %s the fastest is %s with %s, a busbw of %s GB/s", settingOf(set), unit.FormatBytes(best.Bytes),
-			best.Algorithm, unit.FormatMicros(best.TimeUS), unit.FormatSig(best.BusBW(), 3))
-		switch name, us := ceiling(*best); {
+			best.Algorithm, timeOf(*best), unit.FormatSig(best.BusBW(), 3))
+		if len(settled) == 0 {
+			line += " (an indication: no time here has a narrow 95 % interval)"
+		}
+		switch name, us := best.Ceiling(true); {
 		case us <= 0:
 			line += ", with no ceiling to hold it against"
-		case us > best.TimeUS*1.05:
+		case best.AboveLimit():
 			line += fmt.Sprintf(", **%s of the limit %s, which cannot be**: that limit or this time is wrong", share(us, best.TimeUS), name)
+		case us > best.TimeUS:
+			line += fmt.Sprintf(", %s of the limit %s, which is as much as such a limit may be off", share(us, best.TimeUS), name)
 		default:
 			line += fmt.Sprintf(", %s of the limit %s", share(us, best.TimeUS), name)
 		}

@@ -2,7 +2,6 @@ package findings
 
 import (
 	"fmt"
-	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -54,16 +53,6 @@ func settings(samples []model.Sample) (out []model.Series) {
 	}
 	slices.SortFunc(out, model.Series.Compare)
 	return out
-}
-
-// ceiling is the limit that counts at a sample: the one that asks for most time.
-func ceiling(s model.Sample) (name string, us float64) {
-	for _, n := range slices.Sorted(maps.Keys(s.Limits)) {
-		if v := s.Limits[n]; v > us {
-			name, us = n, v
-		}
-	}
-	return name, us
 }
 
 // share is how much of a limit a time reaches, with its denominator.

@@ -16,8 +16,9 @@ type Choice struct {
 	Margin  float64 // how much longer the second takes: 0.5 is half as long again
 }
 
-// Best finds, for each setting and size, the fastest of the algorithms that
-// were measured. What auto took is no algorithm of its own and is left out.
+// Best finds, for each setting and size, the fastest of the algorithms that were
+// measured, of those that have settled where any has. What auto took is no algorithm of
+// its own and is left out.
 func Best(samples []Sample) []Choice {
 	groups := map[sized][]Sample{}
 	for _, s := range samples {
@@ -28,6 +29,9 @@ func Best(samples []Sample) []Choice {
 	}
 	var out []Choice
 	for at, group := range groups {
+		if slices.ContainsFunc(group, Sample.Settled) {
+			group = slices.DeleteFunc(group, func(s Sample) bool { return !s.Settled() })
+		}
 		slices.SortStableFunc(group, func(a, b Sample) int {
 			return cmp.Or(cmp.Compare(a.TimeUS, b.TimeUS), cmp.Compare(a.Algorithm, b.Algorithm))
 		})

@@ -107,12 +107,40 @@ func (s Sample) interval() (low, high float64, known bool) {
 	return 0, 0, false
 }
 
+// Settled tells whether the time can stand for its point: it is computed, or measured
+// with an interval of at most settledNoise to either side.
+func (s Sample) Settled() bool {
+	low, high, known := s.interval()
+	return known && high-low <= 2*settledNoise*s.TimeUS
+}
+
+// settledNoise is the widest half of an interval, relative, of a time that has settled.
+const settledNoise = 0.10
+
 // Slower tells whether this time is longer than another beyond doubt and by enough
 // to matter: by more than evenLead, with intervals that do not meet.
 func (s Sample) Slower(than Sample) bool {
 	low, _, known := s.interval()
 	_, high, others := than.interval()
 	return known && others && low > high && s.TimeUS > than.TimeUS*(1+evenLead)
+}
+
+// Over is how many times as long as another this time is, as an interval. Both have
+// one.
+func (s Sample) Over(than Sample) (low, high float64) {
+	low, high, _ = s.interval()
+	least, most, _ := than.interval()
+	return low / most, high / least
+}
+
+// TimeOf is the time of the trials of one point, of any operation.
+func TimeOf(trials []*journal.Row) Sample {
+	rows := make([]journal.Row, len(trials))
+	for i, r := range trials {
+		rows[i] = *r
+		rows[i].Key = ""
+	}
+	return sampleOf(journal.MergeTrials(rows)[0])
 }
 
 // The coordinates that have a field of their own.
