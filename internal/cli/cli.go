@@ -142,8 +142,32 @@ and comparisons are made from.`,
 			}
 		}
 		c.Args = func(cmd *cobra.Command, args []string) error { return usage(check(cmd, args)) }
+		if work := c.RunE; work != nil && !slices.Contains(startProcesses, c.Name()) {
+			c.RunE = func(cmd *cobra.Command, args []string) error {
+				return interruptible(cmd.Context(), func() error { return work(cmd, args) })
+			}
+		}
 	}
 	return root, nil
+}
+
+// startProcesses are the commands that have something to end when they are
+// interrupted, and do so by their context.
+var startProcesses = []string{"run", "launch", "probe", "selftest", "doctor"}
+
+// interruptible does work that holds nothing but memory and files that are put in
+// place whole, so that at an interrupt it is left where it stands: the program ends.
+func interruptible(ctx context.Context, work func() error) error {
+	done := make(chan error, 1)
+	if ctx.Err() == nil {
+		go func() { done <- work() }()
+	}
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return &exitError{exitInterrupted, errors.New("interrupted")}
+	}
 }
 
 // validate checks the declarations this program was built with.

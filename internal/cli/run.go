@@ -76,7 +76,11 @@ With --bench NAME, the bench's own axes and options are flags too:
 			return usage(fmt.Errorf("nothing to run: give --bench NAME (%s) or -f sweep.yaml", strings.Join(a.benchNames(), ", ")))
 		}
 		f.RenderOnly = f.RenderOnly || slices.Contains(a.environ, fastVar)
-		return a.runAll(cmd.Context(), benches, f, read)
+		work := func() error { return a.runAll(cmd.Context(), benches, f, read) }
+		if f.Plan || f.RenderOnly { // nothing is started
+			return interruptible(cmd.Context(), work)
+		}
+		return work()
 	}
 	return cmd, nil
 }
@@ -131,9 +135,13 @@ func (a *app) runAll(ctx context.Context, benches []*bench.Bench, f request.Flag
 		}
 		defer joined.Leader.Close()
 	}
-	plans, err := request.Run{Program: a.name, Known: a.benches, Benches: benches, Flags: f, Read: read, Job: of}.Plans()
-	if err != nil {
+	var plans []request.Planned
+	err = interruptible(ctx, func() (err error) { // a million points take a while
+		plans, err = request.Run{Program: a.name, Known: a.benches, Benches: benches, Flags: f, Read: read, Job: of}.Plans()
 		return usage(err)
+	})
+	if err != nil {
+		return err
 	}
 	for _, j := range plans {
 		for _, doubt := range j.Doubts {

@@ -1,0 +1,51 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/kernbench/kernbench/bench"
+)
+
+// TestInterrupt: an interrupt ends a command that starts nothing at once, in the
+// middle of its work: here it waits for a journal that nobody writes.
+func TestInterrupt(t *testing.T) {
+	dir := t.TempDir()
+	if err := syscall.Mkfifo(filepath.Join(dir, "journal.jsonl"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	still := bench.New("still", func(context.Context, *bench.State) error { return nil }, bench.Ints("i", "1,2"))
+	for _, args := range [][]string{{"show", dir}, {"compare", dir, dir}, {"report", dir},
+		{"run", "--bench", "still", "--render-only", "--out", dir}} {
+		var out, errs bytes.Buffer
+		a := &app{name: "kernbench", benches: []*bench.Bench{still}, args: args, stdout: &out, stderr: &errs}
+		ctx, cancel := context.WithCancel(t.Context())
+		code := make(chan int, 1)
+		go func() { code <- a.run(ctx) }()
+		time.AfterFunc(20*time.Millisecond, cancel)
+		select {
+		case got := <-code:
+			if got != exitInterrupted || errs.String() != "kernbench: interrupted\n" {
+				t.Errorf("%v: exit code %d: %s", args, got, errs.String())
+			}
+		case <-time.After(20 * time.Second):
+			t.Errorf("%v goes on after an interrupt", args)
+		}
+		cancel()
+	}
+	// Planning is ended as well.
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, flag := range []string{"--plan", "--quiet"} {
+		var out, errs bytes.Buffer
+		a := &app{name: "kernbench", benches: []*bench.Bench{still}, args: []string{"run", "--bench", "still", flag, "--out", t.TempDir()},
+			stdout: &out, stderr: &errs}
+		if code := a.run(ctx); code != exitInterrupted || out.Len() > 0 {
+			t.Errorf("%s: exit code %d: %s%s", flag, code, out.String(), errs.String())
+		}
+	}
+}
