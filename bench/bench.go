@@ -64,6 +64,13 @@ type Bench struct {
 	// RUN folder after a run with these rows; one that is missing fails it.
 	Artifacts func(rows []Row) []string
 
+	// Script is the interpreter, the file whose functions are the bodies, and its
+	// SHA-256; none means this program.
+	Script []string
+
+	// Inputs are what all rows depend on besides their point, by SHA-256.
+	Inputs map[string]string
+
 	errs []error // faults met while declaring, reported by Validate
 }
 

@@ -50,6 +50,18 @@ func ExampleState_Value() {
 	// Output: bytes 65536
 }
 
+func ExampleState_Point() {
+	try(func(_ context.Context, s *bench.State) error {
+		for _, c := range s.Point() {
+			fmt.Println(c.Name, c.Value)
+		}
+		return nil
+	}, "count=8", "size=64Ki")
+	// Output:
+	// count 8
+	// size 65536
+}
+
 func ExampleState_Int() {
 	try(func(_ context.Context, s *bench.State) error {
 		fmt.Println(s.Int("count"), s.Int("size"))

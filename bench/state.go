@@ -78,6 +78,9 @@ func (s *State) Value(name string) Value {
 	panic(fmt.Sprintf("the bench reads %q, which is neither one of its axes nor one of its options %q", name, names))
 }
 
+// Point returns the values of all axes and options.
+func (s *State) Point() Point { return slices.Clone(s.set.Point) }
+
 // Int returns the value of a whole-number or byte-size axis or option.
 func (s *State) Int(name string) int { return int(s.Value(name).Int()) }
 

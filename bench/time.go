@@ -16,6 +16,7 @@ type Timing func(*timing)
 type timing struct {
 	preamble func() error
 	inPlace  bool
+	sampled  func(batch int, samples []int64) error
 }
 
 // Preamble has a function run before each call, outside the timed part: to undo
@@ -25,6 +26,13 @@ func Preamble(f func() error) Timing { return func(t *timing) { t.preamble = f }
 // InPlace says that the call overwrites its inputs when it is true: there is no telling
 // what many calls must leave, and the verified ones stand for them.
 func InPlace(is bool) Timing { return func(t *timing) { t.inPlace = is } }
+
+// SampledBy has the samples taken by another program, which calls and times itself:
+// take fills in the picoseconds of each sample of so many calls. Preambles are its
+// matter too, and [State.UseClock] tells the error of its clock.
+func SampledBy(take func(batch int, samples []int64) error) Timing {
+	return func(t *timing) { t.sampled = take }
+}
 
 // Time measures call on all ranks together: verified, warmed up, sampled until the
 // median is known well enough, and verified again. The time of an iteration is that
@@ -38,7 +46,7 @@ func (s *State) Time(ctx context.Context, call func() error, timings ...Timing) 
 	for _, t := range timings {
 		t(&adjusted)
 	}
-	body := measure.Body{Call: call, Preamble: adjusted.preamble}
+	body := measure.Body{Call: call, Preamble: adjusted.preamble, Sample: adjusted.sampled}
 	if err := s.prove(ctx, body, "verify before timing"); err != nil {
 		return err
 	}

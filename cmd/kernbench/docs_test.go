@@ -214,7 +214,7 @@ func invoke(t *testing.T, dir string, args ...string) (code int, out string) {
 	t.Helper()
 	cmd := exec.Command(args[0], args[1:]...)
 	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "WORK="+dir)
+	cmd.Env = append(os.Environ(), "WORK="+dir, "KERNBENCH_PYTHON=/usr/bin/python3") // the one that has torch
 	text, err := cmd.CombinedOutput()
 	var exit *exec.ExitError
 	if err != nil && !errors.As(err, &exit) {

@@ -129,7 +129,7 @@ and comparisons are made from.`,
 		return nil, err
 	}
 	root.AddCommand(a.listCommand(), run, a.showCommand(), a.compareCommand(), a.reportCommand(), a.importCommand(), a.probeCommand(),
-		a.speedupCommand(), a.launchCommand(), a.doctorCommand(), a.selftestCommand(), a.versionCommand())
+		a.speedupCommand(), a.launchCommand(), a.doctorCommand(), a.selftestCommand(), a.pythonCommand(), a.versionCommand())
 	root.InitDefaultHelpCmd()           // now, so that wrong words after `help` are found like all others
 	for _, c := range root.Commands() { // wrong arguments are wrong usage, whoever finds them
 		check := c.Args

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"text/tabwriter"
 
@@ -8,6 +9,7 @@ import (
 
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/internal/base/point"
+	"github.com/kernbench/kernbench/internal/bench/python"
 	"github.com/kernbench/kernbench/internal/cli/request"
 	"github.com/kernbench/kernbench/internal/host/hostinfo"
 	"github.com/kernbench/kernbench/internal/result/journal"
@@ -15,14 +17,26 @@ import (
 
 func (a *app) listCommand() *cobra.Command {
 	var verbose bool
+	var files []string
 	cmd := &cobra.Command{
 		Use:     "list",
 		Short:   "List the benchmarks, their axes and options",
-		Example: fmt.Sprintf("  %[1]s list\n  %[1]s list --verbose", a.name),
+		Example: fmt.Sprintf("  %[1]s list\n  %[1]s list --verbose\n  %[1]s list -f examples/python/memory.py", a.name),
 		Args:    arguments(0, 0, "it lists all benches; --verbose shows their axes and options"),
 		RunE: func(*cobra.Command, []string) error {
 			w := tabwriter.NewWriter(a.stdout, 0, 4, 2, ' ', 0)
-			for _, b := range a.benches {
+			benches := a.benches
+			if len(files) > 0 {
+				benches = nil
+			}
+			for _, f := range files {
+				found, err := request.LoadFile(f)
+				if err != nil {
+					return usage(err)
+				}
+				benches = append(benches, found...)
+			}
+			for _, b := range benches {
 				fmt.Fprintf(w, "%s\t%s\n", b.Name, b.Help)
 				if verbose {
 					describeBench(w, b)
@@ -31,6 +45,7 @@ func (a *app) listCommand() *cobra.Command {
 			return w.Flush()
 		},
 	}
+	cmd.Flags().StringArrayVarP(&files, "file", "f", nil, "list what `FILE` declares instead (repeatable)")
 	cmd.Flags().BoolVarP(&verbose, "verbose", "v", false, "show axes, variables and options")
 	return cmd
 }
@@ -57,6 +72,27 @@ func describeBench(w *tabwriter.Writer, b *bench.Bench) {
 	for _, o := range b.Options {
 		fmt.Fprintf(w, "  option %s\t%s, default %q\n", o.Name, o.Help, o.Default.Pretty())
 	}
+}
+
+// pythonCommand prints the module that Python files import. Kernbench brings it along
+// itself; beside a file it is for editors and type checkers.
+func (a *app) pythonCommand() *cobra.Command {
+	var module bool
+	cmd := &cobra.Command{
+		Use:     "python --print-module",
+		Short:   "Print the module that benches in Python import",
+		Example: fmt.Sprintf("  %s python --print-module > kernbench.py", a.name),
+		Args:    noArguments,
+		RunE: func(*cobra.Command, []string) error {
+			if !module {
+				return usage(errors.New("nothing to do: give --print-module"))
+			}
+			fmt.Fprint(a.stdout, python.Module)
+			return nil
+		},
+	}
+	cmd.Flags().BoolVar(&module, "print-module", false, "print kernbench.py")
+	return cmd
 }
 
 func (a *app) versionCommand() *cobra.Command {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -30,7 +31,7 @@ For --env, a bare - leaves the variable unset.`
 func (a *app) runCommand() (*cobra.Command, error) {
 	var f request.Flags
 	cmd := &cobra.Command{
-		Use:   "run (--bench NAME | -f sweep.yaml) [flags]",
+		Use:   "run (--bench NAME | -f sweep.yaml | -f bench.py) [flags]",
 		Short: "Run a benchmark over its axes and record every row",
 		Long: `Runs every point of a benchmark: the product of its axes, rank counts and
 environment variables. Points that share ranks and environment share a launch;
@@ -47,6 +48,7 @@ With --bench NAME, the bench's own axes and options are flags too:
   %[1]s run --bench memory --size 4K:256M:x4 --ranks 1,2 --only 'size>=1M && num_ranks==2'
   %[1]s run --bench memory --env GOGC=50,100,- --trials 6
   %[1]s run -f examples/rccl-cta-sweep.yaml --plan
+  %[1]s run -f examples/python/memory.py --trials 3
   %[1]s run -f sweep.yaml --env NCCL_MIN_CTAS=32,64 --env NCCL_MAX_CTAS=32,64 --zip NCCL_MIN_CTAS,NCCL_MAX_CTAS
   %[1]s run --bench memory --ranks 2 --launcher 'mpirun --hostfile hosts' --interface eth0
   %[1]s run --bench memory --plot x=size,y=gbps,by=num_ranks --out out/mine`, a.name),
@@ -101,7 +103,10 @@ func (a *app) ownExample() *bench.Bench {
 // benchExamples shows how one bench is run, by an axis of its own if it has any.
 func (a *app) benchExamples(b *bench.Bench) string {
 	start := fmt.Sprintf("  %s run --bench %s", a.name, b.Name)
-	if b.Parts[0].Command != nil {
+	switch {
+	case b.Script != nil:
+		start = fmt.Sprintf("  %s run -f %s", a.name, filepath.Base(b.Script[1]))
+	case b.Parts[0].Command != nil:
 		start = fmt.Sprintf("  %s run -f sweep.yaml", a.name)
 	}
 	lines := []string{start, start + " --plan"}

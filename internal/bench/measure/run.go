@@ -60,6 +60,9 @@ func run(ctx context.Context, cfg Config, clock Clock, g syncgroup.Group, body B
 	if body.Call == nil {
 		return nil, errors.New("measuring: the body has no call")
 	}
+	if body.Sample != nil && cfg.Cache == Cold {
+		return nil, errors.New("measuring: the caches of another program cannot be swept")
+	}
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	s := &sampler{watch: newStopwatch(clock), group: g, body: body, isolated: cfg.Cadence == Isolated, batch: 1}

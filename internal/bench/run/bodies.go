@@ -246,7 +246,10 @@ func (w *workerGroup) allWaiting(res *results) bool {
 func (w *workerGroup) fail(row *journal.Row, f *failure) {
 	row.Status, row.Rank, row.Phase, row.Reason = f.status, f.rank, f.phase, f.reason
 	row.Launch = w.logs
-	if row.Output == "" || !f.dump {
+	scripted := w.slot.plan.Bench.Script != nil
+	if scripted && f.dump { // its stacks are short, unlike those of all goroutines
+		row.Output = joinLines(row.Output, w.lastOutput(f.rank))
+	} else if row.Output == "" || !f.dump {
 		if out := w.lastOutput(f.rank); out != "" {
 			row.Output = out
 		}

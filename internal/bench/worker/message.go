@@ -43,7 +43,9 @@ func Service(token string) connection.Service {
 type Job struct {
 	Bench string `json:"bench"`
 	Part  string `json:"part"`
-	Size  int    `json:"size"`
+	// Script is the interpreter, the file that has the bodies, and its SHA-256; none: this program has.
+	Script []string `json:"script,omitempty"`
+	Size   int      `json:"size"`
 	// InProcess: this worker has all ranks of the launch, as goroutines.
 	InProcess bool           `json:"in_process,omitempty"`
 	Backend   string         `json:"backend"`

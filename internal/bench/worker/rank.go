@@ -52,7 +52,7 @@ func (r *rank) perform(ctx context.Context, t *Task) error {
 		Point: slices.Clone(t.Point), Group: watched{r.group, &r.wait}, LocalRank: w.local + r.number, Backend: w.job.Backend,
 		Session: w.job.Session, Trial: t.Trial, Seed: w.job.Seed, Measure: w.job.Measure, Phase: r.setPhase,
 	})
-	err := protect(func() error { return w.part.Body(ctx, s) })
+	err := protect(func() error { return w.body(ctx, s) })
 	cancelled := err != nil && ctx.Err() != nil
 	out := s.Finish(err)
 	if out.Phase = *r.phase.Load(); out.Status.Bad() {

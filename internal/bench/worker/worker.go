@@ -15,6 +15,7 @@ import (
 
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/dist"
+	"github.com/kernbench/kernbench/internal/bench/python"
 	"github.com/kernbench/kernbench/internal/comm/syncgroup"
 	"github.com/kernbench/kernbench/internal/host/jobenv"
 	"github.com/kernbench/kernbench/internal/process/connection"
@@ -53,7 +54,8 @@ type worker struct {
 
 	conn   *connection.Conn
 	job    Job
-	part   *bench.DeclaredPart
+	body   bench.Body
+	script *python.Program         // that has the body; nil: this program has it
 	ranks  atomic.Pointer[[]*rank] // that this process has: one, or all of the launch
 	orders chan message
 	cancel atomic.Pointer[context.CancelCauseFunc] // of the present task
@@ -108,6 +110,10 @@ func (w *worker) run() (err error) {
 	if err := w.join(); err != nil {
 		ready.Error = err.Error()
 	}
+	if w.script != nil {
+		defer w.script.Close()
+		ready.Env = w.script.Environ()
+	}
 	if err := w.conn.Send(message{Ready: ready}); err != nil || ready.Error != "" {
 		return errors.Join(err, errors.New(ready.Error))
 	}
@@ -126,16 +132,9 @@ func (w *worker) run() (err error) {
 }
 
 // join finds the body and the other ranks.
-func (w *worker) join() error {
-	for _, b := range w.benches {
-		if b.Name == w.job.Bench {
-			if p, ok := b.Part(w.job.Part); ok && p.Body != nil {
-				w.part = p
-			}
-		}
-	}
-	if w.part == nil {
-		return fmt.Errorf("this program has no bench %q with a part %q", w.job.Bench, w.job.Part)
+func (w *worker) join() (err error) {
+	if w.body, err = w.findBody(); err != nil {
+		return err
 	}
 	groups, err := w.syncGroups()
 	if err != nil {
@@ -147,6 +146,24 @@ func (w *worker) join() error {
 	}
 	w.ranks.Store(&ranks)
 	return nil
+}
+
+func (w *worker) findBody() (body bench.Body, err error) {
+	if len(w.job.Script) > 0 {
+		rank := python.Rank{Rank: w.rank, Ranks: w.job.Size, Local: w.local}
+		if w.script, err = python.Start(w.job.Script, rank, w.job.Watch, os.Stdout, os.Stderr); err != nil {
+			return nil, err
+		}
+		return w.script.Body(w.job.Bench)
+	}
+	for _, b := range w.benches {
+		if b.Name == w.job.Bench {
+			if p, ok := b.Part(w.job.Part); ok && p.Body != nil {
+				return p.Body, nil
+			}
+		}
+	}
+	return nil, fmt.Errorf("this program has no bench %q with a part %q", w.job.Bench, w.job.Part)
 }
 
 // syncGroups gives the ends of the ranks that this process has.

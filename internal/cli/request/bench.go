@@ -3,6 +3,7 @@ package request
 import (
 	"errors"
 	"fmt"
+	"os"
 	"path"
 	"slices"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/base/suggest"
 	"github.com/kernbench/kernbench/internal/bench/plan"
+	"github.com/kernbench/kernbench/internal/bench/python"
 	"github.com/kernbench/kernbench/internal/bench/sweep"
 )
 
@@ -104,9 +106,35 @@ func Shorten(s string, n int) string {
 }
 
 // Select finds which benches the arguments of `run` are about before its flags
-// are parsed, since they bring flags of their own.
-func Select(known []*bench.Bench, args []string) ([]*bench.Bench, error) {
-	var out []*bench.Bench
+// are parsed, since they bring flags of their own. A file may declare several
+// benches; --bench then chooses among these.
+func Select(known []*bench.Bench, args []string) (selected []*bench.Bench, err error) {
+	names, files := named(args)
+	var ofFiles []*bench.Bench
+	several := false
+	for _, f := range files {
+		found, err := LoadFile(f)
+		if err != nil {
+			return nil, err
+		}
+		ofFiles = append(ofFiles, found...)
+		several = several || found[0].Script != nil
+	}
+	if several && len(names) > 0 {
+		known, ofFiles = ofFiles, nil
+	}
+	for _, name := range names {
+		found, err := match(known, name)
+		if err != nil {
+			return nil, err
+		}
+		selected = append(selected, found...)
+	}
+	return append(selected, ofFiles...), nil
+}
+
+// named lists the values of --bench and of -f among the arguments.
+func named(args []string) (benches, files []string) {
 	for i := 0; i < len(args); i++ {
 		name, value, has := strings.Cut(args[i], "=")
 		if name == "--" {
@@ -124,24 +152,33 @@ func Select(known []*bench.Bench, args []string) ([]*bench.Bench, error) {
 			}
 			value = args[i]
 		}
-		if name != "--bench" {
-			b, err := sweep.Load(value)
-			if err != nil {
-				return nil, err
-			}
-			if err := Clash(b); err != nil {
-				return nil, err
-			}
-			out = append(out, b)
-			continue
+		if name == "--bench" {
+			benches = append(benches, value)
+		} else {
+			files = append(files, value)
 		}
-		found, err := match(known, value)
-		if err != nil {
+	}
+	return benches, files
+}
+
+// LoadFile reads the benches that a file declares, at least one: a Python file, or a
+// sweep in YAML.
+func LoadFile(path string) (found []*bench.Bench, err error) {
+	if python.IsFile(path) {
+		found, err = python.Load(path, os.Getenv(python.InterpreterVar))
+	} else {
+		found = make([]*bench.Bench, 1)
+		found[0], err = sweep.Load(path)
+	}
+	if err != nil {
+		return nil, err
+	}
+	for _, b := range found {
+		if err := Clash(b); err != nil {
 			return nil, err
 		}
-		out = append(out, found...)
 	}
-	return out, nil
+	return found, nil
 }
 
 // match finds the benches that a name or glob is for, at least one.

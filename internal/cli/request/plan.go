@@ -5,6 +5,7 @@ package request
 import (
 	"crypto/sha256"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -217,7 +218,10 @@ func (r Run) backend(b *bench.Bench) (string, error) {
 
 // inputFiles hashes the files that options name.
 func inputFiles(b *bench.Bench, given []plan.Assign) (map[string]string, error) {
-	inputs := map[string]string{}
+	inputs := maps.Clone(b.Inputs)
+	if inputs == nil {
+		inputs = map[string]string{}
+	}
 	for _, o := range b.Options {
 		if !o.File {
 			continue

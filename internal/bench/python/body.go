@@ -1,0 +1,175 @@
+package python
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+
+	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/internal/bench/measure"
+)
+
+// Program is the interpreter beside one worker.
+type Program struct {
+	program *program
+	hello   hello
+}
+
+// Rank is which rank of a launch an interpreter is.
+type Rank struct{ Rank, Ranks, Local int }
+
+// Start imports the file in an interpreter with the given output. It reports the given
+// variables as the interpreter sees them.
+func Start(script []string, rank Rank, watch []string, output, errors *os.File) (*Program, error) {
+	p, err := start(script, output, errors)
+	if err != nil {
+		return nil, err
+	}
+	if watch == nil {
+		watch = []string{}
+	}
+	r, err := p.ask(context.Background(), "hello", greeting{protocol, rank.Rank, rank.Ranks, rank.Local, watch}, nil)
+	if err != nil {
+		p.close()
+		return nil, fmt.Errorf("importing %s: %w", script[1], err)
+	}
+	if r.Source != script[2] {
+		p.close()
+		return nil, fmt.Errorf("%s has changed since the run was planned: start it again", script[1])
+	}
+	return &Program{p, r.hello}, nil
+}
+
+// Environ is what the interpreter saw of the watched variables.
+func (p *Program) Environ() map[string]*string { return p.hello.Environ }
+
+// Close ends the interpreter.
+func (p *Program) Close() { p.program.close() }
+
+// request names a bench of the file and a point of it.
+type request struct {
+	Bench string       `json:"bench"`
+	Point []coordinate `json:"point"`
+}
+
+type coordinate struct {
+	Name  string      `json:"name"`
+	Type  bench.Kind  `json:"type"`
+	Value bench.Value `json:"value"`
+}
+
+func coordinates(p bench.Point) []coordinate {
+	list := []coordinate{}
+	for _, c := range p {
+		list = append(list, coordinate{c.Name, c.Value.Kind(), c.Value})
+	}
+	return list
+}
+
+// prepared is what a body reported at a point, before anything is timed.
+type prepared struct {
+	Exec     bool      `json:"exec"`
+	Preamble bool      `json:"preamble"`
+	Verify   bool      `json:"verify"`
+	Bytes    float64   `json:"bytes"`
+	Flops    float64   `json:"flops"`
+	Counters []counter `json:"counters"`
+}
+
+type counter struct {
+	Name   string  `json:"name"`
+	Value  float64 `json:"value"`
+	Unit   string  `json:"unit"`
+	Better string  `json:"better"`
+}
+
+// clock is the program's own, in nanoseconds.
+type clock struct {
+	Overhead   int64 `json:"overhead"`
+	Resolution int64 `json:"resolution"`
+}
+
+func (clock) Now() int64          { return measure.Monotonic().Now() }
+func (clock) Deterministic() bool { return false }
+func (clock) Name() string        { return "perf_counter" }
+
+// Calibration is in picoseconds.
+func (c clock) Calibration() measure.Calibration {
+	return measure.Calibration{Overhead: 1000 * c.Overhead, Resolution: 1000 * c.Resolution}
+}
+
+// Body returns the body of a bench of the file: it has the program run its own, and
+// then times the calls that it names.
+func (p *Program) Body(name string) (bench.Body, error) {
+	if !slices.ContainsFunc(p.hello.Benches, func(d declared) bool { return d.Name == name }) {
+		return nil, fmt.Errorf("the file no longer declares a bench %q", name)
+	}
+	return func(ctx context.Context, s *bench.State) error {
+		barrier := func() error { return s.Barrier(ctx) }
+		ask := func(verb string, arguments any) (reply, error) {
+			return p.program.ask(ctx, verb, arguments, barrier)
+		}
+		do := func(verb string) func() error {
+			return func() error { _, err := ask(verb, struct{}{}); return err }
+		}
+		r, err := ask("point", request{name, coordinates(s.Point())})
+		if err != nil {
+			return err
+		}
+		if r.Skip != nil {
+			return bench.Skip("%s", *r.Skip)
+		}
+		for _, c := range r.Counters {
+			s.Report(c.Name, c.Value, c.Unit, c.Better)
+		}
+		s.Bytes(int64(r.Bytes))
+		s.Flops(r.Flops)
+		s.Detail("python", p.hello.Version)
+		switch {
+		case !r.Exec && len(r.Counters) == 0:
+			return errors.New("the body returned without state.exec, state.counter or state.skip")
+		case !r.Exec:
+			return nil
+		}
+		if r.Verify {
+			s.Verify(func() error { return verdict(ask("verify", struct{}{})) })
+		}
+		s.UseClock(p.hello.Clock)
+		timings := []bench.Timing{bench.SampledBy(func(batch int, samples []int64) error {
+			return take(samples, func() (reply, error) {
+				return ask("sample", map[string]int{"batch": batch, "count": len(samples)})
+			})
+		})}
+		if r.Preamble {
+			timings = append(timings, bench.Preamble(do("preamble")))
+		}
+		return s.Time(ctx, do("call"), timings...)
+	}, nil
+}
+
+func verdict(r reply, err error) error {
+	if err != nil || r.Wrong == 0 {
+		return err
+	}
+	return &bench.Wrong{Count: r.Wrong, Detail: "the bench's own check counts them"}
+}
+
+// take stores the samples of one answer, in picoseconds.
+func take(samples []int64, ask func() (reply, error)) error {
+	r, err := ask()
+	if err != nil {
+		return err
+	}
+	if len(r.Samples) != len(samples) {
+		return fmt.Errorf("the program took %d samples of %d", len(r.Samples), len(samples))
+	}
+	for i, ns := range r.Samples {
+		if ns < 0 {
+			return fmt.Errorf("the program measured %d ns", ns)
+		}
+		samples[i] = 1000 * ns
+	}
+	return nil
+}

@@ -1,0 +1,221 @@
+package python
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/internal/base/point"
+)
+
+// greeting is the first request: who the program is.
+type greeting struct {
+	Protocol  int      `json:"protocol"`
+	Rank      int      `json:"rank"`
+	Ranks     int      `json:"num_ranks"`
+	LocalRank int      `json:"local_rank"`
+	Watch     []string `json:"watch"` // variables to report
+}
+
+// hello answers it: what the file declares, and what the program saw.
+type hello struct {
+	Benches []declared         `json:"benches"`
+	Environ map[string]*string `json:"environ"`
+	Clock   clock              `json:"clock"`
+	Source  string             `json:"source"`  // SHA-256 of the file
+	Version string             `json:"version"` // of the interpreter and of what the file imported
+}
+
+// declared is one bench of a file.
+type declared struct {
+	Name     string             `json:"name"`
+	Help     string             `json:"help"`
+	Doc      string             `json:"doc"`
+	Axes     []axis             `json:"axes"`
+	Envs     []envAxis          `json:"envs"`
+	Zips     [][]string         `json:"zips"`
+	Wheres   int                `json:"wheres"`
+	Options  []option           `json:"options"`
+	Metrics  []bench.MetricInfo `json:"metrics"`
+	Timeout  float64            `json:"timeout"` // seconds
+	Trials   int                `json:"trials"`
+	Sampling sampling           `json:"sampling"`
+}
+
+type axis struct {
+	Name   string     `json:"name"`
+	Type   point.Kind `json:"type"`
+	Values []string   `json:"values"`
+	Spec   string     `json:"spec"` // instead of values
+}
+
+type envAxis struct {
+	Name   string    `json:"name"`
+	Values []*string `json:"values"` // null: unset
+}
+
+type option struct {
+	Name    string     `json:"name"`
+	Type    point.Kind `json:"type"`
+	Default string     `json:"default"`
+	Help    string     `json:"help"`
+	Choices []string   `json:"choices"`
+}
+
+type sampling struct {
+	Cadence    bench.Cadence `json:"cadence"`
+	Noise      *float64      `json:"noise"`
+	Seconds    float64       `json:"seconds"`
+	MinSamples int           `json:"min_samples"`
+	MaxSamples int           `json:"max_samples"`
+}
+
+// IsFile reports whether a file of benches is for this package.
+func IsFile(path string) bool { return filepath.Ext(path) == ".py" }
+
+// declareLimit bounds how long a file may take to be imported while planning.
+const declareLimit = 2 * time.Minute
+
+// Load reads what a file declares, by importing it once with the given interpreter,
+// python3 if that is empty.
+func Load(path, program string) ([]*bench.Bench, error) {
+	file, err := filepath.Abs(path)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	var output bytes.Buffer // that the file prints while it is imported is seen only when it fails
+	script, err := interpreter(program, file)
+	if err != nil {
+		return nil, err
+	}
+	p, err := start(script, &output, &output)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeoutCause(context.Background(), declareLimit,
+		fmt.Errorf("it was not imported within %v", declareLimit))
+	defer cancel()
+	r, err := p.ask(ctx, "hello", greeting{Protocol: protocol, Ranks: 1, Watch: []string{}}, nil)
+	if err != nil {
+		p.close()
+		return nil, fmt.Errorf("%s: %w", path, withOutput(err, output.String()))
+	}
+	script = append(script, r.Source)
+	inputs := map[string]string{filepath.Base(path): r.Source}
+	var benches []*bench.Bench
+	asked := false
+	for _, d := range r.Benches {
+		b, err := d.bench(p)
+		if err != nil {
+			p.close()
+			return nil, fmt.Errorf("%s: bench %s: %w", path, d.Name, err)
+		}
+		b.Script, b.Inputs = script, inputs
+		benches = append(benches, b)
+		asked = asked || d.Wheres > 0
+	}
+	if !asked {
+		p.close() // otherwise it answers the planner, and leaves with this process
+	}
+	if len(benches) == 0 {
+		return nil, fmt.Errorf("%s: it declares no bench: put @bench.register on a function", path)
+	}
+	return benches, nil
+}
+
+func withOutput(err error, output string) error {
+	if output = strings.TrimSpace(output); output == "" {
+		return err
+	}
+	return fmt.Errorf("%w\n%s", err, output)
+}
+
+// bench makes the declaration that the planner knows. Its body runs in workers only,
+// beside an interpreter: see [Program.Body].
+func (d declared) bench(p *program) (*bench.Bench, error) {
+	part := &bench.DeclaredPart{Help: d.Help, Zips: d.Zips, Metrics: d.Metrics, Trials: d.Trials,
+		Timeout: time.Duration(d.Timeout * float64(time.Second)), Measure: d.Sampling.config(),
+		Body: func(context.Context, *bench.State) error { return errors.New("it has no interpreter") }}
+	for _, a := range d.Axes {
+		values, err := a.values()
+		if err != nil {
+			return nil, fmt.Errorf("axis %q: %w", a.Name, err)
+		}
+		part.Axes = append(part.Axes, bench.Axis{Name: a.Name, Kind: a.Type, Values: values})
+	}
+	for _, e := range d.Envs {
+		env := bench.EnvAxis{Name: e.Name}
+		for _, v := range e.Values {
+			one := bench.EnvVar{Name: e.Name}
+			if v != nil {
+				one.Value, one.Set = *v, true
+			}
+			env.Values = append(env.Values, one)
+		}
+		part.Envs = append(part.Envs, env)
+	}
+	if d.Wheres > 0 {
+		part.Wheres = []bench.Where{func(at bench.Point) error { return d.keep(p, at) }}
+	}
+	b := &bench.Bench{Name: d.Name, Help: d.Help, Doc: d.Doc, Parts: []*bench.DeclaredPart{part}}
+	for _, o := range d.Options {
+		v, err := point.Parse(o.Type, o.Default)
+		if err != nil {
+			return nil, fmt.Errorf("option %q: default: %w", o.Name, err)
+		}
+		b.Options = append(b.Options, bench.DeclaredOption{Name: o.Name, Kind: o.Type, Default: v, Help: o.Help,
+			Choices: o.Choices})
+	}
+	return b, b.Validate()
+}
+
+func (a axis) values() (values []bench.Value, err error) {
+	if a.Spec != "" {
+		return point.ParseSpec(a.Type, a.Spec)
+	}
+	for _, text := range a.Values {
+		v, err := point.Parse(a.Type, text)
+		if err != nil {
+			return nil, err
+		}
+		values = append(values, v)
+	}
+	return values, nil
+}
+
+// keep asks the file's own predicates about a point.
+func (d declared) keep(p *program, at bench.Point) error {
+	r, err := p.ask(context.Background(), "where", request{d.Name, coordinates(at)}, nil)
+	if err == nil && r.Dropped != "" {
+		err = errors.New(r.Dropped)
+	}
+	return err
+}
+
+// config is the default with what the file says otherwise.
+func (s sampling) config() bench.Config {
+	c := bench.DefaultMeasure()
+	if s.Cadence != "" {
+		c.Cadence = s.Cadence
+	}
+	if s.Noise != nil {
+		c.Stop.RelNoise = *s.Noise
+	}
+	if s.Seconds > 0 {
+		c.Stop.MaxTime = time.Duration(s.Seconds * float64(time.Second))
+		c.Stop.MinTime = min(c.Stop.MinTime, c.Stop.MaxTime)
+	}
+	if s.MaxSamples > 0 {
+		c.Stop.MaxSamples = s.MaxSamples
+		c.Stop.MinSamples = min(c.Stop.MinSamples, s.MaxSamples)
+	}
+	if s.MinSamples > 0 {
+		c.Stop.MinSamples = s.MinSamples
+	}
+	return c
+}
