@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"path/filepath"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -115,7 +116,7 @@ func (a *app) reportCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:     "report RUN...",
 		Short:   "Write figures, tables, report.html and report.md from stored rows again",
-		Long:    "Makes every view of a run again from its journal: figures, tables, one\nself-contained page, report.html, and the same as Markdown, report.md.\n\n" + runHelp,
+		Long:    "Makes every view of a run again from its journal: figures, tables, one\nself-contained page, report.html, and the same as Markdown, report.md. Those of a run\nthat is named by @ go to RUN/runs/ID, beside those of the folder.\n\n" + runHelp,
 		Example: fmt.Sprintf("  %s report out/memory", a.name),
 		Args:    arguments(1, -1, "RUN folders such as out/memory"),
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -124,11 +125,13 @@ func (a *app) reportCommand() *cobra.Command {
 				if err != nil {
 					return usage(err)
 				}
-				b := a.bench(r.Header.Bench)
-				if _, sel, err := journal.Select(spec); err == nil && sel == "" {
+				b, dir := a.bench(r.Header.Bench), j.Dir()
+				if filepath.Clean(spec) == filepath.Clean(dir) {
 					r = b.View(j, r)
+				} else { // the folder's own views are of all its runs
+					dir = filepath.Join(dir, "runs", r.ID())
 				}
-				files, err := report.Render(j.Dir(), report.Input{Bench: b, Run: r})
+				files, err := report.Render(dir, report.Input{Bench: b, Run: r})
 				if err != nil {
 					return err
 				}
