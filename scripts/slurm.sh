@@ -146,6 +146,32 @@ sed -n '/^    #!\/bin\/bash$/,/^$/s/^    //p' "$(dirname "$0")/../docs/clusters.
 sbatch --wait --nodes=2 --ntasks-per-node=1 --output="$dir/out" "$dir/job.sh" >/dev/null || fail "the batch script: $(cat "$dir/out")"
 expect 16 '^\[rank[0-9]+\]: [0-9]+ of 16$' "the batch script"
 
+# 6. A run whose terminal is closed, or that is killed, leaves no job and no step, even of
+# ranks that ignore SIGTERM; within a job of the user's, the job stays.
+cat >"$dir/deaf.yaml" <<YAML
+name: deaf
+command: [sh, -c, "trap '' TERM INT HUP; echo begun >>$dir/begun; sleep 300; sleep 300"]
+ranks: [2]
+metrics: {x: {regex: "x=(.*)"}}
+YAML
+end_by() { # end_by SIGNAL WHERE...: the jobs that are left, once a run through srun was sent it
+	local signal=$1 left
+	shift
+	rm -f "$dir/begun"
+	"$@" "$kernbench" run -q -f "$dir/deaf.yaml" --launcher 'srun --nodes=2' --out "$dir/deaf" >"$dir/out" 2>&1 &
+	for _ in $(seq 600); do [ -s "$dir/begun" ] && break; sleep 0.05; done
+	[ -s "$dir/begun" ] || fail "the ranks did not begin: $(cat "$dir/out")"
+	for pid in $(victim "^$kernbench run" "SLURM_CONF=$SLURM_CONF"); do kill "-$signal" "$pid"; done
+	for _ in $(seq 600); do # a minute
+		left=$({ squeue --noheader --steps --format='%i %j'; squeue --noheader --format='%i %j'; } | grep -v the-users-own || true)
+		[ -z "$left" ] && return
+		sleep 0.1
+	done
+	fail "SIG$signal: left of the job: $left"
+}
+for signal in KILL HUP TERM; do end_by "$signal" env; done
+end_by KILL salloc --quiet --nodes=2 --ntasks=2 --job-name=the-users-own
+
 for _ in $(seq 200); do # what was killed lives on for a moment
 	left=$(find /proc -maxdepth 2 -name exe -lname "$kernbench" 2>/dev/null | tr '\n' ' ') || true
 	[ -z "$left" ] && break

@@ -62,7 +62,10 @@ func (s *runSlot) start(ctx context.Context, g *plan.Group, p processSpec) (laun
 	if err != nil {
 		return nil, err
 	}
-	l, err := s.agent.Launch(ctx, launch.Spec{Procs: procs, WatchEnv: p.watch, StopOnFailure: p.stopOnFailure})
+	l, err := s.agent.Launch(ctx, launch.Spec{
+		Procs: procs, WatchEnv: p.watch, StopOnFailure: p.stopOnFailure,
+		Launchers: s.opts.Launcher != nil, Recall: s.opts.Launcher.recall(),
+	})
 	if err != nil {
 		return nil, err
 	}

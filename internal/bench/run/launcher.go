@@ -2,6 +2,7 @@ package run
 
 import (
 	"context"
+	"crypto/rand"
 	"fmt"
 	"os"
 	"os/exec"
@@ -24,6 +25,7 @@ type Launcher struct {
 	argv []string // the program and the user's own flags for it
 	kind jobenv.Launcher
 	addr string
+	name string // of srun's jobs
 }
 
 // versionLimit bounds a launcher that is only asked what it is.
@@ -47,7 +49,7 @@ func NewLauncher(ctx context.Context, command, addr string) (*Launcher, error) {
 	if err != nil {
 		return nil, fmt.Errorf("launcher %s: %w", argv[0], err)
 	}
-	return &Launcher{argv: argv, kind: kind, addr: addr}, nil
+	return &Launcher{argv: argv, kind: kind, addr: addr, name: "kernbench-" + rand.Text()}, nil
 }
 
 func launcherKind(version string) (jobenv.Launcher, error) {
@@ -79,9 +81,22 @@ func (l *Launcher) command(ranks int, program []string, export []string) []strin
 	case jobenv.Hydra:
 		line = append(line, "-n", fmt.Sprint(ranks))
 	case jobenv.Srun:
-		line = append(line, fmt.Sprintf("--ntasks=%d", ranks), "--export=ALL", "--kill-on-bad-exit=1")
+		line = append(line, fmt.Sprintf("--ntasks=%d", ranks), "--export=ALL", "--kill-on-bad-exit=1", "--job-name="+l.name)
 	}
 	return append(line, program...)
+}
+
+// recall ends ranks whose launcher was killed, or did not end them when asked. Slurm's live on without their srun: as a
+// job of the name, or as a step of it in the user's own job. Those of the others end by themselves.
+func (l *Launcher) recall() []string {
+	if l == nil || l.kind != jobenv.Srun {
+		return nil
+	}
+	const script = `scancel --quiet --name="$1"
+squeue --noheader --steps --format="%i %j" | while read -r id name; do
+	[ "$name" != "$1" ] || scancel --quiet "$id"
+done`
+	return []string{"/bin/sh", "-c", script, "recall", l.name}
 }
 
 // self is how a launcher starts this program again: by its path, which must be

@@ -23,7 +23,7 @@ func TestLauncherCommand(t *testing.T) {
 		{"mpirun (Open MPI) 4.1.4\n\nReport bugs to", "launch --flag -n 3 -x A -x B program arg"},
 		{"mpiexec (OpenRTE) 4.1.4", "launch --flag -n 3 -x A -x B program arg"},
 		{"HYDRA build details:\n    Version: 4.0.2", "launch --flag -n 3 program arg"},
-		{"slurm-wlm 22.05.8\n", "launch --flag --ntasks=3 --export=ALL --kill-on-bad-exit=1 program arg"},
+		{"slurm-wlm 22.05.8\n", "launch --flag --ntasks=3 --export=ALL --kill-on-bad-exit=1 --job-name=kernbench-X program arg"},
 		{"Intel(R) Something 2021", ""},
 		{"", ""},
 	} {
@@ -34,7 +34,7 @@ func TestLauncherCommand(t *testing.T) {
 			}
 			continue
 		}
-		l := &Launcher{argv: []string{"launch", "--flag"}, kind: kind}
+		l := &Launcher{argv: []string{"launch", "--flag"}, kind: kind, name: "kernbench-X"}
 		if got := strings.Join(l.command(3, []string{"program", "arg"}, []string{"A", "B"}), " "); err != nil || got != c.want {
 			t.Errorf("%q: got %s, %v", c.version, got, err)
 		}

@@ -89,6 +89,7 @@ var faults = []*fault{
 	{"kill agent", 3, []string{"local", "mpirun"}, killOf(agents, syscall.SIGKILL), reasonNamed("the launch agent died")},
 	{"stop agent", 1, []string{"local", "mpirun"}, killOf(agents, syscall.SIGSTOP), reasonNamed("the launch agent died: it had been stopped for 5s")},
 	{"kill supervisor", 4, []string{"local", "mpirun"}, killOf(supervisors, syscall.SIGKILL), alwaysNamed},
+	{"hang up", 1, []string{"local", "mpirun", "joined"}, killOf(supervisors, syscall.SIGHUP), stderrNamed("interrupted")},
 	{"kill rank", 4, []string{"joined", "hosts"}, killOf(rankHosts, syscall.SIGKILL), rankHostNamed},
 	{"kill launcher", 3, []string{"joined", "hosts"}, killOf(launchers, syscall.SIGKILL), launcherNamed},
 	{"stop worker", 1, []string{"local", "joined"}, killOf(workers, syscall.SIGSTOP), rankNamed("lost heartbeat")},
@@ -182,7 +183,7 @@ func TestSeldom(t *testing.T) {
 	for _, f := range faults {
 		for _, sh := range shapes {
 			drawn := injection{shape: sh, fault: f}
-			if f.name != "flood" && f.name != "stop agent" || !slices.Contains(f.shapes, sh.name) || testing.Short() && !drawn.simple() {
+			if !slices.Contains([]string{"flood", "stop agent", "hang up"}, f.name) || !slices.Contains(f.shapes, sh.name) || testing.Short() && !drawn.simple() {
 				continue
 			}
 			t.Run(f.name+" in "+sh.name, func(t *testing.T) {

@@ -123,6 +123,20 @@ func helper(mark, mode string, args []string) int {
 		}
 		fmt.Println(a.PID())
 		time.Sleep(2 * hangGuard)
+	case "conduct": // DIR MODE: holds a launcher that does as MODE says, and tells the agent's number
+		a, err := Start(context.Background())
+		if err != nil {
+			panic(err)
+		}
+		p := program(mark, 0, args[1:]...)
+		p.Stdout = filepath.Join(args[0], "out")
+		l, err := a.Launch(context.Background(), Spec{Procs: []Proc{p}, Launchers: true, Grace: 100 * time.Millisecond,
+			Recall: []string{"/bin/sh", "-c", `echo recalled >"$1"`, "recall", filepath.Join(args[0], "recalled")}})
+		if err != nil {
+			panic(err)
+		}
+		fmt.Println(a.PID())
+		l.Wait()
 	case "supervise": // runs launches for ever
 		supervise(mark)
 	default:

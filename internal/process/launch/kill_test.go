@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -301,4 +302,55 @@ func TestStoppedAgent(t *testing.T) {
 		t.Fatal("nobody noticed")
 	}
 	s.mark.AssertGone(t)
+}
+
+// Processes that a launcher has on other hosts end only if it is asked to end them, or by its own tools: whoever is
+// killed, the other of supervisor and agent sees to it.
+func TestLaunchersAreAsked(t *testing.T) {
+	for _, c := range []struct {
+		name, mode string
+		agent      bool // is the one that is killed
+		want       string
+	}{
+		{"polite", "polite", false, "ready\nasked\n"},
+		{"deaf", "deaf", false, "recalled\n"},
+		{"agent", "deaf", true, "recalled\n"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			mark, dir := newMark(), t.TempDir()
+			cmd := exec.Command(self, "helper", mark.String(), "conduct", dir, c.mode)
+			cmd.Env = append(os.Environ(), mark.String())
+			said, err := cmd.StdoutPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			defer cmd.Wait()
+			defer cmd.Process.Kill()
+			var agent int
+			if _, err := fmt.Fscan(said, &agent); err != nil {
+				t.Fatal(err)
+			}
+			out := filepath.Join(dir, "out")
+			eventually(t, "the launcher", func() bool { text, _ := os.ReadFile(out); return string(text) == "ready\n" })
+			if c.agent {
+				syscall.Kill(agent, syscall.SIGKILL)
+				cmd.Wait()
+			} else {
+				cmd.Process.Kill()
+			}
+			mark.AssertGone(t)
+			if c.mode == "deaf" {
+				out = filepath.Join(dir, "recalled")
+			}
+			if text, err := os.ReadFile(out); string(text) != c.want {
+				t.Errorf("got %q, %v", text, err)
+			}
+			if _, err := os.Stat(filepath.Join(dir, "recalled")); c.mode == "polite" && err == nil {
+				t.Error("one that obeyed was recalled")
+			}
+		})
+	}
 }

@@ -7,7 +7,8 @@
 // child in the end, and "the kernel says I have no child" proves that nothing is left. The two talk over a socket pair,
 // so there is nothing on disk and nothing to connect to.
 //
-//   - The supervisor dies: the agent reads end of file, kills its tree at once and exits.
+//   - The supervisor dies: the agent reads end of file, kills its tree at once and exits. Launchers (mpirun, srun) it first
+//     asks to end what they have elsewhere.
 //   - The agent dies: the ranks get SIGKILL from the kernel, what else it had started is adopted by the supervisor and
 //     killed there, and the launch ends with [ErrLost].
 //   - The agent is stopped (SIGSTOP): the supervisor sees it and kills it.
@@ -59,6 +60,11 @@ type Spec struct {
 	// StoppedLimit, if not 0, is how long the supervisor may stand still (SIGSTOP) before the launch is stopped: others,
 	// who depend on its answers, have given it up by then.
 	StoppedLimit time.Duration
+	// Launchers says that the processes have others on other hosts, which only they can end: they are asked to before they
+	// are killed, even when the supervisor has gone. Recall is the command that ends those others when a launcher did not
+	// within Grace, or was killed; it may be empty.
+	Launchers bool
+	Recall    []string
 
 	settle time.Duration // 0 is settleTime; tests need more on a loaded machine
 }

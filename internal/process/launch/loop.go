@@ -18,6 +18,8 @@ const (
 	killLimit = 10 * time.Second
 	// drainLimit is how long a stream may stay open, and nothing move, when no descendant is left to hold it.
 	drainLimit = 5 * time.Second
+	// recallLimit bounds the command that ends what launchers have elsewhere.
+	recallLimit = 10 * time.Second
 	// lookTime is how often the supervisor is looked at.
 	lookTime = 500 * time.Millisecond
 )
@@ -160,10 +162,7 @@ func (c *launchLoop) follow() {
 			}
 		case <-gone:
 			gone = nil
-			if c.stage == running {
-				c.reason = "the agent was told to end"
-			}
-			c.enter(killing)
+			c.abandon()
 		case <-c.deadline:
 			if c.stage == killing && time.Now().After(c.killUntil) {
 				for _, p := range descendants(os.Getpid()) {
@@ -221,6 +220,20 @@ func (c *launchLoop) stop(reason string, dump bool) {
 	}
 }
 
+// abandon ends the launch when there is nobody left to work for: at once, unless only its processes can end others.
+func (c *launchLoop) abandon() {
+	if c.stage == running {
+		c.reason = "the agent was told to end"
+	}
+	c.job.Grace = min(c.job.Grace, DefaultGrace) // nobody waits for what they would still do
+	switch {
+	case !c.job.Launchers:
+		c.enter(killing)
+	case c.stage < terminating:
+		c.enter(terminating)
+	}
+}
+
 func (c *launchLoop) next() stage {
 	if c.stage == settling {
 		return terminating
@@ -251,6 +264,9 @@ func (c *launchLoop) enter(s stage) {
 		}
 	case killing:
 		if c.stage != killing {
+			if c.left > 0 && len(c.job.Recall) > 0 {
+				c.recall()
+			}
 			c.killUntil = time.Now().Add(killLimit)
 		}
 		c.countLeftovers(killAll(func() []process { return descendants(os.Getpid()) }))
@@ -259,6 +275,26 @@ func (c *launchLoop) enter(s stage) {
 	}
 	c.stage = s
 	c.deadline = time.After(wait)
+}
+
+// recall ends what launchers that are about to be killed have elsewhere. Here only the reaper may wait for a child.
+func (c *launchLoop) recall() {
+	ended := make(chan struct{})
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		return
+	}
+	defer null.Close()
+	attr := &syscall.ProcAttr{Env: os.Environ(), Files: []uintptr{null.Fd(), null.Fd(), null.Fd()}}
+	_, err = c.reaper.start(func() (int, error) { return syscall.ForkExec(c.job.Recall[0], c.job.Recall, attr) },
+		func(ending) { close(ended) })
+	if err != nil {
+		return
+	}
+	select {
+	case <-ended:
+	case <-time.After(recallLimit): // it is killed with the rest
+	}
 }
 
 func (c *launchLoop) countLeftovers(procs []process) {

@@ -44,6 +44,8 @@ type launchRequest struct {
 	LogLimit      int64         `json:"log_limit"`
 	StopOnFailure bool          `json:"stop_on_failure,omitempty"`
 	StoppedLimit  time.Duration `json:"stopped_limit,omitempty"`
+	Launchers     bool          `json:"launchers,omitempty"`
+	Recall        Texts         `json:"recall,omitempty"`
 }
 
 // sentProc is a Proc as it is sent.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os/exec"
 	"slices"
 	"sync"
 
@@ -62,7 +63,7 @@ func (a *Agent) Launch(ctx context.Context, spec Spec) (*Launch, error) {
 		err = a.conn.Send(request{Launch: &launchRequest{
 			ID: l.id, Procs: procs, WatchEnv: spec.WatchEnv,
 			Grace: spec.Grace, Settle: spec.settle, LogLimit: spec.LogLimit, StopOnFailure: spec.StopOnFailure,
-			StoppedLimit: spec.StoppedLimit,
+			StoppedLimit: spec.StoppedLimit, Launchers: spec.Launchers, Recall: spec.Recall,
 		}})
 	}
 	if err != nil {
@@ -160,4 +161,14 @@ func (l *Launch) end(outcome Outcome, err error) {
 	}
 	close(l.events)
 	close(l.done)
+}
+
+// recall does what a lost agent cannot do any more: its launchers were killed by the kernel.
+func (l *Launch) recall() {
+	if len(l.spec.Recall) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), recallLimit)
+	defer cancel()
+	_ = exec.CommandContext(ctx, l.spec.Recall[0], l.spec.Recall[1:]...).Run() // it has nobody to tell
 }

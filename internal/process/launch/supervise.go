@@ -22,7 +22,7 @@ var ErrClosed = errors.New("the launch agent is closed")
 const (
 	startLimit = 30 * time.Second
 	// closeLimit leaves the agent the time it may need to find out that something cannot be killed.
-	closeLimit = killLimit + 2*time.Second
+	closeLimit = killLimit + recallLimit + DefaultGrace + 2*time.Second
 )
 
 // Agent is the supervisor's view of its agent process. Its methods may be called from any goroutine.
@@ -212,6 +212,7 @@ func (a *Agent) cleanUp(cause error) {
 	close(a.ended)
 	a.mu.Unlock()
 	if l != nil {
+		l.recall()
 		l.end(Outcome{}, cause)
 	}
 }
