@@ -63,6 +63,33 @@ func Nearest(name string, names []string) string {
 	return best
 }
 
+// Slip returns the name of which the given one is a slip of the finger: one letter
+// too many, missing, other or swapped, or other case and underscores. It is stricter
+// than Nearest, for names that need not be known: it takes no digit for another,
+// which tells series apart, and no name of few letters for a slip.
+func Slip(name string, names []string) string {
+	const few = 4
+	plain := strings.NewReplacer("_", "", "-", "").Replace
+	low := plain(strings.ToLower(name))
+	digits := func(r rune) rune {
+		if r >= '0' && r <= '9' {
+			return '0'
+		}
+		return r
+	}
+	for _, n := range slices.Sorted(slices.Values(names)) {
+		cand := plain(strings.ToLower(n))
+		if min(len(low), len(cand)) < few || n == name {
+			continue
+		}
+		series := low != cand && strings.Map(digits, low) == strings.Map(digits, cand)
+		if distance(low, cand) <= 1 && !series {
+			return n
+		}
+	}
+	return ""
+}
+
 // distance is the Levenshtein distance with adjacent swaps counted as one,
 // since swapped letters are the commonest slip.
 func distance(a, b string) int {

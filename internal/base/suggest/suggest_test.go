@@ -17,6 +17,19 @@ func TestNearest(t *testing.T) {
 	}
 }
 
+func TestSlip(t *testing.T) {
+	names := []string{"NCCL_PROTO", "NCCL_MIN_CTAS", "GPU_0", "VAR"}
+	for _, c := range []struct{ in, want string }{
+		{"NCCL_PORTO", "NCCL_PROTO"}, {"NCCL_PRTO", "NCCL_PROTO"}, {"NCLL_PROTO", "NCCL_PROTO"}, {"nccl_proto", "NCCL_PROTO"},
+		{"NCCLPROTO", "NCCL_PROTO"}, {"NCCL_MIN_CTA", "NCCL_MIN_CTAS"}, {"NCCL_MAX_CTAS", ""}, {"NCCL_ALGO", ""}, {"GPU_1", ""},
+		{"VAT", ""}, {"NCCL_PROTO", ""}, {"GOGC", ""},
+	} {
+		if got := Slip(c.in, names); got != c.want {
+			t.Errorf("Slip(%q) = %q, want %q", c.in, got, c.want)
+		}
+	}
+}
+
 func TestUnknownNamesWhatExists(t *testing.T) {
 	msg := Unknown("axis", "sise", []string{"size", "dtype"}).Error()
 	for _, want := range []string{`unknown axis "sise"`, `did you mean "size"`, "known: dtype, size"} {

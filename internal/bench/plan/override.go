@@ -28,6 +28,10 @@ func override(b *bench.Bench, req Request) ([]*bench.DeclaredPart, error) {
 		errs = append(errs, overrideAxis(b, parts, a))
 	}
 	for _, e := range req.Envs {
+		if near := suggest.Slip(e.Name, declaredEnvs(b)); near != "" && slices.Contains(undeclared(b, req), e.Name) {
+			errs = append(errs, suggest.Unknown("environment variable", e.Name, declaredEnvs(b)))
+			continue
+		}
 		errs = append(errs, overrideEnv(parts, e))
 	}
 	for _, z := range req.Zips {
@@ -87,6 +91,28 @@ func overrideAxis(b *bench.Bench, parts []*bench.DeclaredPart, a Assign) error {
 			a.Name, b.Name)
 	}
 	return suggest.Unknown("axis", a.Name, axisNames(parts))
+}
+
+// declaredEnvs are the variables that a bench declares.
+func declaredEnvs(b *bench.Bench) (names []string) {
+	for _, p := range b.Parts {
+		for _, e := range p.Envs {
+			names = append(names, e.Name)
+		}
+	}
+	return names
+}
+
+// undeclared are the requested variables that the bench knows nothing of. They are
+// set, and whether anything reads them cannot be told.
+func undeclared(b *bench.Bench, req Request) (names []string) {
+	declared := declaredEnvs(b)
+	for _, e := range req.Envs {
+		if !slices.Contains(declared, e.Name) {
+			names = append(names, e.Name)
+		}
+	}
+	return names
 }
 
 // overrideEnv gives a variable these values, declared or not.

@@ -43,6 +43,8 @@ type Plan struct {
 	// Axes and Envs are the columns in order, over all parts.
 	Axes []journal.AxisInfo
 	Envs []string
+	// Undeclared are those of Envs that only the request knows.
+	Undeclared []string
 }
 
 // Group is one launch: a fresh set of processes that runs its tasks in order.
@@ -113,7 +115,8 @@ func Make(b *bench.Bench, req Request) (*Plan, error) {
 	if err := b.Validate(); err != nil {
 		return nil, err
 	}
-	p := &Plan{Bench: b, Backend: req.Backend, Shape: dist.Describe(req.Backend).Shape, Trials: req.Trials, Seed: req.Seed}
+	p := &Plan{Bench: b, Backend: req.Backend, Shape: dist.Describe(req.Backend).Shape, Trials: req.Trials, Seed: req.Seed,
+		Undeclared: undeclared(b, req)}
 	var err error
 	if p.Options, err = options(b, req.Options); err != nil {
 		return nil, err

@@ -69,6 +69,23 @@ func TestLaunchCounts(t *testing.T) {
 }
 
 // A program's argv holds its point, so every point is a launch of its own.
+// TestUndeclaredVariables: a slip of a declared name is refused, a name of its own is
+// set and marked.
+func TestUndeclaredVariables(t *testing.T) {
+	b := make4x4(bench.Env("NCCL_PROTO", "LL", "Simple"))
+	_, err := Make(b, request(nil, []string{"NCCL_PORTO=LL"}))
+	if err == nil || !strings.Contains(err.Error(), `unknown environment variable "NCCL_PORTO", did you mean "NCCL_PROTO"?`) {
+		t.Errorf("a slip: %v", err)
+	}
+	p, err := Make(b, request(nil, []string{"NCCL_PROTO=LL", "NCCL_ALGO=Ring"}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if fmt.Sprint(p.Undeclared) != "[NCCL_ALGO]" || fmt.Sprint(p.Envs) != "[NCCL_PROTO NCCL_ALGO]" {
+		t.Errorf("not declared: %v of %v", p.Undeclared, p.Envs)
+	}
+}
+
 func TestProgramsAreLaunchedPerPoint(t *testing.T) {
 	b := make4x4()
 	b.Parts[0].Body = nil
