@@ -25,13 +25,14 @@ import os
 import re
 import signal
 import socket
+import subprocess
 import sys
 import time
 import traceback
 import types
 from typing import Any, Callable, Dict, List, Optional, Sequence, Union
 
-__all__ = ["bench", "State", "Context"]
+__all__ = ["bench", "rows", "State", "Context"]
 
 PROTOCOL = 1
 SOCKET = "KERNBENCH_SOCKET"
@@ -211,12 +212,19 @@ class _Bench:
         return self._clause(lambda d: d.settings.setdefault("sampling", {}).update(chosen))
 
     def main(self) -> None:
-        """Hands the file that was started over to kernbench, which must be on the PATH."""
-        if SOCKET not in os.environ and sys.modules["__main__"].__dict__.get("__file__"):
-            os.execvp("kernbench", ["kernbench", "run", "-f", sys.argv[0]] + sys.argv[1:])
+        """Hands a file started as `python3 FILE.py` over to the kernbench of the PATH, which runs it
+        with this interpreter."""
+        os.environ["KERNBENCH_PYTHON"] = sys.executable
+        os.execvp("kernbench", ["kernbench", "run", "-f", sys.argv[0]] + sys.argv[1:])
 
 
 bench = _Bench()
+
+
+def rows(run: str) -> List[Dict[str, Any]]:
+    """The latest rows of a RUN folder, for notebooks: pandas.DataFrame(rows(run)) is a table."""
+    shown = subprocess.run(["kernbench", "show", run, "--format", "jsonl"], check=True, stdout=subprocess.PIPE)
+    return [json.loads(line) for line in shown.stdout.splitlines() if line.strip()]
 
 
 class Context:
