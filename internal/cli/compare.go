@@ -14,7 +14,7 @@ import (
 
 func (a *app) compareCommand() *cobra.Command {
 	var opts compare.Options
-	format := compare.Formats()[0]
+	only, format := []string(nil), compare.Formats()[0]
 	cmd := &cobra.Command{
 		Use:   "compare OLD NEW",
 		Short: "Show what became faster or slower between two runs",
@@ -43,7 +43,10 @@ Exit status: 0 nothing slower or lost, 1 something is, 2 wrong usage,
 				if err != nil {
 					return usage(err)
 				}
-				sides[i] = compare.Run{Header: &r.Header, Rows: r.Latest()}
+				sides[i].Header = &r.Header
+				if sides[i].Rows, err = chosenRows(r, only, nil); err != nil {
+					return usage(err)
+				}
 			}
 			rep, err := compare.Compare(sides[0], sides[1], opts)
 			if err != nil {
@@ -63,6 +66,9 @@ Exit status: 0 nothing slower or lost, 1 something is, 2 wrong usage,
 	fl.Float64Var(&opts.Floor, "floor", compare.DefaultFloor, "smallest relative change that matters")
 	fl.Float64Var(&opts.Alpha, "alpha", compare.DefaultAlpha, "chance of any false verdict in the whole comparison")
 	fl.StringSliceVar(&opts.Ignore, "ignore", nil, "axes, variables or options that differ on purpose")
+	fl.StringArrayVar(&only, "only", nil, onlyHelp)
+	fl.StringSliceVar(&opts.Sort, "sort", nil, "order by these `COLUMNS` of the table, the first one first; -change is largest first")
+	fl.StringSliceVar(&opts.Columns, "columns", nil, "show these `COLUMNS` of the table in this order")
 	fl.StringVar(&format, "format", format, "what to print: "+strings.Join(compare.Formats(), ", "))
 	return cmd
 }

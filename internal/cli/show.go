@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/internal/bench/plan"
 	"github.com/kernbench/kernbench/internal/bench/run"
 	"github.com/kernbench/kernbench/internal/cli/request"
 	"github.com/kernbench/kernbench/internal/result/figure"
@@ -24,9 +25,12 @@ import (
 const runHelp = `RUN is a folder that a run left (out/memory). RUN@-1 is the run before the
 latest in it, RUN@ID one by its id or the start of it.`
 
+const onlyHelp = "only rows where `EXPR` holds, such as 'size>=1M && status==ok'"
+
 func (a *app) showCommand() *cobra.Command {
 	var format string
 	var plots []string
+	var only, sort, columns []string
 	var perTrial, runs bool
 	cmd := &cobra.Command{
 		Use:   "show RUN",
@@ -35,6 +39,7 @@ func (a *app) showCommand() *cobra.Command {
 		Example: fmt.Sprintf(`  %[1]s show out/memory
   %[1]s show out/memory --runs
   %[1]s show out/memory@-1 --format csv > rows.csv
+  %[1]s show out/memory --only 'size>=1M' --sort -gbps --columns op,size,gbps
   %[1]s show out/memory --plot x=size,y=gbps,by=num_ranks
   %[1]s show out/memory --format benchfmt > new.txt && benchstat old.txt new.txt`, a.name),
 		Args: arguments(1, 1, "one RUN folder such as out/memory"),
@@ -52,18 +57,21 @@ func (a *app) showCommand() *cobra.Command {
 			if _, sel, err := journal.Select(args[0]); err == nil && sel == "" {
 				r = a.bench(r.Header.Bench).View(j, r)
 			}
-			rows := r.Latest()
+			rows, err := chosenRows(r, only, sort)
+			if err != nil {
+				return usage(err)
+			}
 			for _, text := range plots {
 				if err := a.draw(j.Dir(), text, r, rows); err != nil {
 					return usage(err)
 				}
 			}
-			err = export.Write(a.stdout, format, export.Input{Header: &r.Header, Rows: rows}, export.Options{Width: a.width, PerTrial: perTrial})
+			err = export.Write(a.stdout, format, export.Input{Header: &r.Header, Rows: rows}, export.Options{Width: a.width, PerTrial: perTrial, Columns: columns})
 			if err != nil {
 				return usage(err)
 			}
-			if format == export.Default {
-				for _, n := range r.Notes {
+			for _, n := range r.Notes {
+				if format == export.Default {
 					fmt.Fprintf(a.stdout, "note: %s\n", n.Text)
 				}
 			}
@@ -72,9 +80,22 @@ func (a *app) showCommand() *cobra.Command {
 	}
 	cmd.Flags().StringVar(&format, "format", export.Default, "what to print: "+strings.Join(export.Formats(), ", "))
 	cmd.Flags().StringArrayVar(&plots, "plot", nil, "draw `x=AXIS,y=METRIC,by=AXIS` into RUN/figures (repeatable)")
+	cmd.Flags().StringArrayVar(&only, "only", nil, onlyHelp)
+	cmd.Flags().StringSliceVar(&sort, "sort", nil, "order by these `COLUMNS`, the first one first; -size is largest first")
+	cmd.Flags().StringSliceVar(&columns, "columns", nil, "show these `COLUMNS` in this order (table, markdown, csv)")
 	cmd.Flags().BoolVar(&perTrial, "per-trial", false, "one table line per trial")
 	cmd.Flags().BoolVar(&runs, "runs", false, "list the runs of the folder")
 	return cmd
+}
+
+// chosenRows are the rows that count for which the expressions hold, in order of
+// the columns.
+func chosenRows(r *journal.Run, only, sort []string) ([]journal.Row, error) {
+	rows, err := plan.Rows(only, r.Latest())
+	if err != nil {
+		return nil, err
+	}
+	return export.Sort(&r.Header, rows, sort)
 }
 
 func (a *app) draw(dir, text string, r *journal.Run, rows []journal.Row) error {

@@ -34,6 +34,9 @@ type Options struct {
 	Floor  float64  // the smallest relative change that matters
 	Alpha  float64  // the chance of any false verdict in the whole report
 	Ignore []string // axes, variables, options, num_ranks or backend that differ on purpose
+
+	Sort    []string // columns of the table to order the pairs by; "-change" is largest first
+	Columns []string // of the table, in this order; none means all
 }
 
 // Verdict is the judgement of one pair.
@@ -116,6 +119,8 @@ type Report struct {
 	Counts   map[Verdict]int `json:"counts"`
 	Pairs    []Pair          `json:"pairs"`
 	Warnings []string        `json:"warnings,omitempty"`
+
+	columns []string // Options.Columns
 }
 
 // Compare pairs the points of two runs and judges each pair.
@@ -142,7 +147,13 @@ func Compare(old, new Run, opts Options) (Report, error) {
 		report.Counts[p.Verdict]++
 	}
 	report.Warnings = warnings(old, new, points, opts)
-	return report, nil
+	for _, name := range opts.Columns {
+		if _, err := column(name); err != nil {
+			return Report{}, err
+		}
+	}
+	report.columns = opts.Columns
+	return report, report.sort(opts.Sort)
 }
 
 // ExitCode is 1 when anything is slower or lost, else 3 when anything is

@@ -398,3 +398,27 @@ func TestRanksMustAgreeWithT(t *testing.T) {
 		t.Errorf("overlapping trials are %s, p %v", p.Verdict, *p.Effect.P)
 	}
 }
+
+func TestSortAndColumns(t *testing.T) {
+	old := runOf("a", trialsOf(1, 10), trialsOf(2, 10), trialsOf(3, 10))
+	new := runOf("b", trialsOf(1, 9), trialsOf(2, 12), trialsOf(3, 11))
+	for by, want := range map[string]string{"change": "size=1 size=3 size=2", "-change": "size=2 size=3 size=1", "verdict": "size=2 size=3 size=1"} {
+		r := compare(t, old, new, Options{Sort: []string{by}, Columns: []string{"change", "point"}})
+		var got []string
+		for _, p := range r.Pairs {
+			got = append(got, point.Point(p.Point).String())
+		}
+		if strings.Join(got, " ") != want {
+			t.Errorf("by %s: %v, want %s", by, got, want)
+		}
+		var b bytes.Buffer
+		if err := r.Write(&b, "table", 0); err != nil || !strings.Contains(b.String(), " change  point\n") || strings.Contains(b.String(), "interval") {
+			t.Errorf("the table of two columns: %v\n%s", err, b.String())
+		}
+	}
+	for _, opts := range []Options{{Sort: []string{"-chnage"}}, {Columns: []string{"chnage"}}} {
+		if _, err := Compare(old, new, opts); err == nil || !strings.Contains(err.Error(), `did you mean "change"?`) {
+			t.Errorf("an unknown column gives %v", err)
+		}
+	}
+}

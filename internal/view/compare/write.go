@@ -48,6 +48,9 @@ func (r Report) Write(w io.Writer, format string, width int) error {
 		v.Remarks = append(v.Remarks, "warning: "+texttab.Plain(w))
 	}
 	v.Remarks = append(v.Remarks, r.Summary())
+	if err := chooseColumns(&v, r.columns); err != nil {
+		return err
+	}
 	return v.Write(w, format, width)
 }
 

@@ -55,6 +55,7 @@ type Column struct {
 	Unit string // of a metric
 
 	numeric   bool // aligned to the right for people
+	asked     bool // by the reader, so it is shown whatever it holds
 	aggregate bool // a line is several trials: shows their number and the spread between them
 }
 

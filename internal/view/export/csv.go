@@ -14,8 +14,11 @@ import (
 // of its own (busbw, busbw_unit) unless the metric's name says it (time_us).
 // Column.Value says how a variable that is unset differs from an empty one;
 // jsonl is the format that loses nothing at all.
-func writeCSV(w io.Writer, in Input, _ Options) error {
-	columns := Columns(in.Header, in.Rows)
+func writeCSV(w io.Writer, in Input, opts Options) error {
+	columns, err := choose(Columns(in.Header, in.Rows), opts.Columns)
+	if err != nil {
+		return err
+	}
 	record := make([]string, len(columns))
 	out := csv.NewWriter(w)
 	for i, c := range columns {

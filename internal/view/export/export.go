@@ -24,11 +24,13 @@ type Input struct {
 }
 
 // Options are the reader's wishes. They concern the formats for people (table,
-// markdown); the others always write everything.
+// markdown), and Columns csv too; the others always write everything.
 type Options struct {
 	Width    int  // columns of the terminal; 0 means no limit
 	MaxRows  int  // lines shown per table before the middle is left out; 0 means all
 	PerTrial bool // one line per trial instead of one per point
+
+	Columns []string // which to show, in this order; none means what the rows call for
 }
 
 // format is one entry of the registry. Text is buffered by Write, so a format

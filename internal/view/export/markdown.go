@@ -11,7 +11,10 @@ import (
 // writeMarkdown writes the table's content as GitHub-flavoured markdown, to be
 // pasted into a report. Width is not its business: a browser wraps.
 func writeMarkdown(w io.Writer, in Input, opts Options) error {
-	secs, all := sections(in, opts)
+	secs, all, err := sections(in, opts)
+	if err != nil {
+		return err
+	}
 	var b bytes.Buffer
 	for _, s := range secs {
 		fmt.Fprintf(&b, "**%s**", markdown(s.title))
@@ -33,7 +36,7 @@ func writeMarkdown(w io.Writer, in Input, opts Options) error {
 		}
 	}
 	b.WriteString(markdown(summary(all)) + "\n")
-	_, err := w.Write(b.Bytes())
+	_, err = w.Write(b.Bytes())
 	return err
 }
 

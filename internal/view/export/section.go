@@ -24,7 +24,7 @@ type section struct {
 
 // sections splits the rows into tables in order of first appearance. The lines
 // of all tables come back too, for the summary.
-func sections(in Input, opts Options) ([]section, []line) {
+func sections(in Input, opts Options) ([]section, []line, error) {
 	var order names
 	groups := map[string][]*journal.Row{}
 	for i := range in.Rows {
@@ -33,7 +33,10 @@ func sections(in Input, opts Options) ([]section, []line) {
 		order.add(g)
 		groups[g] = append(groups[g], r)
 	}
-	columns := Columns(in.Header, in.Rows)
+	columns, err := choose(Columns(in.Header, in.Rows), opts.Columns)
+	if err != nil {
+		return nil, nil, err
+	}
 	var out []section
 	var all []line
 	for _, g := range order.list {
@@ -41,7 +44,7 @@ func sections(in Input, opts Options) ([]section, []line) {
 		all = append(all, ls...)
 		out = append(out, newSection(g, columns, ls, opts.MaxRows))
 	}
-	return out, all
+	return out, all, nil
 }
 
 func newSection(title string, columns []Column, ls []line, maxRows int) section {
@@ -102,6 +105,9 @@ func cells(c Column, ls []line) (column []string, constant bool) {
 
 // shown decides whether a column is part of the table for people.
 func (c Column) shown(column []string, constant bool) bool {
+	if c.asked {
+		return true
+	}
 	switch c.Role {
 	case Bench, Part, Unit, Rank, Phase, Warnings:
 		return false // in the title, the heading or the reason

@@ -13,7 +13,10 @@ import (
 // writeTable writes the format for people: per bench or part one aligned table
 // under a line of what never changes, and a summary at the end.
 func writeTable(w io.Writer, in Input, opts Options) error {
-	secs, all := sections(in, opts)
+	secs, all, err := sections(in, opts)
+	if err != nil {
+		return err
+	}
 	var b bytes.Buffer
 	for _, s := range secs {
 		heading := append([]string{texttab.Plain(s.title) + ":"}, quoted(s.constants)...)
@@ -24,7 +27,7 @@ func writeTable(w io.Writer, in Input, opts Options) error {
 		b.WriteByte('\n')
 	}
 	fmt.Fprintln(&b, summary(all))
-	_, err := w.Write(b.Bytes())
+	_, err = w.Write(b.Bytes())
 	return err
 }
 

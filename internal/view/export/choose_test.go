@@ -1,0 +1,54 @@
+package export
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/kernbench/kernbench/internal/base/point"
+	"github.com/kernbench/kernbench/internal/result/journal"
+)
+
+func sizes(us ...float64) (rows []journal.Row) {
+	for i, v := range us {
+		r := journal.Row{Bench: "b", Status: journal.OK, Point: point.Point{{Name: "size", Value: point.BytesValue(int64(i))}}}
+		if v > 0 {
+			r.Metrics = map[string]float64{"time_us": v}
+		}
+		rows = append(rows, r)
+	}
+	return rows
+}
+
+func TestSort(t *testing.T) {
+	rows := sizes(30, 0, 9, 100)
+	for by, want := range map[string]string{"time_us": "[2 0 3 1]", "-time_us": "[3 0 2 1]", "-size": "[3 2 1 0]"} {
+		got, err := Sort(nil, rows, []string{by})
+		var order []int64
+		for _, r := range got {
+			v, _ := r.Point.Get("size")
+			order = append(order, v.Int())
+		}
+		if err != nil || fmt.Sprint(order) != want {
+			t.Errorf("by %s: %v (%v), want %s", by, order, err, want)
+		}
+	}
+	if _, err := Sort(nil, rows, []string{"tim_us"}); err == nil || !strings.Contains(err.Error(), `did you mean "time_us"?`) {
+		t.Errorf("an unknown column gives %v", err)
+	}
+}
+
+func TestColumnsByChoice(t *testing.T) {
+	in := Input{Rows: sizes(30, 9)}
+	if got := write(t, "csv", in, Options{Columns: []string{"time_us", "size"}}); got != "time_us,size\n30,0\n9,1\n" {
+		t.Errorf("csv has\n%s", got)
+	}
+	// A column that was asked for is shown though it never changes.
+	got := write(t, "table", in, Options{Columns: []string{"status", "size"}})
+	if !strings.Contains(got, "status  size\nok         0\nok         1\n") {
+		t.Errorf("the table is\n%s", got)
+	}
+	if err := Write(&strings.Builder{}, "table", in, Options{Columns: []string{"siez"}}); err == nil || !strings.Contains(err.Error(), `did you mean "size"?`) {
+		t.Errorf("an unknown column gives %v", err)
+	}
+}
