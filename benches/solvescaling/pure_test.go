@@ -3,6 +3,7 @@ package solvescaling
 import (
 	"encoding/json"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -67,6 +68,17 @@ func TestDerive(t *testing.T) {
 	}
 }
 
+// Every row of one rank is a baseline, also the slower one of two.
+func TestBaselineIsWhole(t *testing.T) {
+	again := made(weak, 1, 1000, 1.5, 100)
+	again.Trial = 1
+	for _, r := range derive([]journal.Row{made(weak, 1, 1000, 1, 100), again}) {
+		if r.Metrics["efficiency"] != 1 || r.Metrics["efficiency_implementation"] != 1 || r.Metrics["speedup"] != 1 {
+			t.Errorf("trial %d: %v", r.Trial, r.Metrics)
+		}
+	}
+}
+
 // What binds a row follows from its phases, and each answer can be had.
 func TestVerdict(t *testing.T) {
 	for _, c := range []struct {
@@ -75,6 +87,7 @@ func TestVerdict(t *testing.T) {
 		want   string
 	}{
 		{"bandwidth", func(map[string]float64, float64) {}, "bandwidth-bound: 16.0 GB/s by the model, 80 %"},
+		{"caches", func(m map[string]float64, _ float64) { m["triad_fraction"] = 1.6 }, "works from the caches, not from memory: 16.0 GB/s"},
 		{"own work", func(m map[string]float64, _ float64) { m["triad_fraction"] = 0.3 }, "own work"},
 		{"latency", func(m map[string]float64, us float64) {
 			for _, p := range []solve.Phase{solve.SpMV, solve.Updates} {
@@ -106,6 +119,11 @@ func TestKnee(t *testing.T) {
 	}
 	rows = derive(rows)
 	if got := knee(&rows[1], rows); !strings.Contains(got, "80 % down to 100k; 50 % down to 20k.") {
+		t.Error(got)
+	}
+	other := made(weak, 8, 8*800000, 10, 100) // of another number of ranks: no part of this knee
+	other.Point = other.Point.With(perRankAxis, point.IntValue(800000))
+	if got := knee(&rows[1], derive(append(slices.Clone(rows), other))); !strings.Contains(got, "80 % down to 100k; 50 % down to 20k.") {
 		t.Error(got)
 	}
 	if got := knee(&rows[1], rows[:4]); !strings.Contains(got, "80 % down to 400k, the fewest measured") {

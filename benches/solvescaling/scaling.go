@@ -66,6 +66,9 @@ func derive(rows []journal.Row) []journal.Row {
 			continue
 		}
 		b := base[family(r)]
+		if rowset.Ranks(r) == 1 {
+			b = r // it is what the others are held against: 100 % by definition
+		}
 		if b == nil {
 			r.Warnings = append(slices.Clip(r.Warnings), noBaseline)
 			continue

@@ -140,6 +140,10 @@ const (
 	imbalanceShare = 0.1 // of waiting for the slowest rank's arithmetic
 )
 
+// aboveMemory is the part of the triad from which the memory cannot be where the data
+// comes from; a little above is the noise of both.
+const aboveMemory = 1.1
+
 // shares are what an iteration's time goes to, as fractions.
 type shares struct{ work, imbalance, communication float64 }
 
@@ -174,6 +178,9 @@ func bound(r *journal.Row) string {
 	case s.communication >= bindingShare:
 		return fmt.Sprintf("%s it is latency-bound: %.0f %% of an iteration is messages and reductions (%s halo, %s all-reduce, %.3g reductions per iteration).",
 			what, 100*s.communication, unit.FormatMicros(comm), unit.FormatMicros(m[meanOf(solve.AllReduce)]), m["reductions_per_iteration"])
+	case m["triad_fraction"] > aboveMemory:
+		return fmt.Sprintf("%s it works from the caches, not from memory: %.1f GB/s by the model, above the triad's %.1f GB/s.",
+			what, m["gbps"], m["triad_gbps"])
 	case m["triad_fraction"] >= 0.6:
 		return fmt.Sprintf("%s it is bandwidth-bound: %.1f GB/s by the model, %.0f %% of the triad's %.1f GB/s.", what,
 			m["gbps"], 100*m["triad_fraction"], m["triad_gbps"])
@@ -190,7 +197,7 @@ func knee(last *journal.Row, rows []journal.Row) string {
 	type measurement struct{ dof, efficiency float64 }
 	var all []measurement
 	for _, r := range rowset.Good(rows) {
-		if e, ok := r.Metrics["efficiency_implementation"]; ok && rowset.Ranks(r) > 1 && sameSolve(r, last) {
+		if e, ok := r.Metrics["efficiency_implementation"]; ok && rowset.Ranks(r) == rowset.Ranks(last) && sameSolve(r, last) {
 			all = append(all, measurement{r.Metrics["dof_per_rank"], e})
 		}
 	}
