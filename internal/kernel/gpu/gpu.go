@@ -1,0 +1,154 @@
+// Package gpu holds the all-reduce kernels for NVIDIA GPUs: CUDA C++ sources, and
+// the PTX made of them once, which the driver compiles for the GPU at hand. A
+// machine needs no toolkit to run them. `make ptx` renews the PTX where nvcc is;
+// a test holds that every PTX comes from the sources beside it.
+//
+// The package says what the kernels are called and what their argument looks
+// like; package cuda of the host layer loads and starts them.
+package gpu
+
+import (
+	"crypto/sha256"
+	"embed"
+	"encoding/hex"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+
+	"github.com/kernbench/kernbench/internal/base/dtype"
+)
+
+//go:embed *.cu *.cuh ptx/*.ptx
+var files embed.FS
+
+// Any, as a number of ranks, stands for every number.
+const Any = 0
+
+// MaxRanks is the most ranks that the kernels can serve.
+const MaxRanks = 16
+
+// RanksAsBlocks, as the rank, makes one launch do the part of every rank: the
+// blocks are dealt out to them.
+const RanksAsBlocks = ^uint32(0)
+
+// FlagBytes is the memory for flags that each block of a rank needs.
+const FlagBytes = 128
+
+// Options of a launch. A barrier is dropped where there is nobody to meet, and by
+// tests that plant errors. RoundEach rounds every partial sum to the element type, in
+// the kernels for any number of ranks.
+const (
+	DropStart = 1 << iota
+	DropEnd
+	RoundEach
+)
+
+// Params is the argument of every kernel; see common.cuh, which it mirrors.
+// Pointers are device addresses, by rank.
+type Params struct {
+	In, Out, Scratch, Flags [MaxRanks]uint64
+	Count                   uint64 // elements
+	Failure                 uint64 // of a Failure in memory that the host shares
+	LimitNS                 uint64 // of one wait
+	Bias, BiasCount         uint64
+	Residual                uint64
+	Stride                  uint64 // bytes between the buffers that iterations rotate over
+	SlotBytes               uint64 // of scratch
+	Previous                uint64 // elements of the Lamport call before this launch
+	DelayNS                 uint64
+	Base                    uint64 // index of the first element in the whole vector
+	Average, Scale          float64
+	Rank, Size, Blocks      uint32
+	Epoch                   uint32
+	Iterations, Rotation    uint32
+	Options, DelayRank      uint32
+}
+
+// Failure is what the first block that waited too long says; Claimed is 2 once it
+// is complete. The host gives up a launch by setting it to [GivenUp].
+type Failure struct {
+	Claimed, Rank, Block, Phase, Peer, Epoch, Seen, _ uint32
+}
+
+// GivenUp, as Failure.Claimed, ends the waiting of all blocks.
+const GivenUp = 3
+
+// phases are what a block waited for, by number.
+var phases = []string{"", "the start of the call", "the end of the call", "the elements"}
+
+// String names the block and what it waited for.
+func (f Failure) String() string {
+	phase := "an unknown phase"
+	if int(f.Phase) < len(phases) {
+		phase = phases[f.Phase]
+	}
+	return fmt.Sprintf("block %d of rank %d waited too long for rank %d (%s, epoch %d, seen %d)", f.Block, f.Rank, f.Peer, phase, f.Epoch, f.Seen)
+}
+
+// Algorithm is a family of kernels in one PTX file.
+type Algorithm string
+
+// The algorithms.
+const (
+	OneStage Algorithm = "onestage"
+	Push     Algorithm = "push"
+	Pull     Algorithm = "pull"
+	Lamport  Algorithm = "lamport"
+)
+
+// Algorithms lists them.
+func Algorithms() []Algorithm { return []Algorithm{OneStage, Push, Pull, Lamport} }
+
+// DTypes are the element types that the kernels have.
+func DTypes() []dtype.DType { return []dtype.DType{dtype.F16, dtype.BF16, dtype.F32, dtype.F64} }
+
+// Kernel is the name of the kernel for a type and a number of ranks. Any asks for the
+// one that serves every number.
+func (a Algorithm) Kernel(d dtype.DType, ranks int) (string, error) {
+	if !slices.Contains(DTypes(), d) {
+		return "", fmt.Errorf("no %s kernel for %v", a, d)
+	}
+	if ranks < Any || ranks > MaxRanks {
+		return "", fmt.Errorf("no %s kernel for %d ranks: at most %d", a, ranks, MaxRanks)
+	}
+	count := "any"
+	if d != dtype.F64 && (ranks == 2 || ranks == 4 || ranks == 8) {
+		count = fmt.Sprint(ranks)
+	}
+	return fmt.Sprintf("%s_%v_%s", a, d, count), nil
+}
+
+// PTX is the file of an algorithm.
+func (a Algorithm) PTX() ([]byte, error) { return files.ReadFile("ptx/" + string(a) + ".ptx") }
+
+// sourcePrefix begins the line of a PTX file that says what it was made from.
+const sourcePrefix = "// source: sha256 "
+
+// SourceHash is the hash of an algorithm's sources, as its PTX must name it.
+func (a Algorithm) SourceHash() (string, error) { return sourceHash(files, a) }
+
+func sourceHash(dir fs.FS, a Algorithm) (string, error) {
+	sum := sha256.New()
+	for _, name := range []string{"common.cuh", string(a) + ".cu"} {
+		text, err := fs.ReadFile(dir, name)
+		if err != nil {
+			return "", err
+		}
+		sum.Write(text)
+	}
+	return hex.EncodeToString(sum.Sum(nil)), nil
+}
+
+// Stale says how a PTX file differs from its sources, "" when it does not.
+func stale(ptx []byte, hash string) string {
+	for line := range strings.Lines(string(ptx)) {
+		if named, ok := strings.CutPrefix(strings.TrimSpace(line), sourcePrefix); ok {
+			if named == hash {
+				return ""
+			}
+			return fmt.Sprintf("made from sources %.12s, not from %.12s", named, hash)
+		}
+	}
+	return "names no sources"
+}

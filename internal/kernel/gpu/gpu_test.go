@@ -1,0 +1,62 @@
+package gpu
+
+import (
+	"bytes"
+	"fmt"
+	"testing"
+	"unsafe"
+)
+
+// Every PTX comes from the sources beside it, has every kernel that Kernel names,
+// and asks for a version that old drivers take.
+func TestPTXIsCurrent(t *testing.T) {
+	for _, a := range Algorithms() {
+		ptx, err := a.PTX()
+		if err != nil {
+			t.Fatal(err)
+		}
+		hash, err := a.SourceHash()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if why := stale(ptx, hash); why != "" {
+			t.Errorf("%s.ptx: %s: run make ptx where nvcc is", a, why)
+		}
+		if !bytes.Contains(ptx, []byte("\n.version 8.0\n")) || !bytes.Contains(ptx, []byte("\n.target sm_80\n")) {
+			t.Errorf("%s.ptx: want .version 8.0 and .target sm_80", a)
+		}
+		for _, d := range DTypes() {
+			for ranks := 1; ranks <= MaxRanks; ranks++ {
+				name, err := a.Kernel(d, ranks)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if !bytes.Contains(ptx, fmt.Appendf(nil, ".entry %s(", name)) {
+					t.Errorf("%s.ptx has no kernel %s", a, name)
+				}
+			}
+		}
+	}
+}
+
+// The check of the hash can fail.
+func TestStalePTXIsFound(t *testing.T) {
+	if stale([]byte("//\n"+sourcePrefix+"00ff\n"), "00fe") == "" || stale([]byte(".version 8.0\n"), "00fe") == "" {
+		t.Error("a PTX of other sources passes")
+	}
+	if why := stale([]byte(sourcePrefix+"00fe\n"), "00fe"); why != "" {
+		t.Error(why)
+	}
+}
+
+// The layout in C has no padding that Go's lacks: four arrays of pointers, thirteen
+// words of 64 bits and eight of 32.
+func TestParamsLayout(t *testing.T) {
+	var p Params
+	if got, want := unsafe.Sizeof(p), uintptr(4*MaxRanks*8+13*8+8*4); got != want {
+		t.Errorf("Params has %d bytes, want %d", got, want)
+	}
+	if got, want := unsafe.Offsetof(p.Rank), uintptr(4*MaxRanks*8+13*8); got != want {
+		t.Errorf("Rank is at %d, want %d", got, want)
+	}
+}

@@ -1,0 +1,41 @@
+// Two stages by pulling: every rank sums its part of the elements into its own
+// scratch memory, and then fetches the other parts from there.
+#include "common.cuh"
+
+template <typename T, int RANKS> __device__ __forceinline__ void pull(const Params &p) {
+	Who w = who(p);
+	u32 epoch = p.epoch;
+	u64 packs = p.count / Pack<T>::N;
+	u64 first = packs * w.rank / p.size, last = packs * (w.rank + 1) / p.size;
+	u64 step = (u64)p.blocks * blockDim.x, lane = (u64)w.block * blockDim.x + threadIdx.x;
+	for (u32 call = 0; call < p.iterations; call++) {
+		if (call == 0 && !(p.options & DROP_START) && !meet(p, w, ++epoch, 1)) return;
+		delay(p, w);
+		u64 offset = (call % p.rotation) * p.stride;
+		// Two scratch halves in turn: a rank may be a call ahead of one that still fetches.
+		u64 half = (call & 1) * p.slot_bytes;
+		uint4 *mine = (uint4 *)(p.scratch[w.rank] + half);
+		reduce<T, RANKS, (RANKS == 2 ? 4 : 2)>(p, w, offset, first, last, [&](u64 i, uint4 v) { mine[i - first] = v; });
+		uint4 *out = (uint4 *)(p.out[w.rank] + offset);
+		u64 at;
+		T value;
+		bool last = tail<T>(p, w, offset, at, value); // by every rank for itself
+		if (!(p.options & DROP_END) && !meet(p, w, ++epoch, 2)) return;
+		if (last) ((T *)out)[at] = value; // now that nobody reads an input there
+		for (u32 k = 0; k < p.size; k++) {
+			u32 r = (w.rank + k) % p.size;
+			u64 from = packs * r / p.size, to = packs * (r + 1) / p.size;
+			const uint4 *theirs = (const uint4 *)(p.scratch[r] + half);
+			u64 i = from + lane;
+			for (; i + 3 * step < to; i += 4 * step) {
+				uint4 v[4];
+#pragma unroll
+				for (int u = 0; u < 4; u++) v[u] = load16(theirs + i + u * step - from);
+#pragma unroll
+				for (int u = 0; u < 4; u++) store16(out + i + u * step, v[u]);
+			}
+			for (; i < to; i += step) store16(out + i, load16(theirs + i - from));
+		}
+	}
+}
+KERNELS(pull)
