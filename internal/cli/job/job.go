@@ -81,8 +81,8 @@ func (p Process) Secret() ([]byte, error) {
 		if err != nil {
 			return nil, fmt.Errorf("reading the secret: %w", err)
 		}
-		if info.Mode()&0o004 != 0 {
-			return nil, fmt.Errorf("reading the secret: every user can read %s: chmod 600 it, and make a new one", p.SecretFile)
+		if info.Mode()&0o077 != 0 {
+			return nil, fmt.Errorf("reading the secret: other users can read or change %s: chmod 600 it, and make a new one", p.SecretFile)
 		}
 		if secret, err = os.ReadFile(p.SecretFile); err != nil {
 			return nil, fmt.Errorf("reading the secret: %w", err)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -59,7 +60,11 @@ func newCapture(path string, limit int64, wrote func(int)) (*capture, error) {
 	if path != "" {
 		var err error
 		// Appended, so that a second try of the same point does not wipe out the first one's output.
-		c.log, err = os.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o644)
+		how := os.O_WRONLY | os.O_APPEND | os.O_CREATE
+		if !strings.HasPrefix(path, "/proc/") { // a descriptor of the supervisor's; any other link may lead anywhere
+			how |= unix.O_NOFOLLOW
+		}
+		c.log, err = os.OpenFile(path, how, 0o644)
 		if err != nil {
 			return nil, fmt.Errorf("opening the log: %w", err)
 		}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -82,5 +83,17 @@ func TestStranger(t *testing.T) {
 		c.finish(20 * time.Millisecond) // returns
 		<-silent
 		unix.Close(end)
+	}
+}
+
+// A log is not written through a symbolic link.
+func TestLogNoLink(t *testing.T) {
+	log := filepath.Join(t.TempDir(), "log")
+	if err := os.Symlink(filepath.Join(t.TempDir(), "theirs"), log); err != nil {
+		t.Fatal(err)
+	}
+	if c, err := newCapture(log, 1, func(int) {}); err == nil {
+		c.abandon()
+		t.Error("a link was followed")
 	}
 }

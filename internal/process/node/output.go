@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 )
 
 const (
@@ -56,7 +57,7 @@ func openTap(rank int, stream Streams, log string, c *console) (*tap, error) {
 		if err := os.MkdirAll(filepath.Dir(log), 0o755); err != nil {
 			return nil, fmt.Errorf("making the folder for logs: %w", err)
 		}
-		if t.log, err = os.OpenFile(log, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o644); err != nil {
+		if t.log, err = os.OpenFile(log, os.O_WRONLY|os.O_APPEND|os.O_CREATE|syscall.O_NOFOLLOW, 0o644); err != nil {
 			return nil, fmt.Errorf("opening a log: %w", err)
 		}
 	}

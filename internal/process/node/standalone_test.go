@@ -176,7 +176,7 @@ func TestMuchOutput(t *testing.T) {
 func TestUsage(t *testing.T) {
 	t.Parallel()
 	open := filepath.Join(t.TempDir(), "secret")
-	if err := os.WriteFile(open, []byte("a secret for everybody to read"), 0o644); err != nil {
+	if err := os.WriteFile(open, []byte("a secret for a group to read"), 0o640); err != nil {
 		t.Fatal(err)
 	}
 	short := filepath.Join(t.TempDir(), "secret")
@@ -188,7 +188,7 @@ func TestUsage(t *testing.T) {
 		"--nproc-per-node 0 x":                   "--nproc-per-node 0: want a whole number of at least 1",
 		"--nnodes 2 x":                           "2 nodes need an address to meet at: --rdzv-endpoint",
 		"--nnodes 2 --rdzv-endpoint localhost x": "several nodes need a shared secret",
-		"--nnodes 2 --rdzv-endpoint localhost --rdzv-secret-file " + open + " x":  "every user can read",
+		"--nnodes 2 --rdzv-endpoint localhost --rdzv-secret-file " + open + " x":  "other users can read or change",
 		"--nnodes 2 --rdzv-endpoint localhost --rdzv-secret-file " + short + " x": "has 5 characters: it needs at least 16",
 		"--nnodes 2 --node-rank 2 x": "--node-rank 2: it must be 0 to 1",
 		"--standalone --nnodes 2 x":  "--standalone is for one node",

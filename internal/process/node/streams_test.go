@@ -3,6 +3,8 @@ package node
 import (
 	"bufio"
 	"bytes"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -114,4 +116,15 @@ func (c *chunked) Read(p []byte) (int, error) {
 		c.chunks = c.chunks[1:]
 	}
 	return c.rest.Read(p)
+}
+
+// A log is not written through a symbolic link.
+func TestLogNoLink(t *testing.T) {
+	log, elsewhere := filepath.Join(t.TempDir(), "rank0.out"), filepath.Join(t.TempDir(), "theirs")
+	if err := os.Symlink(elsewhere, log); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := openTap(0, Stdout, log, &console{}); err == nil {
+		t.Error("a link was followed")
+	}
 }

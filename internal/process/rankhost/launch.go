@@ -3,6 +3,7 @@ package rankhost
 import (
 	"fmt"
 	"os"
+	"syscall"
 	"time"
 
 	"github.com/kernbench/kernbench/internal/process/launch"
@@ -42,7 +43,7 @@ func newLaunch(l *Leader, spec Spec) (*Launch, error) {
 			if path == "" {
 				continue
 			}
-			f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o644)
+			f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE|syscall.O_NOFOLLOW, 0o644)
 			if err != nil {
 				r.closeLogs()
 				return nil, fmt.Errorf("opening a log: %w", err)

@@ -355,3 +355,18 @@ func TestAppendAfterClose(t *testing.T) {
 		t.Errorf("appending after Close: %v", err)
 	}
 }
+
+// A journal that is a symbolic link is not written to: in a folder of several users it may lead anywhere.
+func TestOpenNoLink(t *testing.T) {
+	dir, elsewhere := t.TempDir(), filepath.Join(t.TempDir(), "theirs")
+	if err := os.Symlink(elsewhere, filepath.Join(dir, FileName)); err != nil {
+		t.Fatal(err)
+	}
+	if w, err := Open(dir); err == nil {
+		w.Close()
+		t.Error("a link was followed")
+	}
+	if _, err := os.Stat(elsewhere); err == nil {
+		t.Error("the file that it leads to was made")
+	}
+}
