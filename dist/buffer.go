@@ -1,7 +1,11 @@
 package dist
 
 import (
+	"errors"
 	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
 	"unsafe"
 
 	"github.com/kernbench/kernbench/internal/base/dtype"
@@ -158,4 +162,56 @@ func (b Buffer) distance(other Buffer) (bytes int, overlap bool) {
 		bytes = int(uintptr(b.data) - uintptr(other.data))
 	}
 	return bytes, bytes < other.count*other.dtype.Size() && -bytes < b.count*b.dtype.Size()
+}
+
+// allocation is memory that [Group.Alloc] gave.
+type allocation struct {
+	Buffer
+	freed atomic.Bool
+}
+
+var errFreed = errors.New("in or out is memory that was freed")
+
+// gone tells whether it was freed; memory that no group gave, nil, never is.
+func (a *allocation) gone() bool { return a != nil && a.freed.Load() }
+
+func (a *allocation) holds(b Buffer) bool {
+	if b.memory == nil {
+		return false
+	}
+	if _, far := a.memory.(DeviceMemory); far {
+		return a.memory == b.memory
+	}
+	_, overlap := b.distance(a.Buffer)
+	return overlap
+}
+
+// allocations are those of a group, also freed ones whose memory was not given again.
+type allocations struct {
+	mu   sync.Mutex
+	list []*allocation
+}
+
+func (l *allocations) allocated(b Buffer) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.list = slices.DeleteFunc(l.list, func(a *allocation) bool { return a.freed.Load() && a.holds(b) })
+	l.list = append(l.list, &allocation{Buffer: b})
+}
+
+func (l *allocations) freed(b Buffer) {
+	if a := l.find(b); a != nil {
+		a.freed.Store(true)
+	}
+}
+
+func (l *allocations) find(b Buffer) *allocation {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, a := range l.list {
+		if a.holds(b) {
+			return a
+		}
+	}
+	return nil
 }

@@ -15,6 +15,7 @@ type Group struct {
 	collectives *stream
 	sends       []*stream // by peer
 	recvs       []*stream
+	memory      allocations // by Alloc
 	closed      bool
 }
 
@@ -56,15 +57,24 @@ func (g *Group) Alloc(d DType, count int) (Buffer, error) {
 		return Buffer{}, fmt.Errorf("allocating %d elements of %v: want a type and 0 or more", count, d)
 	}
 	g.collectives.drain()
-	return g.engine.Alloc(d, count)
+	b, err := g.engine.Alloc(d, count)
+	if err == nil {
+		g.memory.allocated(b)
+	}
+	return b, err
 }
 
-// Free gives back a buffer that Alloc gave. It must not be in use by any rank.
+// Free gives back a buffer that Alloc gave. It must not be in use by any rank: a call
+// that is made with it all the same, prepared before or not, fails the group.
 func (g *Group) Free(b Buffer) error {
 	if g.closed {
 		return ErrClosed
 	}
-	return g.engine.Free(b)
+	if err := g.engine.Free(b); err != nil {
+		return err
+	}
+	g.memory.freed(b)
+	return nil
 }
 
 // Split cuts the group by color: ranks of equal color form a new group, ordered
@@ -94,11 +104,17 @@ func (g *Group) Prepare(c Call) (*Op, error) {
 	if err != nil {
 		return nil, err
 	}
+	in, out := g.memory.find(p.In), g.memory.find(p.Out)
+	if in.gone() || out.gone() {
+		return nil, fmt.Errorf("%v: %w", p, errFreed)
+	}
 	run, err := g.engine.Prepare(p)
 	if err != nil {
 		return nil, fmt.Errorf("preparing %v: %w", p, err)
 	}
-	return newOp(p, run, g.streamOf(p)), nil
+	op := newOp(p, run, g.streamOf(p))
+	op.in, op.out, op.group = in, out, g
+	return op, nil
 }
 
 // streamOf says which calls keep order with one another: collectives, and the
@@ -152,9 +168,15 @@ func (g *Group) prepare(c Call, options []Option) (*Op, error) {
 	}
 	op, err := g.Prepare(c)
 	if err != nil && !g.closed {
-		g.engine.Refuse(err)
+		return nil, g.refuse(err)
 	}
 	return op, err
+}
+
+// refuse fails the group because of a call that this rank cannot make.
+func (g *Group) refuse(err error) error {
+	g.engine.Refuse(err)
+	return &MisuseError{Text: fmt.Sprintf("rank %d cannot make its call: %v", g.Rank(), err), cause: err}
 }
 
 // The operations as methods. Each prepares the call anew: a loop should call
@@ -231,10 +253,16 @@ func (g *Group) AllReduceAsync(out, in Buffer, r Reduction, options ...Option) (
 	return g.start(Call{Op: AllReduce, In: in, Out: out, Reduction: r}, options)
 }
 
-// MisuseError says that ranks did not call the same thing, and names both sides.
-type MisuseError struct{ Text string }
+// MisuseError says that ranks did not call the same thing, and names both sides; or
+// that a rank cannot make its call at all, and names it.
+type MisuseError struct {
+	Text  string
+	cause error
+}
 
 func (e *MisuseError) Error() string { return e.Text }
+
+func (e *MisuseError) Unwrap() error { return e.cause }
 
 // PeerError says that a rank is dead, has left or does not come.
 type PeerError struct {

@@ -2,6 +2,7 @@ package dist
 
 import (
 	"errors"
+	"fmt"
 	"sync"
 	"sync/atomic"
 )
@@ -12,6 +13,9 @@ type Op struct {
 	stream *stream
 	plan   Plan
 	handle Handle
+
+	group   *Group
+	in, out *allocation // nil: memory that no group gave
 }
 
 // Handle is a started Op.
@@ -36,6 +40,14 @@ func (o *Op) Plan() Plan { return o.plan }
 func (o *Op) Run() error {
 	if o.stream.pending.Load() != 0 {
 		return o.Start().Wait()
+	}
+	return o.perform()
+}
+
+// perform runs the call, unless its memory is no longer there.
+func (o *Op) perform() error {
+	if o.in.gone() || o.out.gone() {
+		return o.group.refuse(fmt.Errorf("%v: %w", o.plan, errFreed))
 	}
 	return o.run()
 }
@@ -109,7 +121,7 @@ func (s *stream) work() {
 		s.queue = append(s.queue[:0], s.queue[1:]...)
 		s.mu.Unlock()
 
-		o.handle.err = o.run()
+		o.handle.err = o.perform()
 		s.pending.Add(-1)
 		o.handle.done <- struct{}{}
 	}

@@ -35,6 +35,9 @@ func (p Plan) String() string {
 	case p.Op == Recv:
 		s += fmt.Sprintf(" from rank %d", p.Peer)
 	}
+	if e := p.Epilogue; e != nil && e.Scale != 0 && e.Scale != 1 { // bias and residual are local
+		s += fmt.Sprintf(" times %v", e.Scale)
+	}
 	return s
 }
 

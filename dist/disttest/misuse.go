@@ -53,6 +53,9 @@ func mistakes() []mistake {
 		{"chunk", sumOf[float32](5000, dist.Chunk(100)), sumOf[float32](5000, dist.Chunk(1000)), []string{"100", "1000"}, nil},
 		{"codec", sumOf[float32](8, dist.WithCodec(identity{1})), sumOf[float32](8, dist.WithCodec(int8Scaled{})), []string{"identity1", "int8"},
 			coded},
+		{"scale", scaledSum(0.5), scaledSum(0.25), []string{"times 0.5", "times 0.25"}, func(c dist.Capabilities) bool { return c.Epilogue }},
+		{"freed memory", freedSum(false, false), freedSum(true, false), []string{"freed"}, shared},
+		{"memory freed after preparing", freedSum(false, true), freedSum(true, true), []string{"freed"}, shared},
 		{"order", func(g *dist.Group) error { return errors.Join(sum8(g), barrier(g)) },
 			func(g *dist.Group) error { return errors.Join(barrier(g), sum8(g)) }, []string{"allreduce", "barrier"}, nil},
 		{"alloc", func(g *dist.Group) error { _, err := g.Alloc(dist.F32, 10); return err },
@@ -62,6 +65,41 @@ func mistakes() []mistake {
 			func(g *dist.Group) error { return repeat(g, 100, sum8, sumOf[float32](7)) }, []string{"8 f32", "7 f32", "101"}, nil},
 	}
 }
+
+func scaledSum(scale float64) func(g *dist.Group) error {
+	return func(g *dist.Group) error {
+		b := dist.Of(make([]float32, 8))
+		return g.AllReduce(b, b, dist.Sum, dist.WithEpilogue(dist.Epilogue{Scale: scale}))
+	}
+}
+
+// freedSum adds up in symmetric memory, which it has freed before or not, by a call that
+// was prepared before that or not.
+func freedSum(free, prepared bool) func(g *dist.Group) error {
+	return func(g *dist.Group) error {
+		b, err := g.Alloc(dist.F32, 8)
+		if err != nil {
+			return err
+		}
+		run := func() error { return g.AllReduce(b, b, dist.Sum) }
+		if prepared {
+			op, err := g.Prepare(dist.Call{Op: dist.AllReduce, In: b, Out: b})
+			if err != nil {
+				return err
+			}
+			run = op.Run
+		}
+		if free {
+			if err := g.Free(b); err != nil {
+				return err
+			}
+		}
+		return run()
+	}
+}
+
+// shared tells whether there is symmetric memory.
+func shared(c dist.Capabilities) bool { return c.Symmetric }
 
 // closing closes a group that is not used, for a reason.
 func closing(groups []*dist.Group, reason error) error {
@@ -155,8 +193,9 @@ func (s Suite) refused() error {
 	}
 	for _, g := range groups {
 		r, err := g.Rank(), got[g.Rank()]
-		if err == nil || !strings.Contains(err.Error(), "out has 5 elements") {
-			return fmt.Errorf("rank %d got %v, want an error about the 5 elements of rank 1's out", r, err)
+		var misuse *dist.MisuseError
+		if !errors.As(err, &misuse) || !strings.Contains(err.Error(), "out has 5 elements") || !strings.Contains(err.Error(), "rank 1 cannot") {
+			return fmt.Errorf("rank %d got %v, want a MisuseError about the 5 elements of rank 1's out", r, err)
 		}
 		if r == 0 && !strings.Contains(err.Error(), "rank 0 calls allreduce of 8 f32") {
 			return fmt.Errorf("rank 0 got %q, which does not say what it calls itself", err)
