@@ -125,6 +125,7 @@ type DeclaredOption struct {
 	Help    string
 	Choices []string // the allowed texts; empty means any
 	Above0  bool     // a number that must be positive
+	From0   bool     // a number that must not be negative
 	File    bool     // the value names a file: recorded with its SHA-256
 }
 

@@ -15,6 +15,16 @@ func Option(name string, kind Kind, def, help string) Clause {
 	}
 }
 
+// Quantity declares an option that is a real number of 0 or more.
+func Quantity(name, def, help string) Clause {
+	return func(d *declaration) {
+		Option(name, point.Float, def, help)(d)
+		if n := len(d.bench.Options); n > 0 {
+			d.bench.Options[n-1].From0 = true
+		}
+	}
+}
+
 // SecondsOption is the name of the option that [Seconds] declares.
 const SecondsOption = "seconds"
 

@@ -55,7 +55,7 @@ against and target-gbps say what another curve, or a bus bandwidth, would give.
 		bench.Option("algorithm", bench.KindString, model.BestAlgorithm,
 			"algorithm of a RUN's or file's curve; best is the fastest at each size"),
 		bench.Option("against", bench.KindString, "trtllm-h200", "curve to compare with: what it would give instead; - for none"),
-		bench.Option("target-gbps", bench.KindFloat, "0", "bus bandwidth to aim at: what it would give; 0 for none"),
+		bench.Quantity("target-gbps", "0", "bus bandwidth to aim at: what it would give; 0 for none"),
 		bench.Metric("time_us", "us", "lower"),
 		bench.Metric("share_pct", "%", "lower"),
 		bench.Metric("each_us", "us", "lower"),

@@ -178,3 +178,11 @@ func TestViews(t *testing.T) {
 		t.Errorf("what is missing is not told: %s", s[0].Text)
 	}
 }
+
+// A bus bandwidth below 0 is a mistake of the user's, not "none".
+func TestTargetBelowZero(t *testing.T) {
+	_, err := plan.Make(Bench(), plan.Request{Backend: "cpu", Seed: 1, Options: []plan.Assign{{Name: "target-gbps", Text: "-5"}}})
+	if err == nil || !strings.Contains(err.Error(), "target-gbps: -5: want a number of 0 or more") {
+		t.Errorf("%v", err)
+	}
+}

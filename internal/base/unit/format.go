@@ -100,6 +100,16 @@ func climb(v float64, ladder []step) (number, name string) {
 	return FormatSig(scaled, digits), chosen.name
 }
 
+// FormatMetric writes a metric for people: four digits are a hundred times finer than
+// what a measurement can tell. A whole number is a count, such as 16384 bytes, and
+// stays what it is.
+func FormatMetric(v float64) string {
+	if v == math.Trunc(v) && math.Abs(v) < 1<<53 {
+		return strconv.FormatFloat(v, 'f', 0, 64)
+	}
+	return FormatSig(v, 4)
+}
+
 // FormatBytesApprox writes a size to three digits in binary multiples ("1.5Ki",
 // "683Mi"), for axis ticks and prose; FormatBytes is the exact one.
 func FormatBytesApprox(v float64) string {

@@ -38,6 +38,15 @@ func TestFormatBytesRoundTrip(t *testing.T) {
 	})
 }
 
+// Measured numbers are rounded, counts are not.
+func TestFormatMetric(t *testing.T) {
+	for v, want := range map[float64]string{16384: "16384", 0: "0", -16385: "-16385", 12.3456: "12.35", 16384.5: "16380", 1e300: FormatSig(1e300, 4)} {
+		if got := FormatMetric(v); got != want {
+			t.Errorf("FormatMetric(%v) = %q, want %q", v, got, want)
+		}
+	}
+}
+
 func TestFormatSig(t *testing.T) {
 	tests := []struct {
 		v      float64

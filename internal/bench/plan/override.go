@@ -209,6 +209,10 @@ func options(b *bench.Bench, given []Assign) (point.Point, error) {
 			errs = append(errs, fmt.Errorf("option %s: %s: want a number above 0", a.Name, a.Text))
 			continue
 		}
+		if o.From0 && !(v.Float() >= 0) {
+			errs = append(errs, fmt.Errorf("option %s: %s: want a number of 0 or more", a.Name, a.Text))
+			continue
+		}
 		out = out.With(a.Name, v)
 	}
 	return out, errors.Join(errs...)

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/kernbench/kernbench/internal/base/point"
-	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/view/rowkey"
 )
@@ -350,10 +349,6 @@ func exact(v float64) string {
 	}
 	return strconv.FormatFloat(v, 'f', -1, 64)
 }
-
-// rounded is a number for people: four digits are a hundred times finer than
-// what a measurement can tell.
-func rounded(v float64) string { return unit.FormatSig(v, 4) }
 
 // spreadOf is the half-width of the 95 % interval of a row's metric, in per
 // cent of its median.

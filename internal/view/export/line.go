@@ -9,6 +9,7 @@ import (
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/base/stats"
 	"github.com/kernbench/kernbench/internal/base/texttab"
+	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/view/rowkey"
 )
@@ -181,7 +182,7 @@ func (c Column) text(l line) string {
 		return strconv.Itoa(n)
 	case Metric:
 		if v, ok := l.median(c.Key); ok {
-			return rounded(v)
+			return unit.FormatMetric(v)
 		}
 		return ""
 	case Spread:
@@ -190,7 +191,7 @@ func (c Column) text(l line) string {
 		}
 		return l.spread(c.Key)
 	case Limit:
-		return mapped(r.Limits, c.Key, rounded)
+		return mapped(r.Limits, c.Key, unit.FormatMetric)
 	}
 	return texttab.Plain(c.Value(r))
 }

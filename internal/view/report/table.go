@@ -158,7 +158,7 @@ func cellOf(c export.Column, r *journal.Row) cell {
 		if err != nil {
 			break
 		}
-		out.Text = unit.FormatSig(v, 4)
+		out.Text = unit.FormatMetric(v)
 		if c.Role == export.Spread {
 			out.Text = strconv.FormatFloat(v, 'f', 1, 64) + "%"
 		}

@@ -174,7 +174,7 @@ func metricText(v float64, u string) string {
 	if u == "us" {
 		return unit.FormatMicros(v)
 	}
-	return strings.TrimSpace(unit.FormatSig(v, 4) + " " + u)
+	return strings.TrimSpace(unit.FormatMetric(v) + " " + u)
 }
 
 func warned(rows []journal.Row) (n int) {
