@@ -142,7 +142,12 @@ func (e *engine) freeSlots() error {
 }
 
 // agree returns once all ranks are known to make this call.
-func (e *engine) agree(l *shm.Label) error { return outward(e.agreement.Agree(l)) }
+func (e *engine) agree(l *shm.Label) error {
+	if err := e.agreement.Agree(l); err != nil {
+		return outward(err) // which allocates
+	}
+	return nil
+}
 
 // Refuse fails the group because this rank cannot make its call.
 func (e *engine) Refuse(reason error) {

@@ -24,7 +24,12 @@ func meetLocal(ctx context.Context, m meeting) (coordinator, error) {
 	return localCoordinator{a}, nil
 }
 
-func (b localCoordinator) agree(l *label) error { return outward(b.Agree(l.here)) }
+func (b localCoordinator) agree(l *label) error {
+	if err := b.Agree(l.here); err != nil {
+		return outward(err) // which allocates
+	}
+	return nil
+}
 
 func (b localCoordinator) watch(peer int, doing string) (*shm.Failure, error) {
 	if b.Failed() {

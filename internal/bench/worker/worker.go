@@ -114,8 +114,14 @@ func (w *worker) run() (err error) {
 		defer w.script.Close()
 		ready.Env = w.script.Environ()
 	}
-	if err := w.conn.Send(message{Ready: ready}); err != nil || ready.Error != "" {
+	if err := w.conn.Send(message{Ready: ready}); err != nil {
 		return errors.Join(err, errors.New(ready.Error))
+	}
+	if ready.Error != "" {
+		// The supervisor ends this process once it has read that. News of an exit could
+		// overtake the message.
+		time.Sleep(connection.Silence)
+		return errors.New(ready.Error)
 	}
 	for order := range w.orders {
 		if order.Quit {

@@ -10,6 +10,7 @@ import (
 	mathrand "math/rand/v2"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -180,6 +181,9 @@ func TestCampaign(t *testing.T) {
 
 // TestSeldom injects what the campaign draws seldom, in every shape.
 func TestSeldom(t *testing.T) {
+	// A test that is itself run under nohup starts programs that ignore hang-ups, unless it
+	// does not.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
 	for _, f := range faults {
 		for _, sh := range shapes {
 			drawn := injection{shape: sh, fault: f}
