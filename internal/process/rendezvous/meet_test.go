@@ -159,7 +159,7 @@ func TestRefused(t *testing.T) {
 		t.Errorf("another job: %+v", e)
 	}
 	e := next(t, host)
-	for _, want := range []string{"1 of 2 nodes joined within 8s", "missing: 1 more", "refused: 127.0.0.1: the secrets differ", `--rdzv-id is "other" here`} {
+	for _, want := range []string{"1 of 2 nodes joined within 8s", "missing: 1 more", "; refused: ", "127.0.0.1: the secrets differ", `--rdzv-id is "other" here`} {
 		if !strings.Contains(e.Refused, want) {
 			t.Errorf("the host got %q, want %q in it", e.Refused, want)
 		}
