@@ -80,7 +80,6 @@ func (s Suite) Cases() []Case {
 			func(c dist.Capabilities) bool { return c.Epilogue }}, epilogues)
 		add("codec", needs{ops(dist.AllReduce, dist.AllGather), types(dist.F32, dist.BF16), "codecs", coded}, codecs)
 		add("subgroups", needs{ops: ops(dist.AllReduce, dist.AllGather), types: types(dist.I32, dist.I64)}, subgroups)
-		add("again", needs{ops: ops(dist.AllReduce), types: types(dist.F32)}, again)
 		add("async", needs{ops: ops(dist.AllReduce), types: types(dist.I64, dist.F64)}, async)
 		add("messages", needs{ops: ops(dist.Send, dist.Recv, dist.AllReduce), types: types(dist.I32, dist.U8)}, messages)
 		add("memory", needs{ops(dist.AllReduce), types(dist.F32), "symmetric memory",
