@@ -60,6 +60,7 @@ func Main(benches []*bench.Bench) int {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), ends...)
 	defer stop()
+	launch.CatchUserSignals()
 	// A second Ctrl-C ends the program at once; its workers follow.
 	context.AfterFunc(ctx, stop)
 	a := &app{

@@ -32,6 +32,7 @@ type launchFlags struct {
 	secretFile     string
 	joinTimeout    time.Duration
 	heartbeat      time.Duration
+	grace          time.Duration
 	iface, addr    string
 	masterPort     int
 	maxRestarts    int
@@ -82,6 +83,7 @@ stopped rank, missing nodes); 2 wrong usage, 130 interrupted.`,
 	fl.StringVar(&f.secretFile, "rdzv-secret-file", "", "`FILE` with the secret of the rendezvous (default: the variable "+job.SecretVar+")")
 	fl.DurationVar(&f.joinTimeout, "join-timeout", rendezvous.DefaultJoinTimeout, "how long to wait for all nodes")
 	fl.DurationVar(&f.heartbeat, "heartbeat", rendezvous.DefaultHeartbeat, "how long a node may be silent, or a rank stopped, before it counts as dead")
+	fl.DurationVar(&f.grace, "grace", node.DefaultGrace, "time between SIGTERM and SIGKILL when the job ends early, for a checkpoint")
 	fl.StringVar(&f.iface, "interface", "", "network interface to be reached by; sets NCCL_SOCKET_IFNAME and GLOO_SOCKET_IFNAME")
 	fl.StringVar(&f.addr, "local-addr", "", "address to be reached by (default: the one that reaches the rendezvous)")
 	fl.IntVar(&f.masterPort, "master-port", 0, "MASTER_PORT of the ranks (default: a free one)")
@@ -136,11 +138,12 @@ func (a *app) launchSpec(f launchFlags) (cfg rendezvous.Config, spec node.Spec, 
 	}
 	cfg = rendezvous.Config{
 		Endpoint: f.endpoint, ID: f.id, Nodes: f.nodes, Procs: f.procs, Node: f.nodeRank, MaxRestarts: f.maxRestarts,
-		JoinTimeout: f.joinTimeout, Heartbeat: f.heartbeat, Host: host, LocalAddr: f.addr,
+		JoinTimeout: f.joinTimeout, Heartbeat: f.heartbeat, Grace: f.grace, Host: host, LocalAddr: f.addr,
 	}
 	spec = node.Spec{
 		Environ: a.environ, ID: f.id, Procs: f.procs, MaxRestarts: f.maxRestarts, Threads: f.threads,
 		Bind: cores.Bind(f.bind), Cores: cores.Allowed(), Interface: f.iface, MasterPort: f.masterPort, Heartbeat: f.heartbeat,
+		Grace:  f.grace,
 		Stdout: a.stdout, Stderr: a.stderr,
 		Restarting: func(round int, why rendezvous.Failure) {
 			fmt.Fprintf(a.stderr, "%s: restart %d of %d: %v\n", a.name, round, f.maxRestarts, why)
@@ -181,6 +184,8 @@ func (f launchFlags) check() error {
 		return fmt.Errorf("--node-rank %d: it must be 0 to %d (--nnodes - 1)", f.nodeRank, f.nodes-1)
 	case f.masterPort < 0 || f.masterPort > 65535:
 		return fmt.Errorf("--master-port %d is not a port", f.masterPort)
+	case f.grace <= 0:
+		return fmt.Errorf("--grace %v: want a time above 0, such as 30s", f.grace)
 	case f.standalone && f.nodes > 1:
 		return fmt.Errorf("--standalone is for one node, --nnodes is %d", f.nodes)
 	case f.nodes > 1 && f.endpoint == "":

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"syscall"
 	"time"
 
 	"github.com/kernbench/kernbench/internal/bench/plan"
@@ -41,6 +42,7 @@ type processSpec struct {
 	files         []*os.File
 	watch         []string
 	stopOnFailure bool
+	passOn        []syscall.Signal
 }
 
 // joined reports whether the group's processes are the ranks of a joined job.
@@ -63,7 +65,7 @@ func (s *runSlot) start(ctx context.Context, g *plan.Group, p processSpec) (laun
 		return nil, err
 	}
 	l, err := s.agent.Launch(ctx, launch.Spec{
-		Procs: procs, WatchEnv: p.watch, StopOnFailure: p.stopOnFailure,
+		Procs: procs, WatchEnv: p.watch, StopOnFailure: p.stopOnFailure, Grace: s.opts.Grace, PassOn: p.passOn,
 		Launchers: s.opts.Launcher != nil, Recall: s.opts.Launcher.recall(),
 	})
 	if err != nil {
@@ -78,7 +80,7 @@ func (s *runSlot) startJoined(ctx context.Context, g *plan.Group, p processSpec)
 	if err != nil {
 		return nil, err
 	}
-	spec := rankhost.Spec{WatchEnv: p.watch, StopOnFailure: p.stopOnFailure}
+	spec := rankhost.Spec{WatchEnv: p.watch, StopOnFailure: p.stopOnFailure, Grace: s.opts.Grace, PassOn: p.passOn}
 	set := variables(g, p.extra)
 	for rank := range g.Ranks {
 		proc := rankhost.Proc{

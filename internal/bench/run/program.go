@@ -62,7 +62,8 @@ func (s *runSlot) oneProgram(ctx context.Context, g *plan.Group, t plan.Task) ([
 	if err != nil {
 		return failed(journal.Failed, "start", err.Error())
 	}
-	l, err := s.start(ctx, g, processSpec{logs: path, argv: argv, dir: cmd.Dir, watch: envNames(t.Env), stopOnFailure: true})
+	l, err := s.start(ctx, g, processSpec{logs: path, argv: argv, dir: cmd.Dir, watch: envNames(t.Env), stopOnFailure: true,
+		passOn: launch.UserSignals})
 	if err != nil {
 		if ctx.Err() != nil {
 			return nil, ctx.Err()

@@ -28,6 +28,7 @@ type Options struct {
 	Argv     []string      // the command line, for the record
 	Environ  []string      // the environment that workers inherit from
 	Timeout  time.Duration // per point and trial; 0: as declared
+	Grace    time.Duration // between SIGTERM and SIGKILL; 0 is launch.DefaultGrace
 	Retries  int           // attempts after a failed one
 	FailFast bool          // stop after the first failed row
 	Resume   bool          // continue the folder's latest run

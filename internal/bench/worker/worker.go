@@ -19,6 +19,7 @@ import (
 	"github.com/kernbench/kernbench/internal/comm/syncgroup"
 	"github.com/kernbench/kernbench/internal/host/jobenv"
 	"github.com/kernbench/kernbench/internal/process/connection"
+	"github.com/kernbench/kernbench/internal/process/launch"
 )
 
 // Maybe makes this process a worker if its environment says so, and then
@@ -32,6 +33,7 @@ func Maybe(benches []*bench.Bench) (exitCode int, isWorker bool) {
 	if addr == "" {
 		return 0, false
 	}
+	launch.CatchUserSignals()
 	w := &worker{benches: benches, addr: addr, token: os.Getenv(tokenVar), sync: os.Getenv(syncVar)}
 	w.findRank(os.Environ())
 	for _, name := range []string{addrVar, tokenVar, syncVar} {

@@ -13,6 +13,7 @@ import (
 	"github.com/kernbench/kernbench/internal/bench/plan"
 	"github.com/kernbench/kernbench/internal/cli/job"
 	"github.com/kernbench/kernbench/internal/host/cores"
+	"github.com/kernbench/kernbench/internal/process/launch"
 	"github.com/kernbench/kernbench/internal/view/export"
 )
 
@@ -33,6 +34,7 @@ type Flags struct {
 	Seed           uint64
 	Trials         int
 	Timeout        time.Duration
+	Grace          time.Duration
 	Retries        int
 	FailFast       bool
 	Resume         bool
@@ -68,6 +70,7 @@ func (f *Flags) Declare(fl *pflag.FlagSet, program string) {
 	fl.Uint64Var(&f.Seed, "seed", 1, "seed of inputs and of the order of trials")
 	fl.IntVar(&f.Trials, "trials", 0, "repeat every launch N times, interleaved (default: the bench's own, else 1)")
 	fl.DurationVar(&f.Timeout, "timeout", 0, "time limit per point and trial (default: the bench's own, else 2m)")
+	fl.DurationVar(&f.Grace, "grace", launch.DefaultGrace, "time between SIGTERM and SIGKILL for a program that is ended early")
 	fl.IntVar(&f.Retries, "retries", 0, "more attempts after a failure")
 	fl.BoolVar(&f.FailFast, "fail-fast", false, "stop after the first failed row")
 	fl.BoolVar(&f.Resume, "resume", false, "continue the folder's latest run: run what is missing, retry failed points once")
@@ -95,6 +98,8 @@ func (f *Flags) check() error {
 		return errors.New("--retry-failed goes with --resume: a new run has nothing to retry (--retries is for its own failures)")
 	case f.Timeout < 0:
 		return fmt.Errorf("--timeout %v: a time cannot be negative", f.Timeout)
+	case f.Grace <= 0:
+		return fmt.Errorf("--grace %v: want a time above 0, such as 30s", f.Grace)
 	case !slices.Contains(export.Formats(), f.Format):
 		return suggest.Unknown("format", f.Format, export.Formats())
 	case !slices.Contains(cores.Binds(), f.Bind):

@@ -35,6 +35,7 @@ type agent struct {
 	reaper    *reaper
 	launches  chan launchJob
 	stops     chan stopRequest
+	signals   chan signalRequest
 	gone      chan struct{} // closed when there is nobody left to work for
 	leave     func()        // closes gone
 	survivors []int
@@ -66,13 +67,14 @@ func serve(token string) error {
 	a := &agent{
 		conn: conn, reaper: newReaper(), launches: make(chan launchJob),
 		// One stop comes per launch, but one may wait here that crossed the end of the launch before.
-		stops: make(chan stopRequest, 4), gone: make(chan struct{}),
+		stops: make(chan stopRequest, 4), signals: make(chan signalRequest), gone: make(chan struct{}),
 	}
 	a.leave = sync.OnceFunc(func() { close(a.gone) })
 	// Told to end by somebody else. Caught, not ignored: what is ignored would be ignored by the ranks too.
 	quit := make(chan os.Signal, 1)
 	signal.Notify(quit, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
 	go func() { <-quit; a.leave() }()
+	CatchUserSignals()
 	go a.reaper.run()
 	a.tell(reply{Hello: &hello{Token: token}})
 	go a.listen()
@@ -81,6 +83,7 @@ func serve(token string) error {
 		case job := <-a.launches:
 			a.runLaunch(job)
 		case <-a.stops: // its launch has ended
+		case <-a.signals:
 		case <-a.gone:
 			if len(a.survivors) > 0 {
 				return fmt.Errorf("processes %v could not be killed", a.survivors)
@@ -117,6 +120,12 @@ func (a *agent) listen() {
 		case r.Stop != nil:
 			select {
 			case a.stops <- *r.Stop:
+			case <-a.gone:
+				return
+			}
+		case r.Signal != nil:
+			select {
+			case a.signals <- *r.Signal:
 			case <-a.gone:
 				return
 			}

@@ -28,7 +28,8 @@ import (
 var ErrLost = errors.New("the launch agent died")
 
 const (
-	// DefaultGrace is the time between asking a process to end and killing it.
+	// DefaultGrace is the time between asking a process to end and killing it. Nobody waits longer for a stack dump, or
+	// once the supervisor has gone.
 	DefaultGrace = 2 * time.Second
 	// DefaultLogLimit is how many bytes of one stream are kept in its log file.
 	DefaultLogLimit = 256 << 20
@@ -57,6 +58,9 @@ type Spec struct {
 	Grace         time.Duration // 0 is DefaultGrace
 	LogLimit      int64         // bytes kept per stream; 0 is DefaultLogLimit
 	StopOnFailure bool          // stop the others when one process fails
+	// PassOn are signals that the processes get when this one gets them, such as the one by which a batch system announces
+	// the end of its job. Their descendants do not: the default of most signals is to kill.
+	PassOn []syscall.Signal
 	// StoppedLimit, if not 0, is how long the supervisor may stand still (SIGSTOP) before the launch is stopped: others,
 	// who depend on its answers, have given it up by then.
 	StoppedLimit time.Duration

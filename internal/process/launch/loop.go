@@ -160,6 +160,10 @@ func (c *launchLoop) follow() {
 			if stop.ID == c.job.ID {
 				c.stop(stop.Reason, stop.Dump)
 			}
+		case s := <-c.signals:
+			if s.ID == c.job.ID {
+				c.signalRanks(s.Signal)
+			}
 		case <-gone:
 			gone = nil
 			c.abandon()
@@ -251,16 +255,14 @@ func (c *launchLoop) enter(s stage) {
 	case settling:
 		wait = c.job.Settle
 	case dumping:
-		for _, r := range c.ranks {
-			if p, ok := readProcess(r.pid); ok && p.parent == os.Getpid() && r.exit == nil {
-				p.signal(unix.SIGQUIT)
-			}
-		}
+		wait = min(wait, DefaultGrace)
+		c.signalRanks(unix.SIGQUIT)
 	case terminating:
 		tree := descendants(os.Getpid())
 		c.countLeftovers(tree)
 		for _, p := range tree {
 			p.signal(unix.SIGTERM)
+			p.signal(unix.SIGCONT) // what stands still hears nothing
 		}
 	case killing:
 		if c.stage != killing {
@@ -275,6 +277,15 @@ func (c *launchLoop) enter(s stage) {
 	}
 	c.stage = s
 	c.deadline = time.After(wait)
+}
+
+// signalRanks sends a signal to the processes of the launch, but not to their descendants.
+func (c *launchLoop) signalRanks(sig syscall.Signal) {
+	for _, r := range c.ranks {
+		if p, ok := readProcess(r.pid); ok && p.parent == os.Getpid() && r.exit == nil {
+			p.signal(sig)
+		}
+	}
 }
 
 // recall ends what launchers that are about to be killed have elsewhere. Here only the reaper may wait for a child.

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -17,6 +18,7 @@ type request struct {
 	Files  int            `json:"files,omitempty"` // this many descriptors come with this frame
 	Launch *launchRequest `json:"launch,omitempty"`
 	Stop   *stopRequest   `json:"stop,omitempty"`
+	Signal *signalRequest `json:"signal,omitempty"`
 }
 
 // reply is a frame from the agent to the supervisor: exactly one field is set.
@@ -64,6 +66,12 @@ type stopRequest struct {
 	ID     int    `json:"id"`
 	Reason string `json:"reason"`
 	Dump   bool   `json:"dump,omitempty"`
+}
+
+// signalRequest is a signal for every process of its launch.
+type signalRequest struct {
+	ID     int            `json:"id"`
+	Signal syscall.Signal `json:"signal"`
 }
 
 // Texts travel as bytes and not as JSON strings, which cannot carry what is not UTF-8 and would silently change it.

@@ -4,9 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"os/exec"
+	"os/signal"
 	"slices"
 	"sync"
+	"syscall"
 
 	"github.com/kernbench/kernbench/internal/process/connection"
 )
@@ -71,12 +74,14 @@ func (a *Agent) Launch(ctx context.Context, spec Spec) (*Launch, error) {
 		a.cmd.Process.Kill()
 		return nil, fmt.Errorf("launching: %w", errors.Join(err, <-l.begun))
 	}
+	deaf := l.passOn()
 	release := context.AfterFunc(ctx, func() { l.Stop(context.Cause(ctx).Error(), false) })
 	if err := <-l.begun; err != nil {
 		release()
+		deaf()
 		return nil, fmt.Errorf("launching: %w", err)
 	}
-	go func() { <-l.done; release() }()
+	go func() { <-l.done; release(); deaf() }()
 	return l, nil
 }
 
@@ -113,6 +118,31 @@ func (l *Launch) Stop(reason string, dump bool) {
 		// An agent that cannot be told is dead or dying, and its launch ends without being asked.
 		_ = l.agent.conn.Send(request{Stop: &stopRequest{ID: l.id, Reason: reason, Dump: dump}})
 	})
+}
+
+// passOn sends the launch the signals of Spec.PassOn that this process gets, until the end of it.
+func (l *Launch) passOn() (end func()) {
+	got := make(chan os.Signal, 4)
+	for _, sig := range l.spec.PassOn {
+		signal.Notify(got, sig)
+	}
+	go func() {
+		for sig := range got {
+			_ = l.agent.conn.Send(request{Signal: &signalRequest{ID: l.id, Signal: sig.(syscall.Signal)}}) // as in Stop
+		}
+	}()
+	return func() { signal.Stop(got); close(got) }
+}
+
+// UserSignals are those that mean something only to a program that asks for them, as Slurm's --signal=USR1@60 does.
+var UserSignals = []syscall.Signal{syscall.SIGUSR1, syscall.SIGUSR2}
+
+// CatchUserSignals keeps this process from being killed by a signal that is meant for the programs of a launch. Caught,
+// not ignored: what is ignored would be ignored by the ranks too.
+func CatchUserSignals() {
+	for _, sig := range UserSignals {
+		signal.Notify(make(chan os.Signal, 1), sig)
+	}
 }
 
 // Wait returns when the launch has ended and nothing of it is left. That ranks failed, or that the agent was closed

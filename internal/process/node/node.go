@@ -22,8 +22,9 @@ import (
 )
 
 const (
-	// grace is what a rank gets between SIGTERM and SIGKILL.
-	grace = time.Second
+	// DefaultGrace is what a rank gets between SIGTERM and SIGKILL, as from torchrun: the
+	// time to write a checkpoint.
+	DefaultGrace = 30 * time.Second
 	// outputLimit is how long a failed rank's output may still be on its way.
 	outputLimit = 700 * time.Millisecond
 	// drainLimit is how long a console may stand still at the end; one that is slow
@@ -46,6 +47,7 @@ type Spec struct {
 	Interface   string            // network interface for the ranks' libraries; empty leaves it to them
 	MasterPort  int               // 0 is a free one
 	Heartbeat   time.Duration     // a rank that is stopped for longer has failed
+	Grace       time.Duration     // between SIGTERM and SIGKILL
 	RankSecret  map[string]string // by variable: what the ranks get to know each other by
 	Logs        Logs
 	Stdout      io.Writer
@@ -142,7 +144,7 @@ func (n *node) start(ctx context.Context, round *rendezvous.Round) (*launch.Laun
 	procs, err := n.processes(round)
 	var l *launch.Launch
 	if err == nil {
-		spec := launch.Spec{Procs: procs, Grace: grace, LogLimit: 1 << 62}
+		spec := launch.Spec{Procs: procs, Grace: n.spec.Grace, LogLimit: 1 << 62, PassOn: launch.UserSignals}
 		if len(round.Hosts) > 1 {
 			// The other nodes give up one that is silent, and its ranks must end with the
 			// rest. Alone on a node, a stopped launcher is somebody's Ctrl-Z.

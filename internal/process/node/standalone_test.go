@@ -77,7 +77,7 @@ func TestExitCodes(t *testing.T) {
 func TestKilledRank(t *testing.T) {
 	t.Parallel()
 	// One rank has a descendant in a session of its own, and nobody heeds SIGTERM.
-	l := standalone(t, "--nproc-per-node 2", shell("trap '' TERM; setsid sleep 1000 & echo pid $$; while :; do sleep 1000; done")...)
+	l := standalone(t, "--nproc-per-node 2 --grace 100ms", shell("trap '' TERM; setsid sleep 1000 & echo pid $$; while :; do sleep 1000; done")...)
 	pid := l.pids(2)[1]
 	l.kill(pid, syscall.SIGKILL)
 	l.expect(137, fmt.Sprintf("pid %d) ended with signal 9 (killed)", pid))
@@ -110,6 +110,23 @@ func TestInterrupted(t *testing.T) {
 	l.pids(2)
 	l.kill(l.cmd.Process.Pid, syscall.SIGINT)
 	l.expect(130, "was interrupted")
+}
+
+// Before the end of its job a batch system may send a signal to all its processes, and
+// then SIGTERM: the ranks' programs hear both, and have the time to save their work.
+func TestCheckpoint(t *testing.T) {
+	t.Parallel()
+	l := standalone(t, "", shell(`trap 'echo noted' USR1; trap 'echo asked; sleep 1.2; echo saved; exit 0' TERM; echo pid $$; while :; do sleep 0.05; done`)...)
+	rank := l.pids(1)[0]
+	for _, p := range l.mark.Processes() {
+		if p.PID != rank {
+			syscall.Kill(p.PID, syscall.SIGUSR1)
+		}
+	}
+	l.await(`\[rank0\]: noted`)
+	l.kill(l.cmd.Process.Pid, syscall.SIGTERM)
+	l.expect(130, "was interrupted")
+	l.await(`\[rank0\]: saved`)
 }
 
 // The launcher itself may be killed: its ranks end with it.
@@ -198,6 +215,7 @@ func TestUsage(t *testing.T) {
 		"--tee 9 x":                  "--tee",
 		"--interface nowhere0 x":     "this host has [",
 		"--nproc 3 x":                "--nproc-per-node",
+		"--grace 0 x":                "--grace",
 	} {
 		l := start(t, nil, strings.Fields(args)...)
 		l.expect(2, want)

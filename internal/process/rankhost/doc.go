@@ -17,6 +17,7 @@ package rankhost
 
 import (
 	"fmt"
+	"syscall"
 	"time"
 
 	"github.com/kernbench/kernbench/internal/process/connection"
@@ -60,6 +61,8 @@ type Spec struct {
 	Procs         []Proc // by rank
 	WatchEnv      []string
 	StopOnFailure bool
+	Grace         time.Duration    // see [launch.Spec]
+	PassOn        []syscall.Signal // that a rank host gets, to its own process
 }
 
 // message is one frame, in either direction: exactly one field is set, or none for a
@@ -90,14 +93,16 @@ type join struct {
 
 // start is a Proc as it is sent.
 type start struct {
-	ID     int             `json:"id"`
-	Argv   launch.Texts    `json:"argv"`
-	Dir    []byte          `json:"dir,omitempty"`
-	Set    launch.Settings `json:"set,omitempty"`
-	Vars   launch.RankVars `json:"vars"`
-	Native bool            `json:"native,omitempty"`
-	Files  []string        `json:"files,omitempty"`
-	Watch  []string        `json:"watch,omitempty"`
+	ID     int              `json:"id"`
+	Argv   launch.Texts     `json:"argv"`
+	Dir    []byte           `json:"dir,omitempty"`
+	Set    launch.Settings  `json:"set,omitempty"`
+	Vars   launch.RankVars  `json:"vars"`
+	Native bool             `json:"native,omitempty"`
+	Files  []string         `json:"files,omitempty"`
+	Watch  []string         `json:"watch,omitempty"`
+	Grace  time.Duration    `json:"grace,omitempty"`
+	PassOn []syscall.Signal `json:"pass_on,omitempty"`
 }
 
 type output struct {

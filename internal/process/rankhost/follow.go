@@ -47,8 +47,9 @@ type rankHost struct {
 
 	mu     sync.Mutex
 	launch *launch.Launch
-	id     int   // of the launch, begun or not
-	early  *stop // came before it had begun
+	id     int           // of the launch, begun or not
+	grace  time.Duration // its
+	early  *stop         // came before it had begun
 	work   sync.WaitGroup
 }
 
@@ -71,7 +72,9 @@ func (h *rankHost) serve(ctx context.Context) (err error) {
 	defer context.AfterFunc(ctx, func() {
 		// Whoever sent the signal meant the job. Rank 0 ends it, in order.
 		h.link.Send(message{Interrupted: true})
-		time.AfterFunc(leaveLimit, h.link.Abort)
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		time.AfterFunc(leaveLimit+h.grace, h.link.Abort)
 	})()
 	limit := connection.Silence
 	if h.cfg.Rank == 0 {
@@ -90,7 +93,7 @@ func (h *rankHost) serve(ctx context.Context) (err error) {
 			return false
 		case m.Launch != nil:
 			h.mu.Lock()
-			h.id = m.Launch.ID
+			h.id, h.grace = m.Launch.ID, m.Launch.Grace
 			h.mu.Unlock()
 			h.work.Go(func() { h.start(m.Launch) })
 		case m.Stop != nil:
@@ -130,7 +133,7 @@ func (h *rankHost) stop(s *stop) {
 func (h *rankHost) start(o *start) {
 	outcome, err := h.run(o)
 	h.mu.Lock()
-	h.launch, h.early, h.id = nil, nil, 0
+	h.launch, h.early, h.id, h.grace = nil, nil, 0, 0
 	h.mu.Unlock()
 	if err != nil {
 		h.link.Send(message{Failed: err.Error()})
@@ -171,7 +174,8 @@ func (h *rankHost) run(o *start) (*launch.Outcome, error) {
 		*s.path = fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), write.Fd())
 		pumps.Go(func() { h.pump(read, s.err) })
 	}
-	l, err := h.begin(launch.Spec{Procs: []launch.Proc{proc}, WatchEnv: o.Watch, StoppedLimit: connection.Silence})
+	l, err := h.begin(launch.Spec{Procs: []launch.Proc{proc}, WatchEnv: o.Watch, Grace: o.Grace, PassOn: o.PassOn,
+		StoppedLimit: connection.Silence})
 	if err != nil {
 		return nil, err
 	}

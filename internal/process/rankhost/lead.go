@@ -238,5 +238,5 @@ func (c *coordinator) begin(run *Launch) (orders []order, err error) {
 func (s Spec) start(id, rank int) *start {
 	p := s.Procs[rank]
 	return &start{ID: id, Argv: p.Argv, Dir: []byte(p.Dir), Set: p.Set, Vars: p.Vars, Native: p.Native,
-		Files: p.Files, Watch: s.WatchEnv}
+		Files: p.Files, Watch: s.WatchEnv, Grace: s.Grace, PassOn: s.PassOn}
 }

@@ -69,6 +69,7 @@ type coordinator struct {
 	group       connection.Group
 	maxRestarts int
 	joinTicks   int
+	graceTicks  int
 
 	stage   stage
 	attempt int
@@ -108,7 +109,7 @@ type report struct {
 func newCoordinator(cfg Config) *coordinator {
 	return &coordinator{
 		group:       connection.Group{Noun: "node", Size: cfg.Nodes, Facts: cfg.facts(), SilentTicks: int(cfg.Heartbeat / tick)},
-		maxRestarts: cfg.MaxRestarts, joinTicks: int(cfg.JoinTimeout / tick), nodes: map[int]*node{},
+		maxRestarts: cfg.MaxRestarts, joinTicks: int(cfg.JoinTimeout / tick), graceTicks: int(cfg.Grace / tick), nodes: map[int]*node{},
 	}
 }
 
@@ -210,7 +211,7 @@ func (c *coordinator) Tick(at time.Duration) (orders []order) {
 		c.Lose(m.Peer, c.group.Silence(), at)
 	}
 	switch {
-	case c.stage == gathering && c.waited > c.joinTicks:
+	case c.stage == gathering && c.waited > c.gatherTicks():
 		return append(orders, c.end(message{Refused: c.missing()})...)
 	case c.stage == judging && c.waited > judgeTicks:
 		return append(orders, c.judge()...)
@@ -285,9 +286,18 @@ func (c *coordinator) toAll(m message) (orders []order) {
 	return orders
 }
 
+// gatherTicks is how long the nodes may take to be ready: before a restart they end
+// what is left of the last round.
+func (c *coordinator) gatherTicks() int {
+	if c.attempt == 0 {
+		return c.joinTicks
+	}
+	return c.joinTicks + c.graceTicks
+}
+
 // missing says who is not ready when the time is up.
 func (c *coordinator) missing() string {
-	limit := time.Duration(c.joinTicks) * tick
+	limit := time.Duration(c.gatherTicks()) * tick
 	if !c.group.Complete() {
 		return c.group.Missing(limit)
 	}

@@ -40,6 +40,7 @@ type Config struct {
 	Secret      []byte // unused for a single node
 	JoinTimeout time.Duration
 	Heartbeat   time.Duration // who is silent for longer is lost
+	Grace       time.Duration // that a failed round may take to end
 	Host        string        // this node's name in messages
 	LocalAddr   string        // where other nodes reach this one; empty to find out
 }
