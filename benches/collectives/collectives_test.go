@@ -56,10 +56,23 @@ func planned(t *testing.T, req plan.Request) *plan.Plan {
 // perform runs the body of one task with goroutines for ranks.
 func perform(t *testing.T, task plan.Task, options point.Point, backend string) []bench.Outcome {
 	t.Helper()
+	return benchtest.Perform(t, body, task, options, bench.Setting{Backend: backend, Measure: fewSamples()})
+}
+
+// fewSamples are enough where a test asks whether rows are right, and not what they say:
+// what is verified does not depend on it.
+func fewSamples() measure.Config {
 	cfg := measure.Default()
 	cfg.Stop = measure.Stop{MinSamples: 1, MaxSamples: 3, MaxTime: time.Second}
 	cfg.Warmup = measure.Warmup{MinCalls: 1, MaxCalls: 1, MaxTime: time.Second}
-	return benchtest.Perform(t, body, task, options, bench.Setting{Backend: backend, Measure: cfg})
+	return cfg
+}
+
+// sampleLittle has the workers of a plan do so.
+func sampleLittle(p *plan.Plan) {
+	for _, g := range p.Groups {
+		g.Part.Measure = fewSamples()
+	}
 }
 
 var axes = benchtest.Assign

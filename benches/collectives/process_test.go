@@ -22,9 +22,7 @@ func TestProcesses(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "run")
 	p := planned(t, plan.Request{Axes: axes("op=allreduce,allgather", "size=64,64K", "inplace=false,true", "algorithm=auto"),
 		Options: axes("probe=" + scriptedFile(t)), Trials: 2})
-	for _, g := range p.Groups {
-		g.Part.Measure.Stop.MaxTime, g.Part.Measure.Stop.MinTime, g.Part.Measure.Stop.MaxSamples = 1e7, 0, 20
-	}
+	sampleLittle(p)
 	res, err := run.Run(t.Context(), p, run.Options{Dir: dir, Environ: os.Environ()})
 	if err != nil {
 		t.Fatal(err)
