@@ -30,6 +30,7 @@ type Joined struct {
 type launched interface {
 	Events() <-chan launch.Event
 	Stop(reason string, dump bool)
+	StopHung(reason string)
 	Wait() (launch.Outcome, error)
 }
 

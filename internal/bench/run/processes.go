@@ -12,6 +12,7 @@ import (
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/bench/plan"
 	"github.com/kernbench/kernbench/internal/host/cores"
+	"github.com/kernbench/kernbench/internal/process/culprit"
 	"github.com/kernbench/kernbench/internal/process/launch"
 )
 
@@ -85,19 +86,10 @@ func variables(g *plan.Group, extra map[string]string) map[string]*string {
 
 // lastOutput is the end of what a rank printed, its errors before the rest.
 func lastOutput(dir string, rank int) string {
-	const most, look = 2000, 64 << 10
+	const most = 2000
 	for _, ext := range []string{"err", "out"} {
-		f, err := os.Open(filepath.Join(dir, fmt.Sprintf("rank%d.%s", rank, ext)))
-		if err != nil {
-			continue // it did not get as far as printing
-		}
-		defer f.Close()
-		st, err := f.Stat()
-		if err != nil || st.Size() == 0 {
-			continue
-		}
-		buf := make([]byte, min(st.Size(), look))
-		if _, err := f.ReadAt(buf, st.Size()-int64(len(buf))); err != nil {
+		buf := tailOf(dir, rank, ext)
+		if len(buf) == 0 {
 			continue
 		}
 		// A Go program that crashes says why first, and then shows its stacks.
@@ -107,6 +99,30 @@ func lastOutput(dir string, rank int) string {
 		return toValidText(buf[max(0, len(buf)-most):])
 	}
 	return ""
+}
+
+// tailOf is the end of one stream of a rank; nothing when it did not get as far as printing.
+func tailOf(dir string, rank int, ext string) []byte {
+	const look = 64 << 10
+	f, err := os.Open(filepath.Join(dir, fmt.Sprintf("rank%d.%s", rank, ext)))
+	if err != nil {
+		return nil
+	}
+	defer f.Close()
+	st, err := f.Stat()
+	if err != nil {
+		return nil
+	}
+	buf := make([]byte, min(st.Size(), look))
+	if _, err := f.ReadAt(buf, st.Size()-int64(len(buf))); err != nil {
+		return nil
+	}
+	return buf
+}
+
+// lastWords is the line of a rank's last output that tells most.
+func lastWords(dir string, rank int) string {
+	return culprit.Words(toValidText(tailOf(dir, rank, "err")), toValidText(tailOf(dir, rank, "out")))
 }
 
 // crash is how the Go runtime starts its report.

@@ -12,6 +12,7 @@ import (
 	"github.com/kernbench/kernbench/internal/bench/plan"
 	"github.com/kernbench/kernbench/internal/bench/sweep"
 	"github.com/kernbench/kernbench/internal/host/hostinfo"
+	"github.com/kernbench/kernbench/internal/process/culprit"
 	"github.com/kernbench/kernbench/internal/process/launch"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
@@ -71,11 +72,7 @@ func (s *runSlot) oneProgram(ctx context.Context, g *plan.Group, t plan.Task) ([
 		return failed(journal.Failed, "start", err.Error())
 	}
 	limit := s.timeout(g)
-	procs := s.plan.Processes(g)
-	if s.opts.Launcher != nil {
-		procs = 1
-	}
-	mismatch, slow, hung := s.watchProgram(l, t, limit, procs)
+	seen := s.watchProgram(l, t, limit)
 	out, err := l.Wait()
 	if lost := s.lost(g); lost != nil {
 		row.Rank = &lost.Rank
@@ -87,58 +84,86 @@ func (s *runSlot) oneProgram(ctx context.Context, g *plan.Group, t plan.Task) ([
 		row.Warnings = append(row.Warnings, fmt.Sprintf("%d processes outlived the program and were killed",
 			out.Leftovers))
 	}
-	switch x := out.Failed(); {
-	case mismatch != "":
-		return failed(journal.Failed, "start", mismatch)
-	case hung:
-		row.Rank, row.Output = &slow, lastOutput(path, slow)
-		return failed(journal.Timeout, "run", fmt.Sprintf("the program did not end within %v", limit))
-	case x != nil:
-		rank := x.Rank
-		row.Rank, row.Output = &rank, lastOutput(path, rank)
-		return failed(journal.Failed, "run", "the program ended with "+x.How())
+	ranks := ranksOf(out, seen, path)
+	switch {
+	case seen.mismatch != "":
+		return failed(journal.Failed, "start", seen.mismatch)
+	case seen.hung:
+		blame(&row, culprit.Hung(ranks, limit), ranks, path)
+		return failed(journal.Timeout, "run", row.Reason)
+	case out.Failed() != nil:
+		blame(&row, culprit.Failed(ranks), ranks, path)
+		return failed(journal.Failed, "run", row.Reason)
 	}
 	return s.parse(g, row, out, path)
 }
 
+// sighting is what was seen of a program while it ran.
+type sighting struct {
+	mismatch string      // its environment was not the planned one
+	hung     bool        // it took too long
+	order    map[int]int // place of each rank among the ends, from 1
+}
+
 // watchProgram watches a launch until it ends by itself, or has to be stopped: for
-// an environment that is not the planned one, or because it takes too long. Then
-// slow is the first rank that still ran.
-func (r *runner) watchProgram(l launched, t plan.Task, limit time.Duration, ranks int) (mismatch string, slow int, hung bool) {
+// an environment that is not the planned one, or because it takes too long.
+func (r *runner) watchProgram(l launched, t plan.Task, limit time.Duration) sighting {
 	deadline := time.NewTimer(limit)
 	defer deadline.Stop()
-	running := make(map[int]bool, ranks)
-	for rank := range ranks {
-		running[rank] = true
-	}
+	seen := sighting{order: map[int]int{}}
 	events := l.Events()
 	for {
 		select {
 		case e, open := <-events:
 			if !open {
-				return mismatch, slow, hung
+				return seen
 			}
 			switch e := e.(type) {
 			case launch.Started:
 				// Of a program that has ended already, the environment is not known.
-				if e.Env != nil && mismatch == "" {
+				if e.Env != nil && seen.mismatch == "" {
 					if err := envSeen(t.Env, e.Env); err != nil {
-						mismatch = fmt.Sprintf("rank %d: %v", e.Rank, err)
-						l.Stop(mismatch, false)
+						seen.mismatch = fmt.Sprintf("rank %d: %v", e.Rank, err)
+						l.Stop(seen.mismatch, false)
 					}
 				}
 			case launch.Exit:
-				delete(running, e.Rank)
+				seen.order[e.Rank] = len(seen.order) + 1
 			}
 		case <-deadline.C:
-			hung = true
-			for rank := ranks - 1; rank >= 0; rank-- {
-				if running[rank] {
-					slow = rank
-				}
-			}
-			l.Stop(fmt.Sprintf("not finished within %v", limit), false)
+			seen.hung = true
+			l.StopHung(fmt.Sprintf("not finished within %v", limit))
 		}
+	}
+}
+
+// ranksOf is what is known of each rank at the end.
+func ranksOf(out launch.Outcome, seen sighting, logs string) []culprit.Rank {
+	ranks := make([]culprit.Rank, len(out.Exits))
+	for i, x := range out.Exits {
+		ranks[i] = culprit.Rank{
+			Rank: x.Rank, Order: seen.order[x.Rank], How: x.How(), Failed: x.Failed(), Signal: x.Signal, Told: x.Stopped,
+			Doing: x.Doing, Said: lastWords(logs, x.Rank),
+		}
+	}
+	return ranks
+}
+
+// blame fills in who is to blame, and how all ranks ended.
+func blame(row *journal.Row, v culprit.Verdict, ranks []culprit.Rank, logs string) {
+	row.Reason = v.Reason
+	if v.Rank >= 0 {
+		row.Rank, row.Output = &v.Rank, lastOutput(logs, v.Rank)
+	}
+	if len(ranks) == 1 { // the row says it all
+		return
+	}
+	for _, r := range ranks {
+		end := journal.RankEnd{Rank: r.Rank, End: r.How, Said: r.Said}
+		if r.Doing != nil {
+			end.Doing = fmt.Sprintf("%v, %.2f s of CPU time", r.Doing, r.Doing.CPU.Seconds())
+		}
+		row.Ranks = append(row.Ranks, end)
 	}
 }
 

@@ -137,6 +137,8 @@ func helper(mark, mode string, args []string) int {
 		}
 		fmt.Println(a.PID())
 		l.Wait()
+	case "read", "doze", "spin":
+		pass(mode)
 	case "supervise": // runs launches for ever
 		supervise(mark)
 	default:

@@ -22,6 +22,8 @@ import (
 	"os"
 	"syscall"
 	"time"
+
+	"github.com/kernbench/kernbench/internal/process/culprit"
 )
 
 // ErrLost says that the agent ended before the launch did. Its processes are gone; a new agent can be started.
@@ -98,8 +100,9 @@ type Exit struct {
 	Code           int            // exit code; -1 when ended by a signal
 	Signal         syscall.Signal // 0 when it ended by itself
 	Core           bool
-	OOM            bool // a guess: killed, not by this package, while the kernel's count of out-of-memory kills rose
-	Stopped        bool // ended after the launch was told to stop
+	OOM            bool           // a guess: killed, not by this package, while the kernel's count of out-of-memory kills rose
+	Stopped        bool           // ended after the launch was told to stop
+	Doing          *culprit.Doing // what the rank was at when the launch was stopped; nil when it had ended before
 	Wall           time.Duration
 	User, Sys      time.Duration
 	MaxRSS         int64 // bytes

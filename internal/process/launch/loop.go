@@ -7,6 +7,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/kernbench/kernbench/internal/process/culprit"
 	"golang.org/x/sys/unix"
 )
 
@@ -22,6 +23,9 @@ const (
 	recallLimit = 10 * time.Second
 	// lookTime is how often the supervisor is looked at.
 	lookTime = 500 * time.Millisecond
+	// hungLooks is how often the ranks of a launch that has hung are looked at, and hungPause how long is between.
+	hungLooks = 10
+	hungPause = 50 * time.Millisecond
 )
 
 // stage is how far a launch has come; it only rises.
@@ -29,6 +33,7 @@ type stage int
 
 const (
 	running     stage = iota
+	looking           // at what the ranks are at: the launch has hung
 	settling          // every rank has exited, other descendants have not
 	dumping           // the ranks were sent SIGQUIT
 	terminating       // everything was sent SIGTERM
@@ -48,6 +53,9 @@ type launchLoop struct {
 	pause     time.Duration // until the next round of killing
 	oomBefore int64
 	reason    string
+	failed    *Exit            // the first that failed
+	looks     int              // at the ranks
+	stopped   time.Time        // when the ranks were first told to end
 	leftovers map[process]bool // nil until every rank has exited by itself
 }
 
@@ -151,14 +159,17 @@ func (c *launchLoop) follow() {
 			if c.job.StoppedLimit == 0 || !Stopped(os.Getppid()) {
 				still = 0
 			} else if still += lookTime; still > c.job.StoppedLimit {
-				c.stop(fmt.Sprintf("its supervisor has been stopped for %v", c.job.StoppedLimit), false)
+				c.stop(stopRequest{Reason: fmt.Sprintf("its supervisor has been stopped for %v", c.job.StoppedLimit)})
 			}
 		case e := <-c.exits:
 			c.exited(e)
+			if c.failed != nil && c.job.StopOnFailure {
+				c.stop(stopRequest{Reason: c.failed.String()})
+			}
 		case stop := <-c.stops:
 			c.drainExits() // these ended by themselves
 			if stop.ID == c.job.ID {
-				c.stop(stop.Reason, stop.Dump)
+				c.stop(stop)
 			}
 		case s := <-c.signals:
 			if s.ID == c.job.ID {
@@ -196,32 +207,64 @@ func (c *launchLoop) drainExits() {
 
 func (c *launchLoop) exited(e rankEnding) {
 	exit := e.exit(e.rank.Rank)
-	exit.Stopped = c.stage > settling
+	exit.Stopped = c.stage > settling && e.at.After(c.stopped)
+	exit.Doing = culprit.Sum(e.rank.looks)
 	exit.OOM = !exit.Stopped && exit.Signal == syscall.SIGKILL && oomKills() > c.oomBefore
 	e.rank.exit = &exit
 	c.left--
 	c.tell(reply{Exited: &exit})
+	if exit.Failed() && c.failed == nil {
+		c.failed = &exit
+	}
 	switch {
-	case c.left == 0 && c.stage == running:
+	case c.left == 0 && c.stage < settling:
 		c.enter(settling)
 	case c.left == 0 && c.stage == dumping:
 		c.enter(terminating)
-	case exit.Failed() && c.job.StopOnFailure:
-		c.stop(exit.String(), false)
 	}
 }
 
 // stop ends the launch for the reason, unless it is already ending.
-func (c *launchLoop) stop(reason string, dump bool) {
+func (c *launchLoop) stop(s stopRequest) {
 	if c.stage != running {
 		return
 	}
-	c.reason = reason
-	if dump {
+	c.reason = s.Reason
+	c.look()
+	switch {
+	case s.Hung:
+		c.enter(looking)
+	case s.Dump:
 		c.enter(dumping)
-	} else {
+	default:
 		c.enter(terminating)
 	}
+}
+
+// look looks at what the ranks are at.
+func (c *launchLoop) look() {
+	pids := make(map[int][]int, len(c.ranks)) // of each rank's family, by the number of its first
+	for _, r := range c.ranks {
+		pids[r.pid] = []int{r.pid}
+	}
+	parents := make(map[int]int)
+	for _, p := range processes() {
+		parents[p.pid] = p.parent
+	}
+	for pid := range parents {
+		for up := parents[pid]; up != 0; up = parents[up] {
+			if family, is := pids[up]; is {
+				pids[up] = append(family, pid)
+				break
+			}
+		}
+	}
+	for _, r := range c.ranks {
+		if r.exit == nil {
+			r.looks = append(r.looks, culprit.Read(pids[r.pid]))
+		}
+	}
+	c.looks++
 }
 
 // abandon ends the launch when there is nobody left to work for: at once, unless only its processes can end others.
@@ -239,7 +282,10 @@ func (c *launchLoop) abandon() {
 }
 
 func (c *launchLoop) next() stage {
-	if c.stage == settling {
+	switch {
+	case c.stage == looking && c.looks < hungLooks:
+		return looking
+	case c.stage == looking, c.stage == settling:
 		return terminating
 	}
 	return min(c.stage+1, killing)
@@ -250,8 +296,16 @@ func (c *launchLoop) enter(s stage) {
 	if s == terminating && c.stage == settling {
 		c.leftovers = make(map[process]bool)
 	}
+	if s > settling && c.stage <= settling {
+		c.stopped = time.Now()
+	}
 	wait := c.job.Grace
 	switch s {
+	case looking:
+		if c.stage == looking {
+			c.look()
+		}
+		wait = hungPause
 	case settling:
 		wait = c.job.Settle
 	case dumping:

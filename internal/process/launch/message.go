@@ -66,6 +66,7 @@ type stopRequest struct {
 	ID     int    `json:"id"`
 	Reason string `json:"reason"`
 	Dump   bool   `json:"dump,omitempty"`
+	Hung   bool   `json:"hung,omitempty"` // what the ranks are at is looked at first
 }
 
 // signalRequest is a signal for every process of its launch.

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/kernbench/kernbench/internal/host/cores"
+	"github.com/kernbench/kernbench/internal/process/culprit"
 )
 
 // reportEvery is the least time between two Output events of one process.
@@ -23,6 +24,7 @@ type rank struct {
 	pid            int
 	stdout, stderr *capture // stderr is nil when both share stdout
 	exit           *Exit
+	looks          []culprit.Look // at what it does while the launch is being stopped
 
 	bytes, reported atomic.Int64 // output so far; when it was last told, in nanoseconds
 }

@@ -18,12 +18,14 @@ type reaper struct {
 	owned     map[int]*child
 	childless chan struct{} // closed while there is no child
 	wake      chan struct{}
+	ends      int // an epoll descriptor, which has the started ones in the order in which they end; -1: there is none
 }
 
 // child is a started process whose end is to be told.
 type child struct {
 	started time.Time
 	ended   func(ending)
+	pidfd   int // -1: the kernel has none
 }
 
 // ending is how a child ended, as the kernel told it.
@@ -31,11 +33,16 @@ type ending struct {
 	pid    int
 	status unix.WaitStatus
 	usage  unix.Rusage
+	at     time.Time // when it was noticed, which is the same for all that are noticed together
 	wall   time.Duration
 }
 
 func newReaper() *reaper {
 	r := &reaper{owned: make(map[int]*child), childless: make(chan struct{}), wake: make(chan struct{}, 1)}
+	var err error
+	if r.ends, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
+		r.ends = -1
+	}
 	close(r.childless)
 	return r
 }
@@ -57,7 +64,7 @@ func (r *reaper) start(fork func() (pid int, err error), ended func(ending)) (in
 	if err != nil {
 		return 0, err
 	}
-	r.owned[pid] = &child{started: begin, ended: ended}
+	r.owned[pid] = &child{started: begin, ended: ended, pidfd: r.watch(pid)}
 	select {
 	case <-r.childless:
 		r.childless = make(chan struct{})
@@ -84,24 +91,56 @@ func (r *reaper) run() {
 	}
 }
 
+// watch has the end of a child join the queue of ends.
+func (r *reaper) watch(pid int) int {
+	fd, err := unix.PidfdOpen(pid, 0)
+	if err != nil {
+		return -1 // a kernel before 5.3, or no descriptors left: its place in the order is not exact
+	}
+	_ = unix.EpollCtl(r.ends, unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{Events: unix.EPOLLIN | unix.EPOLLONESHOT, Fd: int32(pid)})
+	return fd
+}
+
+// collect takes the children that have ended: first those that were started, in the order of their ends. When several
+// have ended, wait itself would give them in the order of their starts.
 func (r *reaper) collect(now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	events := make([]unix.EpollEvent, 64)
 	for {
-		var e ending
-		pid, err := unix.Wait4(-1, &e.status, unix.WNOHANG, &e.usage)
-		if err == unix.EINTR {
-			continue
+		n, err := unix.EpollWait(r.ends, events, 0)
+		if err != nil && err != unix.EINTR || err == nil && n == 0 {
+			break
 		}
-		if err != nil || pid <= 0 {
-			return
-		}
-		if c, ok := r.owned[pid]; ok {
-			delete(r.owned, pid)
-			e.pid, e.wall = pid, now.Sub(c.started)
-			c.ended(e)
+		for _, e := range events[:max(n, 0)] {
+			r.take(int(e.Fd), now)
 		}
 	}
+	for r.take(-1, now) {
+	}
+}
+
+// take collects one child, or any, and reports whether it had ended.
+func (r *reaper) take(pid int, now time.Time) bool {
+	var e ending
+	var err error
+	for {
+		if e.pid, err = unix.Wait4(pid, &e.status, unix.WNOHANG, &e.usage); err != unix.EINTR {
+			break
+		}
+	}
+	if err != nil || e.pid <= 0 {
+		return false
+	}
+	if c, ok := r.owned[e.pid]; ok {
+		delete(r.owned, e.pid)
+		if c.pidfd >= 0 {
+			unix.Close(c.pidfd)
+		}
+		e.at, e.wall = now, now.Sub(c.started)
+		c.ended(e)
+	}
+	return true
 }
 
 // rest tells that there is no child and sleeps until there is one.

@@ -115,4 +115,5 @@ type stop struct {
 	ID     int    `json:"id"`
 	Reason string `json:"reason"`
 	Dump   bool   `json:"dump,omitempty"`
+	Hung   bool   `json:"hung,omitempty"`
 }

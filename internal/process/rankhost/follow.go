@@ -117,6 +117,14 @@ func (h *rankHost) closeAgent() error {
 	return agent.Close()
 }
 
+func (s *stop) apply(l *launch.Launch) {
+	if s.Hung {
+		l.StopHung(s.Reason)
+	} else {
+		l.Stop(s.Reason, s.Dump)
+	}
+}
+
 func (h *rankHost) stop(s *stop) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -125,7 +133,7 @@ func (h *rankHost) stop(s *stop) {
 	case h.launch == nil:
 		h.early = s
 	default:
-		h.launch.Stop(s.Reason, s.Dump)
+		s.apply(h.launch)
 	}
 }
 
@@ -207,7 +215,7 @@ func (h *rankHost) begin(spec launch.Spec) (l *launch.Launch, err error) {
 		return nil, err
 	}
 	if h.launch = l; h.early != nil {
-		l.Stop(h.early.Reason, h.early.Dump)
+		h.early.apply(l)
 	}
 	return l, nil
 }

@@ -71,15 +71,21 @@ func (r *Launch) Events() <-chan launch.Event { return r.events }
 // Stop ends the launch everywhere, see [launch.Launch]. It does not wait, and
 // only the first call counts.
 func (r *Launch) Stop(reason string, dump bool) {
-	r.leader.host.Do(func(time.Duration) []order { return r.stop(reason, dump) })
+	r.leader.host.Do(func(time.Duration) []order { return r.stop(stop{Reason: reason, Dump: dump}) })
 }
 
-func (r *Launch) stop(reason string, dump bool) []order {
+// StopHung is Stop for a launch that has hung, see [launch.Launch].
+func (r *Launch) StopHung(reason string) {
+	r.leader.host.Do(func(time.Duration) []order { return r.stop(stop{Reason: reason, Hung: true}) })
+}
+
+func (r *Launch) stop(s stop) []order {
 	if r.stopped || r.left == 0 {
 		return nil
 	}
-	r.stopped, r.outcome.Reason = true, reason
-	return r.leader.core.toAll(message{Stop: &stop{r.id, reason, dump}})
+	s.ID = r.id
+	r.stopped, r.outcome.Reason = true, s.Reason
+	return r.leader.core.toAll(message{Stop: &s})
 }
 
 // Wait returns when the launch has ended and nothing of it is left at any rank host
@@ -104,7 +110,7 @@ func (r *Launch) hear(rank int, m message) []order {
 		r.exits[rank] = m.Exited
 		r.events <- *m.Exited
 		if r.spec.StopOnFailure && m.Exited.Failed() {
-			return r.stop(m.Exited.String(), false)
+			return r.stop(stop{Reason: m.Exited.String()})
 		}
 	case m.Done != nil:
 		r.finish(rank, m.Done, nil)
@@ -139,7 +145,7 @@ func (r *Launch) log(rank int, o *output) {
 // fail is the end of a rank's part that it has not told itself, and soon that
 // of the others.
 func (r *Launch) fail(rank int, err error) []order {
-	orders := r.stop(err.Error(), false)
+	orders := r.stop(stop{Reason: err.Error()})
 	r.finish(rank, nil, err)
 	return orders
 }

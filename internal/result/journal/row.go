@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"fmt"
 	"math"
 	"time"
 
@@ -76,6 +77,25 @@ type Load struct {
 	Steal  float64 `json:"steal"`
 }
 
+// RankEnd is how one rank of a failed program ended.
+type RankEnd struct {
+	Rank  int    `json:"rank"`
+	End   string `json:"end"`
+	Doing string `json:"doing,omitempty"` // what it was at when it was told to end
+	Said  string `json:"said,omitempty"`
+}
+
+func (e RankEnd) String() string {
+	text := fmt.Sprintf("rank %d: %s", e.Rank, e.End)
+	if e.Doing != "" {
+		text += "; it was " + e.Doing
+	}
+	if e.Said != "" {
+		text += "; it said: " + e.Said
+	}
+	return text
+}
+
 // Row is one point in one trial: the unit of every table, figure and export.
 type Row struct {
 	Schema   int         `json:"schema"`
@@ -95,6 +115,8 @@ type Row struct {
 	Rank   *int   `json:"rank,omitempty"`  // the rank that failed
 	Phase  string `json:"phase,omitempty"` // where it failed
 	Output string `json:"output,omitempty"`
+	// Ranks are the ends of all ranks of a program that failed.
+	Ranks []RankEnd `json:"ranks,omitempty"`
 	// Optional marks a not-executed row that the run may do without: it is
 	// counted and shown, but it is no failure.
 	Optional bool `json:"optional,omitempty"`

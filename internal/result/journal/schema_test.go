@@ -41,7 +41,7 @@ func TestSchemaDocFields(t *testing.T) {
 	field := regexp.MustCompile("(?m)^\\| `([a-z0-9_]+)` \\| [^|]+ \\| .+ \\|$")
 	for title, rec := range map[string]any{
 		"run": Header{}, "begin": Begin{}, "row": Row{}, "note": Note{}, "end": End{},
-		"axis": AxisInfo{}, "metric": MetricInfo{}, "spread": Stat{}, "load": Load{},
+		"axis": AxisInfo{}, "metric": MetricInfo{}, "spread": Stat{}, "load": Load{}, "rank": RankEnd{},
 	} {
 		var want, got []string
 		if slices.Contains([]string{"run", "begin", "row", "note", "end"}, title) {

@@ -17,6 +17,8 @@ const (
 	maxRows = 2000
 	// maxOutput is how much of a failed rank's last output a page shows, in bytes.
 	maxOutput = 4000
+	// maxRankEnds is how many ranks of a failed row are listed.
+	maxRankEnds = 16
 )
 
 // table is the rows of one bench or part, one line each.
@@ -34,10 +36,11 @@ type heading struct {
 
 type tableRow struct {
 	Cells  []cell
-	Reason string // what went wrong, in one line
-	Output string // what the rank printed last
-	Logs   string // where all of its output is
-	Width  int    // columns of the line below that shows these
+	Reason string   // what went wrong, in one line
+	Output string   // what the rank printed last
+	Ranks  []string // how each rank ended
+	Logs   string   // where all of its output is
+	Width  int      // columns of the line below that shows these
 }
 
 type cell struct {
@@ -109,12 +112,23 @@ func newTable(title string, columns []export.Column, rows []*journal.Row) table 
 		line.Reason, line.Width = reason(r), len(t.Head)
 		if r.Status != journal.OK {
 			line.Output = tail(r.Output)
+			line.Ranks = rankEnds(r.Ranks)
 			if r.Launch != "" {
 				line.Logs = "logs/" + r.Launch
 			}
 		}
 	}
 	return t
+}
+
+func rankEnds(ends []journal.RankEnd) (texts []string) {
+	for i, e := range ends {
+		if i == maxRankEnds {
+			return append(texts, fmt.Sprintf("and %d more ranks, in journal.jsonl", len(ends)-i))
+		}
+		texts = append(texts, e.String())
+	}
+	return texts
 }
 
 func cellsOf(c export.Column, rows []*journal.Row) (cells []cell, constant bool) {

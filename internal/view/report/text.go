@@ -98,6 +98,9 @@ func (p page) faults(line func(string, ...any)) {
 				where = fmt.Sprintf(" (`%s`)", r.Logs)
 			}
 			line("- %s: %s: %s%s", plain(t.Title), plain(strings.Join(cells, " ")), plain(r.Reason), where)
+			for _, end := range r.Ranks {
+				line("  - %s", plain(end))
+			}
 		}
 	}
 	if left > 0 {

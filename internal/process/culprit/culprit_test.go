@@ -1,0 +1,200 @@
+package culprit
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// how a planted victim ends when its peer is gone.
+var aftermaths = []Rank{
+	{How: "exit code 1", Failed: true, Said: "ConnectionResetError: [Errno 104] Connection reset by peer"},
+	{How: "exit code 1", Failed: true, Said: "EOFError"},
+	{How: "signal 13 (broken pipe)", Failed: true, Signal: syscall.SIGPIPE},
+	{How: "signal 6 (aborted)", Failed: true, Signal: syscall.SIGABRT, Said: "what(): [gloo] Connection closed by peer [127.0.0.1]:4711"},
+	{How: "signal 15 (terminated), after the launch was stopped", Failed: true, Signal: syscall.SIGTERM, Told: true, Doing: &Doing{State: Waiting, Call: "recv"}},
+}
+
+// pastimes are what a planted rank does while it waits for one that hangs.
+var pastimes = []Doing{{State: Busy}, {State: Waiting, Call: "recv"}, {State: Waiting, Call: "poll"}, {State: Waiting, Call: "futex"}}
+
+// plant makes a launch of n ranks of which one is at fault, and all others suffer from it.
+func plant(rng *rand.Rand, kind string, n, at int) []Rank {
+	ranks := make([]Rank, n)
+	first := rng.IntN(3) // how many victims the kernel takes before the one that was killed
+	waits := pastimes[rng.IntN(len(pastimes))]
+	for i := range ranks {
+		ranks[i] = aftermaths[rng.IntN(len(aftermaths))]
+		if kind == "stop" || kind == "hang" || kind == "spin" {
+			ranks[i] = Rank{Told: true, Failed: true, Doing: &waits}
+		}
+		ranks[i].Rank, ranks[i].Order = i, 2+rng.IntN(n)
+	}
+	r := Rank{Rank: at, Order: 1, Failed: true}
+	switch kind {
+	case "exit":
+		r.How, r.Said = "exit code 1", []string{"", "ValueError: bad shape", "starting"}[rng.IntN(3)]
+	case "kill":
+		r.How, r.Signal, r.Order = "signal 9 (killed)", syscall.SIGKILL, 1+first
+	case "stop":
+		r.Told, r.Doing = true, &Doing{State: Stopped}
+	case "hang":
+		r.Told, r.Doing = true, &Doing{State: Asleep, Call: "sleep"}
+		if waits.State == Busy && n > 2 && rng.IntN(2) == 0 { // on a lock of its own
+			r.Doing = &Doing{State: Waiting, Call: "futex"}
+		}
+	case "spin":
+		r.Told, r.Doing = true, &Doing{State: Busy}
+		if waits.State == Busy {
+			waits = pastimes[1]
+		}
+	}
+	ranks[at] = r
+	return ranks
+}
+
+// Of 100 planted faults of each kind, 95 are laid at the right rank's door, and no other is wrong by naming a victim.
+func TestPlanted(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	for _, kind := range []string{"exit", "kill", "stop", "hang", "spin"} {
+		right := 0
+		for range 100 {
+			n := 2 + rng.IntN(7)
+			at := rng.IntN(n)
+			ranks := plant(rng, kind, n, at)
+			decide := Failed
+			if kind == "stop" || kind == "hang" || kind == "spin" {
+				decide = func(r []Rank) Verdict { return Hung(r, time.Minute) }
+			}
+			switch v := decide(ranks); v.Rank {
+			case at:
+				right++
+			case -1:
+			default:
+				t.Errorf("%s at rank %d of %d: %+v\n%+v", kind, at, n, v, ranks)
+			}
+		}
+		if right < 95 {
+			t.Errorf("%s: %d of 100", kind, right)
+		}
+	}
+}
+
+func TestVerdicts(t *testing.T) {
+	exit := func(order int, how, said string) Rank { return Rank{Order: order, How: how, Failed: true, Said: said} }
+	told := func(said string, d Doing) Rank {
+		return Rank{Order: 9, How: "signal 15 (terminated), after the launch was stopped", Failed: true, Told: true, Said: said, Doing: &d}
+	}
+	recv := Doing{State: Waiting, Call: "recv"}
+	for name, c := range map[string]struct {
+		ranks []Rank
+		hung  bool
+		want  Verdict
+	}{
+		"last words": {[]Rank{exit(1, "exit code 1", "ModuleNotFoundError: No module named 'torch'")}, false,
+			Verdict{0, "the program ended with exit code 1: ModuleNotFoundError: No module named 'torch'"}},
+		"the first to end": {[]Rank{exit(3, "exit code 1", ""), exit(1, "exit code 3", ""), exit(2, "exit code 1", "")}, false,
+			Verdict{1, "the program ended with exit code 3; after it ranks 0, 2 failed too"}},
+		"killed, and a victim was quicker": {[]Rank{exit(1, "exit code 1", ""), {Order: 2, How: "signal 9 (killed)", Signal: syscall.SIGKILL, Failed: true}}, false,
+			Verdict{1, "the program ended with signal 9 (killed); after it rank 0 failed too"}},
+		"still ending when the others had lost it": {[]Rank{exit(1, "exit code 1", "Connection reset by peer"), told("ValueError: bad shape", Doing{State: Busy})}, false,
+			Verdict{1, "the program ended with signal 15 (terminated), after the launch was stopped: ValueError: bad shape, and rank 0 then lost it"}},
+		"stopped when the others gave it up": {[]Rank{exit(1, "exit code 1", "Connection reset by peer"), told("", Doing{State: Stopped})}, false,
+			Verdict{1, "the program was stopped (SIGSTOP), and rank 0 then lost it"}},
+		"only victims": {[]Rank{exit(2, "exit code 1", "Broken pipe"), exit(1, "exit code 1", "Broken pipe")}, false,
+			Verdict{1, "the program ended with exit code 1: Broken pipe; after it rank 0 failed too"}},
+		"alone": {[]Rank{told("", Doing{State: Asleep, Call: "sleep", CPU: 1200 * time.Millisecond})}, true,
+			Verdict{0, "the program did not end within 1m0s: it was asleep in sleep, having used 1.2 s of CPU time"}},
+		"stopped": {[]Rank{told("", recv), told("", recv), told("", Doing{State: Stopped}), told("", recv)}, true,
+			Verdict{2, "the program did not end within 1m0s: rank 2 was stopped, ranks 0, 1, 3 were waiting in recv"}},
+		"busy one of two": {[]Rank{told("", recv), told("", Doing{State: Busy})}, true,
+			Verdict{1, "the program did not end within 1m0s: rank 1 was busy, rank 0 was waiting in recv"}},
+		"left the others waiting": {[]Rank{told("", recv), {Order: 1, How: "exit code 0"}, told("", recv)}, true,
+			Verdict{1, "the program did not end within 1m0s: rank 1 had ended with exit code 0, ranks 0, 2 were waiting in recv"}},
+		"the one left": {[]Rank{{Order: 1, How: "exit code 0"}, {Order: 2, How: "exit code 0"}, told("", recv)}, true,
+			Verdict{2, "the program did not end within 1m0s: rank 2 was waiting in recv, ranks 0, 1 had ended"}},
+		"no telling": {[]Rank{told("", recv), told("", recv), told("", recv)}, true,
+			Verdict{-1, "the program did not end within 1m0s: ranks 0 to 2 were waiting in recv; none stands out"}},
+		"nothing known": {[]Rank{{Told: true}, {Told: true}}, true,
+			Verdict{-1, "the program did not end within 1m0s: ranks 0, 1 were in an unknown state; none stands out"}},
+		"ended just then": {[]Rank{{Order: 1, How: "exit code 0"}}, true, Verdict{-1, "the program did not end within 1m0s"}},
+	} {
+		for i := range c.ranks {
+			c.ranks[i].Rank = i
+		}
+		v := Failed(c.ranks)
+		if c.hung {
+			v = Hung(c.ranks, time.Minute)
+		}
+		if v != c.want {
+			t.Errorf("%s:\n%+v, want\n%+v", name, v, c.want)
+		}
+	}
+}
+
+func TestSum(t *testing.T) {
+	spell := 20 * time.Microsecond // of a thread that polls
+	one := func(state byte, call string, runs bool, slept uint64) Look {
+		return Look{{PID: 7, State: state, Call: call, CPU: time.Second, Threads: []Thread{{7, runs, slept, time.Duration(slept) * spell}}}}
+	}
+	shell := func(child Look) Look {
+		child[0].Parent = 5
+		return append(Look{{PID: 5, State: 'S', Call: wait, Threads: []Thread{{5, false, 3, 0}}}}, child...)
+	}
+	for name, c := range map[string]struct {
+		looks []Look
+		want  string
+	}{
+		"one look":                  {[]Look{one('S', "recv", false, 1)}, "waiting in recv"},
+		"asleep":                    {[]Look{one('S', "sleep", false, 1), one('S', "sleep", false, 1)}, "asleep in sleep"},
+		"polls":                     {[]Look{one('S', "sleep", false, 1), one('S', "sleep", false, 90)}, "waiting in sleep"},
+		"polls on a busy host":      {[]Look{one('R', "", true, 1), one('R', "", true, 4), one('S', "sleep", true, 9)}, "waiting in sleep"},
+		"spins":                     {[]Look{one('R', "", true, 1), one('R', "", true, 1), one('S', "write", false, 1)}, "busy"},
+		"spins, and is interrupted": {[]Look{{{PID: 7, Threads: []Thread{{7, true, 1, 0}}}}, {{PID: 7, Threads: []Thread{{7, true, 9, 40 * time.Millisecond}}}}}, "busy"},
+		"stopped":                   {[]Look{one('T', "", false, 1)}, "stopped"},
+		"stuck":                     {[]Look{one('D', "read", false, 1), one('D', "read", false, 1)}, "stuck in the kernel in read"},
+		"below a shell":             {[]Look{shell(one('S', "recv", false, 1)), shell(one('S', "recv", false, 2))}, "waiting in recv"},
+		"a shell that is polled":    {[]Look{shell(one('S', "sleep", false, 1)), shell(Look{{PID: 9, State: 'S', Call: "sleep"}})}, "waiting in sleep"},
+		"another thread spins": {[]Look{{{PID: 7, State: 'S', Call: "futex", Threads: []Thread{{7, false, 1, 0}, {8, true, 5, 0}, {9, false, 1, 0}}}},
+			{{PID: 7, State: 'S', Call: "futex", Threads: []Thread{{7, false, 1, 0}, {8, true, 5, 0}, {9, false, 900, 0}}}}}, "busy"},
+	} {
+		if d := Sum(c.looks); d == nil || d.String() != c.want {
+			t.Errorf("%s: %v, want %s", name, d, c.want)
+		}
+	}
+	if d := Sum([]Look{one('S', "recv", false, 1), nil}); d != nil {
+		t.Errorf("a rank that has ended is %v", d)
+	}
+}
+
+func TestWords(t *testing.T) {
+	for _, c := range []struct{ stderr, stdout, want string }{
+		{"", "", ""},
+		{"", "step 1\nstep 2\n\n", "step 2"},
+		{"Traceback (most recent call last):\n  File \"x.py\", line 1, in <module>\n    import torch\nModuleNotFoundError: No module named 'torch'\n", "",
+			"ModuleNotFoundError: No module named 'torch'"},
+		{"terminate called after throwing an instance of 'std::runtime_error'\n  what():  boom\n", "", "what():  boom"},
+		{"panic: planted\n\ngoroutine 1 [running]:\nmain.main()\nexit status 2\n", "", "panic: planted"},
+		{"[rank0]: ValueError: bad\n[W1] Warning: process group has NOT been destroyed\n", "", "[rank0]: ValueError: bad"},
+		{"OMP: Warning #96\n", "starting\nError: 7 elements differ\n", "Error: 7 elements differ"},
+		{"\x1b[31mfatal: no device\x1b[0m\n----------\n", "", "fatal: no device"},
+		{strings.Repeat("x", 300), "", strings.Repeat("x", maxWords-1) + "…"},
+	} {
+		if got := Words(c.stderr, c.stdout); got != c.want {
+			t.Errorf("%q, %q: %q, want %q", c.stderr, c.stdout, got, c.want)
+		}
+	}
+}
+
+func TestList(t *testing.T) {
+	for want, ranks := range map[string][]int{
+		"rank 2": {2}, "ranks 0, 1": {0, 1}, "ranks 0 to 3, 7": {0, 1, 2, 3, 7}, "ranks 0, 2, 3": {0, 2, 3},
+	} {
+		if got := List(ranks); got != want {
+			t.Error(fmt.Sprint(got, ", want ", want))
+		}
+	}
+}
