@@ -58,15 +58,26 @@ func Bools(name string, values ...bool) Clause {
 // cannot do is left out of a plain run there.
 func On(backend string, axes ...Clause) Clause {
 	return func(d *declaration) {
-		other := &declaration{bench: d.bench, part: &DeclaredPart{}}
-		for _, a := range axes {
-			a(other)
-		}
 		if d.part.On == nil {
 			d.part.On = map[string][]Axis{}
 		}
-		d.part.On[backend] = append(d.part.On[backend], other.part.Axes...)
+		d.part.On[backend] = append(d.part.On[backend], d.others(axes)...)
 	}
+}
+
+// OverHosts gives axes, declared before, other values where the ranks are on several
+// hosts. The run says so.
+func OverHosts(axes ...Clause) Clause {
+	return func(d *declaration) { d.part.OverHosts = append(d.part.OverHosts, d.others(axes)...) }
+}
+
+// others are axes that are not the part's own.
+func (d *declaration) others(axes []Clause) []Axis {
+	other := &declaration{bench: d.bench, part: &DeclaredPart{}}
+	for _, a := range axes {
+		a(other)
+	}
+	return other.part.Axes
 }
 
 func specAxis(name string, kind Kind, spec string) Clause {

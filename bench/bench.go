@@ -43,6 +43,9 @@ type Bench struct {
 	// out/<name>.
 	Out string
 
+	// OneHost is why ranks that no launcher of the backend's own connects must be on
+	// one host, empty if they need not.
+	OneHost string
 	// Accumulate makes views merge all runs of the folder by point instead of
 	// showing the latest run alone.
 	Accumulate bool
@@ -86,7 +89,9 @@ type DeclaredPart struct {
 	// Mistakes are the conditions of [Refuse].
 	Mistakes []func(p, options Point) error
 	On       map[string][]Axis // by backend: axes that have other values there
-	Metrics  []MetricInfo
+	// OverHosts are axes that have other values where the ranks are on several hosts.
+	OverHosts []Axis
+	Metrics   []MetricInfo
 
 	Body    Body     // either a body of this program
 	Command *Command // or another program

@@ -91,6 +91,11 @@ func Measure(c Config) Clause { return func(d *declaration) { d.part.Measure = c
 // Backends lists what the bench can run on, the default first; without it, cpu.
 func Backends(names ...string) Clause { return func(d *declaration) { d.bench.Backends = names } }
 
+// OneHost says why the ranks must be on one host, such as "they share memory": a run
+// over several is refused before it starts. A backend whose own launcher connects the
+// ranks, as MPI's does, has no such bounds.
+func OneHost(why string) Clause { return func(d *declaration) { d.bench.OneHost = why } }
+
 // Version marks stored rows: rows of another version are not mixed with these.
 // Change it when the body measures something else than before.
 func Version(v string) Clause { return func(d *declaration) { d.bench.Version = v } }

@@ -96,13 +96,17 @@ func (p *DeclaredPart) faults(options map[string]bool) (errs []error) {
 			fault("environment variable %q: duplicate value %s", e.Name, dup.Text())
 		}
 	}
-	for backend, axes := range p.On {
+	others := func(where string, axes []Axis) {
 		for _, a := range axes {
 			if own, has := p.Axis(a.Name); !has || own.Kind != a.Kind || len(a.Values) == 0 {
-				fault("on backend %s: no axis %q of that kind is declared before", backend, a.Name)
+				fault("%s: no axis %q of that kind is declared before", where, a.Name)
 			}
 		}
 	}
+	for backend, axes := range p.On {
+		others("on backend "+backend, axes)
+	}
+	others("over hosts", p.OverHosts)
 	errs = append(errs, p.zipFaults(seen)...)
 	return errs
 }

@@ -39,6 +39,7 @@ func Bench() *bench.Bench {
 		bench.Option("link", bench.KindString, "", "rates to hold times against: a link such as nvlink-h100, or 450 GB/s, separated by commas"),
 		bench.FileOption("probe", "", "probe result to take the limits from; empty is this host's own"),
 		bench.Backends(backends()...),
+		bench.OneHost("it evaluates the sharing of memory, and lets processes of this host die"),
 		correctnessPart(), contractsPart(), errorsPart(), performancePart(),
 		bench.Helper(dyingHelper, dyingRank),
 		bench.Figures(findings.Figures),

@@ -35,7 +35,7 @@ sweep, the report shows how much auto loses. buffers=symmetric is memory that
 every rank reaches without a copy, private the ranks' own.
 
 Ranks on several hosts share memory within each and talk over TCP between them;
-symmetric memory there is none then. --hosts 2 makes the ranks of one machine
+symmetric memory there is none then, and a plain run takes private buffers. --hosts 2 makes the ranks of one machine
 count as on two hosts, and adds what its loopback allows to the limits.
 
 Each row's limits are the time that the algorithm's own traffic needs at this
@@ -67,6 +67,7 @@ named and the rows have no limits; their details say which library it was.
 		bench.Ranks("2"),
 		bench.Bools("inplace", false),
 		bench.Strings("buffers", symmetric),
+		bench.OverHosts(bench.Strings("buffers", private)),
 		bench.FileOption("tuning", "", "tuning table for algorithm=auto; empty is the built-in one"),
 		bench.FileOption("probe", "", "probe result to take the limits from; empty is this host's own"),
 		bench.Seconds("5", "most time to sample one point"),

@@ -86,6 +86,7 @@ large to be computed there are timed alone, and the row says so.
 		bench.Timeout(5*time.Minute),
 		bench.Drop(impossible),
 		bench.Backends(dist.BackendsThat(canRun)...),
+		bench.OneHost("the product is made in memory that all of them reach"),
 		bench.Accumulates(), // so that backends come into one figure
 		bench.Figures(figures),
 		bench.Sections(sections),

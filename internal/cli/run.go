@@ -149,6 +149,11 @@ func (a *app) runAll(ctx context.Context, benches []*bench.Bench, f request.Flag
 		return err
 	}
 	for _, j := range plans {
+		for _, note := range j.Plan.Notes {
+			if starts && !f.Quiet {
+				fmt.Fprintf(a.stderr, "%s: %s: %s\n", a.name, j.Bench.Name, note)
+			}
+		}
 		for _, doubt := range j.Doubts {
 			if starts && !f.Quiet {
 				fmt.Fprintf(a.stderr, "%s: warning: %v: it can be drawn only if %s reports it\n", a.name, doubt, j.Bench.Name)

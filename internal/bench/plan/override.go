@@ -18,7 +18,7 @@ import (
 func override(b *bench.Bench, req Request) ([]*bench.DeclaredPart, error) {
 	parts := make([]*bench.DeclaredPart, len(b.Parts))
 	for i, p := range b.Parts {
-		parts[i] = completed(p, req.Backend)
+		parts[i] = completed(p, req)
 	}
 	if w := req.World; w != nil && !dist.Describe(req.Backend).InProcess {
 		setRanks(parts, w.Ranks)
@@ -54,7 +54,7 @@ func override(b *bench.Bench, req Request) ([]*bench.DeclaredPart, error) {
 
 // completed is a copy of a part with what its declaration left open, and with the
 // values that it has on the backend.
-func completed(p *bench.DeclaredPart, backend string) *bench.DeclaredPart {
+func completed(p *bench.DeclaredPart, req Request) *bench.DeclaredPart {
 	c := *p
 	c.Axes, c.Envs, c.Zips = slices.Clone(p.Axes), slices.Clone(p.Envs), slices.Clone(p.Zips)
 	c.Measure = withDefaults(p.Measure)
@@ -62,11 +62,43 @@ func completed(p *bench.DeclaredPart, backend string) *bench.DeclaredPart {
 		one := bench.Axis{Name: bench.RanksAxis, Kind: point.Int, Values: []point.Value{point.IntValue(1)}}
 		c.Axes = append([]bench.Axis{one}, c.Axes...)
 	}
-	for _, a := range c.On[backend] {
+	others := c.On[req.Backend]
+	if req.overHosts() {
+		others = slices.Concat(others, c.OverHosts)
+	}
+	for _, a := range others {
 		at := slices.IndexFunc(c.Axes, func(x bench.Axis) bool { return x.Name == a.Name })
 		c.Axes[at].Values = a.Values
 	}
 	return &c
+}
+
+// overHosts reports whether the ranks are processes on several hosts.
+func (r Request) overHosts() bool { return r.Hosts != "" && !dist.Describe(r.Backend).InProcess }
+
+// oneHost refuses ranks on several hosts that must be on one.
+func oneHost(b *bench.Bench, req Request) error {
+	if b.OneHost == "" || !req.overHosts() || dist.Describe(req.Backend).Launcher != nil {
+		return nil
+	}
+	return fmt.Errorf("bench %s on backend %s: its ranks must be on one host: %s; %s", b.Name, req.Backend, b.OneHost, req.Hosts)
+}
+
+// hostNotes say which values were chosen because the ranks are on several hosts.
+func hostNotes(b *bench.Bench, req Request) (notes []string) {
+	if !req.overHosts() {
+		return nil
+	}
+	for _, p := range b.Parts {
+		for _, a := range p.OverHosts {
+			note := fmt.Sprintf("%s=%s, because %s", a.Name, point.FormatSpec(a.Values), req.Hosts)
+			given := slices.ContainsFunc(req.Axes, func(x Assign) bool { return x.Name == a.Name })
+			if !given && !slices.Contains(notes, note) {
+				notes = append(notes, note)
+			}
+		}
+	}
+	return notes
 }
 
 func overrideAxis(b *bench.Bench, parts []*bench.DeclaredPart, a Assign) error {

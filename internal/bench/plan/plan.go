@@ -43,6 +43,8 @@ type Plan struct {
 	// Axes and Envs are the columns in order, over all parts.
 	Axes []journal.AxisInfo
 	Envs []string
+	// Notes are what the plan has chosen otherwise than elsewhere, and why.
+	Notes []string
 	// Undeclared are those of Envs that only the request knows.
 	Undeclared []string
 }
@@ -97,6 +99,7 @@ type Request struct {
 	Bind    Bind
 	Inputs  map[string]string // option files by SHA-256
 	World   *World            // nil: any number of ranks can be started
+	Hosts   string            // why the ranks are taken to be on several hosts; empty: they are on one
 }
 
 // World is a job whose processes exist already: no other number of ranks can be
@@ -121,10 +124,14 @@ func Make(b *bench.Bench, req Request) (*Plan, error) {
 	if p.Options, err = options(b, req.Options); err != nil {
 		return nil, err
 	}
+	if err := oneHost(b, req); err != nil {
+		return nil, err
+	}
 	parts, err := override(b, req)
 	if err != nil {
 		return nil, err
 	}
+	p.Notes = hostNotes(b, req)
 	only, err := compileAll(req.Only, scopeOf(b, parts, p.Options))
 	if err != nil {
 		return nil, err

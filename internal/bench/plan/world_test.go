@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/kernbench/kernbench/bench"
+	_ "github.com/kernbench/kernbench/dist/all"
 )
 
 // In a job of so many ranks, those are what runs: declared numbers give way to it
@@ -46,5 +47,40 @@ func TestWorld(t *testing.T) {
 				t.Errorf("%+v: dropped because %s", c, d.Reason)
 			}
 		}
+	}
+}
+
+// Where ranks are on several hosts, an axis may have other values, which the plan says;
+// what the user asks for wins. A bench that cannot run so is refused, unless the backend's
+// own launcher connects its ranks or they are in one process.
+func TestSeveralHosts(t *testing.T) {
+	const hosts = "this job has ranks on several hosts"
+	b := bench.New("b", nop, bench.Strings("buffers", "symmetric"), bench.OverHosts(bench.Strings("buffers", "private")))
+	for _, c := range []struct{ hosts, asked, want, note string }{
+		{"", "", "symmetric", ""},
+		{hosts, "", "private", "buffers=private, because " + hosts},
+		{hosts, "symmetric", "symmetric", ""},
+	} {
+		req := Request{Backend: "cpu", Hosts: c.hosts}
+		if c.asked != "" {
+			req.Axes = []Assign{{Name: "buffers", Text: c.asked}}
+		}
+		p, err := Make(b, req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if v, _ := p.Groups[0].Tasks[0].Point.Get("buffers"); v.String() != c.want || strings.Join(p.Notes, "; ") != c.note {
+			t.Errorf("%+v: buffers=%s, notes %q", c, v, p.Notes)
+		}
+	}
+	here := bench.New("b", nop, bench.OneHost("they share memory"), bench.Backends("cpu", "mpi", "ahbm"))
+	for backend, want := range map[string]string{"cpu": "its ranks must be on one host: they share memory; " + hosts, "mpi": "", "ahbm": ""} {
+		_, err := Make(here, Request{Backend: backend, Hosts: hosts})
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s: %v", backend, err)
+		}
+	}
+	if _, err := Make(here, Request{Backend: "cpu"}); err != nil {
+		t.Error(err)
 	}
 }

@@ -100,6 +100,7 @@ func (r Run) plan(b *bench.Bench) (Planned, error) {
 		}
 		req.World = &plan.World{Ranks: r.Job.Size, Reason: fmt.Sprintf("this job has %d ranks: have its launcher start another number, or start %s alone and let it start them", r.Job.Size, r.Program)}
 	}
+	req.Hosts = r.hosts()
 	if req.Inputs, err = inputFiles(b, options); err != nil {
 		return Planned{}, err
 	}
@@ -109,6 +110,19 @@ func (r Run) plan(b *bench.Bench) (Planned, error) {
 	}
 	asked := len(req.Axes)+len(req.Envs)+len(req.Skips)+len(req.Only)+len(req.Options)+len(req.Zips) > 0 || req.Trials > 0
 	return Planned{Bench: b, Plan: p, Out: runFolder(b, f.Out, several), Inputs: req.Inputs, Asked: asked}, nil
+}
+
+// hosts is why the ranks are taken to be on several hosts, empty if they are on one.
+// Where a launcher will put them is not known, but without --interface they can reach
+// this program only from its own host.
+func (r Run) hosts() string {
+	switch {
+	case r.Job != nil && r.Job.LocalSize < r.Job.Size:
+		return "this job has ranks on several hosts"
+	case r.Job == nil && !slices.Contains([]string{"auto", "local"}, r.Flags.Launcher) && r.Flags.Interface != "":
+		return "with --interface " + r.Flags.Interface + " the ranks may be on several hosts"
+	}
+	return ""
 }
 
 // drawable makes sure that the rows will have what the plots name: a slip should

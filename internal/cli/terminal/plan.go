@@ -22,6 +22,9 @@ func WritePlan(w io.Writer, p *plan.Plan, out string) {
 	} else {
 		fmt.Fprintf(w, "sampling takes between %v and %v\n", least.Round(time.Millisecond), most.Round(time.Second))
 	}
+	for _, note := range p.Notes {
+		fmt.Fprintln(w, note)
+	}
 	if len(p.Undeclared) > 0 {
 		fmt.Fprintf(w, "not declared by %s, set all the same: %s\n", p.Bench.Name, strings.Join(p.Undeclared, ", "))
 	}
