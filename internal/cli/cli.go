@@ -33,9 +33,10 @@ type app struct {
 	benches []*bench.Bench
 	args    []string
 	environ []string
-	stdout  io.Writer
+	stdout  io.Writer // and stderr: control characters are made visible
 	stderr  io.Writer
-	isTerm  bool // stderr is a terminal
+	streams [2]io.Writer // the same without that, for a program's own output and a moving bar
+	isTerm  bool         // stderr is a terminal
 	width   int
 }
 
@@ -65,7 +66,8 @@ func Main(benches []*bench.Bench) int {
 	context.AfterFunc(ctx, stop)
 	a := &app{
 		name: filepath.Base(os.Args[0]), benches: benches, args: os.Args[1:], environ: os.Environ(),
-		stdout: os.Stdout, stderr: os.Stderr, isTerm: terminal.Is(os.Stderr), width: terminal.Width(os.Stdout),
+		stdout: terminal.Guard(os.Stdout), stderr: terminal.Guard(os.Stderr), streams: [2]io.Writer{os.Stdout, os.Stderr},
+		isTerm: terminal.Is(os.Stderr), width: terminal.Width(os.Stdout),
 	}
 	return a.run(ctx)
 }

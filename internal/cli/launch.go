@@ -144,7 +144,7 @@ func (a *app) launchSpec(f launchFlags) (cfg rendezvous.Config, spec node.Spec, 
 		Environ: a.environ, ID: f.id, Procs: f.procs, MaxRestarts: f.maxRestarts, Threads: f.threads,
 		Bind: cores.Bind(f.bind), Cores: cores.Allowed(), Interface: f.iface, MasterPort: f.masterPort, Heartbeat: f.heartbeat,
 		Grace:  f.grace,
-		Stdout: a.stdout, Stderr: a.stderr,
+		Stdout: a.streams[0], Stderr: a.streams[1],
 		Restarting: func(round int, why rendezvous.Failure) {
 			fmt.Fprintf(a.stderr, "%s: restart %d of %d: %v\n", a.name, round, f.maxRestarts, why)
 		},

@@ -8,6 +8,7 @@ import (
 	"io"
 	"strings"
 	"unicode"
+	"unicode/utf16"
 	"unicode/utf8"
 )
 
@@ -203,6 +204,31 @@ func Plain(s string) string {
 }
 
 func unprintable(r rune) bool { return r == utf8.RuneError || !unicode.IsPrint(r) }
+
+// Lines makes whole output fit for a terminal: control characters other than line ends
+// and tabs become visible escapes. What is JSON stays so, and means the same.
+func Lines(s string) string {
+	drives := func(r rune) bool { return r != '\n' && r != '\t' && !unicode.IsPrint(r) && !unicode.Is(unicode.Zs, r) }
+	if utf8.ValidString(s) && !strings.ContainsFunc(s, drives) {
+		return s
+	}
+	var b strings.Builder
+	for i, r := range s {
+		switch {
+		case r == utf8.RuneError && !strings.HasPrefix(s[i:], "\ufffd"):
+			hex(&b, uint32(s[i]))
+		case !drives(r):
+			b.WriteRune(r)
+		case r < ' ':
+			hex(&b, uint32(r))
+		default:
+			for _, unit := range utf16.Encode([]rune{r}) {
+				fmt.Fprintf(&b, `\u%04x`, unit)
+			}
+		}
+	}
+	return b.String()
+}
 
 func hex(b *strings.Builder, v uint32) {
 	if v > 0xff {

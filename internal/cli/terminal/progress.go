@@ -8,6 +8,7 @@ import (
 	"github.com/vbauerster/mpb/v8"
 	"github.com/vbauerster/mpb/v8/decor"
 
+	"github.com/kernbench/kernbench/internal/base/texttab"
 	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/bench/plan"
 	"github.com/kernbench/kernbench/internal/bench/run"
@@ -28,12 +29,12 @@ type Progress struct {
 	bar     *mpb.Bar
 }
 
-// NewProgress shows a run of the bench on w; bar says that w is a terminal.
-func NewProgress(w io.Writer, bench, backend string, bar, quiet bool) *Progress {
+// NewProgress shows a run of the bench on w, or, with a bar, on the terminal.
+func NewProgress(w, terminal io.Writer, bench, backend string, bar, quiet bool) *Progress {
 	p := &Progress{w: w, quiet: quiet, name: bench, backend: backend}
 	if bar && !quiet {
-		p.bars = mpb.New(mpb.WithOutput(w), mpb.WithWidth(40))
-		p.w = p.bars
+		p.bars = mpb.New(mpb.WithOutput(terminal), mpb.WithWidth(40))
+		p.w = Guard(p.bars)
 	}
 	return p
 }
@@ -47,7 +48,7 @@ func (p *Progress) Observe(e run.Event) {
 	case e.Started != nil:
 		p.start(e.Started)
 	case e.Task != nil:
-		p.current = describe(*e.Task)
+		p.current = texttab.Plain(describe(*e.Task))
 	case e.Recorded != nil:
 		p.recorded(e.Recorded)
 	case e.Note != "":

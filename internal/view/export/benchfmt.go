@@ -110,7 +110,7 @@ func configKey(name string) string {
 	return strings.Map(func(r rune) rune {
 		r = unicode.ToLower(r)
 		// Some capitals, such as ℂ, have no small letter.
-		if unicode.IsUpper(r) || unicode.IsSpace(r) || unicode.IsControl(r) || r == ':' {
+		if unicode.IsUpper(r) || unicode.IsSpace(r) || !unicode.IsPrint(r) || r == ':' {
 			return '_'
 		}
 		return r
@@ -139,7 +139,7 @@ func newBenchMetric(name, unit string) benchMetric {
 	} else {
 		unit = name
 	}
-	return benchMetric{name, strings.Join(strings.Fields(unit), "_"), factor}
+	return benchMetric{name, texttab.Plain(strings.Join(strings.Fields(unit), "_")), factor}
 }
 
 // writeUnits says which way each metric is better, and that simulated values
@@ -227,7 +227,7 @@ func (f *benchfmtFile) config(r *journal.Row) []setting {
 
 // configValue is text that survives a configuration line.
 func configValue(s string) string {
-	if s == "" || s == "(unset)" || s[0] == '"' || s != strings.TrimSpace(s) || strings.ContainsFunc(s, unicode.IsControl) || !utf8.ValidString(s) {
+	if s == "" || s == "(unset)" || s[0] == '"' || s != strings.TrimSpace(s) || texttab.Plain(s) != s {
 		return strconv.Quote(s)
 	}
 	return s
@@ -262,7 +262,7 @@ func escapeName(s, also string) string {
 		if r == utf8.RuneError && s[i] != 0xef { // a byte that is no text
 			size = 1
 		}
-		if size == 1 && r == utf8.RuneError || r == '/' || r == '%' || unicode.IsSpace(r) || unicode.IsControl(r) || strings.ContainsRune(also, r) {
+		if size == 1 && r == utf8.RuneError || r == '/' || r == '%' || unicode.IsSpace(r) || !unicode.IsPrint(r) || strings.ContainsRune(also, r) {
 			for _, c := range []byte(s[i : i+size]) {
 				fmt.Fprintf(&b, "%%%02X", c)
 			}

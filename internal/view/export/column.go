@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/kernbench/kernbench/internal/base/point"
+	"github.com/kernbench/kernbench/internal/base/texttab"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/view/rowkey"
 )
@@ -236,7 +237,7 @@ func (c Column) heading() string {
 	if c.Role == Reason {
 		return "remarks"
 	}
-	return c.Title()
+	return texttab.Plain(c.Title())
 }
 
 // Title is the heading for people.

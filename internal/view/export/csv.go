@@ -3,11 +3,16 @@ package export
 import (
 	"encoding/csv"
 	"io"
+	"strconv"
+	"strings"
+
+	"github.com/kernbench/kernbench/internal/base/texttab"
 )
 
 // writeCSV writes one record per row, trials apart, with every column whether
 // or not it varies, so that a script finds the same headings in every run.
-// Quoting is RFC 4180's; lines end in a plain line feed, as the tools people
+// Control characters other than line ends and tabs are escaped, and what a spreadsheet would take for a
+// formula has an apostrophe in front. Quoting is RFC 4180's; lines end in a plain line feed, as the tools people
 // pipe csv into expect.
 //
 // Numbers have full precision and sizes are bytes. A metric's unit has a column
@@ -22,14 +27,14 @@ func writeCSV(w io.Writer, in Input, opts Options) error {
 	record := make([]string, len(columns))
 	out := csv.NewWriter(w)
 	for i, c := range columns {
-		record[i] = c.Name
+		record[i] = csvCell(c.Name)
 	}
 	if err := out.Write(record); err != nil {
 		return err
 	}
 	for i := range in.Rows {
 		for j, c := range columns {
-			record[j] = c.Value(&in.Rows[i])
+			record[j] = csvCell(c.Value(&in.Rows[i]))
 		}
 		if err := out.Write(record); err != nil {
 			return err
@@ -37,4 +42,16 @@ func writeCSV(w io.Writer, in Input, opts Options) error {
 	}
 	out.Flush()
 	return out.Error()
+}
+
+// csvCell makes a value harmless to whatever opens the file.
+func csvCell(s string) string {
+	s = texttab.Lines(s)
+	if begin := strings.TrimLeft(s, " \t\n"); len(begin) < 2 || !strings.ContainsRune("=+-@", rune(begin[0])) {
+		return s
+	}
+	if _, err := strconv.ParseFloat(s, 64); err == nil {
+		return s
+	}
+	return "'" + s
 }

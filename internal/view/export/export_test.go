@@ -220,11 +220,30 @@ func TestTableWidth(t *testing.T) {
 }
 
 func TestControlCharactersStayOut(t *testing.T) {
-	r := failed(row(1, set("\x1b[31mred\a"), 0, 0), journal.Failed, "\x1b]0;title\a\r\n\u202e")
-	for _, f := range []string{"table", "markdown", "benchfmt"} {
-		out := write(t, f, Input{Header: header(), Rows: []journal.Row{r}}, Options{})
-		if strings.ContainsAny(out, "\x1b\a\r\u202e") {
+	const evil = "\x1b]0;title\a\r\n\u202e\u009b"
+	r := failed(row(1, set(evil), 0, 0), journal.Failed, evil)
+	r.Host, r.Phase, r.Warnings, r.Output = evil, evil, []string{evil}, evil
+	r.Options = point.Point{{Name: "algo", Value: point.StringValue(evil)}}
+	r.Point = r.Point.With("kind", point.StringValue(evil))
+	good := row(2, set(evil), 0, 5)
+	good.Point = good.Point.With("kind", point.StringValue(evil))
+	good.Metrics["x"+evil], good.Units["x"+evil] = 1, evil
+	for _, f := range []string{"table", "markdown", "benchfmt", "csv"} {
+		out := write(t, f, Input{Header: header(), Rows: []journal.Row{r, good}}, Options{})
+		if strings.ContainsAny(out, "\x1b\a\r\u009b\u202e") {
 			t.Errorf("%s lets control characters through: %q", f, out)
+		}
+	}
+}
+
+// A spreadsheet takes a cell that begins so for a formula, numbers excepted.
+func TestCSVHasNoFormulas(t *testing.T) {
+	for value, want := range map[string]string{
+		"=HYPERLINK(1)": "'=HYPERLINK(1)", "@SUM(1)": "'@SUM(1)", "+1+cmd|' /C calc'!A0": "'+1+cmd|' /C calc'!A0", "-2+3": "'-2+3",
+		"-2.5": "-2.5", "+1e9": "+1e9", "-": "-", "a=b": "a=b", "": "", "\t=1": "'\t=1",
+	} {
+		if got := csvCell(value); got != want {
+			t.Errorf("%q: %q, want %q", value, got, want)
 		}
 	}
 }
