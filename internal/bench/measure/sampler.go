@@ -21,7 +21,8 @@ type Body struct {
 	Between func() error
 	// Sample, if set, makes the calls of this many samples and times them itself, in
 	// picoseconds, preambles included: a program of its own does so, in a block,
-	// because asking it for each call would cost more than many calls do.
+	// because asking it for each call would cost more than many calls do. A Preamble
+	// just before stands for that of the first call.
 	Sample func(batch int, samples []int64) error
 }
 
@@ -157,6 +158,11 @@ func (s *sampler) sampledElsewhere(ctx context.Context, samples []int64) error {
 	}
 	for s.at = 0; s.at < len(samples); s.at += step {
 		if s.isolated {
+			if s.body.Preamble != nil { // its own, before the ranks meet
+				if err := s.body.Preamble(); err != nil {
+					return s.callError(fmt.Errorf("preamble: %w", err))
+				}
+			}
 			if err := s.group.Barrier(ctx); err != nil {
 				return err
 			}

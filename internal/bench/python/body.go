@@ -1,6 +1,7 @@
 package python
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,26 +12,27 @@ import (
 	"github.com/kernbench/kernbench/internal/bench/measure"
 )
 
-// Program is the interpreter beside one worker.
+// Program is the interpreter, or the program, beside one worker.
 type Program struct {
 	program *program
 	hello   hello
 }
 
-// Rank is which rank of a launch an interpreter is.
-type Rank struct{ Rank, Ranks, Local int }
+// Rank is which rank of a launch a program is.
+type Rank struct {
+	Rank, Ranks, Local int
+	Backend            string
+	Environ            []string // of the program
+	Watch              []string // variables to report as the program sees them
+}
 
-// Start imports the file in an interpreter with the given output. It reports the given
-// variables as the interpreter sees them.
-func Start(script []string, rank Rank, watch []string, output, errors *os.File) (*Program, error) {
-	p, err := start(script, output, errors)
+// Start imports the file in an interpreter with the given output, or starts the program.
+func Start(script []string, rank Rank, output, errors *os.File) (*Program, error) {
+	p, err := start(script, rank.Environ, output, errors)
 	if err != nil {
 		return nil, err
 	}
-	if watch == nil {
-		watch = []string{}
-	}
-	r, err := p.ask(context.Background(), "hello", greeting{protocol, rank.Rank, rank.Ranks, rank.Local, watch}, nil)
+	r, err := p.greet(context.Background(), greeting{protocol, rank.Rank, rank.Ranks, rank.Local, rank.Backend, rank.Watch})
 	if err != nil {
 		p.close()
 		return nil, fmt.Errorf("importing %s: %w", script[1], err)
@@ -39,7 +41,7 @@ func Start(script []string, rank Rank, watch []string, output, errors *os.File) 
 		p.close()
 		return nil, fmt.Errorf("%s has changed since the run was planned: start it again", script[1])
 	}
-	return &Program{p, r.hello}, nil
+	return &Program{p, r}, nil
 }
 
 // Environ is what the interpreter saw of the watched variables.
@@ -87,13 +89,24 @@ type counter struct {
 
 // clock is the program's own, in nanoseconds.
 type clock struct {
-	Overhead   int64 `json:"overhead"`
-	Resolution int64 `json:"resolution"`
+	Label      string `json:"name"`
+	Overhead   int64  `json:"overhead"`
+	Resolution int64  `json:"resolution"`
 }
 
 func (clock) Now() int64          { return measure.Monotonic().Now() }
 func (clock) Deterministic() bool { return false }
-func (clock) Name() string        { return "perf_counter" }
+func (c clock) Name() string      { return cmp.Or(c.Label, "perf_counter") }
+
+// check demands what a clock can be: what it takes off each sample must not be a time
+// that calls take.
+func (c clock) check() error {
+	const most = 1_000_000
+	if c.Overhead < 0 || c.Resolution < 0 || c.Overhead > most || c.Resolution > most {
+		return fmt.Errorf("clock %q: overhead %d ns, resolution %d ns: want 0 to %d", c.Name(), c.Overhead, c.Resolution, most)
+	}
+	return nil
+}
 
 // Calibration is in picoseconds.
 func (c clock) Calibration() measure.Calibration {
@@ -107,46 +120,63 @@ func (p *Program) Body(name string) (bench.Body, error) {
 		return nil, fmt.Errorf("the file no longer declares a bench %q", name)
 	}
 	return func(ctx context.Context, s *bench.State) error {
-		barrier := func() error { return s.Barrier(ctx) }
-		ask := func(verb string, arguments any) (reply, error) {
-			return p.program.ask(ctx, verb, arguments, barrier)
+		skip, err := p.run(ctx, name, s)
+		if skip != nil {
+			return bench.Skip("%s", *skip)
 		}
-		do := func(verb string) func() error {
-			return func() error { _, err := ask(verb, struct{}{}); return err }
+		var own *failure
+		var wrong *bench.Wrong
+		if err != nil && !errors.As(err, &own) && !errors.As(err, &wrong) && !errors.Is(err, bench.ErrElsewhere) {
+			p.program.kill() // another rank hangs or has failed: the stacks show where this one was
 		}
-		r, err := ask("point", request{name, coordinates(s.Point())})
-		if err != nil {
-			return err
-		}
-		if r.Skip != nil {
-			return bench.Skip("%s", *r.Skip)
-		}
-		for _, c := range r.Counters {
-			s.Report(c.Name, c.Value, c.Unit, c.Better)
-		}
-		s.Bytes(int64(r.Bytes))
-		s.Flops(r.Flops)
-		s.Detail("python", p.hello.Version)
-		switch {
-		case !r.Exec && len(r.Counters) == 0:
-			return errors.New("the body returned without state.exec, state.counter or state.skip")
-		case !r.Exec:
-			return nil
-		}
-		if r.Verify {
-			s.Verify(func() error { return verdict(ask("verify", struct{}{})) })
-		}
-		s.UseClock(p.hello.Clock)
-		timings := []bench.Timing{bench.SampledBy(func(batch int, samples []int64) error {
-			return take(samples, func() (reply, error) {
-				return ask("sample", map[string]int{"batch": batch, "count": len(samples)})
-			})
-		})}
-		if r.Preamble {
-			timings = append(timings, bench.Preamble(do("preamble")))
-		}
-		return s.Time(ctx, do("call"), timings...)
+		return err
 	}, nil
+}
+
+// run has the program run its body, and times what that names, unless it says why not.
+func (p *Program) run(ctx context.Context, name string, s *bench.State) (skip *string, err error) {
+	barrier := func() error { return s.Barrier(ctx) }
+	ask := func(verb string, arguments any) (reply, error) {
+		return p.program.ask(ctx, verb, arguments, barrier)
+	}
+	do := func(verb string) func() error {
+		return func() error { _, err := ask(verb, struct{}{}); return err }
+	}
+	r, err := ask("point", request{name, coordinates(s.Point())})
+	if err != nil || r.Skip != nil {
+		return r.Skip, err
+	}
+	for _, c := range r.Counters {
+		s.Report(c.Name, c.Value, c.Unit, c.Better)
+	}
+	s.Bytes(int64(r.Bytes))
+	s.Flops(r.Flops)
+	if p.hello.Version != "" {
+		s.Detail(p.program.kind, p.hello.Version)
+	}
+	switch {
+	case !r.Exec && len(r.Counters) == 0:
+		return nil, errors.New("the body returned without state.exec, state.counter or state.skip")
+	case !r.Exec:
+		return nil, nil
+	}
+	if r.Verify {
+		s.Verify(func() error { return verdict(ask("verify", struct{}{})) })
+	}
+	timed := cmp.Or(r.Clock, p.hello.Clock, &clock{})
+	if err := timed.check(); err != nil {
+		return nil, err
+	}
+	s.UseClock(*timed)
+	timings := []bench.Timing{bench.SampledBy(func(batch int, samples []int64) error {
+		return take(samples, func() (reply, error) {
+			return ask("sample", map[string]int{"batch": batch, "count": len(samples)})
+		})
+	})}
+	if r.Preamble {
+		timings = append(timings, bench.Preamble(do("preamble")))
+	}
+	return nil, s.Time(ctx, do("call"), timings...)
 }
 
 func verdict(r reply, err error) error {

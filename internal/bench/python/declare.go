@@ -5,7 +5,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -19,6 +22,7 @@ type greeting struct {
 	Rank      int      `json:"rank"`
 	Ranks     int      `json:"num_ranks"`
 	LocalRank int      `json:"local_rank"`
+	Backend   string   `json:"backend"`
 	Watch     []string `json:"watch"` // variables to report
 }
 
@@ -26,8 +30,9 @@ type greeting struct {
 type hello struct {
 	Benches []declared         `json:"benches"`
 	Environ map[string]*string `json:"environ"`
-	Clock   clock              `json:"clock"`
-	Source  string             `json:"source"`  // SHA-256 of the file
+	Clock   *clock             `json:"clock"`   // also of a point that is timed by another
+	Source  string             `json:"source"`  // SHA-256 of the file; kernbench's own if it is empty
+	Inputs  map[string]string  `json:"inputs"`  // SHA-256 of other files that the benches are made of
 	Version string             `json:"version"` // of the interpreter and of what the file imported
 }
 
@@ -44,6 +49,7 @@ type declared struct {
 	Metrics  []bench.MetricInfo `json:"metrics"`
 	Timeout  float64            `json:"timeout"` // seconds
 	Trials   int                `json:"trials"`
+	Backends []string           `json:"backends"`
 	Sampling sampling           `json:"sampling"`
 }
 
@@ -75,38 +81,48 @@ type sampling struct {
 	MaxSamples int           `json:"max_samples"`
 }
 
-// IsFile reports whether a file of benches is for this package.
-func IsFile(path string) bool { return filepath.Ext(path) == ".py" }
+// IsFile reports whether a file of benches is for this package: one in Python, or a
+// program that speaks the protocol.
+func IsFile(path string) bool {
+	if isPython(path) {
+		return true
+	}
+	info, err := os.Stat(path)
+	return err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 &&
+		!slices.Contains([]string{".yaml", ".yml"}, filepath.Ext(path))
+}
+
+func isPython(path string) bool { return filepath.Ext(path) == ".py" }
 
 // declareLimit bounds how long a file may take to be imported while planning.
 const declareLimit = 2 * time.Minute
 
 // Load reads what a file declares, by importing it once with the given interpreter,
-// python3 if that is empty.
+// python3 if that is empty, or by starting the program.
 func Load(path, program string) ([]*bench.Bench, error) {
-	file, err := filepath.Abs(path)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	var output bytes.Buffer // that the file prints while it is imported is seen only when it fails
-	script, err := interpreter(program, file)
+	script, err := script(path, program)
 	if err != nil {
 		return nil, err
 	}
-	p, err := start(script, &output, &output)
+	var output bytes.Buffer // that the file prints while it is imported is seen only when it fails
+	p, err := start(script, os.Environ(), &output, &output)
 	if err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithTimeoutCause(context.Background(), declareLimit,
 		fmt.Errorf("it was not imported within %v", declareLimit))
 	defer cancel()
-	r, err := p.ask(ctx, "hello", greeting{Protocol: protocol, Ranks: 1, Watch: []string{}}, nil)
+	r, err := p.greet(ctx, greeting{Protocol: protocol, Ranks: 1})
 	if err != nil {
 		p.close()
 		return nil, fmt.Errorf("%s: %w", path, withOutput(err, output.String()))
 	}
 	script = append(script, r.Source)
-	inputs := map[string]string{filepath.Base(path): r.Source}
+	inputs := maps.Clone(r.Inputs)
+	if inputs == nil {
+		inputs = map[string]string{}
+	}
+	inputs[filepath.Base(path)] = r.Source
 	var benches []*bench.Bench
 	asked := false
 	for _, d := range r.Benches {
@@ -162,7 +178,7 @@ func (d declared) bench(p *program) (*bench.Bench, error) {
 	if d.Wheres > 0 {
 		part.Wheres = []bench.Where{func(at bench.Point) error { return d.keep(p, at) }}
 	}
-	b := &bench.Bench{Name: d.Name, Help: d.Help, Doc: d.Doc, Parts: []*bench.DeclaredPart{part}}
+	b := &bench.Bench{Name: d.Name, Help: d.Help, Doc: d.Doc, Backends: d.Backends, Parts: []*bench.DeclaredPart{part}}
 	for _, o := range d.Options {
 		v, err := point.Parse(o.Type, o.Default)
 		if err != nil {

@@ -23,6 +23,7 @@ import json
 import math
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -32,7 +33,7 @@ import traceback
 import types
 from typing import Any, Callable, Dict, List, Optional, Sequence, Union
 
-__all__ = ["bench", "rows", "State", "Context"]
+__all__ = ["bench", "rows", "frame", "State", "Context"]
 
 PROTOCOL = 1
 SOCKET = "KERNBENCH_SOCKET"
@@ -108,6 +109,7 @@ class _Bench:
     UNSET = _Unset()
 
     def __init__(self) -> None:
+        self.begun: List[_Declaration] = []  # of every function with a decorator
         self.declared: List[_Declaration] = []
 
     def _of(self, fn: Callable) -> _Declaration:
@@ -115,6 +117,7 @@ class _Bench:
         if d is None:
             d = fn._kernbench = _Declaration()
             d.fn = fn
+            self.begun.append(d)
         if d.registered:
             raise TypeError("bench.register must be the outermost decorator of %s" % fn.__name__)
         return d
@@ -133,6 +136,8 @@ class _Bench:
             return lambda f: self.register(f, name=name)
         d = self._of(fn)
         d.name = name or fn.__name__
+        if any(other.name == d.name for other in self.declared):
+            raise ValueError("two benches are called %s: bench.register(name=...) gives one another name" % d.name)
         d.registered = True
         self.declared.append(d)
         return fn
@@ -141,6 +146,9 @@ class _Bench:
         """An axis over values, or over a SPEC such as "1K:64M:x4". The type (int, bytes, float,
         string, bool, dtype, tuple) is that of the values unless given. Values of any other type
         are named by their text, and the body gets the value itself."""
+
+        if name == "backend":
+            raise ValueError("the backends are declared by bench.backends(%s)" % ", ".join(map(repr, values)))
 
         def add(d: _Declaration) -> None:
             if isinstance(values, str):
@@ -194,6 +202,11 @@ class _Bench:
         """Says the unit of a counter and which direction is better: "lower" or "higher"."""
         return self._clause(lambda d: d.metrics.insert(0, {"name": name, "unit": unit, "better": better}))
 
+    def backends(self, *names: str) -> Callable:
+        """What the bench can run on, the default first; `--backend NAME` chooses, ctx.backend tells.
+        torch.distributed is initialised with it."""
+        return self._clause(lambda d: d.settings.update(backends=list(names)))
+
     def timeout(self, seconds: float) -> Callable:
         """Bounds one point of one trial."""
         return self._clause(lambda d: d.settings.update(timeout=float(seconds)))
@@ -212,19 +225,39 @@ class _Bench:
         return self._clause(lambda d: d.settings.setdefault("sampling", {}).update(chosen))
 
     def main(self) -> None:
-        """Hands a file started as `python3 FILE.py` over to the kernbench of the PATH, which runs it
-        with this interpreter."""
+        """Hands a file started as `python3 FILE.py` over to kernbench, which runs it with this
+        interpreter."""
         os.environ["KERNBENCH_PYTHON"] = sys.executable
-        os.execvp("kernbench", ["kernbench", "run", "-f", sys.argv[0]] + sys.argv[1:])
+        os.execv(_binary(), ["kernbench", "run", "-f", sys.argv[0]] + sys.argv[1:])
 
 
 bench = _Bench()
 
 
+def _binary() -> str:
+    """The kernbench program: what the variable KERNBENCH names, or that of the PATH."""
+    name = os.environ.get("KERNBENCH") or "kernbench"
+    path = shutil.which(name)
+    if path is None:
+        sys.exit("%s: no such program: put kernbench on the PATH, or its path into the variable KERNBENCH" % name)
+    return path
+
+
 def rows(run: str) -> List[Dict[str, Any]]:
-    """The latest rows of a RUN folder, for notebooks: pandas.DataFrame(rows(run)) is a table."""
-    shown = subprocess.run(["kernbench", "show", run, "--format", "jsonl"], check=True, stdout=subprocess.PIPE)
+    """The latest rows of a RUN folder as plain dicts (docs/journal-schema.md), for notebooks."""
+    shown = subprocess.run([_binary(), "show", run, "--format", "jsonl"], check=True, stdout=subprocess.PIPE)
     return [json.loads(line) for line in shown.stdout.splitlines() if line.strip()]
+
+
+def frame(run: str) -> Any:
+    """The same as a pandas.DataFrame, a column for each axis, variable, option and metric."""
+    import pandas
+
+    nested = ("point", "env", "options", "metrics")
+    plain = ("bench", "num_ranks", "backend", "trial", "status", "reason", "samples")
+    return pandas.DataFrame([
+        {**{k: r.get(k) for k in plain}, **{k: v for part in nested for k, v in r.get(part, {}).items()}}
+        for r in rows(run)])
 
 
 class Context:
@@ -235,6 +268,7 @@ class Context:
         self.rank: int = hello["rank"]
         self.num_ranks: int = hello["num_ranks"]
         self.local_rank: int = hello["local_rank"]
+        self.backend: str = hello.get("backend", "")
 
     def get_rank(self) -> int:
         return self.rank
@@ -264,12 +298,8 @@ class State:
 
     def __init__(self, values: Dict[str, Any]) -> None:
         self._values = values
-        self._call: Optional[Callable] = None
-        self._preamble: Optional[Callable] = None
-        self._sync: Optional[Callable] = None
+        self._timer: Optional[_Wall] = None
         self._checks: List[Callable] = []
-        self._warm = False
-        self._finish: Optional[Callable] = None
         self._report: Dict[str, Any] = {"counters": []}
 
     def __getitem__(self, name: str) -> Any:
@@ -306,59 +336,23 @@ class State:
         """Leaves the point out; all ranks must do so alike."""
         raise _Skip(reason)
 
-    def exec(self, fn: Callable, preamble: Optional[Callable] = None, preamble_fn: Optional[Callable] = None,
-             sync: Optional[Callable] = None) -> None:
+    def exec(self, fn: Callable, preamble: Optional[Callable] = None, sync: Optional[Callable] = None,
+             mode: str = "wall", preamble_fn: Optional[Callable] = None) -> None:
         """Says what is timed: fn, once the body has returned. A preamble runs before each call,
-        untimed. sync waits for the work that fn started; without it, kernbench waits for the
-        device that torch or CuPy uses, and for what fn returned if that can be waited for."""
-        if self._call is not None:
+        untimed. The mode is
+
+        wall    the clock of the host, until the work is done: until sync() returns if it is given,
+                else until the device that torch or CuPy uses is idle, and what fn returned is ready
+        events  events of CUDA or HIP on torch's current stream, before and after the calls
+        graph   the same around replays of a CUDA graph of the call, which torch captures
+        """
+        if self._timer is not None:
             raise RuntimeError("state.exec was called twice")
-        self._call, self._preamble, self._sync = fn, preamble or preamble_fn, sync
-
-    def _run_preamble(self) -> None:
-        if self._preamble is not None:
-            self._preamble()
-            settle = self._sync or _device_sync()
-            if settle is not None:
-                settle()
-
-    def _once(self) -> None:
-        """One untimed call, which shows what a sample must wait for: the time is that of the work,
-        not of starting it."""
-        result = self._call()
-        settle = self._sync or _device_sync()
-        if self._sync is None and hasattr(result, "block_until_ready"):  # JAX
-            self._finish = lambda r: r.block_until_ready()
-        elif self._sync is None and hasattr(result, "wait") and hasattr(result, "is_completed"):  # torch, async_op
-            self._finish = lambda r: (r.wait(), settle and settle())
-        else:
-            self._finish = settle and (lambda _: settle())
-        if self._finish is not None:
-            self._finish(result)
-        self._warm = True
-
-    def _samples(self, count: int, batch: int) -> List[int]:
-        """Takes samples of batch calls each, in nanoseconds."""
-        if not self._warm:
-            self._run_preamble()
-            self._once()
-        call, finish, now = self._call, self._finish, time.perf_counter_ns
-        times, calls = [0] * count, range(batch)
-        collecting = gc.isenabled()
-        gc.disable()
-        try:
-            for i in range(count):
-                self._run_preamble()
-                start = now()
-                for _ in calls:
-                    result = call()
-                if finish is not None:
-                    finish(result)
-                times[i] = now() - start
-        finally:
-            if collecting:
-                gc.enable()
-        return times
+        if mode not in _MODES:
+            raise ValueError("mode=%r: want one of %s" % (mode, ", ".join(_MODES)))
+        if sync is not None and mode != "wall":
+            raise ValueError("mode=%r waits by events; sync is for mode=\"wall\"" % mode)
+        self._timer = _MODES[mode](fn, preamble or preamble_fn, sync)
 
     def _wrong(self) -> int:
         wrong = 0
@@ -368,6 +362,203 @@ class State:
                 raise TypeError("a check must return the number of wrong elements, not %r" % (n,))
             wrong += int(n)
         return wrong
+
+
+class _Wall:
+    """Times calls by the clock of the host, up to the end of the work that they start."""
+
+    def __init__(self, call: Callable, preamble: Optional[Callable], sync: Optional[Callable]) -> None:
+        self.call, self.preamble, self.sync = call, preamble, sync
+        self.finish: Optional[Callable] = None  # of a call's result
+        self.warm = False
+        self.prepared = False
+
+    def clock(self) -> Optional[dict]:
+        """The clock, if it is not the one of the greeting."""
+        return None
+
+    def settle(self) -> None:
+        settle = self.sync or _device_sync()
+        if settle is not None:
+            settle()
+
+    def prepare(self) -> None:
+        if self.preamble is not None and not self.prepared:
+            self.preamble()
+            self.settle()
+        self.prepared = False
+
+    def once(self) -> None:
+        """One untimed call, which shows what a sample must wait for: the time is that of the work,
+        not of starting it."""
+        self.prepared = False
+        result = self.call()
+        settle = self.sync or _device_sync()
+        if self.sync is None and hasattr(result, "block_until_ready"):  # JAX
+            self.finish = lambda r: r.block_until_ready()
+        elif self.sync is None and _is_work(result):
+            self.finish = lambda r: (r.wait(), settle and settle())
+        else:
+            self.finish = settle and (lambda _: settle())
+        if self.finish is not None:
+            self.finish(result)
+        self.warm = True
+
+    def sample(self, count: int, batch: int) -> List[int]:
+        """Takes samples of batch calls each, in nanoseconds."""
+        if not self.warm:
+            self.prepare()
+            self.once()
+        call, finish, now = self.call, self.finish, time.perf_counter_ns
+        times, calls = [0] * count, range(batch)
+        for i in range(count):
+            self.prepare()
+            start = now()
+            for _ in calls:
+                result = call()
+            if finish is not None:
+                finish(result)
+            times[i] = now() - start
+        return times
+
+
+class _Events(_Wall):
+    """Times calls by events that the GPU records in its stream. The host runs ahead of the GPU, so
+    that the time of starting a call is hidden unless it is the longer one."""
+
+    name = "events"
+    pairs = 64  # of events that are under way together
+
+    def __init__(self, call: Callable, preamble: Optional[Callable], sync: Optional[Callable]) -> None:
+        super().__init__(call, preamble, sync)
+        torch = sys.modules.get("torch")
+        if torch is None or not torch.cuda.is_available():
+            raise RuntimeError("mode=\"%s\" needs torch and a GPU that it can use" % self.name)
+        self.torch, self.cuda = torch, torch.cuda
+        self.events: List[tuple] = []
+
+    def clock(self) -> Optional[dict]:
+        maker = "hip" if getattr(self.torch.version, "hip", None) else "cuda"
+        return {"name": "%s %s" % (maker, self.name), "overhead": 0, "resolution": 500}  # as CUDA documents it
+
+    def settle(self) -> None:
+        """A preamble is before the call in the stream."""
+
+    def run(self, batch: int) -> None:
+        result = None
+        for _ in range(batch):
+            result = self.call()
+        if _is_work(result):
+            result.wait()  # has the current stream wait
+
+    def once(self) -> None:
+        self.prepared = False
+        self.run(1)
+        self.cuda.synchronize()
+
+    def sample(self, count: int, batch: int) -> List[int]:
+        if not self.warm:
+            self.prepare()
+            self.once()
+            self.see_all()
+            self.warm = True
+        while len(self.events) < min(count, self.pairs):
+            self.events.append((self.cuda.Event(enable_timing=True), self.cuda.Event(enable_timing=True)))
+        times: List[int] = []
+        while len(times) < count:
+            pairs = self.events[:count - len(times)]
+            for pair in pairs:
+                self.prepare()
+                self.record(pair, batch)
+            self.cuda.synchronize()
+            times += [_elapsed(pair) for pair in pairs]
+        return times
+
+    def record(self, pair: tuple, batch: int) -> None:
+        pair[0].record()
+        self.run(batch)
+        pair[1].record()
+
+    def see_all(self) -> None:
+        """Fails for work that no event sees, on a stream that the current one does not wait for: its
+        time would be that of starting it. One delay of the host does not make it so."""
+        pair = (self.cuda.Event(enable_timing=True), self.cuda.Event(enable_timing=True))
+        batch = 1
+        for _ in range(6):
+            self.prepare()
+            self.cuda.synchronize()
+            start = time.perf_counter_ns()
+            self.record(pair, batch)
+            self.cuda.synchronize()
+            wall, seen = time.perf_counter_ns() - start, _elapsed(pair)
+            if batch == 1 and self.preamble is None and wall < 2000000:
+                batch = 20  # of short calls, so that what is missing shows
+            elif wall <= 4 * seen + 200000:
+                return
+        raise RuntimeError("the events saw %d us of %d us: have the current stream wait for the stream that the call "
+                           "uses, or take mode=\"wall\"" % (seen // 1000, wall // 1000))
+
+
+class _Graph(_Events):
+    """Times replays of the call as a CUDA graph: the host starts many calls at once."""
+
+    name = "graph"
+    most = 32  # calls in one graph
+
+    def __init__(self, call: Callable, preamble: Optional[Callable], sync: Optional[Callable]) -> None:
+        super().__init__(call, preamble, sync)
+        self.graphs: Dict[int, Any] = {}
+
+    def graph(self, calls: int) -> Any:
+        if calls not in self.graphs:
+            side = self.cuda.Stream()  # as torch wants it: a call on a side stream, then the capture
+            side.wait_stream(self.cuda.current_stream())
+            with self.cuda.stream(side):
+                super().run(1)
+            self.cuda.current_stream().wait_stream(side)
+            self.cuda.synchronize()
+            graph = self.cuda.CUDAGraph()
+            with self.cuda.graph(graph):
+                super().run(calls)
+            self.graphs[calls] = graph
+        return self.graphs[calls]
+
+    def run(self, batch: int) -> None:
+        calls = min(batch, self.most)
+        for _ in range(batch // calls):
+            self.graph(calls).replay()
+        for _ in range(batch % calls):
+            self.graph(1).replay()
+
+    def see_all(self) -> None:
+        """A capture fails by itself if it does not see all."""
+
+    def once(self) -> None:
+        if 1 not in self.graphs:
+            self.graph(1)
+            if self.preamble is not None:  # the call of before the capture has used up what it made
+                self.preamble()
+        super().once()
+
+    def sample(self, count: int, batch: int) -> List[int]:
+        for calls in {1, min(batch, self.most)}:
+            if calls not in self.graphs:
+                self.prepare()
+                self.graph(calls)
+                self.run(calls)
+        return super().sample(count, batch)
+
+
+_MODES = {"wall": _Wall, "events": _Events, "graph": _Graph}
+
+
+def _elapsed(pair: tuple) -> int:
+    return round(pair[0].elapsed_time(pair[1]) * 1e6)  # from milliseconds
+
+
+def _is_work(result: Any) -> bool:
+    """Whether it is what an asynchronous collective of torch returns."""
+    return hasattr(result, "wait") and hasattr(result, "is_completed")
 
 
 def _device_sync() -> Optional[Callable]:
@@ -411,9 +602,12 @@ class _Server:
             request = self.link.receive()
             if request is None:
                 return
-            (verb, arguments), = request.items()
             try:
-                reply = getattr(self, "on_" + verb)(arguments)
+                (verb, arguments), = request.items()
+                answer = getattr(self, "on_" + verb, None)
+                if answer is None:
+                    raise ValueError("%s: no such request in protocol %d" % (verb, PROTOCOL))
+                reply = answer(arguments)
             except _Skip as skip:
                 reply = {"skip": str(skip)}
             except BaseException as e:
@@ -431,11 +625,18 @@ class _Server:
         self.context = Context(self.link, hello)
         environ = {name: os.environ.get(name) for name in hello["watch"]}
         self.source = _load(self.path)
+        for d in bench.begun:
+            if not d.registered:
+                raise TypeError("%s has decorators of a bench: put @bench.register on top of them" % d.fn.__name__)
         return {"benches": [d.message() for d in bench.declared], "environ": environ, "clock": _calibrate(),
-                "version": _version(), "source": hashlib.sha256(self.source.encode()).hexdigest()}
+                "version": _version(), "source": hashlib.sha256(self.source.encode()).hexdigest(),
+                "inputs": _neighbours(self.path)}
 
     def declaration(self, name: str) -> _Declaration:
-        return next(d for d in bench.declared if d.name == name)
+        for d in bench.declared:
+            if d.name == name:
+                return d
+        raise ValueError("%s declares no bench %r" % (self.path, name))
 
     def values(self, d: _Declaration, coordinates: List[dict]) -> Dict[str, Any]:
         values = {}
@@ -467,27 +668,42 @@ class _Server:
         d = self.declaration(asked["bench"])
         self.state = None  # frees what the last point held, before this one allocates
         gc.collect()
-        self.join()
+        self.join(d)
         self.state = state = State(self.values(d, asked["point"]))
         d.fn(state, self.context)
-        return {"exec": state._call is not None, "preamble": state._preamble is not None,
-                "verify": bool(state._checks), **state._report}
+        timer = state._timer
+        return {"exec": timer is not None, "preamble": timer is not None and timer.preamble is not None,
+                "clock": timer and timer.clock(), "verify": bool(state._checks), **state._report}
+
+    def timer(self) -> _Wall:
+        if self.state is None or self.state._timer is None:
+            raise RuntimeError("no point has been prepared")
+        return self.state._timer
 
     def on_preamble(self, _: dict) -> dict:
-        self.state._run_preamble()
+        timer = self.timer()
+        timer.prepared = False
+        timer.prepare()
+        timer.prepared = True
         return {}
 
     def on_call(self, _: dict) -> dict:
-        self.state._once()
+        self.timer().once()
         return {}
 
     def on_verify(self, _: dict) -> dict:
         return {"wrong": self.state._wrong()}
 
     def on_sample(self, asked: dict) -> dict:
-        return {"samples": self.state._samples(asked["count"], asked["batch"])}
+        timer, collecting = self.timer(), gc.isenabled()
+        gc.disable()
+        try:
+            return {"samples": timer.sample(asked["count"], asked["batch"])}
+        finally:
+            if collecting:
+                gc.enable()
 
-    def join(self) -> None:
+    def join(self, d: _Declaration) -> None:
         """Initialises torch.distributed, once, if the file uses it and has not done so."""
         if self.joined or not re.search(r"torch\.distributed|from torch import .*\bdistributed\b", self.source):
             return
@@ -500,7 +716,8 @@ class _Server:
         gpu = torch.cuda.is_available()
         if gpu:
             torch.cuda.set_device(self.context.local_rank % torch.cuda.device_count())
-        dist.init_process_group("nccl" if gpu else "gloo", rank=self.context.rank, world_size=self.context.num_ranks)
+        backend = self.context.backend if "backends" in d.settings else "nccl" if gpu else "gloo"
+        dist.init_process_group(backend, rank=self.context.rank, world_size=self.context.num_ranks)
 
 
 def _load(path: str) -> str:
@@ -515,6 +732,21 @@ def _load(path: str) -> str:
     sys.modules["kernbench_file"] = module
     exec(compile(source, path, "exec"), module.__dict__)
     return source
+
+
+def _neighbours(path: str) -> Dict[str, str]:
+    """The SHA-256 of the modules beside the file that it has imported: a change of theirs is one of
+    what is measured."""
+    folder = os.path.dirname(os.path.abspath(path))
+    found = {}
+    for module in list(sys.modules.values()):
+        name = getattr(module, "__file__", None)
+        if not isinstance(name, str) or not name.startswith(folder + os.sep) or "site-packages" in name:
+            continue
+        if os.path.isfile(name) and os.path.abspath(name) != os.path.abspath(path):
+            with open(name, "rb") as f:
+                found[os.path.relpath(name, folder)] = hashlib.sha256(f.read()).hexdigest()
+    return found
 
 
 def _version() -> str:

@@ -1,21 +1,26 @@
-// Package python runs benches that are declared in a Python file. Its embedded module
-// kernbench.py has the decorators and answers requests over a socket, one JSON object
-// per line, as docs/protocol.md describes; this package is the other end. The
-// supervisor asks what a file declares; each worker keeps one interpreter beside it,
-// whose calls the ordinary body of the worker times and verifies.
+// Package python runs benches that are declared in a Python file, or by any other program
+// that speaks the protocol of docs/protocol.md: requests over a socket, one JSON object
+// per line. The embedded module kernbench.py has the decorators and answers; this package
+// is the other end. The supervisor asks what a file declares; each worker keeps one
+// program beside it, whose calls the ordinary body of the worker times and verifies.
 package python
 
 import (
 	"bufio"
+	"cmp"
 	"context"
+	"crypto/sha256"
 	_ "embed"
+	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -44,62 +49,74 @@ linecache.cache["kernbench.py"] = (len(source), None, source.splitlines(True), "
 exec(compile(source, "kernbench.py", "exec"), module.__dict__)
 module._main(sys.argv[1])`
 
-// stackTime is how long an interpreter may take to print its stacks before it is killed.
+// stackTime is how long a program may take to print its stacks before it is killed.
 const stackTime = 300 * time.Millisecond
 
-// program is an interpreter that serves one file.
+// program is an interpreter that serves one file, or a program that serves itself.
 type program struct {
+	kind    string // "python" or "program"
 	cmd     *exec.Cmd
 	socket  *os.File
 	lines   *bufio.Reader
 	ended   chan struct{} // closed when the process is gone
 	endedBy string        // how, once it is
+	killing sync.Once
 }
 
-// interpreter is what runs a file: a path, so that all ranks and a swept PATH agree.
-func interpreter(name, file string) ([]string, error) {
-	if name == "" {
-		name = "python3"
+// script is how a file is run: the interpreter, a path so that all ranks and a swept PATH
+// agree, or nothing for a program, and the file.
+func script(path, interpreter string) ([]string, error) {
+	file, err := filepath.Abs(path)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	path, err := exec.LookPath(name)
+	if !isPython(path) {
+		return []string{"", file}, nil
+	}
+	found, err := exec.LookPath(cmp.Or(interpreter, "python3"))
 	if err != nil {
 		return nil, fmt.Errorf("finding Python: %w (%s names another interpreter)", err, InterpreterVar)
 	}
-	return []string{path, file}, nil
+	return []string{found, file}, nil
 }
 
-// start starts a script, which is an interpreter and a file.
-func start(script []string, output, errors io.Writer) (*program, error) {
+// start starts a script with the given environment.
+func start(script, environ []string, output, errors io.Writer) (*program, error) {
 	interpreter, file := script[0], script[1]
 	ends, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
-		return nil, fmt.Errorf("making a socket for %s: %w", interpreter, err)
+		return nil, fmt.Errorf("making a socket for %s: %w", file, err)
 	}
 	if err := unix.SetNonblock(ends[0], true); err != nil { // so that closing it ends a read
-		return nil, fmt.Errorf("making a socket for %s: %w", interpreter, err)
+		return nil, fmt.Errorf("making a socket for %s: %w", file, err)
 	}
 	ours, theirs := os.NewFile(uintptr(ends[0]), "python"), os.NewFile(uintptr(ends[1]), "kernbench")
 	defer theirs.Close()
-	source, write, err := os.Pipe()
-	if err != nil {
-		ours.Close()
-		return nil, fmt.Errorf("making a pipe for %s: %w", interpreter, err)
+	p := &program{kind: "program", socket: ours, lines: bufio.NewReader(ours), ended: make(chan struct{})}
+	p.cmd = exec.Command(file)
+	p.cmd.ExtraFiles = []*os.File{theirs}
+	if interpreter != "" {
+		source, write, err := os.Pipe()
+		if err != nil {
+			ours.Close()
+			return nil, fmt.Errorf("making a pipe for %s: %w", file, err)
+		}
+		defer source.Close()
+		go func() { // fails when the interpreter ends early, which is noticed elsewhere
+			io.WriteString(write, Module)
+			write.Close()
+		}()
+		p.kind = "python"
+		p.cmd = exec.Command(interpreter, "-c", bootstrap, file)
+		p.cmd.ExtraFiles = []*os.File{theirs, source}
 	}
-	defer source.Close()
-	go func() { // fails when the interpreter ends early, which is noticed elsewhere
-		io.WriteString(write, Module)
-		write.Close()
-	}()
-	p := &program{socket: ours, lines: bufio.NewReader(ours), ended: make(chan struct{})}
-	p.cmd = exec.Command(interpreter, "-c", bootstrap, file)
-	p.cmd.Env = append(os.Environ(), socketVar+"=3")
-	p.cmd.ExtraFiles = []*os.File{theirs, source}
+	p.cmd.Env = append(slices.Clip(environ), socketVar+"=3")
 	p.cmd.Stdout, p.cmd.Stderr = output, errors
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	p.cmd.WaitDelay = time.Second // children of the bench may hold its output open
 	if err := p.cmd.Start(); err != nil {
 		ours.Close()
-		return nil, fmt.Errorf("starting Python: %w", err)
+		return nil, fmt.Errorf("starting %s: %w", p.cmd.Path, err)
 	}
 	go func() {
 		p.cmd.Wait()
@@ -128,6 +145,39 @@ type failure struct {
 }
 
 func (f *failure) Error() string { return f.Reason + "\n" + strings.TrimSpace(f.Trace) }
+
+func (p *program) String() string {
+	if p.kind == "python" {
+		return "the Python process"
+	}
+	return "the program"
+}
+
+// greet has the program say what it declares.
+func (p *program) greet(ctx context.Context, g greeting) (hello, error) {
+	if g.Watch == nil {
+		g.Watch = []string{}
+	}
+	r, err := p.ask(ctx, "hello", g, nil)
+	if err == nil && r.Source == "" {
+		r.Source, err = sum(p.cmd.Path)
+	}
+	return r.hello, err
+}
+
+// sum is the SHA-256 of a file.
+func sum(path string) (string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", fmt.Errorf("reading what is measured: %w", err)
+	}
+	defer f.Close()
+	h := sha256.New()
+	if _, err := io.Copy(h, f); err != nil {
+		return "", fmt.Errorf("reading what is measured: %w", err)
+	}
+	return hex.EncodeToString(h.Sum(nil)), nil
+}
 
 // ask sends a request and waits for its answer. When the context ends first, the
 // interpreter prints its stacks and is killed: it can no longer be in step.
@@ -173,20 +223,22 @@ func (p *program) exchange(request any) (r reply, err error) {
 func (p *program) gone(err error) error {
 	select {
 	case <-p.ended:
-		return errors.New("the Python process ended: " + p.endedBy)
+		return fmt.Errorf("%s ended: %s", p, p.endedBy)
 	case <-time.After(2 * time.Second):
-		return fmt.Errorf("the Python process left the connection: %w", err)
+		return fmt.Errorf("%s left the connection: %w", p, err)
 	}
 }
 
 // kill has the program print the stacks of its threads, and ends it.
 func (p *program) kill() {
-	p.cmd.Process.Signal(unix.SIGQUIT) // one that has ended already needs neither
-	select {
-	case <-p.ended:
-	case <-time.After(stackTime):
-	}
-	p.cmd.Process.Kill()
+	p.killing.Do(func() {
+		p.cmd.Process.Signal(unix.SIGQUIT) // one that has ended already needs neither
+		select {
+		case <-p.ended:
+		case <-time.After(stackTime):
+		}
+		p.cmd.Process.Kill()
+	})
 }
 
 // close ends the program in order: it leaves when its socket does.

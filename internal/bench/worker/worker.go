@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"runtime/debug"
 	"strconv"
@@ -141,11 +142,11 @@ func (w *worker) run() (err error) {
 
 // join finds the body and the other ranks.
 func (w *worker) join() (err error) {
-	if w.body, err = w.findBody(); err != nil {
-		return err
-	}
 	groups, err := w.syncGroups()
 	if err != nil {
+		return err
+	}
+	if w.body, err = w.findBody(groups[0]); err != nil {
 		return err
 	}
 	ranks := make([]*rank, len(groups))
@@ -156,10 +157,15 @@ func (w *worker) join() (err error) {
 	return nil
 }
 
-func (w *worker) findBody() (body bench.Body, err error) {
+func (w *worker) findBody(g syncgroup.Group) (body bench.Body, err error) {
 	if len(w.job.Script) > 0 {
-		rank := python.Rank{Rank: w.rank, Ranks: w.job.Size, Local: w.local}
-		if w.script, err = python.Start(w.job.Script, rank, w.job.Watch, os.Stdout, os.Stderr); err != nil {
+		environ, err := w.rankVars(g)
+		if err != nil {
+			return nil, err
+		}
+		rank := python.Rank{Rank: w.rank, Ranks: w.job.Size, Local: w.local, Backend: w.job.Backend,
+			Environ: environ, Watch: w.job.Watch}
+		if w.script, err = python.Start(w.job.Script, rank, os.Stdout, os.Stderr); err != nil {
 			return nil, err
 		}
 		return w.script.Body(w.job.Bench)
@@ -172,6 +178,42 @@ func (w *worker) findBody() (body bench.Body, err error) {
 		}
 	}
 	return nil, fmt.Errorf("this program has no bench %q with a part %q", w.job.Bench, w.job.Part)
+}
+
+// rankVars is the environment of a program beside this worker, with the variables by
+// which torch.distributed finds its peers. Another launcher than kernbench's has not set
+// them: then rank 0 says where it can be reached.
+func (w *worker) rankVars(g syncgroup.Group) ([]string, error) {
+	environ := os.Environ()
+	if os.Getenv("MASTER_ADDR") != "" {
+		return environ, nil
+	}
+	var master []int64 // the address's bytes, and the port
+	if w.rank == 0 {
+		host := "127.0.0.1"
+		if tcp, ok := w.conn.LocalAddr().(*net.TCPAddr); ok {
+			host = tcp.IP.String()
+		}
+		port, err := launch.FreePortOn(host)
+		if err != nil {
+			return nil, err
+		}
+		for _, b := range []byte(host) {
+			master = append(master, int64(b))
+		}
+		master = append(master, int64(port))
+	}
+	all, err := g.Exchange(context.Background(), master)
+	if err != nil {
+		return nil, fmt.Errorf("learning where rank 0 is: %w", err)
+	}
+	bytes, port := all[0][:len(all[0])-1], all[0][len(all[0])-1]
+	var host strings.Builder
+	for _, b := range bytes {
+		host.WriteByte(byte(b))
+	}
+	return append(environ, fmt.Sprintf("RANK=%d", w.rank), fmt.Sprintf("WORLD_SIZE=%d", w.job.Size),
+		fmt.Sprintf("LOCAL_RANK=%d", w.local), "MASTER_ADDR="+host.String(), fmt.Sprintf("MASTER_PORT=%d", port)), nil
 }
 
 // syncGroups gives the ends of the ranks that this process has.
