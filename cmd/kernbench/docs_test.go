@@ -173,6 +173,11 @@ func stage(t *testing.T) string {
 	if err := os.Symlink(examples, filepath.Join(dir, "examples")); err != nil {
 		t.Fatal(err)
 	}
+	compile := exec.Command("cc", "-O2", "-o", filepath.Join(dir, "copy"), "examples/python/copy.c")
+	compile.Dir = dir
+	if out, err := compile.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
 	const sweep = "name: sweep\ncommand: [echo, time=1us]\nranks: [2]\nmetrics: {time_us: {regex: 'time=([0-9.]+)us'}}\n"
 	if err := os.WriteFile(filepath.Join(dir, "sweep.yaml"), []byte(sweep), 0o600); err != nil {
 		t.Fatal(err)

@@ -3,6 +3,7 @@ package cli
 import (
 	"encoding/json"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 
@@ -10,14 +11,15 @@ import (
 
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/base/suggest"
+	"github.com/kernbench/kernbench/internal/bench/python"
 	"github.com/kernbench/kernbench/internal/cli/selftest"
 )
 
 func (a *app) selftestCommand() *cobra.Command {
 	var backend string
-	var asJSON bool
+	var asJSON, protocol bool
 	cmd := &cobra.Command{
-		Use:   "selftest",
+		Use:   "selftest [flags] [--protocol -- PROGRAM]",
 		Short: "Check this installation: schedules, backends, kernels, files and processes",
 		Long: `Proves the schedules of every collective algorithm, runs the conformance suite
 of every backend that is here, with real processes where the backend has them,
@@ -28,21 +30,39 @@ less than a minute, measures nothing and leaves nothing behind.
 What does not apply here, such as a library that is not installed, is skipped and
 says why; with --backend that backend alone is checked, and must be here.
 
+--protocol checks instead whether PROGRAM, a file as 'run -f' takes it, speaks the
+protocol by which programs in any language have benches (docs/protocol.md).
+
 Exit status: 0 nothing failed, 1 a check failed, 2 wrong usage, 130 interrupted.`,
-		Example: fmt.Sprintf("  %[1]s selftest\n  %[1]s selftest --backend cpu\n  %[1]s selftest --json > selftest.json", a.name),
-		Args:    noArguments,
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		Example: fmt.Sprintf("  %[1]s selftest\n  %[1]s selftest --backend cpu\n  %[1]s selftest --json > selftest.json\n"+
+			"  %[1]s selftest --protocol -- ./program", a.name),
+		Args: func(cmd *cobra.Command, args []string) error {
+			if protocol {
+				return arguments(1, 1, "a program after --, such as -- ./program")(cmd, args)
+			}
+			return noArguments(cmd, args)
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
 			if backend != "" && !slices.Contains(dist.Backends(), backend) {
 				return usage(suggest.Unknown("backend", backend, dist.Backends()))
 			}
+			if protocol && !python.IsFile(args[0]) {
+				return usage(fmt.Errorf("%s is neither a file in Python nor a program that can be run", args[0]))
+			}
 			results, counts := []selftest.Result{}, map[selftest.Status]int{}
-			err := selftest.Run(cmd.Context(), selftest.Options{Backend: backend, Environ: a.environ, Report: func(r selftest.Result) {
+			report := func(r selftest.Result) {
 				counts[r.Status]++
 				results = append(results, r)
 				if !asJSON {
 					fmt.Fprintf(a.stdout, "%-7s  %-9s  %s: %s (%.1f s)\n", r.Status, r.Area, r.Name, strings.ReplaceAll(r.Detail, "\n", "; "), r.Seconds)
 				}
-			}})
+			}
+			var err error
+			if protocol {
+				selftest.Protocol(cmd.Context(), args[0], os.Getenv(python.InterpreterVar), report)
+			} else {
+				err = selftest.Run(cmd.Context(), selftest.Options{Backend: backend, Environ: a.environ, Report: report})
+			}
 			switch {
 			case err != nil:
 				return err
@@ -62,6 +82,7 @@ Exit status: 0 nothing failed, 1 a check failed, 2 wrong usage, 130 interrupted.
 		},
 	}
 	cmd.Flags().StringVar(&backend, "backend", "", "check only this backend: "+strings.Join(dist.Backends(), ", "))
+	cmd.Flags().BoolVar(&protocol, "protocol", false, "check whether a program speaks the protocol of docs/protocol.md")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print an array of all results")
 	return cmd
 }

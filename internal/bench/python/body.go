@@ -32,7 +32,8 @@ func Start(script []string, rank Rank, output, errors *os.File) (*Program, error
 	if err != nil {
 		return nil, err
 	}
-	r, err := p.greet(context.Background(), greeting{protocol, rank.Rank, rank.Ranks, rank.Local, rank.Backend, rank.Watch})
+	watch := append([]string{}, rank.Watch...)
+	r, err := p.greet(context.Background(), greeting{protocol, rank.Rank, rank.Ranks, rank.Local, rank.Backend, watch})
 	if err != nil {
 		p.close()
 		return nil, fmt.Errorf("importing %s: %w", script[1], err)
@@ -180,10 +181,15 @@ func (p *Program) run(ctx context.Context, name string, s *bench.State) (skip *s
 }
 
 func verdict(r reply, err error) error {
-	if err != nil || r.Wrong == 0 {
+	switch {
+	case err != nil:
 		return err
+	case r.Wrong == nil || *r.Wrong < 0: // silence is no proof
+		return errors.New("the program did not say how many elements are wrong")
+	case *r.Wrong > 0:
+		return &bench.Wrong{Count: *r.Wrong, Detail: "the bench's own check counts them"}
 	}
-	return &bench.Wrong{Count: r.Wrong, Detail: "the bench's own check counts them"}
+	return nil
 }
 
 // take stores the samples of one answer, in picoseconds.

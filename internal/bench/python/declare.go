@@ -112,7 +112,7 @@ func Load(path, program string) ([]*bench.Bench, error) {
 	ctx, cancel := context.WithTimeoutCause(context.Background(), declareLimit,
 		fmt.Errorf("it was not imported within %v", declareLimit))
 	defer cancel()
-	r, err := p.greet(ctx, greeting{Protocol: protocol, Ranks: 1})
+	r, err := p.greet(ctx, greeting{Protocol: protocol, Ranks: 1, Watch: []string{}})
 	if err != nil {
 		p.close()
 		return nil, fmt.Errorf("%s: %w", path, withOutput(err, output.String()))

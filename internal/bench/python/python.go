@@ -134,7 +134,7 @@ type reply struct {
 	hello
 	prepared
 	Dropped string  `json:"dropped"`
-	Wrong   int64   `json:"wrong"`
+	Wrong   *int64  `json:"wrong"`
 	Samples []int64 `json:"samples"` // in nanoseconds
 }
 
@@ -154,11 +154,8 @@ func (p *program) String() string {
 }
 
 // greet has the program say what it declares.
-func (p *program) greet(ctx context.Context, g greeting) (hello, error) {
-	if g.Watch == nil {
-		g.Watch = []string{}
-	}
-	r, err := p.ask(ctx, "hello", g, nil)
+func (p *program) greet(ctx context.Context, arguments any) (hello, error) {
+	r, err := p.ask(ctx, "hello", arguments, nil)
 	if err == nil && r.Source == "" {
 		r.Source, err = sum(p.cmd.Path)
 	}

@@ -1,0 +1,167 @@
+package python
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/internal/base/point"
+	"github.com/kernbench/kernbench/internal/comm/syncgroup"
+)
+
+// interpreterForTests is Debian's, as in the stories of cmd/kernbench.
+const interpreterForTests = "/usr/bin/python3"
+
+// measured runs the only bench of a file, alone, at points of one axis.
+func measured(t *testing.T, path, axis string, values ...string) (outcomes []bench.Outcome) {
+	t.Helper()
+	found, err := Load(path, interpreterForTests)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := Start(found[0].Script, Rank{Ranks: 1, Environ: os.Environ()}, os.Stdout, os.Stderr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.Close)
+	body, err := p.Body(found[0].Name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, v := range values {
+		at := bench.Point{{Name: axis, Value: point.StringValue(v)}}
+		s := bench.NewState(bench.Setting{Point: at, Group: syncgroup.Solo(), Measure: found[0].Parts[0].Measure})
+		outcomes = append(outcomes, s.Finish(body(t.Context(), s)))
+	}
+	return outcomes
+}
+
+// TestModes: events see the work on the device and not the preamble, a graph is what is
+// replayed, and the row says which clock it was. The device is a fake one, whose kernel
+// takes 7 us, in a graph half of that.
+func TestModes(t *testing.T) {
+	all := measured(t, "testdata/modes.py", "mode", "wall", "events", "preamble", "graph", "unknown")
+	for i, want := range []struct {
+		clock string
+		us    float64
+	}{{"perf_counter", 0}, {"cuda events", 7}, {"cuda events", 7}, {"cuda graph", 3.5}} {
+		o := all[i]
+		if us := o.Metrics["time_us"]; o.Status != "ok" || o.Clock != want.clock || want.us > 0 && us != want.us {
+			t.Errorf("point %d: %s %s, clock %q, %v us, want %q, %v us", i, o.Status, o.Reason, o.Clock, us, want.clock, want.us)
+		}
+	}
+	if last := all[len(all)-1]; !strings.Contains(last.Reason, `mode='unknown': want one of wall, events, graph`) {
+		t.Errorf("an unknown mode: %s %s", last.Status, last.Reason)
+	}
+	// Work on a stream that nobody waits for would be measured as nothing.
+	if o := measured(t, "testdata/modes.py", "mode", "elsewhere")[0]; o.Status != "failed" || !strings.Contains(o.Reason, "the events saw 0 us of") {
+		t.Errorf("work on another stream: %s %s, %v", o.Status, o.Reason, o.Metrics)
+	}
+}
+
+// TestEmptyFunction: the harness adds less than 5 us to a sample.
+func TestEmptyFunction(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "empty.py")
+	const source = `from kernbench import bench
+
+@bench.register
+@bench.axis("preamble", ["no", "yes"])
+@bench.sampling(max_samples=2000)
+def empty(state, ctx):
+    state.exec(lambda: None, preamble=(lambda: None) if state["preamble"] == "yes" else None)
+`
+	if err := os.WriteFile(path, []byte(source), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for i, o := range measured(t, path, "preamble", "no", "yes") { // in batches, and each by itself
+		if us, has := o.Metrics["time_us"]; !has || us >= 5 {
+			t.Errorf("%d: %s %s: %v us", i, o.Status, o.Reason, us)
+		}
+	}
+}
+
+// TestOldPython: the module has no syntax that Python 3.8 does not know.
+func TestOldPython(t *testing.T) {
+	cmd := exec.Command(interpreterForTests, "-c", "import ast, sys; ast.parse(sys.stdin.read(), feature_version=(3, 8))")
+	cmd.Stdin = strings.NewReader(Module)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// TestConformance: the module, and a program in C without a library, do what the
+// protocol demands.
+func TestConformance(t *testing.T) {
+	program := filepath.Join(t.TempDir(), "copy")
+	if out, err := exec.Command("cc", "-O2", "-Wall", "-Werror", "-o", program, "../../../examples/python/copy.c").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	for _, path := range []string{program, "../../../examples/python/memory.py", planted(t)} {
+		for _, d := range Demands() {
+			if saw, err := d.Check(t.Context(), path, interpreterForTests); err != nil {
+				t.Errorf("%s: %s: %s: %v", filepath.Base(path), d.Name, saw, err)
+			}
+		}
+	}
+}
+
+// planted is a program that meets all demands, but for the fault that FAULT names.
+func planted(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "planted")
+	source, err := os.ReadFile("testdata/planted")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, source, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// TestPlanted: each demand finds the program that does not meet it.
+func TestPlanted(t *testing.T) {
+	path := planted(t)
+	demands := map[string]Demand{}
+	for _, d := range Demands() {
+		demands[d.Name] = d
+	}
+	for _, c := range []struct{ fault, demand, want string }{
+		{"no benches", "greeting", "no benches"},
+		{"no clock", "greeting", "no clock"},
+		{"clock in ps", "greeting", "overhead"},
+		{"bad axis", "greeting", "unknown kind"},
+		{"strict", "greeting", "future"},
+		{"not json", "greeting", "reading the program's answer"},
+		{"no environ", "environment", setVar},
+		{"any version", "other version", "want an error"},
+		{"no reason", "other version", "no reason"},
+		{"any request", "unknown request", "want an error"},
+		{"any bench", "unknown request", "point: want an error"},
+		{"crash", "points", "the program ended: exit status 9"},
+		{"nothing", "points", "neither exec nor counters"},
+		{"one less", "samples", "took 0 samples of 1"},
+		{"twice", "samples", "neither exec nor counters"},
+		{"floats", "samples", "reading the program's answer"},
+		{"batch of one", "time", "that many calls"},
+		{"microseconds", "time", "are these nanoseconds"},
+		{"picoseconds", "time", "are these nanoseconds"},
+		{"no verdict", "verification", "did not say how many"},
+		{"wrong", "verification", "3 wrong elements"},
+		{"chatter", "end", "without a request"},
+		{"bad end", "end", "exit status 5"},
+	} {
+		t.Setenv("FAULT", c.fault)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		saw, err := demands[c.demand].Check(ctx, path, interpreterForTests)
+		cancel()
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %s: saw %q, %v; want %q", c.fault, c.demand, saw, err, c.want)
+		}
+	}
+}

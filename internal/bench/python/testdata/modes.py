@@ -1,0 +1,24 @@
+import sys
+
+sys.path.insert(0, __file__.rpartition("/")[0] + "/fake")
+
+import torch  # noqa: E402
+
+from kernbench import bench  # noqa: E402
+
+
+@bench.register
+@bench.axis("mode", ["wall", "events", "graph", "preamble", "elsewhere", "unknown"])
+@bench.sampling(max_samples=200)
+def modes(state, ctx):
+    assert ctx.device == "cuda:0"
+    mode, done = state["mode"], []
+    preamble, side = None, torch.cuda.Stream()
+    call = lambda: torch.cuda.work(7)  # noqa: E731
+    if mode == "preamble":  # is in the stream, outside the events
+        mode, preamble = "events", lambda: torch.cuda.work(1000)
+    if mode == "elsewhere":
+        mode, call = "events", lambda: torch.cuda.work(5000, on=side)
+    if mode == "graph":  # what is verified is a replay
+        state.verify(lambda: int(torch.cuda.log[-1].split()[0] != "replay"))
+    state.exec(call, preamble=preamble, mode=mode)
