@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -49,40 +50,45 @@ Exit status: 0 nothing failed, 1 a check failed, 2 wrong usage, 130 interrupted.
 			if protocol && !python.IsFile(args[0]) {
 				return usage(fmt.Errorf("%s is neither a file in Python nor a program that can be run", args[0]))
 			}
-			results, counts := []selftest.Result{}, map[selftest.Status]int{}
-			report := func(r selftest.Result) {
-				counts[r.Status]++
-				results = append(results, r)
-				if !asJSON {
-					fmt.Fprintf(a.stdout, "%-7s  %-9s  %s: %s (%.1f s)\n", r.Status, r.Area, r.Name, strings.ReplaceAll(r.Detail, "\n", "; "), r.Seconds)
+			return a.checks(cmd.Context(), asJSON, func(report func(selftest.Result)) error {
+				if protocol {
+					selftest.Protocol(cmd.Context(), args[0], os.Getenv(python.InterpreterVar), report)
+					return nil
 				}
-			}
-			var err error
-			if protocol {
-				selftest.Protocol(cmd.Context(), args[0], os.Getenv(python.InterpreterVar), report)
-			} else {
-				err = selftest.Run(cmd.Context(), selftest.Options{Backend: backend, Environ: a.environ, Report: report})
-			}
-			switch {
-			case err != nil:
-				return err
-			case cmd.Context().Err() != nil:
-				return &exitError{exitInterrupted, fmt.Errorf("interrupted after %d checks", len(results))}
-			case asJSON:
-				enc := json.NewEncoder(a.stdout)
-				enc.SetIndent("", "  ")
-				err = enc.Encode(results)
-			default:
-				_, err = fmt.Fprintf(a.stdout, "%d passed, %d failed, %d skipped\n", counts[selftest.Passed], counts[selftest.Failed], counts[selftest.Skipped])
-			}
-			if err == nil && counts[selftest.Failed] > 0 {
-				return &exitError{code: exitFailed}
-			}
-			return err
+				return selftest.Run(cmd.Context(), selftest.Options{Backend: backend, Environ: a.environ, Report: report})
+			})
 		},
 	}
 	cmd.Flags().StringVar(&backend, "backend", "", "check only this backend: "+strings.Join(dist.Backends(), ", "))
 	cmd.Flags().BoolVar(&protocol, "protocol", false, "check whether a program speaks the protocol of docs/protocol.md")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print an array of all results")
 	return cmd
+}
+
+// checks prints the results of a self-test.
+func (a *app) checks(ctx context.Context, asJSON bool, run func(report func(selftest.Result)) error) error {
+	results, counts := []selftest.Result{}, map[selftest.Status]int{}
+	err := run(func(r selftest.Result) {
+		counts[r.Status]++
+		results = append(results, r)
+		if !asJSON {
+			fmt.Fprintf(a.stdout, "%-7s  %-9s  %s: %s (%.1f s)\n", r.Status, r.Area, r.Name, strings.ReplaceAll(r.Detail, "\n", "; "), r.Seconds)
+		}
+	})
+	switch {
+	case err != nil:
+		return err
+	case ctx.Err() != nil:
+		return &exitError{exitInterrupted, fmt.Errorf("interrupted after %d checks", len(results))}
+	case asJSON:
+		enc := json.NewEncoder(a.stdout)
+		enc.SetIndent("", "  ")
+		err = enc.Encode(results)
+	default:
+		_, err = fmt.Fprintf(a.stdout, "%d passed, %d failed, %d skipped\n", counts[selftest.Passed], counts[selftest.Failed], counts[selftest.Skipped])
+	}
+	if err == nil && counts[selftest.Failed] > 0 {
+		return &exitError{code: exitFailed}
+	}
+	return err
 }
