@@ -20,6 +20,7 @@ import (
 // names and the expressions. Everything else runs over two small stored runs of
 // every folder that is named.
 func TestDocumentedCommands(t *testing.T) {
+	t.Parallel()
 	dir := stage(t)
 	commands := 0
 	for name, text := range documents(t) {
@@ -47,6 +48,7 @@ func TestDocumentedCommands(t *testing.T) {
 // copying, whoever starts it there: the stories of joining run such commands under
 // the real launchers.
 func TestClusterCommands(t *testing.T) {
+	t.Parallel()
 	text, err := os.ReadFile("../../docs/clusters.md")
 	if err != nil {
 		t.Fatal(err)
