@@ -45,6 +45,9 @@ func product(t *testing.T, l tile.Level, d dtype.DType, m, n, k int, twist func(
 // A fault in any kernel, on any path to it, shows in the product. The fault is
 // a step along k that is left out.
 func TestKernelFaultsShow(t *testing.T) {
+	if testing.Short() {
+		t.Skip("nothing in it runs at the same time")
+	}
 	honest := func(k tile.Kernel) tile.Kernel { return k }
 	lazy := func(k tile.Kernel) tile.Kernel {
 		broken := k
