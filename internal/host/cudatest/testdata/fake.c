@@ -81,7 +81,7 @@ Result cuCtxSynchronize(void) { return OK; }
 Result cuCtxEnablePeerAccess(void *c, unsigned f) { return OK; }
 
 // Memory. A handle is the name of the file behind it.
-struct block { void *at; size_t bytes; char name[64]; int imported; struct block *next; };
+struct block { void *at; size_t bytes; char name[64]; int imported, fresh; struct block *next; };
 static struct block *blocks;
 static int count;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; // of the two
@@ -110,7 +110,7 @@ static Result map(struct block *b, int flags) {
 Result cuMemAlloc_v2(uint64_t *p, size_t bytes) {
 	if (bytes > (size_t)1 << 30) return NO_MEMORY;
 	struct block *b = calloc(1, sizeof *b);
-	b->bytes = bytes;
+	b->bytes = bytes, b->fresh = 1;
 	snprintf(b->name, sizeof b->name, "/fake-cuda-%d-%d", getpid(), __atomic_fetch_add(&count, 1, __ATOMIC_RELAXED));
 	Result r = map(b, O_RDWR | O_CREAT | O_EXCL);
 	if (r == OK) *p = (uint64_t)(uintptr_t)b->at;
@@ -143,14 +143,22 @@ static int inside(uint64_t p, size_t n) {
 	struct block *b = find(p);
 	return b && p + n <= (uint64_t)(uintptr_t)b->at + b->bytes;
 }
-Result cuMemcpyHtoD_v2(uint64_t to, const void *from, size_t n) { if (!inside(to, n)) return INVALID; memcpy((void *)(uintptr_t)to, from, n); return OK; }
+Result cuMemcpyHtoD_v2(uint64_t to, const void *from, size_t n) { if (!inside(to, n)) return INVALID; find(to)->fresh = 0; memcpy((void *)(uintptr_t)to, from, n); return OK; }
 Result cuMemcpyDtoH_v2(void *to, uint64_t from, size_t n) { if (!inside(from, n)) return INVALID; memcpy(to, (void *)(uintptr_t)from, n); return OK; }
 Result cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t n, void *s) {
 	if (!inside(to, n) || !inside(from, n)) return INVALID;
+	find(to)->fresh = 0;
 	memmove((void *)(uintptr_t)to, (void *)(uintptr_t)from, n);
 	return OK;
 }
-Result cuMemsetD8_v2(uint64_t p, unsigned char v, size_t n) { if (!inside(p, n)) return INVALID; memset((void *)(uintptr_t)p, v, n); return OK; }
+// Zeroing memory first of all touches none of its pages: they are zero.
+Result cuMemsetD8_v2(uint64_t p, unsigned char v, size_t n) {
+	if (!inside(p, n)) return INVALID;
+	struct block *b = find(p);
+	if (v || !b->fresh) memset((void *)(uintptr_t)p, v, n);
+	b->fresh = 0;
+	return OK;
+}
 
 typedef struct { char name[64]; } Handle;
 Result cuIpcGetMemHandle(Handle *h, uint64_t p) {
