@@ -8,14 +8,14 @@ import (
 
 // backendPackages are those of backends: one import registers them all, and nobody
 // else needs one, because what is to be known of a backend is in its description.
-var backendPackages = []string{module + "dist/ahbm", module + "dist/cpu", module + "dist/mpi"}
+var backendPackages = []string{module + "dist/ahbm", module + "dist/cpu", module + "dist/cuda", module + "dist/mpi", module + "dist/nccl"}
 
-// accelerated are the benches of the simulated accelerator itself.
-var accelerated = []string{"benches/milestone1h"}
+// dedicated are the benches that are about one backend: the simulated accelerator, NCCL.
+var dedicated = []string{"benches/milestone1h", "benches/ncclctasweep"}
 
 // namesBackend says how a source depends on a certain backend, "" if it does not.
 func namesBackend(s source) string {
-	if within(s.pkg, "dist") || slices.Contains(accelerated, s.pkg) {
+	if within(s.pkg, "dist") || slices.Contains(dedicated, s.pkg) {
 		return ""
 	}
 	for _, p := range backendPackages {

@@ -32,6 +32,8 @@ type Bench struct {
 	// Backends lists what the bench can run on, the default first; empty
 	// means cpu.
 	Backends []string
+	// Prefer names the backend to take instead of the default for a point, "" for none.
+	Prefer func(Point) string
 
 	// Profiles are chosen by --profile; without it the axes are as declared.
 	Profiles []DeclaredProfile

@@ -96,6 +96,12 @@ func Backends(names ...string) Clause { return func(d *declaration) { d.bench.Ba
 // ranks, as MPI's does, has no such bounds.
 func OneHost(why string) Clause { return func(d *declaration) { d.bench.OneHost = why } }
 
+// Prefer names the backend to take for a point, with its num_ranks, in a run that names
+// none: "" is the default. All points of a run must agree on it.
+func Prefer(backend func(Point) string) Clause {
+	return func(d *declaration) { d.bench.Prefer = backend }
+}
+
 // Version marks stored rows: rows of another version are not mixed with these.
 // Change it when the body measures something else than before.
 func Version(v string) Clause { return func(d *declaration) { d.bench.Version = v } }

@@ -11,6 +11,7 @@ import (
 	"github.com/kernbench/kernbench/benches/llmimpact"
 	"github.com/kernbench/kernbench/benches/memory"
 	"github.com/kernbench/kernbench/benches/milestone1h"
+	"github.com/kernbench/kernbench/benches/ncclctasweep"
 	"github.com/kernbench/kernbench/benches/solvescaling"
 )
 
@@ -26,6 +27,7 @@ func All() []*bench.Bench {
 		milestone1h.CCL(),
 		milestone1h.GEMM(),
 		llmimpact.Bench(),
+		ncclctasweep.Bench(),
 		harness.Bench(),
 	}
 }

@@ -1,8 +1,11 @@
 package dist
 
 import (
+	"errors"
 	"fmt"
 	"time"
+
+	"github.com/kernbench/kernbench/internal/host/dynlib"
 )
 
 // Group is one rank's membership of a group.
@@ -273,6 +276,22 @@ type PeerError struct {
 }
 
 func (e *PeerError) Error() string { return e.Text }
+
+// UnavailableError says that this machine lacks what a backend needs for a group, such
+// as GPUs enough: nothing is wrong with the program.
+type UnavailableError struct{ Reason error }
+
+func (e *UnavailableError) Error() string { return e.Reason.Error() }
+
+func (e *UnavailableError) Unwrap() error { return e.Reason }
+
+// Unavailable tells whether a group could not be joined because this machine lacks what
+// it needs: a library, or what an [UnavailableError] says.
+func Unavailable(err error) bool {
+	var lacking *UnavailableError
+	var library *dynlib.OpenError
+	return errors.As(err, &lacking) || errors.As(err, &library)
+}
 
 // ErrClosed is returned by calls on a group that this rank has closed.
 var ErrClosed = fmt.Errorf("dist: the group is closed")

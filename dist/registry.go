@@ -24,6 +24,10 @@ type Description struct {
 	Capabilities func() Capabilities
 	Shape
 
+	// Preferred tells whether a run that names no backend takes this one for so many
+	// ranks, because the machine has all that it is made for. nil: never.
+	Preferred func(ranks int) bool
+
 	// Launcher is who must start the ranks' processes; nil: anybody may.
 	Launcher *Launcher
 	// HostMemory: all data moves through this host's memory and caches, by the

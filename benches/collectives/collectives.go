@@ -14,6 +14,8 @@ import (
 
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/dist"
+	"github.com/kernbench/kernbench/internal/base/dtype"
+	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/comm/tcp"
 )
 
@@ -84,7 +86,7 @@ named and the rows have no limits; their details say which library it was.
 // and what a plain run takes there of what the axes have elsewhere.
 func onBackends() []bench.Clause {
 	names := dist.BackendsThat(func(d dist.Description) bool { return len(d.Can().Ops) > 0 })
-	items := []bench.Clause{bench.Backends(names...)}
+	items := []bench.Clause{bench.Backends(names...), bench.Prefer(preferred)}
 	for _, name := range names {
 		d := dist.Describe(name)
 		can := d.Can()
@@ -108,6 +110,25 @@ func onBackends() []bench.Clause {
 	return items
 }
 
+// preferred is the backend that has a machine for the point, "" where the default will do.
+func preferred(p point.Point) string {
+	text := func(name string) string { v, _ := p.Get(name); return v.String() }
+	ranks, _ := p.Get(bench.RanksAxis)
+	d, badType := dtype.Parse(text("dtype"))
+	r, badReduction := dist.ParseReduction(text("reduction"))
+	if badType != nil || badReduction != nil {
+		return "" // invalid says so
+	}
+	sh := shape{op: text("op"), dtype: d, reduction: r, ranks: int(ranks.Int()), buffers: text("buffers")}
+	for _, name := range dist.Backends() {
+		d := dist.Describe(name)
+		if d.Preferred != nil && lacking(d.Can(), name, text("algorithm"), sh) == "" && d.Preferred(sh.ranks) {
+			return name
+		}
+	}
+	return ""
+}
+
 // auto lets the tuning table choose.
 const auto = "auto"
 
@@ -124,8 +145,32 @@ func body(ctx context.Context, s *bench.State) error {
 	if err := s.Barrier(ctx); err != nil { // nobody measures while another probes
 		return err
 	}
+	cfg, err := config(s)
+	if err != nil {
+		return err
+	}
+	sh := shapeOf(s)
+	s.SampleAtMost(s.Float(bench.SecondsOption))
+	return joinAndTime(ctx, s, cfg, sh, s.Str("algorithm"), func(p dist.Plan) { limit(sh, p); limitLoopback(sh) })
+}
+
+// AllReduce is for benches about an all-reduce of sums, in place in memory of the group
+// and by the backend's own choice of algorithm: it times and checks it as this one does.
+func AllReduce(ctx context.Context, s *bench.State, d dist.DType, count int) error {
+	cfg := dist.Config{Backend: s.Backend(), Rank: s.Rank(), Size: s.Size(), Timeout: joinLimit, Exchange: tcp.Through(s.Group()),
+		ID: fmt.Sprintf("%s/%d %v", s.Session(), count, d)}
+	sh := shape{op: allReduce, dtype: d, reduction: dist.Sum, count: count, ranks: s.Size(), inPlace: true, buffers: symmetric}
+	return joinAndTime(ctx, s, cfg, sh, auto, func(dist.Plan) {})
+}
+
+// joinAndTime joins the group and times the operation. A machine that lacks what the
+// backend needs is no failure of the point.
+func joinAndTime(ctx context.Context, s *bench.State, cfg dist.Config, sh shape, algorithm string, limit func(dist.Plan)) error {
 	s.Phase("set-up")
-	g, err := join(ctx, s)
+	g, err := dist.Init(ctx, cfg)
+	if dist.Unavailable(err) {
+		return bench.NotExecuted(false, "%v", err)
+	}
 	if err != nil {
 		return err
 	}
@@ -133,11 +178,10 @@ func body(ctx context.Context, s *bench.State) error {
 	if c := g.Clock(); c.Deterministic() {
 		s.UseClock(c)
 	}
-	sh := shapeOf(s)
-	if reason := lacking(g.Capabilities(), s, sh); reason != "" {
+	if reason := lacking(g.Capabilities(), s.Backend(), algorithm, sh); reason != "" {
 		return bench.Skip("backend %s: %s", s.Backend(), reason)
 	}
-	w, err := newWork(g, sh, s)
+	w, err := newWork(g, sh, s.Seed(), algorithm)
 	if err != nil {
 		return err
 	}
@@ -146,24 +190,22 @@ func body(ctx context.Context, s *bench.State) error {
 	}
 	if w.plan.Algorithm != "" {
 		s.Detail("algorithm", w.plan.Algorithm)
-		if s.Str("algorithm") == auto {
+		if algorithm == auto {
 			s.Detail("tuning", g.Tuning().Hash())
 		}
 	}
 	if sh.op != barrier {
 		s.Volume(sh.op, int64(sh.count)*int64(sh.dtype.Size()))
 	}
-	limit(sh, w.plan)
-	limitLoopback(sh)
+	limit(w.plan)
 	s.Refresh(w.refresh)
 	s.Verify(w.verify)
-	s.SampleAtMost(s.Float(bench.SecondsOption))
 	return s.Time(ctx, w.run, bench.InPlace(sh.inPlace))
 }
 
-// join makes the group of this point. No other point of the launch, and no
+// config is that of the group of this point. No other point of the launch, and no
 // other launch, has its name.
-func join(ctx context.Context, s *bench.State) (*dist.Group, error) {
+func config(s *bench.State) (dist.Config, error) {
 	cfg := dist.Config{
 		Backend: s.Backend(), Rank: s.Rank(), Size: s.Size(), Timeout: joinLimit,
 		ID: strings.Join([]string{s.Session(), s.Str("op"), s.Str("algorithm"), s.Str("dtype"), s.Str("reduction"),
@@ -173,22 +215,22 @@ func join(ctx context.Context, s *bench.State) (*dist.Group, error) {
 	if path := s.Str("tuning"); path != "" {
 		t, err := dist.LoadTuning(path)
 		if err != nil {
-			return nil, err
+			return cfg, err
 		}
 		cfg.Tuning = t
 	}
-	return dist.Init(ctx, cfg)
+	return cfg, nil
 }
 
 // lacking says what of the point the backend cannot do, "" if nothing.
-func lacking(caps dist.Capabilities, s *bench.State, sh shape) string {
+func lacking(caps dist.Capabilities, backend, algorithm string, sh shape) string {
 	for _, op := range sh.calls() {
 		if !slices.Contains(caps.Ops, op) {
 			return fmt.Sprintf("no %s", op)
 		}
-		name := strings.TrimPrefix(s.Str("algorithm"), dist.StepsPrefix)
+		name := strings.TrimPrefix(algorithm, dist.StepsPrefix)
 		if known := caps.Algorithms[op]; name != auto && !slices.Contains(known, name) {
-			if can := dist.Describe(s.Backend()).Can().Algorithms[op]; slices.Contains(can, name) {
+			if can := dist.Describe(backend).Can().Algorithms[op]; slices.Contains(can, name) {
 				return fmt.Sprintf("no %s algorithm %s in a group of %d", op, name, sh.ranks)
 			}
 			all := strings.Join(append(slices.Clone(known), auto), ", ")

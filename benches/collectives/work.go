@@ -1,7 +1,6 @@
 package collectives
 
 import (
-	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/dist"
 )
 
@@ -16,12 +15,12 @@ type work struct {
 	vectors int       // inputs made so far
 }
 
-func newWork(g *dist.Group, sh shape, s *bench.State) (*work, error) {
-	w := &work{sh: sh, rank: g.Rank(), seed: s.Seed()}
+func newWork(g *dist.Group, sh shape, seed uint64, algorithm string) (*work, error) {
+	w := &work{sh: sh, rank: g.Rank(), seed: seed}
 	if err := w.allocate(g); err != nil {
 		return nil, err
 	}
-	if err := w.prepare(g, s.Str("algorithm")); err != nil {
+	if err := w.prepare(g, algorithm); err != nil {
 		return nil, err
 	}
 	return w, nil

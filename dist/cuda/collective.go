@@ -166,21 +166,10 @@ func (c *call) wait() error {
 		if begin.IsZero() {
 			begin = time.Now()
 		}
-		if e.agreement.Failed() || e.lost(c.label.Text()) {
+		if e.agreement.Failed() || e.agreement.Bereft(c.label.Text()) {
 			atomic.CompareAndSwapUint32(&e.failed().Claimed, 0, gpu.GivenUp)
 		}
 	}
-}
-
-// lost fails the group if a rank is gone.
-func (e *engine) lost(doing string) bool {
-	for rank := range e.size {
-		if why, dead := e.agreement.Gone(rank); rank != e.rank && why != "" {
-			_ = e.agreement.Lost(rank, dead, why, doing)
-			return true
-		}
-	}
-	return false
 }
 
 // verdict is what a kernel that has ended says of itself.
@@ -192,7 +181,7 @@ func (e *engine) verdict(doing string) error {
 	}
 	failure := *f
 	atomic.StoreUint32(&f.Claimed, 0)
-	if !e.agreement.Failed() && !e.lost(doing) {
+	if !e.agreement.Failed() && !e.agreement.Bereft(doing) {
 		return outward(e.agreement.Fail(shm.Failure{Kind: shm.PeerGone, Rank: int(failure.Peer), PID: e.agreement.Meeting.PIDs[failure.Peer%uint32(e.size)],
 			Text: fmt.Sprintf("rank %d in %s: %v", e.rank, doing, failure)}))
 	}
@@ -207,7 +196,7 @@ const whoDied = 300 * time.Millisecond
 // breaks the others: it is the one to name.
 func (e *engine) broken(doing string, err error) error {
 	for begin := time.Now(); cuda.Sticky(err) && time.Since(begin) < whoDied; time.Sleep(time.Millisecond) {
-		if e.agreement.Failed() || e.lost(doing) {
+		if e.agreement.Failed() || e.agreement.Bereft(doing) {
 			return outward(e.agreement.Failure())
 		}
 	}

@@ -69,7 +69,7 @@ func (e *engine) Capabilities() dist.Capabilities {
 
 // open finds the GPU and makes what every call needs. All ranks do it together.
 func (e *engine) open() error {
-	n := gpus()
+	n := cuda.Count(os.LookupEnv) // the driver must not be opened before MPS is there
 	if n > 0 && e.size > n {
 		pipes, err := thisProcess.share(e.rank == 0)
 		if err != nil {
@@ -191,7 +191,7 @@ func (e *engine) Close() error {
 			faults = append(faults, a.unmap())
 		}
 		// Memory that others have mapped must stay until they are gone.
-		for begin := time.Now(); time.Since(begin) < lastWait && !e.alone(); {
+		for begin := time.Now(); time.Since(begin) < lastWait && !e.agreement.Alone(); {
 			time.Sleep(time.Millisecond)
 		}
 		for _, a := range e.allocations {
@@ -206,16 +206,6 @@ func (e *engine) Close() error {
 		}
 		return nil
 	})
-}
-
-// alone tells whether all other ranks have left or died.
-func (e *engine) alone() bool {
-	for rank := range e.size {
-		if why, _ := e.agreement.Gone(rank); rank != e.rank && why == "" && e.agreement.Meeting.PIDs[rank] != os.Getpid() {
-			return false
-		}
-	}
-	return true
 }
 
 // outward gives failures the types of package dist.

@@ -5,10 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"slices"
 
 	"github.com/kernbench/kernbench/dist"
-	"github.com/kernbench/kernbench/internal/comm/shm"
 	"github.com/kernbench/kernbench/internal/host/cuda"
 	"github.com/kernbench/kernbench/internal/kernel/gpu"
 )
@@ -183,22 +181,11 @@ func (a *allocation) free() error {
 	return a.e.device.Do(func() error { return errors.Join(a.unmap(), a.e.device.Free(a.at[a.e.rank])) })
 }
 
-// exchange gives every rank what all ranks gave. Two agreements: nobody reads before
-// all have written, and nobody writes again before all have read.
+// exchange gives every rank what all ranks gave.
 func (e *engine) exchange(what string, mine []byte) ([][]byte, error) {
-	if len(mine) > shm.StageBytes-8 {
-		return nil, fmt.Errorf("exchanging %d bytes: too many", len(mine))
+	all, err := e.agreement.Exchange(what, mine)
+	if err != nil {
+		return nil, outward(err)
 	}
-	stage := e.agreement.Stage(e.rank)
-	binary.LittleEndian.PutUint64(stage, uint64(len(mine)))
-	copy(stage[8:], mine)
-	if err := e.agree(shm.NewLabel(what)); err != nil {
-		return nil, err
-	}
-	all := make([][]byte, e.size)
-	for rank := range all {
-		stage := e.agreement.Stage(rank)
-		all[rank] = slices.Clone(stage[8:][:binary.LittleEndian.Uint64(stage)])
-	}
-	return all, e.agree(shm.NewLabel(what + " (read)"))
+	return all, nil
 }

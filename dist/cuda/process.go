@@ -4,8 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
-	"strings"
 	"sync"
 	"unsafe"
 
@@ -44,16 +42,6 @@ type device struct {
 type module struct {
 	*cuda.Module
 	err error
-}
-
-// gpus is how many GPUs there are for this process, found without the driver, which
-// must not be opened before MPS is there; 0 is unknown.
-func gpus() int {
-	if visible, set := os.LookupEnv("CUDA_VISIBLE_DEVICES"); set && visible != "" {
-		return len(strings.Split(visible, ","))
-	}
-	files, _ := filepath.Glob("/dev/nvidia[0-9]*")
-	return len(files)
 }
 
 // share sees to it that ranks which share a GPU can work at the same time. The rank

@@ -32,14 +32,21 @@ func subgroups(g *dist.Group) error {
 	}
 	for k := range 20 {
 		for _, b := range []dist.Buffer{shared, dist.Of(make([]int32, 100))} {
-			s := dist.Slice[int32](b)
-			for i := range s {
-				s[i] = int32(g.Rank() + i + k)
+			mirror := dist.Of(make([]int32, 100))
+			for i := range dist.Slice[int32](mirror) {
+				dist.Slice[int32](mirror)[i] = int32(g.Rank() + i + k)
+			}
+			if err := put(b, mirror.Bytes()); err != nil {
+				return err
 			}
 			if err := odd.AllReduce(b, b, dist.Sum); err != nil {
 				return err
 			}
-			for i, v := range s {
+			sum, err := b.Mirror()
+			if err != nil {
+				return err
+			}
+			for i, v := range dist.Slice[int32](sum) {
 				want := 0
 				for _, m := range members {
 					want += m + i + k

@@ -8,9 +8,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/bench/python"
 	"github.com/kernbench/kernbench/internal/cli/request"
+	"github.com/kernbench/kernbench/internal/host/doctor"
 	"github.com/kernbench/kernbench/internal/host/hostinfo"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
@@ -23,7 +25,7 @@ func (a *app) listCommand() *cobra.Command {
 		Short:   "List the benchmarks, their axes and options",
 		Example: fmt.Sprintf("  %[1]s list\n  %[1]s list --verbose\n  %[1]s list -f examples/python/memory.py", a.name),
 		Args:    arguments(0, 0, "it lists all benches; --verbose shows their axes and options"),
-		RunE: func(*cobra.Command, []string) error {
+		RunE: func(cmd *cobra.Command, _ []string) error {
 			w := tabwriter.NewWriter(a.stdout, 0, 4, 2, ' ', 0)
 			benches := a.benches
 			if len(files) > 0 {
@@ -42,12 +44,26 @@ func (a *app) listCommand() *cobra.Command {
 					describeBench(w, b)
 				}
 			}
+			if verbose && len(files) == 0 {
+				describeMachine(w, doctor.Devices(doctor.Local(cmd.Context())))
+			}
 			return w.Flush()
 		},
 	}
 	cmd.Flags().StringArrayVarP(&files, "file", "f", nil, "list what `FILE` declares instead (repeatable)")
-	cmd.Flags().BoolVarP(&verbose, "verbose", "v", false, "show axes, variables and options")
+	cmd.Flags().BoolVarP(&verbose, "verbose", "v", false, "show axes, variables and options, and the backends, GPUs and libraries of this machine")
 	return cmd
+}
+
+// describeMachine lists what benches can run on: backends, GPUs and libraries, or why
+// they are missing.
+func describeMachine(w *tabwriter.Writer, found []doctor.Finding) {
+	for _, name := range dist.Backends() {
+		fmt.Fprintf(w, "backend %s\t%s\n", name, dist.Describe(name).Help)
+	}
+	for _, f := range found {
+		fmt.Fprintf(w, "%s %s\t%s: %s\n", f.Area, f.Name, f.State, f.Detail)
+	}
 }
 
 func describeBench(w *tabwriter.Writer, b *bench.Bench) {

@@ -167,6 +167,24 @@ func (p *Plan) Processes(g *Group) int {
 	return max(g.Ranks, 1)
 }
 
+// Prefers is the backend on which the bench would rather have all of these points, ""
+// where there is none.
+func (p *Plan) Prefers() (backend string) {
+	if p.Bench.Prefer == nil {
+		return ""
+	}
+	for i, g := range p.Groups {
+		for k, t := range g.Tasks {
+			name := p.Bench.Prefer(t.whole())
+			if i+k > 0 && name != backend || name == "" {
+				return ""
+			}
+			backend = name
+		}
+	}
+	return backend
+}
+
 // Rows is how many rows a complete run records.
 func (p *Plan) Rows() int {
 	n := len(p.Dropped) * p.Trials

@@ -60,7 +60,7 @@ func (f *Flags) Declare(fl *pflag.FlagSet, program string) {
 	fl.StringArrayVar(&f.Only, "only", nil, "run only points where `EXPR` holds, such as 'size>=1M && num_ranks==2'")
 	fl.StringVar(&f.Ranks, "ranks", "", "rank counts, the same as --axis num_ranks=`SPEC`")
 	fl.StringVar(&f.Profile, "profile", "", "`NAME` of a set of axis values, for benches that declare some")
-	fl.StringVar(&f.Backend, "backend", "auto", "what to run on: auto (mpi in a job of an MPI launcher, else the bench's first), or one that the bench has")
+	fl.StringVar(&f.Backend, "backend", "auto", "what to run on: auto (mpi in a job of an MPI launcher, nccl where a bench of collectives has a GPU for every rank, else the bench's first), or one that the bench has")
 	fl.StringVar(&f.Launcher, "launcher", "auto", "what starts the ranks: local (this program), join (the job that this process is a rank of), auto (join in a job, else local), or a `COMMAND`: mpirun, mpiexec or srun, with flags of its own")
 	fl.StringVar(&f.Interface, "interface", "", "network interface by which ranks that a --launcher starts reach this host (default: loopback)")
 	fl.StringVar(&f.Endpoint, "rdzv-endpoint", "", "`HOST:PORT` on the host of rank 0 where the ranks of a job on several hosts meet (default: the variable "+job.EndpointVar+", or what torchrun or srun sets)")

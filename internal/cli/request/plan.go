@@ -108,6 +108,12 @@ func (r Run) plan(b *bench.Bench) (Planned, error) {
 	if err != nil {
 		return Planned{}, err
 	}
+	if better := p.Prefers(); r.free() && better != "" {
+		req.Backend = better
+		if p, err = plan.Make(b, req); err != nil {
+			return Planned{}, err
+		}
+	}
 	asked := len(req.Axes)+len(req.Envs)+len(req.Skips)+len(req.Only)+len(req.Options)+len(req.Zips) > 0 || req.Trials > 0
 	return Planned{Bench: b, Plan: p, Out: runFolder(b, f.Out, several), Inputs: req.Inputs, Asked: asked}, nil
 }
@@ -202,6 +208,12 @@ func axisNames(b *bench.Bench) []string {
 		}
 	}
 	return names
+}
+
+// free tells whether the run leaves it to the bench what it runs on.
+func (r Run) free() bool {
+	asked := r.Flags.Backend
+	return asked == "auto" && r.Job == nil
 }
 
 // backend resolves --backend for a bench.

@@ -17,7 +17,6 @@ import (
 	"github.com/kernbench/kernbench/internal/cli/job"
 	"github.com/kernbench/kernbench/internal/comm/tcp"
 	"github.com/kernbench/kernbench/internal/host/cores"
-	"github.com/kernbench/kernbench/internal/host/dynlib"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
@@ -91,11 +90,10 @@ func suite(ctx context.Context, s *bench.State, host string) error {
 		}
 		s.Phase(c.Name)
 		err := c.Check()
-		var library *dynlib.OpenError
 		switch {
 		case errors.Is(err, disttest.ErrLacking):
 			lacking++
-		case errors.As(err, &library):
+		case dist.Unavailable(err):
 			return bench.NotExecuted(false, "%v", err)
 		case err != nil:
 			faults = append(faults, fmt.Errorf("%s: %w", c.Name, err))

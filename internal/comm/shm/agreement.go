@@ -2,7 +2,10 @@ package shm
 
 import (
 	"context"
+	"encoding/binary"
+	"fmt"
 	"os"
+	"slices"
 )
 
 // Agreement is how the ranks of a host make sure that they make the same calls, and
@@ -45,6 +48,48 @@ func (a *Agreement) Agree(l *Label) error {
 	epoch := a.Next()
 	a.Signal()
 	return a.AwaitAll(epoch)
+}
+
+// Exchange gives every rank what all ranks gave. It is two agreements: nobody reads
+// before all have written, and nobody writes again before all have read.
+func (a *Agreement) Exchange(what string, mine []byte) ([][]byte, error) {
+	if len(mine) > StageBytes-8 {
+		return nil, fmt.Errorf("exchanging %d bytes: at most %d", len(mine), StageBytes-8)
+	}
+	stage := a.Stage(a.Rank())
+	binary.LittleEndian.PutUint64(stage, uint64(len(mine)))
+	copy(stage[8:], mine)
+	if err := a.Agree(NewLabel(what)); err != nil {
+		return nil, err
+	}
+	all := make([][]byte, a.Size())
+	for rank := range all {
+		stage := a.Stage(rank)
+		all[rank] = slices.Clone(stage[8:][:binary.LittleEndian.Uint64(stage)])
+	}
+	return all, a.Agree(NewLabel(what + " (read)"))
+}
+
+// Bereft tells whether a rank has left or died, of which it then tells the others too.
+func (a *Agreement) Bereft(doing string) bool {
+	for rank := range a.Size() {
+		if why, dead := a.Gone(rank); rank != a.Rank() && why != "" {
+			_ = a.Lost(rank, dead, why, doing)
+			return true
+		}
+	}
+	return false
+}
+
+// Alone tells whether all other ranks have left or died, but for those of this process,
+// which share what it has.
+func (a *Agreement) Alone() bool {
+	for rank, pid := range a.Meeting.PIDs {
+		if why, _ := a.Gone(rank); rank != a.Rank() && why == "" && pid != os.Getpid() {
+			return false
+		}
+	}
+	return true
 }
 
 // Close leaves the group.

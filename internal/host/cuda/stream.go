@@ -20,6 +20,9 @@ func (c *Context) Stream() (*Stream, error) {
 	return &Stream{c.driver, *handle}, err
 }
 
+// Handle is the stream as other libraries know it.
+func (s *Stream) Handle() uintptr { return s.handle }
+
 // Destroy gives the stream back when its work is done.
 func (s *Stream) Destroy() error {
 	return s.driver.check("cuStreamDestroy", s.driver.f.streamDestroy.Call(s.handle))

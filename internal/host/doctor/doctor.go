@@ -64,6 +64,9 @@ func Examine(m Machine) []Finding {
 	return slices.Concat(m.cpu(), m.gpus(), m.limits(), m.launchers(), m.libraries())
 }
 
+// Devices looks only at what computes beside the processor: GPUs, and the libraries.
+func Devices(m Machine) []Finding { return slices.Concat(m.gpus(), m.libraries()) }
+
 // instructions are those that code paths here, or in the libraries measured,
 // depend on, by architecture.
 var instructions = map[string][]struct{ name, use string }{

@@ -4,27 +4,23 @@ import (
 	"fmt"
 	"unsafe"
 
+	"github.com/kernbench/kernbench/internal/host/cuda"
 	"github.com/kernbench/kernbench/internal/host/dynlib"
 )
 
 // Library is a C library that some backend or peer uses.
-type Library struct {
-	dynlib.Spec
-	text   string // a function (char *text, int *length) that tells the version
-	number string // a function (int *version) that does
-}
+type Library struct{ dynlib.Spec }
 
-// Libraries lists them: those of MPI and NCCL, then those that plug-ins declare.
+// Libraries lists them: those of MPI and cuBLASLt, then those that packages declare.
 func Libraries() []Library {
 	all := []Library{
-		{Spec: dynlib.Spec{Name: "Open MPI", Sonames: []string{"libmpi.so.40"}, Hint: "Debian: libopenmpi3"},
-			text: "MPI_Get_library_version"},
-		{Spec: dynlib.Spec{Name: "MPICH", Sonames: []string{"libmpich.so.12", "libmpi.so.12"}, Hint: "Debian: libmpich12"},
-			text: "MPI_Get_library_version"},
-		{Spec: dynlib.Spec{Name: "NCCL", Sonames: []string{"libnccl.so.2"}}, number: "ncclGetVersion"},
+		{dynlib.Spec{Name: "Open MPI", Sonames: []string{"libmpi.so.40"}, Hint: "Debian: libopenmpi3", Version: mpiVersion}},
+		{dynlib.Spec{Name: "MPICH", Sonames: []string{"libmpich.so.12", "libmpi.so.12"}, Hint: "Debian: libmpich12", Version: mpiVersion}},
+		{dynlib.Spec{Name: "cuBLASLt", Sonames: []string{"libcublasLt.so.13", "libcublasLt.so.12"}, Env: "KERNBENCH_CUBLASLT_LIB",
+			Folders: cuda.Folders("cublas"), Version: cublasVersion}},
 	}
 	for _, s := range dynlib.Declared() {
-		all = append(all, Library{Spec: s})
+		all = append(all, Library{s})
 	}
 	return all
 }
@@ -35,27 +31,36 @@ func openLibrary(l Library) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	var f dynlib.Func
-	switch {
-	case l.text != "":
-		if err := lib.Bind(map[string]*dynlib.Func{l.text: &f}); err != nil {
+	if l.Version != nil {
+		v, err := l.Version(lib)
+		if err != nil {
 			return "", err
 		}
-		var text [8192]byte // MPI_MAX_LIBRARY_VERSION_STRING of MPICH; Open MPI's is smaller
-		var length int32
-		if code := int32(f.Call(uintptr(unsafe.Pointer(&text[0])), uintptr(unsafe.Pointer(&length)))); code != 0 {
-			return "", fmt.Errorf("%s returned %d", l.text, code)
-		}
-		lib.SetVersion(version(string(text[:max(0, min(int(length), len(text)))])))
-	case l.number != "":
-		if err := lib.Bind(map[string]*dynlib.Func{l.number: &f}); err != nil {
-			return "", err
-		}
-		var version int32
-		if code := int32(f.Call(uintptr(unsafe.Pointer(&version)))); code != 0 {
-			return "", fmt.Errorf("%s returned %d", l.number, code)
-		}
-		lib.SetVersion(fmt.Sprint(version))
+		lib.SetVersion(v)
 	}
 	return lib.String(), nil
+}
+
+func mpiVersion(lib *dynlib.Library) (string, error) {
+	const name = "MPI_Get_library_version"
+	var f dynlib.Func
+	if err := lib.Bind(map[string]*dynlib.Func{name: &f}); err != nil {
+		return "", err
+	}
+	text, length := make([]byte, 8192), new(int32) // MPI_MAX_LIBRARY_VERSION_STRING of MPICH; Open MPI's is smaller
+	if code := int32(f.Call(uintptr(unsafe.Pointer(&text[0])), uintptr(unsafe.Pointer(length)))); code != 0 {
+		return "", fmt.Errorf("%s returned %d", name, code)
+	}
+	return version(string(text[:max(0, min(int(*length), len(text)))])), nil
+}
+
+// cublasVersion reads a number such as 130200: 13.2.0.
+func cublasVersion(lib *dynlib.Library) (string, error) {
+	var f dynlib.Func
+	if err := lib.Bind(map[string]*dynlib.Func{"cublasLtGetVersion": &f}); err != nil {
+		return "", err
+	}
+	lib.SetFile(dynlib.FileOf(f))
+	v := f.Call()
+	return fmt.Sprintf("%d.%d.%d", v/10_000, v%10_000/100, v%100), nil
 }

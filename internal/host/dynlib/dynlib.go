@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"unsafe"
@@ -25,6 +26,12 @@ type Spec struct {
 	Sonames []string // tried in this order
 	Env     string   // a variable that names the file to open instead
 	Hint    string   // how to get it, for the error
+	// Folders are where else to look for the sonames, if the system's loader does not
+	// find them: patterns as of filepath.Glob that may begin with a variable, such as
+	// $HOME/lib. Of a variable that is a list, such as $PATH, every part is tried.
+	Folders []string
+	// Version asks the library for its version; nil where it cannot tell.
+	Version func(*Library) (string, error)
 }
 
 var declared = registry.New("library", func(s Spec) string { return s.Name })
@@ -55,7 +62,7 @@ var ErrNoLoader = errors.New("this binary was built without a dynamic loader (ta
 // Open loads the library. When the variable is set, its file alone is tried:
 // a user who names a file does not want another one.
 func Open(s Spec) (*Library, error) {
-	names := s.Sonames
+	names := slices.Concat(s.Sonames, s.elsewhere(os.Getenv))
 	if file := os.Getenv(s.Env); s.Env != "" && file != "" {
 		names = []string{file}
 	}
@@ -71,10 +78,44 @@ func Open(s Spec) (*Library, error) {
 		}
 	}
 	err := fmt.Errorf("opening %s: %w", s.Name, errors.Join(faults...))
+	if len(s.Folders) > 0 && len(faults) == len(s.Sonames) {
+		err = fmt.Errorf("%w, nor in %d folders such as %s", err, len(s.Folders), s.Folders[0])
+	}
 	if s.Hint != "" || s.Env != "" {
 		err = fmt.Errorf("%w (%s)", err, advice(s))
 	}
 	return nil, &OpenError{err}
+}
+
+// elsewhere lists the files in the folders, of each pattern the last in order first:
+// that of the highest version.
+func (s Spec) elsewhere(getenv func(string) string) (files []string) {
+	for _, soname := range s.Sonames {
+		for _, pattern := range s.Folders {
+			for _, root := range expand(pattern, getenv) {
+				found, _ := filepath.Glob(filepath.Join(root, soname)) // only a bad pattern is an error
+				slices.Reverse(found)
+				files = append(files, found...)
+			}
+		}
+	}
+	return files
+}
+
+// expand replaces the variable that a pattern begins with by each of its parts; none
+// is left where it is not set.
+func expand(pattern string, getenv func(string) string) (list []string) {
+	rest, variable := strings.CutPrefix(pattern, "$")
+	if !variable {
+		return []string{pattern}
+	}
+	name, rest, _ := strings.Cut(rest, "/")
+	for _, part := range filepath.SplitList(getenv(name)) {
+		if filepath.IsAbs(part) {
+			list = append(list, part+"/"+rest)
+		}
+	}
+	return list
 }
 
 // OpenError is the error of a library that could not be opened.
@@ -93,6 +134,13 @@ func advice(s Spec) string {
 		parts = append(parts, s.Env+" may name its file")
 	}
 	return strings.Join(parts, "; ")
+}
+
+// SetFile notes where the library was found, where Open knows only its soname.
+func (l *Library) SetFile(path string) {
+	if path != "" {
+		l.path = path
+	}
 }
 
 // SetVersion notes what the library said of itself, for later errors.

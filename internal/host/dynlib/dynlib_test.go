@@ -3,6 +3,10 @@
 package dynlib
 
 import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"unsafe"
@@ -106,5 +110,36 @@ func TestVariableReplacesTheList(t *testing.T) {
 	l := open(t)
 	if got := l.String(); got != "C library (libm.so.6)" {
 		t.Errorf("opened %s", got)
+	}
+}
+
+// Libraries are found in the folders of installations, whose names have versions, under
+// variables that are lists; those that are not set find nothing in the root.
+func TestFolders(t *testing.T) {
+	root := t.TempDir()
+	touch := func(path string) string {
+		path = filepath.Join(root, path)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, nil, 0o600)); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	old, young := touch("cuda-12.4/lib64/libnccl.so.2"), touch("cuda-13.0/lib64/libnccl.so.2")
+	pip := touch("venv/lib/python3.11/site-packages/nvidia/nccl/lib/libnccl.so.2")
+	touch("venv/bin/python3")
+	touch("cuda-12.4/lib64/libnccl.so.1")
+	s := Spec{Name: "NCCL", Sonames: []string{"libnccl.so.2"},
+		Folders: []string{"$TOOLKIT/lib64", "$PATH/../lib/python3*/site-packages/nvidia/nccl/lib", root + "/cuda-*/lib64"}}
+	environ := map[string]string{"PATH": "relative:" + root + "/nothing/bin:" + root + "/venv/bin"}
+	found := s.elsewhere(func(name string) string { return environ[name] })
+	if want := []string{pip, young, old}; !slices.Equal(found, want) {
+		t.Errorf("found %q, want %q", found, want)
+	}
+	if _, err := Open(s); err == nil || !strings.Contains(err.Error(), "too short") {
+		t.Errorf("empty files were opened: %v", err)
+	}
+	s.Folders = []string{"$NOWHERE/lib64"}
+	if _, err := Open(s); err == nil || !strings.Contains(err.Error(), "nor in 1 folders such as $NOWHERE/lib64") {
+		t.Errorf("the error does not say where was looked: %v", err)
 	}
 }

@@ -17,11 +17,12 @@
 #include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
+#include "fake.h"
 
 typedef int Result;
-enum { OK = 0, INVALID = 1, NO_MEMORY = 2, NO_DEVICE = 100, BAD_PTX = 218, NOT_FOUND = 500 };
+enum { OK = 0, INVALID = 1, NO_MEMORY = 2, NO_DEVICE = 100, BAD_PTX = 218, NOT_FOUND = 500, NOT_READY = 600 };
 
-static void note(const char *format, ...) {
+void note(const char *format, ...) {
 	const char *path = getenv("FAKE_CUDA_LOG");
 	if (!path) return;
 	char line[512];
@@ -76,7 +77,9 @@ Result cuDeviceGetAttribute(int *v, int a, int d) {
 }
 Result cuDevicePrimaryCtxRetain(void **c, int d) { note("cuDevicePrimaryCtxRetain %d", d); *c = (void *)(uintptr_t)(d + 1); return OK; }
 Result cuDevicePrimaryCtxRelease_v2(int d) { note("cuDevicePrimaryCtxRelease %d", d); return OK; }
-Result cuCtxSetCurrent(void *c) { return c ? OK : INVALID; }
+static __thread int current = -1;
+int current_device(void) { return current; }
+Result cuCtxSetCurrent(void *c) { current = (int)(uintptr_t)c - 1; return c ? OK : INVALID; }
 Result cuCtxSynchronize(void) { return OK; }
 Result cuCtxEnablePeerAccess(void *c, unsigned f) { return OK; }
 
@@ -139,6 +142,10 @@ Result cuMemGetInfo_v2(size_t *available, size_t *total) { *available = *total =
 Result cuMemHostAlloc(void **p, size_t bytes, unsigned flags) { *p = calloc(1, bytes); return *p ? OK : NO_MEMORY; }
 Result cuMemFreeHost(void *p) { free(p); return OK; }
 Result cuMemHostGetDevicePointer_v2(uint64_t *d, void *p, unsigned flags) { *d = (uint64_t)(uintptr_t)p; return OK; }
+// settle waits for work that another library does on the stream.
+static void settle(struct stream *s) {
+	while (s && __atomic_load_n(&s->pending, __ATOMIC_ACQUIRE)) sched_yield();
+}
 static int inside(uint64_t p, size_t n) {
 	struct block *b = find(p);
 	return b && p + n <= (uint64_t)(uintptr_t)b->at + b->bytes;
@@ -147,6 +154,7 @@ Result cuMemcpyHtoD_v2(uint64_t to, const void *from, size_t n) { if (!inside(to
 Result cuMemcpyDtoH_v2(void *to, uint64_t from, size_t n) { if (!inside(from, n)) return INVALID; memcpy(to, (void *)(uintptr_t)from, n); return OK; }
 Result cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t n, void *s) {
 	if (!inside(to, n) || !inside(from, n)) return INVALID;
+	settle(s);
 	find(to)->fresh = 0;
 	memmove((void *)(uintptr_t)to, (void *)(uintptr_t)from, n);
 	return OK;
@@ -291,10 +299,14 @@ Result cuLaunchKernel(void *f, unsigned x, unsigned y, unsigned z, unsigned bx, 
 Result cuLaunchCooperativeKernel(void *f, unsigned x, unsigned y, unsigned z, unsigned bx, unsigned by, unsigned bz, unsigned shared, void *s, void **args) {
 	return launch(f, x, bx, args, "cuLaunchCooperativeKernel");
 }
-Result cuStreamCreate(void **s, unsigned f) { *s = malloc(1); return OK; }
+Result cuStreamCreate(void **s, unsigned f) { *s = calloc(1, sizeof(struct stream)); return OK; }
 Result cuStreamDestroy_v2(void *s) { free(s); return OK; }
-Result cuStreamSynchronize(void *s) { return OK; }
-Result cuStreamQuery(void *s) { return OK; }
+Result cuStreamSynchronize(void *s) { settle(s); return OK; }
+Result cuStreamQuery(struct stream *s) {
+	if (!s || !__atomic_load_n(&s->pending, __ATOMIC_ACQUIRE)) return OK;
+	sched_yield(); // to who does the work
+	return NOT_READY;
+}
 Result cuStreamWaitEvent(void *s, void *e, unsigned f) { return OK; }
 Result cuEventCreate(void **e, unsigned f) { *e = calloc(1, 8); return OK; }
 Result cuEventDestroy_v2(void *e) { free(e); return OK; }

@@ -1,0 +1,116 @@
+package ncclctasweep
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/kernbench/kernbench/benches/benchtest"
+	"github.com/kernbench/kernbench/benches/collectives"
+	_ "github.com/kernbench/kernbench/dist/all"
+	"github.com/kernbench/kernbench/dist/nccl"
+	"github.com/kernbench/kernbench/internal/bench/plan"
+	"github.com/kernbench/kernbench/internal/bench/run"
+	library "github.com/kernbench/kernbench/internal/comm/nccl"
+	"github.com/kernbench/kernbench/internal/host/cuda"
+	"github.com/kernbench/kernbench/internal/host/cudatest"
+	"github.com/kernbench/kernbench/internal/result/journal"
+)
+
+func TestMain(m *testing.M) { os.Exit(benchtest.Main(m, Bench())) }
+
+// The sweep as declared: the two limits move together, each pair in processes of its own.
+func TestPlan(t *testing.T) {
+	p, err := plan.Make(Bench(), plan.Request{Backend: nccl.Name})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p.Points != 24 || p.Launches() != 4 {
+		t.Errorf("%d points in %d launches, want 24 in 4", p.Points, p.Launches())
+	}
+	for i, g := range p.Groups {
+		want := []string{"32", "64", "128", "256"}[i]
+		low, _ := g.Env.Get(least)
+		high, _ := g.Env.Get(most)
+		if g.Ranks != 8 || low.Text() != want || high.Text() != want || len(g.Tasks) != 6 {
+			t.Errorf("launch %d: %d ranks, %s, %d points; want 8 ranks, %s CTAs, 6 points", i, g.Ranks, g.Env, len(g.Tasks), want)
+		}
+	}
+}
+
+// On a stand-in for NCCL with two GPUs: right results are rows, wrong ones fail, and with
+// more ranks than GPUs the row says that it was not executed and why.
+func TestRun(t *testing.T) {
+	lib, err := cudatest.Build(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	preferred(t, lib)
+	if testing.Short() {
+		t.Skip("the processes are built without the race detector")
+	}
+	b := Bench()
+	p, err := plan.Make(b, plan.Request{Backend: nccl.Name, Seed: 1,
+		Axes: benchtest.Assign("num_ranks=2,3", "M=1,32"), Envs: benchtest.Assign(least+"=32", most+"=32", cudatest.FaultVariable+"=-,wrong")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, g := range p.Groups {
+		g.Part.Measure.Stop.MaxTime, g.Part.Measure.Stop.MinTime, g.Part.Measure.Stop.MaxSamples = 1e7, 0, 20
+	}
+	dir := filepath.Join(t.TempDir(), "run")
+	environ := append(os.Environ(), cuda.LibraryVariable+"="+lib, library.LibraryVariable+"="+lib, cudatest.DevicesVariable+"=2")
+	if _, err := run.Run(t.Context(), p, run.Options{Dir: dir, Environ: environ}); err != nil {
+		t.Fatal(err)
+	}
+	_, r, err := journal.LoadRun(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	outcomes := map[string]int{}
+	for _, row := range r.Latest() {
+		fault, _ := row.Env.Get(cudatest.FaultVariable)
+		outcomes[fmt.Sprintf("%d ranks, fault %s: %s", *row.NumRanks, fault.Text(), row.Status)]++
+		switch {
+		case *row.NumRanks == 3 && !strings.Contains(row.Reason, "NCCL takes one rank per GPU, and ranks 0 and 2 of 3 both have GPU 0000:00:00.0"),
+			row.Status == journal.OK && (row.Metrics["wrong"] != 0 || row.Metrics["busbw"] <= 0 || !strings.HasPrefix(row.Details["library"], "NCCL 2.28.9 ("+lib)):
+			t.Errorf("%s %s: %s %s, metrics %v, details %v", row.Point, row.Env, row.Status, row.Reason, row.Metrics, row.Details)
+		}
+	}
+	want := map[string]int{"2 ranks, fault (unset): ok": 2, "2 ranks, fault wrong: failed": 2,
+		"3 ranks, fault (unset): not-executed": 2, "3 ranks, fault wrong: not-executed": 2}
+	if fmt.Sprint(outcomes) != fmt.Sprint(want) {
+		t.Errorf("outcomes %v, want %v", outcomes, want)
+	}
+	if f := figures(r.Latest()); len(f) != 1 || len(f[0].Panels) != 1 || len(f[0].Panels[0].Series) != 1 {
+		t.Errorf("figures: %+v", f)
+	}
+}
+
+// preferred checks what a run of collectives takes that names no backend: NCCL where there
+// is a GPU for every rank and NCCL has what is asked for.
+func preferred(t *testing.T, lib string) {
+	t.Setenv("CUDA_VISIBLE_DEVICES", "0,1")
+	t.Setenv(library.LibraryVariable, lib)
+	for _, c := range []struct {
+		want string
+		axes []string
+	}{
+		{"nccl", []string{"num_ranks=2"}},
+		{"nccl", []string{"num_ranks=2", "op=allreduce,gather,barrier", "dtype=i64", "size=8"}},
+		{"", []string{"num_ranks=2,3"}},
+		{"", []string{"num_ranks=1"}},
+		{"", []string{"num_ranks=2", "algorithm=auto,ring"}},
+		{"", []string{"num_ranks=2", "op=allreduce,sendrecv"}},
+	} {
+		p, err := plan.Make(collectives.Bench(), plan.Request{Backend: "cpu", Axes: benchtest.Assign(c.axes...)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := p.Prefers(); got != c.want {
+			t.Errorf("%v: backend %q, want %q", c.axes, got, c.want)
+		}
+	}
+}

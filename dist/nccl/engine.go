@@ -1,0 +1,253 @@
+package nccl
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math/bits"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/kernbench/kernbench/dist"
+	"github.com/kernbench/kernbench/internal/comm/nccl"
+	"github.com/kernbench/kernbench/internal/comm/shm"
+	"github.com/kernbench/kernbench/internal/host/cuda"
+)
+
+// contexts are the GPUs' contexts in this process, which all groups share.
+var contexts contextTable
+
+type contextTable struct {
+	mu   sync.Mutex
+	open map[int]*cuda.Context
+}
+
+func (t *contextTable) of(d *cuda.Device) (*cuda.Context, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if c := t.open[d.Ordinal]; c != nil {
+		return c, nil
+	}
+	c, err := d.Context()
+	if err != nil {
+		return nil, err
+	}
+	if t.open == nil {
+		t.open = map[int]*cuda.Context{}
+	}
+	t.open[d.Ordinal] = c
+	return c, nil
+}
+
+// engine is one rank's end of a group.
+type engine struct {
+	lib        *nccl.Library
+	device     *cuda.Context
+	id, secret string
+	rank, size int
+	timeout    time.Duration
+
+	agreement *shm.Agreement
+	comm      *nccl.Comm // nil once aborted
+	stream    *cuda.Stream
+	byte      cuda.Pointer // of barriers
+	stage     [2]stage
+	splits    int
+}
+
+var _ dist.Engine = (*engine)(nil)
+
+func (e *engine) Rank() int         { return e.rank }
+func (e *engine) Size() int         { return e.size }
+func (e *engine) Clock() dist.Clock { return dist.Monotonic() }
+
+func (e *engine) Capabilities() dist.Capabilities {
+	c := capabilities()
+	if bits.OnesCount(uint(e.size)) != 1 {
+		c.Reductions = slices.DeleteFunc(c.Reductions, func(r dist.Reduction) bool { return r == dist.Avg })
+	}
+	c.Library = fmt.Sprintf("%v, %s", e.lib, e.device.Device().Name)
+	return c
+}
+
+// join makes the group of which the engine knows the rank and the GPU.
+func join(ctx context.Context, e *engine) (dist.Engine, error) {
+	agreement, err := shm.MeetToAgree(ctx, shm.Identity{ID: e.id + "/" + Name, Secret: e.secret, Rank: e.rank, Size: e.size, Timeout: e.timeout})
+	if err != nil {
+		return nil, outward(err)
+	}
+	e.agreement = agreement
+	if err := e.open(); err != nil {
+		e.Refuse(err)
+		_ = e.Close() // the reason is err
+		return nil, err
+	}
+	return e, nil
+}
+
+// open makes the communicator, which all ranks do together.
+func (e *engine) open() error {
+	if err := e.oneEach(); err != nil {
+		return err
+	}
+	id, err := e.newID()
+	if err != nil {
+		return err
+	}
+	err = e.device.Do(func() (err error) {
+		if e.stream, err = e.device.Stream(); err != nil {
+			return err
+		}
+		if e.byte, err = e.device.Alloc(1); err != nil {
+			return err
+		}
+		e.comm, err = e.lib.Start(e.size, e.rank, id)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if err := e.device.Do(func() error { return e.settle("init") }); err != nil {
+		return err
+	}
+	if err := e.agree(shm.NewLabel("init")); err != nil {
+		return err
+	}
+	e.agreement.CountFromHere()
+	return nil
+}
+
+// oneEach refuses ranks that share a GPU, as NCCL itself would in other words.
+func (e *engine) oneEach() error {
+	all, err := e.agreement.Exchange("init", []byte(e.device.Device().BusID))
+	if err != nil {
+		return outward(err)
+	}
+	for rank, id := range all {
+		if first := slices.IndexFunc(all, func(other []byte) bool { return string(other) == string(id) }); first < rank {
+			return &dist.UnavailableError{Reason: fmt.Errorf("NCCL takes one rank per GPU, and ranks %d and %d of %d both have GPU %s (%s)",
+				first, rank, e.size, id, e.device.Device().Name)}
+		}
+	}
+	return nil
+}
+
+// newID has rank 0 name the communicator for all.
+func (e *engine) newID() (id nccl.ID, err error) {
+	var mine []byte
+	if e.rank == 0 {
+		if id, err = e.lib.NewID(); err != nil {
+			return id, err
+		}
+		mine = id[:]
+	}
+	all, err := e.agreement.Exchange("init", mine)
+	if err != nil {
+		return id, outward(err)
+	}
+	copy(id[:], all[0])
+	return id, nil
+}
+
+// agree returns once all ranks are known to make this call.
+func (e *engine) agree(l *shm.Label) error {
+	if err := e.agreement.Agree(l); err != nil {
+		return outward(err) // which allocates
+	}
+	return nil
+}
+
+// Refuse fails the group because this rank cannot make its call.
+func (e *engine) Refuse(reason error) {
+	e.agreement.Refuse(fmt.Sprintf("rank %d cannot make its call: %v", e.rank, reason))
+}
+
+// Split makes groups of the ranks of each color, each with a communicator of its own.
+func (e *engine) Split(color, key int) (dist.Engine, error) {
+	mine := binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint64(nil, uint64(color)), uint64(key))
+	all, err := e.agreement.Exchange("split", mine)
+	if err != nil {
+		return nil, outward(err)
+	}
+	e.splits++
+	if color < 0 {
+		return nil, nil
+	}
+	keyOf := func(rank int) int { return int(binary.LittleEndian.Uint64(all[rank][8:])) }
+	var members []int
+	for rank, said := range all {
+		if int(binary.LittleEndian.Uint64(said)) == color {
+			members = append(members, rank)
+		}
+	}
+	slices.SortStableFunc(members, func(a, b int) int { return keyOf(a) - keyOf(b) })
+	ctx, cancel := context.WithTimeout(context.Background(), e.timeout)
+	defer cancel()
+	return join(ctx, &engine{lib: e.lib, device: e.device, id: fmt.Sprintf("%s/%d.%d", e.id, e.splits, color), secret: e.secret,
+		rank: slices.Index(members, e.rank), size: len(members), timeout: e.timeout})
+}
+
+// lastWait is how long a rank that closes waits for the others, whose last call may
+// still need this one's communicator.
+const lastWait = time.Second
+
+// Close leaves the group.
+func (e *engine) Close() error {
+	defer e.agreement.Close()
+	e.agreement.Leave()
+	for begin := time.Now(); !e.agreement.Failed() && time.Since(begin) < lastWait && !e.agreement.Alone(); {
+		time.Sleep(time.Millisecond)
+	}
+	if e.stream == nil {
+		return nil
+	}
+	return e.device.Do(func() error {
+		var faults []error
+		if e.agreement.Failed() || !e.agreement.Alone() {
+			e.abort()
+		} else if e.comm != nil {
+			faults = append(faults, ignoreProgress(e.comm.Destroy()))
+		}
+		for _, s := range e.stage {
+			faults = append(faults, s.free(e.device))
+		}
+		if e.byte != 0 {
+			faults = append(faults, e.device.Free(e.byte))
+		}
+		faults = append(faults, e.stream.Destroy())
+		if err := errors.Join(faults...); err != nil && !cuda.Sticky(err) && !e.agreement.Failed() {
+			return err
+		}
+		return nil
+	})
+}
+
+// abort ends the communicator and its work on the GPU. There is nobody to tell an
+// error to: something else has failed before.
+func (e *engine) abort() {
+	if e.comm != nil {
+		_ = e.comm.Abort()
+		e.comm = nil
+	}
+}
+
+func ignoreProgress(err error) error {
+	if err == nccl.ErrInProgress {
+		return nil
+	}
+	return err
+}
+
+// outward gives failures the types of package dist.
+func outward(err error) error {
+	var f *shm.Failure
+	switch {
+	case !errors.As(err, &f):
+		return err
+	case f.Kind != shm.PeerGone:
+		return &dist.MisuseError{Text: f.Text}
+	}
+	return &dist.PeerError{Rank: f.Rank, PID: f.PID, Dead: f.Dead, Text: f.Text}
+}

@@ -1,0 +1,173 @@
+package nccl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/kernbench/kernbench/dist"
+	"github.com/kernbench/kernbench/dist/disttest"
+	library "github.com/kernbench/kernbench/internal/comm/nccl"
+	"github.com/kernbench/kernbench/internal/host/cuda"
+	"github.com/kernbench/kernbench/internal/host/cudatest"
+)
+
+var calls string // what the stand-in was asked for
+
+// The tests run on a stand-in for the driver and for NCCL, with four GPUs.
+// `kernbench selftest --backend nccl` runs the same suite on real ones.
+func TestMain(m *testing.M) {
+	if rank, ok := os.LookupEnv(rankVariable); ok {
+		os.Exit(dieInMidCall(rank))
+	}
+	dir, err := os.MkdirTemp("", "nccl")
+	if err != nil {
+		panic(err)
+	}
+	lib, err := cudatest.Build(dir)
+	if err != nil {
+		panic(err)
+	}
+	calls = filepath.Join(dir, "calls")
+	os.Setenv(cuda.LibraryVariable, lib)
+	os.Setenv(library.LibraryVariable, lib)
+	os.Setenv(cudatest.DevicesVariable, "4")
+	code := m.Run()
+	os.RemoveAll(dir)
+	os.Exit(code)
+}
+
+var groups atomic.Int64
+
+// open makes a group of goroutines of this process.
+func open(size int, timeout time.Duration) ([]*dist.Group, error) {
+	gs, errs := make([]*dist.Group, size), make([]error, size)
+	id := fmt.Sprintf("nccl-test-%d-%d", time.Now().UnixNano(), groups.Add(1))
+	var ranks sync.WaitGroup
+	for r := range size {
+		ranks.Go(func() {
+			gs[r], errs[r] = dist.Init(context.Background(), dist.Config{Backend: Name, Rank: r, Size: size, ID: id, Timeout: timeout})
+		})
+	}
+	ranks.Wait()
+	return gs, errors.Join(errs...)
+}
+
+func TestConformance(t *testing.T) {
+	sizes := []int{2, 3}
+	if testing.Short() {
+		sizes = []int{2}
+	}
+	disttest.Run(t, disttest.Suite{Open: open, Sizes: sizes, Short: true})
+}
+
+// Two ranks on one GPU are refused before NCCL is asked, as something that the machine
+// lacks.
+func TestOneRankPerGPU(t *testing.T) {
+	_, err := open(5, time.Minute)
+	if !dist.Unavailable(err) || !strings.Contains(err.Error(), "NCCL takes one rank per GPU, and ranks 0 and 4 of 5 both have GPU 0000:00:00.0 (Fake GPU 0)") {
+		t.Errorf("five ranks on four GPUs: %v", err)
+	}
+}
+
+// What NCCL says is the error of every rank, and the communicator of every rank is ended.
+func TestFaults(t *testing.T) {
+	for _, c := range []struct{ fault, want string }{
+		{"call", "ncclAllReduce: invalid usage (5): planted: no channels"},
+		{"async", "remote process exited or there was a network error (6): planted: the connection was closed by a peer"},
+		{"hang", "waited 200ms for NCCL in allreduce of 8 f32 (sum), which all ranks have started"},
+	} {
+		os.Setenv(cudatest.FaultVariable, c.fault)
+		os.Setenv(cudatest.LogVariable, calls)
+		gs, err := open(2, 200*time.Millisecond)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := make([]error, len(gs))
+		var ranks sync.WaitGroup
+		for r, g := range gs {
+			ranks.Go(func() {
+				b := dist.Of(make([]float32, 8))
+				got[r] = g.AllReduce(b, b, dist.Sum)
+			})
+		}
+		ranks.Wait()
+		for r, g := range gs {
+			var misuse *dist.MisuseError
+			if !errors.As(got[r], &misuse) || !strings.Contains(got[r].Error(), c.want) {
+				t.Errorf("%s: rank %d got %v, want %q", c.fault, r, got[r], c.want)
+			}
+			if err := g.Barrier(); err == nil {
+				t.Errorf("%s: the group works on", c.fault)
+			}
+			if err := g.Close(); err != nil {
+				t.Errorf("%s: closing: %v", c.fault, err)
+			}
+		}
+		os.Unsetenv(cudatest.FaultVariable)
+		os.Unsetenv(cudatest.LogVariable)
+		said, _ := os.ReadFile(calls)
+		if n := strings.Count(string(said), "ncclCommAbort"); n != 2 {
+			t.Errorf("%s: %d communicators were aborted, want 2:\n%s", c.fault, n, said)
+		}
+		os.Remove(calls)
+	}
+}
+
+// The variables that make this program a rank of a group of two processes.
+const (
+	rankVariable  = "NCCL_TEST_RANK"
+	groupVariable = "NCCL_TEST_GROUP"
+)
+
+// dieInMidCall makes a call that never ends, in which rank 1 is killed.
+func dieInMidCall(rank string) int {
+	me, _ := strconv.Atoi(rank)
+	g, err := dist.Init(context.Background(), dist.Config{Backend: Name, Rank: me, Size: 2, ID: "nccl-test-" + os.Getenv(groupVariable), Timeout: time.Minute})
+	if err != nil {
+		fmt.Println(err)
+		return 2
+	}
+	b := dist.Of(make([]float32, 8))
+	if me == 1 {
+		time.AfterFunc(50*time.Millisecond, func() { syscall.Kill(os.Getpid(), syscall.SIGKILL) })
+	}
+	var peer *dist.PeerError
+	if err := g.AllReduce(b, b, dist.Sum); !errors.As(err, &peer) || peer.Rank != 1 || !peer.Dead {
+		fmt.Println("not a PeerError about rank 1:", err)
+		return 1
+	}
+	g.Close()
+	return 0
+}
+
+// A rank that dies while NCCL works is named, and the others end long before the
+// time-out.
+func TestDeadRank(t *testing.T) {
+	var ranks [2]*exec.Cmd
+	for r := range ranks {
+		c := exec.Command(os.Args[0])
+		c.Env = append(os.Environ(), fmt.Sprintf("%s=%d", rankVariable, r), cudatest.FaultVariable+"=hang", fmt.Sprintf("%s=%d", groupVariable, os.Getpid()))
+		c.Stdout = new(strings.Builder)
+		if err := c.Start(); err != nil {
+			t.Fatal(err)
+		}
+		ranks[r] = c
+	}
+	if err := ranks[0].Wait(); err != nil {
+		t.Errorf("rank 0: %v: %s", err, ranks[0].Stdout)
+	}
+	if err := ranks[1].Wait(); err == nil || !strings.Contains(err.Error(), "killed") {
+		t.Errorf("rank 1: %v: %s", err, ranks[1].Stdout)
+	}
+}

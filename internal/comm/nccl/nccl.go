@@ -1,0 +1,148 @@
+// Package nccl is the C interface of NCCL, called without cgo: it opens the
+// library, makes communicators and starts operations on a stream of package cuda.
+// RCCL has the same functions for AMD's GPUs; nothing here was tried with it.
+//
+// Communicators do not block: what has been started is asked for with
+// [Comm.State], so that whoever waits can notice other things, and give up with
+// [Comm.Abort]. It knows no groups and checks nothing; package dist/nccl does.
+package nccl
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"unsafe"
+
+	"github.com/kernbench/kernbench/internal/host/cuda"
+	"github.com/kernbench/kernbench/internal/host/dynlib"
+)
+
+// LibraryVariable names another file to open instead of the installed one.
+const LibraryVariable = "KERNBENCH_NCCL_LIB"
+
+var spec = dynlib.Declare(dynlib.Spec{Name: "NCCL", Sonames: []string{"libnccl.so.2"}, Env: LibraryVariable, Folders: cuda.Folders("nccl"),
+	Hint: "version 2.14 or later; PyTorch brings it, and so does pip's nvidia-nccl-cu13", Version: version})
+
+// oldest is the first version with communicators that do not block.
+const oldest = 21400
+
+// Library is the open library. There is one in a process.
+type Library struct {
+	lib *dynlib.Library
+	f   functions
+}
+
+type functions struct {
+	getUniqueID, getErrorString, getLastError           dynlib.Func
+	commInit, commAbort, commDestroy, commGetAsyncError dynlib.Func
+	allReduce, broadcast, reduce                        dynlib.Func
+	allGather, reduceScatter, send, recv                dynlib.Func
+	groupStart, groupEnd                                dynlib.Func
+}
+
+func (f *functions) table() map[string]*dynlib.Func {
+	return map[string]*dynlib.Func{
+		"ncclGetUniqueId": &f.getUniqueID, "ncclGetErrorString": &f.getErrorString, "ncclGetLastError": &f.getLastError,
+		"ncclCommInitRankConfig": &f.commInit, "ncclCommAbort": &f.commAbort, "ncclCommDestroy": &f.commDestroy,
+		"ncclCommGetAsyncError": &f.commGetAsyncError,
+		"ncclAllReduce":         &f.allReduce, "ncclBroadcast": &f.broadcast, "ncclReduce": &f.reduce,
+		"ncclAllGather": &f.allGather, "ncclReduceScatter": &f.reduceScatter, "ncclSend": &f.send, "ncclRecv": &f.recv,
+		"ncclGroupStart": &f.groupStart, "ncclGroupEnd": &f.groupEnd,
+	}
+}
+
+// Open opens the library, once for the process.
+var Open = sync.OnceValues(open)
+
+func open() (*Library, error) {
+	lib, err := dynlib.Open(spec)
+	if err != nil {
+		return nil, err
+	}
+	text, err := version(lib)
+	if err != nil {
+		return nil, err
+	}
+	lib.SetVersion(text)
+	l := &Library{lib: lib}
+	if err := lib.Bind(l.f.table()); err != nil {
+		return nil, fmt.Errorf("%v is too old, want 2.14 or later: %w", lib, err)
+	}
+	return l, nil
+}
+
+// version asks for the library's version: 22809 is 2.28.9, and before 2.9 2804 was 2.8.4.
+func version(lib *dynlib.Library) (string, error) {
+	var get dynlib.Func
+	if err := lib.Bind(map[string]*dynlib.Func{"ncclGetVersion": &get}); err != nil {
+		return "", err
+	}
+	lib.SetFile(dynlib.FileOf(get))
+	v := new(int32)
+	if code := int32(get.Call(uintptr(unsafe.Pointer(v)))); code != 0 {
+		return "", fmt.Errorf("%v: ncclGetVersion gave %d", lib, code)
+	}
+	thousands := int32(10_000)
+	if *v < thousands {
+		thousands = 1000
+	}
+	return fmt.Sprintf("%d.%d.%d", *v/thousands, *v%thousands/100, *v%100), nil
+}
+
+// String is the library's name, version and file.
+func (l *Library) String() string { return l.lib.String() }
+
+// Error is what the library said of a call.
+type Error struct {
+	Call string
+	Code int
+	Text string // of the code
+	Last string // what the library said last, "" if nothing
+}
+
+func (e *Error) Error() string {
+	if e.Last == "" {
+		return fmt.Sprintf("%s: %s (%d)", e.Call, e.Text, e.Code)
+	}
+	return fmt.Sprintf("%s: %s (%d): %s", e.Call, e.Text, e.Code, e.Last)
+}
+
+// ErrInProgress is the state of a communicator that is still at what it was told to do.
+var ErrInProgress = errors.New("in progress")
+
+const codeInProgress = 7
+
+// check gives a call's error. The handle is that of the communicator, 0 where there
+// is none yet.
+func (l *Library) check(call string, comm, result uintptr) error {
+	code := int(int32(result))
+	switch code {
+	case 0:
+		return nil
+	case codeInProgress:
+		return ErrInProgress
+	}
+	return &Error{call, code, text(l.f.getErrorString.Call(uintptr(code))), text(l.f.getLastError.Call(comm))}
+}
+
+// text reads a string of C.
+func text(at uintptr) string {
+	if at == 0 {
+		return ""
+	}
+	n := 0
+	for n < 1024 && dynlib.Bytes(at, n+1)[n] != 0 {
+		n++
+	}
+	return string(dynlib.Bytes(at, n))
+}
+
+// ID names a communicator to the ranks that will make it.
+type ID [128]byte
+
+// NewID makes one, which all ranks must be given.
+func (l *Library) NewID() (ID, error) {
+	id := new(ID)
+	err := l.check("ncclGetUniqueId", 0, l.f.getUniqueID.Call(uintptr(unsafe.Pointer(id))))
+	return *id, err
+}

@@ -1,0 +1,96 @@
+package nccl
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/kernbench/kernbench/internal/base/dtype"
+	"github.com/kernbench/kernbench/internal/host/cuda"
+	"github.com/kernbench/kernbench/internal/host/cudatest"
+)
+
+// The library is found where pip puts it for the Python on PATH, its version is read, and
+// a communicator of one rank works. The id goes by value, and the configuration whole:
+// the stand-in looks.
+func TestOpen(t *testing.T) {
+	venv := t.TempDir()
+	folder := filepath.Join(venv, "lib/python3.12/site-packages/nvidia/nccl/lib")
+	if err := os.MkdirAll(folder, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	lib, err := cudatest.Build(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(folder, "libnccl.so.2")
+	if err := os.Symlink(lib, file); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", os.Getenv("PATH")+":"+venv+"/bin")
+	t.Setenv(cuda.LibraryVariable, lib)
+	l, err := Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := "NCCL 2.28.9 (" + lib + ")"; l.String() != want { // links followed
+		t.Errorf("opened %v, want %s", l, want)
+	}
+	driver, err := cuda.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	gpus, err := driver.Devices()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := gpus[0].Context()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Do(func() error { return alone(t, l, c) }); err != nil {
+		t.Error(err)
+	}
+}
+
+func alone(t *testing.T, l *Library, c *cuda.Context) error {
+	id, err := l.NewID()
+	if err != nil {
+		return err
+	}
+	comm, err := l.Start(1, 0, id)
+	if err != nil {
+		return err
+	}
+	for comm.State() == ErrInProgress {
+	}
+	s, err := c.Stream()
+	if err != nil {
+		return err
+	}
+	p, err := c.Alloc(8)
+	if err != nil {
+		return err
+	}
+	if err := c.Write(p, []byte{1, 2, 3, 4, 5, 6, 7, 8}); err != nil {
+		return err
+	}
+	if err := comm.AllReduce(p, p+4, 4, dtype.U8, dtype.Sum, s); err != nil {
+		return err
+	}
+	if err := s.Synchronize(); err != nil {
+		return err
+	}
+	got := make([]byte, 8)
+	if err := c.Read(got, p); err != nil || string(got) != "\x01\x02\x03\x04\x01\x02\x03\x04" {
+		t.Errorf("the sum over one rank is %v, %v", got, err)
+	}
+	os.Setenv(cudatest.FaultVariable, "call")
+	defer os.Unsetenv(cudatest.FaultVariable)
+	err = comm.AllReduce(p, p, 4, dtype.U8, dtype.Sum, s)
+	if err == nil || !strings.Contains(err.Error(), "ncclAllReduce: invalid usage (5): planted: no channels") {
+		t.Errorf("a refused call: %v", err)
+	}
+	return comm.Destroy()
+}
