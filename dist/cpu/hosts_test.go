@@ -54,6 +54,7 @@ func TestConformanceOverHosts(t *testing.T) {
 			if testing.Short() && !l.short {
 				t.Skip("one layout is enough for now")
 			}
+			t.Parallel() // each waits a while for a rank that does not come
 			open := func(size int, timeout time.Duration) ([]*dist.Group, error) { return openHosts(l.hosts[size], timeout) }
 			disttest.Run(t, disttest.Suite{Open: open, Sizes: l.sizes, Short: true})
 		})

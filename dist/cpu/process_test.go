@@ -65,9 +65,10 @@ var bodies = map[string]func(g *dist.Group) error{
 			}
 		}
 	},
+	// stall has rank 1 do nothing until it is killed.
 	"stall": func(g *dist.Group) error {
 		if g.Rank() == 1 {
-			time.Sleep(3 * stallLimit)
+			time.Sleep(time.Minute)
 			return nil
 		}
 		return g.Barrier()
@@ -120,6 +121,9 @@ func processes(t *testing.T, body string, size int, env ...string) (said []strin
 			fmt.Fprint(outputs[r], err)
 		}
 		said = append(said, outputs[r].String())
+		if body == "stall" {
+			commands[1].Process.Kill() // rank 0 has said what there is to say
+		}
 	}
 	return said, pids
 }

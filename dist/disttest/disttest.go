@@ -92,8 +92,10 @@ func (s Suite) Cases() []Case {
 }
 
 const (
-	patience   = 30 * time.Second // guards against hanging
-	impatience = time.Second      // where a rank is to be found missing
+	patience = 30 * time.Second // guards against hanging
+	// impatience is that where a rank is to be found missing: longer than a busy machine
+	// holds up one that is not.
+	impatience = 3 * time.Second
 )
 
 // meet keeps ranks of other processes from going on while some are still in a

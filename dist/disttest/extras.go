@@ -31,7 +31,7 @@ func epilogues(g *dist.Group) error {
 }
 
 func epilogue(g *dist.Group, op dist.Collective, r dist.Reduction, d dist.DType, algorithm string, count int) error {
-	e := expectations(op, d, dist.Sum, g.Size(), g.Rank(), 0, count)[0]
+	e := new(vectors).expectations(g, op, cell{dtype: d, count: count})[0]
 	out := len(e.out) / d.Size()
 	period := 1
 	if out%8 == 0 && out > 0 {
@@ -135,7 +135,7 @@ func codecs(g *dist.Group) error {
 	}
 	for _, d := range []dist.DType{dist.F32, dist.BF16} {
 		for _, count := range []int{1, 31, 1000, 70001} {
-			e := expectations(dist.AllReduce, d, dist.Sum, g.Size(), g.Rank(), 0, count)[0]
+			e := new(vectors).expectations(g, dist.AllReduce, cell{dtype: d, count: count})[0]
 			for _, c := range []dist.Codec{identity{1}, identity{7}, int8Scaled{}} {
 				out := make([]byte, len(e.out))
 				if err := g.AllReduce(as(dist.Of(out), d, count), as(dist.Of(e.in), d, count), dist.Sum, dist.WithCodec(c)); err != nil {

@@ -13,29 +13,15 @@ import (
 // matrix checks an operation over element types, reductions, algorithms,
 // counts, chunks, roots, in and out of place, symmetric and private memory.
 func (s Suite) matrix(size int, op dist.Collective) error {
+	var shared vectors
 	return s.together(size, needs{ops: ops(op)}, func(g *dist.Group) error {
-		caps := g.Capabilities()
-		reductions := []dist.Reduction{dist.Sum}
-		if op.Reduces() {
-			reductions = caps.Reductions
-		}
 		space, err := newSpace(g, 2*65537+2*size)
 		if err != nil {
 			return err
 		}
-		for i, d := range caps.DTypes {
-			for k, r := range reductions {
-				// Not everything with everything: the long vectors, and the large
-				// groups, get a third of the combinations.
-				third := (i+k)%3 == 0
-				for _, count := range s.counts(size) {
-					if op == dist.Barrier && count > 0 || !third && (s.Short || size > 3 || count > 1000) {
-						continue
-					}
-					if err := s.cell(g, space, op, d, r, count); err != nil {
-						return err
-					}
-				}
+		for _, c := range s.cells(g.Capabilities(), op, size) {
+			if err := runAll(shared.expectations(g, op, c), g, op, c, space); err != nil {
+				return fmt.Errorf("%s of %v: %w", op, c, err)
 			}
 		}
 		return nil
@@ -98,44 +84,70 @@ func get(b dist.Buffer) ([]byte, error) {
 // expectation is one operation's input and right output on one rank.
 type expectation struct {
 	in, out []byte
-	inPlace bool // there is an in-place form
-	shift   int  // elements from the start of the longer buffer to the shorter
+	shift   int // elements from the start of the longer buffer to the shorter
 }
 
 // runs is how often each prepared call is run, every time with other inputs and an
 // output that was spoilt before: what goes wrong in every second run shows.
 const runs = 4
 
-// expectations are those of the runs of one call: the inputs of each begin one element
-// later, so all of them are parts of the same vectors, which are made once.
-func expectations(op dist.Collective, d dist.DType, r dist.Reduction, size, rank, root, count int) (list [runs]expectation) {
-	data, width := inputs(d, r, size), d.Size()
-	mine := make([]func() []byte, size) // each rank's input
-	for k := range mine {
-		mine[k] = sync.OnceValue(func() []byte {
-			return vector(d, count+runs, func(i int) float64 { return float64(data.Value(k, i)) })
-		})
+// vectors are the inputs and results that the ranks of this process share: making them
+// takes longer than the calls.
+type vectors struct {
+	mu   sync.Mutex
+	made map[vectorOf][]byte
+}
+
+// vectorOf is which vector it is: the input of a rank, or, of rank reduced, the result.
+type vectorOf struct {
+	dtype      dist.DType
+	reduction  dist.Reduction
+	size, rank int
+}
+
+const reduced = -1
+
+// first is the first elements of a vector.
+func (v *vectors) first(count int, of vectorOf) []byte {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if width := of.dtype.Size(); len(v.made[of]) < count*width {
+		data := inputs(of.dtype, of.reduction, of.size)
+		value := func(i int) float64 { return float64(data.Value(of.rank, i)) }
+		if of.rank == reduced {
+			value = func(i int) float64 { return result(of.dtype, of.reduction, of.size, i) }
+		}
+		if v.made == nil {
+			v.made = map[vectorOf][]byte{}
+		}
+		v.made[of] = vector(of.dtype, count, value)
 	}
-	sum := sync.OnceValue(func() []byte {
-		return vector(d, count+runs, func(i int) float64 { return result(d, r, size, i) })
-	})
+	return v.made[of]
+}
+
+// expectations are those of the runs of one call: the inputs of each begin one element
+// later, so all of them are parts of the same vectors.
+func (v *vectors) expectations(g *dist.Group, op dist.Collective, c cell) (list [runs]expectation) {
+	width := c.dtype.Size()
 	for run := range list {
-		part := func(of func() []byte, off, n int) []byte { return of()[(run+off)*width:][:n*width] }
-		list[run] = expect(op, size, rank, root, count, mine, sum, part)
+		part := func(rank, off, n int) []byte {
+			all := v.first(c.count+runs, vectorOf{c.dtype, c.reduction, g.Size(), rank})
+			return all[(run+off)*width:][:n*width]
+		}
+		list[run] = expect(op, g.Size(), g.Rank(), c.root, c.count, part)
 	}
 	return list
 }
 
 // expect is the expectation of one run, made of parts of the ranks' inputs and of their
 // reduction.
-func expect(op dist.Collective, size, rank, root, count int, mine []func() []byte, sum func() []byte,
-	part func(of func() []byte, off, n int) []byte) expectation {
+func expect(op dist.Collective, size, rank, root, count int, part func(rank, off, n int) []byte) expectation {
 	off, n := dist.Block(count, size, rank)
 	// owned is the vector whose block k comes from rank k.
 	owned := func() (v []byte) {
 		for k := range size {
 			o, n := dist.Block(count, size, k)
-			v = append(v, part(mine[k], o, n)...)
+			v = append(v, part(k, o, n)...)
 		}
 		return v
 	}
@@ -145,82 +157,46 @@ func expect(op dist.Collective, size, rank, root, count int, mine []func() []byt
 		}
 		return nil
 	}
-	whole := part(mine[rank], 0, count)
+	whole := part(rank, 0, count)
 	switch op {
 	case dist.AllReduce:
-		return expectation{in: whole, out: part(sum, 0, count), inPlace: true}
+		return expectation{in: whole, out: part(reduced, 0, count)}
 	case dist.ReduceScatter:
-		return expectation{in: whole, out: part(sum, off, n), inPlace: true, shift: off}
+		return expectation{in: whole, out: part(reduced, off, n), shift: off}
 	case dist.AllGather:
-		return expectation{in: part(mine[rank], off, n), out: owned(), inPlace: true, shift: off}
+		return expectation{in: part(rank, off, n), out: owned(), shift: off}
 	case dist.Broadcast:
-		return expectation{in: atRoot(whole), out: part(mine[root], 0, count), inPlace: true}
+		return expectation{in: atRoot(whole), out: part(root, 0, count)}
 	case dist.Reduce:
-		return expectation{in: whole, out: atRoot(part(sum, 0, count)), inPlace: true}
+		return expectation{in: whole, out: atRoot(part(reduced, 0, count))}
 	case dist.Gather:
-		return expectation{in: part(mine[rank], off, n), out: atRoot(owned()), inPlace: true, shift: off}
+		return expectation{in: part(rank, off, n), out: atRoot(owned()), shift: off}
 	case dist.Scatter:
-		return expectation{in: atRoot(whole), out: part(mine[root], off, n), inPlace: true, shift: off}
+		return expectation{in: atRoot(whole), out: part(root, off, n), shift: off}
 	case dist.AllToAll:
 		e := expectation{in: whole}
 		for k := range size {
-			e.out = append(e.out, part(mine[k], off, n)...)
+			e.out = append(e.out, part(k, off, n)...)
 		}
 		return e
 	}
 	return expectation{} // a barrier
 }
 
-// cell checks one operation, type, reduction and count.
-func (s Suite) cell(g *dist.Group, space space, op dist.Collective, d dist.DType, r dist.Reduction, count int) error {
-	roots := []int{0}
-	if op.Rooted() && g.Size() > 1 {
-		roots = []int{0, g.Size() - 1}
-	}
-	chunks := []int{0}
-	if count >= 1000 && !s.Short && (op == dist.AllReduce || op == dist.Broadcast) {
-		chunks = []int{0, count/3 + 1}
-	}
-	algorithms := append([]string{"auto"}, g.Capabilities().Algorithms[op]...)
-	for i, a := range g.Capabilities().Algorithms[op] {
-		if g.Capabilities().Steps && (!s.Short || (count+i)%2 == 0) {
-			algorithms = append(algorithms, dist.StepsPrefix+a)
-		}
-	}
-	for _, root := range roots {
-		list := expectations(op, d, r, g.Size(), g.Rank(), root, count)
-		for _, algorithm := range algorithms {
-			for _, chunk := range chunks {
-				for kind := range space.in {
-					if kind == 1 && !g.Capabilities().Symmetric {
-						continue
-					}
-					for _, inPlace := range []bool{false, true} {
-						if inPlace && !list[0].inPlace {
-							continue
-						}
-						c := dist.Call{Op: op, Reduction: r, Root: root, Count: count, Algorithm: algorithm, Chunk: chunk}
-						if err := runAll(list, g, c, d, space.in[kind], space.out[kind], space.fill, inPlace); err != nil {
-							return fmt.Errorf("%s %s of %d %v %v, root %d, chunk %d, %s memory, in place %v: %w", algorithm, op, count, d, r, root, chunk,
-								[]string{"private", "symmetric"}[kind], inPlace, err)
-						}
-					}
-				}
-			}
-		}
-	}
-	return nil
-}
-
 // runAll prepares the call and makes all its runs.
-func runAll(list [runs]expectation, g *dist.Group, c dist.Call, d dist.DType, in, out dist.Buffer, fill []byte, inPlace bool) error {
-	c.In, c.Out = list[0].buffers(d, in, out, inPlace)
-	op, err := g.Prepare(c)
+func runAll(list [runs]expectation, g *dist.Group, op dist.Collective, c cell, space space) error {
+	kind := 0
+	if c.symmetric {
+		kind = 1
+	}
+	call := dist.Call{Op: op, Reduction: c.reduction, Root: c.root, Count: c.count, Algorithm: c.algorithm, Chunk: c.chunk}
+	call.In, call.Out = list[0].buffers(c.dtype, space.in[kind], space.out[kind], c.inPlace)
+	prepared, err := g.Prepare(call)
 	if err != nil {
 		return err
 	}
 	for i, e := range list {
-		if err := e.run(op, c, d, out, fill, inPlace); err != nil {
+		if err := e.run(prepared, call, c.dtype, space.out[kind], space.fill, c.inPlace); err != nil {
 			return fmt.Errorf("run %d of one preparation: %w", i+1, err)
 		}
 	}

@@ -1,0 +1,134 @@
+package disttest
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/kernbench/kernbench/dist"
+)
+
+// cell is one call of the matrix, which is prepared once and run several times.
+type cell struct {
+	dtype              dist.DType
+	reduction          dist.Reduction
+	count              int
+	algorithm          string
+	root               int
+	chunk              int
+	symmetric, inPlace bool
+}
+
+func (c cell) String() string {
+	memory := "private"
+	if c.symmetric {
+		memory = "symmetric"
+	}
+	return fmt.Sprintf("%d %v %v by %s, root %d, chunk %d, %s memory, in place %v",
+		c.count, c.dtype, c.reduction, c.algorithm, c.root, c.chunk, memory, c.inPlace)
+}
+
+// cells are the calls of one operation that are checked in a group: not everything with
+// everything, but any three properties that can meet in a call do. In groups above three
+// ranks, and in the short suite, any two do, others in groups of another size.
+func (s Suite) cells(caps dist.Capabilities, op dist.Collective, size int) (list []cell) {
+	either, never := []bool{false, true}, []bool{false}
+	reductions, counts, roots, chunked, memories, places := caps.Reductions, s.counts(size), []int{0}, never, never, either
+	if !op.Reduces() {
+		reductions = []dist.Reduction{dist.Sum}
+	}
+	if op.Rooted() && size > 1 {
+		roots = append(roots, size-1)
+	}
+	if op == dist.AllReduce || op == dist.Broadcast {
+		chunked = either
+	}
+	if caps.Symmetric {
+		memories = either
+	}
+	switch op {
+	case dist.AllToAll:
+		places = never
+	case dist.Barrier:
+		counts, memories, places = []int{0}, never, never
+	}
+	algorithms := append([]string{"auto"}, caps.Algorithms[op]...)
+	if caps.Steps {
+		for _, a := range caps.Algorithms[op] {
+			algorithms = append(algorithms, dist.StepsPrefix+a)
+		}
+	}
+	lengths := []int{len(caps.DTypes), len(reductions), len(counts), len(algorithms), len(roots), len(chunked), len(memories), len(places)}
+	together := 3
+	if s.Short || size > 3 {
+		together = 2
+	}
+	for _, at := range cover(lengths, together, uint64(size), func(at []int) bool { return !chunked[at[5]] || counts[at[2]] >= 1000 }) {
+		c := cell{caps.DTypes[at[0]], reductions[at[1]], counts[at[2]], algorithms[at[3]], roots[at[4]], 0, memories[at[6]], places[at[7]]}
+		if chunked[at[5]] {
+			c.chunk = c.count/3 + 1
+		}
+		list = append(list, c)
+	}
+	return list
+}
+
+// cover picks points of a grid, of so many values on each axis, such that any two or
+// three values of different axes that meet in a possible point meet in a picked one. It
+// looks at the points in an order that is mixed, but the same for the same seed, and
+// picks those in which values meet for the first time.
+func cover(lengths []int, together int, seed uint64, possible func(at []int) bool) (picked [][]int) {
+	points, values := 1, 0
+	first := make([]int, len(lengths)) // the number of each axis's first value
+	for axis, n := range lengths {
+		first[axis] = values
+		points, values = points*n, values+n
+	}
+	met := make([]bool, values*values*values)
+	var chosen []int
+	for _, point := range rand.New(rand.NewPCG(seed, 0)).Perm(points) {
+		at := pointAt(lengths, point)
+		if !possible(at) {
+			continue
+		}
+		for axis := range at {
+			at[axis] += first[axis]
+		}
+		if meet(met, values, at, together) {
+			chosen = append(chosen, point)
+		}
+	}
+	slices.Sort(chosen) // neighbours share their inputs
+	for _, point := range chosen {
+		picked = append(picked, pointAt(lengths, point))
+	}
+	return picked
+}
+
+// meet notes that the values of a point meet, any two or three of them, and tells whether
+// some had not before.
+func meet(met []bool, values int, at []int, together int) (fresh bool) {
+	for i, a := range at {
+		for j, b := range at[:i] {
+			rest := at[:j]
+			if together == 2 {
+				rest = at[i : i+1]
+			}
+			for _, c := range rest {
+				m := &met[(a*values+b)*values+c]
+				fresh, *m = fresh || !*m, true
+			}
+		}
+	}
+	return fresh
+}
+
+// pointAt is the point of a number, whose last axis runs fastest.
+func pointAt(lengths []int, point int) []int {
+	at := make([]int, len(lengths))
+	for axis := len(lengths) - 1; axis >= 0; axis-- {
+		at[axis] = point % lengths[axis]
+		point /= lengths[axis]
+	}
+	return at
+}
