@@ -26,6 +26,12 @@ type Config struct {
 	Timeout time.Duration // how long to wait for another rank; 0: DefaultTimeout
 	Tuning  *Tuning       // nil: the built-in table
 
+	// StreamFrom is the size in bytes, of all ranks' outputs together, from which a
+	// backend takes the ways of calls that are far larger than the caches; 0: its own
+	// choice. It is for those who check these ways with short calls; results do not
+	// depend on it, and a backend that has no such ways ignores it.
+	StreamFrom int
+
 	// Exchange is how ranks on several hosts find each other: it gives every rank
 	// what all ranks gave, by rank, over an authenticated channel. It
 	// is used while joining only. nil: all ranks are on one host.

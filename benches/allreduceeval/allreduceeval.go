@@ -34,7 +34,7 @@ func Bench() *bench.Bench {
 		bench.Version("1"),
 		bench.Derive(warned),
 		bench.Profile("quick"),
-		bench.Profile("full", "sizes=full", "size=1Ki:512Mi:x2", "num_ranks=2,4,8"),
+		bench.Profile("full", "sizes=full", "size=1Ki:512Mi:x2", "num_ranks=2,3,4,8"),
 		bench.Choice("mutate", "fault to plant in the correctness part", faultNames...),
 		bench.Option("link", bench.KindString, "", "rates to hold times against: a link such as nvlink-h100, or 450 GB/s, separated by commas"),
 		bench.FileOption("probe", "", "probe result to take the limits from; empty is this host's own"),
@@ -71,7 +71,7 @@ A backend runs what it has; what it lacks is not executed.
 func correctnessPart() bench.Clause {
 	return bench.Part(matrix.Correctness, correctness, append(onBackends(reference.Types, ""),
 		bench.Help("the correctness matrix"),
-		bench.Ranks("2,4,8"),
+		bench.Ranks("2,3,8"),
 		bench.DTypes("dtype", names(reference.Types)...),
 		bench.Strings("algorithm", matrix.Algorithms()...),
 		bench.Bools("inplace", false, true),

@@ -28,7 +28,7 @@ func backends() []string {
 func executesAll(can dist.Capabilities) bool {
 	lacksType := func(d dist.DType) bool { return !slices.Contains(can.DTypes, d) }
 	lacksSteps := func(a schedule.Info) bool {
-		return a.Unevaluated == "" && !slices.Contains(can.Algorithms[dist.AllReduce], a.Name)
+		return !slices.Contains(can.Algorithms[dist.AllReduce], a.Name)
 	}
 	return can.Codec && can.Epilogue && !slices.ContainsFunc(reference.Types, lacksType) &&
 		!slices.ContainsFunc(schedule.Algorithms(schedule.AllReduce), lacksSteps)

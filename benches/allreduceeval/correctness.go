@@ -74,8 +74,11 @@ func (t *trial) cells(ctx context.Context, s *bench.State, sizes []matrix.Size) 
 			v.lacking = why
 			continue
 		}
+		if size.Streamed && !dist.Describe(s.Backend()).HostMemory {
+			continue // there is no such way
+		}
 		s.Phase("size " + size.String())
-		fault, err := t.cell(size)
+		fault, err := t.sized(ctx, s, size)
 		if fault != nil {
 			fault = fmt.Errorf("size %v: %w", size, fault)
 		}
@@ -91,6 +94,19 @@ func (t *trial) cells(ctx context.Context, s *bench.State, sizes []matrix.Size) 
 		}
 	}
 	return v, nil
+}
+
+// sized makes the calls of a size in the group that is for it.
+func (t *trial) sized(ctx context.Context, s *bench.State, size matrix.Size) (fault, err error) {
+	if !size.Streamed {
+		return t.cell(size)
+	}
+	was := t.workspace
+	if t.workspace, err = streamedWorkspace(ctx, s, was); err == nil {
+		fault, err = t.cell(size)
+	}
+	t.workspace = was
+	return fault, err
 }
 
 // tooLarge says why a size does not fit into this host's memory, "" if it does.
@@ -179,7 +195,7 @@ func (t *trial) inputsOf(size matrix.Size, count int) []call {
 		first := (int(t.calls%reference.Beginnings) + i) % reference.Beginnings * reference.Alternate
 		return call{t.inputs(reference.Exact), reference.Window{First: first, Count: count}}
 	}
-	if size.Bytes > adversarialUpTo || count == 0 {
+	if size.Bytes > adversarialUpTo || size.Streamed || count == 0 {
 		return []call{exact(0), exact(1), exact(2), exact(3)}
 	}
 	families := reference.Families()

@@ -18,7 +18,7 @@ import (
 // hardware say what.
 func TestMatrixPasses(t *testing.T) {
 	t.Parallel()
-	axes := assigns("num_ranks=3", "dtype=bf16,f64,i32")
+	axes := assigns("num_ranks=3", "dtype=bf16,i32")
 	if testing.Short() {
 		axes = assigns("num_ranks=3", "dtype=f32", "algorithm=two-stage,ring,quickreduce,multimem", "inplace=true")
 	}
@@ -27,7 +27,7 @@ func TestMatrixPasses(t *testing.T) {
 	for _, task := range list {
 		for rank, o := range perform(t, matrix.Correctness, task, p.Options) {
 			ran[o.Status]++
-			if o.Status == journal.Failed || o.Status == journal.OK && o.Metrics["cells_passed"] != 5 {
+			if o.Status == journal.Failed || o.Status == journal.OK && o.Metrics["cells_passed"] != 6 {
 				t.Fatalf("%s ranks=%d: rank %d: %s: %s %v", task.Point, task.Ranks, rank, o.Status, o.Reason, o.Metrics)
 			}
 			if o.Status == journal.NotExecuted && (!o.Optional || !strings.Contains(o.Reason, "needs")) {

@@ -13,12 +13,14 @@ import (
 )
 
 // forgetful is the host's backend with a mistake: in every second run of a preparation
-// the first element of rank 1's output is not written.
-type forgetful struct{}
+// the first element of rank 1's output is not written; of the streamed calls alone, if
+// it is for these.
+type forgetful struct{ streamed bool }
 
 type forgetfulEngine struct {
 	*dist.Group
 	rest
+	wrong bool
 }
 
 // rest stands, one level down, for the methods that a group has not; the bench calls
@@ -27,10 +29,10 @@ type rest struct{ dist.Engine }
 
 const forgetfulName = "forgetful"
 
-func (forgetful) Join(ctx context.Context, c dist.Config) (dist.Engine, error) {
+func (b forgetful) Join(ctx context.Context, c dist.Config) (dist.Engine, error) {
 	c.Backend = dist.HostBackend
 	g, err := dist.Init(ctx, c)
-	return forgetfulEngine{Group: g}, err
+	return forgetfulEngine{Group: g, wrong: !b.streamed || c.StreamFrom > 0}, err
 }
 
 func (e forgetfulEngine) Split(int, int) (dist.Engine, error) { return nil, errors.New("not needed") }
@@ -39,7 +41,7 @@ func (e forgetfulEngine) Prepare(p dist.Plan) (func() error, error) {
 	op, err := e.Group.Prepare(p.Call)
 	runs := 0
 	return func() error {
-		if runs++; runs%2 == 1 || e.Rank() != 1 || p.Out.Count() == 0 {
+		if runs++; runs%2 == 1 || !e.wrong || e.Rank() != 1 || p.Out.Count() == 0 {
 			return op.Run()
 		}
 		element := p.Out.Slice(0, 1).Bytes()
@@ -48,6 +50,19 @@ func (e forgetfulEngine) Prepare(p dist.Plan) (func() error, error) {
 		copy(element, was)
 		return err
 	}, err
+}
+
+// A mistake on the way of calls far larger than the caches turns a cell of the quick
+// profile red, although its vectors are short.
+func TestStreamedCallsAreChecked(t *testing.T) {
+	const name = "forgetful-streams"
+	dist.Register(dist.Description{Name: name, HostMemory: true}, forgetful{streamed: true})
+	p, list := tasks(t, matrix.Correctness, assigns("num_ranks=2", "dtype=f32", "algorithm=one-stage", "inplace=false", "epilogue=false"), nil)
+	for _, o := range performOn(t, name, matrix.Correctness, list[0], p.Options) {
+		if cells := o.Details["cells"]; o.Status != journal.Failed || strings.Count(cells, "failed") != 1 || !strings.Contains(cells, "1Mi-1 streamed=failed") {
+			t.Errorf("%s: cells %s", o.Status, cells)
+		}
+	}
 }
 
 // An operation that is wrong in every second run fails its cells and its timed rows.

@@ -36,37 +36,68 @@ var workspaces = struct {
 	byRank map[string]*workspace
 }{byRank: map[string]*workspace{}}
 
-func workspaceKey(s *bench.State) string { return fmt.Sprintf("%s/%d", s.Session(), s.Rank()) }
+// The groups of a launch: one that calls as anybody does, and one whose calls all take
+// the ways that are made for those far larger than the caches.
+const (
+	usual    = "/eval"
+	streamed = "/streamed"
+)
+
+func workspaceKey(s *bench.State, which string) string {
+	return fmt.Sprintf("%s/%d%s", s.Session(), s.Rank(), which)
+}
 
 // openWorkspace gives this rank's workspace of the launch. All ranks of it call it alike.
 func openWorkspace(ctx context.Context, s *bench.State, d dist.DType) (*workspace, error) {
-	workspaces.Lock()
-	w := workspaces.byRank[workspaceKey(s)]
-	workspaces.Unlock()
-	if w == nil {
-		g, err := dist.Init(ctx, dist.Config{Backend: s.Backend(), Rank: s.Rank(), Size: s.Size(), Timeout: callTimeout, ID: s.Session() + "/eval"})
-		if err != nil {
-			return nil, err
-		}
-		w = &workspace{g: g}
-		workspaces.Lock()
-		workspaces.byRank[workspaceKey(s)] = w
-		workspaces.Unlock()
-	}
-	if w.refs == nil || w.d != d {
+	w, err := joinedWorkspace(ctx, s, usual, dist.Config{})
+	if err == nil && (w.refs == nil || w.d != d) {
 		w.d, w.refs = d, reference.NewStore(d, w.g.Rank())
 	}
+	return w, err
+}
+
+// streamedWorkspace is the one for streamed sizes; it shares inputs and expectations.
+func streamedWorkspace(ctx context.Context, s *bench.State, with *workspace) (*workspace, error) {
+	w, err := joinedWorkspace(ctx, s, streamed, dist.Config{StreamFrom: 1})
+	if err == nil {
+		w.d, w.refs = with.d, with.refs
+	}
+	return w, err
+}
+
+// joinedWorkspace is one that is kept, or one with a new group.
+func joinedWorkspace(ctx context.Context, s *bench.State, which string, c dist.Config) (*workspace, error) {
+	key := workspaceKey(s, which)
+	workspaces.Lock()
+	w := workspaces.byRank[key]
+	workspaces.Unlock()
+	if w != nil {
+		return w, nil
+	}
+	c.Backend, c.Rank, c.Size, c.Timeout, c.ID = s.Backend(), s.Rank(), s.Size(), callTimeout, s.Session()+which
+	g, err := dist.Init(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	w = &workspace{g: g}
+	workspaces.Lock()
+	workspaces.byRank[key] = w
+	workspaces.Unlock()
 	return w, nil
 }
 
-// closeWorkspace drops a workspace whose group has failed, or that nobody needs any more.
+// closeWorkspace drops the workspaces of a launch of which a group has failed, or that
+// nobody needs any more.
 func closeWorkspace(s *bench.State) {
-	workspaces.Lock()
-	w := workspaces.byRank[workspaceKey(s)]
-	delete(workspaces.byRank, workspaceKey(s))
-	workspaces.Unlock()
-	if w != nil {
-		w.g.Close()
+	for _, which := range []string{usual, streamed} {
+		key := workspaceKey(s, which)
+		workspaces.Lock()
+		w := workspaces.byRank[key]
+		delete(workspaces.byRank, key)
+		workspaces.Unlock()
+		if w != nil {
+			w.g.Close()
+		}
 	}
 }
 

@@ -78,7 +78,7 @@ func (b backend) Join(ctx context.Context, c dist.Config) (dist.Engine, error) {
 		Crowded: meeting.Crowded, Timeout: c.Timeout,
 	}, nil)
 	e.meeting = meeting
-	e.streamFrom = cmp.Or(b.streamFrom, streamFrom)
+	e.streamFrom = cmp.Or(c.StreamFrom, b.streamFrom, streamFrom)
 	// Nobody returns before all have made their claims: from here on a rank
 	// without a claim is a dead one.
 	if err := e.agree(shm.NewLabel("init"), words{}, nil); err != nil {

@@ -2,7 +2,9 @@ package cpu
 
 import (
 	"testing"
+	"time"
 
+	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/comm/shm"
 )
 
@@ -300,5 +302,20 @@ func TestModelFindsPlantedBugs(t *testing.T) {
 		} else {
 			t.Logf("%s: %v", c.name, err)
 		}
+	}
+}
+
+// TestStreamFrom takes the way of long calls for a short one where the group is told to,
+// and only there.
+func TestStreamFrom(t *testing.T) {
+	for from, want := range map[int]int{0: streamFrom, 1: 1} {
+		g, err := backend{}.Join(t.Context(), dist.Config{ID: t.Name(), Size: 1, Timeout: time.Second, StreamFrom: from})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := g.(*engine).streamFrom; got != want {
+			t.Errorf("told %d, outputs of %d bytes and more are streamed, want %d", from, got, want)
+		}
+		g.Close()
 	}
 }

@@ -203,7 +203,7 @@ func notCovered(rows []journal.Row, cells []cell, samples []model.Sample) (lines
 	if len(mine) == 0 {
 		add("correctness: no cell of the matrix ran, so nothing is known about it")
 	} else if sizes := values(mine, byCoord("sizes")); !slices.Contains(sizes, matrix.Full) {
-		add("correctness at other sizes than the five of the quick profile, above all beyond 1 MiB (`--profile full`)")
+		add("correctness at other sizes than those of the quick profile, above all beyond 1 MiB (`--profile full`)")
 	}
 	if len(samples) == 0 {
 		add("times: none were taken")
@@ -222,7 +222,7 @@ func notCovered(rows []journal.Row, cells []cell, samples []model.Sample) (lines
 		if low, high := slices.Min(bytes), slices.Max(bytes); low > 1<<10 || high < 512<<20 {
 			add("times outside %s to %s (the full profile has 1Ki to 512Mi)", unit.FormatBytes(low), unit.FormatBytes(high))
 		}
-		for _, n := range []string{"2", "4", "8"} {
+		for _, n := range []string{"2", "3", "4", "8"} {
 			if !slices.Contains(ranks, n) {
 				add("times with %s ranks", n)
 			}
@@ -230,6 +230,14 @@ func notCovered(rows []journal.Row, cells []cell, samples []model.Sample) (lines
 		for _, d := range []string{"bf16", "f16", "f32"} {
 			if !slices.Contains(types, d) {
 				add("times of %s", d)
+			}
+		}
+	}
+	if len(mine) > 0 {
+		for _, name := range matrix.Algorithms() {
+			timed := slices.ContainsFunc(samples, func(s model.Sample) bool { return s.Algorithm == name })
+			if why := matrix.Find(name).Untimed; why != "" && !timed {
+				add("times of %s: %s (`--algorithm %s`)", name, why, name)
 			}
 		}
 	}

@@ -4,9 +4,6 @@
 package matrix
 
 import (
-	"slices"
-
-	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/comm/schedule"
 	"github.com/kernbench/kernbench/internal/kernel/quant"
 )
@@ -15,7 +12,7 @@ import (
 const Auto = "auto"
 
 // Algorithms are the rows of the correctness matrix: every algorithm that is
-// registered, unless its registration says why not.
+// registered.
 func Algorithms() []string { return names(func(schedule.Info) bool { return true }) }
 
 // Executable are those that need no hardware which only some machines have.
@@ -23,25 +20,14 @@ func Executable() []string {
 	return names(func(a schedule.Info) bool { return a.Hardware == "" })
 }
 
-// Timed are those of the performance part: auto beside what it chooses from, and
-// of those with a codec the most exact.
+// Timed are those of the performance part: auto beside what it chooses from, unless
+// a registration says why not.
 func Timed() []string {
-	return append([]string{Auto}, names(func(a schedule.Info) bool {
-		return a.Hardware == "" && (a.Codec == "" || a.Codec == quant.Codecs()[0].Name())
-	})...)
+	return append([]string{Auto}, names(func(a schedule.Info) bool { return a.Hardware == "" && a.Untimed == "" })...)
 }
 
-// Known are all that a point may name: also the registered ones that the matrix
-// leaves out, and auto.
-func Known() []string {
-	list := Algorithms()
-	for _, name := range dist.Algorithms(dist.AllReduce) {
-		if !slices.Contains(list, name) {
-			list = append(list, name)
-		}
-	}
-	return append(list, Auto)
-}
+// Known are all that a point may name.
+func Known() []string { return append(Algorithms(), Auto) }
 
 func names(keep func(schedule.Info) bool) (list []string) {
 	for _, a := range schedule.Evaluated(schedule.AllReduce) {

@@ -24,7 +24,7 @@ func TestSizes(t *testing.T) {
 	for _, s := range quick {
 		names = append(names, s.String())
 	}
-	if got := strings.Join(names, " "); got != "0 1 element 8Ki 8Ki+1 1Mi-1" {
+	if got := strings.Join(names, " "); got != "0 1 element 8Ki 8Ki+1 1Mi-1 1Mi-1 streamed" {
 		t.Errorf("quick: %s", got)
 	}
 	full, _ := Sizes(Full)

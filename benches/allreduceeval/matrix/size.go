@@ -10,16 +10,19 @@ import (
 // Size is a length of the vectors: so many bytes of elements, and some
 // elements more or less. It is one cell of the matrix.
 type Size struct {
-	Bytes int
-	Extra int // elements
+	Bytes    int
+	Extra    int  // elements
+	Streamed bool // the way that is otherwise kept for calls far larger than the caches
 }
 
 // Count is the number of elements of so many bytes each.
 func (s Size) Count(width int) int { return s.Bytes/width + s.Extra }
 
-// String is "0", "1 element", "8Ki", "8Ki+1" or "1Mi-1".
+// String is "0", "1 element", "8Ki", "8Ki+1", "1Mi-1" or "1Mi-1 streamed".
 func (s Size) String() string {
 	switch {
+	case s.Streamed:
+		return Size{Bytes: s.Bytes, Extra: s.Extra}.String() + " streamed"
 	case s == Size{}:
 		return "0"
 	case s.Bytes == 0:
@@ -41,9 +44,9 @@ func Sizes(set string) ([]Size, error) {
 	const k, m = 1 << 10, 1 << 20
 	switch set {
 	case Quick:
-		return []Size{{}, {0, 1}, {8 * k, 0}, {8 * k, 1}, {m, -1}}, nil
+		return []Size{{}, {0, 1, false}, {8 * k, 0, false}, {8 * k, 1, false}, {m, -1, false}, {m, -1, true}}, nil
 	case Full:
-		return append([]Size{{}, {0, 1}}, Powers(8*k, 64*m)...), nil
+		return append([]Size{{}, {0, 1, false}}, Powers(8*k, 64*m)...), nil
 	}
 	return nil, suggest.Unknown("set of sizes", set, []string{Quick, Full})
 }
@@ -53,7 +56,7 @@ func Sizes(set string) ([]Size, error) {
 func Powers(from, to int) (list []Size) {
 	for bytes := from; bytes <= to; bytes *= 2 {
 		for _, extra := range []int{0, 1, 7, 24} {
-			list = append(list, Size{bytes, extra})
+			list = append(list, Size{Bytes: bytes, Extra: extra})
 		}
 	}
 	return list

@@ -3,6 +3,9 @@ package schedule
 // chunkInPlace are the options of an all-reduce that has no shape to choose.
 var chunkInPlace = []string{takesChunk, takesInPlace}
 
+// fewerBits is why one of the codecs is timed.
+const fewerBits = "quickreduce with 8 bits is the most exact, and takes the same way"
+
 // allReduces are the all-reduce algorithms. Facts about their traffic and hops
 // come from Cost.
 var allReduces = []Algorithm{
@@ -30,18 +33,18 @@ var allReduces = []Algorithm{
 	{Info: Info{Collective: AllReduce, Name: "torus",
 		Help:  "rings along rows, then along columns, then back along rows",
 		Needs: "Width * Height = Ranks", Takes: []string{takesWidth, takesHeight, takesChunk, takesInPlace},
-		Unevaluated: "it differs from ring only where links form a torus"}, Shape: torusShape, Steps: emitting(torus)},
+		Untimed: "it differs from ring only where links form a torus"}, Shape: torusShape, Steps: emitting(torus)},
 	{Info: Info{Collective: AllReduce, Name: "hierarchical",
 		Help:  "two-stage within groups, halving-doubling between them",
 		Needs: "GroupSize divides Ranks", Takes: []string{takesGroup, takesChunk, takesInPlace}, Direct: true,
-		Unevaluated: "it is made for ranks on several hosts"}, Shape: groupShape, Steps: emitting(hierarchical)},
+		Untimed: "it is made for ranks on several hosts"}, Shape: groupShape, Steps: emitting(hierarchical)},
 
 	{Info: Info{Collective: AllReduce, Name: "quickreduce", Like: "two-stage", Codec: "int8",
 		Help: "two-stage on 8-bit integers with a scale per 32 elements"}},
 	{Info: Info{Collective: AllReduce, Name: "quickreduce-int6", Like: "two-stage", Codec: "int6",
-		Help: "the same on 6-bit integers"}},
+		Help: "the same on 6-bit integers", Untimed: fewerBits}},
 	{Info: Info{Collective: AllReduce, Name: "quickreduce-int4", Like: "two-stage", Codec: "int4",
-		Help: "the same on 4-bit integers"}},
+		Help: "the same on 4-bit integers", Untimed: fewerBits}},
 	{Info: Info{Collective: AllReduce, Name: "lamport", Help: "every rank stores to all others, data and flag in one",
 		Hardware: "stores of 16 bytes that peers see whole, as NVLink gives them to GPUs: data and flag in one",
 		Traffic:  func(ranks int, bytes float64) float64 { return float64(ranks-1) * bytes }}},

@@ -38,8 +38,8 @@ type Info struct {
 	Hardware string
 	Traffic  func(ranks int, bytes float64) float64
 
-	// Unevaluated is why evaluations leave the algorithm out; "": they have it.
-	Unevaluated string
+	// Untimed is why evaluations check the algorithm and do not time it; "": they do.
+	Untimed string
 }
 
 // Order is an order in which elements are combined.
@@ -136,8 +136,7 @@ func Algorithms(collective string) []Info {
 // Evaluated lists the algorithms that an evaluation of the collective shows: those
 // with steps first, then variants and those that need hardware.
 func Evaluated(collective string) []Info {
-	list := infos(collective, func(a Algorithm) bool { return a.Unevaluated == "" && a.Steps != nil })
-	return append(list, infos(collective, func(a Algorithm) bool { return a.Unevaluated == "" && a.Steps == nil })...)
+	return append(Algorithms(collective), infos(collective, func(a Algorithm) bool { return a.Steps == nil })...)
 }
 
 func infos(collective string, keep func(Algorithm) bool) []Info {

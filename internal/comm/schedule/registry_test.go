@@ -132,7 +132,7 @@ func TestEvaluatedHasStepsFirst(t *testing.T) {
 	for _, info := range Evaluated(AllReduce) {
 		names = append(names, info.Label())
 	}
-	want := "naive one-stage two-stage ring rec-dbl halving tree chain quickreduce quickreduce-int6 quickreduce-int4 lamport multimem"
+	want := "naive one-stage two-stage ring rec-dbl halving tree torus hierarchical chain quickreduce quickreduce-int6 quickreduce-int4 lamport multimem"
 	if got := strings.Join(names, " "); got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
