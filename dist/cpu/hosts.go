@@ -120,6 +120,7 @@ func groupSize(ranks []rankInfo) int {
 // what is right without a table first.
 func acrossHosts(c dist.Capabilities) dist.Capabilities {
 	c.Symmetric = false
+	c.ScheduleOrder = false // hierarchical adds up within the hosts that there are
 	c.Algorithms = maps.Clone(c.Algorithms)
 	for op := range c.Algorithms {
 		var names []string

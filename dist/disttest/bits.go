@@ -11,8 +11,9 @@ import (
 )
 
 // bits checks the contracts on results that depend on the order of additions:
-// on inputs of very different sizes, equal across ranks and runs, and equal
-// between the algorithms that add in rank order.
+// on inputs of very different sizes, equal across ranks, runs and kinds of memory, equal
+// between an algorithm's own code and its steps, and between the algorithms that add in
+// rank order.
 func (s Suite) bits(g *dist.Group) error {
 	caps := g.Capabilities()
 	for _, d := range []dist.DType{dist.F64, dist.F32, dist.F16, dist.BF16} {
@@ -31,32 +32,59 @@ func (s Suite) bits(g *dist.Group) error {
 			}
 			for _, name := range names {
 				ordered := inRankOrder(name, d)
+				var runs []byte // of its own code, then of its steps
 				for _, prefix := range prefixes {
-					var runs []byte
-					for _, chunk := range []int{0, 0, 128} {
-						if chunk > 0 && !ordered {
-							continue
-						}
-						out, err := s.sum(g, d, in, prefix+name, chunk)
+					if !ordered && !caps.ScheduleOrder {
+						runs = nil // its own code adds up in another order
+					}
+					for _, how := range ways(caps, ordered) {
+						out, err := s.sum(g, d, in, prefix+name, how)
 						if err != nil {
 							return err
 						}
 						if runs != nil && !bytes.Equal(runs, out) {
-							return fmt.Errorf("%s%s of %d %v, chunk %d: another run gave other bits", prefix, name, count, d, chunk)
+							return fmt.Errorf("%s%s of %d %v, %v: other bits than a run before, by its own code or by its steps", prefix, name, count, d, how)
 						}
 						runs = out
 					}
-					if ordered {
-						if first != nil && !bytes.Equal(first, runs) {
-							return fmt.Errorf("%s%s of %d %v: bits differ from another algorithm that adds in rank order", prefix, name, count, d)
-						}
-						first = runs
+				}
+				if ordered {
+					if first != nil && !bytes.Equal(first, runs) {
+						return fmt.Errorf("%s of %d %v: bits differ from another algorithm that adds in rank order", name, count, d)
 					}
+					first = runs
 				}
 			}
 		}
 	}
 	return nil
+}
+
+// way is a way to call that no bit may depend on.
+type way struct {
+	chunk     int
+	symmetric bool
+}
+
+func (w way) String() string {
+	memory := "private"
+	if w.symmetric {
+		memory = "symmetric"
+	}
+	return fmt.Sprintf("chunk %d, %s memory", w.chunk, memory)
+}
+
+// ways are those that an all-reduce has; a chunk changes the order of additions, unless
+// it is that of the ranks.
+func ways(caps dist.Capabilities, ordered bool) []way {
+	list := []way{{}, {}}
+	if caps.Symmetric {
+		list = append(list, way{symmetric: true})
+	}
+	if ordered {
+		list = append(list, way{chunk: 128})
+	}
+	return list
 }
 
 // inRankOrder tells whether an all-reduce promises the bits of adding in rank
@@ -67,12 +95,26 @@ func inRankOrder(algorithm string, d dist.DType) bool {
 }
 
 // sum reduces in, and checks that every rank got the same.
-func (s Suite) sum(g *dist.Group, d dist.DType, in []byte, algorithm string, chunk int) ([]byte, error) {
+func (s Suite) sum(g *dist.Group, d dist.DType, in []byte, algorithm string, how way) ([]byte, error) {
 	count := len(in) / d.Size()
 	out := make([]byte, len(in))
-	if err := g.AllReduce(as(dist.Of(out), d, count), as(dist.Of(in), d, count), dist.Sum, dist.Algorithm(algorithm), dist.Chunk(chunk)); err != nil {
+	from, to := as(dist.Of(in), d, count), as(dist.Of(out), d, count)
+	if how.symmetric {
+		var err error
+		if from, err = g.Alloc(d, count); err != nil {
+			return nil, err
+		}
+		defer g.Free(from)
+		if to, err = g.Alloc(d, count); err != nil {
+			return nil, err
+		}
+		defer g.Free(to)
+		copy(from.Bytes(), in)
+	}
+	if err := g.AllReduce(to, from, dist.Sum, dist.Algorithm(algorithm), dist.Chunk(how.chunk)); err != nil {
 		return nil, err
 	}
+	copy(out, to.Bytes())
 	all := make([]byte, len(out)*g.Size())
 	if err := g.AllGather(as(dist.Of(all), d, count*g.Size()), as(dist.Of(out), d, count)); err != nil {
 		return nil, err
