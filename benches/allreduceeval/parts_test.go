@@ -181,7 +181,7 @@ func TestQuickProfile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range append(wants, "## Correctness matrix", "✓", "○", "## Recommendations", "## Tests to add", "## Coverage gaps", "is dead while", "tuning.json") {
+	for _, want := range append(wants, "## Correctness matrix", "✓", "○", "## Recommendations", "## Tests to add", "## Coverage gaps", "times of torus: it differs from ring", "times of quickreduce-int4: ", "times with 3 ranks", "is dead while", "tuning.json") {
 		if !strings.Contains(string(page), want) {
 			t.Errorf("the report lacks %q", want)
 		}

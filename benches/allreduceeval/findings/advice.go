@@ -195,6 +195,17 @@ func testsToAdd(rows []journal.Row, cells []cell) (lines []string) {
 	return lines
 }
 
+// untimed are the algorithms that are checked and, for a reason, not timed.
+func untimed(samples []model.Sample) (lines []string) {
+	for _, name := range matrix.Algorithms() {
+		timed := slices.ContainsFunc(samples, func(s model.Sample) bool { return s.Algorithm == name })
+		if why := matrix.Find(name).Untimed; why != "" && !timed {
+			lines = append(lines, fmt.Sprintf("- times of %s: %s (`--algorithm %s`)", name, why, name))
+		}
+	}
+	return lines
+}
+
 // notCovered compares the run with what the full profile has.
 func notCovered(rows []journal.Row, cells []cell, samples []model.Sample) (lines []string) {
 	add := func(format string, args ...any) { lines = append(lines, "- "+fmt.Sprintf(format, args...)) }
@@ -234,12 +245,7 @@ func notCovered(rows []journal.Row, cells []cell, samples []model.Sample) (lines
 		}
 	}
 	if len(mine) > 0 {
-		for _, name := range matrix.Algorithms() {
-			timed := slices.ContainsFunc(samples, func(s model.Sample) bool { return s.Algorithm == name })
-			if why := matrix.Find(name).Untimed; why != "" && !timed {
-				add("times of %s: %s (`--algorithm %s`)", name, why, name)
-			}
-		}
+		lines = append(lines, untimed(samples)...)
 	}
 	add("several hosts, other loads on the machine, and calls that overlap with computation")
 	backends := map[string]bool{}
