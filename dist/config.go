@@ -142,7 +142,7 @@ func fromEnviron(environ []string, get func(string) string) (Config, error) {
 	if err != nil {
 		return Config{}, err
 	}
-	if job == nil {
+	if job == nil || job.Size == 1 {
 		return Config{Size: 1, ID: fmt.Sprintf("alone-%d", os.Getpid())}, nil
 	}
 	addr := cmp.Or(job.MasterAddr, get("MASTER_ADDR"), job.RootHost)

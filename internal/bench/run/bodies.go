@@ -159,7 +159,9 @@ func (w *workerGroup) runTask(ctx context.Context, index int, t plan.Task) (*res
 				straggle = time.After(stragglerLimit)
 			}
 		case e := <-w.events:
-			if f := w.processEvent(e); f != nil {
+			if f := w.processEvent(e); f != nil && w.slot.interruptFollows(ctx, w.group, e) {
+				return nil, nil
+			} else if f != nil {
 				return nil, f
 			}
 		case <-w.tick.C:
@@ -268,7 +270,13 @@ func (w *workerGroup) lastOutput(rank *int) string {
 
 func (w *workerGroup) warnCrowded(row *journal.Row) {
 	cores, ranks := w.slot.host.CPU.Usable, w.group.Ranks
-	here := w.via == nil && w.slot.opts.Joined == nil && !w.slot.plan.Shape.Simulated
+	if w.slot.joined(w.group) {
+		if text := w.slot.opts.Joined.Leader.Crowded(); text != "" {
+			row.Warnings = append(row.Warnings, text)
+		}
+		return
+	}
+	here := w.via == nil && !w.slot.plan.Shape.Simulated
 	if here && cores > 0 && float64(ranks) > cores {
 		row.Warnings = append(row.Warnings, fmt.Sprintf("%d ranks share %g cores", ranks, cores))
 	}

@@ -162,6 +162,27 @@ const (
 	endingLimit    = 300 * time.Millisecond
 )
 
+// interruptFollows tells whether the end of a process is part of the end of the whole job:
+// a batch system sends its signal to all processes of a job, and which of them obeys
+// first is chance.
+func (r *runner) interruptFollows(ctx context.Context, g *plan.Group, e launch.Event) bool {
+	x, is := e.(launch.Exit)
+	if !r.joined(g) || is && !x.Stopped && !endedByRequest(x.Signal) {
+		return false
+	}
+	select {
+	case <-ctx.Done():
+		return true
+	case <-time.After(interruptLimit):
+		return false
+	}
+}
+
+// endedByRequest tells the signals that ask a process to end.
+func endedByRequest(sig syscall.Signal) bool {
+	return sig == syscall.SIGTERM || sig == syscall.SIGINT || sig == syscall.SIGHUP
+}
+
 // await waits for the launch's end, at most for the limit if there is one. In a
 // job that is ending it does not wait long: the rank hosts kill what is left as
 // soon as this process is gone. How the launch ended does not matter any more:
@@ -202,7 +223,8 @@ func (w *workerGroup) interruptCause() *failure {
 			switch {
 			case stopped && e == nil:
 				return w.lostRank()
-			case is && x.Stopped:
+			case is && (x.Stopped || endedByRequest(x.Signal)):
+				stopped = true
 				if f := w.lostRank(); f != nil {
 					return f
 				}

@@ -1,10 +1,14 @@
 package run
 
 import (
+	"context"
+	"syscall"
 	"testing"
 
 	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/internal/bench/plan"
 	"github.com/kernbench/kernbench/internal/bench/worker"
+	"github.com/kernbench/kernbench/internal/process/launch"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
@@ -21,5 +25,32 @@ func TestCulpritOfFollowers(t *testing.T) {
 	res.fill(&row)
 	if row.Status != journal.Failed || row.Rank == nil || *row.Rank != 1 {
 		t.Errorf("%s at %v: %s", row.Status, row.Rank, row.Reason)
+	}
+}
+
+// When a batch system ends a whole job, workers may be gone before rank 0 hears of it.
+// That is no failure of theirs; a crash is, whatever follows.
+func TestInterruptFollows(t *testing.T) {
+	g := &plan.Group{Ranks: 2, Part: &bench.DeclaredPart{}}
+	joined := &runner{plan: &plan.Plan{}, opts: Options{Joined: &Joined{Size: 2}}}
+	ended, end := context.WithCancel(t.Context())
+	end()
+	for name, c := range map[string]struct {
+		r    *runner
+		ctx  context.Context
+		e    launch.Event
+		want bool
+	}{
+		"asked to end":            {joined, ended, launch.Exit{Code: -1, Signal: syscall.SIGTERM}, true},
+		"its agent was asked":     {joined, ended, launch.Exit{Code: -1, Signal: syscall.SIGKILL, Stopped: true}, true},
+		"its agent has gone":      {joined, ended, nil, true},
+		"a crash":                 {joined, ended, launch.Exit{Code: -1, Signal: syscall.SIGSEGV}, false},
+		"an exit":                 {joined, ended, launch.Exit{Code: 3}, false},
+		"nothing was interrupted": {joined, t.Context(), launch.Exit{Code: -1, Signal: syscall.SIGTERM}, false},
+		"not joined":              {&runner{plan: &plan.Plan{}}, ended, launch.Exit{Code: -1, Signal: syscall.SIGTERM}, false},
+	} {
+		if got := c.r.interruptFollows(c.ctx, g, c.e); got != c.want {
+			t.Errorf("%s: %v", name, got)
+		}
 	}
 }

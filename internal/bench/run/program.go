@@ -91,6 +91,8 @@ func (s *runSlot) oneProgram(ctx context.Context, g *plan.Group, t plan.Task) ([
 	case seen.hung:
 		blame(&row, culprit.Hung(ranks, limit), ranks, path)
 		return failed(journal.Timeout, "run", row.Reason)
+	case out.Failed() != nil && s.interruptFollows(ctx, g, *out.Failed()):
+		return nil, ctx.Err()
 	case out.Failed() != nil:
 		blame(&row, culprit.Failed(ranks), ranks, path)
 		return failed(journal.Failed, "run", row.Reason)

@@ -43,8 +43,11 @@ func (p Process) Find(launcher string) (*jobenv.Job, error) {
 		return nil, nil
 	}
 	job, err := jobenv.Detect(p.Environ)
+	if job != nil && job.Size == 1 && job.Launcher == jobenv.Srun && launcher != "join" {
+		return nil, err // an interactive shell of Slurm's has the same variables
+	}
 	if err == nil && job == nil && launcher == "join" {
-		err = errors.New("--launcher join: this process is not one of several ranks that torchrun, mpirun, mpiexec, srun or " + p.Name + " launch has started")
+		err = errors.New("--launcher join: this process is not a rank that torchrun, mpirun, mpiexec, srun or " + p.Name + " launch has started")
 	}
 	return job, err
 }

@@ -54,7 +54,7 @@ func CanJoin(b *bench.Bench, backend string, job *jobenv.Job) error {
 	}
 	for _, p := range b.Parts {
 		// It would find no trace of the launcher's job, and run as n jobs of one rank.
-		if p.Command != nil && !p.Command.OwnRanks && IsMPI(job.Launcher) {
+		if p.Command != nil && !p.Command.OwnRanks && IsMPI(job.Launcher) && job.Size > 1 {
 			return fmt.Errorf("bench %s: its program could be a rank of %[2]s's job only once, not at every point: start kernbench alone, with --launcher %[2]s", b.Name, job.Launcher)
 		}
 	}

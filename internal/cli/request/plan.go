@@ -14,6 +14,7 @@ import (
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/base/suggest"
+	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/bench/plan"
 	"github.com/kernbench/kernbench/internal/cli/job"
 	"github.com/kernbench/kernbench/internal/host/jobenv"
@@ -98,7 +99,7 @@ func (r Run) plan(b *bench.Bench) (Planned, error) {
 		if err := job.CanJoin(b, req.Backend, r.Job); err != nil {
 			return Planned{}, err
 		}
-		req.World = &plan.World{Ranks: r.Job.Size, Reason: fmt.Sprintf("this job has %d ranks: have its launcher start another number, or start %s alone and let it start them", r.Job.Size, r.Program)}
+		req.World = &plan.World{Ranks: r.Job.Size, Reason: fmt.Sprintf("this job has %s: have its launcher start another number, or start %s alone and let it start them", unit.Plural(r.Job.Size, "rank"), r.Program)}
 	}
 	req.Hosts = r.hosts()
 	if req.Inputs, err = inputFiles(b, options); err != nil {

@@ -56,7 +56,8 @@ var conventions = []convention{
 }
 
 // Detect finds the job this process belongs to, nil when there is none: no
-// launcher's set of variables is complete, or its size is 1. A complete set that
+// launcher's set of variables is complete. One of several ranks goes before one of a
+// single rank, wherever that is. A complete set that
 // contradicts itself is an error, because guessing would start the wrong program n times.
 func Detect(environ []string) (*Job, error) {
 	env := map[string]string{}
@@ -65,6 +66,7 @@ func Detect(environ []string) (*Job, error) {
 			env[name] = value
 		}
 	}
+	var alone *Job
 	for _, c := range conventions {
 		if !c.complete(env) {
 			continue
@@ -76,8 +78,11 @@ func Detect(environ []string) (*Job, error) {
 		if j.Size > 1 {
 			return j, nil
 		}
+		if alone == nil {
+			alone = j
+		}
 	}
-	return nil, nil
+	return alone, nil
 }
 
 func (c convention) complete(env map[string]string) bool {

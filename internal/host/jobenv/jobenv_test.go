@@ -48,7 +48,8 @@ func TestDetect(t *testing.T) {
 		{"Open MPI without its local size", without(openmpi, "OMPI_COMM_WORLD_LOCAL_SIZE"), nil},
 		{"Hydra without its size", without(hydra, "PMI_SIZE"), nil},
 		{"srun without a step", without(srun, "SLURM_STEP_NUM_TASKS"), nil},
-		{"a single rank", strings.Fields("OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=1 OMPI_COMM_WORLD_LOCAL_RANK=0 OMPI_COMM_WORLD_LOCAL_SIZE=1"), nil},
+		{"a single rank", strings.Fields("OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=1 OMPI_COMM_WORLD_LOCAL_RANK=0 OMPI_COMM_WORLD_LOCAL_SIZE=1"),
+			&Job{Launcher: OpenMPI, Size: 1, LocalSize: 1, RankVar: "OMPI_COMM_WORLD_RANK"}},
 		{"one task by srun, several ranks by mpirun", slices.Concat(openmpi, strings.Fields("SLURM_PROCID=0 SLURM_LOCALID=0 SLURM_NODEID=0 SLURM_STEP_NUM_TASKS=1 SLURM_STEP_TASKS_PER_NODE=1")), inOpenMPI},
 		{"a single rank by torchrun, several by srun", slices.Concat(srun, strings.Fields("RANK=0 WORLD_SIZE=1 LOCAL_RANK=0 LOCAL_WORLD_SIZE=1 MASTER_ADDR=a MASTER_PORT=1")), inSrun},
 	} {

@@ -3,6 +3,7 @@ package node
 import (
 	"bufio"
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -10,7 +11,6 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 )
 
 const (
@@ -57,7 +57,7 @@ func openTap(rank int, stream Streams, log string, c *console) (*tap, error) {
 		if err := os.MkdirAll(filepath.Dir(log), 0o755); err != nil {
 			return nil, fmt.Errorf("making the folder for logs: %w", err)
 		}
-		if t.log, err = os.OpenFile(log, os.O_WRONLY|os.O_APPEND|os.O_CREATE|syscall.O_NOFOLLOW, 0o644); err != nil {
+		if t.log, err = createLog(log); err != nil {
 			return nil, fmt.Errorf("opening a log: %w", err)
 		}
 	}
@@ -69,6 +69,29 @@ func openTap(rank int, stream Streams, log string, c *console) (*tap, error) {
 	}
 	go t.run()
 	return t, nil
+}
+
+// createLog makes a new file. What an earlier launch has left there is kept under the
+// next name that is free, such as rank0.out.1.
+func createLog(path string) (*os.File, error) {
+	for {
+		f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE|os.O_EXCL, 0o644)
+		if !errors.Is(err, os.ErrExist) {
+			return f, err
+		}
+		kept := ""
+		for n := 1; kept == "" || exists(kept); n++ {
+			kept = fmt.Sprintf("%s.%d", path, n)
+		}
+		if err := os.Rename(path, kept); err != nil {
+			return nil, err
+		}
+	}
+}
+
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
 }
 
 // path is how another process of this user opens the pipe for writing.

@@ -162,6 +162,13 @@ func TestLogs(t *testing.T) {
 			t.Errorf("%s: %q, %v", file, got, err)
 		}
 	}
+	// A second launch neither adds to the logs of the first nor destroys them.
+	standalone(t, "--redirects 3 --log-dir "+dir, shell("echo again")...).expect(0)
+	for file, want := range map[string]string{"rank0.out": "again\n", "rank0.out.1": "out 0\ntail", "rank1.out": "out 1\ntail"} {
+		if got, err := os.ReadFile(filepath.Join(dir, "attempt0", file)); err != nil || string(got) != want {
+			t.Errorf("%s after a second launch: %q, %v", file, got, err)
+		}
+	}
 	l = standalone(t, "--nproc-per-node 2 --local_ranks_filter 0", shell("echo $RANK")...)
 	l.expect(0)
 	if l.stdout.String() != "[rank0]: 0\n" {

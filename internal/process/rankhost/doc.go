@@ -89,6 +89,7 @@ type message struct {
 type join struct {
 	connection.Join
 	Reached string `json:"reached,omitempty"` // the address at which it has reached rank 0
+	CPUs    []int  `json:"cpus,omitempty"`    // that it may use
 }
 
 // start is a Proc as it is sent.

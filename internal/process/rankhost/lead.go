@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -63,6 +64,9 @@ func (l *Leader) Lost() *LostError { return l.core.lost.Load() }
 // Addr is the address at which the other ranks have reached rank 0, empty when
 // all are on this host and need none.
 func (l *Leader) Addr() string { return l.core.reached }
+
+// Crowded says where ranks are more than the cores that they may use, "" if nowhere.
+func (l *Leader) Crowded() string { return crowded(l.core.group.Members, l.core.cpus) }
 
 // Interrupted is closed when one of the ranks was told to end: who did so meant
 // the whole job.
@@ -126,6 +130,8 @@ type coordinator struct {
 
 	waited   time.Duration
 	reached  string
+	cpus     map[int][]int // by peer
+	leaving  map[int]bool  // by peer: was told to end
 	launch   *Launch
 	launches int
 	lost     atomic.Pointer[LostError]
@@ -141,6 +147,7 @@ func newCoordinator(cfg Config) *coordinator {
 		group: connection.Group{Noun: "rank", Size: cfg.Size, Facts: cfg.facts(),
 			SilentTicks: int(connection.Silence / connection.Tick)},
 		where: cfg.where(), joinTimeout: cfg.JoinTimeout, gathered: make(chan error, 1), interrupted: make(chan struct{}),
+		cpus: map[int][]int{}, leaving: map[int]bool{},
 	}
 	c.interrupt = sync.OnceFunc(func() { close(c.interrupted) })
 	return c
@@ -157,6 +164,7 @@ func (c *coordinator) Hear(peer int, m message, _ time.Duration) []order {
 	switch {
 	case from == nil:
 	case m.Interrupted:
+		c.leaving[peer] = true
 		c.interrupt()
 	case c.launch != nil:
 		return c.launch.hear(from.Rank, m)
@@ -168,6 +176,7 @@ func (c *coordinator) admit(peer int, j join) []order {
 	if _, refusal := c.group.Admit(peer, j.Join); refusal != "" {
 		return []order{{Peer: peer, Message: message{Refused: refusal}, Last: true}}
 	}
+	c.cpus[peer] = j.CPUs
 	if j.Reached != "" {
 		c.reached = j.Reached
 	}
@@ -203,12 +212,36 @@ func (c *coordinator) Lose(peer int, cause string, _ time.Duration) []order {
 		return nil
 	}
 	lost := &LostError{Rank: m.Rank, Host: m.Host, PID: m.PID, Cause: cause}
-	c.lost.CompareAndSwap(nil, lost) // the first explains the others
+	if !c.leaving[peer] { // its end follows from the job's
+		c.lost.CompareAndSwap(nil, lost) // the first explains the others
+	}
 	c.gather(lost)
 	if c.launch == nil {
 		return nil
 	}
 	return c.launch.fail(m.Rank, lost)
+}
+
+// crowded compares each host's ranks with the cores that they may use together.
+func crowded(members []*connection.Member, cpus map[int][]int) string {
+	var hosts, full []string
+	ranks, own := map[string]int{}, map[string]map[int]bool{}
+	for _, m := range members {
+		if own[m.Host] == nil {
+			own[m.Host] = map[int]bool{}
+			hosts = append(hosts, m.Host)
+		}
+		ranks[m.Host]++
+		for _, cpu := range cpus[m.Peer] {
+			own[m.Host][cpu] = true
+		}
+	}
+	for _, h := range hosts {
+		if n := len(own[h]); n > 0 && ranks[h] > n {
+			full = append(full, fmt.Sprintf("%d ranks share %d cores of host %s", ranks[h], n, h))
+		}
+	}
+	return strings.Join(full, ", ")
 }
 
 func (c *coordinator) toAll(m message) (orders []order) {

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kernbench/kernbench/internal/process/connection"
 	"github.com/kernbench/kernbench/internal/process/launch"
 )
 
@@ -358,5 +359,45 @@ func TestNative(t *testing.T) {
 	env, files := native([]string{fmt.Sprintf("PMI_FD=%d", file.Fd()), "A=1", "B=1"}, map[string]*string{"B": nil, "C": text("3")}, []*os.File{os.Stdin})
 	if got := strings.Join(env, " "); got != "PMI_FD=4 A=1 C=3" || len(files) != 2 || files[1].Fd() != file.Fd() {
 		t.Errorf("%s, %d files", got, len(files))
+	}
+}
+
+// A rank that was told to end and then ends is not what broke the job; one that ends
+// without a word is, also while the others are being ended.
+func TestInterruptedRankIsNoCause(t *testing.T) {
+	for told, lost := range map[bool]bool{true: false, false: true} {
+		c := newCoordinator(Config{Size: 2, Local: "x"})
+		for peer := range 2 {
+			c.Hear(peer, message{Join: &join{Join: connection.Join{Rank: peer, Size: 2, Facts: Config{}.facts()}}}, 0)
+		}
+		c.Hear(0, message{Interrupted: true}, 0)
+		if told {
+			c.Hear(1, message{Interrupted: true}, 0)
+		}
+		c.Lose(1, "its process ended", 0)
+		if got := c.lost.Load() != nil; got != lost {
+			t.Errorf("told to end %v: lost %v", told, c.lost.Load())
+		}
+	}
+}
+
+func TestCrowded(t *testing.T) {
+	members := []*connection.Member{{Peer: 0}, {Peer: 1}, {Peer: 2}}
+	for i, m := range members {
+		m.Join = connection.Join{Rank: i, Host: "a"}
+	}
+	cpus := map[int][]int{0: {0}, 1: {1}, 2: {2}} // bound, each to its own
+	if got := crowded(members, cpus); got != "" {
+		t.Error(got)
+	}
+	for i := range members {
+		cpus[i] = []int{0, 1}
+	}
+	if got := crowded(members, cpus); got != "3 ranks share 2 cores of host a" {
+		t.Error(got)
+	}
+	members[2].Host = "b"
+	if got := crowded(members, cpus); got != "" {
+		t.Error(got)
 	}
 }
