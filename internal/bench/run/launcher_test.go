@@ -49,7 +49,8 @@ func TestLauncherCommand(t *testing.T) {
 // launchers are the real ones, and the variable in which each tells the rank.
 var launchers = map[string]struct{ rankVar, command string }{
 	"openmpi": {"OMPI_COMM_WORLD_RANK", "mpirun.openmpi --allow-run-as-root --oversubscribe"},
-	"hydra":   {"PMI_RANK", "mpiexec.hydra"},
+	// Hydra makes a variable of its own of one that is swept, as another host could.
+	"hydra": {"PMI_RANK", "mpiexec.hydra -genv SWEPT remote"},
 }
 
 // withLaunchers gives each real launcher a scene.

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"time"
 
@@ -110,7 +111,15 @@ func (s *runSlot) startWorkers(ctx context.Context, g *plan.Group) (*workerGroup
 		w.cancelBodies("interrupted")
 		stopLaunch(context.Cause(ctx))
 	})
-	w.launch, err = s.start(launchCtx, g, processSpec{logs: path, argv: self, extra: hub.Vars(count > 1), files: files})
+	extra := hub.Vars(count > 1)
+	if via != nil {
+		var planned map[string]string
+		planned, err = worker.Planned(variables(g, nil))
+		maps.Copy(extra, planned)
+	}
+	if err == nil {
+		w.launch, err = s.start(launchCtx, g, processSpec{logs: path, argv: self, extra: extra, files: files})
+	}
 	if err != nil {
 		f := &failure{status: journal.Failed, phase: "start", reason: err.Error()}
 		var lost *rankhost.LostError

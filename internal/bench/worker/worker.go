@@ -34,10 +34,14 @@ func Maybe(benches []*bench.Bench) (exitCode int, isWorker bool) {
 	if addr == "" {
 		return 0, false
 	}
+	if err := startPlanned(); err != nil {
+		fmt.Fprintln(os.Stderr, "kernbench worker:", err)
+		return 1, true
+	}
 	launch.CatchUserSignals()
 	w := &worker{benches: benches, addr: addr, token: os.Getenv(tokenVar), sync: os.Getenv(syncVar)}
 	w.findRank(os.Environ())
-	for _, name := range []string{addrVar, tokenVar, syncVar} {
+	for _, name := range []string{addrVar, tokenVar, syncVar, plannedVar} {
 		os.Unsetenv(name)
 	}
 	if err := errors.Join(w.run(), dist.End()); err != nil {

@@ -1,0 +1,68 @@
+package worker
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"os"
+	"strings"
+	"syscall"
+
+	"github.com/kernbench/kernbench/internal/process/launch"
+)
+
+// plannedVar holds the planned variables of a worker that another launcher starts. What
+// that launcher, or a login on another host, has made of them is put right there: a
+// variable that is not to be set cannot be taken from an environment that is not known
+// here.
+const plannedVar = "KERNBENCH_PLANNED"
+
+// Planned are the variables of workers that another launcher starts, and their values.
+func Planned(set launch.Settings) (map[string]string, error) {
+	text, err := json.Marshal(set)
+	if err != nil {
+		return nil, fmt.Errorf("planning an environment: %w", err)
+	}
+	return map[string]string{plannedVar: base64.StdEncoding.EncodeToString(text)}, nil
+}
+
+// correct gives the environment with the planned variables as planned, and whether it
+// differs from what is there.
+func correct(environ []string) (fixed []string, differs bool, err error) {
+	planned, have := launch.Settings{}, map[string]string{}
+	for _, entry := range environ {
+		name, value, _ := strings.Cut(entry, "=")
+		have[name] = value
+	}
+	text, err := base64.StdEncoding.DecodeString(have[plannedVar])
+	if err == nil && len(text) > 0 {
+		err = json.Unmarshal(text, &planned)
+	}
+	if err != nil {
+		return nil, false, fmt.Errorf("reading the planned environment: %w", err)
+	}
+	for _, entry := range environ {
+		name, _, _ := strings.Cut(entry, "=")
+		if _, is := planned[name]; !is && name != plannedVar {
+			fixed = append(fixed, entry)
+		}
+	}
+	for name, want := range planned {
+		value, set := have[name]
+		differs = differs || set != (want != nil) || want != nil && value != *want
+		if want != nil {
+			fixed = append(fixed, name+"="+*want)
+		}
+	}
+	return fixed, differs, nil
+}
+
+// startPlanned starts this program again if its environment is not the planned one: the
+// Go runtime, for one, has read it already.
+func startPlanned() error {
+	fixed, differs, err := correct(os.Environ())
+	if err != nil || !differs {
+		return err
+	}
+	return fmt.Errorf("starting again with the planned environment: %w", syscall.Exec("/proc/self/exe", os.Args, fixed))
+}

@@ -1,0 +1,44 @@
+package worker
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/kernbench/kernbench/internal/process/launch"
+)
+
+// Whatever a launcher, or another host, has made of the planned variables: they become
+// what was planned, and nothing else changes.
+func TestCorrect(t *testing.T) {
+	odd := "a b\xff\n;$x"
+	empty := ""
+	vars, err := Planned(launch.Settings{"GONE": nil, "ODD": &odd, "EMPTY": &empty})
+	if err != nil {
+		t.Fatal(err)
+	}
+	plan := plannedVar + "=" + vars[plannedVar]
+	right := []string{"A=1", "EMPTY=", "ODD=" + odd}
+	for name, c := range map[string]struct {
+		environ []string
+		differs bool
+	}{
+		"as planned":                 {append(slices.Clone(right), plan), false},
+		"set where it should not be": {append(slices.Clone(right), plan, "GONE=remote"), true},
+		"another value":              {[]string{"A=1", "EMPTY=", "ODD=other", plan}, true},
+		"not set":                    {[]string{"A=1", "ODD=" + odd, plan}, true},
+		"cut by a quote":             {[]string{"A=1", "EMPTY=", "ODD=a", plan}, true},
+	} {
+		got, differs, err := correct(c.environ)
+		slices.Sort(got)
+		if err != nil || differs != c.differs || !slices.Equal(got, right) {
+			t.Errorf("%s: %q, differs %v, %v", name, got, differs, err)
+		}
+	}
+	if got, differs, err := correct(right); err != nil || differs || !slices.Equal(got, right) {
+		t.Errorf("without a plan: %q, differs %v, %v", got, differs, err)
+	}
+	if _, _, err := correct([]string{plannedVar + "=?"}); err == nil || !strings.Contains(err.Error(), "planned environment") {
+		t.Errorf("got %v", err)
+	}
+}
