@@ -189,7 +189,7 @@ func stage(t *testing.T) string {
 			t.Fatalf("exit code %d: %s", code, out)
 		}
 	}
-	for _, name := range []string{"before", "after", "out/a", "out/b"} {
+	for _, name := range []string{"before", "after", "out/a", "out/b", "out/python_copy"} {
 		if err := os.CopyFS(filepath.Join(dir, name), os.DirFS(filepath.Join(dir, "out/memory"))); err != nil {
 			t.Fatal(err)
 		}

@@ -94,8 +94,9 @@ func IsFile(path string) bool {
 
 func isPython(path string) bool { return filepath.Ext(path) == ".py" }
 
-// declareLimit bounds how long a file may take to be imported while planning.
-const declareLimit = 2 * time.Minute
+// ImportLimit bounds how long a file may take to be imported: its libraries may come from
+// a disk that all ranks of all hosts read from at once.
+const ImportLimit = 5 * time.Minute
 
 // Load reads what a file declares, by importing it once with the given interpreter,
 // python3 if that is empty, or by starting the program.
@@ -109,8 +110,8 @@ func Load(path, program string) ([]*bench.Bench, error) {
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeoutCause(context.Background(), declareLimit,
-		fmt.Errorf("it was not imported within %v", declareLimit))
+	ctx, cancel := context.WithTimeoutCause(context.Background(), ImportLimit,
+		fmt.Errorf("it was not imported within %v", ImportLimit))
 	defer cancel()
 	r, err := p.greet(ctx, greeting{Protocol: protocol, Ranks: 1, Watch: []string{}})
 	if err != nil {

@@ -775,4 +775,6 @@ def _main(path: str) -> None:
     server.serve()
     dist = sys.modules.get("torch.distributed")
     if server.joined and dist is not None and dist.is_initialized():
+        server.state = None  # NCCL waits for graphs that use it
+        gc.collect()
         dist.destroy_process_group()

@@ -43,6 +43,7 @@ const (
 // bootstrap makes the module from its source on descriptor 4, so that nothing needs to
 // be installed or written anywhere. Linecache shows its lines in tracebacks.
 const bootstrap = `import sys, types, linecache
+if sys.version_info < (3, 8): sys.exit("kernbench needs Python 3.8 or later, this is %d.%d" % sys.version_info[:2])
 with open(4, encoding="utf-8") as f: source = f.read()
 module = sys.modules["kernbench"] = types.ModuleType("kernbench")
 linecache.cache["kernbench.py"] = (len(source), None, source.splitlines(True), "kernbench.py")

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/kernbench/kernbench/internal/bench/plan"
+	"github.com/kernbench/kernbench/internal/bench/python"
 	"github.com/kernbench/kernbench/internal/bench/worker"
 	"github.com/kernbench/kernbench/internal/comm/syncgroup"
 	"github.com/kernbench/kernbench/internal/process/launch"
@@ -154,7 +155,11 @@ func listen(addr string, ranks int) (*worker.Hub, error) {
 // environment it saw.
 func (w *workerGroup) waitReady(ctx context.Context) *failure {
 	job := w.job()
-	deadline := time.NewTimer(startLimit)
+	limit := startLimit
+	if len(job.Script) > 0 {
+		limit += python.ImportLimit
+	}
+	deadline := time.NewTimer(limit)
 	defer deadline.Stop()
 	for ready := 0; ready < w.procs; {
 		select {
@@ -163,7 +168,7 @@ func (w *workerGroup) waitReady(ctx context.Context) *failure {
 		case <-deadline.C:
 			rank := w.first(func(s rankState) bool { return !s.ready })
 			return &failure{status: journal.Timeout, rank: &rank, phase: "start", dump: true,
-				reason: fmt.Sprintf("the worker did not report within %v of its start", startLimit)}
+				reason: fmt.Sprintf("the worker did not report within %v of its start", limit)}
 		case e := <-w.hub.Events():
 			w.note(e)
 			if f := w.lost(e); f != nil {

@@ -1,0 +1,85 @@
+package measure
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/kernbench/kernbench/internal/comm/syncgroup"
+)
+
+// A program that times itself gives blocks of samples, from which the error of its
+// clock is taken as from those taken here.
+func TestSamplesTakenElsewhere(t *testing.T) {
+	for _, cadence := range []Cadence{Streaming, Isolated} {
+		cfg := Default()
+		cfg.Cadence, cfg.Stop.MaxSamples = cadence, 50
+		ranks := each(2, cfg, 0)
+		most := 0
+		for i, r := range ranks {
+			r.clock.reading = 7
+			r.body.Sample = func(batch int, samples []int64) error {
+				if i == 0 {
+					most = max(most, len(samples))
+				}
+				for k := range samples {
+					samples[k] = int64(batch)*int64(i+1)*1e6 + 7
+					r.clock.now += samples[k]
+				}
+				return nil
+			}
+		}
+		results, errs := runAll(hang(t), ranks, nil)
+		if err := errors.Join(errs...); err != nil {
+			t.Fatalf("%s: %v", cadence, err)
+		}
+		for i := range results[0].Samples.Iterations() {
+			if a, b := results[0].Samples.At(i, 0), results[0].Samples.At(i, 1); a != 1e6 || b != 2e6 {
+				t.Fatalf("%s: sample %d is %d on rank 0 and %d on rank 1", cadence, i, a, b)
+			}
+		}
+		if (most == 1) != (cadence == Isolated) {
+			t.Errorf("%s: blocks of up to %d samples", cadence, most)
+		}
+	}
+}
+
+// In isolation the ranks meet between its preamble and its call.
+func TestPreambleElsewhere(t *testing.T) {
+	cfg := Default()
+	cfg.Cadence, cfg.Stop.MaxSamples = Isolated, 20
+	ranks := each(1, cfg, 0)
+	var c *counting
+	met := int32(-1)
+	ranks[0].body.Preamble = func() error { met = c.barriers.Load(); return nil }
+	ranks[0].body.Sample = func(_ int, samples []int64) error {
+		if c.barriers.Load() != met+1 {
+			t.Errorf("%d barriers after a preamble", c.barriers.Load()-met)
+		}
+		met, samples[0] = -1, 1e6
+		return nil
+	}
+	_, errs := runAll(hang(t), ranks, func(g syncgroup.Group) syncgroup.Group {
+		c = &counting{Group: g}
+		return c
+	})
+	if errs[0] != nil {
+		t.Error(errs[0])
+	}
+}
+
+// A failure of such a program is one of the call, and a cold cache is refused.
+func TestFailuresElsewhere(t *testing.T) {
+	lost := errors.New("the process ended")
+	ranks := each(1, Default(), 0)
+	ranks[0].body.Sample = func(int, []int64) error { return lost }
+	_, errs := runAll(hang(t), ranks, nil)
+	var call *CallError
+	if !errors.As(errs[0], &call) || !errors.Is(errs[0], lost) {
+		t.Errorf("error %v", errs[0])
+	}
+	ranks[0].cfg.Cache = Cold
+	if _, errs := runAll(hang(t), ranks, nil); errs[0] == nil || !strings.Contains(errs[0].Error(), "cannot be swept") {
+		t.Errorf("cold: error %v", errs[0])
+	}
+}
