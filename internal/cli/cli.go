@@ -25,6 +25,7 @@ import (
 	"github.com/kernbench/kernbench/internal/cli/selftest"
 	"github.com/kernbench/kernbench/internal/cli/terminal"
 	"github.com/kernbench/kernbench/internal/process/launch"
+	"github.com/kernbench/kernbench/internal/process/rankhost"
 )
 
 // app is everything a command needs from the outside.
@@ -40,11 +41,17 @@ type app struct {
 	width   int
 }
 
-// Child does the work of an agent or a worker if this process was started as
+// Child does the work of an agent, a guard or a worker if this process was started as
 // one: they are the same program, with variables of theirs in its environment.
 func Child(benches []*bench.Bench) (code int, is bool) {
 	if code, is := launch.MaybeAgent(); is {
 		return code, true
+	}
+	if is, err := rankhost.Guard(os.Environ()); err != nil {
+		fmt.Fprintln(os.Stderr, "kernbench:", err)
+		return 1, true
+	} else if is {
+		return 0, true
 	}
 	return worker.Maybe(append(slices.Clone(benches), selftest.Bench()))
 }

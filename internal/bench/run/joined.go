@@ -61,6 +61,13 @@ func (s *runSlot) start(ctx context.Context, g *plan.Group, p processSpec) (laun
 		}
 		return l, nil
 	}
+	if s.opts.Launcher != nil && g.Ranks > 0 && g.Part.Command != nil {
+		l, err := s.startGuarded(ctx, g, p)
+		if err != nil {
+			return nil, err
+		}
+		return l, nil
+	}
 	procs, err := s.processes(g, p)
 	if err != nil {
 		return nil, err

@@ -3,6 +3,7 @@ package run
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -12,9 +13,11 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/kernbench/kernbench/internal/bench/plan"
 	"github.com/kernbench/kernbench/internal/bench/worker"
 	"github.com/kernbench/kernbench/internal/host/jobenv"
 	"github.com/kernbench/kernbench/internal/process/launch"
+	"github.com/kernbench/kernbench/internal/process/rankhost"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
@@ -188,4 +191,112 @@ func firstSentence(text string) string {
 		}
 	}
 	return ""
+}
+
+// guarded is a launch of a program whose ranks a launcher has started, each below a
+// guard: to this process they are what rank hosts are to the rank 0 of a job.
+type guarded struct {
+	*rankhost.Launch
+	leader *rankhost.Leader
+	outer  *launch.Launch // the launcher itself
+	via    *Launcher
+}
+
+// abortLimit is how long a rank may take to end by itself when the launcher, told by
+// that rank, ends the others. The launcher kills a second after it has asked.
+const abortLimit = 300 * time.Millisecond
+
+func (s *runSlot) startGuarded(ctx context.Context, g *plan.Group, p processSpec) (*guarded, error) {
+	via := s.opts.Launcher
+	self, err := via.self()
+	if err != nil {
+		return nil, err
+	}
+	guards, err := rankhost.ListenGuards(ctx, via.addr, g.Ranks, startLimit)
+	if err != nil {
+		return nil, err
+	}
+	defer guards.Close()
+	procs, err := s.processes(g, processSpec{logs: p.logs, argv: self, dir: p.dir, extra: guards.Vars()})
+	if err != nil {
+		return nil, err
+	}
+	procs[0].Stdout, procs[0].Stderr = filepath.Join(p.logs, "launcher.out"), filepath.Join(p.logs, "launcher.err")
+	outer, err := s.agent.Launch(ctx, launch.Spec{Procs: procs, Grace: s.opts.Grace, PassOn: p.passOn, Launchers: true, Recall: via.recall()})
+	if err != nil {
+		return nil, err
+	}
+	gathering, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	go func() { // what has ended will bring no guards
+		outer.Wait()
+		cancel(errors.New(via.Name() + " has ended"))
+	}()
+	leader, err := guards.Gather(gathering)
+	if err != nil {
+		outer.Stop(err.Error(), false)
+		out, _ := outer.Wait()
+		if x := out.Failed(); x != nil {
+			err = fmt.Errorf("%s ended with %s: %s", via.Name(), x.How(), firstSentence(string(x.Stderr.Tail)+"\n"+string(x.Stdout.Tail)))
+		}
+		return nil, err
+	}
+	l, err := leader.Launch(ctx, guardedSpec(g, p, s.opts.Grace))
+	if err != nil {
+		leader.Close()
+		outer.Stop(err.Error(), false)
+		outer.Wait()
+		return nil, err
+	}
+	go endAborted(l, leader, via)
+	return &guarded{l, leader, outer, via}, nil
+}
+
+// guardedSpec is a process for each guard to start, as a rank of the launcher's own job.
+func guardedSpec(g *plan.Group, p processSpec, grace time.Duration) rankhost.Spec {
+	spec := rankhost.Spec{WatchEnv: p.watch, StopOnFailure: p.stopOnFailure, Grace: grace, PassOn: p.passOn}
+	set := variables(g, p.extra)
+	rankhost.Unguarded(set)
+	for rank := range g.Ranks {
+		spec.Procs = append(spec.Procs, rankhost.Proc{
+			Argv: p.argv, Set: set, Native: true,
+			Stdout: filepath.Join(p.logs, fmt.Sprintf("rank%d.out", rank)),
+			Stderr: filepath.Join(p.logs, fmt.Sprintf("rank%d.err", rank)),
+		})
+	}
+	return spec
+}
+
+// endAborted ends a program whose launcher ends its ranks, because one has called
+// MPI_Abort, say.
+func endAborted(l *rankhost.Launch, leader *rankhost.Leader, via *Launcher) {
+	over := make(chan struct{})
+	go func() { l.Wait(); close(over) }()
+	select {
+	case <-leader.Interrupted():
+	case <-over:
+		return
+	}
+	select {
+	case <-time.After(abortLimit):
+		l.Stop(via.Name()+" ended the job", false)
+	case <-over:
+	}
+}
+
+// Wait returns when the program's ranks, the guards and the launcher have ended.
+func (g *guarded) Wait() (launch.Outcome, error) {
+	out, err := g.Launch.Wait()
+	g.leader.Close()
+	late := time.AfterFunc(launcherEnds, func() { g.outer.Stop("its ranks have ended", false) })
+	defer late.Stop()
+	outer, outerErr := g.outer.Wait()
+	if outerErr != nil {
+		return out, outerErr
+	}
+	// Killed, it takes the guards with it, of which one is missed first.
+	if x := outer.Failed(); err != nil && x != nil && x.Signal != 0 {
+		err = fmt.Errorf("%s ended with %s", g.via.Name(), x.How())
+	}
+	return out, err
 }

@@ -125,28 +125,44 @@ func TestLaunchersRankKilled(t *testing.T) {
 	})
 }
 
-// A program of a sweep is started through the launcher too, and its environment
-// is the planned one.
+// A program of a sweep is started through the launcher too, its environment is the
+// planned one, and the rank that fails is named.
 func TestLaunchersProgram(t *testing.T) {
-	withLaunchers(t, func(s *scene, _ string) {
+	withLaunchers(t, func(s *scene, rankVar string) {
 		path, err := os.Executable()
 		if err != nil {
 			s.Fatal(err)
 		}
-		b := programs("table", true)
-		b.Parts[0].Command.Argv[0] = path // /proc/self/exe would be the launcher
-		p, err := plan.Make(b, plan.Request{Backend: "cpu", Seed: 1, Trials: 1})
-		if err != nil {
-			s.Fatal(err)
+		run := func(mode string, req plan.Request) []journal.Row {
+			b := programs(mode, true)
+			b.Parts[0].Command.Argv[0] = path // /proc/self/exe would be the guard
+			req.Backend, req.Seed, req.Trials = "cpu", 1, 1
+			p, err := plan.Make(b, req)
+			if err != nil {
+				s.Fatal(err)
+			}
+			s.options.Dir, s.options.Environ = filepath.Join(s.dir, mode), append(s.environ, "SWEPT=inherited", "TEST_RANK_VAR="+rankVar)
+			if _, err := Run(s.Context(), p, s.options); err != nil {
+				s.Fatal(err)
+			}
+			_, r, err := journal.LoadRun(s.options.Dir)
+			if err != nil {
+				s.Fatal(err)
+			}
+			return r.Latest()
 		}
-		s.options.Dir, s.options.Environ = s.dir, s.environ
-		if _, err := Run(s.Context(), p, s.options); err != nil {
-			s.Fatal(err)
-		}
-		// Four lines of each of two ranks, at each of four points.
-		rows := s.rows()
-		if len(rows) != 32 || slices.ContainsFunc(rows, func(r journal.Row) bool { return r.Status != journal.OK }) {
+		// Four lines of rank 0, at each of two points in two environments, one of which has the variable removed.
+		rows := run("table", plan.Request{Envs: []plan.Assign{{Name: "SWEPT", Text: "1,-"}}})
+		if len(rows) != 16 || slices.ContainsFunc(rows, func(r journal.Row) bool { return r.Status != journal.OK }) {
 			s.Errorf("%d rows: %+v", len(rows), rows)
+		}
+		// Rank 1 fails, by itself or killed, and the other waits for it.
+		rows = run("fall", plan.Request{Envs: []plan.Assign{{Name: "SWEPT", Text: "exit,kill"}}})
+		for i, want := range []string{"exit code 3: ValueError: planted", "exit code 3: ValueError: planted", "signal 9 (killed)", "signal 9 (killed)"} {
+			r := rows[i]
+			if r.Status != journal.Failed || r.Rank == nil || *r.Rank != 1 || r.Reason != "the program ended with "+want || len(r.Ranks) != 2 {
+				s.Errorf("%s: %s at rank %v: %s\n%v", at(r), r.Status, r.Rank, r.Reason, r.Ranks)
+			}
 		}
 	})
 }

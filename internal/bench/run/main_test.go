@@ -26,6 +26,7 @@ import (
 	"github.com/kernbench/kernbench/internal/bench/worker"
 	"github.com/kernbench/kernbench/internal/host/proctest"
 	"github.com/kernbench/kernbench/internal/process/launch"
+	"github.com/kernbench/kernbench/internal/process/rankhost"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
@@ -34,6 +35,11 @@ import (
 func TestMain(m *testing.M) {
 	if code, is := launch.MaybeAgent(); is {
 		os.Exit(code)
+	}
+	if is, err := rankhost.Guard(os.Environ()); err != nil {
+		panic(err)
+	} else if is {
+		os.Exit(0)
 	}
 	misbehave()
 	if code, is := worker.Maybe(benches()); is {
@@ -218,6 +224,17 @@ func program(mode string) int {
 		fmt.Println(1.5)
 	case "table":
 		fmt.Println(1.5, 2.5, 3.5, 4.5)
+	case "fall": // rank 1 fails as it is told, the others wait for it
+		switch fail := os.Getenv("SWEPT"); {
+		case os.Getenv(os.Getenv("TEST_RANK_VAR")) != "1":
+			time.Sleep(hangGuard)
+		case fail == "exit":
+			fmt.Fprintln(os.Stderr, "ValueError: planted")
+			return 3
+		case fail == "kill":
+			syscall.Kill(os.Getpid(), syscall.SIGKILL)
+			time.Sleep(hangGuard)
+		}
 	case "leave": // a daemon that outlives its parent
 		daemon := exec.Command(self, "program", "forever")
 		daemon.SysProcAttr = &syscall.SysProcAttr{Setsid: true}

@@ -2,6 +2,7 @@ package run
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -14,6 +15,7 @@ import (
 	"github.com/kernbench/kernbench/internal/host/hostinfo"
 	"github.com/kernbench/kernbench/internal/process/culprit"
 	"github.com/kernbench/kernbench/internal/process/launch"
+	"github.com/kernbench/kernbench/internal/process/rankhost"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
@@ -74,11 +76,9 @@ func (s *runSlot) oneProgram(ctx context.Context, g *plan.Group, t plan.Task) ([
 	limit := s.timeout(g)
 	seen := s.watchProgram(l, t, limit)
 	out, err := l.Wait()
-	if lost := s.lost(g); lost != nil {
-		row.Rank = &lost.Rank
-	}
 	if err != nil {
-		return failed(journal.Failed, "run", err.Error())
+		reason := s.lostProgram(&row, g, err, path)
+		return failed(journal.Failed, "run", reason)
 	}
 	if out.Leftovers > 0 {
 		row.Warnings = append(row.Warnings, fmt.Sprintf("%d processes outlived the program and were killed",
@@ -96,8 +96,34 @@ func (s *runSlot) oneProgram(ctx context.Context, g *plan.Group, t plan.Task) ([
 	case out.Failed() != nil:
 		blame(&row, culprit.Failed(ranks), ranks, path)
 		return failed(journal.Failed, "run", row.Reason)
+	case out.Reason != "":
+		return failed(journal.Failed, "run", "the program was ended: "+out.Reason)
 	}
 	return s.parse(g, row, out, path)
+}
+
+// lostProgram says why the end of a program is not known: its agent or a rank host was lost.
+func (s *runSlot) lostProgram(row *journal.Row, g *plan.Group, err error, logs string) (reason string) {
+	var lost *rankhost.LostError
+	if !errors.As(err, &lost) {
+		return err.Error()
+	}
+	rank, reason := lost.Rank, err.Error()
+	if via := s.opts.Launcher; via != nil {
+		var ranks []culprit.Rank
+		for r := range g.Ranks {
+			ranks = append(ranks, culprit.Rank{Rank: r, Said: lastWords(logs, r)})
+		}
+		// Which of the guards is missed first is chance when the launcher has killed them all.
+		if teller := culprit.Teller(ranks); teller >= 0 && teller != rank {
+			rank, reason = teller, via.Name()+" ended all ranks"
+		}
+	}
+	row.Rank, row.Output = &rank, lastOutput(logs, rank)
+	if said := lastWords(logs, rank); said != "" {
+		reason += "; its program said: " + said
+	}
+	return reason
 }
 
 // sighting is what was seen of a program while it ran.

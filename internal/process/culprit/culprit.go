@@ -109,6 +109,21 @@ func Failed(ranks []Rank) Verdict {
 	return Verdict{first.Rank, reason}
 }
 
+// Teller is the only rank whose last words tell of an error of its own, -1 when there is none or there are several. It is
+// the cause where all have been killed at once, by a launcher that one has asked to.
+func Teller(ranks []Rank) int {
+	teller := -1
+	for _, r := range ranks {
+		if telling.MatchString(r.Said) && !victim(r) {
+			if teller >= 0 {
+				return -1
+			}
+			teller = r.Rank
+		}
+	}
+	return teller
+}
+
 // suspicion is smaller for a rank that is more likely the cause.
 func suspicion(r Rank) int {
 	switch {

@@ -138,11 +138,11 @@ func TestVerdicts(t *testing.T) {
 func TestSum(t *testing.T) {
 	spell := 20 * time.Microsecond // of a thread that polls
 	one := func(state byte, call string, runs bool, slept uint64) Look {
-		return Look{{PID: 7, State: state, Call: call, CPU: time.Second, Threads: []Thread{{7, runs, slept, time.Duration(slept) * spell}}}}
+		return Look{{PID: 7, State: state, Call: call, CPU: time.Second, Threads: []Thread{{ID: 7, Runs: runs, Slept: slept, CPU: time.Duration(slept) * spell}}}}
 	}
 	shell := func(child Look) Look {
 		child[0].Parent = 5
-		return append(Look{{PID: 5, State: 'S', Call: wait, Threads: []Thread{{5, false, 3, 0}}}}, child...)
+		return append(Look{{PID: 5, State: 'S', Call: wait, Threads: []Thread{{ID: 5, Slept: 3}}}}, child...)
 	}
 	for name, c := range map[string]struct {
 		looks []Look
@@ -153,13 +153,13 @@ func TestSum(t *testing.T) {
 		"polls":                     {[]Look{one('S', "sleep", false, 1), one('S', "sleep", false, 90)}, "waiting in sleep"},
 		"polls on a busy host":      {[]Look{one('R', "", true, 1), one('R', "", true, 4), one('S', "sleep", true, 9)}, "waiting in sleep"},
 		"spins":                     {[]Look{one('R', "", true, 1), one('R', "", true, 1), one('S', "write", false, 1)}, "busy"},
-		"spins, and is interrupted": {[]Look{{{PID: 7, Threads: []Thread{{7, true, 1, 0}}}}, {{PID: 7, Threads: []Thread{{7, true, 9, 40 * time.Millisecond}}}}}, "busy"},
+		"spins, and is interrupted": {[]Look{{{PID: 7, Threads: []Thread{{ID: 7, Runs: true, Slept: 1}}}}, {{PID: 7, Threads: []Thread{{ID: 7, Runs: true, Slept: 9, CPU: 40 * time.Millisecond}}}}}, "busy"},
 		"stopped":                   {[]Look{one('T', "", false, 1)}, "stopped"},
 		"stuck":                     {[]Look{one('D', "read", false, 1), one('D', "read", false, 1)}, "stuck in the kernel in read"},
 		"below a shell":             {[]Look{shell(one('S', "recv", false, 1)), shell(one('S', "recv", false, 2))}, "waiting in recv"},
 		"a shell that is polled":    {[]Look{shell(one('S', "sleep", false, 1)), shell(Look{{PID: 9, State: 'S', Call: "sleep"}})}, "waiting in sleep"},
-		"another thread spins": {[]Look{{{PID: 7, State: 'S', Call: "futex", Threads: []Thread{{7, false, 1, 0}, {8, true, 5, 0}, {9, false, 1, 0}}}},
-			{{PID: 7, State: 'S', Call: "futex", Threads: []Thread{{7, false, 1, 0}, {8, true, 5, 0}, {9, false, 900, 0}}}}}, "busy"},
+		"another thread spins": {[]Look{{{PID: 7, State: 'S', Call: "futex", Threads: []Thread{{ID: 7, Slept: 1}, {ID: 8, Runs: true, Slept: 5}, {ID: 9, Slept: 1}}}},
+			{{PID: 7, State: 'S', Call: "futex", Threads: []Thread{{ID: 7, Slept: 1}, {ID: 8, Runs: true, Slept: 5}, {ID: 9, Slept: 900}}}}}, "busy"},
 	} {
 		if d := Sum(c.looks); d == nil || d.String() != c.want {
 			t.Errorf("%s: %v, want %s", name, d, c.want)
@@ -185,6 +185,26 @@ func TestWords(t *testing.T) {
 	} {
 		if got := Words(c.stderr, c.stdout); got != c.want {
 			t.Errorf("%q, %q: %q, want %q", c.stderr, c.stdout, got, c.want)
+		}
+	}
+}
+
+func TestTeller(t *testing.T) {
+	for _, c := range []struct {
+		said []string
+		want int
+	}{
+		{[]string{"", "Abort(7) on node 1: application called MPI_Abort", "step 9"}, 1},
+		{[]string{"Error: connection reset by peer", "", "ValueError: bad"}, 2},
+		{[]string{"ValueError: bad", "ValueError: bad"}, -1},
+		{[]string{"step 1", ""}, -1},
+	} {
+		var ranks []Rank
+		for i, said := range c.said {
+			ranks = append(ranks, Rank{Rank: i, Said: said})
+		}
+		if got := Teller(ranks); got != c.want {
+			t.Errorf("%q: %d, want %d", c.said, got, c.want)
 		}
 	}
 }

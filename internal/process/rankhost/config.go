@@ -31,6 +31,8 @@ type Config struct {
 	JoinTimeout time.Duration
 	Name        string   // this host's, for messages
 	Environ     []string // of this process
+
+	own bool // the rank host is in the process that leads
 }
 
 // service is how the ranks open a connection. On one host the kernel says who the other

@@ -3,7 +3,8 @@
 // with the environment it likes. That is how a sweep over environment variables works
 // within a job whose ranks exist already.
 //
-// Rank 0 calls [Lead], every other rank [Follow]. They find each other at an
+// Rank 0 calls [Lead], every other rank [Follow]. Where the process that leads is no rank of the job but has had it
+// started, by mpirun say, all ranks follow: they are its [Guards]. They find each other at an
 // address that the job's variables or the user gives, or, when the job is on one
 // host, at a socket that only processes of the same user can use. What is started
 // and what becomes of a failure is the caller's matter; how processes are started

@@ -77,7 +77,7 @@ func (h *rankHost) serve(ctx context.Context) (err error) {
 		time.AfterFunc(leaveLimit+h.grace, h.link.Abort)
 	})()
 	limit := connection.Silence
-	if h.cfg.Rank == 0 {
+	if h.cfg.own {
 		limit = 0 // a process does not wait in vain for itself, however slow it is
 	}
 	var told error

@@ -19,7 +19,7 @@ type Leader struct {
 	cfg  Config
 	host *connection.Host[message]
 	core *coordinator
-	own  chan error // how rank 0's own rank host ended
+	own  chan error // how rank 0's own rank host ended; nil when there is none
 }
 
 // Lead gathers all ranks. The context bounds the gathering.
@@ -32,9 +32,10 @@ func Lead(ctx context.Context, cfg Config) (*Leader, error) {
 		return nil, fmt.Errorf("waiting for the other ranks: %w", err)
 	}
 	defer listener.Close()
-	l := &Leader{cfg: cfg, core: newCoordinator(cfg), own: make(chan error, 1)}
-	l.host = connection.NewHost(l.core)
+	l := newLeader(cfg)
+	l.own = make(chan error, 1)
 	link := l.host.Own()
+	cfg.own = true
 	own, err := newRankHost(ctx, cfg, link, "")
 	if err != nil {
 		link.Abort()
@@ -44,6 +45,17 @@ func Lead(ctx context.Context, cfg Config) (*Leader, error) {
 	}
 	go func() { l.own <- own.serve(context.Background()) }()
 	l.host.Serve(listener, cfg.service())
+	return l.gather(ctx)
+}
+
+func newLeader(cfg Config) *Leader {
+	l := &Leader{cfg: cfg, core: newCoordinator(cfg)}
+	l.host = connection.NewHost(l.core)
+	return l
+}
+
+// gather waits until all ranks are there.
+func (l *Leader) gather(ctx context.Context) (_ *Leader, err error) {
 	select {
 	case err = <-l.core.gathered:
 	case <-l.core.interrupted:

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -85,6 +86,39 @@ func meetings(t *testing.T, size int) map[string][]Config {
 		all["local"], all["remote"] = append(all["local"], local), append(all["remote"], remote)
 	}
 	return all
+}
+
+// What the ranks of a launch that hangs are at comes with their ends.
+func TestStopHung(t *testing.T) {
+	t.Parallel()
+	for _, configs := range meetings(t, 2) {
+		l, _ := job(t, configs)
+		var procs []Proc
+		for rank := range configs {
+			procs = append(procs, Proc{Argv: []string{"sleep", "3600"}, Vars: launch.RankVars{Rank: rank, WorldSize: len(configs)}})
+		}
+		run, err := l.Launch(t.Context(), Spec{Procs: procs})
+		if err != nil {
+			t.Fatal(err)
+		}
+		run.StopHung("planted")
+		out, err := run.Wait()
+		if err != nil || len(out.Exits) != 2 || out.Exits[0].Doing == nil || out.Exits[1].Doing == nil {
+			t.Errorf("%+v, %v", out.Exits, err)
+		}
+	}
+}
+
+// A rank on another host than a supervisor that listens on its loopback need not try.
+func TestGuardReachable(t *testing.T) {
+	for _, c := range []struct {
+		addr, theirs, ours string
+		want               bool
+	}{{"127.0.0.1", "a", "a", true}, {"127.0.0.1", "a", "b", false}, {"::1", "a", "b", false}, {"10.0.0.1", "a", "b", true}} {
+		if err := reachable(netip.MustParseAddr(c.addr), c.theirs, c.ours); (err == nil) != c.want {
+			t.Errorf("%+v: %v", c, err)
+		}
+	}
 }
 
 func text(s string) *string { return &s }
