@@ -37,7 +37,7 @@ type DeviceMemory interface {
 }
 
 // Of wraps a slice.
-func Of[E dtype.Element](s []E) Buffer {
+func Of[E Element](s []E) Buffer {
 	return Buffer{dtype: dtype.Of[E](), count: len(s), data: unsafe.Pointer(unsafe.SliceData(s))}
 }
 
@@ -49,7 +49,7 @@ func Make(d DType, count int) Buffer {
 
 // Slice views the elements of a buffer of host memory. It panics if E is not the
 // buffer's element type or the host cannot reach the memory.
-func Slice[E dtype.Element](b Buffer) []E {
+func Slice[E Element](b Buffer) []E {
 	if b.count == 0 {
 		return nil
 	}
@@ -60,6 +60,37 @@ func Slice[E dtype.Element](b Buffer) []E {
 		panic("dist: a view of memory that the host cannot reach")
 	}
 	return unsafe.Slice((*E)(b.data), b.count)
+}
+
+// Convert gives the elements of out the values of those of in, of the same number and
+// any type. Floats round to nearest; f16 and bf16 by way of float32. Integers are truncated and wrap
+// around, and those beyond 2^53 are rounded where the types differ.
+func Convert(out, in Buffer) error {
+	if out.count != in.count {
+		return fmt.Errorf("converting %v to %v: not as many", in, out)
+	}
+	if in.count == 0 {
+		return nil
+	}
+	from, err := in.Mirror()
+	if err != nil {
+		return fmt.Errorf("converting %v to %v: %w", in, out, err)
+	}
+	to, err := out.Mirror()
+	if err != nil {
+		return fmt.Errorf("converting %v to %v: %w", in, out, err)
+	}
+	if in.dtype == out.dtype {
+		copy(to.Bytes(), from.Bytes())
+		return out.Update(to)
+	}
+	values := make([]float64, min(in.count, 1024))
+	for at := 0; at < in.count; at += len(values) {
+		values = values[:min(len(values), in.count-at)]
+		in.dtype.Decode(values, from.Slice(at, len(values)).Bytes())
+		out.dtype.Encode(to.Slice(at, len(values)).Bytes(), values)
+	}
+	return out.Update(to)
 }
 
 // NewBuffer is for backends: count elements at data, in memory of theirs.

@@ -1,5 +1,13 @@
 package dist
 
+import (
+	"context"
+	"sync"
+
+	"github.com/kernbench/kernbench/internal/base/suggest"
+	"github.com/kernbench/kernbench/internal/kernel/quant"
+)
+
 // Call describes one operation of a group.
 type Call struct {
 	Op  Collective
@@ -19,6 +27,8 @@ type Call struct {
 	Chunk     int    // elements per pipelined piece; 0: the table's, or whole
 	Epilogue  *Epilogue
 	Codec     Codec // all-reduce only
+
+	ctx context.Context // of WithContext
 }
 
 // Option changes a call made through one of the Group's methods.
@@ -39,6 +49,11 @@ func WithEpilogue(e Epilogue) Option { return func(c *Call) { c.Epilogue = &e } 
 
 // WithCodec sets the encoding of transfers.
 func WithCodec(codec Codec) Option { return func(c *Call) { c.Codec = codec } }
+
+// WithContext ends the call when the context ends, and fails the group with it, as
+// [Group.Watch] does: a rank that has left a collective has left it for all. A call that
+// is prepared has none of its own and heeds what the group watches.
+func WithContext(ctx context.Context) Option { return func(c *Call) { c.ctx = ctx } }
 
 // StepsPrefix before an algorithm's name asks for its steps as proved.
 const StepsPrefix = "steps:"
@@ -61,7 +76,8 @@ type Epilogue struct {
 // adds up and encodes the sum, and every rank decodes all sums. Every element
 // so passes Encode twice, and all ranks get the same bits.
 //
-// Its methods must be pure and are called from several goroutines.
+// Its methods must be pure and are called from several goroutines. One that also has a
+// method Supports(DType) bool is refused for other types before anything moves.
 type Codec interface {
 	// Name is compared between ranks.
 	Name() string
@@ -75,4 +91,41 @@ type Codec interface {
 	// DecodeReduce sets dst to the combination of what the sources encode, from
 	// first to last. With one source it decodes.
 	DecodeReduce(dst []byte, srcs [][]byte, d DType, r Reduction)
+}
+
+var codecs = struct {
+	sync.Mutex
+	list []Codec
+}{list: []Codec{quant.Int8, quant.Int6, quant.Int4}}
+
+// RegisterCodec makes a codec known by its name. Two of one name are a bug and panic.
+func RegisterCodec(c Codec) {
+	codecs.Lock()
+	defer codecs.Unlock()
+	for _, other := range codecs.list {
+		if other.Name() == c.Name() || c.Name() == "" {
+			panic("dist: duplicate or empty codec name " + c.Name())
+		}
+	}
+	codecs.list = append(codecs.list, c)
+}
+
+// Codecs lists the codecs that are known: int8, int6 and int4, which have a float32
+// scale per 32 elements of f32, f16 or bf16, and what was registered.
+func Codecs() []Codec {
+	codecs.Lock()
+	defer codecs.Unlock()
+	return append([]Codec(nil), codecs.list...)
+}
+
+// ParseCodec finds the codec of a name.
+func ParseCodec(name string) (Codec, error) {
+	var names []string
+	for _, c := range Codecs() {
+		if c.Name() == name {
+			return c, nil
+		}
+		names = append(names, c.Name())
+	}
+	return nil, suggest.Unknown("codec", name, names)
 }

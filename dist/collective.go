@@ -9,11 +9,28 @@ import (
 // DType is an element type.
 type DType = dtype.DType
 
-// Float16 and BFloat16 are the 16-bit floats that Go lacks.
+// Element is the Go type of an element.
+type Element = dtype.Element
+
+// Float16 and BFloat16 are the 16-bit floats that Go lacks; their method Float32 gives
+// the value.
 type (
 	Float16  = dtype.Float16
 	BFloat16 = dtype.BFloat16
 )
+
+// Float16From rounds to nearest, ties to even.
+func Float16From(f float32) Float16 { return dtype.Float16From(f) }
+
+// BFloat16From rounds to nearest, ties to even.
+func BFloat16From(f float32) BFloat16 { return dtype.BFloat16From(f) }
+
+// DTypes lists the element types.
+func DTypes() []DType { return dtype.All() }
+
+// ParseDType reads the name of an element type, such as "bf16", or as C, NumPy, PyTorch or
+// NCCL spell it.
+func ParseDType(name string) (DType, error) { return dtype.Parse(name) }
 
 // The element types.
 const (

@@ -2,9 +2,11 @@ package dist_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -50,22 +52,23 @@ func TestCallsAreChecked(t *testing.T) {
 	f := func(n int) dist.Buffer { return dist.Of(make([]float32, n)) }
 	long := make([]float32, 100)
 	for want, c := range map[string]dist.Call{
-		"unknown operation":             {Op: "allreduc"},
-		"in is f32 and out is f64":      {Op: dist.AllReduce, In: f(3), Out: dist.Of(make([]float64, 3))},
-		"out has 2 elements":            {Op: dist.AllReduce, In: f(3), Out: f(2)},
-		"in has 2 elements":             {Op: dist.Broadcast, In: f(2), Out: f(3)},
-		"root is 7":                     {Op: dist.Reduce, In: f(3), Out: f(3), Root: 7},
-		"peer is 0":                     {Op: dist.Send, In: f(3)},
-		"count is -4":                   {Op: dist.AllReduce, Count: -4},
-		"in and out overlap":            {Op: dist.AllReduce, In: dist.Of(long[:50]), Out: dist.Of(long[1:51])},
-		"no all-to-all in place":        {Op: dist.AllToAll, In: dist.Of(long), Out: dist.Of(long)},
-		"chunk is -1":                   {Op: dist.AllReduce, In: f(3), Out: f(3), Chunk: -1},
-		`did you mean "ring"`:           {Op: dist.AllReduce, In: f(3), Out: f(3), Algorithm: "rings"},
-		"unknown allreduce algorithm":   {Op: dist.AllReduce, In: f(3), Out: f(3), Algorithm: "steps:nothing"},
-		"floating-point":                {Op: dist.AllReduce, In: dist.Of(make([]int32, 3)), Out: dist.Of(make([]int32, 3)), Epilogue: &dist.Epilogue{}},
-		"length that divides":           {Op: dist.AllReduce, In: f(4), Out: f(4), Epilogue: &dist.Epilogue{Bias: f(3)}},
-		"residual is 3 f32":             {Op: dist.AllReduce, In: f(4), Out: f(4), Epilogue: &dist.Epilogue{Residual: f(3)}},
-		"no support for Reduction(200)": {Op: dist.AllReduce, In: f(4), Out: f(4), Reduction: 200},
+		"unknown operation":                 {Op: "allreduc"},
+		"in is f32 and out is f64":          {Op: dist.AllReduce, In: f(3), Out: dist.Of(make([]float64, 3))},
+		"out has 2 elements":                {Op: dist.AllReduce, In: f(3), Out: f(2)},
+		"in has 2 elements":                 {Op: dist.Broadcast, In: f(2), Out: f(3)},
+		"root is 7":                         {Op: dist.Reduce, In: f(3), Out: f(3), Root: 7},
+		"peer is 0":                         {Op: dist.Send, In: f(3)},
+		"count is -4":                       {Op: dist.AllReduce, Count: -4},
+		"in and out overlap":                {Op: dist.AllReduce, In: dist.Of(long[:50]), Out: dist.Of(long[1:51])},
+		"no all-to-all in place":            {Op: dist.AllToAll, In: dist.Of(long), Out: dist.Of(long)},
+		"chunk is -1":                       {Op: dist.AllReduce, In: f(3), Out: f(3), Chunk: -1},
+		`did you mean "ring"`:               {Op: dist.AllReduce, In: f(3), Out: f(3), Algorithm: "rings"},
+		"unknown allreduce algorithm":       {Op: dist.AllReduce, In: f(3), Out: f(3), Algorithm: "steps:nothing"},
+		"floating-point":                    {Op: dist.AllReduce, In: dist.Of(make([]int32, 3)), Out: dist.Of(make([]int32, 3)), Epilogue: &dist.Epilogue{}},
+		"length that divides":               {Op: dist.AllReduce, In: f(4), Out: f(4), Epilogue: &dist.Epilogue{Bias: f(3)}},
+		"residual is 3 f32":                 {Op: dist.AllReduce, In: f(4), Out: f(4), Epilogue: &dist.Epilogue{Residual: f(3)}},
+		"codec int8 has no encoding of f64": {Op: dist.AllReduce, In: dist.Make(dist.F64, 4), Out: dist.Make(dist.F64, 4), Codec: dist.Codecs()[0]},
+		"no support for Reduction(200)":     {Op: dist.AllReduce, In: f(4), Out: f(4), Reduction: 200},
 	} {
 		_, err := g.Prepare(c)
 		refuses(t, fmt.Sprint(c.Op), err, want)
@@ -246,5 +249,74 @@ func TestMake(t *testing.T) {
 	}
 	if b := dist.Make(dist.BF16, 0); b.Count() != 0 || len(b.Bytes()) != 0 {
 		t.Errorf("nothing is %v", b)
+	}
+}
+
+// What another package has as float32 becomes elements of every type and comes back.
+func TestConvert(t *testing.T) {
+	long := make([]float32, 3000) // more than is converted at a time
+	for i := range long {
+		long[i] = float32(i % 200)
+	}
+	for _, d := range dist.DTypes() {
+		named, err := dist.ParseDType(d.String())
+		if err != nil || named != d {
+			t.Errorf("%v is read as %v (%v)", d, named, err)
+		}
+		b, back := dist.Make(d, len(long)), make([]float32, len(long))
+		if err := errors.Join(dist.Convert(b, dist.Of(long)), dist.Convert(dist.Of(back), b)); err != nil {
+			t.Errorf("%v: %v", d, err)
+		}
+		if !slices.Equal(back, long) {
+			t.Errorf("%v: the values came back otherwise", d)
+		}
+	}
+	big := []int64{1<<62 + 1}
+	same := make([]int64, 1)
+	if err := dist.Convert(dist.Of(same), dist.Of(big)); err != nil || same[0] != big[0] {
+		t.Errorf("%d became %d (%v)", big, same, err)
+	}
+	refuses(t, "converting 1 to 3000", dist.Convert(dist.Of(long), dist.Of(same)), "not as many")
+	h, b := dist.Float16From(1.0/3), dist.BFloat16From(1.0/3)
+	if h.Float32() != 0.33325195 || b.Float32() != 0.33398438 {
+		t.Errorf("a third is %v as f16 and %v as bf16", h.Float32(), b.Float32())
+	}
+}
+
+func TestCodecsByName(t *testing.T) {
+	for _, c := range dist.Codecs() {
+		if got, err := dist.ParseCodec(c.Name()); err != nil || got != c {
+			t.Errorf("%s: %v, %v", c.Name(), got, err)
+		}
+	}
+	_, err := dist.ParseCodec("int9")
+	refuses(t, "int9", err, `did you mean "int`)
+	defer func() {
+		if recover() == nil {
+			t.Error("a second int8 was registered")
+		}
+	}()
+	dist.RegisterCodec(dist.Codecs()[0])
+}
+
+// A context that has ended already lets nothing begin; one that ends after the group was
+// closed reaches nothing.
+func TestContextEnds(t *testing.T) {
+	g := solo(t)
+	ctx, cancel := context.WithCancelCause(context.Background())
+	g.Watch(ctx)
+	reason := errors.New("the user went home")
+	early, stop := context.WithCancelCause(context.Background())
+	stop(reason)
+	if err := g.Barrier(dist.WithContext(early)); !errors.Is(err, reason) {
+		t.Errorf("a call whose context has ended: %v", err)
+	}
+	if err := g.Barrier(); err == nil {
+		t.Error("the group works on")
+	}
+	g.Close()
+	cancel(reason)
+	if h := (&dist.Handle{}); h.Wait() != nil {
+		t.Error("a handle of nothing has an error")
 	}
 }

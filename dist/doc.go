@@ -44,6 +44,19 @@
 // order in which they were called, started or not; so do the messages to one
 // peer, and those from it.
 //
+// # Contexts
+//
+// A context that ends, ends the group: a rank cannot leave a collective that others are
+// in without ending it for them. [Group.Watch] makes a group heed a context, for all its
+// calls and at no cost to them; [WithContext] gives one to a single call.
+// [Handle.WaitContext] only stops waiting.
+//
+// # Element types and codecs
+//
+// [Float16] and [BFloat16] are types of Go here, made by [Float16From] and [BFloat16From];
+// [Convert] converts between buffers of any types. A [Codec] encodes what an all-reduce
+// moves; [ParseCodec] finds those that are known.
+//
 // # Algorithms
 //
 // [Algorithms] lists those of a collective. A call names one ([Algorithm]), or leaves

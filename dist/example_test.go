@@ -93,6 +93,71 @@ func ExampleGroup_AllReduceAsync() {
 	// Output: [1 2] 42
 }
 
+// A select waits for a call among other things.
+func ExampleHandle_Done() {
+	together("done", func(g *dist.Group) error {
+		x := []int64{int64(g.Rank() + 1)}
+		running, err := g.AllReduceAsync(dist.Of(x), dist.Of(x), dist.Sum)
+		if err != nil {
+			return err
+		}
+		select {
+		case <-running.Done():
+		case <-time.After(time.Minute):
+			return errors.New("something else would happen here")
+		}
+		if g.Rank() == 0 {
+			fmt.Println(x)
+		}
+		return running.Wait()
+	})
+	// Output: [3]
+}
+
+// A message that never comes is waited for as long as the context allows. The group has
+// failed then, on every rank.
+func ExampleWithContext() {
+	ctx, cancel := context.WithCancel(context.Background())
+	together("context", func(g *dist.Group) error {
+		if g.Rank() == 1 {
+			cancel() // instead of sending
+			return nil
+		}
+		err := g.Recv(dist.Of(make([]float32, 4)), 1, dist.WithContext(ctx))
+		fmt.Println(errors.Is(err, context.Canceled), err)
+		return nil
+	})
+	// Output: true rank 0 cannot make its call: its context has ended: context canceled
+}
+
+// Go has no bfloat16: slices of it are made from float32, one by one or all at once.
+func ExampleConvert() {
+	x := []dist.BFloat16{dist.BFloat16From(1), dist.BFloat16From(1.0 / 3)}
+	values := make([]float32, len(x))
+	if err := dist.Convert(dist.Of(values), dist.Of(x)); err != nil {
+		fmt.Println(err)
+	}
+	fmt.Println(values, x[1].Float32())
+	// Output: [1 0.33398438] 0.33398438
+}
+
+// A codec by itself: 64 elements of 4 bytes in two groups of 32 bytes and a scale.
+func ExampleParseCodec() {
+	codec, err := dist.ParseCodec("int8")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	x := dist.Make(dist.F32, 64)
+	dist.Slice[float32](x)[3] = -127
+	encoded := make([]byte, codec.Size(x.DType(), x.Count()))
+	codec.Encode(encoded, x.Bytes(), x.DType())
+	back := dist.Make(dist.F32, 64)
+	codec.DecodeReduce(back.Bytes(), [][]byte{encoded}, back.DType(), dist.Sum)
+	fmt.Println(len(encoded), dist.Slice[float32](back)[:4])
+	// Output: 72 [0 0 0 -127]
+}
+
 // Blocks need not be equal. A rank that holds one of unequal blocks says how long the
 // whole vector is.
 func ExampleWholeCount() {

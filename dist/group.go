@@ -1,8 +1,11 @@
 package dist
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"strings"
+	"sync"
 	"time"
 
 	"github.com/kernbench/kernbench/internal/host/dynlib"
@@ -20,6 +23,14 @@ type Group struct {
 	recvs       []*stream
 	memory      allocations // by Alloc
 	closed      bool
+	watched     watched
+}
+
+// watched is what the contexts of a group have done to it.
+type watched struct {
+	mu    sync.Mutex
+	over  bool  // the group is closed: nothing may reach its engine
+	cause error // of the first context that ended
 }
 
 func newGroup(e Engine, backend string, t *Tuning) *Group {
@@ -120,6 +131,42 @@ func (g *Group) Prepare(c Call) (*Op, error) {
 	return op, nil
 }
 
+// Watch fails the group when the context ends: the calls that are on their way, prepared
+// or not, and all later ones return an error, on this rank and on the others, which
+// name this one. Here it is the context's error (errors.Is). A call costs nothing more
+// for it. Stop ends the watching, and tells whether it was in time.
+func (g *Group) Watch(ctx context.Context) (stop func() bool) {
+	return context.AfterFunc(ctx, func() {
+		w := &g.watched
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if w.over {
+			return
+		}
+		if w.cause == nil {
+			w.cause = context.Cause(ctx)
+		}
+		g.engine.Refuse(ended(ctx))
+	})
+}
+
+// ended is why a group whose context has ended can do no more.
+func ended(ctx context.Context) error {
+	return fmt.Errorf("its context has ended: %w", context.Cause(ctx))
+}
+
+// explain gives the failure of a group its cause where that is a context of this rank.
+func (g *Group) explain(err error) error {
+	g.watched.mu.Lock()
+	defer g.watched.mu.Unlock()
+	var misuse *MisuseError
+	own := fmt.Sprintf("rank %d cannot make its call: its context has ended", g.Rank())
+	if g.watched.cause != nil && errors.As(err, &misuse) && strings.HasPrefix(misuse.Text, own) {
+		return &MisuseError{Text: misuse.Text, cause: g.watched.cause}
+	}
+	return err
+}
+
 // streamOf says which calls keep order with one another: collectives, and the
 // messages of one direction to one peer.
 func (g *Group) streamOf(p Plan) *stream {
@@ -144,6 +191,9 @@ func (g *Group) Close() error {
 		g.sends[i].close()
 		g.recvs[i].close()
 	}
+	g.watched.mu.Lock()
+	g.watched.over = true
+	g.watched.mu.Unlock()
 	return g.engine.Close()
 }
 
@@ -170,10 +220,14 @@ func (g *Group) prepare(c Call, options []Option) (*Op, error) {
 		o(&c)
 	}
 	op, err := g.Prepare(c)
-	if err != nil && !g.closed {
-		return nil, g.refuse(err)
+	if err != nil {
+		if !g.closed {
+			err = g.refuse(err)
+		}
+		return nil, err
 	}
-	return op, err
+	op.ctx = c.ctx
+	return op, nil
 }
 
 // refuse fails the group because of a call that this rank cannot make.
@@ -233,21 +287,23 @@ func (g *Group) AllToAll(out, in Buffer, options ...Option) error {
 func (g *Group) Barrier(options ...Option) error { return g.call(Call{Op: Barrier}, options) }
 
 // Send sends b to a rank, which receives as much.
-func (g *Group) Send(b Buffer, to int) error { return g.call(Call{Op: Send, In: b, Peer: to}, nil) }
+func (g *Group) Send(b Buffer, to int, options ...Option) error {
+	return g.call(Call{Op: Send, In: b, Peer: to}, options)
+}
 
 // Recv receives b from a rank.
-func (g *Group) Recv(b Buffer, from int) error {
-	return g.call(Call{Op: Recv, Out: b, Peer: from}, nil)
+func (g *Group) Recv(b Buffer, from int, options ...Option) error {
+	return g.call(Call{Op: Recv, Out: b, Peer: from}, options)
 }
 
 // Isend starts a Send. The buffer must stay as it is until Wait has returned.
-func (g *Group) Isend(b Buffer, to int) (*Handle, error) {
-	return g.start(Call{Op: Send, In: b, Peer: to}, nil)
+func (g *Group) Isend(b Buffer, to int, options ...Option) (*Handle, error) {
+	return g.start(Call{Op: Send, In: b, Peer: to}, options)
 }
 
 // Irecv starts a Recv.
-func (g *Group) Irecv(b Buffer, from int) (*Handle, error) {
-	return g.start(Call{Op: Recv, Out: b, Peer: from}, nil)
+func (g *Group) Irecv(b Buffer, from int, options ...Option) (*Handle, error) {
+	return g.start(Call{Op: Recv, Out: b, Peer: from}, options)
 }
 
 // AllReduceAsync starts an AllReduce; collectives keep the order of their calls,

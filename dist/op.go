@@ -1,6 +1,7 @@
 package dist
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"sync"
@@ -15,20 +16,25 @@ type Op struct {
 	handle Handle
 
 	group   *Group
-	in, out *allocation // nil: memory that no group gave
+	in, out *allocation     // nil: memory that no group gave
+	ctx     context.Context // of this call alone; nil: none
 }
 
 // Handle is a started Op.
 type Handle struct {
 	op      *Op
-	done    chan struct{} // holds a token once the run has ended
+	ended   chan struct{} // holds a token once the run has ended
 	started atomic.Bool
 	err     error
+
+	mu   sync.Mutex
+	busy bool
+	done chan struct{} // closed once the run has ended; nil: nobody asked for it
 }
 
 func newOp(p Plan, run func() error, s *stream) *Op {
 	o := &Op{run: run, stream: s, plan: p}
-	o.handle = Handle{op: o, done: make(chan struct{}, 1)}
+	o.handle.op, o.handle.ended = o, make(chan struct{}, 1)
 	return o
 }
 
@@ -44,12 +50,21 @@ func (o *Op) Run() error {
 	return o.perform()
 }
 
-// perform runs the call, unless its memory is no longer there.
+// perform runs the call, unless its memory is no longer there or its context has ended.
 func (o *Op) perform() error {
 	if o.in.gone() || o.out.gone() {
 		return o.group.refuse(fmt.Errorf("%v: %w", o.plan, errFreed))
 	}
-	return o.run()
+	if o.ctx != nil {
+		if o.ctx.Err() != nil {
+			return o.group.refuse(ended(o.ctx))
+		}
+		defer o.group.Watch(o.ctx)()
+	}
+	if err := o.run(); err != nil {
+		return o.group.explain(err)
+	}
+	return nil
 }
 
 var errStarted = errors.New("dist: the operation was started again before Wait")
@@ -62,21 +77,61 @@ func (o *Op) Start() *Handle {
 		return &Handle{err: errStarted} // does not disturb the one on its way
 	}
 	h.err = nil
+	h.begin()
 	if !o.stream.submit(o) {
 		h.err = ErrClosed
+		h.end()
 		h.started.Store(false)
 	}
 	return h
 }
 
 // Wait returns when the call is complete.
-func (h *Handle) Wait() error {
+func (h *Handle) Wait() error { return h.WaitContext(context.Background()) }
+
+// WaitContext is Wait that gives up when the context ends. The call itself goes on,
+// and can be waited for again: what ends a call is [Group.Watch] or [WithContext].
+func (h *Handle) WaitContext(ctx context.Context) error {
 	if h.op == nil || !h.started.Load() {
 		return h.err
 	}
-	<-h.done
+	select {
+	case <-h.ended:
+	case <-ctx.Done():
+		return fmt.Errorf("waiting for %v: %w", h.op.plan, context.Cause(ctx))
+	}
 	h.started.Store(false)
 	return h.err
+}
+
+// Done is closed once the call is complete, so that a select can wait for it among
+// others. Wait then returns at once, and is still needed before the next Start, for
+// which there is another channel.
+func (h *Handle) Done() <-chan struct{} {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.done == nil {
+		h.done = make(chan struct{})
+		if !h.busy {
+			close(h.done)
+		}
+	}
+	return h.done
+}
+
+func (h *Handle) begin() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.busy, h.done = true, nil
+}
+
+func (h *Handle) end() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.busy = false
+	if h.done != nil {
+		close(h.done)
+	}
 }
 
 // stream runs started operations one after the other, in a goroutine that exists
@@ -123,7 +178,8 @@ func (s *stream) work() {
 
 		o.handle.err = o.perform()
 		s.pending.Add(-1)
-		o.handle.done <- struct{}{}
+		o.handle.end()
+		o.handle.ended <- struct{}{}
 	}
 }
 

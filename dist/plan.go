@@ -205,6 +205,9 @@ func (p *Plan) checkOptions(caps Capabilities, backend string) error {
 	if p.Codec != nil && (!caps.Codec || p.Op != AllReduce) {
 		return errors.New("a codec is for all-reduce alone, on backends that can use one")
 	}
+	if c, ok := p.Codec.(interface{ Supports(DType) bool }); ok && !c.Supports(p.DType) {
+		return fmt.Errorf("codec %s has no encoding of %v", p.Codec.Name(), p.DType)
+	}
 	e := p.Epilogue
 	if e == nil {
 		return nil

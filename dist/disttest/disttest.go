@@ -88,7 +88,8 @@ func (s Suite) Cases() []Case {
 	for _, m := range mistakes() {
 		cases = append(cases, Case{"misuse/" + m.name, mistakeRanks, func() error { return s.mistake(m) }})
 	}
-	return append(cases, Case{"absent", mistakeRanks, s.absent}, Case{"left", mistakeRanks, s.left}, Case{"refused", 2, s.refused})
+	return append(cases, Case{"absent", mistakeRanks, s.absent}, Case{"left", mistakeRanks, s.left},
+		Case{"cancelled", mistakeRanks, s.cancelled}, Case{"refused", 2, s.refused})
 }
 
 const (

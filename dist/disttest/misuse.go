@@ -1,6 +1,7 @@
 package disttest
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -202,6 +203,69 @@ func (s Suite) refused() error {
 		}
 	}
 	return nil
+}
+
+// cancelled checks that a context that ends also ends a call that waits for a rank which
+// never comes: on its own rank with the context's error, on the others with one that
+// names that rank. What was waited for with a context can be waited for again.
+func (s Suite) cancelled() error {
+	groups, err := s.Open(mistakeRanks, patience)
+	if err != nil {
+		return err
+	}
+	if err := (needs{ops: ops(dist.Barrier)}).lacking(groups[0]); err != nil {
+		return closing(groups, err)
+	}
+	var got [mistakeRanks]error
+	errs := parallel(groups, func(g *dist.Group) error {
+		switch g.Rank() {
+		case 0:
+			var err error
+			got[0], err = cancel(g)
+			return err
+		case 2:
+			got[2] = g.Barrier()
+		}
+		return nil
+	})
+	errs = append(errs, s.meet())
+	for _, g := range groups {
+		g.Close()
+	}
+	for _, g := range groups {
+		r := g.Rank()
+		if r != 1 && (got[r] == nil || !strings.Contains(got[r].Error(), "rank 0 cannot make its call: its context has ended")) {
+			errs = append(errs, fmt.Errorf("rank %d got %v, want one that names rank 0 and its context", r, got[r]))
+		}
+		if r == 0 && !errors.Is(got[r], context.Canceled) {
+			errs = append(errs, fmt.Errorf("rank 0 got %v, want context.Canceled", got[r]))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// cancel ends the context of a group while a prepared call is on its way, and gives the
+// call's error.
+func cancel(g *dist.Group) (got, err error) {
+	op, err := g.Prepare(dist.Call{Op: dist.Barrier})
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	defer g.Watch(ctx)()
+	h := op.Start()
+	select {
+	case <-h.Done():
+		return nil, errors.New("a barrier that a rank did not call is done")
+	default:
+	}
+	cancel()
+	if err := h.WaitContext(ctx); !errors.Is(err, context.Canceled) {
+		return nil, fmt.Errorf("waiting with a context that has ended gives %v", err)
+	}
+	<-h.Done()
+	return h.Wait(), nil
 }
 
 // absent checks that a rank that does not come is named.

@@ -69,7 +69,7 @@ func fits(name string, size int) bool {
 	switch kind(name) {
 	case "refused":
 		return size == 2
-	case "absent", "left", "misuse":
+	case "absent", "left", "misuse", "cancelled":
 		return size == 3
 	}
 	return true
@@ -103,7 +103,7 @@ func (n narrowed) Capabilities() dist.Capabilities {
 // burns the cores while more ranks than these wait: four get there what a power of two
 // changes, and what is apart the agreements alone.
 func TestConformance(t *testing.T) {
-	const agreements = "barrier,subgroups,async,messages,misuse,absent,left,refused"
+	const agreements = "barrier,subgroups,async,messages,misuse,absent,left,cancelled,refused"
 	for _, l := range launchers {
 		agreeing, four, atLeast := "allreduce,"+agreements, "", 16
 		if !l.yields {
@@ -115,8 +115,8 @@ func TestConformance(t *testing.T) {
 			least       int // cases: what is not run shows nothing
 			always      bool
 		}{
-			{1, "", "", 16, false}, {2, "", "", 17, true}, {3, "", "", 35, l.yields}, {4, "", four, atLeast, false},
-			{2, "apart", agreeing, 5, false}, {3, "apart", agreeing, 23, l.yields},
+			{1, "", "", 16, false}, {2, "", "", 17, true}, {3, "", "", 36, l.yields}, {4, "", four, atLeast, false},
+			{2, "apart", agreeing, 5, false}, {3, "apart", agreeing, 24, l.yields},
 		} {
 			if testing.Short() && !c.always {
 				continue

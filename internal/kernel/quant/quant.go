@@ -68,6 +68,9 @@ func (c Codec) Size(_ dtype.DType, n int) int { return (n + Group - 1) / Group *
 // has no room for the range of f64, and integers are not rounded.
 func Supports(d dtype.DType) bool { return d == dtype.F32 || d == dtype.F16 || d == dtype.BF16 }
 
+// Supports is the same of all of them.
+func (c Codec) Supports(d dtype.DType) bool { return Supports(d) }
+
 // leastScale is the smallest normal float32: the reciprocal of any scale from
 // here on is finite.
 const leastScale = 0x1p-126

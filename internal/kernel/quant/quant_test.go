@@ -4,8 +4,6 @@ import (
 	"math"
 	"testing"
 
-	"github.com/kernbench/kernbench/dist"
-
 	"pgregory.net/rapid"
 
 	"github.com/kernbench/kernbench/internal/base/dtype"
@@ -173,8 +171,6 @@ func BenchmarkEncode(b *testing.B) {
 		}
 	}
 }
-
-var _ dist.Codec = Codec{}
 
 func TestNamed(t *testing.T) {
 	for _, c := range Codecs() {
