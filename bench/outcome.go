@@ -62,6 +62,7 @@ type Outcome struct {
 	Skew     *float64           `json:"skew,omitempty"`
 	Slowest  *int               `json:"straggler,omitempty"`
 	Details  map[string]string  `json:"details,omitempty"`
+	Sampling *Sampled           `json:"sampling,omitempty"`
 	Warnings []string           `json:"warnings,omitempty"`
 	Raw      []byte             `json:"raw,omitempty"` // measure.Matrix
 }

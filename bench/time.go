@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 
 	"github.com/kernbench/kernbench/internal/base/bandwidth"
 	"github.com/kernbench/kernbench/internal/bench/measure"
@@ -183,6 +184,7 @@ func (s *State) record(res *measure.Result) {
 	o.Warnings = append(o.Warnings, res.Warnings...)
 	a := measure.Analyze(res.Samples)
 	o.Warnings = append(o.Warnings, a.Warnings...)
+	o.Sampling = sampling(s.set.Measure.Stop, res, a)
 	us := a.Summary.P50
 	o.Metrics["time_us"] = us
 	s.describe("time_us", "us", "lower")
@@ -218,6 +220,21 @@ func (s *State) record(res *measure.Result) {
 			o.Raw = raw
 		}
 	}
+}
+
+// sampling is how the samples came about, for the row.
+func sampling(stop measure.Stop, res *measure.Result, a measure.Analysis) *journal.Sampling {
+	out := &journal.Sampling{
+		Stopped: string(res.Stopped), Target: stop.RelNoise, MinSamples: stop.MinSamples, MaxSamples: stop.MaxSamples,
+		MinTime: stop.MinTime.Seconds(), MaxTime: stop.MaxTime.Seconds(),
+	}
+	if !math.IsNaN(res.Noise) && !math.IsInf(res.Noise, 0) {
+		out.Noise = &res.Noise
+	}
+	if a.Drifts {
+		out.Drift = &a.Drift
+	}
+	return out
 }
 
 // largest is the greatest value of the map, 0 when there is none.

@@ -40,6 +40,7 @@ type (
 	Status     = journal.Status     // what became of it
 	RowKind    = journal.Kind       // where its numbers come from
 	Stat       = journal.Stat       // spread of a metric over its samples
+	Sampled    = journal.Sampling   // how the samples of a row came about
 	MetricInfo = journal.MetricInfo // name and unit of a metric, and which direction is better
 )
 

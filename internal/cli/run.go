@@ -230,7 +230,8 @@ func (a *app) runOne(ctx context.Context, j request.Planned, f request.Flags, jo
 	progress := terminal.NewProgress(a.stderr, a.streams[1], j.Bench.Name, j.Plan.Backend, a.isTerm, f.Quiet)
 	res, err := run.Run(ctx, j.Plan, run.Options{
 		Dir: j.Out, Argv: append([]string{a.name}, a.args...), Environ: a.environ, Timeout: f.Timeout, Grace: f.Grace, Retries: f.Retries,
-		FailFast: f.FailFast, Resume: f.Resume, RetryFailed: f.RetryFailed, Launcher: via, Joined: joined, Inputs: j.Inputs, Observe: progress.Observe,
+		Remeasure: f.Remeasure, FailFast: f.FailFast, Resume: f.Resume, RetryFailed: f.RetryFailed, Launcher: via, Joined: joined,
+		Inputs: j.Inputs, Observe: progress.Observe,
 	})
 	progress.Close()
 	if err != nil {

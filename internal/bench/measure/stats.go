@@ -30,8 +30,9 @@ type Analysis struct {
 	Straggler      int
 	StragglerShare float64
 	// Drift is by how much the median of the second half differs from that of
-	// the first, relative to the first.
-	Drift float64
+	// the first, relative to the first. Drifts: beyond doubt, and by enough to matter.
+	Drift  float64
+	Drifts bool
 	// Warnings are for the reader of the numbers.
 	Warnings []string
 }
@@ -51,7 +52,8 @@ func Analyze(m Matrix) Analysis {
 	}
 	a.Skew, a.Straggler, a.StragglerShare = imbalance(m)
 	var sure bool
-	if a.Drift, sure = drift(values); sure && math.Abs(a.Drift) > minDrift {
+	a.Drift, sure = drift(values)
+	if a.Drifts = sure && math.Abs(a.Drift) > minDrift; a.Drifts {
 		a.Warnings = append(a.Warnings, fmt.Sprintf("drift: the median of the second half of the samples differs by %+.1f %% from that of the first",
 			100*a.Drift))
 	}

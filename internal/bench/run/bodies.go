@@ -1,6 +1,7 @@
 package run
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -10,8 +11,8 @@ import (
 
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/bench/plan"
+	"github.com/kernbench/kernbench/internal/bench/remeasure"
 	"github.com/kernbench/kernbench/internal/bench/worker"
-	"github.com/kernbench/kernbench/internal/host/hostinfo"
 	"github.com/kernbench/kernbench/internal/process/connection"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
@@ -36,12 +37,12 @@ func (s *runSlot) bodies(ctx context.Context, b *backlog) error {
 		return s.startFailed(w, f, b)
 	}
 	s.failedStarts = 0
-	for i := 0; ; i++ {
+	for {
 		next := b.take(1)
 		if len(next) == 0 {
 			return nil
 		}
-		again, healthy, err := s.body(ctx, w, i, next[0])
+		again, healthy, err := s.body(ctx, w, next[0])
 		if err != nil {
 			return err
 		}
@@ -52,21 +53,73 @@ func (s *runSlot) bodies(ctx context.Context, b *backlog) error {
 	}
 }
 
-// body has the workers make one attempt, and records its row. Workers that are
-// not healthy afterwards have been stopped.
-func (s *runSlot) body(ctx context.Context, w *workerGroup, index int, a attempt) (again []attempt, healthy bool, err error) {
+// body has the workers make one attempt, and records its row. What is disturbed they
+// measure again. Workers that are not healthy afterwards have been stopped.
+func (s *runSlot) body(ctx context.Context, w *workerGroup, a attempt) (again []attempt, healthy bool, err error) {
 	if err := s.recordStart(a); err != nil {
 		return nil, false, err
 	}
-	before, _ := hostinfo.Snapshot(hostinfo.Root()) // without /proc it stays 0
-	res, f := w.runTask(ctx, index, a.task)
+	var raw [][]byte
+	var f *failure
+	rows, err := s.measure(s.timeout(w.group), func() ([]journal.Row, error) {
+		row, samples, failed, err := s.bodyOnce(ctx, w, a.task)
+		raw, f = append(raw, samples), failed
+		return []journal.Row{row}, err
+	}, func(kept int, rows []journal.Row) error { return s.keepRaw(&rows[0], raw[kept]) })
+	if rows == nil {
+		return nil, false, err
+	}
+	again, settleErr := s.settle(a, rows...)
+	if err = cmp.Or(settleErr, err); err == nil && f != nil && s.opts.Joined != nil && ctx.Err() != nil {
+		err = &brokenError{f.reason}
+	}
+	return again, f == nil, err
+}
+
+// measure has a point measured, and again while it is disturbed and there is time, and
+// gives the rows that count. Measurements that were made before an error stay; without
+// any there are no rows.
+func (s *runSlot) measure(limit time.Duration, once func() ([]journal.Row, error), keep func(kept int, rows []journal.Row) error) (rows []journal.Row, err error) {
+	start := time.Now()
+	var all [][]journal.Row
+	for {
+		began, look := time.Now(), s.watch.Start()
+		measured, err := once()
+		if err != nil {
+			if len(all) == 0 {
+				return nil, err
+			}
+			return s.kept(all, keep, err)
+		}
+		load := look.End()
+		for i := range measured {
+			measured[i].Load = load
+			measured[i].Judge()
+		}
+		took := time.Since(began)
+		s.again.Spend(len(all), took)
+		all = append(all, measured)
+		if !remeasure.Disturbed(measured) || !s.again.Allows(len(all), took, limit-time.Since(start)) {
+			return s.kept(all, keep, nil)
+		}
+	}
+}
+
+// kept is what counts of all measurements of a point.
+func (s *runSlot) kept(all [][]journal.Row, keep func(kept int, rows []journal.Row) error, err error) ([]journal.Row, error) {
+	at, rows := remeasure.Keep(all)
+	return rows, cmp.Or(keep(at, rows), err)
+}
+
+// bodyOnce has the workers run a task, and makes a row of what they say.
+func (s *runSlot) bodyOnce(ctx context.Context, w *workerGroup, t plan.Task) (row journal.Row, raw []byte, f *failure, err error) {
+	res, f := w.runTask(ctx, t)
 	if ctx.Err() != nil && (f == nil || s.opts.Joined == nil) {
 		w.stop(&failure{reason: "interrupted"})
-		return nil, false, ctx.Err()
+		return row, nil, nil, ctx.Err()
 	}
-	after, _ := hostinfo.Snapshot(hostinfo.Root())
-	row := s.row(a.task)
-	row.Launch, row.Load = w.logs, loadOf(before, after)
+	row = s.row(t)
+	row.Launch = w.logs
 	switch {
 	case f != nil:
 		row.Output = w.lastOutput(f.rank) // before the stacks of a hung worker follow it
@@ -80,15 +133,8 @@ func (s *runSlot) body(ctx context.Context, w *workerGroup, index int, a attempt
 	default:
 		res.fill(&row)
 		w.warnCrowded(&row)
-		if err := s.keepRaw(&row, res.raw); err != nil {
-			return nil, false, err
-		}
 	}
-	again, err = s.settle(a, row)
-	if err == nil && f != nil && s.opts.Joined != nil && ctx.Err() != nil {
-		err = &brokenError{f.reason}
-	}
-	return again, f == nil, err
+	return row, res.samples(), f, nil
 }
 
 // startFailed records a launch that broke before it was ready. The first time it
@@ -119,7 +165,9 @@ func (s *runSlot) startFailed(w *workerGroup, f *failure, b *backlog) error {
 }
 
 // runTask has all ranks run one task and waits for their results.
-func (w *workerGroup) runTask(ctx context.Context, index int, t plan.Task) (*results, *failure) {
+func (w *workerGroup) runTask(ctx context.Context, t plan.Task) (*results, *failure) {
+	w.tasks++
+	index := w.tasks
 	if f := w.sendTask(index, t); f != nil {
 		return nil, f
 	}
@@ -318,9 +366,4 @@ func (r *runner) keepRaw(row *journal.Row, raw []byte) error {
 	}
 	row.Raw = name
 	return nil
-}
-
-func loadOf(a, b hostinfo.Load) *journal.Load {
-	u := hostinfo.Between(a, b)
-	return &journal.Load{Before: a.Load1, After: b.Load1, Busy: u.Busy, Steal: u.Steal}
 }

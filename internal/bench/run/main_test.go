@@ -95,6 +95,8 @@ func benches() []*bench.Bench {
 	quick := measure.Default()
 	quick.Stop = measure.Stop{MinSamples: 1, MaxSamples: 3, MaxTime: time.Second}
 	quick.Warmup = measure.Warmup{MinCalls: 1, MaxCalls: 1, MaxTime: time.Second}
+	sampled := quick
+	sampled.Stop = measure.Stop{RelNoise: 0.01, MinSamples: 20, MaxSamples: 40, MaxTime: hangGuard}
 	return []*bench.Bench{
 		bench.New("still", still, bench.Ranks("2"), bench.Ints("i", "1,2,3"), bench.Env("SWEPT", "1", "2"), bench.Measure(quick)),
 		bench.New("slow", slow, bench.Ranks("2"), bench.Ints("i", "1,2,3"), bench.Env("SWEPT", "1", "2"), bench.Trials(2), bench.Measure(quick)),
@@ -107,6 +109,7 @@ func benches() []*bench.Bench {
 			bench.Backends("cpu", simulated), bench.Timeout(5*time.Second)), // which none but the one that hangs needs, however loaded the machine
 		bench.New("slow-simulated", slow, bench.Ranks("2"), bench.Ints("i", "1,2,3,4,5"), bench.Env("SWEPT", "1", "2"), bench.Trials(2),
 			bench.Measure(quick), bench.Backends(simulated)),
+		bench.New("unsteady", unsteady, bench.Strings("what", "calms", "never", "fails", "quiet"), bench.Measure(sampled)),
 		bench.New("overlap", overlap, bench.Ranks("2"), bench.Ints("i", "0,1,2,3,4,5"), bench.Backends(simulated)),
 		programs("listen", false),
 		programs("table", true),
@@ -134,6 +137,34 @@ func slow(ctx context.Context, s *bench.State) error {
 	}
 	return s.Time(ctx, func() error { time.Sleep(5 * time.Millisecond); return nil })
 }
+
+// unsteady is disturbed while it is first measured: its samples scatter. At the end of
+// the first measurement it opens the gate, if there is one, and waits in the second.
+func unsteady(ctx context.Context, s *bench.State) error {
+	what := s.Str("what")
+	measured[what]++
+	n := measured[what]
+	if gate, ok := os.LookupEnv("TEST_GATE"); ok && n == 2 {
+		os.WriteFile(gate, nil, 0o600)
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	if what == "fails" && n == 2 {
+		return errors.New("only sometimes right")
+	}
+	scatter := what != "quiet" && (what == "never" || n < 3)
+	return s.Time(ctx, func() error { return nil }, bench.SampledBy(func(batch int, samples []int64) error {
+		for i := range samples {
+			samples[i] = int64(batch) * int64(100+n) * 1e6
+			if scatter && i%2 == 1 {
+				samples[i] *= 3
+			}
+		}
+		return nil
+	}))
+}
+
+var measured = map[string]int{} // by this process, of each point
 
 // environ prints what it sees, NUL-terminated as the kernel shows it.
 func environ(ctx context.Context, s *bench.State) error {

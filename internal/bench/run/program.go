@@ -1,6 +1,7 @@
 package run
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,7 +13,6 @@ import (
 	"github.com/kernbench/kernbench/internal/base/stats"
 	"github.com/kernbench/kernbench/internal/bench/plan"
 	"github.com/kernbench/kernbench/internal/bench/sweep"
-	"github.com/kernbench/kernbench/internal/host/hostinfo"
 	"github.com/kernbench/kernbench/internal/process/culprit"
 	"github.com/kernbench/kernbench/internal/process/launch"
 	"github.com/kernbench/kernbench/internal/process/rankhost"
@@ -30,21 +30,20 @@ func (s *runSlot) program(ctx context.Context, b *backlog) error {
 	if err := s.recordStart(a); err != nil {
 		return err
 	}
-	before, _ := hostinfo.Snapshot(hostinfo.Root())
-	rows, err := s.oneProgram(ctx, b.group, a.task)
-	if err != nil {
+	limit := s.timeout(b.group)
+	if s.joined(b.group) {
+		limit = 0 // ranks that another launcher started may not be able to start it again
+	}
+	rows, err := s.measure(limit, func() ([]journal.Row, error) {
+		rows, err := s.oneProgram(ctx, b.group, a.task)
+		return rows, cmp.Or(err, ctx.Err())
+	}, func(int, []journal.Row) error { return nil })
+	if rows == nil {
 		return err
 	}
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	after, _ := hostinfo.Snapshot(hostinfo.Root())
-	for i := range rows {
-		rows[i].Load = loadOf(before, after)
-	}
-	again, err := s.settle(a, rows...)
+	again, settleErr := s.settle(a, rows...)
 	b.putBack(again)
-	return err
+	return cmp.Or(settleErr, err)
 }
 
 // oneProgram launches, waits and parses. A fault of the program is a row; the

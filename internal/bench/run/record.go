@@ -1,12 +1,10 @@
 package run
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 	"time"
 
-	"github.com/kernbench/kernbench/internal/host/hostinfo"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
@@ -81,28 +79,9 @@ func (r *runner) recordHeld() error {
 	return nil
 }
 
-// muchSteal is the share of a host's processor time, given to others by its
-// hypervisor, from which a row says so: ranks that spin for one another stand still
-// together when one of them does.
-const muchSteal = 0.05
-
 // record appends a row, completed, and tells the observer.
 func (r *runner) record(row journal.Row) (journal.Row, error) {
 	row = row.Clean()
-	if r.claim != nil && r.crowd == "" {
-		if pids := r.claim.Others(); len(pids) > 0 {
-			r.crowd = (&hostinfo.TakenError{PID: pids[len(pids)-1]}).Error()
-		}
-	}
-	if row.Status == journal.OK && row.Kind == journal.Measured {
-		if r.crowd != "" {
-			row.Warnings = append(row.Warnings, r.crowd)
-		}
-		if l := row.Load; l != nil && l.Steal >= muchSteal {
-			row.Warnings = append(row.Warnings, fmt.Sprintf("steal: the hypervisor took %.1f %% of this host's cores away",
-				100*l.Steal))
-		}
-	}
 	if err := r.journal.Append(row); err != nil {
 		return row, err
 	}

@@ -58,6 +58,14 @@ func (s *results) firstReason() string {
 	return "another rank left the task"
 }
 
+// samples are all of them, where the task was done.
+func (s *results) samples() []byte {
+	if s == nil {
+		return nil
+	}
+	return s.raw
+}
+
 // fill makes the row from the answers.
 func (s *results) fill(row *journal.Row) {
 	if s.healthy {
@@ -121,7 +129,7 @@ func fillOutcome(row *journal.Row, o *bench.Outcome) {
 	row.Clock, row.Cadence, row.Cache = o.Clock, o.Cadence, o.Cache
 	row.Samples, row.Batch = o.Samples, o.Batch
 	row.Stats, row.Limits, row.Skew, row.Slowest = o.Stats, o.Limits, o.Skew, o.Slowest
-	row.Details = o.Details
+	row.Details, row.Sampling = o.Details, o.Sampling
 	row.Warnings = append(row.Warnings, o.Warnings...)
 	for name, v := range o.Metrics {
 		row.Metrics[name] = v

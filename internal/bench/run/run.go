@@ -18,6 +18,7 @@ import (
 
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/bench/plan"
+	"github.com/kernbench/kernbench/internal/bench/remeasure"
 	"github.com/kernbench/kernbench/internal/host/hostinfo"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
@@ -31,13 +32,17 @@ type Options struct {
 	Grace    time.Duration // between SIGTERM and SIGKILL; 0 is launch.DefaultGrace
 	Retries  int           // attempts after a failed one
 	FailFast bool          // stop after the first failed row
-	Resume   bool          // continue the folder's latest run
+	// Remeasure is how often a point that something disturbed is measured again at most.
+	Remeasure int
+	Resume    bool // continue the folder's latest run
 	// RetryFailed: a resumed run tries again what failed before, also what failed twice.
 	RetryFailed bool
 	Launcher    *Launcher // starts the ranks; nil: this process does
 	Joined      *Joined   // the job whose ranks are there already; nil: none
 	Inputs      map[string]string
 	Observe     func(Event)
+
+	unwatched bool // tests: nothing but the samples can disturb a row
 }
 
 // Event tells the observer what happens; one field is set.
@@ -81,15 +86,14 @@ type runner struct {
 	opts  Options
 	id    string
 	host  hostinfo.Host
-	claim *hostinfo.Measuring
+	watch *remeasure.Watch
 	hold  *journal.Hold // of the run
 
 	mu      sync.Mutex // of what follows, which run slots share
 	journal *journal.Writer
-	crowd   string // warning: another kernbench measures too
-	launch  int    // number of the latest launch, over all resumptions
-	turns   int    // attempts so far, each with its position in the journal
-	turn    int    // whose rows are recorded next
+	launch  int // number of the latest launch, over all resumptions
+	turns   int // attempts so far, each with its position in the journal
+	turn    int // whose rows are recorded next
 	held    map[int][]settled
 	counts  map[journal.Status]int
 	rows    []journal.Row
@@ -131,7 +135,7 @@ func Run(ctx context.Context, p *plan.Plan, opts Options) (Result, error) {
 		return Result{}, err
 	}
 	start := time.Now()
-	defer r.release()
+	defer r.watch.Close()
 
 	err = errors.Join(r.execute(ctx, earlier), r.recordHeld())
 	outcome := "complete"
@@ -174,21 +178,13 @@ func Missing(rows []journal.Row) (n int) {
 // announce claims the host for measuring and tells the observer the size of
 // the work.
 func (r *runner) announce(e *earlier) {
-	claim, err := hostinfo.Claim(ClaimName)
-	r.claim = claim
-	var taken *hostinfo.TakenError
-	if errors.As(err, &taken) {
-		r.crowd = taken.Error()
+	if !r.opts.unwatched {
+		r.watch = remeasure.NewWatch(ClaimName, remeasure.Subject{
+			Local: r.opts.Launcher == nil && r.opts.Joined == nil, Simulated: r.plan.Shape.Simulated})
 	}
 	r.opts.Observe(Event{Started: &Started{Run: r.id, Dir: r.opts.Dir, Rows: r.plan.Rows(), Done: len(e.done), Launches: r.plan.Launches()}})
-	if r.crowd != "" {
-		r.opts.Observe(Event{Note: r.crowd + ": numbers of both will suffer"})
-	}
-}
-
-func (r *runner) release() {
-	if r.claim != nil {
-		r.claim.Close()
+	if crowd := r.watch.Crowd(); crowd != "" {
+		r.opts.Observe(Event{Note: crowd + ": numbers of both will suffer"})
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/kernbench/kernbench/internal/bench/plan"
+	"github.com/kernbench/kernbench/internal/bench/remeasure"
 	"github.com/kernbench/kernbench/internal/process/launch"
 )
 
@@ -21,6 +22,7 @@ type runSlot struct {
 	// did not even become ready.
 	failedStarts int
 	native       *plan.Group // whose ranks have joined the launcher's job
+	again        remeasure.Budget
 }
 
 // backlog is the attempts of a launch group that no slot has taken yet.
@@ -68,7 +70,7 @@ func (r *runner) runSlots(ctx context.Context, work []*backlog) error {
 	}
 	group, ctx := errgroup.WithContext(ctx)
 	for range count {
-		s := &runSlot{runner: r}
+		s := &runSlot{runner: r, again: remeasure.Budget{Most: r.opts.Remeasure}}
 		group.Go(func() error {
 			defer s.close()
 			for _, b := range work {

@@ -418,33 +418,3 @@ func TestLastWords(t *testing.T) {
 		t.Errorf("%+v", f)
 	}
 }
-
-// TestStealIsSaid: a measured row tells that the hypervisor took much time away,
-// and nothing that would differ from run to run is said of a simulated one.
-func TestStealIsSaid(t *testing.T) {
-	w, err := journal.Open(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer w.Close()
-	r := &runner{journal: w, opts: Options{Observe: func(Event) {}}}
-	for _, c := range []struct {
-		row  journal.Row
-		said bool
-	}{
-		{journal.Row{Status: journal.OK, Kind: journal.Measured, Load: &journal.Load{Steal: 0.15}}, true},
-		{journal.Row{Status: journal.OK, Kind: journal.Measured, Load: &journal.Load{Steal: 0.01, Busy: 1}}, false},
-		{journal.Row{Status: journal.OK, Kind: journal.Measured}, false},
-		{journal.Row{Status: journal.OK, Kind: journal.Simulated, Load: &journal.Load{Steal: 0.15}}, false},
-		{journal.Row{Status: journal.Failed, Kind: journal.Measured, Load: &journal.Load{Steal: 0.15}}, false},
-	} {
-		c.row.Run, c.row.Bench, c.row.Key = "r", "b", "k"
-		got, err := r.record(c.row)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if said := slices.Contains(got.Warnings, "steal: the hypervisor took 15.0 % of this host's cores away"); said != c.said || !said && len(got.Warnings) > 0 {
-			t.Errorf("%s, %s, %+v: warnings %q", c.row.Status, c.row.Kind, c.row.Load, got.Warnings)
-		}
-	}
-}

@@ -31,6 +31,7 @@ type workerGroup struct {
 	path   string
 	ranks  []rankState
 	procs  int // worker processes
+	tasks  int // sent so far
 	events <-chan launch.Event
 	tick   *time.Ticker
 	ending func() bool // the job that this launch is part of is being ended

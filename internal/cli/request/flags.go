@@ -36,6 +36,7 @@ type Flags struct {
 	Timeout        time.Duration
 	Grace          time.Duration
 	Retries        int
+	Remeasure      int
 	FailFast       bool
 	Resume         bool
 	RetryFailed    bool
@@ -46,6 +47,10 @@ type Flags struct {
 	Out            string
 	Quiet          bool
 }
+
+// Remeasure is the default of --remeasure. Tests that do not look at it set 0: hosts that
+// run tests are busy.
+var Remeasure = 3
 
 // Declare adds the flags, in the order of the help.
 func (f *Flags) Declare(fl *pflag.FlagSet, program string) {
@@ -72,6 +77,7 @@ func (f *Flags) Declare(fl *pflag.FlagSet, program string) {
 	fl.DurationVar(&f.Timeout, "timeout", 0, "time limit per point and trial (default: the bench's own, else 2m)")
 	fl.DurationVar(&f.Grace, "grace", launch.DefaultGrace, "time between SIGTERM and SIGKILL for a program that is ended early")
 	fl.IntVar(&f.Retries, "retries", 0, "more attempts after a failure")
+	fl.IntVar(&f.Remeasure, "remeasure", Remeasure, "measure a point again, up to N times, if stolen time, other programs, another kernbench, drift or noise disturbed it; the least disturbed one counts")
 	fl.BoolVar(&f.FailFast, "fail-fast", false, "stop after the first failed row")
 	fl.BoolVar(&f.Resume, "resume", false, "continue the folder's latest run: run what is missing, retry failed points once")
 	fl.BoolVar(&f.RetryFailed, "retry-failed", false, "with --resume: retry every failed point, also those that have failed again since")
@@ -88,7 +94,7 @@ func (f *Flags) check() error {
 	for _, n := range []struct {
 		flag  string
 		value int
-	}{{"trials", f.Trials}, {"retries", f.Retries}, {"threads-per-rank", f.Threads}} {
+	}{{"trials", f.Trials}, {"retries", f.Retries}, {"remeasure", f.Remeasure}, {"threads-per-rank", f.Threads}} {
 		if err := AtLeast(n.flag, n.value, 0); err != nil {
 			return err
 		}

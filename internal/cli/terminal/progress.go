@@ -114,10 +114,17 @@ func result(row *journal.Row) string {
 	case row.Status != journal.OK:
 		return fmt.Sprintf("%s: %s", row.Status, firstLine(row.Reason))
 	}
+	text := string(row.Status)
 	if us, ok := row.Metrics["time_us"]; ok {
-		return unit.FormatMicros(us)
+		text = unit.FormatMicros(us)
 	}
-	return string(row.Status)
+	if n := len(row.Measurements); n > 1 {
+		text += fmt.Sprintf(", the least disturbed of %d measurements", n)
+	}
+	if why := row.Disturbed(); why != "" {
+		text += fmt.Sprintf(" (disturbed: %s)", why)
+	}
+	return text
 }
 
 func ranksOf(row *journal.Row) int {

@@ -80,10 +80,17 @@ type chart struct {
 	xAxis   ruler
 	yAxis   ruler
 	data    [][]Point // per series, only what the axes can show
+	failed  [][]gap   // per series
 	bars    []bar
 	dropped int  // points no axis could show
 	outside int  // points beyond the ends, or inside the break
 	shared  bool // the figure has one legend for all its panels
+}
+
+// gap is where a series has a point without a value.
+type gap struct {
+	x     float64
+	after int // how many points of the series come before it
 }
 
 // bar is one rectangle of a bar series, in the units of the axes.
@@ -99,10 +106,15 @@ type bar struct {
 const barShare = 0.78
 
 func newChart(p Panel) *chart {
-	c := &chart{panel: p, looks: p.looks(), data: make([][]Point, len(p.Series))}
+	c := &chart{panel: p, looks: p.looks(), data: make([][]Point, len(p.Series)), failed: make([][]gap, len(p.Series))}
 	var xs, ys []float64
 	for i, s := range p.Series {
 		for _, pt := range s.Points {
+			if pt.Failed && p.X.showable(pt.X) {
+				c.failed[i] = append(c.failed[i], gap{pt.X, len(c.data[i])})
+				xs = append(xs, pt.X)
+				continue
+			}
 			// A stack grows upward; a negative part has no place in it.
 			if !p.X.showable(pt.X) || !p.Y.showable(pt.Y) || (c.looks[i].stacked && pt.Y < 0) {
 				c.dropped++
@@ -285,6 +297,7 @@ func (c *chart) paint(p draw.Pen, frame draw.Rectangle, x axisLabels, g *geometr
 	c.drawBars(p, g)
 	c.drawLimits(p, g)
 	c.drawSeries(p, g)
+	c.drawFailed(p, g)
 	if c.yAxis.broken {
 		c.drawBreak(p, frame)
 	}

@@ -10,7 +10,7 @@ import (
 func gallery() []Figure {
 	return []Figure{
 		latencyFigure(), groupedFigure(), stackedFigure(), heatFigure(), scalingFigure(),
-		brokenFigure(), topologyFigure(), crowdedFigure(), oddFigure(), longNamesFigure(),
+		brokenFigure(), topologyFigure(), crowdedFigure(), oddFigure(), doubtFigure(), longNamesFigure(),
 	}
 }
 
@@ -249,6 +249,19 @@ func oddFigure() Figure {
 		}},
 		{Title: "Residual, down to rounding", X: Axis{Label: "Iteration"}, Y: Axis{Label: "Relative residual", Scale: Log10}, Series: []Series{
 			{Name: "CG", NoMarker: true, Points: []Point{{X: 0, Y: 1}, {X: 40, Y: 2e-3}, {X: 90, Y: 4e-7}, {X: 150, Y: 3e-13}}},
+		}},
+	}}
+}
+
+func doubtFigure() Figure {
+	nan := math.NaN()
+	return Figure{Name: "doubt", Title: "Disturbed and failed points", Columns: 2, Panels: []Panel{
+		{X: Axis{Label: "Size", Scale: Log2, Unit: Bytes}, Y: Axis{Label: "Time", Scale: Log10, Unit: Micros}, Series: []Series{
+			{Name: "ring", Points: []Point{{X: 64, Y: 4}, {X: 256, Y: 5}, {X: 1024, Y: nan, Failed: true}, {X: 4096, Y: 40}, {X: 16384, Y: 90, Low: 60, High: 200, Hollow: true}}},
+			{Name: "tree", Points: []Point{{X: 64, Y: 2}, {X: 256, Y: 9, Hollow: true}, {X: 1024, Y: nan, Failed: true}, {X: 4096, Y: 30}, {X: 16384, Y: nan, Failed: true}}},
+		}, Note: "hollow: disturbed while measured; ×: the point failed"},
+		{X: Axis{Label: "Algorithm", Scale: Category, Categories: []string{"ring", "tree", "auto"}}, Y: Axis{Label: "Bus bandwidth", Unit: GBps}, Legend: LegendNone, Series: []Series{
+			{Name: "f32", Kind: Bars, Points: []Point{{X: 0, Y: 10}, {X: 1, Y: 8, Hollow: true}, {X: 2, Y: nan, Failed: true}}},
 		}},
 	}}
 }

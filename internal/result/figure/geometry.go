@@ -41,7 +41,7 @@ func (c *chart) geometry(frame draw.Rectangle) *geometry {
 			g.addErrorBar(c, at, pt)
 		}
 		if l.line {
-			for _, piece := range frame.ClipPath(g.paths[i]) {
+			for _, piece := range c.pieces(i, g) {
 				g.ink.addPath(piece)
 			}
 		}
@@ -110,7 +110,12 @@ func (c *chart) drawBars(p draw.Pen, g *geometry) {
 		if r.H() <= 0 {
 			continue
 		}
-		p.Box(r, draw.Palette[c.looks[b.series].color], draw.Stroke{Color: draw.White, Width: 0.6})
+		color := draw.Palette[c.looks[b.series].color]
+		if b.point.Hollow {
+			p.Box(r.Inset(0.8), draw.White, draw.Stroke{Color: color, Width: 1.6})
+			continue
+		}
+		p.Box(r, color, draw.Stroke{Color: draw.White, Width: 0.6})
 	}
 	for i, b := range c.bars {
 		c.drawErrorBar(p, g.frame, g.bars[i].Center().X, b.point, draw.Stroke{Color: draw.Black, Width: 0.9})
@@ -132,7 +137,7 @@ func (c *chart) drawSeries(p draw.Pen, g *geometry) {
 		if !l.line {
 			continue
 		}
-		for _, piece := range g.frame.ClipPath(g.paths[i]) {
+		for _, piece := range c.pieces(i, g) {
 			p.Line(l.stroke(), piece...)
 		}
 	}
@@ -145,8 +150,37 @@ func (c *chart) drawSeries(p draw.Pen, g *geometry) {
 			c.drawErrorBar(p, g.frame, at.X, c.data[i][k], thin)
 			// A bare line through a single point would leave nothing to see.
 			if (!l.bare || len(g.paths[i]) == 1) && g.frame.Has(at) {
-				l.drawMarker(p, at)
+				l.drawMarker(p, at, c.data[i][k].Hollow)
 			}
+		}
+	}
+}
+
+// pieces are the line of a series within the frame, in pieces where it has gaps.
+func (c *chart) pieces(series int, g *geometry) (out [][]draw.Point) {
+	path, from := g.paths[series], 0
+	for _, gap := range c.failed[series] {
+		out = append(out, g.frame.ClipPath(path[from:gap.after])...)
+		from = gap.after
+	}
+	return append(out, g.frame.ClipPath(path[from:])...)
+}
+
+// drawFailed draws a cross at the foot of the frame for every point without a value,
+// those of several series above each other.
+func (c *chart) drawFailed(p draw.Pen, g *geometry) {
+	const half, step = 3, 9
+	crosses := map[float64]float64{} // so far, by x
+	for i, l := range c.looks {
+		for _, gap := range c.failed[i] {
+			if !c.xAxis.covers(gap.x) {
+				continue
+			}
+			at := draw.Pt(c.xAxis.at(gap.x), g.frame.Y0+step*(crosses[gap.x]+0.8))
+			crosses[gap.x]++
+			s := draw.Stroke{Color: draw.Palette[l.color], Width: 1.6}
+			p.Line(s, draw.Pt(at.X-half, at.Y-half), draw.Pt(at.X+half, at.Y+half))
+			p.Line(s, draw.Pt(at.X-half, at.Y+half), draw.Pt(at.X+half, at.Y-half))
 		}
 	}
 }

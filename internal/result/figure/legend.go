@@ -178,7 +178,7 @@ func (l look) drawSwatch(p draw.Pen, x, y float64) {
 			p.Line(l.stroke(), draw.Pt(x, y), draw.Pt(x+swatch, y))
 		}
 		if !l.bare {
-			l.drawMarker(p, draw.Pt(x+swatch/2, y))
+			l.drawMarker(p, draw.Pt(x+swatch/2, y), false)
 		}
 	}
 }

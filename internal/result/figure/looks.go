@@ -146,12 +146,12 @@ func star() [][2]float64 {
 
 const markerRadius = 3.3
 
-// drawMarker draws a look's marker: hollow when dashed, with a thin white rim otherwise,
-// so that crowded markers stay apart.
-func (l look) drawMarker(p draw.Pen, at draw.Point) {
+// drawMarker draws a look's marker: hollow when dashed or in doubt, with a thin white rim
+// otherwise, so that crowded markers stay apart.
+func (l look) drawMarker(p draw.Pen, at draw.Point, doubt bool) {
 	c := draw.Palette[l.color]
 	fill, rim := c, draw.Stroke{Color: draw.White, Width: 0.6}
-	if l.dashed {
+	if l.dashed || doubt {
 		fill, rim = draw.White, draw.Stroke{Color: c, Width: 1.3}
 	}
 	shape := markers[l.marker]

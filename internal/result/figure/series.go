@@ -35,6 +35,10 @@ type Point struct {
 	X, Y float64
 	// Low and High are the ends of an error bar, drawn when Low < High.
 	Low, High float64
+	// Hollow: in doubt, drawn with a hollow marker.
+	Hollow bool
+	// Failed: there is no value. A line leaves a gap at X, and a cross stands at its foot.
+	Failed bool
 }
 
 // Line is a limit or an ideal: exactly one of X, Y and Points is given.
@@ -54,11 +58,14 @@ type pointJSON struct {
 	Y    *float64 `json:"y"`
 	Low  *float64 `json:"low,omitempty"`
 	High *float64 `json:"high,omitempty"`
+
+	Hollow bool `json:"hollow,omitempty"`
+	Failed bool `json:"failed,omitempty"`
 }
 
 // MarshalJSON writes the point; without an error bar low and high are left out.
 func (p Point) MarshalJSON() ([]byte, error) {
-	out := pointJSON{X: finiteOrNil(p.X), Y: finiteOrNil(p.Y)}
+	out := pointJSON{X: finiteOrNil(p.X), Y: finiteOrNil(p.Y), Hollow: p.Hollow, Failed: p.Failed}
 	if p.Low != 0 || p.High != 0 {
 		out.Low, out.High = finiteOrNil(p.Low), finiteOrNil(p.High)
 	}
@@ -72,7 +79,7 @@ func (p *Point) UnmarshalJSON(data []byte) error {
 	if err := json.Unmarshal(data, &in); err != nil {
 		return err
 	}
-	*p = Point{X: orNaN(in.X), Y: orNaN(in.Y)}
+	*p = Point{X: orNaN(in.X), Y: orNaN(in.Y), Hollow: in.Hollow, Failed: in.Failed}
 	if in.Low != nil || in.High != nil {
 		p.Low, p.High = orNaN(in.Low), orNaN(in.High)
 	}

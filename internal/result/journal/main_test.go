@@ -258,7 +258,7 @@ func genRow(run string, axes []AxisInfo) *rapid.Generator[Row] {
 			r.Part = axes[0].Part
 		}
 		if rapid.Bool().Draw(t, "has load") {
-			r.Load = &Load{genFinite.Draw(t, "before"), genFinite.Draw(t, "after"), 0.5, 0}
+			r.Load = &Load{Before: genFinite.Draw(t, "before"), After: genFinite.Draw(t, "after"), Busy: 0.5}
 		}
 		for _, name := range genNames.Draw(t, "stats") {
 			if r.Stats == nil {

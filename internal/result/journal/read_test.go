@@ -102,7 +102,7 @@ func checkGoldenFirstRow(t *testing.T, got Row) {
 		Metrics: map[string]float64{"time_us": 12.5, "busbw": 5.24}, Units: map[string]string{"time_us": "us", "busbw": "GB/s"},
 		Stats:  map[string]Stat{"time_us": {12, 12.5, 13, 14, 15, 12.6, &low, &high}},
 		Limits: map[string]float64{"memory": 20}, Skew: &skew, Slowest: &one, Warnings: []string{"frequency was not steady"},
-		Host: "node1", Load: &Load{0.5, 0.75, 0.25, 0}, Time: time.Date(2026, 11, 14, 9, 0, 2, 5e8, time.UTC),
+		Host: "node1", Load: &Load{Before: 0.5, After: 0.75, Busy: 0.25}, Time: time.Date(2026, 11, 14, 9, 0, 2, 5e8, time.UTC),
 		Launch: "launch-0001", Raw: "0000000000000001-0.bin", Key: "0000000000000001",
 	}
 	if diff := cmp.Diff(want, got, same...); diff != "" {

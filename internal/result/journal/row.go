@@ -71,10 +71,12 @@ func NewStat(m stats.Summary) Stat {
 // Load is how busy the machine was around a point: load averages, and the
 // share of all CPU time that was in use or stolen by the hypervisor meanwhile.
 type Load struct {
-	Before float64 `json:"before"`
-	After  float64 `json:"after"`
-	Busy   float64 `json:"busy"`
-	Steal  float64 `json:"steal"`
+	Before  float64  `json:"before"`
+	After   float64  `json:"after"`
+	Busy    float64  `json:"busy"`
+	Steal   float64  `json:"steal"`
+	Foreign *float64 `json:"foreign,omitempty"` // of Busy, what other programs used; nil: not known
+	Crowd   string   `json:"crowd,omitempty"`   // that another kernbench was measuring
 }
 
 // RankEnd is how one rank of a failed program ended.
@@ -134,6 +136,10 @@ type Row struct {
 	Skew    *float64           `json:"skew,omitempty"`      // median of (slowest - fastest)/slowest
 	Slowest *int               `json:"straggler,omitempty"` // the rank most often last
 	Details map[string]string  `json:"details,omitempty"`   // what the bench says about the row in words
+
+	Sampling     *Sampling     `json:"sampling,omitempty"`
+	Quality      Quality       `json:"quality,omitempty"`      // of a measured row; see Disturbed
+	Measurements []Measurement `json:"measurements,omitempty"` // all of them, if there was more than one
 
 	Warnings []string  `json:"warnings,omitempty"`
 	Host     string    `json:"host"`

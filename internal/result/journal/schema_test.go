@@ -42,6 +42,7 @@ func TestSchemaDocFields(t *testing.T) {
 	for title, rec := range map[string]any{
 		"run": Header{}, "begin": Begin{}, "row": Row{}, "note": Note{}, "end": End{},
 		"axis": AxisInfo{}, "metric": MetricInfo{}, "spread": Stat{}, "load": Load{}, "rank": RankEnd{},
+		"sampling": Sampling{}, "measurement": Measurement{},
 	} {
 		var want, got []string
 		if slices.Contains([]string{"run", "begin", "row", "note", "end"}, title) {

@@ -7,8 +7,20 @@ import (
 	"github.com/kernbench/kernbench/internal/base/stats"
 )
 
+// Counting are the trials of a point whose numbers count: those that are ok, and of these
+// the ones that nothing disturbed where there are any. Rows of journals from before the
+// mark count as they did.
+func Counting(trials []*Row) []*Row {
+	good := slices.DeleteFunc(slices.Clone(trials), func(r *Row) bool { return r.Status != OK })
+	calm := slices.DeleteFunc(slices.Clone(good), func(r *Row) bool { return r.Quality == QualityDisturbed })
+	if len(calm) > 0 {
+		return calm
+	}
+	return good
+}
+
 // MergeTrials makes one row of the trials of each point: the median of every
-// metric over the trials that are ok, with the range of the trials as its
+// metric over the trials that count, with the range of the trials as its
 // spread. Points of one trial, and points with none that is ok, keep their first
 // row. Figures and sections that show points rather than trials start from it.
 func MergeTrials(rows []Row) []Row {
@@ -28,7 +40,14 @@ func MergeTrials(rows []Row) []Row {
 }
 
 func mergeTrials(trials []Row) Row {
-	good := slices.DeleteFunc(slices.Clone(trials), func(r Row) bool { return r.Status != OK })
+	refs := make([]*Row, len(trials))
+	for i := range trials {
+		refs[i] = &trials[i]
+	}
+	var good []Row
+	for _, r := range Counting(refs) {
+		good = append(good, *r)
+	}
 	if len(good) == 0 {
 		return trials[0]
 	}

@@ -24,6 +24,15 @@ func TestMergeTrials(t *testing.T) {
 	if m := MergeTrials(two)[0].Metrics; m["time_us"] != 2 || m["algbw"] != 0.5 {
 		t.Errorf("the merged time and bandwidth contradict each other: %v", m)
 	}
+	// What was disturbed counts only where nothing else does.
+	calm, noisy := row("e", 0, OK, 5), row("e", 1, OK, 50)
+	calm.Quality, noisy.Quality = QualitySettled, QualityDisturbed
+	if m := MergeTrials([]Row{noisy, calm, noisy})[0]; m.Metrics["time_us"] != 5 || m.Quality != QualitySettled {
+		t.Errorf("one calm trial of three merges to %v, %s", m.Metrics, m.Quality)
+	}
+	if m := MergeTrials([]Row{noisy, noisy})[0]; m.Metrics["time_us"] != 50 || m.Quality != QualityDisturbed {
+		t.Errorf("disturbed trials alone merge to %v, %s", m.Metrics, m.Quality)
+	}
 	if rows[0].Metrics["time_us"] != 3 {
 		t.Error("the rows themselves were changed")
 	}

@@ -71,6 +71,7 @@ type Sample struct {
 	UtilisationOf string
 
 	Kind     string // measured, simulated or modelled
+	Doubt    string // what disturbed it while it was measured; "" is nothing
 	Host     string // where it was measured
 	Executed string // the algorithm that ran, where the row tells: what auto took
 	Rows     []int  // where the sample comes from: indices into the rows
@@ -108,14 +109,11 @@ func (s Sample) interval() (low, high float64, known bool) {
 }
 
 // Settled tells whether the time can stand for its point: it is computed, or measured
-// with an interval of at most settledNoise to either side.
+// undisturbed and known well enough.
 func (s Sample) Settled() bool {
 	low, high, known := s.interval()
-	return known && high-low <= 2*settledNoise*s.TimeUS
+	return known && s.Doubt == "" && journal.Narrow(low, high, s.TimeUS)
 }
-
-// settledNoise is the widest half of an interval, relative, of a time that has settled.
-const settledNoise = 0.10
 
 // Slower tells whether this time is longer than another beyond doubt and by enough
 // to matter: by more than evenLead, with intervals that do not meet.
@@ -229,7 +227,7 @@ func envText(r *journal.Row) string {
 
 func sampleOf(r journal.Row) Sample {
 	s := Sample{TimeUS: r.Metrics[timeMetric], Samples: r.Samples, Kind: string(r.Kind), Limits: maps.Clone(r.Limits),
-		Host: r.Host, Executed: r.Details[algorithmAxis]}
+		Host: r.Host, Executed: r.Details[algorithmAxis], Doubt: r.Disturbed()}
 	s.Backend, s.Buffers = r.Backend, r.Details[buffersAxis]
 	if r.NumRanks != nil {
 		s.Ranks = *r.NumRanks

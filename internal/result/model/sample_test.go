@@ -84,3 +84,16 @@ func TestCeilings(t *testing.T) {
 		t.Errorf("450 MB in 2 ms are %v of 450 GB/s", u)
 	}
 }
+
+// TestSettled: what was disturbed stands for no point, however narrow its interval.
+func TestSettled(t *testing.T) {
+	low, high := 9.9, 10.1
+	row := journal.Row{Status: journal.OK, Kind: journal.Measured, Samples: 50, Metrics: map[string]float64{timeMetric: 10},
+		Stats: map[string]journal.Stat{timeMetric: {P50: 10, CILow: &low, CIHigh: &high}}, Quality: journal.QualitySettled}
+	calm := TimeOf([]*journal.Row{&row})
+	disturbed := row
+	disturbed.Quality = journal.QualityDisturbed
+	if doubted := TimeOf([]*journal.Row{&disturbed}); !calm.Settled() || doubted.Settled() {
+		t.Errorf("settled %v, and disturbed %v", calm.Settled(), doubted.Settled())
+	}
+}

@@ -30,6 +30,7 @@ const (
 	Kind
 	Trial
 	Status
+	Quality
 	Samples
 	Metric
 	Spread
@@ -149,7 +150,7 @@ func (n *columnNames) columns() []Column {
 	b := columnBuilder{taken: map[string]bool{}}
 	for _, c := range []Column{{Role: Bench, Name: "bench"}, {Role: Part, Name: "part"},
 		{Role: NumRanks, Name: rowkey.NumRanks}, {Role: Backend, Name: rowkey.Backend}, {Role: Kind, Name: "kind"},
-		{Role: Trial, Name: "trial"}, {Role: Status, Name: "status"}, {Role: Samples, Name: "samples"},
+		{Role: Trial, Name: "trial"}, {Role: Status, Name: "status"}, {Role: Quality, Name: "quality"}, {Role: Samples, Name: "samples"},
 		{Role: Rank, Name: "rank"}, {Role: Phase, Name: "phase"}, {Role: Reason, Name: "reason"},
 		{Role: Warnings, Name: "warnings"}} {
 		b.add(c)
@@ -292,6 +293,8 @@ func (c Column) Value(r *journal.Row) string {
 		return strconv.Itoa(r.Trial)
 	case Status:
 		return string(r.Status)
+	case Quality:
+		return string(r.Quality)
 	case Samples:
 		return strconv.Itoa(r.Samples)
 	case Metric:

@@ -276,6 +276,24 @@ func TestTrialsAreAggregated(t *testing.T) {
 	}
 }
 
+// TestDisturbedTrials: what was disturbed is marked, and counts only where nothing else does.
+func TestDisturbedTrials(t *testing.T) {
+	mark := func(r journal.Row, q journal.Quality) journal.Row { r.Quality = q; return r }
+	calm := []journal.Row{mark(row(1024, unset(), 0, 10), journal.QualitySettled), mark(row(2048, unset(), 0, 10), journal.QualitySettled)}
+	if out := write(t, "table", Input{header(), calm}, Options{}); strings.Contains(out, "quality") || strings.Contains(out, "settled") {
+		t.Errorf("nothing was disturbed, and the table speaks of it:\n%s", out)
+	}
+	rows := append(calm, mark(row(1024, unset(), 1, 900), journal.QualityDisturbed),
+		mark(row(4096, unset(), 0, 700), journal.QualityDisturbed), mark(row(4096, unset(), 1, 700), journal.QualityDisturbed))
+	out := write(t, "table", Input{header(), rows}, Options{})
+	if !strings.Contains(out, "disturbed 1/2") || strings.Count(out, "disturbed") != 2 || strings.Contains(out, "455") || !strings.Contains(out, "700") {
+		t.Errorf("of two trials one is disturbed, and of two others both:\n%s", out)
+	}
+	if out := write(t, "csv", Input{header(), rows}, Options{Columns: []string{"quality", "time_us"}}); !strings.HasPrefix(out, "quality,time_us\nsettled,10\nsettled,10\ndisturbed,900\n") {
+		t.Errorf("csv:\n%s", out)
+	}
+}
+
 func manyRows(n int) Input {
 	in := Input{Header: header()}
 	for i := range n {

@@ -69,11 +69,31 @@ func (l line) status() string {
 	return fmt.Sprintf("%s %d/%d", w.Status, n, len(l.rows))
 }
 
-// values are the metric's values over the trials that are ok, sorted.
+// quality says how many of the trials that are ok were disturbed, "" if none was.
+func (l line) quality() string {
+	disturbed, good := 0, 0
+	for _, r := range l.rows {
+		if r.Status == journal.OK {
+			good++
+			if r.Disturbed() != "" {
+				disturbed++
+			}
+		}
+	}
+	switch disturbed {
+	case 0:
+		return ""
+	case good:
+		return string(journal.QualityDisturbed)
+	}
+	return fmt.Sprintf("%s %d/%d", journal.QualityDisturbed, disturbed, good)
+}
+
+// values are the metric's values over the trials that count, sorted.
 func (l line) values(metric string) []float64 {
 	vals := make([]float64, 0, len(l.rows))
-	for _, r := range l.rows {
-		if v, ok := r.Metrics[metric]; ok && r.Status == journal.OK {
+	for _, r := range journal.Counting(l.rows) {
+		if v, ok := r.Metrics[metric]; ok {
 			vals = append(vals, v)
 		}
 	}
@@ -81,11 +101,11 @@ func (l line) values(metric string) []float64 {
 	return vals
 }
 
-// median is the metric over the trials that are ok.
+// median is the metric over the trials that count.
 func (l line) median(metric string) (float64, bool) {
 	var good []journal.Row
-	for _, r := range l.rows {
-		if _, has := r.Metrics[metric]; has && r.Status == journal.OK {
+	for _, r := range journal.Counting(l.rows) {
+		if _, has := r.Metrics[metric]; has {
 			good = append(good, *r)
 		}
 	}
@@ -171,6 +191,8 @@ func (c Column) text(l line) string {
 		}
 	case Status:
 		return l.status()
+	case Quality:
+		return l.quality()
 	case Samples:
 		n := 0
 		for _, r := range l.rows {

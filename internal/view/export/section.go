@@ -111,7 +111,7 @@ func (c Column) shown(column []string, constant bool) bool {
 	switch c.Role {
 	case Bench, Part, Unit, Rank, Phase, Warnings:
 		return false // in the title, the heading or the reason
-	case Metric, Spread, Reason:
+	case Metric, Spread, Reason, Quality:
 		return slices.ContainsFunc(column, func(s string) bool { return s != "" })
 	case Status:
 		return slices.ContainsFunc(column, func(s string) bool { return s != string(journal.OK) })

@@ -20,6 +20,7 @@ type drawing struct {
 	axis xAxis
 
 	trials, interval bool // what the error bars drawn so far mean
+	hollow, failed   bool // there are such points
 }
 
 // xAxis is the horizontal axis that all panels share: numbers, or categories
@@ -98,11 +99,9 @@ func powersOfTwo(values []float64) bool {
 
 func (d *drawing) panel(in panelDots) figure.Panel {
 	p := figure.Panel{Title: in.title, X: d.axis.Axis}
-	all := seriesOf(in.dots, d.by)
+	all := slices.DeleteFunc(seriesOf(in.dots, d.by), func(s panelDots) bool { return !anyGood(s.dots) })
 	for _, s := range all {
-		if len(s.dots) > 0 {
-			p.Series = append(p.Series, d.series(s))
-		}
+		p.Series = append(p.Series, d.series(s))
 	}
 	p.Lines, p.Series = d.limits(all, p.Series)
 	p.Y = d.yAxis(p)
@@ -126,9 +125,11 @@ func (d *drawing) series(in panelDots) figure.Series {
 		s.Name = d.y.name
 	}
 	for _, here := range split(in.dots, d.x) {
-		pt := merge(d.axis.at(here.dots[0].x), here.dots)
-		d.trials = d.trials || len(here.dots) > 1
-		d.interval = d.interval || len(here.dots) == 1 && pt.Low < pt.High
+		dots := counting(here.dots)
+		pt := merge(d.axis.at(here.dots[0].x), dots)
+		d.trials = d.trials || len(dots) > 1
+		d.interval = d.interval || len(dots) == 1 && pt.Low < pt.High
+		d.hollow, d.failed = d.hollow || pt.Hollow, d.failed || pt.Failed
 		s.Points = append(s.Points, pt)
 	}
 	return s
@@ -174,6 +175,9 @@ func heights(p figure.Panel) (values []float64) {
 	}
 	for _, s := range p.Series {
 		for _, pt := range s.Points {
+			if pt.Failed {
+				continue
+			}
 			add(pt.Y)
 			if pt.Low < pt.High {
 				add(pt.Low, pt.High)
@@ -333,6 +337,12 @@ func (d *drawing) note(left omissions, added []coord) string {
 	}
 	if d.interval {
 		notes = append(notes, "bars: 95 % interval of the median")
+	}
+	if d.hollow {
+		notes = append(notes, "hollow: disturbed while measured")
+	}
+	if d.failed {
+		notes = append(notes, "×: the point failed")
 	}
 	if len(added) > 0 {
 		names := make([]string, len(added))

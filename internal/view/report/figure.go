@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -88,6 +89,7 @@ type dot struct {
 	row          *journal.Row
 	x            value
 	y, low, high float64
+	failed       bool // a point without a value: its place is left free
 }
 
 // omissions counts the rows that a plot could not show.
@@ -103,6 +105,10 @@ func collect(rows []journal.Row, x coord, y quantity) (dots []dot, left omission
 		var ok bool
 		d.y, d.low, d.high, ok = y.of(d.row)
 		switch {
+		case d.row.Status.Bad() && d.x.has:
+			d.failed = true
+			dots = append(dots, d)
+			left.byStatus[d.row.Status]++
 		case d.row.Status != journal.OK:
 			left.byStatus[d.row.Status]++
 		case !d.x.has:
@@ -113,7 +119,15 @@ func collect(rows []journal.Row, x coord, y quantity) (dots []dot, left omission
 			dots = append(dots, d)
 		}
 	}
+	if !anyGood(dots) {
+		return nil, left
+	}
 	return dots, left
+}
+
+// anyGood reports whether there is a value among the dots: failures alone make no curve.
+func anyGood(dots []dot) bool {
+	return slices.ContainsFunc(dots, func(d dot) bool { return !d.failed })
 }
 
 // separate returns by and the further coordinates that are needed so that no
@@ -157,7 +171,7 @@ func layOut(dots []dot, by []coord) (panels []panelDots, within []coord, err err
 	// From the end: what was named first is what the reader wants to compare.
 	for i, c := range slices.Backward(by) {
 		within = slices.Delete(slices.Clone(by), i, i+1)
-		panels = split(dots, c)
+		panels = slices.DeleteFunc(split(dots, c), func(p panelDots) bool { return !anyGood(p.dots) })
 		most := 0
 		for _, p := range panels {
 			most = max(most, countSeries(p.dots, within))
@@ -182,7 +196,9 @@ type panelDots struct {
 func countSeries(dots []dot, by []coord) int {
 	seen := map[string]bool{}
 	for _, d := range dots {
-		seen[key(d.row, by)] = true
+		if !d.failed {
+			seen[key(d.row, by)] = true
+		}
 	}
 	return len(seen)
 }
@@ -223,16 +239,30 @@ func seriesOf(dots []dot, by []coord) []panelDots {
 	return out
 }
 
-// merge makes one point of the rows at one x: a single row with its interval,
-// or the median of several trials with their range.
+// counting are the dots at one x whose values count.
+func counting(dots []dot) []dot {
+	rows := make([]*journal.Row, len(dots))
+	for i, d := range dots {
+		rows[i] = d.row
+	}
+	rows = journal.Counting(rows)
+	return slices.DeleteFunc(slices.Clone(dots), func(d dot) bool { return !slices.Contains(rows, d.row) })
+}
+
+// merge makes one point of the rows at one x that count: a single row with its interval,
+// or the median of several trials with their range. Without any, all have failed.
 func merge(at float64, dots []dot) figure.Point {
+	if len(dots) == 0 {
+		return figure.Point{X: at, Y: math.NaN(), Failed: true}
+	}
+	hollow := !slices.ContainsFunc(dots, func(d dot) bool { return d.row.Disturbed() == "" })
 	if len(dots) == 1 {
-		return figure.Point{X: at, Y: dots[0].y, Low: dots[0].low, High: dots[0].high}
+		return figure.Point{X: at, Y: dots[0].y, Low: dots[0].low, High: dots[0].high, Hollow: hollow}
 	}
 	values := make([]float64, len(dots))
 	for i, d := range dots {
 		values[i] = d.y
 	}
 	s, _ := stats.Summarize(values) // its warning is about the interval, which is not drawn
-	return figure.Point{X: at, Y: s.P50, Low: s.Min, High: s.Max}
+	return figure.Point{X: at, Y: s.P50, Low: s.Min, High: s.Max, Hollow: hollow}
 }

@@ -139,12 +139,48 @@ func TestFigureErrors(t *testing.T) {
 func points(f figure.Figure) (n int) {
 	for _, p := range f.Panels {
 		for _, s := range p.Series {
-			if !s.Dashed {
-				n += len(s.Points)
+			for _, pt := range s.Points {
+				if !s.Dashed && !pt.Failed {
+					n++
+				}
 			}
 		}
 	}
 	return n
+}
+
+// TestDoubtIsShown: disturbed rows are hollow and in no sentence about the fastest, and a
+// failed point is a gap, not a straight line from its neighbours.
+func TestDoubtIsShown(t *testing.T) {
+	rows := sweep(sizes, []string{"f32"}, []int{2}, []string{"Ring"}, 2)
+	for i := range rows {
+		switch size, _ := rows[i].Point.Get("size"); {
+		case size.Int() == sizes[0]:
+			rows[i].Quality = journal.QualityDisturbed
+			rows[i].Metrics["time_us"] = 1e-3
+		case size.Int() == sizes[1] && rows[i].Trial == 1:
+			rows[i].Quality, rows[i].Metrics["time_us"] = journal.QualityDisturbed, 1e9
+		case size.Int() == sizes[2]:
+			rows[i] = notOK(rows[i], journal.Failed, "crashed")
+		}
+	}
+	fig, err := Plot{X: "size"}.Figure(nil, rows)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pts := fig.Panels[0].Series[0].Points
+	if len(pts) != len(sizes) || !pts[0].Hollow || pts[1].Hollow || pts[1].Y > 1e6 || !pts[2].Failed || pts[3].Hollow || pts[3].Failed {
+		t.Errorf("%+v", pts)
+	}
+	for _, want := range []string{"hollow: disturbed", "×: the point failed"} {
+		if note := fig.Panels[0].Note; !strings.Contains(note, want) {
+			t.Errorf("note %q lacks %q", note, want)
+		}
+	}
+	text := summary(&journal.Run{}, rows)
+	if !strings.Contains(text, "3 rows were disturbed while measured") || strings.Contains(text, "1e") || strings.Contains(text, "1 ns") {
+		t.Errorf("summary: %s", text)
+	}
 }
 
 // A coordinate nobody named is never averaged away; one that moves with x is no

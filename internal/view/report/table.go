@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -89,6 +90,10 @@ func newTable(title string, columns []export.Column, rows []*journal.Row) table 
 		switch c.Role {
 		case export.Bench, export.Part, export.Unit, export.Rank, export.Phase, export.Reason, export.Warnings:
 			continue // in the title, the heading, or below the line
+		case export.Quality:
+			if !slices.ContainsFunc(rows, func(r *journal.Row) bool { return r.Disturbed() != "" }) {
+				continue
+			}
 		case export.Status, export.Metric:
 			// always worth a column, if there is anything in it
 		default:
@@ -159,6 +164,10 @@ func cellOf(c export.Column, r *journal.Row) cell {
 		}
 	case export.Status:
 		out.Status = statusClass(r.Status)
+	case export.Quality:
+		if out = (cell{}); r.Disturbed() != "" {
+			out.Text, out.Status = string(journal.QualityDisturbed), "skipped"
+		}
 	case export.Axis:
 		if v, ok := r.Point.Get(c.Key); ok {
 			out.Text = v.Pretty()

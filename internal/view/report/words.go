@@ -23,6 +23,9 @@ func summary(run *journal.Run, rows []journal.Row) string {
 	if s := extremes(&run.Header, rows); s != "" {
 		sentences = append(sentences, s)
 	}
+	if n := disturbed(rows); n > 0 {
+		sentences = append(sentences, fmt.Sprintf("%s disturbed while measured.", counted(n, "row was", "rows were")))
+	}
 	if n := warned(rows); n > 0 {
 		sentences = append(sentences, fmt.Sprintf("%s with a warning.", counted(n, "row came", "rows came")))
 	}
@@ -118,7 +121,8 @@ func statusesIn(counts map[journal.Status]int) []journal.Status {
 	return slices.DeleteFunc(list, func(s journal.Status) bool { return counts[s] == 0 })
 }
 
-// extremes names the two ends of the headline metric and where they are.
+// extremes names the two ends of the headline metric and where they are, of rows that
+// nothing disturbed.
 func extremes(h *journal.Header, rows []journal.Row) string {
 	y, ok := autoMetric(h, rows)
 	if !ok {
@@ -126,7 +130,7 @@ func extremes(h *journal.Header, rows []journal.Row) string {
 	}
 	var good []*journal.Row
 	for i := range rows {
-		if _, _, _, has := y.of(&rows[i]); has && rows[i].Status == journal.OK {
+		if _, _, _, has := y.of(&rows[i]); has && rows[i].Status == journal.OK && rows[i].Disturbed() == "" {
 			good = append(good, &rows[i])
 		}
 	}
@@ -175,6 +179,15 @@ func metricText(v float64, u string) string {
 		return unit.FormatMicros(v)
 	}
 	return strings.TrimSpace(unit.FormatMetric(v) + " " + u)
+}
+
+func disturbed(rows []journal.Row) (n int) {
+	for i := range rows {
+		if rows[i].Disturbed() != "" {
+			n++
+		}
+	}
+	return n
 }
 
 func warned(rows []journal.Row) (n int) {

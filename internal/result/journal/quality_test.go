@@ -1,0 +1,83 @@
+package journal
+
+import (
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestDisturbance is the whole decision: which circumstances disturb a row, and which of
+// two is the less disturbed.
+func TestDisturbance(t *testing.T) {
+	for name, want := range map[string]struct {
+		d Disturbance
+		q Quality
+	}{
+		"nothing":           {Disturbance{}, QualitySettled},
+		"little of all":     {Disturbance{Steal: 0.04, Foreign: 0.09, Drift: 0.04, Noise: 0.09}, QualitySettled},
+		"stolen time":       {Disturbance{Steal: 0.23}, QualityDisturbed},
+		"just enough":       {Disturbance{Steal: 0.05}, QualityDisturbed},
+		"other programs":    {Disturbance{Foreign: 0.5}, QualityDisturbed},
+		"drift":             {Disturbance{Drift: 0.06}, QualityDisturbed},
+		"noise":             {Disturbance{Noise: 0.11}, QualityDisturbed},
+		"another kernbench": {Disturbance{Crowded: true}, QualityDisturbed},
+	} {
+		if got := want.d.Quality(); got != want.q {
+			t.Errorf("%s: %s, want %s", name, got, want.q)
+		}
+	}
+	for name, pair := range map[string][2]Disturbance{ // the less disturbed one first
+		"settled, though the sum is more":     {{Steal: 0.04, Foreign: 0.09, Drift: 0.04}, {Steal: 0.05}},
+		"less of the same":                    {{Steal: 0.1}, {Steal: 0.2}},
+		"one thing instead of two":            {{Steal: 0.1}, {Steal: 0.1, Drift: 0.06}},
+		"another kernbench that does little":  {{Crowded: true}, {Crowded: true, Foreign: 0.5}},
+		"little noise rather than much theft": {{Noise: 0.12}, {Steal: 0.3}},
+	} {
+		if pair[0].Compare(pair[1]) >= 0 || pair[1].Compare(pair[0]) <= 0 || pair[0].Compare(pair[0]) != 0 {
+			t.Errorf("%s: the wrong one is less disturbed", name)
+		}
+	}
+}
+
+// TestJudge plants every disturbance in a row, and looks for the mark and its reason.
+func TestJudge(t *testing.T) {
+	share := func(v float64) *float64 { return &v }
+	for name, want := range map[string]struct {
+		row     Row
+		quality Quality
+		why     string
+	}{
+		"quiet":      {Row{Load: &Load{Steal: 0.01, Foreign: share(0.02)}}, QualitySettled, ""},
+		"unwatched":  {Row{}, QualitySettled, ""},
+		"steal":      {Row{Load: &Load{Steal: 0.23}}, QualityDisturbed, "steal: the hypervisor took 23.0 %"},
+		"foreign":    {Row{Load: &Load{Foreign: share(0.5)}}, QualityDisturbed, "load: other programs used 50.0 %"},
+		"crowd":      {Row{Load: &Load{Crowd: "another kernbench (process 7)"}}, QualityDisturbed, "another kernbench (process 7)"},
+		"drift":      {Row{Sampling: &Sampling{Drift: share(-0.2)}, Warnings: []string{"drift: -20 %"}}, QualityDisturbed, "drift: -20 %"},
+		"noise":      {Row{Sampling: &Sampling{Noise: share(0.3)}, Warnings: []string{"noise: 30 %"}}, QualityDisturbed, "noise: 30 %"},
+		"some noise": {Row{Sampling: &Sampling{Noise: share(0.03)}, Warnings: []string{"noise: 3 %"}}, QualitySettled, ""},
+		"failed":     {Row{Status: Failed, Load: &Load{Steal: 0.23}}, "", ""},
+		"simulated":  {Row{Kind: Simulated, Load: &Load{Steal: 0.23}}, "", ""},
+	} {
+		r := want.row
+		if r.Status == "" {
+			r.Status = OK
+		}
+		if r.Kind == "" {
+			r.Kind = Measured
+		}
+		r.Judge()
+		if want.quality != QualityDisturbed && len(r.Warnings) > len(want.row.Warnings) {
+			t.Errorf("%s: nothing disturbed it, and it says %q", name, r.Warnings)
+		}
+		if r.Quality != want.quality || !strings.HasPrefix(r.Disturbed(), want.why) || (r.Disturbed() == "") != (want.why == "") {
+			t.Errorf("%s: quality %q, disturbed by %q, want %q by %q", name, r.Quality, r.Disturbed(), want.quality, want.why)
+		}
+	}
+	// Rows without a mark are read as they were before there was one.
+	for _, w := range []string{"steal: 9 %", "drift: 9 %", "another kernbench (process 7)", "noise: 30 %", "only 3 samples"} {
+		r := Row{Warnings: []string{w}}
+		if old := slices.ContainsFunc([]string{"steal: ", "drift: ", "another "}, func(p string) bool { return strings.HasPrefix(w, p) }); (r.Disturbed() != "") != old {
+			t.Errorf("a row of an older journal with %q: disturbed by %q", w, r.Disturbed())
+		}
+	}
+}
