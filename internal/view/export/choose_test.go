@@ -52,3 +52,20 @@ func TestColumnsByChoice(t *testing.T) {
 		t.Errorf("an unknown column gives %v", err)
 	}
 }
+
+// Quantiles and the reason why the sampling ended are in csv, and in tables by choice.
+func TestQuantilesByChoice(t *testing.T) {
+	in := Input{header(), []journal.Row{row(1024, unset(), 0, 10), row(1024, unset(), 1, 30)}}
+	for i := range in.Rows {
+		in.Rows[i].Sampling = &journal.Sampling{Stopped: "max-time"}
+	}
+	if got := write(t, "csv", in, Options{Columns: []string{"time_us_p50", "p90", "time_us_p99", "min", "max", "stopped"}}); got != "time_us_p50,time_us_p90,time_us_p99,time_us_min,time_us_max,stopped\n10,11,12,9,20,max-time\n30,33,36,27,60,max-time\n" {
+		t.Errorf("csv has\n%s", got)
+	}
+	if got := write(t, "table", in, Options{Columns: []string{"size", "p90", "max", "stopped"}}); !strings.Contains(got, "  22   40  max-time") {
+		t.Errorf("the median of the trials' quantiles is not shown:\n%s", got)
+	}
+	if got := write(t, "table", in, Options{}); strings.Contains(got, "p90") || strings.Contains(got, "stopped") {
+		t.Errorf("nobody asked for quantiles:\n%s", got)
+	}
+}

@@ -30,12 +30,14 @@ const (
 	Kind
 	Trial
 	Status
-	Quality
 	Samples
 	Metric
 	Spread
 	Unit
 	Limit
+	Quantile
+	Stopped
+	Quality
 	Rank
 	Phase
 	Reason
@@ -46,7 +48,7 @@ const (
 // Environment variables, options and limits always carry theirs, so that a
 // heading says what it is without the declaration.
 var rolePrefix = map[Role]string{Axis: "axis.", Env: "env.", Option: "option.", Metric: "metric.", Spread: "metric.",
-	Unit: "metric.", Limit: "limit."}
+	Unit: "metric.", Limit: "limit.", Quantile: "metric."}
 
 // Column is one column of the formats that are tables.
 type Column struct {
@@ -54,6 +56,7 @@ type Column struct {
 	Name string // the heading in csv: unique and the same in every run of the bench
 	Key  string // the axis, variable, option, metric or limit shown
 	Unit string // of a metric
+	Stat string // of a quantile: min, p50 and so on
 
 	numeric   bool // aligned to the right for people
 	asked     bool // by the reader, so it is shown whatever it holds
@@ -93,13 +96,14 @@ func Columns(h *journal.Header, rows []journal.Row) []Column {
 type columnNames struct {
 	axes, envs, options, metrics, limits names
 
+	spreads map[string]bool   // metrics that a row has a spread of
 	numeric map[string]bool   // axes
 	units   map[string]string // of metrics
 }
 
 // declaredNames are those of the header.
 func declaredNames(h *journal.Header) columnNames {
-	n := columnNames{numeric: map[string]bool{}, units: map[string]string{}}
+	n := columnNames{spreads: map[string]bool{}, numeric: map[string]bool{}, units: map[string]string{}}
 	for _, a := range h.Axes {
 		// Two axes that every row has in a field of its own.
 		if a.Name != rowkey.NumRanks && a.Name != rowkey.Backend {
@@ -143,6 +147,9 @@ func (n *columnNames) addRow(r *journal.Row) {
 	for name := range r.Limits {
 		n.limits.add(name)
 	}
+	for name := range r.Stats {
+		n.spreads[name] = true
+	}
 }
 
 // columns are the fixed columns and those of the names, in order of their roles.
@@ -150,7 +157,7 @@ func (n *columnNames) columns() []Column {
 	b := columnBuilder{taken: map[string]bool{}}
 	for _, c := range []Column{{Role: Bench, Name: "bench"}, {Role: Part, Name: "part"},
 		{Role: NumRanks, Name: rowkey.NumRanks}, {Role: Backend, Name: rowkey.Backend}, {Role: Kind, Name: "kind"},
-		{Role: Trial, Name: "trial"}, {Role: Status, Name: "status"}, {Role: Quality, Name: "quality"}, {Role: Samples, Name: "samples"},
+		{Role: Trial, Name: "trial"}, {Role: Status, Name: "status"}, {Role: Stopped, Name: "stopped"}, {Role: Quality, Name: "quality"}, {Role: Samples, Name: "samples"},
 		{Role: Rank, Name: "rank"}, {Role: Phase, Name: "phase"}, {Role: Reason, Name: "reason"},
 		{Role: Warnings, Name: "warnings"}} {
 		b.add(c)
@@ -172,6 +179,13 @@ func (n *columnNames) columns() []Column {
 		}
 		if unit != "" && !namesUnit(name, unit) {
 			b.add(Column{Role: Unit, Name: name + "_unit", Key: name, Unit: unit})
+		}
+	}
+	for i, name := range n.metrics.list {
+		for _, stat := range quantiles {
+			if i == 0 || n.spreads[name] {
+				b.add(Column{Role: Quantile, Name: name + "_" + stat.name, Key: name, Unit: n.units[name], Stat: stat.name})
+			}
 		}
 	}
 	for _, name := range n.limits.list {
@@ -226,7 +240,7 @@ func (b *columnBuilder) add(c Column) {
 	}
 	b.taken[c.Name] = true
 	switch c.Role {
-	case NumRanks, Trial, Samples, Metric, Spread, Limit:
+	case NumRanks, Trial, Samples, Metric, Spread, Limit, Quantile:
 		c.numeric = true
 	}
 	b.columns = append(b.columns, c)
@@ -251,6 +265,10 @@ func (c Column) Title() string {
 			return c.Key + " (" + c.Unit + ")"
 		}
 		return c.Key
+	case Quantile:
+		if c.Key == headline {
+			return c.Stat
+		}
 	case Trial:
 		if c.aggregate {
 			return "trials"
@@ -293,6 +311,16 @@ func (c Column) Value(r *journal.Row) string {
 		return strconv.Itoa(r.Trial)
 	case Status:
 		return string(r.Status)
+	case Quantile:
+		if v, ok := quantile(r, c.Key, c.Stat); ok {
+			return exact(v)
+		}
+		return ""
+	case Stopped:
+		if r.Sampling == nil {
+			return ""
+		}
+		return r.Sampling.Stopped
 	case Quality:
 		return string(r.Quality)
 	case Samples:
@@ -322,6 +350,29 @@ func (c Column) Value(r *journal.Row) string {
 		return r.Reason
 	}
 	return strings.Join(r.Warnings, "; ")
+}
+
+// quantiles are what a row's spread tells of its samples.
+var quantiles = []struct {
+	name string
+	of   func(journal.Stat) float64
+}{
+	{"min", func(s journal.Stat) float64 { return s.Min }},
+	{"p50", func(s journal.Stat) float64 { return s.P50 }},
+	{"p90", func(s journal.Stat) float64 { return s.P90 }},
+	{"p99", func(s journal.Stat) float64 { return s.P99 }},
+	{"max", func(s journal.Stat) float64 { return s.Max }},
+}
+
+// quantile is one of a row's metric, if it has a spread.
+func quantile(r *journal.Row, metric, name string) (float64, bool) {
+	s, ok := r.Stats[metric]
+	for _, q := range quantiles {
+		if ok && q.name == name {
+			return q.of(s), true
+		}
+	}
+	return 0, false
 }
 
 func optional(n *int) string {

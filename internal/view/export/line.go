@@ -207,6 +207,17 @@ func (c Column) text(l line) string {
 			return unit.FormatMetric(v)
 		}
 		return ""
+	case Quantile:
+		var values []float64
+		for _, r := range journal.Counting(l.rows) {
+			if v, ok := quantile(r, c.Key, c.Stat); ok {
+				values = append(values, v)
+			}
+		}
+		if len(values) == 0 {
+			return ""
+		}
+		return unit.FormatMetric(stats.Median(values))
 	case Spread:
 		if c.aggregate != (len(l.rows) > 1) {
 			return "" // not the kind of spread the heading says

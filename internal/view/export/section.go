@@ -109,8 +109,8 @@ func (c Column) shown(column []string, constant bool) bool {
 		return true
 	}
 	switch c.Role {
-	case Bench, Part, Unit, Rank, Phase, Warnings:
-		return false // in the title, the heading or the reason
+	case Bench, Part, Unit, Rank, Phase, Warnings, Quantile, Stopped:
+		return false // by choice, or in the title, the heading or the reason
 	case Metric, Spread, Reason, Quality:
 		return slices.ContainsFunc(column, func(s string) bool { return s != "" })
 	case Status:

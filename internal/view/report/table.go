@@ -88,7 +88,8 @@ func newTable(title string, columns []export.Column, rows []*journal.Row) table 
 	for _, c := range columns {
 		cells, constant := cellsOf(c, rows)
 		switch c.Role {
-		case export.Bench, export.Part, export.Unit, export.Rank, export.Phase, export.Reason, export.Warnings:
+		case export.Bench, export.Part, export.Unit, export.Rank, export.Phase, export.Reason, export.Warnings,
+			export.Quantile, export.Stopped:
 			continue // in the title, the heading, or below the line
 		case export.Quality:
 			if !slices.ContainsFunc(rows, func(r *journal.Row) bool { return r.Disturbed() != "" }) {
