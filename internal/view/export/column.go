@@ -311,18 +311,8 @@ func (c Column) Value(r *journal.Row) string {
 		return strconv.Itoa(r.Trial)
 	case Status:
 		return string(r.Status)
-	case Quantile:
-		if v, ok := quantile(r, c.Key, c.Stat); ok {
-			return exact(v)
-		}
-		return ""
-	case Stopped:
-		if r.Sampling == nil {
-			return ""
-		}
-		return r.Sampling.Stopped
-	case Quality:
-		return string(r.Quality)
+	case Quantile, Stopped, Quality:
+		return c.sampled(r)
 	case Samples:
 		return strconv.Itoa(r.Samples)
 	case Metric:
@@ -350,6 +340,20 @@ func (c Column) Value(r *journal.Row) string {
 		return r.Reason
 	}
 	return strings.Join(r.Warnings, "; ")
+}
+
+// sampled is the cell of a column about the row's samples.
+func (c Column) sampled(r *journal.Row) string {
+	switch {
+	case c.Role == Quality:
+		return string(r.Quality)
+	case c.Role == Stopped && r.Sampling != nil:
+		return r.Sampling.Stopped
+	}
+	if v, ok := quantile(r, c.Key, c.Stat); ok {
+		return exact(v)
+	}
+	return ""
 }
 
 // quantiles are what a row's spread tells of its samples.
