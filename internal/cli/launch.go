@@ -103,7 +103,7 @@ func (a *app) launch(ctx context.Context, f launchFlags, argv []string) error {
 	if err != nil {
 		return usage(err)
 	}
-	spec.Argv = argv
+	spec.Argv, cfg.Program = argv, argv
 	agent, err := launch.Start(ctx)
 	if err != nil {
 		return err
@@ -145,6 +145,7 @@ func (a *app) launchSpec(f launchFlags) (cfg rendezvous.Config, spec node.Spec, 
 		Bind: cores.Bind(f.bind), Cores: cores.Allowed(), Interface: f.iface, MasterPort: f.masterPort, Heartbeat: f.heartbeat,
 		Grace:  f.grace,
 		Stdout: a.streams[0], Stderr: a.streams[1],
+		Warn: func(text string) { fmt.Fprintf(a.stderr, "%s: warning: %s\n", a.name, text) },
 		Restarting: func(round int, why rendezvous.Failure) {
 			fmt.Fprintf(a.stderr, "%s: restart %d of %d: %v\n", a.name, round, f.maxRestarts, why)
 		},

@@ -89,6 +89,9 @@ func (w *worker) dial(forSync bool) (*connection.Conn, error) {
 	}
 	conn, err := Service(w.token).Dial(context.Background(), network, address)
 	if err != nil {
+		if network == "tcp" {
+			err = fmt.Errorf("%w; host %s has %s: --interface names the network by which ranks reach it", err, hostname(), connection.Interfaces())
+		}
 		return nil, fmt.Errorf("reaching the supervisor: %w", err)
 	}
 	if err := conn.Send(message{Hello: &hello{w.rank, os.Getpid(), forSync}}); err != nil {
@@ -340,4 +343,9 @@ func seen(names []string) map[string]*string {
 		}
 	}
 	return m
+}
+
+func hostname() string {
+	name, _ := os.Hostname() // nothing but a word in a message
+	return name
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -274,4 +275,14 @@ func FuzzReceive(f *testing.F) {
 			t.Errorf("an unauthenticated frame was taken for %+v", m)
 		}
 	})
+}
+
+// A program knows which build it is, so that another one can be refused.
+func TestBuild(t *testing.T) {
+	if f := Build(); len(f.Value) != 12 || f.Advice == "" {
+		t.Errorf("%+v", f)
+	}
+	if text := Interfaces(); !strings.Contains(text, "127.0.0.1") {
+		t.Errorf("no loopback among %q", text)
+	}
 }

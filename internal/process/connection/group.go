@@ -41,7 +41,8 @@ type Group struct {
 	Noun        string // what a member is called: rank, node
 	Size        int
 	Facts       []Fact
-	SilentTicks int // after which a member is lost; 0 is never
+	SilentTicks int    // after which a member is lost; 0 is never
+	Full        string // advice to one who comes when all have joined
 
 	Members []*Member // in the order of arrival, then of ranks
 
@@ -89,7 +90,11 @@ func (g *Group) refusal(j Join) string {
 		return fmt.Sprintf("duplicate %s %d: %s has already joined", g.Noun, j.Rank, m.process())
 	}
 	if len(g.Members) == g.Size {
-		return fmt.Sprintf("all %s have joined: %s", count(g.Size, g.Noun), g.names())
+		text := fmt.Sprintf("all %s have joined: %s", count(g.Size, g.Noun), g.names())
+		if g.Full != "" {
+			text += "; " + g.Full
+		}
+		return text
 	}
 	return ""
 }

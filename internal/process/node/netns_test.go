@@ -173,7 +173,8 @@ func TestNodesThatDoNotMeet(t *testing.T) {
 		n := newNetwork(t, 3)
 		first := n.launch(n.hosts[:1], "--join-timeout 8s", waits...)
 		n.launch(n.hosts[1:2], "--nproc-per-node 3", waits...)[0].expect(1, "--nproc-per-node is 3 here and 2 at the coordinator")
-		first[0].expect(1, "refused: host kb1 (pid ", "--nproc-per-node is 3")
+		n.launch(n.hosts[2:], "", "sleep", "999")[0].expect(1, `the program is "sleep 999" here and "`)
+		first[0].expect(1, "refused: host kb1 (pid ", "--nproc-per-node is 3", "the program is")
 	})
 }
 
@@ -222,7 +223,7 @@ func TestFaults(t *testing.T) {
 		}},
 		{"killed host of the rendezvous", "--max-restarts 3", func(n *network, all []*launcher, at map[int]rankProcess) (int, string, []*launcher) {
 			all[0].kill(all[0].cmd.Process.Pid, syscall.SIGKILL)
-			return 1, "lost the rendezvous: its process ended", []*launcher{all[1], all[2]}
+			return 1, fmt.Sprintf("node 0 (host %s) was lost: its process ended", n.hosts[0].Name), []*launcher{all[1], all[2]}
 		}},
 		{"stopped launcher", "", func(n *network, all []*launcher, at map[int]rankProcess) (int, string, []*launcher) {
 			all[1].kill(all[1].cmd.Process.Pid, syscall.SIGSTOP)
@@ -244,6 +245,10 @@ func TestFaults(t *testing.T) {
 			begin := time.Now()
 			code, message, left := c.harm(n, all, at)
 			n.expectAll(begin, left, code, message)
+			if c.name == "stopped launcher" { // once it goes on, it says that it was itself to blame
+				all[1].kill(all[1].cmd.Process.Pid, syscall.SIGCONT)
+				all[1].expect(1, fmt.Sprintf("(host %s, pid %d) was stopped for ", n.hosts[1].Name, all[1].cmd.Process.Pid), "and the others gave it up")
+			}
 		})
 	}
 }
@@ -258,7 +263,7 @@ func TestCutLink(t *testing.T) {
 	n.hosts[cut].Cut()
 	for i, l := range all {
 		if i == cut {
-			l.expect(1, fmt.Sprintf("node 2 (host %s) lost the rendezvous: nothing was heard of it for "+heartbeat, n.hosts[cut].Name))
+			l.expect(1, "node 0 (host ", "was lost: nothing was heard of it for "+heartbeat, fmt.Sprintf("node 2 (host %s) has lost the rendezvous with it", n.hosts[cut].Name))
 		} else {
 			l.expect(1, fmt.Sprintf("node 2 (host %s, pid ", n.hosts[cut].Name), "was lost: nothing was heard of it for "+heartbeat)
 		}

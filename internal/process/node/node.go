@@ -13,6 +13,7 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -52,6 +53,8 @@ type Spec struct {
 	Logs        Logs
 	Stdout      io.Writer
 	Stderr      io.Writer
+	// Warn is told what is odd but no failure.
+	Warn func(text string)
 	// Restarting is told why another round begins.
 	Restarting func(round int, why rendezvous.Failure)
 }
@@ -95,6 +98,8 @@ type node struct {
 	stopped map[int]time.Duration // how long a rank has been seen stopped
 	ended   int                   // ranks that ended well
 	failed  *rendezvous.Failure   // the first failure here
+	looked  time.Time             // when it was last looked at the ranks
+	still   time.Duration         // how long this process itself stood still, if it did
 	reports sync.WaitGroup
 }
 
@@ -122,6 +127,10 @@ func (n *node) await(ctx context.Context) (*rendezvous.Round, *rendezvous.Verdic
 // run is one round on this node. On return nothing of it is left.
 func (n *node) run(ctx context.Context, round *rendezvous.Round) *rendezvous.Verdict {
 	n.attempt, n.pids, n.stopped, n.ended, n.failed = round.Attempt, map[int]int{}, map[int]time.Duration{}, 0, nil
+	n.looked, n.still = time.Now(), 0
+	if twice := round.Twice(); twice != "" && round.Node == 0 && round.Attempt == 0 {
+		n.spec.Warn(twice + ": their ranks share its cores")
+	}
 	l, err := n.start(ctx, round)
 	if err != nil {
 		n.report(rendezvous.Failure{Rank: rendezvous.NoRank, Cause: "could not start its ranks: " + err.Error(), Code: 1})
@@ -179,20 +188,25 @@ func (n *node) follow(ctx context.Context, round *rendezvous.Round, l *launch.La
 			case e.Finished:
 				return nil
 			case e.Lost != "":
-				return n.cutOff(round, "lost the rendezvous: "+e.Lost)
+				return n.cutOff(round, round.Coordinator, "was lost: "+e.Lost)
 			case e.Refused != "":
-				return n.cutOff(round, e.Refused)
+				return n.cutOff(round, round.Node, e.Refused)
 			}
 		case e, open := <-events:
 			if !open {
 				events = nil
-				if _, err := l.Wait(); err != nil {
+				switch out, err := l.Wait(); {
+				case err != nil:
 					n.report(rendezvous.Failure{Rank: rendezvous.NoRank, Cause: err.Error(), Code: 1})
+				case out.Reason != "":
+					n.report(rendezvous.Failure{Rank: rendezvous.NoRank, Cause: "ended its ranks: " + out.Reason, Code: 1})
 				}
 				continue
 			}
 			n.note(round, e)
 		case <-look.C:
+			n.still = max(n.still, time.Since(n.looked))
+			n.looked = time.Now()
 			n.lookForStopped()
 		case <-interrupted:
 			interrupted = nil
@@ -203,18 +217,29 @@ func (n *node) follow(ctx context.Context, round *rendezvous.Round, l *launch.La
 }
 
 // cutOff is the verdict of a node that nobody gives one to: what failed here
-// first, or else the cause of being alone.
-func (n *node) cutOff(round *rendezvous.Round, cause string) *rendezvous.Verdict {
-	f := rendezvous.Failure{Rank: rendezvous.NoRank, Cause: cause, Code: 1}
+// first, or else the cause of being alone, which is at the node given. A launcher that
+// was stopped for long has been given up by the others.
+func (n *node) cutOff(round *rendezvous.Round, at int, cause string) *rendezvous.Verdict {
+	f := rendezvous.Failure{Node: at, Rank: rendezvous.NoRank, Cause: cause, Code: 1}
+	if still := max(n.still, time.Since(n.looked)); still > n.spec.Heartbeat {
+		f.Node, f.PID = round.Node, os.Getpid()
+		f.Cause = fmt.Sprintf("was stopped for %v (SIGSTOP, or starved of CPU), and the others gave it up", still.Round(time.Second))
+		f.Host = round.Hosts[f.Node]
+		return &rendezvous.Verdict{Failure: f}
+	}
+	if f.Node != round.Node {
+		f.Note = fmt.Sprintf("node %d (host %s) has lost the rendezvous with it", round.Node, round.Hosts[round.Node])
+	}
 	switch {
 	case n.failed == nil:
 	case n.failed.Violent():
 		f = *n.failed
+		f.Node = round.Node
 		f.Output = lastOutput(n.taps[f.Rank])
 	default: // ranks that talk to the lost node end by themselves
-		f.Note = fmt.Sprintf("rank %d %s", n.failed.Rank, n.failed.Cause)
+		f.Note = strings.TrimPrefix(fmt.Sprintf("%s, rank %d %s", f.Note, n.failed.Rank, n.failed.Cause), ", ")
 	}
-	f.Node, f.Host = round.Node, round.Hosts[round.Node]
+	f.Host = round.Hosts[f.Node]
 	return &rendezvous.Verdict{Failure: f}
 }
 
@@ -226,6 +251,7 @@ func (n *node) note(round *rendezvous.Round, e launch.Event) {
 	case launch.Exit:
 		delete(n.pids, e.Rank)
 		switch {
+		case e.Stopped: // by the agent, which says why at the end
 		case e.Failed():
 			f := rendezvous.Failure{Rank: e.Rank, PID: e.PID, Cause: "ended with " + e.How(), Signal: e.Signal, Code: e.Code}
 			if e.Signal != 0 {

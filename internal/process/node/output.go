@@ -79,6 +79,9 @@ func createLog(path string) (*os.File, error) {
 		if !errors.Is(err, os.ErrExist) {
 			return f, err
 		}
+		if info, err := os.Lstat(path); err == nil && info.Mode()&os.ModeSymlink != 0 {
+			return nil, fmt.Errorf("%s is a symbolic link: logs are not written through one", path)
+		}
 		kept := ""
 		for n := 1; kept == "" || exists(kept); n++ {
 			kept = fmt.Sprintf("%s.%d", path, n)

@@ -46,7 +46,7 @@ func (c Config) service() connection.Service {
 }
 
 func (c Config) facts() []connection.Fact {
-	return []connection.Fact{{Name: "the command", Value: c.Command}}
+	return []connection.Fact{{Name: "the command", Value: c.Command}, connection.Build()}
 }
 
 func (c Config) where() string {
@@ -97,6 +97,9 @@ func (c Config) find(ctx context.Context) (*connection.Conn, error) {
 		return nil, fmt.Errorf("refused by rank 0 at %s: %w; every rank needs the same one", c.where(), err)
 	case ctx.Err() != nil:
 		return nil, ErrInterrupted
+	}
+	if c.Local == "" {
+		err = fmt.Errorf("%w; this host has %s", err, connection.Interfaces())
 	}
 	return nil, fmt.Errorf("rank %d found no rank 0 at %s within %v: %w", c.Rank, c.where(), c.JoinTimeout, err)
 }

@@ -76,6 +76,11 @@ type coordinator struct {
 	nodes   map[int]*node // by the number of their connection
 	waited  int           // ticks since the current stage began
 	reports []report
+
+	// A host that stood still was given up by the others, who then seem to leave it.
+	ticked time.Duration // when time last passed
+	stood  time.Duration // how long it stood still
+	recent int           // ticks for which that explains losses
 }
 
 var _ connection.Core[message] = (*coordinator)(nil)
@@ -108,7 +113,7 @@ type report struct {
 
 func newCoordinator(cfg Config) *coordinator {
 	return &coordinator{
-		group:       connection.Group{Noun: "node", Size: cfg.Nodes, Facts: cfg.facts(), SilentTicks: int(cfg.Heartbeat / tick)},
+		group:       connection.Group{Noun: "node", Full: "another job has this --rdzv-id and port: give each its own", Size: cfg.Nodes, Facts: cfg.facts(), SilentTicks: int(cfg.Heartbeat / tick)},
 		maxRestarts: cfg.MaxRestarts, joinTicks: int(cfg.JoinTimeout / tick), graceTicks: int(cfg.Grace / tick), nodes: map[int]*node{},
 	}
 }
@@ -170,7 +175,8 @@ func (c *coordinator) begin() []order {
 	orders := make([]order, len(members))
 	for i, m := range members {
 		orders[i] = order{Peer: m.Peer, Message: message{Start: &Round{Attempt: c.attempt, Node: i, Hosts: hosts,
-			MasterAddr: master.addr, MasterPort: master.port}}}
+			MasterAddr: master.addr, MasterPort: master.port,
+			Coordinator: slices.IndexFunc(members, func(m *connection.Member) bool { return m.Peer == connection.OwnPeer })}}}
 	}
 	return orders
 }
@@ -180,6 +186,10 @@ func (c *coordinator) Lose(peer int, cause string, at time.Duration) []order {
 	m := c.group.Lose(peer, cause)
 	switch {
 	case m == nil:
+	case m.Gone && c.stoodStill(at):
+		own := c.group.Peer(connection.OwnPeer)
+		c.report(own, Failure{Rank: NoRank, PID: own.PID, Code: 1,
+			Cause: fmt.Sprintf("was stopped for %v (SIGSTOP, or starved of CPU), and the others gave it up", c.stood.Round(time.Second))}, at, true)
 	case m.Gone:
 		c.report(m, Failure{Rank: NoRank, PID: m.PID, Cause: "was lost: " + cause, Code: 1}, at, true)
 	case peer == connection.OwnPeer:
@@ -187,6 +197,16 @@ func (c *coordinator) Lose(peer int, cause string, at time.Duration) []order {
 		return c.end(message{Refused: why})
 	}
 	return nil
+}
+
+// stoodStill tells whether this process was stopped for so long that the others have
+// given it up, now or a moment ago.
+func (c *coordinator) stoodStill(at time.Duration) bool {
+	limit := c.group.SilentTicks
+	if gap := at - c.ticked; limit > 0 && gap > time.Duration(limit)*tick {
+		c.stood, c.recent = gap, limit
+	}
+	return c.recent > 0 && c.group.Peer(connection.OwnPeer) != nil
 }
 
 func (c *coordinator) report(m *connection.Member, f Failure, when time.Duration, final bool) {
@@ -206,6 +226,9 @@ func (c *coordinator) report(m *connection.Member, f Failure, when time.Duration
 // Tick lets time go by.
 func (c *coordinator) Tick(at time.Duration) (orders []order) {
 	c.waited++
+	c.recent--
+	c.stoodStill(at)
+	c.ticked = at
 	for _, m := range c.group.Tick() {
 		orders = append(orders, order{Peer: m.Peer, Drop: true})
 		c.Lose(m.Peer, c.group.Silence(), at)

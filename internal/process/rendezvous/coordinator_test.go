@@ -24,6 +24,7 @@ import (
 //	start                             all join and become ready
 //	fail PEER rank=R code=C [signal=S] [pid=P] [more] [output=TEXT] [attempt=N]
 //	tick N [silent=PEER]              all others are heard
+//	stand N                           the host is stopped for so many ticks
 func TestStories(t *testing.T) {
 	s := story{T: t}
 	proctest.Stories(t, func(verb string, args []string) []string { return told(s.do(verb, args)) })
@@ -89,6 +90,9 @@ func (s *story) do(verb string, args []string) (orders []order) {
 	case "lose":
 		s.now += time.Millisecond
 		return s.Lose(peer, strings.Join(args[1:], " "), s.now)
+	case "stand": // still, for so many ticks
+		s.now += time.Duration(peer) * tick
+		return nil
 	case "fail":
 		s.now += time.Millisecond
 		f := Failure{Rank: number("rank", 0), Code: number("code", 0), PID: number("pid", 0), Signal: syscall.Signal(number("signal", 0)),

@@ -30,6 +30,8 @@ type Round struct {
 	Hosts      []string `json:"hosts"`   // the nodes' names, by node rank
 	MasterAddr string   `json:"master_addr"`
 	MasterPort int      `json:"master_port"`
+	// Coordinator is the rank of the node that runs the rendezvous.
+	Coordinator int `json:"coordinator"`
 }
 
 // Failure is what ended a round: a rank, or a whole node.
@@ -74,6 +76,24 @@ func (f Failure) String() string {
 		}
 	}
 	return b.String()
+}
+
+// Twice says which hosts have several nodes, "" if none has.
+func (r Round) Twice() string {
+	nodes := map[string][]string{}
+	var names, texts []string
+	for i, host := range r.Hosts {
+		if nodes[host] == nil {
+			names = append(names, host)
+		}
+		nodes[host] = append(nodes[host], fmt.Sprint(i))
+	}
+	for _, host := range names {
+		if len(nodes[host]) > 1 {
+			texts = append(texts, fmt.Sprintf("nodes %s are all on host %s", strings.Join(nodes[host], ", "), host))
+		}
+	}
+	return strings.Join(texts, "; ")
 }
 
 // Verdict ends a round on every node.

@@ -42,6 +42,7 @@ type Config struct {
 	Heartbeat   time.Duration // who is silent for longer is lost
 	Grace       time.Duration // that a failed round may take to end
 	Host        string        // this node's name in messages
+	Program     []string      // what the ranks run
 	LocalAddr   string        // where other nodes reach this one; empty to find out
 }
 
@@ -58,6 +59,8 @@ func (c Config) facts() []connection.Fact {
 		{Name: "--nnodes", Value: strconv.Itoa(c.Nodes)},
 		{Name: "--nproc-per-node", Value: strconv.Itoa(c.Procs)},
 		{Name: "--max-restarts", Value: strconv.Itoa(c.MaxRestarts)},
+		{Name: "the program", Value: strings.Join(c.Program, " ")},
+		connection.Build(),
 	}
 }
 
@@ -111,8 +114,8 @@ func Meet(ctx context.Context, cfg Config) (*Member, error) {
 	case !errors.Is(context.Cause(ctx), errTime):
 		return nil, context.Cause(ctx)
 	}
-	return nil, fmt.Errorf("no rendezvous at %s within %v: is the same command running on that host, and is the port open? (%w)",
-		at, cfg.JoinTimeout, err)
+	return nil, fmt.Errorf("no rendezvous at %s within %v: is the same command running on that host, and is the port open? (%w; this host has %s)",
+		at, cfg.JoinTimeout, err, connection.Interfaces())
 }
 
 var (

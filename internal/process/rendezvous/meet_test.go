@@ -235,3 +235,13 @@ func TestSplitEndpoint(t *testing.T) {
 		}
 	}
 }
+
+// Two nodes on one host are worth a warning that names it.
+func TestTwice(t *testing.T) {
+	if got := (Round{Hosts: []string{"a", "b", "a", "c", "b", "a"}}).Twice(); got != "nodes 0, 2, 5 are all on host a; nodes 1, 4 are all on host b" {
+		t.Error(got)
+	}
+	if got := (Round{Hosts: []string{"a", "b"}}).Twice(); got != "" {
+		t.Error(got)
+	}
+}

@@ -1,0 +1,56 @@
+package connection
+
+import (
+	"crypto/sha256"
+	"debug/elf"
+	"fmt"
+	"net"
+	"strings"
+	"sync"
+)
+
+// Build is a fact of programs that must be the same one: processes of different builds
+// may not understand each other, or measure different things.
+func Build() Fact {
+	return Fact{Name: "the build of the program", Value: buildID(), Advice: "install the same one on every host"}
+}
+
+// buildID names the contents of this program as its linker did; empty if it did not.
+var buildID = sync.OnceValue(func() string {
+	f, err := elf.Open("/proc/self/exe")
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	note := f.Section(".note.go.buildid")
+	if note == nil {
+		return ""
+	}
+	data, err := note.Data()
+	if err != nil {
+		return ""
+	}
+	return fmt.Sprintf("%x", sha256.Sum256(data))[:12]
+})
+
+// Interfaces lists this host's network interfaces and their addresses, for messages
+// about an address that cannot be reached.
+func Interfaces() string {
+	all, err := net.Interfaces()
+	if err != nil {
+		return err.Error()
+	}
+	var texts []string
+	for _, i := range all {
+		text := i.Name
+		if i.Flags&net.FlagUp == 0 {
+			text += " (down)"
+		}
+		nets, _ := i.Addrs() // an interface may go meanwhile
+		for _, n := range nets {
+			text += " " + n.String()
+		}
+		texts = append(texts, text)
+	}
+	return strings.Join(texts, ", ")
+}
