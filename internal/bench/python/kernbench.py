@@ -86,6 +86,12 @@ def _text(value: Any) -> str:
     return getattr(value, "__name__", str(value)).replace("torch.", "")
 
 
+def _plain(value: Any) -> Any:
+    """A number of numpy as Python's."""
+    is_number = type(value).__module__ == "numpy" and hasattr(value, "item") and getattr(value, "ndim", 1) == 0
+    return value.item() if is_number else value
+
+
 def _kind(values: Sequence[Any]) -> str:
     def all_are(*types: type) -> bool:
         return all(isinstance(v, types) for v in values)
@@ -154,7 +160,7 @@ class _Bench:
             if isinstance(values, str):
                 d.axes.insert(0, {"name": name, "type": type or "int", "spec": values})
                 return
-            listed = list(values)
+            listed = [_plain(v) for v in values]
             kind = type or _kind(listed)
             d.axes.insert(0, {"name": name, "type": kind, "values": [_text(v) for v in listed]})
             if kind == "string":
@@ -178,12 +184,12 @@ class _Bench:
         """Makes axes and environment variables move together instead of being crossed."""
 
         def add(d: _Declaration) -> None:
-            names: List[str] = []
+            axes, envs, zips = len(d.axes), len(d.envs), len(d.zips)
             for clause in reversed(clauses):
-                before = len(d.axes)
                 clause._clause(d)
-                names.insert(0, (d.axes if len(d.axes) > before else d.envs)[0]["name"])
-            d.zips.insert(0, names)
+            added = d.axes[:len(d.axes) - axes] + d.envs[:len(d.envs) - envs]
+            del d.zips[:len(d.zips) - zips]  # of pairs inside, which move with the rest
+            d.zips.insert(0, [a["name"] for a in added])
 
         return self._clause(add)
 
@@ -195,7 +201,7 @@ class _Bench:
     def option(self, name: str, default: Any, help: str = "", choices: Sequence[str] = (), type: str = "") -> Callable:
         """A parameter with one value per run: a flag of `kernbench run`, read as state[name]."""
         o = {"name": name, "type": type or _kind([default]), "default": _text(default), "help": help,
-             "choices": list(choices)}
+             "choices": [_text(c) for c in choices]}
         return self._clause(lambda d: d.options.insert(0, o))
 
     def metric(self, name: str, unit: str = "", better: str = "") -> Callable:
@@ -269,6 +275,7 @@ class Context:
         self.num_ranks: int = hello["num_ranks"]
         self.local_rank: int = hello["local_rank"]
         self.backend: str = hello.get("backend", "")
+        self._device = -1
 
     def get_rank(self) -> int:
         return self.rank
@@ -281,11 +288,15 @@ class Context:
 
     @property
     def device(self) -> str:
-        """The name of this rank's device for torch: "cuda:0", or "cpu" without a GPU."""
+        """The name of this rank's device for torch: "cuda:0", or "cpu" without a GPU. It is torch's
+        current one, in whose stream events are, once it has been asked for."""
         torch = sys.modules.get("torch")
-        if torch is not None and torch.cuda.is_available():
-            return "cuda:%d" % (self.local_rank % torch.cuda.device_count())
-        return "cpu"
+        if torch is None or not torch.cuda.is_available():
+            return "cpu"
+        if self._device < 0:
+            self._device = self.local_rank % torch.cuda.device_count()
+            torch.cuda.set_device(self._device)
+        return "cuda:%d" % self._device
 
     def barrier(self) -> None:
         """Waits for all ranks, in the untimed part of a body."""
@@ -358,6 +369,8 @@ class State:
         wrong = 0
         for check in self._checks:
             n = check()
+            if isinstance(n, bool) or str(getattr(n, "dtype", "")).endswith("bool"):
+                raise TypeError("a check must return the number of wrong elements, 0 if all are right, not %r" % (n,))
             if n is None or n != n or int(n) != n or n < 0:
                 raise TypeError("a check must return the number of wrong elements, not %r" % (n,))
             wrong += int(n)
@@ -369,6 +382,7 @@ class _Wall:
 
     def __init__(self, call: Callable, preamble: Optional[Callable], sync: Optional[Callable]) -> None:
         self.call, self.preamble, self.sync = call, preamble, sync
+        self.wait: Optional[Callable] = sync  # for the device
         self.finish: Optional[Callable] = None  # of a call's result
         self.warm = False
         self.prepared = False
@@ -378,9 +392,9 @@ class _Wall:
         return None
 
     def settle(self) -> None:
-        settle = self.sync or _device_sync()
-        if settle is not None:
-            settle()
+        wait = self.wait or _device_sync()
+        if wait is not None:
+            wait()
 
     def prepare(self) -> None:
         if self.preamble is not None and not self.prepared:
@@ -392,14 +406,20 @@ class _Wall:
         """One untimed call, which shows what a sample must wait for: the time is that of the work,
         not of starting it."""
         self.prepared = False
-        result = self.call()
-        settle = self.sync or _device_sync()
-        if self.sync is None and hasattr(result, "block_until_ready"):  # JAX
-            self.finish = lambda r: r.block_until_ready()
-        elif self.sync is None and _is_work(result):
-            self.finish = lambda r: (r.wait(), settle and settle())
+        result = _ran(self.call())
+        self.wait = wait = self.sync or _device_sync()
+        jax = sys.modules.get("jax")
+        if self.sync is None and _is_work(result):
+            self.finish = lambda r: (r.wait(), wait and wait())
+        elif wait is None and jax is not None:
+            if result is None:
+                raise TypeError("jax computes in the background: have the timed function return what it computes, or "
+                                "give state.exec a sync")
+            self.finish = jax.block_until_ready
+        elif self.sync is None and hasattr(result, "block_until_ready"):
+            self.finish = lambda r: (r.block_until_ready(), wait and wait())
         else:
-            self.finish = settle and (lambda _: settle())
+            self.finish = wait and (lambda _: wait())
         if self.finish is not None:
             self.finish(result)
         self.warm = True
@@ -448,7 +468,7 @@ class _Events(_Wall):
         result = None
         for _ in range(batch):
             result = self.call()
-        if _is_work(result):
+        if _is_work(_ran(result)):
             result.wait()  # has the current stream wait
 
     def once(self) -> None:
@@ -556,16 +576,27 @@ def _elapsed(pair: tuple) -> int:
     return round(pair[0].elapsed_time(pair[1]) * 1e6)  # from milliseconds
 
 
+def _ran(result: Any) -> Any:
+    """Refuses what a call returns that has run nothing yet: its time would be that of making it."""
+    if isinstance(result, (types.CoroutineType, types.GeneratorType, types.AsyncGeneratorType)):
+        raise TypeError("the timed function returns a %s, which has not run yet" % type(result).__name__)
+    return result
+
+
 def _is_work(result: Any) -> bool:
     """Whether it is what an asynchronous collective of torch returns."""
     return hasattr(result, "wait") and hasattr(result, "is_completed")
 
 
 def _device_sync() -> Optional[Callable]:
-    """What waits for the GPU of this process, if a library uses one."""
+    """What waits for the GPUs of this process, if a library uses any."""
     torch, cupy = sys.modules.get("torch"), sys.modules.get("cupy")
     if torch is not None and torch.cuda.is_initialized():
-        return torch.cuda.synchronize
+        cuda = torch.cuda
+        others = [d for d in range(cuda.device_count()) if d != cuda.current_device() and cuda.memory_reserved(d)]
+        if not others:
+            return cuda.synchronize
+        return lambda: [cuda.synchronize(d) for d in [cuda.current_device()] + others]
     if cupy is not None:
         return lambda: cupy.cuda.Device().synchronize()
     return None
@@ -668,6 +699,7 @@ class _Server:
         d = self.declaration(asked["bench"])
         self.state = None  # frees what the last point held, before this one allocates
         gc.collect()
+        self.context.device  # becomes the current one
         self.join(d)
         self.state = state = State(self.values(d, asked["point"]))
         d.fn(state, self.context)
@@ -714,8 +746,6 @@ class _Server:
         if not dist.is_available() or dist.is_initialized():
             return
         gpu = torch.cuda.is_available()
-        if gpu:
-            torch.cuda.set_device(self.context.local_rank % torch.cuda.device_count())
         backend = self.context.backend if "backends" in d.settings else "nccl" if gpu else "gloo"
         dist.init_process_group(backend, rank=self.context.rank, world_size=self.context.num_ranks)
 

@@ -64,6 +64,18 @@ func TestModes(t *testing.T) {
 	}
 }
 
+// TestTraps: what would be measured or verified wrong fails, or is done right.
+func TestTraps(t *testing.T) {
+	all := measured(t, "testdata/traps.py", "trap", "bool", "coroutine", "generator", "jax", "jax, nothing", "device")
+	for i, want := range []string{"number of wrong elements", "returns a coroutine", "returns a generator", "",
+		"return what it computes", ""} {
+		o := all[i]
+		if ok := o.Status == "ok"; ok != (want == "") || !strings.Contains(o.Reason, want) {
+			t.Errorf("trap %d: %s %s, want %q", i, o.Status, o.Reason, want)
+		}
+	}
+}
+
 // TestEmptyFunction: the harness adds less than 5 us to a sample.
 func TestEmptyFunction(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "empty.py")

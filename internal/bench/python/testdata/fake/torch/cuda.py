@@ -24,7 +24,23 @@ is_initialized = is_available
 
 
 def device_count():
-    return 1
+    return 2
+
+
+_device = [0]
+reserved = [0, 0]
+
+
+def set_device(d):
+    _device[0] = d
+
+
+def current_device():
+    return _device[0]
+
+
+def memory_reserved(d):
+    return reserved[d]
 
 
 def current_stream():
@@ -52,7 +68,8 @@ def work(us, on=None):
 _slow = [0.0]
 
 
-def synchronize():
+def synchronize(device=None):
+    log.append("wait %d" % (_device[0] if device is None else device))
     if _slow[0]:  # what runs elsewhere takes real time, which only the host sees
         time.sleep(_slow[0] / 1e6)
         _slow[0] = 0.0
