@@ -109,7 +109,7 @@ func performancePart() bench.Clause {
 		bench.Ranks("2,4"),
 		bench.DTypes("dtype", names(timed)...),
 		bench.Strings("algorithm", matrix.Timed()...),
-		bench.Bytes("size", "1Ki,16Ki,256Ki,2Mi,16Mi"),
+		bench.Bytes("size", "1Ki,8Ki,64Ki,512Ki,4Mi,16Mi"),
 		bench.Metric("pct_of_limit", "%", "higher"),
 		bench.Metric("traffic_bytes", "B", ""),
 		bench.Measure(sampling()),

@@ -23,7 +23,7 @@ func Figures(rows []journal.Row) []figure.Figure {
 	curves := model.Fit(samples)
 	lookup := algorithmColors(samples)
 	times := figure.Figure{Name: "allreduce_time", Title: "All-reduce: time by size",
-		Caption: "Median over iterations of the slowest rank, bars are 95 % intervals. Dashed: time = alpha + bytes/beta of the fastest at the largest size. The limit is the least of the algorithms' own limits."}
+		Caption: "Median over iterations of the slowest rank, bars are 95 % intervals. Dashed: the lines of the fits, of the fastest at the largest size. The limit is the least of the algorithms' own limits."}
 	rates := figure.Figure{Name: "allreduce_busbw", Title: "All-reduce: bus bandwidth by size", Caption: "busbw = bytes/time x 2(n-1)/n."}
 	for _, set := range settings(samples) {
 		mine := slices.DeleteFunc(slices.Clone(samples), func(s model.Sample) bool { return !sameSetting(s.Series, set) })
@@ -82,7 +82,7 @@ func algorithmColors(samples []model.Sample) (names []string) {
 
 func colorOf(names []string, name string) int { return slices.Index(names, name) + 1 }
 
-// fitLine is the line of the algorithm that is the fastest at the largest size.
+// fitLine is the lines of the algorithm that is the fastest at the largest size.
 func fitLine(samples []model.Sample, curves []model.Curve, names []string) (figure.Series, bool) {
 	choices := model.Best(exactSamples(samples))
 	if len(choices) == 0 {
@@ -94,8 +94,11 @@ func fitLine(samples []model.Sample, curves []model.Curve, names []string) (figu
 			continue
 		}
 		s := figure.Series{Name: "fit of the best", Color: colorOf(names, best), Dashed: true, NoMarker: true}
-		for bytes := c.Min; bytes <= c.Max; bytes *= 2 {
-			s.Points = append(s.Points, figure.Point{X: float64(bytes), Y: c.US(bytes)})
+		for _, line := range c.Segments {
+			for bytes := line.Min; bytes < line.Max; bytes *= 2 {
+				s.Points = append(s.Points, figure.Point{X: float64(bytes), Y: line.US(bytes)})
+			}
+			s.Points = append(s.Points, figure.Point{X: float64(line.Max), Y: line.US(line.Max)})
 		}
 		return s, len(s.Points) > 1
 	}

@@ -64,26 +64,38 @@ func share(limit, us float64) string {
 	return fmt.Sprintf("%.0f %%", percent)
 }
 
-// fitSections put a line through every series and say what decides its time.
+// fitSections put lines through every series and say what decides its time.
 func fitSections(curves []model.Curve) []bench.Section {
-	table := [][]string{{"setting", "algorithm", "alpha", "beta", "what decides", "worst error of the line", "remark"}}
+	table := [][]string{{"setting", "algorithm", "sizes", "alpha", "beta", "worst error", "what decides"}}
 	for _, c := range curves {
+		decides := c.Bounds()
+		if c.Fault != "" {
+			decides += " (" + c.Fault + ")"
+		}
 		if !c.Fitted() {
-			table = append(table, []string{settingOf(c.Series), c.Algorithm, "", "", c.Bounds(), "", c.Fault})
+			table = append(table, []string{settingOf(c.Series), c.Algorithm, "", "", "", "", decides})
 			continue
 		}
-		beta := "no limit seen"
-		if !math.IsInf(c.BetaGBs, 0) {
-			beta = unit.FormatSig(c.BetaGBs, 3) + " GB/s"
+		for i, s := range c.Segments {
+			beta := "no limit seen"
+			if !math.IsInf(s.BetaGBs, 0) {
+				beta = unit.FormatSig(s.BetaGBs, 3) + " GB/s"
+			}
+			line := []string{settingOf(c.Series), c.Algorithm, unit.FormatBytesApprox(float64(s.Min)) + " to " + unit.FormatBytesApprox(float64(s.Max)),
+				unit.FormatMicros(s.AlphaUS), beta, fmt.Sprintf("%.0f %%", 100*s.WorstErr), decides}
+			if i > 0 {
+				line[0], line[1], line[6] = "", "", ""
+			}
+			table = append(table, line)
 		}
-		table = append(table, []string{settingOf(c.Series), c.Algorithm, unit.FormatMicros(c.AlphaUS), beta, c.Bounds(), fmt.Sprintf("%.0f %%", 100*c.WorstErr), c.Fault})
 	}
 	if len(table) == 1 {
 		return nil
 	}
 	return []bench.Section{{Title: "Fits: time = alpha + bytes / beta",
-		Text: "alpha is what an empty message would take, bytes/beta what the bytes add. Latency or bandwidth decides where it is two thirds of the line's time; " +
-			"that follows from the fit, not from the look of a number. A line that is far off somewhere says so.", Table: table}}
+		Text: "alpha is what an empty message would take, bytes/beta what the bytes add, over the sizes of the row: a series has as many lines as lower the Bayesian information criterion, " +
+			"each through three sizes at least. Latency or bandwidth decides where it is two thirds of the line's time; not resolved is where a line is off by more than 10 %, " +
+			"where leaving out some sizes would turn the answer round, and between two lines.", Table: table}}
 }
 
 // bestSections name the fastest algorithm of each size.

@@ -129,32 +129,38 @@ func judge(c Claim, rows []journal.Row, samples []Sample, curve func(string) (*T
 }
 
 // judgeBound asks the fits: a claim about all sizes is refuted by any curve on
-// which some measured size is decided by the other.
+// which some measured size is decided by the other, and holds only if all sizes are
+// resolved.
 func judgeBound(c Claim, samples []Sample) (Answer, string) {
 	var lines, found []string
-	decided := false
+	decided, open := false, false
 	for _, curve := range Fit(samples) {
 		if !curve.Fitted() {
 			continue
 		}
 		decided = true
-		at := []int64{curve.Min, curve.Max}
+		at := curve.Measured
 		if c.Bytes > 0 {
 			at = []int64{c.Bytes}
 		}
 		for _, bytes := range at {
-			if b := curve.Bound(bytes); b != c.Bound && b != Unknown {
+			switch b := curve.Bound(bytes); b {
+			case c.Bound, Unknown:
+			case Unresolved:
+				open = true
+			default:
 				found = append(found, string(b))
 			}
 		}
-		lines = append(lines, fmt.Sprintf("%s: time = %s + bytes / (%s GB/s), %s", curve.Series, unit.FormatMicros(curve.AlphaUS),
-			unit.FormatSig(curve.BetaGBs, 4), curve.Bounds()))
+		lines = append(lines, fmt.Sprintf("%s: %s, %s", curve.Series, curve, curve.Bounds()))
 	}
 	switch {
 	case !decided:
 		return Undecided, "one size says neither"
 	case len(found) > 0:
 		return Refuted, "the fit says " + strings.Join(lines, "; ")
+	case open:
+		return Undecided, "the fit does not tell: " + strings.Join(lines, "; ")
 	}
 	return Holds, strings.Join(lines, "; ")
 }
@@ -166,7 +172,7 @@ func judgeDTypes(samples []Sample) (Answer, string) {
 		}
 	}
 	for _, curve := range Fit(samples) {
-		if curve.Bound(curve.Max) == Bandwidth {
+		if curve.Bound(curve.Max()) == Bandwidth {
 			return Refuted, fmt.Sprintf("the largest messages of %s are bandwidth-bound, whatever the types take", curve.Series)
 		}
 	}

@@ -60,7 +60,7 @@ func TestJudgeEffects(t *testing.T) {
 	if got := Judge(apart, []Claim{claim, {Kind: ClaimDTypes}, {Kind: "other"}}, nil); got[0].Answer != Undecided || got[1].Answer != Undecided || got[2].Answer != Undecided {
 		t.Errorf("nothing in common: %+v", got)
 	}
-	large := []journal.Row{row("ring", dtype.F32, 4, mib, 100), row("ring", dtype.F32, 4, 64*mib, 6400)}
+	large := []journal.Row{row("ring", dtype.F32, 4, mib, 100), row("ring", dtype.F32, 4, 8*mib, 800), row("ring", dtype.F32, 4, 64*mib, 6400)}
 	if got := Judge(large, []Claim{{Kind: ClaimDTypes}}, nil)[0]; got.Answer != Refuted {
 		t.Errorf("bandwidth-bound with one type: %+v", got)
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/kernbench/kernbench/internal/base/stats"
 	"github.com/kernbench/kernbench/internal/base/unit"
@@ -13,49 +14,115 @@ import (
 // Bound says what decides the time of a message.
 type Bound string
 
-// The answers: the fixed cost, the bytes, both, or that nobody measured there.
+// The answers: the fixed cost, the bytes, both; that the data does not tell; that nobody
+// measured there.
 const (
-	Latency   Bound = "latency"
-	Bandwidth Bound = "bandwidth"
-	Mixed     Bound = "mixed"
-	Unknown   Bound = "unknown"
+	Latency    Bound = "latency"
+	Bandwidth  Bound = "bandwidth"
+	Mixed      Bound = "mixed"
+	Unresolved Bound = "not resolved"
+	Unknown    Bound = "unknown"
 )
 
-// Curve is the line through a series: time = alpha + bytes/beta.
-type Curve struct {
-	Series
+// Segment is the line through neighbouring sizes of a series: time = alpha + bytes/beta.
+type Segment struct {
 	AlphaUS float64 // the time of an empty message
 	BetaGBs float64 // bytes over time of a large one; +Inf where size makes no difference
 
-	Sizes     int   // distinct sizes behind it
-	Min, Max  int64 // their range in bytes
-	WorstErr  float64
-	WorstAt   int64 // bytes
-	MedianErr float64
-	// Fault says why the line must not be trusted, "" if it fits.
+	Sizes    int   // distinct sizes behind it
+	Min, Max int64 // their range in bytes
+	WorstErr float64
+	WorstAt  int64 // bytes
+
+	off   []int64   // sizes at which the line is off by more than fitLimit
+	folds []Segment // lines through most of the sizes: what a few of them decide
+}
+
+// Curve is the segments through a series, in order of size.
+type Curve struct {
+	Series
+	Segments []Segment
+	Measured []int64 // the distinct sizes, in order
+	// Fault says why the lines must not be trusted, "" if they fit.
 	Fault string
 }
 
-// fitLimit is the relative error above which a line is said not to fit: twice
-// what the best public line fits of real libraries leave within one protocol.
-const fitLimit = 0.10
+const (
+	// fitLimit is the relative error above which a line is said not to fit: twice
+	// what the best public line fits of real libraries leave within one protocol.
+	fitLimit = 0.10
+	// mayBeOff is one of how many sizes may be off without spoiling its segment.
+	mayBeOff = 5
+	// leastSizes is how many sizes a segment needs: any two lie on a line.
+	leastSizes = 3
+)
 
 // Fitted reports whether there is a line at all.
-func (c Curve) Fitted() bool { return c.Sizes > 1 }
+func (c Curve) Fitted() bool { return len(c.Segments) > 0 }
 
-// US is the line's time for a message.
-func (c Curve) US(bytes int64) float64 { return c.AlphaUS + float64(bytes)/c.BetaGBs/1e3 }
+// Min and Max are the range that was measured.
+func (c Curve) Min() int64 { return c.Measured[0] }
+func (c Curve) Max() int64 { return c.Measured[len(c.Measured)-1] }
 
-// HalfBytes is the size at which latency and bandwidth take equal shares.
-func (c Curve) HalfBytes() float64 { return c.AlphaUS * c.BetaGBs * 1e3 }
+// US is the segment's time for a message.
+func (s Segment) US(bytes int64) float64 { return s.AlphaUS + float64(bytes)/s.BetaGBs/1e3 }
 
-// Bound says what decides at a size: whichever takes two thirds of the line's
-// time. Outside the measured sizes nothing is known.
+// At is the segment of a size; between two it is neither's.
+func (c Curve) At(bytes int64) (Segment, bool) {
+	for _, s := range c.Segments {
+		if bytes >= s.Min && bytes <= s.Max {
+			return s, true
+		}
+	}
+	return Segment{}, false
+}
+
+// String is the lines as formulas, with the range of each where there are several.
+func (c Curve) String() string {
+	var parts []string
+	for _, s := range c.Segments {
+		text := fmt.Sprintf("time = %s + bytes / (%s GB/s)", unit.FormatMicros(s.AlphaUS), unit.FormatSig(s.BetaGBs, 4))
+		if len(c.Segments) > 1 {
+			text += fmt.Sprintf(" from %s to %s", unit.FormatBytesApprox(float64(s.Min)), unit.FormatBytesApprox(float64(s.Max)))
+		}
+		parts = append(parts, text)
+	}
+	return strings.Join(parts, ", ")
+}
+
+// WorstErr is that of all segments.
+func (c Curve) WorstErr() (worst float64, at int64) {
+	for _, s := range c.Segments {
+		if s.WorstErr > worst {
+			worst, at = s.WorstErr, s.WorstAt
+		}
+	}
+	return worst, at
+}
+
+// Bound says what decides at a size: whichever takes two thirds of the line's time.
+// It is not resolved where the line does not fit, where a line through most of the
+// sizes would say the opposite, and between two segments. Outside the measured sizes
+// nothing is known.
 func (c Curve) Bound(bytes int64) Bound {
-	if !c.Fitted() || bytes < c.Min || bytes > c.Max {
+	if !c.Fitted() || bytes < c.Min() || bytes > c.Max() {
 		return Unknown
 	}
-	switch share := c.AlphaUS / c.US(bytes); {
+	s, ok := c.At(bytes)
+	if !ok || s.Sizes < leastSizes || len(s.off) > s.Sizes/mayBeOff || slices.Contains(s.off, bytes) {
+		return Unresolved
+	}
+	says := s.bound(bytes)
+	for _, f := range s.folds {
+		if other := f.bound(bytes); other != says && other != Mixed && says != Mixed {
+			return Unresolved
+		}
+	}
+	return says
+}
+
+func (s Segment) bound(bytes int64) Bound {
+	switch share := s.AlphaUS / s.US(bytes); {
 	case share >= 2.0/3:
 		return Latency
 	case share <= 1.0/3:
@@ -64,24 +131,35 @@ func (c Curve) Bound(bytes int64) Bound {
 	return Mixed
 }
 
-// Bounds says it for the whole range, in words and only once where it does not
+// Bounds says it for every measured size, in words and only once where it does not
 // change.
 func (c Curve) Bounds() string {
 	if !c.Fitted() {
 		return "one size says neither"
 	}
-	low, high := c.Bound(c.Min), c.Bound(c.Max)
-	if low == high {
-		return fmt.Sprintf("%s-bound from %s to %s", low, unit.FormatBytesApprox(float64(c.Min)),
-			unit.FormatBytesApprox(float64(c.Max)))
+	var parts []string
+	for i := 0; i < len(c.Measured); {
+		from, b := i, c.Bound(c.Measured[i])
+		for i < len(c.Measured) && c.Bound(c.Measured[i]) == b {
+			i++
+		}
+		words := string(b)
+		if b != Unresolved {
+			words += "-bound"
+		}
+		low, high := unit.FormatBytesApprox(float64(c.Measured[from])), unit.FormatBytesApprox(float64(c.Measured[i-1]))
+		if words += " at " + low; i-1 > from {
+			words = strings.TrimSuffix(words, " at "+low) + " from " + low + " to " + high
+		}
+		parts = append(parts, words)
 	}
-	return fmt.Sprintf("%s-bound at %s, %s-bound at %s, equal shares at %s", low, unit.FormatBytesApprox(float64(c.Min)),
-		high, unit.FormatBytesApprox(float64(c.Max)), unit.FormatBytesApprox(c.HalfBytes()))
+	return strings.Join(parts, ", ")
 }
 
-// Fit puts a line through each series, in order of series. The line is the one
-// with the least sum of relative errors (least absolute deviations), so that
-// small messages count as much as large ones and one stray size bends nothing.
+// Fit puts lines through each series, in order of series: as many segments as the data
+// supports (see segments). A line is the one with the least sum of relative errors (least
+// absolute deviations), so that small messages count as much as large ones and one stray
+// size bends nothing.
 func Fit(samples []Sample) []Curve {
 	order, groups := bySeries(samples)
 	var out []Curve
@@ -110,32 +188,58 @@ func dots(samples []Sample) []dot {
 
 func fit(series Series, samples []Sample) Curve {
 	ds := dots(samples)
-	c := Curve{Series: series, Sizes: len(ds), Min: int64(ds[0].x), Max: int64(ds[len(ds)-1].x)}
+	c := Curve{Series: series}
+	for _, d := range ds {
+		c.Measured = append(c.Measured, int64(d.x))
+	}
 	if len(ds) == 1 {
-		c.AlphaUS, c.BetaGBs = math.NaN(), math.NaN()
 		c.Fault = "one size only: there is no line"
 		return c
 	}
-	alpha, slope := leastDeviations(ds)
-	c.AlphaUS, c.BetaGBs = alpha, 1/slope/1e3
-	if slope == 0 {
-		c.BetaGBs = math.Inf(1)
+	for _, part := range segments(ds, noiseOf(samples)) {
+		c.Segments = append(c.Segments, newSegment(part))
 	}
-	errs := make([]float64, len(ds))
-	for i, d := range ds {
-		errs[i] = math.Abs(alpha+slope*d.x-d.t) / d.t
-		if errs[i] > c.WorstErr {
-			c.WorstErr, c.WorstAt = errs[i], int64(d.x)
-		}
-	}
-	c.MedianErr = stats.Median(errs)
-	switch {
-	case c.WorstErr > fitLimit:
-		c.Fault = fmt.Sprintf("off by %.0f %% at %s: no single line, as where an algorithm or protocol is switched or a cache is left", 100*c.WorstErr, unit.FormatBytesApprox(float64(c.WorstAt)))
+	switch worst, at := c.WorstErr(); {
+	case worst > fitLimit:
+		c.Fault = fmt.Sprintf("off by %.0f %% at %s: no line, as where noise is large or too few sizes were measured to tell where one ends", 100*worst, unit.FormatBytesApprox(float64(at)))
 	case len(ds) == 2:
 		c.Fault = "two sizes only: any two lie on a line"
 	}
 	return c
+}
+
+// newSegment is the line through sizes, and those through all but some of them.
+func newSegment(ds []dot) Segment {
+	s := lineThrough(ds)
+	for _, d := range ds {
+		err := math.Abs(s.US(int64(d.x))-d.t) / d.t
+		if err > s.WorstErr {
+			s.WorstErr, s.WorstAt = err, int64(d.x)
+		}
+		if err > fitLimit {
+			s.off = append(s.off, int64(d.x))
+		}
+	}
+	const most = 10
+	for fold, n := 0, min(len(ds), most); fold < n && len(ds) >= leastSizes; fold++ {
+		var rest []dot
+		for i, d := range ds {
+			if i%n != fold {
+				rest = append(rest, d)
+			}
+		}
+		s.folds = append(s.folds, lineThrough(rest))
+	}
+	return s
+}
+
+func lineThrough(ds []dot) Segment {
+	alpha, slope, _ := leastDeviations(ds, math.Inf(1))
+	s := Segment{AlphaUS: alpha, BetaGBs: 1 / slope / 1e3, Sizes: len(ds), Min: int64(ds[0].x), Max: int64(ds[len(ds)-1].x)}
+	if slope == 0 {
+		s.BetaGBs = math.Inf(1)
+	}
+	return s
 }
 
 // maxAnchors bounds the sizes that candidate lines go through.
@@ -144,16 +248,10 @@ const maxAnchors = 96
 // leastDeviations finds the line t = alpha + slope x, with neither negative,
 // that has the least sum of |error|/t. Such a line can always be chosen to go
 // through two of the dots, or through one at a bound, so it is enough to try
-// those; among many sizes evenly spread ones serve.
-func leastDeviations(ds []dot) (alpha, slope float64) {
-	anchors := ds
-	if len(ds) > maxAnchors {
-		anchors = nil
-		for i := range maxAnchors {
-			anchors = append(anchors, ds[i*(len(ds)-1)/(maxAnchors-1)])
-		}
-	}
-	best := math.Inf(1)
+// those; among many sizes evenly spread ones serve. Lines whose sum is not below best
+// are of no interest.
+func leastDeviations(ds []dot, best float64) (alpha, slope, least float64) {
+	anchors := spread(ds, maxAnchors)
 	try := func(a, m float64) {
 		if a < 0 || m < 0 {
 			return
@@ -174,5 +272,17 @@ func leastDeviations(ds []dot) (alpha, slope float64) {
 			try(p.t-m*p.x, m)
 		}
 	}
-	return alpha, slope
+	return alpha, slope, best
+}
+
+// spread are at most so many of the sizes, evenly spread, with both ends.
+func spread(ds []dot, most int) []dot {
+	if len(ds) <= most {
+		return ds
+	}
+	out := make([]dot, most)
+	for i := range out {
+		out[i] = ds[i*(len(ds)-1)/(most-1)]
+	}
+	return out
 }
