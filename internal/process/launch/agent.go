@@ -88,6 +88,7 @@ func serve(token string) error {
 			if len(a.survivors) > 0 {
 				return fmt.Errorf("processes %v could not be killed", a.survivors)
 			}
+			leaveGroup()
 			a.tell(reply{Bye: true})
 			return nil
 		}

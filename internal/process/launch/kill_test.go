@@ -155,6 +155,26 @@ func TestCloseDuringLaunch(t *testing.T) {
 	}
 }
 
+// A daemon that has left its session, its family and its environment goes with a killed agent by its control group.
+func TestKilledAgentsDaemon(t *testing.T) {
+	group := newGroup("of-a-test")
+	if group == nil {
+		t.Skip("needs the right to make control groups (version 2)")
+	}
+	group.remove()
+	s := newScene(t)
+	l := s.launch(Spec{Procs: []Proc{s.program(0, "daemons", "deaf")}})
+	s.awaitFamilies(1)
+	syscall.Kill(s.PID(), syscall.SIGKILL)
+	if _, err := l.Wait(); !errors.Is(err, ErrLost) {
+		t.Errorf("the launch ended with %v", err)
+	}
+	s.mark.AssertGone(t)
+	if _, err := os.Stat(s.group.dir); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("its group is left: %v", err)
+	}
+}
+
 // An agent is killed at any moment; everything of it goes, and nothing else.
 func TestKilledAgent(t *testing.T) {
 	// A child of the supervisor that is not the agent's, in its own session too.
@@ -179,8 +199,8 @@ func TestKilledAgent(t *testing.T) {
 				break
 			}
 		}
-		// Sometimes before the family is complete, sometimes after. An orphan with neither session nor environment
-		// cannot be told from an unrelated process, so here they keep their environment.
+		// Sometimes before the family is complete, sometimes after. Without a control group an orphan with neither session
+		// nor environment cannot be told from an unrelated process, so here they keep their environment.
 		time.Sleep(time.Duration(random.Int64N(int64(30 * time.Millisecond))))
 		syscall.Kill(s.PID(), syscall.SIGKILL)
 		o, err := l.Wait()

@@ -30,7 +30,8 @@ type Agent struct {
 	cmd    *exec.Cmd
 	conn   *connection.Conn
 	tag    string
-	stderr *tail // what the agent itself had to say
+	group  *controlGroup // that it is in with all its descendants; nil: there is none
+	stderr *tail         // what the agent itself had to say
 	// stopped says that it was killed because it stood still.
 	stopped atomic.Bool
 	tidy    bool          // it has said that nothing of it is left; the listener's own
@@ -53,20 +54,11 @@ func Start(ctx context.Context) (*Agent, error) {
 	defer theirs.Close()
 	token := rand.Text()
 	a := &Agent{conn: conn, tag: rand.Text(), stderr: new(tail), ended: make(chan struct{})}
-	a.cmd = &exec.Cmd{
-		Path:        "/proc/self/exe", // the running program, even when its file has been replaced since
-		Args:        []string{"kernbench-agent"},
-		Env:         append(os.Environ(), agentVar+"="+token),
-		Stderr:      a.stderr,
-		ExtraFiles:  []*os.File{theirs},
-		WaitDelay:   time.Second,
-		SysProcAttr: &syscall.SysProcAttr{Setsid: true}, // a Ctrl-C at the terminal is for the supervisor to judge
-	}
 	if err := becomeSubreaper(); err != nil {
 		conn.Close()
 		return nil, fmt.Errorf("starting the launch agent: %w", err)
 	}
-	if err := a.cmd.Start(); err != nil {
+	if err := a.spawn(token, theirs); err != nil {
 		leaveSubreaper()
 		conn.Close()
 		return nil, fmt.Errorf("starting the launch agent: %w", err)
@@ -81,6 +73,36 @@ func Start(ctx context.Context) (*Agent, error) {
 	go a.listen()
 	go a.watch()
 	return a, nil
+}
+
+// spawn starts the agent's process, in a control group if that can be.
+func (a *Agent) spawn(token string, socket *os.File) (err error) {
+	a.group = newGroup(a.tag)
+	for {
+		a.cmd = &exec.Cmd{
+			Path:        "/proc/self/exe", // the running program, even when its file has been replaced since
+			Args:        []string{"kernbench-agent"},
+			Env:         append(os.Environ(), agentVar+"="+token),
+			Stderr:      a.stderr,
+			ExtraFiles:  []*os.File{socket},
+			WaitDelay:   time.Second,
+			SysProcAttr: &syscall.SysProcAttr{Setsid: true}, // a Ctrl-C at the terminal is for the supervisor to judge
+		}
+		if a.group == nil {
+			return a.cmd.Start()
+		}
+		dir, err := os.Open(a.group.dir)
+		if err == nil {
+			a.cmd.SysProcAttr.UseCgroupFD, a.cmd.SysProcAttr.CgroupFD = true, int(dir.Fd())
+			err = a.cmd.Start()
+			dir.Close()
+		}
+		if err == nil {
+			return nil
+		}
+		a.group.remove() // one may make a group, but not enter it, or the kernel is too old
+		a.group = nil
+	}
 }
 
 // expectHello waits for the peer to prove that it is the process started for this purpose.
@@ -194,9 +216,10 @@ func (a *Agent) cleanUp(cause error) {
 	a.awaitEnd()
 	var left *leftError
 	if !a.tidy {
-		left = sweep(a.cmd.Process.Pid, a.tag)
+		left = sweep(a.cmd.Process.Pid, a.tag, a.group)
 	}
 	a.cmd.Wait()
+	a.group.remove()
 	leaveSubreaper()
 	a.conn.Close()
 	if said := a.stderr.bytes(); len(said) > 0 {

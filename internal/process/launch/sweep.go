@@ -3,6 +3,10 @@ package launch
 import (
 	"fmt"
 	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
 	"unsafe"
@@ -18,11 +22,12 @@ func (e *leftError) Error() string {
 }
 
 // sweep kills what a dead agent has left, and only that, for the supervisor may have other children. A process is the
-// agent's when it is in the agent's session, when its environment carries the tag, or when it descends from one of these;
-// one that has both changed its session and cleared its environment is found only through a parent that still lives. The
-// ones that this process has adopted are reaped, except for a daemon that has ended by itself just before: its zombie has
-// no environment any more and could as well be a child that the program has not yet waited for.
-func sweep(agentPID int, tag string) *leftError {
+// agent's when it is in the agent's control group or session, when its environment carries the tag, or when it descends
+// from one of these. Where there is no control group, one that has both changed its session and cleared its environment
+// is found only through a parent that still lives. The ones that this process has adopted are reaped, there except for a
+// daemon that has ended by itself just before: its zombie has no environment any more and could as well be a child that
+// the program has not yet waited for.
+func sweep(agentPID int, tag string, group *controlGroup) *leftError {
 	self := os.Getpid()
 	known := make(map[process]bool) // a zombie has no environment to tell it by
 	find := func() []process {
@@ -30,7 +35,7 @@ func sweep(agentPID int, tag string) *leftError {
 			if p.pid == self || p.pid == agentPID {
 				return false
 			}
-			return p.session == agentPID || known[p.id()] || !p.zombie && string(lookup(environ(p.pid), TagVar)) == tag
+			return group.has(p.pid) || p.session == agentPID || known[p.id()] || !p.zombie && string(lookup(environ(p.pid), TagVar)) == tag
 		})
 		for _, p := range found {
 			known[p.id()] = true
@@ -95,5 +100,101 @@ func leaveSubreaper() {
 	defer subreaper.Unlock()
 	if subreaper.users--; subreaper.users == 0 {
 		unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, uintptr(subreaper.before), 0, 0, 0)
+	}
+}
+
+// controlGroup has an agent and all its descendants, whatever they do to their session, environment and parents: only
+// who may write to it can leave it. A nil group has nobody.
+type controlGroup struct{ dir string }
+
+// groupName begins the name of every group; staleGroup is how old one is that no starting agent is about to enter.
+const (
+	groupName  = "kernbench-"
+	staleGroup = time.Minute
+)
+
+// newGroup makes a group below that of this process. It is nil where that is not possible: without version 2 of control
+// groups, or without the right to write there.
+func newGroup(tag string) *controlGroup {
+	parent := readOwnGroup()
+	if parent == "" {
+		return nil
+	}
+	// What a run that was killed has left is empty, or it stays.
+	stale, _ := filepath.Glob(filepath.Join(parent, groupName+"*"))
+	for _, dir := range stale {
+		if st, err := os.Stat(dir); err == nil && time.Since(st.ModTime()) > staleGroup {
+			(&controlGroup{dir}).remove()
+		}
+	}
+	g := &controlGroup{filepath.Join(parent, groupName+tag)}
+	if err := os.Mkdir(g.dir, 0o755); err != nil {
+		return nil
+	}
+	return g
+}
+
+// leaveGroup has the agent leave its group and remove it, which nobody else does when the supervisor was killed.
+func leaveGroup() {
+	g := controlGroup{readOwnGroup()}
+	if !strings.HasPrefix(filepath.Base(g.dir), groupName) {
+		return
+	}
+	if os.WriteFile(filepath.Join(filepath.Dir(g.dir), "cgroup.procs"), []byte("0"), 0) == nil { // 0 is the writer
+		g.remove()
+	}
+}
+
+func readOwnGroup() string {
+	mounts, _ := os.ReadFile("/proc/self/mountinfo")
+	own, _ := os.ReadFile("/proc/self/cgroup")
+	return ownGroup(string(mounts), string(own))
+}
+
+// ownGroup is the folder of this process's control group, empty when there is none: mounts is /proc/self/mountinfo, own
+// is /proc/self/cgroup.
+func ownGroup(mounts, own string) string {
+	_, path, found := strings.Cut("\n"+own, "\n0::")
+	path, _, _ = strings.Cut(path, "\n")
+	if !found {
+		return ""
+	}
+	for line := range strings.Lines(mounts) {
+		where, kind, _ := strings.Cut(line, " - ")
+		fields := strings.Fields(where)
+		if !strings.HasPrefix(kind, "cgroup2 ") || len(fields) < 5 {
+			continue
+		}
+		root, mount := fields[3], fields[4]
+		if below, ok := strings.CutPrefix(path+"/", strings.TrimSuffix(root, "/")+"/"); ok {
+			return filepath.Join(mount, below)
+		}
+	}
+	return ""
+}
+
+// has reports whether a process, or a zombie, is in the group or in one that was made below it.
+func (g *controlGroup) has(pid int) bool {
+	if g == nil {
+		return false
+	}
+	own, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/cgroup")
+	return strings.Contains(string(own), "/"+filepath.Base(g.dir))
+}
+
+// remove removes the group, if nobody is left in it.
+func (g *controlGroup) remove() {
+	if g == nil {
+		return
+	}
+	var dirs []string
+	filepath.WalkDir(g.dir, func(path string, d os.DirEntry, err error) error {
+		if err == nil && d.IsDir() {
+			dirs = append(dirs, path)
+		}
+		return nil
+	})
+	for _, dir := range slices.Backward(dirs) {
+		unix.Rmdir(dir) // its files are the kernel's
 	}
 }
