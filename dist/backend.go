@@ -78,6 +78,15 @@ type Capabilities struct {
 	// the algorithm's name, so that results can be predicted bit for bit.
 	ScheduleOrder bool
 	Library       string // with its version, where a library does the work
+	// Sharing is how many ranks share a device of their kind, a GPU; 0 where ranks have
+	// none. With more than one, times are those of the device's memory, not of a link.
+	Sharing int
+}
+
+// Observer is an Engine whose device has instruments.
+type Observer interface {
+	// Observe says what they show now: clocks, power, temperature. It changes nothing.
+	Observe() (string, error)
 }
 
 // Has tells whether the operation is one of those that can be done.

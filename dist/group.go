@@ -58,6 +58,15 @@ func (g *Group) Capabilities() Capabilities { return g.caps }
 // Clock is the time to measure the group's work with.
 func (g *Group) Clock() Clock { return g.engine.Clock() }
 
+// Observe says what the instruments of this rank's device show now, such as its clocks,
+// power and temperature; "" where it has none.
+func (g *Group) Observe() (string, error) {
+	if o, ok := g.engine.(Observer); ok {
+		return o.Observe()
+	}
+	return "", nil
+}
+
 // Tuning is the table that "auto" chooses from.
 func (g *Group) Tuning() *Tuning { return g.tuning }
 
@@ -342,11 +351,17 @@ func (e *UnavailableError) Error() string { return e.Reason.Error() }
 func (e *UnavailableError) Unwrap() error { return e.Reason }
 
 // Unavailable tells whether a group could not be joined because this machine lacks what
-// it needs: a library, or what an [UnavailableError] says.
-func Unavailable(err error) bool {
+// it needs, a library or what an [UnavailableError] says, and gives that reason alone.
+func Unavailable(err error) (reason error, yes bool) {
 	var lacking *UnavailableError
 	var library *dynlib.OpenError
-	return errors.As(err, &lacking) || errors.As(err, &library)
+	switch {
+	case errors.As(err, &lacking):
+		return lacking.Reason, true
+	case errors.As(err, &library):
+		return library, true
+	}
+	return nil, false
 }
 
 // ErrClosed is returned by calls on a group that this rank has closed.

@@ -12,6 +12,7 @@ import (
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/benches/allreduceeval/matrix"
 	"github.com/kernbench/kernbench/benches/allreduceeval/reference"
+	"github.com/kernbench/kernbench/benches/collectives"
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/comm/schedule"
 	"github.com/kernbench/kernbench/internal/kernel/quant"
@@ -50,10 +51,14 @@ func workspaceKey(s *bench.State, which string) string {
 // openWorkspace gives this rank's workspace of the launch. All ranks of it call it alike.
 func openWorkspace(ctx context.Context, s *bench.State, d dist.DType) (*workspace, error) {
 	w, err := joinedWorkspace(ctx, s, usual, dist.Config{})
-	if err == nil && (w.refs == nil || w.d != d) {
+	if err != nil {
+		return nil, collectives.Missing(err)
+	}
+	collectives.Describe(s, w.g)
+	if w.refs == nil || w.d != d {
 		w.d, w.refs = d, reference.NewStore(d, w.g.Rank())
 	}
-	return w, err
+	return w, nil
 }
 
 // streamedWorkspace is the one for streamed sizes; it shares inputs and expectations.

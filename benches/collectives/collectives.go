@@ -17,6 +17,7 @@ import (
 	"github.com/kernbench/kernbench/internal/base/dtype"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/comm/tcp"
+	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
 // joinLimit is how long a rank waits for another, set-up included.
@@ -168,11 +169,8 @@ func AllReduce(ctx context.Context, s *bench.State, d dist.DType, count int) err
 func joinAndTime(ctx context.Context, s *bench.State, cfg dist.Config, sh shape, algorithm string, limit func(dist.Plan)) error {
 	s.Phase("set-up")
 	g, err := dist.Init(ctx, cfg)
-	if dist.Unavailable(err) {
-		return bench.NotExecuted(false, "%v", err)
-	}
 	if err != nil {
-		return err
+		return Missing(err)
 	}
 	defer g.Close()
 	if c := g.Clock(); c.Deterministic() {
@@ -185,9 +183,7 @@ func joinAndTime(ctx context.Context, s *bench.State, cfg dist.Config, sh shape,
 	if err != nil {
 		return err
 	}
-	if library := g.Capabilities().Library; library != "" {
-		s.Detail("library", library)
-	}
+	Describe(s, g)
 	if w.plan.Algorithm != "" {
 		s.Detail("algorithm", w.plan.Algorithm)
 		if algorithm == auto {
@@ -200,7 +196,45 @@ func joinAndTime(ctx context.Context, s *bench.State, cfg dist.Config, sh shape,
 	limit(w.plan)
 	s.Refresh(w.refresh)
 	s.Verify(w.verify)
-	return s.Time(ctx, w.run, bench.InPlace(sh.inPlace))
+	err = s.Time(ctx, w.run, bench.InPlace(sh.inPlace))
+	observe(s, g, "after")
+	return err
+}
+
+// Describe says in the row what does the work, and on what: for every bench that joins a
+// group.
+func Describe(s *bench.State, g *dist.Group) {
+	caps := g.Capabilities()
+	if caps.Library != "" {
+		s.Detail("library", caps.Library)
+	}
+	if caps.Sharing > 0 {
+		s.Detail(journal.SharingDetail, fmt.Sprint(caps.Sharing))
+	}
+	observe(s, g, "before")
+}
+
+// Missing is the error of a bench that could not join its group: where the machine lacks
+// what the backend needs, the point was not executed.
+func Missing(err error) error {
+	if reason, yes := dist.Unavailable(err); yes {
+		return bench.NotExecuted(false, "%v", reason)
+	}
+	return err
+}
+
+// observe says in the row what the instruments of rank 0's device show.
+func observe(s *bench.State, g *dist.Group, when string) {
+	if s.Rank() != 0 {
+		return
+	}
+	shown, err := g.Observe()
+	if err != nil {
+		shown = "unknown: " + err.Error()
+	}
+	if shown != "" {
+		s.Detail("gpu_"+when, shown)
+	}
 }
 
 // config is that of the group of this point. No other point of the launch, and no

@@ -1,6 +1,7 @@
 package collectives
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -25,7 +26,7 @@ func TestCUDA(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	environ := append(os.Environ(), driver.LibraryVariable+"="+lib, cudatest.RefuseVariable+"=.entry lamport_")
+	environ := append(os.Environ(), driver.LibraryVariable+"="+lib, driver.ManagementVariable+"="+lib, cudatest.RefuseVariable+"=.entry lamport_")
 	p, err := plan.Make(Bench(), plan.Request{Backend: cuda.Name, Seed: 1, Axes: axes("num_ranks=2,3", "op=allreduce,allgather",
 		"algorithm=auto,lamport", "size=4,40000", "dtype=bf16", "buffers=symmetric,private", "inplace=false,true"),
 		Only: []string{`algorithm == "auto" || size == 4 && inplace == false && buffers == "private"`}}) // each that is refused costs a launch
@@ -54,7 +55,9 @@ func TestCUDA(t *testing.T) {
 			}
 		default:
 			outcomes["ok"]++
-			if row.Status != journal.OK || row.Metrics["wrong"] != 0 || !strings.Contains(row.Details["library"], "Fake GPU 0, ") {
+			if row.Status != journal.OK || row.Metrics["wrong"] != 0 || !strings.HasSuffix(row.Details["library"], "Fake GPU 0") ||
+				row.Details[journal.SharingDetail] != fmt.Sprint(*row.NumRanks) || row.Sharing() != *row.NumRanks ||
+				!strings.HasPrefix(row.Details["gpu_before"], "1980 MHz, memory 3201 MHz, 120 W, ") || !strings.HasSuffix(row.Details["gpu_after"], " °C") {
 				t.Errorf("%s: %s %s, %v wrong, details %v", row.Point, row.Status, row.Reason, row.Metrics["wrong"], row.Details)
 			}
 		}

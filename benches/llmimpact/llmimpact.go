@@ -124,6 +124,9 @@ func body(_ context.Context, s *bench.State) error {
 	}
 	record(s, m, gpu, step)
 	s.Detail("curve", curve.Source)
+	if curve.Shared {
+		s.Detail(journal.SharingDetail, fmt.Sprint(ranks))
+	}
 	if gbps := s.Float("target-gbps"); gbps > 0 {
 		alternative(s, "target", step, step.With(llm.TargetUS(curve, ranks, step, gbps)))
 	}
@@ -132,7 +135,9 @@ func body(_ context.Context, s *bench.State) error {
 		if err != nil {
 			return fmt.Errorf("against: %w", err)
 		}
-		if each, err := other.US(ranks, step.Message); err != nil {
+		if other.Shared != curve.Shared {
+			s.Detail("against", "no comparison: the ranks of one of the curves shared a GPU")
+		} else if each, err := other.US(ranks, step.Message); err != nil {
 			s.Detail("against", "no comparison: "+err.Error())
 		} else {
 			alternative(s, "against", step, step.With(each))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"sync"
 	"sync/atomic"
@@ -55,4 +56,51 @@ func TestConformance(t *testing.T) {
 		sizes = []int{2}
 	}
 	disttest.Run(t, disttest.Suite{Open: open, Sizes: sizes, Short: true})
+}
+
+// The limit of calls on a shared GPU is what its memory must move at least: all ranks'
+// buffers but for what the cache holds, at the speed of a copy.
+func TestLimits(t *testing.T) {
+	gs, err := open(2, time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := gs[0].Capabilities().Sharing; n != 2 {
+		t.Errorf("%d ranks share the GPU, want 2", n)
+	}
+	const count = 1 << 20
+	buffers := make([]dist.Buffer, 2)
+	errs := make([]error, 2)
+	var ranks sync.WaitGroup
+	for r, g := range gs {
+		ranks.Go(func() { buffers[r], errs[r] = g.Alloc(dist.F32, count) })
+	}
+	ranks.Wait()
+	if err := errors.Join(errs...); err != nil {
+		t.Fatal(err)
+	}
+	limits := func(op dist.Collective, count int, b dist.Buffer) []dist.Limit {
+		list, err := backend{}.Limits(dist.Plan{Call: dist.Call{Op: op, In: b, Count: count}, DType: dist.F32}, 2)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return list
+	}
+	sum, gather := limits(dist.AllReduce, count, buffers[0]), limits(dist.AllGather, count, buffers[0])
+	const cache = 1 << 20 // of the stand-in
+	if len(sum) != 1 || len(gather) != 1 || sum[0].US <= 0 ||
+		math.Abs(sum[0].US/gather[0].US-float64(4*4*count-cache)/(3*4*count-cache)) > 1e-9 {
+		t.Errorf("limits of an all-reduce %v, of an all-gather %v", sum, gather)
+	}
+	if few := limits(dist.AllReduce, 1000, buffers[0]); few != nil {
+		t.Errorf("what fits into the cache is limited by the memory: %v", few)
+	}
+	if private := limits(dist.AllReduce, count, dist.Make(dist.F32, count)); private != nil {
+		t.Errorf("what goes through the host is limited by the GPU's memory: %v", private)
+	}
+	for _, g := range gs {
+		if err := g.Close(); err != nil {
+			t.Error(err)
+		}
+	}
 }

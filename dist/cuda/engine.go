@@ -51,7 +51,10 @@ type engine struct {
 	last  [3]uint64 // elements of the last of these
 }
 
-var _ dist.Engine = (*engine)(nil)
+var (
+	_ dist.Engine   = (*engine)(nil)
+	_ dist.Observer = (*engine)(nil)
+)
 
 func (e *engine) Rank() int            { return e.rank }
 func (e *engine) Size() int            { return e.size }
@@ -61,9 +64,19 @@ func (e *engine) Split(int, int) (dist.Engine, error) {
 	return nil, errors.New("the cuda backend has no groups of some of its ranks")
 }
 
+// Observe reads the GPU's clocks, power and temperature.
+func (e *engine) Observe() (string, error) {
+	r, err := e.device.Device().Read()
+	if err != nil {
+		return "", err
+	}
+	return r.String(), nil
+}
+
 func (e *engine) Capabilities() dist.Capabilities {
 	c := capabilities()
-	c.Library = fmt.Sprintf("%v, %s, %d ranks on a GPU", e.device.Device().Driver(), e.device.Device().Name, e.sharing)
+	c.Library = fmt.Sprintf("%v, %s", e.device.Device().Driver(), e.device.Device().Name)
+	c.Sharing = e.sharing
 	return c
 }
 

@@ -33,6 +33,7 @@ type device struct {
 	*cuda.Context
 	ordinal         int
 	multiprocessors int
+	probe           probe
 
 	mu      sync.Mutex
 	modules map[gpu.Algorithm]module

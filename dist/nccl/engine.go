@@ -57,18 +57,30 @@ type engine struct {
 	splits    int
 }
 
-var _ dist.Engine = (*engine)(nil)
+var (
+	_ dist.Engine   = (*engine)(nil)
+	_ dist.Observer = (*engine)(nil)
+)
 
 func (e *engine) Rank() int         { return e.rank }
 func (e *engine) Size() int         { return e.size }
 func (e *engine) Clock() dist.Clock { return dist.Monotonic() }
+
+// Observe reads the GPU's clocks, power and temperature.
+func (e *engine) Observe() (string, error) {
+	r, err := e.device.Device().Read()
+	if err != nil {
+		return "", err
+	}
+	return r.String(), nil
+}
 
 func (e *engine) Capabilities() dist.Capabilities {
 	c := capabilities()
 	if bits.OnesCount(uint(e.size)) != 1 {
 		c.Reductions = slices.DeleteFunc(c.Reductions, func(r dist.Reduction) bool { return r == dist.Avg })
 	}
-	c.Library = fmt.Sprintf("%v, %s", e.lib, e.device.Device().Name)
+	c.Library, c.Sharing = fmt.Sprintf("%v, %s", e.lib, e.device.Device().Name), 1
 	return c
 }
 

@@ -90,11 +90,12 @@ func suite(ctx context.Context, s *bench.State, host string) error {
 		}
 		s.Phase(c.Name)
 		err := c.Check()
+		reason, unavailable := dist.Unavailable(err)
 		switch {
 		case errors.Is(err, disttest.ErrLacking):
 			lacking++
-		case dist.Unavailable(err):
-			return bench.NotExecuted(false, "%v", err)
+		case unavailable:
+			return bench.NotExecuted(false, "%v", reason)
 		case err != nil:
 			faults = append(faults, fmt.Errorf("%s: %w", c.Name, err))
 		default:

@@ -122,19 +122,7 @@ func (l *Library) check(call string, comm, result uintptr) error {
 	case codeInProgress:
 		return ErrInProgress
 	}
-	return &Error{call, code, text(l.f.getErrorString.Call(uintptr(code))), text(l.f.getLastError.Call(comm))}
-}
-
-// text reads a string of C.
-func text(at uintptr) string {
-	if at == 0 {
-		return ""
-	}
-	n := 0
-	for n < 1024 && dynlib.Bytes(at, n+1)[n] != 0 {
-		n++
-	}
-	return string(dynlib.Bytes(at, n))
+	return &Error{call, code, dynlib.String(l.f.getErrorString.Call(uintptr(code))), dynlib.String(l.f.getLastError.Call(comm))}
 }
 
 // ID names a communicator to the ranks that will make it.

@@ -169,9 +169,5 @@ func (d *Driver) text(f dynlib.Func, code int, otherwise string) string {
 	if f.Call(uintptr(code), uintptr(unsafe.Pointer(at))) != 0 || *at == 0 {
 		return fmt.Sprintf("%s %d", otherwise, code)
 	}
-	n := 0
-	for n < 256 && dynlib.Bytes(*at, n+1)[n] != 0 {
-		n++
-	}
-	return string(dynlib.Bytes(*at, n))
+	return dynlib.String(*at)
 }

@@ -23,6 +23,7 @@ func TestMain(m *testing.M) {
 	}
 	log = filepath.Join(dir, "calls")
 	os.Setenv(LibraryVariable, lib)
+	os.Setenv(ManagementVariable, lib)
 	os.Setenv(cudatest.LogVariable, log)
 	os.Setenv(cudatest.DevicesVariable, "2")
 	code := m.Run()
@@ -59,6 +60,20 @@ func TestDevices(t *testing.T) {
 	}
 	if !strings.Contains(list[0].Driver().String(), "12.4") {
 		t.Errorf("driver %v", list[0].Driver())
+	}
+}
+
+// The instruments are read by the device's place on the PCI bus.
+func TestReadings(t *testing.T) {
+	list := devices(t)
+	r, err := list[1].Read()
+	if err != nil || r.String() != "1980 MHz, memory 3201 MHz, 120 W, 40 °C" {
+		t.Errorf("the instruments show %v, %v", r, err)
+	}
+	elsewhere := *list[0]
+	elsewhere.BusID = "nowhere"
+	if _, err := elsewhere.Read(); err == nil || err.Error() != "nvmlDeviceGetHandleByPciBusId: Not Found (6)" {
+		t.Errorf("a device that is not there: %v", err)
 	}
 }
 

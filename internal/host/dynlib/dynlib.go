@@ -202,3 +202,18 @@ func Bytes(addr uintptr, n int) []byte {
 	// looks like arithmetic on a Go pointer.
 	return unsafe.Slice(*(**byte)(unsafe.Pointer(&addr)), n)
 }
+
+// mostText is how much of a text of C is read.
+const mostText = 1024
+
+// String copies a text that C gave, "" where it gave none.
+func String(addr uintptr) string {
+	if addr == 0 {
+		return ""
+	}
+	n := 0
+	for n < mostText && Bytes(addr, n+1)[n] != 0 {
+		n++
+	}
+	return string(Bytes(addr, n))
+}

@@ -3,6 +3,7 @@ package journal
 import (
 	"fmt"
 	"math"
+	"strconv"
 	"time"
 
 	"github.com/kernbench/kernbench/internal/base/point"
@@ -96,6 +97,20 @@ func (e RankEnd) String() string {
 		text += "; it said: " + e.Said
 	}
 	return text
+}
+
+// SharingDetail is the detail of a row that says how many ranks shared a GPU.
+const SharingDetail = "ranks_per_gpu"
+
+// Sharing is how many ranks shared a GPU, 0 where each had its own, or none. Then the
+// row's times are those of one GPU's memory: they say nothing of a link, and are never
+// compared with times that do.
+func (r *Row) Sharing() int {
+	n, err := strconv.Atoi(r.Details[SharingDetail])
+	if err != nil || n < 2 {
+		return 0
+	}
+	return n
 }
 
 // Row is one point in one trial: the unit of every table, figure and export.

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/base/unit"
 )
 
@@ -69,7 +68,7 @@ func (s Sample) Ceiling(usual bool) (name string, us float64) {
 func (s Sample) AboveLimit() bool {
 	_, limit := s.Ceiling(false)
 	margin := linkMargin
-	if dist.Describe(s.Backend).HostMemory {
+	if s.OverMemory() {
 		margin = memoryMargin
 	}
 	return limit > 0 && max(s.TimeUS, s.HighUS) < limit*(1-margin)
@@ -257,7 +256,7 @@ func efficiencies(a, b Sample) (ea, eb float64, of string) {
 	switch {
 	case la > 0 && lb > 0:
 		return la / a.TimeUS, lb / b.TimeUS, shareOfLimit
-	case dist.Describe(a.Backend).HostMemory: // the caches, not its traffic, decide
+	case a.OverMemory(): // the caches, not its traffic, decide
 		return 0, 0, ""
 	case a.Traffic > 0 && b.Traffic > 0:
 		return float64(a.Traffic) / a.TimeUS, float64(b.Traffic) / b.TimeUS, trafficRate

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/base/bandwidth"
 	"github.com/kernbench/kernbench/internal/base/unit"
 
@@ -22,6 +23,7 @@ type Series struct {
 	InPlace   bool
 	Buffers   string // "symmetric", "private" or "" where the row does not say
 	Variant   string // every other coordinate and swept variable, such as "epilogue=true"
+	Sharing   int    // ranks on one GPU, whose memory is then what was measured; 0: no GPU is shared
 }
 
 // String names the series for people.
@@ -31,13 +33,16 @@ func (s Series) String() string {
 		parts = append(parts, "in place")
 	}
 	parts = append(parts, s.Buffers, s.Variant, s.Backend)
+	if s.Sharing > 0 {
+		parts = append(parts, fmt.Sprintf("%d on one GPU", s.Sharing))
+	}
 	return strings.Join(slices.DeleteFunc(parts, func(p string) bool { return p == "" }), ", ")
 }
 
 // Compare orders series for tables: backend, ranks, type, then the rest.
 func (s Series) Compare(t Series) int {
 	return cmp.Or(cmp.Compare(s.Backend, t.Backend), cmp.Compare(s.Ranks, t.Ranks), cmp.Compare(s.DType, t.DType),
-		cmp.Compare(s.Buffers, t.Buffers), cmp.Compare(s.Variant, t.Variant), compareBool(s.InPlace, t.InPlace), cmp.Compare(s.Algorithm, t.Algorithm))
+		cmp.Compare(s.Buffers, t.Buffers), cmp.Compare(s.Variant, t.Variant), cmp.Compare(s.Sharing, t.Sharing), compareBool(s.InPlace, t.InPlace), cmp.Compare(s.Algorithm, t.Algorithm))
 }
 
 func compareBool(a, b bool) int {
@@ -76,6 +81,10 @@ type Sample struct {
 	Executed string // the algorithm that ran, where the row tells: what auto took
 	Rows     []int  // where the sample comes from: indices into the rows
 }
+
+// OverMemory tells whether the data goes through memory that the ranks share, so that
+// its caches and not the traffic of a link decide.
+func (s Sample) OverMemory() bool { return s.Sharing > 0 || dist.Describe(s.Backend).HostMemory }
 
 // AlgBW and BusBW are the two bandwidths of docs/bandwidth.md, in GB/s.
 func (s Sample) AlgBW() float64 { return float64(s.Bytes) / s.TimeUS / 1e3 }
@@ -214,7 +223,7 @@ func identity(r *journal.Row) string {
 		ranks = *r.NumRanks
 	}
 	return fmt.Sprint(r.Bench, "\x00", r.Part, "\x00", r.Point, "\x00", ranks, "\x00", r.Backend, "\x00", envText(r),
-		"\x00", r.Options, "\x00", r.Host)
+		"\x00", r.Options, "\x00", r.Host, "\x00", r.Sharing())
 }
 
 func envText(r *journal.Row) string {
@@ -228,7 +237,7 @@ func envText(r *journal.Row) string {
 func sampleOf(r journal.Row) Sample {
 	s := Sample{TimeUS: r.Metrics[timeMetric], Samples: r.Samples, Kind: string(r.Kind), Limits: maps.Clone(r.Limits),
 		Host: r.Host, Executed: r.Details[algorithmAxis], Doubt: r.Disturbed()}
-	s.Backend, s.Buffers = r.Backend, r.Details[buffersAxis]
+	s.Backend, s.Buffers, s.Sharing = r.Backend, r.Details[buffersAxis], r.Sharing()
 	if r.NumRanks != nil {
 		s.Ranks = *r.NumRanks
 	}

@@ -16,6 +16,7 @@ import (
 type Table struct {
 	Name   string
 	Source string // who measured it, on what, and how
+	Shared bool   // its ranks shared a GPU: it says nothing of a link
 	Ranks  map[int][]TablePoint
 }
 
@@ -80,6 +81,7 @@ func TableOf(name, source, algorithm string, samples []Sample) (*Table, error) {
 	}
 	best := map[entry]Sample{}
 	var names []string
+	apart := false
 	for _, s := range samples {
 		if !slices.Contains(names, s.Algorithm) {
 			names = append(names, s.Algorithm)
@@ -87,6 +89,7 @@ func TableOf(name, source, algorithm string, samples []Sample) (*Table, error) {
 		if algorithm != BestAlgorithm && s.Algorithm != algorithm {
 			continue
 		}
+		t.Shared, apart = t.Shared || s.Sharing > 0, apart || s.Sharing == 0 && s.Ranks > 1
 		at := entry{s.Ranks, s.Bytes}
 		if old, has := best[at]; !has || preferred(s, old) {
 			best[at] = s
@@ -95,6 +98,12 @@ func TableOf(name, source, algorithm string, samples []Sample) (*Table, error) {
 	if len(best) == 0 {
 		slices.Sort(names)
 		return nil, fmt.Errorf("curve %s: no all-reduce by %s in it (algorithms: %s)", name, algorithm, strings.Join(names, ", "))
+	}
+	if t.Shared && apart {
+		return nil, fmt.Errorf("curve %s: ranks shared a GPU in some of its rows and not in others: no curve has both", name)
+	}
+	if t.Shared {
+		t.Source += ", whose ranks shared one GPU: times of its memory, not of a link"
 	}
 	for at, s := range best {
 		t.Ranks[at.ranks] = append(t.Ranks[at.ranks], TablePoint{at.bytes, s.TimeUS})

@@ -100,4 +100,17 @@ func TestTableOf(t *testing.T) {
 	if _, err := TableOf("t", "s", "rng", samples); err == nil || !strings.Contains(err.Error(), "ring, tree") {
 		t.Errorf("an algorithm nobody ran: %v", err)
 	}
+	for i := range rows[:2] {
+		rows[i].Details = map[string]string{journal.SharingDetail: "2"}
+	}
+	if _, err := TableOf("t", "s", BestAlgorithm, SamplesOf(rows)); err == nil || !strings.Contains(err.Error(), "no curve has both") {
+		t.Errorf("ranks that shared a GPU and ranks that did not make a curve: %v", err)
+	}
+	shared, err := TableOf("t", "s", BestAlgorithm, SamplesOf(rows[:2]))
+	if err != nil || !shared.Shared || !strings.Contains(shared.Source, "not of a link") {
+		t.Errorf("a curve of a shared GPU: %+v, %v", shared, err)
+	}
+	if a, b := SamplesOf(rows[1:2])[0], SamplesOf(rows[2:3])[0]; a.Series == b.Series || !a.OverMemory() || b.OverMemory() {
+		t.Errorf("%v and %v are one series", a.Series, b.Series)
+	}
 }

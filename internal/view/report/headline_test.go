@@ -30,3 +30,17 @@ func TestHeadlines(t *testing.T) {
 		t.Errorf("a panic gives %v", err)
 	}
 }
+
+// A report begins with what times of ranks that shared a GPU can show.
+func TestSharingIsSaidFirst(t *testing.T) {
+	b := bench.New("b", nil, bench.Sections(func([]journal.Row) []bench.Section { return []bench.Section{{Title: "the bench's"}} }))
+	rows := []journal.Row{{Details: map[string]string{journal.SharingDetail: "1"}}, {}}
+	if list, err := sectionsOf(b, rows); err != nil || len(list) != 1 {
+		t.Errorf("with a GPU each: %v, %v", list, err)
+	}
+	rows[1].Details = map[string]string{journal.SharingDetail: "8"}
+	list, err := sectionsOf(b, rows)
+	if err != nil || len(list) != 2 || !strings.HasPrefix(list[0].Text, "In 1 of 2 rows the ranks shared one GPU, up to 8 of them.") || list[1].Title != "the bench's" {
+		t.Errorf("%v, %v", list, err)
+	}
+}

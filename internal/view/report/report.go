@@ -180,12 +180,30 @@ func guarded[T any](what string, b *bench.Bench, call func(*bench.Bench) []T) (o
 
 // sectionsOf are what the bench says in words.
 func sectionsOf(b *bench.Bench, rows []journal.Row) ([]bench.Section, error) {
-	return guarded("sections", b, func(b *bench.Bench) []bench.Section {
+	list, err := guarded("sections", b, func(b *bench.Bench) []bench.Section {
 		if b.Sections == nil {
 			return nil
 		}
 		return b.Sections(rows)
 	})
+	return append(sharing(rows), list...), err
+}
+
+// sharing says first of all what times of ranks that shared a GPU can show.
+func sharing(rows []journal.Row) []bench.Section {
+	var most, shared int
+	for i := range rows {
+		if n := rows[i].Sharing(); n > 0 {
+			most, shared = max(most, n), shared+1
+		}
+	}
+	if shared == 0 {
+		return nil
+	}
+	return []bench.Section{{Title: "Ranks shared a GPU", Text: fmt.Sprintf(
+		"In %d of %d rows the ranks shared one GPU, up to %d of them. These times show whether the algorithms are right, what their protocols "+
+			"cost and how well they use that GPU's memory and caches. They show nothing of NVLink, PCIe or a network, and not how a machine with a "+
+			"GPU for each rank would do; they are never compared with times of such machines.", shared, len(rows), most)}}
 }
 
 // exportsOf makes the bench's own files.

@@ -86,14 +86,15 @@ func ranksOf(r *journal.Row) (n int, known bool) {
 
 // Work is the key of rows that do the same work.
 type Work struct {
-	Ranks int // 0 where a run does not say it
-	rest  string
+	Ranks   int // 0 where a run does not say it
+	sharing int // ranks on one GPU: other work than between GPUs
+	rest    string
 }
 
 // Of is the work of a row. Values are compared whatever their kind: a size in
 // bytes is also a number, and a shape is the same whatever it is called.
 func (s Shared) Of(r *journal.Row) Work {
-	var w Work
+	w := Work{sharing: r.Sharing()}
 	if s.ranks {
 		w.Ranks, _ = ranksOf(r)
 	}
@@ -148,4 +149,17 @@ func ComparePoints(a, b point.Point) int {
 		}
 	}
 	return 0
+}
+
+// SharingDiffers tells whether ranks shared a GPU in some rows and not in others.
+func SharingDiffers(runs ...rowset.Set) bool {
+	var shared, apart bool
+	for _, rows := range runs {
+		for _, r := range rows {
+			if ranks, _ := ranksOf(r); ranks > 1 {
+				shared, apart = shared || r.Sharing() > 0, apart || r.Sharing() == 0
+			}
+		}
+	}
+	return shared && apart
 }

@@ -17,11 +17,12 @@ import (
 const (
 	NumRanks = "num_ranks"
 	Backend  = "backend"
+	Sharing  = journal.SharingDetail // ranks that shared a GPU: never the same point as ranks with one each
 )
 
 // Of is the identity of a row's point: bench, part, ranks, backend, axes,
 // environment and options, whatever their order. Coordinates named in ignore
-// are left out.
+// are left out; not how many ranks shared a GPU, which makes the time another's.
 func Of(r *journal.Row, ignore ...string) string {
 	var buf [32]string
 	parts := buf[:0]
@@ -50,6 +51,9 @@ func Fields(r *journal.Row, ignore ...string) []string {
 	}
 	if r.Backend != "" && !slices.Contains(ignore, Backend) {
 		out = append(out, Backend+"="+r.Backend)
+	}
+	if n := r.Sharing(); n > 0 {
+		out = append(out, Sharing+"="+strconv.Itoa(n))
 	}
 	for _, c := range r.Point.Without(ignore...) {
 		out = append(out, point.Point{c}.String())
@@ -100,6 +104,9 @@ func coords(r *journal.Row, ignore []string) []coord {
 		all = append(all, coord{'n', NumRanks, strconv.Itoa(*r.NumRanks)})
 	}
 	all = append(all, coord{'b', Backend, r.Backend})
+	if n := r.Sharing(); n > 0 {
+		all = append(all, coord{'s', Sharing, strconv.Itoa(n)})
+	}
 	for _, c := range r.Point {
 		all = append(all, coord{'a', c.Name, c.Value.String()})
 	}
@@ -116,5 +123,5 @@ func coords(r *journal.Row, ignore []string) []coord {
 	if len(ignore) == 0 {
 		return all
 	}
-	return slices.DeleteFunc(all, func(c coord) bool { return slices.Contains(ignore, c.name) })
+	return slices.DeleteFunc(all, func(c coord) bool { return c.class != 's' && slices.Contains(ignore, c.name) })
 }

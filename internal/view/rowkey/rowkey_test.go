@@ -49,6 +49,28 @@ func TestOf(t *testing.T) {
 	}
 }
 
+// Ranks that shared a GPU have another point than ranks with one each, whatever is
+// ignored.
+func TestSharingIsNeverMixed(t *testing.T) {
+	apart, shared := base(), base()
+	apart.Details = map[string]string{journal.SharingDetail: "1"}
+	shared.Details = map[string]string{journal.SharingDetail: "2"}
+	if Of(apart) != Of(base()) {
+		t.Error("a GPU each is as good as not to say")
+	}
+	if Of(shared, Sharing) == Of(base(), Sharing) || !strings.Contains(Label(shared), "ranks_per_gpu=2") {
+		t.Errorf("shared and apart have one key; label %s", Label(shared))
+	}
+	runs := []rowset.Set{{shared}, {base()}}
+	common := InCommon(runs, nil)
+	if common.Of(shared) == common.Of(base()) {
+		t.Error("shared and apart do the same work")
+	}
+	if !SharingDiffers(runs...) || SharingDiffers(runs[0]) || SharingDiffers(runs[1], rowset.Set{apart}) {
+		t.Error("sharing is not seen")
+	}
+}
+
 func TestOfDoesNotDependOn(t *testing.T) {
 	r := base()
 	r.Trial, r.Run, r.Key, r.Status = 3, "other", "k", journal.Failed

@@ -150,6 +150,9 @@ func Compare(ours Side, peers []Side, goals Goals) ([]Table, error) {
 	if err != nil {
 		return nil, err
 	}
+	if len(contests) == 0 && rowkey.SharingDiffers(runs...) {
+		return nil, fmt.Errorf("ranks shared a GPU in some of %s and its peers and not in others: times of one GPU's memory are not compared with those of links", ours.Name)
+	}
 	if len(contests) == 0 {
 		return nil, fmt.Errorf("no point of %s was measured by a peer with as many ranks; they have these axes in common: %s",
 			ours.Name, strings.Join(shared.Axes, ", "))
