@@ -80,7 +80,7 @@ func Main(benches []*bench.Bench) int {
 }
 
 func (a *app) run(ctx context.Context) int {
-	root, err := a.root()
+	root, err := a.root(ctx)
 	if err == nil {
 		root.SetArgs(a.args)
 		root.SetOut(a.stdout)
@@ -113,7 +113,7 @@ func (a *app) about(root *cobra.Command) string {
 	return a.name
 }
 
-func (a *app) root() (*cobra.Command, error) {
+func (a *app) root(ctx context.Context) (*cobra.Command, error) {
 	if err := a.validate(); err != nil {
 		return nil, usage(err)
 	}
@@ -138,7 +138,7 @@ and comparisons are made from.`,
 	}
 	root.SetVersionTemplate("{{.Version}}")
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return usage(request.FlagError(cmd.Flags(), err)) })
-	run, err := a.runCommand()
+	run, err := a.runCommand(ctx)
 	if err != nil {
 		return nil, err
 	}

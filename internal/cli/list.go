@@ -32,9 +32,9 @@ func (a *app) listCommand() *cobra.Command {
 				benches = nil
 			}
 			for _, f := range files {
-				found, err := request.LoadFile(f)
+				found, err := request.LoadFile(cmd.Context(), f)
 				if err != nil {
-					return usage(err)
+					return unread(cmd.Context(), err)
 				}
 				benches = append(benches, found...)
 			}

@@ -28,7 +28,7 @@ const specHelp = `SPEC is a list (1,2,8), a geometric range (1K:64M:x4), a linea
 or powers of two (pow2:8:13), mixed as you like. K = Ki = 1024 on byte axes.
 For --env, a bare - leaves the variable unset.`
 
-func (a *app) runCommand() (*cobra.Command, error) {
+func (a *app) runCommand(ctx context.Context) (*cobra.Command, error) {
 	var f request.Flags
 	cmd := &cobra.Command{
 		Use:   "run (--bench NAME | -f sweep.yaml | -f bench.py) [flags]",
@@ -59,8 +59,8 @@ With --bench NAME, the bench's own axes and options are flags too:
 	read := func(*bench.Bench) (axes, options []plan.Assign) { return nil, nil }
 	if len(a.args) > 0 && a.args[0] == "run" {
 		var err error
-		if benches, err = request.Select(a.benches, a.args[1:]); err != nil {
-			return nil, usage(err)
+		if benches, err = request.Select(ctx, a.benches, a.args[1:]); err != nil {
+			return nil, unread(ctx, err)
 		}
 		read = request.Bind(cmd.Flags(), benches)
 	}

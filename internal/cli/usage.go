@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"context"
+	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -42,6 +44,15 @@ func usage(err error) error {
 		return nil
 	}
 	return &exitError{exitUsage, err}
+}
+
+// unread is the error of a file of benches that could not be read: a mistake in it,
+// unless the user did not wait for it to be imported.
+func unread(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return &exitError{exitInterrupted, errors.New("interrupted while the benches were read")}
+	}
+	return usage(err)
 }
 
 // arguments demands between least and most arguments, -1 for any number, and

@@ -109,7 +109,7 @@ func greets(e *examinee) (string, error) {
 	}
 	var names []string
 	for _, d := range e.hello.Benches {
-		if _, err := d.bench(e.program); err != nil {
+		if _, err := d.bench(e.ctx, e.program); err != nil {
 			return "", fmt.Errorf("bench %s: %w", d.Name, err)
 		}
 		names = append(names, d.Name)
@@ -169,7 +169,7 @@ func refusesUnknown(e *examinee) (string, error) {
 
 // first prepares the first point of a bench, unless its body skips it.
 func (e *examinee) first(d declared) (r reply, err error) {
-	b, err := d.bench(e.program)
+	b, err := d.bench(e.ctx, e.program)
 	if err != nil {
 		return r, err
 	}

@@ -100,7 +100,7 @@ const ImportLimit = 5 * time.Minute
 
 // Load reads what a file declares, by importing it once with the given interpreter,
 // python3 if that is empty, or by starting the program.
-func Load(path, program string) ([]*bench.Bench, error) {
+func Load(ctx context.Context, path, program string) ([]*bench.Bench, error) {
 	script, err := script(path, program)
 	if err != nil {
 		return nil, err
@@ -110,10 +110,10 @@ func Load(path, program string) ([]*bench.Bench, error) {
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeoutCause(context.Background(), ImportLimit,
+	limited, cancel := context.WithTimeoutCause(ctx, ImportLimit,
 		fmt.Errorf("it was not imported within %v", ImportLimit))
 	defer cancel()
-	r, err := p.greet(ctx, greeting{Protocol: protocol, Ranks: 1, Watch: []string{}})
+	r, err := p.greet(limited, greeting{Protocol: protocol, Ranks: 1, Watch: []string{}})
 	if err != nil {
 		p.close()
 		return nil, fmt.Errorf("%s: %w", path, withOutput(err, output.String()))
@@ -127,7 +127,7 @@ func Load(path, program string) ([]*bench.Bench, error) {
 	var benches []*bench.Bench
 	asked := false
 	for _, d := range r.Benches {
-		b, err := d.bench(p)
+		b, err := d.bench(ctx, p)
 		if err != nil {
 			p.close()
 			return nil, fmt.Errorf("%s: bench %s: %w", path, d.Name, err)
@@ -154,7 +154,7 @@ func withOutput(err error, output string) error {
 
 // bench makes the declaration that the planner knows. Its body runs in workers only,
 // beside an interpreter: see [Program.Body].
-func (d declared) bench(p *program) (*bench.Bench, error) {
+func (d declared) bench(ctx context.Context, p *program) (*bench.Bench, error) {
 	part := &bench.DeclaredPart{Help: d.Help, Zips: d.Zips, Metrics: d.Metrics, Trials: d.Trials,
 		Timeout: time.Duration(d.Timeout * float64(time.Second)), Measure: d.Sampling.config(),
 		Body: func(context.Context, *bench.State) error { return errors.New("it has no interpreter") }}
@@ -177,7 +177,7 @@ func (d declared) bench(p *program) (*bench.Bench, error) {
 		part.Envs = append(part.Envs, env)
 	}
 	if d.Wheres > 0 {
-		part.Wheres = []bench.Where{func(at bench.Point) error { return d.keep(p, at) }}
+		part.Wheres = []bench.Where{func(at bench.Point) error { return d.keep(ctx, p, at) }}
 	}
 	b := &bench.Bench{Name: d.Name, Help: d.Help, Doc: d.Doc, Backends: d.Backends, Parts: []*bench.DeclaredPart{part}}
 	for _, o := range d.Options {
@@ -206,8 +206,8 @@ func (a axis) values() (values []bench.Value, err error) {
 }
 
 // keep asks the file's own predicates about a point.
-func (d declared) keep(p *program, at bench.Point) error {
-	r, err := p.ask(context.Background(), "where", request{d.Name, coordinates(at)}, nil)
+func (d declared) keep(ctx context.Context, p *program, at bench.Point) error {
+	r, err := p.ask(ctx, "where", request{d.Name, coordinates(at)}, nil)
 	if err == nil && r.Dropped != "" {
 		err = errors.New(r.Dropped)
 	}

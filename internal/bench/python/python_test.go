@@ -20,7 +20,7 @@ const interpreterForTests = "/usr/bin/python3"
 // measured runs the only bench of a file, alone, at points of one axis.
 func measured(t *testing.T, path, axis string, values ...string) (outcomes []bench.Outcome) {
 	t.Helper()
-	found, err := Load(path, interpreterForTests)
+	found, err := Load(t.Context(), path, interpreterForTests)
 	if err != nil {
 		t.Fatal(err)
 	}

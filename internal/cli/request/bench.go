@@ -1,6 +1,7 @@
 package request
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -108,12 +109,12 @@ func Shorten(s string, n int) string {
 // Select finds which benches the arguments of `run` are about before its flags
 // are parsed, since they bring flags of their own. A file may declare several
 // benches; --bench then chooses among these.
-func Select(known []*bench.Bench, args []string) (selected []*bench.Bench, err error) {
+func Select(ctx context.Context, known []*bench.Bench, args []string) (selected []*bench.Bench, err error) {
 	names, files := named(args)
 	var ofFiles []*bench.Bench
 	several := false
 	for _, f := range files {
-		found, err := LoadFile(f)
+		found, err := LoadFile(ctx, f)
 		if err != nil {
 			return nil, err
 		}
@@ -163,9 +164,9 @@ func named(args []string) (benches, files []string) {
 
 // LoadFile reads the benches that a file declares, at least one: a Python file, or a
 // sweep in YAML.
-func LoadFile(path string) (found []*bench.Bench, err error) {
+func LoadFile(ctx context.Context, path string) (found []*bench.Bench, err error) {
 	if python.IsFile(path) {
-		found, err = python.Load(path, os.Getenv(python.InterpreterVar))
+		found, err = python.Load(ctx, path, os.Getenv(python.InterpreterVar))
 	} else {
 		found = make([]*bench.Bench, 1)
 		found[0], err = sweep.Load(path)
