@@ -23,6 +23,12 @@ type Call struct {
 	// block, need it, and only when the count does not divide.
 	Count int
 
+	// Counts are the elements of each rank's block in an all-gather, gather, scatter or
+	// reduce-scatter, where they are not those of [Block]; the same on all ranks. In an
+	// all-to-all they are what each rank gives to rank 0, 1 and so on, or, size*size of
+	// them, what rank 0 gives to each, then what rank 1 does, and so on.
+	Counts []int
+
 	Algorithm string // "" or "auto": the tuning table chooses
 	Chunk     int    // elements per pipelined piece; 0: the table's, or whole
 	Epilogue  *Epilogue
@@ -43,6 +49,9 @@ func Chunk(elements int) Option { return func(c *Call) { c.Chunk = elements } }
 
 // WholeCount sets Call.Count.
 func WholeCount(count int) Option { return func(c *Call) { c.Count = count } }
+
+// Counts sets Call.Counts.
+func Counts(counts ...int) Option { return func(c *Call) { c.Counts = counts } }
 
 // WithEpilogue sets what is done to the output as it is stored.
 func WithEpilogue(e Epilogue) Option { return func(c *Call) { c.Epilogue = &e } }

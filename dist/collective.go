@@ -75,6 +75,11 @@ func (c Collective) Rooted() bool {
 	return c == Broadcast || c == Reduce || c == Gather || c == Scatter
 }
 
+// blocks tells whether the vector is cut into blocks of the ranks.
+func (c Collective) blocks() bool {
+	return c == AllGather || c == Gather || c == Scatter || c == ReduceScatter || c == AllToAll
+}
+
 // PointToPoint tells whether only two ranks take part.
 func (c Collective) PointToPoint() bool { return c == Send || c == Recv }
 

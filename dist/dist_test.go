@@ -68,6 +68,11 @@ func TestCallsAreChecked(t *testing.T) {
 		"length that divides":               {Op: dist.AllReduce, In: f(4), Out: f(4), Epilogue: &dist.Epilogue{Bias: f(3)}},
 		"residual is 3 f32":                 {Op: dist.AllReduce, In: f(4), Out: f(4), Epilogue: &dist.Epilogue{Residual: f(3)}},
 		"codec int8 has no encoding of f64": {Op: dist.AllReduce, In: dist.Make(dist.F64, 4), Out: dist.Make(dist.F64, 4), Codec: dist.Codecs()[0]},
+		"2 counts, want 1":                  {Op: dist.AllGather, In: f(3), Out: f(3), Counts: []int{1, 2}},
+		"counts are [-1]":                   {Op: dist.AllGather, In: f(3), Out: f(3), Counts: []int{-1}},
+		"counts [2] make 2":                 {Op: dist.AllGather, In: f(3), Out: f(3), Count: 3, Counts: []int{2}},
+		"counts are for all-gather":         {Op: dist.AllReduce, In: f(3), Out: f(3), Counts: []int{3}},
+		"in has 3 elements":                 {Op: dist.AllToAll, In: f(3), Out: f(4), Counts: []int{4}},
 		"no support for Reduction(200)":     {Op: dist.AllReduce, In: f(4), Out: f(4), Reduction: 200},
 	} {
 		_, err := g.Prepare(c)

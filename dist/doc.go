@@ -32,10 +32,10 @@
 //
 // Count is the number of elements of the whole vector. Where a rank holds one
 // block of it (all-gather, gather, scatter, reduce-scatter), block r is
-// Block(count, size, r), so counts need not divide. In an all-to-all every In is
-// a whole vector and rank r collects block r of each, in rank order. In place
-// means that In and Out are one memory: the shorter is the rank's own block of
-// the longer one.
+// Block(count, size, r), so counts need not divide; [Counts] gives blocks other lengths.
+// In an all-to-all every In is a whole vector and rank r collects block r of each, in
+// rank order. In place means that In and Out are one memory: the shorter is the rank's
+// own block of the longer one.
 //
 // # Overlap
 //

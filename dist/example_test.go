@@ -175,6 +175,22 @@ func ExampleWholeCount() {
 	// Output: [10 11 20]
 }
 
+// Blocks of any lengths: every rank says all of them.
+func ExampleCounts() {
+	together("counts", func(g *dist.Group) error {
+		mine, all := []int32{10, 11, 12}, make([]int32, 4)
+		if g.Rank() == 1 {
+			mine = []int32{20}
+		}
+		err := g.AllGather(dist.Of(all), dist.Of(mine), dist.Counts(3, 1))
+		if g.Rank() == 1 {
+			fmt.Println(all)
+		}
+		return err
+	})
+	// Output: [10 11 12 20]
+}
+
 // What a layer does to a sum is done as it is stored.
 func ExampleWithEpilogue() {
 	together("epilogue", func(g *dist.Group) error {

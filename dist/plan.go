@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/kernbench/kernbench/internal/base/suggest"
+	"github.com/kernbench/kernbench/internal/comm/schedule"
 )
 
 // Plan is a call that has been checked and completed: what a backend prepares.
@@ -35,6 +36,9 @@ func (p Plan) String() string {
 	case p.Op == Recv:
 		s += fmt.Sprintf(" from rank %d", p.Peer)
 	}
+	if p.Counts != nil {
+		s += fmt.Sprintf(" in blocks of %v", p.Counts)
+	}
 	if e := p.Epilogue; e != nil && e.Scale != 0 && e.Scale != 1 { // bias and residual are local
 		s += fmt.Sprintf(" times %v", e.Scale)
 	}
@@ -52,6 +56,9 @@ func (g *Group) plan(c Call) (Plan, error) {
 		return p, fmt.Errorf("backend %s has no %s", g.backend, c.Op)
 	}
 	if err := p.settleType(caps); err != nil {
+		return p, fmt.Errorf("%s: %w", c.Op, err)
+	}
+	if err := p.settleCounts(caps, g); err != nil {
 		return p, fmt.Errorf("%s: %w", c.Op, err)
 	}
 	p.settleCount(g.Size())
@@ -88,9 +95,61 @@ func (p *Plan) settleType(caps Capabilities) error {
 	return nil
 }
 
+// settleCounts checks the counts of blocks, and makes those of an all-to-all the ones
+// of every rank to every rank.
+func (p *Plan) settleCounts(caps Capabilities, g *Group) error {
+	if p.Counts == nil {
+		return nil
+	}
+	size, want := g.Size(), fmt.Sprint(g.Size())
+	p.Counts = slices.Clone(p.Counts) // the caller's may change before the call runs
+	switch {
+	case !p.Op.blocks():
+		return errors.New("counts are for all-gather, gather, scatter, reduce-scatter and all-to-all")
+	case !caps.Counts:
+		return fmt.Errorf("backend %s has no counts of blocks", g.backend)
+	case p.Op == AllToAll:
+		if len(p.Counts) == size {
+			p.Counts = slices.Repeat(p.Counts, size)
+		}
+		size, want = size*size, fmt.Sprintf("%d or %d", size, size*size)
+	}
+	if len(p.Counts) != size {
+		return fmt.Errorf("%d counts, want %s", len(p.Counts), want)
+	}
+	total := 0
+	for _, n := range p.Counts {
+		if n < 0 {
+			return fmt.Errorf("counts are %v, want 0 or more", p.Counts)
+		}
+		total += n
+	}
+	if p.Count != 0 && p.Count != total {
+		return fmt.Errorf("count is %d, but the counts %v make %d", p.Count, p.Counts, total)
+	}
+	p.Count = total
+	return nil
+}
+
+// Block is the part of the vector that belongs to a rank.
+func (p *Plan) Block(size, rank int) (off, n int) { return p.params(size).Block(rank) }
+
+// Pair is what goes from one rank to another in an all-to-all: where in the one's In,
+// where in the other's Out, and how many elements.
+func (p *Plan) Pair(size, from, to int) (in, out, n int) { return p.params(size).Pair(from, to) }
+
+// params are those of the schedule that the blocks depend on.
+func (p *Plan) params(size int) schedule.Params {
+	s := schedule.Params{Ranks: size, Count: p.Count}
+	if p.Counts != nil {
+		s.Blocks = schedule.NewBlocks(p.Counts)
+	}
+	return s
+}
+
 // settleCount derives the whole vector's count from a buffer that has it.
 func (p *Plan) settleCount(size int) {
-	if p.Count != 0 {
+	if p.Count != 0 || p.Counts != nil {
 		return
 	}
 	switch p.Op {
@@ -113,7 +172,10 @@ func (p *Plan) settleCount(size int) {
 
 // need is how many elements a rank must give of each buffer.
 func (p *Plan) need(rank, size int) (in, out int) {
-	_, block := Block(p.Count, size, rank)
+	block := 0
+	if p.Op.blocks() && p.Op != AllToAll {
+		_, block = p.Block(size, rank)
+	}
 	atRoot := func(n int) int {
 		if rank == p.Root {
 			return n
@@ -134,7 +196,10 @@ func (p *Plan) need(rank, size int) (in, out int) {
 	case Scatter:
 		return atRoot(p.Count), block
 	case AllToAll:
-		return p.Count, size * block
+		last := size - 1
+		before, _, give := p.Pair(size, rank, last)
+		_, after, get := p.Pair(size, last, rank)
+		return before + give, after + get
 	case Barrier:
 		return 0, 0
 	case Send:
@@ -179,9 +244,11 @@ func (p *Plan) settleInPlace(rank, size int) error {
 	if !one {
 		return nil
 	}
-	off, _ := Block(p.Count, size, rank)
-	off *= p.DType.Size()
-	want := 0
+	off, want := 0, 0
+	if p.Op.blocks() && p.Op != AllToAll {
+		off, _ = p.Block(size, rank)
+		off *= p.DType.Size()
+	}
 	switch p.Op {
 	case AllGather, Gather:
 		want = off

@@ -205,6 +205,11 @@ func TestSuiteFindsPlantedErrors(t *testing.T) {
 		})},
 		{"every second run wrong", "allreduce/2", everySecond(dist.AllReduce)},
 		{"every second run wrong, of another operation", "alltoall/3", everySecond(dist.AllToAll)},
+		{"a block of given length wrong", "counts/3", after(func(p dist.Plan) {
+			if b := p.Out.Bytes(); p.Counts != nil && p.Op == dist.Gather && len(b) > 0 {
+				b[len(b)-1] ^= 1
+			}
+		})},
 		{"message torn", "messages/3", after(func(p dist.Plan) {
 			if b := p.Out.Bytes(); p.Op == dist.Recv && len(b) > 100 {
 				b[99] ^= 1

@@ -47,6 +47,9 @@ type span struct {
 
 func (e *engine) steps(p dist.Plan) (func() error, error) {
 	params := schedule.Params{Ranks: e.Size(), Count: p.Count, Root: p.Root, InPlace: p.InPlace}
+	if p.Counts != nil {
+		params.Blocks = schedule.NewBlocks(p.Counts)
+	}
 	info, _ := schedule.Find(string(p.Op), p.Algorithm)
 	if slices.Contains(info.Takes, "ChunkElems") {
 		params.ChunkElems = p.Chunk
@@ -147,7 +150,10 @@ func (o *steps) lay(p dist.Plan, s schedule.Schedule) error {
 
 // blockShift is where the rank's own block begins.
 func blockShift(p dist.Plan, size, rank int) int {
-	off, _ := dist.Block(p.Count, size, rank)
+	if p.Op == dist.AllToAll {
+		return 0
+	}
+	off, _ := p.Block(size, rank)
 	return off
 }
 

@@ -57,6 +57,7 @@ func mistakes() []mistake {
 		{"scale", scaledSum(0.5), scaledSum(0.25), []string{"times 0.5", "times 0.25"}, func(c dist.Capabilities) bool { return c.Epilogue }},
 		{"freed memory", freedSum(false, false), freedSum(true, false), []string{"freed"}, shared},
 		{"memory freed after preparing", freedSum(false, true), freedSum(true, true), []string{"freed"}, shared},
+		{"counts", gatherOf(1, 2, 1), gatherOf(2, 1, 1), []string{"[1 2 1]", "[2 1 1]"}, blocks},
 		{"order", func(g *dist.Group) error { return errors.Join(sum8(g), barrier(g)) },
 			func(g *dist.Group) error { return errors.Join(barrier(g), sum8(g)) }, []string{"allreduce", "barrier"}, nil},
 		{"alloc", func(g *dist.Group) error { _, err := g.Alloc(dist.F32, 10); return err },
@@ -98,6 +99,17 @@ func freedSum(free, prepared bool) func(g *dist.Group) error {
 		return run()
 	}
 }
+
+// gatherOf gathers blocks of these lengths.
+func gatherOf(counts ...int) func(g *dist.Group) error {
+	return func(g *dist.Group) error {
+		in, out := dist.Make(dist.F32, counts[g.Rank()]), dist.Make(dist.F32, 4)
+		return g.AllGather(out, in, dist.Counts(counts...))
+	}
+}
+
+// blocks tells whether blocks may have counts of their own.
+func blocks(c dist.Capabilities) bool { return c.Counts && c.Has(dist.AllGather) }
 
 // shared tells whether there is symmetric memory.
 func shared(c dist.Capabilities) bool { return c.Symmetric }

@@ -78,10 +78,17 @@ func (o *collective) prepare() *mpi.Call {
 	t, op := lib.Type(p.DType), lib.Op(p.DType, combine(p.Reduction))
 	in, out := mpi.Memory(p.In.Bytes()), mpi.Memory(p.Out.Bytes())
 	size, rank := o.e.Size(), o.e.Rank()
-	mine, n := dist.Block(p.Count, size, rank)
-	even := p.Count%size == 0
-	if !even {
-		o.blocks[0] = mpi.NewBlocks(size, func(r int) (int, int) { return dist.Block(p.Count, size, r) })
+	even := p.Count%size == 0 && p.Counts == nil
+	mine, n := 0, p.Count/size
+	switch {
+	case p.Op == dist.AllToAll && !even:
+		o.blocks[0] = mpi.NewBlocks(size, func(r int) (int, int) { off, _, n := p.Pair(size, rank, r); return off, n })
+		o.blocks[1] = mpi.NewBlocks(size, func(r int) (int, int) { _, off, n := p.Pair(size, r, rank); return off, n })
+	case p.Op != dist.AllToAll:
+		mine, n = p.Block(size, rank)
+		if !even {
+			o.blocks[0] = mpi.NewBlocks(size, func(r int) (int, int) { return p.Block(size, r) })
+		}
 	}
 	switch p.Op {
 	case dist.AllReduce:
@@ -145,7 +152,6 @@ func (o *collective) prepare() *mpi.Call {
 		if even {
 			return lib.Alltoall(in, out, n, t, c)
 		}
-		o.blocks[1] = mpi.NewBlocks(size, func(r int) (int, int) { return r * n, n })
 		return lib.Alltoallv(in, out, o.blocks[0], o.blocks[1], t, c)
 	}
 	return lib.Barrier(c)

@@ -201,7 +201,10 @@ func (c *checker) result(rank int) error {
 // promise is what a collective leaves in a rank's output.
 func promise(s Schedule, rank int) []piece {
 	p, n := s.Params(), s.Ranks()
-	off, size := Split(p.Count, n, rank)
+	off := 0
+	if s.Collective() != AllToAll {
+		off, _ = p.Block(rank)
+	}
 	length := dataLen(s.Collective(), p, Output, rank)
 	var pieces []piece
 	if length == 0 {
@@ -218,13 +221,15 @@ func promise(s Schedule, rank int) []piece {
 		return []piece{{n: length, first: off, who: only(n, p.Root)}}
 	case AllGather, Gather:
 		for peer := range n {
-			if off, size := Split(p.Count, n, peer); size > 0 {
+			if off, size := p.Block(peer); size > 0 {
 				pieces = append(pieces, piece{off: off, n: size, who: only(n, peer)})
 			}
 		}
 	case AllToAll:
 		for peer := range n {
-			pieces = append(pieces, piece{off: peer * size, n: size, first: off, who: only(n, peer)})
+			if src, dst, size := p.Pair(peer, rank); size > 0 {
+				pieces = append(pieces, piece{off: dst, n: size, first: src, who: only(n, peer)})
+			}
 		}
 	}
 	return pieces
@@ -259,5 +264,26 @@ func Variants(info Info, ranks, count int) []Params {
 	vary(takesRoot, func(p *Params) { p.Root = ranks * 2 / 3 })
 	vary(takesInPlace, func(p *Params) { p.InPlace = true })
 	vary(takesChunk, func(p *Params) { p.ChunkElems = count/2 + 1 })
+	vary(takesBlocks, func(p *Params) { p.Blocks = uneven(info.Collective, ranks, count) })
 	return append(variants, together)
+}
+
+// uneven cuts a vector into blocks of which every second one also has what is the
+// previous one's by Split, or, of two, half of it, so that something is left to move.
+func uneven(collective string, ranks, count int) *Blocks {
+	if collective == AllToAll {
+		ranks *= ranks
+	}
+	counts := make([]int, ranks)
+	for i := range counts {
+		_, counts[i] = Split(count, ranks, i)
+		if i%2 == 1 {
+			moved := counts[i-1]
+			if ranks == 2 {
+				moved /= 2
+			}
+			counts[i-1], counts[i] = counts[i-1]-moved, counts[i]+moved
+		}
+	}
+	return NewBlocks(counts)
 }

@@ -2,21 +2,23 @@ package schedule
 
 // The options of the other collectives: most can be done in place.
 var (
-	inPlace     = []string{takesInPlace}
-	rooted      = []string{takesRoot, takesInPlace}
-	rootedChunk = []string{takesRoot, takesChunk, takesInPlace}
+	blocks        = []string{takesBlocks}
+	inPlaceBlocks = []string{takesInPlace, takesBlocks}
+	rootedBlocks  = []string{takesRoot, takesInPlace, takesBlocks}
+	rooted        = []string{takesRoot, takesInPlace}
+	rootedChunk   = []string{takesRoot, takesChunk, takesInPlace}
 )
 
 // otherCollectives are the algorithms of the other collectives.
 var otherCollectives = []Algorithm{
-	{Info: Info{Collective: ReduceScatter, Name: "ring", Takes: inPlace,
+	{Info: Info{Collective: ReduceScatter, Name: "ring", Takes: inPlaceBlocks,
 		Help: "partial sums travel once round the ring"}, Steps: emitting(ringReduceScatter), Scratch: ringReduceScatterScratch},
-	{Info: Info{Collective: ReduceScatter, Name: "direct", Takes: inPlace, Direct: true, Order: RankOrder, Wide: true,
+	{Info: Info{Collective: ReduceScatter, Name: "direct", Takes: inPlaceBlocks, Direct: true, Order: RankOrder, Wide: true,
 		Help: "every rank adds its block from all inputs"}, Steps: emitting(directReduceScatter)},
 
-	{Info: Info{Collective: AllGather, Name: "ring", Takes: inPlace,
+	{Info: Info{Collective: AllGather, Name: "ring", Takes: inPlaceBlocks,
 		Help: "blocks travel once round the ring"}, Steps: emitting(ringAllGather)},
-	{Info: Info{Collective: AllGather, Name: "direct", Takes: inPlace, Direct: true,
+	{Info: Info{Collective: AllGather, Name: "direct", Takes: inPlaceBlocks, Direct: true,
 		Help: "every rank reads all blocks"}, Steps: emitting(directAllGather)},
 
 	{Info: Info{Collective: Broadcast, Name: "tree", Takes: rootedChunk,
@@ -29,19 +31,19 @@ var otherCollectives = []Algorithm{
 	{Info: Info{Collective: ReduceTo, Name: "direct", Takes: rooted, Direct: true, Order: RankOrder, Wide: true,
 		Help: "every rank adds its part from all inputs and puts it at the root"}, Steps: emitting(directReduce), Scratch: directReduceScratch},
 
-	{Info: Info{Collective: Gather, Name: "linear", Takes: rooted,
+	{Info: Info{Collective: Gather, Name: "linear", Takes: rootedBlocks,
 		Help: "every rank sends its block to the root"}, Steps: emitting(linearGather)},
-	{Info: Info{Collective: Gather, Name: "direct", Takes: rooted, Direct: true,
+	{Info: Info{Collective: Gather, Name: "direct", Takes: rootedBlocks, Direct: true,
 		Help: "every rank puts its block at the root"}, Steps: emitting(directGather)},
 
-	{Info: Info{Collective: Scatter, Name: "linear", Takes: rooted,
+	{Info: Info{Collective: Scatter, Name: "linear", Takes: rootedBlocks,
 		Help: "the root sends every rank its block"}, Steps: emitting(linearScatter)},
-	{Info: Info{Collective: Scatter, Name: "direct", Takes: rooted, Direct: true,
+	{Info: Info{Collective: Scatter, Name: "direct", Takes: rootedBlocks, Direct: true,
 		Help: "every rank reads its block from the root"}, Steps: emitting(directScatter)},
 
-	{Info: Info{Collective: AllToAll, Name: "pairwise",
+	{Info: Info{Collective: AllToAll, Name: "pairwise", Takes: blocks,
 		Help: "in round k, send to the k-th rank after and receive from the k-th before"}, Steps: emitting(pairwise)},
-	{Info: Info{Collective: AllToAll, Name: "direct", Direct: true,
+	{Info: Info{Collective: AllToAll, Name: "direct", Takes: blocks, Direct: true,
 		Help: "every rank reads its block of every input"}, Steps: emitting(directAllToAll)},
 
 	{Info: Info{Collective: Barrier, Name: "dissemination",
@@ -81,7 +83,11 @@ func ringReduceScatterScratch(p Params, rank int) int {
 	if p.Ranks < 3 {
 		return 0
 	}
-	_, largest := Split(p.Count, p.Ranks, 0)
+	largest := 0
+	for r := range p.Ranks {
+		_, n := p.Block(r)
+		largest = max(largest, n)
+	}
 	return 2 * largest
 }
 
@@ -95,7 +101,7 @@ func directReduceScatter(e *emitter) {
 func ringAllGather(e *emitter) {
 	off, n := e.block(e.rank)
 	e.copy(in(0, n), out(off, n))
-	e.ringCollect(e.everyone(), 0, e.Count)
+	e.collectRound(e.everyone(), func(i int) (int, int) { return e.block((i + e.Ranks) % e.Ranks) })
 }
 
 func directAllGather(e *emitter) {
@@ -179,7 +185,7 @@ func directReduceScratch(p Params, rank int) int {
 	if rank == p.Root {
 		return 0
 	}
-	_, n := Split(p.Count, p.Ranks, rank)
+	_, n := p.Block(rank)
 	return n
 }
 
@@ -232,24 +238,31 @@ func directScatter(e *emitter) {
 }
 
 func pairwise(e *emitter) {
-	own, mine := e.block(e.rank)
-	e.copy(in(own, mine), out(e.rank*mine, mine))
+	e.keepPair()
 	for k := 1; k < e.Ranks; k++ {
 		to, from := (e.rank+k)%e.Ranks, (e.rank-k+e.Ranks)%e.Ranks
-		e.exchange(to, in(e.block(to)), Recv, from, out(from*mine, mine))
+		src, _, sent := e.Pair(e.rank, to)
+		_, dst, received := e.Pair(from, e.rank)
+		e.exchange(to, in(src, sent), Recv, from, out(dst, received))
 		e.round++
 	}
 }
 
 func directAllToAll(e *emitter) {
-	off, n := e.block(e.rank)
-	e.copy(in(off, n), out(e.rank*n, n))
+	e.keepPair()
 	e.barrier(e.everyone())
 	for k := 1; k < e.Ranks; k++ {
 		peer := (e.rank + k) % e.Ranks
-		e.get(peer, in(off, n), out(peer*n, n))
+		src, dst, n := e.Pair(peer, e.rank)
+		e.get(peer, in(src, n), out(dst, n))
 	}
 	e.barrier(e.everyone())
+}
+
+// keepPair copies what a rank sends to itself.
+func (e *emitter) keepPair() {
+	src, dst, n := e.Pair(e.rank, e.rank)
+	e.copy(in(src, n), out(dst, n))
 }
 
 // dissemination is Hensgen, Finkel and Manber's barrier: after round k a rank

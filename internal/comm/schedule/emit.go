@@ -35,7 +35,7 @@ func (e *emitter) emit(s Step) {
 func (e *emitter) everyone() Peers { return Peers{First: 0, Stride: 1, N: e.Ranks} }
 
 // block is the part of the vector that belongs to a rank.
-func (e *emitter) block(rank int) (off, n int) { return Split(e.Count, e.Ranks, rank) }
+func (e *emitter) block(rank int) (off, n int) { return e.Block(rank) }
 
 // pieces cuts the vector into what is handled at a time.
 func (e *emitter) pieces() iter.Seq2[int, int] {

@@ -134,14 +134,30 @@ func right(s Schedule, outputs [][]int64, input func(rank, i int) int64) error {
 	}
 	owner := func(i int) (rank, inside int) {
 		for r := range n {
-			if off, size := Split(p.Count, n, r); i < off+size {
-				return r, i - off
+			_, size := p.Block(r)
+			if i < size {
+				return r, i
 			}
+			i -= size
+		}
+		panic("outside")
+	}
+	// fromAll is element i of what a rank collects in an all-to-all.
+	fromAll := func(rank, i int) int64 {
+		for r := range n {
+			off, _, size := p.Pair(r, rank)
+			if i < size {
+				return input(r, off+i)
+			}
+			i -= size
 		}
 		panic("outside")
 	}
 	for rank, output := range outputs {
-		off, size := Split(p.Count, n, rank)
+		off := 0
+		if s.Collective() != AllToAll {
+			off, _ = p.Block(rank)
+		}
 		for i, got := range output {
 			var want int64
 			switch s.Collective() {
@@ -156,7 +172,7 @@ func right(s Schedule, outputs [][]int64, input func(rank, i int) int64) error {
 			case Scatter:
 				want = input(p.Root, off+i)
 			case AllToAll:
-				want = input(i/size, off+i%size)
+				want = fromAll(rank, i)
 			}
 			if got != want {
 				return fmt.Errorf("rank %d output[%d] is %d, want %d", rank, i, got, want)

@@ -82,6 +82,7 @@ const (
 	takesGroup   = "GroupSize"
 	takesChunk   = "ChunkElems"
 	takesInPlace = "InPlace"
+	takesBlocks  = "Blocks"
 )
 
 // registry has the algorithms by collective. Those of this package are in it
@@ -190,6 +191,15 @@ func (a Algorithm) settle(collective string, p *Params) error {
 	if slices.Contains(a.Takes, takesRoot) && (p.Root < 0 || p.Root >= max(p.Ranks, 1)) {
 		refuse("Root is %d, want a rank from 0 to %d", p.Root, p.Ranks-1)
 	}
+	if p.Blocks != nil {
+		want, last := p.Ranks, len(p.Blocks.n)-1
+		if collective == AllToAll {
+			want *= p.Ranks
+		}
+		if last+1 != want || want > 0 && p.Blocks.off[last]+p.Blocks.n[last] != p.Count {
+			refuse("Blocks are %v, want %d with %d elements in all", p.Blocks.n, want, p.Count)
+		}
+	}
 	for _, f := range p.options() {
 		switch {
 		case f.value != 0 && !slices.Contains(a.Takes, f.name):
@@ -213,12 +223,15 @@ type option struct {
 }
 
 func (p Params) options() []option {
-	inPlace := 0
+	inPlace, blocks := 0, 0
 	if p.InPlace {
 		inPlace = 1
 	}
+	if p.Blocks != nil {
+		blocks = 1
+	}
 	return []option{{takesRoot, p.Root}, {takesWidth, p.Width}, {takesHeight, p.Height},
-		{takesGroup, p.GroupSize}, {takesChunk, p.ChunkElems}, {takesInPlace, inPlace}}
+		{takesGroup, p.GroupSize}, {takesChunk, p.ChunkElems}, {takesInPlace, inPlace}, {takesBlocks, blocks}}
 }
 
 func takesText(takes []string) string {

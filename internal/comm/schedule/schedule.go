@@ -108,6 +108,62 @@ type Params struct {
 	GroupSize  int  // of the hierarchical algorithm; default: the most nearly square
 	ChunkElems int  // elements per pipelined piece; default: one piece
 	InPlace    bool // Input and Output are one memory
+
+	// Blocks are the blocks of ranks that are not Split's; nil: they are. In an
+	// all-to-all the block from rank a to rank b is block a*Ranks+b, and Count the
+	// number of elements of them all.
+	Blocks *Blocks
+}
+
+// Blocks are parts of a vector, one after the other, of any lengths.
+type Blocks struct{ off, n []int }
+
+func (b *Blocks) String() string {
+	if b == nil {
+		return "even"
+	}
+	return fmt.Sprint(b.n)
+}
+
+// NewBlocks makes blocks of so many elements each.
+func NewBlocks(counts []int) *Blocks {
+	b := &Blocks{n: counts}
+	total := 0
+	for _, n := range counts {
+		b.off = append(b.off, total)
+		total += n
+	}
+	return b
+}
+
+// Block is the part of the vector that belongs to a rank.
+func (p Params) Block(rank int) (off, n int) {
+	if p.Blocks != nil {
+		return p.Blocks.off[rank], p.Blocks.n[rank]
+	}
+	return Split(p.Count, p.Ranks, rank)
+}
+
+// Pair is what goes from one rank to another in an all-to-all: where in the one's input,
+// where in the other's output, and how much.
+func (p Params) Pair(from, to int) (src, dst, n int) {
+	if p.Blocks == nil {
+		src, n = Split(p.Count, p.Ranks, to)
+		return src, from * n, n
+	}
+	src = p.Blocks.off[from*p.Ranks+to] - p.Blocks.off[from*p.Ranks]
+	for earlier := range from {
+		dst += p.Blocks.n[earlier*p.Ranks+to]
+	}
+	return src, dst, p.Blocks.n[from*p.Ranks+to]
+}
+
+// total is the length of a rank's input and output in an all-to-all.
+func (p Params) total(rank int) (in, out int) {
+	last := p.Ranks - 1
+	at, _, n := p.Pair(rank, last)
+	_, to, m := p.Pair(last, rank)
+	return at + n, to + m
 }
 
 // Split cuts count elements into parts that differ by at most one, the longer
@@ -181,7 +237,10 @@ func (b *built) Steps(rank int) iter.Seq[Step] {
 // dataLen is what the collective demands of Input and Output, whatever the
 // algorithm.
 func dataLen(collective string, p Params, buf Buffer, rank int) int {
-	_, block := Split(p.Count, p.Ranks, rank)
+	block := 0
+	if collective != AllToAll {
+		_, block = p.Block(rank)
+	}
 	atRoot := func(n int) int {
 		if rank == p.Root {
 			return n
@@ -203,7 +262,7 @@ func dataLen(collective string, p Params, buf Buffer, rank int) int {
 	case Scatter:
 		in, out = atRoot(p.Count), block
 	case AllToAll:
-		out = p.Ranks * block
+		in, out = p.total(rank)
 	case Barrier:
 		in, out = 0, 0
 	}
@@ -216,7 +275,10 @@ func dataLen(collective string, p Params, buf Buffer, rank int) int {
 // inPlaceShift says where Input and Output begin in the one memory that they
 // share in place.
 func inPlaceShift(collective string, p Params, buf Buffer, rank int) int {
-	off, _ := Split(p.Count, p.Ranks, rank)
+	if collective == AllToAll {
+		return 0
+	}
+	off, _ := p.Block(rank)
 	switch collective {
 	case AllGather, Gather:
 		if buf == Input && dataLen(collective, p, Output, rank) > 0 {

@@ -29,10 +29,15 @@ func (e *emitter) ringReduce(team Peers, off, n int) {
 
 // ringCollect passes finished parts to the next rank until all have all.
 func (e *emitter) ringCollect(team Peers, off, n int) {
+	e.collectRound(team, func(i int) (int, int) { return teamPart(team, off, n, i) })
+}
+
+// collectRound is ringCollect of any parts; i goes from -N to N-1, round the team.
+func (e *emitter) collectRound(team Peers, part func(i int) (off, n int)) {
 	i := e.index(team)
 	right, left := team.At((i+1)%team.N), team.At((i+team.N-1)%team.N)
 	for k := range team.N - 1 {
-		e.exchange(right, out(teamPart(team, off, n, i-k)), Recv, left, out(teamPart(team, off, n, i-k-1)))
+		e.exchange(right, out(part(i-k)), Recv, left, out(part(i-k-1)))
 		e.round++
 	}
 }

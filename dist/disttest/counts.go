@@ -1,0 +1,146 @@
+package disttest
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/kernbench/kernbench/dist"
+)
+
+// counts checks blocks of given lengths: growing, with some that are empty, and all of
+// it one rank's, by every algorithm, in place or not, in both kinds of memory.
+func counts(g *dist.Group) error {
+	for _, op := range []dist.Collective{dist.AllGather, dist.Gather, dist.Scatter, dist.ReduceScatter, dist.AllToAll} {
+		if !g.Capabilities().Has(op) {
+			continue
+		}
+		algorithms := append([]string{"auto"}, g.Capabilities().Algorithms[op]...)
+		for i, pattern := range []func(block int) int{
+			func(block int) int { return 3*block + 1 },
+			func(block int) int { return block % 2 * 700 },
+			func(block int) int { return max(0, 2-block) * 500 },
+		} {
+			for k, algorithm := range algorithms {
+				c := cell{dtype: dist.I64, algorithm: algorithm, root: i % g.Size(), symmetric: (i+k)%2 == 0 && g.Capabilities().Symmetric}
+				for _, c.inPlace = range []bool{false, true} {
+					if err := counted(g, op, c, pattern); err != nil {
+						return fmt.Errorf("%s of blocks by %s, pattern %d, root %d, in place %v: %w", op, algorithm, i, c.root, c.inPlace, err)
+					}
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// counted makes one call and looks at every element of the output.
+func counted(g *dist.Group, op dist.Collective, c cell, pattern func(block int) int) error {
+	size, rank := g.Size(), g.Rank()
+	lengths := make([]int, size)
+	if op == dist.AllToAll {
+		lengths = make([]int, size*size)
+		c.inPlace = false
+	}
+	for i := range lengths {
+		lengths[i] = pattern(i)
+	}
+	if !op.Rooted() {
+		c.root = 0
+	}
+	in, out, shift := wantCounted(op, size, rank, c.root, lengths)
+	call := dist.Call{Op: op, Root: c.root, Algorithm: c.algorithm, Counts: lengths}
+	if slices.Max(lengths) == 0 {
+		return nil // of one rank, whose block is empty
+	}
+	var err error
+	if call.In, call.Out, err = countedBuffers(g, c, lengths, len(in), len(out), shift); err != nil {
+		return err
+	}
+	prepared, err := g.Prepare(call)
+	if err != nil {
+		return err
+	}
+	for range 2 {
+		if len(out) > 0 {
+			clear(dist.Slice[int64](call.Out))
+		}
+		copy(dist.Slice[int64](call.In), in)
+		if err := prepared.Run(); err != nil {
+			return err
+		}
+		if got := dist.Slice[int64](call.Out); !slices.Equal(got, out) {
+			return fmt.Errorf("rank %d has %d elements that are not %d as wanted", rank, len(got), len(out))
+		}
+	}
+	return g.Barrier() // before the memory is used otherwise
+}
+
+// countedBuffers allocates as much on all ranks as the longest needs.
+func countedBuffers(g *dist.Group, c cell, lengths []int, ins, outs, shift int) (in, out dist.Buffer, err error) {
+	most := 0
+	for _, n := range lengths {
+		most += n
+	}
+	in, out = dist.Make(dist.I64, most), dist.Make(dist.I64, most)
+	if c.symmetric {
+		if in, err = g.Alloc(dist.I64, most); err != nil {
+			return in, out, err
+		}
+		if out, err = g.Alloc(dist.I64, most); err != nil {
+			return in, out, err
+		}
+	}
+	switch {
+	case c.inPlace && ins > outs:
+		return out.Slice(0, ins), out.Slice(shift, outs), nil
+	case c.inPlace:
+		return out.Slice(shift, ins), out.Slice(0, outs), nil
+	}
+	return in.Slice(0, ins), out.Slice(0, outs), nil
+}
+
+// wantCounted is a rank's input, the right output, and where in the longer one the
+// shorter one lies in place. Element i of rank r's input is r*100000+i.
+func wantCounted(op dist.Collective, size, rank, root int, lengths []int) (in, out []int64, shift int) {
+	input := func(rank, from, n int) (list []int64) {
+		for i := range n {
+			list = append(list, int64(rank*100_000+from+i))
+		}
+		return list
+	}
+	before := func(block int) (sum int) {
+		for _, n := range lengths[:block] {
+			sum += n
+		}
+		return sum
+	}
+	total, off := before(len(lengths)), before(rank)
+	switch op {
+	case dist.AllGather, dist.Gather:
+		in = input(rank, 0, lengths[rank])
+		if op == dist.AllGather || rank == root {
+			for r := range size {
+				out = append(out, input(r, 0, lengths[r])...)
+			}
+			shift = off
+		}
+	case dist.Scatter:
+		if rank == root {
+			in, shift = input(rank, 0, total), off
+		}
+		out = input(root, off, lengths[rank])
+	case dist.ReduceScatter:
+		in, shift = input(rank, 0, total), off
+		for i := range lengths[rank] {
+			out = append(out, int64(size*(off+i)+100_000*size*(size-1)/2))
+		}
+	case dist.AllToAll:
+		for to := range size {
+			in = append(in, input(rank, before(rank*size+to)-before(rank*size), lengths[rank*size+to])...)
+		}
+		for from := range size {
+			out = append(out, input(from, before(from*size+rank)-before(from*size), lengths[from*size+rank])...)
+		}
+	}
+	return in, out, shift
+}
