@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -14,16 +15,19 @@ import (
 
 func (a *app) compareCommand() *cobra.Command {
 	var opts compare.Options
-	only, format := []string(nil), compare.Formats()[0]
+	only, format, by := []string(nil), compare.Formats()[0], ""
 	cmd := &cobra.Command{
-		Use:   "compare OLD NEW",
-		Short: "Show what became faster or slower between two runs",
+		Use:   "compare OLD NEW | compare RUN --by VAR",
+		Short: "Show what became faster or slower between two runs, or between values within one",
 		Long: `Pairs the points of two runs and judges each: faster, slower, same, ambiguous
 (the data cannot tell), lost or new. Trials (separate launches) are the
 statistical unit: how launches differ takes at least 4 on both sides, and fewer
 give no verdict, whatever the samples within them say. Run with --trials 6. A
-trial that stolen time, another kernbench or drift disturbed does not count.
-Simulated rows have no noise and are compared exactly, one trial or many.
+trial that was disturbed while it was measured does not count. Simulated rows
+have no noise and are compared exactly, one trial or many.
+
+With --by, the values of an axis, variable or option of one run are compared: the
+first with each of the others, or those that are named (--by algorithm=ring,tree).
 
 ` + runHelp + `
 
@@ -31,9 +35,13 @@ Exit status: 0 nothing slower or lost, 1 something is, 2 wrong usage,
 3 ambiguous (and nothing slower).`,
 		Example: fmt.Sprintf(`  %[1]s compare out/memory@-1 out/memory
   %[1]s compare before after --format junit > compare.xml
-  %[1]s compare out/a out/b --ignore NCCL_MIN_CTAS --metric busbw`, a.name),
-		Args: arguments(2, 2, "OLD and NEW"),
+  %[1]s compare out/a out/b --ignore NCCL_MIN_CTAS --metric busbw
+  %[1]s compare out/memory --by op=copy,read --metric gbps`, a.name),
+		Args: arguments(1, 2, "OLD and NEW, or one RUN and --by"),
 		RunE: func(_ *cobra.Command, args []string) error {
+			if (by != "") != (len(args) == 1) {
+				return usage(errors.New("give two runs, OLD and NEW, or one and --by VAR"))
+			}
 			if !slices.Contains(compare.Formats(), format) {
 				return usage(suggest.Unknown("format", format, compare.Formats()))
 			}
@@ -48,27 +56,53 @@ Exit status: 0 nothing slower or lost, 1 something is, 2 wrong usage,
 					return usage(err)
 				}
 			}
-			rep, err := compare.Compare(sides[0], sides[1], opts)
+			var err error
+			reports := make([]compare.Report, 1)
+			if by != "" {
+				reports, err = compare.By(sides[0], by, opts)
+			} else {
+				reports[0], err = compare.Compare(sides[0], sides[1], opts)
+			}
+			if err == nil && len(reports) > 1 && format != compare.Formats()[0] {
+				_, second, _ := strings.Cut(reports[0].NewRun, "=")
+				err = fmt.Errorf("format %s has one comparison: name two values, such as --by %s,%s", format, reports[0].OldRun, second)
+			}
 			if err != nil {
 				return usage(err)
 			}
-			if err := rep.Write(a.stdout, format, a.width); err != nil {
-				return err
-			}
-			if code := rep.ExitCode(); code != exitGood {
-				return &exitError{code: code}
-			}
-			return nil
+			return a.writeComparisons(reports, format)
 		},
 	}
 	fl := cmd.Flags()
 	fl.StringVar(&opts.Metric, "metric", compare.DefaultMetric, "what to compare")
 	fl.Float64Var(&opts.Floor, "floor", compare.DefaultFloor, "smallest relative change that matters")
 	fl.Float64Var(&opts.Alpha, "alpha", compare.DefaultAlpha, "chance of any false verdict in the whole comparison")
+	fl.StringVar(&by, "by", "", "compare values of this axis, `VAR`iable or option within one run; VAR=A,B compares these")
 	fl.StringSliceVar(&opts.Ignore, "ignore", nil, "axes, variables or options that differ on purpose")
 	fl.StringArrayVar(&only, "only", nil, onlyHelp)
 	fl.StringSliceVar(&opts.Sort, "sort", nil, "order by these `COLUMNS` of the table, the first one first; -change is largest first")
 	fl.StringSliceVar(&opts.Columns, "columns", nil, "show these `COLUMNS` of the table in this order")
 	fl.StringVar(&format, "format", format, "what to print: "+strings.Join(compare.Formats(), ", "))
 	return cmd
+}
+
+// writeComparisons prints the reports below each other. Something that is slower in any
+// counts, and then something that cannot be told.
+func (a *app) writeComparisons(reports []compare.Report, format string) error {
+	code := exitGood
+	for i, r := range reports {
+		if i > 0 {
+			fmt.Fprintln(a.stdout)
+		}
+		if err := r.Write(a.stdout, format, a.width); err != nil {
+			return err
+		}
+		if c := r.ExitCode(); code == exitGood || c == exitFailed {
+			code = c
+		}
+	}
+	if code != exitGood {
+		return &exitError{code: code}
+	}
+	return nil
 }

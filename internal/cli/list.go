@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
@@ -21,11 +22,13 @@ func (a *app) listCommand() *cobra.Command {
 	var verbose bool
 	var files []string
 	cmd := &cobra.Command{
-		Use:     "list",
-		Short:   "List the benchmarks, their axes and options",
-		Example: fmt.Sprintf("  %[1]s list\n  %[1]s list --verbose\n  %[1]s list -f examples/python/memory.py", a.name),
-		Args:    arguments(0, 0, "it lists all benches; --verbose shows their axes and options"),
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		Use:   "list [BENCH...]",
+		Short: "List the benchmarks, their axes and options",
+		Long: `Lists all benchmarks, or shows those that are named (a name or a glob): axes,
+variables and options with their legal words and defaults, and how to run them.`,
+		Example: fmt.Sprintf("  %[1]s list\n  %[1]s list memory\n  %[1]s list --verbose\n  %[1]s list -f examples/python/memory.py", a.name),
+		Args:    arguments(0, -1, "names of benches"),
+		RunE: func(cmd *cobra.Command, names []string) error {
 			w := tabwriter.NewWriter(a.stdout, 0, 4, 2, ' ', 0)
 			benches := a.benches
 			if len(files) > 0 {
@@ -38,13 +41,20 @@ func (a *app) listCommand() *cobra.Command {
 				}
 				benches = append(benches, found...)
 			}
+			benches, err := request.Named(benches, names)
+			if err != nil {
+				return usage(err)
+			}
 			for _, b := range benches {
 				fmt.Fprintf(w, "%s\t%s\n", b.Name, b.Help)
-				if verbose {
+				if verbose || len(names) > 0 {
 					describeBench(w, b)
 				}
+				if len(names) > 0 {
+					fmt.Fprintf(w, "\n%s\n", a.benchExamples(b))
+				}
 			}
-			if verbose && len(files) == 0 {
+			if verbose && len(files)+len(names) == 0 {
 				describeMachine(w, doctor.Devices(doctor.Local(cmd.Context())))
 			}
 			return w.Flush()
@@ -86,7 +96,21 @@ func describeBench(w *tabwriter.Writer, b *bench.Bench) {
 		}
 	}
 	for _, o := range b.Options {
-		fmt.Fprintf(w, "  option %s\t%s, default %q\n", o.Name, o.Help, o.Default.Pretty())
+		words := ""
+		if len(o.Choices) > 0 {
+			words = " (" + strings.Join(o.Choices, ", ") + ")"
+		}
+		fmt.Fprintf(w, "  option %s\t%s%s, default %q\n", o.Name, o.Help, words, o.Default.Pretty())
+	}
+	if len(b.Backends) > 0 {
+		fmt.Fprintf(w, "  backends\t%s\n", strings.Join(b.Backends, ", "))
+	}
+	for _, p := range b.Profiles {
+		var axes []string
+		for _, x := range p.Axes {
+			axes = append(axes, x[0]+"="+x[1])
+		}
+		fmt.Fprintf(w, "  profile %s\t%s\n", p.Name, strings.Join(axes, " "))
 	}
 }
 

@@ -124,12 +124,10 @@ func Select(ctx context.Context, known []*bench.Bench, args []string) (selected 
 	if several && len(names) > 0 {
 		known, ofFiles = ofFiles, nil
 	}
-	for _, name := range names {
-		found, err := match(known, name)
-		if err != nil {
+	if len(names) > 0 {
+		if selected, err = Named(known, names); err != nil {
 			return nil, err
 		}
-		selected = append(selected, found...)
 	}
 	return append(selected, ofFiles...), nil
 }
@@ -178,6 +176,21 @@ func LoadFile(ctx context.Context, path string) (found []*bench.Bench, err error
 		if err := Clash(b); err != nil {
 			return nil, err
 		}
+	}
+	return found, nil
+}
+
+// Named are the benches that names or globs are for, or all of them without a name.
+func Named(known []*bench.Bench, names []string) (found []*bench.Bench, err error) {
+	if len(names) == 0 {
+		return known, nil
+	}
+	for _, name := range names {
+		some, err := match(known, name)
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, some...)
 	}
 	return found, nil
 }

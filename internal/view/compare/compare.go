@@ -23,6 +23,7 @@ const (
 
 // Run is one side of a comparison.
 type Run struct {
+	Name   string // in reports; "" is the run's id
 	Header *journal.Header
 	Rows   []journal.Row
 }
@@ -189,6 +190,9 @@ func (o Options) withDefaults() (Options, error) {
 }
 
 func runID(r Run) string {
+	if r.Name != "" {
+		return r.Name
+	}
 	if r.Header != nil {
 		return r.Header.Run
 	}

@@ -52,10 +52,12 @@ func side(rows []*journal.Row, metric string) *Side {
 		}
 	}
 	good := withMetric(rows, metric)
-	values := make([]float64, len(good))
-	for i, r := range good {
-		values[i] = r.Metrics[metric]
+	for _, r := range good {
 		s.Samples += r.Samples
+	}
+	var values []float64
+	for _, r := range journal.Counting(good) {
+		values = append(values, r.Metrics[metric])
 	}
 	s.Trials = len(good)
 	if s.NotOK < len(rows) {

@@ -90,6 +90,19 @@ func Names(rows []journal.Row) []string {
 	return out
 }
 
+// Value is a row's coordinate of a name, as people write it, if it has one.
+func Value(r *journal.Row, name string) (text string, has bool) {
+	for _, c := range coords(r, nil) {
+		if c.name == name {
+			if c.class == 'u' {
+				return point.EnvVar{}.Text(), true
+			}
+			return c.value, true
+		}
+	}
+	return "", false
+}
+
 // coord is one coordinate; its class keeps an axis apart from an environment
 // variable or an option of the same name, and an unset variable from one set
 // to any text.

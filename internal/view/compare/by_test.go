@@ -1,0 +1,68 @@
+package compare
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/kernbench/kernbench/internal/base/point"
+	"github.com/kernbench/kernbench/internal/result/journal"
+)
+
+// byRun has six trials of two sizes under three algorithms, of which slow takes twice as
+// long, and a variable that is set, empty or unset.
+func byRun() Run {
+	run := Run{Header: &journal.Header{Run: "r"}}
+	for _, algorithm := range []string{"ring", "tree", "slow"} {
+		for _, size := range []int64{1, 2} {
+			for trial := range 6 {
+				us := 10 * float64(size) * (1 + float64(trial*7%5)/1000)
+				if algorithm == "slow" {
+					us *= 2
+				}
+				run.Rows = append(run.Rows, journal.Row{
+					Bench: "b", Status: journal.OK, Kind: journal.Measured, Samples: 20, Trial: trial, Metrics: map[string]float64{"time_us": us},
+					Point: point.Point{{Name: "algorithm", Value: point.StringValue(algorithm)}, {Name: "size", Value: point.IntValue(size)}},
+					Env:   point.Env{{Name: "E", Value: "1", Set: algorithm == "ring"}},
+				})
+			}
+		}
+	}
+	return run
+}
+
+func TestBy(t *testing.T) {
+	for spec, want := range map[string]string{
+		"algorithm":           "algorithm=ring -> algorithm=tree map[same:2]; algorithm=ring -> algorithm=slow map[slower:2]",
+		"algorithm=slow,tree": "algorithm=slow -> algorithm=tree map[faster:2]",
+	} {
+		run := byRun()
+		for i := range run.Rows { // another coordinate that moves along would be no pair
+			run.Rows[i].Env = nil
+		}
+		reports, err := By(run, spec, Options{})
+		var got []string
+		for _, r := range reports {
+			got = append(got, fmt.Sprintf("%s -> %s %v", r.OldRun, r.NewRun, r.Counts))
+			if r.Alpha > DefaultAlpha/float64(len(reports)) {
+				t.Errorf("%s: alpha %v in each of %d comparisons", spec, r.Alpha, len(reports))
+			}
+		}
+		if text := strings.Join(got, "; "); err != nil || text != want {
+			t.Errorf("%s: %s (%v), want %s", spec, text, err, want)
+		}
+	}
+	if reports, err := By(byRun(), "E=1,(unset)", Options{Ignore: []string{"algorithm"}}); err == nil {
+		t.Errorf("two algorithms under one value pass for trials: %+v", reports)
+	}
+	for spec, want := range map[string]string{
+		"algoritm":           `did you mean "algorithm"?`,
+		"algorithm=ring,tre": `did you mean "tree"?`,
+		"backend":            "no two values",
+		"algorithm=ring":     "no two values",
+	} {
+		if _, err := By(byRun(), spec, Options{}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", spec, err, want)
+		}
+	}
+}
