@@ -36,7 +36,7 @@ Exit status: 0 nothing slower or lost, 1 something is, 2 wrong usage,
 		Example: fmt.Sprintf(`  %[1]s compare out/memory@-1 out/memory
   %[1]s compare before after --format junit > compare.xml
   %[1]s compare out/a out/b --ignore NCCL_MIN_CTAS --metric busbw
-  %[1]s compare out/memory --by op=copy,read --metric gbps`, a.name),
+  %[1]s compare out/memory --by num_ranks=1,2 --metric gbps`, a.name),
 		Args: arguments(1, 2, "OLD and NEW, or one RUN and --by"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			if (by != "") != (len(args) == 1) {
