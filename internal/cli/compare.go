@@ -38,40 +38,7 @@ Exit status: 0 nothing slower or lost, 1 something is, 2 wrong usage,
   %[1]s compare out/a out/b --ignore NCCL_MIN_CTAS --metric busbw
   %[1]s compare out/memory --by num_ranks=1,2 --metric gbps`, a.name),
 		Args: arguments(1, 2, "OLD and NEW, or one RUN and --by"),
-		RunE: func(_ *cobra.Command, args []string) error {
-			if (by != "") != (len(args) == 1) {
-				return usage(errors.New("give two runs, OLD and NEW, or one and --by VAR"))
-			}
-			if !slices.Contains(compare.Formats(), format) {
-				return usage(suggest.Unknown("format", format, compare.Formats()))
-			}
-			var sides [2]compare.Run
-			for i, spec := range args {
-				_, r, err := journal.LoadRun(spec)
-				if err != nil {
-					return usage(err)
-				}
-				sides[i].Header = &r.Header
-				if sides[i].Rows, err = chosenRows(r, only, nil); err != nil {
-					return usage(err)
-				}
-			}
-			var err error
-			reports := make([]compare.Report, 1)
-			if by != "" {
-				reports, err = compare.By(sides[0], by, opts)
-			} else {
-				reports[0], err = compare.Compare(sides[0], sides[1], opts)
-			}
-			if err == nil && len(reports) > 1 && format != compare.Formats()[0] {
-				_, second, _ := strings.Cut(reports[0].NewRun, "=")
-				err = fmt.Errorf("format %s has one comparison: name two values, such as --by %s,%s", format, reports[0].OldRun, second)
-			}
-			if err != nil {
-				return usage(err)
-			}
-			return a.writeComparisons(reports, format)
-		},
+		RunE: func(_ *cobra.Command, args []string) error { return a.compare(args, only, format, by, opts) },
 	}
 	fl := cmd.Flags()
 	fl.StringVar(&opts.Metric, "metric", compare.DefaultMetric, "what to compare")
@@ -84,6 +51,42 @@ Exit status: 0 nothing slower or lost, 1 something is, 2 wrong usage,
 	fl.StringSliceVar(&opts.Columns, "columns", nil, "show these `COLUMNS` of the table in this order")
 	fl.StringVar(&format, "format", format, "what to print: "+strings.Join(compare.Formats(), ", "))
 	return cmd
+}
+
+// compare compares two runs, or values within one.
+func (a *app) compare(args, only []string, format, by string, opts compare.Options) error {
+	if (by != "") != (len(args) == 1) {
+		return usage(errors.New("give two runs, OLD and NEW, or one and --by VAR"))
+	}
+	if !slices.Contains(compare.Formats(), format) {
+		return usage(suggest.Unknown("format", format, compare.Formats()))
+	}
+	var sides [2]compare.Run
+	for i, spec := range args {
+		_, r, err := journal.LoadRun(spec)
+		if err != nil {
+			return usage(err)
+		}
+		sides[i].Header = &r.Header
+		if sides[i].Rows, err = chosenRows(r, only, nil); err != nil {
+			return usage(err)
+		}
+	}
+	var err error
+	reports := make([]compare.Report, 1)
+	if by != "" {
+		reports, err = compare.By(sides[0], by, opts)
+	} else {
+		reports[0], err = compare.Compare(sides[0], sides[1], opts)
+	}
+	if err == nil && len(reports) > 1 && format != compare.Formats()[0] {
+		_, second, _ := strings.Cut(reports[0].NewRun, "=")
+		err = fmt.Errorf("format %s has one comparison: name two values, such as --by %s,%s", format, reports[0].OldRun, second)
+	}
+	if err != nil {
+		return usage(err)
+	}
+	return a.writeComparisons(reports, format)
 }
 
 // writeComparisons prints the reports below each other. Something that is slower in any
