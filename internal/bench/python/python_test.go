@@ -106,6 +106,37 @@ func TestOldPython(t *testing.T) {
 	}
 }
 
+// TestEqualCalls: how often a rank calls does not depend on its clock, or ranks would wait
+// for each other in vain.
+func TestEqualCalls(t *testing.T) {
+	const script = `import sys, time
+sys.path.insert(0, "testdata/fake")
+module = {"__name__": "kernbench"}
+exec(sys.stdin.read(), module)
+import torch
+for mode, timer in module["_MODES"].items():
+    for slow in (0, 0.003):
+        calls = []
+        def call():
+            time.sleep(slow)
+            calls.append("captured" if torch.cuda._capturing else "made")
+        t = timer(call, None, None)
+        torch.cuda.log.clear()
+        for count, batch in ((1, 1), (2, 1), (2, 3)):
+            assert len(t.sample(count, batch)) == count
+        replays = [int(e.split()[1]) for e in torch.cuda.log if "replay" in e]
+        print(mode, calls.count("made"), calls.count("captured"), len(replays))
+`
+	cmd := exec.Command(interpreterForTests, "-c", script)
+	cmd.Stdin = strings.NewReader(Module)
+	out, err := cmd.CombinedOutput()
+	// One call shows what to wait for; a graph is captured for one call, and for three.
+	want := strings.Repeat("wall 10 0 0\n", 2) + strings.Repeat("events 10 0 0\n", 2) + strings.Repeat("graph 2 4 8\n", 2)
+	if err != nil || string(out) != want {
+		t.Errorf("%v: calls\n%s, want\n%s", err, out, want)
+	}
+}
+
 // TestConformance: the module, and a program in C without a library, do what the
 // protocol demands.
 func TestConformance(t *testing.T) {

@@ -25,7 +25,7 @@ def traps(state, ctx):
     if "jax" in trap:
         import jax
 
-        state.verify(lambda: int(jax.waited[-1] != ("a", "b")))
+        state.verify(lambda: int(jax.waited[-1][-1] != ("a", "b")))
         state.exec(lambda: ("a", "b") if trap == "jax" else None)
     if trap == "device":
         import torch
