@@ -109,12 +109,18 @@ func (s Suite) sum(g *dist.Group, d dist.DType, in []byte, algorithm string, how
 			return nil, err
 		}
 		defer g.Free(to)
-		copy(from.Bytes(), in)
+		if err := put(from, in); err != nil {
+			return nil, err
+		}
 	}
 	if err := g.AllReduce(to, from, dist.Sum, dist.Algorithm(algorithm), dist.Chunk(how.chunk)); err != nil {
 		return nil, err
 	}
-	copy(out, to.Bytes())
+	got, err := get(to)
+	if err != nil {
+		return nil, err
+	}
+	copy(out, got)
 	all := make([]byte, len(out)*g.Size())
 	if err := g.AllGather(as(dist.Of(all), d, count*g.Size()), as(dist.Of(out), d, count)); err != nil {
 		return nil, err
