@@ -17,6 +17,7 @@ import (
 	"github.com/kernbench/kernbench/internal/cli/job"
 	"github.com/kernbench/kernbench/internal/cli/request"
 	"github.com/kernbench/kernbench/internal/host/cores"
+	"github.com/kernbench/kernbench/internal/host/doctor"
 	"github.com/kernbench/kernbench/internal/process/launch"
 	"github.com/kernbench/kernbench/internal/process/node"
 	"github.com/kernbench/kernbench/internal/process/rendezvous"
@@ -26,6 +27,7 @@ import (
 type launchFlags struct {
 	standalone     bool
 	nodes, procs   int
+	perNode        string // procs, as it was given
 	nodeRank       int
 	endpoint, id   string
 	backend        string
@@ -34,7 +36,11 @@ type launchFlags struct {
 	heartbeat      time.Duration
 	grace          time.Duration
 	iface, addr    string
+	masterAddr     string
 	masterPort     int
+	conf           string // torchrun's, of the rendezvous
+	module         bool
+	noPython       bool
 	maxRestarts    int
 	bind           string
 	threads        int
@@ -56,6 +62,10 @@ of --rdzv-endpoint runs the rendezvous, where the nodes meet and get their ranks
 The first rank that fails, is killed or stops responding ends the job on every
 node, as do a lost node and a network failure; one message says which it was.
 
+Commands of torchrun work unchanged: a file NAME.py and a module (-m) run under
+python3, flags may have underscores, and variables such as PET_NNODES stand for
+flags that are left out.
+
 Several nodes need a shared secret of at least 16 characters, in a file
 (--rdzv-secret-file) or in ` + job.SecretVar + `:
   head -c 32 /dev/urandom | base64 > secret && chmod 600 secret
@@ -67,14 +77,20 @@ stopped rank, missing nodes); 2 wrong usage, 130 interrupted.`,
   %[1]s launch --nnodes 2 --nproc-per-node 8 --rdzv-endpoint node0:29400 --rdzv-id job1 --rdzv-secret-file secret -- ./program
   %[1]s launch --standalone --nproc-per-node 4 --log-dir logs --redirects 3 --tee 0:3 -- ./program`, a.name),
 		Args: arguments(1, -1, "a program after --, such as -- python3 train.py"),
-		RunE: func(cmd *cobra.Command, args []string) error { return a.launch(cmd.Context(), f, args) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			args, err := f.asTorchrun(cmd, args, a.environ)
+			if err != nil {
+				return usage(err)
+			}
+			return a.launch(cmd.Context(), f, args)
+		},
 	}
 	fl := cmd.Flags()
 	fl.SetNormalizeFunc(request.Normalize)
 	fl.SortFlags = false
 	fl.SetInterspersed(false) // what follows the program is the program's
 	fl.BoolVar(&f.standalone, "standalone", false, "one node, no rendezvous")
-	fl.IntVar(&f.procs, "nproc-per-node", 1, "ranks on each node")
+	fl.StringVar(&f.perNode, "nproc-per-node", "1", "ranks on each node: a number, gpu (one per GPU), cpu (one per core), or auto (gpu where there are any, else cpu)")
 	fl.IntVar(&f.nodes, "nnodes", 1, "number of nodes")
 	fl.IntVar(&f.nodeRank, "node-rank", rendezvous.AnyNode, "this node's rank (default: in the order of arrival)")
 	fl.StringVar(&f.endpoint, "rdzv-endpoint", "", "`HOST:PORT` of the rendezvous, an address of one of the nodes (port "+rendezvous.DefaultPort+" if left out)")
@@ -86,7 +102,11 @@ stopped rank, missing nodes); 2 wrong usage, 130 interrupted.`,
 	fl.DurationVar(&f.grace, "grace", node.DefaultGrace, "time between SIGTERM and SIGKILL when the job ends early, for a checkpoint")
 	fl.StringVar(&f.iface, "interface", "", "network interface to be reached by; sets NCCL_SOCKET_IFNAME and GLOO_SOCKET_IFNAME")
 	fl.StringVar(&f.addr, "local-addr", "", "address to be reached by (default: the one that reaches the rendezvous)")
+	fl.StringVar(&f.masterAddr, "master-addr", "", "MASTER_ADDR of the ranks (default: the first node's), and where the nodes meet without --rdzv-endpoint")
 	fl.IntVar(&f.masterPort, "master-port", 0, "MASTER_PORT of the ranks (default: a free one)")
+	fl.StringVar(&f.conf, "rdzv-conf", "", "torchrun's `KEY=VALUE,...`: join_timeout or timeout in seconds; the others have no meaning here")
+	fl.BoolVarP(&f.module, "module", "m", false, "PROGRAM is a module of Python")
+	fl.BoolVar(&f.noPython, "no-python", false, "start PROGRAM as it is, also a file NAME.py, which otherwise runs under python3")
 	fl.IntVar(&f.maxRestarts, "max-restarts", 0, "how often to start all ranks again after one has failed; a lost node ends the job")
 	fl.StringVar(&f.bind, "bind", string(cores.Auto), "ranks to cores: auto (an equal share each), core (one per thread), none")
 	fl.IntVar(&f.threads, "threads-per-rank", 0, "threads a rank may use; sets OMP_NUM_THREADS and the like (default: OMP_NUM_THREADS=1 with several ranks)")
@@ -95,6 +115,30 @@ stopped rank, missing nodes); 2 wrong usage, 130 interrupted.`,
 	fl.StringVarP(&f.tee, "tee", "t", "0", "streams that go to the console as well, in the same notation")
 	fl.IntSliceVar(&f.filter, "local-ranks-filter", nil, "show only these local ranks on the console")
 	return cmd
+}
+
+// asTorchrun fills in what torchrun's users say in other ways, and gives the command of
+// a rank.
+func (f *launchFlags) asTorchrun(cmd *cobra.Command, args, environ []string) (argv []string, err error) {
+	if err = job.FromPET(cmd.Flags(), environ); err != nil {
+		return nil, err
+	}
+	gpus := func() int {
+		all, _ := doctor.Local(cmd.Context()).GPUs() // what cannot be counted is none
+		return len(all)
+	}
+	if f.procs, err = job.ProcsPerNode(f.perNode, len(cores.Allowed()), gpus); err != nil {
+		return nil, err
+	}
+	if !cmd.Flags().Changed("join-timeout") {
+		if f.joinTimeout, err = job.JoinTimeout(f.conf, f.joinTimeout); err != nil {
+			return nil, err
+		}
+	}
+	if f.endpoint == "" && f.nodes > 1 {
+		f.endpoint = f.masterAddr // at the rendezvous' own port: the ranks' store is at the master's
+	}
+	return job.Program(args, f.module, f.noPython)
 }
 
 // launch runs this node's part of the job.
@@ -142,7 +186,7 @@ func (a *app) launchSpec(f launchFlags) (cfg rendezvous.Config, spec node.Spec, 
 	}
 	spec = node.Spec{
 		Environ: a.environ, ID: f.id, Procs: f.procs, MaxRestarts: f.maxRestarts, Threads: f.threads,
-		Bind: cores.Bind(f.bind), Cores: cores.Allowed(), Interface: f.iface, MasterPort: f.masterPort, Heartbeat: f.heartbeat,
+		Bind: cores.Bind(f.bind), Cores: cores.Allowed(), Interface: f.iface, MasterAddr: f.masterAddr, MasterPort: f.masterPort, Heartbeat: f.heartbeat,
 		Grace:  f.grace,
 		Stdout: a.streams[0], Stderr: a.streams[1],
 		Warn: func(text string) { fmt.Fprintf(a.stderr, "%s: warning: %s\n", a.name, text) },
@@ -172,7 +216,7 @@ func (f launchFlags) check() error {
 	for _, n := range []struct {
 		flag         string
 		value, least int
-	}{{"nnodes", f.nodes, 1}, {"nproc-per-node", f.procs, 1}, {"max-restarts", f.maxRestarts, 0}, {"threads-per-rank", f.threads, 0}} {
+	}{{"nnodes", f.nodes, 1}, {"max-restarts", f.maxRestarts, 0}, {"threads-per-rank", f.threads, 0}} {
 		if err := request.AtLeast(n.flag, n.value, n.least); err != nil {
 			return err
 		}
@@ -190,7 +234,7 @@ func (f launchFlags) check() error {
 	case f.standalone && f.nodes > 1:
 		return fmt.Errorf("--standalone is for one node, --nnodes is %d", f.nodes)
 	case f.nodes > 1 && f.endpoint == "":
-		return fmt.Errorf("%d nodes need an address to meet at: --rdzv-endpoint HOST:PORT, of one of them", f.nodes)
+		return fmt.Errorf("%d nodes need an address to meet at: --rdzv-endpoint HOST:PORT, of one of them, or --master-addr", f.nodes)
 	case !slices.Contains([]string{"c10d", "static"}, f.backend):
 		return suggest.Unknown("rendezvous backend", f.backend, []string{"c10d", "static"})
 	case !slices.Contains(cores.Binds(), f.bind):

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -23,6 +24,7 @@ func (n *node) processes(round *rendezvous.Round) ([]launch.Proc, error) {
 			LocalRank: local, LocalWorldSize: n.spec.Procs,
 			MasterAddr: round.MasterAddr, MasterPort: round.MasterPort,
 		}
+		vars.MasterAddr = cmp.Or(n.spec.MasterAddr, vars.MasterAddr)
 		if n.spec.MasterPort != 0 {
 			vars.MasterPort = n.spec.MasterPort
 		}

@@ -47,13 +47,33 @@ func TestVariables(t *testing.T) {
 
 func TestThreadsAndCores(t *testing.T) {
 	t.Parallel()
-	l := standalone(t, "--threads-per-rank 3 --bind core --master-port 1234", shell(`echo $OMP_NUM_THREADS $MKL_NUM_THREADS $MASTER_PORT; grep Cpus_allowed_list /proc/self/status`)...)
+	l := standalone(t, "--threads-per-rank 3 --bind core --master_addr 127.0.0.2 --master_port 1234 --rdzv_conf timeout=9", shell(`echo $OMP_NUM_THREADS $MKL_NUM_THREADS $MASTER_ADDR:$MASTER_PORT; grep Cpus_allowed_list /proc/self/status`)...)
 	l.expect(0)
 	mine := cores.Share(cores.Allowed(), 1, 3, cores.Core)[0]
-	want := fmt.Sprintf("[rank0]: 3 3 1234\n[rank0]: Cpus_allowed_list:\t%d", mine[0])
+	want := fmt.Sprintf("[rank0]: 3 3 127.0.0.2:1234\n[rank0]: Cpus_allowed_list:\t%d", mine[0])
 	if !strings.Contains(l.stdout.String(), want) {
 		t.Errorf("got\n%swant\n%s", l.stdout, want)
 	}
+}
+
+// What torchrun's users type: a file and a module of Python, PET_ variables.
+func TestTorchrunsCommands(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{"train.py": "import os, sys; print('file', os.environ['RANK'], sys.argv[1:])",
+		"mod.py": "import sys; print('module', __name__, sys.argv[1:])"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Setenv("PET_NPROC_PER_NODE", "2")
+	t.Setenv("PYTHONPATH", dir)
+	l := standalone(t, "", filepath.Join(dir, "train.py"), "--lr", "1")
+	l.expect(0)
+	l.await(`\[rank1\]: file 1 \['--lr', '1'\]`)
+	l = start(t, nil, "--standalone", "--nproc_per_node=1", "-m", "mod", "-x")
+	l.expect(0)
+	l.await(`\[rank0\]: module __main__ \['-x'\]`)
+	start(t, nil, "--standalone", "--no-python", filepath.Join(dir, "train.py")).expect(1, "permission denied")
 }
 
 func TestExitCodes(t *testing.T) {

@@ -1,0 +1,73 @@
+package job
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spf13/pflag"
+)
+
+func TestProcsPerNode(t *testing.T) {
+	for _, c := range []struct {
+		text string
+		gpus int
+		want int // 0 for a refusal
+	}{
+		{"3", 0, 3}, {"cpu", 4, 6}, {"gpu", 4, 4}, {"gpu", 0, 0}, {"auto", 4, 4}, {"auto", 0, 6}, {"0", 0, 0}, {"many", 0, 0}, {"", 0, 0},
+	} {
+		got, err := ProcsPerNode(c.text, 6, func() int { return c.gpus })
+		if got != c.want || (err == nil) != (c.want > 0) {
+			t.Errorf("%+v: %d, %v", c, got, err)
+		}
+	}
+}
+
+func TestProgram(t *testing.T) {
+	for _, c := range []struct {
+		args             string
+		module, noPython bool
+		want             string
+	}{
+		{"train.py --lr 1", false, false, "python3 -u train.py --lr 1"},
+		{"train.py --lr 1", false, true, "train.py --lr 1"},
+		{"pkg.train --lr 1", true, false, "python3 -u -m pkg.train --lr 1"},
+		{"./program x.py", false, false, "./program x.py"},
+		{"pkg", true, true, ""},
+	} {
+		got, err := Program(strings.Fields(c.args), c.module, c.noPython)
+		if strings.Join(got, " ") != c.want || (err == nil) != (c.want != "") {
+			t.Errorf("%+v: %q, %v", c, got, err)
+		}
+	}
+}
+
+func TestJoinTimeout(t *testing.T) {
+	for conf, want := range map[string]time.Duration{
+		"": time.Minute, "join_timeout=90": 90 * time.Second, "timeout=2.5,is_host=1": 2500 * time.Millisecond, "read_timeout=3": time.Minute,
+		"join_timeout": 0, "timeout=soon": 0, "timeout=-1": 0,
+	} {
+		if got, err := JoinTimeout(conf, time.Minute); got != want || (err == nil) != (want > 0) {
+			t.Errorf("%q: %v, %v", conf, got, err)
+		}
+	}
+}
+
+// What the command line says wins over torchrun's variables.
+func TestFromPET(t *testing.T) {
+	fl := pflag.NewFlagSet("", pflag.ContinueOnError)
+	nodes, id := fl.Int("nnodes", 1, ""), fl.String("rdzv-id", "none", "")
+	if err := fl.Parse([]string{"--rdzv-id", "mine"}); err != nil {
+		t.Fatal(err)
+	}
+	environ := []string{"PET_NNODES=2", "PET_RDZV_ID=theirs", "PET_UNKNOWN=1"}
+	if err := FromPET(fl, environ); err != nil || *nodes != 2 || *id != "mine" {
+		t.Errorf("%d nodes of %q, %v", *nodes, *id, err)
+	}
+	fl = pflag.NewFlagSet("", pflag.ContinueOnError)
+	fl.Int("nnodes", 1, "")
+	if err := FromPET(fl, slices.Concat(environ, []string{"PET_NNODES=two"})); err == nil || !strings.Contains(err.Error(), "PET_NNODES") {
+		t.Errorf("got %v", err)
+	}
+}
