@@ -241,7 +241,11 @@ func (s *runSlot) startGuarded(ctx context.Context, g *plan.Group, p processSpec
 		}
 		return nil, err
 	}
-	l, err := leader.Launch(ctx, guardedSpec(g, p, s.opts.Grace))
+	port, err := launch.FreePort()
+	var l *rankhost.Launch
+	if err == nil {
+		l, err = leader.Launch(ctx, guardedSpec(g, p, s.opts.Grace, launch.RankVars{WorldSize: g.Ranks, MasterAddr: leader.First(), MasterPort: port}))
+	}
 	if err != nil {
 		leader.Close()
 		outer.Stop(err.Error(), false)
@@ -252,14 +256,16 @@ func (s *runSlot) startGuarded(ctx context.Context, g *plan.Group, p processSpec
 	return &guarded{l, leader, outer, via}, nil
 }
 
-// guardedSpec is a process for each guard to start, as a rank of the launcher's own job.
-func guardedSpec(g *plan.Group, p processSpec, grace time.Duration) rankhost.Spec {
+// guardedSpec is a process for each guard to start, as a rank of the launcher's own job, with torchrun's variables
+// besides the launcher's.
+func guardedSpec(g *plan.Group, p processSpec, grace time.Duration, vars launch.RankVars) rankhost.Spec {
 	spec := rankhost.Spec{WatchEnv: p.watch, StopOnFailure: p.stopOnFailure, Grace: grace, PassOn: p.passOn}
 	set := variables(g, p.extra)
 	rankhost.Unguarded(set)
 	for rank := range g.Ranks {
+		vars.Rank = rank
 		spec.Procs = append(spec.Procs, rankhost.Proc{
-			Argv: p.argv, Set: set, Native: true,
+			Argv: p.argv, Set: set, Native: true, Vars: vars,
 			Stdout: filepath.Join(p.logs, fmt.Sprintf("rank%d.out", rank)),
 			Stderr: filepath.Join(p.logs, fmt.Sprintf("rank%d.err", rank)),
 		})

@@ -236,6 +236,14 @@ func programs(name string, table bool) *bench.Bench {
 // program is the program of a sweep: rank 0 listens on the port it was given,
 // every rank has a grandchild in a session of its own.
 func program(mode string) int {
+	if rankVar := os.Getenv("TEST_RANK_VAR"); rankVar != "" {
+		rank := os.Getenv(rankVar)
+		got := fmt.Sprintln(os.Getenv("RANK"), os.Getenv("LOCAL_RANK"), os.Getenv("WORLD_SIZE"), os.Getenv("MASTER_ADDR"), os.Getenv("MASTER_PORT") != "")
+		if want := fmt.Sprintln(rank, rank, 2, "127.0.0.1", true); got != want {
+			fmt.Fprintf(os.Stderr, "torchrun's variables are %q, want %q\n", got, want)
+			return 9
+		}
+	}
 	switch mode {
 	case "listen":
 		if os.Getenv("RANK") == "0" {

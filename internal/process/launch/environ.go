@@ -76,7 +76,7 @@ func Environ(base []string, set map[string]*string, rank *RankVars) []string {
 			vars[name] = name + "=" + *value
 		}
 	}
-	for name, value := range rank.values() {
+	for name, value := range rank.Values() {
 		vars[name] = name + "=" + value
 	}
 	entries := make([]string, 0, len(vars))
@@ -86,7 +86,8 @@ func Environ(base []string, set map[string]*string, rank *RankVars) []string {
 	return entries
 }
 
-func (r *RankVars) values() map[string]string {
+// Values are the variables by name.
+func (r *RankVars) Values() map[string]string {
 	if r == nil {
 		return nil
 	}

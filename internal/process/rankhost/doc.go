@@ -49,7 +49,7 @@ type Proc struct {
 	// (see [launch.Environ]); nil removes.
 	Set  map[string]*string
 	Vars launch.RankVars // the local ones are the rank host's own
-	// Native leaves the launcher's variables in, and the descriptors they name, for
+	// Native leaves the launcher's variables in beside them, and the descriptors they name, for
 	// a library that joins the launcher's job by them. It can do so once.
 	Native bool
 	Files  []string // opened by the rank host, become descriptors 3, 4, ...; for jobs on one host
@@ -91,6 +91,7 @@ type join struct {
 	connection.Join
 	Reached string `json:"reached,omitempty"` // the address at which it has reached rank 0
 	CPUs    []int  `json:"cpus,omitempty"`    // that it may use
+	Own     string `json:"own,omitempty"`     // its own address on that way
 }
 
 // start is a Proc as it is sent.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"os"
 	"strconv"
@@ -30,8 +31,9 @@ func Follow(ctx context.Context, cfg Config) error {
 		return err
 	}
 	reached, _, _ := net.SplitHostPort(conn.RemoteAddr().String()) // none of a local socket
+	own, _, _ := net.SplitHostPort(conn.LocalAddr().String())
 	link := connection.NewLink[message](conn)
-	h, err := newRankHost(ctx, cfg, link, reached)
+	h, err := newRankHost(ctx, cfg, link, reached, own)
 	if err != nil {
 		link.Abort()
 		return err
@@ -54,12 +56,12 @@ type rankHost struct {
 }
 
 // newRankHost starts the agent and asks rank 0 for admission.
-func newRankHost(ctx context.Context, cfg Config, l *connection.Link[message], reached string) (*rankHost, error) {
+func newRankHost(ctx context.Context, cfg Config, l *connection.Link[message], reached, own string) (*rankHost, error) {
 	agent, err := launch.Start(ctx)
 	if err != nil {
 		return nil, err
 	}
-	l.Send(message{Join: cfg.join(reached)})
+	l.Send(message{Join: cfg.join(reached, own)})
 	return &rankHost{cfg: cfg, link: l, agent: agent}, nil
 }
 
@@ -160,10 +162,10 @@ func (h *rankHost) run(o *start) (*launch.Outcome, error) {
 		defer f.Close()
 		proc.ExtraFiles = append(proc.ExtraFiles, f)
 	}
+	o.Vars.LocalRank, o.Vars.LocalWorldSize = h.cfg.LocalRank, h.cfg.LocalSize
 	if o.Native {
-		proc.Env, proc.ExtraFiles = native(h.cfg.Environ, o.Set, proc.ExtraFiles)
+		proc.Env, proc.ExtraFiles = native(h.cfg.Environ, o.withRank(), proc.ExtraFiles)
 	} else {
-		o.Vars.LocalRank, o.Vars.LocalWorldSize = h.cfg.LocalRank, h.cfg.LocalSize
 		proc.Env = launch.Environ(h.cfg.Environ, o.Set, &o.Vars)
 	}
 	var pumps sync.WaitGroup
@@ -198,6 +200,16 @@ func (h *rankHost) run(o *start) (*launch.Outcome, error) {
 	}
 	outcome, err := l.Wait()
 	return &outcome, err
+}
+
+// withRank are the variables to set, with those of the rank that are not among them.
+func (o *start) withRank() launch.Settings {
+	set := launch.Settings{}
+	for name, value := range o.Vars.Values() {
+		set[name] = &value
+	}
+	maps.Copy(set, o.Set)
+	return set
 }
 
 // begin launches, with a new agent if the last one was killed.

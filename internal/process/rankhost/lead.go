@@ -36,7 +36,7 @@ func Lead(ctx context.Context, cfg Config) (*Leader, error) {
 	l.own = make(chan error, 1)
 	link := l.host.Own()
 	cfg.own = true
-	own, err := newRankHost(ctx, cfg, link, "")
+	own, err := newRankHost(ctx, cfg, link, "", "")
 	if err != nil {
 		link.Abort()
 		close(l.own)
@@ -76,6 +76,9 @@ func (l *Leader) Lost() *LostError { return l.core.lost.Load() }
 // Addr is the address at which the other ranks have reached rank 0, empty when
 // all are on this host and need none.
 func (l *Leader) Addr() string { return l.core.reached }
+
+// First is the address of rank 0's host, by which it has reached this one.
+func (l *Leader) First() string { return l.core.first }
 
 // Crowded says where ranks are more than the cores that they may use, "" if nowhere.
 func (l *Leader) Crowded() string { return crowded(l.core.group.Members, l.core.cpus) }
@@ -142,6 +145,7 @@ type coordinator struct {
 
 	waited   time.Duration
 	reached  string
+	first    string        // address of rank 0
 	cpus     map[int][]int // by peer
 	leaving  map[int]bool  // by peer: was told to end
 	launch   *Launch
@@ -189,6 +193,9 @@ func (c *coordinator) admit(peer int, j join) []order {
 		return []order{{Peer: peer, Message: message{Refused: refusal}, Last: true}}
 	}
 	c.cpus[peer] = j.CPUs
+	if j.Rank == 0 {
+		c.first = j.Own
+	}
 	if j.Reached != "" {
 		c.reached = j.Reached
 	}
