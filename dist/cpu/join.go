@@ -145,8 +145,9 @@ func (cl *cluster) open(ctx context.Context, c dist.Config) error {
 		mine.Addresses = []netip.Addr{bind}
 	default:
 		mine.Addresses, err = tcp.Addresses(c.Interface)
-		if err == nil && c.Interface != "" && len(mine.Addresses) == 1 {
-			bind = mine.Addresses[0]
+		if err == nil && c.Interface != "" { // and no other: one address, IPv4 before IPv6
+			slices.SortStableFunc(mine.Addresses, func(a, b netip.Addr) int { return a.BitLen() - b.BitLen() })
+			bind, mine.Addresses = mine.Addresses[0], mine.Addresses[:1]
 		}
 	}
 	if err == nil {

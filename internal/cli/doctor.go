@@ -20,10 +20,11 @@ func (a *app) doctorCommand() *cobra.Command {
 	format := doctorFormats[0]
 	cmd := &cobra.Command{
 		Use:   "doctor",
-		Short: "Show which libraries, launchers, instructions and limits this machine has",
+		Short: "Show which libraries, launchers, instructions, limits and networks this machine has",
 		Long: `Looks for what backends and peers can use on this machine: C libraries that can
 be opened, programs that start ranks, instructions of the processor, and the
-limits of this process: cores, shared memory, locked memory, open files.
+limits of this process: cores, memory, shared memory, locked memory, open files;
+network interfaces, and the one that is used unless another is named.
 
 None of it is needed for the default path. Exit status 0.`,
 		Example: fmt.Sprintf("  %[1]s doctor\n  %[1]s doctor --format json", a.name),

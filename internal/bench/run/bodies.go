@@ -208,7 +208,7 @@ func (w *workerGroup) runTask(ctx context.Context, t plan.Task) (*results, *fail
 			}
 		case e := <-w.events:
 			if f := w.processEvent(e); f != nil && w.slot.interruptFollows(ctx, w.group, e) {
-				return nil, nil
+				return nil, w.interruptCause()
 			} else if f != nil {
 				return nil, f
 			}

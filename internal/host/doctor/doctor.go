@@ -47,6 +47,8 @@ type Machine struct {
 	Limit func(l Limit) (uint64, error)
 	// Open opens a library and gives what it says of itself.
 	Open func(l Library) (string, error)
+	// Interfaces lists the network interfaces.
+	Interfaces func() ([]Interface, error)
 	// GPUs lists those that processes here may use.
 	GPUs func() ([]GPU, error)
 }
@@ -61,7 +63,7 @@ const (
 
 // Examine looks at everything.
 func Examine(m Machine) []Finding {
-	return slices.Concat(m.cpu(), m.gpus(), m.limits(), m.launchers(), m.libraries())
+	return slices.Concat(m.cpu(), m.gpus(), m.limits(), m.networks(), m.launchers(), m.libraries())
 }
 
 // Devices looks only at what computes beside the processor: GPUs, and the libraries.
@@ -129,7 +131,7 @@ const (
 )
 
 func (m Machine) limits() []Finding {
-	findings := []Finding{m.controlGroups()}
+	findings := []Finding{m.controlGroups(), m.memory()}
 	shm := Finding{"limits", "/dev/shm", Yes, ""}
 	switch total, free, err := m.Space("/dev/shm"); {
 	case err != nil:
@@ -145,6 +147,18 @@ func (m Machine) limits() []Finding {
 		m.limit("locked memory", LockedMemory, littleLocked, size, "RDMA and pinned buffers need more: ulimit -l unlimited"),
 		m.limit("open files", OpenFiles, littleFiles, func(n uint64) string { return fmt.Sprint(n) },
 			"many ranks on a node need more: ulimit -n 65536"))
+}
+
+// memory says how much of it this process may use.
+func (m Machine) memory() Finding {
+	switch h := m.Host; {
+	case h.Memory == 0:
+		return Finding{"limits", "memory", No, "unknown"}
+	case h.MemoryMax > 0:
+		return Finding{"limits", "memory", Yes, fmt.Sprintf("%s, of which the control group grants %s", size(uint64(h.Memory)), size(uint64(h.MemoryMax)))}
+	default:
+		return Finding{"limits", "memory", Yes, size(uint64(h.Memory)) + ", no limit"}
+	}
 }
 
 func (m Machine) limit(name string, l Limit, little uint64, format func(uint64) string, advice string) Finding {

@@ -17,13 +17,14 @@ import (
 // bare is a machine that has nothing.
 func bare() Machine {
 	return Machine{
-		Root:  fstest.MapFS{},
-		Find:  func(string) (string, error) { return "", exec.ErrNotFound },
-		Say:   func(string, ...string) (string, error) { return "", errors.New("it cannot be run") },
-		Space: func(string) (uint64, uint64, error) { return 0, 0, fs.ErrNotExist },
-		Limit: func(Limit) (uint64, error) { return 0, errors.New("no such limit") },
-		Open:  func(l Library) (string, error) { return "", errors.New("opening " + l.Name + ": one\ntwo") },
-		GPUs:  func() ([]GPU, error) { return nil, errors.New("no driver\nmore") },
+		Root:       fstest.MapFS{},
+		Find:       func(string) (string, error) { return "", exec.ErrNotFound },
+		Say:        func(string, ...string) (string, error) { return "", errors.New("it cannot be run") },
+		Space:      func(string) (uint64, uint64, error) { return 0, 0, fs.ErrNotExist },
+		Limit:      func(Limit) (uint64, error) { return 0, errors.New("no such limit") },
+		Open:       func(l Library) (string, error) { return "", errors.New("opening " + l.Name + ": one\ntwo") },
+		GPUs:       func() ([]GPU, error) { return nil, errors.New("no driver\nmore") },
+		Interfaces: func() ([]Interface, error) { return nil, errors.New("no network") },
 	}
 }
 
@@ -33,7 +34,10 @@ func init() { dynlib.Declare(dynlib.Spec{Name: "Plug-in library", Sonames: []str
 // rich is one that has everything, in two kinds of control groups.
 func rich() Machine {
 	m := bare()
-	m.Host = hostinfo.Host{Arch: "amd64", CPU: hostinfo.CPU{Model: "Fast 9000", Threads: 8, Affinity: 6, Cpuset: 4, Quota: 2.5, Usable: 2.5,
+	m.Interfaces = func() ([]Interface, error) {
+		return []Interface{{"lo", true, []string{"127.0.0.1/8"}, false}, {"ib0", true, []string{"10.1.0.2/16"}, true}, {"eth1", false, nil, false}}, nil
+	}
+	m.Host = hostinfo.Host{Arch: "amd64", Memory: 64 << 30, MemoryMax: 16 << 30, CPU: hostinfo.CPU{Model: "Fast 9000", Threads: 8, Affinity: 6, Cpuset: 4, Quota: 2.5, Usable: 2.5,
 		Features: []string{"AVX2", "FMA3"}}}
 	m.Root = mounts("cgroup rw,cpu,cpuacct", "cgroup rw,memory", "cgroup2 rw", "tmpfs rw")
 	m.Find = func(name string) (string, error) { return "/bin/" + name, nil }
@@ -77,6 +81,10 @@ func find(t *testing.T, m Machine, name string) Finding {
 func TestRichMachine(t *testing.T) {
 	for name, want := range map[string]string{
 		"processor": "yes Fast 9000",
+		"memory":    "yes 64GiB, of which the control group grants 16GiB",
+		"lo":        "yes 127.0.0.1/8",
+		"ib0":       "yes 10.1.0.2/16; used unless the rendezvous is nearer to another, or --interface names one",
+		"eth1":      "no down",
 		"cores":     "yes 2.5 of 8 usable: this process is bound to 6, the control group has 4, the control group's quota is the time of 2.5",
 		"AVX2":      "yes reductions, copies, GEMM", "AVX512F": "no wider reductions and GEMM",
 		"control groups": "yes version 1 (cpu, memory) and version 2",

@@ -21,7 +21,7 @@ func Local(ctx context.Context) Machine {
 		Host: hostinfo.Local(), Root: hostinfo.Root(),
 		Find:  exec.LookPath,
 		Say:   func(path string, args ...string) (string, error) { return say(ctx, path, args...) },
-		Space: space, Limit: limit, Open: openLibrary, GPUs: localGPUs,
+		Space: space, Limit: limit, Open: openLibrary, GPUs: localGPUs, Interfaces: localInterfaces,
 	}
 }
 
