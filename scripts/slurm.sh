@@ -79,7 +79,7 @@ expect() {
 	found=$(grep -cE "$2" "$dir/out") || true
 	[ "$found" = "$1" ] || fail "$3: $found lines match '$2', want $1: $(cat "$dir/out")"
 }
-quick="--bench memory --size 16K --op copy --format csv"
+quick="--bench memory --size 16K --op copy --remeasure 0 --format csv"
 
 # 1. A sweep over an environment variable, each launch through srun on both nodes.
 "$kernbench" run -q $quick --ranks 2 --env SWEPT=1,2 --launcher 'srun --nodes=2' --out "$dir/run" >"$dir/out" 2>&1 || fail "a sweep through srun: $(cat "$dir/out")"
@@ -107,7 +107,7 @@ victim() { # victim PATTERN VARIABLE: processes of this cluster with such a comm
 		if grep -qzxF "$2" "/proc/$pid/environ" 2>/dev/null && grep -qzxF "SLURM_CONF=$SLURM_CONF" "/proc/$pid/environ" 2>/dev/null; then echo "$pid"; fi
 	done
 }
-slow="--bench memory --size 64M --op copy --only num_ranks==2 --trials 6 --format csv"
+slow="--bench memory --size 8M --op copy --only num_ranks==2 --trials 6 --remeasure 0 --format csv"
 kill_during() { # kill_during PATTERN VARIABLE OUT: kills a process that matches while a joined sweep runs
 	srun --nodes=2 --ntasks=2 --kill-on-bad-exit=1 "$kernbench" run -q $slow --rdzv-secret-file "$dir/secret" --out "$dir/$3" >"$dir/out" 2>&1 &
 	local job=$! found=()
@@ -143,7 +143,8 @@ launch '[ $RANK = 3 ] && exit 5; sleep 100' >"$dir/out" 2>&1 || code=$?
 # 5. The batch script of docs/clusters.md, as it stands there.
 sed -n '/^    #!\/bin\/bash$/,/^$/s/^    //p' "$(dirname "$0")/../docs/clusters.md" |
 	sed "s#kernbench launch#$kernbench launch#; s#~/.kernbench-secret#$dir/secret#; s#python3 train.py#sh -c 'echo \$RANK of \$WORLD_SIZE'#" >"$dir/job.sh"
-sbatch --wait --nodes=2 --ntasks-per-node=1 --output="$dir/out" "$dir/job.sh" >/dev/null || fail "the batch script: $(cat "$dir/out")"
+job=$(sbatch --parsable --nodes=2 --ntasks-per-node=1 --output="$dir/out" "$dir/job.sh") # --wait looks every ten seconds
+for _ in $(seq 600); do [ -z "$(squeue --noheader --jobs="$job" 2>/dev/null)" ] && break; sleep 0.1; done
 expect 16 '^\[rank[0-9]+\]: [0-9]+ of 16$' "the batch script"
 
 # 6. A run whose terminal is closed, or that is killed, leaves no job and no step, even of
