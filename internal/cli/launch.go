@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/kernbench/kernbench/internal/base/suggest"
 	"github.com/kernbench/kernbench/internal/cli/job"
@@ -85,7 +86,12 @@ stopped rank, missing nodes); 2 wrong usage, 130 interrupted.`,
 			return a.launch(cmd.Context(), f, args)
 		},
 	}
-	fl := cmd.Flags()
+	f.declare(cmd.Flags())
+	return cmd
+}
+
+// declare adds the flags, in the order of the help.
+func (f *launchFlags) declare(fl *pflag.FlagSet) {
 	fl.SetNormalizeFunc(request.Normalize)
 	fl.SortFlags = false
 	fl.SetInterspersed(false) // what follows the program is the program's
@@ -114,7 +120,6 @@ stopped rank, missing nodes); 2 wrong usage, 130 interrupted.`,
 	fl.StringVarP(&f.redirects, "redirects", "r", "0", "streams that go to --log-dir only: 1 stdout, 2 stderr, 3 both, or by local rank as in 0:1,1:3")
 	fl.StringVarP(&f.tee, "tee", "t", "0", "streams that go to the console as well, in the same notation")
 	fl.IntSliceVar(&f.filter, "local-ranks-filter", nil, "show only these local ranks on the console")
-	return cmd
 }
 
 // asTorchrun fills in what torchrun's users say in other ways, and gives the command of
