@@ -57,7 +57,7 @@ func (f *Flags) Declare(fl *pflag.FlagSet, program string) {
 	fl.SetNormalizeFunc(Normalize)
 	fl.SortFlags = false
 	fl.StringArrayVar(&f.Benches, "bench", nil, "benchmark to run, a name or a glob (see "+program+" list)")
-	fl.StringArrayVarP(&f.Files, "file", "f", nil, "`FILE` to run: a sweep in YAML (docs/sweep-format.md) or benches in Python (docs/python.md)")
+	fl.StringArrayVarP(&f.Files, "file", "f", nil, "`FILE` to run: a sweep in YAML (docs/sweep-format.md), benches in Python (docs/python.md), or a program that has benches (docs/protocol.md)")
 	fl.Var(assignFlag{&f.Axes, "size=1K:64M:x4"}, "axis", "values of an axis (repeatable)")
 	fl.Var(assignFlag{&f.Envs, "NCCL_PROTO=LL,Simple,-"}, "env", "values of an environment variable, - for unset (repeatable)")
 	fl.StringArrayVar(&f.Zips, "zip", nil, "axes and variables `K1,K2` that move together (repeatable)")
