@@ -70,6 +70,7 @@ type Capabilities struct {
 	Symmetric  bool                    // Alloc gives memory that all ranks reach
 	Epilogue   bool                    // calls may have an Epilogue
 	Codec      bool                    // an all-reduce may have a Codec
+	Combiner   bool                    // calls may have a Combiner
 	Counts     bool                    // blocks may have counts of their own
 	Steps      bool                    // the proved steps of schedules can be executed one by one: see [StepsPrefix]
 	// RanksRound tells that ranks add up in orders of their own, so that sums which

@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync"
 
+	"github.com/kernbench/kernbench/internal/base/dtype"
 	"github.com/kernbench/kernbench/internal/base/suggest"
 	"github.com/kernbench/kernbench/internal/kernel/quant"
 )
@@ -32,7 +33,8 @@ type Call struct {
 	Algorithm string // "" or "auto": the tuning table chooses
 	Chunk     int    // elements per pipelined piece; 0: the table's, or whole
 	Epilogue  *Epilogue
-	Codec     Codec // all-reduce only
+	Codec     Codec     // all-reduce only
+	Combiner  *Combiner // instead of Reduction; nil: none
 
 	ctx context.Context // of WithContext
 }
@@ -58,6 +60,9 @@ func WithEpilogue(e Epilogue) Option { return func(c *Call) { c.Epilogue = &e } 
 
 // WithCodec sets the encoding of transfers.
 func WithCodec(codec Codec) Option { return func(c *Call) { c.Codec = codec } }
+
+// WithCombiner combines by a function of the program instead of the call's reduction.
+func WithCombiner(c *Combiner) Option { return func(call *Call) { call.Combiner = c } }
 
 // WithContext ends the call when the context ends, and fails the group with it, as
 // [Group.Watch] does: a rank that has left a collective has left it for all. A call that
@@ -101,6 +106,27 @@ type Codec interface {
 	// first to last. With one source it decodes.
 	DecodeReduce(dst []byte, srcs [][]byte, d DType, r Reduction)
 }
+
+// Combiner is a reduction of the program's own.
+type Combiner struct {
+	name    string
+	dtype   DType
+	combine func(acc, x []byte)
+}
+
+// NewCombiner makes a reduction of a function that combines the elements of x into those
+// of acc, which are as many: any parts of the vectors, in any order, so it must be
+// associative and commutative, and it may be called from several goroutines. Its name is
+// compared between ranks.
+func NewCombiner[E Element](name string, combine func(acc, x []E)) *Combiner {
+	return &Combiner{name, dtype.Of[E](), func(acc, x []byte) { combine(dtype.View[E](acc), dtype.View[E](x)) }}
+}
+
+// Name is that which ranks compare.
+func (c *Combiner) Name() string { return c.name }
+
+// Apply is for backends: it combines the elements of x into those of acc.
+func (c *Combiner) Apply(acc, x []byte) { c.combine(acc, x) }
 
 var codecs = struct {
 	sync.Mutex

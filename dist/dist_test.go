@@ -73,6 +73,8 @@ func TestCallsAreChecked(t *testing.T) {
 		"counts [2] make 2":                 {Op: dist.AllGather, In: f(3), Out: f(3), Count: 3, Counts: []int{2}},
 		"counts are for all-gather":         {Op: dist.AllReduce, In: f(3), Out: f(3), Counts: []int{3}},
 		"in has 3 elements":                 {Op: dist.AllToAll, In: f(3), Out: f(4), Counts: []int{4}},
+		"combiner or combines u8, not f32":  {Op: dist.AllReduce, In: f(3), Out: f(3), Combiner: dist.NewCombiner("or", func(_, _ []uint8) {})},
+		"operations that reduce":            {Op: dist.AllGather, In: f(3), Out: f(3), Combiner: dist.NewCombiner("or", func(_, _ []float32) {})},
 		"no support for Reduction(200)":     {Op: dist.AllReduce, In: f(4), Out: f(4), Reduction: 200},
 	} {
 		_, err := g.Prepare(c)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"sync"
 	"time"
@@ -173,6 +174,29 @@ func ExampleWholeCount() {
 		return err
 	})
 	// Output: [10 11 20]
+}
+
+// A reduction of one's own: the value of the largest magnitude.
+func ExampleNewCombiner() {
+	largest := dist.NewCombiner("largest", func(acc, x []float64) {
+		for i, v := range x {
+			if math.Abs(v) > math.Abs(acc[i]) {
+				acc[i] = v
+			}
+		}
+	})
+	together("combiner", func(g *dist.Group) error {
+		x := []float64{1, -5}
+		if g.Rank() == 1 {
+			x = []float64{-3, 4}
+		}
+		err := g.AllReduce(dist.Of(x), dist.Of(x), dist.Sum, dist.WithCombiner(largest))
+		if g.Rank() == 0 {
+			fmt.Println(x)
+		}
+		return err
+	})
+	// Output: [-3 -5]
 }
 
 // Blocks of any lengths: every rank says all of them.

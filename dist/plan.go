@@ -24,11 +24,15 @@ func (p Plan) String() string {
 		return "barrier"
 	}
 	s := fmt.Sprintf("%s of %d %v", p.Op, p.Count, p.DType)
+	by := p.Reduction.String()
+	if p.Combiner != nil {
+		by = fmt.Sprintf("%q", p.Combiner.Name()) // none of ours
+	}
 	switch {
 	case p.Op.Reduces() && p.Op.Rooted():
-		s += fmt.Sprintf(" (%v, root %d)", p.Reduction, p.Root)
+		s += fmt.Sprintf(" (%s, root %d)", by, p.Root)
 	case p.Op.Reduces():
-		s += fmt.Sprintf(" (%v)", p.Reduction)
+		s += fmt.Sprintf(" (%s)", by)
 	case p.Op.Rooted():
 		s += fmt.Sprintf(" (root %d)", p.Root)
 	case p.Op == Send:
@@ -271,6 +275,15 @@ func (p *Plan) checkOptions(caps Capabilities, backend string) error {
 	}
 	if p.Codec != nil && (!caps.Codec || p.Op != AllReduce) {
 		return errors.New("a codec is for all-reduce alone, on backends that can use one")
+	}
+	if c := p.Combiner; c != nil {
+		switch {
+		case !caps.Combiner || !p.Op.Reduces() || p.Codec != nil:
+			return errors.New("a combiner is for operations that reduce, without a codec, on backends that can use one")
+		case c.dtype != p.DType:
+			return fmt.Errorf("combiner %s combines %v, not %v", c.name, c.dtype, p.DType)
+		}
+		p.Reduction = Sum // of which nothing is left to do at the end
 	}
 	if c, ok := p.Codec.(interface{ Supports(DType) bool }); ok && !c.Supports(p.DType) {
 		return fmt.Errorf("codec %s has no encoding of %v", p.Codec.Name(), p.DType)

@@ -210,6 +210,11 @@ func TestSuiteFindsPlantedErrors(t *testing.T) {
 				b[len(b)-1] ^= 1
 			}
 		})},
+		{"own reduction wrong", "combiner/2", after(func(p dist.Plan) {
+			if b := p.Out.Bytes(); p.Combiner != nil && p.Count > 1000 && len(b) > 0 {
+				b[len(b)-1] ^= 1
+			}
+		})},
 		{"message torn", "messages/3", after(func(p dist.Plan) {
 			if b := p.Out.Bytes(); p.Op == dist.Recv && len(b) > 100 {
 				b[99] ^= 1

@@ -261,7 +261,7 @@ func outward(err error) error {
 
 // Prepare chooses the code for a call.
 func (e *engine) Prepare(p dist.Plan) (func() error, error) {
-	own := p.Op == dist.AllReduce && !p.Steps && p.Count > 0 && e.Size() > 1
+	own := p.Op == dist.AllReduce && !p.Steps && p.Combiner == nil && p.Count > 0 && e.Size() > 1
 	if own && p.Codec == nil && e.hosts == nil {
 		if run := e.fast(p); run != nil {
 			return run, nil

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"time"
+	"unsafe"
 
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/comm/shm"
@@ -123,6 +124,8 @@ type mover struct {
 	doing   string     // for errors; "": the present collective
 	dtype   dist.DType
 	kernel  vec.Kernel
+	combine *dist.Combiner // instead of the kernel
+	sum     []byte         // what it makes, where the output may be one of its sources
 	out     outgoing
 	in      incoming
 	srcs    [2][]byte
@@ -136,9 +139,25 @@ func (e *engine) newMover(l *shm.Label, d dist.DType, op vec.Op, doing string) *
 	t.store = func(off int, piece []byte) { copy(t.in.dst[off:], piece) }
 	t.add = func(off int, piece []byte) {
 		t.srcs = [2][]byte{t.in.dst[off : off+len(piece)], piece}
-		t.kernel.Reduce(t.srcs[0], t.srcs[:])
+		t.reduce(t.srcs[0], t.srcs[:])
 	}
 	return t
+}
+
+// reduce combines the sources, of which dst may be one, in their order.
+func (t *mover) reduce(dst []byte, srcs [][]byte) {
+	switch {
+	case t.combine == nil:
+		t.kernel.Reduce(dst, srcs)
+	case len(srcs) == 2 && unsafe.SliceData(dst) == unsafe.SliceData(srcs[0]):
+		t.combine.Apply(dst, srcs[1])
+	default:
+		t.sum = append(t.sum[:0], srcs[0]...)
+		for _, src := range srcs[1:] {
+			t.combine.Apply(t.sum, src)
+		}
+		copy(dst, t.sum)
+	}
 }
 
 func (t *mover) note(b []byte) shm.Note {

@@ -82,6 +82,9 @@ func (e *engine) execute(p dist.Plan, s schedule.Schedule, direct bool) (*steps,
 	o := &steps{e: e, label: l, direct: direct, mover: e.newMover(l, p.DType, combine(p.Reduction), ""),
 		in: p.In.Bytes(), out: p.Out.Bytes(),
 		peers: make([]words, e.Size()), srcs: make([][]byte, 0, e.Size()), finish: newFinish(p, e.Size())}
+	if o.mover.combine = p.Combiner; p.Combiner != nil {
+		o.mover.sum = make([]byte, 0, block)
+	}
 	if err := o.lay(p, s); err != nil {
 		return nil, err
 	}
@@ -191,7 +194,7 @@ func (o *steps) perform(s *step) error {
 		vec.Copy(o.own(s.dst), o.own(s.src))
 	case schedule.Reduce:
 		o.srcs = append(o.srcs[:0], o.own(s.dst), o.own(s.src))
-		o.mover.kernel.Reduce(o.srcs[0], o.srcs)
+		o.mover.reduce(o.srcs[0], o.srcs)
 	case schedule.Get:
 		vec.Copy(o.own(s.dst), o.of(s.from.First, s.src))
 	case schedule.Put:
@@ -224,7 +227,7 @@ func (o *steps) gather(s *step) {
 		for i := range s.from.N {
 			o.srcs = append(o.srcs, o.of(s.from.At(i), span{s.src.buf, s.src.off + off, n}))
 		}
-		o.mover.kernel.Reduce(o.own(span{s.dst.buf, s.dst.off + off, n}), o.srcs)
+		o.mover.reduce(o.own(span{s.dst.buf, s.dst.off + off, n}), o.srcs)
 	}
 }
 

@@ -79,6 +79,8 @@ func (s Suite) Cases() []Case {
 		add("epilogue", needs{ops(dist.AllReduce, dist.ReduceScatter, dist.AllGather), types(dist.F32, dist.BF16), "epilogues",
 			func(c dist.Capabilities) bool { return c.Epilogue }}, epilogues)
 		add("codec", needs{ops(dist.AllReduce, dist.AllGather), types(dist.F32, dist.BF16), "codecs", coded}, codecs)
+		add("combiner", needs{ops(dist.AllReduce, dist.ReduceScatter, dist.Reduce), types(dist.I32), "combiners",
+			func(c dist.Capabilities) bool { return c.Combiner }}, combiners)
 		add("counts", needs{ops(dist.Barrier), types(dist.I64), "counts of blocks", blocks}, counts)
 		add("subgroups", needs{ops: ops(dist.AllReduce, dist.AllGather), types: types(dist.I32, dist.I64)}, subgroups)
 		add("async", needs{ops: ops(dist.AllReduce), types: types(dist.I64, dist.F64)}, async)

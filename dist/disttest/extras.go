@@ -3,8 +3,10 @@ package disttest
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/comm/verify"
@@ -170,6 +172,46 @@ func near(want, got []byte, d dist.DType, c dist.Codec, size int) error {
 		a, b := d.Get(want, i), d.Get(got, i)
 		if a != b && (!lossy || math.Abs(a-b) > tolerance) {
 			return fmt.Errorf("element %d is %v, want %v", i, b, a)
+		}
+	}
+	return nil
+}
+
+// combiners checks a reduction of the program's own, the bitwise or, by every algorithm.
+func combiners(g *dist.Group) error {
+	or := dist.NewCombiner("or", func(acc, x []int32) {
+		for i, v := range x {
+			acc[i] |= v
+		}
+	})
+	value := func(rank, i int) int32 { return int32(verify.Hash(5, rank, i) & verify.Hash(6, rank, i)) }
+	for _, op := range []dist.Collective{dist.AllReduce, dist.ReduceScatter, dist.Reduce} {
+		algorithms := append([]string{"auto"}, g.Capabilities().Algorithms[op]...)
+		for _, algorithm := range algorithms {
+			for _, count := range []int{1, 1000, 33333} {
+				in, want := make([]int32, count), make([]int32, count)
+				for i := range in {
+					in[i] = value(g.Rank(), i)
+					for r := range g.Size() {
+						want[i] |= value(r, i)
+					}
+				}
+				if op == dist.ReduceScatter {
+					off, n := dist.Block(count, g.Size(), g.Rank())
+					want = want[off : off+n]
+				}
+				out := make([]int32, len(want))
+				p, err := g.Prepare(dist.Call{Op: op, In: dist.Of(in), Out: dist.Of(out), Algorithm: algorithm, Combiner: or})
+				if err == nil {
+					err = p.Run()
+				}
+				if (op != dist.Reduce || g.Rank() == 0) && err == nil && !slices.Equal(out, want) {
+					err = errors.New("it is not the bitwise or of all inputs")
+				}
+				if err != nil {
+					return fmt.Errorf("%s of %d by %s with a combiner: %w", op, count, algorithm, err)
+				}
+			}
 		}
 	}
 	return nil

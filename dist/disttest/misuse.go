@@ -57,6 +57,8 @@ func mistakes() []mistake {
 		{"scale", scaledSum(0.5), scaledSum(0.25), []string{"times 0.5", "times 0.25"}, func(c dist.Capabilities) bool { return c.Epilogue }},
 		{"freed memory", freedSum(false, false), freedSum(true, false), []string{"freed"}, shared},
 		{"memory freed after preparing", freedSum(false, true), freedSum(true, true), []string{"freed"}, shared},
+		{"combiner", sumOf[float32](8, dist.WithCombiner(first)), sumOf[float32](8), []string{`"first"`, "sum"},
+			func(c dist.Capabilities) bool { return c.Combiner }},
 		{"counts", gatherOf(1, 2, 1), gatherOf(2, 1, 1), []string{"[1 2 1]", "[2 1 1]"}, blocks},
 		{"order", func(g *dist.Group) error { return errors.Join(sum8(g), barrier(g)) },
 			func(g *dist.Group) error { return errors.Join(barrier(g), sum8(g)) }, []string{"allreduce", "barrier"}, nil},
@@ -99,6 +101,9 @@ func freedSum(free, prepared bool) func(g *dist.Group) error {
 		return run()
 	}
 }
+
+// first is a reduction that only has a name.
+var first = dist.NewCombiner("first", func(_, _ []float32) {})
 
 // gatherOf gathers blocks of these lengths.
 func gatherOf(counts ...int) func(g *dist.Group) error {
