@@ -28,7 +28,7 @@ latest in it, RUN@ID one by its id or the start of it.`
 const onlyHelp = "only rows where `EXPR` holds, such as 'size>=1M && status==ok'"
 
 func (a *app) showCommand() *cobra.Command {
-	var format string
+	var format, samples string
 	var plots []string
 	var only, sort, columns []string
 	var perTrial, runs bool
@@ -40,6 +40,8 @@ func (a *app) showCommand() *cobra.Command {
   %[1]s show out/memory --runs
   %[1]s show out/memory@-1 --format csv > rows.csv
   %[1]s show out/memory --only 'size>=1M' --sort -gbps --columns op,size,gbps
+  %[1]s show out/memory --columns op,size,time_us,p90,p99,max,stopped
+  %[1]s show out/memory --samples npy > samples.npy
   %[1]s show out/memory --plot x=size,y=gbps,by=num_ranks
   %[1]s show out/memory --format benchfmt > new.txt && benchstat old.txt new.txt`, a.name),
 		Args: arguments(1, 1, "one RUN folder such as out/memory"),
@@ -61,21 +63,15 @@ func (a *app) showCommand() *cobra.Command {
 			if err != nil {
 				return usage(err)
 			}
+			if samples != "" {
+				return usage(export.WriteSamples(a.stdout, samples, j.Dir(), rows))
+			}
 			for _, text := range plots {
 				if err := a.draw(j.Dir(), text, r, rows); err != nil {
 					return usage(err)
 				}
 			}
-			err = export.Write(a.stdout, format, export.Input{Header: &r.Header, Rows: rows}, export.Options{Width: a.width, PerTrial: perTrial, Columns: columns})
-			if err != nil {
-				return usage(err)
-			}
-			for _, n := range r.Notes {
-				if format == export.Default {
-					fmt.Fprintf(a.stdout, "note: %s\n", n.Text)
-				}
-			}
-			return nil
+			return a.printRows(r, rows, format, export.Options{Width: a.width, PerTrial: perTrial, Columns: columns})
 		},
 	}
 	cmd.Flags().StringVar(&format, "format", export.Default, "what to print: "+strings.Join(export.Formats(), ", "))
@@ -83,9 +79,23 @@ func (a *app) showCommand() *cobra.Command {
 	cmd.Flags().StringArrayVar(&only, "only", nil, onlyHelp)
 	cmd.Flags().StringSliceVar(&sort, "sort", nil, "order by these `COLUMNS`, the first one first; -size is largest first")
 	cmd.Flags().StringSliceVar(&columns, "columns", nil, "show these `COLUMNS` in this order (table, markdown, csv)")
+	cmd.Flags().StringVar(&samples, "samples", "", "write every raw sample instead, as `FORMAT` "+strings.Join(export.SampleFormats(), " or ")+" (docs/journal-schema.md)")
 	cmd.Flags().BoolVar(&perTrial, "per-trial", false, "one table line per trial")
 	cmd.Flags().BoolVar(&runs, "runs", false, "list the runs of the folder")
 	return cmd
+}
+
+// printRows writes rows as the format, and for people the notes of their run.
+func (a *app) printRows(r *journal.Run, rows []journal.Row, format string, opts export.Options) error {
+	if err := export.Write(a.stdout, format, export.Input{Header: &r.Header, Rows: rows}, opts); err != nil {
+		return usage(err)
+	}
+	for _, n := range r.Notes {
+		if format == export.Default {
+			fmt.Fprintf(a.stdout, "note: %s\n", n.Text)
+		}
+	}
+	return nil
 }
 
 // chosenRows are the rows that count for which the expressions hold, in order of

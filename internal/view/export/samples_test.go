@@ -1,0 +1,57 @@
+package export
+
+import (
+	"bytes"
+	"encoding/binary"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/kernbench/kernbench/internal/bench/measure"
+	"github.com/kernbench/kernbench/internal/result/journal"
+)
+
+// TestSamples: every sample of every rank comes out, as csv and as an array that NumPy
+// reads.
+func TestSamples(t *testing.T) {
+	// Two iterations of two ranks, in picoseconds, as samples/ stores them.
+	m := measure.NewMatrix(2)
+	good, err := m.MarshalBinary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw := append(good[:len(good)-2:len(good)-2], 2, 2) // iterations, ranks
+	for _, d := range []int64{1e6, 2e6, 5e5, -1e6} {    // the second line as differences
+		raw = binary.AppendVarint(raw, d)
+	}
+	dir := t.TempDir()
+	if err := journal.WriteRaw(dir, "a.kbs", raw); err != nil {
+		t.Fatal(err)
+	}
+	rows := []journal.Row{{Key: "none"}, {Key: "k", Trial: 3, Raw: "a.kbs"}}
+	var out bytes.Buffer
+	if err := WriteSamples(&out, "csv", dir, rows); err != nil {
+		t.Fatal(err)
+	}
+	if want := "key,row,trial,iteration,rank,time_us\nk,1,3,0,0,1\nk,1,3,0,1,2\nk,1,3,1,0,1.5\nk,1,3,1,1,1\n"; out.String() != want {
+		t.Errorf("csv:\n%swant\n%s", out.String(), want)
+	}
+	out.Reset()
+	if err := WriteSamples(&out, "npy", dir, rows); err != nil {
+		t.Fatal(err)
+	}
+	b := out.Bytes()
+	start := 10 + int(binary.LittleEndian.Uint16(b[8:]))
+	if start%64 != 0 || !strings.HasPrefix(string(b), "\x93NUMPY\x01\x00") || !strings.Contains(string(b[:start]), "'shape': (4, 5)") || b[start-1] != '\n' || len(b) != start+4*5*8 {
+		t.Fatalf("npy: %q", b)
+	}
+	if last := math.Float64frombits(binary.LittleEndian.Uint64(b[len(b)-8:])); last != 1 {
+		t.Errorf("the last sample is %v", last)
+	}
+	if err := WriteSamples(&out, "parquet", dir, rows); err == nil || !strings.Contains(err.Error(), "csv, npy") {
+		t.Errorf("another format: %v", err)
+	}
+	if err := WriteSamples(&out, "csv", dir, []journal.Row{{Raw: "gone.kbs"}}); err == nil {
+		t.Error("samples that are not there pass for none")
+	}
+}
