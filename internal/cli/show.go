@@ -63,8 +63,8 @@ func (a *app) showCommand() *cobra.Command {
 			if err != nil {
 				return usage(err)
 			}
-			if samples != "" {
-				return usage(export.WriteSamples(a.stdout, samples, j.Dir(), rows))
+			if samples != "" { // numbers and keys: nothing to make visible, and an array must stay as it is
+				return usage(export.WriteSamples(a.streams[0], samples, j.Dir(), rows))
 			}
 			for _, text := range plots {
 				if err := a.draw(j.Dir(), text, r, rows); err != nil {

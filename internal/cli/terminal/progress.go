@@ -3,6 +3,8 @@ package terminal
 import (
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/vbauerster/mpb/v8"
@@ -114,10 +116,7 @@ func result(row *journal.Row) string {
 	case row.Status != journal.OK:
 		return fmt.Sprintf("%s: %s", row.Status, firstLine(row.Reason))
 	}
-	text := string(row.Status)
-	if us, ok := row.Metrics["time_us"]; ok {
-		text = unit.FormatMicros(us)
-	}
+	text := value(row)
 	if n := len(row.Measurements); n > 1 {
 		text += fmt.Sprintf(", the least disturbed of %d measurements", n)
 	}
@@ -125,6 +124,19 @@ func result(row *journal.Row) string {
 		text += fmt.Sprintf(" (disturbed: %s)", why)
 	}
 	return text
+}
+
+// value is the row's time, or its first metric that is not the count of wrong results.
+func value(row *journal.Row) string {
+	if us, ok := row.Metrics["time_us"]; ok {
+		return unit.FormatMicros(us)
+	}
+	for _, name := range slices.Sorted(maps.Keys(row.Metrics)) {
+		if name != "wrong" {
+			return strings.TrimSpace(fmt.Sprintf("%s %s %s", name, unit.FormatMetric(row.Metrics[name]), row.Units[name]))
+		}
+	}
+	return string(row.Status)
 }
 
 func ranksOf(row *journal.Row) int {

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/kernbench/kernbench/internal/base/suggest"
+	"github.com/kernbench/kernbench/internal/base/texttab"
 	"github.com/kernbench/kernbench/internal/bench/measure"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
@@ -36,7 +37,7 @@ func WriteSamples(w io.Writer, format, dir string, rows []journal.Row) error {
 	keys := make([]string, len(rows))
 	for i := range rows {
 		r := &rows[i]
-		keys[i] = r.Key
+		keys[i] = texttab.Plain(r.Key)
 		if r.Raw == "" {
 			continue
 		}
