@@ -10,6 +10,9 @@ type Section struct {
 	Table [][]string
 	Grid  *Grid
 	Lead  bool // what matters most: it comes first
+	// Detail is for looking things up: the page shows it when it is opened, and does
+	// not print it.
+	Detail bool
 	// Headline sections are what a run prints at its end, in place of the table
 	// of all rows.
 	Headline bool

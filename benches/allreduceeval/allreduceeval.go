@@ -38,6 +38,7 @@ func Bench() *bench.Bench {
 		bench.Choice("mutate", "fault to plant in the correctness part", faultNames...),
 		bench.Option("link", bench.KindString, "", "rates to hold times against: a link such as nvlink-h100, or 450 GB/s, separated by commas"),
 		bench.FileOption("probe", "", "probe result to take the limits from; empty is this host's own"),
+		bench.Option(findings.ModelsOption, bench.KindString, findings.Models, "language models that the report draws conclusions for, separated by commas (llm-impact lists them)"),
 		bench.Backends(backends()...),
 		bench.OneHost("it evaluates the sharing of memory, and lets processes of this host die"),
 		correctnessPart(), contractsPart(), errorsPart(), performancePart(),

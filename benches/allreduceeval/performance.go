@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/benches/allreduceeval/findings"
 	"github.com/kernbench/kernbench/benches/allreduceeval/matrix"
 	"github.com/kernbench/kernbench/benches/allreduceeval/reference"
 	"github.com/kernbench/kernbench/benches/collectives"
@@ -21,6 +22,9 @@ import (
 func performance(ctx context.Context, s *bench.State) error {
 	ceilings, err := model.Ceilings(s.Str("link"))
 	if err != nil {
+		return err
+	}
+	if err := findings.CheckModels(s.Str(findings.ModelsOption)); err != nil {
 		return err
 	}
 	s.Phase("probe")

@@ -178,5 +178,5 @@ func testTable(cells []cell) []bench.Section {
 	if len(table) == 1 {
 		return nil
 	}
-	return []bench.Section{{Title: "Tests", Text: "What ran, group by group.", Table: table}}
+	return []bench.Section{{Detail: true, Title: "Tests", Text: "What ran, group by group.", Table: table}}
 }

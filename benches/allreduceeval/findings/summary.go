@@ -41,16 +41,16 @@ func Sections(rows []journal.Row, declared []plan.Task) []bench.Section {
 	curves := model.Fit(samples)
 	warnings := model.Check(samples)
 	advice := recommend(cells, samples)
-	out := []bench.Section{{Title: "In short", Lead: true, Text: inShort(rows, cells, samples, curves, warnings)}}
-	return slices.Concat(out, claimSections(rows), matrixSections(cells), adviceSections(advice),
+	out := []bench.Section{{Title: "In short", Lead: true, Text: inShort(rows, cells, samples, curves, warnings, advice)}}
+	return slices.Concat(out, claimSections(rows), adviceSections(advice), inferenceSections(rows, samples), matrixSections(cells),
 		testTable(cells), contractSections(cells), failureSections(cells), checkSections(warnings, len(samples)),
 		bestSections(samples), fitSections(curves), timeSections(samples), gapSections(rows, cells, samples))
 }
 
 // inShort is what somebody with one minute must know, each sentence made from
 // the rows.
-func inShort(rows []journal.Row, cells []cell, samples []model.Sample, curves []model.Curve, warnings []model.Warning) string {
-	var lines []string
+func inShort(rows []journal.Row, cells []cell, samples []model.Sample, curves []model.Curve, warnings []model.Warning, advice []advice) string {
+	lines := []string{verdictLine(rows, cells, samples)}
 	add := func(format string, args ...any) { lines = append(lines, "- "+fmt.Sprintf(format, args...)) }
 	if v := injected(rows); v != "" {
 		add("**A fault was planted** (`%s`): red cells are what this run should show.", v)
@@ -58,20 +58,20 @@ func inShort(rows []journal.Row, cells []cell, samples []model.Sample, curves []
 	add("**Correctness:** %s", correctnessLine(cells))
 	for _, part := range []struct{ name, title string }{{matrix.Contracts, "Contracts on bits"}, {matrix.Errors, "Mistakes and failures"}} {
 		if t := countOf(of(cells, inPart(part.name))); t != (counts{}) {
-			state := "not all hold"
-			if t.allPassed() {
-				state = "all hold that are promised"
-				if part.name == matrix.Errors {
-					state = "all are noticed by every rank, in time"
-				}
+			holds := "all hold that are promised"
+			if part.name == matrix.Errors {
+				holds = "all are noticed by every rank, in time"
 			}
-			add("**%s:** %s (%s).", part.title, state, t)
+			add("**%s:** %s (%s).", part.title, partState(t, holds), t)
 		}
 	}
 	if n := missingTimes(rows); n > 0 {
 		add("**Not measured:** %s executed; see Tests to add.", counted(n, "required point was never", "required points were never"))
 	}
-	lines = append(lines, timeLines(samples, curves)...)
+	lines = append(append(lines, choiceLines(samples)...), timeLines(samples, curves)...)
+	if len(advice) > 0 {
+		add("**Next:** %s", advice[0].text)
+	}
 	serious := 0
 	for _, w := range warnings {
 		if !w.Note {

@@ -92,7 +92,7 @@ func fitSections(curves []model.Curve) []bench.Section {
 	if len(table) == 1 {
 		return nil
 	}
-	return []bench.Section{{Title: "Fits: time = alpha + bytes / beta",
+	return []bench.Section{{Detail: true, Title: "Fits: time = alpha + bytes / beta",
 		Text: "alpha is what an empty message would take, bytes/beta what the bytes add, over the sizes of the row: a series has as many lines as lower the Bayesian information criterion, " +
 			"each through three sizes at least. Latency or bandwidth decides where it is two thirds of the line's time; not resolved is where a line is off by more than 10 %, " +
 			"where leaving out some sizes would turn the answer round, and between two lines.", Table: table}}
@@ -164,7 +164,7 @@ func timeSections(samples []model.Sample) []bench.Section {
 		}
 		table = append(table, row)
 	}
-	return []bench.Section{{Title: "Times",
+	return []bench.Section{{Detail: true, Title: "Times",
 		Text: "Medians over iterations of the slowest rank. busbw is algbw x 2(n-1)/n whatever the algorithm; what the busiest rank really moves stands beside it. " +
 			"Each share names its ceiling in the heading: the least time that the ceiling allows this algorithm's own traffic, over the time.", Table: table}}
 }

@@ -38,6 +38,7 @@ type page struct {
 	Counts          []count
 	Summary         string
 	Remarks         []string
+	Contents        []entry
 	Lead            []section // before all else
 	Sections        []section
 	Pictures        []picture
@@ -50,6 +51,9 @@ type page struct {
 	Command, Redraw string
 }
 
+// entry is a line of the contents.
+type entry struct{ Title, Anchor string }
+
 type count struct {
 	N     int
 	Text  string
@@ -58,6 +62,8 @@ type count struct {
 
 type section struct {
 	Title  string
+	Anchor string
+	Detail bool // shown when it is opened, and not printed
 	Blocks []block
 	Head   []string
 	Rows   [][]string
@@ -107,8 +113,8 @@ func newPage(run *journal.Run, rows []journal.Row, sections []bench.Section, fig
 	for _, s := range statusesIn(counts) {
 		p.Counts = append(p.Counts, count{counts[s], string(s), statusClass(s)})
 	}
-	for _, s := range sections {
-		out := section{Title: s.Title, Blocks: markdown(s.Text), Grid: newGrid(s.Grid)}
+	for i, s := range sections {
+		out := section{Title: s.Title, Anchor: fmt.Sprintf("s%d", i+1), Detail: s.Detail && !s.Lead, Blocks: markdown(s.Text), Grid: newGrid(s.Grid)}
 		if len(s.Table) > 0 {
 			out.Head, out.Rows = s.Table[0], s.Table[1:]
 		}
@@ -123,7 +129,30 @@ func newPage(run *journal.Run, rows []journal.Row, sections []bench.Section, fig
 			Source: template.URL("data:image/svg+xml;base64," + base64.StdEncoding.EncodeToString(d.svg))})
 	}
 	p.Tables, p.Cut = tables(h, rows)
+	p.Contents = p.contents()
 	return p
+}
+
+// leastContents is how many sections a page needs before a list of them helps.
+const leastContents = 4
+
+// contents lists the sections in their order on the page; of a short one there is none.
+func (p page) contents() (out []entry) {
+	if len(p.Lead)+len(p.Sections) < leastContents {
+		return nil
+	}
+	add := func(list []section) {
+		for _, s := range list {
+			out = append(out, entry{s.Title, s.Anchor})
+		}
+	}
+	add(p.Lead)
+	out = append(out, entry{"Summary", "summary"})
+	if len(p.Pictures) > 0 || p.NoFigure != "" {
+		out = append(out, entry{"Figures", "figures"})
+	}
+	add(p.Sections)
+	return append(out, entry{"Rows", "rows"}, entry{"Provenance", "provenance"}, entry{"How to reproduce", "reproduce"})
 }
 
 func newGrid(g *bench.Grid) *grid {

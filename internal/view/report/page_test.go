@@ -328,3 +328,34 @@ func letters(s string) string {
 		return -1
 	}, s)
 }
+
+// A long page begins with contents that lead to every section; what is for looking up, and
+// the rows, is opened by the reader and not printed.
+func TestContentsAndDetails(t *testing.T) {
+	sections := []bench.Section{{Title: "First", Lead: true, Detail: true}, {Title: "Second", Lead: true}, {Title: "Third", Detail: true, Table: [][]string{{"a"}, {"1"}, {"2"}}}, {Title: "Fourth"}}
+	run := &journal.Run{Header: journal.Header{Bench: "b"}}
+	html := func(sections []bench.Section) string {
+		out, err := newPage(run, []journal.Row{{Bench: "b", Status: journal.OK}}, sections, nil, "").html()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(out)
+	}
+	page := html(sections)
+	nav, _, _ := strings.Cut(page, "</nav>")
+	for _, want := range []string{"First", "Second", "Summary", "Third", "Fourth", "Rows", "Provenance", "How to reproduce"} {
+		anchor := regexp.MustCompile(`<a href="#([a-z0-9]+)">` + want + `</a>`).FindStringSubmatch(nav)
+		if anchor == nil || strings.Count(page, `<section id="`+anchor[1]+`"`) != 1 {
+			t.Errorf("the contents do not lead to %s: %v", want, anchor)
+		}
+	}
+	if !strings.Contains(page, `<section id="s3" class="detail">`) || !strings.Contains(page, "<summary>Show the 2 lines</summary>") || strings.Count(page, `class="detail"`) != 2 {
+		t.Error("not exactly the third section and the rows are details")
+	}
+	if !strings.Contains(page, "<details><summary><h3>") || !strings.Contains(pageStyle, ".detail { display: none; }") {
+		t.Error("rows are open, or printed")
+	}
+	if short := html(sections[:2]); strings.Contains(short, "<nav") || !strings.Contains(short, "<details open><summary><h3>") {
+		t.Error("a short page has contents, or hides its rows")
+	}
+}

@@ -1,0 +1,134 @@
+package findings
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/kernbench/kernbench/benches/allreduceeval/matrix"
+	"github.com/kernbench/kernbench/internal/base/unit"
+	"github.com/kernbench/kernbench/internal/result/journal"
+	"github.com/kernbench/kernbench/internal/result/model"
+)
+
+// verdictLine is the whole report in a sentence: correct or not, times usable or not and
+// why.
+func verdictLine(rows []journal.Row, cells []cell, samples []model.Sample) string {
+	return "- **Verdict:** " + correctVerdict(cells) + "; " + timesVerdict(rows, samples) + "."
+}
+
+func correctVerdict(cells []cell) string {
+	t := countOf(of(cells, inPart(matrix.Correctness)))
+	all := countOf(cells)
+	switch {
+	case t.ran() == 0 && all.failed == 0:
+		return "correctness was **not run**"
+	case t.failed > 0:
+		return fmt.Sprintf("results are **wrong** (%s)", counted(t.failed, "cell failed", "cells failed"))
+	case all.failed > 0:
+		return fmt.Sprintf("sums are right, but %s", counted(all.failed, "contract or failure is **not** as promised", "contracts or failures are **not** as promised"))
+	case t.required > 0:
+		return fmt.Sprintf("**correct as far as it ran**, and %s not run", counted(t.required, "required cell was", "required cells were"))
+	}
+	return fmt.Sprintf("**correct** (%s passed)", counted(t.passed, "cell", "cells"))
+}
+
+// timesVerdict judges all times together: they are usable if all have settled, with care
+// if most have, and not if fewer than half have or a timed row failed.
+func timesVerdict(rows []journal.Row, samples []model.Sample) string {
+	failed := 0
+	for _, r := range timedRows(rows) {
+		if r.Status.Bad() {
+			failed++
+		}
+	}
+	if len(samples) == 0 && failed == 0 {
+		return "times were **not run**"
+	}
+	why, settled := doubts(samples)
+	if failed > 0 {
+		why = append([]string{counted(failed, "timed row failed", "timed rows failed")}, why...)
+	}
+	share := fmt.Sprintf("%d of %d settled", settled, len(samples))
+	switch {
+	case len(why) == 0:
+		return fmt.Sprintf("times are **usable** (%s)", share)
+	case failed > 0 || 2*settled < len(samples):
+		return fmt.Sprintf("times are **not usable** (%s): %s", share, strings.Join(why, ", "))
+	}
+	return fmt.Sprintf("times are **usable with care** (%s; sentences and figures below rest on these): %s", share, strings.Join(why, ", "))
+}
+
+// doubts are why times have not settled, the most frequent reason first, and how many have.
+func doubts(samples []model.Sample) (why []string, settled int) {
+	counts := map[string]int{}
+	for _, s := range samples {
+		switch {
+		case s.Settled():
+			settled++
+		case s.Doubt != "":
+			counts["disturbed by "+doubtKind(s.Doubt)]++
+		case s.LowUS <= 0:
+			counts["without an interval"]++
+		default:
+			counts["with an interval that is too wide: too few samples for their noise"]++
+		}
+	}
+	for reason, n := range counts {
+		why = append(why, fmt.Sprintf("%d %s", n, reason))
+	}
+	slices.SortFunc(why, func(a, b string) int {
+		var x, y int
+		fmt.Sscan(a, &x)
+		fmt.Sscan(b, &y)
+		return cmp.Or(cmp.Compare(y, x), cmp.Compare(a, b))
+	})
+	return why, settled
+}
+
+// doubtKind is what disturbed a time, without the numbers that differ from time to time:
+// "load" of "load: other programs used 60 %".
+func doubtKind(doubt string) string {
+	kind, _, _ := strings.Cut(doubt, ":")
+	kind, _, _ = strings.Cut(kind, " (")
+	return kind
+}
+
+// choiceLines say, once for each setting, which algorithm is best at which size.
+func choiceLines(samples []model.Sample) (lines []string) {
+	choices := model.Best(exactSamples(samples))
+	for i := 0; i < len(choices); {
+		set := choices[i].Setting
+		var parts []string
+		for i < len(choices) && choices[i].Setting == set {
+			from, best := choices[i], choices[i].Best
+			for i < len(choices) && choices[i].Setting == set && choices[i].Best == best {
+				i++
+			}
+			last := choices[i-1]
+			where := "at " + unit.FormatBytes(from.Bytes)
+			if last.Bytes > from.Bytes {
+				where = fmt.Sprintf("from %s to %s", unit.FormatBytes(from.Bytes), unit.FormatBytes(last.Bytes))
+			}
+			parts = append(parts, best+" "+where)
+		}
+		if len(choices) > 1 {
+			lines = append(lines, fmt.Sprintf("- **Fastest, %s:** %s.", settingOf(set), strings.Join(parts, ", ")))
+		}
+	}
+	return lines
+}
+
+// partState words what a part of the matrix shows, with its own words where all holds.
+func partState(t counts, holds string) string {
+	switch {
+	case t.failed > 0:
+		return fmt.Sprintf("%d do **not** hold", t.failed)
+	case t.ran() == 0:
+		return "not run"
+	case t.required > 0:
+		return fmt.Sprintf("what ran holds, %d were not run", t.required)
+	}
+	return holds
+}
