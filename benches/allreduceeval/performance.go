@@ -20,11 +20,8 @@ import (
 
 // performance is the body of the timed rows.
 func performance(ctx context.Context, s *bench.State) error {
-	ceilings, err := model.Ceilings(s.Str("link"))
+	ceilings, err := checkedOptions(s)
 	if err != nil {
-		return err
-	}
-	if err := findings.CheckModels(s.Str(findings.ModelsOption)); err != nil {
 		return err
 	}
 	s.Phase("probe")
@@ -81,6 +78,15 @@ func performance(ctx context.Context, s *bench.State) error {
 		return err
 	}
 	return nil
+}
+
+// checkedOptions are the ceilings that the options name; the models of the report are
+// looked at too, before anything is measured.
+func checkedOptions(s *bench.State) ([]model.Ceiling, error) {
+	if err := findings.CheckModels(s.Str(findings.ModelsOption)); err != nil {
+		return nil, err
+	}
+	return model.Ceilings(s.Str("link"))
 }
 
 // timed is one rank's part of a timed row: its buffers and the prepared call.

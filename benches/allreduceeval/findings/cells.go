@@ -57,10 +57,6 @@ func countOf(cells []cell) (t counts) {
 // ran is how many cells were executed.
 func (t counts) ran() int { return t.passed + t.failed }
 
-// allPassed is the only ground on which the report says so: something ran,
-// nothing failed, and nothing that had to run is missing.
-func (t counts) allPassed() bool { return t.passed > 0 && t.failed == 0 && t.required == 0 }
-
 func (t counts) String() string {
 	s := fmt.Sprintf("%d passed, %d failed, %d skipped, %d not executed", t.passed, t.failed, t.skipped, t.missing)
 	if t.required > 0 {
