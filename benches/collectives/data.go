@@ -10,15 +10,31 @@ import (
 	"github.com/kernbench/kernbench/internal/comm/verify"
 )
 
-// inputs fill the ranks' vectors and say what must come out.
-type inputs struct{ verify.Inputs }
-
-func newInputs(seed uint64, sh shape) inputs {
-	return inputs{verify.NewInputs(seed, sh.dtype, sh.reduction, sh.ranks)}
+// inputs fill the ranks' vectors and say what must come out. Long vectors repeat the
+// elements of a table, which is made once: they are filled and checked at the speed of
+// memory, however often that is.
+type inputs struct {
+	verify.Inputs
+	dtype  dtype.DType
+	tables map[int][]byte // by origin
 }
 
-// stretch is how many elements are made at a time, so that they stay in the cache.
-const stretch = 1024
+func newInputs(seed uint64, sh shape) *inputs {
+	return &inputs{verify.NewInputs(seed, sh.dtype, sh.reduction, sh.ranks), sh.dtype, map[int][]byte{}}
+}
+
+const (
+	// stretch is how many elements are made at a time, so that they stay in the cache.
+	stretch = 1024
+	// period is after how many positions the inputs repeat: a prime, so no block or chunk
+	// of a vector is a multiple of it, and one that was taken from a wrong place shows.
+	period = 1<<20 - 3
+	// long is from how many elements on a table pays, for as many origins: a rank's own
+	// input, the reduction or the root's. What comes from all ranks in turn is made anew.
+	long, tables = period / 2, 2
+	// shift is between the inputs of one call and of the next.
+	shift = 7919
+)
 
 // stretches calls f for the elements [from, from+n) of a buffer and their bytes.
 func stretches(b dist.Buffer, f func(from, n int, elements []byte)) {
@@ -29,39 +45,67 @@ func stretches(b dist.Buffer, f func(from, n int, elements []byte)) {
 	}
 }
 
+// encode writes what comes from an origin, a rank or everyone, at consecutive positions.
+func (in *inputs) encode(to []byte, origin, position int) {
+	var values [stretch]float64 // the inputs are small whole numbers
+	size := in.dtype.Size()
+	for n := 0; len(to) > 0; to, position = to[n*size:], position+n {
+		n = min(stretch, len(to)/size)
+		for i := range n {
+			values[i] = in.value(origin, (position+i)%period)
+		}
+		in.dtype.Encode(to[:n*size], values[:n])
+	}
+}
+
+// elements are n elements at most stretch long, as encode writes them: a part of the
+// origin's table where the vector is long, else made in scratch.
+func (in *inputs) elements(scratch []byte, origin, position, n, count int) []byte {
+	size := in.dtype.Size()
+	table := in.tables[origin]
+	switch {
+	case table != nil:
+	case count < long, len(in.tables) == tables:
+		in.encode(scratch[:n*size], origin, position)
+		return scratch[:n*size]
+	default:
+		table = make([]byte, (period+stretch)*size)
+		in.encode(table, origin, 0)
+		in.tables[origin] = table
+	}
+	return table[position%period*size:][:n*size]
+}
+
 // fill writes a rank's input, wherever its memory is.
-func (in inputs) fill(to dist.Buffer, rank, first int) error {
+func (in *inputs) fill(to dist.Buffer, rank, first int) error {
 	b, err := to.Mirror()
 	if err != nil {
 		return err
 	}
-	var values [stretch]float64 // the inputs are small whole numbers
+	scratch := make([]byte, stretch*in.dtype.Size())
 	stretches(b, func(from, n int, elements []byte) {
-		for i := range n {
-			values[i] = float64(in.Value(rank, first+from+i))
-		}
-		b.DType().Encode(elements, values[:n])
+		copy(elements, in.elements(scratch, rank, first+from, n, b.Count()))
 	})
 	return to.Update(b)
 }
 
-// check compares a rank's output with what it must be. The error is a
-// *bench.Wrong that counts elements.
-func (in inputs) check(out dist.Buffer, sh shape, rank int) error {
+// check compares a rank's output with what it must be, given how far the inputs are
+// shifted. The error is a *bench.Wrong that counts elements.
+func (in *inputs) check(out dist.Buffer, sh shape, rank, shifted int) error {
 	b, err := out.Mirror()
 	if err != nil {
 		return err
 	}
 	var wrong bench.Wrong
-	var values [stretch]float64
-	d := b.DType()
-	want := make([]byte, stretch*d.Size())
+	d, size := in.dtype, in.dtype.Size()
+	scratch, want := make([]byte, stretch*size), make([]byte, 0, stretch*size)
 	stretches(b, func(from, n int, elements []byte) {
-		for i := range n {
-			values[i] = in.wanted(d, sh, rank, from+i)
+		want = want[:0]
+		for i := 0; i < n; { // a stretch may come from several origins
+			origin, position, run := sh.run(rank, from+i, n-i)
+			want = append(want, in.elements(scratch, origin, position+shifted, run, b.Count())...)
+			i += run
 		}
-		want := want[:len(elements)]
-		d.Encode(want, values[:n])
 		if bytes.Equal(want, elements) {
 			return
 		}
@@ -81,15 +125,13 @@ func (in inputs) check(out dist.Buffer, sh shape, rank int) error {
 	return nil
 }
 
-// wanted is what the i-th output element of a rank must be, before it is rounded
-// to the element type.
-func (in inputs) wanted(d dtype.DType, sh shape, rank, i int) float64 {
-	from, position := sh.origin(rank, i)
+// value is what comes from an origin at a position, before it is rounded to the element type.
+func (in *inputs) value(origin, position int) float64 {
 	switch {
-	case from != everyone:
-		return float64(in.Value(from, position))
+	case origin != everyone:
+		return float64(in.Value(origin, position))
 	case in.Reduction() == dist.Avg:
-		return average(d, in.Reduced(position), in.Ranks())
+		return average(in.dtype, in.Reduced(position), in.Ranks())
 	}
 	return float64(in.Reduced(position))
 }

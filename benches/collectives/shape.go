@@ -3,6 +3,7 @@ package collectives
 import (
 	"fmt"
 	"slices"
+	"sort"
 	"strings"
 
 	"github.com/kernbench/kernbench/bench"
@@ -187,6 +188,20 @@ func (sh shape) origin(rank, i int) (from, position int) {
 		return i / block, off + i%block
 	}
 	return (rank + sh.ranks - 1) % sh.ranks, i // sendrecv: the neighbour's
+}
+
+// run is the origin of the i-th output element and how many of the next n, with it, follow
+// each other there too.
+func (sh shape) run(rank, i, n int) (from, position, length int) {
+	from, position = sh.origin(rank, i)
+	follows := func(k int) bool {
+		f, p := sh.origin(rank, i+k)
+		return f == from && p == position+k
+	}
+	if follows(n - 1) { // blocks are whole: so do those between
+		return from, position, n
+	}
+	return from, position, sort.Search(n, func(k int) bool { return !follows(k) })
 }
 
 // owner is the rank whose block holds a position: the inverse of dist.Block.

@@ -8,7 +8,7 @@ import (
 type work struct {
 	sh      shape
 	rank    int
-	seed    uint64
+	inputs  *inputs
 	in, out dist.Buffer
 	run     func() error
 	plan    dist.Plan // of the call, or of the first of two
@@ -16,7 +16,7 @@ type work struct {
 }
 
 func newWork(g *dist.Group, sh shape, seed uint64, algorithm string) (*work, error) {
-	w := &work{sh: sh, rank: g.Rank(), seed: seed}
+	w := &work{sh: sh, rank: g.Rank(), inputs: newInputs(seed, sh)}
 	if err := w.allocate(g); err != nil {
 		return nil, err
 	}
@@ -110,12 +110,13 @@ func (w *work) refresh() error {
 	if err := poison(w.out); err != nil { // in place the input comes there
 		return err
 	}
-	return w.inputs().fill(w.in, w.rank, w.sh.inputAt(w.rank))
+	return w.inputs.fill(w.in, w.rank, w.sh.inputAt(w.rank)+w.shifted())
 }
 
-func (w *work) inputs() inputs { return newInputs(w.seed+uint64(w.vectors), w.sh) }
+// shifted is how far the inputs of now are from those at first.
+func (w *work) shifted() int { return w.vectors * shift }
 
-func (w *work) verify() error { return w.inputs().check(w.out, w.sh, w.rank) }
+func (w *work) verify() error { return w.inputs.check(w.out, w.sh, w.rank, w.shifted()) }
 
 // poison makes an output that nothing was written to wrong. The element types
 // whose range the byte is in have many other values, so a stale output is
@@ -126,8 +127,11 @@ func poison(out dist.Buffer) error {
 		return err
 	}
 	bytes := m.Bytes()
-	for i := range bytes {
-		bytes[i] = 0xa5
+	if len(bytes) > 0 {
+		bytes[0] = 0xa5
+		for done := 1; done < len(bytes); done *= 2 {
+			copy(bytes[done:], bytes[:done])
+		}
 	}
 	return out.Update(m)
 }
