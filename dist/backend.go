@@ -83,6 +83,9 @@ type Capabilities struct {
 	// Sharing is how many ranks share a device of their kind, a GPU; 0 where ranks have
 	// none. With more than one, times are those of the device's memory, not of a link.
 	Sharing int
+	// WideEpilogue tells that an epilogue is done to 16-bit sums before they are rounded,
+	// as kernels that fuse it do; otherwise they are rounded first.
+	WideEpilogue bool
 }
 
 // Observer is an Engine whose device has instruments.

@@ -77,7 +77,8 @@ const StepsPrefix = "steps:"
 //	out = Scale*out + Bias[i mod len(Bias)] + Residual[i]
 //
 // with the rounding of a fused kernel: once for f16 and bf16, after each
-// operation for f32 and f64. It needs a floating-point type. Bias and residual
+// operation for f32 and f64. Whether a 16-bit sum is also rounded before it is scaled
+// is the backend's: see Capabilities.WideEpilogue. It needs a floating-point type. Bias and residual
 // are local: ranks may give different ones.
 type Epilogue struct {
 	Scale    float64 // 0 means 1

@@ -23,8 +23,8 @@ func backends() []string {
 }
 
 // executesAll tells whether a backend has all that the matrix is made of, so that
-// all of it must run there. Others run what they have: they choose the algorithm
-// by themselves, and what they lack is not executed.
+// all of it must run there. Others run what they have, by their own choice of
+// algorithm and by those of the matrix that they have.
 func executesAll(can dist.Capabilities) bool {
 	lacksType := func(d dist.DType) bool { return !slices.Contains(can.DTypes, d) }
 	lacksSteps := func(a schedule.Info) bool {
@@ -43,7 +43,7 @@ func onBackends(dtypes []dist.DType, sizes string) (clauses []bench.Clause) {
 		if executesAll(can) {
 			continue
 		}
-		axes := []bench.Clause{bench.Strings("algorithm", matrix.Auto)}
+		axes := []bench.Clause{bench.Strings("algorithm", append([]string{matrix.Auto}, evaluated(can)...)...)}
 		if has := common(dtypes, can.DTypes); len(dtypes) > 0 && len(has) < len(dtypes) {
 			if len(has) == 0 {
 				has = common(reference.Types, can.DTypes)
@@ -56,6 +56,11 @@ func onBackends(dtypes []dist.DType, sizes string) (clauses []bench.Clause) {
 		clauses = append(clauses, bench.On(name, axes...))
 	}
 	return clauses
+}
+
+// evaluated are the algorithms of the matrix that a backend lets be chosen.
+func evaluated(can dist.Capabilities) []string {
+	return slices.DeleteFunc(matrix.Algorithms(), func(name string) bool { return !slices.Contains(can.Algorithms[dist.AllReduce], name) })
 }
 
 func common(a, b []dist.DType) []dist.DType {

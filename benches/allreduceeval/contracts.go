@@ -153,20 +153,20 @@ func (t *trial) sum(in reference.Inputs, count, memory int, algorithm string) ([
 	}
 	name, codec := planned(algorithm)
 	space := t.space[memory]
-	call := dist.Call{Op: dist.AllReduce, Reduction: dist.Sum, Algorithm: name,
-		In: t.buffer(space.in, t.d, count, memory), Out: t.buffer(space.out, t.d, count, memory)}
+	call := dist.Call{Op: dist.AllReduce, Reduction: dist.Sum, Algorithm: name}
+	call.In, call.Out = t.ends(count, memory)
 	if codec != nil {
 		call.Codec = *codec
 	}
-	copy(call.In.Bytes(), input)
-	fill(call.Out.Bytes(), guard)
+	copy(space.in, input)
+	fill(space.out[:len(input)], guard)
 	op, err := t.g.Prepare(call)
 	if err != nil {
 		return nil, err
 	}
-	if err := op.Run(); err != nil {
+	if err := t.around(memory, len(input), op.Run); err != nil {
 		return nil, err
 	}
 	t.checked += count
-	return bytes.Clone(call.Out.Bytes()), nil
+	return bytes.Clone(space.out[:len(input)]), nil
 }

@@ -158,8 +158,10 @@ func (t *trial) cell(size matrix.Size) (fault, err error) {
 // operation is the all-reduce of a cell in one kind of memory: prepared once, and run
 // with one input after the other.
 type operation struct {
-	dist.Call
+	dist.Call // as the host sees its buffers
 	*dist.Op
+	t      *trial
+	bytes  int // of the buffers and the guard
 	memory int
 	runs   int
 	meter  *meter
@@ -170,14 +172,22 @@ func (t *trial) prepare(count, memory int) (*operation, error) {
 	if err != nil {
 		return nil, err
 	}
-	o := &operation{memory: memory, meter: &meter{}}
+	o := &operation{t: t, memory: memory, bytes: (count + 1) * t.d.Size(), meter: &meter{}}
 	if _, codec := planned(t.algorithm); codec != nil {
 		args.Codec = metered{*codec, o.meter}
 	}
-	o.Call = args
 	o.Op, err = t.g.Prepare(args)
+	if o.Call = args; memory == symmetricMemory && t.far[0] != nil {
+		o.In, o.Out = t.buffer(t.space[memory].in, t.d, count, privateMemory), t.buffer(t.space[memory].out, t.d, count, privateMemory)
+		if t.inPlace {
+			o.In = o.Out
+		}
+	}
 	return o, err
 }
+
+// Run makes the call, wherever its memory is.
+func (o *operation) Run() error { return o.t.around(o.memory, o.bytes, o.Op.Run) }
 
 // call is one run of a cell's operation.
 type call struct {
@@ -259,9 +269,8 @@ func (t *trial) call(o *operation, c call) (fault, err error) {
 
 // arguments are those of the call but for the codec.
 func (t *trial) arguments(count, memory int) (dist.Call, error) {
-	space := t.space[memory]
-	call := dist.Call{Op: dist.AllReduce, Reduction: dist.Sum,
-		In: t.buffer(space.in, t.d, count, memory), Out: t.buffer(space.out, t.d, count, memory)}
+	call := dist.Call{Op: dist.AllReduce, Reduction: dist.Sum}
+	call.In, call.Out = t.ends(count, memory)
 	call.Algorithm, _ = planned(t.algorithm)
 	if t.inPlace {
 		call.In = call.Out
@@ -286,7 +295,11 @@ func (t *trial) expectation(o *operation, c call) (*reference.Expectation, error
 	if algorithm == matrix.Auto { // the table knows what that is for this call
 		algorithm = o.Plan().Algorithm
 	}
-	return t.refs.Expected(c.in, c.window, reference.Call{Schedule: t.schedule(algorithm), Format: reference.FormatOf(matrix.Find(algorithm).Codec), Epilogue: t.epilogue})
+	schedule := t.schedule(algorithm)
+	if t.epilogue && t.d.Size() == 2 && t.g.Capabilities().WideEpilogue {
+		schedule = "" // whose bits are those of a sum that was rounded before
+	}
+	return t.refs.Expected(c.in, c.window, reference.Call{Schedule: schedule, Format: reference.FormatOf(matrix.Find(algorithm).Codec), Epilogue: t.epilogue})
 }
 
 func fill(b []byte, with byte) {

@@ -164,10 +164,24 @@ func (w *timed) window() reference.Window {
 // share the vector they are cut from: to make it takes longer than to use it.
 func (w *timed) refresh() error {
 	w.vectors++
-	fill(w.out.Bytes(), guard)
 	in, err := w.refs.Input(w.inputs(), w.window())
-	copy(w.in.Bytes(), in)
-	return err
+	if err != nil {
+		return err
+	}
+	for _, b := range []struct {
+		dist.Buffer
+		set func([]byte)
+	}{{w.out, func(b []byte) { fill(b, guard) }}, {w.in, func(b []byte) { copy(b, in) }}} {
+		m, err := b.Mirror()
+		if err != nil {
+			return err
+		}
+		b.set(m.Bytes())
+		if err := b.Update(m); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // verifyChunk is what a rank checks at a time. Every rank checks its share of a
@@ -177,6 +191,10 @@ const verifyChunk = 1 << 16
 // verify holds the output against the expectation.
 func (w *timed) verify() error {
 	size, ranks := w.d.Size(), w.g.Size()
+	out, err := w.out.Mirror()
+	if err != nil {
+		return err
+	}
 	for i := 0; i*verifyChunk < w.count; i++ {
 		if w.count > 4*verifyChunk && i%ranks != w.g.Rank() {
 			continue
@@ -187,7 +205,7 @@ func (w *timed) verify() error {
 		if err != nil {
 			return err
 		}
-		if _, err := e.Compare(w.out.Bytes()[off*size:(off+n)*size], reference.Window{First: off, Count: n}); err != nil {
+		if _, err := e.Compare(out.Bytes()[off*size:(off+n)*size], reference.Window{First: off, Count: n}); err != nil {
 			return fmt.Errorf("in the elements from %d on: %w", off, err)
 		}
 	}

@@ -2,6 +2,7 @@ package allreduceeval
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -27,7 +28,8 @@ type workspace struct {
 	g     *dist.Group
 	space [2]struct{ in, out []byte } // private and symmetric memory
 	place [2]dist.Memory
-	calls uint64 // so far; every second one has other inputs, so that no result stands for the next
+	far   [2]dist.DeviceMemory // symmetric memory that the host cannot reach, in and out: space has copies then
+	calls uint64               // so far; every second one has other inputs, so that no result stands for the next
 	d     dist.DType
 	refs  *reference.Store // of this element type
 }
@@ -133,9 +135,9 @@ func (w *workspace) reserve(bytes int) error {
 	if !w.g.Capabilities().Symmetric {
 		return nil
 	}
-	for _, b := range []*[]byte{&w.space[symmetricMemory].in, &w.space[symmetricMemory].out} {
+	for i, b := range []*[]byte{&w.space[symmetricMemory].in, &w.space[symmetricMemory].out} {
 		if len(*b) > 0 {
-			if err := w.g.Free(w.buffer(*b, dist.U8, len(*b), symmetricMemory)); err != nil {
+			if err := w.g.Free(w.symmetric(i, *b, dist.U8, len(*b))); err != nil {
 				return err
 			}
 		}
@@ -144,8 +146,44 @@ func (w *workspace) reserve(bytes int) error {
 			return err
 		}
 		*b, w.place[symmetricMemory] = got.Bytes(), got.Memory()
+		if far, unreachable := got.Memory().(dist.DeviceMemory); unreachable {
+			*b, w.far[i] = reference.Aligned(bytes), far
+		}
 	}
 	return nil
+}
+
+// symmetric is elements at the start of the input's (0) or the output's symmetric memory.
+func (w *workspace) symmetric(which int, b []byte, d dist.DType, count int) dist.Buffer {
+	if w.far[which] != nil && count > 0 {
+		return dist.NewDeviceBuffer(d, count, w.far[which])
+	}
+	return w.buffer(b, d, count, symmetricMemory)
+}
+
+// ends are an input and an output in a kind of memory.
+func (w *workspace) ends(count, memory int) (in, out dist.Buffer) {
+	space := w.space[memory]
+	if memory == symmetricMemory {
+		return w.symmetric(0, space.in, w.d, count), w.symmetric(1, space.out, w.d, count)
+	}
+	return w.buffer(space.in, w.d, count, memory), w.buffer(space.out, w.d, count, memory)
+}
+
+// around makes a run. To memory that the host cannot reach it brings what the host has
+// of it, so many bytes, and back what the run has left there.
+func (w *workspace) around(memory, bytes int, run func() error) error {
+	if memory != symmetricMemory || w.far[0] == nil {
+		return run()
+	}
+	space := w.space[memory]
+	if err := errors.Join(w.far[0].Write(0, space.in[:bytes]), w.far[1].Write(0, space.out[:bytes])); err != nil {
+		return err
+	}
+	if err := run(); err != nil {
+		return err
+	}
+	return errors.Join(w.far[0].Read(space.in[:bytes], 0), w.far[1].Read(space.out[:bytes], 0))
 }
 
 // buffer is elements at the start of memory.

@@ -78,7 +78,7 @@ func capabilities() dist.Capabilities {
 		DTypes:     gpu.DTypes(),
 		Reductions: []dist.Reduction{dist.Sum, dist.Avg},
 		Algorithms: map[dist.Collective][]string{dist.AllReduce: {oneStage, twoStage, push, lamport, naive}},
-		Symmetric:  true, Epilogue: true, ScheduleOrder: true,
+		Symmetric:  true, Epilogue: true, WideEpilogue: true, ScheduleOrder: true,
 	}
 }
 
