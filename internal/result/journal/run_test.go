@@ -159,7 +159,8 @@ func TestLatestIsLinear(t *testing.T) {
 		}
 		return least
 	}
-	if few, many := cost(4000), cost(8*4000); many > 30*few {
+	const tick = 10 * time.Millisecond // of the kernel's count, where it counts ticks
+	if few, many := cost(4000), cost(8*4000); many > 30*max(few, tick) {
 		t.Errorf("4000 rows of one launch take %v of processor time, eight times as many %v", few, many)
 	}
 }
