@@ -9,7 +9,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kernbench/kernbench/internal/base/suggest"
-	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/view/compare"
 )
 
@@ -63,11 +62,11 @@ func (a *app) compare(args, only []string, format, by string, opts compare.Optio
 	}
 	var sides [2]compare.Run
 	for i, spec := range args {
-		_, r, err := journal.LoadRun(spec)
+		_, r, err := a.load(spec)
 		if err != nil {
-			return usage(err)
+			return err
 		}
-		sides[i].Header = &r.Header
+		sides[i].Header, sides[i].Incomplete = &r.Header, r.Incomplete()
 		if sides[i].Rows, err = chosenRows(r, only, nil); err != nil {
 			return usage(err)
 		}

@@ -46,13 +46,11 @@ func (a *app) showCommand() *cobra.Command {
   %[1]s show out/memory --format benchfmt > new.txt && benchstat old.txt new.txt`, a.name),
 		Args: arguments(1, 1, "one RUN folder such as out/memory"),
 		RunE: func(_ *cobra.Command, args []string) error {
-			j, r, err := journal.LoadRun(args[0])
+			j, r, err := a.load(args[0])
 			if err != nil {
-				return usage(err)
+				return err
 			}
-			for _, p := range j.Problems {
-				fmt.Fprintf(a.stderr, "%s: %s: %v (left out)\n", a.name, j.Path, p)
-			}
+			part := r.Incomplete()
 			if runs {
 				return a.listRuns(j)
 			}
@@ -67,7 +65,7 @@ func (a *app) showCommand() *cobra.Command {
 				return usage(export.WriteSamples(a.streams[0], samples, j.Dir(), rows))
 			}
 			for _, text := range plots {
-				if err := a.draw(j.Dir(), text, r, rows); err != nil {
+				if err := a.draw(j.Dir(), text, r, rows, part); err != nil {
 					return usage(err)
 				}
 			}
@@ -90,11 +88,7 @@ func (a *app) printRows(r *journal.Run, rows []journal.Row, format string, opts 
 	if err := export.Write(a.stdout, format, export.Input{Header: &r.Header, Rows: rows}, opts); err != nil {
 		return usage(err)
 	}
-	for _, n := range r.Notes {
-		if format == export.Default {
-			fmt.Fprintf(a.stdout, "note: %s\n", n.Text)
-		}
-	}
+	a.printNotes(r.Incomplete(), r.Notes, format)
 	return nil
 }
 
@@ -108,7 +102,35 @@ func chosenRows(r *journal.Run, only, sort []string) ([]journal.Row, error) {
 	return export.Sort(&r.Header, rows, sort)
 }
 
-func (a *app) draw(dir, text string, r *journal.Run, rows []journal.Row) error {
+// load reads a run, and says which lines of its journal could not be used, or only in part.
+func (a *app) load(spec string) (*journal.Journal, *journal.Run, error) {
+	j, r, err := journal.LoadRun(spec)
+	if err != nil {
+		return nil, nil, usage(err)
+	}
+	for _, p := range j.Problems {
+		fmt.Fprintf(a.stderr, "%s: %s: %v (left out)\n", a.name, j.Path, p)
+	}
+	return j, r, nil
+}
+
+// printNotes says what to know of the run as a whole, below a table; that it is only a part, beside any other format too.
+func (a *app) printNotes(part string, notes []journal.Note, format string) {
+	if format != export.Default {
+		if part != "" {
+			fmt.Fprintf(a.stderr, "%s: %s\n", a.name, part)
+		}
+		return
+	}
+	if part != "" {
+		fmt.Fprintln(a.stdout, part)
+	}
+	for _, n := range notes {
+		fmt.Fprintf(a.stdout, "note: %s\n", n.Text)
+	}
+}
+
+func (a *app) draw(dir, text string, r *journal.Run, rows []journal.Row, caption string) error {
 	p, err := report.ParsePlot(text)
 	if err != nil {
 		return err
@@ -117,6 +139,7 @@ func (a *app) draw(dir, text string, r *journal.Run, rows []journal.Row) error {
 	if err != nil {
 		return err
 	}
+	fig.AddCaption(caption)
 	files, err := figure.Write(dir+"/figures", fig)
 	for _, f := range files {
 		fmt.Fprintf(a.stderr, "wrote %s\n", f)

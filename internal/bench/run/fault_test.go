@@ -140,6 +140,14 @@ func TestDiesAtStart(t *testing.T) {
 		if res.Counts[journal.Failed] != 0 || res.Counts[journal.OK] != 6 || rows[0].Attempt != 1 {
 			t.Errorf("counts %v, attempt %d of the first: want all good, the first at its second attempt", res.Counts, rows[0].Attempt)
 		}
+		for i, r := range rows {
+			said := slices.ContainsFunc(r.Warnings, func(w string) bool {
+				return strings.HasPrefix(w, "needed a retry: attempt 1 failed at rank ") && strings.Contains(w, "exit code 9")
+			})
+			if said != (i == 0) {
+				t.Errorf("%s: warnings %q", at(r), r.Warnings)
+			}
+		}
 	})
 	t.Run("always", func(t *testing.T) {
 		s := newScene(t)

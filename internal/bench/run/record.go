@@ -1,6 +1,7 @@
 package run
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -23,6 +24,9 @@ func (r *runner) settle(a attempt, rows ...journal.Row) (again []attempt, err er
 	for i := range rows {
 		rows[i].Attempt = a.number
 		rows[i].Time = time.Now().UTC()
+		if a.failed != "" && rows[i].Status == journal.OK {
+			rows[i].Warnings = append(rows[i].Warnings, "needed a retry: "+a.failed)
+		}
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -35,12 +39,27 @@ func (r *runner) settle(a attempt, rows ...journal.Row) (again []attempt, err er
 	if retry {
 		a.budget++
 		a.number++
+		a.failed = failureOf(rows)
 		return []attempt{a}, nil
 	}
 	if bad && r.opts.FailFast {
 		return nil, errFailFast
 	}
 	return nil, nil
+}
+
+// failureOf words the first failure among the rows of an attempt.
+func failureOf(rows []journal.Row) string {
+	for _, row := range rows {
+		if row.Status.Bad() {
+			text := fmt.Sprintf("attempt %d %s", row.Attempt+1, map[bool]string{true: "timed out", false: "failed"}[row.Status == journal.Timeout])
+			if row.Rank != nil {
+				text += fmt.Sprintf(" at rank %d", *row.Rank)
+			}
+			return text + ": " + row.Reason
+		}
+	}
+	return ""
 }
 
 // recordTurn records what is held of the attempt whose turn it is.

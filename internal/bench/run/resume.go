@@ -19,6 +19,8 @@ import (
 type earlier struct {
 	done  map[work]bool // settled: not to be run again
 	tries map[work]int  // the number of the next attempt
+	// failed is how the latest attempt failed, of those that did.
+	failed map[work]string
 }
 
 type work struct {
@@ -26,12 +28,13 @@ type work struct {
 	trial int
 }
 
-func (e *earlier) settled(t plan.Task) bool { return e.done[work{t.Key, t.Trial}] }
-func (e *earlier) attempts(t plan.Task) int { return e.tries[work{t.Key, t.Trial}] }
+func (e *earlier) settled(t plan.Task) bool   { return e.done[work{t.Key, t.Trial}] }
+func (e *earlier) attempts(t plan.Task) int   { return e.tries[work{t.Key, t.Trial}] }
+func (e *earlier) failure(t plan.Task) string { return e.failed[work{t.Key, t.Trial}] }
 
 // earlier finds the run to continue, or starts a new one, and takes hold of it.
 func (r *runner) earlier() (*earlier, error) {
-	e := &earlier{done: map[work]bool{}, tries: map[work]int{}}
+	e := &earlier{done: map[work]bool{}, tries: map[work]int{}, failed: map[work]string{}}
 	last, err := r.holdLatest()
 	if err != nil {
 		return nil, fmt.Errorf("resuming: %w", err)
@@ -255,6 +258,7 @@ func (e *earlier) review(run *journal.Run, planned map[work]bool, retryFailed bo
 		}
 		if row.Status.Bad() {
 			tainted[w] = row.Attempt + 1
+			e.failed[w] = failureOf([]journal.Row{row})
 		}
 		if tainted[w] != row.Attempt+1 || invocation > failedIn[w] && !retryFailed {
 			e.done[w] = true

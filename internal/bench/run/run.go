@@ -208,7 +208,9 @@ func (r *runner) execute(ctx context.Context, e *earlier) error {
 		b := &backlog{group: g, number: i + 1}
 		for _, t := range g.Tasks {
 			if !e.settled(t) {
-				b.todo = append(b.todo, r.attempt(t, e.attempts(t)))
+				again := r.attempt(t, e.attempts(t))
+				again.failed = e.failure(t)
+				b.todo = append(b.todo, again)
 			}
 		}
 		if len(b.todo) > 0 {
@@ -222,8 +224,9 @@ func (r *runner) execute(ctx context.Context, e *earlier) error {
 type attempt struct {
 	task   plan.Task
 	number int
-	budget int // retries used in this invocation
-	turn   int // its position in the journal
+	budget int    // retries used in this invocation
+	turn   int    // its position in the journal
+	failed string // how the attempt before failed; empty if it did not
 }
 
 func (r *runner) attempt(t plan.Task, number int) attempt {

@@ -91,7 +91,7 @@ func TestReview(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			e := &earlier{done: map[work]bool{}, tries: map[work]int{}}
+			e := &earlier{done: map[work]bool{}, tries: map[work]int{}, failed: map[work]string{}}
 			e.review(run, wanted, c.retry)
 			task := plan.Task{Key: key}
 			if e.settled(task) != c.done || e.attempts(task) != c.next {

@@ -25,6 +25,14 @@ type Figure struct {
 	Columns int     `json:"columns,omitempty"` // panels side by side; 0 chooses
 }
 
+// AddCaption puts a sentence behind the caption; an empty one changes nothing.
+func (f *Figure) AddCaption(text string) {
+	if f.Caption != "" && text != "" {
+		f.Caption += " "
+	}
+	f.Caption += text
+}
+
 // Panel is one coordinate system. It is a chart of its Series and Lines unless Content is given.
 type Panel struct {
 	Title   string   `json:"title,omitempty"`

@@ -157,11 +157,15 @@ func (r *reader) add(line []byte) error {
 func (r *reader) addTyped(typ, id string, line []byte) error {
 	switch typ {
 	case typeRun:
-		return decode(line, func(h Header) {
+		var h Header
+		err := json.Unmarshal(line, &h)
+		var damaged *json.UnmarshalTypeError
+		if err == nil || errors.As(err, &damaged) { // the other fields are read
 			delete(r.newer, id)
 			r.run(id).addHeader(h)
 			r.moveLast(id)
-		})
+		}
+		return err
 	case typeRow:
 		return decode(line, func(row Row) { r.run(id).addRow(row) })
 	}

@@ -2,6 +2,7 @@ package journal
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"path/filepath"
 	"slices"
@@ -32,6 +33,7 @@ type Run struct {
 	Notes   []Note
 	End     *End // nil if the run, or its latest resumption, did not come to an end
 
+	last *Run               // of an accumulated run, the one it ends with
 	open map[pointTrial]int // work begun and without a row since: its latest begin record, an index of Begun
 }
 
@@ -137,7 +139,7 @@ func (p *outcome) find(rows []Row, key string) int {
 // it was not run.
 // Points come in the order in which they first appeared.
 func (j *Journal) Accumulated(last *Run) *Run {
-	sum := &Run{open: map[pointTrial]int{}}
+	sum := &Run{last: last, open: map[pointTrial]int{}}
 	for _, r := range j.Runs {
 		h := r.Header
 		if h.Bench == last.Header.Bench && h.Version == last.Header.Version && h.Seed == last.Header.Seed {
@@ -167,6 +169,40 @@ func (r *Run) Unfinished() []Begin {
 		out = append(out, r.Begun[i])
 	}
 	return out
+}
+
+// Incomplete says how much there is of a run that was cut short, such as "6 of 18 points: the run was interrupted"; it
+// is empty for one that is whole, or of which nobody knows what was planned.
+func (r *Run) Incomplete() string {
+	if r.last != nil {
+		return r.last.Incomplete()
+	}
+	begun := map[string]bool{}
+	for _, b := range r.Begun {
+		begun[b.Key] = true
+	}
+	done := map[pointTrial]bool{}
+	for i := range r.Rows {
+		row := &r.Rows[i]
+		if row.Status != Skipped || begun[row.TaskKey()] { // what was dropped from the plan is not counted in it
+			done[pointTrial{row.TaskKey(), row.Trial}] = true
+		}
+	}
+	trials := max(r.Header.Trials, 1)
+	if len(done) >= r.Header.Points*trials || r.End != nil && r.End.Outcome == "complete" {
+		return ""
+	}
+	what, why := "points", "the run has not come to its end"
+	if trials > 1 {
+		what = fmt.Sprintf("points in %d trials", trials)
+	}
+	switch {
+	case r.End != nil && r.End.Outcome == "interrupted":
+		why = "the run was interrupted"
+	case r.End != nil:
+		why = "the run was given up"
+	}
+	return fmt.Sprintf("%d of %d %s: %s", len(done), r.Header.Points*trials, what, why)
 }
 
 // Counts is the number of latest rows of each status.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"runtime"
+	"strings"
 	"testing"
 	"time"
 
@@ -210,5 +211,52 @@ func TestAxisOfItsPart(t *testing.T) {
 		if got := rows[i].Point[1].Value.Kind(); got != point.Int {
 			t.Errorf("an axis that no header has became %v", got)
 		}
+	}
+}
+
+// A run that was cut short says how much of it there is; what was dropped from the plan does not count.
+func TestIncomplete(t *testing.T) {
+	header := Header{Run: "r", Schema: 1, Points: 3, Trials: 1}
+	twice := header
+	twice.Trials = 2
+	row := func(key string, trial int, status Status) Row {
+		return Row{Run: "r", Key: key, Trial: trial, Status: status}
+	}
+	begin := func(key string) Begin { return Begin{Run: "r", Key: key} }
+	end := func(outcome string) End { return End{Run: "r", Outcome: outcome} }
+	for name, c := range map[string]struct {
+		recs []any
+		want string
+	}{
+		"whole":       {[]any{header, row("a", 0, OK), row("b", 0, Failed), row("c", 0, OK), end("complete")}, ""},
+		"interrupted": {[]any{header, row("dropped", 0, Skipped), begin("a"), row("a", 0, Skipped), end("interrupted")}, "1 of 3 points: the run was interrupted"},
+		"killed":      {[]any{header, row("a", 0, OK), row("a", 0, OK), begin("b")}, "1 of 3 points: the run has not come to its end"},
+		"given up":    {[]any{header, row("a", 0, Failed), end("failed")}, "1 of 3 points: the run was given up"},
+		"trials":      {[]any{twice, row("a", 0, OK), row("a", 1, OK), end("interrupted")}, "2 of 6 points in 2 trials: the run was interrupted"},
+		"resumed":     {[]any{header, row("a", 0, OK), end("interrupted"), header, row("b", 0, OK), row("c", 0, OK), end("complete")}, ""},
+		"not planned": {[]any{row("a", 0, OK)}, ""},
+	} {
+		j := parseBytes(t, encodeAll(t, c.recs...))
+		if got := j.Runs[0].Incomplete(); got != c.want {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+		if got := j.Accumulated(j.Runs[0]).Incomplete(); got != c.want {
+			t.Errorf("%s, accumulated: %q, want %q", name, got, c.want)
+		}
+	}
+}
+
+// A header with a damaged field is a problem, and all else of it is used.
+func TestDamagedHeader(t *testing.T) {
+	lines := strings.Split(strings.TrimSpace(string(encodeAll(t,
+		Header{Run: "r", Schema: 1, Bench: "b", Points: 3, Axes: []AxisInfo{{Name: "size", Kind: point.Bytes}}},
+		Row{Run: "r", Key: "k", Status: OK, Point: point.Point{{Name: "size", Value: point.BytesValue(4096)}}}))), "\n")
+	lines[0] = strings.Replace(lines[0], `"host":{`, `"host":7,"was":{`, 1)
+	j := parseText(t, lines...)
+	if len(j.Problems) != 1 || len(j.Runs) != 1 || j.Runs[0].Header.Points != 3 {
+		t.Fatalf("%v, %+v", j.Problems, j.Runs)
+	}
+	if v, _ := j.Runs[0].Rows[0].Point.Get("size"); v.Pretty() != "4Ki" {
+		t.Errorf("size %v", v.Pretty())
 	}
 }

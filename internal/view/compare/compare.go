@@ -26,6 +26,8 @@ type Run struct {
 	Name   string // in reports; "" is the run's id
 	Header *journal.Header
 	Rows   []journal.Row
+	// Incomplete is what to say of a run that was cut short.
+	Incomplete string
 }
 
 // Options say what is compared and how strictly. The zero value means the

@@ -10,17 +10,32 @@ import (
 	"github.com/kernbench/kernbench/internal/view/rowkey"
 )
 
-// warnings are the reasons why the two runs may not be comparable as wholes.
-func warnings(old, new Run, points []rowkey.Matched, opts Options) []string {
-	var out []string
-	if a, b := old.Header, new.Header; a != nil && b != nil {
-		if a.Host.Class() != b.Host.Class() {
-			out = append(out, fmt.Sprintf("different kinds of host: %s and %s", a.Host.Summary(), b.Host.Summary()))
-		}
-		if a.Bench == b.Bench && a.Version != b.Version {
-			out = append(out, fmt.Sprintf("different versions of bench %s: %q and %q", a.Bench, a.Version, b.Version))
+// runWarnings are those about the runs themselves.
+func runWarnings(old, new Run) (out []string) {
+	for i, side := range []Run{old, new} {
+		if side.Incomplete != "" {
+			out = append(out, []string{"OLD", "NEW"}[i]+": "+side.Incomplete)
 		}
 	}
+	a, b := old.Header, new.Header
+	if a == nil || b == nil {
+		return out
+	}
+	switch {
+	case (a.Host.Hostname == "") != (b.Host.Hostname == ""): // a damaged header
+		out = append(out, fmt.Sprintf("not known to be the same kind of host: %s and %s", a.Host.Summary(), b.Host.Summary()))
+	case a.Host.Class() != b.Host.Class():
+		out = append(out, fmt.Sprintf("different kinds of host: %s and %s", a.Host.Summary(), b.Host.Summary()))
+	}
+	if a.Bench == b.Bench && a.Version != b.Version {
+		out = append(out, fmt.Sprintf("different versions of bench %s: %q and %q", a.Bench, a.Version, b.Version))
+	}
+	return out
+}
+
+// warnings are the reasons why the two runs may not be comparable as wholes.
+func warnings(old, new Run, points []rowkey.Matched, opts Options) []string {
+	out := runWarnings(old, new)
 	fields := []struct {
 		name string
 		get  func(*journal.Row) string

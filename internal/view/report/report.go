@@ -44,6 +44,9 @@ func Render(dir string, in Input) (files []string, err error) {
 	rows := in.Run.Latest()
 	figures, noFigure, errs := chooseFigures(in, rows)
 	out.errs = errs
+	for i := range figures {
+		figures[i].AddCaption(in.Run.Incomplete())
+	}
 	pictures := out.draw(figures)
 	sections, err := sectionsOf(in.Bench, rows)
 	out.errs = append(out.errs, err)
