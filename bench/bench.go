@@ -69,6 +69,9 @@ type Bench struct {
 	// RUN folder after a run with these rows; one that is missing fails it.
 	Artifacts func(rows []Row) []string
 
+	// Tuned is what `tune` takes where its flags do not say; nil: the flags do.
+	Tuned *DeclaredTuning
+
 	// Script is the interpreter, the file whose functions are the bodies, and its
 	// SHA-256; none means this program.
 	Script []string
@@ -141,6 +144,17 @@ type DeclaredOption struct {
 type DeclaredProfile struct {
 	Name string
 	Axes [][2]string // axis and SPEC
+}
+
+// DeclaredTuning is what [Tuning] declares: how a bench is tuned without flags.
+type DeclaredTuning struct {
+	Metric   string // to make small, or large
+	Maximise bool
+	Per      []string                         // axes with a winner for each value
+	Axes     func(backend string) [][2]string // axis and SPEC of the values to choose among, the default first
+	// Files are made of the rows of the default and of the winners whose gain was
+	// confirmed, such as a table for others to read.
+	Files func(rows []Row) ([]File, error)
 }
 
 // Command is a program that runs once per rank and point instead of a body. Sweep

@@ -113,6 +113,9 @@ func Out(dir string) Clause { return func(d *declaration) { d.bench.Out = dir } 
 // the latest alone.
 func Accumulates() Clause { return func(d *declaration) { d.bench.Accumulate = true } }
 
+// Tuning sets what `tune` takes of the bench where its flags do not say.
+func Tuning(t DeclaredTuning) Clause { return func(d *declaration) { d.bench.Tuned = &t } }
+
 // Derive sets a pure function that adds to the rows what follows from other rows,
 // such as a speed-up over one rank. It returns every row it was given; of a row
 // that it changes, it replaces the Metrics and Warnings, never writing into those

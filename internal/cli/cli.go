@@ -142,7 +142,11 @@ and comparisons are made from.`,
 	if err != nil {
 		return nil, err
 	}
-	root.AddCommand(a.listCommand(), run, a.showCommand(), a.compareCommand(), a.reportCommand(), a.importCommand(), a.probeCommand(),
+	tune, err := a.tuneCommand()
+	if err != nil {
+		return nil, err
+	}
+	root.AddCommand(a.listCommand(), run, tune, a.showCommand(), a.compareCommand(), a.reportCommand(), a.importCommand(), a.probeCommand(),
 		a.speedupCommand(), a.launchCommand(), a.doctorCommand(), a.selftestCommand(), a.pythonCommand(), a.versionCommand())
 	root.InitDefaultHelpCmd()           // now, so that wrong words after `help` are found like all others
 	for _, c := range root.Commands() { // wrong arguments are wrong usage, whoever finds them
@@ -167,7 +171,7 @@ and comparisons are made from.`,
 
 // startProcesses are the commands that have something to end when they are
 // interrupted, and do so by their context.
-var startProcesses = []string{"run", "launch", "probe", "selftest", "doctor"}
+var startProcesses = []string{"run", "tune", "launch", "probe", "selftest", "doctor"}
 
 // interruptible does work that holds nothing but memory and files that are put in
 // place whole, so that at an interrupt it is left where it stands: the program ends.

@@ -20,6 +20,7 @@ import (
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/view/export"
 	"github.com/kernbench/kernbench/internal/view/report"
+	"github.com/kernbench/kernbench/internal/view/tuned"
 )
 
 const runHelp = `RUN is a folder that a run left (out/memory). RUN@-1 is the run before the
@@ -83,13 +84,21 @@ func (a *app) showCommand() *cobra.Command {
 	return cmd
 }
 
-// printRows writes rows as the format, and for people the notes of their run.
+// printRows writes rows as the format, and for people the notes of their run and what
+// a study found.
 func (a *app) printRows(r *journal.Run, rows []journal.Row, format string, opts export.Options) error {
 	if err := export.Write(a.stdout, format, export.Input{Header: &r.Header, Rows: rows}, opts); err != nil {
 		return usage(err)
 	}
 	a.printNotes(r.Incomplete(), r.Notes, format)
-	return nil
+	if format != export.Default {
+		return nil
+	}
+	found, err := tuned.Load(r)
+	if found != nil {
+		fmt.Fprintf(a.stdout, "\n%s", tuned.Text(*found))
+	}
+	return err
 }
 
 // chosenRows are the rows that count for which the expressions hold, in order of
@@ -126,7 +135,9 @@ func (a *app) printNotes(part string, notes []journal.Note, format string) {
 		fmt.Fprintln(a.stdout, part)
 	}
 	for _, n := range notes {
-		fmt.Fprintf(a.stdout, "note: %s\n", n.Text)
+		if len(n.Tuned) == 0 {
+			fmt.Fprintf(a.stdout, "note: %s\n", n.Text)
+		}
 	}
 }
 

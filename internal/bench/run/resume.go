@@ -19,6 +19,7 @@ import (
 type earlier struct {
 	done  map[work]bool // settled: not to be run again
 	tries map[work]int  // the number of the next attempt
+	final bool          // a failure settles the work, too
 	// failed is how the latest attempt failed, of those that did.
 	failed map[work]string
 }
@@ -44,7 +45,23 @@ func (r *runner) earlier() (*earlier, error) {
 	}
 	r.id = last.ID()
 	r.launch = lastLaunch(filepath.Join(r.opts.Dir, "logs", r.id))
-	e.review(last, planned(r.plan), r.opts.RetryFailed)
+	for _, h := range last.Headers {
+		r.starts = append(r.starts, h.Time)
+	}
+	wanted := planned(r.plan)
+	if r.opts.Source != nil { // it has trials of its own, and a failure is its answer
+		keys := map[string]bool{}
+		for w := range wanted {
+			keys[w.key] = true
+		}
+		for _, row := range last.Rows {
+			if w := (work{row.TaskKey(), row.Trial}); keys[w.key] {
+				wanted[w] = true
+				e.final = !r.opts.RetryFailed
+			}
+		}
+	}
+	e.review(last, wanted, r.opts.RetryFailed)
 	for _, row := range last.Latest() {
 		if w := (work{row.TaskKey(), row.Trial}); e.done[w] {
 			r.counts[row.Status]++
@@ -260,7 +277,7 @@ func (e *earlier) review(run *journal.Run, planned map[work]bool, retryFailed bo
 			tainted[w] = row.Attempt + 1
 			e.failed[w] = failureOf([]journal.Row{row})
 		}
-		if tainted[w] != row.Attempt+1 || invocation > failedIn[w] && !retryFailed {
+		if e.final || tainted[w] != row.Attempt+1 || invocation > failedIn[w] && !retryFailed {
 			e.done[w] = true
 		}
 		// A program's table is several rows, and nothing marks the last one: at the

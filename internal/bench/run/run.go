@@ -40,9 +40,23 @@ type Options struct {
 	Launcher    *Launcher // starts the ranks; nil: this process does
 	Joined      *Joined   // the job whose ranks are there already; nil: none
 	Inputs      map[string]string
+	Source      Source // decides what is launched; nil: the plan
 	Observe     func(Event)
 
 	unwatched bool // tests: nothing but the samples can disturb a row
+}
+
+// Source decides what a run launches by what the launches before have given.
+type Source interface {
+	// Next gives the launches to make now, none at the end. Rows are all that count so
+	// far; starts are when the run was started and resumed. A resumed run asks again
+	// from the beginning, and what has a row is not launched again: so the same rows
+	// have to give the same launches.
+	Next(rows []journal.Row, starts []time.Time) []*plan.Group
+	// Found is noted when the run ends or is interrupted.
+	Found(rows []journal.Row, starts []time.Time) journal.Note
+	// Expected is about how many rows there will be.
+	Expected() int
 }
 
 // Event tells the observer what happens; one field is set.
@@ -97,7 +111,8 @@ type runner struct {
 	held    map[int][]settled
 	counts  map[journal.Status]int
 	rows    []journal.Row
-	givenUp int // of rows, bad ones of earlier invocations
+	starts  []time.Time // of the run and its resumptions
+	givenUp int         // of rows, bad ones of earlier invocations
 }
 
 // ClaimName is the name under which a run claims the host for measuring. Tests
@@ -131,7 +146,9 @@ func Run(ctx context.Context, p *plan.Plan, opts Options) (Result, error) {
 	}
 	defer r.hold.Release()
 	r.announce(earlier)
-	if err := r.journal.Append(r.header(len(earlier.done) > 0)); err != nil {
+	header := r.header(len(earlier.done) > 0)
+	r.starts = append(r.starts, header.Time)
+	if err := r.journal.Append(header); err != nil {
 		return Result{}, err
 	}
 	start := time.Now()
@@ -149,11 +166,16 @@ func Run(ctx context.Context, p *plan.Plan, opts Options) (Result, error) {
 		outcome, err = "failed", nil
 	case err != nil:
 		outcome = "failed"
-	default:
+	case opts.Source == nil:
 		metrics, _ := r.plan.Bench.Metrics()
 		for _, text := range effects(r.rows, metrics) {
 			err = errors.Join(err, r.note(text))
 		}
+	}
+	if opts.Source != nil {
+		n := opts.Source.Found(r.rows, r.starts)
+		n.Run, n.Time = r.id, time.Now().UTC()
+		err = errors.Join(err, r.journal.Append(n))
 	}
 	end := journal.End{Run: r.id, Outcome: outcome, Counts: r.counts, Seconds: time.Since(start).Seconds(), Time: time.Now().UTC()}
 	err = errors.Join(err, r.journal.Append(end))
@@ -182,7 +204,11 @@ func (r *runner) announce(e *earlier) {
 		r.watch = remeasure.NewWatch(ClaimName, remeasure.Subject{
 			Local: r.opts.Launcher == nil && r.opts.Joined == nil, Simulated: r.plan.Shape.Simulated})
 	}
-	r.opts.Observe(Event{Started: &Started{Run: r.id, Dir: r.opts.Dir, Rows: r.plan.Rows(), Done: len(e.done), Launches: r.plan.Launches()}})
+	started := &Started{Run: r.id, Dir: r.opts.Dir, Rows: r.plan.Rows(), Done: len(e.done), Launches: r.plan.Launches()}
+	if r.opts.Source != nil {
+		started.Rows = r.opts.Source.Expected()
+	}
+	r.opts.Observe(Event{Started: started})
 	if crowd := r.watch.Crowd(); crowd != "" {
 		r.opts.Observe(Event{Note: crowd + ": numbers of both will suffer"})
 	}
@@ -203,8 +229,24 @@ func (r *runner) execute(ctx context.Context, e *earlier) error {
 			}
 		}
 	}
+	if r.opts.Source == nil {
+		return r.runGroups(ctx, e, r.plan.Groups)
+	}
+	for {
+		next := r.opts.Source.Next(r.rows, r.starts)
+		if len(next) == 0 {
+			return nil
+		}
+		if err := r.runGroups(ctx, e, next); err != nil {
+			return err
+		}
+	}
+}
+
+// runGroups runs what of the groups is not settled.
+func (r *runner) runGroups(ctx context.Context, e *earlier, groups []*plan.Group) error {
 	var work []*backlog
-	for i, g := range r.plan.Groups {
+	for i, g := range groups {
 		b := &backlog{group: g, number: i + 1}
 		for _, t := range g.Tasks {
 			if !e.settled(t) {

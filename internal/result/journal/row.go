@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"encoding/json"
 	"fmt"
 	"math"
 	"strconv"
@@ -228,9 +229,10 @@ type Begin struct {
 
 // Note is something to know about a run that belongs to no single row.
 type Note struct {
-	Run  string    `json:"run"`
-	Text string    `json:"text"`
-	Time time.Time `json:"time"`
+	Run   string          `json:"run"`
+	Text  string          `json:"text"`
+	Time  time.Time       `json:"time"`
+	Tuned json.RawMessage `json:"tuned,omitempty"` // what a study found, package tune's Result
 }
 
 // End closes a run that came to its end or was interrupted.

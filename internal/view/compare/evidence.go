@@ -152,7 +152,7 @@ func (e *evidence) trials(c *contest, alpha float64, f family) {
 	if least := stats.LeastP(len(c.x), len(c.y)); f.tests > 1 && least*float64(f.tests) > alpha/rankReserve {
 		e.method = TTest
 		e.disagrees = e.p > max(alpha, least)
-		e.p = welch(c.x, c.y, f.launch)
+		e.p = stats.Welch(c.x, c.y, f.launch)
 	}
 }
 

@@ -20,6 +20,7 @@ import (
 	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/view/export"
+	"github.com/kernbench/kernbench/internal/view/tuned"
 )
 
 // Input is what the views are made of.
@@ -50,6 +51,11 @@ func Render(dir string, in Input) (files []string, err error) {
 	pictures := out.draw(figures)
 	sections, err := sectionsOf(in.Bench, rows)
 	out.errs = append(out.errs, err)
+	found, err := tuned.Load(in.Run)
+	out.errs = append(out.errs, err)
+	if found != nil {
+		sections = append(tuned.Sections(*found), sections...)
+	}
 	page := newPage(in.Run, rows, sections, pictures, noFigure)
 	out.write("table.txt", func() ([]byte, error) { return exported("table", in.Run, rows) })
 	out.write("rows.csv", func() ([]byte, error) { return exported("csv", in.Run, rows) })
@@ -57,6 +63,9 @@ func Render(dir string, in Input) (files []string, err error) {
 	out.write("report.md", page.text)
 	made, err := exportsOf(in.Bench, rows)
 	out.errs = append(out.errs, err)
+	if found != nil {
+		made = append(made, tuned.Files(*found)...)
+	}
 	for _, f := range made {
 		out.write(f.Name, func() ([]byte, error) { return f.Data, nil })
 	}
@@ -126,6 +135,9 @@ func chooseFigures(in Input, rows []journal.Row) (figures []figure.Figure, why s
 		return b.Figures(rows)
 	})
 	errs = append(errs, err)
+	if found, err := tuned.Load(in.Run); err == nil && found != nil {
+		own = append(tuned.Figures(*found), own...)
+	}
 	anyOK := slices.ContainsFunc(rows, func(r journal.Row) bool { return r.Status == journal.OK })
 	names := map[string]bool{}
 	for _, f := range own {

@@ -1,4 +1,4 @@
-package compare
+package stats
 
 import (
 	"math"
@@ -7,10 +7,10 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// welch is the two-sided p of Welch's t test, but not below that of the same
+// Welch is the two-sided p of Welch's t test, but not below that of the same
 // change if launches differed by the standard deviation usual: a few launches may
 // agree by chance, most often where a launch is either fast or slow.
-func welch(x, y []float64, usual float64) float64 {
+func Welch(x, y []float64, usual float64) float64 {
 	mx, vx := stat.MeanVariance(x, nil)
 	my, vy := stat.MeanVariance(y, nil)
 	n, m := float64(len(x)), float64(len(y))

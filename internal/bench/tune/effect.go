@@ -1,0 +1,309 @@
+package tune
+
+import (
+	"cmp"
+	"math"
+	"slices"
+)
+
+// Verdict says whether a variable matters.
+type Verdict string
+
+// The verdicts.
+const (
+	Matters    Verdict = "matters"
+	NoEffect   Verdict = "no visible effect"
+	Unresolved Verdict = "not resolved"
+)
+
+// Effect is how much one variable matters over all settings.
+type Effect struct {
+	Variable int     `json:"variable"`
+	Share    float64 `json:"share"` // of the variance that the surrogate explains, interactions included
+	Verdict  Verdict `json:"verdict"`
+	// Levels are the mean of each against the best of them, with intervals of 99 %, since the best is one of several. A
+	// level without a good launch has no interval.
+	Levels    []Interval `json:"levels"`
+	BestLevel int        `json:"best_level"`
+}
+
+// Pair is the interaction of two variables.
+type Pair struct {
+	A     int         `json:"a"`
+	B     int         `json:"b"`
+	Share float64     `json:"share"`
+	Log   [][]float64 `json:"log"` // of each level of A and each of B, mean against the least; -1: no launch
+}
+
+// effects takes the surrogate apart into what each variable and each pair add.
+func (r *Race) effects() (out []Effect, pairs []Pair) {
+	g := r.model
+	if g == nil {
+		return nil, nil
+	}
+	vars, tail := len(r.space.Levels), r.tail()
+	seen := make([][]int, vars) // launches of each level
+	for v, n := range r.space.Levels {
+		seen[v] = make([]int, n)
+	}
+	for _, p := range g.points {
+		for v, l := range p {
+			seen[v][l]++
+		}
+	}
+	main := make([][]float64, vars)
+	for v := range vars {
+		main[v] = g.component(v, r.space.Levels[v])
+	}
+	of, total := make([]float64, vars), 0.0
+	inter := make([]interaction, vars) // the strongest of each
+	for a := range vars {
+		for b := a + 1; b < vars; b++ {
+			both := g.component2(a, b, r.space.Levels[a], r.space.Levels[b])
+			centre(both, main[a], main[b], seen[a], seen[b])
+			v := variance2(both, seen[a], seen[b])
+			of[a], of[b], total = of[a]+v, of[b]+v, total+v
+			i := interaction{math.Sqrt(v), v > tail*tail*g.chance(a, b, seen[a], seen[b])}
+			inter[a], inter[b] = inter[a].or(i), inter[b].or(i)
+			pairs = append(pairs, Pair{A: a, B: b, Share: v, Log: both})
+		}
+	}
+	for v := range vars {
+		s := variance(main[v], seen[v])
+		of[v], total = of[v]+s, total+s
+	}
+	for i := range pairs {
+		p := &pairs[i]
+		p.Share /= max(total, 1e-300)
+		for x, row := range p.Log {
+			for y := range row {
+				row[y] += main[p.A][x] + main[p.B][y]
+			}
+		}
+		level(p.Log, seen[p.A], seen[p.B])
+	}
+	slices.SortStableFunc(pairs, func(a, b Pair) int { return cmp.Compare(b.Share, a.Share) })
+	for v := range vars {
+		e := g.effect(v, main[v], seen[v], r.space.Levels, sure*tail)
+		e.Share = of[v] / max(total, 1e-300)
+		e.judge(inter[v], seen[v])
+		out = append(out, e)
+	}
+	return out, pairs
+}
+
+// component is what a variable's levels add to the expected value.
+func (g *surrogate) component(v, levels int) []float64 {
+	f := make([]float64, levels)
+	for i, p := range g.points {
+		f[p[v]] += g.main[v] * g.alpha[i]
+	}
+	return f
+}
+
+// component2 is what pairs of levels add.
+func (g *surrogate) component2(a, b, na, nb int) [][]float64 {
+	f := make([][]float64, na)
+	for x := range f {
+		f[x] = make([]float64, nb)
+	}
+	for i, p := range g.points {
+		f[p[a]][p[b]] += g.root[a] * g.root[b] * g.alpha[i]
+	}
+	return f
+}
+
+// centre moves the means of rows and columns to the single variables, over the
+// levels that were seen.
+func centre(f [][]float64, rows, cols []float64, seenRows, seenCols []int) {
+	mean := func(n int, seen []int, at func(int) float64) float64 {
+		sum, count := 0.0, 0.0
+		for i := range n {
+			if seen[i] > 0 {
+				sum, count = sum+at(i), count+1
+			}
+		}
+		return sum / max(count, 1)
+	}
+	for x := range f {
+		m := mean(len(f[x]), seenCols, func(y int) float64 { return f[x][y] })
+		rows[x] += m
+		for y := range f[x] {
+			f[x][y] -= m
+		}
+	}
+	for y := range cols {
+		m := mean(len(f), seenRows, func(x int) float64 { return f[x][y] })
+		cols[y] += m
+		for x := range f {
+			f[x][y] -= m
+		}
+	}
+}
+
+// variance over the levels that were seen.
+func variance(f []float64, seen []int) float64 {
+	sum, sq, n := 0.0, 0.0, 0.0
+	for i, x := range f {
+		if seen[i] > 0 {
+			sum, sq, n = sum+x, sq+x*x, n+1
+		}
+	}
+	if n == 0 {
+		return 0
+	}
+	return max(0, sq/n-sum/n*sum/n)
+}
+
+func variance2(f [][]float64, rows, cols []int) float64 {
+	sum, n := 0.0, 0.0
+	for x, row := range f {
+		if rows[x] > 0 {
+			sum, n = sum+variance(row, cols), n+1
+		}
+	}
+	return sum / max(n, 1)
+}
+
+// level makes the least of the levels that were seen zero, and -1 of the others.
+func level(f [][]float64, rows, cols []int) {
+	least := math.Inf(1)
+	for x, row := range f {
+		for y, v := range row {
+			if rows[x] > 0 && cols[y] > 0 {
+				least = min(least, v)
+			}
+		}
+	}
+	for x, row := range f {
+		for y := range row {
+			if row[y] -= least; rows[x] == 0 || cols[y] == 0 {
+				row[y] = -1
+			}
+		}
+	}
+}
+
+// effect is the main effect of a variable with intervals: the mean over all values
+// of the others, which for the Gaussian process is a sum over its points.
+func (g *surrogate) effect(v int, main []float64, seen []int, sizes []int, sure float64) Effect {
+	e := Effect{Variable: v, BestLevel: -1, Levels: make([]Interval, len(main))}
+	for l := range main {
+		if seen[l] > 0 && (e.BestLevel < 0 || main[l] < main[e.BestLevel]) {
+			e.BestLevel = l
+		}
+	}
+	// The share of the covariance that two settings have for this variable alone, or
+	// with another that is equal by chance.
+	w := g.main[v]
+	for o, n := range sizes {
+		if o != v {
+			w += g.root[v] * g.root[o] / float64(n)
+		}
+	}
+	for l := range main {
+		if seen[l] == 0 || e.BestLevel < 0 {
+			continue
+		}
+		i := Interval{Mid: main[l] - main[e.BestLevel], Known: true, Count: seen[l]}
+		if l != e.BestLevel {
+			k := make([]float64, len(g.points))
+			for j, p := range g.points {
+				switch p[v] {
+				case l:
+					k[j] = w
+				case e.BestLevel:
+					k[j] = -w
+				}
+			}
+			left := 2 * w
+			for _, x := range g.forward(k) {
+				left -= x * x
+			}
+			half := sure * math.Sqrt(max(left, 0))
+			i.Low, i.High = i.Mid-half, i.Mid+half
+		}
+		e.Levels[l] = i
+	}
+	return e
+}
+
+// interaction is the strongest of a variable: its standard deviation over the levels,
+// and whether chance hardly gives as much.
+type interaction struct {
+	rms     float64
+	visible bool
+}
+
+func (i interaction) or(o interaction) interaction {
+	return interaction{max(i.rms, o.rms), i.visible || o.visible}
+}
+
+// chance is the variance that an interaction seldom exceeds where there is none. Of
+// a component with prior variance p the data leave q; they took 1-q/p of what they
+// show, and noise shows (1-q/p) q.
+func (g *surrogate) chance(a, b int, seenA, seenB []int) float64 {
+	p := g.root[a] * g.root[b]
+	sum, cells, rows, cols := 0.0, 0.0, -1.0, -1.0
+	for x := range seenA {
+		if seenA[x] > 0 {
+			rows++
+		}
+	}
+	for y := range seenB {
+		if seenB[y] > 0 {
+			cols++
+		}
+	}
+	for x := range seenA {
+		for y := range seenB {
+			if seenA[x] == 0 || seenB[y] == 0 {
+				continue
+			}
+			k := make([]float64, len(g.points))
+			for i, point := range g.points {
+				if point[a] == x && point[b] == y {
+					k[i] = p
+				}
+			}
+			took := 0.0
+			for _, v := range g.forward(k) {
+				took += v * v
+			}
+			sum, cells = sum+took*(1-took/p), cells+1
+		}
+	}
+	dof := max(1, rows*cols)
+	if p == 0 {
+		return 0
+	}
+	return sum / max(cells, 1) * (1 + 4*math.Sqrt(2/dof)) // four standard deviations of a chi-squared variance
+}
+
+// judge decides whether the variable matters: no effect is an equivalence, all levels
+// equal within the floor with their intervals, and no interaction to be seen.
+func (e *Effect) judge(inter interaction, seen []int) {
+	floor := math.Log1p(Floor)
+	equal, differ, levels := !inter.visible && inter.rms < floor, false, 0
+	for l, i := range e.Levels {
+		if seen[l] == 0 {
+			continue
+		}
+		levels++
+		if l == e.BestLevel {
+			continue
+		}
+		equal = equal && i.High <= floor
+		differ = differ || i.Low > 0 && i.Mid > floor/2
+	}
+	switch {
+	case levels < 2:
+		e.Verdict = Unresolved
+	case equal:
+		e.Verdict = NoEffect
+	case differ, inter.visible && inter.rms > floor/2:
+		e.Verdict = Matters
+	default:
+		e.Verdict = Unresolved
+	}
+}

@@ -1,0 +1,62 @@
+package tune
+
+import (
+	"slices"
+	"time"
+
+	"github.com/kernbench/kernbench/internal/result/journal"
+)
+
+// Result is what a study found, as the journal keeps it: everything that tables,
+// figures and lines to paste are made of.
+type Result struct {
+	Metric    string     `json:"metric"`
+	Unit      string     `json:"unit,omitempty"`
+	Maximise  bool       `json:"maximise,omitempty"`
+	Over      []string   `json:"over,omitempty"`
+	Per       []string   `json:"per,omitempty"`
+	Variables []Variable `json:"variables"`
+	Findings  []Finding  `json:"findings"` // one for every value of Per
+	Seconds   float64    `json:"seconds"`  // of all launches
+}
+
+// Finding is the answer of one race.
+type Finding struct {
+	Per     string        `json:"per,omitempty"` // such as "size=4096"
+	Default int           `json:"default"`
+	Cells   int           `json:"cells"`  // rows that one launch of a setting is judged by
+	Levels  map[int][]int `json:"levels"` // of the settings that the answer names
+	Size    int           `json:"settings"`
+	Answer  Answer        `json:"answer"`
+}
+
+// Result tells what is known by the rows so far.
+func (s *Study) Result(rows []journal.Row, starts []time.Time) Result {
+	s.take(rows, starts)
+	times := secondsOf(rows, starts)
+	out := Result{Metric: s.goal.Metric, Unit: s.unit, Maximise: s.goal.Maximise, Over: s.goal.Over, Per: s.goal.Per, Variables: s.variables}
+	for _, t := range times {
+		out.Seconds += t
+	}
+	for _, f := range s.fields {
+		if f.pending { // an interrupted round: what there is of it
+			s.settle(f, times)
+			f.pending = false
+		}
+		a := f.race.Answer()
+		found := Finding{Per: f.per, Default: f.space.Default, Cells: max(1, len(f.cells)), Levels: map[int][]int{}, Size: len(f.space.Settings)}
+		named := slices.Concat([]int{f.space.Default}, a.Raced, a.Open)
+		if a.Best >= 0 {
+			named = append(named, a.Best)
+		}
+		for _, x := range a.Failed {
+			named = append(named, x.Setting)
+		}
+		for _, n := range named {
+			found.Levels[n] = f.space.Settings[n]
+		}
+		found.Answer = a
+		out.Findings = append(out.Findings, found)
+	}
+	return out
+}

@@ -1,0 +1,570 @@
+package tune
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/internal/base/point"
+	"github.com/kernbench/kernbench/internal/base/suggest"
+	"github.com/kernbench/kernbench/internal/bench/plan"
+	"github.com/kernbench/kernbench/internal/result/journal"
+)
+
+// Goal is what a study is asked for.
+type Goal struct {
+	Metric   string
+	Maximise bool
+	Over     []string // axes and columns over which the geometric mean of ratios counts
+	Per      []string // axes that have a winner for each of their values
+}
+
+// Study tunes a planned bench: a race for every value of Goal.Per. It turns plans
+// into spaces, launches into groups of the plan, and rows into outcomes.
+type Study struct {
+	goal      Goal
+	variables []Variable
+	fields    []*field
+	rng       *rand.Rand
+	rows      map[taskTrial][]journal.Row
+	taken     int // rows so far
+	unit      string
+}
+
+// Variable is what varies as one: an axis, an environment variable, or several that
+// are zipped.
+type Variable struct {
+	Names  []string   `json:"names"`
+	Env    []bool     `json:"env"`    // of each name, whether it is of the environment
+	Values [][]string `json:"values"` // of each level, a text for every name
+	Unset  [][]bool   `json:"unset"`  // of each level and name, that it is not set
+}
+
+// field is one race with the tasks of its settings.
+type field struct {
+	per      string
+	race     *Race
+	space    Space
+	tasks    [][]placed // of each setting
+	asked    []Launch   // the round under way
+	cells    []string   // that the default has, if it works; else those of the first that does
+	at       map[string]int
+	pending  bool
+	launches int // processes started together for one setting
+}
+
+type placed struct {
+	group *plan.Group
+	task  plan.Task
+}
+
+type taskTrial struct {
+	key   string
+	trial int
+}
+
+// NewStudy makes a study of the planned points; base has those of the default.
+func NewStudy(p, base *plan.Plan, goal Goal, cfg Config) (*Study, error) {
+	s := &Study{goal: goal, rows: map[taskTrial][]journal.Row{}, rng: rand.New(rand.NewPCG(cfg.Seed, 0x7374756479))}
+	if err := s.check(p); err != nil {
+		return nil, err
+	}
+	all, defaults := tasksOf(p), tasksOf(base)
+	known := map[string]bool{}
+	for _, t := range all {
+		known[t.task.Key] = true
+	}
+	for i := range defaults {
+		if t := defaults[i]; !known[t.task.Key] {
+			t.task.Index += p.Points + len(p.Dropped)
+			all = append(all, t)
+		}
+	}
+	s.variables = variablesOf(all, slices.Concat(goal.Over, goal.Per))
+	byPer := map[string]*field{}
+	for _, t := range all {
+		name := describe(t.task, goal.Per)
+		f := byPer[name]
+		if f == nil {
+			f = &field{per: name, at: map[string]int{}}
+			byPer[name] = f
+			s.fields = append(s.fields, f)
+		}
+		f.add(t, s.variables)
+	}
+	if err := s.start(byPer, defaults, cfg); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// start sets the default of each field and makes its race.
+func (s *Study) start(byPer map[string]*field, defaults []placed, cfg Config) error {
+	for _, f := range s.fields {
+		f.space.Default = -1
+	}
+	for _, t := range defaults {
+		f := byPer[describe(t.task, s.goal.Per)]
+		f.space.Default = f.at[fmt.Sprint(levelsOf(t.task, s.variables))]
+	}
+	var levels []int
+	for _, v := range s.variables {
+		levels = append(levels, len(v.Values))
+	}
+	total := cfg.Launches
+	for i, f := range s.fields {
+		switch {
+		case f.space.Default < 0:
+			return fmt.Errorf("the default setting has no point%s: name one that has, --default AXIS=VALUE", at(f.per))
+		case len(f.space.Settings) < 2:
+			return fmt.Errorf("nothing to tune%s: no axis and no variable has two values besides those of --over and --per", at(f.per))
+		}
+		own := cfg
+		own.Seed = cfg.Seed + uint64(i)<<32
+		own.Seconds = cfg.Seconds / float64(len(s.fields))
+		if total > 0 {
+			own.Launches = total / len(s.fields) / f.launches
+			if least := 2 + 2*minPairs; own.Launches < least {
+				return fmt.Errorf("--launches %d are too few%s: %d races of %d launches a setting take at least %d", total, at(f.per),
+					len(s.fields), f.launches, least*len(s.fields)*f.launches)
+			}
+		}
+		f.space.Levels = levels
+		f.race = New(f.space, own)
+	}
+	return nil
+}
+
+func at(per string) string {
+	if per == "" {
+		return ""
+	}
+	return " at " + per
+}
+
+// check finds names that the plan does not have.
+func (s *Study) check(p *plan.Plan) error {
+	var parts, names, columns []string
+	for _, g := range p.Groups {
+		if !slices.Contains(parts, g.Part.Name) {
+			parts = append(parts, g.Part.Name)
+		}
+	}
+	if len(parts) > 1 {
+		return fmt.Errorf("bench %s has the parts %s: tune one, such as --only 'part==%q'", p.Bench.Name, strings.Join(parts, ", "), parts[0])
+	}
+	part := p.Groups[0].Part
+	for _, a := range part.Axes {
+		names = append(names, a.Name)
+	}
+	if c := part.Command; c != nil {
+		for _, x := range c.Columns {
+			columns = append(columns, x.Name)
+		}
+	}
+	var errs []error
+	for _, n := range s.goal.Over {
+		if !slices.Contains(names, n) && !slices.Contains(columns, n) && part.Command == nil {
+			errs = append(errs, fmt.Errorf("--over: %w", suggest.Unknown("axis", n, names)))
+		}
+		if slices.Contains(s.goal.Per, n) {
+			errs = append(errs, fmt.Errorf("%s is in --over and in --per: one winner over all its values, or one for each", n))
+		}
+	}
+	for _, n := range s.goal.Per {
+		if !slices.Contains(names, n) {
+			errs = append(errs, fmt.Errorf("--per: %w", suggest.Unknown("axis", n, names)))
+		}
+	}
+	for _, z := range part.Zips {
+		for _, n := range z {
+			if slices.Contains(s.goal.Over, n) || slices.Contains(s.goal.Per, n) {
+				errs = append(errs, fmt.Errorf("%s is zipped with %s, so it cannot be held while they vary: leave the zip or --over and --per out",
+					n, strings.Join(z, ", ")))
+			}
+		}
+	}
+	metrics, all := p.Bench.Metrics()
+	var have []string
+	for _, m := range metrics {
+		have = append(have, m.Name)
+	}
+	if all && !slices.Contains(have, s.goal.Metric) {
+		errs = append(errs, suggest.Unknown("metric", s.goal.Metric, have))
+	}
+	return errors.Join(errs...)
+}
+
+func tasksOf(p *plan.Plan) (out []placed) {
+	for _, g := range p.Groups {
+		for _, t := range g.Tasks {
+			if t.Trial == 0 {
+				out = append(out, placed{g, t})
+			}
+		}
+	}
+	slices.SortStableFunc(out, func(a, b placed) int { return cmp.Compare(a.task.Index, b.task.Index) })
+	return out
+}
+
+// value is the text of an axis or variable of a task.
+func value(t plan.Task, name string) (text string, env, unset, ok bool) {
+	if v, has := t.Env.Get(name); has {
+		return v.Text(), true, !v.Set, true
+	}
+	if name == bench.RanksAxis && t.Ranks > 0 {
+		return fmt.Sprint(t.Ranks), false, false, true
+	}
+	v, has := t.Point.Get(name)
+	return v.String(), false, false, has
+}
+
+// describe names a task by some of its axes.
+func describe(t plan.Task, names []string) string {
+	var parts []string
+	for _, n := range names {
+		if text, _, _, ok := value(t, n); ok {
+			parts = append(parts, n+"="+text)
+		}
+	}
+	return strings.Join(parts, " ")
+}
+
+// variablesOf are the names that have several values, but for those held.
+func variablesOf(all []placed, held []string) (out []Variable) {
+	first := all[0]
+	var names []string
+	for _, e := range first.task.Env {
+		names = append(names, e.Name)
+	}
+	names = append(names, bench.RanksAxis)
+	for _, c := range first.task.Point {
+		names = append(names, c.Name)
+	}
+	done := slices.Clone(held)
+	for _, n := range names {
+		if slices.Contains(done, n) {
+			continue
+		}
+		members := []string{n}
+		for _, z := range first.group.Part.Zips {
+			if slices.Contains(z, n) {
+				members = z
+			}
+		}
+		done = append(done, members...)
+		v := Variable{Names: members}
+		for _, t := range all {
+			v.level(t.task)
+		}
+		if len(v.Values) > 1 {
+			out = append(out, v)
+		}
+	}
+	return out
+}
+
+// level is the task's, which is added if it is new.
+func (v *Variable) level(t plan.Task) int {
+	var texts []string
+	var unsets, envs []bool
+	for _, n := range v.Names {
+		text, env, unset, _ := value(t, n)
+		texts, envs, unsets = append(texts, text), append(envs, env), append(unsets, unset)
+	}
+	for i := range v.Values {
+		if slices.Equal(v.Values[i], texts) && slices.Equal(v.Unset[i], unsets) {
+			return i
+		}
+	}
+	v.Env = envs
+	v.Values, v.Unset = append(v.Values, texts), append(v.Unset, unsets)
+	return len(v.Values) - 1
+}
+
+func levelsOf(t plan.Task, variables []Variable) (out []int) {
+	for i := range variables {
+		out = append(out, variables[i].level(t))
+	}
+	return out
+}
+
+// add puts a task to its setting.
+func (f *field) add(t placed, variables []Variable) {
+	levels := levelsOf(t.task, variables)
+	key := fmt.Sprint(levels)
+	s, has := f.at[key]
+	if !has {
+		s = len(f.space.Settings)
+		f.at[key] = s
+		f.space.Settings = append(f.space.Settings, levels)
+		f.tasks = append(f.tasks, nil)
+	}
+	f.tasks[s] = append(f.tasks[s], t)
+	groups := map[string]bool{}
+	for _, x := range f.tasks[s] {
+		groups[x.share()] = true
+	}
+	f.launches = max(f.launches, len(groups))
+}
+
+// share is equal for tasks that one launch may run.
+func (t placed) share() string {
+	if t.group.Part.Command != nil {
+		return t.task.Key
+	}
+	return fmt.Sprint(t.task.Ranks, t.task.Env)
+}
+
+// Expected is about how many rows a study will record.
+func (s *Study) Expected() (rows int) {
+	for _, f := range s.fields {
+		rows += f.race.cfg.Launches * len(f.tasks[0])
+	}
+	return rows
+}
+
+// Next takes all rows so far and gives the launches to make now. Starts are when the
+// run was started and resumed, from which the time of its first launches counts.
+func (s *Study) Next(rows []journal.Row, starts []time.Time) []*plan.Group {
+	s.take(rows, starts)
+	for {
+		var groups []*plan.Group
+		waiting := false
+		shared := map[string]*plan.Group{}
+		for _, f := range s.fields {
+			if f.pending {
+				waiting = true
+				continue
+			}
+			f.asked = f.race.Next()
+			f.pending = len(f.asked) > 0
+			for _, l := range f.asked {
+				groups = f.launch(l, groups, shared)
+			}
+		}
+		if len(groups) == 0 && !waiting {
+			return nil
+		}
+		// What a resumed run has done already is answered at once.
+		if fresh := s.missing(groups); len(fresh) > 0 || waiting {
+			s.rng.Shuffle(len(groups), func(i, j int) { groups[i], groups[j] = groups[j], groups[i] })
+			return groups
+		}
+		s.take(rows, starts)
+	}
+}
+
+// launch adds the tasks of a setting to groups that share processes.
+func (f *field) launch(l Launch, groups []*plan.Group, shared map[string]*plan.Group) []*plan.Group {
+	for _, t := range f.tasks[l.Setting] {
+		task := t.task
+		task.Trial = l.Round
+		key := fmt.Sprint(l.Round, " ", f.space.Settings[l.Setting], " ", t.share())
+		g := shared[key]
+		if g == nil {
+			g = &plan.Group{Part: t.group.Part, Trial: l.Round, Ranks: task.Ranks, Env: task.Env, Threads: t.group.Threads, Bind: t.group.Bind}
+			shared[key] = g
+			groups = append(groups, g)
+		}
+		g.Tasks = append(g.Tasks, task)
+	}
+	return groups
+}
+
+// missing are the groups with a task that has no row yet.
+func (s *Study) missing(groups []*plan.Group) (out []*plan.Group) {
+	for _, g := range groups {
+		if slices.ContainsFunc(g.Tasks, func(t plan.Task) bool { return len(s.rows[taskTrial{t.Key, t.Trial}]) == 0 }) {
+			out = append(out, g)
+		}
+	}
+	return out
+}
+
+// take sorts new rows to the launches that asked for them.
+func (s *Study) take(rows []journal.Row, starts []time.Time) {
+	fresh := slices.Clone(rows[min(s.taken, len(rows)):])
+	s.taken = len(rows)
+	for _, row := range fresh {
+		at := taskTrial{row.TaskKey(), row.Trial}
+		s.rows[at] = append(s.rows[at], row)
+	}
+	times := secondsOf(rows, starts)
+	for _, f := range s.fields {
+		if f.pending {
+			s.answer(f, times)
+		}
+	}
+}
+
+// secondsOf is how long each task took: from the row before it, or from when the run
+// was started or resumed.
+func secondsOf(rows []journal.Row, starts []time.Time) map[taskTrial]float64 {
+	marks := slices.Clone(starts)
+	for _, r := range rows {
+		marks = append(marks, r.Time)
+	}
+	slices.SortFunc(marks, time.Time.Compare)
+	out := map[taskTrial]float64{}
+	for _, r := range rows {
+		if i, _ := slices.BinarySearchFunc(marks, r.Time, time.Time.Compare); i > 0 {
+			out[taskTrial{r.TaskKey(), r.Trial}] += r.Time.Sub(marks[i-1]).Seconds()
+		}
+	}
+	return out
+}
+
+// answer gives the race the outcomes of its round, once all are there.
+func (s *Study) answer(f *field, times map[taskTrial]float64) {
+	for _, l := range f.asked {
+		for _, t := range f.tasks[l.Setting] {
+			if len(s.rows[taskTrial{t.task.Key, l.Round}]) == 0 {
+				return
+			}
+		}
+	}
+	s.settle(f, times)
+	f.pending = false
+}
+
+// settle gives the race what is there of its round.
+func (s *Study) settle(f *field, times map[taskTrial]float64) {
+	// The default first: its cells are what the others must have, too.
+	for _, base := range []bool{true, false} {
+		for _, l := range f.asked {
+			if (l.Setting == f.space.Default) == base {
+				if o, whole := s.outcome(f, l, times); whole {
+					f.race.Observe(l, o)
+				}
+			}
+		}
+	}
+}
+
+// outcome makes one number of the rows of a launch.
+func (s *Study) outcome(f *field, l Launch, times map[taskTrial]float64) (o Outcome, whole bool) {
+	cells := map[string]float64{}
+	for _, t := range f.tasks[l.Setting] {
+		at := taskTrial{t.task.Key, l.Round}
+		rows := s.rows[at]
+		if len(rows) == 0 {
+			return o, false
+		}
+		o.Seconds += times[at]
+		for i := range rows {
+			r := &rows[i]
+			v, has := r.Metrics[s.goal.Metric]
+			switch {
+			case r.Status != journal.OK:
+				o.Failed = cmp.Or(o.Failed, strings.TrimSpace(fmt.Sprintf("%s: %s", r.Status, firstLine(r.Reason))))
+			case !has:
+				o.Failed = cmp.Or(o.Failed, fmt.Sprintf("the row has no %s", s.goal.Metric))
+			case !(v > 0):
+				o.Failed = cmp.Or(o.Failed, fmt.Sprintf("%s is %v: a ratio needs numbers above 0", s.goal.Metric, v))
+			default:
+				s.unit = cmp.Or(s.unit, r.Units[s.goal.Metric])
+				cells[s.cell(r)] = math.Log(v)
+			}
+		}
+	}
+	if o.Failed == "" {
+		o.Log, o.Failed = f.mean(cells)
+	}
+	if s.goal.Maximise {
+		o.Log = -o.Log
+	}
+	return o, true
+}
+
+// cell is what of a row is judged over: everything that the setting does not say.
+func (s *Study) cell(r *journal.Row) string {
+	tuned := func(name string) bool {
+		return slices.ContainsFunc(s.variables, func(v Variable) bool { return slices.Contains(v.Names, name) })
+	}
+	var parts []string
+	if r.NumRanks != nil && !tuned(bench.RanksAxis) {
+		parts = append(parts, fmt.Sprint(*r.NumRanks))
+	}
+	for _, c := range r.Point {
+		if !tuned(c.Name) {
+			parts = append(parts, c.Name+"="+c.Value.String())
+		}
+	}
+	return strings.Join(parts, " ")
+}
+
+// mean is that of the cells, which must be those of the default, or of the first
+// setting that worked.
+func (f *field) mean(cells map[string]float64) (log float64, fault string) {
+	if f.cells == nil {
+		for name := range cells {
+			f.cells = append(f.cells, name)
+		}
+		slices.Sort(f.cells)
+	}
+	for _, name := range f.cells {
+		v, has := cells[name]
+		if !has {
+			return 0, fmt.Sprintf("no row for %s, which others have", name)
+		}
+		log += v / float64(len(f.cells))
+	}
+	if len(cells) > len(f.cells) {
+		return 0, fmt.Sprintf("%d rows where others have %d", len(cells), len(f.cells))
+	}
+	return log, ""
+}
+
+func firstLine(s string) string {
+	line, _, _ := strings.Cut(s, "\n")
+	return line
+}
+
+// SweptName is an axis or variable with several values.
+type SweptName struct {
+	Name  string
+	Env   bool
+	First string // its first value, as a SPEC
+}
+
+// Swept lists what a plan varies besides the names that are held.
+func Swept(p *plan.Plan, held []string) (out []SweptName) {
+	all := tasksOf(p)
+	for _, v := range variablesOf(all, held) {
+		for i, n := range v.Names {
+			first := v.Values[0][i]
+			if x, has := all[0].task.Point.Get(n); has {
+				first = point.FormatSpec([]point.Value{x})
+			}
+			out = append(out, SweptName{n, v.Env[i], first})
+		}
+	}
+	return out
+}
+
+// Describe says what a study will do.
+func (s *Study) Describe() string {
+	var b strings.Builder
+	f := s.fields[0]
+	fmt.Fprintf(&b, "%d settings of %d variables, %d races of at most %d launches of a setting, %d processes each; the full sweep at %d trials takes %d\n",
+		len(f.space.Settings), len(s.variables), len(s.fields), f.race.cfg.Launches, f.launches, Trials, Trials*len(f.space.Settings)*len(s.fields))
+	for _, v := range s.variables {
+		fmt.Fprintf(&b, "  %s: %d values\n", strings.Join(v.Names, ","), len(v.Values))
+	}
+	fmt.Fprintf(&b, "default: %s\n", describe(f.tasks[f.space.Default][0].task, slices.Concat(s.names()...)))
+	return b.String()
+}
+
+func (s *Study) names() (out [][]string) {
+	for _, v := range s.variables {
+		out = append(out, v.Names)
+	}
+	return out
+}

@@ -1,0 +1,292 @@
+package tune
+
+import (
+	"math"
+	"slices"
+
+	"github.com/kernbench/kernbench/internal/base/stats"
+)
+
+// surrogate is a Gaussian process over settings. The covariance of two depends on
+// which variables they have in common: a share for each (main effects), one for each
+// pair (interactions), and one that is the setting's own.
+type surrogate struct {
+	scale     float64   // variance of the effects
+	pair, own float64   // shares of the interactions and of what is the setting's own in it
+	matter    []float64 // how much each variable counts, from 0 to 1
+	noise     float64   // variance of a launch
+	centre    float64
+	points    [][]int
+	y         []float64 // mean of each, less the centre
+	launches  []float64 // of each, by weight
+	chol      [][]float64
+	alpha     []float64 // the inverse of the covariance times y
+
+	main, root []float64 // of each variable: variance of its main effect, root of its part in pairs
+}
+
+// weigh makes the variances of the shares.
+func (g *surrogate) weigh() {
+	d := len(g.matter)
+	g.main, g.root = make([]float64, d), make([]float64, d)
+	sum, sq := 0.0, 0.0
+	for _, m := range g.matter {
+		sum, sq = sum+m, sq+m*m
+	}
+	pair := g.pair
+	if d < 2 {
+		pair = 0
+	}
+	for v, m := range g.matter {
+		g.main[v] = g.scale * (1 - pair) * m / sum
+		if pair > 0 {
+			g.root[v] = m * math.Sqrt(2*g.scale*pair/(sum*sum-sq))
+		}
+	}
+}
+
+// kernel is the covariance of two settings' levels.
+func (g *surrogate) kernel(a, b []int) float64 {
+	k, sum, sq, same := g.scale, 0.0, 0.0, 0 // the mean is not known either
+	for v, l := range a {
+		if l == b[v] {
+			same++
+			k += g.main[v]
+			sum += g.root[v]
+			sq += g.root[v] * g.root[v]
+		}
+	}
+	k += (sum*sum - sq) / 2
+	if same == len(a) {
+		k += g.own * g.scale
+	}
+	return k
+}
+
+// factor prepares the process for its points; the result is the logarithm of the
+// likelihood of their values, to choose the shares by.
+func (g *surrogate) factor() float64 {
+	g.weigh()
+	n := len(g.points)
+	g.chol = make([][]float64, n)
+	for i := range n {
+		g.chol[i] = make([]float64, i+1)
+		for j := range i + 1 {
+			g.chol[i][j] = g.kernel(g.points[i], g.points[j])
+		}
+		g.chol[i][i] += g.noise/g.launches[i] + 1e-9*g.scale
+	}
+	logDet := 0.0
+	for i, row := range g.chol {
+		for j := range i + 1 {
+			other := g.chol[j]
+			sum := row[j]
+			for k, x := range other[:j] {
+				sum -= row[k] * x
+			}
+			if j < i {
+				row[j] = sum / other[j]
+				continue
+			}
+			row[i] = math.Sqrt(max(sum, 1e-12*g.scale))
+			logDet += math.Log(row[i])
+		}
+	}
+	half := g.forward(g.y)
+	fit := 0.0
+	for _, x := range half {
+		fit += x * x
+	}
+	g.alpha = half
+	for i := n - 1; i >= 0; i-- {
+		g.alpha[i] /= g.chol[i][i]
+		for j := range i {
+			g.alpha[j] -= g.chol[i][j] * g.alpha[i]
+		}
+	}
+	return -fit/2 - logDet
+}
+
+// forward solves the lower triangle.
+func (g *surrogate) forward(b []float64) []float64 {
+	x := slices.Clone(b)
+	for i, row := range g.chol {
+		sum := x[i]
+		for k, v := range row[:i] {
+			sum -= v * x[k]
+		}
+		x[i] = sum / row[i]
+	}
+	return x
+}
+
+// mean is what is expected of a setting.
+func (g *surrogate) mean(levels []int) float64 {
+	sum := g.centre
+	for i, p := range g.points {
+		sum += g.alpha[i] * g.kernel(levels, p)
+	}
+	return sum
+}
+
+// sd is how far a setting may be from its mean.
+func (g *surrogate) sd(levels []int) float64 {
+	k := make([]float64, len(g.points))
+	for i, p := range g.points {
+		k[i] = g.kernel(levels, p)
+	}
+	left := g.kernel(levels, levels)
+	for _, x := range g.forward(k) {
+		left -= x * x
+	}
+	return math.Sqrt(max(left, 0))
+}
+
+// most is the deviation of a setting of which nothing is known.
+func (g *surrogate) most() float64 { return math.Sqrt(g.scale * (2 + g.own)) }
+
+// refit renews the surrogate once a tenth more is known: a round of a few
+// contenders hardly changes it.
+func (r *Race) refit() {
+	if 10*(len(r.seen)-r.modelAt) >= r.modelAt {
+		r.fit()
+	}
+}
+
+// fit makes the surrogate of all launches so far.
+func (r *Race) fit() {
+	if r.modelAt == len(r.seen) {
+		return
+	}
+	r.modelAt = len(r.seen)
+	var all []record
+	var logs []float64
+	for _, o := range r.seen {
+		if o.Failed == "" && o.phase != Confirm {
+			all, logs = append(all, o), append(logs, o.Log)
+		}
+	}
+	if len(all) < 4 {
+		return
+	}
+	g := &surrogate{pair: 0.5, own: 0.02, matter: make([]float64, len(r.space.Levels))}
+	for v := range g.matter {
+		g.matter[v] = 1
+	}
+	if old := r.model; old != nil {
+		g.pair, g.own, g.matter = old.pair, old.own, slices.Clone(old.matter)
+	}
+	g.centre = stats.Median(logs)
+	g.scale = spread(logs)
+	if g.scale == 0 {
+		g.scale = 1e-12
+	}
+	if sd := r.noiseAt(0.75); sd > 0 {
+		g.noise = sd * sd
+	} else {
+		g.noise = g.scale / 10
+	}
+	g.noise = max(g.noise, 1e-6*g.scale)
+	weight, offset := make([]float64, len(all)), map[int]float64{}
+	for i := range weight {
+		weight[i] = 1
+	}
+	const passes = 2 // in which outliers lose weight and rounds their offset
+	for pass := range passes {
+		g.gather(all, r.space, weight, offset)
+		if pass == 0 && r.chosen < 2 && (r.model == nil || r.phase == Contend) {
+			g.choose(r.model == nil)
+			r.chosen++
+		}
+		g.factor()
+		if pass < passes-1 {
+			g.review(all, r.space, weight, offset)
+		}
+	}
+	r.model = g
+}
+
+// spread is the variance of values without regard to outliers.
+func spread(values []float64) float64 {
+	mid := stats.Median(values)
+	away := make([]float64, len(values))
+	for i, v := range values {
+		away[i] = math.Abs(v - mid)
+	}
+	sd := 1.4826 * stats.Median(away)
+	return sd * sd
+}
+
+// gather makes one point of each setting's launches.
+func (g *surrogate) gather(all []record, space Space, weight []float64, offset map[int]float64) {
+	at := map[int]int{}
+	g.points, g.y, g.launches = nil, nil, nil
+	for i, o := range all {
+		k, has := at[o.Setting]
+		if !has {
+			k = len(g.points)
+			at[o.Setting] = k
+			g.points, g.y, g.launches = append(g.points, space.Settings[o.Setting]), append(g.y, 0), append(g.launches, 0)
+		}
+		g.y[k] += weight[i] * (o.Log - offset[o.Round] - g.centre)
+		g.launches[k] += weight[i]
+	}
+	for k := range g.y {
+		g.y[k] /= g.launches[k]
+	}
+}
+
+// choose takes the shares under which the values are likeliest, one after the other
+// from a few; at first it is hardly known how much launches differ.
+func (g *surrogate) choose(first bool) {
+	const enough = 200 // points, the first of which are a random sample
+	points, y, launches := g.points, g.y, g.launches
+	if len(points) > enough {
+		g.points, g.y, g.launches = points[:enough], y[:enough], launches[:enough]
+	}
+	defer func() { g.points, g.y, g.launches = points, y, launches }()
+	most := math.Inf(-1)
+	try := func(at *float64, values ...float64) {
+		best := *at
+		for _, *at = range values {
+			if l := g.factor(); l > most {
+				most, best = l, *at
+			}
+		}
+		*at = best
+	}
+	if first {
+		try(&g.noise, g.scale/3000, g.scale/300, g.scale/30, g.scale/3, g.scale)
+	}
+	try(&g.pair, 0.1, 0.5)
+	for v := range g.matter {
+		try(&g.matter[v], 1, 0.1, 0.01)
+	}
+	try(&g.own, 0.002, 0.02, 0.1)
+}
+
+// review takes weight from launches far from what is expected, the more the farther,
+// and from rounds what their launches have in common.
+func (g *surrogate) review(all []record, space Space, weight []float64, offset map[int]float64) {
+	const far = 2.5 // standard deviations
+	left := make([]float64, len(all))
+	mean := map[int]float64{}
+	rounds := map[int][]float64{}
+	for i, o := range all {
+		if _, has := mean[o.Setting]; !has {
+			mean[o.Setting] = g.mean(space.Settings[o.Setting])
+		}
+		left[i] = o.Log - mean[o.Setting]
+		rounds[o.Round] = append(rounds[o.Round], left[i])
+	}
+	const enough = 6 // launches that show what their round has in common
+	for round, values := range rounds {
+		if len(values) >= enough {
+			offset[round] = stats.Median(values)
+		}
+	}
+	sd := math.Sqrt(g.noise)
+	for i, o := range all {
+		weight[i] = max(1e-3, min(1, math.Pow(far*sd/max(math.Abs(left[i]-offset[o.Round]), 1e-300), 2)))
+	}
+}

@@ -1,0 +1,370 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/internal/base/suggest"
+	"github.com/kernbench/kernbench/internal/bench/plan"
+	"github.com/kernbench/kernbench/internal/bench/run"
+	"github.com/kernbench/kernbench/internal/bench/tune"
+	"github.com/kernbench/kernbench/internal/cli/job"
+	"github.com/kernbench/kernbench/internal/cli/request"
+	"github.com/kernbench/kernbench/internal/cli/terminal"
+	"github.com/kernbench/kernbench/internal/result/journal"
+	"github.com/kernbench/kernbench/internal/view/export"
+	"github.com/kernbench/kernbench/internal/view/report"
+	"github.com/kernbench/kernbench/internal/view/tuned"
+)
+
+// tuneFlags are those that `tune` has beside those of `run`.
+type tuneFlags struct {
+	run                request.Flags
+	minimise, maximise string
+	over, per          []string
+	defaults           []string
+	budget             time.Duration
+	launches           int
+}
+
+func (f *tuneFlags) declare(fl *pflag.FlagSet, program string) {
+	fl.SortFlags = false
+	fl.StringVar(&f.minimise, "minimise", "", "`METRIC` to make small, such as time_us")
+	fl.StringVar(&f.maximise, "maximise", "", "`METRIC` to make large, such as busbw")
+	fl.StringSliceVar(&f.over, "over", nil, "judge by the geometric mean of ratios to the default over these `AXES`")
+	fl.StringSliceVar(&f.per, "per", nil, "find a winner for every value of these `AXES`")
+	fl.StringArrayVar(&f.defaults, "default", nil, "`AXIS=VALUE` that gains are over; without it the axis' first value, and variables unset (repeatable)")
+	fl.DurationVar(&f.budget, "budget", 0, "most `TIME` to spend, such as 30m")
+	fl.IntVar(&f.launches, "launches", 0, "most launches to make (default: a tenth of the full sweep at 6 trials, more where settings are few)")
+	f.run.Declare(fl, program)
+	fl.SetNormalizeFunc(func(fs *pflag.FlagSet, name string) pflag.NormalizedName {
+		switch name {
+		case "minimize":
+			name = "minimise"
+		case "maximize":
+			name = "maximise"
+		}
+		return request.Normalize(fs, name)
+	})
+}
+
+func (a *app) tuneCommand() (*cobra.Command, error) {
+	var f tuneFlags
+	cmd := &cobra.Command{
+		Use:   "tune (--bench NAME | -f sweep.yaml | -f bench.py) --minimise METRIC [flags]",
+		Short: "Find the best setting of a benchmark's axes and variables, with proof, in few launches",
+		Long: `Races the settings of a benchmark: every combination of its axes and environment
+variables but those of --over and --per. Launches are interleaved in an order drawn
+from --seed; a setting that is slower than the leader beyond doubt is dropped, one
+that fails is out. Where there are too many settings to start all, a surrogate model
+proposes which. At the end the winner and the default run in fresh pairs that had no
+part in the choice, and the gain of these is the gain that is claimed.
+
+The default is every variable unset and every axis at its first value, or as
+--default says. Rows go to RUN/journal.jsonl as those of any run; --resume continues
+a study that was interrupted or killed. docs/tune.md says how it decides.
+
+` + specHelp + `
+
+Exit status: 0 a setting works, 1 none does, 2 wrong usage, 130 interrupted (the best
+so far is printed; continue with --resume).`,
+		Example: fmt.Sprintf(`  %[1]s tune -f sweep.yaml --minimise time_us
+  %[1]s tune -f sweep.yaml --maximise busbw --over size --budget 30m
+  %[1]s tune --bench memory --maximise gbps --env GOGC=50,100,200 --env GOMAXPROCS=1,2 --over size
+  %[1]s tune --bench collectives --ranks 2,4`, a.name),
+		Args: arguments(0, 0, "a benchmark is named by --bench, a sweep file by -f"),
+	}
+	f.declare(cmd.Flags(), a.name)
+	var benches []*bench.Bench
+	read := func(*bench.Bench) (axes, options []plan.Assign) { return nil, nil }
+	if len(a.args) > 0 && a.args[0] == "tune" {
+		var err error
+		if benches, err = request.Select(a.benches, a.args[1:]); err != nil {
+			return nil, usage(err)
+		}
+		for _, b := range benches {
+			if err := ownFlags(cmd.Flags(), b); err != nil {
+				return nil, usage(err)
+			}
+		}
+		read = request.Bind(cmd.Flags(), benches)
+	}
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		switch {
+		case len(benches) == 0:
+			return usage(fmt.Errorf("nothing to tune: give --bench NAME (%s) or -f sweep.yaml", strings.Join(a.benchNames(), ", ")))
+		case len(benches) > 1:
+			return usage(fmt.Errorf("%d benches: tune one at a time", len(benches)))
+		}
+		return a.tune(cmd.Context(), benches[0], f, read)
+	}
+	return cmd, nil
+}
+
+// ownFlags refuses a bench whose axis or option has the name of one of tune's flags.
+func ownFlags(fl *pflag.FlagSet, b *bench.Bench) error {
+	for _, p := range b.Parts {
+		for _, x := range p.Axes {
+			if x.Name != bench.RanksAxis && fl.Lookup(x.Name) != nil {
+				return fmt.Errorf("bench %s has an axis %q, which is a flag of tune: rename the axis", b.Name, x.Name)
+			}
+		}
+	}
+	for _, o := range b.Options {
+		if fl.Lookup(o.Name) != nil {
+			return fmt.Errorf("bench %s has an option %q, which is a flag of tune: rename the option", b.Name, o.Name)
+		}
+	}
+	return nil
+}
+
+// tune plans a study, makes it and shows what it found.
+func (a *app) tune(ctx context.Context, b *bench.Bench, f tuneFlags, read request.Values) error {
+	self := job.Process{Name: a.name, Args: a.args, Environ: a.environ, Endpoint: f.run.Endpoint, SecretFile: f.run.SecretFile}
+	if of, err := self.Find(f.run.Launcher); err != nil {
+		return usage(err)
+	} else if of != nil {
+		return usage(errors.New("tune starts launches of its own and cannot join a job: start it alone, with --launcher where ranks need one"))
+	}
+	goal, err := f.goal(b)
+	if err != nil {
+		return usage(err)
+	}
+	var j request.Planned
+	var study *tune.Study
+	err = interruptible(ctx, func() (err error) {
+		j, study, err = a.planStudy(b, f, goal, read)
+		return usage(err)
+	})
+	if err != nil {
+		return err
+	}
+	switch {
+	case f.run.Plan:
+		fmt.Fprint(a.stdout, study.Describe())
+		return nil
+	case f.run.RenderOnly:
+		jn, r, err := journal.LoadRun(j.Out)
+		if err != nil {
+			return err
+		}
+		_, err = a.showTuned(jn.Dir(), j, f.run, r)
+		return err
+	}
+	via, err := job.Launcher(ctx, f.run.Launcher, f.run.Interface, j.Plan.Backend)
+	if err != nil {
+		return usage(err)
+	}
+	progress := terminal.NewProgress(a.stderr, b.Name, j.Plan.Backend, a.isTerm, f.run.Quiet)
+	res, err := run.Run(ctx, j.Plan, run.Options{
+		Dir: j.Out, Argv: append([]string{a.name}, a.args...), Environ: a.environ, Timeout: f.run.Timeout, Retries: f.run.Retries,
+		FailFast: f.run.FailFast, Resume: f.run.Resume, RetryFailed: f.run.RetryFailed, Launcher: via, Inputs: j.Inputs,
+		Source: source{study}, Observe: progress.Observe,
+	})
+	progress.Close()
+	if err != nil {
+		return err
+	}
+	return a.concludeTune(j, f.run, res)
+}
+
+// concludeTune shows the result and says how the study ended.
+func (a *app) concludeTune(j request.Planned, f request.Flags, res run.Result) error {
+	jn, r, err := journal.LoadRun(j.Out + "@" + res.Run)
+	if err != nil {
+		return err
+	}
+	works, err := a.showTuned(jn.Dir(), j, f, r)
+	switch {
+	case err != nil:
+		return err
+	case res.Interrupted:
+		fmt.Fprintf(a.stderr, "%s: interrupted; what was done is in %s, --resume continues it\n", a.name, j.Out)
+		return &exitError{code: exitInterrupted}
+	case !works:
+		return &exitError{code: exitFailed}
+	}
+	return nil
+}
+
+// showTuned prints the answer, or the rows in another format, and writes the views.
+func (a *app) showTuned(dir string, j request.Planned, f request.Flags, r *journal.Run) (works bool, err error) {
+	found, err := tuned.Load(r)
+	if err == nil && found == nil {
+		err = fmt.Errorf("%s holds no study that has ended: tune with --resume", j.Out)
+	}
+	if err != nil {
+		return false, err
+	}
+	if f.Format == export.Default {
+		_, err = io.WriteString(a.stdout, tuned.Text(*found))
+	} else {
+		err = a.print(j.Bench, f.Format, r)
+	}
+	if err != nil {
+		return false, err
+	}
+	in := report.Input{Bench: j.Bench, Run: r, Plots: j.Plots}
+	files, err := report.Render(dir, in)
+	if !f.Quiet {
+		for _, file := range files {
+			fmt.Fprintf(a.stderr, "wrote %s\n", file)
+		}
+	}
+	return slices.ContainsFunc(found.Findings, func(x tune.Finding) bool { return x.Answer.Best >= 0 }), err
+}
+
+// source lets a study decide what a run launches.
+type source struct{ *tune.Study }
+
+func (s source) Found(rows []journal.Row, starts []time.Time) journal.Note {
+	n, err := tuned.Note(s.Result(rows, starts))
+	if err != nil {
+		return journal.Note{Text: err.Error()}
+	}
+	return n
+}
+
+// goal reads what is to be made small or large, of the flags or of the declaration.
+func (f *tuneFlags) goal(b *bench.Bench) (tune.Goal, error) {
+	g := tune.Goal{Metric: f.minimise, Over: f.over, Per: f.per}
+	switch {
+	case f.minimise != "" && f.maximise != "":
+		return g, errors.New("--minimise and --maximise: one metric is tuned for")
+	case f.maximise != "":
+		g.Metric, g.Maximise = f.maximise, true
+	}
+	if t := b.Tuned; t != nil {
+		if g.Metric == "" {
+			g.Metric, g.Maximise = t.Metric, t.Maximise
+		}
+		if len(g.Over)+len(g.Per) == 0 {
+			g.Per = t.Per
+		}
+	}
+	metrics, _ := b.Metrics()
+	var names []string
+	for _, m := range metrics {
+		names = append(names, m.Name)
+		if m.Name == g.Metric && (m.Better == "higher") != g.Maximise && m.Better != "" {
+			return g, fmt.Errorf("%s is declared better %s: --%s %s", m.Name, m.Better, map[bool]string{true: "minimise", false: "maximise"}[g.Maximise], m.Name)
+		}
+	}
+	switch {
+	case g.Metric == "":
+		return g, fmt.Errorf("tune for what? --minimise METRIC or --maximise METRIC (metrics: %s)", strings.Join(names, ", "))
+	case f.run.Trials > 0:
+		return g, errors.New("--trials: tune decides how often each setting is launched; --launches and --budget bound it")
+	case f.launches < 0:
+		return g, fmt.Errorf("--launches %d: want 1 or more", f.launches)
+	case f.budget < 0:
+		return g, fmt.Errorf("--budget %v: a time cannot be negative", f.budget)
+	}
+	return g, nil
+}
+
+// planStudy plans all settings and the default, and makes the study of them.
+func (a *app) planStudy(b *bench.Bench, f tuneFlags, goal tune.Goal, read request.Values) (request.Planned, *tune.Study, error) {
+	f.run.Trials = 1
+	plans := func(flags request.Flags, more []plan.Assign) (request.Planned, error) {
+		with := func(b *bench.Bench) (axes, options []plan.Assign) {
+			axes, options = read(b)
+			return append(f.declared(b, axes), append(axes, more...)...), options
+		}
+		all, err := request.Run{Program: a.name, Known: a.benches, Benches: []*bench.Bench{b}, Flags: flags, Read: with}.Plans()
+		if err != nil {
+			return request.Planned{}, err
+		}
+		return all[0], nil
+	}
+	j, err := plans(f.run, nil)
+	if err != nil {
+		return j, nil, err
+	}
+	flags, more, err := f.base(j.Plan, goal)
+	if err != nil {
+		return j, nil, err
+	}
+	base, err := plans(flags, more)
+	if err != nil {
+		return j, nil, fmt.Errorf("planning the default setting (name another with --default AXIS=VALUE): %w", err)
+	}
+	study, err := tune.NewStudy(j.Plan, base.Plan, goal, tune.Config{Launches: f.launches, Seconds: f.budget.Seconds(), Seed: f.run.Seed})
+	if err != nil {
+		return j, nil, err
+	}
+	j.Plan.Groups = append(j.Plan.Groups, base.Plan.Groups...)
+	return j, study, nil
+}
+
+// declared are the values that the bench itself wants tuned, of axes that no flag
+// names.
+func (f *tuneFlags) declared(b *bench.Bench, given []plan.Assign) (out []plan.Assign) {
+	if b.Tuned == nil || b.Tuned.Axes == nil {
+		return nil
+	}
+	backend := f.run.Backend
+	if backend == "auto" && len(b.Backends) > 0 {
+		backend = b.Backends[0]
+	}
+	for _, x := range b.Tuned.Axes(backend) {
+		named := func(g plan.Assign) bool { return g.Name == x[0] }
+		if !slices.ContainsFunc(given, named) && !slices.ContainsFunc(f.run.Axes, named) {
+			out = append(out, plan.Assign{Name: x[0], Text: x[1]})
+		}
+	}
+	return out
+}
+
+// base is the request for the default setting alone: swept variables unset, tuned
+// axes at one value.
+func (f *tuneFlags) base(p *plan.Plan, goal tune.Goal) (request.Flags, []plan.Assign, error) {
+	flags := f.run
+	flags.Skips = nil // one that leaves nothing out of the default would be taken for a mistake
+	flags.Envs = slices.Clone(flags.Envs)
+	asked := map[string]string{}
+	for _, d := range f.defaults {
+		name, text, ok := strings.Cut(d, "=")
+		if !ok {
+			return flags, nil, fmt.Errorf("--default %s: want AXIS=VALUE, such as chunk=64K", d)
+		}
+		asked[name] = text
+	}
+	var more []plan.Assign
+	for _, v := range tune.Swept(p, slices.Concat(goal.Over, goal.Per)) {
+		text, has := asked[v.Name]
+		delete(asked, v.Name)
+		switch {
+		case v.Env && !has:
+			flags.Envs = append(flags.Envs, plan.Assign{Name: v.Name, Text: "-"})
+		case v.Env:
+			flags.Envs = append(flags.Envs, plan.Assign{Name: v.Name, Text: text})
+		case v.Name == bench.RanksAxis:
+			flags.Ranks = v.First
+			if has {
+				flags.Ranks = text
+			}
+		case has:
+			more = append(more, plan.Assign{Name: v.Name, Text: text})
+		default:
+			more = append(more, plan.Assign{Name: v.Name, Text: v.First})
+		}
+	}
+	for name := range asked {
+		var names []string
+		for _, v := range tune.Swept(p, slices.Concat(goal.Over, goal.Per)) {
+			names = append(names, v.Name)
+		}
+		return flags, nil, fmt.Errorf("--default: %w", suggest.Unknown("tuned axis or variable", name, names))
+	}
+	return flags, more, nil
+}

@@ -1,0 +1,199 @@
+package tuned
+
+import (
+	"fmt"
+	"math"
+	"strings"
+
+	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/internal/bench/tune"
+	"github.com/kernbench/kernbench/internal/result/figure"
+)
+
+// Sections are the answer as a report has it: the winners first, then what each
+// variable does.
+func Sections(r tune.Result) []bench.Section {
+	var words []string
+	for _, f := range r.Findings {
+		words = append(words, strings.Join(story{r, f}.lines(), "\n\n"))
+	}
+	out := []bench.Section{{Title: "Tuning: the best setting", Lead: true, Text: strings.Join(words, "\n\n")}}
+	if len(r.Findings) > 1 {
+		out[0].Text = fmt.Sprintf("A winner for each of %s.", strings.Join(r.Per, ", "))
+		out[0].Table = winners(r)
+	}
+	for _, f := range r.Findings {
+		if table := (story{r, f}).effects(); len(table) > 1 && len(r.Findings) <= maxPanels {
+			out = append(out, bench.Section{Title: strings.TrimSpace("What each variable does " + f.Per),
+				Text: "The mean of each value over all the others, against the best value of the variable; by the surrogate, with 99 % intervals.", Table: table})
+		}
+	}
+	if text := Exports(r); text != "" {
+		out = append(out, bench.Section{Title: "To use it", Text: "- `" + strings.Join(strings.Split(strings.TrimSpace(text), "\n"), "`\n- `") + "`"})
+	}
+	return out
+}
+
+// winners is a line for every finding.
+func winners(r tune.Result) [][]string {
+	table := [][]string{{strings.Join(r.Per, " "), "best", r.Metric + " against the default", "verdict", "launches"}}
+	for _, f := range r.Findings {
+		s, a := story{r, f}, f.Answer
+		best, gain, verdict := "none works", "", ""
+		if a.Best >= 0 {
+			best = s.name(a.Best)
+		}
+		switch c := a.Confirmed; {
+		case a.Best < 0:
+		case a.Best == f.Default:
+			verdict = "keep the default"
+		case c == nil || !a.Done:
+			verdict = "not confirmed"
+		default:
+			gain, verdict = s.change(*c), "no gain confirmed"
+			if Gained(f) {
+				verdict = "gain confirmed"
+			}
+		}
+		table = append(table, []string{f.Per, best, gain, verdict, fmt.Sprint(a.Launches)})
+	}
+	return table
+}
+
+// effects is a line for every value of every variable.
+func (s story) effects() [][]string {
+	table := [][]string{{"variable", "share", "verdict", "value", s.r.Metric, "99 % interval"}}
+	for _, e := range s.f.Answer.Effects {
+		v := s.r.Variables[e.Variable]
+		for l, i := range e.Levels {
+			row := []string{"", "", "", Level(v, l), "best", ""}
+			if l == 0 {
+				row[0], row[1], row[2] = strings.Join(v.Names, ","), fmt.Sprintf("%.0f %%", 100*e.Share), string(e.Verdict)
+			}
+			switch {
+			case !i.Known:
+				row[4] = "no good launch"
+			case l != e.BestLevel:
+				low, high := s.percent(i.Low), s.percent(i.High)
+				row[4], row[5] = fmt.Sprintf("%+.1f %%", s.percent(i.Mid)), fmt.Sprintf("%+.1f to %+.1f %%", min(low, high), max(low, high))
+			}
+			table = append(table, row)
+		}
+	}
+	return table
+}
+
+// maxPanels is how many races a figure shows.
+const maxPanels = 6
+
+// Figures are the convergence, the importance of the variables, and the strongest
+// interaction.
+func Figures(r tune.Result) (out []figure.Figure) {
+	findings := r.Findings[:min(len(r.Findings), maxPanels)]
+	converge := figure.Figure{Name: "tune_convergence", Title: "Best setting found, by launches"}
+	matter := figure.Figure{Name: "tune_importance", Title: "How much each variable matters"}
+	inter := figure.Figure{Name: "tune_interactions", Title: "The strongest interaction"}
+	if more := len(r.Findings) - len(findings); more > 0 {
+		note := fmt.Sprintf("The first %d of %d races.", len(findings), len(r.Findings))
+		converge.Caption, matter.Caption, inter.Caption = note, note, note
+	}
+	for _, f := range findings {
+		s := story{r, f}
+		if p, ok := s.convergence(); ok {
+			converge.Panels = append(converge.Panels, p)
+		}
+		if p, ok := s.shares(); ok {
+			matter.Panels = append(matter.Panels, p)
+		}
+		if p, ok := s.interaction(); ok {
+			inter.Panels = append(inter.Panels, p)
+		}
+	}
+	for _, f := range []figure.Figure{converge, matter, inter} {
+		if len(f.Panels) > 0 {
+			out = append(out, f)
+		}
+	}
+	return out
+}
+
+// convergence is the leader against the default after each round.
+func (s story) convergence() (figure.Panel, bool) {
+	p := figure.Panel{Title: s.f.Per, X: figure.Axis{Label: "launches"}, Y: figure.Axis{Label: s.r.Metric + " against the default", Unit: figure.Percent},
+		Note: "as expected from the launches until then, which chose it; only the confirmation is a claim"}
+	for i, phase := range []tune.Phase{tune.Explore, tune.Contend} {
+		series := figure.Series{Name: map[tune.Phase]string{tune.Explore: "explored", tune.Contend: "raced"}[phase], Color: i + 1}
+		for _, t := range s.f.Answer.Trace {
+			if t.Phase == phase {
+				series.Points = append(series.Points, figure.Point{X: float64(t.Launches), Y: s.percent(t.Log)})
+			}
+		}
+		if len(series.Points) > 0 {
+			p.Series = append(p.Series, series)
+		}
+	}
+	if c := s.f.Answer.Confirmed; c != nil {
+		point := figure.Point{X: float64(s.f.Answer.Launches), Y: s.percent(c.Mid)}
+		if c.Known {
+			low, high := s.percent(c.Low), s.percent(c.High)
+			point.Low, point.High = min(low, high), max(low, high)
+		}
+		p.Series = append(p.Series, figure.Series{Name: "confirmed, 95 %", Kind: figure.Scatter, Points: []figure.Point{point}, Color: 3})
+	}
+	return p, len(p.Series) > 0
+}
+
+// shares are the variables' parts of what differs.
+func (s story) shares() (figure.Panel, bool) {
+	zero := 0.0
+	p := figure.Panel{Title: s.f.Per, X: figure.Axis{Scale: figure.Category}, Legend: figure.LegendNone,
+		Y:    figure.Axis{Label: "share of the differences", Unit: figure.Percent, Min: &zero},
+		Note: "interactions count for each of their variables"}
+	series := figure.Series{Name: "share", Kind: figure.Bars}
+	for i, e := range s.f.Answer.Effects {
+		name := strings.Join(s.r.Variables[e.Variable].Names, ",")
+		if e.Verdict != tune.Matters {
+			name += "\n(" + string(e.Verdict) + ")"
+		}
+		p.X.Categories = append(p.X.Categories, name)
+		series.Points = append(series.Points, figure.Point{X: float64(i), Y: 100 * e.Share})
+	}
+	p.Series = []figure.Series{series}
+	return p, len(series.Points) > 0
+}
+
+// interaction is the table of the pair that interacts most.
+func (s story) interaction() (figure.Panel, bool) {
+	pairs := s.f.Answer.Pairs
+	if len(pairs) == 0 || s.f.Answer.Best < 0 {
+		return figure.Panel{}, false
+	}
+	top := pairs[0]
+	a, b := s.r.Variables[top.A], s.r.Variables[top.B]
+	names := func(v tune.Variable) (out []string) {
+		for l := range v.Values {
+			text := strings.Join(v.Values[l], ",")
+			if v.Unset[l][0] {
+				text = "unset"
+			}
+			out = append(out, text)
+		}
+		return out
+	}
+	p := figure.Panel{Title: s.f.Per,
+		X: figure.Axis{Label: strings.Join(b.Names, ","), Scale: figure.Category, Categories: names(b)},
+		Y: figure.Axis{Label: strings.Join(a.Names, ","), Scale: figure.Category, Categories: names(a)}}
+	heat := &figure.HeatMap{Value: figure.Axis{Label: s.r.Metric + " against the best cell", Unit: figure.Percent}}
+	for _, row := range top.Log {
+		var cells []figure.Cell
+		for _, v := range row {
+			if v < 0 {
+				v = math.NaN() // no launch has it
+			}
+			cells = append(cells, figure.Cell{Value: s.percent(v)})
+		}
+		heat.Cells = append(heat.Cells, cells)
+	}
+	p.Content = heat
+	return p, true
+}

@@ -1,0 +1,288 @@
+// Package tuned shows what a study of package tune found: in words, as sections and
+// figures of a report, and as lines to paste. It works on the result that the
+// journal keeps and judges nothing.
+package tuned
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/kernbench/kernbench/internal/base/unit"
+	"github.com/kernbench/kernbench/internal/bench/tune"
+	"github.com/kernbench/kernbench/internal/result/journal"
+)
+
+// Load is the latest result of a run; nil is none.
+func Load(run *journal.Run) (*tune.Result, error) {
+	for _, n := range slices.Backward(run.Notes) {
+		if len(n.Tuned) == 0 {
+			continue
+		}
+		var r tune.Result
+		if err := json.Unmarshal(n.Tuned, &r); err != nil {
+			return nil, fmt.Errorf("reading what run %s found: %w", run.ID(), err)
+		}
+		return &r, nil
+	}
+	return nil, nil
+}
+
+// Note is the result as the journal keeps it, with its first words.
+func Note(r tune.Result) (journal.Note, error) {
+	data, err := json.Marshal(r)
+	if err != nil {
+		return journal.Note{}, fmt.Errorf("recording what was found: %w", err)
+	}
+	var lines []string
+	for _, f := range r.Findings {
+		lines = append(lines, story{r, f}.headline())
+	}
+	const most = 3
+	if len(lines) > most {
+		lines = append(lines[:most], fmt.Sprintf("and %d more winners", len(lines)-most))
+	}
+	return journal.Note{Text: "tuned: " + strings.Join(lines, "; "), Tuned: data}, nil
+}
+
+// Text is the whole answer for a terminal.
+func Text(r tune.Result) string {
+	var b strings.Builder
+	for i, f := range r.Findings {
+		s := story{r, f}
+		if i > 0 {
+			b.WriteByte('\n')
+		}
+		for _, line := range s.lines() {
+			fmt.Fprintln(&b, line)
+		}
+	}
+	if script := Exports(r); script != "" {
+		fmt.Fprintf(&b, "\nto use it:\n%s", script)
+	}
+	return b.String()
+}
+
+// story is one finding to tell.
+type story struct {
+	r tune.Result
+	f tune.Finding
+}
+
+// name is a setting in words; that of the default says so.
+func (s story) name(setting int) string {
+	levels := s.f.Levels[setting]
+	if setting == s.f.Default {
+		return "the default (" + s.values(levels) + ")"
+	}
+	return s.values(levels)
+}
+
+func (s story) values(levels []int) string {
+	var parts []string
+	for v, l := range levels {
+		parts = append(parts, Level(s.r.Variables[v], l))
+	}
+	return strings.Join(parts, " ")
+}
+
+// Level is a variable's value in words.
+func Level(v tune.Variable, level int) string {
+	var parts []string
+	for i, n := range v.Names {
+		if v.Unset[level][i] {
+			parts = append(parts, n+" unset")
+		} else {
+			parts = append(parts, n+"="+v.Values[level][i])
+		}
+	}
+	return strings.Join(parts, " ")
+}
+
+// percent is a difference of logarithms as a change of the metric.
+func (s story) percent(log float64) float64 {
+	if s.r.Maximise {
+		log = -log
+	}
+	return 100 * math.Expm1(log)
+}
+
+// change is an interval of the metric's change.
+func (s story) change(i tune.Interval) string {
+	if !i.Known {
+		return fmt.Sprintf("%+.1f %% (too few pairs for an interval)", s.percent(i.Mid))
+	}
+	low, high := s.percent(i.Low), s.percent(i.High)
+	return fmt.Sprintf("%+.1f %% (95 %% interval %+.1f to %+.1f %%)", s.percent(i.Mid), min(low, high), max(low, high))
+}
+
+// Gained reports whether a finding's best is better than the default beyond doubt,
+// by launches that had no part in the choice.
+func Gained(f tune.Finding) bool {
+	c := f.Answer.Confirmed
+	return c != nil && c.Known && c.High < 0 && f.Answer.Done
+}
+
+// headline is the answer in one sentence.
+func (s story) headline() string {
+	a, at := s.f.Answer, ""
+	if s.f.Per != "" {
+		at = s.f.Per + ": "
+	}
+	switch c := a.Confirmed; {
+	case a.Best < 0:
+		return at + "no setting works"
+	case a.Best == s.f.Default && !a.Done:
+		return at + "so far nothing is better than " + s.name(a.Best)
+	case a.Best == s.f.Default:
+		return at + "best is " + s.name(a.Best)
+	case !a.Done:
+		return fmt.Sprintf("%sbest so far, not confirmed: %s (%s %+.1f %% by the launches that chose it)", at, s.name(a.Best), s.r.Metric, s.percent(a.Expected))
+	case c == nil:
+		return fmt.Sprintf("%sbest is %s; it was not compared with the default%s", at, s.name(a.Best), s.defaultFailed())
+	case Gained(s.f):
+		return fmt.Sprintf("%sbest is %s: %s %s against the default", at, s.name(a.Best), s.r.Metric, s.change(*c))
+	default:
+		return fmt.Sprintf("%sno gain over the default is confirmed: %s comes to %s %s", at, s.name(a.Best), s.r.Metric, s.change(*c))
+	}
+}
+
+func (s story) defaultFailed() string {
+	for _, f := range s.f.Answer.Failed {
+		if f.Setting == s.f.Default {
+			return ", which fails: " + f.Reason
+		}
+	}
+	return ""
+}
+
+// lines are the whole answer.
+func (s story) lines() (out []string) {
+	a := s.f.Answer
+	add := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
+	add("%s", s.headline())
+	if c := a.Confirmed; c != nil && a.Done {
+		add("  confirmed by %s that had no part in the choice", unit.Plural(c.Count, "pair")+" of fresh launches")
+	}
+	if l := a.Level; l != nil && s.f.Cells == 1 {
+		add("  %s", s.level(*l))
+	}
+	if a.Best >= 0 {
+		add("  %s", s.equals())
+	}
+	for _, line := range s.importance() {
+		add("  %s", line)
+	}
+	if n := len(a.Failed); n > 0 {
+		add("  out: %s", s.failures())
+	}
+	add("  cost: %s", s.cost())
+	return out
+}
+
+// level is the metric of the best itself.
+func (s story) level(l tune.Interval) string {
+	value := func(log float64) float64 {
+		if s.r.Maximise {
+			log = -log
+		}
+		return math.Exp(log)
+	}
+	text := strings.TrimSpace(fmt.Sprintf("%s %.4g %s", s.r.Metric, value(l.Mid), s.r.Unit))
+	if l.Known {
+		low, high := value(l.Low), value(l.High)
+		text += fmt.Sprintf(" (95 %% interval %.4g to %.4g)", min(low, high), max(low, high))
+	}
+	return text
+}
+
+// shown is how many settings a sentence lists.
+const shown = 5
+
+func (s story) list(settings []int) string {
+	var names []string
+	for _, x := range settings[:min(shown, len(settings))] {
+		names = append(names, s.name(x))
+	}
+	if more := len(settings) - shown; more > 0 {
+		names = append(names, fmt.Sprintf("and %d more", more))
+	}
+	return strings.Join(names, ", ")
+}
+
+func (s story) equals() string {
+	a := s.f.Answer
+	text := "not told apart from it: "
+	if len(a.Raced) == 0 {
+		text = "all others of the race are slower beyond doubt"
+	} else {
+		text += s.list(a.Raced)
+	}
+	if len(a.Open) > 0 {
+		text += fmt.Sprintf("; outside the race, %s not ruled out by the model", plural(len(a.Open), "setting is", "settings are"))
+	}
+	return text
+}
+
+func plural(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
+}
+
+// importance says which variables matter.
+func (s story) importance() (out []string) {
+	var matter, none, open []string
+	effects := slices.Clone(s.f.Answer.Effects)
+	slices.SortStableFunc(effects, func(a, b tune.Effect) int { return int(1e6 * (b.Share - a.Share)) })
+	for _, e := range effects {
+		name := strings.Join(s.r.Variables[e.Variable].Names, ",")
+		switch e.Verdict {
+		case tune.Matters:
+			matter = append(matter, fmt.Sprintf("%s %.0f %%", name, 100*e.Share))
+		case tune.NoEffect:
+			none = append(none, name)
+		default:
+			open = append(open, name)
+		}
+	}
+	for _, x := range []struct {
+		text string
+		list []string
+	}{{"what matters, by share of the differences: ", matter}, {"no visible effect: ", none}, {"effect not resolved: ", open}} {
+		if len(x.list) > 0 {
+			out = append(out, x.text+strings.Join(x.list, ", "))
+		}
+	}
+	return out
+}
+
+// failures lists what is out, by reason.
+func (s story) failures() string {
+	var parts []string
+	for _, f := range s.f.Answer.Failed[:min(shown, len(s.f.Answer.Failed))] {
+		parts = append(parts, fmt.Sprintf("%s (%s)", s.name(f.Setting), f.Reason))
+	}
+	if more := len(s.f.Answer.Failed) - shown; more > 0 {
+		parts = append(parts, fmt.Sprintf("and %d more", more))
+	}
+	return strings.Join(parts, ", ")
+}
+
+func (s story) cost() string {
+	a := s.f.Answer
+	text := fmt.Sprintf("%d launches over %d of %d settings; the full sweep at %d trials takes %d", a.Launches, a.Started, s.f.Size, tune.Trials, a.Full)
+	if a.Noise > 0 {
+		text += fmt.Sprintf("; launches differ by %.1f %%", 100*math.Expm1(a.Noise))
+	}
+	if len(s.r.Findings) == 1 && a.Launches > 0 {
+		took := time.Duration(s.r.Seconds * float64(time.Second))
+		full := time.Duration(s.r.Seconds / float64(a.Launches) * float64(a.Full) * float64(time.Second))
+		text += fmt.Sprintf("; %v against about %v", took.Round(100*time.Millisecond), full.Round(time.Second))
+	}
+	return text
+}
