@@ -32,7 +32,7 @@ func TestDocumentedCommands(t *testing.T) {
 	if commands < 5 {
 		t.Errorf("only %d commands were found: has the form of the documents changed?", commands)
 	}
-	for _, command := range []string{"", "list", "run", "run --bench memory", "run --bench solve-scaling", "show", "compare", "report", "doctor", "version"} {
+	for _, command := range []string{"", "list", "run", "run --bench memory", "run --bench solve-scaling", "tune", "show", "compare", "report", "doctor", "version"} {
 		examples := helpExamples(t, dir, command)
 		if len(examples) == 0 {
 			t.Errorf("the help of %q has no example", command)
@@ -180,7 +180,7 @@ func stage(t *testing.T) string {
 	if out, err := compile.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	const sweep = "name: sweep\ncommand: [echo, time=1us]\nranks: [2]\nmetrics: {time_us: {regex: 'time=([0-9.]+)us'}}\n"
+	const sweep = "name: sweep\ncommand: [echo, time=1us]\nranks: [2]\nenv: {A: [1, 2]}\nmetrics: {time_us: {regex: 'time=([0-9.]+)us'}, busbw: {regex: 'bw=([0-9.]+)'}}\n"
 	if err := os.WriteFile(filepath.Join(dir, "sweep.yaml"), []byte(sweep), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -207,11 +207,11 @@ func try(t *testing.T, dir, where, line string) {
 	}
 }
 
-// execute runs a command line, a sweep with --plan.
+// execute runs a command line, a sweep or a study with --plan.
 func execute(t *testing.T, dir, line string) (code int, out string) {
 	t.Helper()
 	args := words(line)
-	if args[1] == "run" && !slices.Contains(args, "--help") {
+	if (args[1] == "run" || args[1] == "tune") && !slices.Contains(args, "--help") {
 		args = append(args, "--plan")
 	}
 	return invoke(t, dir, args...)

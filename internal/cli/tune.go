@@ -57,7 +57,7 @@ func (f *tuneFlags) declare(fl *pflag.FlagSet, program string) {
 	})
 }
 
-func (a *app) tuneCommand() (*cobra.Command, error) {
+func (a *app) tuneCommand(ctx context.Context) (*cobra.Command, error) {
 	var f tuneFlags
 	cmd := &cobra.Command{
 		Use:   "tune (--bench NAME | -f sweep.yaml | -f bench.py) --minimise METRIC [flags]",
@@ -88,7 +88,7 @@ so far is printed; continue with --resume).`,
 	read := func(*bench.Bench) (axes, options []plan.Assign) { return nil, nil }
 	if len(a.args) > 0 && a.args[0] == "tune" {
 		var err error
-		if benches, err = request.Select(a.benches, a.args[1:]); err != nil {
+		if benches, err = request.Select(ctx, a.benches, a.args[1:]); err != nil {
 			return nil, usage(err)
 		}
 		for _, b := range benches {
@@ -164,9 +164,9 @@ func (a *app) tune(ctx context.Context, b *bench.Bench, f tuneFlags, read reques
 	if err != nil {
 		return usage(err)
 	}
-	progress := terminal.NewProgress(a.stderr, b.Name, j.Plan.Backend, a.isTerm, f.run.Quiet)
+	progress := terminal.NewProgress(a.stderr, a.streams[1], b.Name, j.Plan.Backend, a.isTerm, f.run.Quiet)
 	res, err := run.Run(ctx, j.Plan, run.Options{
-		Dir: j.Out, Argv: append([]string{a.name}, a.args...), Environ: a.environ, Timeout: f.run.Timeout, Retries: f.run.Retries,
+		Dir: j.Out, Argv: append([]string{a.name}, a.args...), Environ: a.environ, Timeout: f.run.Timeout, Grace: f.run.Grace, Retries: f.run.Retries,
 		FailFast: f.run.FailFast, Resume: f.run.Resume, RetryFailed: f.run.RetryFailed, Launcher: via, Inputs: j.Inputs,
 		Source: source{study}, Observe: progress.Observe,
 	})

@@ -59,8 +59,8 @@ func signedRankQuantile(n int, tail float64) int {
 // PairedP is the two-sided p of paired differences: their Hodges-Lehmann middle
 // over its standard error, where a difference has the standard deviation usual, or
 // its own where that is more. Few differences may agree by chance; how much
-// launches differ is better known from many.
-func PairedP(d []float64, usual float64) float64 {
+// launches differ is better known from many, here with so many degrees of freedom.
+func PairedP(d []float64, usual, dof float64) float64 {
 	mid, _, _, _ := PairedShift(d)
 	away := make([]float64, len(d))
 	for i, x := range d {
@@ -69,5 +69,5 @@ func PairedP(d []float64, usual float64) float64 {
 	const normal = 1.4826 // the standard deviation of a normal distribution over its median deviation
 	sd := max(usual, normal*Median(away))
 	// The Hodges-Lehmann middle has 3/pi of the mean's efficiency on normal values.
-	return tailOf(mid, sd*math.Sqrt(math.Pi/3/float64(len(d))), distuv.UnitNormal)
+	return tailOf(mid, sd*math.Sqrt(math.Pi/3/float64(len(d))), distuv.StudentsT{Sigma: 1, Nu: dof})
 }

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"math"
 	"slices"
+
+	"gonum.org/v1/gonum/stat/distuv"
 )
 
 // Verdict says whether a variable matters.
@@ -21,7 +23,7 @@ type Effect struct {
 	Variable int     `json:"variable"`
 	Share    float64 `json:"share"` // of the variance that the surrogate explains, interactions included
 	Verdict  Verdict `json:"verdict"`
-	// Levels are the mean of each against the best of them, with intervals of 99 %, since the best is one of several. A
+	// Levels are the mean of each against the best of them, with intervals of 99 % for all of them together. A
 	// level without a good launch has no interval.
 	Levels    []Interval `json:"levels"`
 	BestLevel int        `json:"best_level"`
@@ -80,11 +82,11 @@ func (r *Race) effects() (out []Effect, pairs []Pair) {
 				row[y] += main[p.A][x] + main[p.B][y]
 			}
 		}
-		level(p.Log, seen[p.A], seen[p.B])
+		level(p.Log, g.launched(p.A, p.B, p.Log))
 	}
 	slices.SortStableFunc(pairs, func(a, b Pair) int { return cmp.Compare(b.Share, a.Share) })
 	for v := range vars {
-		e := g.effect(v, main[v], seen[v], r.space.Levels, sure*tail)
+		e := g.effect(v, main[v], seen[v], r.space.Levels, tail)
 		e.Share = of[v] / max(total, 1e-300)
 		e.judge(inter[v], seen[v])
 		out = append(out, e)
@@ -165,19 +167,31 @@ func variance2(f [][]float64, rows, cols []int) float64 {
 	return sum / max(n, 1)
 }
 
-// level makes the least of the levels that were seen zero, and -1 of the others.
-func level(f [][]float64, rows, cols []int) {
+// launched tells which pairs of levels any point has.
+func (g *surrogate) launched(a, b int, like [][]float64) [][]bool {
+	has := make([][]bool, len(like))
+	for x := range like {
+		has[x] = make([]bool, len(like[x]))
+	}
+	for _, p := range g.points {
+		has[p[a]][p[b]] = true
+	}
+	return has
+}
+
+// level makes the least of the cells that were launched zero, and -1 of the others.
+func level(f [][]float64, launched [][]bool) {
 	least := math.Inf(1)
 	for x, row := range f {
 		for y, v := range row {
-			if rows[x] > 0 && cols[y] > 0 {
+			if launched[x][y] {
 				least = min(least, v)
 			}
 		}
 	}
 	for x, row := range f {
 		for y := range row {
-			if row[y] -= least; rows[x] == 0 || cols[y] == 0 {
+			if row[y] -= least; !launched[x][y] {
 				row[y] = -1
 			}
 		}
@@ -186,9 +200,13 @@ func level(f [][]float64, rows, cols []int) {
 
 // effect is the main effect of a variable with intervals: the mean over all values
 // of the others, which for the Gaussian process is a sum over its points.
-func (g *surrogate) effect(v int, main []float64, seen []int, sizes []int, sure float64) Effect {
+func (g *surrogate) effect(v int, main []float64, seen []int, sizes []int, tail float64) Effect {
 	e := Effect{Variable: v, BestLevel: -1, Levels: make([]Interval, len(main))}
+	known := 0.0
 	for l := range main {
+		if seen[l] > 0 {
+			known++
+		}
 		if seen[l] > 0 && (e.BestLevel < 0 || main[l] < main[e.BestLevel]) {
 			e.BestLevel = l
 		}
@@ -201,6 +219,8 @@ func (g *surrogate) effect(v int, main []float64, seen []int, sizes []int, sure 
 			w += g.root[v] * g.root[o] / float64(n)
 		}
 	}
+	// Of all pairs of levels, the best and any other might have been compared.
+	wide := tail * distuv.UnitNormal.Quantile(1-0.005/max(1, known*(known-1)/2))
 	for l := range main {
 		if seen[l] == 0 || e.BestLevel < 0 {
 			continue
@@ -220,7 +240,7 @@ func (g *surrogate) effect(v int, main []float64, seen []int, sizes []int, sure 
 			for _, x := range g.forward(k) {
 				left -= x * x
 			}
-			half := sure * math.Sqrt(max(left, 0))
+			half := wide * math.Sqrt(max(left, 0))
 			i.Low, i.High = i.Mid-half, i.Mid+half
 		}
 		e.Levels[l] = i

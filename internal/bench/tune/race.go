@@ -174,9 +174,8 @@ func (r *Race) raced() int {
 }
 
 // eliminate drops the contenders that are slower than the leader beyond doubt. The
-// level is corrected for the number of contenders, any of which might have become
-// the leader by luck, and for the looks: the k-th may spend 6/(pi k)^2 of it, which
-// sums to one.
+// level is corrected for the pairs of contenders, any of which might have been
+// compared, and for the looks: the k-th may spend 6/(pi k)^2 of it, which sums to one.
 func (r *Race) eliminate() {
 	lead, ok := r.leader()
 	if !ok || len(r.alive) < 2 {
@@ -184,15 +183,18 @@ func (r *Race) eliminate() {
 	}
 	r.looks++
 	k := float64(r.looks)
-	level := alpha * 6 / (math.Pi * math.Pi * k * k) / float64(len(r.alive)-1)
-	usual := r.noiseAt(0.9) * math.Sqrt2
+	n := float64(len(r.alive))
+	level := alpha * 6 / (math.Pi * math.Pi * k * k) / (n * (n - 1) / 2)
+	away := r.away()
+	usual := noiseOf(away, 0.9) * math.Sqrt2
+	dof := max(3, float64(len(away))/2) // what a quantile is worth against a standard deviation
 	r.alive = slices.DeleteFunc(r.alive, func(s int) bool {
 		d := r.differences(s, lead)
 		if s == lead || len(d) < minRounds {
 			return false
 		}
 		mid, _, _, _ := stats.PairedShift(d)
-		r.dropped[s] = mid > 0 && stats.PairedP(d, usual)/2 <= level
+		r.dropped[s] = mid > 0 && stats.PairedP(d, usual, dof)/2 <= level
 		return r.dropped[s]
 	})
 }
@@ -279,29 +281,36 @@ func (r *Race) against(s, base int) float64 {
 // of one, without regard to outliers.
 func (r *Race) noise() float64 { return r.noiseAt(0.5) }
 
-// noiseAt is the standard deviation of the normal distribution of which so large a
-// share of the differences between successive launches is as small as here. Where
-// outliers are frequent a larger share gives more.
-func (r *Race) noiseAt(share float64) float64 {
-	var away []float64
+func (r *Race) noiseAt(share float64) float64 { return noiseOf(r.away(), share) }
+
+// away is how far successive launches of a setting are from each other, as if each
+// were from the true value, in order.
+func (r *Race) away() (out []float64) {
 	for s := range r.space.Settings {
 		_, logs := r.good(s)
 		for i := 1; i < len(logs); i++ {
-			away = append(away, math.Abs(logs[i]-logs[i-1])/math.Sqrt2)
+			out = append(out, math.Abs(logs[i]-logs[i-1])/math.Sqrt2)
 		}
 	}
+	slices.Sort(out)
+	return out
+}
+
+// noiseOf is the standard deviation of the normal distribution of which so large a
+// share lies as near as here. Where outliers are frequent a larger share gives more.
+func noiseOf(away []float64, share float64) float64 {
 	if len(away) == 0 {
 		return 0
 	}
-	slices.Sort(away)
 	return stats.Percentile(away, share) / (math.Sqrt2 * math.Erfinv(share))
 }
 
 // tail is by how much the usual standard deviation falls short of the outliers: 1
 // where launches differ normally, 2 to 4 where one in eight is far off.
 func (r *Race) tail() float64 {
-	if mid := r.noiseAt(0.5); mid > 0 {
-		return max(1, r.noiseAt(0.9)/mid)
+	away := r.away()
+	if mid := noiseOf(away, 0.5); mid > 0 {
+		return max(1, noiseOf(away, 0.9)/mid)
 	}
 	return 1
 }

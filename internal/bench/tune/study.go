@@ -1,17 +1,13 @@
 package tune
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
-	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/kernbench/kernbench/bench"
-	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/base/suggest"
 	"github.com/kernbench/kernbench/internal/bench/plan"
 	"github.com/kernbench/kernbench/internal/result/journal"
@@ -35,15 +31,6 @@ type Study struct {
 	rows      map[taskTrial][]journal.Row
 	taken     int // rows so far
 	unit      string
-}
-
-// Variable is what varies as one: an axis, an environment variable, or several that
-// are zipped.
-type Variable struct {
-	Names  []string   `json:"names"`
-	Env    []bool     `json:"env"`    // of each name, whether it is of the environment
-	Values [][]string `json:"values"` // of each level, a text for every name
-	Unset  [][]bool   `json:"unset"`  // of each level and name, that it is not set
 }
 
 // field is one race with the tasks of its settings.
@@ -201,100 +188,6 @@ func (s *Study) check(p *plan.Plan) error {
 	return errors.Join(errs...)
 }
 
-func tasksOf(p *plan.Plan) (out []placed) {
-	for _, g := range p.Groups {
-		for _, t := range g.Tasks {
-			if t.Trial == 0 {
-				out = append(out, placed{g, t})
-			}
-		}
-	}
-	slices.SortStableFunc(out, func(a, b placed) int { return cmp.Compare(a.task.Index, b.task.Index) })
-	return out
-}
-
-// value is the text of an axis or variable of a task.
-func value(t plan.Task, name string) (text string, env, unset, ok bool) {
-	if v, has := t.Env.Get(name); has {
-		return v.Text(), true, !v.Set, true
-	}
-	if name == bench.RanksAxis && t.Ranks > 0 {
-		return fmt.Sprint(t.Ranks), false, false, true
-	}
-	v, has := t.Point.Get(name)
-	return v.String(), false, false, has
-}
-
-// describe names a task by some of its axes.
-func describe(t plan.Task, names []string) string {
-	var parts []string
-	for _, n := range names {
-		if text, _, _, ok := value(t, n); ok {
-			parts = append(parts, n+"="+text)
-		}
-	}
-	return strings.Join(parts, " ")
-}
-
-// variablesOf are the names that have several values, but for those held.
-func variablesOf(all []placed, held []string) (out []Variable) {
-	first := all[0]
-	var names []string
-	for _, e := range first.task.Env {
-		names = append(names, e.Name)
-	}
-	names = append(names, bench.RanksAxis)
-	for _, c := range first.task.Point {
-		names = append(names, c.Name)
-	}
-	done := slices.Clone(held)
-	for _, n := range names {
-		if slices.Contains(done, n) {
-			continue
-		}
-		members := []string{n}
-		for _, z := range first.group.Part.Zips {
-			if slices.Contains(z, n) {
-				members = z
-			}
-		}
-		done = append(done, members...)
-		v := Variable{Names: members}
-		for _, t := range all {
-			v.level(t.task)
-		}
-		if len(v.Values) > 1 {
-			out = append(out, v)
-		}
-	}
-	return out
-}
-
-// level is the task's, which is added if it is new.
-func (v *Variable) level(t plan.Task) int {
-	var texts []string
-	var unsets, envs []bool
-	for _, n := range v.Names {
-		text, env, unset, _ := value(t, n)
-		texts, envs, unsets = append(texts, text), append(envs, env), append(unsets, unset)
-	}
-	for i := range v.Values {
-		if slices.Equal(v.Values[i], texts) && slices.Equal(v.Unset[i], unsets) {
-			return i
-		}
-	}
-	v.Env = envs
-	v.Values, v.Unset = append(v.Values, texts), append(v.Unset, unsets)
-	return len(v.Values) - 1
-}
-
-func levelsOf(t plan.Task, variables []Variable) (out []int) {
-	for i := range variables {
-		out = append(out, variables[i].level(t))
-	}
-	return out
-}
-
 // add puts a task to its setting.
 func (f *field) add(t placed, variables []Variable) {
 	levels := levelsOf(t.task, variables)
@@ -383,167 +276,6 @@ func (s *Study) missing(groups []*plan.Group) (out []*plan.Group) {
 	for _, g := range groups {
 		if slices.ContainsFunc(g.Tasks, func(t plan.Task) bool { return len(s.rows[taskTrial{t.Key, t.Trial}]) == 0 }) {
 			out = append(out, g)
-		}
-	}
-	return out
-}
-
-// take sorts new rows to the launches that asked for them.
-func (s *Study) take(rows []journal.Row, starts []time.Time) {
-	fresh := slices.Clone(rows[min(s.taken, len(rows)):])
-	s.taken = len(rows)
-	for _, row := range fresh {
-		at := taskTrial{row.TaskKey(), row.Trial}
-		s.rows[at] = append(s.rows[at], row)
-	}
-	times := secondsOf(rows, starts)
-	for _, f := range s.fields {
-		if f.pending {
-			s.answer(f, times)
-		}
-	}
-}
-
-// secondsOf is how long each task took: from the row before it, or from when the run
-// was started or resumed.
-func secondsOf(rows []journal.Row, starts []time.Time) map[taskTrial]float64 {
-	marks := slices.Clone(starts)
-	for _, r := range rows {
-		marks = append(marks, r.Time)
-	}
-	slices.SortFunc(marks, time.Time.Compare)
-	out := map[taskTrial]float64{}
-	for _, r := range rows {
-		if i, _ := slices.BinarySearchFunc(marks, r.Time, time.Time.Compare); i > 0 {
-			out[taskTrial{r.TaskKey(), r.Trial}] += r.Time.Sub(marks[i-1]).Seconds()
-		}
-	}
-	return out
-}
-
-// answer gives the race the outcomes of its round, once all are there.
-func (s *Study) answer(f *field, times map[taskTrial]float64) {
-	for _, l := range f.asked {
-		for _, t := range f.tasks[l.Setting] {
-			if len(s.rows[taskTrial{t.task.Key, l.Round}]) == 0 {
-				return
-			}
-		}
-	}
-	s.settle(f, times)
-	f.pending = false
-}
-
-// settle gives the race what is there of its round.
-func (s *Study) settle(f *field, times map[taskTrial]float64) {
-	// The default first: its cells are what the others must have, too.
-	for _, base := range []bool{true, false} {
-		for _, l := range f.asked {
-			if (l.Setting == f.space.Default) == base {
-				if o, whole := s.outcome(f, l, times); whole {
-					f.race.Observe(l, o)
-				}
-			}
-		}
-	}
-}
-
-// outcome makes one number of the rows of a launch.
-func (s *Study) outcome(f *field, l Launch, times map[taskTrial]float64) (o Outcome, whole bool) {
-	cells := map[string]float64{}
-	for _, t := range f.tasks[l.Setting] {
-		at := taskTrial{t.task.Key, l.Round}
-		rows := s.rows[at]
-		if len(rows) == 0 {
-			return o, false
-		}
-		o.Seconds += times[at]
-		for i := range rows {
-			r := &rows[i]
-			v, has := r.Metrics[s.goal.Metric]
-			switch {
-			case r.Status != journal.OK:
-				o.Failed = cmp.Or(o.Failed, strings.TrimSpace(fmt.Sprintf("%s: %s", r.Status, firstLine(r.Reason))))
-			case !has:
-				o.Failed = cmp.Or(o.Failed, fmt.Sprintf("the row has no %s", s.goal.Metric))
-			case !(v > 0):
-				o.Failed = cmp.Or(o.Failed, fmt.Sprintf("%s is %v: a ratio needs numbers above 0", s.goal.Metric, v))
-			default:
-				s.unit = cmp.Or(s.unit, r.Units[s.goal.Metric])
-				cells[s.cell(r)] = math.Log(v)
-			}
-		}
-	}
-	if o.Failed == "" {
-		o.Log, o.Failed = f.mean(cells)
-	}
-	if s.goal.Maximise {
-		o.Log = -o.Log
-	}
-	return o, true
-}
-
-// cell is what of a row is judged over: everything that the setting does not say.
-func (s *Study) cell(r *journal.Row) string {
-	tuned := func(name string) bool {
-		return slices.ContainsFunc(s.variables, func(v Variable) bool { return slices.Contains(v.Names, name) })
-	}
-	var parts []string
-	if r.NumRanks != nil && !tuned(bench.RanksAxis) {
-		parts = append(parts, fmt.Sprint(*r.NumRanks))
-	}
-	for _, c := range r.Point {
-		if !tuned(c.Name) {
-			parts = append(parts, c.Name+"="+c.Value.String())
-		}
-	}
-	return strings.Join(parts, " ")
-}
-
-// mean is that of the cells, which must be those of the default, or of the first
-// setting that worked.
-func (f *field) mean(cells map[string]float64) (log float64, fault string) {
-	if f.cells == nil {
-		for name := range cells {
-			f.cells = append(f.cells, name)
-		}
-		slices.Sort(f.cells)
-	}
-	for _, name := range f.cells {
-		v, has := cells[name]
-		if !has {
-			return 0, fmt.Sprintf("no row for %s, which others have", name)
-		}
-		log += v / float64(len(f.cells))
-	}
-	if len(cells) > len(f.cells) {
-		return 0, fmt.Sprintf("%d rows where others have %d", len(cells), len(f.cells))
-	}
-	return log, ""
-}
-
-func firstLine(s string) string {
-	line, _, _ := strings.Cut(s, "\n")
-	return line
-}
-
-// SweptName is an axis or variable with several values.
-type SweptName struct {
-	Name  string
-	Env   bool
-	First string // its first value, as a SPEC
-}
-
-// Swept lists what a plan varies besides the names that are held.
-func Swept(p *plan.Plan, held []string) (out []SweptName) {
-	all := tasksOf(p)
-	for _, v := range variablesOf(all, held) {
-		for i, n := range v.Names {
-			first := v.Values[0][i]
-			if x, has := all[0].task.Point.Get(n); has {
-				first = point.FormatSpec([]point.Value{x})
-			}
-			out = append(out, SweptName{n, v.Env[i], first})
 		}
 	}
 	return out

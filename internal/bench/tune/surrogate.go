@@ -4,6 +4,8 @@ import (
 	"math"
 	"slices"
 
+	"gonum.org/v1/gonum/stat"
+
 	"github.com/kernbench/kernbench/internal/base/stats"
 )
 
@@ -177,13 +179,9 @@ func (r *Race) fit() {
 		g.pair, g.own, g.matter = old.pair, old.own, slices.Clone(old.matter)
 	}
 	g.centre = stats.Median(logs)
-	g.scale = spread(logs)
-	if g.scale == 0 {
-		g.scale = 1e-12
-	}
-	if sd := r.noiseAt(0.75); sd > 0 {
-		g.noise = sd * sd
-	} else {
+	g.noise = math.Pow(r.noiseAt(0.75), 2)
+	g.scale = max(r.spread(g.noise), 1e-12)
+	if len(r.away()) == 0 {
 		g.noise = g.scale / 10
 	}
 	g.noise = max(g.noise, 1e-6*g.scale)
@@ -206,15 +204,19 @@ func (r *Race) fit() {
 	r.model = g
 }
 
-// spread is the variance of values without regard to outliers.
-func spread(values []float64) float64 {
-	mid := stats.Median(values)
-	away := make([]float64, len(values))
-	for i, v := range values {
-		away[i] = math.Abs(v - mid)
+// spread is the variance of the settings' levels, each by its median, less what the
+// noise adds to it.
+func (r *Race) spread(noise float64) float64 {
+	var levels []float64
+	added := 0.0
+	for s := range r.space.Settings {
+		if _, logs := r.good(s); len(logs) > 0 {
+			levels = append(levels, stats.Median(logs))
+			added += noise / float64(len(logs))
+		}
 	}
-	sd := 1.4826 * stats.Median(away)
-	return sd * sd
+	all := stat.Variance(levels, nil)
+	return max(all-added/float64(len(levels)), all/20)
 }
 
 // gather makes one point of each setting's launches.

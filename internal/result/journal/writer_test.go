@@ -35,7 +35,7 @@ func TestRoundTrip(t *testing.T) {
 		partB := slices.DeleteFunc(slices.Clone(axes), func(a AxisInfo) bool { return a.Part != "b" })
 		header := Header{Schema: Schema, Run: "r1", Bench: rapid.String().Draw(t, "bench"), Time: genTime.Draw(t, "time"), Axes: axes, Seed: rapid.Uint64().Draw(t, "seed")}
 		want := append(rapid.SliceOfN(genRow("r1", partA), 0, 2).Draw(t, "rows of a"), rapid.SliceOfN(genRow("r1", partB), 0, 2).Draw(t, "rows of b")...)
-		note := Note{"r1", rapid.String().Draw(t, "note"), genTime.Draw(t, "time")}
+		note := Note{Run: "r1", Text: rapid.String().Draw(t, "note"), Time: genTime.Draw(t, "time")}
 		end := End{"r1", "complete", map[Status]int{OK: 3}, genFinite.Draw(t, "seconds"), genTime.Draw(t, "time")}
 
 		recs := []any{header}

@@ -92,7 +92,7 @@ func Figures(r tune.Result) (out []figure.Figure) {
 	findings := r.Findings[:min(len(r.Findings), maxPanels)]
 	converge := figure.Figure{Name: "tune_convergence", Title: "Best setting found, by launches"}
 	matter := figure.Figure{Name: "tune_importance", Title: "How much each variable matters"}
-	inter := figure.Figure{Name: "tune_interactions", Title: "The strongest interaction"}
+	inter := figure.Figure{Name: "tune_interactions", Title: "The pair of variables that interact most"}
 	if more := len(r.Findings) - len(findings); more > 0 {
 		note := fmt.Sprintf("The first %d of %d races.", len(findings), len(r.Findings))
 		converge.Caption, matter.Caption, inter.Caption = note, note, note
@@ -121,6 +121,8 @@ func Figures(r tune.Result) (out []figure.Figure) {
 func (s story) convergence() (figure.Panel, bool) {
 	p := figure.Panel{Title: s.f.Per, X: figure.Axis{Label: "launches"}, Y: figure.Axis{Label: s.r.Metric + " against the default", Unit: figure.Percent},
 		Note: "as expected from the launches until then, which chose it; only the confirmation is a claim"}
+	zero := 0.0
+	p.Lines = []figure.Line{{Label: "the default", Y: &zero}}
 	for i, phase := range []tune.Phase{tune.Explore, tune.Contend} {
 		series := figure.Series{Name: map[tune.Phase]string{tune.Explore: "explored", tune.Contend: "raced"}[phase], Color: i + 1}
 		for _, t := range s.f.Answer.Trace {

@@ -1,0 +1,68 @@
+package stats
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+)
+
+func TestPairedShift(t *testing.T) {
+	// The tables' W of ten pairs at 2.5 % is 8, so the ends are the ninth of the
+	// pairwise means 0, 0.5, 1, 1, 1.5, 1.5, 2, 2, 2, ... from either side.
+	mid, low, high, ok := PairedShift([]float64{0, 1, 2, 3, 4, 5, 6, 7, 8, 9})
+	if mid != 4.5 || low != 2 || high != 7 || !ok {
+		t.Errorf("%v in %v to %v, %v", mid, low, high, ok)
+	}
+	// All six differ to the same side with probability 2/64: the interval is all of them.
+	if _, low, high, ok := PairedShift([]float64{3, 1, 2, 6, 5, 4}); low != 1 || high != 6 || !ok {
+		t.Errorf("six: %v to %v, %v", low, high, ok)
+	}
+	if _, _, _, ok := PairedShift([]float64{1, 2, 3, 4, 5}); ok {
+		t.Error("five differences have an interval")
+	}
+}
+
+// The interval holds the truth as often as it says, also where one launch in eight is
+// far slower, and for numbers of pairs beyond the exact count.
+func TestPairedShiftCovers(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	launch := func() float64 {
+		v := rng.NormFloat64()
+		if rng.IntN(8) == 0 {
+			v += 8 * rng.ExpFloat64()
+		}
+		return v
+	}
+	for _, n := range []int{6, 12, 20, 60} {
+		const reps = 1000
+		held := 0
+		for range reps {
+			d := make([]float64, n)
+			for i := range d {
+				d[i] = 3 + launch() - launch()
+			}
+			if _, low, high, _ := PairedShift(d); low <= 3 && 3 <= high {
+				held++
+			}
+		}
+		if held < 935 {
+			t.Errorf("%d pairs: in the interval %d of %d times", n, held, reps)
+		}
+	}
+}
+
+func TestPairedP(t *testing.T) {
+	few := []float64{0.1, 0.1, 0.1, 0.1}
+	if p := PairedP(few, 0.1, 1000); p < 0.04 || p > 0.06 {
+		t.Errorf("equal by chance, p = %v: want that of the usual spread", p)
+	}
+	if many, few := PairedP(few, 0.04, 1000), PairedP(few, 0.04, 5); few < 10*many {
+		t.Errorf("a spread that is hardly known gives p = %v, a known one %v", few, many)
+	}
+	if p := PairedP(few, 0, 1000); p != 0 {
+		t.Errorf("without noise p = %v", p)
+	}
+	if p := PairedP([]float64{-1, 1, -1, 1}, 0.1, 1000); math.Abs(p-1) > 1e-9 {
+		t.Errorf("no difference, p = %v", p)
+	}
+}

@@ -1,0 +1,165 @@
+package tune
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/internal/result/journal"
+)
+
+// take sorts new rows to the launches that asked for them.
+func (s *Study) take(rows []journal.Row, starts []time.Time) {
+	fresh := slices.Clone(rows[min(s.taken, len(rows)):])
+	s.taken = len(rows)
+	for _, row := range fresh {
+		at := taskTrial{row.TaskKey(), row.Trial}
+		s.rows[at] = append(s.rows[at], row)
+	}
+	times := secondsOf(rows, starts)
+	for _, f := range s.fields {
+		if f.pending {
+			s.answer(f, times)
+		}
+	}
+}
+
+// secondsOf is how long each task took: from the row before it, or from when the run
+// was started or resumed.
+func secondsOf(rows []journal.Row, starts []time.Time) map[taskTrial]float64 {
+	marks := slices.Clone(starts)
+	for _, r := range rows {
+		marks = append(marks, r.Time)
+	}
+	slices.SortFunc(marks, time.Time.Compare)
+	out := map[taskTrial]float64{}
+	for _, r := range rows {
+		if i, _ := slices.BinarySearchFunc(marks, r.Time, time.Time.Compare); i > 0 {
+			out[taskTrial{r.TaskKey(), r.Trial}] += r.Time.Sub(marks[i-1]).Seconds()
+		}
+	}
+	return out
+}
+
+// answer gives the race the outcomes of its round, once all are there.
+func (s *Study) answer(f *field, times map[taskTrial]float64) {
+	for _, l := range f.asked {
+		for _, t := range f.tasks[l.Setting] {
+			if len(s.rows[taskTrial{t.task.Key, l.Round}]) == 0 {
+				return
+			}
+		}
+	}
+	s.settle(f, times)
+	f.pending = false
+}
+
+// settle gives the race what is there of its round.
+func (s *Study) settle(f *field, times map[taskTrial]float64) {
+	// The default first: its cells are what the others must have, too.
+	for _, base := range []bool{true, false} {
+		for _, l := range f.asked {
+			if (l.Setting == f.space.Default) == base {
+				if o, whole := s.outcome(f, l, times); whole {
+					f.race.Observe(l, o)
+				}
+			}
+		}
+	}
+}
+
+// outcome makes one number of the rows of a launch.
+func (s *Study) outcome(f *field, l Launch, times map[taskTrial]float64) (o Outcome, whole bool) {
+	cells := map[string]float64{}
+	for _, t := range f.tasks[l.Setting] {
+		at := taskTrial{t.task.Key, l.Round}
+		rows := s.rows[at]
+		if len(rows) == 0 {
+			return o, false
+		}
+		o.Seconds += times[at]
+		for i := range rows {
+			r := &rows[i]
+			v, has := r.Metrics[s.goal.Metric]
+			switch missing := s.notOver(r); {
+			case r.Status != journal.OK:
+				o.Failed = cmp.Or(o.Failed, strings.TrimSpace(fmt.Sprintf("%s: %s", r.Status, firstLine(r.Reason))))
+			case missing != "":
+				o.Failed = cmp.Or(o.Failed, fmt.Sprintf("the row has no %s to judge over", missing))
+			case !has:
+				o.Failed = cmp.Or(o.Failed, fmt.Sprintf("the row has no %s", s.goal.Metric))
+			case !(v > 0):
+				o.Failed = cmp.Or(o.Failed, fmt.Sprintf("%s is %v: a ratio needs numbers above 0", s.goal.Metric, v))
+			default:
+				s.unit = cmp.Or(s.unit, r.Units[s.goal.Metric])
+				cells[s.cell(r)] = math.Log(v)
+			}
+		}
+	}
+	if o.Failed == "" {
+		o.Log, o.Failed = f.mean(cells)
+	}
+	if s.goal.Maximise {
+		o.Log = -o.Log
+	}
+	return o, true
+}
+
+// notOver is a name of --over that a row lacks: a column of a program's table is known
+// only when it is there.
+func (s *Study) notOver(r *journal.Row) string {
+	for _, n := range s.goal.Over {
+		if _, has := r.Point.Get(n); !has && (n != bench.RanksAxis || r.NumRanks == nil) {
+			return n
+		}
+	}
+	return ""
+}
+
+// cell is what of a row is judged over: everything that the setting does not say.
+func (s *Study) cell(r *journal.Row) string {
+	tuned := func(name string) bool {
+		return slices.ContainsFunc(s.variables, func(v Variable) bool { return slices.Contains(v.Names, name) })
+	}
+	var parts []string
+	if r.NumRanks != nil && !tuned(bench.RanksAxis) {
+		parts = append(parts, fmt.Sprint(*r.NumRanks))
+	}
+	for _, c := range r.Point {
+		if !tuned(c.Name) {
+			parts = append(parts, c.Name+"="+c.Value.String())
+		}
+	}
+	return strings.Join(parts, " ")
+}
+
+// mean is that of the cells, which must be those of the default, or of the first
+// setting that worked.
+func (f *field) mean(cells map[string]float64) (log float64, fault string) {
+	if f.cells == nil {
+		for name := range cells {
+			f.cells = append(f.cells, name)
+		}
+		slices.Sort(f.cells)
+	}
+	for _, name := range f.cells {
+		v, has := cells[name]
+		if !has {
+			return 0, fmt.Sprintf("no row for %s, which others have", name)
+		}
+		log += v / float64(len(f.cells))
+	}
+	if len(cells) > len(f.cells) {
+		return 0, fmt.Sprintf("%d rows where others have %d", len(cells), len(f.cells))
+	}
+	return log, ""
+}
+
+func firstLine(s string) string {
+	line, _, _ := strings.Cut(s, "\n")
+	return line
+}

@@ -1,0 +1,151 @@
+package tune
+
+import (
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"testing"
+)
+
+// line is a space of one variable.
+func line(n int) Space {
+	s := Space{Levels: []int{n}}
+	for i := range n {
+		s.Settings = append(s.Settings, []int{i})
+	}
+	return s
+}
+
+// drive makes a study whose launches answer as told.
+func drive(space Space, cfg Config, answer func(Launch, Phase) Outcome) *Race {
+	r := New(space, cfg)
+	for next := r.Next(); next != nil; next = r.Next() {
+		for _, l := range next {
+			r.Observe(l, answer(l, r.phase))
+		}
+	}
+	return r
+}
+
+// A setting that is fast in the race and fails when it is confirmed is not
+// recommended; the next best is confirmed in its place.
+func TestWinnerThatFailsLater(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 1))
+	r := drive(line(5), Config{Launches: 120}, func(l Launch, p Phase) Outcome {
+		if l.Setting == 3 && p == Confirm {
+			return Outcome{Failed: "wrong result"}
+		}
+		return Outcome{Log: []float64{0, 0.2, -0.2, -0.4, 0.1}[l.Setting] + 0.01*rng.NormFloat64()}
+	})
+	a := r.Answer()
+	if a.Best != 2 || !a.Done || a.Confirmed == nil || a.Confirmed.High >= 0 {
+		t.Errorf("%+v", a)
+	}
+	if len(a.Failed) != 1 || a.Failed[0] != (Failure{3, "wrong result"}) {
+		t.Errorf("out: %+v", a.Failed)
+	}
+	if slices.Contains(a.Raced, 3) || slices.Contains(a.Open, 3) {
+		t.Error("a failing setting is said to be as good as the best")
+	}
+}
+
+// The winner of the race was lucky there: the claim is what fresh launches give.
+func TestClaimIsTheConfirmation(t *testing.T) {
+	rng := rand.New(rand.NewPCG(2, 1))
+	r := drive(line(6), Config{Launches: 150}, func(l Launch, p Phase) Outcome {
+		o := Outcome{Log: 0.02 * rng.NormFloat64()}
+		if l.Setting == 4 && p != Confirm { // fast only while it is chosen
+			o.Log -= 0.5
+		}
+		return o
+	})
+	a := r.Answer()
+	if a.Best != 4 || a.Expected > -0.4 {
+		t.Fatalf("the lucky one was not chosen: %+v", a)
+	}
+	if c := a.Confirmed; c == nil || !c.Known || c.Low > 0 || c.High < 0 {
+		t.Errorf("confirmed %+v: want an interval around no gain", c)
+	}
+}
+
+// Settings that are the same are called equal, and the default is kept then.
+func TestIdenticalSettings(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 1))
+	for rep := range 20 {
+		r := drive(line(8), Config{Seed: uint64(rep)}, func(l Launch, _ Phase) Outcome {
+			return Outcome{Log: 0.03 * rng.NormFloat64()}
+		})
+		a := r.Answer()
+		if len(a.Raced) < 7 {
+			t.Errorf("repetition %d: only %v are called equal", rep, a.Raced)
+		}
+		if a.Effects[0].Verdict == Matters {
+			t.Errorf("repetition %d: %+v", rep, a.Effects)
+		}
+	}
+}
+
+// A default that fails leaves the best without a gain, and all failing nobody.
+func TestDefaultFails(t *testing.T) {
+	r := drive(line(4), Config{}, func(l Launch, _ Phase) Outcome {
+		if l.Setting == 0 {
+			return Outcome{Failed: "hangs"}
+		}
+		return Outcome{Log: float64(l.Setting)}
+	})
+	if a := r.Answer(); a.Best != 1 || a.Confirmed != nil || a.Level == nil || !a.Done {
+		t.Errorf("%+v", a)
+	}
+	r = drive(line(4), Config{}, func(Launch, Phase) Outcome { return Outcome{Failed: "no"} })
+	if a := r.Answer(); a.Best != -1 || len(a.Failed) != 4 {
+		t.Errorf("%+v", a)
+	}
+}
+
+// The same outcomes give the same launches: what --resume relies on. And launches and
+// time are bounds.
+func TestDeterministicAndBounded(t *testing.T) {
+	study := func(cfg Config) (order []Launch, a Answer) {
+		rng := rand.New(rand.NewPCG(4, 1))
+		b := newSynthetic(rng, normal(0.05))
+		r := drive(b.space, cfg, func(l Launch, _ Phase) Outcome {
+			order = append(order, l)
+			return b.launch(rand.New(rand.NewPCG(uint64(l.Setting), uint64(l.Round))), l.Setting)
+		})
+		return order, r.Answer()
+	}
+	for _, cfg := range []Config{{Launches: 150}, {Launches: 150, Seconds: 60}, {Launches: 14}, {Launches: 40, Seconds: 2}} {
+		one, a := study(cfg)
+		two, _ := study(cfg)
+		if !reflect.DeepEqual(one, two) {
+			t.Errorf("%+v: two studies of the same outcomes differ", cfg)
+		}
+		most := cfg.Launches
+		if cfg.Seconds > 0 { // a launch takes a second; the first few show that, the last confirm
+			most = max(int(cfg.Seconds), pilotTimed+1+2*minPairs)
+		}
+		if len(one) > most || !a.Done {
+			t.Errorf("%+v: %d launches, done %v", cfg, len(one), a.Done)
+		}
+	}
+}
+
+// A level with which everything fails is soon left alone.
+func TestHopelessLevel(t *testing.T) {
+	rng := rand.New(rand.NewPCG(5, 1))
+	b := newSynthetic(rng, normal(0.01))
+	for s, l := range b.space.Settings {
+		b.fails[s] = l[0] == 2
+	}
+	failed := 0
+	drive(b.space, Config{Launches: 300}, func(l Launch, p Phase) Outcome {
+		o := b.launch(rng, l.Setting)
+		if o.Failed != "" {
+			failed++
+		}
+		return o
+	})
+	if failed > 40 { // a fifth of the random sample of 88
+		t.Errorf("%d launches of settings that cannot work", failed)
+	}
+}
