@@ -59,6 +59,7 @@ buffers, which a plain run there takes. MPI chooses the algorithms, so none can 
 named and the rows have no limits; their details say which library it was.
 
   kernbench run --bench collectives --ranks 2,4 --algorithm auto,one-stage,two-stage,ring
+  kernbench tune --bench collectives --ranks 2,4 --buffers symmetric,private
   kernbench run --bench collectives --backend ahbm --ranks 2,4,6
   kernbench run --bench collectives --backend mpi --launcher mpiexec.hydra
   kernbench run --bench collectives --op allgather --dtype bf16 --format nccl-tests`),
@@ -80,6 +81,7 @@ named and the rows have no limits; their details say which library it was.
 		bench.Drop(invalid),
 		bench.Figures(figures),
 		bench.Sections(sections),
+		bench.Tuning(tuning()),
 	}, onBackends()...)...)
 }
 

@@ -79,7 +79,7 @@ Exit status: 0 a setting works, 1 none does, 2 wrong usage, 130 interrupted (the
 so far is printed; continue with --resume).`,
 		Example: fmt.Sprintf(`  %[1]s tune -f sweep.yaml --minimise time_us
   %[1]s tune -f sweep.yaml --maximise busbw --over size --budget 30m
-  %[1]s tune --bench memory --maximise gbps --env GOGC=50,100,200 --env GOMAXPROCS=1,2 --over size
+  %[1]s tune --bench memory --maximise gbps --env GOGC=50,100,200 --env GOMAXPROCS=1,2 --ranks 1 --over size,op
   %[1]s tune --bench collectives --ranks 2,4`, a.name),
 		Args: arguments(0, 0, "a benchmark is named by --bench, a sweep file by -f"),
 	}

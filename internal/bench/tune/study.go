@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/kernbench/kernbench/internal/base/suggest"
+	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/bench/plan"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
@@ -74,6 +75,11 @@ func NewStudy(p, base *plan.Plan, goal Goal, cfg Config) (*Study, error) {
 		}
 	}
 	s.variables = variablesOf(all, slices.Concat(goal.Over, goal.Per))
+	s.goal.Per = slices.DeleteFunc(slices.Clone(goal.Per), func(name string) bool { // that has one value names nothing
+		first, _, _, _ := value(all[0].task, name)
+		return !slices.ContainsFunc(all, func(t placed) bool { text, _, _, _ := value(t.task, name); return text != first })
+	})
+	goal = s.goal
 	byPer := map[string]*field{}
 	for _, t := range all {
 		name := describe(t.task, goal.Per)
@@ -285,8 +291,9 @@ func (s *Study) missing(groups []*plan.Group) (out []*plan.Group) {
 func (s *Study) Describe() string {
 	var b strings.Builder
 	f := s.fields[0]
-	fmt.Fprintf(&b, "%d settings of %d variables, %d races of at most %d launches of a setting, %d processes each; the full sweep at %d trials takes %d\n",
-		len(f.space.Settings), len(s.variables), len(s.fields), f.race.cfg.Launches, f.launches, Trials, Trials*len(f.space.Settings)*len(s.fields))
+	fmt.Fprintf(&b, "%s of %s: %s, each of at most %s; the full sweep at %d trials takes %d\n",
+		unit.Plural(len(f.space.Settings), "setting"), unit.Plural(len(s.variables), "variable"), unit.Plural(len(s.fields), "race"),
+		fmt.Sprint(f.race.cfg.Launches*f.launches, " launches"), Trials, Trials*len(f.space.Settings)*len(s.fields)*f.launches)
 	for _, v := range s.variables {
 		fmt.Fprintf(&b, "  %s: %d values\n", strings.Join(v.Names, ","), len(v.Values))
 	}

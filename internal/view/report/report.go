@@ -64,7 +64,8 @@ func Render(dir string, in Input) (files []string, err error) {
 	made, err := exportsOf(in.Bench, rows)
 	out.errs = append(out.errs, err)
 	if found != nil {
-		made = append(made, tuned.Files(*found)...)
+		pasted, err := tuned.Files(*found, in.Bench, rows)
+		made, out.errs = append(made, pasted...), append(out.errs, err)
 	}
 	for _, f := range made {
 		out.write(f.Name, func() ([]byte, error) { return f.Data, nil })

@@ -7,6 +7,7 @@ import (
 
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/internal/bench/tune"
+	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
 // plain matches the texts that a shell and YAML take as they are.
@@ -14,14 +15,20 @@ var plain = regexp.MustCompile(`^[A-Za-z0-9_@%+=:,./-]+$`)
 
 // Files are what to paste: tuned.sh with the environment of each winner, tuned.yaml
 // with all it sets. There are none where nothing was gained.
-func Files(r tune.Result) (out []bench.File) {
+// A bench that makes a table of its own adds it.
+func Files(r tune.Result, b *bench.Bench, rows []journal.Row) (out []bench.File, err error) {
+	if b != nil && b.Tuned != nil && b.Tuned.Files != nil {
+		if out, err = b.Tuned.Files(Chosen(r, rows)); err != nil {
+			return nil, err
+		}
+	}
 	if text := Exports(r); text != "" {
 		out = append(out, bench.File{Name: "tuned.sh", Data: []byte(text)})
 	}
 	if text := Fragment(r); text != "" {
 		out = append(out, bench.File{Name: "tuned.yaml", Data: []byte(text)})
 	}
-	return out
+	return out, nil
 }
 
 // Exports are the export statements of the winners that gained. Axes, which are no
@@ -86,6 +93,60 @@ func Fragment(r tune.Result) string {
 		}
 	}
 	return b.String()
+}
+
+// Chosen are the rows of the defaults and of the winners that gained: what a table for
+// others may be made of.
+func Chosen(r tune.Result, rows []journal.Row) (out []journal.Row) {
+	for i := range rows {
+		row := &rows[i]
+		for _, f := range r.Findings {
+			if row.Status != journal.OK || !at(row, strings.Fields(f.Per)) {
+				continue
+			}
+			if is(row, r, f.Levels[f.Default]) || Gained(f) && is(row, r, f.Levels[f.Answer.Best]) {
+				out = append(out, *row)
+				break
+			}
+		}
+	}
+	return out
+}
+
+// at tells whether a row has the values of a race.
+func at(row *journal.Row, per []string) bool {
+	for _, p := range per {
+		name, want, _ := strings.Cut(p, "=")
+		if have, _ := coordinate(row, name); have != want {
+			return false
+		}
+	}
+	return true
+}
+
+// is tells whether a row is one of a setting.
+func is(row *journal.Row, r tune.Result, levels []int) bool {
+	for v, l := range levels {
+		x := r.Variables[v]
+		for i, n := range x.Names {
+			have, unset := coordinate(row, n)
+			if unset != x.Unset[l][i] || !unset && have != x.Values[l][i] {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+func coordinate(row *journal.Row, name string) (text string, unset bool) {
+	if e, ok := row.Env.Get(name); ok {
+		return e.Text(), !e.Set
+	}
+	if name == bench.RanksAxis && row.NumRanks != nil {
+		return fmt.Sprint(*row.NumRanks), false
+	}
+	v, _ := row.Point.Get(name)
+	return v.String(), false
 }
 
 // each visits the names that the best setting sets.

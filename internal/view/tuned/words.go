@@ -165,7 +165,11 @@ func (s story) lines() (out []string) {
 	add := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
 	add("%s", s.headline())
 	if c := a.Confirmed; c != nil && a.Done {
-		add("  confirmed by %s that had no part in the choice", unit.Plural(c.Count, "pair")+" of fresh launches")
+		how := "measured in"
+		if Gained(s.f) {
+			how = "confirmed by"
+		}
+		add("  %s %s of fresh launches that had no part in the choice", how, unit.Plural(c.Count, "pair"))
 	}
 	if l := a.Level; l != nil && s.f.Cells == 1 {
 		add("  %s", s.level(*l))

@@ -1,0 +1,81 @@
+package collectives
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/kernbench/kernbench/dist"
+	"github.com/kernbench/kernbench/internal/base/point"
+	"github.com/kernbench/kernbench/internal/bench/tune"
+	"github.com/kernbench/kernbench/internal/result/journal"
+	"github.com/kernbench/kernbench/internal/view/tuned"
+)
+
+// studied is a study of two sizes: ring gained at the small one, at the large one the
+// race chose it but no gain was confirmed.
+func studied(t *testing.T) (tune.Result, []journal.Row) {
+	t.Helper()
+	r := tune.Result{Metric: "time_us", Per: []string{"size"}, Variables: []tune.Variable{{Names: []string{"algorithm"}, Env: []bool{false},
+		Values: [][]string{{auto}, {"ring"}, {"one-stage"}}, Unset: [][]bool{{false}, {false}, {false}}}}}
+	for _, size := range []string{"size=4096", "size=65536"} {
+		confirmed := &tune.Interval{Mid: -0.5, Low: -0.6, High: -0.4, Known: true, Count: 6}
+		if size == "size=65536" {
+			confirmed = &tune.Interval{Mid: -0.5, Low: -1, High: 0.1, Known: true, Count: 6}
+		}
+		r.Findings = append(r.Findings, tune.Finding{Per: size, Levels: map[int][]int{0: {0}, 1: {1}, 2: {2}},
+			Answer: tune.Answer{Best: 1, Done: true, Confirmed: confirmed}})
+	}
+	var rows []journal.Row
+	two := 2
+	for _, size := range []int64{4096, 65536} {
+		for algorithm, us := range map[string]float64{auto: 10, "ring": 6, "one-stage": 4} {
+			for trial := range 6 {
+				us := us * (1 + 0.001*float64(trial))
+				row := journal.Row{Bench: "collectives", NumRanks: &two, Backend: "cpu", Host: "here", Trial: trial, Status: journal.OK,
+					Kind: journal.Measured, Samples: 100, Metrics: map[string]float64{"time_us": us}, Details: map[string]string{"algorithm": algorithm},
+					Point: point.Point{{Name: "op", Value: point.StringValue(allReduce)}, {Name: "algorithm", Value: point.StringValue(algorithm)},
+						{Name: "dtype", Value: point.StringValue("f32")}, {Name: "reduction", Value: point.StringValue("sum")},
+						{Name: "size", Value: point.BytesValue(size)}, {Name: "inplace", Value: point.BoolValue(false)},
+						{Name: "buffers", Value: point.StringValue(private)}}}
+				if algorithm == auto {
+					row.Details["algorithm"] = "two-stage"
+				}
+				rows = append(rows, row)
+			}
+		}
+	}
+	return r, rows
+}
+
+// The table has the winners whose gain was confirmed, and leaves auto its choice
+// elsewhere: neither a winner without proof nor what merely looked fast is in it.
+func TestTuneWritesTheTable(t *testing.T) {
+	r, rows := studied(t)
+	files, err := tuned.Files(r, Bench(), rows)
+	if err != nil || len(files) == 0 || files[0].Name != TuningFile {
+		t.Fatalf("%v: %+v", err, files)
+	}
+	table, err := dist.ParseTuning(files[0].Data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := func(bytes int) string {
+		return table.On("here").Choose("cpu", dist.AllReduce, 2, dist.F32, bytes, false).Algorithm
+	}
+	builtIn := dist.DefaultTuning().Choose("cpu", dist.AllReduce, 2, dist.F32, 65536, false).Algorithm
+	if at(4096) != "ring" || at(65536) != builtIn {
+		t.Errorf("auto takes %s and %s", at(4096), at(65536))
+	}
+	if table.On("elsewhere").Choose("cpu", dist.AllReduce, 2, dist.F32, 4096, false).Algorithm == "ring" {
+		t.Error("another host takes what was measured here")
+	}
+	for i := range r.Findings {
+		r.Findings[i].Answer.Done = false // interrupted
+	}
+	if files, err := tuned.Files(r, Bench(), rows); err != nil || len(files) > 0 {
+		t.Errorf("a study without proof writes %v, %v", files, err)
+	}
+	if _, err := json.Marshal(r); err != nil {
+		t.Error(err)
+	}
+}
