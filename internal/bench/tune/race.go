@@ -35,22 +35,18 @@ func (r *Race) explore() []int {
 	}
 	budget := int(exploreShare * float64(r.raceBudget()))
 	room := min(budget-len(r.seen), r.left())
-	if room <= 0 {
+	fresh := r.fresh()
+	if room <= 0 || len(fresh) == 0 {
 		r.startRace()
 		return nil
 	}
 	if pilot := int(pilotShare * float64(budget)); len(r.seen) < max(1, pilot) {
-		return r.withDefault(r.propose(max(1, pilot-len(r.seen)), r.fresh()))
+		return r.withDefault(r.propose(max(1, pilot-len(r.seen)), fresh))
 	}
 	r.fit()
 	r.mark()
 	batch := min(room, max(4, budget/8))
-	next := r.propose(batch, r.fresh())
-	if len(next) == 0 {
-		r.startRace()
-		return nil
-	}
-	return r.withDefault(next)
+	return r.withDefault(r.propose(batch, fresh))
 }
 
 // withDefault adds the default, which every round of the exploration has.
@@ -342,8 +338,10 @@ func (r *Race) confirm() []int {
 			r.phase = Done
 			return nil
 		}
-		r.startConfirm()
-		return nil
+		if r.startConfirm(); r.phase == Done {
+			return nil
+		}
+		return r.confirm()
 	}
 	done := r.round - r.from
 	if done >= r.pairs || len(r.seen)+2 > r.cfg.Launches && done > 0 {

@@ -96,9 +96,11 @@ func TestDefaultFails(t *testing.T) {
 	if a := r.Answer(); a.Best != 1 || a.Confirmed != nil || a.Level == nil || !a.Done {
 		t.Errorf("%+v", a)
 	}
-	r = drive(line(4), Config{}, func(Launch, Phase) Outcome { return Outcome{Failed: "no"} })
-	if a := r.Answer(); a.Best != -1 || len(a.Failed) != 4 {
-		t.Errorf("%+v", a)
+	for _, cfg := range []Config{{}, {Launches: 15}, {Launches: 30, Seconds: 5}, {Launches: 2}} {
+		r = drive(line(4), cfg, func(Launch, Phase) Outcome { return Outcome{Failed: "no", Seconds: 1} })
+		if a := r.Answer(); a.Best != -1 || !a.Done || cfg.Launches == 0 && len(a.Failed) != 4 {
+			t.Errorf("%+v: %+v", cfg, a)
+		}
 	}
 }
 

@@ -154,13 +154,19 @@ func (r *Race) Observe(l Launch, o Outcome) {
 func (r *Race) Next() []Launch {
 	var next []int
 	for len(next) == 0 && r.phase != Done {
-		switch r.phase {
+		switch before := r.phase; before {
 		case Explore:
-			next = r.explore()
+			if next = r.explore(); len(next) == 0 && r.phase == before {
+				r.startRace()
+			}
 		case Contend:
-			next = r.contend()
+			if next = r.contend(); len(next) == 0 && r.phase == before {
+				r.startConfirm()
+			}
 		case Confirm:
-			next = r.confirm()
+			if next = r.confirm(); len(next) == 0 { // then it has ended
+				r.phase = Done
+			}
 		}
 	}
 	if len(next) == 0 {
