@@ -265,8 +265,8 @@ func TestHostsCutLink(t *testing.T) {
 // waits for a rank that is silent.
 func TestHostsSlowLink(t *testing.T) {
 	n := threeHosts(t)
-	n.Hosts[1].Slow("30mbit")
-	j := start(n, spec{body: "much", timeout: "2s"})
+	n.Hosts[1].Slow("12mbit")
+	j := start(n, spec{body: "much", timeout: "5s"})
 	for r := range j.ranks {
 		j.ends(r, "^well\n$")
 	}

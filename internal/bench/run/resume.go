@@ -158,7 +158,7 @@ func Stored(p *plan.Plan, j *journal.Journal, last *journal.Run) (*journal.Run, 
 		last = j.Accumulated(last)
 	}
 	wanted := planned(p)
-	e := &earlier{done: map[work]bool{}, tries: map[work]int{}}
+	e := &earlier{done: map[work]bool{}, tries: map[work]int{}, failed: map[work]string{}}
 	e.review(last, wanted, false)
 	lacks := map[work]string{}
 	for w := range wanted {
