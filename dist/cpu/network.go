@@ -3,6 +3,8 @@ package cpu
 import (
 	"errors"
 	"fmt"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/kernbench/kernbench/internal/comm/shm"
@@ -150,27 +152,27 @@ func (h *hosts) Lost(rank int) string {
 }
 
 // Behind asks all ranks how far they are: the one that was waited for in vain may
-// itself wait for another.
+// itself wait for another. Of those behind it is the one that is furthest, and one
+// that gives no answer is further than any that does.
 func (h *hosts) Behind(rank int) int {
 	calls := h.calls.Load()
-	behind := make(chan int, len(h.ranks))
+	reached := make([]uint64, len(h.ranks))
+	var asked sync.WaitGroup
 	for r, c := range h.controls {
-		go func() {
-			late := len(h.ranks)
-			if c != nil {
-				if theirs, _, ok := c.Ask(calls, askLimit); !ok || theirs < calls {
-					late = r
+		reached[r] = calls
+		if c != nil {
+			asked.Go(func() {
+				if theirs, _, ok := c.Ask(calls, askLimit); ok {
+					reached[r] = theirs
+				} else {
+					reached[r] = 0
 				}
-			}
-			behind <- late
-		}()
+			})
+		}
 	}
-	first := len(h.ranks)
-	for range h.controls {
-		first = min(first, <-behind)
-	}
-	if first < len(h.ranks) {
-		return first
+	asked.Wait()
+	if least := slices.Min(reached); least < calls {
+		return slices.Index(reached, least)
 	}
 	return rank
 }
