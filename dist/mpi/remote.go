@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/kernbench/kernbench/internal/base/dtype"
@@ -24,9 +25,9 @@ type remoteCoordinator struct {
 	token   uint64
 	meeting meeting
 
-	calls int
-	mine  []int64 // signature and its opposite
-	most  []int64 // the largest of all ranks
+	calls atomic.Int64 // read when a watched context ends, at any time
+	mine  []int64      // signature and its opposite
+	most  []int64      // the largest of all ranks
 	slot  *mpi.Slot
 	begin *mpi.Call
 	test  *mpi.Call
@@ -68,7 +69,7 @@ func newRemoteCoordinator(of *process, c comm, m meeting) (*remoteCoordinator, e
 }
 
 func (p *remoteCoordinator) agree(l *label) error {
-	p.calls++
+	p.calls.Add(1)
 	if err := p.ended(l.text); err != nil {
 		return err
 	}
@@ -104,7 +105,7 @@ func (p *remoteCoordinator) await(l *label) error {
 		}
 		if rank, gone := p.leftBehind(); gone {
 			return p.fail(shm.Failure{Kind: shm.PeerGone, Rank: rank,
-				Text: fmt.Sprintf("rank %d has left the group while rank %d waits for it in %s (call %d)", rank, p.meeting.rank, l.text, p.calls)})
+				Text: fmt.Sprintf("rank %d has left the group while rank %d waits for it in %s (call %d)", rank, p.meeting.rank, l.text, p.calls.Load())})
 		}
 		if waited > p.meeting.timeout {
 			return p.missing(l)
@@ -158,7 +159,7 @@ func (p *remoteCoordinator) announce(doing string) {
 
 // send sends a notice to all others.
 func (p *remoteCoordinator) send(n notice) {
-	n.Group, n.From, n.Calls = p.token, p.meeting.rank, p.calls
+	n.Group, n.From, n.Calls = p.token, p.meeting.rank, int(p.calls.Load())
 	for r, world := range p.meeting.world {
 		if r != p.meeting.rank {
 			p.notices.send(world, n)
@@ -171,7 +172,7 @@ func (p *remoteCoordinator) leftBehind() (rank int, gone bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for r := range p.meeting.hosts {
-		if calls, left := p.left[r]; left && calls < p.calls {
+		if calls, left := p.left[r]; left && calls < int(p.calls.Load()) {
 			return r, true
 		}
 	}
@@ -191,7 +192,7 @@ func (p *remoteCoordinator) missing(l *label) error {
 	}
 	rank, elsewhere := p.missingRank(l.text)
 	f := shm.Failure{Kind: shm.PeerGone, Rank: rank,
-		Text: fmt.Sprintf("rank %d waited %v for rank %d in %s (call %d)", p.meeting.rank, p.meeting.timeout, rank, l.text, p.calls)}
+		Text: fmt.Sprintf("rank %d waited %v for rank %d in %s (call %d)", p.meeting.rank, p.meeting.timeout, rank, l.text, p.calls.Load())}
 	if elsewhere != "" {
 		f.Kind = shm.Disagreement
 		f.Text += fmt.Sprintf(", which waits in %s", elsewhere)
@@ -236,10 +237,10 @@ func (p *remoteCoordinator) compare(l *label) error {
 	for r := range p.meeting.hosts {
 		if said(r) != said(0) {
 			return p.fail(shm.Failure{Kind: shm.Disagreement,
-				Text: fmt.Sprintf("rank 0 calls %s, but rank %d %s (call %d)", said(0), r, said(r), p.calls)})
+				Text: fmt.Sprintf("rank 0 calls %s, but rank %d %s (call %d)", said(0), r, said(r), p.calls.Load())})
 		}
 	}
-	return p.fail(shm.Failure{Kind: shm.Disagreement, Text: fmt.Sprintf("ranks do not agree on %s (call %d)", l.text, p.calls)})
+	return p.fail(shm.Failure{Kind: shm.Disagreement, Text: fmt.Sprintf("ranks do not agree on %s (call %d)", l.text, p.calls.Load())})
 }
 
 func (p *remoteCoordinator) broken(l *label, err error) error {
