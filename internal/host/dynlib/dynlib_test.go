@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"unsafe"
 )
@@ -142,4 +143,20 @@ func TestFolders(t *testing.T) {
 	if _, err := Open(s); err == nil || !strings.Contains(err.Error(), "nor in 1 folders such as $NOWHERE/lib64") {
 		t.Errorf("the error does not say where was looked: %v", err)
 	}
+}
+
+// A library that is missing is named, whichever threads the goroutines are moved to.
+func TestReasonIsKept(t *testing.T) {
+	var group sync.WaitGroup
+	for range 16 {
+		group.Go(func() {
+			for range 300 {
+				if _, err := load("libnowhere.so.1"); err == nil || !strings.Contains(err.Error(), "libnowhere.so.1") {
+					t.Errorf("the error is %q", err)
+					return
+				}
+			}
+		})
+	}
+	group.Wait()
 }

@@ -2,15 +2,24 @@
 
 package dynlib
 
-import "github.com/ebitengine/purego"
+import (
+	"runtime"
+
+	"github.com/ebitengine/purego"
+)
 
 // load opens a library for the whole process: the plug-ins of some libraries
 // look for their host's symbols there.
+// The reason of a failure is kept by the thread that failed, so that is the one to ask.
 func load(name string) (uintptr, error) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
 	return purego.Dlopen(name, purego.RTLD_NOW|purego.RTLD_GLOBAL)
 }
 
 func lookup(handle uintptr, name string) (uintptr, error) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
 	return purego.Dlsym(handle, name)
 }
 
