@@ -107,6 +107,7 @@ func performancePart() bench.Clause {
 	timed := []dist.DType{dist.F32, dist.BF16}
 	return bench.Part(matrix.Performance, performance, append(onBackends(timed, "1Ki:%d:x8"),
 		bench.Help("times, bandwidths and distance from the limits"),
+		bench.Refuse(mistake),
 		bench.Ranks("2,4"),
 		bench.DTypes("dtype", names(timed)...),
 		bench.Strings("algorithm", matrix.Timed()...),

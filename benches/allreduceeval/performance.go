@@ -2,6 +2,7 @@ package allreduceeval
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -20,7 +21,7 @@ import (
 
 // performance is the body of the timed rows.
 func performance(ctx context.Context, s *bench.State) error {
-	ceilings, err := checkedOptions(s)
+	ceilings, err := model.Ceilings(s.Str("link"))
 	if err != nil {
 		return err
 	}
@@ -80,13 +81,12 @@ func performance(ctx context.Context, s *bench.State) error {
 	return nil
 }
 
-// checkedOptions are the ceilings that the options name; the models of the report are
-// looked at too, before anything is measured.
-func checkedOptions(s *bench.State) ([]model.Ceiling, error) {
-	if err := findings.CheckModels(s.Str(findings.ModelsOption)); err != nil {
-		return nil, err
-	}
-	return model.Ceilings(s.Str("link"))
+// mistake is what is wrong with the options: a model or a link that nobody knows.
+func mistake(_, options bench.Point) error {
+	models, _ := options.Get(findings.ModelsOption)
+	link, _ := options.Get("link")
+	_, err := model.Ceilings(link.String())
+	return errors.Join(findings.CheckModels(models.String()), err)
 }
 
 // timed is one rank's part of a timed row: its buffers and the prepared call.
