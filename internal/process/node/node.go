@@ -157,8 +157,9 @@ func (n *node) start(ctx context.Context, round *rendezvous.Round) (*launch.Laun
 		spec := launch.Spec{Procs: procs, Grace: n.spec.Grace, LogLimit: 1 << 62, PassOn: launch.UserSignals}
 		if len(round.Hosts) > 1 {
 			// The other nodes give up one that is silent, and its ranks must end with the
-			// rest. Alone on a node, a stopped launcher is somebody's Ctrl-Z.
-			spec.StoppedLimit = n.spec.Heartbeat
+			// rest, but not before them: their end must not pass for the cause. Alone on a
+			// node, a stopped launcher is somebody's Ctrl-Z.
+			spec.StoppedLimit = 2 * n.spec.Heartbeat
 		}
 		l, err = n.agent.Launch(context.WithoutCancel(ctx), spec)
 	}

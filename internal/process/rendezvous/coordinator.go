@@ -273,8 +273,8 @@ func (c *coordinator) judge() []order {
 func first(reports []report) Failure {
 	weight := func(r report) int {
 		switch {
-		case r.Code == Interrupted:
-			return 0 // and whatever follows, follows from it
+		case r.Code == Interrupted && r.Rank == NoRank:
+			return 0 // and whatever follows, follows from it; a rank may only have been told so by its peers
 		case r.Violent():
 			return 1
 		}
