@@ -33,6 +33,9 @@ type Description struct {
 	// HostMemory: all data moves through this host's memory and caches, by the
 	// steps of the algorithm, so that their speed is the limit of its times.
 	HostMemory bool
+	// DeviceMemory: what Alloc gives is the memory of a device, which the host cannot
+	// reach: see [Buffer.Mirror].
+	DeviceMemory bool
 	// MaxBytes is the largest vector that a run takes which names no sizes, where
 	// larger ones take too long; 0: as large as elsewhere.
 	MaxBytes int64

@@ -69,6 +69,7 @@ func init() {
 	dist.Register(dist.Description{
 		Name: Name, Help: "NVIDIA GPUs, by kernels of kernbench's own: one GPU per rank, or shared through MPS",
 		Capabilities: capabilities,
+		DeviceMemory: true,
 	}, backend{})
 }
 

@@ -49,6 +49,7 @@ func init() {
 		Name: Name, Help: "NVIDIA's NCCL, one GPU per rank",
 		Capabilities: capabilities,
 		Preferred:    preferred,
+		DeviceMemory: true,
 	}, backend{})
 }
 

@@ -36,7 +36,7 @@ func recommend(cells []cell, samples []model.Sample) (out []advice) {
 	}
 	for _, w := range model.Check(samples) {
 		if w.Kind == model.Identical {
-			out = append(out, advice{math.MaxFloat64, "Show which path ran (names of kernels, counters of traffic) before comparing: " + w.Text + "."})
+			out = append(out, advice{math.MaxFloat64, "Show which path ran (names of kernels, counters of traffic) before comparing " + w.Subject + ": their times are identical."})
 		}
 	}
 	for _, set := range settings(samples) {

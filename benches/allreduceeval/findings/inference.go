@@ -34,17 +34,30 @@ func CheckModels(names string) error {
 	return nil
 }
 
-// inferenceSections say what the times mean for language models: a table of steps, and
-// one conclusion for each model.
-func inferenceSections(rows []journal.Row, samples []model.Sample) []bench.Section {
+// modelsOf are the models that the run names; none if one of them is not known.
+func modelsOf(rows []journal.Row) (out []llm.Model) {
 	names := Models
 	for _, r := range rows {
 		if v, has := r.Options.Get(ModelsOption); has {
 			names = v.String()
 		}
 	}
+	for _, name := range strings.Split(names, ",") {
+		m, err := llm.Named(name)
+		if err != nil {
+			return nil
+		}
+		out = append(out, m)
+	}
+	return out
+}
+
+// inferenceSections say what the times mean for language models: a table of steps, and
+// one conclusion for each model.
+func inferenceSections(rows []journal.Row, samples []model.Sample) []bench.Section {
+	models := modelsOf(rows)
 	exact := exactSamples(samples)
-	if len(exact) == 0 || CheckModels(names) != nil {
+	if len(exact) == 0 || len(models) == 0 {
 		return nil
 	}
 	ranks := slices.MaxFunc(exact, func(a, b model.Sample) int { return a.Ranks - b.Ranks }).Ranks
@@ -55,8 +68,7 @@ func inferenceSections(rows []journal.Row, samples []model.Sample) []bench.Secti
 	}
 	table := [][]string{{"model", "step", "message", "all-reduces", "each takes", "together", "rest of the step, at least", "share"}}
 	var lines []string
-	for _, name := range strings.Split(names, ",") {
-		m, _ := llm.Named(name)
+	for _, m := range models {
 		decode, decodeErr := llm.Impact(m, gpu, llm.Tensor, ranks, decodeTokens, curve)
 		prefill, prefillErr := llm.Impact(m, gpu, llm.Tensor, ranks, prefillTokens, curve)
 		table = append(table, stepRow(m, "decode", decodeTokens, decode, decodeErr), stepRow(m, "prefill", prefillTokens, prefill, prefillErr))

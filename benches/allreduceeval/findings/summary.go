@@ -50,7 +50,7 @@ func Sections(rows []journal.Row, declared []plan.Task) []bench.Section {
 // inShort is what somebody with one minute must know, each sentence made from
 // the rows.
 func inShort(rows []journal.Row, cells []cell, samples []model.Sample, curves []model.Curve, warnings []model.Warning, advice []advice) string {
-	lines := []string{verdictLine(rows, cells, samples)}
+	lines := append([]string{verdictLine(rows, cells, samples)}, claimLine(rows)...)
 	add := func(format string, args ...any) { lines = append(lines, "- "+fmt.Sprintf(format, args...)) }
 	if v := injected(rows); v != "" {
 		add("**A fault was planted** (`%s`): red cells are what this run should show.", v)
@@ -65,40 +65,28 @@ func inShort(rows []journal.Row, cells []cell, samples []model.Sample, curves []
 			add("**%s:** %s (%s).", part.title, partState(t, holds), t)
 		}
 	}
-	if n := missingTimes(rows); n > 0 {
-		add("**Not measured:** %s executed; see Tests to add.", counted(n, "required point was never", "required points were never"))
+	if n, why := missingTimes(rows); n > 0 {
+		add("**Not measured:** %s executed, so nothing has passed there (%s).", counted(n, "required point was never", "required points were never"), strings.Join(why, "; "))
 	}
-	lines = append(append(lines, choiceLines(samples)...), timeLines(samples, curves)...)
+	lines = append(append(append(lines, warningLines(warnings, len(samples))...), tableLines(rows, samples)...), choiceLines(samples)...)
+	lines = append(lines, timeLines(samples, curves)...)
 	if len(advice) > 0 {
 		add("**Next:** %s", advice[0].text)
-	}
-	serious := 0
-	for _, w := range warnings {
-		if !w.Note {
-			serious++
-		}
-	}
-	for _, w := range warnings {
-		if w.Kind == model.FarBelow {
-			add("**Far from its limit:** %s.", w.Text)
-		}
-	}
-	if serious > 0 {
-		add("**Doubtful numbers:** %s physics or each other; see Physics checks.", counted(serious, "finding contradicts", "findings contradict"))
-	} else if len(samples) > 0 {
-		add("**Plausibility:** no time contradicts a limit or another.")
 	}
 	return strings.Join(lines, "\n")
 }
 
-// missingTimes counts the timed points that should have run and did not.
-func missingTimes(rows []journal.Row) (n int) {
+// missingTimes counts the timed points that should have run and did not, with the reasons.
+func missingTimes(rows []journal.Row) (n int, why []string) {
 	for _, r := range timedRows(rows) {
 		if r.Status == journal.NotExecuted && !r.Optional {
 			n++
+			if len(why) < 3 && !slices.Contains(why, r.Reason) {
+				why = append(why, r.Reason)
+			}
 		}
 	}
-	return n
+	return n, why
 }
 
 // planted names the fault of --mutate.
@@ -166,7 +154,7 @@ func timeLines(samples []model.Sample, curves []model.Curve) (lines []string) {
 		case us > best.TimeUS:
 			line += fmt.Sprintf(", %s of the limit %s, which is as much as such a limit may be off", share(us, best.TimeUS), name)
 		default:
-			line += fmt.Sprintf(", %s of the limit %s", share(us, best.TimeUS), name)
+			line += fmt.Sprintf(", %s of the limit %s", share(us, best.TimeUS), name) + otherRates(*best, name)
 		}
 		for _, c := range curves {
 			if c.Series == best.Series && c.Fitted() {
@@ -176,6 +164,18 @@ func timeLines(samples []model.Sample, curves []model.Curve) (lines []string) {
 		lines = append(lines, line+".")
 	}
 	return lines
+}
+
+// otherRates is the share of the other rates that the link of a limit is known by, since
+// people divide by each of them.
+func otherRates(s model.Sample, limit string) (text string) {
+	link, _ := model.LinkOf(limit)
+	for _, c := range link.Ceilings() {
+		if us, has := s.Limits[c.Name]; has && c.Name != limit {
+			text += fmt.Sprintf(", %s of %s", share(us, s.TimeUS), c.Name)
+		}
+	}
+	return text
 }
 
 // Exports writes the table that algorithm=auto reads.

@@ -9,7 +9,6 @@ import (
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/benches/allreduceeval/matrix"
 	"github.com/kernbench/kernbench/internal/base/unit"
-	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/result/model"
 )
 
@@ -167,52 +166,4 @@ func timeSections(samples []model.Sample) []bench.Section {
 	return []bench.Section{{Detail: true, Title: "Times",
 		Text: "Medians over iterations of the slowest rank. busbw is algbw x 2(n-1)/n whatever the algorithm; what the busiest rank really moves stands beside it. " +
 			"Each share names its ceiling in the heading: the least time that the ceiling allows this algorithm's own traffic, over the time.", Table: table}}
-}
-
-// checkSections are the contradictions to physics.
-func checkSections(warnings []model.Warning, timed int) []bench.Section {
-	if timed == 0 {
-		return nil
-	}
-	text := "No time contradicts a limit, no two algorithms take suspiciously equal times, and no efficiency falls without a reason."
-	var lines []string
-	for _, w := range warnings {
-		kind := "**" + w.Kind + "**: "
-		if w.Note {
-			kind = "note, " + w.Kind + ": "
-		}
-		lines = append(lines, "- "+kind+w.Text)
-	}
-	if slices.ContainsFunc(warnings, func(w model.Warning) bool { return !w.Note }) {
-		text = "Numbers that contradict physics or each other; do not build on them before they are explained."
-	}
-	if len(lines) > 0 {
-		text += "\n\n" + strings.Join(lines, "\n")
-	}
-	return []bench.Section{{Title: "Physics checks", Text: text}}
-}
-
-// claimSections judge what was said about imported numbers.
-func claimSections(rows []journal.Row) []bench.Section {
-	table := [][]string{{"claim", "verdict", "because"}}
-	bad := 0
-	for _, r := range rows {
-		if r.Part != claimsPart {
-			continue
-		}
-		claim, _ := r.Point.Get("claim")
-		because := r.Details["because"]
-		if because == "" {
-			_, because, _ = strings.Cut(r.Reason, ": ")
-		}
-		if r.Status.Bad() {
-			bad++
-		}
-		table = append(table, []string{claim.String(), r.Details["answer"], because})
-	}
-	if len(table) == 1 {
-		return nil
-	}
-	return []bench.Section{{Title: "Claims", Lead: true,
-		Text: fmt.Sprintf("What was said about these numbers, held against them: %d of %d claims do not hold.", bad, len(table)-1), Table: table}}
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"regexp"
+	"strings"
 
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/base/bandwidth"
@@ -15,6 +16,30 @@ import (
 // tags are what launchers put before each line of a rank's output:
 // mpirun --tag-output writes "[1,0]<stdout>:", PRRTE's the name of the job too.
 var tags = regexp.MustCompile(`(?m)^\[(?:[^\]\s]*@)?\d+,\s?\d+\](?:\[[^\]\n]*\])?<std(?:out|err|diag)>: ?`)
+
+// What tells that nobody read a file before it was passed on: a template that was never
+// filled in, and UTF-8 that was taken for another encoding (or for none).
+var (
+	unfilled  = regexp.MustCompile(`\$\([^()\n]+\)|\$\{\w+\}`)
+	misread   = regexp.MustCompile("\uFFFD|‚Ä|√ó|â€|Ã[\u0080-\u00BF]")
+	aboutText = []struct {
+		sign *regexp.Regexp
+		says string
+	}{
+		{unfilled, "was never filled in: the file does not say what it stands for"},
+		{misread, "is text in a wrong encoding: the file went through a program that changed it"},
+	}
+)
+
+// damaged are notes on the text itself, one of each kind, with the line.
+func damaged(text string) (notes []string) {
+	for _, a := range aboutText {
+		if at := a.sign.FindStringIndex(text); at != nil {
+			notes = append(notes, fmt.Sprintf("line %d: %q %s", 1+strings.Count(text[:at[0]], "\n"), text[at[0]:at[1]], a.says))
+		}
+	}
+	return notes
+}
 
 // check holds what a file says against itself. What contradicts itself is a failed
 // record: nobody knows which of the numbers is wrong.

@@ -121,3 +121,23 @@ func TestDoubledRows(t *testing.T) {
 		t.Errorf("merged to %v", m)
 	}
 }
+
+// A file that nobody read before passing it on says so in its notes, with the line.
+func TestDamagedText(t *testing.T) {
+	const table = "size,time_us,num_ranks\n1M,10,2\n"
+	for text, want := range map[string]string{
+		"# Date: $(date)\n" + table:        `line 1: "$(date)" was never filled in`,
+		table + "# on ${HOSTNAME}\n":       `line 3: "${HOSTNAME}" was never filled in`,
+		"# 2 ‚Äì 4 GPUs\n" + table:         `line 1: "‚Ä" is text in a wrong encoding`,
+		"#\n# 2\ufffd4\n" + table:          "line 2: \"\ufffd\" is text in a wrong encoding",
+		"# 2 × 4 – 8, $5 (each)\n" + table: "",
+	} {
+		f, err := Read("csv", "f.csv", text, Given{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Join(f.Notes, "\n"); !strings.HasPrefix(got, want) || (want == "") != (got == "") {
+			t.Errorf("%q: notes %q, want %q", text, got, want)
+		}
+	}
+}

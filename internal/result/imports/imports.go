@@ -112,6 +112,7 @@ func Read(format, name, text string, g Given) (File, error) {
 		return File{}, fmt.Errorf("%s: no result of %s in it", name, format)
 	}
 	f.check()
+	f.Notes = append(f.Notes, damaged(text)...)
 	return f, nil
 }
 

@@ -3,10 +3,12 @@ package model
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
 
+	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/base/unit"
 )
 
@@ -18,6 +20,7 @@ const (
 	NoCeiling   = "no-denominator" // a utilisation that does not say of what
 	FallingRate = "falling-rate"   // efficiency that falls with ranks though nothing explains it
 	FarBelow    = "far-below"      // a few per cent of the ceiling where bandwidth decides
+	KnownFaster = "known-faster"   // a published curve over the same link takes far less time
 )
 
 // Warning is something about numbers that a reader must know.
@@ -28,6 +31,8 @@ type Warning struct {
 	// numbers themselves are as they should be.
 	Note bool
 	Rows []int // the rows it is about: indices into the rows the samples came from
+	// Subject is what it is about in few words, for a sentence that refers to it.
+	Subject string
 }
 
 // How far a time may lie below its limit: what a link carries is known well; what
@@ -45,7 +50,7 @@ func Check(samples []Sample) []Warning {
 		curves[c.Series] = c
 	}
 	return slices.Concat(aboveLimit(samples), identical(samples), noCeiling(samples), fallingRate(samples, curves),
-		farBelow(samples, curves), equalDTypes(samples, curves))
+		farBelow(samples, curves), knownFaster(samples), equalDTypes(samples, curves))
 }
 
 // Ceiling is the limit that counts at a sample: all are least times, so the largest.
@@ -135,7 +140,7 @@ func sameTimes(as, bs []Sample) (Warning, bool) {
 	if len(pairs) == 0 {
 		return Warning{}, false
 	}
-	w := Warning{Kind: Identical}
+	w := Warning{Kind: Identical, Subject: difference(as[0].Series, bs[0].Series) + " and " + difference(bs[0].Series, as[0].Series)}
 	worst, at := 0.0, pairs[0]
 	for _, p := range pairs {
 		allowed := sameOnce
@@ -158,11 +163,9 @@ func sameTimes(as, bs []Sample) (Warning, bool) {
 		}
 		w.Rows = append(append(w.Rows, p.a.Rows...), p.b.Rows...)
 	}
-	w.Text = fmt.Sprintf("%s and %s take the same time (%s and %s at %s, %.2g %% apart): closer than two data paths come; "+
+	w.Text = fmt.Sprintf("%s take the same time (%s and %s at %s, %.2g %% apart): closer than two data paths come; "+
 		"the switch between them most likely had no effect, so this says nothing about the difference until the path taken is shown",
-		difference(at.a.Series, at.b.Series), difference(at.b.Series, at.a.Series), exactMicros(at.a.TimeUS),
-		exactMicros(at.b.TimeUS),
-		unit.FormatBytes(at.a.Bytes), 100*worst)
+		w.Subject, exactMicros(at.a.TimeUS), exactMicros(at.b.TimeUS), unit.FormatBytes(at.a.Bytes), 100*worst)
 	return w, true
 }
 
@@ -284,18 +287,77 @@ func largest(limits map[string]float64) float64 {
 const sick = 0.05
 
 // farBelow notes, once for each series, that its largest message is limited by
-// a bandwidth, but not by that of the ceiling.
+// a bandwidth, but not by that of the ceiling. Where nobody named a ceiling, devices are
+// held to half of what the slowest known link between them gives.
 func farBelow(samples []Sample, curves map[Series]Curve) (out []Warning) {
 	order, groups := bySeries(samples)
 	for _, series := range order {
 		s := groups[series][len(groups[series])-1]
-		if limit := largest(s.Limits); limit > 0 && limit < sick*s.TimeUS && curves[series].Bound(s.Bytes) == Bandwidth {
-			out = append(out, Warning{Kind: FarBelow, Note: true, Rows: s.Rows, Text: fmt.Sprintf(
-				"%s at %s is bandwidth-bound at %s GB/s, %.0f times slower than its ceiling: the data most likely goes another way, such as through host memory",
-				series, unit.FormatBytes(s.Bytes), unit.FormatSig(s.BusBW(), 3), s.TimeUS/limit)})
+		if curves[series].Bound(s.Bytes) != Bandwidth {
+			continue
+		}
+		than, slowest := "", slowestLink()
+		switch name, limit := s.Ceiling(true); {
+		case limit > 0 && limit < sick*s.TimeUS:
+			than = fmt.Sprintf("%.0f times slower than its ceiling, %s", s.TimeUS/limit, name)
+		case limit == 0 && dist.Describe(s.Backend).DeviceMemory && !s.OverMemory() && s.BusBW() < slowest.Reachable/2:
+			than = fmt.Sprintf("less than half of what the slowest known link between devices gives (%s, %s GB/s)", slowest.Name, unit.FormatSig(slowest.Reachable, 3))
+		default:
+			continue
+		}
+		out = append(out, Warning{Kind: FarBelow, Note: true, Rows: s.Rows, Text: fmt.Sprintf(
+			"%s at %s is bandwidth-bound at %s GB/s, %s: the data most likely goes another way, such as through host memory",
+			series, unit.FormatBytes(s.Bytes), unit.FormatSig(s.BusBW(), 3), than)})
+	}
+	return out
+}
+
+// farFaster is how many times less a published curve takes at every common size before it
+// is worth a note: nearer ones are a matter of versions and settings.
+const farFaster = 2
+
+// knownFaster notes, once for each series, how far it is behind the published curve of
+// the link that its limits name.
+func knownFaster(samples []Sample) (out []Warning) {
+	order, groups := bySeries(samples)
+	for _, series := range order {
+		least, most, w := math.Inf(1), 0.0, Warning{Kind: KnownFaster, Note: true}
+		var curve *Table
+		for _, s := range groups[series] {
+			if curve == nil {
+				curve = curveOver(s)
+			}
+			if curve == nil || s.OverMemory() {
+				continue
+			}
+			if us, err := curve.US(s.Ranks, s.Bytes); err == nil {
+				least, most = min(least, s.TimeUS/us), max(most, s.TimeUS/us)
+				w.Rows = append(w.Rows, s.Rows...)
+			}
+		}
+		if most > 0 && least >= farFaster {
+			times := fmt.Sprintf("%.0f", least)
+			if high := fmt.Sprintf("%.0f", most); high != times {
+				times += " to " + high
+			}
+			w.Text = fmt.Sprintf("%s: the published %s is %s times faster at the same sizes, so at least that much is possible over this link", series, curve.Name, times)
+			out = append(out, w)
 		}
 	}
 	return out
+}
+
+// curveOver is the published curve over the link that the limits of a sample name; nil
+// if there is none.
+func curveOver(s Sample) *Table {
+	for _, name := range slices.Sorted(maps.Keys(s.Limits)) {
+		if link, known := LinkOf(name); known && link.Curve != "" {
+			if curve, err := NamedCurve(link.Curve); err == nil {
+				return curve
+			}
+		}
+	}
+	return nil
 }
 
 // evenDTypes is how closely times of equal bytes agree when bandwidth decides.

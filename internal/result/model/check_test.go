@@ -7,7 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	_ "github.com/kernbench/kernbench/dist/cpu" // whose limits are those of memory
+	_ "github.com/kernbench/kernbench/dist/cpu"  // whose limits are those of memory
+	_ "github.com/kernbench/kernbench/dist/cuda" // whose data is in devices
 )
 
 // kinds of the warnings, notes marked.
@@ -85,7 +86,7 @@ func TestCheckIsSilentOnPublishedCurves(t *testing.T) {
 		}
 		want := []string(nil)
 		if name == "staged-h100" {
-			want = []string{FarBelow + " (note)"} // 3.1 GB/s on NVLink
+			want = []string{FarBelow + " (note)", KnownFaster + " (note)"} // 3.1 GB/s on NVLink
 		}
 		if got := kinds(Check(samples)); !slices.Equal(got, want) {
 			t.Errorf("%s: %v, want %v: %v", name, got, want, Check(samples))
@@ -190,7 +191,10 @@ func TestCheckPublishedReport(t *testing.T) {
 	}
 	want := []string{
 		"identical [2 4]: default and multimem take the same time (86.4 ms and 86.41 ms at 256Mi, 0.012 % apart): closer than two data paths come; the switch between them most likely had no effect, so this says nothing about the difference until the path taken is shown",
-		"far-below [3]: default, bf16, 2 ranks, cuda at 512Mi is bandwidth-bound at 3.11 GB/s, 145 times slower than its ceiling: the data most likely goes another way, such as through host memory",
+		"far-below [3]: default, bf16, 2 ranks, cuda at 512Mi is bandwidth-bound at 3.11 GB/s, 145 times slower than its ceiling, nvlink-h100 line: the data most likely goes another way, such as through host memory",
+		"known-faster [0 1 2 3]: default, bf16, 2 ranks, cuda: the published nccl-h100 is 85 to 102 times faster at the same sizes, so at least that much is possible over this link",
+		"known-faster [4]: multimem, bf16, 2 ranks, cuda: the published nccl-h100 is 98 times faster at the same sizes, so at least that much is possible over this link",
+		"known-faster [5]: default, f32, 2 ranks, cuda: the published nccl-h100 is 98 times faster at the same sizes, so at least that much is possible over this link",
 		"equal-dtypes [2 5]: bf16 and f32 take equal time (86.4 ms) for equal bytes (256Mi): what a bandwidth limit predicts, and no sign against one",
 	}
 	if !slices.Equal(got, want) {
@@ -214,7 +218,7 @@ func TestLimitMargins(t *testing.T) {
 		t.Errorf("15 %% above a memory: %v", got)
 	}
 	s.Backend, s.Limits = "nccl", map[string]float64{"nvlink-h100 reachable": 100}
-	if got := Check([]Sample{s}); len(got) > 0 {
+	if got := kinds(Check([]Sample{s})); !slices.Equal(got, []string{KnownFaster + " (note)"}) {
 		t.Errorf("above what is usually reached: %v", got)
 	}
 }
@@ -231,5 +235,47 @@ func TestFallingRateNeedsAFairScale(t *testing.T) {
 	}
 	if got := Check(slices.Concat(a, b)); len(got) > 0 {
 		t.Errorf("on one CPU: %v", got)
+	}
+}
+
+// A published curve over the link that the limits name is held against a series: far
+// slower ones get a note, those of the same order none, and none without a link.
+func TestKnownFaster(t *testing.T) {
+	curve, _ := NamedCurve("nccl-h100")
+	link, _ := Ceilings("nvlink-h100")
+	for _, c := range []struct {
+		slower float64
+		link   []Ceiling
+		want   string
+	}{{90, link, "nccl-h100 is 90 times faster"}, {3, link[:1], "nccl-h100 is 3 times faster"}, {1.9, link, ""}, {90, nil, ""}} {
+		var samples []Sample
+		for _, p := range curve.Ranks[2] {
+			s := Sample{Series: series("ours", 2), Bytes: p.Bytes, TimeUS: c.slower * p.US, Limits: map[string]float64{}}
+			for _, ceiling := range c.link {
+				s.Limits[ceiling.Name] = ceiling.US(float64(p.Bytes))
+			}
+			samples = append(samples, s)
+		}
+		got := knownFaster(samples)
+		if (len(got) == 1) != (c.want != "") || len(got) == 1 && (!got[0].Note || !strings.Contains(got[0].Text, c.want)) {
+			t.Errorf("%g times slower, %d ceilings: %v, want %q", c.slower, len(c.link), got, c.want)
+		}
+	}
+}
+
+// Without a named ceiling only devices are held to the slowest link between them: hosts
+// may be joined by slower ones, and ranks on one GPU by none.
+func TestFarBelowWithoutCeiling(t *testing.T) {
+	for _, c := range []struct {
+		backend string
+		gbs     float64
+		sharing int
+		far     bool
+	}{{"cuda", 3.1, 0, true}, {"cuda", 14, 0, false}, {"cuda", 3.1, 2, false}, {"mpi", 3.1, 0, false}, {"cpu", 3.1, 0, false}} {
+		s := series("ring", 2)
+		s.Backend, s.Sharing = c.backend, c.sharing
+		if got := kinds(Check(line(s, 5, c.gbs, 0, powers(24, 29), nil))); slices.Contains(got, FarBelow+" (note)") != c.far {
+			t.Errorf("%s at %g GB/s, sharing %d: %v, want far below %v", c.backend, c.gbs, c.sharing, got, c.far)
+		}
 	}
 }

@@ -71,9 +71,9 @@ const (
 	Undecided Answer = "undecided"
 )
 
-// maxDecode is the largest number of sequences that anybody decodes at once
+// MaxDecode is the largest number of sequences that anybody decodes at once
 // within one tensor-parallel group: one token each in a step.
-const maxDecode = 1024
+const MaxDecode = 1024
 
 // Judge holds each claim against the rows. curve finds a named reference curve
 // for ClaimPotential; nil knows none.
@@ -210,7 +210,7 @@ func judgeDecode(c Claim) (Answer, string) {
 	}
 	token := int64(c.Hidden) * 2
 	tokens := c.Bytes / token
-	if tokens > maxDecode {
+	if tokens > MaxDecode {
 		return Refused, fmt.Sprintf("%s at hidden %d in 16 bits is %d tokens: the prefill of a long prompt, never a decode step, which has one token per sequence (%s at batch 1)",
 			unit.FormatBytes(c.Bytes), c.Hidden, tokens, unit.FormatBytes(token))
 	}

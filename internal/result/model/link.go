@@ -20,21 +20,22 @@ type Link struct {
 	Line      float64 // what the vendor states
 	Reachable float64 // what an application can get
 	Source    string
+	Curve     string // the named curve of a library that uses it well; "" where none is known
 }
 
 // links are the known ones. Reachable rates are the constants by which NCCL
 // models a topology, or what the vendor's engineers state.
 var links = []Link{
 	{"nvlink-h100", "18 links of NVLink 4 (H100, H200)", 18 * 26.562, 450, 18 * 20.6,
-		"nvidia-smi nvlink -s prints 26.562 a link; vendor 900 GB/s both ways; NCCL's constant is 20.6 a link"},
-	{"nvlink-h200", "18 links of NVLink 4", 18 * 26.562, 450, 18 * 20.6, "as nvlink-h100"},
+		"nvidia-smi nvlink -s prints 26.562 a link; vendor 900 GB/s both ways; NCCL's constant is 20.6 a link", "nccl-h100"},
+	{"nvlink-h200", "18 links of NVLink 4", 18 * 26.562, 450, 18 * 20.6, "as nvlink-h100", "nccl-h200"},
 	{"nvlink-a100", "12 links of NVLink 3 (A100)", 12 * 26.562, 300, 12 * 20.0,
-		"26.562 a link raw; vendor 600 GB/s both ways; NCCL's constant is 20 a link"},
+		"26.562 a link raw; vendor 600 GB/s both ways; NCCL's constant is 20 a link", ""},
 	{"nvlink-b200", "18 links of NVLink 5 (B200)", 18 * 53.125, 900, 18 * 40.1,
-		"53.125 a link raw; vendor 1800 GB/s both ways; NCCL's constant is 40.1 a link"},
-	{"xgmi-mi300x", "7 links of Infinity Fabric (MI300X)", 7 * 64, 7 * 64, 7 * 48, "64 GB/s a link, about 48 of it usable"},
-	{"pcie4-x16", "PCI Express 4, 16 lanes", 32, 31.5, 24, "16 GT/s a lane; 128b/130b; NCCL's constant is 24"},
-	{"pcie5-x16", "PCI Express 5, 16 lanes", 64, 63, 48, "32 GT/s a lane; 128b/130b; NCCL's constant is 48"},
+		"53.125 a link raw; vendor 1800 GB/s both ways; NCCL's constant is 40.1 a link", ""},
+	{"xgmi-mi300x", "7 links of Infinity Fabric (MI300X)", 7 * 64, 7 * 64, 7 * 48, "64 GB/s a link, about 48 of it usable", ""},
+	{"pcie4-x16", "PCI Express 4, 16 lanes", 32, 31.5, 24, "16 GT/s a lane; 128b/130b; NCCL's constant is 24", ""},
+	{"pcie5-x16", "PCI Express 5, 16 lanes", 64, 63, 48, "32 GT/s a lane; 128b/130b; NCCL's constant is 48", ""},
 }
 
 // Links lists the known links.
@@ -43,6 +44,21 @@ func Links() []Link { return append([]Link{}, links...) }
 // FastestLink is the known link that carries most.
 func FastestLink() Link {
 	return slices.MaxFunc(links, func(a, b Link) int { return cmp.Compare(a.Raw, b.Raw) })
+}
+
+// slowestLink is the known link that gives an application least.
+func slowestLink() Link {
+	return slices.MinFunc(links, func(a, b Link) int { return cmp.Compare(a.Reachable, b.Reachable) })
+}
+
+// LinkOf is the link that a limit of a row is a rate of.
+func LinkOf(limit string) (Link, bool) {
+	for _, l := range links {
+		if slices.ContainsFunc(l.Ceilings(), func(c Ceiling) bool { return c.Name == limit }) {
+			return l, true
+		}
+	}
+	return Link{}, false
 }
 
 // Ceiling is one rate to hold a result against. A utilisation without the name
