@@ -38,6 +38,9 @@ func TestAccumulated(t *testing.T) {
 	if sum.ID() != "5" || len(sum.Header.Metrics) != 2 {
 		t.Errorf("header %+v", sum.Header)
 	}
+	if len(sum.Earlier) != 1 || sum.Earlier[0].Run != "1" {
+		t.Errorf("rows also of %+v, want run 1", sum.Earlier)
+	}
 	if r := j.Runs[0].Rows[0]; r.Index != 7 {
 		t.Error("the run's own rows were changed")
 	}

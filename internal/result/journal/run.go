@@ -33,6 +33,10 @@ type Run struct {
 	Notes   []Note
 	End     *End // nil if the run, or its latest resumption, did not come to an end
 
+	// Earlier are the headers of the other runs of which an accumulated run shows rows, in
+	// their order.
+	Earlier []Header
+
 	last *Run               // of an accumulated run, the one it ends with
 	open map[pointTrial]int // work begun and without a row since: its latest begin record, an index of Begun
 }
@@ -158,6 +162,15 @@ func (j *Journal) Accumulated(last *Run) *Run {
 	sum.Header = last.Header
 	sum.Header.Axes, sum.Header.Metrics = axes, metrics
 	sum.Headers, sum.Notes, sum.End = last.Headers, last.Notes, last.End
+	shown := map[string]bool{last.ID(): true}
+	for _, row := range sum.Latest() {
+		shown[row.Run] = true
+	}
+	for _, r := range j.Runs {
+		if r != last && shown[r.ID()] {
+			sum.Earlier = append(sum.Earlier, r.Header)
+		}
+	}
 	return sum
 }
 

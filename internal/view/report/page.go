@@ -48,7 +48,8 @@ type page struct {
 	Facts           []fact
 	Environ         []fact
 	Inputs          []fact
-	Command, Redraw string
+	Commands        []string // of the runs whose rows these are
+	Redraw          string
 }
 
 // entry is a line of the contents.
@@ -103,8 +104,8 @@ func newPage(run *journal.Run, rows []journal.Row, sections []bench.Section, fig
 		Style:  template.CSS(pageStyle), Script: template.JS(pageScript),
 		Title: h.Bench, Subtitle: subtitle(h),
 		Summary: summary(run, rows), Remarks: remarks(run, rows), NoFigure: noFigure,
-		Facts: facts(h), Environ: pairs(h.Environ), Inputs: pairs(h.Inputs),
-		Command: commandLine(h), Redraw: redrawLine(h),
+		Facts: append(facts(h), earlierFacts(run.Earlier)...), Environ: pairs(h.Environ), Inputs: pairs(h.Inputs),
+		Commands: commandLines(run), Redraw: redrawLine(h),
 	}
 	if p.Title == "" {
 		p.Title = "kernbench run"

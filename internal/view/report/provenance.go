@@ -48,6 +48,33 @@ func facts(h *journal.Header) []fact {
 	return out
 }
 
+// earlierFacts tell of the other runs whose rows are shown, a line each.
+func earlierFacts(earlier []journal.Header) []fact {
+	var out []fact
+	for i := range earlier {
+		var words []string
+		for _, f := range facts(&earlier[i]) {
+			switch f.Name {
+			case "Date", "Host", "Program", "Launcher":
+				words = append(words, f.Value)
+			}
+		}
+		out = append(out, fact{"Rows also of run " + earlier[i].Run, strings.Join(words, "; ")})
+	}
+	return out
+}
+
+// commandLines are those of all runs whose rows are shown, each once, the earliest first.
+func commandLines(run *journal.Run) []string {
+	var out []string
+	for _, h := range append(slices.Clip(run.Earlier), run.Header) {
+		if c := commandLine(&h); c != "" && !slices.Contains(out, c) {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
 func prefixed(prefix, s string) string {
 	if s == "" {
 		return ""

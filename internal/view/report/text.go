@@ -62,8 +62,8 @@ func (p page) text() ([]byte, error) {
 		line("- input %s: SHA-256 `%s`", plain(f.Name), f.Value)
 	}
 	line("\n## How to reproduce\n")
-	if p.Command != "" {
-		line("    %s\n", oneLine(p.Command))
+	for _, c := range p.Commands {
+		line("    %s\n", oneLine(c))
 	}
 	line("The views again from the stored rows, in this folder:\n\n    %s\n", oneLine(p.Redraw))
 	line("All rows are in `rows.csv`, everything that was recorded in `journal.jsonl`.")

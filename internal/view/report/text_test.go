@@ -53,3 +53,27 @@ func TestMarkdownPage(t *testing.T) {
 		t.Error("what leads does not stand first")
 	}
 }
+
+// Every run of which rows are shown is named, and how to make its rows again.
+func TestProvenanceOfAllRuns(t *testing.T) {
+	h := func(run, ranks string) journal.Header {
+		return journal.Header{Run: run, Argv: []string{"kernbench", "run", "--ranks", ranks}, Launcher: "join torchrun"}
+	}
+	p := newPage(&journal.Run{Header: h("r3", "4"), Earlier: []journal.Header{h("r1", "1"), h("r2", "1")}}, nil, nil, nil, "")
+	text, err := p.text()
+	if err != nil {
+		t.Fatal(err)
+	}
+	html, err := p.html()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"Rows also of run r1", "Rows also of run r2", "kernbench run --ranks 4", "kernbench run --ranks 1"} {
+		if !strings.Contains(string(text), want) || !strings.Contains(string(html), want) {
+			t.Errorf("the report does not say %q:\n%s", want, text)
+		}
+	}
+	if strings.Count(string(text), "--ranks 1") != 1 {
+		t.Error("a command stands there twice")
+	}
+}
