@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"runtime"
 	"slices"
 	"strings"
 
 	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/internal/host/hostinfo"
 	"github.com/kernbench/kernbench/internal/solve/krylov"
 	"github.com/kernbench/kernbench/internal/solve/partition"
 	"github.com/kernbench/kernbench/internal/solve/sparse"
@@ -52,6 +54,10 @@ func body(ctx context.Context, s *bench.State) error {
 		return err
 	}
 	s.Detail("seed", fmt.Sprint(s.Seed()))
+	host := hostinfo.Local()
+	s.Detail(cpuDetail, host.CPU.Model)
+	s.Detail(versionDetail, host.Build.String())
+	s.Detail(threadsDetail, fmt.Sprint(runtime.GOMAXPROCS(0)))
 	if gen, ok := spec.Source.(solve.Generated); ok {
 		if grid, ok := gen.Problem.(sparse.Gridded); ok {
 			s.Detail("grid", grid.Grid().String())
@@ -69,6 +75,9 @@ func body(ctx context.Context, s *bench.State) error {
 	}
 	products := float64(out.Products) / float64(max(1, out.Iterations))
 	if err := reportSystem(ctx, s, sys, products, grown); err != nil {
+		return err
+	}
+	if err := reportCommunication(ctx, s, sys, out); err != nil {
 		return err
 	}
 	if out.Gate(spec.RTol) == nil {
@@ -170,17 +179,18 @@ func reportSolves(s *bench.State, sys *solve.System, out solve.Outcome, seconds 
 		perIteration[i] = t / iterations * 1e6
 	}
 	s.ReportSamples("time_us", perIteration, "us", "lower")
-	s.ReportSamples("solve_time_s", seconds, "s", "lower")
 	record(s, "iterations", float64(out.Iterations))
 	record(s, "rel_residual", out.TrueResidual)
 	record(s, "rel_residual_recursive", out.Residual)
 	record(s, "dof_global", float64(sys.Size))
 	record(s, "dof_per_rank", float64(sys.Size)/float64(s.Size()))
-	record(s, "throughput_dof_s", float64(sys.Size)/slices.Min(seconds))
 	record(s, "reductions_per_iteration", float64(out.Reductions)/iterations)
 	s.Detail("history", history(out.History))
-	if out.Stopped {
-		s.Warn("stopped after %d iterations, as asked, with a relative residual of %.3g: its time is of these iterations, not of a solution", out.Iterations, out.TrueResidual)
+	if !out.Stopped {
+		s.ReportSamples("solve_time_s", seconds, "s", "lower")
+		record(s, "throughput_dof_s", float64(sys.Size)/slices.Min(seconds))
+	} else {
+		s.Warn(stoppedWarning+"%d iterations, as asked, with a relative residual of %.3g: its time is of these iterations, not of a solution", out.Iterations, out.TrueResidual)
 	}
 }
 
@@ -237,8 +247,36 @@ func reportSystem(ctx context.Context, s *bench.State, sys *solve.System, produc
 	return nil
 }
 
-// reportPhases times the phases of some iterations and scales them to the time
-// of an undisturbed iteration, and holds that against what the memory gives.
+// rounds is how often the messages of an iteration are made by themselves.
+const rounds = 50
+
+// reportCommunication records what the messages and reductions of an iteration take by
+// themselves, all ranks doing nothing else: the best round, which no late rank held up.
+func reportCommunication(ctx context.Context, s *bench.State, sys *solve.System, out solve.Outcome) error {
+	s.Phase("messages")
+	iterations := max(1, out.Iterations)
+	products, reductions := (out.Products+iterations/2)/iterations, (out.Reductions+iterations/2)/iterations
+	if err := s.Barrier(ctx); err != nil {
+		return err
+	}
+	best := math.Inf(1)
+	for range rounds {
+		seconds, err := sys.Communicate(products, reductions)
+		if err != nil {
+			return err
+		}
+		best = min(best, seconds)
+	}
+	all, err := gather(ctx, s, best)
+	if err != nil {
+		return err
+	}
+	record(s, "communication_us", 1e6*slices.Max(all[0]))
+	return nil
+}
+
+// reportPhases times the phases of some iterations, which that makes a little longer, and
+// holds an undisturbed one against what the memory gives.
 func reportPhases(ctx context.Context, s *bench.State, sys *solve.System, bandwidth *triad) error {
 	s.Phase("trace")
 	if err := s.Barrier(ctx); err != nil {
@@ -266,9 +304,10 @@ func reportPhases(ctx context.Context, s *bench.State, sys *solve.System, bandwi
 		took = max(took, total)
 	}
 	us := s.Metric("time_us")
+	record(s, "traced_us", took)
 	for p := range solve.NumPhases {
-		record(s, meanOf(p), sum(all[1+p])/float64(s.Size())*us/took)
-		record(s, slowestOf(p), slices.Max(all[1+p])*us/took)
+		record(s, meanOf(p), sum(all[1+p])/float64(s.Size()))
+		record(s, slowestOf(p), slices.Max(all[1+p]))
 	}
 	bytes := sum(all[0])
 	record(s, "bytes_model", bytes)

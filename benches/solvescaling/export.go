@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/internal/result/journal"
@@ -51,7 +52,6 @@ func exports(rows []journal.Row) ([]bench.File, error) {
 }
 
 func entryOf(r *journal.Row) entry {
-	rtol, _ := r.Options.Get(rtolOption)
 	e := entry{
 		"key": r.Key, "run_id": r.Run, "trial": r.Trial, "status": r.Status, "reason": r.Reason,
 		"mode": rowset.Text(r, modeAxis), "world_size": rowset.Ranks(r), "partitioner": rowset.Text(r, partitionerAxis),
@@ -59,9 +59,14 @@ func entryOf(r *journal.Row) entry {
 		"method":    rowset.Text(r, methodAxis), "preconditioner": rowset.Text(r, precondAxis), "problem": r.Details["problem"],
 		"grid": r.Details["grid"], "library": r.Details["library"],
 		"matrix": rowset.Text(r, matrixOption), "rhs": rowset.Text(r, rhsAxis), "storage": rowset.Text(r, storageAxis),
-		"dtype": "f64", "rtol": rtol.Float(), "seed": r.Details["seed"],
+		"dtype": "f64", "seed": r.Details["seed"], "solved": r.Status == journal.OK && !stopped(r),
+		"threads": r.Details[threadsDetail], "cpu": r.Details[cpuDetail], "version": r.Details[versionDetail],
 		"backend": r.Backend, "env": r.Env, "host": r.Host, "time": r.Time.UTC().Format("2006-01-02T15:04:05Z"),
 		"stats": r.Stats, "history": residuals(r), "warnings": r.Warnings,
+	}
+	for _, option := range []string{rtolOption, maxIterOption, stopOption, restartOption, repeatOption} {
+		v, _ := r.Options.Get(option)
+		e[strings.ReplaceAll(option, "-", "_")] = v.Float()
 	}
 	e["time_us"] = known64(r, "time_us")
 	for _, m := range metrics {
@@ -76,8 +81,11 @@ func entryOf(r *journal.Row) entry {
 	e["phases"] = phases
 	if _, ok := r.Metrics["efficiency"]; !ok {
 		e["efficiency_reason"] = "the row failed"
-		if slices.Contains(r.Warnings, noBaseline) {
+		switch {
+		case slices.Contains(r.Warnings, noBaseline):
 			e["efficiency_reason"] = noBaseline
+		case r.Status == journal.OK:
+			e["efficiency_reason"] = "a solve was stopped without a solution"
 		}
 	}
 	return e

@@ -21,7 +21,10 @@ var metrics = append([]metric{
 	{"efficiency", "", "higher"},
 	{"efficiency_algorithmic", "", "higher"},
 	{"efficiency_implementation", "", "higher"},
+	{"efficiency_implementation_low", "", ""},
+	{"efficiency_implementation_high", "", ""},
 	{"alone_us", "us", "lower"},
+	{"communication_us", "us", "lower"},
 	{"efficiency_communication", "", "higher"},
 	{"bandwidth_scaling", "", ""},
 	{"setup_s", "s", "lower"},
@@ -46,6 +49,7 @@ var metrics = append([]metric{
 	{"neighbours_mean", "", "lower"},
 	{"matrix_bytes_per_dof", "B", "lower"},
 	{"memory_bytes_per_dof", "B", "lower"},
+	{"traced_us", "us", ""},
 }, phaseMetrics()...)
 
 // phaseMetrics are the time of each phase in an iteration: the mean over the

@@ -79,58 +79,142 @@ func TestBaselineIsWhole(t *testing.T) {
 	}
 }
 
-// What binds a row follows from its phases, and each answer can be had.
+// What binds a row follows from its numbers: one cause, and none of the words of another.
 func TestVerdict(t *testing.T) {
+	waiting := func(m map[string]float64, us float64) {
+		for _, p := range []solve.Phase{solve.SpMV, solve.Updates} {
+			m[meanOf(p)], m[slowestOf(p)] = 0.2*us, 0.2*us
+		}
+		m[meanOf(solve.AllReduce)] = 0.5 * us
+	}
 	for _, c := range []struct {
 		name   string
 		change func(m map[string]float64, us float64)
 		want   string
 	}{
-		{"bandwidth", func(map[string]float64, float64) {}, "bandwidth-bound: 16.0 GB/s by the model, 80 %"},
+		{"memory bandwidth", func(map[string]float64, float64) {}, "bound by memory bandwidth: 16.0 GB/s by the model, 80 %"},
 		{"caches", func(m map[string]float64, _ float64) { m["triad_fraction"] = 1.6 }, "works from the caches, not from memory: 16.0 GB/s"},
 		{"own work", func(m map[string]float64, _ float64) { m["triad_fraction"] = 0.3 }, "own work"},
-		{"latency", func(m map[string]float64, us float64) {
-			for _, p := range []solve.Phase{solve.SpMV, solve.Updates} {
-				m[meanOf(p)], m[slowestOf(p)] = 0.2*us, 0.2*us
-			}
-			m[meanOf(solve.AllReduce)] = 0.5 * us
-		}, "latency-bound: 50 %"},
-		{"imbalance", func(m map[string]float64, us float64) { m[meanOf(solve.SpMV)], m["row_imbalance"] = 0.3*us, 1.6 }, "imbalance-bound: the slowest rank works 30 %"},
-		{"communication", func(m map[string]float64, _ float64) { m["efficiency_communication"] = 0.7 }, "no rank waits for another take 70 % of the time"},
+		{"messages", func(m map[string]float64, us float64) { waiting(m, us); m["communication_us"] = 0.45 * us },
+			"bound by messages and reductions (2 reductions per iteration): ranks wait for 50 % of it, and the messages by themselves take 4.95 ms of its 11 ms"},
+		{"late ranks", func(m map[string]float64, us float64) { waiting(m, us); m["communication_us"] = 0.02 * us },
+			"bound by late ranks: ranks wait for 50 % of it, though the messages by themselves take 220 us"},
+		{"waiting", waiting, "bound by waiting, 50 % of it: whether for messages or for late ranks was not measured"},
+		{"imbalance", func(m map[string]float64, us float64) { m[meanOf(solve.SpMV)], m["row_imbalance"] = 0.3*us, 1.6 }, "the slowest rank works 30 % of it longer than the mean rank; the largest part has 1.60"},
+		{"traced", func(m map[string]float64, us float64) { // the phases are those of slower, traced iterations
+			waiting(m, us)
+			m["traced_us"], m["communication_us"] = 2*us, 0.7*us
+		}, "ranks wait for 75 % of it"},
 	} {
 		rows := []journal.Row{made(weak, 1, 1000, 1, 100), made(weak, 2, 2000, 1.1, 100)}
+		rows[1].Metrics["efficiency_communication"] = 0.7
 		c.change(rows[1].Metrics, rows[1].Metrics["time_us"])
 		s := sections(derive(rows))
 		if len(s) != 1 || !strings.Contains(s[0].Text, c.want) || !s[0].Headline || len(s[0].Table) != 3 {
 			t.Errorf("%s: %+v", c.name, s)
 		}
+		if got := strings.Count(s[0].Text, "bound by") + strings.Count(s[0].Text, "works from"); got != 1 || strings.Contains(s[0].Text, "-bound") {
+			t.Errorf("%s: %d causes: %s", c.name, got, s[0].Text)
+		}
 	}
 }
 
-// The knee is the smallest size per rank that is efficient, with all above it.
-func TestKnee(t *testing.T) {
-	var rows []journal.Row
-	for _, c := range []struct{ dof, efficiency float64 }{{800000, 0.95}, {400000, 0.9}, {100000, 0.85}, {50000, 0.6}, {20000, 0.55}, {10000, 0.4}, {5000, 0.9}} {
-		one, two := made(weak, 1, c.dof, 1, 100), made(weak, 2, 2*c.dof, 1/c.efficiency, 100)
+// sized are rows of 1 and 2 ranks at sizes with the given efficiencies.
+func sized(all ...[2]float64) (rows []journal.Row) {
+	for _, c := range all {
+		one, two := made(weak, 1, c[0], 1, 100), made(weak, 2, 2*c[0], 1/c[1], 100)
 		for _, r := range []*journal.Row{&one, &two} {
-			r.Point = r.Point.With(perRankAxis, point.IntValue(int64(c.dof)))
+			r.Point = r.Point.With(perRankAxis, point.IntValue(int64(c[0])))
 		}
+		us := two.Metrics["time_us"]
+		two.Stats = map[string]journal.Stat{"time_us": {Min: us, Max: us * 1.1}}
+		one.Stats = map[string]journal.Stat{"time_us": {Min: 10000, Max: 10500}}
 		rows = append(rows, one, two)
 	}
-	rows = derive(rows)
-	if got := knee(&rows[1], rows); !strings.Contains(got, "80 % down to 100k; 50 % down to 20k.") {
-		t.Error(got)
+	return derive(rows)
+}
+
+// The knee is every range of sizes that is efficient, wherever it lies, with the reason and
+// the interval of what is lost beside it.
+func TestKnee(t *testing.T) {
+	at := func(rows []journal.Row) string { return knee(&curve{rows: []*journal.Row{&rows[0], &rows[1]}}, rows) }
+	rows := sized([2]float64{1000, 0.8}, [2]float64{10000, 0.8}, [2]float64{100000, 0.93}, [2]float64{1000000, 0.44})
+	want := "The knee of 2 ranks, in unknowns per rank, by the time of an iteration: " +
+		"80 % from 1k to 100k, lost above at 1M to memory bandwidth: 44 % (40 to 46); 50 % from 1k to 100k, lost above at 1M to memory bandwidth: 44 % (40 to 46)."
+	if got := at(rows); got != want {
+		t.Errorf("have %s\nwant %s", got, want)
+	}
+	crowded := rows[7]
+	crowded.Warnings = []string{"2 ranks share 1 cores of host a"}
+	if got := at(append(slices.Clone(rows[:6]), crowded)); !strings.Contains(got, "80 % from 1k to 100k, all that was measured") {
+		t.Error("ranks that share a core: " + got)
 	}
 	other := made(weak, 8, 8*800000, 10, 100) // of another number of ranks: no part of this knee
 	other.Point = other.Point.With(perRankAxis, point.IntValue(800000))
-	if got := knee(&rows[1], derive(append(slices.Clone(rows), other))); !strings.Contains(got, "80 % down to 100k; 50 % down to 20k.") {
+	if got := at(derive(append(slices.Clone(rows), other))); got != want {
 		t.Error(got)
 	}
-	if got := knee(&rows[1], rows[:4]); !strings.Contains(got, "80 % down to 400k, the fewest measured") {
-		t.Error(got)
+	for _, c := range []struct {
+		sizes [][2]float64
+		want  string
+	}{
+		{[][2]float64{{5000, 0.9}, {10000, 0.4}, {50000, 0.6}, {100000, 0.85}}, "80 % at 5k and at 100k, lost above at 10k to memory bandwidth: 40 % (36 to 42), lost below at 50k to memory bandwidth: 60 % (55 to 63); 50 % at 5k and from 50k to 100k, lost above at 10k"},
+		{[][2]float64{{800000, 0.95}, {400000, 0.9}}, "80 % from 400k to 800k, all that was measured"},
+		{[][2]float64{{10000, 0.4}}, "80 % at no measured size, the most is 40 % (36 to 42) at 10k"},
+	} {
+		if got := at(sized(c.sizes...)); !strings.Contains(got, c.want) {
+			t.Error(got)
+		}
 	}
-	if got := knee(&rows[1], rows[10:12]); !strings.Contains(got, "80 % is not reached with 10k") {
-		t.Error(got)
+}
+
+// Rows whose solves were stopped have the time of an iteration, and none of a solve.
+func TestStoppedIsNoSolve(t *testing.T) {
+	rows := []journal.Row{made(weak, 1, 1000, 1, 100), made(weak, 2, 2000, 1.25, 100)}
+	for i := range rows {
+		rows[i].Warnings = []string{stoppedWarning + "100 iterations, as asked"}
+	}
+	got := derive(rows)
+	m := got[1].Metrics
+	for _, name := range []string{"solve_time_s", "throughput_dof_s", "speedup", "efficiency", "efficiency_algorithmic"} {
+		if v, has := m[name]; has {
+			t.Errorf("%s is %v", name, v)
+		}
+	}
+	if math.Abs(m["efficiency_implementation"]-0.8) > 1e-12 {
+		t.Errorf("efficiency of an iteration %v", m["efficiency_implementation"])
+	}
+	if s := sections(got)[0]; s.Table[2][3] != "-" || !strings.Contains(s.Text, "2 ranks keep 80 % of one rank's efficiency by the time of an iteration; the solves were stopped") {
+		t.Errorf("%q: %s", s.Table[2], s.Text)
+	}
+	if p, ok := throughputPanel(got); ok {
+		t.Errorf("drawn as throughput: %+v", p.Series)
+	}
+	if e := entryOf(&got[1]); e["solved"] != false || e["efficiency_reason"] != "a solve was stopped without a solution" {
+		t.Errorf("%v", e)
+	}
+}
+
+// Configurations that differ in anything are told apart in legends, and are not each other's baseline.
+func TestConfigurationsApart(t *testing.T) {
+	for word, change := range map[string]func(r *journal.Row){
+		"restart 50":   func(r *journal.Row) { r.Options = r.Options.With(restartOption, point.IntValue(50)) },
+		"maxiter 7":    func(r *journal.Row) { r.Options = r.Options.With(maxIterOption, point.IntValue(7)) },
+		"stop-after 9": func(r *journal.Row) { r.Options = r.Options.With(stopOption, point.IntValue(9)) },
+		"plain":        func(r *journal.Row) { r.Point = r.Point.With(storageAxis, point.StringValue("plain")) },
+		"Xeon":         func(r *journal.Row) { r.Details = map[string]string{cpuDetail: "Xeon"} },
+		"kernbench 2":  func(r *journal.Row) { r.Details = map[string]string{versionDetail: "kernbench 2"} },
+		"mpi":          func(r *journal.Row) { r.Backend = "mpi" },
+	} {
+		rows := []journal.Row{made(weak, 1, 1000, 1, 100), made(weak, 2, 2000, 1, 100)}
+		change(&rows[1])
+		rows = derive(rows)
+		if _, has := rows[1].Metrics["efficiency"]; has {
+			t.Errorf("%s: held against a row of another configuration", word)
+		}
+		if all := names(curves(rows, "")); len(all) != 2 || !strings.HasSuffix(all[1], ", "+word) || all[0] == all[1] {
+			t.Errorf("%s: legends %q", word, all)
+		}
 	}
 }
 
@@ -177,6 +261,14 @@ func TestFigure(t *testing.T) {
 	if strings.Join(titles, "|") != want || all[0].Name != figureName {
 		t.Errorf("panels %q of %s", titles, all[0].Name)
 	}
+	for range 2 * mostPhasePanels { // a panel for each configuration, and a word on those that have none
+		more := made(weak, 1, 1000, 1, 100)
+		more.Options = more.Options.With(restartOption, point.IntValue(int64(len(rows))))
+		rows = append(rows, more)
+	}
+	if many := phasePanels(derive(rows)); len(many) != mostPhasePanels || many[1].Title != "time per iteration: weak, cg, simple, restart 5" || many[len(many)-1].Note != "11 more configurations are not drawn" {
+		t.Errorf("%d phase panels, %q, %q", len(many), many[1].Title, many[len(many)-1].Note)
+	}
 	tp := all[0].Panels[2]
 	if len(tp.Series) != 1 || len(tp.Series[0].Points) != 3 {
 		t.Errorf("the throughput panel has %+v, want weak and throughput rows in one curve", tp.Series)
@@ -208,6 +300,11 @@ func TestExport(t *testing.T) {
 	}
 	if b["efficiency"] != nil || b["efficiency_reason"] != noBaseline || c["efficiency_reason"] != "the row failed" || c["status"] != "failed" {
 		t.Errorf("%v and %v", b, c)
+	}
+	for _, name := range []string{"restart", "maxiter", "stop_after", "repeat", "threads", "storage", "version", "cpu", "solved"} {
+		if _, has := a[name]; !has {
+			t.Errorf("no field %s", name)
+		}
 	}
 	for _, m := range metrics {
 		if _, has := a[m.name]; !has && !strings.HasSuffix(m.name, "_us") {

@@ -18,15 +18,27 @@ func sizeAxis(mode string) string {
 	return perRankAxis
 }
 
-// family names what rows of different rank counts share: the whole
-// configuration, without what does not change the work of one solve. Weak and
-// throughput rows are the same work.
-func family(r *journal.Row) string {
-	mode := rowset.Text(r, modeAxis)
-	if mode == throughput {
-		mode = weak
+// The details of a row that say on what it ran. Rows that differ in the CPU or the version
+// are of different configurations. Threads are what a rank may use: the fewer ranks a host
+// has, the more, though its arithmetic always uses one.
+const (
+	threadsDetail = "threads"
+	cpuDetail     = "cpu"
+	versionDetail = "version"
+)
+
+// solveMode is a mode by the work it makes: that of throughput rows is weak.
+func solveMode(r *journal.Row) string {
+	if mode := rowset.Text(r, modeAxis); mode != throughput {
+		return mode
 	}
-	words := []string{mode, sizeAxis(mode) + "=" + rowset.Text(r, sizeAxis(mode)), r.Backend, r.Env.String()}
+	return weak
+}
+
+// setup names what rows of different sizes and rank counts share: the whole
+// configuration, without what does not change the work of one solve.
+func setup(r *journal.Row) string {
+	words := []string{solveMode(r), r.Backend, r.Env.String()}
 	for _, c := range slices.Concat(r.Point, r.Options) {
 		switch c.Name {
 		case modeAxis, perRankAxis, totalAxis, repeatOption:
@@ -34,11 +46,29 @@ func family(r *journal.Row) string {
 			words = append(words, c.Name+"="+c.Value.String())
 		}
 	}
+	for _, d := range []string{cpuDetail, versionDetail} {
+		words = append(words, r.Details[d])
+	}
 	return strings.Join(words, " ")
 }
 
-// seconds is the best time of a solve; the metric is that already.
-func seconds(r *journal.Row) float64 { return r.Metrics["solve_time_s"] }
+// family names what rows of different rank counts share.
+func family(r *journal.Row) string {
+	size := sizeAxis(solveMode(r))
+	return setup(r) + " " + size + "=" + rowset.Text(r, size)
+}
+
+// perIteration is the best time of an iteration; the metric is that already.
+func perIteration(r *journal.Row) float64 { return r.Metrics["time_us"] }
+
+// stoppedWarning begins the warning of a row whose solve was ended without a solution.
+const stoppedWarning = "stopped after "
+
+// stopped reports whether a row's iterations led to no solution, so that it has the time
+// of an iteration and none of a solve.
+func stopped(r *journal.Row) bool {
+	return slices.ContainsFunc(r.Warnings, func(w string) bool { return strings.HasPrefix(w, stoppedWarning) })
+}
 
 // derive adds what a row is worth beside the row of one rank with the same
 // configuration. With N unknowns solved in T,
@@ -47,7 +77,10 @@ func seconds(r *journal.Row) float64 { return r.Metrics["solve_time_s"] }
 //	efficiency                speedup / ranks = algorithmic x implementation
 //	efficiency_algorithmic    iterations of one rank / iterations
 //	efficiency_implementation the same efficiency for the time of one iteration
+//	  _low, _high             from the slowest of the row's solves, to the slowest of one rank's
 //	bandwidth_scaling         typical triad of all ranks / (ranks x that of one)
+//
+// Where solves were stopped without a solution only the time of an iteration counts.
 func derive(rows []journal.Row) []journal.Row {
 	base := map[string]*journal.Row{}
 	for i := range rows {
@@ -55,7 +88,7 @@ func derive(rows []journal.Row) []journal.Row {
 		if r.Status != journal.OK || rowset.Ranks(r) != 1 {
 			continue
 		}
-		if b := base[family(r)]; b == nil || seconds(r) < seconds(b) {
+		if b := base[family(r)]; b == nil || perIteration(r) < perIteration(b) {
 			base[family(r)] = r
 		}
 	}
@@ -65,6 +98,11 @@ func derive(rows []journal.Row) []journal.Row {
 		if r.Status != journal.OK {
 			continue
 		}
+		r.Metrics = maps.Clone(r.Metrics)
+		if stopped(r) { // older rows have them
+			delete(r.Metrics, "solve_time_s")
+			delete(r.Metrics, "throughput_dof_s")
+		}
 		b := base[family(r)]
 		if rowset.Ranks(r) == 1 {
 			b = r // it is what the others are held against: 100 % by definition
@@ -73,16 +111,29 @@ func derive(rows []journal.Row) []journal.Row {
 			r.Warnings = append(slices.Clip(r.Warnings), noBaseline)
 			continue
 		}
-		r.Metrics = maps.Clone(r.Metrics)
-		r.Metrics["speedup"] = r.Metrics["throughput_dof_s"] / b.Metrics["throughput_dof_s"]
-		r.Metrics["efficiency"] = r.Metrics["speedup"] / float64(rowset.Ranks(r))
-		r.Metrics["efficiency_algorithmic"] = b.Metrics["iterations"] / max(1, r.Metrics["iterations"])
-		r.Metrics["efficiency_implementation"] = r.Metrics["efficiency"] / r.Metrics["efficiency_algorithmic"]
-		if own, one := r.Metrics["triad_typical_gbps"], b.Metrics["triad_typical_gbps"]; one > 0 {
-			r.Metrics["bandwidth_scaling"] = own / one / float64(rowset.Ranks(r))
-		}
+		compare(r, b)
 	}
 	return out
+}
+
+// compare adds to a row what it is worth beside that of one rank.
+func compare(r, one *journal.Row) {
+	m, ranks := r.Metrics, float64(rowset.Ranks(r))
+	each := m["dof_global"] / perIteration(r) / (one.Metrics["dof_global"] / perIteration(one)) / ranks
+	m["efficiency_implementation"] = each
+	own, theirs := r.Stats["time_us"], one.Stats["time_us"]
+	if r != one && own.Max > own.Min && own.Min > 0 && theirs.Min > 0 {
+		m["efficiency_implementation_low"] = each * own.Min / own.Max
+		m["efficiency_implementation_high"] = each * theirs.Max / theirs.Min
+	}
+	if !stopped(r) && !stopped(one) {
+		m["efficiency_algorithmic"] = one.Metrics["iterations"] / max(1, m["iterations"])
+		m["efficiency"] = each * m["efficiency_algorithmic"]
+		m["speedup"] = m["efficiency"] * ranks
+	}
+	if own, theirs := m["triad_typical_gbps"], one.Metrics["triad_typical_gbps"]; theirs > 0 {
+		m["bandwidth_scaling"] = own / theirs / ranks
+	}
 }
 
 // noBaseline is the reason of a blank efficiency.
@@ -135,7 +186,7 @@ func (c *curve) add(r *journal.Row) {
 	}
 	for i, old := range c.rows {
 		if rowset.Ranks(old) == rowset.Ranks(r) {
-			if seconds(r) < seconds(old) {
+			if perIteration(r) < perIteration(old) {
 				c.rows[i] = r
 			}
 			return
@@ -152,46 +203,54 @@ func (c *curve) any() *journal.Row {
 	return c.bad[0]
 }
 
-// names gives each curve the shortest name that tells it from the others: the
-// coordinates that differ, or method and partitioner.
-func names(all []*curve) []string {
-	var axes []string
-	for _, axis := range []string{problemAxis, dimAxis, stencilAxis, methodAxis, precondAxis, partitionerAxis, objectiveAxis, rhsAxis, storageAxis, perRankAxis, totalAxis, rtolOption, matrixOption} {
-		values := map[string]bool{}
-		for _, c := range all {
-			if axis == perRankAxis && c.mode == strong || axis == totalAxis && c.mode != strong {
-				continue // the size that this mode does not use
-			}
-			values[rowset.Text(c.any(), axis)] = true
-		}
-		if len(values) > 1 {
-			axes = append(axes, axis)
-		}
+// A trait is something by which a legend tells curves apart.
+type trait struct {
+	of   func(c *curve) string     // its value
+	word func(value string) string // as the legend says it
+}
+
+// traits are all of them, in the order of a legend; method and partitioner always stand there.
+func traits() []trait {
+	as := func(format string) func(string) string {
+		return func(v string) string { return fmt.Sprintf(format, v) }
 	}
+	text := func(name, format string) trait {
+		return trait{func(c *curve) string { return rowset.Text(c.any(), name) }, as(format)}
+	}
+	detail := func(name, format string) trait {
+		return trait{func(c *curve) string { return c.any().Details[name] }, as(format)}
+	}
+	out := []trait{text(problemAxis, "%s"), text(dimAxis, "%s-D"), text(stencilAxis, "%s-point")}
+	for _, axis := range []string{precondAxis, objectiveAxis, rhsAxis, storageAxis} {
+		out = append(out, text(axis, "%s"))
+	}
+	out = append(out, trait{func(c *curve) string { return count(rowset.Number(c.any(), sizeAxis(c.mode))) }, as("%s")})
+	for _, option := range []string{rtolOption, maxIterOption, stopOption, restartOption} {
+		out = append(out, text(option, option+" %s"))
+	}
+	return append(out, text(matrixOption, "%s"),
+		trait{func(c *curve) string { return c.any().Backend }, as("%s")},
+		trait{func(c *curve) string { return c.any().Env.String() }, as("%s")},
+		detail(cpuDetail, "%s"), detail(versionDetail, "%s"))
+}
+
+// names gives each curve the shortest name that tells it from the others: method,
+// partitioner and the traits that differ.
+func names(all []*curve) []string {
 	out := make([]string, len(all))
 	for i, c := range all {
-		r := c.any()
-		words := []string{rowset.Text(r, methodAxis), rowset.Text(r, partitionerAxis)}
-		for _, axis := range axes {
-			switch axis {
-			case methodAxis, partitionerAxis:
-			case dimAxis:
-				words = append(words, rowset.Text(r, axis)+"-D")
-			case stencilAxis:
-				if rowset.Text(r, axis) != "0" {
-					words = append(words, rowset.Text(r, axis)+"-point")
-				}
-			case perRankAxis, totalAxis:
-				if axis == sizeAxis(c.mode) {
-					words = append(words, count(rowset.Number(r, axis)))
-				}
-			case rtolOption:
-				words = append(words, fmt.Sprintf("rtol %s", rowset.Text(r, axis)))
-			default:
-				words = append(words, rowset.Text(r, axis))
+		out[i] = rowset.Text(c.any(), methodAxis) + ", " + rowset.Text(c.any(), partitionerAxis)
+	}
+	for _, t := range traits() {
+		values := map[string]bool{}
+		for _, c := range all {
+			values[t.of(c)] = true
+		}
+		for i, c := range all {
+			if v := t.of(c); len(values) > 1 && v != "" && v != "0" {
+				out[i] += ", " + t.word(v)
 			}
 		}
-		out[i] = strings.Join(words, ", ")
 	}
 	return out
 }

@@ -133,8 +133,11 @@ func TestRow(t *testing.T) {
 			t.Errorf("%v: mean %v above the slowest rank's %v", p, m[meanOf(p)], m[slowestOf(p)])
 		}
 	}
-	if total > 1.000001*m["time_us"] {
-		t.Errorf("the phases take %v of %v us", total, m["time_us"])
+	if total > 1.000001*m["traced_us"] || total < 0.3*m["traced_us"] {
+		t.Errorf("the phases take %v of the %v us that were traced", total, m["traced_us"])
+	}
+	if !(m["communication_us"] > 0) || o.Details[cpuDetail] == "" || o.Details[threadsDetail] == "" || o.Details[versionDetail] == "" {
+		t.Errorf("messages by themselves take %v us, details %v", m["communication_us"], o.Details)
 	}
 	if st := o.Stats["solve_time_s"]; o.Samples != 3 || st.Min != m["solve_time_s"] || st.Max < st.P50 {
 		t.Errorf("%d samples, spread %+v, best %v", o.Samples, st, m["solve_time_s"])
@@ -226,7 +229,7 @@ func TestStopAfter(t *testing.T) {
 		iterations     float64 // 0: fewer than it may take
 		said           string
 	}{
-		{"7", "cpu", journal.OK, 7, "stopped after 7 iterations"},
+		{"7", "cpu", journal.OK, 7, stoppedWarning + "7 iterations"},
 		{"500", "cpu", journal.OK, 0, ""},
 		{"7", name, journal.Failed, 7, "true relative residual after 7 iterations"},
 	} {

@@ -1,17 +1,13 @@
 package solvescaling
 
 import (
-	"cmp"
 	"fmt"
-	"math"
-	"slices"
 	"strings"
 
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/result/rowset"
-	"github.com/kernbench/kernbench/solve"
 )
 
 // sections are the tables that scaling studies have, one for each curve, each
@@ -89,12 +85,16 @@ func line(r *journal.Row) []string {
 		return fmt.Sprintf("%.1f %%", 100*v)
 	}
 	spread := ""
-	if st, ok := r.Stats["solve_time_s"]; ok && st.Min > 0 {
+	if st, ok := r.Stats["time_us"]; ok && st.Min > 0 {
 		spread = fmt.Sprintf("+%.0f %%", 100*(st.Max/st.Min-1))
 	}
+	whole, rate := "-", "-" // of a solve that was stopped there is none
+	if _, solved := m["solve_time_s"]; solved {
+		whole, rate = unit.FormatSig(m["solve_time_s"], 4), fmt.Sprintf("%.3g", m["throughput_dof_s"])
+	}
 	return []string{fmt.Sprint(rowset.Ranks(r)), fmt.Sprintf("%.0f", m["dof_global"]), fmt.Sprintf("%.0f", m["dof_per_rank"]),
-		unit.FormatSig(m["solve_time_s"], 4), spread, fmt.Sprintf("%.0f", m["iterations"]), unit.FormatSig(m["time_us"], 4),
-		fmt.Sprintf("%.1e", m["rel_residual"]), fmt.Sprintf("%.3g", m["throughput_dof_s"]), percent("efficiency"), percent("efficiency_algorithmic"), percent("efficiency_implementation")}
+		whole, spread, fmt.Sprintf("%.0f", m["iterations"]), unit.FormatSig(m["time_us"], 4),
+		fmt.Sprintf("%.1e", m["rel_residual"]), rate, percent("efficiency"), percent("efficiency_algorithmic"), percent("efficiency_implementation")}
 }
 
 // verdict says whether the curve scales, what it is bound by, and where the knee
@@ -104,135 +104,45 @@ func verdict(c *curve, rows []journal.Row) []string {
 		return nil
 	}
 	last := c.rows[len(c.rows)-1]
-	m := last.Metrics
 	var out []string
-	if e, ok := m["efficiency"]; ok && rowset.Ranks(last) > 1 {
-		text := fmt.Sprintf("%s keep %.0f %% of one rank's efficiency: %.0f %% algorithmic (%s iterations), %.0f %% implementation (time per iteration).",
-			unit.Plural(rowset.Ranks(last), "rank"), 100*e, 100*m["efficiency_algorithmic"], grown(m["efficiency_algorithmic"]), 100*m["efficiency_implementation"])
-		if b := m["bandwidth_scaling"]; b > 0 && b < 0.95 {
-			text += fmt.Sprintf(" The memory bandwidth of the cores allows %.0f %%.", 100*b)
-		}
-		if c := m["efficiency_communication"]; c > 0 && c < 0.95 {
-			text += fmt.Sprintf(" Iterations in which no rank waits for another take %.0f %% of the time.", 100*c)
-		}
+	if text := kept(last); text != "" {
 		out = append(out, text)
 	}
-	out = append(out, bound(last))
-	if k := knee(last, rows); k != "" {
+	out = append(out, fmt.Sprintf("On %s %s.", unit.Plural(rowset.Ranks(last), "rank"), causeOf(last).sentence))
+	if k := knee(c, rows); k != "" {
 		out = append(out, k)
 	}
 	return out
 }
 
+// kept says how much of one rank's efficiency is left; nothing where that is not known.
+func kept(r *journal.Row) string {
+	m := r.Metrics
+	each, known := m["efficiency_implementation"]
+	if !known || rowset.Ranks(r) == 1 {
+		return ""
+	}
+	ranks := unit.Plural(rowset.Ranks(r), "rank")
+	if _, solved := m["efficiency"]; !solved {
+		return fmt.Sprintf("%s keep %s of one rank's efficiency by the time of an iteration; the solves were stopped before a solution.", ranks, withInterval(r, each))
+	}
+	return fmt.Sprintf("%s keep %.0f %% of one rank's efficiency: %.0f %% by the number of iterations (%s), %s by the time of an iteration.",
+		ranks, 100*m["efficiency"], 100*m["efficiency_algorithmic"], grown(m["efficiency_algorithmic"]), withInterval(r, each))
+}
+
+// withInterval is an efficiency by the time of an iteration, with its interval where
+// several solves give one.
+func withInterval(r *journal.Row, efficiency float64) string {
+	low, high := r.Metrics["efficiency_implementation_low"], r.Metrics["efficiency_implementation_high"]
+	if high == 0 {
+		return fmt.Sprintf("%.0f %%", 100*efficiency)
+	}
+	return fmt.Sprintf("%.0f %% (%.0f to %.0f)", 100*efficiency, 100*low, 100*high)
+}
+
 func grown(algorithmic float64) string {
-	switch {
-	case algorithmic < 0.995:
-		return fmt.Sprintf("%.2f times as many", 1/algorithmic)
-	case algorithmic > 1.005:
+	if algorithmic < 0.995 || algorithmic > 1.005 {
 		return fmt.Sprintf("%.2f times as many", 1/algorithmic)
 	}
 	return "as many"
-}
-
-// The shares of an iteration from which something is what binds it.
-const (
-	bindingShare   = 0.3 // of communication
-	imbalanceShare = 0.1 // of waiting for the slowest rank's arithmetic
-)
-
-// aboveMemory is the part of the triad from which the memory cannot be where the data
-// comes from; a little above is the noise of both.
-const aboveMemory = 1.1
-
-// shares are what an iteration's time goes to, as fractions.
-type shares struct{ work, imbalance, communication float64 }
-
-// sharesOf splits an iteration: the mean rank's own work, what the slowest rank
-// works more than that, and what is left, which is messages and reductions.
-func sharesOf(r *journal.Row) (shares, bool) {
-	us := r.Metrics["time_us"]
-	mean, most := 0.0, 0.0
-	for _, p := range []solve.Phase{solve.SpMV, solve.Dots, solve.Updates, solve.Other} {
-		mean += r.Metrics[meanOf(p)]
-		most += r.Metrics[slowestOf(p)]
-	}
-	if !(us > 0) || mean == 0 {
-		return shares{}, false
-	}
-	most = min(most, us)
-	return shares{mean / us, max(0, most-mean) / us, max(0, us-most) / us}, true
-}
-
-// bound says what an iteration is bound by.
-func bound(r *journal.Row) string {
-	s, ok := sharesOf(r)
-	if !ok {
-		return "What binds it is not known: its phases were not timed."
-	}
-	m := r.Metrics
-	comm := m[meanOf(solve.HaloWait)] + m[meanOf(solve.HaloPack)]
-	what := fmt.Sprintf("On %s", unit.Plural(rowset.Ranks(r), "rank"))
-	switch {
-	case s.imbalance >= imbalanceShare && s.imbalance >= s.communication:
-		return fmt.Sprintf("%s it is imbalance-bound: the slowest rank works %.0f %% of an iteration longer than the mean (rows %.2f, entries %.2f of even).", what, 100*s.imbalance, m["row_imbalance"], m["nnz_imbalance"])
-	case s.communication >= bindingShare:
-		return fmt.Sprintf("%s it is latency-bound: %.0f %% of an iteration is messages and reductions (%s halo, %s all-reduce, %.3g reductions per iteration).",
-			what, 100*s.communication, unit.FormatMicros(comm), unit.FormatMicros(m[meanOf(solve.AllReduce)]), m["reductions_per_iteration"])
-	case m["triad_fraction"] > aboveMemory:
-		return fmt.Sprintf("%s it works from the caches, not from memory: %.1f GB/s by the model, above the triad's %.1f GB/s.",
-			what, m["gbps"], m["triad_gbps"])
-	case m["triad_fraction"] >= 0.6:
-		return fmt.Sprintf("%s it is bandwidth-bound: %.1f GB/s by the model, %.0f %% of the triad's %.1f GB/s.", what,
-			m["gbps"], 100*m["triad_fraction"], m["triad_gbps"])
-	}
-	return fmt.Sprintf("%s it is bound by the ranks' own work, not by memory: %.1f GB/s by the model, %.0f %% of the triad's %.1f GB/s.", what, m["gbps"], 100*m["triad_fraction"], m["triad_gbps"])
-}
-
-// knee is the smallest number of unknowns per rank that still is efficient, by
-// time per iteration, over all rows of the same solve with as many ranks.
-func knee(last *journal.Row, rows []journal.Row) string {
-	if rowset.Ranks(last) == 1 {
-		return ""
-	}
-	type measurement struct{ dof, efficiency float64 }
-	var all []measurement
-	for _, r := range rowset.Good(rows) {
-		if e, ok := r.Metrics["efficiency_implementation"]; ok && rowset.Ranks(r) == rowset.Ranks(last) && sameSolve(r, last) {
-			all = append(all, measurement{r.Metrics["dof_per_rank"], e})
-		}
-	}
-	if len(all) == 0 {
-		return ""
-	}
-	slices.SortFunc(all, func(a, b measurement) int { return cmp.Compare(b.dof, a.dof) })
-	words := make([]string, 0, 2)
-	for _, goal := range []float64{0.8, 0.5} {
-		least := math.NaN()
-		for _, p := range all { // from the largest down to the first that is too slow
-			if p.efficiency < goal {
-				break
-			}
-			least = p.dof
-		}
-		switch {
-		case math.IsNaN(least):
-			words = append(words, fmt.Sprintf("%.0f %% is not reached with %s unknowns per rank", 100*goal, count(all[0].dof)))
-		case least == all[len(all)-1].dof:
-			words = append(words, fmt.Sprintf("%.0f %% down to %s, the fewest measured", 100*goal, count(least)))
-		default:
-			words = append(words, fmt.Sprintf("%.0f %% down to %s", 100*goal, count(least)))
-		}
-	}
-	return "The knee, in unknowns per rank, by time per iteration: " + strings.Join(words, "; ") + "."
-}
-
-// sameSolve reports whether two rows differ in size, mode and ranks alone.
-func sameSolve(a, b *journal.Row) bool {
-	for _, axis := range []string{problemAxis, dimAxis, stencilAxis, methodAxis, precondAxis, partitionerAxis,
-		objectiveAxis, rhsAxis, storageAxis, matrixOption} {
-		if rowset.Text(a, axis) != rowset.Text(b, axis) {
-			return false
-		}
-	}
-	return a.Backend == b.Backend
 }

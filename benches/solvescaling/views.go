@@ -128,6 +128,9 @@ func throughputPanel(rows []journal.Row) (figure.Panel, bool) {
 	best, least, most := 0.0, math.Inf(1), 0.0
 	for i, name := range names(all) {
 		points := byRanks(all[i], "throughput_dof_s", 1)
+		if len(points) == 0 {
+			continue // stopped before a solution
+		}
 		p.Series = append(p.Series, figure.Series{Name: name, Points: points, Color: i + 1})
 		for _, q := range points {
 			least, most = min(least, q.X), max(most, q.X)
@@ -142,43 +145,50 @@ func throughputPanel(rows []journal.Row) (figure.Panel, bool) {
 	return p, len(p.Series) > 0
 }
 
-// phasePanels stack the mean time of each phase in an iteration, a bar for each
-// number of ranks: a panel for the first configuration of each mode.
+// mostPhasePanels is how many configurations a figure shows the phases of.
+const mostPhasePanels = 8
+
+// phasePanels stack the mean time of each phase in a traced iteration, a bar for each
+// number of ranks: a panel for each configuration.
 func phasePanels(rows []journal.Row) []figure.Panel {
 	var out []figure.Panel
+	left := 0
 	for _, mode := range []string{weak, strong, throughput} {
-		var all []*curve
-		for _, c := range good(curves(rows, "")) {
-			if c.mode == mode {
-				all = append(all, c)
+		all := slices.DeleteFunc(good(curves(rows, "")), func(c *curve) bool { return c.mode != mode })
+		for i, name := range names(all) {
+			p, traced := phasePanel("time per iteration: "+mode+", "+name, all[i])
+			switch {
+			case !traced:
+			case len(out) == mostPhasePanels:
+				left++
+			default:
+				out = append(out, p)
 			}
-		}
-		if len(all) == 0 {
-			continue
-		}
-		p := figure.Panel{Title: "time per iteration: " + mode + ", " + names(all)[0], Legend: figure.LegendRight,
-			X: figure.Axis{Label: "ranks", Scale: figure.Category}, Y: figure.Axis{Label: "mean over ranks", Unit: figure.Micros}}
-		if len(all) > 1 {
-			p.Note = fmt.Sprintf("the first of %d configurations", len(all))
-		}
-		for phase := range solve.NumPhases {
-			p.Series = append(p.Series, figure.Series{Name: strings.ReplaceAll(phase.String(), "_", " "), Kind: figure.StackedBars})
-		}
-		for _, r := range all[0].rows {
-			if _, traced := r.Metrics[meanOf(solve.SpMV)]; !traced {
-				continue
-			}
-			at := float64(len(p.X.Categories))
-			p.X.Categories = append(p.X.Categories, fmt.Sprint(rowset.Ranks(r)))
-			for phase := range solve.NumPhases {
-				p.Series[phase].Points = append(p.Series[phase].Points, figure.Point{X: at, Y: r.Metrics[meanOf(phase)]})
-			}
-		}
-		if len(p.X.Categories) > 0 {
-			out = append(out, p)
 		}
 	}
+	if left > 0 {
+		out[len(out)-1].Note = fmt.Sprintf("%d more configurations are not drawn", left)
+	}
 	return out
+}
+
+func phasePanel(title string, c *curve) (p figure.Panel, traced bool) {
+	p = figure.Panel{Title: title, Legend: figure.LegendRight,
+		X: figure.Axis{Label: "ranks", Scale: figure.Category}, Y: figure.Axis{Label: "traced iteration, mean over ranks", Unit: figure.Micros}}
+	for phase := range solve.NumPhases {
+		p.Series = append(p.Series, figure.Series{Name: strings.ReplaceAll(phase.String(), "_", " "), Kind: figure.StackedBars})
+	}
+	for _, r := range c.rows {
+		if _, traced := r.Metrics[meanOf(solve.SpMV)]; !traced {
+			continue
+		}
+		at := float64(len(p.X.Categories))
+		p.X.Categories = append(p.X.Categories, fmt.Sprint(rowset.Ranks(r)))
+		for phase := range solve.NumPhases {
+			p.Series[phase].Points = append(p.Series[phase].Points, figure.Point{X: at, Y: r.Metrics[meanOf(phase)]})
+		}
+	}
+	return p, len(p.X.Categories) > 0
 }
 
 // convergencePanel is the residual by iteration, once for each problem and

@@ -82,6 +82,9 @@ func NewEngine(m *sparse.Matrix, plan *sparse.Plan, inverse []float64, vectors i
 // Vector is the owned part of a vector.
 func (e *Engine) Vector(v Vec) []float64 { return e.vectors[v][:e.matrix.Rows()] }
 
+// Padded is a vector with its ghosts.
+func (e *Engine) Padded(v Vec) []float64 { return e.vectors[v] }
+
 // ForgetGhosts makes the ghosts of all vectors zero: as if no other rank had rows.
 func (e *Engine) ForgetGhosts() {
 	for _, v := range e.vectors {

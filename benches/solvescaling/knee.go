@@ -1,0 +1,111 @@
+package solvescaling
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/kernbench/kernbench/internal/base/unit"
+	"github.com/kernbench/kernbench/internal/result/journal"
+	"github.com/kernbench/kernbench/internal/result/rowset"
+)
+
+// knee says for which numbers of unknowns per rank an iteration is efficient, and to what
+// efficiency is lost outside: over the rows of the same solve on the most ranks of the
+// curve that have a core each.
+func knee(c *curve, rows []journal.Row) string {
+	var last *journal.Row
+	for _, r := range c.rows {
+		if rowset.Ranks(r) > 1 && !oversubscribed(r) {
+			last = r
+		}
+	}
+	if last == nil {
+		return ""
+	}
+	sizes := bySize(last, rows)
+	if len(sizes) == 0 {
+		return ""
+	}
+	words := []string{}
+	for _, goal := range []float64{0.8, 0.5} {
+		words = append(words, reached(goal, sizes))
+	}
+	return fmt.Sprintf("The knee of %s, in unknowns per rank, by the time of an iteration: %s.",
+		unit.Plural(rowset.Ranks(last), "rank"), strings.Join(words, "; "))
+}
+
+// bySize are the best rows of each size that differ from a row in nothing else, the
+// smallest first.
+func bySize(like *journal.Row, rows []journal.Row) []*journal.Row {
+	best := map[float64]*journal.Row{}
+	for _, r := range rowset.Good(rows) {
+		if _, known := r.Metrics["efficiency_implementation"]; !known || rowset.Ranks(r) != rowset.Ranks(like) || setup(r) != setup(like) || oversubscribed(r) {
+			continue
+		}
+		if old := best[perRank(r)]; old == nil || perIteration(r) < perIteration(old) {
+			best[perRank(r)] = r
+		}
+	}
+	var out []*journal.Row
+	for _, r := range best {
+		out = append(out, r)
+	}
+	slices.SortFunc(out, func(a, b *journal.Row) int { return cmp.Compare(perRank(a), perRank(b)) })
+	return out
+}
+
+func perRank(r *journal.Row) float64 { return r.Metrics["dof_per_rank"] }
+
+// oversubscribed reports whether ranks of a row had to share cores, by its warning.
+func oversubscribed(r *journal.Row) bool {
+	return slices.ContainsFunc(r.Warnings, func(w string) bool {
+		return strings.Contains(w, " ranks share ") && strings.Contains(w, " cores of host ")
+	})
+}
+
+// halfPercent is what a number that is shown as a goal may lack.
+const halfPercent = 0.005
+
+// reached says over which sizes a goal is reached, wherever in the range they lie, and to
+// what it is lost at the next size on either side.
+func reached(goal float64, sizes []*journal.Row) string {
+	efficiency := func(r *journal.Row) float64 { return r.Metrics["efficiency_implementation"] }
+	var stretches, losses []string
+	named := map[int]bool{} // a size may lie between two stretches
+	lost := func(at int, side string) {
+		if at < 0 || at >= len(sizes) || named[at] {
+			return
+		}
+		named[at] = true
+		r := sizes[at]
+		losses = append(losses, fmt.Sprintf("lost %s at %s to %s: %s", side, count(perRank(r)), causeOf(r).name, withInterval(r, efficiency(r))))
+	}
+	for lo := 0; lo < len(sizes); lo++ {
+		hi := lo
+		for hi < len(sizes) && efficiency(sizes[hi]) >= goal-halfPercent {
+			hi++
+		}
+		if hi == lo {
+			continue
+		}
+		stretch := "at " + count(perRank(sizes[lo]))
+		if hi-lo > 1 {
+			stretch = fmt.Sprintf("from %s to %s", count(perRank(sizes[lo])), count(perRank(sizes[hi-1])))
+		}
+		stretches = append(stretches, stretch)
+		lost(lo-1, "below")
+		lost(hi, "above")
+		lo = hi
+	}
+	if len(stretches) == 0 {
+		best := slices.MaxFunc(sizes, func(a, b *journal.Row) int { return cmp.Compare(efficiency(a), efficiency(b)) })
+		return fmt.Sprintf("%.0f %% at no measured size, the most is %s at %s", 100*goal, withInterval(best, efficiency(best)), count(perRank(best)))
+	}
+	text := fmt.Sprintf("%.0f %% %s", 100*goal, strings.Join(stretches, " and "))
+	if len(losses) == 0 {
+		return text + ", all that was measured"
+	}
+	return text + ", " + strings.Join(losses, ", ")
+}
