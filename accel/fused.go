@@ -146,9 +146,8 @@ func (l *fusedLayout) allocate(f Fused, sip, part int) error {
 	return nil
 }
 
-// kernel multiplies and adds up a PE's blocks. Overlapped, the product of the next
-// block is under way while this one is added up, and its operand is loaded while
-// this one is multiplied.
+// kernel multiplies and adds up a PE's blocks. The operand of the next block is loaded while
+// this one is multiplied; overlapped, its product is also under way while this one is added up.
 func (f Fused) kernel(l *fusedLayout, slot int, multiply, add, overlap bool) tl.Kernel {
 	return func(p *tl.PE) {
 		blocks := l.blocks[p.ID()]
@@ -169,22 +168,26 @@ func (f Fused) kernel(l *fusedLayout, slot int, multiply, add, overlap bool) tl.
 			return p.Composite(tl.Gemm{M: k.rows, K: f.K, N: k.cols, A: a, B: tl.Ref(k.b.Ptr), Out: k.c.Ptr})
 		}
 		var running tl.Handle
-		if multiply && overlap && len(blocks) > 0 {
+		if multiply && len(blocks) > 0 {
 			running = start(0, operand(0))
 		}
 		for i, k := range blocks {
-			switch more := i+1 < len(blocks); {
-			case multiply && overlap && more:
-				a := operand(i + 1)
+			more := multiply && i+1 < len(blocks)
+			var next tl.Operand
+			if more {
+				next = operand(i + 1)
+			}
+			if multiply {
 				p.Wait(running)
-				running = start(i+1, a)
-			case multiply && overlap:
-				p.Wait(running)
-			case multiply:
-				p.Wait(start(i, operand(i)))
+			}
+			if more && overlap {
+				running = start(i+1, next)
 			}
 			if add {
 				addUpBlock(p, k, slot)
+			}
+			if more && !overlap {
+				running = start(i+1, next)
 			}
 		}
 	}

@@ -13,7 +13,7 @@ import (
 type Breakdown struct {
 	Wire     event.Time // on links: propagation, draining, store-and-forward
 	Overhead event.Time // of nodes, PE_CPUs and schedulers
-	Queueing event.Time // behind others: at links, memories, slots, engines, or for a credit
+	Queueing event.Time // behind others, at links, memories, slots and engines, or until a sender polls
 	Slot     event.Time // writing and reading receive slots
 	Compute  event.Time // MATH, GEMM, composites
 	Memory   event.Time // loads and stores, as long as they take when nobody else is there
@@ -49,7 +49,9 @@ func (g *engine) breakdown(p *pe) Breakdown {
 		case !result && (kind == tl.RecvAsync || kind == tl.Composite):
 			b.Overhead += until - log.begun
 		case a != nil:
-			b.Wire += until - a.read // the credit's way onto its channel
+			credit := a.queue.back.Costs() + g.Topo.PE.CPUCost
+			b.Overhead += credit
+			b.Wire += until - a.read - credit
 			b.Slot += a.read - a.reading
 			if a.visible > log.begun {
 				// The message came last: on along its way, to its sender.
@@ -101,12 +103,8 @@ func (g *engine) alone(p *pe, op int) event.Time {
 // journey splits the time of a message in the fabric.
 func (g *engine) journey(b *Breakdown, a *arrival) {
 	alone := g.fabric.Latency(a.queue.path, a.bytes)
-	var costs event.Time
-	for _, h := range a.queue.path {
-		costs += h.Cost
-	}
 	// Behind a long message's flits the costs of nodes may be hidden.
-	costs = min(costs, alone)
+	costs := min(a.queue.path.Costs(), alone)
 	b.Overhead += costs
 	b.Wire += alone - costs
 	b.Queueing += a.landed - a.sent - alone

@@ -10,18 +10,26 @@ import (
 // hbm is the channels of one PE's share of the memory.
 type hbm struct {
 	free    []event.Time
-	writing []bool // what the channel did last
+	writing []bool     // what the channel did last
+	served  event.Time // whole messages: the controller serves one transfer at a time
+}
+
+// controller is that of the memory of a place.
+func (g *engine) controller(l topo.Location) *hbm {
+	index := g.Topo.Index(l.PEID)
+	h := g.hbm[index]
+	if h == nil {
+		h = &hbm{free: make([]event.Time, g.Topo.Cube.HBM.Channels), writing: make([]bool, g.Topo.Cube.HBM.Channels)}
+		g.hbm[index] = h
+	}
+	return h
 }
 
 // commit passes the bursts of a range through their channels and says when the
 // last is done.
 func (g *engine) commit(l topo.Location, bytes int, write bool, at event.Time) event.Time {
 	c := &g.Topo.Cube.HBM
-	h := g.hbm[g.Topo.Index(l.PEID)]
-	if h == nil {
-		h = &hbm{free: make([]event.Time, c.Channels), writing: make([]bool, c.Channels)}
-		g.hbm[g.Topo.Index(l.PEID)] = h
-	}
+	h := g.controller(l)
 	last := at
 	for off := l.Offset - l.Offset%int64(c.Burst); off < l.Offset+int64(bytes); off += int64(c.Burst) {
 		ch := g.Topo.Channel(off)
@@ -71,21 +79,27 @@ func (g *engine) piece() int {
 }
 
 // answer is the HBM sending what a read asked for, piece by piece as the channels
-// deliver.
+// deliver. With whole messages it has sent what came before.
 func (g *engine) answer(p *pe) error {
 	t := p.reading.current()
+	from := g.now
+	h := g.controller(t.at)
+	if g.Topo.Fabric == topo.Whole {
+		from = max(from, h.served)
+	}
 	path, err := g.path(atHBM(t.at), atPE(p.prog.ID))
 	if err != nil {
 		return err
 	}
 	g.ready = g.ready[:0]
-	latest := g.now
+	latest := from
 	for off := 0; off < t.bytes; off += g.piece() {
 		part := t.at
 		part.Offset += int64(off)
-		latest = max(latest, g.commit(part, min(g.piece(), t.bytes-off), false, g.now))
+		latest = max(latest, g.commit(part, min(g.piece(), t.bytes-off), false, from))
 		g.ready = append(g.ready, latest)
 	}
+	h.served = max(latest, g.ready[0]+g.Topo.Cube.HBM.BW.Time(t.bytes))
 	g.track(g.fabric.SendEach(g.now, path, t.bytes, g.ready), purpose{forLoadData, p.number})
 	return nil
 }
@@ -110,12 +124,15 @@ func (g *engine) storeArrived(p *pe, m *fabric.Message) {
 	if g.Topo.Fabric == topo.Whole {
 		bytes, burst := m.Bytes, g.Topo.Cube.HBM.Burst
 		each := m.Path.Slowest().Time(burst)
+		h := g.controller(t.at)
 		for off := 0; off < bytes; off += burst {
 			part := t.at
 			part.Offset += int64(off)
 			after := tl.Cdiv(bytes-off, burst) - 1
-			t.stored = max(t.stored, g.commit(part, min(burst, bytes-off), true, g.now-event.Time(after)*each))
+			from := max(g.now-event.Time(after)*each, h.served)
+			t.stored = max(t.stored, g.commit(part, min(burst, bytes-off), true, from))
 		}
+		h.served = t.stored
 	}
 	g.at(max(t.stored, g.now), evStored, p.number, 0)
 }

@@ -40,7 +40,7 @@ type arrival struct {
 	bytes                int
 	sent, landed         event.Time
 	writing, visible     event.Time
-	reading, read, freed event.Time
+	reading, read, freed event.Time // freed: its credit is at the sender
 }
 
 // slotPort is the way into the memory that slots lie in: one write and one read
@@ -269,20 +269,20 @@ func (g *engine) serve(q *queue) {
 	}
 }
 
-// read ends a receive: the slot is free, and the credit leaves for the sender.
+// read is a message that has been read: PE_CPU sends the slot back as a credit, and
+// the receive is held until the sender has it.
 func (g *engine) read(q *queue) {
 	a := q.arrivals[q.freed]
 	q.freed++
-	emitted := g.now + q.back.Slowest().Time(g.CreditBytes)
-	a.freed = emitted
-	g.at(emitted+q.back.Fixed(), evCredit, q.number, 0)
+	a.freed = g.now + g.Topo.PE.CPUCost + q.back.Slowest().Time(g.CreditBytes) + q.back.Fixed()
+	g.at(a.freed, evCredit, q.number, 0)
 	p := a.by
 	g.effect(p, a.recv, q.port)
 	if p.prog.Ops[a.recv].Kind == tl.RecvAsync {
-		g.at(emitted, evAsync, p.number, int32(a.recv))
+		g.at(a.freed, evAsync, p.number, int32(a.recv))
 		return
 	}
-	g.finish(p, emitted)
+	g.finish(p, a.freed)
 }
 
 // credit is a free slot at the sender.

@@ -18,6 +18,15 @@ type Hop struct {
 // Path is the way of a message.
 type Path []Hop
 
+// Costs is what the nodes on the way cost together.
+func (p Path) Costs() event.Time {
+	var sum event.Time
+	for _, h := range p {
+		sum += h.Cost
+	}
+	return sum
+}
+
 // Fixed is the part of the latency that does not depend on the size.
 func (p Path) Fixed() event.Time {
 	var sum event.Time
