@@ -19,6 +19,7 @@ import (
 	"github.com/kernbench/kernbench/internal/cli/job"
 	"github.com/kernbench/kernbench/internal/host/jobenv"
 	"github.com/kernbench/kernbench/internal/result/journal"
+	"github.com/kernbench/kernbench/internal/view/export"
 	"github.com/kernbench/kernbench/internal/view/report"
 )
 
@@ -82,8 +83,9 @@ func (r Run) plan(b *bench.Bench) (Planned, error) {
 	if err != nil {
 		return Planned{}, err
 	}
+	filled := fills(b, f.Format)
 	req := plan.Request{
-		Axes: slices.Concat(chosen, applicable(b, f.Axes, several), axes), Envs: f.Envs, Skips: applicable(b, f.Skips, several), Only: f.Only,
+		Axes: slices.Concat(filled, chosen, applicable(b, f.Axes, several), axes), Envs: f.Envs, Skips: applicable(b, f.Skips, several), Only: f.Only,
 		Options: options, Trials: f.Trials, Seed: f.Seed, Threads: f.Threads, Bind: plan.Bind(f.Bind),
 	}
 	if f.Ranks != "" {
@@ -115,8 +117,19 @@ func (r Run) plan(b *bench.Bench) (Planned, error) {
 			return Planned{}, err
 		}
 	}
-	asked := len(req.Axes)+len(req.Envs)+len(req.Skips)+len(req.Only)+len(req.Options)+len(req.Zips) > 0 || req.Trials > 0
+	asked := len(req.Axes)-len(filled)+len(req.Envs)+len(req.Skips)+len(req.Only)+len(req.Options)+len(req.Zips) > 0 || req.Trials > 0
 	return Planned{Bench: b, Plan: p, Out: runFolder(b, f.Out, several), Inputs: req.Inputs, Asked: asked}, nil
+}
+
+// fills are values of axes that the format has places for, of those that the bench has.
+func fills(b *bench.Bench, format string) (out []plan.Assign) {
+	sweep := export.Sweep(format)
+	for _, name := range slices.Sorted(maps.Keys(sweep)) {
+		if slices.Contains(axisNames(b), name) {
+			out = append(out, plan.Assign{Name: name, Text: sweep[name]})
+		}
+	}
+	return out
 }
 
 // hosts is why the ranks are taken to be on several hosts, empty if they are on one.

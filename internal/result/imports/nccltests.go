@@ -28,7 +28,7 @@ func init() {
 
 var (
 	ncclPerf  = regexp.MustCompile(`\b([a-z_]+)_perf\b`)
-	ncclRank  = regexp.MustCompile(`^#\s+Rank\s+(\d+)\b.*?\bPid\s+\d+ on\s+(\S+) device\s+\d+ \[[^\]]*\]\s*(.*)$`)
+	ncclRank  = regexp.MustCompile(`^#\s+Rank\s+(\d+)\b.*?\bPid\s+(?:\d+|N/A) on\s+(\S+) device\s+\d+ \[[^\]]*\]\s*(.*)$`)
 	ncclIters = regexp.MustCompile(`[^a-z] iters: (\d+)`)
 	// ncclOutside is the footer's count of wrong values, where there are some.
 	ncclOutside = regexp.MustCompile(`Out of bounds values\s*:\s*\d+\s+FAILED`)

@@ -38,18 +38,21 @@ type Options struct {
 type format struct {
 	name  string
 	write func(w io.Writer, in Input, opts Options) error
+	// sweep are the values that a run takes of an axis which nobody names, since the
+	// format has a place for each of them.
+	sweep map[string]string
 }
 
 // formats is keyed by the user's word, in the order help shows them. A new
 // format is one more file and one more line here.
 var formats = []format{
-	{Default, writeTable},
-	{"csv", writeCSV},
-	{"json", writeJSON},
-	{"jsonl", writeJSONL},
-	{"markdown", writeMarkdown},
-	{"benchfmt", writeBenchfmt},
-	{"nccl-tests", writeNCCLTests},
+	{name: Default, write: writeTable},
+	{name: "csv", write: writeCSV},
+	{name: "json", write: writeJSON},
+	{name: "jsonl", write: writeJSONL},
+	{name: "markdown", write: writeMarkdown},
+	{name: "benchfmt", write: writeBenchfmt},
+	{name: "nccl-tests", write: writeNCCLTests, sweep: map[string]string{ncclInPlace: "false,true"}},
 }
 
 // Formats are the words Write accepts, the default first.
@@ -59,6 +62,17 @@ func Formats() []string {
 		names[i] = f.name
 	}
 	return names
+}
+
+// Sweep is what a run that is to be shown in a format takes of axes which nobody names:
+// values by axis.
+func Sweep(name string) map[string]string {
+	for _, f := range formats {
+		if f.name == name {
+			return f.sweep
+		}
+	}
+	return nil
 }
 
 // Write shows in as the named format; "" is the default.

@@ -2,10 +2,13 @@ package export
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
+	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/base/dtype"
 	"github.com/kernbench/kernbench/internal/base/texttab"
 	"github.com/kernbench/kernbench/internal/result/journal"
@@ -26,9 +29,9 @@ const (
 var ncclTypes = map[dtype.DType]string{dtype.F64: "double", dtype.F32: "float", dtype.F16: "half", dtype.BF16: "bfloat16",
 	dtype.I64: "int64", dtype.I32: "int32", dtype.U8: "uint8"}
 
-// writeNCCLTests writes the table that users of nccl-tests know: a line per
-// size, out of place and in place side by side, N/A for a place that was not
-// run or gave no number. Trials count by their median; what did not end well is
+// writeNCCLTests writes the table that users of nccl-tests know, below the block that
+// nccl-tests begins with: a line per size, out of place and in place side by side, N/A for
+// a place that was not run or gave no number, and for what nobody recorded. Trials count by their median; what did not end well is
 // told in a comment below its table. Rows without a size have no place in it.
 func writeNCCLTests(w io.Writer, in Input, _ Options) error {
 	var b bytes.Buffer
@@ -37,6 +40,7 @@ func writeNCCLTests(w io.Writer, in Input, _ Options) error {
 	var sum float64
 	var measured, wrong int
 	for _, t := range tables {
+		t.block(&b, in.Header)
 		t.write(&b)
 		for _, l := range t.lines {
 			for _, place := range l.places {
@@ -110,8 +114,102 @@ func ncclTables(rows []journal.Row) (tables []*ncclTable, others int) {
 	return tables, others
 }
 
+// maxRanksListed is how many ranks the block lists: more would hide the table.
+const maxRanksListed = 64
+
+// block is what nccl-tests begins with: the program that does such a test, its
+// settings, and the ranks.
+func (t *ncclTable) block(b *bytes.Buffer, h *journal.Header) {
+	first := t.lines[0].row
+	if program, known := ncclPrograms[opOf(first)]; known {
+		fmt.Fprintf(b, "#\n# Collective test starting: %s\n", program)
+	}
+	sizes, iters, checked := t.settings()
+	fmt.Fprintf(b, "# nThread 1 nGpus 1 minBytes %d maxBytes %d step: %s warmup iters: N/A iters: %s agg iters: 1 validation: %d graph: 0\n",
+		slices.Min(sizes), slices.Max(sizes), ncclStep(sizes), iters, checked)
+	fmt.Fprintf(b, "#\n# %s\n#\n# Using devices\n", texttab.Plain(t.heading))
+	ranks := 0
+	if first.NumRanks != nil {
+		ranks = *first.NumRanks
+	}
+	for rank := range min(ranks, maxRanksListed) {
+		host := first.Host
+		if rank > 0 && h != nil && h.Launcher != "" && h.Launcher != "local" && h.Launcher != "imported" {
+			host = "" // which host the launcher put it on is not recorded
+		}
+		fmt.Fprintf(b, "#  Rank %2d Group  0 Pid    N/A on %10s device %2d [N/A] %s\n", rank, cmp.Or(texttab.Plain(host), "N/A"), rank, texttab.Plain(ncclDevice(first, h)))
+	}
+	if ranks > maxRanksListed {
+		fmt.Fprintf(b, "#  and %d more\n", ranks-maxRanksListed)
+	}
+}
+
+// ncclPrograms are the programs of nccl-tests by operation.
+var ncclPrograms = map[string]string{"allreduce": "all_reduce_perf", "reducescatter": "reduce_scatter_perf", "allgather": "all_gather_perf",
+	"broadcast": "broadcast_perf", "reduce": "reduce_perf", "gather": "gather_perf", "scatter": "scatter_perf", "alltoall": "alltoall_perf", "sendrecv": "sendrecv_perf"}
+
+// ncclDevice is what a rank computed on, as far as the row and the header tell.
+func ncclDevice(r *journal.Row, h *journal.Header) string {
+	switch d := r.Details["device"]; {
+	case d != "":
+		return d
+	case r.Kind != journal.Measured:
+		return string(r.Kind) + " " + r.Backend
+	case dist.Describe(r.Backend).DeviceMemory || h == nil || h.Host.CPU.Model == "":
+		return r.Backend
+	}
+	return h.Host.CPU.Model
+}
+
+// settings are the sizes of a table in order, how many samples its results are of, and
+// whether they were checked.
+func (t *ncclTable) settings() (sizes []int64, iters string, checked int) {
+	var samples []int
+	for _, l := range t.lines {
+		size, _ := l.row.Point.Get(ncclSize)
+		sizes = append(sizes, size.Int())
+		for _, place := range l.places {
+			for _, r := range place.rows {
+				if r.Samples > 0 {
+					samples = append(samples, r.Samples)
+				}
+			}
+			if wrongCell(place) != "N/A" {
+				checked = 1
+			}
+		}
+	}
+	slices.Sort(sizes)
+	if len(samples) == 0 {
+		return sizes, "N/A", checked
+	}
+	iters = fmt.Sprint(slices.Min(samples))
+	if most := slices.Max(samples); most > slices.Min(samples) {
+		iters += fmt.Sprintf(" to %d", most)
+	}
+	return sizes, iters, checked
+}
+
+// ncclStep is how sizes grow: by a factor, by a number of bytes, or neither.
+func ncclStep(sizes []int64) string {
+	factor, bytes := true, true
+	for i := 2; i < len(sizes); i++ {
+		factor = factor && sizes[i]*sizes[i-2] == sizes[i-1]*sizes[i-1]
+		bytes = bytes && sizes[i]-sizes[i-1] == sizes[1]-sizes[0]
+	}
+	switch {
+	case len(sizes) < 2:
+		return "N/A"
+	case factor && sizes[0] > 0 && sizes[1]%sizes[0] == 0:
+		return fmt.Sprintf("%d(factor)", sizes[1]/sizes[0])
+	case bytes:
+		return fmt.Sprintf("%d(bytes)", sizes[1]-sizes[0])
+	}
+	return "N/A"
+}
+
 func (t *ncclTable) write(b *bytes.Buffer) {
-	fmt.Fprintf(b, "#\n# %s\n#\n", texttab.Plain(t.heading))
+	b.WriteString("#\n")
 	const keys = "%12s  %12s  %8s  %6s  %6s"
 	head := func(size, count, typ, redop, root string, columns ...any) {
 		text := fmt.Sprintf(keys, size, count, typ, redop, root)
@@ -148,11 +246,7 @@ func (t *ncclTable) write(b *bytes.Buffer) {
 func (l *ncclLine) keys() (size, count, typ, redop, root string) {
 	v, _ := l.row.Point.Get(ncclSize)
 	size, count, typ, redop, root = v.String(), "N/A", "none", "none", "-1"
-	op := l.row.Bench
-	if o, ok := l.row.Point.Get(ncclOp); ok {
-		op = o.String()
-	}
-	op = strings.NewReplacer("-", "", "_", "").Replace(op)
+	op := opOf(l.row)
 	parts := int64(1)
 	switch op {
 	case "reducescatter", "allgather", "alltoall", "gather", "scatter":
@@ -178,6 +272,20 @@ func (l *ncclLine) keys() (size, count, typ, redop, root string) {
 		root = "0"
 	}
 	return size, count, typ, redop, root
+}
+
+// opOf is the operation of a row, in letters alone: its coordinate, or what the bench is
+// called after (allreduce-eval).
+func opOf(r *journal.Row) string {
+	letters := strings.NewReplacer("-", "", "_", "")
+	if o, ok := r.Point.Get(ncclOp); ok {
+		return letters.Replace(o.String())
+	}
+	name := letters.Replace(r.Bench)
+	if strings.HasPrefix(name, "allreduce") {
+		return "allreduce"
+	}
+	return name
 }
 
 // ncclCell is a number of one place, or N/A.

@@ -71,3 +71,42 @@ func TestNCCLTestsReadsBack(t *testing.T) {
 		t.Errorf("the failed place has a time: %v", got)
 	}
 }
+
+// A bench that is about one operation needs no coordinate to say which, and shows its
+// reduction.
+func TestNCCLTestsReduction(t *testing.T) {
+	in := places()
+	in.Rows = in.Rows[:1]
+	in.Rows[0].Bench, in.Rows[0].Point = "allreduce-eval", point.Point{in.Rows[0].Point[1], in.Rows[0].Point[3]}
+	got := write(t, "nccl-tests", in, Options{})
+	for _, want := range []string{"# Collective test starting: all_reduce_perf\n", "  bfloat16     sum      -1 "} {
+		if !strings.Contains(got, want) {
+			t.Errorf("%q is missing in\n%s", want, got)
+		}
+	}
+}
+
+// What a launcher of its own started may be on any host; many ranks are counted.
+func TestNCCLTestsRanks(t *testing.T) {
+	in := places()
+	in.Header.Launcher = "srun"
+	in.Rows = in.Rows[:1]
+	in.Rows[0].NumRanks = ptr(70)
+	got := write(t, "nccl-tests", in, Options{})
+	for want, n := range map[string]int{"on      node1 device": 1, "on        N/A device": 63, "#  and 6 more\n": 1} {
+		if strings.Count(got, want) != n {
+			t.Errorf("%q is there %d times, want %d, in\n%s", want, strings.Count(got, want), n, got)
+		}
+	}
+}
+
+func TestNCCLTestsStep(t *testing.T) {
+	for _, c := range []struct {
+		sizes []int64
+		want  string
+	}{{[]int64{8}, "N/A"}, {[]int64{8, 16}, "2(factor)"}, {[]int64{8, 32, 128}, "4(factor)"}, {[]int64{8, 12, 16}, "4(bytes)"}, {[]int64{8, 12, 18}, "N/A"}, {[]int64{8, 16, 64}, "N/A"}, {[]int64{0, 8}, "8(bytes)"}} {
+		if got := ncclStep(c.sizes); got != c.want {
+			t.Errorf("%v: %s, want %s", c.sizes, got, c.want)
+		}
+	}
+}
