@@ -92,8 +92,8 @@ func (s *Study) outcome(f *field, l Launch, times map[taskTrial]float64) (o Outc
 				o.Failed = cmp.Or(o.Failed, fmt.Sprintf("the row has no %s to judge over", missing))
 			case !has:
 				o.Failed = cmp.Or(o.Failed, fmt.Sprintf("the row has no %s", s.goal.Metric))
-			case !(v > 0):
-				o.Failed = cmp.Or(o.Failed, fmt.Sprintf("%s is %v: a ratio needs numbers above 0", s.goal.Metric, v))
+			case !(v > 0) || math.IsInf(v, 0):
+				o.Failed = cmp.Or(o.Failed, fmt.Sprintf("%s is %v: a ratio needs finite numbers above 0", s.goal.Metric, v))
 			default:
 				s.unit = cmp.Or(s.unit, r.Units[s.goal.Metric])
 				cells[s.cell(r)] = math.Log(v)
@@ -127,7 +127,7 @@ func (s *Study) cell(r *journal.Row) string {
 	}
 	var parts []string
 	if r.NumRanks != nil && !tuned(bench.RanksAxis) {
-		parts = append(parts, fmt.Sprint(*r.NumRanks))
+		parts = append(parts, fmt.Sprintf("%s=%d", bench.RanksAxis, *r.NumRanks))
 	}
 	for _, c := range r.Point {
 		if !tuned(c.Name) {

@@ -17,14 +17,14 @@ const (
 	exploreShare, pilotShare = 0.65, 0.5
 	// hopeless is after how many failures without a success a level is left alone.
 	hopeless = 3
-	// pilotTimed settings show how long a launch takes, where time is limited.
-	pilotTimed = 8
+	// timed settings and the default show how long a launch takes, where time is limited.
+	timed = 2
 )
 
 // explore proposes the next settings to start, none when the race begins.
 func (r *Race) explore() []int {
 	if len(r.seen) == 0 && r.cfg.Seconds > 0 { // how long does a launch take?
-		return r.withDefault(r.propose(pilotTimed, r.fresh()))
+		return r.withDefault(r.propose(timed, r.fresh()))
 	}
 	if n := len(r.space.Settings); n*minRounds <= r.raceBudget() {
 		r.phase = Contend
@@ -40,8 +40,11 @@ func (r *Race) explore() []int {
 		r.startRace()
 		return nil
 	}
+	if r.cfg.Seconds > 0 { // nobody looks at the clock within a round
+		room = min(room, len(r.seen))
+	}
 	if pilot := int(pilotShare * float64(budget)); len(r.seen) < max(1, pilot) {
-		return r.withDefault(r.propose(max(1, pilot-len(r.seen)), fresh))
+		return r.withDefault(r.propose(max(1, min(room, pilot-len(r.seen))), fresh))
 	}
 	r.fit()
 	r.mark()
@@ -149,8 +152,11 @@ func (r *Race) contend() []int {
 	}
 	next := slices.Clone(r.alive)
 	if r.left() < len(next) || r.decided() {
-		if r.raced() == 0 && r.left() > 0 { // a budget below one round: whoever comes first
-			return r.withDefault(next[:min(len(next), max(1, r.left()-1))])
+		switch { // a budget below one round: whoever comes first
+		case r.raced() == 0 && r.left() > 1:
+			return r.withDefault(next[:min(len(next), r.left()-1)])
+		case r.raced() == 0 && r.left() == 1 && len(next) > 0:
+			return next[:1]
 		}
 		r.startConfirm()
 		return nil
@@ -230,17 +236,20 @@ func (r *Race) decided() bool {
 	return true
 }
 
-// leader is the best setting so far: the lowest contender, or before the race the
-// lowest of all, by what is expected of it from its own launches and its relatives'.
+// leader is the best setting so far: the lowest contender, or where none of them has run
+// the lowest of all, by what is expected of it from its own launches and its relatives'.
 func (r *Race) leader() (best int, ok bool) {
-	among := r.alive
-	if len(among) == 0 {
-		for s := range r.space.Settings {
-			if len(r.of[s]) > 0 {
-				among = append(among, s)
-			}
-		}
+	if best, ok = r.lowest(r.alive); ok {
+		return best, ok
 	}
+	var all []int
+	for s := range r.space.Settings {
+		all = append(all, s)
+	}
+	return r.lowest(all)
+}
+
+func (r *Race) lowest(among []int) (best int, ok bool) {
 	least := math.Inf(1)
 	for _, s := range among {
 		_, logs := r.good(s)
@@ -333,7 +342,7 @@ func (r *Race) startConfirm() {
 func (r *Race) confirm() []int {
 	if r.reason[r.best] != "" {
 		r.alive = slices.DeleteFunc(r.alive, func(s int) bool { return r.reason[s] != "" })
-		if len(r.seen)+2*minPairs > r.cfg.Launches {
+		if len(r.seen)+2*minPairs > r.launches() {
 			r.best, _ = r.leader()
 			r.phase = Done
 			return nil
@@ -344,7 +353,7 @@ func (r *Race) confirm() []int {
 		return r.confirm()
 	}
 	done := r.round - r.from
-	if done >= r.pairs || len(r.seen)+2 > r.cfg.Launches && done > 0 {
+	if done >= r.pairs || len(r.seen)+2 > r.launches() {
 		r.phase = Done
 		return nil
 	}

@@ -1,6 +1,7 @@
 package tune
 
 import (
+	"cmp"
 	"math/rand/v2"
 	"reflect"
 	"slices"
@@ -116,18 +117,32 @@ func TestDeterministicAndBounded(t *testing.T) {
 		})
 		return order, r.Answer()
 	}
-	for _, cfg := range []Config{{Launches: 150}, {Launches: 150, Seconds: 60}, {Launches: 14}, {Launches: 40, Seconds: 2}} {
+	for _, cfg := range []Config{{Launches: 150}, {Launches: 150, Seconds: 60}, {Launches: 14}, {Launches: 40, Seconds: 2}, {Seconds: 10}, {Seconds: 20}} {
 		one, a := study(cfg)
 		two, _ := study(cfg)
 		if !reflect.DeepEqual(one, two) {
 			t.Errorf("%+v: two studies of the same outcomes differ", cfg)
 		}
-		most := cfg.Launches
-		if cfg.Seconds > 0 { // a launch takes a second; the first few show that, the last confirm
-			most = max(int(cfg.Seconds), pilotTimed+1+2*minPairs)
+		most := cmp.Or(cfg.Launches, DefaultLaunches(1000))
+		if cfg.Seconds > 0 { // a launch takes a second; the first few show that
+			most = min(most, max(int(cfg.Seconds), timed+1))
 		}
 		if len(one) > most || !a.Done {
 			t.Errorf("%+v: %d launches, done %v", cfg, len(one), a.Done)
+		}
+	}
+}
+
+// The fewest launches that are allowed leave enough pairs for an interval.
+func TestFewestLaunchesConfirm(t *testing.T) {
+	for n := 2; n < 30; n += 3 {
+		for seed := range uint64(10) {
+			least := leastLaunches
+			r := drive(line(n), Config{Launches: least, Seed: seed}, func(l Launch, _ Phase) Outcome { return Outcome{Log: -float64(l.Setting)} })
+			a := r.Answer()
+			if a.Launches > least || a.Best != 0 && (a.Confirmed == nil || !a.Confirmed.Known) {
+				t.Errorf("%d settings, seed %d: %+v", n, seed, a)
+			}
 		}
 	}
 }

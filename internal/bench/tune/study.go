@@ -123,9 +123,9 @@ func (s *Study) start(byPer map[string]*field, defaults []placed, cfg Config) er
 		own.Seconds = cfg.Seconds / float64(len(s.fields))
 		if total > 0 {
 			own.Launches = total / len(s.fields) / f.launches
-			if least := 2 + 2*minPairs; own.Launches < least {
+			if own.Launches < leastLaunches {
 				return fmt.Errorf("--launches %d are too few%s: %d races of %d launches a setting take at least %d", total, at(f.per),
-					len(s.fields), f.launches, least*len(s.fields)*f.launches)
+					len(s.fields), f.launches, leastLaunches*len(s.fields)*f.launches)
 			}
 		}
 		f.space.Levels = levels
@@ -251,9 +251,9 @@ func (s *Study) Next(rows []journal.Row, starts []time.Time) []*plan.Group {
 		if len(groups) == 0 && !waiting {
 			return nil
 		}
+		s.rng.Shuffle(len(groups), func(i, j int) { groups[i], groups[j] = groups[j], groups[i] })
 		// What a resumed run has done already is answered at once.
 		if fresh := s.missing(groups); len(fresh) > 0 || waiting {
-			s.rng.Shuffle(len(groups), func(i, j int) { groups[i], groups[j] = groups[j], groups[i] })
 			return groups
 		}
 		s.take(rows, starts)

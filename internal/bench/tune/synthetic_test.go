@@ -70,6 +70,14 @@ func newSynthetic(rng *rand.Rand, noise func(*rand.Rand) float64) *synthetic {
 	return b
 }
 
+// twin is the setting that differs in nothing but the idle variable.
+func (b *synthetic) twin(s int) int { return (s + len(b.log)/syntheticLevels[idle]) % len(b.log) }
+
+// mayBe tells whether the answer leaves open that a setting is the best.
+func (a Answer) mayBe(s int) bool {
+	return a.Best == s || slices.Contains(a.Raced, s) || slices.Contains(a.Open, s)
+}
+
 func (b *synthetic) launch(rng *rand.Rand, s int) Outcome {
 	if b.fails[s] {
 		return Outcome{Failed: "it failed", Seconds: 1}
@@ -115,7 +123,7 @@ func repetitions(t *testing.T) int {
 	return 2
 }
 
-// What the issue of a tenth of the full sweep demands, over seeded repetitions.
+// What a study promises with a tenth of the launches of the full sweep, over seeded repetitions.
 func TestShares(t *testing.T) {
 	cases := []struct {
 		name   string
@@ -127,7 +135,7 @@ func TestShares(t *testing.T) {
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			var n, near, covered, held, unseen, wrong, size int
+			var n, near, covered, held, alike, twins, unseen, wrong, size int
 			for n = range repetitions(t) {
 				rng := rand.New(rand.NewPCG(uint64(n), 7))
 				b := newSynthetic(rng, c.noise)
@@ -135,7 +143,10 @@ func TestShares(t *testing.T) {
 				regret, gain := b.log[a.Best]-b.log[b.best], b.log[a.Best]-b.log[b.space.Default]
 				near += count(regret <= math.Log1p(c.within))
 				covered += count(a.Confirmed != nil && a.Confirmed.Low <= gain && gain <= a.Confirmed.High)
-				held += count(a.Best == b.best || slices.Contains(a.Raced, b.best) || slices.Contains(a.Open, b.best))
+				held += count(a.mayBe(b.best))
+				if twin := b.twin(a.Best); !b.fails[twin] {
+					alike, twins = alike+count(a.mayBe(twin)), twins+1
+				}
 				unseen += count(a.Effects[idle].Verdict == NoEffect)
 				wrong += count(a.Effects[idle].Verdict == Matters)
 				size += len(a.Raced) + len(a.Open)
@@ -144,8 +155,8 @@ func TestShares(t *testing.T) {
 				}
 			}
 			n++
-			t.Logf("of %d: near the best %d, set with the best %d (of %d settings), gain in its interval %d; idle variable: no effect %d, matters %d",
-				n, near, held, size/n, covered, unseen, wrong)
+			t.Logf("of %d: near the best %d, set with the best %d (of %d settings), gain in its interval %d, identical one called equal %d of %d; "+
+				"idle variable: no effect %d, matters %d", n, near, held, size/n, covered, alike, twins, unseen, wrong)
 			// One more than the stated share, for chance: of ten, nine; of 100, 94.
 			least := n - 1 - n/20
 			if c.within > 0 && near < least {
@@ -153,6 +164,9 @@ func TestShares(t *testing.T) {
 			}
 			if held < least {
 				t.Errorf("the best is among those not told apart: %d of %d", held, n)
+			}
+			if alike < twins-1-twins/20 {
+				t.Errorf("the setting identical to the best is called equal: %d of %d", alike, twins)
 			}
 			if covered < least-n/50-1 {
 				t.Errorf("the gain is in its interval: %d of %d", covered, n)

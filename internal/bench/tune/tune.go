@@ -44,6 +44,8 @@ const (
 	minRounds = 4
 	minPairs  = 6 // of a confirmation, the least with a 95 % interval
 	maxPairs  = 20
+	// leastLaunches are a contender, the default, and their confirmation.
+	leastLaunches = 2 + 2*minPairs
 )
 
 // DefaultLaunches is a tenth of the full sweep, and for a few settings as much as

@@ -1,0 +1,313 @@
+package tune
+
+import (
+	"context"
+	"encoding/json"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/internal/bench/plan"
+	"github.com/kernbench/kernbench/internal/result/journal"
+)
+
+// toy is a bench of 2 sizes, 3 chunks and 3 values of a variable; the default is the
+// first chunk with the variable unset, which the sweep does not have.
+func toy(clauses ...bench.Clause) *bench.Bench {
+	return bench.New("toy", func(context.Context, *bench.State) error { return nil }, append([]bench.Clause{
+		bench.Bytes("size", "1K,1M"), bench.Ints("chunk", "1,2,4"), bench.Env("A", "1", "2", "3"), bench.Metric("time_us", "us", "lower"),
+	}, clauses...)...)
+}
+
+// study plans the bench and its default as the command line does.
+func study(t *testing.T, b *bench.Bench, goal Goal, cfg Config, req plan.Request) (*Study, error) {
+	t.Helper()
+	req.Backend, req.Trials = "cpu", 1
+	p, err := plan.Make(b, req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, v := range Swept(p, slices.Concat(goal.Over, goal.Per)) {
+		if v.Env {
+			req.Envs = append(slices.Clone(req.Envs), plan.Assign{Name: v.Name, Text: "-"})
+		} else {
+			req.Axes = append(slices.Clone(req.Axes), plan.Assign{Name: v.Name, Text: v.First})
+		}
+	}
+	base, err := plan.Make(b, req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return NewStudy(p, base, goal, cfg)
+}
+
+// textOf is a value of a task as text, "-" where a variable is unset.
+func textOf(t plan.Task, name string) string {
+	text, _, unset, _ := value(t, name)
+	if unset {
+		return "-"
+	}
+	return text
+}
+
+// rowOf is a good row of a task, a second after the one before.
+func rowOf(t plan.Task, us float64, nth int) journal.Row {
+	return journal.Row{Bench: "toy", Point: t.Point, Env: t.Env, Trial: t.Trial, Key: t.Key, NumRanks: &t.Ranks,
+		Status: journal.OK, Metrics: map[string]float64{"time_us": us}, Units: map[string]string{"time_us": "us"},
+		Time: epoch.Add(time.Duration(nth+1) * time.Second)}
+}
+
+var epoch = time.Unix(1e9, 0)
+
+// conduct runs a study whose rows are as told, from those that are there already until it
+// ends or has so many.
+func conduct(s *Study, rows []journal.Row, most int, measure func(plan.Task, int) []journal.Row) []journal.Row {
+	have := map[taskTrial]bool{}
+	for _, r := range rows {
+		have[taskTrial{r.TaskKey(), r.Trial}] = true
+	}
+	starts := []time.Time{epoch}
+	for groups := s.Next(rows, starts); len(groups) > 0; groups = s.Next(rows, starts) {
+		for _, g := range groups {
+			for _, task := range g.Tasks {
+				if len(rows) >= most {
+					return rows
+				}
+				if at := (taskTrial{task.Key, task.Trial}); !have[at] {
+					rows, have[at] = append(rows, measure(task, len(rows))...), true
+				}
+			}
+		}
+	}
+	return rows
+}
+
+const all = math.MaxInt
+
+// steady launches differ by a few thousandths, the same in every study.
+func steady(us func(plan.Task) float64) func(plan.Task, int) []journal.Row {
+	return func(t plan.Task, nth int) []journal.Row {
+		wobble := 1 + 0.001*float64((t.Trial*7+len(t.Key)+int(t.Key[0]))%5)
+		return []journal.Row{rowOf(t, us(t)*wobble, nth)}
+	}
+}
+
+// cost is lowest at chunk 2 with A=3; the default, A unset, costs as much as A=1.
+func cost(t plan.Task) float64 {
+	us := map[string]float64{"1": 130, "2": 100, "4": 150}[textOf(t, "chunk")]
+	us *= map[string]float64{"-": 1.2, "1": 1.2, "2": 1.1, "3": 1}[textOf(t, "A")]
+	if textOf(t, "size") == "1048576" {
+		us *= 50
+	}
+	return us
+}
+
+// best is the setting of a finding in words.
+func best(r Result, i int) string {
+	f := r.Findings[i]
+	if f.Answer.Best < 0 {
+		return "none"
+	}
+	var parts []string
+	for v, l := range f.Levels[f.Answer.Best] {
+		for n, name := range r.Variables[v].Names {
+			parts = append(parts, name+"="+r.Variables[v].Values[l][n])
+		}
+	}
+	return strings.Join(parts, " ")
+}
+
+func TestStudyOverASize(t *testing.T) {
+	s, err := study(t, toy(), Goal{Metric: "time_us", Over: []string{"size"}}, Config{}, plan.Request{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := conduct(s, nil, all, steady(cost))
+	r := s.Result(rows, []time.Time{epoch})
+	f := r.Findings[0]
+	if best(r, 0) != "A=3 chunk=2" || !f.Answer.Done || f.Size != 10 || f.Cells != 2 {
+		t.Errorf("best %s of %d settings, by %d cells: %+v", best(r, 0), f.Size, f.Cells, f.Answer)
+	}
+	want := math.Log(100.0 / (130 * 1.2))
+	if c := f.Answer.Confirmed; c == nil || !c.Known || c.Low > want+0.005 || c.High < want-0.005 {
+		t.Errorf("gain %+v, want %v", c, want)
+	}
+	if r.Unit != "us" || r.Seconds != float64(len(rows)) || f.Answer.Launches*2 != len(rows) || f.Answer.Full != 60 {
+		t.Errorf("%+v, %d rows", r, len(rows))
+	}
+	// Both sizes of a setting share processes, other settings with the same variable do not.
+	again, _ := study(t, toy(), Goal{Metric: "time_us", Over: []string{"size"}}, Config{}, plan.Request{})
+	for _, g := range again.Next(nil, nil) {
+		if len(g.Tasks) != 2 || textOf(g.Tasks[0], "chunk") != textOf(g.Tasks[1], "chunk") || g.Env.String() != g.Tasks[0].Env.String() {
+			t.Errorf("a launch of %v", g.Tasks)
+		}
+	}
+}
+
+// Over several sizes the geometric mean counts: four times faster at a size that takes no
+// time makes up for twice slower at one that takes all of it.
+func TestStudyTakesTheGeometricMean(t *testing.T) {
+	for _, maximise := range []bool{false, true} {
+		s, err := study(t, toy(), Goal{Metric: "time_us", Maximise: maximise, Over: []string{"size"}}, Config{},
+			plan.Request{Envs: []plan.Assign{{Name: "A", Text: "-"}}, Axes: []plan.Assign{{Name: "chunk", Text: "1,2"}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		rows := conduct(s, nil, all, steady(func(task plan.Task) float64 {
+			switch textOf(task, "chunk") + " " + textOf(task, "size") {
+			case "1 1024":
+				return 4
+			case "2 1024":
+				return 1
+			case "1 1048576":
+				return 1000
+			default:
+				return 2000
+			}
+		}))
+		want := map[bool]string{false: "chunk=2", true: "chunk=1"}[maximise]
+		r := s.Result(rows, []time.Time{epoch})
+		if best(r, 0) != want {
+			t.Errorf("maximise %v: best %s", maximise, best(r, 0))
+		}
+		if c := r.Findings[0].Answer.Confirmed; !maximise && (c == nil || math.Abs(c.Mid-math.Log(0.5)/2) > 0.005) {
+			t.Errorf("gain %+v: want the root of 1/4 times 2", c)
+		}
+	}
+}
+
+// A winner for every size, whose points share launches, and zipped names as one variable.
+func TestStudyPerSize(t *testing.T) {
+	fresh := func() *Study {
+		s, err := study(t, toy(bench.Ints("depth", "10,20,40")), Goal{Metric: "time_us", Per: []string{"size"}}, Config{},
+			plan.Request{Zips: [][]string{{"chunk", "depth"}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	if groups := fresh().Next(nil, nil); len(groups) != 10 || len(groups[0].Tasks) != 2 {
+		t.Fatalf("%d launches, want one for each of 9 settings and the default, of two sizes each", len(groups))
+	}
+	s := fresh()
+	rows := conduct(s, nil, all, steady(func(task plan.Task) float64 {
+		us := cost(task)
+		if textOf(task, "size") == "1024" && textOf(task, "chunk") == "4" {
+			us /= 3
+		}
+		return us
+	}))
+	r := s.Result(rows, []time.Time{epoch})
+	if small, large := best(r, 0), best(r, 1); small != "A=3 chunk=4 depth=40" || large != "A=3 chunk=2 depth=20" || r.Findings[0].Per != "size=1024" {
+		t.Errorf("%s and %s: %+v", small, large, r.Findings)
+	}
+}
+
+// Whenever a study is killed, what is resumed of its rows ends like one that was not;
+// interrupted, it says what was best so far and that it is not confirmed.
+func TestStudyResumes(t *testing.T) {
+	for _, c := range []struct {
+		goal Goal
+		cfg  Config
+	}{
+		{Goal{Metric: "time_us", Over: []string{"size"}}, Config{Launches: 60, Seed: 3}},
+		{Goal{Metric: "time_us", Over: []string{"size"}}, Config{Seconds: 90}},
+		{Goal{Metric: "time_us", Per: []string{"size"}}, Config{Launches: 120}},
+	} {
+		fresh := func() *Study {
+			s, err := study(t, toy(), c.goal, c.cfg, plan.Request{Axes: []plan.Assign{{Name: "chunk", Text: "1,2,4,8,16"}}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return s
+		}
+		measure := steady(func(task plan.Task) float64 { return max(cost(task), 90) }) // chunks above 4 are the best
+		s := fresh()
+		rows := conduct(s, nil, all, measure)
+		want, _ := json.Marshal(s.Result(rows, []time.Time{epoch}))
+		if c.cfg.Seconds > 0 && (len(rows) > 100 || len(rows) < 60) {
+			t.Errorf("%+v: %d rows of a second each", c.cfg, len(rows))
+		}
+		for killed := 1; killed < len(rows); killed += 1 + killed/3 {
+			cut := fresh()
+			some := conduct(cut, nil, killed, measure)
+			if a := cut.Result(some, []time.Time{epoch}).Findings[0].Answer; a.Done && c.goal.Per == nil {
+				t.Errorf("%+v: said to be confirmed after %d of %d rows", c, killed, len(rows))
+			}
+			s := fresh()
+			whole := conduct(s, slices.Clone(some), all, measure)
+			if got, _ := json.Marshal(s.Result(whole, []time.Time{epoch})); string(got) != string(want) {
+				t.Fatalf("%+v: resumed after %d of %d rows\n%s\nwithout\n%s", c, killed, len(rows), got, want)
+			}
+		}
+	}
+}
+
+// What fails in any way is out, with the reason, however fast it was.
+func TestStudyLeavesOutWhatFails(t *testing.T) {
+	ends := func(status journal.Status, reason string) func(*journal.Row) {
+		return func(r *journal.Row) { r.Status, r.Reason = status, reason }
+	}
+	takes := func(us float64) func(*journal.Row) { return func(r *journal.Row) { r.Metrics["time_us"] = us } }
+	for reason, spoil := range map[string]func(*journal.Row){
+		"failed: 3 wrong elements":         ends(journal.Failed, "3 wrong elements\nin rank 2"),
+		"timeout: not finished within 3s":  ends(journal.Timeout, "not finished within 3s"),
+		"skipped: not here":                ends(journal.Skipped, "not here"),
+		"the row has no time_us":           func(r *journal.Row) { r.Metrics = nil },
+		"time_us is 0":                     takes(0),
+		"time_us is -5":                    takes(-5),
+		"time_us is NaN":                   takes(math.NaN()),
+		"time_us is +Inf":                  takes(math.Inf(1)),
+		"no row for num_ranks=1 size=1024": func(r *journal.Row) { r.Point = nil }, // such as a table without a line
+	} {
+		s, err := study(t, toy(), Goal{Metric: "time_us"}, Config{}, plan.Request{Axes: []plan.Assign{{Name: "size", Text: "1K"}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		launched := 0
+		rows := conduct(s, nil, all, func(task plan.Task, nth int) []journal.Row {
+			row := rowOf(task, cost(task), nth)
+			if textOf(task, "chunk") == "2" && textOf(task, "A") == "3" {
+				row.Metrics["time_us"] = 1
+				if launched++; launched > 2 { // the fastest by far at first
+					spoil(&row)
+				}
+			}
+			return []journal.Row{row}
+		})
+		r := s.Result(rows, []time.Time{epoch})
+		out := r.Findings[0].Answer.Failed
+		if best(r, 0) != "A=2 chunk=2" || len(out) != 1 || !strings.HasPrefix(out[0].Reason, reason) || strings.Contains(out[0].Reason, "in rank 2") {
+			t.Errorf("%s: best is %s, out: %+v", reason, best(r, 0), out)
+		}
+		if _, err := json.Marshal(r); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// What cannot be studied is refused, with what would be right.
+func TestStudyRefuses(t *testing.T) {
+	one := []plan.Assign{{Name: "chunk", Text: "1"}}
+	for want, c := range map[string]struct {
+		goal Goal
+		cfg  Config
+		req  plan.Request
+	}{
+		"size is in --over and in --per": {goal: Goal{Metric: "time_us", Over: []string{"size"}, Per: []string{"size"}}},
+		`--per: unknown axis "sise"`:     {goal: Goal{Metric: "time_us", Per: []string{"sise"}}},
+		`--over: unknown axis "sise"`:    {goal: Goal{Metric: "time_us", Over: []string{"sise"}}},
+		"nothing to tune": {goal: Goal{Metric: "time_us", Over: []string{"size"}},
+			req: plan.Request{Axes: one, Envs: []plan.Assign{{Name: "A", Text: "-"}}}},
+		"--launches 20 are too few at size=1024: 2 races": {goal: Goal{Metric: "time_us", Per: []string{"size"}}, cfg: Config{Launches: 20}},
+		"size is zipped with": {goal: Goal{Metric: "time_us", Over: []string{"size"}},
+			req: plan.Request{Axes: []plan.Assign{{Name: "chunk", Text: "1,2"}}, Zips: [][]string{{"size", "chunk"}}}},
+	} {
+		if _, err := study(t, toy(), c.goal, c.cfg, c.req); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("want %s, have %v", want, err)
+		}
+	}
+}
