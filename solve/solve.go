@@ -7,6 +7,7 @@ import (
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/solve/krylov"
 	"github.com/kernbench/kernbench/internal/solve/partition"
+	"github.com/kernbench/kernbench/internal/solve/precondition"
 	"github.com/kernbench/kernbench/internal/solve/sparse"
 )
 
@@ -28,7 +29,7 @@ type Spec struct {
 	StopAfter      int     // iterations after which a solve ends, converged or not; 0: no such limit
 }
 
-// Refusal is the error of a method that cannot work on the problem.
+// Refusal is the error of a method or a preconditioner that cannot work on the problem.
 type Refusal struct{ Reason error }
 
 func (r *Refusal) Error() string { return r.Reason.Error() }
@@ -49,21 +50,23 @@ type System struct {
 	Size   int // rows of the whole problem
 	Times  SetupTimes
 
-	group   *dist.Group
-	spec    Spec
-	precond Preconditioner
-	engine  *krylov.Engine
-	halo    krylov.Halo
-	sums    *adder
+	group    *dist.Group
+	spec     Spec
+	precond  Preconditioner
+	operator krylov.Operator // of the preconditioner; nil is none
+	engine   *krylov.Engine
+	halo     krylov.Halo
+	sums     *adder
 
 	messages int
 }
 
 // SetupTimes are what this rank spent before the first solve, in seconds.
 type SetupTimes struct {
-	Partition  float64 // deciding who owns what; 0 where another rank does
-	Generation float64 // making the rows
-	Total      float64 // everything
+	Partition    float64 // deciding who owns what; 0 where another rank does
+	Generation   float64 // making the rows
+	Precondition float64 // setting the preconditioner up
+	Total        float64 // everything
 }
 
 // New sets a system up together with the other ranks of the group.
@@ -77,11 +80,10 @@ func New(g *dist.Group, spec Spec) (*System, error) {
 	}
 	s := &System{group: g, spec: spec, Traits: outline.Traits(), Size: outline.Size()}
 	s.fillIn()
-	if s.precond, err = krylov.LookupPreconditioner(spec.Preconditioner); err != nil {
+	if s.precond, err = precondition.Lookup(spec.Preconditioner); err != nil {
 		return nil, err
 	}
-	first, err := s.first()
-	if err != nil {
+	if err := s.suits(outline); err != nil {
 		return nil, err
 	}
 
@@ -90,28 +92,34 @@ func New(g *dist.Group, spec Spec) (*System, error) {
 		return nil, err
 	}
 	s.Times.Partition = seconds
-	if err := s.build(owners, first); err != nil {
+	if err := s.build(owners); err != nil {
 		return nil, err
 	}
 	s.Times.Total = since(began)
 	return s, nil
 }
 
-// first starts the first solve. A matrix that is not known to be symmetric is looked
-// at where the method asks for that.
-func (s *System) first() (*krylov.Solver, error) {
-	solver, err := s.solver(0)
+// suits refuses a method or a preconditioner that cannot work on the problem. A matrix that
+// is not known to be symmetric is looked at where one of them asks for that.
+func (s *System) suits(outline sparse.Problem) error {
+	check := func() error {
+		if _, err := s.solver(0); err != nil {
+			return err
+		}
+		return s.precond.Check(outline, s.Traits)
+	}
+	err := check()
 	if values, ok := s.spec.Source.(interface{ Symmetric() (bool, error) }); err != nil && ok && !s.Traits.Symmetric {
 		var fault error
 		if s.Traits.Symmetric, fault = values.Symmetric(); fault != nil {
-			return nil, fault
+			return fault
 		}
-		solver, err = s.solver(0)
+		err = check()
 	}
 	if err != nil {
-		return nil, &Refusal{err}
+		return &Refusal{err}
 	}
-	return solver, nil
+	return nil
 }
 
 // fillIn replaces what the spec leaves open.
@@ -130,8 +138,8 @@ func (s *System) fillIn() {
 	}
 }
 
-// build makes this rank's rows, the plan of exchanges, and the vectors.
-func (s *System) build(owners sparse.Layout, first *krylov.Solver) error {
+// build makes this rank's rows, the plan of exchanges, the preconditioner and the vectors.
+func (s *System) build(owners sparse.Layout) error {
 	g, clock := s.group, s.group.Clock()
 	began := clock.Now()
 	problem, err := s.spec.Source.Rows(func(row int) bool { return owners.Owner(row) == g.Rank() })
@@ -144,34 +152,51 @@ func (s *System) build(owners sparse.Layout, first *krylov.Solver) error {
 		return fmt.Errorf("exchanging the lists of needed values: %w", err)
 	}
 	told := clock.Now()
-	var diagonal []float64
-	var factor func(local, global int, r *sparse.Row) error
-	if s.precond.Factor != nil {
-		diagonal = make([]float64, s.Plan.Owned)
-		factor = func(local, global int, r *sparse.Row) (err error) {
-			diagonal[local], err = s.precond.Factor(global, r)
-			return err
-		}
-	}
-	if s.Matrix, err = s.Plan.Matrix(problem, s.spec.Storage, factor); err != nil {
+	if s.Matrix, err = s.Plan.Matrix(problem, s.spec.Storage); err != nil {
 		return err
 	}
 	s.Times.Generation = float64(clock.Now()-told+planned-began) / 1e12
-
-	s.engine = krylov.NewEngine(s.Matrix, s.Plan, diagonal, first.Vectors())
+	h, err := newHalo(g, s.Plan)
+	if err != nil {
+		return err
+	}
+	s.halo, s.messages = h, h.messages()
+	if err := s.precondition(problem); err != nil {
+		return fmt.Errorf("setting up the preconditioner %s: %w", s.precond.Name, err)
+	}
+	first, err := s.solver(0)
+	if err != nil {
+		return err
+	}
+	s.engine = krylov.NewEngine(s.Matrix, s.Plan, s.operator, first.Vectors())
 	b := s.engine.Vector(krylov.B)
 	for i := range b {
 		b[i] = s.spec.RHS(s.Plan.Global(i))
 	}
-	h, err := newHalo(g, s.Plan)
-	s.halo, s.messages = h, h.messages()
 	s.sums = newAdder(g, first.MaxDots())
+	return nil
+}
+
+// precondition sets the preconditioner up.
+func (s *System) precondition(problem sparse.Problem) (err error) {
+	if s.precond.New == nil {
+		return nil
+	}
+	began := s.group.Clock().Now()
+	s.operator, err = s.precond.New(&precondition.Local{Problem: problem, Plan: s.Plan, Matrix: s.Matrix, Halo: s.halo,
+		Traits: s.Traits, Team: team{s.group}})
+	s.Times.Precondition = float64(s.group.Clock().Now()-began) / 1e12
 	return err
 }
 
+// Operator is the preconditioner, nil where there is none.
+func (s *System) Operator() Operator { return s.operator }
+
 // solver starts a solve of at most limit iterations; 0 is as many as specified.
 func (s *System) solver(limit int) (*krylov.Solver, error) {
-	cfg := krylov.Config{RTol: s.spec.RTol, MaxIter: s.spec.MaxIter, Restart: s.spec.Restart, Precondition: s.precond.Factor != nil}
+	_, diagonal := s.operator.(krylov.Diagonal)
+	cfg := krylov.Config{RTol: s.spec.RTol, MaxIter: s.spec.MaxIter, Restart: s.spec.Restart,
+		Precondition: s.operator != nil, Stored: !diagonal}
 	if limit > 0 {
 		cfg.MaxIter = min(cfg.MaxIter, limit)
 	}

@@ -129,6 +129,16 @@ func usable(m Method, t Traits) bool {
 	return m.Check(t) == nil && (m.Needs != SymmetricDefinite || t.Definite)
 }
 
+// preconditioners lists those that can work on a problem.
+func preconditioners(source Generated) (names []string) {
+	for _, p := range Preconditioners() {
+		if p.Check(source.Problem, source.Traits()) == nil {
+			names = append(names, p.Name)
+		}
+	}
+	return names
+}
+
 // preconditioner is the name of one, or of none.
 func preconditioner(wanted bool) string {
 	if wanted {

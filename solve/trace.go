@@ -18,6 +18,7 @@ const (
 	Dots
 	AllReduce
 	Updates
+	Precond // a preconditioner that is no diagonal, with all that it exchanges
 	Other
 	NumPhases
 )
@@ -27,12 +28,12 @@ func (p Phase) String() string {
 	if p < 0 || p >= NumPhases {
 		return fmt.Sprintf("Phase(%d)", int(p))
 	}
-	return [...]string{"spmv", "halo_pack", "halo_wait", "dots", "allreduce", "updates", "other"}[p]
+	return [...]string{"spmv", "halo_pack", "halo_wait", "dots", "allreduce", "updates", "precond", "other"}[p]
 }
 
 // phaseOf translates what the engine says.
 var phaseOf = map[krylov.Phase]Phase{
-	krylov.Update: Updates, krylov.Exchange: HaloPack, krylov.Multiply: SpMV,
+	krylov.Update: Updates, krylov.Precondition: Precond, krylov.Exchange: HaloPack, krylov.Multiply: SpMV,
 	krylov.Wait: HaloWait, krylov.Dots: Dots, krylov.Idle: Other,
 }
 
@@ -64,6 +65,9 @@ func (s *System) Trace(limit int) (Profile, error) {
 			if stage.Multiplies() {
 				bytes += float64(s.Matrix.Bytes() + 8*len(s.Plan.Ghosts))
 			}
+			if stage.Preconditions() {
+				bytes += float64(s.operator.Bytes())
+			}
 		}
 		starting = false
 		local, err := s.engine.Run(stage, s.halo)
@@ -86,9 +90,12 @@ func (s *System) Trace(limit int) (Profile, error) {
 
 // Alone makes at most limit iterations on this rank's rows as if they were all there
 // is: the same sweeps over the same memory, but nothing is exchanged and no rank
-// waits for another. It gives the seconds of one iteration, 0 if there were too few,
-// and overwrites the solution.
+// waits for another. It gives the seconds of one iteration, 0 if there were too few or
+// the preconditioner needs the other ranks, and overwrites the solution.
 func (s *System) Alone(limit int) (float64, error) {
+	if s.operator != nil && !s.operator.Local() {
+		return 0, nil
+	}
 	solver, err := s.solver(limit)
 	if err != nil {
 		return 0, err

@@ -3,6 +3,7 @@ package solve
 import (
 	"github.com/kernbench/kernbench/internal/solve/krylov"
 	"github.com/kernbench/kernbench/internal/solve/partition"
+	"github.com/kernbench/kernbench/internal/solve/precondition"
 	"github.com/kernbench/kernbench/internal/solve/sparse"
 )
 
@@ -100,8 +101,12 @@ type (
 	Vec = krylov.Vec
 	// Term is a vector times a number.
 	Term = krylov.Term
-	// Preconditioner is a registered preconditioner: a diagonal matrix.
-	Preconditioner = krylov.Preconditioner
+	// Preconditioner is a registered preconditioner, with what it needs.
+	Preconditioner = precondition.Preconditioner
+	// Local is one rank's part of the matrix, from which a preconditioner is set up.
+	Local = precondition.Local
+	// Operator is a preconditioner that was set up: z = M r on the rows of one rank.
+	Operator = krylov.Operator
 	// Result is what a method knows of its solve.
 	Result = krylov.Result
 	// Status says how a solve ended.
@@ -136,7 +141,12 @@ func RegisterMethod(m Method) { krylov.Register(m) }
 func Methods() []Method { return krylov.Methods() }
 
 // RegisterPreconditioner adds a preconditioner.
-func RegisterPreconditioner(p Preconditioner) { krylov.RegisterPreconditioner(p) }
+func RegisterPreconditioner(p Preconditioner) { precondition.Register(p) }
+
+// DiagonalOf is the operator that multiplies each value by a number that follows from its row.
+func DiagonalOf(l *Local, factor func(i int, r *Row) (float64, error)) (Operator, error) {
+	return precondition.DiagonalOf(l, factor)
+}
 
 // Preconditioners lists the preconditioners by name.
-func Preconditioners() []Preconditioner { return krylov.Preconditioners() }
+func Preconditioners() []Preconditioner { return precondition.All() }

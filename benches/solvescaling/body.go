@@ -213,7 +213,7 @@ func reportSystem(ctx context.Context, s *bench.State, sys *solve.System, produc
 	held := grown / float64(max(1, l.Rows))
 	t := sys.Times
 	all, err := gather(ctx, s, float64(l.Rows), float64(l.Entries), float64(l.CutEntries), float64(l.Halo), float64(l.Neighbours),
-		t.Total, t.Partition, t.Generation, float64(sys.Messages()), float64(sys.Matrix.Bytes()), held)
+		t.Total, t.Partition, t.Generation, float64(sys.Messages()), float64(sys.Matrix.Bytes()), held, t.Precondition)
 	if err != nil {
 		return err
 	}
@@ -237,6 +237,7 @@ func reportSystem(ctx context.Context, s *bench.State, sys *solve.System, produc
 	record(s, "setup_s", slices.Max(all[5]))
 	record(s, "partition_s", slices.Max(all[6]))
 	record(s, "generation_s", slices.Max(all[7]))
+	record(s, "precond_setup_s", slices.Max(all[11]))
 	record(s, "messages", products*sum(all[8]))
 	record(s, "bytes", products*8*float64(q.Volume))
 	record(s, "halo_bytes_per_dof", haloPerDOF)

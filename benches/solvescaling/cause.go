@@ -37,7 +37,7 @@ func sharesOf(r *journal.Row) (shares, bool) {
 		us = r.Metrics["time_us"] // of older rows, whose phases add up to it
 	}
 	mean, most := 0.0, 0.0
-	for _, p := range []solve.Phase{solve.SpMV, solve.Dots, solve.Updates, solve.Other} {
+	for _, p := range []solve.Phase{solve.SpMV, solve.Dots, solve.Updates, solve.Precond, solve.Other} {
 		mean += r.Metrics[meanOf(p)]
 		most += r.Metrics[slowestOf(p)]
 	}

@@ -30,6 +30,7 @@ var metrics = append([]metric{
 	{"setup_s", "s", "lower"},
 	{"partition_s", "s", "lower"},
 	{"generation_s", "s", "lower"},
+	{"precond_setup_s", "s", "lower"},
 	{"reductions_per_iteration", "", "lower"},
 	{"messages", "", ""},
 	{"bytes", "B", ""},

@@ -28,12 +28,14 @@ func init() {
 	own.Name, own.Help = "own", "a method of this test"
 	solve.RegisterMethod(own)
 	solve.RegisterPreconditioner(solve.Preconditioner{Name: "row-sum", Help: "the inverse of the sum of a row's magnitudes",
-		Factor: func(_ int, r *solve.Row) (float64, error) {
-			sum := 0.0
-			for _, v := range r.Vals {
-				sum += max(v, -v)
-			}
-			return 1 / sum, nil
+		New: func(l *solve.Local) (solve.Operator, error) {
+			return solve.DiagonalOf(l, func(_ int, r *solve.Row) (float64, error) {
+				sum := 0.0
+				for _, v := range r.Vals {
+					sum += max(v, -v)
+				}
+				return 1 / sum, nil
+			})
 		}})
 	solve.RegisterProblem(solve.Kind{Name: "chain", Help: "springs in a row", New: func(p solve.Params) (solve.Problem, error) { return chain(p.Rows), nil }})
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/kernbench/kernbench/internal/comm/tcp"
 	"github.com/kernbench/kernbench/internal/solve/krylov"
 	"github.com/kernbench/kernbench/internal/solve/partition"
+	"github.com/kernbench/kernbench/internal/solve/precondition"
 	"github.com/kernbench/kernbench/internal/solve/sparse"
 	"github.com/kernbench/kernbench/solve"
 )
@@ -93,7 +94,7 @@ docs/solve-scaling.md explains every metric.`),
 		bench.Ints(dimAxis, "2"),
 		bench.Ints(stencilAxis, "0"),
 		bench.Strings(methodAxis, krylov.Default),
-		bench.Strings(precondAxis, krylov.NoPreconditioner),
+		bench.Strings(precondAxis, precondition.None),
 		bench.Strings(partitionerAxis, partition.Default),
 		bench.Strings(objectiveAxis, string(partition.EdgeCut)),
 		bench.Strings(rhsAxis, "random"),
@@ -207,6 +208,13 @@ func invalidPoint(p point.Point) error {
 		return err
 	}
 	if _, err := krylov.New(text(methodAxis), v.Traits(), krylov.Config{RTol: 1, MaxIter: 1}); err != nil {
+		return fmt.Errorf("problem %s: %w", text(problemAxis), err)
+	}
+	pre, err := precondition.Lookup(text(precondAxis))
+	if err != nil {
+		return err
+	}
+	if err := pre.Check(v, v.Traits()); err != nil {
 		return fmt.Errorf("problem %s: %w", text(problemAxis), err)
 	}
 	return part.Check(v)

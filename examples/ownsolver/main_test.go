@@ -27,7 +27,7 @@ func TestGuideShowsTheseFiles(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"striped.go", "steepest.go"} {
+	for _, name := range []string{"striped.go", "steepest.go", "rowsum.go"} {
 		text, err := os.ReadFile(name)
 		if err != nil {
 			t.Fatal(err)
@@ -65,7 +65,7 @@ func TestRuns(t *testing.T) {
 		}
 	}
 	dir := filepath.Join(t.TempDir(), "run")
-	run("run", "--bench", "solve-scaling", "--ranks", "1,3", "--dof-per-rank", "100", "--method", "steepest", "--precond", "none,jacobi",
+	run("run", "--bench", "solve-scaling", "--ranks", "1,3", "--dof-per-rank", "100", "--method", "steepest", "--precond", "none,row-sum",
 		"--partitioner", "striped,simple", "--repeat", "1", "--out", dir)
 	text, err := os.ReadFile(filepath.Join(dir, "results", "distributed_solve_scaling.json"))
 	if err != nil {

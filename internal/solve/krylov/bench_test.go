@@ -40,8 +40,8 @@ func BenchmarkIteration(b *testing.B) {
 
 func benchIteration(b *testing.B, p sparse.Problem, format sparse.Format, method string, precondition bool, bytes int64) {
 	plan := sparse.NewPlan(p, whole(p.Size()), 0)
-	inverse := make([]float64, p.Size())
-	m, err := plan.Matrix(p, format, jacobiOf(inverse))
+	inverse := jacobiOf(plan, p)
+	m, err := plan.Matrix(p, format)
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -18,18 +18,20 @@ func init() {
 }
 
 func startCG(c *Core) {
-	m := &cg{Core: c, r: FirstOwn, p: FirstOwn + 1, q: FirstOwn + 2, z: FirstOwn}
-	if c.Config.Precondition {
-		m.z = Inverted(m.r)
+	m := &cg{Core: c, r: FirstOwn, p: FirstOwn + 1, q: FirstOwn + 2}
+	n := FirstOwn + 3
+	m.z = c.Preconditioned(m.r, &n)
+	if c.Config.Precondition && !c.Config.Stored {
+		m.z, n = Inverted(m.r), n-1 // made on the way
 	}
-	c.Vectors = int(FirstOwn + 3)
+	c.Vectors = int(n)
 	m.steps.descend, m.steps.direct = m.descend, m.direct
 	c.Next = m.start
 }
 
 func (m *cg) start([]float64) *Stage {
 	m.Next = m.started
-	return m.Begin(m.r).Dot(m.r, m.z)
+	return m.Begin(m.r).Precondition(m.z, m.r).Dot(m.r, m.z)
 }
 
 func (m *cg) started(sums []float64) *Stage {
@@ -52,7 +54,7 @@ func (m *cg) descend(sums []float64) *Stage {
 	}
 	m.alpha = m.rz / sums[0]
 	m.Next = m.steps.direct
-	s := m.Stage().Add(m.r, -m.alpha, m.q).Dot(m.r, m.r)
+	s := m.Stage().Add(m.r, -m.alpha, m.q).Precondition(m.z, m.r).Dot(m.r, m.r)
 	if m.z != m.r {
 		s.Dot(m.r, m.z)
 	}

@@ -11,12 +11,13 @@ type Phase uint8
 
 // The phases of a stage.
 const (
-	Update   Phase = iota // assignments and the preconditioner
-	Exchange              // starting to send ghosts
-	Multiply              // the product
-	Wait                  // waiting for ghosts
-	Dots                  // local parts of the scalar products
-	Idle                  // the stage is done
+	Update       Phase = iota // assignments, and a preconditioner that is a diagonal
+	Precondition              // any other one, with all that it exchanges
+	Exchange                  // starting to send ghosts
+	Multiply                  // the product
+	Wait                      // waiting for ghosts
+	Dots                      // local parts of the scalar products
+	Idle                      // the stage is done
 	numPhases
 )
 
@@ -25,7 +26,7 @@ func (p Phase) String() string {
 	if p >= numPhases {
 		return fmt.Sprintf("Phase(%d)", uint8(p))
 	}
-	return [...]string{"update", "exchange", "multiply", "wait", "dots", "idle"}[p]
+	return [...]string{"update", "precondition", "exchange", "multiply", "wait", "dots", "idle"}[p]
 }
 
 // Halo brings the ghosts of a vector up to date. Start is called when the values
@@ -57,7 +58,9 @@ type Engine struct {
 	matrix   *sparse.Matrix
 	interior []sparse.Range
 	rim      []sparse.Range
-	inverse  []float64
+	operator Operator // the preconditioner, unless it is a diagonal
+	inverse  Diagonal
+	updated  bool // the rows of this stage are, all of them
 	vectors  [][]float64
 	sums     []float64
 	block    []float64      // of an inverted vector
@@ -68,11 +71,14 @@ type Engine struct {
 // many fit the nearest cache.
 const blockRows = 512
 
-// NewEngine makes the vectors of a solve. inverse is the preconditioner's
-// diagonal, where the solver asks for one.
-func NewEngine(m *sparse.Matrix, plan *sparse.Plan, inverse []float64, vectors int) *Engine {
-	e := &Engine{matrix: m, interior: plan.Interior, rim: plan.Rim, inverse: inverse,
+// NewEngine makes the vectors of a solve. The operator is the preconditioner, where the
+// solver asks for one.
+func NewEngine(m *sparse.Matrix, plan *sparse.Plan, operator Operator, vectors int) *Engine {
+	e := &Engine{matrix: m, interior: plan.Interior, rim: plan.Rim, operator: operator,
 		vectors: make([][]float64, vectors), block: make([]float64, blockRows)}
+	if d, fused := operator.(Diagonal); fused {
+		e.operator, e.inverse = nil, d
+	}
 	for i := range e.vectors {
 		e.vectors[i] = make([]float64, m.Columns())
 	}
@@ -97,6 +103,15 @@ func (e *Engine) ForgetGhosts() {
 // worked on.
 func (e *Engine) Run(s *Stage, halo Halo) ([]float64, error) {
 	e.sums = append(e.sums[:0], make([]float64, len(s.dots))...)
+	e.updated = false
+	if s.precondition != nil && e.operator != nil {
+		e.blocks(sparse.Range{Lo: 0, Hi: e.matrix.Rows()}, func(lo, hi int) { e.update(s, lo, hi) })
+		e.updated = true
+		e.enter(Precondition)
+		if err := e.operator.Apply(e.vectors[s.precondition.dst], e.vectors[s.precondition.src]); err != nil {
+			return nil, fmt.Errorf("preconditioning: %w", err)
+		}
+	}
 	if s.multiply == nil {
 		e.blocks(sparse.Range{Lo: 0, Hi: e.matrix.Rows()}, func(lo, hi int) {
 			e.update(s, lo, hi)
@@ -164,11 +179,14 @@ func (e *Engine) enter(p Phase) {
 }
 
 func (e *Engine) update(s *Stage, lo, hi int) {
+	if e.updated {
+		return
+	}
 	e.enter(Update)
 	for i := range s.assign {
 		e.assign(&s.assign[i], lo, hi)
 	}
-	if s.precondition != nil {
+	if s.precondition != nil && e.operator == nil {
 		sparse.Times(e.vectors[s.precondition.dst][lo:hi], e.inverse[lo:hi], e.vectors[s.precondition.src][lo:hi])
 	}
 }

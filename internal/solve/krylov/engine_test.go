@@ -59,17 +59,22 @@ func TestEngineMatchesOneOperationAtATime(t *testing.T) {
 		}
 		ranks := rapid.IntRange(1, 3).Draw(t, "ranks")
 		plan := sparse.NewPlan(p, stripes{p.Size(), ranks, rapid.IntRange(1, 900).Draw(t, "each")}, 0)
-		inverse := make([]float64, plan.Owned)
-		m, err := plan.Matrix(p, sparse.Compressed, jacobiOf(inverse))
+		inverse := jacobiOf(plan, p)
+		m, err := plan.Matrix(p, sparse.Compressed)
 		if err != nil {
 			t.Fatal(err)
 		}
 		method := rapid.SampledFrom(Methods()).Draw(t, "method").Name
-		s, err := New(method, p.Traits(), Config{RTol: 1e-30, MaxIter: 3, Restart: 2, Precondition: rapid.Bool().Draw(t, "precondition")})
+		stored := rapid.Bool().Draw(t, "stored")
+		s, err := New(method, p.Traits(), Config{RTol: 1e-30, MaxIter: 3, Restart: 2, Precondition: rapid.Bool().Draw(t, "precondition"), Stored: stored})
 		if err != nil {
 			t.Fatal(err)
 		}
-		e := NewEngine(m, plan, inverse, s.Vectors())
+		var operator Operator = inverse
+		if stored {
+			operator = unfused{inverse}
+		}
+		e := NewEngine(m, plan, operator, s.Vectors())
 		reference := make([][]float64, s.Vectors())
 		for k := range reference {
 			for i := range e.vectors[k] {
@@ -106,12 +111,12 @@ func TestEngineMatchesOneOperationAtATime(t *testing.T) {
 func TestTraceNamesThePhases(t *testing.T) {
 	p, _ := sparse.New("poisson", sparse.Params{Rows: 2000})
 	plan := sparse.NewPlan(p, stripes{p.Size(), 2, 1000}, 0)
-	m, err := plan.Matrix(p, sparse.Compressed, nil)
+	m, err := plan.Matrix(p, sparse.Compressed)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, _ := New("cg-single", p.Traits(), Config{RTol: 1e-8, MaxIter: 10})
-	e := NewEngine(m, plan, nil, s.Vectors())
+	s, _ := New("cg-single", p.Traits(), Config{RTol: 1e-8, MaxIter: 10, Precondition: true, Stored: true})
+	e := NewEngine(m, plan, unfused{jacobiOf(plan, p)}, s.Vectors())
 	e.Vector(B)[0] = 1
 	seen := map[Phase]int{}
 	last := Phase(0)
@@ -134,8 +139,8 @@ func TestTraceNamesThePhases(t *testing.T) {
 func TestOwnVectorComesFirst(t *testing.T) {
 	p, _ := sparse.New("poisson", sparse.Params{Rows: 9})
 	plan := sparse.NewPlan(p, whole(9), 0)
-	m, _ := plan.Matrix(p, sparse.Plain, nil)
-	e := NewEngine(m, plan, nil, 4)
+	m, _ := plan.Matrix(p, sparse.Plain)
+	e := NewEngine(m, plan, Diagonal(nil), 4)
 	defer func() {
 		if recover() == nil {
 			t.Error("an own vector as third term was accepted")

@@ -303,25 +303,3 @@ func TestRecursiveResidualIsTheTrueOne(t *testing.T) {
 		}
 	}
 }
-
-func TestPreconditioners(t *testing.T) {
-	jacobi, err := LookupPreconditioner("jacobi")
-	if err != nil {
-		t.Fatal(err)
-	}
-	p, _ := sparse.New("poisson", sparse.Params{Rows: 100})
-	var row sparse.Row
-	p.Row(50, &row)
-	if f, err := jacobi.Factor(50, &row); f != 0.25 || err != nil {
-		t.Errorf("factor %v, error %v", f, err)
-	}
-	if _, err := jacobi.Factor(0, &sparse.Row{Cols: []int{1}, Vals: []float64{1}}); err == nil || !strings.Contains(err.Error(), "row 0") {
-		t.Errorf("a zero diagonal: error %v", err)
-	}
-	if none, err := LookupPreconditioner(""); err != nil || none.Factor != nil {
-		t.Errorf("none: %v, %v", none.Name, err)
-	}
-	if _, err := LookupPreconditioner("ilu"); err == nil || !strings.Contains(err.Error(), "known: jacobi, none") {
-		t.Errorf("an unknown preconditioner: %v", err)
-	}
-}

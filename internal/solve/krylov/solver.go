@@ -15,6 +15,7 @@ type Config struct {
 	MaxIter      int
 	Restart      int  // steps between restarts, of methods that restart; 0 is 30
 	Precondition bool // stages may ask for the preconditioner
+	Stored       bool // which is no diagonal: what it gives needs a vector
 }
 
 // Status says how a solve ended.

@@ -79,9 +79,9 @@ func (s *Stage) Add(dst Vec, c float64, v Vec) *Stage {
 }
 
 // Precondition applies the preconditioner. It asks for nothing where dst is src, which is how methods write
-// that there is no preconditioner.
+// that there is no preconditioner, and where it is the inverted src, which is never stored.
 func (s *Stage) Precondition(dst, src Vec) *Stage {
-	if dst != src {
+	if dst != src && dst != Inverted(src) {
 		s.apply[0] = application{dst, src}
 		s.precondition = &s.apply[0]
 	}
@@ -100,6 +100,9 @@ func (s *Stage) Dot(a, b Vec) *Stage {
 	s.dots = append(s.dots, product{a, b})
 	return s
 }
+
+// Preconditions reports whether the stage asks for a preconditioner that is to be stored.
+func (s *Stage) Preconditions() bool { return s.precondition != nil }
 
 // Multiplies reports whether the stage has a product with the matrix.
 func (s *Stage) Multiplies() bool { return s.multiply != nil }

@@ -173,7 +173,7 @@ func wholeMatrix(t *testing.T, problem string, params Params, format Format) (Pr
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := NewPlan(p, oneRank(p.Size()), 0).Matrix(p, format, nil)
+	m, err := NewPlan(p, oneRank(p.Size()), 0).Matrix(p, format)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -197,9 +197,8 @@ func (p *Plan) Pack(buf, v []float64, peer *Peer) {
 	}
 }
 
-// Matrix makes the rank's rows in local numbers. Each, where not nil, sees every
-// row as the problem gives it, with its local and its global number.
-func (p *Plan) Matrix(problem Problem, format Format, each func(local, global int, r *Row) error) (*Matrix, error) {
+// Matrix makes the rank's rows in local numbers.
+func (p *Plan) Matrix(problem Problem, format Format) (*Matrix, error) {
 	b, err := NewBuilder(p.Owned, p.Owned+len(p.Ghosts), format)
 	if err != nil {
 		return nil, err
@@ -211,9 +210,6 @@ func (p *Plan) Matrix(problem Problem, format Format, each func(local, global in
 	var row Row
 	p.each(func(global, local int) {
 		problem.Row(global, &row)
-		if each != nil && err == nil {
-			err = each(local, global, &row)
-		}
 		for k, c := range row.Cols {
 			if own := p.Local(c); own >= 0 {
 				row.Cols[k] = own
@@ -223,5 +219,5 @@ func (p *Plan) Matrix(problem Problem, format Format, each func(local, global in
 		}
 		b.Add(row.Cols, row.Vals)
 	})
-	return b.Done(), err
+	return b.Done(), nil
 }

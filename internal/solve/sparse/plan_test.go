@@ -74,7 +74,7 @@ func product(t interface{ Fatal(...any) }, p Problem, all []*Plan, format Format
 			}
 		}
 		var err error
-		if matrices[r], err = plan.Matrix(p, format, nil); err != nil {
+		if matrices[r], err = plan.Matrix(p, format); err != nil {
 			t.Fatal(err)
 		}
 		for _, part := range plan.Interior {

@@ -1,0 +1,118 @@
+// Package precondition holds the preconditioners: operators near the inverse of a matrix that is
+// spread over ranks. Each is one file and one registration, which says what it needs of the
+// matrix and how a rank sets it up together with the others, through a Team. The package
+// starts no rank and reads no clock. Multigrid has a package of its own.
+package precondition
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/kernbench/kernbench/internal/base/registry"
+	"github.com/kernbench/kernbench/internal/solve/krylov"
+	"github.com/kernbench/kernbench/internal/solve/sparse"
+)
+
+// None is the name of solving without one, and the default.
+const None = "none"
+
+// Preconditioner is a registered preconditioner.
+type Preconditioner struct {
+	Name, Help string
+	Needs      krylov.Matrix // of the matrix
+	Grid       bool          // needs a problem whose rows are the points of a grid
+	// New sets it up for the rows of one rank. All ranks call it together. Nil is no
+	// preconditioner at all.
+	New func(l *Local) (krylov.Operator, error)
+}
+
+// Local is one rank's part of the matrix.
+type Local struct {
+	Problem sparse.Problem // gives the rank's own rows, by their numbers in the whole matrix
+	Plan    *sparse.Plan   // who owns what, as far as this rank must know
+	Matrix  *sparse.Matrix // the rank's rows as they are multiplied
+	Halo    krylov.Halo    // brings the ghosts of a vector up to date
+	Traits  sparse.Traits
+	Team    Team
+}
+
+// Team is the ranks that set a preconditioner up together. All of them make the same calls.
+type Team interface {
+	Rank() int
+	Size() int
+	// Sum adds up over the ranks, to the same bits on each.
+	Sum(values []float64) ([]float64, error)
+	// Exchange sends to[r] to rank r, and gives what each rank sent here.
+	Exchange(to [][]float64) ([][]float64, error)
+	// Connect tells the other ranks of a plan what this one needs, and gives the exchange.
+	Connect(plan *sparse.Plan) (krylov.Halo, error)
+}
+
+var all = registry.New("preconditioner", func(p Preconditioner) string { return p.Name })
+
+// Register adds a preconditioner.
+func Register(p Preconditioner) { all.Register(p) }
+
+// All lists the preconditioners by name.
+func All() []Preconditioner { return all.All() }
+
+// Lookup finds a preconditioner by name; "" is none.
+func Lookup(name string) (Preconditioner, error) {
+	if name == "" {
+		name = None
+	}
+	return all.Lookup(name)
+}
+
+func init() { Register(Preconditioner{Name: None, Help: "solve without one"}) }
+
+// Check says why it cannot work on a problem, nil if it can. Whether a symmetric matrix is
+// definite is often not known: it is allowed to try.
+func (p Preconditioner) Check(problem sparse.Problem, t sparse.Traits) error {
+	if _, gridded := problem.(sparse.Gridded); p.Grid && !gridded {
+		return fmt.Errorf("preconditioner %s needs the points of a grid, which this problem has not", p.Name)
+	}
+	if p.Needs != krylov.Any && !t.Symmetric {
+		return fmt.Errorf("preconditioner %s needs %v, which this is not", p.Name, p.Needs)
+	}
+	return nil
+}
+
+// eachRow calls fn for the rank's rows, in their order.
+func (l *Local) eachRow(fn func(local, global int, r *sparse.Row) error) error {
+	var row sparse.Row
+	for i := range l.Plan.Owned {
+		g := l.Plan.Global(i)
+		l.Problem.Row(g, &row)
+		if err := fn(i, g, &row); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// DiagonalOf is the operator whose number for each row follows from that row.
+func DiagonalOf(l *Local, factor func(i int, r *sparse.Row) (float64, error)) (krylov.Operator, error) {
+	d := make(krylov.Diagonal, l.Plan.Owned)
+	err := l.eachRow(func(local, global int, r *sparse.Row) (err error) {
+		d[local], err = factor(global, r)
+		return err
+	})
+	return d, l.agree(err)
+}
+
+// agree gives every rank an error where one has one: those that have none would wait for it.
+func (l *Local) agree(err error) error {
+	bad := 0.0
+	if err != nil {
+		bad = 1
+	}
+	sums, failed := l.Team.Sum([]float64{bad})
+	switch {
+	case failed != nil:
+		return errors.Join(err, failed)
+	case err == nil && sums[0] > 0:
+		return fmt.Errorf("%.0f other ranks cannot set the preconditioner up", sums[0])
+	}
+	return err
+}
