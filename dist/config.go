@@ -61,7 +61,7 @@ func Init(ctx context.Context, c Config) (*Group, error) {
 		c.Tuning = DefaultTuning()
 	}
 	c.Host = cmp.Or(c.Host, os.Getenv(hostVar))
-	c.Interface = cmp.Or(c.Interface, os.Getenv(interfaceVar))
+	c.Interface = cmp.Or(c.Interface, os.Getenv(jobenv.InterfaceVar))
 	if c.Tuning, err = c.settleTuning(ctx); err != nil {
 		return nil, fmt.Errorf("joining group %q as rank %d of %d: %w", c.ID, c.Rank, c.Size, err)
 	}
@@ -117,9 +117,8 @@ func (c Config) check() error {
 
 // The variables that a group's Config may come from besides torchrun's.
 const (
-	hostVar      = "KERNBENCH_HOST"
-	interfaceVar = "GLOO_SOCKET_IFNAME"
-	secretVar    = "KERNBENCH_DIST_SECRET"
+	hostVar   = "KERNBENCH_HOST"
+	secretVar = "KERNBENCH_DIST_SECRET"
 	// portOffset keeps clear of MASTER_PORT itself, where torchrun's own store or
 	// the program's may listen.
 	portOffset = 1

@@ -5,6 +5,7 @@ package benchtest
 
 import (
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -32,10 +33,10 @@ func Main(m *testing.M, benches ...*bench.Bench) int {
 	return m.Run()
 }
 
-// Program is Main for tests that start kernbench itself: `run` and `launch` of the
+// Program is Main for tests that start kernbench itself: `run`, `launch` and `probe` of the
 // test binary are those of a kernbench with these benches.
 func Program(m *testing.M, benches ...*bench.Bench) int {
-	if len(os.Args) > 1 && (os.Args[1] == "launch" || os.Args[1] == "run") {
+	if len(os.Args) > 1 && slices.Contains([]string{"launch", "run", "probe"}, os.Args[1]) {
 		request.Remeasure = 0 // hosts that run tests are busy
 		return cli.Main(benches)
 	}

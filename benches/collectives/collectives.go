@@ -38,10 +38,14 @@ sweep, the report shows how much auto loses. buffers=symmetric is memory that
 every rank reaches without a copy, private the ranks' own.
 
 Ranks on several hosts share memory within each and talk over TCP between them;
-symmetric memory there is none then, and a plain run takes private buffers. --hosts 2 makes the ranks of one machine
-count as on two hosts, and adds what its loopback allows to the limits.
+symmetric memory there is none then, and a plain run takes private buffers. Their
+limit is the network's: before the first point of a launch the ranks measure
+latency and bandwidth between the hosts, and a row's limit (network) is the least
+time in which the bytes that must leave or reach a host do so, whatever the
+algorithm. --hosts 2 makes the ranks of one machine count as on two hosts, and
+adds the same of its loopback to the limits.
 
-Each row's limits are the time that the algorithm's own traffic needs at this
+Within a host, each row's limits are the time that the algorithm's own traffic needs at this
 host's bandwidth (bandwidth), the time of its hops between caches (hops) and, with
 private buffers, the time in which so many bytes cross from one rank's memory to
 another's (exchange), as kernbench probe measured them; pct_of_limit is the
@@ -143,8 +147,12 @@ const (
 
 func body(ctx context.Context, s *bench.State) error {
 	s.Phase("probe")
-	limit := limitsFor(s)
-	limitLoopback := loopbackLimit(s)
+	limit := func(shape, dist.Plan) {}
+	if network, err := networkOf(ctx, s); err == nil {
+		limit = limitsFor(s, network)
+	} else if s.Rank() == 0 {
+		s.Warn("limits: %v", err)
+	}
 	if err := s.Barrier(ctx); err != nil { // nobody measures while another probes
 		return err
 	}
@@ -154,7 +162,7 @@ func body(ctx context.Context, s *bench.State) error {
 	}
 	sh := shapeOf(s)
 	s.SampleAtMost(s.Float(bench.SecondsOption))
-	return joinAndTime(ctx, s, cfg, sh, s.Str("algorithm"), func(p dist.Plan) { limit(sh, p); limitLoopback(sh) })
+	return joinAndTime(ctx, s, cfg, sh, s.Str("algorithm"), func(p dist.Plan) { limit(sh, p) })
 }
 
 // AllReduce is for benches about an all-reduce of sums, in place in memory of the group

@@ -1,6 +1,7 @@
 package collectives
 
 import (
+	"math"
 	"os"
 	"path/filepath"
 	"testing"
@@ -8,6 +9,7 @@ import (
 	"github.com/kernbench/kernbench/internal/base/dtype"
 	"github.com/kernbench/kernbench/internal/bench/plan"
 	"github.com/kernbench/kernbench/internal/bench/run"
+	"github.com/kernbench/kernbench/internal/comm/tcp"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
@@ -43,10 +45,61 @@ func TestHosts(t *testing.T) {
 	}
 }
 
-func TestCrossing(t *testing.T) {
-	for op, want := range map[string]float64{allReduce: 40, "allgather": 20, "broadcast": 40, sendRecv: 40, barrier: 0, "scatter": 20} {
-		if got := crossing(shape{op: op, count: 10, dtype: dtype.F32, ranks: 2}); got != want {
-			t.Errorf("%s of 40 bytes: %v must cross, want %v", op, got, want)
+// What must cross between two hosts of which the first has ranks 0 and 1, the second
+// rank 2; 12 elements, 48 bytes.
+func TestDemand(t *testing.T) {
+	type want struct{ out0, out1, in0, in1, total float64 }
+	for op, want := range map[string]want{
+		allReduce:        {48, 48, 48, 48, 96},
+		"allgather":      {32, 16, 16, 32, 48},
+		"reduce_scatter": {16, 32, 32, 16, 48},
+		"alltoall":       {32, 32, 32, 32, 64},
+		"broadcast":      {48, 0, 0, 48, 48},
+		"reduce":         {0, 48, 48, 0, 48},
+		"scatter":        {16, 0, 0, 16, 16},
+		"gather":         {0, 16, 16, 0, 16},
+		sendRecv:         {48, 48, 48, 48, 96}, // 1 to 2, and 2 to 0
+		barrier:          {},
+	} {
+		sh := shape{op: op, count: 12, dtype: dtype.F32, ranks: 3}
+		if op == barrier {
+			sh.count = 0
 		}
+		out, in, total := demand(sh, []int{0, 0, 1}, 2)
+		if got := [...]float64{out[0], out[1], in[0], in[1], total}; got != [...]float64{want.out0, want.out1, want.in0, want.in1, want.total} {
+			t.Errorf("%s: %v, want %v", op, got, want)
+		}
+	}
+}
+
+// The limit of a row is that of the slowest link that it must use: here the first of
+// three hosts sends 0.0025 GB/s, 20 Mbit.
+func TestNetworkLimit(t *testing.T) {
+	n := tcp.Network{Hosts: []string{"a", "b", "c"}, Ranks: []int{0, 1, 2}, Machines: 3, Pairs: []tcp.Pair{
+		{From: 0, To: 1, LatencyUS: 20, GBps: 0.0025, BothGBps: 0.002}, {From: 1, To: 0, LatencyUS: 20, GBps: 1, BothGBps: 1},
+		{From: 0, To: 2, LatencyUS: 50, GBps: 0.0025, BothGBps: 0.002}, {From: 2, To: 0, LatencyUS: 50, GBps: 1, BothGBps: 1},
+		{From: 1, To: 2, LatencyUS: 10, GBps: 1, BothGBps: 1}, {From: 2, To: 1, LatencyUS: 10, GBps: 1, BothGBps: 1}}}
+	for _, c := range []struct {
+		op    string
+		count int
+		us    float64
+	}{
+		{allReduce, 250_000, 400_000}, // a megabyte out of the first
+		{"reduce", 250_000, 1000},     // into the first, which is fast
+		{"broadcast", 250_000, 400_000},
+		{allReduce, 1, 50}, // the latency, of the farthest
+		{sendRecv, 1, 10},
+		{barrier, 0, 50},
+	} {
+		if got := networkUS(n, shape{op: c.op, count: c.count, dtype: dtype.F32, ranks: 3}); math.Abs(got-c.us) > 1e-6*c.us {
+			t.Errorf("%s of %d: %v us, want %v", c.op, c.count, got, c.us)
+		}
+	}
+	// With equal links three hosts need 4/3 of a vector each way: 2(3-1)/3.
+	for i := range n.Pairs {
+		n.Pairs[i].GBps, n.Pairs[i].BothGBps = 1, 1
+	}
+	if got := networkUS(n, shape{op: allReduce, count: 250_000, dtype: dtype.F32, ranks: 3}); math.Abs(got-4000./3) > 1e-6 {
+		t.Errorf("%v us over equal links, want %v", got, 4000./3)
 	}
 }

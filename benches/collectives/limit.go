@@ -9,6 +9,7 @@ import (
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/bench/probe"
 	"github.com/kernbench/kernbench/internal/comm/schedule"
+	"github.com/kernbench/kernbench/internal/comm/tcp"
 	"github.com/kernbench/kernbench/internal/host/hostinfo"
 )
 
@@ -73,9 +74,9 @@ func trafficOf(sh shape, algorithm string) (schedule.Traffic, error) {
 var hostLimits = sync.OnceValues(func() (probe.Result, error) { return probe.Obtain(context.Background()) })
 
 // limitsFor gives the function that records the limits of a call: those that the
-// backend knows, or those of this host where its memory is what limits. Only
-// rank 0, whose numbers make the row, does anything.
-func limitsFor(s *bench.State) func(sh shape, plan dist.Plan) {
+// backend knows, or those of this host where its memory is what limits, and of the
+// network between several. Only rank 0, whose numbers make the row, does anything.
+func limitsFor(s *bench.State, n tcp.Network) func(sh shape, plan dist.Plan) {
 	if s.Rank() == 0 {
 		if b, ok := dist.As[dist.Limiter](s.Backend()); ok {
 			return func(sh shape, plan dist.Plan) {
@@ -85,10 +86,26 @@ func limitsFor(s *bench.State) func(sh shape, plan dist.Plan) {
 			}
 		}
 		if dist.Describe(s.Backend()).HostMemory {
-			return hostLimitsFor(s)
+			return linkedLimitsFor(s, n)
 		}
 	}
 	return func(shape, dist.Plan) {}
+}
+
+// linkedLimitsFor are the limits where data moves through memory and, between hosts,
+// over links. The memory of one machine says nothing of ranks on another.
+func linkedLimitsFor(s *bench.State, n tcp.Network) func(sh shape, plan dist.Plan) {
+	if len(n.Hosts) < 2 {
+		return hostLimitsFor(s)
+	}
+	memory, network := func(shape, dist.Plan) {}, networkLimit(s, n)
+	if n.Machines == 1 {
+		memory = hostLimitsFor(s)
+	}
+	return func(sh shape, plan dist.Plan) {
+		memory(sh, plan)
+		network(sh)
+	}
 }
 
 // hostLimitsFor finds the probe result; a row without limits says why.
@@ -132,7 +149,7 @@ func record(s *bench.State, list []dist.Limit, err error) {
 // limits of the machine, by the option probe, and gives the function that
 // records those of a call by an algorithm.
 func AllReduceLimits(s *bench.State) func(p dist.Plan, algorithm string) {
-	record := limitsFor(s)
+	record := limitsFor(s, tcp.Network{})
 	return func(p dist.Plan, algorithm string) {
 		sh := shape{op: allReduce, dtype: p.DType, reduction: p.Reduction, count: p.Count, ranks: s.Size(),
 			inPlace: p.InPlace, buffers: private}

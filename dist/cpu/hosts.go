@@ -167,7 +167,7 @@ func (h *hosts) branch(joined shm.Membership, color int) (*engine, error) {
 	child := newHosts(h.cluster, joined.Rank, joined.World, fmt.Sprintf("%x/%d/%d", h.tag, h.splits, color))
 	joined.Crowded = child.crowded
 	e := newEngine(h.engine.segment, h.engine.heap, joined, child)
-	h.listener.Keep()
+	h.mesh.Keep()
 	ctx, cancel := context.WithTimeoutCause(context.Background(), h.timeout, fmt.Errorf("%v have passed", h.timeout))
 	defer cancel()
 	if err := child.connect(ctx); err != nil {
@@ -194,7 +194,7 @@ func (h *hosts) close() {
 			l.tcp.Close()
 		}
 	}
-	h.listener.Close()
+	h.mesh.Close()
 }
 
 // begun counts a call that this rank has begun.

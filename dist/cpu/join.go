@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/netip"
 	"os"
 	"runtime"
 	"slices"
@@ -32,13 +31,6 @@ type rankInfo struct {
 	Threads int
 	Nonce   []byte
 	Proof   []byte // that it knows the secret
-}
-
-// endpoint is where a rank's connections come in.
-type endpoint struct {
-	Addresses []netip.Addr
-	Port      int
-	Fault     string // instead: why there is none
 }
 
 // joinHosts meets ranks that may be on several hosts. Every rank does the same
@@ -78,7 +70,7 @@ func (b backend) joinHosts(ctx context.Context, c dist.Config) (dist.Engine, err
 		if e != nil {
 			e.Close()
 		}
-		cl.listener.Close()
+		cl.mesh.Close()
 		return nil, errors.Join(fault, err)
 	}
 	return e, nil
@@ -126,47 +118,18 @@ func proof(c dist.Config, rank int, nonce []byte) []byte {
 // cluster is what a group over several hosts has in common with those split off
 // from it. Ranks here are those of the first group.
 type cluster struct {
-	key       []byte
-	all       []rankInfo
-	endpoints []endpoint
-	listener  *tcp.Listener
-	timeout   time.Duration
-	silence   time.Duration // after which an unreachable host counts as lost
+	key     []byte
+	all     []rankInfo
+	mesh    *tcp.Mesh
+	timeout time.Duration
+	silence time.Duration // after which an unreachable host counts as lost
 }
 
 // open opens this rank's listener and tells the others where it is. Where all
 // ranks are on one machine it is closed to every other.
-func (cl *cluster) open(ctx context.Context, c dist.Config) error {
-	var mine endpoint
-	bind, err := netip.Addr{}, error(nil)
-	switch alone := !slices.ContainsFunc(cl.all, func(p rankInfo) bool { return p.Machine != cl.all[0].Machine }); {
-	case alone && c.Interface == "":
-		bind = netip.MustParseAddr("127.0.0.1")
-		mine.Addresses = []netip.Addr{bind}
-	default:
-		mine.Addresses, err = tcp.Addresses(c.Interface)
-		if err == nil && c.Interface != "" { // and no other: one address, IPv4 before IPv6
-			slices.SortStableFunc(mine.Addresses, func(a, b netip.Addr) int { return a.BitLen() - b.BitLen() })
-			bind, mine.Addresses = mine.Addresses[0], mine.Addresses[:1]
-		}
-	}
-	if err == nil {
-		cl.listener, err = tcp.Listen(bind, cl.key)
-	}
-	if err != nil {
-		mine.Fault = err.Error()
-	} else {
-		mine.Port = cl.listener.Port()
-	}
-	cl.endpoints, err = tcp.Swap(ctx, c.Exchange, c.Size, mine)
-	for r, d := range cl.endpoints {
-		if d.Fault != "" {
-			err = errors.Join(err, fmt.Errorf("rank %d (host %s): %s", r, cl.all[r].Name, d.Fault))
-		}
-	}
-	if err != nil && cl.listener != nil {
-		cl.listener.Close()
-	}
+func (cl *cluster) open(ctx context.Context, c dist.Config) (err error) {
+	alone := !slices.ContainsFunc(cl.all, func(p rankInfo) bool { return p.Machine != cl.all[0].Machine })
+	cl.mesh, err = tcp.Place{Host: cl.all[c.Rank].Name, Interface: c.Interface, Alone: alone}.Open(ctx, c.Exchange, c.Size, cl.key)
 	return err
 }
 
@@ -223,12 +186,7 @@ func (h *hosts) connect(ctx context.Context) error {
 			pending++
 			go func() {
 				r := result{peer: peer, use: use}
-				if peer > h.rank {
-					r.conn, r.err = h.listener.Accept(ctx, tcp.Ticket{Group: h.tag, Rank: uint32(peer), Use: use})
-				} else {
-					d := h.endpoints[h.world[peer]]
-					r.conn, r.err = tcp.Dial(ctx, d.Addresses, d.Port, h.key, tcp.Ticket{Group: h.tag, Rank: uint32(h.rank), Use: use})
-				}
+				r.conn, r.err = h.mesh.Connect(ctx, h.tag, h.rank, peer, h.world[peer], use)
 				results <- r
 			}()
 		}

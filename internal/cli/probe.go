@@ -1,10 +1,14 @@
 package cli
 
 import (
+	"bytes"
+	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,20 +20,28 @@ import (
 	"github.com/kernbench/kernbench/internal/base/texttab"
 	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/bench/probe"
+	"github.com/kernbench/kernbench/internal/cli/job"
+	"github.com/kernbench/kernbench/internal/comm/tcp"
 	"github.com/kernbench/kernbench/internal/host/hostinfo"
+	"github.com/kernbench/kernbench/internal/host/jobenv"
 )
 
 // probeFormats are the words of --format, the default first.
 var probeFormats = []string{"table", "json"}
 
+// probeFlags are the flags of `probe`.
+type probeFlags struct {
+	quick                       bool
+	out, format                 string
+	cores                       []int
+	iface, endpoint, secretFile string // of a job on several hosts
+}
+
 func (a *app) probeCommand() *cobra.Command {
-	var quick bool
-	var out string
-	var cores []int
-	format := probeFormats[0]
+	f := probeFlags{format: probeFormats[0]}
 	cmd := &cobra.Command{
 		Use:   "probe",
-		Short: "Measure this host's limits: memory bandwidth and latencies between cores",
+		Short: "Measure this host's limits, or those of the network between the hosts of a job",
 		Long: `Measures how fast 1 to n cores copy and read memory, from the first cache to
 main memory, and how long a cache line, a futex wake and a message over a unix
 or TCP socket take from one core to another, and how fast cores exchange what
@@ -39,48 +51,137 @@ The result is kept in the user's cache folder, by class of host, and is used
 until the host or kernbench changes; a bench that finds none makes a quick one.
 --cores measures only the given core counts, which takes less time; the result
 needs --out, because for other counts it is only a guess.
-Nothing else should run at the same time.`,
+Nothing else should run at the same time.
+
+As the ranks of a job on several hosts (launch, torchrun, mpirun, mpiexec, srun)
+it measures the network between them instead, over TCP: latency and bandwidth of
+each pair of hosts, one way and both ways at once, and of all hosts at once. With
+several ranks on a host, as many connections are measured together. A bench over
+several hosts does this by itself, in short, before its first point.`,
 		Example: fmt.Sprintf(`  %[1]s probe
   %[1]s probe --quick --format json
   %[1]s probe --out limits.json && %[1]s run --bench collectives --probe limits.json
-  %[1]s probe --cores 2,16 --out limits.json`, a.name),
+  %[1]s probe --cores 2,16 --out limits.json
+  %[1]s launch --nnodes 2 --rdzv-endpoint node0:29400 --rdzv-secret-file secret -- %[1]s probe`, a.name),
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if !slices.Contains(probeFormats, format) {
-				return usage(suggest.Unknown("format", format, probeFormats))
+			if !slices.Contains(probeFormats, f.format) {
+				return usage(suggest.Unknown("format", f.format, probeFormats))
 			}
-			if len(cores) > 0 && out == "" {
-				return usage(errors.New("--cores measures only part of this host's limits, which is not stored for other runs: name a file with --out"))
+			self := job.Process{Name: a.name, Args: a.args, Environ: a.environ, Endpoint: f.endpoint, SecretFile: f.secretFile}
+			of, err := self.Find("auto")
+			switch {
+			case err != nil:
+				return usage(err)
+			case of != nil && of.Size > 1:
+				return a.probeNetwork(cmd.Context(), f, self, of)
 			}
-			profile := probe.Thorough
-			if quick {
-				profile = probe.Quick
-			}
-			profile.Counts = cores
-			r, err := probe.Measure(cmd.Context(), profile, time.Now())
-			if errors.Is(err, probe.ErrCounts) {
-				return usage(fmt.Errorf("--cores: %w", err))
-			}
-			if err != nil {
-				return err
-			}
-			if out == "" {
-				if out, err = probe.Path(hostinfo.Local()); err != nil {
-					return err
-				}
-			}
-			if err := probe.Save(out, r); err != nil {
-				return err
-			}
-			fmt.Fprintf(a.stderr, "wrote %s\n", out)
-			return writeProbe(a.stdout, format, r)
+			return a.probeHost(cmd.Context(), f)
 		},
 	}
-	cmd.Flags().BoolVar(&quick, "quick", false, "fewer sizes: takes a few seconds")
-	cmd.Flags().IntSliceVar(&cores, "cores", nil, "only these core counts (default: the powers of two, and all)")
-	cmd.Flags().StringVar(&format, "format", format, "what to print: "+strings.Join(probeFormats, ", "))
-	cmd.Flags().StringVar(&out, "out", "", "`FILE` to write (default: in the user's cache folder)")
+	fl := cmd.Flags()
+	fl.BoolVar(&f.quick, "quick", false, "fewer sizes, or shorter transfers: takes a few seconds")
+	fl.IntSliceVar(&f.cores, "cores", nil, "only these core counts (default: the powers of two, and all)")
+	fl.StringVar(&f.format, "format", f.format, "what to print: "+strings.Join(probeFormats, ", "))
+	fl.StringVar(&f.out, "out", "", "`FILE` to write (default: in the user's cache folder; none for a network)")
+	fl.StringVar(&f.iface, "interface", "", "network interface to measure between hosts (default: "+jobenv.InterfaceVar+", which launch --interface sets, or any)")
+	fl.StringVar(&f.endpoint, "rdzv-endpoint", "", "`HOST:PORT` on the host of rank 0 where the ranks meet, as for run")
+	fl.StringVar(&f.secretFile, "rdzv-secret-file", "", "`FILE` with the secret that authenticates the ranks, as for run")
 	return cmd
+}
+
+// probeHost measures this host.
+func (a *app) probeHost(ctx context.Context, f probeFlags) error {
+	if len(f.cores) > 0 && f.out == "" {
+		return usage(errors.New("--cores measures only part of this host's limits, which is not stored for other runs: name a file with --out"))
+	}
+	profile := probe.Thorough
+	if f.quick {
+		profile = probe.Quick
+	}
+	profile.Counts = f.cores
+	r, err := probe.Measure(ctx, profile, time.Now())
+	if errors.Is(err, probe.ErrCounts) {
+		return usage(fmt.Errorf("--cores: %w", err))
+	}
+	if err != nil {
+		return err
+	}
+	if f.out == "" {
+		if f.out, err = probe.Path(hostinfo.Local()); err != nil {
+			return err
+		}
+	}
+	if err := probe.Save(f.out, r); err != nil {
+		return err
+	}
+	fmt.Fprintf(a.stderr, "wrote %s\n", f.out)
+	return writeProbe(a.stdout, f.format, r)
+}
+
+// probeNetwork measures the network between the hosts of a job, as one of its ranks.
+// Rank 0 speaks for all.
+func (a *app) probeNetwork(ctx context.Context, f probeFlags, self job.Process, of *jobenv.Job) error {
+	alone := fmt.Errorf("%d ranks on one host would disturb each other, and have no network to measure: start %s probe by itself", of.Size, a.name)
+	if len(f.cores) > 0 {
+		return usage(errors.New("--cores is for one host; as ranks of a job, probe measures the network between hosts"))
+	}
+	if of.LocalSize == of.Size {
+		return usage(alone)
+	}
+	exchange, err := self.Exchange(of)
+	if err != nil {
+		return usage(err)
+	}
+	m := tcp.Measuring{Exchange: exchange, Rank: of.Rank, Size: of.Size, Time: 200 * time.Millisecond,
+		Interface: cmp.Or(f.iface, jobenv.Variable(a.environ, jobenv.InterfaceVar))}
+	if f.quick {
+		m.Time, m.Rounds = 25*time.Millisecond, 8
+	}
+	n, err := m.Measure(ctx)
+	switch {
+	case err != nil:
+		return err
+	case len(n.Hosts) < 2:
+		return usage(alone)
+	case of.Rank > 0:
+		return nil
+	}
+	if f.out != "" {
+		var text bytes.Buffer
+		if err := writeNetwork(&text, "json", n); err != nil {
+			return err
+		}
+		if err := os.WriteFile(f.out, text.Bytes(), 0o644); err != nil {
+			return fmt.Errorf("storing the probe result: %w", err)
+		}
+		fmt.Fprintf(a.stderr, "wrote %s\n", f.out)
+	}
+	return writeNetwork(a.stdout, f.format, n)
+}
+
+// writeNetwork shows a network as a table for people, or as it is stored.
+func writeNetwork(w io.Writer, format string, n tcp.Network) error {
+	if format == "json" {
+		enc := json.NewEncoder(w)
+		enc.SetIndent("", "  ")
+		return enc.Encode(n)
+	}
+	sig := func(x float64) string { return unit.FormatSig(x, 3) }
+	t := texttab.Table{Columns: []texttab.Column{{Title: "from"}, {Title: "to"}, {Title: "one way us", Right: true},
+		{Title: "GB/s", Right: true}, {Title: "GB/s, both ways busy", Right: true}}}
+	for _, p := range n.Pairs {
+		t.Add(n.Hosts[p.From], n.Hosts[p.To], sig(p.LatencyUS), sig(p.GBps), sig(p.BothGBps))
+	}
+	if err := t.Write(w, 0); err != nil {
+		return err
+	}
+	t = texttab.Table{Columns: []texttab.Column{{Title: "host, all at once"}, {Title: "out GB/s", Right: true}, {Title: "in GB/s", Right: true}}}
+	for h, r := range n.AtOnce {
+		t.Add(n.Hosts[h], sig(r.OutGBps), sig(r.InGBps))
+	}
+	fmt.Fprintln(w)
+	return t.Write(w, 0)
 }
 
 // writeProbe shows a result as a table for people, or as it is stored.

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strings"
 
 	"github.com/kernbench/kernbench/internal/host/jobenv"
 	"github.com/kernbench/kernbench/internal/process/rendezvous"
@@ -62,21 +61,11 @@ func Follower(args, environ []string) bool {
 	return err == nil && job != nil && job.Rank > 0
 }
 
-// variable looks a name up in the environment.
-func (p Process) variable(name string) (value string) {
-	for _, entry := range p.Environ {
-		if v, ok := strings.CutPrefix(entry, name+"="); ok {
-			value = v
-		}
-	}
-	return value
-}
-
 // Secret reads the secret of the rendezvous. It is never a flag: everybody on
 // the host can read command lines.
 func (p Process) Secret() ([]byte, error) {
 	where := SecretVar
-	secret := []byte(p.variable(SecretVar))
+	secret := []byte(jobenv.Variable(p.Environ, SecretVar))
 	switch {
 	case p.SecretFile != "":
 		where = p.SecretFile

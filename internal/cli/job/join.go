@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/kernbench/kernbench/internal/bench/run"
+	"github.com/kernbench/kernbench/internal/comm/tcp"
 	"github.com/kernbench/kernbench/internal/host/jobenv"
 	"github.com/kernbench/kernbench/internal/process/rankhost"
 	"github.com/kernbench/kernbench/internal/process/rendezvous"
@@ -54,7 +55,7 @@ func (p Process) HostConfig(job *jobenv.Job) (rankhost.Config, error) {
 	}
 	endpoint := p.Endpoint
 	if endpoint == "" {
-		endpoint = p.variable(EndpointVar)
+		endpoint = jobenv.Variable(p.Environ, EndpointVar)
 	}
 	switch {
 	case endpoint != "":
@@ -76,8 +77,8 @@ func (p Process) HostConfig(job *jobenv.Job) (rankhost.Config, error) {
 		return cfg, fmt.Errorf("the %d ranks that %s has started are on several hosts, and it does not tell where rank 0 is: set %s=HOST:PORT, an address of that host, and %s, for all ranks",
 			job.Size, job.Launcher, EndpointVar, SecretVar)
 	}
-	given := p.SecretFile != "" || p.variable(SecretVar) != ""
-	if own := p.variable(RankSecretVar); own != "" && !given {
+	given := p.SecretFile != "" || jobenv.Variable(p.Environ, SecretVar) != ""
+	if own := jobenv.Variable(p.Environ, RankSecretVar); own != "" && !given {
 		cfg.Secret = []byte(own) // of a job that kernbench launch has started
 		return cfg, nil
 	}
@@ -85,6 +86,20 @@ func (p Process) HostConfig(job *jobenv.Job) (rankhost.Config, error) {
 		err = fmt.Errorf("the %d ranks that %s has started are on several hosts: %w", job.Size, job.Launcher, err)
 	}
 	return cfg, err
+}
+
+// Exchange is how the ranks of a job on several hosts tell each other what they know,
+// without a supervisor.
+func (p Process) Exchange(job *jobenv.Job) (tcp.Exchange, error) {
+	cfg, err := p.HostConfig(job)
+	if err != nil {
+		return nil, err
+	}
+	if cfg.Local != "" {
+		return nil, fmt.Errorf("the %d ranks that %s has started are on one host", job.Size, job.Launcher)
+	}
+	b := &tcp.Bootstrap{Endpoint: net.JoinHostPort(cfg.Host, strconv.Itoa(cfg.Ports[0])), Rank: job.Rank, Size: job.Size, Secret: cfg.Secret}
+	return b.Exchange, nil
 }
 
 // jobName tells the job from others on this host, the same for all its ranks.

@@ -1,6 +1,7 @@
 package node_test
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -10,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kernbench/kernbench/internal/comm/tcp"
 	"github.com/kernbench/kernbench/internal/host/proctest"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
@@ -80,6 +82,46 @@ func TestJoinedHosts(t *testing.T) {
 			t.Errorf("the ranks were on %v", hosts)
 		}
 	}
+}
+
+// The limit of a row over several hosts is that of the link it used, here one of
+// 20 Mbit/s out of the first host; and probe says the same of it.
+func TestLimitIsTheLinks(t *testing.T) {
+	t.Parallel()
+	n := newNetwork(t, 2)
+	n.hosts[0].Slow("20mbit")
+	const bytes, fastest = 1 << 19, 2.5 * 1.3 // a microsecond: what the link lets through at once is a fraction
+	on := func(args ...string) (all []*launcher) {
+		for i, h := range n.hosts {
+			all = append(all, n.launch([]*host{h}, fmt.Sprintf("--nnodes 2 --nproc-per-node 1 --node-rank %d", i), append([]string{proctest.Self(t)}, args...)...)...)
+		}
+		for _, l := range all {
+			l.expect(0)
+		}
+		return all
+	}
+	dir := filepath.Join(t.TempDir(), "run")
+	on("run", "-q", "--bench", "collectives", "--size", fmt.Sprint(bytes), "--seconds", "0.1", "--remeasure", "0", "--out", dir)
+	for _, r := range rows(t, dir) {
+		if r.Status != journal.OK || len(r.Limits) != 1 || r.Limits["network"] < bytes/fastest || !(r.Metrics["pct_of_limit"] > 1) ||
+			!strings.Contains(r.Details["network"], "kb0, kb1: ") {
+			t.Errorf("%s %s: %v, limits %v, details %v", r.Status, r.Reason, r.Metrics, r.Limits, r.Details)
+		}
+		t.Logf("%.1f %% of the limit: %s", r.Metrics["pct_of_limit"], r.Details["network"])
+	}
+	file := filepath.Join(t.TempDir(), "network.json")
+	said := on("probe", "--quick", "--out", file)[0].stdout.String()
+	text, err := os.ReadFile(file)
+	var net tcp.Network
+	if err := errors.Join(err, json.Unmarshal(text, &net)); err != nil || len(net.Pairs) != 2 || !strings.Contains(said, "host, all at once") {
+		t.Fatalf("%v: %s\n%s", err, text, said)
+	}
+	for _, p := range net.Pairs {
+		if slow := p.From == 0; slow != (p.GBps < fastest/1e3) && slow != (p.BothGBps < fastest/1e3) || !(p.LatencyUS > 0) {
+			t.Errorf("%+v", p)
+		}
+	}
+	t.Logf("\n%s", said)
 }
 
 // A host that is cut off, and a rank's process that is killed, end the run with a

@@ -15,11 +15,12 @@ import (
 
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/benches/benchtest"
+	"github.com/kernbench/kernbench/benches/collectives"
 	"github.com/kernbench/kernbench/internal/host/proctest"
 )
 
 // The test binary is also the command under test, its agents and its workers.
-func TestMain(m *testing.M) { os.Exit(benchtest.Program(m, still())) }
+func TestMain(m *testing.M) { os.Exit(benchtest.Program(m, still(), collectives.Bench())) }
 
 // still is a bench whose call takes as long as US says. It demands that
 // the ranks agree on their hosts' names, by which it also shows that they are on

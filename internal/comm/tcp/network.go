@@ -1,0 +1,216 @@
+package tcp
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"math"
+	"net"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/kernbench/kernbench/internal/process/connection"
+)
+
+// Network is what the links between the hosts of a job allow, as ranks of theirs
+// measured it over connections of their own.
+type Network struct {
+	Hosts    []string `json:"hosts"`    // by name, in the order of their first ranks
+	Ranks    []int    `json:"ranks"`    // the host of each rank
+	Machines int      `json:"machines"` // fewer than hosts where some are hosts in name only
+	Pairs    []Pair   `json:"pairs,omitempty"`
+	AtOnce   []Rates  `json:"at_once,omitempty"` // by host, while all send to all others
+}
+
+// Pair is the way from one host to another. Of several ranks on each host, as many
+// connections were measured together.
+type Pair struct {
+	From      int     `json:"from"` // index of a host
+	To        int     `json:"to"`
+	LatencyUS float64 `json:"latency_us"` // of the smallest message: half of a round trip
+	GBps      float64 `json:"gbps"`       // 1e9 bytes a second, with the other way idle
+	BothGBps  float64 `json:"both_gbps"`  // with the other way as busy
+}
+
+// Rates are those of one host.
+type Rates struct {
+	OutGBps float64 `json:"out_gbps"`
+	InGBps  float64 `json:"in_gbps"`
+}
+
+// Best are the highest rates that were seen of a host: its limits.
+func (n Network) Best(host int) (r Rates) {
+	if len(n.AtOnce) > 0 {
+		r = n.AtOnce[host]
+	}
+	for _, p := range n.Pairs {
+		if rate := max(p.GBps, p.BothGBps); p.From == host {
+			r.OutGBps = max(r.OutGBps, rate)
+		} else if p.To == host {
+			r.InGBps = max(r.InGBps, rate)
+		}
+	}
+	return r
+}
+
+// Latency is the least and the greatest time of a message between two hosts.
+func (n Network) Latency() (least, most float64) {
+	least = math.Inf(1)
+	for _, p := range n.Pairs {
+		least, most = min(least, p.LatencyUS), max(most, p.LatencyUS)
+	}
+	return least, most
+}
+
+// Measuring says how a network is measured, and by whom. All ranks do it together.
+type Measuring struct {
+	Exchange   Exchange
+	Rank, Size int
+	Host       string // that the rank counts as being on; "": the one it is on
+	Interface  string // the network interface to measure; "": any
+	// Time is how long a transfer takes at least, of which each rate needs about five.
+	Time time.Duration
+	// Rounds bounds the pairs of each host that are measured; 0: all of them.
+	Rounds int
+}
+
+// identity is what a rank tells the others of itself.
+type identity struct {
+	Host, Machine, Name string
+	Nonce               []byte
+}
+
+// Measure measures latency and bandwidth between the hosts: pairs of them, one way and
+// both ways, and all at once. Pairs that have no host in common are measured at the
+// same time. Ranks that are all on one host have nothing to measure.
+func (m Measuring) Measure(ctx context.Context) (Network, error) {
+	machine, err := Machine()
+	if err != nil {
+		return Network{}, err
+	}
+	name, _ := os.Hostname()
+	me := identity{Host: cmp.Or(m.Host, machine), Machine: machine, Name: cmp.Or(m.Host, name), Nonce: make([]byte, 16)}
+	rand.Read(me.Nonce)
+	all, err := Swap(ctx, m.Exchange, m.Size, me)
+	if err != nil {
+		return Network{}, fmt.Errorf("finding the other ranks: %w", err)
+	}
+	p := &prober{Measuring: m, ctx: ctx, links: map[int]*Link{}}
+	p.place(all)
+	if len(p.Hosts) < 2 {
+		return p.Network, nil
+	}
+	defer p.close()
+	if err := p.connect(me, all); err != nil {
+		return Network{}, fmt.Errorf("measuring the network between %v: %w", p.Hosts, err)
+	}
+	if err := p.measure(); err != nil {
+		return Network{}, fmt.Errorf("measuring the network between %v: %w", p.Hosts, err)
+	}
+	return p.Network, nil
+}
+
+// prober is one rank's part of a measurement.
+type prober struct {
+	Measuring
+	Network
+	ctx    context.Context
+	byHost [][]int       // ranks
+	links  map[int]*Link // by rank
+	sleep  Sleeper
+}
+
+// place works out who is where.
+func (p *prober) place(all []identity) {
+	at, machines := map[string]int{}, map[string]bool{}
+	for r, id := range all {
+		h, known := at[id.Host]
+		if !known {
+			h = len(p.Hosts)
+			at[id.Host] = h
+			p.Hosts, p.byHost = append(p.Hosts, id.Name), append(p.byHost, nil)
+		}
+		p.byHost[h] = append(p.byHost[h], r)
+		p.Network.Ranks = append(p.Network.Ranks, h)
+		machines[id.Machine] = true
+	}
+	p.Machines = len(machines)
+}
+
+// partner is the rank of another host that has the same place there, if there is one.
+func (p *prober) partner(host int) (rank int, ok bool) {
+	own := p.byHost[p.Network.Ranks[p.Rank]]
+	if i := slices.Index(own, p.Rank); host != p.Network.Ranks[p.Rank] && i < len(p.byHost[host]) {
+		return p.byHost[host][i], true
+	}
+	return 0, false
+}
+
+// connectLimit is how long ranks wait for each other's connections.
+const connectLimit = 30 * time.Second
+
+// connect connects each rank with its partners.
+func (p *prober) connect(me identity, all []identity) error {
+	key, alone := sha256.New(), true
+	for _, id := range all {
+		key.Write(id.Nonce)
+		alone = alone && id.Machine == me.Machine
+	}
+	ctx, cancel := context.WithTimeoutCause(p.ctx, connectLimit, fmt.Errorf("not connected within %v", connectLimit))
+	defer cancel()
+	mesh, err := Place{me.Name, p.Interface, alone}.Open(ctx, p.Exchange, p.Size, key.Sum(nil))
+	if err != nil {
+		return err
+	}
+	defer mesh.Close()
+	for host := range p.Hosts {
+		peer, ok := p.partner(host)
+		if !ok {
+			continue
+		}
+		var conn *connection.Conn
+		if conn, err = mesh.Connect(ctx, [16]byte{}, p.Rank, peer, peer, ForProgram); err == nil {
+			p.links[peer], err = NewLink(conn.Conn.(*net.TCPConn), peer, time.Minute)
+		}
+		if err != nil {
+			err = fmt.Errorf("rank %d (host %s) cannot connect with rank %d (host %s): %w", p.Rank, me.Name, peer, all[peer].Name, err)
+			break
+		}
+	}
+	_, err = p.share(0, err)
+	return err
+}
+
+func (p *prober) close() {
+	for _, l := range p.links {
+		l.Close()
+	}
+}
+
+// share gives every rank all ranks' times. What has gone wrong at one of them ends the
+// measurement at all.
+func (p *prober) share(us float64, fault error) ([]float64, error) {
+	type result struct {
+		US    float64
+		Fault string
+	}
+	mine := result{US: us}
+	if fault != nil {
+		mine.Fault = fault.Error()
+	}
+	all, err := Swap(p.ctx, p.Exchange, p.Size, mine)
+	if err != nil {
+		return nil, errors.Join(fault, err)
+	}
+	times := make([]float64, len(all))
+	for r, a := range all {
+		if times[r] = a.US; a.Fault != "" {
+			return nil, errors.New(a.Fault)
+		}
+	}
+	return times, nil
+}

@@ -1,0 +1,128 @@
+package tcp
+
+import (
+	"context"
+	"errors"
+	"math"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/kernbench/kernbench/internal/comm/syncgroup"
+	"github.com/kernbench/kernbench/internal/process/connection"
+)
+
+// loopbackPair is two ends of a connection within this process.
+func loopbackPair() (a, b *Link, err error) {
+	dialled, accepted, err := connection.Loopback()
+	if err != nil {
+		return nil, nil, err
+	}
+	if a, err = NewLink(dialled, 1, time.Minute); err != nil {
+		accepted.Close()
+		return nil, nil, err
+	}
+	if b, err = NewLink(accepted, 0, time.Minute); err != nil {
+		a.Close()
+	}
+	return a, b, err
+}
+
+// drive moves until nothing is posted.
+func drive(l *Link) error { return (&prober{ctx: context.Background()}).drive(l.Idle, l) }
+
+// measured lets goroutines measure, of which each rank counts as on the host that its
+// letter names, by the interface given.
+func measured(t *testing.T, hosts string, devices ...string) ([]Network, error) {
+	ends := syncgroup.Local(len(hosts))
+	all, errs := make([]Network, len(hosts)), make([]error, len(hosts))
+	var ranks sync.WaitGroup
+	for r := range hosts {
+		m := Measuring{Exchange: Through(ends[r]), Rank: r, Size: len(hosts), Host: hosts[r : r+1], Time: time.Millisecond}
+		if r < len(devices) {
+			m.Interface = devices[r]
+		}
+		ranks.Go(func() { all[r], errs[r] = m.Measure(t.Context()) })
+	}
+	ranks.Wait()
+	return all, errors.Join(errs...)
+}
+
+// Every pair of hosts is measured both ways, whatever the number of their ranks, and
+// all ranks know the same.
+func TestMeasureNetwork(t *testing.T) {
+	all, err := measured(t, "abaac")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for r, n := range all {
+		if strings.Join(n.Hosts, "") != "abc" || n.Machines != 1 || len(n.Pairs) != 6 || len(n.AtOnce) != 3 || n.Ranks[4] != 2 {
+			t.Fatalf("rank %d: %+v", r, n)
+		}
+		seen := map[[2]int]bool{}
+		for i, p := range n.Pairs {
+			seen[[2]int{p.From, p.To}] = p.From != p.To
+			if !(p.LatencyUS > 0) || !(p.GBps > 0) || !(p.BothGBps > 0) || p != all[0].Pairs[i] {
+				t.Errorf("rank %d: %+v", r, p)
+			}
+		}
+		if len(seen) != 6 {
+			t.Errorf("rank %d: pairs %v", r, seen)
+		}
+		for h, at := range n.AtOnce {
+			if best := n.Best(h); !(at.InGBps > 0) || !(at.OutGBps > 0) || best.InGBps < at.InGBps || best.OutGBps < at.OutGBps {
+				t.Errorf("rank %d, host %d: %+v of %+v", r, h, at, best)
+			}
+		}
+	}
+	if one, err := measured(t, "aa"); err != nil || len(one[0].Hosts) != 1 || len(one[1].Pairs) != 0 {
+		t.Errorf("on one host: %+v, %v", one, err)
+	}
+}
+
+// What fails at one rank ends it at all, with the reason.
+func TestMeasureNetworkFails(t *testing.T) {
+	_, err := measured(t, "abc", "", "nowhere0")
+	if got := strings.Count(err.Error(), `rank 1 (host b): no network interface "nowhere0"`); got != 3 {
+		t.Errorf("%d of 3 ranks say why: %v", got, err)
+	}
+}
+
+// In all rounds together every two hosts meet once, none two others at a time.
+func TestPairsOf(t *testing.T) {
+	for hosts := 1; hosts < 12; hosts++ {
+		met := map[[2]int]int{}
+		for round := range hosts | 1 {
+			busy := map[int]bool{}
+			for _, p := range pairsOf(hosts, round) {
+				if busy[p[0]] || busy[p[1]] {
+					t.Errorf("%d hosts: one is twice in round %d", hosts, round)
+				}
+				busy[p[0]], busy[p[1]] = true, true
+				met[p]++
+			}
+		}
+		if len(met) != hosts*(hosts-1)/2 {
+			t.Errorf("of %d hosts %d pairs have met", hosts, len(met))
+		}
+	}
+}
+
+// Rates from times: host a has two ranks, b one, c two. All send 1,000 bytes on each
+// connection.
+func TestRates(t *testing.T) {
+	p := &prober{byHost: [][]int{{0, 1}, {2}, {3, 4}}, Network: Network{Hosts: []string{"a", "b", "c"}}}
+	all := p.rates(func(int, int) bool { return true }, 1000, []float64{2, 1, 4, 2, 5})
+	// a gets one connection of b and two of c, which its slower rank has after 2 us.
+	want := []Rates{{InGBps: 3. / 2, OutGBps: 3. / 5}, {InGBps: 2. / 4, OutGBps: 2. / 2}, {InGBps: 3. / 5, OutGBps: 3. / 4}}
+	for h, r := range all {
+		if math.Abs(r.InGBps-want[h].InGBps) > 1e-12 || math.Abs(r.OutGBps-want[h].OutGBps) > 1e-12 {
+			t.Errorf("host %d: %+v, want %+v", h, r, want[h])
+		}
+	}
+	one := p.rates(func(from, to int) bool { return from == 1 && to == 0 }, 1000, []float64{2, 0, 0, 0, 0})
+	if one[0].InGBps != 0.5 || one[1].OutGBps != 0.5 || one[0].OutGBps != 0 || one[2] != (Rates{}) {
+		t.Errorf("from b to a: %+v", one)
+	}
+}

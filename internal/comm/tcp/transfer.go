@@ -1,0 +1,280 @@
+package tcp
+
+import (
+	"fmt"
+	"math"
+	"runtime"
+	"slices"
+	"time"
+)
+
+const (
+	probeBuffer = 256 << 10 // stays in a cache: the link is measured, not memory
+	probeFirst  = 64 << 10  // bytes of the first transfer
+	probeGrowth = 8         // from one to the next, until they take long enough
+	probeMost   = 8 << 30
+	probeTries  = 3
+	probePings  = 10 // round trips of which the time is taken
+)
+
+// measure does all measurements, each by all ranks at once.
+func (p *prober) measure() error {
+	odd := len(p.Hosts) | 1
+	done := 0
+	for round := range odd {
+		pairs := pairsOf(len(p.Hosts), round)
+		if len(pairs) == 0 || p.Rounds > 0 && done == p.Rounds {
+			continue
+		}
+		done++
+		if err := p.measurePairs(pairs); err != nil {
+			return err
+		}
+	}
+	if len(p.Hosts) == 2 { // both ways are all ways
+		a, b := p.Pairs[0], p.Pairs[1]
+		p.AtOnce = []Rates{{a.BothGBps, b.BothGBps}, {b.BothGBps, a.BothGBps}}
+		return nil
+	}
+	rates, err := p.rate(func(int, int) bool { return true })
+	if err != nil {
+		return err
+	}
+	for h := range p.Hosts {
+		p.AtOnce = append(p.AtOnce, rates[h])
+	}
+	return nil
+}
+
+// pairsOf are the pairs of hosts of a round, in which none has two partners: those
+// whose numbers add up to the round's, in the next odd number of hosts. In as many
+// rounds all have met.
+func pairsOf(hosts, round int) (pairs [][2]int) {
+	odd := hosts | 1
+	for a := range hosts {
+		if b := (round - a + odd) % odd; a < b && b < hosts {
+			pairs = append(pairs, [2]int{a, b})
+		}
+	}
+	return pairs
+}
+
+// measurePairs measures some pairs at the same time: latency, then each way, then both.
+func (p *prober) measurePairs(pairs [][2]int) error {
+	latency, err := p.latency(pairs)
+	if err != nil {
+		return err
+	}
+	var ways [3][]Rates // by host: the first sends, the second sends, both do
+	for way := range ways {
+		ways[way], err = p.rate(func(from, to int) bool {
+			return way != 1 && slices.Contains(pairs, [2]int{from, to}) || way != 0 && slices.Contains(pairs, [2]int{to, from})
+		})
+		if err != nil {
+			return err
+		}
+	}
+	for i, pair := range pairs {
+		a, b := pair[0], pair[1]
+		p.Pairs = append(p.Pairs,
+			Pair{From: a, To: b, LatencyUS: latency[i], GBps: ways[0][b].InGBps, BothGBps: ways[2][b].InGBps},
+			Pair{From: b, To: a, LatencyUS: latency[i], GBps: ways[1][a].InGBps, BothGBps: ways[2][a].InGBps})
+	}
+	return nil
+}
+
+// latency is the shortest time of a message one way between the first ranks of each
+// pair of hosts.
+func (p *prober) latency(pairs [][2]int) ([]float64, error) {
+	best := make([]float64, len(pairs))
+	for i := range best {
+		best[i] = math.Inf(1)
+	}
+	for try, tries := 0, 1; try < tries; try++ {
+		var us float64
+		var err error
+		for _, pair := range pairs {
+			a, b := p.byHost[pair[0]][0], p.byHost[pair[1]][0]
+			switch p.Rank {
+			case a:
+				us, err = p.pingPong(0, p.links[b])
+			case b:
+				us, err = p.pingPong(1, p.links[a])
+			}
+		}
+		all, err := p.share(us, err)
+		if err != nil {
+			return nil, err
+		}
+		if try == 0 { // all ranks come to the same number
+			tries = 1 + int(max(1, min(20, us64(p.Time)/slices.Max(all))))
+		}
+		for i, pair := range pairs {
+			best[i] = min(best[i], all[p.byHost[pair[0]][0]]/(2*probePings))
+		}
+	}
+	return best, nil
+}
+
+func us64(d time.Duration) float64 { return float64(d) / 1e3 }
+
+func (p *prober) pingPong(side int, l *Link) (us float64, err error) {
+	if err := p.meet(l); err != nil {
+		return 0, err
+	}
+	begin := time.Now()
+	for k := range probePings {
+		h := Header{Call: uint64(k)}
+		for turn := range 2 {
+			if turn == side {
+				l.Out.PostHeader(h)
+			} else {
+				l.In.ExpectHeader(h)
+			}
+			if err := p.drive(l.Idle, l); err != nil {
+				return 0, err
+			}
+		}
+	}
+	return us64(time.Since(begin)), nil
+}
+
+// meet waits for the ranks at the other ends of links, which do the same.
+func (p *prober) meet(links ...*Link) error {
+	for _, l := range links {
+		l.Out.PostHeader(Header{Sign: 1})
+		l.In.ExpectHeader(Header{Sign: 1})
+	}
+	return p.drive(func() bool { return !slices.ContainsFunc(links, func(l *Link) bool { return !l.Idle() }) }, links...)
+}
+
+// rate measures how fast bytes go from hosts to others, all at once, as each receiver
+// sees it, and gives the best of some transfers. They grow until they take long enough;
+// the first that does is not counted, because what a network lets through in a burst is
+// not what it can keep up, and one that then takes less was no match for a burst.
+func (p *prober) rate(flows func(from, to int) bool) ([]Rates, error) {
+	var best []Rates // none until a transfer took long enough
+	for bytes, counted := probeFirst, 0; counted < probeTries; {
+		us, err := p.transfer(flows, bytes)
+		all, err := p.share(us, err)
+		if err != nil {
+			return nil, err
+		}
+		switch {
+		case slices.Max(all) < us64(p.Time) && bytes < probeMost:
+			bytes, counted, best = bytes*probeGrowth, 0, nil
+		case best == nil:
+			best = make([]Rates, len(p.Hosts))
+		default:
+			for h, r := range p.rates(flows, bytes, all) {
+				best[h] = Rates{max(best[h].OutGBps, r.OutGBps), max(best[h].InGBps, r.InGBps)}
+			}
+			counted++
+		}
+	}
+	return best, nil
+}
+
+// rates are those of one transfer of so many bytes on each connection, from the times
+// of the ranks that received. What a host sent has arrived when the last of its
+// receivers had all.
+func (p *prober) rates(flows func(from, to int) bool, bytes int, us []float64) []Rates {
+	type load struct{ bytes, us float64 }
+	in, out := make([]load, len(p.Hosts)), make([]load, len(p.Hosts))
+	for from := range p.Hosts {
+		for to := range p.Hosts {
+			if from == to || !flows(from, to) {
+				continue
+			}
+			for _, r := range p.byHost[to][:min(len(p.byHost[from]), len(p.byHost[to]))] {
+				for _, l := range []*load{&out[from], &in[to]} {
+					l.bytes += float64(bytes)
+					l.us = max(l.us, us[r])
+				}
+			}
+		}
+	}
+	rates := make([]Rates, len(p.Hosts))
+	for h := range rates {
+		if in[h].us > 0 {
+			rates[h].InGBps = in[h].bytes / in[h].us / 1e3
+		}
+		if out[h].us > 0 {
+			rates[h].OutGBps = out[h].bytes / out[h].us / 1e3
+		}
+	}
+	return rates
+}
+
+// transfer is this rank's part of one transfer. It tells how long it took until
+// everything that the rank was to receive was there; 0 if that is nothing.
+func (p *prober) transfer(flows func(from, to int) bool, bytes int) (us float64, err error) {
+	var links, from, to []*Link
+	here := p.Network.Ranks[p.Rank]
+	for host := range p.Hosts {
+		peer, ok := p.partner(host)
+		if !ok {
+			continue
+		}
+		l := p.links[peer]
+		sends, receives := flows(here, host), flows(host, here)
+		if sends {
+			to = append(to, l)
+		}
+		if receives {
+			from = append(from, l)
+		}
+		if sends || receives {
+			links = append(links, l)
+		}
+	}
+	if err := p.meet(links...); err != nil {
+		return 0, err
+	}
+	begin := time.Now()
+	memory := make([]byte, 2*probeBuffer)
+	for left := bytes; left > 0; left -= probeBuffer {
+		n := min(left, probeBuffer)
+		for _, l := range to {
+			l.Out.Post(memory[:n])
+		}
+		for _, l := range from {
+			l.In.Expect(memory[probeBuffer:][:n])
+		}
+	}
+	arrived := func() bool { return !slices.ContainsFunc(from, func(l *Link) bool { return l.In.Pending() }) }
+	if err := p.drive(arrived, links...); err != nil {
+		return 0, err
+	}
+	if len(from) > 0 {
+		us = us64(time.Since(begin))
+	}
+	return us, p.drive(func() bool { return !slices.ContainsFunc(to, func(l *Link) bool { return l.Out.Pending() }) }, links...)
+}
+
+// drive moves what is posted until all is done. It spins for a moment, then sleeps:
+// the other end may be far, or need this core.
+func (p *prober) drive(done func() bool, links ...*Link) error {
+	for idle := 0; !done(); {
+		moved := false
+		for _, l := range links {
+			m, err := l.Progress()
+			if err != nil {
+				return fmt.Errorf("rank %d, connected with rank %d: %w", p.Rank, l.Peer, err)
+			}
+			moved = moved || m
+		}
+		switch idle++; {
+		case moved:
+			idle = 0
+		case idle > 1000:
+			if err := p.ctx.Err(); err != nil {
+				return err
+			}
+			p.sleep.Sleep(100*time.Millisecond, links...)
+		case idle > 100:
+			runtime.Gosched()
+		}
+	}
+	return nil
+}
