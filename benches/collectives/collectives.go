@@ -38,19 +38,16 @@ sweep, the report shows how much auto loses. buffers=symmetric is memory that
 every rank reaches without a copy, private the ranks' own.
 
 Ranks on several hosts share memory within each and talk over TCP between them;
-symmetric memory there is none then, and a plain run takes private buffers. Their
-limit is the network's: before the first point of a launch the ranks measure
-latency and bandwidth between the hosts, and a row's limit (network) is the least
-time in which the bytes that must leave or reach a host do so, whatever the
-algorithm. --hosts 2 makes the ranks of one machine count as on two hosts, and
-adds the same of its loopback to the limits.
+symmetric memory there is none then, and a plain run takes private buffers. Before
+their first point they measure the network; a row's limit (network) is the least
+time in which what must leave or reach a host can. --hosts 2 makes the ranks of one
+machine count as on two hosts, and adds the same of its loopback to the limits.
 
-Within a host, each row's limits are the time that the algorithm's own traffic needs at this
-host's bandwidth (bandwidth), the time of its hops between caches (hops) and, with
-private buffers, the time in which so many bytes cross from one rank's memory to
-another's (exchange), as kernbench probe measured them; pct_of_limit is the
-largest one over the time.
-Without a stored probe a quick one is made first.
+Within a host, a row's limits are the time that the algorithm's own traffic needs at
+its bandwidth (bandwidth), the time of its hops between caches (hops) and, with
+private buffers, the time in which so many bytes cross between ranks' memories
+(exchange), as kernbench probe measured them; without a stored probe a quick one is
+made first. pct_of_limit is the largest limit over the time.
 
 On the simulated accelerator (--backend ahbm) a rank is a SIP and time is
 simulated. It has all-reduce of f16 sums only, in private buffers, which a plain
