@@ -55,9 +55,8 @@ run there takes; rows of anything else are skipped and say so. The limits follow
 from its topology: what the bytes need on the links between SIPs (links), and the
 latency of the messages on the longest way (hops).
 
-By an MPI library (--backend mpi) the calls are those of a C program, in private
-buffers, which a plain run there takes. MPI chooses the algorithms, so none can be
-named and the rows have no limits; their details say which library it was.
+By an MPI library (--backend mpi) the calls are those of a C program, in private buffers. MPI
+chooses the algorithms, so none can be named and rows have no limits; details name the library.
 
   kernbench run --bench collectives --ranks 2,4 --algorithm auto,one-stage,two-stage,ring
   kernbench tune --bench collectives --ranks 2,4 --buffers symmetric,private
