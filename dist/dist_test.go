@@ -17,7 +17,7 @@ import (
 // solo is a group of one rank: enough for what is checked before data moves.
 func solo(t testing.TB) *dist.Group {
 	t.Helper()
-	g, err := dist.Init(context.Background(), dist.Config{Backend: "cpu", Size: 1, ID: t.Name()})
+	g, err := dist.Init(context.Background(), dist.Config{Backend: "cpu", Size: 1, ID: fmt.Sprint(t.Name(), "/", os.Getpid())})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"os"
 	"sync"
 	"testing"
 	"time"
@@ -27,7 +28,7 @@ func onRanks(t *testing.T, size int, fn func(g *dist.Group) error) []error {
 	var wait sync.WaitGroup
 	for r := range size {
 		wait.Go(func() {
-			g, err := dist.Init(ctx, dist.Config{Backend: "cpu", Rank: r, Size: size, ID: fmt.Sprintf("%s %p", t.Name(), &errs), Timeout: hangGuard})
+			g, err := dist.Init(ctx, dist.Config{Backend: "cpu", Rank: r, Size: size, ID: fmt.Sprintf("%s %d %p", t.Name(), os.Getpid(), &errs), Timeout: hangGuard})
 			if err != nil {
 				errs[r] = err
 				return

@@ -4,6 +4,7 @@
 package benchtest
 
 import (
+	"fmt"
 	"os"
 	"slices"
 	"strings"
@@ -60,7 +61,7 @@ func Perform(t testing.TB, body bench.Body, task plan.Task, options point.Point,
 	groups := syncgroup.Local(task.Ranks)
 	outcomes := make([]bench.Outcome, task.Ranks)
 	set.Point = append(append(point.Point{}, task.Point...), options...)
-	set.Seed, set.Session = 7, t.Name()
+	set.Seed, set.Session = 7, fmt.Sprint(t.Name(), "/", os.Getpid())
 	var ranks sync.WaitGroup
 	for rank := range groups {
 		ranks.Go(func() {

@@ -1,6 +1,8 @@
 package cpu
 
 import (
+	"fmt"
+	"os"
 	"testing"
 	"time"
 
@@ -309,7 +311,7 @@ func TestModelFindsPlantedBugs(t *testing.T) {
 // and only there.
 func TestStreamFrom(t *testing.T) {
 	for from, want := range map[int]int{0: streamFrom, 1: 1} {
-		g, err := backend{}.Join(t.Context(), dist.Config{ID: t.Name(), Size: 1, Timeout: time.Second, StreamFrom: from})
+		g, err := backend{}.Join(t.Context(), dist.Config{ID: fmt.Sprint(t.Name(), "/", os.Getpid()), Size: 1, Timeout: time.Minute, StreamFrom: from})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -67,7 +67,7 @@ func TestMain(m *testing.M) {
 const (
 	self = "/proc/self/exe"
 	// hangGuard bounds every wait; a test that needs it all has failed.
-	hangGuard = 60 * time.Second
+	hangGuard = 3 * time.Minute
 	// waiting is how many tests run at a time.
 	waiting = 4
 )

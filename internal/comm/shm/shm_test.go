@@ -201,7 +201,7 @@ func TestTooLate(t *testing.T) {
 
 // Memory that cannot be made is an error for all.
 func TestMeetingWithoutMemory(t *testing.T) {
-	id := Identity{ID: t.Name(), Size: 2, Timeout: hangGuard}
+	id := Identity{ID: fmt.Sprintf("%s-%d", t.Name(), os.Getpid()), Size: 2, Timeout: hangGuard}
 	none := func() (*os.File, error) { return nil, errors.New("out of memory") }
 	told := make(chan error)
 	go func() {

@@ -2,6 +2,7 @@ package proctest
 
 import (
 	"fmt"
+	"os"
 	"os/exec"
 	"strings"
 	"testing"
@@ -23,7 +24,7 @@ func (c *complaints) Error(a ...any) { c.said = append(c.said, fmt.Sprint(a...))
 // A process is found by its mark as long as it lives, and what is left is
 // named and killed.
 func TestMark(t *testing.T) {
-	mark := Mark{"PROCTEST_MARK", t.Name()}
+	mark := Mark{"PROCTEST_MARK", fmt.Sprint(t.Name(), os.Getpid())}
 	mark.AssertGone(t)
 	cmd := exec.Command("sleep", "1000")
 	cmd.Env = []string{"OTHER=1", mark.String(), QuickExit}
@@ -54,7 +55,7 @@ func TestMark(t *testing.T) {
 
 // One without an environment is found by its arguments, if one is the mark.
 func TestMarkAsArgument(t *testing.T) {
-	mark := Mark{"PROCTEST_MARK", t.Name()}
+	mark := Mark{"PROCTEST_MARK", fmt.Sprint(t.Name(), os.Getpid())}
 	start := func(argument string) *exec.Cmd {
 		cmd := exec.Command("sh", "-c", "echo ready; read line", argument)
 		cmd.Env = []string{}

@@ -24,7 +24,7 @@ func TestMain(m *testing.M) {
 
 const (
 	// hangGuard bounds every wait; a run that needs it all has failed.
-	hangGuard = 90 * time.Second
+	hangGuard = 3 * time.Minute
 	// markName is the variable by which a run's processes are found.
 	markName = "FAULTS_MARK"
 	// ranks is how many a run has, unless it is spread over hosts.

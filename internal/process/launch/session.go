@@ -57,6 +57,7 @@ func (a *Agent) Launch(ctx context.Context, spec Spec) (*Launch, error) {
 	if err := a.admit(l); err != nil {
 		return nil, fmt.Errorf("launching: %w", err)
 	}
+	deaf := l.passOn() // before anything runs: what it causes must not be missed
 	for chunk := range slices.Chunk(files, connection.MaxFiles) {
 		if err = errors.Join(err, a.conn.Send(request{Files: len(chunk)}, chunk...)); err != nil {
 			break
@@ -72,9 +73,9 @@ func (a *Agent) Launch(ctx context.Context, spec Spec) (*Launch, error) {
 	if err != nil {
 		// Half a request is with the agent, if it lives at all. It is of no more use, and listen cleans up after it.
 		a.cmd.Process.Kill()
+		deaf()
 		return nil, fmt.Errorf("launching: %w", errors.Join(err, <-l.begun))
 	}
-	deaf := l.passOn()
 	release := context.AfterFunc(ctx, func() { l.Stop(context.Cause(ctx).Error(), false) })
 	if err := <-l.begun; err != nil {
 		release()

@@ -13,7 +13,7 @@ import (
 	"github.com/kernbench/kernbench/internal/process/launch"
 )
 
-const hangGuard = 30 * time.Second
+const hangGuard = 3 * time.Minute
 
 var testSecret = []byte("a secret of thirty-one characters")
 
