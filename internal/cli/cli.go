@@ -147,10 +147,18 @@ and comparisons are made from.`,
 	if err != nil {
 		return nil, err
 	}
-	root.AddCommand(a.listCommand(), run, tune, a.showCommand(), a.compareCommand(), a.reportCommand(), a.importCommand(), a.probeCommand(),
+	root.AddCommand(a.listCommand(), run, tune, a.showCommand(), a.compareCommand(), a.baselineCommand(), a.reportCommand(), a.importCommand(), a.probeCommand(),
 		a.speedupCommand(), a.launchCommand(), a.doctorCommand(), a.selftestCommand(), a.pythonCommand(), a.versionCommand())
-	root.InitDefaultHelpCmd()           // now, so that wrong words after `help` are found like all others
-	for _, c := range root.Commands() { // wrong arguments are wrong usage, whoever finds them
+	root.InitDefaultHelpCmd() // now, so that wrong words after `help` are found like all others
+	prepare(root, root.Commands())
+	return root, nil
+}
+
+// prepare makes wrong arguments of commands wrong usage, whoever finds them, and commands
+// that start nothing end at an interrupt.
+func prepare(root *cobra.Command, commands []*cobra.Command) {
+	for _, c := range commands {
+		prepare(root, c.Commands())
 		check := c.Args
 		if check == nil { // cobra's own: help COMMAND
 			check = func(_ *cobra.Command, args []string) error {
@@ -167,7 +175,6 @@ and comparisons are made from.`,
 			}
 		}
 	}
-	return root, nil
 }
 
 // startProcesses are the commands that have something to end when they are

@@ -31,3 +31,12 @@ func tailOf(value, sd float64, of interface{ Survival(float64) float64 }) float6
 	}
 	return 0
 }
+
+// OneMore is the two-sided p that y is one more value of the normal distribution that x
+// are from, whose standard deviation is that of x or usual, whichever is more.
+func OneMore(x []float64, y, usual float64) float64 {
+	mean, variance := stat.MeanVariance(x, nil)
+	n := float64(len(x))
+	sd := max(usual, math.Sqrt(variance))
+	return tailOf(y-mean, sd*math.Sqrt(1+1/n), distuv.StudentsT{Sigma: 1, Nu: n - 1})
+}

@@ -2,6 +2,7 @@ package stats
 
 import (
 	"math"
+	"math/rand/v2"
 	"testing"
 )
 
@@ -20,5 +21,30 @@ func TestWelch(t *testing.T) {
 	}
 	if p := Welch([]float64{1, 1}, []float64{2, 2}, 0); p != 0 {
 		t.Errorf("different values without noise give p %v", p)
+	}
+}
+
+// Of values of one distribution, as many as p says are taken for others; and one that is
+// far off is found.
+func TestOneMoreHoldsItsLevel(t *testing.T) {
+	rng := rand.New(rand.NewPCG(4, 2))
+	wrong, rounds := 0, 4000
+	for range rounds {
+		x := make([]float64, 8)
+		for i := range x {
+			x[i] = rng.NormFloat64()
+		}
+		if OneMore(x, rng.NormFloat64(), 0) <= 0.05 {
+			wrong++
+		}
+		if p := OneMore(x, 30, 0); p > 0.01 {
+			t.Errorf("30 among %v: p %v", x, p)
+		}
+	}
+	if share := float64(wrong) / float64(rounds); share < 0.04 || share > 0.06 {
+		t.Errorf("%v of equal values are found different at a level of 0.05", share)
+	}
+	if p := OneMore([]float64{1, 1, 1, 1}, 1.01, 1); p < 0.9 {
+		t.Errorf("the usual spread is not respected: p %v", p)
 	}
 }

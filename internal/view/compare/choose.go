@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/kernbench/kernbench/internal/base/suggest"
-	"github.com/kernbench/kernbench/internal/base/texttab"
 	"github.com/kernbench/kernbench/internal/view/verdict"
 )
 
@@ -97,7 +96,7 @@ func chooseColumns(v *verdict.Report, names []string) error {
 		return nil
 	}
 	at := make([]int, len(names))
-	kept := make([]texttab.Column, len(names))
+	kept := make([]verdict.Column, len(names))
 	for k, name := range names {
 		i, err := column(name)
 		if err != nil {

@@ -28,6 +28,8 @@ type Run struct {
 	Rows   []journal.Row
 	// Incomplete is what to say of a run that was cut short.
 	Incomplete string
+	// Several marks rows of several runs together: how many there are of a point says nothing.
+	Several bool
 }
 
 // Options say what is compared and how strictly. The zero value means the
@@ -40,6 +42,8 @@ type Options struct {
 
 	Sort    []string // columns of the table to order the pairs by; "-change" is largest first
 	Columns []string // of the table, in this order; none means all
+
+	Sides [2]string // what notes and warnings call them; none means OLD and NEW
 }
 
 // Verdict is the judgement of one pair.
@@ -106,6 +110,7 @@ type Pair struct {
 	Effect   *Effect     `json:"effect,omitempty"`
 	Notes    []string    `json:"notes,omitempty"`
 
+	Key    string   `json:"-"` // of its rows, package rowkey's
 	group  string   // bench or bench/part
 	fields []string // the words of Name after it
 }
@@ -141,7 +146,7 @@ func Compare(old, new Run, opts Options) (Report, error) {
 		return Report{}, err
 	}
 	report := Report{
-		OldRun: runID(old), NewRun: runID(new), Metric: metric.Name, Unit: metric.Unit, Better: metric.Better,
+		OldRun: old.ID(), NewRun: new.ID(), Metric: metric.Name, Unit: metric.Unit, Better: metric.Better,
 		Floor: opts.Floor, Alpha: opts.Alpha, Counts: map[Verdict]int{},
 	}
 	j := judge{opts: opts, lowerIsBetter: metric.Better == "lower"}
@@ -181,6 +186,9 @@ func (o Options) withDefaults() (Options, error) {
 	if o.Alpha == 0 {
 		o.Alpha = DefaultAlpha
 	}
+	if o.Sides == [2]string{} {
+		o.Sides = [2]string{"OLD", "NEW"}
+	}
 	// Written so that NaN is refused too.
 	if !(o.Floor > 0 && o.Floor < 1) {
 		return o, fmt.Errorf("a floor of %v: want a relative change between 0 and 1, such as 0.02", o.Floor)
@@ -191,7 +199,8 @@ func (o Options) withDefaults() (Options, error) {
 	return o, nil
 }
 
-func runID(r Run) string {
+// ID names the run in reports.
+func (r Run) ID() string {
 	if r.Name != "" {
 		return r.Name
 	}
@@ -229,7 +238,7 @@ func metricInfo(old, new Run, name string) (journal.MetricInfo, error) {
 		}
 	}
 	if len(old.Rows) == 0 {
-		return info, fmt.Errorf("run %s has no rows to compare with", runID(old))
+		return info, fmt.Errorf("run %s has no rows to compare with", old.ID())
 	}
 	if !seen[name] {
 		var known []string

@@ -39,15 +39,17 @@ func (j judge) newContest(m rowkey.Matched) *contest {
 		c.method = Exact
 		return c
 	}
-	c.x, c.y = c.undisturbed("OLD", old, c.x), c.undisturbed("NEW", new, c.y)
+	c.x, c.y = c.undisturbed(j.opts.Sides[0], old, c.x), c.undisturbed(j.opts.Sides[1], new, c.y)
 	if min(len(c.x), len(c.y)) >= MinTrials {
 		c.method = Ranks
 		return c
 	}
-	c.notes = append(c.notes, fmt.Sprintf("run with --trials %d: fewer than %d a side do not show how launches differ",
-		AdvisedTrials, MinTrials))
+	c.notes = append(c.notes, TooFewTrials)
 	return c
 }
+
+// TooFewTrials is the note on a pair that has no verdict for want of trials.
+var TooFewTrials = fmt.Sprintf("run with --trials %d: fewer than %d a side do not show how launches differ", AdvisedTrials, MinTrials)
 
 // undisturbed are the values of the rows that nothing is known to have disturbed.
 // What went on beside one run and not the other would pass for a change.

@@ -65,12 +65,12 @@ func (j judge) pairs(points []rowkey.Matched) []Pair {
 func (j judge) describe(m rowkey.Matched) Pair {
 	r := m.Any()
 	p := Pair{
-		Name: rowkey.Label(r, j.opts.Ignore...), group: rowkey.Group(r), fields: rowkey.Fields(r, j.opts.Ignore...),
+		Name: rowkey.Label(r, j.opts.Ignore...), Key: rowkey.Of(r, j.opts.Ignore...), group: rowkey.Group(r), fields: rowkey.Fields(r, j.opts.Ignore...),
 		Bench: r.Bench, Part: r.Part, NumRanks: r.NumRanks, Backend: r.Backend, Point: r.Point, Env: r.Env,
 		Old: side(m[0], j.opts.Metric), New: side(m[1], j.opts.Metric),
 	}
 	for i, s := range []*Side{p.Old, p.New} {
-		name := []string{"OLD", "NEW"}[i]
+		name := j.opts.Sides[i]
 		if s.ok() && s.Trials == 0 {
 			p.Verdict = Ambiguous
 			p.Notes = append(p.Notes, fmt.Sprintf("%s has no %s", name, j.opts.Metric))
@@ -86,7 +86,7 @@ func (j judge) describe(m rowkey.Matched) Pair {
 	case oldOK && !newOK:
 		p.Verdict = Lost
 		if p.New == nil {
-			p.Notes = append(p.Notes, "absent from NEW")
+			p.Notes = append(p.Notes, "absent from "+j.opts.Sides[1])
 		}
 	case !oldOK && newOK:
 		p.Verdict = Fixed

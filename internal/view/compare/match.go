@@ -15,7 +15,10 @@ import (
 // match pairs the rows of two runs by point: OLD's points in their order, then
 // those that are only in NEW.
 func match(old, new Run, opts Options) ([]rowkey.Matched, error) {
-	known := rowkey.Names(slices.Concat(old.Rows, new.Rows))
+	var known []string
+	if len(opts.Ignore) > 0 {
+		known = rowkey.Names(slices.Concat(old.Rows, new.Rows))
+	}
 	for _, name := range opts.Ignore {
 		if !slices.Contains(known, name) {
 			return nil, fmt.Errorf("nothing to ignore: %w", suggest.Unknown("coordinate of these runs", name, known))
@@ -32,7 +35,7 @@ func match(old, new Run, opts Options) ([]rowkey.Matched, error) {
 		for i, run := range []Run{old, new} {
 			if whole := rowset.GroupBy(m[i], func(r *journal.Row) string { return rowkey.Of(r) }); len(whole) > 1 {
 				return nil, fmt.Errorf("ignoring %s makes several points of run %s alike, among them %s; ignore only what has one value in each run",
-					strings.Join(opts.Ignore, ", "), runID(run), rowkey.Label(whole[1].Rows[0]))
+					strings.Join(opts.Ignore, ", "), run.ID(), rowkey.Label(whole[1].Rows[0]))
 			}
 		}
 	}

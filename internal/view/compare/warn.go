@@ -11,10 +11,10 @@ import (
 )
 
 // runWarnings are those about the runs themselves.
-func runWarnings(old, new Run) (out []string) {
+func runWarnings(old, new Run, names [2]string) (out []string) {
 	for i, side := range []Run{old, new} {
 		if side.Incomplete != "" {
-			out = append(out, []string{"OLD", "NEW"}[i]+": "+side.Incomplete)
+			out = append(out, names[i]+": "+side.Incomplete)
 		}
 	}
 	a, b := old.Header, new.Header
@@ -35,7 +35,7 @@ func runWarnings(old, new Run) (out []string) {
 
 // warnings are the reasons why the two runs may not be comparable as wholes.
 func warnings(old, new Run, points []rowkey.Matched, opts Options) []string {
-	out := runWarnings(old, new)
+	out := runWarnings(old, new, opts.Sides)
 	fields := []struct {
 		name string
 		get  func(*journal.Row) string
@@ -55,7 +55,7 @@ func warnings(old, new Run, points []rowkey.Matched, opts Options) []string {
 		if len(a) == 0 || len(b) == 0 {
 			continue
 		}
-		if len(a) != len(b) {
+		if len(a) != len(b) && !old.Several {
 			unequal++
 		}
 		if len(a) < len(m[0]) || len(b) < len(m[1]) {
@@ -73,7 +73,7 @@ func warnings(old, new Run, points []rowkey.Matched, opts Options) []string {
 		}
 	}
 	if unequal > 0 {
-		out = append(out, "OLD and NEW have different numbers of trials in "+unit.Plural(unequal, "point"))
+		out = append(out, opts.Sides[0]+" and "+opts.Sides[1]+" have different numbers of trials in "+unit.Plural(unequal, "point"))
 	}
 	if missing > 0 {
 		out = append(out, "trials that are not ok are left out in "+unit.Plural(missing, "point"))

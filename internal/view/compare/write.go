@@ -18,14 +18,27 @@ func Formats() []string { return verdict.Formats() }
 // Write shows the report; "" is the table. Width is that of the terminal, 0
 // for no limit, and concerns the table only.
 func (r Report) Write(w io.Writer, format string, width int) error {
-	shared := r.sharedFields() // lifted out of the table, as that of a run does
-	value := r.Metric
-	if r.Unit != "" && !strings.HasSuffix(r.Metric, "_"+r.Unit) {
-		value += " (" + r.Unit + ")"
+	v, err := r.Verdicts()
+	if err != nil {
+		return err
 	}
+	return v.Write(w, format, width)
+}
+
+// Value is the metric with its unit.
+func (r Report) Value() string {
+	if r.Unit != "" && !strings.HasSuffix(r.Metric, "_"+r.Unit) {
+		return r.Metric + " (" + r.Unit + ")"
+	}
+	return r.Metric
+}
+
+// Verdicts are the report in finished words.
+func (r Report) Verdicts() (verdict.Report, error) {
+	shared := r.sharedFields() // lifted out of the table, as that of a run does
 	v := verdict.Report{
 		Heading: append([]string{r.OldRun + " -> " + r.NewRun + ":"}, shared...),
-		Columns: []texttab.Column{{Title: "point"}, {Title: "verdict"}, {Title: "old " + value, Right: true},
+		Columns: []verdict.Column{{Title: "point"}, {Title: "verdict"}, {Title: "old " + r.Value(), Right: true},
 			{Title: "new", Right: true},
 			{Title: "change", Right: true}, {Title: "95% interval", Right: true}, {Title: "p", Right: true},
 			{Title: "notes"}},
@@ -48,10 +61,7 @@ func (r Report) Write(w io.Writer, format string, width int) error {
 		v.Remarks = append(v.Remarks, "warning: "+texttab.Plain(w))
 	}
 	v.Remarks = append(v.Remarks, r.Summary())
-	if err := chooseColumns(&v, r.columns); err != nil {
-		return err
-	}
-	return v.Write(w, format, width)
+	return v, chooseColumns(&v, r.columns)
 }
 
 // outcome fails what became worse and leaves open what cannot be told.

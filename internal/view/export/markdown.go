@@ -6,6 +6,8 @@ import (
 	"io"
 	"slices"
 	"strings"
+
+	"github.com/kernbench/kernbench/internal/base/texttab"
 )
 
 // writeMarkdown writes the table's content as GitHub-flavoured markdown, to be
@@ -64,9 +66,4 @@ func (s section) markdownTable(b *bytes.Buffer) {
 	b.WriteByte('\n')
 }
 
-// markdownEscapes are the characters that would end a cell or start markup
-// inside a word; an underscore within a name does neither.
-var markdownEscapes = strings.NewReplacer(`\`, `\\`, `|`, `\|`, `*`, `\*`, "`", "\\`", `[`, `\[`, `~`, `\~`, `<`,
-	`&lt;`, `&`, `&amp;`)
-
-func markdown(s string) string { return markdownEscapes.Replace(s) }
+func markdown(s string) string { return texttab.Markdown(s) }

@@ -1,5 +1,5 @@
 // Package verdict writes judgements about points: as a table for people, as JSON,
-// and as JUnit XML, which build servers read. What is judged, and how, is the
+// as JUnit XML, which build servers read, and as Markdown, for a pull request. What is judged, and how, is the
 // caller's: its words are finished text.
 package verdict
 
@@ -33,10 +33,13 @@ type Line struct {
 	Message string // the verdict in one sentence
 }
 
+// Column is a column of the table.
+type Column = texttab.Column
+
 // Report is the verdicts of one comparison.
 type Report struct {
 	Heading  []string // words above the table
-	Columns  []texttab.Column
+	Columns  []Column
 	Lines    []Line
 	Remarks  []string // lines below the table
 	Suite    string   // name as a suite of tests
@@ -52,6 +55,7 @@ var formats = []struct {
 	{"table", Report.writeTable},
 	{"json", Report.writeJSON},
 	{"junit", Report.writeJUnit},
+	{"markdown", Report.writeMarkdown},
 }
 
 // Formats are the words Write accepts, the default first.

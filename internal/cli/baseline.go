@@ -1,0 +1,247 @@
+package cli
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kernbench/kernbench/internal/base/suggest"
+	"github.com/kernbench/kernbench/internal/base/unit"
+	"github.com/kernbench/kernbench/internal/result/journal"
+	"github.com/kernbench/kernbench/internal/view/baseline"
+	"github.com/kernbench/kernbench/internal/view/compare"
+)
+
+// How many runs a baseline and a check take by default: with 30 and 10 of one launch each,
+// a slow-down of 5 % is found through a launch spread of 3 % (docs/baseline.md).
+const (
+	baselineRuns = 30
+	recentRuns   = 10
+)
+
+func (a *app) baselineCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "baseline save|check",
+		Short: "Save runs as the baseline of a folder, and check later runs against it",
+		Long: `Keeps watch over the runs of a folder: 'save' marks its last runs as the baseline,
+'check' tells whether the runs since then became slower. A run is one observation,
+so what differs from run to run is no alarm. ` + "See docs/baseline.md.",
+		Example: fmt.Sprintf(`  %[1]s baseline save out/memory
+  %[1]s baseline check out/memory`, a.name),
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return errors.New("baseline: want save or check")
+			}
+			return suggest.Unknown("command", args[0], []string{"save", "check"})
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(a.baselineSaveCommand(), a.baselineCheckCommand())
+	return cmd
+}
+
+func (a *app) baselineSaveCommand() *cobra.Command {
+	last := baselineRuns
+	cmd := &cobra.Command{
+		Use:   "save RUN",
+		Short: "Mark the last runs of a folder as its baseline",
+		Long: `Marks the last runs of a folder, up to RUN, as its baseline, in the place of the
+one before. Their rows stay in the journal; RUN/` + baseline.FileName + ` names them.
+
+After a change that is meant to stay, save again with the runs since then: --last 4.
+
+` + runHelp,
+		Example: fmt.Sprintf(`  %[1]s baseline save out/memory
+  %[1]s baseline save out/memory@-1 --last 10`, a.name),
+		Args: arguments(1, 1, "one RUN folder such as out/memory"),
+		RunE: func(_ *cobra.Command, args []string) error {
+			if last < 1 {
+				return usage(fmt.Errorf("--last %d: want at least 1 run", last))
+			}
+			return a.saveBaseline(args[0], last)
+		},
+	}
+	cmd.Flags().IntVar(&last, "last", last, "how many runs at most")
+	return cmd
+}
+
+func (a *app) saveBaseline(spec string, most int) error {
+	j, r, err := a.load(spec)
+	if err != nil {
+		return err
+	}
+	runs := baseline.Last(j, r, most)
+	if len(runs) == 0 {
+		return usage(fmt.Errorf("%s: its runs have no rows", spec))
+	}
+	m := baseline.Mark{Bench: r.Header.Bench, Saved: time.Now().UTC().Truncate(time.Second)}
+	hosts := map[string]bool{}
+	bad := 0
+	for _, r := range runs {
+		m.Runs = append(m.Runs, r.ID())
+		hosts[r.Header.Host.Class()] = true
+		c := r.Counts()
+		bad += c[journal.Failed] + c[journal.Timeout]
+		if part := r.Incomplete(); part != "" {
+			fmt.Fprintf(a.stdout, "run %s: %s\n", r.ID(), part)
+		}
+	}
+	if err := m.Write(j.Dir()); err != nil {
+		return fmt.Errorf("saving the baseline: %w", err)
+	}
+	fmt.Fprintf(a.stdout, "baseline of %s: %s of bench %s, %s to %s\n", j.Dir(), unit.Plural(len(runs), "run"), m.Bench, m.Runs[0],
+		m.Runs[len(m.Runs)-1])
+	if bad > 0 {
+		fmt.Fprintf(a.stdout, "%s in them failed\n", unit.Plural(bad, "row"))
+	}
+	if len(hosts) > 1 {
+		fmt.Fprintf(a.stdout, "they are from %d kinds of host: only those like the last one count\n", len(hosts))
+	}
+	if len(runs) < compare.MinTrials {
+		fmt.Fprintf(a.stdout, "how runs differ takes at least %d of them, and %d to find small changes: save again when there are more\n",
+			compare.MinTrials, baselineRuns)
+	}
+	return nil
+}
+
+// checkFlags are those of `baseline check`.
+type checkFlags struct {
+	opts            baseline.Options
+	only            []string
+	last            int
+	against, format string
+	junit, markdown string
+}
+
+func (a *app) baselineCheckCommand() *cobra.Command {
+	f := checkFlags{last: recentRuns, format: compare.Formats()[0]}
+	cmd := &cobra.Command{
+		Use:   "check RUN",
+		Short: "Tell whether the runs since the baseline became slower",
+		Long: `Judges each point of the latest run: slower, faster, same, ambiguous (the data
+cannot tell), lost (not ok any more, or absent), new or fixed. Small changes are
+found by the last runs together, each being one observation, large ones by the
+latest run alone if it has at least 4 trials. A check of an unchanged build has
+anything slower with a chance of at most --alpha, however many points there are.
+
+Trials that were disturbed while they were measured do not count, nor do runs from
+another kind of host than the baseline's. Simulated rows are compared exactly.
+
+` + runHelp + `
+
+Exit status: 0 nothing slower or lost, 1 something is, 2 wrong usage or no baseline,
+3 ambiguous (and nothing slower).`,
+		Example: fmt.Sprintf(`  %[1]s baseline check out/memory
+  %[1]s baseline check out/memory --junit check.xml --markdown check.md
+  %[1]s baseline check after --baseline out/memory --only 'size>=16K'`, a.name),
+		Args: arguments(1, 1, "one RUN folder such as out/memory"),
+		RunE: func(_ *cobra.Command, args []string) error { return a.checkBaseline(args[0], f) },
+	}
+	fl := cmd.Flags()
+	fl.StringVar(&f.against, "baseline", "", "the `FOLDER` whose baseline it is (default: RUN's own)")
+	fl.IntVar(&f.last, "last", f.last, "how many runs since the baseline to take together, at most")
+	fl.StringVar(&f.opts.Metric, "metric", compare.DefaultMetric, "what to compare")
+	fl.Float64Var(&f.opts.Floor, "floor", compare.DefaultFloor, "smallest relative change that matters")
+	fl.Float64Var(&f.opts.Alpha, "alpha", baseline.DefaultAlpha, "chance of any false alarm in a check")
+	fl.StringArrayVar(&f.only, "only", nil, onlyHelp)
+	fl.StringVar(&f.format, "format", f.format, "what to print: "+strings.Join(compare.Formats(), ", "))
+	fl.StringVar(&f.junit, "junit", "", "also write JUnit XML to this `FILE`")
+	fl.StringVar(&f.markdown, "markdown", "", "also write Markdown, as for a pull request, to this `FILE`")
+	return cmd
+}
+
+func (a *app) checkBaseline(spec string, f checkFlags) error {
+	if !slices.Contains(compare.Formats(), f.format) {
+		return usage(suggest.Unknown("format", f.format, compare.Formats()))
+	}
+	if f.last < 1 {
+		return usage(fmt.Errorf("--last %d: want at least 1 run", f.last))
+	}
+	base, recent, err := a.baselineRuns(spec, f)
+	if err != nil {
+		return err
+	}
+	r, err := baseline.Check(base, recent, f.opts)
+	if err != nil {
+		return usage(err)
+	}
+	for _, file := range []struct{ path, format string }{{f.junit, "junit"}, {f.markdown, "markdown"}} {
+		if file.path == "" {
+			continue
+		}
+		var text bytes.Buffer
+		if err := r.Write(&text, file.format, 0); err != nil {
+			return err
+		}
+		if err := journal.WriteFileAtomic(file.path, text.Bytes()); err != nil {
+			return fmt.Errorf("writing the check as %s: %w", file.format, err)
+		}
+	}
+	if err := r.Write(a.stdout, f.format, a.width); err != nil {
+		return err
+	}
+	if code := r.ExitCode(); code != exitGood {
+		return &exitError{code: code}
+	}
+	return nil
+}
+
+// baselineRuns reads the two sides of a check.
+func (a *app) baselineRuns(spec string, f checkFlags) (base, recent []compare.Run, err error) {
+	j, last, err := a.load(spec)
+	if err != nil {
+		return nil, nil, err
+	}
+	home := j
+	if f.against != "" {
+		if home, _, err = a.load(f.against); err != nil {
+			return nil, nil, err
+		}
+	}
+	mark, err := baseline.Read(home.Dir())
+	if errors.Is(err, baseline.ErrNone) {
+		err = fmt.Errorf("%w: %s baseline save %s", err, a.name, home.Dir())
+	}
+	if err == nil && mark.Bench != last.Header.Bench {
+		err = fmt.Errorf("%s holds a run of bench %q, the baseline is of %q", spec, last.Header.Bench, mark.Bench)
+	}
+	if err != nil {
+		return nil, nil, usage(err)
+	}
+	_, late, _ := mark.Split(j, last, f.last)
+	early, _, gone := mark.Split(home, last, f.last)
+	switch {
+	case len(early) == 0:
+		err = fmt.Errorf("%s: none of the baseline's runs is in the journal any more: save it again", home.Dir())
+	case len(late) == 0:
+		err = fmt.Errorf("%s: no run since the baseline was saved: there is nothing to check", spec)
+	}
+	if err != nil {
+		return nil, nil, usage(err)
+	}
+	if len(gone) > 0 {
+		fmt.Fprintf(a.stderr, "%s: %s of the baseline not in the journal any more\n", a.name, unit.Plural(len(gone), "run"))
+	}
+	if base, err = sides(early, f.only); err == nil {
+		recent, err = sides(late, f.only)
+	}
+	return base, recent, usage(err)
+}
+
+// sides are runs as compare takes them.
+func sides(runs []*journal.Run, only []string) ([]compare.Run, error) {
+	var out []compare.Run
+	for _, r := range runs {
+		rows, err := chosenRows(r, only, nil)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, compare.Run{Header: &r.Header, Rows: rows, Incomplete: r.Incomplete()})
+	}
+	return out, nil
+}

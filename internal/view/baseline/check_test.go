@@ -1,0 +1,186 @@
+package baseline
+
+import (
+	"bytes"
+	"encoding/xml"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/kernbench/kernbench/internal/result/journal"
+	"github.com/kernbench/kernbench/internal/view/compare"
+)
+
+// history is a baseline of 8 runs and 8 runs since, of 2 points in 6 trials, 1 % apart.
+func history() (base, recent []compare.Run) {
+	rng := rand.New(rand.NewPCG(3, 1))
+	m := machine{launch: normal(0.01), run: still}
+	base, recent = m.runs(rng, 8, 2, 6, 1), m.runs(rng, 8, 2, 6, 1)
+	for i := range recent {
+		recent[i].Header.Run = fmt.Sprintf("n%d", i)
+	}
+	return base, recent
+}
+
+// scale makes the rows of the runs at point 1 so many times as slow.
+func scale(runs []compare.Run, by float64) {
+	for _, r := range runs {
+		for i := range r.Rows {
+			if r.Rows[i].Point.String() == "size=1" {
+				r.Rows[i].Metrics[compare.DefaultMetric] *= by
+			}
+		}
+	}
+}
+
+// rowsAt calls f for every row at point 1.
+func rowsAt(run *compare.Run, f func(*journal.Row)) {
+	for i := range run.Rows {
+		if run.Rows[i].Point.String() == "size=1" {
+			f(&run.Rows[i])
+		}
+	}
+}
+
+func TestCheck(t *testing.T) {
+	for name, c := range map[string]struct {
+		plant func(base, recent []compare.Run)
+		want  string // verdict at point 1, what the effect is over, exit code
+		says  string // part of notes and warnings
+	}{
+		"nothing": {func(_, _ []compare.Run) {}, "same latest run 0", ""},
+		"large, in the latest run only": {func(_, recent []compare.Run) { scale(recent[7:], 1.2) },
+			"slower latest run 1", ""},
+		"small, in all, of few launches": {func(_, recent []compare.Run) {
+			scale(recent, 1.03)
+			for i := range recent {
+				recent[i].Rows = slices.DeleteFunc(recent[i].Rows, func(r journal.Row) bool { return r.Trial > 2 })
+			}
+		}, "slower last 8 runs 1", ""},
+		"faster": {func(_, recent []compare.Run) { scale(recent[7:], 0.8) }, "faster latest run 0", ""},
+		"mended in the latest run": {func(_, recent []compare.Run) { scale(recent[:7], 1.2) },
+			"same latest run 0", "slower over the last 8 runs, but not the latest"},
+		"runs that differ": {func(base, recent []compare.Run) {
+			for i := range base {
+				scale(base[i:i+1], 1+float64(i%4)*0.1)
+			}
+			scale(recent[7:], 1.2)
+		}, "ambiguous last 8 runs 3", ""},
+		"failed in the latest run": {func(_, recent []compare.Run) {
+			rowsAt(&recent[7], func(r *journal.Row) { r.Status, r.Reason = journal.Failed, "killed" })
+		}, "lost  1", "latest run: failed (killed)"},
+		"absent from the latest run": {func(_, recent []compare.Run) {
+			recent[7].Rows = slices.DeleteFunc(recent[7].Rows, func(r journal.Row) bool { return r.Point.String() == "size=1" })
+			recent[7].Incomplete = "6 of 12 points: the run was interrupted"
+		}, "lost  1", "latest run: 6 of 12 points: the run was interrupted"},
+		"failed in the baseline": {func(base, _ []compare.Run) {
+			for i := range base {
+				rowsAt(&base[i], func(r *journal.Row) { r.Status = journal.Failed })
+			}
+		}, "fixed  0", "baseline: failed"},
+		"one trial failed": {func(_, recent []compare.Run) { recent[7].Rows[6].Status = journal.Failed },
+			"same latest run 0", "latest run: 1 of 6 trials not ok"},
+		"the latest run was disturbed": {func(_, recent []compare.Run) {
+			scale(recent[7:], 2)
+			rowsAt(&recent[7], func(r *journal.Row) { r.Quality = journal.QualityDisturbed })
+		}, "same last 7 runs 0", "latest run: 6 of 6 trials disturbed and left out"},
+		"all runs since were disturbed": {func(_, recent []compare.Run) {
+			scale(recent, 2)
+			for i := range recent {
+				rowsAt(&recent[i], func(r *journal.Row) { r.Quality = journal.QualityDisturbed })
+			}
+		}, "ambiguous latest run 3", "0 runs since the baseline that count: it takes 4"},
+		"the latest run is from another host": {func(_, recent []compare.Run) {
+			scale(recent[7:], 2)
+			recent[7].Header.Host.CPU.Model = "another"
+		}, "ambiguous  3", "the latest run is from another kind of host"},
+		"earlier runs are from another host": {func(base, recent []compare.Run) {
+			scale(base[:4], 2)
+			scale(recent[:1], 2)
+			for _, r := range []compare.Run{base[0], base[1], base[2], base[3], recent[0]} {
+				r.Header.Host.CPU.Model = "another"
+			}
+		}, "same latest run 0", "baseline: 4 runs on other kinds of host left out"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			base, recent := history()
+			c.plant(base, recent)
+			r, err := Check(base, recent, Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			i := slices.IndexFunc(r.Points, func(p Point) bool { return p.Point.String() == "size=1" })
+			p := r.Points[i]
+			if got := fmt.Sprintf("%s %s %d", p.Verdict, p.Over, r.ExitCode()); got != c.want {
+				t.Errorf("%s, want %s; effect %+v, notes %q", got, c.want, p.Effect, p.Notes)
+			}
+			if text := strings.Join(append(p.Notes, r.Warnings...), "; "); !strings.Contains(text, c.says) {
+				t.Errorf("it says %q, want %q in it", text, c.says)
+			}
+		})
+	}
+}
+
+// A baseline of too few runs gives no verdict from times, and says so; what has no noise
+// is judged from one.
+func TestFewRuns(t *testing.T) {
+	base, recent := history()
+	scale(recent, 2)
+	r, err := Check(base[:3], recent, Options{})
+	if err != nil || r.Counts[compare.Slower] > 0 || !strings.Contains(strings.Join(r.Points[1].Notes, " "), "the baseline has 3 runs that count: how runs differ takes 4") {
+		t.Errorf("%+v %v", r, err)
+	}
+	base, recent = history()
+	for _, runs := range [][]compare.Run{base, recent} {
+		for _, run := range runs {
+			for i := range run.Rows {
+				run.Rows[i].Kind, run.Rows[i].Samples, run.Rows[i].Metrics = journal.Simulated, 1, map[string]float64{compare.DefaultMetric: 5}
+			}
+		}
+	}
+	recent[7].Rows = recent[7].Rows[:7]
+	scale(recent[7:], 1.1)
+	recent[7].Header.Host.CPU.Model = "another"
+	r, err = Check(base[:1], recent, Options{})
+	if err != nil || r.Points[0].Verdict != compare.Same || r.Points[1].Verdict != compare.Slower {
+		t.Errorf("%+v %v", r, err)
+	}
+}
+
+func TestWrite(t *testing.T) {
+	base, recent := history()
+	scale(recent, 1.1)
+	rowsAt(&recent[7], func(r *journal.Row) { r.Env = nil; r.Warnings = nil })
+	r, err := Check(base, recent, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for format, want := range map[string][]string{
+		"table":    {"8 runs, latest n7, against a baseline of 8 runs:", "baseline time_us", "latest run", "2 points: 1 slower, 1 same"},
+		"markdown": {"### 8 runs, latest n7", "| b size=1 | slower | ", "<details><summary>1 without a finding</summary>", "| --- | --- | --: |"},
+		"junit":    {`failures="1"`, `<failure message="slower: time_us`},
+		"json":     {`"baseline_runs": [`, `"over": "latest run"`, `"verdict": "slower"`},
+	} {
+		var b bytes.Buffer
+		if err := r.Write(&b, format, 0); err != nil {
+			t.Fatal(err)
+		}
+		for _, text := range want {
+			if !strings.Contains(b.String(), text) {
+				t.Errorf("%s lacks %q:\n%s", format, text, b.String())
+			}
+		}
+		if format == "junit" {
+			if err := xml.Unmarshal(b.Bytes(), new(struct{})); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	for _, alpha := range []float64{-1, 0.3} {
+		if _, err := Check(base, recent, Options{Alpha: alpha}); err == nil {
+			t.Errorf("an alpha of %v is accepted", alpha)
+		}
+	}
+}

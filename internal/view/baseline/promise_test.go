@@ -1,0 +1,154 @@
+package baseline
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"testing"
+
+	"github.com/kernbench/kernbench/internal/base/point"
+	"github.com/kernbench/kernbench/internal/result/journal"
+	"github.com/kernbench/kernbench/internal/view/compare"
+)
+
+// machine is how a simulated machine varies: draws of the logarithm.
+type machine struct {
+	name        string
+	launch, run func(*rand.Rand) float64
+}
+
+func still(*rand.Rand) float64 { return 0 }
+
+func normal(sd float64) func(*rand.Rand) float64 {
+	return func(rng *rand.Rand) float64 { return sd * rng.NormFloat64() }
+}
+
+// heavy is normal but for one in eight, which is far slower.
+func heavy(sd float64) func(*rand.Rand) float64 {
+	return func(rng *rand.Rand) float64 {
+		v := sd * rng.NormFloat64()
+		if rng.IntN(8) == 0 {
+			v += 8 * sd * rng.ExpFloat64()
+		}
+		return v
+	}
+}
+
+var machines = []machine{
+	{"launches 3 %", normal(0.03), still},
+	{"launches 3 %, heavy tails", heavy(0.03), still},
+	{"launches 3 %, runs 3 %", normal(0.03), normal(0.03)},
+	{"launches 1 %, runs 6 %", normal(0.01), normal(0.06)},
+}
+
+// simulate makes one run of so many points and trials, slow times as slow at the middle point.
+func (m machine) simulate(rng *rand.Rand, id string, points, trials int, slow float64) compare.Run {
+	run := compare.Run{Header: &journal.Header{Run: id, Bench: "b"}}
+	for p := range points {
+		offset := m.run(rng)
+		for trial := range trials {
+			us := 10 * float64(p+1) * math.Exp(offset+m.launch(rng))
+			if p == points/2 {
+				us *= slow
+			}
+			run.Rows = append(run.Rows, journal.Row{Run: id, Bench: "b", Trial: trial, Status: journal.OK, Kind: journal.Measured, Samples: 100,
+				Point:   point.Point{{Name: "size", Value: point.IntValue(int64(p))}},
+				Metrics: map[string]float64{compare.DefaultMetric: us}})
+		}
+	}
+	return run
+}
+
+func (m machine) runs(rng *rand.Rand, n, points, trials int, slow float64) []compare.Run {
+	runs := make([]compare.Run, n)
+	for i := range runs {
+		runs[i] = m.simulate(rng, fmt.Sprintf("r%d", i), points, trials, slow)
+	}
+	return runs
+}
+
+// rounds is how often a promise is tried: few times in every test, KERNBENCH_ROUNDS for the
+// numbers of docs/results, which are also of many points.
+func rounds(t *testing.T, few, points int) int {
+	text := os.Getenv("KERNBENCH_ROUNDS")
+	if text == "" {
+		if points > 1 {
+			t.Skip("many points take KERNBENCH_ROUNDS")
+		}
+		return few
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// setups are the ways people keep baselines: one launch a run and many runs, or the
+// advised number of trials and fewer runs.
+var setups = []struct{ baseline, trials, points int }{{30, 1, 1}, {10, 6, 1}, {30, 1, 12}, {10, 6, 12}}
+
+// Checks of an unchanged build: at most 1 in 100 has anything slower, whatever the machine.
+func TestUnchangedBuildRaisesNoAlarm(t *testing.T) {
+	for _, m := range machines {
+		for _, s := range setups {
+			t.Run(fmt.Sprintf("%s/%d runs of %d trials, %d points", m.name, s.baseline, s.trials, s.points), func(t *testing.T) {
+				t.Parallel()
+				rng := rand.New(rand.NewPCG(7, uint64(s.baseline)))
+				alarms, checks := 0, rounds(t, 100, s.points)
+				for range checks {
+					r, err := Check(m.runs(rng, s.baseline, s.points, s.trials, 1), m.runs(rng, 10, s.points, s.trials, 1), Options{})
+					if err != nil {
+						t.Fatal(err)
+					}
+					if r.ExitCode() == 1 {
+						alarms++
+					}
+				}
+				t.Logf("%d alarms in %d checks", alarms, checks)
+				if float64(alarms) > mostAlarms(checks) {
+					t.Errorf("%d alarms in %d checks of an unchanged build", alarms, checks)
+				}
+			})
+		}
+	}
+}
+
+// mostAlarms is one in a hundred and what counting so few adds to it by chance.
+func mostAlarms(checks int) float64 {
+	mean := float64(checks) / 100
+	return mean + 2.5*math.Sqrt(mean)
+}
+
+// A slow-down of 5 % is found within 10 runs in 95 of 100, checking after every run.
+func TestSlowDownIsFoundWithinTenRuns(t *testing.T) {
+	for _, s := range setups {
+		t.Run(fmt.Sprintf("%d runs of %d trials, %d points", s.baseline, s.trials, s.points), func(t *testing.T) {
+			t.Parallel()
+			m := machines[0]
+			rng := rand.New(rand.NewPCG(11, uint64(s.baseline)))
+			found, histories, runs := 0, rounds(t, 200, s.points), 0
+			for range histories {
+				old := m.runs(rng, s.baseline, s.points, s.trials, 1)
+				recent := m.runs(rng, 9, s.points, s.trials, 1)
+				for n := 1; n <= 10; n++ {
+					recent = append(recent, m.simulate(rng, fmt.Sprintf("slow%d", n), s.points, s.trials, 1.05))
+					r, err := Check(old, recent[len(recent)-10:], Options{})
+					if err != nil {
+						t.Fatal(err)
+					}
+					if r.Points[s.points/2].Verdict == compare.Slower {
+						found, runs = found+1, runs+n
+						break
+					}
+				}
+			}
+			t.Logf("found in %d of %d histories, after %.1f runs", found, histories, float64(runs)/float64(max(found, 1)))
+			if s.points == 1 && found*100 < 95*histories {
+				t.Errorf("found in %d of %d histories", found, histories)
+			}
+		})
+	}
+}

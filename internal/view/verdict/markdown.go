@@ -1,0 +1,68 @@
+package verdict
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/kernbench/kernbench/internal/base/texttab"
+)
+
+// maxMarkdown is how many lines a table of a pull request has: GitHub refuses comments of
+// more than 64 KiB.
+const maxMarkdown = 200
+
+// writeMarkdown is for a pull request: what is not well first, the rest on demand.
+func (r Report) writeMarkdown(w io.Writer, _ int) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "### %s\n\n", texttab.Markdown(strings.TrimSuffix(strings.Join(r.Heading, " "), ":")))
+	var bad, good []Line
+	for _, l := range r.Lines {
+		if l.Outcome == Passed {
+			good = append(good, l)
+		} else {
+			bad = append(bad, l)
+		}
+	}
+	r.markdownTable(&b, bad)
+	for _, remark := range r.Remarks {
+		if remark != "" {
+			b.WriteString(texttab.Markdown(remark) + "\n\n")
+		}
+	}
+	if len(good) > 0 {
+		fmt.Fprintf(&b, "<details><summary>%d without a finding</summary>\n\n", len(good))
+		r.markdownTable(&b, good)
+		b.WriteString("</details>\n")
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func (r Report) markdownTable(b *strings.Builder, lines []Line) {
+	if len(lines) == 0 {
+		return
+	}
+	rules, titles := make([]string, len(r.Columns)), make([]string, len(r.Columns))
+	for i, c := range r.Columns {
+		titles[i], rules[i] = c.Title, "---"
+		if c.Right {
+			rules[i] = "--:"
+		}
+	}
+	line := func(cells []string) {
+		for _, c := range cells {
+			b.WriteString("| " + texttab.Markdown(c) + " ")
+		}
+		b.WriteString("|\n")
+	}
+	line(titles)
+	line(rules)
+	for _, l := range lines[:min(len(lines), maxMarkdown)] {
+		line(l.Cells)
+	}
+	if more := len(lines) - maxMarkdown; more > 0 {
+		fmt.Fprintf(b, "\nand %d more\n", more)
+	}
+	b.WriteByte('\n')
+}
