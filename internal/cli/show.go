@@ -16,8 +16,10 @@ import (
 	"github.com/kernbench/kernbench/internal/bench/plan"
 	"github.com/kernbench/kernbench/internal/bench/run"
 	"github.com/kernbench/kernbench/internal/cli/request"
+	"github.com/kernbench/kernbench/internal/cli/terminal"
 	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
+	"github.com/kernbench/kernbench/internal/view/chart"
 	"github.com/kernbench/kernbench/internal/view/export"
 	"github.com/kernbench/kernbench/internal/view/report"
 	"github.com/kernbench/kernbench/internal/view/tuned"
@@ -32,7 +34,7 @@ func (a *app) showCommand() *cobra.Command {
 	var format, samples string
 	var plots []string
 	var only, sort, columns []string
-	var perTrial, runs bool
+	var perTrial, runs, draws bool
 	cmd := &cobra.Command{
 		Use:   "show RUN",
 		Short: "Print or draw stored rows again",
@@ -43,6 +45,7 @@ func (a *app) showCommand() *cobra.Command {
   %[1]s show out/memory --only 'size>=1M' --sort -gbps --columns op,size,gbps
   %[1]s show out/memory --columns op,size,time_us,p90,p99,max,stopped
   %[1]s show out/memory --samples npy > samples.npy
+  %[1]s show out/memory --chart
   %[1]s show out/memory --plot x=size,y=gbps,by=num_ranks
   %[1]s show out/memory --format benchfmt > new.txt && benchstat old.txt new.txt`, a.name),
 		Args: arguments(1, 1, "one RUN folder such as out/memory"),
@@ -65,6 +68,9 @@ func (a *app) showCommand() *cobra.Command {
 			if samples != "" { // numbers and keys: nothing to make visible, and an array must stay as it is
 				return usage(export.WriteSamples(a.streams[0], samples, j.Dir(), rows))
 			}
+			if draws {
+				return usage(a.showChart(r, rows, plots))
+			}
 			for _, text := range plots {
 				if err := a.draw(j.Dir(), text, r, rows, part); err != nil {
 					return usage(err)
@@ -75,6 +81,7 @@ func (a *app) showCommand() *cobra.Command {
 	}
 	cmd.Flags().StringVar(&format, "format", export.Default, "what to print: "+strings.Join(export.Formats(), ", "))
 	cmd.Flags().StringArrayVar(&plots, "plot", nil, "draw `x=AXIS,y=METRIC,by=AXIS` into RUN/figures (repeatable)")
+	cmd.Flags().BoolVar(&draws, "chart", false, "draw in the terminal instead: what --plot says, or what it would by default")
 	cmd.Flags().StringArrayVar(&only, "only", nil, onlyHelp)
 	cmd.Flags().StringSliceVar(&sort, "sort", nil, "order by these `COLUMNS`, the first one first; -size is largest first")
 	cmd.Flags().StringSliceVar(&columns, "columns", nil, "show these `COLUMNS` in this order (table, markdown, csv)")
@@ -139,6 +146,41 @@ func (a *app) printNotes(part string, notes []journal.Note, format string) {
 			fmt.Fprintf(a.stdout, "note: %s\n", n.Text)
 		}
 	}
+}
+
+// showChart draws the plots, or the one of nobody's choice, in the terminal.
+func (a *app) showChart(r *journal.Run, rows []journal.Row, plots []string) error {
+	var chosen []report.Plot
+	for _, text := range plots {
+		p, err := report.ParsePlot(text)
+		if err != nil {
+			return err
+		}
+		chosen = append(chosen, p)
+	}
+	if len(chosen) == 0 {
+		p, ok := report.AutoPlot(&r.Header, rows)
+		if !ok {
+			return errors.New("there is nothing to draw a curve of: no coordinate varies, or no row has a metric")
+		}
+		chosen = []report.Plot{p}
+	}
+	style := chart.Style{Width: a.width, Unicode: terminal.UTF8(a.environ), Color: a.width > 0 && terminal.Color(a.environ)}
+	if a.width == 0 { // a file
+		style.Width = 80
+	}
+	for i, p := range chosen {
+		fig, err := p.Figure(&r.Header, rows)
+		if err != nil {
+			return err
+		}
+		if i > 0 {
+			fmt.Fprintln(a.stdout)
+		}
+		fig.AddCaption(r.Incomplete())
+		fmt.Fprint(a.streams[0], chart.Text(fig, style)) // it has made foreign text plain itself
+	}
+	return nil
 }
 
 func (a *app) draw(dir, text string, r *journal.Run, rows []journal.Row, caption string) error {
@@ -232,6 +274,16 @@ func (a *app) show(j request.Planned, f request.Flags, id string) error {
 func (a *app) views(dir string, j request.Planned, f request.Flags, r *journal.Run) error {
 	if err := a.print(j.Bench, f.Format, r); err != nil {
 		return err
+	}
+	if a.width > 0 && !f.Quiet && f.Format == export.Default { // a person is looking
+		var plots []string
+		for _, p := range j.Plots {
+			plots = append(plots, p.String())
+		}
+		fmt.Fprintln(a.stdout)
+		if err := a.showChart(r, r.Latest(), plots); err != nil {
+			fmt.Fprintf(a.stderr, "%s: no chart: %v\n", a.name, err)
+		}
 	}
 	files, err := report.Render(dir, report.Input{Bench: j.Bench, Run: r, Plots: j.Plots})
 	if err != nil {

@@ -5,6 +5,7 @@ package terminal
 
 import (
 	"os"
+	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -22,4 +23,30 @@ func Width(f *os.File) int {
 		return 0
 	}
 	return int(ws.Col)
+}
+
+// UTF8 tells whether the locale of an environment has characters beyond ASCII.
+func UTF8(environ []string) bool {
+	for _, name := range []string{"LC_ALL", "LC_CTYPE", "LANG"} { // the first that is set counts
+		if value := variable(environ, name); value != "" {
+			value = strings.ToLower(value)
+			return strings.Contains(value, "utf-8") || strings.Contains(value, "utf8")
+		}
+	}
+	return false
+}
+
+// Color tells whether a terminal of an environment should be sent colours.
+func Color(environ []string) bool {
+	return variable(environ, "NO_COLOR") == "" && variable(environ, "TERM") != "dumb"
+}
+
+// variable is a variable of an environment; of several, the last one counts.
+func variable(environ []string, name string) (value string) {
+	for _, e := range environ {
+		if v, is := strings.CutPrefix(e, name+"="); is {
+			value = v
+		}
+	}
+	return value
 }

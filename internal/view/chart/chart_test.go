@@ -1,0 +1,119 @@
+package chart
+
+import (
+	"flag"
+	"fmt"
+	"math"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/kernbench/kernbench/internal/base/texttab"
+	"github.com/kernbench/kernbench/internal/result/figure"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+// curves has two series over sizes, one of them with a failed point, as AutoPlot makes them.
+func curves() figure.Figure {
+	ring, tree := figure.Series{Name: "algorithm=ring"}, figure.Series{Name: "algorithm=tree"}
+	for i := range 9 {
+		size := math.Pow(4, float64(i+5))
+		ring.Points = append(ring.Points, figure.Point{X: size, Y: 20 + size/1e4})
+		tree.Points = append(tree.Points, figure.Point{X: size, Y: 5 + size/4e3, Failed: i == 6})
+	}
+	return figure.Figure{Title: "collectives: all-reduce, 2 ranks × cpu", Panels: []figure.Panel{{
+		X:      figure.Axis{Label: "size", Scale: figure.Log2, Unit: figure.Bytes},
+		Y:      figure.Axis{Label: "time", Scale: figure.Log10, Unit: figure.Micros},
+		Series: []figure.Series{ring, tree}, Note: "1 row failed"}}}
+}
+
+func bars() figure.Figure {
+	fast, slow := figure.Series{Name: "f32", Kind: figure.Bars}, figure.Series{Name: "bf16", Kind: figure.Bars}
+	for i, v := range []float64{12.5, 40, 31} {
+		fast.Points = append(fast.Points, figure.Point{X: float64(i), Y: v})
+		slow.Points = append(slow.Points, figure.Point{X: float64(i), Y: v / 2, Failed: i == 2})
+	}
+	return figure.Figure{Title: "memory", Panels: []figure.Panel{{
+		X:      figure.Axis{Label: "op", Scale: figure.Category, Categories: []string{"copy", "triad", "a very long name of an operation"}},
+		Y:      figure.Axis{Label: "bandwidth", Unit: figure.GBps},
+		Series: []figure.Series{fast, slow}}}}
+}
+
+func TestGolden(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		fig   figure.Figure
+		style Style
+	}{
+		{"curves60", curves(), Style{Width: 60, Unicode: true}},
+		{"curves80", curves(), Style{Width: 80, Unicode: true}},
+		{"curves120", curves(), Style{Width: 120, Unicode: true}},
+		{"curves_ascii", curves(), Style{Width: 60}},
+		{"curves_color", curves(), Style{Width: 60, Unicode: true, Color: true}},
+		{"bars80", bars(), Style{Width: 80, Unicode: true}},
+		{"bars_ascii", bars(), Style{Width: 60}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			got := Text(c.fig, c.style)
+			path := "testdata/" + c.name + ".txt"
+			if *update {
+				if err := os.WriteFile(path, []byte(got), 0o666); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(path)
+			if err != nil || string(want) != got {
+				t.Errorf("%v\n%s", err, got)
+			}
+			for _, line := range strings.Split(got, "\n") {
+				if w := texttab.Width(line); w > c.style.Width && !c.style.Color {
+					t.Errorf("%d columns wide: %q", w, line)
+				}
+			}
+			if !c.style.Unicode {
+				for _, r := range got {
+					if r > 126 {
+						t.Fatalf("%q is not ASCII", r)
+					}
+				}
+			}
+		})
+	}
+}
+
+// Odd data draws something or says that there is nothing, and never breaks the terminal.
+func TestOddFigures(t *testing.T) {
+	nan := math.NaN()
+	many := figure.Panel{X: figure.Axis{Scale: figure.Category}, Series: []figure.Series{{Name: "s"}}}
+	for i := range 100 {
+		many.X.Categories = append(many.X.Categories, fmt.Sprint("c", i))
+		many.Series[0].Points = append(many.Series[0].Points, figure.Point{X: float64(i), Y: float64(i)})
+	}
+	for name, c := range map[string]struct {
+		panel figure.Panel
+		want  string
+	}{
+		"none":     {figure.Panel{}, "nothing to draw"},
+		"nan":      {figure.Panel{Series: []figure.Series{{Points: []figure.Point{{X: nan, Y: 1}, {X: 1, Y: nan}}}}}, "nothing to draw"},
+		"one":      {figure.Panel{Series: []figure.Series{{Points: []figure.Point{{X: 3, Y: 7}}}}}, "*"},
+		"zero":     {figure.Panel{Series: []figure.Series{{Points: []figure.Point{{}, {X: 1}}}}}, "*"},
+		"negative": {figure.Panel{Series: []figure.Series{{Points: []figure.Point{{X: -1, Y: -5}, {X: 1, Y: 5}}}}}, "*"},
+		"log zero": {figure.Panel{X: figure.Axis{Scale: figure.Log2}, Series: []figure.Series{{Points: []figure.Point{{X: 0, Y: 1}, {X: 4, Y: 2}}}}}, "*"},
+		"hostile":  {figure.Panel{Title: "a\x1b[2Jb", Series: []figure.Series{{Name: "x\n\x07", Points: []figure.Point{{X: 1, Y: 1}, {X: 2, Y: 2}}}}}, `\x1b`},
+		"many":     {many, "and 70 more"},
+		"heat map": {figure.Panel{Content: &figure.HeatMap{}}, "see the figure"},
+	} {
+		for _, width := range []int{0, 40, 500} {
+			got := Text(figure.Figure{Panels: []figure.Panel{c.panel}}, Style{Width: width})
+			if !strings.Contains(got, c.want) {
+				t.Errorf("%s at %d: lacks %q:\n%s", name, width, c.want, got)
+			}
+			for _, line := range strings.Split(got, "\n") {
+				if w := texttab.Width(line); w > max(MinWidth, min(width, MaxWidth)) || strings.ContainsAny(line, "\x1b\x07") {
+					t.Errorf("%s at %d: %q", name, width, line)
+				}
+			}
+		}
+	}
+}
