@@ -56,7 +56,7 @@ import (
 )
 
 // ModelVersion changes when the same files give other times, or other limits of them.
-const ModelVersion = "3"
+const ModelVersion = "4"
 
 // The names under which the current folder is searched.
 const (

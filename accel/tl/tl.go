@@ -84,7 +84,8 @@ type PE struct {
 type Program struct {
 	ID     PEID
 	Ops    []Op
-	Values int // numbers of values go from 1 to Values
+	Values int   // numbers of values go from 1 to Values
+	TCM    int64 // the most bytes of it that are taken at a time
 }
 
 // Kernel is a function of the PE it runs on. Pointers and sizes are captured.
@@ -151,6 +152,7 @@ func (p *PE) tile(n int, own bool) Tile {
 	}
 	if own {
 		p.used += int64(n) * ElemSize
+		p.prog.TCM = max(p.prog.TCM, p.used)
 		if most := p.env.Topo.PE.TCMBytes; p.used > most {
 			p.fail("a tile of %d bytes is too large: %d of the TCM's %d bytes are taken", n*ElemSize, p.used-int64(n)*ElemSize, most)
 		}

@@ -52,12 +52,14 @@ func (g *engine) breakdown(p *pe) Breakdown {
 			credit := a.queue.back.Costs() + g.Topo.PE.CPUCost
 			b.Overhead += credit
 			b.Wire += until - a.read - credit
-			b.Slot += a.read - a.reading
+			writing, reading := g.slotTimes(a.queue.slots, a.bytes)
+			b.Slot += reading
+			b.Queueing += a.read - a.reading - reading
 			if a.visible > log.begun {
 				// The message came last: on along its way, to its sender.
 				b.Queueing += a.reading - a.visible
-				b.Slot += a.visible - a.writing
-				b.Queueing += a.writing - a.landed
+				b.Slot += writing
+				b.Queueing += a.visible - a.landed - writing
 				g.journey(&b, a)
 				p, op, until, result = a.from, a.op, a.sent, false
 				continue

@@ -1,6 +1,8 @@
 package sim
 
 import (
+	"fmt"
+
 	"github.com/kernbench/kernbench/accel/tl"
 	"github.com/kernbench/kernbench/internal/accel/event"
 	"github.com/kernbench/kernbench/internal/accel/topo"
@@ -18,6 +20,7 @@ type composite struct {
 	tile    tl.TileSize
 	count   int         // tiles
 	fed     int         // of these, how many have come into the pipeline
+	done    int         // ... are in the accumulator or on their way there
 	step    tl.TileStep // the latest one
 	reads   [2]transfer // of these, how many are left
 	left    int
@@ -35,41 +38,97 @@ type write struct {
 func (g *engine) compose(p *pe) error {
 	c := &composite{pe: p, op: p.pc, gemm: p.prog.Ops[p.pc].Gemm, tile: g.tileSize()}
 	c.count = c.gemm.Tiles(c.tile)
+	if need := c.largest(); need > p.room {
+		return fmt.Errorf("%v: call %d: a composite needs %d bytes of TCM for its tiles, and %d of %d are left beside the kernel's tiles and receive slots",
+			p.prog.ID, p.pc, need, max(0, p.room), g.Topo.PE.TCMBytes)
+	}
 	g.composites = append(g.composites, c)
 	return g.feed(c, int32(len(g.composites)-1))
+}
+
+// largest is the most that one of its tiles takes of the TCM: the operands that are read, until
+// they are fetched, and its result, until that is written.
+func (c *composite) largest() int64 {
+	step := c.gemm.Step(c.tile, 0)
+	step.Last = true
+	return c.needs(step)
+}
+
+func (c *composite) needs(step tl.TileStep) int64 {
+	elements := 0
+	if !c.gemm.A.Resident() {
+		elements += step.M * step.K
+	}
+	if !c.gemm.B.Resident() {
+		elements += step.K * step.N
+	}
+	if step.Last {
+		elements += step.M * step.N
+	}
+	return int64(elements) * tl.ElemSize
+}
+
+// hold takes room in the TCM for a tile, or says that there is none yet; the tile is fed again
+// when there is.
+func (g *engine) hold(c *composite, number int32) bool {
+	need := c.needs(c.step)
+	if c.pe.held+need > c.pe.room {
+		c.pe.starved = append(c.pe.starved, number)
+		return false
+	}
+	c.pe.held += need
+	return true
+}
+
+// giveBack frees TCM and goes on with the composites that had no room.
+func (g *engine) giveBack(p *pe, bytes int64) error {
+	p.held -= bytes
+	starved := p.starved
+	p.starved = nil
+	for _, number := range starved {
+		if err := g.feed(g.composites[number], number); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (g *engine) tileSize() tl.TileSize {
 	return tl.TileSize{M: g.Topo.PE.TileM, K: g.Topo.PE.TileK, N: g.Topo.PE.TileN}
 }
 
-// feed takes the next tiles: one that needs reads starts them, others pass at
-// once.
+// feed takes the next tile: its operands are read, if they are not in the PE. The next one
+// is fed when that is done.
 func (g *engine) feed(c *composite, number int32) error {
-	for ; c.fed < c.count; c.fed++ {
-		step := c.gemm.Step(c.tile, c.fed)
-		c.step = step
-		c.left = 0
-		for _, o := range []struct {
-			tl.Operand
-			off, n int
-		}{{c.gemm.A, step.A, step.M * step.K}, {c.gemm.B, step.B, step.K * step.N}} {
-			if o.Resident() {
-				continue
-			}
-			at, err := g.Topo.Locate(o.Ptr().Plus(o.off).Addr)
-			if err != nil {
-				return err
-			}
-			c.reads[c.left] = transfer{composite: number, isTile: true, at: at, bytes: o.n * tl.ElemSize}
-			c.left++
-		}
-		if c.left > 0 {
-			g.request(c.pe, &c.pe.reading, c.reads[0])
-			return nil
-		}
-		g.process(c, number)
+	if c.fed == c.count {
+		return nil
 	}
+	step := c.gemm.Step(c.tile, c.fed)
+	c.step = step
+	if !g.hold(c, number) {
+		return nil
+	}
+	c.left = 0
+	for _, o := range []struct {
+		tl.Operand
+		off, n int
+	}{{c.gemm.A, step.A, step.M * step.K}, {c.gemm.B, step.B, step.K * step.N}} {
+		if o.Resident() {
+			continue
+		}
+		at, err := g.Topo.Locate(o.Ptr().Plus(o.off).Addr)
+		if err != nil {
+			return err
+		}
+		c.reads[c.left] = transfer{composite: number, isTile: true, at: at, bytes: o.n * tl.ElemSize}
+		c.left++
+	}
+	c.fed++
+	if c.left > 0 {
+		g.request(c.pe, &c.pe.reading, c.reads[0])
+		return nil
+	}
+	g.enqueue(c, number, true)
 	return nil
 }
 
@@ -82,29 +141,81 @@ func (g *engine) tileRead(number int32) error {
 		g.request(c.pe, &c.pe.reading, c.reads[1])
 		return nil
 	}
-	g.process(c, number)
-	c.fed++
+	g.enqueue(c, number, false)
 	return g.feed(c, number)
 }
 
-// process takes a tile whose operands are in the TCM through fetch and GEMM, and
-// the finished accumulator through epilogue and store. These engines belong to
-// the PE alone, so their times are known now.
-func (g *engine) process(c *composite, number int32) {
-	p, cost, step := c.pe, &g.Topo.PE, c.step
-	fetched := p.engine(Fetch, &p.fetchFree, g.now, cost.FetchBW.Time((step.M*step.K+step.K*step.N)*tl.ElemSize))
-	done := p.engine(Gemm, &p.gemmFree, fetched, cost.TileCost)
-	if !step.Last {
+// tile is one whose operands are in the TCM.
+type tile struct {
+	composite int32
+	step      tl.TileStep
+	resident  bool // nothing was read: the next one is fed after it
+}
+
+func (g *engine) enqueue(c *composite, number int32, resident bool) {
+	c.pe.tiles = append(c.pe.tiles, tile{number, c.step, resident})
+	g.fetch(c.pe)
+}
+
+// fetch reads the operands of the next tile from the TCM, whose port receives may hold, into the
+// registers, which have room when the GEMM engine has taken the tile before.
+func (g *engine) fetch(p *pe) {
+	if p.fetching || len(p.tiles) == 0 {
 		return
 	}
-	elements := step.M * step.N
-	for range c.gemm.Epilogue {
-		done = p.engine(Math, &p.mathFree, done, g.mathTime(elements))
+	if p.registers > g.now {
+		g.at(p.registers, evFetch, p.number, 0)
+		return
 	}
-	done = p.engine(Store, &p.storeFree, done, cost.FetchBW.Time(elements*tl.ElemSize))
-	c.out = append(c.out, write{c.gemm.Out.Plus(step.Out), elements * tl.ElemSize})
-	c.pending++
-	g.at(done, evTile, number, int32(len(c.out)-1))
+	p.fetching = true
+	step := &p.tiles[0].step
+	bytes := (step.M*step.K + step.K*step.N) * tl.ElemSize
+	took := max(g.Topo.PE.FetchBW.Time(bytes), g.Topo.PE.TCMRead.Time(bytes))
+	end := g.tcm(p.index).take(false, g.now, took)
+	p.used(Fetch, end-took, end)
+	g.at(end, evFetched, p.number, 0)
+}
+
+// fetched takes a tile through GEMM, and the finished accumulator through the epilogue. These
+// engines belong to the PE alone, so their times are known now.
+func (g *engine) fetched(p *pe) error {
+	t := p.tiles[0]
+	p.tiles = append(p.tiles[:0], p.tiles[1:]...)
+	p.fetching = false
+	c, step := g.composites[t.composite], t.step
+	c.done++
+	p.registers = max(g.now, p.gemmFree)
+	done := p.engine(Gemm, &p.gemmFree, g.now, g.Topo.PE.TileCost)
+	if step.Last {
+		elements := step.M * step.N
+		for range c.gemm.Epilogue {
+			done = p.engine(Math, &p.mathFree, done, g.mathTime(elements))
+		}
+		c.out = append(c.out, write{c.gemm.Out.Plus(step.Out), elements * tl.ElemSize})
+		c.pending++
+		g.at(done, evResult, t.composite, int32(len(c.out)-1))
+	}
+	step.Last = false // the result stays
+	if err := g.giveBack(p, c.needs(step)); err != nil {
+		return err
+	}
+	if t.resident {
+		if err := g.feed(c, t.composite); err != nil {
+			return err
+		}
+	}
+	g.fetch(p)
+	return nil
+}
+
+// store writes a tile of the result to the TCM.
+func (g *engine) store(number int32, out int) {
+	c := g.composites[number]
+	p, bytes := c.pe, c.out[out].bytes
+	took := max(g.Topo.PE.FetchBW.Time(bytes), g.Topo.PE.TCMWrite.Time(bytes))
+	p.storeFree = g.tcm(p.index).take(true, max(g.now, p.storeFree), took)
+	p.used(Store, p.storeFree-took, p.storeFree)
+	g.at(p.storeFree, evTile, number, int32(out))
 }
 
 // engine does one piece of work when the engine is free and the work is there.
@@ -134,12 +245,13 @@ func (g *engine) tileStored(number int32, out int) error {
 
 // tileWritten is a tile of the result in the HBM. The last one ends the composite,
 // once.
-func (g *engine) tileWritten(number int32) {
+func (g *engine) tileWritten(number int32, bytes int) error {
 	c := g.composites[number]
 	c.pending--
-	if c.pending == 0 && c.fed == c.count {
+	if c.pending == 0 && c.done == c.count {
 		g.completed(c.pe, c.op)
 	}
+	return g.giveBack(c.pe, int64(bytes))
 }
 
 // channel is one direction of a PE's DMA: it makes one transfer at a time, in the

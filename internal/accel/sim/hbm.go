@@ -155,13 +155,13 @@ func (g *engine) loaded(p *pe) error {
 }
 
 // written ends a write, of the program or of a tile.
-func (g *engine) written(p *pe) {
+func (g *engine) written(p *pe) error {
 	t := g.release(p, &p.writing)
 	if t.isTile {
 		p.used(DMAWrite, t.start, g.now)
-		g.tileWritten(t.composite)
-		return
+		return g.tileWritten(t.composite, t.bytes)
 	}
 	p.used(OwnStore, t.start, g.now)
 	g.finish(p, g.now)
+	return nil
 }

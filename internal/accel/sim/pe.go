@@ -21,10 +21,15 @@ type pe struct {
 	anyWait        bool
 	turn           int32 // the next input to look at in receives from anyone
 
-	reading, writing     channel // of the DMA
-	fetchFree, storeFree event.Time
-	gemmFree, mathFree   event.Time
-	usage                Usages
+	reading, writing   channel // of the DMA
+	storeFree          event.Time
+	gemmFree, mathFree event.Time
+	room, held         int64   // TCM for the tiles of composites, and how much they take
+	starved            []int32 // composites that wait for room
+	tiles              []tile  // of composites, in the TCM; the first is being fetched
+	fetching           bool
+	registers          event.Time // when they have room for the next tile
+	usage              Usages
 }
 
 // opLog is when an operation went through its stages, and what held it up.

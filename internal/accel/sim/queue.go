@@ -16,13 +16,15 @@ type queue struct {
 	port    tl.Port
 	path    topo.Path // of messages
 	back    topo.Path // of credits, which have a channel of their own
-	slots   *slotPort
+	slots   *slotMemory
 	credits int
 
 	arrivals []*arrival // in the order they were sent
 	landed   int        // of these, how many have left the fabric
+	there    int        // ... have come to the memory of their slots
 	shown    int        // ... are in their slots
 	taken    int        // ... are being read or were
+	out      int        // ... have left that memory
 	freed    int        // ... have given their slot back
 
 	posted  []int // receives that wait, as operations of the receiver, by turn
@@ -32,32 +34,14 @@ type queue struct {
 
 // arrival is one message of a queue and what happened to it.
 type arrival struct {
-	queue                *queue
-	from                 *pe
-	op                   int // the send
-	by                   *pe
-	recv                 int // the receive
-	bytes                int
-	sent, landed         event.Time
-	writing, visible     event.Time
-	reading, read, freed event.Time // freed: its credit is at the sender
-}
-
-// slotPort is the way into the memory that slots lie in: one write and one read
-// at a time. TCM and HBM belong to a PE, the SRAM to the cube.
-type slotPort struct {
-	tier                topo.Tier
-	bank                topo.Path // from the PE to that memory; none for TCM
-	writeFree, readFree event.Time
-}
-
-// access is what reading or writing a slot takes.
-func (s *slotPort) access(bytes int) event.Time {
-	t := s.tier.Cost + s.tier.BW.Time(bytes)
-	if s.bank != nil {
-		t += s.bank.Fixed() + s.bank.Slowest().Time(bytes)
-	}
-	return t
+	queue                 *queue
+	from                  *pe
+	op                    int // the send
+	by                    *pe
+	recv                  int // the receive
+	bytes                 int
+	sent, landed, visible event.Time
+	reading, read, freed  event.Time // freed: its credit is at the sender
 }
 
 // checkSlots finds out whether the receive rings fit into their memory.
@@ -79,6 +63,9 @@ func (g *engine) checkSlots() error {
 		if have := g.Topo.Capacity(g.Buffer); need > have {
 			return fmt.Errorf("the receive slots of %v need %d bytes of %s, which has %d: lower slot_size or n_slots",
 				g.Topo.At(memory), need, g.Buffer, have)
+		}
+		if i, runs := g.byIndex[memory]; runs && g.Buffer == topo.TCMSpace {
+			g.pes[i].room -= need
 		}
 	}
 	return nil
@@ -114,24 +101,6 @@ func (g *engine) memory(index int) int {
 	return index
 }
 
-func (g *engine) slotPort(index int) (*slotPort, error) {
-	key := g.memory(index)
-	if s, known := g.ports[key]; known {
-		return s, nil
-	}
-	s := &slotPort{tier: g.Topo.PE.Tiers[g.Buffer]}
-	id := g.Topo.At(index)
-	var err error
-	switch g.Buffer {
-	case topo.SRAMSpace:
-		s.bank, err = g.path(atPE(id), topo.End{Kind: topo.AtSRAM, PEID: id})
-	case topo.HBMSpace:
-		s.bank, err = g.path(atPE(id), topo.End{Kind: topo.AtHBM, PEID: id})
-	}
-	g.ports[key] = s
-	return s, err
-}
-
 // queue finds or installs the queue of a port.
 func (g *engine) queue(port tl.Port) (*queue, error) {
 	if n, known := g.byPort[port]; known {
@@ -146,7 +115,7 @@ func (g *engine) queue(port tl.Port) (*queue, error) {
 	if q.back, err = g.path(to, from); err != nil {
 		return nil, err
 	}
-	if q.slots, err = g.slotPort(int(port.To)); err != nil {
+	if q.slots, err = g.slotMemory(int(port.To)); err != nil {
 		return nil, err
 	}
 	g.byPort[port] = q.number
@@ -188,9 +157,18 @@ func (g *engine) arrived(q *queue) {
 	a := q.arrivals[q.landed]
 	q.landed++
 	a.landed = g.now
-	a.writing = max(g.now, q.slots.writeFree)
-	q.slots.writeFree = a.writing + q.slots.access(a.bytes)
-	g.at(q.slots.writeFree, evVisible, q.number, 0)
+	if q.slots.to == nil {
+		g.atSlot(q)
+		return
+	}
+	g.track(g.fabric.Send(g.now, q.slots.to, a.bytes), purpose{forSlot, q.number})
+}
+
+// atSlot is a message at the memory of its slot.
+func (g *engine) atSlot(q *queue) {
+	a := q.arrivals[q.there]
+	q.there++
+	g.at(g.access(q.slots, a.bytes, true), evVisible, q.number, 0)
 }
 
 // visible is a message that can be received.
@@ -260,20 +238,30 @@ func (g *engine) serve(q *queue) {
 		a.by, a.recv = p, q.posted[q.started]
 		q.taken++
 		q.started++
-		a.reading = max(g.now, q.slots.readFree)
-		a.read = a.reading + q.slots.access(a.bytes)
-		q.slots.readFree = a.read
+		a.reading = g.now
 		log := &p.log[a.recv]
 		log.started, log.arrival = a.reading, a
-		g.at(a.read, evRead, q.number, 0)
+		g.at(g.access(q.slots, a.bytes, false), evRead, q.number, 0)
 	}
 }
 
-// read is a message that has been read: PE_CPU sends the slot back as a credit, and
+// slotRead is a message that its memory has read: it goes to the PE.
+func (g *engine) slotRead(q *queue) {
+	a := q.arrivals[q.out]
+	q.out++
+	if q.slots.from == nil {
+		g.read(q)
+		return
+	}
+	g.track(g.fabric.Send(g.now, q.slots.from, a.bytes), purpose{forReader, q.number})
+}
+
+// read is a message at the PE that receives it: PE_CPU sends the slot back as a credit, and
 // the receive is held until the sender has it.
 func (g *engine) read(q *queue) {
 	a := q.arrivals[q.freed]
 	q.freed++
+	a.read = g.now
 	a.freed = g.now + g.Topo.PE.CPUCost + q.back.Slowest().Time(g.CreditBytes) + q.back.Fixed()
 	g.at(a.freed, evCredit, q.number, 0)
 	p := a.by

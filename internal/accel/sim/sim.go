@@ -64,6 +64,9 @@ const (
 	evRead                          // a message has been read from its slot of queue A
 	evCredit                        // a slot of queue A is free again
 	evAsync                         // operation B of program A has finished
+	evResult                        // tile B of the result of composite A is ready to be stored
+	evFetch                         // the registers of program A have room
+	evFetched                       // the operands of a tile are in them
 	evTile                          // tile B of the result of composite A is in the TCM
 )
 
@@ -77,6 +80,8 @@ type purposeKind uint8
 
 const (
 	forQueue     purposeKind = iota // a: queue
+	forSlot                         // a: queue; on to the memory of its slots
+	forReader                       // a: queue; from there to the PE
 	forLoad                         // a: program; the request for its load
 	forLoadData                     // a: program
 	forStoreData                    // a: program
@@ -96,7 +101,7 @@ type engine struct {
 	byIndex    map[int]int // program by index of its PE
 	queues     []*queue
 	byPort     map[tl.Port]int32
-	ports      map[int]*slotPort
+	tcms, sram map[int]*ports // by PE, by cube
 	hbm        map[int]*hbm
 	ready      []event.Time // of the pieces of a read; reused
 	order      []Effect
@@ -124,7 +129,7 @@ func Run(cfg Config, programs []*tl.Program) (*Result, error) {
 
 func newEngine(cfg Config, wiring *topo.Wiring, programs []*tl.Program) (*engine, error) {
 	g := &engine{Config: cfg, wiring: wiring, paths: map[[2]topo.End]topo.Path{},
-		byIndex: map[int]int{}, byPort: map[tl.Port]int32{}, ports: map[int]*slotPort{}, hbm: map[int]*hbm{}}
+		byIndex: map[int]int{}, byPort: map[tl.Port]int32{}, tcms: map[int]*ports{}, sram: map[int]*ports{}, hbm: map[int]*hbm{}}
 	g.fabric = fabric.New(&g.events, g.wiring.Links(), cfg.Topo.Fabric, cfg.Topo.FlitBytes)
 	if cfg.FlitByFlit {
 		g.fabric.FlitByFlit()
@@ -136,7 +141,7 @@ func newEngine(cfg Config, wiring *topo.Wiring, programs []*tl.Program) (*engine
 		}
 		g.byIndex[index] = i
 		g.pes = append(g.pes, &pe{number: int32(i), index: index, prog: p, log: make([]opLog, len(p.Ops)),
-			waitFor: -1, writing: channel{write: true}})
+			waitFor: -1, writing: channel{write: true}, room: cfg.Topo.PE.TCMBytes - p.TCM})
 	}
 	g.running = len(programs)
 	return g, g.checkSlots()
@@ -207,11 +212,17 @@ func (g *engine) loop() error {
 		case evVisible:
 			g.visible(g.queues[e.A])
 		case evRead:
-			g.read(g.queues[e.A])
+			g.slotRead(g.queues[e.A])
 		case evCredit:
 			g.credit(g.queues[e.A])
 		case evAsync:
 			g.completed(g.pes[e.A], int(e.B))
+		case evResult:
+			g.store(e.A, int(e.B))
+		case evFetch:
+			g.fetch(g.pes[e.A])
+		case evFetched:
+			err = g.fetched(g.pes[e.A])
 		case evTile:
 			err = g.tileStored(e.A, int(e.B))
 		default:
@@ -266,12 +277,16 @@ func (g *engine) delivered(message int32) error {
 	switch why := g.purposes[message]; why.kind {
 	case forQueue:
 		g.arrived(g.queues[why.a])
+	case forSlot:
+		g.atSlot(g.queues[why.a])
+	case forReader:
+		g.read(g.queues[why.a])
 	case forLoad:
 		return g.answer(g.pes[why.a])
 	case forLoadData:
 		return g.loaded(g.pes[why.a])
 	case forStoreAck:
-		g.written(g.pes[why.a])
+		return g.written(g.pes[why.a])
 	case forStoreData:
 		g.storeArrived(g.pes[why.a], m)
 	case forCube:

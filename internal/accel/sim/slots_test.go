@@ -1,0 +1,99 @@
+package sim
+
+import (
+	"maps"
+	"strings"
+	"testing"
+
+	"github.com/kernbench/kernbench/accel/tl"
+	"github.com/kernbench/kernbench/internal/accel/event"
+	"github.com/kernbench/kernbench/internal/accel/topo"
+)
+
+// Slots in HBM and SRAM meet whatever else uses those memories and the way there: beside a load
+// from the PE's HBM, or another PE's message through the cube's SRAM, a receive takes longer;
+// slots in TCM meet neither there.
+func TestSlotsContend(t *testing.T) {
+	const bytes = 64 << 10
+	pe4 := topo.PEID{PE: 4} // its UCIe connection is PE 0's
+	for _, f := range []topo.Fabric{topo.Whole, topo.Flits} {
+		m := bare(f)
+		receive := kernels{cube1: func(p *tl.PE) { p.Send(tl.W, p.Scratch(bytes/2)) }, pe0: func(p *tl.PE) { p.Recv(tl.E, bytes/2) }}
+		load := kernels{pe4: func(p *tl.PE) { p.Load(hbmAt(t, m, pe0, 0), 1<<19) }}
+		message := kernels{{Cube: 1, PE: 1}: func(p *tl.PE) { p.Send(tl.W, p.Scratch(bytes/2)) }, pe1: func(p *tl.PE) { p.Recv(tl.E, bytes/2) }}
+		took := func(space topo.Space, other kernels) event.Time {
+			c := config(m)
+			c.Buffer = space
+			ks := maps.Clone(receive)
+			maps.Copy(ks, other)
+			done := must(t, c, ks)
+			return max(done[pe0], done[pe1])
+		}
+		penalty := func(space topo.Space, other kernels) event.Time { return took(space, other) - took(space, nil) }
+		if tcm, hbm := penalty(topo.TCMSpace, load), penalty(topo.HBMSpace, load); tcm != 0 || hbm < 1000*ns {
+			t.Errorf("%s: beside a load from the PE's HBM a receive takes %v longer with slots in TCM, %v in HBM", f, tcm, hbm)
+		}
+		if tcm, sram := penalty(topo.TCMSpace, message), penalty(topo.SRAMSpace, message); sram < tcm+200*ns {
+			t.Errorf("%s: beside another PE's receive one takes %v longer with slots in TCM, %v in the SRAM that both use", f, tcm, sram)
+		}
+	}
+}
+
+// A composite reads ahead only as far as its tiles have room in the TCM, runs at the TCM's rate,
+// and says so when there is no room at all.
+func TestCompositeInTCM(t *testing.T) {
+	const tiles = 400
+	product := func(change func(*topo.Topology), scratch int) (*Result, error) {
+		m := bare(topo.Whole)
+		m.PE.TCMBytes = 1 << 20
+		change(m)
+		x := hbmAt(t, m, pe0, 0)
+		r, _, err := run(t, config(m), kernels{pe0: func(p *tl.PE) {
+			if scratch > 0 {
+				p.Scratch(scratch / tl.ElemSize)
+			}
+			p.Wait(p.Composite(tl.Gemm{M: 32, K: 64 * tiles, N: 32, A: tl.Ref(x), B: tl.Ref(x), Out: x}))
+		}})
+		return r, err
+	}
+	slow := func(m *topo.Topology) { m.PE.FetchBW = topo.GBps(8) } // 1024 ns for a tile's 8192 bytes
+	large := func(m *topo.Topology) { slow(m); m.PE.TCMBytes = 16 << 20 }
+	small, err := product(slow, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ahead, err := product(large, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const fit = 1 << 20 / 8192
+	if last := small.Usage[0][DMARead].Last - small.Start; last < (tiles-fit-1)*1024*ns || small.Crit != ahead.Crit {
+		t.Errorf("the last of %d tiles was read after %v, although %d fit into the TCM (%v, %v with more)", tiles, last, fit, small.Crit, ahead.Crit)
+	}
+	if last := ahead.Usage[0][DMARead].Last - ahead.Start; last > tiles*49*ns {
+		t.Errorf("with room for all, the last tile was read after %v", last)
+	}
+	half, err := product(func(m *topo.Topology) { m.PE.TCMRead = topo.GBps(64) }, 0)
+	if err != nil || half.Crit < tiles*128*ns {
+		t.Errorf("a TCM of 64 GB/s gives %d tiles in %v (%v)", tiles, half.Crit, err)
+	}
+	if _, err := product(slow, 1<<20-4096); err == nil || !strings.Contains(err.Error(), "a composite needs 10240 bytes of TCM for its tiles, and 4096 of 1048576 are left") {
+		t.Errorf("no room: %v", err)
+	}
+}
+
+// A receive waits for the TCM's port while operands are fetched, not for those of later tiles.
+func TestReceiveBesideFetch(t *testing.T) {
+	m := bare(topo.Whole)
+	x := hbmAt(t, m, pe0, 0)
+	took := must(t, config(m), kernels{
+		cube1: func(p *tl.PE) { p.Send(tl.W, p.Scratch(128)); p.Recv(tl.W, 128) },
+		pe0: func(p *tl.PE) {
+			p.Composite(tl.Gemm{M: 32, K: 64, N: 3200, A: tl.Loaded(p.Scratch(32 * 64)), B: tl.Loaded(p.Scratch(64 * 3200)), Out: x})
+			p.Send(tl.E, p.Recv(tl.E, 128))
+		},
+	})
+	if took[pe0] < 100*16*ns || took[cube1] > 200*ns {
+		t.Errorf("100 tiles take %v; a message there and back beside them %v", took[pe0], took[cube1])
+	}
+}
