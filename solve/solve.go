@@ -6,6 +6,7 @@ import (
 
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/solve/krylov"
+	_ "github.com/kernbench/kernbench/internal/solve/multigrid" // registers gmg and amg
 	"github.com/kernbench/kernbench/internal/solve/partition"
 	"github.com/kernbench/kernbench/internal/solve/precondition"
 	"github.com/kernbench/kernbench/internal/solve/sparse"

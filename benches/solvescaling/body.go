@@ -238,6 +238,12 @@ func reportSystem(ctx context.Context, s *bench.State, sys *solve.System, produc
 	record(s, "partition_s", slices.Max(all[6]))
 	record(s, "generation_s", slices.Max(all[7]))
 	record(s, "precond_setup_s", slices.Max(all[11]))
+	if h, ok := sys.Operator().(hierarchy); ok {
+		operator, grid := h.Complexities()
+		record(s, "levels", float64(h.Levels()))
+		record(s, "operator_complexity", operator)
+		record(s, "grid_complexity", grid)
+	}
 	record(s, "messages", products*sum(all[8]))
 	record(s, "bytes", products*8*float64(q.Volume))
 	record(s, "halo_bytes_per_dof", haloPerDOF)
@@ -246,6 +252,12 @@ func reportSystem(ctx context.Context, s *bench.State, sys *solve.System, produc
 		record(s, "memory_bytes_per_dof", most)
 	}
 	return nil
+}
+
+// hierarchy is a preconditioner of several levels.
+type hierarchy interface {
+	Levels() int
+	Complexities() (operator, grid float64)
 }
 
 // rounds is how often the messages of an iteration are made by themselves.

@@ -26,7 +26,7 @@ type factors struct {
 
 func newFactors(l *Local) (krylov.Operator, error) {
 	f := &factors{start: []int32{0}, inverse: make([]float64, l.Plan.Owned)}
-	err := l.eachRow(func(local, global int, r *sparse.Row) error {
+	err := l.EachRow(func(local, global int, r *sparse.Row) error {
 		middle := int32(-1)
 		for k, c := range r.Cols { // local numbers ascend as the global ones do
 			switch own := l.Plan.Local(c); {
@@ -49,7 +49,7 @@ func newFactors(l *Local) (krylov.Operator, error) {
 	if err == nil {
 		err = f.eliminate(l)
 	}
-	return f, l.agree(err)
+	return f, l.Agree(err)
 }
 
 // eliminate makes the factors in place, row by row.

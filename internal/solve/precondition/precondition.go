@@ -78,8 +78,8 @@ func (p Preconditioner) Check(problem sparse.Problem, t sparse.Traits) error {
 	return nil
 }
 
-// eachRow calls fn for the rank's rows, in their order.
-func (l *Local) eachRow(fn func(local, global int, r *sparse.Row) error) error {
+// EachRow calls fn for the rank's rows, in their order.
+func (l *Local) EachRow(fn func(local, global int, r *sparse.Row) error) error {
 	var row sparse.Row
 	for i := range l.Plan.Owned {
 		g := l.Plan.Global(i)
@@ -94,15 +94,15 @@ func (l *Local) eachRow(fn func(local, global int, r *sparse.Row) error) error {
 // DiagonalOf is the operator whose number for each row follows from that row.
 func DiagonalOf(l *Local, factor func(i int, r *sparse.Row) (float64, error)) (krylov.Operator, error) {
 	d := make(krylov.Diagonal, l.Plan.Owned)
-	err := l.eachRow(func(local, global int, r *sparse.Row) (err error) {
+	err := l.EachRow(func(local, global int, r *sparse.Row) (err error) {
 		d[local], err = factor(global, r)
 		return err
 	})
-	return d, l.agree(err)
+	return d, l.Agree(err)
 }
 
-// agree gives every rank an error where one has one: those that have none would wait for it.
-func (l *Local) agree(err error) error {
+// Agree gives every rank an error where one has one: those that have none would wait for it.
+func (l *Local) Agree(err error) error {
 	bad := 0.0
 	if err != nil {
 		bad = 1

@@ -56,15 +56,9 @@ func (p *Peer) SendCount() int {
 
 // NewPlan finds the ghosts of a rank. It makes every row once and keeps none.
 func NewPlan(p Problem, layout Layout, rank int) *Plan {
-	plan := &Plan{Rank: rank, rows: layout.Rows(rank)}
-	for _, r := range plan.rows {
-		plan.before = append(plan.before, plan.Owned)
-		plan.Owned += r.Len()
-	}
-	plan.rim = make([]bool, plan.Owned)
-	type ghost struct{ owner, row int }
+	plan := emptyPlan(layout, rank)
 	known := map[int]bool{}
-	var ghosts []ghost
+	var ghosts []int
 	var row Row
 	plan.each(func(global, local int) {
 		p.Row(global, &row)
@@ -77,23 +71,50 @@ func NewPlan(p Problem, layout Layout, rank int) *Plan {
 			plan.rim[local] = true
 			if !known[c] {
 				known[c] = true
-				ghosts = append(ghosts, ghost{layout.Owner(c), c})
+				ghosts = append(ghosts, c)
 			}
 		}
 	})
+	plan.want(layout, ghosts)
+	return plan
+}
+
+// PlanOf is the plan of a rank that needs these rows of others, each once.
+func PlanOf(layout Layout, rank int, wants []int) *Plan {
+	plan := emptyPlan(layout, rank)
+	plan.want(layout, wants)
+	return plan
+}
+
+func emptyPlan(layout Layout, rank int) *Plan {
+	plan := &Plan{Rank: rank, rows: layout.Rows(rank)}
+	for _, r := range plan.rows {
+		plan.before = append(plan.before, plan.Owned)
+		plan.Owned += r.Len()
+	}
+	plan.rim = make([]bool, plan.Owned)
+	return plan
+}
+
+// want notes the ghosts, by owner and number.
+func (p *Plan) want(layout Layout, rows []int) {
+	type ghost struct{ owner, row int }
+	ghosts := make([]ghost, len(rows))
+	for i, r := range rows {
+		ghosts[i] = ghost{layout.Owner(r), r}
+	}
 	slices.SortFunc(ghosts, func(a, b ghost) int {
 		return cmp.Or(cmp.Compare(a.owner, b.owner), cmp.Compare(a.row, b.row))
 	})
 	for i, g := range ghosts {
-		local := plan.Owned + i
+		local := p.Owned + i
 		if i == 0 || ghosts[i-1].owner != g.owner {
-			plan.Peers = append(plan.Peers, Peer{Rank: g.owner, Recv: Range{local, local}})
+			p.Peers = append(p.Peers, Peer{Rank: g.owner, Recv: Range{local, local}})
 		}
-		plan.Peers[len(plan.Peers)-1].Recv.Hi++
-		plan.Ghosts = append(plan.Ghosts, g.row)
+		p.Peers[len(p.Peers)-1].Recv.Hi++
+		p.Ghosts = append(p.Ghosts, g.row)
 	}
-	plan.split()
-	return plan
+	p.split()
 }
 
 // each calls fn for every owned row.

@@ -1,0 +1,321 @@
+package multigrid
+
+import (
+	"fmt"
+	"math"
+	"os"
+	"sync"
+	"testing"
+
+	"github.com/kernbench/kernbench/internal/solve/precondition"
+	"github.com/kernbench/kernbench/internal/solve/sparse"
+)
+
+// Levels are gathered and factored when they are far smaller than in practice.
+func TestMain(m *testing.M) {
+	lastRows, fewRows = 12, 20
+	os.Exit(m.Run())
+}
+
+func problem(t *testing.T, kind string, p sparse.Params) sparse.Problem {
+	t.Helper()
+	made, err := sparse.New(kind, p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return made
+}
+
+func coarseners(l *precondition.Local) map[string]coarsener {
+	out := map[string]coarsener{"amg": &aggregation{threshold: strong}}
+	if grid, ok := l.Problem.(sparse.Gridded); ok {
+		g := &geometric{grid: grid.Grid()}
+		for i := range l.Plan.Owned {
+			g.at = append(g.at, l.Plan.Global(i))
+		}
+		out["gmg"] = g
+	}
+	return out
+}
+
+// dense is what an operator between shares does to each unit vector, gathered from all ranks.
+type dense struct {
+	mu         sync.Mutex
+	rows, cols int
+	at         []float64
+}
+
+func newDense(rows, cols int) *dense {
+	return &dense{rows: rows, cols: cols, at: make([]float64, rows*cols)}
+}
+
+// fill applies an operator to the unit vectors of its columns, on every rank.
+func (d *dense) fill(rank int, rows, cols share, apply func(dst, src []float64) error) {
+	dst, src := make([]float64, rows.of(rank)+1), make([]float64, cols.of(rank))
+	for c := range cols.total() {
+		clear(src)
+		if k := c - cols[rank]; k >= 0 && k < len(src) {
+			src[k] = 1
+		}
+		if err := apply(dst, src); err != nil {
+			panic(err)
+		}
+		d.mu.Lock()
+		for i := range rows.of(rank) {
+			d.at[(rows[rank]+i)*d.cols+c] = dst[i]
+		}
+		d.mu.Unlock()
+	}
+}
+
+func (d *dense) times(b *dense) *dense {
+	out := newDense(d.rows, b.cols)
+	for i := range d.rows {
+		for k := range d.cols {
+			if v := d.at[i*d.cols+k]; v != 0 {
+				for j := range b.cols {
+					out.at[i*b.cols+j] += v * b.at[k*b.cols+j]
+				}
+			}
+		}
+	}
+	return out
+}
+
+// off is the largest difference.
+func (d *dense) off(b *dense) (most float64) {
+	for i := range d.at {
+		most = max(most, math.Abs(d.at[i]-b.at[i]))
+	}
+	return most
+}
+
+func (d *dense) transposed() *dense {
+	out := newDense(d.cols, d.rows)
+	for i := range d.rows {
+		for j := range d.cols {
+			out.at[j*d.rows+i] = d.at[i*d.cols+j]
+		}
+	}
+	return out
+}
+
+// On one rank and on several, whoever owns the coarse rows: restriction is the transpose of
+// interpolation, the coarse matrix is R A P and symmetric, and constants are interpolated to
+// constants wherever the rows of A add up to zero.
+func TestInvariants(t *testing.T) {
+	for _, p := range []sparse.Problem{problem(t, "poisson", sparse.Params{Rows: 15 * 14}), problem(t, "poisson", sparse.Params{Rows: 6 * 5 * 6, Dim: 3, Stencil: 27}),
+		problem(t, "anisotropic", sparse.Params{Rows: 15 * 14}), problem(t, "variable", sparse.Params{Rows: 15 * 14, Seed: 2}), problem(t, "mesh", sparse.Params{Rows: 210, Seed: 2})} {
+		for _, ranks := range []int{1, 3} {
+			for _, name := range []string{"amg", "gmg"} {
+				invariants(t, fmt.Sprintf("%T %s on %d ranks", p, name, ranks), p, ranks, name)
+			}
+		}
+	}
+}
+
+func invariants(t *testing.T, what string, p sparse.Problem, ranks int, name string) {
+	var once sync.Once
+	var a, prolong, restrict, coarse *dense
+	onRanks(t, ranks, 37, p, func(l *precondition.Local) {
+		c := coarseners(l)[name]
+		if c == nil {
+			return
+		}
+		f, err := finest(l)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		lv, err := newLevel(f)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		next, err := lv.coarsen(f, c)
+		if err != nil || next == nil {
+			t.Errorf("%s: no coarser level: %v", what, err)
+			return
+		}
+		once.Do(func() {
+			n, m := f.share.total(), next.share.total()
+			a, prolong, restrict, coarse = newDense(n, n), newDense(n, m), newDense(m, n), newDense(m, m)
+		})
+		rank := l.Team.Rank()
+		multiply := func(f *fine) func(dst, src []float64) error {
+			x := make([]float64, max(1, f.square.Matrix.Columns()))
+			return func(dst, src []float64) error {
+				copy(x, src)
+				return f.square.Multiply(dst, x)
+			}
+		}
+		a.fill(rank, f.share, f.share, multiply(f))
+		prolong.fill(rank, f.share, next.share, lv.p.apply)
+		restrict.fill(rank, next.share, f.share, lv.r.apply)
+		coarse.fill(rank, next.share, next.share, multiply(next))
+	})
+	if a == nil {
+		return
+	}
+	if off := restrict.off(prolong.transposed()); off != 0 {
+		t.Errorf("%s: R is not the transpose of P, by %g", what, off)
+	}
+	scale := a.at[0]
+	if off := coarse.off(restrict.times(a).times(prolong)); off > 1e-12*scale {
+		t.Errorf("%s: the coarse matrix is not R A P, by %g", what, off)
+	}
+	if off := coarse.off(coarse.transposed()); off > 1e-12*scale {
+		t.Errorf("%s: the coarse matrix is not symmetric, by %g", what, off)
+	}
+	inner := 0
+	for i := range a.rows {
+		sum, to := 0.0, 0.0
+		for j := range a.cols {
+			sum += a.at[i*a.cols+j]
+		}
+		for j := range prolong.cols {
+			to += prolong.at[i*prolong.cols+j]
+		}
+		if math.Abs(sum) < 1e-9*scale {
+			if inner++; math.Abs(to-1) > 1e-9 {
+				t.Errorf("%s: the constant one is %v at row %d", what, to, i)
+				return
+			}
+		}
+	}
+	if inner < a.rows/4 {
+		t.Errorf("%s: only %d rows add up to zero", what, inner)
+	}
+}
+
+// wrong is a way to spoil a cycle, on each rank.
+type wrong func(l *precondition.Local, c *Cycle)
+
+// quality is how far a cycle is from being symmetric, and by how much ten of them reduce a
+// residual, each.
+func quality(t *testing.T, ranks int, p sparse.Problem, name string, spoil wrong) (asymmetry, factor, complexity float64) {
+	t.Helper()
+	each := 37 // rows of a rank are coupled to others' more than to its own
+	if name == "amg" {
+		each = (p.Size() + ranks - 1) / ranks // which it leaves out of aggregates
+	}
+	onRanks(t, ranks, each, p, func(l *precondition.Local) {
+		op, err := build(l, coarseners(l)[name])
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		c := op.(*Cycle)
+		if spoil != nil {
+			spoil(l, c)
+		}
+		n, width := l.Plan.Owned, l.Matrix.Columns()
+		vector := func(seed uint64) []float64 {
+			v := make([]float64, width)
+			for i := range n {
+				v[i] = sparse.Noise(seed, l.Plan.Global(i))
+			}
+			return v
+		}
+		apply := func(src []float64) []float64 {
+			dst := vector(99)
+			if err := c.Apply(dst, src); err != nil {
+				t.Error(err)
+			}
+			return dst
+		}
+		u, v := vector(1), vector(2)
+		mu, mv := apply(u), apply(v)
+		dots, _ := l.Team.Sum([]float64{sparse.Dot(v[:n], mu[:n]), sparse.Dot(u[:n], mv[:n]), sparse.Dot(u[:n], mu[:n])})
+		x, r, ax := make([]float64, width), vector(3), make([]float64, width)
+		first := 0.0
+		const cycles = 10
+		for k := range cycles {
+			e := apply(r)
+			sparse.Axpby(x[:n], 1, x[:n], 1, e[:n])
+			if err := c.levels[0].a.Multiply(ax, x); err != nil {
+				t.Error(err)
+			}
+			sparse.Axpby(r[:n], 1, vector(3)[:n], -1, ax[:n])
+			if norm, _ := l.Team.Sum([]float64{sparse.Dot(r[:n], r[:n])}); k == 0 {
+				first = norm[0]
+			} else if k == cycles-1 && l.Team.Rank() == 0 {
+				asymmetry = math.Abs(dots[0]-dots[1]) / dots[2]
+				factor = math.Pow(norm[0]/first, 0.5/(cycles-1))
+				complexity, _ = c.Complexities()
+				if !(dots[2] > 0) || c.Levels() < 3 {
+					t.Errorf("(u, Mu) = %v, %d levels", dots[2], c.Levels())
+				}
+			}
+		}
+	})
+	return asymmetry, factor, complexity
+}
+
+// A cycle is a symmetric operator, reduces the error as published for such ones, and costs
+// little more than its finest level.
+func TestCycle(t *testing.T) {
+	for _, c := range []struct {
+		kind, name         string
+		params             sparse.Params
+		factor, complexity float64
+	}{
+		{"poisson", "gmg", sparse.Params{Rows: 41 * 40}, 0.12, 1.7},
+		{"poisson", "gmg", sparse.Params{Rows: 11 * 12 * 11, Dim: 3}, 0.2, 1.7},
+		{"anisotropic", "gmg", sparse.Params{Rows: 41 * 40}, 0.3, 3},
+		{"poisson", "amg", sparse.Params{Rows: 41 * 40}, 0.4, 1.6},
+		{"anisotropic", "amg", sparse.Params{Rows: 41 * 40}, 0.6, 2},
+		{"mesh", "amg", sparse.Params{Rows: 1600, Seed: 2}, 0.6, 1.6},
+	} {
+		for _, ranks := range []int{1, 3} {
+			p := problem(t, c.kind, c.params)
+			asymmetry, factor, complexity := quality(t, ranks, p, c.name, nil)
+			if asymmetry > 1e-10 || !(factor < c.factor) || !(complexity < c.complexity) {
+				t.Errorf("%s, %s, %d ranks: asymmetry %.2g, factor %.3f, complexity %.2f", c.kind, c.name, ranks, asymmetry, factor, complexity)
+			}
+		}
+	}
+}
+
+// What a cycle must not do shows in its convergence or its symmetry.
+func TestPlantedErrors(t *testing.T) {
+	p := problem(t, "poisson", sparse.Params{Rows: 41 * 40})
+	reassemble := func(l *precondition.Local, m *matrix, factor func(row int) float64) *matrix {
+		other := *m
+		b, err := sparse.NewBuilder(m.Matrix.Rows(), m.Matrix.Columns(), sparse.Plain)
+		if err != nil {
+			t.Fatal(err)
+		}
+		unit, column := make([]float64, m.Matrix.Columns()), make([]float64, m.Matrix.Rows())
+		cols, vals := make([][]int, m.Matrix.Rows()), make([][]float64, m.Matrix.Rows())
+		for c := range unit {
+			unit[c] = 1
+			m.Matrix.Multiply(column, unit, 0, m.Matrix.Rows())
+			for i, v := range column {
+				if v != 0 {
+					cols[i], vals[i] = append(cols[i], c), append(vals[i], v*factor(i))
+				}
+			}
+			unit[c] = 0
+		}
+		for i := range cols {
+			b.Add(cols[i], vals[i])
+		}
+		other.Matrix = b.Done()
+		return &other
+	}
+	for name, spoil := range map[string]wrong{
+		"dropped coarse correction": func(l *precondition.Local, c *Cycle) {
+			c.levels[0].p = reassemble(l, c.levels[0].p, func(int) float64 { return 0 })
+		},
+		"wrong restriction": func(l *precondition.Local, c *Cycle) {
+			c.levels[0].r = reassemble(l, c.levels[0].r, func(i int) float64 { return 1 + float64(i%2)/2 })
+		},
+	} {
+		for _, ranks := range []int{1, 3} {
+			if asymmetry, factor, _ := quality(t, ranks, p, "gmg", spoil); asymmetry < 1e-6 && factor < 0.5 {
+				t.Errorf("%s on %d ranks was not seen: asymmetry %.2g, factor %.3f", name, ranks, asymmetry, factor)
+			}
+		}
+	}
+}

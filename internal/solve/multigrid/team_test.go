@@ -1,0 +1,143 @@
+package multigrid
+
+import (
+	"sync"
+	"testing"
+
+	"github.com/kernbench/kernbench/internal/solve/krylov"
+	"github.com/kernbench/kernbench/internal/solve/precondition"
+	"github.com/kernbench/kernbench/internal/solve/sparse"
+)
+
+// meeting is where goroutines that stand for ranks exchange lists.
+type meeting struct {
+	size        int
+	mu          sync.Mutex
+	moved       *sync.Cond
+	here, round int
+	lists       [2][][][]float64 // of this round and the one before, by sender
+}
+
+// member is one of them. It implements precondition.Team.
+type member struct {
+	*meeting
+	rank int
+}
+
+func (m member) Rank() int { return m.rank }
+func (m member) Size() int { return m.size }
+
+func (m member) Exchange(to [][]float64) ([][]float64, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	round := m.round
+	m.lists[round%2][m.rank] = to
+	if m.here++; m.here == m.size {
+		m.here, m.round = 0, round+1
+		m.moved.Broadcast()
+	}
+	for m.round == round {
+		m.moved.Wait()
+	}
+	from := make([][]float64, m.size)
+	for r, lists := range m.lists[round%2] {
+		from[r] = lists[m.rank]
+	}
+	return from, nil
+}
+
+func (m member) Sum(values []float64) ([]float64, error) {
+	to := make([][]float64, m.size)
+	for r := range to {
+		to[r] = append([]float64(nil), values...)
+	}
+	from, err := m.Exchange(to)
+	out := make([]float64, len(values))
+	for _, list := range from {
+		for i, v := range list {
+			out[i] += v
+		}
+	}
+	return out, err
+}
+
+func (m member) Connect(plan *sparse.Plan) (krylov.Halo, error) {
+	wants := make([][]float64, m.size)
+	for i := range plan.Peers {
+		for _, id := range plan.Wants(&plan.Peers[i]) {
+			wants[plan.Peers[i].Rank] = append(wants[plan.Peers[i].Rank], float64(id))
+		}
+	}
+	asked, err := m.Exchange(wants)
+	for r, list := range asked {
+		var ids []int
+		for _, id := range list {
+			ids = append(ids, int(id))
+		}
+		if err := plan.Serve(r, ids); err != nil {
+			return nil, err
+		}
+	}
+	return memberHalo{m, plan}, err
+}
+
+type memberHalo struct {
+	member
+	plan *sparse.Plan
+}
+
+func (h memberHalo) Start([]float64) error { return nil }
+
+func (h memberHalo) Finish(v []float64) error {
+	to := make([][]float64, h.size)
+	for i := range h.plan.Peers {
+		peer := &h.plan.Peers[i]
+		to[peer.Rank] = make([]float64, peer.SendCount())
+		h.plan.Pack(to[peer.Rank], v, peer)
+	}
+	from, err := h.Exchange(to)
+	for i := range h.plan.Peers {
+		peer := &h.plan.Peers[i]
+		copy(v[peer.Recv.Lo:peer.Recv.Hi], from[peer.Rank])
+	}
+	return err
+}
+
+// turns gives rows to ranks in turn, a few at a time.
+type turns struct{ rows, ranks, each int }
+
+func (s turns) Owner(row int) int { return row / s.each % s.ranks }
+
+func (s turns) Rows(rank int) (out []sparse.Range) {
+	if s.ranks == 1 {
+		return []sparse.Range{{Lo: 0, Hi: s.rows}}
+	}
+	for lo := rank * s.each; lo < s.rows; lo += s.ranks * s.each {
+		out = append(out, sparse.Range{Lo: lo, Hi: min(lo+s.each, s.rows)})
+	}
+	return out
+}
+
+// onRanks calls fn with each rank's part of a problem, so many rows in turn.
+func onRanks(t *testing.T, ranks, each int, p sparse.Problem, fn func(l *precondition.Local)) {
+	t.Helper()
+	m := &meeting{size: ranks}
+	m.moved = sync.NewCond(&m.mu)
+	m.lists = [2][][][]float64{make([][][]float64, ranks), make([][][]float64, ranks)}
+	var wait sync.WaitGroup
+	for r := range ranks {
+		wait.Go(func() {
+			plan := sparse.NewPlan(p, turns{p.Size(), ranks, each}, r)
+			halo, err := member{m, r}.Connect(plan)
+			if err != nil {
+				t.Error(err)
+			}
+			matrix, err := plan.Matrix(p, sparse.Compressed)
+			if err != nil {
+				t.Error(err)
+			}
+			fn(&precondition.Local{Problem: p, Plan: plan, Matrix: matrix, Halo: halo, Traits: p.Traits(), Team: member{m, r}})
+		})
+	}
+	wait.Wait()
+}
