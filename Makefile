@@ -44,7 +44,7 @@ cross:
 # A loaded machine is slow, not wrong: the time limit is only there to end what hangs.
 # lint has vetted everything; linking is faster without debug information; and tests of
 # processes wait more than they work, so more of them than cores run side by side.
-TEST := $(GO) test -vet=off -ldflags=-w -timeout 40m -p $$(($$(nproc) + 1)) -parallel $$(($$(nproc) * 2))
+TEST := GO=$(GO) scripts/gotest.sh -vet=off -ldflags=-w -timeout=40m -p=$$(($$(nproc) + 1)) -parallel=$$(($$(nproc) * 2))
 
 unit:
 	$(TEST) ./...
