@@ -14,6 +14,7 @@ import (
 	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/comm/tcp"
 	"github.com/kernbench/kernbench/internal/host/jobenv"
+	"github.com/kernbench/kernbench/internal/process/connection"
 )
 
 // hostOf is the host that a rank counts as being on: neighbouring ranks
@@ -61,7 +62,11 @@ func networkOf(ctx context.Context, s *bench.State) (tcp.Network, error) {
 	if ok {
 		return known.Network, known.err
 	}
-	n, err := tcp.Measuring{Exchange: tcp.Through(s.Group()), Rank: s.Rank(), Size: s.Size(), Host: hostOf(s),
+	ports, err := connection.PortsOf(os.Environ())
+	if err != nil {
+		return tcp.Network{}, err
+	}
+	n, err := tcp.Measuring{Exchange: tcp.Through(s.Group()), Rank: s.Rank(), Size: s.Size(), Host: hostOf(s), Ports: ports,
 		Interface: jobenv.Variable(os.Environ(), jobenv.InterfaceVar), Time: networkTime, Rounds: networkRounds}.Measure(ctx)
 	networks.Lock()
 	defer networks.Unlock()

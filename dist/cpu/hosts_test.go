@@ -119,6 +119,36 @@ func TestHostsRefuse(t *testing.T) {
 	}
 }
 
+// Data connections come in on the ports that are allowed.
+func TestHostsPorts(t *testing.T) {
+	t.Setenv("KERNBENCH_PORT_RANGE", "41300-41399")
+	ends := syncgroup.Local(2)
+	engines := make([]*engine, 2)
+	var ranks sync.WaitGroup
+	id := fmt.Sprintf("cpu-ports-%d", time.Now().UnixNano())
+	for r := range 2 {
+		ranks.Go(func() {
+			e, err := backend{}.Join(t.Context(), dist.Config{Backend: Name, Rank: r, Size: 2, ID: id, Timeout: time.Minute, Host: "ab"[r : r+1],
+				Interface: "lo", Exchange: tcp.Through(ends[r]), Tuning: dist.DefaultTuning()})
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			engines[r] = e.(*engine)
+		})
+	}
+	ranks.Wait()
+	for r, e := range engines {
+		if e == nil {
+			continue
+		}
+		defer e.Close()
+		if port := e.hosts.mesh.Port(); port < 41300 || port > 41399 {
+			t.Errorf("rank %d listens on port %d", r, port)
+		}
+	}
+}
+
 // A rank that waits for one that itself waits blames the one behind both, also
 // where it runs out of patience first.
 func TestHostsBlameWhoIsBehind(t *testing.T) {

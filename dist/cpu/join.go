@@ -128,8 +128,12 @@ type cluster struct {
 // open opens this rank's listener and tells the others where it is. Where all
 // ranks are on one machine it is closed to every other.
 func (cl *cluster) open(ctx context.Context, c dist.Config) (err error) {
+	ports, err := connection.PortsOf(os.Environ())
+	if err != nil {
+		return err
+	}
 	alone := !slices.ContainsFunc(cl.all, func(p rankInfo) bool { return p.Machine != cl.all[0].Machine })
-	cl.mesh, err = tcp.Place{Host: cl.all[c.Rank].Name, Interface: c.Interface, Alone: alone}.Open(ctx, c.Exchange, c.Size, cl.key)
+	cl.mesh, err = tcp.Place{Host: cl.all[c.Rank].Name, Interface: c.Interface, Alone: alone, Ports: ports}.Open(ctx, c.Exchange, c.Size, cl.key)
 	return err
 }
 

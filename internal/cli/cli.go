@@ -25,6 +25,7 @@ import (
 	"github.com/kernbench/kernbench/internal/cli/request"
 	"github.com/kernbench/kernbench/internal/cli/selftest"
 	"github.com/kernbench/kernbench/internal/cli/terminal"
+	"github.com/kernbench/kernbench/internal/process/connection"
 	"github.com/kernbench/kernbench/internal/process/launch"
 	"github.com/kernbench/kernbench/internal/process/rankhost"
 )
@@ -35,7 +36,8 @@ type app struct {
 	benches []*bench.Bench
 	args    []string
 	environ []string
-	stdout  io.Writer // and stderr: control characters are made visible
+	ports   connection.Ports // to listen on for other hosts: see usePorts
+	stdout  io.Writer        // and stderr: control characters are made visible
 	stderr  io.Writer
 	streams [2]io.Writer // the same without that, for a program's own output and a moving bar
 	isTerm  bool         // stderr is a terminal

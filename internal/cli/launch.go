@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"crypto/hmac"
 	"crypto/sha256"
@@ -19,6 +20,8 @@ import (
 	"github.com/kernbench/kernbench/internal/cli/request"
 	"github.com/kernbench/kernbench/internal/host/cores"
 	"github.com/kernbench/kernbench/internal/host/doctor"
+	"github.com/kernbench/kernbench/internal/host/jobenv"
+	"github.com/kernbench/kernbench/internal/process/connection"
 	"github.com/kernbench/kernbench/internal/process/launch"
 	"github.com/kernbench/kernbench/internal/process/node"
 	"github.com/kernbench/kernbench/internal/process/rendezvous"
@@ -37,6 +40,7 @@ type launchFlags struct {
 	heartbeat      time.Duration
 	grace          time.Duration
 	iface, addr    string
+	ports          string // A-B
 	masterAddr     string
 	masterPort     int
 	conf           string // torchrun's, of the rendezvous
@@ -107,6 +111,7 @@ func (f *launchFlags) declare(fl *pflag.FlagSet) {
 	fl.DurationVar(&f.heartbeat, "heartbeat", rendezvous.DefaultHeartbeat, "how long a node may be silent, or a rank stopped, before it counts as dead")
 	fl.DurationVar(&f.grace, "grace", node.DefaultGrace, "time between SIGTERM and SIGKILL when the job ends early, for a checkpoint")
 	fl.StringVar(&f.iface, "interface", "", "network interface to be reached by; sets NCCL_SOCKET_IFNAME and GLOO_SOCKET_IFNAME")
+	fl.StringVar(&f.ports, "port-range", "", "ports `A-B` that the ranks may listen on for other nodes, as a firewall lets through (default: the variable "+jobenv.PortsVar+", or any); the rendezvous is at its own")
 	fl.StringVar(&f.addr, "local-addr", "", "address to be reached by (default: the one that reaches the rendezvous)")
 	fl.StringVar(&f.masterAddr, "master-addr", "", "MASTER_ADDR of the ranks (default: the first node's), and where the nodes meet without --rdzv-endpoint")
 	fl.IntVar(&f.masterPort, "master-port", 0, "MASTER_PORT of the ranks (default: a free one)")
@@ -185,13 +190,18 @@ func (a *app) launchSpec(f launchFlags) (cfg rendezvous.Config, spec node.Spec, 
 	if err := f.check(); err != nil {
 		return cfg, spec, err
 	}
+	ports, err := connection.ParsePorts(cmp.Or(f.ports, jobenv.Variable(a.environ, jobenv.PortsVar)))
+	if err != nil {
+		return cfg, spec, fmt.Errorf("--port-range: %w", err)
+	}
 	cfg = rendezvous.Config{
+		Ports:    ports,
 		Endpoint: f.endpoint, ID: f.id, Nodes: f.nodes, Procs: f.procs, Node: f.nodeRank, MaxRestarts: f.maxRestarts,
 		JoinTimeout: f.joinTimeout, Heartbeat: f.heartbeat, Grace: f.grace, Host: host, LocalAddr: f.addr,
 	}
 	spec = node.Spec{
 		Environ: a.environ, ID: f.id, Procs: f.procs, MaxRestarts: f.maxRestarts, Threads: f.threads,
-		Bind: cores.Bind(f.bind), Cores: cores.Allowed(), Interface: f.iface, MasterAddr: f.masterAddr, MasterPort: f.masterPort, Heartbeat: f.heartbeat,
+		Bind: cores.Bind(f.bind), Cores: cores.Allowed(), Interface: f.iface, Ports: ports.String(), MasterAddr: f.masterAddr, MasterPort: f.masterPort, Heartbeat: f.heartbeat,
 		Grace:  f.grace,
 		Stdout: a.streams[0], Stderr: a.streams[1],
 		Warn: func(text string) { fmt.Fprintf(a.stderr, "%s: warning: %s\n", a.name, text) },

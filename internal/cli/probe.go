@@ -24,6 +24,7 @@ import (
 	"github.com/kernbench/kernbench/internal/comm/tcp"
 	"github.com/kernbench/kernbench/internal/host/hostinfo"
 	"github.com/kernbench/kernbench/internal/host/jobenv"
+	"github.com/kernbench/kernbench/internal/process/connection"
 )
 
 // probeFormats are the words of --format, the default first.
@@ -133,7 +134,11 @@ func (a *app) probeNetwork(ctx context.Context, f probeFlags, self job.Process, 
 	if err != nil {
 		return usage(err)
 	}
-	m := tcp.Measuring{Exchange: exchange, Rank: of.Rank, Size: of.Size, Time: 200 * time.Millisecond,
+	ports, err := connection.PortsOf(a.environ)
+	if err != nil {
+		return usage(err)
+	}
+	m := tcp.Measuring{Exchange: exchange, Rank: of.Rank, Size: of.Size, Time: 200 * time.Millisecond, Ports: ports,
 		Interface: cmp.Or(f.iface, jobenv.Variable(a.environ, jobenv.InterfaceVar))}
 	if f.quick {
 		m.Time, m.Rounds = 25*time.Millisecond, 8

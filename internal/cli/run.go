@@ -20,6 +20,7 @@ import (
 	"github.com/kernbench/kernbench/internal/cli/request"
 	"github.com/kernbench/kernbench/internal/cli/terminal"
 	"github.com/kernbench/kernbench/internal/host/jobenv"
+	"github.com/kernbench/kernbench/internal/process/connection"
 	"github.com/kernbench/kernbench/internal/process/rankhost"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
@@ -121,6 +122,9 @@ func (a *app) benchExamples(b *bench.Bench) string {
 
 // runAll runs the benches one after the other; the worst exit code wins.
 func (a *app) runAll(ctx context.Context, benches []*bench.Bench, f request.Flags, read request.Values) error {
+	if err := a.usePorts(f.Ports); err != nil {
+		return usage(err)
+	}
 	self := job.Process{Name: a.name, Args: a.args, Environ: a.environ, Endpoint: f.Endpoint, SecretFile: f.SecretFile}
 	of, err := self.Find(f.Launcher)
 	if err != nil {
@@ -177,6 +181,19 @@ func (a *app) runAll(ctx context.Context, benches []*bench.Bench, f request.Flag
 	return nil
 }
 
+// usePorts has this process, and all that it starts, listen only on the ports of
+// --port-range, or of the variable.
+func (a *app) usePorts(flag string) (err error) {
+	if flag != "" {
+		if _, err := connection.ParsePorts(flag); err != nil {
+			return fmt.Errorf("--port-range: %w", err)
+		}
+		a.environ = append(a.environ, jobenv.PortsVar+"="+flag)
+	}
+	a.ports, err = connection.PortsOf(a.environ)
+	return err
+}
+
 // follow is the whole work of every rank but 0: rank 0 plans, records and prints.
 func follow(ctx context.Context, self job.Process, of *jobenv.Job) error {
 	cfg, err := self.HostConfig(of)
@@ -230,7 +247,7 @@ func (a *app) runOne(ctx context.Context, j request.Planned, f request.Flags, jo
 	progress := terminal.NewProgress(a.stderr, a.streams[1], j.Bench.Name, j.Plan.Backend, a.isTerm, f.Quiet)
 	res, err := run.Run(ctx, j.Plan, run.Options{
 		Dir: j.Out, Argv: append([]string{a.name}, a.args...), Environ: a.environ, Timeout: f.Timeout, Grace: f.Grace, Retries: f.Retries,
-		Remeasure: f.Remeasure, FailFast: f.FailFast, Resume: f.Resume, RetryFailed: f.RetryFailed, Launcher: via, Joined: joined,
+		Remeasure: f.Remeasure, FailFast: f.FailFast, Resume: f.Resume, RetryFailed: f.RetryFailed, Ports: a.ports, Launcher: via, Joined: joined,
 		Inputs: j.Inputs, Observe: progress.Observe,
 	})
 	progress.Close()

@@ -129,6 +129,9 @@ func ownFlags(fl *pflag.FlagSet, b *bench.Bench) error {
 
 // tune plans a study, makes it and shows what it found.
 func (a *app) tune(ctx context.Context, b *bench.Bench, f tuneFlags, read request.Values) error {
+	if err := a.usePorts(f.run.Ports); err != nil {
+		return usage(err)
+	}
 	self := job.Process{Name: a.name, Args: a.args, Environ: a.environ, Endpoint: f.run.Endpoint, SecretFile: f.run.SecretFile}
 	if of, err := self.Find(f.run.Launcher); err != nil {
 		return usage(err)
@@ -167,7 +170,7 @@ func (a *app) tune(ctx context.Context, b *bench.Bench, f tuneFlags, read reques
 	progress := terminal.NewProgress(a.stderr, a.streams[1], b.Name, j.Plan.Backend, a.isTerm, f.run.Quiet)
 	res, err := run.Run(ctx, j.Plan, run.Options{
 		Dir: j.Out, Argv: append([]string{a.name}, a.args...), Environ: a.environ, Timeout: f.run.Timeout, Grace: f.run.Grace, Retries: f.run.Retries,
-		FailFast: f.run.FailFast, Resume: f.run.Resume, RetryFailed: f.run.RetryFailed, Launcher: via, Inputs: j.Inputs,
+		FailFast: f.run.FailFast, Resume: f.run.Resume, RetryFailed: f.run.RetryFailed, Ports: a.ports, Launcher: via, Inputs: j.Inputs,
 		Source: source{study}, Observe: progress.Observe,
 	})
 	progress.Close()

@@ -84,7 +84,7 @@ func (s *runSlot) start(ctx context.Context, g *plan.Group, p processSpec) (laun
 
 func (s *runSlot) startJoined(ctx context.Context, g *plan.Group, p processSpec) (*rankhost.Launch, error) {
 	job := s.opts.Joined
-	port, err := launch.FreePort()
+	port, err := s.opts.Ports.Free("127.0.0.1")
 	if err != nil {
 		return nil, err
 	}

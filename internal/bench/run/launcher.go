@@ -25,6 +25,9 @@ import (
 // them on other hosts: Open MPI's mpirun, MPICH's mpiexec, or srun. Workers then
 // reach the supervisor over TCP.
 type Launcher struct {
+	// Interface is the network between the ranks, "" if nobody chose one.
+	Interface string
+
 	argv []string // the program and the user's own flags for it
 	kind jobenv.Launcher
 	addr string
@@ -212,7 +215,7 @@ func (s *runSlot) startGuarded(ctx context.Context, g *plan.Group, p processSpec
 	if err != nil {
 		return nil, err
 	}
-	guards, err := rankhost.ListenGuards(ctx, via.addr, g.Ranks, startLimit)
+	guards, err := rankhost.ListenGuards(ctx, via.addr, s.opts.Ports, g.Ranks, startLimit)
 	if err != nil {
 		return nil, err
 	}
@@ -241,7 +244,7 @@ func (s *runSlot) startGuarded(ctx context.Context, g *plan.Group, p processSpec
 		}
 		return nil, err
 	}
-	port, err := launch.FreePort()
+	port, err := s.opts.Ports.Free("127.0.0.1") // and, one hopes, where rank 0 is
 	var l *rankhost.Launch
 	if err == nil {
 		l, err = leader.Launch(ctx, guardedSpec(g, p, s.opts.Grace, launch.RankVars{WorldSize: g.Ranks, MasterAddr: leader.First(), MasterPort: port}))

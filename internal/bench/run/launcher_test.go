@@ -11,7 +11,10 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/bench/plan"
+	"github.com/kernbench/kernbench/internal/host/jobenv"
+	"github.com/kernbench/kernbench/internal/process/connection"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
@@ -42,6 +45,32 @@ func TestLauncherCommand(t *testing.T) {
 	for _, command := range []string{"", "/no/such/mpirun", "true"} {
 		if l, err := NewLauncher(t.Context(), command, "127.0.0.1"); err == nil {
 			t.Errorf("%q was taken for %+v", command, l)
+		}
+	}
+}
+
+// The ranks of a launcher take the interface and ports that were chosen, also on hosts to
+// which the launcher takes only what it is told; what is planned or the user's own stays.
+func TestLauncherReach(t *testing.T) {
+	value := "mine"
+	r := &runner{opts: Options{Launcher: &Launcher{argv: []string{"mpirun"}, kind: jobenv.OpenMPI, Interface: "eth0"},
+		Ports: connection.Ports{First: 29500, Last: 29599}, Environ: []string{"NCCL_SOCKET_IFNAME=ib"}}}
+	for _, c := range []struct {
+		env        point.Env
+		line, vars string
+	}{
+		{nil, "-x GLOO_SOCKET_IFNAME -x KERNBENCH_PORT_RANGE program", "GLOO_SOCKET_IFNAME=eth0 KERNBENCH_PORT_RANGE=29500-29599 NCCL_SOCKET_IFNAME=ib"},
+		{point.Env{{Name: jobenv.InterfaceVar, Value: value, Set: true}}, "-x GLOO_SOCKET_IFNAME -x KERNBENCH_PORT_RANGE program",
+			"GLOO_SOCKET_IFNAME=mine KERNBENCH_PORT_RANGE=29500-29599 NCCL_SOCKET_IFNAME=ib"},
+		{point.Env{{Name: jobenv.InterfaceVar}}, "-x KERNBENCH_PORT_RANGE program", "KERNBENCH_PORT_RANGE=29500-29599 NCCL_SOCKET_IFNAME=ib"},
+	} {
+		procs, err := r.processes(&plan.Group{Ranks: 2, Env: c.env}, processSpec{argv: []string{"program"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		vars := slices.Sorted(slices.Values(procs[0].Env))
+		if line := strings.Join(procs[0].Argv, " "); line != "mpirun -n 2 "+c.line || strings.Join(vars, " ") != c.vars {
+			t.Errorf("%v: %s with %v", c.env, line, vars)
 		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/bench/plan"
 	"github.com/kernbench/kernbench/internal/host/cores"
+	"github.com/kernbench/kernbench/internal/host/jobenv"
 	"github.com/kernbench/kernbench/internal/process/culprit"
 	"github.com/kernbench/kernbench/internal/process/launch"
 )
@@ -22,6 +23,11 @@ import (
 func (r *runner) processes(g *plan.Group, p processSpec) ([]launch.Proc, error) {
 	set := variables(g, p.extra)
 	if via := r.opts.Launcher; via != nil && g.Ranks > 0 {
+		for name, value := range jobenv.Reach(via.Interface, r.opts.Ports.String()) {
+			if _, planned := set[name]; !planned && jobenv.Variable(r.opts.Environ, name) == "" {
+				set[name] = &value
+			}
+		}
 		var export []string
 		for name, value := range set {
 			if value != nil {

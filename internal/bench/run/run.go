@@ -20,6 +20,7 @@ import (
 	"github.com/kernbench/kernbench/internal/bench/plan"
 	"github.com/kernbench/kernbench/internal/bench/remeasure"
 	"github.com/kernbench/kernbench/internal/host/hostinfo"
+	"github.com/kernbench/kernbench/internal/process/connection"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
@@ -37,8 +38,9 @@ type Options struct {
 	Resume    bool // continue the folder's latest run
 	// RetryFailed: a resumed run tries again what failed before, also what failed twice.
 	RetryFailed bool
-	Launcher    *Launcher // starts the ranks; nil: this process does
-	Joined      *Joined   // the job whose ranks are there already; nil: none
+	Ports       connection.Ports // to listen on for other hosts
+	Launcher    *Launcher        // starts the ranks; nil: this process does
+	Joined      *Joined          // the job whose ranks are there already; nil: none
 	Inputs      map[string]string
 	Source      Source // decides what is launched; nil: the plan
 	Observe     func(Event)

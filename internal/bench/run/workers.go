@@ -95,7 +95,7 @@ func (s *runSlot) startWorkers(ctx context.Context, g *plan.Group) (*workerGroup
 		defer shm.Close() // the children have their own descriptors
 		files = append(files, shm)
 	}
-	hub, err := listen(addr, g.Ranks)
+	hub, err := s.listen(addr, g.Ranks)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -145,11 +145,11 @@ func (r *runner) address(g *plan.Group) string {
 	return ""
 }
 
-func listen(addr string, ranks int) (*worker.Hub, error) {
+func (r *runner) listen(addr string, ranks int) (*worker.Hub, error) {
 	if addr == "" {
 		return worker.Listen()
 	}
-	return worker.ListenTCP(addr, ranks)
+	return worker.ListenTCP(addr, r.opts.Ports, ranks)
 }
 
 // waitReady waits for every worker to connect, gives it the job and checks the

@@ -61,8 +61,8 @@ func Listen() (*Hub, error) {
 // ListenTCP opens the socket for one launch of ranks that are not started by
 // this process and may be on other hosts, which reach it at the address. Their sync
 // group goes through it too.
-func ListenTCP(addr string, ranks int) (*Hub, error) {
-	ln, err := net.Listen("tcp", net.JoinHostPort(addr, "0"))
+func ListenTCP(addr string, ports connection.Ports, ranks int) (*Hub, error) {
+	ln, err := ports.Listen(addr)
 	return newHub(ln, ranks, err)
 }
 

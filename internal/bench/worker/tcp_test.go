@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kernbench/kernbench/internal/process/connection"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
@@ -17,7 +18,7 @@ import (
 // variables, connect over TCP, and have their sync group at the hub.
 func TestOtherLaunchersRanks(t *testing.T) {
 	for _, address := range []string{"127.0.0.1", "::1"} {
-		h, err := ListenTCP(address, 2)
+		h, err := ListenTCP(address, connection.Ports{}, 2)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -71,7 +72,7 @@ func TestOtherLaunchersRanks(t *testing.T) {
 
 // Who went first is known also when nobody asks before all have gone.
 func TestFirstGoneIsKept(t *testing.T) {
-	h, err := ListenTCP("127.0.0.1", 2)
+	h, err := ListenTCP("127.0.0.1", connection.Ports{}, 2)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -140,7 +141,7 @@ func TestFirstGone(t *testing.T) {
 
 // A process that does not know the token is not let in, and the token is never sent.
 func TestUnauthenticatedAtTheHub(t *testing.T) {
-	h, err := ListenTCP("127.0.0.1", 2)
+	h, err := ListenTCP("127.0.0.1", connection.Ports{}, 2)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -201,7 +201,11 @@ func (w *worker) rankVars(g syncgroup.Group) ([]string, error) {
 		if tcp, ok := w.conn.LocalAddr().(*net.TCPAddr); ok {
 			host = tcp.IP.String()
 		}
-		port, err := launch.FreePortOn(host)
+		ports, err := connection.PortsOf(environ)
+		port := 0
+		if err == nil {
+			port, err = ports.Free(host)
+		}
 		if err != nil {
 			return nil, err
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/kernbench/kernbench/internal/bench/run"
 	"github.com/kernbench/kernbench/internal/comm/tcp"
 	"github.com/kernbench/kernbench/internal/host/jobenv"
+	"github.com/kernbench/kernbench/internal/process/connection"
 	"github.com/kernbench/kernbench/internal/process/rankhost"
 	"github.com/kernbench/kernbench/internal/process/rendezvous"
 )
@@ -72,7 +73,11 @@ func (p Process) HostConfig(job *jobenv.Job) (rankhost.Config, error) {
 		cfg.Local = fmt.Sprintf("kernbench-join-%d-%s", os.Getuid(), jobName(job))
 		return cfg, nil
 	case job.RootHost != "":
-		cfg.Host, cfg.Ports = job.RootHost, derivedPorts(job)
+		ports, err := connection.PortsOf(p.Environ)
+		if err != nil {
+			return cfg, err
+		}
+		cfg.Host, cfg.Ports = job.RootHost, derivedPorts(job, ports)
 	default:
 		return cfg, fmt.Errorf("the %d ranks that %s has started are on several hosts, and it does not tell where rank 0 is: set %s=HOST:PORT, an address of that host, and %s, for all ranks",
 			job.Size, job.Launcher, EndpointVar, SecretVar)
@@ -136,11 +141,15 @@ func launcherPID(rankVar string) int {
 }
 
 // derivedPorts are where rank 0 may listen, when nobody has chosen a port: the
-// first one that is free. Above a master's port come some that its programs use.
-func derivedPorts(job *jobenv.Job) (ports []int) {
+// first one that is free. Above a master's port come some that its programs use. All are
+// in the range that may be used, if there is one.
+func derivedPorts(job *jobenv.Job, within connection.Ports) (ports []int) {
 	const count, gap = 8, 2
 	first := job.MasterPort + gap
-	if job.MasterPort == 0 || first+count > 65535 {
+	switch {
+	case within != (connection.Ports{}) && (first < within.First || first+count > within.Last):
+		first = within.First
+	case job.MasterPort == 0 || first+count > 65535:
 		h := fnv.New32a()
 		h.Write([]byte(job.ID))
 		first = 20000 + int(h.Sum32()%10000) // below those that the kernel gives out

@@ -40,7 +40,11 @@ func Launcher(ctx context.Context, command, iface, backend string) (*run.Launche
 			return nil, err
 		}
 	}
-	return run.NewLauncher(ctx, command, addr)
+	via, err := run.NewLauncher(ctx, command, addr)
+	if err == nil {
+		via.Interface = iface
+	}
+	return via, err
 }
 
 // IsMPI tells whether a launcher starts the ranks of an MPI job.

@@ -13,6 +13,7 @@ import (
 	"github.com/kernbench/kernbench/internal/bench/plan"
 	"github.com/kernbench/kernbench/internal/cli/job"
 	"github.com/kernbench/kernbench/internal/host/cores"
+	"github.com/kernbench/kernbench/internal/host/jobenv"
 	"github.com/kernbench/kernbench/internal/process/launch"
 	"github.com/kernbench/kernbench/internal/view/export"
 )
@@ -28,6 +29,7 @@ type Flags struct {
 	Backend, Bind  string
 	Launcher       string
 	Interface      string
+	Ports          string
 	Endpoint       string // where the ranks of a job meet
 	SecretFile     string
 	Threads        int
@@ -67,7 +69,8 @@ func (f *Flags) Declare(fl *pflag.FlagSet, program string) {
 	fl.StringVar(&f.Profile, "profile", "", "`NAME` of a set of axis values, for benches that declare some")
 	fl.StringVar(&f.Backend, "backend", "auto", "what to run on: auto (mpi in a job of an MPI launcher, nccl where a bench of collectives has a GPU for every rank, else the bench's first), or one that the bench has")
 	fl.StringVar(&f.Launcher, "launcher", "auto", "what starts the ranks: local (this program), join (the job that this process is a rank of), auto (join in a job, else local), or a `COMMAND`: mpirun, mpiexec or srun, with flags of its own")
-	fl.StringVar(&f.Interface, "interface", "", "network interface by which ranks that a --launcher starts reach this host (default: loopback)")
+	fl.StringVar(&f.Interface, "interface", "", "network interface by which ranks that a --launcher starts reach this host and each other (default: loopback); sets NCCL_SOCKET_IFNAME and GLOO_SOCKET_IFNAME")
+	fl.StringVar(&f.Ports, "port-range", "", "ports `A-B` to listen on for ranks on other hosts, and for them, as a firewall lets through (default: the variable "+jobenv.PortsVar+", or any)")
 	fl.StringVar(&f.Endpoint, "rdzv-endpoint", "", "`HOST:PORT` on the host of rank 0 where the ranks of a job on several hosts meet (default: the variable "+job.EndpointVar+", or what torchrun or srun sets)")
 	fl.StringVar(&f.SecretFile, "rdzv-secret-file", "", "`FILE` with the secret that authenticates the ranks (default: the variable "+job.SecretVar+")")
 	fl.StringVar(&f.Bind, "bind", "auto", "ranks to cores: auto (an equal share each), core (one per thread), none")

@@ -15,6 +15,7 @@ type Place struct {
 	Host      string // its name in messages
 	Interface string // the network interface; "": all of them
 	Alone     bool   // all ranks are on this machine, so that nobody else need reach it
+	Ports     connection.Ports
 }
 
 // Endpoint is where a rank's connections come in.
@@ -31,12 +32,13 @@ type Mesh struct {
 	*Listener
 	endpoints []Endpoint
 	key       []byte
+	from      netip.Addr // of the interface that was chosen, if any
 }
 
 // Open opens this rank's listener and exchanges with the others where it is. On one
 // machine, or with an interface, it is closed to every other.
 func (at Place) Open(ctx context.Context, exchange Exchange, size int, key []byte) (*Mesh, error) {
-	l, mine := at.listen(key)
+	l, bind, mine := at.listen(key)
 	all, err := Swap(ctx, exchange, size, mine)
 	for r, e := range all {
 		if e.Fault != "" {
@@ -49,12 +51,15 @@ func (at Place) Open(ctx context.Context, exchange Exchange, size int, key []byt
 		}
 		return nil, err
 	}
-	return &Mesh{l, all, key}, nil
+	if at.Interface == "" {
+		bind = netip.Addr{}
+	}
+	return &Mesh{l, all, key, bind}, nil
 }
 
-func (at Place) listen(key []byte) (l *Listener, e Endpoint) {
+func (at Place) listen(key []byte) (l *Listener, bind netip.Addr, e Endpoint) {
 	e.Host = at.Host
-	bind, err := netip.Addr{}, error(nil)
+	var err error
 	if at.Alone && at.Interface == "" {
 		bind = netip.MustParseAddr("127.0.0.1")
 		e.Addresses = []netip.Addr{bind}
@@ -66,22 +71,22 @@ func (at Place) listen(key []byte) (l *Listener, e Endpoint) {
 		}
 	}
 	if err == nil {
-		l, err = Listen(bind, key)
+		l, err = Listen(bind, at.Ports, key)
 	}
 	if err != nil {
 		e.Fault = err.Error()
-		return nil, e
+		return nil, bind, e
 	}
 	e.Port = l.Port()
-	return l, e
+	return l, bind, e
 }
 
-// Connect connects this rank with a peer, in a group that has numbers of its own for
+// Connect connects this rank with a peer, from the chosen interface, in a group that has numbers of its own for
 // both; at is the peer's in the mesh. Of two ranks the later one dials.
 func (m *Mesh) Connect(ctx context.Context, group [16]byte, rank, peer, at int, use Use) (*connection.Conn, error) {
 	if peer > rank {
 		return m.Accept(ctx, Ticket{Group: group, Rank: uint32(peer), Use: use})
 	}
 	e := m.endpoints[at]
-	return Dial(ctx, e.Addresses, e.Port, m.key, Ticket{Group: group, Rank: uint32(rank), Use: use})
+	return Dial(ctx, m.from, e.Addresses, e.Port, m.key, Ticket{Group: group, Rank: uint32(rank), Use: use})
 }

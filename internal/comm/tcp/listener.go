@@ -45,13 +45,13 @@ type Listener struct {
 	refused string // the last one, and why
 }
 
-// Listen listens on the address, on all of them if it is not valid.
-func Listen(addr netip.Addr, key []byte) (*Listener, error) {
-	at := &net.TCPAddr{}
+// Listen listens on one of the ports of the address, of all addresses if it is not valid.
+func Listen(addr netip.Addr, ports connection.Ports, key []byte) (*Listener, error) {
+	at := ""
 	if addr.IsValid() {
-		at = net.TCPAddrFromAddrPort(netip.AddrPortFrom(addr, 0))
+		at = addr.String()
 	}
-	listener, err := net.ListenTCP("tcp", at)
+	listener, err := ports.Listen(at)
 	if err != nil {
 		return nil, fmt.Errorf("opening a port for the other hosts: %w", err)
 	}
@@ -137,11 +137,12 @@ func (l *Listener) Accept(ctx context.Context, t Ticket) (*connection.Conn, erro
 	}
 }
 
-// Dial connects to a peer's listener by the first of its addresses that works.
-func Dial(ctx context.Context, addrs []netip.Addr, port int, key []byte, t Ticket) (*connection.Conn, error) {
+// Dial connects to a peer's listener by the first of its addresses that works, from an
+// address of this host, or any if that is not valid.
+func Dial(ctx context.Context, from netip.Addr, addrs []netip.Addr, port int, key []byte, t Ticket) (*connection.Conn, error) {
 	var faults []error
 	for _, addr := range nearFirst(addrs) {
-		conn, err := dial(ctx, net.JoinHostPort(addr.String(), strconv.Itoa(port)), key, t)
+		conn, err := dial(ctx, from, net.JoinHostPort(addr.String(), strconv.Itoa(port)), key, t)
 		if err == nil {
 			return conn, nil
 		}
@@ -156,9 +157,11 @@ func Dial(ctx context.Context, addrs []netip.Addr, port int, key []byte, t Ticke
 	return nil, errors.Join(faults...)
 }
 
-func dial(ctx context.Context, at string, key []byte, t Ticket) (*connection.Conn, error) {
+func dial(ctx context.Context, from netip.Addr, at string, key []byte, t Ticket) (*connection.Conn, error) {
 	conn, err := connection.Retry(ctx, func() (*connection.Conn, error) {
-		conn, err := service(key).Dial(ctx, "tcp", at)
+		s := service(key)
+		s.From = from
+		conn, err := s.Dial(ctx, "tcp", at)
 		if err != nil && !connection.Ended(err) { // a listener that strangers crowd may let go of one that is slow
 			err = connection.Final(err)
 		}

@@ -72,6 +72,7 @@ type Measuring struct {
 	Rank, Size int
 	Host       string // that the rank counts as being on; "": the one it is on
 	Interface  string // the network interface to measure; "": any
+	Ports      connection.Ports
 	// Time is how long a transfer takes at least, of which each rate needs about five.
 	Time time.Duration
 	// Rounds bounds the pairs of each host that are measured; 0: all of them.
@@ -162,7 +163,7 @@ func (p *prober) connect(me identity, all []identity) error {
 	}
 	ctx, cancel := context.WithTimeoutCause(p.ctx, connectLimit, fmt.Errorf("not connected within %v", connectLimit))
 	defer cancel()
-	mesh, err := Place{me.Name, p.Interface, alone}.Open(ctx, p.Exchange, p.Size, key.Sum(nil))
+	mesh, err := Place{me.Name, p.Interface, alone, p.Ports}.Open(ctx, p.Exchange, p.Size, key.Sum(nil))
 	if err != nil {
 		return err
 	}

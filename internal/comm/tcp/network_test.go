@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"net"
 	"strings"
 	"sync"
 	"testing"
@@ -87,6 +88,38 @@ func TestMeasureNetworkFails(t *testing.T) {
 	if got := strings.Count(err.Error(), `rank 1 (host b): no network interface "nowhere0"`); got != 3 {
 		t.Errorf("%d of 3 ranks say why: %v", got, err)
 	}
+}
+
+// Connections come in on the ports that are allowed, at the interface that was chosen and
+// no other, and go out from it.
+func TestPlace(t *testing.T) {
+	ends := syncgroup.Local(2)
+	ports := connection.Ports{First: 41_400, Last: 41_499}
+	var ranks sync.WaitGroup
+	for r := range 2 {
+		ranks.Go(func() {
+			mesh, err := Place{Host: "here", Interface: "lo", Ports: ports}.Open(t.Context(), Through(ends[r]), 2, []byte("key"))
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer mesh.Close()
+			conn, err := mesh.Connect(t.Context(), [16]byte{}, r, 1-r, 1-r, ForProgram)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer conn.Close()
+			// The second has dialled.
+			local, remote := conn.LocalAddr().(*net.TCPAddr), conn.RemoteAddr().(*net.TCPAddr)
+			listening := []*net.TCPAddr{local, remote}[r]
+			if at := mesh.listener.Addr().(*net.TCPAddr); listening.Port < ports.First || listening.Port > ports.Last ||
+				at.IP.String() != "127.0.0.1" || mesh.from.String() != "127.0.0.1" || local.IP.String() != "127.0.0.1" {
+				t.Errorf("rank %d: %v, from %v to %v", r, at, local, remote)
+			}
+		})
+	}
+	ranks.Wait()
 }
 
 // In all rounds together every two hosts meet once, none two others at a time.

@@ -17,6 +17,7 @@ import (
 
 	"github.com/kernbench/kernbench/internal/comm/shm"
 	"github.com/kernbench/kernbench/internal/comm/syncgroup"
+	"github.com/kernbench/kernbench/internal/process/connection"
 )
 
 const guard = 30 * time.Second // against hanging
@@ -139,7 +140,7 @@ func TestLinkBacksUp(t *testing.T) {
 
 func open(t *testing.T, key string) *Listener {
 	t.Helper()
-	l, err := Listen(netip.MustParseAddr("127.0.0.1"), []byte(key))
+	l, err := Listen(netip.MustParseAddr("127.0.0.1"), connection.Ports{}, []byte(key))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -160,7 +161,7 @@ func TestListener(t *testing.T) {
 	mine := Ticket{Group: [16]byte{1}, Rank: 3, Use: ForProgram}
 	// The connection may come before anyone waits for it, and others with it.
 	for _, ticket := range []Ticket{{Group: [16]byte{2}, Rank: 3, Use: ForProgram}, {Group: [16]byte{1}, Rank: 4, Use: ForProgram}, mine} {
-		c, err := Dial(within(t, guard), here, l.Port(), []byte("the right key"), ticket)
+		c, err := Dial(within(t, guard), netip.Addr{}, here, l.Port(), []byte("the right key"), ticket)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -180,7 +181,7 @@ func TestListener(t *testing.T) {
 
 func TestListenerRefuses(t *testing.T) {
 	l := open(t, "the right key")
-	if _, err := Dial(within(t, guard), here, l.Port(), []byte("a wrong key"), Ticket{}); err == nil || !strings.Contains(err.Error(), "the secrets differ") {
+	if _, err := Dial(within(t, guard), netip.Addr{}, here, l.Port(), []byte("a wrong key"), Ticket{}); err == nil || !strings.Contains(err.Error(), "the secrets differ") {
 		t.Errorf("dialling with a wrong key: %v", err)
 	}
 	if _, err := l.Accept(within(t, 2*time.Second), Ticket{}); err == nil || !strings.Contains(err.Error(), "refused: 127.0.0.1: the secrets differ") {
@@ -208,7 +209,7 @@ func TestDialTriesAllAddresses(t *testing.T) {
 		}
 	}()
 	addrs := []netip.Addr{netip.MustParseAddr("127.0.0.2"), netip.MustParseAddr("127.0.0.3"), here[0]}
-	c, err := Dial(within(t, guard), addrs, l.Port(), []byte("key"), Ticket{})
+	c, err := Dial(within(t, guard), netip.Addr{}, addrs, l.Port(), []byte("key"), Ticket{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -219,7 +220,7 @@ func TestDialTriesAllAddresses(t *testing.T) {
 func controls(t *testing.T, h Handler) (a, b *Control) {
 	t.Helper()
 	l := open(t, "key")
-	dialled, err := Dial(within(t, guard), here, l.Port(), []byte("key"), Ticket{Use: ForControl})
+	dialled, err := Dial(within(t, guard), netip.Addr{}, here, l.Port(), []byte("key"), Ticket{Use: ForControl})
 	if err != nil {
 		t.Fatal(err)
 	}

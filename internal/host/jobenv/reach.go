@@ -6,6 +6,24 @@ import "strings"
 // other. It is gloo's, so that both take the same.
 const InterfaceVar = "GLOO_SOCKET_IFNAME"
 
+// PortsVar holds the ports, A-B, on which the processes of a job may listen for other
+// hosts.
+const PortsVar = "KERNBENCH_PORT_RANGE"
+
+// Reach are the variables by which the ranks of a job, and the libraries they use, take
+// one interface and some ports to reach each other; "" leaves it to them.
+func Reach(iface, ports string) map[string]string {
+	set := map[string]string{}
+	if iface != "" {
+		set["NCCL_SOCKET_IFNAME"] = "=" + iface // NCCL takes a bare name for a prefix
+		set[InterfaceVar] = iface
+	}
+	if ports != "" {
+		set[PortsVar] = ports
+	}
+	return set
+}
+
 // Variable looks a name up in an environment. As in exec, the last entry counts.
 func Variable(environ []string, name string) (value string) {
 	for _, entry := range environ {

@@ -20,24 +20,32 @@ var ErrNotOwn = errors.New("not an address of this host")
 func ListenLocal(name string) (net.Listener, error) { return net.Listen("unix", "@"+name) }
 
 // ListenTCP opens a port at the address by which the other hosts know this one, a
-// name or a literal; port 0 is any. The error is ErrNotOwn when the address is
+// name or a literal. The error is ErrNotOwn when the address is
 // another host's.
 func ListenTCP(ctx context.Context, host string, port int) (net.Listener, error) {
-	addrs, err := Resolve(ctx, host)
+	bind, err := bindAddr(ctx, host)
 	if err != nil {
 		return nil, err
 	}
+	return net.Listen("tcp", net.JoinHostPort(bind, strconv.Itoa(port)))
+}
+
+// bindAddr is where to listen to be reached at the address, "" for everywhere.
+func bindAddr(ctx context.Context, host string) (string, error) {
+	addrs, err := Resolve(ctx, host)
+	if err != nil {
+		return "", err
+	}
 	own, ok := ownAddr(addrs)
 	if !ok {
-		return nil, fmt.Errorf("%s (%v): %w", host, addrs, ErrNotOwn)
+		return "", fmt.Errorf("%s (%v): %w", host, addrs, ErrNotOwn)
 	}
-	bind := own.String()
 	if _, err := netip.ParseAddr(host); own.IsLoopback() && err != nil && host != "localhost" {
 		// The host's own name stands for loopback in its hosts file, as Debian sets it
 		// up; the other hosts resolve it to an address that works.
-		bind = ""
+		return "", nil
 	}
-	return net.Listen("tcp", net.JoinHostPort(bind, strconv.Itoa(port)))
+	return own.String(), nil
 }
 
 // Resolve gives the addresses of a name, or of a literal.

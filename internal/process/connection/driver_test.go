@@ -165,7 +165,7 @@ func TestFind(t *testing.T) {
 	if open != 1 {
 		t.Errorf("%d connections are open", open)
 	}
-	_, err = Service{service.Banner, []byte("a guess")}.Find(ctx, "tcp", addresses...)
+	_, err = Service{Banner: service.Banner, Secret: []byte("a guess")}.Find(ctx, "tcp", addresses...)
 	if !errors.Is(err, ErrSecret) {
 		t.Errorf("with a wrong secret: %v", err)
 	}

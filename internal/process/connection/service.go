@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/netip"
 	"os"
 	"slices"
 	"sync"
@@ -21,6 +22,8 @@ import (
 type Service struct {
 	Banner string // names the service and its version; ends in a newline
 	Secret []byte
+	// From is the address of this host to dial others of its family from; not valid: any.
+	From netip.Addr
 }
 
 // The handshake, H the side that listened and M the one that dialled:
@@ -211,6 +214,9 @@ func hostOf(addr net.Addr) string {
 // both.
 func (s Service) Dial(ctx context.Context, network, address string) (*Conn, error) {
 	d := net.Dialer{Timeout: HandshakeLimit}
+	if to, err := netip.ParseAddrPort(address); err == nil && s.From.IsValid() && to.Addr().Is4() == s.From.Is4() {
+		d.LocalAddr = net.TCPAddrFromAddrPort(netip.AddrPortFrom(s.From, 0))
+	}
 	conn, err := d.DialContext(ctx, network, address)
 	if err != nil {
 		return nil, err

@@ -1,16 +1,13 @@
 package launch
 
 import (
-	"fmt"
 	"maps"
-	"math/rand/v2"
-	"net"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/kernbench/kernbench/internal/host/dynlib"
+	"github.com/kernbench/kernbench/internal/process/connection"
 )
 
 const (
@@ -114,33 +111,4 @@ func matches(patterns []string, name string) bool {
 
 // FreePort returns a TCP port of the loopback interface that was free a moment ago. Another program may take it before
 // it is used, so a failed bind is worth a second try with another port.
-func FreePort() (int, error) { return FreePortOn("127.0.0.1") }
-
-// The ports to choose from: below those that the kernel hands out, of which any connection of anybody could take one in
-// between, and away from the ones where rendezvous are by default.
-const firstPort, lastPort = 20_000, 28_999
-
-// FreePortOn is FreePort for an address of this host.
-func FreePortOn(addr string) (int, error) {
-	if own, _ := os.ReadFile("/proc/sys/net/ipv4/ip_local_port_range"); kernelsPorts(string(own)) > lastPort {
-		for range 20 {
-			port := firstPort + rand.N(lastPort-firstPort+1)
-			if l, err := net.Listen("tcp", net.JoinHostPort(addr, strconv.Itoa(port))); err == nil {
-				l.Close()
-				return port, nil
-			}
-		}
-	}
-	l, err := net.Listen("tcp", net.JoinHostPort(addr, "0"))
-	if err != nil {
-		return 0, fmt.Errorf("finding a free port on %s: %w", addr, err)
-	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port, nil
-}
-
-// kernelsPorts is the first port that the kernel hands out, 0 if that is not known.
-func kernelsPorts(limits string) (first int) {
-	fmt.Sscan(limits, &first)
-	return first
-}
+func FreePort() (int, error) { return connection.Ports{}.Free("127.0.0.1") }

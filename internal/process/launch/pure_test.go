@@ -182,25 +182,6 @@ func TestOOMKills(t *testing.T) {
 	}
 }
 
-func TestFreePort(t *testing.T) {
-	own, err := os.ReadFile("/proc/sys/net/ipv4/ip_local_port_range")
-	if err != nil {
-		t.Fatal(err)
-	}
-	first := kernelsPorts(string(own))
-	for range 100 {
-		if port, err := FreePort(); err != nil || port <= 0 || first > lastPort && port >= first {
-			t.Errorf("port %d, %v; the kernel hands out those from %d", port, err, first)
-		}
-	}
-	if first := kernelsPorts("32768\t60999\n"); first != 32768 || kernelsPorts("") != 0 {
-		t.Errorf("the kernel hands out ports from %d", first)
-	}
-	if port, err := FreePortOn("192.0.2.1"); err == nil { // nobody's address
-		t.Errorf("port %d of another host", port)
-	}
-}
-
 func TestGreeting(t *testing.T) {
 	tests := map[string]struct {
 		first reply

@@ -93,7 +93,7 @@ func TestLimitIsTheLinks(t *testing.T) {
 	const bytes, fastest = 1 << 19, 2.5 * 1.3 // a microsecond: what the link lets through at once is a fraction
 	on := func(args ...string) (all []*launcher) {
 		for i, h := range n.hosts {
-			all = append(all, n.launch([]*host{h}, fmt.Sprintf("--nnodes 2 --nproc-per-node 1 --node-rank %d", i), append([]string{proctest.Self(t)}, args...)...)...)
+			all = append(all, n.launch([]*host{h}, fmt.Sprintf("--nnodes 2 --nproc-per-node 1 --interface eth0 --port-range 29500-29599 --node-rank %d", i), append([]string{proctest.Self(t)}, args...)...)...)
 		}
 		for _, l := range all {
 			l.expect(0)

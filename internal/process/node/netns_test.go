@@ -95,15 +95,20 @@ func TestNodesMeet(t *testing.T) {
 	for _, c := range []struct{ flags, master string }{
 		{"", n.hosts[0].Four},
 		{"--rdzv-endpoint [" + n.hosts[1].Six + "]:" + port, n.hosts[1].Six}, // IPv6, and not the first host
-		{"--interface eth0", n.hosts[0].Four},
+		{"--interface eth0 --port-range 29500-29599", n.hosts[0].Four},
 	} {
 		seen := map[string]bool{}
-		for _, l := range n.launch(n.hosts, c.flags, shell(`echo rank $RANK of $WORLD_SIZE, local $LOCAL_RANK, node $GROUP_RANK of $GROUP_WORLD_SIZE at $MASTER_ADDR`)...) {
+		inRange := strings.Contains(c.flags, "--port-range")
+		for _, l := range n.launch(n.hosts, c.flags, shell(`echo rank $RANK of $WORLD_SIZE, local $LOCAL_RANK, node $GROUP_RANK of $GROUP_WORLD_SIZE at $MASTER_ADDR
+			case "$MASTER_PORT $KERNBENCH_PORT_RANGE" in "295"??" 29500-29599") echo in range; esac`)...) {
 			l.expect(0)
 			for line := range strings.Lines(l.stdout.String()) {
 				_, text, _ := strings.Cut(strings.TrimSpace(line), "]: ")
 				seen[text] = true
 			}
+		}
+		if seen["in range"] != inRange {
+			t.Errorf("%s: the master's port is in the range: %v", c.flags, seen["in range"])
 		}
 		for rank := range 6 {
 			want := fmt.Sprintf("rank %d of 6, local %d, node %d of 3 at %s", rank, rank%2, rank/2, c.master)

@@ -46,6 +46,7 @@ type Spec struct {
 	Bind        cores.Bind
 	Cores       []int             // to bind to
 	Interface   string            // network interface for the ranks' libraries; empty leaves it to them
+	Ports       string            // that ranks may listen on, A-B; empty for any
 	MasterAddr  string            // empty is the first node's
 	MasterPort  int               // 0 is a free one
 	Heartbeat   time.Duration     // a rank that is stopped for longer has failed

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/kernbench/kernbench/internal/host/cores"
+	"github.com/kernbench/kernbench/internal/host/jobenv"
 	"github.com/kernbench/kernbench/internal/process/launch"
 	"github.com/kernbench/kernbench/internal/process/rendezvous"
 )
@@ -91,9 +92,8 @@ func (s Spec) variables(round *rendezvous.Round, rank launch.RankVars) map[strin
 	case s.Procs > 1:
 		preset("OMP_NUM_THREADS", "1") // as torchrun: many ranks with a thread per core each stall each other
 	}
-	if s.Interface != "" {
-		put("NCCL_SOCKET_IFNAME", "="+s.Interface) // NCCL takes a bare name for a prefix
-		put("GLOO_SOCKET_IFNAME", s.Interface)
+	for name, value := range jobenv.Reach(s.Interface, s.Ports) {
+		put(name, value)
 	}
 	return set
 }

@@ -34,8 +34,8 @@ type Guards struct {
 }
 
 // ListenGuards waits for guards of so many ranks at an address of this host.
-func ListenGuards(ctx context.Context, host string, ranks int, limit time.Duration) (*Guards, error) {
-	l, err := connection.ListenTCP(ctx, host, 0)
+func ListenGuards(ctx context.Context, host string, ports connection.Ports, ranks int, limit time.Duration) (*Guards, error) {
+	l, err := ports.ListenAt(ctx, host)
 	if err != nil {
 		return nil, fmt.Errorf("waiting for the ranks: %w", err)
 	}

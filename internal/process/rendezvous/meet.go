@@ -39,11 +39,12 @@ type Config struct {
 	MaxRestarts int
 	Secret      []byte // unused for a single node
 	JoinTimeout time.Duration
-	Heartbeat   time.Duration // who is silent for longer is lost
-	Grace       time.Duration // that a failed round may take to end
-	Host        string        // this node's name in messages
-	Program     []string      // what the ranks run
-	LocalAddr   string        // where other nodes reach this one; empty to find out
+	Heartbeat   time.Duration    // who is silent for longer is lost
+	Grace       time.Duration    // that a failed round may take to end
+	Host        string           // this node's name in messages
+	Program     []string         // what the ranks run
+	LocalAddr   string           // where other nodes reach this one; empty to find out
+	Ports       connection.Ports // that the ranks may use
 }
 
 // service is how nodes open a connection.
@@ -159,7 +160,7 @@ func (c Config) attempt(ctx context.Context, name, port string) (*Member, error)
 	if addr == "" {
 		addr, _, _ = net.SplitHostPort(conn.LocalAddr().String())
 	}
-	return newMember(connection.NewLink[message](conn), c.join(addr), c.Heartbeat), nil
+	return newMember(connection.NewLink[message](conn), c.join(addr), c.Ports, c.Heartbeat), nil
 }
 
 // hostGroup makes this node the host, and its own first member.
@@ -168,7 +169,7 @@ func (c Config) hostGroup(listener net.Listener, addr string) *Member {
 		addr = c.LocalAddr
 	}
 	h := connection.NewHost(newCoordinator(c))
-	m := newMember(h.Own(), c.join(addr), 0) // a process does not wait in vain for itself, however slow it is
+	m := newMember(h.Own(), c.join(addr), c.Ports, 0) // a process does not wait in vain for itself, however slow it is
 	m.host = h
 	if listener != nil {
 		h.Serve(listener, c.service())

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/kernbench/kernbench/internal/process/launch"
+	"github.com/kernbench/kernbench/internal/process/connection"
 )
 
 const hangGuard = 3 * time.Minute
@@ -19,7 +19,7 @@ var testSecret = []byte("a secret of thirty-one characters")
 
 func freeEndpoint(t *testing.T, addr string) string {
 	t.Helper()
-	port, err := launch.FreePortOn(addr)
+	port, err := connection.Ports{}.Free(addr)
 	if err != nil {
 		t.Fatal(err)
 	}

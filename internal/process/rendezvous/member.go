@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/kernbench/kernbench/internal/process/connection"
-	"github.com/kernbench/kernbench/internal/process/launch"
 )
 
 // Member is a node's end of the rendezvous. Its methods do not wait, Close
@@ -13,6 +12,7 @@ import (
 type Member struct {
 	link   *connection.Link[message]
 	addr   string                    // at which other nodes reach this one
+	ports  connection.Ports          // to choose the ranks' from
 	host   *connection.Host[message] // of the node that is the host too
 	events chan Event
 	quit   chan struct{}
@@ -21,8 +21,8 @@ type Member struct {
 
 // newMember joins the group. The host may be silent for no longer than the limit; 0 is
 // no limit.
-func newMember(l *connection.Link[message], j join, silence time.Duration) *Member {
-	m := &Member{link: l, addr: j.Addr, events: make(chan Event), quit: make(chan struct{})}
+func newMember(l *connection.Link[message], j join, ports connection.Ports, silence time.Duration) *Member {
+	m := &Member{link: l, addr: j.Addr, ports: ports, events: make(chan Event), quit: make(chan struct{})}
 	l.Send(message{Join: &j})
 	go m.run(silence)
 	return m
@@ -35,7 +35,7 @@ func (m *Member) Events() <-chan Event { return m.events }
 // Ready says that nothing of an earlier round is left here. A port is chosen that
 // is free at this moment, in case this node's rank 0 needs one.
 func (m *Member) Ready(attempt int) error {
-	port, err := launch.FreePortOn(m.addr)
+	port, err := m.ports.Free(m.addr)
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,74 @@
+package connection
+
+import (
+	"errors"
+	"net"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+func TestParsePorts(t *testing.T) {
+	for text, want := range map[string]Ports{
+		"": {}, "29500-29599": {29500, 29599}, "1-65535": {1, 65535},
+		"29500": {}, "29599-29500": {}, "0-99": {}, "65500-65536": {}, "a-b": {}, "100-200-300": {}, "29500-29505": {},
+	} {
+		got, err := ParsePorts(text)
+		if got != want || (err == nil) != (text == "" || want != Ports{}) || err == nil && got.String() != text {
+			t.Errorf("%q: %v, %v", text, got, err)
+		}
+	}
+	if _, err := PortsOf([]string{"KERNBENCH_PORT_RANGE=1"}); err == nil || !strings.Contains(err.Error(), "KERNBENCH_PORT_RANGE: port range") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// All of a range can be used, and nothing else; a program's port leaves some above it.
+func TestPorts(t *testing.T) {
+	p, at := Ports{41_200, 41_219}, "127.0.0.77"
+	for range 50 {
+		if port, err := p.Free(at); err != nil || port < p.First || port > p.Last-10 {
+			t.Errorf("port %d, %v", port, err)
+		}
+	}
+	seen := map[int]bool{}
+	for range p.Last - p.First + 1 {
+		l, err := p.Listen(at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		seen[l.Addr().(*net.TCPAddr).Port] = true
+	}
+	for port := range seen {
+		if port < p.First || port > p.Last {
+			t.Errorf("port %d", port)
+		}
+	}
+	if _, err := p.Listen(at); len(seen) != 20 || !errors.Is(err, syscall.EADDRINUSE) || !strings.Contains(err.Error(), "41200 to 41219") {
+		t.Errorf("%d ports were found, then %v", len(seen), err)
+	}
+	if l, err := p.Listen("192.0.2.1"); err == nil || errors.Is(err, syscall.EADDRINUSE) { // nobody's address
+		t.Errorf("at another host: %v, %v", l, err)
+	}
+}
+
+func TestFreePort(t *testing.T) {
+	own, err := os.ReadFile("/proc/sys/net/ipv4/ip_local_port_range")
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := kernelsPorts(string(own))
+	for range 100 {
+		if port, err := (Ports{}).Free("127.0.0.1"); err != nil || port <= 0 || first > lastPort && port >= first {
+			t.Errorf("port %d, %v; the kernel hands out those from %d", port, err, first)
+		}
+	}
+	if first := kernelsPorts("32768\t60999\n"); first != 32768 || kernelsPorts("") != 0 {
+		t.Errorf("the kernel hands out ports from %d", first)
+	}
+	if port, err := (Ports{}).Free("192.0.2.1"); err == nil { // nobody's address
+		t.Errorf("port %d of another host", port)
+	}
+}
