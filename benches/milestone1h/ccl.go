@@ -30,10 +30,7 @@ const (
 	bufferPart  = "buffer-kind"
 )
 
-// sipGrids are the SIPs of the latency part; the buffer-kind part has the same
-// torus transposed.
-var sipGrids = map[topo.Kind]topo.Grid{topo.Ring: {W: 6, H: 1}, topo.Torus: {W: 2, H: 3}, topo.Mesh: {W: 2, H: 3}}
-
+// bufferGrid is the torus of the buffer-kind part: that of the latency part, transposed.
 var bufferGrid = topo.Grid{W: 3, H: 2}
 
 // CCL declares milestone-1h-ccl.
@@ -54,7 +51,12 @@ queueing, slot, compute and memory say where it went; they add up. Every cube of
 every SIP is compared with the exact sum unless --verify-data=false.
 
 The machine is topology.yaml and ccl.yaml: those given, else those of the current
-folder, else the built-in ones.`),
+folder, else the built-in ones. With a topology file its SIPs are used: of the kinds of
+--sips each has as many as the file, and buffer-kind runs on them as they are. A size
+before the kind, 4x4:torus or 8:ring, is used whatever the file says.
+
+  kernbench run --bench milestone-1h-ccl --sips 4x4:torus,4x4:mesh --n_elem 1024
+  kernbench run --bench milestone-1h-ccl --topology my.yaml`),
 		bench.Version(version()),
 		bench.Backends(ahbm.Name),
 		bench.Out("benches/1H_milestone_output/ccl"),
@@ -65,11 +67,13 @@ folder, else the built-in ones.`),
 		bench.Part(latencyPart, body(latencyCase), append(metrics,
 			bench.Help("latency by size and SIP topology"),
 			bench.Strings("algorithm", ccl.LRAB),
-			bench.Strings("sip_topology", topo.Kinds()...),
+			bench.Strings(sipsAxis, topo.Kinds()...),
+			bench.Refuse(mistake),
 			bench.Ints("n_elem", "8,32,64,128,512,1024,2048,4096,8192,16384,32768,49152"))...),
 		bench.Part(bufferPart, body(bufferCase), append(metrics,
 			bench.Help("latency by size and where receive slots lie"),
 			bench.Strings("buffer_kind", topo.Spaces()...),
+			bench.Refuse(mistake),
 			bench.Ints("n_elem", "128,1024,8192,32768"))...),
 		bench.Figures(figures),
 		bench.Sections(sections),
@@ -131,6 +135,7 @@ func report(s *bench.State, c Case, r *sim.Result) {
 	for _, part := range parts(r.Breakdown) {
 		s.Report(part.name, part.time.Nanoseconds(), "ns", "lower")
 	}
+	s.Detail(kindDetail, string(c.Topo.SIPs.Kind))
 	s.Report("n_sips", float64(c.Topo.SIPs.Count), "", "")
 	s.Report("cubes", float64(c.Topo.Cubes.Count()), "", "")
 	s.Report("link_hops", float64(r.Hops), "", "")
@@ -167,39 +172,31 @@ func bandwidthBound(c Case) event.Time {
 	return event.Time(shape.Hops()) * c.Topo.Cube.UCIeBW.Time(2*c.N)
 }
 
-// files reads the machine that the options name.
-func files(s *bench.State) (*topo.Topology, *ccl.Config, error) {
-	t, cfg, err := accel.Load(s.Str("topology"), s.Str("ccl"))
-	if err != nil {
-		return nil, nil, err
-	}
-	if f := s.Str("fabric"); f != asTopology {
-		t.Fabric = topo.Fabric(f)
-	}
-	return t, cfg, nil
-}
-
 func latencyCase(s *bench.State, t *topo.Topology, cfg *ccl.Config) (Case, error) {
-	kind := topo.Kind(s.Str("sip_topology"))
-	if _, known := sipGrids[kind]; !known {
-		return Case{}, bench.Unknown("SIP topology", string(kind), topo.Kinds())
+	m, err := withSIPs(t, s.Str("topology") == "", s.Str(sipsAxis))
+	if err != nil {
+		return Case{}, err
 	}
-	return newCase(t, kind, sipGrids[kind], cfg, s.Str("algorithm"), s.Int("n_elem"), func(*ccl.Settings) {})
+	return newCase(m, cfg, s.Str("algorithm"), s.Int("n_elem"), func(*ccl.Settings) {})
 }
 
+// bufferCase is on the torus that was published, or on the SIPs of the file.
 func bufferCase(s *bench.State, t *topo.Topology, cfg *ccl.Config) (Case, error) {
-	return newCase(t, topo.Torus, bufferGrid, cfg, cfg.Algorithm, s.Int("n_elem"), func(set *ccl.Settings) {
+	if s.Str("topology") == "" {
+		var err error
+		if t, err = t.WithSIPs(topo.Torus, bufferGrid.W, bufferGrid.H); err != nil {
+			return Case{}, err
+		}
+	}
+	return newCase(t, cfg, cfg.Algorithm, s.Int("n_elem"), func(set *ccl.Settings) {
 		set.Buffer = topo.Space(s.Str("buffer_kind"))
 	})
 }
 
-// newCase is the machine with other SIPs, and with slots that hold the tile.
-func newCase(t *topo.Topology, kind topo.Kind, g topo.Grid, cfg *ccl.Config, algorithm string, n int, change func(*ccl.Settings)) (Case, error) {
-	c := Case{N: n}
+// newCase is a machine with slots that hold the tile.
+func newCase(t *topo.Topology, cfg *ccl.Config, algorithm string, n int, change func(*ccl.Settings)) (Case, error) {
+	c := Case{Topo: t, N: n}
 	var err error
-	if c.Topo, err = t.WithSIPs(kind, g.W, g.H); err != nil {
-		return c, err
-	}
 	c.CCL, err = cfg.With(algorithm, func(set *ccl.Settings) {
 		set.SlotBytes = max(set.SlotBytes, 2*n)
 		change(set)

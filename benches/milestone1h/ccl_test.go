@@ -5,6 +5,7 @@ import (
 	"encoding/csv"
 	"fmt"
 	"math"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -111,7 +112,7 @@ func TestWholeEvaluation(t *testing.T) {
 func published(t *testing.T, fabric topo.Fabric, rows []journal.Row) {
 	got := map[string]float64{}
 	for _, r := range rows {
-		got[fmt.Sprint(r.Part, " ", rowset.Text(&r, "buffer_kind"), rowset.Text(&r, "sip_topology"), " ", bytesPerPE(&r))] = r.Metrics["crit_ns"]
+		got[fmt.Sprint(r.Part, " ", rowset.Text(&r, "buffer_kind"), rowset.Text(&r, sipsAxis), " ", bytesPerPE(&r))] = r.Metrics["crit_ns"]
 	}
 	if fabric == topo.Whole {
 		for point, want := range map[string]float64{
@@ -163,8 +164,8 @@ func check(t *testing.T, rows []journal.Row) {
 			t.Fatal(err)
 		}
 		want := map[string]string{
-			summaryFile: "algorithm,sip_topology,n_sips,n_elem,bytes_per_pe,bytes_per_sip,latency_ns",
-			bufferFile:  "buffer_kind,sip_topology,n_sips,n_elem,bytes_per_pe,latency_ns",
+			summaryFile: "algorithm,sip_topology,n_sips,n_elem,bytes_per_pe,bytes_per_sip,latency_ns,fabric,topology,topology_sha256",
+			bufferFile:  "buffer_kind,sip_topology,n_sips,n_elem,bytes_per_pe,latency_ns,fabric,topology,topology_sha256",
 		}[f.Name]
 		part := map[string]string{summaryFile: latencyPart, bufferFile: bufferPart}[f.Name]
 		if strings.Join(records[0], ",") != want || len(records) != 1+len(rowset.Good(rows).Part(part)) {
@@ -212,7 +213,7 @@ func TestWrongCubeIsFound(t *testing.T) {
 func TestArtifacts(t *testing.T) {
 	latency := func(kind string, s journal.Status) journal.Row {
 		return journal.Row{Part: latencyPart, Status: s, Metrics: map[string]float64{"crit_ns": 1, "n_sips": 6, "cubes": 16},
-			Point: point.Point{}.With("algorithm", point.StringValue(ccl.LRAB)).With("sip_topology", point.StringValue(kind)).With("n_elem", point.IntValue(8))}
+			Point: point.Point{}.With("algorithm", point.StringValue(ccl.LRAB)).With(sipsAxis, point.StringValue(kind)).With("n_elem", point.IntValue(8))}
 	}
 	for _, c := range []struct {
 		rows    []journal.Row
@@ -256,5 +257,87 @@ func TestMachineIsGone(t *testing.T) {
 	rows := []journal.Row{{Part: bufferPart, Status: journal.OK, Options: point.Point{}.With("topology", point.StringValue("gone.yaml"))}}
 	if _, err := exports(rows); err == nil || !strings.Contains(err.Error(), "gone.yaml") {
 		t.Errorf("%v", err)
+	}
+}
+
+// The SIPs of a file are used: of its kind as they are, of others as many; a size is used whatever
+// the file says, and what cannot be built is refused with what would be right.
+func TestSIPs(t *testing.T) {
+	of := func(kind topo.Kind, w, h int) *topo.Topology {
+		m, err := topo.Default().WithSIPs(kind, w, h)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return m
+	}
+	for _, c := range []struct {
+		machine *topo.Topology
+		builtIn bool
+		value   string
+		want    topo.SIPs
+		fault   string
+	}{
+		{of(topo.Ring, 2, 1), true, "ring_1d", topo.SIPs{Count: 6, Kind: topo.Ring, Grid: topo.Grid{W: 6, H: 1}}, ""},
+		{of(topo.Ring, 2, 1), true, "torus_2d", topo.SIPs{Count: 6, Kind: topo.Torus, Grid: topo.Grid{W: 2, H: 3}}, ""},
+		{of(topo.Ring, 8, 1), false, "ring_1d", topo.SIPs{Count: 8, Kind: topo.Ring, Grid: topo.Grid{W: 8, H: 1}}, ""},
+		{of(topo.Ring, 8, 1), false, "mesh_2d_no_wrap", topo.SIPs{Count: 8, Kind: topo.Mesh, Grid: topo.Grid{W: 2, H: 4}}, ""},
+		{of(topo.Torus, 8, 2), false, "mesh_2d_no_wrap", topo.SIPs{Count: 16, Kind: topo.Mesh, Grid: topo.Grid{W: 8, H: 2}}, ""},
+		{of(topo.Torus, 8, 2), false, "ring_1d", topo.SIPs{Count: 16, Kind: topo.Ring, Grid: topo.Grid{W: 16, H: 1}}, ""},
+		{of(topo.Torus, 8, 2), false, "4x4:torus", topo.SIPs{Count: 16, Kind: topo.Torus, Grid: topo.Grid{W: 4, H: 4}}, ""},
+		{of(topo.Ring, 2, 1), true, "5:ring", topo.SIPs{Count: 5, Kind: topo.Ring, Grid: topo.Grid{W: 5, H: 1}}, ""},
+		{of(topo.Ring, 2, 1), true, "4:torus", topo.SIPs{}, "want WIDTHxHEIGHT:torus"},
+		{of(topo.Ring, 2, 1), true, "2x2:ring", topo.SIPs{}, "want a height of 1"},
+		{of(topo.Ring, 2, 1), true, "0x2:mesh", topo.SIPs{}, "want at least 1 x 1"},
+		{of(topo.Ring, 2, 1), true, "4x4", topo.SIPs{}, "as in 4x4:torus"},
+		{of(topo.Ring, 2, 1), true, "4x4:star", topo.SIPs{}, `unknown SIP topology "star"`},
+	} {
+		m, err := withSIPs(c.machine, c.builtIn, c.value)
+		if c.fault != "" {
+			if err == nil || !strings.Contains(err.Error(), c.fault) {
+				t.Errorf("%s: %v, want it to say %q", c.value, err, c.fault)
+			}
+		} else if err != nil || m.SIPs != c.want {
+			t.Errorf("%s of %+v: %+v (%v), want %+v", c.value, c.machine.SIPs, m, err, c.want)
+		}
+	}
+}
+
+// A file that cannot be read refuses the run; a row says which file it was made with, and its tables,
+// figures and page say it too.
+func TestRowsNameTheirMachine(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "mine.yaml")
+	text := strings.NewReplacer("count: 2", "count: 4", "flit_bytes: 256", "flit_bytes: few").Replace(string(topo.DefaultFile()))
+	options := point.Point{}.With("topology", point.StringValue(file)).With("ccl", point.StringValue(""))
+	write := func(text string) {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(text)
+	if err := mistake(point.Point{}, options); err == nil || !strings.Contains(err.Error(), "mine.yaml:9:15: system.flit_bytes") {
+		t.Errorf("a bad file: %v", err)
+	}
+	write(strings.ReplaceAll(text, "few", "256"))
+	if err := mistake(point.Point{}.With(sipsAxis, point.StringValue("ring_1d")), options); err != nil {
+		t.Error(err)
+	}
+	row := journal.Row{Part: latencyPart, Status: journal.OK, Options: options, Metrics: map[string]float64{"crit_ns": 5, "n_sips": 4, "cubes": 16},
+		Point:   point.Point{}.With("algorithm", point.StringValue(ccl.LRAB)).With(sipsAxis, point.StringValue("2x2:torus")).With("n_elem", point.IntValue(8)),
+		Details: map[string]string{kindDetail: "torus_2d", topologyDetail: "mine.yaml", hashDetail: "0123456789abcdef", fabricDetail: "whole"}}
+	const says = "topology mine.yaml (sha256 0123456789ab), fabric whole"
+	for _, f := range figures([]journal.Row{row}) {
+		if !strings.Contains(f.Caption, says) {
+			t.Errorf("figure %s does not name the machine: %q", f.Name, f.Caption)
+		}
+	}
+	made, err := exports([]journal.Row{row})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range made {
+		want := map[string]string{summaryFile: "torus_2d,4,8,16,256,5.000,whole,mine.yaml,0123456789abcdef", indexFile: says}[f.Name]
+		if !strings.Contains(string(f.Data), want) {
+			t.Errorf("%s does not say %q:\n%s", f.Name, want, f.Data)
+		}
 	}
 }

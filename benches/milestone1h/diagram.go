@@ -30,13 +30,16 @@ func topologyFigure(rows []journal.Row) (figure.Figure, bool) {
 		return figure.Figure{}, false // exports says why
 	}
 	f := figure.Figure{Name: "topology", Title: "SIP topologies, and the reduction within a SIP", Columns: 2}
-	for _, kind := range topo.Kinds() {
-		grid := sipGrids[topo.Kind(kind)]
-		m, err := t.WithSIPs(topo.Kind(kind), grid.W, grid.H)
+	shown := sipsOf(rows)
+	if len(shown) == 0 {
+		shown = topo.Kinds()
+	}
+	for _, sips := range shown {
+		m, err := withSIPs(t, builtIn(rows), sips)
 		if err != nil {
 			return figure.Figure{}, false
 		}
-		f.Panels = append(f.Panels, figure.Panel{Title: fmt.Sprintf("%s, %d SIPs", kind, m.SIPs.Count), Content: sipDiagram(m)})
+		f.Panels = append(f.Panels, figure.Panel{Title: fmt.Sprintf("%s, %d SIPs", m.SIPs.Kind, m.SIPs.Count), Content: sipDiagram(m)})
 	}
 	root := ccl.Shape{Cubes: t.Cubes, Root: cfg.Algorithms[ccl.LRAB].Root}
 	f.Panels = append(f.Panels, figure.Panel{Title: fmt.Sprintf("reduction in a SIP of %d x %d cubes", t.Cubes.W, t.Cubes.H), Content: cubeDiagram(root),
@@ -46,12 +49,16 @@ func topologyFigure(rows []journal.Row) (figure.Figure, bool) {
 
 // machineOf reads the files that the rows were made with.
 func machineOf(rows []journal.Row) (*topo.Topology, *ccl.Config, error) {
-	option := func(name string) string {
-		v, _ := rows[0].Options.Get(name)
-		return v.String()
-	}
-	return accel.Load(option("topology"), option("ccl"))
+	return accel.Load(optionOf(rows, "topology"), optionOf(rows, "ccl"))
 }
+
+func optionOf(rows []journal.Row, name string) string {
+	v, _ := rows[0].Options.Get(name)
+	return v.String()
+}
+
+// builtIn reports whether the rows were made without a topology file.
+func builtIn(rows []journal.Row) bool { return optionOf(rows, "topology") == "" }
 
 // at is where a place of a grid is drawn; rows go downward.
 func at(g topo.Grid, id int) [2]float64 {

@@ -46,15 +46,17 @@ func exports(rows []journal.Row) ([]bench.File, error) {
 	whole := func(r *journal.Row, metric string) string { return strconv.Itoa(int(r.Metrics[metric])) }
 	ns := func(r *journal.Row) string { return strconv.FormatFloat(r.Metrics["crit_ns"], 'f', 3, 64) }
 	summary := [][]string{{"algorithm", "sip_topology", "n_sips", "n_elem", "bytes_per_pe", "bytes_per_sip", "latency_ns"}}
+	summary[0] = append(summary[0], machineColumns...)
 	for _, r := range rowset.Good(rows).Part(latencyPart) {
-		summary = append(summary, []string{rowset.Text(r, "algorithm"), rowset.Text(r, "sip_topology"), whole(r, "n_sips"),
+		summary = append(summary, append([]string{rowset.Text(r, "algorithm"), rowKind(r), whole(r, "n_sips"),
 			strconv.Itoa(elements(r)),
-			strconv.Itoa(bytesPerPE(r)), strconv.Itoa(bytesPerPE(r) * int(r.Metrics["cubes"])), ns(r)})
+			strconv.Itoa(bytesPerPE(r)), strconv.Itoa(bytesPerPE(r) * int(r.Metrics["cubes"])), ns(r)}, machineCells(r)...))
 	}
 	buffers := [][]string{{"buffer_kind", "sip_topology", "n_sips", "n_elem", "bytes_per_pe", "latency_ns"}}
+	buffers[0] = append(buffers[0], machineColumns...)
 	for _, r := range rowset.Good(rows).Part(bufferPart) {
-		buffers = append(buffers, []string{rowset.Text(r, "buffer_kind"), "torus_2d", whole(r, "n_sips"),
-			strconv.Itoa(elements(r)), strconv.Itoa(bytesPerPE(r)), ns(r)})
+		buffers = append(buffers, append([]string{rowset.Text(r, "buffer_kind"), rowKind(r), whole(r, "n_sips"),
+			strconv.Itoa(elements(r)), strconv.Itoa(bytesPerPE(r)), ns(r)}, machineCells(r)...))
 	}
 	if len(rows) > 0 {
 		if _, _, err := machineOf(rows); err != nil {
@@ -75,14 +77,14 @@ func exports(rows []journal.Row) ([]bench.File, error) {
 		tables = append(tables, t)
 	}
 	page, err := indexPage("milestone-1h-ccl", "All-reduce on the simulated accelerator",
-		"The data were computed, and every cube compared with the exact sum, unless --verify-data=false.", figureNames(rows), tables)
+		"The data were computed, and every cube compared with the exact sum, unless --verify-data=false.", machines(rows), figureNames(rows), tables)
 	return append(files, page), err
 }
 
 // indexPage shows all figures and tables of an evaluation.
-func indexPage(benchName, heading, checked string, figures []string, tables []table) (bench.File, error) {
+func indexPage(benchName, heading, checked, machines string, figures []string, tables []table) (bench.File, error) {
 	var page bytes.Buffer
-	err := index.Execute(&page, map[string]any{"Bench": benchName, "Heading": heading, "Checked": checked,
+	err := index.Execute(&page, map[string]any{"Bench": benchName, "Heading": heading, "Checked": checked, "Machines": machines,
 		"Figures": figures, "Tables": tables})
 	if err != nil {
 		return bench.File{}, fmt.Errorf("%s: %w", indexFile, err)

@@ -1,6 +1,7 @@
 package milestone1h
 
 import (
+	"cmp"
 	_ "embed"
 	"encoding/csv"
 	"fmt"
@@ -28,13 +29,52 @@ func figureNames(rows []journal.Row) []string {
 		}
 	}
 	add("topology", func(journal.Row) bool { return true })
-	for _, kind := range topo.Kinds() {
-		add("latency_"+kind, func(r journal.Row) bool { return r.Part == latencyPart && rowset.Text(&r, "sip_topology") == kind })
+	for _, sips := range sipsOf(rows) {
+		add(latencyName(sips), func(journal.Row) bool { return true })
 	}
 	add("buffer_kind", func(r journal.Row) bool { return r.Part == bufferPart })
 	add("comparison_fsim", func(r journal.Row) bool { return r.Part == latencyPart })
 	return names
 }
+
+// sipsOf lists the SIPs of the latency part's rows: kinds in their order, then sizes.
+func sipsOf(rows []journal.Row) []string {
+	var found []string
+	for i := range rows {
+		if sips := rowSIPs(&rows[i]); rows[i].Part == latencyPart && !slices.Contains(found, sips) {
+			found = append(found, sips)
+		}
+	}
+	slices.SortFunc(found, func(a, b string) int {
+		at := func(s string) int { return slices.Index(append(topo.Kinds(), s), s) }
+		return cmp.Or(at(a)-at(b), strings.Compare(a, b))
+	})
+	return found
+}
+
+// rowSIPs is a row's value of the axis, which older journals have by its former name.
+func rowSIPs(r *journal.Row) string {
+	return cmp.Or(rowset.Text(r, sipsAxis), rowset.Text(r, kindDetail))
+}
+
+// rowKind is who is whose neighbour; older journals say it in the axis, or had but one.
+func rowKind(r *journal.Row) string {
+	return cmp.Or(r.Details[kindDetail], rowset.Text(r, kindDetail), string(topo.Torus))
+}
+
+// withSIPsOf are the rows with one value of the axis.
+func withSIPsOf(rows rowset.Set, value string) rowset.Set {
+	var of rowset.Set
+	for _, r := range rows {
+		if rowSIPs(r) == value {
+			of = append(of, r)
+		}
+	}
+	return of
+}
+
+// latencyName is the figure of one value of the axis: latency_torus_2d, latency_4x4_torus.
+func latencyName(sips string) string { return "latency_" + strings.ReplaceAll(sips, ":", "_") }
 
 // figures draws the evaluation. What has no rows is left out, which the run
 // then reports as missing.
@@ -44,8 +84,8 @@ func figures(rows []journal.Row) []figure.Figure {
 		figs = append(figs, f)
 	}
 	latency, buffers := rowset.Good(rows).Part(latencyPart), rowset.Good(rows).Part(bufferPart)
-	for _, kind := range topo.Kinds() {
-		if f, ok := latencyFigure(latency, kind); ok {
+	for _, sips := range sipsOf(rows) {
+		if f, ok := latencyFigure(latency, sips); ok {
 			figs = append(figs, f)
 		}
 	}
@@ -55,7 +95,7 @@ func figures(rows []journal.Row) []figure.Figure {
 	if len(latency) > 0 {
 		figs = append(figs, fsimFigure(latency))
 	}
-	return figs
+	return withMachine(figs, rows)
 }
 
 var sizeAxis = figure.Axis{Label: "bytes per PE", Scale: figure.Log2, Unit: figure.Bytes}
@@ -70,13 +110,13 @@ func curves(rows rowset.Set, name func(*journal.Row) string) []figure.Series {
 }
 
 // latencyFigure is latency by size for one SIP topology, and where it went.
-func latencyFigure(rows rowset.Set, kind string) (figure.Figure, bool) {
-	of := rows.At("sip_topology", kind)
+func latencyFigure(rows rowset.Set, value string) (figure.Figure, bool) {
+	of := withSIPsOf(rows, value)
 	if len(of) == 0 {
 		return figure.Figure{}, false
 	}
-	sips := int(of[0].Metrics["n_sips"])
-	f := figure.Figure{Name: "latency_" + kind, Title: fmt.Sprintf("All-reduce over %d SIPs, %s (simulated)", sips, kind), Columns: 2}
+	f := figure.Figure{Name: latencyName(value), Columns: 2,
+		Title: fmt.Sprintf("All-reduce over %d SIPs, %s (simulated)", int(of[0].Metrics["n_sips"]), value)}
 	var bound []figure.Point
 	first := of.At("algorithm", rowset.Text(of[0], "algorithm"))
 	for _, r := range first {
@@ -108,7 +148,7 @@ func latencyFigure(rows rowset.Set, kind string) (figure.Figure, bool) {
 }
 
 func bufferFigure(rows rowset.Set) figure.Figure {
-	return figure.Figure{Name: "buffer_kind", Title: fmt.Sprintf("All-reduce by where receive slots lie, torus of %d SIPs (simulated)", int(rows[0].Metrics["n_sips"])),
+	return figure.Figure{Name: "buffer_kind", Title: fmt.Sprintf("All-reduce by where receive slots lie, %s of %d SIPs (simulated)", rowKind(rows[0]), int(rows[0].Metrics["n_sips"])),
 		Panels: []figure.Panel{{X: sizeAxis, Y: figure.Axis{Label: "slowest PE", Scale: figure.Log10, Unit: figure.Micros},
 			Series: curves(rows, func(r *journal.Row) string { return rowset.Text(r, "buffer_kind") })}}}
 }
@@ -150,7 +190,7 @@ func theory(bytesPerPE int) float64 {
 // slower that the axis is broken.
 func fsimFigure(rows rowset.Set) figure.Figure {
 	series := curves(rows, func(r *journal.Row) string {
-		name := "simulated, " + rowset.Text(r, "sip_topology")
+		name := "simulated, " + rowSIPs(r)
 		if a := rowset.Text(r, "algorithm"); a != ccl.LRAB {
 			name += ", " + a
 		}
@@ -185,9 +225,9 @@ func fsimFigure(rows rowset.Set) figure.Figure {
 
 // sections says in words what the curves show.
 func sections(rows []journal.Row) []bench.Section {
-	table := [][]string{{"SIP topology", "bytes per PE", "latency", "bandwidth bound", "largest part"}}
-	for _, kind := range topo.Kinds() {
-		found := rowset.Good(rows).Part(latencyPart).At("sip_topology", kind, "algorithm", ccl.LRAB)
+	table := [][]string{{"SIPs", "bytes per PE", "latency", "bandwidth bound", "largest part"}}
+	for _, kind := range sipsOf(rows) {
+		found := withSIPsOf(rowset.Good(rows).Part(latencyPart).At("algorithm", ccl.LRAB), kind)
 		if len(found) == 0 {
 			continue
 		}

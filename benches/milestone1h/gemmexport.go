@@ -44,6 +44,9 @@ type sweepEntry struct {
 	CompositeWindow float64 `json:"composite_window_ns"`
 	Utilization     float64 `json:"mac_utilization"`             // 0 to 1, simulated
 	Theoretical     float64 `json:"mac_utilization_theoretical"` // 0 to 1, of the ideal pipeline
+	Fabric          string  `json:"fabric,omitempty"`
+	Topology        string  `json:"topology,omitempty"`
+	Hash            string  `json:"topology_sha256,omitempty"`
 	usages
 }
 
@@ -58,7 +61,8 @@ func sweepEntries(rows []journal.Row) ([]sweepEntry, error) {
 		e := sweepEntry{M: m, K: k, N: n, Variant: rowset.Text(r, "variant"), Tiles: int(r.Metrics["tiles"]),
 			TileFill: r.Metrics["tile_fill"],
 			PEWindow: r.Metrics["pe_window_ns"], CompositeWindow: r.Metrics["composite_window_ns"],
-			Utilization: r.Metrics["mac_utilization"] / 100, Theoretical: r.Metrics["mac_utilization_theoretical"] / 100}
+			Utilization: r.Metrics["mac_utilization"] / 100, Theoretical: r.Metrics["mac_utilization_theoretical"] / 100,
+			Fabric: r.Details[fabricDetail], Topology: r.Details[topologyDetail], Hash: r.Details[hashDetail]}
 		if err := json.Unmarshal([]byte(r.Details[usageDetail]), &e.usages); err != nil {
 			return nil, fmt.Errorf("the engines' usage at %v: %w", r.Point, err)
 		}
@@ -93,7 +97,7 @@ func gemmExports(rows []journal.Row) ([]bench.File, error) {
 		files, tables = append(files, file), append(tables, t)
 	}
 	page, err := indexPage("milestone-1h-gemm", "Matrix products on the simulated accelerator",
-		"The data were computed, and every element compared with the exact product, unless --verify-data=false.", gemmFigureNames(rows), tables)
+		"The data were computed, and every element compared with the exact product, unless --verify-data=false.", machines(rows), gemmFigureNames(rows), tables)
 	return append(files, page), err
 }
 
@@ -112,13 +116,14 @@ func sweepTable(entries []sweepEntry) table {
 func scalingTable(rows rowset.Set) table {
 	t := table{scalingFile, [][]string{{"shape", "split", "cubes", "pes_per_cube", "total_pes", "latency_ns", "speedup",
 		"mac_utilization"}}}
+	t.Rows[0] = append(t.Rows[0], machineColumns...)
 	for _, c := range scalings(rows) {
 		for _, r := range c.rows {
 			grid, _ := r.Point.Get("cubes_x_pes")
 			cubes, pes := workers(grid)
-			t.Rows = append(t.Rows, []string{rowset.Text(r, "scaling_shape"), c.split, strconv.Itoa(cubes), strconv.Itoa(pes),
+			t.Rows = append(t.Rows, append([]string{rowset.Text(r, "scaling_shape"), c.split, strconv.Itoa(cubes), strconv.Itoa(pes),
 				strconv.Itoa(int(r.Metrics["total_pes"])), fmt.Sprintf("%.3f", r.Metrics["crit_ns"]), fmt.Sprintf("%.3f", c.speedup(r)),
-				fmt.Sprintf("%.4f", r.Metrics["mac_utilization"]/100)})
+				fmt.Sprintf("%.4f", r.Metrics["mac_utilization"]/100)}, machineCells(r)...))
 		}
 	}
 	return t

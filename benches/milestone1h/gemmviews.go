@@ -48,7 +48,7 @@ func gemmFigures(rows []journal.Row) []figure.Figure {
 	if scaling := rowset.Good(rows).Part(scalingPart); len(scaling) > 0 {
 		figs = append(figs, scalingCurves(scaling))
 	}
-	return figs
+	return withMachine(figs, rows)
 }
 
 // shapeLabel is a shape and how full its tiles are.
