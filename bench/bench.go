@@ -48,6 +48,9 @@ type Bench struct {
 	// OneHost is why ranks that no launcher of the backend's own connects must be on
 	// one host, empty if they need not.
 	OneHost string
+	// HostMemory is why the data must be in memory that the host reaches, empty if it
+	// need not.
+	HostMemory string
 	// Accumulate makes views merge all runs of the folder by point instead of
 	// showing the latest run alone.
 	Accumulate bool

@@ -96,6 +96,11 @@ func Backends(names ...string) Clause { return func(d *declaration) { d.bench.Ba
 // ranks, as MPI's does, has no such bounds.
 func OneHost(why string) Clause { return func(d *declaration) { d.bench.OneHost = why } }
 
+// HostMemory says why the data must be in memory that the host reaches, such as "the
+// product is made by the processors": a run on a backend of device memory is refused with
+// it.
+func HostMemory(why string) Clause { return func(d *declaration) { d.bench.HostMemory = why } }
+
 // Prefer names the backend to take for a point, with its num_ranks, in a run that names
 // none: "" is the default. All points of a run must agree on it.
 func Prefer(backend func(Point) string) Clause {

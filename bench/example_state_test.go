@@ -303,6 +303,16 @@ func ExampleState_Metric() {
 	// Output: 20000
 }
 
+func ExampleState_Interval() {
+	try(func(_ context.Context, s *bench.State) error {
+		s.ReportSamples("solve_s", []float64{2.5, 2.25, 3, 2.5, 2.75, 2.5, 2.25, 2.5}, "s", "lower")
+		low, high, known := s.Interval("solve_s")
+		fmt.Println(low, high, known)
+		return nil
+	})
+	// Output: 2.25 3 true
+}
+
 // A bound by the memory's bandwidth, to compare the time with.
 func ExampleState_Limit() {
 	out := try(func(ctx context.Context, s *bench.State) error {

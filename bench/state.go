@@ -200,6 +200,16 @@ func (s *State) ReportSamples(name string, samples []float64, unit, better strin
 // [State.Time], time_us and what follows from it.
 func (s *State) Metric(name string) float64 { return s.out.Metrics[name] }
 
+// Interval returns the 95 % interval of a metric recorded so far; it is not known of a
+// metric that is computed, or of which there are too few samples.
+func (s *State) Interval(name string) (low, high float64, known bool) {
+	st, has := s.out.Stats[name]
+	if !has || st.CILow == nil || st.CIHigh == nil {
+		return 0, 0, false
+	}
+	return *st.CILow, *st.CIHigh, true
+}
+
 // Limit records the least time that a call could take, in microseconds, by what
 // limits it. With limits recorded before [State.Time], the row gets the metric
 // pct_of_limit: the largest of them over the time.

@@ -39,10 +39,9 @@ func Bench() *bench.Bench {
 	cfg := bench.DefaultMeasure()
 	// Calls begin together, because before each one of the others is timed.
 	cfg.Cadence = bench.Isolated
-	cfg.Stop.MinSamples, cfg.Stop.MaxSamples = 30, 500
-	cfg.Stop.MinTime = 500 * time.Millisecond
+	cfg.Stop.MinSamples, cfg.Stop.MaxSamples, cfg.Stop.MinTime = 30, 500, 500*time.Millisecond
 	cfg.Warmup.MaxCalls = 20
-	return bench.New("gemm-allreduce", body,
+	return bench.New("gemm-allreduce", body, append(onAccelerators(),
 		bench.Help("a matrix product and the all-reduce of its result, one after the other and overlapped"),
 		bench.Doc(`Computes C = sum over ranks of A x B, where A and B are each rank's own, in
 partitions of C: while one is multiplied, the one before it is reduced.
@@ -57,7 +56,10 @@ Every row has, from the same cores and the same minute: the product alone
 (gemm_us), the all-reduce alone (allreduce_us), one after the other
 (sequential_us), and the point itself (time_us). No overlap can be faster than
 the longer of the two (bound_us); recovered_pct is which part of the shorter one
-it saved. gemm_parts_us and allreduce_parts_us are the two alone in the point's
+it saved, with the 95 % interval recovered_low_pct to recovered_high_pct. An overlap
+that saves more than all of it, or less than nothing, beyond its interval gets a
+warning. Where the shorter one is below a tenth of the longer, overlap cannot show:
+the row says so and states no share. gemm_parts_us and allreduce_parts_us are the two alone in the point's
 partitions, which is where the reason lies when overlap loses.
 
 A rank has as many threads as its share of the cores, or --threads. Every
@@ -68,7 +70,7 @@ large to be computed there are timed alone, and the row says so.
   kernbench run --bench gemm-allreduce --ranks 4 --shape 8192x8192x256 --partitions auto,1,4,16,64
   kernbench run --bench gemm-allreduce --split m,n --overlap true,false
   kernbench run --bench gemm-allreduce --backend ahbm --dtype f16`),
-		bench.Tuples(shapeAxis, "512x1024x256", "512x1024x1024", "512x1024x2048"),
+		bench.Tuples(shapeAxis, processorShapes...),
 		bench.DTypes(dtypeAxis, "f32"),
 		bench.Ranks("2"),
 		bench.Strings(splitAxis, string(fused.SplitM)),
@@ -86,21 +88,40 @@ large to be computed there are timed alone, and the row says so.
 		bench.Timeout(5*time.Minute),
 		bench.Drop(impossible),
 		bench.Backends(dist.BackendsThat(canRun)...),
+		bench.HostMemory("the product is made by the processors"),
 		bench.OneHost("the product is made in memory that all of them reach"),
 		bench.Accumulates(), // so that backends come into one figure
 		bench.Figures(figures),
 		bench.Sections(sections),
-	)
+	)...)
+}
+
+// The shapes of a run that names none are ones whose product takes about as long as the
+// all-reduce, or overlap could not show: how often each element of C is multiplied, K,
+// decides. Processors multiply slowly beside the memory that they reduce in.
+var (
+	processorShapes   = []string{"1024x1024x16", "1024x1024x32", "1024x1024x64"}
+	acceleratorShapes = []string{"512x1024x256", "512x1024x1024", "512x1024x2048"}
+)
+
+// onAccelerators declares what a plain run takes on simulated machines.
+func onAccelerators() (out []bench.Clause) {
+	for _, name := range dist.BackendsThat(isAccelerator) {
+		out = append(out, bench.On(name, bench.Tuples(shapeAxis, acceleratorShapes...)))
+	}
+	return out
+}
+
+func isAccelerator(d dist.Description) bool {
+	_, ok := dist.As[accelerator](d.Name)
+	return ok
 }
 
 // canRun tells whether a backend is an accelerator, or has all-reduces of products
-// in memory that all ranks reach.
+// in memory that all ranks reach, and their processors too.
 func canRun(d dist.Description) bool {
-	if _, ok := dist.As[accelerator](d.Name); ok {
-		return true
-	}
 	can := d.Can()
-	return can.Has(dist.AllReduce) && can.Symmetric &&
+	return isAccelerator(d) || can.Has(dist.AllReduce) && can.Symmetric && !d.DeviceMemory &&
 		slices.Contains(can.DTypes, dist.F32) && slices.Contains(can.Reductions, dist.Sum)
 }
 
@@ -155,41 +176,6 @@ func body(ctx context.Context, s *bench.State) error {
 	}
 	return onProcessors(ctx, s, plan)
 }
-
-// outcome is what a point found, in microseconds.
-type outcome struct {
-	plan                        fused.Plan
-	gemm, allReduce, sequential float64
-	gemmParts, allReduceParts   float64 // in the plan's partitions; 0 where that is the same
-	time                        float64
-}
-
-// report records what follows from the times.
-func (o outcome) report(s *bench.State) {
-	bound := max(o.gemm, o.allReduce)
-	s.Report("gemm_us", o.gemm, "us", "lower")
-	s.Report("allreduce_us", o.allReduce, "us", "lower")
-	s.Report("sequential_us", o.sequential, "us", "lower")
-	s.Report("bound_us", bound, "us", "")
-	s.Report("parts", float64(o.plan.Partitions), "", "")
-	if o.gemmParts > 0 {
-		s.Report("gemm_parts_us", o.gemmParts, "us", "lower")
-		s.Report("allreduce_parts_us", o.allReduceParts, "us", "lower")
-	}
-	s.Limit("longer_alone", bound)
-	if o.time > 0 {
-		s.Report("pct_of_limit", 100*bound/o.time, "%", "higher")
-	}
-	if shorter := min(o.gemm, o.allReduce); shorter > 0 {
-		s.Report("recovered_pct", recovered(o.sequential, o.time, shorter), "%", "higher")
-		if share := shorter / o.sequential; share < 0.02 {
-			s.Warn("the shorter of the two is %.1f %% of the whole: what is recovered of it is mostly noise", 100*share)
-		}
-	}
-}
-
-// recovered is the part of the shorter one that was saved, in per cent.
-func recovered(sequential, time, shorter float64) float64 { return 100 * (sequential - time) / shorter }
 
 // tried words the trials that auto made.
 func tried(trials []fused.Trial) string {

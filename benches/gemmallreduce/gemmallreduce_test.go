@@ -3,6 +3,7 @@ package gemmallreduce
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -193,7 +194,7 @@ func TestImpossible(t *testing.T) {
 
 func TestSlowest(t *testing.T) {
 	got, err := slowest([][]int64{{1000, 5000, 3000}, {2000, 4000, 9000}})
-	if err != nil || got != 5 { // of 2, 5 and 9 us
+	if err != nil || !slices.Equal(got, []int64{2000, 5000, 9000}) {
 		t.Errorf("%v, %v", got, err)
 	}
 	if _, err := slowest([][]int64{{1}, {1, 2}}); err == nil {
@@ -244,7 +245,7 @@ func TestViews(t *testing.T) {
 	if line := got[0].Table[1]; line[5] != "110" || line[6] != "4" || line[7] != "80 %" || line[8] != "4" || line[9] != "0.74" {
 		t.Errorf("the summary: %v", line)
 	}
-	for i, want := range []string{"product in 16 pieces takes 30 % longer", "all-reduce in 32 pieces takes 5.0 times", "slow each other down", "only 1.0 % of the whole"} {
+	for i, want := range []string{"product in 16 pieces takes 30 % longer", "all-reduce in 32 pieces takes 5.0 times", "slow each other down", "the all-reduce takes 1.0 % of the product"} {
 		if line := got[1].Table[1+i]; !strings.Contains(line[3], want) {
 			t.Errorf("line %v, want %q", line, want)
 		}
@@ -256,7 +257,102 @@ func TestViews(t *testing.T) {
 	if figures(nil) != nil || sections(nil) != nil {
 		t.Error("views of nothing")
 	}
-	if r := recovered(150, 110, 50); math.Abs(r-80) > 1e-9 {
-		t.Errorf("recovered %v", r)
+}
+
+// What overlap cannot do is told, where the interval leaves no doubt; so is where it cannot
+// show. Planted: a time that was not all of the work, a product that is faster in pieces, one
+// that is slower.
+func TestDoubt(t *testing.T) {
+	overlapped := fused.Plan{Partitions: 4, Overlap: true}
+	in := func(us, half float64) span { return span{us - half, us + half} }
+	for name, c := range map[string]struct {
+		o    outcome
+		want string
+	}{
+		"all of the shorter one": {outcome{plan: overlapped, gemm: 100, allReduce: 50, sequential: 150, time: 101, timeIn: in(101, 2), sequentialIn: in(150, 2), known: true}, ""},
+		"more than all of it": {outcome{plan: overlapped, gemm: 100, allReduce: 50, sequential: 150, time: 60, timeIn: in(60, 2), sequentialIn: in(150, 2), known: true},
+			"recovered 180 % (95 % from 172 to 188) is more than overlap can save: these times do not belong together"},
+		"more, by pieces": {outcome{plan: overlapped, gemm: 100, allReduce: 50, gemmParts: 60, allReduceParts: 40, sequential: 150, time: 60, timeIn: in(60, 2), sequentialIn: in(150, 2), known: true},
+			"the two take less time in 4 pieces than in one, even one after the other"},
+		"more, within noise":    {outcome{plan: overlapped, gemm: 100, allReduce: 50, sequential: 150, time: 96, timeIn: in(96, 5), sequentialIn: in(150, 5), known: true}, ""},
+		"more, no interval":     {outcome{plan: overlapped, gemm: 100, allReduce: 50, sequential: 150, time: 60}, ""},
+		"less than nothing":     {outcome{plan: overlapped, gemm: 100, allReduce: 50, gemmParts: 130, allReduceParts: 50, sequential: 150, time: 180, timeIn: in(180, 2), sequentialIn: in(150, 2), known: true}, "recovered -60 % (95 % from -68 to -52): overlap loses, as the product in 4 pieces takes 30 % longer"},
+		"less, within noise":    {outcome{plan: overlapped, gemm: 100, allReduce: 50, sequential: 150, time: 153, timeIn: in(153, 2), sequentialIn: in(150, 2), known: true}, ""},
+		"a short all-reduce":    {outcome{plan: overlapped, gemm: 100, allReduce: 9.9, sequential: 110, time: 50, timeIn: in(50, 1), sequentialIn: in(110, 1), known: true}, "the all-reduce takes 9.9 % of the product: overlap cannot show here"},
+		"a short product":       {outcome{plan: overlapped, gemm: 5, allReduce: 100, sequential: 105, time: 104}, "the product takes 5.0 % of the all-reduce: overlap cannot show here"},
+		"one after the other":   {outcome{plan: fused.Plan{Partitions: 1, Overlap: true}, gemm: 100, allReduce: 5, sequential: 105, time: 105}, ""},
+		"in turn, not at once":  {outcome{plan: fused.Plan{Partitions: 4}, gemm: 100, allReduce: 50, sequential: 150, time: 180, timeIn: in(180, 2), sequentialIn: in(150, 2), known: true}, ""},
+		"nothing to multiply":   {outcome{plan: overlapped}, ""},
+		"a tenth is enough":     {outcome{plan: overlapped, gemm: 100, allReduce: 10, sequential: 110, time: 105, timeIn: in(105, 1), sequentialIn: in(110, 1), known: true}, ""},
+		"the simulator's exact": {outcome{plan: overlapped, gemm: 100, allReduce: 50, sequential: 150, time: 150.5, timeIn: in(150.5, 0), sequentialIn: in(150, 0), known: true}, "overlap loses"},
+	} {
+		if got := c.o.doubt(); !strings.Contains(got, c.want) || (got == "") != (c.want == "") {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+}
+
+// The table says where overlap cannot show, and its best is a time that has settled.
+func TestSettledAndShown(t *testing.T) {
+	narrow := func(r journal.Row, percent float64) journal.Row {
+		us := r.Metrics["time_us"]
+		low, high := us*(1-percent/100), us*(1+percent/100)
+		r.Kind, r.Samples, r.Stats = journal.Measured, 30, map[string]journal.Stat{"time_us": {CILow: &low, CIHigh: &high}}
+		return r
+	}
+	good := narrow(made("cpu", 8, "4", 100, 50, 150, 110, 102, 55), 1)
+	good.Metrics["recovered_low_pct"], good.Metrics["recovered_high_pct"] = 76, 84
+	got := sections([]journal.Row{narrow(made("cpu", 8, "2", 100, 50, 150, 90, 100, 50), 60), good, narrow(made("cpu", 9, "4", 100, 2, 102, 60, 100, 2), 1)})
+	if line := got[0].Table[1]; line[5] != "110" || line[7] != "80 % (76 to 84)" {
+		t.Errorf("the best is %v, want the settled one of 110 us", line)
+	}
+	if line := got[0].Table[2]; line[7] != "cannot show: the all-reduce takes 2.0 % of the product" {
+		t.Errorf("a short all-reduce: %v", line)
+	}
+}
+
+// A plain run takes shapes that can show overlap: on the simulated machine by its own times,
+// on processors by the two machines of docs/results, where product over all-reduce was
+// K/61 (16 cores) and K/12 (2 cores).
+func TestDefaultShapesCanShow(t *testing.T) {
+	for _, shape := range processorShapes {
+		v, _ := point.Parse(point.Tuple, shape)
+		for _, k := range []float64{61, 12} {
+			if o := (outcome{gemm: float64(v.Dims()[2]), allReduce: k}); !o.shows() {
+				t.Errorf("%s: %s", shape, o.unequal())
+			}
+		}
+	}
+	on, _ := dist.As[accelerator](simulated)
+	for _, task := range planned(t, simulated, "dtype=f16", "partitions=1").Groups[0].Tasks {
+		shape, _ := task.Point.Get(shapeAxis)
+		p, err := planOf(shape.Dims(), "m", "1", true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		times, err := simulator{on}.times(p, task.Ranks)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if o := (outcome{gemm: float64(times.Gemm), allReduce: float64(times.AllReduce)}); !o.shows() {
+			t.Errorf("%v: %s", shape, o.unequal())
+		}
+		if testing.Short() {
+			break // the smallest K, whose product is the shortest
+		}
+	}
+}
+
+// Backends whose memory the processors cannot reach are not offered.
+func TestDeviceMemoryIsRefused(t *testing.T) {
+	b := Bench()
+	devices := dist.BackendsThat(func(d dist.Description) bool { return d.DeviceMemory })
+	for _, name := range devices {
+		if slices.Contains(b.Backends, name) {
+			t.Errorf("the bench offers %s, whose memory is that of a device", name)
+		}
+	}
+	if len(devices) == 0 || b.HostMemory == "" || !slices.Contains(b.Backends, "cpu") || !slices.Contains(b.Backends, simulated) {
+		t.Errorf("devices %v, offered %v, reason %q", devices, b.Backends, b.HostMemory)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/kernbench/kernbench/benches/gemmallreduce/fused"
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/base/dtype"
+	"github.com/kernbench/kernbench/internal/base/stats"
 	"github.com/kernbench/kernbench/internal/host/cores"
 	"github.com/kernbench/kernbench/internal/kernel/gemm"
 	"github.com/kernbench/kernbench/internal/kernel/proof"
@@ -216,31 +217,37 @@ func (w *work) verify() error {
 
 // outcome gathers the times of all ranks.
 func (w *work) outcome(ctx context.Context, s *bench.State) (outcome, error) {
-	us := make([]float64, allReduceParts+1)
+	us, in, known := make([]float64, allReduceParts+1), span{}, false
 	for i, o := range w.others {
 		all, err := s.Group().Exchange(ctx, o.times)
 		if err != nil {
 			return outcome{}, err
 		}
-		if us[i], err = slowest(all); err != nil {
+		most, err := slowest(all)
+		if err != nil {
 			return outcome{}, err
+		}
+		us[i] = stats.Median(most) / 1e3
+		if i == sequential {
+			in.low, in.high, known = stats.MedianInterval(most)
 		}
 	}
 	o := outcome{plan: w.op.Plan(), gemm: us[gemmAlone], allReduce: us[allReduceAlone], sequential: us[sequential],
-		gemmParts: us[gemmParts], allReduceParts: us[allReduceParts], time: s.Metric("time_us")}
+		gemmParts: us[gemmParts], allReduceParts: us[allReduceParts], time: s.Metric("time_us"), sequentialIn: span{in.low / 1e3, in.high / 1e3}}
+	o.timeIn.low, o.timeIn.high, o.known = s.Interval("time_us")
 	if o.sequential == 0 { // the point itself
-		o.sequential = o.time
+		o.sequential, o.sequentialIn, known = o.time, o.timeIn, o.known
 	}
+	o.known = o.known && known
 	return o, nil
 }
 
-// slowest is the median, over the times taken, of the slowest rank's, in
-// microseconds.
-func slowest(all [][]int64) (float64, error) {
+// slowest are, of the times taken, the slowest rank's, in order, in nanoseconds.
+func slowest(all [][]int64) ([]int64, error) {
 	var most []int64
 	for rank, times := range all {
 		if len(times) == 0 || len(times) != len(all[0]) {
-			return 0, fmt.Errorf("rank %d has %d times, rank 0 %d: want as many, and some", rank, len(times), len(all[0]))
+			return nil, fmt.Errorf("rank %d has %d times, rank 0 %d: want as many, and some", rank, len(times), len(all[0]))
 		}
 		if rank == 0 {
 			most = slices.Clone(times)
@@ -250,7 +257,7 @@ func slowest(all [][]int64) (float64, error) {
 		}
 	}
 	slices.Sort(most)
-	return float64(most[(len(most)-1)/2]+most[len(most)/2]) / 2e3, nil
+	return most, nil
 }
 
 // matrixOf views all of C row by row, whatever lies there.

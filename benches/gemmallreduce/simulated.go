@@ -113,6 +113,7 @@ func (f *simulation) outcome(p fused.Plan) outcome {
 	if p.Partitions > 1 {
 		o.gemmParts, o.allReduceParts = float64(f.gemmParts)/us, float64(f.allReduceParts)/us
 	}
+	o.timeIn, o.sequentialIn, o.known = span{o.time, o.time}, span{o.sequential, o.sequential}, true
 	return o
 }
 

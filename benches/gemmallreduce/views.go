@@ -7,6 +7,7 @@ import (
 	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
+	"github.com/kernbench/kernbench/internal/result/model"
 	"github.com/kernbench/kernbench/internal/result/rowset"
 )
 
@@ -15,6 +16,9 @@ type result struct {
 	product
 	partitions string // as asked for
 	overlap    bool
+	settled    bool   // its time can stand for it
+	recovery   string // which share it recovered, in words
+	loses      bool   // overlap takes longer, beyond its interval
 	outcome
 }
 
@@ -47,10 +51,27 @@ func results(rows []journal.Row) (all []result) {
 		m := r.Metrics
 		x.gemm, x.allReduce, x.sequential, x.time = m["gemm_us"], m["allreduce_us"], m["sequential_us"], m["time_us"]
 		x.gemmParts, x.allReduceParts = m["gemm_parts_us"], m["allreduce_parts_us"]
-		x.plan.Partitions = int(m["parts"])
+		x.plan.Partitions, x.plan.Overlap = int(m["parts"]), x.overlap
+		x.settled = model.TimeOf([]*journal.Row{r}).Settled()
+		x.recovery = recovery(x.outcome, m)
+		high, known := m["recovered_high_pct"]
+		x.loses = x.overlap && x.plan.Partitions > 1 && x.time > slower*x.sequential && (!known || high < 0)
 		all = append(all, x)
 	}
 	return all
+}
+
+// recovery words the share that a row recovered.
+func recovery(o outcome, m map[string]float64) string {
+	if !o.shows() {
+		return "cannot show: " + o.unequal()
+	}
+	percent, _ := o.recovered()
+	low, known := m["recovered_low_pct"]
+	if high := m["recovered_high_pct"]; known && high > low {
+		return fmt.Sprintf("%.0f %% (%.0f to %.0f)", percent, low, high)
+	}
+	return fmt.Sprintf("%.0f %%", percent)
 }
 
 // figures draws the time over the bound against the partitions: at 1 the
@@ -107,10 +128,8 @@ func figures(rows []journal.Row) []figure.Figure {
 	return []figure.Figure{fig}
 }
 
-func (o outcome) bound() float64   { return max(o.gemm, o.allReduce) }
-func (o outcome) shorter() float64 { return min(o.gemm, o.allReduce) }
-
-// summary is of one product: its fastest row, what auto took, and where overlap lost.
+// summary is of one product: its fastest row, of those that have settled if any has, what
+// auto took, and where overlap lost.
 type summary struct {
 	product
 	best   result
@@ -118,8 +137,8 @@ type summary struct {
 	losing []result
 }
 
-// slower is by how much more than noise a time must exceed the other to be
-// called a loss.
+// slower is by how much a time must exceed the other to be called a loss, beside being
+// beyond its interval.
 const slower = 1.01
 
 func summaries(rows []journal.Row) (out []*summary) {
@@ -131,13 +150,13 @@ func summaries(rows []journal.Row) (out []*summary) {
 			byProduct[r.product] = s
 			out = append(out, s)
 		}
-		if r.time < s.best.time {
+		if r.settled && !s.best.settled || r.settled == s.best.settled && r.time < s.best.time {
 			s.best = r
 		}
 		if r.partitions == auto && r.overlap {
 			s.auto = &r
 		}
-		if r.overlap && r.outcome.plan.Partitions > 1 && r.time > slower*r.sequential {
+		if r.loses {
 			s.losing = append(s.losing, r)
 		}
 	}
@@ -161,7 +180,7 @@ func sections(rows []journal.Row) []bench.Section {
 			took, ratio = fmt.Sprint(s.auto.outcome.plan.Partitions), fmt.Sprintf("%.2f", s.auto.time/s.auto.sequential)
 		}
 		gain = append(gain, []string{s.String(), us(b.gemm), us(b.allReduce), us(b.sequential), us(b.bound()), us(b.time),
-			fmt.Sprint(b.outcome.plan.Partitions), fmt.Sprintf("%.0f %%", recovered(b.sequential, b.time, b.shorter())), took, ratio})
+			fmt.Sprint(b.outcome.plan.Partitions), b.recovery, took, ratio})
 		for _, r := range s.losing {
 			loss = append(loss, []string{s.String(), fmt.Sprint(r.outcome.plan.Partitions),
 				fmt.Sprintf("%.0f %%", 100*(r.time/r.sequential-1)), why(r.outcome)})
@@ -169,8 +188,8 @@ func sections(rows []journal.Row) []bench.Section {
 	}
 	out := []bench.Section{{
 		Title: "What overlap gains",
-		Text: "Times in microseconds, of the same cores. The bound is the longer of the two alone; recovered is which part of the shorter one the best number of partitions saved. " +
-			"A best of one partition means that overlap does not pay there.",
+		Text: "Times in microseconds, of the same cores. The bound is the longer of the two alone; recovered is which part of the shorter one the best number of partitions saved, with its 95 % interval; " +
+			"where one takes less than a tenth of the other, overlap cannot show. A best of one partition means that overlap does not pay there.",
 		Table: gain,
 	}}
 	if len(loss) > 1 {
@@ -198,8 +217,8 @@ func why(o outcome) string {
 				o.allReduceParts/o.allReduce))
 		}
 	}
-	if share := o.shorter() / o.sequential; share < 0.05 {
-		reasons = append(reasons, fmt.Sprintf("the shorter of the two is only %.1f %% of the whole", 100*share))
+	if !o.shows() {
+		reasons = append(reasons, o.unequal())
 	}
 	if len(reasons) == 0 {
 		return "the two slow each other down: they share cores and memory, and ranks wait for each other in each partition"

@@ -250,6 +250,9 @@ func (r Run) backend(b *bench.Bench) (string, error) {
 	if slices.Contains(can, asked) {
 		return asked, nil
 	}
+	if why := b.HostMemory; why != "" && dist.Describe(asked).DeviceMemory {
+		return "", fmt.Errorf("bench %s does not run on backend %s, whose memory is that of a device: %s; it runs on %s", b.Name, asked, why, strings.Join(can, ", "))
+	}
 	if slices.ContainsFunc(r.Known, func(other *bench.Bench) bool { return slices.Contains(other.Backends, asked) }) {
 		return "", fmt.Errorf("bench %s does not run on backend %s, only on %s", b.Name, asked, strings.Join(can, ", "))
 	}
