@@ -72,6 +72,7 @@ type Capabilities struct {
 	Codec      bool                    // an all-reduce may have a Codec
 	Combiner   bool                    // calls may have a Combiner
 	Counts     bool                    // blocks may have counts of their own
+	Chunk      bool                    // the size of the pieces of a call can be chosen: see [Chunk]
 	Steps      bool                    // the proved steps of schedules can be executed one by one: see [StepsPrefix]
 	// RanksRound tells that ranks add up in orders of their own, so that sums which
 	// are not exact may differ between them in the last bit.

@@ -2,10 +2,14 @@ package dist
 
 import (
 	"context"
+	"fmt"
+	"math"
+	"strings"
 	"sync"
 
 	"github.com/kernbench/kernbench/internal/base/dtype"
 	"github.com/kernbench/kernbench/internal/base/suggest"
+	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/kernel/quant"
 )
 
@@ -43,7 +47,8 @@ type Call struct {
 type Option func(*Call)
 
 // Algorithm chooses the algorithm by name. With "steps:" before it, the proved
-// steps are executed one by one even where the backend has code of its own.
+// steps are executed one by one even where the backend has code of its own. A size
+// after it is that of the pipelined pieces: "ring@64K" (see [Pieces]).
 func Algorithm(name string) Option { return func(c *Call) { c.Algorithm = name } }
 
 // Chunk sets the elements per pipelined piece.
@@ -71,6 +76,32 @@ func WithContext(ctx context.Context) Option { return func(c *Call) { c.ctx = ct
 
 // StepsPrefix before an algorithm's name asks for its steps as proved.
 const StepsPrefix = "steps:"
+
+// piecesMark is between an algorithm's name and the size of its pieces.
+const piecesMark = "@"
+
+// Pieces takes an algorithm's name apart that may say how large its pipelined pieces
+// are: "ring@64K" is "ring" in pieces of 65536 bytes; "ring" has 0, as the backend
+// likes it.
+func Pieces(algorithm string) (name string, bytes int, err error) {
+	name, size, has := strings.Cut(algorithm, piecesMark)
+	if !has {
+		return algorithm, 0, nil
+	}
+	n, err := unit.ParseBytes(size)
+	if err != nil || n < 1 || n > math.MaxInt32 {
+		return name, 0, fmt.Errorf("algorithm %q: %q is no size of pieces, such as %s%s64K", algorithm, size, name, piecesMark)
+	}
+	return name, int(n), nil
+}
+
+// InPieces is the inverse of [Pieces].
+func InPieces(name string, bytes int) string {
+	if bytes == 0 {
+		return name
+	}
+	return name + piecesMark + unit.FormatBytes(int64(bytes))
+}
 
 // Epilogue is done to every element of the rank's own output as it is stored:
 //

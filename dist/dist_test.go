@@ -64,6 +64,9 @@ func TestCallsAreChecked(t *testing.T) {
 		"chunk is -1":                       {Op: dist.AllReduce, In: f(3), Out: f(3), Chunk: -1},
 		`did you mean "ring"`:               {Op: dist.AllReduce, In: f(3), Out: f(3), Algorithm: "rings"},
 		"unknown allreduce algorithm":       {Op: dist.AllReduce, In: f(3), Out: f(3), Algorithm: "steps:nothing"},
+		`"64X" is no size of pieces`:        {Op: dist.AllReduce, In: f(3), Out: f(3), Algorithm: "ring@64X"},
+		"2 bytes hold no element of f32":    {Op: dist.AllReduce, In: f(3), Out: f(3), Algorithm: "ring@2"},
+		"want one of the two":               {Op: dist.AllReduce, In: f(3), Out: f(3), Algorithm: "ring@8", Chunk: 2},
 		"floating-point":                    {Op: dist.AllReduce, In: dist.Of(make([]int32, 3)), Out: dist.Of(make([]int32, 3)), Epilogue: &dist.Epilogue{}},
 		"length that divides":               {Op: dist.AllReduce, In: f(4), Out: f(4), Epilogue: &dist.Epilogue{Bias: f(3)}},
 		"residual is 3 f32":                 {Op: dist.AllReduce, In: f(4), Out: f(4), Epilogue: &dist.Epilogue{Residual: f(3)}},
@@ -82,6 +85,28 @@ func TestCallsAreChecked(t *testing.T) {
 	}
 	if err := g.Barrier(); err != nil {
 		t.Errorf("after calls that could not be prepared: %v", err)
+	}
+}
+
+// The size of pieces after an algorithm's name is the call's chunk, and comes before the
+// table's.
+func TestPiecesByName(t *testing.T) {
+	g := solo(t)
+	for text, want := range map[string]struct {
+		name  string
+		chunk int
+	}{"ring@1K": {"ring", 256}, "steps:ring@64K": {"ring", 16384}, "ring": {"ring", 0}, "auto@100": {"one-stage", 25}} {
+		op, err := g.Prepare(dist.Call{Op: dist.AllReduce, In: dist.Make(dist.F32, 8), Out: dist.Make(dist.F32, 8), Algorithm: text})
+		if err != nil {
+			t.Errorf("%s: %v", text, err)
+		} else if p := op.Plan(); p.Algorithm != want.name || p.Chunk != want.chunk {
+			t.Errorf("%s is %s in pieces of %d elements", text, p.Algorithm, p.Chunk)
+		}
+	}
+	for _, bytes := range []int{0, 1, 100, 1 << 16, 3 << 20} {
+		if name, back, err := dist.Pieces(dist.InPieces("steps:tree", bytes)); name != "steps:tree" || back != bytes || err != nil {
+			t.Errorf("%d bytes: %s, %d, %v", bytes, name, back, err)
+		}
 	}
 }
 
@@ -149,7 +174,7 @@ func TestTuning(t *testing.T) {
 	}
 	for _, bad := range []string{"", `{"entries": [{}]}`, `{"entries": [{"algorithm": "x", "op": "y"}]}`,
 		`{"entries": [{"algorithm": "x", "buffers": "y"}]}`, `{"entries": [{"algorithm": "x", "max_bytes": -1}]}`,
-		`{"entries": [{"algorithm": "x", "dtypes": ["f31"]}]}`, `{"entires": []}`} {
+		`{"entries": [{"algorithm": "x@64K"}]}`, `{"entries": [{"algorithm": "x", "dtypes": ["f31"]}]}`, `{"entires": []}`} {
 		if _, err := dist.ParseTuning([]byte(bad)); err == nil {
 			t.Errorf("%q was accepted", bad)
 		}

@@ -309,6 +309,9 @@ func (p *Plan) checkOptions(caps Capabilities, backend string) error {
 // settleAlgorithm asks the tuning table unless the caller chose.
 func (p *Plan) settleAlgorithm(g *Group, caps Capabilities) error {
 	known := caps.Algorithms[p.Op]
+	if err := p.settlePieces(); err != nil {
+		return err
+	}
 	if p.Algorithm == "" || p.Algorithm == "auto" {
 		choice := g.tuning.Choose(g.backend, p.Op, g.Size(), p.DType, p.bytes(), p.symmetric())
 		p.Algorithm = choice.Algorithm
@@ -334,6 +337,23 @@ func (p *Plan) settleAlgorithm(g *Group, caps Capabilities) error {
 		}
 		return suggest.Unknown(string(p.Op)+" algorithm", p.Algorithm, append(slices.Clone(known), "auto"))
 	}
+	return nil
+}
+
+// settlePieces takes the size of pieces from the algorithm's name.
+func (p *Plan) settlePieces() error {
+	name, bytes, err := Pieces(p.Algorithm)
+	switch {
+	case err != nil:
+		return err
+	case bytes > 0 && p.Chunk > 0:
+		return fmt.Errorf("algorithm %s and a chunk of %d elements: want one of the two", p.Algorithm, p.Chunk)
+	case bytes > 0 && bytes < p.DType.Size():
+		return fmt.Errorf("algorithm %s: %d bytes hold no element of %v", p.Algorithm, bytes, p.DType)
+	case bytes > 0:
+		p.Chunk = bytes / p.DType.Size()
+	}
+	p.Algorithm = name
 	return nil
 }
 

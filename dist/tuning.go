@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strings"
 	"sync"
 )
 
@@ -84,6 +85,9 @@ func LoadTuning(path string) (*Tuning, error) {
 func (e TuningEntry) check() error {
 	if e.Algorithm == "" {
 		return fmt.Errorf("no algorithm")
+	}
+	if strings.Contains(e.Algorithm, piecesMark) {
+		return fmt.Errorf("algorithm is %q: the size of its pieces is chunk_bytes", e.Algorithm)
 	}
 	if e.Buffers != "" && e.Buffers != "symmetric" && e.Buffers != "private" {
 		return fmt.Errorf("buffers is %q, want symmetric or private", e.Buffers)

@@ -32,7 +32,8 @@ func Bench() *bench.Bench {
 op is allreduce, reduce_scatter, allgather, broadcast, reduce, gather, scatter,
 alltoall, sendrecv (a ring) or barrier. size is what nccl-tests counts: the
 buffer of one rank for allreduce, broadcast, reduce and sendrecv, all ranks'
-parts together for the others. algorithm=auto takes what the tuning table says,
+parts together for the others. ring@64K is ring in pipelined pieces of 64 KiB;
+algorithm=auto takes what the tuning table says,
 and the row's details say what that was; with fixed algorithms in the same
 sweep, the report shows how much auto loses. buffers=symmetric is memory that
 every rank reaches without a copy, private the ranks' own.
@@ -59,6 +60,7 @@ By an MPI library (--backend mpi) the calls are those of a C program, in private
 chooses the algorithms, so none can be named and rows have no limits; details name the library.
 
   kernbench run --bench collectives --ranks 2,4 --algorithm auto,one-stage,two-stage,ring
+  kernbench run --bench collectives --size 1M --algorithm ring,ring@64K,ring@256K
   kernbench tune --bench collectives --ranks 2,4 --buffers symmetric,private
   kernbench run --bench collectives --backend ahbm --ranks 2,4,6
   kernbench run --bench collectives --backend mpi --launcher mpiexec.hydra
@@ -191,7 +193,7 @@ func joinAndTime(ctx context.Context, s *bench.State, cfg dist.Config, sh shape,
 	}
 	Describe(s, g)
 	if w.plan.Algorithm != "" {
-		s.Detail("algorithm", w.plan.Algorithm)
+		s.Detail("algorithm", dist.InPieces(w.plan.Algorithm, w.plan.Chunk*sh.dtype.Size()))
 		if algorithm == auto {
 			s.Detail("tuning", g.Tuning().Hash())
 		}
@@ -268,7 +270,10 @@ func lacking(caps dist.Capabilities, backend, algorithm string, sh shape) string
 		if !slices.Contains(caps.Ops, op) {
 			return fmt.Sprintf("no %s", op)
 		}
-		name := strings.TrimPrefix(algorithm, dist.StepsPrefix)
+		name, pieces := plainName(algorithm)
+		if pieces > 0 && !caps.Chunk {
+			return "the size of pieces cannot be chosen"
+		}
 		if known := caps.Algorithms[op]; name != auto && !slices.Contains(known, name) {
 			if can := dist.Describe(backend).Can().Algorithms[op]; slices.Contains(can, name) {
 				return fmt.Sprintf("no %s algorithm %s in a group of %d", op, name, sh.ranks)

@@ -221,6 +221,10 @@ func TestDropped(t *testing.T) {
 		{"dtype=f64 size=4", "no element of f64"},
 		{"op=allgather reduction=max", "reduces nothing"},
 		{"algorithm=rng", "did you mean"},
+		{"algorithm=rng@64K size=1M", "did you mean"},
+		{"algorithm=ring@64X", "no size of pieces"},
+		{"algorithm=ring@64K size=4K", "more than the whole"},
+		{"algorithm=ring@2 size=4K", "hold no element"},
 		{"op=broadcast algorithm=two-stage", "broadcast algorithm"},
 		{"buffers=shared", "kind of buffers"},
 		{"reduction=add", "reduction"},
@@ -230,7 +234,7 @@ func TestDropped(t *testing.T) {
 			t.Errorf("%s: %v, want the reason %q", c.axes, err, c.reason)
 		}
 	}
-	for _, good := range []string{"", "op=barrier size=4", "op=allgather inplace=true size=8", "op=allgather inplace=true num_ranks=3 size=8", "algorithm=steps:ring", "size=0"} {
+	for _, good := range []string{"", "op=barrier size=4", "op=allgather inplace=true size=8", "op=allgather inplace=true num_ranks=3 size=8", "algorithm=steps:ring", "algorithm=ring@4K size=4K", "size=0"} {
 		if err := invalid(pointOf(t, good)); err != nil {
 			t.Errorf("%s is dropped: %v", good, err)
 		}

@@ -86,6 +86,14 @@ func invalid(p point.Point) error {
 	if err != nil {
 		return err
 	}
+	if _, pieces := plainName(text("algorithm")); pieces > 0 {
+		switch size := num("size"); {
+		case int64(pieces) > size:
+			return fmt.Errorf("pieces of %d bytes are more than the whole, which is the same as pieces of %d", pieces, size)
+		case pieces < d.Size():
+			return fmt.Errorf("pieces of %d bytes hold no element of %s", pieces, d)
+		}
+	}
 	const smallest = 8 // bytes; of a sweep over sizes a barrier keeps only these
 	inPlace := text("inplace") == "true"
 	switch size := num("size"); {
@@ -114,10 +122,20 @@ func knownAlgorithm(op, name string) error {
 			}
 		}
 	}
-	if slices.Contains(known, strings.TrimPrefix(name, dist.StepsPrefix)) {
+	if _, _, err := dist.Pieces(name); err != nil {
+		return err
+	}
+	plain, _ := plainName(name)
+	if slices.Contains(known, plain) {
 		return nil
 	}
-	return bench.Unknown(op+" algorithm", name, known)
+	return bench.Unknown(op+" algorithm", plain, known)
+}
+
+// plainName is an algorithm's name without how it is executed, and the bytes of its pieces.
+func plainName(algorithm string) (name string, pieces int) {
+	name, pieces, _ = dist.Pieces(algorithm) // knownAlgorithm has refused what is no size
+	return strings.TrimPrefix(name, dist.StepsPrefix), pieces
 }
 
 // lengths are how many elements a rank gives and gets.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/dist"
+	"github.com/kernbench/kernbench/internal/comm/schedule"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/result/model"
 )
@@ -13,15 +14,27 @@ import (
 // TuningFile is the table of `tune`, for --tuning and for dist.LoadTuning.
 const TuningFile = "tuning.json"
 
-// tuning is how the bench is tuned: the algorithm for every size, number of ranks, kind
-// of buffers and whatever else the command line varies, against what auto takes.
+// tunedPieces are the sizes of pieces that are tried of every algorithm that has any.
+var tunedPieces = []int{16 << 10, 128 << 10, 1 << 20}
+
+// tuning is how the bench is tuned: the algorithm and its pieces for every size, number of
+// ranks, kind of buffers and whatever else the command line varies, against what auto takes.
 func tuning() bench.DeclaredTuning {
 	return bench.DeclaredTuning{
 		Metric: "time_us",
 		Per:    []string{"op", "dtype", "reduction", "size", bench.RanksAxis, "inplace", "buffers"},
 		Axes: func(backend string) [][2]string {
-			names := slices.Clone(dist.Describe(backend).Can().Algorithms[dist.AllReduce])
-			return [][2]string{{"algorithm", strings.Join(append([]string{auto}, names...), ",")}}
+			can := dist.Describe(backend).Can()
+			names := []string{auto}
+			for _, a := range can.Algorithms[dist.AllReduce] {
+				names = append(names, a)
+				if info, _ := schedule.Find(allReduce, a); can.Chunk && slices.Contains(info.Takes, "ChunkElems") {
+					for _, bytes := range tunedPieces {
+						names = append(names, dist.InPieces(a, bytes))
+					}
+				}
+			}
+			return [][2]string{{"algorithm", strings.Join(names, ",")}}
 		},
 		Files: tuningFile,
 	}

@@ -2,21 +2,26 @@ package collectives
 
 import (
 	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/base/point"
+	"github.com/kernbench/kernbench/internal/bench/plan"
 	"github.com/kernbench/kernbench/internal/bench/tune"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/view/tuned"
 )
 
-// studied is a study of two sizes: ring gained at the small one, at the large one the
-// race chose it but no gain was confirmed.
+// studied is a study of two sizes: ring in pieces gained at the small one, at the large one
+// the race chose it but no gain was confirmed.
 func studied(t *testing.T) (tune.Result, []journal.Row) {
 	t.Helper()
 	r := tune.Result{Metric: "time_us", Per: []string{"size"}, Variables: []tune.Variable{{Names: []string{"algorithm"}, Env: []bool{false},
-		Values: [][]string{{auto}, {"ring"}, {"one-stage"}}, Unset: [][]bool{{false}, {false}, {false}}}}}
+		Values: [][]string{{auto}, {"ring@1Ki"}, {"one-stage"}}, Unset: [][]bool{{false}, {false}, {false}}}}}
 	for _, size := range []string{"size=4096", "size=65536"} {
 		confirmed := &tune.Interval{Mid: -0.5, Low: -0.6, High: -0.4, Known: true, Count: 6}
 		if size == "size=65536" {
@@ -28,7 +33,7 @@ func studied(t *testing.T) (tune.Result, []journal.Row) {
 	var rows []journal.Row
 	two := 2
 	for _, size := range []int64{4096, 65536} {
-		for algorithm, us := range map[string]float64{auto: 10, "ring": 6, "one-stage": 4} {
+		for algorithm, us := range map[string]float64{auto: 10, "ring@1Ki": 6, "one-stage": 4} {
 			for trial := range 6 {
 				us := us * (1 + 0.001*float64(trial))
 				row := journal.Row{Bench: "collectives", NumRanks: &two, Backend: "cpu", Host: "here", Trial: trial, Status: journal.OK,
@@ -60,10 +65,11 @@ func TestTuneWritesTheTable(t *testing.T) {
 		t.Fatal(err)
 	}
 	at := func(bytes int) string {
-		return table.On("here").Choose("cpu", dist.AllReduce, 2, dist.F32, bytes, false).Algorithm
+		e := table.On("here").Choose("cpu", dist.AllReduce, 2, dist.F32, bytes, false)
+		return dist.InPieces(e.Algorithm, e.ChunkBytes)
 	}
 	builtIn := dist.DefaultTuning().Choose("cpu", dist.AllReduce, 2, dist.F32, 65536, false).Algorithm
-	if at(4096) != "ring" || at(65536) != builtIn {
+	if at(4096) != "ring@1Ki" || at(65536) != builtIn {
 		t.Errorf("auto takes %s and %s", at(4096), at(65536))
 	}
 	if table.On("elsewhere").Choose("cpu", dist.AllReduce, 2, dist.F32, 4096, false).Algorithm == "ring" {
@@ -77,5 +83,52 @@ func TestTuneWritesTheTable(t *testing.T) {
 	}
 	if _, err := json.Marshal(r); err != nil {
 		t.Error(err)
+	}
+}
+
+// Every algorithm of a backend is tried, in pieces of several sizes where it has pieces and
+// the backend lets one choose.
+func TestTunedAlgorithms(t *testing.T) {
+	for _, backend := range dist.Backends() {
+		can := dist.Describe(backend).Can()
+		values := strings.Split(tuning().Axes(backend)[0][1], ",")
+		pieces := slices.ContainsFunc(values, func(v string) bool { _, n := plainName(v); return n > 0 })
+		if values[0] != auto || pieces && !can.Chunk {
+			t.Errorf("%s: %v", backend, values)
+		}
+		for _, a := range can.Algorithms[dist.AllReduce] {
+			if !slices.Contains(values, a) {
+				t.Errorf("%s: %s is not tried", backend, a)
+			}
+		}
+	}
+	if values := tuning().Axes("cpu")[0][1]; !strings.Contains(values, "ring,ring@16Ki,ring@128Ki,ring@1Mi") {
+		t.Error(values)
+	}
+}
+
+// What auto takes by a table with pieces is what runs, and the row says so: the way from
+// a study to the next run.
+func TestTableWithPieces(t *testing.T) {
+	r, rows := studied(t)
+	for i := range rows {
+		rows[i].Host = ""
+	}
+	files, err := tuned.Files(r, Bench(), rows)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), TuningFile)
+	if err := os.WriteFile(path, files[0].Data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p := planned(t, plan.Request{Axes: axes("size=4K", "buffers=private", "algorithm=auto,ring@512"),
+		Options: axes("probe="+scriptedFile(t), "tuning="+path)})
+	for _, task := range p.Groups[0].Tasks {
+		algorithm, _ := task.Point.Get("algorithm")
+		want := map[string]string{auto: "ring@1Ki", "ring@512": "ring@512"}[algorithm.String()]
+		if o := perform(t, task, p.Options, "cpu")[0]; o.Status != journal.OK || o.Details["algorithm"] != want || o.Metrics["wrong"] != 0 {
+			t.Errorf("%s: %s %s, took %s", task.Point, o.Status, o.Reason, o.Details["algorithm"])
+		}
 	}
 }

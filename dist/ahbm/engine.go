@@ -39,6 +39,7 @@ func capabilities(algorithms []string) dist.Capabilities {
 		DTypes:     []dist.DType{dist.F16},
 		Reductions: []dist.Reduction{dist.Sum},
 		Algorithms: map[dist.Collective][]string{dist.AllReduce: algorithms},
+		Chunk:      true,
 		// The exchange between SIPs goes round, and each begins with its own sum.
 		RanksRound: true,
 	}

@@ -120,7 +120,7 @@ func regionBytes(size int) (int, error) {
 var capabilities = sync.OnceValue(func() dist.Capabilities {
 	c := dist.Capabilities{
 		Ops: dist.Collectives(), DTypes: dtype.All(), Reductions: dist.Reductions(),
-		Algorithms: map[dist.Collective][]string{}, Symmetric: true, Epilogue: true, Codec: true, Combiner: true, Counts: true, Steps: true,
+		Algorithms: map[dist.Collective][]string{}, Symmetric: true, Epilogue: true, Codec: true, Combiner: true, Counts: true, Chunk: true, Steps: true,
 		ScheduleOrder: true,
 	}
 	for _, op := range c.Ops {

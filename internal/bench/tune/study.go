@@ -3,6 +3,7 @@ package tune
 import (
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -291,9 +292,22 @@ func (s *Study) missing(groups []*plan.Group) (out []*plan.Group) {
 func (s *Study) Describe() string {
 	var b strings.Builder
 	f := s.fields[0]
-	fmt.Fprintf(&b, "%s of %s: %s, each of at most %s; the full sweep at %d trials takes %d\n",
-		unit.Plural(len(f.space.Settings), "setting"), unit.Plural(len(s.variables), "variable"), unit.Plural(len(s.fields), "race"),
-		fmt.Sprint(f.race.cfg.Launches*f.launches, " launches"), Trials, Trials*len(f.space.Settings)*len(s.fields)*f.launches)
+	least, most, launches, full := math.MaxInt, 0, 0, 0
+	for _, f := range s.fields {
+		n := len(f.space.Settings)
+		least, most = min(least, n), max(most, n)
+		launches, full = launches+f.race.cfg.Launches*f.launches, full+Trials*n*f.launches
+	}
+	settings := unit.Plural(most, "setting")
+	if least < most {
+		settings = fmt.Sprintf("%d to %s", least, settings)
+	}
+	races := ""
+	if n := len(s.fields); n > 1 {
+		races = fmt.Sprintf(" in each of %d races", n)
+	}
+	fmt.Fprintf(&b, "%s of %s%s: at most %d launches; the full sweep at %d trials takes %d\n",
+		settings, unit.Plural(len(s.variables), "variable"), races, launches, Trials, full)
 	for _, v := range s.variables {
 		fmt.Fprintf(&b, "  %s: %d values\n", strings.Join(v.Names, ","), len(v.Values))
 	}

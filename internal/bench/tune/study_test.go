@@ -3,6 +3,7 @@ package tune
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"math"
 	"slices"
 	"strings"
@@ -203,6 +204,26 @@ func TestStudyPerSize(t *testing.T) {
 	r := s.Result(rows, []time.Time{epoch})
 	if small, large := best(r, 0), best(r, 1); small != "A=3 chunk=4 depth=40" || large != "A=3 chunk=2 depth=20" || r.Findings[0].Per != "size=1024" {
 		t.Errorf("%s and %s: %+v", small, large, r.Findings)
+	}
+}
+
+// What is planned counts every race: values that some points do not have make them smaller.
+func TestStudyDescribes(t *testing.T) {
+	b := toy(bench.Drop(func(p bench.Point) error {
+		if chunk, _ := p.Get("chunk"); chunk.Int() == 4 {
+			if size, _ := p.Get("size"); size.Int() == 1024 {
+				return errors.New("larger than the whole")
+			}
+		}
+		return nil
+	}))
+	s, err := study(t, b, Goal{Metric: "time_us", Per: []string{"size"}}, Config{}, plan.Request{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := "7 to 10 settings of 2 variables in each of 2 races: at most 126 launches; the full sweep at 6 trials takes 102"
+	if text := s.Describe(); !strings.Contains(text, want) {
+		t.Error(text)
 	}
 }
 

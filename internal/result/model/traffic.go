@@ -4,6 +4,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/comm/schedule"
 )
 
@@ -14,7 +15,7 @@ func Traffic(algorithm string, ranks int, bytes int64) (moved int64, known bool)
 	if ranks < 1 || bytes < 0 {
 		return 0, false
 	}
-	algorithm = strings.TrimPrefix(algorithm, "steps:")
+	algorithm = plainName(algorithm)
 	size := float64(bytes)
 	info, known := schedule.Find(allReduce, algorithm)
 	if known && info.Traffic != nil {
@@ -66,7 +67,14 @@ func LeastTraffic(ranks int, bytes int64) float64 {
 // sameWork reports whether two algorithms are, at so many ranks, the same steps
 // by construction, so that equal times are no surprise.
 func sameWork(a, b string, ranks int) bool {
-	ta, oka := cost(strings.TrimPrefix(a, "steps:"), ranks)
-	tb, okb := cost(strings.TrimPrefix(b, "steps:"), ranks)
+	ta, oka := cost(plainName(a), ranks)
+	tb, okb := cost(plainName(b), ranks)
 	return oka && okb && ta == tb
+}
+
+// plainName is an algorithm's name without how it is executed: neither pieces nor single
+// steps change what it moves.
+func plainName(algorithm string) string {
+	name, _, _ := dist.Pieces(algorithm)
+	return strings.TrimPrefix(name, dist.StepsPrefix)
 }

@@ -74,8 +74,12 @@ func entriesOf(samples []Sample) (out []dist.TuningEntry) {
 	for _, c := range slices.SortedFunc(maps.Keys(byCondition), condition.compare) {
 		for _, group := range c.alike(byCondition[c]) {
 			for _, s := range group.spans {
+				name, pieces, err := dist.Pieces(s.algorithm)
+				if err != nil { // of a row from elsewhere: no table can name it
+					continue
+				}
 				out = append(out, dist.TuningEntry{Backend: c.backend, Host: c.host, Op: dist.AllReduce, Buffers: c.buffers,
-					MinRanks: c.ranks, MaxRanks: c.ranks, DTypes: group.dtypes, MaxBytes: int(s.upTo), Algorithm: s.algorithm})
+					MinRanks: c.ranks, MaxRanks: c.ranks, DTypes: group.dtypes, MaxBytes: int(s.upTo), Algorithm: name, ChunkBytes: pieces})
 			}
 		}
 	}
@@ -126,7 +130,7 @@ func (c condition) choices(d dtype.DType, samples []Sample) (out []span) {
 			previous = out[len(out)-1].algorithm
 		}
 		builtIn := dist.DefaultTuning().Choose(c.backend, dist.AllReduce, c.ranks, d, int(b.Bytes), c.buffers == "symmetric")
-		now := choice(times[b.Bytes], b.Best, builtIn.Algorithm, previous)
+		now := choice(times[b.Bytes], b.Best, dist.InPieces(builtIn.Algorithm, builtIn.ChunkBytes), previous)
 		switch {
 		case previous == "":
 			out = append(out, span{now, b.Bytes})
