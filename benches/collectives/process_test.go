@@ -44,7 +44,11 @@ func TestProcesses(t *testing.T) {
 	if err := export.Write(&table, "nccl-tests", export.Input{Header: &r.Header, Rows: rows}, export.Options{}); err != nil {
 		t.Fatal(err)
 	}
-	if strings.Contains(table.String(), "N/A") || !strings.Contains(table.String(), "Out of bounds values : 0 OK") {
+	gap := false
+	for line := range strings.Lines(table.String()) {
+		gap = gap || !strings.HasPrefix(line, "#") && strings.Contains(line, "N/A")
+	}
+	if gap || !strings.Contains(table.String(), "Out of bounds values : 0 OK") {
 		t.Errorf("both places of every size were run:\n%s", table.String())
 	}
 }
