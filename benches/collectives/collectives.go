@@ -33,10 +33,9 @@ op is allreduce, reduce_scatter, allgather, broadcast, reduce, gather, scatter,
 alltoall, sendrecv (a ring) or barrier. size is what nccl-tests counts: the
 buffer of one rank for allreduce, broadcast, reduce and sendrecv, all ranks'
 parts together for the others. ring@64K is ring in pipelined pieces of 64 KiB;
-algorithm=auto takes what the tuning table says,
-and the row's details say what that was; with fixed algorithms in the same
-sweep, the report shows how much auto loses. buffers=symmetric is memory that
-every rank reaches without a copy, private the ranks' own.
+algorithm=auto takes what the tuning table says, and the row's details say what that
+was; with fixed algorithms in the same sweep, the report shows how much auto loses.
+buffers=symmetric is memory that every rank reaches without a copy, private its own.
 
 Ranks on several hosts share memory within each and talk over TCP between them;
 symmetric memory there is none then, and a plain run takes private buffers. Before
@@ -59,8 +58,7 @@ latency of the messages on the longest way (hops).
 By an MPI library (--backend mpi) the calls are those of a C program, in private buffers. MPI
 chooses the algorithms, so none can be named and rows have no limits; details name the library.
 
-  kernbench run --bench collectives --ranks 2,4 --algorithm auto,one-stage,two-stage,ring
-  kernbench run --bench collectives --size 1M --algorithm ring,ring@64K,ring@256K
+  kernbench run --bench collectives --ranks 2,4 --algorithm auto,one-stage,two-stage,ring,ring@64K
   kernbench tune --bench collectives --ranks 2,4 --buffers symmetric,private
   kernbench run --bench collectives --backend ahbm --ranks 2,4,6
   kernbench run --bench collectives --backend mpi --launcher mpiexec.hydra
