@@ -21,6 +21,7 @@ import (
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/view/chart"
 	"github.com/kernbench/kernbench/internal/view/export"
+	"github.com/kernbench/kernbench/internal/view/overlay"
 	"github.com/kernbench/kernbench/internal/view/report"
 	"github.com/kernbench/kernbench/internal/view/tuned"
 )
@@ -220,13 +221,21 @@ func (a *app) listRuns(j *journal.Journal) error {
 }
 
 func (a *app) reportCommand() *cobra.Command {
-	return &cobra.Command{
+	var out string
+	var plots []string
+	cmd := &cobra.Command{
 		Use:     "report RUN...",
 		Short:   "Write figures, tables, report.html and report.md from stored rows again",
-		Long:    "Makes every view of a run again from its journal: figures, tables, one\nself-contained page, report.html, and the same as Markdown, report.md. Those of a run\nthat is named by @ go to RUN/runs/ID, beside those of the folder.\n\n" + runHelp,
-		Example: fmt.Sprintf("  %s report out/memory", a.name),
+		Long:    "Makes every view of a run again from its journal: figures, tables, one\nself-contained page, report.html, and the same as Markdown, report.md. Those of a run\nthat is named by @ go to RUN/runs/ID, beside those of the folder.\n\nWith -o, all runs go onto one page: their curves in the same figures, and what became\nfaster or slower between the first and each of the others.\n\n" + runHelp,
+		Example: fmt.Sprintf("  %[1]s report out/memory\n  %[1]s report before after -o report.html --plot x=size,y=gbps,by=run", a.name),
 		Args:    arguments(1, -1, "RUN folders such as out/memory"),
 		RunE: func(_ *cobra.Command, args []string) error {
+			if out != "" {
+				return a.overlay(args, plots, out)
+			}
+			if len(plots) > 0 {
+				return usage(errors.New("--plot is of the page that -o names"))
+			}
 			for _, spec := range args {
 				j, r, err := journal.LoadRun(spec)
 				if err != nil {
@@ -249,6 +258,42 @@ func (a *app) reportCommand() *cobra.Command {
 			return nil
 		},
 	}
+	cmd.Flags().StringVarP(&out, "output", "o", "", "write one page of all the runs to this `FILE`")
+	cmd.Flags().StringArrayVar(&plots, "plot", nil, "draw `x=AXIS,y=METRIC,by=AXIS` on that page (repeatable)")
+	return cmd
+}
+
+// overlay writes one page of several runs.
+func (a *app) overlay(specs, plots []string, path string) error {
+	var runs []overlay.Run
+	for _, spec := range specs {
+		_, r, err := a.load(spec)
+		if err != nil {
+			return err
+		}
+		name := spec
+		for slices.ContainsFunc(runs, func(o overlay.Run) bool { return o.Name == name }) {
+			name += "@" + r.ID()
+		}
+		runs = append(runs, overlay.Run{Name: name, Run: r})
+	}
+	var chosen []report.Plot
+	for _, text := range plots {
+		p, err := report.ParsePlot(text)
+		if err != nil {
+			return usage(err)
+		}
+		chosen = append(chosen, p)
+	}
+	text, err := report.Page(overlay.Input(runs, chosen))
+	if err != nil {
+		return usage(err)
+	}
+	if err := journal.WriteFileAtomic(path, text); err != nil {
+		return fmt.Errorf("writing the report: %w", err)
+	}
+	fmt.Fprintf(a.stdout, "wrote %s\n", path)
+	return nil
 }
 
 // bench is the built-in bench of that name, or nil: rows of a sweep file or of

@@ -39,10 +39,12 @@ type page struct {
 	Summary         string
 	Remarks         []string
 	Contents        []entry
+	Short           bool      // so few rows that they are open, and printed
 	Lead            []section // before all else
 	Sections        []section
 	Pictures        []picture
 	NoFigure        string // why there is no picture
+	Alone           bool   // no files lie beside it
 	Tables          []table
 	Cut             string
 	Facts           []fact
@@ -131,17 +133,15 @@ func newPage(run *journal.Run, rows []journal.Row, sections []bench.Section, fig
 	}
 	p.Tables, p.Cut = tables(h, rows)
 	p.Contents = p.contents()
+	p.Short = len(rows) <= shortRows && len(p.Lead)+len(p.Sections) < 4
 	return p
 }
 
-// leastContents is how many sections a page needs before a list of them helps.
-const leastContents = 4
+// shortRows is how many rows a page shows without being asked.
+const shortRows = 50
 
-// contents lists the sections in their order on the page; of a short one there is none.
+// contents lists the sections in their order on the page.
 func (p page) contents() (out []entry) {
-	if len(p.Lead)+len(p.Sections) < leastContents {
-		return nil
-	}
 	add := func(list []section) {
 		for _, s := range list {
 			out = append(out, entry{s.Title, s.Anchor})

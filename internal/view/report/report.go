@@ -17,6 +17,7 @@ import (
 	"slices"
 
 	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/internal/bench/tune"
 	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/view/export"
@@ -28,6 +29,9 @@ type Input struct {
 	Bench *bench.Bench // its figures and sections are added; may be nil
 	Run   *journal.Run
 	Plots []Plot // drawn beside the bench's own figures
+
+	Verdict  string          // what else to say in the verdict, as Markdown
+	Sections []bench.Section // before the bench's own
 }
 
 // Render writes all views of a run into its folder: figures/*.png and *.svg,
@@ -49,13 +53,8 @@ func Render(dir string, in Input) (files []string, err error) {
 		figures[i].AddCaption(in.Run.Incomplete())
 	}
 	pictures := out.draw(figures)
-	sections, err := sectionsOf(in.Bench, rows)
-	out.errs = append(out.errs, err)
-	found, err := tuned.Load(in.Run)
-	out.errs = append(out.errs, err)
-	if found != nil {
-		sections = append(tuned.Sections(*found), sections...)
-	}
+	sections, found, errs := chooseSections(in, rows)
+	out.errs = append(out.errs, errs...)
 	page := newPage(in.Run, rows, sections, pictures, noFigure)
 	out.write("table.txt", func() ([]byte, error) { return exported("table", in.Run, rows) })
 	out.write("rows.csv", func() ([]byte, error) { return exported("csv", in.Run, rows) })
@@ -75,6 +74,44 @@ func Render(dir string, in Input) (files []string, err error) {
 		return out.files, fmt.Errorf("making the report of run %s: %w", in.Run.ID(), err)
 	}
 	return out.files, nil
+}
+
+// Page is the one self-contained page of a run, and what could not be drawn on it.
+func Page(in Input) ([]byte, error) {
+	rows := in.Run.Latest()
+	figures, noFigure, errs := chooseFigures(in, rows)
+	var pictures []drawn
+	for _, f := range figures {
+		f.AddCaption(in.Run.Incomplete())
+		var svg bytes.Buffer
+		if err := figure.SVG(&svg, f); err != nil {
+			errs = append(errs, fmt.Errorf("figure %s: %w", f.Name, err))
+			continue
+		}
+		pictures = append(pictures, drawn{f, svg.Bytes()})
+	}
+	sections, _, more := chooseSections(in, rows)
+	page := newPage(in.Run, rows, sections, pictures, noFigure)
+	page.Alone = true
+	text, err := page.html()
+	return text, errors.Join(append(append(errs, more...), err)...)
+}
+
+// chooseSections are what there is to say: the verdict first, that of the bench if it has
+// one of its own.
+func chooseSections(in Input, rows []journal.Row) (sections []bench.Section, found *tune.Result, errs []error) {
+	sections, err := sectionsOf(in.Bench, rows)
+	errs = append(errs, err)
+	found, err = tuned.Load(in.Run)
+	errs = append(errs, err)
+	if found != nil {
+		sections = append(tuned.Sections(*found), sections...)
+	}
+	sections = append(slices.Clip(in.Sections), sections...)
+	if !slices.ContainsFunc(sections, func(s bench.Section) bool { return s.Lead }) {
+		sections = append([]bench.Section{verdict(rows, in.Verdict)}, sections...)
+	}
+	return sections, found, errs
 }
 
 // rendering is the files of a report that are written, and what went wrong.

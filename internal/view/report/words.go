@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/internal/base/texttab"
 	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/result/journal"
@@ -80,6 +81,36 @@ func outcome(rows []journal.Row) string {
 		parts = []string{strings.Join(parts[:len(parts)-1], ", "), parts[len(parts)-1]}
 	}
 	return "Of its " + counted(len(rows), "row", "rows") + " " + strings.Join(parts, " and ") + "."
+}
+
+// verdict is what a reader wants to know first: whether the results are right, whether the
+// times can be used, and what is lacking.
+func verdict(rows []journal.Row, more string) bench.Section {
+	counts := countStatus(rows)
+	bad, lacking := counts[journal.Failed]+counts[journal.Timeout], counts[journal.NotExecuted]
+	var lines []string
+	switch {
+	case len(rows) == 0:
+		lines = append(lines, "- **Nothing was recorded.**")
+	case bad > 0:
+		lines = append(lines, fmt.Sprintf("- **Not right: %s failed or timed out** of %d; the reasons are with the rows.", counted(bad, "row", "rows"), len(rows)))
+	case counts[journal.OK] == 0:
+		lines = append(lines, "- **No result:** no row is ok.")
+	default:
+		lines = append(lines, fmt.Sprintf("- **No failure:** %s ok.", counted(counts[journal.OK], "row is", "rows are")))
+	}
+	if lacking > 0 {
+		lines = append(lines, fmt.Sprintf("- %s not executed.", counted(lacking, "row was", "rows were")))
+	}
+	if n := disturbed(rows); n > 0 {
+		lines = append(lines, fmt.Sprintf("- **Times in doubt:** %s disturbed while measured (hollow markers in figures).", counted(n, "row was", "rows were")))
+	} else if counts[journal.OK] > 0 {
+		lines = append(lines, "- **Times usable:** nothing is known to have disturbed them.")
+	}
+	if more != "" {
+		lines = append(lines, more)
+	}
+	return bench.Section{Title: "Verdict", Text: strings.Join(lines, "\n"), Lead: true}
 }
 
 func verbs(s journal.Status, n int) string {

@@ -1,0 +1,131 @@
+// Package overlay makes one report of several runs: their rows under one roof, told apart
+// by the run's name, so that figures have a curve for each, and what became faster or
+// slower between the first and each of the others. Package report makes the page.
+package overlay
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/internal/result/journal"
+	"github.com/kernbench/kernbench/internal/view/compare"
+	"github.com/kernbench/kernbench/internal/view/report"
+	"github.com/kernbench/kernbench/internal/view/rowkey"
+)
+
+// Run is one of the runs, with the name that the report has for it.
+type Run struct {
+	Name string
+	*journal.Run
+}
+
+// Input is the runs as package report takes them. Names are different.
+func Input(runs []Run, plots []report.Plot) report.Input {
+	in := report.Input{Run: merge(runs), Plots: plots}
+	var lines []string
+	for _, r := range runs[1:] {
+		s, line := changes(runs[0], r)
+		in.Sections = append(in.Sections, s)
+		lines = append(lines, "- "+line)
+	}
+	for _, r := range runs {
+		if part := r.Incomplete(); part != "" {
+			lines = append(lines, fmt.Sprintf("- %s: %s", r.Name, part))
+		}
+	}
+	in.Verdict = strings.Join(lines, "\n")
+	return in
+}
+
+// merge makes one run of all. Equal work of two runs stays two rows: keys carry the run's name.
+func merge(runs []Run) *journal.Run {
+	first := runs[0].Header
+	sum := &journal.Run{Header: journal.Header{Bench: first.Bench, Time: first.Time, Backend: first.Backend, Host: first.Host, Run: runs[0].Name}}
+	var names []string
+	for i, r := range runs {
+		if i > 0 {
+			h := r.Header
+			h.Run = r.Name
+			sum.Earlier = append(sum.Earlier, h)
+		}
+		if !slices.Contains(names, r.Header.Bench) {
+			names = append(names, r.Header.Bench)
+		}
+		for _, a := range r.Header.Axes {
+			if !slices.ContainsFunc(sum.Header.Axes, func(b journal.AxisInfo) bool { return a.Part == b.Part && a.Name == b.Name }) {
+				sum.Header.Axes = append(sum.Header.Axes, a)
+			}
+		}
+		for _, m := range r.Header.Metrics {
+			if !slices.ContainsFunc(sum.Header.Metrics, func(o journal.MetricInfo) bool { return m.Name == o.Name }) {
+				sum.Header.Metrics = append(sum.Header.Metrics, m)
+			}
+		}
+		for _, row := range r.Latest() {
+			row.Key, row.Run = r.Name+"\x00"+row.Key, r.Name
+			if row.Task != "" {
+				row.Task = r.Name + "\x00" + row.Task
+			}
+			sum.Rows = append(sum.Rows, row)
+		}
+		for _, n := range r.Notes {
+			n.Text, n.Tuned = r.Name+": "+n.Text, nil
+			sum.Notes = append(sum.Notes, n)
+		}
+	}
+	sum.Header.Bench = strings.Join(names, ", ")
+	sum.End = &journal.End{} // what became of each is said apart
+	return sum
+}
+
+// changes are what is faster or slower in b than in a: a section, and a line of the verdict.
+func changes(a, b Run) (bench.Section, string) {
+	s := bench.Section{Title: a.Name + " and " + b.Name}
+	title := fmt.Sprintf("%s against %s", b.Name, a.Name)
+	old := compare.Run{Name: a.Name, Header: &a.Header, Rows: a.Latest()}
+	new := compare.Run{Name: b.Name, Header: &b.Header, Rows: b.Latest()}
+	r, err := compare.Compare(old, new, compare.Options{Ignore: onPurpose(old.Rows, new.Rows)})
+	if err != nil {
+		s.Text = "Not compared: " + err.Error() + "."
+		return s, fmt.Sprintf("%s: not compared", title)
+	}
+	v, err := r.Verdicts()
+	if err != nil {
+		s.Text = err.Error()
+		return s, title
+	}
+	s.Text = "- " + strings.Join(slices.DeleteFunc(v.Remarks, func(t string) bool { return t == "" }), "\n- ")
+	head := make([]string, len(v.Columns))
+	for i, c := range v.Columns {
+		head[i] = c.Title
+	}
+	s.Table = [][]string{head}
+	for _, l := range v.Lines {
+		s.Table = append(s.Table, l.Cells)
+	}
+	s.Detail = len(v.Lines) > 40
+	return s, title + ": " + r.Summary()
+}
+
+// onPurpose is the backend where each run has one and they differ: why else overlay them?
+func onPurpose(old, new []journal.Row) []string {
+	only := func(rows []journal.Row) (string, bool) {
+		for i := range rows {
+			if rows[i].Backend != rows[0].Backend {
+				return "", false
+			}
+		}
+		return rows[0].Backend, true
+	}
+	if len(old) == 0 || len(new) == 0 {
+		return nil
+	}
+	a, one := only(old)
+	b, other := only(new)
+	if one && other && a != b {
+		return []string{rowkey.Backend}
+	}
+	return nil
+}
