@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+
+	"github.com/kernbench/kernbench/internal/base/fastjson"
 )
 
 // Coord is one coordinate of a point.
@@ -81,9 +83,9 @@ func (p Point) MarshalJSON() ([]byte, error) {
 // UnmarshalJSON reads an object, keeping its order.
 func (p *Point) UnmarshalJSON(b []byte) error {
 	*p = nil
-	return unmarshalObject(b, func(name string, dec *json.Decoder) error {
+	return unmarshalObject(b, func(name string, value []byte) error {
 		var v Value
-		if err := dec.Decode(&v); err != nil {
+		if err := v.UnmarshalJSON(value); err != nil {
 			return fmt.Errorf("axis %q: %w", name, err)
 		}
 		*p = append(*p, Coord{name, v})
@@ -142,9 +144,9 @@ func (e Env) MarshalJSON() ([]byte, error) {
 // UnmarshalJSON reads what MarshalJSON wrote.
 func (e *Env) UnmarshalJSON(b []byte) error {
 	*e = nil
-	return unmarshalObject(b, func(name string, dec *json.Decoder) error {
+	return unmarshalObject(b, func(name string, value []byte) error {
 		var s *string
-		if err := dec.Decode(&s); err != nil {
+		if err := json.Unmarshal(value, &s); err != nil {
 			return fmt.Errorf("environment variable %q: %w", name, err)
 		}
 		v := EnvVar{Name: name}
@@ -180,27 +182,14 @@ func marshalObject(n int, field func(int) (string, any)) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-func unmarshalObject(b []byte, field func(name string, dec *json.Decoder) error) error {
+// unmarshalObject calls field for each member of an object, in order; null is one without.
+func unmarshalObject(b []byte, field func(name string, value []byte) error) error {
 	if bytes.Equal(bytes.TrimSpace(b), []byte("null")) {
 		return nil
 	}
-	dec := json.NewDecoder(bytes.NewReader(b))
-	tok, err := dec.Token()
-	if err != nil {
-		return err
+	ok, err := fastjson.Members(b, field)
+	if err == nil && !ok {
+		err = fmt.Errorf("want an object, have %s", b)
 	}
-	if tok != json.Delim('{') {
-		return fmt.Errorf("want an object, have %v", tok)
-	}
-	for dec.More() {
-		key, err := dec.Token()
-		if err != nil {
-			return err
-		}
-		if err := field(key.(string), dec); err != nil {
-			return err
-		}
-	}
-	_, err = dec.Token()
 	return err
 }

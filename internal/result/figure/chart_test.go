@@ -3,6 +3,8 @@ package figure
 import (
 	"fmt"
 	"math"
+	"math/rand/v2"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -273,5 +275,40 @@ func TestNarrowCells(t *testing.T) {
 		if got := strings.Contains(svgOf(t, f), "two-stage"); got != c.want {
 			t.Errorf("%d columns, %d rows: words shown %v, want %v", c.columns, c.rows, got, c.want)
 		}
+	}
+}
+
+// TestThinned: a line of any number of points is drawn with a number that the page bounds,
+// and keeps its ends, its peaks and its order.
+func TestThinned(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	var path []draw.Point
+	for i := range 50_000 {
+		path = append(path, draw.Pt(float64(i)/100, rng.Float64()*300))
+	}
+	path[12_345].Y, path[40_000].Y = 1000, -1000
+	got := thinned(path)
+	if len(got) > 4*1001 {
+		t.Errorf("%d points over 500 pixels", len(got))
+	}
+	for _, want := range []draw.Point{path[0], path[12_345], path[40_000], path[len(path)-1]} {
+		if !slices.Contains(got, want) {
+			t.Errorf("%v is left out", want)
+		}
+	}
+	if !slices.IsSortedFunc(got, func(a, b draw.Point) int { return int(math.Ceil(a.X - b.X)) }) {
+		t.Error("the order has changed")
+	}
+	for i, parts := 0, strokes(got); i < len(parts); i++ {
+		if part := parts[i]; len(part) > 100 || i > 0 && !slices.Equal(parts[i-1][len(parts[i-1])-2:], part[:2]) {
+			t.Errorf("part %d has %d points, or does not continue the one before it", i, len(part))
+		}
+	}
+	if few := path[:crowded]; !slices.Equal(thinned(few), few) {
+		t.Error("a short line is thinned")
+	}
+	once := covered{}
+	if once.again(draw.Pt(4, 4), 0, 0, false) || once.again(draw.Pt(4, 4), 0, 0, true) || once.again(draw.Pt(4, 4), 0, 9, false) || !once.again(draw.Pt(4.5, 5), 0, 0, false) {
+		t.Error("markers that look different count as one, or equal ones as two")
 	}
 }

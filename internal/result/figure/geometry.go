@@ -2,6 +2,7 @@ package figure
 
 import (
 	"math"
+	"slices"
 
 	"github.com/kernbench/kernbench/internal/result/draw"
 )
@@ -138,7 +139,9 @@ func (c *chart) drawSeries(p draw.Pen, g *geometry) {
 			continue
 		}
 		for _, piece := range c.pieces(i, g) {
-			p.Line(l.stroke(), piece...)
+			for _, part := range strokes(thinned(piece)) {
+				p.Line(l.stroke(), part...)
+			}
 		}
 	}
 	for i, l := range c.looks {
@@ -146,14 +149,76 @@ func (c *chart) drawSeries(p draw.Pen, g *geometry) {
 			continue
 		}
 		thin := draw.Stroke{Color: draw.Palette[l.color], Width: 1}
+		once := covered{}
 		for k, at := range g.paths[i] {
-			c.drawErrorBar(p, g.frame, at.X, c.data[i][k], thin)
+			pt := c.data[i][k]
+			if low, high, _ := c.errorBar(pt); len(g.paths[i]) > crowded && once.again(at, low, high, pt.Hollow) {
+				continue
+			}
+			c.drawErrorBar(p, g.frame, at.X, pt, thin)
 			// A bare line through a single point would leave nothing to see.
 			if (!l.bare || len(g.paths[i]) == 1) && g.frame.Has(at) {
-				l.drawMarker(p, at, c.data[i][k].Hollow)
+				l.drawMarker(p, at, pt.Hollow)
 			}
 		}
 	}
+}
+
+// From this many points on, those of a series lie on each other.
+const crowded = 500
+
+// covered are the places of markers and error bars, to two pixels.
+type covered map[[5]int]bool
+
+// again reports whether there is one already that looks the same, and notes it.
+func (c covered) again(at draw.Point, low, high float64, hollow bool) bool {
+	place := [5]int{int(at.X / 2), int(at.Y / 2), int(low / 2), int(high / 2)}
+	if hollow {
+		place[4] = 1
+	}
+	if c[place] {
+		return true
+	}
+	c[place] = true
+	return false
+}
+
+// thinned is a path that looks the same with at most four points of each half pixel of
+// width: where it enters, its lowest and highest point, and where it leaves.
+func thinned(path []draw.Point) []draw.Point {
+	if len(path) <= crowded {
+		return path
+	}
+	var out []draw.Point
+	for from := 0; from < len(path); {
+		to, low, high := from+1, from, from
+		for ; to < len(path) && math.Floor(2*path[to].X) == math.Floor(2*path[from].X); to++ {
+			if path[to].Y < path[low].Y {
+				low = to
+			}
+			if path[to].Y > path[high].Y {
+				high = to
+			}
+		}
+		kept := []int{from, low, high, to - 1}
+		slices.Sort(kept)
+		for _, k := range slices.Compact(kept) {
+			out = append(out, path[k])
+		}
+		from = to
+	}
+	return out
+}
+
+// strokes cuts a path into parts that are drawn one by one: the time for each grows with the square of its points. Parts
+// share a segment, so that every corner is within one of them.
+func strokes(path []draw.Point) (parts [][]draw.Point) {
+	const most = 100
+	for len(path) > most {
+		parts = append(parts, path[:most])
+		path = path[most-2:]
+	}
+	return append(parts, path)
 }
 
 // pieces are the line of a series within the frame, in pieces where it has gaps.
