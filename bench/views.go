@@ -1,6 +1,10 @@
 package bench
 
-import "github.com/kernbench/kernbench/internal/result/journal"
+import (
+	"slices"
+
+	"github.com/kernbench/kernbench/internal/result/journal"
+)
 
 // Section is a piece of a report in words: Markdown with an optional table or
 // grid. [Sections] makes them.
@@ -59,7 +63,7 @@ func (b *Bench) View(j *journal.Journal, r *journal.Run) *journal.Run {
 	}
 	if b.Derive != nil {
 		shown := *r
-		shown.Rows = b.Derive(r.Latest())
+		shown.Rows = b.Derive(slices.Clone(r.Latest()))
 		r = &shown
 	}
 	return r

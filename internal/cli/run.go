@@ -48,6 +48,7 @@ With --bench NAME, the bench's own axes and options are flags too:
 		Example: fmt.Sprintf(`  %[1]s run --bench memory
   %[1]s run --bench memory --size 4K:256M:x4 --ranks 1,2 --only 'size>=1M && num_ranks==2'
   %[1]s run --bench memory --env GOGC=50,100,- --trials 6
+  %[1]s run --bench memory --cache cold --noise 0.5%% --max-time 30s
   %[1]s run -f examples/rccl-cta-sweep.yaml --plan
   %[1]s run -f examples/python/memory.py --trials 3
   %[1]s run -f sweep.yaml --env NCCL_MIN_CTAS=32,64 --env NCCL_MAX_CTAS=32,64 --zip NCCL_MIN_CTAS,NCCL_MAX_CTAS
@@ -65,6 +66,7 @@ With --bench NAME, the bench's own axes and options are flags too:
 		}
 		read = request.Bind(cmd.Flags(), benches)
 	}
+	f.DeclareSampling(cmd.Flags())
 	if own := a.ownExample(); own != nil {
 		cmd.Example = a.benchExamples(own)
 	}

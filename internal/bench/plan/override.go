@@ -42,6 +42,7 @@ func override(b *bench.Bench, req Request) ([]*bench.DeclaredPart, error) {
 			errs = append(errs, suggest.Unknown("axis in --skip", s.Name, names(parts)))
 		}
 	}
+	errs = append(errs, req.Sampling.sample(b.Name, parts))
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}

@@ -86,20 +86,21 @@ type Task struct {
 
 // Request is what the command line asks of a bench.
 type Request struct {
-	Axes    []Assign // --axis K=SPEC, --K SPEC, --ranks
-	Envs    []Assign // --env K=SPEC
-	Zips    [][]string
-	Skips   []Assign // --skip K=SPEC
-	Only    []string // expressions, all must hold
-	Options []Assign // --K VALUE
-	Backend string   // resolved; must be one the bench runs on
-	Trials  int      // 0: the bench's own
-	Seed    uint64
-	Threads int
-	Bind    Bind
-	Inputs  map[string]string // option files by SHA-256
-	World   *World            // nil: any number of ranks can be started
-	Hosts   string            // why the ranks are taken to be on several hosts; empty: they are on one
+	Axes     []Assign // --axis K=SPEC, --K SPEC, --ranks
+	Envs     []Assign // --env K=SPEC
+	Zips     [][]string
+	Skips    []Assign // --skip K=SPEC
+	Only     []string // expressions, all must hold
+	Options  []Assign // --K VALUE
+	Backend  string   // resolved; must be one the bench runs on
+	Trials   int      // 0: the bench's own
+	Seed     uint64
+	Threads  int
+	Bind     Bind
+	Inputs   map[string]string // option files by SHA-256
+	Sampling Sampling
+	World    *World // nil: any number of ranks can be started
+	Hosts    string // why the ranks are taken to be on several hosts; empty: they are on one
 }
 
 // World is a job whose processes exist already: no other number of ranks can be
@@ -210,6 +211,7 @@ func (p *Plan) expand(part *bench.DeclaredPart, req Request, only []expr) ([]*Gr
 		maps.Copy(inputs, req.Inputs)
 		maps.Copy(inputs, c.Inputs)
 	}
+	inputs = req.Sampling.kind(declaredMeasure(p.Bench, part), inputs)
 	var order []*Group
 	byKey := map[string]*Group{}
 	for combo := range combinations(dims) {
@@ -249,6 +251,16 @@ func (p *Plan) expand(part *bench.DeclaredPart, req Request, only []expr) ([]*Gr
 		g.Tasks = append(g.Tasks, t)
 	}
 	return order, nil
+}
+
+// declaredMeasure is how a part is sampled before anything is asked for.
+func declaredMeasure(b *bench.Bench, part *bench.DeclaredPart) bench.Config {
+	for _, p := range b.Parts {
+		if p.Name == part.Name {
+			return p.Measure
+		}
+	}
+	return bench.Config{}
 }
 
 // schedule repeats the groups for each trial. One trial keeps the declared

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/kernbench/kernbench/internal/base/suggest"
+	"github.com/kernbench/kernbench/internal/bench/measure"
 	"github.com/kernbench/kernbench/internal/bench/plan"
 	"github.com/kernbench/kernbench/internal/cli/job"
 	"github.com/kernbench/kernbench/internal/host/cores"
@@ -39,6 +40,9 @@ type Flags struct {
 	Grace          time.Duration
 	Retries        int
 	Remeasure      int
+	Cadence, Cache string
+	Noise          string
+	Sampling       plan.Sampling // what these and the flags for samples and time say
 	FailFast       bool
 	Resume         bool
 	RetryFailed    bool
@@ -92,12 +96,58 @@ func (f *Flags) Declare(fl *pflag.FlagSet, program string) {
 	fl.BoolVarP(&f.Quiet, "quiet", "q", false, "no progress, only the result")
 }
 
+// DeclareSampling adds the flags that say how points are sampled, those apart whose names
+// an axis or option of the benches has.
+func (f *Flags) DeclareSampling(fl *pflag.FlagSet) {
+	own := pflag.NewFlagSet("", pflag.ContinueOnError)
+	own.StringVar(&f.Cadence, "cadence", "", "what is between two samples: isolated (the ranks meet, then one call) or streaming (calls follow one another) (default: the bench's own)")
+	own.StringVar(&f.Cache, "cache", "", "what the caches hold before a sample: warm (what the call before left) or cold (nothing of it) (default: the bench's own)")
+	own.StringVar(&f.Noise, "noise", "", "sample until the median is known to `SHARE`, such as 1% or 0.01; 0 takes the most samples or time (default: the bench's own, else 1%)")
+	own.IntVar(&f.Sampling.MinSamples, "min-samples", 0, "take at least N samples a point, unless --max-time ends them (default: the bench's own, else 20)")
+	own.IntVar(&f.Sampling.MaxSamples, "max-samples", 0, "take at most N samples a point (default: the bench's own, else 10000)")
+	own.DurationVar(&f.Sampling.MinTime, "min-time", 0, "sample a point for at least this long (default: the bench's own, else 100ms)")
+	own.DurationVar(&f.Sampling.MaxTime, "max-time", 0, "sample a point for at most this long (default: the bench's own, else 5s)")
+	own.VisitAll(func(flag *pflag.Flag) {
+		if fl.Lookup(flag.Name) == nil {
+			fl.AddFlag(flag)
+		}
+	})
+}
+
+// readSampling takes the sampling flags that are text, and finds values that no run can have.
+func (f *Flags) readSampling() error {
+	s := &f.Sampling
+	cadences, caches := []string{string(measure.Isolated), string(measure.Streaming)}, []string{string(measure.Warm), string(measure.Cold)}
+	switch {
+	case f.Cadence != "" && !slices.Contains(cadences, f.Cadence):
+		return fmt.Errorf("--cadence: %w", suggest.Unknown("cadence", f.Cadence, cadences))
+	case f.Cache != "" && !slices.Contains(caches, f.Cache):
+		return fmt.Errorf("--cache: %w", suggest.Unknown("cache state", f.Cache, caches))
+	case s.MinTime < 0 || s.MaxTime < 0:
+		return fmt.Errorf("--min-time %v, --max-time %v: a time cannot be negative", s.MinTime, s.MaxTime)
+	case s.MaxTime > 0 && s.MinTime > s.MaxTime:
+		return fmt.Errorf("--min-time %v is above --max-time %v", s.MinTime, s.MaxTime)
+	case s.MaxSamples > 0 && s.MinSamples > s.MaxSamples:
+		return fmt.Errorf("--min-samples %d is above --max-samples %d", s.MinSamples, s.MaxSamples)
+	}
+	s.Cadence, s.Cache = measure.Cadence(f.Cadence), measure.Cache(f.Cache)
+	if f.Noise != "" {
+		noise, err := plan.ParseNoise(f.Noise)
+		if err != nil {
+			return fmt.Errorf("--noise: %w", err)
+		}
+		s.Noise = &noise
+	}
+	return nil
+}
+
 // check finds values that no run can have.
 func (f *Flags) check() error {
 	for _, n := range []struct {
 		flag  string
 		value int
-	}{{"trials", f.Trials}, {"retries", f.Retries}, {"remeasure", f.Remeasure}, {"threads-per-rank", f.Threads}} {
+	}{{"trials", f.Trials}, {"retries", f.Retries}, {"remeasure", f.Remeasure}, {"threads-per-rank", f.Threads},
+		{"min-samples", f.Sampling.MinSamples}, {"max-samples", f.Sampling.MaxSamples}} {
 		if err := AtLeast(n.flag, n.value, 0); err != nil {
 			return err
 		}
@@ -114,7 +164,7 @@ func (f *Flags) check() error {
 	case !slices.Contains(cores.Binds(), f.Bind):
 		return suggest.Unknown("binding", f.Bind, cores.Binds())
 	}
-	return nil
+	return f.readSampling()
 }
 
 // reserved are names that `run` may need one day, or that cobra adds.

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/kernbench/kernbench/bench"
@@ -84,9 +85,13 @@ func (r Run) plan(b *bench.Bench) (Planned, error) {
 		return Planned{}, err
 	}
 	filled := fills(b, f.Format)
+	if options, err = f.maxTime(b, options); err != nil {
+		return Planned{}, err
+	}
 	req := plan.Request{
 		Axes: slices.Concat(filled, chosen, applicable(b, f.Axes, several), axes), Envs: f.Envs, Skips: applicable(b, f.Skips, several), Only: f.Only,
 		Options: options, Trials: f.Trials, Seed: f.Seed, Threads: f.Threads, Bind: plan.Bind(f.Bind),
+		Sampling: f.Sampling,
 	}
 	if f.Ranks != "" {
 		req.Axes = append(req.Axes, plan.Assign{Name: bench.RanksAxis, Text: f.Ranks})
@@ -130,6 +135,18 @@ func fills(b *bench.Bench, format string) (out []plan.Assign) {
 		}
 	}
 	return out
+}
+
+// maxTime gives --max-time to the option by which the body of some benches sets the time.
+func (f Flags) maxTime(b *bench.Bench, options []plan.Assign) ([]plan.Assign, error) {
+	if _, has := b.Option(bench.SecondsOption); !has || f.Sampling.MaxTime == 0 {
+		return options, nil
+	}
+	if slices.ContainsFunc(options, func(o plan.Assign) bool { return o.Name == bench.SecondsOption }) {
+		return nil, fmt.Errorf("bench %s: --max-time and --%s are the same: give one", b.Name, bench.SecondsOption)
+	}
+	text := strconv.FormatFloat(f.Sampling.MaxTime.Seconds(), 'g', -1, 64)
+	return append(slices.Clip(options), plan.Assign{Name: bench.SecondsOption, Text: text}), nil
 }
 
 // hosts is why the ranks are taken to be on several hosts, empty if they are on one.

@@ -307,8 +307,8 @@ func TestThinned(t *testing.T) {
 	if few := path[:crowded]; !slices.Equal(thinned(few), few) {
 		t.Error("a short line is thinned")
 	}
-	once := covered{}
-	if once.again(draw.Pt(4, 4), 0, 0, false) || once.again(draw.Pt(4, 4), 0, 0, true) || once.again(draw.Pt(4, 4), 0, 9, false) || !once.again(draw.Pt(4.5, 5), 0, 0, false) {
+	once, c, at := covered{}, &chart{}, draw.Pt(4, 4)
+	if once.again(c, at, Point{}) || once.again(c, at, Point{Hollow: true}) || once.again(c, draw.Pt(8, 4), Point{}) || !once.again(c, draw.Pt(4.5, 5), Point{}) {
 		t.Error("markers that look different count as one, or equal ones as two")
 	}
 }

@@ -33,9 +33,13 @@ func (c *chart) geometry(frame draw.Rectangle) *geometry {
 		if l.bar {
 			continue
 		}
+		once := covered{}
 		for _, pt := range c.data[i] {
 			at := draw.Pt(c.xAxis.at(pt.X), c.yAxis.at(pt.Y))
 			g.paths[i] = append(g.paths[i], at)
+			if len(c.data[i]) > crowded && once.again(c, at, pt) {
+				continue
+			}
 			if frame.Has(at) {
 				g.ink.addBox(draw.Rect(at.X, at.Y, at.X, at.Y).Inset(-markerRadius))
 			}
@@ -43,7 +47,7 @@ func (c *chart) geometry(frame draw.Rectangle) *geometry {
 		}
 		if l.line {
 			for _, piece := range c.pieces(i, g) {
-				g.ink.addPath(piece)
+				g.ink.addPath(thinned(piece))
 			}
 		}
 	}
@@ -152,7 +156,7 @@ func (c *chart) drawSeries(p draw.Pen, g *geometry) {
 		once := covered{}
 		for k, at := range g.paths[i] {
 			pt := c.data[i][k]
-			if low, high, _ := c.errorBar(pt); len(g.paths[i]) > crowded && once.again(at, low, high, pt.Hollow) {
+			if len(c.data[i]) > crowded && once.again(c, at, pt) {
 				continue
 			}
 			c.drawErrorBar(p, g.frame, at.X, pt, thin)
@@ -171,16 +175,15 @@ const crowded = 500
 type covered map[[5]int]bool
 
 // again reports whether there is one already that looks the same, and notes it.
-func (c covered) again(at draw.Point, low, high float64, hollow bool) bool {
+func (o covered) again(c *chart, at draw.Point, pt Point) bool {
+	low, high, _ := c.errorBar(pt)
 	place := [5]int{int(at.X / 2), int(at.Y / 2), int(low / 2), int(high / 2)}
-	if hollow {
+	if pt.Hollow {
 		place[4] = 1
 	}
-	if c[place] {
-		return true
-	}
-	c[place] = true
-	return false
+	was := o[place]
+	o[place] = true
+	return was
 }
 
 // thinned is a path that looks the same with at most four points of each half pixel of

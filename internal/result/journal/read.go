@@ -84,6 +84,12 @@ type reader struct {
 	newer map[string]bool // runs whose latest header is above our schema
 	fast  *fastjson.Decoder
 	units map[string]string // of the latest row
+	row   typedRow          // decoded into, so that not every row is copied to the heap first
+}
+
+type typedRow struct {
+	Type string `json:"type"`
+	Row
 }
 
 // How the lines begin of which a journal has many.
@@ -177,11 +183,9 @@ func (r *reader) addSlowly(line []byte) error {
 func (r *reader) addFast(line []byte) bool {
 	switch {
 	case bytes.HasPrefix(line, rowStart):
-		var rec struct {
-			Type string `json:"type"`
-			Row
-		}
-		if !r.fast.Decode(line, &rec) || rec.Schema > Schema || rec.Run == "" {
+		rec := &r.row
+		*rec = typedRow{}
+		if !r.fast.Decode(line, rec) || rec.Schema > Schema || rec.Run == "" {
 			return false
 		}
 		if len(rec.Units) > 0 && maps.Equal(rec.Units, r.units) { // as in most rows

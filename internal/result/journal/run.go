@@ -55,7 +55,8 @@ func (r *Run) ID() string { return r.Header.Run }
 // point that gives several rows (Row.Task) may give others when it is tried again,
 // so a row of another attempt replaces all the earlier ones of the point. A row
 // that was not run replaces none with a result. Rows without a key, which only
-// other programs write, replace nothing.
+// other programs write, replace nothing. The rows may be those of the run itself: who
+// changes or sorts them clones them first.
 func (r *Run) Latest() []Row {
 	var order []*outcome
 	of := make(map[pointTrial]*outcome, len(r.Rows))
@@ -69,13 +70,18 @@ func (r *Run) Latest() []Row {
 		}
 		p.add(r.Rows, i)
 	}
-	out := make([]Row, 0, len(r.Rows))
+	counting := make([]int, 0, len(r.Rows))
 	for _, p := range order {
-		for _, i := range p.rows {
-			out = append(out, r.Rows[i])
-		}
+		counting = append(counting, p.rows...)
 	}
-	slices.SortStableFunc(out, func(a, b Row) int { return cmp.Compare(a.Index, b.Index) })
+	slices.SortStableFunc(counting, func(a, b int) int { return cmp.Compare(r.Rows[a].Index, r.Rows[b].Index) })
+	if len(counting) == len(r.Rows) && slices.IsSorted(counting) { // all count, in order: nothing to copy
+		return slices.Clip(r.Rows)
+	}
+	out := make([]Row, len(counting))
+	for k, i := range counting {
+		out[k] = r.Rows[i]
+	}
 	return out
 }
 
@@ -235,6 +241,9 @@ func (r *Run) addBegin(b Begin) {
 func (r *Run) addRow(row Row) {
 	// Begin records are of the point, which may give several rows an attempt.
 	delete(r.open, pointTrial{row.TaskKey(), row.Trial})
+	if len(r.Rows) == cap(r.Rows) { // a large slice would grow by a quarter, and most of a long run would be copies
+		r.Rows = slices.Grow(r.Rows, max(len(r.Rows), 16))
+	}
 	r.Rows = append(r.Rows, row)
 }
 

@@ -43,8 +43,11 @@ func Sort(h *journal.Header, rows []journal.Row, by []string) ([]journal.Row, er
 	for i, name := range by {
 		names[i] = strings.TrimPrefix(name, "-")
 	}
+	if len(by) == 0 {
+		return rows, nil
+	}
 	columns, err := choose(Columns(h, rows), names)
-	if err != nil || len(by) == 0 {
+	if err != nil {
 		return rows, err
 	}
 	rows = slices.Clone(rows)

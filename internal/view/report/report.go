@@ -126,15 +126,15 @@ func (o *rendering) draw(figures []figure.Figure) (pictures []drawn) {
 	for _, f := range figures {
 		written, err := figure.Write(filepath.Join(o.dir, "figures"), f)
 		o.files = append(o.files, written...)
-		var svg bytes.Buffer
-		if err == nil {
-			err = figure.SVG(&svg, f)
+		var svg []byte
+		if i := slices.IndexFunc(written, func(path string) bool { return filepath.Ext(path) == ".svg" }); err == nil && i >= 0 {
+			svg, err = os.ReadFile(written[i])
 		}
 		if err != nil {
 			o.errs = append(o.errs, fmt.Errorf("figure %s: %w", f.Name, err))
 			continue
 		}
-		pictures = append(pictures, drawn{f, svg.Bytes()})
+		pictures = append(pictures, drawn{f, svg})
 	}
 	return pictures
 }

@@ -1,0 +1,101 @@
+package plan
+
+import (
+	"fmt"
+	"maps"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/internal/bench/measure"
+)
+
+// Sampling is what the command line asks of how points are sampled. What is zero, or nil,
+// stays as the bench declares it.
+type Sampling struct {
+	Cadence                measure.Cadence
+	Cache                  measure.Cache
+	Noise                  *float64 // 0: the noise does not end the sampling
+	MinSamples, MaxSamples int
+	MinTime, MaxTime       time.Duration
+}
+
+// ParseNoise reads a share of the median, such as 1% or 0.01.
+func ParseNoise(text string) (float64, error) {
+	number, percent := strings.CutSuffix(text, "%")
+	f, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
+	if percent {
+		f /= 100
+	}
+	if err != nil || !(f >= 0 && f < 1) {
+		return 0, fmt.Errorf("noise %q: want a share of the median from 0%% to below 100%%, such as 1%% or 0.01", text)
+	}
+	return f, nil
+}
+
+// apply is the configuration with what is asked for. Of two bounds the one that is given
+// moves the other that is not.
+func (s Sampling) apply(c measure.Config) (measure.Config, error) {
+	if s.Cadence != "" {
+		c.Cadence = s.Cadence
+	}
+	if s.Cache != "" {
+		c.Cache = s.Cache
+	}
+	if s.Noise != nil {
+		c.Stop.RelNoise = *s.Noise
+	}
+	c.Stop.MinSamples, c.Stop.MaxSamples = bounds(s.MinSamples, s.MaxSamples, c.Stop.MinSamples, c.Stop.MaxSamples)
+	c.Stop.MinTime, c.Stop.MaxTime = bounds(s.MinTime, s.MaxTime, c.Stop.MinTime, c.Stop.MaxTime)
+	return c, c.Validate()
+}
+
+func bounds[T int | time.Duration](low, high, ownLow, ownHigh T) (T, T) {
+	switch {
+	case low != 0 && high != 0:
+		return low, high
+	case low != 0:
+		return low, max(ownHigh, low)
+	case high != 0:
+		return min(ownLow, high), high
+	}
+	return ownLow, ownHigh
+}
+
+// sample gives the parts what is asked of the sampling.
+func (s Sampling) sample(name string, parts []*bench.DeclaredPart) error {
+	if s == (Sampling{}) {
+		return nil
+	}
+	for _, p := range parts {
+		if p.Command != nil {
+			return fmt.Errorf("bench %s runs a program, which takes its own samples: kernbench cannot set how", name)
+		}
+		var err error
+		if p.Measure, err = s.apply(p.Measure); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// kind adds to the inputs of a point's key what makes its time another quantity than the
+// one that the bench declares: --resume must not take one for the other. How many samples
+// are taken makes none.
+func (s Sampling) kind(declared measure.Config, inputs map[string]string) map[string]string {
+	declared = withDefaults(declared)
+	cadence, cache := s.Cadence != "" && s.Cadence != declared.Cadence, s.Cache != "" && s.Cache != declared.Cache
+	if !cadence && !cache {
+		return inputs
+	}
+	out := map[string]string{}
+	maps.Copy(out, inputs)
+	if cadence {
+		out["--cadence"] = string(s.Cadence)
+	}
+	if cache {
+		out["--cache"] = string(s.Cache)
+	}
+	return out
+}
