@@ -154,7 +154,7 @@ func Dial(ctx context.Context, from netip.Addr, addrs []netip.Addr, port int, ke
 	if len(faults) == 0 {
 		return nil, errors.New("it has no address")
 	}
-	return nil, errors.Join(faults...)
+	return nil, fmt.Errorf("%w; this host has %s", errors.Join(faults...), connection.Interfaces())
 }
 
 func dial(ctx context.Context, from netip.Addr, at string, key []byte, t Ticket) (*connection.Conn, error) {

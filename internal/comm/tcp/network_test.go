@@ -3,8 +3,10 @@ package tcp
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"net"
+	"net/netip"
 	"strings"
 	"sync"
 	"testing"
@@ -98,7 +100,7 @@ func TestPlace(t *testing.T) {
 	var ranks sync.WaitGroup
 	for r := range 2 {
 		ranks.Go(func() {
-			mesh, err := Place{Host: "here", Interface: "lo", Ports: ports}.Open(t.Context(), Through(ends[r]), 2, []byte("key"))
+			mesh, err := Place{Host: "here", Interface: "lo", Alone: true, Ports: ports}.Open(t.Context(), Through(ends[r]), 2, []byte("key"))
 			if err != nil {
 				t.Error(err)
 				return
@@ -120,6 +122,26 @@ func TestPlace(t *testing.T) {
 		})
 	}
 	ranks.Wait()
+}
+
+// A wrong interface is said with those that there are, and so is what was dialled in vain.
+func TestWrongInterface(t *testing.T) {
+	_, _, e := Place{Host: "here", Interface: "lo"}.listen([]byte("key"))
+	if !strings.Contains(e.Fault, `"lo" is loopback, which no other host reaches; this host has `) || !strings.Contains(e.Fault, "lo 127.0.0.1") {
+		t.Errorf("loopback between hosts: %q", e.Fault)
+	}
+	gone, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	port := gone.Addr().(*net.TCPAddr).Port
+	gone.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	_, err = Dial(ctx, netip.Addr{}, []netip.Addr{netip.MustParseAddr("127.0.0.1")}, port, []byte("key"), Ticket{})
+	if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("127.0.0.1:%d", port)) || !strings.Contains(err.Error(), "this host has lo 127.0.0.1") {
+		t.Errorf("where nobody listens: %v", err)
+	}
 }
 
 // In all rounds together every two hosts meet once, none two others at a time.

@@ -15,9 +15,11 @@ func Build() Fact {
 	return Fact{Name: "the build of the program", Value: buildID(), Advice: "install the same one on every host"}
 }
 
-// buildID names the contents of this program as its linker did; empty if it did not.
-var buildID = sync.OnceValue(func() string {
-	f, err := elf.Open("/proc/self/exe")
+var buildID = sync.OnceValue(func() string { return buildIDOf("/proc/self/exe") })
+
+// buildIDOf names the contents of a program as its linker did; empty if it did not.
+func buildIDOf(path string) string {
+	f, err := elf.Open(path)
 	if err != nil {
 		return ""
 	}
@@ -31,7 +33,7 @@ var buildID = sync.OnceValue(func() string {
 		return ""
 	}
 	return fmt.Sprintf("%x", sha256.Sum256(data))[:12]
-})
+}
 
 // Interfaces lists this host's network interfaces and their addresses, for messages
 // about an address that cannot be reached.

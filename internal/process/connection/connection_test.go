@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"os/exec"
 	"strings"
 	"sync"
 	"testing"
@@ -279,6 +280,10 @@ func FuzzReceive(f *testing.F) {
 
 // A program knows which build it is, so that another one can be refused.
 func TestBuild(t *testing.T) {
+	tool, err := exec.LookPath("go") // another build
+	if other := buildIDOf(tool); err != nil || len(other) != 12 || other == Build().Value {
+		t.Errorf("%s is build %q, this one %q (%v)", tool, other, Build().Value, err)
+	}
 	if f := Build(); len(f.Value) != 12 || f.Advice == "" {
 		t.Errorf("%+v", f)
 	}

@@ -84,6 +84,39 @@ func TestJoinedHosts(t *testing.T) {
 	}
 }
 
+// A program that fails at one of the ranks of several hosts is a row that names it, with
+// the ends and last words of all of them.
+func TestJoinedHostsProgram(t *testing.T) {
+	t.Parallel()
+	n := newNetwork(t, 2)
+	dir := t.TempDir()
+	sweep, out := filepath.Join(dir, "sweep.yaml"), filepath.Join(dir, "run")
+	text := fmt.Sprintf(`name: pieces
+command: [sh, -c, 'cd %s; echo piece $RANK is here >&2; : > $RANK; [ $RANK = 3 ] || exec sleep 600; until [ -e 0 ] && [ -e 1 ] && [ -e 2 ]; do sleep 0.01; done; exit 7']
+ranks: [4]
+metrics: {time_us: {regex: 'time=([0-9.]+)us'}}
+`, dir)
+	if err := os.WriteFile(sweep, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	var all []*launcher
+	for i, h := range n.hosts {
+		all = append(all, n.launch([]*host{h}, fmt.Sprintf("--nnodes 2 --node-rank %d", i), proctest.Self(t), "run", "-q", "-f", sweep, "--out", out)...)
+	}
+	for _, l := range all {
+		l.wait()
+	}
+	found := rows(t, out)
+	if len(found) != 1 || found[0].Status != journal.Failed || found[0].Rank == nil || *found[0].Rank != 3 || len(found[0].Ranks) != 4 {
+		t.Fatalf("%+v; %s", found, all[0].stderr)
+	}
+	for r, e := range found[0].Ranks {
+		if e.Rank != r || e.Said != fmt.Sprintf("piece %d is here", r) || (r == 3) != (e.End == "exit code 7") {
+			t.Errorf("%+v", e)
+		}
+	}
+}
+
 // The limit of a row over several hosts is that of the link it used, here one of
 // 20 Mbit/s out of the first host; and probe says the same of it.
 func TestLimitIsTheLinks(t *testing.T) {

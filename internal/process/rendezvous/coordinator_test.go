@@ -62,12 +62,13 @@ func (s *story) do(verb string, args []string) (orders []order) {
 	hear := func(m message) []order { return s.Hear(peer, m, s.now) }
 	switch verb {
 	case "job":
-		s.cfg = Config{ID: "job", Nodes: number("nodes", 0), Procs: 2, MaxRestarts: number("restarts", 0), JoinTimeout: 20 * tick, Heartbeat: 50 * tick}
+		s.cfg = Config{ID: "job", Nodes: number("nodes", 0), Procs: 2, MaxRestarts: number("restarts", 0), JoinTimeout: 20 * tick, Heartbeat: 50 * tick, Program: []string{"train"}}
 		s.coordinator, s.now = newCoordinator(s.cfg), 0
+		s.group.Facts[slices.Index(s.group.Facts, connection.Build())].Value = "ours" // that of a test is another every time
 	case "join":
-		j := join{connection.Join{Rank: number("node", AnyNode), Size: s.cfg.Nodes, Host: fmt.Sprintf("host%d", peer), PID: 1000 + peer, Facts: s.cfg.facts()}, fmt.Sprintf("10.0.0.%d", peer)}
+		j := join{connection.Join{Rank: number("node", AnyNode), Size: s.cfg.Nodes, Host: fmt.Sprintf("host%d", peer), PID: 1000 + peer, Facts: slices.Clone(s.group.Facts)}, fmt.Sprintf("10.0.0.%d", peer)}
 		for i, f := range j.Facts {
-			if value, ok := options[f.Name]; ok {
+			if value, ok := options[strings.ReplaceAll(f.Name, " ", "-")]; ok {
 				j.Facts[i].Value = value
 			}
 		}
