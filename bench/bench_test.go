@@ -112,6 +112,21 @@ func TestUsersOwnModule(t *testing.T) {
 	if list := run("./userbench", "list"); !strings.Contains(list, "sort random numbers") {
 		t.Errorf("list: %s", list)
 	}
+
+	// A kernel for the simulated accelerator; one that adds the wrong chunk does not pass.
+	kernel := read("examples/accelkernel/main.go")
+	if err := os.Mkdir(filepath.Join(dir, "kernel"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for own, want := range map[string]string{"me - 2 - step": "2 points: 2 ok", "me - 1 - step": "wrong"} {
+		write("kernel/main.go", strings.Replace(kernel, "me - 2 - step", own, 1))
+		run("go", "build", "-mod=mod", "-ldflags=-s -w", "-o", "reducescatter", "./kernel")
+		cmd := exec.Command("./reducescatter", "run", "--bench", "reduce-scatter", "--sips", "2,4", "--n_elem", "64")
+		cmd.Dir = dir
+		if out, _ := cmd.CombinedOutput(); !strings.Contains(string(out), want) {
+			t.Errorf("the user's kernel with load(%s): %s", own, out)
+		}
+	}
 }
 
 // functions are the exported functions of a package, with the type of their only
