@@ -114,7 +114,7 @@ func galerkin(team precondition.Team, a *rows, fine share, p *rows, owners share
 		return nil, err
 	}
 	lo, hi := fine[rank], fine[rank+1]
-	product := newRows(a.count(), len(a.cols))
+	product := newRows(a.count(), 2*len(a.cols))
 	sum := newAccumulator(owners, rank)
 	for i := range a.count() {
 		cols, vals := a.row(i)
@@ -198,7 +198,7 @@ func collect(team precondition.Team, p, product *rows, owners share, sum *accumu
 			list = list[2+2*width:]
 		}
 	}
-	out := newRows(n, 0)
+	out := newRows(n, len(product.cols)/2)
 	for c := range n {
 		for _, e := range own[start[c]:start[c+1]] {
 			add(e)

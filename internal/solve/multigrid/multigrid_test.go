@@ -17,6 +17,14 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
+// counts are the numbers of ranks to try.
+func counts() []int {
+	if testing.Short() {
+		return []int{3}
+	}
+	return []int{1, 3}
+}
+
 func problem(t *testing.T, kind string, p sparse.Params) sparse.Problem {
 	t.Helper()
 	made, err := sparse.New(kind, p)
@@ -106,7 +114,7 @@ func (d *dense) transposed() *dense {
 func TestInvariants(t *testing.T) {
 	for _, p := range []sparse.Problem{problem(t, "poisson", sparse.Params{Rows: 15 * 14}), problem(t, "poisson", sparse.Params{Rows: 6 * 5 * 6, Dim: 3, Stencil: 27}),
 		problem(t, "anisotropic", sparse.Params{Rows: 15 * 14}), problem(t, "variable", sparse.Params{Rows: 15 * 14, Seed: 2}), problem(t, "mesh", sparse.Params{Rows: 210, Seed: 2})} {
-		for _, ranks := range []int{1, 3} {
+		for _, ranks := range counts() {
 			for _, name := range []string{"amg", "gmg"} {
 				invariants(t, fmt.Sprintf("%T %s on %d ranks", p, name, ranks), p, ranks, name)
 			}
@@ -267,7 +275,7 @@ func TestCycle(t *testing.T) {
 		{"anisotropic", "amg", sparse.Params{Rows: 41 * 40}, 0.6, 2},
 		{"mesh", "amg", sparse.Params{Rows: 1600, Seed: 2}, 0.6, 1.6},
 	} {
-		for _, ranks := range []int{1, 3} {
+		for _, ranks := range counts() {
 			p := problem(t, c.kind, c.params)
 			asymmetry, factor, complexity := quality(t, ranks, p, c.name, nil)
 			if asymmetry > 1e-10 || !(factor < c.factor) || !(complexity < c.complexity) {
@@ -312,7 +320,7 @@ func TestPlantedErrors(t *testing.T) {
 			c.levels[0].r = reassemble(l, c.levels[0].r, func(i int) float64 { return 1 + float64(i%2)/2 })
 		},
 	} {
-		for _, ranks := range []int{1, 3} {
+		for _, ranks := range counts() {
 			if asymmetry, factor, _ := quality(t, ranks, p, "gmg", spoil); asymmetry < 1e-6 && factor < 0.5 {
 				t.Errorf("%s on %d ranks was not seen: asymmetry %.2g, factor %.3f", name, ranks, asymmetry, factor)
 			}

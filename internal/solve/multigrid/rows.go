@@ -1,6 +1,7 @@
 package multigrid
 
 import (
+	"slices"
 	"sort"
 
 	"github.com/kernbench/kernbench/internal/solve/sparse"
@@ -122,6 +123,9 @@ func (a *accumulator) flush(to *rows) {
 			a.cols[k-1], a.cols[k] = a.cols[k], a.cols[k-1]
 			a.vals[k-1], a.vals[k] = a.vals[k], a.vals[k-1]
 		}
+	}
+	if need := len(to.cols) + len(a.cols); need > cap(to.cols) { // append grows long slices by a quarter alone
+		to.cols, to.vals = slices.Grow(to.cols, need), slices.Grow(to.vals, need)
 	}
 	to.cols, to.vals = append(to.cols, a.cols...), append(to.vals, a.vals...)
 	to.end()
