@@ -120,6 +120,9 @@ func TestIterationsDoNotDependOnRanks(t *testing.T) {
 				ranks int
 				part  string
 			}{{1, "simple"}, {3, "coordinate"}, {5, "multilevel"}, {8, "simple"}} {
+				if testing.Short() && c.ranks == 8 {
+					continue // more of the same, on goroutines that wait for each other
+				}
 				pre := preconditioner(kind == "variable")
 				if kind == "poisson" && method == "minres" {
 					pre = "gmg" // the same levels on any ranks, also where some hand theirs over
@@ -145,7 +148,7 @@ func TestIterationsDoNotDependOnRanks(t *testing.T) {
 func TestLongHalo(t *testing.T) {
 	const rows = 230 * 230
 	source := generated(t, "poisson", sparse.Params{Rows: rows})
-	spec := Spec{Source: source, Method: "cg", RHS: noise, RTol: 1e-2, MaxIter: 1000}
+	spec := Spec{Source: source, Method: "cg", RHS: noise, RTol: 1e-8, MaxIter: 10, StopAfter: 10}
 	for _, ranks := range []int{2, 3} {
 		must(t, onRanks(t, ranks, func(g *dist.Group) error {
 			s := &System{group: g, spec: spec, Traits: source.Traits(), Size: rows}
@@ -159,7 +162,7 @@ func TestLongHalo(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			return out.Gate(1e-2)
+			return out.Gate(1e-8) // a residual that is not what the method believes shows after any iteration
 		}))
 	}
 }
@@ -356,7 +359,7 @@ func trace(t *testing.T, precondition bool, passes float64) {
 // A rank iterates alone while the others do nothing, and what it leaves behind does
 // no harm to the next solve.
 func TestAlone(t *testing.T) {
-	source := generated(t, "poisson", sparse.Params{Rows: 10000})
+	source := generated(t, "poisson", sparse.Params{Rows: 2500})
 	for _, info := range krylov.Methods() {
 		method := info.Name
 		must(t, onRanks(t, 3, func(g *dist.Group) error {
