@@ -16,6 +16,9 @@ import (
 type Spec struct {
 	Source Source
 	RHS    func(row int) float64 // the right-hand side
+	// RHSRows is how many rows the right-hand side has, where that is not as many as the
+	// problem has by its making; 0 is not known.
+	RHSRows int
 
 	Partitioner string    // "" is simple
 	Objective   Objective // of partitioners that optimise; "" is EdgeCut
@@ -80,6 +83,9 @@ func New(g *dist.Group, spec Spec) (*System, error) {
 		return nil, err
 	}
 	s := &System{group: g, spec: spec, Traits: outline.Traits(), Size: outline.Size()}
+	if n := spec.RHSRows; n > 0 && n != s.Size {
+		return nil, fmt.Errorf("the right-hand side has %d values, the matrix %d rows", n, s.Size)
+	}
 	s.fillIn()
 	if s.precond, err = precondition.Lookup(spec.Preconditioner); err != nil {
 		return nil, err

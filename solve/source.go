@@ -26,7 +26,8 @@ func (g Generated) Outline() (sparse.Problem, error) { return g.Problem, nil }
 // Rows is the problem itself: it stores none.
 func (g Generated) Rows(func(int) bool) (sparse.Problem, error) { return g.Problem, nil }
 
-// MatrixFile is the path of a Matrix Market file. Every rank reads the file,
+// MatrixFile is the path of a Matrix Market file, plain or compressed, or of an archive of the
+// SuiteSparse collection (NAME.tar.gz). Every rank reads the file,
 // and keeps its own rows.
 type MatrixFile string
 
@@ -42,6 +43,21 @@ func (f MatrixFile) Outline() (sparse.Problem, error) {
 		return nil, fmt.Errorf("%s: %w", string(f), err)
 	}
 	return h, nil
+}
+
+// VectorFile reads a right-hand side from a Matrix Market file in array format, plain or
+// compressed, or from an archive of the SuiteSparse collection.
+func VectorFile(path string) ([]float64, error) {
+	in, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer in.Close()
+	v, err := sparse.ReadVector(in)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return v, nil
 }
 
 // Symmetric reads the file and tells whether its values are, whatever the header

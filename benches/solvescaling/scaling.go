@@ -25,6 +25,7 @@ const (
 	threadsDetail = "threads"
 	cpuDetail     = "cpu"
 	versionDetail = "version"
+	rhsDetail     = "rhs_sha256" // of a right-hand side from a file
 )
 
 // solveMode is a mode by the work it makes: that of throughput rows is weak.
@@ -46,7 +47,7 @@ func setup(r *journal.Row) string {
 			words = append(words, c.Name+"="+c.Value.String())
 		}
 	}
-	for _, d := range []string{cpuDetail, versionDetail} {
+	for _, d := range []string{cpuDetail, versionDetail, rhsDetail} {
 		words = append(words, r.Details[d])
 	}
 	return strings.Join(words, " ")

@@ -6,7 +6,10 @@ package solvescaling
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/binary"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -59,6 +62,9 @@ const (
 	defaultTotal   = 1000000
 )
 
+// rhsFile begins a right-hand side that is read from a file.
+const rhsFile = "file:"
+
 // auto is the problem when none is named: the file of --matrix, else the default
 // kind.
 const auto = "auto"
@@ -76,16 +82,18 @@ per second. A row whose true residual ||b - Ax|| / ||b|| exceeds 10 x rtol, or
 that did not converge, is failed: it is in no curve, and the exit status is 1.
 
 Problems:     ` + list(solve.Problems(), func(k solve.Kind) (string, string) { return k.Name, k.Help }) + `
-              --matrix FILE.mtx[.gz] takes a Matrix Market file instead
+              --matrix FILE takes a Matrix Market file instead: .mtx, .mtx.gz, or SuiteSparse's .tar.gz
 Partitioners: ` + list(solve.Partitioners(), func(p solve.Partitioner) (string, string) { return p.Name, p.Help }) + `
 Methods:      ` + list(solve.Methods(), methodHelp) + `
 Precond:      ` + list(solve.Preconditioners(), func(p solve.Preconditioner) (string, string) { return p.Name, p.Help }) + `
 The right-hand side is random: the usual smooth one is an eigenvector of the
-Poisson stencils, for which every method ends after one step.
+Poisson stencils, for which every method ends after one step. --rhs file:PATH reads
+one, in Matrix Market's array format.
 
   kernbench run --bench solve-scaling --mode weak --ranks 1,2,4,8 --dof-per-rank 100000 --method cg --partitioner simple
   kernbench run --bench solve-scaling --mode strong --total-dof 1M --dim 3 --stencil 27 --precond jacobi
-  kernbench run --bench solve-scaling --mode strong --matrix thermal2.mtx.gz --partitioner multilevel
+  kernbench run --bench solve-scaling --mode weak --dim 3 --precond jacobi,gmg,amg
+  kernbench run --bench solve-scaling --mode strong --matrix thermal2.tar.gz --rhs file:thermal2.tar.gz --precond amg --partitioner multilevel
 
 docs/solve-scaling.md explains every metric.`),
 		bench.Ranks("1,2"),
@@ -182,11 +190,15 @@ func invalidPoint(p point.Point) error {
 		{methodAxis, namesOf(solve.Methods(), func(m solve.Method) string { return m.Name }, nil)},
 		{partitionerAxis, namesOf(solve.Partitioners(), func(p solve.Partitioner) string { return p.Name }, nil)},
 		{precondAxis, namesOf(solve.Preconditioners(), func(p solve.Preconditioner) string { return p.Name }, nil)},
-		{rhsAxis, []string{"random", "ones"}},
 		{objectiveAxis, partition.Objectives()},
 		{storageAxis, []string{sparse.Compressed.String(), sparse.Plain.String()}},
 	} {
 		if err := known(c.axis, text(c.axis), c.known); err != nil {
+			return err
+		}
+	}
+	if rhs := text(rhsAxis); !strings.HasPrefix(rhs, rhsFile) {
+		if err := known(rhsAxis, rhs, []string{"random", "ones", rhsFile + "PATH"}); err != nil {
 			return err
 		}
 	}
@@ -296,6 +308,22 @@ func join(ctx context.Context, s *bench.State) (*dist.Group, error) {
 		Exchange: tcp.Through(s.Group())})
 }
 
+// rightHandSide reads it from a file, whose content the row notes.
+func rightHandSide(s *bench.State, spec *solve.Spec, path string) error {
+	v, err := solve.VectorFile(path)
+	if err != nil {
+		return err
+	}
+	hash := sha256.New()
+	for _, x := range v {
+		hash.Write(binary.LittleEndian.AppendUint64(nil, math.Float64bits(x)))
+	}
+	s.Detail(rhsDetail, fmt.Sprintf("%x", hash.Sum(nil)))
+	spec.RHS = func(row int) float64 { return v[row] }
+	spec.RHSRows = len(v)
+	return nil
+}
+
 // specOf is what the point asks to be solved.
 func specOf(s *bench.State) (solve.Spec, string, error) {
 	spec := solve.Spec{
@@ -306,6 +334,11 @@ func specOf(s *bench.State) (solve.Spec, string, error) {
 	}
 	if s.Str(rhsAxis) == "ones" {
 		spec.RHS = func(int) float64 { return 1 }
+	}
+	if path, ok := strings.CutPrefix(s.Str(rhsAxis), rhsFile); ok {
+		if err := rightHandSide(s, &spec, path); err != nil {
+			return spec, "", err
+		}
 	}
 	if s.Str(storageAxis) == solve.Plain.String() {
 		spec.Storage = solve.Plain

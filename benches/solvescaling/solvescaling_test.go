@@ -262,6 +262,7 @@ func TestMatrix(t *testing.T) {
 	general := write("%%MatrixMarket matrix coordinate real general\n3 3 7\n1 1 4\n2 1 -1\n1 2 -1\n2 2 4\n3 2 -1\n2 3 -1\n3 3 4\n")
 	nearly := write("%%MatrixMarket matrix coordinate real general\n3 3 7\n1 1 4\n2 1 -1\n1 2 -1\n2 2 4\n3 2 -1\n2 3 -1.001\n3 3 4\n")
 	bad := write("%%MatrixMarket matrix coordinate real symmetric\n2 2 2\n1 1 2\n2 x 1\n")
+	three := write("%%MatrixMarket matrix array real general\n3 1\n1\n2\n3\n")
 	for _, c := range []struct {
 		axes, options string
 		status        journal.Status
@@ -275,6 +276,9 @@ func TestMatrix(t *testing.T) {
 		{"mode=strong", "matrix=" + nearly, journal.Skipped, "needs a symmetric positive definite"},
 		{"mode=strong method=gmres", "matrix=" + skew, journal.OK, ""},
 		{"mode=strong", "matrix=" + bad, journal.Failed, "line 4"},
+		{"mode=strong rhs=file:" + three, "matrix=" + good, journal.OK, ""},
+		{"mode=strong rhs=file:" + three, "matrix=" + skew, journal.Failed, "the right-hand side has 3 values, the matrix 2 rows"},
+		{"mode=strong rhs=file:" + bad, "matrix=" + good, journal.Failed, "the banner is"},
 		{"mode=strong partitioner=coordinate", "matrix=" + good, journal.Failed, "no coordinates"},
 		{"mode=strong partitioner=block", "matrix=" + good, journal.Failed, "no grid"},
 	} {

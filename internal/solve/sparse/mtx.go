@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"cmp"
-	"compress/gzip"
 	"errors"
 	"fmt"
 	"io"
@@ -53,7 +52,8 @@ type entry struct {
 
 // ReadMatrix reads a square matrix in Matrix Market's coordinate format, real,
 // integer or pattern (whose entries are 1), general, symmetric or
-// skew-symmetric, plain or compressed by gzip. Where keep is not nil only the
+// skew-symmetric, plain, compressed by gzip, or in an archive as the SuiteSparse collection
+// has them (NAME.tar.gz with NAME/NAME.mtx). Where keep is not nil only the
 // rows it accepts are stored, so that a rank's memory holds its own. Entries
 // given twice are added. Errors name the line.
 func ReadMatrix(r io.Reader, keep func(row int) bool) (*File, error) {
@@ -72,13 +72,9 @@ func ReadHeader(r io.Reader) (*File, error) {
 }
 
 func readFile(r io.Reader, m *mtxReader, read func(*mtxReader) (*File, error)) (*File, error) {
-	m.in = bufio.NewReaderSize(r, 1<<16)
-	if magic, _ := m.in.Peek(2); bytes.Equal(magic, []byte{0x1f, 0x8b}) {
-		unzipped, err := gzip.NewReader(m.in)
-		if err != nil {
-			return nil, fmt.Errorf("decompressing the matrix: %w", err)
-		}
-		m.in = bufio.NewReaderSize(unzipped, 1<<16)
+	var err error
+	if m.in, err = unpacked(r, isMatrix); err != nil {
+		return nil, err
 	}
 	f, err := read(m)
 	if err != nil {

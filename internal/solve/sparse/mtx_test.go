@@ -1,8 +1,10 @@
 package sparse
 
 import (
+	"archive/tar"
 	"bytes"
 	"compress/gzip"
+	"errors"
 	"strings"
 	"testing"
 
@@ -171,4 +173,55 @@ func FuzzReadMatrix(f *testing.F) {
 			}
 		}
 	})
+}
+
+// packed is an archive of files, compressed.
+func packed(t *testing.T, files ...[2]string) *bytes.Buffer {
+	t.Helper()
+	var out bytes.Buffer
+	zip := gzip.NewWriter(&out)
+	archive := tar.NewWriter(zip)
+	for _, f := range files {
+		if err := archive.WriteHeader(&tar.Header{Name: f[0], Size: int64(len(f[1])), Mode: 0o644, Typeflag: tar.TypeReg}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := archive.Write([]byte(f[1])); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(archive.Close(), zip.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return &out
+}
+
+// An archive as the SuiteSparse collection has them: the matrix is told from vectors beside it.
+func TestArchive(t *testing.T) {
+	const matrix = "%%MatrixMarket matrix coordinate real symmetric\n2 2 2\n1 1 4\n2 2 5\n"
+	const vector = "%%MatrixMarket matrix array real general\n% a right-hand side\n2 2\n1.5\n-2\n3\n4\n"
+	files := [][2]string{{"m/m_b.mtx", vector}, {"m/m.mtx", matrix}}
+	f, err := ReadMatrix(packed(t, files...), nil)
+	if err != nil || f.Size() != 2 {
+		t.Fatal(f, err)
+	}
+	b, err := ReadVector(packed(t, files...))
+	if err != nil || len(b) != 2 || b[0] != 1.5 || b[1] != -2 {
+		t.Fatal(b, err)
+	}
+	if b, err := ReadVector(strings.NewReader(vector)); err != nil || len(b) != 2 {
+		t.Fatal(b, err)
+	}
+	if _, err := ReadMatrix(packed(t, [2]string{"m/readme", "x"}), nil); err == nil || !strings.Contains(err.Error(), "no such file: it has m/readme") {
+		t.Error(err)
+	}
+	for text, want := range map[string]string{
+		matrix: "line 1: the banner is",
+		"%%MatrixMarket matrix array real general\n2\n":        "line 2: the sizes are \"2\"",
+		"%%MatrixMarket matrix array real general\n2 1\n1\n":   "line 3: reading value 2 of 2",
+		"%%MatrixMarket matrix array real general\n1 1\nNaN\n": "line 3: value \"NaN\": want a finite number",
+	} {
+		if _, err := ReadVector(strings.NewReader(text)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %q", text, err, want)
+		}
+	}
 }
