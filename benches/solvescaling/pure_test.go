@@ -29,7 +29,7 @@ func made(mode string, p int, dof, seconds, iterations float64) journal.Row {
 	for ph, share := range map[solve.Phase]float64{solve.SpMV: 0.6, solve.Updates: 0.3, solve.Dots: 0.1} {
 		m[meanOf(ph)], m[slowestOf(ph)] = share*us, share*us
 	}
-	return journal.Row{Run: "r", Bench: "solve-scaling", Point: pt, NumRanks: &p, Backend: "cpu", Status: journal.OK, Metrics: m,
+	return journal.Row{Run: "r", Bench: "solve-scaling", Point: pt, NumRanks: &p, Backend: "cpu", Host: "vm", Status: journal.OK, Metrics: m,
 		Details: map[string]string{"problem": "poisson 2-D 5-point", "history": "0:1 10:1e-3 20:1e-9"}, Options: point.Point{{Name: rtolOption, Value: point.FloatValue(1e-8)}}}
 }
 
@@ -110,7 +110,7 @@ func TestVerdict(t *testing.T) {
 		rows[1].Metrics["efficiency_communication"] = 0.7
 		c.change(rows[1].Metrics, rows[1].Metrics["time_us"])
 		s := sections(derive(rows))
-		if len(s) != 1 || !strings.Contains(s[0].Text, c.want) || !s[0].Headline || len(s[0].Table) != 3 {
+		if len(s) != 2 || !strings.Contains(s[0].Text, c.want) || !s[0].Headline || len(s[0].Table) != 3 {
 			t.Errorf("%s: %+v", c.name, s)
 		}
 		if got := strings.Count(s[0].Text, "bound by") + strings.Count(s[0].Text, "works from"); got != 1 || strings.Contains(s[0].Text, "-bound") {
@@ -165,6 +165,22 @@ func TestKnee(t *testing.T) {
 		if got := at(sized(c.sizes...)); !strings.Contains(got, c.want) {
 			t.Error(got)
 		}
+	}
+}
+
+// Titles say what the rows have in common, and which are no general matrices; phases stand in a
+// table too.
+func TestTitlesAndPhases(t *testing.T) {
+	rows := []journal.Row{made(weak, 1, 1000, 1, 100), made(weak, 2, 2000, 1, 100)}
+	for i := range rows {
+		rows[i].Metrics["matrix_bytes_per_dof"] = 0.08
+	}
+	if got, want := shared(rows), ": poisson 2-D 5-point, 100k unknowns per rank, stored as a stencil, vm"; got != want {
+		t.Errorf("have %q, want %q", got, want)
+	}
+	s := sections(derive(rows))[1]
+	if len(s.Table) != 3 || strings.Join(s.Table[0], " ") != "ranks whole spmv halo pack halo wait dots allreduce updates precond other" || s.Table[2][2] != "6000" {
+		t.Errorf("%q", s.Table)
 	}
 }
 
@@ -224,7 +240,7 @@ func TestFailedRowsAreInNoCurve(t *testing.T) {
 	bad.Status, bad.Reason = journal.Failed, "the solution is wrong"
 	rows := derive([]journal.Row{good, bad})
 	s := sections(rows)
-	if len(s) != 1 || len(s[0].Table) != 2 || !strings.Contains(s[0].Text, "The row of 2 ranks failed and is in no curve: the solution is wrong") {
+	if len(s) != 2 || len(s[0].Table) != 2 || !strings.Contains(s[0].Text, "The row of 2 ranks failed and is in no curve: the solution is wrong") {
 		t.Errorf("%+v", s)
 	}
 	for _, f := range figures(rows) {
@@ -260,6 +276,9 @@ func TestFigure(t *testing.T) {
 	want := "weak scaling|strong scaling|throughput|time per iteration: weak, cg, simple|time per iteration: strong, cg, simple|time per iteration: throughput, cg, simple|"
 	if strings.Join(titles, "|") != want || all[0].Name != figureName {
 		t.Errorf("panels %q of %s", titles, all[0].Name)
+	}
+	if all[0].Title != "Distributed solve scaling: poisson 2-D 5-point, compressed, vm" {
+		t.Errorf("the title is %q", all[0].Title)
 	}
 	for range 2 * mostPhasePanels { // a panel for each configuration, and a word on those that have none
 		more := made(weak, 1, 1000, 1, 100)

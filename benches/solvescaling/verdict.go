@@ -8,6 +8,7 @@ import (
 	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/result/rowset"
+	"github.com/kernbench/kernbench/solve"
 )
 
 // sections are the tables that scaling studies have, one for each curve, each
@@ -29,6 +30,33 @@ func sections(rows []journal.Row) []bench.Section {
 		s.Text += warnings(c.rows)
 		s.Text = strings.TrimSpace(s.Text)
 		out = append(out, s)
+		if phases := phaseTable(c); len(phases) > 1 {
+			out = append(out, bench.Section{Headline: true, Title: "phases of a traced iteration in us, mean over the ranks: " + title(c), Table: phases})
+		}
+	}
+	return out
+}
+
+// phaseTable is where the time of an iteration goes, a line for each number of ranks.
+func phaseTable(c *curve) [][]string {
+	head := []string{"ranks", "whole"}
+	for p := range solve.NumPhases {
+		head = append(head, strings.ReplaceAll(p.String(), "_", " "))
+	}
+	out := [][]string{head}
+	for _, r := range c.rows {
+		if _, traced := r.Metrics[meanOf(solve.SpMV)]; !traced {
+			continue
+		}
+		whole, known := r.Metrics["traced_us"]
+		if !known {
+			whole = perIteration(r)
+		}
+		words := []string{fmt.Sprint(rowset.Ranks(r)), unit.FormatSig(whole, 3)}
+		for p := range solve.NumPhases {
+			words = append(words, unit.FormatSig(r.Metrics[meanOf(p)], 3))
+		}
+		out = append(out, words)
 	}
 	return out
 }

@@ -32,7 +32,7 @@ func artifacts(rows []journal.Row) []string {
 // figures draws a panel for each mode that has rows, with its ideal, and where
 // the time of an iteration goes.
 func figures(rows []journal.Row) []figure.Figure {
-	f := figure.Figure{Name: figureName, Title: "Distributed solve scaling", Columns: 2}
+	f := figure.Figure{Name: figureName, Title: "Distributed solve scaling" + shared(rows), Columns: 2}
 	for _, panel := range []func([]journal.Row) (figure.Panel, bool){weakPanel, strongPanel, throughputPanel} {
 		if p, ok := panel(rows); ok {
 			f.Panels = append(f.Panels, p)
@@ -44,10 +44,52 @@ func figures(rows []journal.Row) []figure.Figure {
 	}
 	out := []figure.Figure{f}
 	if p, ok := convergencePanel(rows); ok {
-		out = append(out, figure.Figure{Name: "distributed_solve_convergence", Title: "Convergence", Panels: []figure.Panel{p}})
+		out = append(out, figure.Figure{Name: "distributed_solve_convergence", Title: "Convergence" + shared(rows), Panels: []figure.Panel{p}})
 	}
 	return out
 }
+
+// shared is what all good rows of a figure have in common, for its title: problem, size,
+// storage and host.
+func shared(rows []journal.Row) (text string) {
+	for _, of := range []func(r *journal.Row) string{
+		func(r *journal.Row) string { return r.Details["problem"] },
+		func(r *journal.Row) string {
+			if rowset.Text(r, matrixOption) != "" {
+				return count(r.Metrics["dof_global"]) + " unknowns"
+			}
+			size := sizeAxis(rowset.Text(r, modeAxis))
+			return count(rowset.Number(r, size)) + map[string]string{perRankAxis: " unknowns per rank", totalAxis: " unknowns"}[size]
+		},
+		stored,
+		func(r *journal.Row) string { return r.Host },
+	} {
+		values := map[string]bool{}
+		for _, r := range rowset.Good(rows) {
+			values[of(r)] = true
+		}
+		if len(values) == 1 && !values[""] {
+			for v := range values {
+				text += ", " + v
+			}
+		}
+	}
+	return strings.Replace(text, ", ", ": ", 1)
+}
+
+// stored is the form in which a row's matrix was kept. A constant stencil takes next to nothing
+// when compressed, so that such a row says little of a general matrix.
+func stored(r *journal.Row) string {
+	form := rowset.Text(r, storageAxis)
+	if b, known := r.Metrics["matrix_bytes_per_dof"]; known && b < stencilBytes && form == solve.Compressed.String() {
+		return "stored as a stencil"
+	}
+	return form
+}
+
+// stencilBytes is the memory of a matrix per unknown below which it can only be a stencil:
+// less than one value or column of each row.
+const stencilBytes = 2
 
 // good leaves out the curves without a good row.
 func good(all []*curve) []*curve {
