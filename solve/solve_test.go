@@ -94,11 +94,13 @@ func TestSolutionsMatchElimination(t *testing.T) {
 func TestMoreRanksThanRows(t *testing.T) {
 	source := generated(t, "poisson", sparse.Params{Rows: 4})
 	want := direct(t, source.Problem)
-	for _, part := range partition.All() {
-		for _, info := range krylov.Methods() {
-			out := solveOn(t, 7, Spec{Source: source, Partitioner: part.Name, Method: info.Name, RHS: noise, RTol: 1e-12}, want)
+	pres := preconditioners(source)
+	for turn, part := range partition.All() {
+		for i, info := range krylov.Methods() {
+			pre := pres[(turn+i)%len(pres)]
+			out := solveOn(t, 7, Spec{Source: source, Partitioner: part.Name, Method: info.Name, Preconditioner: pre, RHS: noise, RTol: 1e-12}, want)
 			if err := out.Gate(1e-12); err != nil {
-				t.Errorf("%s, %s: %v", part.Name, info.Name, err)
+				t.Errorf("%s, %s, %s: %v", part.Name, info.Name, pre, err)
 			}
 		}
 	}
@@ -247,6 +249,31 @@ func TestRefusals(t *testing.T) {
 			if err == nil {
 				t.Errorf("%s: rank %d goes on", c.problem, r)
 			}
+		}
+	}
+}
+
+// sick is a chain of springs of which one pushes: its matrix is not definite there.
+type sick struct{ Problem }
+
+func (s sick) Row(i int, r *Row) {
+	s.Problem.Row(i, r)
+	if i == 60 {
+		for k := range r.Vals {
+			r.Vals[k] = -r.Vals[k]
+		}
+	}
+}
+
+// A preconditioner that one rank cannot set up is refused on all, with that rank's reason.
+func TestPreconditionerFailsOnOneRank(t *testing.T) {
+	source := Generated{sick{generated(t, "poisson", sparse.Params{Rows: 100}).Problem}}
+	for r, err := range onRanks(t, 3, func(g *dist.Group) error {
+		_, err := New(g, Spec{Source: source, RHS: noise, RTol: 1e-8, Preconditioner: "bjacobi"})
+		return err
+	}) {
+		if err == nil || !strings.Contains(err.Error(), "setting up the preconditioner bjacobi") || !strings.Contains(err.Error(), "in row 60") {
+			t.Errorf("rank %d: %v", r, err)
 		}
 	}
 }

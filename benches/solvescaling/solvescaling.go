@@ -86,13 +86,11 @@ Problems:     ` + list(solve.Problems(), func(k solve.Kind) (string, string) { r
 Partitioners: ` + list(solve.Partitioners(), func(p solve.Partitioner) (string, string) { return p.Name, p.Help }) + `
 Methods:      ` + list(solve.Methods(), methodHelp) + `
 Precond:      ` + list(solve.Preconditioners(), func(p solve.Preconditioner) (string, string) { return p.Name, p.Help }) + `
-The right-hand side is random: the usual smooth one is an eigenvector of the
-Poisson stencils, for which every method ends after one step. --rhs file:PATH reads
-one, in Matrix Market's array format.
+The right-hand side is random (the usual smooth one is an eigenvector of the Poisson
+stencils: one step suffices), ones, or file:PATH in Matrix Market's array format.
 
   kernbench run --bench solve-scaling --mode weak --ranks 1,2,4,8 --dof-per-rank 100000 --method cg --partitioner simple
-  kernbench run --bench solve-scaling --mode strong --total-dof 1M --dim 3 --stencil 27 --precond jacobi
-  kernbench run --bench solve-scaling --mode weak --dim 3 --precond jacobi,gmg,amg
+  kernbench run --bench solve-scaling --mode strong --total-dof 1M --dim 3 --stencil 27 --precond jacobi,gmg,amg
   kernbench run --bench solve-scaling --mode strong --matrix thermal2.tar.gz --rhs file:thermal2.tar.gz --precond amg --partitioner multilevel
 
 docs/solve-scaling.md explains every metric.`),

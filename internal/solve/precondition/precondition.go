@@ -101,18 +101,30 @@ func DiagonalOf(l *Local, factor func(i int, r *sparse.Row) (float64, error)) (k
 	return d, l.Agree(err)
 }
 
-// Agree gives every rank an error where one has one: those that have none would wait for it.
+// Agree gives every rank an error where one has one, with the same reason: those that have
+// none would wait for it.
 func (l *Local) Agree(err error) error {
-	bad := 0.0
+	to := make([][]float64, l.Team.Size())
 	if err != nil {
-		bad = 1
+		for _, c := range []byte(err.Error()) {
+			to[0] = append(to[0], float64(c))
+		}
+		for r := range to {
+			to[r] = to[0]
+		}
 	}
-	sums, failed := l.Team.Sum([]float64{bad})
-	switch {
-	case failed != nil:
+	from, failed := l.Team.Exchange(to)
+	if err != nil || failed != nil {
 		return errors.Join(err, failed)
-	case err == nil && sums[0] > 0:
-		return fmt.Errorf("%.0f other ranks cannot set the preconditioner up", sums[0])
 	}
-	return err
+	for r, list := range from {
+		if len(list) > 0 {
+			reason := make([]byte, len(list))
+			for i, c := range list {
+				reason[i] = byte(c)
+			}
+			return fmt.Errorf("rank %d: %s", r, reason)
+		}
+	}
+	return nil
 }
