@@ -6,8 +6,8 @@ set -euo pipefail
 has_library() { ldconfig -p | grep -q "$1"; }
 
 # A C compiler for the race detector, the torch.distributed example, other
-# people's launchers, network namespaces, the documents' jq commands, and libraries
-# opened at run time.
+# people's launchers, network namespaces, the documents' jq commands, a browser for
+# the page, and libraries opened at run time.
 need=()
 command -v gcc >/dev/null || need+=(gcc libc6-dev)
 /usr/bin/python3 -c 'import torch' 2>/dev/null || need+=(python3 python3-torch)
@@ -15,6 +15,7 @@ command -v mpirun.openmpi >/dev/null || need+=(openmpi-bin)
 command -v mpirun.mpich >/dev/null || need+=(mpich)
 command -v ip >/dev/null || need+=(iproute2)
 command -v jq >/dev/null || need+=(jq)
+command -v chromium >/dev/null || need+=(chromium)
 has_library libmetis.so.5 || need+=(libmetis5)
 has_library libopenblas.so.0 || need+=(libopenblas0-pthread)
 

@@ -32,7 +32,7 @@ func TestDocumentedCommands(t *testing.T) {
 	if commands < 5 {
 		t.Errorf("only %d commands were found: has the form of the documents changed?", commands)
 	}
-	for _, command := range []string{"", "list", "run", "run --bench memory", "run --bench solve-scaling", "tune", "show", "compare", "baseline", "baseline save", "baseline check", "report", "doctor", "version"} {
+	for _, command := range []string{"", "list", "run", "run --bench memory", "run --bench solve-scaling", "tune", "show", "compare", "baseline", "baseline save", "baseline check", "report", "web", "doctor", "version"} {
 		examples := helpExamples(t, dir, command)
 		if len(examples) == 0 {
 			t.Errorf("the help of %q has no example", command)
@@ -230,6 +230,10 @@ func execute(t *testing.T, dir, line string) (code int, out string) {
 			t.Fatal(err)
 		}
 		defer os.WriteFile(mark, staged, 0o600)
+	}
+	if args[1] == "web" && !slices.Contains(args, "--help") { // it serves until it is told to end
+		serveWeb(t, dir, args[2:]...)
+		return 0, ""
 	}
 	return invoke(t, dir, args...)
 }

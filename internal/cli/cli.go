@@ -149,7 +149,7 @@ and comparisons are made from.`,
 	if err != nil {
 		return nil, err
 	}
-	root.AddCommand(a.listCommand(), run, tune, a.showCommand(), a.compareCommand(), a.baselineCommand(), a.reportCommand(), a.importCommand(), a.probeCommand(),
+	root.AddCommand(a.listCommand(), run, tune, a.showCommand(), a.compareCommand(), a.baselineCommand(), a.reportCommand(), a.webCommand(), a.importCommand(), a.probeCommand(),
 		a.speedupCommand(), a.launchCommand(), a.doctorCommand(), a.selftestCommand(), a.pythonCommand(), a.versionCommand())
 	root.InitDefaultHelpCmd() // now, so that wrong words after `help` are found like all others
 	prepare(root, root.Commands())
@@ -181,7 +181,7 @@ func prepare(root *cobra.Command, commands []*cobra.Command) {
 
 // startProcesses are the commands that have something to end when they are
 // interrupted, and do so by their context.
-var startProcesses = []string{"run", "tune", "launch", "probe", "selftest", "doctor"}
+var startProcesses = []string{"run", "tune", "launch", "probe", "selftest", "doctor", "web"}
 
 // interruptible does work that holds nothing but memory and files that are put in
 // place whole, so that at an interrupt it is left where it stands: the program ends.

@@ -84,6 +84,21 @@ type Task struct {
 	Reason string // why it was dropped
 }
 
+// Words name the point, whichever trial of it.
+func (t Task) Words() string {
+	s := t.Point.String()
+	if t.Part != "" {
+		s = t.Part + " " + s
+	}
+	if t.Ranks > 0 {
+		s += fmt.Sprintf(" ranks=%d", t.Ranks)
+	}
+	if len(t.Env) > 0 {
+		s += " " + t.Env.String()
+	}
+	return s
+}
+
 // Request is what the command line asks of a bench.
 type Request struct {
 	Axes     []Assign // --axis K=SPEC, --K SPEC, --ranks

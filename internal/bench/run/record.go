@@ -113,7 +113,8 @@ func (r *runner) recordStart(a attempt) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.opts.Observe(Event{Task: &a.task})
-	return r.journal.Append(journal.Begin{Run: r.id, Key: a.task.Key, Trial: a.task.Trial, Attempt: a.number, Time: time.Now().UTC()})
+	return r.journal.Append(journal.Begin{Run: r.id, Key: a.task.Key, Trial: a.task.Trial, Attempt: a.number, Point: a.task.Words(),
+		Time: time.Now().UTC()})
 }
 
 func (r *runner) note(text string) error {

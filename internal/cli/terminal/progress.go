@@ -93,16 +93,7 @@ func (p *Progress) Close() {
 }
 
 func describe(t plan.Task) string {
-	s := t.Point.String()
-	if t.Part != "" {
-		s = t.Part + " " + s
-	}
-	if t.Ranks > 0 {
-		s += fmt.Sprintf(" ranks=%d", t.Ranks)
-	}
-	if len(t.Env) > 0 {
-		s += " " + t.Env.String()
-	}
+	s := t.Words()
 	if t.Trial > 0 {
 		s += fmt.Sprintf(" trial=%d", t.Trial)
 	}

@@ -22,6 +22,9 @@ func TestHold(t *testing.T) {
 	if _, err := HoldRun(dir, "a"); !errors.As(err, &held) || held.PID != os.Getpid() || held.Host != host || held.Since.IsZero() {
 		t.Fatalf("holding it twice: %v", err)
 	}
+	if got := HolderOf(dir, "a"); got == nil || got.PID != os.Getpid() {
+		t.Errorf("the holder is %v", got)
+	}
 	other, err := HoldRun(dir, "b")
 	if err != nil {
 		t.Fatalf("another run of the folder: %v", err)
@@ -31,6 +34,16 @@ func TestHold(t *testing.T) {
 	}
 	if left, _ := os.ReadDir(dir); len(left) > 0 {
 		t.Errorf("%v is left after the release", left)
+	}
+	if got := HolderOf(dir, "a"); got != nil {
+		t.Errorf("after the release the holder is %v", got)
+	}
+	// A lock file that nobody has locked is a dead process's.
+	if err := os.WriteFile(filepath.Join(dir, ".a.lock"), []byte(`{"pid":1}`), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if got := HolderOf(dir, "a"); got != nil {
+		t.Errorf("the holder is %v, which is dead", got)
 	}
 	// What a dead process has left names it, and does not keep anybody out.
 	if err := os.WriteFile(filepath.Join(dir, ".a.lock"), []byte(`{"pid":1,"host":"far away, with a long name"}`), 0o644); err != nil {

@@ -82,6 +82,7 @@ type reader struct {
 	j     *Journal
 	byID  map[string]*Run
 	newer map[string]bool // runs whose latest header is above our schema
+	line  int             // number of the latest one
 	fast  *fastjson.Decoder
 	units map[string]string // of the latest row
 	row   typedRow          // decoded into, so that not every row is copied to the heap first
@@ -102,30 +103,94 @@ func newReader() *reader {
 // parse reads a whole journal; its error is one of reading, never of content.
 func parse(src io.Reader) (*Journal, error) {
 	r := newReader()
+	if _, err := r.read(src, true); err != nil {
+		return nil, err
+	}
+	return r.j, nil
+}
+
+// read takes in the lines of src and returns how many bytes they were. A last line
+// that is cut off is a problem if it is final; else it is left for later, when more
+// of it may be there.
+func (r *reader) read(src io.Reader, final bool) (taken int64, err error) {
 	in := bufio.NewReaderSize(src, 1<<16)
 	var line []byte
-	for n := 1; ; n++ {
-		var err error
+	for err != io.EOF {
 		line, err = readLine(in, line[:0])
 		if err != nil && err != io.EOF {
-			return nil, err
+			return taken, err
 		}
-		if text := bytes.TrimSpace(line); len(text) > 0 {
-			if bad := r.add(text); bad != nil {
-				if err == io.EOF {
-					bad = fmt.Errorf("the last line is cut off: %w", bad)
-				}
-				r.j.Problems = append(r.j.Problems, Problem{n, excerpt(text), bad})
-			}
-		}
-		if err == io.EOF {
+		text := bytes.TrimSpace(line)
+		if err == io.EOF && !final && !json.Valid(text) {
 			break
+		}
+		taken += int64(len(line))
+		if len(line) > 0 {
+			r.line++
+		}
+		if len(text) == 0 {
+			continue
+		}
+		if bad := r.add(text); bad != nil {
+			if err == io.EOF {
+				bad = fmt.Errorf("the last line is cut off: %w", bad)
+			}
+			r.j.Problems = append(r.j.Problems, Problem{r.line, excerpt(text), bad})
 		}
 	}
 	for _, run := range r.j.Runs {
 		run.finish()
 	}
-	return r.j, nil
+	return taken, nil
+}
+
+// Follower reads a journal that may still grow.
+type Follower struct {
+	path   string
+	offset int64 // up to which it has been read
+	file   os.FileInfo
+	r      *reader
+}
+
+// Follow makes a reader of the journal that Read would read.
+func Follow(path string) (*Follower, error) {
+	path, err := locate(path)
+	if err != nil {
+		return nil, err
+	}
+	return &Follower{path: path}, nil
+}
+
+// Next takes in what was appended since the last call, and tells whether that was
+// anything. The journal is the same one each time, with more in it, unless the file
+// was replaced or cut, which begins it anew. A line that is still being written is
+// left for the next call.
+func (f *Follower) Next() (j *Journal, grown bool, err error) {
+	file, err := os.Open(f.path)
+	if err != nil {
+		return nil, false, fmt.Errorf("reading a journal: %w", err)
+	}
+	defer file.Close()
+	info, err := file.Stat()
+	if err != nil {
+		return nil, false, fmt.Errorf("reading a journal: %w", err)
+	}
+	if f.r == nil || info.Size() < f.offset || !os.SameFile(info, f.file) {
+		f.r, f.offset, f.file, grown = newReader(), 0, info, true
+		f.r.j.Path = f.path
+	}
+	if info.Size() == f.offset {
+		return f.r.j, grown, nil
+	}
+	if _, err := file.Seek(f.offset, io.SeekStart); err != nil {
+		return nil, false, fmt.Errorf("reading %s: %w", f.path, err)
+	}
+	taken, err := f.r.read(file, false)
+	f.offset += taken
+	if err != nil {
+		return nil, false, fmt.Errorf("reading %s: %w", f.path, err)
+	}
+	return f.r.j, grown || taken > 0, nil
 }
 
 // readLine appends a line of any length to buf; io.EOF says it was the last.

@@ -2,6 +2,7 @@ package journal
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"os"
 	"path/filepath"
@@ -344,5 +345,60 @@ func fill(v reflect.Value) {
 				fill(v.Field(i))
 			}
 		}
+	}
+}
+
+// A follower has at every moment what a reader of the whole file has, also where it finds a
+// line half written, and begins anew with another file.
+func TestFollow(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, FileName)
+	text := `{"type":"run","schema":1,"run":"a","bench":"b","axes":[{"name":"n","kind":"bytes"}]}
+{"type":"row","schema":1,"run":"a","point":{"n":1},"status":"ok","key":"1"}
+not a record
+{"type":"row","schema":1,"run":"a","point":{"n":2},"status":"ok","key":"2"}
+{"type":"run","schema":1,"run":"a","bench":"b","axes":[{"name":"n","kind":"bytes"},{"name":"m","kind":"float"}],"resumed":true}
+{"type":"row","schema":1,"run":"a","point":{"n":3,"m":1},"status":"ok","key":"3"}
+{"type":"end","run":"a","outcome":"complete"}
+`
+	if err := os.WriteFile(path, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	f, err := Follow(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for cut := 0; cut <= len(text); cut += 7 {
+		if cut+7 > len(text) {
+			cut = len(text)
+		}
+		if err := os.WriteFile(path, []byte(text[:cut]), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		got, _, err := f.Next()
+		if err != nil {
+			t.Fatal(err)
+		}
+		// What is not a whole line is not there yet, unless it is a whole record.
+		whole := text[:strings.LastIndexByte(text[:cut], '\n')+1]
+		if rest := text[len(whole):cut]; json.Valid([]byte(rest)) {
+			whole += rest
+		}
+		want, err := parse(strings.NewReader(whole))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want.Path = path; !reflect.DeepEqual(got.Runs, want.Runs) || len(got.Problems) != len(want.Problems) {
+			t.Fatalf("after %d bytes: %+v, want %+v", cut, got, want)
+		}
+	}
+	if _, grown, err := f.Next(); grown || err != nil {
+		t.Errorf("grown %v without a byte: %v", grown, err)
+	}
+	if err := os.WriteFile(path, []byte(strings.ReplaceAll(text[:200], `"a"`, `"z"`)), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if j, grown, err := f.Next(); err != nil || !grown || len(j.Runs) != 1 || j.Runs[0].ID() != "z" {
+		t.Errorf("a file that was cut: %+v, %v", j, err)
 	}
 }

@@ -224,6 +224,7 @@ type Begin struct {
 	Key     string    `json:"key"`
 	Trial   int       `json:"trial"`
 	Attempt int       `json:"attempt,omitempty"`
+	Point   string    `json:"point,omitempty"` // in words, for who watches
 	Time    time.Time `json:"time"`
 }
 

@@ -39,6 +39,8 @@ type Run struct {
 
 	last *Run               // of an accumulated run, the one it ends with
 	open map[pointTrial]int // work begun and without a row since: its latest begin record, an index of Begun
+
+	typed int // how many rows have values of their axes' kinds
 }
 
 // pointTrial is one piece of work of a run; the key is Row.TaskKey or Row.Key.
@@ -190,30 +192,36 @@ func (r *Run) Unfinished() []Begin {
 	return out
 }
 
+// Progress is how many of the planned points, in all their trials, have come to an end. What is
+// planned is 0 where nobody knows.
+func (r *Run) Progress() (done, planned int) {
+	begun := map[string]bool{}
+	for _, b := range r.Begun {
+		begun[b.Key] = true
+	}
+	ended := map[pointTrial]bool{}
+	for i := range r.Rows {
+		row := &r.Rows[i]
+		if row.Status != Skipped || begun[row.TaskKey()] { // what was dropped from the plan is not counted in it
+			ended[pointTrial{row.TaskKey(), row.Trial}] = true
+		}
+	}
+	return len(ended), r.Header.Points * max(r.Header.Trials, 1)
+}
+
 // Incomplete says how much there is of a run that was cut short, such as "6 of 18 points: the run was interrupted"; it
 // is empty for one that is whole, or of which nobody knows what was planned.
 func (r *Run) Incomplete() string {
 	if r.last != nil {
 		return r.last.Incomplete()
 	}
-	begun := map[string]bool{}
-	for _, b := range r.Begun {
-		begun[b.Key] = true
-	}
-	done := map[pointTrial]bool{}
-	for i := range r.Rows {
-		row := &r.Rows[i]
-		if row.Status != Skipped || begun[row.TaskKey()] { // what was dropped from the plan is not counted in it
-			done[pointTrial{row.TaskKey(), row.Trial}] = true
-		}
-	}
-	trials := max(r.Header.Trials, 1)
-	if len(done) >= r.Header.Points*trials || r.End != nil && r.End.Outcome == "complete" {
+	done, planned := r.Progress()
+	if done >= planned || r.End != nil && r.End.Outcome == "complete" {
 		return ""
 	}
 	what, why := "points", "the run has not come to its end"
-	if trials > 1 {
-		what = fmt.Sprintf("points in %d trials", trials)
+	if r.Header.Trials > 1 {
+		what = fmt.Sprintf("points in %d trials", r.Header.Trials)
 	}
 	switch {
 	case r.End != nil && r.End.Outcome == "interrupted":
@@ -221,7 +229,7 @@ func (r *Run) Incomplete() string {
 	case r.End != nil:
 		why = "the run was given up"
 	}
-	return fmt.Sprintf("%d of %d %s: %s", len(done), r.Header.Points*trials, what, why)
+	return fmt.Sprintf("%d of %d %s: %s", done, planned, what, why)
 }
 
 // Counts is the number of latest rows of each status.
@@ -253,6 +261,7 @@ func (r *Run) addRow(row Row) {
 func (r *Run) addHeader(h Header) {
 	r.Headers = append(r.Headers, h)
 	r.End = nil
+	r.typed = 0
 	if len(r.Headers) == 1 {
 		r.Header = h
 		// Merging must not reach into the header as written.
@@ -291,7 +300,7 @@ func addMissing(a, b map[string]string) map[string]string {
 	return a
 }
 
-// finish completes a run once all of the file has been seen.
+// finish completes a run once all that there is of the file has been seen.
 func (r *Run) finish() {
 	if len(r.Headers) == 0 {
 		r.guessHeader()
@@ -301,7 +310,7 @@ func (r *Run) finish() {
 	for _, a := range r.Header.Axes {
 		kinds[column{a.Part, a.Name}] = a.Kind
 	}
-	for _, row := range r.Rows {
+	for _, row := range r.Rows[r.typed:] {
 		for i := range row.Point {
 			c := &row.Point[i]
 			// An axis without a part is one of every part.
@@ -311,6 +320,7 @@ func (r *Run) finish() {
 			}
 		}
 	}
+	r.typed = len(r.Rows)
 }
 
 // guessHeader fills what the records of a run without a header tell about it.

@@ -177,7 +177,7 @@ func TestDoubtIsShown(t *testing.T) {
 			t.Errorf("note %q lacks %q", note, want)
 		}
 	}
-	text := summary(&journal.Run{}, rows)
+	text := Summary(&journal.Run{}, rows)
 	if !strings.Contains(text, "3 rows were disturbed while measured") || strings.Contains(text, "1e") || strings.Contains(text, "1 ns") {
 		t.Errorf("summary: %s", text)
 	}

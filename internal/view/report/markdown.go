@@ -5,16 +5,16 @@ import (
 	"strings"
 )
 
-// block is a paragraph or a list of the light Markdown of a section. It holds
+// Block is a paragraph or a list of the light Markdown of a section. It holds
 // plain texts: whatever markup the source tries is escaped by the template.
-type block struct {
+type Block struct {
 	List    bool // Items are list entries; otherwise there is one, a paragraph
 	Ordered bool
-	Items   [][]span
+	Items   [][]Span
 }
 
-// span is a run of text in one style.
-type span struct {
+// Span is a run of text in one style.
+type Span struct {
 	Text       string
 	Code, Bold bool
 }
@@ -24,11 +24,11 @@ var (
 	orderedRE = regexp.MustCompile(`^\s*[0-9]+[.)]\s+(.*)$`)
 )
 
-// markdown reads paragraphs separated by empty lines, lists of - or * or 1.,
+// Markdown reads paragraphs separated by empty lines, lists of - or * or 1.,
 // `code` and **bold**. Everything else is text.
-func markdown(text string) []block {
-	var out []block
-	var open *block // what the next line may continue
+func Markdown(text string) []Block {
+	var out []Block
+	var open *Block // what the next line may continue
 	var lines []string
 	flush := func() { // ends the paragraph or list entry under way
 		if open != nil && len(lines) > 0 {
@@ -39,7 +39,7 @@ func markdown(text string) []block {
 	begin := func(list, ordered bool) {
 		flush()
 		if open == nil || !list || open.List != list || open.Ordered != ordered {
-			out = append(out, block{List: list, Ordered: ordered})
+			out = append(out, Block{List: list, Ordered: ordered})
 			open = &out[len(out)-1]
 		}
 	}
@@ -67,8 +67,8 @@ func markdown(text string) []block {
 }
 
 // inline finds code and bold. A mark without its partner is text.
-func inline(s string) []span {
-	var out []span
+func inline(s string) []Span {
+	var out []Span
 	bold := false
 	emit := func(text string, code bool) {
 		last := len(out) - 1
@@ -77,7 +77,7 @@ func inline(s string) []span {
 		case last >= 0 && out[last].Code == code && out[last].Bold == bold:
 			out[last].Text += text
 		default:
-			out = append(out, span{text, code, bold})
+			out = append(out, Span{text, code, bold})
 		}
 	}
 	for {

@@ -47,9 +47,9 @@ type page struct {
 	Alone           bool   // no files lie beside it
 	Tables          []table
 	Cut             string
-	Facts           []fact
-	Environ         []fact
-	Inputs          []fact
+	Facts           []Fact
+	Environ         []Fact
+	Inputs          []Fact
 	Commands        []string // of the runs whose rows these are
 	Redraw          string
 }
@@ -67,7 +67,7 @@ type section struct {
 	Title  string
 	Anchor string
 	Detail bool // shown when it is opened, and not printed
-	Blocks []block
+	Blocks []Block
 	Head   []string
 	Rows   [][]string
 	Grid   *grid
@@ -105,19 +105,19 @@ func newPage(run *journal.Run, rows []journal.Row, sections []bench.Section, fig
 		Policy: fmt.Sprintf("default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src '%s'", scriptHash()),
 		Style:  template.CSS(pageStyle), Script: template.JS(pageScript),
 		Title: h.Bench, Subtitle: subtitle(h),
-		Summary: summary(run, rows), Remarks: remarks(run, rows), NoFigure: noFigure,
-		Facts: append(facts(h), earlierFacts(run.Earlier)...), Environ: pairs(h.Environ), Inputs: pairs(h.Inputs),
-		Commands: commandLines(run), Redraw: redrawLine(h),
+		Summary: Summary(run, rows), Remarks: Remarks(run, rows), NoFigure: noFigure,
+		Facts: append(Facts(h), EarlierFacts(run.Earlier)...), Environ: pairs(h.Environ), Inputs: pairs(h.Inputs),
+		Commands: CommandLines(run), Redraw: redrawLine(h),
 	}
 	if p.Title == "" {
 		p.Title = "kernbench run"
 	}
 	counts := countStatus(rows)
 	for _, s := range statusesIn(counts) {
-		p.Counts = append(p.Counts, count{counts[s], string(s), statusClass(s)})
+		p.Counts = append(p.Counts, count{counts[s], string(s), StatusClass(s)})
 	}
 	for i, s := range sections {
-		out := section{Title: s.Title, Anchor: fmt.Sprintf("s%d", i+1), Detail: s.Detail && !s.Lead, Blocks: markdown(s.Text), Grid: newGrid(s.Grid)}
+		out := section{Title: s.Title, Anchor: fmt.Sprintf("s%d", i+1), Detail: s.Detail && !s.Lead, Blocks: Markdown(s.Text), Grid: newGrid(s.Grid)}
 		if len(s.Table) > 0 {
 			out.Head, out.Rows = s.Table[0], s.Table[1:]
 		}
@@ -128,7 +128,7 @@ func newPage(run *journal.Run, rows []journal.Row, sections []bench.Section, fig
 		}
 	}
 	for _, d := range figures {
-		p.Pictures = append(p.Pictures, picture{Name: d.fig.Name, Alt: altText(d.fig),
+		p.Pictures = append(p.Pictures, picture{Name: d.fig.Name, Alt: AltText(d.fig),
 			Source: template.URL("data:image/svg+xml;base64," + base64.StdEncoding.EncodeToString(d.svg))})
 	}
 	p.Tables, p.Cut = tables(h, rows)
@@ -171,7 +171,7 @@ func newGrid(g *bench.Grid) *grid {
 			case journal.NotExecuted: // which is not the same as left out on purpose
 				cell.Class = "missing"
 			default:
-				cell.Class = statusClass(c.Status)
+				cell.Class = StatusClass(c.Status)
 			}
 			row.Cells = append(row.Cells, cell)
 		}
@@ -203,8 +203,8 @@ func (p page) html() ([]byte, error) {
 	return clean, nil
 }
 
-// altText is a figure for those who do not see it.
-func altText(f figure.Figure) string {
+// AltText is a figure for those who do not see it.
+func AltText(f figure.Figure) string {
 	var parts []string
 	if f.Title != "" {
 		parts = append(parts, f.Title)

@@ -222,7 +222,7 @@ func TestLongRunsAreCut(t *testing.T) {
 		t.Errorf("%d tables, %q", len(got), cut)
 	}
 	long := strings.Repeat("line of output\n", 1000)
-	if got := tail(long); len(got) > maxOutput+10 || !strings.HasPrefix(got, "…\nline") {
+	if got := Tail(long); len(got) > maxOutput+10 || !strings.HasPrefix(got, "…\nline") {
 		t.Errorf("tail of a long output is %d bytes: %.20q", len(got), got)
 	}
 }
@@ -235,7 +235,7 @@ func TestRemarks(t *testing.T) {
 	rows[2].Warnings = []string{"steal"}
 	run := &journal.Run{Notes: []journal.Note{{Text: "twice"}, {Text: "twice"}}}
 	want := []string{"twice", "drift: +59.2 % off (and 1 more alike)", "steal (2 rows)"}
-	if got := remarks(run, rows); !cmp.Equal(got, want) {
+	if got := Remarks(run, rows); !cmp.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
@@ -261,14 +261,14 @@ func TestMarkdown(t *testing.T) {
 		{"<b>&amp;</b>", "[<b>&amp;</b>]"},
 		{" \n\n", ""},
 	} {
-		if got := outline(markdown(c.text)); got != c.want {
+		if got := outline(Markdown(c.text)); got != c.want {
 			t.Errorf("%q: got %s, want %s", c.text, got, c.want)
 		}
 	}
 }
 
 // outline shows blocks in a line: [- item|item] of a list, / between spans.
-func outline(blocks []block) string {
+func outline(blocks []Block) string {
 	var b strings.Builder
 	for _, bl := range blocks {
 		var items []string
@@ -307,7 +307,7 @@ func FuzzMarkdown(f *testing.F) {
 	f.Add("**`**`")
 	f.Fuzz(func(t *testing.T, text string) {
 		var got strings.Builder
-		for _, b := range markdown(text) {
+		for _, b := range Markdown(text) {
 			for _, item := range b.Items {
 				for _, s := range item {
 					got.WriteString(s.Text)

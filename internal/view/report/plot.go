@@ -202,3 +202,31 @@ func (c coord) count(rows []*journal.Row) (n int, numeric bool) {
 	}
 	return len(seen), numeric && len(seen) > 0
 }
+
+// Names are what a plot of the rows may name: coordinates with more than one value, and metrics.
+func Names(h *journal.Header, rows []journal.Row) (coords, metrics []string) {
+	if len(rows) > 0 {
+		all := make([]*journal.Row, len(rows))
+		for i := range rows {
+			all[i] = &rows[i]
+		}
+		for _, c := range coordsOf(h, rows) {
+			if c.varies(all) {
+				coords = append(coords, c.name)
+			}
+		}
+	}
+	for _, m := range h.Metrics {
+		metrics = append(metrics, m.Name)
+	}
+	var others []string
+	for i := range rows {
+		for m := range rows[i].Metrics {
+			if !slices.Contains(metrics, m) && !slices.Contains(others, m) {
+				others = append(others, m)
+			}
+		}
+	}
+	slices.Sort(others)
+	return coords, append(metrics, others...)
+}

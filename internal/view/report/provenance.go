@@ -9,15 +9,15 @@ import (
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
-// fact is a line of the provenance.
-type fact struct{ Name, Value string }
+// Fact is a line of the provenance.
+type Fact struct{ Name, Value string }
 
-// facts say where the numbers come from; what is not known is left out.
-func facts(h *journal.Header) []fact {
-	var out []fact
+// Facts say where the numbers come from; what is not known is left out.
+func Facts(h *journal.Header) []Fact {
+	var out []Fact
 	add := func(name, value string) {
 		if value != "" {
-			out = append(out, fact{name, value})
+			out = append(out, Fact{name, value})
 		}
 	}
 	add("Run", h.Run)
@@ -48,24 +48,24 @@ func facts(h *journal.Header) []fact {
 	return out
 }
 
-// earlierFacts tell of the other runs whose rows are shown, a line each.
-func earlierFacts(earlier []journal.Header) []fact {
-	var out []fact
+// EarlierFacts tell of the other runs whose rows are shown, a line each.
+func EarlierFacts(earlier []journal.Header) []Fact {
+	var out []Fact
 	for i := range earlier {
 		var words []string
-		for _, f := range facts(&earlier[i]) {
+		for _, f := range Facts(&earlier[i]) {
 			switch f.Name {
 			case "Date", "Host", "Program", "Launcher":
 				words = append(words, f.Value)
 			}
 		}
-		out = append(out, fact{"Rows also of run " + earlier[i].Run, strings.Join(words, "; ")})
+		out = append(out, Fact{"Rows also of run " + earlier[i].Run, strings.Join(words, "; ")})
 	}
 	return out
 }
 
-// commandLines are those of all runs whose rows are shown, each once, the earliest first.
-func commandLines(run *journal.Run) []string {
+// CommandLines are those of all runs whose rows are shown, each once, the earliest first.
+func CommandLines(run *journal.Run) []string {
 	var out []string
 	for _, h := range append(slices.Clip(run.Earlier), run.Header) {
 		if c := commandLine(&h); c != "" && !slices.Contains(out, c) {
@@ -83,10 +83,10 @@ func prefixed(prefix, s string) string {
 }
 
 // pairs are the entries of a map in order.
-func pairs(m map[string]string) []fact {
-	var out []fact
+func pairs(m map[string]string) []Fact {
+	var out []Fact
 	for _, name := range sortedKeys(m) {
-		out = append(out, fact{name, m[name]})
+		out = append(out, Fact{name, m[name]})
 	}
 	return out
 }

@@ -47,13 +47,13 @@ func Render(dir string, in Input) (files []string, err error) {
 	}
 	out := rendering{dir: dir}
 	rows := in.Run.Latest()
-	figures, noFigure, errs := chooseFigures(in, rows)
+	figures, noFigure, errs := Figures(in, rows)
 	out.errs = errs
 	for i := range figures {
 		figures[i].AddCaption(in.Run.Incomplete())
 	}
 	pictures := out.draw(figures)
-	sections, found, errs := chooseSections(in, rows)
+	sections, found, errs := Sections(in, rows)
 	out.errs = append(out.errs, errs...)
 	page := newPage(in.Run, rows, sections, pictures, noFigure)
 	out.write("table.txt", func() ([]byte, error) { return exported("table", in.Run, rows) })
@@ -79,7 +79,7 @@ func Render(dir string, in Input) (files []string, err error) {
 // Page is the one self-contained page of a run, and what could not be drawn on it.
 func Page(in Input) ([]byte, error) {
 	rows := in.Run.Latest()
-	figures, noFigure, errs := chooseFigures(in, rows)
+	figures, noFigure, errs := Figures(in, rows)
 	var pictures []drawn
 	for _, f := range figures {
 		f.AddCaption(in.Run.Incomplete())
@@ -90,16 +90,16 @@ func Page(in Input) ([]byte, error) {
 		}
 		pictures = append(pictures, drawn{f, svg.Bytes()})
 	}
-	sections, _, more := chooseSections(in, rows)
+	sections, _, more := Sections(in, rows)
 	page := newPage(in.Run, rows, sections, pictures, noFigure)
 	page.Alone = true
 	text, err := page.html()
 	return text, errors.Join(append(append(errs, more...), err)...)
 }
 
-// chooseSections are what there is to say: the verdict first, that of the bench if it has
+// Sections are what there is to say: the verdict first, that of the bench if it has
 // one of its own.
-func chooseSections(in Input, rows []journal.Row) (sections []bench.Section, found *tune.Result, errs []error) {
+func Sections(in Input, rows []journal.Row) (sections []bench.Section, found *tune.Result, errs []error) {
 	sections, err := sectionsOf(in.Bench, rows)
 	errs = append(errs, err)
 	found, err = tuned.Load(in.Run)
@@ -162,10 +162,10 @@ func exported(format string, run *journal.Run, rows []journal.Row) ([]byte, erro
 	return b.Bytes(), err
 }
 
-// chooseFigures gathers what is to be drawn: the bench's own figures and the
+// Figures gathers what is to be drawn: the bench's own figures and the
 // plots asked for, or else the automatic one. Where even that shows nothing, why
 // says so to the reader of the page.
-func chooseFigures(in Input, rows []journal.Row) (figures []figure.Figure, why string, errs []error) {
+func Figures(in Input, rows []journal.Row) (figures []figure.Figure, why string, errs []error) {
 	own, err := guarded("figures", in.Bench, func(b *bench.Bench) []figure.Figure {
 		if b.Figures == nil {
 			return nil

@@ -87,7 +87,7 @@ func TestChooseFigures(t *testing.T) {
 		{"too many series", Input{Run: wide}, nil, "No figure was drawn by default", nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			figures, why, errs := chooseFigures(c.in, c.in.Run.Latest())
+			figures, why, errs := Figures(c.in, c.in.Run.Latest())
 			hasErrors(t, errors.Join(errs...), c.errs...)
 			var got []string
 			for _, f := range figures {

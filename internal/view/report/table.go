@@ -36,7 +36,7 @@ type heading struct {
 }
 
 type tableRow struct {
-	Cells  []cell
+	Cells  []Cell
 	Reason string   // what went wrong, in one line
 	Output string   // what the rank printed last
 	Ranks  []string // how each rank ended
@@ -44,7 +44,8 @@ type tableRow struct {
 	Width  int      // columns of the line below that shows these
 }
 
-type cell struct {
+// Cell is what a table shows of a row in one column.
+type Cell struct {
 	Text    string
 	Exact   string // the full value, where the text is rounded
 	Status  string // the class of a status cell
@@ -115,10 +116,10 @@ func newTable(title string, columns []export.Column, rows []*journal.Row) table 
 	}
 	for i, r := range rows {
 		line := &t.Rows[i]
-		line.Reason, line.Width = reason(r), len(t.Head)
+		line.Reason, line.Width = Reason(r), len(t.Head)
 		if r.Status != journal.OK {
-			line.Output = tail(r.Output)
-			line.Ranks = rankEnds(r.Ranks)
+			line.Output = Tail(r.Output)
+			line.Ranks = RankEnds(r.Ranks)
 			if r.Launch != "" {
 				line.Logs = "logs/" + r.Launch
 			}
@@ -127,7 +128,8 @@ func newTable(title string, columns []export.Column, rows []*journal.Row) table 
 	return t
 }
 
-func rankEnds(ends []journal.RankEnd) (texts []string) {
+// RankEnds say how the ranks of a failed row ended, the first ones of many.
+func RankEnds(ends []journal.RankEnd) (texts []string) {
 	for i, e := range ends {
 		if i == maxRankEnds {
 			return append(texts, fmt.Sprintf("and %d more ranks, in journal.jsonl", len(ends)-i))
@@ -137,11 +139,11 @@ func rankEnds(ends []journal.RankEnd) (texts []string) {
 	return texts
 }
 
-func cellsOf(c export.Column, rows []*journal.Row) (cells []cell, constant bool) {
+func cellsOf(c export.Column, rows []*journal.Row) (cells []Cell, constant bool) {
 	constant, numeric := true, true
-	cells = make([]cell, len(rows))
+	cells = make([]Cell, len(rows))
 	for i, r := range rows {
-		cells[i] = cellOf(c, r)
+		cells[i] = CellOf(c, r)
 		constant = constant && cells[i].Exact == cells[0].Exact
 		if _, err := strconv.ParseFloat(cells[i].Exact, 64); err != nil && cells[i].Exact != "" {
 			numeric = false
@@ -153,20 +155,20 @@ func cellsOf(c export.Column, rows []*journal.Row) (cells []cell, constant bool)
 	return cells, constant
 }
 
-// cellOf rounds what was measured and shortens sizes; the exact value stays
+// CellOf rounds what was measured and shortens sizes; the exact value stays
 // beside it.
-func cellOf(c export.Column, r *journal.Row) cell {
+func CellOf(c export.Column, r *journal.Row) Cell {
 	exact := c.Value(r)
-	out := cell{Text: exact, Exact: exact}
+	out := Cell{Text: exact, Exact: exact}
 	switch c.Role {
 	case export.Samples:
 		if r.Samples == 0 {
-			return cell{}
+			return Cell{}
 		}
 	case export.Status:
-		out.Status = statusClass(r.Status)
+		out.Status = StatusClass(r.Status)
 	case export.Quality:
-		if out = (cell{}); r.Disturbed() != "" {
+		if out = (Cell{}); r.Disturbed() != "" {
 			out.Text, out.Status = string(journal.QualityDisturbed), "skipped"
 		}
 	case export.Axis:
@@ -190,8 +192,8 @@ func cellOf(c export.Column, r *journal.Row) cell {
 	return out
 }
 
-// statusClass is how the page colours a status; an unknown one is no good news.
-func statusClass(s journal.Status) string {
+// StatusClass is how the page colours a status; an unknown one is no good news.
+func StatusClass(s journal.Status) string {
 	switch s {
 	case journal.OK:
 		return "ok"
@@ -201,8 +203,8 @@ func statusClass(s journal.Status) string {
 	return "failed"
 }
 
-// reason is what to know of a row beside its numbers.
-func reason(r *journal.Row) string {
+// Reason is what to know of a row beside its numbers.
+func Reason(r *journal.Row) string {
 	var parts []string
 	if r.Status != journal.OK {
 		where := ""
@@ -228,8 +230,8 @@ func reason(r *journal.Row) string {
 // ansiRE matches the colour codes that programs print for terminals.
 var ansiRE = regexp.MustCompile("\x1b\\[[0-9;?]*[A-Za-z]")
 
-// tail is the end of an output, whole lines where possible.
-func tail(s string) string {
+// Tail is the end of an output, whole lines where possible.
+func Tail(s string) string {
 	s = strings.TrimRight(ansiRE.ReplaceAllString(s, ""), "\n")
 	if len(s) <= maxOutput {
 		return s

@@ -14,9 +14,9 @@ import (
 	"github.com/kernbench/kernbench/internal/view/rowkey"
 )
 
-// summary is a run in one paragraph: how much there is, what became of it, the
+// Summary is a run in one paragraph: how much there is, what became of it, the
 // extremes, how it ended.
-func summary(run *journal.Run, rows []journal.Row) string {
+func Summary(run *journal.Run, rows []journal.Row) string {
 	sentences := []string{extent(&run.Header, rows)}
 	if len(rows) > 0 {
 		sentences = append(sentences, outcome(rows))
@@ -258,9 +258,9 @@ func seconds(s float64) string {
 // maxRemarks is how many different warnings a page lists.
 const maxRemarks = 30
 
-// remarks are the notes of a run and the warnings of its rows, those that differ
+// Remarks are the notes of a run and the warnings of its rows, those that differ
 // only in their numbers as one.
-func remarks(run *journal.Run, rows []journal.Row) []string {
+func Remarks(run *journal.Run, rows []journal.Row) []string {
 	var out []string
 	for _, n := range run.Notes {
 		if !slices.Contains(out, n.Text) {

@@ -1,0 +1,485 @@
+//go:build !race
+
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+
+	"github.com/kernbench/kernbench/internal/base/point"
+	"github.com/kernbench/kernbench/internal/host/hostinfo"
+	"github.com/kernbench/kernbench/internal/result/journal"
+)
+
+// TestWeb drives the page of `kernbench web` in a real browser, one for all: each step waits
+// for the event it is about, and whatever the browser complains of fails the test.
+func TestWeb(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	storeRuns(t, dir)
+	ctx, cancel := context.WithCancel(openBrowser(t))
+	defer cancel()
+	b := &browser{T: t, ctx: ctx, cancel: cancel, dir: dir, site: serveWeb(t, dir, dir)}
+	b.watchComplaints()
+	b.list()
+	b.run()
+	b.filter()
+	b.zoom()
+	b.keys()
+	b.export()
+	b.hostile()
+	b.looks()
+	b.live()
+	b.token()
+}
+
+// guard ends what hangs; nothing waits for it.
+const guard = 5 * time.Minute
+
+// openBrowser starts Debian's Chromium with a profile of its own.
+func openBrowser(t *testing.T) context.Context {
+	t.Helper()
+	program, err := exec.LookPath("chromium")
+	if err != nil {
+		t.Fatalf("%v: scripts/deps.sh installs it", err)
+	}
+	opts := []chromedp.ExecAllocatorOption{chromedp.ExecPath(program), chromedp.UserDataDir(t.TempDir()), chromedp.WindowSize(1280, 900),
+		chromedp.WSURLReadTimeout(guard), chromedp.NoSandbox, chromedp.Headless}
+	for _, flag := range []string{"disable-gpu", "disable-quic", "no-first-run", "disable-background-networking", "disable-component-update",
+		"disable-sync", "disable-extensions", "disable-dev-shm-usage", "hide-scrollbars"} {
+		opts = append(opts, chromedp.Flag(flag, true))
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), guard)
+	t.Cleanup(cancel)
+	ctx, cancel = chromedp.NewExecAllocator(ctx, opts...)
+	t.Cleanup(cancel)
+	ctx, cancel = chromedp.NewContext(ctx)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// serveWeb starts `kernbench web` and returns the address that it prints.
+func serveWeb(t *testing.T, work string, args ...string) string {
+	t.Helper()
+	// The last address counts: any port will do.
+	cmd := exec.Command("kernbench", append(append([]string{"web"}, args...), "--addr", "127.0.0.1:0")...)
+	cmd.Dir, cmd.Stderr = work, os.Stderr
+	out, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		cmd.Process.Signal(os.Interrupt)
+		if err := cmd.Wait(); err != nil {
+			t.Errorf("kernbench web, interrupted: %v", err)
+		}
+	})
+	line, err := bufio.NewReader(out).ReadString('\n')
+	_, rest, found := strings.Cut(line, " at ")
+	address, _, _ := strings.Cut(rest, " ")
+	if err != nil || !found {
+		t.Fatalf("%q: %v", line, err)
+	}
+	return address
+}
+
+// browser is a page under test.
+type browser struct {
+	*testing.T
+	ctx        context.Context
+	cancel     context.CancelFunc
+	dir        string // of results
+	site       string
+	mu         sync.Mutex
+	complaints []string
+}
+
+func (b *browser) do(steps ...chromedp.Action[chromedp.Void]) {
+	b.Helper()
+	if err := chromedp.Do(b.ctx, steps...); err != nil {
+		b.Fatalf("%v; complaints: %q", err, b.forget())
+	}
+}
+
+// watchComplaints collects what the browser objects to: errors of scripts, and what the
+// page's policy has refused.
+func (b *browser) watchComplaints() {
+	messages := chromedp.Console(b.ctx)
+	go func() {
+		for m, err := range messages {
+			if err != nil {
+				return
+			}
+			b.mu.Lock()
+			b.complaints = append(b.complaints, m.Text)
+			b.mu.Unlock()
+		}
+	}()
+}
+
+// forget returns the complaints so far.
+func (b *browser) forget() []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	list := b.complaints
+	b.complaints = nil
+	return list
+}
+
+// open shows an address and waits until it is there.
+func (b *browser) open(path string, query ...string) {
+	b.Helper()
+	if len(query) > 0 {
+		values := url.Values{}
+		for i := 0; i < len(query); i += 2 {
+			values.Add(query[i], query[i+1])
+		}
+		path += "?" + values.Encode()
+	}
+	b.do(chromedp.Navigate(strings.TrimSuffix(b.site, "/")+path), chromedp.WaitVisible("body[data-ready]"))
+}
+
+// eval is the value of an expression.
+func (b *browser) eval(script string) any {
+	b.Helper()
+	value, err := chromedp.Run(b.ctx, chromedp.Evaluate[any](script))
+	if err != nil {
+		b.Fatalf("%s: %v", script, err)
+	}
+	return value
+}
+
+// until waits for an expression to hold.
+func (b *browser) until(script string) {
+	b.Helper()
+	wait := chromedp.Poll[chromedp.Void](script, chromedp.WithPollingTimeout(0), chromedp.WithPollingInterval(50*time.Millisecond))
+	ctx, cancel := context.WithTimeout(b.ctx, guard/2)
+	defer cancel()
+	if _, err := chromedp.Run(ctx, wait); err != nil {
+		b.picture("failed")
+		b.Fatalf("waiting for %s: %v; complaints: %q; the page is %v", script, err, b.forget(), b.eval("document.body.innerText"))
+	}
+}
+
+// want demands that an expression holds now.
+func (b *browser) want(script string) {
+	b.Helper()
+	if v := b.eval(script); v != true {
+		b.Errorf("%s is %v", script, v)
+	}
+}
+
+func (b *browser) quiet(where string) {
+	b.Helper()
+	if list := b.forget(); len(list) > 0 {
+		b.Errorf("%s: the browser complains: %q", where, list)
+	}
+}
+
+// picture keeps a picture of the page for whoever sets WEB_PICTURES to a folder.
+func (b *browser) picture(name string) {
+	b.Helper()
+	dir := os.Getenv("WEB_PICTURES")
+	if dir == "" {
+		return
+	}
+	png, err := chromedp.Run(b.ctx, chromedp.FullScreenshot(100))
+	if err == nil {
+		err = os.WriteFile(filepath.Join(dir, name+".png"), png, 0o644)
+	}
+	if err != nil {
+		b.Error(err)
+	}
+}
+
+const mainText = "document.getElementById('main').innerText"
+
+func (b *browser) list() {
+	b.open("/")
+	b.want("document.querySelectorAll('tbody tr').length === 4")
+	b.want(mainText + ".includes('4 failed') && " + mainText + ".includes('interrupted')")
+	b.picture("list")
+	b.do(chromedp.SendKeys("input[type=search]", "hops"))
+	b.until("document.querySelectorAll('tbody tr').length === 2")
+	b.want("location.search === '?q=hops'")
+	b.do(chromedp.Click("tbody tr:last-child a[data-link]"))
+	b.until("document.body.dataset.ready?.startsWith('/run') && document.title.startsWith('hops')")
+	b.quiet("list")
+}
+
+func (b *browser) run() {
+	b.open("/run", "run", "a@new")
+	b.want("document.getElementById('summary').innerText.includes('hops recorded')")
+	b.want("document.querySelector('.chart svg').getAttribute('aria-label').includes('size')")
+	b.want("document.querySelector('#failures pre').innerText.includes('the last words')")
+	b.want("document.querySelectorAll('.chart [data-series]').length === 2")
+	b.picture("run")
+	b.quiet("run")
+}
+
+func (b *browser) filter() {
+	b.do(chromedp.SetValue("#only", "size >= 64K && status == ok"), chromedp.Click("form button[type=submit]"))
+	b.until("document.body.dataset.ready?.includes('only=')")
+	b.want(mainText + ".includes('of 20 rows') && document.getElementById('failures') === null")
+	b.want("document.querySelector('figure').innerText.includes('Only rows where size >= 64K')")
+	b.open("/run", "run", "a@new", "only", "sise > 1")
+	b.want(mainText + `.includes('unknown name "sise", did you mean "size"?')`)
+	b.forget()
+}
+
+func (b *browser) zoom() {
+	b.open("/run", "run", "a@new")
+	before := b.eval("document.querySelector('.chart [data-series] path').getAttribute('d')")
+	box, err := chromedp.Run(b.ctx, chromedp.Evaluate[[]float64](`(() => {
+		const svg = document.querySelector('.chart svg');
+		svg.scrollIntoView({ block: 'center', behavior: 'instant' });
+		const r = svg.getBoundingClientRect();
+		return [r.left, r.top, r.width, r.height];
+	})()`))
+	if err != nil {
+		b.Fatal(err)
+	}
+	x, y := func(part float64) float64 { return box[0] + part*box[2] }, box[1]+box[3]*0.4
+	b.do(chromedp.DragAndDropXY(x(.5), y, x(.8), y+4))
+	b.until("new URLSearchParams(location.search).get('z.plot_time_us_vs_size_by_num_ranks')?.startsWith('x=')")
+	zoomed := b.eval("document.querySelector('.chart [data-series] path').getAttribute('d')")
+	if zoomed == before {
+		b.Error("the zoom changed nothing")
+	}
+	b.do(chromedp.Click("[data-scale=y]"), chromedp.Click(".legend button:first-child"))
+	b.until("location.search.includes('off%3D0')")
+	b.want("document.querySelectorAll('.chart [data-series]').length === 1")
+	// The address alone brings all of it back.
+	b.do(chromedp.Reload(), chromedp.WaitVisible("body[data-ready]"))
+	b.want("document.querySelectorAll('.chart [data-series]').length === 1 && document.querySelector('[data-scale=y]').innerText === 'y: linear'")
+	b.want("document.querySelector('[data-reset]').disabled === false")
+	b.do(chromedp.Click("[data-reset]"))
+	b.until("!location.search.includes('x%3D')")
+	b.quiet("zoom")
+}
+
+func (b *browser) keys() {
+	b.open("/run", "run", "a@new")
+	b.do(chromedp.Focus(".chart svg"), chromedp.KeyEvent(kb.ArrowRight))
+	b.until("document.getElementById('said').textContent.includes('size (bytes): 4Ki')")
+	b.do(chromedp.KeyEvent(kb.ArrowRight))
+	b.until("document.getElementById('said').textContent.includes('size (bytes): 16Ki') && !document.querySelector('.tip').hidden")
+	b.want("document.querySelector('.tip').innerText.includes('µs')")
+	b.do(chromedp.KeyEvent("+"))
+	b.until("location.search.includes('x%3D')")
+	b.do(chromedp.KeyEvent("0"))
+	b.until("!location.search.includes('x%3D') && document.activeElement === document.querySelector('.chart svg')")
+	b.quiet("keys")
+}
+
+func (b *browser) export() {
+	b.eval("window.saved = []; URL.createObjectURL = ((make) => (blob) => { saved.push(blob); return make.call(URL, blob); })(URL.createObjectURL); true")
+	for _, name := range []string{"CSV", "SVG"} {
+		b.do(chromedp.Click(fmt.Sprintf("//button[text()='%s']", name)))
+	}
+	b.until("saved.length === 2")
+	b.eval("Promise.all(saved.map((blob) => blob.text())).then((texts) => { window.texts = texts; }); true")
+	b.until("window.texts !== undefined")
+	// A failed point has no number.
+	b.want(`texts[0].startsWith('series,size (bytes),time_us,low,high,status\n') && texts[0].includes(',4096,') && /,1048576,,,,failed\n/.test(texts[0])`)
+	b.want(`new DOMParser().parseFromString(texts[1], 'image/svg+xml').documentElement.tagName === 'svg' && texts[1].includes('num_ranks=2')`)
+	b.do(chromedp.Click("//button[text()='PNG']"))
+	b.until("saved.some((blob) => blob.type === 'image/png' && blob.size > 5000)")
+	b.quiet("export")
+}
+
+// hostile: whatever a journal holds is text.
+func (b *browser) hostile() {
+	for _, run := range []string{"evil", "a@new"} {
+		b.open("/run", "run", run)
+		b.want("window.hacked === undefined && document.querySelectorAll('main script, main iframe, main object, main [onerror], main [style*=expression]').length === 0")
+	}
+	b.open("/run", "run", "evil")
+	b.want(mainText + `.includes('<img src=x onerror="hacked=1">') && ` + mainText + `.includes('</pre><script>hacked=2</script>')`)
+	b.want(`document.querySelector('.legend').textContent.includes('<svg onload=hacked=3>')`)
+	b.picture("hostile")
+	b.open("/")
+	b.want("window.hacked === undefined && " + mainText + `.includes('<img src=x onerror="hacked=1">')`)
+	b.quiet("hostile")
+}
+
+// looks: texts can be read in both colour schemes, everything has a name, and a phone shows
+// no page that is wider than it.
+func (b *browser) looks() {
+	for _, scheme := range []string{"light", "dark"} {
+		media := emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}}
+		if _, err := chromedp.Call(b.ctx, emulation.SetEmulatedMedia, media); err != nil {
+			b.Fatal(err)
+		}
+		for _, page := range [][]string{{"/"}, {"/run", "run", "a@new"}} {
+			b.open(page[0], page[1:]...)
+			if faint := b.eval(contrastScript); fmt.Sprint(faint) != "[]" {
+				b.Errorf("%s, %s: texts that are hard to read: %v", page, scheme, faint)
+			}
+			b.want(`[...document.querySelectorAll('img')].every((e) => e.alt) && [...document.querySelectorAll('[role=img]')].every((e) => e.getAttribute('aria-label'))`)
+			b.want(`[...document.querySelectorAll('input, select')].every((e) => e.labels?.length || e.getAttribute('aria-label'))`)
+			b.want(`[...document.querySelectorAll('button, a')].every((e) => e.textContent.trim())`)
+		}
+		b.picture(scheme)
+	}
+	b.do(chromedp.EmulateViewport(390, 844))
+	for _, page := range [][]string{{"/"}, {"/run", "run", "a@new"}} {
+		b.open(page[0], page[1:]...)
+		b.want("document.documentElement.scrollWidth <= 390")
+		b.picture("phone" + strings.ReplaceAll(page[0], "/", "-"))
+	}
+	b.do(chromedp.EmulateViewport(1280, 900))
+	b.quiet("looks")
+}
+
+// contrastScript lists texts whose contrast is below 4.5 to 1 (WCAG 2.2, AA).
+const contrastScript = `(() => {
+  const parse = (c) => (c.match(/[\d.]+/g) || [0, 0, 0, 0]).map(Number);
+  const light = (c) => { const [r, g, b] = c.map((v) => { v /= 255; return v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4; }); return 0.2126 * r + 0.7152 * g + 0.0722 * b; };
+  const under = (e) => { for (; e; e = e.parentElement) { const c = parse(getComputedStyle(e).backgroundColor); if (c.length < 4 || c[3] > 0.99) return c; } return [255, 255, 255]; };
+  const out = [];
+  for (const e of document.querySelectorAll('body *')) {
+    if (![...e.childNodes].some((n) => n.nodeType === 3 && n.data.trim()) || !e.checkVisibility() || e.closest('.unseen, .skip, :disabled')) continue;
+    const drawn = e.closest('svg'), css = getComputedStyle(e);
+    const ink = parse(drawn ? css.fill : css.color), paper = drawn ? parse(getComputedStyle(drawn.querySelector('rect')).fill) : under(e);
+    const [a, b] = [light(ink.slice(0, 3)), light(paper.slice(0, 3))], ratio = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+    if (ratio < 4.5) out.push(e.textContent.slice(0, 40) + ' ' + ratio.toFixed(2));
+  }
+  return out;
+})()`
+
+// live follows a real sweep whose points end when the test says so.
+func (b *browser) live() {
+	work := b.TempDir()
+	sweep := fmt.Sprintf(`name: slow
+command: [sh, -c, 'echo waiting for {n}; while [ ! -e %s/go{n} ]; do sleep 0.05; done; if [ {n} = 2 ]; then echo out of luck; exit 3; fi; echo time={n}us']
+axes: {n: [1, 2, 3]}
+metrics: {time_us: {regex: 'time=([0-9.]+)us'}}
+`, work)
+	if err := os.WriteFile(filepath.Join(work, "slow.yaml"), []byte(sweep), 0o644); err != nil {
+		b.Fatal(err)
+	}
+	cmd := exec.Command("kernbench", "run", "-f", "slow.yaml", "--quiet", "--out", filepath.Join(b.dir, "slow"))
+	cmd.Dir, cmd.Env = work, append(os.Environ(), "WORK="+work)
+	var output bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &output, &output
+	if err := cmd.Start(); err != nil {
+		b.Fatal(err)
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		if cmd.Wait(); cmd.ProcessState.ExitCode() != 1 { // one point fails
+			b.Errorf("the sweep ended with %v: %s", cmd.ProcessState, output.String())
+			b.cancel()
+		}
+	}()
+	defer func() { <-ended }()
+	proceed := func(n int) {
+		if err := os.WriteFile(filepath.Join(work, fmt.Sprintf("go%d", n)), nil, 0o644); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.open("/")
+	b.until(mainText + ".includes('slow') && document.querySelector('tr.live') !== null")
+	b.do(chromedp.Click("tr.live a[data-link]"))
+	b.until("document.getElementById('live')?.innerText.includes('0 of 3 points') && document.getElementById('live').innerText.includes('waiting for 1')")
+	b.want("document.getElementById('live').innerText.includes('n=1')")
+	proceed(1)
+	b.until("document.getElementById('live').innerText.includes('1 of 3 points') && document.getElementById('live').innerText.includes('n=2')")
+	b.want("document.getElementById('live').innerText.includes('left')")
+	proceed(2)
+	b.until("document.getElementById('live').innerText.includes('out of luck') && document.getElementById('live').innerText.includes('n=3')")
+	b.picture("live")
+	proceed(3)
+	b.until("document.getElementById('live').innerText.includes('3 of 3 points') && " + mainText + ".includes('Show it whole')")
+	b.quiet("live")
+}
+
+// token: who does not show it sees nothing.
+func (b *browser) token() {
+	file := filepath.Join(b.TempDir(), "token")
+	if err := os.WriteFile(file, []byte("correct-horse-battery\n"), 0o600); err != nil {
+		b.Fatal(err)
+	}
+	address := serveWeb(b.T, b.dir, b.dir, "--token-file", file)
+	bare, _, _ := strings.Cut(address, "?")
+	b.do(chromedp.Navigate(bare))
+	b.want("document.body.innerText.includes('the token is missing or wrong')")
+	b.do(chromedp.Navigate(bare + "?token=wrong"))
+	b.want("document.body.innerText.includes('wrong')")
+	b.do(chromedp.Navigate(address), chromedp.WaitVisible("body[data-ready]"))
+	b.want("location.search === '' && document.cookie === '' && document.querySelectorAll('tbody tr').length > 3")
+	b.forget()
+}
+
+// storeRuns makes journals: two runs of hops, one that was cut short, and one whose texts
+// are meant to break the page.
+func storeRuns(t *testing.T, dir string) {
+	t.Helper()
+	storeRun(t, filepath.Join(dir, "a"), "old", "hops", 1, nil)
+	storeRun(t, filepath.Join(dir, "a"), "new", "hops", 1.2, func(r *journal.Row) {
+		if size, _ := r.Point.Get("size"); size.Float() == 1<<20 && *r.NumRanks == 2 {
+			r.Status, r.Reason, r.Output, r.Metrics = journal.Failed, "exit code 3", "these are\nthe last words", nil
+		}
+	})
+	storeRun(t, filepath.Join(dir, "b", "c"), "part", "cut", 1, nil)
+	storeRun(t, filepath.Join(dir, "evil"), "x", `<img src=x onerror="hacked=1">`, 1, func(r *journal.Row) {
+		r.Point = append(r.Point, point.Coord{Name: "<svg onload=hacked=3>", Value: point.StringValue("a" + fmt.Sprint(r.Trial%2))})
+		if r.Index == 0 {
+			r.Status, r.Reason, r.Output, r.Metrics = journal.Failed, `<a href="javascript:hacked=4">`, "</pre><script>hacked=2</script>", nil
+		}
+	})
+}
+
+// storeRun records a run: 4 trials of 5 sizes on 1 and 2 ranks, whose times are as many times slower.
+func storeRun(t *testing.T, dir, id, bench string, slower float64, change func(*journal.Row)) {
+	t.Helper()
+	w, err := journal.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	start := time.Date(2026, 11, 15, 9, 0, int(slower*10), 0, time.UTC)
+	add := func(record any) {
+		if err := w.Append(record); err != nil {
+			t.Fatal(err)
+		}
+	}
+	add(journal.Header{Schema: journal.Schema, Run: id, Bench: bench, Time: start, Host: hostinfo.Host{Hostname: "node1"}, Backend: "cpu", Trials: 4, Points: 10,
+		Axes: []journal.AxisInfo{{Name: "size", Kind: point.Bytes}}, Metrics: []journal.MetricInfo{{Name: "time_us", Unit: "us", Better: "lower"}}})
+	for i := range 40 {
+		size, ranks, trial := 4096<<(2*(i%5)), i/5%2+1, i/10
+		us := slower * float64(size) / 1000 * float64(ranks) * (1 + float64(trial)/200)
+		row := journal.Row{Schema: journal.Schema, Run: id, Bench: bench, Backend: "cpu", NumRanks: &ranks, Trial: trial, Index: i % 10, Status: journal.OK,
+			Point: point.Point{{Name: "size", Value: point.BytesValue(int64(size))}}, Kind: journal.Measured, Samples: 100, Quality: "settled",
+			Metrics: map[string]float64{"time_us": us}, Units: map[string]string{"time_us": "us"}, Host: "node1", Time: start.Add(time.Second),
+			Key: fmt.Sprintf("k%d", i%10)}
+		if change != nil {
+			change(&row)
+		}
+		add(row)
+	}
+	outcome := "complete"
+	if id == "part" {
+		outcome = "interrupted"
+	}
+	add(journal.End{Run: id, Outcome: outcome, Seconds: 12, Time: start.Add(12 * time.Second)})
+}

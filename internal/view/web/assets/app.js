@@ -1,0 +1,80 @@
+// The page: which view an address means, and moving between them. All that a reader
+// chooses is in the address, so that a link shows the same again.
+import { h, say } from './dom.js';
+import { runsPage } from './runs.js';
+import { runPage } from './run.js';
+
+const pages = { '/': runsPage, '/run': runPage };
+const main = document.getElementById('main');
+let leave = () => {}; // ends what the view has under way
+let turn = 0;
+
+// api asks the server; its words are the error's.
+export async function api(path, query) {
+  const answer = await fetch(`/api/${path}?${new URLSearchParams(query)}`);
+  if (!answer.ok) throw new Error((await answer.text()).trim() || answer.statusText);
+  return answer.json();
+}
+
+// follow takes the events of a stream; what it returns ends it.
+export function follow(query, events) {
+  const source = new EventSource(`/api/live?${new URLSearchParams(query)}`);
+  for (const [name, call] of Object.entries(events)) source.addEventListener(name, (e) => call(JSON.parse(e.data), source));
+  return () => source.close();
+}
+
+export const query = () => new URLSearchParams(location.search);
+
+// remember puts a choice into the address without leaving the view.
+export function remember(changes) {
+  const q = query();
+  for (const [name, value] of Object.entries(changes)) {
+    if (value === null || value === undefined || value === '') q.delete(name);
+    else q.set(name, value);
+  }
+  history.replaceState(null, '', location.pathname + (q.size ? '?' + q : ''));
+}
+
+// go shows another view.
+export function go(path, values) {
+  const q = new URLSearchParams(values);
+  history.pushState(null, '', path + (q.size ? '?' + q : ''));
+  return show();
+}
+
+// link is a link within the page.
+export function link(text, path, values, props = {}) {
+  const q = new URLSearchParams(values);
+  return h('a', { href: path + (q.size ? '?' + q : ''), 'data-link': true, text, ...props });
+}
+
+document.addEventListener('click', (e) => {
+  const a = e.target.closest?.('a[data-link]');
+  if (!a || e.button !== 0 || e.ctrlKey || e.metaKey || e.shiftKey || e.altKey) return;
+  e.preventDefault();
+  history.pushState(null, '', a.href);
+  show();
+});
+addEventListener('popstate', () => show());
+
+async function show() {
+  const mine = ++turn;
+  leave();
+  leave = () => {};
+  delete document.body.dataset.ready;
+  const body = h('div');
+  try {
+    const end = await (pages[location.pathname] || runsPage)(body);
+    if (mine !== turn) return end?.();
+    leave = end || (() => {});
+  } catch (error) {
+    if (mine !== turn) return;
+    body.replaceChildren(h('h1', { text: 'This cannot be shown' }), h('p', { class: 'notice bad', text: error.message }),
+      h('p', {}, link('All runs', '/')));
+  }
+  main.replaceChildren(body);
+  if (mine > 1) { main.focus(); scrollTo(0, 0); }
+  say(document.title);
+  document.body.dataset.ready = location.pathname + location.search;
+}
+show();

@@ -1,0 +1,48 @@
+// Words and small pieces that views share.
+import { h } from './dom.js';
+
+export const plural = (n, one, many = one + 's') => `${n.toLocaleString('en')} ${n === 1 ? one : many}`;
+
+export function time(text) {
+  const t = new Date(text);
+  if (Number.isNaN(t.getTime()) || t.getFullYear() < 2) return '';
+  return t.toLocaleString('sv-SE').slice(0, 16);
+}
+
+export function duration(seconds) {
+  if (!(seconds >= 0)) return '';
+  if (seconds < 60) return `${seconds < 10 ? seconds.toFixed(1) : Math.round(seconds)} s`;
+  const m = Math.round(seconds / 60);
+  return m < 60 ? `${m} min` : `${Math.floor(m / 60)} h ${m % 60} min`;
+}
+
+// kind is how an outcome or a status is coloured.
+export function kind(outcome) {
+  return { complete: 'ok', ok: 'ok', running: 'live', failed: 'failed', timeout: 'failed', faster: 'ok', slower: 'failed', lost: 'failed', fixed: 'ok' }[outcome] || 'skipped';
+}
+export const chip = (text, of) => h('span', { class: `chip ${of}`, text });
+
+export function counts(info) {
+  const parts = [[info.ok, 'ok', 'ok'], [info.failed, 'failed', 'failed'], [info.missing, 'missing', 'skipped'], [info.skipped, 'skipped', '']];
+  return parts.filter(([n]) => n > 0).map(([n, word, of]) => chip(`${n.toLocaleString('en')} ${word}`, of));
+}
+
+// blocks are paragraphs and lists.
+export function blocks(list) {
+  return (list || []).map((b) => {
+    const items = (b.Items || []).map((spans) => spans.map((sp) => (sp.Code ? h('code', { text: sp.Text }) : sp.Bold ? h('b', { text: sp.Text }) : sp.Text)));
+    if (!b.List) return items.map((i) => h('p', {}, i));
+    return h(b.Ordered ? 'ol' : 'ul', {}, items.map((i) => h('li', {}, i)));
+  });
+}
+
+// table is a table of texts; a cell may be an element.
+export function table(head, rows, props = {}) {
+  return h('div', { class: 'scroll', tabindex: 0, role: 'region', 'aria-label': props.label || 'Table' },
+    h('table', { class: props.class || null }, h('thead', {}, h('tr', {}, head.map((t) => (t instanceof Node ? t : h('th', { scope: 'col', text: t }))))),
+      h('tbody', {}, rows.map((r) => (r instanceof Node ? r : h('tr', {}, r.map((c) => (c instanceof Node ? c : h('td', { text: c })))))))));
+}
+
+export const select = (name, values, value, change, none) => h('label', { text: name }, h('select', { on: { change: (e) => change(e.target.value) } },
+  none !== undefined ? h('option', { value: '', text: none }) : null,
+  values.map((v) => h('option', { value: v, selected: v === value, text: v }))));

@@ -1,0 +1,248 @@
+package web
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/kernbench/kernbench/internal/result/journal"
+	"github.com/kernbench/kernbench/internal/view/report"
+)
+
+// runState is a run under way.
+type runState struct {
+	Outcome   string     `json:"outcome"`
+	Done      int        `json:"done"`
+	Planned   int        `json:"planned"` // 0 where nobody knows
+	OK        int        `json:"ok"`
+	Failed    int        `json:"failed"`
+	Rows      int        `json:"rows"` // recorded so far
+	Elapsed   float64    `json:"elapsed"`
+	Remaining *float64   `json:"remaining,omitempty"` // an estimate in seconds; absent until there is one
+	Current   []current  `json:"current,omitempty"`
+	Launch    string     `json:"launch,omitempty"` // the folder of its latest output
+	Ranks     []rankTail `json:"ranks,omitempty"`
+	Failures  []failure  `json:"failures,omitempty"` // the latest
+}
+
+// current is a point that has begun and has no row yet.
+type current struct {
+	Point   string  `json:"point"`
+	Trial   int     `json:"trial,omitempty"`
+	Seconds float64 `json:"seconds"`
+}
+
+// rankTail is the end of what a rank has printed.
+type rankTail struct {
+	Name string `json:"name"`
+	Text string `json:"text"`
+}
+
+const (
+	maxCurrent     = 8
+	maxLastFailed  = 3
+	maxRankTails   = 16
+	tailBytes      = 1500
+	liveEvery      = 500 * time.Millisecond
+	listEvery      = time.Second
+	maxLogListings = 5000 // entries of a folder of logs that are looked at
+)
+
+// newState tells how a run stands at a moment; the outcome and the output are added by the caller.
+func newState(r *journal.Run, now time.Time) runState {
+	done, planned := r.Progress()
+	counts := r.Counts()
+	s := runState{Done: done, Planned: planned, OK: counts[journal.OK], Failed: counts[journal.Failed] + counts[journal.Timeout], Rows: len(r.Rows)}
+	start, recorded := r.Header.Time, 0
+	if n := len(r.Headers); n > 0 {
+		start = r.Headers[n-1].Time // of the latest resumption
+	}
+	last := start
+	for i := range r.Rows {
+		if t := r.Rows[i].Time; t.After(start) {
+			recorded++
+			last = t
+		}
+	}
+	s.Elapsed = max(0, now.Sub(start).Seconds())
+	if r.End != nil {
+		s.Elapsed = r.End.Seconds
+	} else if left := planned - done; recorded > 0 && left > 0 {
+		// What is left goes as what was done, and the point under way has had its time since.
+		each := last.Sub(start).Seconds() / float64(recorded)
+		remaining := max(0, each*float64(left)-max(0, min(now.Sub(last).Seconds(), each)))
+		s.Remaining = &remaining
+	}
+	for _, b := range r.Unfinished() {
+		if len(s.Current) == maxCurrent {
+			break
+		}
+		name := b.Point
+		if name == "" {
+			name = "point " + b.Key
+		}
+		s.Current = append(s.Current, current{name, b.Trial, max(0, now.Sub(b.Time).Seconds())})
+	}
+	for i := len(r.Rows) - 1; i >= 0 && len(s.Failures) < maxLastFailed; i-- {
+		if r.Rows[i].Status.Bad() {
+			s.Failures = append(s.Failures, newFailure(&r.Rows[i]))
+		}
+	}
+	return s
+}
+
+// state reads how a run stands.
+func (s *store) state(b *book, id string) (out runState, err error) {
+	err = s.use(b, func(j *journal.Journal) error {
+		r, err := j.Find(id)
+		if err != nil {
+			return notFound{err}
+		}
+		out = newState(r, time.Now())
+		recorded := ""
+		if r.End != nil {
+			recorded = r.End.Outcome
+		}
+		out.Outcome = b.outcome(r.ID(), recorded)
+		id = r.ID()
+		return nil
+	})
+	if err == nil && out.Outcome == underWay {
+		out.Launch, out.Ranks = tails(b.path, id)
+	}
+	return out, err
+}
+
+// tails are the ends of the output of a run's latest launch. Links do not lead out of the
+// run's folder.
+func tails(dir, id string) (launch string, out []rankTail) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return "", nil
+	}
+	defer root.Close()
+	logs := path.Join("logs", id)
+	launches := names(root, logs)
+	if len(launches) == 0 {
+		return "", nil
+	}
+	launch = path.Join(logs, slices.Max(launches))
+	files := names(root, launch)
+	slices.SortFunc(files, compareLogs)
+	for _, name := range files {
+		if text := fileTail(root, path.Join(launch, name)); text != "" && len(out) < maxRankTails {
+			out = append(out, rankTail{name, text})
+		}
+	}
+	return launch, out
+}
+
+// compareLogs puts rank2.out before rank10.out.
+func compareLogs(a, b string) int {
+	if len(a) != len(b) {
+		return len(a) - len(b)
+	}
+	return strings.Compare(a, b)
+}
+
+func names(root *os.Root, dir string) []string {
+	f, err := root.Open(dir)
+	if err != nil {
+		return nil
+	}
+	defer f.Close()
+	list, _ := f.Readdirnames(maxLogListings) // what there is, is shown
+	return list
+}
+
+func fileTail(root *os.Root, name string) string {
+	f, err := root.Open(name)
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil || !info.Mode().IsRegular() {
+		return ""
+	}
+	text := make([]byte, min(info.Size(), tailBytes))
+	n, err := f.ReadAt(text, info.Size()-int64(len(text)))
+	if err != nil && !errors.Is(err, io.EOF) {
+		return ""
+	}
+	return report.Tail(strings.ToValidUTF8(string(text[:n]), "\uFFFD"))
+}
+
+// live streams how a run stands, or the list of runs, whenever that changes, until the run has
+// ended or the reader has gone.
+func (s *Server) live(w http.ResponseWriter, r *http.Request) {
+	select {
+	case s.lives <- struct{}{}:
+		defer func() { <-s.lives }()
+	default:
+		http.Error(w, fmt.Sprintf("%d pages follow runs already: close one", maxStreams), http.StatusServiceUnavailable)
+		return
+	}
+	next, every, name := func() (any, bool, error) {
+		list, err := s.store.runs()
+		return list, false, err
+	}, listEvery, "runs"
+	if run := r.URL.Query().Get("run"); run != "" {
+		b, id, err := s.store.open(run)
+		if err != nil {
+			s.fail(w, err)
+			return
+		}
+		next, every, name = func() (any, bool, error) {
+			state, err := s.store.state(b, id)
+			return state, state.Outcome != underWay, err
+		}, liveEvery, "state"
+	}
+	stream(w, r, name, every, next)
+}
+
+// stream sends what next gives, when it differs from the last.
+func stream(w http.ResponseWriter, r *http.Request, name string, every time.Duration, next func() (data any, last bool, err error)) {
+	out := http.NewResponseController(w)
+	w.Header().Set("Content-Type", "text/event-stream")
+	w.Header().Set("X-Accel-Buffering", "no")
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	var sent []byte
+	for {
+		data, last, err := next()
+		if err != nil {
+			return // the browser asks again, and is told what is wrong
+		}
+		text, err := json.Marshal(data)
+		if err != nil {
+			return
+		}
+		if !bytes.Equal(text, sent) {
+			// JSON has no line breaks, which would end an event.
+			if _, err := fmt.Fprintf(w, "event: %s\ndata: %s\n\n", name, text); err != nil {
+				return
+			}
+			if out.Flush() != nil {
+				return
+			}
+			sent = text
+		}
+		if last {
+			return
+		}
+		select {
+		case <-r.Context().Done():
+			return
+		case <-tick.C:
+		}
+	}
+}

@@ -1,0 +1,130 @@
+package web
+
+import (
+	"cmp"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/kernbench/kernbench/internal/result/journal"
+)
+
+// runInfo is a run in one line.
+type runInfo struct {
+	Run     string    `json:"run"` // its name in addresses
+	Folder  string    `json:"folder"`
+	ID      string    `json:"id"`
+	Bench   string    `json:"bench"`
+	Backend string    `json:"backend"`
+	Host    string    `json:"host"`
+	Start   time.Time `json:"start"`
+	Seconds float64   `json:"seconds,omitempty"`
+	Planned int       `json:"planned"` // points in all trials, 0 where nobody knows
+	OK      int       `json:"ok"`
+	Failed  int       `json:"failed"`
+	Skipped int       `json:"skipped"`
+	Missing int       `json:"missing"` // planned and not done, or not executed
+	Outcome string    `json:"outcome"`
+	Metrics []string  `json:"metrics"`
+}
+
+// The outcomes of a run that has not ended by itself.
+const (
+	underWay = "running"
+	stopped  = "stopped" // nobody is at work on it
+)
+
+// runList is all runs of the folder, the latest first.
+type runList struct {
+	Dir      string    `json:"dir"`
+	Runs     []runInfo `json:"runs"`
+	Problems []string  `json:"problems,omitempty"`
+	Cut      bool      `json:"cut,omitempty"` // there are more journals than are shown
+}
+
+func (s *Server) runs(*http.Request) (any, error) { return s.store.runs() }
+
+func (s *store) runs() (runList, error) {
+	out := runList{Dir: s.dir, Runs: []runInfo{}}
+	books, cut, err := s.list()
+	if err != nil {
+		return out, err
+	}
+	out.Cut = cut
+	for _, b := range books {
+		infos, err := s.infos(b)
+		if err != nil {
+			out.Problems = append(out.Problems, b.folder+": "+err.Error())
+		}
+		out.Runs = append(out.Runs, infos...)
+	}
+	slices.SortStableFunc(out.Runs, func(a, b runInfo) int { return cmp.Or(b.Start.Compare(a.Start), cmp.Compare(b.ID, a.ID)) })
+	return out, nil
+}
+
+// infos are the runs of a journal. They are kept when its rows are not.
+func (s *store) infos(b *book) ([]runInfo, error) {
+	b.mu.Lock()
+	now, err := b.now()
+	known := b.infos != nil && b.stamp == now
+	b.mu.Unlock()
+	if err == nil && !known {
+		err = s.use(b, func(j *journal.Journal) error {
+			b.infos, b.stamp = make([]runInfo, len(j.Runs)), now
+			for i, r := range j.Runs {
+				b.infos[i] = newInfo(b.folder, r)
+			}
+			return nil
+		})
+	}
+	if err != nil {
+		return nil, err
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	out := slices.Clone(b.infos)
+	for i := range out {
+		out[i].Outcome = b.outcome(out[i].ID, out[i].Outcome)
+	}
+	return out, nil
+}
+
+// newInfo condenses a run; whether one without an end is under way is not known yet.
+func newInfo(folder string, r *journal.Run) runInfo {
+	h := &r.Header
+	info := runInfo{Run: folder + "@" + r.ID(), Folder: folder, ID: r.ID(), Bench: h.Bench, Backend: h.Backend,
+		Host: h.Host.Hostname, Start: h.Time, Metrics: []string{}}
+	done, planned := r.Progress()
+	counts := r.Counts()
+	info.OK, info.Failed, info.Skipped = counts[journal.OK], counts[journal.Failed]+counts[journal.Timeout], counts[journal.Skipped]
+	info.Planned, info.Missing = planned, counts[journal.NotExecuted]+max(0, planned-done)
+	for _, m := range h.Metrics {
+		info.Metrics = append(info.Metrics, m.Name)
+	}
+	if r.End != nil {
+		info.Outcome, info.Seconds = r.End.Outcome, r.End.Seconds
+		if r.End.Outcome == "complete" {
+			info.Missing = counts[journal.NotExecuted]
+		}
+	}
+	return info
+}
+
+// holderEvery is how long it is believed that somebody is at work on a run, or nobody.
+const holderEvery = time.Second
+
+// outcome tells a run that is under way from one that was killed.
+func (b *book) outcome(id, recorded string) string {
+	if recorded != "" {
+		return recorded
+	}
+	h := b.holders[id]
+	if h == nil || time.Since(h.at) > holderEvery {
+		h = &holder{journal.HolderOf(b.path, id) != nil, time.Now()}
+		b.holders[id] = h
+	}
+	if h.is {
+		return underWay
+	}
+	return stopped
+}

@@ -1,0 +1,244 @@
+package web
+
+import (
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/internal/base/point"
+	"github.com/kernbench/kernbench/internal/result/figure"
+	"github.com/kernbench/kernbench/internal/result/journal"
+)
+
+// record stores a run of a point per value, with as many trials.
+func record(t *testing.T, dir, id string, trials int, values ...float64) {
+	t.Helper()
+	w, err := journal.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	start := time.Date(2026, 11, 15, 9, 0, 0, 0, time.UTC)
+	records := []any{journal.Header{Schema: journal.Schema, Run: id, Bench: "b", Time: start, Trials: trials, Points: len(values),
+		Axes: []journal.AxisInfo{{Name: "n", Kind: point.Int}}, Metrics: []journal.MetricInfo{{Name: "time_us", Unit: "us", Better: "lower"}}}}
+	for trial := range trials {
+		for n, v := range values {
+			records = append(records, journal.Row{Schema: journal.Schema, Run: id, Bench: "b", Trial: trial, Index: n, Status: journal.OK, Kind: journal.Measured,
+				Point: point.Point{{Name: "n", Value: point.IntValue(int64(n))}}, Metrics: map[string]float64{"time_us": v * (1 + float64(trial)/1000)},
+				Units: map[string]string{"time_us": "us"}, Samples: 10, Time: start.Add(time.Second), Key: fmt.Sprint("k", n)})
+		}
+	}
+	for _, r := range append(records, journal.End{Run: id, Outcome: "complete", Seconds: 1, Time: start}) {
+		if err := w.Append(r); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func newServer(dir, token string) *Server {
+	return New(Options{Dir: dir, Bench: func(string) *bench.Bench { return nil }, Token: token, Cookie: "c"})
+}
+
+// get asks a server; words are headers as "Name: value".
+func get(s *Server, method, target string, headers ...string) *http.Response {
+	r := httptest.NewRequest(method, target, nil)
+	for _, h := range headers {
+		name, value, _ := strings.Cut(h, ": ")
+		if name == "Host" {
+			r.Host = value
+			continue
+		}
+		r.Header.Set(name, value)
+	}
+	w := httptest.NewRecorder()
+	s.ServeHTTP(w, r)
+	return w.Result()
+}
+
+func TestWhoIsLetIn(t *testing.T) {
+	dir := t.TempDir()
+	record(t, dir, "r", 1, 1, 2)
+	open, closed := newServer(dir, ""), newServer(dir, "secret-token")
+	for _, c := range []struct {
+		s       *Server
+		method  string
+		target  string
+		headers []string
+		want    int
+	}{
+		{open, "GET", "http://127.0.0.1:1/", nil, 200},
+		{open, "GET", "http://localhost:1/api/runs", nil, 200},
+		{open, "GET", "http://[::1]:1/api/runs", nil, 200},
+		{open, "GET", "http://rebound.example:1/api/runs", nil, 403}, // a name that is made to mean this host
+		{open, "GET", "http://127.0.0.1.rebound.example/api/runs", nil, 403},
+		{open, "POST", "http://127.0.0.1:1/api/runs", nil, 405},
+		{open, "DELETE", "http://127.0.0.1:1/", nil, 405},
+		{closed, "GET", "http://node1/", nil, 401},
+		{closed, "GET", "http://127.0.0.1/api/runs", nil, 401}, // a token is asked for everywhere
+		{closed, "GET", "http://node1/assets/app.js", nil, 401},
+		{closed, "GET", "http://node1/api/runs", []string{"Authorization: Bearer secret-token"}, 200},
+		{closed, "GET", "http://node1/api/runs", []string{"Authorization: Bearer secret-toke"}, 401},
+		{closed, "GET", "http://node1/api/runs", []string{"Authorization: secret-token"}, 401},
+		{closed, "GET", "http://node1/api/runs", []string{"Cookie: c=secret-token"}, 200},
+		{closed, "GET", "http://node1/api/runs", []string{"Cookie: d=secret-token"}, 401},
+		{closed, "GET", "http://node1/?token=wrong", nil, 401},
+		{closed, "GET", "http://node1/run?run=r&token=secret-token", nil, 303},
+		{open, "GET", "http://127.0.0.1/nothing", nil, 404},
+		{open, "GET", "http://127.0.0.1/api/run?run=nothing", nil, 404},
+		{open, "GET", "http://127.0.0.1/api/run?run=../../etc", nil, 404},
+		{open, "GET", "http://127.0.0.1/api/run?run=.@r&only=m>", nil, 400},
+		{open, "GET", "http://127.0.0.1/api/run?run=.@r&plot=x=m", nil, 400},
+		{open, "GET", "http://127.0.0.1/api/rows?run=.@r&from=-1", nil, 400},
+		{open, "GET", "http://127.0.0.1/api/rows?run=.@r&only=" + strings.Repeat("n", maxQuery+1), nil, 400},
+		{open, "GET", "http://127.0.0.1/api/figure.svg?run=.@r&figure=x", nil, 404},
+	} {
+		got := get(c.s, c.method, c.target, c.headers...)
+		if got.StatusCode != c.want {
+			t.Errorf("%s %s %q: %d, want %d", c.method, c.target, c.headers, got.StatusCode, c.want)
+		}
+		if p := got.Header.Get("Content-Security-Policy"); !strings.Contains(p, "default-src 'none'") || strings.Contains(p, "script-src 'unsafe") || strings.Contains(p, "eval") {
+			t.Errorf("%s: policy %q", c.target, p)
+		}
+		if c.want == 303 && (got.Header.Get("Location") != "/run?run=r" || !strings.Contains(got.Header.Get("Set-Cookie"), "HttpOnly; SameSite=Strict")) {
+			t.Errorf("logged in to %q with %q", got.Header.Get("Location"), got.Header.Get("Set-Cookie"))
+		}
+	}
+	// The token in an address does not lead to another host.
+	if got := get(closed, "GET", "http://node1//evil.example/?token=secret-token").Header.Get("Location"); strings.HasPrefix(got, "//") {
+		t.Errorf("sent to %q", got)
+	}
+}
+
+// TestNoMarkup: no text can become markup in the page's own script.
+func TestNoMarkup(t *testing.T) {
+	files, err := fs.Glob(assets, "assets/*")
+	if err != nil || len(files) < 6 {
+		t.Fatalf("%d files: %v", len(files), err)
+	}
+	for _, name := range files {
+		text, err := fs.ReadFile(assets, name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, way := range []string{"innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "new Function", "srcdoc", "<style", " style=", "onclick="} {
+			if strings.Contains(string(text), way) {
+				t.Errorf("%s uses %s", name, way)
+			}
+		}
+	}
+}
+
+// ask reads the JSON of a good answer.
+func ask[T any](t *testing.T, s *Server, target string) (out T) {
+	t.Helper()
+	got := get(s, "GET", "http://127.0.0.1"+target)
+	if err := json.NewDecoder(got.Body).Decode(&out); got.StatusCode != 200 || err != nil {
+		t.Fatalf("%s: %d, %v", target, got.StatusCode, err)
+	}
+	return out
+}
+
+// TestRuns: runs are found however deep they lie, as they are added; other files are left alone,
+// and links lead nowhere.
+func TestRuns(t *testing.T) {
+	dir, away := t.TempDir(), t.TempDir()
+	record(t, filepath.Join(dir, "a"), "one", 1, 1)
+	record(t, filepath.Join(dir, "b", "c"), "two", 2, 1, 2)
+	record(t, filepath.Join(dir, ".hidden"), "three", 1, 1)
+	record(t, away, "four", 1, 1)
+	if err := os.Symlink(away, filepath.Join(dir, "link")); err != nil {
+		t.Fatal(err)
+	}
+	s := newServer(dir, "")
+	if list := ask[runList](t, s, "/api/runs"); len(list.Runs) != 2 || list.Runs[0].Run != "b/c@two" || list.Runs[0].OK != 4 || list.Runs[0].Outcome != "complete" {
+		t.Errorf("%+v", list)
+	}
+	record(t, filepath.Join(dir, "a"), "later", 1, 1)
+	if list := ask[runList](t, s, "/api/runs"); len(list.Runs) != 3 {
+		t.Errorf("after another run: %+v", list)
+	}
+	page := ask[runPage](t, s, "/api/run?run=b/c")
+	if page.Info.ID != "two" || page.Rows != 4 || len(page.Figures) != 1 || page.Figures[0].Alt == "" {
+		t.Errorf("%+v", page)
+	}
+	rows := ask[rowPage](t, s, "/api/rows?run=b/c@two&sort=-time_us&only=n%3E0")
+	if rows.Total != 2 || rows.Rows[0].Cells[len(rows.Rows[0].Cells)-1].Text != "2.002" {
+		t.Errorf("%+v", rows)
+	}
+}
+
+// TestUnderWay: a run without an end is running while somebody holds it, and stopped when nobody does.
+func TestUnderWay(t *testing.T) {
+	dir := t.TempDir()
+	w, err := journal.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	start := time.Now().Add(-time.Minute)
+	for _, r := range []any{journal.Header{Schema: journal.Schema, Run: "r", Bench: "b", Time: start, Points: 4},
+		journal.Begin{Run: "r", Key: "k1", Time: start},
+		journal.Row{Schema: journal.Schema, Run: "r", Bench: "b", Status: journal.OK, Key: "k1", Time: start.Add(20 * time.Second)},
+		journal.Begin{Run: "r", Key: "k2", Point: "n=2", Time: start.Add(20 * time.Second)}} {
+		if err := w.Append(r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	hold, err := journal.HoldRun(dir, "r")
+	if err != nil {
+		t.Fatal(err)
+	}
+	st := newStore(dir, func(string) *bench.Bench { return nil })
+	b, id, err := st.open(".@r")
+	if err != nil {
+		t.Fatal(err)
+	}
+	state, err := st.state(b, id)
+	if err != nil || state.Outcome != underWay || state.Done != 1 || state.Planned != 4 || len(state.Current) != 1 || state.Current[0].Point != "n=2" {
+		t.Errorf("%+v: %v", state, err)
+	}
+	// Three points of 20 s are left, and the first of them has had its 20 s.
+	if state.Remaining == nil || *state.Remaining < 35 || *state.Remaining > 45 {
+		t.Errorf("remaining %v", state.Remaining)
+	}
+	if err := hold.Release(); err != nil {
+		t.Fatal(err)
+	}
+	clear(b.holders)
+	if state, err := st.state(b, id); err != nil || state.Outcome != stopped {
+		t.Errorf("released: %+v: %v", state, err)
+	}
+}
+
+// TestThinned: of a long series what stands out and what failed are kept.
+func TestThinned(t *testing.T) {
+	points := make([]figure.Point, 100_000)
+	for i := range points {
+		points[i] = figure.Point{X: float64(i), Y: 10}
+	}
+	points[31_234].Y, points[77_777].Y, points[50_000].Failed = 99, 1, true
+	f := thinned(figure.Figure{Panels: []figure.Panel{{Series: []figure.Series{{Name: "s", Points: points}}}}})
+	got := f.Panels[0].Series[0].Points
+	lo, hi, failed := 10.0, 10.0, 0
+	for i, p := range got {
+		if p.Failed {
+			failed++
+			continue
+		}
+		lo, hi = min(lo, p.Y), max(hi, p.Y)
+		if i > 0 && p.X < got[i-1].X {
+			t.Fatalf("point %d goes back", i)
+		}
+	}
+	if len(got) > maxPoints+1 || lo != 1 || hi != 99 || failed != 1 || !strings.Contains(f.Panels[0].Note, "of the 100000 points of s") {
+		t.Errorf("%d points from %v to %v, %d failed: %s", len(got), lo, hi, failed, f.Panels[0].Note)
+	}
+}
