@@ -113,13 +113,16 @@ func limitAdvice(set model.Series, samples []model.Sample) []advice {
 	if us <= 0 || s.TimeUS/us < worthwhile {
 		return nil
 	}
-	gain := s.TimeUS / us
-	if gain > elsewhere {
-		return []advice{{gain, fmt.Sprintf("%s: at %s the fastest, %s, reaches %s of %s, %.0fx too slow: find out which way the data goes (through host memory, a slower link, a copy) before touching the kernel.",
-			settingOf(set), unit.FormatBytes(c.Bytes), c.Best, share(us, s.TimeUS), name, gain)}}
+	gain, doubt := s.TimeUS/us, ""
+	if !s.Settled() {
+		doubt = " (an indication: this time has not settled)"
 	}
-	return []advice{{gain, fmt.Sprintf("%s: at %s the fastest, %s, reaches %s of %s; up to %.2fx is left for a better kernel.",
-		settingOf(set), unit.FormatBytes(c.Bytes), c.Best, share(us, s.TimeUS), name, gain)}}
+	if gain > elsewhere {
+		return []advice{{gain, fmt.Sprintf("%s: at %s the fastest, %s, reaches %s of %s, %.0fx too slow: find out which way the data goes (through host memory, a slower link, a copy) before touching the kernel%s.",
+			settingOf(set), unit.FormatBytes(c.Bytes), c.Best, share(us, s.TimeUS), name, gain, doubt)}}
+	}
+	return []advice{{gain, fmt.Sprintf("%s: at %s the fastest, %s, reaches %s of %s; up to %.2fx is left for a better kernel%s.",
+		settingOf(set), unit.FormatBytes(c.Bytes), c.Best, share(us, s.TimeUS), name, gain, doubt)}}
 }
 
 // lossyAdvice says where the quantised all-reduce would be faster.

@@ -72,3 +72,30 @@ func TestFastestHasSettled(t *testing.T) {
 		t.Error(line)
 	}
 }
+
+// Which algorithm is fastest at which size is said of settled times alone; two that the
+// intervals do not tell apart are both named.
+func TestFastestBySize(t *testing.T) {
+	wide := timedAt("tree", "tree", 1<<20, 5)
+	wide.LowUS, wide.HighUS = 1, 9
+	samples := []model.Sample{
+		timedAt("ring", "ring", 1<<10, 10), timedAt("tree", "tree", 1<<10, 20),
+		timedAt("ring", "ring", 1<<12, 10), timedAt("tree", "tree", 1<<12, 10.1),
+		timedAt("ring", "ring", 1<<14, 30), timedAt("tree", "tree", 1<<14, 20),
+		wide,
+	}
+	const want = "- **Fastest, f32, 4 ranks, symmetric:** ring at 1Ki, ring or tree at 4Ki, tree at 16Ki, not known at 1Mi."
+	if got := strings.Join(choiceLines(samples), "\n"); got != want {
+		t.Errorf("%s\nwant %s", got, want)
+	}
+	if got := strings.Join(choiceLines([]model.Sample{wide, wide}), "\n"); strings.Contains(got, "tree") {
+		t.Errorf("a time that has not settled is called the fastest: %s", got)
+	}
+	table := bestSections(samples)[0].Table
+	if line := strings.Join(table[2], "|"); !strings.Contains(line, "|ring or tree|10 us, 95 % from 9.8 us to 10.2 us, 40 samples|") {
+		t.Errorf("the table's line: %s", line)
+	}
+	if line := strings.Join(table[4], "|"); !strings.Contains(line, "|tree (not settled)|") {
+		t.Errorf("the table's line: %s", line)
+	}
+}

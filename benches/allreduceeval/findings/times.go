@@ -109,13 +109,17 @@ func bestSections(samples []model.Sample) []bench.Section {
 		if c.Second != "" {
 			longer = fmt.Sprintf("%.0f %%", 100*c.Margin)
 		}
-		table = append(table, []string{settingOf(c.Setting), unit.FormatBytes(c.Bytes), c.Best, unit.FormatMicros(c.TimeUS), c.Second, longer})
+		best := fastest(c)
+		if !c.Settled() {
+			best = c.Best + " (not settled)"
+		}
+		table = append(table, []string{settingOf(c.Setting), unit.FormatBytes(c.Bytes), best, timeOf(c.Sample), c.Second, longer})
 	}
 	var lines []string
 	for _, x := range model.Crossovers(exactSamples(samples)) {
 		lines = append(lines, fmt.Sprintf("- %s: %s up to %s, then %s", settingOf(x.Setting), x.From, unit.FormatBytesApprox(float64(x.Bytes)), x.To))
 	}
-	text := "The fastest of the algorithms that give exact sums."
+	text := "The fastest of the algorithms that give exact sums, of times that have settled; two whose 95 % intervals do not tell them apart are both named."
 	if len(tunable(samples)) > 0 {
 		text += " `tuning.json` holds these choices for `algorithm=auto`."
 	}

@@ -95,15 +95,17 @@ func doubtKind(doubt string) string {
 	return kind
 }
 
-// choiceLines say, once for each setting, which algorithm is best at which size.
+// choiceLines say, once for each setting, which algorithm is best at which size, by times
+// that have settled; two that no interval tells apart are both named.
 func choiceLines(samples []model.Sample) (lines []string) {
 	choices := model.Best(exactSamples(samples))
 	for i := 0; i < len(choices); {
-		set := choices[i].Setting
+		set, settled := choices[i].Setting, false
 		var parts []string
 		for i < len(choices) && choices[i].Setting == set {
-			from, best := choices[i], choices[i].Best
-			for i < len(choices) && choices[i].Setting == set && choices[i].Best == best {
+			from, best := choices[i], fastest(choices[i])
+			for i < len(choices) && choices[i].Setting == set && fastest(choices[i]) == best {
+				settled = settled || choices[i].Settled()
 				i++
 			}
 			last := choices[i-1]
@@ -113,11 +115,26 @@ func choiceLines(samples []model.Sample) (lines []string) {
 			}
 			parts = append(parts, best+" "+where)
 		}
-		if len(choices) > 1 {
+		switch {
+		case len(choices) == 1:
+		case !settled:
+			lines = append(lines, fmt.Sprintf("- **Fastest, %s:** not known, as no time has settled.", settingOf(set)))
+		default:
 			lines = append(lines, fmt.Sprintf("- **Fastest, %s:** %s.", settingOf(set), strings.Join(parts, ", ")))
 		}
 	}
 	return lines
+}
+
+// fastest names the best of a size, as far as it is known.
+func fastest(c model.Choice) string {
+	switch {
+	case !c.Settled():
+		return "not known"
+	case c.Second != "" && c.Even:
+		return c.Best + " or " + c.Second
+	}
+	return c.Best
 }
 
 // partState words what a part of the matrix shows, with its own words where all holds.

@@ -14,7 +14,12 @@ type Choice struct {
 	TimeUS  float64
 	Second  string  // the next best, "" if there is no other
 	Margin  float64 // how much longer the second takes: 0.5 is half as long again
+	Even    bool    // the second is not slower beyond doubt
+	Sample  Sample  // of the best
 }
+
+// Settled tells whether the choice rests on times that can stand for their points.
+func (c Choice) Settled() bool { return c.Sample.Settled() }
 
 // Best finds, for each setting and size, the fastest of the algorithms that were
 // measured, of those that have settled where any has. What auto took is no algorithm of
@@ -35,10 +40,10 @@ func Best(samples []Sample) []Choice {
 		slices.SortStableFunc(group, func(a, b Sample) int {
 			return cmp.Or(cmp.Compare(a.TimeUS, b.TimeUS), cmp.Compare(a.Algorithm, b.Algorithm))
 		})
-		c := Choice{Setting: at.setting, Bytes: at.bytes, Best: group[0].Algorithm, TimeUS: group[0].TimeUS}
+		c := Choice{Setting: at.setting, Bytes: at.bytes, Best: group[0].Algorithm, TimeUS: group[0].TimeUS, Sample: group[0]}
 		for _, s := range group[1:] {
 			if s.Algorithm != c.Best {
-				c.Second, c.Margin = s.Algorithm, s.TimeUS/c.TimeUS-1
+				c.Second, c.Margin, c.Even = s.Algorithm, s.TimeUS/c.TimeUS-1, !s.Slower(group[0])
 				break
 			}
 		}

@@ -44,3 +44,36 @@ func TestSharingIsSaidFirst(t *testing.T) {
 		t.Errorf("%v, %v", list, err)
 	}
 }
+
+// The fastest and the slowest are rows that have settled, with their intervals: neither a
+// disturbed one, nor one that is hardly known, nor one without an interval among others that
+// have one. Where none has, it is said.
+func TestExtremesHaveSettled(t *testing.T) {
+	of := func(us, percent float64, warning ...string) journal.Row {
+		r := measuredRow(us)
+		low, high := us*(1-percent/100), us*(1+percent/100)
+		r.Stats, r.Warnings = map[string]journal.Stat{headline: {CILow: &low, CIHigh: &high}}, warning
+		if percent == 0 {
+			r.Stats = nil
+		}
+		return r
+	}
+	stolen := of(1, 1)
+	stolen.Quality = journal.QualityDisturbed
+	for name, c := range map[string]struct {
+		rows []journal.Row
+		want string
+	}{
+		"settled":   {[]journal.Row{stolen, of(2, 40), of(3, 0), of(10, 1), of(20, 2), of(99, 60)}, "The fastest took 10 us (95 % from 9.9 us to 10.1 us, 7 samples), the slowest 20 us (95 % from 19.6 us to 20.4 us, 7 samples)."},
+		"one alone": {[]journal.Row{of(10, 1), of(20, 40)}, ""},
+		"none":      {[]journal.Row{of(10, 0), of(20, 0)}, "The fastest took 10 us, the slowest 20 us: an indication, as no row has an interval."},
+	} {
+		if got := extremes(&journal.Header{Metrics: []journal.MetricInfo{{Name: headline, Unit: "us"}}}, c.rows); got != c.want {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+}
+
+func measuredRow(us float64) journal.Row {
+	return journal.Row{Status: journal.OK, Kind: journal.Measured, Samples: 7, Metrics: map[string]float64{headline: us}}
+}

@@ -153,18 +153,13 @@ func statusesIn(counts map[journal.Status]int) []journal.Status {
 }
 
 // extremes names the two ends of the headline metric and where they are, of rows that
-// nothing disturbed.
+// have settled; where no row has an interval to settle by, it says so.
 func extremes(h *journal.Header, rows []journal.Row) string {
 	y, ok := autoMetric(h, rows)
 	if !ok {
 		return ""
 	}
-	var good []*journal.Row
-	for i := range rows {
-		if _, _, _, has := y.of(&rows[i]); has && rows[i].Status == journal.OK && rows[i].Disturbed() == "" {
-			good = append(good, &rows[i])
-		}
-	}
+	good, sure := settledRows(y, rows)
 	if len(good) < 2 {
 		return ""
 	}
@@ -194,14 +189,54 @@ func extremes(h *journal.Header, rows []journal.Row) string {
 		if len(words) > 0 {
 			where = " at " + strings.Join(words, " ")
 		}
-		return metricText(v, y.unit), where
+		return metricText(v, y.unit) + within(y, r), where
 	}
 	lowText, lowAt := at(least)
 	highText, highAt := at(most)
+	text := fmt.Sprintf("%s lies between %s%s and %s%s", y.name, lowText, lowAt, highText, highAt)
 	if y.name == headline {
-		return fmt.Sprintf("The fastest took %s%s, the slowest %s%s.", lowText, lowAt, highText, highAt)
+		text = fmt.Sprintf("The fastest took %s%s, the slowest %s%s", lowText, lowAt, highText, highAt)
 	}
-	return fmt.Sprintf("%s lies between %s%s and %s%s.", y.name, lowText, lowAt, highText, highAt)
+	if !sure {
+		text += ": an indication, as no row has an interval"
+	}
+	return text + "."
+}
+
+// settledRows are the good rows whose number can stand for them: computed, or measured
+// undisturbed and known well enough. Where no row has an interval of that number, they are
+// those that nothing disturbed, and not sure.
+func settledRows(y quantity, rows []journal.Row) (out []*journal.Row, sure bool) {
+	var whole []*journal.Row
+	intervals := false
+	for i := range rows {
+		r := &rows[i]
+		v, low, high, has := y.of(r)
+		if !has || r.Status != journal.OK {
+			continue
+		}
+		intervals = intervals || high > 0
+		if r.Disturbed() != "" {
+			continue
+		}
+		whole = append(whole, r)
+		if r.Kind == journal.Simulated || r.Kind == journal.Modelled || high > 0 && journal.Narrow(low, high, v) {
+			out = append(out, r)
+		}
+	}
+	if len(out) == 0 && !intervals {
+		return whole, false
+	}
+	return out, true
+}
+
+// within is the interval of a row's number with the samples it comes from, "" without.
+func within(y quantity, r *journal.Row) string {
+	_, low, high, _ := y.of(r)
+	if high <= 0 {
+		return ""
+	}
+	return fmt.Sprintf(" (95 %% from %s to %s, %s)", metricText(low, y.unit), metricText(high, y.unit), unit.Plural(r.Samples, "sample"))
 }
 
 // metricText is a metric for people, in its unit.
