@@ -152,29 +152,44 @@ func (h *hosts) Lost(rank int) string {
 }
 
 // Behind asks all ranks how far they are: the one that was waited for in vain may
-// itself wait for another. Of those behind it is the one that is furthest, and one
-// that gives no answer is further than any that does.
+// itself wait for another.
 func (h *hosts) Behind(rank int) int {
 	calls := h.calls.Load()
-	reached := make([]uint64, len(h.ranks))
+	ranks := make([]progress, len(h.ranks))
 	var asked sync.WaitGroup
 	for r, c := range h.controls {
-		reached[r] = calls
+		ranks[r].calls = calls
 		if c != nil {
 			asked.Go(func() {
-				if theirs, _, ok := c.Ask(calls, askLimit); ok {
-					reached[r] = theirs
-				} else {
-					reached[r] = 0
-				}
+				theirs, _, ok := c.Ask(calls, askLimit)
+				ranks[r] = progress{theirs, !ok}
 			})
 		}
 	}
 	asked.Wait()
-	if least := slices.Min(reached); least < calls {
-		return slices.Index(reached, least)
+	return furthestBehind(ranks, calls, rank)
+}
+
+// progress is how many calls a rank has come to, or that it does not answer.
+type progress struct {
+	calls  uint64
+	silent bool
+}
+
+// furthestBehind is the rank to blame for a wait in vain, of ranks of which this one has
+// come to so many calls: the first that does not answer, else the one that is furthest
+// behind, since those between wait for it too, else the one that was waited for.
+func furthestBehind(ranks []progress, calls uint64, waited int) int {
+	if r := slices.IndexFunc(ranks, func(p progress) bool { return p.silent }); r >= 0 {
+		return r
 	}
-	return rank
+	blamed, least := waited, calls
+	for r, p := range ranks {
+		if p.calls < least {
+			blamed, least = r, p.calls
+		}
+	}
+	return blamed
 }
 
 // hear takes a failure that another host's rank reports.

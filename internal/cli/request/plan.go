@@ -126,11 +126,15 @@ func (r Run) plan(b *bench.Bench) (Planned, error) {
 	return Planned{Bench: b, Plan: p, Out: runFolder(b, f.Out, several), Inputs: req.Inputs, Asked: asked}, nil
 }
 
-// fills are values of axes that the format has places for, of those that the bench has.
+// fills are values of axes that the format has places for, of those that the bench has and
+// that are true or false there too.
 func fills(b *bench.Bench, format string) (out []plan.Assign) {
 	sweep := export.Sweep(format)
 	for _, name := range slices.Sorted(maps.Keys(sweep)) {
-		if slices.Contains(axisNames(b), name) {
+		has := slices.ContainsFunc(b.Parts, func(part *bench.DeclaredPart) bool {
+			return slices.ContainsFunc(part.Axes, func(a bench.Axis) bool { return a.Name == name && a.Kind == bench.KindBool })
+		})
+		if has {
 			out = append(out, plan.Assign{Name: name, Text: sweep[name]})
 		}
 	}
