@@ -11,7 +11,7 @@ export CGO_ENABLED := 0
 # Property tests try the same cases every time; `make fuzz` tries fresh ones.
 export RAPID_SEED ?= 1
 
-.PHONY: run picture build test deps lint unit race cross fuzz bench bench-collectives bench-limits bench-tcp bench-mpi bench-gemm bench-fused bench-solve faults slurm ptx gpu-test clean
+.PHONY: run picture build test deps lint unit race cross fuzz bench bench-collectives bench-limits bench-tcp bench-mpi bench-tune bench-gemm bench-fused bench-solve faults slurm ptx gpu-test clean
 
 # run does the main job: it regenerates every result and figure of the all-reduce
 # evaluation on the simulated accelerator, in benches/1H_milestone_output/ccl.
@@ -88,6 +88,10 @@ bench-tcp: $(if $(filter file,$(origin BIN)),build)
 # bench-mpi tells what calling MPI from kernbench costs over calling it from C.
 bench-mpi: $(if $(filter file,$(origin BIN)),build)
 	@scripts/bench-mpi.sh $(BIN)
+
+# bench-tune makes the two real studies of docs/tune.md.
+bench-tune: $(if $(filter file,$(origin BIN)),build)
+	@scripts/bench-tune.sh $(BIN)
 
 # bench-gemm compares the matrix products with OpenBLAS from C.
 bench-gemm: $(if $(filter file,$(origin BIN)),build)

@@ -92,21 +92,23 @@ func (a *app) showCommand() *cobra.Command {
 	return cmd
 }
 
-// printRows writes rows as the format, and for people the notes of their run and what
-// a study found.
+// printRows writes rows as the format, and for people first what a study found, and last
+// the notes of their run.
 func (a *app) printRows(r *journal.Run, rows []journal.Row, format string, opts export.Options) error {
+	if format == export.Default {
+		found, err := tuned.Load(r)
+		if err != nil {
+			return err
+		}
+		if found != nil {
+			fmt.Fprintln(a.stdout, tuned.Text(*found))
+		}
+	}
 	if err := export.Write(a.stdout, format, export.Input{Header: &r.Header, Rows: rows}, opts); err != nil {
 		return usage(err)
 	}
 	a.printNotes(r.Incomplete(), r.Notes, format)
-	if format != export.Default {
-		return nil
-	}
-	found, err := tuned.Load(r)
-	if found != nil {
-		fmt.Fprintf(a.stdout, "\n%s", tuned.Text(*found))
-	}
-	return err
+	return nil
 }
 
 // chosenRows are the rows that count for which the expressions hold, in order of

@@ -46,6 +46,8 @@ func (f *tuneFlags) declare(fl *pflag.FlagSet, program string) {
 	fl.DurationVar(&f.budget, "budget", 0, "most `TIME` to spend, such as 30m")
 	fl.IntVar(&f.launches, "launches", 0, "most launches to make (default: a tenth of the full sweep at 6 trials, more where settings are few)")
 	f.run.Declare(fl, program)
+	// A launch is one of many here: time is better spent on the next than on the same again.
+	f.run.Remeasure, fl.Lookup("remeasure").DefValue = 0, "0"
 	fl.SetNormalizeFunc(func(fs *pflag.FlagSet, name string) pflag.NormalizedName {
 		switch name {
 		case "minimize":
@@ -169,7 +171,7 @@ func (a *app) tune(ctx context.Context, b *bench.Bench, f tuneFlags, read reques
 	}
 	progress := terminal.NewProgress(a.stderr, a.streams[1], b.Name, j.Plan.Backend, a.isTerm, f.run.Quiet)
 	res, err := run.Run(ctx, j.Plan, run.Options{
-		Dir: j.Out, Argv: append([]string{a.name}, a.args...), Environ: a.environ, Timeout: f.run.Timeout, Grace: f.run.Grace, Retries: f.run.Retries,
+		Dir: j.Out, Argv: append([]string{a.name}, a.args...), Environ: a.environ, Timeout: f.run.Timeout, Grace: f.run.Grace, Retries: f.run.Retries, Remeasure: f.run.Remeasure,
 		FailFast: f.run.FailFast, Resume: f.run.Resume, RetryFailed: f.run.RetryFailed, Ports: a.ports, Launcher: via, Inputs: j.Inputs,
 		Source: source{study}, Observe: progress.Observe,
 	})

@@ -82,6 +82,10 @@ func (r *Race) Answer() Answer {
 	a.Expected = r.against(best, r.space.Default)
 	a.Confirmed, a.Level = r.confirmed(best)
 	a.Raced, a.Open = r.undecided(best)
+	if c := a.Confirmed; a.Done && c != nil && c.Known && c.High < 0 { // told apart by the confirmation, if not before
+		a.Raced = slices.DeleteFunc(a.Raced, func(s int) bool { return s == r.space.Default })
+		a.Open = slices.DeleteFunc(a.Open, func(s int) bool { return s == r.space.Default })
+	}
 	a.Effects, a.Pairs = r.effects()
 	return a
 }

@@ -3,12 +3,14 @@ package tune
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/internal/base/suggest"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
@@ -91,7 +93,8 @@ func (s *Study) outcome(f *field, l Launch, times map[taskTrial]float64) (o Outc
 			case missing != "":
 				o.Failed = cmp.Or(o.Failed, fmt.Sprintf("the row has no %s to judge over", missing))
 			case !has:
-				o.Failed = cmp.Or(o.Failed, fmt.Sprintf("the row has no %s", s.goal.Metric))
+				o.Failed = cmp.Or(o.Failed, fmt.Sprint("the row has no such metric: ",
+					suggest.Unknown("metric", s.goal.Metric, slices.Collect(maps.Keys(r.Metrics)))))
 			case !(v > 0) || math.IsInf(v, 0):
 				o.Failed = cmp.Or(o.Failed, fmt.Sprintf("%s is %v: a ratio needs finite numbers above 0", s.goal.Metric, v))
 			default:

@@ -143,6 +143,9 @@ func TestFewestLaunchesConfirm(t *testing.T) {
 			if a.Launches > least || a.Best != 0 && (a.Confirmed == nil || !a.Confirmed.Known) {
 				t.Errorf("%d settings, seed %d: %+v", n, seed, a)
 			}
+			if a.Best != 0 && (slices.Contains(a.Raced, 0) || slices.Contains(a.Open, 0)) {
+				t.Errorf("%d settings, seed %d: the default, which is slower, is said to be as good", n, seed)
+			}
 		}
 	}
 }

@@ -27,7 +27,12 @@ type Finding struct {
 	Cells   int           `json:"cells"`  // rows that one launch of a setting is judged by
 	Levels  map[int][]int `json:"levels"` // of the settings that the answer names
 	Size    int           `json:"settings"`
+	Each    int           `json:"each,omitempty"` // launches that a setting takes; 0: one
 	Answer  Answer        `json:"answer"`
+
+	Rows        int    `json:"rows,omitempty"`
+	Disturbed   int    `json:"disturbed,omitempty"` // of the rows, while they were measured
+	DisturbedBy string `json:"disturbed_by,omitempty"`
 }
 
 // Result tells what is known by the rows so far.
@@ -44,7 +49,8 @@ func (s *Study) Result(rows []journal.Row, starts []time.Time) Result {
 			f.pending = false
 		}
 		a := f.race.Answer()
-		found := Finding{Per: f.per, Default: f.space.Default, Cells: max(1, len(f.cells)), Levels: map[int][]int{}, Size: len(f.space.Settings)}
+		found := Finding{Per: f.per, Default: f.space.Default, Cells: max(1, len(f.cells)), Levels: map[int][]int{}, Size: len(f.space.Settings), Each: f.launches}
+		s.disturbed(f, &found)
 		named := slices.Concat([]int{f.space.Default}, a.Raced, a.Open)
 		if a.Best >= 0 {
 			named = append(named, a.Best)
@@ -59,4 +65,26 @@ func (s *Study) Result(rows []journal.Row, starts []time.Time) Result {
 		out.Findings = append(out.Findings, found)
 	}
 	return out
+}
+
+// disturbed counts the rows of a race that something disturbed.
+func (s *Study) disturbed(f *field, found *Finding) {
+	keys := map[string]bool{}
+	for _, tasks := range f.tasks {
+		for _, t := range tasks {
+			keys[t.task.Key] = true
+		}
+	}
+	for at, rows := range s.rows {
+		if !keys[at.key] {
+			continue
+		}
+		for i := range rows {
+			found.Rows++
+			if why := rows[i].Disturbed(); why != "" {
+				found.Disturbed++
+				found.DisturbedBy = max(found.DisturbedBy, why) // one of them, whatever the order of the map
+			}
+		}
+	}
 }

@@ -277,7 +277,7 @@ func TestStudyLeavesOutWhatFails(t *testing.T) {
 		"failed: 3 wrong elements":         ends(journal.Failed, "3 wrong elements\nin rank 2"),
 		"timeout: not finished within 3s":  ends(journal.Timeout, "not finished within 3s"),
 		"skipped: not here":                ends(journal.Skipped, "not here"),
-		"the row has no time_us":           func(r *journal.Row) { r.Metrics = nil },
+		"the row has no such metric":       func(r *journal.Row) { r.Metrics = nil },
 		"time_us is 0":                     takes(0),
 		"time_us is -5":                    takes(-5),
 		"time_us is NaN":                   takes(math.NaN()),

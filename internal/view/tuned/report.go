@@ -185,6 +185,7 @@ func (s story) interaction() (figure.Panel, bool) {
 	p := figure.Panel{Title: s.f.Per,
 		X: figure.Axis{Label: strings.Join(b.Names, ","), Scale: figure.Category, Categories: names(b)},
 		Y: figure.Axis{Label: strings.Join(a.Names, ","), Scale: figure.Category, Categories: names(a)}}
+	p.Note = "the mean over all other variables, by the surrogate; no number: no launch"
 	heat := &figure.HeatMap{Value: figure.Axis{Label: s.r.Metric + " against the best cell", Unit: figure.Percent}}
 	for _, row := range top.Log {
 		var cells []figure.Cell

@@ -133,21 +133,39 @@ func (s story) headline() string {
 		at = s.f.Per + ": "
 	}
 	switch c := a.Confirmed; {
+	case a.Best < 0 && len(a.Failed) == 0:
+		return at + "nothing is known yet: no launch has ended"
 	case a.Best < 0:
-		return at + "no setting works"
+		return at + "no setting works: " + s.reasons()
 	case a.Best == s.f.Default && !a.Done:
 		return at + "so far nothing is better than " + s.name(a.Best)
 	case a.Best == s.f.Default:
-		return at + "best is " + s.name(a.Best)
+		return at + "nothing better was found than " + s.name(a.Best)
 	case !a.Done:
 		return fmt.Sprintf("%sbest so far, not confirmed: %s (%s %+.1f %% by the launches that chose it)", at, s.name(a.Best), s.r.Metric, s.percent(a.Expected))
-	case c == nil:
+	case c == nil && s.defaultFailed() != "":
 		return fmt.Sprintf("%sbest is %s; it was not compared with the default%s", at, s.name(a.Best), s.defaultFailed())
+	case c == nil:
+		return fmt.Sprintf("%sbest so far is %s, not confirmed: nothing was left to compare it with the default", at, s.name(a.Best))
 	case Gained(s.f):
 		return fmt.Sprintf("%sbest is %s: %s %s against the default", at, s.name(a.Best), s.r.Metric, s.change(*c))
 	default:
 		return fmt.Sprintf("%sno gain over the default is confirmed: %s comes to %s %s", at, s.name(a.Best), s.r.Metric, s.change(*c))
 	}
+}
+
+// reasons says why everything is out: why the first is, and how many have other reasons.
+func (s story) reasons() string {
+	failed, others := s.f.Answer.Failed, 0
+	for _, f := range failed {
+		if f.Reason != failed[0].Reason {
+			others++
+		}
+	}
+	if others == 0 {
+		return failed[0].Reason
+	}
+	return fmt.Sprintf("%s; %s for other reasons", failed[0].Reason, plural(others, "is out", "are out"))
 }
 
 func (s story) defaultFailed() string {
@@ -182,6 +200,9 @@ func (s story) lines() (out []string) {
 	}
 	if n := len(a.Failed); n > 0 {
 		add("  out: %s", s.failures())
+	}
+	if n := s.f.Disturbed; n > 0 {
+		add("  disturbed while measured: %d of %d rows (%s)", n, s.f.Rows, s.f.DisturbedBy)
 	}
 	add("  cost: %s", s.cost())
 	return out
@@ -278,15 +299,23 @@ func (s story) failures() string {
 }
 
 func (s story) cost() string {
-	a := s.f.Answer
-	text := fmt.Sprintf("%d launches over %d of %d settings; the full sweep at %d trials takes %d", a.Launches, a.Started, s.f.Size, tune.Trials, a.Full)
+	a, each := s.f.Answer, max(1, s.f.Each)
+	text := fmt.Sprintf("%d launches over %d of %d settings; the full sweep at %d trials takes %d", a.Launches*each, a.Started, s.f.Size,
+		tune.Trials, a.Full*each)
 	if a.Noise > 0 {
 		text += fmt.Sprintf("; launches differ by %.1f %%", 100*math.Expm1(a.Noise))
 	}
 	if len(s.r.Findings) == 1 && a.Launches > 0 {
 		took := time.Duration(s.r.Seconds * float64(time.Second))
 		full := time.Duration(s.r.Seconds / float64(a.Launches) * float64(a.Full) * float64(time.Second))
-		text += fmt.Sprintf("; %v against about %v", took.Round(100*time.Millisecond), full.Round(time.Second))
+		text += fmt.Sprintf("; %v against about %v", rounded(took), rounded(full))
 	}
 	return text
+}
+
+func rounded(d time.Duration) time.Duration {
+	if d < 10*time.Second {
+		return d.Round(100 * time.Millisecond)
+	}
+	return d.Round(time.Second)
 }
