@@ -9,6 +9,7 @@ package milestone1h
 import (
 	"context"
 	"crypto/sha256"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"sync"
@@ -135,6 +136,13 @@ func report(s *bench.State, c Case, r *sim.Result) {
 	for _, part := range parts(r.Breakdown) {
 		s.Report(part.name, part.time.Nanoseconds(), "ns", "lower")
 	}
+	var links []linkUse
+	for _, l := range r.Busiest(c.Topo, mostLinks) {
+		links = append(links, linkUse{l.Name, 100 * float64(l.Busy) / float64(r.Crit)})
+	}
+	if text, err := json.Marshal(links); err == nil {
+		s.Detail(linksDetail, string(text))
+	}
 	s.Detail(kindDetail, string(c.Topo.SIPs.Kind))
 	s.Report("n_sips", float64(c.Topo.SIPs.Count), "", "")
 	s.Report("cubes", float64(c.Topo.Cubes.Count()), "", "")
@@ -143,6 +151,17 @@ func report(s *bench.State, c Case, r *sim.Result) {
 		s.Limit("bandwidth", bandwidthBound(c).Nanoseconds()/1e3)
 	}
 }
+
+// linkUse is a link among the busiest of a row, and for which part of the time it was sending.
+type linkUse struct {
+	Name    string  `json:"link"`
+	Percent float64 `json:"percent"`
+}
+
+const (
+	linksDetail = "busiest_links"
+	mostLinks   = 10
+)
 
 // clock is simulated time, which advances with every call.
 type clock struct{ now event.Time }

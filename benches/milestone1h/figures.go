@@ -4,6 +4,7 @@ import (
 	"cmp"
 	_ "embed"
 	"encoding/csv"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strconv"
@@ -244,6 +245,29 @@ func sections(rows []journal.Row) []bench.Section {
 	if len(table) == 1 {
 		return nil
 	}
-	return []bench.Section{{Title: "The largest vectors", Table: table,
-		Text: "Latency is the time of the slowest PE from the common start. The bandwidth bound is what its bytes need on the links of the critical path; the rest is latency, slot access and compute."}}
+	return append(busiestLinks(rows), bench.Section{Title: "The largest vectors", Table: table,
+		Text: "Latency is the time of the slowest PE from the common start. The bandwidth bound is what its bytes need on the links of the critical path; the rest is latency, slot access and compute."})
+}
+
+// busiestLinks lists them for the largest vectors of each kind of SIPs.
+func busiestLinks(rows []journal.Row) []bench.Section {
+	table := [][]string{{"SIPs", "link", "sending"}}
+	for _, sips := range sipsOf(rows) {
+		found := withSIPsOf(rowset.Good(rows).Part(latencyPart), sips)
+		if len(found) == 0 {
+			continue
+		}
+		var links []linkUse
+		if err := json.Unmarshal([]byte(found[len(found)-1].Details[linksDetail]), &links); err != nil {
+			continue // an older row
+		}
+		for _, l := range links {
+			table = append(table, []string{sips, l.Name, fmt.Sprintf("%.1f %%", l.Percent)})
+		}
+	}
+	if len(table) == 1 {
+		return nil
+	}
+	return []bench.Section{{Title: "The busiest links", Table: table,
+		Text: "For which part of the latency of the largest vectors each of the ten busiest links was sending."}}
 }

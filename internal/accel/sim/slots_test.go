@@ -2,6 +2,7 @@ package sim
 
 import (
 	"maps"
+	"slices"
 	"strings"
 	"testing"
 
@@ -95,5 +96,23 @@ func TestReceiveBesideFetch(t *testing.T) {
 	})
 	if took[pe0] < 100*16*ns || took[cube1] > 200*ns {
 		t.Errorf("100 tiles take %v; a message there and back beside them %v", took[pe0], took[cube1])
+	}
+}
+
+// The busiest links are those that a message went over, the slowest first, and are named.
+func TestBusiestLinks(t *testing.T) {
+	m := bare(topo.Flits)
+	r, _, err := run(t, config(m), kernels{
+		pe0:   func(p *tl.PE) { p.Send(tl.E, p.Scratch(2048)) },
+		cube1: func(p *tl.PE) { p.Recv(tl.W, 2048) },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := r.Busiest(m, 4)
+	want := []LinkUse{{"sip0.cube0.r1c5 -> ucie-E.conn0", 32 * ns}, {"sip0.cube0.ucie-E.conn0 -> cube1", 32 * ns},
+		{"sip0.cube1.ucie-W.conn0 -> r1c0", 32 * ns}, {"sip0.cube0.r0c0 -> r0c1", 16 * ns}}
+	if !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
 	}
 }

@@ -1,6 +1,12 @@
 package sim
 
-import "github.com/kernbench/kernbench/internal/accel/event"
+import (
+	"cmp"
+	"slices"
+
+	"github.com/kernbench/kernbench/internal/accel/event"
+	"github.com/kernbench/kernbench/internal/accel/topo"
+)
 
 // Activity is what an engine of a PE is used for: a stage of a composite's
 // pipeline, or an operation of the program's own.
@@ -81,4 +87,27 @@ func (u *Usages) Of(wanted func(Activity) bool) (sum Usage) {
 // used records an engine's work.
 func (p *pe) used(a Activity, from, to event.Time) {
 	p.usage[a] = p.usage[a].Plus(Usage{1, to - from, from, to})
+}
+
+// LinkUse is how much one link carried.
+type LinkUse struct {
+	Name string
+	Busy event.Time
+}
+
+// Busiest are the links that were sending longest, at most n; of equals the first.
+func (r *Result) Busiest(t *topo.Topology, n int) []LinkUse {
+	var links []int
+	for link, busy := range r.Busy {
+		if busy > 0 {
+			links = append(links, link)
+		}
+	}
+	slices.SortStableFunc(links, func(a, b int) int { return cmp.Compare(r.Busy[b], r.Busy[a]) })
+	w := topo.NewWiring(t)
+	var found []LinkUse
+	for _, link := range links[:min(n, len(links))] {
+		found = append(found, LinkUse{w.LinkName(link), r.Busy[link]})
+	}
+	return found
 }

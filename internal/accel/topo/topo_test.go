@@ -320,3 +320,35 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+// Every link has a name of its own, and the names along a path lead from its start to its end.
+func TestLinkNames(t *testing.T) {
+	w := NewWiring(Default())
+	seen := map[string]int{}
+	for link := range w.Links() {
+		name := w.LinkName(link)
+		if other, twice := seen[name]; twice || strings.Contains(name, "%!") || !strings.Contains(name, " -> ") {
+			t.Fatalf("link %d is named %q, as is %d", link, name, other)
+		}
+		seen[name] = link
+	}
+	path, err := w.Path(End{Kind: AtPE, PEID: PEID{Cube: 6, PE: 1}}, End{Kind: AtHBM, PEID: PEID{SIP: 1, Cube: 1, PE: 0}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, h := range path {
+		names = append(names, w.LinkName(int(h.Link)))
+	}
+	want := []string{"sip0.cube6.pe1 -> r0c1", "sip0.cube6.r0c1 -> r0c2", "sip0.cube6.r0c2 -> ucie-N.conn1", "sip0.cube6.ucie-N.conn1 -> cube2",
+		"sip0.cube2.ucie-S.conn1 -> r5c2"}
+	if !slices.Equal(names[:5], want) {
+		t.Errorf("the way begins %q, want %q", names[:5], want)
+	}
+	want = []string{"sip0.io_ucie-2.conn1 -> io_noc", "sip0.io_noc -> pcie_ep", "sip0.pcie_ep -> switch", "sip1.switch -> pcie_ep", "sip1.pcie_ep -> io_noc",
+		"sip1.io_noc -> io_ucie-1.conn1", "sip1.io_ucie-1.conn1 -> cube1", "sip1.cube1.ucie-N.conn1 -> r0c2", "sip1.cube1.r0c2 -> r0c1",
+		"sip1.cube1.r0c1 -> r0c0", "sip1.cube1.r0c0 -> hbm_ctrl.pe0"}
+	if got := names[len(names)-len(want):]; !slices.Equal(got, want) {
+		t.Errorf("the way ends %q, want %q", got, want)
+	}
+}
