@@ -72,6 +72,8 @@ type System struct {
 	FlitByFlit bool
 	// TimingOnly leaves out computing the data.
 	TimingOnly bool
+	// Trace has every Result tell everything that happened, for WriteTrace.
+	Trace bool
 
 	memory *memory
 	clock  event.Time
@@ -149,7 +151,7 @@ func (s *System) launch(k tl.Kernel, on []topo.PEID, set ccl.Settings) (*sim.Res
 		programs = append(programs, p)
 	}
 	result, err := sim.Run(sim.Config{Topo: s.Topo, Buffer: set.Buffer, Slots: set.Slots, SlotBytes: set.SlotBytes,
-		CreditBytes: set.CreditBytes, Poll: set.Poll, FlitByFlit: s.FlitByFlit}, programs)
+		CreditBytes: set.CreditBytes, Poll: set.Poll, FlitByFlit: s.FlitByFlit, Trace: s.Trace}, programs)
 	if err != nil {
 		return nil, err
 	}

@@ -57,7 +57,8 @@ folder, else the built-in ones. With a topology file its SIPs are used: of the k
 before the kind, 4x4:torus or 8:ring, is used whatever the file says.
 
   kernbench run --bench milestone-1h-ccl --sips 4x4:torus,4x4:mesh --n_elem 1024
-  kernbench run --bench milestone-1h-ccl --topology my.yaml`),
+  kernbench run --bench milestone-1h-ccl --topology my.yaml
+  kernbench run --bench milestone-1h-ccl --sips ring_1d --n_elem 1024 --only 'part=="latency"' --trace trace.json`),
 		bench.Version(version()),
 		bench.Backends(ahbm.Name),
 		bench.Out("benches/1H_milestone_output/ccl"),
@@ -65,6 +66,7 @@ before the kind, 4x4:torus or 8:ring, is used whatever the file says.
 		bench.FileOption("ccl", accel.Nearby(accel.CCLName), "collectives file (default: ccl.yaml here, else built in)"),
 		bench.Choice("fabric", "how messages move: as the topology says, in flits, or whole", asTopology, string(topo.Flits), string(topo.Whole)),
 		bench.Option("verify-data", bench.KindBool, "true", "compute the data and compare every cube with the exact sum"),
+		traceOption(),
 		bench.Part(latencyPart, body(latencyCase), append(metrics,
 			bench.Help("latency by size and SIP topology"),
 			bench.Strings("algorithm", ccl.LRAB),
@@ -97,6 +99,7 @@ type Case struct {
 	CCL    *ccl.Config
 	N      int // elements per cube
 	Verify bool
+	Trace  bool
 }
 
 // body simulates one point, which the part builds the machine for.
@@ -110,7 +113,7 @@ func body(build func(*bench.State, *topo.Topology, *ccl.Config) (Case, error)) b
 		if err != nil {
 			return err
 		}
-		c.Verify = s.Bool("verify-data")
+		c.Verify, c.Trace = s.Bool("verify-data"), s.Str("trace") != ""
 		watch := &clock{}
 		s.UseClock(watch)
 		var result *sim.Result
@@ -124,7 +127,7 @@ func body(build func(*bench.State, *topo.Topology, *ccl.Config) (Case, error)) b
 			return err
 		}
 		report(s, c, result)
-		return nil
+		return writeTrace(s, result)
 	}
 }
 
@@ -228,7 +231,7 @@ func newCase(t *topo.Topology, cfg *ccl.Config, algorithm string, n int, change 
 func (c Case) Run(ctx context.Context) (*sim.Result, error) {
 	var result *sim.Result
 	var mu sync.Mutex
-	m := ahbm.Machine{Topo: c.Topo, CCL: c.CCL, TimingOnly: !c.Verify, Observe: func(r *sim.Result) { result = r }}
+	m := ahbm.Machine{Topo: c.Topo, CCL: c.CCL, TimingOnly: !c.Verify, Trace: c.Trace, Observe: func(r *sim.Result) { result = r }}
 	var wrong *bench.Wrong
 	var sums []int
 	if c.Verify {

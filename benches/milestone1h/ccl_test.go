@@ -318,6 +318,10 @@ func TestRowsNameTheirMachine(t *testing.T) {
 		t.Errorf("a bad file: %v", err)
 	}
 	write(strings.ReplaceAll(text, "few", "256"))
+	nowhere := options.With("trace", point.StringValue(filepath.Join(filepath.Dir(file), "nowhere", "t.json")))
+	if err := mistake(point.Point{}, nowhere); err == nil || !strings.Contains(err.Error(), "--trace") {
+		t.Errorf("a trace that cannot be written: %v", err)
+	}
 	if err := mistake(point.Point{}.With(sipsAxis, point.StringValue("ring_1d")), options); err != nil {
 		t.Error(err)
 	}

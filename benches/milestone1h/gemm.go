@@ -69,6 +69,7 @@ Every element of every product is compared with the exact one unless
 		bench.Choice("epilogue", "what the MATH engine does to the results of the sweep: nothing, add a row, or also take the larger of the two",
 			"none", "bias", "bias_max"),
 		bench.Option("verify-data", bench.KindBool, "true", "compute the data and compare every element with the exact product"),
+		traceOption(),
 		bench.Part(sweepPart, productBody(sweepCase), append(single,
 			bench.Help("stages of the pipeline by shape and variant, on one PE"),
 			bench.Tuples("shapes", shapes...),
@@ -113,7 +114,7 @@ func productBody(describe func(*bench.State) (accel.Matmul, error)) bench.Body {
 			return err
 		}
 		c := productCase{Matmul: m, topo: t, system: accel.New(t, cfg), verify: s.Bool("verify-data")}
-		c.system.TimingOnly = !c.verify
+		c.system.TimingOnly, c.system.Trace = !c.verify, s.Str("trace") != ""
 		watch := &clock{}
 		s.UseClock(watch)
 		s.Flops(2 * float64(m.M) * float64(m.K) * float64(m.N))
@@ -127,7 +128,10 @@ func productBody(describe func(*bench.State) (accel.Matmul, error)) bench.Body {
 		if err != nil {
 			return err
 		}
-		return c.report(s, result)
+		if err := c.report(s, result); err != nil {
+			return err
+		}
+		return writeTrace(s, result)
 	}
 }
 

@@ -2,6 +2,7 @@ package milestone1h
 
 import (
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -12,6 +13,7 @@ import (
 	"github.com/kernbench/kernbench/accel"
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/internal/accel/ccl"
+	"github.com/kernbench/kernbench/internal/accel/sim"
 	"github.com/kernbench/kernbench/internal/accel/topo"
 	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
@@ -94,6 +96,11 @@ func mistake(p, options bench.Point) error {
 	if err != nil {
 		return err
 	}
+	if file := text(options, "trace"); file != "" {
+		if _, err := os.Stat(filepath.Dir(file)); err != nil {
+			return fmt.Errorf("--trace %s: %w", file, err)
+		}
+	}
 	if sips, has := p.Get(sipsAxis); has {
 		_, err = withSIPs(t, text(options, "topology") == "", sips.String())
 	}
@@ -160,4 +167,32 @@ func withMachine(figs []figure.Figure, rows []journal.Row) []figure.Figure {
 		figs[i].AddCaption(machines(rows))
 	}
 	return figs
+}
+
+// traceOption is where to write what happened at each point.
+func traceOption() bench.Clause {
+	return bench.Option("trace", bench.KindString, "", "write what happened for Perfetto: FILE.json becomes FILE-POINT.json for each point")
+}
+
+// writeTrace writes the trace of a point, if one is wanted.
+func writeTrace(s *bench.State, r *sim.Result) error {
+	file := s.Str("trace")
+	if file == "" {
+		return nil
+	}
+	ext := filepath.Ext(file)
+	name := strings.TrimSuffix(file, ext)
+	for _, axis := range []string{"algorithm", sipsAxis, "buffer_kind", "n_elem", "shapes", "variant", "scaling_shape", "split", "cubes_x_pes"} {
+		if v, has := s.Point().Get(axis); has {
+			name += "-" + strings.ReplaceAll(v.String(), ":", "_")
+		}
+	}
+	out, err := os.Create(name + ext)
+	if err != nil {
+		return fmt.Errorf("--trace: %w", err)
+	}
+	if err := errors.Join(accel.WriteTrace(out, r), out.Close()); err != nil {
+		return fmt.Errorf("--trace %s: %w", name+ext, err)
+	}
+	return nil
 }

@@ -52,6 +52,8 @@ type Machine struct {
 	Observe func(*sim.Result)
 	// TimingOnly leaves out computing the data.
 	TimingOnly bool
+	// Trace has the results that are observed tell everything that happened.
+	Trace bool
 }
 
 // The slots of the zero Machine: large, so that few tiles go in pieces, and small

@@ -177,7 +177,7 @@ func (w *world) reduce(c *call, rows, n, off int, policy accel.Policy) error {
 	}
 	// Memory is not given back piece by piece, so every launch gets a fresh one.
 	system := accel.New(w.machine.Topo, settings)
-	system.TimingOnly = w.machine.TimingOnly
+	system.TimingOnly, system.Trace = w.machine.TimingOnly, w.machine.Trace
 	tensors := make([]*accel.Tensor, w.size)
 	for rank, p := range c.plans {
 		if tensors[rank], err = system.Zeros(rank, rows, n, policy); err != nil {

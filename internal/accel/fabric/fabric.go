@@ -59,6 +59,7 @@ type Fabric struct {
 	trains   []claim      // by link: the last train that took it
 	messages []*Message
 	hops     int64 // link passages of flits or messages
+	observe  func(link, message int32, from, to event.Time)
 }
 
 // claim says which train took a link, and as which of its hops.
@@ -103,6 +104,18 @@ func New(q *event.Queue, links int, model topo.Fabric, flitBytes int) *Fabric {
 
 // FlitByFlit turns trains off: the slow reference that they are tested against.
 func (f *Fabric) FlitByFlit() { f.flitByFlit = true }
+
+// Observe has a function told when a link sends what; it needs FlitByFlit.
+func (f *Fabric) Observe(sends func(link, message int32, from, to event.Time)) { f.observe = sends }
+
+// sent counts a link's work.
+func (f *Fabric) sent(link, message int32, took, end event.Time) {
+	f.busy[link] += took
+	f.hops++
+	if f.observe != nil {
+		f.observe(link, message, end-took, end)
+	}
+}
 
 // Message is what a Delivered or FlitThere event is about.
 func (f *Fabric) Message(id int32) *Message { return f.messages[id] }
@@ -206,8 +219,7 @@ func (f *Fabric) whole(m *Message, now event.Time) {
 	drain := h.BW.Time(m.Bytes)
 	end := max(start+drain, m.tail)
 	f.free[h.Link] = end
-	f.busy[h.Link] += drain
-	f.hops++
+	f.sent(h.Link, m.ID, drain, end)
 	m.tail = end + h.Wire + h.Cost
 	m.hop++
 	if m.hop == len(m.Path) {
@@ -233,8 +245,7 @@ func (f *Fabric) single(m *Message, i int, e event.Event) {
 	took := h.BW.Time(size)
 	end := max(now, f.free[h.Link]) + took
 	f.free[h.Link] = end
-	f.busy[h.Link] += took
-	f.hops++
+	f.sent(h.Link, m.ID, took, end)
 	last := i == m.flits-1
 	ready := end + h.Wire
 	if h.Collect {

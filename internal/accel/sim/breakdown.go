@@ -90,7 +90,9 @@ func (g *engine) breakdown(p *pe) Breakdown {
 
 // alone is what a load or store takes on a machine that does nothing else.
 func (g *engine) alone(p *pe, op int) event.Time {
-	h, err := newEngine(g.Config, g.wiring, []*tl.Program{{ID: p.prog.ID, Ops: p.prog.Ops[op : op+1]}})
+	cfg := g.Config
+	cfg.Trace = false
+	h, err := newEngine(cfg, g.wiring, []*tl.Program{{ID: p.prog.ID, Ops: p.prog.Ops[op : op+1]}})
 	if err == nil {
 		h.paths = g.paths
 		err = h.run()

@@ -30,6 +30,8 @@ type pe struct {
 	fetching           bool
 	registers          event.Time // when they have room for the next tile
 	usage              Usages
+	tracing            bool
+	spans              []Span // of its engines
 }
 
 // opLog is when an operation went through its stages, and what held it up.

@@ -26,6 +26,7 @@ type Config struct {
 	CreditBytes int
 	Poll        bool // a sender without a free slot looks every topo.PE.Poll instead of being woken
 	FlitByFlit  bool // no trains: the slow reference
+	Trace       bool // Result.Trace has everything, flit by flit
 }
 
 // Result is what happened. Times of PEs count from their common start.
@@ -42,6 +43,7 @@ type Result struct {
 	Busy      []event.Time // by link: how long it was sending
 	Usage     []Usages     // by program: what its engines did
 	End       event.Time
+	Trace     *Trace // if Config.Trace
 }
 
 // Effect is an operation that took effect: of a receive from anyone, Port says
@@ -106,7 +108,8 @@ type engine struct {
 	ready      []event.Time // of the pieces of a read; reused
 	order      []Effect
 	composites []*composite
-	target     event.Time // when all start
+	links      map[int32][]linkSpan // with Config.Trace
+	target     event.Time           // when all start
 	late       int
 	now        event.Time
 	running    int
@@ -131,8 +134,12 @@ func newEngine(cfg Config, wiring *topo.Wiring, programs []*tl.Program) (*engine
 	g := &engine{Config: cfg, wiring: wiring, paths: map[[2]topo.End]topo.Path{},
 		byIndex: map[int]int{}, byPort: map[tl.Port]int32{}, tcms: map[int]*ports{}, sram: map[int]*ports{}, hbm: map[int]*hbm{}}
 	g.fabric = fabric.New(&g.events, g.wiring.Links(), cfg.Topo.Fabric, cfg.Topo.FlitBytes)
-	if cfg.FlitByFlit {
+	if cfg.FlitByFlit || cfg.Trace {
 		g.fabric.FlitByFlit()
+	}
+	if cfg.Trace {
+		g.links = map[int32][]linkSpan{}
+		g.fabric.Observe(g.onLink)
 	}
 	for i, p := range programs {
 		index := cfg.Topo.Index(p.ID)
@@ -141,7 +148,7 @@ func newEngine(cfg Config, wiring *topo.Wiring, programs []*tl.Program) (*engine
 		}
 		g.byIndex[index] = i
 		g.pes = append(g.pes, &pe{number: int32(i), index: index, prog: p, log: make([]opLog, len(p.Ops)),
-			waitFor: -1, writing: channel{write: true}, room: cfg.Topo.PE.TCMBytes - p.TCM})
+			waitFor: -1, writing: channel{write: true}, room: cfg.Topo.PE.TCMBytes - p.TCM, tracing: cfg.Trace})
 	}
 	g.running = len(programs)
 	return g, g.checkSlots()
@@ -310,6 +317,9 @@ func (g *engine) result() *Result {
 	}
 	if len(g.pes) > 0 {
 		r.Breakdown = g.breakdown(g.pes[r.Slowest])
+	}
+	if g.Config.Trace {
+		r.Trace = g.trace()
 	}
 	return r
 }

@@ -87,6 +87,13 @@ func (u *Usages) Of(wanted func(Activity) bool) (sum Usage) {
 // used records an engine's work.
 func (p *pe) used(a Activity, from, to event.Time) {
 	p.usage[a] = p.usage[a].Plus(Usage{1, to - from, from, to})
+	if p.tracing {
+		lane := a.Engine()
+		if a == DMAWrite || a == OwnStore || a == Store {
+			lane += " write" // the other direction
+		}
+		p.spans = append(p.spans, Span{Lane: lane, Name: a.String(), From: from, To: to})
+	}
 }
 
 // LinkUse is how much one link carried.

@@ -167,8 +167,8 @@ func (f *Flags) check() error {
 	return f.readSampling()
 }
 
-// reserved are names that `run` may need one day, or that cobra adds.
-var reserved = []string{"help", "trace"}
+// reserved are names that cobra adds.
+var reserved = []string{"help"}
 
 // fixedNames are the flags of every `run`; no axis or option may take their names.
 func fixedNames() []string {

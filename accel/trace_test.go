@@ -1,0 +1,115 @@
+package accel
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/kernbench/kernbench/internal/accel/ccl"
+	"github.com/kernbench/kernbench/internal/accel/topo"
+)
+
+// A trace keeps to the Trace Event Format: named processes and threads, complete events that do not
+// overlap on a thread, and pairs of arrow ends that lie within events. Tracing changes no time.
+func TestTrace(t *testing.T) {
+	for _, f := range []topo.Fabric{topo.Whole, topo.Flits} {
+		m := machine(t, topo.Torus, 2, 2, f)
+		s := New(m, ccl.Default())
+		plain, err := reduceOn(s, 256)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := WriteTrace(io.Discard, plain); err == nil || !strings.Contains(err.Error(), "set System.Trace") {
+			t.Errorf("a result without a trace: %v", err)
+		}
+		s = New(m, ccl.Default())
+		s.Trace = true
+		r, err := reduceOn(s, 256)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.Crit != plain.Crit {
+			t.Errorf("%s: traced it takes %v, else %v", f, r.Crit, plain.Crit)
+		}
+		var text bytes.Buffer
+		if err := WriteTrace(&text, r); err != nil {
+			t.Fatal(err)
+		}
+		messages := 4 * (15 + 15) // each cube's sum to the root and the result back
+		messages += 4 * 2         // round the rows and the columns of SIPs
+		checkTrace(t, text.Bytes(), messages)
+		if planted := bytes.Replace(text.Bytes(), []byte(`"ph":"f"`), []byte(`"ph":"s"`), 1); traceFaults(planted, messages) == nil {
+			t.Error("an arrow without an end is not seen")
+		}
+	}
+}
+
+func checkTrace(t *testing.T, text []byte, messages int) {
+	t.Helper()
+	for _, fault := range traceFaults(text, messages) {
+		t.Error(fault)
+	}
+}
+
+func traceFaults(text []byte, messages int) (faults []string) {
+	var trace struct {
+		Unit   string       `json:"displayTimeUnit"`
+		Events []traceEvent `json:"traceEvents"`
+	}
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&trace); err != nil || trace.Unit != "ns" {
+		return []string{"the file is not a trace"}
+	}
+	named := map[[2]int]bool{} // threads; thread 0 is the process
+	spans := map[[2]int][][2]float64{}
+	ends := map[int]string{}
+	links := 0
+	for _, e := range trace.Events {
+		at := [2]int{e.PID, e.TID}
+		switch e.Phase {
+		case "M":
+			named[at] = e.Args["name"] != ""
+			continue
+		case "X":
+			if e.TS == nil || e.Dur == nil || *e.TS < 0 || *e.Dur <= 0 {
+				faults = append(faults, "an event without its times: "+e.Name)
+				continue
+			}
+			spans[at] = append(spans[at], [2]float64{*e.TS, *e.TS + *e.Dur})
+			if strings.Contains(e.Cat, " -> ") {
+				links++
+			}
+		case "s", "f":
+			ends[e.ID] += e.Phase
+			within := false
+			for _, s := range spans[at] {
+				within = within || s[0] <= *e.TS && *e.TS <= s[1]
+			}
+			if !within {
+				faults = append(faults, "an end of an arrow is in no event")
+			}
+		}
+		if !named[at] || !named[[2]int{e.PID, 0}] {
+			faults = append(faults, "an event on a thread without a name")
+		}
+	}
+	for _, of := range spans {
+		for i := 1; i < len(of); i++ {
+			if of[i][0] < of[i-1][1]-1e-9 {
+				faults = append(faults, "events of one thread overlap")
+			}
+		}
+	}
+	for _, pair := range ends {
+		if pair != "sf" {
+			faults = append(faults, "an arrow has the ends "+pair)
+		}
+	}
+	if len(ends) != messages || links == 0 {
+		faults = append(faults, "not every message has an arrow, or no link an event")
+	}
+	return faults
+}

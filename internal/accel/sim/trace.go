@@ -1,0 +1,87 @@
+package sim
+
+import (
+	"fmt"
+
+	"github.com/kernbench/kernbench/accel/tl"
+	"github.com/kernbench/kernbench/internal/accel/event"
+)
+
+// Span is something that was busy for a time: a program with an operation, an engine of its PE, or a link
+// with a message.
+type Span struct {
+	Group, Lane, Name string // such as sip0.cube1.pe0, pe_dma, DMA_READ
+	From, To          event.Time
+}
+
+// Arrow goes from a send to the receive that took its message, each a time within its span.
+type Arrow struct {
+	From, To       [2]string // group and lane
+	Sent, Received event.Time
+}
+
+// Trace is everything that happened, by the clock of the simulation.
+type Trace struct {
+	Spans  []Span
+	Arrows []Arrow
+}
+
+// The lanes of a trace that no engine has.
+const (
+	ProgramLane = "program"
+	LinkGroup   = "links"
+)
+
+// onLink records that a link sends part of a message; what follows without a gap is one span.
+func (g *engine) onLink(link, message int32, from, to event.Time) {
+	spans := g.links[link]
+	if n := len(spans); n > 0 && spans[n-1].message == message && spans[n-1].to == from {
+		spans[n-1].to = to
+		return
+	}
+	g.links[link] = append(spans, linkSpan{message, from, to})
+}
+
+type linkSpan struct {
+	message  int32
+	from, to event.Time
+}
+
+// trace puts together what was recorded.
+func (g *engine) trace() *Trace {
+	t := &Trace{}
+	for _, p := range g.pes {
+		for i := range p.log {
+			if l := &p.log[i]; l.done && l.end > l.issued {
+				at := p.laneOf(i)
+				t.Spans = append(t.Spans, Span{at[0], at[1], p.prog.Ops[i].Kind.String(), l.issued, l.end})
+			}
+		}
+		for _, s := range p.spans {
+			s.Group = p.prog.ID.String()
+			t.Spans = append(t.Spans, s)
+		}
+	}
+	for link := range g.wiring.Links() {
+		for _, s := range g.links[int32(link)] {
+			if s.to > s.from {
+				t.Spans = append(t.Spans, Span{LinkGroup, g.wiring.LinkName(link), fmt.Sprintf("message %d", s.message), s.from, s.to})
+			}
+		}
+	}
+	for _, q := range g.queues {
+		for _, a := range q.arrivals {
+			t.Arrows = append(t.Arrows, Arrow{a.from.laneOf(a.op), a.by.laneOf(a.recv), a.from.log[a.op].issued, a.read})
+		}
+	}
+	return t
+}
+
+// laneOf keeps what runs beside a program off the program's own lane.
+func (p *pe) laneOf(op int) [2]string {
+	lane := ProgramLane
+	if k := p.prog.Ops[op].Kind; k == tl.Composite || k == tl.RecvAsync {
+		lane = fmt.Sprintf("%v %d", k, op)
+	}
+	return [2]string{p.prog.ID.String(), lane}
+}
