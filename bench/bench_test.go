@@ -93,6 +93,10 @@ func TestUsersOwnModule(t *testing.T) {
 	write("go.sum", read("go.sum"))
 	write("main.go", read("examples/userbench/main.go"))
 	write("others.go", others)
+	if err := os.Mkdir(filepath.Join(dir, "heat"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	write("heat/main.go", read("examples/ownproblem/main.go"))
 
 	run := func(name string, args ...string) string {
 		t.Helper()
@@ -108,6 +112,10 @@ func TestUsersOwnModule(t *testing.T) {
 	out := run("./userbench", "run", "--bench", "sort", "--count", "1K", "--ranks", "1,2")
 	if !strings.Contains(out, "2 points: 2 ok") {
 		t.Errorf("the user's bench did not run:\n%s", out)
+	}
+	run("go", "build", "-mod=mod", "-o", "ownproblem", "./heat")
+	if out := run("./ownproblem"); !strings.Contains(out, "right to 6 digits: true") {
+		t.Errorf("the user's own linear system:\n%s", out)
 	}
 	if list := run("./userbench", "list"); !strings.Contains(list, "sort random numbers") {
 		t.Errorf("list: %s", list)

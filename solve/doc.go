@@ -13,6 +13,8 @@
 //	out.TrueResidual, err = sys.Check()                 // recomputed from the problem
 //	err = out.Gate(1e-8)                                // converged, and to the right solution
 //
+// A whole program is examples/ownproblem.
+//
 // Every rank of the group (package dist) makes the same calls; x lies where the rows
 // do, in Solution.
 //
