@@ -81,13 +81,18 @@ func (w *worker) findRank(environ []string) {
 	}
 }
 
+// reachLimit is how long a worker tries to reach a supervisor whom strangers besiege.
+const reachLimit = 30 * time.Second
+
 // dial connects to the hub and says who is there.
 func (w *worker) dial(forSync bool) (*connection.Conn, error) {
 	network, address, ok := strings.Cut(w.addr, ":")
 	if !ok {
 		return nil, fmt.Errorf("address %q: want network:address", w.addr)
 	}
-	conn, err := Service(w.token).Dial(context.Background(), network, address)
+	ctx, cancel := context.WithTimeout(context.Background(), reachLimit)
+	defer cancel()
+	conn, err := Service(w.token).Reach(ctx, network, address)
 	if err != nil {
 		if network == "tcp" {
 			err = fmt.Errorf("%w; host %s has %s: --interface names the network by which ranks reach it", err, hostname(), connection.Interfaces())

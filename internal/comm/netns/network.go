@@ -106,26 +106,39 @@ func (h *Host) Command(argv ...string) *exec.Cmd {
 	return cmd
 }
 
-// Listen opens a TCP port on the host, whose namespace the thread enters for this
-// moment only; the socket stays where it was opened.
+// Listen opens a TCP port on the host.
 func (h *Host) Listen(address string) (l net.Listener, err error) {
+	err = h.Within(func() (err error) { l, err = net.Listen("tcp", address); return err })
+	return l, err
+}
+
+// Within opens sockets on the host, whose namespace the thread enters for this moment
+// only; a socket stays where it was opened.
+func (h *Host) Within(open func() error) (err error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	home, err := os.Open("/proc/thread-self/ns/net")
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer home.Close()
 	there, err := os.Open("/run/netns/" + h.Space)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer there.Close()
 	if err := unix.Setns(int(there.Fd()), unix.CLONE_NEWNET); err != nil {
-		return nil, fmt.Errorf("entering the network of host %s: %w", h.Name, err)
+		return fmt.Errorf("entering the network of host %s: %w", h.Name, err)
 	}
 	defer func() { err = errors.Join(err, unix.Setns(int(home.Fd()), unix.CLONE_NEWNET)) }()
-	return net.Listen("tcp", address)
+	return open()
+}
+
+// Has tells whether a process runs on the host.
+func (h *Host) Has(pid int) bool {
+	there, err := os.Stat("/run/netns/" + h.Space)
+	its, gone := os.Stat(fmt.Sprintf("/proc/%d/ns/net", pid))
+	return err == nil && gone == nil && os.SameFile(there, its)
 }
 
 // Cut pulls the host's cable: nothing tells either side.

@@ -158,15 +158,9 @@ func Dial(ctx context.Context, from netip.Addr, addrs []netip.Addr, port int, ke
 }
 
 func dial(ctx context.Context, from netip.Addr, at string, key []byte, t Ticket) (*connection.Conn, error) {
-	conn, err := connection.Retry(ctx, func() (*connection.Conn, error) {
-		s := service(key)
-		s.From = from
-		conn, err := s.Dial(ctx, "tcp", at)
-		if err != nil && !connection.Ended(err) { // a listener that strangers crowd may let go of one that is slow
-			err = connection.Final(err)
-		}
-		return conn, err
-	})
+	s := service(key)
+	s.From = from
+	conn, err := s.Reach(ctx, "tcp", at)
 	if err != nil {
 		return nil, err
 	}

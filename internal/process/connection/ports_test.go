@@ -72,3 +72,34 @@ func TestFreePort(t *testing.T) {
 		t.Errorf("port %d of another host", port)
 	}
 }
+
+// Who was shown out at a crowded door comes again; who is not wanted does not.
+func TestReach(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	go func() {
+		for shown := 0; ; shown++ {
+			c, err := l.Accept()
+			switch {
+			case err != nil:
+				return
+			case shown < 3:
+				c.Close()
+			default:
+				go service.Greet(c)
+			}
+		}
+	}()
+	c, err := service.Reach(t.Context(), "tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Close()
+	other := Service{Banner: service.Banner, Secret: []byte("a guess at the secret")}
+	if _, err := other.Reach(t.Context(), "tcp", l.Addr().String()); !errors.Is(err, ErrSecret) {
+		t.Errorf("with another secret: %v", err)
+	}
+}

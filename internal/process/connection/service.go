@@ -13,6 +13,7 @@ import (
 	"os"
 	"slices"
 	"sync"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -230,6 +231,18 @@ func (s Service) Dial(ctx context.Context, network, address string) (*Conn, erro
 		return nil, fmt.Errorf("%s: %w", address, err)
 	}
 	return c, nil
+}
+
+// Reach is Dial for a service that is certainly there: it comes again where a door that
+// strangers crowd had no room, or let go of one that was slow.
+func (s Service) Reach(ctx context.Context, network, address string) (*Conn, error) {
+	return Retry(ctx, func() (*Conn, error) {
+		c, err := s.Dial(ctx, network, address)
+		if err != nil && !Ended(err) && !errors.Is(err, syscall.EAGAIN) && !errors.Is(err, os.ErrDeadlineExceeded) {
+			err = Final(err)
+		}
+		return c, err
+	})
 }
 
 // Find looks for a service at several addresses, at all of them at once, until it is

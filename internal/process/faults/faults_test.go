@@ -91,14 +91,17 @@ var faults = []*fault{
 	{"stop agent", 1, []string{"local", "mpirun"}, killOf(agents, syscall.SIGSTOP), reasonNamed("the launch agent died: it had been stopped for 5s")},
 	{"kill supervisor", 4, []string{"local", "mpirun"}, killOf(supervisors, syscall.SIGKILL), alwaysNamed},
 	{"hang up", 1, []string{"local", "mpirun", "joined"}, killOf(supervisors, syscall.SIGHUP), stderrNamed("interrupted")},
+	{"hang up node", 1, []string{"hosts"}, killOf(launchers, syscall.SIGHUP), stderrNamed("was interrupted")},
 	{"kill rank", 4, []string{"joined", "hosts"}, killOf(rankHosts, syscall.SIGKILL), rankHostNamed},
 	{"kill launcher", 3, []string{"joined", "hosts"}, killOf(launchers, syscall.SIGKILL), launcherNamed},
 	{"stop worker", 1, []string{"local", "joined"}, killOf(workers, syscall.SIGSTOP), rankNamed("lost heartbeat")},
 	{"stop rank", 1, []string{"joined", "hosts"}, killOf(followers, syscall.SIGSTOP), rankHostNamed},
 	{"stop launcher", 1, []string{"hosts"}, stopLauncher, launcherNamed},
 	{"cut", 2, []string{"hosts"}, cut, launcherNamed},
+	{"freeze node", 1, []string{"hosts"}, freezeNode, launcherNamed},
 	{"reset", 3, []string{"mpirun", "hosts"}, resetWorker, rankNamed("the worker ended", "ended with", "connection lost")},
-	{"flood", 2, []string{"local", "joined", "mpirun"}, flood, unharmed},
+	{"reset launcher", 1, []string{"hosts"}, resetLauncher, launcherNamed},
+	{"flood", 2, []string{"local", "joined", "mpirun", "hosts"}, flood, unharmed},
 	{"disk full", 2, []string{"local", "joined"}, nil, stderrNamed("no space left on device")},
 	{"wrong secret", 1, []string{"hosts"}, nil, stderrNamed("the secrets differ")},
 }
@@ -179,7 +182,7 @@ func TestCampaign(t *testing.T) {
 	t.Logf("injections by fault, those that hit, rows they cost at first, rows there in the end:\n%s", results)
 }
 
-// TestSeldom injects what the campaign draws seldom, in every shape.
+// TestSeldom injects what the campaign draws seldom, in every shape on one host.
 func TestSeldom(t *testing.T) {
 	// A test that is itself run under nohup starts programs that ignore hang-ups, unless it
 	// does not.
@@ -187,7 +190,8 @@ func TestSeldom(t *testing.T) {
 	for _, f := range faults {
 		for _, sh := range shapes {
 			drawn := injection{shape: sh, fault: f}
-			if !slices.Contains([]string{"flood", "stop agent", "hang up"}, f.name) || !slices.Contains(f.shapes, sh.name) || testing.Short() && !drawn.simple() {
+			if !slices.Contains([]string{"flood", "stop agent", "hang up"}, f.name) || !slices.Contains(f.shapes, sh.name) ||
+				sh.name == "hosts" || testing.Short() && !drawn.simple() {
 				continue
 			}
 			t.Run(f.name+" in "+sh.name, func(t *testing.T) {
@@ -228,6 +232,7 @@ func (s *scene) play() (hit bool, bad, rows int) {
 	if s.small {
 		grow(s.T, s.dir)
 	}
+	s.eventually("the end of all that the run had started", func() bool { return len(s.mark.Processes()) == 0 })
 	s.resume()
 	return hit, len(failed), s.assertComplete()
 }
@@ -290,10 +295,14 @@ func (s *scene) over() bool {
 }
 
 // wait waits for the end of every command. One that was stopped is killed, once
-// the others have ended and everything but itself has gone.
+// the others have ended and everything but itself has gone; a node that was frozen thaws
+// when the other has given it up.
 func (s *scene) wait() {
 	s.Helper()
 	for i, e := range s.ended {
+		if i == 1 && s.fault.name == "freeze node" {
+			s.signalNode(syscall.SIGCONT)
+		}
 		if s.commands[i].Process.Pid == s.victim.PID && s.fault.name == "stop launcher" {
 			continue
 		}

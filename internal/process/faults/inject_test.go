@@ -93,6 +93,33 @@ func stopLauncher(s *scene) bool {
 	return true
 }
 
+// freezeNode stops every process of the node that the rendezvous is not on.
+func freezeNode(s *scene) bool {
+	if s.over() {
+		return false
+	}
+	s.signalNode(syscall.SIGSTOP)
+	s.victim.PID = s.commands[1].Process.Pid
+	return true
+}
+
+// signalNode sends a signal to every process of the second node, until there is none
+// that a process had not yet started.
+func (s *scene) signalNode(sig syscall.Signal) {
+	for sent := map[int]bool{}; ; {
+		before := len(sent)
+		for _, p := range s.mark.Processes() {
+			if s.network.Hosts[1].Has(p.PID) && !sent[p.PID] {
+				syscall.Kill(p.PID, sig)
+				sent[p.PID] = true
+			}
+		}
+		if len(sent) == before {
+			return
+		}
+	}
+}
+
 // cut pulls the cable of the host that the rendezvous is not on.
 func cut(s *scene) bool {
 	if s.over() {
@@ -103,8 +130,15 @@ func cut(s *scene) bool {
 	return true
 }
 
-func resetWorker(s *scene) bool {
-	found := workers(s)
+// resetWorker breaks a connection of a worker, resetLauncher that of a node with the
+// rendezvous.
+func resetWorker(s *scene) bool { return s.reset(workers(s)) }
+
+func resetLauncher(s *scene) bool {
+	return s.reset(slices.DeleteFunc(launchers(s), func(p process) bool { return p.PID != s.commands[1].Process.Pid }))
+}
+
+func (s *scene) reset(found []process) bool {
 	if len(found) == 0 {
 		return false
 	}

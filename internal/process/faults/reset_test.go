@@ -45,10 +45,11 @@ func flood(s *scene) bool {
 	begun := map[string]bool{}
 	for !s.over() {
 		for _, p := range s.mark.Processes() {
+			on := s.hostOf(p.PID)
 			for _, address := range listeners(p.PID) {
-				if name := address.Network() + address.String(); !begun[name] {
+				if name := on.name + address.Network() + address.String(); !begun[name] {
 					begun[name] = true
-					crowd.Go(func() { besiege(address, most, s.over) })
+					crowd.Go(func() { besiege(on.dial, address, most, s.over) })
 				}
 			}
 		}
@@ -57,8 +58,31 @@ func flood(s *scene) bool {
 	return len(begun) > 0
 }
 
+// dialler connects to an address of a host, whose name it has.
+type dialler struct {
+	name string
+	dial func(address net.Addr) (net.Conn, error)
+}
+
+// hostOf is the host that a process runs on; unix sockets belong to one too.
+func (s *scene) hostOf(pid int) dialler {
+	dial := func(a net.Addr) (net.Conn, error) { return net.DialTimeout(a.Network(), a.String(), time.Second) }
+	if s.network == nil {
+		return dialler{"", dial}
+	}
+	for _, h := range s.network.Hosts {
+		if h.Has(pid) {
+			return dialler{h.Name, func(a net.Addr) (c net.Conn, err error) {
+				err = h.Within(func() (err error) { c, err = dial(a); return err })
+				return c, err
+			}}
+		}
+	}
+	return dialler{"", dial}
+}
+
 // besiege connects again and again, and keeps some of the connections.
-func besiege(address net.Addr, most int, over func() bool) {
+func besiege(dial func(net.Addr) (net.Conn, error), address net.Addr, most int, over func() bool) {
 	var open []net.Conn
 	defer func() {
 		for _, c := range open {
@@ -66,7 +90,7 @@ func besiege(address net.Addr, most int, over func() bool) {
 		}
 	}()
 	for i := 0; i < most && !over(); i++ {
-		c, err := net.DialTimeout(address.Network(), address.String(), time.Second)
+		c, err := dial(address)
 		if err != nil {
 			return // the run is over, or this part of it
 		}
