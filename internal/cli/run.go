@@ -1,12 +1,14 @@
 package cli
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -231,8 +233,9 @@ func lead(ctx context.Context, self job.Process, of *jobenv.Job) (context.Contex
 // runOne plans, runs and shows one bench.
 func (a *app) runOne(ctx context.Context, j request.Planned, f request.Flags, joined *run.Joined) (int, error) {
 	if f.Plan {
-		terminal.WritePlan(a.stdout, j.Plan, j.Out)
-		return exitGood, nil
+		w := bufio.NewWriterSize(a.stdout, 1<<16) // a line for every point
+		terminal.WritePlan(w, j.Plan, j.Out, took(j.Out, j.Bench.Name))
+		return exitGood, w.Flush()
 	}
 	if f.RenderOnly {
 		return a.renderOnly(j, f)
@@ -272,6 +275,15 @@ func (a *app) runOne(ctx context.Context, j request.Planned, f request.Flags, jo
 		return exitInterrupted, nil
 	}
 	return exitCode(res.Counts, res.Missing), nil
+}
+
+// took is how long the points of a bench took that are in a folder; a folder without any is none.
+func took(dir, bench string) map[string]time.Duration {
+	j, err := journal.Read(dir)
+	if err != nil {
+		return nil
+	}
+	return j.Durations(bench)
 }
 
 // exitCode is what rows mean: good if none is bad or missing, and there are any.

@@ -229,9 +229,9 @@ func (p *Plan) expand(part *bench.DeclaredPart, req Request, only []expr) ([]*Gr
 	inputs = req.Sampling.kind(declaredMeasure(p.Bench, part), inputs)
 	var order []*Group
 	byKey := map[string]*Group{}
-	for combo := range combinations(dims) {
+	for combo := range combinations(part, dims) {
 		t := combo.task(part)
-		if skips.has(t) || !all(only, p.values(part, t)) {
+		if skips.has(t) || len(only) > 0 && !all(only, p.values(part, t)) {
 			continue
 		}
 		ranks := ranksPtr(t.Ranks)
@@ -252,12 +252,12 @@ func (p *Plan) expand(part *bench.DeclaredPart, req Request, only []expr) ([]*Gr
 			continue
 		}
 		p.Points++
-		key := fmt.Sprintf("%d %s", t.Ranks, t.Env)
-		if part.Command != nil {
-			// A program's argv holds the point, so it cannot be shared.
-			key = t.Key
+		var g *Group
+		key := ""
+		if part.Command == nil { // a program's argv holds the point, so it cannot be shared
+			key = fmt.Sprintf("%d %s", t.Ranks, t.Env)
+			g = byKey[key]
 		}
-		g := byKey[key]
 		if g == nil {
 			g = &Group{Part: part, Ranks: t.Ranks, Env: t.Env, Threads: req.Threads, Bind: req.Bind}
 			byKey[key] = g
@@ -287,15 +287,17 @@ func (p *Plan) schedule(groups []*Group) {
 			p.Trials = max(p.Trials, g.Part.Trials, 1)
 		}
 	}
+	if p.Trials == 1 {
+		p.Groups = groups
+		return
+	}
 	for trial := range p.Trials {
 		perm := make([]int, len(groups))
 		for i := range perm {
 			perm[i] = i
 		}
-		if p.Trials > 1 {
-			rng := rand.New(rand.NewPCG(p.Seed, uint64(trial)))
-			rng.Shuffle(len(perm), func(i, j int) { perm[i], perm[j] = perm[j], perm[i] })
-		}
+		rng := rand.New(rand.NewPCG(p.Seed, uint64(trial)))
+		rng.Shuffle(len(perm), func(i, j int) { perm[i], perm[j] = perm[j], perm[i] })
 		for _, i := range perm {
 			g := *groups[i]
 			g.Trial = trial
@@ -347,6 +349,52 @@ func (p *Plan) Estimate() (least, most time.Duration) {
 		}
 	}
 	return least, most
+}
+
+// Foresee is how long the run takes by how long points took before, by key, and of how
+// many points that is known. The others are taken to be as those of their part.
+func (p *Plan) Foresee(took map[string]time.Duration) (total time.Duration, known int) {
+	type sum struct {
+		time  time.Duration
+		n     int
+		other int
+	}
+	parts := map[*bench.DeclaredPart]*sum{}
+	seen := map[string]bool{}
+	for _, g := range p.Groups {
+		s := parts[g.Part]
+		if s == nil {
+			s = &sum{}
+			parts[g.Part] = s
+		}
+		for _, t := range g.Tasks {
+			d, ok := took[t.Key]
+			if !ok {
+				s.other++
+				continue
+			}
+			s.time, s.n = s.time+d, s.n+1
+			if !seen[t.Key] {
+				seen[t.Key] = true
+				known++
+			}
+		}
+	}
+	var all sum
+	for _, s := range parts {
+		all.time, all.n = all.time+s.time, all.n+s.n
+	}
+	if all.n == 0 {
+		return 0, 0
+	}
+	for _, s := range parts {
+		mean := all // of a part of which nothing is known
+		if s.n > 0 {
+			mean = *s
+		}
+		total += s.time + mean.time*time.Duration(s.other)/time.Duration(mean.n)
+	}
+	return total, known
 }
 
 // Timeout is a part's time-out per point.

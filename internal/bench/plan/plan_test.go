@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -339,5 +340,48 @@ func TestOtherValuesOnABackend(t *testing.T) {
 		if _, err := Make(make4x4(bench.Ints("i", "1"), wrong), request(nil, nil)); err == nil || !strings.Contains(err.Error(), "on backend toy") {
 			t.Errorf("other values of what is no such axis: %v", err)
 		}
+	}
+}
+
+// TestForesee: an estimate is made of the times of points that ran before, each of its own
+// where there is one; without any there is none.
+func TestForesee(t *testing.T) {
+	req := request(nil, nil)
+	req.Trials = 2
+	p, err := Make(make4x4(), req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	key := func(i int) string { return p.Groups[0].Tasks[i].Key }
+	for _, c := range []struct {
+		took  map[string]time.Duration
+		total time.Duration
+		known int
+	}{
+		{nil, 0, 0},
+		{map[string]time.Duration{"of another point": time.Hour}, 0, 0},
+		{map[string]time.Duration{key(0): time.Second, key(1): 3 * time.Second, key(2): 5 * time.Second}, 18 * time.Second, 3},
+		{map[string]time.Duration{key(0): time.Second, key(1): 3 * time.Second}, 12 * time.Second, 2},
+	} {
+		if total, known := p.Foresee(c.took); total != c.total || known != c.known {
+			t.Errorf("%v: %v from %d points, want %v from %d", c.took, total, known, c.total, c.known)
+		}
+	}
+}
+
+// TestPlanWork: a plan of many points does little for each of them, counted in allocations.
+func TestPlanWork(t *testing.T) {
+	b := bench.New("b", nop, bench.Ints("m", "1:100:+1"), bench.Ints("n", "1:100:+1"), bench.Strings("op", "x", "y"))
+	req := request(nil, nil)
+	points := 0
+	n := testing.AllocsPerRun(1, func() {
+		p, err := Make(b, req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		points = p.Points
+	})
+	if each := n / float64(points); points != 20_000 || each > 16 {
+		t.Errorf("%.1f allocations for each of %d points", each, points)
 	}
 }

@@ -60,16 +60,32 @@ func dimensions(part *bench.DeclaredPart) ([]dimension, error) {
 
 // combo is one combination: an index into each dimension.
 type combo struct {
-	dims  []dimension
-	index []int
+	index      []int
+	axes, envs []int // the dimensions of the part's axes and variables
 }
 
 // combinations enumerates the product, the last dimension fastest.
-func combinations(dims []dimension) iter.Seq[combo] {
+func combinations(part *bench.DeclaredPart, dims []dimension) iter.Seq[combo] {
+	of := map[string]int{}
+	for k, d := range dims {
+		for _, a := range d.axes {
+			of[a.Name] = k
+		}
+		for _, e := range d.envs {
+			of[e.Name] = k
+		}
+	}
+	c := combo{index: make([]int, len(dims))}
+	for _, a := range part.Axes {
+		c.axes = append(c.axes, of[a.Name])
+	}
+	for _, e := range part.Envs {
+		c.envs = append(c.envs, of[e.Name])
+	}
 	return func(yield func(combo) bool) {
-		index := make([]int, len(dims))
+		index := c.index
 		for {
-			if !yield(combo{dims, index}) {
+			if !yield(c) {
 				return
 			}
 			k := len(dims) - 1
@@ -88,26 +104,21 @@ func combinations(dims []dimension) iter.Seq[combo] {
 
 // task reads the combination's values, in declared order whatever the zips.
 func (c combo) task(part *bench.DeclaredPart) Task {
-	axes := make(map[string]point.Value)
-	envs := make(map[string]point.EnvVar)
-	for k, d := range c.dims {
-		for _, a := range d.axes {
-			axes[a.Name] = a.Values[c.index[k]]
-		}
-		for _, e := range d.envs {
-			envs[e.Name] = e.Values[c.index[k]]
-		}
+	own := len(part.Axes)
+	if _, has := part.Axis(bench.RanksAxis); has {
+		own--
 	}
-	t := Task{Part: part.Name, Point: make(point.Point, 0, len(part.Axes))}
-	for _, a := range part.Axes {
+	t := Task{Part: part.Name, Point: make(point.Point, 0, own)}
+	for k, a := range part.Axes {
+		value := a.Values[c.index[c.axes[k]]]
 		if a.Name == bench.RanksAxis {
-			t.Ranks = int(axes[a.Name].Int())
+			t.Ranks = int(value.Int())
 			continue
 		}
-		t.Point = append(t.Point, point.Coord{Name: a.Name, Value: axes[a.Name]})
+		t.Point = append(t.Point, point.Coord{Name: a.Name, Value: value})
 	}
-	for _, e := range part.Envs {
-		t.Env = append(t.Env, envs[e.Name])
+	for k, e := range part.Envs {
+		t.Env = append(t.Env, e.Values[c.index[c.envs[k]]])
 	}
 	return t
 }

@@ -33,6 +33,9 @@ func unknownWords(parts []*bench.DeclaredPart, req Request, dropped []Task, grou
 	}
 	for _, g := range groups {
 		for _, t := range g.Tasks {
+			if len(faults) == 0 {
+				return nil
+			}
 			for _, c := range t.Point {
 				delete(faults, Assign{c.Name, c.Value.String()})
 			}

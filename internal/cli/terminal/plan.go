@@ -9,16 +9,24 @@ import (
 	"github.com/kernbench/kernbench/internal/bench/plan"
 )
 
-// WritePlan shows what a run into the folder out would do.
-func WritePlan(w io.Writer, p *plan.Plan, out string) {
+// WritePlan shows what a run into the folder out would do. Took is how long points took
+// there before, by key.
+func WritePlan(w io.Writer, p *plan.Plan, out string, took map[string]time.Duration) {
 	least, most := p.Estimate()
 	fmt.Fprintf(w, "bench %s on %s: %s, %s", p.Bench.Name, p.Backend, Count(p.Points, "point"), Count(p.Launches(), "launch"))
 	if p.Trials > 1 {
 		fmt.Fprintf(w, " (%d trials, order seeded with %d)", p.Trials, p.Seed)
 	}
 	fmt.Fprintf(w, ", into %s\n", out)
+	total, known := p.Foresee(took)
+	if known > 0 {
+		fmt.Fprintf(w, "takes about %v, by %d of these points that ran before\n", rounded(total), known)
+	}
 	if p.Groups[0].Part.Command != nil {
-		fmt.Fprintf(w, "takes at most %v, if every launch times out\n", most.Round(time.Second))
+		if known == 0 {
+			fmt.Fprintf(w, "how long it takes is not known: none of these points is in %s\n", out)
+		}
+		fmt.Fprintf(w, "ends after %v at the latest, if every launch times out\n", most.Round(time.Second))
 	} else {
 		fmt.Fprintf(w, "sampling takes between %v and %v\n", least.Round(time.Millisecond), most.Round(time.Second))
 	}
@@ -34,6 +42,17 @@ func WritePlan(w io.Writer, p *plan.Plan, out string) {
 	for _, t := range p.Dropped {
 		fmt.Fprintf(w, "dropped: %s ranks=%d: %s\n", t.Point, t.Ranks, t.Reason)
 	}
+}
+
+// rounded is a time as exactly as an estimate of it can be.
+func rounded(d time.Duration) time.Duration {
+	switch {
+	case d < time.Second:
+		return d.Round(time.Millisecond)
+	case d < time.Minute:
+		return d.Round(100 * time.Millisecond)
+	}
+	return d.Round(time.Second)
 }
 
 // writeGroup shows one launch and the points that share it.
@@ -58,7 +77,7 @@ func writeGroup(w io.Writer, number int, g *plan.Group, trials bool) {
 		if text == "" {
 			text = "-"
 		}
-		fmt.Fprintf(w, "  %s\n", text)
+		io.WriteString(w, "  "+text+"\n") // a million of them, perhaps
 	}
 }
 

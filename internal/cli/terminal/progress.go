@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/vbauerster/mpb/v8"
 	"github.com/vbauerster/mpb/v8/decor"
@@ -26,6 +27,7 @@ type Progress struct {
 	backend string
 	total   int
 	done    int
+	there   int // of these, before the run was resumed
 	current string
 	bars    *mpb.Progress
 	bar     *mpb.Bar
@@ -59,17 +61,28 @@ func (p *Progress) Observe(e run.Event) {
 }
 
 func (p *Progress) start(s *run.Started) {
-	p.total, p.done = s.Rows, s.Done
+	p.total, p.done, p.there = s.Rows, s.Done, s.Done
+	begun := time.Now()
 	fmt.Fprintf(p.w, "%s on %s: %s, %s, into %s (run %s)\n", p.name, p.backend, Count(s.Rows, "row"), Count(s.Launches, "launch"), s.Dir, s.Run)
 	if s.Done > 0 {
 		fmt.Fprintf(p.w, "%s: %s already there\n", p.name, Count(s.Done, "row"))
 	}
 	if p.bars != nil {
 		p.bar = p.bars.AddBar(int64(p.total),
-			mpb.PrependDecorators(decor.CountersNoUnit("%d/%d "), decor.OnComplete(decor.AverageETA(decor.ET_STYLE_GO), "done")),
+			mpb.PrependDecorators(decor.CountersNoUnit("%d/%d "), decor.OnComplete(decor.Any(func(s decor.Statistics) string {
+				return left(time.Since(begun), int(s.Current)-p.there, int(s.Total-s.Current))
+			}), "done")),
 			mpb.AppendDecorators(decor.Any(func(decor.Statistics) string { return p.current })))
 		p.bar.SetCurrent(int64(p.done))
 	}
+}
+
+// left estimates the rest of a run by the rows that it has made itself.
+func left(elapsed time.Duration, made, rest int) string {
+	if made <= 0 {
+		return "?"
+	}
+	return (elapsed / time.Duration(made) * time.Duration(rest)).Round(time.Second).String()
 }
 
 func (p *Progress) recorded(row *journal.Row) {

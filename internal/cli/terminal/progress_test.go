@@ -3,6 +3,7 @@ package terminal
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
@@ -21,5 +22,15 @@ func TestResult(t *testing.T) {
 		if got := result(&row); strings.ReplaceAll(got, "µ", "u") != want {
 			t.Errorf("%q, want %q", got, want)
 		}
+	}
+}
+
+// TestLeft: the rest is estimated by what this run has made, not by what it found.
+func TestLeft(t *testing.T) {
+	if got := left(10*time.Second, 5, 20); got != "40s" {
+		t.Errorf("5 rows in 10 s, 20 to come: %s", got)
+	}
+	if got := left(10*time.Second, 0, 20); got != "?" {
+		t.Errorf("no row yet: %s", got)
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
-	"hash"
 	"io"
 	"maps"
 	"slices"
@@ -26,7 +25,7 @@ const keyLen = 16
 func Key(bench, part, version string, pt point.Point, ranks *int, backend string, env point.Env, options point.Point, inputs map[string]string) string {
 	// Every text is preceded by its length and every list by its count, so no
 	// two different arguments can give the same bytes.
-	h := keyHash{sha256.New()}
+	h := keyText(make([]byte, 0, 1024))
 	h.texts("kernbench key 1", bench, part, version, backend)
 	if ranks == nil {
 		h.count(0)
@@ -41,42 +40,47 @@ func Key(bench, part, version string, pt point.Point, ranks *int, backend string
 	for _, name := range slices.Sorted(maps.Keys(inputs)) {
 		h.texts(name, inputs[name])
 	}
-	return hex.EncodeToString(h.Sum(nil))[:keyLen]
+	sum := sha256.Sum256(h)
+	return hex.EncodeToString(sum[:keyLen/2])
 }
 
-type keyHash struct{ hash.Hash }
+// keyText is what a key is the hash of. A sweep may have a million keys.
+type keyText []byte
 
-func (h keyHash) count(n int) {
-	var b [8]byte
-	binary.LittleEndian.PutUint64(b[:], uint64(n))
-	h.Write(b[:])
-}
+func (h *keyText) count(n int) { *h = binary.LittleEndian.AppendUint64(*h, uint64(n)) }
 
-func (h keyHash) texts(texts ...string) {
+func (h *keyText) texts(texts ...string) {
 	for _, t := range texts {
 		h.count(len(t))
-		io.WriteString(h, t)
+		*h = append(*h, t...)
 	}
 }
 
-func (h keyHash) point(p point.Point) {
-	sorted := slices.SortedFunc(slices.Values(p), func(a, b point.Coord) int { return cmp.Compare(a.Name, b.Name) })
-	h.count(len(sorted))
-	for _, c := range sorted {
+func (h *keyText) point(p point.Point) {
+	h.count(len(p))
+	for _, c := range inOrder(p, func(a, b point.Coord) int { return cmp.Compare(a.Name, b.Name) }) {
 		h.texts(c.Name, valueText(c.Value))
 	}
 }
 
-func (h keyHash) env(e point.Env) {
-	sorted := slices.SortedFunc(slices.Values(e), func(a, b point.EnvVar) int { return cmp.Compare(a.Name, b.Name) })
-	h.count(len(sorted))
-	for _, v := range sorted {
+func (h *keyText) env(e point.Env) {
+	h.count(len(e))
+	for _, v := range inOrder(e, func(a, b point.EnvVar) int { return cmp.Compare(a.Name, b.Name) }) {
 		if v.Set {
 			h.texts(v.Name, "="+v.Value)
 		} else {
 			h.texts(v.Name, "")
 		}
 	}
+}
+
+func inOrder[S ~[]E, E any](list S, compare func(a, b E) int) S {
+	if slices.IsSortedFunc(list, compare) {
+		return list
+	}
+	list = slices.Clone(list)
+	slices.SortFunc(list, compare)
+	return list
 }
 
 // valueText tells values apart as far as JSON does, and no further, so that a

@@ -3,6 +3,7 @@ package journal
 import (
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/kernbench/kernbench/internal/base/stats"
 )
@@ -93,4 +94,29 @@ func Median(trials []Row, metric string) float64 {
 		return stats.Median(bytes) / stats.Median(times)
 	}
 	return stats.Median(values)
+}
+
+// Durations is how long the points of a bench took, by Row.TaskKey: the latest time of each,
+// from its begin record to its first row.
+func (j *Journal) Durations(bench string) map[string]time.Duration {
+	took := map[string]time.Duration{}
+	for _, r := range j.Runs {
+		if r.Header.Bench != bench {
+			continue
+		}
+		begun := map[pointTrial]time.Time{}
+		for _, b := range r.Begun {
+			begun[pointTrial{b.Key, b.Trial}] = b.Time
+		}
+		for i := range r.Rows {
+			row := &r.Rows[i]
+			id := pointTrial{row.TaskKey(), row.Trial}
+			start, ok := begun[id]
+			if d := row.Time.Sub(start); ok && d >= 0 && !row.Status.NotRun() {
+				took[id.key] = d
+				delete(begun, id)
+			}
+		}
+	}
+	return took
 }

@@ -54,6 +54,9 @@ func By(run Run, spec string, opts Options) ([]Report, error) {
 		if err != nil {
 			return nil, err
 		}
+		if run.Incomplete != "" { // of the run as a whole: which value lacks points is in the table
+			report.Warnings = slices.Insert(report.Warnings, 0, "the run: "+run.Incomplete)
+		}
 		reports = append(reports, report)
 	}
 	return reports, nil

@@ -2,6 +2,7 @@ package compare
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -40,10 +41,14 @@ func TestBy(t *testing.T) {
 		for i := range run.Rows { // another coordinate that moves along would be no pair
 			run.Rows[i].Env = nil
 		}
+		run.Incomplete = "36 of 60 points: the run was interrupted"
 		reports, err := By(run, spec, Options{})
 		var got []string
 		for _, r := range reports {
 			got = append(got, fmt.Sprintf("%s -> %s %v", r.OldRun, r.NewRun, r.Counts))
+			if !slices.Contains(r.Warnings, "the run: "+run.Incomplete) {
+				t.Errorf("%s: that the run was cut short is not said: %q", spec, r.Warnings)
+			}
 			if r.Alpha > DefaultAlpha/float64(len(reports)) {
 				t.Errorf("%s: alpha %v in each of %d comparisons", spec, r.Alpha, len(reports))
 			}
