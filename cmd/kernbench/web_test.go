@@ -41,6 +41,7 @@ func TestWeb(t *testing.T) {
 	b.zoom()
 	b.keys()
 	b.export()
+	b.compare()
 	b.hostile()
 	b.looks()
 	b.live()
@@ -303,6 +304,24 @@ func (b *browser) export() {
 	b.do(chromedp.Click("//button[text()='PNG']"))
 	b.until("saved.some((blob) => blob.type === 'image/png' && blob.size > 5000)")
 	b.quiet("export")
+}
+
+// compare sets two runs beside each other, and a point of them over time.
+func (b *browser) compare() {
+	b.open("/", "q", "hops")
+	b.do(chromedp.Click("tbody tr:nth-child(1) input"), chromedp.Click("tbody tr:nth-child(2) input"), chromedp.Click("#compare"))
+	b.until("document.body.dataset.ready?.startsWith('/compare')")
+	b.want("document.querySelector('.outcome').innerText === '10 points: 9 slower, 1 lost'")
+	b.want(mainText + ".includes('+20.00%') && " + mainText + ".includes('a@old') && document.querySelectorAll('.chart [data-series]').length === 4")
+	b.picture("compare")
+	b.do(chromedp.Reload(), chromedp.WaitVisible("body[data-ready]"))
+	b.want("document.querySelector('.outcome').innerText === '10 points: 9 slower, 1 lost'")
+	b.open("/run", "run", "a@new")
+	b.do(chromedp.Click("#main table tbody tr a"))
+	b.until("document.body.dataset.ready?.startsWith('/history') && document.getElementById('changes').innerText.startsWith('2 runs.')")
+	b.want("document.querySelectorAll('.chart [data-series]').length === 1")
+	b.picture("history")
+	b.quiet("compare")
 }
 
 // hostile: whatever a journal holds is text.

@@ -150,7 +150,7 @@ func categoryKind(p figure.Panel, slots int) figure.Kind {
 func (d *drawing) yAxis(p figure.Panel) figure.Axis {
 	a := figure.Axis{Label: d.y.name}
 	var inLabel bool
-	if a.Unit, inLabel = figureUnit(d.y.unit); inLabel {
+	if a.Unit, inLabel = FigureUnit(d.y.unit); inLabel {
 		a.Label += " (" + d.y.unit + ")"
 	}
 	values := heights(p)

@@ -108,9 +108,9 @@ func deref(p *float64) (float64, bool) {
 
 func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
 
-// figureUnit is how the ticks of a unit are written, and whether the axis label
+// FigureUnit is how the ticks of a unit are written, and whether the axis label
 // still has to name it: "10 µs" speaks for itself.
-func figureUnit(unit string) (u figure.Unit, inLabel bool) {
+func FigureUnit(unit string) (u figure.Unit, inLabel bool) {
 	switch unit {
 	case "":
 		return "", false

@@ -189,7 +189,7 @@ func extremes(h *journal.Header, rows []journal.Row) string {
 		if len(words) > 0 {
 			where = " at " + strings.Join(words, " ")
 		}
-		return metricText(v, y.unit) + within(y, r), where
+		return MetricText(v, y.unit) + within(y, r), where
 	}
 	lowText, lowAt := at(least)
 	highText, highAt := at(most)
@@ -236,11 +236,11 @@ func within(y quantity, r *journal.Row) string {
 	if high <= 0 {
 		return ""
 	}
-	return fmt.Sprintf(" (95 %% from %s to %s, %s)", metricText(low, y.unit), metricText(high, y.unit), unit.Plural(r.Samples, "sample"))
+	return fmt.Sprintf(" (95 %% from %s to %s, %s)", MetricText(low, y.unit), MetricText(high, y.unit), unit.Plural(r.Samples, "sample"))
 }
 
-// metricText is a metric for people, in its unit.
-func metricText(v float64, u string) string {
+// MetricText is a metric for people, in its unit.
+func MetricText(v float64, u string) string {
 	if u == "us" {
 		return unit.FormatMicros(v)
 	}

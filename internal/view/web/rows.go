@@ -11,6 +11,7 @@ import (
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/view/export"
 	"github.com/kernbench/kernbench/internal/view/report"
+	"github.com/kernbench/kernbench/internal/view/rowkey"
 )
 
 // pageRows is how many rows are sent at once.
@@ -35,6 +36,7 @@ type tableRow struct {
 	Cells  []cell `json:"cells"`
 	Status string `json:"status"`
 	Reason string `json:"reason,omitempty"`
+	Point  string `json:"point"` // its identity, for the history
 }
 
 type cell struct {
@@ -70,7 +72,7 @@ func (v *view) stretch(rows []journal.Row, from int) rowPage {
 	shown := rows[from:min(from+pageRows, len(rows))]
 	for i := range shown {
 		r := &shown[i]
-		out.Rows = append(out.Rows, tableRow{Status: report.StatusClass(r.Status), Reason: report.Reason(r)})
+		out.Rows = append(out.Rows, tableRow{Status: report.StatusClass(r.Status), Reason: report.Reason(r), Point: rowkey.Of(r)})
 	}
 	for _, c := range v.columns {
 		if slices.Contains(hiddenColumns, c.Role) {

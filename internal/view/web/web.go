@@ -54,11 +54,11 @@ func New(opts Options) *Server {
 		panic(err) // the folder is embedded above
 	}
 	s.mux.Handle("GET /assets/", http.StripPrefix("/assets/", http.FileServerFS(files)))
-	for _, page := range []string{"/{$}", "/run"} {
+	for _, page := range []string{"/{$}", "/run", "/compare", "/history"} {
 		s.mux.HandleFunc("GET "+page, func(w http.ResponseWriter, r *http.Request) { http.ServeFileFS(w, r, files, "page.html") })
 	}
 	for path, answer := range map[string]func(*http.Request) (any, error){
-		"/api/runs": s.runs, "/api/run": s.run, "/api/rows": s.rows,
+		"/api/runs": s.runs, "/api/run": s.run, "/api/rows": s.rows, "/api/compare": s.compare, "/api/history": s.history,
 	} {
 		s.mux.HandleFunc("GET "+path, func(w http.ResponseWriter, r *http.Request) { s.answer(w, r, answer) })
 	}

@@ -6,8 +6,10 @@ import (
 	"io/fs"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -16,6 +18,7 @@ import (
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
+	"github.com/kernbench/kernbench/internal/view/compare"
 )
 
 // record stores a run of a point per value, with as many trials.
@@ -240,5 +243,71 @@ func TestThinned(t *testing.T) {
 	}
 	if len(got) > maxPoints+1 || lo != 1 || hi != 99 || failed != 1 || !strings.Contains(f.Panels[0].Note, "of the 100000 points of s") {
 		t.Errorf("%d points from %v to %v, %d failed: %s", len(got), lo, hi, failed, f.Panels[0].Note)
+	}
+}
+
+// TestCompare: runs are judged as the compare command does, with its words; a run against itself
+// is the same, and simulated beside measured is paired without the backend.
+func TestCompare(t *testing.T) {
+	dir := t.TempDir()
+	record(t, filepath.Join(dir, "a"), "old", 6, 10, 20)
+	record(t, filepath.Join(dir, "b"), "old", 6, 10, 25)
+	s := newServer(dir, "")
+	page := ask[comparePage](t, s, "/api/compare?run=a@old&run=b@old&run=a@old")
+	if len(page.Comparisons) != 2 || page.Comparisons[0].Summary != "2 points: 1 slower, 1 same" || page.Comparisons[1].Summary != "2 points: 2 same" {
+		t.Fatalf("%+v", page.Comparisons)
+	}
+	if lines := page.Comparisons[0].Lines; lines[1][1] != "slower" || lines[1][4] != "+25.00%" {
+		t.Errorf("%q", lines)
+	}
+	// Two runs of one id in two folders stay two series; the third is the first again.
+	if len(page.Figures) != 1 || len(page.Figures[0].Panels[0].Series) != 2 {
+		t.Errorf("%+v", page.Figures)
+	}
+	for _, bad := range []string{"run=a", "run=a&run=gone", "run=a&run=b&metric=tiem_us", "run=a" + strings.Repeat("&run=b", maxCompared)} {
+		if got := get(s, "GET", "http://127.0.0.1/api/compare?"+bad).StatusCode; got != 400 && got != 404 {
+			t.Errorf("%s: %d", bad, got)
+		}
+	}
+	backend := func(name string) side {
+		return side{Run: compare.Run{Rows: []journal.Row{{Backend: name}}}}
+	}
+	if backendsDiffer([]side{backend("cpu"), backend("cpu")}) || !backendsDiffer([]side{backend("cpu"), backend("ahbm")}) {
+		t.Error("backends")
+	}
+}
+
+// TestHistory: a change is marked where it began, and none where there is only noise.
+func TestHistory(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		slow  int // the run from which on it is slower; 0 for none
+		delta float64
+		want  []string // by run
+	}{
+		{"steady", 0, 0, make([]string, 10)},
+		{"slower", 6, 0.2, []string{"", "", "", "", "", "", "slower", "", "", ""}},
+		{"faster", 5, -0.2, []string{"", "", "", "", "", "faster", "", "", "", ""}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			dir := t.TempDir()
+			for i := range 10 {
+				value := 100 * (1 + float64(i%3)/200)
+				if c.slow > 0 && i >= c.slow {
+					value *= 1 + c.delta
+				}
+				record(t, dir, fmt.Sprintf("r%d", i), 5, value, 7)
+			}
+			s := newServer(dir, "")
+			rows := ask[rowPage](t, s, "/api/rows?run=.")
+			page := ask[historyPage](t, s, "/api/history?run=.&point="+url.QueryEscape(rows.Rows[0].Point))
+			var got []string
+			for _, m := range page.Runs {
+				got = append(got, m.Change)
+			}
+			if !slices.Equal(got, c.want) || len(page.Figures[0].Panels[0].Series[0].Points) != 10 {
+				t.Errorf("%q, want %q", got, c.want)
+			}
+		})
 	}
 }

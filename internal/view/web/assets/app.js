@@ -3,8 +3,9 @@
 import { h, say } from './dom.js';
 import { runsPage } from './runs.js';
 import { runPage } from './run.js';
+import { comparePage, historyPage } from './compare.js';
 
-const pages = { '/': runsPage, '/run': runPage };
+const pages = { '/': runsPage, '/run': runPage, '/compare': comparePage, '/history': historyPage };
 const main = document.getElementById('main');
 let leave = () => {}; // ends what the view has under way
 let turn = 0;

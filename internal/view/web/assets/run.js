@@ -53,7 +53,7 @@ function filter(page, asked) {
       select('apart by', names, plot.by, (by) => chosen({ by, x: plot.x || names.find((n) => n !== by) }), 'what varies')] : '');
 }
 
-function drawFigures(host, page, asked) {
+export function drawFigures(host, page, asked) {
   const charted = (f) => (f.panels || []).every((p) => !('heat' in p) && !('diagram' in p) && (p.series || p.lines));
   host.replaceChildren(...(page.figures || []).map((f) => {
     const name = `z.${f.name}`;
@@ -110,12 +110,13 @@ async function drawRows(host, asked, place) {
   });
   const lines = data.rows.flatMap((r) => {
     const cells = r.cells.map((c, i) => h('td', { class: data.columns[i].numeric ? 'num' : null, title: c.x || null, text: c.t }));
-    const line = h('tr', { class: r.status === 'failed' ? 'failed' : null }, cells);
-    return r.reason && r.status !== 'ok' ? [line, h('tr', { class: r.status === 'failed' ? 'failed' : null }, h('td', { class: 'why', colspan: r.cells.length, text: r.reason }))] : [line];
+    const line = h('tr', { class: r.status === 'failed' ? 'failed' : null }, cells,
+      h('td', {}, link('history', '/history', { run: asked.run, point: r.point }, { title: 'This point over all runs' })));
+    return r.reason && r.status !== 'ok' ? [line, h('tr', { class: r.status === 'failed' ? 'failed' : null }, h('td', { class: 'why', colspan: r.cells.length + 1, text: r.reason }))] : [line];
   });
   const last = data.from + data.rows.length;
   host.replaceChildren(data.constants.length ? h('p', { class: 'soft small', text: data.constants.join('  ') }) : '',
-    data.total ? table(head, lines, { label: 'Rows' }) : h('p', { class: 'notice', text: 'No row matches.' }),
+    data.total ? table([...head, h('th', {}, h('span', { class: 'unseen', text: 'History' }))], lines, { label: 'Rows' }) : h('p', { class: 'notice', text: 'No row matches.' }),
     h('div', { class: 'bar' }, h('span', { class: 'soft', text: data.total ? `${(data.from + 1).toLocaleString('en')} to ${last.toLocaleString('en')} of ${plural(data.total, 'row')}` : '' }),
       data.from > 0 ? h('button', { type: 'button', text: 'Previous', on: { click: () => again({ rows: Math.max(0, data.from - 200) }) } }) : '',
       last < data.total ? h('button', { type: 'button', text: 'Next', on: { click: () => again({ rows: last }) } }) : '',

@@ -18,7 +18,7 @@ export function duration(seconds) {
 
 // kind is how an outcome or a status is coloured.
 export function kind(outcome) {
-  return { complete: 'ok', ok: 'ok', running: 'live', failed: 'failed', timeout: 'failed', faster: 'ok', slower: 'failed', lost: 'failed', fixed: 'ok' }[outcome] || 'skipped';
+  return { complete: 'ok', ok: 'ok', running: 'live', failed: 'failed', timeout: 'failed', faster: 'ok', slower: 'failed', lost: 'failed', fixed: 'ok', same: 'none', new: 'none' }[outcome] || 'skipped';
 }
 export const chip = (text, of) => h('span', { class: `chip ${of}`, text });
 

@@ -1,0 +1,335 @@
+package web
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+
+	"github.com/kernbench/kernbench/internal/base/stats"
+	"github.com/kernbench/kernbench/internal/bench/plan"
+	"github.com/kernbench/kernbench/internal/result/figure"
+	"github.com/kernbench/kernbench/internal/result/journal"
+	"github.com/kernbench/kernbench/internal/view/baseline"
+	"github.com/kernbench/kernbench/internal/view/compare"
+	"github.com/kernbench/kernbench/internal/view/report"
+	"github.com/kernbench/kernbench/internal/view/rowkey"
+)
+
+const (
+	maxCompared = 8    // runs beside each other
+	maxLines    = 1000 // points of a comparison that are listed
+	maxHistory  = 200  // runs of a history, the latest
+)
+
+// side is a run that is set beside others.
+type side struct {
+	info runInfo
+	compare.Run
+}
+
+// comparePage is runs beside each other: the first with each of the others.
+type comparePage struct {
+	Runs        []runInfo     `json:"runs"`
+	Metric      string        `json:"metric"`
+	Metrics     []string      `json:"metrics"`
+	Ignored     string        `json:"ignored,omitempty"` // what differs between the runs on purpose
+	Comparisons []comparison  `json:"comparisons"`
+	Figures     []shownFigure `json:"figures"`
+	NoFigure    string        `json:"no_figure,omitempty"`
+}
+
+// comparison is two runs, in the words of the compare command.
+type comparison struct {
+	Title   string     `json:"title"`
+	Summary string     `json:"summary"`
+	Shared  []string   `json:"shared"` // true of every point
+	Columns []string   `json:"columns"`
+	Lines   [][]string `json:"lines"` // the second cell is the verdict
+	More    int        `json:"more,omitempty"`
+	Remarks []string   `json:"remarks"`
+}
+
+// side reads a run for a comparison. What is made of its rows does not change them.
+func (s *store) side(name, only string) (out side, err error) {
+	b, id, err := s.open(name)
+	if err != nil {
+		return out, err
+	}
+	err = s.use(b, func(j *journal.Journal) error {
+		r, err := j.Find(id)
+		if err != nil {
+			return notFound{err}
+		}
+		r = s.bench(r.Header.Bench).View(j, r)
+		out.info = newInfo(b.folder, r)
+		out.info.Outcome = b.outcome(r.ID(), out.info.Outcome)
+		header := r.Header
+		out.Run = compare.Run{Name: out.info.Run, Header: &header, Rows: slices.Clone(r.Latest()), Incomplete: r.Incomplete()}
+		if only != "" {
+			if out.Rows, err = plan.Rows([]string{only}, out.Rows); err != nil {
+				return badRequest{err}
+			}
+		}
+		return nil
+	})
+	return out, err
+}
+
+func (s *Server) compare(r *http.Request) (any, error) {
+	q := r.URL.Query()
+	names := q["run"]
+	if len(names) < 2 || len(names) > maxCompared || len(q.Get("only")) > maxQuery {
+		return nil, badRequest{fmt.Errorf("%d runs: want 2 to %d, as run=A&run=B", len(names), maxCompared)}
+	}
+	var sides []side
+	for _, name := range names {
+		one, err := s.store.side(name, q.Get("only"))
+		if err != nil {
+			return nil, err
+		}
+		sides = append(sides, one)
+	}
+	return besides(sides, cmp.Or(q.Get("metric"), compare.DefaultMetric))
+}
+
+// besides compares the first run with each of the others. The chance of a false verdict is shared.
+func besides(sides []side, metric string) (comparePage, error) {
+	out := comparePage{Metric: metric}
+	opts := compare.Options{Metric: metric, Alpha: compare.DefaultAlpha / float64(len(sides)-1)}
+	if backendsDiffer(sides) {
+		opts.Ignore, out.Ignored = []string{rowkey.Backend}, rowkey.Backend
+	}
+	var rows []journal.Row
+	header := *sides[0].Header
+	for i, one := range sides {
+		out.Runs = append(out.Runs, one.info)
+		for _, a := range one.Header.Axes {
+			if !slices.Contains(header.Axes, a) {
+				header.Axes = append(slices.Clip(header.Axes), a)
+			}
+		}
+		for k := range one.Rows {
+			row := one.Rows[k]
+			row.Run = one.info.Run // ids may be alike in two folders
+			rows = append(rows, row)
+		}
+		if i == 0 {
+			continue
+		}
+		r, err := compare.Compare(sides[0].Run, one.Run, opts)
+		if err != nil {
+			return out, badRequest{fmt.Errorf("%s and %s: %w", sides[0].Name, one.Name, err)}
+		}
+		made, err := newComparison(r)
+		if err != nil {
+			return out, err
+		}
+		out.Comparisons = append(out.Comparisons, made)
+	}
+	_, out.Metrics = report.Names(&header, rows)
+	plot, ok := report.AutoPlot(&header, rows)
+	if !ok {
+		out.NoFigure = "Nothing varies between the points, so there is no curve to draw."
+		return out, nil
+	}
+	plot.Y = metric
+	f, err := plot.Figure(&header, rows)
+	if err != nil {
+		out.NoFigure = err.Error()
+		return out, nil
+	}
+	out.Figures = []shownFigure{{thinned(f), report.AltText(f)}}
+	return out, nil
+}
+
+// backendsDiffer reports whether the runs are of one backend each, and not the same: simulated
+// beside measured, say, which are compared on purpose.
+func backendsDiffer(sides []side) bool {
+	var all []string
+	for _, one := range sides {
+		var own []string
+		for i := range one.Rows {
+			if b := one.Rows[i].Backend; !slices.Contains(own, b) {
+				own = append(own, b)
+			}
+		}
+		if len(own) != 1 {
+			return false
+		}
+		all = append(all, own[0])
+	}
+	return slices.ContainsFunc(all, func(b string) bool { return b != all[0] })
+}
+
+func newComparison(r compare.Report) (comparison, error) {
+	v, err := r.Verdicts()
+	if err != nil {
+		return comparison{}, err
+	}
+	out := comparison{Title: r.OldRun + " → " + r.NewRun, Summary: r.Summary(), Shared: v.Heading[1:], Remarks: []string{}}
+	for _, c := range v.Columns {
+		out.Columns = append(out.Columns, c.Title)
+	}
+	for _, l := range v.Lines[:min(len(v.Lines), maxLines)] {
+		out.Lines = append(out.Lines, l.Cells)
+	}
+	out.More = len(v.Lines) - len(out.Lines)
+	for _, text := range v.Remarks {
+		if text != "" && text != out.Summary {
+			out.Remarks = append(out.Remarks, text)
+		}
+	}
+	return out, nil
+}
+
+// historyPage is one point over all runs of its bench.
+type historyPage struct {
+	Point   string        `json:"point"` // in words
+	Metric  string        `json:"metric"`
+	Metrics []string      `json:"metrics"`
+	Runs    []moment      `json:"runs"`
+	Figures []shownFigure `json:"figures"`
+}
+
+// moment is the point in one run.
+type moment struct {
+	Info   runInfo `json:"info"`
+	Value  string  `json:"value"`
+	Trials int     `json:"trials"`
+	Change string  `json:"change,omitempty"` // faster or slower than the runs before
+	Effect string  `json:"effect,omitempty"`
+	Note   string  `json:"note,omitempty"`
+
+	median, low, high float64
+	failed            bool
+}
+
+func (s *Server) history(r *http.Request) (any, error) {
+	q := r.URL.Query()
+	one, err := s.store.side(q.Get("run"), "")
+	if err != nil {
+		return nil, err
+	}
+	i := slices.IndexFunc(one.Rows, func(row journal.Row) bool { return rowkey.Of(&row) == q.Get("point") })
+	if i < 0 {
+		return nil, notFound{errors.New("the run has no such point")}
+	}
+	list, err := s.store.runs()
+	if err != nil {
+		return nil, err
+	}
+	var sides []side
+	for _, info := range slices.Backward(list.Runs) {
+		if info.Bench != one.info.Bench {
+			continue
+		}
+		other, err := s.store.side(info.Run, "")
+		if err != nil {
+			continue // it has just gone
+		}
+		other.Rows = slices.DeleteFunc(other.Rows, func(row journal.Row) bool { return rowkey.Of(&row) != q.Get("point") })
+		if len(other.Rows) > 0 {
+			sides = append(sides, other)
+		}
+	}
+	sides = sides[max(0, len(sides)-maxHistory):]
+	return newHistory(rowkey.Label(&one.Rows[i]), sides, cmp.Or(q.Get("metric"), compare.DefaultMetric)), nil
+}
+
+// newHistory words a point over runs in the order of their start, and marks where it changed.
+func newHistory(name string, sides []side, metric string) historyPage {
+	out := historyPage{Point: name, Metric: metric}
+	if n := len(sides); n > 0 {
+		_, out.Metrics = report.Names(sides[n-1].Header, sides[n-1].Rows)
+	}
+	for _, one := range sides {
+		m := moment{Info: one.info, failed: true}
+		var values []float64
+		for i := range one.Rows {
+			if v, ok := one.Rows[i].Metrics[metric]; ok && one.Rows[i].Status == journal.OK {
+				values = append(values, v)
+			}
+		}
+		if m.Trials = len(values); m.Trials > 0 {
+			m.failed, m.median, m.low, m.high = false, stats.Median(values), slices.Min(values), slices.Max(values)
+			m.Value = report.MetricText(m.median, unitOf(one, metric))
+		}
+		out.Runs = append(out.Runs, m)
+	}
+	markChanges(out.Runs, sides, metric)
+	out.Figures = []shownFigure{historyFigure(out, sides)}
+	return out
+}
+
+// markChanges finds where a point left the level it had: the runs since the last change are a
+// baseline, and each later run is checked against it, alone and with those just before it.
+// The chance of any false mark is shared among the checks.
+func markChanges(runs []moment, sides []side, metric string) {
+	opts := baseline.Options{Metric: metric, Alpha: min(baseline.DefaultAlpha, compare.DefaultAlpha/float64(2*max(len(sides)-1, 1)))}
+	level := 0 // the first run of it
+	for i := 1; i < len(sides); i++ {
+		for _, first := range []int{i, i - compare.MinTrials + 1} {
+			if first <= level {
+				continue
+			}
+			r, err := baseline.Check(runsOf(sides[level:first]), runsOf(sides[first:i+1]), opts)
+			if err != nil || len(r.Points) != 1 {
+				continue
+			}
+			p := r.Points[0]
+			if p.Verdict != compare.Faster && p.Verdict != compare.Slower || p.Effect == nil {
+				continue
+			}
+			runs[first].Change, runs[first].Effect = string(p.Verdict), fmt.Sprintf("%+.1f%%", 100*(p.Effect.Ratio-1))
+			runs[first].Note = p.Over
+			level = first
+			break
+		}
+	}
+}
+
+func runsOf(sides []side) []compare.Run {
+	out := make([]compare.Run, len(sides))
+	for i, one := range sides {
+		out[i] = one.Run
+	}
+	return out
+}
+
+func unitOf(one side, metric string) string {
+	for i := range one.Rows {
+		if u := one.Rows[i].Units[metric]; u != "" {
+			return u
+		}
+	}
+	return ""
+}
+
+// historyFigure draws the point over the runs, with a line at each change.
+func historyFigure(h historyPage, sides []side) shownFigure {
+	unit := ""
+	for _, one := range sides {
+		unit = cmp.Or(unitOf(one, h.Metric), unit)
+	}
+	axis, inLabel := report.FigureUnit(unit)
+	label := h.Metric
+	if inLabel {
+		label += " (" + unit + ")"
+	}
+	p := figure.Panel{X: figure.Axis{Label: "run", Scale: figure.Category}, Y: figure.Axis{Label: label, Unit: axis},
+		Note: "points: median over trials, bars: from the least to the greatest trial"}
+	line := figure.Series{Name: h.Metric}
+	for i, m := range h.Runs {
+		p.X.Categories = append(p.X.Categories, m.Info.Start.UTC().Format("01-02 15:04"))
+		line.Points = append(line.Points, figure.Point{X: float64(i), Y: m.median, Low: m.low, High: m.high, Failed: m.failed})
+		if m.Change != "" {
+			at := float64(i) - 0.5
+			p.Lines = append(p.Lines, figure.Line{Label: m.Change + " " + m.Effect, X: &at})
+		}
+	}
+	p.Series = []figure.Series{line}
+	f := figure.Figure{Name: "history", Title: h.Point, Panels: []figure.Panel{p}}
+	return shownFigure{f, report.AltText(f)}
+}
