@@ -187,6 +187,12 @@ func (b *browser) want(script string) {
 	}
 }
 
+// click presses the first element of a selector, wherever the page has moved it by now.
+func (b *browser) click(selector string) {
+	b.Helper()
+	b.want(fmt.Sprintf("(() => { const e = document.querySelector(%q); e?.click(); return e !== null; })()", selector))
+}
+
 func (b *browser) quiet(where string) {
 	b.Helper()
 	if list := b.forget(); len(list) > 0 {
@@ -220,7 +226,7 @@ func (b *browser) list() {
 	b.do(chromedp.SendKeys("input[type=search]", "hops"))
 	b.until("document.querySelectorAll('tbody tr').length === 2")
 	b.want("location.search === '?q=hops'")
-	b.do(chromedp.Click("tbody tr:last-child a[data-link]"))
+	b.click("tbody tr:last-child a")
 	b.until("document.body.dataset.ready?.startsWith('/run') && document.title.startsWith('hops')")
 	b.quiet("list")
 }
@@ -236,7 +242,8 @@ func (b *browser) run() {
 }
 
 func (b *browser) filter() {
-	b.do(chromedp.SetValue("#only", "size >= 64K && status == ok"), chromedp.Click("form button[type=submit]"))
+	b.do(chromedp.SetValue("#only", "size >= 64K && status == ok"))
+	b.click("form button[type=submit]")
 	b.until("document.body.dataset.ready?.includes('only=')")
 	b.want(mainText + ".includes('of 20 rows') && document.getElementById('failures') === null")
 	b.want("document.querySelector('figure').innerText.includes('Only rows where size >= 64K')")
@@ -264,14 +271,15 @@ func (b *browser) zoom() {
 	if zoomed == before {
 		b.Error("the zoom changed nothing")
 	}
-	b.do(chromedp.Click("[data-scale=y]"), chromedp.Click(".legend button:first-child"))
+	b.click("[data-scale=y]")
+	b.click(".legend button")
 	b.until("location.search.includes('off%3D0')")
 	b.want("document.querySelectorAll('.chart [data-series]').length === 1")
 	// The address alone brings all of it back.
 	b.do(chromedp.Reload(), chromedp.WaitVisible("body[data-ready]"))
 	b.want("document.querySelectorAll('.chart [data-series]').length === 1 && document.querySelector('[data-scale=y]').innerText === 'y: linear'")
 	b.want("document.querySelector('[data-reset]').disabled === false")
-	b.do(chromedp.Click("[data-reset]"))
+	b.click("[data-reset]")
 	b.until("!location.search.includes('x%3D')")
 	b.quiet("zoom")
 }
@@ -293,7 +301,7 @@ func (b *browser) keys() {
 func (b *browser) export() {
 	b.eval("window.saved = []; URL.createObjectURL = ((make) => (blob) => { saved.push(blob); return make.call(URL, blob); })(URL.createObjectURL); true")
 	for _, name := range []string{"CSV", "SVG"} {
-		b.do(chromedp.Click(fmt.Sprintf("//button[text()='%s']", name)))
+		b.click("[data-save=" + name + "]")
 	}
 	b.until("saved.length === 2")
 	b.eval("Promise.all(saved.map((blob) => blob.text())).then((texts) => { window.texts = texts; }); true")
@@ -301,7 +309,7 @@ func (b *browser) export() {
 	// A failed point has no number.
 	b.want(`texts[0].startsWith('series,size (bytes),time_us,low,high,status\n') && texts[0].includes(',4096,') && /,1048576,,,,failed\n/.test(texts[0])`)
 	b.want(`new DOMParser().parseFromString(texts[1], 'image/svg+xml').documentElement.tagName === 'svg' && texts[1].includes('num_ranks=2')`)
-	b.do(chromedp.Click("//button[text()='PNG']"))
+	b.click("[data-save=PNG]")
 	b.until("saved.some((blob) => blob.type === 'image/png' && blob.size > 5000)")
 	b.quiet("export")
 }
@@ -309,7 +317,9 @@ func (b *browser) export() {
 // compare sets two runs beside each other, and a point of them over time.
 func (b *browser) compare() {
 	b.open("/", "q", "hops")
-	b.do(chromedp.Click("tbody tr:nth-child(1) input"), chromedp.Click("tbody tr:nth-child(2) input"), chromedp.Click("#compare"))
+	for _, what := range []string{"tbody tr:nth-child(1) input", "tbody tr:nth-child(2) input", "#compare"} {
+		b.click(what)
+	}
 	b.until("document.body.dataset.ready?.startsWith('/compare')")
 	b.want("document.querySelector('.outcome').innerText === '10 points: 9 slower, 1 lost'")
 	b.want(mainText + ".includes('+20.00%') && " + mainText + ".includes('a@old') && document.querySelectorAll('.chart [data-series]').length === 4")
@@ -317,7 +327,7 @@ func (b *browser) compare() {
 	b.do(chromedp.Reload(), chromedp.WaitVisible("body[data-ready]"))
 	b.want("document.querySelector('.outcome').innerText === '10 points: 9 slower, 1 lost'")
 	b.open("/run", "run", "a@new")
-	b.do(chromedp.Click("#main table tbody tr a"))
+	b.click("#main table tbody tr a")
 	b.until("document.body.dataset.ready?.startsWith('/history') && document.getElementById('changes').innerText.startsWith('2 runs.')")
 	b.want("document.querySelectorAll('.chart [data-series]').length === 1")
 	b.picture("history")
@@ -418,7 +428,7 @@ metrics: {time_us: {regex: 'time=([0-9.]+)us'}}
 	}
 	b.open("/")
 	b.until(mainText + ".includes('slow') && document.querySelector('tr.live') !== null")
-	b.do(chromedp.Click("tr.live a[data-link]"))
+	b.click("tr.live a[data-link]")
 	b.until("document.getElementById('live')?.innerText.includes('0 of 3 points') && document.getElementById('live').innerText.includes('waiting for 1')")
 	b.want("document.getElementById('live').innerText.includes('n=1')")
 	proceed(1)

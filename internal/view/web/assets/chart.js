@@ -281,7 +281,7 @@ export class Chart {
       h('button', { type: 'button', disabled: !zoomed, 'data-reset': true, text: 'Show all', on: { click: () => { this.set({ x: null, y: null }); this.svg.focus(); } } }),
       h('span', { class: 'gap' }),
       ...[['PNG', () => this.png()], ['SVG', () => this.savePicture()], ['CSV', () => save(this.name + '.csv', new Blob([this.csv()], { type: 'text/csv' }))]]
-        .map(([name, call]) => h('button', { type: 'button', text: name, title: `Save what is shown as ${name}`, on: { click: call } })));
+        .map(([name, call]) => h('button', { type: 'button', text: name, 'data-save': name, title: `Save what is shown as ${name}`, on: { click: call } })));
   }
 
   // Reading values, by pointer and by keys.

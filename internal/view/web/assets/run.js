@@ -144,7 +144,9 @@ function watch(host, figures, rows, asked, place, info) {
     } catch (error) { say(error.message); } finally { busy = false; }
   };
   return follow({ run: asked.run }, { state: (state, source) => {
+    const open = [...host.querySelectorAll('details')].map((d) => d.open);
     host.replaceChildren(progress(state, info));
+    [...host.querySelectorAll('details')].forEach((d, i) => { if (i < open.length) d.open = open[i]; });
     if (state.outcome !== 'running') {
       source.close();
       say(`The run is ${state.outcome}`);

@@ -47,6 +47,7 @@ export async function runsPage(body) {
       h('th', { scope: 'col', class: 'num wide', text: 'Took' }), ['Host', 'Backend', 'Folder'].map((text) => h('th', { scope: 'col', class: 'wide', text })))), rows))));
   draw();
   return follow({}, { runs: (now) => {
+    if (JSON.stringify(now) === JSON.stringify(list)) return;
     if (now.runs.length !== list.runs.length) say(plural(now.runs.length, 'run'));
     list = now;
     draw();
