@@ -436,6 +436,7 @@ metrics: {time_us: {regex: 'time=([0-9.]+)us'}}
 	b.want("document.getElementById('live').innerText.includes('left')")
 	proceed(2)
 	b.until("document.getElementById('live').innerText.includes('out of luck') && document.getElementById('live').innerText.includes('n=3')")
+	b.until("document.getElementById('verdict').innerText.includes('1 failed') && document.getElementById('chips').innerText.includes('1 failed')")
 	b.picture("live")
 	proceed(3)
 	b.until("document.getElementById('live').innerText.includes('3 of 3 points') && " + mainText + ".includes('Show it whole')")

@@ -49,7 +49,7 @@ export async function historyPage(body) {
   const marks = page.runs.filter((m) => m.change);
   body.append(h('div', {}, h('p', { class: 'soft small' }, link('All runs', '/'), ' / history'), h('h1', { text: page.point }),
     h('div', { class: `verdict ${marks.some((m) => m.change === 'slower') ? 'failed' : 'ok'}` }, h('p', { id: 'changes',
-      text: `${plural(page.runs.length, 'run')}. ` + (marks.length ? marks.map((m) => `${m.change} by ${m.effect} from ${time(m.info.start)} on`).join('; ') + '.' : 'No change that the statistics can tell from chance.') })),
+      text: `${plural(page.runs.length, 'run')}. ` + (marks.length ? marks.map((m) => `${m.change} by ${m.effect} from ${time(m.info.start)} on`).join('; ') + '.' : (page.runs.length < 3 ? 'Too few to tell a change from chance.' : 'No change that the statistics can tell from chance.')) })),
     h('div', { class: 'bar' }, select('Metric', page.metrics || [], page.metric, (metric) => again('/history', { metric }))), figures,
     h('h2', { text: 'Runs' }), table(['Started', 'Value', 'Trials', 'Change', 'Host', 'Run'], page.runs.slice().reverse().map((m) => h('tr', { class: m.change === 'slower' ? 'failed' : null },
       h('td', {}, runLink(m.info)), h('td', { text: m.value || 'failed' }), h('td', { text: m.trials }),

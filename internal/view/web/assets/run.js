@@ -15,8 +15,7 @@ export async function runPage(body) {
     h('p', { class: 'soft small' }, link('All runs', '/'), ` / ${info.folder}`),
     h('h1', { text: info.bench || '(no name)' }),
     h('p', { class: 'soft', text: [time(info.start), info.host, info.backend, `run ${info.id}`].filter(Boolean).join(' · ') }),
-    h('div', { class: 'chips' }, chip(info.outcome, kind(info.outcome)), counts(info), info.seconds ? h('span', { class: 'soft', text: duration(info.seconds) }) : ''),
-    live, verdict(page), ...(page.problems || []).map((text) => h('p', { class: 'notice bad', text })),
+    chips(info), live, verdict(page), ...(page.problems || []).map((text) => h('p', { class: 'notice bad', text })),
     filter(page, asked), h('section', { 'aria-label': 'Figures' }, figures), failures(page), sections(page),
     h('h2', { id: 'rows', text: 'Rows' }), rows, about(page)));
   drawFigures(figures, page, asked);
@@ -25,10 +24,13 @@ export async function runPage(body) {
   return watch(live, figures, rows, asked, place, info);
 }
 
+const chips = (info) => h('div', { class: 'chips', id: 'chips' }, chip(info.outcome, kind(info.outcome)), counts(info),
+  info.seconds ? h('span', { class: 'soft', text: duration(info.seconds) }) : '');
+
 function verdict(page) {
   const lead = (page.sections || []).filter((sec) => sec.lead);
   const of = page.info.failed > 0 ? 'failed' : kind(page.info.outcome);
-  return h('section', { class: `verdict ${of}`, 'aria-label': 'Verdict' },
+  return h('section', { class: `verdict ${of}`, id: 'verdict', 'aria-label': 'Verdict' },
     lead.flatMap((sec) => [h('h2', { text: sec.title }), blocks(sec.blocks), sec.table?.length ? table(sec.table[0], sec.table.slice(1), { label: sec.title }) : '']),
     h('p', { id: 'summary', text: page.summary }),
     page.remarks?.length ? h('details', {}, h('summary', { text: plural(page.remarks.length, 'remark') }), h('ul', {}, page.remarks.map((text) => h('li', { text })))) : '');
@@ -140,7 +142,8 @@ function watch(host, figures, rows, asked, place, info) {
       drawn = state.rows;
       drawFigures(figures, page, asked);
       if (place.rows === 0) await drawRows(rows, asked, place);
-      document.getElementById('summary').textContent = page.summary;
+      document.getElementById('verdict').replaceWith(verdict(page));
+      document.getElementById('chips').replaceWith(chips(page.info));
     } catch (error) { say(error.message); } finally { busy = false; }
   };
   return follow({ run: asked.run }, { state: (state, source) => {
