@@ -11,7 +11,7 @@ export CGO_ENABLED := 0
 # Property tests try the same cases every time; `make fuzz` tries fresh ones.
 export RAPID_SEED ?= 1
 
-.PHONY: run picture build test deps lint unit race cross fuzz bench bench-collectives bench-limits bench-tcp bench-mpi bench-tune bench-gemm bench-fused bench-solve faults slurm ptx gpu-test clean
+.PHONY: run picture build test deps lint unit race cross fuzz bench bench-collectives bench-limits bench-tcp bench-mpi bench-tune bench-gemm bench-fused bench-solve faults slurm ptx gpu-test dist clean
 
 # run does the main job: it regenerates every result and figure of the all-reduce
 # evaluation on the simulated accelerator, in benches/1H_milestone_output/ccl.
@@ -109,6 +109,10 @@ bench-solve: $(if $(filter file,$(origin BIN)),build)
 # ptx renews the PTX of the GPU kernels from their CUDA sources; it needs nvcc.
 ptx:
 	@scripts/ptx.sh
+
+# dist builds what is given to others, in bin/dist: archives, Debian packages, checksums.
+dist:
+	@scripts/dist.sh $(VERSION) amd64 arm64 static-amd64 static-arm64
 
 # gpu-test builds the tests that need a GPU, to be carried to a machine that has one.
 gpu-test:

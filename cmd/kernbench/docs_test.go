@@ -32,7 +32,7 @@ func TestDocumentedCommands(t *testing.T) {
 	if commands < 5 {
 		t.Errorf("only %d commands were found: has the form of the documents changed?", commands)
 	}
-	for _, command := range []string{"", "list", "run", "run --bench memory", "run --bench solve-scaling", "tune", "show", "compare", "baseline", "baseline save", "baseline check", "report", "web", "doctor", "version"} {
+	for _, command := range []string{"", "list", "run", "run --bench memory", "run --bench solve-scaling", "tune", "show", "compare", "baseline", "baseline save", "baseline check", "init", "man", "report", "web", "doctor", "version"} {
 		examples := helpExamples(t, dir, command)
 		if len(examples) == 0 {
 			t.Errorf("the help of %q has no example", command)
@@ -264,6 +264,21 @@ func words(line string) (out []string) {
 		out = append(out, m)
 	}
 	return out
+}
+
+// TestFirstGoBench: what `init go` writes is a program that runs.
+func TestFirstGoBench(t *testing.T) {
+	dir := t.TempDir()
+	if code, out := invoke(t, dir, "kernbench", "init", "go"); code != 0 {
+		t.Fatalf("exit code %d: %s", code, out)
+	}
+	program := filepath.Join(dir, "first")
+	if out, err := exec.Command("go", "build", "-ldflags=-w", "-o", program, filepath.Join(dir, "main.go")).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	if code, out := invoke(t, dir, program, "run", "-q", "--bench", "first", "--count", "1K", "--ranks", "2", "--format", "csv"); code != 0 || !strings.Contains(out, "first,,2,cpu,1000,") {
+		t.Errorf("exit code %d: %s", code, out)
+	}
 }
 
 // TestUserBench: the example of a benchmark of one's own has the whole command

@@ -132,9 +132,8 @@ and comparisons are made from.`,
   %[1]s show out/memory --format csv
   %[1]s compare out/memory@-1 out/memory`, a.name),
 		Version: versionText(), SilenceUsage: true, SilenceErrors: true,
-		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
-		Args:              func(cmd *cobra.Command, args []string) error { return usage(unknownCommand(cmd, args)) },
-		RunE:              func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Args: func(cmd *cobra.Command, args []string) error { return usage(unknownCommand(cmd, args)) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	if own := a.ownExample(); own != nil {
 		root.Example = fmt.Sprintf("  %[1]s list\n%[2]s\n  %[1]s show out/%[3]s --format csv", a.name, a.benchExamples(own), own.Name)
@@ -150,10 +149,19 @@ and comparisons are made from.`,
 		return nil, err
 	}
 	root.AddCommand(a.listCommand(), run, tune, a.showCommand(), a.compareCommand(), a.baselineCommand(), a.reportCommand(), a.webCommand(), a.importCommand(), a.probeCommand(),
-		a.speedupCommand(), a.launchCommand(), a.doctorCommand(), a.selftestCommand(), a.pythonCommand(), a.versionCommand())
+		a.speedupCommand(), a.launchCommand(), a.doctorCommand(), a.selftestCommand(), a.pythonCommand(), a.versionCommand(),
+		wrongUsage(initCommand(a.name, a.stdout)), wrongUsage(manCommand(a.name)))
+	root.InitDefaultCompletionCmd()
 	root.InitDefaultHelpCmd() // now, so that wrong words after `help` are found like all others
 	prepare(root, root.Commands())
 	return root, nil
+}
+
+// wrongUsage makes what a command refuses wrong usage.
+func wrongUsage(c *cobra.Command) *cobra.Command {
+	work := c.RunE
+	c.RunE = func(cmd *cobra.Command, args []string) error { return usage(work(cmd, args)) }
+	return c
 }
 
 // prepare makes wrong arguments of commands wrong usage, whoever finds them, and commands

@@ -59,14 +59,14 @@ With --bench NAME, the bench's own axes and options are flags too:
 		Args: arguments(0, 0, "a benchmark is named by --bench, a sweep file by -f"),
 	}
 	f.Declare(cmd.Flags(), a.name)
-	var benches []*bench.Bench
-	read := func(*bench.Bench) (axes, options []plan.Assign) { return nil, nil }
-	if len(a.args) > 0 && a.args[0] == "run" {
-		var err error
-		if benches, err = request.Select(ctx, a.benches, a.args[1:]); err != nil {
+	benches, read := []*bench.Bench(nil), func(*bench.Bench) (axes, options []plan.Assign) { return nil, nil }
+	if args, partly := completing(a.args); len(args) > 0 && args[0] == "run" {
+		found, err := request.Select(ctx, a.benches, args[1:])
+		if err != nil && !partly {
 			return nil, unread(ctx, err)
 		}
-		read = request.Bind(cmd.Flags(), benches)
+		benches, read = found, request.Bind(cmd.Flags(), found)
+		complete(cmd, a.benches, benches)
 	}
 	f.DeclareSampling(cmd.Flags())
 	if own := a.ownExample(); own != nil {

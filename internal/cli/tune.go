@@ -88,9 +88,9 @@ so far is printed; continue with --resume).`,
 	f.declare(cmd.Flags(), a.name)
 	var benches []*bench.Bench
 	read := func(*bench.Bench) (axes, options []plan.Assign) { return nil, nil }
-	if len(a.args) > 0 && a.args[0] == "tune" {
+	if args, partly := completing(a.args); len(args) > 0 && args[0] == "tune" {
 		var err error
-		if benches, err = request.Select(ctx, a.benches, a.args[1:]); err != nil {
+		if benches, err = request.Select(ctx, a.benches, args[1:]); err != nil && !partly {
 			return nil, usage(err)
 		}
 		for _, b := range benches {
@@ -99,6 +99,7 @@ so far is printed; continue with --resume).`,
 			}
 		}
 		read = request.Bind(cmd.Flags(), benches)
+		complete(cmd, a.benches, benches)
 	}
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		switch {

@@ -8,6 +8,9 @@ import (
 	"github.com/ebitengine/purego"
 )
 
+// HasLoader tells whether this binary can open libraries.
+const HasLoader = true
+
 // load opens a library for the whole process: the plug-ins of some libraries
 // look for their host's symbols there.
 // The reason of a failure is kept by the thread that failed, so that is the one to ask.

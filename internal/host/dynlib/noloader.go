@@ -2,6 +2,9 @@
 
 package dynlib
 
+// HasLoader tells whether this binary can open libraries.
+const HasLoader = false
+
 func load(string) (uintptr, error) { return 0, ErrNoLoader }
 
 func lookup(uintptr, string) (uintptr, error) { return 0, ErrNoLoader }

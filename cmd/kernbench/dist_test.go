@@ -1,0 +1,54 @@
+//go:build !race
+
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+)
+
+// TestDist builds the archive and the Debian package of this architecture, installs the
+// package into a folder and runs it from there.
+func TestDist(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	shell := func(script string) string {
+		t.Helper()
+		cmd := exec.Command("bash", "-euc", script)
+		cmd.Env = append(os.Environ(), "DIST="+filepath.Join(dir, "dist"), "DIR="+dir)
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Fatalf("%s: %v\n%s", script, err, out)
+		}
+		return string(out)
+	}
+	shell("../../scripts/dist.sh v9.8.7 " + runtime.GOARCH)
+	shell("cd $DIST && sha256sum -c SHA256SUMS && mkdir $DIR/root && dpkg-deb -x kernbench_9.8.7_*.deb $DIR/root && tar xzf *.tar.gz -C $DIR")
+	if fields := shell("dpkg-deb -f $DIST/*.deb Package Version Architecture Depends"); fields != "Package: kernbench\nVersion: 9.8.7\nArchitecture: "+runtime.GOARCH+"\nDepends: libc6\n" {
+		t.Errorf("the package is\n%s", fields)
+	}
+	for _, root := range []string{"root/usr", "kernbench-v9.8.7-linux-" + runtime.GOARCH} {
+		root = filepath.Join(dir, root)
+		if text := shell(root + "/bin/kernbench version"); !strings.Contains(text, "v9.8.7") {
+			t.Errorf("it calls itself %s", text)
+		}
+		for file, want := range map[string]string{
+			"share/man/man1/kernbench-run.1.gz":              "KERNBENCH",
+			"share/bash-completion/completions/kernbench":    "__complete",
+			"share/zsh/vendor-completions/_kernbench":        "#compdef kernbench",
+			"share/fish/vendor_completions.d/kernbench.fish": "complete -c kernbench",
+			"share/doc/kernbench/THIRD_PARTY_NOTICES":        "==== github.com/spf13/cobra v",
+		} {
+			if text := shell("zcat -f " + filepath.Join(root, file)); !strings.Contains(text, want) {
+				t.Errorf("%s lacks %q", file, want)
+			}
+		}
+	}
+	if text := shell("cd $DIR && root/usr/bin/kernbench run -q --bench memory --op copy --size 16K --ranks 1 --format csv"); !strings.Contains(text, "copy") {
+		t.Errorf("the installed program measures nothing: %s", text)
+	}
+}

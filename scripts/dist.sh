@@ -1,0 +1,95 @@
+#!/usr/bin/env bash
+# dist.sh VERSION TARGET... builds what is given to others, in bin/dist: for every TARGET
+# (amd64, arm64: linux with glibc; static-amd64, static-arm64: any linux, without C
+# libraries) an archive with binary, manual pages, completions, licence notices, and for
+# those with glibc a Debian package; SHA256SUMS of all; and the Containerfile. DIST names
+# another folder.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+version=${1:?dist.sh VERSION TARGET...}
+shift
+out=${DIST:-$PWD/bin/dist}
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+rm -rf "$out"
+mkdir -p "$out"
+export CGO_ENABLED=0 GOOS=linux
+
+build() { # ARCH TAGS FILE
+	GOARCH=$1 go build -trimpath -tags "$2" -o "$3" \
+		-ldflags "-s -w -X github.com/kernbench/kernbench/internal/host/hostinfo.Version=$version" ./cmd/kernbench
+}
+
+# notices has the licences of every module that is linked into the binary.
+notices() { # ARCH
+	echo "kernbench $version contains the following modules."
+	GOARCH=$1 go list -deps -f '{{with .Module}}{{if not .Main}}{{.Path}}{{"\t"}}{{.Version}}{{"\t"}}{{.Dir}}{{end}}{{end}}' ./cmd/kernbench |
+		sort -u | while IFS=$'\t' read -r path v dir; do
+		printf '\n\n==== %s %s ====\n\n' "$path" "$v"
+		found=
+		for f in "$dir"/*LICEN[SC]E* "$dir"/COPYING* "$dir"/NOTICE*; do
+			if [ -f "$f" ]; then
+				cat "$f"
+				found=1
+			fi
+		done
+		[ -n "$found" ] || { echo "dist.sh: module $path has no licence file" >&2; exit 1; }
+	done
+	printf '\n\n==== Go %s ====\n\n' "$(go env GOVERSION)"
+	cat "$(go env GOROOT)/LICENSE"
+}
+
+# The pages are the same for all: they are written by a binary that runs here.
+host=$(go env GOHOSTARCH)
+mkdir "$work/here"
+build "$host" "" "$work/here/kernbench"
+"$work/here/kernbench" man "$work/man1"
+for shell in bash zsh fish; do
+	"$work/here/kernbench" completion $shell >"$work/completion.$shell"
+done
+gzip -9n "$work"/man1/*.1
+
+for target in "$@"; do
+	arch=${target#static-}
+	tags=
+	[ "$target" = "$arch" ] || tags=nodl
+	notices "$arch" >"$work/THIRD_PARTY_NOTICES"
+	name=kernbench-$version-linux-$target
+	root=$work/$name
+	mkdir -p "$root/bin" "$root/share/man/man1" "$root/share/doc/kernbench" "$root/share/bash-completion/completions" \
+		"$root/share/zsh/vendor-completions" "$root/share/fish/vendor_completions.d"
+	if [ -z "$tags" ] && [ "$arch" = "$host" ]; then
+		cp "$work/here/kernbench" "$root/bin/kernbench"
+	else
+		build "$arch" "$tags" "$root/bin/kernbench"
+	fi
+	cp "$work"/man1/*.gz "$root/share/man/man1/"
+	cp "$work/completion.bash" "$root/share/bash-completion/completions/kernbench"
+	cp "$work/completion.zsh" "$root/share/zsh/vendor-completions/_kernbench"
+	cp "$work/completion.fish" "$root/share/fish/vendor_completions.d/kernbench.fish"
+	cp README.md CHANGELOG.md "$work/THIRD_PARTY_NOTICES" "$root/share/doc/kernbench/"
+	tar -C "$work" --sort=name --owner=0 --group=0 --numeric-owner -czf "$out/$name.tar.gz" "$name"
+	if [ -z "$tags" ]; then
+		deb=$work/deb-$arch
+		mkdir -p "$deb/DEBIAN"
+		cp -r "$root" "$deb/usr"
+		number=$(echo "$version" | sed 's/^v//; s/[^0-9A-Za-z.+~]/+/g')
+		case $number in [0-9]*) ;; *) number=0~$number ;; esac
+		cat >"$deb/DEBIAN/control" <<-END
+			Package: kernbench
+			Version: $number
+			Architecture: $arch
+			Maintainer: The kernbench authors <kernbench@localhost>
+			Depends: libc6
+			Section: devel
+			Priority: optional
+			Description: how fast a distributed kernel is, whether it is right, how far from the limit
+			 Runs benchmarks of distributed kernels over axes, rank counts and environment
+			 variables, checks them, and keeps every row in a journal.
+		END
+		dpkg-deb --root-owner-group -Zgzip -b "$deb" "$out/kernbench_${number}_$arch.deb" >/dev/null
+	fi
+done
+cp packaging/Containerfile "$out/"
+(cd "$out" && find . -name "*.tar.gz" -o -name "*.deb" | sort | xargs sha256sum >SHA256SUMS)
+ls -l "$out"
