@@ -212,7 +212,7 @@ func initCommand(program string, out io.Writer) *cobra.Command {
 		Long: `Writes a small sweep that runs as it is, to be changed into your own: over any
 program (yaml, the default), as a Go program, or in Python. It overwrites nothing,
 and says what to type next.`,
-		Example:   fmt.Sprintf("  %[1]s init\n  %[1]s init python --dir first", program),
+		Example:   fmt.Sprintf("  %[1]s init --dir first\n  %[1]s init python --dir first-python", program),
 		ValidArgs: kindNames(),
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 1 {
