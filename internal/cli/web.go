@@ -58,7 +58,7 @@ func (a *app) serve(ctx context.Context, dir, addr, tokenFile string) error {
 	} else if !info.IsDir() {
 		return usage(fmt.Errorf("%s is not a folder: want one with results, such as out", dir))
 	}
-	host, port, err := net.SplitHostPort(addr)
+	host, _, err := net.SplitHostPort(addr)
 	if err != nil {
 		return usage(fmt.Errorf("--addr %s: %w: want HOST:PORT, such as %s", addr, err, webAddr))
 	}
@@ -81,7 +81,7 @@ func (a *app) serve(ctx context.Context, dir, addr, tokenFile string) error {
 	if err != nil {
 		return fmt.Errorf("serving at %s: %w (another address can be chosen: --addr %s)", addr, err, net.JoinHostPort(host, "0"))
 	}
-	_, port, _ = net.SplitHostPort(l.Addr().String()) // it is one of ours
+	_, port, _ := net.SplitHostPort(l.Addr().String()) // it is one of ours
 	opts.Cookie = "kernbench_" + port                 // browsers keep one set of cookies for all ports
 	address := "http://" + net.JoinHostPort(shownHost(host, ip), port) + "/"
 	if opts.Token != "" {
