@@ -261,7 +261,7 @@ func TestCollectInVain(t *testing.T) {
 			l, address := local(t)
 			group := &Group{Noun: "rank", Size: 3}
 			group.Admit(OwnPeer, Join{Size: 3})
-			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), hangGuard)
 			defer cancel()
 			first := make(chan error, 1)
 			enter := func(j Join) error {
@@ -273,16 +273,20 @@ func TestCollectInVain(t *testing.T) {
 				_, err = Enter[got](t.Context(), c, j, brought{})
 				return err
 			}
-			arrivals := Arrivals[brought](l, service)
+			come, arrivals := Arrivals[brought](l, service), make(chan Arrival[brought])
 			go func() { first <- enter(Join{Rank: 1, Size: 3}) }()
-			if c.second.Rank != -9 {
-				go func() {
-					for i := 0; i < 50; i++ { // after the first
-						time.Sleep(time.Millisecond)
-					}
-					enter(c.second)
-				}()
-			}
+			go func() {
+				defer close(arrivals)
+				arrivals <- <-come
+				if c.second.Rank != -9 {
+					go enter(c.second)
+				} else {
+					cancel() // nobody comes any more
+				}
+				for a := range come {
+					arrivals <- a
+				}
+			}()
 			if _, err := Collect(ctx, arrivals, group); err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("rank 0 got %v", err)
 			}
