@@ -43,7 +43,7 @@ func TestMain(m *testing.M) {
 
 func spawned(t *testing.T, what string) string {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 40*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, os.Args[0])
 	cmd.Env = append(os.Environ(), spawner+"="+what)

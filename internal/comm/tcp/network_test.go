@@ -136,7 +136,7 @@ func TestWrongInterface(t *testing.T) {
 	}
 	port := gone.Addr().(*net.TCPAddr).Port
 	gone.Close()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 	defer cancel()
 	_, err = Dial(ctx, netip.Addr{}, []netip.Addr{netip.MustParseAddr("127.0.0.1")}, port, []byte("key"), Ticket{})
 	if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("127.0.0.1:%d", port)) || !strings.Contains(err.Error(), "this host has lo 127.0.0.1") {
