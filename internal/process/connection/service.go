@@ -303,6 +303,12 @@ func (e *finalError) Unwrap() error { return e.error }
 // Final marks an error that ends a [Retry].
 func Final(err error) error { return &finalError{err} }
 
+// over reports whether ctx has ended, or is about to: a dial may notice its deadline first.
+func over(ctx context.Context) bool {
+	end, limited := ctx.Deadline()
+	return ctx.Err() != nil || limited && !time.Now().Before(end)
+}
+
 // Retry repeats an attempt until it succeeds, its error is [Final], or ctx ends. It
 // then returns the last error that is not merely about that end.
 func Retry[T any](ctx context.Context, attempt func() (T, error)) (T, error) {
@@ -315,7 +321,7 @@ func Retry[T any](ctx context.Context, attempt func() (T, error)) (T, error) {
 			return got, nil
 		case errors.As(err, &final):
 			return got, err
-		case ctx.Err() == nil || last == nil:
+		case last == nil, !over(ctx):
 			last = err
 		}
 		select {
