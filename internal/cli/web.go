@@ -82,7 +82,7 @@ func (a *app) serve(ctx context.Context, dir, addr, tokenFile string) error {
 		return fmt.Errorf("serving at %s: %w (another address can be chosen: --addr %s)", addr, err, net.JoinHostPort(host, "0"))
 	}
 	_, port, _ := net.SplitHostPort(l.Addr().String()) // it is one of ours
-	opts.Cookie = "kernbench_" + port                 // browsers keep one set of cookies for all ports
+	opts.Cookie = "kernbench_" + port                  // browsers keep one set of cookies for all ports
 	address := "http://" + net.JoinHostPort(shownHost(host, ip), port) + "/"
 	if opts.Token != "" {
 		address += "?token=" + opts.Token
