@@ -6,7 +6,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"strconv"
 	"strings"
 	"syscall"
@@ -159,12 +158,15 @@ func TestCloseDuringLaunch(t *testing.T) {
 // A daemon that has left its session, its family and its environment goes with a killed agent by its control group.
 func TestKilledAgentsDaemon(t *testing.T) {
 	group := newGroup("of-a-test")
-	if group == nil {
-		mounts, err := os.ReadFile("/proc/self/mountinfo")
-		if err != nil || os.Getuid() == 0 && regexp.MustCompile(`(?m) rw\S* .*- cgroup2 \S+ rw`).Match(mounts) {
-			t.Fatalf("no group was made where root may (%v)", err)
+	if group == nil { // a host of today has them mounted
+		dir := t.TempDir()
+		if err := syscall.Mount("none", dir, "cgroup2", 0, ""); err != nil {
+			t.Fatalf("this test needs control groups of version 2, mounted and writable, or root to mount them: %v", err)
 		}
-		t.Skip("no package brings them: needs control groups of version 2, mounted, and the right to make one")
+		t.Cleanup(func() { syscall.Unmount(dir, syscall.MNT_DETACH) })
+		if group = newGroup("of-a-test"); group == nil {
+			t.Fatal("no group was made where root may")
+		}
 	}
 	group.remove()
 	s := newScene(t)
