@@ -8,10 +8,13 @@ LDFLAGS := -s -w -X github.com/kernbench/kernbench/internal/host/hostinfo.Versio
 
 export CGO_ENABLED := 0
 
+# The same for everything, so that what one command compiles the next one has.
+export GOFLAGS += -trimpath
+
 # Property tests try the same cases every time; `make fuzz` tries fresh ones.
 export RAPID_SEED ?= 1
 
-.PHONY: run picture build test deps lint unit race cross fuzz bench bench-collectives bench-limits bench-tcp bench-mpi bench-tune bench-gemm bench-fused bench-solve faults slurm ptx gpu-test dist clean
+.PHONY: run picture build test checks tests deps lint unit race cross fuzz bench bench-collectives bench-limits bench-tcp bench-mpi bench-tune bench-gemm bench-fused bench-solve faults slurm ptx gpu-test dist clean
 
 # run does the main job: it regenerates every result and figure of the all-reduce
 # evaluation on the simulated accelerator, in benches/1H_milestone_output/ccl.
@@ -23,11 +26,20 @@ picture:
 	cp benches/1H_milestone_output/ccl/figures/comparison_fsim.png docs/milestone_ccl.png
 
 build:
-	$(GO) build -trimpath -ldflags "$(LDFLAGS)" -o $(BIN) ./cmd/kernbench
+	$(GO) build -ldflags "$(LDFLAGS)" -o $(BIN) ./cmd/kernbench
 
 # test installs what the tests need (as root; otherwise it says what to
 # install and stops), then runs every check there is.
-test: deps lint cross unit race slurm
+test: deps
+	@$(MAKE) --no-print-directory -j2 checks tests
+
+# Tests of processes and ranks wait more than they work: what is only reading and
+# building goes on beside them, at the lowest priority.
+checks:
+	@nice -n 19 $(MAKE) --no-print-directory lint && nice -n 19 $(MAKE) --no-print-directory cross
+
+tests:
+	@$(MAKE) --no-print-directory unit && $(MAKE) --no-print-directory race && $(MAKE) --no-print-directory slurm
 
 deps:
 	@scripts/deps.sh
@@ -44,29 +56,31 @@ cross:
 # A loaded machine is slow, not wrong: the time limit is only there to end what hangs.
 # lint has vetted everything, and linking is faster without debug information. Tests of
 # processes wait more than they work, so more of them than cores run side by side; ranks
-# poll for each other, so packages whose tests are ranks run one after the other.
+# poll for each other, so packages whose tests are ranks run one after the other, while
+# the next one is linked.
 TEST  := GO=$(GO) scripts/gotest.sh -vet=off -ldflags=-w -timeout=40m -parallel=$$(($$(nproc) * 2))
 MANY  := -p=$$(($$(nproc) + 1))
+ALONE := -p=2 -exec="flock --close $(CURDIR)/go.mod"
 RANKS := ^(github.com/kernbench/kernbench|\.)/(benches|dist|solve)(/|$$)
 
 unit:
 	$(TEST) $(MANY) $$($(GO) list ./... | grep -vE '$(RANKS)')
-	$(TEST) -p=1 $$($(GO) list ./... | grep -E '$(RANKS)')
+	$(TEST) $(ALONE) $$($(GO) list ./... | grep -E '$(RANKS)')
 
 # The race detector needs cgo, the shipped binary must not: so both are tested.
 race: export CGO_ENABLED = 1
 race:
 	$(TEST) $(MANY) -race -short $$(scripts/raced.sh | grep -vE '$(RANKS)')
-	$(TEST) -p=1 -race -short $$(scripts/raced.sh | grep -E '$(RANKS)')
+	$(TEST) $(ALONE) -race -short $$(scripts/raced.sh | grep -E '$(RANKS)')
 
 # slurm runs kernbench under a real Slurm of several virtual nodes on this machine.
 slurm: build
 	@scripts/slurm.sh $(BIN)
 
-# faults injects 300 random faults into running jobs; FAULTS and FAULTS_SEED choose. The tests
-# themselves have 30.
+# faults injects 300 random faults into running jobs, some of them of a Slurm; FAULTS and
+# FAULTS_SEED choose. The tests themselves have 30.
 faults:
-	FAULTS=$${FAULTS:-300} $(GO) test -count=1 -timeout 30m -v ./internal/process/faults
+	FAULTS=$${FAULTS:-300} scripts/slurm.sh -- $(GO) test -count=1 -timeout 90m -v ./internal/process/faults
 
 # fuzz gives every fuzz target a minute and the property tests fresh cases.
 fuzz:

@@ -8,10 +8,11 @@ import (
 
 // backendPackages are those of backends: one import registers them all, and nobody
 // else needs one, because what is to be known of a backend is in its description.
-var backendPackages = []string{module + "dist/ahbm", module + "dist/cpu", module + "dist/cuda", module + "dist/mpi", module + "dist/nccl"}
+var backendPackages = []string{module + "dist/ahbm", module + "dist/cpu", module + "dist/cuda", module + "dist/flat",
+	module + "dist/mpi", module + "dist/nccl"}
 
 // dedicated are the benches that are about one backend: the simulated accelerator, NCCL.
-var dedicated = []string{"benches/milestone1h", "benches/ncclctasweep"}
+var dedicated = []string{"benches/accelwhatif", "benches/milestone1h", "benches/ncclctasweep"}
 
 // namesBackend says how a source depends on a certain backend, "" if it does not.
 func namesBackend(s source) string {

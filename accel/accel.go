@@ -43,20 +43,29 @@
 package accel
 
 import (
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 
 	"github.com/kernbench/kernbench/accel/tl"
 	"github.com/kernbench/kernbench/internal/accel/ccl"
 	"github.com/kernbench/kernbench/internal/accel/event"
+	"github.com/kernbench/kernbench/internal/accel/profile"
 	"github.com/kernbench/kernbench/internal/accel/sim"
 	"github.com/kernbench/kernbench/internal/accel/topo"
 )
 
 // ModelVersion changes when the same files give other times, or other limits of them.
 const ModelVersion = "4"
+
+// Version names the model and the files that are built into it, for results made with them.
+func Version() string {
+	files := sha256.Sum256(slices.Concat(topo.DefaultFile(), ccl.DefaultFile()))
+	return fmt.Sprintf("%s-%x", ModelVersion, files[:4])
+}
 
 // The names under which the current folder is searched.
 const (
@@ -72,11 +81,14 @@ type System struct {
 	FlitByFlit bool
 	// TimingOnly leaves out computing the data.
 	TimingOnly bool
+	// Load has every Result tell what each link carried when.
+	Load bool
 	// Trace has every Result tell everything that happened, for WriteTrace.
 	Trace bool
 
 	memory *memory
 	clock  event.Time
+	last   *sim.Result
 }
 
 // New is a system with empty memory.
@@ -127,18 +139,40 @@ func (Clock) Deterministic() bool { return true }
 // Name is that of simulated time.
 func (Clock) Name() string { return "simulated" }
 
+// Look has what follows recorded for Inside.
+func (c Clock) Look() { c.system.Load = true }
+
+// Inside is what the last launch looked like inside, as pages of a run show it: the load of each link
+// over time and the critical path; nothing if nobody looked.
+func (c Clock) Inside() ([]byte, error) { return profile.Of(c.system.Topo, c.system.last).Encode() }
+
 // Launch runs a kernel on the given PEs.
 func (s *System) Launch(k tl.Kernel, on []PEID) (*Result, error) {
 	return s.launch(k, on, s.CCL.Settings())
 }
 
 func (s *System) launch(k tl.Kernel, on []topo.PEID, set ccl.Settings) (*sim.Result, error) {
+	l, err := s.simulate(k, on, set)
+	if err != nil {
+		return nil, err
+	}
+	return l.result, s.execute(l)
+}
+
+// launched is a launch whose time is known.
+type launched struct {
+	programs []*tl.Program
+	result   *sim.Result
+}
+
+// simulate finds out when everything happens.
+func (s *System) simulate(k tl.Kernel, on []topo.PEID, set ccl.Settings) (*launched, error) {
 	cubes, pes := map[int]bool{}, map[int]bool{}
 	for _, id := range on {
 		cubes[id.Cube], pes[id.PE] = true, true
 	}
 	env := tl.Env{Topo: s.Topo, Cubes: len(cubes), PEs: len(pes), SlotBytes: set.SlotBytes}
-	var programs []*tl.Program
+	l := &launched{}
 	for _, id := range on {
 		if _, err := s.Topo.Address(topo.Location{PEID: id, Space: topo.HBMSpace}); err != nil {
 			return nil, fmt.Errorf("launching on %v: %w", id, err)
@@ -148,24 +182,28 @@ func (s *System) launch(k tl.Kernel, on []topo.PEID, set ccl.Settings) (*sim.Res
 		if err != nil {
 			return nil, err
 		}
-		programs = append(programs, p)
+		l.programs = append(l.programs, p)
 	}
-	result, err := sim.Run(sim.Config{Topo: s.Topo, Buffer: set.Buffer, Slots: set.Slots, SlotBytes: set.SlotBytes,
-		CreditBytes: set.CreditBytes, Poll: set.Poll, FlitByFlit: s.FlitByFlit, Trace: s.Trace}, programs)
-	if err != nil {
-		return nil, err
-	}
-	s.clock += result.Crit
+	var err error
+	l.result, err = sim.Run(sim.Config{Topo: s.Topo, Buffer: set.Buffer, Slots: set.Slots, SlotBytes: set.SlotBytes,
+		CreditBytes: set.CreditBytes, Poll: set.Poll, FlitByFlit: s.FlitByFlit, Load: s.Load, Trace: s.Trace}, l.programs)
+	return l, err
+}
+
+// execute computes the data of a launch, in the order in which it happens, and lets its time pass.
+func (s *System) execute(l *launched) error {
+	s.clock += l.result.Crit
+	s.last = l.result
 	if s.TimingOnly {
-		return result, nil
+		return nil
 	}
-	data := tl.NewExecutor(s.memory, programs)
-	for _, e := range result.Order {
+	data := tl.NewExecutor(s.memory, l.programs)
+	for _, e := range l.result.Order {
 		if err := data.Do(int(e.Program), int(e.Op), e.Port); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	return result, nil
+	return nil
 }
 
 // OnPE0 is the first PE of every cube of the given SIPs.

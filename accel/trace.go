@@ -12,21 +12,21 @@ import (
 
 // traceEvent is one entry of the Trace Event Format that Perfetto and chrome://tracing read.
 type traceEvent struct {
-	Name  string            `json:"name"`
-	Phase string            `json:"ph"`
-	Cat   string            `json:"cat,omitempty"`
-	TS    *float64          `json:"ts,omitempty"`  // microseconds
-	Dur   *float64          `json:"dur,omitempty"` // microseconds
-	PID   int               `json:"pid"`
-	TID   int               `json:"tid"`
-	ID    int               `json:"id,omitempty"`
-	Bind  string            `json:"bp,omitempty"`
-	Args  map[string]string `json:"args,omitempty"`
+	Name  string         `json:"name"`
+	Phase string         `json:"ph"`
+	Cat   string         `json:"cat,omitempty"`
+	TS    *float64       `json:"ts,omitempty"`  // microseconds
+	Dur   *float64       `json:"dur,omitempty"` // microseconds
+	PID   int            `json:"pid"`
+	TID   int            `json:"tid"`
+	ID    int            `json:"id,omitempty"`
+	Bind  string         `json:"bp,omitempty"`
+	Args  map[string]any `json:"args,omitempty"`
 }
 
 // WriteTrace writes what a launch on a System with Trace did as JSON for Perfetto (ui.perfetto.dev):
-// a process for each PE, with its program and engines as threads and an arrow from every send to its
-// receive, and one for the links.
+// a process for each PE, with its program and engines as threads, how many messages lie in each of its
+// receive queues as counters and an arrow from every send to its receive, and one for the links.
 func WriteTrace(w io.Writer, r *Result) error {
 	if r.Trace == nil {
 		return errors.New("writing a trace: the result has none: set System.Trace before the launch")
@@ -38,12 +38,12 @@ func WriteTrace(w io.Writer, r *Result) error {
 	var events []traceEvent
 	for i, group := range slices.Sorted(maps.Keys(pids)) {
 		pids[group] = i + 1
-		events = append(events, traceEvent{Name: "process_name", Phase: "M", PID: i + 1, Args: map[string]string{"name": group}})
+		events = append(events, traceEvent{Name: "process_name", Phase: "M", PID: i + 1, Args: map[string]any{"name": group}})
 	}
 	lanes := slices.SortedFunc(maps.Keys(tids), func(a, b [2]string) int { return slices.Compare(a[:], b[:]) })
 	for i, lane := range lanes {
 		tids[lane] = i + 1
-		events = append(events, traceEvent{Name: "thread_name", Phase: "M", PID: pids[lane[0]], TID: i + 1, Args: map[string]string{"name": lane[1]}})
+		events = append(events, traceEvent{Name: "thread_name", Phase: "M", PID: pids[lane[0]], TID: i + 1, Args: map[string]any{"name": lane[1]}})
 	}
 	us := func(t Time) *float64 { v := t.Nanoseconds() / 1e3; return &v }
 	for _, s := range r.Trace.Spans {
@@ -57,6 +57,9 @@ func WriteTrace(w io.Writer, r *Result) error {
 		end := at("f", a.To, a.Received)
 		end.Bind = "e" // to the receive that is under way
 		events = append(events, at("s", a.From, a.Sent), end)
+	}
+	for _, c := range r.Trace.Counts {
+		events = append(events, traceEvent{Name: c.Queue, Phase: "C", TS: us(c.At), PID: pids[c.Group], Args: map[string]any{"messages": c.Messages}})
 	}
 	out := bufio.NewWriter(w)
 	if err := json.NewEncoder(out).Encode(map[string]any{"displayTimeUnit": "ns", "traceEvents": events}); err != nil {

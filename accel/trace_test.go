@@ -3,7 +3,9 @@ package accel
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"testing"
 
@@ -40,8 +42,20 @@ func TestTrace(t *testing.T) {
 		messages := 4 * (15 + 15) // each cube's sum to the root and the result back
 		messages += 4 * 2         // round the rows and the columns of SIPs
 		checkTrace(t, text.Bytes(), messages)
-		if planted := bytes.Replace(text.Bytes(), []byte(`"ph":"f"`), []byte(`"ph":"s"`), 1); traceFaults(planted, messages) == nil {
-			t.Error("an arrow without an end is not seen")
+		for what, change := range map[string][2]string{
+			"an arrow without an end":     {`"ph":"f"`, `"ph":"s"`},
+			"an unknown phase":            {`"ph":"X"`, `"ph":"Y"`},
+			"a queue that is not emptied": {`"args":{"messages":0}`, `"args":{"messages":1}`},
+			"a queue of less than none":   {`"args":{"messages":1}`, `"args":{"messages":-1}`},
+			"a count that is no number":   {`"args":{"messages":1}`, `"args":{"messages":"1"}`},
+		} {
+			planted := text.Bytes()
+			if at := bytes.LastIndex(planted, []byte(change[0])); at >= 0 {
+				planted = slices.Concat(planted[:at], []byte(change[1]), planted[at+len(change[0]):])
+			}
+			if traceFaults(planted, messages) == nil {
+				t.Errorf("%s is not seen", what)
+			}
 		}
 	}
 }
@@ -66,13 +80,21 @@ func traceFaults(text []byte, messages int) (faults []string) {
 	named := map[[2]int]bool{} // threads; thread 0 is the process
 	spans := map[[2]int][][2]float64{}
 	ends := map[int]string{}
+	queues := map[string]float64{} // what is left in each
 	links := 0
 	for _, e := range trace.Events {
 		at := [2]int{e.PID, e.TID}
 		switch e.Phase {
 		case "M":
-			named[at] = e.Args["name"] != ""
+			name, _ := e.Args["name"].(string)
+			named[at] = name != ""
 			continue
+		case "C":
+			count, number := e.Args["messages"].(float64)
+			if e.TS == nil || !number || len(e.Args) != 1 || count < 0 {
+				faults = append(faults, "a counter without its value: "+e.Name)
+			}
+			queues[fmt.Sprint(e.PID, e.Name)] = count
 		case "X":
 			if e.TS == nil || e.Dur == nil || *e.TS < 0 || *e.Dur <= 0 {
 				faults = append(faults, "an event without its times: "+e.Name)
@@ -91,6 +113,8 @@ func traceFaults(text []byte, messages int) (faults []string) {
 			if !within {
 				faults = append(faults, "an end of an arrow is in no event")
 			}
+		default:
+			faults = append(faults, "an event of the unknown phase "+e.Phase)
 		}
 		if !named[at] || !named[[2]int{e.PID, 0}] {
 			faults = append(faults, "an event on a thread without a name")
@@ -107,6 +131,14 @@ func traceFaults(text []byte, messages int) (faults []string) {
 		if pair != "sf" {
 			faults = append(faults, "an arrow has the ends "+pair)
 		}
+	}
+	for name, left := range queues {
+		if left != 0 {
+			faults = append(faults, fmt.Sprintf("%v messages are left in %s", left, name))
+		}
+	}
+	if len(queues) == 0 {
+		faults = append(faults, "no queue")
 	}
 	if len(ends) != messages || links == 0 {
 		faults = append(faults, "not every message has an arrow, or no link an event")

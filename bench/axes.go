@@ -54,30 +54,36 @@ func Bools(name string, values ...bool) Clause {
 	return func(d *declaration) { d.part.Axes = append(d.part.Axes, a) }
 }
 
-// On gives axes, declared before, other values on one backend: what that backend
-// cannot do is left out of a plain run there.
-func On(backend string, axes ...Clause) Clause {
+// On gives axes, declared before, other values on one backend, and options other
+// defaults: what that backend cannot do is left out of a plain run there.
+func On(backend string, clauses ...Clause) Clause {
 	return func(d *declaration) {
 		if d.part.On == nil {
 			d.part.On = map[string][]Axis{}
 		}
-		d.part.On[backend] = append(d.part.On[backend], d.others(axes)...)
+		if d.bench.OptionsOn == nil {
+			d.bench.OptionsOn = map[string][]DeclaredOption{}
+		}
+		other := d.others(clauses)
+		d.part.On[backend] = append(d.part.On[backend], other.part.Axes...)
+		d.bench.OptionsOn[backend] = append(d.bench.OptionsOn[backend], other.bench.Options...)
 	}
 }
 
 // OverHosts gives axes, declared before, other values where the ranks are on several
 // hosts. The run says so.
 func OverHosts(axes ...Clause) Clause {
-	return func(d *declaration) { d.part.OverHosts = append(d.part.OverHosts, d.others(axes)...) }
+	return func(d *declaration) { d.part.OverHosts = append(d.part.OverHosts, d.others(axes).part.Axes...) }
 }
 
-// others are axes that are not the part's own.
-func (d *declaration) others(axes []Clause) []Axis {
-	other := &declaration{bench: d.bench, part: &DeclaredPart{}}
-	for _, a := range axes {
-		a(other)
+// others is what clauses declare that is not the bench's own.
+func (d *declaration) others(clauses []Clause) *declaration {
+	other := &declaration{bench: &Bench{}, part: &DeclaredPart{}}
+	for _, c := range clauses {
+		c(other)
 	}
-	return other.part.Axes
+	d.bench.errs = append(d.bench.errs, other.bench.errs...)
+	return other
 }
 
 func specAxis(name string, kind Kind, spec string) Clause {
@@ -144,7 +150,8 @@ func Drop(where Where) Clause {
 	return func(d *declaration) { d.part.Wheres = append(d.part.Wheres, where) }
 }
 
-// Refuse refuses a run any point of which is a mistake together with the options: the
+// Refuse refuses a run any point of which is a mistake together with the options, of which
+// the backend (BackendName) is one here: the
 // error goes to the user as one of usage, and nothing runs. It must be pure, as that
 // of [Drop].
 func Refuse(mistake func(p, options Point) error) Clause {

@@ -35,6 +35,12 @@ type Bench struct {
 	// Prefer names the backend to take instead of the default for a point, "" for none.
 	Prefer func(Point) string
 
+	// RanksOf is how many ranks a point has where the run does not say, 0 for as declared.
+	RanksOf func(p, options Point) int
+
+	// OptionsOn are, by backend, options that have another default there.
+	OptionsOn map[string][]DeclaredOption
+
 	// Profiles are chosen by --profile; without it the axes are as declared.
 	Profiles []DeclaredProfile
 
@@ -130,7 +136,8 @@ type EnvAxis struct {
 }
 
 // DeclaredOption is what [Option] declares: a parameter with one value per run. It
-// is recorded in every row and is part of a point's identity, but it is not swept.
+// is recorded in every row and is part of a point's identity, but it is not swept, unless
+// it is [Sweepable].
 type DeclaredOption struct {
 	Name    string
 	Kind    Kind
@@ -140,6 +147,7 @@ type DeclaredOption struct {
 	Above0  bool     // a number that must be positive
 	From0   bool     // a number that must not be negative
 	File    bool     // the value names a file: recorded with its SHA-256
+	Sweep   bool     // it takes a list, and several values are an axis
 }
 
 // DeclaredProfile is what [Profile] declares: a named set of axis values. A flag
@@ -174,7 +182,19 @@ type Command struct {
 	Inputs map[string]string
 	// Columns are the coordinates that the output's tables are known to add.
 	Columns []Axis
+	// Prepare runs once, before the first launch; Setup before each point and Cleanup after it,
+	// whatever became of it. They are argvs as Argv is; empty is none.
+	Prepare, Setup, Cleanup []string
+	// Warmup is how many launches of a point are thrown away before those that count.
+	Warmup int
+	// Until says when a point has been launched often enough; a sample is a launch. The zero
+	// value is once. UntilMetric is the metric whose noise is meant.
+	Until       StopRule
+	UntilMetric string
 }
+
+// Launches is how often a point is launched at most, warm-up included.
+func (c *Command) Launches() int { return c.Warmup + max(c.Until.MaxSamples, 1) }
 
 // RankOutput is what one rank of a program printed.
 type RankOutput struct {
@@ -215,6 +235,17 @@ func (b *Bench) Option(name string) (DeclaredOption, bool) {
 		}
 	}
 	return DeclaredOption{}, false
+}
+
+// OptionOn returns the named option with the default that it has on a backend.
+func (b *Bench) OptionOn(backend, name string) (DeclaredOption, bool) {
+	o, ok := b.Option(name)
+	for _, other := range b.OptionsOn[backend] {
+		if other.Name == name {
+			o.Default = other.Default
+		}
+	}
+	return o, ok
 }
 
 // Part returns the part of that name.

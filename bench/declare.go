@@ -107,6 +107,13 @@ func Prefer(backend func(Point) string) Clause {
 	return func(d *declaration) { d.bench.Prefer = backend }
 }
 
+// RanksOf gives the number of ranks of a point in a run that does not say how many, 0 for as
+// declared: where the machine that an option describes has so many. The options, of which the
+// backend (BackendName) is one here, come with the point, as for [Refuse].
+func RanksOf(ranks func(p, options Point) int) Clause {
+	return func(d *declaration) { d.bench.RanksOf = ranks }
+}
+
 // Version marks stored rows: rows of another version are not mixed with these.
 // Change it when the body measures something else than before.
 func Version(v string) Clause { return func(d *declaration) { d.bench.Version = v } }

@@ -19,7 +19,8 @@
 // sweeps, a journal and figures. The built-in benches are declared in the same way.
 //
 // Package bench does not run anything: the harness plans the points, starts the
-// processes and records the rows. Ranks that work on common data use package dist.
+// processes and records the rows. Ranks that work on common data use package dist,
+// which ranks on several hosts join with [State.Exchange].
 // A guide with a complete program is docs/writing-benches.md.
 //
 // # Declaring
@@ -62,8 +63,9 @@
 // # Options
 //
 // [Option], [Choice] and [FileOption] declare parameters with one value per run. Every
-// row records them, and rows with different options are not mixed. [Seconds] declares
-// the option that bounds the sampling.
+// row records them, and rows with different options are not mixed. One that is
+// [Sweepable] may be given several values, and is an axis of such a run. [Seconds]
+// declares the option that bounds the sampling.
 //
 // # Bodies
 //
@@ -72,7 +74,7 @@
 // point from its [State], sets up its data, declares what one call does, and calls
 // [State.Time] or reports numbers of its own:
 //
-//	read the point        Value, Int, Float, Str, Bool, Dims, DType
+//	read the point        Value, Int, Float, Str, Bool, Dims, DType, File
 //	know the rank         Rank, Size, LocalRank, Backend, Seed, Session
 //	meet the other ranks  Barrier, Group
 //	check the result      Verify

@@ -15,7 +15,7 @@ import (
 func try(body bench.Body, coords ...string) bench.Outcome {
 	set := bench.Setting{Backend: "cpu", Seed: 1}
 	kinds := map[string]bench.Kind{"size": bench.KindBytes, "count": bench.KindInt, "alpha": bench.KindFloat,
-		"inplace": bench.KindBool, "shape": bench.KindTuple, "dtype": bench.KindDType, "cadence": bench.KindString, "seconds": bench.KindFloat}
+		"inplace": bench.KindBool, "shape": bench.KindTuple, "dtype": bench.KindDType, "cadence": bench.KindString, "probe": bench.KindString, "seconds": bench.KindFloat}
 	for _, c := range coords {
 		name, text, _ := strings.Cut(c, "=")
 		value, err := bench.ParseValue(kinds[name], text)
@@ -84,6 +84,16 @@ func ExampleState_Str() {
 		return nil
 	}, "cadence=isolated", "size=65536")
 	// Output: isolated 65536
+}
+
+// A file that has changed since the run was planned fails the row.
+func ExampleState_File() {
+	try(func(_ context.Context, s *bench.State) error {
+		path, data, err := s.File("probe")
+		fmt.Printf("%q: %d bytes, %v", path, len(data), err) // none was named
+		return err
+	}, "probe=")
+	// Output: "": 0 bytes, <nil>
 }
 
 func ExampleState_Bool() {
@@ -178,6 +188,20 @@ func ExampleState_Group() {
 		return nil
 	})
 	// Output: process IDs of 1 rank
+}
+
+// Ranks on several hosts find each other by what they exchange: give it to dist.Init as
+// Config.Exchange, or pass on words of your own.
+func ExampleState_Exchange() {
+	try(func(ctx context.Context, s *bench.State) error {
+		said, err := s.Exchange(ctx, []byte("rank "+fmt.Sprint(s.Rank())))
+		if err != nil {
+			return err
+		}
+		fmt.Printf("%s\n", said)
+		return nil
+	})
+	// Output: [rank 0]
 }
 
 // No rank reads a file before rank 0 has written it.
@@ -442,4 +466,16 @@ func ExampleNotExecuted() {
 	})
 	fmt.Println(out.Status, out.Reason)
 	// Output: not-executed needs 4 GPUs, has none
+}
+
+func ExampleState_TimeAs() {
+	o := try(func(ctx context.Context, s *bench.State) error {
+		if err := s.Time(ctx, takes(s, 12)); err != nil {
+			return err
+		}
+		// A device that times itself says what of that was its own work.
+		return s.TimeAs(ctx, "kernel_us", func() (float64, error) { return 2.5, nil })
+	})
+	fmt.Println(o.Metrics["time_us"], o.Metrics["kernel_us"])
+	// Output: 12 2.5
 }

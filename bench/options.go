@@ -1,6 +1,13 @@
 package bench
 
-import "github.com/kernbench/kernbench/internal/base/point"
+import (
+	"crypto/sha256"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/kernbench/kernbench/internal/base/point"
+)
 
 // Option declares an option: a parameter with one value per run, by default def as
 // [ParseValue] reads it. Every row records it.
@@ -59,4 +66,53 @@ func FileOption(name, def, help string) Clause {
 		d.bench.Options = append(d.bench.Options, DeclaredOption{Name: name, Kind: point.String,
 			Default: point.StringValue(def), Help: help, File: true})
 	}
+}
+
+// Sweepable has the option that a clause declares take a list, as an axis does: with
+// several values, which must be texts or files, it is an axis of that run, the
+// outermost. Among files [BuiltIn] stands for none; files of equal content are one value.
+func Sweepable(option Clause) Clause {
+	return func(d *declaration) {
+		before := len(d.bench.Options)
+		option(d)
+		for i := range d.bench.Options[before:] {
+			o := &d.bench.Options[before+i]
+			if o.Sweep = o.Kind == point.String; !o.Sweep {
+				d.fault("option %q: only texts and files can be swept", o.Name)
+			}
+		}
+	}
+}
+
+// BuiltIn is the word for no file among the values of a [Sweepable] file option.
+const BuiltIn = point.NoFile
+
+// FileOf is the path of the file that an option names, "" for none, whether the option is
+// swept or not: for [Refuse] and [RanksOf].
+func FileOf(p, options Point, name string) string {
+	v, swept := p.Get(name)
+	if !swept {
+		v, _ = options.Get(name)
+	}
+	path, _ := v.File()
+	return path
+}
+
+// File reads the file that an option names; without one, the path is empty. A file that is
+// not what it was when the run was planned is an error: the row would be another's.
+func (s *State) File(name string) (path string, data []byte, err error) {
+	path, sha := s.Value(name).File()
+	if path == "" {
+		return "", nil, nil
+	}
+	if data, err = os.ReadFile(path); err != nil {
+		return path, nil, fmt.Errorf("--%s: %w", name, err)
+	}
+	if sha == "" {
+		sha = s.set.Inputs[name]
+	}
+	if now := fmt.Sprintf("%x", sha256.Sum256(data)); !strings.HasPrefix(now, sha) {
+		return path, nil, fmt.Errorf("--%s: %s has changed since the run was planned: its SHA-256 was %s, it is %s", name, path, sha, now)
+	}
+	return path, data, nil
 }

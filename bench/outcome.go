@@ -13,6 +13,7 @@ import (
 type Setting struct {
 	Point     Point // axes and options, one name space
 	Group     Group // nil: a single rank
+	Ranks     int   // 0: those of the group; more: this rank stands for so many
 	LocalRank int
 	Backend   string
 	Session   string // of the launch: random, the same on every rank
@@ -20,6 +21,8 @@ type Setting struct {
 	Seed      uint64
 	Measure   Config // the zero Config: DefaultMeasure
 	Clock     Clock  // nil: the monotonic clock
+	// Inputs are the SHA-256 of the files that options name.
+	Inputs map[string]string
 	// Phase is told what the rank is doing, for heartbeats and failed rows.
 	Phase func(phase string)
 }
@@ -64,7 +67,8 @@ type Outcome struct {
 	Details  map[string]string  `json:"details,omitempty"`
 	Sampling *Sampled           `json:"sampling,omitempty"`
 	Warnings []string           `json:"warnings,omitempty"`
-	Raw      []byte             `json:"raw,omitempty"` // measure.Matrix
+	Raw      []byte             `json:"raw,omitempty"`    // measure.Matrix
+	Inside   []byte             `json:"inside,omitempty"` // what the clock saw inside the last call
 }
 
 // Finish returns what this rank reports, given what its body returned. Workers call
@@ -91,7 +95,7 @@ func (s *State) Finish(err error) Outcome {
 		o.Status = journal.OK
 	}
 	if o.Status != journal.OK {
-		o.Raw = nil
+		o.Raw, o.Inside = nil, nil
 	}
 	return o
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/kernbench/kernbench/internal/base/dtype"
 	"github.com/kernbench/kernbench/internal/base/stats"
+	"github.com/kernbench/kernbench/internal/comm/tcp"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
@@ -108,8 +109,9 @@ func (s *State) DType(name string) DType {
 // Rank returns the number of this rank, from 0.
 func (s *State) Rank() int { return s.set.Group.Rank() }
 
-// Size returns the number of ranks.
-func (s *State) Size() int { return s.set.Group.Size() }
+// Size returns the number of ranks. Where the backend is virtual (dist.Shape), rank 0 is
+// the only one that executes the body.
+func (s *State) Size() int { return max(s.set.Ranks, s.set.Group.Size()) }
 
 // LocalRank returns the number of this rank among those of its host.
 func (s *State) LocalRank() int { return s.set.LocalRank }
@@ -131,16 +133,33 @@ func (s *State) Group() Group { return s.set.Group }
 // or to start together.
 func (s *State) Barrier(ctx context.Context) error { return s.set.Group.Barrier(ctx) }
 
+// Exchange gives every rank what all ranks gave, by rank, over the harness's own
+// channel. With it ranks on several hosts join a group: it is dist.Config's Exchange.
+func (s *State) Exchange(ctx context.Context, mine []byte) ([][]byte, error) {
+	return tcp.Through(s.set.Group)(ctx, mine)
+}
+
 // Phase names what the rank does now. A failed row shows the last one.
 func (s *State) Phase(name string) { s.set.Phase(name) }
 
 // UseClock times with another clock. One that is deterministic makes the row
-// simulated, and a single sample is enough.
+// simulated, and a single sample is enough. Those of the simulated accelerator also see
+// what happens inside: pages show the load of links and the critical path of the last call.
 func (s *State) UseClock(c Clock) {
 	s.set.Clock = c
+	if in, looks := c.(insider); looks {
+		in.Look()
+	}
 	if c.Deterministic() {
 		s.out.Kind = journal.Simulated
 	}
+}
+
+// insider is a Clock that knows more than the time. Look is called before what is timed; Inside gives
+// the record of the last call, a file of package profile, or nothing.
+type insider interface {
+	Look()
+	Inside() ([]byte, error)
 }
 
 // Sampling returns how [State.Time] will sample. A body may change it before the

@@ -2,9 +2,12 @@ package bench
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"math"
+	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -302,5 +305,34 @@ func TestSimulated(t *testing.T) {
 	s.Kind(journal.Modelled)
 	if o := s.Finish(nil); o.Kind != journal.Modelled {
 		t.Errorf("kind %s", o.Kind)
+	}
+}
+
+// A file that changes under a run fails its rows: they would be another's.
+func TestFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a.yaml")
+	sum := fmt.Sprintf("%x", sha256.Sum256([]byte("as planned")))
+	for _, c := range []struct {
+		value  Value
+		inputs map[string]string
+		text   string
+		fault  string
+	}{
+		{point.StringValue(""), nil, "", ""},
+		{point.StringValue(BuiltIn), nil, "", ""},
+		{point.StringValue(path), map[string]string{"f": sum}, "as planned", ""},
+		{point.StringValue(path), map[string]string{"f": sum}, "as edited", "has changed since the run was planned"},
+		{point.FileValue(path, sum), nil, "as planned", ""},
+		{point.FileValue(path, sum), nil, "as edited", "has changed since the run was planned"},
+		{point.StringValue(path + "x"), nil, "", "no such file"},
+	} {
+		if err := os.WriteFile(path, []byte(c.text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		s := NewState(Setting{Point: point.Point{{Name: "f", Value: c.value}}, Inputs: c.inputs})
+		_, data, err := s.File("f")
+		if c.fault != "" && (err == nil || !strings.Contains(err.Error(), c.fault)) || c.fault == "" && (err != nil || string(data) != c.text) {
+			t.Errorf("%v with %q: %q, %v", c.value, c.text, data, err)
+		}
 	}
 }

@@ -18,6 +18,7 @@ type timing struct {
 	preamble func() error
 	inPlace  bool
 	sampled  func(batch int, samples []int64) error
+	settle   func() error
 }
 
 // Preamble has a function run before each call, outside the timed part: to undo
@@ -27,6 +28,10 @@ func Preamble(f func() error) Timing { return func(t *timing) { t.preamble = f }
 // InPlace says that the call overwrites its inputs when it is true: there is no telling
 // what many calls must leave, and the verified ones stand for them.
 func InPlace(is bool) Timing { return func(t *timing) { t.inPlace = is } }
+
+// Settle has a function of [State.TimeAs] run after its samples and before what they left
+// is verified: where that is not in the outputs, it checks it and leaves a result there.
+func Settle(f func() error) Timing { return func(t *timing) { t.settle = f } }
 
 // SampledBy has the samples taken by another program, which calls and times itself:
 // take fills in the picoseconds of each sample of so many calls. Preambles are its
@@ -88,6 +93,51 @@ func (s *State) Time(ctx context.Context, call func() error, timings ...Timing) 
 		}
 	}
 	s.record(res)
+	return nil
+}
+
+// otherSamples is how many samples [State.TimeAs] takes, each itself a mean.
+const otherSamples = 20
+
+// TimeAs measures the same call by other means than [State.Time], such as a device that
+// times itself: sample makes calls and gives the microseconds of one, on all ranks
+// together. The metric is the median, over the samples, of the slowest rank; the row keeps
+// their spread. With [State.Refresh] the call has new inputs and a spoilt output before,
+// and what it left is verified, unless it is in place.
+func (s *State) TimeAs(ctx context.Context, metric string, sample func() (us float64, err error), timings ...Timing) error {
+	var adjusted timing
+	for _, t := range timings {
+		t(&adjusted)
+	}
+	s.set.Phase("timed as " + metric)
+	if s.refresh != nil {
+		if err := s.refresh(); err != nil {
+			return fmt.Errorf("new inputs: %w", err)
+		}
+	}
+	m, err := measure.Collect(ctx, s.set.Group, otherSamples, s.set.Measure.Stop.MaxTime, func() (int64, error) {
+		us, err := sample()
+		return int64(math.Round(us * 1e6)), err
+	})
+	if err != nil {
+		return err
+	}
+	if adjusted.settle != nil {
+		if err := adjusted.settle(); err != nil {
+			return fmt.Errorf("after %s: %w", metric, err)
+		}
+	}
+	if s.refresh != nil && !adjusted.inPlace {
+		if err := s.check(ctx, measure.Body{}); err != nil {
+			return fmt.Errorf("after %s: %w", metric, err)
+		}
+	}
+	a := measure.Analyze(m)
+	s.Report(metric, a.Summary.P50, "us", "lower")
+	if s.out.Stats == nil {
+		s.out.Stats = map[string]Stat{}
+	}
+	s.out.Stats[metric] = journal.NewStat(a.Summary)
 	return nil
 }
 
@@ -189,7 +239,7 @@ func (s *State) record(res *measure.Result) {
 	o.Metrics["time_us"] = us
 	s.describe("time_us", "us", "lower")
 	o.Stats = map[string]Stat{"time_us": journal.NewStat(a.Summary)}
-	if s.Size() > 1 {
+	if s.set.Group.Size() > 1 {
 		o.Skew, o.Slowest = &a.Skew, &a.Straggler
 	}
 	if us > 0 {
@@ -213,6 +263,9 @@ func (s *State) record(res *measure.Result) {
 	if most := largest(o.Limits); us > 0 && most > 0 {
 		o.Metrics[LimitMetric] = 100 * most / us
 		s.describe(LimitMetric, "%", "higher")
+		if most > wrongLimit*us {
+			s.Warn("faster than its limit allows (%.0f %% of it): the limit is wrong, or not all of the work was done or timed", 100*most/us)
+		}
 	}
 	// All ranks have the same matrix; rank 0 records it.
 	if s.Rank() == 0 && o.Samples > 1 {
@@ -220,7 +273,18 @@ func (s *State) record(res *measure.Result) {
 			o.Raw = raw
 		}
 	}
+	if in, looks := s.set.Clock.(insider); looks && s.Rank() == 0 {
+		seen, err := in.Inside()
+		if err != nil {
+			s.Warn("%v", err)
+		}
+		o.Inside = seen
+	}
 }
+
+// wrongLimit is how far above its limit a row may be: those that are probed are off by a fifth at most,
+// where nothing disturbs them.
+const wrongLimit = 1.25
 
 // sampling is how the samples came about, for the row.
 func sampling(stop measure.Stop, res *measure.Result, a measure.Analysis) *journal.Sampling {

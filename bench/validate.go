@@ -31,6 +31,13 @@ func (b *Bench) Validate() error {
 		}
 		options[o.Name] = true
 	}
+	for backend, others := range b.OptionsOn {
+		for _, o := range others {
+			if own, has := b.Option(o.Name); !has || own.Kind != o.Kind {
+				fault("on backend %s: no option %q of that kind is declared", backend, o.Name)
+			}
+		}
+	}
 	parts := map[string]bool{}
 	for _, p := range b.Parts {
 		if parts[p.Name] {

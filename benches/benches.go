@@ -3,15 +3,19 @@ package benches
 
 import (
 	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/benches/accelwhatif"
 	"github.com/kernbench/kernbench/benches/allreduceeval"
 	"github.com/kernbench/kernbench/benches/collectives"
 	"github.com/kernbench/kernbench/benches/gemm"
 	"github.com/kernbench/kernbench/benches/gemmallreduce"
+	"github.com/kernbench/kernbench/benches/gpuallreduce"
 	"github.com/kernbench/kernbench/benches/harness"
+	"github.com/kernbench/kernbench/benches/hpcg"
 	"github.com/kernbench/kernbench/benches/llmimpact"
 	"github.com/kernbench/kernbench/benches/memory"
 	"github.com/kernbench/kernbench/benches/milestone1h"
 	"github.com/kernbench/kernbench/benches/ncclctasweep"
+	"github.com/kernbench/kernbench/benches/predict"
 	"github.com/kernbench/kernbench/benches/solvescaling"
 )
 
@@ -23,10 +27,14 @@ func All() []*bench.Bench {
 		allreduceeval.Bench(),
 		gemm.Bench(),
 		solvescaling.Bench(),
+		hpcg.Bench(),
 		gemmallreduce.Bench(),
 		milestone1h.CCL(),
 		milestone1h.GEMM(),
+		accelwhatif.Bench(),
 		llmimpact.Bench(),
+		predict.Bench(),
+		gpuallreduce.Bench(),
 		ncclctasweep.Bench(),
 		harness.Bench(),
 	}

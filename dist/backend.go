@@ -2,6 +2,7 @@ package dist
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"slices"
 	"time"
@@ -67,12 +68,17 @@ type Capabilities struct {
 	DTypes     []DType
 	Reductions []Reduction
 	Algorithms map[Collective][]string // without "auto"; none for an operation that offers no choice
+	Lacking    map[string]string       // why algorithms that the Description has are not in this group
 	Symmetric  bool                    // Alloc gives memory that all ranks reach
 	Epilogue   bool                    // calls may have an Epilogue
-	Codec      bool                    // an all-reduce may have a Codec
+	Norm       bool                    // the backend does its norm; otherwise this package does, in memory of the host
+	Codec      bool                    // an all-reduce may have a Codec, whatever it is
+	Codecs     []Codec                 // otherwise: those that it may have
 	Combiner   bool                    // calls may have a Combiner
 	Counts     bool                    // blocks may have counts of their own
 	Chunk      bool                    // the size of the pieces of a call can be chosen: see [Chunk]
+	Shrink     bool                    // what is left of a failed group can go on: see [Group.Shrink]
+	Overlap    bool                    // an all-reduce of few elements goes on by itself once begun: see [Op.Begin]
 	Steps      bool                    // the proved steps of schedules can be executed one by one: see [StepsPrefix]
 	// RanksRound tells that ranks add up in orders of their own, so that sums which
 	// are not exact may differ between them in the last bit.
@@ -89,10 +95,78 @@ type Capabilities struct {
 	WideEpilogue bool
 }
 
+// Sabotaged is an Engine whose calls can be made wrong where its own code does the work,
+// so that it can be seen whether checks notice.
+type Sabotaged interface {
+	// Plant makes the all-reduces that are prepared from now on wrong in one of the ways
+	// of [Faults], or right again: "". An all-reduce that cannot be is refused with
+	// [ErrNoSuchFault] as it is prepared.
+	Plant(fault string) error
+}
+
+// The faults that an engine may have planted.
+const (
+	DroppedBarrier = "dropped-barrier" // nobody waits for the others, of whom one is late
+	SkippedTail    = "skipped-tail"    // the last elements, which fill no pack, are left out
+	WrongSlot      = "wrong-slot"      // what rank 1 gives is taken for that of rank 0
+)
+
+// Faults lists them.
+func Faults() []string { return []string{DroppedBarrier, SkippedTail, WrongSlot} }
+
+// ErrNoSuchFault is the error where nothing can be wrong in this way.
+var ErrNoSuchFault = errors.New("the fault cannot be planted")
+
 // Observer is an Engine whose device has instruments.
 type Observer interface {
 	// Observe says what they show now: clocks, power, temperature. It changes nothing.
 	Observe() (string, error)
+}
+
+// Overlapper is an Engine that can do a call in two halves, between which it goes on without
+// a thread of its own.
+type Overlapper interface {
+	// PrepareHalves is Prepare for [Op.Begin]: begin does what waits for no other rank, and
+	// finish the rest. They allocate nothing, and are nil for a call that cannot be cut so.
+	// Where all ranks begin a call they all finish it before they make another collective.
+	PrepareHalves(p Plan) (begin, finish func() error, err error)
+}
+
+// Shrinker is an Engine whose ranks can go on without those that are gone.
+type Shrinker interface {
+	// Shrink is called by every rank that is left, after Refuse and when nothing else
+	// runs. It gives the engine of a new group of those who called it and, by rank in that
+	// group, the ranks that they have in this one: the same on all. It waits for nobody
+	// longer than a few times Config.Timeout.
+	Shrink() (Engine, []int, error)
+}
+
+// Takes tells whether an all-reduce may have this codec.
+func (c Capabilities) Takes(codec Codec) bool { return c.Codec || slices.Contains(c.Codecs, codec) }
+
+// Timing is a way to time a prepared call that leaves the host's part out, as a device
+// can: many calls in one launch of a kernel, or a recorded graph of them.
+type Timing struct {
+	Name string // of the metric, such as kernel_us
+	Help string // what is timed
+	// Sample makes calls, which all ranks do together, and gives the microseconds of one.
+	// A rank that has none of the work gives 0.
+	Sample func() (us float64, err error)
+	// Check, if set, is for samples that leave nothing in the call's own buffers: all
+	// ranks together make the call itself, and it tells whether the samples' results differ.
+	Check func() error
+	// LimitUS is the least time of a call that is timed in this way, as rank 0 knows it,
+	// and Limit says what limits it; 0 where nothing is known.
+	LimitUS float64
+	Limit   string
+	// Close gives back what was made for it.
+	Close func() error
+}
+
+// Timer is an Engine that has such ways. Timings is a collective call; it gives none for
+// a call that cannot be timed so.
+type Timer interface {
+	Timings(p Plan) ([]Timing, error)
 }
 
 // Has tells whether the operation is one of those that can be done.
@@ -102,6 +176,25 @@ func (c Capabilities) Has(op Collective) bool { return slices.Contains(c.Ops, op
 // at least.
 type Limiter interface {
 	Limits(p Plan, size int) ([]Limit, error)
+}
+
+// MachineReader is a backend whose machine is described by a file: [Config.Machine].
+type MachineReader interface {
+	// CheckMachine says what is wrong with a file and an arrangement for groups of so many ranks.
+	CheckMachine(path, arrangement string, ranks int) error
+	// DescribeMachine is what a file describes, arranged as said; of "", the built-in one.
+	DescribeMachine(path, arrangement string) (Machine, error)
+	// NearbyMachine is the file of the current folder that is meant where none is named, ""
+	// if there is none.
+	NearbyMachine() string
+}
+
+// Machine is what the file of a [MachineReader] describes.
+type Machine struct {
+	Text    string            // in a few words
+	Ranks   int               // of every group on it; 0: as many as it likes
+	Details map[string]string // what rows say of it, such as how messages move
+	BuiltIn []byte            // the text of the built-in one, if it has one
 }
 
 // Limit is a least time of a call, by what it is spent on.

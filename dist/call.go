@@ -112,9 +112,22 @@ func InPieces(name string, bytes int) string {
 // is the backend's: see Capabilities.WideEpilogue. It needs a floating-point type. Bias and residual
 // are local: ranks may give different ones.
 type Epilogue struct {
-	Scale    float64 // 0 means 1
-	Bias     Buffer  // empty: none; its length divides the output's
-	Residual Buffer  // empty: none; as long as the output
+	Scale    float64  // 0 means 1
+	Bias     Buffer   // empty: none; its length divides the output's
+	Residual Buffer   // empty: none; as long as the output
+	Norm     *RMSNorm // of an all-reduce, done last; nil: none
+}
+
+// RMSNorm divides every row of an output, as the rest of the epilogue leaves it in its
+// type, by the root of its mean square:
+//
+//	out = h / sqrt(mean(h*h) + Epsilon) * Weight[i mod len(Weight)]
+//
+// A row is as long as the weight, and the output is whole rows of f32, f16 or bf16. All of it
+// is done in float32 and rounded once. The weight is local.
+type RMSNorm struct {
+	Weight  Buffer
+	Epsilon float64
 }
 
 // Codec makes an all-reduce move encoded elements, for example 8-bit integers with a

@@ -25,6 +25,9 @@ type Config struct {
 	Secret  string        // keeps out other processes that use the ID
 	Timeout time.Duration // how long to wait for another rank; 0: DefaultTimeout
 	Tuning  *Tuning       // nil: the built-in table
+	// Knobs are choices of the backend's own: see [Description]. Those that are not named
+	// have their defaults.
+	Knobs map[string]string
 
 	// StreamFrom is the size in bytes, of all ranks' outputs together, from which a
 	// backend takes the ways of calls that are far larger than the caches; 0: its own
@@ -39,6 +42,12 @@ type Config struct {
 	// Host is the host this rank counts as being on. Ranks of one host share
 	// memory. "": $KERNBENCH_HOST, or else the machine and its network namespace.
 	Host string
+	// Machine is the file that describes the machine of a simulated backend. "": the
+	// backend's own choice; backends that have no such file ignore it.
+	Machine string
+	// Arrangement is how the devices of such a machine are connected, such as 4x4:torus,
+	// whatever its file says. "": as the file says.
+	Arrangement string
 	// Interface is the network interface to other hosts. "": $GLOO_SOCKET_IFNAME,
 	// which launchers set, or else whichever reaches them.
 	Interface string
@@ -65,11 +74,16 @@ func Init(ctx context.Context, c Config) (*Group, error) {
 	if c.Tuning, err = c.settleTuning(ctx); err != nil {
 		return nil, fmt.Errorf("joining group %q as rank %d of %d: %w", c.ID, c.Rank, c.Size, err)
 	}
+	if err := c.checkHosts(os.Environ()); err != nil {
+		return nil, fmt.Errorf("joining group %q as rank %d of %d: %w", c.ID, c.Rank, c.Size, err)
+	}
 	e, err := b.Join(ctx, c)
 	if err != nil {
 		return nil, fmt.Errorf("joining group %q as rank %d of %d: %w", c.ID, c.Rank, c.Size, err)
 	}
-	return newGroup(e, c.Backend, c.Tuning), nil
+	g := newGroup(e, c.Backend, c.Tuning)
+	g.machine, g.arrangement = c.Machine, c.Arrangement
+	return g, nil
 }
 
 // settleTuning finds out which entries of the table are for this group's host. The
@@ -98,6 +112,23 @@ func (c Config) settleTuning(ctx context.Context) (*Tuning, error) {
 	return c.Tuning.On(host), nil
 }
 
+// checkHosts refuses ranks that would look in vain for those on other hosts: a rank of a
+// launcher's job, under its number there, of a group that has more ranks than the job has
+// on this host. Ranks that are goroutines, or that the launcher's own library brings
+// together, need no exchange.
+func (c Config) checkHosts(environ []string) error {
+	d := Describe(c.Backend)
+	if c.Exchange != nil || c.Size == 1 || d.InProcess || d.Launcher != nil {
+		return nil
+	}
+	job, err := jobenv.Detect(environ)
+	if err != nil || job == nil || job.LocalSize == job.Size || c.Size <= job.LocalSize || c.Rank != job.Rank {
+		return nil
+	}
+	return fmt.Errorf("its ranks are on several hosts (%s has %d of %d here) and cannot find each other: "+
+		"set Config.Exchange, which dist.FromEnv does in a program, and which is State.Exchange in a bench", job.Launcher, job.LocalSize, job.Size)
+}
+
 // check names all faults at once.
 func (c Config) check() error {
 	var faults []error
@@ -112,7 +143,7 @@ func (c Config) check() error {
 	if c.Timeout < 0 {
 		faults = append(faults, fmt.Errorf("timeout is %v, want 0 (the default) or more", c.Timeout))
 	}
-	return errors.Join(faults...)
+	return errors.Join(append(faults, CheckKnobs(c.Backend, c.Knobs))...)
 }
 
 // The variables that a group's Config may come from besides torchrun's.

@@ -42,7 +42,8 @@
 // One goroutine at a time may use a group. [Op.Start] and the Async methods run a
 // call beside the program and [Handle.Wait] waits for it. Collectives run in the
 // order in which they were called, started or not; so do the messages to one
-// peer, and those from it.
+// peer, and those from it. [Op.Begin] and [Op.Finish] are the halves of a call: a small
+// all-reduce needs no thread between them where the backend declares Overlap.
 //
 // # Contexts
 //
@@ -68,7 +69,8 @@
 // Ranks that do not agree (other count, type, operation or order of calls) all
 // get a [MisuseError] that names both sides. A rank that is dead, has left or
 // does not come within Config.Timeout gives a [PeerError] that names it. Both
-// are final: every later call of the group returns the same error.
+// are final: every later call of the group returns the same error. What is left of the
+// group goes on as a new one with [Group.Shrink], where the backend can.
 //
 // # Which results are equal, bit for bit
 //

@@ -1,6 +1,7 @@
 package dist
 
 import (
+	"context"
 	"strings"
 	"testing"
 )
@@ -42,6 +43,36 @@ func TestFromEnv(t *testing.T) {
 		}
 		if err != nil || config.Size != c.size || (config.Exchange != nil) != c.hosts || config.ID == "" || c.size > 1 && config.Rank != 1 {
 			t.Errorf("%s: rank %d of %d, ID %q, over hosts %v (%v)", c.name, config.Rank, config.Size, config.ID, config.Exchange != nil, err)
+		}
+	}
+}
+
+func init() {
+	Register(Description{Name: "in-process", Shape: Shape{InProcess: true}}, nil)
+}
+
+// Ranks on several hosts that have no way to find each other are refused, and nobody else.
+func TestRanksOfSeveralHostsNeedAnExchange(t *testing.T) {
+	const job = "RANK=1 LOCAL_RANK=1 WORLD_SIZE=4 LOCAL_WORLD_SIZE=2 MASTER_ADDR=n0 MASTER_PORT=29500 TORCHELASTIC_RUN_ID=j"
+	exchange := func(context.Context, []byte) ([][]byte, error) { return nil, nil }
+	for _, c := range []struct {
+		name, environ string
+		config        Config
+		refused       bool
+	}{
+		{"all of the job", job, Config{Rank: 1, Size: 4}, true},
+		{"three of four", job, Config{Rank: 1, Size: 3}, true},
+		{"those of one host", job, Config{Rank: 1, Size: 2}, false},
+		{"alone", job, Config{Rank: 0, Size: 1}, false},
+		{"with an exchange", job, Config{Rank: 1, Size: 4, Exchange: exchange}, false},
+		{"another rank of the process", job, Config{Rank: 3, Size: 4}, false},
+		{"goroutines", job, Config{Rank: 1, Size: 4, Backend: "in-process"}, false},
+		{"one host", strings.Replace(job, "LOCAL_WORLD_SIZE=2", "LOCAL_WORLD_SIZE=4", 1), Config{Rank: 1, Size: 4}, false},
+		{"no job", "HOME=/", Config{Rank: 1, Size: 4}, false},
+	} {
+		err := c.config.checkHosts(strings.Fields(c.environ))
+		if (err != nil) != c.refused || err != nil && !strings.Contains(err.Error(), "torchrun has 2 of 4 here") {
+			t.Errorf("%s: %v", c.name, err)
 		}
 	}
 }

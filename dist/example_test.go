@@ -115,6 +115,30 @@ func ExampleHandle_Done() {
 	// Output: [3]
 }
 
+// What is left of a group after a rank is gone goes on as a new one. A rank that dies is
+// done without in the same way.
+func ExampleGroup_Shrink() {
+	together("shrink", func(g *dist.Group) error {
+		if g.Rank() == 0 {
+			return nil // leaves, while the other waits for it
+		}
+		x := []int64{7}
+		err := g.AllReduce(dist.Of(x), dist.Of(x), dist.Sum)
+		var gone *dist.PeerError
+		if !errors.As(err, &gone) {
+			return fmt.Errorf("want to be told who is gone, got %w", err)
+		}
+		left, was, err := g.Shrink()
+		if err != nil {
+			return err
+		}
+		defer left.Close()
+		fmt.Printf("without rank %d, rank %d is rank %d of %d\n", gone.Rank, was[left.Rank()], left.Rank(), left.Size())
+		return left.AllReduce(dist.Of(x), dist.Of(x), dist.Sum)
+	})
+	// Output: without rank 0, rank 1 is rank 0 of 1
+}
+
 // A message that never comes is waited for as long as the context allows. The group has
 // failed then, on every rank.
 func ExampleWithContext() {

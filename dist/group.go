@@ -1,29 +1,40 @@
 package dist
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/kernbench/kernbench/internal/base/suggest"
 	"github.com/kernbench/kernbench/internal/host/dynlib"
+	"github.com/kernbench/kernbench/internal/kernel/epilogue"
 )
 
 // Group is one rank's membership of a group.
 type Group struct {
-	engine  Engine
-	backend string
-	caps    Capabilities
-	tuning  *Tuning
+	engine      Engine
+	backend     string
+	caps        Capabilities
+	tuning      *Tuning
+	machine     string
+	arrangement string
 
 	collectives *stream
-	sends       []*stream // by peer
-	recvs       []*stream
-	memory      allocations // by Alloc
+	messages    map[direction]*stream // as they come to be used: most groups send none, and some are very large
+	memory      allocations           // by Alloc
 	closed      bool
 	watched     watched
+}
+
+// direction is the messages to a peer or those from it.
+type direction struct {
+	op   Collective
+	peer int
 }
 
 // watched is what the contexts of a group have done to it.
@@ -34,11 +45,8 @@ type watched struct {
 }
 
 func newGroup(e Engine, backend string, t *Tuning) *Group {
-	g := &Group{engine: e, backend: backend, caps: e.Capabilities().fitting(e.Size()), tuning: t, collectives: &stream{}}
-	for range e.Size() {
-		g.sends = append(g.sends, &stream{})
-		g.recvs = append(g.recvs, &stream{})
-	}
+	g := &Group{engine: e, backend: backend, caps: e.Capabilities().fitting(e.Size()), tuning: t, collectives: &stream{}, messages: map[direction]*stream{}}
+	_, g.caps.Shrink = e.(Shrinker)
 	return g
 }
 
@@ -65,6 +73,21 @@ func (g *Group) Observe() (string, error) {
 		return o.Observe()
 	}
 	return "", nil
+}
+
+// Plant makes the all-reduces of this rank that are prepared from now on wrong, in one of
+// the ways of [Faults] or not at all (""). It is for tests of what should notice.
+func (g *Group) Plant(fault string) error {
+	e, can := g.engine.(Sabotaged)
+	switch {
+	case fault == "" && !can:
+		return nil
+	case !can:
+		return fmt.Errorf("%w: backend %s has no kernels of its own to plant it in", ErrNoSuchFault, g.backend)
+	case fault != "" && !slices.Contains(Faults(), fault):
+		return suggest.Unknown("fault", fault, Faults())
+	}
+	return e.Plant(fault)
 }
 
 // Tuning is the table that "auto" chooses from.
@@ -112,7 +135,55 @@ func (g *Group) Split(color, key int) (*Group, error) {
 	if err != nil || e == nil {
 		return nil, err
 	}
-	return newGroup(e, g.backend, g.tuning), nil
+	part := newGroup(e, g.backend, g.tuning)
+	part.machine, part.arrangement = g.machine, g.arrangement
+	return part, nil
+}
+
+// Shrink goes on after an error: it makes a new group of the ranks that are left. Every
+// rank that is calls it; one that is dead or has closed the group is done without, and so
+// is one that does not come within Config.Timeout. All that are left get the same group,
+// also if more die meanwhile, in the order of their ranks; was[r] is the rank in this group
+// of rank r in the new one. A group that has not failed fails by it, on all ranks.
+//
+// A rank that comes too late gets a [PeerError] that names itself. Over several hosts a rank
+// of which nothing is heard, though its process is not known to have ended, is done
+// without by more than half of all ranks only: so a network that is cut in two does not
+// make two groups of one.
+//
+// Memory of this group is not symmetric in the new one, nor is what watched it: allocate,
+// prepare and watch anew. This group is good for nothing then but to be closed. Backends
+// that cannot do it return an error that is [errors.ErrUnsupported], with the reason.
+func (g *Group) Shrink() (left *Group, was []int, err error) {
+	if g.closed {
+		return nil, nil, ErrClosed
+	}
+	s, ok := g.engine.(Shrinker)
+	if !ok {
+		return nil, nil, fmt.Errorf("shrinking a group of backend %s: %s: %w", g.backend,
+			cmp.Or(Describe(g.backend).NoShrink, "it does not offer that"), errors.ErrUnsupported)
+	}
+	g.engine.Refuse(errors.New("it shrinks the group"))
+	g.collectives.drain()
+	for _, s := range g.messages {
+		s.drain()
+	}
+	e, was, err := s.Shrink()
+	if err != nil {
+		return nil, nil, err
+	}
+	return newGroup(e, g.backend, g.tuning), was, nil
+}
+
+// normalised is a run that is followed by a norm.
+func normalised(run func() error, n *epilogue.Norm, out []byte) func() error {
+	return func() error {
+		if err := run(); err != nil {
+			return err
+		}
+		n.Apply(out)
+		return nil
+	}
 }
 
 // Prepare checks a call and does all that can be done before it runs. It is
@@ -134,6 +205,9 @@ func (g *Group) Prepare(c Call) (*Op, error) {
 	run, err := g.engine.Prepare(p)
 	if err != nil {
 		return nil, fmt.Errorf("preparing %v: %w", p, err)
+	}
+	if e := p.Epilogue; e != nil && e.Norm != nil && !g.caps.Norm && p.Out.Count() > 0 {
+		run = normalised(run, epilogue.NewNorm(p.DType, e.Norm.Weight.Bytes(), e.Norm.Epsilon), p.Out.Bytes())
 	}
 	op := newOp(p, run, g.streamOf(p))
 	op.in, op.out, op.group = in, out, g
@@ -179,13 +253,14 @@ func (g *Group) explain(err error) error {
 // streamOf says which calls keep order with one another: collectives, and the
 // messages of one direction to one peer.
 func (g *Group) streamOf(p Plan) *stream {
-	switch p.Op {
-	case Send:
-		return g.sends[p.Peer]
-	case Recv:
-		return g.recvs[p.Peer]
+	if !p.Op.PointToPoint() {
+		return g.collectives
 	}
-	return g.collectives
+	d := direction{p.Op, p.Peer}
+	if g.messages[d] == nil {
+		g.messages[d] = &stream{}
+	}
+	return g.messages[d]
 }
 
 // Close leaves the group after what was started has ended. Ranks that still wait
@@ -196,9 +271,8 @@ func (g *Group) Close() error {
 	}
 	g.closed = true
 	g.collectives.close()
-	for i := range g.sends {
-		g.sends[i].close()
-		g.recvs[i].close()
+	for _, s := range g.messages {
+		s.close()
 	}
 	g.watched.mu.Lock()
 	g.watched.over = true

@@ -18,6 +18,7 @@ type Op struct {
 	group   *Group
 	in, out *allocation     // nil: memory that no group gave
 	ctx     context.Context // of this call alone; nil: none
+	halves  halves
 }
 
 // Handle is a started Op.
@@ -41,9 +42,24 @@ func newOp(p Plan, run func() error, s *stream) *Op {
 // Plan is the call as it was completed, with the algorithm that was chosen.
 func (o *Op) Plan() Plan { return o.plan }
 
+// Timings are the ways to time the call without the host. All ranks call it together,
+// while nothing else is on its way in the group.
+func (o *Op) Timings() ([]Timing, error) {
+	t, has := o.group.engine.(Timer)
+	if !has {
+		return nil, nil
+	}
+	list, err := t.Timings(o.plan)
+	if err != nil {
+		return nil, fmt.Errorf("timing %v: %w", o.plan, o.group.explain(err))
+	}
+	return list, nil
+}
+
 // Run does the call and returns when this rank's part is complete. It allocates
 // nothing. It waits for calls started before it.
 func (o *Op) Run() error {
+	o.stream.settle()
 	if o.stream.pending.Load() != 0 {
 		return o.Start().Wait()
 	}
@@ -52,8 +68,8 @@ func (o *Op) Run() error {
 
 // perform runs the call, unless its memory is no longer there or its context has ended.
 func (o *Op) perform() error {
-	if o.in.gone() || o.out.gone() {
-		return o.group.refuse(fmt.Errorf("%v: %w", o.plan, errFreed))
+	if err := o.intact(); err != nil {
+		return err
 	}
 	if o.ctx != nil {
 		if o.ctx.Err() != nil {
@@ -63,6 +79,14 @@ func (o *Op) perform() error {
 	}
 	if err := o.run(); err != nil {
 		return o.group.explain(err)
+	}
+	return nil
+}
+
+// intact fails the group if the call's memory is no longer there.
+func (o *Op) intact() error {
+	if o.in.gone() || o.out.gone() {
+		return o.group.refuse(fmt.Errorf("%v: %w", o.plan, errFreed))
 	}
 	return nil
 }
@@ -77,6 +101,7 @@ func (o *Op) Start() *Handle {
 		return &Handle{err: errStarted} // does not disturb the one on its way
 	}
 	h.err = nil
+	o.stream.settle()
 	h.begin()
 	if !o.stream.submit(o) {
 		h.err = ErrClosed
@@ -134,10 +159,94 @@ func (h *Handle) end() {
 	}
 }
 
+// halves are the two parts of a call that was begun.
+type halves struct {
+	prepared      bool
+	begin, finish func() error // nil: the call is started instead
+	begun         bool
+	handle        *Handle // of a call that was started
+	done          bool    // another call has finished it already
+	err           error   // with this
+}
+
+var (
+	errBegun    = errors.New("dist: the operation was begun again before Finish")
+	errNotBegun = errors.New("dist: the operation is finished but was not begun")
+)
+
+// Begin does of the call what waits for no other rank, and returns; Finish does the rest.
+// What the program does in between hides the way of the others' parts, and no goroutine
+// runs beside it. All ranks begin a call or none does. A group whose backend does not
+// declare Capabilities.Overlap, or a call that it cannot cut in two, is started as by
+// [Op.Start].
+//
+// Messages may travel in between. Another collective keeps the order: it finishes first
+// what was begun. Neither half allocates after the first.
+func (o *Op) Begin() error {
+	h := &o.halves
+	if h.begun {
+		return errBegun
+	}
+	if err := o.prepareHalves(); err != nil {
+		return err
+	}
+	h.done, h.err, h.handle = false, nil, nil
+	if h.begin == nil {
+		h.handle, h.begun = o.Start(), true
+		return nil
+	}
+	o.stream.drain()
+	if o.stream.pending.Load() != 0 {
+		return ErrClosed
+	}
+	if err := o.intact(); err != nil {
+		return err
+	}
+	if err := h.begin(); err != nil {
+		return o.group.explain(err)
+	}
+	h.begun, o.stream.begun = true, o
+	return nil
+}
+
+// Finish returns when this rank's part of a call that was begun is complete.
+func (o *Op) Finish() error {
+	h := &o.halves
+	if !h.begun {
+		return errNotBegun
+	}
+	h.begun = false
+	switch {
+	case h.handle != nil:
+		return h.handle.Wait()
+	case !h.done:
+		o.stream.settle()
+	}
+	return h.err
+}
+
+// prepareHalves asks the engine for them, once.
+func (o *Op) prepareHalves() (err error) {
+	h := &o.halves
+	if h.prepared {
+		return nil
+	}
+	engine, can := o.group.engine.(Overlapper)
+	ownNorm := o.plan.Epilogue != nil && o.plan.Epilogue.Norm != nil && !o.group.caps.Norm
+	if can && o.group.caps.Overlap && !ownNorm && o.ctx == nil {
+		if h.begin, h.finish, err = engine.PrepareHalves(o.plan); err != nil {
+			return o.group.explain(err)
+		}
+	}
+	h.prepared = true
+	return nil
+}
+
 // stream runs started operations one after the other, in a goroutine that exists
 // while there are any.
 type stream struct {
 	pending atomic.Int32 // never 0 again once closed, so that Run need not look at more
+	begun   *Op          // of the goroutine that uses the group
 
 	mu     sync.Mutex
 	closed bool
@@ -184,7 +293,10 @@ func (s *stream) work() {
 }
 
 // drain waits until nothing is on its way.
-func (s *stream) drain() { s.idle.Wait() }
+func (s *stream) drain() {
+	s.settle()
+	s.idle.Wait()
+}
 
 // close waits and takes nothing more.
 func (s *stream) close() {
@@ -195,4 +307,19 @@ func (s *stream) close() {
 	}
 	s.mu.Unlock()
 	s.drain()
+}
+
+// settle finishes what was begun.
+func (s *stream) settle() {
+	o := s.begun
+	if o == nil {
+		return
+	}
+	s.begun = nil
+	if h := &o.halves; !h.done {
+		h.done = true
+		if err := h.finish(); err != nil {
+			h.err = o.group.explain(err)
+		}
+	}
 }

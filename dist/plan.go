@@ -3,6 +3,7 @@ package dist
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -13,9 +14,11 @@ import (
 // Plan is a call that has been checked and completed: what a backend prepares.
 type Plan struct {
 	Call
-	DType   DType // of both buffers; U8 for a barrier
-	InPlace bool
-	Steps   bool // execute the schedule's steps, no code of the backend's own
+	DType       DType // of both buffers; U8 for a barrier
+	InPlace     bool
+	Machine     string // of the group: [Config.Machine]
+	Arrangement string // of the group
+	Steps       bool   // execute the schedule's steps, no code of the backend's own
 }
 
 // String is how errors name the call, such as "allreduce of 8 f32 (sum)".
@@ -51,7 +54,7 @@ func (p Plan) String() string {
 
 // plan checks a call as far as this rank can and fills in what it left open.
 func (g *Group) plan(c Call) (Plan, error) {
-	p := Plan{Call: c}
+	p := Plan{Call: c, Machine: g.machine, Arrangement: g.arrangement}
 	caps := g.caps
 	if !slices.Contains(caps.Ops, c.Op) {
 		if _, err := ParseCollective(string(c.Op)); err != nil {
@@ -273,8 +276,8 @@ func (p *Plan) checkOptions(caps Capabilities, backend string) error {
 	if p.Chunk < 0 {
 		return fmt.Errorf("chunk is %d elements, want 0 (the default) or more", p.Chunk)
 	}
-	if p.Codec != nil && (!caps.Codec || p.Op != AllReduce) {
-		return errors.New("a codec is for all-reduce alone, on backends that can use one")
+	if p.Codec != nil && (!caps.Takes(p.Codec) || p.Op != AllReduce) {
+		return errors.New("a codec is for all-reduce alone, on backends that can use it")
 	}
 	if c := p.Combiner; c != nil {
 		switch {
@@ -302,6 +305,27 @@ func (p *Plan) checkOptions(caps Capabilities, backend string) error {
 		return fmt.Errorf("bias is %v: want %v, and a length that divides the output's %d", e.Bias, p.DType, out)
 	case e.Residual.Count() > 0 && (e.Residual.DType() != p.DType || e.Residual.Count() != out):
 		return fmt.Errorf("residual is %v: want %d %v as in the output", e.Residual, out, p.DType)
+	}
+	return p.checkNorm(caps, backend)
+}
+
+func (p *Plan) checkNorm(caps Capabilities, backend string) error {
+	n := p.Epilogue.Norm
+	if n == nil {
+		return nil
+	}
+	out := p.Out.Count()
+	switch {
+	case p.Op != AllReduce:
+		return fmt.Errorf("a norm is for all-reduce, not for %s", p.Op)
+	case p.DType != F32 && p.DType != F16 && p.DType != BF16:
+		return fmt.Errorf("a norm is of f32, f16 or bf16, not of %v", p.DType)
+	case n.Weight.Count() == 0 || n.Weight.DType() != p.DType || out%n.Weight.Count() != 0:
+		return fmt.Errorf("the norm's weight is %v: want %v, and a length that divides the output's %d", n.Weight, p.DType, out)
+	case !(n.Epsilon >= 0) || n.Epsilon > math.MaxFloat32:
+		return fmt.Errorf("the norm's epsilon is %v, want 0 or more", n.Epsilon)
+	case !caps.Norm && (out > 0 && p.Out.Bytes() == nil || n.Weight.Bytes() == nil):
+		return fmt.Errorf("backend %s has no norm in memory that the host cannot reach", backend)
 	}
 	return nil
 }
@@ -334,6 +358,9 @@ func (p *Plan) settleAlgorithm(g *Group, caps Capabilities) error {
 	if p.Algorithm != "" && !slices.Contains(known, p.Algorithm) {
 		if err := unfit(p.Op, p.Algorithm, g.Size()); err != nil {
 			return err
+		}
+		if why := caps.Lacking[p.Algorithm]; why != "" {
+			return fmt.Errorf("no %s: %s", p.Algorithm, why)
 		}
 		return suggest.Unknown(string(p.Op)+" algorithm", p.Algorithm, append(slices.Clone(known), "auto"))
 	}

@@ -3,8 +3,10 @@ package dist
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/kernbench/kernbench/internal/base/suggest"
@@ -33,12 +35,26 @@ type Description struct {
 	// HostMemory: all data moves through this host's memory and caches, by the
 	// steps of the algorithm, so that their speed is the limit of its times.
 	HostMemory bool
+	// Network: between hosts, data goes over their common network, or over a fabric of
+	// theirs if they have one.
+	Network bool
 	// DeviceMemory: what Alloc gives is the memory of a device, which the host cannot
 	// reach: see [Buffer.Mirror].
 	DeviceMemory bool
+	// NoShrink is why what is left of a failed group cannot go on as a new one; "" where
+	// its engines are [Shrinker]s.
+	NoShrink string
+	// NoOverlap is why a call that is begun needs a goroutine to go on; "" where it does
+	// not: see [Op.Begin].
+	NoOverlap string
 	// MaxBytes is the largest vector that a run takes which names no sizes, where
 	// larger ones take too long; 0: as large as elsewhere.
 	MaxBytes int64
+	// Knobs are the choices of [Config.Knobs].
+	Knobs []Knob
+	// Model changes when a simulated backend gives other times for the same machine: then
+	// stored rows of benches that have no version of their own do not stand for new ones.
+	Model string
 }
 
 // Shape is how the ranks of a backend come to be, and what its times depend on.
@@ -49,6 +65,9 @@ type Shape struct {
 	// Simulated: its clock is simulated time, so that nothing else that this
 	// host does changes what it says.
 	Simulated bool
+	// Virtual: there is only rank 0, whose calls stand for those of all ranks: their steps
+	// are proved and timed, and no data moves, so that there is nothing to check.
+	Virtual bool
 }
 
 // Launcher is a kind of program that starts ranks which can meet in no other way.
@@ -147,6 +166,22 @@ func End() error {
 	return errors.Join(faults...)
 }
 
+// Sweeper is a backend whose processes may leave something behind when they are killed.
+type Sweeper interface{ Sweep() error }
+
+// Sweep removes what processes of any backend have left on this host that were killed
+// before their [End]. What belongs to living processes stays. Who has started ranks and
+// seen their end calls it.
+func Sweep() error {
+	var faults []error
+	for _, name := range Backends() {
+		if s, ok := As[Sweeper](name); ok {
+			faults = append(faults, s.Sweep())
+		}
+	}
+	return errors.Join(faults...)
+}
+
 func backendNamed(name string) (Backend, error) {
 	backends.Lock()
 	b := backends.byName[name].backend
@@ -155,4 +190,43 @@ func backendNamed(name string) (Backend, error) {
 		return nil, suggest.Unknown("backend", name, Backends())
 	}
 	return b, nil
+}
+
+// Knob is a choice that a backend leaves to who measures it: how it does its work, never
+// what comes out. Its values are words; the default stands for the backend's own choice.
+type Knob struct {
+	Name, Help string
+	Default    string
+	Values     []string // the words that are known; empty: whatever Check takes
+	Check      func(value string) error
+}
+
+// refused is what is wrong with a value.
+func (k Knob) refused(value string) error {
+	switch {
+	case value == k.Default || slices.Contains(k.Values, value):
+		return nil
+	case k.Check != nil:
+		return k.Check(value)
+	}
+	return suggest.Unknown("value of "+k.Name, value, k.Values)
+}
+
+// CheckKnobs is what is wrong with the values of a backend's knobs.
+func CheckKnobs(backend string, values map[string]string) error {
+	knobs := Describe(backend).Knobs
+	for name, value := range values {
+		at := slices.IndexFunc(knobs, func(k Knob) bool { return k.Name == name })
+		if at < 0 {
+			var names []string
+			for _, k := range knobs {
+				names = append(names, k.Name)
+			}
+			return fmt.Errorf("backend %s has no knob %q (it has: %s)", backend, name, strings.Join(names, ", "))
+		}
+		if err := knobs[at].refused(value); err != nil {
+			return fmt.Errorf("%s=%s: %w", name, value, err)
+		}
+	}
+	return nil
 }

@@ -35,7 +35,7 @@ func init() {
 
 // What a backend has declared is found by its name and by what it can do.
 func TestDescribed(t *testing.T) {
-	if got, want := dist.Backends(), []string{"cpu", "test-only"}; !slices.Equal(got, want) {
+	if got, want := dist.Backends(), []string{"cpu", "in-process", "test-only"}; !slices.Equal(got, want) {
 		t.Errorf("the backends are %v, want %v", got, want)
 	}
 	sends := dist.BackendsThat(func(d dist.Description) bool { return d.Can().Has(dist.Send) && !d.Can().Has(dist.Recv) })

@@ -32,7 +32,8 @@ const (
 //
 // Backend, Timeout and Tuning are taken from c, the rest is filled in. When a
 // rank fails, the others are killed, and the error is that of the first to fail.
-// Children never outlive the parent.
+// Children never outlive the parent. So a rank that dies leaves no survivors here, for
+// which [Group.Shrink] would be.
 func Spawn(ctx context.Context, n int, c Config, fn func(ctx context.Context, g *Group) error) error {
 	if rank, ok := os.LookupEnv(spawnRank); ok {
 		os.Exit(becomeRank(ctx, rank, n, c, fn))

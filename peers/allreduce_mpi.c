@@ -4,7 +4,7 @@
  * enough for the clock; the time of a sample is the slowest rank's, and the
  * number printed is the median over samples.
  *
- * usage: mpirun -np N allreduce_mpi [SECONDS_PER_SIZE]
+ * usage: mpirun -np N allreduce_mpi [SECONDS_PER_SIZE [LARGEST_BYTES [SMALLEST_BYTES]]]
  * prints csv: size,inplace,time_us,samples,batch,wrong
  * Every element is checked before and after timing; any wrong one fails. */
 #include <mpi.h>
@@ -66,20 +66,24 @@ static double clock_cost(void)
 	return least;
 }
 
-/* The time of a call, in seconds, the same on every rank. It also warms up. */
+/* The time of a call, in seconds, the same on every rank. It also warms up. Of all tries
+ * the fastest counts: one in which a core was taken away would leave a handful of samples,
+ * and those of the same pause. */
 static double calibrate(const float *a, float *b, size_t n)
 {
-	double per = 0;
-	for (long calls = 1, total = 0; total < 5 || (per * total < 0.02 && total < 5000); calls *= 2) {
+	double least = 1e9, spent = 0;
+	for (long calls = 1, total = 0; total < 5 || (spent < 0.02 && total < 5000); calls *= 2) {
 		MPI_Barrier(MPI_COMM_WORLD);
 		double t = MPI_Wtime();
 		for (long i = 0; i < calls; i++)
 			call(a, b, n);
-		per = (MPI_Wtime() - t) / calls;
+		double per = (MPI_Wtime() - t) / calls;
 		MPI_Allreduce(MPI_IN_PLACE, &per, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+		least = per < least ? per : least;
+		spent += least * calls;
 		total += calls;
 	}
-	return per;
+	return least;
 }
 
 int main(int argc, char **argv)
@@ -89,6 +93,7 @@ int main(int argc, char **argv)
 	MPI_Comm_size(MPI_COMM_WORLD, &ranks);
 	double seconds = argc > 1 ? atof(argv[1]) : 0.3;
 	const size_t most = (argc > 2 ? (size_t)atol(argv[2]) : (size_t)64 << 20) / sizeof(float);
+	const size_t from = argc > 3 ? (size_t)atol(argv[3]) / sizeof(float) : 1;
 	float *a = aligned_alloc(4096, most * sizeof *a), *b = aligned_alloc(4096, most * sizeof *b);
 	double *mine = malloc(MAX_SAMPLES * sizeof *mine), *all = malloc(MAX_SAMPLES * sizeof *all);
 	if (!a || !b || !mine || !all) {
@@ -99,7 +104,7 @@ int main(int argc, char **argv)
 	long wrong_ever = 0;
 	if (rank == 0)
 		printf("size,inplace,time_us,samples,batch,wrong\n");
-	for (size_t n = 1; n <= most; n *= 4) {
+	for (size_t n = from > 1 ? from : 1; n <= most; n *= 4) {
 		fill(a, n, 0);
 		call(a, b, n);
 		long wrong = count_wrong(b, n, 0);

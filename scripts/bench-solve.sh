@@ -13,7 +13,9 @@
 #          stop test after each; 0 lets them converge, over a thousand iterations in 2-D
 # RTOL     tolerance of that stop test (1e-6)
 # WEAK     rank counts of weak scaling at 1M unknowns per rank (1,2)
-# PARTS    what to do, of "petsc weak partition memory" (all)
+# PIPELINED  rank counts at which cg-pipelined is held against cg, 10,000 unknowns per rank (2; on a machine
+#          with as many cores, 16)
+# PARTS    what to do, of "petsc weak pipelined partition memory" (all)
 # OUT      where the runs are kept (out/bench-solve); a run that was interrupted
 #          goes on where it stopped
 #
@@ -28,7 +30,8 @@ dof=${DOF:-1000000}
 stop=${STOP:-100}
 rtol=${RTOL:-1e-6}
 weak=${WEAK:-1,2}
-parts=${PARTS:-petsc weak partition memory}
+pipelined=${PIPELINED:-2}
+parts=${PARTS:-petsc weak pipelined partition memory}
 out=${OUT:-out/bench-solve}
 . "$here/scripts/peers.sh"
 wanted() { [[ " $parts " == *" $1 "* ]]; }
@@ -96,6 +99,16 @@ if wanted weak; then
 			if (verdict == "not met") bad = 1; else if (verdict == "not resolved" && !bad) bad = 3
 			m = 0; for (k = 0; k <= last; k++) if (((p, k) in t) && ((1, k) in t)) r[++m] = (t[1, k] / t[p, k]) / (b[p, k] / b[1, k] / p)
 			if (m) printf "           by triad, from 1 rank on: %s\n", interval(m) } exit bad }' || worse $?
+fi
+
+if wanted pipelined; then
+	for ((k = 1; k <= trials; k++)); do
+		for method in cg cg-pipelined; do
+			one "$method" --bench solve-scaling --mode weak --dof-per-rank 10000 --ranks "$pipelined" --bind core --method "$method" --rtol 1e-10 --repeat 5 --trials "$k" --resume
+		done
+	done
+	echo "== an iteration of cg-pipelined against cg at 10,000 unknowns per rank (goal: no slower)"
+	"$bin" speedup "$out/cg-pipelined" "$out/cg" --except method --least 1 --goal 1 || worse $?
 fi
 
 # A tolerance of one half ends a solve after a few iterations: what is asked for

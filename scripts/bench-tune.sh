@@ -1,42 +1,45 @@
 #!/usr/bin/env bash
 # Two real studies of `kernbench tune`: which garbage collection, threads and chunk make a Go
-# program fast (examples/tuning), and which transport, algorithm, eager limit and segment size
-# Open MPI's all-reduce (peers/openmpi-tune.yaml). Prints both answers, the load before and
-# after each, and leaves them with the runs. For an idle machine: 6 minutes.
+# program fast (examples/tuning), and which transport, eager limit, algorithm and component
+# Open MPI's all-reduce (peers/openmpi-tune.yaml). Prints both answers, the load and the share of
+# stolen time before and after each, and leaves them with the runs. For an idle machine: 6 minutes.
 #
 #   scripts/bench-tune.sh [bin/kernbench]
 #
-# BUDGET   most time for each study (165s)
+# GO_BUDGET, MPI_BUDGET   most time for each study (150s, 200s)
 # OUT      where the runs are kept (out/bench-tune); answers are in OUT/answers.md
 #
 # It needs a built kernbench, Go, and Open MPI with mpicc (Debian: libopenmpi-dev, openmpi-bin).
 set -euo pipefail
 bin=$(realpath "${1:-bin/kernbench}")
 cd "$(dirname "$0")/.."
-budget=${BUDGET:-165s}
 out=${OUT:-out/bench-tune}
 mkdir -p "$out" peers/build
 go build -o examples/tuning/ ./examples/tuning
 "$(command -v mpicc.openmpi || echo mpicc)" -O3 peers/allreduce_mpi.c -o peers/build/allreduce_openmpi
 
-study() { # NAME, then the arguments of tune
-	name=$1
-	shift
+stolen() { awk '/^cpu /{print $9, $2+$3+$4+$5+$6+$7+$8+$9}' /proc/stat; } # ticks, of how many
+
+study() { # NAME and BUDGET, then the arguments of tune
+	name=$1 budget=$2
+	shift 2
 	echo "## $name"
 	echo
 	echo "    kernbench tune $*"
 	echo
 	echo "Load average before: $(cut -d' ' -f1 /proc/loadavg)."
 	echo
+	before=$(stolen)
 	"$bin" tune -q "$@" --budget "$budget" --out "$out/$name" | sed 's/^/    /'
 	echo
-	echo "Load average after: $(cut -d' ' -f1 /proc/loadavg)."
+	echo "Load average after: $(cut -d' ' -f1 /proc/loadavg)." \
+		"$(echo "$before $(stolen)" | awk '{printf "The hypervisor took %.0f %% of the time of the cores.", 100*($3-$1)/($4-$2)}')"
 	echo
 }
 
 {
 	echo "# Two studies on $(nproc) cores ($(sed -n 's/^model name.*: //p' /proc/cpuinfo | head -1)), $(date -u '+%-d %B %Y')"
 	echo
-	study go-program -f examples/tuning/sweep.yaml --minimise time_us
-	study open-mpi -f peers/openmpi-tune.yaml --minimise time_us --over size
+	study go-program "${GO_BUDGET:-150s}" -f examples/tuning/sweep.yaml --minimise time_us
+	study open-mpi "${MPI_BUDGET:-200s}" -f peers/openmpi-tune.yaml --minimise time_us --over size
 } | tee "$out/answers.md"

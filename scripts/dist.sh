@@ -92,4 +92,5 @@ for target in "$@"; do
 done
 cp packaging/Containerfile "$out/"
 (cd "$out" && find . -name "*.tar.gz" -o -name "*.deb" | sort | xargs sha256sum >SHA256SUMS)
+scripts/dist-check.sh "$out"
 ls -l "$out"

@@ -1,22 +1,28 @@
 #!/usr/bin/env bash
 # Renews the PTX of the GPU kernels from their CUDA sources. Needs nvcc (CUDA 12.4
-# or later); machines that only run the kernels need none of this.
+# or later); machines that only run the kernels need none of this. A source whose
+# name ends in 90a uses instructions that only Hopper has.
 set -euo pipefail
-cd "$(dirname "$0")/../internal/kernel/gpu"
+cd "$(dirname "$0")/../internal/kernel"
 export PATH=$PATH:/usr/local/cuda/bin
-out=${1:-ptx}
-mkdir -p "$out"
-for source in *.cu; do
-	name=${source%.cu}
+for source in gpu/*.cu gpugemm/*.cu; do
+	out=${1:+$1/}$(dirname "$source")/ptx
+	name=$(basename "$source" .cu)
+	mkdir -p "$out"
 	made=$(mktemp)
-	nvcc -std=c++17 -O3 -arch=compute_80 -ptx "$source" -o "$made"
+	# What older GPUs lack is in files of its own.
+	target=80 version=8.0 archs="sm_80 sm_90"
+	if grep -q 'Needs compute_90' "$source"; then target=90 version=8.2 archs=sm_90; fi
+	if [[ $name == *90a ]]; then target=90a archs=sm_90a; fi
+	# A product is rounded before it is added to something, as everywhere else.
+	nvcc -std=c++17 -O3 -fmad=false -arch=compute_$target -ptx "$source" -o "$made"
 	{
-		echo "// source: sha256 $(cat common.cuh "$source" | sha256sum | cut -d' ' -f1)"
+		echo "// source: sha256 $(cat "$(dirname "$source")"/*.cuh "$source" | sha256sum | cut -d' ' -f1)"
 		# The compiler's newer notes on loads are left out and the version lowered, so
 		# that drivers from 525 on take it; ptxas below has the last word.
-		grep -v -e '^//' -e '\.pragma "used_bytes_mask' -e '^[[:space:]]*$' "$made" | sed 's/^\.version .*/.version 8.0/'
+		grep -v -e '^//' -e '\.pragma "used_bytes_mask' -e '^[[:space:]]*$' "$made" | sed "s/^\.version .*/.version $version/"
 	} >"$out/$name.ptx"
-	for arch in sm_80 sm_90; do
+	for arch in $archs; do
 		ptxas -arch=$arch -v "$out/$name.ptx" -o /dev/null 2>"$made" || { cat "$made" >&2; exit 1; }
 		spills=$(grep -c 'bytes spill' "$made") || true
 		spilled=$(grep 'bytes spill' "$made" | grep -vc ' 0 bytes spill stores') || true

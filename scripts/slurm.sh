@@ -1,11 +1,18 @@
 #!/usr/bin/env bash
 # Runs kernbench under a real Slurm: a controller and two virtual nodes on this
 # machine, all in a temporary folder and gone at the end. Needs root and Debian's
-# slurm-wlm and munge, which it installs if they are missing; the argument is a
-# built kernbench.
+# slurm-wlm and munge, which it installs if they are missing.
+#
+#	slurm.sh KERNBENCH        tests a built kernbench
+#	slurm.sh -- COMMAND...    runs any command in sight of that Slurm
 set -euo pipefail
 
-kernbench=$(realpath "${1:-bin/kernbench}")
+command=()
+if [ "${1-}" = -- ]; then
+	command=("${@:2}")
+else
+	kernbench=$(realpath "${1:-bin/kernbench}")
+fi
 [ "$(id -u)" -eq 0 ] || { echo "slurmd needs root" >&2; exit 1; }
 missing=()
 command -v slurmctld >/dev/null && command -v slurmd >/dev/null && command -v srun >/dev/null || missing+=(slurm-wlm)
@@ -18,9 +25,10 @@ fi
 
 # A mount namespace of its own, in which the virtual nodes' names can be resolved.
 if [ -z "${KERNBENCH_SLURM_INSIDE-}" ]; then
-	KERNBENCH_SLURM_INSIDE=1 exec unshare --mount --propagation private "$0" "$kernbench"
+	KERNBENCH_SLURM_INSIDE=1 exec unshare --mount --propagation private "$0" "$@"
 fi
 unset KERNBENCH_SLURM_INSIDE
+[ ${#command[@]} -gt 0 ] || cd "$(dirname "$0")/.."
 
 dir=$(mktemp -d)
 pids=()
@@ -72,6 +80,11 @@ for node in n1 n2; do
 done
 for _ in $(seq 600); do [ "$(sinfo -h -t idle -o %D 2>/dev/null)" = 2 ] && break; sleep 0.1; done
 
+if [ ${#command[@]} -gt 0 ]; then
+	"${command[@]}"
+	exit
+fi
+
 fail() { echo "FAIL: $1" >&2; tail -n 5 "$dir"/*.log >&2; exit 1; }
 # expect COUNT PATTERN WHAT: the output has so many lines of the pattern.
 expect() {
@@ -80,6 +93,11 @@ expect() {
 	[ "$found" = "$1" ] || fail "$3: $found lines match '$2', want $1: $(cat "$dir/out")"
 }
 quick="--bench memory --size 16K --op copy --remeasure 0 --format csv"
+
+# Faults in jobs of srun, beside what follows; make faults has more of them.
+"${GO:-go}" test -c -vet=off -ldflags=-w -o "$dir/faults" ./internal/process/faults
+"$dir/faults" -test.run='^TestSrun$' -test.parallel=4 -test.timeout=20m >"$dir/faults.out" 2>&1 &
+faults=$!
 
 # 1. A sweep over an environment variable, each launch through srun on both nodes.
 "$kernbench" run -q $quick --ranks 2 --env SWEPT=1,2 --launcher 'srun --nodes=2' --out "$dir/run" >"$dir/out" 2>&1 || fail "a sweep through srun: $(cat "$dir/out")"
@@ -99,6 +117,27 @@ expect 2 ' complete$' "two runs in one folder"
 # Without a secret, ranks on several nodes say what to set, once on each.
 srun --nodes=2 --ntasks=2 "$kernbench" run -q $quick --out "$dir/none" >"$dir/out" 2>&1 && fail "ranks joined without a secret"
 expect 2 'several nodes need a shared secret: --rdzv-secret-file FILE, or the variable KERNBENCH_RDZV_SECRET' "no secret"
+
+# The same two ways for a bench in Python: srun starts its ranks, and its ranks join the job.
+cat >"$dir/ranks.py" <<'PYTHON'
+import os
+from kernbench import bench
+
+@bench.register
+@bench.axis("num_ranks", [2])
+@bench.env("SWEPT", ["1", "2"])
+@bench.sampling(max_samples=100)
+def ranks(state, ctx):
+    ctx.barrier()
+    state.counter("node" + os.environ.get("SLURM_NODEID", "0") + "_" + os.environ["SWEPT"], ctx.get_num_ranks(), "ranks")
+    state.exec(lambda: None)
+PYTHON
+python="-f $dir/ranks.py --remeasure 0 --format jsonl"
+"$kernbench" run -q $python --launcher 'srun --nodes=2' --out "$dir/python" >"$dir/out" 2>&1 || fail "Python through srun: $(cat "$dir/out")"
+expect 2 '"status":"ok".*"node0_[12]":2' "Python through srun"
+srun --nodes=2 --ntasks=2 --kill-on-bad-exit=1 "$kernbench" run -q $python --rdzv-secret-file "$dir/secret" --out "$dir/python" >"$dir/out" 2>&1 ||
+	fail "Python joined under srun: $(cat "$dir/out")"
+expect 2 '"status":"ok".*"node0_[12]":2' "Python joined under srun"
 
 # 3. A worker that is killed is a failed row that names it; then the process of a
 # rank, which breaks the job. --resume completes it.
@@ -141,11 +180,13 @@ launch '[ $RANK = 3 ] && exit 5; sleep 100' >"$dir/out" 2>&1 || code=$?
 [ "$code" = 5 ] && grep -q 'rank 3 (node 1, .*) ended with exit code 5' "$dir/out" || fail "exit code $code: $(cat "$dir/out")"
 
 # 5. The batch script of docs/clusters.md, as it stands there.
-sed -n '/^    #!\/bin\/bash$/,/^$/s/^    //p' "$(dirname "$0")/../docs/clusters.md" |
+sed -n '/^    #!\/bin\/bash$/,/^$/s/^    //p' docs/clusters.md |
 	sed "s#kernbench launch#$kernbench launch#; s#~/.kernbench-secret#$dir/secret#; s#python3 train.py#sh -c 'echo \$RANK of \$WORLD_SIZE'#" >"$dir/job.sh"
 job=$(sbatch --parsable --nodes=2 --ntasks-per-node=1 --output="$dir/out" "$dir/job.sh") # --wait looks every ten seconds
 for _ in $(seq 600); do [ -z "$(squeue --noheader --jobs="$job" 2>/dev/null)" ] && break; sleep 0.1; done
 expect 16 '^\[rank[0-9]+\]: [0-9]+ of 16$' "the batch script"
+
+wait "$faults" || fail "faults: $(cat "$dir/faults.out")"
 
 # 6. A run whose terminal is closed, or that is killed, leaves no job and no step, even of
 # ranks that ignore SIGTERM; within a job of the user's, the job stays.

@@ -55,6 +55,7 @@ func ExampleMethods() {
 	// Output:
 	// bicgstab: any matrix, reductions per iteration: 2
 	// cg: a symmetric positive definite matrix, reductions per iteration: 2
+	// cg-pipelined: a symmetric positive definite matrix, reductions per iteration: 1
 	// cg-single: a symmetric positive definite matrix, reductions per iteration: 1
 	// gmres: any matrix, reductions per iteration: 2
 	// minres: a symmetric matrix, reductions per iteration: 2

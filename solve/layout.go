@@ -19,7 +19,8 @@ func layout(g *dist.Group, spec Spec, outline sparse.Problem) (owners sparse.Lay
 		return nil, 0, err
 	}
 	whole := outline
-	if p.Whole(outline) {
+	alone := p.Whole(outline, spec.Weights)
+	if alone {
 		if g.Rank() != 0 {
 			owners, err = receiveShare(g, spec.Source)
 			return owners, 0, err
@@ -28,10 +29,10 @@ func layout(g *dist.Group, spec Spec, outline sparse.Problem) (owners sparse.Lay
 	}
 	began := g.Clock().Now()
 	if err == nil {
-		owners, err = p.Partition(whole, partition.Options{Ranks: g.Size(), Objective: spec.Objective, Seed: spec.Seed})
+		owners, err = p.Partition(whole, partition.Options{Ranks: g.Size(), Objective: spec.Objective, Weights: spec.Weights, Seed: spec.Seed})
 	}
 	seconds = float64(g.Clock().Now()-began) / 1e12
-	if p.Whole(outline) {
+	if alone {
 		err = sendShares(g, owners, err)
 	}
 	return owners, seconds, err

@@ -22,6 +22,7 @@ type Spec struct {
 
 	Partitioner string    // "" is simple
 	Objective   Objective // of partitioners that optimise; "" is EdgeCut
+	Weights     Weights   // what ranks are to have the same of; "" is ByRows
 	Seed        uint64    // of partitioners that draw at random
 	Storage     Storage
 
@@ -54,6 +55,12 @@ type System struct {
 	Size   int // rows of the whole problem
 	Times  SetupTimes
 
+	// Removed is the part of the right-hand side's norm that was its constant part: where Traits.Singular, that is
+	// projected out of it, of residuals and of the solution, and the residual is that of what is left.
+	Removed float64
+	// Unprojected is whether the rows add up to zero, but nothing is projected out as the matrix is not symmetric.
+	Unprojected bool
+
 	group    *dist.Group
 	spec     Spec
 	precond  Preconditioner
@@ -61,6 +68,7 @@ type System struct {
 	engine   *krylov.Engine
 	halo     krylov.Halo
 	sums     *adder
+	null     *projection // of a singular matrix
 
 	messages int
 }
@@ -71,6 +79,8 @@ type SetupTimes struct {
 	Generation   float64 // making the rows
 	Precondition float64 // setting the preconditioner up
 	Total        float64 // everything
+
+	PreconditionCPU float64 // processor time of the process while it set the preconditioner up
 }
 
 // New sets a system up together with the other ranks of the group.
@@ -168,19 +178,29 @@ func (s *System) build(owners sparse.Layout) error {
 		return err
 	}
 	s.halo, s.messages = h, h.messages()
+	if err := s.findNullSpace(problem); err != nil {
+		return fmt.Errorf("looking for a null space: %w", err)
+	}
 	if err := s.precondition(problem); err != nil {
 		return fmt.Errorf("setting up the preconditioner %s: %w", s.precond.Name, err)
+	}
+	if s.Traits.Singular {
+		s.null = &projection{inner: s.operator, sums: newAdder(g, 1), rows: s.Plan.Owned, size: float64(s.Size)}
 	}
 	first, err := s.solver(0)
 	if err != nil {
 		return err
 	}
-	s.engine = krylov.NewEngine(s.Matrix, s.Plan, s.operator, first.Vectors())
+	s.engine = krylov.NewEngine(s.Matrix, s.Plan, s.applied(), first.Vectors())
 	b := s.engine.Vector(krylov.B)
 	for i := range b {
 		b[i] = s.spec.RHS(s.Plan.Global(i))
 	}
 	s.sums = newAdder(g, first.MaxDots())
+	s.engine.Begin = s.sums.begin
+	if s.null != nil {
+		return s.projectRHS(b)
+	}
 	return nil
 }
 
@@ -189,10 +209,10 @@ func (s *System) precondition(problem sparse.Problem) (err error) {
 	if s.precond.New == nil {
 		return nil
 	}
-	began := s.group.Clock().Now()
+	began, spent := s.group.Clock().Now(), ProcessorTime()
 	s.operator, err = s.precond.New(&precondition.Local{Problem: problem, Plan: s.Plan, Matrix: s.Matrix, Halo: s.halo,
 		Traits: s.Traits, Team: team{s.group}})
-	s.Times.Precondition = float64(s.group.Clock().Now()-began) / 1e12
+	s.Times.Precondition, s.Times.PreconditionCPU = float64(s.group.Clock().Now()-began)/1e12, ProcessorTime()-spent
 	return err
 }
 
@@ -201,9 +221,10 @@ func (s *System) Operator() Operator { return s.operator }
 
 // solver starts a solve of at most limit iterations; 0 is as many as specified.
 func (s *System) solver(limit int) (*krylov.Solver, error) {
-	_, diagonal := s.operator.(krylov.Diagonal)
+	operator := s.applied()
+	_, diagonal := operator.(krylov.Diagonal)
 	cfg := krylov.Config{RTol: s.spec.RTol, MaxIter: s.spec.MaxIter, Restart: s.spec.Restart,
-		Precondition: s.operator != nil, Stored: !diagonal}
+		Precondition: operator != nil, Stored: !diagonal}
 	if limit > 0 {
 		cfg.MaxIter = min(cfg.MaxIter, limit)
 	}
@@ -228,6 +249,9 @@ func (s *System) Solve(limit int) (Outcome, error) {
 	}
 	clock := s.group.Clock()
 	began := clock.Now()
+	if s.null != nil {
+		s.null.reductions = 0
+	}
 	var sums []float64
 	for stage := solver.Next(nil); stage != nil; stage = solver.Next(sums) {
 		local, err := s.engine.Run(stage, s.halo)
@@ -238,13 +262,26 @@ func (s *System) Solve(limit int) (Outcome, error) {
 			return Outcome{}, err
 		}
 	}
-	out := Outcome{Result: solver.Result(), Seconds: float64(clock.Now()-began) / 1e12, TrueResidual: math.NaN()}
+	result := solver.Result()
+	if s.null != nil {
+		if err := s.null.project(s.engine.Vector(krylov.X)); err != nil {
+			return Outcome{}, err
+		}
+		result.Reductions += s.null.reductions
+	}
+	out := Outcome{Result: result, Seconds: float64(clock.Now()-began) / 1e12, TrueResidual: math.NaN()}
 	out.Stopped = out.Status == krylov.TooManyIterations && out.Iterations == s.spec.StopAfter
 	return out, nil
 }
 
 // Solution is this rank's part of the last solution; Plan.Global numbers it.
 func (s *System) Solution() []float64 { return s.engine.Vector(krylov.X) }
+
+// Multiply sets dst to A times x. Both have room for Matrix.Columns() values, of which the first are this rank's; it
+// brings the others of x up to date. All ranks call it together.
+func (s *System) Multiply(dst, x []float64) error {
+	return precondition.Square{Matrix: s.Matrix, Halo: s.halo}.Multiply(dst, x)
+}
 
 // Messages is how many messages this rank sends for one product.
 func (s *System) Messages() int { return s.messages }

@@ -38,6 +38,9 @@ func TestSolutionsMatchElimination(t *testing.T) {
 		{"variable", sparse.Params{Rows: 120, Seed: 2}},
 		{"advection", sparse.Params{Rows: 132}},
 		{"mesh", sparse.Params{Rows: 132, Seed: 2}},
+		{"neumann", sparse.Params{Rows: 110}},
+		{"helmholtz", sparse.Params{Rows: 132}},
+		{"hub", sparse.Params{Rows: 132}},
 	} {
 		source := generated(t, v.name, v.Params)
 		problems = append(problems, problem{fmt.Sprintf("%s-%d-%d", v.name, v.Dim, v.Stencil), source, direct(t, source.Problem)})
@@ -116,7 +119,7 @@ func TestIterationsDoNotDependOnRanks(t *testing.T) {
 	}
 	for _, kind := range []string{"poisson", "variable", "mesh"} {
 		source := generated(t, kind, sparse.Params{Rows: rows, Seed: 3})
-		for _, method := range []string{"cg", "cg-single", "minres"} {
+		for _, method := range []string{"cg", "cg-single", "cg-pipelined", "minres"} {
 			alone := 0
 			for _, c := range []struct {
 				ranks int
@@ -424,4 +427,29 @@ func TestAlone(t *testing.T) {
 			return err
 		}))
 	}
+}
+
+// The levels of a hierarchy make up the time of the preconditioner.
+func TestTraceOfLevels(t *testing.T) {
+	must(t, onRanks(t, 2, func(g *dist.Group) error {
+		sys, err := New(g, Spec{Source: generated(t, "poisson", sparse.Params{Rows: 3000}), RHS: noise, RTol: 1e-8, Preconditioner: "amg"})
+		if err != nil {
+			return err
+		}
+		p, err := sys.Trace(5)
+		if err != nil {
+			return err
+		}
+		h := sys.Operator().(Hierarchy)
+		total := 0.0
+		for l, seconds := range p.Levels {
+			if total += seconds; !(seconds > 0) {
+				t.Errorf("level %d took %v", l, seconds)
+			}
+		}
+		if rows, _ := h.Size(0); len(p.Levels) != h.Levels() || h.Levels() < 2 || rows != 3000 || math.Abs(total-p.Seconds[Precond]) > 1e-9 {
+			t.Errorf("%d of %d levels, %v rows, took %v of %v", len(p.Levels), h.Levels(), rows, total, p.Seconds[Precond])
+		}
+		return nil
+	}))
 }

@@ -63,6 +63,8 @@ type (
 	PartitionOptions = partition.Options
 	// Objective is what an optimising partitioner makes small.
 	Objective = partition.Objective
+	// Weights is what every rank is to have the same of.
+	Weights = partition.Weights
 )
 
 // What a partitioner must know of a problem.
@@ -77,6 +79,12 @@ const (
 const (
 	EdgeCut = partition.EdgeCut
 	Volume  = partition.Volume
+)
+
+// The weights.
+const (
+	ByRows    = partition.ByRows
+	ByEntries = partition.ByEntries // of the matrix: of rows that differ much in length
 )
 
 // NewTable is the layout in which row i belongs to owners[i].

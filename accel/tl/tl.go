@@ -83,6 +83,7 @@ type PE struct {
 // Program is what a kernel does on one PE.
 type Program struct {
 	ID     PEID
+	Host   bool // not a PE's: the host of ID's SIP loads and stores, through the PCIe endpoint
 	Ops    []Op
 	Values int   // numbers of values go from 1 to Values
 	TCM    int64 // the most bytes of it that are taken at a time

@@ -34,7 +34,7 @@ func Bench() *bench.Bench {
 		bench.Version("1"),
 		bench.Derive(warned),
 		bench.Profile("quick"),
-		bench.Profile("full", "sizes=full", "size=1Ki:512Mi:x2", "num_ranks=2,3,4,8"),
+		bench.Profile("full", "sizes=full", "size=1Ki:512Mi:x2", "num_ranks=2,3,4,8", "inplace=false,true"),
 		bench.Choice("mutate", "fault to plant in the correctness part", faultNames...),
 		bench.Option("link", bench.KindString, "", "rates to hold times against: a link such as nvlink-h100, or 450 GB/s, separated by commas"),
 		bench.FileOption("probe", "", "probe result to take the limits from; empty is this host's own"),
@@ -58,15 +58,18 @@ correctness  every algorithm, element type, number of ranks, in and out of place
 contracts    which results are equal bit for bit, where package dist promises it
 errors       mistakes and failures: an error that says what, on every rank, in time
 performance  time, bandwidths, the traffic that really moves, and the share of
-             every named limit that it reaches
+             every named limit that it reaches; in place too with the full profile
+             or --inplace false,true
 
 The quick profile takes about two minutes on two cores, the full one up to an hour.
 A backend runs what it has; what it lacks is not executed.
---mutate plants a fault in the correctness part; its cells must turn red.
+--mutate plants a fault in the correctness part; its cells must turn red. Those called
+kernel-... are planted in the kernels of backends that have their own (cuda).
 
   kernbench run --bench allreduce-eval
   kernbench run --bench allreduce-eval --profile full
   kernbench run --bench allreduce-eval --only 'part == "correctness"' --mutate skipped-tail
+  kernbench run --bench allreduce-eval --backend cuda --only 'part == "correctness"' --mutate kernel-dropped-barrier
   kernbench run --bench allreduce-eval --only 'part == "performance"' --link nvlink-h100`
 
 func correctnessPart() bench.Clause {
@@ -111,6 +114,7 @@ func performancePart() bench.Clause {
 		bench.Ranks("2,4"),
 		bench.DTypes("dtype", names(timed)...),
 		bench.Strings("algorithm", matrix.Timed()...),
+		bench.Bools("inplace", false),
 		bench.Bytes("size", "1Ki,8Ki,64Ki,512Ki,4Mi,16Mi"),
 		bench.Metric("pct_of_limit", "%", "higher"),
 		bench.Metric("traffic_bytes", "B", ""),

@@ -18,7 +18,7 @@ import (
 func backends() []string {
 	return dist.BackendsThat(func(d dist.Description) bool {
 		can := d.Can()
-		return can.Has(dist.AllReduce) && slices.Contains(can.Reductions, dist.Sum)
+		return !d.Virtual && can.Has(dist.AllReduce) && slices.Contains(can.Reductions, dist.Sum)
 	})
 }
 
@@ -43,7 +43,11 @@ func onBackends(dtypes []dist.DType, sizes string) (clauses []bench.Clause) {
 		if executesAll(can) {
 			continue
 		}
-		axes := []bench.Clause{bench.Strings("algorithm", append([]string{matrix.Auto}, evaluated(can)...)...)}
+		algorithms := evaluated(can)
+		if sizes != "" { // the timed part
+			algorithms = slices.DeleteFunc(algorithms, func(name string) bool { return matrix.Find(name).Untimed != "" })
+		}
+		axes := []bench.Clause{bench.Strings("algorithm", append([]string{matrix.Auto}, algorithms...)...)}
 		if has := common(dtypes, can.DTypes); len(dtypes) > 0 && len(has) < len(dtypes) {
 			if len(has) == 0 {
 				has = common(reference.Types, can.DTypes)
@@ -58,9 +62,13 @@ func onBackends(dtypes []dist.DType, sizes string) (clauses []bench.Clause) {
 	return clauses
 }
 
-// evaluated are the algorithms of the matrix that a backend lets be chosen.
+// evaluated are the algorithms of the matrix that a backend lets be chosen, or whose codec
+// it takes.
 func evaluated(can dist.Capabilities) []string {
-	return slices.DeleteFunc(matrix.Algorithms(), func(name string) bool { return !slices.Contains(can.Algorithms[dist.AllReduce], name) })
+	return slices.DeleteFunc(matrix.Algorithms(), func(name string) bool {
+		codec := matrix.Codec(name)
+		return !slices.Contains(can.Algorithms[dist.AllReduce], name) && (codec == nil || !can.Takes(*codec))
+	})
 }
 
 func common(a, b []dist.DType) []dist.DType {

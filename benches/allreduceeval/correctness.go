@@ -36,6 +36,10 @@ func correctness(ctx context.Context, s *bench.State) error {
 	if err := w.unsupported(t.algorithm, d, t.epilogue); err != nil {
 		return err
 	}
+	defer t.g.Plant("")
+	if err := t.plant(); err != nil {
+		return err
+	}
 	verdict, err := t.cells(ctx, s, sizes)
 	verdict.report(s, t, time.Since(began))
 	if err = verdict.err(err); err != nil {
@@ -136,7 +140,7 @@ func (t *trial) cell(size matrix.Size) (fault, err error) {
 		memories = memories[size.Extra%len(memories):][:1]
 	}
 	for _, memory := range memories {
-		o, err := t.prepare(count, memory)
+		o, err := t.prepare(count, memory, 0)
 		if err != nil {
 			return nil, fmt.Errorf("%s memory: %w", memoryNames[memory], err)
 		}
@@ -149,10 +153,35 @@ func (t *trial) cell(size matrix.Size) (fault, err error) {
 				fault = fmt.Errorf("run %d, %v in %s memory: %w", i+1, c, memoryNames[memory], f)
 			}
 		}
+		if fault == nil {
+			if fault, err = t.normalised(size, count, memory); err != nil {
+				return nil, err
+			}
+		}
 		t.moved += o.meter.bytes.Load()
 		t.plain += o.meter.elements.Load() * int64(t.d.Size())
 	}
 	return fault, nil
+}
+
+// normalised makes calls whose epilogue has a norm too, where there are rows for it.
+func (t *trial) normalised(size matrix.Size, count, memory int) (fault, err error) {
+	row := reference.NormRow(t.d, count)
+	if !t.epilogue || row == 0 || size.Bytes > adversarialUpTo || size.Streamed {
+		return nil, nil
+	}
+	o, err := t.prepare(count, memory, row)
+	for i := 0; i < 2 && fault == nil && err == nil; i++ {
+		fault, err = t.call(o, t.exact(i, count))
+	}
+	where := fmt.Sprintf("with a norm of rows of %d, in %s memory", row, memoryNames[memory])
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", where, err)
+	}
+	if fault != nil {
+		return fmt.Errorf("%s: %w", where, fault), nil
+	}
+	return nil, nil
 }
 
 // operation is the all-reduce of a cell in one kind of memory: prepared once, and run
@@ -163,18 +192,25 @@ type operation struct {
 	t      *trial
 	bytes  int // of the buffers and the guard
 	memory int
+	row    int // of a norm; 0: none
 	runs   int
 	meter  *meter
 }
 
-func (t *trial) prepare(count, memory int) (*operation, error) {
+// prepare does it, with a norm of rows of so many elements if there are any.
+func (t *trial) prepare(count, memory, row int) (*operation, error) {
 	args, err := t.arguments(count, memory)
 	if err != nil {
 		return nil, err
 	}
-	o := &operation{t: t, memory: memory, bytes: (count + 1) * t.d.Size(), meter: &meter{}}
+	if row > 0 {
+		args.Epilogue.Norm = &dist.RMSNorm{Weight: t.buffer(t.refs.Weight(row), t.d, row, privateMemory), Epsilon: reference.NormEpsilon}
+	}
+	o := &operation{t: t, memory: memory, row: row, bytes: (count + 1) * t.d.Size(), meter: &meter{}}
 	if _, codec := planned(t.algorithm); codec != nil {
-		args.Codec = metered{*codec, o.meter}
+		if args.Codec = *codec; t.g.Capabilities().Codec { // otherwise the backend's own, which nobody can watch
+			args.Codec = metered{*codec, o.meter}
+		}
 	}
 	o.Op, err = t.g.Prepare(args)
 	if o.Call = args; memory == symmetricMemory && t.far[0] != nil {
@@ -201,24 +237,26 @@ func (c call) String() string { return c.in.Kind() + " inputs" }
 // like the one before. A single element is tried with every family.
 func (t *trial) inputsOf(size matrix.Size, count int) []call {
 	t.calls++
-	exact := func(i int) call {
-		first := (int(t.calls%reference.Beginnings) + i) % reference.Beginnings * reference.Alternate
-		return call{t.inputs(reference.Exact), reference.Window{First: first, Count: count}}
-	}
 	if size.Bytes > adversarialUpTo || size.Streamed || count == 0 {
-		return []call{exact(0), exact(1), exact(2), exact(3)}
+		return []call{t.exact(0, count), t.exact(1, count), t.exact(2, count), t.exact(3, count)}
 	}
 	families := reference.Families()
 	hard := func(family int) call {
 		return call{t.inputs(reference.Adversarial), reference.Window{First: families[family], Count: count}}
 	}
-	list := []call{exact(0), hard(0), exact(1), hard(1)}
+	list := []call{t.exact(0, count), hard(0), t.exact(1, count), hard(1)}
 	if count == 1 {
 		for i := range families[2:] {
 			list = append(list, hard(2+i))
 		}
 	}
 	return list
+}
+
+// exact is the i-th run with exact inputs.
+func (t *trial) exact(i, count int) call {
+	first := (int(t.calls%reference.Beginnings) + i) % reference.Beginnings * reference.Alternate
+	return call{t.inputs(reference.Exact), reference.Window{First: first, Count: count}}
 }
 
 func (t *trial) inputs(kind string) reference.Inputs {
@@ -256,15 +294,23 @@ func (t *trial) call(o *operation, c call) (fault, err error) {
 	t.checked += c.window.Count
 	share, fault := want.Compare(o.Out.Bytes(), c.window)
 	t.worst = max(t.worst, share)
-	switch behind := space.out[len(input) : len(input)+t.d.Size()]; {
-	case fault != nil:
-		return fault, nil
-	case !t.inPlace && !bytes.Equal(o.In.Bytes(), input):
-		return errors.New("the input was changed"), nil
-	case slices.ContainsFunc(behind, func(b byte) bool { return b != guard }):
-		return errors.New("memory behind the output was changed"), nil
+	if fault == nil {
+		fault = t.untouched(o, input)
 	}
-	return nil, nil
+	return fault, nil
+}
+
+// untouched says what a run has changed that it must not: its input, or what is behind
+// its output.
+func (t *trial) untouched(o *operation, input []byte) error {
+	space := t.space[o.memory]
+	switch behind := space.out[len(input) : len(input)+t.d.Size()]; {
+	case !t.inPlace && !bytes.Equal(o.In.Bytes(), input):
+		return errors.New("the input was changed")
+	case slices.ContainsFunc(behind, func(b byte) bool { return b != guard }):
+		return errors.New("memory behind the output was changed")
+	}
+	return nil
 }
 
 // arguments are those of the call but for the codec.
@@ -299,7 +345,11 @@ func (t *trial) expectation(o *operation, c call) (*reference.Expectation, error
 	if t.epilogue && t.d.Size() == 2 && t.g.Capabilities().WideEpilogue {
 		schedule = "" // whose bits are those of a sum that was rounded before
 	}
-	return t.refs.Expected(c.in, c.window, reference.Call{Schedule: schedule, Format: reference.FormatOf(matrix.Find(algorithm).Codec), Epilogue: t.epilogue})
+	e, err := t.refs.Expected(c.in, c.window, reference.Call{Schedule: schedule, Format: reference.FormatOf(matrix.Find(algorithm).Codec), Epilogue: t.epilogue})
+	if err == nil && o.row > 0 {
+		e = e.Normed(o.row)
+	}
+	return e, err
 }
 
 func fill(b []byte, with byte) {

@@ -2,16 +2,21 @@ package allreduceeval
 
 import (
 	"bytes"
+	"errors"
+	"strings"
 	"time"
 	"unsafe"
 
+	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/benches/allreduceeval/matrix"
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/base/suggest"
 )
 
 // Fault injection: what --mutate takes. Each fault does to the all-reduce what a
-// bug would, and must turn its cells red; a checker that stays green is broken.
+// bug would, and must turn its cells red; a checker that stays green is broken. These are
+// done around the call; with inKernel before them, those of package dist are done by the
+// backend's own kernels.
 const (
 	droppedBarrier = "dropped-barrier" // the last rank's input is read before it is there
 	swappedRanks   = "swapped-ranks"   // the first two ranks' blocks change places
@@ -22,7 +27,34 @@ const (
 	everySecond    = "every-second"    // every second run of a preparation leaves out a block
 )
 
-var faultNames = []string{matrix.NoFault, droppedBarrier, swappedRanks, skippedTail, reducedTwice, staleBuffer, wrongDType, everySecond}
+// inKernel comes before a fault that the backend itself plants.
+const inKernel = "kernel-"
+
+var faultNames = append([]string{matrix.NoFault, droppedBarrier, swappedRanks, skippedTail, reducedTwice, staleBuffer, wrongDType, everySecond}, kernelFaults()...)
+
+func kernelFaults() (names []string) {
+	for _, f := range dist.Faults() {
+		names = append(names, inKernel+f)
+	}
+	return names
+}
+
+// plant has the backend plant the fault, if it is one of these. What cannot go wrong in
+// this way is not executed.
+func (t *trial) plant() error {
+	fault, ours := strings.CutPrefix(t.fault, inKernel)
+	if !ours {
+		return nil
+	}
+	err := t.g.Plant(fault)
+	if err == nil {
+		_, err = t.prepare(0, privateMemory, 0)
+	}
+	if errors.Is(err, dist.ErrNoSuchFault) {
+		return bench.NotExecuted(false, "%v", err)
+	}
+	return err
+}
 
 // faults are what is done in the place of a run. Its input is that before any fault.
 var faults = map[string]func(t *trial, o *operation, input []byte) error{
@@ -39,7 +71,7 @@ var faults = map[string]func(t *trial, o *operation, input []byte) error{
 // wrong with an empty vector.
 func (t *trial) run(o *operation, input []byte) error {
 	o.runs++
-	if t.fault == "" || t.fault == matrix.NoFault || o.Out.Count() == 0 {
+	if t.fault == "" || t.fault == matrix.NoFault || strings.HasPrefix(t.fault, inKernel) || o.Out.Count() == 0 {
 		return o.Run()
 	}
 	wrong, known := faults[t.fault]
@@ -93,7 +125,7 @@ func skipTail(t *trial, o *operation, _ []byte) error {
 	c, n := o.Call, o.Out.Count()-1
 	c.In, c.Out = c.In.Slice(0, n), o.Out.Slice(0, n)
 	if e := c.Epilogue; e != nil {
-		c.Epilogue = &dist.Epilogue{Scale: e.Scale, Residual: e.Residual.Slice(0, n)}
+		c.Epilogue = &dist.Epilogue{Scale: e.Scale, Residual: e.Residual.Slice(0, n)} // a norm takes whole rows
 	}
 	return t.perform(c)
 }

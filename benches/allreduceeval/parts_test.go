@@ -77,7 +77,7 @@ func TestMistakesAreNoticed(t *testing.T) {
 
 // Every planted fault turns its cells red, with every kind of algorithm and way
 // of calling: at the largest size always, and never at the empty one, where
-// there is nothing to do wrong.
+// there is nothing to do wrong. One for kernels is not executed without any.
 func TestMutationsAreCaught(t *testing.T) {
 	t.Parallel()
 	axes := assigns("num_ranks=2", "algorithm=one-stage,ring", "dtype=bf16,i32", "sizes="+small)
@@ -96,6 +96,12 @@ func TestMutationsAreCaught(t *testing.T) {
 				for _, o := range perform(t, matrix.Correctness, task, p.Options) {
 					red = red || o.Status == journal.Failed
 					cells = o.Details["cells"]
+					if strings.HasPrefix(m, inKernel) && (o.Status != journal.NotExecuted || !strings.Contains(o.Reason, "has no kernels of its own")) {
+						t.Errorf("%s: %s %s", task.Point, o.Status, o.Reason)
+					}
+				}
+				if strings.HasPrefix(m, inKernel) {
+					return // of this backend
 				}
 				if !red || !strings.Contains(cells, "0=ok") || !strings.Contains(cells, "64Ki-1=failed") {
 					t.Errorf("%s: cells %s", task.Point, cells)
@@ -108,19 +114,16 @@ func TestMutationsAreCaught(t *testing.T) {
 // Large sizes, of which vectors are shared, are right as well, with a last group
 // that is short and with an epilogue.
 func TestLargeSizes(t *testing.T) {
-	from, to := 2<<20, 4<<20
-	axes := assigns("num_ranks=2", "algorithm=two-stage,ring,quickreduce", "dtype=bf16", "inplace=false", "sizes=full")
-	last := "4Mi+24=ok"
 	if testing.Short() {
-		to, last = from, "2Mi+24=ok"
-		axes = assigns("num_ranks=2", "algorithm=quickreduce", "dtype=f32", "inplace=false", "epilogue=true", "sizes=full")
+		t.Skip("many sums, and what runs at the same time is that of the small sizes")
 	}
-	sizesOf = func(string) ([]matrix.Size, error) { return matrix.Powers(from, to), nil }
+	axes := assigns("num_ranks=2", "algorithm=two-stage,ring,quickreduce", "dtype=bf16", "inplace=false", "sizes=full")
+	sizesOf = func(string) ([]matrix.Size, error) { return matrix.Powers(2<<20, 4<<20), nil }
 	defer func() { sizesOf = testSizes }()
 	p, list := tasks(t, matrix.Correctness, axes, nil)
 	for _, task := range list {
 		for rank, o := range perform(t, matrix.Correctness, task, p.Options) {
-			if o.Status != journal.OK || !strings.Contains(o.Details["cells"], last) {
+			if o.Status != journal.OK || !strings.Contains(o.Details["cells"], "4Mi+24=ok") {
 				t.Errorf("%s: rank %d: %s: %s", task.Point, rank, o.Status, o.Reason)
 			}
 		}
@@ -146,10 +149,12 @@ func TestTooLargeIsMissing(t *testing.T) {
 func TestQuickProfile(t *testing.T) {
 	t.Parallel()
 	axes := assigns("size=1Ki,16Ki,256Ki")
+	untimed := true // in place
 	var only []string
 	wants := []string{"**Correctness:** all passed. Every required cell ran"}
 	if testing.Short() {
-		axes = assigns("num_ranks=2", "size=1Ki,64Ki", "dtype=f32", "algorithm=two-stage,multimem", "inplace=false")
+		axes = assigns("num_ranks=2", "size=1Ki,64Ki", "dtype=f32", "algorithm=two-stage,multimem", "inplace=true")
+		untimed = false
 		only = []string{`part != "contracts"`}
 		wants = []string{"**Correctness:** not shown. What ran is right, but required cells did not run", "correctness with 8 ranks: it was left out of this run"}
 	}
@@ -185,6 +190,9 @@ func TestQuickProfile(t *testing.T) {
 		if !strings.Contains(string(page), want) {
 			t.Errorf("the report lacks %q", want)
 		}
+	}
+	if has := strings.Contains(string(page), "times in place, as torch"); has != untimed {
+		t.Errorf("there are no times in place: %v, and the report says so: %v", untimed, has)
 	}
 	if _, err := os.Stat(filepath.Join(dir, "tuning.json")); err != nil {
 		t.Error(err)

@@ -26,7 +26,7 @@ func performance(ctx context.Context, s *bench.State) error {
 		return err
 	}
 	s.Phase("probe")
-	limits := collectives.AllReduceLimits(s)
+	limits := collectives.AllReduceLimits(ctx, s)
 	if err := s.Barrier(ctx); err != nil { // nobody measures while another probes
 		return err
 	}
@@ -62,7 +62,7 @@ func performance(ctx context.Context, s *bench.State) error {
 	s.Detail("buffers", memoryNames[kind])
 	size := int64(w.count * d.Size())
 	s.Volume(string(dist.AllReduce), size)
-	if w.codec == nil && executed != "" {
+	if w.codec == nil && (executed != "" || dist.Describe(s.Backend()).Network) {
 		limits(plan, executed)
 	}
 	if traffic, known := model.Traffic(executed, s.Size(), size); known {
@@ -74,11 +74,19 @@ func performance(ctx context.Context, s *bench.State) error {
 	}
 	s.Refresh(w.refresh)
 	s.Verify(w.verify)
-	if err := s.Time(ctx, w.op.Run); err != nil {
-		closeWorkspace(s)
-		return err
+	return w.time(ctx, s)
+}
+
+// time times the call in every way. A group in which that failed is of no use any more.
+func (w *timed) time(ctx context.Context, s *bench.State) error {
+	err := s.Time(ctx, w.op.Run, bench.InPlace(w.inPlace))
+	if err == nil {
+		err = collectives.TimeOtherwise(ctx, s, w.op)
 	}
-	return nil
+	if err != nil {
+		closeWorkspace(s)
+	}
+	return err
 }
 
 // mistake is what is wrong with the options: a model or a link that nobody knows.
@@ -98,12 +106,16 @@ type timed struct {
 	codec   *quant.Codec
 	format  *reference.Format // that the codec must have
 	in, out dist.Buffer
+	inPlace bool // they are one
 	shared  bool
 	op      *dist.Op
 }
 
 func newTimed(ws *workspace, s *bench.State) (*timed, error) {
-	w := &timed{workspace: ws, seed: s.Seed(), count: s.Int("size") / ws.d.Size(),
+	if most := matrix.Find(s.Str("algorithm")).Most; most > 0 && int64(s.Int("size")) > most {
+		return nil, bench.Skip("%s is made for calls of up to %s, beyond which it goes in pieces: its times would say nothing", s.Str("algorithm"), unit.FormatBytes(most))
+	}
+	w := &timed{workspace: ws, seed: s.Seed(), inPlace: s.Bool("inplace"), count: s.Int("size") / ws.d.Size(),
 		codec: matrix.Codec(s.Str("algorithm")), format: reference.FormatOf(matrix.Find(s.Str("algorithm")).Codec), shared: ws.g.Capabilities().Symmetric}
 	// Three vectors for each rank; what the caches and other programs need besides.
 	need := 3 * int64(s.Int("size")) * int64(s.Size())
@@ -115,8 +127,11 @@ func newTimed(ws *workspace, s *bench.State) (*timed, error) {
 	if w.in, err = w.alloc(); err != nil {
 		return nil, err
 	}
-	if w.out, err = w.alloc(); err != nil {
-		return nil, err
+	w.out = w.in
+	if !w.inPlace {
+		if w.out, err = w.alloc(); err != nil {
+			return nil, err
+		}
 	}
 	name, codec := planned(s.Str("algorithm"))
 	call := dist.Call{Op: dist.AllReduce, Reduction: dist.Sum, In: w.in, Out: w.out, Algorithm: name}
@@ -138,7 +153,9 @@ func (w *timed) alloc() (dist.Buffer, error) {
 func (w *timed) free() {
 	if w.shared {
 		_ = w.g.Free(w.in)
-		_ = w.g.Free(w.out)
+		if !w.inPlace {
+			_ = w.g.Free(w.out)
+		}
 	}
 }
 
@@ -160,7 +177,8 @@ func (w *timed) window() reference.Window {
 	return reference.Window{First: w.vectors % reference.Beginnings * reference.Alternate, Count: w.count}
 }
 
-// refresh spoils the output and makes the inputs of the next calls. The rows of a launch
+// refresh spoils the output and makes the inputs of the next calls, which in place come
+// there. The rows of a launch
 // share the vector they are cut from: to make it takes longer than to use it.
 func (w *timed) refresh() error {
 	w.vectors++

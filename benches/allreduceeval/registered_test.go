@@ -48,6 +48,9 @@ func registerMore() {
 // rows are planned and run, its contracts are judged by the order of additions
 // that it declares, and sections and figures show it.
 func TestRegisteredAlgorithmIsEvaluated(t *testing.T) {
+	if testing.Short() {
+		t.Skip("the same bodies as TestQuickProfile's")
+	}
 	t.Parallel()
 	if os.Getenv(registerVar) == "" {
 		cmd := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v")

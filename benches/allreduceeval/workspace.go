@@ -201,6 +201,8 @@ func (w *workspace) unsupported(algorithm string, d dist.DType, epilogue bool) e
 	offered := caps.Algorithms[dist.AllReduce]
 	name, codec := planned(algorithm)
 	switch {
+	case caps.Lacking[algorithm] != "":
+		return bench.NotExecuted(false, "no %s: %s", algorithm, caps.Lacking[algorithm])
 	case info.Hardware != "" && !slices.Contains(offered, algorithm):
 		return bench.NotExecuted(false, "%s needs %s; backend %s has none", algorithm, info.Hardware, w.g.Backend())
 	case !slices.Contains(caps.Ops, dist.AllReduce) || !slices.Contains(caps.Reductions, dist.Sum):
@@ -209,8 +211,8 @@ func (w *workspace) unsupported(algorithm string, d dist.DType, epilogue bool) e
 		return bench.NotExecuted(false, "backend %s has no %v (it has %s)", w.g.Backend(), d, list(caps.DTypes))
 	case epilogue && !caps.Epilogue:
 		return bench.NotExecuted(false, "backend %s has no epilogue", w.g.Backend())
-	case codec != nil && !caps.Codec:
-		return bench.NotExecuted(false, "backend %s moves no encoded elements", w.g.Backend())
+	case codec != nil && !caps.Takes(*codec):
+		return bench.NotExecuted(false, "backend %s moves no elements encoded as %s", w.g.Backend(), codec.Name())
 	}
 	if codec != nil || name == matrix.Auto || slices.Contains(offered, name) {
 		return nil

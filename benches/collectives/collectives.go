@@ -6,17 +6,19 @@
 package collectives
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/benches/machine"
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/base/dtype"
 	"github.com/kernbench/kernbench/internal/base/point"
-	"github.com/kernbench/kernbench/internal/comm/tcp"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
@@ -27,7 +29,31 @@ const joinLimit = 30 * time.Second
 func Bench() *bench.Bench {
 	return bench.New("collectives", body, append([]bench.Clause{
 		bench.Help("collectives of a process group: time, bandwidth, correctness and distance from the limit"),
-		bench.Doc(`Times the collectives of kernbench's own process groups and checks every element.
+		bench.Doc(manual),
+		bench.Strings("op", allReduce),
+		bench.Strings("algorithm", auto),
+		bench.DTypes("dtype", "f32"),
+		bench.Strings("reduction", "sum"),
+		bench.Bytes("size", "4:64Mi:x4"),
+		bench.Ranks("2"),
+		bench.Bools("inplace", false),
+		bench.Strings("buffers", symmetric),
+		bench.OverHosts(bench.Strings("buffers", private)),
+		bench.FileOption("tuning", "", "tuning table for algorithm=auto; empty is the built-in one"),
+		bench.FileOption("probe", "", "probe result to take the limits from; empty is this host's own"),
+		bench.Seconds("5", "most time to sample one point"),
+		bench.Option("hosts", bench.KindInt, "0",
+			"count the ranks as being on so many hosts, which TCP connects even within this machine; 0: as it is"),
+		bench.Metric("pct_of_limit", "%", "higher"),
+		bench.Drop(invalid),
+		bench.Figures(figures),
+		bench.Sections(sections),
+		bench.Tuning(tuning()),
+	}, onBackends()...)...)
+}
+
+// manual is what the help of the bench says.
+const manual = `Times the collectives of kernbench's own process groups and checks every element.
 
 op is allreduce, reduce_scatter, allgather, broadcast, reduce, gather, scatter,
 alltoall, sendrecv (a ring) or barrier. size is what nccl-tests counts: the
@@ -52,8 +78,12 @@ made first. pct_of_limit is the largest limit over the time.
 On the simulated accelerator (--backend ahbm) a rank is a SIP and time is
 simulated. It has all-reduce of f16 sums only, in private buffers, which a plain
 run there takes; rows of anything else are skipped and say so. The limits follow
-from its topology: what the bytes need on the links between SIPs (links), and the
+from its topology (--topology FILE, or the topology.yaml of the current folder; its SIPs are the
+ranks, and several files give a curve each; --sips 2x4:torus arranges them otherwise): what the bytes need on the links between SIPs (links), and the
 latency of the messages on the longest way (hops).
+
+On a simulated network (--backend flat) any algorithm runs with up to a million ranks: proved for them, then
+timed by a LogGP model with the parameters of --topology FILE. No data moves, and rows say so.
 
 By an MPI library (--backend mpi) the calls are those of a C program, in private buffers. MPI
 chooses the algorithms, so none can be named and rows have no limits; details name the library.
@@ -61,35 +91,19 @@ chooses the algorithms, so none can be named and rows have no limits; details na
   kernbench run --bench collectives --ranks 2,4 --algorithm auto,one-stage,two-stage,ring,ring@64K
   kernbench tune --bench collectives --ranks 2,4 --buffers symmetric,private
   kernbench run --bench collectives --backend ahbm --ranks 2,4,6
+  kernbench run --bench collectives --backend ahbm --topology built-in,my.yaml,faster-links.yaml
+  kernbench run --bench collectives --backend ahbm --sips 2x2:torus,2x2:mesh,4:ring
+  kernbench run --bench collectives --backend flat --ranks 65536 --size 1M --algorithm recursive-doubling
   kernbench run --bench collectives --backend mpi --launcher mpiexec.hydra
-  kernbench run --bench collectives --op allgather --dtype bf16 --format nccl-tests`),
-		bench.Strings("op", allReduce),
-		bench.Strings("algorithm", auto),
-		bench.DTypes("dtype", "f32"),
-		bench.Strings("reduction", "sum"),
-		bench.Bytes("size", "4:64Mi:x4"),
-		bench.Ranks("2"),
-		bench.Bools("inplace", false),
-		bench.Strings("buffers", symmetric),
-		bench.OverHosts(bench.Strings("buffers", private)),
-		bench.FileOption("tuning", "", "tuning table for algorithm=auto; empty is the built-in one"),
-		bench.FileOption("probe", "", "probe result to take the limits from; empty is this host's own"),
-		bench.Seconds("5", "most time to sample one point"),
-		bench.Option("hosts", bench.KindInt, "0",
-			"count the ranks as being on so many hosts, which TCP connects even within this machine; 0: as it is"),
-		bench.Metric("pct_of_limit", "%", "higher"),
-		bench.Drop(invalid),
-		bench.Figures(figures),
-		bench.Sections(sections),
-		bench.Tuning(tuning()),
-	}, onBackends()...)...)
-}
+  kernbench run --bench collectives --op allgather --dtype bf16 --format nccl-tests`
 
 // onBackends declares what the bench runs on: every backend that has a collective,
 // and what a plain run takes there of what the axes have elsewhere.
 func onBackends() []bench.Clause {
 	names := dist.BackendsThat(func(d dist.Description) bool { return len(d.Can().Ops) > 0 })
-	items := []bench.Clause{bench.Backends(names...), bench.Prefer(preferred)}
+	items := slices.Concat([]bench.Clause{bench.Backends(names...), bench.Prefer(preferred), bench.Refuse(machine.Refuse), bench.RanksOf(machine.Ranks)},
+		machine.Options("file of the machine of a simulated backend, or several to compare: the topology of ahbm (default: topology.yaml here, else "+bench.BuiltIn+"), the network of flat"),
+		machine.NearbyOn(names))
 	for _, name := range names {
 		d := dist.Describe(name)
 		can := d.Can()
@@ -132,6 +146,12 @@ func preferred(p point.Point) string {
 	return ""
 }
 
+// Details of rows whose machine is simulated.
+const (
+	machineDetail = "machine"
+	dataDetail    = "data" // what stands for its execution
+)
+
 // auto lets the tuning table choose.
 const auto = "auto"
 
@@ -143,12 +163,7 @@ const (
 
 func body(ctx context.Context, s *bench.State) error {
 	s.Phase("probe")
-	limit := func(shape, dist.Plan) {}
-	if network, err := networkOf(ctx, s); err == nil {
-		limit = limitsFor(s, network)
-	} else if s.Rank() == 0 {
-		s.Warn("limits: %v", err)
-	}
+	limit := limitsFor(ctx, s, hostOf(s))
 	if err := s.Barrier(ctx); err != nil { // nobody measures while another probes
 		return err
 	}
@@ -161,13 +176,23 @@ func body(ctx context.Context, s *bench.State) error {
 	return joinAndTime(ctx, s, cfg, sh, s.Str("algorithm"), func(p dist.Plan) { limit(sh, p) })
 }
 
-// AllReduce is for benches about an all-reduce of sums, in place in memory of the group
-// and by the backend's own choice of algorithm: it times and checks it as this one does.
-func AllReduce(ctx context.Context, s *bench.State, d dist.DType, count int) error {
-	cfg := dist.Config{Backend: s.Backend(), Rank: s.Rank(), Size: s.Size(), Timeout: joinLimit, Exchange: tcp.Through(s.Group()),
-		ID: fmt.Sprintf("%s/%d %v", s.Session(), count, d)}
-	sh := shape{op: allReduce, dtype: d, reduction: dist.Sum, count: count, ranks: s.Size(), inPlace: true, buffers: symmetric}
-	return joinAndTime(ctx, s, cfg, sh, auto, func(dist.Plan) {})
+// Sum is an all-reduce of sums in memory of the group.
+type Sum struct {
+	DType     dist.DType
+	Count     int
+	InPlace   bool
+	Algorithm string            // "": the backend's own choice
+	Knobs     map[string]string // of the backend
+}
+
+// AllReduce is for benches about an all-reduce: it times and checks it as this one does.
+func AllReduce(ctx context.Context, s *bench.State, sum Sum) error {
+	algorithm := cmp.Or(sum.Algorithm, auto)
+	cfg := dist.Config{Backend: s.Backend(), Rank: s.Rank(), Size: s.Size(), Timeout: joinLimit, Exchange: s.Exchange,
+		ID: fmt.Sprintf("%s/%d %v %s %v", s.Session(), sum.Count, sum.DType, algorithm, sum.Knobs), Knobs: sum.Knobs}
+	sh := shape{op: allReduce, dtype: sum.DType, reduction: dist.Sum, count: sum.Count, ranks: s.Size(), inPlace: sum.InPlace, buffers: symmetric}
+	limit := limitsFor(ctx, s, "")
+	return joinAndTime(ctx, s, cfg, sh, algorithm, func(p dist.Plan) { limit(sh, p) })
 }
 
 // joinAndTime joins the group and times the operation. A machine that lacks what the
@@ -200,11 +225,44 @@ func joinAndTime(ctx context.Context, s *bench.State, cfg dist.Config, sh shape,
 		s.Volume(sh.op, int64(sh.count)*int64(sh.dtype.Size()))
 	}
 	limit(w.plan)
-	s.Refresh(w.refresh)
-	s.Verify(w.verify)
-	err = s.Time(ctx, w.run, bench.InPlace(sh.inPlace))
+	if dist.Describe(s.Backend()).Virtual {
+		s.Detail(dataDetail, "schedule proved, data not executed")
+	} else {
+		s.Refresh(w.refresh)
+		s.Verify(w.verify)
+	}
+	if err := s.Time(ctx, w.run, bench.InPlace(sh.inPlace)); err != nil {
+		return err
+	}
+	if w.op != nil {
+		if err := TimeOtherwise(ctx, s, w.op); err != nil {
+			return err
+		}
+	}
 	observe(s, g, "after")
-	return err
+	return nil
+}
+
+// TimeOtherwise times a call in the ways that its backend has besides running it, such as
+// many calls in one launch of a kernel: for every bench that times a call. What limits
+// one of them, and how far it is from that, is in the row too.
+func TimeOtherwise(ctx context.Context, s *bench.State, op *dist.Op) error {
+	list, err := op.Timings()
+	if err != nil {
+		return err
+	}
+	for _, t := range list {
+		err := s.TimeAs(ctx, t.Name, t.Sample, bench.InPlace(op.Plan().InPlace), bench.Settle(t.Check))
+		if err := errors.Join(err, t.Close()); err != nil {
+			return err
+		}
+		if us := s.Metric(t.Name); t.LimitUS > 0 && us > 0 {
+			name := strings.TrimSuffix(t.Name, "_us")
+			s.Detail(name+"_limit", t.Limit)
+			s.Report(name+"_pct_of_limit", 100*t.LimitUS/us, "%", "higher")
+		}
+	}
+	return nil
 }
 
 // Describe says in the row what does the work, and on what: for every bench that joins a
@@ -249,8 +307,15 @@ func config(s *bench.State) (dist.Config, error) {
 	cfg := dist.Config{
 		Backend: s.Backend(), Rank: s.Rank(), Size: s.Size(), Timeout: joinLimit,
 		ID: strings.Join([]string{s.Session(), s.Str("op"), s.Str("algorithm"), s.Str("dtype"), s.Str("reduction"),
-			s.Str("size"), s.Str("inplace"), s.Str("buffers")}, "/"),
-		Exchange: tcp.Through(s.Group()), Host: hostOf(s),
+			s.Str("size"), s.Str("inplace"), s.Str("buffers"), s.Str(machine.Option), s.Str(machine.Arrangement)}, "/"),
+		Exchange: s.Exchange, Host: hostOf(s),
+	}
+	on, err := machine.Describe(s)
+	if err != nil {
+		return cfg, err
+	}
+	if cfg.Machine, cfg.Arrangement = on.File, on.Arrangement; on.Text != "" {
+		s.Detail(machineDetail, on.Text)
 	}
 	if path := s.Str("tuning"); path != "" {
 		t, err := dist.LoadTuning(path)
@@ -273,6 +338,9 @@ func lacking(caps dist.Capabilities, backend, algorithm string, sh shape) string
 			return "the size of pieces cannot be chosen"
 		}
 		if known := caps.Algorithms[op]; name != auto && !slices.Contains(known, name) {
+			if why := caps.Lacking[name]; why != "" {
+				return fmt.Sprintf("no %s: %s", name, why)
+			}
 			if can := dist.Describe(backend).Can().Algorithms[op]; slices.Contains(can, name) {
 				return fmt.Sprintf("no %s algorithm %s in a group of %d", op, name, sh.ranks)
 			}

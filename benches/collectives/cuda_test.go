@@ -1,6 +1,7 @@
 package collectives
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -13,6 +14,7 @@ import (
 	driver "github.com/kernbench/kernbench/internal/host/cuda"
 	"github.com/kernbench/kernbench/internal/host/cudatest"
 	"github.com/kernbench/kernbench/internal/result/journal"
+	"github.com/kernbench/kernbench/internal/result/rowset"
 )
 
 // On GPUs the bench runs as it stands, in real processes that share device memory: on a
@@ -26,10 +28,23 @@ func TestCUDA(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	environ := append(os.Environ(), driver.LibraryVariable+"="+lib, driver.ManagementVariable+"="+lib, cudatest.RefuseVariable+"=.entry lamport_")
+	if err := cudatest.MPS(filepath.Dir(lib)); err != nil {
+		t.Fatal(err)
+	}
+	temp := t.TempDir()
+	t.Setenv("TMPDIR", temp)
+	environ := append(os.Environ(), driver.LibraryVariable+"="+lib, driver.ManagementVariable+"="+lib, cudatest.RefuseVariable+"=.entry lamport_",
+		"CUDA_VISIBLE_DEVICES=0", "PATH="+filepath.Dir(lib)+":"+os.Getenv("PATH"))
+	nothingLeft := func(after string) {
+		t.Helper()
+		if left, err := os.ReadDir(temp); err != nil || len(left) > 0 {
+			t.Errorf("%s leaves %v (%v)", after, left, err)
+		}
+	}
 	p, err := plan.Make(Bench(), plan.Request{Backend: cuda.Name, Seed: 1, Axes: axes("num_ranks=2,3", "op=allreduce,allgather",
 		"algorithm=auto,lamport", "size=4,40000", "dtype=bf16", "buffers=symmetric,private", "inplace=false,true"),
-		Only: []string{`algorithm == "auto" || size == 4 && inplace == false && buffers == "private"`}}) // each that is refused costs a launch
+		Only:    []string{`algorithm == "auto" || size == 4 && inplace == false && buffers == "private"`}, // each that is refused costs a launch
+		Options: axes("seconds=0.001")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,6 +53,20 @@ func TestCUDA(t *testing.T) {
 	if _, err := run.Run(t.Context(), p, run.Options{Dir: dir, Environ: environ}); err != nil {
 		t.Fatal(err)
 	}
+	nothingLeft("a run")
+	ctx, cancel := context.WithCancel(t.Context())
+	res, err := run.Run(ctx, p, run.Options{Dir: filepath.Join(t.TempDir(), "cut"), Environ: environ, Observe: func(e run.Event) {
+		if e.Recorded != nil && e.Recorded.Status == journal.OK {
+			if found, _ := filepath.Glob(filepath.Join(temp, "kernbench-mps-*")); len(found) != 1 {
+				t.Errorf("ranks at work have the MPS folders %q, want one", found)
+			}
+			cancel()
+		}
+	}})
+	if err != nil || !res.Interrupted {
+		t.Fatalf("a run that is interrupted: %+v, %v", res, err)
+	}
+	nothingLeft("an interrupted run")
 	_, r, err := journal.LoadRun(dir)
 	if err != nil {
 		t.Fatal(err)
@@ -60,9 +89,26 @@ func TestCUDA(t *testing.T) {
 				!strings.HasPrefix(row.Details["gpu_before"], "1980 MHz, memory 3201 MHz, 120 W, ") || !strings.HasSuffix(row.Details["gpu_after"], " °C") {
 				t.Errorf("%s: %s %s, %v wrong, details %v", row.Point, row.Status, row.Reason, row.Metrics["wrong"], row.Details)
 			}
+			if rowset.Text(&row, "op") == allReduce && rowset.Text(&row, "buffers") == symmetric && rowset.Text(&row, "inplace") == "false" {
+				timedInside(t, &row)
+			}
 		}
 	}
 	if outcomes["ok"] < 32 || outcomes["refused"] < 2 {
 		t.Errorf("outcomes: %v", outcomes)
+	}
+}
+
+// timedInside holds that a row has the call's times by the device, with their spread and
+// what limits them.
+func timedInside(t *testing.T, r *journal.Row) {
+	for _, name := range []string{"kernel_us", "kernel_cold_us", "graph_us"} {
+		st, has := r.Stats.Find(name)
+		if !has || r.Metrics[name] <= 0 || st.Min > r.Metrics[name] || st.Max < r.Metrics[name] || r.Units[name] != "us" {
+			t.Errorf("%s: %s is %v %s, spread %+v", r.Point, name, r.Metrics[name], r.Units[name], st)
+		}
+	}
+	if r.Metrics["kernel_cold_pct_of_limit"] <= 0 || !strings.Contains(r.Details["kernel_cold_limit"], "GB/s of a copy") {
+		t.Errorf("%s: %v %% of the limit %q, limits %v", r.Point, r.Metrics["kernel_cold_pct_of_limit"], r.Details["kernel_cold_limit"], r.Limits)
 	}
 }

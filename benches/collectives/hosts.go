@@ -47,10 +47,16 @@ type measuredNetwork struct {
 }
 
 // networkOf is the network between the hosts of the ranks, measured once per launch by
-// all ranks together. Where they are on one host there is none.
-func networkOf(ctx context.Context, s *bench.State) (tcp.Network, error) {
-	if s.Size() < 2 || !dist.Describe(s.Backend()).HostMemory {
+// all ranks together, of which this one counts as on the host given, if one is. Where they
+// are all on one there is none.
+func networkOf(ctx context.Context, s *bench.State, host string) (tcp.Network, error) {
+	d := dist.Describe(s.Backend())
+	if s.Size() < 2 || !d.HostMemory && !d.Network {
 		return tcp.Network{}, nil
+	}
+	fabric := ""
+	if d.Network { // ranks are where they are, and the library takes what it finds there
+		host, fabric = "", tcp.Fabric()
 	}
 	launch := fmt.Sprintf("%s of %d", s.Session(), s.Size())
 	networks.Lock()
@@ -66,7 +72,7 @@ func networkOf(ctx context.Context, s *bench.State) (tcp.Network, error) {
 	if err != nil {
 		return tcp.Network{}, err
 	}
-	n, err := tcp.Measuring{Exchange: tcp.Through(s.Group()), Rank: s.Rank(), Size: s.Size(), Host: hostOf(s), Ports: ports,
+	n, err := tcp.Measuring{Exchange: s.Exchange, Rank: s.Rank(), Size: s.Size(), Host: host, Fabric: fabric, Ports: ports,
 		Interface: jobenv.Variable(os.Environ(), jobenv.InterfaceVar), Time: networkTime, Rounds: networkRounds}.Measure(ctx)
 	networks.Lock()
 	defer networks.Unlock()

@@ -75,9 +75,14 @@ var hostLimits = sync.OnceValues(func() (probe.Result, error) { return probe.Obt
 
 // limitsFor gives the function that records the limits of a call: those that the
 // backend knows, or those of this host where its memory is what limits, and of the
-// network between several. Only rank 0, whose numbers make the row, does anything.
-func limitsFor(s *bench.State, n tcp.Network) func(sh shape, plan dist.Plan) {
-	if s.Rank() == 0 {
+// network between several, which all ranks measure. The rest is for rank 0, whose numbers
+// make the row.
+func limitsFor(ctx context.Context, s *bench.State, host string) func(sh shape, plan dist.Plan) {
+	n, err := networkOf(ctx, s, host)
+	if err != nil && s.Rank() == 0 {
+		s.Warn("limits: %v", err)
+	}
+	if err == nil && s.Rank() == 0 {
 		if b, ok := dist.As[dist.Limiter](s.Backend()); ok {
 			return func(sh shape, plan dist.Plan) {
 				plan.Op, plan.Count, plan.DType = dist.Collective(sh.op), sh.count, sh.dtype
@@ -85,7 +90,7 @@ func limitsFor(s *bench.State, n tcp.Network) func(sh shape, plan dist.Plan) {
 				record(s, list, err)
 			}
 		}
-		if dist.Describe(s.Backend()).HostMemory {
+		if d := dist.Describe(s.Backend()); d.HostMemory || d.Network && n.Machines > 1 {
 			return linkedLimitsFor(s, n)
 		}
 	}
@@ -123,6 +128,9 @@ func hostLimitsFor(s *bench.State) func(sh shape, plan dist.Plan) {
 	if len(p.Copy) == 0 {
 		return func(shape, dist.Plan) {}
 	}
+	if p.Disturbed != "" {
+		s.Warn("limits: the probe was disturbed, so that they may be easier than this host's are (`kernbench probe` makes another): %s", p.Disturbed)
+	}
 	s.Detail("probe", fmt.Sprintf("%s, %s", p.Profile, p.Time.Format("2006-01-02 15:04:05Z")))
 	return func(sh shape, plan dist.Plan) {
 		l, err := limitOf(p, sh, plan.Algorithm)
@@ -146,10 +154,10 @@ func record(s *bench.State, list []dist.Limit, err error) {
 }
 
 // AllReduceLimits is for other benches that time an all-reduce: it finds the
-// limits of the machine, by the option probe, and gives the function that
-// records those of a call by an algorithm.
-func AllReduceLimits(s *bench.State) func(p dist.Plan, algorithm string) {
-	record := limitsFor(s, tcp.Network{})
+// limits of the machine, by the option probe, and of the network, and gives the function
+// that records those of a call by an algorithm.
+func AllReduceLimits(ctx context.Context, s *bench.State) func(p dist.Plan, algorithm string) {
+	record := limitsFor(ctx, s, "")
 	return func(p dist.Plan, algorithm string) {
 		sh := shape{op: allReduce, dtype: p.DType, reduction: p.Reduction, count: p.Count, ranks: s.Size(),
 			inPlace: p.InPlace, buffers: private}

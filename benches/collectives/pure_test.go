@@ -104,7 +104,7 @@ func timed(algorithm string, size int64, us float64) journal.Row {
 func settledRow(algorithm string, size int64, us float64) journal.Row {
 	r := timed(algorithm, size, us)
 	low, high := us*0.99, us*1.01
-	r.Stats = map[string]journal.Stat{"time_us": {Min: low, P50: us, Max: high, CILow: &low, CIHigh: &high}}
+	r.Stats = journal.StatsOf(map[string]journal.Stat{"time_us": {Min: low, P50: us, Max: high, CILow: &low, CIHigh: &high}})
 	r.Samples, r.Kind = 40, journal.Measured
 	return r
 }
@@ -129,9 +129,9 @@ func TestRegret(t *testing.T) {
 	single.Kind, single.Samples = journal.Measured, 1
 	wide := settledRow(auto, 1024, 1000)
 	low := 2.0
-	st := wide.Stats["time_us"]
+	st := wide.Stats.Get("time_us")
 	st.CILow = &low
-	wide.Stats["time_us"] = st
+	wide.Stats = wide.Stats.With("time_us", st)
 	for what, disturbed := range map[string]journal.Row{"a single sample": single, "a wide interval": wide} {
 		rows := []journal.Row{disturbed, settledRow("one-stage", 1024, 2), settledRow(auto, 4096, 5), settledRow("one-stage", 4096, 5)}
 		all, unsettled := regrets(rows)

@@ -1,15 +1,19 @@
 package collectives
 
 import (
+	"math"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/kernbench/kernbench/dist/ahbm"
+	"github.com/kernbench/kernbench/dist/flat"
 	"github.com/kernbench/kernbench/internal/bench/plan"
 	"github.com/kernbench/kernbench/internal/bench/run"
 	"github.com/kernbench/kernbench/internal/result/journal"
+	"github.com/kernbench/kernbench/internal/result/rowset"
 )
 
 // A plain run on the simulated accelerator takes what it has; what it lacks is
@@ -58,4 +62,144 @@ func TestSimulated(t *testing.T) {
 			}
 		})
 	}
+}
+
+// On a virtual network one rank stands for all: any algorithm and number of ranks, the time
+// that the model's formula gives, rows that say that no data moved, and no check of any.
+func TestVirtual(t *testing.T) {
+	network := filepath.Join(t.TempDir(), "net.yaml")
+	const text = "name: mine\nlatency_ns: 1000\noverhead_ns: 100\ngap_ns: 0\nbandwidth_gbs: 10\n"
+	if err := os.WriteFile(network, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p, err := plan.Make(Bench(), plan.Request{Backend: flat.Name, Seed: 1, Options: options("topology=" + network),
+		Axes: axes("size=64K", "num_ranks=4,4096", "algorithm=recursive-doubling,two-stage")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(t.TempDir(), "run")
+	if _, err := run.Run(t.Context(), p, run.Options{Dir: dir, Environ: os.Environ()}); err != nil {
+		t.Fatal(err)
+	}
+	_, r, err := journal.LoadRun(dir)
+	if err != nil || len(r.Rows) != 4 {
+		t.Fatal(len(r.Rows), err)
+	}
+	for _, row := range r.Rows {
+		if *row.NumRanks == 4096 && rowset.Text(&row, "algorithm") == "two-stage" {
+			if row.Status != journal.Skipped || !strings.Contains(row.Reason, "no allreduce algorithm two-stage in a group of 4096") {
+				t.Errorf("reads of memory that are not proved: %s (%s)", row.Status, row.Reason)
+			}
+			continue
+		}
+		if row.Status != journal.OK || row.Kind != journal.Simulated || row.Details["data"] != "schedule proved, data not executed" ||
+			!strings.Contains(row.Details["machine"], "network mine: latency 1000 ns") {
+			t.Errorf("%v: %s (%s), %s, %v", row.Point, row.Status, row.Reason, row.Kind, row.Details)
+		}
+		if _, checked := row.Metrics["wrong"]; checked {
+			t.Errorf("%v: data that did not move was checked", row.Point)
+		}
+		rounds := map[int]float64{4: 2, 4096: 12}[*row.NumRanks]
+		if want := rounds * (1.2 + 6.5536); rowset.Text(&row, "algorithm") == "recursive-doubling" && math.Abs(row.Metrics["time_us"]-want) > 1e-3 {
+			t.Errorf("%v: %v us, want %v", row.Point, row.Metrics["time_us"], want)
+		}
+	}
+	if s := sections(r.Rows); len(s) != 1 || !strings.Contains(s[0].Text, "data was not executed") {
+		t.Errorf("%+v", s)
+	}
+	for file, want := range map[string]string{"missing.yaml": "no such file", network: "is for simulated backends"} {
+		backend := flat.Name
+		if file == network {
+			backend = "cpu"
+		}
+		if _, err := plan.Make(Bench(), plan.Request{Backend: backend, Options: options("topology=" + file)}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s on %s: %v", file, backend, err)
+		}
+	}
+}
+
+// The machine of a file is the one that is simulated and that limits, and its SIPs are the ranks.
+func TestTopologyFile(t *testing.T) {
+	text, err := os.ReadFile("../../internal/accel/topo/topology.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "slow.yaml")
+	slow := regexp.MustCompile(`latency_ns: 43.201`).ReplaceAll(text, []byte("latency_ns: 443.201"))
+	if err := os.WriteFile(file, slow, 0o600); err != nil || len(slow) == len(text) {
+		t.Fatal(err, "the file has changed")
+	}
+	times := map[string]journal.Row{}
+	for _, path := range []string{"", file} {
+		p, err := plan.Make(Bench(), plan.Request{Backend: ahbm.Name, Seed: 1, Options: options("topology=" + path), Axes: axes("size=4K", "num_ranks=2")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		dir := filepath.Join(t.TempDir(), "run")
+		if _, err := run.Run(t.Context(), p, run.Options{Dir: dir, Environ: os.Environ()}); err != nil {
+			t.Fatal(err)
+		}
+		_, r, err := journal.LoadRun(dir)
+		if err != nil || len(r.Rows) != 1 || r.Rows[0].Status != journal.OK {
+			t.Fatalf("%+v %v", r.Rows, err)
+		}
+		times[path] = r.Rows[0]
+	}
+	fast, slower := times[""], times[file]
+	if slower.Metrics["time_us"] < fast.Metrics["time_us"]+0.8 || slower.Limits["hops"] <= fast.Limits["hops"] || !strings.Contains(slower.Details["machine"], "slow.yaml: 2 SIPs") {
+		t.Errorf("%v us and %v with slow links, %v us and %v without; %v", slower.Metrics["time_us"], slower.Limits, fast.Metrics["time_us"], fast.Limits, slower.Details)
+	}
+	for _, c := range []struct{ sips, ranks, want string }{
+		{"", "num_ranks=3", "take --ranks 2"},
+		{"", "num_ranks=2", ""},
+		{"2x2:torus", "num_ranks=4", ""},
+		{"2x2:torus", "num_ranks=2", "take --ranks 4"},
+		{"2x2:star", "num_ranks=4", `unknown SIP topology "star"`},
+	} {
+		_, err := plan.Make(Bench(), plan.Request{Backend: ahbm.Name, Options: options("topology="+file, "sips="+c.sips), Axes: axes("size=4K", c.ranks)})
+		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%+v: %v", c, err)
+		}
+	}
+	if _, err := plan.Make(Bench(), plan.Request{Backend: "cpu", Options: options("sips=2x2:torus"), Axes: axes("size=4K")}); err == nil || !strings.Contains(err.Error(), "--sips is for simulated backends") {
+		t.Errorf("on processors: %v", err)
+	}
+}
+
+// SIPs are an axis: how many there are says how many ranks, every arrangement is right, within its limits
+// and a curve of its own, and the row says which it is.
+func TestArrangements(t *testing.T) {
+	p, err := plan.Make(Bench(), plan.Request{Backend: ahbm.Name, Seed: 1, Options: options("sips=4:ring,2x2:torus,3x2:mesh,mesh"), Axes: axes("size=64,64K")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(t.TempDir(), "run")
+	if _, err := run.Run(t.Context(), p, run.Options{Dir: dir, Environ: os.Environ()}); err != nil {
+		t.Fatal(err)
+	}
+	_, r, err := journal.LoadRun(dir)
+	if err != nil || len(r.Rows) != 2*5 { // a mesh of as many as there are: 4, and 6
+		t.Fatalf("%d rows, %v", len(r.Rows), err)
+	}
+	for _, row := range r.Rows {
+		sips := rowset.Text(&row, "sips")
+		kind := map[string]string{"4:ring": "ring_1d", "2x2:torus": "torus_2d", "3x2:mesh": "mesh_2d_no_wrap", "mesh": "mesh_2d_no_wrap"}[sips]
+		if row.Status != journal.OK || row.Details["sip_topology"] != kind || !(row.Metrics["pct_of_limit"] <= 100) || row.Metrics["wrong"] != 0 {
+			t.Errorf("%v: %s (%s) %v %v", row.Point, row.Status, row.Reason, row.Details, row.Metrics)
+		}
+		if want, fixed := map[string]int{"4:ring": 4, "2x2:torus": 4, "3x2:mesh": 6}[sips]; fixed && *row.NumRanks != want {
+			t.Errorf("%s has %d ranks", sips, *row.NumRanks)
+		}
+	}
+	if figs := figures(r.Rows); figs[0].Panels[0].Series[0].Name != "auto, private, 4:ring" || !strings.Contains(figs[0].Caption, "topology built-in (sha256 ") {
+		t.Errorf("%+v", figs[0])
+	}
+}
+
+func options(texts ...string) (out []plan.Assign) {
+	for _, text := range texts {
+		name, value, _ := strings.Cut(text, "=")
+		out = append(out, plan.Assign{Name: name, Text: value})
+	}
+	return out
 }

@@ -3,8 +3,11 @@ package collectives
 import (
 	"fmt"
 	"math"
+	"slices"
+	"strings"
 
 	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/benches/machine"
 	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
@@ -26,13 +29,16 @@ func panelOf(r *journal.Row) string {
 	return name
 }
 
-// seriesOf names a line: the algorithm and the buffers.
-func seriesOf(r *journal.Row) string {
-	name := rowset.Text(r, "algorithm") + ", " + rowset.Text(r, "buffers")
-	if rowset.Text(r, "inplace") == "true" {
-		name += ", in place"
+// seriesOf names a line: the algorithm, the buffers and, of several, the machine.
+func seriesOf(rows rowset.Set) func(r *journal.Row) string {
+	label := machine.Curves(rows)
+	return func(r *journal.Row) string {
+		name := rowset.Text(r, "algorithm") + ", " + rowset.Text(r, "buffers")
+		if rowset.Text(r, "inplace") == "true" {
+			name += ", in place"
+		}
+		return machine.With(name, label(r))
 	}
-	return name
 }
 
 // figures draws time and bus bandwidth against size, a panel for each
@@ -43,25 +49,26 @@ func figures(rows []journal.Row) []figure.Figure {
 	zero := 0.0
 	x := figure.Axis{Label: "size", Scale: figure.Log2, Unit: figure.Bytes}
 	sized := rowset.Good(rows).Where(func(r *journal.Row) bool { return size(r) > 0 })
+	line, label := seriesOf(sized), machine.Curves(sized)
 	for _, g := range rowset.GroupBy(sized, panelOf) {
 		mine := g.Rows
 		t := figure.Panel{Title: g.Key, X: x, Y: figure.Axis{Label: "time", Scale: figure.Log10, Unit: figure.Micros}}
-		t.Series = rowset.Series(mine, seriesOf, func(r *journal.Row) (figure.Point, bool) {
+		t.Series = rowset.Series(mine, line, func(r *journal.Row) (figure.Point, bool) {
 			p := figure.Point{X: size(r), Y: r.Metrics["time_us"]}
-			if st := r.Stats["time_us"]; st.CILow != nil && st.CIHigh != nil {
+			if st := r.Stats.Get("time_us"); st.CILow != nil && st.CIHigh != nil {
 				p.Low, p.High = *st.CILow, *st.CIHigh
 			}
 			return p, true
 		})
-		t.Lines = limitLine(mine, func(_ *journal.Row, us float64) float64 { return us })
+		t.Lines = limitLines(mine, label, func(_ *journal.Row, us float64) float64 { return us })
 		times.Panels = append(times.Panels, t)
 
 		b := figure.Panel{Title: g.Key, X: x, Y: figure.Axis{Label: "bus bandwidth", Unit: figure.GBps, Min: &zero}}
-		b.Series = rowset.Series(mine, seriesOf, func(r *journal.Row) (figure.Point, bool) {
+		b.Series = rowset.Series(mine, line, func(r *journal.Row) (figure.Point, bool) {
 			bw, ok := r.Metrics["busbw"]
 			return figure.Point{X: size(r), Y: bw}, ok
 		})
-		b.Lines = limitLine(mine, func(r *journal.Row, us float64) float64 {
+		b.Lines = limitLines(mine, label, func(r *journal.Row, us float64) float64 {
 			return r.Metrics["busbw"] * r.Metrics["time_us"] / us
 		})
 		if len(b.Series) > 0 {
@@ -74,12 +81,20 @@ func figures(rows []journal.Row) []figure.Figure {
 			out = append(out, f)
 		}
 	}
-	return out
+	return machine.Caption(out, rows)
+}
+
+// limitLines are the limits of each machine.
+func limitLines(rows rowset.Set, label func(*journal.Row) string, value func(r *journal.Row, us float64) float64) (lines []figure.Line) {
+	for _, g := range rowset.GroupBy(rows, label) {
+		lines = append(lines, limitLine(g.Rows, machine.With("limit", g.Key), value)...)
+	}
+	return lines
 }
 
 // limitLine is the least limit at each size over the rows: what the best of
 // the algorithms shown could reach.
-func limitLine(rows rowset.Set, value func(r *journal.Row, us float64) float64) []figure.Line {
+func limitLine(rows rowset.Set, name string, value func(r *journal.Row, us float64) float64) []figure.Line {
 	least := map[float64]float64{}
 	best := map[float64]*journal.Row{}
 	for _, r := range rows {
@@ -94,7 +109,7 @@ func limitLine(rows rowset.Set, value func(r *journal.Row, us float64) float64) 
 	if len(least) < 2 {
 		return nil
 	}
-	line := figure.Line{Label: "limit"}
+	line := figure.Line{Label: name}
 	for x, us := range least {
 		line.Points = append(line.Points, figure.Point{X: x, Y: value(best[x], us)})
 	}
@@ -106,6 +121,7 @@ func limitLine(rows rowset.Set, value func(r *journal.Row, us float64) float64) 
 // the same sweep.
 type regret struct {
 	row               *journal.Row // auto's
+	on                string       // which of several machines
 	best              string
 	factor, low, high float64 // auto's time over the best's, with its interval
 }
@@ -115,8 +131,9 @@ type regret struct {
 // best meet, nothing is known to be lost.
 func regrets(rows []journal.Row) (out []regret, unsettled int) {
 	timed := rowset.Good(rows).Where(func(r *journal.Row) bool { return r.Metrics["time_us"] > 0 })
-	for _, same := range rowset.GroupBy(timed, func(r *journal.Row) [4]string {
-		return [4]string{panelOf(r), rowset.Text(r, "size"), rowset.Text(r, "buffers"), rowset.Text(r, "inplace")}
+	label := machine.Curves(timed)
+	for _, same := range rowset.GroupBy(timed, func(r *journal.Row) [5]string {
+		return [5]string{panelOf(r), rowset.Text(r, "size"), rowset.Text(r, "buffers"), rowset.Text(r, "inplace"), label(r)}
 	}) {
 		mine := same.Rows.At("algorithm", auto)
 		algorithms := same.Rows.Distinct("algorithm")
@@ -124,7 +141,7 @@ func regrets(rows []journal.Row) (out []regret, unsettled int) {
 			continue
 		}
 		own := model.TimeOf(mine)
-		reg, least := regret{row: mine[0], best: auto, factor: 1}, own
+		reg, least := regret{row: mine[0], on: same.Key[4], best: auto, factor: 1}, own
 		rivals := 0
 		for _, name := range algorithms {
 			s := model.TimeOf(same.Rows.At("algorithm", name))
@@ -148,8 +165,32 @@ func regrets(rows []journal.Row) (out []regret, unsettled int) {
 	return out, unsettled
 }
 
-// sections says in words what auto costs.
+// sections says in words what was not executed, and what auto costs.
 func sections(rows []journal.Row) []bench.Section {
+	return append(virtual(rows), autoSections(rows)...)
+}
+
+// virtual says of which rows no data moved, and on which machines.
+func virtual(rows []journal.Row) []bench.Section {
+	var machines []string
+	n := 0
+	for _, r := range rows {
+		if r.Details[dataDetail] == "" || r.Status != journal.OK {
+			continue
+		}
+		n++
+		if m := r.Details[machineDetail]; !slices.Contains(machines, m) {
+			machines = append(machines, m)
+		}
+	}
+	if n == 0 {
+		return nil
+	}
+	return []bench.Section{{Title: "Simulated without data", Text: fmt.Sprintf("Of %s the schedule was proved for these ranks and elements, "+
+		"and its steps were timed by a model (%s); data was not executed.", unit.Plural(n, "row"), strings.Join(machines, "; "))}}
+}
+
+func autoSections(rows []journal.Row) []bench.Section {
 	all, unsettled := regrets(rows)
 	if len(all)+unsettled == 0 {
 		return nil
@@ -174,14 +215,14 @@ func sections(rows []journal.Row) []bench.Section {
 		if reg.factor > 1 {
 			slower = fmt.Sprintf("%.1f %%", 100*(reg.factor-1))
 		}
-		table = append(table, []string{panelOf(reg.row), unit.FormatBytes(int64(size(reg.row))), rowset.Text(reg.row, "buffers"),
+		table = append(table, []string{machine.With(panelOf(reg.row), reg.on), unit.FormatBytes(int64(size(reg.row))), rowset.Text(reg.row, "buffers"),
 			reg.row.Details["algorithm"], reg.best, slower, fmt.Sprintf("%+.1f to %+.1f %%", 100*(reg.low-1), 100*(reg.high-1))})
 	}
 	return []bench.Section{{
 		Title: title,
 		Text: fmt.Sprintf("How much slower auto is than the fastest algorithm of this sweep, where the 95 %% intervals separate: %.1f %% in the geometric mean over %s, "+
 			"at most %.1f %% (%s, %s).%s",
-			100*(math.Exp(sum/float64(len(all)))-1), unit.Plural(len(all), "point"), 100*(worst.factor-1), panelOf(worst.row),
+			100*(math.Exp(sum/float64(len(all)))-1), unit.Plural(len(all), "point"), 100*(worst.factor-1), machine.With(panelOf(worst.row), worst.on),
 			unit.FormatBytes(int64(size(worst.row))), left),
 		Table: table,
 	}}

@@ -11,6 +11,7 @@ type work struct {
 	inputs  *inputs
 	in, out dist.Buffer
 	run     func() error
+	op      *dist.Op  // nil where there are two
 	plan    dist.Plan // of the call, or of the first of two
 	vectors int       // inputs made so far
 }
@@ -76,7 +77,7 @@ func (w *work) prepare(g *dist.Group, algorithm string) error {
 		if err != nil {
 			return err
 		}
-		w.run, w.plan = op.Run, op.Plan()
+		w.op, w.run, w.plan = op, op.Run, op.Plan()
 		return nil
 	}
 	send, err := g.Prepare(dist.Call{Op: dist.Send, In: w.in, Peer: (w.rank + 1) % w.sh.ranks})

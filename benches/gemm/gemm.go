@@ -1,6 +1,6 @@
-// Package gemm is the bench `gemm`: how fast this host multiplies matrices, by
-// shape, element type, implementation and number of threads, and how far that
-// is from the arithmetic its cores can do.
+// Package gemm is the bench `gemm`: how fast this host, or its GPU, multiplies
+// matrices, by shape, element type, implementation and number of threads, and how
+// far that is from the arithmetic that its units can do.
 package gemm
 
 import (
@@ -8,11 +8,13 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"time"
 
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/internal/base/dtype"
 	"github.com/kernbench/kernbench/internal/base/point"
+	"github.com/kernbench/kernbench/internal/bench/probe"
 	"github.com/kernbench/kernbench/internal/kernel/gemm"
 	"github.com/kernbench/kernbench/internal/kernel/proof"
 )
@@ -22,50 +24,79 @@ func Bench() *bench.Bench {
 	cfg := bench.DefaultMeasure()
 	cfg.Stop.MinSamples = 5 // a large product takes a second
 	cfg.Stop.MaxTime = 2 * time.Second
-	return bench.New("gemm", body,
-		bench.Help("matrix multiplication on this host's cores by shape, element type, provider and threads"),
-		bench.Doc(`Multiplies matrices, C = A x B, on this host's cores.
+	return bench.New("gemm", body, append([]bench.Clause{
+		bench.Help("matrix multiplication on this host's cores or its GPU by shape, element type, provider and threads"),
+		bench.Doc(`Multiplies matrices, C = A x B, on this host's cores or on its GPU.
 
 A shape is MxNxK: C has M rows and N columns. The labelled ones are layers of a
-transformer with 8 billion parameters, for 512 tokens and for one. f16 and bf16
-operands give an f32 result.
+transformer with 8 billion parameters, for 512 tokens (4096 on a GPU) and for one.
+f16 and bf16 operands give an f32 result; so do tf32 and e4m3 (fp8) on a GPU.
 
-Providers are builtin, builtin held to a level of instructions (builtin-avx2),
+On cores the providers are builtin, builtin held to a level of instructions (builtin-avx2),
 and openblas, opened at run time. OpenBLAS may take a virtual machine for an old
 processor; the row says so, and this sets it right:
 
     kernbench run --bench gemm --axis provider=builtin,openblas --env OPENBLAS_CORETYPE=SkylakeX
 
+On a GPU they are builtin, which needs the driver alone, cublaslt, opened at run
+time, with the algorithm that its heuristic names first, and cublaslt-exhaustive,
+with the fastest of all that it has. The row says which algorithm that is. Products
+are timed by the GPU, many in a row; B lies by columns, as a layer's weights do:
+
+    kernbench run --bench gemm --backend cuda --axis provider=builtin,cublaslt --dtype bf16,e4m3 --shape 4096x4096x4096
+
 gflops is 2*M*N*K over the median time. peak_pct is its share of what the cores
 reach in arithmetic alone, measured on one core in the same row (peak_gflops)
-and multiplied with the number of threads. Every product is checked: exactly
-with whole numbers, and within the error bound with reals.`),
+and multiplied with the number of threads, or of what the whole GPU reaches. Every
+product is checked: exactly with whole numbers, and within the error bound with
+reals, which are what is timed: with --data zeros a GPU is faster than it will be.`),
 		bench.Tuples("shape", "64x64x64", "256x256x256", "512x512x512", "1024x1024x1024", "2048x2048x2048",
 			"qkv=512x6144x4096", "attn_out=512x4096x4096", "mlp_up=512x28672x4096", "mlp_down=512x4096x14336", "decode=1x4096x4096"),
 		bench.DTypes("dtype", "f32", "f64", "bf16", "f16"),
-		bench.Strings("provider", "builtin"),
+		bench.Strings("provider", builtin),
 		bench.Ints("threads", "1,2"),
+		bench.Choice(dataOption, "what the timed operands hold", randomData, "zeros", "ones"),
 		bench.Seconds("2", "most time to sample one point, but at least one call"),
 		bench.Drop(unsupported),
 		bench.Metric("gflops", "GFLOP/s", "higher"),
 		bench.Metric("peak_pct", "%", "higher"),
 		bench.Metric("peak_gflops", "GFLOP/s", ""),
 		bench.Measure(cfg),
-		bench.Timeout(3*time.Minute),
+		bench.Timeout(3 * time.Minute),
 		bench.Figures(figures),
 		bench.Sections(sections),
-	)
+	}, onDevices()...)...)
 }
 
-// unsupported says why a point cannot be run.
+// builtin is the name of our own provider on every backend.
+const builtin = "builtin"
+
+// What the timed operands hold.
+const (
+	dataOption = "data"
+	randomData = "random"
+)
+
+// contents fills the operands that are timed.
+func contents(s *bench.State, a, b gemm.Matrix) {
+	switch s.Str(dataOption) {
+	case "zeros":
+		proof.Constant(a, 0)
+		proof.Constant(b, 0)
+	case "ones":
+		proof.Constant(a, 1)
+		proof.Constant(b, 1)
+	default:
+		proof.Reals(a, s.Seed())
+		proof.Reals(b, s.Seed()+1)
+	}
+}
+
+// unsupported says why a point cannot be run on any backend.
 func unsupported(p point.Point) error {
 	name, _ := p.Get("provider")
 	text, _ := p.Get("dtype")
 	shape, _ := p.Get("shape")
-	provider, err := gemm.Lookup(name.String())
-	if err != nil {
-		return err
-	}
 	if len(shape.Dims()) != 3 {
 		return fmt.Errorf("shape %v: want MxNxK", shape)
 	}
@@ -73,26 +104,58 @@ func unsupported(p point.Point) error {
 	if err != nil {
 		return err
 	}
-	for _, has := range provider.Types() {
-		if has == d {
-			return nil
+	var known []string
+	var lacking error
+	for _, backend := range gemm.Backends() {
+		for _, provider := range gemm.On(backend) {
+			if known = append(known, provider.Name()); provider.Name() != name.String() {
+				continue
+			}
+			if lacking = lacks(provider, d); lacking == nil {
+				return nil
+			}
 		}
 	}
-	return fmt.Errorf("%s cannot multiply %v, only %v", provider.Name(), d, provider.Types())
+	if lacking != nil {
+		return lacking
+	}
+	return bench.Unknown("provider", name.String(), known)
+}
+
+func lacks(p gemm.Provider, d dtype.DType) error {
+	if slices.Contains(p.Types(), d) {
+		return nil
+	}
+	return fmt.Errorf("%s cannot multiply %v, only %v", p.Name(), d, p.Types())
+}
+
+// providerOf finds the point's provider among those of its backend.
+func providerOf(s *bench.State) (gemm.Provider, error) {
+	provider, err := gemm.Lookup(s.Backend(), s.Str("provider"))
+	if err != nil {
+		return nil, bench.Skip("%v", err)
+	}
+	if err := lacks(provider, s.DType("dtype")); err != nil {
+		return nil, bench.Skip("on %s %v", s.Backend(), err)
+	}
+	return provider, nil
 }
 
 func body(ctx context.Context, s *bench.State) error {
 	dims, d, threads := s.Dims("shape"), s.DType("dtype"), s.Int("threads")
 	m, n, k := int(dims[0]), int(dims[1]), int(dims[2])
-	provider, err := gemm.Lookup(s.Str("provider"))
+	provider, err := providerOf(s)
 	if err != nil {
 		return err
 	}
 	engine, err := provider.Open(threads)
 	if err != nil {
-		return err
+		return notExecuted(err)
 	}
 	defer engine.Close()
+	if resident, ok := engine.(gemm.Resident); ok {
+		return onDevice(ctx, s, resident)
+	}
 	s.Warn("%v", engine)
 	for _, w := range engine.Warnings() {
 		s.Warn("%s", w)
@@ -112,16 +175,15 @@ func body(ctx context.Context, s *bench.State) error {
 	if err := exact(engine, c, a, b, s.Seed()); err != nil {
 		return err
 	}
-	proof.Reals(a, s.Seed())
-	proof.Reals(b, s.Seed()+1)
+	contents(s, a, b)
 	proof.Spoil(c)
 	s.Verify(func() error { return wrong(proof.Close(c, a, b, samples, s.Seed())) })
 
-	peak := peakOf(d)
+	peak := probe.PeakGFLOPS(d)
 	if err := s.Time(ctx, func() error { return engine.Multiply(c, a, b) }); err != nil {
 		return err
 	}
-	peak = max(peak, peakOf(d)) // the clock may have changed meanwhile
+	peak = max(peak, probe.PeakGFLOPS(d)) // the clock may have changed meanwhile
 	s.Limit("peak", flops/(peak*float64(threads))/1e3)
 	s.Report("peak_gflops", peak, "GFLOP/s", "")
 	if us := s.Metric("time_us"); us > 0 && flops > 0 {
@@ -130,6 +192,15 @@ func body(ctx context.Context, s *bench.State) error {
 		s.Report("peak_pct", 100*gflops/(peak*float64(threads)), "%", "higher")
 	}
 	return nil
+}
+
+// notExecuted is what a row says where the machine lacks what the provider needs.
+func notExecuted(err error) error {
+	var missing *gemm.MissingError
+	if errors.As(err, &missing) {
+		return bench.NotExecuted(false, "%v", missing)
+	}
+	return err
 }
 
 // longFlops is a product that takes some tenths of a second on a core.
@@ -159,21 +230,4 @@ func wrong(err error) error {
 		return &bench.Wrong{Count: m.Count, Detail: m.Detail}
 	}
 	return err
-}
-
-// peakOf measures the arithmetic of one core in GFLOP/s: the best of some
-// millisecond-long runs, since whatever disturbs only takes away.
-func peakOf(d dtype.DType) float64 {
-	p := gemm.PeakOf(d)
-	rounds, best := 1000, 0.0
-	for range 12 {
-		start := time.Now()
-		p.Run(rounds)
-		took := time.Since(start)
-		best = max(best, p.Flops*float64(rounds)/float64(took.Nanoseconds()))
-		if took < time.Millisecond {
-			rounds *= 2
-		}
-	}
-	return best
 }

@@ -40,6 +40,10 @@ func TestUnsupported(t *testing.T) {
 		{"8x8", "f32", "builtin", "MxNxK"},
 		{"8x8x8", "i32", "builtin", "cannot multiply i32"},
 		{"8x8x8", "f32", "mkl", "unknown provider"},
+		{"8x8x8", "e4m3", "cublaslt", ""},
+		{"8x8x8", "tf32", "cublaslt-exhaustive", ""},
+		{"8x8x8", "e4m3", "openblas", "cannot multiply e4m3"},
+		{"8x8x8", "i64", "cublaslt", "cannot multiply i64"},
 	} {
 		err := unsupported(at(t, test.shape, test.dtype, test.provider, 1))
 		if (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {

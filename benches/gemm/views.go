@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/internal/kernel/gemm"
 	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/result/rowset"
@@ -26,7 +27,10 @@ func dims(r *journal.Row) []int64 {
 // who names a line of the figure.
 func who(r *journal.Row) string {
 	threads := rowset.Text(r, "threads")
-	if threads == "1" {
+	switch {
+	case r.Backend != gemm.Host:
+		return rowset.Text(r, "provider") + ", " + r.Backend
+	case threads == "1":
 		return rowset.Text(r, "provider") + ", 1 thread"
 	}
 	return fmt.Sprintf("%s, %s threads", rowset.Text(r, "provider"), threads)
@@ -55,13 +59,13 @@ func figures(rows []journal.Row) []figure.Figure {
 // sections compares the built-in provider with every other at the same point.
 func sections(rows []journal.Row) []bench.Section {
 	all := measured(rows)
-	ours := all.At("provider", "builtin")
+	ours := all.At("provider", builtin)
 	table := [][]string{{"shape", "type", "threads", "builtin", "of peak", "other", "", "builtin / other"}}
 	for _, r := range all {
 		shape, dtype, threads, provider := rowset.Text(r, "shape"), rowset.Text(r, "dtype"), rowset.Text(r, "threads"),
 			rowset.Text(r, "provider")
-		same := ours.At("shape", shape, "dtype", dtype, "threads", threads)
-		if provider == "builtin" || len(same) == 0 {
+		same := ours.At("shape", shape, "dtype", dtype, "threads", threads).Where(func(o *journal.Row) bool { return o.Backend == r.Backend })
+		if provider == builtin || len(same) == 0 {
 			continue
 		}
 		us := same[len(same)-1].Metrics
@@ -74,7 +78,7 @@ func sections(rows []journal.Row) []bench.Section {
 	}
 	return []bench.Section{{
 		Title: "Beside other libraries",
-		Text:  "Rates of the same products in the same run. The peak is the cores' arithmetic alone, measured in each row.",
+		Text:  "Rates of the same products in the same run. The peak is the arithmetic of the cores, or of the GPU, alone, measured in each row.",
 		Table: table,
 	}}
 }

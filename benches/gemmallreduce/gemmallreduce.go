@@ -15,7 +15,9 @@ import (
 
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/benches/gemmallreduce/fused"
+	"github.com/kernbench/kernbench/benches/machine"
 	"github.com/kernbench/kernbench/dist"
+	"github.com/kernbench/kernbench/internal/accel/topo"
 	"github.com/kernbench/kernbench/internal/base/dtype"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/kernel/gemm"
@@ -29,6 +31,7 @@ const (
 	partitionsAxis = "partitions"
 	overlapAxis    = "overlap"
 	threadsOption  = "threads"
+	fabricOption   = "fabric"
 )
 
 // auto lets the executor find the number of partitions.
@@ -43,7 +46,37 @@ func Bench() *bench.Bench {
 	cfg.Warmup.MaxCalls = 20
 	return bench.New("gemm-allreduce", body, append(onAccelerators(),
 		bench.Help("a matrix product and the all-reduce of its result, one after the other and overlapped"),
-		bench.Doc(`Computes C = sum over ranks of A x B, where A and B are each rank's own, in
+		bench.Doc(manual),
+		bench.Tuples(shapeAxis, processorShapes...),
+		bench.DTypes(dtypeAxis, "f32"),
+		bench.Ranks("2"),
+		bench.Strings(splitAxis, string(fused.SplitM)),
+		bench.Strings(partitionsAxis, auto, "1", "2", "4", "8", "16"),
+		bench.Bools(overlapAxis, true),
+		bench.Option(threadsOption, bench.KindInt, "0", "threads of each rank; 0 is its share of the cores"),
+		bench.Seconds("30", "most time to sample one point, what it is held against included"),
+		bench.Metric("gemm_us", "us", "lower"),
+		bench.Metric("allreduce_us", "us", "lower"),
+		bench.Metric("sequential_us", "us", "lower"),
+		bench.Metric("bound_us", "us", ""),
+		bench.Metric("recovered_pct", "%", "higher"),
+		bench.Metric("parts", "", ""),
+		bench.Measure(cfg),
+		bench.Timeout(5*time.Minute),
+		bench.Drop(impossible),
+		bench.Refuse(machine.Refuse),
+		bench.RanksOf(machine.Ranks),
+		bench.Backends(dist.BackendsThat(canRun)...),
+		bench.HostMemory("the product is made by the processors"),
+		bench.OneHost("the product is made in memory that all of them reach"),
+		bench.Accumulates(), // so that backends come into one figure
+		bench.Figures(figures),
+		bench.Sections(sections),
+	)...)
+}
+
+// manual is what the help of the bench says.
+const manual = `Computes C = sum over ranks of A x B, where A and B are each rank's own, in
 partitions of C: while one is multiplied, the one before it is reduced.
 
 A shape is MxNxK, with the K of one rank. split=m cuts the rows of C, split=n its
@@ -65,36 +98,16 @@ partitions, which is where the reason lies when overlap loses.
 A rank has as many threads as its share of the cores, or --threads. Every
 element is checked, exactly. The simulated accelerator multiplies f16 and draws
 its curve into the same figure when it runs into the same folder; products too
-large to be computed there are timed alone, and the row says so.
+large to be computed there are timed alone, and the row says so. Its machine is that of
+--topology FILE or of the topology.yaml of the current folder, whose SIPs are the ranks, else
+the built-in one with as many SIPs as ranks; several files give a curve each. Messages move
+whole there unless --fabric says otherwise: flit by flit is simulated twenty times as long,
+for times that differ by less than a tenth.
 
   kernbench run --bench gemm-allreduce --ranks 4 --shape 8192x8192x256 --partitions auto,1,4,16,64
   kernbench run --bench gemm-allreduce --split m,n --overlap true,false
-  kernbench run --bench gemm-allreduce --backend ahbm --dtype f16`),
-		bench.Tuples(shapeAxis, processorShapes...),
-		bench.DTypes(dtypeAxis, "f32"),
-		bench.Ranks("2"),
-		bench.Strings(splitAxis, string(fused.SplitM)),
-		bench.Strings(partitionsAxis, auto, "1", "2", "4", "8", "16"),
-		bench.Bools(overlapAxis, true),
-		bench.Option(threadsOption, bench.KindInt, "0", "threads of each rank; 0 is its share of the cores"),
-		bench.Seconds("30", "most time to sample one point, what it is held against included"),
-		bench.Metric("gemm_us", "us", "lower"),
-		bench.Metric("allreduce_us", "us", "lower"),
-		bench.Metric("sequential_us", "us", "lower"),
-		bench.Metric("bound_us", "us", ""),
-		bench.Metric("recovered_pct", "%", "higher"),
-		bench.Metric("parts", "", ""),
-		bench.Measure(cfg),
-		bench.Timeout(5*time.Minute),
-		bench.Drop(impossible),
-		bench.Backends(dist.BackendsThat(canRun)...),
-		bench.HostMemory("the product is made by the processors"),
-		bench.OneHost("the product is made in memory that all of them reach"),
-		bench.Accumulates(), // so that backends come into one figure
-		bench.Figures(figures),
-		bench.Sections(sections),
-	)...)
-}
+  kernbench run --bench gemm-allreduce --backend ahbm --dtype f16
+  kernbench run --bench gemm-allreduce --backend ahbm --dtype f16 --topology built-in,my.yaml`
 
 // The shapes of a run that names none are ones whose product takes about as long as the
 // all-reduce, or overlap could not show: how often each element of C is multiplied, K,
@@ -106,10 +119,15 @@ var (
 
 // onAccelerators declares what a plain run takes on simulated machines.
 func onAccelerators() (out []bench.Clause) {
-	for _, name := range dist.BackendsThat(isAccelerator) {
+	names := dist.BackendsThat(isAccelerator)
+	for _, name := range names {
 		out = append(out, bench.On(name, bench.Tuples(shapeAxis, acceleratorShapes...)))
 	}
-	return out
+	out = append(out, machine.NearbyOn(names)...)
+	out = append(out, machine.Options("topology file of a simulated machine, or several to compare (default: topology.yaml here, else "+bench.BuiltIn+")")...)
+	return append(out,
+		bench.Choice(fabricOption, "how messages move on a simulated machine: whole, in flits, or as the topology says",
+			string(topo.Whole), string(topo.Flits), asTopology))
 }
 
 func isAccelerator(d dist.Description) bool {
@@ -121,7 +139,7 @@ func isAccelerator(d dist.Description) bool {
 // in memory that all ranks reach, and their processors too.
 func canRun(d dist.Description) bool {
 	can := d.Can()
-	return isAccelerator(d) || can.Has(dist.AllReduce) && can.Symmetric && !d.DeviceMemory &&
+	return isAccelerator(d) || !d.Virtual && can.Has(dist.AllReduce) && can.Symmetric && !d.DeviceMemory &&
 		slices.Contains(can.DTypes, dist.F32) && slices.Contains(can.Reductions, dist.Sum)
 }
 
@@ -171,8 +189,8 @@ func body(ctx context.Context, s *bench.State) error {
 	if err != nil {
 		return err
 	}
-	if m, ok := dist.As[accelerator](s.Backend()); ok {
-		return simulate(ctx, s, plan, m)
+	if a, ok := dist.As[accelerator](s.Backend()); ok {
+		return simulate(ctx, s, plan, a)
 	}
 	return onProcessors(ctx, s, plan)
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/benches/benchtest"
 	"github.com/kernbench/kernbench/benches/gemmallreduce/fused"
+	"github.com/kernbench/kernbench/benches/machine"
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/dist/ahbm"
 	_ "github.com/kernbench/kernbench/dist/all"
@@ -140,7 +141,11 @@ func TestWrongIsFound(t *testing.T) {
 	if !ok {
 		t.Fatalf("backend %s is no accelerator", simulated)
 	}
-	onMachine := simulator{on}.run
+	two, err := newSimulator(on, machine.Chosen{}, "whole", 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	onMachine := two.run
 	for _, split := range []fused.Split{fused.SplitM, fused.SplitN} {
 		p := fused.Plan{M: 20, N: 12, K: 8, Split: split, Partitions: 3, Overlap: true}
 		if wrong, detail, err := wrongRows(p, 2, 1, onMachine); err != nil || wrong != 0 {
@@ -150,8 +155,8 @@ func TestWrongIsFound(t *testing.T) {
 			"one more": func(c []dtype.Float16) { c[5] = dtype.Float16From(c[5].Float32() + 1) },
 			"a NaN":    func(c []dtype.Float16) { c[5] = dtype.Float16From(float32(math.NaN())) },
 		} {
-			broken := func(f accel.Fused, ranks int) (accel.FusedTimes, [][][]dtype.Float16, error) {
-				times, result, err := onMachine(f, ranks)
+			broken := func(f accel.Fused) (accel.FusedTimes, [][][]dtype.Float16, error) {
+				times, result, err := onMachine(f)
 				if err == nil {
 					spoil(result[1][2])
 				}
@@ -297,7 +302,7 @@ func TestSettledAndShown(t *testing.T) {
 	narrow := func(r journal.Row, percent float64) journal.Row {
 		us := r.Metrics["time_us"]
 		low, high := us*(1-percent/100), us*(1+percent/100)
-		r.Kind, r.Samples, r.Stats = journal.Measured, 30, map[string]journal.Stat{"time_us": {CILow: &low, CIHigh: &high}}
+		r.Kind, r.Samples, r.Stats = journal.Measured, 30, journal.StatsOf(map[string]journal.Stat{"time_us": {CILow: &low, CIHigh: &high}})
 		return r
 	}
 	good := narrow(made("cpu", 8, "4", 100, 50, 150, 110, 102, 55), 1)
@@ -330,7 +335,11 @@ func TestDefaultShapesCanShow(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		times, err := simulator{on}.times(p, task.Ranks)
+		sim, err := newSimulator(on, machine.Chosen{}, "whole", task.Ranks)
+		if err != nil {
+			t.Fatal(err)
+		}
+		times, err := sim.times(p)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -8,6 +8,7 @@ import (
 	"github.com/kernbench/kernbench/accel"
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/benches/gemmallreduce/fused"
+	"github.com/kernbench/kernbench/benches/machine"
 	"github.com/kernbench/kernbench/internal/accel/ccl"
 	"github.com/kernbench/kernbench/internal/accel/topo"
 	"github.com/kernbench/kernbench/internal/base/dtype"
@@ -19,7 +20,38 @@ import (
 // accelerator is a backend that is a simulated machine, on which kernels are run:
 // a rank is a SIP.
 type accelerator interface {
-	Machine(ranks int) (*topo.Topology, *ccl.Config, error)
+	// Machine is that of a file, "" is the one built in.
+	Machine(file, arrangement string, ranks int) (*topo.Topology, *ccl.Config, error)
+}
+
+// asTopology leaves it to the file how messages move.
+const asTopology = "topology"
+
+// newSimulator is the machine for so many ranks, on which messages move as said.
+func newSimulator(on accelerator, c machine.Chosen, fabric string, ranks int) (simulator, error) {
+	t, config, err := on.Machine(c.File, c.Arrangement, ranks)
+	if err != nil {
+		return simulator{}, err
+	}
+	t = t.Clone()
+	if fabric != asTopology {
+		t.Fabric = topo.Fabric(fabric)
+	}
+	return simulator{t, config, c.File}, nil
+}
+
+// simulatorOf is what the options describe; the row says it.
+func simulatorOf(s *bench.State, on accelerator) (simulator, error) {
+	c, err := machine.Describe(s)
+	if err != nil {
+		return simulator{}, err
+	}
+	sim, err := newSimulator(on, c, s.Str(fabricOption), s.Size())
+	if err == nil {
+		s.Detail(machine.Fabric, string(sim.topo.Fabric))
+		s.Detail(machine.Kind, string(sim.topo.SIPs.Kind))
+	}
+	return sim, err
 }
 
 // simulate runs a point in the simulator. Its ranks are goroutines of one
@@ -31,12 +63,16 @@ func simulate(ctx context.Context, s *bench.State, plan fused.Plan, on accelerat
 	if plan.K == 0 || plan.M*plan.N == 0 {
 		return bench.Skip("the simulated accelerator has no product of nothing")
 	}
+	sim, err := simulatorOf(s, on)
+	if err != nil {
+		return err
+	}
 	var found simulation
 	var mine []int64
 	var failed error
 	s.Phase("simulating")
 	if s.Rank() == 0 {
-		if found, failed = (simulator{on}).plan(plan, s.Size(), s.Seed()); failed == nil {
+		if found, failed = sim.plan(plan, s.Size(), s.Seed()); failed == nil {
 			mine = found.numbers()
 		}
 	}
@@ -117,25 +153,29 @@ func (f *simulation) outcome(p fused.Plan) outcome {
 	return o
 }
 
-// simulator times and computes plans on an accelerator.
-type simulator struct{ on accelerator }
+// simulator times and computes plans on a machine.
+type simulator struct {
+	topo *topo.Topology
+	ccl  *ccl.Config
+	file string // of the topology
+}
 
 // plan simulates a plan, whose partitions may have to be found, and one
 // partition, which it is held against.
 func (s simulator) plan(p fused.Plan, ranks int, seed uint64) (simulation, error) {
 	one := p
 	one.Partitions = 1
-	whole, err := s.times(one, ranks)
+	whole, err := s.times(one)
 	if err != nil {
 		return simulation{}, err
 	}
 	var f simulation
 	if p.Partitions == 0 {
-		if p.Partitions, f.tried, err = s.choose(p, ranks); err != nil {
+		if p.Partitions, f.tried, err = s.choose(p); err != nil {
 			return f, err
 		}
 	}
-	parts, err := s.times(p, ranks)
+	parts, err := s.times(p)
 	if err != nil {
 		return f, err
 	}
@@ -155,11 +195,11 @@ func (s simulator) plan(p fused.Plan, ranks int, seed uint64) (simulation, error
 }
 
 // choose tries numbers of partitions; times repeat, so once each.
-func (s simulator) choose(p fused.Plan, ranks int) (int, string, error) {
+func (s simulator) choose(p fused.Plan) (int, string, error) {
 	var trials []fused.Trial
 	for _, n := range fused.Candidates(p, dtype.F16.Size()) {
 		p.Partitions = n
-		t, err := s.times(p, ranks)
+		t, err := s.times(p)
 		if err != nil {
 			return 0, "", err
 		}
@@ -174,21 +214,22 @@ var known sync.Map // of simulated plans
 
 type simulatedPlan struct {
 	fused.Plan
-	ranks int
-	on    accelerator
+	file   string
+	sips   topo.SIPs
+	fabric topo.Fabric
 }
 
 // times simulates the time of a plan, overlapped and not.
-func (s simulator) times(p fused.Plan, ranks int) (accel.FusedTimes, error) {
+func (s simulator) times(p fused.Plan) (accel.FusedTimes, error) {
 	p.Overlap = true
 	if p.Partitions == 1 {
 		p.Split = fused.SplitM // the same either way
 	}
-	key := simulatedPlan{p, ranks, s.on}
+	key := simulatedPlan{p, s.file, s.topo.SIPs, s.topo.Fabric}
 	if t, ok := known.Load(key); ok {
 		return t.(accel.FusedTimes), nil
 	}
-	t, _, err := s.run(described(p), ranks)
+	t, _, err := s.run(described(p))
 	if err == nil {
 		known.Store(key, t)
 	}
@@ -204,16 +245,9 @@ func described(p fused.Plan) accel.Fused {
 	return f
 }
 
-// run simulates on the machine, whose messages move whole: flit by
-// flit takes twenty times as long for times that differ by less than a tenth.
-func (s simulator) run(f accel.Fused, ranks int) (accel.FusedTimes, [][][]dtype.Float16, error) {
-	machine, config, err := s.on.Machine(ranks)
-	if err != nil {
-		return accel.FusedTimes{}, nil, err
-	}
-	whole := *machine
-	whole.Fabric = topo.Whole
-	return accel.GemmAllReduce(&whole, config, f)
+// run simulates on the machine.
+func (s simulator) run(f accel.Fused) (accel.FusedTimes, [][][]dtype.Float16, error) {
+	return accel.GemmAllReduce(s.topo, s.ccl, f)
 }
 
 // checkedWork is the most multiplications of all ranks that are made for real.
@@ -243,12 +277,12 @@ func elements(m gemm.Matrix, alongCols bool, ranks, rank int, seed uint64) {
 	}
 }
 
-// machine simulates a fused product on so many ranks.
-type machine func(f accel.Fused, ranks int) (accel.FusedTimes, [][][]dtype.Float16, error)
+// launcher simulates a fused product.
+type launcher func(f accel.Fused) (accel.FusedTimes, [][][]dtype.Float16, error)
 
 // wrongRows simulates the plan with data and counts the rows of C that are wrong
 // on any rank.
-func wrongRows(p fused.Plan, ranks int, seed uint64, run machine) (int64, string, error) {
+func wrongRows(p fused.Plan, ranks int, seed uint64, run launcher) (int64, string, error) {
 	f, parts := described(p), p.Parts()
 	as, bs := make([]gemm.Matrix, ranks), make([]gemm.Matrix, ranks)
 	x, want := proof.Probe(p.N, seed), make([]int64, p.M)
@@ -272,7 +306,7 @@ func wrongRows(p fused.Plan, ranks int, seed uint64, run machine) (int64, string
 		}
 		return halves(bs[rank])
 	}
-	_, result, err := run(f, ranks)
+	_, result, err := run(f)
 	if err != nil {
 		return 0, "", err
 	}

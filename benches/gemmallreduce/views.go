@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/benches/machine"
 	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
@@ -25,12 +26,13 @@ type result struct {
 // product is what rows must share to be compared.
 type product struct {
 	backend, shape, dtype, split string
+	on                           string // which of several machines
 	ranks                        int
 	m, n, k                      int64
 }
 
 func (p product) String() string {
-	s := fmt.Sprintf("%s, %d ranks, %s, split %s", p.backend, p.ranks, p.shape, p.split)
+	s := fmt.Sprintf("%s, %d ranks, %s, split %s", machine.With(p.backend, p.on), p.ranks, p.shape, p.split)
 	if p.dtype != "f32" {
 		s += ", " + p.dtype
 	}
@@ -38,6 +40,7 @@ func (p product) String() string {
 }
 
 func results(rows []journal.Row) (all []result) {
+	label := machine.Curves(rowset.Good(rows))
 	for _, r := range rowset.Good(rows) {
 		shape, _ := r.Point.Get(shapeAxis)
 		d := shape.Dims()
@@ -46,7 +49,7 @@ func results(rows []journal.Row) (all []result) {
 		}
 		x := result{partitions: rowset.Text(r, partitionsAxis), overlap: rowset.Text(r, overlapAxis) == "true"}
 		x.product = product{backend: r.Backend, shape: shape.String(), dtype: rowset.Text(r, dtypeAxis),
-			split: rowset.Text(r, splitAxis),
+			split: rowset.Text(r, splitAxis), on: label(r),
 			ranks: rowset.Ranks(r), m: d[0], n: d[1], k: d[2]}
 		m := r.Metrics
 		x.gemm, x.allReduce, x.sequential, x.time = m["gemm_us"], m["allreduce_us"], m["sequential_us"], m["time_us"]
@@ -104,7 +107,7 @@ func figures(rows []journal.Row) []figure.Figure {
 			})
 		}
 		panel := &fig.Panels[at]
-		name := fmt.Sprintf("%s, %s, K = %d", r.backend, r.dtype, r.k)
+		name := fmt.Sprintf("%s, %s, K = %d", machine.With(r.backend, r.on), r.dtype, r.k)
 		line, ok := lines[fmt.Sprint(key, name)]
 		if !ok {
 			line = len(panel.Series)
@@ -125,7 +128,7 @@ func figures(rows []journal.Row) []figure.Figure {
 	if len(fig.Panels) == 0 {
 		return nil
 	}
-	return []figure.Figure{fig}
+	return machine.Caption([]figure.Figure{fig}, rows)
 }
 
 // summary is of one product: its fastest row, of those that have settled if any has, what

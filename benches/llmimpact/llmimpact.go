@@ -20,6 +20,7 @@ import (
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/result/llm"
 	"github.com/kernbench/kernbench/internal/result/model"
+	"github.com/kernbench/kernbench/internal/result/predict"
 )
 
 // Bench declares it.
@@ -35,7 +36,7 @@ and share_pct is communication over both, without overlap.
 
 step is decode-N (N sequences, one token each) or prefill-N (N tokens at once).
 curve is a published one (`+strings.Join(model.CurveNames(), ", ")+`),
-a RUN of kernbench, measured or imported, or a CSV file as import reads. Between
+the prediction for a cluster (predict:h100-8x1), a RUN of kernbench, measured or imported, or a CSV file as import reads. Between
 its points a curve is interpolated; outside it the row is not executed.
 
 against and target-gbps say what another curve, or a bus bandwidth, would give.
@@ -65,6 +66,7 @@ against and target-gbps say what another curve, or a bus bandwidth, would give.
 		bench.Metric("message_bytes", "B", ""),
 		bench.Metric("allreduces", "", ""),
 		bench.Drop(invalidPoint),
+		bench.Refuse(badCluster),
 		bench.Figures(figures),
 		bench.Sections(sections),
 	)
@@ -171,10 +173,32 @@ func alternative(s *bench.State, name string, now, then llm.Step) {
 	s.Report(name+"_gain_pct", 100*(1-then.StepUS()/now.StepUS()), "%", "higher")
 }
 
-// loadCurve finds a curve: a published one by name, a RUN, or a CSV file.
+// predicted marks the name of a cluster whose times are predicted.
+const predicted = "predict:"
+
+// badCluster refuses a cluster that does not exist, before anything runs.
+func badCluster(p, options point.Point) error {
+	for _, v := range slices.Concat(p, options) {
+		if cluster, ok := strings.CutPrefix(v.Value.String(), predicted); ok && (v.Name == "curve" || v.Name == "against") {
+			if _, err := predict.Find(cluster); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// loadCurve finds a curve: a published one by name, that of a cluster, a RUN, or a CSV file.
 func loadCurve(name, algorithm string) (*model.Table, error) {
 	if slices.Contains(model.CurveNames(), name) {
 		return model.NamedCurve(name)
+	}
+	if cluster, ok := strings.CutPrefix(name, predicted); ok {
+		c, err := predict.Find(cluster)
+		if err != nil {
+			return nil, fmt.Errorf("curve %s: %w", name, err)
+		}
+		return c.Table()
 	}
 	samples, source, err := samplesOf(name)
 	if errors.Is(err, fs.ErrNotExist) {

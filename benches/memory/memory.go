@@ -1,7 +1,7 @@
 // Package memory is the bench `memory`: how fast this host's cores copy, read
 // and update memory, for sizes from the first cache to main memory and for one
-// or more processes at once. It is the ceiling that memory-bound kernels are
-// held against.
+// or more processes at once, with the loops of a program. What kernels are held against
+// is package probe's, which reads with the widest instructions.
 package memory
 
 import (
@@ -29,7 +29,11 @@ func Bench() *bench.Bench {
 
 Every rank works on buffers of its own; size is the working set of one rank.
 copy moves a into b, read sums a, update adds one to a. gbps counts the bytes
-read and written by all ranks together, without write-allocate traffic.`),
+read and written by all ranks together, without write-allocate traffic.
+
+These are plain loops over one array, as programs have them. kernbench probe reads
+four arrays at once with the widest instructions there are: its read is faster
+as long as the caches deliver. Limits come from probe.`),
 		bench.Ranks("1,2"),
 		bench.Strings("op", ops...),
 		bench.Bytes("size", "16K:256M:x4"),
@@ -187,7 +191,7 @@ func figures(rows []journal.Row) []figure.Figure {
 // dot is a row's bandwidth, with the interval of its time turned over.
 func dot(r *journal.Row) figure.Point {
 	p := figure.Point{X: rowset.Number(r, "size"), Y: r.Metrics["gbps"]}
-	st := r.Stats["time_us"]
+	st := r.Stats.Get("time_us")
 	if us := r.Metrics["time_us"]; st.CILow != nil && *st.CILow > 0 && us > 0 {
 		p.Low, p.High = p.Y*us / *st.CIHigh, p.Y*us / *st.CILow
 	}

@@ -8,19 +8,18 @@ package milestone1h
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"sync"
 	"time"
 
 	"github.com/kernbench/kernbench/accel"
 	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/benches/machine"
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/dist/ahbm"
 	"github.com/kernbench/kernbench/internal/accel/ccl"
 	"github.com/kernbench/kernbench/internal/accel/event"
+	"github.com/kernbench/kernbench/internal/accel/profile"
 	"github.com/kernbench/kernbench/internal/accel/sim"
 	"github.com/kernbench/kernbench/internal/accel/topo"
 )
@@ -58,11 +57,12 @@ before the kind, 4x4:torus or 8:ring, is used whatever the file says.
 
   kernbench run --bench milestone-1h-ccl --sips 4x4:torus,4x4:mesh --n_elem 1024
   kernbench run --bench milestone-1h-ccl --topology my.yaml
+  kernbench run --bench milestone-1h-ccl --topology built-in,my.yaml,faster-links.yaml   # curves of each, in one figure
   kernbench run --bench milestone-1h-ccl --sips ring_1d --n_elem 1024 --only 'part=="latency"' --trace trace.json`),
-		bench.Version(version()),
+		bench.Version(accel.Version()),
 		bench.Backends(ahbm.Name),
 		bench.Out("benches/1H_milestone_output/ccl"),
-		bench.FileOption("topology", accel.Nearby(accel.TopologyName), "topology file (default: topology.yaml here, else built in)"),
+		topologyFiles(),
 		bench.FileOption("ccl", accel.Nearby(accel.CCLName), "collectives file (default: ccl.yaml here, else built in)"),
 		bench.Choice("fabric", "how messages move: as the topology says, in flits, or whole", asTopology, string(topo.Flits), string(topo.Whole)),
 		bench.Option("verify-data", bench.KindBool, "true", "compute the data and compare every cube with the exact sum"),
@@ -87,47 +87,41 @@ before the kind, 4x4:torus or 8:ring, is used whatever the file says.
 
 const asTopology = "topology"
 
-// version marks rows by the model and by the files that are built into it.
-func version() string {
-	files := sha256.Sum256(append(topo.DefaultFile(), ccl.DefaultFile()...))
-	return fmt.Sprintf("%s-%x", accel.ModelVersion, files[:4])
-}
-
 // Case is one point of the evaluation.
 type Case struct {
 	Topo   *topo.Topology
 	CCL    *ccl.Config
 	N      int // elements per cube
 	Verify bool
+	Load   bool
 	Trace  bool
 }
 
 // body simulates one point, which the part builds the machine for.
-func body(build func(*bench.State, *topo.Topology, *ccl.Config) (Case, error)) bench.Body {
+func body(build func(*bench.State, setup) (Case, error)) bench.Body {
 	return func(ctx context.Context, s *bench.State) error {
-		t, cfg, err := files(s)
+		m, err := files(s)
 		if err != nil {
 			return err
 		}
-		c, err := build(s, t, cfg)
+		c, err := build(s, m)
 		if err != nil {
 			return err
 		}
 		c.Verify, c.Trace = s.Bool("verify-data"), s.Str("trace") != ""
-		watch := &clock{}
+		watch := &clock{of: &c}
 		s.UseClock(watch)
-		var result *sim.Result
 		err = s.Time(ctx, func() (err error) {
-			if result, err = c.Run(ctx); err == nil {
-				watch.now += result.Crit
+			if watch.last, err = c.Run(ctx); err == nil {
+				watch.now += watch.last.Crit
 			}
 			return err
 		})
 		if err != nil {
 			return err
 		}
-		report(s, c, result)
-		return writeTrace(s, result)
+		report(s, c, watch.last)
+		return writeTrace(s, watch.last)
 	}
 }
 
@@ -139,14 +133,10 @@ func report(s *bench.State, c Case, r *sim.Result) {
 	for _, part := range parts(r.Breakdown) {
 		s.Report(part.name, part.time.Nanoseconds(), "ns", "lower")
 	}
-	var links []linkUse
-	for _, l := range r.Busiest(c.Topo, mostLinks) {
-		links = append(links, linkUse{l.Name, 100 * float64(l.Busy) / float64(r.Crit)})
-	}
-	if text, err := json.Marshal(links); err == nil {
-		s.Detail(linksDetail, string(text))
-	}
-	s.Detail(kindDetail, string(c.Topo.SIPs.Kind))
+	s.Detail(machine.Kind, string(c.Topo.SIPs.Kind))
+	s.Detail(machine.Grid, c.Topo.SIPs.Grid.String())
+	s.Detail(cubesDetail, c.Topo.Cubes.String())
+	s.Detail(rootDetail, string(c.CCL.Algorithms[ccl.LRAB].Root))
 	s.Report("n_sips", float64(c.Topo.SIPs.Count), "", "")
 	s.Report("cubes", float64(c.Topo.Cubes.Count()), "", "")
 	s.Report("link_hops", float64(r.Hops), "", "")
@@ -155,23 +145,18 @@ func report(s *bench.State, c Case, r *sim.Result) {
 	}
 }
 
-// linkUse is a link among the busiest of a row, and for which part of the time it was sending.
-type linkUse struct {
-	Name    string  `json:"link"`
-	Percent float64 `json:"percent"`
+// clock is simulated time, which advances with every run of a case.
+type clock struct {
+	now  event.Time
+	of   *Case
+	last *sim.Result
 }
 
-const (
-	linksDetail = "busiest_links"
-	mostLinks   = 10
-)
-
-// clock is simulated time, which advances with every call.
-type clock struct{ now event.Time }
-
-func (c *clock) Now() int64        { return int64(c.now) }
-func (*clock) Deterministic() bool { return true }
-func (*clock) Name() string        { return "simulated" }
+func (c *clock) Now() int64              { return int64(c.now) }
+func (*clock) Deterministic() bool       { return true }
+func (*clock) Name() string              { return "simulated" }
+func (c *clock) Look()                   { c.of.Load = true }
+func (c *clock) Inside() ([]byte, error) { return profile.Of(c.of.Topo, c.last).Encode() }
 
 // named is one part of a breakdown.
 type named struct {
@@ -194,23 +179,24 @@ func bandwidthBound(c Case) event.Time {
 	return event.Time(shape.Hops()) * c.Topo.Cube.UCIeBW.Time(2*c.N)
 }
 
-func latencyCase(s *bench.State, t *topo.Topology, cfg *ccl.Config) (Case, error) {
-	m, err := withSIPs(t, s.Str("topology") == "", s.Str(sipsAxis))
+func latencyCase(s *bench.State, m setup) (Case, error) {
+	t, err := withSIPs(m.topo, m.builtIn, s.Str(sipsAxis))
 	if err != nil {
 		return Case{}, err
 	}
-	return newCase(m, cfg, s.Str("algorithm"), s.Int("n_elem"), func(*ccl.Settings) {})
+	return newCase(t, m.ccl, s.Str("algorithm"), s.Int("n_elem"), func(*ccl.Settings) {})
 }
 
 // bufferCase is on the torus that was published, or on the SIPs of the file.
-func bufferCase(s *bench.State, t *topo.Topology, cfg *ccl.Config) (Case, error) {
-	if s.Str("topology") == "" {
+func bufferCase(s *bench.State, m setup) (Case, error) {
+	t := m.topo
+	if m.builtIn {
 		var err error
 		if t, err = t.WithSIPs(topo.Torus, bufferGrid.W, bufferGrid.H); err != nil {
 			return Case{}, err
 		}
 	}
-	return newCase(t, cfg, cfg.Algorithm, s.Int("n_elem"), func(set *ccl.Settings) {
+	return newCase(t, m.ccl, m.ccl.Algorithm, s.Int("n_elem"), func(set *ccl.Settings) {
 		set.Buffer = topo.Space(s.Str("buffer_kind"))
 	})
 }
@@ -231,7 +217,7 @@ func newCase(t *topo.Topology, cfg *ccl.Config, algorithm string, n int, change 
 func (c Case) Run(ctx context.Context) (*sim.Result, error) {
 	var result *sim.Result
 	var mu sync.Mutex
-	m := ahbm.Machine{Topo: c.Topo, CCL: c.CCL, TimingOnly: !c.Verify, Trace: c.Trace, Observe: func(r *sim.Result) { result = r }}
+	m := ahbm.Machine{Topo: c.Topo, CCL: c.CCL, TimingOnly: !c.Verify, Load: c.Load, Trace: c.Trace, Observe: func(r *sim.Result) { result = r }}
 	var wrong *bench.Wrong
 	var sums []int
 	if c.Verify {

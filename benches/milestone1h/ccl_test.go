@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/benches/machine"
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/accel/ccl"
 	"github.com/kernbench/kernbench/internal/accel/sim"
@@ -182,6 +183,31 @@ func check(t *testing.T, rows []journal.Row) {
 	}
 }
 
+// However many cubes there are, no sum rounds in f16, and every cube has a part in some.
+func TestInputsAreExact(t *testing.T) {
+	for _, side := range []int{1, 6, 11, 12, 32, 40} {
+		m, err := topo.Default().WithSIPs(topo.Torus, side, side)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := Case{Topo: m, CCL: ccl.Default(), N: 128}
+		if sum := slices.Max(c.sums()); sum > exact || sum < exact/8 {
+			t.Errorf("%dx%d SIPs: a sum is %d, want at most %d", side, side, sum, exact)
+		}
+		for sip := range m.SIPs.Count {
+			for cube := range m.Cubes.Count() {
+				part := 0
+				for i := range c.N {
+					part += c.input(sip, cube, i)
+				}
+				if part == 0 {
+					t.Fatalf("%dx%d SIPs: sip%d.cube%d has no part in any sum", side, side, sip, cube)
+				}
+			}
+		}
+	}
+}
+
 // A wrong cube is found, and named.
 func TestWrongCubeIsFound(t *testing.T) {
 	m, err := topo.Default().WithSIPs(topo.Ring, 2, 1)
@@ -327,7 +353,7 @@ func TestRowsNameTheirMachine(t *testing.T) {
 	}
 	row := journal.Row{Part: latencyPart, Status: journal.OK, Options: options, Metrics: map[string]float64{"crit_ns": 5, "n_sips": 4, "cubes": 16},
 		Point:   point.Point{}.With("algorithm", point.StringValue(ccl.LRAB)).With(sipsAxis, point.StringValue("2x2:torus")).With("n_elem", point.IntValue(8)),
-		Details: map[string]string{kindDetail: "torus_2d", topologyDetail: "mine.yaml", hashDetail: "0123456789abcdef", fabricDetail: "whole"}}
+		Details: map[string]string{machine.Kind: "torus_2d", machine.Option: "mine.yaml", machine.Hash: "0123456789abcdef", machine.Fabric: "whole"}}
 	const says = "topology mine.yaml (sha256 0123456789ab), fabric whole"
 	for _, f := range figures([]journal.Row{row}) {
 		if !strings.Contains(f.Caption, says) {
@@ -343,5 +369,57 @@ func TestRowsNameTheirMachine(t *testing.T) {
 		if !strings.Contains(string(f.Data), want) {
 			t.Errorf("%s does not say %q:\n%s", f.Name, want, f.Data)
 		}
+	}
+}
+
+// Several machines are told apart in every view: a curve and a breakdown of each, the ratio, and rows of
+// tables; what they look like is drawn from the rows, whatever has become of the files.
+func TestTwoMachines(t *testing.T) {
+	row := func(part, file, axis, value string, sips topo.Grid, n int64) journal.Row {
+		return journal.Row{Part: part, Status: journal.OK, Metrics: map[string]float64{"crit_ns": 100, "wire_ns": 60, "n_sips": float64(sips.Count()), "cubes": 16},
+			Limits: map[string]float64{"bandwidth": 0.05}, Options: point.Point{}.With("topology", point.StringValue("gone/"+file)),
+			Point: point.Point{}.With("algorithm", point.StringValue(ccl.LRAB)).With(axis, point.StringValue(value)).With("n_elem", point.IntValue(n)),
+			Details: map[string]string{machine.Kind: "torus_2d", machine.Grid: sips.String(), cubesDetail: "4x4", rootDetail: "center",
+				machine.Option: file, machine.Hash: file + "0123456789", machine.Fabric: "flits"}}
+	}
+	var rows []journal.Row
+	for file, sips := range map[string]topo.Grid{"a.yaml": {W: 2, H: 2}, "b.yaml": {W: 4, H: 2}} {
+		for _, n := range []int64{8, 32} {
+			rows = append(rows, row(latencyPart, file, sipsAxis, "torus_2d", sips, n), row(bufferPart, file, "buffer_kind", "tcm", sips, n))
+		}
+	}
+	slices.SortStableFunc(rows, func(a, b journal.Row) int {
+		return strings.Compare(a.Details[machine.Option], b.Details[machine.Option])
+	})
+	names := map[string][]string{}
+	for _, f := range figures(rows) {
+		for _, p := range f.Panels {
+			names[f.Name] = append(names[f.Name], p.Title)
+			for _, s := range p.Series {
+				names[f.Name] = append(names[f.Name], s.Name)
+			}
+		}
+		names[f.Name] = append(names[f.Name], f.Title)
+	}
+	for figure, want := range map[string][]string{
+		"latency_torus_2d": {"a.yaml", "b.yaml", "latency over that on a.yaml",
+			"where the time goes, b.yaml", "All-reduce over 4 and 8 SIPs, torus_2d (simulated)"},
+		"buffer_kind":     {"tcm, a.yaml", "tcm, b.yaml"},
+		"comparison_fsim": {"simulated, torus_2d, a.yaml", "simulated, torus_2d, b.yaml"},
+		"topology":        {"torus_2d, 4 SIPs", "torus_2d, 8 SIPs", "reduction in a SIP of 4 x 4 cubes"},
+	} {
+		for _, name := range want {
+			if !slices.Contains(names[figure], name) {
+				t.Errorf("%s has no %q, only %q", figure, name, names[figure])
+			}
+		}
+	}
+	for _, s := range sections(rows) {
+		if len(s.Table) != 3 || s.Table[1][0] != "torus_2d, a.yaml" || s.Table[2][0] != "torus_2d, b.yaml" {
+			t.Errorf("%s: %q", s.Title, s.Table)
+		}
+	}
+	if _, err := exports(rows); err != nil {
+		t.Error(err)
 	}
 }

@@ -8,13 +8,23 @@ import (
 	"github.com/kernbench/kernbench/internal/base/dtype"
 )
 
-// Inputs are whole numbers from 0 to top, so small that every partial sum over
-// all cubes, in any order, is at most 2048 and so exact in f16. They are hashed
-// from the position, so that a tile that is missing, duplicated or swapped shows.
+// Inputs are whole numbers from 0 on, so small that every partial sum over all cubes,
+// in any order, is at most 2048 and so exact in f16. They are hashed from the
+// position, so that a tile that is missing, duplicated or swapped shows. Of more than
+// 2048 cubes each is 0 but at every so many elements, others at others.
 
-func (c Case) top() int {
-	const exact = 2048 // all whole numbers up to it are f16
-	return max(1, exact/(c.Topo.SIPs.Count*c.Topo.Cubes.Count()))
+const exact = 2048 // all whole numbers up to it are f16
+
+func (c Case) input(sip, cube, i int) int {
+	cubes := c.Topo.Cubes.Count()
+	all := c.Topo.SIPs.Count * cubes
+	if all <= exact {
+		return input(sip, cube, i, exact/all)
+	}
+	if every := (2*all + exact - 1) / exact; (sip*cubes+cube+i)%every != 0 {
+		return 0
+	}
+	return 1 + input(sip, cube, i, 1)
 }
 
 func input(sip, cube, i, top int) int {
@@ -26,20 +36,18 @@ func input(sip, cube, i, top int) int {
 
 // fill sets the tiles of all cubes of a SIP.
 func (c Case) fill(sip int, tiles []dist.Float16) {
-	top := c.top()
 	for at := range tiles {
-		tiles[at] = dtype.Float16From(float32(input(sip, at/c.N, at%c.N, top)))
+		tiles[at] = dtype.Float16From(float32(c.input(sip, at/c.N, at%c.N)))
 	}
 }
 
 // sums are what every cube must hold in the end.
 func (c Case) sums() []int {
-	top := c.top()
 	sums := make([]int, c.N)
 	for sip := range c.Topo.SIPs.Count {
 		for cube := range c.Topo.Cubes.Count() {
 			for i := range sums {
-				sums[i] += input(sip, cube, i, top)
+				sums[i] += c.input(sip, cube, i)
 			}
 		}
 	}

@@ -1,13 +1,18 @@
 package milestone1h
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/kernbench/kernbench/accel"
+	"github.com/kernbench/kernbench/benches/machine"
 	"github.com/kernbench/kernbench/internal/accel/ccl"
 	"github.com/kernbench/kernbench/internal/accel/topo"
 	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
+	"github.com/kernbench/kernbench/internal/result/rowset"
 )
 
 // Colours of the diagrams' links, as palette entries.
@@ -19,46 +24,86 @@ const (
 
 const boxSize, boxPitch = 1.0, 2.0
 
-// topologyFigure draws the SIP topologies of the evaluation and the reduction
-// within a SIP, from the files that the rows were made with.
-func topologyFigure(rows []journal.Row) (figure.Figure, bool) {
-	if len(rows) == 0 {
-		return figure.Figure{}, false
+// Details of a row that diagrams are made of.
+const (
+	cubesDetail = "cube_grid" // the cubes of a SIP
+	rootDetail  = "root"      // where in a SIP the sum is made
+)
+
+// layout is what a row was simulated on, as far as it is drawn.
+type layout struct {
+	sips  topo.SIPs
+	cubes topo.Grid
+	root  ccl.Root
+}
+
+// layoutOf reads it from the row; rows that do not have it yet say which file does.
+func layoutOf(r *journal.Row) (layout, error) {
+	if r.Details[machine.Grid] == "" {
+		return layoutOfFile(r)
 	}
-	t, cfg, err := machineOf(rows)
+	sips, err := topo.ParseGrid(r.Details[machine.Grid])
+	cubes, err2 := topo.ParseGrid(r.Details[cubesDetail])
+	return layout{topo.SIPs{Count: sips.Count(), Kind: topo.Kind(r.Details[machine.Kind]), Grid: sips}, cubes, ccl.Root(r.Details[rootDetail])},
+		errors.Join(err, err2)
+}
+
+func layoutOfFile(r *journal.Row) (layout, error) {
+	file := rowset.Text(r, machine.Option)
+	t, cfg, err := accel.Load(file, rowset.Text(r, "ccl"))
+	if err == nil {
+		t, err = withSIPs(t, file == "", cmp.Or(rowSIPs(r), string(topo.Torus)))
+	}
 	if err != nil {
-		return figure.Figure{}, false // exports says why
+		return layout{}, fmt.Errorf("the machine that the rows were made with: %w", err)
 	}
-	f := figure.Figure{Name: "topology", Title: "SIP topologies, and the reduction within a SIP", Columns: 2}
-	shown := sipsOf(rows)
+	return layout{t.SIPs, t.Cubes, cfg.Algorithms[ccl.LRAB].Root}, nil
+}
+
+// layouts are those of the rows, each once: of the latency part, or of whatever there is.
+func layouts(rows []journal.Row) (sips []topo.SIPs, inside []ccl.Shape, err error) {
+	shown := rowset.Good(rows).Part(latencyPart)
 	if len(shown) == 0 {
-		shown = topo.Kinds()
+		shown = rowset.Good(rows)
 	}
-	for _, sips := range shown {
-		m, err := withSIPs(t, builtIn(rows), sips)
-		if err != nil {
-			return figure.Figure{}, false
+	for _, value := range append(sipsOf(rows), "") { // in the order of the page
+		for _, r := range withSIPsOf(shown, value) {
+			l, err := layoutOf(r)
+			if err != nil {
+				return nil, nil, err
+			}
+			if !slices.Contains(sips, l.sips) {
+				sips = append(sips, l.sips)
+			}
+			if in := (ccl.Shape{Cubes: l.cubes, Root: l.root}); !slices.Contains(inside, in) {
+				inside = append(inside, in)
+			}
 		}
-		f.Panels = append(f.Panels, figure.Panel{Title: fmt.Sprintf("%s, %d SIPs", m.SIPs.Kind, m.SIPs.Count), Content: sipDiagram(m)})
 	}
-	root := ccl.Shape{Cubes: t.Cubes, Root: cfg.Algorithms[ccl.LRAB].Root}
-	f.Panels = append(f.Panels, figure.Panel{Title: fmt.Sprintf("reduction in a SIP of %d x %d cubes", t.Cubes.W, t.Cubes.H), Content: cubeDiagram(root),
-		Note: "Sums go along the rows (first) and along the root's column to the root, and the result back the same way."})
-	return f, true
+	return sips, inside, nil
 }
 
-// machineOf reads the files that the rows were made with.
-func machineOf(rows []journal.Row) (*topo.Topology, *ccl.Config, error) {
-	return accel.Load(optionOf(rows, "topology"), optionOf(rows, "ccl"))
+// topologyFigure draws the SIP topologies of the evaluation and the reduction
+// within a SIP, as the rows were made with them.
+func topologyFigure(rows []journal.Row) (figure.Figure, bool) {
+	f := figure.Figure{Name: "topology", Title: "SIP topologies, and the reduction within a SIP", Columns: 2}
+	sips, inside, err := layouts(rows)
+	if err != nil {
+		return f, false // exports says why
+	}
+	for _, s := range sips {
+		m, err := topo.Default().WithSIPs(s.Kind, s.Grid.W, s.Grid.H)
+		if err != nil {
+			return f, false
+		}
+		f.Panels = append(f.Panels, figure.Panel{Title: fmt.Sprintf("%s, %d SIPs", s.Kind, s.Count), Content: sipDiagram(m)})
+	}
+	for _, shape := range inside {
+		f.Panels = append(f.Panels, figure.Panel{Title: fmt.Sprintf("reduction in a SIP of %d x %d cubes", shape.Cubes.W, shape.Cubes.H), Content: cubeDiagram(shape),
+			Note: "Sums go along the rows (first) and along the root's column to the root, and the result back the same way."})
+	}
+	return f, len(f.Panels) > 0
 }
-
-func optionOf(rows []journal.Row, name string) string {
-	v, _ := rows[0].Options.Get(name)
-	return v.String()
-}
-
-// builtIn reports whether the rows were made without a topology file.
-func builtIn(rows []journal.Row) bool { return optionOf(rows, "topology") == "" }
 
 // at is where a place of a grid is drawn; rows go downward.
 func at(g topo.Grid, id int) [2]float64 {

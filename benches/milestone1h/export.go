@@ -10,8 +10,10 @@ import (
 	"strconv"
 
 	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/benches/machine"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/result/rowset"
+	"github.com/kernbench/kernbench/internal/view/floorplan"
 )
 
 // The files of the evaluation besides its figures.
@@ -46,22 +48,20 @@ func exports(rows []journal.Row) ([]bench.File, error) {
 	whole := func(r *journal.Row, metric string) string { return strconv.Itoa(int(r.Metrics[metric])) }
 	ns := func(r *journal.Row) string { return strconv.FormatFloat(r.Metrics["crit_ns"], 'f', 3, 64) }
 	summary := [][]string{{"algorithm", "sip_topology", "n_sips", "n_elem", "bytes_per_pe", "bytes_per_sip", "latency_ns"}}
-	summary[0] = append(summary[0], machineColumns...)
+	summary[0] = append(summary[0], machine.Columns()...)
 	for _, r := range rowset.Good(rows).Part(latencyPart) {
 		summary = append(summary, append([]string{rowset.Text(r, "algorithm"), rowKind(r), whole(r, "n_sips"),
 			strconv.Itoa(elements(r)),
-			strconv.Itoa(bytesPerPE(r)), strconv.Itoa(bytesPerPE(r) * int(r.Metrics["cubes"])), ns(r)}, machineCells(r)...))
+			strconv.Itoa(bytesPerPE(r)), strconv.Itoa(bytesPerPE(r) * int(r.Metrics["cubes"])), ns(r)}, machine.Cells(r)...))
 	}
 	buffers := [][]string{{"buffer_kind", "sip_topology", "n_sips", "n_elem", "bytes_per_pe", "latency_ns"}}
-	buffers[0] = append(buffers[0], machineColumns...)
+	buffers[0] = append(buffers[0], machine.Columns()...)
 	for _, r := range rowset.Good(rows).Part(bufferPart) {
 		buffers = append(buffers, append([]string{rowset.Text(r, "buffer_kind"), rowKind(r), whole(r, "n_sips"),
-			strconv.Itoa(elements(r)), strconv.Itoa(bytesPerPE(r)), ns(r)}, machineCells(r)...))
+			strconv.Itoa(elements(r)), strconv.Itoa(bytesPerPE(r)), ns(r)}, machine.Cells(r)...))
 	}
-	if len(rows) > 0 {
-		if _, _, err := machineOf(rows); err != nil {
-			return nil, fmt.Errorf("the machine that the rows were made with: %w", err)
-		}
+	if _, _, err := layouts(rows); err != nil {
+		return nil, err
 	}
 	var files []bench.File
 	var tables []table
@@ -77,7 +77,7 @@ func exports(rows []journal.Row) ([]bench.File, error) {
 		tables = append(tables, t)
 	}
 	page, err := indexPage("milestone-1h-ccl", "All-reduce on the simulated accelerator",
-		"The data were computed, and every cube compared with the exact sum, unless --verify-data=false.", machines(rows), figureNames(rows), tables)
+		"The data were computed, and every cube compared with the exact sum, unless --verify-data=false.", machine.Words(rowset.All(rows)), append(figureNames(rows), floorplan.Names(rows)...), tables)
 	return append(files, page), err
 }
 

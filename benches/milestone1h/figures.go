@@ -4,13 +4,13 @@ import (
 	"cmp"
 	_ "embed"
 	"encoding/csv"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/benches/machine"
 	"github.com/kernbench/kernbench/internal/accel/ccl"
 	"github.com/kernbench/kernbench/internal/accel/sim"
 	"github.com/kernbench/kernbench/internal/accel/topo"
@@ -55,12 +55,12 @@ func sipsOf(rows []journal.Row) []string {
 
 // rowSIPs is a row's value of the axis, which older journals have by its former name.
 func rowSIPs(r *journal.Row) string {
-	return cmp.Or(rowset.Text(r, sipsAxis), rowset.Text(r, kindDetail))
+	return cmp.Or(rowset.Text(r, sipsAxis), rowset.Text(r, machine.Kind))
 }
 
 // rowKind is who is whose neighbour; older journals say it in the axis, or had but one.
 func rowKind(r *journal.Row) string {
-	return cmp.Or(r.Details[kindDetail], rowset.Text(r, kindDetail), string(topo.Torus))
+	return cmp.Or(r.Details[machine.Kind], rowset.Text(r, machine.Kind), string(topo.Torus))
 }
 
 // withSIPsOf are the rows with one value of the axis.
@@ -96,7 +96,7 @@ func figures(rows []journal.Row) []figure.Figure {
 	if len(latency) > 0 {
 		figs = append(figs, fsimFigure(latency))
 	}
-	return withMachine(figs, rows)
+	return machine.Caption(figs, rows)
 }
 
 var sizeAxis = figure.Axis{Label: "bytes per PE", Scale: figure.Log2, Unit: figure.Bytes}
@@ -110,48 +110,97 @@ func curves(rows rowset.Set, name func(*journal.Row) string) []figure.Series {
 	})
 }
 
-// latencyFigure is latency by size for one SIP topology, and where it went.
+// counts words numbers of SIPs: "6", or of several machines "2 and 4".
+func counts(rows rowset.Set) string {
+	var found []string
+	for _, r := range rows {
+		if n := strconv.Itoa(int(r.Metrics["n_sips"])); !slices.Contains(found, n) {
+			found = append(found, n)
+		}
+	}
+	return strings.Join(found, " and ")
+}
+
+// latencyFigure is latency by size for one SIP topology, and where it went: of each
+// machine.
 func latencyFigure(rows rowset.Set, value string) (figure.Figure, bool) {
-	of := withSIPsOf(rows, value)
+	of, label := withSIPsOf(rows, value), machine.Labels(rows)
 	if len(of) == 0 {
 		return figure.Figure{}, false
 	}
 	f := figure.Figure{Name: latencyName(value), Columns: 2,
-		Title: fmt.Sprintf("All-reduce over %d SIPs, %s (simulated)", int(of[0].Metrics["n_sips"]), value)}
-	var bound []figure.Point
-	first := of.At("algorithm", rowset.Text(of[0], "algorithm"))
-	for _, r := range first {
-		if us, ok := r.Limits["bandwidth"]; ok {
-			bound = append(bound, figure.Point{X: float64(bytesPerPE(r)), Y: us})
+		Title: fmt.Sprintf("All-reduce over %s SIPs, %s (simulated)", counts(of), value)}
+	several := len(of.Distinct("algorithm")) > 1
+	named := func(r *journal.Row) string {
+		if l := label(r); l != "" && !several {
+			return l
 		}
+		return machine.With(rowset.Text(r, "algorithm"), label(r))
 	}
-	series := curves(of, func(r *journal.Row) string { return rowset.Text(r, "algorithm") })
-	if len(bound) > 1 {
-		series = append(series, figure.Series{Name: "links alone (bound)", Points: bound, Dashed: true, NoMarker: true})
+	series := curves(of, named)
+	var further []figure.Panel
+	on := rowset.GroupBy(of, label)
+	if len(on) > 1 {
+		further = append(further, ratioPanel(of, on[0], named))
 	}
-	f.Panels = append(f.Panels, figure.Panel{Title: "latency", X: sizeAxis, Series: series,
-		Y: figure.Axis{Label: "slowest PE", Scale: figure.Log10, Unit: figure.Micros}})
-	stack := figure.Panel{Title: "where the time goes", Legend: figure.LegendRight,
+	for _, g := range on {
+		first := g.Rows.At("algorithm", rowset.Text(g.Rows[0], "algorithm"))
+		var bound []figure.Point
+		for _, r := range first {
+			if us, ok := r.Limits["bandwidth"]; ok {
+				bound = append(bound, figure.Point{X: float64(bytesPerPE(r)), Y: us})
+			}
+		}
+		if len(bound) > 1 && len(on) == 1 { // of several, they would make the curves too flat to tell apart
+			series = append(series, figure.Series{Name: "links alone (bound)", Points: bound, Dashed: true, NoMarker: true})
+		}
+		further = append(further, stackPanel(first, machine.With("where the time goes", g.Key)))
+	}
+	f.Panels = append([]figure.Panel{{Title: "latency", X: sizeAxis, Series: series,
+		Y: figure.Axis{Label: "slowest PE", Scale: figure.Log10, Unit: figure.Micros}}}, further...)
+	return f, true
+}
+
+// ratioPanel is the latency on each machine over that on the first.
+func ratioPanel(rows rowset.Set, first rowset.Group[string], named func(*journal.Row) string) figure.Panel {
+	return figure.Panel{Title: "latency over that on " + first.Key, X: sizeAxis, Y: figure.Axis{Label: "ratio"},
+		Series: rowset.Series(rows, named, func(r *journal.Row) (figure.Point, bool) {
+			before := first.Rows.First("algorithm", rowset.Text(r, "algorithm"), "n_elem", rowset.Text(r, "n_elem"))
+			if before == nil {
+				return figure.Point{}, false
+			}
+			return figure.Point{X: float64(bytesPerPE(r)), Y: micros(r) / micros(before)}, true
+		})}
+}
+
+// stackPanel is where the time of one algorithm on one machine goes.
+func stackPanel(rows rowset.Set, title string) figure.Panel {
+	stack := figure.Panel{Title: title, Legend: figure.LegendRight,
 		Y: figure.Axis{Label: "share of the critical path", Unit: figure.Percent},
 		X: figure.Axis{Label: "bytes per PE", Scale: figure.Category}}
-	for _, r := range first {
+	for _, r := range rows {
 		stack.X.Categories = append(stack.X.Categories, unit.FormatBytes(int64(bytesPerPE(r))))
 	}
 	for _, part := range parts(sim.Breakdown{}) {
 		s := figure.Series{Name: part.label, Kind: figure.StackedBars}
-		for i, r := range first {
+		for i, r := range rows {
 			s.Points = append(s.Points, figure.Point{X: float64(i), Y: 100 * r.Metrics[part.name] / r.Metrics["crit_ns"]})
 		}
 		stack.Series = append(stack.Series, s)
 	}
-	f.Panels = append(f.Panels, stack)
-	return f, true
+	return stack
 }
 
 func bufferFigure(rows rowset.Set) figure.Figure {
-	return figure.Figure{Name: "buffer_kind", Title: fmt.Sprintf("All-reduce by where receive slots lie, %s of %d SIPs (simulated)", rowKind(rows[0]), int(rows[0].Metrics["n_sips"])),
+	label, kinds := machine.Labels(rows), []string{}
+	for _, r := range rows {
+		if !slices.Contains(kinds, rowKind(r)) {
+			kinds = append(kinds, rowKind(r))
+		}
+	}
+	return figure.Figure{Name: "buffer_kind", Title: fmt.Sprintf("All-reduce by where receive slots lie, %s of %s SIPs (simulated)", strings.Join(kinds, " and "), counts(rows)),
 		Panels: []figure.Panel{{X: sizeAxis, Y: figure.Axis{Label: "slowest PE", Scale: figure.Log10, Unit: figure.Micros},
-			Series: curves(rows, func(r *journal.Row) string { return rowset.Text(r, "buffer_kind") })}}}
+			Series: curves(rows, func(r *journal.Row) string { return machine.With(rowset.Text(r, "buffer_kind"), label(r)) })}}}
 }
 
 //go:embed fsim.csv
@@ -190,12 +239,13 @@ func theory(bytesPerPE int) float64 {
 // fsimFigure sets the curves beside the external reference, which is so much
 // slower that the axis is broken.
 func fsimFigure(rows rowset.Set) figure.Figure {
+	label := machine.Labels(rows)
 	series := curves(rows, func(r *journal.Row) string {
 		name := "simulated, " + rowSIPs(r)
 		if a := rowset.Text(r, "algorithm"); a != ccl.LRAB {
 			name += ", " + a
 		}
-		return name
+		return machine.With(name, label(r))
 	})
 	estimate := figure.Series{Name: "theoretical (estimate)", Dashed: true, NoMarker: true}
 	var highest float64
@@ -224,50 +274,34 @@ func fsimFigure(rows rowset.Set) figure.Figure {
 		Panels: []figure.Panel{{X: sizeAxis, Y: y, Series: series}}}
 }
 
+// largest are the rows of the largest vectors, of each kind of SIPs and each machine, named.
+func largest(rows rowset.Set, all []journal.Row) (names []string, out rowset.Set) {
+	label := machine.Labels(rows)
+	for _, sips := range sipsOf(all) {
+		for _, g := range rowset.GroupBy(withSIPsOf(rows, sips), label) {
+			names, out = append(names, machine.With(sips, g.Key)), append(out, g.Rows[len(g.Rows)-1])
+		}
+	}
+	return names, out
+}
+
 // sections says in words what the curves show.
 func sections(rows []journal.Row) []bench.Section {
 	table := [][]string{{"SIPs", "bytes per PE", "latency", "bandwidth bound", "largest part"}}
-	for _, kind := range sipsOf(rows) {
-		found := withSIPsOf(rowset.Good(rows).Part(latencyPart).At("algorithm", ccl.LRAB), kind)
-		if len(found) == 0 {
-			continue
-		}
-		last := found[len(found)-1]
-		largest, share := "", 0.0
+	names, last := largest(rowset.Good(rows).Part(latencyPart).At("algorithm", ccl.LRAB), rows)
+	for i, r := range last {
+		most, share := "", 0.0
 		for _, part := range parts(sim.Breakdown{}) {
-			if v := last.Metrics[part.name] / last.Metrics["crit_ns"]; v > share {
-				largest, share = part.label, v
+			if v := r.Metrics[part.name] / r.Metrics["crit_ns"]; v > share {
+				most, share = part.label, v
 			}
 		}
-		table = append(table, []string{kind, unit.FormatBytes(int64(bytesPerPE(last))), fmt.Sprintf("%.2f us", micros(last)),
-			fmt.Sprintf("%.2f us", last.Limits["bandwidth"]), fmt.Sprintf("%s (%.0f %%)", largest, 100*share)})
+		table = append(table, []string{names[i], unit.FormatBytes(int64(bytesPerPE(r))), fmt.Sprintf("%.2f us", micros(r)),
+			fmt.Sprintf("%.2f us", r.Limits["bandwidth"]), fmt.Sprintf("%s (%.0f %%)", most, 100*share)})
 	}
 	if len(table) == 1 {
 		return nil
 	}
-	return append(busiestLinks(rows), bench.Section{Title: "The largest vectors", Table: table,
-		Text: "Latency is the time of the slowest PE from the common start. The bandwidth bound is what its bytes need on the links of the critical path; the rest is latency, slot access and compute."})
-}
-
-// busiestLinks lists them for the largest vectors of each kind of SIPs.
-func busiestLinks(rows []journal.Row) []bench.Section {
-	table := [][]string{{"SIPs", "link", "sending"}}
-	for _, sips := range sipsOf(rows) {
-		found := withSIPsOf(rowset.Good(rows).Part(latencyPart), sips)
-		if len(found) == 0 {
-			continue
-		}
-		var links []linkUse
-		if err := json.Unmarshal([]byte(found[len(found)-1].Details[linksDetail]), &links); err != nil {
-			continue // an older row
-		}
-		for _, l := range links {
-			table = append(table, []string{sips, l.Name, fmt.Sprintf("%.1f %%", l.Percent)})
-		}
-	}
-	if len(table) == 1 {
-		return nil
-	}
-	return []bench.Section{{Title: "The busiest links", Table: table,
-		Text: "For which part of the latency of the largest vectors each of the ten busiest links was sending."}}
+	return []bench.Section{{Title: "The largest vectors", Table: table,
+		Text: "Latency is the time of the slowest PE from the common start. The bandwidth bound is what its bytes need on the links of the critical path; the rest is latency, slot access and compute."}}
 }

@@ -59,11 +59,12 @@ split; with m_once and n_once all read it in the memory of the first.
 Every element of every product is compared with the exact one unless
 --verify-data=false.
 
-  kernbench run --bench milestone-1h-gemm --only 'part=="sweep"' --shapes 256,64x1024x64`),
-		bench.Version(version()),
+  kernbench run --bench milestone-1h-gemm --only 'part=="sweep"' --shapes 256,64x1024x64
+  kernbench run --bench milestone-1h-gemm --topology built-in,my.yaml   # bars and curves of both, in one figure`),
+		bench.Version(accel.Version()),
 		bench.Backends(ahbm.Name),
 		bench.Out("benches/1H_milestone_output/gemm"),
-		bench.FileOption("topology", accel.Nearby(accel.TopologyName), "topology file (default: topology.yaml here, else built in)"),
+		topologyFiles(),
 		bench.FileOption("ccl", accel.Nearby(accel.CCLName), "collectives file (default: ccl.yaml here, else built in)"),
 		bench.Choice("fabric", "how messages move: as the topology says, in flits, or whole", asTopology, string(topo.Flits), string(topo.Whole)),
 		bench.Choice("epilogue", "what the MATH engine does to the results of the sweep: nothing, add a row, or also take the larger of the two",
@@ -105,7 +106,7 @@ type productCase struct {
 // productBody simulates one point, which the part describes.
 func productBody(describe func(*bench.State) (accel.Matmul, error)) bench.Body {
 	return func(ctx context.Context, s *bench.State) error {
-		t, cfg, err := files(s)
+		on, err := files(s)
 		if err != nil {
 			return err
 		}
@@ -113,16 +114,13 @@ func productBody(describe func(*bench.State) (accel.Matmul, error)) bench.Body {
 		if err != nil {
 			return err
 		}
-		c := productCase{Matmul: m, topo: t, system: accel.New(t, cfg), verify: s.Bool("verify-data")}
+		c := productCase{Matmul: m, topo: on.topo, system: accel.New(on.topo, on.ccl), verify: s.Bool("verify-data")}
 		c.system.TimingOnly, c.system.Trace = !c.verify, s.Str("trace") != ""
-		watch := &clock{}
-		s.UseClock(watch)
+		s.UseClock(c.system.Clock())
 		s.Flops(2 * float64(m.M) * float64(m.K) * float64(m.N))
 		var result *sim.Result
 		err = s.Time(ctx, func() (err error) {
-			if result, err = c.run(); err == nil {
-				watch.now += result.Crit
-			}
+			result, err = c.run()
 			return err
 		})
 		if err != nil {

@@ -7,8 +7,10 @@ import (
 	"strconv"
 
 	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/benches/machine"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/result/rowset"
+	"github.com/kernbench/kernbench/internal/view/floorplan"
 )
 
 // The files of the evaluation of products, besides its figures.
@@ -62,7 +64,7 @@ func sweepEntries(rows []journal.Row) ([]sweepEntry, error) {
 			TileFill: r.Metrics["tile_fill"],
 			PEWindow: r.Metrics["pe_window_ns"], CompositeWindow: r.Metrics["composite_window_ns"],
 			Utilization: r.Metrics["mac_utilization"] / 100, Theoretical: r.Metrics["mac_utilization_theoretical"] / 100,
-			Fabric: r.Details[fabricDetail], Topology: r.Details[topologyDetail], Hash: r.Details[hashDetail]}
+			Fabric: r.Details[machine.Fabric], Topology: r.Details[machine.Option], Hash: r.Details[machine.Hash]}
 		if err := json.Unmarshal([]byte(r.Details[usageDetail]), &e.usages); err != nil {
 			return nil, fmt.Errorf("the engines' usage at %v: %w", r.Point, err)
 		}
@@ -97,7 +99,8 @@ func gemmExports(rows []journal.Row) ([]bench.File, error) {
 		files, tables = append(files, file), append(tables, t)
 	}
 	page, err := indexPage("milestone-1h-gemm", "Matrix products on the simulated accelerator",
-		"The data were computed, and every element compared with the exact product, unless --verify-data=false.", machines(rows), gemmFigureNames(rows), tables)
+		"The data were computed, and every element compared with the exact product, unless --verify-data=false.", machine.Words(rowset.All(rows)),
+		append(gemmFigureNames(rows), floorplan.Names(rows)...), tables)
 	return append(files, page), err
 }
 
@@ -105,10 +108,11 @@ func gemmExports(rows []journal.Row) ([]bench.File, error) {
 func sweepTable(entries []sweepEntry) table {
 	t := table{gemmFile, [][]string{{"M", "K", "N", "variant", "tiles", "tile_fill", "pe_window_ns", "composite_window_ns",
 		"mac_utilization", "theoretical"}}}
+	t.Rows[0] = append(t.Rows[0], machine.Columns()...)
 	for _, e := range entries {
 		t.Rows = append(t.Rows, []string{strconv.Itoa(e.M), strconv.Itoa(e.K), strconv.Itoa(e.N), e.Variant, strconv.Itoa(e.Tiles),
 			fmt.Sprintf("%.4g", e.TileFill), fmt.Sprintf("%.3f", e.PEWindow), fmt.Sprintf("%.3f", e.CompositeWindow),
-			fmt.Sprintf("%.4f", e.Utilization), fmt.Sprintf("%.4f", e.Theoretical)})
+			fmt.Sprintf("%.4f", e.Utilization), fmt.Sprintf("%.4f", e.Theoretical), e.Fabric, e.Topology, e.Hash})
 	}
 	return t
 }
@@ -116,14 +120,14 @@ func sweepTable(entries []sweepEntry) table {
 func scalingTable(rows rowset.Set) table {
 	t := table{scalingFile, [][]string{{"shape", "split", "cubes", "pes_per_cube", "total_pes", "latency_ns", "speedup",
 		"mac_utilization"}}}
-	t.Rows[0] = append(t.Rows[0], machineColumns...)
+	t.Rows[0] = append(t.Rows[0], machine.Columns()...)
 	for _, c := range scalings(rows) {
 		for _, r := range c.rows {
 			grid, _ := r.Point.Get("cubes_x_pes")
 			cubes, pes := workers(grid)
 			t.Rows = append(t.Rows, append([]string{rowset.Text(r, "scaling_shape"), c.split, strconv.Itoa(cubes), strconv.Itoa(pes),
 				strconv.Itoa(int(r.Metrics["total_pes"])), fmt.Sprintf("%.3f", r.Metrics["crit_ns"]), fmt.Sprintf("%.3f", c.speedup(r)),
-				fmt.Sprintf("%.4f", r.Metrics["mac_utilization"]/100)}, machineCells(r)...))
+				fmt.Sprintf("%.4f", r.Metrics["mac_utilization"]/100)}, machine.Cells(r)...))
 		}
 	}
 	return t

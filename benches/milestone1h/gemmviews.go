@@ -9,6 +9,7 @@ import (
 
 	"github.com/kernbench/kernbench/accel"
 	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/benches/machine"
 	"github.com/kernbench/kernbench/internal/accel/sim"
 	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
@@ -48,7 +49,7 @@ func gemmFigures(rows []journal.Row) []figure.Figure {
 	if scaling := rowset.Good(rows).Part(scalingPart); len(scaling) > 0 {
 		figs = append(figs, scalingCurves(scaling))
 	}
-	return withMachine(figs, rows)
+	return machine.Caption(figs, rows)
 }
 
 // shapeLabel is a shape and how full its tiles are.
@@ -70,12 +71,9 @@ func stageFigure(rows rowset.Set) figure.Figure {
 	f := figure.Figure{Name: breakdownFigure, Title: "How busy each stage of the tile pipeline is (simulated)", Columns: 1,
 		Caption: "Busy time of the stage as a share of the time from the pipeline's first record to its last. Loading operands up front comes before it and is not in it."}
 	x := shapeAxis(rows)
-	for _, v := range accel.Variants() {
-		of := rows.At("variant", v)
-		if len(of) == 0 {
-			continue
-		}
-		panel := figure.Panel{Title: v, X: x, Y: figure.Axis{Label: "busy", Unit: figure.Percent, Min: new(float64)},
+	for _, g := range variants(rows) {
+		of := g.Rows
+		panel := figure.Panel{Title: g.Key, X: x, Y: figure.Axis{Label: "busy", Unit: figure.Percent, Min: new(float64)},
 			Legend: figure.LegendRight}
 		for i, stage := range stages() {
 			s := figure.Series{Name: stage.String(), Kind: figure.Bars, Color: i + 1}
@@ -92,6 +90,17 @@ func stageFigure(rows rowset.Set) figure.Figure {
 		f.Panels = append(f.Panels, panel)
 	}
 	return f
+}
+
+// variants are the rows of each variant, on each machine.
+func variants(rows rowset.Set) (out []rowset.Group[string]) {
+	label := machine.Labels(rows)
+	for _, v := range accel.Variants() {
+		for _, g := range rowset.GroupBy(rows.At("variant", v), label) {
+			out = append(out, rowset.Group[string]{Key: machine.With(v, g.Key), Rows: g.Rows})
+		}
+	}
+	return out
 }
 
 // bars makes a bar for each row with a metric.
@@ -111,10 +120,8 @@ func floatPtr(f float64) *float64 { return &f }
 func utilizationFigure(rows rowset.Set) figure.Figure {
 	x := shapeAxis(rows)
 	panel := figure.Panel{X: x, Y: utilizationAxis, Legend: figure.LegendRight}
-	for i, v := range accel.Variants() {
-		if of := rows.At("variant", v); len(of) > 0 {
-			panel.Series = append(panel.Series, bars(v, "mac_utilization", x, of, i+1))
-		}
+	for i, g := range variants(rows) {
+		panel.Series = append(panel.Series, bars(g.Key, "mac_utilization", x, g.Rows, i+1))
 	}
 	return figure.Figure{Name: measuredFigure, Title: "Use of the GEMM engine in the pipeline, as simulated",
 		Panels: []figure.Panel{panel}}
@@ -130,23 +137,30 @@ func modelFigure(rows rowset.Set) figure.Figure {
 		variant = rowset.Text(rows[0], "variant")
 		of = rows.At("variant", variant)
 	}
+	var series []figure.Series
+	for i, g := range rowset.GroupBy(of, machine.Labels(rows)) {
+		series = append(series, bars(machine.With("theoretical", g.Key), "mac_utilization_theoretical", x, g.Rows, 2*i+2),
+			bars(machine.With("simulated", g.Key), "mac_utilization", x, g.Rows, 2*i+1))
+	}
 	return figure.Figure{Name: theoreticalFigure, Title: "Use of the GEMM engine: ideal pipeline and simulation, " + variant,
 		Caption: "The ideal pipeline (theoretical) has every stage at work on a tile at the same time, each as long as the slowest; its numbers follow from the topology file. What is missing in the simulation is mostly the way of each read to the HBM and back, for which the DMA channel is held.",
-		Panels: []figure.Panel{{X: x, Y: utilizationAxis, Legend: figure.LegendRight, Series: []figure.Series{
-			bars("theoretical", "mac_utilization_theoretical", x, of, 2), bars("simulated", "mac_utilization", x, of, 1)}}}}
+		Panels:  []figure.Panel{{X: x, Y: utilizationAxis, Legend: figure.LegendRight, Series: series}}}
 }
 
-// scalingCurve is the time of one split by PEs.
+// scalingCurve is the time of one split by PEs, on one machine.
 type scalingCurve struct {
-	split string
-	rows  rowset.Set
+	split, on string // on: which of several machines
+	rows      rowset.Set
 }
+
+func (c scalingCurve) name() string { return machine.With(c.split, c.on) }
 
 func scalings(rows rowset.Set) []scalingCurve {
 	var curves []scalingCurve
+	label := machine.Labels(rows)
 	for _, split := range splits() {
-		if of := rows.At("split", split); len(of) > 0 {
-			curves = append(curves, scalingCurve{split, of})
+		for _, g := range rowset.GroupBy(rows.At("split", split), label) {
+			curves = append(curves, scalingCurve{split, g.Key, g.Rows})
 		}
 	}
 	return curves
@@ -181,7 +195,7 @@ func scalingCurves(rows rowset.Set) figure.Figure {
 		Y: figure.Axis{Label: "useful multiplications", Unit: figure.Percent, Min: new(float64)}}
 	most := 1.0
 	for i, c := range scalings(rows) {
-		s := figure.Series{Name: "split " + c.split, Color: i + 1, Dashed: strings.HasSuffix(c.split, onceSuffix)}
+		s := figure.Series{Name: "split " + c.name(), Color: i + 1, Dashed: strings.HasSuffix(c.split, onceSuffix)}
 		u := s
 		for _, r := range c.rows {
 			pes := r.Metrics["total_pes"]
@@ -201,6 +215,7 @@ func gemmSections(rows []journal.Row) []bench.Section {
 	var out []bench.Section
 	if sweep := rowset.Good(rows).Part(sweepPart); len(sweep) > 0 {
 		table := [][]string{{"M x K x N", "tiles", "filled", "variant", "pipeline", "used", "ideal", "busiest stage"}}
+		label := machine.Labels(sweep)
 		for _, r := range sweep {
 			busiest, most := "", 0.0
 			for _, stage := range stages() {
@@ -209,7 +224,7 @@ func gemmSections(rows []journal.Row) []bench.Section {
 				}
 			}
 			table = append(table, []string{shapeLabel(r), strconv.Itoa(int(r.Metrics["tiles"])),
-				fmt.Sprintf("%.4g", r.Metrics["tile_fill"]), rowset.Text(r, "variant"),
+				fmt.Sprintf("%.4g", r.Metrics["tile_fill"]), machine.With(rowset.Text(r, "variant"), label(r)),
 				fmt.Sprintf("%.0f ns", r.Metrics["composite_window_ns"]), fmt.Sprintf("%.1f %%", r.Metrics["mac_utilization"]),
 				fmt.Sprintf("%.1f %%", r.Metrics["mac_utilization_theoretical"]),
 				fmt.Sprintf("%s (%.0f %%)", busiest, 100*most/r.Metrics["composite_window_ns"])})
@@ -221,7 +236,7 @@ func gemmSections(rows []journal.Row) []bench.Section {
 		table := [][]string{{"split", "used at least half up to", "fastest with", "time", "times faster"}}
 		for _, c := range scalings(scaling) {
 			pes, best := c.knee()
-			table = append(table, []string{c.split, fmt.Sprintf("%d PEs", pes), fmt.Sprintf("%.0f PEs", best.Metrics["total_pes"]),
+			table = append(table, []string{c.name(), fmt.Sprintf("%d PEs", pes), fmt.Sprintf("%.0f PEs", best.Metrics["total_pes"]),
 				fmt.Sprintf("%.2f us", micros(best)), fmt.Sprintf("%.1f", math.Round(10*c.speedup(best))/10)})
 		}
 		out = append(out, bench.Section{Title: "Where more PEs stop helping", Table: table,

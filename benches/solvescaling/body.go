@@ -8,8 +8,11 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/dist"
+	"github.com/kernbench/kernbench/internal/bench/probe"
 	"github.com/kernbench/kernbench/internal/host/hostinfo"
 	"github.com/kernbench/kernbench/internal/solve/krylov"
 	"github.com/kernbench/kernbench/internal/solve/partition"
@@ -35,6 +38,9 @@ func body(ctx context.Context, s *bench.State) error {
 	if err != nil {
 		return err
 	}
+	if s.Str(peerAxis) != noPeer {
+		return runPeer(ctx, s, spec, name)
+	}
 	memory := newMemory()
 	g, err := join(ctx, s)
 	if err != nil {
@@ -49,20 +55,10 @@ func body(ctx context.Context, s *bench.State) error {
 	if err != nil {
 		return err
 	}
-	s.Detail("problem", name)
-	if err := reportLibrary(s, spec); err != nil {
+	if err := reportSetting(s, spec, name); err != nil {
 		return err
 	}
-	s.Detail("seed", fmt.Sprint(s.Seed()))
-	host := hostinfo.Local()
-	s.Detail(cpuDetail, host.CPU.Model)
-	s.Detail(versionDetail, host.Build.String())
-	s.Detail(threadsDetail, fmt.Sprint(runtime.GOMAXPROCS(0)))
-	if gen, ok := spec.Source.(solve.Generated); ok {
-		if grid, ok := gen.Problem.(sparse.Gridded); ok {
-			s.Detail("grid", grid.Grid().String())
-		}
-	}
+	reportNullSpace(s, sys)
 	s.Phase("warm-up")
 	if _, err := sys.Solve(max(warmup, spec.Restart)); err != nil {
 		return err
@@ -84,9 +80,42 @@ func body(ctx context.Context, s *bench.State) error {
 		if err := reportPhases(ctx, s, sys, bandwidth); err != nil {
 			return err
 		}
+		if err := reportProducts(ctx, s, sys); err != nil {
+			return err
+		}
 	}
 	s.Phase("gate")
 	return out.Gate(spec.RTol)
+}
+
+// reportSetting notes what is solved, by what and on what.
+func reportSetting(s *bench.State, spec solve.Spec, name string) error {
+	s.Detail("problem", name)
+	if err := reportLibrary(s, spec); err != nil {
+		return err
+	}
+	s.Detail("seed", fmt.Sprint(s.Seed()))
+	host := hostinfo.Local()
+	s.Detail(cpuDetail, host.CPU.Model)
+	s.Detail(versionDetail, host.Build.String())
+	s.Detail(threadsDetail, fmt.Sprint(runtime.GOMAXPROCS(0)))
+	if gen, ok := spec.Source.(solve.Generated); ok {
+		if grid, ok := gen.Problem.(sparse.Gridded); ok {
+			s.Detail("grid", grid.Grid().String())
+		}
+	}
+	return nil
+}
+
+// reportNullSpace says what was done about a singular matrix.
+func reportNullSpace(s *bench.State, sys *solve.System) {
+	switch {
+	case sys.Traits.Singular:
+		s.Detail(nullSpaceDetail, "constants")
+		s.Warn("the matrix is singular, its rows add up to zero: constants were projected out of the right-hand side (%.3g %% of its norm), of residuals and of the solution, and the residual is that of what is left", 100*sys.Removed)
+	case sys.Unprojected:
+		s.Warn("the matrix is singular, its rows add up to zero; as it is not symmetric, nothing was projected out: there may be no solution")
+	}
 }
 
 // reportLibrary notes the C library that the partitioner used on rank 0.
@@ -111,7 +140,7 @@ func timeSolves(ctx context.Context, s *bench.State, sys *solve.System, bandwidt
 	if err := bandwidth.sweep(ctx, s); err != nil {
 		return out, err
 	}
-	var seconds, alone []float64
+	var seconds, alone, processor []float64
 	for k := range s.Int(repeatOption) {
 		s.Phase(fmt.Sprintf("solve %d of %d", k+1, s.Int(repeatOption)))
 		slowest, err := timeAlone(ctx, s, sys)
@@ -122,19 +151,21 @@ func timeSolves(ctx context.Context, s *bench.State, sys *solve.System, bandwidt
 		if err := s.Barrier(ctx); err != nil {
 			return out, err
 		}
+		spent := solve.ProcessorTime()
 		again, err := sys.Solve(0)
 		if err != nil {
 			return out, err
 		}
+		spent = solve.ProcessorTime() - spent
 		if k > 0 && again.Iterations != out.Iterations {
 			return out, fmt.Errorf("solve %d took %d iterations, the previous one %d: the counts must agree", k+1, again.Iterations, out.Iterations)
 		}
 		out = again
-		all, err := gather(ctx, s, out.Seconds)
+		all, err := gather(ctx, s, out.Seconds, spent)
 		if err != nil {
 			return out, err
 		}
-		seconds = append(seconds, slices.Max(all[0]))
+		seconds, processor = append(seconds, slices.Max(all[0])), append(processor, sum(all[1]))
 		if err := bandwidth.sweep(ctx, s); err != nil {
 			return out, err
 		}
@@ -147,6 +178,9 @@ func timeSolves(ctx context.Context, s *bench.State, sys *solve.System, bandwidt
 		return out, err
 	}
 	reportSolves(s, sys, out, seconds)
+	if !out.Stopped {
+		record(s, "solve_cpu_s", slices.Min(processor))
+	}
 	if slices.Min(alone) > 0 {
 		s.ReportSamples("alone_us", alone, "us", "lower")
 		record(s, "efficiency_communication", s.Metric("alone_us")/s.Metric("time_us"))
@@ -213,7 +247,7 @@ func reportSystem(ctx context.Context, s *bench.State, sys *solve.System, produc
 	held := grown / float64(max(1, l.Rows))
 	t := sys.Times
 	all, err := gather(ctx, s, float64(l.Rows), float64(l.Entries), float64(l.CutEntries), float64(l.Halo), float64(l.Neighbours),
-		t.Total, t.Partition, t.Generation, float64(sys.Messages()), float64(sys.Matrix.Bytes()), held, t.Precondition)
+		t.Total, t.Partition, t.Generation, float64(sys.Messages()), float64(sys.Matrix.Bytes()), held, t.Precondition, t.PreconditionCPU)
 	if err != nil {
 		return err
 	}
@@ -238,7 +272,8 @@ func reportSystem(ctx context.Context, s *bench.State, sys *solve.System, produc
 	record(s, "partition_s", slices.Max(all[6]))
 	record(s, "generation_s", slices.Max(all[7]))
 	record(s, "precond_setup_s", slices.Max(all[11]))
-	if h, ok := sys.Operator().(hierarchy); ok {
+	record(s, "precond_setup_cpu_s", sum(all[12]))
+	if h, ok := sys.Operator().(solve.Hierarchy); ok {
 		operator, grid := h.Complexities()
 		record(s, "levels", float64(h.Levels()))
 		record(s, "operator_complexity", operator)
@@ -252,12 +287,6 @@ func reportSystem(ctx context.Context, s *bench.State, sys *solve.System, produc
 		record(s, "memory_bytes_per_dof", most)
 	}
 	return nil
-}
-
-// hierarchy is a preconditioner of several levels.
-type hierarchy interface {
-	Levels() int
-	Complexities() (operator, grid float64)
 }
 
 // rounds is how often the messages of an iteration are made by themselves.
@@ -300,8 +329,8 @@ func reportPhases(ctx context.Context, s *bench.State, sys *solve.System, bandwi
 		return err
 	}
 	iterations := float64(max(1, b.Iterations))
-	mine := []float64{b.Bytes / iterations}
-	for _, seconds := range b.Seconds {
+	mine := []float64{b.Bytes / iterations, b.Flops / iterations}
+	for _, seconds := range slices.Concat(b.Seconds[:], []float64{b.Blocking}, b.Levels) {
 		mine = append(mine, 1e6*seconds/iterations)
 	}
 	all, err := gather(ctx, s, mine...)
@@ -312,18 +341,27 @@ func reportPhases(ctx context.Context, s *bench.State, sys *solve.System, bandwi
 	for r := range s.Size() {
 		total := 0.0
 		for p := range solve.NumPhases {
-			total += all[1+p][r]
+			total += all[2+p][r]
 		}
 		took = max(took, total)
 	}
 	us := s.Metric("time_us")
 	record(s, "traced_us", took)
 	for p := range solve.NumPhases {
-		record(s, meanOf(p), sum(all[1+p])/float64(s.Size()))
-		record(s, slowestOf(p), slices.Max(all[1+p]))
+		record(s, meanOf(p), sum(all[2+p])/float64(s.Size()))
+		record(s, slowestOf(p), slices.Max(all[2+p]))
+	}
+	if blocking := all[2+solve.NumPhases]; b.Blocking > 0 && s.Size() > 1 {
+		record(s, "allreduce_blocking_us", sum(blocking)/float64(s.Size()))
+	}
+	if h, ok := sys.Operator().(solve.Hierarchy); ok {
+		reportLevels(s, h, all[3+solve.NumPhases:])
 	}
 	bytes := sum(all[0])
 	record(s, "bytes_model", bytes)
+	if flops := sum(all[1]); slices.Min(all[1]) > 0 {
+		record(s, "flops_model", flops)
+	}
 	record(s, "gbps", bytes/us/1e3)
 	record(s, "triad_gbps", bandwidth.best())
 	record(s, "triad_typical_gbps", bandwidth.typical())
@@ -331,6 +369,62 @@ func reportPhases(ctx context.Context, s *bench.State, sys *solve.System, bandwi
 	s.Limit("triad", bytes/bandwidth.best()/1e3)
 	return nil
 }
+
+// reportLevels notes the size of each level and its part of a traced iteration, mean over the ranks.
+func reportLevels(s *bench.State, h solve.Hierarchy, us [][]float64) {
+	var words []string
+	for l := range h.Levels() {
+		rows, entries := h.Size(l)
+		words = append(words, fmt.Sprintf("%.0f:%.0f:%.4g", rows, entries, sum(us[l])/float64(s.Size())))
+	}
+	s.Detail(levelsDetail, strings.Join(words, " "))
+}
+
+// reportProducts holds a product of the matrix as it is stored against one with every value and column in full: what
+// compression does, and what a matrix that cannot be compressed would take.
+func reportProducts(ctx context.Context, s *bench.State, sys *solve.System) error {
+	s.Phase("products")
+	plain, err := sys.Matrix.Unpack().Matrix(sys.Matrix.Columns(), sparse.Plain)
+	if err != nil {
+		return err
+	}
+	x, y := make([]float64, max(1, plain.Columns())), make([]float64, plain.Rows())
+	for i := range x {
+		x[i] = sparse.Noise(s.Seed(), i)
+	}
+	var best [2]float64
+	for k := range productRounds {
+		for i, m := range []*solve.Matrix{sys.Matrix, plain} {
+			if err := s.Barrier(ctx); err != nil {
+				return err
+			}
+			began := time.Now()
+			m.Multiply(y, x, 0, m.Rows())
+			if t := time.Since(began).Seconds(); k == 0 || t < best[i] {
+				best[i] = t
+			}
+		}
+	}
+	if err := s.Barrier(ctx); err != nil { // all cores are busy while their arithmetic is measured
+		return err
+	}
+	vectors := 8 * (plain.Rows() + plain.Columns())
+	all, err := gather(ctx, s, best[0], best[1], probe.PeakGFLOPS(dist.F64), 2*float64(plain.Entries()),
+		float64(sys.Matrix.Bytes()+vectors), float64(plain.Bytes()+vectors))
+	if err != nil {
+		return err
+	}
+	record(s, "product_us", 1e6*slices.Max(all[0]))
+	record(s, "product_plain_us", 1e6*slices.Max(all[1]))
+	record(s, "peak_gflops", sum(all[2]))
+	record(s, "product_flops", sum(all[3]))
+	record(s, "product_bytes", sum(all[4]))
+	record(s, "product_plain_bytes", sum(all[5]))
+	return nil
+}
+
+// productRounds is how often each product is made; the best counts.
+const productRounds = 10
 
 // record reports a metric by the unit it was declared with.
 func record(s *bench.State, name string, value float64) {

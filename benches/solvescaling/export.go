@@ -55,10 +55,11 @@ func entryOf(r *journal.Row) entry {
 	e := entry{
 		"key": r.Key, "run_id": r.Run, "trial": r.Trial, "status": r.Status, "reason": r.Reason,
 		"mode": rowset.Text(r, modeAxis), "world_size": rowset.Ranks(r), "partitioner": rowset.Text(r, partitionerAxis),
-		"objective": rowset.Text(r, objectiveAxis),
-		"method":    rowset.Text(r, methodAxis), "preconditioner": rowset.Text(r, precondAxis), "problem": r.Details["problem"],
+		"objective": rowset.Text(r, objectiveAxis), "weights": rowset.Text(r, weightsAxis), "null_space": r.Details[nullSpaceDetail],
+		"method": rowset.Text(r, methodAxis), "preconditioner": rowset.Text(r, precondAxis), "problem": r.Details["problem"],
 		"grid": r.Details["grid"], "library": r.Details["library"],
 		"matrix": rowset.Text(r, matrixOption), "rhs": rowset.Text(r, rhsAxis), "storage": rowset.Text(r, storageAxis),
+		"peer":  rowset.Text(r, peerAxis),
 		"dtype": "f64", "seed": r.Details["seed"], "solved": r.Status == journal.OK && !stopped(r),
 		"threads": r.Details[threadsDetail], "cpu": r.Details[cpuDetail], "version": r.Details[versionDetail],
 		"backend": r.Backend, "env": r.Env, "host": r.Host, "time": r.Time.UTC().Format("2006-01-02T15:04:05Z"),

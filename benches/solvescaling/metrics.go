@@ -31,6 +31,8 @@ var metrics = append([]metric{
 	{"partition_s", "s", "lower"},
 	{"generation_s", "s", "lower"},
 	{"precond_setup_s", "s", "lower"},
+	{"precond_setup_cpu_s", "s", "lower"},
+	{"solve_cpu_s", "s", "lower"},
 	{"levels", "", ""},
 	{"operator_complexity", "", "lower"},
 	{"grid_complexity", "", "lower"},
@@ -39,6 +41,8 @@ var metrics = append([]metric{
 	{"bytes", "B", ""},
 	{"halo_bytes_per_dof", "B", "lower"},
 	{"bytes_model", "B", ""},
+	{"flops_model", "", ""},
+	{"peak_gflops", "GFLOP/s", ""},
 	{"gbps", "GB/s", "higher"},
 	{"triad_gbps", "GB/s", ""},
 	{"triad_typical_gbps", "GB/s", ""},
@@ -52,8 +56,14 @@ var metrics = append([]metric{
 	{"neighbours_max", "", "lower"},
 	{"neighbours_mean", "", "lower"},
 	{"matrix_bytes_per_dof", "B", "lower"},
+	{"product_us", "us", "lower"},
+	{"product_plain_us", "us", ""},
+	{"product_flops", "", ""},
+	{"product_bytes", "B", ""},
+	{"product_plain_bytes", "B", ""},
 	{"memory_bytes_per_dof", "B", "lower"},
 	{"traced_us", "us", ""},
+	{"allreduce_blocking_us", "us", ""},
 }, phaseMetrics()...)
 
 // phaseMetrics are the time of each phase in an iteration: the mean over the

@@ -3,6 +3,7 @@ package solvescaling
 import (
 	"encoding/json"
 	"math"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -10,6 +11,7 @@ import (
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
+	"github.com/kernbench/kernbench/internal/result/rowset"
 	"github.com/kernbench/kernbench/solve"
 )
 
@@ -100,6 +102,11 @@ func TestVerdict(t *testing.T) {
 		{"late ranks", func(m map[string]float64, us float64) { waiting(m, us); m["communication_us"] = 0.02 * us },
 			"bound by late ranks: ranks wait for 50 % of it, though the messages by themselves take 220 us"},
 		{"waiting", waiting, "bound by waiting, 50 % of it: whether for messages or for late ranks was not measured"},
+		{"a slow rank", func(m map[string]float64, us float64) { m[meanOf(solve.SpMV)] = 0.3 * us }, "bound by a slow rank: the slowest works 30 % of it longer than the mean rank, though the largest part has only 1.00 times"},
+		{"preconditioner", func(m map[string]float64, us float64) {
+			m["triad_fraction"], m["traced_us"], m[meanOf(solve.SpMV)], m[slowestOf(solve.SpMV)] = 0.2, us, 0, 0
+			m[meanOf(solve.Precond)], m[slowestOf(solve.Precond)] = 0.6*us, 0.6*us
+		}, "bound by its preconditioner, 60 % of it; how much of that is its messages is not measured"},
 		{"imbalance", func(m map[string]float64, us float64) { m[meanOf(solve.SpMV)], m["row_imbalance"] = 0.3*us, 1.6 }, "the slowest rank works 30 % of it longer than the mean rank; the largest part has 1.60"},
 		{"traced", func(m map[string]float64, us float64) { // the phases are those of slower, traced iterations
 			waiting(m, us)
@@ -127,8 +134,8 @@ func sized(all ...[2]float64) (rows []journal.Row) {
 			r.Point = r.Point.With(perRankAxis, point.IntValue(int64(c[0])))
 		}
 		us := two.Metrics["time_us"]
-		two.Stats = map[string]journal.Stat{"time_us": {Min: us, Max: us * 1.1}}
-		one.Stats = map[string]journal.Stat{"time_us": {Min: 10000, Max: 10500}}
+		two.Stats = journal.StatsOf(map[string]journal.Stat{"time_us": {Min: us, Max: us * 1.1}})
+		one.Stats = journal.StatsOf(map[string]journal.Stat{"time_us": {Min: 10000, Max: 10500}})
 		rows = append(rows, one, two)
 	}
 	return derive(rows)
@@ -214,6 +221,7 @@ func TestStoppedIsNoSolve(t *testing.T) {
 // Configurations that differ in anything are told apart in legends, and are not each other's baseline.
 func TestConfigurationsApart(t *testing.T) {
 	for word, change := range map[string]func(r *journal.Row){
+		"repeat 9":     func(r *journal.Row) { r.Options = r.Options.With(repeatOption, point.IntValue(9)) }, // the best of more
 		"restart 50":   func(r *journal.Row) { r.Options = r.Options.With(restartOption, point.IntValue(50)) },
 		"maxiter 7":    func(r *journal.Row) { r.Options = r.Options.With(maxIterOption, point.IntValue(7)) },
 		"stop-after 9": func(r *journal.Row) { r.Options = r.Options.With(stopOption, point.IntValue(9)) },
@@ -328,6 +336,82 @@ func TestExport(t *testing.T) {
 	for _, m := range metrics {
 		if _, has := a[m.name]; !has && !strings.HasSuffix(m.name, "_us") {
 			t.Errorf("no field %s", m.name)
+		}
+	}
+}
+
+// The levels of a cycle are shown with their part of it.
+func TestLevelTable(t *testing.T) {
+	r := journal.Row{Details: map[string]string{levelsDetail: "1000:4980:300 250:2200:100"}}
+	got := levelTable(&curve{rows: []*journal.Row{{}, &r}})
+	want := [][]string{{"level", "rows", "entries/row", "us", "share"}, {"0", "1000", "4.98", "300", "75 %"}, {"1", "250", "8.8", "100", "25 %"}}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+	if none := levelTable(&curve{rows: []*journal.Row{{}}}); len(none) != 1 {
+		t.Errorf("a row without levels has %v", none)
+	}
+}
+
+// What disturbed a row shows in every figure, and the roofline has the product and the iteration under the roof of as
+// many ranks.
+func TestDisturbedRowsAreHollow(t *testing.T) {
+	rows := []journal.Row{made(weak, 1, 1000, 1, 100), made(weak, 2, 2000, 1, 100), made(strong, 2, 2000, 1, 100), made(throughput, 2, 2000, 1, 100)}
+	for i := range rows {
+		m := rows[i].Metrics
+		m["product_flops"], m["product_bytes"], m["product_plain_bytes"], m["product_us"], m["product_plain_us"] = 1e6, 2e6, 8e6, 400, 900
+		m["flops_model"], m["bytes_model"], m["peak_gflops"] = 3e6, 1e7, 40
+		if rowset.Ranks(&rows[i]) == 2 {
+			rows[i].Quality = journal.QualityDisturbed
+		}
+	}
+	drawn, hollow := 0, 0
+	all := figures(derive(rows))
+	for _, f := range all {
+		if err := f.Validate(); err != nil {
+			t.Error(err)
+		}
+		for _, p := range f.Panels {
+			for _, s := range p.Series {
+				for _, q := range s.Points {
+					two := p.X.Scale == figure.Log2 && q.X == 2 || p.X.Scale == figure.Category && p.X.Categories[int(q.X)] == "2" || p.Title == "2 ranks"
+					if p.Title == "" { // the residuals, which nothing disturbs
+						continue
+					}
+					if drawn++; q.Hollow {
+						hollow++
+					}
+					if q.Hollow != two {
+						t.Errorf("%s, %s: %s, %s at %g is hollow: %v", f.Name, p.Title, s.Name, p.X.Label, q.X, q.Hollow)
+					}
+				}
+			}
+		}
+	}
+	if drawn == 0 || hollow == 0 || hollow == drawn {
+		t.Errorf("%d of %d points are hollow", hollow, drawn)
+	}
+	roof := all[1]
+	if roof.Name != "distributed_solve_roofline" || len(roof.Panels) != 2 || len(roof.Panels[0].Series) != 3 {
+		t.Fatalf("%+v", roof)
+	}
+	if got := roof.Panels[0].Series[0].Points[0]; got.X != 0.5 || got.Y != 2.5 {
+		t.Errorf("the product is at %+v", got)
+	}
+}
+
+// A method that hides its reductions says how much of them, and that none is where none is.
+func TestHiddenReductions(t *testing.T) {
+	rows := []journal.Row{made(weak, 1, 1000, 1, 100), made(weak, 2, 2000, 1, 100)}
+	m := rows[1].Metrics
+	for _, c := range []struct {
+		blocking, left float64
+		want           string
+	}{{0, 5, ""}, {20, 5, "which take 20 us of a traced iteration where ranks wait for them at once, 75 % are hidden behind the product: 5 us are left."},
+		{20, 25, "None of the reductions was hidden: they take 25 us"}} {
+		m["allreduce_blocking_us"], m[meanOf(solve.AllReduce)] = c.blocking, c.left
+		if text := sections(derive(rows))[0].Text; c.want != "" && !strings.Contains(text, c.want) || c.want == "" && strings.Contains(text, "hidden") {
+			t.Errorf("%g of %g us: %s", c.left, c.blocking, text)
 		}
 	}
 }

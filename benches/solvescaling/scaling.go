@@ -8,6 +8,7 @@ import (
 
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/result/rowset"
+	"github.com/kernbench/kernbench/solve"
 )
 
 // sizeAxis is the axis that says how large the problem of a mode is.
@@ -26,6 +27,10 @@ const (
 	cpuDetail     = "cpu"
 	versionDetail = "version"
 	rhsDetail     = "rhs_sha256" // of a right-hand side from a file
+	// nullSpaceDetail is what was projected out of a solve, of a singular matrix.
+	nullSpaceDetail = "null_space"
+
+	levelsDetail = "levels" // of a hierarchy: rows, entries and microseconds of each
 )
 
 // solveMode is a mode by the work it makes: that of throughput rows is weak.
@@ -36,13 +41,17 @@ func solveMode(r *journal.Row) string {
 	return weak
 }
 
-// setup names what rows of different sizes and rank counts share: the whole
-// configuration, without what does not change the work of one solve.
+// setup names what rows of different sizes and rank counts share: the whole configuration. How often a
+// solve is repeated is part of it: the best of many is not held against the best of few.
 func setup(r *journal.Row) string {
 	words := []string{solveMode(r), r.Backend, r.Env.String()}
 	for _, c := range slices.Concat(r.Point, r.Options) {
 		switch c.Name {
-		case modeAxis, perRankAxis, totalAxis, repeatOption:
+		case modeAxis, perRankAxis, totalAxis:
+		case weightsAxis:
+			if by := c.Value.String(); by != string(solve.ByRows) { // older rows have no such axis
+				words = append(words, by)
+			}
 		default:
 			words = append(words, c.Name+"="+c.Value.String())
 		}
@@ -122,7 +131,7 @@ func compare(r, one *journal.Row) {
 	m, ranks := r.Metrics, float64(rowset.Ranks(r))
 	each := m["dof_global"] / perIteration(r) / (one.Metrics["dof_global"] / perIteration(one)) / ranks
 	m["efficiency_implementation"] = each
-	own, theirs := r.Stats["time_us"], one.Stats["time_us"]
+	own, theirs := r.Stats.Get("time_us"), one.Stats.Get("time_us")
 	if r != one && own.Max > own.Min && own.Min > 0 && theirs.Min > 0 {
 		m["efficiency_implementation_low"] = each * own.Min / own.Max
 		m["efficiency_implementation_high"] = each * theirs.Max / theirs.Min
@@ -225,8 +234,12 @@ func traits() []trait {
 	for _, axis := range []string{precondAxis, objectiveAxis, rhsAxis, storageAxis} {
 		out = append(out, text(axis, "%s"))
 	}
+	out = append(out, trait{func(c *curve) string {
+		return strings.TrimPrefix(rowset.Text(c.any(), weightsAxis), string(solve.ByRows))
+	}, as("by %s")},
+		trait{func(c *curve) string { return strings.TrimPrefix(rowset.Text(c.any(), peerAxis), noPeer) }, as("by %s")})
 	out = append(out, trait{func(c *curve) string { return count(rowset.Number(c.any(), sizeAxis(c.mode))) }, as("%s")})
-	for _, option := range []string{rtolOption, maxIterOption, stopOption, restartOption} {
+	for _, option := range []string{rtolOption, maxIterOption, stopOption, restartOption, repeatOption} {
 		out = append(out, text(option, option+" %s"))
 	}
 	return append(out, text(matrixOption, "%s"),

@@ -8,6 +8,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -18,7 +19,6 @@ import (
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/base/unit"
-	"github.com/kernbench/kernbench/internal/comm/tcp"
 	"github.com/kernbench/kernbench/internal/solve/krylov"
 	"github.com/kernbench/kernbench/internal/solve/partition"
 	"github.com/kernbench/kernbench/internal/solve/precondition"
@@ -38,8 +38,10 @@ const (
 	precondAxis     = "precond"
 	partitionerAxis = "partitioner"
 	objectiveAxis   = "objective"
+	weightsAxis     = "weights"
 	rhsAxis         = "rhs"
 	storageAxis     = "storage"
+	peerAxis        = "peer"
 
 	rtolOption    = "rtol"
 	maxIterOption = "maxiter"
@@ -73,27 +75,7 @@ const auto = "auto"
 func Bench() *bench.Bench {
 	items := []bench.Clause{
 		bench.Help("weak, strong and throughput scaling of a distributed sparse solve, with the residual as gate"),
-		bench.Doc(`Solves A x = b on a growing number of ranks and says how it scales, where the
-knee is, and why. Each rank makes its own rows and no others.
-
-mode=weak keeps --dof-per-rank unknowns on every rank, mode=strong spreads
---total-dof over them, mode=throughput is weak scaling seen as unknowns solved
-per second. A row whose true residual ||b - Ax|| / ||b|| exceeds 10 x rtol, or
-that did not converge, is failed: it is in no curve, and the exit status is 1.
-
-Problems:     ` + list(solve.Problems(), func(k solve.Kind) (string, string) { return k.Name, k.Help }) + `
-              --matrix FILE takes a Matrix Market file instead: .mtx, .mtx.gz, or SuiteSparse's .tar.gz
-Partitioners: ` + list(solve.Partitioners(), func(p solve.Partitioner) (string, string) { return p.Name, p.Help }) + `
-Methods:      ` + list(solve.Methods(), methodHelp) + `
-Precond:      ` + list(solve.Preconditioners(), func(p solve.Preconditioner) (string, string) { return p.Name, p.Help }) + `
-The right-hand side is random (the usual smooth one is an eigenvector of the Poisson
-stencils: one step suffices), ones, or file:PATH in Matrix Market's array format.
-
-  kernbench run --bench solve-scaling --mode weak --ranks 1,2,4,8 --dof-per-rank 100000 --method cg --partitioner simple
-  kernbench run --bench solve-scaling --mode strong --total-dof 1M --dim 3 --stencil 27 --precond jacobi,gmg,amg
-  kernbench run --bench solve-scaling --mode strong --matrix thermal2.tar.gz --rhs file:thermal2.tar.gz --precond amg --partitioner multilevel
-
-docs/solve-scaling.md explains every metric.`),
+		bench.Doc(manual()),
 		bench.Ranks("1,2"),
 		bench.Strings(modeAxis, weak),
 		bench.Strings(problemAxis, auto),
@@ -103,8 +85,10 @@ docs/solve-scaling.md explains every metric.`),
 		bench.Strings(precondAxis, precondition.None),
 		bench.Strings(partitionerAxis, partition.Default),
 		bench.Strings(objectiveAxis, string(partition.EdgeCut)),
+		bench.Strings(weightsAxis, string(partition.ByRows)),
 		bench.Strings(rhsAxis, "random"),
 		bench.Strings(storageAxis, sparse.Compressed.String()),
+		bench.Strings(peerAxis, noPeer),
 		bench.Ints(perRankAxis, fmt.Sprint(defaultPerRank)),
 		bench.Ints(totalAxis, fmt.Sprint(defaultTotal)),
 		bench.Option(rtolOption, bench.KindFloat, "1e-8", "residual to reach, relative to the right-hand side"),
@@ -129,6 +113,36 @@ docs/solve-scaling.md explains every metric.`),
 		items = append(items, bench.Metric(m.name, m.unit, m.better))
 	}
 	return bench.New("solve-scaling", body, items...)
+}
+
+// manual is what the help says.
+func manual() string {
+	return `Solves A x = b on a growing number of ranks and says how it scales, where the
+knee is, and why. Each rank makes its own rows and no others.
+
+mode=weak keeps --dof-per-rank unknowns on every rank, mode=strong spreads
+--total-dof over them, mode=throughput is weak scaling seen as unknowns solved
+per second. A row whose true residual ||b - Ax|| / ||b|| exceeds 10 x rtol, or
+that did not converge, is failed: it is in no curve, and the exit status is 1.
+
+Problems:     ` + list(solve.Problems(), func(k solve.Kind) (string, string) { return k.Name, k.Help }) + `
+              --matrix FILE takes a Matrix Market file instead: .mtx, .mtx.gz, or SuiteSparse's .tar.gz
+Partitioners: ` + list(solve.Partitioners(), func(p solve.Partitioner) (string, string) { return p.Name, p.Help }) + `
+              --weights nnz gives ranks the same entries instead of the same rows: for rows of very different lengths
+Methods:      ` + list(solve.Methods(), methodHelp) + `
+Precond:      ` + list(solve.Preconditioners(), func(p solve.Preconditioner) (string, string) { return p.Name, p.Help }) + `
+The right-hand side is random (the usual smooth one is an eigenvector of the Poisson
+stencils: one step suffices), ones, or file:PATH in Matrix Market's array format.
+--peer none,petsc adds rows in which PETSc solves the same system by the same method: petsc:gamg and
+petsc:hypre in place of gmg and amg, petsc:cg of none and jacobi; ` + petscVariable + ` names the program.
+
+  kernbench run --bench solve-scaling --mode weak --ranks 1,2,4,8 --dof-per-rank 100000 --method cg --partitioner simple
+  kernbench run --bench solve-scaling --mode strong --total-dof 1M --dim 3 --stencil 27 --precond jacobi,gmg,amg
+  kernbench run --bench solve-scaling --mode strong --total-dof 100K --problem hub --weights rows,nnz
+  kernbench run --bench solve-scaling --mode strong --matrix thermal2.tar.gz --rhs file:thermal2.tar.gz --precond amg --partitioner multilevel
+  kernbench run --bench solve-scaling --mode strong --total-dof 1M --rhs ones --precond gmg,amg --peer none,petsc:hypre
+
+docs/solve-scaling.md explains every metric.`
 }
 
 // canSolve reports whether a backend has what a solve needs: sums of f64, and
@@ -189,6 +203,7 @@ func invalidPoint(p point.Point) error {
 		{partitionerAxis, namesOf(solve.Partitioners(), func(p solve.Partitioner) string { return p.Name }, nil)},
 		{precondAxis, namesOf(solve.Preconditioners(), func(p solve.Preconditioner) string { return p.Name }, nil)},
 		{objectiveAxis, partition.Objectives()},
+		{weightsAxis, []string{string(partition.ByRows), string(partition.ByEntries)}},
 		{storageAxis, []string{sparse.Compressed.String(), sparse.Plain.String()}},
 	} {
 		if err := known(c.axis, text(c.axis), c.known); err != nil {
@@ -203,17 +218,25 @@ func invalidPoint(p point.Point) error {
 	if err := unusedSize(p); err != nil {
 		return err
 	}
+	if err := peerRefuses(p); err != nil {
+		return err
+	}
 	part, err := partition.Lookup(text(partitionerAxis))
 	if err != nil {
 		return err
 	}
-	if err := part.CheckObjective(partition.Objective(text(objectiveAxis))); err != nil {
+	if err := errors.Join(part.CheckObjective(partition.Objective(text(objectiveAxis))), part.CheckWeights(partition.Weights(text(weightsAxis)))); err != nil {
 		return err
 	}
 	if text(problemAxis) == auto {
 		return nil // the default kind, or a file: the ranks will see
 	}
-	v, err := generate(p, 1000)
+	return unsuited(p, text, part)
+}
+
+// unsuited says why a generated problem is not for the method, the preconditioner, the partitioner or the right-hand side.
+func unsuited(p point.Point, text func(axis string) string, part partition.Partitioner) error {
+	v, err := generate(p, sampleRows)
 	if err != nil {
 		return err
 	}
@@ -227,8 +250,28 @@ func invalidPoint(p point.Point) error {
 	if err := pre.Check(v, v.Traits()); err != nil {
 		return fmt.Errorf("problem %s: %w", text(problemAxis), err)
 	}
+	if v.Traits().Singular {
+		if err := singularRefuses(text(problemAxis), text(rhsAxis), text(peerAxis)); err != nil {
+			return err
+		}
+	}
 	return part.Check(v)
 }
+
+// singularRefuses says what cannot be with a matrix that takes constants to zero.
+func singularRefuses(problem, rhs, peer string) error {
+	switch {
+	case rhs == "ones":
+		return fmt.Errorf("problem %s takes constants to zero: nothing is left of --%s ones, take random", problem, rhsAxis)
+	case peer != noPeer:
+		return fmt.Errorf("problem %s: "+peerSingular, problem)
+	}
+	return nil
+}
+
+// sampleRows is the size of the problem by which a point is judged before its own is known: 16x16x16 or 64x64,
+// which a preconditioner that halves a grid takes. The ranks see the rest.
+const sampleRows = 4096
 
 // mistake says what is wrong with the numbers and the file of a request.
 func mistake(p, options point.Point) error {
@@ -299,11 +342,11 @@ const joinLimit = 15 * time.Minute
 // launch, has its name.
 func join(ctx context.Context, s *bench.State) (*dist.Group, error) {
 	id := []string{s.Session()}
-	for _, axis := range []string{modeAxis, problemAxis, dimAxis, stencilAxis, methodAxis, precondAxis, partitionerAxis, objectiveAxis, rhsAxis, storageAxis, perRankAxis, totalAxis} {
+	for _, axis := range []string{modeAxis, problemAxis, dimAxis, stencilAxis, methodAxis, precondAxis, partitionerAxis, objectiveAxis, weightsAxis, rhsAxis, storageAxis, perRankAxis, totalAxis} {
 		id = append(id, s.Str(axis))
 	}
 	return dist.Init(ctx, dist.Config{Backend: s.Backend(), Rank: s.Rank(), Size: s.Size(), Timeout: joinLimit, ID: strings.Join(id, "/"),
-		Exchange: tcp.Through(s.Group())})
+		Exchange: s.Exchange})
 }
 
 // rightHandSide reads it from a file, whose content the row notes.
@@ -325,7 +368,7 @@ func rightHandSide(s *bench.State, spec *solve.Spec, path string) error {
 // specOf is what the point asks to be solved.
 func specOf(s *bench.State) (solve.Spec, string, error) {
 	spec := solve.Spec{
-		Partitioner: s.Str(partitionerAxis), Objective: solve.Objective(s.Str(objectiveAxis)), Seed: s.Seed(),
+		Partitioner: s.Str(partitionerAxis), Objective: solve.Objective(s.Str(objectiveAxis)), Weights: solve.Weights(s.Str(weightsAxis)), Seed: s.Seed(),
 		Method: s.Str(methodAxis), Preconditioner: s.Str(precondAxis),
 		RTol: s.Float(rtolOption), MaxIter: s.Int(maxIterOption), Restart: s.Int(restartOption), StopAfter: s.Int(stopOption),
 		RHS: func(row int) float64 { return sparse.Noise(s.Seed(), row) },

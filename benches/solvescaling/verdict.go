@@ -14,11 +14,11 @@ import (
 // sections are the tables that scaling studies have, one for each curve, each
 // with a verdict in words.
 func sections(rows []journal.Row) []bench.Section {
-	var out []bench.Section
+	out := comparisons(rows)
 	all := curves(rows, "")
 	for _, c := range all {
 		s := bench.Section{Headline: true, Title: title(c),
-			Table: [][]string{{"ranks", "DOF", "DOF/rank", "time s", "spread", "iterations", "us/iteration", "rel.res", "DOF/s",
+			Table: [][]string{{"ranks", "DOF", "DOF/rank", "set-up s", "time s", "CPU s", "spread", "iterations", "us/iteration", "rel.res", "DOF/s",
 				"efficiency", "algorithmic", "implementation"}}}
 		for _, r := range c.rows {
 			s.Table = append(s.Table, line(r))
@@ -32,6 +32,9 @@ func sections(rows []journal.Row) []bench.Section {
 		out = append(out, s)
 		if phases := phaseTable(c); len(phases) > 1 {
 			out = append(out, bench.Section{Headline: true, Title: "phases of a traced iteration in us, mean over the ranks: " + title(c), Table: phases})
+		}
+		if levels := levelTable(c); len(levels) > 1 {
+			out = append(out, bench.Section{Headline: true, Title: "levels of a traced cycle, mean over the ranks: " + title(c), Table: levels})
 		}
 	}
 	return out
@@ -79,14 +82,37 @@ func warnings(rows []*journal.Row) (text string) {
 	return text
 }
 
+// levelTable is where the time of a multigrid cycle goes, of the most ranks.
+func levelTable(c *curve) [][]string {
+	out := [][]string{{"level", "rows", "entries/row", "us", "share"}}
+	if len(c.rows) == 0 {
+		return out
+	}
+	type level struct{ rows, entries, us float64 }
+	var levels []level
+	whole := 0.0
+	for _, word := range strings.Fields(c.rows[len(c.rows)-1].Details[levelsDetail]) {
+		var l level
+		if _, err := fmt.Sscanf(word, "%g:%g:%g", &l.rows, &l.entries, &l.us); err != nil {
+			continue
+		}
+		levels = append(levels, l)
+		whole += l.us
+	}
+	for i, l := range levels {
+		out = append(out, []string{fmt.Sprint(i), fmt.Sprintf("%.0f", l.rows), unit.FormatSig(l.entries/max(1, l.rows), 3),
+			unit.FormatSig(l.us, 3), fmt.Sprintf("%.0f %%", 100*l.us/max(whole, 1e-9))})
+	}
+	return out
+}
+
 // title says what was solved and how.
 func title(c *curve) string {
 	r := c.any()
-	words := []string{rowset.Text(r, methodAxis)}
-	if p := rowset.Text(r, precondAxis); p != "none" {
-		words[0] += " + " + p
+	words := []string{solverOf(r), rowset.Text(r, partitionerAxis) + " partition"}
+	if by := rowset.Text(r, weightsAxis); by == string(solve.ByEntries) {
+		words[1] += " by " + by
 	}
-	words = append(words, rowset.Text(r, partitionerAxis)+" partition")
 	if size := sizeAxis(c.mode); rowset.Text(r, matrixOption) == "" {
 		words = append(words, fmt.Sprintf("%s %s", count(rowset.Number(r, size)),
 			map[string]string{perRankAxis: "unknowns per rank", totalAxis: "unknowns in all"}[size]))
@@ -113,15 +139,21 @@ func line(r *journal.Row) []string {
 		return fmt.Sprintf("%.1f %%", 100*v)
 	}
 	spread := ""
-	if st, ok := r.Stats["time_us"]; ok && st.Min > 0 {
+	if st, ok := r.Stats.Find("time_us"); ok && st.Min > 0 {
 		spread = fmt.Sprintf("+%.0f %%", 100*(st.Max/st.Min-1))
 	}
-	whole, rate := "-", "-" // of a solve that was stopped there is none
+	setup, whole, cpu, rate := "-", "-", "-", "-" // of a solve that was stopped there is none
+	if v, timed := m["precond_setup_s"]; timed {
+		setup = unit.FormatSig(v, 3)
+	}
 	if _, solved := m["solve_time_s"]; solved {
 		whole, rate = unit.FormatSig(m["solve_time_s"], 4), fmt.Sprintf("%.3g", m["throughput_dof_s"])
 	}
+	if v, timed := m["solve_cpu_s"]; timed {
+		cpu = unit.FormatSig(v+m["precond_setup_cpu_s"], 3)
+	}
 	return []string{fmt.Sprint(rowset.Ranks(r)), fmt.Sprintf("%.0f", m["dof_global"]), fmt.Sprintf("%.0f", m["dof_per_rank"]),
-		whole, spread, fmt.Sprintf("%.0f", m["iterations"]), unit.FormatSig(m["time_us"], 4),
+		setup, whole, cpu, spread, fmt.Sprintf("%.0f", m["iterations"]), unit.FormatSig(m["time_us"], 4),
 		fmt.Sprintf("%.1e", m["rel_residual"]), rate, percent("efficiency"), percent("efficiency_algorithmic"), percent("efficiency_implementation")}
 }
 
@@ -137,6 +169,9 @@ func verdict(c *curve, rows []journal.Row) []string {
 		out = append(out, text)
 	}
 	out = append(out, fmt.Sprintf("On %s %s.", unit.Plural(rowset.Ranks(last), "rank"), causeOf(last).sentence))
+	if text := hidden(last); text != "" {
+		out = append(out, text)
+	}
 	if k := knee(c, rows); k != "" {
 		out = append(out, k)
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
+	"github.com/kernbench/kernbench/internal/result/roofline"
 	"github.com/kernbench/kernbench/internal/result/rowset"
 	"github.com/kernbench/kernbench/solve"
 )
@@ -42,7 +43,18 @@ func figures(rows []journal.Row) []figure.Figure {
 	if len(f.Panels) == 0 {
 		return nil
 	}
+	if slices.ContainsFunc(rowset.Good(rows), func(r *journal.Row) bool { return r.Disturbed() != "" }) {
+		f.Caption = "Hollow markers on solid lines, and outlined bars: disturbed while measured."
+	}
 	out := []figure.Figure{f}
+	if c, ok := comparisonFigure(rows); ok {
+		out = append(out, c)
+	}
+	if p := rooflinePanels(rows); len(p) > 0 {
+		out = append(out, figure.Figure{Name: "distributed_solve_roofline", Title: "Roofline of a solve" + shared(rows), Panels: p, Columns: 2,
+			Caption: "Roofs are the triad and the arithmetic of all ranks, measured beside the solves; times are measured, operations and bytes are " +
+				"counted. A point above the roof is of a matrix that fits a cache. Hollow markers: disturbed while measured."})
+	}
 	if p, ok := convergencePanel(rows); ok {
 		out = append(out, figure.Figure{Name: "distributed_solve_convergence", Title: "Convergence" + shared(rows), Panels: []figure.Panel{p}})
 	}
@@ -102,7 +114,7 @@ func byRanks(c *curve, metric string, scale float64) []figure.Point {
 	var points []figure.Point
 	for _, r := range c.rows {
 		if v, ok := r.Metrics[metric]; ok {
-			points = append(points, figure.Point{X: float64(rowset.Ranks(r)), Y: scale * v})
+			points = append(points, figure.Point{X: float64(rowset.Ranks(r)), Y: scale * v, Hollow: r.Disturbed() != ""})
 		}
 	}
 	return points
@@ -146,7 +158,7 @@ func strongPanel(rows []journal.Row) (figure.Panel, bool) {
 		whole := byRanks(all[i], "speedup", 1)
 		var each []figure.Point
 		for _, q := range byRanks(all[i], "efficiency_implementation", 1) {
-			each = append(each, figure.Point{X: q.X, Y: q.X * q.Y})
+			each = append(each, figure.Point{X: q.X, Y: q.X * q.Y, Hollow: q.Hollow})
 			least, most = min(least, q.X), max(most, q.X)
 		}
 		p.Series = append(p.Series, pair(name, i+1, whole, each)...)
@@ -227,10 +239,44 @@ func phasePanel(title string, c *curve) (p figure.Panel, traced bool) {
 		at := float64(len(p.X.Categories))
 		p.X.Categories = append(p.X.Categories, fmt.Sprint(rowset.Ranks(r)))
 		for phase := range solve.NumPhases {
-			p.Series[phase].Points = append(p.Series[phase].Points, figure.Point{X: at, Y: r.Metrics[meanOf(phase)]})
+			p.Series[phase].Points = append(p.Series[phase].Points, figure.Point{X: at, Y: r.Metrics[meanOf(phase)], Hollow: r.Disturbed() != ""})
 		}
 	}
 	return p, len(p.X.Categories) > 0
+}
+
+// rooflinePanels hold the product and the iteration of all configurations against the memory and the arithmetic of as
+// many ranks: a panel for each number of ranks of a host, with the best roof that its rows have seen.
+func rooflinePanels(rows []journal.Row) []figure.Panel {
+	type machine struct {
+		host  string
+		ranks int
+	}
+	good := rowset.Good(rows)
+	hosts := len(rowset.GroupBy(good, func(r *journal.Row) string { return r.Host }))
+	var out []figure.Panel
+	for _, g := range rowset.GroupBy(good, func(r *journal.Row) machine { return machine{r.Host, rowset.Ranks(r)} }) {
+		var roof roofline.Roof
+		var kernels []roofline.Kernel
+		for _, r := range g.Rows {
+			m := r.Metrics
+			roof.GBps, roof.GFLOPS = max(roof.GBps, m["triad_gbps"]), max(roof.GFLOPS, m["peak_gflops"])
+			add := func(name, flops, bytes, us string) {
+				kernels = append(kernels, roofline.Kernel{Name: name, Flops: m[flops], Bytes: m[bytes], US: m[us], Disturbed: r.Disturbed() != ""})
+			}
+			add("product as stored", "product_flops", "product_bytes", "product_us")
+			add("product, plain", "product_flops", "product_plain_bytes", "product_plain_us")
+			add("iteration of "+solverOf(r), "flops_model", "bytes_model", "time_us")
+		}
+		title := unit.Plural(g.Key.ranks, "rank")
+		if hosts > 1 {
+			title += ", " + g.Key.host
+		}
+		if p, ok := roofline.Panel(title, roof, kernels); ok {
+			out = append(out, p)
+		}
+	}
+	return out
 }
 
 // convergencePanel is the residual by iteration, once for each problem and
@@ -240,11 +286,7 @@ func convergencePanel(rows []journal.Row) (figure.Panel, bool) {
 	seen := map[string]bool{}
 	for _, c := range good(curves(rows, "")) {
 		last := c.rows[len(c.rows)-1]
-		name := rowset.Text(last, methodAxis)
-		if pre := rowset.Text(last, precondAxis); pre != "none" {
-			name += " + " + pre
-		}
-		name += fmt.Sprintf(", %s, %s unknowns", last.Details["problem"], count(last.Metrics["dof_global"]))
+		name := solverOf(last) + fmt.Sprintf(", %s, %s unknowns", last.Details["problem"], count(last.Metrics["dof_global"]))
 		s := figure.Series{Name: name, NoMarker: true}
 		for _, q := range residuals(last) {
 			s.Points = append(s.Points, figure.Point{X: q[0], Y: q[1]})

@@ -24,6 +24,9 @@ func TestDocumentedCommands(t *testing.T) {
 	dir := stage(t)
 	commands := 0
 	for name, text := range documents(t) {
+		if strings.HasPrefix(name, "docs/guides/") {
+			continue // TestGuides runs them
+		}
 		for _, line := range shellLines(text) {
 			commands++
 			try(t, dir, name, line)
@@ -42,6 +45,42 @@ func TestDocumentedCommands(t *testing.T) {
 		}
 	}
 	assertRotFound(t, dir)
+}
+
+// TestGuides follows every guide from its question to its figures: all commands are run, one after
+// the other, in a folder that is empty at first, and leave the files that the guide names.
+func TestGuides(t *testing.T) {
+	t.Parallel()
+	guides := 0
+	for name, text := range documents(t) {
+		if !strings.HasPrefix(name, "docs/guides/") {
+			continue
+		}
+		guides++
+		dir, files := t.TempDir(), 0
+		for _, line := range shellLines(text) {
+			args := words(line)
+			if args[1] == "web" {
+				serveWeb(t, dir, args[2:]...)
+				continue
+			}
+			// What compare and check find on a busy machine is their own affair: 3 is ambiguous.
+			if code, out := invoke(t, dir, args...); code != 0 && (code == 2 || args[1] != "compare" && args[1] != "baseline") {
+				t.Fatalf("%s: %s: exit code %d\n%s", name, line, code, out)
+			}
+		}
+		for _, m := range regexp.MustCompile("`([a-z_./]+\\.(?:png|html|xml|md))`").FindAllStringSubmatch(text, -1) {
+			if files++; !exists(filepath.Join(dir, m[1])) {
+				t.Errorf("%s names %s, which its commands do not leave", name, m[1])
+			}
+		}
+		if files == 0 || !regexp.MustCompile(`!\[[^\]]{20,}\]\(`).MatchString(text) {
+			t.Errorf("%s leads to no figure", name)
+		}
+	}
+	if guides != 4 {
+		t.Errorf("%d guides, want one for each of four users", guides)
+	}
 }
 
 // TestClusterCommands plans every `kernbench run` that docs/clusters.md shows for

@@ -45,7 +45,9 @@ func TestWeb(t *testing.T) {
 	b.hostile()
 	b.looks()
 	b.live()
+	b.inside()
 	b.token()
+	b.print()
 }
 
 // guard ends what hangs; nothing waits for it.
@@ -353,18 +355,10 @@ func (b *browser) hostile() {
 // no page that is wider than it.
 func (b *browser) looks() {
 	for _, scheme := range []string{"light", "dark"} {
-		media := emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}}
-		if _, err := chromedp.Call(b.ctx, emulation.SetEmulatedMedia, media); err != nil {
-			b.Fatal(err)
-		}
+		b.scheme(scheme)
 		for _, page := range [][]string{{"/"}, {"/run", "run", "a@new"}} {
 			b.open(page[0], page[1:]...)
-			if faint := b.eval(contrastScript); fmt.Sprint(faint) != "[]" {
-				b.Errorf("%s, %s: texts that are hard to read: %v", page, scheme, faint)
-			}
-			b.want(`[...document.querySelectorAll('img')].every((e) => e.alt) && [...document.querySelectorAll('[role=img]')].every((e) => e.getAttribute('aria-label'))`)
-			b.want(`[...document.querySelectorAll('input, select')].every((e) => e.labels?.length || e.getAttribute('aria-label'))`)
-			b.want(`[...document.querySelectorAll('button, a')].every((e) => e.textContent.trim())`)
+			b.readable(fmt.Sprintf("%s, %s", page, scheme))
 		}
 		b.picture(scheme)
 	}
@@ -376,6 +370,26 @@ func (b *browser) looks() {
 	}
 	b.do(chromedp.EmulateViewport(1280, 900))
 	b.quiet("looks")
+}
+
+// scheme is what the reader's system asks for: light or dark.
+func (b *browser) scheme(name string) {
+	b.Helper()
+	media := emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: name}}}
+	if _, err := chromedp.Call(b.ctx, emulation.SetEmulatedMedia, media); err != nil {
+		b.Fatal(err)
+	}
+}
+
+// readable demands contrast and names.
+func (b *browser) readable(where string) {
+	b.Helper()
+	if faint := b.eval(contrastScript); fmt.Sprint(faint) != "[]" {
+		b.Errorf("%s: texts that are hard to read: %v", where, faint)
+	}
+	b.want(`[...document.querySelectorAll('img')].every((e) => e.alt) && [...document.querySelectorAll('[role=img]')].every((e) => e.getAttribute('aria-label'))`)
+	b.want(`[...document.querySelectorAll('input, select')].every((e) => e.labels?.length || e.getAttribute('aria-label'))`)
+	b.want(`[...document.querySelectorAll('button, a')].every((e) => e.textContent.trim())`)
 }
 
 // contrastScript lists texts whose contrast is below 4.5 to 1 (WCAG 2.2, AA).
@@ -441,6 +455,60 @@ metrics: {time_us: {regex: 'time=([0-9.]+)us'}}
 	proceed(3)
 	b.until("document.getElementById('live').innerText.includes('3 of 3 points') && " + mainText + ".includes('Show it whole')")
 	b.quiet("live")
+}
+
+// inside looks into the kernels of a real simulated run: the floor plan over time, by mouse and by
+// keyboard, and nothing of a file that somebody else has changed.
+func (b *browser) inside() {
+	out := filepath.Join(b.dir, "simulated")
+	if code, text := invoke(b.T, b.dir, "kernbench", "run", "-q", "--bench", "collectives", "--backend", "ahbm", "--ranks", "2", "--size", "1K,64K", "--out", out); code != 0 {
+		b.Fatalf("exit code %d\n%s", code, text)
+	}
+	b.open("/run", "run", "simulated")
+	b.until("document.querySelectorAll('#floor polygon').length > 10")
+	b.want("document.getElementById('moment').innerText.startsWith('All of the kernel: ') && document.querySelector('#floor table tbody').rows.length === 10")
+	b.want("document.querySelector('#inside select').options.length === 2 && document.querySelector('figure#figure-link_load img').alt.includes('Load of the links')")
+	lit := "[...document.querySelectorAll('#floor polygon')].filter((e) => e.getAttribute('visibility') === 'visible').length"
+	all := b.eval(lit).(float64)
+	b.picture("inside")
+	b.do(chromedp.Focus("#when"), chromedp.KeyEvent(kb.ArrowRight), chromedp.KeyEvent(kb.ArrowRight))
+	b.until("location.search.includes('at=2') && document.getElementById('when').getAttribute('aria-valuetext').startsWith('From ')")
+	if now := b.eval(lit).(float64); now >= all {
+		b.Errorf("%v of %v links are sending at one moment", now, all)
+	}
+	// The address alone brings the moment back.
+	b.do(chromedp.Reload(), chromedp.WaitVisible("#moment"))
+	b.want("document.getElementById('moment').innerText.startsWith('From ') && document.getElementById('when').value === '2'")
+	b.do(chromedp.Focus("#play"), chromedp.KeyEvent(" "))
+	b.until("document.getElementById('play').innerText === 'Play' && document.getElementById('when').value === document.getElementById('when').max")
+	b.eval("(() => { const e = document.querySelector('#inside select'); e.selectedIndex = 1 - e.selectedIndex; e.dispatchEvent(new Event('change')); return true; })()")
+	b.until("location.search.includes('inside=') && document.getElementById('moment').innerText.startsWith('All of the kernel: ')")
+	b.want("window.hacked === undefined")
+	b.quiet("inside")
+	for _, scheme := range []string{"light", "dark"} {
+		b.scheme(scheme)
+		b.open("/run", "run", "simulated")
+		b.until("document.querySelectorAll('#floor polygon').length > 10")
+		b.readable("inside, " + scheme)
+	}
+	b.do(chromedp.EmulateViewport(390, 844))
+	b.want("document.documentElement.scrollWidth <= 390")
+	b.picture("phone-inside")
+	b.do(chromedp.EmulateViewport(1280, 900))
+	b.quiet("inside")
+	files, err := filepath.Glob(filepath.Join(out, "inside", "*"))
+	if err != nil || len(files) != 2 {
+		b.Fatalf("%q: %v", files, err)
+	}
+	for _, file := range files {
+		if err := os.WriteFile(file, []byte("<img src=x onerror=hacked=9>"), 0o644); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.open("/run", "run", "simulated", "only", "size > 0")
+	b.until("document.querySelector('#inside .notice.bad')?.innerText.includes('unpacking')")
+	b.want("window.hacked === undefined")
+	b.forget() // that the server refuses it
 }
 
 // token: who does not show it sees nothing.

@@ -7,8 +7,8 @@
 //	})
 //
 // It has all-reduce (the sum of f16) and barrier, which costs no time; asking for
-// anything else is an error. A buffer is one tile on one cube of its rank's SIP, and
-// what does not fit into a slot of the receive queues goes in pieces, one
+// anything else is an error. The PEs of a SIP share the work on the buffer of its rank,
+// and what does not fit into a slot of the receive queues goes in pieces, one
 // after the other. PerCube makes a buffer with a tile on every cube; its
 // all-reduce leaves in each tile the sum over all cubes of all ranks.
 //
@@ -21,10 +21,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/kernbench/kernbench/accel"
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/accel/ccl"
 	"github.com/kernbench/kernbench/internal/accel/sim"
@@ -39,7 +41,10 @@ func init() {
 		Name: Name, Help: "the simulated accelerator: a rank is a SIP",
 		Capabilities: func() dist.Capabilities { return capabilities(ccl.Names()) },
 		Shape:        dist.Shape{InProcess: true, Simulated: true},
-		MaxBytes:     4 << 20, // simulating takes longer than what is simulated
+		NoShrink:     "the simulated accelerator has no groups of some of its SIPs",
+		NoOverlap:    "a simulated rank makes one call at a time",
+		MaxBytes:     4 << 20,                     // simulating takes longer than what is simulated
+		Model:        accel.Version() + "-shared", // the PEs of a SIP share the work
 	}, backend{})
 }
 
@@ -52,7 +57,9 @@ type Machine struct {
 	Observe func(*sim.Result)
 	// TimingOnly leaves out computing the data.
 	TimingOnly bool
-	// Trace has the results that are observed tell everything that happened.
+	// Load has the results that are observed tell what each link carried when.
+	Load bool
+	// Trace has them tell everything that happened.
 	Trace bool
 }
 
@@ -88,7 +95,7 @@ func (m Machine) settled(size int) (Machine, error) {
 		}
 	}
 	if n := m.Topo.SIPs.Count; n != size {
-		return m, fmt.Errorf("the topology has %d SIPs, but the group %d ranks: a rank is a SIP", n, size)
+		return m, fmt.Errorf("the topology has %d SIPs, but the group %d ranks: a rank is a SIP, so take --ranks %d", n, size, n)
 	}
 	return m, nil
 }
@@ -139,18 +146,81 @@ func Spawn(ctx context.Context, m Machine, fn func(ctx context.Context, g *dist.
 type backend struct{}
 
 // Machine is what the groups of so many ranks run on: what benches that have
-// kernels of their own for the accelerator ask a backend for.
-func (backend) Machine(ranks int) (*topo.Topology, *ccl.Config, error) {
-	m, err := Default(ranks)
+// kernels of their own for the accelerator ask a backend for. The file is that of the
+// topology, "" the built-in one.
+func (backend) Machine(file, arrangement string, ranks int) (*topo.Topology, *ccl.Config, error) {
+	m, err := of(file, arrangement, ranks)
 	return m.Topo, m.CCL, err
 }
+
+// of is the machine of a file, arranged as said, settled for groups of so many ranks; "" is the
+// built-in one, which has as many SIPs.
+func of(path, arrangement string, size int) (m Machine, err error) {
+	if path != "" {
+		if m.Topo, err = topo.Load(path); err != nil {
+			return m, err
+		}
+	} else if m.Topo, err = topo.Default().WithSIPs(topo.Ring, size, 1); err != nil {
+		return m, err
+	}
+	if arrangement != "" {
+		if m.Topo, err = m.Topo.Arrange(arrangement); err != nil {
+			return m, err
+		}
+	}
+	return m.settled(size)
+}
+
+var _ dist.MachineReader = backend{}
+
+// CheckMachine implements dist.MachineReader.
+func (backend) CheckMachine(path, arrangement string, ranks int) error {
+	_, err := of(path, arrangement, ranks)
+	return err
+}
+
+// DescribeMachine implements dist.MachineReader.
+func (backend) DescribeMachine(path, arrangement string) (dist.Machine, error) {
+	t, name, open := topo.Default(), "the built-in topology", path == ""
+	var err error
+	if path != "" {
+		name = "topology " + filepath.Base(path)
+		if t, err = topo.Load(path); err != nil {
+			return dist.Machine{}, err
+		}
+	}
+	if arrangement != "" {
+		_, grid, _ := topo.ParseArrangement(arrangement)
+		open = open && grid == (topo.Grid{})
+		if t, err = t.Arrange(arrangement); err != nil {
+			return dist.Machine{}, err
+		}
+	}
+	m := dist.Machine{BuiltIn: topo.DefaultFile(), Details: map[string]string{"fabric": string(t.Fabric), "sip_topology": string(t.SIPs.Kind)}}
+	if open { // as many SIPs as ranks
+		m.Text = fmt.Sprintf("%s, %s, fabric %s", name, t.SIPs.Kind, t.Fabric)
+		return m, nil
+	}
+	m.Ranks, m.Details["sip_grid"] = t.SIPs.Count, t.SIPs.Grid.String()
+	m.Text = fmt.Sprintf("%s: %d SIPs of %d cubes, %s, fabric %s", name, t.SIPs.Count, t.Cubes.Count(), t.SIPs.Kind, t.Fabric)
+	return m, nil
+}
+
+// NearbyMachine implements dist.MachineReader.
+func (backend) NearbyMachine() string { return accel.Nearby(accel.TopologyName) }
 
 // Join meets the other ranks of the group in this process.
 func (backend) Join(ctx context.Context, c dist.Config) (dist.Engine, error) {
 	worlds.Lock()
 	w := worlds.byID[c.ID]
 	if w == nil {
-		m, err := worlds.machines[c.ID].settled(c.Size)
+		m, used := worlds.machines[c.ID]
+		var err error
+		if used {
+			m, err = m.settled(c.Size)
+		} else {
+			m, err = of(c.Machine, c.Arrangement, c.Size)
+		}
 		if err != nil {
 			worlds.Unlock()
 			return nil, err

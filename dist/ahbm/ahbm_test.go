@@ -20,6 +20,7 @@ import (
 	"github.com/kernbench/kernbench/internal/accel/event"
 	"github.com/kernbench/kernbench/internal/accel/sim"
 	"github.com/kernbench/kernbench/internal/accel/topo"
+	"github.com/kernbench/kernbench/internal/base/dtype"
 )
 
 var opened atomic.Int64
@@ -121,6 +122,22 @@ func TestMistakes(t *testing.T) {
 }
 
 // Joining: a machine of another size, a rank twice, a rank that never comes.
+// What the backend does not offer it says with the reason, and the group goes on.
+func TestShrinkIsNotOffered(t *testing.T) {
+	gs, err := open(1, time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer gs[0].Close()
+	_, _, err = gs[0].Shrink()
+	if !errors.Is(err, errors.ErrUnsupported) || !strings.Contains(err.Error(), "no groups of some of its SIPs") {
+		t.Errorf("shrinking gives %v", err)
+	}
+	if err := gs[0].Barrier(); err != nil {
+		t.Errorf("the group has failed by it: %v", err)
+	}
+}
+
 func TestJoin(t *testing.T) {
 	join := func(id string, rank, size int) error {
 		_, err := dist.Init(context.Background(), dist.Config{Backend: Name, Rank: rank, Size: size, ID: id, Timeout: 50 * time.Millisecond})
@@ -171,6 +188,77 @@ func TestAgreesWithDirectLaunch(t *testing.T) {
 		})
 	if err != nil || len(seen) != 1 || seen[0] != direct.Crit {
 		t.Errorf("%v; launches took %v, a direct one %v", err, seen, direct.Crit)
+	}
+}
+
+// The PEs of a SIP share the work: all of them on a long vector, each element once, and several times
+// as fast as one of them; a short one takes those next to the IO chiplet.
+func TestPEsShare(t *testing.T) {
+	m, err := topo.Default().WithSIPs(topo.Ring, 2, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range []int{1, 2, 127, 128, 129, 1000, 16384, 16385, 1 << 19} {
+		at, next := map[[2]int]bool{}, 0
+		for i, s := range accel.Shares(m, n) {
+			if s.Off != next || s.N < 1 || at[[2]int{s.Cube, s.PE}] || i < 4 && s.Cube != i {
+				t.Errorf("%d elements: share %d is %+v, want one from %d on of a PE that has none", n, i, s, next)
+			}
+			at[[2]int{s.Cube, s.PE}], next = true, s.Off+s.N
+		}
+		if want := min(128, (n+127)/128); next != n || len(at) != want {
+			t.Errorf("%d elements: shares of %d on %d PEs, want %d", n, next, len(at), want)
+		}
+	}
+	const n = 1 << 17
+	system := accel.New(m, ccl.Default())
+	var tiles []*accel.Tensor
+	for sip := range 2 {
+		x, err := system.Zeros(sip, 1, n, accel.OnCube(0))
+		if err != nil {
+			t.Fatal(err)
+		}
+		tiles = append(tiles, x)
+	}
+	wide, err := ccl.Default().With(ccl.LRAB, func(s *ccl.Settings) { s.SlotBytes = lrabSlot })
+	if err != nil {
+		t.Fatal(err)
+	}
+	system.CCL = wide
+	alone, err := system.AllReduce(tiles)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all *sim.Result
+	err = Spawn(t.Context(), Machine{Topo: m, Observe: func(r *sim.Result) { all = r }}, func(ctx context.Context, g *dist.Group) error {
+		x := make([]dist.Float16, n)
+		for call := range 2 { // the second has other data, and takes as long
+			for i := range x {
+				x[i] = dtype.Float16From(float32((i + g.Rank() + call) % 1000))
+			}
+			began := g.Clock().Now()
+			if err := g.AllReduce(dist.Of(x), dist.Of(x), dist.Sum); err != nil {
+				return err
+			}
+			if took := g.Clock().Now() - began; took != int64(all.Crit) {
+				return fmt.Errorf("call %d took %d ps by the clock, %v by its launch", call, took, all.Crit)
+			}
+			for i := range x {
+				if want := float32((i+call)%1000 + (i+call+1)%1000); x[i].Float32() != want {
+					return fmt.Errorf("call %d: element %d is %v, want %v", call, i, x[i].Float32(), want)
+				}
+			}
+			if err := g.Barrier(); err != nil { // nobody is ahead of another's look at the clock
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(all.Exec) != 2*128 || 2*all.Crit > alone.Crit {
+		t.Errorf("%d PEs took %v, one of each SIP %v", len(all.Exec), all.Crit, alone.Crit)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/accel/ccl"
+	"github.com/kernbench/kernbench/internal/accel/profile"
 )
 
 // engine is one rank's end of a world.
@@ -90,3 +91,17 @@ func (c clock) Now() int64 {
 
 func (clock) Deterministic() bool { return true }
 func (clock) Name() string        { return "simulated" }
+
+// Look has what follows recorded for Inside.
+func (c clock) Look() {
+	c.world.mu.Lock()
+	defer c.world.mu.Unlock()
+	c.world.machine.Load = true
+}
+
+// Inside is what the last launch looked like inside: a file of package profile.
+func (c clock) Inside() ([]byte, error) {
+	c.world.mu.Lock()
+	defer c.world.mu.Unlock()
+	return profile.Of(c.world.machine.Topo, c.world.last).Encode()
+}

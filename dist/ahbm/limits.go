@@ -1,6 +1,7 @@
 package ahbm
 
 import (
+	"github.com/kernbench/kernbench/accel"
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/accel/ccl"
 	"github.com/kernbench/kernbench/internal/accel/event"
@@ -9,29 +10,45 @@ import (
 
 var _ dist.Limiter = backend{}
 
-// Limits follow from the topology of the default machine: what the bytes need on
-// the links between SIPs, and what the messages on the longest way need however
+// Limits follow from the topology of the machine: what the bytes that must leave a SIP need on
+// its way to the others, and what the messages on the longest way need however
 // short they are. Of other algorithms than LRAB, which passes whole vectors on,
 // only the least is known that every all-reduce must send.
 func (backend) Limits(p dist.Plan, size int) ([]dist.Limit, error) {
 	if p.Op != dist.AllReduce || size < 2 || p.Count == 0 {
 		return nil, nil
 	}
-	m, err := Default(size)
+	m, err := of(p.Machine, p.Arrangement, size)
 	if err != nil {
 		return nil, err
 	}
 	us := func(t event.Time) float64 { return t.Nanoseconds() / 1e3 }
-	bytes, link := p.Count*p.DType.Size(), m.Topo.Cube.UCIeBW
+	bytes, t := p.Count*p.DType.Size(), m.Topo
+	// All PEs of a SIP send over its UCIe connections to the IO chiplet, one network there and one link.
+	out := min(t.LinkBW, t.IONocBW, t.Cube.UCIeBW*topo.Bandwidth(t.Cubes.W*t.Cube.UCIeConns))
 	if p.Algorithm != ccl.LRAB {
-		return []dist.Limit{{Name: "links", US: us(link.Time(2 * bytes * (size - 1) / size))}}, nil
+		return []dist.Limit{{Name: "links", US: us(out.Time(2 * bytes * (size - 1) / size))}}, nil
 	}
-	lrab := ccl.Shape{Cubes: topo.Grid{W: 1, H: 1}, SIPs: m.Topo.SIPs}
-	hops := event.Time(lrab.Hops())
-	at := func(sip int) topo.End { return topo.End{Kind: topo.AtPE, PEID: topo.PEID{SIP: sip}} }
-	path, err := topo.NewWiring(m.Topo).Path(at(0), at(1))
-	if err != nil {
-		return nil, err
+	grid, sent := t.SIPs.Grid, 0 // how often the busiest SIP sends the vector
+	for _, n := range []int{grid.W, grid.H} {
+		if t.SIPs.Kind == topo.Mesh {
+			sent += min(n-1, 2) // on to the end of the line, and back
+		} else {
+			sent += n - 1 // once round
+		}
 	}
-	return []dist.Limit{{Name: "links", US: us(hops * link.Time(bytes))}, {Name: "hops", US: us(hops * path.Fixed())}}, nil
+	var fixed event.Time // of the PE that is farthest away
+	wiring := topo.NewWiring(t)
+	for _, share := range accel.Shares(t, p.Count) {
+		at := func(sip int) topo.End {
+			return topo.End{Kind: topo.AtPE, PEID: topo.PEID{SIP: sip, Cube: share.Cube, PE: share.PE}}
+		}
+		path, err := wiring.Path(at(0), at(1))
+		if err != nil {
+			return nil, err
+		}
+		fixed = max(fixed, path.Fixed())
+	}
+	hops := ccl.Shape{Cubes: topo.Grid{W: 1, H: 1}, SIPs: t.SIPs}.Hops()
+	return []dist.Limit{{Name: "links", US: us(out.Time(sent * bytes))}, {Name: "hops", US: us(event.Time(hops) * fixed)}}, nil
 }

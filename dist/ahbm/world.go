@@ -26,6 +26,8 @@ type world struct {
 
 	mu     sync.Mutex
 	now    event.Time // simulated
+	last   *accel.Result
+	latest prepared
 	left   []bool
 	call   *call
 	failed error // final: every later call gets it
@@ -138,25 +140,100 @@ func (w *world) perform(c *call) error {
 	if first.Op == dist.Barrier || first.Count == 0 {
 		return nil
 	}
+	reduce := w.reduce
 	if _, spread := first.In.Memory().(perCube); spread {
-		cubes := w.machine.Topo.Cubes.Count()
-		if first.Count%cubes != 0 {
-			return fmt.Errorf("%v: a buffer with a tile on each of %d cubes does not have %d elements", *first, cubes, first.Count)
-		}
-		return w.reduce(c, cubes, first.Count/cubes, 0, accel.PerCube)
+		reduce = w.reduceTiles
 	}
-	grid := w.machine.Topo.Cubes
-	root := grid.H/2*grid.W + grid.W/2
-	piece := w.machine.CCL.Algorithms[first.Algorithm].SlotBytes / dist.F16.Size()
-	if first.Chunk > 0 {
-		piece = min(piece, first.Chunk)
+	result, err := reduce(c)
+	if err != nil {
+		return err
 	}
-	for off := 0; off < first.Count; off += piece {
-		if err := w.reduce(c, 1, min(piece, first.Count-off), off, accel.OnCube(root)); err != nil {
-			return err
-		}
+	w.now += result.Crit
+	w.last = result
+	if w.machine.Observe != nil {
+		w.machine.Observe(result)
 	}
 	return nil
+}
+
+// system is the accelerator with empty memory, set up for an algorithm.
+func (w *world) system(algorithm string) (*accel.System, error) {
+	settings, err := w.machine.CCL.With(algorithm, func(*ccl.Settings) {})
+	if err != nil {
+		return nil, err
+	}
+	system := accel.New(w.machine.Topo, settings)
+	system.TimingOnly, system.Load, system.Trace = w.machine.TimingOnly, w.machine.Load, w.machine.Trace
+	return system, nil
+}
+
+// prepared is the call that was simulated last: the same takes as long again, whatever its data.
+type prepared struct {
+	algorithm    string
+	count, chunk int
+	load         bool // what links carried is in its result
+	sum          *accel.VectorSum
+}
+
+// reduce adds up the vectors of all ranks.
+func (w *world) reduce(c *call) (*accel.Result, error) {
+	first := c.plans[0]
+	if l := w.latest; l.sum == nil || l.algorithm != first.Algorithm || l.count != first.Count || l.chunk != first.Chunk || l.load != w.machine.Load {
+		system, err := w.system(first.Algorithm)
+		if err != nil {
+			return nil, err
+		}
+		piece := system.CCL.Settings().SlotBytes / dist.F16.Size()
+		if first.Chunk > 0 {
+			piece = min(piece, first.Chunk)
+		}
+		sum, err := system.NewVectorSum(first.Count, piece)
+		if err != nil {
+			return nil, err
+		}
+		w.latest = prepared{first.Algorithm, first.Count, first.Chunk, w.machine.Load, sum}
+	}
+	vectors := make([][]dist.Float16, w.size)
+	for rank, p := range c.plans {
+		vectors[rank] = slices.Clone(dist.Slice[dist.Float16](p.In)[:first.Count])
+	}
+	result, err := w.latest.sum.Add(vectors)
+	if err != nil {
+		return nil, err
+	}
+	for rank, p := range c.plans {
+		copy(dist.Slice[dist.Float16](p.Out), vectors[rank])
+	}
+	return result, nil
+}
+
+// reduceTiles adds up a tile of every cube of every rank.
+func (w *world) reduceTiles(c *call) (*accel.Result, error) {
+	cubes, count := w.machine.Topo.Cubes.Count(), c.plans[0].Count
+	if count%cubes != 0 {
+		return nil, fmt.Errorf("%v: a buffer with a tile on each of %d cubes does not have %d elements", *c.plans[0], cubes, count)
+	}
+	system, err := w.system(c.plans[0].Algorithm)
+	if err != nil {
+		return nil, err
+	}
+	tensors := make([]*accel.Tensor, w.size)
+	for rank, p := range c.plans {
+		if tensors[rank], err = system.Zeros(rank, cubes, count/cubes, accel.PerCube); err != nil {
+			return nil, err
+		}
+		if err := tensors[rank].Set(dist.Slice[dist.Float16](p.In)[:count]); err != nil {
+			return nil, err
+		}
+	}
+	result, err := system.AllReduce(tensors)
+	if err != nil {
+		return nil, err
+	}
+	for rank, p := range c.plans {
+		copy(dist.Slice[dist.Float16](p.Out), tensors[rank].Data())
+	}
+	return result, nil
 }
 
 // signature is what ranks must agree on.
@@ -166,39 +243,6 @@ func signature(p *dist.Plan) string {
 		memory = perCube{}.Name()
 	}
 	return fmt.Sprintf("%v by %q in pieces of %d (%s memory)", *p, p.Algorithm, p.Chunk, memory)
-}
-
-// reduce makes one launch: tiles of n elements, rows of them per rank, from off
-// on in the ranks' buffers.
-func (w *world) reduce(c *call, rows, n, off int, policy accel.Policy) error {
-	settings, err := w.machine.CCL.With(c.plans[0].Algorithm, func(*ccl.Settings) {})
-	if err != nil {
-		return err
-	}
-	// Memory is not given back piece by piece, so every launch gets a fresh one.
-	system := accel.New(w.machine.Topo, settings)
-	system.TimingOnly, system.Trace = w.machine.TimingOnly, w.machine.Trace
-	tensors := make([]*accel.Tensor, w.size)
-	for rank, p := range c.plans {
-		if tensors[rank], err = system.Zeros(rank, rows, n, policy); err != nil {
-			return err
-		}
-		if err := tensors[rank].Set(dist.Slice[dist.Float16](p.In)[off : off+rows*n]); err != nil {
-			return err
-		}
-	}
-	result, err := system.AllReduce(tensors)
-	if err != nil {
-		return err
-	}
-	w.now += result.Crit
-	if w.machine.Observe != nil {
-		w.machine.Observe(result)
-	}
-	for rank, p := range c.plans {
-		copy(dist.Slice[dist.Float16](p.Out)[off:], tensors[rank].Data())
-	}
-	return nil
 }
 
 func unsafePointer(b dist.Buffer) unsafe.Pointer { return unsafe.Pointer(unsafe.SliceData(b.Bytes())) }

@@ -6,6 +6,7 @@ import (
 	_ "github.com/kernbench/kernbench/dist/ahbm" // the simulated accelerator
 	_ "github.com/kernbench/kernbench/dist/cpu"  // this host's processors
 	_ "github.com/kernbench/kernbench/dist/cuda" // NVIDIA GPUs
+	_ "github.com/kernbench/kernbench/dist/flat" // a simulated network
 	_ "github.com/kernbench/kernbench/dist/mpi"  // Open MPI or MPICH
 	_ "github.com/kernbench/kernbench/dist/nccl" // NVIDIA's NCCL
 )

@@ -1,9 +1,18 @@
 package cpu
 
 import (
+	"bytes"
+	"context"
 	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
 
+	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/comm/shm"
+	"github.com/kernbench/kernbench/internal/comm/survivors"
 	"github.com/kernbench/kernbench/internal/comm/tcp"
 )
 
@@ -150,4 +159,217 @@ func (e *engine) awaitLocals(epoch uint32) error {
 		}
 	}
 	return nil
+}
+
+// census is a rank's part in finding out who is left of a failed group: the effects of
+// package survivors. Ballots lie in the memory of a host, or go over control connections.
+type census struct {
+	e       *engine
+	voter   *survivors.Voter
+	ballots []survivors.Ballot // of the others, as last seen
+	texts   [][]byte           // that they were read from
+	fault   error              // of this rank's own
+}
+
+const (
+	censusPace = 2 * time.Millisecond // between two looks
+	// maxFaults is how often the ranks that are left may fail to form a group though none
+	// has died: one of them may have, right after it voted.
+	maxFaults = 3
+)
+
+// Shrink makes a new group of the ranks that are left. Its memory is new: a rank that is
+// left out since it comes too late may still write to that of this one.
+func (e *engine) Shrink() (dist.Engine, []int, error) {
+	c := &census{e: e, voter: survivors.New(e.Rank(), e.Size()),
+		ballots: make([]survivors.Ballot, e.Size()), texts: make([][]byte, e.Size())}
+	if len(e.member.Published(e.Rank())) > 0 {
+		return nil, nil, errors.New("shrinking the group: it has been shrunk before")
+	}
+	if err := c.settle(); err != nil {
+		return nil, nil, err
+	}
+	faults := 0
+	for attempt := 1; ; attempt++ {
+		ranks := c.voter.Vote.Ranks()
+		child, err := c.join(ranks, attempt)
+		c.voter.Next(text(err))
+		err = c.settle()
+		same := slices.Equal(c.voter.Vote.Ranks(), ranks)
+		fault := slices.IndexFunc(c.voter.Vote, func(e survivors.Entry) bool { return e.Fault != "" })
+		if err == nil && same && fault < 0 {
+			return child, ranks, nil
+		}
+		if child != nil {
+			child.Close()
+		}
+		if same {
+			faults++
+		}
+		if err == nil && faults == maxFaults {
+			failed := c.voter.Vote[fault]
+			err = fmt.Errorf("shrinking the group to its ranks %v: rank %d: %s", ranks, failed.Rank, failed.Fault)
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+	}
+}
+
+func text(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}
+
+// join makes the new group. It gives up as soon as that can come to nothing.
+func (c *census) join(ranks []int, attempt int) (dist.Engine, error) {
+	e := c.e
+	ctx, cancel := context.WithCancelCause(context.Background())
+	watch := make(chan struct{})
+	go func() {
+		defer close(watch)
+		for ctx.Err() == nil {
+			time.Sleep(censusPace)
+			if err := c.hopeless(ranks); err != nil {
+				cancel(err)
+			}
+		}
+	}()
+	defer func() {
+		cancel(nil)
+		<-watch
+	}()
+	config := e.origin.config
+	config.ID = fmt.Sprintf("%s, shrunk %d", config.ID, attempt)
+	config.Rank, config.Size, config.Exchange = slices.Index(ranks, e.Rank()), len(ranks), nil
+	if !slices.ContainsFunc(ranks, func(r int) bool { return !e.local(r) }) {
+		return e.origin.backend.Join(ctx, config)
+	}
+	first := make([]int, len(ranks))
+	for i, r := range ranks {
+		first[i] = e.hosts.world[r]
+	}
+	limited, stop := context.WithTimeoutCause(ctx, config.Timeout, fmt.Errorf("not joined within %v", config.Timeout))
+	defer stop()
+	child, err := e.origin.backend.enter(limited, config, e.hosts.cluster.of(first))
+	if err != nil {
+		return nil, err // an interface must not hold a nil engine
+	}
+	return child, nil
+}
+
+// hopeless is why some ranks cannot form a group, nil while they may.
+func (c *census) hopeless(ranks []int) error {
+	at := c.view(false)
+	for _, r := range ranks {
+		switch b := at.Ballots[r]; {
+		case r == c.e.Rank():
+		case b.Step > c.voter.Step && b.Fault != "":
+			return errors.New(b.Fault)
+		case b.Step <= c.voter.Step && (at.Gone[r] || at.Late[r]):
+			return fmt.Errorf("%s is gone", c.e.member.Name(r))
+		}
+	}
+	return nil
+}
+
+// settle comes to an agreement.
+func (c *census) settle() error {
+	began := time.Now()
+	moved, limit := began, c.e.joined.Timeout
+	c.publish()
+	for ; ; time.Sleep(censusPace) {
+		late := time.Since(began) > limit
+		at := c.view(late)
+		at.Stalled = late && time.Since(moved) > limit/4
+		if c.voter.Look(at) {
+			c.publish()
+			moved = time.Now()
+		}
+		me := c.e.Rank()
+		switch {
+		case c.fault != nil:
+			return fmt.Errorf("shrinking the group: %w", c.fault)
+		case c.voter.LeftOut:
+			return &dist.PeerError{Rank: me, PID: c.e.joined.PIDs[me],
+				Text: fmt.Sprintf("%s is left out: the others went on without it, since it did not come within %v", c.e.member.Name(me), limit)}
+		case c.voter.Decided:
+			return nil
+		case time.Since(began) > 3*limit:
+			missing := c.voter.Missing(at)
+			r := missing[0]
+			return &dist.PeerError{Rank: r, PID: c.e.joined.PIDs[r], Text: fmt.Sprintf("rank %d waited %v to shrink the group without %s "+
+				"(missing: ranks %v), which may live, and so takes more than half of the ranks", me, 3*limit, c.e.member.Name(r), missing)}
+		}
+	}
+}
+
+func (c *census) publish() {
+	text, err := json.Marshal(c.voter.Ballot)
+	if err == nil {
+		err = c.e.member.Publish(text)
+	}
+	if err != nil {
+		c.fault = err
+		return
+	}
+	if h := c.e.hosts; h != nil {
+		for _, control := range h.controls {
+			if control != nil {
+				control.Publish(text)
+			}
+		}
+	}
+}
+
+// view is what this rank sees now.
+func (c *census) view(late bool) survivors.View {
+	e := c.e
+	at := survivors.View{Ballots: c.ballots, Gone: make([]bool, e.Size()), Late: make([]bool, e.Size())}
+	for r := range e.Size() {
+		at.Late[r] = late
+		if r == e.Rank() {
+			continue
+		}
+		var said []byte
+		if e.hosts == nil {
+			why, _ := e.member.Gone(r)
+			at.Gone[r] = why != ""
+			said = e.member.Published(r)
+		} else {
+			end, _ := e.hosts.controls[r].End()
+			at.Gone[r] = end == tcp.Closed || end == tcp.Left
+			at.Late[r] = late || end == tcp.Cut
+			said = e.hosts.note(r)
+		}
+		if !bytes.Equal(said, c.texts[r]) {
+			var b survivors.Ballot
+			if err := json.Unmarshal(said, &b); err != nil {
+				c.fault = fmt.Errorf("what rank %d says: %w", r, err)
+			}
+			c.texts[r], c.ballots[r] = said, b
+		}
+	}
+	if e.hosts == nil {
+		at.First = c.first
+	}
+	return at
+}
+
+// first makes an outcome that of all ranks of a host, unless there is one.
+func (c *census) first(step int, o survivors.Outcome) (counts survivors.Outcome) {
+	text, err := json.Marshal(o)
+	if err == nil {
+		text, err = c.e.member.First(step, text)
+	}
+	if err == nil {
+		err = json.Unmarshal(text, &counts)
+	}
+	if err != nil {
+		c.fault = err
+		return o
+	}
+	return counts
 }

@@ -90,6 +90,7 @@ func TestWrap(t *testing.T) {
 type planted struct {
 	backend
 	spoil func(p dist.Plan, run func() error) func() error
+	eager bool // the first half of a call waits
 }
 
 func (b planted) Join(ctx context.Context, c dist.Config) (dist.Engine, error) {
@@ -97,12 +98,13 @@ func (b planted) Join(ctx context.Context, c dist.Config) (dist.Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	return spoiled{e, b.spoil}, nil
+	return spoiled{e, b.spoil, b.eager}, nil
 }
 
 type spoiled struct {
 	dist.Engine
 	spoil func(p dist.Plan, run func() error) func() error
+	eager bool
 }
 
 func (s spoiled) Prepare(p dist.Plan) (func() error, error) {
@@ -111,6 +113,18 @@ func (s spoiled) Prepare(p dist.Plan) (func() error, error) {
 		return run, err
 	}
 	return s.spoil(p, run), nil
+}
+
+// PrepareHalves spoils the second half, or does all in the first.
+func (s spoiled) PrepareHalves(p dist.Plan) (func() error, func() error, error) {
+	begin, finish, err := s.Engine.(dist.Overlapper).PrepareHalves(p)
+	if err != nil || begin == nil || s.Rank() == 2 {
+		return begin, finish, err
+	}
+	if s.eager {
+		return func() error { return errors.Join(begin(), finish()) }, func() error { return nil }, nil
+	}
+	return begin, s.spoil(p, finish), nil
 }
 
 // everySecond leaves the last element of the output as it was in every second run of a
@@ -164,6 +178,9 @@ func TestSuiteHoldsCodeToItsSteps(t *testing.T) {
 	}
 }
 
+// eager is the mistake of a first half that waits for others.
+const eager = "first half waits"
+
 // The suite must find what is wrong: a suite that cannot fail shows nothing.
 func TestSuiteFindsPlantedErrors(t *testing.T) {
 	after := func(change func(p dist.Plan)) func(dist.Plan, func() error) func() error {
@@ -215,6 +232,12 @@ func TestSuiteFindsPlantedErrors(t *testing.T) {
 				b[len(b)-1] ^= 1
 			}
 		})},
+		{"second half wrong", "begun/2", after(func(p dist.Plan) {
+			if b := p.Out.Bytes(); p.Op == dist.AllReduce && p.Count == 3 {
+				b[0] ^= 1
+			}
+		})},
+		{eager, "begun/3", after(func(dist.Plan) {})},
 		{"message torn", "messages/3", after(func(p dist.Plan) {
 			if b := p.Out.Bytes(); p.Op == dist.Recv && len(b) > 100 {
 				b[99] ^= 1
@@ -226,7 +249,7 @@ func TestSuiteFindsPlantedErrors(t *testing.T) {
 	} {
 		t.Run(plant.name, func(t *testing.T) {
 			name := "cpu-" + plant.name
-			dist.Register(dist.Description{Name: name}, planted{spoil: plant.spoil})
+			dist.Register(dist.Description{Name: name}, planted{spoil: plant.spoil, eager: plant.name == eager})
 			open := func(size int, timeout time.Duration) ([]*dist.Group, error) {
 				return openOn(name, size, min(timeout, time.Second))
 			}

@@ -77,10 +77,11 @@ func (b backend) Join(ctx context.Context, c dist.Config) (dist.Engine, error) {
 		Segment: segment, Board: shm.BoardAt(segment, 0, c.Size), Rank: c.Rank, PIDs: meeting.PIDs, World: firstRanks(c.Size),
 		Crowded: meeting.Crowded, Timeout: c.Timeout,
 	}, nil)
-	e.meeting = meeting
+	e.meeting, e.origin = meeting, origin{backend: b, config: c}
 	e.streamFrom = cmp.Or(c.StreamFrom, b.streamFrom, streamFrom)
 	// Nobody returns before all have made their claims: from here on a rank
 	// without a claim is a dead one.
+	defer context.AfterFunc(ctx, func() { e.member.Refuse(fmt.Sprintf("rank %d gave up joining: %v", c.Rank, context.Cause(ctx))) })()
 	if err := e.agree(shm.NewLabel("init"), words{}, nil); err != nil {
 		e.Close()
 		return nil, outward(err)
@@ -120,7 +121,7 @@ func regionBytes(size int) (int, error) {
 var capabilities = sync.OnceValue(func() dist.Capabilities {
 	c := dist.Capabilities{
 		Ops: dist.Collectives(), DTypes: dtype.All(), Reductions: dist.Reductions(),
-		Algorithms: map[dist.Collective][]string{}, Symmetric: true, Epilogue: true, Codec: true, Combiner: true, Counts: true, Chunk: true, Steps: true,
+		Algorithms: map[dist.Collective][]string{}, Symmetric: true, Epilogue: true, Codec: true, Combiner: true, Counts: true, Chunk: true, Steps: true, Shrink: true, Overlap: true,
 		ScheduleOrder: true,
 	}
 	for _, op := range c.Ops {

@@ -20,6 +20,7 @@ type engine struct {
 	heap    *shm.Heap // of this rank, shared by all its groups
 	member  *shm.Member
 	joined  shm.Membership
+	origin  origin
 	meeting *shm.Meeting // of the first group only
 	caps    dist.Capabilities
 
@@ -32,6 +33,21 @@ type engine struct {
 
 	mu     sync.Mutex // of what preparing may change while a started call runs
 	bounce extent     // memory that peers reach, for calls on private buffers
+}
+
+// origin is how a group was joined. The ID of one that was split off is its own.
+type origin struct {
+	backend backend
+	config  dist.Config
+	splits  int // made of it
+}
+
+// part is the origin of a group that is split off.
+func (o *origin) part(color int) origin {
+	part := *o
+	part.splits = 0
+	part.config.ID = fmt.Sprintf("%s/%d/%d", o.config.ID, o.splits, color)
+	return part
 }
 
 // extent is a part of the segment.
@@ -172,9 +188,7 @@ func (e *engine) split(color, key int) (*engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	if e.hosts != nil {
-		e.hosts.splits++
-	}
+	e.origin.splits++
 	var ranks []int
 	for r, w := range all {
 		if int(w[0]) == color {
@@ -209,7 +223,7 @@ func (e *engine) split(color, key int) (*engine, error) {
 	e.segment.Keep()
 	if !slices.ContainsFunc(ranks, func(r int) bool { return !e.local(r) }) {
 		child := newEngine(e.segment, e.heap, joined, nil)
-		child.streamFrom = e.streamFrom
+		child.streamFrom, child.origin = e.streamFrom, e.origin.part(color)
 		return child, nil
 	}
 	return e.hosts.branch(joined, color)

@@ -41,11 +41,13 @@ type hosts struct {
 
 	calls  atomic.Uint64 // begun
 	labels [2]atomic.Pointer[shm.Label]
-	splits int
 
 	alive  sync.RWMutex // of the segment, which control connections outlive
 	closed bool
 	told   atomic.Bool // the others know that the group has failed
+
+	noted sync.Mutex
+	notes [][]byte // what the others have published last, by rank
 
 	memory map[unsafe.Pointer]dist.Buffer // that alloc gave
 	sleeps tcp.Sleeper                    // of collectives
@@ -54,7 +56,7 @@ type hosts struct {
 // newHosts works out who is where; it opens nothing.
 func newHosts(c *cluster, rank int, world []int, id string) *hosts {
 	h := &hosts{cluster: c, rank: rank, world: world,
-		memory: map[unsafe.Pointer]dist.Buffer{}, controls: make([]*tcp.Control, len(world))}
+		memory: map[unsafe.Pointer]dist.Buffer{}, controls: make([]*tcp.Control, len(world)), notes: make([][]byte, len(world))}
 	sum := sha256.Sum256([]byte(id))
 	h.tag = [16]byte(sum[:])
 	at := map[string]int{}
@@ -120,6 +122,7 @@ func groupSize(ranks []rankInfo) int {
 // what is right without a table first.
 func acrossHosts(c dist.Capabilities) dist.Capabilities {
 	c.Symmetric = false
+	c.Overlap = false       // what another host sends must be received
 	c.ScheduleOrder = false // hierarchical adds up within the hosts that there are
 	c.Algorithms = maps.Clone(c.Algorithms)
 	for op := range c.Algorithms {
@@ -164,9 +167,11 @@ func (h *hosts) free(b dist.Buffer) error {
 
 // branch connects the ranks of a group that is split off.
 func (h *hosts) branch(joined shm.Membership, color int) (*engine, error) {
-	child := newHosts(h.cluster, joined.Rank, joined.World, fmt.Sprintf("%x/%d/%d", h.tag, h.splits, color))
+	part := h.engine.origin.part(color)
+	child := newHosts(h.cluster, joined.Rank, joined.World, part.config.ID)
 	joined.Crowded = child.crowded
 	e := newEngine(h.engine.segment, h.engine.heap, joined, child)
+	e.origin = part
 	h.mesh.Keep()
 	ctx, cancel := context.WithTimeoutCause(context.Background(), h.timeout, fmt.Errorf("%v have passed", h.timeout))
 	defer cancel()
@@ -217,4 +222,11 @@ func (h *hosts) said(n uint64) (calls uint64, text string) {
 // header stands before a message of the present call.
 func (h *hosts) header(l *shm.Label, bytes int) tcp.Header {
 	return tcp.Header{Call: h.calls.Load(), Sign: l.Signature(), Bytes: uint64(bytes)}
+}
+
+// note is what a rank has published last.
+func (h *hosts) note(rank int) []byte {
+	h.noted.Lock()
+	defer h.noted.Unlock()
+	return h.notes[rank]
 }

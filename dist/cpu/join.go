@@ -70,7 +70,6 @@ func (b backend) joinHosts(ctx context.Context, c dist.Config) (dist.Engine, err
 		if e != nil {
 			e.Close()
 		}
-		cl.mesh.Close()
 		return nil, errors.Join(fault, err)
 	}
 	return e, nil
@@ -137,13 +136,24 @@ func (cl *cluster) open(ctx context.Context, c dist.Config) (err error) {
 	return err
 }
 
+// of is the cluster of some of its ranks, under new numbers.
+func (cl *cluster) of(ranks []int) *cluster {
+	some := *cl
+	some.mesh, some.all = cl.mesh.Of(ranks), make([]rankInfo, len(ranks))
+	for i, r := range ranks {
+		some.all[i] = cl.all[r]
+	}
+	return &some
+}
+
 // enter makes the first group of a cluster: this host's shared memory, and
-// connections to the ranks elsewhere.
+// connections to the ranks elsewhere. If it fails, the cluster's mesh is closed.
 func (b backend) enter(ctx context.Context, c dist.Config, cl *cluster) (*engine, error) {
 	world := firstRanks(c.Size)
 	h := newHosts(cl, c.Rank, world, c.ID)
 	region, err := regionBytes(len(h.locals))
 	if err != nil {
+		cl.mesh.Close()
 		return nil, err
 	}
 	board := shm.BoardBytes(c.Size) // with room for all ranks, so that they keep their numbers
@@ -152,6 +162,7 @@ func (b backend) enter(ctx context.Context, c dist.Config, cl *cluster) (*engine
 		Rank: h.localRank, Size: len(h.locals), Claim: c.Rank, Timeout: c.Timeout,
 	}, func() (*os.File, error) { return shm.NewFile(board + len(h.locals)*region) })
 	if err != nil {
+		cl.mesh.Close()
 		return nil, fmt.Errorf("the ranks %v of this host: %w", h.locals, err)
 	}
 	segment := meeting.Segment
@@ -159,7 +170,7 @@ func (b backend) enter(ctx context.Context, c dist.Config, cl *cluster) (*engine
 		Segment: segment, Board: shm.BoardAt(segment, 0, c.Size), Rank: c.Rank, PIDs: h.pids(), World: world,
 		Crowded: h.crowded, Timeout: c.Timeout,
 	}, h)
-	e.meeting = meeting
+	e.meeting, e.origin = meeting, origin{backend: b, config: c}
 	if err := h.connect(ctx); err != nil {
 		e.Close()
 		return nil, err
@@ -220,7 +231,11 @@ func (h *hosts) connect(ctx context.Context) error {
 func (h *hosts) attach(peer int, use tcp.Use, conn *connection.Conn) (err error) {
 	switch use {
 	case tcp.ForControl:
-		h.controls[peer], err = tcp.NewControl(conn, h.silence, tcp.Handler{Failed: h.hear, Said: h.said})
+		h.controls[peer], err = tcp.NewControl(conn, h.silence, tcp.Handler{Failed: h.hear, Said: h.said, Noted: func(text []byte) {
+			h.noted.Lock()
+			defer h.noted.Unlock()
+			h.notes[peer] = text
+		}})
 	case tcp.ForCollectives:
 		h.engine.links[peer].tcp, err = tcp.NewLink(conn.Conn.(*net.TCPConn), peer, h.timeout)
 	default:

@@ -34,7 +34,25 @@ func (e *engine) oneStage(p dist.Plan) func() error {
 	if e.Size()*len(p.Out.Bytes()) >= e.streamFrom && p.Chunk == 0 {
 		return e.piped(p)
 	}
-	o := &oneStage{m: e.member, label: label(p, ""), kernel: vec.Lookup(p.DType, combine(p.Reduction)),
+	return e.newOneStage(p, "").run
+}
+
+// PrepareHalves cuts an all-reduce that is one epoch: a rank puts its input where the
+// others find it whenever they look.
+func (e *engine) PrepareHalves(p dist.Plan) (begin, finish func() error, err error) {
+	if p.Op != dist.AllReduce || p.Steps || p.Combiner != nil || p.Codec != nil || p.Count == 0 || e.Size() == 1 || e.hosts != nil ||
+		p.Algorithm != "one-stage" || e.Size()*len(p.Out.Bytes()) >= e.streamFrom {
+		return nil, nil, nil
+	}
+	o := e.newOneStage(p, " begun")
+	if o.epochs != 1 {
+		return nil, nil, nil
+	}
+	return o.begin, o.end, nil
+}
+
+func (e *engine) newOneStage(p dist.Plan, how string) *oneStage {
+	o := &oneStage{m: e.member, label: label(p, how), kernel: vec.Lookup(p.DType, combine(p.Reduction)),
 		in: p.In.Bytes(), out: p.Out.Bytes(), srcs: make([][]byte, e.Size()), finish: newFinish(p, e.Size())}
 	o.piece = shm.InlineBytes
 	if bytes := p.Chunk * p.DType.Size(); bytes > 0 {
@@ -57,41 +75,65 @@ func (e *engine) oneStage(p dist.Plan) func() error {
 			o.slots[parity] = append(o.slots[parity], slot)
 		}
 	}
-	return o.run
+	return o
 }
 
 func (o *oneStage) run() error {
-	m := o.m
-	if err := m.Begin(o.label, o.epochs); err != nil {
+	if err := o.m.Begin(o.label, o.epochs); err != nil {
 		return outward(err)
 	}
-	me := m.Rank()
 	for off := 0; off < len(o.in); off += o.piece {
 		end := min(off+o.piece, len(o.in))
-		in, out := o.in[off:end], o.out[off:end]
-		epoch := m.Next()
-		slots := o.slots[epoch&1]
-		copy(slots[me], in)
-		m.Signal()
-		for r := range o.srcs {
-			o.srcs[r] = slots[r][:end-off]
+		o.give(off, end)
+		if err := o.take(off, end); err != nil {
+			return err
 		}
-		o.srcs[me] = in
-		if err := m.AwaitAll(epoch); err != nil {
-			return outward(err)
-		}
-		// All have read what this rank wrote in the epoch before: its lines can
-		// come back while the sum is made, before the next epoch needs them.
-		if o.own > 0 {
-			vec.Own(&o.slots[(epoch+1)&1][me][0], o.own)
-		}
-		if o.few != nil {
-			o.few(out, o.srcs)
-		} else {
-			o.kernel.Reduce(out, o.srcs)
-		}
-		o.finish.apply(out, off)
 	}
+	return nil
+}
+
+// begin and end are the halves of run, of a call of one piece. What is given stays where it is until
+// all have ended the call: before a rank gives the piece after the next, it has awaited the next one of
+// all, which they give after they have ended this.
+func (o *oneStage) begin() error {
+	if err := o.m.Begin(o.label, o.epochs); err != nil {
+		return outward(err)
+	}
+	o.give(0, len(o.in))
+	return nil
+}
+
+func (o *oneStage) end() error { return o.take(0, len(o.in)) }
+
+// give puts a piece where the others find it.
+func (o *oneStage) give(off, end int) {
+	copy(o.slots[o.m.Next()&1][o.m.Rank()], o.in[off:end])
+	o.m.Signal()
+}
+
+// take waits for the piece of all others and adds it up.
+func (o *oneStage) take(off, end int) error {
+	m := o.m
+	in, out := o.in[off:end], o.out[off:end]
+	epoch, me := m.Next()-1, m.Rank()
+	for r, slot := range o.slots[epoch&1] {
+		o.srcs[r] = slot[:end-off]
+	}
+	o.srcs[me] = in
+	if err := m.AwaitAll(epoch); err != nil {
+		return outward(err)
+	}
+	// All have read what this rank wrote in the epoch before: its lines can
+	// come back while the sum is made, before the next epoch needs them.
+	if o.own > 0 {
+		vec.Own(&o.slots[(epoch+1)&1][me][0], o.own)
+	}
+	if o.few != nil {
+		o.few(out, o.srcs)
+	} else {
+		o.kernel.Reduce(out, o.srcs)
+	}
+	o.finish.apply(out, off)
 	return nil
 }
 

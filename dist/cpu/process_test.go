@@ -24,35 +24,14 @@ const (
 	childRank = "CPU_TEST_RANK"
 	childSize = "CPU_TEST_SIZE"
 	childID   = "CPU_TEST_ID"
+	// Where the ranks are on several hosts, a letter each, and a folder they meet in.
+	childHosts = "CPU_TEST_HOSTS"
+	childMeets = "CPU_TEST_MEETS"
 )
 
 // bodies are what ranks in processes of their own do.
 var bodies = map[string]func(g *dist.Group) error{
-	"work": func(g *dist.Group) error {
-		b, err := g.Alloc(dist.F32, 100_000)
-		if err != nil {
-			return err
-		}
-		own := dist.Of(make([]float32, 100_000))
-		for k := range 50 {
-			for _, b := range []dist.Buffer{b.Slice(0, 1), b, own} {
-				s := dist.Slice[float32](b)
-				for i := range s {
-					s[i] = float32(i%64 + g.Rank() + k)
-				}
-				if err := g.AllReduce(b, b, dist.Sum); err != nil {
-					return err
-				}
-				for i, v := range s {
-					n := g.Size()
-					if want := float32(n*(i%64+k) + n*(n-1)/2); v != want {
-						return fmt.Errorf("sum %d of %d at %d is %v, want %v", k, len(s), i, v, want)
-					}
-				}
-			}
-		}
-		return nil
-	},
+	"work": func(g *dist.Group) error { return sums(g, 50) },
 	// die has rank 1 killed amid its calls, as the kernel would.
 	"die": func(g *dist.Group) error {
 		b := dist.Of(make([]float32, 50_000))
@@ -65,6 +44,7 @@ var bodies = map[string]func(g *dist.Group) error{
 			}
 		}
 	},
+	"shrink": shrink,
 	// stall has rank 1 do nothing until it is killed.
 	"stall": func(g *dist.Group) error {
 		if g.Rank() == 1 {
@@ -73,6 +53,33 @@ var bodies = map[string]func(g *dist.Group) error{
 		}
 		return g.Barrier()
 	},
+}
+
+// sums makes all-reduces, on memory of the group and of the rank.
+func sums(g *dist.Group, rounds int) error {
+	b, err := g.Alloc(dist.F32, 100_000)
+	if err != nil {
+		return err
+	}
+	own := dist.Of(make([]float32, 100_000))
+	for k := range rounds {
+		for _, b := range []dist.Buffer{b.Slice(0, 1), b, own} {
+			s := dist.Slice[float32](b)
+			for i := range s {
+				s[i] = float32(i%64 + g.Rank() + k)
+			}
+			if err := g.AllReduce(b, b, dist.Sum); err != nil {
+				return err
+			}
+			for i, v := range s {
+				n := g.Size()
+				if want := float32(n*(i%64+k) + n*(n-1)/2); v != want {
+					return fmt.Errorf("sum %d of %d at %d is %v, want %v", k, len(s), i, v, want)
+				}
+			}
+		}
+	}
+	return nil
 }
 
 // stallLimit is within which the processes come to meet, on a loaded machine too.
@@ -85,7 +92,14 @@ func child() (code int) {
 	if os.Getenv(childBody) == "stall" {
 		timeout = stallLimit
 	}
-	g, err := dist.Init(context.Background(), dist.Config{Backend: Name, Rank: rank, Size: size, ID: os.Getenv(childID), Timeout: timeout})
+	c := dist.Config{Backend: Name, Rank: rank, Size: size, ID: os.Getenv(childID), Timeout: timeout}
+	if os.Getenv(childBody) == "shrink" {
+		c.Backend, c.Timeout = mortal, time.Minute
+	}
+	if hosts := os.Getenv(childHosts); hosts != "" {
+		c.Host, c.Exchange = hosts[rank:rank+1], exchangeIn(os.Getenv(childMeets), rank, size)
+	}
+	g, err := dist.Init(context.Background(), c)
 	if err == nil {
 		err = bodies[os.Getenv(childBody)](g)
 		err = errors.Join(err, g.Close())

@@ -8,6 +8,7 @@ import (
 	"github.com/kernbench/kernbench/internal/comm/shm"
 	"github.com/kernbench/kernbench/internal/host/cuda"
 	"github.com/kernbench/kernbench/internal/kernel/gpu"
+	"github.com/kernbench/kernbench/internal/kernel/quant"
 )
 
 // packBytes is what a thread loads at once.
@@ -16,20 +17,54 @@ const packBytes = 16
 // way is how an algorithm is done by kernels.
 type way struct {
 	kernel gpu.Algorithm
-	// most is how many bytes one launch can do, 0 as many as there are.
-	most func(e *engine) int
+	// most is how many elements of a width one launch can do; nil: as many as there are.
+	most func(e *engine, width int) int
 	// apart: the input must not be the output.
 	apart bool
 	// own: the inputs are copied to this rank first, and nobody is met in the kernel.
 	own bool
+	// bits are those of the integers that move, 0 where elements do.
+	bits int
 }
 
 var ways = map[string]way{
 	oneStage: {kernel: gpu.OneStage, apart: true},
 	push:     {kernel: gpu.Push},
-	twoStage: {kernel: gpu.Pull, most: func(e *engine) int { return stageBytes * e.size }},
-	lamport:  {kernel: gpu.Lamport, most: func(*engine) int { return lamportBytes }},
-	naive:    {kernel: gpu.OneStage, own: true, most: func(e *engine) int { return 2 * stageBytes / e.size &^ 255 }},
+	twoStage: {kernel: gpu.Pull, most: func(e *engine, width int) int { return stageBytes * e.size / width }},
+	lamport:  {kernel: gpu.Lamport, most: func(_ *engine, width int) int { return lamportBytes / width }},
+	naive:    {kernel: gpu.OneStage, own: true, most: func(e *engine, width int) int { return 2 * stageBytes / e.size &^ 255 / width }},
+}
+
+// way is that of the call.
+func (c *call) way() way {
+	if codec, encoded := c.plan.Codec.(quant.Codec); encoded {
+		return quantised[codec]
+	}
+	w, x := ways[c.plan.Algorithm], c.plan.Epilogue
+	if x == nil || w.own || w.kernel == gpu.Lamport {
+		return w
+	}
+	if x.Norm != nil { // of rows that a block has as a whole
+		return way{kernel: gpu.Norm, apart: true}
+	}
+	if x.Bias.Count()+x.Residual.Count() > 0 {
+		return ways[oneStage] // only a rank's own sum can have its own bias
+	}
+	return w
+}
+
+// settlePiece chooses how many elements go at once.
+func (c *call) settlePiece(w way) {
+	width := c.plan.DType.Size()
+	if !c.staged && !(w.apart && c.plan.InPlace) {
+		c.piece = c.plan.Count
+	}
+	if w.most != nil {
+		c.piece = min(c.piece, w.most(c.e, width))
+	}
+	if row := c.row(); row > 0 {
+		c.piece -= c.piece % row
+	}
 }
 
 // aligned refuses memory that kernels cannot work on.
@@ -45,16 +80,9 @@ func (c *call) aligned(spans ...span) error {
 // allReduce prepares the kernel of the call's algorithm.
 func (c *call) allReduce() error {
 	e, p := c.e, c.plan
-	w := ways[p.Algorithm]
-	if x := p.Epilogue; x != nil && x.Bias.Count()+x.Residual.Count() > 0 && (w.kernel == gpu.Push || w.kernel == gpu.Pull) {
-		w = ways[oneStage] // only a rank's own sum can have its own bias
-	}
-	width := p.DType.Size()
-	if w.most != nil {
-		c.piece = min(c.piece, w.most(e)/width)
-	}
-	if !c.staged && w.most == nil && !(w.apart && p.InPlace) {
-		c.piece = p.Count // in one launch
+	w, width := c.way(), p.DType.Size()
+	if c.settlePiece(w); c.piece == 0 && p.Count > 0 {
+		return fmt.Errorf("rows of %d elements are too long for %s in one launch", c.row(), p.Algorithm)
 	}
 	ranks := e.size
 	if w.own {
@@ -65,7 +93,7 @@ func (c *call) allReduce() error {
 		return err
 	}
 	var k *cuda.Kernel
-	if err := e.device.Do(func() error { k, err = e.device.kernel(w.kernel, name); return err }); err != nil {
+	if err := e.device.Do(func() error { k, err = e.device.kernel(w.kernel, name, e.near()); return err }); err != nil {
 		return err
 	}
 	if err := c.parameters(); err != nil {
@@ -80,6 +108,11 @@ func (c *call) allReduce() error {
 		scratch = span{e.slots, class * lamportSlots(e.size) / 3}
 		c.params.SlotBytes = lamportBytes
 	}
+	bytes := min(c.piece, p.Count) * width
+	if w.bits > 0 {
+		c.params.SlotBytes = uint64(slotBytes(min(c.piece, p.Count), e.size, w.bits))
+		bytes = bytes / width * 2 // a thread has eight elements of any type
+	}
 	if w.own {
 		c.each = 0
 		// There is nobody to meet, and rounding is as at the hops of the schedule.
@@ -88,27 +121,30 @@ func (c *call) allReduce() error {
 	for r := range e.size {
 		c.params.Scratch[r], c.params.Flags[r] = uint64(scratch.pointer(r)), uint64(e.flags.at[r])
 	}
-	if err := c.shape(k, min(c.piece, p.Count)*width, w.kernel == gpu.Push || w.kernel == gpu.Pull); err != nil {
+	if err := c.shape(k, bytes, w.kernel == gpu.Push || w.kernel == gpu.Pull || w.bits > 0); err != nil {
 		return err
 	}
 	c.work = func(c *call, first, count int) error { return c.pieces(w, first, count) }
+	if c.row() > 0 && w.kernel != gpu.Norm {
+		return c.prepareNorm()
+	}
 	return nil
 }
 
 // parameters are what all launches of the call have in common.
 func (c *call) parameters() error {
 	e, p := c.e, c.plan
-	c.params = &gpu.Params{Failure: uint64(e.failure.Device), LimitNS: uint64(e.timeout), Average: 1, Scale: 1,
+	c.params = &gpu.Params{Failure: uint64(e.failure.Device), LimitNS: uint64(e.timeout), Scale: 1,
 		Rank: uint32(e.rank), Size: uint32(e.size), Iterations: 1, Rotation: 1}
 	if p.Reduction == dist.Avg {
-		c.params.Average = 1 / float64(e.size)
+		c.params.Scale = 1 / float64(e.size)
 	}
 	x := p.Epilogue
 	if x == nil {
 		return nil
 	}
 	if x.Scale != 0 {
-		c.params.Scale = x.Scale
+		c.params.Scale *= x.Scale
 	}
 	return c.vectors(x)
 }
@@ -137,14 +173,29 @@ func (c *call) shape(k *cuda.Kernel, bytes int, parted bool) error {
 		packs = (packs + e.size - 1) / e.size // of this rank's part
 	}
 	blocks := max(1, min(room, maxBlocks, (packs+threads-1)/threads))
+	if n := e.knobs.blocks; n > room {
+		return fmt.Errorf("%s=%d: with %d ranks on the GPU at most %d of each run at once", blocksKnob, n, e.sharing, room)
+	} else if n > 0 {
+		blocks = n
+	}
 	c.params.Blocks = uint32(blocks)
-	c.launch = cuda.NewLaunch(k, blocks, threads, 0, false, c.params)
+	grid, cooperative := c.lead(blocks)
+	c.launch = cuda.NewLaunch(k, grid, threads, 0, cooperative, c.params)
 	return nil
 }
 
-// vectors finds bias and residual on the device, or room for them.
+// locals are the epilogue's vectors, each rank's own: bias, residual, weight of the norm.
+func locals(x *dist.Epilogue) (list [3]dist.Buffer) {
+	list[0], list[1] = x.Bias, x.Residual
+	if x.Norm != nil {
+		list[2] = x.Norm.Weight
+	}
+	return list
+}
+
+// vectors finds them on the device, or room for them.
 func (c *call) vectors(x *dist.Epilogue) error {
-	for i, b := range []dist.Buffer{x.Bias, x.Residual} {
+	for i, b := range locals(x) {
 		if b.Count() == 0 {
 			continue
 		}
@@ -153,7 +204,7 @@ func (c *call) vectors(x *dist.Epilogue) error {
 			continue
 		}
 		if b.Bytes() == nil {
-			return errors.New("bias or residual is memory of another group")
+			return errors.New("a vector of the epilogue is memory of another group")
 		}
 		err := c.e.device.Do(func() error {
 			at, err := c.e.device.Alloc(len(b.Bytes()))
@@ -170,16 +221,21 @@ func (c *call) vectors(x *dist.Epilogue) error {
 	if c.bias[0].allocation != nil {
 		c.params.Bias, c.params.BiasCount = uint64(c.bias[0].pointer(c.e.rank)), uint64(x.Bias.Count())
 	}
+	if c.bias[2].allocation != nil {
+		if c.bias[2].off%packBytes != 0 {
+			return fmt.Errorf("the norm's weight begins at byte %d of its memory: want a multiple of %d", c.bias[2].off, packBytes)
+		}
+		c.params.Weight, c.params.Row, c.params.Epsilon = uint64(c.bias[2].pointer(c.e.rank)), uint64(c.row()), x.Norm.Epsilon
+	}
 	return nil
 }
 
-// copyVectors brings bias and residual of the program's own memory to the device.
+// copyVectors brings those of the program's own memory to the device.
 func (c *call) copyVectors() error {
-	x := c.plan.Epilogue
-	if x == nil {
+	if c.plan.Epilogue == nil {
 		return nil
 	}
-	for i, b := range []dist.Buffer{x.Bias, x.Residual} {
+	for i, b := range locals(c.plan.Epilogue) {
 		if c.copied[i] {
 			if err := c.e.device.Write(c.bias[i].pointer(c.e.rank), b.Bytes()); err != nil {
 				return c.e.broken(c.label.Text(), err)
@@ -203,7 +259,7 @@ func (c *call) pieces(w way, first, count int) error {
 		if err := c.gather(w, done*width, n*width); err != nil {
 			return e.broken(c.label.Text(), err)
 		}
-		if w.own { // an output may be an input that another still copies
+		if w.own || e.knobs.asBlocks && w.apart && c.plan.InPlace { // an output may be an input that another still copies
 			if err := c.wait(); err != nil {
 				return err
 			}
@@ -216,6 +272,9 @@ func (c *call) pieces(w way, first, count int) error {
 			c.params.Residual = uint64(c.bias[1].pointer(e.rank)) + uint64((first+done)*width)
 		}
 		if err := c.start(); err != nil {
+			return err
+		}
+		if err := c.normalise(); err != nil {
 			return err
 		}
 		done += n
@@ -253,16 +312,26 @@ func (c *call) gather(w way, off, bytes int) error {
 
 // start starts the kernel and waits for its end.
 func (c *call) start() error {
+	c.count(1)
+	if c.e.launches() {
+		if err := c.launch.Start(c.e.stream); err != nil {
+			return c.e.broken(c.label.Text(), err)
+		}
+	}
+	return c.ended()
+}
+
+// count numbers the next launch, of so many calls.
+func (c *call) count(calls uint32) {
+	c.params.Iterations = calls
 	c.params.Epoch = *c.number
-	*c.number += c.each
+	if c.each > 0 {
+		*c.number += c.each - 1 + calls
+	}
 	if c.last != nil {
 		c.params.Previous = *c.last
 		*c.last = c.params.Count
 	}
-	if err := c.launch.Start(c.e.stream); err != nil {
-		return c.e.broken(c.label.Text(), err)
-	}
-	return c.wait()
 }
 
 // stagedRun copies the program's own memory to the device and the result back, a

@@ -31,8 +31,9 @@ type call struct {
 	work   func(c *call, first, count int) error
 
 	peers  [2][gpu.MaxRanks]cuda.Pointer // in and out of all ranks, in the present run
-	bias   [2]span                       // bias and residual on the device
-	copied [2]bool                       // from the program's own memory, at every run
+	bias   [3]span                       // bias, residual and weight on the device
+	copied [3]bool                       // from the program's own memory, at every run
+	norm   *norm                         // of what the kernel has left; nil: none, or the kernel does it
 }
 
 // span is a part of an allocation.
@@ -57,15 +58,29 @@ func (e *engine) spanOf(b dist.Buffer) (span, bool) {
 
 // Prepare finds the kernel and where the buffers are.
 func (e *engine) Prepare(p dist.Plan) (func() error, error) {
+	c, err := e.newCall(p)
+	if err != nil {
+		return nil, err
+	}
+	return c.run, nil
+}
+
+func (e *engine) newCall(p dist.Plan) (*call, error) {
 	text := p.String()
 	if p.Chunk > 0 {
 		text += fmt.Sprintf(" in pieces of %d", p.Chunk)
+	}
+	if p.Codec != nil {
+		text += " encoded as " + p.Codec.Name()
 	}
 	c := &call{e: e, plan: p}
 	var there [2]bool
 	c.in, there[0] = e.spanOf(p.In)
 	c.out, there[1] = e.spanOf(p.Out)
 	c.staged = p.In.Count() > 0 && !there[0] || p.Out.Count() > 0 && !there[1]
+	if p.In.Count()+p.Out.Count() == 0 && p.Op != dist.Barrier { // an empty block is where the others' are
+		c.staged = !there[0] && !there[1]
+	}
 	if c.staged {
 		c.in, c.out = span{e.stage[0], 0}, span{e.stage[1], 0}
 		text += " through the host"
@@ -74,7 +89,7 @@ func (e *engine) Prepare(p dist.Plan) (func() error, error) {
 	if err := c.prepare(); err != nil {
 		return nil, err
 	}
-	return c.run, nil
+	return c, nil
 }
 
 func (c *call) prepare() error {
@@ -88,7 +103,10 @@ func (c *call) prepare() error {
 		if err := c.aligned(c.in, c.out); err != nil {
 			return err
 		}
-		return c.allReduce()
+		if err := c.allReduce(); err != nil {
+			return err
+		}
+		return c.sabotage()
 	}
 	return c.others()
 }

@@ -19,16 +19,21 @@ type move struct {
 var endOfCopies = shm.NewLabel("the end of a collective by copies")
 
 // others prepares the collectives that only move data: every rank copies what it needs
-// from the others' inputs. A reduce-scatter is an all-reduce of which each rank
-// keeps its block.
+// from the others' inputs. A reduce-scatter is an all-reduce of which each rank keeps its
+// block, and a reduce one that the root keeps.
 func (c *call) others() error {
 	p, e := c.plan, c.e
 	width := p.DType.Size()
 	if c.staged && max(p.Count, p.Out.Count())*width > stageBytes {
 		return fmt.Errorf("%v through the host: at most %d bytes; use memory that Alloc gives", p, stageBytes)
 	}
-	if p.Op == dist.ReduceScatter {
-		return c.reduceScatter()
+	switch mine, n := dist.Block(p.Count, e.size, e.rank); {
+	case p.Op == dist.ReduceScatter:
+		return c.reduceBlock(mine, n)
+	case p.Op == dist.Reduce && e.rank == p.Root:
+		return c.reduceBlock(0, p.Count)
+	case p.Op == dist.Reduce:
+		return c.reduceBlock(0, 0)
 	}
 	if p.Epilogue != nil {
 		if err := c.prepareFinish(); err != nil {
@@ -43,6 +48,14 @@ func (c *call) others() error {
 			off, block := dist.Block(p.Count, e.size, r)
 			moves = append(moves, move{r, 0, off * width, block * width})
 		}
+	case dist.Gather:
+		for r := range e.size {
+			if off, block := dist.Block(p.Count, e.size, r); e.rank == p.Root {
+				moves = append(moves, move{r, 0, off * width, block * width})
+			}
+		}
+	case dist.Scatter:
+		moves = append(moves, move{p.Root, mine * width, 0, n * width})
 	case dist.Broadcast:
 		moves = append(moves, move{p.Root, 0, 0, p.Count * width})
 	case dist.AllToAll:
@@ -126,13 +139,12 @@ func (c *call) stagedOther() error {
 	return nil
 }
 
-// reduceScatter sums this rank's block of all inputs by the kernel of one stage, each
+// reduceBlock sums n elements of all inputs from mine on by the kernel of one stage, each
 // rank at a place of its own. Blocks need not be aligned, so it goes through
 // scratch memory, in which they are.
-func (c *call) reduceScatter() error {
+func (c *call) reduceBlock(mine, n int) error {
 	p, e := c.plan, c.e
 	width := p.DType.Size()
-	mine, n := dist.Block(p.Count, e.size, e.rank)
 	whole := p
 	whole.Op, whole.Algorithm, whole.InPlace = dist.AllReduce, naive, false
 	c.plan = whole

@@ -23,10 +23,13 @@
 //   - one-stage: every rank reads all inputs.
 //   - two-stage: every rank sums its part, then fetches the others.
 //   - two-stage-push: every rank sums its part and stores it into everyone's output.
-//   - lamport: the elements are their own flags; more than 256 KiB go in pieces. A sum
-//     of negative zeros is a positive zero.
+//   - lamport: the elements are their own flags. It is for small calls: more than 1 MiB goes
+//     in pieces, each a launch. A sum of negative zeros is a positive zero.
 //   - naive: every rank copies all inputs to itself and adds them up there, rounding
 //     at every step.
+//   - the codecs int8, int6 and int4 (quickreduce): every rank encodes its input and stores
+//     each part at its owner, who adds up and stores the encoded sum at all. The bits are
+//     those of the other backends. Other codecs are code of the program, which no GPU runs.
 //
 // Bias and residual of an epilogue are each rank's own, so with one of them both
 // two-stage algorithms are done as one-stage.
@@ -42,10 +45,14 @@ package cuda
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
+	"strconv"
 
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/comm/schedule"
 	"github.com/kernbench/kernbench/internal/comm/shm"
+	"github.com/kernbench/kernbench/internal/host/cuda"
 	"github.com/kernbench/kernbench/internal/kernel/gpu"
 )
 
@@ -58,6 +65,7 @@ const (
 	push     = "two-stage-push"
 	lamport  = "lamport"
 	naive    = "naive"
+	multimem = "multimem"
 )
 
 func init() {
@@ -70,16 +78,21 @@ func init() {
 		Name: Name, Help: "NVIDIA GPUs, by kernels of kernbench's own: one GPU per rank, or shared through MPS",
 		Capabilities: capabilities,
 		DeviceMemory: true,
+		NoShrink:     "kernels may still wait for a rank that is gone, in memory that went with it; start the ranks anew",
+		NoOverlap:    "the host waits for the kernel of a call before its next",
+		Knobs:        declaredKnobs,
 	}, backend{})
 }
 
 func capabilities() dist.Capabilities {
 	return dist.Capabilities{
-		Ops:        []dist.Collective{dist.AllReduce, dist.ReduceScatter, dist.AllGather, dist.Broadcast, dist.AllToAll, dist.Barrier},
+		Ops: []dist.Collective{dist.AllReduce, dist.ReduceScatter, dist.AllGather, dist.Broadcast, dist.Reduce, dist.Gather, dist.Scatter,
+			dist.AllToAll, dist.Barrier},
 		DTypes:     gpu.DTypes(),
 		Reductions: []dist.Reduction{dist.Sum, dist.Avg},
-		Algorithms: map[dist.Collective][]string{dist.AllReduce: {oneStage, twoStage, push, lamport, naive}},
-		Symmetric:  true, Epilogue: true, WideEpilogue: true, ScheduleOrder: true,
+		Algorithms: map[dist.Collective][]string{dist.AllReduce: {oneStage, twoStage, push, lamport, naive, multimem}},
+		Codecs:     codecs(),
+		Symmetric:  true, Epilogue: true, Norm: true, WideEpilogue: true, ScheduleOrder: true,
 	}
 }
 
@@ -90,11 +103,18 @@ func (backend) Join(ctx context.Context, c dist.Config) (dist.Engine, error) {
 	if c.Size > gpu.MaxRanks {
 		return nil, fmt.Errorf("%d ranks: the kernels serve at most %d", c.Size, gpu.MaxRanks)
 	}
+	// What is missing here is missing for all, who need not meet to learn it.
+	switch _, err := cuda.Open(); {
+	case cuda.Code(err) == cuda.CodeNoDevice:
+		return nil, &dist.UnavailableError{Reason: err}
+	case err != nil:
+		return nil, err
+	}
 	agreement, err := shm.MeetToAgree(ctx, shm.Identity{ID: c.ID + "/" + Name, Secret: c.Secret, Rank: c.Rank, Size: c.Size, Timeout: c.Timeout})
 	if err != nil {
 		return nil, outward(err)
 	}
-	e := &engine{rank: c.Rank, size: c.Size, timeout: c.Timeout, agreement: agreement}
+	e := &engine{rank: c.Rank, size: c.Size, timeout: c.Timeout, agreement: agreement, knobs: knobsOf(c.Knobs)}
 	if err := e.open(); err != nil {
 		agreement.Refuse(fmt.Sprintf("rank %d: %v", c.Rank, err))
 		e.Close()
@@ -105,3 +125,106 @@ func (backend) Join(ctx context.Context, c dist.Config) (dist.Engine, error) {
 
 // End ends the MPS daemon, if this process has started one.
 func (backend) End() error { return thisProcess.end() }
+
+// Sweep ends the MPS daemons of processes that could not do so themselves.
+func (backend) Sweep() error { return sweep() }
+
+const (
+	ranksAsKnob = "ranks_as"
+	asProcesses = "processes"
+	asBlocks    = "blocks"
+
+	blocksKnob = "blocks"
+	auto       = "auto"
+
+	scopeKnob   = "scope"
+	systemScope = "system"
+	deviceScope = "device"
+)
+
+var declaredKnobs = []dist.Knob{
+	{Name: ranksAsKnob, Default: asProcesses, Values: []string{asProcesses, asBlocks},
+		Help: "who does a rank's part of a call: its own process, or blocks of one kernel that rank 0 starts for all, which is the limit"},
+	{Name: blocksKnob, Default: auto, Check: checkBlocks,
+		Help: "blocks of each rank: auto, or a number of at most as many as the GPU runs at once"},
+	{Name: scopeKnob, Default: auto, Values: []string{auto, systemScope, deviceScope},
+		Help: "how far the flags of a barrier reach: the system, or the one GPU on which all ranks are"},
+}
+
+func checkBlocks(value string) error {
+	if n, err := strconv.Atoi(value); err != nil || n < 1 || n > maxBlocks {
+		return fmt.Errorf("want %s or a number from 1 to %d", auto, maxBlocks)
+	}
+	return nil
+}
+
+// knobs are what the group was told of how to work.
+type knobs struct {
+	asBlocks bool
+	blocks   int // of each rank; 0: as many as fit the call
+	scope    string
+}
+
+func knobsOf(values map[string]string) knobs {
+	n, _ := strconv.Atoi(values[blocksKnob]) // auto is 0; others were checked
+	return knobs{asBlocks: values[ranksAsKnob] == asBlocks, blocks: n, scope: values[scopeKnob]}
+}
+
+// capabilities leaves out what one kernel cannot do for all ranks: what each does by
+// itself.
+func (k knobs) capabilities(c dist.Capabilities) dist.Capabilities {
+	if !k.asBlocks {
+		return c
+	}
+	c.Ops = []dist.Collective{dist.AllReduce, dist.Barrier}
+	c.Algorithms = maps.Clone(c.Algorithms)
+	c.Algorithms[dist.AllReduce] = slices.DeleteFunc(slices.Clone(c.Algorithms[dist.AllReduce]), func(name string) bool { return ways[name].own })
+	c.Epilogue, c.Codecs = false, nil // bias and residual are each rank's own
+	return c
+}
+
+// near tells whether flags need to reach no further than this GPU. By itself that is
+// taken for granted only among blocks of one kernel, of which CUDA promises it.
+func (e *engine) near() bool {
+	return e.knobs.scope == deviceScope || e.knobs.asBlocks && e.knobs.scope != systemScope
+}
+
+// misfit is what the knobs want of ranks that have several GPUs.
+func (e *engine) misfit() error {
+	switch {
+	case e.sharing == e.size:
+		return nil
+	case e.knobs.asBlocks:
+		return fmt.Errorf("%s=%s: all ranks must be on one GPU, and %d of %d are", ranksAsKnob, asBlocks, e.sharing, e.size)
+	case e.knobs.scope == deviceScope:
+		return fmt.Errorf("%s=%s: all ranks must be on one GPU, and %d of %d are", scopeKnob, deviceScope, e.sharing, e.size)
+	}
+	return nil
+}
+
+// launches tells whether this rank starts kernels.
+func (e *engine) launches() bool { return !e.knobs.asBlocks || e.rank == 0 }
+
+// lead makes a launch that of all ranks, where they are blocks of one.
+func (c *call) lead(blocks int) (grid int, cooperative bool) {
+	if !c.e.knobs.asBlocks {
+		return blocks, false
+	}
+	c.params.Rank = gpu.RanksAsBlocks
+	return blocks * c.e.size, true
+}
+
+var ofRank0 = shm.NewLabel("a kernel of rank 0 for all ranks")
+
+// ended waits for the end of a launch, be it this rank's or that of rank 0.
+func (c *call) ended() error {
+	if c.e.launches() {
+		if err := c.wait(); err != nil {
+			return err
+		}
+	}
+	if c.e.knobs.asBlocks {
+		return c.e.agree(ofRank0)
+	}
+	return nil
+}

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"os/exec"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -20,6 +22,11 @@ import (
 // The tests run on a stand-in for the driver, which does the kernels on the
 // processor. `kernbench selftest --backend cuda` runs the same suite on a GPU.
 func TestMain(m *testing.M) {
+	if os.Getenv(keepsDaemon) != "" { // as a rank that will be killed
+		d, err := startDaemon()
+		fmt.Println(d.dir, err)
+		select {}
+	}
 	dir, err := os.MkdirTemp("", "cuda")
 	if err != nil {
 		panic(err)
@@ -28,22 +35,55 @@ func TestMain(m *testing.M) {
 	if err != nil {
 		panic(err)
 	}
-	os.Setenv(cuda.LibraryVariable, lib)
+	if os.Getenv(lacksDriver) == "" {
+		os.Setenv(cuda.LibraryVariable, lib)
+	}
 	code := m.Run()
 	os.RemoveAll(dir)
 	os.Exit(code)
+}
+
+// lacksDriver is set where a test is to find no driver or no GPU: to what it is to say.
+const lacksDriver = "KERNBENCH_TEST_LACKS_DRIVER"
+
+// Without a driver, or a GPU for it, no rank can say more than that, also one whose meeting with
+// the others would fail, since they have gone already: so no row is called failed for it.
+func TestNoDriver(t *testing.T) {
+	if os.Getenv(lacksDriver) == "" {
+		for want, variable := range map[string]string{
+			"/nowhere/libcuda.so.1": cuda.LibraryVariable + "=/nowhere/libcuda.so.1",
+			"CUDA_ERROR_NO_DEVICE":  cudatest.DevicesVariable + "=0",
+		} {
+			cmd := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v")
+			cmd.Env = append(os.Environ(), lacksDriver+"="+want, variable)
+			if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), "--- PASS: "+t.Name()) {
+				t.Errorf("%v\n%s", err, out)
+			}
+		}
+		return
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel() // the meeting fails
+	_, err := backend{}.Join(ctx, dist.Config{ID: t.Name(), Rank: 0, Size: 2, Timeout: time.Minute})
+	if reason, yes := dist.Unavailable(err); !yes || !strings.Contains(reason.Error(), os.Getenv(lacksDriver)) {
+		t.Errorf("nothing to run on: %v", err)
+	}
 }
 
 var groups atomic.Int64
 
 // open makes a group of goroutines of this process.
 func open(size int, timeout time.Duration) ([]*dist.Group, error) {
+	return openWith(size, timeout, nil)
+}
+
+func openWith(size int, timeout time.Duration, knobs map[string]string) ([]*dist.Group, error) {
 	gs, errs := make([]*dist.Group, size), make([]error, size)
 	id := fmt.Sprintf("cuda-test-%d-%d", time.Now().UnixNano(), groups.Add(1))
 	var ranks sync.WaitGroup
 	for r := range size {
 		ranks.Go(func() {
-			gs[r], errs[r] = dist.Init(context.Background(), dist.Config{Backend: Name, Rank: r, Size: size, ID: id, Timeout: timeout})
+			gs[r], errs[r] = dist.Init(context.Background(), dist.Config{Backend: Name, Rank: r, Size: size, ID: id, Timeout: timeout, Knobs: knobs})
 		})
 	}
 	ranks.Wait()

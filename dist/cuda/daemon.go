@@ -6,16 +6,20 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // daemon is an MPS daemon of this process's own, with its pipes and logs in a
 // folder that nobody else can enter.
 type daemon struct {
 	dir, pipes string
+	held       *os.File // dir, locked: as long as this process lives, nobody takes it for left behind
 	program    string
 	command    *exec.Cmd
 	ended      chan error
@@ -36,23 +40,21 @@ func startDaemon() (*daemon, error) {
 			return nil, err
 		}
 	}
-	removeStale()
-	dir, err := os.MkdirTemp("", fmt.Sprintf("%s%d-", dirPrefix, os.Getpid()))
+	_ = sweep() // what cannot be removed is in nobody's way
+	dir, held, err := newFolder()
 	if err != nil {
 		return nil, err
 	}
-	d := &daemon{dir: dir, pipes: filepath.Join(dir, "pipes"), program: program, ended: make(chan error, 1)}
-	for _, sub := range []string{"pipes", "logs"} {
-		if err := os.Mkdir(filepath.Join(dir, sub), 0o700); err != nil {
-			os.RemoveAll(dir)
-			return nil, err
+	d := &daemon{dir: dir, held: held, pipes: filepath.Join(dir, pipesFolder), program: program, ended: make(chan error, 1)}
+	for _, sub := range []string{d.pipes, d.logs()} {
+		if err := os.Mkdir(sub, 0o700); err != nil {
+			return nil, errors.Join(err, d.remove())
 		}
 	}
 	d.command = d.controlCommand("-f") // stays in the foreground: a child that ends with this process
 	d.command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := d.command.Start(); err != nil {
-		os.RemoveAll(dir)
-		return nil, err
+		return nil, errors.Join(err, d.remove())
 	}
 	go func() { d.ended <- d.command.Wait() }()
 	for begin := time.Now(); ; time.Sleep(10 * time.Millisecond) {
@@ -61,9 +63,8 @@ func startDaemon() (*daemon, error) {
 		}
 		select {
 		case err := <-d.ended:
-			log, _ := os.ReadFile(filepath.Join(dir, "logs", "control.log"))
-			os.RemoveAll(dir)
-			return nil, fmt.Errorf("%s ended (%v): %s", control, err, lastLine(string(log)))
+			log, _ := os.ReadFile(filepath.Join(d.logs(), "control.log"))
+			return nil, errors.Join(fmt.Errorf("%s ended (%v): %s", control, err, lastLine(string(log))), d.remove())
 		default:
 		}
 		if time.Since(begin) > startLimit {
@@ -72,21 +73,74 @@ func startDaemon() (*daemon, error) {
 	}
 }
 
-// dirPrefix begins the name of a daemon's folder; the number of its process follows.
-const dirPrefix = "kernbench-mps-"
+const (
+	// dirPrefix begins the name of a daemon's folder.
+	dirPrefix   = "kernbench-mps-"
+	pipesFolder = "pipes"
+	// processName begins what the kernel calls daemon and servers, in 15 letters.
+	processName = "nvidia-cuda-mps"
+)
 
-// removeStale removes the folders of processes that were killed.
-func removeStale() {
+// newFolder makes a folder that is this process's: it is locked until the process ends,
+// however it does. Who sweeps may have been quicker than the lock; then there is another.
+func newFolder() (dir string, held *os.File, err error) {
+	for {
+		if dir, err = os.MkdirTemp("", dirPrefix); err != nil {
+			return "", nil, err
+		}
+		if held, err = os.Open(dir); err != nil {
+			if errors.Is(err, os.ErrNotExist) {
+				continue
+			}
+			return "", nil, err
+		}
+		if err := unix.Flock(int(held.Fd()), unix.LOCK_EX); err != nil {
+			held.Close()
+			return "", nil, errors.Join(fmt.Errorf("locking %s: %w", dir, err), os.RemoveAll(dir))
+		}
+		if _, err := os.Stat(dir); err == nil {
+			return dir, held, nil
+		}
+		held.Close()
+	}
+}
+
+// sweep removes what processes have left that were killed, or ended with their
+// supervisor: their folders, and servers that still listen there. A daemon ends with its
+// process, but its servers are not its children for long.
+func sweep() error {
 	found, _ := filepath.Glob(filepath.Join(os.TempDir(), dirPrefix+"*"))
+	var faults []error
 	for _, dir := range found {
-		text, _, _ := strings.Cut(strings.TrimPrefix(filepath.Base(dir), dirPrefix), "-")
-		pid, err := strconv.Atoi(text)
-		info, gone := os.Lstat(dir)
-		if err != nil || gone != nil || syscall.Kill(pid, 0) != syscall.ESRCH {
+		info, err := os.Lstat(dir)
+		if err != nil || !info.IsDir() || int(info.Sys().(*syscall.Stat_t).Uid) != os.Getuid() {
 			continue
 		}
-		if own, ok := info.Sys().(*syscall.Stat_t); ok && int(own.Uid) == os.Getuid() && info.IsDir() {
-			os.RemoveAll(dir)
+		held, err := os.Open(dir)
+		if err != nil {
+			continue // swept by another
+		}
+		if unix.Flock(int(held.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil {
+			endServers(filepath.Join(dir, pipesFolder))
+			faults = append(faults, os.RemoveAll(dir))
+		}
+		held.Close()
+	}
+	return errors.Join(faults...)
+}
+
+// endServers kills the MPS processes whose pipes are in a folder.
+func endServers(pipes string) {
+	variable := pipeVariable + "=" + pipes
+	all, _ := filepath.Glob("/proc/[0-9]*")
+	for _, proc := range all {
+		name, _ := os.ReadFile(filepath.Join(proc, "comm"))
+		environ, _ := os.ReadFile(filepath.Join(proc, "environ")) // nothing of other users' processes
+		if !strings.HasPrefix(string(name), processName) || !slices.Contains(strings.Split(string(environ), "\x00"), variable) {
+			continue
+		}
+		if pid, err := strconv.Atoi(filepath.Base(proc)); err == nil {
+			_ = unix.Kill(pid, unix.SIGKILL)
 		}
 	}
 }
@@ -96,13 +150,15 @@ func lastLine(text string) string {
 	return lines[len(lines)-1]
 }
 
+func (d *daemon) logs() string { return filepath.Join(d.dir, "logs") }
+
 func (d *daemon) controlCommand(args ...string) *exec.Cmd {
 	c := exec.Command(d.program, args...)
-	c.Env = append(os.Environ(), pipeVariable+"="+d.pipes, "CUDA_MPS_LOG_DIRECTORY="+filepath.Join(d.dir, "logs"))
+	c.Env = append(os.Environ(), pipeVariable+"="+d.pipes, "CUDA_MPS_LOG_DIRECTORY="+d.logs())
 	return c
 }
 
-// stop ends the daemon and its servers, which are not its children for long.
+// stop ends the daemon and its servers.
 func (d *daemon) stop() error {
 	quit := d.controlCommand()
 	quit.Stdin = strings.NewReader("quit -t 1\n")
@@ -113,5 +169,13 @@ func (d *daemon) stop() error {
 		_ = d.command.Process.Kill()
 		<-d.ended
 	}
-	return os.RemoveAll(d.dir)
+	return d.remove()
+}
+
+// remove removes the folder, and servers that did not heed the daemon.
+func (d *daemon) remove() error {
+	endServers(d.pipes)
+	err := os.RemoveAll(d.dir)
+	d.held.Close()
+	return err
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"time"
 	"unsafe"
 
@@ -18,7 +19,7 @@ const (
 	// go, for input and output each; longer ones go in pieces.
 	stageBytes = 16 << 20
 	// lamportBytes is the most that goes at once by the Lamport algorithm.
-	lamportBytes = 256 << 10
+	lamportBytes = 1 << 20
 	// maxBlocks is the most blocks of a rank.
 	maxBlocks = 1024
 )
@@ -34,6 +35,7 @@ type engine struct {
 	agreement  *shm.Agreement
 	device     *device
 	sharing    int // ranks on this rank's GPU
+	knobs      knobs
 	stream     *cuda.Stream
 	failure    *cuda.Shared
 
@@ -46,14 +48,17 @@ type engine struct {
 	partial     *allocation    // of a block that is summed before it goes to its place
 	vectors     []cuda.Pointer // biases and residuals of the program's own memory
 
+	fault string    // that is planted
 	epoch uint32    // of the flags
 	calls [3]uint32 // of Lamport, by width
 	last  [3]uint64 // elements of the last of these
 }
 
 var (
-	_ dist.Engine   = (*engine)(nil)
-	_ dist.Observer = (*engine)(nil)
+	_ dist.Engine    = (*engine)(nil)
+	_ dist.Observer  = (*engine)(nil)
+	_ dist.Sabotaged = (*engine)(nil)
+	_ dist.Timer     = (*engine)(nil)
 )
 
 func (e *engine) Rank() int            { return e.rank }
@@ -75,9 +80,11 @@ func (e *engine) Observe() (string, error) {
 
 func (e *engine) Capabilities() dist.Capabilities {
 	c := capabilities()
+	c.Algorithms[dist.AllReduce] = slices.DeleteFunc(c.Algorithms[dist.AllReduce], func(name string) bool { return name == multimem })
+	c.Lacking = map[string]string{multimem: e.device.noMulticast()}
 	c.Library = fmt.Sprintf("%v, %s", e.device.Device().Driver(), e.device.Device().Name)
 	c.Sharing = e.sharing
-	return c
+	return e.knobs.capabilities(c)
 }
 
 // open finds the GPU and makes what every call needs. All ranks do it together.
@@ -102,6 +109,9 @@ func (e *engine) open() error {
 	}
 	e.allocations = map[int]*allocation{}
 	if e.sharing, err = e.sharers(); err != nil {
+		return err
+	}
+	if err := e.misfit(); err != nil {
 		return err
 	}
 	err = e.device.Do(func() error {

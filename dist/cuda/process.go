@@ -33,13 +33,19 @@ type device struct {
 	*cuda.Context
 	ordinal         int
 	multiprocessors int
-	probe           probe
+	copies          probe
 
 	mu      sync.Mutex
-	modules map[gpu.Algorithm]module
+	modules map[moduleKey]module
 }
 
-// module is the kernels of an algorithm, or why this driver does not take them.
+// moduleKey is a file, and whether its flags are those of one GPU.
+type moduleKey struct {
+	file string
+	near bool
+}
+
+// module is the kernels of a file, or why this driver does not take them.
 type module struct {
 	*cuda.Module
 	err error
@@ -113,7 +119,7 @@ func (p *process) open(rank int) (*device, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &device{Context: c, ordinal: ordinal, modules: map[gpu.Algorithm]module{}}
+	d := &device{Context: c, ordinal: ordinal, modules: map[moduleKey]module{}}
 	if d.multiprocessors, err = list[ordinal].Get(cuda.Multiprocessors); err != nil {
 		return nil, err
 	}
@@ -121,18 +127,30 @@ func (p *process) open(rank int) (*device, error) {
 	return d, nil
 }
 
+// noMulticast is why the algorithm multimem cannot be done.
+func (d *device) noMulticast() string {
+	if !d.Device().Has(cuda.Multicast) {
+		return fmt.Sprintf("GPU %d (%s) has no multicast memory", d.ordinal, d.Device().Name)
+	}
+	return "multicast memory is not made yet: its kernel has only been compiled"
+}
+
 // kernel gives a kernel, compiled when it is first asked for. A file that the driver
-// refuses takes only its own algorithm away.
-func (d *device) kernel(a gpu.Algorithm, name string) (*cuda.Kernel, error) {
+// refuses takes only its own algorithms away. near: its flags are those of this GPU alone.
+func (d *device) kernel(a gpu.Algorithm, name string, near bool) (*cuda.Kernel, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	m, known := d.modules[a]
+	key := moduleKey{a.File(), near}
+	m, known := d.modules[key]
 	if !known {
 		var ptx []byte
 		if ptx, m.err = a.PTX(); m.err == nil {
-			m.Module, m.err = d.Load(string(a), ptx)
+			if near {
+				ptx = gpu.OnOneGPU(ptx)
+			}
+			m.Module, m.err = d.Load(a.File(), ptx)
 		}
-		d.modules[a] = m
+		d.modules[key] = m
 	}
 	if m.err != nil {
 		return nil, m.err

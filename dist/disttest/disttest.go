@@ -78,12 +78,16 @@ func (s Suite) Cases() []Case {
 		add("bits", needs{ops: ops(dist.AllReduce, dist.AllGather), types: types(dist.F64, dist.F32, dist.F16, dist.BF16)}, s.bits)
 		add("epilogue", needs{ops(dist.AllReduce, dist.ReduceScatter, dist.AllGather), types(dist.F32, dist.BF16), "epilogues",
 			func(c dist.Capabilities) bool { return c.Epilogue }}, epilogues)
+		add("norm", needs{ops(dist.AllReduce), types(dist.F32, dist.F16, dist.BF16), "epilogues",
+			func(c dist.Capabilities) bool { return c.Epilogue }}, norms)
 		add("codec", needs{ops(dist.AllReduce, dist.AllGather), types(dist.F32, dist.BF16), "codecs", coded}, codecs)
+		add("quantised", needs{ops(dist.AllReduce), types(dist.F32, dist.F16, dist.BF16), "the codecs of package dist", quantising}, quantised)
 		add("combiner", needs{ops(dist.AllReduce, dist.ReduceScatter, dist.Reduce), types(dist.I32), "combiners",
 			func(c dist.Capabilities) bool { return c.Combiner }}, combiners)
 		add("counts", needs{ops(dist.Barrier), types(dist.I64), "counts of blocks", blocks}, counts)
 		add("subgroups", needs{ops: ops(dist.AllReduce, dist.AllGather), types: types(dist.I32, dist.I64)}, subgroups)
 		add("async", needs{ops: ops(dist.AllReduce), types: types(dist.I64, dist.F64)}, async)
+		add("begun", needs{ops: ops(dist.AllReduce, dist.Send, dist.Recv), types: types(dist.I64, dist.F64)}, begun)
 		add("messages", needs{ops: ops(dist.Send, dist.Recv, dist.AllReduce), types: types(dist.I32, dist.U8)}, messages)
 		add("memory", needs{ops(dist.AllReduce), types(dist.F32), "symmetric memory",
 			func(c dist.Capabilities) bool { return c.Symmetric }}, memory)
@@ -92,7 +96,7 @@ func (s Suite) Cases() []Case {
 		cases = append(cases, Case{"misuse/" + m.name, mistakeRanks, func() error { return s.mistake(m) }})
 	}
 	return append(cases, Case{"absent", mistakeRanks, s.absent}, Case{"left", mistakeRanks, s.left},
-		Case{"cancelled", mistakeRanks, s.cancelled}, Case{"refused", 2, s.refused})
+		Case{"cancelled", mistakeRanks, s.cancelled}, Case{"refused", 2, s.refused}, Case{"shrink", mistakeRanks, s.shrink})
 }
 
 const (

@@ -69,6 +69,64 @@ func epilogue(g *dist.Group, op dist.Collective, r dist.Reduction, d dist.DType,
 	return nil
 }
 
+// norms checks residual and norm in one epilogue against the formula, by every algorithm,
+// with rows that are whole packs of a device and rows that are not.
+func norms(g *dist.Group) error {
+	caps := g.Capabilities()
+	for _, d := range []dist.DType{dist.F32, dist.F16, dist.BF16} {
+		for _, algorithm := range append([]string{"auto"}, caps.Algorithms[dist.AllReduce]...) {
+			for k, row := range []int{1, 7, 64, 1000} {
+				if err := norm(g, d, algorithm, row, 3*row*g.Size(), caps.Symmetric && k%2 == 0); err != nil {
+					return fmt.Errorf("norm of rows of %d %v by %s: %w", row, d, algorithm, err)
+				}
+			}
+		}
+	}
+	return nil
+}
+
+func norm(g *dist.Group, d dist.DType, algorithm string, row, count int, symmetric bool) error {
+	const epsilon = 1e-5
+	e := new(vectors).expectations(g, dist.AllReduce, cell{dtype: d, count: count})[0]
+	space, err := newSpace(g, count)
+	if err != nil {
+		return err
+	}
+	in, out := as(space.in[0], d, count), as(space.out[0], d, count)
+	if symmetric {
+		in, out = as(space.in[1], d, count), as(space.out[1], d, count)
+	}
+	weight := vector(d, row, func(i int) float64 { return float64(i%13+4) / 8 })
+	residual := vector(d, count, func(i int) float64 { return float64(int(verify.Hash(9, g.Rank(), i)%16) - 8) })
+	h := vector(d, count, func(i int) float64 { return d.Get(e.out, i) + d.Get(residual, i) })
+	if err := put(in, e.in); err != nil {
+		return err
+	}
+	err = g.AllReduce(out, in, dist.Sum, dist.Algorithm(algorithm), dist.WithEpilogue(dist.Epilogue{Residual: as(dist.Of(residual), d, count),
+		Norm: &dist.RMSNorm{Weight: as(dist.Of(weight), d, row), Epsilon: epsilon}}))
+	if err != nil {
+		return err
+	}
+	got, err := get(out)
+	if err != nil {
+		return err
+	}
+	// The squares are added up in any order, and what follows is a few roundings in float32;
+	// the last is in the type.
+	tolerance := float64(row+16)*0x1p-24 + map[dist.DType]float64{dist.F32: 0, dist.F16: 0x1p-11, dist.BF16: 0x1p-8}[d]
+	squares := make([]float64, count/row)
+	for i := range count {
+		squares[i/row] += d.Get(h, i) * d.Get(h, i)
+	}
+	for i := range count {
+		want := d.Get(h, i) / math.Sqrt(squares[i/row]/float64(row)+epsilon) * d.Get(weight, i%row)
+		if x := d.Get(got, i); !(math.Abs(x-want) <= tolerance*math.Abs(want)) {
+			return fmt.Errorf("element %d of %d is %v, want %v", i, count, x, want)
+		}
+	}
+	return nil
+}
+
 // identity is a codec that changes nothing.
 type identity struct{ group int }
 
@@ -175,6 +233,90 @@ func near(want, got []byte, d dist.DType, c dist.Codec, size int) error {
 		}
 	}
 	return nil
+}
+
+// quantising tells whether the codecs of package dist can be used.
+func quantising(c dist.Capabilities) bool {
+	return !slices.ContainsFunc(dist.Codecs(), func(codec dist.Codec) bool { return !c.Takes(codec) })
+}
+
+// quantised checks that the codecs of package dist give the bits of their own Go code,
+// whatever encodes: groups of very different magnitudes, some too small to be kept.
+func quantised(g *dist.Group) error {
+	caps := g.Capabilities()
+	if g.Size() == 1 {
+		return nil // what does not move need not be encoded
+	}
+	for _, d := range []dist.DType{dist.F32, dist.F16, dist.BF16} {
+		for _, count := range []int{1, 31, 32, 33, 1000, 40007} {
+			space, err := newSpace(g, count)
+			if err != nil {
+				return err
+			}
+			for _, c := range dist.Codecs() {
+				for k, r := range []dist.Reduction{dist.Sum, dist.Avg} {
+					if !slices.Contains(caps.Reductions, r) {
+						continue
+					}
+					inputs, want := roundTrip(c, d, r, count, g.Size())
+					in, out := as(space.in[0], d, count), as(space.out[0], d, count)
+					if caps.Symmetric && k == 0 {
+						in, out = as(space.in[1], d, count), as(space.out[1], d, count)
+					}
+					if err := put(in, inputs[g.Rank()]); err != nil {
+						return err
+					}
+					if err := g.AllReduce(out, in, r, dist.WithCodec(c)); err != nil {
+						return fmt.Errorf("codec %s of %d %v: %w", c.Name(), count, d, err)
+					}
+					got, err := get(out)
+					if err != nil {
+						return err
+					}
+					if !bytes.Equal(got, want) {
+						return fmt.Errorf("codec %s of %d %v (%v): not the bits that its Go code gives, first at element %d", c.Name(), count, d, r, differing(got, want)/d.Size())
+					}
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// roundTrip is the ranks' inputs and what is left of their sum once all has been encoded
+// and decoded.
+func roundTrip(c dist.Codec, d dist.DType, r dist.Reduction, count, size int) (inputs [][]byte, out []byte) {
+	var codes [][]byte
+	encode := func(b []byte) []byte {
+		code := make([]byte, c.Size(d, count))
+		c.Encode(code, b, d)
+		return code
+	}
+	for rank := range size {
+		in := vector(d, count, func(i int) float64 {
+			magnitude := []int{0, 4, -9, -140, 8}[i/c.Group()%5]
+			return math.Ldexp(float64(int(verify.Hash(8, rank, i)%4001)-2000)/1024, magnitude)
+		})
+		inputs, codes = append(inputs, in), append(codes, encode(in))
+	}
+	out = make([]byte, count*d.Size())
+	c.DecodeReduce(out, codes, d, dist.Sum)
+	c.DecodeReduce(out, [][]byte{encode(out)}, d, dist.Sum)
+	if r == dist.Avg {
+		for i := range count {
+			d.Put(out, i, float64(float32(d.Get(out, i))*float32(1/float64(size))))
+		}
+	}
+	return inputs, out
+}
+
+func differing(a, b []byte) int {
+	for i := range a {
+		if a[i] != b[i] {
+			return i
+		}
+	}
+	return 0
 }
 
 // combiners checks a reduction of the program's own, the bitwise or, by every algorithm.

@@ -150,6 +150,78 @@ func restart(g *dist.Group) error {
 	return nil
 }
 
+// begun checks calls in two halves: the first half waits for no other rank, messages may travel before the
+// second, another collective keeps the order, and every call gives its own result.
+func begun(g *dist.Group) error {
+	for _, algorithm := range append([]string{"auto"}, g.Capabilities().Algorithms[dist.AllReduce]...) {
+		if err := begunBy(g, algorithm); err != nil {
+			return fmt.Errorf("by %s: %w", algorithm, err)
+		}
+	}
+	return nil
+}
+
+func begunBy(g *dist.Group, algorithm string) error {
+	sum, product := []float64{0, 0, 0}, []int64{0}
+	var out [3]float64
+	add, err := g.Prepare(dist.Call{Op: dist.AllReduce, In: dist.Of(sum), Out: dist.Of(out[:]), Reduction: dist.Sum, Algorithm: algorithm})
+	if err != nil {
+		return err
+	}
+	last, err := g.Prepare(dist.Call{Op: dist.AllReduce, In: dist.Of(product), Out: dist.Of(product), Reduction: dist.Max})
+	if err != nil {
+		return err
+	}
+	if err := add.Finish(); err == nil {
+		return errors.New("an operation was finished before it was begun, without an error")
+	}
+	for k := range 6 {
+		for i := range sum {
+			sum[i] = float64(g.Rank() + k + i)
+		}
+		product[0] = int64(100*k + g.Rank())
+		// Each rank begins once the one before it has: if the first half waited for a later
+		// rank, nobody would go on.
+		if err := inTurn(g, add.Begin); err != nil {
+			return err
+		}
+		if err := add.Begin(); err == nil {
+			return errors.New("an operation was begun twice without an error")
+		}
+		if k%2 == 1 { // a collective in between
+			if err := last.Run(); err != nil {
+				return err
+			}
+			if want := int64(100*k + g.Size() - 1); product[0] != want {
+				return fmt.Errorf("the maximum between the halves is %d, want %d", product[0], want)
+			}
+		}
+		if err := add.Finish(); err != nil {
+			return err
+		}
+		for i, v := range out {
+			if want := float64(g.Size()*(g.Size()-1)/2 + g.Size()*(k+i)); v != want {
+				return fmt.Errorf("begun sum %d is %v at %d, want %v", k, v, i, want)
+			}
+		}
+	}
+	return nil
+}
+
+// inTurn calls fn on one rank after the other, in the order of a chain of messages.
+func inTurn(g *dist.Group, fn func() error) error {
+	token := dist.Of([]int64{1})
+	if g.Rank() > 0 {
+		if err := g.Recv(token, g.Rank()-1); err != nil {
+			return err
+		}
+	}
+	if err := fn(); err != nil || g.Rank() == g.Size()-1 {
+		return err
+	}
+	return g.Send(token, g.Rank()+1)
+}
+
 // messages checks sends and receives: in order, of all sizes, all started at
 // once in both directions, while a collective runs.
 func messages(g *dist.Group) error {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/kernbench/kernbench/dist"
@@ -59,6 +60,8 @@ func mistakes() []mistake {
 		{"memory freed after preparing", freedSum(false, true), freedSum(true, true), []string{"freed"}, shared},
 		{"combiner", sumOf[float32](8, dist.WithCombiner(first)), sumOf[float32](8), []string{`"first"`, "sum"},
 			func(c dist.Capabilities) bool { return c.Combiner }},
+		{"begun", begunSum(8), sumOf[float32](8), []string{"8 f32", "begun"}, overlaps},
+		{"begun count", begunSum(8), begunSum(9), []string{"8 f32", "9 f32"}, overlaps},
 		{"counts", gatherOf(1, 2, 1), gatherOf(2, 1, 1), []string{"[1 2 1]", "[2 1 1]"}, blocks},
 		{"order", func(g *dist.Group) error { return errors.Join(sum8(g), barrier(g)) },
 			func(g *dist.Group) error { return errors.Join(barrier(g), sum8(g)) }, []string{"allreduce", "barrier"}, nil},
@@ -69,6 +72,24 @@ func mistakes() []mistake {
 			func(g *dist.Group) error { return repeat(g, 100, sum8, sumOf[float32](7)) }, []string{"8 f32", "7 f32", "101"}, nil},
 	}
 }
+
+// begunSum adds up in two halves.
+func begunSum(count int) func(g *dist.Group) error {
+	return func(g *dist.Group) error {
+		b := dist.Of(make([]float32, count))
+		op, err := g.Prepare(dist.Call{Op: dist.AllReduce, In: b, Out: b})
+		if err == nil {
+			err = op.Begin()
+		}
+		if err != nil {
+			return err
+		}
+		return op.Finish()
+	}
+}
+
+// overlaps tells whether a call that is begun is another one than one that is not.
+func overlaps(c dist.Capabilities) bool { return c.Overlap }
 
 func scaledSum(scale float64) func(g *dist.Group) error {
 	return func(g *dist.Group) error {
@@ -283,6 +304,81 @@ func cancel(g *dist.Group) (got, err error) {
 	}
 	<-h.Done()
 	return h.Wait(), nil
+}
+
+// shrink checks that what is left of a group goes on as a new one: after a rank has left
+// and the others had an error, and again when nothing has happened.
+func (s Suite) shrink() error {
+	const gone = 1
+	groups, err := s.Open(mistakeRanks, patience)
+	if err != nil {
+		return err
+	}
+	shrinks := func(c dist.Capabilities) bool { return c.Shrink }
+	if err := (needs{ops(dist.Barrier, dist.AllReduce), types(dist.I32), "shrinking", shrinks}).lacking(groups[0]); err != nil {
+		return closing(groups, err)
+	}
+	errs := parallel(groups, func(g *dist.Group) error {
+		if g.Rank() == gone {
+			return g.Close()
+		}
+		if err := g.Barrier(); err == nil {
+			return errors.New("a barrier without rank 1 is no error")
+		}
+		left, was, err := g.Shrink()
+		if err != nil {
+			return err
+		}
+		defer left.Close()
+		if want := []int{0, 2}; !slices.Equal(was, want) || left.Size() != len(want) || want[left.Rank()] != g.Rank() {
+			return fmt.Errorf("is rank %d of %d in the new group of %v, want to be in that of %v", left.Rank(), left.Size(), was, want)
+		}
+		if err := sumOfRanks(left); err != nil {
+			return err
+		}
+		again, was, err := left.Shrink()
+		if err != nil {
+			return err
+		}
+		defer again.Close()
+		if len(was) != left.Size() || again.Rank() != left.Rank() {
+			return fmt.Errorf("is rank %d of %v in a group of which nobody was gone", again.Rank(), was)
+		}
+		return sumOfRanks(again)
+	})
+	errs = append(errs, s.meet())
+	for _, g := range groups {
+		g.Close()
+	}
+	return errors.Join(errs...)
+}
+
+// sumOfRanks checks an all-reduce, on memory of the group.
+func sumOfRanks(g *dist.Group) error {
+	b, err := g.Alloc(dist.I32, 1000)
+	if err != nil {
+		return err
+	}
+	mine := make([]int32, b.Count())
+	for i := range mine {
+		mine[i] = int32(i + g.Rank())
+	}
+	if err := put(b, dist.Of(mine).Bytes()); err != nil {
+		return err
+	}
+	if err := g.AllReduce(b, b, dist.Sum); err != nil {
+		return err
+	}
+	sum, err := b.Mirror()
+	if err != nil {
+		return err
+	}
+	for i, v := range dist.Slice[int32](sum) {
+		if want := g.Size()*i + g.Size()*(g.Size()-1)/2; int(v) != want {
+			return fmt.Errorf("the sum at %d is %d, want %d", i, v, want)
+		}
+	}
+	return g.Barrier()
 }
 
 // absent checks that a rank that does not come is named.

@@ -36,6 +36,15 @@ func (e *engine) collective(p dist.Plan) (func() error, error) {
 	if p.Count > mpi.MostElements || p.Out.Count() > mpi.MostElements {
 		return nil, fmt.Errorf("MPI counts up to %d elements, not %d", mpi.MostElements, max(p.Count, p.Out.Count()))
 	}
+	o := e.newCollective(p)
+	if p.Count > 0 || p.Op == dist.Barrier {
+		o.call = o.prepare()
+	}
+	return o.run, nil
+}
+
+// newCollective is a call of which all is known but how MPI makes it.
+func (e *engine) newCollective(p dist.Plan) *collective {
 	o := &collective{e: e, plan: p, label: labelOf(p)}
 	if p.Op.Reduces() && p.Reduction == dist.Avg {
 		o.step = epilogue.Average(p.DType, e.Size())
@@ -43,10 +52,7 @@ func (e *engine) collective(p dist.Plan) (func() error, error) {
 	if x := p.Epilogue; x != nil {
 		o.step = o.step.Then(p.DType, x.Scale, x.Bias.Bytes(), x.Residual.Bytes())
 	}
-	if p.Count > 0 || p.Op == dist.Barrier {
-		o.call = o.prepare()
-	}
-	return o.run, nil
+	return o
 }
 
 func (o *collective) run() error {
@@ -64,6 +70,78 @@ func (o *collective) run() error {
 	o.step.Apply(o.plan.Out.Bytes(), 0)
 	runtime.KeepAlive(o)
 	return nil
+}
+
+// begun is an all-reduce in two halves, by MPI's call that does not block. MPI matches only such calls with
+// each other, and ranks that begin different ones find that out before they use what came of it.
+type begun struct {
+	*collective
+	slot *mpi.Slot
+	call *mpi.Call
+	test *mpi.Call
+}
+
+// PrepareHalves implements dist.Overlapper.
+func (e *engine) PrepareHalves(p dist.Plan) (begin, finish func() error, err error) {
+	if p.Op != dist.AllReduce || p.Count == 0 || p.Count > mpi.MostElements {
+		return nil, nil, nil
+	}
+	c, lib := e.newCollective(p), e.process.lib
+	c.label = newLabel(c.label.text + " begun")
+	in := mpi.Memory(p.In.Bytes())
+	if p.InPlace {
+		in = lib.InPlace
+	}
+	o := &begun{collective: c, slot: new(mpi.Slot)}
+	o.call = lib.Iallreduce(in, mpi.Memory(p.Out.Bytes()), p.Count, lib.Type(p.DType), lib.Op(p.DType, combine(p.Reduction)), e.comm, o.slot)
+	o.test = lib.Test(o.slot)
+	return o.begin, o.finish, nil
+}
+
+func (o *begun) begin() error {
+	if err := o.e.coordinator.tell(o.label); err != nil {
+		return err
+	}
+	if err := o.call.Run(); err != nil {
+		return o.e.broken(o.label.text, err)
+	}
+	return nil
+}
+
+func (o *begun) finish() error {
+	err := o.e.coordinator.hear(o.label)
+	if err == nil {
+		err = o.await()
+	}
+	if err != nil {
+		abandon(o)
+		return err
+	}
+	o.step.Apply(o.plan.Out.Bytes(), 0)
+	return nil
+}
+
+// await looks until the call has ended, which all are in.
+func (o *begun) await() error {
+	var p backoff
+	for {
+		if err := o.test.Run(); err != nil {
+			return o.e.broken(o.label.text, err)
+		}
+		if o.slot.Done() {
+			return nil
+		}
+		waited := p.pause()
+		if p.looks%watchEvery != 0 {
+			continue
+		}
+		if _, err := o.e.coordinator.watch(o.e.Rank(), o.label.text); err != nil {
+			return err
+		}
+		if waited > o.e.meeting.timeout {
+			return o.e.broken(o.label.text, fmt.Errorf("not done after %v, though all ranks have begun it", waited))
+		}
+	}
 }
 
 // combine is the operation for a reduction; an average is a sum at first.

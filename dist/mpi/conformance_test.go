@@ -42,7 +42,7 @@ func (r *rank) suite(backend string, limit time.Duration) error {
 	only := strings.Split(os.Getenv(onlyVar), ",")
 	var faults []error
 	for _, c := range s.Cases() {
-		if !fits(c.Name, r.size) || only[0] != "" && !slices.Contains(only, kind(c.Name)) {
+		if c.Size != r.size || only[0] != "" && !slices.Contains(only, kind(c.Name)) {
 			continue
 		}
 		if err := c.Check(); err != nil && !errors.Is(err, disttest.ErrLacking) {
@@ -62,17 +62,6 @@ func (r *rank) suite(backend string, limit time.Duration) error {
 func kind(name string) string {
 	first, _, _ := strings.Cut(name, "/")
 	return first
-}
-
-// fits tells whether a case is for so many ranks.
-func fits(name string, size int) bool {
-	switch kind(name) {
-	case "refused":
-		return size == 2
-	case "absent", "left", "misuse", "cancelled":
-		return size == 3
-	}
-	return true
 }
 
 // fewTypes names the backend with two element types, one of MPI's own and one of
@@ -101,7 +90,8 @@ func (n narrowed) Capabilities() dist.Capabilities {
 // The whole suite on one host; and as if every rank were on a host of its own
 // that part of it which depends on how ranks agree. A library that does not yield
 // burns the cores while more ranks than these wait: four get there what a power of two
-// changes, and what is apart the agreements alone.
+// changes, and what is apart the agreements alone. The whole suite with four ranks of such
+// a library is part of kernbench selftest --backend mpi, where there are four cores.
 func TestConformance(t *testing.T) {
 	const agreements = "barrier,subgroups,async,messages,misuse,absent,left,cancelled,refused"
 	for _, l := range launchers {

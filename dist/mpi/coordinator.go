@@ -14,8 +14,11 @@ import (
 // coordinator is how the ranks of a group make sure that they make the same calls,
 // and tell each other when they cannot. Its errors are those of package dist.
 type coordinator interface {
-	// agree returns once all ranks are known to make this call.
+	// agree returns once all ranks are known to make this call: it tells the others of it,
+	// which waits for nobody, and hears what they make.
 	agree(l *label) error
+	tell(l *label) error
+	hear(l *label) error
 	// watch is for a rank that waits for a message: it tells whether the group
 	// has failed, or the peer is gone. A peer that is gone may have left a
 	// message, so it is not yet a failure.

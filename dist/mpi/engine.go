@@ -57,7 +57,8 @@ func (e *engine) Capabilities() dist.Capabilities {
 
 // capabilities are those of any library. It chooses the algorithms.
 func capabilities() dist.Capabilities {
-	return dist.Capabilities{Ops: dist.Collectives(), DTypes: dtype.All(), Reductions: dist.Reductions(), Epilogue: true, Counts: true}
+	return dist.Capabilities{Ops: dist.Collectives(), DTypes: dtype.All(), Reductions: dist.Reductions(), Epilogue: true, Counts: true,
+		Overlap: true}
 }
 
 func (e *engine) Prepare(p dist.Plan) (func() error, error) {

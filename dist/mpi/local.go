@@ -31,6 +31,10 @@ func (b localCoordinator) agree(l *label) error {
 	return nil
 }
 
+func (b localCoordinator) tell(l *label) error { return outward(b.Tell(l.here)) }
+
+func (b localCoordinator) hear(*label) error { return outward(b.Hear()) }
+
 func (b localCoordinator) watch(peer int, doing string) (*shm.Failure, error) {
 	if b.Failed() {
 		return nil, outward(b.Failure())

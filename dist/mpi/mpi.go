@@ -47,8 +47,9 @@ const Name = "mpi"
 func init() {
 	dist.Register(dist.Description{
 		Name: Name, Help: "Open MPI or MPICH, by the calls that a C program makes",
-		Capabilities: capabilities,
-		Launcher:     &dist.Launcher{Kind: "MPI", Command: "mpirun", Install: "Debian: openmpi-bin, or mpich"},
+		Capabilities: capabilities, Network: true,
+		Launcher: &dist.Launcher{Kind: "MPI", Command: "mpirun", Install: "Debian: openmpi-bin, or mpich"},
+		NoShrink: "MPI as it is installed ends the whole job with the first rank that dies",
 	}, backend{})
 }
 

@@ -69,6 +69,13 @@ func newRemoteCoordinator(of *process, c comm, m meeting) (*remoteCoordinator, e
 }
 
 func (p *remoteCoordinator) agree(l *label) error {
+	if err := p.tell(l); err != nil {
+		return err
+	}
+	return p.hear(l)
+}
+
+func (p *remoteCoordinator) tell(l *label) error {
 	p.calls.Add(1)
 	if err := p.ended(l.text); err != nil {
 		return err
@@ -77,6 +84,10 @@ func (p *remoteCoordinator) agree(l *label) error {
 	if err := p.begin.Run(); err != nil {
 		return p.broken(l, err)
 	}
+	return nil
+}
+
+func (p *remoteCoordinator) hear(l *label) error {
 	if err := p.await(l); err != nil {
 		return err
 	}

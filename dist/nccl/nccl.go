@@ -50,6 +50,8 @@ func init() {
 		Capabilities: capabilities,
 		Preferred:    preferred,
 		DeviceMemory: true,
+		NoShrink:     "an error aborts its communicator on every rank; close the group and join a new one with Init",
+		NoOverlap:    "the host waits for the stream of a call before its next",
 	}, backend{})
 }
 

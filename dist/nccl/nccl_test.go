@@ -82,14 +82,17 @@ func TestOneRankPerGPU(t *testing.T) {
 
 // What NCCL says is the error of every rank, and the communicator of every rank is ended.
 func TestFaults(t *testing.T) {
-	for _, c := range []struct{ fault, want string }{
-		{"call", "ncclAllReduce: invalid usage (5): planted: no channels"},
-		{"async", "remote process exited or there was a network error (6): planted: the connection was closed by a peer"},
-		{"hang", "waited 200ms for NCCL in allreduce of 8 f32 (sum), which all ranks have started"},
+	for _, c := range []struct {
+		fault, want string
+		timeout     time.Duration // long enough to open a group on a machine that is busy
+	}{
+		{"call", "ncclAllReduce: invalid usage (5): planted: no channels", time.Minute},
+		{"async", "remote process exited or there was a network error (6): planted: the connection was closed by a peer", time.Minute},
+		{"hang", "waited 5s for NCCL in allreduce of 8 f32 (sum), which all ranks have started", 5 * time.Second},
 	} {
 		os.Setenv(cudatest.FaultVariable, c.fault)
 		os.Setenv(cudatest.LogVariable, calls)
-		gs, err := open(2, 200*time.Millisecond)
+		gs, err := open(2, c.timeout)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -63,7 +63,7 @@ func TestConformance(t *testing.T) {
 // The bench has the backend on its list, and a plain run takes what it has.
 func TestPlanned(t *testing.T) {
 	b := collectives.Bench()
-	if want := []string{"cpu", "ahbm", "cuda", "mpi", "nccl", "threads"}; !slices.Equal(b.Backends, want) {
+	if want := []string{"cpu", "ahbm", "cuda", "flat", "mpi", "nccl", "threads"}; !slices.Equal(b.Backends, want) {
 		t.Errorf("the bench runs on %v, want %v", b.Backends, want)
 	}
 	p, err := plan.Make(b, plan.Request{Backend: "threads"})

@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 	"syscall"
 
@@ -21,6 +22,7 @@ import (
 	_ "github.com/kernbench/kernbench/dist/all" // every program has every backend
 	"github.com/kernbench/kernbench/internal/base/suggest"
 	"github.com/kernbench/kernbench/internal/bench/worker"
+	"github.com/kernbench/kernbench/internal/cli/guide"
 	"github.com/kernbench/kernbench/internal/cli/job"
 	"github.com/kernbench/kernbench/internal/cli/request"
 	"github.com/kernbench/kernbench/internal/cli/selftest"
@@ -150,7 +152,7 @@ and comparisons are made from.`,
 	}
 	root.AddCommand(a.listCommand(), run, tune, a.showCommand(), a.compareCommand(), a.baselineCommand(), a.reportCommand(), a.webCommand(), a.importCommand(), a.probeCommand(),
 		a.speedupCommand(), a.launchCommand(), a.doctorCommand(), a.selftestCommand(), a.pythonCommand(), a.versionCommand(),
-		wrongUsage(initCommand(a.name, a.stdout)), wrongUsage(manCommand(a.name)))
+		wrongUsage(guide.Starter(a.name, a.stdout)), wrongUsage(guide.Manual(a.name)))
 	root.InitDefaultCompletionCmd()
 	root.InitDefaultHelpCmd() // now, so that wrong words after `help` are found like all others
 	prepare(root, root.Commands())
@@ -181,10 +183,17 @@ func prepare(root *cobra.Command, commands []*cobra.Command) {
 		c.Args = func(cmd *cobra.Command, args []string) error { return usage(check(cmd, args)) }
 		if work := c.RunE; work != nil && !slices.Contains(startProcesses, c.Name()) {
 			c.RunE = func(cmd *cobra.Command, args []string) error {
-				return interruptible(cmd.Context(), func() error { return work(cmd, args) })
+				return looking(cmd.Context(), func() error { return work(cmd, args) })
 			}
 		}
 	}
+}
+
+// looking does work that measures nothing and can be interrupted. Its memory is rows or points,
+// almost all of which stay: room for as much again would be wasted.
+func looking(ctx context.Context, work func() error) error {
+	debug.SetGCPercent(65)
+	return interruptible(ctx, work)
 }
 
 // startProcesses are the commands that have something to end when they are

@@ -64,8 +64,9 @@ func (a *app) compare(args, only []string, format, by string, opts compare.Optio
 		return usage(suggest.Unknown("format", format, compare.Formats()))
 	}
 	var sides [2]compare.Run
+	journals := map[string]*journal.Journal{} // two runs of one folder are in the same
 	for i, spec := range args {
-		_, r, err := a.load(spec)
+		_, r, err := a.loadFrom(journals, spec)
 		if err != nil {
 			return err
 		}

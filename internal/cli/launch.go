@@ -31,6 +31,7 @@ import (
 type launchFlags struct {
 	standalone     bool
 	nodes, procs   int
+	nnodes         string // nodes, as it was given
 	perNode        string // procs, as it was given
 	nodeRank       int
 	endpoint, id   string
@@ -46,6 +47,8 @@ type launchFlags struct {
 	conf           string // torchrun's, of the rendezvous
 	module         bool
 	noPython       bool
+	role           string
+	ignored        string // torchrun's, which mean nothing here
 	maxRestarts    int
 	bind           string
 	threads        int
@@ -101,7 +104,7 @@ func (f *launchFlags) declare(fl *pflag.FlagSet) {
 	fl.SetInterspersed(false) // what follows the program is the program's
 	fl.BoolVar(&f.standalone, "standalone", false, "one node, no rendezvous")
 	fl.StringVar(&f.perNode, "nproc-per-node", "1", "ranks on each node: a number, gpu (one per GPU), cpu (one per core), or auto (gpu where there are any, else cpu)")
-	fl.IntVar(&f.nodes, "nnodes", 1, "number of nodes")
+	fl.StringVar(&f.nnodes, "nnodes", "1", "number of nodes")
 	fl.IntVar(&f.nodeRank, "node-rank", rendezvous.AnyNode, "this node's rank (default: in the order of arrival)")
 	fl.StringVar(&f.endpoint, "rdzv-endpoint", "", "`HOST:PORT` of the rendezvous, an address of one of the nodes (port "+rendezvous.DefaultPort+" if left out)")
 	fl.StringVar(&f.id, "rdzv-id", "none", "name of the job, the same on every node")
@@ -118,6 +121,10 @@ func (f *launchFlags) declare(fl *pflag.FlagSet) {
 	fl.StringVar(&f.conf, "rdzv-conf", "", "torchrun's `KEY=VALUE,...`: join_timeout or timeout in seconds; the others have no meaning here")
 	fl.BoolVarP(&f.module, "module", "m", false, "PROGRAM is a module of Python")
 	fl.BoolVar(&f.noPython, "no-python", false, "start PROGRAM as it is, also a file NAME.py, which otherwise runs under python3")
+	fl.StringVar(&f.role, "role", "default", "ROLE_NAME of the ranks")
+	for _, name := range []string{"monitor-interval", "start-method"} {
+		fl.StringVar(&f.ignored, name, "", "accepted for torchrun's sake")
+	}
 	fl.IntVar(&f.maxRestarts, "max-restarts", 0, "how often to start all ranks again after one has failed; a lost node ends the job")
 	fl.StringVar(&f.bind, "bind", string(cores.Auto), "ranks to cores: auto (an equal share each), core (one per thread), none")
 	fl.IntVar(&f.threads, "threads-per-rank", 0, "threads a rank may use; sets OMP_NUM_THREADS and the like (default: OMP_NUM_THREADS=1 with several ranks)")
@@ -136,6 +143,9 @@ func (f *launchFlags) asTorchrun(cmd *cobra.Command, args, environ []string) (ar
 	gpus := func() int {
 		all, _ := doctor.Local(cmd.Context()).GPUs() // what cannot be counted is none
 		return len(all)
+	}
+	if f.nodes, err = job.Nodes(f.nnodes); err != nil {
+		return nil, err
 	}
 	if f.procs, err = job.ProcsPerNode(f.perNode, len(cores.Allowed()), gpus); err != nil {
 		return nil, err
@@ -200,7 +210,7 @@ func (a *app) launchSpec(f launchFlags) (cfg rendezvous.Config, spec node.Spec, 
 		JoinTimeout: f.joinTimeout, Heartbeat: f.heartbeat, Grace: f.grace, Host: host, LocalAddr: f.addr,
 	}
 	spec = node.Spec{
-		Environ: a.environ, ID: f.id, Procs: f.procs, MaxRestarts: f.maxRestarts, Threads: f.threads,
+		Environ: a.environ, ID: f.id, Role: f.role, Procs: f.procs, MaxRestarts: f.maxRestarts, Threads: f.threads,
 		Bind: cores.Bind(f.bind), Cores: cores.Allowed(), Interface: f.iface, Ports: ports.String(), MasterAddr: f.masterAddr, MasterPort: f.masterPort, Heartbeat: f.heartbeat,
 		Grace:  f.grace,
 		Stdout: a.streams[0], Stderr: a.streams[1],
@@ -231,7 +241,7 @@ func (f launchFlags) check() error {
 	for _, n := range []struct {
 		flag         string
 		value, least int
-	}{{"nnodes", f.nodes, 1}, {"max-restarts", f.maxRestarts, 0}, {"threads-per-rank", f.threads, 0}} {
+	}{{"max-restarts", f.maxRestarts, 0}, {"threads-per-rank", f.threads, 0}} {
 		if err := request.AtLeast(n.flag, n.value, n.least); err != nil {
 			return err
 		}

@@ -15,7 +15,10 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
+	"github.com/kernbench/kernbench/internal/accel/dma"
+	"github.com/kernbench/kernbench/internal/accel/topo"
 	"github.com/kernbench/kernbench/internal/base/suggest"
 	"github.com/kernbench/kernbench/internal/base/texttab"
 	"github.com/kernbench/kernbench/internal/base/unit"
@@ -36,17 +39,17 @@ type probeFlags struct {
 	out, format                 string
 	cores                       []int
 	iface, endpoint, secretFile string // of a job on several hosts
+	topology                    string // of a simulated accelerator
+	cases                       []string
 }
 
-func (a *app) probeCommand() *cobra.Command {
-	f := probeFlags{format: probeFormats[0]}
-	cmd := &cobra.Command{
-		Use:   "probe",
-		Short: "Measure this host's limits, or those of the network between the hosts of a job",
-		Long: `Measures how fast 1 to n cores copy and read memory, from the first cache to
+// probeLong is what help says.
+const probeLong = `Measures how fast 1 to n cores copy and read memory, from the first cache to
 main memory, and how long a cache line, a futex wake and a message over a unix
 or TCP socket take from one core to another, and how fast cores exchange what
-lies in their own memory. Benches compare their times with these numbers.
+lies in their own memory. Benches compare their times with these numbers. A read
+is of four arrays at once with the widest instructions there are; read of the bench
+memory is a plain loop over one, and slower while the caches deliver.
 
 The result is kept in the user's cache folder, by class of host, and is used
 until the host or kernbench changes; a bench that finds none makes a quick one.
@@ -58,14 +61,36 @@ As the ranks of a job on several hosts (launch, torchrun, mpirun, mpiexec, srun)
 it measures the network between them instead, over TCP: latency and bandwidth of
 each pair of hosts, one way and both ways at once, and of all hosts at once. With
 several ranks on a host, as many connections are measured together. A bench over
-several hosts does this by itself, in short, before its first point.`,
+several hosts does this by itself, in short, before its first point.
+
+With --topology it simulates transfers on an accelerator instead: what the host and
+a PE take to read and write memories near and far, with the cause of every
+picosecond, by size, and where many PEs meet. Its checks (breakdowns that add
+up, no link above its rate, more bytes take longer, published values) make the
+exit status 1 if one fails. FILE is a topology as of docs/accelerator.md, or the
+word ` + dma.BuiltIn + `. Nothing of this host is measured.`
+
+func (a *app) probeCommand() *cobra.Command {
+	f := probeFlags{format: probeFormats[0]}
+	cmd := &cobra.Command{
+		Use:   "probe",
+		Short: "Measure this host's limits, those of the network between the hosts of a job, or those of a simulated accelerator",
+		Long:  probeLong,
 		Example: fmt.Sprintf(`  %[1]s probe
   %[1]s probe --quick --format json
   %[1]s probe --out limits.json && %[1]s run --bench collectives --probe limits.json
   %[1]s probe --cores 2,16 --out limits.json
+  %[1]s probe --topology built-in
+  %[1]s probe --topology my.yaml --case 'h2d-*,pe-local-hbm' --format csv
   %[1]s launch --nnodes 2 --rdzv-endpoint node0:29400 --rdzv-secret-file secret -- %[1]s probe`, a.name),
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if f.topology != "" {
+				return interruptible(cmd.Context(), func() error { return a.probeTopology(cmd.Flags(), f) })
+			}
+			if len(f.cases) > 0 {
+				return usage(errors.New("--case chooses among transfers on a simulated accelerator: name it with --topology"))
+			}
 			if !slices.Contains(probeFormats, f.format) {
 				return usage(suggest.Unknown("format", f.format, probeFormats))
 			}
@@ -83,12 +108,66 @@ several hosts does this by itself, in short, before its first point.`,
 	fl := cmd.Flags()
 	fl.BoolVar(&f.quick, "quick", false, "fewer sizes, or shorter transfers: takes a few seconds")
 	fl.IntSliceVar(&f.cores, "cores", nil, "only these core counts (default: the powers of two, and all)")
-	fl.StringVar(&f.format, "format", f.format, "what to print: "+strings.Join(probeFormats, ", "))
-	fl.StringVar(&f.out, "out", "", "`FILE` to write (default: in the user's cache folder; none for a network)")
+	fl.StringVar(&f.format, "format", f.format, "what to print: "+strings.Join(probeFormats, ", ")+"; with --topology also csv")
+	fl.StringVar(&f.out, "out", "", "`FILE` to write (default: in the user's cache folder; none for a network or a topology)")
 	fl.StringVar(&f.iface, "interface", "", "network interface to measure between hosts (default: "+jobenv.InterfaceVar+", which launch --interface sets, or any)")
 	fl.StringVar(&f.endpoint, "rdzv-endpoint", "", "`HOST:PORT` on the host of rank 0 where the ranks meet, as for run")
 	fl.StringVar(&f.secretFile, "rdzv-secret-file", "", "`FILE` with the secret that authenticates the ranks, as for run")
+	fl.StringVar(&f.topology, "topology", "", "`FILE` of a simulated accelerator to probe instead, or "+dma.BuiltIn)
+	fl.StringSliceVar(&f.cases, "case", nil, "with --topology: only the transfers of these names or globs (default: all)")
 	return cmd
+}
+
+// probeTopology simulates transfers on an accelerator.
+func (a *app) probeTopology(fl *pflag.FlagSet, f probeFlags) error {
+	for _, name := range []string{"quick", "cores", "interface", "rdzv-endpoint", "rdzv-secret-file"} {
+		if fl.Changed(name) {
+			return usage(fmt.Errorf("--%s is for measuring: with --topology, which simulates, leave it out", name))
+		}
+	}
+	if !slices.Contains(dma.Formats, f.format) {
+		return usage(suggest.Unknown("format", f.format, dma.Formats))
+	}
+	name, file := f.topology, topo.DefaultFile()
+	if name != dma.BuiltIn {
+		var err error
+		if file, err = os.ReadFile(name); err != nil {
+			return usage(fmt.Errorf("reading a topology: %w; the one built in is --topology %s", err, dma.BuiltIn))
+		}
+	}
+	plan, err := dma.New(name, file, f.cases)
+	if err != nil {
+		return usage(err)
+	}
+	r, err := plan.Run()
+	if err != nil {
+		return err
+	}
+	if f.out != "" {
+		if err := storeProbe(a.stderr, f.out, func(w io.Writer) error { return r.Write(w, "json") }); err != nil {
+			return err
+		}
+	}
+	if err := r.Write(a.stdout, f.format); err != nil {
+		return err
+	}
+	if n := r.Failed(); n > 0 {
+		return fmt.Errorf("%d of %d checks of topology %s failed", n, len(r.Checks), name)
+	}
+	return nil
+}
+
+// storeProbe writes a result to a file of the user's.
+func storeProbe(stderr io.Writer, path string, write func(io.Writer) error) error {
+	var text bytes.Buffer
+	if err := write(&text); err != nil {
+		return err
+	}
+	if err := os.WriteFile(path, text.Bytes(), 0o644); err != nil {
+		return fmt.Errorf("storing the probe result: %w", err)
+	}
+	fmt.Fprintf(stderr, "wrote %s\n", path)
+	return nil
 }
 
 // probeHost measures this host.
@@ -117,6 +196,9 @@ func (a *app) probeHost(ctx context.Context, f probeFlags) error {
 		return err
 	}
 	fmt.Fprintf(a.stderr, "wrote %s\n", f.out)
+	if r.Disturbed != "" {
+		fmt.Fprintf(a.stderr, "warning: this probe was disturbed, its numbers may be worse than this host's: %s\n", r.Disturbed)
+	}
 	return writeProbe(a.stdout, f.format, r)
 }
 
@@ -153,14 +235,9 @@ func (a *app) probeNetwork(ctx context.Context, f probeFlags, self job.Process, 
 		return nil
 	}
 	if f.out != "" {
-		var text bytes.Buffer
-		if err := writeNetwork(&text, "json", n); err != nil {
+		if err := storeProbe(a.stderr, f.out, func(w io.Writer) error { return writeNetwork(w, "json", n) }); err != nil {
 			return err
 		}
-		if err := os.WriteFile(f.out, text.Bytes(), 0o644); err != nil {
-			return fmt.Errorf("storing the probe result: %w", err)
-		}
-		fmt.Fprintf(a.stderr, "wrote %s\n", f.out)
 	}
 	return writeNetwork(a.stdout, f.format, n)
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/bench/plan"
 	"github.com/kernbench/kernbench/internal/bench/run"
+	"github.com/kernbench/kernbench/internal/cli/guide"
 	"github.com/kernbench/kernbench/internal/cli/job"
 	"github.com/kernbench/kernbench/internal/cli/request"
 	"github.com/kernbench/kernbench/internal/cli/terminal"
@@ -60,15 +61,33 @@ With --bench NAME, the bench's own axes and options are flags too:
 	}
 	f.Declare(cmd.Flags(), a.name)
 	benches, read := []*bench.Bench(nil), func(*bench.Bench) (axes, options []plan.Assign) { return nil, nil }
-	if args, partly := completing(a.args); len(args) > 0 && args[0] == "run" {
+	if args, partly := guide.Completing(a.args); len(args) > 0 && args[0] == "run" {
 		found, err := request.Select(ctx, a.benches, args[1:])
 		if err != nil && !partly {
 			return nil, unread(ctx, err)
 		}
 		benches, read = found, request.Bind(cmd.Flags(), found)
-		complete(cmd, a.benches, benches)
+		guide.Complete(cmd, a.benches, benches)
 	}
 	f.DeclareSampling(cmd.Flags())
+	a.explain(cmd, benches)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if len(benches) == 0 {
+			return usage(fmt.Errorf("nothing to run: give --bench NAME (%s) or -f sweep.yaml", strings.Join(a.benchNames(), ", ")))
+		}
+		f.RenderOnly = f.RenderOnly || slices.Contains(a.environ, fastVar)
+		work := func() error { return a.runAll(cmd.Context(), benches, f, read) }
+		if f.Plan || f.RenderOnly { // nothing is started
+			return looking(cmd.Context(), work)
+		}
+		return work()
+	}
+	return cmd, nil
+}
+
+// explain gives the command the words of the bench that it is to run, or the example of a
+// program's own.
+func (a *app) explain(cmd *cobra.Command, benches []*bench.Bench) {
 	if own := a.ownExample(); own != nil {
 		cmd.Example = a.benchExamples(own)
 	}
@@ -78,18 +97,6 @@ With --bench NAME, the bench's own axes and options are flags too:
 			cmd.Long = benches[0].Doc + "\n\n" + specHelp + "\n\n" + exitHelp
 		}
 	}
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		if len(benches) == 0 {
-			return usage(fmt.Errorf("nothing to run: give --bench NAME (%s) or -f sweep.yaml", strings.Join(a.benchNames(), ", ")))
-		}
-		f.RenderOnly = f.RenderOnly || slices.Contains(a.environ, fastVar)
-		work := func() error { return a.runAll(cmd.Context(), benches, f, read) }
-		if f.Plan || f.RenderOnly { // nothing is started
-			return interruptible(cmd.Context(), work)
-		}
-		return work()
-	}
-	return cmd, nil
 }
 
 // fastVar is what the evaluations' scripts set for --render-only of everything that the
@@ -150,7 +157,7 @@ func (a *app) runAll(ctx context.Context, benches []*bench.Bench, f request.Flag
 	}
 	var plans []request.Planned
 	err = interruptible(ctx, func() (err error) { // a million points take a while
-		plans, err = request.Run{Program: a.name, Known: a.benches, Benches: benches, Flags: f, Read: read, Job: of}.Plans()
+		plans, err = request.Run{Program: a.name, Known: a.benches, Benches: benches, Flags: f, Read: read, Job: of, Look: f.Plan}.Plans()
 		return usage(err)
 	})
 	if err != nil {
@@ -252,11 +259,14 @@ func (a *app) runOne(ctx context.Context, j request.Planned, f request.Flags, jo
 	progress := terminal.NewProgress(a.stderr, a.streams[1], j.Bench.Name, j.Plan.Backend, a.isTerm, f.Quiet)
 	res, err := run.Run(ctx, j.Plan, run.Options{
 		Dir: j.Out, Argv: append([]string{a.name}, a.args...), Environ: a.environ, Timeout: f.Timeout, Grace: f.Grace, Retries: f.Retries,
-		Remeasure: f.Remeasure, FailFast: f.FailFast, Resume: f.Resume, RetryFailed: f.RetryFailed, Ports: a.ports, Launcher: via, Joined: joined,
+		Remeasure: f.Remeasure, FailFast: f.FailFast, Resume: f.Resume, RetryFailed: f.RetryFailed, Follow: f.Follow, Ports: a.ports, Launcher: via, Joined: joined,
 		Inputs: j.Inputs, Observe: progress.Observe,
 	})
 	progress.Close()
-	if err != nil {
+	switch {
+	case errors.Is(err, context.Canceled): // what it followed goes on
+		return exitInterrupted, &exitError{exitInterrupted, err}
+	case err != nil:
 		return exitFailed, err
 	}
 	if err := a.show(j, f, res.Run); err != nil {

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -18,7 +19,7 @@ import (
 )
 
 func (a *app) selftestCommand() *cobra.Command {
-	var backend string
+	var backend, launcher string
 	var asJSON, protocol bool
 	cmd := &cobra.Command{
 		Use:   "selftest [flags] [--protocol -- PROGRAM]",
@@ -30,13 +31,15 @@ relies on: journal, figures, shared memory, sockets, worker processes. It takes
 less than a minute, measures nothing and leaves nothing behind.
 
 What does not apply here, such as a library that is not installed, is skipped and
-says why; with --backend that backend alone is checked, and must be here.
+says why; with --backend that backend alone is checked, with up to four ranks, and
+must be here. Libraries whose ranks spin while they wait get no more ranks than cores.
+--launcher names what starts its ranks, and so which MPI is checked.
 
 --protocol checks instead whether PROGRAM, a file as 'run -f' takes it, speaks the
 protocol by which programs in any language have benches (docs/protocol.md).
 
 Exit status: 0 nothing failed, 1 a check failed, 2 wrong usage, 130 interrupted.`,
-		Example: fmt.Sprintf("  %[1]s selftest\n  %[1]s selftest --backend cpu\n  %[1]s selftest --json > selftest.json\n"+
+		Example: fmt.Sprintf("  %[1]s selftest\n  %[1]s selftest --backend cpu\n  %[1]s selftest --backend mpi --launcher mpiexec.mpich\n  %[1]s selftest --json > selftest.json\n"+
 			"  %[1]s selftest --protocol -- ./program", a.name),
 		Args: func(cmd *cobra.Command, args []string) error {
 			if protocol {
@@ -48,6 +51,9 @@ Exit status: 0 nothing failed, 1 a check failed, 2 wrong usage, 130 interrupted.
 			if backend != "" && !slices.Contains(dist.Backends(), backend) {
 				return usage(suggest.Unknown("backend", backend, dist.Backends()))
 			}
+			if launcher != "" && backend == "" {
+				return usage(errors.New("--launcher is for one backend: name it with --backend"))
+			}
 			if protocol && !python.IsFile(args[0]) {
 				return usage(fmt.Errorf("%s is neither a file in Python nor a program that can be run", args[0]))
 			}
@@ -56,11 +62,12 @@ Exit status: 0 nothing failed, 1 a check failed, 2 wrong usage, 130 interrupted.
 					selftest.Protocol(cmd.Context(), args[0], os.Getenv(python.InterpreterVar), report)
 					return nil
 				}
-				return selftest.Run(cmd.Context(), selftest.Options{Backend: backend, Environ: a.environ, Report: report})
+				return selftest.Run(cmd.Context(), selftest.Options{Backend: backend, Launcher: launcher, Environ: a.environ, Report: report})
 			})
 		},
 	}
 	cmd.Flags().StringVar(&backend, "backend", "", "check only this backend: "+strings.Join(dist.Backends(), ", "))
+	cmd.Flags().StringVar(&launcher, "launcher", "", "what starts the ranks of --backend: a `COMMAND` such as mpirun or mpiexec.mpich")
 	cmd.Flags().BoolVar(&protocol, "protocol", false, "check whether a program speaks the protocol of docs/protocol.md")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print an array of all results")
 	return cmd

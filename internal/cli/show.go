@@ -59,7 +59,7 @@ func (a *app) showCommand() *cobra.Command {
 			if runs {
 				return a.listRuns(j)
 			}
-			if _, sel, err := journal.Select(args[0]); err == nil && sel == "" {
+			if _, sel, err := journal.Locate(args[0]); err == nil && sel == "" {
 				r = a.bench(r.Header.Bench).View(j, r)
 			}
 			rows, err := chosenRows(r, only, sort)
@@ -123,7 +123,25 @@ func chosenRows(r *journal.Run, only, sort []string) ([]journal.Row, error) {
 
 // load reads a run, and says which lines of its journal could not be used, or only in part.
 func (a *app) load(spec string) (*journal.Journal, *journal.Run, error) {
-	j, r, err := journal.LoadRun(spec)
+	return a.loadFrom(map[string]*journal.Journal{}, spec)
+}
+
+// loadFrom is load for several runs: what has been read already, by folder, is not read again.
+func (a *app) loadFrom(journals map[string]*journal.Journal, spec string) (*journal.Journal, *journal.Run, error) {
+	dir, sel, err := journal.Locate(spec)
+	if err != nil {
+		return nil, nil, usage(err)
+	}
+	if j := journals[dir]; j != nil {
+		r, err := j.Find(sel)
+		return j, r, usage(err)
+	}
+	j, err := journal.Read(dir)
+	if err != nil {
+		return nil, nil, usage(err)
+	}
+	journals[dir] = j
+	r, err := j.Find(sel)
 	if err != nil {
 		return nil, nil, usage(err)
 	}
@@ -384,7 +402,7 @@ func (a *app) renderOnly(j request.Planned, f request.Flags) (int, error) {
 	case len(r.Rows) == 0:
 		err = fmt.Errorf("the latest run in %s holds no row: run without --render-only first", j.Out)
 	}
-	if err == nil && !maps.Equal(j.Inputs, r.Header.Inputs) {
+	if err == nil && !maps.Equal(ofAllRows(j.Inputs), ofAllRows(r.Header.Inputs)) {
 		err = fmt.Errorf("the rows in %s were made with other files (%s, now %s): run again without --render-only",
 			j.Out, inputNames(r.Header.Inputs), inputNames(j.Inputs))
 	}
@@ -397,6 +415,14 @@ func (a *app) renderOnly(j request.Planned, f request.Flags) (int, error) {
 		return exitFailed, err
 	}
 	return exitCode(r.Counts(), run.Missing(r.Latest())), a.views(jn.Dir(), j, f, j.Bench.View(jn, r))
+}
+
+// ofAllRows leaves out the files of a swept option, which are of some rows each: these rows
+// have them in their identity.
+func ofAllRows(inputs map[string]string) map[string]string {
+	all := maps.Clone(inputs)
+	maps.DeleteFunc(all, func(name, _ string) bool { return strings.Contains(name, " ") })
+	return all
 }
 
 // inputNames words a set of input files.

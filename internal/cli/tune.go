@@ -17,6 +17,7 @@ import (
 	"github.com/kernbench/kernbench/internal/bench/plan"
 	"github.com/kernbench/kernbench/internal/bench/run"
 	"github.com/kernbench/kernbench/internal/bench/tune"
+	"github.com/kernbench/kernbench/internal/cli/guide"
 	"github.com/kernbench/kernbench/internal/cli/job"
 	"github.com/kernbench/kernbench/internal/cli/request"
 	"github.com/kernbench/kernbench/internal/cli/terminal"
@@ -88,7 +89,7 @@ so far is printed; continue with --resume).`,
 	f.declare(cmd.Flags(), a.name)
 	var benches []*bench.Bench
 	read := func(*bench.Bench) (axes, options []plan.Assign) { return nil, nil }
-	if args, partly := completing(a.args); len(args) > 0 && args[0] == "tune" {
+	if args, partly := guide.Completing(a.args); len(args) > 0 && args[0] == "tune" {
 		var err error
 		if benches, err = request.Select(ctx, a.benches, args[1:]); err != nil && !partly {
 			return nil, usage(err)
@@ -99,7 +100,7 @@ so far is printed; continue with --resume).`,
 			}
 		}
 		read = request.Bind(cmd.Flags(), benches)
-		complete(cmd, a.benches, benches)
+		guide.Complete(cmd, a.benches, benches)
 	}
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		switch {
@@ -173,7 +174,7 @@ func (a *app) tune(ctx context.Context, b *bench.Bench, f tuneFlags, read reques
 	progress := terminal.NewProgress(a.stderr, a.streams[1], b.Name, j.Plan.Backend, a.isTerm, f.run.Quiet)
 	res, err := run.Run(ctx, j.Plan, run.Options{
 		Dir: j.Out, Argv: append([]string{a.name}, a.args...), Environ: a.environ, Timeout: f.run.Timeout, Grace: f.run.Grace, Retries: f.run.Retries, Remeasure: f.run.Remeasure,
-		FailFast: f.run.FailFast, Resume: f.run.Resume, RetryFailed: f.run.RetryFailed, Ports: a.ports, Launcher: via, Inputs: j.Inputs,
+		FailFast: f.run.FailFast, Resume: f.run.Resume, RetryFailed: f.run.RetryFailed, Follow: f.run.Follow, Ports: a.ports, Launcher: via, Inputs: j.Inputs,
 		Source: source{study}, Observe: progress.Observe,
 	})
 	progress.Close()

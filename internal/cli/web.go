@@ -8,10 +8,12 @@ import (
 	"net/http"
 	"net/netip"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/kernbench/kernbench/internal/host/jobenv"
 	"github.com/kernbench/kernbench/internal/view/web"
 )
 
@@ -19,13 +21,14 @@ import (
 const webAddr = "127.0.0.1:7878"
 
 func (a *app) webCommand() *cobra.Command {
-	addr, tokenFile := webAddr, ""
+	addr, tokenFile, index := webAddr, "", ""
 	cmd := &cobra.Command{
 		Use:   "web [DIR]",
 		Short: "Show a folder of results in a browser, also while runs are under way",
 		Long: `Serves a page over all runs below DIR (out): what each found, with figures to zoom
 into, rows to filter, failures with their last words; what is under way, as it
-happens; runs beside each other, and a point over many runs. It only reads.
+happens; runs beside each other, and a point over many runs. It only reads: what it made of
+large journals, so that they open at once the next time, it keeps in the user's own cache (--index).
 
 The page is for this host alone. Elsewhere (--addr 0.0.0.0:7878) it is served only
 to who shows a token: the address that is printed has it, programs send it as
@@ -40,19 +43,51 @@ Exit status: 0 when it is ended by Ctrl-C, 1 it cannot serve, 2 wrong usage.`,
 			if len(args) > 0 {
 				dir = args[0]
 			}
-			return a.serve(cmd.Context(), dir, addr, tokenFile)
+			switch index {
+			case "":
+				index = userIndex(a.environ)
+			case "none":
+				index = ""
+			}
+			return a.serve(cmd.Context(), dir, addr, tokenFile, index)
 		},
 	}
 	cmd.Flags().StringVar(&addr, "addr", addr, "serve at this `HOST:PORT`; port 0 takes one that is free")
 	cmd.Flags().StringVar(&tokenFile, "token-file", "", "demand the token in this `FILE`, also on the loopback address")
+	cmd.Flags().StringVar(&index, "index", "", "keep what was made of large journals in this `FOLDER` (default the user's cache; none keeps nothing)")
 	return cmd
+}
+
+// userIndex is where the index lies unless another folder is named; empty where the user has no
+// place for it.
+func userIndex(environ []string) string {
+	if dir := jobenv.Variable(environ, "XDG_CACHE_HOME"); filepath.IsAbs(dir) {
+		return filepath.Join(dir, "kernbench", "web")
+	}
+	if dir := jobenv.Variable(environ, "HOME"); filepath.IsAbs(dir) {
+		return filepath.Join(dir, ".cache", "kernbench", "web")
+	}
+	return ""
+}
+
+// thisProgram tells one build of the program from another.
+func thisProgram() string {
+	path, err := os.Executable()
+	if err != nil {
+		return ""
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return ""
+	}
+	return fmt.Sprintf("%s %d %d", path, info.Size(), info.ModTime().UnixNano())
 }
 
 // leastToken is the length from which a token of one's own is not guessed.
 const leastToken = 16
 
 // serve shows the folder until the context ends.
-func (a *app) serve(ctx context.Context, dir, addr, tokenFile string) error {
+func (a *app) serve(ctx context.Context, dir, addr, tokenFile, index string) error {
 	if info, err := os.Stat(dir); err != nil {
 		return usage(fmt.Errorf("no folder of results: %w", err))
 	} else if !info.IsDir() {
@@ -62,7 +97,7 @@ func (a *app) serve(ctx context.Context, dir, addr, tokenFile string) error {
 	if err != nil {
 		return usage(fmt.Errorf("--addr %s: %w: want HOST:PORT, such as %s", addr, err, webAddr))
 	}
-	opts := web.Options{Dir: dir, Bench: a.bench}
+	opts := web.Options{Dir: dir, Bench: a.bench, Index: index, Build: thisProgram()}
 	if tokenFile != "" {
 		text, err := os.ReadFile(tokenFile)
 		if err != nil {

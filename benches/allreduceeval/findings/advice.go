@@ -142,15 +142,23 @@ func lossyAdvice(set model.Series, samples []model.Sample) []advice {
 	return []advice{{best, fmt.Sprintf("%s: where its error bound is acceptable, %s is %.2fx faster at %s.", settingOf(set), of, best, unit.FormatBytes(where))}}
 }
 
-func adviceSections(list []advice) []bench.Section {
-	if len(list) == 0 {
+// adviceSections has a section for times that give no reason to act, too: a reader who
+// finds none would not know whether anybody looked.
+func adviceSections(list []advice, samples []model.Sample) []bench.Section {
+	var text string
+	switch {
+	case len(list) > 0:
+		var lines []string
+		for i, a := range list[:min(len(list), 12)] {
+			lines = append(lines, fmt.Sprintf("%d. %s", i+1, a.text))
+		}
+		text = "In order of what each is predicted to bring.\n\n" + strings.Join(lines, "\n")
+	case len(samples) > 0:
+		text = fmt.Sprintf("None: these times show nothing that would bring %.2fx or more beyond their noise.", worthwhile)
+	default:
 		return nil
 	}
-	var lines []string
-	for i, a := range list[:min(len(list), 12)] {
-		lines = append(lines, fmt.Sprintf("%d. %s", i+1, a.text))
-	}
-	return []bench.Section{{Title: "Recommendations", Lead: true, Text: "In order of what each is predicted to bring.\n\n" + strings.Join(lines, "\n")}}
+	return []bench.Section{{Title: "Recommendations", Lead: true, Text: text}}
 }
 
 // gaps are the tests to add and what this run says nothing about.
@@ -240,6 +248,9 @@ func notCovered(rows []journal.Row, cells []cell, samples []model.Sample) (lines
 			if !slices.Contains(ranks, n) {
 				add("times with %s ranks", n)
 			}
+		}
+		if !slices.ContainsFunc(samples, func(s model.Sample) bool { return s.InPlace }) {
+			add("times in place, as torch's all_reduce is called (`--inplace false,true`, or the full profile)")
 		}
 		for _, d := range []string{"bf16", "f16", "f32"} {
 			if !slices.Contains(types, d) {

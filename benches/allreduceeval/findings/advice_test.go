@@ -99,3 +99,14 @@ func TestFastestBySize(t *testing.T) {
 		t.Errorf("the table's line: %s", line)
 	}
 }
+
+// Times that give no reason to act say so; a run that timed nothing says nothing.
+func TestNoAdvice(t *testing.T) {
+	list := adviceSections(nil, []model.Sample{timedAt("ring", "ring", 64<<10, 10)})
+	if len(list) != 1 || list[0].Title != "Recommendations" || !strings.Contains(list[0].Text, "None: ") {
+		t.Errorf("%+v", list)
+	}
+	if list := adviceSections(nil, nil); list != nil {
+		t.Errorf("%+v", list)
+	}
+}

@@ -42,7 +42,7 @@ func Sections(rows []journal.Row, declared []plan.Task) []bench.Section {
 	warnings := model.Check(samples)
 	advice := recommend(cells, samples)
 	out := []bench.Section{{Title: "In short", Lead: true, Text: inShort(rows, cells, samples, curves, warnings, advice)}}
-	return slices.Concat(out, claimSections(rows), adviceSections(advice), inferenceSections(rows, samples), matrixSections(cells),
+	return slices.Concat(out, claimSections(rows), adviceSections(advice, samples), inferenceSections(rows, samples), matrixSections(cells),
 		testTable(cells), contractSections(cells), failureSections(cells), checkSections(warnings, len(samples)),
 		bestSections(samples), fitSections(curves), timeSections(samples), gapSections(rows, cells, samples))
 }

@@ -192,3 +192,46 @@ func TestCompareFindsOneBit(t *testing.T) {
 		}
 	}
 }
+
+// The expectation of a norm takes what the formula gives, in float32, and nothing that
+// another row, another epsilon or a weight at the wrong place would give.
+func TestNormIsExpected(t *testing.T) {
+	for _, d := range []dist.DType{dist.F32, dist.F16, dist.BF16} {
+		const count, row = 4097, 241
+		if NormRow(d, count) != row || NormRow(d, 0) != 0 || NormRow(dist.F64, count) != 0 || NormRow(d, 524287) != 0 {
+			t.Fatalf("rows of %d, want %d", NormRow(d, count), row)
+		}
+		s, w := NewStore(d, 1), Window{Alternate, count}
+		e, err := s.Expected(NewInputs(Exact, d, 3, 7), w, Call{Epilogue: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		normed := func(row, shift int, epsilon float64) []byte {
+			h := make([]float64, count)
+			d.Decode(h, e.bits)
+			out := make([]float64, count)
+			for i := range h {
+				first := i / row * row
+				squares := float32(0)
+				for _, x := range h[first:min(first+row, count)] {
+					squares += float32(x) * float32(x)
+				}
+				factor := 1 / float32(math.Sqrt(float64(squares)/float64(row)+epsilon))
+				out[i] = float64(float32(h[i]) * factor * float32(weightAt((i+shift)%row)))
+			}
+			b := make([]byte, count*d.Size())
+			d.Encode(b, out)
+			return b
+		}
+		want := e.Normed(row)
+		if _, err := want.Compare(normed(row, 0, NormEpsilon), w); err != nil {
+			t.Errorf("%v: %v", d, err)
+		}
+		for name, wrong := range map[string][]byte{"another row": normed(row-1, 0, NormEpsilon), "a shifted weight": normed(row, 1, NormEpsilon),
+			"no norm": e.bits, "a large epsilon": normed(row, 0, 1e14)} {
+			if _, err := want.Compare(wrong, w); err == nil {
+				t.Errorf("%v: %s passes", d, name)
+			}
+		}
+	}
+}

@@ -49,9 +49,9 @@ func (s Shape) rank(id topo.PEID) int {
 
 func (s Shape) at(rank int) topo.PEID {
 	if s.Cubes.Count() == 1 {
-		return topo.PEID{SIP: rank, Cube: s.Only}
+		return topo.PEID{SIP: rank, Cube: s.Only, PE: s.PE}
 	}
-	return topo.PEID{SIP: rank / s.Cubes.Count(), Cube: s.snake(rank % s.Cubes.Count())}
+	return topo.PEID{SIP: rank / s.Cubes.Count(), Cube: s.snake(rank % s.Cubes.Count()), PE: s.PE}
 }
 
 // perform runs the steps of a schedule on the tile at x, in place, with queues

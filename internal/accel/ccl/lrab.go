@@ -11,6 +11,7 @@ type Shape struct {
 	N     int
 	Cubes topo.Grid // 1 x 1: one cube of each SIP, and nothing within it
 	Only  int       // that cube
+	PE    int       // of each cube
 	SIPs  topo.SIPs
 	Root  Root
 }
@@ -47,7 +48,7 @@ func (s Shape) coords(cube int) (row, col int) {
 // lrab is the all-reduce in five phases (local reduce to a root and broadcast):
 // sum along the rows into the root's column, sum along that column into the
 // root, exchange between the roots of the SIPs, and broadcast the same way back.
-// Only PE 0 of each cube takes part.
+// One PE of each cube takes part.
 func lrab(p *tl.PE, x tl.Ptr, s Shape) {
 	acc := p.Load(x, s.N)
 	rootRow, rootCol := s.RootCube()

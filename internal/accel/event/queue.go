@@ -39,10 +39,11 @@ func (e Event) Before(o Event) bool { return e.Time < o.Time || e.Time == o.Time
 
 func compare(a, b Event) int { return cmp.Or(cmp.Compare(a.Time, b.Time), cmp.Compare(a.Seq, b.Seq)) }
 
-// Queue is a calendar queue (Brown, 1988): a ring of days, each a heap, and a
-// year that goes round it. Adding and removing take constant time as long as a
-// day holds few instants, so the length of a day follows the events; the many of
-// one instant, which no calendar gets apart, cost the logarithm of their number.
+// Queue is a calendar queue (Brown, 1988): a ring of days and a year that goes
+// round it. Adding and removing take constant time as long as a day holds few
+// instants, so the length of a day follows the events. The many of one instant, which
+// no calendar gets apart, take constant time too as far as they are added in order;
+// others cost the logarithm of their number.
 //
 // The zero Queue is empty and ready.
 type Queue struct {
@@ -57,9 +58,25 @@ type Queue struct {
 	steps        int // all entries moved and days looked at so far, which tests bound
 }
 
-// day is the events of one day (of every year) as a heap: none happens before the
-// one at half its position.
-type day []Event
+// day is the events of one day (of every year): a run of those that were added in order, of
+// which the first taken are gone, and a heap of the others, none of which happens
+// before the one at half its position.
+type day struct {
+	run   []Event
+	taken int
+	heap  []Event
+}
+
+// next is the first event of a day, and whether it is in the run.
+func (d *day) next() (e *Event, inRun bool) {
+	switch {
+	case d.taken == len(d.run) && len(d.heap) == 0:
+		return nil, false
+	case d.taken == len(d.run) || len(d.heap) > 0 && d.heap[0].Before(d.run[d.taken]):
+		return &d.heap[0], false
+	}
+	return &d.run[d.taken], true
+}
 
 const fewestDays = 16
 
@@ -80,7 +97,11 @@ func (q *Queue) Push(e Event) {
 
 func (q *Queue) insert(number int64, e Event) {
 	d := &q.days[number&int64(len(q.days)-1)]
-	heap := append(*d, e)
+	if last := len(d.run) - 1; last < d.taken || !e.Before(d.run[last]) {
+		d.run = append(d.run, e)
+		return
+	}
+	heap := append(d.heap, e)
 	i := len(heap) - 1
 	for i > 0 {
 		above := (i - 1) / 2
@@ -92,16 +113,23 @@ func (q *Queue) insert(number int64, e Event) {
 		i = above
 	}
 	heap[i] = e
-	*d = heap
+	d.heap = heap
 }
 
 // first removes the first event of a day.
 func (q *Queue) first(d *day) Event {
-	heap := *d
-	first, last := heap[0], len(heap)-1
+	next, inRun := d.next()
+	first := *next
+	if inRun {
+		if d.taken++; 2*d.taken >= len(d.run) { // each event moves to the front once, on average
+			d.run, d.taken = d.run[:copy(d.run, d.run[d.taken:])], 0
+		}
+		return first
+	}
+	heap, last := d.heap, len(d.heap)-1
 	e := heap[last]
 	heap = heap[:last]
-	*d = heap
+	d.heap = heap
 	i := 0
 	for below := 1; below < last; below = 2*i + 1 {
 		if right := below + 1; right < last && heap[right].Before(heap[below]) {
@@ -140,7 +168,7 @@ func (q *Queue) Pop() (Event, bool) {
 	mask := int64(len(q.days) - 1)
 	for range q.days {
 		d := &q.days[q.today&mask]
-		if len(*d) > 0 && int64((*d)[0].Time)>>q.shift == q.today {
+		if next, _ := d.next(); next != nil && int64(next.Time)>>q.shift == q.today {
 			q.n--
 			q.pops++
 			return q.first(d), true
@@ -150,11 +178,10 @@ func (q *Queue) Pop() (Event, bool) {
 		q.steps++
 	}
 	// A whole year without an event: go straight to the next one.
-	var next Event
-	found := false
-	for _, d := range q.days {
-		if len(d) > 0 && (!found || d[0].Before(next)) {
-			next, found = d[0], true
+	var next *Event
+	for i := range q.days {
+		if e, _ := q.days[i].next(); e != nil && (next == nil || e.Before(*next)) {
+			next = e
 		}
 	}
 	q.steps += len(q.days)
@@ -167,8 +194,8 @@ func (q *Queue) Pop() (Event, bool) {
 // finding a position in a full one.
 func (q *Queue) rebuild(days int) {
 	all := make([]Event, 0, q.n)
-	for _, d := range q.days {
-		all = append(all, d...)
+	for i := range q.days {
+		all = append(append(all, q.days[i].run[q.days[i].taken:]...), q.days[i].heap...)
 	}
 	slices.SortFunc(all, compare)
 	q.steps += len(all)
@@ -189,11 +216,12 @@ func (q *Queue) rebuild(days int) {
 		const usual = 4 // events of a day
 		room := make([]Event, usual*days)
 		for i := range q.days {
-			q.days[i] = room[usual*i : usual*i : usual*(i+1)]
+			q.days[i].run = room[usual*i : usual*i : usual*(i+1)]
 		}
 	}
 	for i := range q.days {
-		q.days[i] = q.days[i][:0]
+		d := &q.days[i]
+		d.run, d.taken, d.heap = d.run[:0], 0, d.heap[:0]
 	}
 	for _, e := range all {
 		q.insert(int64(e.Time)>>q.shift, e)

@@ -101,6 +101,29 @@ func TestQueueWorkIsLinear(t *testing.T) {
 	}
 }
 
+// Ranks in lockstep: all events of an instant, added nearly in order, as those of a ring are,
+// cost a constant number of steps each.
+func TestQueueLockstep(t *testing.T) {
+	const ranks, rounds = 1 << 11, 20
+	var q Queue
+	push := func(round, rank int) { q.Push(Event{Time: Time(round) * 1234, Seq: uint64(rank), A: int32(rank)}) }
+	for rank := range ranks {
+		push(0, rank)
+	}
+	last := Event{Time: -1}
+	for i := range ranks * rounds {
+		e, ok := q.Pop()
+		if !ok || e.Before(last) {
+			t.Fatalf("%+v came after %+v", e, last)
+		}
+		last = e
+		push(i/ranks+1, int(e.A+1)%ranks)
+	}
+	if most := 4 * ranks * rounds; q.steps > most {
+		t.Errorf("%d steps for %d events, want at most %d", q.steps, ranks*rounds, most)
+	}
+}
+
 type binaryHeap []Event
 
 func (h binaryHeap) Len() int           { return len(h) }

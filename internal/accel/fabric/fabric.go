@@ -59,7 +59,15 @@ type Fabric struct {
 	trains   []claim      // by link: the last train that took it
 	messages []*Message
 	hops     int64 // link passages of flits or messages
-	observe  func(link, message int32, from, to event.Time)
+	observe  func(Passage)
+}
+
+// Passage is a flit, or a message that moves whole, that has been over a link.
+type Passage struct {
+	Link, Message int32
+	Bytes         int
+	Wait          event.Time // behind others, before it was sent
+	From, To      event.Time // while it was sent
 }
 
 // claim says which train took a link, and as which of its hops.
@@ -105,15 +113,16 @@ func New(q *event.Queue, links int, model topo.Fabric, flitBytes int) *Fabric {
 // FlitByFlit turns trains off: the slow reference that they are tested against.
 func (f *Fabric) FlitByFlit() { f.flitByFlit = true }
 
-// Observe has a function told when a link sends what; it needs FlitByFlit.
-func (f *Fabric) Observe(sends func(link, message int32, from, to event.Time)) { f.observe = sends }
+// Observe has a function told of every passage: those of one link in the order of their times if
+// there are no trains, else of a train's together when it has arrived or is split.
+func (f *Fabric) Observe(passed func(Passage)) { f.observe = passed }
 
 // sent counts a link's work.
-func (f *Fabric) sent(link, message int32, took, end event.Time) {
-	f.busy[link] += took
+func (f *Fabric) sent(p Passage) {
+	f.busy[p.Link] += p.To - p.From
 	f.hops++
 	if f.observe != nil {
-		f.observe(link, message, end-took, end)
+		f.observe(p)
 	}
 }
 
@@ -208,6 +217,11 @@ func (f *Fabric) deliver(m *Message, at event.Time) {
 
 // Done gives back what was kept of a delivered message.
 func (f *Fabric) Done(m *Message) {
+	if f.observe != nil && !m.split {
+		for hop := range m.train[:max(0, len(m.train)-1)] { // the last is where it arrived
+			f.passed(m, hop, m.flits)
+		}
+	}
 	m.train, m.headThen, m.at, m.queue = nil, nil, nil, nil
 }
 
@@ -219,7 +233,7 @@ func (f *Fabric) whole(m *Message, now event.Time) {
 	drain := h.BW.Time(m.Bytes)
 	end := max(start+drain, m.tail)
 	f.free[h.Link] = end
-	f.sent(h.Link, m.ID, drain, end)
+	f.sent(Passage{h.Link, m.ID, m.Bytes, start - now, end - drain, end})
 	m.tail = end + h.Wire + h.Cost
 	m.hop++
 	if m.hop == len(m.Path) {
@@ -243,9 +257,10 @@ func (f *Fabric) single(m *Message, i int, e event.Event) {
 	}
 	size := f.flitSize(m, i)
 	took := h.BW.Time(size)
-	end := max(now, f.free[h.Link]) + took
+	start := max(now, f.free[h.Link])
+	end := start + took
 	f.free[h.Link] = end
-	f.sent(h.Link, m.ID, took, end)
+	f.sent(Passage{h.Link, m.ID, size, start - now, start, end})
 	last := i == m.flits-1
 	ready := end + h.Wire
 	if h.Collect {

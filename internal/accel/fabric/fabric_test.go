@@ -1,7 +1,10 @@
 package fabric
 
 import (
+	"cmp"
+	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -191,21 +194,115 @@ func TestDrain(t *testing.T) {
 	}
 }
 
-// Two messages of one link: no more than it can carry, in either model.
-func TestNoLinkAboveItsRate(t *testing.T) {
+// seen runs shipments on a fabric and gives every passage, by link in the order of time.
+func seen(f *Fabric, q *event.Queue, list []shipment) [][]Passage {
+	all := make([][]Passage, links)
+	f.Observe(func(p Passage) { all[p.Link] = append(all[p.Link], p) })
+	ship(f, q, list)
+	for _, of := range all {
+		slices.SortStableFunc(of, func(a, b Passage) int { return cmp.Or(cmp.Compare(a.From, b.From), cmp.Compare(a.To, b.To)) })
+	}
+	return all
+}
+
+// Under any load, with trains, without and with whole messages: no link sends two things at a time or faster
+// than it can, every byte goes over every link of its way once, and by Little's law the mean number
+// before a link is the rate of arrivals times the mean stay.
+func TestInvariants(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		list := shipments(t)
 		for _, model := range []topo.Fabric{topo.Flits, topo.Whole} {
-			var q event.Queue
-			f := New(&q, links, model, 256)
-			ship(f, &q, list)
-			for link, busy := range f.Busy() {
-				if busy > f.free[link] {
-					t.Fatalf("%s: link %d was busy for %v until %v", model, link, busy, f.free[link])
+			var q1, q2 event.Queue
+			fast, slow := New(&q1, links, model, 256), New(&q2, links, model, 256)
+			slow.FlitByFlit()
+			got, reference := seen(fast, &q1, list), seen(slow, &q2, list)
+			if fault := brokenLaw(list, got, reference); fault != "" {
+				t.Fatalf("%s: %s", model, fault)
+			}
+			for link, of := range got {
+				var busy event.Time
+				for _, p := range of {
+					busy += p.To - p.From
+				}
+				if busy != fast.Busy()[link] {
+					t.Fatalf("%s: link %d was sending for %v, and says %v", model, link, busy, fast.Busy()[link])
 				}
 			}
 		}
 	})
+}
+
+// brokenLaw says which law passages break, if any. The numbers before links are those of the reference.
+func brokenLaw(list []shipment, passages, reference [][]Passage) string {
+	for link, of := range passages {
+		var bytes, sent int
+		var rate topo.Bandwidth
+		for _, s := range list {
+			for _, h := range s.path {
+				if int(h.Link) == link {
+					bytes, rate = bytes+s.bytes, h.BW
+				}
+			}
+		}
+		var until, stays event.Time
+		for _, p := range of {
+			if p.From < until || p.To-p.From < rate.Time(p.Bytes) {
+				return fmt.Sprintf("link %d is above its rate: %+v after %v", link, p, until)
+			}
+			until = p.To
+			sent += p.Bytes
+			stays += p.Wait + p.To - p.From
+		}
+		if sent != bytes {
+			return fmt.Sprintf("%d bytes went over link %d, of %d", sent, link, bytes)
+		}
+		if area := occupancy(reference[link]); area != stays {
+			return fmt.Sprintf("at link %d the number before it adds up to %v over time, the stays to %v", link, area, stays)
+		}
+	}
+	return ""
+}
+
+// occupancy integrates how many wait before a link or are being sent by it, event by event.
+func occupancy(of []Passage) (area event.Time) {
+	type change struct {
+		at event.Time
+		by int
+	}
+	var changes []change
+	for _, p := range of {
+		changes = append(changes, change{p.From - p.Wait, 1}, change{p.From, -1}, change{p.From, 1}, change{p.To, -1})
+	}
+	slices.SortFunc(changes, func(a, b change) int { return cmp.Compare(a.at, b.at) })
+	number := 0
+	for i, c := range changes {
+		if i > 0 {
+			area += event.Time(number) * (c.at - changes[i-1].at)
+		}
+		number += c.by
+	}
+	return area
+}
+
+// The laws can be broken: each planted error is found.
+func TestInvariantsCanFail(t *testing.T) {
+	hop := func(link int32) topo.Hop { return topo.Hop{Link: link, BW: topo.GBps(128), Wire: 30} }
+	list := []shipment{{bytes: 4096, path: topo.Path{hop(0), hop(1)}}, {at: 1000, bytes: 4096, path: topo.Path{hop(2), hop(1)}}}
+	for want, plant := range map[string]func(all [][]Passage){
+		"":                         func([][]Passage) {},
+		"link 1 is above its rate": func(all [][]Passage) { all[1][3].From -= 10; all[1][3].To -= 10 },
+		"link 0 is above its rate": func(all [][]Passage) { all[0][2].Bytes++ },
+		"bytes went over link 1":   func(all [][]Passage) { all[1] = all[1][1:] },
+		"at link 1 the number":     func(all [][]Passage) { all[1][5].Wait++ },
+	} {
+		var q1, q2 event.Queue
+		got := seen(New(&q1, links, topo.Flits, 256), &q1, list)
+		plant(got)
+		fault := brokenLaw(list, got, seen(New(&q2, links, topo.Flits, 256), &q2, list))
+		if !strings.Contains(fault, want) || (want == "") != (fault == "") {
+			t.Errorf("%q, want %q", fault, want)
+		}
+	}
 }
 
 // Flits that become ready out of order pass in the order in which they are ready:

@@ -143,6 +143,9 @@ func (f *Fabric) scatter(m *Message, e event.Event) {
 			return !event.Event{Time: s.ready.at(i, m.flits), Seq: m.seq(i, hop)}.Before(e)
 		})
 		taken[hop] = n
+		if f.observe != nil {
+			f.passed(m, hop, n)
+		}
 		if n < m.flits {
 			f.free[h.Link] = s.gone.at(n-1, m.flits)
 			for i := n; i < m.flits; i++ {
@@ -165,6 +168,17 @@ func (f *Fabric) scatter(m *Message, e event.Event) {
 			}
 		}
 		before = taken[hop]
+	}
+}
+
+// passed tells of the first n flits of a train at a hop.
+func (f *Fabric) passed(m *Message, hop, n int) {
+	s, h := &m.train[hop], &m.Path[hop]
+	for i := range n {
+		size := f.flitSize(m, i)
+		end := s.gone.at(i, m.flits)
+		start := end - h.BW.Time(size)
+		f.observe(Passage{h.Link, m.ID, size, start - s.ready.at(i, m.flits), start, end})
 	}
 }
 

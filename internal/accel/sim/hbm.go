@@ -59,9 +59,9 @@ func (g *engine) transfer(p *pe, write bool) error {
 		p.log[p.pc].started = g.now
 	}
 	if !write {
-		return g.post(atPE(p.prog.ID), atHBM(t.at), purpose{forLoad, p.number})
+		return g.post(p.at, atHBM(t.at), purpose{forLoad, p.number})
 	}
-	path, err := g.path(atPE(p.prog.ID), atHBM(t.at))
+	path, err := g.path(p.at, atHBM(t.at))
 	if err != nil {
 		return err
 	}
@@ -87,7 +87,7 @@ func (g *engine) answer(p *pe) error {
 	if g.Topo.Fabric == topo.Whole {
 		from = max(from, h.served)
 	}
-	path, err := g.path(atHBM(t.at), atPE(p.prog.ID))
+	path, err := g.path(atHBM(t.at), p.at)
 	if err != nil {
 		return err
 	}
@@ -139,7 +139,7 @@ func (g *engine) storeArrived(p *pe, m *fabric.Message) {
 
 // stored answers a write whose last burst is in the memory.
 func (g *engine) stored(p *pe) error {
-	return g.post(atHBM(p.writing.current().at), atPE(p.prog.ID), purpose{forStoreAck, p.number})
+	return g.post(atHBM(p.writing.current().at), p.at, purpose{forStoreAck, p.number})
 }
 
 // loaded ends a read, for the program or for a tile.

@@ -14,6 +14,9 @@ func (g *engine) launch() error {
 	g.now = g.Topo.IOCPUCost
 	sent := map[int]bool{}
 	for _, p := range g.pes {
+		if p.prog.Host {
+			continue
+		}
 		id := p.prog.ID
 		toCube, err := g.path(ioCPU(id.SIP), mCPU(id))
 		if err != nil {
@@ -29,6 +32,12 @@ func (g *engine) launch() error {
 			if err := g.post(ioCPU(id.SIP), mCPU(id), purpose{forCube, int32(cube)}); err != nil {
 				return err
 			}
+		}
+	}
+	g.target = max(g.target, g.now)
+	for _, p := range g.pes {
+		if p.prog.Host { // nobody launches it
+			g.at(g.target, evStart, p.number, 0)
 		}
 	}
 	return nil

@@ -3,13 +3,15 @@ package sim
 import (
 	"github.com/kernbench/kernbench/accel/tl"
 	"github.com/kernbench/kernbench/internal/accel/event"
+	"github.com/kernbench/kernbench/internal/accel/topo"
 )
 
 // pe is one running program. PE_CPU issues its operations one after the
 // other; sends, composites and asynchronous receives run concurrently.
 type pe struct {
 	number int32
-	index  int // of the PE in the system
+	index  int      // of the PE in the system; below 0 for a host
+	at     topo.End // where its loads and stores start
 	prog   *tl.Program
 	pc     int
 	log    []opLog
@@ -62,6 +64,9 @@ func (g *engine) issue(p *pe) {
 		cost += g.Topo.PE.SchedulerCost + g.Topo.PE.TLBCost
 	case tl.Math, tl.Dot, tl.Composite:
 		cost += g.Topo.PE.SchedulerCost
+	}
+	if p.prog.Host {
+		cost = g.Topo.PCIeCost // the endpoint passes it on
 	}
 	p.log[p.pc].issued = g.now
 	g.at(g.now+cost, evBegin, p.number, 0)

@@ -26,6 +26,7 @@ type Config struct {
 	CreditBytes int
 	Poll        bool // a sender without a free slot looks every topo.PE.Poll instead of being woken
 	FlitByFlit  bool // no trains: the slow reference
+	Load        bool // Result.Load has what every link carried when, unless there are too many
 	Trace       bool // Result.Trace has everything, flit by flit
 }
 
@@ -37,12 +38,14 @@ type Result struct {
 	Crit      event.Time   // the longest of these
 	Slowest   int          // the program that took it
 	Breakdown Breakdown    // of Crit
+	Path      []Step       // its critical path
 	Order     []Effect
 	Hops      int64 // passages of flits over links
 	Messages  int
 	Busy      []event.Time // by link: how long it was sending
 	Usage     []Usages     // by program: what its engines did
 	End       event.Time
+	Load      *Load  // if Config.Load, and there are not too many links
 	Trace     *Trace // if Config.Trace
 }
 
@@ -109,13 +112,14 @@ type engine struct {
 	order      []Effect
 	composites []*composite
 	links      map[int32][]linkSpan // with Config.Trace
+	load       *recorder            // with Config.Load
 	target     event.Time           // when all start
 	late       int
 	now        event.Time
 	running    int
 }
 
-// Run simulates the launch of the programs, at most one per PE, to its end.
+// Run simulates the launch of the programs, at most one per PE and one per host, to its end.
 func Run(cfg Config, programs []*tl.Program) (*Result, error) {
 	if err := cfg.check(); err != nil {
 		return nil, err
@@ -139,19 +143,37 @@ func newEngine(cfg Config, wiring *topo.Wiring, programs []*tl.Program) (*engine
 	}
 	if cfg.Trace {
 		g.links = map[int32][]linkSpan{}
-		g.fabric.Observe(g.onLink)
+	}
+	if links := g.wiring.Links(); cfg.Load && links <= mostRecorded {
+		g.load = newRecorder(links)
+	}
+	if cfg.Trace || g.load != nil {
+		g.fabric.Observe(g.passed)
 	}
 	for i, p := range programs {
-		index := cfg.Topo.Index(p.ID)
+		index, at := cfg.Topo.Index(p.ID), atPE(p.ID)
+		if p.Host {
+			index, at = -1-p.ID.SIP, topo.End{Kind: topo.AtPCIe, PEID: topo.PEID{SIP: p.ID.SIP}}
+		}
 		if other, taken := g.byIndex[index]; taken {
 			return nil, fmt.Errorf("two programs (%d and %d) for %v", other, i, p.ID)
 		}
 		g.byIndex[index] = i
-		g.pes = append(g.pes, &pe{number: int32(i), index: index, prog: p, log: make([]opLog, len(p.Ops)),
+		g.pes = append(g.pes, &pe{number: int32(i), index: index, at: at, prog: p, log: make([]opLog, len(p.Ops)),
 			waitFor: -1, writing: channel{write: true}, room: cfg.Topo.PE.TCMBytes - p.TCM, tracing: cfg.Trace})
 	}
 	g.running = len(programs)
 	return g, g.checkSlots()
+}
+
+// passed records what went over a link, for who looks.
+func (g *engine) passed(p fabric.Passage) {
+	if g.load != nil {
+		g.load.passed(p)
+	}
+	if g.links != nil {
+		g.onLink(p)
+	}
 }
 
 // run simulates to the end, at which every program has ended and every message has
@@ -159,6 +181,9 @@ func newEngine(cfg Config, wiring *topo.Wiring, programs []*tl.Program) (*engine
 func (g *engine) run() error {
 	if err := g.launch(); err != nil {
 		return err
+	}
+	if g.load != nil {
+		g.load.start = g.target
 	}
 	if err := g.loop(); err != nil {
 		return err
@@ -316,7 +341,11 @@ func (g *engine) result() *Result {
 		}
 	}
 	if len(g.pes) > 0 {
-		r.Breakdown = g.breakdown(g.pes[r.Slowest])
+		r.Path = g.criticalPath(g.pes[r.Slowest])
+		r.Breakdown = breakdown(r.Path)
+	}
+	if g.load != nil {
+		r.Load = &g.load.Load
 	}
 	if g.Config.Trace {
 		r.Trace = g.trace()

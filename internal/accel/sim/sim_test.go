@@ -2,6 +2,8 @@ package sim
 
 import (
 	"errors"
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -9,6 +11,7 @@ import (
 
 	"github.com/kernbench/kernbench/accel/tl"
 	"github.com/kernbench/kernbench/internal/accel/event"
+	"github.com/kernbench/kernbench/internal/accel/fabric"
 	"github.com/kernbench/kernbench/internal/accel/topo"
 )
 
@@ -37,9 +40,9 @@ func hbmAt(t testing.TB, m *topo.Topology, id topo.PEID, offset int64) tl.Ptr {
 // kernels is what each PE runs.
 type kernels map[topo.PEID]tl.Kernel
 
-func run(t testing.TB, c Config, ks kernels) (*Result, map[topo.PEID]event.Time, error) {
+// recordedAs are the kernels' programs.
+func recordedAs(t testing.TB, c Config, ks kernels) (programs []*tl.Program) {
 	t.Helper()
-	var programs []*tl.Program
 	for i := range c.Topo.TotalPEs() { // maps have no order
 		id := c.Topo.At(i)
 		k, runs := ks[id]
@@ -52,6 +55,12 @@ func run(t testing.TB, c Config, ks kernels) (*Result, map[topo.PEID]event.Time,
 		}
 		programs = append(programs, p)
 	}
+	return programs
+}
+
+func run(t testing.TB, c Config, ks kernels) (*Result, map[topo.PEID]event.Time, error) {
+	t.Helper()
+	programs := recordedAs(t, c, ks)
 	r, err := Run(c, programs)
 	if err != nil {
 		return nil, nil, err
@@ -63,6 +72,9 @@ func run(t testing.TB, c Config, ks kernels) (*Result, map[topo.PEID]event.Time,
 	if r.Breakdown.Total() != r.Crit || r.Late != 0 {
 		t.Errorf("the parts %+v add up to %v, not %v; %d late", r.Breakdown, r.Breakdown.Total(), r.Crit, r.Late)
 	}
+	if fault := brokenPath(r); fault != "" {
+		t.Errorf("the critical path: %s", fault)
+	}
 	for _, part := range []event.Time{r.Breakdown.Wire, r.Breakdown.Overhead, r.Breakdown.Queueing, r.Breakdown.Slot,
 		r.Breakdown.Compute, r.Breakdown.Memory} {
 		if part < 0 {
@@ -70,6 +82,21 @@ func run(t testing.TB, c Config, ks kernels) (*Result, map[topo.PEID]event.Time,
 		}
 	}
 	return r, took, nil
+}
+
+// brokenPath finds a picosecond of the slowest PE that has no cause, or two.
+func brokenPath(r *Result) string {
+	at := r.Start
+	for i, s := range r.Path {
+		if s.From != at || s.To <= s.From {
+			return fmt.Sprintf("step %d (%+v) follows one that ended at %v", i, s, at)
+		}
+		at = s.To
+	}
+	if at != r.Start+r.Crit {
+		return fmt.Sprintf("it ends at %v, the slowest PE at %v", at, r.Start+r.Crit)
+	}
+	return ""
 }
 
 func must(t testing.TB, c Config, ks kernels) map[topo.PEID]event.Time {
@@ -389,6 +416,7 @@ func recorded(t *testing.T, c Config) []*tl.Program {
 func TestDeterminism(t *testing.T) {
 	ks := kernels{}
 	c := config(topo.Default())
+	c.Load = true
 	for i := range c.Topo.TotalPEs() {
 		id := c.Topo.At(i)
 		ks[id] = func(p *tl.PE) {
@@ -418,6 +446,144 @@ func TestDeterminism(t *testing.T) {
 	slow, _, _ := run(t, c, ks)
 	if diff := cmp.Diff(first, slow); diff != "" {
 		t.Error("trains differ from single flits: ", diff)
+	}
+	for _, plant := range []func(*Result){
+		func(r *Result) { r.Path[0].From++ },
+		func(r *Result) { r.Path = r.Path[:len(r.Path)-1] },
+		func(r *Result) { r.Path[1].To-- },
+	} {
+		planted := *first
+		planted.Path = slices.Clone(first.Path)
+		plant(&planted)
+		if brokenPath(&planted) == "" {
+			t.Error("a critical path with a gap is not seen")
+		}
+	}
+}
+
+// What links carried over time is all that they carried, in at most so many buckets, however long the
+// launch; and looking changes nothing.
+func TestLoad(t *testing.T) {
+	for _, f := range []topo.Fabric{topo.Whole, topo.Flits} {
+		c := config(bare(f))
+		for _, bytes := range []int{64, 16 << 10, 1 << 19} {
+			ks := kernels{pe0: func(p *tl.PE) { p.Send(tl.E, p.Scratch(bytes/2)); p.Send(tl.E, p.Scratch(bytes/2)) },
+				{PE: 4}:          func(p *tl.PE) { p.Send(tl.E, p.Scratch(bytes/2)) }, // over the same UCIe connection
+				cube1:            func(p *tl.PE) { p.Recv(tl.W, bytes/2); p.Recv(tl.W, bytes/2) },
+				{Cube: 1, PE: 4}: func(p *tl.PE) { p.Recv(tl.W, bytes/2) }}
+			c.Load = false
+			plain, _, err := run(t, c, ks)
+			if err != nil {
+				t.Fatal(err)
+			}
+			c.Load = true
+			r, _, err := run(t, c, ks)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if fault := brokenLoad(r); fault != "" {
+				t.Errorf("%s, %d bytes: %s", f, bytes, fault)
+			}
+			shared := r.Load.Links[slices.Index(r.Busy, slices.Max(r.Busy))]
+			if shared.Bytes != int64(3*bytes) || shared.Wait == 0 || r.Load.Buckets < 2 {
+				t.Errorf("%s: the connection carried %+v of %d bytes, in %d buckets", f, shared, 3*bytes, r.Load.Buckets)
+			}
+			shared.Busy[0]++
+			if brokenLoad(r) == "" {
+				t.Error("a picosecond that no link was sending is not seen")
+			}
+			r.Load = nil
+			if diff := cmp.Diff(plain, r); diff != "" {
+				t.Errorf("%s: looking changes the result: %s", f, diff)
+			}
+		}
+	}
+	// Many links have few buckets: what is recorded is bounded.
+	rec := newRecorder(maxCells)
+	for link := range int32(maxCells / 16) {
+		rec.passed(fabric.Passage{Link: link, Bytes: 1, From: 0, To: 100 * ns})
+	}
+	rec.passed(fabric.Passage{Bytes: 1, From: 100 * ns, To: 200 * ns})
+	if rec.Buckets > 16 || rec.Links[0].Bytes != 2 || rec.Links[0].Busy[0] != rec.Bucket {
+		t.Errorf("%d buckets of %v for %d links", rec.Buckets, rec.Bucket, rec.active)
+	}
+	// And of a machine with too many links nothing is.
+	defer func(most int) { mostRecorded = most }(mostRecorded)
+	mostRecorded = 10
+	c := config(bare(topo.Flits))
+	c.Load = true
+	if r, _, err := run(t, c, kernels{pe0: func(p *tl.PE) { p.Send(tl.E, p.Scratch(8)) }, cube1: func(p *tl.PE) { p.Recv(tl.W, 8) }}); err != nil || r.Load != nil || len(r.Path) == 0 {
+		t.Errorf("%+v, %v", r, err)
+	}
+}
+
+// brokenLoad compares what was recorded with how long each link was sending.
+func brokenLoad(r *Result) string {
+	for link, l := range r.Load.Links {
+		var busy event.Time
+		if l != nil {
+			for k, b := range l.Busy {
+				if b < 0 || b > r.Load.Bucket || k >= r.Load.Buckets {
+					return fmt.Sprintf("link %d was sending for %v of bucket %d of %d, of %v", link, b, k, r.Load.Buckets, r.Load.Bucket)
+				}
+				busy += b
+			}
+		}
+		if busy != r.Busy[link] {
+			return fmt.Sprintf("link %d was sending for %v, by bucket %v", link, r.Busy[link], busy)
+		}
+	}
+	if r.Load.Buckets > MaxBuckets {
+		return fmt.Sprintf("%d buckets", r.Load.Buckets)
+	}
+	return ""
+}
+
+// Little's law at the receive queues: the number of messages in one adds up over time to the stays of all of
+// them, and never exceeds its slots.
+func TestQueuesUnderLoad(t *testing.T) {
+	c := config(bare(topo.Flits))
+	c.Slots, c.Trace = 3, true
+	g, err := newEngine(c, topo.NewWiring(c.Topo), recordedAs(t, c, kernels{
+		pe0: func(p *tl.PE) {
+			for range 20 {
+				p.Send(tl.E, p.Scratch(500))
+			}
+		},
+		cube1: func(p *tl.PE) {
+			for i := range 20 {
+				p.Recv(tl.W, 500)
+				n := 32 * (1 + i%3)
+				p.Dot(p.Scratch(32*64), p.Scratch(64*n), 32, 64, n)
+			}
+		},
+	}))
+	if err == nil {
+		err = g.run()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	q := g.queues[0]
+	var stays event.Time
+	for _, a := range q.arrivals {
+		stays += a.read - a.visible
+	}
+	counts := g.counts(q)
+	held := func(counts []Count) (area event.Time, most int) {
+		for i, n := range counts {
+			most = max(most, n.Messages)
+			if i+1 < len(counts) {
+				area += event.Time(n.Messages) * (counts[i+1].At - n.At)
+			}
+		}
+		return area, most
+	}
+	if area, most := held(counts); area != stays || most != c.Slots || counts[len(counts)-1].Messages != 0 {
+		t.Errorf("messages in the queue add up to %v, their stays to %v; at most %d of %d", area, stays, most, c.Slots)
+	}
+	if area, _ := held(slices.Delete(slices.Clone(counts), 3, 4)); area == stays {
+		t.Error("a count that is lost is not seen")
 	}
 }
 

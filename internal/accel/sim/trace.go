@@ -5,6 +5,7 @@ import (
 
 	"github.com/kernbench/kernbench/accel/tl"
 	"github.com/kernbench/kernbench/internal/accel/event"
+	"github.com/kernbench/kernbench/internal/accel/fabric"
 )
 
 // Span is something that was busy for a time: a program with an operation, an engine of its PE, or a link
@@ -20,10 +21,18 @@ type Arrow struct {
 	Sent, Received event.Time
 }
 
+// Count is how many messages lie in a receive queue from a time on.
+type Count struct {
+	Group, Queue string // the PE, and who sends into the queue from where
+	At           event.Time
+	Messages     int
+}
+
 // Trace is everything that happened, by the clock of the simulation.
 type Trace struct {
 	Spans  []Span
 	Arrows []Arrow
+	Counts []Count // those of one queue in order
 }
 
 // The lanes of a trace that no engine has.
@@ -33,13 +42,13 @@ const (
 )
 
 // onLink records that a link sends part of a message; what follows without a gap is one span.
-func (g *engine) onLink(link, message int32, from, to event.Time) {
-	spans := g.links[link]
-	if n := len(spans); n > 0 && spans[n-1].message == message && spans[n-1].to == from {
-		spans[n-1].to = to
+func (g *engine) onLink(p fabric.Passage) {
+	spans := g.links[p.Link]
+	if n := len(spans); n > 0 && spans[n-1].message == p.Message && spans[n-1].to == p.From {
+		spans[n-1].to = p.To
 		return
 	}
-	g.links[link] = append(spans, linkSpan{message, from, to})
+	g.links[p.Link] = append(spans, linkSpan{p.Message, p.From, p.To})
 }
 
 type linkSpan struct {
@@ -73,8 +82,38 @@ func (g *engine) trace() *Trace {
 		for _, a := range q.arrivals {
 			t.Arrows = append(t.Arrows, Arrow{a.from.laneOf(a.op), a.by.laneOf(a.recv), a.from.log[a.op].issued, a.read})
 		}
+		t.Counts = append(t.Counts, g.counts(q)...)
 	}
 	return t
+}
+
+// counts says how full a queue was: a message is in it from when it can be received until it has been read.
+func (g *engine) counts(q *queue) (counts []Count) {
+	input := "SendTo"
+	if q.port.Input < int32(tl.Dirs) {
+		input = tl.Dir(q.port.Input).String()
+	}
+	name := fmt.Sprintf("queue %s of %v", input, g.Topo.At(int(q.port.From)))
+	held, read := 0, 0
+	note := func(at event.Time) {
+		if n := len(counts); n > 0 && counts[n-1].At == at {
+			counts = counts[:n-1]
+		}
+		counts = append(counts, Count{g.Topo.At(int(q.port.To)).String(), name, at, held})
+	}
+	for _, a := range q.arrivals { // both its times are in order
+		for ; read < len(q.arrivals) && q.arrivals[read].read <= a.visible; read++ {
+			held--
+			note(q.arrivals[read].read)
+		}
+		held++
+		note(a.visible)
+	}
+	for ; read < len(q.arrivals); read++ {
+		held--
+		note(q.arrivals[read].read)
+	}
+	return counts
 }
 
 // laneOf keeps what runs beside a program off the program's own lane.

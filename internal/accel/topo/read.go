@@ -31,10 +31,15 @@ func Load(path string) (*Topology, error) {
 // Parse reads the text of a topology file; the name is for errors. All
 // faults are reported at once, each with line and column.
 func Parse(name string, data []byte) (*Topology, error) {
+	return parse(name, data, func(*yamlfile.Reader) {})
+}
+
+func parse(name string, data []byte, watch func(*yamlfile.Reader)) (*Topology, error) {
 	file, root := yamlfile.Parse(name, data, "topology", "system, io_chiplet, sip, cube and pe")
 	if root == nil {
 		return nil, file.Err()
 	}
+	watch(file)
 	t := &Topology{}
 	r := reader{file, t}
 	file.Struct(root, "the topology",

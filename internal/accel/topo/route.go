@@ -1,7 +1,9 @@
 package topo
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 
 	"github.com/kernbench/kernbench/internal/accel/event"
 )
@@ -45,6 +47,11 @@ func (p Path) Slowest() Bandwidth {
 	return slowest
 }
 
+// Narrowest is the slowest link, the first of equals.
+func (p Path) Narrowest() int32 {
+	return slices.MinFunc(p, func(a, b Hop) int { return cmp.Compare(a.BW, b.BW) }).Link
+}
+
 // EndKind is what a path starts or ends at.
 type EndKind int
 
@@ -55,10 +62,11 @@ const (
 	AtSRAM
 	AtMCPU
 	AtIOCPU
+	AtPCIe // the PCIe endpoint, through which the host reads and writes its SIP
 )
 
-// End is one end of a path. PE is without meaning for SRAM, M_CPU and IO_CPU,
-// Cube also for IO_CPU.
+// End is one end of a path. PE is without meaning for SRAM, M_CPU and what is on the
+// IO chiplet, Cube also for that.
 type End struct {
 	Kind EndKind
 	PEID
@@ -165,9 +173,21 @@ func (w *Wiring) Path(from, to End) (Path, error) {
 	if from == to {
 		return nil, fmt.Errorf("a path from %v to itself", from.PEID)
 	}
+	if (from.Kind == AtPCIe || to.Kind == AtPCIe) && from.SIP != to.SIP {
+		return nil, fmt.Errorf("a path from %v to %v: the host reaches a SIP through that SIP's own PCIe endpoint", from.PEID, to.PEID)
+	}
 	tr := &trip{Wiring: w, sip: from.SIP, cube: from.Cube, conn: from.PE % w.perPort}
 	toColumn := to.Cube % t.Cubes.W
 	switch {
+	case to.Kind == AtPCIe:
+		tr.leave(from)
+		tr.north()
+		tr.io(nocToPCIe, t.IONocBW, t.Gap, t.PCIeCost, true)
+		return tr.path, nil
+	case from.Kind == AtPCIe:
+		tr.conn = to.PE % w.perPort // as on the way back
+		tr.io(pcieToNoc, t.IONocBW, t.Gap, t.IONocCost, false)
+		tr.down(toColumn)
 	case from.Kind == AtIOCPU:
 		tr.io(cpuToNoc, t.IONocBW, t.Gap, t.IONocCost, false)
 		tr.down(toColumn)

@@ -74,6 +74,8 @@ type Grid struct{ W, H int }
 // Count is the number of cells.
 func (g Grid) Count() int { return g.W * g.H }
 
+func (g Grid) String() string { return fmt.Sprintf("%dx%d", g.W, g.H) }
+
 // Topology is the whole accelerator. Times are of one passage or command.
 type Topology struct {
 	Fabric       Fabric

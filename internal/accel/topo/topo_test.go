@@ -352,3 +352,42 @@ func TestLinkNames(t *testing.T) {
 		t.Errorf("the way ends %q, want %q", got, want)
 	}
 }
+
+// On the floor plan every link of a path begins where the one before it ends, inside the plan but for the
+// cables to the switch.
+func TestPlaces(t *testing.T) {
+	m, err := Default().WithSIPs(Torus, 2, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := NewWiring(m)
+	width, height := m.Plan()
+	ends := []End{{Kind: AtPE}, {Kind: AtPE, PEID: PEID{Cube: 15, PE: 7}}, {Kind: AtHBM, PEID: PEID{Cube: 6, PE: 3}}, {Kind: AtSRAM, PEID: PEID{SIP: 3, Cube: 9}},
+		{Kind: AtMCPU, PEID: PEID{SIP: 1, Cube: 2}}, {Kind: AtPE, PEID: PEID{SIP: 2, Cube: 12, PE: 5}}}
+	for _, from := range append(ends, End{Kind: AtIOCPU}) {
+		for _, to := range ends {
+			if from == to || from.Kind == AtIOCPU && to.SIP != 0 {
+				continue
+			}
+			path, err := w.Path(from, to)
+			if err != nil {
+				t.Fatal(err)
+			}
+			sip, _, at := w.Place(int(path[0].Link))
+			for _, h := range path[1:] {
+				nextSIP, start, end := w.Place(int(h.Link))
+				if start != at || start == end || nextSIP != sip && end.Y < 0 {
+					t.Errorf("from %v to %v: %s begins at %v on SIP %d, the link before it ends at %v on SIP %d",
+						from, to, w.LinkName(int(h.Link)), start, nextSIP, at, sip)
+				}
+				if min(end.X, end.Y+m.Cube.H) < 0 || end.X > width || end.Y > height {
+					t.Errorf("%s ends at %v, outside of %v x %v", w.LinkName(int(h.Link)), end, width, height)
+				}
+				sip, at = nextSIP, end
+			}
+		}
+	}
+	if boxes := m.Boxes(); len(boxes) != 1+16*(1+1+8) {
+		t.Errorf("%d boxes", len(boxes))
+	}
+}

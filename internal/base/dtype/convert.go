@@ -34,7 +34,7 @@ func (d DType) Decode(dst []float64, src []byte) {
 	switch d {
 	case F64:
 		copy(dst, View[float64](src))
-	case F32:
+	case F32, TF32:
 		for i, v := range View[float32](src) {
 			dst[i] = float64(v)
 		}
@@ -57,6 +57,10 @@ func (d DType) Decode(dst []float64, src []byte) {
 	case U8:
 		for i, v := range src {
 			dst[i] = float64(v)
+		}
+	case E4M3:
+		for i, v := range src {
+			dst[i] = float64(Float8(v).Float32())
 		}
 	default:
 		panic(fmt.Sprintf("dtype: values of %v", d))
@@ -99,6 +103,15 @@ func (d DType) Encode(dst []byte, src []float64) {
 		for i, v := range src {
 			dst[i] = uint8(int64(v))
 		}
+	case TF32:
+		to := View[float32](dst)
+		for i, v := range src {
+			to[i] = tensorFloat(float32(v))
+		}
+	case E4M3:
+		for i, v := range src {
+			dst[i] = uint8(Float8From(float32(v)))
+		}
 	default:
 		panic(fmt.Sprintf("dtype: elements of %v", d))
 	}
@@ -131,6 +144,14 @@ func (d DType) Round(v []float64) {
 	case U8:
 		for i, x := range v {
 			v[i] = float64(uint8(int64(x)))
+		}
+	case TF32:
+		for i, x := range v {
+			v[i] = float64(tensorFloat(float32(x)))
+		}
+	case E4M3:
+		for i, x := range v {
+			v[i] = float64(Float8From(float32(x)).Float32())
 		}
 	default:
 		panic(fmt.Sprintf("dtype: values of %v", d))

@@ -26,6 +26,10 @@ const (
 	I64
 	I32
 	U8
+
+	// Only operands of matrix products have these; Products lists them.
+	TF32 // an f32 of which the matrix units read 10 bits of the fraction
+	E4M3 // 8 bits, four of them for the exponent; there is no infinity
 )
 
 // facts has one entry per type; aliases are the spellings of C, NumPy,
@@ -42,10 +46,18 @@ var facts = [...]struct {
 	I64:  {"i64", 8, []string{"int64", "long"}},
 	I32:  {"i32", 4, []string{"int32", "int"}},
 	U8:   {"u8", 1, []string{"uint8", "byte"}},
+	TF32: {"tf32", 4, []string{"tensorfloat32"}},
+	E4M3: {"e4m3", 1, []string{"fp8", "f8e4m3", "fp8_e4m3", "float8_e4m3fn"}},
 }
 
-// All lists every type, in the order of the constants.
+// All lists every type that memory is full of, in the order of the constants.
 func All() []DType { return []DType{F64, F32, F16, BF16, I64, I32, U8} }
+
+// Products lists the types that only operands of matrix products have.
+func Products() []DType { return []DType{TF32, E4M3} }
+
+// Last is the greatest of the constants, for tables by type.
+const Last = E4M3
 
 // Valid reports whether d is one of the types.
 func (d DType) Valid() bool { return d >= F64 && int(d) < len(facts) }
@@ -68,7 +80,7 @@ func (d DType) Size() int {
 
 // Float reports whether the type is a floating-point one, so that results are
 // compared within a tolerance instead of exactly.
-func (d DType) Float() bool { return d >= F64 && d <= BF16 }
+func (d DType) Float() bool { return d >= F64 && d <= BF16 || d >= TF32 && d <= Last }
 
 // spellings are the names a type may be given, the canonical one first.
 func (d DType) spellings() []string { return append([]string{d.String()}, facts[d].aliases...) }
@@ -76,7 +88,7 @@ func (d DType) spellings() []string { return append([]string{d.String()}, facts[
 // Parse reads a type's name or an alias of it, in either case.
 func Parse(name string) (DType, error) {
 	var known []string
-	for _, d := range All() {
+	for _, d := range append(All(), Products()...) {
 		for _, spelling := range d.spellings() {
 			if strings.EqualFold(name, spelling) {
 				return d, nil

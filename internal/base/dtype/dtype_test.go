@@ -13,6 +13,7 @@ func TestParse(t *testing.T) {
 		"f64": F64, "double": F64, "float64": F64, "f32": F32, "fp32": F32, "float": F32, "Float32": F32,
 		"half": F16, "float16": F16, "fp16": F16, "F16": F16, "bf16": BF16, "bfloat16": BF16,
 		"i64": I64, "int64": I64, "int32": I32, "i32": I32, "uint8": U8, "byte": U8, "u8": U8,
+		"tf32": TF32, "fp8": E4M3, "e4m3": E4M3, "float8_e4m3fn": E4M3,
 	}
 	for name, want := range tests {
 		if got, err := Parse(name); err != nil || got != want {
@@ -44,11 +45,12 @@ func TestParseUnknown(t *testing.T) {
 // Every type has a name of its own and a size, and its name parses to it; no
 // spelling belongs to two types.
 func TestFactsAreConsistent(t *testing.T) {
-	if len(All())+1 != len(facts) {
-		t.Fatalf("All lists %d types, facts has %d", len(All()), len(facts)-1)
+	all := append(All(), Products()...)
+	if len(all)+1 != len(facts) || all[len(all)-1] != Last {
+		t.Fatalf("All and Products list %d types, facts has %d", len(all), len(facts)-1)
 	}
 	owner := map[string]DType{}
-	for _, d := range All() {
+	for _, d := range all {
 		for _, spelling := range d.spellings() {
 			if other, taken := owner[spelling]; taken {
 				t.Errorf("%q means both %v and %v", spelling, other, d)

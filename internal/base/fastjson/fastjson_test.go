@@ -26,6 +26,9 @@ type record struct {
 	Time  time.Time          `json:"time"`
 	Raw   json.RawMessage    `json:"raw,omitempty"`
 	Tree  []record           `json:"tree,omitempty"`
+	Few   Object[inner]      `json:"few,omitempty"`
+
+	Shared map[string]string `json:"shared,omitempty" fastjson:"shared"`
 }
 
 // agree has both decoders read a text: what this one takes must be the same.
@@ -52,7 +55,8 @@ func TestDecode(t *testing.T) {
 		`{"rank":3,"words":["a","","a"],"map":{"a":1,"b":-0.5e-3,"c":null},"texts":{"a":"b","c":null},"stats":{"t":{"low":1,"high":2},"u":{}}}`,
 		`{"words":[],"map":{},"texts":{},"stats":{},"tree":[{"n":1,"tree":[{"name":"x"}]},{}]}`,
 		`{"time":"2026-11-16T11:58:36.558498513Z","raw":{"any":[1,"]}",{"x":null}]}}`,
-		`{"map":{"a":1,"a":2}}`, `{"n":0,"n":5}`,
+		`{"map":{"a":1,"a":2}}`, `{"n":1,"name":"later","good":true}`, `{"good":true,"n":1}`,
+		`{"few":{"a":{"low":1},"b":{"high":2}}}`, `{"few":{}}`, `{"few":null}`, `{"shared":{"a":"b"}}`, `{"shared":null}`,
 	} {
 		if !agree[record](t, text) {
 			t.Errorf("%s: declined", text)
@@ -67,7 +71,7 @@ func TestDecode(t *testing.T) {
 		``, `null`, `[]`, `{`, `{}x`, "{}\x00", `{"name":"a"`, `{"name":"a",}`, `{"name" "a"}`, `{name:"a"}`, "{\"name\":\"a\nb\"}", `{"name":"\q"}`,
 		`{"n":01}`, `{"n":1.0}`, `{"n":1e2}`, `{"n":+1}`, `{"n":"1"}`, `{"n":99999999999999999999}`, `{"map":{"a":1e999}}`, `{"map":{"a":.5}}`, `{"map":{"a":1.}}`, `{"map":{"a":0x1}}`,
 		`{"map":{"a":NaN}}`, `{"good":1}`, `{"good":truee}`, `{"rank":nul}`, `{"time":"today"}`,
-		`{"other":1}`, `{"Name":"a"}`, `{"name":"a","name":"b"}`, `{"words":["a"],"words":["b"]}`, `{"map":{},"map":{}}`,
+		`{"other":1}`, `{"Name":"a"}`, `{"name":"a","name":"b"}`, `{"words":["a"],"words":["b"]}`, `{"map":{},"map":{}}`, `{"n":0,"n":5}`, `{"few":{"b":{},"a":{}}}`, `{"few":{"a":{},"a":{}}}`,
 		`{"raw":` + strings.Repeat("[", 1000) + strings.Repeat("]", 1000) + `}`,
 	} {
 		if agree[record](t, text) {
@@ -86,7 +90,7 @@ func FuzzDecode(f *testing.F) {
 // TestMembers: members come in order, and what is no object is told.
 func TestMembers(t *testing.T) {
 	var got []string
-	ok, err := Members([]byte(` {"b": 1, "a\u0041":[{}] } `), func(name string, value []byte) error {
+	ok, err := Members([]byte(` {"b": 1, "a\u0041":[{}] } `), func(b []byte) string { return string(b) }, func(name string, value []byte) error {
 		got = append(got, name+"="+string(value))
 		return nil
 	})
@@ -94,7 +98,7 @@ func TestMembers(t *testing.T) {
 		t.Error(ok, err, diff)
 	}
 	for _, text := range []string{``, `1`, `[]`, `{"a"}`, `{"a":1}{}`, `{"a":tru}`} {
-		if ok, _ := Members([]byte(text), func(string, []byte) error { return nil }); ok {
+		if ok, _ := Members([]byte(text), func(b []byte) string { return string(b) }, func(string, []byte) error { return nil }); ok {
 			t.Errorf("%q is taken for an object", text)
 		}
 	}

@@ -174,12 +174,12 @@ func (s *scanner) skip() bool {
 }
 
 // Members calls member for each member of the object that data is, in order, and reports
-// whether data is one.
-func Members(data []byte, member func(name string, value []byte) error) (bool, error) {
+// whether data is one. Names become strings by intern.
+func Members(data []byte, intern func([]byte) string, member func(name string, value []byte) error) (bool, error) {
 	s := scanner{text: data}
 	var err error
 	ok := s.object(func(name []byte) bool {
-		key := string(name)
+		key := intern(name)
 		value, ok := s.raw()
 		if ok {
 			err = member(key, value)

@@ -81,17 +81,27 @@ func (p Point) MarshalJSON() ([]byte, error) {
 }
 
 // UnmarshalJSON reads an object, keeping its order.
-func (p *Point) UnmarshalJSON(b []byte) error {
+func (p *Point) UnmarshalJSON(b []byte) error { return p.UnmarshalStrings(b, newString) }
+
+// UnmarshalStrings is UnmarshalJSON for many points, whose strings are those of intern.
+func (p *Point) UnmarshalStrings(b []byte, intern func([]byte) string) error {
 	*p = nil
-	return unmarshalObject(b, func(name string, value []byte) error {
+	room := bytes.Count(b, []byte{':'}) // as many as there are, or a few more
+	return unmarshalObject(b, intern, func(name string, value []byte) error {
 		var v Value
-		if err := v.UnmarshalJSON(value); err != nil {
+		if err := v.unmarshal(value, intern); err != nil {
 			return fmt.Errorf("axis %q: %w", name, err)
+		}
+		if *p == nil {
+			*p = make(Point, 0, room)
 		}
 		*p = append(*p, Coord{name, v})
 		return nil
 	})
 }
+
+// newString is for texts that are not expected to come again.
+func newString(text []byte) string { return string(text) }
 
 // EnvVar is one environment variable of a point. A variable that is not Set is
 // removed from the worker's environment, even if kernbench inherited it.
@@ -144,7 +154,7 @@ func (e Env) MarshalJSON() ([]byte, error) {
 // UnmarshalJSON reads what MarshalJSON wrote.
 func (e *Env) UnmarshalJSON(b []byte) error {
 	*e = nil
-	return unmarshalObject(b, func(name string, value []byte) error {
+	return unmarshalObject(b, newString, func(name string, value []byte) error {
 		var s *string
 		if err := json.Unmarshal(value, &s); err != nil {
 			return fmt.Errorf("environment variable %q: %w", name, err)
@@ -183,11 +193,11 @@ func marshalObject(n int, field func(int) (string, any)) ([]byte, error) {
 }
 
 // unmarshalObject calls field for each member of an object, in order; null is one without.
-func unmarshalObject(b []byte, field func(name string, value []byte) error) error {
+func unmarshalObject(b []byte, intern func([]byte) string, field func(name string, value []byte) error) error {
 	if bytes.Equal(bytes.TrimSpace(b), []byte("null")) {
 		return nil
 	}
-	ok, err := fastjson.Members(b, field)
+	ok, err := fastjson.Members(b, intern, field)
 	if err == nil && !ok {
 		err = fmt.Errorf("want an object, have %s", b)
 	}

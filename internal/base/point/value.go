@@ -263,13 +263,18 @@ func (v Value) MarshalJSON() ([]byte, error) {
 // UnmarshalJSON reads what MarshalJSON wrote. The kind comes back as far as
 // JSON keeps it: a byte size reads as Int, a shape as String; Retype restores
 // the declared kind. Whole numbers beyond 2^53 survive.
-func (v *Value) UnmarshalJSON(b []byte) error {
+func (v *Value) UnmarshalJSON(b []byte) error { return v.unmarshal(b, newString) }
+
+func (v *Value) unmarshal(b []byte, intern func([]byte) string) error {
 	b = bytes.TrimSpace(b)
 	switch {
 	case len(b) == 0:
 		return fmt.Errorf("reading a value: it is empty")
 	case bytes.Equal(b, []byte("null")):
 		*v = Value{}
+		return nil
+	case plainString(b):
+		*v = StringValue(intern(b[1 : len(b)-1]))
 		return nil
 	case b[0] == '"':
 		var s string
@@ -296,6 +301,19 @@ func (v *Value) UnmarshalJSON(b []byte) error {
 	}
 	*v = FloatValue(f)
 	return nil
+}
+
+// plainString tells whether a value is a string that stands for itself: ASCII without escapes.
+func plainString(b []byte) bool {
+	if len(b) < 2 || b[0] != '"' || b[len(b)-1] != '"' {
+		return false
+	}
+	for _, c := range b[1 : len(b)-1] {
+		if c < ' ' || c == '"' || c == '\\' || c >= 0x80 {
+			return false
+		}
+	}
+	return true
 }
 
 // Retype gives a value that came from JSON the kind its axis declares. A value

@@ -1,7 +1,10 @@
 package texttab
 
 import (
+	"math/rand/v2"
+	"regexp"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -23,6 +26,21 @@ func TestLegend(t *testing.T) {
 	for i, want := range map[int]string{25: "z", 26: "aa", 51: "az", 52: "ba", 701: "zz", 702: "aaa"} {
 		if got := mark(i); got != want {
 			t.Errorf("mark %d is %q, want %q", i, got, want)
+		}
+	}
+}
+
+// TestKind: what differs in numbers only is of one kind, as a regular expression would have it.
+func TestKind(t *testing.T) {
+	numbers := regexp.MustCompile(`[-+]?[0-9]+(\.[0-9]+)?`)
+	rng := rand.New(rand.NewPCG(1, 1))
+	for range 2000 {
+		var text strings.Builder
+		for range rng.IntN(12) {
+			text.WriteByte("a +-.019"[rng.IntN(8)])
+		}
+		if got, want := kind(text.String()), numbers.ReplaceAllString(text.String(), "#"); got != want {
+			t.Fatalf("%q: %q, want %q", text.String(), got, want)
 		}
 	}
 }

@@ -4,6 +4,7 @@
 package texttab
 
 import (
+	"bufio"
 	"fmt"
 	"io"
 	"strings"
@@ -80,23 +81,22 @@ func (t *Table) Write(w io.Writer, width int) error {
 	if width > 0 {
 		t.shrink(widths, width)
 	}
-	var b strings.Builder
+	b := bufio.NewWriter(w)
 	titles := make([]string, len(t.Columns))
 	for i, c := range t.Columns {
 		titles[i] = c.Title
 	}
 	if len(titles) > 0 {
-		t.line(&b, titles, widths)
+		t.line(b, titles, widths)
 	}
 	for _, l := range t.Lines {
 		if l.Text != "" {
 			b.WriteString(l.Text + "\n")
 			continue
 		}
-		t.line(&b, l.Cells, widths)
+		t.line(b, l.Cells, widths)
 	}
-	_, err := io.WriteString(w, b.String())
-	return err
+	return b.Flush()
 }
 
 func (t *Table) shrink(widths []int, width int) {
@@ -108,7 +108,7 @@ func (t *Table) shrink(widths []int, width int) {
 }
 
 // line writes cells padded to their columns, without trailing spaces.
-func (t *Table) line(b *strings.Builder, cells []string, widths []int) {
+func (t *Table) line(b *bufio.Writer, cells []string, widths []int) {
 	owed := 0 // spaces not yet written; dropped at the end of the line
 	for i, cell := range cells {
 		if i > 0 {
@@ -131,7 +131,7 @@ func (t *Table) line(b *strings.Builder, cells []string, widths []int) {
 	b.WriteByte('\n')
 }
 
-func spaces(b *strings.Builder, n int) {
+func spaces(b *bufio.Writer, n int) {
 	for range n {
 		b.WriteByte(' ')
 	}

@@ -31,6 +31,8 @@ func (r *Reader) Struct(n Node, what string, fields ...Field) {
 			f.Read(value, within(what, f.Key))
 		case !f.Optional && clean:
 			r.Fault(n, "%s: the key %q is missing", what, f.Key)
+		case f.Optional && r.Absent != nil:
+			r.Absent(within(what, f.Key))
 		}
 	}
 }
@@ -55,6 +57,9 @@ func (r *Reader) Decimal(n Node, what string, digits int, least, most int64) (in
 	s, ok := r.Text(n, what)
 	if !ok {
 		return 0, false
+	}
+	if r.Number != nil {
+		s.Text = r.Number(what, s.Text, digits)
 	}
 	v, good := fixed(s.Text, digits)
 	if s.Quoted || !good || v < least || v > most {

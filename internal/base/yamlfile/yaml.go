@@ -29,6 +29,11 @@ type Node = ast.Node
 type Reader struct {
 	source
 	anchors map[string]Node
+	// Number, if it is set, is told of every number, the path to its key and its digits, and gives
+	// the text that is read in its place.
+	Number func(what, text string, digits int) string
+	// Absent, if it is set, is told of every optional key that is not there.
+	Absent func(what string)
 }
 
 // Entry is one key of a mapping with its value.

@@ -40,7 +40,7 @@ type Stop struct {
 	// MinSamples and MaxSamples bound the number of samples per rank.
 	MinSamples, MaxSamples int
 	// MinTime is spent before noise may end the sampling; MaxTime ends it even
-	// before MinSamples, once each rank has a sample.
+	// before MinSamples, once each rank has a sample, unless it is NoTimeLimit.
 	MinTime, MaxTime time.Duration
 }
 
@@ -96,7 +96,7 @@ func (c Config) Validate() error {
 	fault(s.MaxSamples < s.MinSamples, "max samples %d: must be at least min samples %d", s.MaxSamples, s.MinSamples)
 	fault(s.MinTime < 0, "min time %v: must not be negative", s.MinTime)
 	fault(s.MaxTime <= 0 || s.MaxTime < s.MinTime, "max time %v: must be positive and at least min time %v", s.MaxTime, s.MinTime)
-	fault(s.MaxTime > maxDuration, "max time %v: must be at most %v", s.MaxTime, maxDuration)
+	fault(s.MaxTime > NoTimeLimit, "max time %v: must be at most %v", s.MaxTime, maxDuration)
 	fault(w.MinCalls < 1, "warm-up min calls %d: must be at least 1", w.MinCalls)
 	fault(w.MaxCalls < w.MinCalls, "warm-up max calls %d: must be at least min calls %d", w.MaxCalls, w.MinCalls)
 	fault(w.MaxTime < 0 || w.MaxTime > maxDuration, "warm-up max time %v: must be in [0, %v]", w.MaxTime, maxDuration)
@@ -106,6 +106,9 @@ func (c Config) Validate() error {
 
 // maxDuration keeps every duration well inside an int64 of picoseconds (106 days).
 const maxDuration = 24 * time.Hour
+
+// NoTimeLimit as the most time says that there is none.
+const NoTimeLimit = maxDuration + 1
 
 // fingerprint is equal on two ranks exactly when (up to a hash) they sample alike.
 func (c Config) fingerprint() int64 {

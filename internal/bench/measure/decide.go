@@ -108,31 +108,48 @@ func (s *sampling) first(cost float64) int {
 // sampling started. It returns the size of the next block, or 0 and a reason.
 func (s *sampling) next(maxima []int64, elapsed int64) (int, StopReason) {
 	s.sorted = merge(s.sorted, maxima)
-	noise := relativeNoise(s.sorted)
+	noise := Noise(s.sorted)
 	if !math.IsNaN(noise) {
 		s.noises = append(s.noises, noise)
 		s.noises = s.noises[max(0, len(s.noises)-settledBlocks):]
 	}
 	n := len(s.sorted)
-	budget := picoseconds(s.stop.MaxTime) - elapsed
-	enough := s.stop.RelNoise > 0 && n >= s.stop.MinSamples && elapsed >= picoseconds(s.stop.MinTime)
+	spent := time.Duration(elapsed / 1000)
+	reason := s.stop.Met(n, noise, spent)
+	settled := s.stop.enough(n, spent) && len(s.noises) == settledBlocks && deviation(s.noises) < settledNoise
 	switch {
 	case s.exact:
 		return 0, Exact
-	case enough && noise <= s.stop.RelNoise:
-		return 0, Precise
-	case n >= s.stop.MaxSamples:
-		return 0, MaxSamples
-	case enough && len(s.noises) == settledBlocks && deviation(s.noises) < settledNoise:
+	case settled && (reason == "" || reason == MaxTime):
 		return 0, Settled
-	case budget <= 0:
-		return 0, MaxTime
+	case reason != "":
+		return 0, reason
 	}
-	return blockSize(float64(elapsed)/float64(n), budget, s.stop.MaxSamples-n), ""
+	return blockSize(float64(elapsed)/float64(n), picoseconds(s.stop.MaxTime)-elapsed, s.stop.MaxSamples-n), ""
 }
 
-// relativeNoise is half the width of the median's interval over the median.
-func relativeNoise(sorted []int64) float64 {
+// Met tells which bound ends the sampling after n samples, "" for none yet. The noise is that of
+// their median, not a number when it is not known.
+func (s Stop) Met(n int, noise float64, spent time.Duration) StopReason {
+	switch {
+	case s.enough(n, spent) && noise <= s.RelNoise:
+		return Precise
+	case n >= s.MaxSamples:
+		return MaxSamples
+	case s.MaxTime < NoTimeLimit && spent >= s.MaxTime:
+		return MaxTime
+	}
+	return ""
+}
+
+// enough tells whether noise may end the sampling.
+func (s Stop) enough(n int, spent time.Duration) bool {
+	return s.RelNoise > 0 && n >= s.MinSamples && spent >= s.MinTime
+}
+
+// Noise is half the width of the median's 95 % interval over the median; not a number where
+// there are too few samples for one.
+func Noise[T int64 | float64](sorted []T) float64 {
 	low, high, ok := stats.MedianInterval(sorted)
 	switch {
 	case !ok:

@@ -15,14 +15,21 @@ var collector struct {
 	percent int // to restore
 }
 
-// pauseGC collects, then turns the garbage collector off until resume is called.
+// Percentages of the collector: off for what it would disturb, and often for simulated time, which does
+// not notice it and whose machines are large.
+const (
+	gcOff   = -1
+	gcOften = 60
+)
+
+// setGC collects, then sets the garbage collector's percentage until resume is called.
 // A memory limit of the process stays in force.
-func pauseGC() (resume func()) {
+func setGC(percent int) (resume func()) {
 	collector.Lock()
 	defer collector.Unlock()
 	if collector.pauses++; collector.pauses == 1 {
 		runtime.GC()
-		collector.percent = debug.SetGCPercent(-1)
+		collector.percent = debug.SetGCPercent(percent)
 	}
 	return func() {
 		collector.Lock()

@@ -17,7 +17,7 @@ func HarnessCost(ctx context.Context, cadence Cadence, g syncgroup.Group) (time.
 	defer runtime.UnlockOSThread()
 	empty := Body{Call: func() error { return nil }}
 	s := &sampler{watch: newStopwatch(Monotonic()), group: g, body: empty, isolated: cadence == Isolated, batch: 1}
-	defer pauseGC()()
+	defer setGC(gcOff)()
 	var cost int64
 	for range 2 { // the first warms up
 		s.start(phaseTimed)

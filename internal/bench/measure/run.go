@@ -74,7 +74,7 @@ func run(ctx context.Context, cfg Config, clock Clock, g syncgroup.Group, body B
 		Samples: NewMatrix(g.Size()),
 		Cadence: cfg.Cadence, Cache: cfg.Cache, Clock: clock.Name(), Deterministic: clock.Deterministic(),
 		ClockOverhead: s.watch.calibration.Overhead, ClockResolution: s.watch.calibration.Resolution,
-		GCOff: true,
+		GCOff: !clock.Deterministic(),
 	}
 	if cfg.Cache == Cold {
 		var warning string
@@ -82,7 +82,11 @@ func run(ctx context.Context, cfg Config, clock Clock, g syncgroup.Group, body B
 		r.warnIf(warning != "", "%s", warning)
 		s.cold = make([]uint64, r.ColdBytes/8)
 	}
-	defer pauseGC()()
+	percent := gcOften
+	if r.GCOff {
+		percent = gcOff
+	}
+	defer setGC(percent)()
 
 	var call float64
 	if !r.Deterministic {
@@ -183,7 +187,7 @@ func (s *sampler) sample(ctx context.Context, cfg Config, r *Result, call float6
 		}
 		heap = collectMuch(heap)
 	}
-	r.Noise = relativeNoise(decide.sorted)
+	r.Noise = Noise(decide.sorted)
 	if samples := r.Samples.Iterations(); !decide.exact {
 		r.warnIf(samples < cfg.Stop.MinSamples, "only %d samples of at least %d in %v",
 			samples, cfg.Stop.MinSamples, cfg.Stop.MaxTime)

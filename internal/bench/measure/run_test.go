@@ -127,7 +127,7 @@ func TestDeterministicClockTakesOneSample(t *testing.T) {
 	call := ranks[0].body.Call
 	ranks[0].body.Call = func() error { calls++; return call() }
 	r := succeed(t, ranks)
-	if calls != 1 || r.Samples.Iterations() != 1 || r.Samples.At(0, 1) != 7 || r.Stopped != Exact || !r.Deterministic || r.Warnings != nil {
+	if calls != 1 || r.Samples.Iterations() != 1 || r.Samples.At(0, 1) != 7 || r.Stopped != Exact || !r.Deterministic || r.GCOff || r.Warnings != nil {
 		t.Errorf("%d calls, %+v", calls, r)
 	}
 	if s := Analyze(r.Samples).Summary; math.IsNaN(s.Mean) || !math.IsNaN(s.CILow) || !math.IsNaN(s.CIHigh) {
@@ -361,7 +361,7 @@ func TestCollectorIsOff(t *testing.T) {
 			return call()
 		}
 	}
-	first, second := pauseGC(), pauseGC()
+	first, second := setGC(gcOff), setGC(gcOff)
 	first()
 	if still := debug.SetGCPercent(-1); still != -1 {
 		t.Errorf("the first rank to end set the collector's target to %d", still)

@@ -15,11 +15,14 @@ import (
 
 // override applies the request to copies of the bench's parts; the declaration
 // itself is never changed. All mistakes of the request are reported at once.
-func override(b *bench.Bench, req Request) ([]*bench.DeclaredPart, error) {
+func (p *Plan) override(req Request) ([]*bench.DeclaredPart, error) {
+	b := p.Bench
 	parts := make([]*bench.DeclaredPart, len(b.Parts))
-	for i, p := range b.Parts {
-		parts[i] = completed(p, req)
+	for i, part := range b.Parts {
+		parts[i] = completed(part, req)
+		parts[i].Axes = append(slices.Clip(p.swept.axes), parts[i].Axes...)
 	}
+	p.setMachineRanks(parts, req)
 	if w := req.World; w != nil && !dist.Describe(req.Backend).InProcess {
 		setRanks(parts, w.Ranks)
 	}
@@ -49,7 +52,10 @@ func override(b *bench.Bench, req Request) ([]*bench.DeclaredPart, error) {
 	// The overridden declaration must be as sound as a written one: clashes,
 	// unequal zips and duplicate values are found by the same rules.
 	check := *b
-	check.Parts = parts
+	check.Parts, check.OptionsOn = parts, nil // options have their values already
+	check.Options = slices.DeleteFunc(slices.Clone(b.Options), func(o bench.DeclaredOption) bool {
+		return slices.ContainsFunc(p.swept.axes, func(a bench.Axis) bool { return a.Name == o.Name })
+	})
 	return parts, check.Validate()
 }
 
@@ -210,45 +216,6 @@ func withDefaults(c measure.Config) measure.Config {
 		c.Warmup = d.Warmup
 	}
 	return c
-}
-
-// options are the bench's options with their values: as given, else by default.
-func options(b *bench.Bench, given []Assign) (point.Point, error) {
-	var out point.Point
-	for _, o := range b.Options {
-		out = append(out, point.Coord{Name: o.Name, Value: o.Default})
-	}
-	var errs []error
-	for _, a := range given {
-		o, ok := b.Option(a.Name)
-		if !ok {
-			var names []string
-			for _, o := range b.Options {
-				names = append(names, o.Name)
-			}
-			errs = append(errs, suggest.Unknown("option", a.Name, names))
-			continue
-		}
-		v, err := point.Parse(o.Kind, a.Text)
-		if err != nil {
-			errs = append(errs, fmt.Errorf("option %s: %w", a.Name, err))
-			continue
-		}
-		if len(o.Choices) > 0 && !slices.Contains(o.Choices, v.String()) {
-			errs = append(errs, fmt.Errorf("option %s: %w", a.Name, suggest.Unknown("choice", v.String(), o.Choices)))
-			continue
-		}
-		if o.Above0 && !(v.Float() > 0) {
-			errs = append(errs, fmt.Errorf("option %s: %s: want a number above 0", a.Name, a.Text))
-			continue
-		}
-		if o.From0 && !(v.Float() >= 0) {
-			errs = append(errs, fmt.Errorf("option %s: %s: want a number of 0 or more", a.Name, a.Text))
-			continue
-		}
-		out = out.With(a.Name, v)
-	}
-	return out, errors.Join(errs...)
 }
 
 // skips holds, by name, the texts of the values to leave out.

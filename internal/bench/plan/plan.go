@@ -11,10 +11,7 @@
 package plan
 
 import (
-	"errors"
 	"fmt"
-	"maps"
-	"math/rand/v2"
 	"slices"
 	"time"
 
@@ -47,6 +44,14 @@ type Plan struct {
 	Notes []string
 	// Undeclared are those of Envs that only the request knows.
 	Undeclared []string
+	// Inputs are the SHA-256 of the files that options name.
+	Inputs map[string]string
+
+	swept        *sweep
+	machineRanks bool // the ranks are those of the machines that options describe
+
+	parts []*outlined // of a plan that is only looked at
+	found int         // points, also those that were dropped
 }
 
 // Group is one launch: a fresh set of processes that runs its tasks in order.
@@ -112,7 +117,8 @@ type Request struct {
 	Seed     uint64
 	Threads  int
 	Bind     Bind
-	Inputs   map[string]string // option files by SHA-256
+	Inputs   map[string]string // SHA-256 of option files, by option
+	Files    map[string]string // SHA-256 of files of options that may be swept, by path
 	Sampling Sampling
 	World    *World // nil: any number of ranks can be started
 	Hosts    string // why the ranks are taken to be on several hosts; empty: they are on one
@@ -131,48 +137,54 @@ type Assign struct{ Name, Text string }
 // Make plans a bench. Every error is a mistake in the request or the declaration,
 // and names what exists.
 func Make(b *bench.Bench, req Request) (*Plan, error) {
+	p, err := Outline(b, req)
+	if err != nil {
+		return nil, err
+	}
+	p.hold()
+	return p, nil
+}
+
+// Outline is Make for who only looks: the plan holds neither Groups nor Dropped, of which
+// All and AllDropped derive one after the other.
+func Outline(b *bench.Bench, req Request) (*Plan, error) {
 	if err := b.Validate(); err != nil {
 		return nil, err
 	}
 	p := &Plan{Bench: b, Backend: req.Backend, Shape: dist.Describe(req.Backend).Shape, Trials: req.Trials, Seed: req.Seed,
 		Undeclared: undeclared(b, req)}
 	var err error
-	if p.Options, err = options(b, req.Options); err != nil {
+	if p.swept, err = settle(b, req); err != nil {
 		return nil, err
 	}
+	p.Options, p.Inputs = p.swept.options, p.swept.inputs
 	if err := oneHost(b, req); err != nil {
 		return nil, err
 	}
-	parts, err := override(b, req)
+	parts, err := p.override(req)
 	if err != nil {
 		return nil, err
 	}
-	p.Notes = hostNotes(b, req)
+	p.Notes = append(hostNotes(b, req), p.swept.notes...)
 	only, err := compileAll(req.Only, scopeOf(b, parts, p.Options))
 	if err != nil {
 		return nil, err
 	}
-	var groups []*Group
 	for _, part := range parts {
-		gs, err := p.expand(part, req, only)
-		if err != nil {
+		if err := p.expand(part, req, only); err != nil {
 			return nil, err
 		}
-		groups = append(groups, gs...)
 		p.columns(part)
 	}
-	if err := unknownWords(parts, req, p.Dropped, groups); err != nil {
+	p.repeat()
+	if err := p.unknownWords(parts, req); err != nil {
 		return nil, err
 	}
 	if p.Points == 0 {
-		return nil, emptySelection(b.Name, parts, req, p.Dropped)
+		return nil, p.emptySelection(parts, req)
 	}
-	p.schedule(groups)
 	return p, nil
 }
-
-// Launches is the number of process groups that will be started.
-func (p *Plan) Launches() int { return len(p.Groups) }
 
 // Processes is how many processes a launch of the group starts. A backend that
 // has its ranks in one process has one; a program is started for every rank.
@@ -183,19 +195,28 @@ func (p *Plan) Processes(g *Group) int {
 	return max(g.Ranks, 1)
 }
 
+// Bodies is how many ranks of a launch execute the body: all, unless one stands for them.
+func (p *Plan) Bodies(g *Group) int {
+	if p.Shape.Virtual {
+		return 1
+	}
+	return g.Ranks
+}
+
 // Prefers is the backend on which the bench would rather have all of these points, ""
 // where there is none.
 func (p *Plan) Prefers() (backend string) {
 	if p.Bench.Prefer == nil {
 		return ""
 	}
-	for i, g := range p.Groups {
-		for k, t := range g.Tasks {
+	first := true
+	for _, tasks := range p.All() {
+		for t := range tasks {
 			name := p.Bench.Prefer(t.whole())
-			if i+k > 0 && name != backend || name == "" {
+			if !first && name != backend || name == "" {
 				return ""
 			}
-			backend = name
+			first, backend = false, name
 		}
 	}
 	return backend
@@ -210,64 +231,6 @@ func (p *Plan) Rows() int {
 	return n
 }
 
-// expand lists a part's points and groups them by what their processes need.
-func (p *Plan) expand(part *bench.DeclaredPart, req Request, only []expr) ([]*Group, error) {
-	dims, err := dimensions(part)
-	if err != nil {
-		return nil, err
-	}
-	skips, err := skipSets(part, req.Skips)
-	if err != nil {
-		return nil, err
-	}
-	inputs := req.Inputs
-	if c := part.Command; c != nil && len(c.Inputs) > 0 {
-		inputs = map[string]string{}
-		maps.Copy(inputs, req.Inputs)
-		maps.Copy(inputs, c.Inputs)
-	}
-	inputs = req.Sampling.kind(declaredMeasure(p.Bench, part), inputs)
-	var order []*Group
-	byKey := map[string]*Group{}
-	for combo := range combinations(part, dims) {
-		t := combo.task(part)
-		if skips.has(t) || len(only) > 0 && !all(only, p.values(part, t)) {
-			continue
-		}
-		ranks := ranksPtr(t.Ranks)
-		t.Index = p.Points + len(p.Dropped)
-		t.Key = journal.Key(p.Bench.Name, part.Name, p.Bench.Version, t.Point, ranks, p.Backend, t.Env, p.Options, inputs)
-		for _, mistake := range part.Mistakes {
-			if err := mistake(t.whole(), p.Options); err != nil {
-				return nil, err
-			}
-		}
-		err := dropped(part, t)
-		if w := req.World; err == nil && w != nil && !p.Shape.InProcess && t.Ranks > 0 && t.Ranks != w.Ranks {
-			err = errors.New(w.Reason)
-		}
-		if err != nil {
-			t.Reason = err.Error()
-			p.Dropped = append(p.Dropped, t)
-			continue
-		}
-		p.Points++
-		var g *Group
-		key := ""
-		if part.Command == nil { // a program's argv holds the point, so it cannot be shared
-			key = fmt.Sprintf("%d %s", t.Ranks, t.Env)
-			g = byKey[key]
-		}
-		if g == nil {
-			g = &Group{Part: part, Ranks: t.Ranks, Env: t.Env, Threads: req.Threads, Bind: req.Bind}
-			byKey[key] = g
-			order = append(order, g)
-		}
-		g.Tasks = append(g.Tasks, t)
-	}
-	return order, nil
-}
-
 // declaredMeasure is how a part is sampled before anything is asked for.
 func declaredMeasure(b *bench.Bench, part *bench.DeclaredPart) bench.Config {
 	for _, p := range b.Parts {
@@ -276,38 +239,6 @@ func declaredMeasure(b *bench.Bench, part *bench.DeclaredPart) bench.Config {
 		}
 	}
 	return bench.Config{}
-}
-
-// schedule repeats the groups for each trial. One trial keeps the declared
-// order; several are shuffled, so that a slow drift of the machine does not
-// land on one environment alone.
-func (p *Plan) schedule(groups []*Group) {
-	if p.Trials == 0 {
-		for _, g := range groups {
-			p.Trials = max(p.Trials, g.Part.Trials, 1)
-		}
-	}
-	if p.Trials == 1 {
-		p.Groups = groups
-		return
-	}
-	for trial := range p.Trials {
-		perm := make([]int, len(groups))
-		for i := range perm {
-			perm[i] = i
-		}
-		rng := rand.New(rand.NewPCG(p.Seed, uint64(trial)))
-		rng.Shuffle(len(perm), func(i, j int) { perm[i], perm[j] = perm[j], perm[i] })
-		for _, i := range perm {
-			g := *groups[i]
-			g.Trial = trial
-			g.Tasks = slices.Clone(g.Tasks)
-			for k := range g.Tasks {
-				g.Tasks[k].Trial = trial
-			}
-			p.Groups = append(p.Groups, &g)
-		}
-	}
 }
 
 // columns collects the names that rows of this part have.
@@ -335,18 +266,17 @@ func (p *Plan) columns(part *bench.DeclaredPart) {
 // the bodies' own set-up.
 func (p *Plan) Estimate() (least, most time.Duration) {
 	const start = 20 * time.Millisecond // of the processes of a group
-	for _, g := range p.Groups {
+	for part, points := range p.sizes() {
+		n := time.Duration(points)
 		least += start
 		most += start
-		for range g.Tasks {
-			if g.Part.Command != nil {
-				most += Timeout(g.Part)
-				continue
-			}
-			m := g.Part.Measure
-			least += m.Stop.MinTime
-			most += m.Warmup.MaxTime + m.Stop.MaxTime
+		if part.Command != nil {
+			most += n * Timeout(part) * time.Duration(part.Command.Launches())
+			continue
 		}
+		m := part.Measure
+		least += n * m.Stop.MinTime
+		most += n * (m.Warmup.MaxTime + m.Stop.MaxTime)
 	}
 	return least, most
 }
@@ -359,15 +289,18 @@ func (p *Plan) Foresee(took map[string]time.Duration) (total time.Duration, know
 		n     int
 		other int
 	}
+	if len(took) == 0 {
+		return 0, 0
+	}
 	parts := map[*bench.DeclaredPart]*sum{}
 	seen := map[string]bool{}
-	for _, g := range p.Groups {
+	for g, tasks := range p.all(true) {
 		s := parts[g.Part]
 		if s == nil {
 			s = &sum{}
 			parts[g.Part] = s
 		}
-		for _, t := range g.Tasks {
+		for t := range tasks {
 			d, ok := took[t.Key]
 			if !ok {
 				s.other++

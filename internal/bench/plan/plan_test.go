@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -369,19 +371,118 @@ func TestForesee(t *testing.T) {
 	}
 }
 
-// TestPlanWork: a plan of many points does little for each of them, counted in allocations.
+// TestPlanWork: a plan of many points does little for each of them, counted in allocations, and
+// one that is only looked at holds little of each, counted in bytes.
 func TestPlanWork(t *testing.T) {
-	b := bench.New("b", nop, bench.Ints("m", "1:100:+1"), bench.Ints("n", "1:100:+1"), bench.Strings("op", "x", "y"))
+	body := bench.New("b", nop, bench.Ints("m", "1:100:+1"), bench.Ints("n", "1:100:+1"), bench.Strings("op", "x", "y"))
+	program := *body
+	program.Parts = []*bench.DeclaredPart{{Axes: body.Parts[0].Axes, Command: &bench.Command{Argv: []string{"prog"}}}}
 	req := request(nil, nil)
-	points := 0
-	n := testing.AllocsPerRun(1, func() {
-		p, err := Make(b, req)
+	for name, b := range map[string]*bench.Bench{"body": body, "program": &program} {
+		points := 0
+		n := testing.AllocsPerRun(1, func() {
+			p, err := Make(b, req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			points = p.Points
+		})
+		if each := n / float64(points); points != 20_000 || each > 9 { // a program has a launch for each
+			t.Errorf("%s: %.1f allocations for each of %d points", name, each, points)
+		}
+		var before, after runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&before)
+		p, err := Outline(b, req)
 		if err != nil {
 			t.Fatal(err)
 		}
-		points = p.Points
+		runtime.GC()
+		runtime.ReadMemStats(&after)
+		if each := (float64(after.HeapAlloc) - float64(before.HeapAlloc)) / float64(p.Points); each > 32 {
+			t.Errorf("%s: an outline holds %.0f bytes of each point", name, each)
+		}
+	}
+}
+
+// TestOutline: what is derived of a plan is what the plan would hold, but for the keys.
+func TestOutline(t *testing.T) {
+	small := bench.Drop(func(p point.Point) error {
+		if m, _ := p.Get("m"); m.Int() > 2 {
+			return fmt.Errorf("%d is too much", m.Int())
+		}
+		return nil
 	})
-	if each := n / float64(points); points != 20_000 || each > 16 {
-		t.Errorf("%.1f allocations for each of %d points", each, points)
+	two := bench.Suite("b", bench.Part("one", nop, bench.Ranks("1,2"), bench.Ints("m", "1:4:+1"), bench.Env("E", "x", "-"), small),
+		bench.Part("two", nop, bench.Ints("n", "1,2,3")))
+	for _, trials := range []int{0, 1, 3} {
+		req := request(nil, nil)
+		req.Trials = trials
+		held, err := Make(two, req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := Outline(two, req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if p.Groups != nil || p.Dropped != nil || p.Points != held.Points || p.Trials != held.Trials || p.Launches() != held.Launches() {
+			t.Errorf("%d points in %d trials and %d launches, want %d, %d, %d", p.Points, p.Trials, p.Launches(), held.Points, held.Trials, held.Launches())
+		}
+		text := func(p *Plan) string {
+			var b strings.Builder
+			for g, tasks := range p.all(true) {
+				fmt.Fprintln(&b, g.Part.Name, g.Trial, g.Ranks, g.Env, g.Threads, g.Bind, slices.Collect(tasks))
+			}
+			fmt.Fprintln(&b, slices.Collect(p.AllDropped()))
+			return b.String()
+		}
+		if got, want := text(p), text(held); got != want || len(held.Groups) == 0 || len(held.Dropped) == 0 {
+			t.Errorf("%d trials: derived is\n%s\nnot\n%s", trials, got, want)
+		}
+		took := map[string]time.Duration{held.Groups[0].Tasks[0].Key: time.Second}
+		for name, f := range map[string]func(*Plan) []any{
+			"estimate": func(p *Plan) []any { a, b := p.Estimate(); return []any{a, b, p.Programs()} },
+			"foresee":  func(p *Plan) []any { a, b := p.Foresee(took); return []any{a, b} },
+		} {
+			if a, b := f(p), f(held); !reflect.DeepEqual(a, b) {
+				t.Errorf("%s: %v, want %v", name, a, b)
+			}
+		}
+	}
+}
+
+// TestWords: what an axis may be is what the part's conditions name when they refuse a word; for
+// one axis that may depend on another.
+func TestWords(t *testing.T) {
+	algorithms := map[string][]string{"sum": {"ring", "tree"}, "max": {"direct"}}
+	b := bench.New("b", nop, bench.Strings("op", "sum"), bench.Strings("how", "ring"), bench.Strings("free", "x"), bench.DTypes("dtype", "f32"), bench.Ints("m", "1,2"),
+		bench.Option("strict", point.Bool, "true", "an option"),
+		bench.Refuse(func(p, options point.Point) error {
+			op, _ := p.Get("op")
+			if strict, _ := options.Get("strict"); strict.Bool() && algorithms[op.String()] == nil {
+				return bench.Unknown("op", op.String(), []string{"sum", "max"})
+			}
+			return nil
+		}),
+		bench.Drop(func(p point.Point) error {
+			op, _ := p.Get("op")
+			if how, _ := p.Get("how"); !slices.Contains(algorithms[op.String()], how.String()) {
+				return bench.Unknown("algorithm", how.String(), algorithms[op.String()])
+			}
+			if d, _ := p.Get("dtype"); d.String() == "f64" {
+				return errors.New("not here")
+			}
+			return nil
+		}))
+	got := Words(b, b.Parts[0])
+	if fmt.Sprint(got["op"], got["how"], got["free"]) != "[max sum] [direct ring tree] []" {
+		t.Errorf("%v", got)
+	}
+	if d := got["dtype"]; !slices.Contains(d, "bf16") || slices.Contains(d, "f64") {
+		t.Errorf("dtypes %v", d)
+	}
+	if len(b.Parts[0].Axes[0].Values) != 1 {
+		t.Error("the declaration is changed")
 	}
 }

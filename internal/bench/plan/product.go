@@ -2,7 +2,6 @@ package plan
 
 import (
 	"fmt"
-	"iter"
 
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/internal/base/point"
@@ -58,67 +57,63 @@ func dimensions(part *bench.DeclaredPart) ([]dimension, error) {
 	return dims, nil
 }
 
-// combo is one combination: an index into each dimension.
-type combo struct {
-	index      []int
-	axes, envs []int // the dimensions of the part's axes and variables
+// product is all combinations of a part's values. Each has a number, from which its point is
+// derived: there may be a million of them.
+type product struct {
+	part       *bench.DeclaredPart
+	total      int
+	axes, envs []stride // of the part's axes and variables, in declared order
+	own        int      // axes besides the number of ranks
 }
 
-// combinations enumerates the product, the last dimension fastest.
-func combinations(part *bench.DeclaredPart, dims []dimension) iter.Seq[combo] {
-	of := map[string]int{}
-	for k, d := range dims {
-		for _, a := range d.axes {
-			of[a.Name] = k
-		}
-		for _, e := range d.envs {
-			of[e.Name] = k
-		}
+// stride is how the position along a dimension follows from the number of a combination.
+type stride struct{ every, size int }
+
+func (s stride) of(n int) int { return n / s.every % s.size }
+
+// newProduct counts the combinations, the last dimension fastest.
+func newProduct(part *bench.DeclaredPart) (product, error) {
+	dims, err := dimensions(part)
+	if err != nil {
+		return product{}, err
 	}
-	c := combo{index: make([]int, len(dims))}
+	p := product{part: part, total: 1}
+	of := map[string]stride{}
+	for k := len(dims) - 1; k >= 0; k-- {
+		s := stride{p.total, dims[k].size}
+		for _, a := range dims[k].axes {
+			of[a.Name] = s
+		}
+		for _, e := range dims[k].envs {
+			of[e.Name] = s
+		}
+		p.total *= s.size
+	}
 	for _, a := range part.Axes {
-		c.axes = append(c.axes, of[a.Name])
+		p.axes = append(p.axes, of[a.Name])
+		if a.Name != bench.RanksAxis {
+			p.own++
+		}
 	}
 	for _, e := range part.Envs {
-		c.envs = append(c.envs, of[e.Name])
+		p.envs = append(p.envs, of[e.Name])
 	}
-	return func(yield func(combo) bool) {
-		index := c.index
-		for {
-			if !yield(c) {
-				return
-			}
-			k := len(dims) - 1
-			for ; k >= 0; k-- {
-				if index[k]++; index[k] < dims[k].size {
-					break
-				}
-				index[k] = 0
-			}
-			if k < 0 {
-				return
-			}
-		}
-	}
+	return p, nil
 }
 
-// task reads the combination's values, in declared order whatever the zips.
-func (c combo) task(part *bench.DeclaredPart) Task {
-	own := len(part.Axes)
-	if _, has := part.Axis(bench.RanksAxis); has {
-		own--
-	}
-	t := Task{Part: part.Name, Point: make(point.Point, 0, own)}
-	for k, a := range part.Axes {
-		value := a.Values[c.index[c.axes[k]]]
+// task has the values of a combination, in declared order whatever the zips.
+func (p product) task(n int) Task {
+	t := Task{Part: p.part.Name, Point: make(point.Point, 0, p.own)}
+	for k, a := range p.part.Axes {
+		value := a.Values[p.axes[k].of(n)]
 		if a.Name == bench.RanksAxis {
 			t.Ranks = int(value.Int())
 			continue
 		}
 		t.Point = append(t.Point, point.Coord{Name: a.Name, Value: value})
 	}
-	for k, e := range part.Envs {
-		t.Env = append(t.Env, e.Values[c.index[c.envs[k]]])
+	for k, e := range p.part.Envs {
+		t.Env = append(t.Env, e.Values[p.envs[k].of(n)])
 	}
 	return t
 }

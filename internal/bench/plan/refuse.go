@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -14,10 +15,10 @@ import (
 // unknownWords refuses values of the request that the bench's own conditions know
 // at no point: a typing mistake, which would otherwise only drop its points. A word
 // that some point can use is none.
-func unknownWords(parts []*bench.DeclaredPart, req Request, dropped []Task, groups []*Group) error {
+func (p *Plan) unknownWords(parts []*bench.DeclaredPart, req Request) error {
 	faults := map[Assign]error{}
 	var order []Assign
-	for _, t := range dropped {
+	for t := range p.AllDropped() {
 		var unknown *suggest.Error
 		if !errors.As(refused(parts, t), &unknown) {
 			continue
@@ -31,8 +32,8 @@ func unknownWords(parts []*bench.DeclaredPart, req Request, dropped []Task, grou
 			}
 		}
 	}
-	for _, g := range groups {
-		for _, t := range g.Tasks {
+	for _, tasks := range p.All() {
+		for t := range tasks {
 			if len(faults) == 0 {
 				return nil
 			}
@@ -59,9 +60,9 @@ func refused(parts []*bench.DeclaredPart, t Task) error {
 }
 
 // emptySelection explains why nothing is left to run.
-func emptySelection(bench string, parts []*bench.DeclaredPart, req Request, dropped []Task) error {
-	why := "nothing is left to run"
-	if len(dropped) > 0 {
+func (p *Plan) emptySelection(parts []*bench.DeclaredPart, req Request) error {
+	why, bench := "nothing is left to run", p.Bench.Name
+	if dropped := slices.Collect(p.AllDropped()); len(dropped) > 0 {
 		why = dropReasons(req, dropped)
 	}
 	var flags []string
@@ -101,4 +102,76 @@ func dropReasons(req Request, dropped []Task) string {
 		who = "all %d points are dropped: %s"
 	}
 	return fmt.Sprintf(who, len(dropped), strings.Join(reasons, "; "))
+}
+
+// Words are the values that the axes of a part may have whose values are words, as far as the
+// part's own conditions know them. These are asked: they refuse a word that there is not by
+// naming those that there are.
+func Words(b *bench.Bench, part *bench.DeclaredPart) map[string][]string {
+	const nobodys = "?"
+	p := *part
+	p.Axes, p.Zips, p.Envs = slices.Clone(part.Axes), nil, nil
+	for i, a := range p.Axes {
+		if a.Kind != point.String && len(a.Values) > 0 {
+			p.Axes[i].Values = a.Values[:1] // one is enough to ask with
+		}
+	}
+	words := map[string][]string{}
+	for i, a := range p.Axes {
+		var known []string
+		switch a.Kind {
+		case point.String:
+			p.Axes[i].Values = []point.Value{point.StringValue(nobodys)}
+			for _, err := range conditions(b, &p) {
+				var unknown *suggest.Error
+				if errors.As(err, &unknown) && unknown.Name == nobodys {
+					known = append(known, unknown.Names...)
+				}
+			}
+		case point.DType:
+			for _, name := range bench.AllDTypes() {
+				if v, err := point.Parse(point.DType, name); err == nil {
+					p.Axes[i].Values = []point.Value{v}
+					if slices.Contains(conditions(b, &p), nil) {
+						known = append(known, name)
+					}
+				}
+			}
+		}
+		p.Axes[i].Values = part.Axes[i].Values
+		if len(known) == 0 {
+			continue
+		}
+		for _, v := range part.Axes[i].Values { // such as auto, which stands for one of the others
+			known = append(known, v.String())
+		}
+		slices.Sort(known)
+		words[a.Name] = slices.Compact(known)
+		if a.Kind == point.String { // what the other axes may have can depend on it
+			p.Axes[i].Values = nil
+			for _, w := range words[a.Name] {
+				p.Axes[i].Values = append(p.Axes[i].Values, point.StringValue(w))
+			}
+		}
+	}
+	return words
+}
+
+// conditions is what the part says to each of its points, nil for one that it takes.
+func conditions(b *bench.Bench, part *bench.DeclaredPart) (errs []error) {
+	const most = 10_000
+	product, err := newProduct(part)
+	if err != nil {
+		return nil
+	}
+	plain, _ := settle(b, Request{}) // of none given, none is wrong
+	for n := range min(product.total, most) {
+		t := product.task(n)
+		var fault error
+		for _, mistake := range part.Mistakes {
+			fault = cmp.Or(fault, mistake(t.whole(), plain.options))
+		}
+		errs = append(errs, cmp.Or(fault, dropped(part, t)))
+	}
+	return errs
 }

@@ -69,15 +69,53 @@ func (s Sampling) sample(name string, parts []*bench.DeclaredPart) error {
 		return nil
 	}
 	for _, p := range parts {
-		if p.Command != nil {
-			return fmt.Errorf("bench %s runs a program, which takes its own samples: kernbench cannot set how", name)
-		}
 		var err error
+		if p.Command != nil {
+			c := *p.Command
+			if c.Until, err = s.launches(name, c.Until); err != nil {
+				return err
+			}
+			p.Command = &c
+			continue
+		}
 		if p.Measure, err = s.apply(p.Measure); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+const (
+	// MinLaunches is how many an interval of their median needs.
+	MinLaunches = 6
+	// maxLaunches ends the launches of a point that nothing else ends.
+	maxLaunches = 50
+)
+
+// Repeated is the rule for launches of a program that noise ends.
+func Repeated(noise float64) measure.Stop {
+	return measure.Stop{RelNoise: noise, MinSamples: MinLaunches, MaxSamples: maxLaunches, MaxTime: measure.NoTimeLimit}
+}
+
+// launches is what is asked for of a program, of which each launch is a sample.
+func (s Sampling) launches(name string, until measure.Stop) (measure.Stop, error) {
+	if s.Cadence != "" || s.Cache != "" {
+		return until, fmt.Errorf("bench %s runs a program, which takes its own samples: kernbench cannot set their cadence or caches", name)
+	}
+	switch {
+	case until != (measure.Stop{}):
+	case s.Noise != nil && *s.Noise > 0:
+		until = Repeated(*s.Noise)
+	default:
+		until = measure.Stop{MinSamples: 1, MaxSamples: 1, MaxTime: measure.NoTimeLimit}
+	}
+	c := measure.Default()
+	c.Stop = until
+	c, err := s.apply(c)
+	if err == nil && c.Stop.MaxSamples == 1 && (s.MinTime > 0 || s.MaxTime > 0) {
+		err = fmt.Errorf("bench %s launches its program once a point, which no --min-time or --max-time changes: give --noise or --max-samples too", name)
+	}
+	return c.Stop, err
 }
 
 // kind adds to the inputs of a point's key what makes its time another quantity than the

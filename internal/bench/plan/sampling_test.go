@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -60,8 +61,39 @@ func TestSampling(t *testing.T) {
 	if _, err := Make(b, req); err == nil {
 		t.Error("two days a point are taken")
 	}
-	program := &bench.Bench{Name: "p", Parts: []*bench.DeclaredPart{{Command: &bench.Command{}}}}
-	if err := (Sampling{MaxSamples: 1}).sample("p", program.Parts); err == nil {
-		t.Error("the sampling of a program is set")
+}
+
+// TestSamplingOfPrograms: a sample of a program is a launch; what kernbench cannot set in it is refused.
+func TestSamplingOfPrograms(t *testing.T) {
+	one, five := 0.01, 0.05
+	const day = measure.NoTimeLimit
+	for what, c := range map[string]struct {
+		declared measure.Stop
+		ask      Sampling
+		want     measure.Stop
+		err      string
+	}{
+		"noise":               {ask: Sampling{Noise: &one}, want: measure.Stop{RelNoise: 0.01, MinSamples: 6, MaxSamples: 50, MaxTime: day}},
+		"noise of another":    {declared: Repeated(one), ask: Sampling{Noise: &five}, want: measure.Stop{RelNoise: 0.05, MinSamples: 6, MaxSamples: 50, MaxTime: day}},
+		"so many":             {ask: Sampling{MinSamples: 4}, want: measure.Stop{MinSamples: 4, MaxSamples: 4, MaxTime: day}},
+		"at most so many":     {ask: Sampling{MaxSamples: 9}, want: measure.Stop{MinSamples: 1, MaxSamples: 9, MaxTime: day}},
+		"for so long":         {declared: Repeated(one), ask: Sampling{MaxTime: time.Minute}, want: measure.Stop{RelNoise: 0.01, MinSamples: 6, MaxSamples: 50, MaxTime: time.Minute}},
+		"one, for so long":    {ask: Sampling{MaxTime: time.Minute}, err: "give --noise or --max-samples"},
+		"its caches":          {ask: Sampling{Cache: measure.Cold}, err: "cannot set their cadence or caches"},
+		"its cadence":         {ask: Sampling{Cadence: measure.Isolated}, err: "cannot set their cadence or caches"},
+		"longer than a day":   {declared: Repeated(one), ask: Sampling{MaxTime: 2 * day}, err: "max time"},
+		"nothing of it asked": {declared: Repeated(one), want: Repeated(one)},
+	} {
+		command := &bench.Command{Until: c.declared}
+		parts := []*bench.DeclaredPart{{Command: command}}
+		err := c.ask.sample("p", parts)
+		if (err != nil) != (c.err != "") || err != nil && !strings.Contains(err.Error(), c.err) {
+			t.Errorf("%s: %v, want %q", what, err, c.err)
+		} else if got := parts[0].Command.Until; err == nil && got != c.want {
+			t.Errorf("%s: %+v, want %+v", what, got, c.want)
+		}
+		if command.Until != c.declared {
+			t.Errorf("%s: the declaration is changed", what)
+		}
 	}
 }

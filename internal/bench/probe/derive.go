@@ -9,6 +9,15 @@ func (r Result) CopyGBps(cores int, bytes float64) float64 { return lookup(r.Cop
 // ReadGBps is the same for reading alone.
 func (r Result) ReadGBps(cores int, bytes float64) float64 { return lookup(r.Read, cores, bytes) }
 
+// ExchangeGBps is the rate at which each of so many cores sends private memory to others and
+// receives theirs, all at once, each with a working set of so many bytes; 0 where that was not probed.
+func (r Result) ExchangeGBps(cores int, bytes float64) float64 {
+	if len(r.Exchange) == 0 {
+		return 0
+	}
+	return lookup(r.Exchange, cores, bytes)
+}
+
 // Traffic is what some cores move together, in bytes.
 type Traffic struct {
 	Cores  int     // that move it, at the same time

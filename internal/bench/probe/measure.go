@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"runtime"
 	"slices"
 	"sync"
@@ -55,11 +56,13 @@ func Measure(ctx context.Context, p Profile, now time.Time) (Result, error) {
 	}
 	// A rank bound to one core has one running goroutine: not enough for as many
 	// spinning threads as there are cores.
-	before := runtime.GOMAXPROCS(max(runtime.GOMAXPROCS(0), len(cores)+1))
-	defer runtime.GOMAXPROCS(before)
+	procs := runtime.GOMAXPROCS(max(runtime.GOMAXPROCS(0), len(cores)+1))
+	defer runtime.GOMAXPROCS(procs)
 
 	r := Result{Schema: Schema, Class: Class(host), Version: Version(host.Build), Host: host.Hostname,
 		Time: now.UTC(), Profile: p.Name, Cores: len(cores)}
+	before, _ := hostinfo.Snapshot(hostinfo.Root()) // without /proc nothing is known of others
+	spent, _, _ := hostinfo.TreeTicks(hostinfo.Root(), os.Getpid())
 	b := prober{ctx: ctx, profile: p, cores: cores}
 	if err := b.bandwidth(&r, host); err != nil {
 		return Result{}, err
@@ -68,6 +71,10 @@ func Measure(ctx context.Context, p Profile, now time.Time) (Result, error) {
 		if err := errors.Join(b.latency(&r), b.exchange(&r, host)); err != nil {
 			return Result{}, err
 		}
+	}
+	after, _ := hostinfo.Snapshot(hostinfo.Root())
+	if own, processes, ok := hostinfo.TreeTicks(hostinfo.Root(), os.Getpid()); ok {
+		r.Disturbed = disturbance(before, after, own-min(own, spent), processes)
 	}
 	return r, r.valid()
 }

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -384,5 +385,44 @@ func TestExchangeTime(t *testing.T) {
 		if got := r.ExchangeUS(c.cores, c.crossing, c.memory); math.Abs(got-c.want) > 1e-9 {
 			t.Errorf("%d cores, %v bytes out of %v: %v us, want %v", c.cores, c.crossing, c.memory, got, c.want)
 		}
+	}
+}
+
+// A probe that others disturbed says so, is measured again after a while, and keeps the better numbers.
+func TestDisturbed(t *testing.T) {
+	quiet := hostinfo.Load{Times: hostinfo.Times{User: 100, Idle: 1000}}
+	for _, c := range []struct {
+		after hostinfo.Times
+		own   uint64
+		want  string
+	}{
+		{hostinfo.Times{User: 300, Idle: 1200}, 200, ""},
+		{hostinfo.Times{User: 300, Idle: 1100, Steal: 100}, 200, "took 25 % of this host's cores away and other programs used 0 %"},
+		{hostinfo.Times{User: 300, Idle: 1200}, 100, "took 0 % of this host's cores away and other programs used 25 %"},
+	} {
+		if got := disturbance(quiet, hostinfo.Load{Times: c.after}, c.own, 1); (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
+			t.Errorf("%+v, own %d: %q, want %q", c.after, c.own, got, c.want)
+		}
+	}
+	now := time.Now()
+	for what, c := range map[string]struct {
+		r    Result
+		want bool
+	}{
+		"quiet":       {Result{Profile: Quick.Name, Time: now.Add(-time.Hour)}, false},
+		"disturbed":   {Result{Profile: Quick.Name, Time: now.Add(-time.Hour), Disturbed: "load"}, true},
+		"just now":    {Result{Profile: Quick.Name, Time: now, Disturbed: "load"}, false},
+		"tomorrow":    {Result{Profile: Quick.Name, Time: now.Add(time.Hour), Disturbed: "load"}, true},
+		"by somebody": {Result{Profile: Thorough.Name, Time: now.Add(-time.Hour), Disturbed: "load"}, false},
+	} {
+		if got := c.r.again(now); got != c.want {
+			t.Errorf("%s: measured again: %v", what, got)
+		}
+	}
+	old := Result{Copy: []Cell{{1, 64, 9}, {2, 64, 5}}, Read: []Cell{{1, 64, 1}}, Hops: []Hop{{0, 1, 0.3}}, TCP: 4}
+	r := Result{Copy: []Cell{{1, 64, 3}, {2, 64, 8}, {4, 64, 1}}, Read: []Cell{{1, 128, 7}}, Hops: []Hop{{0, 1, 0.5}, {0, 2, 1}}, TCP: 6, Unix: 2, Disturbed: "load"}.better(old)
+	want := Result{Copy: []Cell{{1, 64, 9}, {2, 64, 8}, {4, 64, 1}}, Read: []Cell{{1, 128, 7}}, Hops: []Hop{{0, 1, 0.3}, {0, 2, 1}}, TCP: 4, Unix: 2, Disturbed: "load"}
+	if diff := cmp.Diff(want, r); diff != "" {
+		t.Error(diff)
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/kernbench/kernbench/internal/base/stats"
 	"github.com/kernbench/kernbench/internal/host/hostinfo"
+	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
 // Schema is the version of the result's form and of the way it is measured. A
@@ -24,6 +25,8 @@ type Result struct {
 	Time    time.Time `json:"time"`
 	Profile string    `json:"profile"`
 	Cores   int       `json:"cores"` // that could be used
+	// Disturbed is what went on meanwhile that makes the numbers worse than they are, if anything did.
+	Disturbed string `json:"disturbed,omitempty"`
 
 	// Copy and Read are ordered by cores, then size, and have a cell for every
 	// combination.
@@ -97,6 +100,52 @@ func (r Result) Check(h hostinfo.Host) error {
 		return fmt.Errorf("%w: it was measured by kernbench %s, this is %s", ErrStale, r.Version, Version(h.Build))
 	}
 	return r.valid()
+}
+
+// disturbance says what others did on the host while it was probed by processes that used
+// own ticks; nothing if it was little.
+func disturbance(before, after hostinfo.Load, own uint64, processes int) string {
+	d := journal.Disturbance{Steal: hostinfo.Between(before, after).Steal, Foreign: hostinfo.Foreign(before, after, own, processes)}
+	if d.Quality() == journal.QualitySettled {
+		return ""
+	}
+	return fmt.Sprintf("meanwhile the hypervisor took %.0f %% of this host's cores away and other programs used %.0f %%", 100*d.Steal, 100*d.Foreign)
+}
+
+// wait is how long a quick result that was disturbed is used before it is measured again.
+const wait = time.Minute
+
+// again reports whether a stored result is to be measured again. One that somebody made by
+// hand stays until they make another.
+func (r Result) again(now time.Time) bool {
+	return r.Disturbed != "" && r.Profile == Quick.Name && now.Sub(r.Time).Abs() >= wait
+}
+
+// better has the better number of two results of a host where both have one: others make numbers worse,
+// never better.
+func (r Result) better(old Result) Result {
+	for _, cells := range [][2][]Cell{{r.Copy, old.Copy}, {r.Read, old.Read}, {r.Exchange, old.Exchange}} {
+		for i, c := range cells[0] {
+			for _, o := range cells[1] {
+				if o.Cores == c.Cores && o.Bytes == c.Bytes {
+					cells[0][i].GBps = max(c.GBps, o.GBps)
+				}
+			}
+		}
+	}
+	for i, h := range r.Hops {
+		for _, o := range old.Hops {
+			if o.From == h.From && o.To == h.To {
+				r.Hops[i].US = min(h.US, o.US)
+			}
+		}
+	}
+	for _, us := range [][2]*float64{{&r.FutexWake, &old.FutexWake}, {&r.Unix, &old.Unix}, {&r.TCP, &old.TCP}} {
+		if *us[1] > 0 {
+			*us[0] = min(*us[0], *us[1])
+		}
+	}
+	return r
 }
 
 // valid reports what the derivations could not compute with.

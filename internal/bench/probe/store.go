@@ -24,6 +24,20 @@ func Path(h hostinfo.Host) (string, error) {
 
 // Load reads a result and checks that it belongs to this host and build.
 func Load(path string, h hostinfo.Host) (Result, error) {
+	return read(path, func(r Result) error { return r.Check(h) })
+}
+
+// Read reads a result of any host and build, for those who only compute with it.
+func Read(path string) (Result, error) {
+	return read(path, func(r Result) error {
+		if r.Schema != Schema {
+			return fmt.Errorf("%w: its schema is %d, this kernbench's is %d", ErrStale, r.Schema, Schema)
+		}
+		return r.valid()
+	})
+}
+
+func read(path string, check func(Result) error) (Result, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
 		return Result{}, err
@@ -32,7 +46,7 @@ func Load(path string, h hostinfo.Host) (Result, error) {
 	if err := json.Unmarshal(data, &r); err != nil {
 		return Result{}, fmt.Errorf("reading probe result %s: %w", path, err)
 	}
-	if err := r.Check(h); err != nil {
+	if err := check(r); err != nil {
 		return Result{}, fmt.Errorf("%s: %w", path, err)
 	}
 	return r, nil
@@ -65,20 +79,23 @@ func Save(path string, r Result) error {
 }
 
 // Obtain returns this host's result: the stored one, or a quick one measured and
-// stored now where none can be used. A result that was measured but could not be
-// stored comes with the error.
+// stored now where none can be used, or where that one was disturbed some time ago. A result that
+// was measured but could not be stored comes with the error.
 func Obtain(ctx context.Context) (Result, error) {
 	host := hostinfo.Local()
 	path, pathErr := Path(host)
+	var old Result // with no numbers where there is none that can be used
 	if pathErr == nil {
-		if r, err := Load(path, host); err == nil {
-			return r, nil
+		var err error
+		if old, err = Load(path, host); err == nil && !old.again(time.Now()) {
+			return old, nil
 		}
 	}
 	r, err := Measure(ctx, Quick, time.Now())
 	if err != nil {
 		return Result{}, err
 	}
+	r = r.better(old)
 	if pathErr != nil {
 		return r, pathErr
 	}

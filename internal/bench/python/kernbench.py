@@ -16,6 +16,7 @@ library of Python 3.8; kernbench brings it along, and `kernbench python --print-
 prints it. docs/protocol.md describes what it says to kernbench.
 """
 
+import atexit
 import faulthandler
 import gc
 import hashlib
@@ -146,6 +147,8 @@ class _Bench:
             raise ValueError("two benches are called %s: bench.register(name=...) gives one another name" % d.name)
         d.registered = True
         self.declared.append(d)
+        if len(self.declared) == 1 and _is_script(fn):
+            atexit.register(self._at_end, os.getpid())
         return fn
 
     def axis(self, name: str, values: Union[str, Sequence[Any]], type: str = "") -> Callable:
@@ -230,14 +233,37 @@ class _Bench:
         chosen = {k: v for k, v in given.items() if v is not None}
         return self._clause(lambda d: d.settings.setdefault("sampling", {}).update(chosen))
 
+    def _at_end(self, pid: int) -> None:
+        """Hands a file over that was started as `python3 FILE.py` and has come to its end, unless
+        by an exception, or in a process that it has forked."""
+        if getattr(sys, "last_type", None) is not None or os.getpid() != pid:
+            return
+        try:
+            self.main()
+        except SystemExit as e:  # which nobody would see here
+            print(e.code, file=sys.stderr, flush=True)
+            os._exit(1)
+
     def main(self) -> None:
         """Hands a file started as `python3 FILE.py` over to kernbench, which runs it with this
-        interpreter."""
+        interpreter. At its end it is handed over anyway; this is for a file that goes on after its
+        declarations, and for `python3 -m`."""
+        atexit.unregister(self._at_end)
+        sys.stdout.flush()
+        sys.stderr.flush()
         os.environ["KERNBENCH_PYTHON"] = sys.executable
         os.execv(_binary(), ["kernbench", "run", "-f", sys.argv[0]] + sys.argv[1:])
 
 
 bench = _Bench()
+
+
+def _is_script(fn: Callable) -> bool:
+    """Whether the function is declared by the very file that was started as `python3 FILE.py`: not
+    by kernbench, a notebook, `python3 -i`, `python3 -m` or another program that imports the file."""
+    script = sys.modules.get("__main__")
+    return (fn.__module__ == "__main__" and getattr(script, "__spec__", None) is None
+            and getattr(script, "__file__", None) == fn.__code__.co_filename and not sys.flags.interactive)
 
 
 def _binary() -> str:

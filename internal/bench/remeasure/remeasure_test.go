@@ -4,7 +4,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/kernbench/kernbench/internal/host/hostinfo"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
@@ -42,7 +41,7 @@ func TestKeep(t *testing.T) {
 			continue
 		}
 		for k, m := range rows[0].Measurements {
-			if m.Kept != (k == kept && tt.status == journal.OK) || m.Metrics["time_us"] == 0 {
+			if m.Kept != (k == kept && tt.status == journal.OK) || m.Metrics.Get("time_us") == 0 {
 				t.Errorf("%s: measurement %d: %+v", name, k, m)
 			}
 		}
@@ -53,7 +52,7 @@ func TestKeep(t *testing.T) {
 		return []journal.Row{measuredRow("a", journal.OK, us, 0), measuredRow("b", journal.OK, 2*us, steal)}
 	}
 	kept, rows := Keep([][]journal.Row{table(1, 0.3), table(2, 0.1)})
-	if kept != 1 || len(rows) != 2 || rows[1].Measurements[0].Metrics["time_us"] != 2 || rows[1].Measurements[1].Metrics["time_us"] != 4 {
+	if kept != 1 || len(rows) != 2 || rows[1].Measurements[0].Metrics.Get("time_us") != 2 || rows[1].Measurements[1].Metrics.Get("time_us") != 4 {
 		t.Errorf("of two tables %d is kept: %+v", kept, rows)
 	}
 }
@@ -85,28 +84,5 @@ func TestBudget(t *testing.T) {
 	}
 	if none := (&Budget{}); none.Allows(1, 0, time.Minute) {
 		t.Error("measured again, though it is not to be")
-	}
-}
-
-func TestForeign(t *testing.T) {
-	before := hostinfo.Times{User: 1000, System: 500, Idle: 8000, Steal: 100}
-	after := hostinfo.Times{User: 1150, System: 550, Idle: 8200, Steal: 100} // 200 busy of 400
-	for name, tt := range map[string]struct {
-		own       uint64
-		processes int
-		want      float64
-	}{
-		"all is ours":              {200, 4, 0},
-		"more than all":            {300, 4, 0},
-		"too little to tell":       {185, 4, 0},
-		"half of it is others'":    {100, 4, 0.25},
-		"many processes' rounding": {100, 50, 0},
-	} {
-		if got := foreign(before, after, tt.own, tt.processes); got != tt.want {
-			t.Errorf("%s: %v, want %v", name, got, tt.want)
-		}
-	}
-	if got := foreign(after, before, 0, 1); got != 0 {
-		t.Errorf("counters that step back: %v", got)
 	}
 }

@@ -128,7 +128,7 @@ func (l *Look) End() *journal.Load {
 	load := &journal.Load{Before: l.load.Load1, After: after.Load1, Busy: u.Busy, Steal: u.Steal, Crowd: l.crowd}
 	if l.known {
 		if own, processes, ok := hostinfo.TreeTicks(hostinfo.Root(), os.Getpid()); ok {
-			share := foreign(l.load.Times, after.Times, own-min(own, l.own), processes)
+			share := hostinfo.Foreign(l.load, after, own-min(own, l.own), processes)
 			load.Foreign = &share
 		}
 	}
@@ -136,17 +136,4 @@ func (l *Look) End() *journal.Load {
 		load.Crowd, _ = l.watch.crowd(l.callers)
 	}
 	return load
-}
-
-// foreign is the share of the host's processor time that others than the run's own
-// processes used. What the ticks are too coarse to tell is none: they are counted twice,
-// and each process's own are rounded.
-func foreign(before, after hostinfo.Times, own uint64, processes int) float64 {
-	const coarse = 10
-	busy := after.User + after.System - min(after.User+after.System, before.User+before.System)
-	total := busy + after.Idle + after.Steal - min(after.Idle+after.Steal, before.Idle+before.Steal)
-	if busy <= own+coarse+2*uint64(processes) || total == 0 {
-		return 0
-	}
-	return float64(busy-own) / float64(total)
 }

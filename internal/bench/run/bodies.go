@@ -59,13 +59,13 @@ func (s *runSlot) body(ctx context.Context, w *workerGroup, a attempt) (again []
 	if err := s.recordStart(a); err != nil {
 		return nil, false, err
 	}
-	var raw [][]byte
+	var raw []files
 	var f *failure
 	rows, err := s.measure(s.timeout(w.group), func() ([]journal.Row, error) {
-		row, samples, failed, err := s.bodyOnce(ctx, w, a.task)
-		raw, f = append(raw, samples), failed
+		row, beside, failed, err := s.bodyOnce(ctx, w, a.task)
+		raw, f = append(raw, beside), failed
 		return []journal.Row{row}, err
-	}, func(kept int, rows []journal.Row) error { return s.keepRaw(&rows[0], raw[kept]) })
+	}, func(kept int, rows []journal.Row) error { return s.keepFiles(&rows[0], raw[kept]) })
 	if rows == nil {
 		return nil, false, err
 	}
@@ -112,11 +112,11 @@ func (s *runSlot) kept(all [][]journal.Row, keep func(kept int, rows []journal.R
 }
 
 // bodyOnce has the workers run a task, and makes a row of what they say.
-func (s *runSlot) bodyOnce(ctx context.Context, w *workerGroup, t plan.Task) (row journal.Row, raw []byte, f *failure, err error) {
+func (s *runSlot) bodyOnce(ctx context.Context, w *workerGroup, t plan.Task) (row journal.Row, beside files, f *failure, err error) {
 	res, f := w.runTask(ctx, t)
 	if ctx.Err() != nil && (f == nil || s.opts.Joined == nil) {
 		w.stop(&failure{reason: "interrupted"})
-		return row, nil, nil, ctx.Err()
+		return row, files{}, nil, ctx.Err()
 	}
 	row = s.row(t)
 	row.Launch = w.logs
@@ -134,7 +134,7 @@ func (s *runSlot) bodyOnce(ctx context.Context, w *workerGroup, t plan.Task) (ro
 		res.fill(&row)
 		w.warnCrowded(&row)
 	}
-	return row, res.samples(), f, nil
+	return row, res.files(), f, nil
 }
 
 // startFailed records a launch that broke before it was ready. The first time it
@@ -186,8 +186,8 @@ func (w *workerGroup) runTask(ctx context.Context, t plan.Task) (*results, *fail
 				return res, nil // the others may well hang, but only since
 			}
 			rank := w.culprit(res)
-			return nil, &failure{status: journal.Timeout, rank: &rank, phase: w.ranks[rank].phase, dump: true,
-				reason: fmt.Sprintf("not finished within %v", limit)}
+			return nil, w.unlessDoomed(&failure{status: journal.Timeout, rank: &rank, phase: w.ranks[rank].phase, dump: true,
+				reason: fmt.Sprintf("not finished within %v", limit)})
 		case <-straggle:
 			if woken {
 				return res, nil // the failure is known; the others will be killed
@@ -207,14 +207,15 @@ func (w *workerGroup) runTask(ctx context.Context, t plan.Task) (*results, *fail
 				straggle = time.After(stragglerLimit)
 			}
 		case e := <-w.events:
-			if f := w.processEvent(e); f != nil && w.slot.interruptFollows(ctx, w.group, e) {
+			if w.slot.interruptFollows(ctx, w.group, e) {
 				return nil, w.interruptCause()
-			} else if f != nil {
+			}
+			if f := w.processEvent(e); f != nil {
 				return nil, f
 			}
 		case <-w.tick.C:
 			if f := w.checkHeartbeats(); f != nil {
-				return nil, f
+				return nil, w.unlessDoomed(f)
 			}
 		}
 	}
@@ -356,14 +357,18 @@ func envSeen(planned point.Env, seen map[string]*string) error {
 	return nil
 }
 
-func (r *runner) keepRaw(row *journal.Row, raw []byte) error {
-	if len(raw) == 0 {
+// keepFiles stores what belongs to a row and is too large for the journal.
+func (r *runner) keepFiles(row *journal.Row, f files) error {
+	name := fmt.Sprintf("%s-%s-%d", r.id, row.Key, row.Trial)
+	if len(f.samples) > 0 {
+		row.Raw = name + ".kbs"
+		if err := journal.WriteRaw(r.opts.Dir, row.Raw, f.samples); err != nil {
+			return err
+		}
+	}
+	if len(f.inside) == 0 {
 		return nil
 	}
-	name := fmt.Sprintf("%s-%s-%d.kbs", r.id, row.Key, row.Trial)
-	if err := journal.WriteRaw(r.opts.Dir, name, raw); err != nil {
-		return err
-	}
-	row.Raw = name
-	return nil
+	row.Inside = name + ".json.gz"
+	return journal.WriteInside(r.opts.Dir, row.Inside, f.inside)
 }

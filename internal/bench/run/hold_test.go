@@ -3,8 +3,11 @@ package run
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -87,5 +90,99 @@ func TestLaunchFolderIsNew(t *testing.T) {
 		if r.Status != journal.OK || r.Metrics["time_us"] != 1.5 || strings.HasSuffix(r.Launch, "0001") || strings.HasSuffix(r.Launch, "0003") {
 			t.Errorf("%s: %s %s, %v us from %s", at(r), r.Status, r.Reason, r.Metrics["time_us"], r.Launch)
 		}
+	}
+}
+
+// TestFollow: a run that another process is at work on is followed to its end, which is the
+// follower's too; nothing is written and nothing launched by it.
+func TestFollow(t *testing.T) {
+	t.Parallel()
+	p, err := makePlan("still", plan.Request{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	task := p.Groups[0].Tasks
+	row := func(i int, status journal.Status) journal.Row {
+		return journal.Row{Run: "live", Bench: "still", Point: task[i].Point, Backend: p.Backend, Status: status, Key: task[i].Key, Time: time.Now()}
+	}
+	for name, c := range map[string]struct {
+		end    *journal.End
+		cancel bool
+		want   Result
+		err    string
+	}{
+		"complete": {end: &journal.End{Outcome: "complete", Counts: map[journal.Status]int{journal.OK: 2, journal.NotExecuted: 1}, Missing: 1},
+			want: Result{Counts: map[journal.Status]int{journal.OK: 2, journal.NotExecuted: 1}, Missing: 1}},
+		"interrupted": {end: &journal.End{Outcome: "interrupted"}, want: Result{Interrupted: true}},
+		"given up":    {end: &journal.End{Outcome: "failed"}, want: Result{Broken: "a note"}},
+		"killed":      {err: "run live did not come to its end: process"},
+		"left alone":  {cancel: true, err: "no longer following run live, which goes on"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			w, err := journal.Open(dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer w.Close()
+			write := func(records ...any) {
+				for _, rec := range records {
+					if err := w.Append(rec); err != nil {
+						t.Error(err)
+					}
+				}
+			}
+			hold, err := journal.HoldRun(dir, "live")
+			if err != nil {
+				t.Fatal(err)
+			}
+			// It was resumed, and has not said so yet: the end is that of the part before.
+			write(journal.Header{Run: "live", Bench: "still", Points: 3}, row(0, journal.OK), journal.End{Run: "live", Outcome: "complete"})
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			var told []string
+			res, err := Run(ctx, p, Options{Dir: dir, Resume: true, Follow: true, Observe: func(e Event) {
+				switch {
+				case e.Started != nil:
+					told = append(told, fmt.Sprintf("%d of %d in %s by %d", e.Started.Done, e.Started.Rows, e.Started.Run, e.Started.Follows.PID))
+					write(journal.Header{Run: "live", Bench: "still", Points: 3, Resumed: true}, row(1, journal.OK), journal.Note{Run: "live", Text: "a note"})
+				case e.Recorded != nil:
+					told = append(told, e.Recorded.Point.String())
+				case e.Note == "a note":
+					if c.cancel {
+						cancel()
+						return
+					}
+					if c.end != nil {
+						end := *c.end
+						end.Run = "live"
+						write(end)
+					}
+					hold.Release()
+				default:
+					told = append(told, e.Note)
+				}
+			}})
+			if fmt.Sprint(err) != "<nil>" != (c.err != "") || c.err != "" && !strings.Contains(err.Error(), c.err) {
+				t.Fatalf("error %v, want %q", err, c.err)
+			}
+			want := []string{fmt.Sprintf("1 of 3 in live by %d", os.Getpid()), task[1].Point.String()}
+			if name == "complete" {
+				want = append(want, "the run has come to its end without 4 of the 6 rows that this command is for: --resume runs them")
+			}
+			if !slices.Equal(told, want) {
+				t.Errorf("told %q, want %q", told, want)
+			}
+			if res.Run = ""; c.err == "" && c.want.Counts == nil {
+				c.want.Counts = map[journal.Status]int{}
+			}
+			if !reflect.DeepEqual(res, c.want) {
+				t.Errorf("result %+v, want %+v", res, c.want)
+			}
+			if _, run, err := journal.LoadRun(dir); err != nil || len(run.Headers) != 2 || len(run.Rows) != 2 || len(run.Begun) != 0 {
+				t.Errorf("the follower has written: %v", err)
+			}
+		})
 	}
 }

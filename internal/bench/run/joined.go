@@ -31,6 +31,7 @@ type launched interface {
 	Events() <-chan launch.Event
 	Stop(reason string, dump bool)
 	StopHung(reason string)
+	Doomed() bool
 	Wait() (launch.Outcome, error)
 }
 
@@ -173,8 +174,8 @@ const (
 // a batch system sends its signal to all processes of a job, and which of them obeys
 // first is chance.
 func (r *runner) interruptFollows(ctx context.Context, g *plan.Group, e launch.Event) bool {
-	x, is := e.(launch.Exit)
-	if !r.joined(g) || is && !x.Stopped && !endedByRequest(x.Signal) {
+	x, exit := e.(launch.Exit)
+	if !r.joined(g) || e != nil && !exit || exit && !x.Stopped && !endedByRequest(x.Signal) {
 		return false
 	}
 	select {

@@ -146,6 +146,8 @@ func (w *workerGroup) lost(e worker.Event) *failure {
 		case e, open := <-w.events:
 			x, is := e.(launch.Exit)
 			switch {
+			case is && (x.Stopped || x.Signal != 0):
+				return w.processEvent(x)
 			case is:
 				f.reason += fmt.Sprintf("; %s ended with %s", w.via.Name(), x.How())
 				return f
@@ -153,7 +155,7 @@ func (w *workerGroup) lost(e worker.Event) *failure {
 				return w.processEvent(nil)
 			}
 		case <-limit.C:
-			return f
+			return w.unlessDoomed(f)
 		}
 	}
 }
@@ -162,6 +164,10 @@ func (w *workerGroup) lost(e worker.Event) *failure {
 // it. A rank whose connection ended before may be the cause.
 func (w *workerGroup) launcherDied(x *launch.Exit) *failure {
 	f := &failure{status: journal.Failed, phase: "start", reason: w.via.Name() + " ended with " + x.How()}
+	if x.Signal != 0 { // it was killed, and its ranks follow
+		f.phase = w.ranks[0].phase
+		return f
+	}
 	limit := time.After(drainLimit)
 	for {
 		if rank := w.hub.FirstGone(); rank >= 0 {

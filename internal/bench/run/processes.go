@@ -1,6 +1,9 @@
 package run
 
 import (
+	"cmp"
+	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -11,10 +14,12 @@ import (
 
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/bench/plan"
+	"github.com/kernbench/kernbench/internal/bench/sweep"
 	"github.com/kernbench/kernbench/internal/host/cores"
 	"github.com/kernbench/kernbench/internal/host/jobenv"
 	"github.com/kernbench/kernbench/internal/process/culprit"
 	"github.com/kernbench/kernbench/internal/process/launch"
+	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
 // processes describes one process per rank, or a single one for a program that
@@ -148,4 +153,120 @@ func envNames(env point.Env) []string {
 		names[i] = e.Name
 	}
 	return names
+}
+
+// around runs the setup of a point, then the work, then the cleanup: also when the others failed
+// or were interrupted.
+func (s *runSlot) around(ctx context.Context, g *plan.Group, t plan.Task, work func() ([]journal.Row, error)) ([]journal.Row, error) {
+	cmd := g.Part.Command
+	reason, warnings, err := s.aside(ctx, g, &t, "setup", cmd.Setup)
+	var rows []journal.Row
+	switch {
+	case err != nil:
+	case ctx.Err() != nil:
+		err = ctx.Err()
+	case reason != "":
+		row := s.row(t)
+		row.Status, row.Phase, row.Reason = journal.Failed, "setup", reason
+		rows = []journal.Row{row}
+	default:
+		rows, err = work()
+	}
+	if ctx.Err() != nil && len(cmd.Cleanup) > 0 {
+		s.opts.Observe(Event{Note: "interrupted: cleanup runs; another Ctrl-C leaves it out"})
+	}
+	reason, more, cleanupErr := s.aside(context.WithoutCancel(ctx), g, &t, "cleanup", cmd.Cleanup)
+	if reason != "" {
+		reason = "cleanup " + reason
+		more = append(more, reason)
+	}
+	warnings = append(warnings, more...)
+	for i := range rows {
+		rows[i].Warnings = append(slices.Clip(rows[i].Warnings), warnings...)
+	}
+	if len(rows) == 0 && reason != "" { // there is no row that could say it
+		cleanupErr = cmp.Or(cleanupErr, s.note(fmt.Sprintf("%s: %s", t.Words(), reason)))
+	}
+	return rows, cmp.Or(err, cleanupErr)
+}
+
+// prepare runs what has to be done once before the first launch of groups.
+func (r *runner) prepare(ctx context.Context, work []*backlog) error {
+	s := &runSlot{runner: r}
+	defer s.close()
+	for _, b := range work {
+		cmd := b.group.Part.Command
+		if cmd == nil || len(cmd.Prepare) == 0 || r.prepared[b.group.Part] {
+			continue
+		}
+		r.prepared[b.group.Part] = true
+		s.nextLaunch()
+		reason, warnings, err := s.aside(ctx, &plan.Group{Part: b.group.Part}, nil, "prepare", cmd.Prepare)
+		switch {
+		case err != nil:
+			return err
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case reason != "":
+			return errors.New("prepare " + reason)
+		}
+		for _, text := range warnings {
+			if err := r.note(text); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// aside runs a program beside those that are measured: once, on this host, with the environment
+// of the point if there is one. The reason is why it failed.
+func (s *runSlot) aside(ctx context.Context, g *plan.Group, t *plan.Task, name string, argv []string) (reason string, warnings []string, err error) {
+	if len(argv) == 0 || ctx.Err() != nil {
+		return "", nil, nil
+	}
+	if err := s.ensureAgent(ctx); err != nil {
+		return "", nil, err
+	}
+	logs, path, err := s.logDir()
+	if err != nil {
+		return "", nil, err
+	}
+	var at plan.Task
+	if t != nil {
+		at = *t
+	}
+	argv, err = sweep.Substitute(argv, at.Point, s.row(at).NumRanks)
+	if err != nil {
+		return err.Error(), nil, nil
+	}
+	l, err := s.agent.Launch(ctx, launch.Spec{Grace: s.opts.Grace, Procs: []launch.Proc{{
+		Argv: argv, Dir: g.Part.Command.Dir, Env: launch.Environ(s.opts.Environ, variables(g, nil), nil),
+		Stdout: filepath.Join(path, "rank0.out"), Stderr: filepath.Join(path, "rank0.err"),
+	}}})
+	if err != nil {
+		return fmt.Sprintf("%s: %v", argv[0], err), nil, nil
+	}
+	limit := s.timeout(g)
+	seen := s.watchProgram(l, plan.Task{}, limit)
+	out, err := l.Wait()
+	if out.Leftovers > 0 {
+		warnings = append(warnings, fmt.Sprintf("%s: %d processes outlived it and were killed", name, out.Leftovers))
+	}
+	switch {
+	case err != nil:
+		reason = err.Error()
+	case seen.hung:
+		reason = fmt.Sprintf("not finished within %v", limit)
+	case out.Failed() != nil:
+		reason = out.Failed().How()
+	case out.Reason != "":
+		reason = "it was ended: " + out.Reason
+	default:
+		return "", warnings, nil
+	}
+	if said := lastWords(path, 0); said != "" {
+		reason += "; it said: " + said
+	}
+	return fmt.Sprintf("%s: %s; all it printed is in logs/%s", argv[0], reason, logs), warnings, nil
 }

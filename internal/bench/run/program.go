@@ -3,14 +3,18 @@ package run
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/internal/base/stats"
+	"github.com/kernbench/kernbench/internal/bench/measure"
 	"github.com/kernbench/kernbench/internal/bench/plan"
 	"github.com/kernbench/kernbench/internal/bench/sweep"
 	"github.com/kernbench/kernbench/internal/process/culprit"
@@ -20,7 +24,8 @@ import (
 )
 
 // program runs one task of a sweep over another program: one process
-// per rank, or one that starts its own. Its output is read when all have ended.
+// per rank, or one that starts its own, as often as the sweep asks for. The output of a launch
+// is read when all have ended.
 func (s *runSlot) program(ctx context.Context, b *backlog) error {
 	next := b.take(1)
 	if len(next) == 0 {
@@ -34,10 +39,14 @@ func (s *runSlot) program(ctx context.Context, b *backlog) error {
 	if s.joined(b.group) {
 		limit = 0 // ranks that another launcher started may not be able to start it again
 	}
-	rows, err := s.measure(limit, func() ([]journal.Row, error) {
-		rows, err := s.oneProgram(ctx, b.group, a.task)
-		return rows, cmp.Or(err, ctx.Err())
-	}, func(int, []journal.Row) error { return nil })
+	var all []rawSamples
+	rows, err := s.around(ctx, b.group, a.task, func() ([]journal.Row, error) {
+		return s.measure(limit, func() ([]journal.Row, error) {
+			rows, raw, err := s.launches(ctx, b.group, a.task)
+			all = append(all, raw)
+			return rows, cmp.Or(err, ctx.Err())
+		}, func(kept int, rows []journal.Row) error { return s.keepPrinted(a.task, rows, all[kept]) })
+	})
 	if rows == nil {
 		return err
 	}
@@ -46,17 +55,54 @@ func (s *runSlot) program(ctx context.Context, b *backlog) error {
 	return cmp.Or(settleErr, err)
 }
 
-// oneProgram launches, waits and parses. A fault of the program is a row; the
-// error is the harness's own.
-func (s *runSlot) oneProgram(ctx context.Context, g *plan.Group, t plan.Task) ([]journal.Row, error) {
+// launches launches a point's program until that is enough, and makes rows of what all launches
+// gave. One that fails is the point's result.
+func (s *runSlot) launches(ctx context.Context, g *plan.Group, t plan.Task) ([]journal.Row, rawSamples, error) {
+	cmd := g.Part.Command
+	if s.joined(g) && s.opts.Joined.Native && cmd.Launches() > 1 {
+		row := s.row(t)
+		row.Status, row.Phase = journal.Failed, "start"
+		row.Reason = fmt.Sprintf("the ranks that %s has started cannot launch a program twice, as warmup and until ask", s.opts.Joined.Launcher)
+		return []journal.Row{row}, nil, nil
+	}
+	for range cmd.Warmup {
+		row, parsed, err := s.oneProgram(ctx, g, t)
+		if err != nil || parsed == nil {
+			row.Reason = "in the warm-up: " + row.Reason
+			return []journal.Row{row}, nil, err
+		}
+	}
+	began, all := time.Now(), sweep.NewLaunches(cmd)
+	var warnings []string
+	for {
+		row, parsed, err := s.oneProgram(ctx, g, t)
+		if err != nil || parsed == nil {
+			return []journal.Row{row}, nil, err
+		}
+		warnings = unique(append(warnings, row.Warnings...))
+		row.Warnings = warnings
+		if err := all.Add(parsed); err != nil {
+			row.Status, row.Phase, row.Reason = journal.Failed, "parse", err.Error()
+			return []journal.Row{row}, nil, nil
+		}
+		if stopped := all.Stopped(time.Since(began)); stopped != "" {
+			rows, raw := s.launchedRows(g.Part, row, all, stopped)
+			return rows, raw, nil
+		}
+	}
+}
+
+// oneProgram launches, waits and parses. A fault of the program is a row without anything
+// parsed; the error is the harness's own.
+func (s *runSlot) oneProgram(ctx context.Context, g *plan.Group, t plan.Task) (journal.Row, []bench.ParsedRow, error) {
 	row := s.row(t)
-	failed := func(status journal.Status, phase, reason string) ([]journal.Row, error) {
+	failed := func(status journal.Status, phase, reason string) (journal.Row, []bench.ParsedRow, error) {
 		row.Status, row.Phase, row.Reason = status, phase, reason
-		return []journal.Row{row}, nil
+		return row, nil, nil
 	}
 	logs, path, err := s.logDir()
 	if err != nil {
-		return nil, err
+		return row, nil, err
 	}
 	row.Launch = logs
 	cmd := g.Part.Command
@@ -68,7 +114,7 @@ func (s *runSlot) oneProgram(ctx context.Context, g *plan.Group, t plan.Task) ([
 		passOn: launch.UserSignals})
 	if err != nil {
 		if ctx.Err() != nil {
-			return nil, ctx.Err()
+			return row, nil, ctx.Err()
 		}
 		return failed(journal.Failed, "start", err.Error())
 	}
@@ -91,7 +137,7 @@ func (s *runSlot) oneProgram(ctx context.Context, g *plan.Group, t plan.Task) ([
 		blame(&row, culprit.Hung(ranks, limit), ranks, path)
 		return failed(journal.Timeout, "run", row.Reason)
 	case out.Failed() != nil && s.interruptFollows(ctx, g, *out.Failed()):
-		return nil, ctx.Err()
+		return row, nil, ctx.Err()
 	case out.Failed() != nil:
 		blame(&row, culprit.Failed(ranks), ranks, path)
 		return failed(journal.Failed, "run", row.Reason)
@@ -194,15 +240,15 @@ func blame(row *journal.Row, v culprit.Verdict, ranks []culprit.Rank, logs strin
 	}
 }
 
-// parse turns the output of all ranks into rows.
-func (r *runner) parse(g *plan.Group, base journal.Row, out launch.Outcome, logs string) ([]journal.Row, error) {
+// parse finds the rows in the output of all ranks. Without any, the row says why.
+func (r *runner) parse(g *plan.Group, base journal.Row, out launch.Outcome, logs string) (journal.Row, []bench.ParsedRow, error) {
 	outputs := make([]bench.RankOutput, len(out.Exits))
 	for i, x := range out.Exits {
 		o := bench.RankOutput{Rank: x.Rank, Wall: x.Wall}
 		for ext, into := range map[string]*[]byte{"out": &o.Stdout, "err": &o.Stderr} {
 			data, err := os.ReadFile(filepath.Join(logs, fmt.Sprintf("rank%d.%s", x.Rank, ext)))
 			if err != nil && !os.IsNotExist(err) {
-				return nil, fmt.Errorf("reading a rank's output: %w", err)
+				return base, nil, fmt.Errorf("reading a rank's output: %w", err)
 			}
 			*into = data
 		}
@@ -219,34 +265,70 @@ func (r *runner) parse(g *plan.Group, base journal.Row, out launch.Outcome, logs
 	if err != nil {
 		base.Status, base.Phase, base.Reason = journal.Failed, "parse", err.Error()
 		base.Output = lastOutput(logs, 0)
-		return []journal.Row{base}, nil
+		return base, nil, nil
 	}
+	return base, parsed, nil
+}
+
+// rawSamples are those that programs printed, in every launch of a point: by the key of the row
+// and the metric.
+type rawSamples map[string]map[string][][]float64
+
+// launchedRows makes rows of what all launches of a point have printed.
+func (r *runner) launchedRows(part *bench.DeclaredPart, base journal.Row, all *sweep.Launches, stopped measure.StopReason) ([]journal.Row, rawSamples) {
 	var rows []journal.Row
-	for _, p := range parsed {
-		row := r.parsedRow(g.Part, base, p)
-		if p.Wrong != "" { // the time of a wrong result is no result
-			row.Status, row.Phase, row.Reason = journal.Failed, "check", p.Wrong
+	raw := rawSamples{}
+	for _, l := range all.Rows {
+		row := r.parsedRow(part, base, l)
+		if l.Wrong != "" { // the time of a wrong result is no result
+			row.Status, row.Phase, row.Reason = journal.Failed, "check", l.Wrong
 			row.Metrics, row.Units, row.Stats, row.Samples = map[string]float64{}, map[string]string{}, nil, 0
-			row.Output = lastOutput(logs, 0)
+			row.Output = lastOutput(filepath.Join(r.opts.Dir, "logs", row.Launch), 0)
+		} else {
+			sampled(&row, part.Command.Until, stopped, all.Noise(l))
+			if row.Samples > 1 {
+				raw[row.Key] = l.Samples
+			}
 		}
 		rows = append(rows, row)
 	}
-	return rows, nil
+	return rows, raw
 }
 
-func (r *runner) parsedRow(part *bench.DeclaredPart, row journal.Row, p bench.ParsedRow) journal.Row {
+// sampled says how the launches of a row came about, where there could be several.
+func sampled(row *journal.Row, until measure.Stop, stopped measure.StopReason, noise float64) {
+	if until.MaxSamples <= 1 {
+		return
+	}
+	row.Sampling = &journal.Sampling{Stopped: string(stopped), Target: until.RelNoise, MinSamples: until.MinSamples,
+		MaxSamples: until.MaxSamples, MinTime: until.MinTime.Seconds()}
+	if until.MaxTime < measure.NoTimeLimit {
+		row.Sampling.MaxTime = until.MaxTime.Seconds()
+	}
+	if math.IsNaN(noise) || math.IsInf(noise, 0) {
+		return
+	}
+	row.Sampling.Noise = &noise
+	if until.RelNoise > 0 && noise > until.RelNoise {
+		row.Warnings = append(slices.Clip(row.Warnings), fmt.Sprintf("noise: the median of %d launches is known to %.1f %%, not %.1f %% (stopped: %s)",
+			row.Samples, 100*noise, 100*until.RelNoise, stopped))
+	}
+}
+
+func (r *runner) parsedRow(part *bench.DeclaredPart, row journal.Row, l sweep.LaunchedRow) journal.Row {
 	row.Status = journal.OK
 	row.Clock, row.Cadence = "program", "program"
 	row.Metrics, row.Units = map[string]float64{}, map[string]string{}
 	row.Warnings = append([]string(nil), row.Warnings...)
-	if len(p.Extra) > 0 {
-		for _, c := range p.Extra {
+	if len(l.Extra) > 0 {
+		for _, c := range l.Extra {
 			row.Point = row.Point.With(c.Name, c.Value)
 		}
 		row.Task = row.Key
 		row.Key = journal.Key(row.Bench, row.Part, row.Task, row.Point, row.NumRanks, row.Backend, row.Env, row.Options, nil)
 	}
-	for name, samples := range p.Samples {
+	for name := range l.Samples {
+		samples := l.Values(name)
 		if len(samples) == 0 {
 			continue
 		}
@@ -254,10 +336,7 @@ func (r *runner) parsedRow(part *bench.DeclaredPart, row journal.Row, p bench.Pa
 		sum, _ := stats.Summarize(samples)
 		row.Metrics[name] = sum.P50
 		if len(samples) > 1 {
-			if row.Stats == nil {
-				row.Stats = map[string]journal.Stat{}
-			}
-			row.Stats[name] = journal.NewStat(sum)
+			row.Stats = row.Stats.With(name, journal.NewStat(sum))
 		}
 		for _, m := range part.Metrics {
 			if m.Name == name && m.Unit != "" {
@@ -266,4 +345,25 @@ func (r *runner) parsedRow(part *bench.DeclaredPart, row journal.Row, p bench.Pa
 		}
 	}
 	return row
+}
+
+// keepPrinted stores the samples of a point's rows in one file: a launch may give very many.
+func (r *runner) keepPrinted(t plan.Task, rows []journal.Row, raw rawSamples) error {
+	if len(raw) == 0 {
+		return nil
+	}
+	data, err := json.Marshal(raw)
+	if err != nil {
+		return fmt.Errorf("storing samples: %w", err)
+	}
+	name := fmt.Sprintf("%s-%s-%d.json", r.id, t.Key, t.Trial)
+	if err := journal.WriteRaw(r.opts.Dir, name, data); err != nil {
+		return err
+	}
+	for i := range rows {
+		if raw[rows[i].Key] != nil {
+			rows[i].Raw = name
+		}
+	}
+	return nil
 }

@@ -19,6 +19,9 @@ type settled struct {
 // leaves a retry. Rows stand in the journal in the planned order, whichever run
 // slot finishes first: what is early waits for its turn.
 func (r *runner) settle(a attempt, rows ...journal.Row) (again []attempt, err error) {
+	for i := range rows {
+		refuseNegative(&rows[i])
+	}
 	bad := slices.ContainsFunc(rows, func(row journal.Row) bool { return row.Status.Bad() })
 	retry := bad && a.budget < r.opts.Retries
 	for i := range rows {
@@ -46,6 +49,17 @@ func (r *runner) settle(a attempt, rows ...journal.Row) (again []attempt, err er
 		return nil, errFailFast
 	}
 	return nil, nil
+}
+
+// refuseNegative fails a row whose time, or a sample of it, is below zero: its clock went back, or
+// a program subtracted the wrong way round, so that its other times mean nothing either.
+func refuseNegative(row *journal.Row) {
+	us := min(row.Metrics["time_us"], row.Stats.Get("time_us").Min)
+	if row.Status != journal.OK || us >= 0 {
+		return
+	}
+	row.Status, row.Phase, row.Reason = journal.Failed, "check", fmt.Sprintf("time_us is %v: no time is below zero", us)
+	row.Metrics, row.Units, row.Stats, row.Samples = map[string]float64{}, map[string]string{}, nil, 0
 }
 
 // failureOf words the first failure among the rows of an attempt.

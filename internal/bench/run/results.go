@@ -15,8 +15,11 @@ type results struct {
 	byRank  []*worker.Event
 	order   []worker.Event
 	healthy bool
-	raw     []byte
+	raw     files
 }
+
+// files are what a row has beside the journal: its samples, and what was seen inside its last call.
+type files struct{ samples, inside []byte }
 
 func (s *results) add(e worker.Event) {
 	if e.Rank < 0 || e.Rank >= len(s.byRank) || s.byRank[e.Rank] != nil {
@@ -58,10 +61,10 @@ func (s *results) firstReason() string {
 	return "another rank left the task"
 }
 
-// samples are all of them, where the task was done.
-func (s *results) samples() []byte {
+// files are those of the row, where the task was done.
+func (s *results) files() files {
 	if s == nil {
-		return nil
+		return files{}
 	}
 	return s.raw
 }
@@ -71,7 +74,7 @@ func (s *results) fill(row *journal.Row) {
 	if s.healthy {
 		zero := s.byRank[0].Done
 		fillOutcome(row, zero)
-		s.raw = zero.Raw
+		s.raw = files{zero.Raw, zero.Inside}
 		for _, e := range s.byRank[1:] {
 			for _, w := range e.Done.Warnings {
 				if !slices.Contains(zero.Warnings, w) { // what all ranks say is said once
@@ -128,7 +131,7 @@ func fillOutcome(row *journal.Row, o *bench.Outcome) {
 	row.Reason, row.Output, _ = strings.Cut(o.Reason, "\n") // a panic goes on with its stack
 	row.Clock, row.Cadence, row.Cache = o.Clock, o.Cadence, o.Cache
 	row.Samples, row.Batch = o.Samples, o.Batch
-	row.Stats, row.Limits, row.Skew, row.Slowest = o.Stats, o.Limits, o.Skew, o.Slowest
+	row.Stats, row.Limits, row.Skew, row.Slowest = journal.StatsOf(o.Stats), o.Limits, o.Skew, o.Slowest
 	row.Details, row.Sampling = o.Details, o.Sampling
 	row.Warnings = append(row.Warnings, o.Warnings...)
 	for name, v := range o.Metrics {

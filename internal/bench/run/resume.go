@@ -1,6 +1,7 @@
 package run
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -95,7 +96,7 @@ func (r *runner) holdLatest() (*journal.Run, error) {
 		hold, err := journal.HoldRun(r.opts.Dir, found.ID())
 		var held *journal.HeldError
 		if errors.As(err, &held) {
-			return nil, fmt.Errorf("%w; wait for its end, or stop it, or start a run of its own without --resume", err)
+			return nil, fmt.Errorf("%w; follow it with --resume --follow, or stop it, or start a run of its own without --resume", err)
 		}
 		if err != nil {
 			return nil, err
@@ -315,4 +316,77 @@ func lastLaunch(dir string) int {
 		}
 	}
 	return last
+}
+
+// followTick is how often a run that is followed is looked at.
+const followTick = 200 * time.Millisecond
+
+// follow observes the run that another process is at work on until nobody is, and gives that
+// process's result. It writes nothing and launches nothing.
+func (r *runner) follow(ctx context.Context, held *journal.HeldError) (Result, error) {
+	f, err := journal.Follow(r.opts.Dir)
+	if err != nil {
+		return Result{}, err
+	}
+	r.id = held.Run
+	tick := time.NewTicker(followTick)
+	defer tick.Stop()
+	rows, notes := -1, 0 // how many were told of; none before the start
+	for {
+		// Asked before the journal is read: who has let go of the run has written all of it.
+		holder, err := journal.HolderOf(r.opts.Dir, r.id)
+		if err != nil {
+			return Result{}, err
+		}
+		j, _, err := f.Next()
+		if err != nil {
+			return Result{}, err
+		}
+		run, err := j.Find(r.id)
+		if err != nil {
+			return Result{}, err
+		}
+		if rows < 0 || rows > len(run.Rows) { // the second: the file was replaced
+			done, planned := run.Progress()
+			r.opts.Observe(Event{Started: &Started{Run: r.id, Dir: r.opts.Dir, Rows: planned, Done: done, Launches: run.Header.Launches, Follows: held}})
+			rows, notes = len(run.Rows), len(run.Notes)
+		}
+		for ; rows < len(run.Rows); rows++ {
+			r.opts.Observe(Event{Recorded: &run.Rows[rows]})
+		}
+		for ; notes < len(run.Notes); notes++ {
+			r.opts.Observe(Event{Note: run.Notes[notes].Text})
+		}
+		if holder == nil {
+			return r.followed(run, held)
+		}
+		select {
+		case <-ctx.Done():
+			return Result{}, fmt.Errorf("no longer following run %s, which goes on: %w", r.id, ctx.Err())
+		case <-tick.C:
+		}
+	}
+}
+
+// followed is the result of a run that another process has ended.
+func (r *runner) followed(run *journal.Run, held *journal.HeldError) (Result, error) {
+	if run.End == nil {
+		return Result{}, fmt.Errorf("run %s did not come to its end: process %d on host %s is gone; --resume continues it",
+			r.id, held.PID, held.Host)
+	}
+	res := Result{Run: r.id, Counts: run.End.Counts, Missing: run.End.Missing, Interrupted: run.End.Outcome == "interrupted"}
+	if run.End.Outcome == "failed" && res.Counts[journal.Failed]+res.Counts[journal.Timeout] == 0 {
+		res.Broken = "it was given up"
+		if n := len(run.Notes); n > 0 {
+			res.Broken = run.Notes[n-1].Text
+		}
+	}
+	e := &earlier{done: map[work]bool{}, tries: map[work]int{}, failed: map[work]string{}}
+	wanted := planned(r.plan)
+	e.review(run, wanted, false)
+	if lacks := len(wanted) - len(e.done); lacks > 0 && run.End.Outcome == "complete" && r.opts.Source == nil {
+		r.opts.Observe(Event{Note: fmt.Sprintf("the run has come to its end without %d of the %d rows that this command is for: --resume runs them",
+			lacks, len(wanted))})
+	}
+	return res, nil
 }

@@ -16,6 +16,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/bench/plan"
 	"github.com/kernbench/kernbench/internal/bench/remeasure"
@@ -38,12 +39,14 @@ type Options struct {
 	Resume    bool // continue the folder's latest run
 	// RetryFailed: a resumed run tries again what failed before, also what failed twice.
 	RetryFailed bool
-	Ports       connection.Ports // to listen on for other hosts
-	Launcher    *Launcher        // starts the ranks; nil: this process does
-	Joined      *Joined          // the job whose ranks are there already; nil: none
-	Inputs      map[string]string
-	Source      Source // decides what is launched; nil: the plan
-	Observe     func(Event)
+	// Follow: where the run to resume is still under way, its rows are observed until it ends.
+	Follow   bool
+	Ports    connection.Ports // to listen on for other hosts
+	Launcher *Launcher        // starts the ranks; nil: this process does
+	Joined   *Joined          // the job whose ranks are there already; nil: none
+	Inputs   map[string]string
+	Source   Source // decides what is launched; nil: the plan
+	Observe  func(Event)
 
 	unwatched bool // tests: nothing but the samples can disturb a row
 }
@@ -77,6 +80,7 @@ type Started struct {
 	Rows     int // planned
 	Done     int // of these, found in the journal by --resume
 	Launches int
+	Follows  *journal.HeldError // who does the work, if it is not this process
 }
 
 // Launching announces a process group.
@@ -104,6 +108,8 @@ type runner struct {
 	host  hostinfo.Host
 	watch *remeasure.Watch
 	hold  *journal.Hold // of the run
+
+	prepared map[*bench.DeclaredPart]bool
 
 	mu      sync.Mutex // of what follows, which run slots share
 	journal *journal.Writer
@@ -136,14 +142,18 @@ func Run(ctx context.Context, p *plan.Plan, opts Options) (Result, error) {
 		return Result{}, fmt.Errorf("%s starts processes, but the ranks of backend %s are all in one: leave --launcher out",
 			opts.Launcher.Name(), p.Backend)
 	}
-	r := &runner{plan: p, opts: opts, counts: map[journal.Status]int{}, held: map[int][]settled{}, host: hostinfo.Local()}
+	r := &runner{plan: p, opts: opts, counts: map[journal.Status]int{}, held: map[int][]settled{}, prepared: map[*bench.DeclaredPart]bool{}, host: hostinfo.Local()}
 	var err error
 	if r.journal, err = journal.Open(opts.Dir); err != nil {
 		return Result{}, err
 	}
 	defer r.journal.Close()
 	earlier, err := r.earlier()
-	if err != nil {
+	var held *journal.HeldError
+	switch {
+	case opts.Follow && errors.As(err, &held):
+		return r.follow(ctx, held)
+	case err != nil:
 		return Result{}, err
 	}
 	defer r.hold.Release()
@@ -156,37 +166,39 @@ func Run(ctx context.Context, p *plan.Plan, opts Options) (Result, error) {
 	start := time.Now()
 	defer r.watch.Close()
 
-	err = errors.Join(r.execute(ctx, earlier), r.recordHeld())
-	outcome := "complete"
-	var broken *brokenError
-	switch {
-	case errors.As(err, &broken):
-		outcome, err = "failed", r.note("the job is broken: "+broken.reason)
-	case ctx.Err() != nil:
-		outcome, err = "interrupted", nil
-	case errors.Is(err, errFailFast):
-		outcome, err = "failed", nil
-	case err != nil:
-		outcome = "failed"
-	case opts.Source == nil:
-		metrics, _ := r.plan.Bench.Metrics()
-		for _, text := range effects(r.rows, metrics) {
-			err = errors.Join(err, r.note(text))
-		}
-	}
+	outcome, broken, err := r.outcome(ctx, errors.Join(r.execute(ctx, earlier), r.recordHeld()))
 	if opts.Source != nil {
 		n := opts.Source.Found(r.rows, r.starts)
 		n.Run, n.Time = r.id, time.Now().UTC()
 		err = errors.Join(err, r.journal.Append(n))
 	}
-	end := journal.End{Run: r.id, Outcome: outcome, Counts: r.counts, Seconds: time.Since(start).Seconds(), Time: time.Now().UTC()}
+	end := journal.End{Run: r.id, Outcome: outcome, Counts: r.counts, Missing: Missing(r.rows), Seconds: time.Since(start).Seconds(), Time: time.Now().UTC()}
 	err = errors.Join(err, r.journal.Append(end))
-	res := Result{Run: r.id, Counts: r.counts, Missing: Missing(r.rows), GivenUp: r.givenUp,
-		Interrupted: outcome == "interrupted"}
-	if broken != nil {
-		res.Broken = broken.reason
-	}
+	res := Result{Run: r.id, Counts: r.counts, Missing: end.Missing, GivenUp: r.givenUp,
+		Interrupted: outcome == "interrupted", Broken: broken}
 	return res, err
+}
+
+// outcome words how the execution ended, and notes what there is to know about it. Broken is
+// why a joined job could not go on; the error is what remains one.
+func (r *runner) outcome(ctx context.Context, err error) (outcome, broken string, _ error) {
+	var job *brokenError
+	switch {
+	case errors.As(err, &job):
+		return "failed", job.reason, r.note("the job is broken: " + job.reason)
+	case ctx.Err() != nil:
+		return "interrupted", "", nil
+	case errors.Is(err, errFailFast):
+		return "failed", "", nil
+	case err != nil:
+		return "failed", "", err
+	case r.opts.Source == nil:
+		metrics, _ := r.plan.Bench.Metrics()
+		for _, text := range effects(r.rows, metrics) {
+			err = errors.Join(err, r.note(text))
+		}
+	}
+	return "complete", "", err
 }
 
 // Missing counts the rows that should have been executed and were not.
@@ -260,6 +272,9 @@ func (r *runner) runGroups(ctx context.Context, e *earlier, groups []*plan.Group
 		if len(b.todo) > 0 {
 			work = append(work, b)
 		}
+	}
+	if err := r.prepare(ctx, work); err != nil {
+		return err
 	}
 	return r.runSlots(ctx, work)
 }

@@ -6,6 +6,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/bench/plan"
 	"github.com/kernbench/kernbench/internal/bench/remeasure"
 	"github.com/kernbench/kernbench/internal/process/launch"
@@ -81,7 +82,11 @@ func (r *runner) runSlots(ctx context.Context, work []*backlog) error {
 			return nil
 		})
 	}
-	return group.Wait()
+	err := group.Wait()
+	if left := dist.Sweep(); left != nil { // ranks that were killed could not
+		r.opts.Observe(Event{Note: "something of this run is left: " + left.Error()})
+	}
+	return err
 }
 
 func (s *runSlot) close() {

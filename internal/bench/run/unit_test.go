@@ -108,7 +108,7 @@ func timed(env string, i int64, us, spread float64) journal.Row {
 	r := journal.Row{Status: journal.OK, NumRanks: &ranks, Point: point.Point{{Name: "i", Value: point.IntValue(i)}},
 		Env: point.Env{{Name: "E", Value: env, Set: true}}, Metrics: map[string]float64{"time_us": us}}
 	if spread > 0 {
-		r.Stats = map[string]journal.Stat{"time_us": {CILow: &low, CIHigh: &high}}
+		r.Stats = journal.StatsOf(map[string]journal.Stat{"time_us": {CILow: &low, CIHigh: &high}})
 	}
 	return r
 }
@@ -314,6 +314,75 @@ func TestCulprit(t *testing.T) {
 	}
 }
 
+// planted is a launch that has ended, or is about to.
+type planted struct {
+	events chan launch.Event
+	doomed bool
+	out    launch.Outcome
+	err    error
+}
+
+func (p *planted) Events() <-chan launch.Event   { return p.events }
+func (p *planted) Stop(string, bool)             {}
+func (p *planted) StopHung(string)               {}
+func (p *planted) Doomed() bool                  { return p.doomed }
+func (p *planted) Wait() (launch.Outcome, error) { return p.out, p.err }
+
+// TestEndOfLaunch: what the end of the agent or of the launcher does to the workers is not
+// theirs, whatever of it is seen first.
+func TestEndOfLaunch(t *testing.T) {
+	stopped := fmt.Errorf("%w: it had been stopped for 5s", launch.ErrLost)
+	own := launch.Exit{Rank: 1, Code: -1, Signal: 11}
+	ended := launch.Exit{Rank: 0, Code: -1, Signal: 9, Stopped: true}
+	event := func(e launch.Event) func(*workerGroup) *failure {
+		return func(w *workerGroup) *failure { return w.processEvent(e) }
+	}
+	silence := func(w *workerGroup) *failure {
+		w.ranks[0].silent = 1000
+		return w.unlessDoomed(w.checkHeartbeats())
+	}
+	lost := func(then launch.Exit) func(*workerGroup) *failure {
+		return func(w *workerGroup) *failure {
+			w.via, w.events = &Launcher{argv: []string{"mpirun"}}, w.launch.Events()
+			w.launch.(*planted).events <- then
+			return w.lost(worker.Event{Rank: 1, Closed: true})
+		}
+	}
+	told := launch.Outcome{Exits: []launch.Exit{ended}, Reason: "the agent was told to end"}
+	for _, c := range []struct {
+		name   string
+		launch planted
+		seen   func(*workerGroup) *failure
+		want   string
+	}{
+		{"its end", planted{doomed: true, err: launch.ErrLost}, event(nil), "the launch agent died; the workers ended with it"},
+		{"its end, stopped", planted{doomed: true, err: stopped}, event(nil), "the launch agent died: it had been stopped for 5s; the workers ended with it"},
+		{"silence", planted{doomed: true, err: stopped}, silence, "the launch agent died: it had been stopped for 5s; the workers ended with it"},
+		{"silence of a worker", planted{}, silence, "rank 0: lost heartbeat: nothing heard for 5s (stopped, or starved of CPU)"},
+		{"a worker it ended", planted{out: told}, event(ended), "the workers were ended: the agent was told to end"},
+		{"a worker that had ended before", planted{out: launch.Outcome{Exits: []launch.Exit{ended, own}}, err: stopped}, event(nil),
+			"rank 1: the worker ended with signal 11 (segmentation fault)"},
+		{"a rank, before the launcher it ended", planted{out: told}, lost(ended), "the workers were ended: the agent was told to end"},
+		{"a rank, before the launcher that was killed", planted{}, lost(launch.Exit{Code: -1, Signal: 9}), "mpirun ended with signal 9 (killed)"},
+		{"a rank, before its launcher", planted{}, lost(launch.Exit{Code: 137}), "rank 1: the worker ended; mpirun ended with exit code 137"},
+	} {
+		hub, err := worker.Listen()
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.launch.events = make(chan launch.Event, 1)
+		f := c.seen(&workerGroup{slot: &runSlot{runner: new(runner)}, hub: hub, launch: &c.launch, ranks: make([]rankState, 2), procs: 2})
+		got := f.reason
+		if f.rank != nil {
+			got = fmt.Sprintf("rank %d: %s", *f.rank, got)
+		}
+		if got != c.want {
+			t.Errorf("%s: %q, want %q", c.name, got, c.want)
+		}
+		hub.Close()
+	}
+}
+
 func TestLastOutput(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) {
@@ -415,5 +484,18 @@ func TestLastWords(t *testing.T) {
 	conn.Close()
 	if f := c.died(&launch.Exit{Rank: 0, Code: 3}); f.phase != "the end" || *f.rank != 0 || f.status != journal.Failed {
 		t.Errorf("%+v", f)
+	}
+}
+
+// A time below zero, or one sample of it, fails the row and takes its numbers away.
+func TestNegativeTime(t *testing.T) {
+	for _, c := range []struct {
+		us, least float64
+		want      journal.Status
+	}{{5, 4, journal.OK}, {0, 0, journal.OK}, {-5, -5, journal.Failed}, {5, -1, journal.Failed}} {
+		row := journal.Row{Status: journal.OK, Metrics: map[string]float64{"time_us": c.us}, Stats: journal.StatsOf(map[string]journal.Stat{"time_us": {Min: c.least}})}
+		if refuseNegative(&row); row.Status != c.want || c.want == journal.Failed && (len(row.Metrics) > 0 || row.Reason == "") {
+			t.Errorf("%v us, least %v: %s, %q, %v", c.us, c.least, row.Status, row.Reason, row.Metrics)
+		}
 	}
 }

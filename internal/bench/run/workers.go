@@ -44,7 +44,6 @@ type rankState struct {
 	waiting       bool
 	closed        bool // its connection has ended: nothing more will come
 	silent        int  // ticks since the last message
-	exit          *launch.Exit
 }
 
 const (
@@ -101,7 +100,7 @@ func (s *runSlot) startWorkers(ctx context.Context, g *plan.Group) (*workerGroup
 	}
 	w := &workerGroup{
 		slot: s, group: g, hub: hub, via: via, logs: logs, path: path,
-		ranks: make([]rankState, g.Ranks), procs: count, tick: time.NewTicker(tickTime),
+		ranks: make([]rankState, s.plan.Bodies(g)), procs: count, tick: time.NewTicker(tickTime),
 		ending: func() bool { return ctx.Err() != nil && s.joined(g) },
 	}
 	for i := range w.ranks {
@@ -168,8 +167,8 @@ func (w *workerGroup) waitReady(ctx context.Context) *failure {
 			return &failure{reason: "interrupted"}
 		case <-deadline.C:
 			rank := w.first(func(s rankState) bool { return !s.ready })
-			return &failure{status: journal.Timeout, rank: &rank, phase: "start", dump: true,
-				reason: fmt.Sprintf("the worker did not report within %v of its start", limit)}
+			return w.unlessDoomed(&failure{status: journal.Timeout, rank: &rank, phase: "start", dump: true,
+				reason: fmt.Sprintf("the worker did not report within %v of its start", limit)})
 		case e := <-w.hub.Events():
 			w.note(e)
 			if f := w.lost(e); f != nil {
@@ -193,8 +192,8 @@ func (w *workerGroup) waitReady(ctx context.Context) *failure {
 func (w *workerGroup) job() worker.Job {
 	p := w.slot.plan
 	return worker.Job{Bench: p.Bench.Name, Part: w.group.Part.Name, Script: p.Bench.Script, Size: w.group.Ranks,
-		InProcess: p.Shape.InProcess, Backend: p.Backend, Session: rand.Text(), Seed: p.Seed,
-		Watch: envNames(w.group.Env), Measure: w.group.Part.Measure}
+		InProcess: p.Shape.InProcess, Virtual: p.Shape.Virtual, Backend: p.Backend, Session: rand.Text(), Seed: p.Seed,
+		Watch: envNames(w.group.Env), Measure: w.group.Part.Measure, Inputs: p.Inputs}
 }
 
 // welcome gives a worker that has joined its job, and checks what one that is
@@ -270,36 +269,46 @@ func (w *workerGroup) processEvent(e launch.Event) *failure {
 		return w.launchEnded()
 	}
 	x, ok := e.(launch.Exit)
-	if !ok {
+	switch {
+	case !ok:
 		return nil
-	}
-	if w.via != nil {
+	case x.Stopped: // not by this group, and the others with it
+		return w.launchEnded()
+	case w.via != nil:
 		return w.launcherDied(&x)
-	}
-	if x.Stopped { // not by this group: a rank host was lost, and took the others with it
-		if f := w.lostRank(); f != nil {
-			return f
-		}
-	}
-	if x.Rank >= 0 && x.Rank < len(w.ranks) {
-		w.ranks[x.Rank].exit = &x
 	}
 	return w.died(&x)
 }
 
-// launchEnded tells why a launch ended although its workers were not asked to.
+// launchEnded tells why a launch ended although its workers were not asked to. Whoever
+// ended it has said why before; a worker that had ended by itself comes first.
 func (w *workerGroup) launchEnded() *failure {
 	if f := w.lostRank(); f != nil {
 		return f
 	}
-	if i := w.first(func(s rankState) bool { return s.exit != nil }); w.via == nil && i >= 0 {
-		return w.died(w.ranks[i].exit)
+	out, err := w.launch.Wait()
+	for _, x := range out.Exits {
+		if w.via == nil && !x.Stopped {
+			return w.died(&x)
+		}
 	}
-	what := "the workers"
-	if w.via != nil {
-		what = w.via.Name()
+	if f := w.lostRank(); f != nil {
+		return f
 	}
-	return &failure{status: journal.Failed, phase: w.ranks[0].phase, reason: "the launch agent died and took " + what + " with it"}
+	f := &failure{status: journal.Failed, phase: w.ranks[0].phase, reason: "the workers were ended: " + out.Reason}
+	if err != nil {
+		f.reason = err.Error() + "; the workers ended with it"
+	}
+	return f
+}
+
+// unlessDoomed is a failure that was concluded from silence, unless there is a better
+// reason for that: what kills the workers may take a while to be known, and to be over.
+func (w *workerGroup) unlessDoomed(f *failure) *failure {
+	if w.launch == nil || !w.launch.Doomed() {
+		return f
+	}
+	return w.launchEnded()
 }
 
 func (w *workerGroup) died(x *launch.Exit) *failure {

@@ -42,15 +42,7 @@ metrics:
 
 // TestDocumentedAxes reads the block of axes with the types its comments say.
 func TestDocumentedAxes(t *testing.T) {
-	data, err := os.ReadFile("../../../docs/sweep-format.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	block := regexp.MustCompile("(?s)```yaml\n(axes:.*?)```").FindStringSubmatch(string(data))
-	if block == nil {
-		t.Fatal("the reference shows no axes")
-	}
-	p := mustParse(t, "name: x\ncommand: [p, '{M}{chunk}{alpha}{algo}{fused}{size}{dtype}{shape}']\n"+block[1]+"metrics: {t: {wall: true}}\n")
+	p := mustParse(t, "name: x\ncommand: [p, '{M}{chunk}{alpha}{algo}{fused}{size}{dtype}{shape}']\n"+documented(t, "axes:")+"metrics: {t: {wall: true}}\n")
 	want := "M int 1,32,128; chunk int 1,8,64; alpha float 0.5,1,2; algo string ring,tree; fused bool true,false; " +
 		"size bytes 1024,4096,16384,65536,262144,1048576,4194304,16777216,67108864; dtype dtype f32,bf16; " +
 		"shape tuple qkv=4096x6144x4096,512x512x512"
@@ -61,19 +53,25 @@ func TestDocumentedAxes(t *testing.T) {
 
 // TestDocumentedChecks reads the block of checks.
 func TestDocumentedChecks(t *testing.T) {
-	data, err := os.ReadFile("../../../docs/sweep-format.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	block := regexp.MustCompile("(?s)```yaml\n(check:.*?)```").FindStringSubmatch(string(data))
-	if block == nil {
-		t.Fatal("the reference shows no checks")
-	}
-	p := mustParse(t, withMetrics("", "time_us: {wall: true}", "max_error: {regex: 'e=(.*)'}")+block[1])
+	p := mustParse(t, withMetrics("", "time_us: {wall: true}", "max_error: {regex: 'e=(.*)'}")+documented(t, "check:"))
 	for output, good := range map[string]bool{"e=0\nPASSED": true, "e=1\nPASSED": false, "e=0": false, "e=0 \nNaN\nPASSED": false} {
 		rows, err := p.Command.Parse([]bench.RankOutput{{Stdout: []byte(output), Wall: 1000}})
 		if err != nil || (rows[0].Wrong == "") != good {
 			t.Errorf("%q: %v %v", output, err, rows)
 		}
 	}
+}
+
+// documented is the block of YAML in the reference that starts with a key.
+func documented(t *testing.T, key string) string {
+	t.Helper()
+	data, err := os.ReadFile("../../../docs/sweep-format.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	block := regexp.MustCompile("(?s)```yaml\n(" + key + ".*?)```").FindStringSubmatch(string(data))
+	if block == nil {
+		t.Fatalf("the reference shows no block %s", key)
+	}
+	return block[1]
 }

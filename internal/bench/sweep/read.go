@@ -1,6 +1,7 @@
 package sweep
 
 import (
+	"cmp"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -20,7 +21,7 @@ func (r *reader) sweep(root yamlfile.Node) *bench.Bench {
 	part := &bench.DeclaredPart{Command: &bench.Command{Inputs: map[string]string{}}}
 	b := &bench.Bench{Parts: []*bench.DeclaredPart{part}}
 	f, clean := r.Fields(root, "the sweep", "name", "description", "command", "dir", "ranks", "axes", "env", "zip",
-		"metrics", "check", "timeout", "trials")
+		"metrics", "check", "prepare", "setup", "cleanup", "warmup", "until", "timeout", "trials")
 	if f == nil {
 		return b
 	}
@@ -79,10 +80,7 @@ func (r *reader) program(f map[string]yamlfile.Node, part *bench.DeclaredPart, n
 			c.Dir = filepath.Join(c.Dir, s.Text)
 		}
 	}
-	if n := f["command"]; n != nil {
-		c.Argv = r.argv(n, part.Axes, f["axes"])
-		c.Inputs["command"] = hashText(n.String())
-	}
+	r.commands(f, part)
 	n := f["metrics"]
 	if n == nil {
 		return
@@ -98,6 +96,14 @@ func (r *reader) program(f map[string]yamlfile.Node, part *bench.DeclaredPart, n
 	}
 	c.Parse = newOutputParser(metrics, names.list(), checks).parse
 	c.Inputs["metrics"] = hashText(n.String())
+	if len(metrics) > 0 {
+		c.UntilMetric = metrics[0].info.Name
+	}
+	if n := f["until"]; n != nil {
+		var name string
+		c.Until, name = r.until(n, metrics)
+		c.UntilMetric = cmp.Or(name, c.UntilMetric)
+	}
 	if slices.ContainsFunc(metrics, func(m metric) bool { return m.column != nil && m.column.table == "nccl_tests" }) {
 		c.Columns = ncclKeys
 	}
@@ -141,31 +147,59 @@ func (r *reader) count(n yamlfile.Node, what string) int {
 	return c
 }
 
-// argv reads the command and checks its placeholders against the axes, and
-// that every axis is used.
-func (r *reader) argv(n yamlfile.Node, axes []bench.Axis, axesNode yamlfile.Node) []string {
+// commands reads what is executed, and checks that the program, or its setup, is told of every axis.
+func (r *reader) commands(f map[string]yamlfile.Node, part *bench.DeclaredPart) {
+	c := part.Command
+	used := map[string]bool{}
+	for _, key := range []struct {
+		name string
+		argv *[]string
+	}{{"command", &c.Argv}, {"setup", &c.Setup}, {"cleanup", &c.Cleanup}, {"prepare", &c.Prepare}} {
+		if n := f[key.name]; n != nil {
+			*key.argv = r.argv(n, key.name, part.Axes, used)
+			c.Inputs[key.name] = hashText(n.String())
+		}
+	}
+	if n := f["warmup"]; n != nil {
+		c.Warmup = r.count(n, "warmup")
+		c.Inputs["warmup"] = hashText(n.String())
+	}
+	if f["command"] == nil || f["axes"] == nil {
+		return
+	}
+	// Entries were checked already; only their positions are of interest here.
+	for _, e := range r.Peek(f["axes"]) {
+		isAxis := slices.ContainsFunc(part.Axes, func(a bench.Axis) bool { return a.Name == e.Key })
+		if isAxis && !used[e.Key] {
+			r.Fault(e.At, "axis %q is not used: put {%s} into the command", e.Key, e.Key)
+		}
+	}
+}
+
+// argv reads the arguments of a program, and checks their placeholders against the axes. What is
+// used of these it notes, unless it is only cleaned up after.
+func (r *reader) argv(n yamlfile.Node, what string, axes []bench.Axis, used map[string]bool) []string {
 	if s, ok := r.String(n); ok {
-		r.Fault(n, "command: want a list of arguments such as [%s]: no shell splits a line",
-			quoteAll(strings.Fields(s)))
+		r.Fault(n, "%s: want a list of arguments such as [%s]: no shell splits a line",
+			what, quoteAll(strings.Fields(s)))
 		return nil
 	}
-	items, ok := r.Texts(n, "command")
+	items, ok := r.Texts(n, what)
 	if !ok {
 		return nil
 	}
 	var argv []string
-	used := map[string]bool{}
 	for i, item := range items {
 		argv = append(argv, item.Text)
 		if strings.ContainsRune(item.Text, 0) {
-			r.Fault(item.At, "command: an argument cannot hold a NUL byte")
+			r.Fault(item.At, "%s: an argument cannot hold a NUL byte", what)
 		}
 		if i == 0 && item.Text == "" {
-			r.Fault(item.At, "command: the program's name is empty")
+			r.Fault(item.At, "%s: the program's name is empty", what)
 		}
 		pieces, err := parseTemplate(item.Text)
 		if err != nil {
-			r.FaultIn(item.At, err.offset, "command: %s", err.msg)
+			r.FaultIn(item.At, err.offset, "%s: %s", what, err.msg)
 			continue
 		}
 		for _, p := range pieces {
@@ -173,20 +207,13 @@ func (r *reader) argv(n yamlfile.Node, axes []bench.Axis, axesNode yamlfile.Node
 				continue
 			}
 			axis, err := p.check(axes)
-			if err != nil {
-				r.FaultIn(item.At, p.offset, "command: %v", err)
+			switch {
+			case what == "prepare" && axis != "":
+				r.FaultIn(item.At, p.offset, "prepare: it runs once for all points, so {%s} has no value: use setup", p.text)
+			case err != nil:
+				r.FaultIn(item.At, p.offset, "%s: %v", what, err)
 			}
-			used[axis] = true
-		}
-	}
-	if axesNode == nil {
-		return argv
-	}
-	// Entries were checked already; only their positions are of interest here.
-	for _, e := range r.Peek(axesNode) {
-		isAxis := slices.ContainsFunc(axes, func(a bench.Axis) bool { return a.Name == e.Key })
-		if isAxis && !used[e.Key] {
-			r.Fault(e.At, "axis %q is not used: put {%s} into the command", e.Key, e.Key)
+			used[axis] = used[axis] || what == "command" || what == "setup"
 		}
 	}
 	return argv

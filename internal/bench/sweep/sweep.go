@@ -17,6 +17,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/internal/base/yamlfile"
@@ -81,7 +82,7 @@ func Parse(name string, data []byte) (*bench.Bench, error) {
 // sweep file as a whole is none: another value on an axis does not change the
 // points that are there already, so a resumed run need not repeat them.
 func addScripts(command *bench.Command) error {
-	for _, arg := range command.Argv {
+	for _, arg := range slices.Concat(command.Argv, command.Prepare, command.Setup, command.Cleanup) {
 		name, constant := literalArg(arg)
 		if !constant || name == "" {
 			continue

@@ -23,13 +23,20 @@ type Answer struct {
 	Expected float64   `json:"expected"`
 	Level    *Interval `json:"level,omitempty"` // of the best itself, from the same launches as Confirmed
 	Done     bool      `json:"done"`
+	// Rounds are those of the race. Where time or launches ended before the first, the
+	// best is chosen by ChosenBy launches of its own, and nobody lost to it.
+	Rounds   int `json:"rounds"`
+	ChosenBy int `json:"chosen_by"`
+	// Refuted: the race dropped the default, and the confirmation saw nothing of that.
+	Refuted bool `json:"refuted,omitempty"`
 
 	Launches int       `json:"launches"`
 	Full     int       `json:"full"` // launches of the full sweep
 	Started  int       `json:"started"`
 	Dropped  int       `json:"dropped"` // by the race
 	Failed   []Failure `json:"failed,omitempty"`
-	Noise    float64   `json:"noise"`   // standard deviation between launches
+	Noise    float64   `json:"noise"`   // standard deviation between launches of a setting
+	Repeats  int       `json:"repeats"` // launches after another of the same setting, that it is from
 	Effects  []Effect  `json:"effects"` // of the variables, in their order
 	Pairs    []Pair    `json:"pairs,omitempty"`
 	Trace    []Step    `json:"trace,omitempty"`
@@ -58,7 +65,8 @@ const sure = 2.6
 // Answer tells what is known so far.
 func (r *Race) Answer() Answer {
 	a := Answer{Best: -1, Done: r.phase == Done, Launches: len(r.seen), Full: Trials * len(r.space.Settings),
-		Noise: r.noise(), Trace: r.trace}
+		Rounds: r.raced(), Trace: r.trace}
+	a.Noise, a.Repeats = r.repeats()
 	for s, why := range r.reason {
 		if len(r.of[s]) > 0 {
 			a.Started++
@@ -81,13 +89,34 @@ func (r *Race) Answer() Answer {
 	a.Best = best
 	a.Expected = r.against(best, r.space.Default)
 	a.Confirmed, a.Level = r.confirmed(best)
+	_, own := r.good(best)
+	a.ChosenBy = len(own)
 	a.Raced, a.Open = r.undecided(best)
-	if c := a.Confirmed; a.Done && c != nil && c.Known && c.High < 0 { // told apart by the confirmation, if not before
-		a.Raced = slices.DeleteFunc(a.Raced, func(s int) bool { return s == r.space.Default })
-		a.Open = slices.DeleteFunc(a.Open, func(s int) bool { return s == r.space.Default })
+	if a.Done && a.Confirmed != nil {
+		a.abide(r.space.Default, r.dropped[r.space.Default])
 	}
 	a.Effects, a.Pairs = r.effects()
 	return a
+}
+
+// abide makes the confirmation the last word on whether the best can be told from the
+// default, whatever the launches said that the choice was made by.
+func (a *Answer) abide(base int, dropped bool) {
+	c := a.Confirmed
+	if c.Known && c.High < 0 {
+		a.Raced = slices.DeleteFunc(a.Raced, func(s int) bool { return s == base })
+		a.Open = slices.DeleteFunc(a.Open, func(s int) bool { return s == base })
+		return
+	}
+	if dropped {
+		a.Dropped--
+		// A wide interval around what was expected confirms nothing, but refutes nothing.
+		a.Refuted = c.Known && c.Low > a.Expected || !c.Known && c.Mid >= 0
+	}
+	if !slices.Contains(a.Raced, base) && !slices.Contains(a.Open, base) {
+		a.Raced = append(a.Raced, base)
+		slices.Sort(a.Raced)
+	}
 }
 
 // confirmed is the gain and the level of the winner by its confirmation.

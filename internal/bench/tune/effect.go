@@ -39,7 +39,7 @@ type Pair struct {
 
 // effects takes the surrogate apart into what each variable and each pair add.
 func (r *Race) effects() (out []Effect, pairs []Pair) {
-	g := r.model
+	g := r.unconfounded()
 	if g == nil {
 		return nil, nil
 	}
@@ -92,6 +92,20 @@ func (r *Race) effects() (out []Effect, pairs []Pair) {
 		out = append(out, e)
 	}
 	return out, pairs
+}
+
+// unconfounded is the surrogate of what can be told apart by variable; nil: nothing.
+func (r *Race) unconfounded() *surrogate {
+	if r.model == nil || !r.confounded {
+		return r.model
+	}
+	some := r.records(false)
+	if len(some) == 0 {
+		return nil
+	}
+	g := *r.model
+	g.train(some, r.space)
+	return &g
 }
 
 // component is what a variable's levels add to the expected value.

@@ -21,6 +21,13 @@ func (s *Study) take(rows []journal.Row, starts []time.Time) {
 	for _, row := range fresh {
 		at := taskTrial{row.TaskKey(), row.Trial}
 		s.rows[at] = append(s.rows[at], row)
+		if row.Status == journal.OK {
+			if _, has := row.Metrics[s.goal.Metric]; has {
+				s.measured = true
+			} else {
+				s.lacking = s.unknown(&row)
+			}
+		}
 	}
 	times := secondsOf(rows, starts)
 	for _, f := range s.fields {
@@ -93,8 +100,7 @@ func (s *Study) outcome(f *field, l Launch, times map[taskTrial]float64) (o Outc
 			case missing != "":
 				o.Failed = cmp.Or(o.Failed, fmt.Sprintf("the row has no %s to judge over", missing))
 			case !has:
-				o.Failed = cmp.Or(o.Failed, fmt.Sprint("the row has no such metric: ",
-					suggest.Unknown("metric", s.goal.Metric, slices.Collect(maps.Keys(r.Metrics)))))
+				o.Failed = cmp.Or(o.Failed, s.unknown(r))
 			case !(v > 0) || math.IsInf(v, 0):
 				o.Failed = cmp.Or(o.Failed, fmt.Sprintf("%s is %v: a ratio needs finite numbers above 0", s.goal.Metric, v))
 			default:
@@ -103,13 +109,21 @@ func (s *Study) outcome(f *field, l Launch, times map[taskTrial]float64) (o Outc
 			}
 		}
 	}
-	if o.Failed == "" {
+	switch {
+	case s.lacking != "" && !s.measured: // which ends the study, whatever else failed
+		o.Failed = s.lacking
+	case o.Failed == "":
 		o.Log, o.Failed = f.mean(cells)
 	}
 	if s.goal.Maximise {
 		o.Log = -o.Log
 	}
 	return o, true
+}
+
+// unknown says that a row has no such metric, and which are like it.
+func (s *Study) unknown(r *journal.Row) string {
+	return fmt.Sprint("the row has no such metric: ", suggest.Unknown("metric", s.goal.Metric, slices.Collect(maps.Keys(r.Metrics))))
 }
 
 // notOver is a name of --over that a row lacks: a column of a program's table is known

@@ -41,7 +41,7 @@ func (r *Race) explore() []int {
 		return nil
 	}
 	if r.cfg.Seconds > 0 { // nobody looks at the clock within a round
-		room = min(room, len(r.seen))
+		room = min(room, len(r.seen), max(minRounds, r.launches()/16))
 	}
 	if pilot := int(pilotShare * float64(budget)); len(r.seen) < max(1, pilot) {
 		return r.withDefault(r.propose(max(1, min(room, pilot-len(r.seen))), fresh))
@@ -282,10 +282,29 @@ func (r *Race) against(s, base int) float64 {
 	return r.expected(s) - r.expected(base)
 }
 
-// noise is by how much two launches of one setting differ: the standard deviation
-// of one, without regard to outliers.
-func (r *Race) noise() float64 { return r.noiseAt(0.5) }
+// repeats is by how much two launches of one setting differ, those of the confirmation
+// too: the standard deviation of one, without regard to outliers, and from how many
+// launches after another it is known.
+func (r *Race) repeats() (noise float64, count int) {
+	var away []float64
+	for _, of := range r.of {
+		last := -1
+		for _, i := range of {
+			if r.seen[i].Failed != "" {
+				continue
+			}
+			if last >= 0 {
+				away = append(away, math.Abs(r.seen[i].Log-r.seen[last].Log)/math.Sqrt2)
+			}
+			last = i
+		}
+	}
+	slices.Sort(away)
+	return noiseOf(away, 0.5), len(away)
+}
 
+// noiseAt is the same of the launches that count for the choice, where so large a share
+// of them is as near to each other.
 func (r *Race) noiseAt(share float64) float64 { return noiseOf(r.away(), share) }
 
 // away is how far successive launches of a setting are from each other, as if each

@@ -67,6 +67,81 @@ func TestClaimIsTheConfirmation(t *testing.T) {
 	if c := a.Confirmed; c == nil || !c.Known || c.Low > 0 || c.High < 0 {
 		t.Errorf("confirmed %+v: want an interval around no gain", c)
 	}
+	if !slices.Contains(a.Raced, 0) || !a.Refuted {
+		t.Errorf("refuted %v, not told apart %v: the confirmation sees no difference to the default, which the race had dropped", a.Refuted, a.Raced)
+	}
+}
+
+// A machine that becomes ten times slower ends the time before anything is raced: then
+// nobody has lost, the one launch that was lucky is no choice, and the answer has both.
+func TestTimeEndsBeforeTheRace(t *testing.T) {
+	launches := 0
+	r := drive(line(168), Config{Seconds: 165, Seed: 1}, func(l Launch, p Phase) Outcome {
+		launches++
+		o := Outcome{Seconds: 1, Log: 0.01 * float64(l.Setting%7)}
+		if launches > 8 {
+			o.Seconds = 15
+		}
+		if p == Explore && launches == 5 {
+			o.Log = -0.3
+		}
+		return o
+	})
+	a := r.Answer()
+	if a.Rounds != 0 || a.ChosenBy != 1 || a.Dropped != 0 || r.spent > 165 {
+		t.Errorf("%d rounds, chosen by %d, %d dropped, %v s: %+v", a.Rounds, a.ChosenBy, a.Dropped, r.spent, a)
+	}
+	if c := a.Confirmed; c == nil || c.Known || !a.mayBe(r.space.Default) {
+		t.Errorf("confirmed %+v, not told apart %v %v", c, a.Raced, a.Open)
+	}
+}
+
+// Time is kept for six pairs where launches become slower while settings are looked for.
+func TestSlowerLaunchesLeaveTimeToConfirm(t *testing.T) {
+	for slower := 1.0; slower <= 4; slower++ {
+		rng := rand.New(rand.NewPCG(6, 1))
+		seconds := 0.0
+		r := drive(line(168), Config{Seconds: 200, Seed: 1}, func(l Launch, _ Phase) Outcome {
+			o := Outcome{Seconds: 1, Log: 0.02 * rng.NormFloat64()}
+			if seconds > 20 {
+				o.Seconds = slower
+			}
+			seconds += o.Seconds
+			if l.Setting != 0 {
+				o.Log -= 0.5
+			}
+			return o
+		})
+		if a := r.Answer(); a.Confirmed == nil || !a.Confirmed.Known || a.Confirmed.High > -0.4 || seconds > 200 {
+			t.Errorf("%v times slower: confirmed %+v after %v s", slower, a.Confirmed, seconds)
+		}
+	}
+}
+
+// Where launches differ much, more pairs are kept, by what is known before the first.
+func TestPairsByNoise(t *testing.T) {
+	for noise, least := range map[float64]int{0.01: minPairs, 0.5: 2 * minPairs} {
+		rng := rand.New(rand.NewPCG(7, 1))
+		found, pairs := 0, 0
+		const studies = 20
+		for seed := range uint64(studies) {
+			r := drive(line(240), Config{Seed: seed}, func(l Launch, _ Phase) Outcome {
+				o := Outcome{Log: noise * rng.NormFloat64()}
+				if l.Setting%2 == 1 {
+					o.Log -= 1
+				}
+				return o
+			})
+			a := r.Answer()
+			if a.Confirmed == nil || a.Confirmed.Count < minPairs || a.Launches > DefaultLaunches(240) {
+				t.Fatalf("launches differ by %v: %d launches, confirmed %+v", noise, a.Launches, a.Confirmed)
+			}
+			found, pairs = found+count(a.Confirmed.High < 0), pairs+a.Confirmed.Count
+		}
+		if found < studies-1 || pairs < studies*least {
+			t.Errorf("launches differ by %v: a gain of 63 %% is confirmed in %d of %d studies, by %d pairs in all", noise, found, studies, pairs)
+		}
+	}
 }
 
 // Settings that are the same are called equal, and the default is kept then.

@@ -2,6 +2,8 @@ package tune
 
 import (
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/kernbench/kernbench/internal/result/journal"
@@ -31,8 +33,8 @@ type Finding struct {
 	Answer  Answer        `json:"answer"`
 
 	Rows        int    `json:"rows,omitempty"`
-	Disturbed   int    `json:"disturbed,omitempty"` // of the rows, while they were measured
-	DisturbedBy string `json:"disturbed_by,omitempty"`
+	Disturbed   int    `json:"disturbed,omitempty"`    // of the rows, while they were measured
+	DisturbedBy string `json:"disturbed_by,omitempty"` // most
 }
 
 // Result tells what is known by the rows so far.
@@ -83,8 +85,24 @@ func (s *Study) disturbed(f *field, found *Finding) {
 			found.Rows++
 			if why := rows[i].Disturbed(); why != "" {
 				found.Disturbed++
-				found.DisturbedBy = max(found.DisturbedBy, why) // one of them, whatever the order of the map
+				if a, b := firstNumber(why), firstNumber(found.DisturbedBy); a > b || a == b && why > found.DisturbedBy {
+					found.DisturbedBy = why // the strongest, whatever the order of the map
+				}
 			}
 		}
 	}
+}
+
+// firstNumber is the first of a text, such as the share of the time that was stolen.
+func firstNumber(text string) float64 {
+	at := strings.IndexAny(text, "0123456789")
+	if at < 0 {
+		return 0
+	}
+	text = text[at:]
+	if end := strings.IndexFunc(text, func(r rune) bool { return (r < '0' || r > '9') && r != '.' }); end >= 0 {
+		text = text[:end]
+	}
+	n, _ := strconv.ParseFloat(text, 64)
+	return n
 }

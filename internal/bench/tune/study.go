@@ -33,6 +33,9 @@ type Study struct {
 	rows      map[taskTrial][]journal.Row
 	taken     int // rows so far
 	unit      string
+	held      []*plan.Group // of the round under way, not yet given
+	measured  bool          // the metric is declared, or a row has it
+	lacking   string        // a good row has not, in words
 }
 
 // field is one race with the tasks of its settings.
@@ -189,7 +192,8 @@ func (s *Study) check(p *plan.Plan) error {
 	for _, m := range metrics {
 		have = append(have, m.Name)
 	}
-	if all && !slices.Contains(have, s.goal.Metric) {
+	s.measured = slices.Contains(have, s.goal.Metric)
+	if all && !s.measured {
 		errs = append(errs, suggest.Unknown("metric", s.goal.Metric, have))
 	}
 	return errors.Join(errs...)
@@ -232,8 +236,27 @@ func (s *Study) Expected() (rows int) {
 
 // Next takes all rows so far and gives the launches to make now. Starts are when the
 // run was started and resumed, from which the time of its first launches counts.
+//
+// Until a row has a metric that is not declared, launches are given one by one, and a good
+// row without it is the last: a name that a bench does not report is noticed at once.
 func (s *Study) Next(rows []journal.Row, starts []time.Time) []*plan.Group {
 	s.take(rows, starts)
+	if len(s.held) == 0 {
+		s.held = s.round(rows, starts)
+	}
+	if s.lacking != "" && !s.measured {
+		return nil
+	}
+	next := s.held
+	if !s.measured && len(next) > 1 {
+		next = next[:1]
+	}
+	s.held = s.held[len(next):]
+	return next
+}
+
+// round is the next of all races that wait for none.
+func (s *Study) round(rows []journal.Row, starts []time.Time) []*plan.Group {
 	for {
 		var groups []*plan.Group
 		waiting := false

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -307,6 +308,71 @@ func TestStudyLeavesOutWhatFails(t *testing.T) {
 		if _, err := json.Marshal(r); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// A metric that is not declared is looked for in the first row: where it is not, nothing
+// more is launched; where it is, the study goes on.
+func TestStudyOfAnUndeclaredMetric(t *testing.T) {
+	for metric, whole := range map[string]bool{"time_us": true, "seconds": true, "secunds": false} {
+		s, err := study(t, toy(), Goal{Metric: metric, Over: []string{"size"}}, Config{}, plan.Request{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		launches := 0
+		rows := conduct(s, nil, all, func(task plan.Task, nth int) []journal.Row {
+			row := rowOf(task, cost(task), nth)
+			if launches++; launches == 1 && metric != "time_us" {
+				row.Status, row.Reason = journal.Failed, "this one says nothing"
+			}
+			row.Metrics["seconds"] = row.Metrics["time_us"] / 1e6
+			return []journal.Row{row}
+		})
+		r := s.Result(rows, []time.Time{epoch})
+		if f := r.Findings[0].Answer; whole != (best(r, 0) != "none") || !whole && len(rows) > 4 { // a launch that fails, and one of two sizes
+			t.Errorf("%s: best is %s after %d rows: %+v", metric, best(r, 0), len(rows), f.Failed)
+		} else if !whole && !slices.ContainsFunc(f.Failed, func(x Failure) bool { return strings.Contains(x.Reason, `unknown metric "secunds"`) }) {
+			t.Errorf("%s: %+v", metric, f.Failed)
+		}
+	}
+}
+
+// Where "unset" is not listed, the default has values that no other setting has, and how
+// slow it is says nothing about any one of them.
+func TestStudyOfAConfoundedDefault(t *testing.T) {
+	b := bench.New("toy", func(context.Context, *bench.State) error { return nil }, bench.Env("A", "1", "2", "3"), bench.Env("B", "1", "2", "3"),
+		bench.Env("C", "1", "2", "3"), bench.Metric("time_us", "us", "lower"))
+	s, err := study(t, b, Goal{Metric: "time_us"}, Config{}, plan.Request{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := conduct(s, nil, all, steady(func(task plan.Task) float64 {
+		return map[string]float64{"-": 500, "1": 130, "2": 120, "3": 100}[textOf(task, "A")]
+	}))
+	a := s.Result(rows, []time.Time{epoch}).Findings[0].Answer
+	if e := a.Effects; e[0].Verdict != Matters || e[0].Share < 0.99 || e[1].Verdict == Matters || e[2].Verdict == Matters {
+		t.Errorf("only A matters: %+v", e)
+	}
+	if a.Confirmed == nil || math.Abs(a.Confirmed.Mid-math.Log(0.2)) > 0.01 {
+		t.Errorf("gain %+v: want that of 100 over 500", a.Confirmed)
+	}
+}
+
+// What disturbed a study most is what it tells, by number and not by spelling.
+func TestStudyTellsTheStrongestDisturbance(t *testing.T) {
+	s, err := study(t, toy(), Goal{Metric: "time_us", Over: []string{"size"}}, Config{}, plan.Request{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := conduct(s, nil, all, func(task plan.Task, nth int) []journal.Row {
+		row := rowOf(task, cost(task), nth)
+		if nth%2 == 0 {
+			row.Quality, row.Warnings = journal.QualityDisturbed, []string{fmt.Sprintf("steal: took %.1f %%", []float64{9.4, 70.4, 12}[nth/2%3])}
+		}
+		return []journal.Row{row}
+	})
+	if f := s.Result(rows, []time.Time{epoch}).Findings[0]; f.Disturbed == 0 || f.DisturbedBy != "steal: took 70.4 %" {
+		t.Errorf("%d disturbed, most by %q", f.Disturbed, f.DisturbedBy)
 	}
 }
 

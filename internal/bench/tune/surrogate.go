@@ -161,13 +161,7 @@ func (r *Race) fit() {
 		return
 	}
 	r.modelAt = len(r.seen)
-	var all []record
-	var logs []float64
-	for _, o := range r.seen {
-		if o.Failed == "" && o.phase != Confirm {
-			all, logs = append(all, o), append(logs, o.Log)
-		}
-	}
+	all := r.records(true)
 	if len(all) < 4 {
 		return
 	}
@@ -178,6 +172,10 @@ func (r *Race) fit() {
 	if old := r.model; old != nil {
 		g.pair, g.own, g.matter = old.pair, old.own, slices.Clone(old.matter)
 	}
+	var logs []float64
+	for _, o := range all {
+		logs = append(logs, o.Log)
+	}
 	g.centre = stats.Median(logs)
 	g.noise = math.Pow(r.noiseAt(0.75), 2)
 	g.scale = max(r.spread(g.noise), 1e-12)
@@ -185,23 +183,52 @@ func (r *Race) fit() {
 		g.noise = g.scale / 10
 	}
 	g.noise = max(g.noise, 1e-6*g.scale)
+	if r.chosen < 2 && (r.model == nil || r.phase == Contend) {
+		g.gather(r.records(false), r.space, nil, nil)
+		g.choose(r.model == nil)
+		r.chosen++
+	}
+	g.train(all, r.space)
+	r.model = g
+}
+
+// records are the launches to learn from, without those of the default on request where
+// it is confounded: which of its values makes it faster or slower nobody can tell.
+func (r *Race) records(all bool) (out []record) {
+	for _, o := range r.seen {
+		if o.Failed == "" && o.phase != Confirm && (all || o.Setting != r.space.Default || !r.confounded) {
+			out = append(out, o)
+		}
+	}
+	return out
+}
+
+// confounded reports whether the default alone has its levels of several variables, as
+// where a sweep does not list "unset" for them.
+func (s Space) confounded() bool {
+	base, alone := s.Settings[s.Default], 0
+	for v := range s.Levels {
+		if !slices.ContainsFunc(s.Settings, func(l []int) bool { return l[v] == base[v] && !slices.Equal(l, base) }) {
+			alone++
+		}
+	}
+	return alone > 1
+}
+
+// train fits the process to launches: outliers lose weight and rounds their offset.
+func (g *surrogate) train(all []record, space Space) {
 	weight, offset := make([]float64, len(all)), map[int]float64{}
 	for i := range weight {
 		weight[i] = 1
 	}
-	const passes = 2 // in which outliers lose weight and rounds their offset
+	const passes = 2
 	for pass := range passes {
-		g.gather(all, r.space, weight, offset)
-		if pass == 0 && r.chosen < 2 && (r.model == nil || r.phase == Contend) {
-			g.choose(r.model == nil)
-			r.chosen++
-		}
+		g.gather(all, space, weight, offset)
 		g.factor()
 		if pass < passes-1 {
-			g.review(all, r.space, weight, offset)
+			g.review(all, space, weight, offset)
 		}
 	}
-	r.model = g
 }
 
 // spread is the variance of the settings' levels, each by its median, less what the
@@ -210,16 +237,22 @@ func (r *Race) spread(noise float64) float64 {
 	var levels []float64
 	added := 0.0
 	for s := range r.space.Settings {
+		if s == r.space.Default && r.confounded {
+			continue
+		}
 		if _, logs := r.good(s); len(logs) > 0 {
 			levels = append(levels, stats.Median(logs))
 			added += noise / float64(len(logs))
 		}
 	}
+	if len(levels) < 2 {
+		return 0
+	}
 	all := stat.Variance(levels, nil)
 	return max(all-added/float64(len(levels)), all/20)
 }
 
-// gather makes one point of each setting's launches.
+// gather makes one point of each setting's launches; without weights all count alike.
 func (g *surrogate) gather(all []record, space Space, weight []float64, offset map[int]float64) {
 	at := map[int]int{}
 	g.points, g.y, g.launches = nil, nil, nil
@@ -230,8 +263,12 @@ func (g *surrogate) gather(all []record, space Space, weight []float64, offset m
 			at[o.Setting] = k
 			g.points, g.y, g.launches = append(g.points, space.Settings[o.Setting]), append(g.y, 0), append(g.launches, 0)
 		}
-		g.y[k] += weight[i] * (o.Log - offset[o.Round] - g.centre)
-		g.launches[k] += weight[i]
+		w := 1.0
+		if weight != nil {
+			w = weight[i]
+		}
+		g.y[k] += w * (o.Log - offset[o.Round] - g.centre)
+		g.launches[k] += w
 	}
 	for k := range g.y {
 		g.y[k] /= g.launches[k]

@@ -19,6 +19,7 @@
 package tune
 
 import (
+	"math"
 	"math/rand/v2"
 )
 
@@ -78,9 +79,10 @@ const (
 
 // Race is the state of a study.
 type Race struct {
-	space Space
-	cfg   Config
-	rng   *rand.Rand
+	space      Space
+	cfg        Config
+	rng        *rand.Rand
+	confounded bool // the default's levels are its alone
 
 	phase   Phase
 	round   int // rounds so far
@@ -123,20 +125,44 @@ func New(space Space, cfg Config) *Race {
 	}
 	n := len(space.Settings)
 	return &Race{space: space, cfg: cfg, rng: rand.New(rand.NewPCG(cfg.Seed, 0x74756e65)), phase: Explore, of: make([][]int, n),
-		reason: make([]string, n), dropped: make([]bool, n), best: -1}
+		reason: make([]string, n), dropped: make([]bool, n), best: -1, confounded: space.confounded()}
 }
 
-// launches is how many there may be: those that were asked for, or as many as the
-// time allows by what they took so far.
+// launches is how many there may be: those that were asked for, or as many as there
+// is time for.
 func (r *Race) launches() int {
 	if r.cfg.Seconds > 0 && r.spent > 0 {
-		return min(r.cfg.Launches, int(r.cfg.Seconds/r.spent*float64(len(r.seen))))
+		return min(r.cfg.Launches, len(r.seen)+max(0, int((r.cfg.Seconds-r.spent)/r.pace())))
 	}
 	return r.cfg.Launches
 }
 
-// confirmPairs is how many pairs are kept for the confirmation.
-func (r *Race) confirmPairs() int { return min(max(r.launches()/24, minPairs), maxPairs) }
+// pace is how long a launch takes, in seconds: the mean so far, or that of the latest
+// where it is longer. A machine that has become slow stays so for a while, and then the
+// mean promises launches for which there is no time.
+func (r *Race) pace() float64 {
+	const latest = 2 * minRounds
+	recent := 0.0
+	for _, o := range r.seen[max(0, len(r.seen)-latest):] {
+		recent += o.Seconds
+	}
+	return max(r.spent/float64(len(r.seen)), recent/float64(min(latest, len(r.seen))))
+}
+
+// confirmPairs is how many pairs are kept for the confirmation: so many that their
+// interval will be half as wide as the gain, by how much launches differ, and at most a
+// quarter of all launches. It is settled before the first of them.
+func (r *Race) confirmPairs() int {
+	pairs := max(r.launches()/24, minPairs)
+	if best, ok := r.leader(); ok {
+		gain := r.against(best, r.space.Default) / 2 // the winner of noisy launches was lucky
+		reach := sure * math.Sqrt2 * r.noiseAt(0.9)  // of the interval of one pair, to either side
+		if need := math.Pow(2*reach/gain, 2); gain < 0 && need > float64(pairs) {
+			pairs = max(pairs, int(min(need, float64(r.launches())/8)))
+		}
+	}
+	return min(pairs, maxPairs)
+}
 
 // raceBudget is what may be launched before the confirmation.
 func (r *Race) raceBudget() int { return max(0, r.launches()-2*r.confirmPairs()) }

@@ -181,7 +181,7 @@ func (h *Hub) send(rank int, m message) error {
 
 // Job tells a rank what the launch is about.
 func (h *Hub) Job(rank int, j Job) error {
-	if j.InProcess {
+	if j.InProcess && !j.Virtual {
 		h.mu.Lock()
 		h.perTask = j.Size
 		h.mu.Unlock()

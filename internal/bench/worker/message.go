@@ -47,12 +47,16 @@ type Job struct {
 	Script []string `json:"script,omitempty"`
 	Size   int      `json:"size"`
 	// InProcess: this worker has all ranks of the launch, as goroutines.
-	InProcess bool           `json:"in_process,omitempty"`
-	Backend   string         `json:"backend"`
-	Session   string         `json:"session"` // random, of this launch alone
-	Seed      uint64         `json:"seed"`
-	Watch     []string       `json:"watch"` // swept variables to report
-	Measure   measure.Config `json:"measure"`
+	InProcess bool `json:"in_process,omitempty"`
+	// Virtual: this worker is rank 0, and there is no other.
+	Virtual bool           `json:"virtual,omitempty"`
+	Backend string         `json:"backend"`
+	Session string         `json:"session"` // random, of this launch alone
+	Seed    uint64         `json:"seed"`
+	Watch   []string       `json:"watch"` // swept variables to report
+	Measure measure.Config `json:"measure"`
+	// Inputs are the SHA-256 of the files that options name.
+	Inputs map[string]string `json:"inputs,omitempty"`
 }
 
 // Task is one point to run.

@@ -237,7 +237,7 @@ func (w *worker) syncGroups() ([]syncgroup.Group, error) {
 	var group syncgroup.Group
 	var err error
 	switch {
-	case w.job.Size == 1:
+	case w.job.Size == 1, w.job.Virtual:
 		group = syncgroup.Solo()
 	case w.job.InProcess:
 		return syncgroup.Local(w.job.Size), nil

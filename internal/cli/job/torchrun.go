@@ -31,6 +31,19 @@ func FromPET(fl *pflag.FlagSet, environ []string) (err error) {
 	return err
 }
 
+// Nodes reads --nnodes: a number, or a range of torchrun's that leaves no choice.
+func Nodes(text string) (int, error) {
+	least, most, ranged := strings.Cut(text, ":")
+	n, err := strconv.Atoi(least)
+	switch {
+	case err != nil || n < 1:
+		return 0, fmt.Errorf("--nnodes %s: want a whole number of at least 1", text)
+	case ranged && most != least:
+		return 0, fmt.Errorf("--nnodes %s: a job cannot grow and shrink here: want one number", text)
+	}
+	return n, nil
+}
+
 // ProcsPerNode reads --nproc-per-node: a number, or what this node has of something. A
 // machine whose GPUs cannot be counted has none.
 func ProcsPerNode(text string, cores int, gpus func() int) (int, error) {

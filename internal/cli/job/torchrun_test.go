@@ -26,6 +26,14 @@ func TestProcsPerNode(t *testing.T) {
 	}
 }
 
+func TestNodes(t *testing.T) {
+	for text, want := range map[string]int{"2": 2, "2:2": 2, "1:4": 0, "0": 0, "": 0, "2:": 0, "two": 0} { // 0 for a refusal
+		if got, err := Nodes(text); got != want || (err == nil) != (want > 0) {
+			t.Errorf("%q: %d, %v", text, got, err)
+		}
+	}
+}
+
 func TestProgram(t *testing.T) {
 	for _, c := range []struct {
 		args             string

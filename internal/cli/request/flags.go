@@ -46,6 +46,7 @@ type Flags struct {
 	FailFast       bool
 	Resume         bool
 	RetryFailed    bool
+	Follow         bool
 	RenderOnly     bool
 	Plan           bool
 	Format         string
@@ -88,6 +89,7 @@ func (f *Flags) Declare(fl *pflag.FlagSet, program string) {
 	fl.BoolVar(&f.FailFast, "fail-fast", false, "stop after the first failed row")
 	fl.BoolVar(&f.Resume, "resume", false, "continue the folder's latest run: run what is missing, retry failed points once")
 	fl.BoolVar(&f.RetryFailed, "retry-failed", false, "with --resume: retry every failed point, also those that have failed again since")
+	fl.BoolVar(&f.Follow, "follow", false, "with --resume: if the run is still under way in another process, show its rows until it ends, and end as it does")
 	fl.BoolVar(&f.RenderOnly, "render-only", false, "draw again from stored rows, run nothing")
 	fl.BoolVar(&f.Plan, "plan", false, "print points, launches and an estimate, run nothing")
 	fl.StringVar(&f.Format, "format", export.Default, "what to print: "+strings.Join(export.Formats(), ", "))
@@ -155,6 +157,8 @@ func (f *Flags) check() error {
 	switch {
 	case f.RetryFailed && !f.Resume:
 		return errors.New("--retry-failed goes with --resume: a new run has nothing to retry (--retries is for its own failures)")
+	case f.Follow && !f.Resume:
+		return errors.New("--follow goes with --resume: a new run is nobody else's")
 	case f.Timeout < 0:
 		return fmt.Errorf("--timeout %v: a time cannot be negative", f.Timeout)
 	case f.Grace <= 0:

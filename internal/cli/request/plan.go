@@ -43,6 +43,7 @@ type Run struct {
 	Flags   Flags
 	Read    Values
 	Job     *jobenv.Job // the job that the run joins; nil: none
+	Look    bool        // nothing will run: the plans are outlines
 }
 
 // Plans checks the flags and plans every selected bench.
@@ -109,21 +110,20 @@ func (r Run) plan(b *bench.Bench) (Planned, error) {
 		req.World = &plan.World{Ranks: r.Job.Size, Reason: fmt.Sprintf("this job has %s: have its launcher start another number, or start %s alone and let it start them", unit.Plural(r.Job.Size, "rank"), r.Program)}
 	}
 	req.Hosts = r.hosts()
-	if req.Inputs, err = inputFiles(b, options); err != nil {
-		return Planned{}, err
+	make := plan.Make
+	if r.Look {
+		make = plan.Outline
 	}
-	p, err := plan.Make(b, req)
+	p, err := withFiles(b, req, make)
+	if err == nil && r.free() && p.Prefers() != "" {
+		req.Backend = p.Prefers()
+		p, err = withFiles(b, req, make)
+	}
 	if err != nil {
 		return Planned{}, err
 	}
-	if better := p.Prefers(); r.free() && better != "" {
-		req.Backend = better
-		if p, err = plan.Make(b, req); err != nil {
-			return Planned{}, err
-		}
-	}
 	asked := len(req.Axes)-len(filled)+len(req.Envs)+len(req.Skips)+len(req.Only)+len(req.Options)+len(req.Zips) > 0 || req.Trials > 0
-	return Planned{Bench: b, Plan: p, Out: runFolder(b, f.Out, several), Inputs: req.Inputs, Asked: asked}, nil
+	return Planned{Bench: b, Plan: p, Out: runFolder(b, f.Out, several), Inputs: p.Files(), Asked: asked}, nil
 }
 
 // fills are values of axes that the format has places for, of those that the bench has and
@@ -280,30 +280,31 @@ func (r Run) backend(b *bench.Bench) (string, error) {
 	return "", fmt.Errorf("bench %s: %w", b.Name, suggest.Unknown("backend", asked, append([]string{"auto"}, can...)))
 }
 
-// inputFiles hashes the files that options name.
-func inputFiles(b *bench.Bench, given []plan.Assign) (map[string]string, error) {
-	inputs := maps.Clone(b.Inputs)
-	if inputs == nil {
-		inputs = map[string]string{}
+// withFiles plans a bench with the files that its options name.
+func withFiles(b *bench.Bench, req plan.Request, make func(*bench.Bench, plan.Request) (*plan.Plan, error)) (*plan.Plan, error) {
+	req.Inputs, req.Files = maps.Clone(b.Inputs), map[string]string{}
+	if req.Inputs == nil {
+		req.Inputs = map[string]string{}
 	}
 	for _, o := range b.Options {
 		if !o.File {
 			continue
 		}
-		path := o.Default.String()
-		for _, g := range given {
-			if g.Name == o.Name {
-				path = g.Text
+		paths, err := plan.FilesOf(b, req.Backend, o.Name, req.Options)
+		if err != nil {
+			return nil, err
+		}
+		for _, path := range paths {
+			data, err := os.ReadFile(path)
+			if err != nil {
+				return nil, fmt.Errorf("--%s: %w", o.Name, err)
+			}
+			if sha := fmt.Sprintf("%x", sha256.Sum256(data)); o.Sweep {
+				req.Files[path] = sha
+			} else {
+				req.Inputs[o.Name] = sha
 			}
 		}
-		if path == "" {
-			continue
-		}
-		data, err := os.ReadFile(path)
-		if err != nil {
-			return nil, fmt.Errorf("--%s: %w", o.Name, err)
-		}
-		inputs[o.Name] = fmt.Sprintf("%x", sha256.Sum256(data))
 	}
-	return inputs, nil
+	return make(b, req)
 }

@@ -1,6 +1,7 @@
 package selftest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,7 +16,6 @@ import (
 	"github.com/kernbench/kernbench/internal/bench/plan"
 	"github.com/kernbench/kernbench/internal/bench/run"
 	"github.com/kernbench/kernbench/internal/cli/job"
-	"github.com/kernbench/kernbench/internal/comm/tcp"
 	"github.com/kernbench/kernbench/internal/host/cores"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
@@ -78,7 +78,7 @@ func suite(ctx context.Context, s *bench.State, host string) error {
 		Open: func(size int, timeout time.Duration) ([]*dist.Group, error) {
 			opened++
 			g, err := dist.Init(ctx, dist.Config{Backend: s.Backend(), Rank: s.Rank(), Size: size, Timeout: timeout,
-				ID: fmt.Sprintf("%s/%d", s.Session(), opened), Host: host, Exchange: tcp.Through(s.Group())})
+				ID: fmt.Sprintf("%s/%d", s.Session(), opened), Host: host, Exchange: s.Exchange})
 			return []*dist.Group{g}, err
 		},
 	}
@@ -123,7 +123,11 @@ func (s session) backends(ctx context.Context, names []string) error {
 		if ctx.Err() != nil {
 			return nil
 		}
-		launcher, err := job.Launcher(ctx, "auto", "", name)
+		if dist.Describe(name).Virtual {
+			s.check("backends", name, func() (string, error) { return "", skip("no data moves: what it simulates are the schedules") })
+			continue
+		}
+		launcher, err := job.Launcher(ctx, cmp.Or(s.Launcher, "auto"), "", name)
 		if err != nil {
 			s.check("backends", name, func() (string, error) { return "", s.absent(err) })
 			continue
@@ -187,7 +191,14 @@ func (s session) run(ctx context.Context, t target, passed func(*journal.Row) Re
 		environ = append(slices.Clone(environ), launcherEnviron...)
 		b.Parts[0].Wheres = append(b.Parts[0].Wheres, enoughCores)
 	}
-	p, err := plan.Make(b, plan.Request{Backend: t.backend, Bind: plan.BindNone})
+	req := plan.Request{Backend: t.backend, Bind: plan.BindNone}
+	if s.Backend != "" { // there is time for a power of two that is more than a pair
+		req.Axes = []plan.Assign{{Name: bench.RanksAxis, Text: "1,2,3,4"}}
+		if t.part == apartPart {
+			req.Axes[0].Text = "2,3,4"
+		}
+	}
+	p, err := plan.Make(b, req)
 	if err != nil {
 		return err
 	}

@@ -28,11 +28,22 @@ func (s session) kernels(ctx context.Context) {
 			reductions(func(v int64) uint8 { return uint8(v) }))
 		return fmt.Sprintf("%d element types, by %s", len(dtype.All()), vec.Best()), err
 	})
-	for _, p := range gemm.Providers() {
+	for _, backend := range gemm.Backends() {
+		s.products(ctx, backend)
+	}
+}
+
+// products runs the conformance suite of the providers of matrix products on a backend.
+func (s session) products(ctx context.Context, backend string) {
+	for _, p := range gemm.On(backend) {
 		if ctx.Err() != nil {
 			return
 		}
-		s.check("kernels", "gemm "+p.Name(), func() (string, error) {
+		name, threads := "gemm "+p.Name(), 2
+		if backend != gemm.Host {
+			name, threads = fmt.Sprintf("gemm %s on %s", p.Name(), backend), 1
+		}
+		s.check("kernels", name, func() (string, error) {
 			e, err := p.Open(1)
 			if err != nil {
 				return "", skip("%v", err)
@@ -42,7 +53,7 @@ func (s session) kernels(ctx context.Context) {
 			for _, d := range p.Types() {
 				types = append(types, d.String())
 			}
-			return strings.Join(types, ", "), errors.Join(gemmtest.Faults(p, 2)...)
+			return strings.Join(types, ", "), errors.Join(gemmtest.Faults(p, threads)...)
 		})
 	}
 }

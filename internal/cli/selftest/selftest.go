@@ -36,9 +36,10 @@ type Result struct {
 
 // Options are the choices of a self-test.
 type Options struct {
-	Backend string // check only this backend's conformance; "": check everything
-	Environ []string
-	Report  func(Result) // is told each result as it comes
+	Backend  string // check only this backend's conformance; "": check everything
+	Launcher string // what starts the ranks of that backend; "": its own choice
+	Environ  []string
+	Report   func(Result) // is told each result as it comes
 }
 
 // session is one self-test.
@@ -57,6 +58,7 @@ func Run(ctx context.Context, o Options) error {
 	defer os.RemoveAll(dir)
 	s := session{o, dir}
 	if o.Backend != "" {
+		s.products(ctx, o.Backend)
 		return s.backends(ctx, []string{o.Backend})
 	}
 	s.host()

@@ -96,8 +96,8 @@ func TestPlantedErrorsAreFound(t *testing.T) {
 	t.Setenv(plantVar, "yes")
 	plant()
 	got := check(t, Options{Backend: "toy"})
-	if len(got[Failed]) != 2 || len(got[Passed]) != 1 {
-		t.Fatalf("want toy to fail with 2 and 3 ranks: %+v", got)
+	if len(got[Failed]) != 3 || len(got[Passed]) != 1 {
+		t.Fatalf("want toy to fail with 2, 3 and 4 ranks: %+v", got)
 	}
 	if r := got[Failed][0]; r.Name != "toy, 2 ranks" || !strings.Contains(r.Detail, "rank 1") || !strings.Contains(r.Detail, "allreduce/2: ") {
 		t.Errorf("the wrong sum is reported as %+v", r)

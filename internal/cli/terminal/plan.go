@@ -3,6 +3,7 @@ package terminal
 import (
 	"fmt"
 	"io"
+	"iter"
 	"strings"
 	"time"
 
@@ -22,7 +23,7 @@ func WritePlan(w io.Writer, p *plan.Plan, out string, took map[string]time.Durat
 	if known > 0 {
 		fmt.Fprintf(w, "takes about %v, by %d of these points that ran before\n", rounded(total), known)
 	}
-	if p.Groups[0].Part.Command != nil {
+	if p.Programs() {
 		if known == 0 {
 			fmt.Fprintf(w, "how long it takes is not known: none of these points is in %s\n", out)
 		}
@@ -36,10 +37,12 @@ func WritePlan(w io.Writer, p *plan.Plan, out string, took map[string]time.Durat
 	if len(p.Undeclared) > 0 {
 		fmt.Fprintf(w, "not declared by %s, set all the same: %s\n", p.Bench.Name, strings.Join(p.Undeclared, ", "))
 	}
-	for i, g := range p.Groups {
-		writeGroup(w, i+1, g, p.Trials > 1)
+	number := 0
+	for g, tasks := range p.All() {
+		number++
+		writeGroup(w, number, g, tasks, p.Trials > 1)
 	}
-	for _, t := range p.Dropped {
+	for t := range p.AllDropped() {
 		fmt.Fprintf(w, "dropped: %s ranks=%d: %s\n", t.Point, t.Ranks, t.Reason)
 	}
 }
@@ -56,7 +59,7 @@ func rounded(d time.Duration) time.Duration {
 }
 
 // writeGroup shows one launch and the points that share it.
-func writeGroup(w io.Writer, number int, g *plan.Group, trials bool) {
+func writeGroup(w io.Writer, number int, g *plan.Group, tasks iter.Seq[plan.Task], trials bool) {
 	ranks := fmt.Sprintf("ranks=%d", g.Ranks)
 	if g.Ranks == 0 {
 		ranks = "its own ranks"
@@ -72,7 +75,7 @@ func writeGroup(w io.Writer, number int, g *plan.Group, trials bool) {
 		fmt.Fprintf(w, " trial=%d", g.Trial)
 	}
 	fmt.Fprintln(w)
-	for _, t := range g.Tasks {
+	for t := range tasks {
 		text := t.Point.String()
 		if text == "" {
 			text = "-"

@@ -45,7 +45,7 @@ var allReduces = []Algorithm{
 		Help: "the same on 6-bit integers", Untimed: fewerBits}},
 	{Info: Info{Collective: AllReduce, Name: "quickreduce-int4", Like: "two-stage", Codec: "int4",
 		Help: "the same on 4-bit integers", Untimed: fewerBits}},
-	{Info: Info{Collective: AllReduce, Name: "lamport", Help: "every rank stores to all others, data and flag in one",
+	{Info: Info{Collective: AllReduce, Name: "lamport", Help: "every rank stores to all others, data and flag in one: for small calls", Most: 1 << 20,
 		Hardware: "stores of 16 bytes that peers see whole, as NVLink gives them to GPUs: data and flag in one",
 		Traffic:  func(ranks int, bytes float64) float64 { return float64(ranks-1) * bytes }}},
 	{Info: Info{Collective: AllReduce, Name: "multimem", Aliases: []string{"nvls"}, Help: "the switch adds",

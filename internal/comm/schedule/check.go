@@ -60,7 +60,7 @@ func (c *checker) memory(rank int, r Range) (*memory, int) {
 
 // begin notes what the step reads of the rank's own. Reading must be safe from
 // here on, before anything that the step itself receives.
-func (c *checker) begin(at event) error {
+func (c *checker) begin(at *event) error {
 	c.clocks[at.rank][at.rank] = at.index
 	if at.Op.Sends() || at.Op == Copy || at.Op == Reduce || at.Op == Put {
 		return c.touch(at, at.rank, at.Src, false)
@@ -72,9 +72,9 @@ func (c *checker) begin(at event) error {
 // not received yet.
 func (c *checker) stamp(rank int, into clock) clock { return append(into[:0], c.clocks[rank]...) }
 
-func (c *checker) wait(at event, from int, carried clock) { c.clocks[at.rank].join(carried) }
+func (c *checker) wait(at *event, from int, carried clock) { c.clocks[at.rank].join(carried) }
 
-func (c *checker) message(src, dst event, carried clock) error {
+func (c *checker) message(src, dst *event, carried clock) error {
 	c.clocks[dst.rank].join(carried)
 	pieces, err := c.load(src, src.rank)
 	if err != nil {
@@ -83,7 +83,7 @@ func (c *checker) message(src, dst event, carried clock) error {
 	return c.store(dst, dst.rank, pieces)
 }
 
-func (c *checker) local(at event) error {
+func (c *checker) local(at *event) error {
 	reader, writer := at.rank, at.rank
 	switch at.Op {
 	case GetReduce:
@@ -104,7 +104,7 @@ func (c *checker) local(at event) error {
 }
 
 // getReduce adds up in a memory of its own, as the step does in registers.
-func (c *checker) getReduce(at event) error {
+func (c *checker) getReduce(at *event) error {
 	sum := newMemory(at.Src.Len, cell{})
 	for i := range at.From.N {
 		peer := at.From.At(i)
@@ -129,7 +129,7 @@ func (c *checker) getReduce(at event) error {
 }
 
 // load gives what the step's source range of owner holds, until the next load.
-func (c *checker) load(at event, owner int) ([]piece, error) {
+func (c *checker) load(at *event, owner int) ([]piece, error) {
 	m, off := c.memory(owner, at.Src)
 	pieces, err := m.load(c.pieces[:0], off, at.Src.Len)
 	c.pieces = pieces
@@ -140,7 +140,7 @@ func (c *checker) load(at event, owner int) ([]piece, error) {
 }
 
 // store writes or adds the pieces to the step's destination range of owner.
-func (c *checker) store(at event, owner int, pieces []piece) error {
+func (c *checker) store(at *event, owner int, pieces []piece) error {
 	if err := c.touch(at, owner, at.Dst, true); err != nil {
 		return err
 	}
@@ -183,56 +183,65 @@ func (c *checker) result(rank int) error {
 		if err != nil {
 			return fmt.Errorf("%v: %w", Range{Output, want.off, want.n}, err)
 		}
+		who := allRanks(len(c.clocks))
+		if want.of != everybody {
+			who = only(len(c.clocks), want.of)
+		}
 		for _, got := range pieces {
 			where := Range{Output, want.off + got.off, got.n}
 			switch {
 			case got.first != want.first+got.off:
 				return fmt.Errorf("%v holds input elements from %d on, should be from %d on", where, got.first, want.first+got.off)
-			case got.who.lacking(want.who) >= 0:
-				return fmt.Errorf("%v lacks the contribution of rank %d", where, got.who.lacking(want.who))
-			case want.who.lacking(got.who) >= 0:
-				return fmt.Errorf("%v has a contribution of rank %d, which does not belong there", where, want.who.lacking(got.who))
+			case got.who.lacking(who) >= 0:
+				return fmt.Errorf("%v lacks the contribution of rank %d", where, got.who.lacking(who))
+			case who.lacking(got.who) >= 0:
+				return fmt.Errorf("%v has a contribution of rank %d, which does not belong there", where, who.lacking(got.who))
 			}
 		}
 	}
 	return nil
 }
 
+// promised is n elements of a rank's output, from off on: elements first... of the inputs of
+// one rank, or of all ranks together.
+type promised struct{ off, n, first, of int }
+
+// everybody is all ranks together.
+const everybody = -1
+
 // promise is what a collective leaves in a rank's output.
-func promise(s Schedule, rank int) []piece {
-	p, n := s.Params(), s.Ranks()
+func promise(s Schedule, rank int) (list []promised) {
+	p, length := s.Params(), dataLen(s.Collective(), s.Params(), Output, rank)
+	if length == 0 {
+		return nil
+	}
 	off := 0
 	if s.Collective() != AllToAll {
 		off, _ = p.Block(rank)
 	}
-	length := dataLen(s.Collective(), p, Output, rank)
-	var pieces []piece
-	if length == 0 {
-		return nil
-	}
 	switch s.Collective() {
 	case AllReduce, ReduceTo:
-		return []piece{{n: length, who: allRanks(n)}}
+		return []promised{{n: length, of: everybody}}
 	case ReduceScatter:
-		return []piece{{n: length, first: off, who: allRanks(n)}}
+		return []promised{{n: length, first: off, of: everybody}}
 	case Broadcast:
-		return []piece{{n: length, who: only(n, p.Root)}}
+		return []promised{{n: length, of: p.Root}}
 	case Scatter:
-		return []piece{{n: length, first: off, who: only(n, p.Root)}}
+		return []promised{{n: length, first: off, of: p.Root}}
 	case AllGather, Gather:
-		for peer := range n {
+		for peer := range s.Ranks() {
 			if off, size := p.Block(peer); size > 0 {
-				pieces = append(pieces, piece{off: off, n: size, who: only(n, peer)})
+				list = append(list, promised{off: off, n: size, of: peer})
 			}
 		}
 	case AllToAll:
-		for peer := range n {
+		for peer := range s.Ranks() {
 			if src, dst, size := p.Pair(peer, rank); size > 0 {
-				pieces = append(pieces, piece{off: dst, n: size, first: src, who: only(n, peer)})
+				list = append(list, promised{off: dst, n: size, first: src, of: peer})
 			}
 		}
 	}
-	return pieces
+	return list
 }
 
 // Variants gives the parameters that an algorithm is to be proved for with so many

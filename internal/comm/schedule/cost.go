@@ -65,7 +65,7 @@ type meter struct {
 	tally []tally
 }
 
-func (m *meter) begin(at event) error {
+func (m *meter) begin(at *event) error {
 	m.start[at.rank] = m.time[at.rank]
 	y := &m.tally[at.rank]
 	n := at.Dst.Len
@@ -115,15 +115,15 @@ func (m *meter) stamp(rank, _ int) int { return m.time[rank] }
 
 // message ends one round after both were ready. A sendrecv is through when
 // both halves are, and they take their round at the same time.
-func (m *meter) message(src, dst event, sentAt int) error {
+func (m *meter) message(src, dst *event, sentAt int) error {
 	m.time[src.rank] = max(m.time[src.rank], sentAt+1)
 	m.time[dst.rank] = max(m.time[dst.rank], max(m.start[dst.rank], sentAt)+1)
 	return nil
 }
 
-func (m *meter) wait(at event, from int, raised int) {
+func (m *meter) wait(at *event, from int, raised int) {
 	m.time[at.rank] = max(m.time[at.rank], raised+1)
 }
 
-func (m *meter) local(event) error  { return nil }
+func (m *meter) local(*event) error { return nil }
 func (m *meter) end(int, int) error { return nil }

@@ -16,12 +16,86 @@ func (v event) String() string { return fmt.Sprintf("rank %d step %d (%v)", v.ra
 // observer is told what happens as the engine runs a schedule. T is what a message
 // or flag carries from the moment it is sent: a clock, or a time.
 type observer[T any] interface {
-	begin(at event) error                    // the rank starts the step
-	stamp(rank int, into T) T                // what it sends now carries; into may be reused
-	message(src, dst event, carried T) error // a message goes across
-	wait(at event, from int, carried T)      // a flag is seen
-	local(at event) error                    // a step without a partner is performed
-	end(rank, steps int) error               // the rank has no more steps
+	begin(at *event) error                    // the rank starts the step
+	stamp(rank int, into T) T                 // what it sends now carries; into may be reused
+	message(src, dst *event, carried T) error // a message goes across
+	wait(at *event, from int, carried T)      // a flag is seen
+	local(at *event) error                    // a step without a partner is performed
+	end(rank, steps int) error                // the rank has no more steps
+}
+
+// Puller gives the steps of a rank one by one, for those who go through many ranks' at
+// once. It fetches several at a time, since going to a rank's stream and back costs more
+// than making a step. The beginning of a stream is not held open between fetches but made
+// again: most streams of very many ranks are short, and an open one has a stack.
+type Puller struct {
+	stream iter.Seq[Step]
+	taken  int
+	steps  []Step
+	buffer []Step
+	more   func() ([]Step, bool) // of a long stream
+	stop   func()
+}
+
+const (
+	fetched = 16 // steps at a time
+	short   = 64 // steps that are made again
+)
+
+// Pull opens the stream of a rank, until Stop.
+func Pull(s Schedule, rank int) *Puller { return &Puller{stream: s.Steps(rank)} }
+
+// Next is the next step, until it is called again; nil after the last.
+func (p *Puller) Next() *Step {
+	if len(p.steps) == 0 {
+		if p.fetch(); len(p.steps) == 0 {
+			return nil
+		}
+	}
+	step := &p.steps[0]
+	p.steps = p.steps[1:]
+	return step
+}
+
+func (p *Puller) fetch() {
+	if p.taken >= short && p.more == nil {
+		p.more, p.stop = iter.Pull(p.batches(p.taken))
+	}
+	if p.more != nil {
+		p.steps, _ = p.more()
+	} else {
+		for p.steps = range p.batches(p.taken) {
+			break
+		}
+	}
+	p.taken += len(p.steps)
+}
+
+// batches is the stream without its first steps, several at a time.
+func (p *Puller) batches(skip int) iter.Seq[[]Step] {
+	return func(yield func([]Step) bool) {
+		steps := p.buffer[:0]
+		for step := range p.stream {
+			if skip--; skip >= 0 {
+				continue
+			}
+			if steps = append(steps, step); len(steps) == fetched {
+				p.buffer = steps
+				if !yield(steps) {
+					return
+				}
+				steps = steps[:0]
+			}
+		}
+		yield(steps)
+	}
+}
+
+// Stop ends the stream.
+func (p *Puller) Stop() {
+	if p.stop != nil {
+		p.stop()
+	}
 }
 
 // engine runs the streams of all ranks against each other, with sends that
@@ -29,15 +103,15 @@ type observer[T any] interface {
 // nothing, because a step waits for named peers only.
 type engine[T any] struct {
 	ranks   []cursor[T]
-	flags   []queue[*raised[T]] // from*len(ranks)+to
-	ready   queue[int]
+	flags   map[[2]int]*queue[*raised[T]] // by who raised it and for whom
+	ready   []int                         // the last one first, so that it is still in the caches
 	layout  layout
 	watcher observer[T]
 }
 
 // cursor is where one rank is.
 type cursor[T any] struct {
-	next      func() (Step, bool)
+	steps     *Puller
 	at        event
 	sending   bool // the halves of the step that are still open
 	receiving bool
@@ -55,15 +129,17 @@ type raised[T any] struct {
 // execute runs the schedule to its end or gives the first thing wrong.
 func execute[T any](s Schedule, watcher observer[T]) error {
 	n := s.Ranks()
-	e := &engine[T]{ranks: make([]cursor[T], n), flags: make([]queue[*raised[T]], n*n), layout: newLayout(s), watcher: watcher}
+	e := &engine[T]{ranks: make([]cursor[T], n), flags: map[[2]int]*queue[*raised[T]]{}, layout: newLayout(s), watcher: watcher}
 	for rank := range n {
-		next, stop := iter.Pull(s.Steps(rank))
-		defer stop()
-		e.ranks[rank] = cursor[T]{next: next, at: event{rank: rank, index: -1}}
-		e.ready.push(rank)
+		steps := Pull(s, rank)
+		defer steps.Stop()
+		e.ranks[rank] = cursor[T]{steps: steps, at: event{rank: rank, index: -1}}
+		e.ready = append(e.ready, n-1-rank) // rank 0 begins
 	}
-	for !e.ready.empty() {
-		if err := e.advance(e.ready.pop()); err != nil {
+	for len(e.ready) > 0 {
+		rank := e.ready[len(e.ready)-1]
+		e.ready = e.ready[:len(e.ready)-1]
+		if err := e.advance(rank); err != nil {
 			return err
 		}
 	}
@@ -72,12 +148,31 @@ func execute[T any](s Schedule, watcher observer[T]) error {
 			return e.stuck(rank)
 		}
 	}
+	return e.leftover()
+}
+
+// leftover is the flag of the first rank that has raised one which nobody waits for.
+func (e *engine[T]) leftover() error {
+	first := [2]int{len(e.ranks), 0}
 	for pair, q := range e.flags {
-		if !q.empty() {
-			return fmt.Errorf("%v: rank %d never waits for this flag", q.pop().src, pair%n)
+		if !q.empty() && (pair[0] < first[0] || pair[0] == first[0] && pair[1] < first[1]) {
+			first = pair
 		}
 	}
+	if q := e.flags[first]; q != nil {
+		return fmt.Errorf("%v: rank %d never waits for this flag", q.pop().src, first[1])
+	}
 	return nil
+}
+
+// flagsOf are the flags that a rank has raised for another.
+func (e *engine[T]) flagsOf(from, to int) *queue[*raised[T]] {
+	q := e.flags[[2]int{from, to}]
+	if q == nil {
+		q = &queue[*raised[T]]{}
+		e.flags[[2]int{from, to}] = q
+	}
+	return q
 }
 
 // advance performs steps of a rank until one has to wait for a peer.
@@ -92,12 +187,13 @@ func (e *engine[T]) advance(rank int) error {
 		if c.sending || c.receiving || c.waiting {
 			return nil
 		}
-		step, ok := c.next()
-		if !ok {
+		step := c.steps.Next()
+		if step == nil {
 			c.ended = true
 			return e.watcher.end(rank, c.at.index+1)
 		}
-		c.at = event{rank, c.at.index + 1, step}
+		c.at.index++
+		c.at.Step = *step
 		if err := e.start(c); err != nil {
 			return err
 		}
@@ -107,10 +203,10 @@ func (e *engine[T]) advance(rank int) error {
 
 // start begins the step the cursor stands on.
 func (e *engine[T]) start(c *cursor[T]) error {
-	if err := e.layout.validate(c.at); err != nil {
+	if err := e.layout.validate(&c.at); err != nil {
 		return fmt.Errorf("%v: %w", c.at, err)
 	}
-	if err := e.watcher.begin(c.at); err != nil {
+	if err := e.watcher.begin(&c.at); err != nil {
 		return err
 	}
 	op := c.at.Op
@@ -121,8 +217,8 @@ func (e *engine[T]) start(c *cursor[T]) error {
 		up := &raised[T]{c.at, e.watcher.stamp(c.at.rank, none)}
 		for i := range c.at.To.N {
 			if to := c.at.To.At(i); to != c.at.rank {
-				e.flags[c.at.rank*len(e.ranks)+to].push(up)
-				e.ready.push(to)
+				e.flagsOf(c.at.rank, to).push(up)
+				e.ready = append(e.ready, to)
 			}
 		}
 	case op == Wait:
@@ -130,33 +226,37 @@ func (e *engine[T]) start(c *cursor[T]) error {
 	case c.sending || c.receiving:
 		if c.sending {
 			c.carried = e.watcher.stamp(c.at.rank, c.carried)
-			if err := e.match(c, &e.ranks[c.at.To.First]); err != nil {
+			peer := &e.ranks[c.at.To.First]
+			if err := e.match(c, peer, peer); err != nil {
 				return err
 			}
 		}
 		if c.receiving {
-			return e.match(&e.ranks[c.at.From.First], c)
+			peer := &e.ranks[c.at.From.First]
+			return e.match(peer, c, peer)
 		}
 	default:
-		return e.watcher.local(c.at)
+		return e.watcher.local(&c.at)
 	}
 	return nil
 }
 
-// match lets a message pass if both ends are there for it.
-func (e *engine[T]) match(src, dst *cursor[T]) error {
+// match lets a message pass if both ends are there for it, and lets the one that was there
+// first go on.
+func (e *engine[T]) match(src, dst, first *cursor[T]) error {
 	if !src.sending || !dst.receiving || src.at.To.First != dst.at.rank || dst.at.From.First != src.at.rank {
 		return nil
 	}
 	if src.at.Tag != dst.at.Tag || src.at.Src.Len != dst.at.Dst.Len {
 		return fmt.Errorf("%v: receives another message: %v", dst.at, src.at)
 	}
-	if err := e.watcher.message(src.at, dst.at, src.carried); err != nil {
+	if err := e.watcher.message(&src.at, &dst.at, src.carried); err != nil {
 		return err
 	}
 	src.sending, dst.receiving = false, false
-	e.ready.push(src.at.rank)
-	e.ready.push(dst.at.rank)
+	if !first.sending && !first.receiving {
+		e.ready = append(e.ready, first.at.rank)
+	}
 	return nil
 }
 
@@ -167,7 +267,7 @@ func (e *engine[T]) see(c *cursor[T]) error {
 		if from == c.at.rank {
 			continue
 		}
-		q := &e.flags[from*len(e.ranks)+c.at.rank]
+		q := e.flagsOf(from, c.at.rank)
 		if q.empty() {
 			return nil
 		}
@@ -175,7 +275,7 @@ func (e *engine[T]) see(c *cursor[T]) error {
 		if f.src.Tag != c.at.Tag {
 			return fmt.Errorf("%v: sees another flag: %v", c.at, f.src)
 		}
-		e.watcher.wait(c.at, from, f.carried)
+		e.watcher.wait(&c.at, from, f.carried)
 	}
 	c.waiting = false
 	return nil
@@ -210,8 +310,8 @@ func (q *queue[T]) push(item T) { q.items = append(q.items, item) }
 
 func (q *queue[T]) pop() T {
 	item := q.items[q.head]
-	if q.head++; q.empty() {
-		q.items, q.head = q.items[:0], 0
+	if q.head++; 2*q.head >= len(q.items) { // what is left moves to the front: each item once, on average
+		q.items, q.head = q.items[:copy(q.items, q.items[q.head:])], 0
 	}
 	return item
 }

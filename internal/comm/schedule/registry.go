@@ -38,6 +38,9 @@ type Info struct {
 	Hardware string
 	Traffic  func(ranks int, bytes float64) float64
 
+	// Most is the size in bytes up to which evaluations time the algorithm, which is not made
+	// for larger calls; 0: any.
+	Most int64
 	// Untimed is why evaluations check the algorithm and do not time it; "": they do.
 	Untimed string
 }

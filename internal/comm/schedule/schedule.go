@@ -169,7 +169,8 @@ func (p Params) total(rank int) (in, out int) {
 // Split cuts count elements into parts that differ by at most one, the longer
 // ones first, and gives part i.
 func Split(count, parts, i int) (off, n int) {
-	base, extra := count/parts, count%parts
+	base := count / parts
+	extra := count - base*parts
 	off = i*base + min(i, extra)
 	if i < extra {
 		base++

@@ -11,7 +11,9 @@ func (e *emitter) index(team Peers) int { return (e.rank - team.First) / team.St
 
 // teamPart is the i-th of the team's shares of [off, off+n).
 func teamPart(team Peers, off, n, i int) (int, int) {
-	i = (i%team.N + team.N) % team.N
+	if i %= team.N; i < 0 {
+		i += team.N
+	}
 	at, size := Split(n, team.N, i)
 	return off + at, size
 }
@@ -21,9 +23,12 @@ func teamPart(team Peers, off, n, i int) (int, int) {
 func (e *emitter) ringReduce(team Peers, off, n int) {
 	i := e.index(team)
 	right, left := team.At((i+1)%team.N), team.At((i+team.N-1)%team.N)
+	src := out(teamPart(team, off, n, i-1))
 	for k := 1; k < team.N; k++ {
-		e.exchange(right, out(teamPart(team, off, n, i-k)), RecvReduce, left, out(teamPart(team, off, n, i-k-1)))
+		dst := out(teamPart(team, off, n, i-k-1))
+		e.exchange(right, src, RecvReduce, left, dst)
 		e.round++
+		src = dst
 	}
 }
 
@@ -36,9 +41,12 @@ func (e *emitter) ringCollect(team Peers, off, n int) {
 func (e *emitter) collectRound(team Peers, part func(i int) (off, n int)) {
 	i := e.index(team)
 	right, left := team.At((i+1)%team.N), team.At((i+team.N-1)%team.N)
+	src := out(part(i))
 	for k := range team.N - 1 {
-		e.exchange(right, out(part(i-k)), Recv, left, out(part(i-k-1)))
+		dst := out(part(i - k - 1))
+		e.exchange(right, src, Recv, left, dst)
 		e.round++
+		src = dst
 	}
 }
 

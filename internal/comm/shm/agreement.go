@@ -42,13 +42,23 @@ func MeetToAgree(ctx context.Context, id Identity) (*Agreement, error) {
 
 // Agree returns once all ranks are known to make this call.
 func (a *Agreement) Agree(l *Label) error {
+	if err := a.Tell(l); err != nil {
+		return err
+	}
+	return a.Hear()
+}
+
+// Tell is the half of Agree that waits for nobody, and Hear the other one.
+func (a *Agreement) Tell(l *Label) error {
 	if err := a.Begin(l, 1); err != nil {
 		return err
 	}
-	epoch := a.Next()
 	a.Signal()
-	return a.AwaitAll(epoch)
+	return nil
 }
+
+// Hear waits until all have told the same.
+func (a *Agreement) Hear() error { return a.AwaitAll(a.Next() - 1) }
 
 // Exchange gives every rank what all ranks gave. It is two agreements: nobody reads
 // before all have written, and nobody writes again before all have read.
@@ -97,4 +107,58 @@ func (a *Agreement) Close() {
 	a.Leave()
 	a.Meeting.Close()
 	a.Meeting.Segment.Close()
+}
+
+// A place is where a rank has written a note: its rank, the offset and the length, and
+// never 0.
+const (
+	placeBits = 21
+	placeMask = 1<<placeBits - 1
+)
+
+// note writes a note and gives its place.
+func (m *Member) note(text []byte) (place uint64, err error) {
+	if m.noted+len(text) > noteBytes {
+		return 0, fmt.Errorf("rank %d has no room left to publish %d bytes", m.rank, len(text))
+	}
+	off := m.noted
+	m.noted += copy(m.mine.notes[off:], text)
+	return uint64(m.rank+1)<<(2*placeBits) | uint64(off)<<placeBits | uint64(len(text)), nil
+}
+
+// noteAt reads a note.
+func (m *Member) noteAt(place uint64) []byte {
+	if place == 0 {
+		return nil
+	}
+	notes := &m.board.cells[place>>(2*placeBits)-1].notes
+	return notes[place>>placeBits&placeMask:][:place&placeMask]
+}
+
+// Publish lets the other ranks of this host read a text, instead of that before. It
+// also works in a group that has failed.
+func (m *Member) Publish(text []byte) error {
+	place, err := m.note(text)
+	if err == nil {
+		m.mine.published.Store(place)
+	}
+	return err
+}
+
+// Published is what a rank has published last, nil if it has not.
+func (m *Member) Published(rank int) []byte { return m.noteAt(m.board.cells[rank].published.Load()) }
+
+// First makes a text the answer to question n, unless a rank of this host has given one,
+// and returns the one that counts.
+func (m *Member) First(n int, text []byte) ([]byte, error) {
+	if n >= maxFirsts {
+		return nil, fmt.Errorf("question %d: there are at most %d", n, maxFirsts)
+	}
+	place, err := m.note(text)
+	if err != nil {
+		return nil, err
+	}
+	first := &m.board.header.firsts[n]
+	first.CompareAndSwap(0, place)
+	return m.noteAt(first.Load()), nil
 }

@@ -17,6 +17,11 @@ const (
 	// StageBytes is the memory of a rank for pieces on their way to the others.
 	StageBytes = 4 << 20
 
+	// noteBytes is the memory of a rank for what it publishes, and maxFirsts how often
+	// ranks can find out who was first: see Member.First.
+	noteBytes = 1 << 20
+	maxFirsts = 64
+
 	// A channel's slots are large enough that their flags cost little, and few
 	// enough to stay in a cache.
 	channelSlots     = 4
@@ -51,7 +56,12 @@ type cell struct {
 	state    atomic.Uint32
 	_        [LineBytes - 4]byte
 	labels   [2]label
-	stage    [StageBytes]byte
+	// notes is what the rank has published, one after the other: what others read is
+	// never written again. The last one counts.
+	published atomic.Uint64 // a place in notes, see note
+	_         [LineBytes - 8]byte
+	notes     [noteBytes]byte
+	stage     [StageBytes]byte
 }
 
 const (
@@ -88,7 +98,10 @@ type ringSlot struct {
 }
 
 // header is common to all ranks.
-type header struct{ failure Notice }
+type header struct {
+	failure Notice
+	firsts  [maxFirsts]atomic.Uint64 // places in the notes of the rank that was first
+}
 
 // The two uses of channels: messages of the program may be on their way while a
 // collective sends its own.

@@ -47,8 +47,8 @@ func (m *Member) said(rank int) string {
 	return string(l.text[:min(int(l.length), len(l.text))])
 }
 
-// name is how errors name a rank.
-func (m *Member) name(rank int) string {
+// Name is how errors name a rank.
+func (m *Member) Name(rank int) string {
 	if m.others != nil {
 		return m.others.Name(rank)
 	}
@@ -59,7 +59,7 @@ func (m *Member) name(rank int) string {
 // what for, "" the present collective.
 func (m *Member) Lost(peer int, dead bool, why, doing string) error {
 	return m.Fail(Failure{Kind: PeerGone, Rank: peer, PID: m.pids[peer], Dead: dead,
-		Text: fmt.Sprintf("%s %s while rank %d waits for it%s", m.name(peer), why, m.rank, m.purpose(doing))})
+		Text: fmt.Sprintf("%s %s while rank %d waits for it%s", m.Name(peer), why, m.rank, m.purpose(doing))})
 }
 
 func (m *Member) purpose(doing string) string {

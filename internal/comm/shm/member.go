@@ -51,6 +51,7 @@ type Member struct {
 	sig   uint64 // of the present call, in the upper half
 	told  [2]*Label
 
+	noted   int      // bytes of its notes in use
 	signals []uint32 // sent to each peer, and seen from each
 	seen    []uint32
 

@@ -161,7 +161,7 @@ func (w *Wait) inVain() error {
 		peer = m.others.Behind(peer)
 	}
 	return m.Fail(Failure{Kind: PeerGone, Rank: peer, PID: m.pids[peer],
-		Text: fmt.Sprintf("rank %d waited %v for %s%s", m.rank, m.timeout, m.name(peer), m.purpose(w.doing))})
+		Text: fmt.Sprintf("rank %d waited %v for %s%s", m.rank, m.timeout, m.Name(peer), m.purpose(w.doing))})
 }
 
 const (

@@ -30,6 +30,7 @@ type frame struct {
 	Bye  bool         `json:",omitempty"`
 	Ask  *question    `json:",omitempty"`
 	Tell *answer      `json:",omitempty"`
+	Note []byte       `json:",omitempty"`
 }
 
 type question struct{ ID, Call uint64 }
@@ -47,6 +48,8 @@ type Handler struct {
 	Failed func(shm.Failure)
 	// Said tells how many calls this rank has begun, and what one of them says.
 	Said func(call uint64) (calls uint64, text string)
+	// Noted is told what the peer publishes.
+	Noted func(text []byte)
 }
 
 // Control is the connection on which two ranks talk about the group itself.
@@ -110,6 +113,8 @@ func (c *Control) listen() {
 		case f.Ask != nil:
 			calls, text := c.handler.Said(f.Ask.Call)
 			c.link.Send(frame{Tell: &answer{ID: f.Ask.ID, Calls: calls, Text: text}})
+		case f.Note != nil:
+			c.handler.Noted(f.Note)
 		case f.Tell != nil:
 			c.mu.Lock()
 			if to := c.answers[f.Tell.ID]; to != nil {
@@ -139,6 +144,9 @@ func (c *Control) finish(left bool, err error) {
 
 // Fail tells the peer that the group has failed.
 func (c *Control) Fail(f shm.Failure) { c.link.Send(frame{Fail: &f}) }
+
+// Publish tells the peer a text. It also works in a group that has failed.
+func (c *Control) Publish(text []byte) { c.link.Send(frame{Note: text}) }
 
 // Ask asks the peer how many calls it has begun and what it says of one of them.
 // Without an answer within the limit, ok is false.

@@ -57,6 +57,17 @@ func (at Place) Open(ctx context.Context, exchange Exchange, size int, key []byt
 	return &Mesh{l, all, key, bind}, nil
 }
 
+// Of is the mesh of some of the ranks, under new numbers. It holds the listener too.
+func (m *Mesh) Of(ranks []int) *Mesh {
+	m.Keep()
+	some := *m
+	some.endpoints = make([]Endpoint, len(ranks))
+	for i, r := range ranks {
+		some.endpoints[i] = m.endpoints[r]
+	}
+	return &some
+}
+
 func (at Place) listen(key []byte) (l *Listener, bind netip.Addr, e Endpoint) {
 	e.Host = at.Host
 	var err error

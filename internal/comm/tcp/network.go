@@ -10,6 +10,7 @@ import (
 	"math"
 	"net"
 	"os"
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -73,6 +74,9 @@ type Measuring struct {
 	Host       string // that the rank counts as being on; "": the one it is on
 	Interface  string // the network interface to measure; "": any
 	Ports      connection.Ports
+	// Fabric names what the data that the measurement is for may go over instead, see
+	// [Fabric]. Where a rank has one, the network between hosts says nothing and is an error.
+	Fabric string
 	// Time is how long a transfer takes at least, of which each rate needs about five.
 	Time time.Duration
 	// Rounds bounds the pairs of each host that are measured; 0: all of them.
@@ -82,7 +86,22 @@ type Measuring struct {
 // identity is what a rank tells the others of itself.
 type identity struct {
 	Host, Machine, Name string
+	Fabric              string `json:",omitempty"`
 	Nonce               []byte
+}
+
+// Fabric names this host's devices for networks that a library may use in place of TCP,
+// "" when it has none.
+func Fabric() string { return fabricIn("/sys/class") }
+
+func fabricIn(classes string) string {
+	// InfiniBand, RoCE, Omni-Path and EFA are all in the first; the other is Slingshot.
+	for _, class := range []string{"infiniband", "cxi"} {
+		if entries, _ := os.ReadDir(filepath.Join(classes, class)); len(entries) > 0 { // mostly there is none
+			return entries[0].Name()
+		}
+	}
+	return ""
 }
 
 // Measure measures latency and bandwidth between the hosts: pairs of them, one way and
@@ -94,7 +113,7 @@ func (m Measuring) Measure(ctx context.Context) (Network, error) {
 		return Network{}, err
 	}
 	name, _ := os.Hostname()
-	me := identity{Host: cmp.Or(m.Host, machine), Machine: machine, Name: cmp.Or(m.Host, name), Nonce: make([]byte, 16)}
+	me := identity{Host: cmp.Or(m.Host, machine), Machine: machine, Name: cmp.Or(m.Host, name), Fabric: m.Fabric, Nonce: make([]byte, 16)}
 	rand.Read(me.Nonce)
 	all, err := Swap(ctx, m.Exchange, m.Size, me)
 	if err != nil {
@@ -104,6 +123,11 @@ func (m Measuring) Measure(ctx context.Context) (Network, error) {
 	p.place(all)
 	if len(p.Hosts) < 2 {
 		return p.Network, nil
+	}
+	for _, id := range all {
+		if id.Fabric != "" {
+			return Network{}, fmt.Errorf("data may go over %s of host %s, which the measurement of the network by TCP says nothing of", id.Fabric, id.Name)
+		}
 	}
 	defer p.close()
 	if err := p.connect(me, all); err != nil {

@@ -7,6 +7,8 @@ import (
 	"math"
 	"net"
 	"net/netip"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -50,6 +52,35 @@ func measured(t *testing.T, hosts string, devices ...string) ([]Network, error) 
 	}
 	ranks.Wait()
 	return all, errors.Join(errs...)
+}
+
+// Where data may go another way, the network is no limit of it, which all ranks say.
+func TestFabric(t *testing.T) {
+	classes := t.TempDir()
+	if got := fabricIn(classes); got != "" {
+		t.Errorf("found %q in nothing", got)
+	}
+	if err := os.MkdirAll(filepath.Join(classes, "infiniband", "mlx5_0"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	const want = "data may go over mlx5_0 of host b"
+	for hosts, fault := range map[string]bool{"ab": true, "bb": false} { // on one host nothing is measured
+		ends, errs := syncgroup.Local(2), make([]error, 2)
+		var ranks sync.WaitGroup
+		for r := range 2 {
+			m := Measuring{Exchange: Through(ends[r]), Rank: r, Size: 2, Host: hosts[r : r+1]}
+			if r == 1 {
+				m.Fabric = fabricIn(classes)
+			}
+			ranks.Go(func() { _, errs[r] = m.Measure(t.Context()) })
+		}
+		ranks.Wait()
+		for r, err := range errs {
+			if fault != (err != nil) || fault && !strings.Contains(err.Error(), want) {
+				t.Errorf("%s, rank %d: %v", hosts, r, err)
+			}
+		}
+	}
 }
 
 // Every pair of hosts is measured both ways, whatever the number of their ranks, and

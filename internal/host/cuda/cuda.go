@@ -58,6 +58,7 @@ type functions struct {
 	streamBeginCapture, streamEndCapture               dynlib.Func
 	graphInstantiate, graphLaunch                      dynlib.Func
 	graphExecDestroy, graphDestroy                     dynlib.Func
+	tensorMapEncode                                    dynlib.Func
 }
 
 func (f *functions) table() map[string]*dynlib.Func {
@@ -83,6 +84,7 @@ func (f *functions) table() map[string]*dynlib.Func {
 		"cuStreamBeginCapture_v2": &f.streamBeginCapture, "cuStreamEndCapture": &f.streamEndCapture,
 		"cuGraphInstantiateWithFlags": &f.graphInstantiate, "cuGraphLaunch": &f.graphLaunch,
 		"cuGraphExecDestroy": &f.graphExecDestroy, "cuGraphDestroy": &f.graphDestroy,
+		"cuTensorMapEncodeTiled": &f.tensorMapEncode,
 	}
 }
 

@@ -51,6 +51,18 @@ func (k *Kernel) Resident(threads, sharedBytes int) (int, error) {
 	return int(*n), err
 }
 
+const dynamicSharedBytes = 8 // CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+
+// AllowShared lets launches of the kernel have so much shared memory, beyond the 48 KiB
+// that every kernel may have.
+func (k *Kernel) AllowShared(bytes int) error {
+	err := k.driver.check("cuFuncSetAttribute", k.driver.f.funcSetAttribute.Call(k.handle, dynamicSharedBytes, uintptr(bytes)))
+	if err != nil {
+		return fmt.Errorf("kernel %s with %d bytes of shared memory: %w", k.Name, bytes, err)
+	}
+	return nil
+}
+
 // Launch is a kernel with its shape and its one argument, a struct laid out as in
 // C. It is made once and started any number of times, without allocating; the
 // argument may be changed between starts.

@@ -1,6 +1,6 @@
 // Package cudatest gives tests a driver where there is no GPU: a library with the
-// functions of libcuda that does the all-reduce kernels on the processor, and with
-// those of libnccl, and writes down every call. It is built from C by the compiler
+// functions of libcuda that does the kernels on the processor, and with those of
+// libnccl and libcublasLt, and writes down every call. It is built from C by the compiler
 // that the tests need anyway, opened as the real ones are, and never part of the
 // shipped binary's work.
 package cudatest
@@ -23,14 +23,15 @@ const (
 	DevicesVariable = "FAKE_CUDA_DEVICES" // how many GPUs there are
 	RefuseVariable  = "FAKE_CUDA_REFUSE"  // PTX with this text is refused
 	FaultVariable   = "FAKE_NCCL_FAULT"   // what libnccl does wrong: call, async, hang or wrong
+	ProductVariable = "FAKE_GEMM_FAULT"   // what products do wrong: tile, element, stale or none (no algorithm is offered)
 )
 
-// Build makes the library, which is both libcuda and libnccl, in a folder and returns
-// its path.
+// Build makes the library, which is libcuda, libnccl and libcublasLt, in a folder and
+// returns its path.
 func Build(dir string) (string, error) {
 	to := filepath.Join(dir, "libcuda.so.1")
 	args := []string{"-std=gnu11", "-O1", "-shared", "-fPIC", "-pthread", "-o", to}
-	for _, name := range []string{"fake.h", "fake.c", "nccl.c"} {
+	for _, name := range []string{"fake.h", "fake.c", "nccl.c", "gemm.c"} {
 		text, err := sources.ReadFile("testdata/" + name)
 		path := filepath.Join(dir, name)
 		if err := errors.Join(err, os.WriteFile(path, text, 0o600)); err != nil {
@@ -40,8 +41,35 @@ func Build(dir string) (string, error) {
 			args = append(args, path)
 		}
 	}
-	if out, err := exec.Command("gcc", append(args, "-lrt")...).CombinedOutput(); err != nil {
+	if out, err := exec.Command("gcc", append(args, "-lrt", "-lm")...).CombinedOutput(); err != nil {
 		return "", fmt.Errorf("building the stand-in for libcuda and libnccl: %w\n%s", err, out)
 	}
 	return to, nil
+}
+
+// The programs of MPS, as shell scripts. As the real ones, the daemon listens once there
+// is a file, and its server is another process, which does not end with it.
+const (
+	mpsControl = `#!/bin/sh
+cd "$CUDA_MPS_PIPE_DIRECTORY" || exit 1
+if [ "$1" != -f ]; then
+	read -r command rest
+	[ "$command" = quit ] && kill $(cat control server.pid)
+	exit
+fi
+mkfifo wait
+setsid "${0%control}server" &
+echo $! >server.pid
+echo $$ >starting && mv starting control
+read -r never <wait
+`
+	mpsServer = `#!/bin/sh
+read -r never <wait
+`
+)
+
+// MPS makes stand-ins for the programs of MPS in a folder, which goes into PATH.
+func MPS(dir string) error {
+	return errors.Join(os.WriteFile(filepath.Join(dir, "nvidia-cuda-mps-control"), []byte(mpsControl), 0o700),
+		os.WriteFile(filepath.Join(dir, "nvidia-cuda-mps-server"), []byte(mpsServer), 0o700))
 }

@@ -4,20 +4,17 @@ import (
 	"fmt"
 	"unsafe"
 
-	"github.com/kernbench/kernbench/internal/host/cuda"
 	"github.com/kernbench/kernbench/internal/host/dynlib"
 )
 
 // Library is a C library that some backend or peer uses.
 type Library struct{ dynlib.Spec }
 
-// Libraries lists them: those of MPI and cuBLASLt, then those that packages declare.
+// Libraries lists them: those of MPI, then those that packages declare.
 func Libraries() []Library {
 	all := []Library{
 		{dynlib.Spec{Name: "Open MPI", Sonames: []string{"libmpi.so.40"}, Hint: "Debian: libopenmpi3", Version: mpiVersion}},
 		{dynlib.Spec{Name: "MPICH", Sonames: []string{"libmpich.so.12", "libmpi.so.12"}, Hint: "Debian: libmpich12", Version: mpiVersion}},
-		{dynlib.Spec{Name: "cuBLASLt", Sonames: []string{"libcublasLt.so.13", "libcublasLt.so.12"}, Env: "KERNBENCH_CUBLASLT_LIB",
-			Folders: cuda.Folders("cublas"), Version: cublasVersion}},
 	}
 	for _, s := range dynlib.Declared() {
 		all = append(all, Library{s})
@@ -52,15 +49,4 @@ func mpiVersion(lib *dynlib.Library) (string, error) {
 		return "", fmt.Errorf("%s returned %d", name, code)
 	}
 	return version(string(text[:max(0, min(int(*length), len(text)))])), nil
-}
-
-// cublasVersion reads a number such as 130200: 13.2.0.
-func cublasVersion(lib *dynlib.Library) (string, error) {
-	var f dynlib.Func
-	if err := lib.Bind(map[string]*dynlib.Func{"cublasLtGetVersion": &f}); err != nil {
-		return "", err
-	}
-	lib.SetFile(dynlib.FileOf(f))
-	v := f.Call()
-	return fmt.Sprintf("%d.%d.%d", v/10_000, v%10_000/100, v%100), nil
 }

@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -58,6 +59,15 @@ type Func uintptr
 
 // ErrNoLoader is the error of a binary that was built without a loader.
 var ErrNoLoader = errors.New("this binary was built without a dynamic loader (tag nodl)")
+
+// Program finds a program that does what a library would: the file that the variable names,
+// and where it names none the one of that name on the path.
+func Program(variable, name string) (string, error) {
+	if file := os.Getenv(variable); file != "" {
+		name = file
+	}
+	return exec.LookPath(name)
+}
 
 // Open loads the library. When the variable is set, its file alone is tried:
 // a user who names a file does not want another one.

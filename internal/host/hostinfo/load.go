@@ -95,3 +95,16 @@ func elapsed(from, to uint64) float64 {
 	}
 	return float64(to - from)
 }
+
+// Foreign is the share of the host's processor time from a to b that others used than
+// so many processes, which used own ticks. What ticks are too coarse to tell is none: they are
+// counted twice, and each process's own are rounded.
+func Foreign(a, b Load, own uint64, processes int) float64 {
+	const coarse = 10
+	busy := elapsed(a.Times.User+a.Times.System, b.Times.User+b.Times.System)
+	total := busy + elapsed(a.Times.Idle+a.Times.Steal, b.Times.Idle+b.Times.Steal)
+	if busy <= float64(own)+coarse+2*float64(processes) {
+		return 0
+	}
+	return (busy - float64(own)) / total
+}

@@ -84,3 +84,26 @@ func FuzzParseTimes(f *testing.F) {
 		}
 	})
 }
+
+func TestForeign(t *testing.T) {
+	before := Load{Times: Times{User: 1000, System: 500, Idle: 8000, Steal: 100}}
+	after := Load{Times: Times{User: 1150, System: 550, Idle: 8200, Steal: 100}} // 200 busy of 400
+	for name, tt := range map[string]struct {
+		own       uint64
+		processes int
+		want      float64
+	}{
+		"all is ours":              {200, 4, 0},
+		"more than all":            {300, 4, 0},
+		"too little to tell":       {185, 4, 0},
+		"half of it is others'":    {100, 4, 0.25},
+		"many processes' rounding": {100, 50, 0},
+	} {
+		if got := Foreign(before, after, tt.own, tt.processes); got != tt.want {
+			t.Errorf("%s: %v, want %v", name, got, tt.want)
+		}
+	}
+	if got := Foreign(after, before, 0, 1); got != 0 {
+		t.Errorf("counters that step back: %v", got)
+	}
+}

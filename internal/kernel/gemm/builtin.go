@@ -116,14 +116,14 @@ func (e *engine) Multiply(c, a, b Matrix) error {
 
 // multiply makes any product.
 func (e *engine) multiply(c, a, b Matrix) error {
-	if err := check(&c, &a, &b, e.types); err != nil {
+	if err := Check(&c, &a, &b, e.types); err != nil {
 		return fmt.Errorf("multiplying: %w", err)
 	}
 	switch {
 	case c.empty():
 		return nil
 	case a.Cols == 0:
-		c.clear()
+		c.Clear()
 		return nil
 	case c.ColStep != 1: // the transposed product goes row by row
 		a, b, c = b.T(), a.T(), c.T()

@@ -55,15 +55,15 @@ func Result(operand dtype.DType) dtype.DType {
 	switch operand {
 	case dtype.F64:
 		return dtype.F64
-	case dtype.F32, dtype.F16, dtype.BF16:
+	case dtype.F32, dtype.F16, dtype.BF16, dtype.TF32, dtype.E4M3:
 		return dtype.F32
 	}
 	return 0
 }
 
 // sizes has the bytes of an element by type, for where a call must not cost.
-var sizes = func() (s [dtype.U8 + 1]int) {
-	for _, d := range dtype.All() {
+var sizes = func() (s [dtype.Last + 1]int) {
+	for _, d := range append(dtype.All(), dtype.Products()...) {
 		s[d] = d.Size()
 	}
 	return s
@@ -107,18 +107,18 @@ func (m *Matrix) at(i, j int) unsafe.Pointer {
 	return unsafe.Add(m.first(), (i*m.RowStep+j*m.ColStep)*sizes[m.Type])
 }
 
-// run is n elements from (i, j) in the direction whose step is 1.
-func (m *Matrix) run(i, j, n int) []byte {
+// Run is n elements from (i, j) in the direction whose step is 1.
+func (m *Matrix) Run(i, j, n int) []byte {
 	size := m.Type.Size()
 	at := (i*m.RowStep + j*m.ColStep) * size
 	return m.Data[at : at+n*size]
 }
 
-// check says why c = a x b cannot be computed by a provider of these operand
+// Check says why c = a x b cannot be computed by a provider of these operand
 // types. Overlap of c with a or b is not looked for; its result is undefined.
-func check(c, a, b *Matrix, types []dtype.DType) error {
+func Check(c, a, b *Matrix, types []dtype.DType) error {
 	if a.Type != b.Type || c.Type != Result(a.Type) || c.Type == 0 || !slices.Contains(types, a.Type) {
-		return fmt.Errorf("operands of %v and %v with a result of %v: want two of one type of %v, and f32 from f16 and bf16",
+		return fmt.Errorf("operands of %v and %v with a result of %v: want two of one type of %v, and f32 from what is narrower",
 			a.Type, b.Type, c.Type, types)
 	}
 	if a.Rows != c.Rows || b.Cols != c.Cols || a.Cols != b.Rows {
@@ -131,13 +131,13 @@ func check(c, a, b *Matrix, types []dtype.DType) error {
 	return errors.Join(a.check("A"), b.check("B"), c.check("C"))
 }
 
-// clear sets every element to zero, as the product over an empty k is.
-func (m Matrix) clear() {
+// Clear sets every element to zero, as the product over an empty k is.
+func (m Matrix) Clear() {
 	if m.ColStep != 1 {
 		m = m.T()
 	}
 	for i := range m.Rows {
-		clear(m.run(i, 0, m.Cols))
+		clear(m.Run(i, 0, m.Cols))
 	}
 }
 
@@ -151,5 +151,5 @@ func (m *Matrix) element(i, j int) []byte {
 	if i < 0 || i >= m.Rows || j < 0 || j >= m.Cols {
 		panic(fmt.Sprintf("gemm: element (%d, %d) of %d x %d", i, j, m.Rows, m.Cols))
 	}
-	return m.run(i, j, 1)
+	return m.Run(i, j, 1)
 }

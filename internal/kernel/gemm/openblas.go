@@ -135,14 +135,14 @@ func (e *blasEngine) Warnings() []string {
 func (e *blasEngine) Close() {} // the library stays open; its threads sleep
 
 func (e *blasEngine) Multiply(c, a, b Matrix) error {
-	if err := check(&c, &a, &b, e.types); err != nil {
+	if err := Check(&c, &a, &b, e.types); err != nil {
 		return fmt.Errorf("multiplying: %w", err)
 	}
 	switch {
 	case c.empty():
 		return nil
 	case a.Cols == 0:
-		c.clear()
+		c.Clear()
 		return nil
 	case c.ColStep != 1:
 		a, b, c = b.T(), a.T(), c.T()

@@ -137,7 +137,7 @@ func (e *engine) Overlap(pieces []Piece, jobs int, do func(piece, job int) error
 	w.pieces = w.pieces[:0]
 	for i := range pieces {
 		c, a, b := pieces[i].C, pieces[i].A, pieces[i].B
-		if err := check(&c, &a, &b, e.types); err != nil {
+		if err := Check(&c, &a, &b, e.types); err != nil {
 			return fmt.Errorf("overlapping piece %d: %w", i, err)
 		}
 		if a.Type != pieces[0].A.Type {
@@ -174,7 +174,7 @@ func (e *engine) setUp(jobs int, do func(piece, job int) error) error {
 		case p.C.empty():
 			continue
 		case p.A.Cols == 0:
-			p.C.clear()
+			p.C.Clear()
 			continue
 		}
 		p.blocks = cutPiece(e.kern, p.C.Rows, p.C.Cols, p.A.Cols, threads)

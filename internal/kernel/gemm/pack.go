@@ -85,7 +85,7 @@ func (e *engine) packA(me *member, a *Matrix, i, rows int, blk block) {
 	for s := 0; s < steps; s += stripLines {
 		n := min(stripLines, steps-s)
 		for p := range n {
-			e.pairLine(me.lines.at(p*strip), blk, 2*(s+p), func(l int) []byte { return a.run(i, l, rows) }, rows)
+			e.pairLine(me.lines.at(p*strip), blk, 2*(s+p), func(l int) []byte { return a.Run(i, l, rows) }, rows)
 		}
 		tile.Transpose(e.fast, me.packedA.at(s*k.StepBytes()), t.ARow, me.lines.at(0), strip, n, rows, k.StepBytes())
 	}
@@ -132,7 +132,7 @@ func (e *engine) packPanel(me *member, b *Matrix, blk block, p int) {
 	if b.ColStep == 1 {
 		if k.Pairs {
 			for s := range steps {
-				e.pairLine(unsafe.Add(dst, s*row), blk, 2*s, func(l int) []byte { return b.run(l, j, cols) }, cols)
+				e.pairLine(unsafe.Add(dst, s*row), blk, 2*s, func(l int) []byte { return b.Run(l, j, cols) }, cols)
 			}
 			return
 		}

@@ -2,6 +2,8 @@ package gemm
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/kernbench/kernbench/internal/base/dtype"
 	"github.com/kernbench/kernbench/internal/base/suggest"
@@ -32,7 +34,57 @@ type Engine interface {
 	Close()
 }
 
-// Providers lists every provider, whether its library is there or not: the
+// Host is the backend of providers that multiply on this machine's processors.
+const Host = "cpu"
+
+// Resident is an engine that multiplies in a memory of its own, that of a GPU, and times
+// it there. Its Multiply brings the operands there and the result back.
+type Resident interface {
+	Engine
+	// Load brings operands there and spoils the result. How c, a and b lie in the host's
+	// memory makes no difference.
+	Load(c, a, b Matrix) error
+	// Sample makes products of what was loaded, one after the other, and returns how many
+	// microseconds the device took for all of them.
+	Sample(products int) (us float64, err error)
+	// Fetch brings the result of the last product back.
+	Fetch(c Matrix) error
+	// Peak measures the device's arithmetic for operands of a type, in GFLOP/s.
+	Peak(d dtype.DType) (float64, error)
+	// Details are facts for the record of a result, by name, such as the algorithm.
+	Details() map[string]string
+	// Observe says what the device's instruments show.
+	Observe() (string, error)
+}
+
+// MissingError is the error of an engine that cannot be opened because this machine lacks
+// something: a GPU, a library.
+type MissingError struct{ Reason error }
+
+func (e *MissingError) Error() string { return e.Reason.Error() }
+
+func (e *MissingError) Unwrap() error { return e.Reason }
+
+// registered are the providers of other packages, by backend.
+var registered = map[string][]Provider{}
+
+// Register makes providers of a backend other than Host known, when a package is imported.
+func Register(backend string, providers ...Provider) {
+	registered[backend] = append(registered[backend], providers...)
+}
+
+// Backends lists what there are providers for, Host first.
+func Backends() []string { return append([]string{Host}, slices.Sorted(maps.Keys(registered))...) }
+
+// On lists the providers of a backend, whether its libraries are there or not.
+func On(backend string) []Provider {
+	if backend == Host {
+		return Providers()
+	}
+	return slices.Clone(registered[backend])
+}
+
+// Providers lists every provider on this machine's processors, whether its library is there or not: the
 // built-in one, that one held to each lower level of instructions, and the
 // libraries.
 func Providers() []Provider {
@@ -43,16 +95,16 @@ func Providers() []Provider {
 	return append(all, OpenBLAS())
 }
 
-// Lookup finds a provider by name.
-func Lookup(name string) (Provider, error) {
+// Lookup finds a backend's provider by name.
+func Lookup(backend, name string) (Provider, error) {
 	var known []string
-	for _, p := range Providers() {
+	for _, p := range On(backend) {
 		if p.Name() == name {
 			return p, nil
 		}
 		known = append(known, p.Name())
 	}
-	return nil, suggest.Unknown("provider", name, known)
+	return nil, suggest.Unknown(backend+" provider", name, known)
 }
 
 // MaxThreads bounds a mistaken number; no machine has more.

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 
 	"github.com/kernbench/kernbench/internal/base/dtype"
 	"github.com/kernbench/kernbench/internal/kernel/gemm"
@@ -66,7 +67,39 @@ func Faults(p gemm.Provider, threads int) (faults []error) {
 		}
 		faults = append(faults, parts(e, d), misuse(e, d))
 	}
+	if r, ok := e.(gemm.Resident); ok {
+		faults = append(faults, large(r, p.Types()))
+	}
 	return compact(faults)
+}
+
+// large makes products that keep all of a GPU busy and more, several in a row, with
+// operands that stay there.
+func large(e gemm.Resident, types []dtype.DType) error {
+	d := types[0]
+	if slices.Contains(types, dtype.BF16) {
+		d = dtype.BF16
+	}
+	const m, n, k = 2200, 2310, 30
+	c, a, b := gemm.New(gemm.Result(d), m, n), gemm.New(d, m, k), gemm.New(d, n, k).T()
+	proof.Integers(a, 1)
+	proof.Integers(b, 2)
+	if err := e.Load(c, a, b); err != nil {
+		return fmt.Errorf("loading %d x %d x %d: %w", m, n, k, err)
+	}
+	for products := 1; products <= 2; products++ {
+		proof.Spoil(c)
+		if _, err := e.Sample(products); err != nil {
+			return fmt.Errorf("%d products in a row: %w", products, err)
+		}
+		if err := e.Fetch(c); err != nil {
+			return err
+		}
+		if err := proof.Exact(c, a, b, 3); err != nil {
+			return fmt.Errorf("%d products of %d x %d x %d in a row: %w", products, m, n, k, err)
+		}
+	}
+	return nil
 }
 
 func compact(errs []error) (out []error) {

@@ -23,10 +23,12 @@ struct Failure {
 	u32 claimed, rank, block, phase, peer, epoch, seen, unused;
 };
 
-// Options. A barrier is dropped where there is nobody to meet, and by tests that plant
-// errors. ROUND_EACH rounds every partial sum to the element type, in the kernels
-// for any number of ranks.
-enum { DROP_START = 1, DROP_END = 2, ROUND_EACH = 4 };
+// Options. A barrier is dropped where there is nobody to meet. ROUND_EACH rounds every
+// partial sum to the element type, in the kernels for any number of ranks. Dropped
+// barriers and the last two are also errors that are planted to see whether they are
+// found: the elements behind the last whole pack are left out, and what rank 1 gives is
+// taken for that of rank 0.
+enum { DROP_START = 1, DROP_END = 2, ROUND_EACH = 4, SKIP_TAIL = 8, WRONG_SLOT = 16 };
 
 struct Params {
 	u64 in[MAX_RANKS], out[MAX_RANKS], scratch[MAX_RANKS], flags[MAX_RANKS]; // by rank
@@ -41,15 +43,17 @@ struct Params {
 	u64 previous;    // elements of the Lamport call before this launch, whose slots are to be freed
 	u64 delay_ns;    // before the work of delay_rank
 	u64 base;        // index of the first element in the whole vector, which the bias follows
-	double average;  // what the sum is multiplied by first, and
-	double scale;    // then
+	u64 weight;      // of a norm, one for each element of a row
+	u64 row;         // elements of a row
+	double epsilon;  // of a norm
+	double scale;    // what the sum is multiplied by
 	u32 rank, size, blocks; // blocks of each rank
 	u32 epoch;       // the flags' value before this launch
 	u32 iterations, rotation;
 	u32 options, delay_rank;
 };
 
-static_assert(sizeof(Params) == 648, "Params of gpu.go");
+static_assert(sizeof(Params) == 664, "Params of gpu.go");
 
 struct Who {
 	u32 rank, block;
@@ -192,18 +196,18 @@ template <> struct Pack<__nv_bfloat16> {
 // finish is what happens to a sum before it is rounded: element index i.
 template <typename T> __device__ __forceinline__ typename Pack<T>::Sum finish(const Params &p, typename Pack<T>::Sum sum, u64 i) {
 	typedef typename Pack<T>::Sum S;
-	sum = sum * (S)p.average * (S)p.scale;
+	sum = sum * (S)p.scale;
 	if (p.bias != 0) sum += (S)Pack<T>::up(((const T *)p.bias)[(p.base + i) % p.bias_count]);
 	if (p.residual != 0) sum += (S)Pack<T>::up(((const T *)p.residual)[i]);
 	return sum;
 }
-template <typename T> __device__ __forceinline__ bool plain(const Params &p) { return p.average == 1 && p.scale == 1 && p.bias == 0 && p.residual == 0; }
+template <typename T> __device__ __forceinline__ bool plain(const Params &p) { return p.scale == 1 && p.bias == 0 && p.residual == 0; }
 
 template <typename T> __device__ __forceinline__ void finish_pack(const Params &p, typename Pack<T>::Sum *s, u64 pack) {
 	typedef typename Pack<T>::Sum S;
 	if (plain<T>(p)) return;
 #pragma unroll
-	for (int e = 0; e < Pack<T>::N; e++) s[e] = s[e] * (S)p.average * (S)p.scale;
+	for (int e = 0; e < Pack<T>::N; e++) s[e] = s[e] * (S)p.scale;
 	if (p.bias != 0) {
 		u64 at = (p.base + pack * Pack<T>::N) % p.bias_count;
 #pragma unroll
@@ -232,7 +236,10 @@ __device__ __forceinline__ void store16(uint4 *at, uint4 v) { // streaming: it i
 // loads are all under way at once; 0 stands for any.
 template <int RANKS> __device__ __forceinline__ int ranks(const Params &p) { return RANKS ? RANKS : (int)p.size; }
 
-// sum_pack adds one pack of all ranks, in rank order.
+// source is the rank whose elements are taken for those of a rank.
+__device__ __forceinline__ u32 source(const Params &p, u32 rank) { return rank == 0 && (p.options & WRONG_SLOT) ? 1 : rank; }
+
+// sum_packs adds one pack of all ranks, in rank order.
 template <typename T, int RANKS> __device__ __forceinline__ void sum_packs(typename Pack<T>::Sum *sum, const uint4 *v) {
 	typename Pack<T>::Sum next[Pack<T>::N];
 	Pack<T>::widen(sum, v[0]);
@@ -244,17 +251,19 @@ template <typename T, int RANKS> __device__ __forceinline__ void sum_packs(typen
 	}
 }
 
-// reduce sums packs [first, last) of all inputs, UNROLL at a time for each thread,
+// The packs of a thread, of all that a rank works on: every step-th from lane on.
+__device__ __forceinline__ u64 lane(Who w) { return (u64)w.block * blockDim.x + threadIdx.x; }
+__device__ __forceinline__ u64 step(const Params &p) { return (u64)p.blocks * blockDim.x; }
+
+// reduce sums every step-th pack from i on, up to last, of all inputs, UNROLL at a time,
 // and gives each to store.
 template <typename T, int RANKS, int UNROLL, typename Store>
-__device__ __forceinline__ void reduce(const Params &p, Who w, u64 offset, u64 first, u64 last, Store store) {
-	u64 step = (u64)p.blocks * blockDim.x;
-	u64 i = first + (u64)w.block * blockDim.x + threadIdx.x;
+__device__ __forceinline__ void reduce(const Params &p, u64 offset, u64 i, u64 last, u64 step, Store store) {
 	if (RANKS == 0) { // the next rank's packs are on their way while the last are added
 		for (; i < last; i += 2 * step) {
 			bool both = i + step < last;
 			typename Pack<T>::Sum a[Pack<T>::N], b[Pack<T>::N], next[Pack<T>::N];
-			const uint4 *from = (const uint4 *)(p.in[0] + offset) + i;
+			const uint4 *from = (const uint4 *)(p.in[source(p, 0)] + offset) + i;
 			Pack<T>::widen(a, load16(from));
 			if (both) Pack<T>::widen(b, load16(from + step));
 #pragma unroll 4
@@ -284,7 +293,7 @@ __device__ __forceinline__ void reduce(const Params &p, Who w, u64 offset, u64 f
 	constexpr int R = RANKS ? RANKS : 1;
 	const uint4 *in[R];
 #pragma unroll
-	for (int r = 0; r < R; r++) in[r] = (const uint4 *)(p.in[r] + offset);
+	for (int r = 0; r < R; r++) in[r] = (const uint4 *)(p.in[source(p, r)] + offset);
 	for (; i + (UNROLL - 1) * step < last; i += UNROLL * step) {
 		uint4 v[UNROLL][R];
 #pragma unroll
@@ -310,17 +319,21 @@ __device__ __forceinline__ void reduce(const Params &p, Who w, u64 offset, u64 f
 	}
 }
 
-// tail sums the elements after the last whole pack: thread t of block 0 has one.
-template <typename T> __device__ __forceinline__ bool tail(const Params &p, Who w, u64 offset, u64 &at, T &value) {
-	u64 whole = p.count / Pack<T>::N * Pack<T>::N;
-	at = whole + threadIdx.x;
-	if (w.block != 0 || at >= p.count) return false;
-	typename Pack<T>::Sum sum = Pack<T>::up(((const volatile T *)(p.in[0] + offset))[at]);
+// element sums one element.
+template <typename T> __device__ __forceinline__ T element(const Params &p, u64 offset, u64 at) {
+	typename Pack<T>::Sum sum = Pack<T>::up(((const volatile T *)(p.in[source(p, 0)] + offset))[at]);
 	for (u32 r = 1; r < p.size; r++) {
 		sum += Pack<T>::up(((const volatile T *)(p.in[r] + offset))[at]);
 		if (p.options & ROUND_EACH) sum = Pack<T>::up(Pack<T>::down(sum));
 	}
-	value = Pack<T>::down(finish<T>(p, sum, at));
+	return Pack<T>::down(finish<T>(p, sum, at));
+}
+
+// tail sums the elements after the last whole pack: thread t of block 0 has one.
+template <typename T> __device__ __forceinline__ bool tail(const Params &p, Who w, u64 offset, u64 &at, T &value) {
+	at = p.count / Pack<T>::N * Pack<T>::N + threadIdx.x;
+	if (w.block != 0 || at >= p.count || (p.options & SKIP_TAIL)) return false;
+	value = element<T>(p, offset, at);
 	return true;
 }
 
@@ -330,4 +343,4 @@ template <typename T> __device__ __forceinline__ bool tail(const Params &p, Who 
 #define KERNELS_OF(name, suffix, T) \
 	KERNEL(name, suffix, T, 2, 2) KERNEL(name, suffix, T, 4, 4) KERNEL(name, suffix, T, 8, 8) KERNEL(name, suffix, T, 0, any)
 #define KERNELS(name) \
-	KERNELS_OF(name, f32, float) KERNELS_OF(name, f16, __half) KERNELS_OF(name, bf16, __nv_bfloat16) KERNEL(name, f64, double, 0, any)
+	KERNELS_OF(name, f32, float) KERNELS_OF(name, f16, __half) KERNELS_OF(name, bf16, __nv_bfloat16)

@@ -109,7 +109,7 @@ func half(v float64) uint16 {
 
 func TestOnDevice(t *testing.T) {
 	b := open(t)
-	for _, a := range Algorithms() {
+	for _, a := range []Algorithm{OneStage, Push, Pull, Lamport} {
 		for _, d := range DTypes() {
 			for _, ranks := range []int{2, 3, 4, 7, 8} {
 				t.Run(fmt.Sprintf("%s/%v/%d", a, d, ranks), func(t *testing.T) {
@@ -155,7 +155,7 @@ func (b *bench) cell(t *testing.T, a Algorithm, d dtype.DType, ranks int) error 
 			return err
 		}
 	}
-	p := &Params{Failure: uint64(b.failure.Device), LimitNS: 2e9, Average: 1, Scale: 1, Rank: RanksAsBlocks, Size: uint32(ranks), SlotBytes: bufferBytes, Rotation: 1}
+	p := &Params{Failure: uint64(b.failure.Device), LimitNS: 2e9, Scale: 1, Rank: RanksAsBlocks, Size: uint32(ranks), SlotBytes: bufferBytes, Rotation: 1}
 	for r := range ranks {
 		p.In[r], p.Out[r], p.Scratch[r], p.Flags[r] = uint64(b.in[r]), uint64(b.out[r]), uint64(b.scratch[r]), uint64(b.flags[r])
 	}

@@ -35,13 +35,17 @@ const RanksAsBlocks = ^uint32(0)
 // FlagBytes is the memory for flags that each block of a rank needs.
 const FlagBytes = 128
 
-// Options of a launch. A barrier is dropped where there is nobody to meet, and by
-// tests that plant errors. RoundEach rounds every partial sum to the element type, in
-// the kernels for any number of ranks.
+// Options of a launch. A barrier is dropped where there is nobody to meet. RoundEach
+// rounds every partial sum to the element type, in the kernels for any number of ranks.
+// Dropped barriers and the last two are also errors that are planted to see whether they
+// are found: the elements behind the last whole pack are left out, and what rank 1 gives
+// is taken for that of rank 0.
 const (
 	DropStart = 1 << iota
 	DropEnd
 	RoundEach
+	SkipTail
+	WrongSlot
 )
 
 // Params is the argument of every kernel; see common.cuh, which it mirrors.
@@ -58,7 +62,9 @@ type Params struct {
 	Previous                uint64 // elements of the Lamport call before this launch
 	DelayNS                 uint64
 	Base                    uint64 // index of the first element in the whole vector
-	Average, Scale          float64
+	Weight, Row             uint64 // of a norm: one weight for each element of a row, and how many these are
+	Epsilon                 float64
+	Scale                   float64
 	Rank, Size, Blocks      uint32
 	Epoch                   uint32
 	Iterations, Rotation    uint32
@@ -95,32 +101,63 @@ const (
 	Push     Algorithm = "push"
 	Pull     Algorithm = "pull"
 	Lamport  Algorithm = "lamport"
+	// Norm is one stage, the sums of which are normalised row by row.
+	Norm Algorithm = "norm"
+	// Quickreduce8 and its like move integers of so many bits.
+	Quickreduce8 Algorithm = "quickreduce8"
+	Quickreduce6 Algorithm = "quickreduce6"
+	Quickreduce4 Algorithm = "quickreduce4"
+	// Multimem needs multicast memory, and a GPU that has the instructions.
+	Multimem Algorithm = "multimem"
 )
 
 // Algorithms lists them.
-func Algorithms() []Algorithm { return []Algorithm{OneStage, Push, Pull, Lamport} }
+func Algorithms() []Algorithm {
+	return []Algorithm{OneStage, Push, Pull, Lamport, Norm, Quickreduce8, Quickreduce6, Quickreduce4, Multimem}
+}
+
+// File is the name of its source and of its PTX.
+func (a Algorithm) File() string { return strings.TrimRight(string(a), "864") }
 
 // DTypes are the element types that the kernels have.
 func DTypes() []dtype.DType { return []dtype.DType{dtype.F16, dtype.BF16, dtype.F32, dtype.F64} }
 
+// DTypes are those of the algorithm.
+func (a Algorithm) DTypes() []dtype.DType {
+	switch a {
+	case OneStage, Push, Pull, Lamport:
+		return DTypes()
+	}
+	return DTypes()[:3]
+}
+
+// ranked tells whether the algorithm has kernels of their own for some numbers of ranks.
+func (a Algorithm) ranked() bool { return a.File() != "quickreduce" && a != Multimem }
+
 // Kernel is the name of the kernel for a type and a number of ranks. Any asks for the
 // one that serves every number.
 func (a Algorithm) Kernel(d dtype.DType, ranks int) (string, error) {
-	if !slices.Contains(DTypes(), d) {
+	if !slices.Contains(a.DTypes(), d) {
 		return "", fmt.Errorf("no %s kernel for %v", a, d)
 	}
 	if ranks < Any || ranks > MaxRanks {
 		return "", fmt.Errorf("no %s kernel for %d ranks: at most %d", a, ranks, MaxRanks)
 	}
 	count := "any"
-	if d != dtype.F64 && (ranks == 2 || ranks == 4 || ranks == 8) {
+	if a.ranked() && d != dtype.F64 && (ranks == 2 || ranks == 4 || ranks == 8) {
 		count = fmt.Sprint(ranks)
 	}
 	return fmt.Sprintf("%s_%v_%s", a, d, count), nil
 }
 
 // PTX is the file of an algorithm.
-func (a Algorithm) PTX() ([]byte, error) { return files.ReadFile("ptx/" + string(a) + ".ptx") }
+func (a Algorithm) PTX() ([]byte, error) { return files.ReadFile("ptx/" + a.File() + ".ptx") }
+
+// OnOneGPU is a PTX file for ranks that are all on one GPU: their flags are released and
+// acquired within the device, which waits for less than the whole system does.
+func OnOneGPU(ptx []byte) []byte {
+	return []byte(strings.NewReplacer("st.release.sys.", "st.release.gpu.", "ld.acquire.sys.", "ld.acquire.gpu.").Replace(string(ptx)))
+}
 
 // sourcePrefix begins the line of a PTX file that says what it was made from.
 const sourcePrefix = "// source: sha256 "
@@ -130,7 +167,7 @@ func (a Algorithm) SourceHash() (string, error) { return sourceHash(files, a) }
 
 func sourceHash(dir fs.FS, a Algorithm) (string, error) {
 	sum := sha256.New()
-	for _, name := range []string{"common.cuh", string(a) + ".cu"} {
+	for _, name := range []string{"common.cuh", a.File() + ".cu"} {
 		text, err := fs.ReadFile(dir, name)
 		if err != nil {
 			return "", err

@@ -3,12 +3,13 @@ package gpu
 import (
 	"bytes"
 	"fmt"
+	"strings"
 	"testing"
 	"unsafe"
 )
 
 // Every PTX comes from the sources beside it, has every kernel that Kernel names,
-// and asks for a version that old drivers take.
+// and asks for a version that old drivers take, as far as its instructions allow.
 func TestPTXIsCurrent(t *testing.T) {
 	for _, a := range Algorithms() {
 		ptx, err := a.PTX()
@@ -22,10 +23,17 @@ func TestPTXIsCurrent(t *testing.T) {
 		if why := stale(ptx, hash); why != "" {
 			t.Errorf("%s.ptx: %s: run make ptx where nvcc is", a, why)
 		}
-		if !bytes.Contains(ptx, []byte("\n.version 8.0\n")) || !bytes.Contains(ptx, []byte("\n.target sm_80\n")) {
-			t.Errorf("%s.ptx: want .version 8.0 and .target sm_80", a)
+		version, target := "8.0", "sm_80"
+		if a == Multimem {
+			version, target = "8.2", "sm_90"
 		}
-		for _, d := range DTypes() {
+		if !bytes.Contains(ptx, []byte("\n.version "+version+"\n")) || !bytes.Contains(ptx, []byte("\n.target "+target+"\n")) {
+			t.Errorf("%s.ptx: want .version %s and .target %s", a, version, target)
+		}
+		if bytes.Contains(ptx, []byte("fma.")) {
+			t.Errorf("%s.ptx fuses products with sums: they round otherwise than on other backends", a)
+		}
+		for _, d := range a.DTypes() {
 			for ranks := 1; ranks <= MaxRanks; ranks++ {
 				name, err := a.Kernel(d, ranks)
 				if err != nil {
@@ -49,14 +57,29 @@ func TestStalePTXIsFound(t *testing.T) {
 	}
 }
 
-// The layout in C has no padding that Go's lacks: four arrays of pointers, thirteen
+// The layout in C has no padding that Go's lacks: four arrays of pointers, fifteen
 // words of 64 bits and eight of 32.
 func TestParamsLayout(t *testing.T) {
 	var p Params
-	if got, want := unsafe.Sizeof(p), uintptr(4*MaxRanks*8+13*8+8*4); got != want {
+	if got, want := unsafe.Sizeof(p), uintptr(4*MaxRanks*8+15*8+8*4); got != want {
 		t.Errorf("Params has %d bytes, want %d", got, want)
 	}
-	if got, want := unsafe.Offsetof(p.Rank), uintptr(4*MaxRanks*8+13*8); got != want {
+	if got, want := unsafe.Offsetof(p.Rank), uintptr(4*MaxRanks*8+15*8); got != want {
 		t.Errorf("Rank is at %d, want %d", got, want)
+	}
+}
+
+// Every barrier of a file is narrowed, and nothing else is changed.
+func TestOnOneGPU(t *testing.T) {
+	for _, a := range Algorithms() {
+		ptx, err := a.PTX()
+		if err != nil {
+			t.Fatal(err)
+		}
+		near := string(OnOneGPU(ptx))
+		if strings.Contains(near, "release.sys") || strings.Contains(near, "acquire.sys") ||
+			strings.Count(near, "st.release.gpu.") != strings.Count(string(ptx), "st.release.sys.") || len(near) != len(ptx) {
+			t.Errorf("%s: not all flags are those of one GPU", a)
+		}
 	}
 }

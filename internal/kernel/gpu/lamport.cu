@@ -1,6 +1,7 @@
 // Lamport: every rank sends its elements to all, and the data are their own flags:
 // a slot is free while it holds negative zeros, which are never sent. Three slots
 // in turn; a call clears the one before, which nobody writes before the next but one.
+// Its barrier is to wait for the elements.
 #include "common.cuh"
 
 template <typename T> __device__ __forceinline__ uint4 without_negative_zero(uint4 v) {
@@ -61,14 +62,14 @@ template <typename T, int RANKS> __device__ __forceinline__ void lamport(const P
 	constexpr int R = RANKS ? RANKS : MAX_RANKS;
 	u64 packs = (p.count + Pack<T>::N - 1) / Pack<T>::N; // the last one padded
 	u64 whole = p.count / Pack<T>::N;
-	u64 step = (u64)p.blocks * blockDim.x, first = (u64)w.block * blockDim.x + threadIdx.x;
+	u64 first = lane(w), stride = step(p);
 	for (u32 call = 0; call < p.iterations; call++) {
 		u32 number = p.epoch + call; // of all calls of this group
 		delay(p, w);
 		u64 offset = (call % p.rotation) * p.stride;
 		const uint4 *in = (const uint4 *)(p.in[w.rank] + offset);
 		uint4 *out = (uint4 *)(p.out[w.rank] + offset);
-		for (u64 i = first; i < packs; i += step) {
+		for (u64 i = first; i < packs; i += stride) {
 			uint4 v;
 			if (i < whole) v = load16(in + i);
 			else {
@@ -80,7 +81,7 @@ template <typename T, int RANKS> __device__ __forceinline__ void lamport(const P
 			for (int k = 0; k < R; k++)
 				if (RANKS || k < (int)p.size) store_volatile(slot(p, k, w.rank, number) + i, v, wide);
 		}
-		for (u64 i = first; i < packs; i += step) {
+		for (u64 i = first; i < packs; i += stride) {
 			typename Pack<T>::Sum sum[Pack<T>::N], next[Pack<T>::N];
 			uint4 v[R];
 			u32 missing = (RANKS ? RANKS : p.size) == 32 ? ~0u : (1u << (RANKS ? RANKS : p.size)) - 1;
@@ -89,8 +90,8 @@ template <typename T, int RANKS> __device__ __forceinline__ void lamport(const P
 #pragma unroll
 				for (int r = 0; r < R; r++)
 					if ((RANKS || r < (int)p.size) && (missing >> r & 1)) {
-						v[r] = load_volatile(slot(p, w.rank, r, number) + i, wide);
-						if (arrived<T>(v[r])) missing &= ~(1u << r);
+						v[r] = load_volatile(slot(p, w.rank, source(p, r), number) + i, wide);
+						if (arrived<T>(v[r]) || (p.options & DROP_END)) missing &= ~(1u << r);
 					}
 				if (spins % 1024 == 1023) {
 					if (start == 0) start = now_ns();
@@ -113,15 +114,16 @@ template <typename T, int RANKS> __device__ __forceinline__ void lamport(const P
 #pragma unroll
 			for (int e = 0; e < Pack<T>::N; e++) { // the last elements, which fill no pack
 				u64 at = whole * Pack<T>::N + e;
-				if (at < p.count) ((T *)out)[at] = Pack<T>::down(finish<T>(p, sum[e], at));
+				if (at < p.count && !(p.options & SKIP_TAIL)) ((T *)out)[at] = Pack<T>::down(finish<T>(p, sum[e], at));
 			}
 		}
 		// All of the call before, which may have been longer.
 		u64 used = call > 0 ? packs : (p.previous + Pack<T>::N - 1) / Pack<T>::N;
-		for (u64 i = first; i < used; i += step)
+		for (u64 i = first; i < used; i += stride)
 #pragma unroll
 			for (int r = 0; r < R; r++)
 				if (RANKS || r < (int)p.size) store_volatile(slot(p, w.rank, r, number + 2) + i, free_slot<T>(), wide);
 	}
 }
 KERNELS(lamport)
+KERNEL(lamport, f64, double, 0, any)

@@ -11,7 +11,7 @@ template <typename T, int RANKS> __device__ __forceinline__ void onestage(const 
 		delay(p, w);
 		u64 offset = (call % p.rotation) * p.stride;
 		uint4 *out = (uint4 *)(p.out[w.rank] + offset);
-		reduce<T, RANKS, (RANKS == 2 ? 4 : RANKS == 4 ? 2 : 1)>(p, w, offset, 0, packs, [&](u64 i, uint4 v) { store16(out + i, v); });
+		reduce<T, RANKS, (RANKS == 2 ? 4 : RANKS == 4 ? 2 : 1)>(p, offset, lane(w), packs, step(p), [&](u64 i, uint4 v) { store16(out + i, v); });
 		u64 at;
 		T value;
 		if (tail<T>(p, w, offset, at, value)) ((T *)out)[at] = value;
@@ -19,3 +19,4 @@ template <typename T, int RANKS> __device__ __forceinline__ void onestage(const 
 	}
 }
 KERNELS(onestage)
+KERNEL(onestage, f64, double, 0, any)

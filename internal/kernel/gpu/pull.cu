@@ -7,7 +7,7 @@ template <typename T, int RANKS> __device__ __forceinline__ void pull(const Para
 	u32 epoch = p.epoch;
 	u64 packs = p.count / Pack<T>::N;
 	u64 first = packs * w.rank / p.size, last = packs * (w.rank + 1) / p.size;
-	u64 step = (u64)p.blocks * blockDim.x, lane = (u64)w.block * blockDim.x + threadIdx.x;
+	u64 stride = step(p);
 	for (u32 call = 0; call < p.iterations; call++) {
 		if (call == 0 && !(p.options & DROP_START) && !meet(p, w, ++epoch, 1)) return;
 		delay(p, w);
@@ -15,7 +15,7 @@ template <typename T, int RANKS> __device__ __forceinline__ void pull(const Para
 		// Two scratch halves in turn: a rank may be a call ahead of one that still fetches.
 		u64 half = (call & 1) * p.slot_bytes;
 		uint4 *mine = (uint4 *)(p.scratch[w.rank] + half);
-		reduce<T, RANKS, (RANKS == 2 ? 4 : 2)>(p, w, offset, first, last, [&](u64 i, uint4 v) { mine[i - first] = v; });
+		reduce<T, RANKS, (RANKS == 2 ? 4 : 2)>(p, offset, first + lane(w), last, step(p), [&](u64 i, uint4 v) { mine[i - first] = v; });
 		uint4 *out = (uint4 *)(p.out[w.rank] + offset);
 		u64 at;
 		T value;
@@ -26,16 +26,17 @@ template <typename T, int RANKS> __device__ __forceinline__ void pull(const Para
 			u32 r = (w.rank + k) % p.size;
 			u64 from = packs * r / p.size, to = packs * (r + 1) / p.size;
 			const uint4 *theirs = (const uint4 *)(p.scratch[r] + half);
-			u64 i = from + lane;
-			for (; i + 3 * step < to; i += 4 * step) {
+			u64 i = from + lane(w);
+			for (; i + 3 * stride < to; i += 4 * stride) {
 				uint4 v[4];
 #pragma unroll
-				for (int u = 0; u < 4; u++) v[u] = load16(theirs + i + u * step - from);
+				for (int u = 0; u < 4; u++) v[u] = load16(theirs + i + u * stride - from);
 #pragma unroll
-				for (int u = 0; u < 4; u++) store16(out + i + u * step, v[u]);
+				for (int u = 0; u < 4; u++) store16(out + i + u * stride, v[u]);
 			}
-			for (; i < to; i += step) store16(out + i, load16(theirs + i - from));
+			for (; i < to; i += stride) store16(out + i, load16(theirs + i - from));
 		}
 	}
 }
 KERNELS(pull)
+KERNEL(pull, f64, double, 0, any)

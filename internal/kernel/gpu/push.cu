@@ -12,7 +12,7 @@ template <typename T, int RANKS> __device__ __forceinline__ void push(const Para
 		if (call == 0 && !(p.options & DROP_START) && !meet(p, w, ++epoch, 1)) return;
 		delay(p, w);
 		u64 offset = (call % p.rotation) * p.stride;
-		reduce<T, RANKS, (RANKS == 2 ? 4 : 2)>(p, w, offset, first, last, [&](u64 i, uint4 v) {
+		reduce<T, RANKS, (RANKS == 2 ? 4 : 2)>(p, offset, first + lane(w), last, step(p), [&](u64 i, uint4 v) {
 #pragma unroll
 			for (int r = 0; r < R; r++)
 				if (RANKS || r < (int)p.size) store16((uint4 *)(p.out[r] + offset) + i, v);
@@ -25,3 +25,4 @@ template <typename T, int RANKS> __device__ __forceinline__ void push(const Para
 	}
 }
 KERNELS(push)
+KERNEL(push, f64, double, 0, any)

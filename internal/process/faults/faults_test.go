@@ -37,6 +37,7 @@ type injection struct {
 type shape struct {
 	name  string
 	ranks int
+	slurm bool // it needs one
 	// start begins the run into the folder; the last command holds rank 0.
 	start func(s *scene)
 }
@@ -45,7 +46,7 @@ type shape struct {
 type fault struct {
 	name   string
 	weight int
-	shapes []string
+	shapes string
 	inject func(s *scene) (hit bool) // nil: it was there from the beginning
 	// named tells whether the rows and messages name the culprit; rows are the bad ones.
 	named func(s *scene, rows []journal.Row) bool
@@ -68,14 +69,17 @@ type scene struct {
 
 // shapes are the ways to run.
 var shapes = []*shape{
-	{"local", ranks, func(s *scene) { s.command(nil, s.runArgs()...) }},
-	{"joined", ranks, func(s *scene) {
+	{"local", ranks, false, func(s *scene) { s.command(nil, s.runArgs()...) }},
+	{"joined", ranks, false, func(s *scene) {
 		s.command(nil, append([]string{"launch", "--standalone", "--nproc-per-node", strconv.Itoa(ranks), "--heartbeat", "1s", "--", proctest.Self(s.T)}, s.runArgs()...)...)
 	}},
-	{"mpirun", ranks, func(s *scene) {
+	{"mpirun", ranks, false, func(s *scene) {
 		s.command(nil, append(s.runArgs(), "--launcher", "mpirun.openmpi --allow-run-as-root --oversubscribe")...)
 	}},
-	{"hosts", 2 * ranks, func(s *scene) {
+	{"srun", ranks, true, func(s *scene) {
+		s.command(nil, append(s.runArgs(), "--launcher", "srun --nodes=2 --comment="+s.mark.Value)...)
+	}},
+	{"hosts", 2 * ranks, false, func(s *scene) {
 		s.network = netns.New(s.T, 2)
 		for i, h := range s.network.Hosts {
 			s.command(h, append([]string{"launch", "--nnodes", "2", "--nproc-per-node", strconv.Itoa(ranks), "--join-timeout", "8s",
@@ -86,24 +90,33 @@ var shapes = []*shape{
 
 // faults are what goes wrong.
 var faults = []*fault{
-	{"kill worker", 6, []string{"local", "joined", "mpirun", "hosts"}, killOf(workers, syscall.SIGKILL), rankNamed("signal 9", "the worker ended", "ended with")},
-	{"kill agent", 3, []string{"local", "mpirun"}, killOf(agents, syscall.SIGKILL), reasonNamed("the launch agent died")},
-	{"stop agent", 1, []string{"local", "mpirun"}, killOf(agents, syscall.SIGSTOP), reasonNamed("the launch agent died: it had been stopped for 5s")},
-	{"kill supervisor", 4, []string{"local", "mpirun"}, killOf(supervisors, syscall.SIGKILL), alwaysNamed},
-	{"hang up", 1, []string{"local", "mpirun", "joined"}, killOf(supervisors, syscall.SIGHUP), stderrNamed("interrupted")},
-	{"hang up node", 1, []string{"hosts"}, killOf(launchers, syscall.SIGHUP), stderrNamed("was interrupted")},
-	{"kill rank", 4, []string{"joined", "hosts"}, killOf(rankHosts, syscall.SIGKILL), rankHostNamed},
-	{"kill launcher", 3, []string{"joined", "hosts"}, killOf(launchers, syscall.SIGKILL), launcherNamed},
-	{"stop worker", 1, []string{"local", "joined"}, killOf(workers, syscall.SIGSTOP), rankNamed("lost heartbeat")},
-	{"stop rank", 1, []string{"joined", "hosts"}, killOf(followers, syscall.SIGSTOP), rankHostNamed},
-	{"stop launcher", 1, []string{"hosts"}, stopLauncher, launcherNamed},
-	{"cut", 2, []string{"hosts"}, cut, launcherNamed},
-	{"freeze node", 1, []string{"hosts"}, freezeNode, launcherNamed},
-	{"reset", 3, []string{"mpirun", "hosts"}, resetWorker, rankNamed("the worker ended", "ended with", "connection lost")},
-	{"reset launcher", 1, []string{"hosts"}, resetLauncher, launcherNamed},
-	{"flood", 2, []string{"local", "joined", "mpirun", "hosts"}, flood, unharmed},
-	{"disk full", 2, []string{"local", "joined"}, nil, stderrNamed("no space left on device")},
-	{"wrong secret", 1, []string{"hosts"}, nil, stderrNamed("the secrets differ")},
+	{"kill worker", 6, "local joined mpirun srun hosts", killOf(workers, syscall.SIGKILL), rankNamed("signal 9", "the worker ended", "ended with")},
+	{"kill agent", 3, "local mpirun srun", killOf(agents, syscall.SIGKILL), reasonNamed("the launch agent died")},
+	{"stop agent", 1, "local mpirun srun", killOf(agents, syscall.SIGSTOP), reasonNamed("the launch agent died: it had been stopped for 5s")},
+	{"end agent", 1, "local mpirun", killOf(agents, syscall.SIGTERM), reasonNamed("told to end")},
+	{"kill supervisor", 4, "local mpirun srun", killOf(supervisors, syscall.SIGKILL), alwaysNamed},
+	{"kill mpirun or srun", 2, "mpirun srun", killOf(launcherPrograms, syscall.SIGKILL), reasonNamed("ended with signal 9 (killed)")},
+	{"hang up", 1, "local mpirun srun joined", killOf(supervisors, syscall.SIGHUP), interrupted},
+	{"hang up node", 1, "hosts", killOf(launchers, syscall.SIGHUP), interrupted},
+	{"kill rank", 4, "joined hosts", killOf(rankHosts, syscall.SIGKILL), rankHostNamed},
+	{"kill launcher", 3, "joined hosts", killOf(launchers, syscall.SIGKILL), launcherNamed},
+	{"stop worker", 1, "local joined srun", killOf(workers, syscall.SIGSTOP), rankNamed("lost heartbeat")},
+	{"stop rank", 1, "joined hosts", killOf(followers, syscall.SIGSTOP), rankHostNamed},
+	{"stop launcher", 1, "hosts", stopLauncher, launcherNamed},
+	{"cut", 2, "hosts", cut, launcherNamed},
+	{"freeze node", 1, "hosts", freezeNode, launcherNamed},
+	{"reset", 3, "mpirun srun hosts", resetWorker, rankNamed("the worker ended", "ended with", "connection lost")},
+	{"reset launcher", 1, "hosts", resetLauncher, launcherNamed},
+	{"flood", 2, "local joined mpirun srun hosts", flood, unharmed},
+	{"disk full", 2, "local joined", nil, stderrNamed("no space left on device")},
+	{"wrong secret", 1, "hosts", nil, stderrNamed("the secrets differ")},
+}
+
+// possible are the shapes that the fault can be injected into here.
+func (f *fault) possible() []*shape {
+	return slices.DeleteFunc(slices.Clone(shapes), func(s *shape) bool {
+		return !slices.Contains(strings.Fields(f.shapes), s.name) || s.slurm && !haveSlurm()
+	})
 }
 
 // draw chooses a fault to inject.
@@ -119,9 +132,8 @@ func draw(rng *mathrand.Rand) injection {
 			break
 		}
 	}
-	name := f.shapes[rng.IntN(len(f.shapes))]
-	i := slices.IndexFunc(shapes, func(s *shape) bool { return s.name == name })
-	return injection{shapes[i], f, time.Duration(rng.Int64N(int64(250 * time.Millisecond))), rng.IntN(1 << 20)}
+	in := f.possible()
+	return injection{in[rng.IntN(len(in))], f, time.Duration(rng.Int64N(int64(250 * time.Millisecond))), rng.IntN(1 << 20)}
 }
 
 // simple ones need neither root nor other people's launchers.
@@ -155,6 +167,7 @@ func TestCampaign(t *testing.T) {
 	}
 	seed := setting(t, "FAULTS_SEED", 1)
 	t.Logf("%d faults, FAULTS_SEED=%d", count, seed)
+	hearHangUps()
 	rng := mathrand.New(mathrand.NewPCG(seed, 0))
 	shm := shared(t)
 	results := &tally{lines: map[string]*[4]int{}}
@@ -182,16 +195,16 @@ func TestCampaign(t *testing.T) {
 	t.Logf("injections by fault, those that hit, rows they cost at first, rows there in the end:\n%s", results)
 }
 
+// hearHangUps undoes a nohup of the test, which the programs it starts would inherit.
+func hearHangUps() { signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP) }
+
 // TestSeldom injects what the campaign draws seldom, in every shape on one host.
 func TestSeldom(t *testing.T) {
-	// A test that is itself run under nohup starts programs that ignore hang-ups, unless it
-	// does not.
-	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
+	hearHangUps()
 	for _, f := range faults {
-		for _, sh := range shapes {
+		for _, sh := range f.possible() {
 			drawn := injection{shape: sh, fault: f}
-			if !slices.Contains([]string{"flood", "stop agent", "hang up"}, f.name) || !slices.Contains(f.shapes, sh.name) ||
-				sh.name == "hosts" || testing.Short() && !drawn.simple() {
+			if !slices.Contains([]string{"flood", "stop agent", "hang up", "end agent"}, f.name) || sh.name == "hosts" || testing.Short() && !drawn.simple() {
 				continue
 			}
 			t.Run(f.name+" in "+sh.name, func(t *testing.T) {
@@ -233,6 +246,9 @@ func (s *scene) play() (hit bool, bad, rows int) {
 		grow(s.T, s.dir)
 	}
 	s.eventually("the end of all that the run had started", func() bool { return len(s.mark.Processes()) == 0 })
+	if s.shape.slurm {
+		s.eventually("the end of its jobs", func() bool { return !slices.Contains(slurmJobs(s.T), s.mark.Value) })
+	}
 	s.resume()
 	return hit, len(failed), s.assertComplete()
 }

@@ -1,8 +1,11 @@
 package faults
 
 import (
+	"bytes"
 	"fmt"
+	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 
@@ -27,6 +30,16 @@ func (p process) program() string {
 
 func agents(s *scene) []process {
 	return pick(s, func(p process) bool { return strings.HasPrefix(p.Cmdline, "kernbench-agent") })
+}
+
+// launcherPrograms are other people's, which an agent has started.
+func launcherPrograms(s *scene) []process {
+	return pick(s, func(p process) bool {
+		stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.PID)) // it may have ended
+		fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
+		return strings.Contains(strings.SplitN(p.Cmdline, " ", 2)[0], "run") && len(fields) > 1 &&
+			slices.ContainsFunc(agents(s), func(a process) bool { return strconv.Itoa(a.PID) == fields[1] })
+	})
 }
 
 func supervisors(s *scene) []process {
@@ -208,4 +221,9 @@ func stderrNamed(words string) func(*scene, []journal.Row) bool {
 	return func(s *scene, _ []journal.Row) bool {
 		return strings.Contains(s.output(), words) || s.finished() && s.small
 	}
+}
+
+// interrupted: the run says so, unless it had come to its end, and there was nothing to interrupt.
+func interrupted(s *scene, _ []journal.Row) bool {
+	return strings.Contains(s.output(), "interrupted") || s.finished()
 }

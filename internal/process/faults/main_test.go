@@ -51,7 +51,7 @@ type process struct{ proctest.Process }
 
 // rank is the process's rank in its job, -1 if it has none.
 func (p process) rank() int {
-	for _, name := range []string{"RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK"} {
+	for _, name := range []string{"RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID"} {
 		if n, err := strconv.Atoi(p.Env[name]); err == nil {
 			return n
 		}

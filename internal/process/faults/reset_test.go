@@ -36,15 +36,23 @@ func reset(pid, pick int) (bool, error) {
 	return true, nil
 }
 
-// flood sends strangers to every socket on which a process of the run listens, silent
-// ones and talkative ones, as many as come through before the run is over.
+// flood sends strangers to every socket on which a process of ours listens, silent ones and
+// talkative ones, as many as come through before the run is over. An mpirun may break down
+// under them by itself: Open MPI's does at 1,024 connections.
 func flood(s *scene) bool {
+	own, err := os.Executable()
+	if err != nil {
+		return false
+	}
 	const most = 4000
 	var crowd sync.WaitGroup
 	defer crowd.Wait()
 	begun := map[string]bool{}
 	for !s.over() {
 		for _, p := range s.mark.Processes() {
+			if program, _ := os.Readlink(fmt.Sprintf("/proc/%d/exe", p.PID)); program != own {
+				continue
+			}
 			on := s.hostOf(p.PID)
 			for _, address := range listeners(p.PID) {
 				if name := on.name + address.Network() + address.String(); !begun[name] {

@@ -42,7 +42,7 @@ var (
 	}
 	// Settings of the user, though they share a prefix with the above. So are the variables that name the file of a
 	// declared library.
-	settingVars = []string{"PMIX_MCA_*", "KERNBENCH_HOST", "KERNBENCH_MPI_LIB", "KERNBENCH_CUDA_TAKE_TURNS"}
+	settingVars = []string{"PMIX_MCA_*", "KERNBENCH_HOST", "KERNBENCH_MPI_LIB", "KERNBENCH_PETSC", "KERNBENCH_CUDA_TAKE_TURNS"}
 )
 
 // setting reports whether a variable is the user's, for every process alike.

@@ -253,6 +253,14 @@ func TestTerminatedAgent(t *testing.T) {
 	if o := s.wait(l); o.Reason == "" || !o.Exits[0].Stopped {
 		t.Errorf("outcome %+v", o)
 	}
+	select {
+	case <-s.Done():
+	default:
+		t.Error("the launch had ended before the agent, which would have been taken for one that takes another")
+	}
+	if !l.Doomed() {
+		t.Error("nobody could know that the agent was to blame")
+	}
 	<-s.Done()
 	if left := s.mark.Processes(); len(left) != 0 {
 		t.Errorf("%v are left", left)

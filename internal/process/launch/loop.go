@@ -86,11 +86,18 @@ func (a *agent) runLaunch(job launchJob) {
 		outcome.Exits = append(outcome.Exits, *exit)
 	}
 	outcome.Wall = time.Since(begin)
+	var last reply
 	if err != nil {
-		a.tell(reply{Refused: err.Error()})
+		last.Refused = err.Error()
 	} else {
-		a.tell(reply{Done: &outcome})
+		last.Done = &outcome
 	}
+	select {
+	case <-a.gone:
+		last.Leaving = true
+	default:
+	}
+	a.tell(last)
 }
 
 // start opens everything before it starts anything, so that most mistakes cost no process.
@@ -126,7 +133,7 @@ func (c *launchLoop) start() (err error) {
 	for _, r := range ready {
 		select {
 		case <-c.gone:
-			return errors.New("the supervisor has gone")
+			return errors.New("the agent was told to end")
 		default:
 		}
 		if err := r.start(c.reaper, null, c.job.files, c.ended); err != nil {
@@ -159,6 +166,7 @@ func (c *launchLoop) follow() {
 			if c.job.StoppedLimit == 0 || !Stopped(os.Getppid()) {
 				still = 0
 			} else if still += lookTime; still > c.job.StoppedLimit {
+				c.tell(reply{Ending: true})
 				c.stop(stopRequest{Reason: fmt.Sprintf("its supervisor has been stopped for %v", c.job.StoppedLimit)})
 			}
 		case e := <-c.exits:
@@ -272,6 +280,7 @@ func (c *launchLoop) abandon() {
 	if c.stage == running {
 		c.reason = "the agent was told to end"
 	}
+	c.tell(reply{Ending: true})                  // before anybody sees what comes of it
 	c.job.Grace = min(c.job.Grace, DefaultGrace) // nobody waits for what they would still do
 	switch {
 	case !c.job.Launchers:

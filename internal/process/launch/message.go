@@ -28,8 +28,10 @@ type reply struct {
 	Refused  string    `json:"refused,omitempty"`  // the launch did not come about; nothing of it is left
 	Output   *Output   `json:"output,omitempty"`
 	Exited   *Exit     `json:"exited,omitempty"`
+	Ending   bool      `json:"ending,omitempty"` // the agent is about to end the launch of its own accord
 	Done     *Outcome  `json:"done,omitempty"`
-	Bye      bool      `json:"bye,omitempty"` // the agent exits and has no child
+	Leaving  bool      `json:"leaving,omitempty"` // beside Done or Refused: it will take no other launch
+	Bye      bool      `json:"bye,omitempty"`     // the agent exits and has no child
 }
 
 // hello opens the connection; the token proves that the peer is the process that was started for this purpose.

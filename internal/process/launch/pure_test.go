@@ -166,6 +166,22 @@ func TestFamily(t *testing.T) {
 	})
 }
 
+// Output of the first rank may come before the last has started; the starts are still told first.
+func TestStartsComeFirst(t *testing.T) {
+	l := &Launch{spec: Spec{Procs: make([]Proc, 2)}, events: make(chan Event, 6), begun: make(chan error, 1), exits: map[int]Exit{}}
+	l.handle(reply{Output: &Output{Rank: 0, Bytes: 5}})
+	l.handle(reply{Launched: []Started{{Rank: 0}, {Rank: 1}}})
+	for i := range 2 {
+		if e, is := (<-l.events).(Started); !is || e.Rank != i {
+			t.Errorf("event %d is %+v", i, e)
+		}
+	}
+	l.handle(reply{Output: &Output{Rank: 1, Bytes: 5}})
+	if len(l.events) != 1 {
+		t.Error("output is not told any more")
+	}
+}
+
 // A number that has gone to another process is not signalled.
 func TestSignalSparesOthers(t *testing.T) {
 	p, _ := readProcess(os.Getpid())

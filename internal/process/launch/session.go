@@ -9,6 +9,7 @@ import (
 	"os/signal"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"syscall"
 
 	"github.com/kernbench/kernbench/internal/process/connection"
@@ -23,8 +24,10 @@ type Launch struct {
 	begun  chan error // how the start went; one value
 
 	stopping sync.Once
-	exits    map[int]Exit // by rank, the listener's own until done is closed
+	launched bool         // the listener's own, as what follows is until done is closed
+	exits    map[int]Exit // by rank
 	done     chan struct{}
+	ending   atomic.Bool // the agent ends it of its own accord
 	outcome  Outcome
 	err      error
 }
@@ -74,7 +77,12 @@ func (a *Agent) Launch(ctx context.Context, spec Spec) (*Launch, error) {
 		// Half a request is with the agent, if it lives at all. It is of no more use, and listen cleans up after it.
 		a.cmd.Process.Kill()
 		deaf()
-		return nil, fmt.Errorf("launching: %w", errors.Join(err, <-l.begun))
+		if begun := <-l.begun; connection.Ended(err) {
+			err = begun // which says why nobody reads
+		} else {
+			err = errors.Join(err, begun)
+		}
+		return nil, fmt.Errorf("launching: %w", err)
 	}
 	release := context.AfterFunc(ctx, func() { l.Stop(context.Cause(ctx).Error(), false) })
 	if err := <-l.begun; err != nil {
@@ -161,6 +169,18 @@ func (l *Launch) Wait() (Outcome, error) {
 	return l.outcome, l.err
 }
 
+// Doomed reports whether the agent is dead, dying or about to be killed, or ends the launch of its own accord. What the
+// processes suffer from then on follows from that, and [Launch.Wait] has the reason.
+func (l *Launch) Doomed() bool {
+	select {
+	case <-l.agent.ended:
+		return true
+	default:
+	}
+	p, ok := readProcess(l.agent.PID())
+	return l.ending.Load() || l.agent.stopped.Load() || !ok || p.zombie
+}
+
 // handle takes one reply of the agent; the listener calls it.
 func (l *Launch) handle(r reply) {
 	switch {
@@ -170,14 +190,17 @@ func (l *Launch) handle(r reply) {
 		for _, s := range r.Launched {
 			l.events <- s
 		}
+		l.launched = true
 		l.begun <- nil
 	case r.Output != nil:
-		if len(l.events) < len(l.spec.Procs) {
+		if l.launched && len(l.events) < len(l.spec.Procs) { // the first rank may write while the last is being started
 			l.events <- *r.Output
 		}
 	case r.Exited != nil:
 		l.exits[r.Exited.Rank] = *r.Exited
 		l.events <- *r.Exited
+	case r.Ending:
+		l.ending.Store(true)
 	case r.Done != nil:
 		l.end(*r.Done, nil)
 	}

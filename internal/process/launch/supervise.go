@@ -35,6 +35,7 @@ type Agent struct {
 	// stopped says that it was killed because it stood still.
 	stopped atomic.Bool
 	tidy    bool          // it has said that nothing of it is left; the listener's own
+	last    *reply        // of its last launch, which is over when the agent has gone; the listener's own
 	ended   chan struct{} // closed when the agent and everything it had started are gone
 	err     error         // why it ended, or what is left; set before ended is closed
 
@@ -189,6 +190,10 @@ func (a *Agent) listen() {
 			return
 		}
 		a.tidy = a.tidy || r.Bye
+		if r.Leaving { // who hears of the end of the launch may start the next one
+			a.last = &r
+			continue
+		}
 		a.mu.Lock()
 		l := a.current
 		if r.Done != nil || r.Refused != "" {
@@ -204,12 +209,16 @@ func (a *Agent) listen() {
 // cleanUp makes sure that the agent is dead and leaves nothing, and ends the launch it was at.
 func (a *Agent) cleanUp(cause error) {
 	a.mu.Lock()
-	if a.stopped.Load() {
-		cause = fmt.Errorf("it had been stopped for %v", connection.Silence)
-	}
-	if a.closed {
+	switch {
+	case a.closed:
 		cause = ErrClosed
-	} else {
+	case a.stopped.Load():
+		cause = fmt.Errorf("%w: it had been stopped for %v", ErrLost, connection.Silence)
+	case a.tidy:
+		cause = fmt.Errorf("%w: it was told to end", ErrLost)
+	case connection.Ended(cause):
+		cause = ErrLost
+	default:
 		cause = fmt.Errorf("%w: %v", ErrLost, cause)
 	}
 	a.mu.Unlock()
@@ -234,7 +243,11 @@ func (a *Agent) cleanUp(cause error) {
 	a.current = nil
 	close(a.ended)
 	a.mu.Unlock()
-	if l != nil {
+	switch {
+	case l == nil:
+	case a.last != nil:
+		l.handle(*a.last)
+	default:
 		l.recall()
 		l.end(Outcome{}, cause)
 	}

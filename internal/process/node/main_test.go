@@ -60,14 +60,18 @@ type launcher struct {
 func start(t *testing.T, on *host, args ...string) *launcher {
 	t.Helper()
 	argv := append([]string{proctest.Self(t), "launch"}, args...)
-	l := &launcher{T: t, cmd: exec.Command(argv[0], argv[1:]...), stdout: new(proctest.Buffer), stderr: new(proctest.Buffer),
-		ended: make(chan struct{}), mark: proctest.Mark{Name: "TEST_MARK", Value: rand.Text()}}
-	env := append(os.Environ(), l.mark.String(), proctest.QuickExit)
 	if on != nil {
-		l.cmd = on.Command(argv...)
-		env = append(env, "KERNBENCH_RDZV_SECRET="+on.secret)
+		return begin(t, on.Command(argv...), append(os.Environ(), "KERNBENCH_RDZV_SECRET="+on.secret))
 	}
-	l.cmd.Env, l.cmd.Stdout, l.cmd.Stderr = env, l.stdout, l.stderr
+	return begin(t, exec.Command(argv[0], argv[1:]...), os.Environ())
+}
+
+// begin starts a launcher with an environment.
+func begin(t *testing.T, cmd *exec.Cmd, env []string) *launcher {
+	t.Helper()
+	l := &launcher{T: t, cmd: cmd, stdout: new(proctest.Buffer), stderr: new(proctest.Buffer),
+		ended: make(chan struct{}), mark: proctest.Mark{Name: "TEST_MARK", Value: rand.Text()}}
+	l.cmd.Env, l.cmd.Stdout, l.cmd.Stderr = append(env, l.mark.String(), proctest.QuickExit), l.stdout, l.stderr
 	if err := l.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}

@@ -40,6 +40,7 @@ type Spec struct {
 	Argv        []string
 	Environ     []string // what the ranks' environment is made from
 	ID          string   // of the job
+	Role        string   // torchrun's, of the ranks
 	Procs       int      // ranks on this node
 	MaxRestarts int
 	Threads     int // per rank; 0 leaves it to the program

@@ -75,7 +75,7 @@ func (s Spec) variables(round *rendezvous.Round, rank launch.RankVars) map[strin
 	}
 	put("GROUP_RANK", strconv.Itoa(round.Node))
 	put("GROUP_WORLD_SIZE", strconv.Itoa(len(round.Hosts)))
-	put("ROLE_NAME", "default")
+	put("ROLE_NAME", s.Role)
 	put("ROLE_RANK", strconv.Itoa(rank.Rank))
 	put("ROLE_WORLD_SIZE", strconv.Itoa(rank.WorldSize))
 	put("TORCHELASTIC_RUN_ID", s.ID)

@@ -95,6 +95,9 @@ func (r *Launch) Wait() (launch.Outcome, error) {
 	return r.outcome, r.err
 }
 
+// Doomed reports whether a rank is lost: what the others suffer from then on follows from that.
+func (r *Launch) Doomed() bool { return r.leader.Lost() != nil }
+
 // hear takes what a rank says of its process.
 func (r *Launch) hear(rank int, m message) []order {
 	switch {
@@ -113,7 +116,12 @@ func (r *Launch) hear(rank int, m message) []order {
 			return r.stop(stop{Reason: m.Exited.String()})
 		}
 	case m.Done != nil:
+		var orders []order
+		if m.Done.Reason != "" { // unless all were told to, it was ended there: its agent was, or its host stood still
+			orders = r.stop(stop{Reason: fmt.Sprintf("rank %d: %s", rank, m.Done.Reason)})
+		}
 		r.finish(rank, m.Done, nil)
+		return orders
 	case m.Failed != "":
 		return r.fail(rank, fmt.Errorf("rank %d: %s", rank, m.Failed))
 	}

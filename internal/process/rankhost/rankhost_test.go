@@ -415,6 +415,30 @@ func TestInterruptedRankIsNoCause(t *testing.T) {
 	}
 }
 
+// The agent of one rank was told to end: that ends the launch everywhere, and is its reason.
+func TestEndedAtOneRank(t *testing.T) {
+	l := &Leader{core: newCoordinator(Config{Size: 2, Local: "x"})}
+	for peer := range 2 {
+		l.core.Hear(peer, message{Join: &join{Join: connection.Join{Rank: peer, Size: 2, Facts: Config{}.facts()}}}, 0)
+	}
+	run, err := newLaunch(l, Spec{Procs: make([]Proc, 2)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := l.core.begin(run); err != nil {
+		t.Fatal(err)
+	}
+	orders := l.core.Hear(1, message{Done: &launch.Outcome{Reason: "the agent was told to end"}}, 0)
+	const want = "rank 1: the agent was told to end"
+	if len(orders) != 2 || orders[0].Message.Stop == nil || orders[0].Message.Stop.Reason != want {
+		t.Errorf("orders %+v", orders)
+	}
+	l.core.Hear(0, message{Done: &launch.Outcome{Reason: want}}, 0)
+	if out, err := run.Wait(); err != nil || out.Reason != want {
+		t.Errorf("%+v, %v", out, err)
+	}
+}
+
 func TestCrowded(t *testing.T) {
 	members := []*connection.Member{{Peer: 0}, {Peer: 1}, {Peer: 2}}
 	for i, m := range members {

@@ -42,3 +42,17 @@ func InkOn(c color.NRGBA) color.NRGBA {
 	}
 	return Black
 }
+
+// heatColors run from low to high: ColorBrewer's YlGnBu, safe for colour-blind
+// readers and falling steadily in lightness, so it prints in grey.
+var heatColors = []color.NRGBA{
+	RGB(0xFFFFD9), RGB(0xEDF8B1), RGB(0xC7E9B4), RGB(0x7FCDBB), RGB(0x41B6C4),
+	RGB(0x1D91C0), RGB(0x225EA8), RGB(0x253494), RGB(0x081D58),
+}
+
+// Heat gives the colour at t in [0, 1].
+func Heat(t float64) color.NRGBA {
+	t = math.Min(math.Max(t, 0), 1) * float64(len(heatColors)-1)
+	i := min(int(t), len(heatColors)-2)
+	return Mix(heatColors[i], heatColors[i+1], t-float64(i))
+}

@@ -37,7 +37,7 @@ func (c *chart) geometry(frame draw.Rectangle) *geometry {
 		for _, pt := range c.data[i] {
 			at := draw.Pt(c.xAxis.at(pt.X), c.yAxis.at(pt.Y))
 			g.paths[i] = append(g.paths[i], at)
-			if len(c.data[i]) > crowded && once.again(c, at, pt) {
+			if len(c.data[i]) > crowded && once.again(c, at, c.visible(l, pt)) {
 				continue
 			}
 			if frame.Has(at) {
@@ -156,8 +156,11 @@ func (c *chart) drawSeries(p draw.Pen, g *geometry) {
 		once := covered{}
 		for k, at := range g.paths[i] {
 			pt := c.data[i][k]
-			if len(c.data[i]) > crowded && once.again(c, at, pt) {
-				continue
+			if len(c.data[i]) > crowded {
+				pt = c.visible(l, pt)
+				if once.again(c, at, pt) {
+					continue
+				}
 			}
 			c.drawErrorBar(p, g.frame, at.X, pt, thin)
 			// A bare line through a single point would leave nothing to see.
@@ -173,6 +176,18 @@ const crowded = 500
 
 // covered are the places of markers and error bars, to two pixels.
 type covered map[[5]int]bool
+
+// visible is the point without its error bar where the marker covers all of that.
+func (c *chart) visible(l look, pt Point) Point {
+	low, high, ok := c.errorBar(pt)
+	if !ok || l.bare {
+		return pt
+	}
+	if at := c.yAxis.at(pt.Y); at-low <= markerRadius && high-at <= markerRadius {
+		pt.Low, pt.High = 0, 0
+	}
+	return pt
+}
 
 // again reports whether there is one already that looks the same, and notes it.
 func (o covered) again(c *chart, at draw.Point, pt Point) bool {

@@ -3,7 +3,6 @@ package figure
 import (
 	"encoding/json"
 	"fmt"
-	"image/color"
 	"math"
 
 	"github.com/kernbench/kernbench/internal/base/unit"
@@ -198,7 +197,7 @@ func (h *heat) drawCells(p draw.Pen, g heatGrid) {
 			at := draw.Pt(g.xAxis.at(float64(k)), g.yAxis.at(float64(i)))
 			fill := draw.PaleGrey
 			if h.matrix.Value.showable(c.Value) {
-				fill = heatColor(h.value.fraction(c.Value))
+				fill = draw.Heat(h.value.fraction(c.Value))
 			}
 			p.Box(draw.Rect(at.X-cell.W()/2, at.Y-cell.H()/2, at.X+cell.W()/2, at.Y+cell.H()/2), fill, rim)
 			if font.Size >= smallText {
@@ -242,7 +241,7 @@ func (h *heat) drawColorBar(p draw.Pen, bar draw.Rectangle) {
 		y := bar.Y0 + bar.H()*float64(i)/slices
 		// Overlap by a little, or seams show between the slices.
 		top := math.Min(bar.Y1, y+bar.H()/slices+0.4)
-		p.Box(draw.Rect(bar.X0, y, bar.X1, top), heatColor((float64(i)+0.5)/slices), draw.Stroke{})
+		p.Box(draw.Rect(bar.X0, y, bar.X1, top), draw.Heat((float64(i)+0.5)/slices), draw.Stroke{})
 	}
 	p.Box(bar, nil, draw.Stroke{Color: draw.AxisGrey, Width: 0.5})
 	h.value.place(bar.Y0, bar.Y1, func(string) float64 { return tickFace.Size }, 4, 32)
@@ -275,18 +274,4 @@ func (h *heat) drawNames(p draw.Pen, g heatGrid) {
 		at := draw.Pt(g.frame.X0-tickGap-2-g.side-5, g.frame.Center().Y)
 		p.Text(labelFace, at, draw.CenterBase, math.Pi/2, labelFace.Shorten(s, g.frame.H()+20))
 	}
-}
-
-// heatColors run from low to high: ColorBrewer's YlGnBu, safe for colour-blind
-// readers and falling steadily in lightness, so it prints in grey.
-var heatColors = []color.NRGBA{
-	draw.RGB(0xFFFFD9), draw.RGB(0xEDF8B1), draw.RGB(0xC7E9B4), draw.RGB(0x7FCDBB), draw.RGB(0x41B6C4),
-	draw.RGB(0x1D91C0), draw.RGB(0x225EA8), draw.RGB(0x253494), draw.RGB(0x081D58),
-}
-
-// heatColor gives the colour at t in [0, 1].
-func heatColor(t float64) color.NRGBA {
-	t = math.Min(math.Max(t, 0), 1) * float64(len(heatColors)-1)
-	i := min(int(t), len(heatColors)-2)
-	return draw.Mix(heatColors[i], heatColors[i+1], t-float64(i))
 }

@@ -299,11 +299,11 @@ func TestRoundTrip(t *testing.T) {
 
 // Rows carry what views and resume need, and repeated points are trials.
 func TestRows(t *testing.T) {
-	f := read(t, "csv", "algorithm,dtype,ranks,size,time_us,low_us,high_us\nring,f32,4,1M,100,90,110\nring,f32,4,1M,120,,\nring,fp8_e4m3,4,1M,50,,\n", Given{})
+	f := read(t, "csv", "algorithm,dtype,ranks,size,time_us,low_us,high_us\nring,f32,4,1M,100,90,110\nring,f32,4,1M,120,,\nring,fp8_e5m2,4,1M,50,,\n", Given{})
 	rows := Rows(f.Records, Source{Name: "f.csv", SHA256: "abcdef0123456789", Bench: "allreduce-eval", Part: "performance", Run: "id"}, 5, map[string]int{})
 	r := rows[0]
 	if r.Bench != "allreduce-eval" || r.Part != "performance" || r.Run != "id" || r.Index != 5 || *r.NumRanks != 4 || r.Details["file"] != "f.csv line 2, SHA-256 abcdef012345" ||
-		r.Metrics["algbw"] != 10.48576 || math.Abs(r.Metrics["busbw"]-15.72864) > 1e-9 || *r.Stats["time_us"].CIHigh != 110 || r.Units["busbw"] != "GB/s" {
+		r.Metrics["algbw"] != 10.48576 || math.Abs(r.Metrics["busbw"]-15.72864) > 1e-9 || *r.Stats.Get("time_us").CIHigh != 110 || r.Units["busbw"] != "GB/s" {
 		t.Errorf("%+v", r)
 	}
 	if rows[0].Key != rows[1].Key || rows[0].Trial != 0 || rows[1].Trial != 1 || rows[2].Key == rows[0].Key {
@@ -312,7 +312,7 @@ func TestRows(t *testing.T) {
 	if v, _ := rows[0].Point.Get("dtype"); v != point.DTypeValue(dtype.F32) {
 		t.Errorf("dtype is %v", v)
 	}
-	if v, _ := rows[2].Point.Get("dtype"); v != point.StringValue("fp8_e4m3") {
+	if v, _ := rows[2].Point.Get("dtype"); v != point.StringValue("fp8_e5m2") {
 		t.Errorf("a type kernbench lacks is %v", v)
 	}
 	axes := Axes(rows)

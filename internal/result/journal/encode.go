@@ -153,11 +153,9 @@ func (r Row) checkFinite() error {
 func (r *Row) dropNonFinite() (found []string) {
 	r.Metrics = dropFrom(r.Metrics, "metric", &found)
 	r.Limits = dropFrom(r.Limits, "limit", &found)
-	for _, name := range slices.Sorted(maps.Keys(r.Stats)) {
-		s := r.Stats[name]
+	for name, s := range r.Stats.All() {
 		if bad := firstNonFinite(s.Min, s.P50, s.P90, s.P99, s.Max, s.Mean, deref(s.CILow), deref(s.CIHigh)); bad != nil {
-			r.Stats = maps.Clone(r.Stats)
-			delete(r.Stats, name)
+			r.Stats = r.Stats.Without(name)
 			found = append(found, fmt.Sprintf("spread of %s has a %v", name, *bad))
 		}
 	}

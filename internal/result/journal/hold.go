@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -36,10 +37,10 @@ func (e *HeldError) Error() string {
 // file, as for the journal itself, so it holds between hosts where the file
 // system's locks do.
 func HoldRun(dir, id string) (*Hold, error) {
-	if id == "" || strings.ContainsAny(id, "/\\\x00") {
-		return nil, fmt.Errorf("holding run %q: the id is not a plain name", id)
+	path, err := lockPath(dir, id)
+	if err != nil {
+		return nil, fmt.Errorf("holding a run: %w", err)
 	}
-	path := filepath.Join(dir, "."+id+".lock")
 	for {
 		f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o644)
 		if err != nil {
@@ -56,52 +57,60 @@ func HoldRun(dir, id string) (*Hold, error) {
 	}
 }
 
-// HolderOf tells who is at work on a run of the RUN folder dir, nil for nobody. It takes no
-// lock, so it is in nobody's way: on this host it looks through the system's table of locks;
-// of another host it believes the signature.
-func HolderOf(dir, id string) *HeldError {
-	if id == "" || strings.ContainsAny(id, "/\\\x00") {
-		return nil
-	}
-	path := filepath.Join(dir, "."+id+".lock")
-	info, err := os.Stat(path)
+// HolderOf tells who is at work on a run of the RUN folder dir, nil for nobody: the system knows
+// also of the dead, and of other hosts where the file system's locks do. It looks by a shared
+// lock, which is gone at once and keeps nobody from taking hold of the run.
+func HolderOf(dir, id string) (*HeldError, error) {
+	path, err := lockPath(dir, id)
 	if err != nil {
-		return nil
+		return nil, err
 	}
+	f, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("looking who holds run %s: %w", id, err)
+	}
+	defer f.Close()
+	switch err := flock(f, syscall.LOCK_SH|syscall.LOCK_NB); {
+	case errors.Is(err, syscall.EWOULDBLOCK):
+		return signature(path, id), nil
+	case err != nil:
+		return nil, fmt.Errorf("looking who holds run %s: %w", id, err)
+	}
+	return nil, nil
+}
+
+func lockPath(dir, id string) (string, error) {
+	if id == "" || strings.ContainsAny(id, "/\\\x00") {
+		return "", fmt.Errorf("the id %q is not a plain name", id)
+	}
+	return filepath.Join(dir, "."+id+".lock"), nil
+}
+
+// signature is who says to hold a run.
+func signature(path, id string) *HeldError {
 	held := &HeldError{}
 	if text, err := os.ReadFile(path); err != nil || json.Unmarshal(text, held) != nil {
 		held = &HeldError{}
 	}
 	held.Run = id
-	if host, _ := os.Hostname(); held.Host != "" && held.Host != host {
-		return held
-	}
-	file, ok := info.Sys().(*syscall.Stat_t)
-	locks, err := os.ReadFile("/proc/locks")
-	if err != nil || !ok {
-		return held
-	}
-	// 1: FLOCK  ADVISORY  WRITE 4711 fd:01:131077 0 EOF
-	inode := fmt.Sprintf(":%d", file.Ino)
-	for line := range strings.Lines(string(locks)) {
-		if f := strings.Fields(line); len(f) > 5 && f[1] == "FLOCK" && f[3] == "WRITE" && strings.HasSuffix(f[5], inode) {
-			return held
-		}
-	}
-	return nil
+	return held
 }
 
 // takeHold locks and signs an open lock file. Without an error and without the
-// hold, the file was one that its holder has just removed: another has its name.
+// hold it is to be tried again: somebody just looks who holds it, or the file was one
+// that its holder has just removed and another has its name.
 func takeHold(f *os.File, path, id string) (bool, error) {
 	err := flock(f, syscall.LOCK_EX|syscall.LOCK_NB)
 	if errors.Is(err, syscall.EWOULDBLOCK) {
-		held := &HeldError{}
-		if text, err := os.ReadFile(path); err != nil || json.Unmarshal(text, held) != nil {
-			held = &HeldError{}
+		if flock(f, syscall.LOCK_SH|syscall.LOCK_NB) == nil { // nobody holds it: somebody looks, as HolderOf does
+			err := flock(f, syscall.LOCK_UN)
+			time.Sleep(time.Millisecond)
+			return false, err
 		}
-		held.Run = id
-		return false, held
+		return false, signature(path, id)
 	}
 	if err != nil {
 		return false, fmt.Errorf("holding run %s: locking %s: %w", id, path, err)

@@ -23,10 +23,34 @@ const keyLen = 16
 // options does not matter. ranks is nil when the program starts its own;
 // inputs maps the names of input files to their SHA-256.
 func Key(bench, part, version string, pt point.Point, ranks *int, backend string, env point.Env, options point.Point, inputs map[string]string) string {
+	return NewKeyer(bench, part, version, backend, options, inputs).Key(pt, ranks, env)
+}
+
+// Keyer makes the keys of points that differ in their own coordinates alone: a sweep may have
+// a million.
+type Keyer struct {
+	before, after keyText // what comes before the point and after it
+	text          keyText // of the latest key
+}
+
+// NewKeyer is for the points of one part of a bench.
+func NewKeyer(bench, part, version, backend string, options point.Point, inputs map[string]string) *Keyer {
+	k := &Keyer{}
 	// Every text is preceded by its length and every list by its count, so no
 	// two different arguments can give the same bytes.
-	h := keyText(make([]byte, 0, 1024))
-	h.texts("kernbench key 1", bench, part, version, backend)
+	k.before.texts("kernbench key 1", bench, part, version, backend)
+	k.after.point(options)
+	k.after.count(len(inputs))
+	for _, name := range slices.Sorted(maps.Keys(inputs)) {
+		k.after.texts(name, inputs[name])
+	}
+	return k
+}
+
+// Key is that of one point.
+func (k *Keyer) Key(pt point.Point, ranks *int, env point.Env) string {
+	k.text = append(k.text[:0], k.before...)
+	h := &k.text
 	if ranks == nil {
 		h.count(0)
 	} else {
@@ -35,16 +59,11 @@ func Key(bench, part, version string, pt point.Point, ranks *int, backend string
 	}
 	h.point(pt)
 	h.env(env)
-	h.point(options)
-	h.count(len(inputs))
-	for _, name := range slices.Sorted(maps.Keys(inputs)) {
-		h.texts(name, inputs[name])
-	}
-	sum := sha256.Sum256(h)
+	sum := sha256.Sum256(append(*h, k.after...))
 	return hex.EncodeToString(sum[:keyLen/2])
 }
 
-// keyText is what a key is the hash of. A sweep may have a million keys.
+// keyText is what a key is the hash of.
 type keyText []byte
 
 func (h *keyText) count(n int) { *h = binary.LittleEndian.AppendUint64(*h, uint64(n)) }

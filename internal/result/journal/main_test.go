@@ -108,7 +108,7 @@ func testRow(run string, i int) Row {
 		Status: OK, Kind: Measured, Clock: "monotonic", Samples: 100,
 		Metrics: map[string]float64{"time_us": 12.5 + float64(i), "busbw": 5.25},
 		Units:   map[string]string{"time_us": "us", "busbw": "GB/s"},
-		Stats:   map[string]Stat{"time_us": {Min: 12, P50: 12.5, P90: 13, P99: 14, Max: 15, Mean: 12.6, CIHigh: &ci}},
+		Stats:   StatsOf(map[string]Stat{"time_us": {Min: 12, P50: 12.5, P90: 13, P99: 14, Max: 15, Mean: 12.6, CIHigh: &ci}}),
 		Host:    "node1", Time: testTime, Key: fmt.Sprintf("%016x", i),
 	}
 }
@@ -162,7 +162,7 @@ func encodeAll(t fataler, recs ...any) []byte {
 
 func parseBytes(t fataler, data []byte) *Journal {
 	t.Helper()
-	j, err := parse(bytes.NewReader(data))
+	j, err := parse(bytes.NewReader(data), int64(len(data)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -261,10 +261,7 @@ func genRow(run string, axes []AxisInfo) *rapid.Generator[Row] {
 			r.Load = &Load{Before: genFinite.Draw(t, "before"), After: genFinite.Draw(t, "after"), Busy: 0.5}
 		}
 		for _, name := range genNames.Draw(t, "stats") {
-			if r.Stats == nil {
-				r.Stats = map[string]Stat{}
-			}
-			r.Stats[name] = Stat{Min: genFinite.Draw(t, "min"), P50: genFinite.Draw(t, "p50"), CILow: rapid.Ptr(genFinite, true).Draw(t, "ci")}
+			r.Stats = r.Stats.With(name, Stat{Min: genFinite.Draw(t, "min"), P50: genFinite.Draw(t, "p50"), CILow: rapid.Ptr(genFinite, true).Draw(t, "ci")})
 		}
 		return r
 	})

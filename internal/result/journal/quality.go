@@ -27,7 +27,7 @@ type Sampling struct {
 	MinSamples int      `json:"min_samples"`
 	MaxSamples int      `json:"max_samples"`
 	MinTime    float64  `json:"min_time"` // in seconds
-	MaxTime    float64  `json:"max_time"`
+	MaxTime    float64  `json:"max_time"` // 0: there was no limit
 	// Drift is by how much the median of the second half of the samples differs from
 	// that of the first, where that is beyond doubt.
 	Drift *float64 `json:"drift,omitempty"`
@@ -36,10 +36,10 @@ type Sampling struct {
 // Measurement is one of the several times that a row was measured: because something
 // disturbed it, it was measured again.
 type Measurement struct {
-	Metrics   map[string]float64 `json:"metrics"`
-	Samples   int                `json:"samples"`
-	Disturbed string             `json:"disturbed,omitempty"` // by what; absent: by nothing
-	Kept      bool               `json:"kept,omitempty"`      // it is the one whose numbers the row has
+	Metrics   Numbers `json:"metrics"`
+	Samples   int     `json:"samples"`
+	Disturbed string  `json:"disturbed,omitempty"` // by what; absent: by nothing
+	Kept      bool    `json:"kept,omitempty"`      // it is the one whose numbers the row has
 }
 
 // Disturbance is what went on while a row was measured, as shares of 1; what is not

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -45,7 +44,11 @@ func Read(path string) (*Journal, error) {
 		return nil, fmt.Errorf("reading a journal: %w", err)
 	}
 	defer f.Close()
-	j, err := parse(f)
+	size := int64(0)
+	if info, err := f.Stat(); err == nil {
+		size = info.Size()
+	}
+	j, err := parse(f, size)
 	if err != nil {
 		return nil, fmt.Errorf("reading %s: %w", path, err)
 	}
@@ -83,9 +86,11 @@ type reader struct {
 	byID  map[string]*Run
 	newer map[string]bool // runs whose latest header is above our schema
 	line  int             // number of the latest one
-	fast  *fastjson.Decoder
-	units map[string]string // of the latest row
-	row   typedRow          // decoded into, so that not every row is copied to the heap first
+
+	taken, size int64 // bytes of what is being read, so far and in all; 0: not known
+
+	fast *fastjson.Decoder
+	row  typedRow // decoded into, so that not every row is copied to the heap first
 }
 
 type typedRow struct {
@@ -100,10 +105,11 @@ func newReader() *reader {
 	return &reader{j: &Journal{}, byID: map[string]*Run{}, newer: map[string]bool{}, fast: fastjson.NewDecoder()}
 }
 
-// parse reads a whole journal; its error is one of reading, never of content.
-func parse(src io.Reader) (*Journal, error) {
+// parse reads a whole journal of a size, 0 if that is not known; its error is one of reading,
+// never of content.
+func parse(src io.Reader, size int64) (*Journal, error) {
 	r := newReader()
-	if _, err := r.read(src, true); err != nil {
+	if _, err := r.read(src, size, true); err != nil {
 		return nil, err
 	}
 	return r.j, nil
@@ -112,19 +118,20 @@ func parse(src io.Reader) (*Journal, error) {
 // read takes in the lines of src and returns how many bytes they were. A last line
 // that is cut off is a problem if it is final; else it is left for later, when more
 // of it may be there.
-func (r *reader) read(src io.Reader, final bool) (taken int64, err error) {
+func (r *reader) read(src io.Reader, size int64, final bool) (taken int64, err error) {
+	r.taken, r.size = 0, size
 	in := bufio.NewReaderSize(src, 1<<16)
 	var line []byte
 	for err != io.EOF {
 		line, err = readLine(in, line[:0])
 		if err != nil && err != io.EOF {
-			return taken, err
+			return r.taken, err
 		}
 		text := bytes.TrimSpace(line)
 		if err == io.EOF && !final && !json.Valid(text) {
 			break
 		}
-		taken += int64(len(line))
+		r.taken += int64(len(line))
 		if len(line) > 0 {
 			r.line++
 		}
@@ -141,7 +148,18 @@ func (r *reader) read(src io.Reader, final bool) (taken int64, err error) {
 	for _, run := range r.j.Runs {
 		run.finish()
 	}
-	return taken, nil
+	return r.taken, nil
+}
+
+// addRow takes a row. Where the rows need more room they get it for those that are still to
+// come, if these go on as they did so far: rows are large, and doubling them would waste as much.
+func (r *reader) addRow(row Row) {
+	run := r.run(row.Run)
+	if n := len(run.Rows); n == cap(run.Rows) && r.taken > 0 && r.size > r.taken {
+		coming := int64(n) * (r.size - r.taken) / r.taken
+		run.Rows = slices.Grow(run.Rows, int(min(coming+coming/64, 3*int64(n)))+16)
+	}
+	run.addRow(row)
 }
 
 // Follower reads a journal that may still grow.
@@ -185,7 +203,7 @@ func (f *Follower) Next() (j *Journal, grown bool, err error) {
 	if _, err := file.Seek(f.offset, io.SeekStart); err != nil {
 		return nil, false, fmt.Errorf("reading %s: %w", f.path, err)
 	}
-	taken, err := f.r.read(file, false)
+	taken, err := f.r.read(file, info.Size()-f.offset, false)
 	f.offset += taken
 	if err != nil {
 		return nil, false, fmt.Errorf("reading %s: %w", f.path, err)
@@ -253,11 +271,7 @@ func (r *reader) addFast(line []byte) bool {
 		if !r.fast.Decode(line, rec) || rec.Schema > Schema || rec.Run == "" {
 			return false
 		}
-		if len(rec.Units) > 0 && maps.Equal(rec.Units, r.units) { // as in most rows
-			rec.Units = r.units
-		}
-		r.units = rec.Units
-		r.run(rec.Run).addRow(rec.Row)
+		r.addRow(rec.Row)
 		return true
 	case bytes.HasPrefix(line, beginStart):
 		var rec struct {
@@ -286,7 +300,7 @@ func (r *reader) addTyped(typ, id string, line []byte) error {
 		}
 		return err
 	case typeRow:
-		return decode(line, func(row Row) { r.run(id).addRow(row) })
+		return decode(line, r.addRow)
 	}
 	// The other records carry no schema; theirs is that of their run's header.
 	if r.newer[id] {
@@ -316,7 +330,7 @@ func decode[T any](line []byte, use func(T)) error {
 func (r *reader) run(id string) *Run {
 	run := r.byID[id]
 	if run == nil {
-		run = &Run{Header: Header{Run: id}, open: map[pointTrial]int{}}
+		run = &Run{path: &r.j.Path, Header: Header{Run: id}, open: map[pointTrial]int{}}
 		r.byID[id] = run
 		r.j.Runs = append(r.j.Runs, run)
 	}

@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -102,7 +104,7 @@ func checkGoldenFirstRow(t *testing.T, got Row) {
 		Options: point.Point{{Name: "check", Value: point.BoolValue(true)}},
 		Status:  OK, Kind: Measured, Clock: "monotonic", Cadence: "streaming", Cache: "warm", Samples: 200, Batch: 4,
 		Metrics: map[string]float64{"time_us": 12.5, "busbw": 5.24}, Units: map[string]string{"time_us": "us", "busbw": "GB/s"},
-		Stats:  map[string]Stat{"time_us": {12, 12.5, 13, 14, 15, 12.6, &low, &high}},
+		Stats:  StatsOf(map[string]Stat{"time_us": {12, 12.5, 13, 14, 15, 12.6, &low, &high}}),
 		Limits: map[string]float64{"memory": 20}, Skew: &skew, Slowest: &one, Warnings: []string{"frequency was not steady"},
 		Host: "node1", Load: &Load{Before: 0.5, After: 0.75, Busy: 0.25}, Time: time.Date(2026, 11, 14, 9, 0, 2, 5e8, time.UTC),
 		Launch: "launch-0001", Raw: "0000000000000001-0.bin", Key: "0000000000000001",
@@ -384,7 +386,7 @@ not a record
 		if rest := text[len(whole):cut]; json.Valid([]byte(rest)) {
 			whole += rest
 		}
-		want, err := parse(strings.NewReader(whole))
+		want, err := parse(strings.NewReader(whole), 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -401,4 +403,36 @@ not a record
 	if j, grown, err := f.Next(); err != nil || !grown || len(j.Runs) != 1 || j.Runs[0].ID() != "z" {
 		t.Errorf("a file that was cut: %+v, %v", j, err)
 	}
+}
+
+// TestRowMemory: what a row of a large journal takes in memory, with all that a measured row has, and
+// its begin record. A map has room for eight, so a row has few of them; what repeats is held once.
+func TestRowMemory(t *testing.T) {
+	const rows = 4000
+	recs := []any{Header{Run: "r", Axes: []AxisInfo{{"latency", "size", point.Bytes}}}}
+	noise, foreign := 0.02, 0.1
+	for i := range rows {
+		row := testRow("r", i)
+		row.Options = point.Point{{Name: "check", Value: point.BoolValue(true)}}
+		row.Sampling = &Sampling{Stopped: "max-samples", Noise: &noise, Target: 0.01, MinSamples: 20, MaxSamples: 10_000, MinTime: 0.1, MaxTime: 5}
+		row.Load = &Load{Before: 1, After: 2, Busy: 0.5, Steal: 0.1, Foreign: &foreign}
+		row.Warnings = []string{"steal: the hypervisor took 10.0 % of this host's cores away"}
+		row.Measurements = []Measurement{{Metrics: NumbersOf(row.Metrics), Samples: 100, Disturbed: "steal"}, {Metrics: NumbersOf(row.Metrics), Samples: 100, Kept: true}}
+		row.Launch, row.Raw = "r/0001", fmt.Sprintf("r-%016x-0.kbs", i)
+		recs = append(recs, Begin{Run: "r", Key: row.Key, Point: row.Point.String(), Time: testTime}, row)
+	}
+	data := encodeAll(t, recs...)
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	j := parseBytes(t, data)
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	if each := (after.HeapAlloc - before.HeapAlloc) / rows; len(j.Runs[0].Rows) != rows || each > 1900 {
+		t.Errorf("%d bytes for each of %d rows", each, len(j.Runs[0].Rows))
+	}
+	if each := (after.Mallocs - before.Mallocs) / rows; each > 40 {
+		t.Errorf("%d allocations for each row", each)
+	}
+	runtime.KeepAlive(data)
 }

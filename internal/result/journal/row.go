@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/kernbench/kernbench/internal/base/fastjson"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/base/stats"
 	"github.com/kernbench/kernbench/internal/host/hostinfo"
@@ -70,6 +71,19 @@ func NewStat(m stats.Summary) Stat {
 	return s
 }
 
+// Stats are spreads by metric, Numbers values: of these a row, and each of its measurements, has
+// a few.
+type (
+	Stats   = fastjson.Object[Stat]
+	Numbers = fastjson.Object[float64]
+)
+
+// StatsOf are the spreads of a map.
+func StatsOf(m map[string]Stat) Stats { return fastjson.ObjectOf(m) }
+
+// NumbersOf are the values of a map.
+func NumbersOf(m map[string]float64) Numbers { return fastjson.ObjectOf(m) }
+
 // Load is how busy the machine was around a point: load averages, and the
 // share of all CPU time that was in use or stolen by the hypervisor meanwhile.
 type Load struct {
@@ -103,6 +117,17 @@ func (e RankEnd) String() string {
 // SharingDetail is the detail of a row that says how many ranks shared a GPU.
 const SharingDetail = "ranks_per_gpu"
 
+// Details of a simulated row that say what it was made on.
+const (
+	TopologyDetail = "topology"        // the name of the file
+	HashDetail     = "topology_sha256" // of the file
+	FabricDetail   = "fabric"          // how messages move
+	KindDetail     = "sip_topology"    // who is whose neighbour
+)
+
+// MachineDetails are their names.
+func MachineDetails() []string { return []string{FabricDetail, TopologyDetail, HashDetail, KindDetail} }
+
 // Sharing is how many ranks shared a GPU, 0 where each had its own, or none. Then the
 // row's times are those of one GPU's memory: they say nothing of a link, and are never
 // compared with times that do.
@@ -114,7 +139,8 @@ func (r *Row) Sharing() int {
 	return n
 }
 
-// Row is one point in one trial: the unit of every table, figure and export.
+// Row is one point in one trial: the unit of every table, figure and export. Rows that were read
+// share their environment, options and units: who changes these copies them first.
 type Row struct {
 	Schema   int         `json:"schema"`
 	Run      string      `json:"run"`
@@ -123,8 +149,8 @@ type Row struct {
 	Point    point.Point `json:"point"`     // axis: value, without num_ranks and backend
 	NumRanks *int        `json:"num_ranks"` // null when the program starts its own
 	Backend  string      `json:"backend"`
-	Env      point.Env   `json:"env"` // name: value, or null for unset
-	Options  point.Point `json:"options"`
+	Env      point.Env   `json:"env" fastjson:"shared"` // name: value, or null for unset
+	Options  point.Point `json:"options" fastjson:"shared"`
 	Trial    int         `json:"trial"` // from 0
 	Index    int         `json:"index"` // the point's place in the declared order, whatever the order of execution
 
@@ -146,8 +172,8 @@ type Row struct {
 	Samples int                `json:"samples"`
 	Batch   int                `json:"batch,omitempty"` // calls per sample
 	Metrics map[string]float64 `json:"metrics"`
-	Units   map[string]string  `json:"units"`
-	Stats   map[string]Stat    `json:"stats,omitempty"`
+	Units   map[string]string  `json:"units" fastjson:"shared"`
+	Stats   Stats              `json:"stats,omitempty"`
 	Limits  map[string]float64 `json:"limits,omitempty"`
 	Skew    *float64           `json:"skew,omitempty"`      // median of (slowest - fastest)/slowest
 	Slowest *int               `json:"straggler,omitempty"` // the rank most often last
@@ -163,6 +189,7 @@ type Row struct {
 	Time     time.Time `json:"time"`
 	Launch   string    `json:"launch,omitempty"` // folder under logs/
 	Raw      string    `json:"raw,omitempty"`    // file under samples/
+	Inside   string    `json:"inside,omitempty"` // file under inside/: package profile's record of a simulated kernel
 	Key      string    `json:"key"`              // identity of the row: same key, same work
 	Task     string    `json:"task,omitempty"`   // key of the point that gave several rows; equals Key when empty
 	Attempt  int       `json:"attempt,omitempty"`
@@ -241,6 +268,7 @@ type End struct {
 	Run     string         `json:"run"`
 	Outcome string         `json:"outcome"` // complete, interrupted, failed
 	Counts  map[Status]int `json:"counts"`
+	Missing int            `json:"missing,omitempty"` // of these, not executed although required
 	Seconds float64        `json:"seconds"`
 	Time    time.Time      `json:"time"`
 }

@@ -37,6 +37,7 @@ type Run struct {
 	// their order.
 	Earlier []Header
 
+	path *string            // of the journal that it was read from
 	last *Run               // of an accumulated run, the one it ends with
 	open map[pointTrial]int // work begun and without a row since: its latest begin record, an index of Begun
 
@@ -47,6 +48,15 @@ type Run struct {
 type pointTrial struct {
 	key   string
 	trial int
+}
+
+// Dir is the folder that the run was read from, in which the files of its rows lie; "" if it was put
+// together otherwise.
+func (r *Run) Dir() string {
+	if r.path == nil || *r.path == "" {
+		return ""
+	}
+	return filepath.Dir(*r.path)
 }
 
 // ID is the run's id.
@@ -60,21 +70,22 @@ func (r *Run) ID() string { return r.Header.Run }
 // other programs write, replace nothing. The rows may be those of the run itself: who
 // changes or sorts them clones them first.
 func (r *Run) Latest() []Row {
-	var order []*outcome
-	of := make(map[pointTrial]*outcome, len(r.Rows))
+	order := make([]outcome, 0, len(r.Rows))
+	of := make(map[pointTrial]int, len(r.Rows))
+	room := make([]int, len(r.Rows)) // for one row each, which most points have
 	for i := range r.Rows {
 		id := pointTrial{r.Rows[i].TaskKey(), r.Rows[i].Trial}
-		p := of[id]
-		if p == nil || id.key == "" {
-			p = &outcome{}
-			of[id] = p
-			order = append(order, p)
+		k, has := of[id]
+		if !has || id.key == "" {
+			k = len(order)
+			of[id] = k
+			order = append(order, outcome{rows: room[i : i : i+1]})
 		}
-		p.add(r.Rows, i)
+		order[k].add(r.Rows, i)
 	}
 	counting := make([]int, 0, len(r.Rows))
-	for _, p := range order {
-		counting = append(counting, p.rows...)
+	for k := range order {
+		counting = append(counting, order[k].rows...)
 	}
 	slices.SortStableFunc(counting, func(a, b int) int { return cmp.Compare(r.Rows[a].Index, r.Rows[b].Index) })
 	if len(counting) == len(r.Rows) && slices.IsSorted(counting) { // all count, in order: nothing to copy
@@ -151,7 +162,7 @@ func (p *outcome) find(rows []Row, key string) int {
 // it was not run.
 // Points come in the order in which they first appeared.
 func (j *Journal) Accumulated(last *Run) *Run {
-	sum := &Run{last: last, open: map[pointTrial]int{}}
+	sum := &Run{path: &j.Path, last: last, open: map[pointTrial]int{}}
 	for _, r := range j.Runs {
 		h := r.Header
 		if h.Bench == last.Header.Bench && h.Version == last.Header.Version && h.Seed == last.Header.Seed {
@@ -215,8 +226,11 @@ func (r *Run) Incomplete() string {
 	if r.last != nil {
 		return r.last.Incomplete()
 	}
+	if r.End != nil && r.End.Outcome == "complete" {
+		return ""
+	}
 	done, planned := r.Progress()
-	if done >= planned || r.End != nil && r.End.Outcome == "complete" {
+	if done >= planned {
 		return ""
 	}
 	what, why := "points", "the run has not come to its end"

@@ -40,13 +40,18 @@ func Select(spec string) (dir, sel string, err error) {
 	return spec[:i], spec[i+1:], nil
 }
 
-// LoadRun reads the journal that spec names and picks the run. A folder whose own
-// name has an @ is taken before the selector is.
-func LoadRun(spec string) (*Journal, *Run, error) {
-	dir, sel, err := Select(spec)
-	if _, statErr := os.Stat(spec); spec != "" && statErr == nil {
-		dir, sel, err = spec, "", nil
+// Locate is Select, except that a folder whose own name has an @ is taken before the
+// selector is.
+func Locate(spec string) (dir, sel string, err error) {
+	if _, err := os.Stat(spec); spec != "" && err == nil {
+		return spec, "", nil
 	}
+	return Select(spec)
+}
+
+// LoadRun reads the journal that spec names and picks the run.
+func LoadRun(spec string) (*Journal, *Run, error) {
+	dir, sel, err := Locate(spec)
 	if err != nil {
 		return nil, nil, err
 	}

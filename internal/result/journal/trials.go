@@ -12,6 +12,9 @@ import (
 // the ones that nothing disturbed where there are any. Rows of journals from before the
 // mark count as they did.
 func Counting(trials []*Row) []*Row {
+	if len(trials) == 1 && trials[0].Status == OK { // most points of a large run
+		return slices.Clone(trials)
+	}
 	good := slices.DeleteFunc(slices.Clone(trials), func(r *Row) bool { return r.Status != OK })
 	calm := slices.DeleteFunc(slices.Clone(good), func(r *Row) bool { return r.Quality == QualityDisturbed })
 	if len(calm) > 0 {
@@ -23,40 +26,43 @@ func Counting(trials []*Row) []*Row {
 // MergeTrials makes one row of the trials of each point: the median of every
 // metric over the trials that count, with the range of the trials as its
 // spread. Points of one trial, and points with none that is ok, keep their first
-// row. Figures and sections that show points rather than trials start from it.
+// row. Figures and sections that show points rather than trials start from it. The rows may be
+// those given: who changes or sorts them clones them first.
 func MergeTrials(rows []Row) []Row {
-	var order []string
-	byKey := map[string][]Row{}
-	for _, r := range rows {
-		if byKey[r.Key] == nil {
-			order = append(order, r.Key)
+	points := make([][]*Row, 0, len(rows))
+	at := make(map[string]int, len(rows))
+	all := make([]*Row, len(rows))
+	for i := range rows {
+		all[i] = &rows[i]
+		k, has := at[rows[i].Key]
+		if has {
+			points[k] = append(points[k], all[i])
+			continue
 		}
-		byKey[r.Key] = append(byKey[r.Key], r)
+		at[rows[i].Key] = len(points)
+		points = append(points, all[i:i+1:i+1])
 	}
-	out := make([]Row, 0, len(order))
-	for _, key := range order {
-		out = append(out, mergeTrials(byKey[key]))
+	if len(points) == len(rows) {
+		return slices.Clip(rows)
+	}
+	out := make([]Row, 0, len(points))
+	for _, trials := range points {
+		out = append(out, mergeTrials(trials))
 	}
 	return out
 }
 
-func mergeTrials(trials []Row) Row {
-	refs := make([]*Row, len(trials))
-	for i := range trials {
-		refs[i] = &trials[i]
-	}
-	var good []Row
-	for _, r := range Counting(refs) {
-		good = append(good, *r)
-	}
+func mergeTrials(trials []*Row) Row {
+	good := Counting(trials)
 	if len(good) == 0 {
-		return trials[0]
+		return *trials[0]
 	}
-	merged := good[0]
+	merged := *good[0]
 	if len(good) == 1 {
 		return merged
 	}
-	merged.Metrics, merged.Stats = maps.Clone(merged.Metrics), map[string]Stat{}
+	merged.Metrics = maps.Clone(merged.Metrics)
+	spreads := map[string]Stat{}
 	for name := range merged.Metrics {
 		var values []float64
 		for _, r := range good {
@@ -70,15 +76,16 @@ func mergeTrials(trials []Row) Row {
 			mean += v / float64(len(values))
 		}
 		merged.Metrics[name] = mid
-		merged.Stats[name] = Stat{Min: low, P50: mid, P90: high, P99: high, Max: high, Mean: mean, CILow: &low, CIHigh: &high}
+		spreads[name] = Stat{Min: low, P50: mid, P90: high, P99: high, Max: high, Mean: mean, CILow: &low, CIHigh: &high}
 	}
+	merged.Stats = StatsOf(spreads)
 	return merged
 }
 
 // Median is a metric over trials, of which at least one has it: the median of what they
 // have. A bandwidth is the bytes, which all trials share, over the median time: the
 // median of two bandwidths is that of no time.
-func Median(trials []Row, metric string) float64 {
+func Median(trials []*Row, metric string) float64 {
 	var values, times, bytes []float64
 	for i := range trials {
 		v, has := trials[i].Metrics[metric]

@@ -20,7 +20,7 @@ func TestMergeTrials(t *testing.T) {
 	if len(got) != 3 || got[0].Key != "a" || got[1].Status != Failed || got[2].Metrics["time_us"] != 7 {
 		t.Fatalf("%+v", got)
 	}
-	st := got[0].Stats["time_us"]
+	st := got[0].Stats.Get("time_us")
 	if got[0].Metrics["time_us"] != 2.5 || *st.CILow != 1 || *st.CIHigh != 4 || st.Mean != 2.5 {
 		t.Errorf("trials 1,2,3,4 merge to %v, %+v: a failed trial must not count", got[0].Metrics, st)
 	}

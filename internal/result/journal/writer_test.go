@@ -36,7 +36,7 @@ func TestRoundTrip(t *testing.T) {
 		header := Header{Schema: Schema, Run: "r1", Bench: rapid.String().Draw(t, "bench"), Time: genTime.Draw(t, "time"), Axes: axes, Seed: rapid.Uint64().Draw(t, "seed")}
 		want := append(rapid.SliceOfN(genRow("r1", partA), 0, 2).Draw(t, "rows of a"), rapid.SliceOfN(genRow("r1", partB), 0, 2).Draw(t, "rows of b")...)
 		note := Note{Run: "r1", Text: rapid.String().Draw(t, "note"), Time: genTime.Draw(t, "time")}
-		end := End{"r1", "complete", map[Status]int{OK: 3}, genFinite.Draw(t, "seconds"), genTime.Draw(t, "time")}
+		end := End{"r1", "complete", map[Status]int{OK: 3}, rapid.IntRange(0, 9).Draw(t, "missing"), genFinite.Draw(t, "seconds"), genTime.Draw(t, "time")}
 
 		recs := []any{header}
 		for _, r := range want {
@@ -296,8 +296,8 @@ func TestRefusals(t *testing.T) {
 	}{
 		{"metric", with(func(r *Row) { r.Metrics["time_us"] = nan }), "metric time_us is NaN"},
 		{"limit", with(func(r *Row) { r.Limits = map[string]float64{"link": inf} }), "limit link is +Inf"},
-		{"stat", with(func(r *Row) { r.Stats["time_us"] = Stat{P99: nan} }), "spread of time_us has a NaN"},
-		{"interval", with(func(r *Row) { r.Stats["time_us"] = Stat{CIHigh: &inf} }), "spread of time_us has a +Inf"},
+		{"stat", with(func(r *Row) { r.Stats = r.Stats.With("time_us", Stat{P99: nan}) }), "spread of time_us has a NaN"},
+		{"interval", with(func(r *Row) { r.Stats = r.Stats.With("time_us", Stat{CIHigh: &inf}) }), "spread of time_us has a +Inf"},
 		{"skew", with(func(r *Row) { r.Skew = &nan }), "skew is NaN"},
 		{"load", with(func(r *Row) { r.Load = &Load{Steal: nan} }), "load has a NaN"},
 		{"axis", with(func(r *Row) { r.Point = r.Point.With("x", point.FloatValue(nan)) }), "axis x is NaN"},
@@ -328,7 +328,7 @@ func TestClean(t *testing.T) {
 	nan := math.NaN()
 	r := testRow("r", 0)
 	r.Metrics["bad"], r.Limits, r.Skew = nan, map[string]float64{"link": nan, "bus": 3}, &nan
-	r.Stats["bad"] = Stat{Max: math.Inf(-1)}
+	r.Stats = r.Stats.With("bad", Stat{Max: math.Inf(-1)})
 	r.Warnings = []string{"earlier"}
 	c := r.Clean()
 	mustAppend(t, mustOpen(t, t.TempDir()), c)

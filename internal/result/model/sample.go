@@ -267,7 +267,7 @@ func sampleOf(r journal.Row) Sample {
 		variant = append(variant, env)
 	}
 	s.Variant = strings.Join(variant, " ")
-	if st := r.Stats[timeMetric]; st.CILow != nil && st.CIHigh != nil {
+	if st := r.Stats.Get(timeMetric); st.CILow != nil && st.CIHigh != nil {
 		s.LowUS, s.HighUS = *st.CILow, *st.CIHigh
 	} else if st.Min > 0 && st.Max > st.Min && s.Samples <= 1 {
 		s.LowUS, s.HighUS = st.Min, st.Max // the range of merged trials

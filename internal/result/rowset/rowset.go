@@ -148,14 +148,15 @@ func GroupBy[K comparable](s Set, key func(*journal.Row) K) []Group[K] {
 	return groups
 }
 
-// Series makes a series for each name, its points in order of X; rows without a
-// point are left out.
+// Series makes a series for each name, its points in order of X, hollow where the row
+// was disturbed; rows without a point are left out.
 func Series(s Set, name func(*journal.Row) string, at func(*journal.Row) (p figure.Point, ok bool)) []figure.Series {
 	var out []figure.Series
 	for _, g := range GroupBy(s, name) {
 		line := figure.Series{Name: g.Key}
 		for _, r := range g.Rows {
 			if p, ok := at(r); ok {
+				p.Hollow = p.Hollow || r.Disturbed() != ""
 				line.Points = append(line.Points, p)
 			}
 		}

@@ -68,4 +68,9 @@ func TestSeries(t *testing.T) {
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("series (-want +got):\n%s", d)
 	}
+	disturbed := journal.Row{Status: journal.OK, Quality: journal.QualityDisturbed}
+	got = Series(Set{&disturbed}, func(*journal.Row) string { return "" }, func(*journal.Row) (figure.Point, bool) { return figure.Point{X: 1, Y: 2}, true })
+	if !got[0].Points[0].Hollow {
+		t.Error("a point of a disturbed row looks like any other")
+	}
 }

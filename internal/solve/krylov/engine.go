@@ -54,6 +54,9 @@ type Engine struct {
 	// operation and block: it is for finding out where time goes, not for
 	// finding out how much.
 	Trace func(Phase)
+	// Begin, where set, is given this rank's parts of the scalar products of a stage that
+	// overlaps, before the rest of it. It must not wait.
+	Begin func(sums []float64) error
 
 	matrix   *sparse.Matrix
 	interior []sparse.Range
@@ -104,9 +107,23 @@ func (e *Engine) ForgetGhosts() {
 func (e *Engine) Run(s *Stage, halo Halo) ([]float64, error) {
 	e.sums = append(e.sums[:0], make([]float64, len(s.dots))...)
 	e.updated = false
-	if s.precondition != nil && e.operator != nil {
-		e.blocks(sparse.Range{Lo: 0, Hi: e.matrix.Rows()}, func(lo, hi int) { e.update(s, lo, hi) })
+	stored := s.precondition != nil && e.operator != nil
+	if stored || s.early {
+		e.blocks(sparse.Range{Lo: 0, Hi: e.matrix.Rows()}, func(lo, hi int) {
+			e.update(s, lo, hi)
+			if s.early {
+				e.dots(s, lo, hi)
+			}
+		})
 		e.updated = true
+	}
+	if s.early && e.Begin != nil {
+		e.enter(Idle)
+		if err := e.Begin(e.sums); err != nil {
+			return nil, err
+		}
+	}
+	if stored {
 		e.enter(Precondition)
 		if err := e.operator.Apply(e.vectors[s.precondition.dst], e.vectors[s.precondition.src]); err != nil {
 			return nil, fmt.Errorf("preconditioning: %w", err)
@@ -115,7 +132,7 @@ func (e *Engine) Run(s *Stage, halo Halo) ([]float64, error) {
 	if s.multiply == nil {
 		e.blocks(sparse.Range{Lo: 0, Hi: e.matrix.Rows()}, func(lo, hi int) {
 			e.update(s, lo, hi)
-			e.dots(s, lo, hi)
+			e.lateDots(s, lo, hi)
 		})
 		e.enter(Idle)
 		return e.sums, nil
@@ -232,7 +249,14 @@ func (e *Engine) assign(a *assignment, lo, hi int) {
 func (e *Engine) multiply(s *Stage, lo, hi int) {
 	e.enter(Multiply)
 	e.matrix.Multiply(e.vectors[s.multiply.dst], e.vectors[s.multiply.src], lo, hi)
-	e.dots(s, lo, hi)
+	e.lateDots(s, lo, hi)
+}
+
+// lateDots takes the scalar products, unless they have been taken before.
+func (e *Engine) lateDots(s *Stage, lo, hi int) {
+	if !s.early {
+		e.dots(s, lo, hi)
+	}
 }
 
 func (e *Engine) dots(s *Stage, lo, hi int) {

@@ -34,6 +34,15 @@ func carryOut(s *Stage, m *sparse.Matrix, inverse []float64, v [][]float64) []fl
 		}
 		copy(v[a.dst], out)
 	}
+	var sums []float64
+	dots := func() {
+		for _, d := range s.dots {
+			sums = append(sums, sparse.Dot(vector(d.a), vector(d.b)))
+		}
+	}
+	if s.early {
+		dots()
+	}
 	if s.precondition != nil {
 		for i := range m.Rows() {
 			v[s.precondition.dst][i] = inverse[i] * v[s.precondition.src][i]
@@ -42,9 +51,8 @@ func carryOut(s *Stage, m *sparse.Matrix, inverse []float64, v [][]float64) []fl
 	if s.multiply != nil {
 		m.Multiply(v[s.multiply.dst], v[s.multiply.src], 0, m.Rows())
 	}
-	var sums []float64
-	for _, d := range s.dots {
-		sums = append(sums, sparse.Dot(vector(d.a), vector(d.b)))
+	if !s.early {
+		dots()
 	}
 	return sums
 }

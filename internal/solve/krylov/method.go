@@ -51,7 +51,11 @@ func (m Matrix) String() string {
 // symmetric matrix is definite is often not known: a method that needs it is
 // allowed to try.
 func (m Method) Check(t sparse.Traits) error {
-	if m.Needs == Any || t.Symmetric {
+	switch {
+	case m.Needs == SymmetricDefinite && t.Indefinite:
+		able := methods.Names(func(m Method) bool { return m.Needs == Symmetric })
+		return fmt.Errorf("method %s needs %v, and this one is indefinite: use %s", m.Name, m.Needs, strings.Join(able, " or "))
+	case m.Needs == Any || t.Symmetric:
 		return nil
 	}
 	general := methods.Names(func(m Method) bool { return m.Needs == Any })
@@ -113,6 +117,12 @@ func (c *Core) Check(residual float64) bool {
 // Iterated counts an iteration and checks its residual.
 func (c *Core) Iterated(residual float64) bool {
 	c.Result.Iterations++
+	return c.Check(residual)
+}
+
+// Corrected replaces the residual that was noted last by the true one, and reports whether the solve is over.
+func (c *Core) Corrected(residual float64) bool {
+	c.Result.Status, c.Result.History = Running, c.Result.History[:len(c.Result.History)-1]
 	return c.Check(residual)
 }
 

@@ -232,7 +232,7 @@ func TestEndings(t *testing.T) {
 		{"absolute tolerance", "", func(tm *team) { tm.cfg.ATol = 1e9 }, Converged, ""},
 		{"few iterations", "", func(tm *team) { tm.cfg.MaxIter = 3 }, TooManyIterations, ""},
 		{"not finite", "", func(tm *team) { tm.rhs = func(int) float64 { return math.NaN() } }, Breakdown, "not finite"},
-		{"indefinite", "cg cg-single", func(tm *team) { tm.problem = all["indefinite"]; tm.layout = whole(tm.problem.Size()) }, Breakdown, "minres"},
+		{"indefinite", "cg cg-single cg-pipelined", func(tm *team) { tm.problem = all["indefinite"]; tm.layout = whole(tm.problem.Size()) }, Breakdown, "minres"},
 		{"eigenvector", "", func(tm *team) {
 			tm.rhs = func(i int) float64 {
 				h := math.Pi / 21
@@ -272,7 +272,7 @@ func TestRefusals(t *testing.T) {
 		{"cg", sparse.Traits{}, good, "needs a symmetric positive definite matrix"},
 		{"cg-single", sparse.Traits{}, good, "needs a symmetric"},
 		{"minres", sparse.Traits{}, good, "needs a symmetric matrix"},
-		{"lu", sparse.Traits{}, good, "known: bicgstab, cg, cg-single, gmres, minres"},
+		{"lu", sparse.Traits{}, good, "known: bicgstab, cg, cg-pipelined, cg-single, gmres, minres"},
 		{"gmres", sparse.Traits{}, Config{MaxIter: 10}, "want one positive"},
 		{"gmres", sparse.Traits{}, Config{RTol: math.NaN(), MaxIter: 10}, "tolerances"},
 		{"gmres", sparse.Traits{}, Config{RTol: 1}, "at least 1"},

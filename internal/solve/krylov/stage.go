@@ -49,11 +49,13 @@ type product struct{ a, b Vec }
 // Stage is what a method wants done, in this order: the assignments, the
 // preconditioner, the product with the matrix, the scalar products. The
 // product's destination is none of the vectors that the assignments write.
+// A stage that overlaps takes the scalar products before the preconditioner.
 type Stage struct {
 	assign       []assignment
 	precondition *application
 	multiply     *application
 	dots         []product // their sums over all ranks go to the next call of Next
+	early        bool      // the scalar products come right after the assignments
 
 	apply [2]application
 	terms []Term // the memory of all assignments
@@ -61,7 +63,7 @@ type Stage struct {
 
 func (s *Stage) reset() *Stage {
 	s.assign, s.dots, s.terms = s.assign[:0], s.dots[:0], s.terms[:0]
-	s.precondition, s.multiply = nil, nil
+	s.precondition, s.multiply, s.early = nil, nil, false
 	return s
 }
 
@@ -101,6 +103,16 @@ func (s *Stage) Dot(a, b Vec) *Stage {
 	return s
 }
 
+// Overlap asks for the scalar products as soon as the assignments are done, so that
+// they can be added up over the ranks while the preconditioner and the matrix are applied.
+func (s *Stage) Overlap() *Stage {
+	s.early = true
+	return s
+}
+
+// Overlaps reports whether the scalar products come before the preconditioner and the product.
+func (s *Stage) Overlaps() bool { return s.early }
+
 // Preconditions reports whether the stage asks for a preconditioner that is to be stored.
 func (s *Stage) Preconditions() bool { return s.precondition != nil }
 
@@ -109,8 +121,8 @@ func (s *Stage) Multiplies() bool { return s.multiply != nil }
 
 // Passes is how many vectors the stage moves through memory when it is fused:
 // each vector once for reading, unless an operation before wrote it, and once
-// for writing. The preconditioner's diagonal is one of them; the matrix is not
-// counted.
+// for writing. A stage that overlaps is two sweeps. The preconditioner's diagonal is one
+// of them; the matrix is not counted.
 func (s *Stage) Passes() int {
 	n := 0
 	var near, written []Vec // near: in a cache since an earlier operation
@@ -138,20 +150,62 @@ func (s *Stage) Passes() int {
 		}
 		write(a.dst)
 	}
+	dots := func() {
+		for _, d := range s.dots {
+			read(d.a)
+			read(d.b)
+		}
+	}
+	if s.early {
+		dots()
+	}
 	if s.precondition != nil {
 		read(s.precondition.src)
 		write(s.precondition.dst)
+	}
+	if s.early {
+		near = near[:0]
 	}
 	if s.multiply != nil {
 		read(s.multiply.src)
 		write(s.multiply.dst)
 	}
-	for _, d := range s.dots {
-		read(d.a)
-		read(d.b)
+	if !s.early {
+		dots()
 	}
 	if diagonal {
 		n++
+	}
+	return n
+}
+
+// Flops is how many operations the stage makes per row, without those of the matrix and of a
+// preconditioner that is no diagonal.
+func (s *Stage) Flops() int {
+	n := 0
+	value := func(v Vec) {
+		if _, inverted := v.of(); inverted {
+			n++
+		}
+	}
+	for _, a := range s.assign {
+		for i, t := range a.terms {
+			value(t.Vec)
+			if t.Coef != 1 && t.Coef != -1 {
+				n++
+			}
+			if i > 0 {
+				n++
+			}
+		}
+	}
+	if s.precondition != nil {
+		n++
+	}
+	for _, d := range s.dots {
+		value(d.a)
+		value(d.b)
+		n += 2
 	}
 	return n
 }

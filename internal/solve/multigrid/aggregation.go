@@ -6,12 +6,12 @@ import (
 
 	"github.com/kernbench/kernbench/internal/solve/krylov"
 	"github.com/kernbench/kernbench/internal/solve/precondition"
+	"github.com/kernbench/kernbench/internal/solve/sparse"
 )
 
 func init() {
-	precondition.Register(precondition.Preconditioner{Name: "amg", Help: "algebraic multigrid: smoothed aggregation, one V-cycle",
-		Needs: krylov.SymmetricDefinite,
-		New:   func(l *precondition.Local) (krylov.Operator, error) { return build(l, &aggregation{threshold: strong}) }})
+	register(precondition.Preconditioner{Name: "amg", Help: "algebraic multigrid: smoothed aggregation, one V-cycle",
+		Needs: krylov.SymmetricDefinite}, func(*precondition.Local) coarsener { return &aggregation{threshold: strong} })
 }
 
 // strong is the part of the diagonals' geometric mean from which on rows of the finest level are
@@ -23,62 +23,89 @@ const strong = 0.02
 // interpolation from them by one step of damped Jacobi.
 type aggregation struct {
 	threshold float64
-	of        []int // the aggregate of each row, -1 for a row that is coupled to none
-	diagonal  []float64
+	of        []int32     // the aggregate of each row, none for a row that is coupled to none
+	strong    *sparse.CSR // the strong couplings of each row, and one more entry: the rest, added to the diagonal
 }
 
-// coupled reports whether a row is strongly coupled to another unknown, at a place in a vector.
-func (g *aggregation) coupled(i, at int, val float64) bool {
-	return at != i && val*val > g.threshold*g.threshold*math.Abs(g.diagonal[i]*g.diagonal[at])
+const (
+	none = -1
+	free = -2 // in no aggregate yet
+)
+
+// filter finds the strong couplings.
+func (g *aggregation) filter(f *fine) error {
+	diagonal, err := f.exchanged(f.diagonal)
+	if err != nil {
+		return err
+	}
+	for i, d := range diagonal { // a threshold from each of the two
+		diagonal[i] = g.threshold * math.Abs(d)
+	}
+	g.strong = sparse.NewCSR(f.space.own, len(f.rows.Cols))
+	for i := range f.space.own {
+		cols, vals := f.rows.Row(i)
+		least, rest := diagonal[i], 0.0
+		for k, c := range cols {
+			if v := vals[k]; int(c) != i && v*v > least*diagonal[c] {
+				g.strong.Add(c, v)
+			} else {
+				rest += v
+			}
+		}
+		g.strong.Add(int32(i), rest)
+		g.strong.End()
+	}
+	return nil
 }
 
-// free marks a row that is in no aggregate yet.
-const free = -2
+// neighbours are the places that a row is strongly coupled to.
+func (g *aggregation) neighbours(i int) []int32 {
+	cols, _ := g.strong.Row(i)
+	return cols[:len(cols)-1]
+}
 
 // pick makes the aggregates: whole neighbourhoods first, then rows beside one join it, then
 // what is left (Vanek, Mandel and Brezina, algorithm 1).
 func (g *aggregation) pick(f *fine) (int, error) {
-	var err error
-	if g.diagonal, err = f.exchanged(f.diagonal); err != nil {
+	if err := g.filter(f); err != nil {
 		return 0, err
 	}
-	g.of = slices.Repeat([]int{free}, len(f.diagonal))
-	count := g.neighbourhoods(f)
+	g.of = slices.Repeat([]int32{free}, f.space.own)
+	count := g.neighbourhoods()
 	whole := slices.Clone(g.of)
 	for i := range g.of {
-		if g.of[i] == free {
-			g.each(f, i, func(at int) bool {
-				if at < len(whole) && whole[at] >= 0 {
-					g.of[i] = whole[at]
-					return false
-				}
-				return true
-			})
+		if g.of[i] != free {
+			continue
+		}
+		for _, at := range g.neighbours(i) {
+			if int(at) < len(whole) && whole[at] >= 0 {
+				g.of[i] = whole[at]
+				break
+			}
 		}
 	}
 	for i := range g.of {
 		if g.of[i] == free {
-			g.claim(f, i, count)
+			g.claim(i, count)
 			count++
 		}
 	}
-	return count, nil
+	return int(count), nil
 }
 
 // neighbourhoods makes an aggregate of each row that is free with all its strong neighbours.
-func (g *aggregation) neighbourhoods(f *fine) (count int) {
+func (g *aggregation) neighbourhoods() (count int32) {
 	for i := range g.of {
-		alone, whole := true, g.of[i] == free
-		g.each(f, i, func(at int) bool {
-			alone = false
-			whole = whole && (at >= len(g.of) || g.of[at] == free)
-			return whole
-		})
+		near := g.neighbours(i)
+		whole := g.of[i] == free
+		for k := 0; k < len(near) && whole; k++ {
+			whole = int(near[k]) >= len(g.of) || g.of[near[k]] == free
+		}
 		switch {
-		case alone:
-			g.of[i] = -1
+		case len(near) == 0:
+			g.of[i] = none
 		case whole:
-			g.claim(f, i, count)
+			g.claim(i, count)
 			count++
 		}
 	}
@@ -86,61 +113,52 @@ func (g *aggregation) neighbourhoods(f *fine) (count int) {
 }
 
 // claim makes an aggregate of a row and its free strong neighbours.
-func (g *aggregation) claim(f *fine, i, number int) {
+func (g *aggregation) claim(i int, number int32) {
 	g.of[i] = number
-	g.each(f, i, func(at int) bool {
-		if at < len(g.of) && g.of[at] == free {
+	for _, at := range g.neighbours(i) {
+		if int(at) < len(g.of) && g.of[at] == free {
 			g.of[at] = number
-		}
-		return true
-	})
-}
-
-// each calls fn with the places of a row's strong neighbours, until it says no.
-func (g *aggregation) each(f *fine, i int, fn func(at int) bool) {
-	cols, vals := f.rows.row(i)
-	for k, c := range cols {
-		if at := f.local(c); g.coupled(i, at, vals[k]) && !fn(at) {
-			return
 		}
 	}
 }
 
 // interpolate smooths: P = (I - omega D^-1 A) times the aggregates' ones, where weak couplings are
 // added to the diagonal. A constant stays one wherever the rows of A have the sum zero.
-func (g *aggregation) interpolate(f *fine, first int, owners share) (*rows, error) {
+func (g *aggregation) interpolate(f *fine, first int, coarse *space) (*sparse.CSR, error) {
 	ids := make([]float64, len(g.of))
 	for i, a := range g.of {
-		if ids[i] = -1; a >= 0 {
-			ids[i] = float64(first + a)
+		if ids[i] = none; a >= 0 {
+			ids[i] = float64(first + int(a))
 		}
 	}
 	ids, err := f.exchanged(ids)
 	if err != nil {
 		return nil, err
 	}
+	to := make([]int32, len(ids)) // the place of the aggregate at each place
+	for i, id := range ids {
+		if to[i] = none; id >= 0 {
+			to[i] = coarse.place(int(id))
+		}
+	}
 	omega := 4. / 3 / f.smoother.Largest()
-	p := newRows(len(g.of), 2*len(g.of))
-	sum := newAccumulator(owners, f.team.Rank())
-	for i := range g.of {
-		if g.of[i] < 0 {
-			p.end()
+	p := sparse.NewCSR(len(g.of), 2*len(g.of))
+	sum := newAccumulator(coarse.width())
+	for i, a := range g.of {
+		if a < 0 {
+			p.End()
 			continue
 		}
-		cols, vals := f.rows.row(i)
-		diagonal := 0.0
-		for k, c := range cols {
-			if at := f.local(c); !g.coupled(i, at, vals[k]) {
-				diagonal += vals[k]
-			}
-		}
+		cols, vals := g.strong.Row(i)
+		last := len(cols) - 1
+		diagonal := vals[last]
 		if diagonal <= 0 {
 			diagonal = f.diagonal[i]
 		}
-		sum.add(int(ids[i]), 1-omega)
-		for k, c := range cols {
-			if at := f.local(c); g.coupled(i, at, vals[k]) && ids[at] >= 0 {
-				sum.add(int(ids[at]), -omega*vals[k]/diagonal)
+		sum.add(to[i], 1-omega)
+		for k, c := range cols[:last] {
+			if to[c] >= 0 {
+				sum.add(to[c], -omega*vals[k]/diagonal)
 			}
 		}
 		sum.flush(p)

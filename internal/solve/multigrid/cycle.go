@@ -4,13 +4,15 @@ import (
 	"errors"
 
 	"github.com/kernbench/kernbench/internal/solve/precondition"
-	"github.com/kernbench/kernbench/internal/solve/sparse"
 )
 
 var errNotDefinite = errors.New("the coarsest matrix is not positive definite: multigrid needs one that is")
 
 // Cycle is a hierarchy of levels, the finest first; it implements krylov.Operator.
-type Cycle struct{ levels []*level }
+type Cycle struct {
+	levels []*level
+	trace  func(level int)
+}
 
 // level is one rank's part of a matrix of the hierarchy.
 type level struct {
@@ -19,14 +21,24 @@ type level struct {
 	r, p          *matrix   // to the next level and back; nil on the last
 	factor        *cholesky // of the last level, where it could be factored, on its owner
 	owned         int
-	x, b, t       []float64
-	rows, entries float64 // over all ranks
+	b             []float64 // the right-hand side, of coarser levels
+	rows, entries float64   // over all ranks
+}
+
+// Trace lets fn know whenever work on a level begins, on the way down and up; nil is nobody.
+func (c *Cycle) Trace(fn func(level int)) { c.trace = fn }
+
+func (c *Cycle) enter(level int) {
+	if c.trace != nil {
+		c.trace(level)
+	}
 }
 
 // Apply implements krylov.Operator: a V-cycle from zero.
 func (c *Cycle) Apply(dst, src []float64) error { return c.cycle(0, dst, src) }
 
 func (c *Cycle) cycle(l int, x, b []float64) error {
+	c.enter(l)
 	lv := c.levels[l]
 	if l == len(c.levels)-1 {
 		return lv.last(x, b)
@@ -34,21 +46,20 @@ func (c *Cycle) cycle(l int, x, b []float64) error {
 	if err := lv.smoother.Smooth(x, b, true); err != nil {
 		return err
 	}
-	if err := lv.a.Multiply(lv.t, x); err != nil {
+	if err := lv.a.Residual(lv.r.x, b, x); err != nil {
 		return err
 	}
-	n, next := lv.owned, c.levels[l+1]
-	sparse.Axpby(lv.t[:n], 1, b[:n], -1, lv.t[:n])
-	if err := lv.r.apply(next.b, lv.t); err != nil {
+	next := c.levels[l+1]
+	if err := lv.r.Multiply(next.b, lv.r.x); err != nil {
 		return err
 	}
-	if err := c.cycle(l+1, next.x, next.b); err != nil {
+	if err := c.cycle(l+1, lv.p.x, next.b); err != nil {
 		return err
 	}
-	if err := lv.p.apply(lv.t, next.x); err != nil {
+	c.enter(l)
+	if err := lv.p.Add(x, lv.p.x); err != nil {
 		return err
 	}
-	sparse.Axpby(x[:n], 1, x[:n], 1, lv.t[:n])
 	return lv.smoother.Smooth(x, b, false)
 }
 
@@ -74,14 +85,19 @@ func (c *Cycle) Bytes() int {
 		if lv.p == nil {
 			continue
 		}
-		n := 8 * lv.owned
-		bytes += 2*lv.smoother.Bytes() + 2*lv.a.Matrix.Bytes() + lv.p.Matrix.Bytes() + lv.r.Matrix.Bytes() + 15*n
+		// The smoother, and again with a residual and x; the residual to restrict; R; P.
+		bytes += 2*lv.smoother.Bytes() + 2*lv.a.Matrix.Bytes() + lv.p.Matrix.Bytes() + lv.r.Matrix.Bytes() + 8*8*lv.owned
 	}
 	return bytes
 }
 
 // Levels is how many matrices the hierarchy has.
 func (c *Cycle) Levels() int { return len(c.levels) }
+
+// Size is the rows and the entries of a level's matrix, over all ranks.
+func (c *Cycle) Size(level int) (rows, entries float64) {
+	return c.levels[level].rows, c.levels[level].entries
+}
 
 // Complexities are the entries and the unknowns of all levels over those of the finest.
 func (c *Cycle) Complexities() (operator, grid float64) {

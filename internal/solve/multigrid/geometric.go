@@ -1,6 +1,7 @@
 package multigrid
 
 import (
+	"cmp"
 	"math"
 	"slices"
 
@@ -10,30 +11,38 @@ import (
 )
 
 func init() {
-	precondition.Register(precondition.Preconditioner{Name: "gmg", Help: "geometric multigrid on the problem's grid, one V-cycle",
-		Needs: krylov.SymmetricDefinite, Grid: true, New: newGeometric})
+	register(precondition.Preconditioner{Name: "gmg", Help: "geometric multigrid on the problem's grid, one V-cycle",
+		Needs: krylov.SymmetricDefinite, Grid: true}, newGeometric)
 }
 
-func newGeometric(l *precondition.Local) (krylov.Operator, error) {
-	g := &geometric{grid: l.Problem.(sparse.Gridded).Grid(), at: make([]int, l.Plan.Owned)}
+func newGeometric(l *precondition.Local) coarsener {
+	g := &geometric{grid: l.Problem.(sparse.Gridded).Grid(), at: make([]int, l.Plan.Owned), closed: l.Traits.Singular}
 	for i := range g.at {
 		g.at[i] = l.Plan.Global(i)
 	}
-	return build(l, g)
+	return g
 }
 
 // geometric takes every other point along each axis of the grid, the second, the fourth and so
-// on, and interpolates linearly between them and the zero around the grid. Axes along which
+// on, and interpolates linearly between them and the zero around the grid, or what it is next to where the problem is singular. Axes along which
 // points are far less coupled than along others are left as they are, until the others have
 // become as coarse.
 type geometric struct {
 	grid   sparse.Grid
 	at     []int // the points of the rank's unknowns
 	halved [3]bool
+	closed bool  // nothing crosses the boundary: beyond it is what is before it, not zero
+	mine   []int // the coarse points that are picked of them, in the order of their numbers
+
+	points  []int // the memory of around
+	weights []float64
 }
 
 // weakAxis is the part of the strongest axis below which an axis is left as it is.
 const weakAxis = 0.25
+
+// sampled is about how many rows of a rank tell which axes are coupled.
+const sampled = 10000
 
 // choose decides which axes to halve.
 func (g *geometric) choose(f *fine) error {
@@ -46,11 +55,12 @@ func (g *geometric) choose(f *fine) error {
 	if err != nil {
 		return err
 	}
-	for i, here := range g.at {
-		cols, vals := f.rows.row(i)
-		p := g.grid.Point(here)
+	step := max(1, len(g.at)/sampled) | 1 // no divisor of a line's length, as a rule
+	for i := 0; i < len(g.at); i += step {
+		cols, vals := f.rows.Row(i)
+		p := g.grid.Point(g.at[i])
 		for k, c := range cols {
-			for axis, q := range g.grid.Point(int(points[f.local(c)])) {
+			for axis, q := range g.grid.Point(int(points[c])) {
 				if q != p[axis] {
 					coupling[axis] += math.Abs(vals[k])
 				}
@@ -84,17 +94,17 @@ func (g *geometric) coarse() sparse.Grid {
 	return out
 }
 
-// kept is the place in the coarse grid of a point that is in it.
-func (g *geometric) kept(p [3]int) (int, bool) {
+// kept is where in the coarse grid a point is that is in it.
+func (g *geometric) kept(p [3]int) ([3]int, bool) {
 	for axis, halve := range g.halved {
 		if halve && p[axis]%2 == 0 {
-			return 0, false
+			return p, false
 		}
 		if halve {
 			p[axis] /= 2
 		}
 	}
-	return g.coarse().Index(p), true
+	return p, true
 }
 
 func (g *geometric) pick(f *fine) (int, error) {
@@ -104,87 +114,142 @@ func (g *geometric) pick(f *fine) (int, error) {
 	if g.halved == [3]bool{} {
 		return len(g.at), nil // as good as stalled
 	}
-	n := 0
+	g.mine = make([]int, 0, len(g.at)/2)
+	coarse := g.coarse()
 	for _, here := range g.at {
-		if _, keep := g.kept(g.grid.Point(here)); keep {
-			n++
+		if p, keep := g.kept(g.grid.Point(here)); keep {
+			g.mine = append(g.mine, coarse.Index(p))
 		}
 	}
-	return n, nil
+	return len(g.mine), nil
 }
 
-func (g *geometric) interpolate(f *fine, first int, owners share) (*rows, error) {
-	var mine []int // coarse points, in the order of their numbers
+func (g *geometric) interpolate(f *fine, first int, coarse *space) (*sparse.CSR, error) {
+	own := stretchesOf(g.mine)
+	p := sparse.NewCSR(len(g.at), 3*len(g.at)+len(g.at)/2)
+	var others []int // coarse points, where a column is nobody's yet: ^k for the k-th
 	for _, here := range g.at {
-		if c, keep := g.kept(g.grid.Point(here)); keep {
-			mine = append(mine, c)
+		points, weights := g.around(here)
+		for k, c := range points {
+			if at := own.find(c); at >= 0 {
+				p.Add(coarse.place(first+at), weights[k])
+			} else {
+				p.Add(^int32(len(others)), weights[k])
+				others = append(others, c)
+			}
 		}
+		p.End()
 	}
-	p := newRows(len(g.at), 3*len(g.at))
-	for _, here := range g.at {
-		g.around(g.grid.Point(here), p.add)
-		p.end()
-	}
-	number, err := directory(f.team, g.coarse().Size(), mine, first, p.cols)
+	numbers, err := directory(f.team, g.coarse().Size(), own, first, others)
 	if err != nil {
 		return nil, err
 	}
-	sum := newAccumulator(owners, f.team.Rank())
-	out := newRows(len(g.at), len(p.cols))
-	for i := range p.count() {
-		cols, vals := p.row(i)
-		for k, c := range cols {
-			sum.add(number[c], vals[k])
+	if len(others) > 0 {
+		for k, c := range p.Cols {
+			if c < 0 {
+				p.Cols[k] = coarse.place(numbers[others[^c]])
+			}
 		}
-		sum.flush(out)
 	}
 	g.grid = g.coarse()
-	g.at, err = handOver(f.team, mine, first, owners)
-	return out, err
+	g.at, err = handOver(f.team, g.mine, first, coarse.share)
+	return p, err
 }
 
-// around gives the coarse points from which a point is interpolated, and their weights.
-func (g *geometric) around(p [3]int, add func(c int, weight float64)) {
-	coarse := g.coarse()
-	var visit func(axis int, at [3]int, weight float64)
-	visit = func(axis int, at [3]int, weight float64) {
-		switch {
-		case axis == 3:
-			add(coarse.Index(at), weight)
+// around gives the coarse points from which a point is interpolated, and their weights; they
+// are valid until the next call.
+func (g *geometric) around(here int) ([]int, []float64) {
+	p, coarse := g.grid.Point(here), g.coarse()
+	points, weights := append(g.points[:0], 0), append(g.weights[:0], 1)
+	step := coarse.Size()
+	for axis := 2; axis >= 0; axis-- {
+		step /= coarse[axis]
+		n := len(points)
+		switch at := p[axis]; {
 		case !g.halved[axis]:
-			at[axis] = p[axis]
-			visit(axis+1, at, weight)
-		case p[axis]%2 == 1:
-			at[axis] = p[axis] / 2
-			visit(axis+1, at, weight)
+			for k := range n {
+				points[k] += at * step
+			}
+		case at%2 == 1:
+			for k := range n {
+				points[k] += at / 2 * step
+			}
 		default: // between two points, of which one may lie outside
-			for _, q := range [2]int{p[axis]/2 - 1, p[axis] / 2} {
-				if q >= 0 && q < coarse[axis] {
-					at[axis] = q
-					visit(axis+1, at, weight/2)
+			before, after := at > 0, at/2 < coarse[axis]
+			for k := range n {
+				if before && after || !g.closed {
+					weights[k] /= 2
+				}
+				if before && after {
+					points, weights = append(points, points[k]+at/2*step), append(weights, weights[k])
+				}
+				if before {
+					points[k] += (at/2 - 1) * step
+				} else {
+					points[k] += at / 2 * step
 				}
 			}
 		}
 	}
-	visit(0, [3]int{}, 1)
+	g.points, g.weights = points, weights
+	return points, weights
+}
+
+// stretches are lists of consecutive points, by the first of them.
+type stretches []stretch
+
+// stretch is so many consecutive points, of which the first has a place.
+type stretch struct{ point, place, count int }
+
+func stretchesOf(points []int) (out stretches) {
+	for k, p := range points {
+		if n := len(out); n > 0 && out[n-1].point+out[n-1].count == p {
+			out[n-1].count++
+		} else {
+			out = append(out, stretch{p, k, 1})
+		}
+	}
+	out.sort()
+	return out
+}
+
+func (s stretches) sort() {
+	slices.SortFunc(s, func(a, b stretch) int { return cmp.Compare(a.point, b.point) })
+}
+
+// find is the place of a point, negative where there is none.
+func (s stretches) find(point int) int {
+	lo, hi := 0, len(s)
+	for lo < hi {
+		if mid := (lo + hi) / 2; s[mid].point > point {
+			hi = mid
+		} else {
+			lo = mid + 1
+		}
+	}
+	if lo == 0 || point-s[lo-1].point >= s[lo-1].count {
+		return -1
+	}
+	return s[lo-1].place + point - s[lo-1].point
 }
 
 // directory finds the numbers of points whose owners nobody knows. Each rank keeps the numbers
 // of a stretch of the points: owners tell it theirs, others ask it.
-func directory(team precondition.Team, points int, mine []int, first int, wanted []int) (map[int]int, error) {
+func directory(team precondition.Team, points int, mine stretches, first int, wanted []int) (map[int]int, error) {
 	keeper := func(point int) int { return point * team.Size() / max(1, points) }
-	number := make(map[int]int, len(mine))
-	tell, ask := make([][]float64, team.Size()), make([][]float64, team.Size())
-	for k, c := range mine {
-		number[c] = first + k
-		tell[keeper(c)] = append(tell[keeper(c)], float64(c), float64(first+k))
-	}
+	number := map[int]int{}
 	if team.Size() == 1 {
 		return number, nil
 	}
+	tell, ask := make([][]float64, team.Size()), make([][]float64, team.Size())
+	for _, s := range mine {
+		for r := keeper(s.point); r <= keeper(s.point+s.count-1); r++ {
+			tell[r] = append(tell[r], float64(s.point), float64(first+s.place), float64(s.count))
+		}
+	}
 	asked := map[int]bool{}
 	for _, c := range wanted {
-		if _, known := number[c]; !known && !asked[c] {
+		if !asked[c] {
 			asked[c] = true
 			ask[keeper(c)] = append(ask[keeper(c)], float64(c))
 		}
@@ -193,12 +258,13 @@ func directory(team precondition.Team, points int, mine []int, first int, wanted
 	if err != nil {
 		return nil, err
 	}
-	kept := map[int]float64{}
+	var kept stretches
 	for _, list := range told {
-		for k := 0; k < len(list); k += 2 {
-			kept[int(list[k])] = list[k+1]
+		for ; len(list) > 0; list = list[3:] {
+			kept = append(kept, stretch{int(list[0]), int(list[1]), int(list[2])})
 		}
 	}
+	kept.sort()
 	questions, err := team.Exchange(ask)
 	if err != nil {
 		return nil, err
@@ -206,7 +272,7 @@ func directory(team precondition.Team, points int, mine []int, first int, wanted
 	answers := make([][]float64, team.Size())
 	for r, list := range questions {
 		for _, c := range list {
-			answers[r] = append(answers[r], kept[int(c)])
+			answers[r] = append(answers[r], float64(kept.find(int(c))))
 		}
 	}
 	got, err := team.Exchange(answers)
@@ -221,17 +287,24 @@ func directory(team precondition.Team, points int, mine []int, first int, wanted
 	return number, nil
 }
 
-// handOver sends what goes with a rank's coarse unknowns to the ranks that will own them.
+// handOver sends the points of a rank's coarse unknowns to the ranks that will own them: the first of
+// consecutive ones, and how many.
 func handOver(team precondition.Team, mine []int, first int, owners share) ([]int, error) {
 	to := make([][]float64, team.Size())
-	for k, v := range mine {
+	for k, point := range mine {
 		r := owners.Owner(first + k)
-		to[r] = append(to[r], float64(v))
+		if n := len(to[r]); n > 0 && to[r][n-2]+to[r][n-1] == float64(point) {
+			to[r][n-1]++
+		} else {
+			to[r] = append(to[r], float64(point), 1)
+		}
 	}
 	from, err := team.Exchange(to)
 	var out []int
-	for _, v := range slices.Concat(from...) { // ranks ascend, and so do the numbers
-		out = append(out, int(v))
+	for list := slices.Concat(from...); len(list) > 0; list = list[2:] { // ranks ascend, and so do the numbers
+		for k := range int(list[1]) {
+			out = append(out, int(list[0])+k)
+		}
 	}
 	return out, err
 }

@@ -25,23 +25,12 @@ const (
 // fine is a level while the next coarser one is being made.
 type fine struct {
 	team     precondition.Team
-	rows     *rows
-	share    share
+	space    *space
+	rows     *sparse.CSR // columns are places
 	diagonal []float64
 	square   precondition.Square
-	ghost    map[int]int // the place of an unknown of another rank in a vector
 	smoother *precondition.Chebyshev
-}
-
-// first is the number of the rank's first unknown.
-func (f *fine) first() int { return f.share[f.team.Rank()] }
-
-// local is the place of an unknown in a vector.
-func (f *fine) local(id int) int {
-	if k := id - f.first(); k >= 0 && k < len(f.diagonal) {
-		return k
-	}
-	return f.ghost[id]
+	format   sparse.Format // of coarser matrices
 }
 
 // exchanged is a vector with its ghosts.
@@ -59,8 +48,8 @@ type coarsener interface {
 	// pick chooses among a rank's own unknowns, and gives their number.
 	pick(f *fine) (int, error)
 	// interpolate gives the rank's rows of P. The unknowns that it picked have the numbers from
-	// first on, and will belong to the owners.
-	interpolate(f *fine, first int, owners share) (*rows, error)
+	// first on; columns are places in the coarse space, which says who will own them.
+	interpolate(f *fine, first int, coarse *space) (*sparse.CSR, error)
 }
 
 // numbered counts unknowns rank by rank.
@@ -76,49 +65,39 @@ func numbered(team precondition.Team, own int) (share, error) {
 }
 
 // finest is the matrix itself, its unknowns numbered rank by rank.
-func finest(l *precondition.Local) (*fine, error) {
-	f := &fine{team: l.Team, square: precondition.Square{Matrix: l.Matrix, Halo: l.Halo}, ghost: map[int]int{},
-		diagonal: make([]float64, l.Plan.Owned), rows: newRows(l.Plan.Owned, l.Matrix.Entries())}
-	var err error
-	if f.share, err = numbered(l.Team, l.Plan.Owned); err != nil {
+func finest(l *precondition.Local, format sparse.Format) (*fine, error) {
+	f := &fine{team: l.Team, square: precondition.Square{Matrix: l.Matrix, Halo: l.Halo}, rows: l.Matrix.Unpack(), format: format}
+	shares, err := numbered(l.Team, l.Plan.Owned)
+	if err != nil {
 		return nil, err
 	}
+	if format == sparse.Single {
+		if f.square.Matrix, err = f.rows.Matrix(l.Matrix.Columns(), format); err != nil {
+			return nil, err
+		}
+	}
+	f.space = newSpace(shares, l.Team.Rank())
 	ids := make([]float64, l.Plan.Owned)
 	for i := range ids {
-		ids[i] = float64(f.first() + i)
+		ids[i] = float64(f.space.first + i)
 	}
 	if ids, err = f.exchanged(ids); err != nil {
 		return nil, err
 	}
-	far := make(map[int]int, len(l.Plan.Ghosts))
-	for k, g := range l.Plan.Ghosts {
-		id := int(ids[l.Plan.Owned+k])
-		far[g], f.ghost[id] = id, l.Plan.Owned+k
-	}
-	err = l.EachRow(func(_, _ int, r *sparse.Row) error {
-		for k, c := range r.Cols {
-			if own := l.Plan.Local(c); own >= 0 {
-				f.rows.add(f.first()+own, r.Vals[k])
-			} else {
-				f.rows.add(far[c], r.Vals[k])
-			}
-		}
-		f.rows.end()
-		return nil
-	})
-	if err != nil {
-		return nil, err
+	for _, id := range ids[l.Plan.Owned : l.Plan.Owned+len(l.Plan.Ghosts)] { // which ascend
+		f.space.place(int(id))
 	}
 	return f, f.prepare()
 }
 
 // prepare finds the diagonal and the smoother.
 func (f *fine) prepare() error {
-	inverse := make([]float64, len(f.diagonal))
+	f.diagonal = make([]float64, f.space.own)
+	inverse := make([]float64, f.space.own)
 	for i := range f.diagonal {
-		cols, vals := f.rows.row(i)
+		cols, vals := f.rows.Row(i)
 		for k, c := range cols {
-			if c == f.first()+i {
+			if int(c) == i {
 				f.diagonal[i] += vals[k]
 			}
 		}
@@ -128,13 +107,26 @@ func (f *fine) prepare() error {
 	}
 	var err error
 	f.smoother, err = precondition.NewChebyshev(f.square, inverse, smootherDegree, smootherRatio, f.team,
-		func(i int) int { return f.first() + i })
+		func(i int) int { return f.space.first + i })
 	return err
 }
 
+// register adds a preconditioner, and beside it one whose cycle has all values in single precision: half
+// the bytes, for a cycle that is as good as it need be. The method around it stays in double precision.
+func register(p precondition.Preconditioner, choose func(l *precondition.Local) coarsener) {
+	for _, format := range []sparse.Format{sparse.Compressed, sparse.Single} {
+		q := p
+		if format == sparse.Single {
+			q.Name, q.Help = p.Name+"-f32", "the same with values in single precision"
+		}
+		q.New = func(l *precondition.Local) (krylov.Operator, error) { return build(l, choose(l), format) }
+		precondition.Register(q)
+	}
+}
+
 // build makes all levels.
-func build(l *precondition.Local, c coarsener) (krylov.Operator, error) {
-	f, err := finest(l)
+func build(l *precondition.Local, c coarsener, format sparse.Format) (krylov.Operator, error) {
+	f, err := finest(l, format)
 	if err != nil {
 		return nil, err
 	}
@@ -145,7 +137,7 @@ func build(l *precondition.Local, c coarsener) (krylov.Operator, error) {
 			return nil, err
 		}
 		out.levels = append(out.levels, lv)
-		if f.share.total() <= lastRows && f.share.alone() || len(out.levels) == mostLevels {
+		if f.space.total() <= lastRows && f.space.alone() || len(out.levels) == mostLevels {
 			break
 		}
 		next, err := lv.coarsen(f, c)
@@ -158,18 +150,16 @@ func build(l *precondition.Local, c coarsener) (krylov.Operator, error) {
 		f = next
 	}
 	last := out.levels[len(out.levels)-1]
-	if f.share.alone() && f.share.total() <= lastRows {
-		last.factor, err = factored(f)
+	if f.space.alone() && f.space.total() <= lastRows {
+		last.factor, err = factored(f, l.Traits.Singular)
 	}
 	return out, l.Agree(err)
 }
 
 // newLevel makes the vectors of a level.
 func newLevel(f *fine) (*level, error) {
-	width := f.square.Matrix.Columns()
-	lv := &level{a: f.square, smoother: f.smoother, owned: len(f.diagonal),
-		x: make([]float64, width), t: make([]float64, width), b: make([]float64, len(f.diagonal))}
-	sums, err := f.team.Sum([]float64{float64(len(f.diagonal)), float64(len(f.rows.cols))})
+	lv := &level{a: f.square, smoother: f.smoother, owned: len(f.diagonal), b: make([]float64, len(f.diagonal))}
+	sums, err := f.team.Sum([]float64{float64(len(f.diagonal)), float64(len(f.rows.Cols))})
 	if err != nil {
 		return nil, err
 	}
@@ -187,51 +177,71 @@ func (lv *level) coarsen(f *fine, c coarsener) (*fine, error) {
 	if err != nil {
 		return nil, err
 	}
-	if n := numbers.total(); n == 0 || float64(n) > stalled*float64(f.share.total()) && f.share.total() > 1 {
+	if n := numbers.total(); n == 0 || float64(n) > stalled*float64(f.space.total()) && f.space.total() > 1 {
 		return nil, nil
 	}
-	owners := numbers.gathered()
-	p, err := c.interpolate(f, numbers[f.team.Rank()], owners)
+	coarse := newSpace(numbers.gathered(), f.team.Rank())
+	p, err := c.interpolate(f, numbers[f.team.Rank()], coarse)
 	if err != nil {
 		return nil, err
 	}
-	r, err := transpose(f.team, p, f.first(), owners)
+	return lv.descend(f, p, coarse)
+}
+
+// descend makes the matrices to and of the next level from the rank's rows of P.
+func (lv *level) descend(f *fine, p *sparse.CSR, coarse *space) (*fine, error) {
+	r := transposed(p, coarse.width())
+	own := *p
+	if err := fetch(f.team, p, f.space, coarse); err != nil {
+		return nil, err
+	}
+	rows, err := galerkin(f.team, f.rows, p, r, coarse)
 	if err != nil {
 		return nil, err
 	}
-	if lv.p, err = assemble(f.team, p, owners); err != nil {
+	if lv.p, err = assemble(f.team, &own, coarse.clone(), f.format); err != nil {
 		return nil, err
 	}
-	if lv.r, err = assemble(f.team, r, f.share); err != nil {
+	known := f.space.clone()
+	if r, err = restriction(f.team, r, known, coarse); err != nil {
 		return nil, err
 	}
-	coarse, err := galerkin(f.team, f.rows, f.share, p, owners)
+	if lv.r, err = assemble(f.team, r, known, f.format); err != nil {
+		return nil, err
+	}
+	a, err := assemble(f.team, rows, coarse, f.format)
 	if err != nil {
 		return nil, err
 	}
-	next := &fine{team: f.team, rows: coarse, share: owners, diagonal: make([]float64, coarse.count()), ghost: map[int]int{}}
-	a, err := assemble(f.team, coarse, owners)
-	if err != nil {
-		return nil, err
+	if more := a.Matrix.Columns() - len(lv.p.x); more > 0 { // the next level's solution, whose ghosts are others
+		lv.p.x = append(lv.p.x, make([]float64, more)...)
 	}
-	next.square = a.Square
-	for k, id := range a.ghosts {
-		next.ghost[id] = a.owned + k
-	}
+	next := &fine{team: f.team, space: coarse, rows: rows, square: a.Square, format: f.format}
 	return next, next.prepare()
 }
 
-// factored is the Cholesky factor of a level that belongs to one rank; nil on the others.
-func factored(f *fine) (*cholesky, error) {
-	n := f.rows.count()
+// factored is the Cholesky factor of a level that belongs to one rank; nil on the others. Of a singular matrix,
+// whose constants are interpolated to constants, the same is added to every entry: that makes it
+// definite, and changes no solution that adds up to zero.
+func factored(f *fine, singular bool) (*cholesky, error) {
+	n := f.rows.Rows()
 	if n == 0 {
 		return nil, nil
 	}
 	dense := make([]float64, n*n)
 	for i := range n {
-		cols, vals := f.rows.row(i)
+		cols, vals := f.rows.Row(i)
 		for k, c := range cols {
-			dense[i*n+c-f.first()] += vals[k]
+			dense[i*n+int(c)] += vals[k]
+		}
+	}
+	if singular {
+		shift := 0.0
+		for _, d := range f.diagonal {
+			shift += d / float64(n*n)
+		}
+		for i := range dense {
+			dense[i] += shift
 		}
 	}
 	return newCholesky(dense, n)

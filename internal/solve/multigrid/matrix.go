@@ -1,7 +1,6 @@
 package multigrid
 
 import (
-	"maps"
 	"slices"
 
 	"github.com/kernbench/kernbench/internal/solve/precondition"
@@ -11,201 +10,140 @@ import (
 // matrix is a rank's rows of a matrix between levels, ready to be multiplied.
 type matrix struct {
 	precondition.Square
-	owned  int       // columns of this rank
-	ghosts []int     // the others, by number
-	x      []float64 // owned, then ghosts
+	columns *space
+	x       []float64 // what it multiplies: owned, then ghosts
 }
 
-// assemble stores rows whose columns are shared out like that.
-func assemble(team precondition.Team, r *rows, columns share) (*matrix, error) {
-	rank := team.Rank()
-	lo, hi := columns[rank], columns[rank+1]
-	m := &matrix{owned: hi - lo}
-	for _, c := range r.cols {
-		if c < lo || c >= hi {
-			m.ghosts = append(m.ghosts, c)
-		}
-	}
-	slices.Sort(m.ghosts)
-	m.ghosts = slices.Compact(m.ghosts)
-	plan := sparse.PlanOf(columns, rank, m.ghosts)
-	var err error
-	if m.Halo, err = team.Connect(plan); err != nil {
-		return nil, err
-	}
-	width := max(r.count(), m.owned+len(m.ghosts)) // the kernels address columns from the row's place
-	b, err := sparse.NewBuilder(r.count(), width, sparse.Compressed)
+// assemble stores rows whose columns are places in a space, which it settles.
+func assemble(team precondition.Team, m *sparse.CSR, columns *space, format sparse.Format) (*matrix, error) {
+	columns.settle(m)
+	halo, err := team.Connect(sparse.PlanOf(columns, team.Rank(), columns.ghosts))
 	if err != nil {
 		return nil, err
 	}
-	var local []int
-	for i := range r.count() {
-		cols, vals := r.row(i)
-		local = local[:0]
-		for _, c := range cols {
-			local = append(local, m.local(c, lo))
-		}
-		b.Add(local, vals)
+	out := &matrix{columns: columns}
+	out.Halo = halo
+	width := max(m.Rows(), columns.width()) // the kernels address columns from the row's place
+	if out.Matrix, err = m.Matrix(width, format); err != nil {
+		return nil, err
 	}
-	m.Matrix = b.Done()
-	m.x = make([]float64, width)
-	return m, nil
+	out.x = make([]float64, width)
+	return out, nil
 }
 
-// local is the place of a column, of which the rank's first is lo.
-func (m *matrix) local(c, lo int) int {
-	if c >= lo && c < lo+m.owned {
-		return c - lo
+// transposed gives the rows of the transpose of a rank's rows, as far as the rank itself
+// knows them: one for every place of the columns.
+func transposed(m *sparse.CSR, width int) *sparse.CSR {
+	out := &sparse.CSR{Start: make([]int, width+1), Cols: make([]int32, len(m.Cols)), Vals: make([]float64, len(m.Vals))}
+	for _, c := range m.Cols {
+		out.Start[c+1]++
 	}
-	at, _ := slices.BinarySearch(m.ghosts, c)
-	return m.owned + at
-}
-
-// apply sets dst to the product with the rank's part of a vector.
-func (m *matrix) apply(dst, src []float64) error {
-	copy(m.x, src[:m.owned])
-	return m.Multiply(dst, m.x)
-}
-
-// transpose gives the rank's rows of the transposed matrix. The rank's own row i has number
-// first+i, columns are owned as by owners.
-func transpose(team precondition.Team, m *rows, first int, owners share) (*rows, error) {
-	rank := team.Rank()
-	lo, n := owners[rank], owners.of(rank)
-	to := make([][]float64, team.Size())
-	to[rank] = make([]float64, 0, 3*len(m.cols))
-	for i := range m.count() {
-		cols, vals := m.row(i)
+	for c := range width {
+		out.Start[c+1] += out.Start[c]
+	}
+	next := slices.Clone(out.Start)
+	for i := range m.Rows() {
+		cols, vals := m.Row(i)
 		for k, c := range cols {
-			r := owners.Owner(c)
-			to[r] = append(to[r], float64(c), float64(first+i), vals[k])
+			at := next[c]
+			out.Cols[at], out.Vals[at] = int32(i), vals[k]
+			next[c]++
+		}
+	}
+	return out
+}
+
+// sendRows sends those of n rows that are of ghosts to their owners: the ghost's number, how many entries,
+// then the number of each column and its value. It gives what came for each of the rank's own.
+func sendRows(team precondition.Team, of *space, n int, row func(place int) ([]int32, []float64), columns *space) ([][][]float64, error) {
+	to := make([][]float64, team.Size())
+	for k, id := range of.ghosts[:n-of.own] {
+		cols, vals := row(of.own + k)
+		r := of.Owner(id)
+		to[r] = append(to[r], float64(id), float64(len(cols)))
+		for m, c := range cols {
+			to[r] = append(to[r], float64(columns.id(c)), vals[m])
 		}
 	}
 	from, err := team.Exchange(to)
-	if err != nil {
+	if err != nil || team.Size() == 1 {
 		return nil, err
 	}
-	out := &rows{start: make([]int, n+1)}
+	out := make([][][]float64, of.own)
 	for _, list := range from {
-		for k := 0; k < len(list); k += 3 {
-			out.start[int(list[k])-lo+1]++
-		}
-	}
-	for i := range n {
-		out.start[i+1] += out.start[i]
-	}
-	out.cols, out.vals = make([]int, out.start[n]), make([]float64, out.start[n])
-	next := slices.Clone(out.start)
-	for _, list := range from { // ranks ascend, and so do the numbers of their rows
-		for k := 0; k < len(list); k += 3 {
-			c := int(list[k]) - lo
-			out.cols[next[c]], out.vals[next[c]] = int(list[k+1]), list[k+2]
-			next[c]++
+		for len(list) > 0 {
+			k, n := int(list[0])-of.first, int(list[1])
+			out[k] = append(out[k], list[2:2+2*n])
+			list = list[2+2*n:]
 		}
 	}
 	return out, nil
 }
 
-// galerkin gives the rank's rows of P' A P, of which owners says whose they are.
-func galerkin(team precondition.Team, a *rows, fine share, p *rows, owners share) (*rows, error) {
-	rank := team.Rank()
-	far, err := fetch(team, a, fine, p)
+// restriction gives the rank's rows of the transpose of P: what it knows itself of them, and
+// what other ranks send. Their columns are places in the fine space, which grows.
+func restriction(team precondition.Team, r *sparse.CSR, fine, coarse *space) (*sparse.CSR, error) {
+	received, err := sendRows(team, coarse, r.Rows(), r.Row, fine)
 	if err != nil {
 		return nil, err
 	}
-	lo, hi := fine[rank], fine[rank+1]
-	product := newRows(a.count(), 2*len(a.cols))
-	sum := newAccumulator(owners, rank)
-	for i := range a.count() {
-		cols, vals := a.row(i)
-		for k, j := range cols {
-			var pc []int
-			var pv []float64
-			if j >= lo && j < hi {
-				pc, pv = p.row(j - lo)
-			} else {
-				pc, pv = far.row(far.at[j])
-			}
-			for m, c := range pc {
-				sum.add(c, vals[k]*pv[m])
-			}
-		}
-		sum.flush(product)
+	if received == nil {
+		return r, nil
 	}
-	return collect(team, p, product, owners, sum)
-}
-
-// entry is one of P: its row, and its place among all.
-type entry struct{ row, at int32 }
-
-// byColumn sorts the entries of P by column: those of the rank's own, which are n from lo
-// on, with where each column starts, and those of others.
-func byColumn(p *rows, lo, n int) (own []entry, start []int32, others map[int][]entry) {
-	start, others = make([]int32, n+1), map[int][]entry{}
-	each := func(mine func(c int, e entry), theirs func(c int, e entry)) {
-		for i := range p.count() {
-			for k := p.start[i]; k < p.start[i+1]; k++ {
-				if c := p.cols[k] - lo; c >= 0 && c < n {
-					mine(c, entry{int32(i), int32(k)})
-				} else {
-					theirs(p.cols[k], entry{int32(i), int32(k)})
-				}
-			}
-		}
-	}
-	each(func(c int, _ entry) { start[c+1]++ }, func(c int, e entry) { others[c] = append(others[c], e) })
-	for c := range n {
-		start[c+1] += start[c]
-	}
-	own = make([]entry, start[n])
-	next := slices.Clone(start)
-	each(func(c int, e entry) { own[next[c]] = e; next[c]++ }, func(int, entry) {})
-	return own, start, others
-}
-
-// collect adds the rows of A P up to those of P' A P, and sends each to its owner.
-func collect(team precondition.Team, p, product *rows, owners share, sum *accumulator) (*rows, error) {
-	lo, n := owners[team.Rank()], owners.of(team.Rank())
-	own, start, others := byColumn(p, lo, n)
-	add := func(e entry) {
-		cols, vals := product.row(int(e.row))
-		for m, c := range cols {
-			sum.add(c, p.vals[e.at]*vals[m])
-		}
-	}
-	to := make([][]float64, team.Size())
-	for _, c := range slices.Sorted(maps.Keys(others)) {
-		for _, e := range others[c] {
-			add(e)
-		}
-		row := newRows(1, 0)
-		sum.flush(row)
-		r := owners.Owner(c)
-		to[r] = append(to[r], float64(c), float64(len(row.cols)))
-		for m := range row.cols {
-			to[r] = append(to[r], float64(row.cols[m]), row.vals[m])
-		}
-	}
-	from, err := team.Exchange(to)
-	if err != nil {
-		return nil, err
-	}
-	received := make([][][]float64, n)
-	for _, list := range from {
-		for len(list) > 0 {
-			c, width := int(list[0])-lo, int(list[1])
-			received[c] = append(received[c], list[2:2+2*width])
-			list = list[2+2*width:]
-		}
-	}
-	out := newRows(n, len(product.cols)/2)
-	for c := range n {
-		for _, e := range own[start[c]:start[c+1]] {
-			add(e)
-		}
+	out := sparse.NewCSR(coarse.own, len(r.Cols))
+	for c := range coarse.own {
+		cols, vals := r.Row(c)
+		out.Cols, out.Vals = append(out.Cols, cols...), append(out.Vals, vals...)
 		for _, list := range received[c] {
 			for m := 0; m < len(list); m += 2 {
-				sum.add(int(list[m]), list[m+1])
+				out.Add(fine.place(int(list[m])), list[m+1])
+			}
+		}
+		out.End()
+	}
+	return out, nil
+}
+
+// galerkin gives the rank's rows of P' A P. r is the transpose of the rank's rows of P; p has also
+// the rows of P for the ghosts of a. Columns of p, and of the result, are places in the coarse
+// space, which grows. Every row is made by itself, first that of R A, so that no product is stored.
+func galerkin(team precondition.Team, a, p, r *sparse.CSR, coarse *space) (*sparse.CSR, error) {
+	left, sum := newAccumulator(p.Rows()), newAccumulator(coarse.width())
+	product := func(c int) {
+		for k := r.Start[c]; k < r.Start[c+1]; k++ {
+			i, v := r.Cols[k], r.Vals[k]
+			for e := a.Start[i]; e < a.Start[i+1]; e++ {
+				left.add(a.Cols[e], v*a.Vals[e])
+			}
+		}
+		for _, j := range left.cols {
+			v := left.cells[j].sum
+			for e := p.Start[j]; e < p.Start[j+1]; e++ {
+				sum.add(p.Cols[e], v*p.Vals[e])
+			}
+		}
+		left.next()
+	}
+	one := sparse.NewCSR(1, 0)
+	received, err := sendRows(team, coarse, r.Rows(), func(place int) ([]int32, []float64) {
+		product(place)
+		one.Start, one.Cols, one.Vals = one.Start[:1], one.Cols[:0], one.Vals[:0]
+		sum.flush(one)
+		return one.Cols, one.Vals
+	}, coarse)
+	if err != nil {
+		return nil, err
+	}
+	out := sparse.NewCSR(coarse.own, 3*len(a.Cols)/max(1, a.Rows())*coarse.own)
+	for c := range coarse.own {
+		product(c)
+		if received != nil {
+			for _, list := range received[c] {
+				for m := 0; m < len(list); m += 2 {
+					place := coarse.place(int(list[m]))
+					sum.fit(coarse.width())
+					sum.add(place, list[m+1])
+				}
 			}
 		}
 		sum.flush(out)
@@ -213,53 +151,40 @@ func collect(team precondition.Team, p, product *rows, owners share, sum *accumu
 	return out, nil
 }
 
-// farRows are rows of other ranks.
-type farRows struct {
-	*rows
-	at map[int]int // by number
-}
-
-// fetch asks the owners for the rows of p that the columns of a need.
-func fetch(team precondition.Team, a *rows, fine share, p *rows) (*farRows, error) {
-	rank := team.Rank()
-	lo, hi := fine[rank], fine[rank+1]
-	out := &farRows{rows: newRows(0, 0), at: map[int]int{}}
+// fetch appends to a rank's rows of P those for the ghosts of the fine space, from their owners.
+func fetch(team precondition.Team, p *sparse.CSR, fine, coarse *space) error {
 	ask := make([][]float64, team.Size())
-	for _, c := range a.cols {
-		if _, known := out.at[c]; (c < lo || c >= hi) && !known {
-			out.at[c] = -1
-			r := fine.Owner(c)
-			ask[r] = append(ask[r], float64(c))
-		}
+	for _, id := range fine.ghosts {
+		r := fine.Owner(id)
+		ask[r] = append(ask[r], float64(id))
 	}
 	asked, err := team.Exchange(ask)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	answers := make([][]float64, team.Size())
 	for r, list := range asked {
 		for _, id := range list {
-			cols, vals := p.row(int(id) - lo)
-			answers[r] = append(answers[r], id, float64(len(cols)))
+			cols, vals := p.Row(int(id) - fine.first)
+			answers[r] = append(answers[r], float64(len(cols)))
 			for k := range cols {
-				answers[r] = append(answers[r], float64(cols[k]), vals[k])
+				answers[r] = append(answers[r], float64(coarse.id(cols[k])), vals[k])
 			}
 		}
 	}
 	got, err := team.Exchange(answers)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	for _, list := range got {
+	for _, list := range got { // ghosts ascend, and so do their owners
 		for len(list) > 0 {
-			out.at[int(list[0])] = out.count()
-			n := int(list[1])
-			for k := 2; k < 2+2*n; k += 2 {
-				out.add(int(list[k]), list[k+1])
+			n := int(list[0])
+			for k := 1; k < 1+2*n; k += 2 {
+				p.Add(coarse.place(int(list[k])), list[k+1])
 			}
-			out.end()
-			list = list[2+2*n:]
+			p.End()
+			list = list[1+2*n:]
 		}
 	}
-	return out, nil
+	return nil
 }

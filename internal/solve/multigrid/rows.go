@@ -53,81 +53,129 @@ func (s share) gathered() share {
 	return out
 }
 
-// rows are the rows of one rank, columns by their numbers.
-type rows struct {
-	start []int
-	cols  []int
-	vals  []float64
+// space is the unknowns of a level as one rank places them in its vectors: its own in their
+// order, then those of others, its ghosts, as it meets them.
+type space struct {
+	share
+	first, own int // the rank's: the number of its first unknown, and how many it owns
+	ghosts     []int
+	at         map[int]int32 // the place of a ghost, by its number
 }
 
-func newRows(n, entries int) *rows {
-	return &rows{start: append(make([]int, 0, n+1), 0), cols: make([]int, 0, entries), vals: make([]float64, 0, entries)}
+func newSpace(s share, rank int) *space {
+	return &space{share: s, first: s[rank], own: s.of(rank), at: map[int]int32{}}
 }
 
-func (m *rows) count() int { return len(m.start) - 1 }
+// width is how many unknowns have a place.
+func (s *space) width() int { return s.own + len(s.ghosts) }
 
-func (m *rows) add(col int, val float64) { m.cols, m.vals = append(m.cols, col), append(m.vals, val) }
-
-// end closes a row.
-func (m *rows) end() { m.start = append(m.start, len(m.cols)) }
-
-func (m *rows) row(i int) ([]int, []float64) {
-	lo, hi := m.start[i], m.start[i+1]
-	return m.cols[lo:hi], m.vals[lo:hi]
-}
-
-// accumulator adds up one row at a time. Columns of the rank itself are found by number, the
-// few others in a map.
-type accumulator struct {
-	lo   int
-	near []int32 // where a column is, plus one
-	far  map[int]int32
-	cols []int
-	vals []float64
-}
-
-func newAccumulator(s share, rank int) *accumulator {
-	return &accumulator{lo: s[rank], near: make([]int32, s.of(rank)), far: map[int]int32{}}
-}
-
-func (a *accumulator) add(col int, val float64) {
-	at := int32(0)
-	own := uint(col-a.lo) < uint(len(a.near))
-	if own {
-		at = a.near[col-a.lo]
-	} else {
-		at = a.far[col]
+// place is where the unknown of that number is.
+func (s *space) place(id int) int32 {
+	if k := id - s.first; uint(k) < uint(s.own) {
+		return int32(k)
 	}
-	if at > 0 {
-		a.vals[at-1] += val
+	at, known := s.at[id]
+	if !known {
+		at = int32(s.width())
+		s.ghosts, s.at[id] = append(s.ghosts, id), at
+	}
+	return at
+}
+
+// id is the number of the unknown at a place.
+func (s *space) id(place int32) int {
+	if int(place) < s.own {
+		return s.first + int(place)
+	}
+	return s.ghosts[int(place)-s.own]
+}
+
+// settle leaves out the ghosts that no row has and sorts the others, as exchanges want them,
+// and moves the columns of the rows to their new places.
+func (s *space) settle(m *sparse.CSR) {
+	if len(s.ghosts) == 0 {
 		return
 	}
-	a.cols, a.vals = append(a.cols, col), append(a.vals, val)
-	if own {
-		a.near[col-a.lo] = int32(len(a.cols))
-	} else {
-		a.far[col] = int32(len(a.cols))
+	used := make([]bool, len(s.ghosts))
+	for _, c := range m.Cols {
+		if k := int(c) - s.own; k >= 0 {
+			used[k] = true
+		}
+	}
+	old := s.ghosts
+	s.ghosts, s.at = nil, map[int]int32{}
+	for k, id := range old {
+		if used[k] {
+			s.ghosts = append(s.ghosts, id)
+		}
+	}
+	slices.Sort(s.ghosts)
+	for k, id := range s.ghosts {
+		s.at[id] = int32(s.own + k)
+	}
+	for k, c := range m.Cols {
+		if at := int(c) - s.own; at >= 0 {
+			m.Cols[k] = s.at[old[at]]
+		}
 	}
 }
 
-// flush appends the row, columns ascending, and starts another.
-func (a *accumulator) flush(to *rows) {
+// clone is the same space, to go on by itself.
+func (s *space) clone() *space {
+	out := &space{share: s.share, first: s.first, own: s.own, ghosts: slices.Clone(s.ghosts), at: make(map[int]int32, len(s.at))}
+	for k, id := range out.ghosts {
+		out.at[id] = int32(out.own + k)
+	}
+	return out
+}
+
+// accumulator adds up one row at a time.
+type accumulator struct {
+	cells []cell // by column
+	row   int32  // the number of the row, from one on
+	cols  []int32
+}
+
+// cell is the sum of a column, if it is of the row.
+type cell struct {
+	sum float64
+	row int32
+}
+
+func newAccumulator(width int) *accumulator { return &accumulator{cells: make([]cell, width), row: 1} }
+
+// fit makes room for columns below width.
+func (a *accumulator) fit(width int) {
+	if more := width - len(a.cells); more > 0 {
+		a.cells = append(a.cells, make([]cell, more)...)
+	}
+}
+
+func (a *accumulator) add(col int32, val float64) {
+	c := &a.cells[col]
+	if c.row == a.row {
+		c.sum += val
+		return
+	}
+	c.sum, c.row = val, a.row
+	a.cols = append(a.cols, col)
+}
+
+// next starts another row.
+func (a *accumulator) next() {
+	a.cols = a.cols[:0]
+	a.row++
+}
+
+// flush appends the row and starts another.
+func (a *accumulator) flush(to *sparse.CSR) {
+	if need := len(to.Cols) + len(a.cols); need > cap(to.Cols) { // append grows long slices by a quarter alone
+		to.Cols, to.Vals = slices.Grow(to.Cols, need), slices.Grow(to.Vals, need)
+	}
+	to.Cols = append(to.Cols, a.cols...)
 	for _, c := range a.cols {
-		if uint(c-a.lo) < uint(len(a.near)) {
-			a.near[c-a.lo] = 0
-		}
+		to.Vals = append(to.Vals, a.cells[c].sum)
 	}
-	clear(a.far)
-	for i := 1; i < len(a.cols); i++ { // rows are short
-		for k := i; k > 0 && a.cols[k-1] > a.cols[k]; k-- {
-			a.cols[k-1], a.cols[k] = a.cols[k], a.cols[k-1]
-			a.vals[k-1], a.vals[k] = a.vals[k], a.vals[k-1]
-		}
-	}
-	if need := len(to.cols) + len(a.cols); need > cap(to.cols) { // append grows long slices by a quarter alone
-		to.cols, to.vals = slices.Grow(to.cols, need), slices.Grow(to.vals, need)
-	}
-	to.cols, to.vals = append(to.cols, a.cols...), append(to.vals, a.vals...)
-	to.end()
-	a.cols, a.vals = a.cols[:0], a.vals[:0]
+	to.End()
+	a.next()
 }

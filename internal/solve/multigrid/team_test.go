@@ -119,7 +119,7 @@ func (s turns) Rows(rank int) (out []sparse.Range) {
 }
 
 // onRanks calls fn with each rank's part of a problem, so many rows in turn.
-func onRanks(t *testing.T, ranks, each int, p sparse.Problem, fn func(l *precondition.Local)) {
+func onRanks(t testing.TB, ranks, each int, p sparse.Problem, fn func(l *precondition.Local)) {
 	t.Helper()
 	m := &meeting{size: ranks}
 	m.moved = sync.NewCond(&m.mu)

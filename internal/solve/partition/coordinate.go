@@ -9,7 +9,7 @@ import (
 
 func init() {
 	Register(Partitioner{Name: "coordinate", Help: "recursive bisection by coordinates, cut in proportion: equal for any number of ranks",
-		Needs: Coordinates, Imbalance: 1, Make: coordinate})
+		Needs: Coordinates, Weighs: true, Imbalance: 1, Make: coordinate})
 }
 
 // coordinate cuts across the longest side, in proportion to the ranks that go to
@@ -17,10 +17,21 @@ func init() {
 // number of ranks. On a grid the cuts are found by counting boxes, without
 // looking at any point.
 func coordinate(p sparse.Problem, o Options) (sparse.Layout, error) {
-	if g, ok := p.(sparse.Gridded); ok {
+	g, gridded := p.(sparse.Gridded)
+	weights := o.Weights.of(p)
+	if gridded && weights == nil {
 		return bisectGrid(g.Grid(), o.Ranks), nil
 	}
-	return bisectPoints(p.Size(), p.(sparse.Located).Locate, o.Ranks), nil
+	locate := func(i int) [3]float64 { return p.(sparse.Located).Locate(i) }
+	if gridded {
+		locate = func(i int) (at [3]float64) {
+			for axis, v := range g.Grid().Point(i) {
+				at[axis] = float64(v)
+			}
+			return at
+		}
+	}
+	return bisectPoints(p.Size(), locate, weights, o.Ranks), nil
 }
 
 // cut is a node of the tree of cuts on a grid. Ranks from, from+1, ..., to-1 lie
@@ -114,15 +125,42 @@ type point struct {
 	row int32
 }
 
-// bisectPoints is coordinate bisection of points that lie anywhere.
-func bisectPoints(n int, locate func(int) [3]float64, ranks int) *Table {
+// bisectPoints is coordinate bisection of points that lie anywhere; no weights are 1 each.
+func bisectPoints(n int, locate func(int) [3]float64, weights []int32, ranks int) *Table {
 	points := make([]point, n)
 	for i := range points {
 		points[i] = point{locate(i), int32(i)}
 	}
 	t := newTable(n, ranks)
-	bisect(points, 0, ranks, n, t)
+	if weights != nil {
+		bisectWeights(points, weights, 0, ranks, t)
+	} else {
+		bisect(points, 0, ranks, n, t)
+	}
 	return t
+}
+
+// bisectWeights gives the points to the ranks from, ..., to-1 by their weights: each cut is as near to its share as
+// a point allows, of what the cut before left.
+func bisectWeights(points []point, weights []int32, from, to int, t *Table) {
+	if to-from == 1 || len(points) == 0 {
+		for _, p := range points {
+			t.owners[p.row] = int32(from)
+		}
+		return
+	}
+	axis := longest(points)
+	slices.SortFunc(points, func(a, b point) int {
+		return cmp.Or(cmp.Compare(a.at[axis], b.at[axis]), cmp.Compare(a.row, b.row))
+	})
+	mine := make([]int32, len(points))
+	for i, p := range points {
+		mine[i] = weights[p.row]
+	}
+	mid := (from + to) / 2
+	left := cutStrips(mine, to-from)[mid-from]
+	bisectWeights(points[:left], weights, from, mid, t)
+	bisectWeights(points[left:], weights, mid, to, t)
 }
 
 // bisect gives the points to the ranks from, ..., to-1 of a table of n rows.

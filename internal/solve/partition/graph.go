@@ -37,7 +37,7 @@ func (g *graph) edgeWeight(e int32) int {
 
 // newGraph takes the pattern of the problem together with its mirror image, so
 // that it has no direction even where the matrix is not symmetric.
-func newGraph(p sparse.Problem) (*graph, error) {
+func newGraph(p sparse.Problem, w Weights) (*graph, error) {
 	n := p.Size()
 	if n > math.MaxInt32 {
 		return nil, fmt.Errorf("%d rows: a graph has at most %d", n, math.MaxInt32)
@@ -61,6 +61,12 @@ func newGraph(p sparse.Problem) (*graph, error) {
 	for i := range n {
 		g.adj = union(g.adj, adj[ptr[i]:ptr[i+1]], back[backPtr[i]:backPtr[i+1]])
 		g.ptr[i+1] = int32(len(g.adj))
+	}
+	if weights := w.of(p); weights != nil {
+		g.total = 0
+		for _, v := range weights {
+			g.addVertex(int(v))
+		}
 	}
 	return g, nil
 }

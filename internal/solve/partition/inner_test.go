@@ -225,7 +225,7 @@ func TestQueueMatchesSorting(t *testing.T) {
 
 // A matrix whose pattern is not symmetric still gives a graph without direction.
 func TestGraphHasNoDirection(t *testing.T) {
-	g, err := newGraph(oneWay{})
+	g, err := newGraph(oneWay{}, ByRows)
 	if err != nil {
 		t.Fatal(err)
 	}

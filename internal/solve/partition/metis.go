@@ -16,7 +16,7 @@ import (
 func init() {
 	// Parts may be empty where there are few rows to a part.
 	Register(Partitioner{Name: "metis", Help: "METIS's k-way partition, for edge cut or volume; needs its library",
-		Needs: Graph, Objectives: []Objective{EdgeCut, Volume}, Library: metisName, Imbalance: 1.1, Slack: 2, Make: metis})
+		Needs: Graph, Weighs: true, Objectives: []Objective{EdgeCut, Volume}, Library: metisName, Imbalance: 1.1, Slack: 2, Make: metis})
 }
 
 // Of METIS 5 these functions are used:
@@ -97,7 +97,7 @@ func metis(p sparse.Problem, o Options) (sparse.Layout, error) {
 	if o.Ranks == 1 {
 		return t, nil
 	}
-	g, err := newGraph(p)
+	g, err := newGraph(p, o.Weights)
 	if err != nil {
 		return nil, err
 	}
@@ -114,7 +114,8 @@ func metis(p sparse.Problem, o Options) (sparse.Layout, error) {
 	status := int32(lib.kway.Call(
 		uintptr(unsafe.Pointer(&vertices)), uintptr(unsafe.Pointer(&constraints)),
 		uintptr(unsafe.Pointer(&g.ptr[0])), uintptr(unsafe.Pointer(&g.adj[0])),
-		0, 0, 0, uintptr(unsafe.Pointer(&parts)), 0, 0,
+		uintptr(unsafe.Pointer(unsafe.SliceData(g.vertex))), // none: 1 each
+		0, 0, uintptr(unsafe.Pointer(&parts)), 0, 0,
 		uintptr(unsafe.Pointer(&options[0])), uintptr(unsafe.Pointer(&result)), uintptr(unsafe.Pointer(&t.owners[0]))))
 	if status != metisOK {
 		return nil, fmt.Errorf("METIS_PartGraphKway returned %d for %d vertices in %d parts", status, vertices, parts)

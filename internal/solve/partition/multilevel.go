@@ -8,7 +8,7 @@ import (
 
 func init() {
 	Register(Partitioner{Name: "multilevel", Help: "k-way partition of the graph: coarsened, partitioned, refined",
-		Needs: Graph, Imbalance: 1 + tolerance/1000., Make: multilevel})
+		Needs: Graph, Weighs: true, Imbalance: 1 + tolerance/1000., Make: multilevel})
 }
 
 // tolerance is how much larger than the mean a part may be, in thousandths. A
@@ -31,7 +31,7 @@ func multilevel(p sparse.Problem, o Options) (sparse.Layout, error) {
 		}
 		return t, nil
 	}
-	g, err := newGraph(p)
+	g, err := newGraph(p, o.Weights)
 	if err != nil {
 		return nil, err
 	}

@@ -29,6 +29,7 @@ const Default = "simple"
 type Options struct {
 	Ranks     int
 	Objective Objective // of those that optimise; "" is EdgeCut
+	Weights   Weights   // "" is ByRows
 	Seed      uint64    // of those that draw at random
 }
 
@@ -40,6 +41,29 @@ const (
 	EdgeCut Objective = "cut"    // entries of the matrix between ranks
 	Volume  Objective = "volume" // values that are sent in a product
 )
+
+// Weights is what every rank is to have the same of.
+type Weights string
+
+// The weights. A product's time goes by the entries, vector updates' by the rows.
+const (
+	ByRows    Weights = "rows"
+	ByEntries Weights = "nnz"
+)
+
+// of are the weights of a problem's rows, nil where all are 1.
+func (w Weights) of(p sparse.Problem) []int32 {
+	if w != ByEntries {
+		return nil
+	}
+	out := make([]int32, p.Size())
+	var row sparse.Row
+	for i := range out {
+		p.Row(i, &row)
+		out[i] = int32(len(row.Cols))
+	}
+	return out
+}
 
 // Objectives lists what some partitioner can optimise for.
 func Objectives() []string {
@@ -72,11 +96,13 @@ type Partitioner struct {
 	Help       string
 	Needs      Needs
 	Objectives []Objective // that it can optimise for, beyond EdgeCut
+	Weighs     bool        // it can give ranks the same entries instead of the same rows
 	// Library opens the C library that it needs and tells its name, version and file;
 	// nil where it needs none.
 	Library func() (string, error)
 	// Imbalance is the promise that no part is larger than this many times the
-	// mean, nor by more than Slack rows above it where that is more.
+	// mean, nor by more than Slack rows above it where that is more. By entries,
+	// the largest row comes on top.
 	Imbalance float64
 	Slack     int
 	// Make gives every row an owner. The options have been checked.
@@ -97,9 +123,9 @@ func Lookup(name string) (Partitioner, error) { return partitioners.Lookup(name)
 
 // Whole reports whether it looks at every row of the problem, whose size may be too
 // much for every rank: see Share.
-func (p Partitioner) Whole(problem sparse.Problem) bool {
+func (p Partitioner) Whole(problem sparse.Problem, w Weights) bool {
 	_, grid := problem.(sparse.Gridded)
-	return p.Needs == Graph || p.Needs == Coordinates && !grid
+	return p.Needs == Graph || w == ByEntries || p.Needs == Coordinates && !grid
 }
 
 // Check says why a problem is not for this partitioner, nil if it is. It looks at
@@ -128,13 +154,25 @@ func (p Partitioner) CheckObjective(o Objective) error {
 	return fmt.Errorf("partitioner %s: only %s can optimise for %s", p.Name, strings.Join(able, " and "), o)
 }
 
+// CheckWeights says why it cannot go by the weights, nil if it can.
+func (p Partitioner) CheckWeights(w Weights) error {
+	switch {
+	case w == "" || w == ByRows || w == ByEntries && p.Weighs:
+		return nil
+	case w == ByEntries:
+		able := partitioners.Names(func(q Partitioner) bool { return q.Weighs })
+		return fmt.Errorf("partitioner %s gives ranks the same rows: only %s can give them the same entries (weights %s)", p.Name, strings.Join(able, ", "), w)
+	}
+	return suggest.Unknown("weights", string(w), []string{string(ByRows), string(ByEntries)})
+}
+
 // Partition gives every row of the problem to a rank, or says why it cannot.
 // With more ranks than rows some ranks get none.
 func (p Partitioner) Partition(problem sparse.Problem, o Options) (sparse.Layout, error) {
 	if o.Ranks < 1 {
 		return nil, fmt.Errorf("partitioner %s: %d ranks: want at least 1", p.Name, o.Ranks)
 	}
-	if err := errors.Join(p.CheckObjective(o.Objective), p.Check(problem)); err != nil {
+	if err := errors.Join(p.CheckObjective(o.Objective), p.CheckWeights(o.Weights), p.Check(problem)); err != nil {
 		return nil, err
 	}
 	layout, err := p.Make(problem, o)

@@ -185,3 +185,35 @@ func TestShares(t *testing.T) {
 		}
 	}
 }
+
+// By entries, the strips of a matrix with long rows have the same of them; by rows the first has most. A part
+// that has too many is seen.
+func TestWeights(t *testing.T) {
+	p, err := sparse.New("hub", sparse.Params{Rows: 2000})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, part := range partition.All() {
+		if !part.Weighs || part.Library != nil {
+			continue
+		}
+		imbalance := map[partition.Weights]partition.Quality{}
+		for _, w := range []partition.Weights{partition.ByRows, partition.ByEntries} {
+			layout, err := part.Partition(p, partition.Options{Ranks: 8, Seed: 1, Weights: w})
+			if err != nil {
+				t.Fatal(err)
+			}
+			imbalance[w] = partition.Measure(p, layout, 8)
+			if err := partitiontest.CheckEntries(layout, p, 8, 1, 0); err == nil && w == partition.ByRows && part.Name == partition.Default {
+				t.Error("strips of equal rows pass for even ones")
+			}
+		}
+		rows, entries := imbalance[partition.ByRows], imbalance[partition.ByEntries]
+		if entries.EntryImbalance > 1.1 || part.Name == partition.Default && entries.RowImbalance < 1.05 {
+			t.Errorf("%s by entries: %+v", part.Name, entries)
+		}
+		if part.Name == partition.Default && rows.EntryImbalance < 1.8 {
+			t.Errorf("strips by rows: %+v", rows)
+		}
+	}
+}

@@ -46,6 +46,7 @@ func (b bare) Traits() sparse.Traits    { return b.inner.Traits() }
 
 // Run holds a partitioner to what its registration says.
 func Run(t *testing.T, p partition.Partitioner) {
+	t.Run("weights", func(t *testing.T) { weights(t, p) })
 	counts := []int{1, 2, 3, 5, 7, 8, 16}
 	if testing.Short() {
 		counts = []int{1, 7}
@@ -89,6 +90,62 @@ func Run(t *testing.T, p partition.Partitioner) {
 	if _, err := p.Partition(plane, partition.Options{Ranks: 2, Objective: "beauty"}); err == nil {
 		t.Error("an unknown objective was accepted")
 	}
+}
+
+// weights holds a partitioner to the same entries for each rank, where it promises that.
+func weights(t *testing.T, p partition.Partitioner) {
+	all := Problems(t)
+	for _, name := range []string{"space", "mesh", "bare"} {
+		delete(all, name)
+	}
+	hub, err := sparse.New("hub", sparse.Params{Rows: 600})
+	if err != nil {
+		t.Fatal(err)
+	}
+	all["hub"] = hub
+	for name, problem := range all {
+		for _, ranks := range []int{1, 3, 7} {
+			layout, err := p.Partition(problem, partition.Options{Ranks: ranks, Seed: 9, Weights: partition.ByEntries})
+			switch {
+			case !p.Weighs || p.Check(problem) != nil:
+				if err == nil {
+					t.Errorf("%s: weights were accepted", name)
+				}
+				continue
+			case err == nil:
+				err = Check(layout, problem.Size(), ranks)
+			}
+			if err == nil {
+				err = CheckEntries(layout, problem, ranks, p.Imbalance, p.Slack)
+			}
+			if err != nil {
+				t.Errorf("%s on %d ranks: %v", name, ranks, err)
+			}
+		}
+	}
+	if _, err := p.Partition(Problems(t)["plane"], partition.Options{Ranks: 2, Weights: "gold"}); err == nil {
+		t.Error("unknown weights were accepted")
+	}
+}
+
+// CheckEntries reports a part that has more entries than promised: the largest row, and that of the slack, come on top.
+func CheckEntries(layout sparse.Layout, problem sparse.Problem, ranks int, imbalance float64, slack int) error {
+	parts := make([]float64, ranks)
+	total, longest := 0.0, 0.0
+	var row sparse.Row
+	for i := range problem.Size() {
+		problem.Row(i, &row)
+		n := float64(len(row.Cols))
+		parts[layout.Owner(i)] += n
+		total, longest = total+n, max(longest, n)
+	}
+	most := imbalance*total/float64(ranks) + longest*float64(1+slack)
+	for rank, n := range parts {
+		if n > most {
+			return fmt.Errorf("rank %d has %.0f entries, the mean is %.1f, the longest row %.0f: the registration promises at most %.1f", rank, n, total/float64(ranks), longest, most)
+		}
+	}
+	return nil
 }
 
 // Check finds what is wrong with a layout.

@@ -2,6 +2,7 @@ package precondition
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/kernbench/kernbench/internal/solve/krylov"
 	"github.com/kernbench/kernbench/internal/solve/sparse"
@@ -52,11 +53,15 @@ func newFactors(l *Local) (krylov.Operator, error) {
 	return f, l.Agree(err)
 }
 
+// rounding is the part of its diagonal below which a pivot of a singular matrix is zero.
+const rounding = 1e-12
+
 // eliminate makes the factors in place, row by row.
 func (f *factors) eliminate(l *Local) error {
 	at := make([]int32, len(f.inverse)) // of the row's entries by column, plus one
 	for i := range f.inverse {
 		lo, hi := f.start[i], f.start[i+1]
+		diagonal := f.vals[f.middle[i]]
 		for k := lo; k < hi; k++ {
 			at[f.cols[k]] = k + 1
 		}
@@ -73,6 +78,7 @@ func (f *factors) eliminate(l *Local) error {
 			at[f.cols[k]] = 0
 		}
 		switch pivot := f.vals[f.middle[i]]; {
+		case l.Traits.Singular && math.Abs(pivot) <= rounding*diagonal: // nothing of the row is left: its unknown is free
 		case pivot == 0, l.Traits.Symmetric && pivot < 0:
 			return fmt.Errorf("the incomplete factorisation has a pivot of %.3g in row %d: try jacobi", pivot, l.Plan.Global(i))
 		default:

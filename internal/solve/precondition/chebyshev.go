@@ -17,22 +17,25 @@ const (
 	// small from the largest eigenvalue down to that part of it.
 	degree = 4
 	ratio  = 30
-	// lanczosSteps find the largest eigenvalue to within a few per cent, and safety is on top.
-	lanczosSteps = 12
-	safety       = 1.05
+	// lanczosSteps find the largest eigenvalue to within some per cent, and safety is on top.
+	lanczosSteps = 8
+	safety       = 1.1
+	// blockRows is the number of rows worked on at a time: what one operation wrote is in
+	// the nearest cache when the next one reads it.
+	blockRows = 512
 )
 
 // Chebyshev is an iteration x += p(D^-1 A) D^-1 (b - A x), where the polynomial makes small
 // what lies in an interval of eigenvalues of D^-1 A. It needs no scalar products. From
 // zero it is a symmetric positive definite operator.
 type Chebyshev struct {
-	// Product sets dst to the matrix times x, and brings the ghosts of x up to date for that.
-	product func(dst, x []float64) error
-	moves   int       // bytes of a product
-	inverse []float64 // of the diagonal
-	lo, hi  float64
-	degree  int
-	r, p, q []float64
+	a      Square
+	scale  []float64 // the inverse of the diagonal, over the middle of the interval
+	lo, hi float64
+	degree int
+	p, q   []float64 // steps, with ghosts
+	z      []float64 // the scaled residual, of higher degrees
+	block  []float64
 }
 
 func newChebyshev(l *Local) (krylov.Operator, error) {
@@ -50,90 +53,118 @@ type Square struct {
 	Halo   krylov.Halo
 }
 
-// Multiply sets dst to the product with x, whose ghosts it brings up to date.
-func (s Square) Multiply(dst, x []float64) error {
+// Exchange brings the ghosts of x up to date.
+func (s Square) Exchange(x []float64) error {
 	if err := s.Halo.Start(x); err != nil {
 		return err
 	}
-	if err := s.Halo.Finish(x); err != nil {
+	return s.Halo.Finish(x)
+}
+
+// Multiply sets dst to the product with x, whose ghosts it brings up to date.
+func (s Square) Multiply(dst, x []float64) error {
+	if err := s.Exchange(x); err != nil {
 		return err
 	}
 	s.Matrix.Multiply(dst, x, 0, s.Matrix.Rows())
 	return nil
 }
 
+// Add adds the product with x to dst, and brings the ghosts of x up to date.
+func (s Square) Add(dst, x []float64) error { return s.combine(dst, 1, dst, 1, x) }
+
+// Residual sets r to b less the product with x, whose ghosts it brings up to date.
+func (s Square) Residual(r, b, x []float64) error { return s.combine(r, 1, b, -1, x) }
+
+// combine sets dst to f v + g A x, block by block.
+func (s Square) combine(dst []float64, f float64, v []float64, g float64, x []float64) error {
+	if err := s.Exchange(x); err != nil {
+		return err
+	}
+	var block [blockRows]float64
+	for lo := 0; lo < s.Matrix.Rows(); lo += blockRows {
+		hi := min(lo+blockRows, s.Matrix.Rows())
+		s.Matrix.Product(block[:], x, lo, hi)
+		sparse.Axpby(dst[lo:hi], f, v[lo:hi], g, block[:hi-lo])
+	}
+	return nil
+}
+
 // NewChebyshev makes the iteration of a matrix, by the inverse of its diagonal. It finds the
 // largest eigenvalue together with the other ranks, starting from noise by row number.
 func NewChebyshev(a Square, inverse []float64, degree int, ratio float64, team Team, global func(int) int) (*Chebyshev, error) {
-	c := &Chebyshev{product: a.Multiply, moves: a.Matrix.Bytes(), inverse: inverse, degree: degree}
-	for _, v := range []*[]float64{&c.r, &c.p, &c.q} {
-		*v = make([]float64, a.Matrix.Columns())
+	c := &Chebyshev{a: a, scale: make([]float64, len(inverse)), degree: degree, block: make([]float64, blockRows),
+		p: make([]float64, a.Matrix.Columns()), q: make([]float64, a.Matrix.Columns())}
+	if degree > 2 {
+		c.z = make([]float64, len(inverse))
+	}
+	for i, d := range inverse {
+		c.scale[i] = math.Sqrt(math.Abs(d))
 	}
 	most, err := c.largest(team, global)
 	c.hi = safety * most
 	c.lo = c.hi / ratio
+	sparse.Axpby(c.scale, 2/(c.hi+c.lo), inverse, 0, inverse)
 	return c, err
 }
 
 // Largest is the upper end of the interval: an estimate of the largest eigenvalue of D^-1 A.
 func (c *Chebyshev) Largest() float64 { return c.hi }
 
-// largest takes some steps of Lanczos' method on D^-1/2 A D^-1/2, written for D^-1 A.
-func (c *Chebyshev) largest(team Team, global func(int) int) (float64, error) {
-	n := len(c.inverse)
-	v, old := c.p, make([]float64, n)
-	for i := range n {
-		v[i] = sparse.Noise(7, global(i))
+// each calls fn for blocks of the rows.
+func (c *Chebyshev) each(fn func(lo, hi int)) {
+	for lo := 0; lo < len(c.scale); lo += blockRows {
+		fn(lo, min(lo+blockRows, len(c.scale)))
 	}
-	// In the scalar product with weights D, D^-1 A is symmetric.
-	dot := func(a, b []float64) (float64, error) {
-		local := 0.0
-		for i := range n {
-			local += a[i] * b[i] / c.inverse[i]
-		}
-		sums, err := team.Sum([]float64{local})
-		if err != nil {
-			return 0, err
-		}
-		return sums[0], nil
+}
+
+// largest takes some steps of Lanczos' method on D^-1/2 A D^-1/2, with c.scale as D^-1/2.
+func (c *Chebyshev) largest(team Team, global func(int) int) (float64, error) {
+	n, s := len(c.scale), c.scale
+	v, w, scaled := make([]float64, n), c.q, c.p // the vectors of this and the last step; this one's, scaled
+	for i := range n {
+		w[i] = sparse.Noise(7, global(i))
+	}
+	sums, err := team.Sum([]float64{sparse.Dot(w[:n], w[:n])})
+	if err != nil {
+		return 1, err
 	}
 	var alphas, betas []float64
-	square, err := dot(v, v)
-	beta := math.Sqrt(square)
+	alpha, beta := 0.0, math.Sqrt(sums[0])
 	for range lanczosSteps {
-		if err != nil || !(beta > 1e-12) {
+		if !(beta > 1e-12) {
 			break
 		}
-		for i := range n {
-			v[i] /= beta
+		c.each(func(lo, hi int) { // the last step's remainder becomes this one's vector
+			sparse.Axpby(w[lo:hi], 1/beta, w[lo:hi], -alpha/beta, v[lo:hi])
+			sparse.Times(scaled[lo:hi], s[lo:hi], w[lo:hi])
+		})
+		v, w = w, v
+		if err := c.a.Exchange(scaled); err != nil {
+			return 1, err
 		}
-		if err = c.product(c.q, v); err != nil {
-			break
-		}
-		for i := range n {
-			c.q[i] *= c.inverse[i]
-		}
-		var alpha float64
-		if alpha, err = dot(c.q, v); err != nil {
-			break
-		}
-		for i := range n {
-			c.q[i] -= alpha * v[i]
+		dots := make([]float64, 2)
+		c.each(func(lo, hi int) {
+			q := c.block[:hi-lo]
+			c.a.Matrix.Product(q, scaled, lo, hi)
+			sparse.Times(q, s[lo:hi], q)
 			if len(alphas) > 0 {
-				c.q[i] -= beta * old[i]
+				sparse.Axpby(w[lo:hi], 1, q, -beta, w[lo:hi])
+			} else {
+				copy(w[lo:hi], q)
 			}
+			dots[0] += sparse.Dot(w[lo:hi], v[lo:hi])
+			dots[1] += sparse.Dot(w[lo:hi], w[lo:hi])
+		})
+		if sums, err = team.Sum(dots); err != nil {
+			return 1, err
 		}
-		copy(old, v[:n])
-		copy(v, c.q[:n])
-		alphas = append(alphas, alpha)
-		if square, err = dot(v, v); err != nil {
-			break
-		}
-		beta = math.Sqrt(square)
-		betas = append(betas, beta)
+		alpha = sums[0]
+		beta = math.Sqrt(max(0, sums[1]-alpha*alpha)) // the norm less its part along v, exact enough here
+		alphas, betas = append(alphas, alpha), append(betas, beta)
 	}
-	if err != nil || len(alphas) == 0 {
-		return 1, err
+	if len(alphas) == 0 {
+		return 1, nil
 	}
 	return tridiagonal(alphas, betas), nil
 }
@@ -178,54 +209,87 @@ func tridiagonal(diagonal, beside []float64) float64 {
 func (c *Chebyshev) Apply(dst, src []float64) error { return c.Smooth(dst, src, true) }
 
 // Smooth improves the solution x of A x = b; fresh is whether x is to be taken as zero.
-// The three-term recurrence is that of Saad, Iterative Methods, algorithm 12.1.
+// The three-term recurrence is that of Saad, Iterative Methods, algorithm 12.1, with residuals
+// scaled by D over the middle of the interval, where the first step is the residual itself.
 func (c *Chebyshev) Smooth(x, b []float64, fresh bool) error {
-	n := len(c.inverse)
+	if err := c.first(x, b, fresh); err != nil {
+		return err
+	}
 	theta, delta := (c.hi+c.lo)/2, (c.hi-c.lo)/2
 	sigma := theta / delta
 	rho := 1 / sigma
-	if fresh {
-		clear(x[:n])
-		copy(c.r[:n], b[:n])
-	} else if err := c.residual(x, b); err != nil {
-		return err
-	}
-	for i, d := range c.inverse {
-		c.p[i] = d * c.r[i] / theta
-	}
-	for k := 0; ; k++ {
-		sparse.Axpby(x[:n], 1, x[:n], 1, c.p[:n])
-		if k == c.degree-1 {
-			return nil
-		}
-		if err := c.product(c.q, c.p); err != nil {
+	p, next := c.p, c.q
+	for k := 1; k < c.degree; k++ {
+		if err := c.a.Exchange(p); err != nil {
 			return err
 		}
-		next := 1 / (2*sigma - rho)
-		f, g := next*rho, 2*next/delta
-		rho = next
-		for i, d := range c.inverse {
-			c.r[i] -= c.q[i]
-			c.p[i] = f*c.p[i] + g*d*c.r[i]
-		}
+		last := rho
+		rho = 1 / (2*sigma - rho)
+		f, g := rho*last, 2*rho*sigma
+		c.each(func(lo, hi int) {
+			z, q := p[lo:hi], c.block[:hi-lo]
+			c.a.Matrix.Product(q, p, lo, hi)
+			sparse.Times(q, c.scale[lo:hi], q)
+			if k > 1 {
+				z = c.z[lo:hi]
+			}
+			sparse.Axpby(q, 1, z, -1, q)
+			if k+1 < c.degree {
+				copy(c.z[lo:hi], q)
+			}
+			sparse.Axpby(q, f, p[lo:hi], g, q)
+			if k+1 < c.degree {
+				copy(next[lo:hi], q)
+			}
+			if fresh && k == 1 {
+				sparse.Axpby(x[lo:hi], 1, p[lo:hi], 1, q)
+				return
+			}
+			if k == 1 {
+				sparse.Axpby(x[lo:hi], 1, x[lo:hi], 1, p[lo:hi])
+			}
+			sparse.Axpby(x[lo:hi], 1, x[lo:hi], 1, q)
+		})
+		p, next = next, p
 	}
+	return nil
 }
 
-// residual sets c.r to b - A x.
-func (c *Chebyshev) residual(x, b []float64) error {
-	if err := c.product(c.q, x); err != nil {
-		return err
+// first makes the first step, and takes it where it is the only one: the others take it with theirs.
+func (c *Chebyshev) first(x, b []float64, fresh bool) error {
+	if !fresh {
+		if err := c.a.Exchange(x); err != nil {
+			return err
+		}
 	}
-	n := len(c.inverse)
-	sparse.Axpby(c.r[:n], 1, b[:n], -1, c.q[:n])
+	c.each(func(lo, hi int) {
+		r := b[lo:hi]
+		if !fresh {
+			r = c.block[:hi-lo]
+			c.a.Matrix.Product(r, x, lo, hi)
+			sparse.Axpby(r, 1, b[lo:hi], -1, r)
+		}
+		sparse.Times(c.p[lo:hi], c.scale[lo:hi], r)
+	})
+	if n := len(c.scale); c.degree == 1 && fresh {
+		copy(x[:n], c.p)
+	} else if c.degree == 1 {
+		sparse.Axpby(x[:n], 1, x[:n], 1, c.p[:n])
+	}
 	return nil
 }
 
 // Local implements krylov.Operator: its products need ghosts.
 func (c *Chebyshev) Local() bool { return false }
 
-// Bytes implements krylov.Operator.
+// Bytes implements krylov.Operator. The first step reads b and the scale, which the caller counts or
+// not, and writes p; the second reads p and the scale and writes x; each further one reads and writes
+// z, and x, too.
 func (c *Chebyshev) Bytes() int {
-	n := 8 * len(c.inverse)
-	return (c.degree-1)*(c.moves+10*n) + 5*n
+	n := 8 * len(c.scale)
+	if c.degree < 2 {
+		return 2 * n
+	}
+	steps := c.degree - 1
+	return steps*c.a.Matrix.Bytes() + 3*n + 3*n + (steps-1)*7*n
 }

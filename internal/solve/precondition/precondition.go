@@ -21,6 +21,8 @@ type Preconditioner struct {
 	Name, Help string
 	Needs      krylov.Matrix // of the matrix
 	Grid       bool          // needs a problem whose rows are the points of a grid
+	// Suits says why it cannot work on a problem, beside what Needs and Grid say. Nil: on any.
+	Suits func(p sparse.Problem) error
 	// New sets it up for the rows of one rank. All ranks call it together. Nil is no
 	// preconditioner at all.
 	New func(l *Local) (krylov.Operator, error)
@@ -72,8 +74,14 @@ func (p Preconditioner) Check(problem sparse.Problem, t sparse.Traits) error {
 	if _, gridded := problem.(sparse.Gridded); p.Grid && !gridded {
 		return fmt.Errorf("preconditioner %s needs the points of a grid, which this problem has not", p.Name)
 	}
+	if p.Needs == krylov.SymmetricDefinite && t.Indefinite {
+		return fmt.Errorf("preconditioner %s needs %v, and this one is indefinite", p.Name, p.Needs)
+	}
 	if p.Needs != krylov.Any && !t.Symmetric {
 		return fmt.Errorf("preconditioner %s needs %v, which this is not", p.Name, p.Needs)
+	}
+	if p.Suits != nil {
+		return p.Suits(problem)
 	}
 	return nil
 }

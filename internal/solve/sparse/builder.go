@@ -10,15 +10,16 @@ import (
 // Format says how far a Builder may go in making the matrix smaller.
 type Format uint8
 
-// The formats. All give the same bits in every product.
+// The formats. Compressed and Plain give the same bits in every product.
 const (
 	Compressed Format = iota // whatever is smallest
 	Plain                    // every value as a double, every column as 32 bits
+	Single                   // values rounded to single precision, then whatever is smallest
 )
 
 // String is the format's name in a result's record.
 func (f Format) String() string {
-	return [...]string{"compressed", "plain"}[f]
+	return [...]string{"compressed", "plain", "single"}[f]
 }
 
 const (
@@ -34,7 +35,7 @@ type Builder struct {
 	m      Matrix
 	first  int // of the chunk
 	ptr    []int
-	cols   []int
+	cols   []int32
 	vals   []float64
 
 	shapes map[string]*constant // by distances and values
@@ -50,20 +51,40 @@ func NewBuilder(rows, cols int, format Format) (*Builder, error) {
 
 // Add appends the next row. Its order of entries is the order of summation.
 func (b *Builder) Add(cols []int, vals []float64) {
-	row := b.first + len(b.ptr) - 1
-	if row >= b.m.rows || len(cols) != len(vals) {
-		panic(fmt.Sprintf("sparse: row %d of %d, with %d columns and %d values", row, b.m.rows, len(cols), len(vals)))
+	if len(cols) != len(vals) {
+		panic(fmt.Sprintf("sparse: a row with %d columns and %d values", len(cols), len(vals)))
 	}
+	for _, c := range cols {
+		if uint(c) >= uint(b.m.cols) { // before the conversion, which would wrap
+			panic(fmt.Sprintf("sparse: column %d of %d", c, b.m.cols))
+		}
+		b.cols = append(b.cols, int32(c))
+	}
+	b.endRow(vals)
+}
+
+// endRow appends the values of a row whose columns have been.
+func (b *Builder) endRow(vals []float64) {
+	row := b.first + len(b.ptr) - 1
+	if row >= b.m.rows {
+		panic(fmt.Sprintf("sparse: row %d of %d", row, b.m.rows))
+	}
+	cols := b.cols[len(b.cols)-len(vals):]
 	for _, c := range cols {
 		if uint(c) >= uint(b.m.cols) {
 			panic(fmt.Sprintf("sparse: row %d has column %d of %d", row, c, b.m.cols))
 		}
-		if c < b.m.rows {
-			b.m.reach = max(b.m.reach, c-row)
+		if int(c) < b.m.rows {
+			b.m.reach = max(b.m.reach, int(c)-row)
 		}
 	}
-	b.cols = append(b.cols, cols...)
+	at := len(b.vals)
 	b.vals = append(b.vals, vals...)
+	if b.format == Single {
+		for i, v := range b.vals[at:] {
+			b.vals[at+i] = float64(float32(v))
+		}
+	}
 	b.ptr = append(b.ptr, len(b.cols))
 	b.m.entries += len(cols)
 	if len(b.ptr) > chunkRows {
@@ -121,8 +142,9 @@ func (b *Builder) sameOffsets(i, j int) bool {
 		return false
 	}
 	ci, cj := b.cols[b.ptr[i]:b.ptr[i+1]], b.cols[b.ptr[j]:b.ptr[j+1]]
+	far := int32(j - i)
 	for k := range ci {
-		if ci[k]-i != cj[k]-j {
+		if cj[k]-ci[k] != far {
 			return false
 		}
 	}
@@ -177,7 +199,7 @@ func (b *Builder) constantOf(i int) *constant {
 	offs := make([]int, len(cols))
 	var key []byte
 	for k, c := range cols {
-		offs[k] = 8 * (c - (b.first + i))
+		offs[k] = 8 * (int(c) - (b.first + i))
 		key = binary.LittleEndian.AppendUint64(key, uint64(offs[k]))
 		key = binary.LittleEndian.AppendUint64(key, math.Float64bits(vals[k]))
 	}
@@ -198,7 +220,7 @@ func (b *Builder) addVarying(lo, hi int) {
 	v := &varying{n: n, offs: make([]int, width)}
 	vals := make([]float64, n*width)
 	for k := range width {
-		v.offs[k] = 8 * (b.cols[b.ptr[lo]+k] - (b.first + lo))
+		v.offs[k] = 8 * (int(b.cols[b.ptr[lo]+k]) - (b.first + lo))
 		for i := range n {
 			vals[k*n+i] = b.vals[b.ptr[lo+i]+k]
 		}

@@ -57,7 +57,7 @@ func (c *constant) portable(dst, x []float64, lo, hi int) {
 		for k, off := range c.offs {
 			sum += float64(c.coefs[k] * x[i+off/8])
 		}
-		dst[i] = sum
+		dst[i-lo] = sum
 	}
 }
 
@@ -65,14 +65,9 @@ func (v *varying) portable(dst, x []float64, lo, hi, base int) {
 	for i := lo; i < hi; i++ {
 		sum := minusZero
 		for k, off := range v.offs {
-			at := k*v.n + i - base
-			if v.vals32 != nil {
-				sum += float64(float64(v.vals32[at]) * x[i+off/8])
-			} else {
-				sum += float64(v.vals64[at] * x[i+off/8])
-			}
+			sum += float64(v.value(k*v.n+i-base) * x[i+off/8])
 		}
-		dst[i] = sum
+		dst[i-lo] = sum
 	}
 }
 

@@ -74,7 +74,7 @@ func (c *constant) rows(dst, x []float64, lo, hi, _ int) {
 		c.portable(dst, x, lo, hi)
 		return
 	}
-	constantAVX512(&dst[lo], &x[lo], &c.offs[0], &c.coefs[0], len(c.offs), hi-lo)
+	constantAVX512(&dst[0], &x[lo], &c.offs[0], &c.coefs[0], len(c.offs), hi-lo)
 }
 
 func (v *varying) rows(dst, x []float64, lo, hi, base int) {
@@ -82,9 +82,9 @@ func (v *varying) rows(dst, x []float64, lo, hi, base int) {
 	case !fast:
 		v.portable(dst, x, lo, hi, base)
 	case v.vals32 != nil:
-		varying32AVX512(&dst[lo], &x[lo], &v.offs[0], &v.vals32[at], v.n, len(v.offs), hi-lo)
+		varying32AVX512(&dst[0], &x[lo], &v.offs[0], &v.vals32[at], v.n, len(v.offs), hi-lo)
 	default:
-		varying64AVX512(&dst[lo], &x[lo], &v.offs[0], &v.vals64[at], v.n, len(v.offs), hi-lo)
+		varying64AVX512(&dst[0], &x[lo], &v.offs[0], &v.vals64[at], v.n, len(v.offs), hi-lo)
 	}
 }
 

@@ -3,6 +3,7 @@ package sparse
 import (
 	"cmp"
 	"math"
+	"math/bits"
 	"slices"
 )
 
@@ -23,10 +24,11 @@ type run struct {
 	form   form
 }
 
-// A form multiplies rows: dst[lo:hi] of a run that starts at row base. dst
+// A form multiplies rows: the rows [lo, hi), of a run that starts at row base, to dst. dst
 // never overlaps x.
 type form interface {
 	rows(dst, x []float64, lo, hi, base int)
+	row(to *CSR, i, base int) // appends the entries of row i
 	bytes() int
 }
 
@@ -93,10 +95,17 @@ func (m *Matrix) Reach() int { return m.reach }
 // Multiply sets dst[lo:hi] to those rows of the product with x. dst must not
 // overlap x.
 func (m *Matrix) Multiply(dst, x []float64, lo, hi int) {
+	if lo < hi {
+		m.Product(dst[lo:hi], x, lo, hi)
+	}
+}
+
+// Product sets block[:hi-lo] to the rows [lo, hi) of the product with x, which block must not overlap.
+func (m *Matrix) Product(block, x []float64, lo, hi int) {
 	if lo >= hi {
 		return
 	}
-	_, _ = dst[hi-1], x[m.cols-1]
+	_, _ = block[hi-lo-1], x[m.cols-1]
 	at, found := slices.BinarySearchFunc(m.runs, lo, func(r run, lo int) int { return cmp.Compare(int(r.lo), lo) })
 	if !found {
 		at-- // lo lies within the run before
@@ -104,8 +113,8 @@ func (m *Matrix) Multiply(dst, x []float64, lo, hi int) {
 	for ; lo < hi; at++ {
 		r := &m.runs[at]
 		end := min(hi, int(r.hi))
-		r.form.rows(dst, x, lo, end, int(r.lo))
-		lo = end
+		r.form.rows(block[:end-lo], x, lo, end, int(r.lo))
+		block, lo = block[end-lo:], end
 	}
 }
 
@@ -114,13 +123,14 @@ func (c *scattered) rows(dst, x []float64, lo, hi, base int) {
 	for lo < hi {
 		s, lane := (lo-base)/8, (lo-base)%8
 		if whole := (hi - lo) / 8; lane == 0 && whole > 0 {
-			c.slices(dst[lo:lo+8*whole], x, s, whole, lo)
-			lo += 8 * whole
+			c.slices(dst[:8*whole], x, s, whole, lo)
+			dst, lo = dst[8*whole:], lo+8*whole
 			continue
 		}
 		var part [8]float64
 		c.slices(part[:], x, s, 1, lo-lane)
-		lo += copy(dst[lo:hi], part[lane:])
+		n := copy(dst, part[lane:])
+		dst, lo = dst[n:], lo+n
 	}
 }
 
@@ -161,7 +171,7 @@ func (b *Builder) addScattered(lo, hi int) {
 			for i := s; i < min(s+8, hi); i++ {
 				if k < b.width(i) {
 					mask |= 1 << (i - s)
-					wide = append(wide, int32(b.cols[b.ptr[i]+k]))
+					wide = append(wide, b.cols[b.ptr[i]+k])
 					vals = append(vals, b.vals[b.ptr[i]+k])
 				}
 			}
@@ -174,7 +184,7 @@ func (b *Builder) addScattered(lo, hi int) {
 	c.starts = append(c.starts, start{uint32(len(vals)), uint32(len(c.masks))})
 	c.masks = append(c.masks, 0) // the kernels take its address even when no row has an entry
 	c.wide, c.vals64 = wide[:size+pad], vals[:size+pad]
-	if b.format == Compressed {
+	if b.format != Plain {
 		c.narrowColumns(b.first + lo)
 		c.narrowValues(size)
 	}
@@ -200,26 +210,114 @@ func (c *scattered) narrowColumns(base int) {
 // narrowValues uses a dictionary of at most 256 values, or single precision,
 // where that loses nothing. A dictionary must be smaller than what it spares.
 func (c *scattered) narrowValues(size int) {
-	index := map[uint64]uint8{}
 	var dict []float64
 	vals8 := make([]uint8, len(c.vals64))
+	var table [1024]uint16 // open addressing: places in the dictionary, plus one
 	for i, v := range c.vals64[:size] {
-		at, known := index[math.Float64bits(v)]
-		if !known {
+		key := math.Float64bits(v)
+		at := key * 0x9e3779b97f4a7c15 >> 54
+		for ; table[at] != 0 && math.Float64bits(dict[table[at]-1]) != key; at = (at + 1) % uint64(len(table)) {
+		}
+		if table[at] == 0 {
 			if len(dict) == 256 || 4*len(dict) > size {
 				vals8 = nil
 				break
 			}
-			at = uint8(len(dict))
-			index[math.Float64bits(v)] = at
 			dict = append(dict, v)
+			table[at] = uint16(len(dict))
 		}
-		vals8[i] = at
+		vals8[i] = uint8(table[at] - 1)
 	}
 	switch {
 	case vals8 != nil && len(dict) > 0:
 		c.vals8, c.dict, c.vals64 = vals8, dict, nil
 	case exact32(c.vals64[:size]):
 		c.vals32, c.vals64 = to32(c.vals64), nil
+	}
+}
+
+// CSR is rows in the usual form, for those who work on entries: compressed sparse rows.
+type CSR struct {
+	Start []int // of each row in Cols and Vals, and one more
+	Cols  []int32
+	Vals  []float64
+}
+
+// NewCSR makes room for some rows and entries.
+func NewCSR(rows, entries int) *CSR {
+	return &CSR{append(make([]int, 0, rows+1), 0), make([]int32, 0, entries), make([]float64, 0, entries)}
+}
+
+// Rows is their number.
+func (c *CSR) Rows() int { return len(c.Start) - 1 }
+
+// Row is one of them.
+func (c *CSR) Row(i int) ([]int32, []float64) {
+	lo, hi := c.Start[i], c.Start[i+1]
+	return c.Cols[lo:hi], c.Vals[lo:hi]
+}
+
+// Add appends an entry to the last row, which End closes.
+func (c *CSR) Add(col int32, val float64) {
+	c.Cols, c.Vals = append(c.Cols, col), append(c.Vals, val)
+}
+
+// End closes a row.
+func (c *CSR) End() { c.Start = append(c.Start, len(c.Cols)) }
+
+// Matrix makes the form that is multiplied, for vectors of so many values.
+func (c *CSR) Matrix(width int, format Format) (*Matrix, error) {
+	b, err := NewBuilder(c.Rows(), width, format)
+	if err != nil {
+		return nil, err
+	}
+	for i := range c.Rows() {
+		cols, vals := c.Row(i)
+		b.cols = append(b.cols, cols...)
+		b.endRow(vals)
+	}
+	return b.Done(), nil
+}
+
+// Unpack gives the rows, each in its order of summation.
+func (m *Matrix) Unpack() *CSR {
+	out := NewCSR(m.rows, m.entries)
+	for _, r := range m.runs {
+		for i := int(r.lo); i < int(r.hi); i++ {
+			r.form.row(out, i, int(r.lo))
+			out.End()
+		}
+	}
+	return out
+}
+
+func (c *constant) row(to *CSR, i, _ int) {
+	for k, off := range c.offs {
+		to.Add(int32(i+off/8), c.coefs[k])
+	}
+}
+
+func (v *varying) row(to *CSR, i, base int) {
+	for k, off := range v.offs {
+		to.Add(int32(i+off/8), v.value(k*v.n+i-base))
+	}
+}
+
+func (v *varying) value(at int) float64 {
+	if v.vals32 != nil {
+		return float64(v.vals32[at])
+	}
+	return v.vals64[at]
+}
+
+func (c *scattered) row(to *CSR, i, base int) {
+	s, lane := (i-base)/8, (i-base)%8
+	at := int(c.starts[s].entry)
+	for _, mask := range c.masks[c.starts[s].mask:c.starts[s+1].mask] {
+		if mask>>lane&1 != 0 {
+			e := at + bits.OnesCount8(mask&(1<<lane-1))
+			to.Add(int32(c.column(e, i-lane)), c.value(e))
+		}
+		at += bits.OnesCount8(mask)
 	}
 }

@@ -113,6 +113,9 @@ func TestEveryFormGivesTheSameBits(t *testing.T) {
 		want := rows.multiply(x)
 		for _, format := range []Format{Compressed, Plain} {
 			m := build(t, rows, cols, format)
+			if err := unpacksTo(m, rows); err != nil {
+				t.Fatalf("%v: %v", format, err)
+			}
 			bothKernels(func(kernels string) {
 				got := make([]float64, len(rows)+1)
 				got[len(rows)] = 42
@@ -123,10 +126,19 @@ func TestEveryFormGivesTheSameBits(t *testing.T) {
 				if got[len(rows)] != 42 {
 					t.Fatalf("%v, %s: wrote past the rows", format, kernels)
 				}
+				block := make([]float64, len(rows))
+				m.Product(block, x, 0, len(rows))
+				if i := sameBits(block, want); i >= 0 {
+					t.Fatalf("%v, %s: row %d of a block is %v, want %v", format, kernels, i, block[i], want[i])
+				}
 				lo := rapid.IntRange(0, len(rows)).Draw(t, "lo")
 				hi := rapid.IntRange(lo, len(rows)).Draw(t, "hi")
 				part := make([]float64, len(rows))
 				m.Multiply(part, x, lo, hi)
+				m.Product(block, x, lo, hi)
+				if i := sameBits(block[:hi-lo], part[lo:hi]); i >= 0 {
+					t.Fatalf("%v, %s: rows %d to %d as a block: row %d is %v, want %v", format, kernels, lo, hi, lo+i, block[i], part[lo+i])
+				}
 				for i, v := range part {
 					if in := i >= lo && i < hi; in && v != want[i] || !in && v != 0 {
 						t.Fatalf("%v, %s: rows %d to %d: row %d is %v, want %v", format, kernels, lo, hi, i, v, want[i])
@@ -135,6 +147,42 @@ func TestEveryFormGivesTheSameBits(t *testing.T) {
 			})
 		}
 	})
+}
+
+// unpacksTo says where the rows that a matrix gives back differ.
+func unpacksTo(m *Matrix, rows rowsOf) error {
+	csr := m.Unpack()
+	for i, r := range rows {
+		cols, vals := csr.Row(i)
+		if len(cols) != len(r.Cols) || sameBits(vals, r.Vals) >= 0 {
+			return fmt.Errorf("row %d has the values %v, want %v", i, vals, r.Vals)
+		}
+		for k, c := range r.Cols {
+			if int(cols[k]) != c {
+				return fmt.Errorf("row %d has the columns %v, want %v", i, cols, r.Cols)
+			}
+		}
+	}
+	again, err := csr.Matrix(m.Columns(), Plain)
+	if err == nil && (again.Entries() != m.Entries() || again.Rows() != m.Rows() || again.Reach() != m.Reach()) {
+		err = fmt.Errorf("packed again: %d entries, want %d", again.Entries(), m.Entries())
+	}
+	return err
+}
+
+// Single precision rounds the values, and only those.
+func TestSingle(t *testing.T) {
+	_, exact := wholeMatrix(t, "variable", Params{Rows: 5000, Seed: 3}, Compressed)
+	_, single := wholeMatrix(t, "variable", Params{Rows: 5000, Seed: 3}, Single)
+	if 10*single.Bytes() > 6*exact.Bytes() {
+		t.Errorf("%d bytes, in double precision %d", single.Bytes(), exact.Bytes())
+	}
+	a, b := exact.Unpack(), single.Unpack()
+	for k, v := range a.Vals {
+		if b.Vals[k] != float64(float32(v)) || a.Cols[k] != b.Cols[k] {
+			t.Fatalf("entry %d is %v in column %d, want %v in %d rounded", k, b.Vals[k], b.Cols[k], v, a.Cols[k])
+		}
+	}
 }
 
 // Each kind of problem is stored in the form that was made for it.
@@ -192,11 +240,12 @@ func TestBuilderRefuses(t *testing.T) {
 		t.Error("more columns than 32 bits hold were accepted")
 	}
 	for name, misuse := range map[string]func(b *Builder){
-		"a column outside":  func(b *Builder) { b.Add([]int{2}, []float64{1}) },
-		"a row too many":    func(b *Builder) { b.Add(nil, nil); b.Add(nil, nil) },
-		"a row too few":     func(b *Builder) { b.Done() },
-		"uneven rows":       func(b *Builder) { b.Add([]int{0}, nil) },
-		"a negative column": func(b *Builder) { b.Add([]int{-1}, []float64{1}) },
+		"a column outside":    func(b *Builder) { b.Add([]int{2}, []float64{1}) },
+		"a row too many":      func(b *Builder) { b.Add(nil, nil); b.Add(nil, nil) },
+		"a row too few":       func(b *Builder) { b.Done() },
+		"uneven rows":         func(b *Builder) { b.Add([]int{0}, nil) },
+		"a column that wraps": func(b *Builder) { b.Add([]int{1 << 32}, []float64{1}) },
+		"a negative column":   func(b *Builder) { b.Add([]int{-1}, []float64{1}) },
 	} {
 		func() {
 			defer func() {

@@ -26,6 +26,7 @@ package sparse
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/kernbench/kernbench/internal/base/registry"
 )
@@ -48,8 +49,10 @@ type Located interface{ Locate(i int) [3]float64 }
 
 // Traits are what methods need to know of a matrix.
 type Traits struct {
-	Symmetric bool
-	Definite  bool // known to be positive definite; never true without Symmetric
+	Symmetric  bool
+	Definite   bool // known to be positive definite; never true without Symmetric. Where Singular, on vectors that add up to zero
+	Indefinite bool // known to have eigenvalues of both signs
+	Singular   bool // known that its null space is the constants, which are then what no product has a part of
 }
 
 // Row is one row: columns and values side by side.
@@ -64,6 +67,29 @@ func (r *Row) Reset() { r.Cols, r.Vals = r.Cols[:0], r.Vals[:0] }
 // Add appends an entry.
 func (r *Row) Add(col int, val float64) {
 	r.Cols, r.Vals = append(r.Cols, col), append(r.Vals, val)
+}
+
+// AddsUpToZero reports whether the entries do, but for rounding: where all rows do, the product with a
+// constant is zero.
+func (r *Row) AddsUpToZero() bool {
+	const rounding = 1e-13 // of the sum without signs
+	sum, size := 0.0, 0.0
+	for _, v := range r.Vals {
+		sum += v
+		size += math.Abs(v)
+	}
+	return math.Abs(sum) <= rounding*size
+}
+
+// AddUpToZero reports whether all rows of a problem do.
+func AddUpToZero(p Problem) bool {
+	var row Row
+	for i := range p.Size() {
+		if p.Row(i, &row); !row.AddsUpToZero() {
+			return false
+		}
+	}
+	return true
 }
 
 // Params choose among the sizes and variants of a generated problem.

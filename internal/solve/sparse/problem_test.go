@@ -1,6 +1,7 @@
 package sparse
 
 import (
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -38,6 +39,11 @@ var variants = []struct {
 	{"advection", Params{Rows: 90}, 90, 5},
 	{"advection", Params{Rows: 60, Dim: 3}, 60, 7},
 	{"mesh", Params{Rows: 600, Seed: 5}, 600, 9},
+	{"neumann", Params{Rows: 90}, 90, 5},
+	{"neumann", Params{Rows: 64, Dim: 3, Stencil: 27}, 64, 27},
+	{"helmholtz", Params{Rows: 90}, 90, 5},
+	{"helmholtz", Params{Rows: 60, Dim: 3}, 60, 7},
+	{"hub", Params{Rows: 600}, 600, 41},
 }
 
 func TestProblems(t *testing.T) {
@@ -65,12 +71,87 @@ func TestProblems(t *testing.T) {
 		if got := mat.Equal(m, m.T()); got != p.Traits().Symmetric {
 			t.Errorf("%s %+v: symmetric is %v, the traits say %v", v.kind, v.params, got, p.Traits().Symmetric)
 		}
+		if got := AddUpToZero(p); got != p.Traits().Singular {
+			t.Errorf("%s %+v: all rows add up to zero is %v, the traits say %v", v.kind, v.params, got, p.Traits().Singular)
+		}
+		if p.Traits().Indefinite {
+			signs(t, v.kind, m)
+		}
+		if p.Traits().Singular { // definite where vectors add up to zero
+			m.Apply(func(_, _ int, x float64) float64 { return x + 1 }, m)
+		}
 		if p.Traits().Definite {
 			var chol mat.Cholesky
 			if !chol.Factorize(mat.NewSymDense(p.Size(), m.RawMatrix().Data)) {
 				t.Errorf("%s %+v is not positive definite", v.kind, v.params)
 			}
 		}
+	}
+}
+
+// signs checks that there are eigenvalues of both signs, and none near zero.
+func signs(t *testing.T, kind string, m *mat.Dense) {
+	var eigen mat.EigenSym
+	if !eigen.Factorize(mat.NewSymDense(m.RawMatrix().Rows, m.RawMatrix().Data), false) {
+		t.Fatal("no eigenvalues")
+	}
+	below, above, nearest := 0, 0, math.Inf(1)
+	for _, v := range eigen.Values(nil) {
+		if nearest = min(nearest, math.Abs(v)); v < 0 {
+			below++
+		} else {
+			above++
+		}
+	}
+	if below == 0 || above == 0 || nearest < 0.01 {
+		t.Errorf("%s: %d eigenvalues below zero, %d above, the nearest is %g off", kind, below, above, nearest)
+	}
+}
+
+// Hubs have most of the entries that there are in a strip of equal rows.
+func TestHubsAreLong(t *testing.T) {
+	p, err := New("hub", Params{Rows: 100000})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var r Row
+	long := 0
+	for i := range p.Size() {
+		if p.Row(i, &r); len(r.Cols) > 5000 {
+			long++
+		} else if len(r.Cols) > 6 {
+			t.Fatalf("row %d has %d entries", i, len(r.Cols))
+		}
+	}
+	if long != 16 {
+		t.Errorf("%d rows have thousands of entries", long)
+	}
+}
+
+// The shift of helmholtz is far from any eigenvalue whatever the grid, in proportion to the distance between them.
+func TestHelmholtzIsFarFromSingular(t *testing.T) {
+	for n := 3; n < 200; n += 7 {
+		grid := Grid{n, n + 1, 1}
+		shift, err := betweenEigenvalues(grid, 2)
+		if err != nil {
+			t.Fatal(err)
+		}
+		nearest, below := math.Inf(1), 0
+		for i := 1; i <= n; i++ {
+			for j := 1; j <= n+1; j++ {
+				a, b := math.Sin(math.Pi*float64(i)/float64(2*n+2)), math.Sin(math.Pi*float64(j)/float64(2*n+4))
+				v := 4*a*a + 4*b*b - shift
+				if nearest = min(nearest, math.Abs(v)); v < 0 {
+					below++
+				}
+			}
+		}
+		if nearest*float64(n*n) < 4 || below == 0 || n > 40 && (below < 5 || below > 60) {
+			t.Errorf("%v: the nearest eigenvalue is %.3g/n^2 off, %d below", grid, nearest*float64(n*n), below)
+		}
+	}
+	if _, err := New("helmholtz", Params{Rows: 1}); err == nil || !strings.Contains(err.Error(), "want at least 2") {
+		t.Errorf("one point: %v", err)
 	}
 }
 

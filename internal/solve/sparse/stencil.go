@@ -1,11 +1,19 @@
 package sparse
 
-import "fmt"
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+)
 
 func init() {
 	Register(Kind{DefaultKind, "-div grad u on a grid: 5 or 9 points in 2-D, 7 or 27 in 3-D", newPoisson})
 	Register(Kind{"anisotropic", "a hundred times weaker coupling along the lines of the grid", newAnisotropic})
 	Register(Kind{"variable", "coefficients that jump by up to a factor of 1000 from point to point", newVariable})
+	Register(Kind{"neumann", "the same with no flow across the boundary: singular, solved up to a constant", newNeumann})
+	Register(Kind{"helmholtz", "-div grad u - k^2 u with three waves across the grid: indefinite, for minres", newHelmholtz})
+	Register(Kind{"hub", "-div grad u with a few rows that are coupled to a sixteenth of all each, as supply nets of a circuit are", newHub})
 	Register(Kind{"advection", "diffusion in a steady wind, upwind differences: not symmetric", newAdvection})
 }
 
@@ -38,13 +46,17 @@ func (s *stencil) Row(i int, r *Row) {
 	}
 }
 
-// newStencil makes the points by asking for the coefficient of every step;
-// zero is none.
+// newStencil makes a stencil on the grid that comes nearest to the wanted rows.
 func newStencil(p Params, dim int, traits Traits, coef func(step [3]int) float64) (*stencil, error) {
 	grid, err := FitGrid(p.Rows, dim)
 	if err != nil {
 		return nil, err
 	}
+	return stencilOn(grid, dim, traits, coef), nil
+}
+
+// stencilOn makes the points by asking for the coefficient of every step; zero is none.
+func stencilOn(grid Grid, dim int, traits Traits, coef func(step [3]int) float64) *stencil {
 	s := &stencil{grid: grid, traits: traits}
 	for z := -1; z <= 1; z++ {
 		for y := -1; y <= 1; y++ {
@@ -56,7 +68,7 @@ func newStencil(p Params, dim int, traits Traits, coef func(step [3]int) float64
 			}
 		}
 	}
-	return s, nil
+	return s
 }
 
 // shape resolves dimension and number of points; box is whether diagonal
@@ -101,8 +113,27 @@ func newPoisson(p Params) (Problem, error) {
 	if err != nil {
 		return nil, err
 	}
+	return newStencil(p, dim, Traits{Symmetric: true, Definite: true}, poissonCoef(dim, points))
+}
+
+// NewGridPoisson is the Poisson problem of so many points on a grid that is given.
+func NewGridPoisson(grid Grid, points int) (Problem, error) {
+	dim := 3
+	if grid[2] == 1 {
+		dim = 2
+	}
+	if _, _, err := (Params{Dim: dim, Stencil: points}).shape(true); err != nil {
+		return nil, err
+	}
+	if min(grid[0], grid[1], grid[2]) < 1 {
+		return nil, fmt.Errorf("a grid of %v: want at least 1 point along each axis", grid)
+	}
+	return stencilOn(grid, dim, Traits{Symmetric: true, Definite: true}, poissonCoef(dim, points)), nil
+}
+
+func poissonCoef(dim, points int) func(step [3]int) float64 {
 	star := points == 2*dim+1
-	return newStencil(p, dim, Traits{Symmetric: true, Definite: true}, func(step [3]int) float64 {
+	return func(step [3]int) float64 {
 		switch n := along(step); {
 		case n == 0:
 			return float64(points - 1)
@@ -110,7 +141,95 @@ func newPoisson(p Params) (Problem, error) {
 			return -1
 		}
 		return 0
+	}
+}
+
+// neumann is the stencil less what would flow out of the grid: the diagonal is what is left of the row.
+type neumann struct{ *stencil }
+
+func newNeumann(p Params) (Problem, error) {
+	made, err := newPoisson(p)
+	if err != nil {
+		return nil, err
+	}
+	s := made.(*stencil)
+	s.traits.Singular = true
+	return neumann{s}, nil
+}
+
+func (n neumann) Row(i int, r *Row) {
+	n.stencil.Row(i, r)
+	at, flow := 0, 0.0
+	for k, c := range r.Cols {
+		if c == i {
+			at = k
+		} else {
+			flow -= r.Vals[k]
+		}
+	}
+	r.Vals[at] = flow
+}
+
+// newHelmholtz takes so much from the diagonal of Poisson's stencil that waves stand in the grid.
+func newHelmholtz(p Params) (Problem, error) {
+	dim, points, err := p.shape(false)
+	if err != nil {
+		return nil, err
+	}
+	grid, err := FitGrid(p.Rows, dim)
+	if err != nil {
+		return nil, err
+	}
+	shift, err := betweenEigenvalues(grid, dim)
+	if err != nil {
+		return nil, err
+	}
+	return newStencil(p, dim, Traits{Symmetric: true, Indefinite: true}, func(step [3]int) float64 {
+		switch along(step) {
+		case 0:
+			return float64(points-1) - shift
+		case 1:
+			return -1
+		}
+		return 0
 	})
+}
+
+// betweenEigenvalues is near the eigenvalue of Poisson's star that has three waves across the grid, fewer
+// where that is too coarse for them, in the widest gap between two eigenvalues thereabouts: the nearer
+// to an eigenvalue, the nearer to singular is the matrix, whatever its size.
+func betweenEigenvalues(grid Grid, dim int) (float64, error) {
+	const (
+		waves  = 3.
+		finest = 10. // points of a wave at the least
+		modes  = 12  // their eigenvalues are all that lie below four times the target
+	)
+	all := []float64{0}
+	for _, n := range grid[:dim] {
+		var more []float64
+		for _, rest := range all {
+			for i := 1; i <= min(n, modes); i++ {
+				s := 2 * math.Sin(math.Pi*float64(i)/float64(2*(n+1)))
+				more = append(more, rest+s*s)
+			}
+		}
+		all = more
+	}
+	slices.Sort(all)
+	target := math.Pow(2*math.Pi*min(waves/float64(slices.Max(grid[:])+1), 1/finest), 2)
+	shift, widest := 0.0, 0.0
+	for _, within := range []float64{0.5, math.Inf(1)} { // of a small grid no gap may be near
+		for i := range all[1:] {
+			middle, gap := (all[i]+all[i+1])/2, all[i+1]-all[i]
+			if math.Abs(middle-target) <= within*target && gap > widest {
+				shift, widest = middle, gap
+			}
+		}
+		if widest > 0 {
+			return shift, nil
+		}
+	}
+	return 0, errors.New("a grid of one point has no waves: want at least 2")
 }
 
 // newAnisotropic couples points along x a hundred times less than the others.
@@ -214,4 +333,76 @@ func (v *variable) Row(i int, r *Row) {
 		diag += flux
 	}
 	r.Vals[at] = diag
+}
+
+// hub is Poisson's equation on a grid whose first points are hubs: each is also coupled, weakly, to every
+// so many-th of the other rows. So a few rows have most of the entries that a rank of equal rows
+// may have, and half the rows' neighbours are far away. It has coordinates, but is no grid any more.
+type hub struct {
+	near *stencil
+	hubs int
+}
+
+const (
+	mostHubs  = 16
+	hubWeight = 1. / 64 // of a coupling to a hub, beside 1 to a neighbour
+)
+
+func newHub(p Params) (Problem, error) {
+	p.Stencil = 0
+	made, err := newPoisson(p)
+	if err != nil {
+		return nil, err
+	}
+	near := made.(*stencil)
+	return &hub{near, min(mostHubs, near.Size()/(2*mostHubs))}, nil
+}
+
+func (h *hub) Size() int               { return h.near.Size() }
+func (h *hub) Traits() Traits          { return h.near.Traits() }
+func (h *hub) Locate(i int) [3]float64 { return h.near.Locate(i) }
+
+func (h *hub) Row(i int, r *Row) {
+	h.near.Row(i, r)
+	switch {
+	case h.hubs == 0:
+	case i < h.hubs:
+		h.spread(i, r)
+	default:
+		r.into(i%h.hubs, -hubWeight)
+		r.into(i, hubWeight)
+	}
+}
+
+// spread adds to a hub's row the rows that it is coupled to.
+func (h *hub) spread(i int, r *Row) {
+	near := Row{slices.Clone(r.Cols), slices.Clone(r.Vals)}
+	r.Reset()
+	k, total := 0, 0.0
+	before := func(col int) {
+		for ; k < len(near.Cols) && near.Cols[k] < col; k++ {
+			r.Add(near.Cols[k], near.Vals[k])
+		}
+	}
+	for j := h.hubs + i; j < h.Size(); j += h.hubs {
+		before(j)
+		v := -hubWeight
+		if k < len(near.Cols) && near.Cols[k] == j {
+			v += near.Vals[k]
+			k++
+		}
+		r.Add(j, v)
+		total += hubWeight
+	}
+	before(h.Size())
+	r.into(i, total)
+}
+
+// into adds to the entry of a column, which may be new.
+func (r *Row) into(col int, val float64) {
+	at, found := slices.BinarySearch(r.Cols, col)
+	if !found {
+		r.Cols, r.Vals = slices.Insert(r.Cols, at, col), slices.Insert(r.Vals, at, 0)
+	}
+	r.Vals[at] += val
 }

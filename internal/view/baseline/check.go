@@ -189,14 +189,10 @@ func condense(trials rowset.Set) journal.Row {
 	if len(counting) == 0 {
 		return *trials[0]
 	}
-	good := make([]journal.Row, len(counting))
-	for i, r := range counting {
-		good[i] = *r
-	}
-	row := good[0]
+	row := *counting[0]
 	row.Metrics = map[string]float64{}
-	for name := range good[0].Metrics {
-		row.Metrics[name] = journal.Median(good, name)
+	for name := range counting[0].Metrics {
+		row.Metrics[name] = journal.Median(counting, name)
 	}
 	return row
 }

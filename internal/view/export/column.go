@@ -42,6 +42,7 @@ const (
 	Phase
 	Reason
 	Warnings
+	Detail
 )
 
 // rolePrefix is what goes before a csv name that another column already has.
@@ -147,7 +148,7 @@ func (n *columnNames) addRow(r *journal.Row) {
 	for name := range r.Limits {
 		n.limits.add(name)
 	}
-	for name := range r.Stats {
+	for name := range r.Stats.All() {
 		n.spreads[name] = true
 	}
 }
@@ -330,6 +331,8 @@ func (c Column) Value(r *journal.Row) string {
 			return u
 		}
 		return c.Unit
+	case Detail:
+		return r.Details[c.Key]
 	case Limit:
 		return mapped(r.Limits, c.Key, exact)
 	case Rank:
@@ -370,7 +373,7 @@ var quantiles = []struct {
 
 // quantile is one of a row's metric, if it has a spread.
 func quantile(r *journal.Row, metric, name string) (float64, bool) {
-	s, ok := r.Stats[metric]
+	s, ok := r.Stats.Find(metric)
 	for _, q := range quantiles {
 		if ok && q.name == name {
 			return q.of(s), true
@@ -412,7 +415,7 @@ func exact(v float64) string {
 // spreadOf is the half-width of the 95 % interval of a row's metric, in per
 // cent of its median.
 func spreadOf(r *journal.Row, metric string) (float64, bool) {
-	s, ok := r.Stats[metric]
+	s, ok := r.Stats.Find(metric)
 	if !ok || s.CILow == nil || s.CIHigh == nil || s.P50 == 0 {
 		return 0, false
 	}

@@ -3,10 +3,12 @@ package export
 import (
 	"encoding/csv"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/kernbench/kernbench/internal/base/texttab"
+	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
 // writeCSV writes one record per row, trials apart, with every column whether
@@ -20,7 +22,7 @@ import (
 // Column.Value says how a variable that is unset differs from an empty one;
 // jsonl is the format that loses nothing at all.
 func writeCSV(w io.Writer, in Input, opts Options) error {
-	columns, err := choose(Columns(in.Header, in.Rows), opts.Columns)
+	columns, err := choose(append(Columns(in.Header, in.Rows), machineColumns(in.Rows)...), opts.Columns)
 	if err != nil {
 		return err
 	}
@@ -42,6 +44,16 @@ func writeCSV(w io.Writer, in Input, opts Options) error {
 	}
 	out.Flush()
 	return out.Error()
+}
+
+// machineColumns say what simulated rows were made on.
+func machineColumns(rows []journal.Row) (columns []Column) {
+	for _, name := range journal.MachineDetails() {
+		if slices.ContainsFunc(rows, func(r journal.Row) bool { return r.Details[name] != "" }) {
+			columns = append(columns, Column{Role: Detail, Name: "detail." + name, Key: name})
+		}
+	}
+	return columns
 }
 
 // csvCell makes a value harmless to whatever opens the file.

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"math"
 	"os"
 	"path/filepath"
@@ -364,5 +365,25 @@ func TestWarningsStandOnce(t *testing.T) {
 	out := write(t, "table", Input{Header: in.Header, Rows: rows}, Options{})
 	if n := strings.Count(out, "steal"); n != 1 || !strings.Contains(out, "a: steal: the hypervisor took 5 % of this host's cores away (and 49 more alike)") {
 		t.Errorf("the warning stands %d times:\n%s", n, out)
+	}
+}
+
+// TestTableWork: a table of many rows does little for each of them, counted in allocations.
+func TestTableWork(t *testing.T) {
+	const n = 2000
+	rows := make([]journal.Row, n)
+	for i := range rows {
+		rows[i] = row(int64(1024*(i+1)), set("1"), 0, float64(i+1))
+	}
+	in := Input{Header: header(), Rows: rows}
+	for format, most := range map[string]float64{Default: 30, "csv": 40} {
+		work := testing.AllocsPerRun(1, func() {
+			if err := Write(io.Discard, format, in, Options{}); err != nil {
+				t.Fatal(err)
+			}
+		})
+		if each := work / n; each > most {
+			t.Errorf("%s: %.0f allocations for each row, want at most %.0f", format, each, most)
+		}
 	}
 }

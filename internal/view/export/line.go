@@ -16,6 +16,7 @@ import (
 
 // line is one line of a table for people: the trials of one point, or one row.
 type line struct {
+	key  string // of the point
 	rows []*journal.Row
 }
 
@@ -24,19 +25,15 @@ type line struct {
 func lines(rows []*journal.Row, perTrial bool) []line {
 	out := make([]line, 0, len(rows))
 	index := make(map[string]int, len(rows))
-	for _, r := range rows {
-		if perTrial {
-			out = append(out, line{[]*journal.Row{r}})
-			continue
-		}
+	for k, r := range rows {
 		key := rowkey.Of(r)
 		i, ok := index[key]
-		if !ok {
-			i = len(out)
-			index[key] = i
-			out = append(out, line{})
+		if ok && !perTrial {
+			out[i].rows = append(out[i].rows, r)
+			continue
 		}
-		out[i].rows = append(out[i].rows, r)
+		index[key] = len(out)
+		out = append(out, line{key, rows[k : k+1 : k+1]})
 	}
 	return out
 }
@@ -107,13 +104,8 @@ func (l line) median(metric string) (float64, bool) {
 		v, has := l.rows[0].Metrics[metric]
 		return v, has && l.rows[0].Status == journal.OK
 	}
-	var good []journal.Row
-	for _, r := range journal.Counting(l.rows) {
-		if _, has := r.Metrics[metric]; has {
-			good = append(good, *r)
-		}
-	}
-	if len(good) == 0 {
+	good := journal.Counting(l.rows)
+	if !slices.ContainsFunc(good, func(r *journal.Row) bool { _, has := r.Metrics[metric]; return has }) {
 		return 0, false
 	}
 	return journal.Median(good, metric), true

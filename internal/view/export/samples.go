@@ -4,10 +4,11 @@ import (
 	"bufio"
 	"encoding/binary"
 	"encoding/csv"
+	"encoding/json"
 	"fmt"
 	"io"
 	"math"
-	"strconv"
+	"slices"
 	"strings"
 
 	"github.com/kernbench/kernbench/internal/base/suggest"
@@ -19,74 +20,185 @@ import (
 // SampleFormats are the words WriteSamples accepts.
 func SampleFormats() []string { return []string{"csv", "npy"} }
 
-// sample is one: the time of one call on one rank. Row is the place of its row among
-// those that were given, which is their order in --format csv.
+// sample is one line: the time of one call on one rank, or what a program printed once. Row is
+// the place of its row among those that were given, which is their order in --format csv.
 type sample struct {
-	row, trial, iteration, rank int
-	us                          float64
+	row, trial, iteration int
+	rank                  float64 // not a number where the sample is of all ranks
+	launch                float64 // of the point, from 0; not a number where all samples are of one
+	us                    float64
+	others                map[string]float64 // metrics besides time_us
 }
 
-// sampleColumns are the columns of both formats; an array has no place for the key.
-var sampleColumns = []string{"row", "trial", "iteration", "rank", "time_us"}
+// sampleColumns are the columns of both formats; an array has no place for the key. Samples of
+// programs add the launch and the other metrics.
+var sampleColumns = []string{"row", "trial", "iteration", "rank", timeColumn}
+
+const timeColumn = "time_us"
+
+// samples are those of all rows, and the names of the metrics that programs have besides time_us.
+type samples struct {
+	all      []sample
+	programs bool
+	metrics  []string
+
+	file string // the one read last: rows of one launch share it
+	of   map[string]map[string][][]float64
+}
 
 // WriteSamples writes every raw sample of the rows that have any, from the RUN folder
 // dir: as csv, one a line with the key of its row, or as a two-dimensional array of NumPy
 // (float64, one sample a line).
 func WriteSamples(w io.Writer, format, dir string, rows []journal.Row) error {
-	var all []sample
+	var s samples
 	keys := make([]string, len(rows))
 	for i := range rows {
-		r := &rows[i]
-		keys[i] = texttab.Plain(r.Key)
-		if r.Raw == "" {
-			continue
-		}
-		raw, err := journal.ReadRaw(dir, r.Raw)
-		if err != nil {
+		keys[i] = texttab.Plain(rows[i].Key)
+		if err := s.add(dir, i, &rows[i]); err != nil {
 			return err
 		}
-		var m measure.Matrix
-		if err := m.UnmarshalBinary(raw); err != nil {
-			return fmt.Errorf("%s: %w", r.Raw, err)
-		}
-		for k := range m.Iterations() {
-			for rank, ps := range m.Row(k) {
-				all = append(all, sample{i, r.Trial, k, rank, float64(ps) / 1e6})
-			}
-		}
 	}
+	slices.Sort(s.metrics)
+	s.metrics = slices.Compact(s.metrics)
 	switch format {
 	case "csv":
-		return writeSamplesCSV(w, all, keys)
+		return s.writeCSV(w, keys)
 	case "npy":
-		return writeSamplesNPY(w, all)
+		return s.writeNPY(w)
 	}
 	return suggest.Unknown("format of samples", format, SampleFormats())
 }
 
-func writeSamplesCSV(w io.Writer, all []sample, keys []string) error {
+// add takes the samples of a row. Of a program that gave one, the row has it all.
+func (s *samples) add(dir string, i int, r *journal.Row) error {
+	switch {
+	case r.Raw == "" && r.Status == journal.OK && r.Clock == "program" && r.Samples == 1:
+		one := map[string][][]float64{}
+		for name, v := range r.Metrics {
+			one[name] = [][]float64{{v}}
+		}
+		s.printed(i, r, one)
+		return nil
+	case r.Raw == "":
+		return nil
+	case r.Raw == s.file:
+		s.printed(i, r, s.of[r.Key])
+		return nil
+	}
+	raw, err := journal.ReadRaw(dir, r.Raw)
+	if err != nil {
+		return err
+	}
+	if strings.HasSuffix(r.Raw, ".json") {
+		s.file, s.of = r.Raw, nil
+		if err := json.Unmarshal(raw, &s.of); err != nil {
+			return fmt.Errorf("%s: %w", r.Raw, err)
+		}
+		s.printed(i, r, s.of[r.Key])
+		return nil
+	}
+	var m measure.Matrix
+	if err := m.UnmarshalBinary(raw); err != nil {
+		return fmt.Errorf("%s: %w", r.Raw, err)
+	}
+	for k := range m.Iterations() {
+		for rank, ps := range m.Row(k) {
+			s.all = append(s.all, sample{i, r.Trial, k, float64(rank), math.NaN(), float64(ps) / 1e6, nil})
+		}
+	}
+	return nil
+}
+
+// printed takes what a program printed: the k-th values of all metrics in a launch are one sample.
+func (s *samples) printed(i int, r *journal.Row, of map[string][][]float64) {
+	s.programs = true
+	launches := 0
+	for name, l := range of {
+		launches = max(launches, len(l))
+		if name != timeColumn {
+			s.metrics = append(s.metrics, name)
+		}
+	}
+	iteration := 0
+	for launch := range launches {
+		most := 0
+		for _, l := range of {
+			if launch < len(l) {
+				most = max(most, len(l[launch]))
+			}
+		}
+		for k := range most {
+			one := sample{i, r.Trial, iteration, math.NaN(), float64(launch), math.NaN(), map[string]float64{}}
+			for name, l := range of {
+				switch {
+				case launch >= len(l) || k >= len(l[launch]):
+				case name == timeColumn:
+					one.us = l[launch][k]
+				default:
+					one.others[name] = l[launch][k]
+				}
+			}
+			s.all = append(s.all, one)
+			iteration++
+		}
+	}
+}
+
+// columns are the names of what values gives.
+func (s *samples) columns() []string {
+	if !s.programs {
+		return sampleColumns
+	}
+	return slices.Concat(sampleColumns, []string{"launch"}, s.metrics)
+}
+
+// values are the numbers of one line; what is not known is not a number.
+func (s *samples) values(one sample) []float64 {
+	line := []float64{float64(one.row), float64(one.trial), float64(one.iteration), one.rank, one.us}
+	if s.programs {
+		line = append(line, one.launch)
+		for _, name := range s.metrics {
+			v, ok := one.others[name]
+			if !ok {
+				v = math.NaN()
+			}
+			line = append(line, v)
+		}
+	}
+	return line
+}
+
+func (s *samples) writeCSV(w io.Writer, keys []string) error {
 	out := csv.NewWriter(w)
-	out.Write(append([]string{"key"}, sampleColumns...)) // Flush tells of an error
-	for _, s := range all {
-		out.Write([]string{keys[s.row], strconv.Itoa(s.row), strconv.Itoa(s.trial), strconv.Itoa(s.iteration), strconv.Itoa(s.rank), exact(s.us)})
+	out.Write(append([]string{"key"}, s.columns()...)) // Flush tells of an error
+	for _, one := range s.all {
+		line := []string{keys[one.row]}
+		for _, v := range s.values(one) {
+			text := ""
+			if !math.IsNaN(v) {
+				text = exact(v)
+			}
+			line = append(line, text)
+		}
+		out.Write(line)
 	}
 	out.Flush()
 	return out.Error()
 }
 
-// writeSamplesNPY writes version 1.0 of NumPy's format: a magic word, the length of a
+// writeNPY writes version 1.0 of NumPy's format: a magic word, the length of a
 // header that is padded to a multiple of 64 bytes, the header, the numbers.
-func writeSamplesNPY(w io.Writer, all []sample) error {
+func (s *samples) writeNPY(w io.Writer) error {
 	const before, align = 10, 64
-	header := fmt.Sprintf("{'descr': '<f8', 'fortran_order': False, 'shape': (%d, %d), }", len(all), len(sampleColumns))
+	header := fmt.Sprintf("{'descr': '<f8', 'fortran_order': False, 'shape': (%d, %d), }", len(s.all), len(s.columns()))
 	padding := align - (before+len(header)+1)%align
 	header += strings.Repeat(" ", padding%align) + "\n"
 	b := bufio.NewWriter(w)
 	b.WriteString("\x93NUMPY\x01\x00") // Flush tells of an error
 	b.Write(binary.LittleEndian.AppendUint16(nil, uint16(len(header))))
 	b.WriteString(header)
-	for _, s := range all {
-		for _, v := range []float64{float64(s.row), float64(s.trial), float64(s.iteration), float64(s.rank), s.us} {
+	for _, one := range s.all {
+		for _, v := range s.values(one) {
 			b.Write(binary.LittleEndian.AppendUint64(nil, math.Float64bits(v)))
 		}
 	}

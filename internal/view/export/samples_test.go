@@ -55,3 +55,38 @@ func TestSamples(t *testing.T) {
 		t.Error("samples that are not there pass for none")
 	}
 }
+
+// TestPrintedSamples: those that programs printed come out by launch, each metric in a column
+// of its own, beside rows of other kinds; what there is not is empty.
+func TestPrintedSamples(t *testing.T) {
+	dir := t.TempDir()
+	file := `{"k":{"time_us":[[1,2.5],[3]],"loss":[[0.5]]},"l":{"busbw":[[9,8]]}}`
+	if err := journal.WriteRaw(dir, "a.json", []byte(file)); err != nil {
+		t.Fatal(err)
+	}
+	rows := []journal.Row{
+		{Key: "k", Raw: "a.json"}, {Key: "l", Trial: 1, Raw: "a.json"}, {Key: "failed", Status: journal.Failed},
+		{Key: "one", Status: journal.OK, Clock: "program", Samples: 1, Metrics: map[string]float64{"loss": 7}},
+	}
+	var out bytes.Buffer
+	if err := WriteSamples(&out, "csv", dir, rows); err != nil {
+		t.Fatal(err)
+	}
+	want := `key,row,trial,iteration,rank,time_us,launch,busbw,loss
+k,0,0,0,,1,0,,0.5
+k,0,0,1,,2.5,0,,
+k,0,0,2,,3,1,,
+l,1,1,0,,,0,9,
+l,1,1,1,,,0,8,
+one,3,0,0,,,0,,7
+`
+	if out.String() != want {
+		t.Errorf("csv:\n%swant\n%s", out.String(), want)
+	}
+	if err := journal.WriteRaw(dir, "bad.json", []byte(file[:20])); err != nil {
+		t.Fatal(err)
+	}
+	if err := WriteSamples(&out, "csv", dir, []journal.Row{{Key: "k", Raw: "bad.json"}}); err == nil || !strings.Contains(err.Error(), "bad.json") {
+		t.Errorf("a damaged file: %v", err)
+	}
+}

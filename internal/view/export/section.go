@@ -56,8 +56,11 @@ func newSection(title string, columns []Column, ls []line, maxRows int) section 
 		s.left, s.leftAt = leftOut(ls[from:to]), from
 		shown = slices.Concat(ls[:from], ls[to:])
 	}
-	s.cells = make([][]string, len(shown))
+	var shownCells [][]string // by column
 	for _, c := range columns {
+		if !c.asked && c.Role.elsewhere() {
+			continue
+		}
 		c.aggregate = aggregate
 		var column []string
 		var constant bool
@@ -76,10 +79,16 @@ func newSection(title string, columns []Column, ls []line, maxRows int) section 
 			if s.left != "" {
 				column = slices.Concat(column[:from], column[to:])
 			}
-			for i, text := range column {
-				s.cells[i] = append(s.cells[i], text)
-			}
+			shownCells = append(shownCells, column)
 		}
+	}
+	all := make([]string, 0, len(shown)*len(shownCells))
+	s.cells = make([][]string, len(shown))
+	for i := range s.cells {
+		for _, column := range shownCells {
+			all = append(all, column[i])
+		}
+		s.cells[i] = all[len(all)-len(shownCells) : len(all) : len(all)]
 	}
 	return s
 }
@@ -103,14 +112,22 @@ func cells(c Column, ls []line) (column []string, constant bool) {
 	return column, constant
 }
 
+// elsewhere tells whether what the column says is in the title, the heading or the reason, or is
+// shown by choice only.
+func (r Role) elsewhere() bool {
+	switch r {
+	case Bench, Part, Unit, Rank, Phase, Warnings, Quantile, Stopped:
+		return true
+	}
+	return false
+}
+
 // shown decides whether a column is part of the table for people.
 func (c Column) shown(column []string, constant bool) bool {
 	if c.asked {
 		return true
 	}
 	switch c.Role {
-	case Bench, Part, Unit, Rank, Phase, Warnings, Quantile, Stopped:
-		return false // by choice, or in the title, the heading or the reason
 	case Metric, Spread, Reason, Quality:
 		return slices.ContainsFunc(column, func(s string) bool { return s != "" })
 	case Status:
@@ -157,14 +174,11 @@ func leftOut(ls []line) string {
 func summary(ls []line) string {
 	counts := map[journal.Status]int{}
 	reasons := map[journal.Status]*names{}
-	points := map[string]journal.Status{}
-	var order names
+	points := make(map[string]journal.Status, len(ls))
 	for _, l := range ls {
 		w := l.worst()
-		key := rowkey.Of(w)
-		order.add(key)
-		if severity[w.Status] >= severity[points[key]] {
-			points[key] = w.Status
+		if severity[w.Status] >= severity[points[l.key]] {
+			points[l.key] = w.Status
 		}
 		if reasons[w.Status] == nil {
 			reasons[w.Status] = &names{}
@@ -173,7 +187,7 @@ func summary(ls []line) string {
 			reasons[w.Status].add(texttab.Plain(w.Reason))
 		}
 	}
-	if len(order.list) == 0 {
+	if len(points) == 0 {
 		return "no points"
 	}
 	for _, status := range points {
@@ -194,7 +208,7 @@ func summary(ls []line) string {
 		}
 		parts = append(parts, part)
 	}
-	return counted(len(order.list), "point") + ": " + strings.Join(parts, ", ")
+	return counted(len(points), "point") + ": " + strings.Join(parts, ", ")
 }
 
 func counted(n int, noun string) string {

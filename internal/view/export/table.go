@@ -1,7 +1,7 @@
 package export
 
 import (
-	"bytes"
+	"bufio"
 	"fmt"
 	"io"
 	"slices"
@@ -17,18 +17,17 @@ func writeTable(w io.Writer, in Input, opts Options) error {
 	if err != nil {
 		return err
 	}
-	var b bytes.Buffer
+	b := bufio.NewWriter(w)
 	for _, s := range secs {
 		heading := append([]string{texttab.Plain(s.title) + ":"}, quoted(s.constants)...)
-		fmt.Fprintln(&b, texttab.Wrap(heading, opts.Width, "  "))
-		if err := s.write(&b, opts.Width); err != nil {
+		fmt.Fprintln(b, texttab.Wrap(heading, opts.Width, "  "))
+		if err := s.write(b, opts.Width); err != nil {
 			return err
 		}
 		b.WriteByte('\n')
 	}
-	fmt.Fprintln(&b, summary(all))
-	_, err = w.Write(b.Bytes())
-	return err
+	fmt.Fprintln(b, summary(all))
+	return b.Flush()
 }
 
 // quoted puts quotes round a constant with spaces, which would otherwise read

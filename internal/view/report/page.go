@@ -7,9 +7,11 @@ import (
 	"encoding/base64"
 	"fmt"
 	"html/template"
+	"io"
 	"regexp"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/internal/result/figure"
@@ -190,17 +192,35 @@ func scriptHash() string {
 // html is the finished page.
 func (p page) html() ([]byte, error) {
 	var b bytes.Buffer
-	if err := pageTemplate.Execute(&b, p); err != nil {
-		return nil, fmt.Errorf("making the page: %w", err)
+	err := p.write(&b)
+	return b.Bytes(), err
+}
+
+// write writes the finished page.
+func (p page) write(w io.Writer) error {
+	if err := pageTemplate.Execute(textWriter{w}, p); err != nil {
+		return fmt.Errorf("making the page: %w", err)
 	}
-	// Outputs of programs hold any bytes; a page holds text.
-	clean := bytes.Map(func(r rune) rune {
-		if unicode.IsControl(r) && r != '\n' && r != '\t' {
-			return -1
-		}
-		return r
-	}, bytes.ToValidUTF8(b.Bytes(), []byte("\uFFFD")))
-	return clean, nil
+	return nil
+}
+
+// textWriter leaves out what is not text: outputs of programs hold any bytes. Each write is of
+// whole characters.
+type textWriter struct{ w io.Writer }
+
+func (t textWriter) Write(b []byte) (int, error) {
+	n := len(b)
+	drop := func(r rune) bool { return unicode.IsControl(r) && r != '\n' && r != '\t' }
+	if !utf8.Valid(b) || bytes.ContainsFunc(b, drop) {
+		b = bytes.Map(func(r rune) rune {
+			if drop(r) {
+				return -1
+			}
+			return r
+		}, bytes.ToValidUTF8(b, []byte("\uFFFD")))
+	}
+	_, err := t.w.Write(b)
+	return n, err
 }
 
 // AltText is a figure for those who do not see it.

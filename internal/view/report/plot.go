@@ -171,22 +171,40 @@ func autoMetric(h *journal.Header, rows []journal.Row) (quantity, bool) {
 	for _, m := range h.Metrics {
 		names = append(names, m.Name)
 	}
-	for i := range rows {
-		if rows[i].Status == journal.OK {
-			names = append(names, sortedKeys(rows[i].Metrics)...)
-		}
-	}
 	for _, name := range names {
-		q, err := quantityOf(h, rows, name)
-		has := func(r journal.Row) bool {
-			_, _, _, ok := q.of(&r)
-			return ok && r.Status == journal.OK
-		}
-		if err == nil && name != "" && slices.ContainsFunc(rows, has) {
+		if q, ok := measuredIn(h, rows, name); ok {
 			return q, true
 		}
 	}
+	for i := range rows {
+		if rows[i].Status != journal.OK {
+			continue
+		}
+		for _, name := range sortedKeys(rows[i].Metrics) {
+			if slices.Contains(names, name) {
+				continue
+			}
+			names = append(names, name)
+			if q, ok := measuredIn(h, rows, name); ok {
+				return q, true
+			}
+		}
+	}
 	return quantity{}, false
+}
+
+// measuredIn is the metric, if a good row has it.
+func measuredIn(h *journal.Header, rows []journal.Row, name string) (quantity, bool) {
+	q, err := quantityOf(h, rows, name)
+	if err != nil || name == "" {
+		return q, false
+	}
+	for i := range rows {
+		if _, _, _, has := q.of(&rows[i]); has && rows[i].Status == journal.OK {
+			return q, true
+		}
+	}
+	return q, false
 }
 
 // count is how many values the rows have at the coordinate, and whether all

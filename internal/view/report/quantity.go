@@ -41,7 +41,7 @@ func quantityOf(h *journal.Header, rows []journal.Row, name string) (quantity, e
 				units[m] = r.Units[m]
 			}
 		}
-		for m := range r.Stats {
+		for m := range r.Stats.All() {
 			spreads[m] = true
 		}
 	}
@@ -67,7 +67,7 @@ func quantityOf(h *journal.Header, rows []journal.Row, name string) (quantity, e
 
 // of is the row's number, and the ends of its error bar where it has one.
 func (q quantity) of(r *journal.Row) (v float64, low, high float64, ok bool) {
-	s, hasStat := r.Stats[q.metric]
+	s, hasStat := r.Stats.Find(q.metric)
 	if q.stat != "" {
 		v, ok = pick(s, q.stat)
 		return v, 0, 0, ok && hasStat && finite(v)

@@ -12,6 +12,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -21,6 +22,7 @@ import (
 	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/view/export"
+	"github.com/kernbench/kernbench/internal/view/floorplan"
 	"github.com/kernbench/kernbench/internal/view/tuned"
 )
 
@@ -56,10 +58,13 @@ func Render(dir string, in Input) (files []string, err error) {
 	sections, found, errs := Sections(in, rows)
 	out.errs = append(out.errs, errs...)
 	page := newPage(in.Run, rows, sections, pictures, noFigure)
-	out.write("table.txt", func() ([]byte, error) { return exported("table", in.Run, rows) })
-	out.write("rows.csv", func() ([]byte, error) { return exported("csv", in.Run, rows) })
-	out.write("report.html", page.html)
-	out.write("report.md", page.text)
+	for _, as := range [][2]string{{"table.txt", "table"}, {"rows.csv", "csv"}} {
+		out.write(as[0], func(w io.Writer) error {
+			return export.Write(w, as[1], export.Input{Header: &in.Run.Header, Rows: rows}, export.Options{})
+		})
+	}
+	out.write("report.html", page.write)
+	out.write("report.md", page.writeText)
 	made, err := exportsOf(in.Bench, rows)
 	out.errs = append(out.errs, err)
 	if found != nil {
@@ -67,7 +72,7 @@ func Render(dir string, in Input) (files []string, err error) {
 		made, out.errs = append(made, pasted...), append(out.errs, err)
 	}
 	for _, f := range made {
-		out.write(f.Name, func() ([]byte, error) { return f.Data, nil })
+		out.write(f.Name, func(w io.Writer) error { _, err := w.Write(f.Data); return err })
 	}
 	out.errs = append(out.errs, missing(dir, in.Bench, rows, out.files)...)
 	if err := errors.Join(out.errs...); err != nil {
@@ -108,6 +113,8 @@ func Sections(in Input, rows []journal.Row) (sections []bench.Section, found *tu
 		sections = append(tuned.Sections(*found), sections...)
 	}
 	sections = append(slices.Clip(in.Sections), sections...)
+	seen, _ := floorplan.Load(in.Run.Dir(), rows) // Figures says what is damaged
+	sections = append(sections, floorplan.Sections(seen)...)
 	if !slices.ContainsFunc(sections, func(s bench.Section) bool { return s.Lead }) {
 		sections = append([]bench.Section{verdict(rows, in.Verdict)}, sections...)
 	}
@@ -139,15 +146,12 @@ func (o *rendering) draw(figures []figure.Figure) (pictures []drawn) {
 	return pictures
 }
 
-// write makes the content of a file and writes it under its name, which may have folders.
-func (o *rendering) write(name string, content func() ([]byte, error)) {
+// write writes a file under its name, which may have folders.
+func (o *rendering) write(name string, content func(io.Writer) error) {
 	path := filepath.Join(o.dir, filepath.FromSlash(name))
-	data, err := content()
+	err := os.MkdirAll(filepath.Dir(path), 0o777)
 	if err == nil {
-		err = os.MkdirAll(filepath.Dir(path), 0o777)
-	}
-	if err == nil {
-		err = journal.WriteFileAtomic(path, data)
+		err = journal.WriteAtomic(path, content)
 	}
 	if err != nil {
 		o.errs = append(o.errs, err)
@@ -156,16 +160,20 @@ func (o *rendering) write(name string, content func() ([]byte, error)) {
 	o.files = append(o.files, path)
 }
 
-func exported(format string, run *journal.Run, rows []journal.Row) ([]byte, error) {
-	var b bytes.Buffer
-	err := export.Write(&b, format, export.Input{Header: &run.Header, Rows: rows}, export.Options{})
-	return b.Bytes(), err
+// Figures gathers what is to be drawn: the bench's own figures and the
+// plots asked for, or else the automatic one, and what was seen inside simulated kernels.
+// Where all that shows nothing, why says so to the reader of the page.
+func Figures(in Input, rows []journal.Row) (figures []figure.Figure, why string, errs []error) {
+	figures, why, errs = curves(in, rows)
+	if in.Bench != nil || len(in.Plots) == 0 { // else the reader has chosen what to see
+		seen, damaged := floorplan.Load(in.Run.Dir(), rows)
+		figures, errs = append(figures, floorplan.Figures(seen)...), append(errs, damaged...)
+	}
+	return figures, why, errs
 }
 
-// Figures gathers what is to be drawn: the bench's own figures and the
-// plots asked for, or else the automatic one. Where even that shows nothing, why
-// says so to the reader of the page.
-func Figures(in Input, rows []journal.Row) (figures []figure.Figure, why string, errs []error) {
+// curves are the figures of metrics.
+func curves(in Input, rows []journal.Row) (figures []figure.Figure, why string, errs []error) {
 	own, err := guarded("figures", in.Bench, func(b *bench.Bench) []figure.Figure {
 		if b.Figures == nil {
 			return nil

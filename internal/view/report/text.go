@@ -17,6 +17,14 @@ const maxFaults = 100
 // marks stand for the colours of a grid.
 var marks = map[string]string{"ok": "✓", "failed": "✗", "skipped": "–", "missing": "○", "empty": ""}
 
+func (p page) writeText(w io.Writer) error {
+	text, err := p.text()
+	if err == nil {
+		_, err = w.Write(text)
+	}
+	return err
+}
+
 // text is the page as Markdown, for places that show no HTML. It has everything
 // but the rows that are ok, which rows.csv holds.
 func (p page) text() ([]byte, error) {

@@ -298,7 +298,7 @@ const maxRemarks = 30
 func Remarks(run *journal.Run, rows []journal.Row) []string {
 	var out []string
 	for _, n := range run.Notes {
-		if !slices.Contains(out, n.Text) {
+		if len(n.Tuned) == 0 && !slices.Contains(out, n.Text) { // the answer of a study has a section of its own
 			out = append(out, n.Text)
 		}
 	}

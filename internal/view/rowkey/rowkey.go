@@ -5,6 +5,7 @@
 package rowkey
 
 import (
+	"bytes"
 	"slices"
 	"strconv"
 	"strings"
@@ -24,17 +25,31 @@ const (
 // environment and options, whatever their order. Coordinates named in ignore
 // are left out; not how many ranks shared a GPU, which makes the time another's.
 func Of(r *journal.Row, ignore ...string) string {
-	var buf [32]string
-	parts := buf[:0]
+	var text [512]byte
+	var buf [32][]byte
+	b, parts := text[:0], buf[:0]
 	for _, c := range coords(r, ignore) {
-		// Lengths keep "a"+"bc" apart from "ab"+"c".
-		parts = append(parts, string(c.class)+strconv.Itoa(len(c.name))+":"+c.name+strconv.Itoa(len(c.value))+":"+c.value)
+		start := len(b)
+		b = field(field(append(b, c.class), c.name), c.value)
+		parts = append(parts, b[start:len(b):len(b)])
 	}
-	slices.Sort(parts)
-	return field(r.Bench) + field(r.Part) + strings.Join(parts, "")
+	for i := range parts { // few, and mostly in order
+		for k := i; k > 0 && bytes.Compare(parts[k], parts[k-1]) < 0; k-- {
+			parts[k], parts[k-1] = parts[k-1], parts[k]
+		}
+	}
+	var whole [512]byte
+	key := field(field(whole[:0], r.Bench), r.Part)
+	for _, part := range parts {
+		key = append(key, part...)
+	}
+	return string(key)
 }
 
-func field(s string) string { return strconv.Itoa(len(s)) + ":" + s }
+// field appends a text behind its length, which keeps "a"+"bc" apart from "ab"+"c".
+func field(b []byte, s string) []byte {
+	return append(append(strconv.AppendInt(b, int64(len(s)), 10), ':'), s...)
+}
 
 // Label is the point in words, "allreduce/latency num_ranks=2 backend=cpu
 // size=64Ki".

@@ -13,15 +13,20 @@ import (
 // Sections are the answer as a report has it: the winners first, then what each
 // variable does.
 func Sections(r tune.Result) []bench.Section {
-	var words []string
-	for _, f := range r.Findings {
-		words = append(words, strings.Join(story{r, f}.lines(), "\n\n"))
+	lead := bench.Section{Title: "Tuning: the best setting", Lead: true}
+	if len(r.Findings) == 1 {
+		s := story{r, r.Findings[0]}
+		first, rest := s.lines()[0], s.lines()[1:]
+		lead.Text = "**" + first + "**\n"
+		for _, line := range rest {
+			lead.Text += "\n- " + strings.TrimSpace(line)
+		}
+		lead.Table = s.beside()
+	} else {
+		lead.Text = fmt.Sprintf("A winner for each of %s.", strings.Join(r.Per, ", "))
+		lead.Table = winners(r)
 	}
-	out := []bench.Section{{Title: "Tuning: the best setting", Lead: true, Text: strings.Join(words, "\n\n")}}
-	if len(r.Findings) > 1 {
-		out[0].Text = fmt.Sprintf("A winner for each of %s.", strings.Join(r.Per, ", "))
-		out[0].Table = winners(r)
-	}
+	out := []bench.Section{lead}
 	for _, f := range r.Findings {
 		if table := (story{r, f}).effects(); len(table) > 1 && len(r.Findings) <= maxPanels {
 			out = append(out, bench.Section{Title: strings.TrimSpace("What each variable does " + f.Per),
@@ -32,6 +37,28 @@ func Sections(r tune.Result) []bench.Section {
 		out = append(out, bench.Section{Title: "To use it", Text: "- `" + strings.Join(strings.Split(strings.TrimSpace(text), "\n"), "`\n- `") + "`"})
 	}
 	return out
+}
+
+// beside is the best setting beside the default, a line for every variable: names are
+// often too long for a sentence.
+func (s story) beside() [][]string {
+	best := s.f.Answer.Best
+	if best < 0 || best == s.f.Default {
+		return nil
+	}
+	table := [][]string{{"variable", "best", "default"}}
+	for v, x := range s.r.Variables {
+		table = append(table, []string{strings.Join(x.Names, ","), bare(x, s.f.Levels[best][v]), bare(x, s.f.Levels[s.f.Default][v])})
+	}
+	return table
+}
+
+// bare is a value without the name of its variable.
+func bare(v tune.Variable, level int) string {
+	if v.Unset[level][0] {
+		return "unset"
+	}
+	return strings.Join(v.Values[level], ",")
 }
 
 // winners is a line for every finding.
@@ -71,6 +98,8 @@ func (s story) effects() [][]string {
 				row[0], row[1], row[2] = strings.Join(v.Names, ","), fmt.Sprintf("%.0f %%", 100*e.Share), string(e.Verdict)
 			}
 			switch {
+			case !i.Known && s.f.Levels[s.f.Default][e.Variable] == l:
+				row[4] = "the default's alone"
 			case !i.Known:
 				row[4] = "no good launch"
 			case l != e.BestLevel:
@@ -134,15 +163,18 @@ func (s story) convergence() (figure.Panel, bool) {
 			p.Series = append(p.Series, series)
 		}
 	}
+	path := len(p.Series) > 0
 	if c := s.f.Answer.Confirmed; c != nil {
+		name := "fresh pairs, too few for an interval"
 		point := figure.Point{X: float64(s.f.Answer.Launches), Y: s.percent(c.Mid)}
 		if c.Known {
+			name = "confirmation, 95 % interval"
 			low, high := s.percent(c.Low), s.percent(c.High)
 			point.Low, point.High = min(low, high), max(low, high)
 		}
-		p.Series = append(p.Series, figure.Series{Name: "confirmed, 95 %", Kind: figure.Scatter, Points: []figure.Point{point}, Color: 3})
+		p.Series = append(p.Series, figure.Series{Name: name, Kind: figure.Scatter, Points: []figure.Point{point}, Color: 3})
 	}
-	return p, len(p.Series) > 0
+	return p, path
 }
 
 // shares are the variables' parts of what differs.
@@ -174,11 +206,7 @@ func (s story) interaction() (figure.Panel, bool) {
 	a, b := s.r.Variables[top.A], s.r.Variables[top.B]
 	names := func(v tune.Variable) (out []string) {
 		for l := range v.Values {
-			text := strings.Join(v.Values[l], ",")
-			if v.Unset[l][0] {
-				text = "unset"
-			}
-			out = append(out, text)
+			out = append(out, bare(v, l))
 		}
 		return out
 	}

@@ -113,7 +113,7 @@ func (s story) percent(log float64) float64 {
 // change is an interval of the metric's change.
 func (s story) change(i tune.Interval) string {
 	if !i.Known {
-		return fmt.Sprintf("%+.1f %% (too few pairs for an interval)", s.percent(i.Mid))
+		return fmt.Sprintf("%+.1f %% (%s: too few for an interval)", s.percent(i.Mid), unit.Plural(i.Count, "pair"))
 	}
 	low, high := s.percent(i.Low), s.percent(i.High)
 	return fmt.Sprintf("%+.1f %% (95 %% interval %+.1f to %+.1f %%)", s.percent(i.Mid), min(low, high), max(low, high))
@@ -149,6 +149,11 @@ func (s story) headline() string {
 		return fmt.Sprintf("%sbest so far is %s, not confirmed: nothing was left to compare it with the default", at, s.name(a.Best))
 	case Gained(s.f):
 		return fmt.Sprintf("%sbest is %s: %s %s against the default", at, s.name(a.Best), s.r.Metric, s.change(*c))
+	case !c.Known:
+		return fmt.Sprintf("%snot confirmed: the time or the launches ended after %s of %s and the default, too few to tell them apart (%s %+.1f %%)",
+			at, unit.Plural(c.Count, "pair"), s.name(a.Best), s.r.Metric, s.percent(c.Mid))
+	case c.Low > 0:
+		return fmt.Sprintf("%snothing better was found than %s: the best of the others, %s, comes to %s %s", at, s.name(s.f.Default), s.name(a.Best), s.r.Metric, s.change(*c))
 	default:
 		return fmt.Sprintf("%sno gain over the default is confirmed: %s comes to %s %s", at, s.name(a.Best), s.r.Metric, s.change(*c))
 	}
@@ -195,6 +200,10 @@ func (s story) lines() (out []string) {
 	if a.Best >= 0 {
 		add("  %s", s.equals())
 	}
+	if a.Refuted {
+		add("  the race and the confirmation disagree: by the race the default was slower beyond doubt (%s %+.1f %%); "+
+			"the machine or the program changed in between, so that nothing else of the race is sure either", s.r.Metric, s.percent(a.Expected))
+	}
 	for _, line := range s.importance() {
 		add("  %s", line)
 	}
@@ -240,11 +249,21 @@ func (s story) list(settings []int) string {
 
 func (s story) equals() string {
 	a := s.f.Answer
-	text := "not told apart from it: "
-	if len(a.Raced) == 0 {
+	text := "no other setting of the race works"
+	switch raceless := a.Rounds == 0 && a.Dropped == 0; {
+	case raceless && (a.ChosenBy > 0 || len(a.Raced) == 0): // old journals tell neither rounds nor by what it was chosen
+		why := "time or launches ended before it"
+		if !a.Done {
+			why = "it was interrupted before that"
+		}
+		text = fmt.Sprintf("there was no race: %s, and this was chosen by %s of its own", why, plural(max(1, a.ChosenBy), "launch", "launches"))
+		if len(a.Raced) > 0 {
+			text += "; not told apart from it: " + s.list(a.Raced)
+		}
+	case len(a.Raced) > 0:
+		text = "not told apart from it: " + s.list(a.Raced)
+	case a.Dropped > 0:
 		text = "all others of the race are slower beyond doubt"
-	} else {
-		text += s.list(a.Raced)
 	}
 	if len(a.Open) > 0 {
 		text += fmt.Sprintf("; outside the race, %s not ruled out by the model", plural(len(a.Open), "setting is", "settings are"))
@@ -286,23 +305,45 @@ func (s story) importance() (out []string) {
 	return out
 }
 
-// failures lists what is out, by reason.
+// failures lists what is out, by reason; those that differ in numbers alone are one.
 func (s story) failures() string {
+	digits := func(r rune) rune {
+		if r >= '0' && r <= '9' {
+			return -1
+		}
+		return r
+	}
+	var kinds []string
+	settings, why := map[string][]int{}, map[string]string{}
+	for _, f := range s.f.Answer.Failed {
+		kind := strings.Map(digits, f.Reason)
+		if settings[kind] == nil {
+			kinds = append(kinds, kind)
+			why[kind] = f.Reason
+		}
+		settings[kind] = append(settings[kind], f.Setting)
+	}
 	var parts []string
-	for _, f := range s.f.Answer.Failed[:min(shown, len(s.f.Answer.Failed))] {
-		parts = append(parts, fmt.Sprintf("%s (%s)", s.name(f.Setting), f.Reason))
+	for _, k := range kinds[:min(shown, len(kinds))] {
+		parts = append(parts, fmt.Sprintf("%s (%s)", s.list(settings[k]), why[k]))
 	}
-	if more := len(s.f.Answer.Failed) - shown; more > 0 {
-		parts = append(parts, fmt.Sprintf("and %d more", more))
+	if more := len(kinds) - shown; more > 0 {
+		parts = append(parts, plural(more, "more for another reason", "more for other reasons"))
 	}
-	return strings.Join(parts, ", ")
+	return strings.Join(parts, "; ")
 }
+
+// few repeated launches say little of how much launches differ.
+const few = 8
 
 func (s story) cost() string {
 	a, each := s.f.Answer, max(1, s.f.Each)
 	text := fmt.Sprintf("%d launches over %d of %d settings; the full sweep at %d trials takes %d", a.Launches*each, a.Started, s.f.Size,
 		tune.Trials, a.Full*each)
-	if a.Noise > 0 {
+	switch {
+	case a.Repeats > 0 && a.Repeats < few:
+		text += fmt.Sprintf("; launches were repeated %d times, too few to say how much they differ", a.Repeats)
+	case a.Noise > 0:
 		text += fmt.Sprintf("; launches differ by %.1f %%", 100*math.Expm1(a.Noise))
 	}
 	if len(s.r.Findings) == 1 && a.Launches > 0 {

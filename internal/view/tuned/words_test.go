@@ -2,6 +2,7 @@ package tuned
 
 import (
 	"math"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -13,25 +14,27 @@ import (
 func TestFirstLine(t *testing.T) {
 	gain := &tune.Interval{Mid: math.Log(0.7), Low: math.Log(0.6), High: math.Log(0.8), Known: true, Count: 6}
 	none := &tune.Interval{Mid: math.Log(0.9), Low: math.Log(0.7), High: math.Log(1.1), Known: true, Count: 6}
+	worse := &tune.Interval{Mid: math.Log(1.2), Low: math.Log(1.1), High: math.Log(1.3), Known: true, Count: 6}
 	few := &tune.Interval{Mid: math.Log(0.7), Count: 3}
 	broken := tune.Failure{Setting: 0, Reason: "failed: exit code 3"}
 	for want, c := range map[string]struct {
 		a        tune.Answer
 		maximise bool
 	}{
-		"best is A=2: time_us -30.0 % (95 % interval -40.0 to -20.0 %) against the default":                    {a: tune.Answer{Best: 1, Done: true, Confirmed: gain}},
-		"best is A=2: time_us +42.9 % (95 % interval +25.0 to +66.7 %) against the default":                    {a: tune.Answer{Best: 1, Done: true, Confirmed: gain}, maximise: true},
-		"no gain over the default is confirmed: A=2 comes to time_us -10.0 % (95 % interval -30.0 to +10.0 %)": {a: tune.Answer{Best: 1, Done: true, Confirmed: none}},
-		"no gain over the default is confirmed: A=2 comes to time_us -30.0 % (too few pairs for an interval)":  {a: tune.Answer{Best: 1, Done: true, Confirmed: few}},
-		"nothing better was found than the default (A unset)":                                                  {a: tune.Answer{Best: 0, Done: true}},
-		"so far nothing is better than the default (A unset)":                                                  {a: tune.Answer{Best: 0}},
-		"best so far, not confirmed: A=2 (time_us -30.0 % by the launches that chose it)":                      {a: tune.Answer{Best: 1, Expected: math.Log(0.7)}},
-		"best so far, not confirmed: A=2 (time_us -30.0 % by the launches":                                     {a: tune.Answer{Best: 1, Expected: math.Log(0.7), Confirmed: gain}},
-		"best so far is A=2, not confirmed: nothing was left to compare it with the default":                   {a: tune.Answer{Best: 1, Done: true}},
-		"best is A=2; it was not compared with the default, which fails: failed: exit code 3":                  {a: tune.Answer{Best: 1, Done: true, Failed: []tune.Failure{broken}}},
-		"no setting works: failed: exit code 3":                                                                {a: tune.Answer{Best: -1, Done: true, Failed: []tune.Failure{broken, {Setting: 1, Reason: broken.Reason}}}},
-		"no setting works: failed: exit code 3; 1 is out for other reasons":                                    {a: tune.Answer{Best: -1, Done: true, Failed: []tune.Failure{broken, {Setting: 1, Reason: "timeout"}}}},
-		"nothing is known yet: no launch has ended":                                                            {a: tune.Answer{Best: -1}},
+		"best is A=2: time_us -30.0 % (95 % interval -40.0 to -20.0 %) against the default":                                                           {a: tune.Answer{Best: 1, Done: true, Confirmed: gain}},
+		"best is A=2: time_us +42.9 % (95 % interval +25.0 to +66.7 %) against the default":                                                           {a: tune.Answer{Best: 1, Done: true, Confirmed: gain}, maximise: true},
+		"no gain over the default is confirmed: A=2 comes to time_us -10.0 % (95 % interval -30.0 to +10.0 %)":                                        {a: tune.Answer{Best: 1, Done: true, Confirmed: none}},
+		"not confirmed: the time or the launches ended after 3 pairs of A=2 and the default, too few to tell them apart (time_us -30.0 %)":            {a: tune.Answer{Best: 1, Done: true, Confirmed: few}},
+		"nothing better was found than the default (A unset): the best of the others, A=2, comes to time_us +20.0 % (95 % interval +10.0 to +30.0 %)": {a: tune.Answer{Best: 1, Done: true, Confirmed: worse}},
+		"nothing better was found than the default (A unset)":                                                                                         {a: tune.Answer{Best: 0, Done: true}},
+		"so far nothing is better than the default (A unset)":                                                                                         {a: tune.Answer{Best: 0}},
+		"best so far, not confirmed: A=2 (time_us -30.0 % by the launches that chose it)":                                                             {a: tune.Answer{Best: 1, Expected: math.Log(0.7)}},
+		"best so far, not confirmed: A=2 (time_us -30.0 % by the launches":                                                                            {a: tune.Answer{Best: 1, Expected: math.Log(0.7), Confirmed: gain}},
+		"best so far is A=2, not confirmed: nothing was left to compare it with the default":                                                          {a: tune.Answer{Best: 1, Done: true}},
+		"best is A=2; it was not compared with the default, which fails: failed: exit code 3":                                                         {a: tune.Answer{Best: 1, Done: true, Failed: []tune.Failure{broken}}},
+		"no setting works: failed: exit code 3":                                                                                                       {a: tune.Answer{Best: -1, Done: true, Failed: []tune.Failure{broken, {Setting: 1, Reason: broken.Reason}}}},
+		"no setting works: failed: exit code 3; 1 is out for other reasons":                                                                           {a: tune.Answer{Best: -1, Done: true, Failed: []tune.Failure{broken, {Setting: 1, Reason: "timeout"}}}},
+		"nothing is known yet: no launch has ended":                                                                                                   {a: tune.Answer{Best: -1}},
 	} {
 		r := tune.Result{Metric: "time_us", Maximise: c.maximise, Variables: []tune.Variable{{Names: []string{"A"}, Env: []bool{true},
 			Values: [][]string{{""}, {"2"}}, Unset: [][]bool{{true}, {false}}}},
@@ -46,9 +49,58 @@ func TestFirstLine(t *testing.T) {
 		if pasted := Exports(r) + Fragment(r); (pasted != "") != strings.HasPrefix(want, "best is A=2: ") {
 			t.Errorf("%s: to paste:\n%s", want, pasted)
 		}
-		if text := Sections(r)[0].Text; !strings.HasPrefix(text, first) {
-			t.Errorf("the report begins with %s", text)
+		lead := Sections(r)[0]
+		if !strings.HasPrefix(lead.Text, "**"+first+"**\n") {
+			t.Errorf("the report begins with %s", lead.Text)
 		}
+		if other := c.a.Best == 1; other != reflect.DeepEqual(lead.Table, [][]string{{"variable", "best", "default"}, {"A", "2", "unset"}}) {
+			t.Errorf("%s: beside each other: %q", want, lead.Table)
+		}
+	}
+}
+
+// Who lost to the best is said of a race alone: not where there was none, nor where the
+// confirmation refutes it.
+func TestSlowerBeyondDoubt(t *testing.T) {
+	gain := &tune.Interval{Mid: math.Log(0.7), Low: math.Log(0.6), High: math.Log(0.8), Known: true, Count: 6}
+	none := &tune.Interval{Mid: 0, Low: math.Log(0.9), High: math.Log(1.1), Known: true, Count: 6}
+	few := &tune.Interval{Mid: math.Log(2.4), Count: 2}
+	const sure = "all others of the race are slower beyond doubt"
+	for want, a := range map[string]tune.Answer{
+		sure: {Confirmed: gain, Rounds: 4, ChosenBy: 4, Dropped: 1},
+		"there was no race: time or launches ended before it, and this was chosen by 1 launch of its own; " +
+			"not told apart from it: the default (A unset)": {Confirmed: few, ChosenBy: 1, Raced: []int{0}},
+		"chosen by 1 launch of its own; outside the race, 1 setting is not ruled out": {Confirmed: few, ChosenBy: 1, Open: []int{0}},
+		"the race and the confirmation disagree: by the race the default was slower beyond doubt (time_us -30.0 %)": {Confirmed: none, Rounds: 4, ChosenBy: 4,
+			Raced: []int{0}, Refuted: true},
+		"launches were repeated 2 times, too few to say how much they differ": {Confirmed: few, ChosenBy: 1, Raced: []int{0}, Noise: 0.02, Repeats: 2},
+		"no other setting of the race works":                                  {Confirmed: gain, Rounds: 4, ChosenBy: 4},
+	} {
+		a.Best, a.Done, a.Expected = 1, true, math.Log(0.7)
+		text := Text(tune.Result{Metric: "time_us", Variables: []tune.Variable{{Names: []string{"A"}, Env: []bool{true}, Values: [][]string{{""}, {"2"}},
+			Unset: [][]bool{{true}, {false}}}}, Findings: []tune.Finding{{Cells: 1, Size: 2, Levels: map[int][]int{0: {0}, 1: {1}}, Answer: a}}})
+		if !strings.Contains(text, want) || want != sure && strings.Contains(text, sure) {
+			t.Errorf("%s\nwant %s", text, want)
+		}
+	}
+}
+
+// Settings that are out for the same reason, but for a process's number, are named together.
+func TestOutByReason(t *testing.T) {
+	v := tune.Variable{Names: []string{"A"}, Env: []bool{true}, Values: [][]string{{""}, {"2"}, {"3"}, {"4"}}, Unset: [][]bool{{true}, {false}, {false}, {false}}}
+	r := tune.Result{Metric: "time_us", Variables: []tune.Variable{v}, Findings: []tune.Finding{{Cells: 1, Size: 4, Levels: map[int][]int{0: {0}, 1: {1}, 2: {2}, 3: {3}},
+		Answer: tune.Answer{Failed: []tune.Failure{{Setting: 1, Reason: "[host:101] no route"}, {Setting: 2, Reason: "timeout"}, {Setting: 3, Reason: "[host:202] no route"}}}}}}
+	if text, want := Text(r), "  out: A=2, A=4 ([host:101] no route); A=3 (timeout)\n"; !strings.Contains(text, want) {
+		t.Errorf("%s\nwant %s", text, want)
+	}
+}
+
+// A path that was not recorded is no figure of one point.
+func TestNoConvergenceWithoutSteps(t *testing.T) {
+	few := &tune.Interval{Mid: 1, Count: 2}
+	r := tune.Result{Metric: "time_us", Findings: []tune.Finding{{Answer: tune.Answer{Best: 1, Confirmed: few}}}}
+	if figures := Figures(r); len(figures) != 0 {
+		t.Errorf("%+v", figures)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/http"
 	"slices"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/view/export"
+	"github.com/kernbench/kernbench/internal/view/floorplan"
 	"github.com/kernbench/kernbench/internal/view/report"
 	"github.com/kernbench/kernbench/internal/view/rowkey"
 )
@@ -54,6 +56,8 @@ type runPage struct {
 	Failures []failure     `json:"failures"`
 	Failed   int           `json:"failed"` // of which Failures are the first
 	Rows     int           `json:"rows"`
+	Inside   []kernel      `json:"inside"` // simulated kernels that were looked into
+	More     int           `json:"inside_more,omitempty"`
 	Names    []string      `json:"names"`   // coordinates, for the choice of a figure
 	Metrics  []string      `json:"metrics"` // the same upward
 	Only     string        `json:"only"`
@@ -86,6 +90,53 @@ type failure struct {
 	Output string   `json:"output,omitempty"`
 	Ranks  []string `json:"ranks,omitempty"`
 	Logs   string   `json:"logs,omitempty"`
+}
+
+// kernel is a simulated one, whose floor plan the page can show.
+type kernel struct {
+	File   string `json:"file"`
+	Label  string `json:"label"`
+	Chosen bool   `json:"chosen,omitempty"` // figures are drawn of it
+}
+
+// maxKernels is how many a page offers.
+const maxKernels = 500
+
+// kernels are the first of those that were looked into, and how many more there are.
+func kernels(rows []journal.Row) (list []kernel, more int) {
+	chosen := floorplan.Chosen(rows)
+	if len(chosen) == 0 {
+		return nil, 0
+	}
+	common := floorplan.Common(rows)
+	for i := range rows {
+		r := &rows[i]
+		switch {
+		case r.Inside == "" || r.Status != journal.OK:
+		case len(list) == maxKernels:
+			more++
+		default:
+			list = append(list, kernel{r.Inside, rowkey.Label(r, common...), slices.Contains(chosen, r)})
+		}
+	}
+	return list, more
+}
+
+// inside is the record of one kernel.
+func (s *Server) inside(r *http.Request) (out any, err error) {
+	err = s.look(r, func(b *book, v *view) error {
+		file := r.URL.Query().Get("file")
+		if !slices.ContainsFunc(v.rows, func(row journal.Row) bool { return row.Inside == file && file != "" }) {
+			return notFound{fmt.Errorf("no row of the run has the file %q", file)}
+		}
+		record, err := floorplan.Read(b.path, file)
+		if errors.Is(err, fs.ErrNotExist) {
+			return notFound{err}
+		}
+		out = record
+		return err
+	})
+	return out, err
 }
 
 // maxFailures is how many failures a page lists.
@@ -204,6 +255,7 @@ func (s *store) describe(b *book, v *view, key viewKey) error {
 		p.Figures = append(p.Figures, shownFigure{thinned(*f), report.AltText(*f)})
 	}
 	p.Failures, p.Failed = failures(v.rows)
+	p.Inside, p.More = kernels(v.rows)
 	p.Names, p.Metrics = report.Names(h, v.rows)
 	v.page = p
 	return nil

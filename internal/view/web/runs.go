@@ -2,6 +2,7 @@ package web
 
 import (
 	"cmp"
+	"encoding/json"
 	"net/http"
 	"slices"
 	"time"
@@ -67,12 +68,19 @@ func (s *store) infos(b *book) ([]runInfo, error) {
 	b.mu.Lock()
 	now, err := b.now()
 	known := b.infos != nil && b.stamp == now
+	name, _, kept := s.index.of(b, "runs")
+	if made, ok := s.index.get(name, now); err == nil && !known && kept && ok && json.Unmarshal(made, &b.infos) == nil {
+		b.stamp, known = now, true
+	}
 	b.mu.Unlock()
 	if err == nil && !known {
 		err = s.use(b, func(j *journal.Journal) error {
 			b.infos, b.stamp = make([]runInfo, len(j.Runs)), now
 			for i, r := range j.Runs {
 				b.infos[i] = newInfo(b.folder, r)
+			}
+			if made, err := json.Marshal(b.infos); err == nil && kept {
+				s.index.put(name, now, made)
 			}
 			return nil
 		})
@@ -120,7 +128,8 @@ func (b *book) outcome(id, recorded string) string {
 	}
 	h := b.holders[id]
 	if h == nil || time.Since(h.at) > holderEvery {
-		h = &holder{journal.HolderOf(b.path, id) != nil, time.Now()}
+		held, err := journal.HolderOf(b.path, id)
+		h = &holder{held != nil || err != nil, time.Now()}
 		b.holders[id] = h
 	}
 	if h.is {

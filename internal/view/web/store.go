@@ -31,6 +31,7 @@ const scanEvery = time.Second
 type store struct {
 	dir   string
 	bench func(string) *bench.Bench
+	index index
 
 	mu      sync.Mutex
 	books   map[string]*book // by folder below dir, with slashes
@@ -73,8 +74,8 @@ type holder struct {
 	at time.Time
 }
 
-func newStore(dir string, bench func(string) *bench.Bench) *store {
-	return &store{dir: dir, bench: bench, books: map[string]*book{}}
+func newStore(dir string, bench func(string) *bench.Bench, index index) *store {
+	return &store{dir: dir, bench: bench, index: index, books: map[string]*book{}}
 }
 
 // list finds the journals that there are now, those of a path in order.
@@ -121,7 +122,7 @@ func (s *store) scan() error {
 		}
 		folders++
 		hidden := strings.HasPrefix(d.Name(), ".") && path != s.dir
-		if hidden || slices.Contains([]string{"logs", "samples", "figures"}, d.Name()) && path != s.dir {
+		if hidden || slices.Contains([]string{"logs", "samples", "inside", "figures"}, d.Name()) && path != s.dir {
 			return fs.SkipDir
 		}
 		if strings.Count(below, string(filepath.Separator)) >= maxDepth {

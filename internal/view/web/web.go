@@ -33,6 +33,8 @@ type Options struct {
 	Bench  func(string) *bench.Bench // the bench of a name, nil where it is not known
 	Token  string                    // who does not show it is refused; "" lets everybody in who can reach a loopback address
 	Cookie string                    // the name under which a browser keeps the token
+	Index  string                    // the folder for what is made of large journals; "" keeps nothing
+	Build  string                    // which program this is
 }
 
 // Server answers requests.
@@ -48,7 +50,7 @@ const maxStreams = 64
 
 // New makes a server. Without a token it must be reached by loopback only.
 func New(opts Options) *Server {
-	s := &Server{opts: opts, store: newStore(opts.Dir, opts.Bench), lives: make(chan struct{}, maxStreams)}
+	s := &Server{opts: opts, store: newStore(opts.Dir, opts.Bench, index{opts.Index, opts.Build}), lives: make(chan struct{}, maxStreams)}
 	files, err := fs.Sub(assets, "assets")
 	if err != nil {
 		panic(err) // the folder is embedded above
@@ -58,7 +60,7 @@ func New(opts Options) *Server {
 		s.mux.HandleFunc("GET "+page, func(w http.ResponseWriter, r *http.Request) { http.ServeFileFS(w, r, files, "page.html") })
 	}
 	for path, answer := range map[string]func(*http.Request) (any, error){
-		"/api/runs": s.runs, "/api/run": s.run, "/api/rows": s.rows, "/api/compare": s.compare, "/api/history": s.history,
+		"/api/runs": s.runs, "/api/run": s.indexed(s.run), "/api/inside": s.inside, "/api/rows": s.indexed(s.rows), "/api/compare": s.compare, "/api/history": s.history,
 	} {
 		s.mux.HandleFunc("GET "+path, func(w http.ResponseWriter, r *http.Request) { s.answer(w, r, answer) })
 	}

@@ -102,6 +102,9 @@ func TestWhoIsLetIn(t *testing.T) {
 		{open, "GET", "http://127.0.0.1/api/rows?run=.@r&from=-1", nil, 400},
 		{open, "GET", "http://127.0.0.1/api/rows?run=.@r&only=" + strings.Repeat("n", maxQuery+1), nil, 400},
 		{open, "GET", "http://127.0.0.1/api/figure.svg?run=.@r&figure=x", nil, 404},
+		{open, "GET", "http://127.0.0.1/api/inside?run=.@r&file=", nil, 404},
+		{open, "GET", "http://127.0.0.1/api/inside?run=.@r&file=../journal.jsonl", nil, 404},
+		{closed, "GET", "http://node1/api/inside?run=.@r&file=x", nil, 401},
 	} {
 		got := get(c.s, c.method, c.target, c.headers...)
 		if got.StatusCode != c.want {
@@ -199,7 +202,7 @@ func TestUnderWay(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	st := newStore(dir, func(string) *bench.Bench { return nil })
+	st := newStore(dir, func(string) *bench.Bench { return nil }, index{})
 	b, id, err := st.open(".@r")
 	if err != nil {
 		t.Fatal(err)

@@ -7,6 +7,7 @@
 // $FAKE_CUDA_REFUSE a word: PTX that has it is refused.
 #define _GNU_SOURCE
 #include <fcntl.h>
+#include <math.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdarg.h>
@@ -83,11 +84,11 @@ Result cuCtxSetCurrent(void *c) { current = (int)(uintptr_t)c - 1; return c ? OK
 Result cuCtxSynchronize(void) { return OK; }
 Result cuCtxEnablePeerAccess(void *c, unsigned f) { return OK; }
 
-// Memory. A handle is the name of the file behind it.
-struct block { void *at; size_t bytes; char name[64]; int imported, fresh; struct block *next; };
+// Memory. A handle is where /proc has the file behind it, which goes with its process
+// however that ends.
+struct block { void *at; size_t bytes; char name[64]; int fd, imported, fresh; struct block *next; };
 static struct block *blocks;
-static int count;
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; // of the two
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; // of blocks
 
 static struct block *find(uint64_t p) {
 	pthread_mutex_lock(&lock);
@@ -96,14 +97,8 @@ static struct block *find(uint64_t p) {
 	pthread_mutex_unlock(&lock);
 	return b;
 }
-static Result map(struct block *b, int flags) {
-	int fd = shm_open(b->name, flags, 0600);
-	if (fd < 0) return INVALID;
-	if (flags & O_CREAT) {
-		if (ftruncate(fd, b->bytes) != 0) { close(fd); return NO_MEMORY; }
-	} else b->bytes = lseek(fd, 0, SEEK_END);
-	b->at = mmap(NULL, b->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-	close(fd);
+static Result map(struct block *b) {
+	b->at = mmap(NULL, b->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, b->fd, 0);
 	if (b->at == MAP_FAILED) return NO_MEMORY;
 	pthread_mutex_lock(&lock);
 	b->next = blocks, blocks = b;
@@ -114,8 +109,10 @@ Result cuMemAlloc_v2(uint64_t *p, size_t bytes) {
 	if (bytes > (size_t)1 << 30) return NO_MEMORY;
 	struct block *b = calloc(1, sizeof *b);
 	b->bytes = bytes, b->fresh = 1;
-	snprintf(b->name, sizeof b->name, "/fake-cuda-%d-%d", getpid(), __atomic_fetch_add(&count, 1, __ATOMIC_RELAXED));
-	Result r = map(b, O_RDWR | O_CREAT | O_EXCL);
+	b->fd = memfd_create("fake-cuda", MFD_CLOEXEC);
+	if (b->fd < 0 || ftruncate(b->fd, bytes)) return NO_MEMORY;
+	snprintf(b->name, sizeof b->name, "/proc/%d/fd/%d", getpid(), b->fd);
+	Result r = map(b);
 	if (r == OK) *p = (uint64_t)(uintptr_t)b->at;
 	note("cuMemAlloc %zu", bytes);
 	return r;
@@ -129,15 +126,11 @@ static Result drop(uint64_t p, int imported) {
 	pthread_mutex_unlock(&lock);
 	if (!gone) return INVALID;
 	munmap(gone->at, gone->bytes);
-	if (!imported) shm_unlink(gone->name);
+	close(gone->fd);
 	free(gone);
 	return OK;
 }
 Result cuMemFree_v2(uint64_t p) { note("cuMemFree"); return drop(p, 0); }
-__attribute__((destructor)) static void end(void) {
-	for (struct block *b = blocks; b; b = b->next)
-		if (!b->imported) shm_unlink(b->name);
-}
 Result cuMemGetInfo_v2(size_t *available, size_t *total) { *available = *total = (size_t)1 << 30; return OK; }
 Result cuMemHostAlloc(void **p, size_t bytes, unsigned flags) { *p = calloc(1, bytes); return *p ? OK : NO_MEMORY; }
 Result cuMemFreeHost(void *p) { free(p); return OK; }
@@ -180,7 +173,10 @@ Result cuIpcOpenMemHandle_v2(uint64_t *p, Handle h, unsigned flags) {
 	struct block *b = calloc(1, sizeof *b);
 	memcpy(b->name, h.name, sizeof b->name);
 	b->imported = 1;
-	Result r = map(b, O_RDWR);
+	b->fd = open(b->name, O_RDWR | O_CLOEXEC);
+	if (b->fd < 0) return INVALID;
+	b->bytes = lseek(b->fd, 0, SEEK_END);
+	Result r = map(b);
 	if (r == OK) *p = (uint64_t)(uintptr_t)b->at;
 	return r;
 }
@@ -207,8 +203,8 @@ Result cuFuncSetAttribute(void *f, int a, int v) { return OK; }
 enum { RANKS = 16 };
 struct params {
 	uint64_t in[RANKS], out[RANKS], scratch[RANKS], flags[RANKS];
-	uint64_t count, failure, limit_ns, bias, bias_count, residual, stride, slot_bytes, previous, delay_ns, base;
-	double average, scale;
+	uint64_t count, failure, limit_ns, bias, bias_count, residual, stride, slot_bytes, previous, delay_ns, base, weight, row;
+	double epsilon, scale;
 	uint32_t rank, size, blocks, epoch, iterations, rotation, options, delay_rank;
 };
 static double get(const char *type, const char *at, uint64_t i) {
@@ -255,20 +251,76 @@ static int meet(const struct params *p, uint32_t rank, uint32_t line, uint32_t e
 }
 static double rounded(int wide, double v) { return wide ? v : (float)v; }
 
+// The group of 32 elements at first, encoded as quickreduce does it and decoded again.
+static void encoded(int bits, float *v) {
+	float most = 0, top = (1 << (bits - 1)) - 1;
+	int spoilt = 0;
+	for (int i = 0; i < 32; i++) {
+		spoilt |= !isfinite(v[i]);
+		if (fabsf(v[i]) > most) most = fabsf(v[i]);
+	}
+	float scale = most / top, inverse = 1 / scale;
+	for (int i = 0; i < 32; i++) v[i] = spoilt ? NAN : scale < 0x1p-126f ? 0 : (float)(int)rintf(v[i] * inverse) * scale;
+}
+// quickreduce leaves what the sums are once they have moved as integers.
+static void quickreduce(int bits, const char *type, const struct params *p, uint64_t off, double *sums) {
+	for (uint64_t g = 0; g < p->count; g += 32) {
+		int n = p->count - g < 32 ? p->count - g : 32;
+		float sum[32], v[32];
+		for (uint32_t r = 0; r < p->size; r++) {
+			for (int i = 0; i < 32; i++) v[i] = i < n ? get(type, (char *)(uintptr_t)(p->in[r] + off), g + i) : 0;
+			encoded(bits, v);
+			for (int i = 0; i < 32; i++) sum[i] = r ? sum[i] + v[i] : v[i];
+		}
+		for (int k = 0; k < 2; k++) { // stored, encoded, stored
+			char hop[8];
+			for (int i = 0; i < 32; i++) put(type, hop, 0, sum[i]), sum[i] = get(type, hop, 0);
+			if (k == 0) encoded(bits, sum);
+		}
+		for (int i = 0; i < n; i++) sums[g + i] = sum[i];
+	}
+}
+// normalise does the rows of an output, from what the epilogue leaves in memory.
+static void normalise(const char *type, const struct params *p, double *sums) {
+	for (uint64_t first = 0; first < p->count; first += p->row) {
+		float squares = 0;
+		for (uint64_t i = first; i < first + p->row; i++) {
+			char hop[8];
+			put(type, hop, 0, sums[i]);
+			float h = sums[i] = get(type, hop, 0);
+			squares += h * h;
+		}
+		float factor = 1 / sqrtf(squares / (float)p->row + (float)p->epsilon);
+		for (uint64_t i = first; i < first + p->row; i++)
+			sums[i] = (float)((float)sums[i] * factor) * (float)get(type, (char *)(uintptr_t)p->weight, i - first);
+	}
+}
+// lost tells whether an element of the output is not written because of a fault that was
+// planted: the last ones, or the part of the rank that is late, for all but that rank.
+static int lost(const char *type, const struct params *p, uint32_t rank, uint64_t i) {
+	uint64_t pack = type[1] == '6' ? 2 : type[1] == '3' ? 4 : 8;
+	if (p->options & 8 && i >= p->count / pack * pack) return 1;
+	return p->options & 2 && p->delay_ns && rank != p->delay_rank && i >= p->count * p->delay_rank / p->size && i < p->count * (p->delay_rank + 1) / p->size;
+}
+
 // reduce does what all the kernels do, however they do it: it meets the other ranks,
 // sums everything, and stores its output when all have read. Lamport has no flags, and
 // its epoch counts calls; here it has flags of its own.
-static void reduce(const char *name, const struct params *p, uint32_t rank) {
+static void reduce(const char *name, const struct params *argument, uint32_t rank) {
+	struct params fixed = *argument, *p = &fixed;
+	if (p->options & 16) p->in[0] = p->in[1];
 	const char *type = strchr(name, '_') + 1;
+	int quick = strncmp(name, "quickreduce", 11) ? 0 : name[11] - '0';
 	int wide = !strncmp(type, "f64", 3), lamport = !strncmp(name, "lamport", 7);
 	uint32_t epoch = lamport ? 2 * p->epoch : p->epoch, line = lamport ? 2 * RANKS * (wide ? 3 : type[0] == 'f' && type[1] == '3' ? 2 : 1) : 0;
 	double *sums = malloc((p->count + 1) * sizeof *sums);
 	for (uint32_t call = 0; call < p->iterations; call++) {
-		if ((call == 0 || lamport) && !(p->options & 1) && !meet(p, rank, line, ++epoch, 1)) break;
+		if ((call == 0 || lamport || quick) && !(p->options & 1) && !meet(p, rank, line, ++epoch, 1)) break;
 		uint64_t off = call % p->rotation * p->stride;
+		if (quick) quickreduce(quick, type, p, off, sums);
 		for (uint64_t i = 0; i < p->count; i++) {
-			double sum = get(type, (char *)(uintptr_t)(p->in[0] + off), i);
-			for (uint32_t r = 1; r < p->size; r++) {
+			double sum = quick ? sums[i] : get(type, (char *)(uintptr_t)(p->in[0] + off), i);
+			for (uint32_t r = 1; r < p->size && !quick; r++) {
 				sum = rounded(wide, sum + get(type, (char *)(uintptr_t)(p->in[r] + off), i));
 				if (p->options & 4) {
 					char hop[8];
@@ -276,28 +328,56 @@ static void reduce(const char *name, const struct params *p, uint32_t rank) {
 					sum = get(type, hop, 0);
 				}
 			}
-			sum = rounded(wide, sum * (wide ? p->average : (float)p->average));
 			sum = rounded(wide, sum * (wide ? p->scale : (float)p->scale));
 			if (p->bias) sum = rounded(wide, sum + get(type, (char *)(uintptr_t)p->bias, (p->base + i) % p->bias_count));
 			if (p->residual) sum = rounded(wide, sum + get(type, (char *)(uintptr_t)p->residual, i));
 			sums[i] = sum;
 		}
+		if (!strncmp(name, "norm", 4)) normalise(type, p, sums);
 		if (!(p->options & 2) && !meet(p, rank, line, ++epoch, 2)) break;
-		for (uint64_t i = 0; i < p->count; i++) put(type, (char *)(uintptr_t)(p->out[rank] + off), i, sums[i]);
+		for (uint64_t i = 0; i < p->count; i++)
+			if (!lost(type, p, rank, i)) put(type, (char *)(uintptr_t)(p->out[rank] + off), i, sums[i]);
 	}
 	free(sums);
 }
-static Result launch(const char *name, unsigned grid, unsigned block, void **args, const char *how) {
+// together does the parts of all ranks, which are blocks of one kernel: nobody waits.
+static void together(const char *name, const struct params *p) {
+	struct params one = *p;
+	one.options |= 3;
+	one.iterations = 1;
+	uint64_t bytes = p->count * (strstr(name, "f64") ? 8 : strstr(name, "f32") ? 4 : 2);
+	for (uint32_t call = 0; call < p->iterations; call++) {
+		for (uint32_t r = 0; r < p->size; r++) {
+			uint64_t off = call % p->rotation * p->stride;
+			one.in[r] = p->in[r] + off, one.out[r] = p->out[r] + off;
+		}
+		reduce(name, &one, 0);
+		for (uint32_t r = 1; r < p->size; r++) memcpy((void *)(uintptr_t)one.out[r], (void *)(uintptr_t)one.out[0], bytes);
+	}
+}
+
+// A graph is launches with their arguments.
+struct graph { int n; struct { const char *name; struct params p; } nodes[64]; };
+
+static void perform(const char *name, const struct params *p) {
+	if (p->rank == ~0u) together(name, p);
+	else reduce(name, p, p->rank);
+}
+static Result launch(const char *name, unsigned grid, unsigned block, void *stream, void **args, const char *how) {
 	note("%s %s %u x %u", how, name, grid, block);
 	if (!strchr(name, '_')) return INVALID;
-	reduce(name, args[0], ((struct params *)args[0])->rank);
+	if (product(name, args[0])) return OK;
+	struct graph *g = stream ? ((struct stream *)stream)->recording : NULL;
+	if (!g) perform(name, args[0]);
+	else if (g->n == 64) return NO_MEMORY;
+	else g->nodes[g->n].name = name, g->nodes[g->n++].p = *(struct params *)args[0];
 	return OK;
 }
 Result cuLaunchKernel(void *f, unsigned x, unsigned y, unsigned z, unsigned bx, unsigned by, unsigned bz, unsigned shared, void *s, void **args, void **extra) {
-	return launch(f, x, bx, args, "cuLaunchKernel");
+	return launch(f, x, bx, s, args, "cuLaunchKernel");
 }
 Result cuLaunchCooperativeKernel(void *f, unsigned x, unsigned y, unsigned z, unsigned bx, unsigned by, unsigned bz, unsigned shared, void *s, void **args) {
-	return launch(f, x, bx, args, "cuLaunchCooperativeKernel");
+	return launch(f, x, bx, s, args, "cuLaunchCooperativeKernel");
 }
 Result cuStreamCreate(void **s, unsigned f) { *s = calloc(1, sizeof(struct stream)); return OK; }
 Result cuStreamDestroy_v2(void *s) { free(s); return OK; }
@@ -314,12 +394,16 @@ Result cuEventRecord(void *e, void *s) { *(uint64_t *)e = now(); return OK; }
 Result cuEventQuery(void *e) { return OK; }
 Result cuEventSynchronize(void *e) { return OK; }
 Result cuEventElapsedTime(float *ms, void *a, void *b) { *ms = (*(uint64_t *)b - *(uint64_t *)a) / 1e6; return OK; }
-Result cuStreamBeginCapture_v2(void *s, int mode) { return INVALID; }
-Result cuStreamEndCapture(void *s, void **g) { return INVALID; }
-Result cuGraphInstantiateWithFlags(void **e, void *g, uint64_t f) { return INVALID; }
-Result cuGraphLaunch(void *e, void *s) { return INVALID; }
-Result cuGraphExecDestroy(void *e) { return OK; }
-Result cuGraphDestroy(void *g) { return OK; }
+Result cuStreamBeginCapture_v2(struct stream *s, int mode) { s->recording = calloc(1, sizeof *s->recording); return OK; }
+Result cuStreamEndCapture(struct stream *s, void **g) { *g = s->recording, s->recording = NULL; return OK; }
+Result cuGraphInstantiateWithFlags(struct graph **e, struct graph *g, uint64_t f) { *e = malloc(sizeof **e), **e = *g; return OK; }
+Result cuGraphLaunch(struct graph *e, void *s) {
+	note("cuGraphLaunch of %d", e->n);
+	for (int i = 0; i < e->n; i++) perform(e->nodes[i].name, &e->nodes[i].p);
+	return OK;
+}
+Result cuGraphExecDestroy(void *e) { free(e); return OK; }
+Result cuGraphDestroy(void *g) { free(g); return OK; }
 
 // NVML: the instruments of the GPUs, which get warmer with every look.
 Result nvmlInit_v2(void) { return OK; }

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <time.h>
 #include <unistd.h>
 #include "fake.h"
 
@@ -57,7 +58,9 @@ const char *ncclGetLastError(struct comm *c) { return said; }
 Result ncclGetUniqueId(Id *id) {
 	static int n;
 	memset(id, 0x5a, sizeof *id);
-	snprintf(id->name, sizeof id->name, "/fake-nccl-%d-%d", getpid(), __atomic_fetch_add(&n, 1, __ATOMIC_RELAXED));
+	struct timespec now; // numbers of processes come again
+	clock_gettime(CLOCK_REALTIME, &now);
+	snprintf(id->name, sizeof id->name, "/fake-nccl-%d-%d-%lx%lx", getpid(), __atomic_fetch_add(&n, 1, __ATOMIC_RELAXED), now.tv_sec, now.tv_nsec);
 	return OK;
 }
 

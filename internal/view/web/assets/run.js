@@ -2,6 +2,7 @@
 import { h, say } from './dom.js';
 import { api, follow, go, link, query, remember } from './app.js';
 import { Chart, parseState, stateText } from './chart.js';
+import { insideView } from './inside.js';
 import { blocks, chip, counts, duration, kind, plural, select, table, time } from './words.js';
 
 export async function runPage(body) {
@@ -16,7 +17,7 @@ export async function runPage(body) {
     h('h1', { text: info.bench || '(no name)' }),
     h('p', { class: 'soft', text: [time(info.start), info.host, info.backend, `run ${info.id}`].filter(Boolean).join(' · ') }),
     chips(info), live, verdict(page), ...(page.problems || []).map((text) => h('p', { class: 'notice bad', text })),
-    filter(page, asked), h('section', { 'aria-label': 'Figures' }, figures), failures(page), sections(page),
+    filter(page, asked), h('section', { 'aria-label': 'Figures' }, figures), insideView(page, asked), failures(page), sections(page),
     h('h2', { id: 'rows', text: 'Rows' }), rows, about(page)));
   drawFigures(figures, page, asked);
   await drawRows(rows, asked, place);

@@ -1,0 +1,271 @@
+// Package accelwhatif is the bench `accel-whatif`: which numbers of a topology file the all-reduce and
+// the matrix product of the simulated accelerator depend on. Each is lowered and raised by so
+// many per cent, all others staying as they are.
+package accelwhatif
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/kernbench/kernbench/accel"
+	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/dist/ahbm"
+	"github.com/kernbench/kernbench/internal/accel/ccl"
+	"github.com/kernbench/kernbench/internal/accel/topo"
+)
+
+// The parts, and the axis that they share.
+const (
+	allReducePart = "allreduce"
+	gemmPart      = "gemm"
+	parameterAxis = "parameter"
+)
+
+// asTopology leaves the fabric as the file has it.
+const asTopology = "topology"
+
+// Bench declares it.
+func Bench() *bench.Bench {
+	common := []bench.Clause{
+		bench.Metric("effect_pct", "%", ""), bench.Metric("base_ns", "ns", "lower"),
+		bench.Metric("lower_ns", "ns", "lower"), bench.Metric("higher_ns", "ns", "lower"),
+		bench.Metric("lower_pct", "%", ""), bench.Metric("higher_pct", "%", ""),
+		bench.Strings(parameterAxis, keys()...), bench.Refuse(mistake),
+	}
+	return bench.Suite("accel-whatif",
+		bench.Help("which numbers of a topology file the all-reduce and the matrix product of the simulated accelerator depend on"),
+		bench.Doc(`Simulates an all-reduce and a matrix product with each number of the topology file
+lowered and raised by --percent, one at a time. lower_pct and higher_pct are by
+how much the time of the slowest PE changes, effect_pct is the larger of the two;
+the report has them in order, as a figure and as a table, and names what has no
+visible effect. Nothing is random, so that one trial is exact.
+
+parameter is a key of the file. One that holds several numbers (a position, a tile)
+has them all changed together. What cannot change by so much is skipped with the
+reason: what is 0, counts too small for it, what the file may not hold.
+
+The SIPs are those of the file. Data are not computed: milestone-1h-ccl and
+milestone-1h-gemm do that.
+
+  kernbench run --bench accel-whatif
+  kernbench run --bench accel-whatif --topology my.yaml --percent 50
+  kernbench run --bench accel-whatif --parameter system.link.latency_ns,cube.ucie.bw_gbs --n_elem 8:32768:x4 --shapes 512`),
+		bench.Version(accel.Version()),
+		bench.Backends(ahbm.Name),
+		bench.FileOption("topology", accel.Nearby(accel.TopologyName), "topology file (default: topology.yaml here, else built in)"),
+		bench.FileOption("ccl", accel.Nearby(accel.CCLName), "collectives file (default: ccl.yaml here, else built in)"),
+		bench.Choice("fabric", "how messages move: as the topology says, in flits, or whole", asTopology, string(topo.Flits), string(topo.Whole)),
+		bench.Quantity("percent", "20", "by how much each number is lowered and raised"),
+		bench.Part(allReducePart, body(allReduce), append(slices.Clone(common),
+			bench.Help("the all-reduce over all cubes of all SIPs"),
+			bench.Ints("n_elem", "128,16384"))...),
+		bench.Part(gemmPart, body(product), append(slices.Clone(common),
+			bench.Help("a product on one PE"),
+			bench.Tuples("shapes", "32x3072x32"),
+			bench.Strings("variant", string(accel.LoadRef)))...),
+		bench.Figures(figures),
+		bench.Sections(sections),
+	)
+}
+
+// keys are all that the reader of topology files knows, also those that the built-in one leaves out.
+func keys() (keys []string) {
+	list, err := topo.Parameters("the built-in topology", topo.DefaultFile())
+	if err != nil {
+		panic(err) // a test reads it
+	}
+	for _, p := range list {
+		keys = append(keys, p.Key)
+	}
+	return keys
+}
+
+// mistake refuses what cannot be simulated, before anything runs.
+func mistake(p, options bench.Point) error {
+	value := func(from bench.Point, name string) bench.Value { v, _ := from.Get(name); return v }
+	if percent := value(options, "percent").Float(); !(percent > 0 && percent < 100) {
+		return fmt.Errorf("--percent %g: want more than 0 and less than 100", percent)
+	}
+	if key := value(p, parameterAxis).String(); !slices.Contains(keys(), key) {
+		return bench.Unknown("parameter", key, keys())
+	}
+	if shape, has := p.Get("shapes"); has {
+		if _, _, _, err := dimensions(shape); err != nil {
+			return err
+		}
+	}
+	if variant, has := p.Get("variant"); has && !slices.Contains(accel.Variants(), variant.String()) {
+		return bench.Unknown("variant", variant.String(), accel.Variants())
+	}
+	if n, has := p.Get("n_elem"); has && n.Int() < 1 {
+		return fmt.Errorf("n_elem is %d: want at least 1", n.Int())
+	}
+	_, _, err := accel.Load(value(options, "topology").String(), value(options, "ccl").String())
+	return err
+}
+
+// The details of a row.
+const (
+	valueDetail    = "value"    // of the parameter
+	lowerDetail    = "lower"    // what it was lowered to, or why it was not
+	higherDetail   = "higher"   // and raised
+	topologyDetail = "topology" // as of the milestones
+	hashDetail     = "topology_sha256"
+	fabricDetail   = "fabric"
+)
+
+// simulation is what a machine takes for the point.
+type simulation func(s *bench.State, t *topo.Topology, c *ccl.Config) (accel.Time, error)
+
+// errNotMoved marks a parameter that cannot be changed by so much.
+var errNotMoved = errors.New("not changed")
+
+// body simulates the machine of the file and its two variants.
+func body(simulate simulation) bench.Body {
+	return func(_ context.Context, s *bench.State) error {
+		name, data := "built-in", topo.DefaultFile()
+		if path := s.Str("topology"); path != "" {
+			var err error
+			if data, err = os.ReadFile(path); err != nil {
+				return fmt.Errorf("reading a topology: %w", err)
+			}
+			name = filepath.Base(path)
+		}
+		_, config, err := accel.Load("", s.Str("ccl"))
+		if err != nil {
+			return err
+		}
+		base, err := topo.Parse(name, data)
+		if err != nil {
+			return err
+		}
+		run := func(t *topo.Topology) (accel.Time, error) {
+			if f := s.Str("fabric"); f != asTopology {
+				t.Fabric = topo.Fabric(f)
+			}
+			return simulate(s, t, config)
+		}
+		s.Kind(bench.Simulated)
+		before, err := run(base)
+		if err != nil {
+			return err
+		}
+		s.Detail(topologyDetail, name)
+		s.Detail(hashDetail, fmt.Sprintf("%x", sha256.Sum256(data)))
+		s.Detail(fabricDetail, string(base.Fabric))
+		s.Report("base_ns", before.Nanoseconds(), "ns", "lower")
+		return vary(s, name, data, before, run)
+	}
+}
+
+// vary simulates both variants of the point's parameter.
+func vary(s *bench.State, name string, data []byte, before accel.Time, run func(*topo.Topology) (accel.Time, error)) error {
+	key, share := s.Str(parameterAxis), s.Float("percent")/100
+	list, err := topo.Parameters(name, data)
+	if err != nil {
+		return err
+	}
+	if i := slices.IndexFunc(list, func(p topo.Parameter) bool { return p.Key == key }); i >= 0 {
+		s.Detail(valueDetail, strings.Join(list[i].Values, ", "))
+	}
+	effect := 0.0
+	var failures []error
+	for _, side := range []struct {
+		detail string
+		factor float64
+	}{{lowerDetail, 1 - share}, {higherDetail, 1 + share}} {
+		t, values, err := topo.Vary(name, data, key, side.factor)
+		if err != nil {
+			failures = append(failures, fmt.Errorf("%w: %w", errNotMoved, err))
+			s.Detail(side.detail, err.Error())
+			continue
+		}
+		took, err := run(t)
+		if err != nil {
+			failures = append(failures, err)
+			s.Detail(side.detail, fmt.Sprintf("%s does not run: %v", strings.Join(values, ", "), err))
+			continue
+		}
+		change := 100 * (float64(took) - float64(before)) / float64(before)
+		s.Detail(side.detail, strings.Join(values, ", "))
+		s.Report(side.detail+"_ns", took.Nanoseconds(), "ns", "lower")
+		s.Report(side.detail+"_pct", change, "%", "")
+		effect = max(effect, change, -change)
+	}
+	switch {
+	case len(failures) < 2:
+		s.Report("effect_pct", effect, "%", "")
+		return nil
+	case errors.Is(failures[0], errNotMoved) && errors.Is(failures[1], errNotMoved):
+		return bench.Skip("%s: %s", key, reasons(failures))
+	}
+	return errors.Join(failures...)
+}
+
+// reasons why a parameter did not change, once if there is but one.
+func reasons(failures []error) string {
+	var all []string
+	for _, err := range failures {
+		text := strings.TrimPrefix(err.Error(), errNotMoved.Error()+": ")
+		if !slices.Contains(all, text) {
+			all = append(all, text)
+		}
+	}
+	return strings.Join(all, "; ")
+}
+
+// allReduce is that of the collectives file, with slots that hold the tile.
+func allReduce(s *bench.State, t *topo.Topology, c *ccl.Config) (accel.Time, error) {
+	n := s.Int("n_elem")
+	c, err := c.With(c.Algorithm, func(set *ccl.Settings) { set.SlotBytes = max(set.SlotBytes, 2*n) })
+	if err != nil {
+		return 0, err
+	}
+	system := accel.New(t, c)
+	system.TimingOnly = true
+	var tensors []*accel.Tensor
+	for sip := range t.SIPs.Count {
+		x, err := system.Zeros(sip, t.Cubes.Count(), n, accel.PerCube)
+		if err != nil {
+			return 0, err
+		}
+		tensors = append(tensors, x)
+	}
+	r, err := system.AllReduce(tensors)
+	if err != nil {
+		return 0, err
+	}
+	return r.Crit, nil
+}
+
+// dimensions reads a shape, M x K x N; one number is a cube.
+func dimensions(v bench.Value) (m, k, n int, err error) {
+	switch d := v.Dims(); len(d) {
+	case 1:
+		return int(d[0]), int(d[0]), int(d[0]), nil
+	case 3:
+		return int(d[0]), int(d[1]), int(d[2]), nil
+	}
+	return 0, 0, 0, fmt.Errorf("shape %v: want MxKxN, or one number for a cube", v)
+}
+
+// product is a composite one on one PE.
+func product(s *bench.State, t *topo.Topology, c *ccl.Config) (accel.Time, error) {
+	m, k, n, err := dimensions(s.Value("shapes"))
+	if err != nil {
+		return 0, err
+	}
+	system := accel.New(t, c)
+	system.TimingOnly = true
+	p, err := system.Matmul(accel.Matmul{M: m, K: k, N: n, Variant: accel.Variant(s.Str("variant"))}, accel.Operands{})
+	if err != nil {
+		return 0, err
+	}
+	return p.Result.Crit, nil
+}

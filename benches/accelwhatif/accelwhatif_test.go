@@ -1,0 +1,228 @@
+package accelwhatif
+
+import (
+	"errors"
+	"math"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/kernbench/kernbench/accel"
+	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/dist/ahbm"
+	"github.com/kernbench/kernbench/internal/accel/ccl"
+	"github.com/kernbench/kernbench/internal/accel/topo"
+	"github.com/kernbench/kernbench/internal/base/point"
+	"github.com/kernbench/kernbench/internal/bench/plan"
+	"github.com/kernbench/kernbench/internal/result/figure"
+	"github.com/kernbench/kernbench/internal/result/journal"
+	"github.com/kernbench/kernbench/internal/result/rowset"
+	"github.com/kernbench/kernbench/internal/result/tornado"
+)
+
+// rowsOf simulates a sweep: axes as name=values, options as --name=value.
+func rowsOf(t *testing.T, words ...string) ([]journal.Row, error) {
+	t.Helper()
+	b := Bench()
+	if err := b.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	req := plan.Request{Backend: ahbm.Name, Seed: 1}
+	for _, w := range words {
+		name, text, _ := strings.Cut(w, "=")
+		if option, is := strings.CutPrefix(name, "--"); is {
+			req.Options = append(req.Options, plan.Assign{Name: option, Text: text})
+		} else {
+			req.Axes = append(req.Axes, plan.Assign{Name: name, Text: text})
+		}
+	}
+	p, err := plan.Make(b, req)
+	if err != nil {
+		return nil, err
+	}
+	var rows []journal.Row
+	for _, g := range p.Groups {
+		for _, task := range g.Tasks {
+			s := bench.NewState(bench.Setting{Point: append(append(point.Point{}, task.Point...), p.Options...), Backend: ahbm.Name})
+			o := s.Finish(g.Part.Body(t.Context(), s))
+			rows = append(rows, journal.Row{Part: g.Part.Name, Point: task.Point, Options: p.Options, Status: o.Status, Reason: o.Reason, Kind: o.Kind,
+				Metrics: o.Metrics, Details: o.Details})
+		}
+	}
+	return rows, nil
+}
+
+func mustRows(t *testing.T, words ...string) []journal.Row {
+	t.Helper()
+	rows, err := rowsOf(t, words...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return rows
+}
+
+// All parameters, with a small all-reduce and a small product: each has its change, or says why not.
+func TestEveryParameter(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it runs in one goroutine, and is slow with the race detector")
+	}
+	rows := mustRows(t, "n_elem=64", "shapes=32x128x32")
+	list, err := topo.Parameters("built-in", topo.DefaultFile())
+	if err != nil || len(rows) != 2*len(list) {
+		t.Fatalf("%v: %d rows of %d parameters", err, len(rows), len(list))
+	}
+	for _, r := range rows {
+		key := rowset.Text(&r, parameterAxis)
+		_, lower := r.Metrics["lower_pct"]
+		_, higher := r.Metrics["higher_pct"]
+		switch {
+		case r.Status == journal.Skipped:
+			if lower || higher || !strings.HasPrefix(r.Reason, key+": ") {
+				t.Errorf("%s is skipped: %s, %v", key, r.Reason, r.Metrics)
+			}
+		case r.Status != journal.OK || r.Kind != journal.Simulated || !lower && !higher || r.Details[valueDetail] == "":
+			t.Errorf("%s: %s (%s), %s, %v, %v", key, r.Status, r.Reason, r.Kind, r.Metrics, r.Details)
+		}
+	}
+	all := studies(rows)
+	if len(all) != 2 {
+		t.Fatalf("%d studies", len(all))
+	}
+	for _, s := range all {
+		if n := len(s.effects) + len(s.small) + len(s.none) + len(s.stuck) + len(s.failed); n != len(list) {
+			t.Errorf("%s: %d of %d parameters", s.title, n, len(list))
+		}
+		last := math.Inf(1)
+		for _, r := range s.effects {
+			if e := r.Metrics["effect_pct"]; e > last || e < visible {
+				t.Errorf("%s: %s has %g %%, after %g", s.title, rowset.Text(r, parameterAxis), e, last)
+			} else {
+				last = e
+			}
+		}
+	}
+	names := func(rows []*journal.Row) (names []string) {
+		for _, r := range rows {
+			names = append(names, rowset.Text(r, parameterAxis))
+		}
+		return names
+	}
+	// What cannot matter does not, and what must does.
+	if reduce := all[0]; slices.Contains(names(reduce.effects), "pe.gemm.tile_ns") || !slices.Contains(names(reduce.none), "pe.gemm.tile_ns") ||
+		!slices.Contains(names(reduce.effects), "system.link.latency_ns") || !slices.Contains(names(reduce.stuck), "system.sips.count") {
+		t.Errorf("the all-reduce depends on %q, not on %q", names(reduce.effects), names(reduce.none))
+	}
+	if gemm := all[1]; !slices.Contains(names(gemm.effects), "pe.gemm.tile_ns") || !slices.Contains(names(gemm.none), "system.link.latency_ns") {
+		t.Errorf("the product depends on %q, not on %q", names(gemm.effects), names(gemm.none))
+	}
+	testViews(t, rows)
+}
+
+// testViews: every parameter is in the table, in the words below it, or in those about what cannot change.
+func testViews(t *testing.T, rows []journal.Row) {
+	figs, secs := figures(rows), sections(rows)
+	if len(figs) != 2 || len(secs) != 3 || !strings.Contains(secs[2].Text, "Topology built-in (sha256 ") {
+		t.Fatalf("%d figures, %+v", len(figs), secs)
+	}
+	word := regexp.MustCompile(`[a-z_]+(\.[a-z_]+)+`)
+	for i, f := range figs {
+		if err := f.Validate(); err != nil {
+			t.Error(err)
+		}
+		if _, err := figure.Write(t.TempDir(), f); err != nil {
+			t.Error(err)
+		}
+		if bars := f.Panels[0].Content.(*tornado.Tornado).Bars; len(bars) == 0 || bars[0].Name != secs[i].Table[1][0] {
+			t.Errorf("the figure begins with %v, the table with %v", bars, secs[i].Table[1])
+		}
+		names := word.FindAllString(secs[i].Text+" "+secs[2].Text, -1)
+		for _, line := range secs[i].Table[1:] {
+			names = append(names, line[0])
+		}
+		for _, key := range keys() {
+			if !slices.Contains(names, key) {
+				t.Errorf("%s is not named:\n%s\n%s", key, secs[i].Text, secs[2].Text)
+			}
+		}
+	}
+}
+
+// The changes are those of the model: with whole messages a product on one PE is so many dispatches, reads
+// and tiles, and of a load of the operand the bytes are at the HBM's rate.
+func TestChangesAreRight(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "my.yaml")
+	text := strings.Replace(string(topo.DefaultFile()), "latency_ns: 43.201", "latency_ns: 100", 1)
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	row := func(words ...string) journal.Row {
+		for _, r := range mustRows(t, append([]string{"n_elem=8", "shapes=32x64x32", "--fabric=whole"}, words...)...) {
+			if r.Part == allReducePart {
+				return r
+			}
+		}
+		panic("no row")
+	}
+	// Two links of 100 ns each way between SIPs: what 10 % of them cost is what 20 % do, twice.
+	ten := row("parameter=system.link.latency_ns", "--topology="+path, "--percent=10")
+	twenty := row("parameter=system.link.latency_ns", "--topology="+path, "--percent=20")
+	step := ten.Metrics["higher_ns"] - ten.Metrics["base_ns"]
+	if step <= 0 || math.Abs(step*2-(twenty.Metrics["higher_ns"]-twenty.Metrics["base_ns"])) > 1e-6 ||
+		math.Mod(math.Round(step), 20) != 0 || ten.Details[valueDetail] != "100" || ten.Details[higherDetail] != "110" || ten.Details[topologyDetail] != "my.yaml" {
+		t.Errorf("10 %%: %v %v; 20 %%: %v", ten.Metrics, ten.Details, twenty.Metrics)
+	}
+	if built := row("parameter=system.link.latency_ns"); built.Metrics["base_ns"] >= ten.Metrics["base_ns"] || built.Details[hashDetail] == ten.Details[hashDetail] {
+		t.Errorf("the file is not used: %v, %v", built.Metrics, built.Details)
+	}
+	// What only one side of can be had, has one side.
+	if one := row("parameter=cube.hbm.efficiency"); one.Status != journal.OK || one.Metrics["lower_ns"] <= one.Metrics["base_ns"] ||
+		one.Metrics["effect_pct"] != one.Metrics["lower_pct"] || !strings.Contains(one.Details[higherDetail], "from 0.001 to 1") {
+		t.Errorf("%v, %v", one.Metrics, one.Details)
+	} else if got := side(&one, higherDetail); got != "not possible" {
+		t.Errorf("the table says %q", got)
+	}
+}
+
+// A variant that does not run is no row with a number, and a machine on which neither does is a failure.
+func TestVariantThatDoesNotRun(t *testing.T) {
+	broken := func(good int) bench.Body {
+		calls := 0
+		return body(func(*bench.State, *topo.Topology, *ccl.Config) (accel.Time, error) {
+			if calls++; calls > good {
+				return 0, errors.New("planted")
+			}
+			return 1000, nil
+		})
+	}
+	for good, want := range map[int]journal.Status{0: journal.Failed, 1: journal.Failed, 2: journal.OK, 3: journal.OK} {
+		p := point.Point{{Name: parameterAxis, Value: point.StringValue("cube.ucie.bw_gbs")}, {Name: "percent", Value: point.FloatValue(20)},
+			{Name: "topology", Value: point.StringValue("")}, {Name: "ccl", Value: point.StringValue("")}, {Name: "fabric", Value: point.StringValue(asTopology)}}
+		s := bench.NewState(bench.Setting{Point: p, Backend: ahbm.Name})
+		o := s.Finish(broken(good)(t.Context(), s))
+		_, higher := o.Metrics["higher_pct"]
+		if o.Status != want || higher != (good == 3) {
+			t.Errorf("%d good: %s (%s), %v", good, o.Status, o.Reason, o.Metrics)
+		}
+	}
+}
+
+// Mistakes are refused before anything runs.
+func TestMistakes(t *testing.T) {
+	for word, want := range map[string]string{
+		"parameter=system.link.latency": `did you mean "system.link.latency_ns"`,
+		"--percent=0":                   "more than 0 and less than 100",
+		"--percent=100":                 "more than 0 and less than 100",
+		"--topology=missing.yaml":       "missing.yaml",
+		"shapes=1x2":                    "want MxKxN",
+		"n_elem=0":                      "want at least 1",
+		"variant=load_rfe":              "load_ref",
+	} {
+		if _, err := rowsOf(t, word); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", word, err, want)
+		}
+	}
+}

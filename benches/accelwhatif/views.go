@@ -1,0 +1,206 @@
+package accelwhatif
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/internal/base/unit"
+	"github.com/kernbench/kernbench/internal/result/figure"
+	"github.com/kernbench/kernbench/internal/result/journal"
+	"github.com/kernbench/kernbench/internal/result/rowset"
+	"github.com/kernbench/kernbench/internal/result/tornado"
+)
+
+// visible is the least effect that is drawn, in per cent; mostBars as many as can be read.
+const visible, mostBars = 0.1, 16
+
+// study is what was found about one all-reduce or product.
+type study struct {
+	title   string
+	part    string
+	base    float64    // ns
+	percent string     // of the change
+	effects rowset.Set // with an effect, the largest first
+	small   rowset.Set // with less than what is visible
+	none    rowset.Set // with none at all
+	stuck   rowset.Set // that could not be changed
+	failed  []*journal.Row
+}
+
+// title names what the rows are of.
+func title(r *journal.Row) string {
+	if r.Part == allReducePart {
+		return fmt.Sprintf("All-reduce of %s bytes per cube", unit.FormatBytes(2*int64(rowset.Number(r, "n_elem"))))
+	}
+	return fmt.Sprintf("Product of %s, %s", rowset.Text(r, "shapes"), rowset.Text(r, "variant"))
+}
+
+// studies sorts the rows.
+func studies(rows []journal.Row) (all []*study) {
+	for _, g := range rowset.GroupBy(rowset.All(rows), title) {
+		s := &study{title: g.Key, part: g.Rows[0].Part, percent: rowset.Text(g.Rows[0], "percent")}
+		seen := map[string]bool{}
+		for _, r := range g.Rows {
+			if key := rowset.Text(r, parameterAxis); seen[key] {
+				continue // another trial, which says the same
+			} else {
+				seen[key] = true
+			}
+			effect := r.Metrics["effect_pct"]
+			switch {
+			case r.Status == journal.Skipped:
+				s.stuck = append(s.stuck, r)
+				continue
+			case r.Status != journal.OK:
+				s.failed = append(s.failed, r)
+				continue
+			case effect >= visible:
+				s.effects = append(s.effects, r)
+			case effect > 0:
+				s.small = append(s.small, r)
+			default:
+				s.none = append(s.none, r)
+			}
+			s.base = r.Metrics["base_ns"]
+		}
+		slices.SortStableFunc(s.effects, func(a, b *journal.Row) int {
+			return cmp.Compare(b.Metrics["effect_pct"], a.Metrics["effect_pct"])
+		})
+		all = append(all, s)
+	}
+	return all
+}
+
+// figures draws a panel for each all-reduce and product.
+func figures(rows []journal.Row) (figs []figure.Figure) {
+	for _, part := range []struct{ part, name, title string }{
+		{allReducePart, "whatif_allreduce", "What the all-reduce depends on (simulated)"},
+		{gemmPart, "whatif_gemm", "What the matrix product depends on (simulated)"}} {
+		f := figure.Figure{Name: part.name, Title: part.title}
+		for _, s := range studies(rows) {
+			if s.part == part.part && s.base > 0 {
+				f.Panels = append(f.Panels, s.panel())
+			}
+		}
+		if len(f.Panels) > 0 {
+			f.Columns = min(len(f.Panels), 2)
+			f.Caption = "By how much the time of the slowest PE changes when one number of the topology file does. " + machines(rows)
+			figs = append(figs, f)
+		}
+	}
+	return figs
+}
+
+func (s *study) panel() figure.Panel {
+	t := &tornado.Tornado{Lowered: s.percent + " % less", Raised: s.percent + " % more"}
+	shown := s.effects[:min(len(s.effects), mostBars)]
+	for _, r := range shown {
+		bar := tornado.Bar{Name: rowset.Text(r, parameterAxis), Value: r.Details[valueDetail]}
+		for metric, into := range map[string]**float64{"lower_pct": &bar.Lower, "higher_pct": &bar.Higher} {
+			if v, has := r.Metrics[metric]; has {
+				*into = &v
+			}
+		}
+		t.Bars = append(t.Bars, bar)
+	}
+	p := figure.Panel{Title: fmt.Sprintf("%s: %s", s.title, unit.FormatMicros(s.base/1e3)), Content: t, X: figure.Axis{Label: "change of the time", Unit: figure.Percent}}
+	if more := len(s.effects) - len(shown); more > 0 {
+		p.Note = fmt.Sprintf("%d more with at least %g %% are in the table. ", more, visible)
+	}
+	if len(s.small)+len(s.none) > 0 {
+		p.Note += fmt.Sprintf("%s without visible effect, %d that cannot change by %s %%: see the report.",
+			unit.Plural(len(s.small)+len(s.none), "parameter"), len(s.stuck), s.percent)
+	}
+	return p
+}
+
+// sections are the tables, and what is not in them.
+func sections(rows []journal.Row) (out []bench.Section) {
+	var stuck rowset.Set
+	percent := ""
+	for _, s := range studies(rows) {
+		table := [][]string{{"parameter", "value", s.percent + " % less", s.percent + " % more"}}
+		for _, r := range s.effects {
+			table = append(table, []string{rowset.Text(r, parameterAxis), r.Details[valueDetail], side(r, lowerDetail), side(r, higherDetail)})
+		}
+		if len(table) == 1 {
+			table = nil
+		}
+		out = append(out, bench.Section{Title: s.title, Headline: true, Table: table, Text: s.words()})
+		stuck = append(stuck, s.stuck...)
+		percent = s.percent
+	}
+	if len(stuck) > 0 {
+		why := func(r *journal.Row) string { return strings.TrimPrefix(r.Reason, rowset.Text(r, parameterAxis)+": ") }
+		out = append(out, bench.Section{Title: fmt.Sprintf("What cannot change by %s %%", percent), Headline: true, Text: named(stuck, why) + "."})
+	}
+	if len(out) > 0 {
+		out[len(out)-1].Text += "\n\n" + machines(rows)
+	}
+	return out
+}
+
+// side is one change of a parameter, in words.
+func side(r *journal.Row, detail string) string {
+	if v, has := r.Metrics[detail+"_pct"]; has {
+		return fmt.Sprintf("%+.2f %% (%s)", v, r.Details[detail])
+	}
+	return "not possible"
+}
+
+// words name every parameter that changed and is not in the table, and why a side of one in it is missing.
+func (s *study) words() string {
+	var paragraphs []string
+	if s.base > 0 {
+		paragraphs = append(paragraphs, fmt.Sprintf("%s as the file is.", unit.FormatMicros(s.base/1e3)))
+	}
+	for _, group := range []struct{ what, names string }{
+		{"On one side only", named(s.effects, oneSide)},
+		{fmt.Sprintf("Without visible effect, less than %g %%", visible),
+			named(s.small, func(r *journal.Row) string { return fmt.Sprintf("%.2g %%", r.Metrics["effect_pct"]) })},
+		{"Without any effect", named(s.none, func(*journal.Row) string { return "0" })},
+		{"Failed", named(s.failed, func(*journal.Row) string { return "see the rows" })},
+	} {
+		if group.names != "" {
+			paragraphs = append(paragraphs, fmt.Sprintf("%s: %s.", group.what, group.names))
+		}
+	}
+	return strings.Join(paragraphs, "\n\n")
+}
+
+// named lists the parameters of rows, those with the same reason together; none without one.
+func named(rows rowset.Set, why func(*journal.Row) string) string {
+	var names []string
+	for _, g := range rowset.GroupBy(rows, why) {
+		if g.Key != "" {
+			names = append(names, fmt.Sprintf("%s (%s)", strings.Join(g.Rows.Distinct(parameterAxis), ", "), g.Key))
+		}
+	}
+	return strings.Join(names, "; ")
+}
+
+// oneSide is why a parameter could be changed one way only; nothing if it could both.
+func oneSide(r *journal.Row) string {
+	for _, detail := range []string{lowerDetail, higherDetail} {
+		if _, has := r.Metrics[detail+"_pct"]; !has {
+			return detail + ": " + r.Details[detail]
+		}
+	}
+	return ""
+}
+
+// machines says what the rows were simulated on.
+func machines(rows []journal.Row) string {
+	var found []string
+	for i := range rows {
+		d := rows[i].Details
+		line := fmt.Sprintf("Topology %s (sha256 %.12s), fabric %s.", d[topologyDetail], d[hashDetail], d[fabricDetail])
+		if d[hashDetail] != "" && !slices.Contains(found, line) {
+			found = append(found, line)
+		}
+	}
+	return strings.Join(found, " ")
+}

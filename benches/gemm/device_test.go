@@ -1,0 +1,75 @@
+package gemm
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/benches/benchtest"
+	"github.com/kernbench/kernbench/internal/bench/plan"
+	"github.com/kernbench/kernbench/internal/host/cuda"
+	"github.com/kernbench/kernbench/internal/host/cudatest"
+	"github.com/kernbench/kernbench/internal/kernel/gpugemm"
+	"github.com/kernbench/kernbench/internal/result/journal"
+)
+
+// On a GPU every provider gives rows with what they were made by, and a wrong product none:
+// on a stand-in for the driver and for cuBLASLt.
+func TestOnDevice(t *testing.T) {
+	lib, err := cudatest.Build(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{cuda.LibraryVariable, cuda.ManagementVariable, gpugemm.LibraryVariable} {
+		t.Setenv(name, lib)
+	}
+	for _, test := range []struct{ axes, data, fault, want string }{
+		{"provider=builtin,cublaslt,cublaslt-exhaustive dtype=bf16", "random", "", ""},
+		{"provider=cublaslt dtype=f32,tf32,f16,e4m3", "random", "", ""},
+		{"provider=cublaslt dtype=bf16", "zeros", "", ""},
+		{"provider=builtin,cublaslt dtype=bf16", "random", "tile", "wrong elements"},
+		{"provider=builtin dtype=f32", "random", "", "on cuda builtin cannot multiply f32"},
+		{"provider=openblas dtype=f32", "random", "", "unknown cuda provider"},
+		{"provider=cublaslt dtype=f16", "random", "none", "cublasLtMatmulAlgoGetHeuristic: the requested functionality is not supported"},
+		{"provider=cublaslt dtype=f16 threads=2", "random", "", "a GPU has its own"},
+	} {
+		os.Setenv(cudatest.ProductVariable, test.fault)
+		words := append([]string{"shape=40x50x60", "threads=1"}, strings.Fields(test.axes)...)
+		p, err := plan.Make(Bench(), plan.Request{Backend: gpugemm.Backend, Seed: 1, Axes: benchtest.Assign(words...), Options: benchtest.Assign("data=" + test.data)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, g := range p.Groups {
+			for _, task := range g.Tasks {
+				cfg := bench.DefaultMeasure()
+				cfg.Stop.MinSamples, cfg.Stop.MaxSamples, cfg.Stop.MinTime = 1, 1, 0
+				o := benchtest.Perform(t, body, task, p.Options, bench.Setting{Backend: gpugemm.Backend, Measure: cfg})[0]
+				checkDevice(t, test.want, test.data, o)
+			}
+		}
+	}
+	os.Setenv(cudatest.ProductVariable, "")
+}
+
+func checkDevice(t *testing.T, want, data string, o bench.Outcome) {
+	t.Helper()
+	if want != "" {
+		if o.Status == journal.OK || !strings.Contains(o.Reason, want) {
+			t.Errorf("%s %q, want %q", o.Status, o.Reason, want)
+		}
+		return
+	}
+	if o.Status != journal.OK && o.Status != "" {
+		t.Errorf("%s %q", o.Status, o.Reason)
+	}
+	for _, name := range []string{"algorithm", "library", "gpu", "gpu_before", "gpu_after", "operands"} {
+		if o.Details[name] == "" {
+			t.Errorf("no detail %s: %v", name, o.Details)
+		}
+	}
+	warned := strings.Contains(strings.Join(o.Warnings, "\n"), "has the same value everywhere")
+	if warned != (data != randomData) {
+		t.Errorf("data %s: warnings %q", data, o.Warnings)
+	}
+}

@@ -1,0 +1,211 @@
+// Package gpuallreduce is the bench `gpu-allreduce`: how fast the all-reduce kernels of a
+// GPU are by themselves, beside what a program sees of them, and how far from the limit
+// of the GPU's memory and cache. Its axes are the knobs of the backend.
+package gpuallreduce
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/benches/collectives"
+	"github.com/kernbench/kernbench/dist"
+	"github.com/kernbench/kernbench/internal/base/point"
+	"github.com/kernbench/kernbench/internal/base/unit"
+	"github.com/kernbench/kernbench/internal/result/figure"
+	"github.com/kernbench/kernbench/internal/result/journal"
+	"github.com/kernbench/kernbench/internal/result/rowset"
+)
+
+// Name is the bench's name.
+const Name = "gpu-allreduce"
+
+// The metrics that the backend's own timings give; time_us is the whole call.
+const (
+	kernel = "kernel_us"
+	cold   = "kernel_cold_us"
+	graph  = "graph_us"
+	share  = "kernel_cold_pct_of_limit"
+)
+
+// Bench declares it.
+func Bench() *bench.Bench {
+	names := dist.BackendsThat(func(d dist.Description) bool { return len(d.Knobs) > 0 })
+	knobs := knobsOf(names)
+	items := []bench.Clause{
+		bench.Help("all-reduce kernels of a GPU: time inside a launch, in a graph and per call, against the limit of its memory"),
+		bench.Doc(`Times the all-reduce kernels in four ways, on memory that all ranks reach, and checks every
+element of what each leaves:
+
+  time_us          whole calls as a program makes them, one at a time
+  graph_us         calls that a recorded graph launches one after the other
+  kernel_us        calls inside one launch of the kernel, on the same buffers
+  kernel_cold_us   the same on buffers in turn that are twice the GPU's cache together
+
+kernel_cold_pct_of_limit holds the last against all ranks' buffers at the speed of a copy
+within the GPU, measured in the same process.
+
+ranks_as=blocks has one kernel do the parts of all ranks, which nothing between processes
+can beat; ranks_as=processes is one kernel for each rank. blocks is how many thread blocks
+each rank has, scope how far the flags reach by which they meet (system, or device, which
+takes less time and needs all ranks on one GPU). All ranks share a GPU where there is one.
+
+  kernbench run --bench gpu-allreduce
+  kernbench run --bench gpu-allreduce --ranks 8 --size 64M --algorithm two-stage-push --blocks 8,16,24,33`),
+		bench.Backends(names...),
+		bench.Ranks("2,4,8"),
+		bench.Strings("algorithm", "one-stage", "two-stage-push"),
+		bench.DTypes("dtype", "bf16"),
+		bench.Bytes("size", "8K,1M,64M,256M"),
+		bench.Seconds("0.3", "most time to sample one point in one way"),
+		bench.Refuse(func(p, _ bench.Point) error { return dist.CheckKnobs(names[0], values(p, knobs)) }),
+		bench.Metric(kernel, "us", "lower"), bench.Metric(share, "%", "higher"),
+		bench.Timeout(5 * time.Minute),
+		bench.Figures(figures), bench.Sections(sections),
+	}
+	for _, k := range knobs {
+		items = append(items, bench.Strings(k.Name, k.Default))
+	}
+	return bench.New(Name, func(ctx context.Context, s *bench.State) error { return body(ctx, s, knobs) }, items...)
+}
+
+// knobsOf are the knobs of the backends, each once.
+func knobsOf(backends []string) (knobs []dist.Knob) {
+	for _, name := range backends {
+		for _, k := range dist.Describe(name).Knobs {
+			if !slices.ContainsFunc(knobs, func(x dist.Knob) bool { return x.Name == k.Name }) {
+				knobs = append(knobs, k)
+			}
+		}
+	}
+	return knobs
+}
+
+func values(p point.Point, knobs []dist.Knob) map[string]string {
+	m := map[string]string{}
+	for _, k := range knobs {
+		if v, has := p.Get(k.Name); has {
+			m[k.Name] = v.String()
+		}
+	}
+	return m
+}
+
+func body(ctx context.Context, s *bench.State, knobs []dist.Knob) error {
+	s.SampleAtMost(s.Float(bench.SecondsOption))
+	d := s.DType("dtype")
+	return collectives.AllReduce(ctx, s, collectives.Sum{DType: d, Count: s.Int("size") / d.Size(), Algorithm: s.Str("algorithm"),
+		Knobs: values(s.Point(), knobs)})
+}
+
+// ranksAs is the knob of which the report compares the values.
+const ranksAs = "ranks_as"
+
+func series(r *journal.Row) string {
+	return rowset.Text(r, "algorithm") + ", " + rowset.Text(r, ranksAs) + turned(r)
+}
+
+// turned are the other knobs that are not at their default.
+func turned(r *journal.Row) (text string) {
+	for _, c := range r.Point {
+		switch c.Name {
+		case "algorithm", "dtype", "size", ranksAs:
+		default:
+			if c.Value.String() != "auto" {
+				text += fmt.Sprintf(", %s=%s", c.Name, c.Value)
+			}
+		}
+	}
+	return text
+}
+
+func panel(r *journal.Row) string {
+	return fmt.Sprintf("%d ranks, %s", *r.NumRanks, rowset.Text(r, "dtype"))
+}
+
+// figures shows the time inside a launch, and the four ways beside each other.
+func figures(rows []journal.Row) []figure.Figure {
+	inside := figure.Figure{Name: "gpu_kernel", Title: "All-reduce inside one launch, buffers beyond the cache"}
+	ways := figure.Figure{Name: "gpu_ways", Title: "One call, timed in four ways"}
+	good := rowset.Good(rows).Where(func(r *journal.Row) bool { return r.NumRanks != nil && r.Metrics[cold] > 0 })
+	x := figure.Axis{Label: "size", Scale: figure.Log2, Unit: figure.Bytes}
+	y := figure.Axis{Label: "time", Scale: figure.Log10, Unit: figure.Micros}
+	at := func(metric string) func(r *journal.Row) (figure.Point, bool) {
+		return func(r *journal.Row) (figure.Point, bool) {
+			return figure.Point{X: rowset.Number(r, "size"), Y: r.Metrics[metric]}, r.Metrics[metric] > 0
+		}
+	}
+	for _, g := range rowset.GroupBy(good, panel) {
+		p := figure.Panel{Title: g.Key, X: x, Y: y, Series: rowset.Series(g.Rows, series, at(cold))}
+		limit := figure.Line{Label: "limit"}
+		least := map[float64]float64{}
+		for _, r := range g.Rows {
+			us, size := r.Metrics[cold]*r.Metrics[share]/100, rowset.Number(r, "size")
+			if old, has := least[size]; us > 0 && (!has || us < old) {
+				least[size] = us
+			}
+		}
+		for size, us := range least {
+			limit.Points = append(limit.Points, figure.Point{X: size, Y: us})
+		}
+		if rowset.SortByX(limit.Points); len(limit.Points) > 1 {
+			p.Lines = []figure.Line{limit}
+		}
+		inside.Panels = append(inside.Panels, p)
+	}
+	for _, g := range rowset.GroupBy(good, func(r *journal.Row) string { return panel(r) + ", " + series(r) }) {
+		p := figure.Panel{Title: g.Key, X: x, Y: y}
+		for _, metric := range []string{"time_us", graph, kernel, cold} {
+			p.Series = append(p.Series, rowset.Series(g.Rows, func(*journal.Row) string { return metric }, at(metric))...)
+		}
+		ways.Panels = append(ways.Panels, p)
+	}
+	if len(inside.Panels) == 0 {
+		return nil
+	}
+	return []figure.Figure{inside, ways}
+}
+
+// sections says how far the kernels are from the limit, and what it costs that ranks are
+// processes.
+func sections(rows []journal.Row) []bench.Section {
+	good := rowset.Good(rows).Where(func(r *journal.Row) bool { return r.NumRanks != nil && r.Metrics[cold] > 0 })
+	if len(good) == 0 {
+		return nil
+	}
+	table := [][]string{{"ranks", "size", "line", "call", "graph", "launch", "launch, cold", "of the limit"}}
+	for _, r := range good {
+		us := func(metric string) string { return unit.FormatSig(r.Metrics[metric], 4) }
+		table = append(table, []string{fmt.Sprint(*r.NumRanks), unit.FormatBytes(int64(rowset.Number(r, "size"))), series(r),
+			us("time_us"), us(graph), us(kernel), us(cold), fmt.Sprintf("%.0f %%", r.Metrics[share])})
+	}
+	out := []bench.Section{{Title: "Four ways to time a call",
+		Text: "Microseconds of one call: made by a program, launched by a graph, inside one launch, and there with buffers that are not in the cache.", Table: table}}
+	return append(out, processes(good)...)
+}
+
+// processes compares ranks that are processes with ranks that are blocks of one kernel.
+func processes(good rowset.Set) []bench.Section {
+	table := [][]string{{"ranks", "algorithm", "size", "as blocks", "as processes", "slower by"}}
+	worst := 0.0
+	for _, g := range rowset.GroupBy(good, func(r *journal.Row) string {
+		return strings.Join([]string{panel(r), rowset.Text(r, "algorithm"), rowset.Text(r, "size"), turned(r)}, "/")
+	}) {
+		blocks, own := g.Rows.At(ranksAs, "blocks"), g.Rows.At(ranksAs, "processes")
+		if len(blocks) == 0 || len(own) == 0 {
+			continue
+		}
+		a, b := blocks[0].Metrics[kernel], own[0].Metrics[kernel]
+		worst = max(worst, b/a-1)
+		table = append(table, []string{fmt.Sprint(*own[0].NumRanks), rowset.Text(own[0], "algorithm") + turned(own[0]), unit.FormatBytes(int64(rowset.Number(own[0], "size"))),
+			unit.FormatSig(a, 4), unit.FormatSig(b, 4), fmt.Sprintf("%+.1f %%", 100*(b/a-1))})
+	}
+	if len(table) == 1 {
+		return nil
+	}
+	return []bench.Section{{Title: "Ranks as processes and as blocks of one kernel",
+		Text: fmt.Sprintf("Microseconds of a call inside one launch, same kernel, same run. Processes are at most %.1f %% slower.", 100*worst), Table: table}}
+}

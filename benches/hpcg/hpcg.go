@@ -1,0 +1,320 @@
+// Package hpcg is the bench `hpcg-like`: a number rated by the rules of the HPCG benchmark, with this project's own
+// kernels. It is not an official HPCG result; docs/hpcg-like.md lists what differs.
+package hpcg
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/dist"
+	"github.com/kernbench/kernbench/internal/solve/sparse"
+	"github.com/kernbench/kernbench/solve"
+)
+
+// The names of axes and options.
+const (
+	sideAxis   = "side"
+	methodAxis = "method"
+	timeOption = "seconds"
+)
+
+// preconditioner is the registered one that follows the rules.
+const preconditioner = "hpcg"
+
+// disclaimer is with every row, table and figure.
+const disclaimer = "not an official HPCG result"
+
+// Bench declares it.
+func Bench() *bench.Bench {
+	return bench.New("hpcg-like", body,
+		bench.Help("GFLOP/s by the rules of the HPCG benchmark with our own kernels: "+disclaimer),
+		bench.Doc(`Rates a solve by the rules of the HPCG benchmark (27 points in 3-D, cg with a 4-level
+multigrid of symmetric Gauss-Seidel sweeps, sets of 50 iterations): `+disclaimer+`.
+
+Every rank has a cube of --side points along each axis, a multiple of 8. A reference
+solve of 50 iterations by cg gives the residual to reach; --method may need more
+iterations, which earn nothing. Operations are counted by HPCG's formula, and a tenth
+of the set-up is charged to every set.
+
+A row fails unless the matrix and the preconditioner are symmetric, a matrix with a huge
+diagonal is solved in 12 iterations (2 with the preconditioner), the residual is reached,
+every set ends with the same one, and the solution is that of the problem.
+
+  kernbench run --bench hpcg-like --ranks 1,2 --side 104 --seconds 60
+  kernbench run --bench hpcg-like --side 32,64,104 --method cg,cg-pipelined
+
+docs/hpcg-like.md has the rules and what differs from them.`),
+		bench.Ranks("1,2"),
+		bench.Ints(sideAxis, "64"),
+		bench.Strings(methodAxis, "cg"),
+		bench.Option(timeOption, bench.KindFloat, "10", "time of all sets together, at least one set; an official run takes 1800"),
+		bench.Drop(invalidPoint),
+		bench.Refuse(mistake),
+		bench.Timeout(2*time.Hour),
+		bench.Backends(dist.BackendsThat(canSolve)...),
+		bench.Metric("rating_gflops", "GFLOP/s", "higher"),
+		bench.Metric("raw_gflops", "GFLOP/s", "higher"),
+		bench.Metric("iterations", "", "lower"),
+		bench.Metric("sets", "", ""),
+		bench.Metric("setup_s", "s", "lower"),
+		bench.Metric("unknowns", "", ""),
+		bench.Metric("reference_residual", "", ""),
+		bench.Metric("rel_residual", "", "lower"),
+		bench.Version("1"),
+		bench.Figures(figures),
+		bench.Sections(sections),
+	)
+}
+
+// canSolve reports whether a backend has what a solve needs.
+func canSolve(d dist.Description) bool {
+	can := d.Can()
+	return can.Has(dist.AllReduce) && can.Has(dist.Send) && can.Has(dist.Recv) &&
+		slices.Contains(can.DTypes, dist.F64) && slices.Contains(can.Reductions, dist.Sum)
+}
+
+// invalidPoint refuses a side that cannot be halved three times, and methods that are no cg.
+func invalidPoint(p bench.Point) error {
+	side, _ := p.Get(sideAxis)
+	if n := side.Int(); n < 16 || n%8 != 0 {
+		return fmt.Errorf("--%s %d: want a multiple of 8, at least 16", sideAxis, n)
+	}
+	method, _ := p.Get(methodAxis)
+	var names []string
+	for _, m := range solve.Methods() {
+		if m.Needs == solve.SymmetricDefinite {
+			names = append(names, m.Name)
+		}
+	}
+	if !slices.Contains(names, method.String()) {
+		return bench.Unknown(methodAxis, method.String(), names)
+	}
+	return nil
+}
+
+func mistake(_, options bench.Point) error {
+	if v, _ := options.Get(timeOption); !(v.Float() > 0) || math.IsInf(v.Float(), 0) {
+		return fmt.Errorf("--%s %s: want a positive number", timeOption, v)
+	}
+	return nil
+}
+
+func body(ctx context.Context, s *bench.State) error {
+	s.Phase("set-up")
+	g, err := dist.Init(ctx, dist.Config{Backend: s.Backend(), Rank: s.Rank(), Size: s.Size(), Timeout: 15 * time.Minute,
+		ID: strings.Join([]string{s.Session(), s.Str(sideAxis), s.Str(methodAxis)}, "/"), Exchange: s.Exchange})
+	if err != nil {
+		return err
+	}
+	defer g.Close()
+	b := &benchmark{ctx: ctx, s: s, group: g, method: s.Str(methodAxis)}
+	s.Warn("%s: by its rules, with kernbench's kernels", disclaimer)
+	if s.Float(timeOption) < officialSeconds {
+		s.Warn("sets are timed for %g s, an official run for %d", s.Float(timeOption), officialSeconds)
+	}
+	grid := processes(s.Size())
+	for axis := range grid {
+		grid[axis] *= s.Int(sideAxis)
+	}
+	s.Detail("grid", sparse.Grid(grid).String())
+	made, err := sparse.NewGridPoisson(grid, 27)
+	if err != nil {
+		return err
+	}
+	return b.run(problem{made})
+}
+
+// benchmark is one rank's part of a rated run.
+type benchmark struct {
+	ctx    context.Context
+	s      *bench.State
+	group  *dist.Group
+	method string
+	checks []check
+}
+
+func (b *benchmark) check(name string, value, limit float64) {
+	b.checks = append(b.checks, check{name, value, limit})
+}
+
+// system sets up a problem. A tolerance of next to nothing makes every solve take all iterations.
+func (b *benchmark) system(p solve.Problem, rhs func(int) float64, method, precond string, rtol float64) (*solve.System, error) {
+	return solve.New(b.group, solve.Spec{Source: solve.Generated{Problem: p}, RHS: rhs, Partitioner: "block", Storage: solve.Plain,
+		Method: method, Preconditioner: precond, RTol: rtol, MaxIter: mostIterations})
+}
+
+// never is a tolerance that is not reached.
+const never = 1e-300
+
+func (b *benchmark) run(p problem) error {
+	b.s.Phase("reference")
+	reference, err := b.system(p, p.rhs, "cg", preconditioner, never)
+	if err != nil {
+		return err
+	}
+	target, err := reference.Solve(referenceIterations)
+	if err != nil {
+		return err
+	}
+	b.s.Report("reference_residual", target.Residual, "", "")
+	rated := reference
+	if b.method != "cg" {
+		if rated, err = b.system(p, p.rhs, b.method, preconditioner, never); err != nil {
+			return err
+		}
+	}
+	b.s.Phase("validation")
+	if err := b.validate(p, rated); err != nil {
+		return err
+	}
+	b.s.Phase("iterations")
+	goal := max(target.Residual, attainable)
+	iterations := mostIterations + 1
+	for _, limit := range []int{referenceIterations, mostIterations} {
+		trial, err := rated.Solve(limit)
+		if err != nil {
+			return err
+		}
+		if iterations = needed(trial.History, goal); iterations <= mostIterations {
+			break
+		}
+	}
+	b.check("iterations to the residual of the reference", float64(iterations), mostIterations)
+	if iterations > mostIterations {
+		return invalid(b.checks)
+	}
+	if err := b.timeSets(rated, iterations, goal); err != nil {
+		return err
+	}
+	return invalid(b.checks)
+}
+
+// validate makes the checks that need no timed set.
+func (b *benchmark) validate(p problem, rated *solve.System) error {
+	huge := exaggerated{p}
+	for _, c := range []struct {
+		name, precond string
+		limit         float64
+	}{{"iterations on the exaggerated diagonal", "none", mostPlain}, {"iterations there with the preconditioner", preconditioner, mostPreconditioned}} {
+		sys, err := b.system(huge, huge.rhs, b.method, c.precond, spectralTolerance)
+		if err != nil {
+			return err
+		}
+		n, err := spectral(sys)
+		if err != nil {
+			return err
+		}
+		b.check(c.name, n, c.limit)
+	}
+	departures, err := symmetry(rated, b.s.Seed(), b.sum)
+	b.checks = append(b.checks, departures...)
+	return err
+}
+
+// timeSets makes sets until the time is over, and rates them.
+func (b *benchmark) timeSets(sys *solve.System, iterations int, goal float64) error {
+	s := b.s
+	s.Phase("sets")
+	var times, residuals []float64
+	total := 0.0
+	for len(times) == 0 || total < s.Float(timeOption) {
+		if err := s.Barrier(b.ctx); err != nil {
+			return err
+		}
+		out, err := sys.Solve(iterations)
+		if err != nil {
+			return err
+		}
+		slowest, err := b.most(out.Seconds)
+		if err != nil {
+			return err
+		}
+		times, residuals, total = append(times, slowest*1e6), append(residuals, out.Residual), total+slowest
+	}
+	s.Phase("check")
+	truth, err := sys.Check()
+	if err != nil {
+		return err
+	}
+	setup, err := b.most(sys.Times.Total)
+	if err != nil {
+		return err
+	}
+	last := residuals[len(residuals)-1]
+	b.check("variance of the residuals of the sets", variance(residuals), mostVariance)
+	b.check("residual of a set over that of the reference", last/goal, 1+slack)
+	b.check("true residual of the solution over that of the reference", truth/goal, 10)
+
+	w := work{sets: len(times), iterations: iterations, rows: float64(sys.Size)}
+	h := sys.Operator().(solve.Hierarchy)
+	for l := range h.Levels() {
+		_, entries := h.Size(l)
+		w.entries = append(w.entries, entries)
+	}
+	s.ReportSamples("time_us", times, "us", "lower")
+	s.Report("rel_residual", truth, "", "lower")
+	s.Report("iterations", float64(iterations), "", "lower")
+	s.Report("sets", float64(w.sets), "", "")
+	s.Report("setup_s", setup, "s", "lower")
+	s.Report("unknowns", w.rows, "", "")
+	if invalid(b.checks) == nil { // a rating is of valid results alone
+		s.Report("rating_gflops", w.rating(total, setup), "GFLOP/s", "higher")
+		s.Report("raw_gflops", w.raw(total), "GFLOP/s", "higher")
+	}
+	for _, c := range b.checks {
+		s.Detail(c.name, fmt.Sprintf("%.3g (at most %g)", c.value, c.limit))
+	}
+	return nil
+}
+
+// sum adds numbers up over the ranks, in their order.
+func (b *benchmark) sum(mine ...float64) ([]float64, error) {
+	all, err := b.gather(mine)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]float64, len(mine))
+	for _, theirs := range all {
+		for i, v := range theirs {
+			out[i] += v
+		}
+	}
+	return out, nil
+}
+
+// most is the largest number of any rank.
+func (b *benchmark) most(mine float64) (float64, error) {
+	all, err := b.gather([]float64{mine})
+	out := mine
+	for _, theirs := range all {
+		out = max(out, theirs[0])
+	}
+	return out, err
+}
+
+func (b *benchmark) gather(mine []float64) ([][]float64, error) {
+	bits := make([]int64, len(mine))
+	for i, v := range mine {
+		bits[i] = int64(math.Float64bits(v))
+	}
+	all, err := b.s.Group().Exchange(b.ctx, bits)
+	if err != nil {
+		return nil, err
+	}
+	out := make([][]float64, len(all))
+	for r, theirs := range all {
+		if len(theirs) != len(mine) {
+			return nil, errors.New("ranks exchange different numbers of values")
+		}
+		for _, v := range theirs {
+			out[r] = append(out[r], math.Float64frombits(uint64(v)))
+		}
+	}
+	return out, nil
+}

@@ -1,0 +1,88 @@
+package hpcg
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/kernbench/kernbench/internal/solve/sparse"
+	"github.com/kernbench/kernbench/solve"
+)
+
+// problem is the 27-point stencil on a grid, 26 on the diagonal and -1 beside it. The solution is 1 everywhere.
+type problem struct{ solve.Problem }
+
+func (p problem) Grid() sparse.Grid { return p.Problem.(sparse.Gridded).Grid() }
+func (p problem) Points() int       { return 27 }
+
+// rhs is the sum of a row.
+func (p problem) rhs(row int) float64 {
+	var r solve.Row
+	p.Row(row, &r)
+	return 27 - float64(len(r.Cols))
+}
+
+// exaggerated has a huge diagonal with ten different values: a method that is right needs about ten iterations.
+type exaggerated struct{ problem }
+
+func (p exaggerated) scale(row int) float64 {
+	if row < 9 {
+		return float64(row+2) * 1e6
+	}
+	return 1e6
+}
+
+// Row implements solve.Problem.
+func (p exaggerated) Row(i int, r *solve.Row) {
+	p.problem.Row(i, r)
+	for k, c := range r.Cols {
+		if c == i {
+			r.Vals[k] *= p.scale(i)
+		}
+	}
+}
+
+func (p exaggerated) rhs(row int) float64 { return p.scale(row) * p.problem.rhs(row) }
+
+// summing adds numbers up over the ranks.
+type summing func(mine ...float64) ([]float64, error)
+
+// spectral is how many iterations a system with the exaggerated diagonal takes.
+func spectral(sys *solve.System) (float64, error) {
+	out, err := sys.Solve(0)
+	if err != nil {
+		return 0, err
+	}
+	if out.Status != solve.Converged {
+		return math.Inf(1), nil
+	}
+	return float64(out.Iterations), nil
+}
+
+// symmetry takes the departures of the matrix and of the preconditioner, with two vectors of random values.
+func symmetry(sys *solve.System, seed uint64, sum summing) ([]check, error) {
+	n, rows := max(1, sys.Matrix.Columns()), sys.Matrix.Rows()
+	x, y, out := make([]float64, n), make([]float64, n), make([]float64, n)
+	for i := range rows {
+		x[i] = 1.5 + 0.5*sparse.Noise(seed, 2*sys.Plan.Global(i))
+		y[i] = 1.5 + 0.5*sparse.Noise(seed, 2*sys.Plan.Global(i)+1)
+	}
+	var checks []check
+	for _, o := range []struct {
+		name  string
+		apply func(dst, src []float64) error
+	}{{"departure from symmetry of the product", sys.Multiply}, {"departure from symmetry of the preconditioner", sys.Operator().Apply}} {
+		if err := o.apply(out, y); err != nil {
+			return nil, fmt.Errorf("%s: %w", o.name, err)
+		}
+		xAy := sparse.Dot(x[:rows], out[:rows])
+		if err := o.apply(out, x); err != nil {
+			return nil, fmt.Errorf("%s: %w", o.name, err)
+		}
+		all, err := sum(xAy, sparse.Dot(y[:rows], out[:rows]), sparse.Dot(x[:rows], x[:rows]), sparse.Dot(y[:rows], y[:rows]))
+		if err != nil {
+			return nil, err
+		}
+		checks = append(checks, check{o.name, departure(all[0], all[1], all[2], all[3]), mostDeparture})
+	}
+	return checks, nil
+}

@@ -1,0 +1,126 @@
+package predict
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/internal/base/point"
+	"github.com/kernbench/kernbench/internal/bench/plan"
+	"github.com/kernbench/kernbench/internal/result/journal"
+	"github.com/kernbench/kernbench/internal/result/rowset"
+)
+
+// rowsOf computes a sweep; what begins with -- is an option.
+func rowsOf(t *testing.T, axes ...string) ([]journal.Row, error) {
+	t.Helper()
+	b := Bench()
+	if err := b.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	req := plan.Request{Backend: "cpu", Seed: 1}
+	for _, a := range axes {
+		name, text, _ := strings.Cut(a, "=")
+		if option, is := strings.CutPrefix(name, "--"); is {
+			req.Options = append(req.Options, plan.Assign{Name: option, Text: text})
+		} else {
+			req.Axes = append(req.Axes, plan.Assign{Name: name, Text: text})
+		}
+	}
+	p, err := plan.Make(b, req)
+	if err != nil {
+		return nil, err
+	}
+	var rows []journal.Row
+	for _, g := range p.Groups {
+		for _, task := range g.Tasks {
+			s := bench.NewState(bench.Setting{Point: append(append(point.Point{}, task.Point...), p.Options...), Backend: "cpu"})
+			o := s.Finish(body(t.Context(), s))
+			rows = append(rows, journal.Row{Point: task.Point, Status: o.Status, Reason: o.Reason, Kind: o.Kind, Metrics: o.Metrics, Details: o.Details, Warnings: o.Warnings})
+		}
+	}
+	return rows, nil
+}
+
+// Rows are modelled; only what was held against published times has an interval, and
+// everything else says that it is not validated.
+func TestRows(t *testing.T) {
+	rows, err := rowsOf(t, "cluster=h100-8x1,h100-8x4,b200-8x1,a100-8x1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	validated := 0
+	for _, r := range rows {
+		cluster, algorithm := rowset.Text(&r, clusterAxis), rowset.Text(&r, algorithmAxis)
+		if r.Status == journal.Skipped && algorithm == "nvls" && cluster == "a100-8x1" {
+			continue // its switch cannot add
+		}
+		if r.Status != journal.OK || r.Kind != journal.Modelled || !(r.Metrics["time_us"] > 0) {
+			t.Errorf("%v: %s (%s), %s, %v", r.Point, r.Status, r.Reason, r.Kind, r.Metrics)
+		}
+		_, interval := r.Metrics["high_us"]
+		not := strings.HasPrefix(r.Details[validationDetail], "not validated: ")
+		want := cluster == "h100-8x1" && algorithm == "best" && rowset.Text(&r, protocolAxis) == "best" && rowset.Number(&r, sizeAxis) <= 512<<20
+		if interval == not || interval != want {
+			t.Errorf("%v: interval %v, %q", r.Point, interval, r.Details[validationDetail])
+		}
+		if interval {
+			validated++
+		}
+	}
+	if validated != 10 {
+		t.Errorf("%d rows were validated", validated)
+	}
+	if f := figures(rows); len(f) != 1 || len(f[0].Panels) != 4 || len(f[0].Panels[0].Lines) != 1 || len(f[0].Panels[1].Lines) != 0 ||
+		!strings.HasSuffix(f[0].Panels[1].Title, "not validated") {
+		t.Errorf("%+v", f)
+	} else if err := f[0].Validate(); err != nil {
+		t.Error(err)
+	}
+	s := sections(rows)
+	if len(s) != 8 || len(s[0].Table) != 12 {
+		t.Fatalf("%+v", s)
+	}
+	// Time by algorithm and protocol, the best of which is the best choice.
+	times := s[4]
+	if times.Title != "Time by algorithm and protocol on h100-8x1" || len(times.Table) != 12 ||
+		strings.Join(times.Table[0][1:], ", ") != "ring LL, ring LL128, ring Simple, tree LL, tree LL128, tree Simple, nvls Simple" {
+		t.Fatalf("%+v", times)
+	}
+	for i, line := range times.Table[1:] {
+		least := slices.MinFunc(line[1:], func(a, b string) int { return cmp.Compare(number(t, a), number(t, b)) })
+		if best := s[0].Table[i+1]; number(t, least) != number(t, strings.TrimSuffix(best[2], " us")) {
+			t.Errorf("%s: the least of %v is %s, the best choice takes %s", line[0], line[1:], least, best[2])
+		}
+	}
+	if !strings.Contains(s[5].Text, "4 x 8 GPUs, NVLink 4 at 370.8 GB/s, 8 NICs of 50 GB/s a node, infiniband, 2 levels of switches") {
+		t.Errorf("%s", s[5].Text)
+	}
+	for _, line := range figures(rows)[0].Panels[0].Series {
+		if line.Name != "best" && !strings.Contains(line.Name, ", ") {
+			t.Errorf("the figure has both pairs and the best of some: %s", line.Name)
+		}
+	}
+}
+
+func number(t *testing.T, text string) float64 {
+	t.Helper()
+	v, err := strconv.ParseFloat(text, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+// Mistakes are refused before anything runs.
+func TestMistakes(t *testing.T) {
+	for axis, want := range map[string]string{"cluster=h1oo-8x1": `did you mean "h100"`, "cluster=h100-1x1": "one GPU", "op=broadcast": "allreduce",
+		"algorithm=rnig": "ring", "protocol=LL12": "LL128", "cluster=missing.yaml": "no such file"} {
+		if _, err := rowsOf(t, axis); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", axis, err, want)
+		}
+	}
+}

@@ -1,0 +1,320 @@
+package solvescaling
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/internal/base/unit"
+	"github.com/kernbench/kernbench/internal/result/figure"
+	"github.com/kernbench/kernbench/internal/result/journal"
+	"github.com/kernbench/kernbench/internal/result/rowset"
+	"github.com/kernbench/kernbench/internal/solve/precondition"
+)
+
+// A contest is several ways to solve the same system on the same ranks: methods, preconditioners and peers.
+type contest struct {
+	title string
+	ranks int
+	ways  []*way   // that solve it, the fastest first
+	lost  []string // that failed
+}
+
+// way is a method with a preconditioner, in all trials of it.
+type way struct {
+	name         string
+	row          *journal.Row // of the trial that was the fastest to the solution
+	setup, solve float64      // of it, in seconds
+	total, alone span         // set-up and solve, and the solve alone, over all trials and solves
+	launches     int
+	disturbed    bool // all its rows; a disturbed row counts only where there is no other
+}
+
+// span is an interval of seconds.
+type span struct{ low, high float64 }
+
+func (s span) with(low, high float64) span {
+	if s == (span{}) {
+		return span{low, high}
+	}
+	return span{min(s.low, low), max(s.high, high)}
+}
+
+func (w *way) whole() float64 { return w.setup + w.solve }
+
+// fewLaunches is below how many launches the spread between them is not known; otherLaunch is what another
+// launch may then differ by, beside the spread of the solves in one.
+const (
+	fewLaunches = 3
+	otherLaunch = 1.1
+)
+
+// reach is a span as far as the rows tell.
+func (w *way) reach(s span) span {
+	if w.launches < fewLaunches {
+		return span{s.low / otherLaunch, s.high * otherLaunch}
+	}
+	return s
+}
+
+func total(w *way) span { return w.reach(w.total) }
+func alone(w *way) span { return w.reach(w.alone) }
+
+// faster reports whether w is, beyond doubt, by one of these times.
+func (w *way) faster(than *way, by func(*way) span) bool {
+	return !w.disturbed && !than.disturbed && by(w).high < by(than).low
+}
+
+// arena is what the ways of a contest have in common, but for the ranks.
+func arena(r *journal.Row) string {
+	q := *r
+	q.Point = r.Point.Without(methodAxis, precondAxis, peerAxis)
+	return family(&q)
+}
+
+// contests finds them, each on the most ranks that at least two ways have solved it on.
+func contests(rows []journal.Row) (out []*contest) {
+	var order []string
+	byArena := map[string]map[int]*contest{}
+	for i := range rows {
+		r := &rows[i]
+		if r.Status != journal.OK && r.Status != journal.Failed || stopped(r) {
+			continue
+		}
+		key, ranks := arena(r), rowset.Ranks(r)
+		if byArena[key] == nil {
+			byArena[key] = map[int]*contest{}
+			order = append(order, key)
+		}
+		c := byArena[key][ranks]
+		if c == nil {
+			c = &contest{title: contestTitle(r), ranks: ranks}
+			byArena[key][ranks] = c
+		}
+		c.add(r)
+	}
+	for _, key := range order {
+		var best *contest
+		for _, c := range byArena[key] {
+			if len(c.ways) > 1 && (best == nil || c.ranks > best.ranks) {
+				best = c
+			}
+		}
+		if best != nil {
+			slices.SortStableFunc(best.ways, func(a, b *way) int { return cmp.Compare(a.whole(), b.whole()) })
+			out = append(out, best)
+		}
+	}
+	return out
+}
+
+func contestTitle(r *journal.Row) string {
+	name := r.Details["problem"]
+	if name == "" {
+		name = rowset.Text(r, problemAxis)
+	}
+	return fmt.Sprintf("%s, %s unknowns, %s partition, backend %s", name, count(r.Metrics["dof_global"]), rowset.Text(r, partitionerAxis), r.Backend)
+}
+
+// add takes a row in. One that failed is told of; it takes no part.
+func (c *contest) add(r *journal.Row) {
+	name := solverOf(r)
+	solve, solved := r.Metrics["solve_time_s"]
+	if r.Status != journal.OK || !solved {
+		if !slices.Contains(c.lost, name) {
+			c.lost = append(c.lost, name)
+		}
+		return
+	}
+	at := slices.IndexFunc(c.ways, func(w *way) bool { return w.name == name })
+	if at < 0 {
+		at = len(c.ways)
+		c.ways = append(c.ways, &way{name: name})
+	}
+	w, setup := c.ways[at], r.Metrics["precond_setup_s"]
+	switch disturbed := r.Quality == journal.QualityDisturbed; {
+	case w.row != nil && disturbed && !w.disturbed:
+		return
+	case w.row == nil || w.disturbed && !disturbed:
+		*w = way{name: name, disturbed: disturbed}
+	}
+	if w.row == nil || setup+solve < w.whole() {
+		w.row, w.setup, w.solve = r, setup, solve
+	}
+	low, high := solve, solve
+	if st, ok := r.Stats.Find("solve_time_s"); ok && st.Min > 0 {
+		low, high = st.Min, st.Max
+	}
+	w.launches++
+	w.total, w.alone = w.total.with(setup+low, setup+high), w.alone.with(low, high)
+}
+
+// comparisons are a section for each contest: the ways beside each other, and what to choose.
+func comparisons(rows []journal.Row) (out []bench.Section) {
+	for _, c := range contests(rows) {
+		s := bench.Section{Headline: true, Title: fmt.Sprintf("methods and preconditioners on %s: %s", unit.Plural(c.ranks, "rank"), c.title),
+			Table: [][]string{{"solver", "iterations", "set-up s", "solve s", "time to solution s", "interval", "us/iteration",
+				"reductions", "bytes moved", "sent by products"}}}
+		for _, w := range c.ways {
+			s.Table = append(s.Table, w.line())
+		}
+		s.Text = strings.Join(c.advice(), "\n")
+		out = append(out, s)
+	}
+	return out
+}
+
+// line is a way's line of the table. Of a whole solve, what the metrics have of an iteration.
+func (w *way) line() []string {
+	m := w.row.Metrics
+	times := func(metric string, write func(float64) string) string {
+		v, known := m[metric]
+		if !known {
+			return "-"
+		}
+		return write(v * m["iterations"])
+	}
+	interval := fmt.Sprintf("%s to %s", unit.FormatSig(total(w).low, 3), unit.FormatSig(total(w).high, 3))
+	if w.disturbed {
+		interval = "disturbed"
+	}
+	return []string{w.name, fmt.Sprintf("%.0f", m["iterations"]), unit.FormatSig(w.setup, 3), unit.FormatSig(w.solve, 3),
+		unit.FormatSig(w.whole(), 3), interval, unit.FormatSig(m["time_us"], 4),
+		times("reductions_per_iteration", func(v float64) string { return fmt.Sprintf("%.0f", v) }),
+		times("bytes_model", unit.FormatBytesApprox), times("bytes", unit.FormatBytesApprox)}
+}
+
+// advice says what to choose and why, and no more than the rows tell.
+func (c *contest) advice() (out []string) {
+	best := c.ways[0]
+	var level []*way // not told from the best
+	for _, w := range c.ways[1:] {
+		if !best.faster(w, total) {
+			level = append(level, w)
+		}
+	}
+	if next := c.ways[1]; len(level) == 0 {
+		out = append(out, fmt.Sprintf("Choose %s: %s to the solution, %s the time of %s, the next.", best.name, seconds(best.whole()), ratio(best.whole(), next.whole()), next.name))
+		out = append(out, c.why(best)...)
+	} else {
+		out = append(out, c.unresolved(best, level), c.counted())
+	}
+	if w := c.fastestSolve(); w != nil && w != best {
+		out = append(out, fmt.Sprintf("For many right-hand sides with one matrix set-up is paid once: a solve by %s takes %s, by %s %s.",
+			w.name, seconds(w.solve), best.name, seconds(best.solve)))
+	}
+	if len(c.lost) > 0 {
+		out = append(out, "Failed, and in no comparison: "+strings.Join(c.lost, ", ")+".")
+	}
+	return out
+}
+
+// unresolved says among which ways the choice is left open, and why.
+func (c *contest) unresolved(best *way, level []*way) string {
+	names, why := []string{best.name}, "their intervals meet"
+	for _, w := range level {
+		if names = append(names, w.name); best.disturbed || w.disturbed {
+			why = "other programs disturbed the rows"
+		}
+	}
+	among := " among " + strings.Join(names, ", ")
+	if len(names) == len(c.ways) {
+		among = ""
+	}
+	return fmt.Sprintf("Which is the fastest to the solution is not resolved%s: %s. More launches (--trials %d) or a quiet machine may tell.", among, why, fewLaunches)
+}
+
+// counted says what does not depend on times.
+func (c *contest) counted() string {
+	var words []string
+	for _, n := range []struct{ what, times string }{{"needs the fewest iterations", ""}, {"makes the fewest reductions", "reductions_per_iteration"}, {"moves the fewest bytes", "bytes_model"}} {
+		of := func(w *way) float64 {
+			if n.times == "" {
+				return w.row.Metrics["iterations"]
+			}
+			if v, known := w.row.Metrics[n.times]; known {
+				return v * w.row.Metrics["iterations"]
+			}
+			return math.Inf(1) // a peer's
+		}
+		least := slices.MinFunc(c.ways, func(a, b *way) int { return cmp.Compare(of(a), of(b)) })
+		if v := of(least); !math.IsInf(v, 1) {
+			words = append(words, fmt.Sprintf("%s %s (%s)", least.name, n.what, count(v)))
+		}
+	}
+	return "What does not depend on the times: " + strings.Join(words, ", ") + "."
+}
+
+// why holds the best against the same method with no preconditioner, or against the next where that was not run.
+func (c *contest) why(best *way) []string {
+	plain := c.ways[1]
+	for _, w := range c.ways {
+		same := rowset.Text(w.row, methodAxis) == rowset.Text(best.row, methodAxis) && rowset.Text(w.row, peerAxis) == rowset.Text(best.row, peerAxis)
+		if w != best && same && rowset.Text(w.row, precondAxis) == precondition.None {
+			plain = w
+		}
+	}
+	m, p := best.row.Metrics, plain.row.Metrics
+	if !(m["iterations"] > 0 && p["iterations"] > 0 && m["time_us"] > 0 && p["time_us"] > 0) {
+		return nil
+	}
+	text := fmt.Sprintf("Why: %s needs %.0f iterations, %s %.0f; one takes %s the time", best.name, m["iterations"], plain.name, p["iterations"], ratio(m["time_us"], p["time_us"]))
+	if a, b := m["bytes_model"], p["bytes_model"]; a > 0 && b > 0 {
+		text += fmt.Sprintf(", and moves %s the bytes", ratio(a, b))
+	}
+	if best.setup > 0 {
+		text += fmt.Sprintf("; set-up is %.0f %% of its time to the solution", 100*best.setup/best.whole())
+	}
+	return []string{text + "."}
+}
+
+// fastestSolve is the way whose solve alone is shorter than all others' beyond doubt; nil where none is.
+func (c *contest) fastestSolve() *way {
+	best := slices.MinFunc(c.ways, func(a, b *way) int { return cmp.Compare(a.solve, b.solve) })
+	for _, w := range c.ways {
+		if w != best && !best.faster(w, alone) {
+			return nil
+		}
+	}
+	return best
+}
+
+func seconds(s float64) string { return unit.FormatMicros(1e6 * s) }
+
+// ratio is a part of, or a multiple of.
+func ratio(a, b float64) string {
+	if a <= b {
+		return unit.FormatSig(a/b, 2)
+	}
+	return unit.FormatSig(a/b, 2) + " times"
+}
+
+// mostContests is how many of them the figure shows.
+const mostContests = 4
+
+// comparisonFigure stacks set-up and solve, a bar for each way, a panel for each contest.
+func comparisonFigure(rows []journal.Row) (figure.Figure, bool) {
+	f := figure.Figure{Name: "distributed_solve_comparison", Title: "Time to solution", Columns: 2}
+	for _, c := range contests(rows) {
+		if len(f.Panels) == mostContests {
+			break
+		}
+		p := figure.Panel{Title: fmt.Sprintf("%s, %s", c.title, unit.Plural(c.ranks, "rank")),
+			X: figure.Axis{Scale: figure.Category}, Y: figure.Axis{Label: "time to solution", Unit: figure.Micros}}
+		p.Series = []figure.Series{{Name: "solve", Kind: figure.StackedBars}, {Name: "set-up of the preconditioner", Kind: figure.StackedBars}}
+		for i, w := range c.ways {
+			if w.disturbed {
+				p.Note = "hollow: other programs disturbed the row"
+			}
+			p.X.Categories = append(p.X.Categories, w.name)
+			for k, s := range []float64{w.solve, w.setup} {
+				p.Series[k].Points = append(p.Series[k].Points, figure.Point{X: float64(i), Y: 1e6 * s, Hollow: w.disturbed})
+			}
+		}
+		f.Panels = append(f.Panels, p)
+	}
+	return f, len(f.Panels) > 0
+}

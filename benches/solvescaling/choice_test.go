@@ -1,0 +1,83 @@
+package solvescaling
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/kernbench/kernbench/internal/base/point"
+	"github.com/kernbench/kernbench/internal/result/journal"
+)
+
+// solvedBy is a row of two ranks, by cg and a preconditioner.
+func solvedBy(pre string, setup, seconds, iterations float64) journal.Row {
+	r := made(strong, 2, 9000, seconds, iterations)
+	r.Point = r.Point.With(precondAxis, point.StringValue(pre))
+	r.Metrics["precond_setup_s"], r.Metrics["bytes_model"], r.Metrics["bytes"] = setup, 1e6*seconds/iterations, 1000
+	r.Stats = journal.StatsOf(map[string]journal.Stat{"solve_time_s": {Min: seconds, Max: 1.02 * seconds}})
+	return r
+}
+
+// What the table of ways and the words below it say, and what they do not.
+func TestComparison(t *testing.T) {
+	disturbed := func(r journal.Row) journal.Row { r.Quality = journal.QualityDisturbed; return r }
+	failed := solvedBy("amg", 1, 1, 10)
+	failed.Status = journal.Failed
+	halted := solvedBy("amg", 0, 0.01, 10)
+	halted.Warnings = []string{stoppedWarning + "10 iterations"}
+	noisy := solvedBy("gmg", 0.1, 0.4, 10)
+	noisy.Stats = noisy.Stats.With("solve_time_s", journal.Stat{Min: 0.4, Max: 3})
+	thrice := func(r journal.Row) []journal.Row { return []journal.Row{r, r, r} }
+	slow, fast := solvedBy("none", 0, 2, 400), solvedBy("gmg", 0.1, 0.4, 10)
+	for name, c := range map[string]struct {
+		rows []journal.Row
+		want []string
+		not  string
+	}{
+		"clear": {[]journal.Row{slow, fast}, []string{"Choose cg + gmg: 500 ms to the solution, 0.25 the time of cg, the next.",
+			"Why: cg + gmg needs 10 iterations, cg 400; one takes 8 times the time, and moves 8 times the bytes; set-up is 20 % of its time to the solution."}, "not resolved"},
+		"other order": {[]journal.Row{fast, slow}, []string{"Choose cg + gmg"}, "not resolved"},
+		"near":        {[]journal.Row{slow, solvedBy("jacobi", 0, 1.8, 350)}, []string{"not resolved: their intervals meet"}, "Choose"},
+		"near, but known": {append(thrice(slow), thrice(solvedBy("jacobi", 0, 1.8, 350))...),
+			[]string{"Choose cg + jacobi: 1.8 s to the solution, 0.9 the time of cg"}, "not resolved"},
+		"one of three": {[]journal.Row{slow, fast, solvedBy("amg", 0.05, 0.45, 12)}, []string{"not resolved among cg + gmg, cg + amg: their"}, "Choose"},
+		"noisy":        {[]journal.Row{slow, noisy}, []string{"not resolved: their"}, "Choose"},
+		"disturbed": {[]journal.Row{slow, disturbed(fast)}, []string{"not resolved: other programs disturbed the rows",
+			"What does not depend on the times: cg + gmg needs the fewest iterations (10), cg + gmg makes the fewest reductions (20), cg + gmg moves the fewest bytes (400k)."}, "Why"},
+		"disturbed once":  {[]journal.Row{slow, disturbed(solvedBy("gmg", 9, 9, 10)), fast}, []string{"Choose cg + gmg: 500 ms"}, "disturbed"},
+		"failed":          {[]journal.Row{slow, fast, failed}, []string{"Choose cg + gmg", "Failed, and in no comparison: cg + amg."}, "not resolved"},
+		"stopped":         {[]journal.Row{slow, fast, halted}, []string{"Choose cg + gmg"}, "amg"},
+		"many right-hand": {[]journal.Row{slow, solvedBy("gmg", 3, 0.4, 10)}, []string{"Choose cg: 2 s", "a solve by cg + gmg takes 400 ms, by cg 2 s"}, "not resolved"},
+	} {
+		s := comparisons(c.rows)
+		if len(s) != 1 || !s[0].Headline || !strings.Contains(s[0].Title, "on 2 ranks") {
+			t.Errorf("%s: %+v", name, s)
+			continue
+		}
+		for _, want := range c.want {
+			if !strings.Contains(s[0].Text, want) {
+				t.Errorf("%s: %s\nwant %s", name, s[0].Text, want)
+			}
+		}
+		if strings.Contains(s[0].Text, c.not) {
+			t.Errorf("%s: %s\nis not to say %q", name, s[0].Text, c.not)
+		}
+	}
+	s := comparisons([]journal.Row{slow, fast})
+	if got := strings.Join(s[0].Table[1], "|"); got != "cg + gmg|10|0.1|0.4|0.5|0.455 to 0.559|40000|20|391Ki|9.77Ki" {
+		t.Errorf("the line is %s", got)
+	}
+	f, ok := comparisonFigure([]journal.Row{slow, disturbed(fast)})
+	if !ok || len(f.Panels) != 1 || strings.Join(f.Panels[0].X.Categories, "|") != "cg + gmg|cg" || !f.Panels[0].Series[0].Points[0].Hollow || f.Panels[0].Series[1].Points[0].Y != 1e5 {
+		t.Errorf("%v %+v", ok, f)
+	}
+	other := fast
+	other.Point = other.Point.With(problemAxis, point.StringValue("mesh")) // another problem
+	fewer := fast
+	one := 1
+	fewer.NumRanks = &one
+	for name, rows := range map[string][]journal.Row{"one way": {fast, fast}, "two problems": {slow, other}, "different ranks": {slow, fewer}, "none": nil} {
+		if s := comparisons(rows); len(s) != 0 {
+			t.Errorf("%s: %+v", name, s)
+		}
+	}
+}

@@ -1,0 +1,103 @@
+package cuda
+
+import (
+	"bufio"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/kernbench/kernbench/internal/host/cudatest"
+)
+
+// keepsDaemon makes the test's program a process that starts a daemon and waits.
+const keepsDaemon = "TEST_KEEPS_DAEMON"
+
+// A daemon ends with its process's End. What a process leaves that is killed, a folder and
+// a server, is swept by the next; what a living one has is not.
+func TestDaemonsAreSwept(t *testing.T) {
+	programs, temp := t.TempDir(), t.TempDir()
+	if err := cudatest.MPS(programs); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", programs+":"+os.Getenv("PATH"))
+	t.Setenv("TMPDIR", temp)
+	folders := func() (names []string) {
+		entries, err := os.ReadDir(temp)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range entries {
+			names = append(names, e.Name())
+		}
+		return names
+	}
+
+	victim := exec.Command("/proc/self/exe")
+	victim.Env = append(os.Environ(), keepsDaemon+"=1")
+	said, err := victim.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := victim.Start(); err != nil {
+		t.Fatal(err)
+	}
+	line, err := bufio.NewReader(said).ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir, _, _ := strings.Cut(line, " ")
+	text, err := os.ReadFile(filepath.Join(dir, pipesFolder, "server.pid"))
+	if err != nil {
+		t.Fatalf("%s: %v", line, err)
+	}
+	server, _ := strconv.Atoi(strings.TrimSpace(string(text)))
+
+	d, err := startDaemon() // sweeps
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := folders(); len(got) != 2 || syscall.Kill(server, 0) != nil {
+		t.Fatalf("two daemons have the folders %q; the first one's server: %v", got, syscall.Kill(server, 0))
+	}
+	victim.Process.Kill()
+	victim.Wait()
+	if err := (backend{}).Sweep(); err != nil {
+		t.Fatal(err)
+	}
+	if got := folders(); len(got) != 1 || got[0] != filepath.Base(d.dir) {
+		t.Errorf("after one of two was killed there are %q, want that of the other", got)
+	}
+	gone(t, server)
+	text, err = os.ReadFile(filepath.Join(d.pipes, "server.pid"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	server, _ = strconv.Atoi(strings.TrimSpace(string(text)))
+	if err := d.stop(); err != nil {
+		t.Fatal(err)
+	}
+	if got := folders(); len(got) != 0 {
+		t.Errorf("a daemon that was ended leaves %q", got)
+	}
+	gone(t, server)
+}
+
+// gone waits for the end of a process that was killed; as an orphan it may be a zombie
+// that nobody takes.
+func gone(t *testing.T, pid int) {
+	t.Helper()
+	for end := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+		stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+		if err != nil || strings.Contains(string(stat), ") Z ") {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("process %d still runs: %s", pid, stat)
+		}
+	}
+}

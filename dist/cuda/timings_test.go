@@ -1,0 +1,158 @@
+package cuda
+
+import (
+	"errors"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/kernbench/kernbench/dist"
+	"github.com/kernbench/kernbench/internal/host/cudatest"
+)
+
+// together has every rank of a group do its part at the same time.
+func together(t *testing.T, gs []*dist.Group, f func(rank int, g *dist.Group) error) {
+	t.Helper()
+	errs := make([]error, len(gs))
+	var ranks sync.WaitGroup
+	for r, g := range gs {
+		ranks.Go(func() { errs[r] = f(r, g) })
+	}
+	ranks.Wait()
+	if err := errors.Join(errs...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Whoever does a rank's part, its own process or blocks of one kernel: the results of a
+// call, of calls inside a launch and in a graph are the sums, for every algorithm, one
+// after the other on the same flags and slots.
+func TestTimings(t *testing.T) {
+	const size, count = 2, 1000
+	for _, as := range []string{asProcesses, asBlocks} {
+		log := filepath.Join(t.TempDir(), "calls")
+		t.Setenv(cudatest.LogVariable, log)
+		gs, err := openWith(size, time.Minute, map[string]string{ranksAsKnob: as, blocksKnob: "2"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var in, out [size]dist.Buffer
+		together(t, gs, func(r int, g *dist.Group) (err error) {
+			if in[r], err = g.Alloc(dist.F32, count); err == nil {
+				out[r], err = g.Alloc(dist.F32, count)
+			}
+			return err
+		})
+		for n, algorithm := range gs[0].Capabilities().Algorithms[dist.AllReduce] {
+			together(t, gs, func(r int, g *dist.Group) error { return timedRight(g, in[r], out[r], algorithm, float32(1+n)) })
+		}
+		calls, err := os.ReadFile(log)
+		cooperative := strings.Contains(string(calls), "cuLaunchCooperativeKernel")
+		if err != nil || !strings.Contains(string(calls), "cuGraphLaunch of 48") || cooperative != (as == asBlocks) {
+			t.Errorf("ranks as %s: not the launches that were asked for: %v\n%.2000s", as, err, calls)
+		}
+		if grid := map[string]string{asProcesses: " push_f32_2 2 x 256", asBlocks: " push_f32_2 4 x 256"}[as]; !strings.Contains(string(calls), grid) {
+			t.Errorf("ranks as %s: no launch%s", as, grid)
+		}
+		together(t, gs, func(_ int, g *dist.Group) error { return g.Close() })
+	}
+}
+
+// timedRight times a call in every way and looks at the sums that each leaves.
+func timedRight(g *dist.Group, in, out dist.Buffer, algorithm string, value float32) error {
+	op, err := g.Prepare(dist.Call{Op: dist.AllReduce, In: in, Out: out, Algorithm: algorithm})
+	if err != nil {
+		return err
+	}
+	list, err := op.Timings()
+	if err != nil {
+		return err
+	}
+	if (len(list) == 3) != (algorithm != naive) { // whose copies are no part of a launch
+		return errors.New(algorithm + " has the wrong ways to be timed")
+	}
+	for i, w := range list {
+		v := value + 10*float32(i)
+		if err := write(in, v+float32(g.Rank())); err != nil {
+			return err
+		}
+		if err := write(out, -1); err != nil {
+			return err
+		}
+		for range 3 {
+			us, err := w.Sample()
+			if err != nil {
+				return err
+			}
+			if working := g.Rank() == 0 || g.Capabilities().Epilogue; (us > 0) != working || math.IsNaN(us) {
+				return errors.New(w.Name + " of " + algorithm + " took no time, or a rank without work did")
+			}
+		}
+		if w.Check != nil {
+			if err := w.Check(); err != nil {
+				return err
+			}
+			if g.Rank() == 0 && (w.LimitUS <= 0 || !strings.Contains(w.Limit, "GB/s of a copy")) {
+				return errors.New(algorithm + " has no limit")
+			}
+		}
+		m, err := out.Mirror()
+		if err != nil {
+			return err
+		}
+		for _, got := range dist.Slice[float32](m) {
+			if got != 2*v+1 {
+				return errors.New(w.Name + " of " + algorithm + " leaves a wrong sum")
+			}
+		}
+		if err := w.Close(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func write(b dist.Buffer, v float32) error {
+	m, err := b.Mirror()
+	if err != nil {
+		return err
+	}
+	for i := range dist.Slice[float32](m) {
+		dist.Slice[float32](m)[i] = v
+	}
+	return b.Update(m)
+}
+
+// What one kernel cannot do for all ranks is not offered, and knobs that are none are
+// refused.
+func TestKnobs(t *testing.T) {
+	for _, c := range []struct {
+		knobs map[string]string
+		want  string
+	}{
+		{map[string]string{"block": "2"}, `backend cuda has no knob "block" (it has: ranks_as, blocks, scope)`},
+		{map[string]string{ranksAsKnob: "threads"}, "threads"},
+		{map[string]string{blocksKnob: "0"}, "want auto or a number from 1 to 1024"},
+	} {
+		if _, err := openWith(1, time.Minute, c.knobs); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%v: %v, want %q", c.knobs, err, c.want)
+		}
+	}
+	k := knobs{asBlocks: true}
+	if c := k.capabilities(capabilities()); c.Has(dist.AllGather) || c.Epilogue || len(c.Algorithms[dist.AllReduce]) != len(capabilities().Algorithms[dist.AllReduce])-1 {
+		t.Errorf("ranks as blocks can %+v", c)
+	}
+	gs, err := openWith(2, time.Minute, map[string]string{blocksKnob: "5"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = gs[0].Prepare(dist.Call{Op: dist.AllReduce, In: dist.Make(dist.F32, 8), Out: dist.Make(dist.F32, 8)})
+	if err == nil || !strings.Contains(err.Error(), "blocks=5: with 2 ranks on the GPU at most 4 of each run at once") {
+		t.Errorf("more blocks than fit: %v", err)
+	}
+	together(t, gs, func(_ int, g *dist.Group) error { return g.Close() })
+}

@@ -1,0 +1,214 @@
+// Package flat is the backend of a simulated network: LogGP with contention at the receiver
+// (package loggp), on which every algorithm of the library runs with up to a million ranks.
+// There is only rank 0 (dist.Shape.Virtual): its calls stand for those of all ranks, no data
+// moves, and the clock is simulated time.
+//
+// Before a call is timed, its steps are proved, for exactly these ranks and elements: every
+// rank ends with what the collective promises, and nothing can deadlock. So a result says that
+// the schedule was proved and that data was not executed.
+//
+// The network is described by a file (dist.Config.Machine); without one it is the built-in
+// network.yaml of package loggp.
+package flat
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/kernbench/kernbench/dist"
+	"github.com/kernbench/kernbench/internal/accel/event"
+	"github.com/kernbench/kernbench/internal/accel/loggp"
+	"github.com/kernbench/kernbench/internal/comm/schedule"
+)
+
+// Name is the name of the backend.
+const Name = "flat"
+
+// The most ranks, and the most of algorithms that read peers' memory: that no access of
+// theirs is too early takes time with the square of the ranks to prove.
+const (
+	mostRanks  = 1 << 20
+	mostDirect = 1 << 10
+)
+
+func init() {
+	dist.Register(dist.Description{
+		Name: Name, Help: "a simulated network, for any number of ranks: schedules are proved, no data moves",
+		Capabilities: capabilities,
+		NoShrink:     "on a simulated network no rank is ever lost, and there are no groups of some of its ranks",
+		Shape:        dist.Shape{InProcess: true, Simulated: true, Virtual: true},
+		NoOverlap:    "its time is that of one schedule after the other",
+	}, backend{})
+}
+
+// capabilities are all collectives that are schedules.
+func capabilities() dist.Capabilities {
+	c := dist.Capabilities{DTypes: dist.DTypes(), Reductions: dist.Reductions(), Algorithms: map[dist.Collective][]string{},
+		Symmetric: true, Counts: true, Chunk: true}
+	for _, op := range dist.Collectives() {
+		if names := dist.Algorithms(op); len(names) > 0 {
+			// The first is what "auto" takes: messages between neighbours, the least over links.
+			slices.SortStableFunc(names, func(a, b string) int { return order(a) - order(b) })
+			c.Ops, c.Algorithms[op] = append(c.Ops, op), names
+		}
+	}
+	return c
+}
+
+func order(algorithm string) int {
+	if algorithm == "ring" {
+		return 0
+	}
+	return 1
+}
+
+type backend struct{}
+
+var _ dist.MachineReader = backend{}
+
+// CheckMachine implements dist.MachineReader.
+func (backend) CheckMachine(path, arrangement string, _ int) error {
+	if arrangement != "" {
+		return fmt.Errorf("arrangement %s: on a flat network every rank reaches every other alike", arrangement)
+	}
+	_, err := network(path)
+	return err
+}
+
+// DescribeMachine implements dist.MachineReader.
+func (backend) DescribeMachine(path, _ string) (dist.Machine, error) {
+	n, err := network(path)
+	return dist.Machine{Text: fmt.Sprintf("network %s: latency %g ns, overhead %g ns, gap %g ns, %g GB/s", n.Name, n.Latency.Nanoseconds(),
+		n.Overhead.Nanoseconds(), n.Gap.Nanoseconds(), float64(n.Bandwidth)/1e6)}, err
+}
+
+// NearbyMachine implements dist.MachineReader: a network is always named.
+func (backend) NearbyMachine() string { return "" }
+
+func network(path string) (loggp.Network, error) {
+	if path == "" {
+		return loggp.Default(), nil
+	}
+	return loggp.Load(path)
+}
+
+// Join implements dist.Backend. There is nobody to wait for.
+func (backend) Join(_ context.Context, c dist.Config) (dist.Engine, error) {
+	if c.Rank != 0 {
+		return nil, fmt.Errorf("rank %d: there is only rank 0, which stands for all ranks", c.Rank)
+	}
+	if c.Size > mostRanks {
+		return nil, fmt.Errorf("%d ranks, want %d at most", c.Size, mostRanks)
+	}
+	n, err := network(c.Machine)
+	return &engine{size: c.Size, network: n}, err
+}
+
+// engine is rank 0, for all ranks.
+type engine struct {
+	size    int
+	network loggp.Network
+
+	mu     sync.Mutex
+	now    event.Time
+	failed error
+}
+
+var _ dist.Engine = (*engine)(nil)
+
+func (e *engine) Rank() int { return 0 }
+func (e *engine) Size() int { return e.size }
+
+// Capabilities leave out what cannot be proved for so many ranks.
+func (e *engine) Capabilities() dist.Capabilities {
+	c := capabilities()
+	if e.size <= mostDirect {
+		return c
+	}
+	for op, names := range c.Algorithms {
+		c.Algorithms[op] = slices.DeleteFunc(names, func(name string) bool {
+			info, _ := schedule.Find(string(op), name)
+			return info.Direct
+		})
+	}
+	return c
+}
+
+// Prepare proves the call's schedule and simulates it: every run takes as long.
+func (e *engine) Prepare(p dist.Plan) (func() error, error) {
+	params := schedule.Params{Ranks: e.size, Count: p.Count, Root: p.Root, ChunkElems: p.Chunk, InPlace: p.InPlace}
+	if p.Counts != nil {
+		params.Blocks = schedule.NewBlocks(p.Counts)
+	}
+	s, err := schedule.New(string(p.Op), p.Algorithm, params)
+	if err != nil {
+		return nil, err
+	}
+	if err := schedule.Prove(s); err != nil {
+		return nil, fmt.Errorf("proving the schedule: %w", err)
+	}
+	r, err := loggp.Run(s, p.DType.Size(), e.network)
+	if err != nil {
+		return nil, err
+	}
+	return func() error {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		if e.failed == nil {
+			e.now += r.Time
+		}
+		return e.failed
+	}, nil
+}
+
+// Refuse implements dist.Engine.
+func (e *engine) Refuse(reason error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.failed == nil {
+		e.failed = &dist.MisuseError{Text: fmt.Sprintf("rank 0 cannot make its call: %v", reason)}
+	}
+}
+
+// Alloc gives memory that is nowhere, of any size.
+func (e *engine) Alloc(d dist.DType, count int) (dist.Buffer, error) {
+	return dist.NewDeviceBuffer(d, count, &nowhere{}), nil
+}
+
+func (e *engine) Free(b dist.Buffer) error {
+	if _, ours := b.Memory().(*nowhere); !ours {
+		return errors.New("freeing a buffer that was not allocated here")
+	}
+	return nil
+}
+
+func (e *engine) Split(int, int) (dist.Engine, error) {
+	return nil, errors.New("a simulated network has no groups of some of its ranks")
+}
+
+func (e *engine) Clock() dist.Clock { return clock{e} }
+func (e *engine) Close() error      { return nil }
+
+// nowhere is memory without contents.
+type nowhere struct{ _ byte } // not of size 0: allocations differ
+
+var errNowhere = errors.New("no data moves on a simulated network: there is nothing to look at")
+
+func (*nowhere) Name() string            { return "simulated" }
+func (*nowhere) Read([]byte, int) error  { return errNowhere }
+func (*nowhere) Write(int, []byte) error { return errNowhere }
+
+// clock is the network's simulated time.
+type clock struct{ engine *engine }
+
+func (c clock) Now() int64 {
+	c.engine.mu.Lock()
+	defer c.engine.mu.Unlock()
+	return int64(c.engine.now)
+}
+
+func (clock) Deterministic() bool { return true }
+func (clock) Name() string        { return "simulated" }

@@ -1,0 +1,297 @@
+// Package dma makes the latency tables of a topology: transfers between the host, the DMA
+// engines of PEs and the HBM, alone on the machine, by size, and where many meet. Package sim
+// says what they take. Why, is computed here by itself, from the paths and the rules of the
+// model alone, so that the breakdown of every row is also a check of the simulator; others
+// (rates of links, order of sizes and distances, published values) stand beside it.
+package dma
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"path"
+	"reflect"
+	"slices"
+
+	"github.com/kernbench/kernbench/accel/tl"
+	"github.com/kernbench/kernbench/internal/accel/event"
+	"github.com/kernbench/kernbench/internal/accel/sim"
+	"github.com/kernbench/kernbench/internal/accel/topo"
+	"github.com/kernbench/kernbench/internal/base/suggest"
+)
+
+// BuiltIn is the name of the topology that is built in, which published values are of.
+const BuiltIn = "built-in"
+
+// Report is everything that was found out about one topology.
+type Report struct {
+	Topology string      `json:"topology"`
+	SHA256   string      `json:"sha256"` // of the file
+	Fabric   topo.Fabric `json:"fabric"`
+	SIPs     int         `json:"sips"`
+	Cubes    int         `json:"cubes_per_sip"`
+	PEs      int         `json:"pes_per_cube"`
+	Rows     []Row       `json:"rows"`
+	Missing  []string    `json:"missing,omitempty"` // cases that this machine cannot have, and why
+	Checks   []Check     `json:"checks"`
+}
+
+// Row is what some transfers took that started together. Times are those of the slowest.
+type Row struct {
+	Table      string      `json:"table"` // idle, size, congestion or published
+	Case       string      `json:"case"`
+	Text       string      `json:"text"`
+	Fabric     topo.Fabric `json:"fabric"`
+	Transfers  int         `json:"transfers"`
+	Bytes      int         `json:"bytes"` // of each
+	Time       ns          `json:"time_ns"`
+	Fastest    ns          `json:"fastest_ns"`
+	Parts                  // of Time
+	Limit      ns          `json:"limit_ns"`   // what the bytes need on the link or memory that has most to do
+	Bottleneck string      `json:"bottleneck"` // which that is
+	Published  ns          `json:"published_ns,omitempty"`
+
+	within    float64    // how much the published value may differ, as a share
+	busy, due event.Time // what the links were sending, and what the bytes take on them
+}
+
+// Parts say where the time of a transfer went; each picosecond has one cause.
+type Parts struct {
+	Command  ns `json:"command_ns"`  // preparing it: PE_CPU, dispatch, scheduler, TLB; for the host its PCIe endpoint
+	Nodes    ns `json:"nodes_ns"`    // overheads of what is on the way: UCIe ports, PCIe endpoints, switch, controllers
+	Wires    ns `json:"wires_ns"`    // propagation
+	Drain    ns `json:"drain_ns"`    // links sending: the bytes at the slowest link, and filling the links
+	Memory   ns `json:"memory_ns"`   // bursts of the HBM that no link hides
+	Queueing ns `json:"queueing_ns"` // behind the other transfers
+}
+
+// list are the parts in the order of their columns.
+func (p Parts) list() []ns {
+	return []ns{p.Command, p.Nodes, p.Wires, p.Drain, p.Memory, p.Queueing}
+}
+
+// partNames head the columns.
+var partNames = []string{"command", "nodes", "wires", "drain", "memory", "queueing"}
+
+// Total is the sum of the parts.
+func (p Parts) Total() (sum ns) {
+	for _, part := range p.list() {
+		sum += part
+	}
+	return sum
+}
+
+// GBps is the rate of all transfers together.
+func (r *Row) GBps() float64 {
+	return float64(r.Transfers) * float64(r.Bytes) / event.Time(r.Time).Nanoseconds()
+}
+
+// Used is the share of the bottleneck's rate that was reached.
+func (r *Row) Used() float64 { return float64(r.Limit) / float64(r.Time) }
+
+// ns is a time that is written in nanoseconds, exactly.
+type ns event.Time
+
+func (t ns) String() string { return fmt.Sprintf("%.3f", event.Time(t).Nanoseconds()) }
+
+// MarshalJSON writes a number.
+func (t ns) MarshalJSON() ([]byte, error) { return []byte(t.String()), nil }
+
+// transfer is one read or write of HBM, by a PE or by the host of a SIP.
+type transfer struct {
+	by    topo.PEID
+	host  bool
+	at    topo.Location
+	bytes int
+	write bool
+}
+
+func (x transfer) end() topo.End {
+	if x.host {
+		return topo.End{Kind: topo.AtPCIe, PEID: topo.PEID{SIP: x.by.SIP}}
+	}
+	return topo.End{Kind: topo.AtPE, PEID: x.by}
+}
+
+// memory is the controller's end.
+func (x transfer) memory() topo.End { return topo.End{Kind: topo.AtHBM, PEID: x.at.PEID} }
+
+// machine simulates transfers and explains them.
+type machine struct {
+	*topo.Topology
+	wiring *topo.Wiring
+}
+
+// Plan is a topology and the cases that are to be measured on it.
+type Plan struct {
+	report Report
+	topo   *topo.Topology
+	cases  []testCase
+}
+
+// New reads a topology file and chooses all cases, or those that the names or globs are for.
+func New(name string, file []byte, wanted []string) (*Plan, error) {
+	t, err := topo.Parse(name, file)
+	if err != nil {
+		return nil, err
+	}
+	p := &Plan{topo: t, report: Report{Topology: name, SHA256: fmt.Sprintf("%x", sha256.Sum256(file)), Fabric: t.Fabric,
+		SIPs: t.SIPs.Count, Cubes: t.Cubes.Count(), PEs: t.PEs()}}
+	p.cases, err = choose(newMachine(t).cases(), wanted)
+	return p, err
+}
+
+// Run measures and checks.
+func (p *Plan) Run() (*Report, error) {
+	r := p.report
+	m, old := newMachine(p.topo), newMachine(p.topo.Clone())
+	old.Fabric = topo.Whole
+	for _, c := range p.cases {
+		at := m
+		if c.table == publishedTable {
+			if at = old; !isPublished(p.topo) {
+				c.missing = "what was published is of another machine"
+			}
+		}
+		if c.missing != "" {
+			r.Missing = append(r.Missing, c.name+": "+c.missing)
+			continue
+		}
+		for _, bytes := range c.sizes {
+			row, err := at.measure(c.transfers(bytes))
+			if err != nil {
+				return nil, fmt.Errorf("case %s of %d bytes: %w", c.name, bytes, err)
+			}
+			row.Table, row.Case, row.Text, row.Published, row.within = c.table, c.name, c.text, c.published, c.within
+			r.Rows = append(r.Rows, row)
+		}
+	}
+	r.check()
+	return &r, nil
+}
+
+func newMachine(t *topo.Topology) *machine { return &machine{t, topo.NewWiring(t)} }
+
+// isPublished reports whether it is the built-in machine, whose fabric alone may differ.
+func isPublished(t *topo.Topology) bool {
+	built := topo.Default()
+	built.Fabric = t.Fabric
+	return reflect.DeepEqual(built, t)
+}
+
+// choose keeps the cases that are wanted, each name or glob at least one; none are all.
+func choose(all []testCase, wanted []string) (chosen []testCase, err error) {
+	if len(wanted) == 0 {
+		return all, nil
+	}
+	var names []string
+	for _, c := range all {
+		if !slices.Contains(names, c.name) {
+			names = append(names, c.name)
+		}
+	}
+	for _, w := range wanted {
+		matches := func(name string) bool { ok, _ := path.Match(w, name); return ok }
+		if !slices.ContainsFunc(names, matches) {
+			return nil, suggest.Unknown("case", w, names)
+		}
+	}
+	for _, c := range all {
+		if slices.ContainsFunc(wanted, func(w string) bool { ok, _ := path.Match(w, c.name); return ok }) {
+			chosen = append(chosen, c)
+		}
+	}
+	return chosen, nil
+}
+
+// measure simulates transfers that start together, and the slowest of them alone.
+func (m *machine) measure(xs []transfer) (Row, error) {
+	r, err := m.simulate(xs)
+	if err != nil {
+		return Row{}, err
+	}
+	slowest := xs[r.Slowest]
+	alone := r
+	if len(xs) > 1 {
+		if alone, err = m.simulate([]transfer{slowest}); err != nil {
+			return Row{}, err
+		}
+	}
+	row := Row{Fabric: m.Fabric, Transfers: len(xs), Bytes: slowest.bytes, Time: ns(r.Crit), Fastest: ns(slices.Min(r.Exec))}
+	if row.Parts, err = m.explain(slowest); err != nil {
+		return Row{}, err
+	}
+	row.Queueing = ns(r.Crit - alone.Crit)
+	for _, busy := range r.Busy {
+		row.busy += busy
+	}
+	return row, m.bound(&row, xs)
+}
+
+// simulate runs a program for each transfer.
+func (m *machine) simulate(xs []transfer) (*sim.Result, error) {
+	var programs []*tl.Program
+	for _, x := range xs {
+		addr, err := m.Address(x.at)
+		if err != nil {
+			return nil, err
+		}
+		op := tl.Op{Kind: tl.Load, N: x.bytes / tl.ElemSize, Addr: addr}
+		if x.write {
+			op.Kind = tl.Store
+		}
+		programs = append(programs, &tl.Program{ID: x.by, Host: x.host, Ops: []tl.Op{op}})
+	}
+	return sim.Run(sim.Config{Topo: m.Topology, Buffer: topo.TCMSpace, Slots: 1, SlotBytes: tl.ElemSize}, programs)
+}
+
+// bound finds the link or memory that has most to do, and how long its bytes take at its rate.
+func (m *machine) bound(row *Row, xs []transfer) error {
+	bytes := map[int32]int{}
+	rate := map[int32]topo.Bandwidth{}
+	channels := map[topo.PEID][]event.Time{}
+	var links []int32 // in order, so that of equals the first is named
+	for _, x := range xs {
+		from, to := x.memory(), x.end()
+		if x.write {
+			from, to = to, from
+		}
+		way, err := m.wiring.Path(from, to)
+		if err != nil {
+			return err
+		}
+		for _, h := range way {
+			if _, known := rate[h.Link]; !known {
+				links = append(links, h.Link)
+			}
+			rate[h.Link] = h.BW
+			bytes[h.Link] += x.bytes
+			row.due += m.sending(h.BW, x.bytes)
+		}
+		c := channels[x.at.PEID]
+		if c == nil {
+			c = make([]event.Time, m.Cube.HBM.Channels)
+			channels[x.at.PEID] = c
+		}
+		m.bursts(x.at.Offset, x.bytes, func(ch int) { c[ch] += m.burst() })
+	}
+	for _, link := range links {
+		if need := ns(rate[link].Time(bytes[link])); need > row.Limit {
+			row.Limit, row.Bottleneck = need, m.wiring.LinkName(int(link))
+		}
+	}
+	for _, x := range xs {
+		if need := ns(slices.Max(channels[x.at.PEID])); need > row.Limit {
+			row.Limit, row.Bottleneck = need, fmt.Sprintf("channels of %v.hbm", x.at.PEID)
+		}
+	}
+	return nil
+}
+
+// sending is how long a link is busy with a message.
+func (m *machine) sending(bw topo.Bandwidth, bytes int) event.Time {
+	if m.Fabric == topo.Whole {
+		return bw.Time(bytes)
+	}
+	full := bytes / m.FlitBytes
+	return event.Time(full)*bw.Time(m.FlitBytes) + bw.Time(bytes-full*m.FlitBytes)
+}

@@ -1,0 +1,280 @@
+package dma
+
+import (
+	"bytes"
+	"encoding/csv"
+	"encoding/json"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/kernbench/kernbench/internal/accel/event"
+	"github.com/kernbench/kernbench/internal/accel/topo"
+)
+
+const nanosecond = ns(event.Nanosecond)
+
+// file is the built-in topology with some of its text replaced.
+func file(t testing.TB, oldnew ...string) []byte {
+	t.Helper()
+	text := string(topo.DefaultFile())
+	for i := 0; i < len(oldnew); i += 2 {
+		if !strings.Contains(text, oldnew[i]) {
+			t.Fatalf("the built-in topology has no %q", oldnew[i])
+		}
+		text = strings.ReplaceAll(text, oldnew[i], oldnew[i+1])
+	}
+	return []byte(text)
+}
+
+func report(t testing.TB, data []byte, cases ...string) *Report {
+	t.Helper()
+	p, err := New(BuiltIn, data, cases)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := p.Run()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func (r *Report) row(t testing.TB, table, name string) *Row {
+	t.Helper()
+	for i := range r.Rows {
+		if r.Rows[i].Table == table && r.Rows[i].Case == name {
+			return &r.Rows[i]
+		}
+	}
+	t.Fatalf("no row %s of table %s", name, table)
+	return nil
+}
+
+// The whole probe of the built-in topology holds, in both fabrics, and has what was asked for.
+func TestBuiltIn(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it runs in one goroutine, and is slow with the race detector")
+	}
+	for _, fabric := range []string{"flits", "whole"} {
+		r := report(t, file(t, "fabric: flits ", "fabric: "+fabric+" "))
+		for _, c := range r.Checks {
+			if !c.OK() || c.Rows == 0 {
+				t.Errorf("%s: check %s of %d rows: %v", fabric, c.Name, c.Rows, c.Faults)
+			}
+		}
+		if len(r.Missing) > 0 {
+			t.Errorf("%s: missing %v", fabric, r.Missing)
+		}
+		if size := r.row(t, sizeTable, "d2h-far"); size.Bytes != 4<<10 {
+			t.Errorf("the smallest size is %d", size.Bytes)
+		}
+		for name, transfers := range map[string]int{"one-controller-1": 1, "one-controller-2": 2, "one-controller-3": 3, "one-controller-8": 8,
+			"one-port-8": 8, "all-local": 128, "all-to-one": 128} {
+			if row := r.row(t, congestionTable, name); row.Transfers != transfers {
+				t.Errorf("%s has %d transfers", name, row.Transfers)
+			}
+		}
+		// Two PEs share each of the port's four connections of 128 GB/s.
+		if port := r.row(t, congestionTable, "one-port-8"); port.Limit != 256*nanosecond {
+			t.Errorf("the limit of 8 PEs at a port is %v at %s", port.Limit, port.Bottleneck)
+		}
+	}
+}
+
+// A local read by hand: command 2+2+1, one burst, and the bytes at 256 GB/s.
+func TestBreakdownByHand(t *testing.T) {
+	r := report(t, file(t, "fabric: flits ", "fabric: whole "), "published-local")
+	got := r.Rows[0].Parts
+	wires := got.Wires // of the PE's place
+	want := Parts{Command: 5 * nanosecond, Wires: wires, Drain: 64 * nanosecond, Memory: 8 * nanosecond}
+	if got != want || wires > nanosecond {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+	host := report(t, topo.DefaultFile(), "h2d-near").row(t, idleTable, "h2d-near")
+	// There: PCIe endpoint; UCIe of the IO chiplet and of the cube; back both again, and the endpoint.
+	if host.Command != 5*nanosecond || host.Nodes != (8+8+8+8+5)*nanosecond {
+		t.Errorf("a host's write: %+v", host.Parts)
+	}
+	if drain := host.Drain.nanoseconds(); drain < 32768/128.0 || drain > 32768/128.0+20 {
+		t.Errorf("32 KiB drain over UCIe of 128 GB/s in %v ns", drain)
+	}
+}
+
+func (t ns) nanoseconds() float64 { return event.Time(t).Nanoseconds() }
+
+// On any machine the time that the simulator gives is what the paths explain: every number of the file
+// halved, doubled or otherwise changed, odd sizes, reads and writes, near and far.
+func TestExplainsAnyMachine(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it runs in one goroutine, and is slow with the race detector")
+	}
+	data := file(t, "overhead_ns: 0", "overhead_ns: 3", "switch_penalty_ns: 0", "switch_penalty_ns: 4")
+	list, err := topo.Parameters(BuiltIn, data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	moved := 0
+	for i, p := range list {
+		for _, factor := range []float64{0.5, 1.7, 4} {
+			varied, _, err := topo.Vary(BuiltIn, data, p.Key, factor)
+			if err != nil {
+				continue
+			}
+			moved++
+			if i%2 == 0 {
+				varied.Fabric = topo.Whole
+			}
+			m := newMachine(varied)
+			for n, c := range m.idle() {
+				if c.missing != "" || n%4 != moved%4 {
+					continue
+				}
+				row, err := m.measure(c.transfers([]int{2, 1 << 10, 3002, 9 << 10}[moved/4%4]))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if fault := breaksDown(&row); fault != "" || row.Time < row.Limit || row.busy != row.due {
+					t.Errorf("%s x %g, %s, %s: %s (%+v)", p.Key, factor, varied.Fabric, c.name, fault, row)
+				}
+			}
+		}
+	}
+	if moved < 100 {
+		t.Errorf("only %d machines", moved)
+	}
+}
+
+// Every check finds an error that is planted for it.
+func TestChecksFind(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it runs in one goroutine, and is slow with the race detector")
+	}
+	good := report(t, topo.DefaultFile())
+	at := func(table, name string, change func(*Row)) func(*Report) {
+		return func(r *Report) { change(r.row(t, table, name)) }
+	}
+	for name, errors := range map[string][]func(*Report){
+		"breakdown": {
+			at(idleTable, "pe-other-sip", func(r *Row) { r.Drain++ }),
+			at(idleTable, "h2d-far", func(r *Row) { r.Time -= 2 }),
+			at(idleTable, "pe-local-hbm", func(r *Row) { r.Queueing, r.Memory = 1, r.Memory-1 }),
+			at(congestionTable, "one-controller-8", func(r *Row) { r.Queueing, r.Nodes = r.Queueing+r.Nodes+1, -1 }),
+		},
+		"rate":  {at(congestionTable, "one-port-8", func(r *Row) { r.Time = r.Limit - 1 })},
+		"bytes": {at(congestionTable, "all-to-one", func(r *Row) { r.busy -= 256 })},
+		"size":  {at(sizeTable, "d2h-near", func(r *Row) { r.Time += ns(event.Microsecond) })},
+		"distance": {
+			at(idleTable, "pe-next-cube", func(r *Row) { r.Time = 1 }),
+			at(idleTable, "h2d-far", func(r *Row) { r.Time = 1 }),
+		},
+		"congestion": {at(congestionTable, "one-controller-2", func(r *Row) { r.Time *= 2 })},
+		"all-local":  {at(congestionTable, "all-local", func(r *Row) { r.Queueing = 1 })},
+		"published": {
+			at(publishedTable, "published-local", func(r *Row) { r.Time += nanosecond }),
+			at(publishedTable, "published-3", func(r *Row) { r.Time -= 10 * nanosecond }),
+		},
+	} {
+		for i, plant := range errors {
+			bad := *good
+			bad.Rows = slices.Clone(good.Rows)
+			plant(&bad)
+			bad.check()
+			found := slices.ContainsFunc(bad.Checks, func(c Check) bool { return c.Name == name && !c.OK() })
+			if !found || bad.Failed() == 0 {
+				t.Errorf("error %d planted for %s is not found: %+v", i, name, bad.Checks)
+			}
+		}
+	}
+}
+
+// An error of the simulator shows: here it simulates another machine than the one that is explained.
+func TestSimulatorErrorShows(t *testing.T) {
+	for name, change := range map[string]func(*topo.Topology){
+		"a slower port":   func(t *topo.Topology) { t.Cube.UCIeCost++ },
+		"a slower burst":  func(t *topo.Topology) { t.Cube.HBM.ChannelBW-- },
+		"a slower link":   func(t *topo.Topology) { t.LinkLatency++ },
+		"a slower memory": func(t *topo.Topology) { t.Cube.HBM.BW -= 100 },
+	} {
+		explained, simulated := topo.Default(), topo.Default()
+		change(simulated)
+		x := transfer{at: topo.Location{PEID: topo.PEID{SIP: 1}, Space: topo.HBMSpace}, bytes: 32 << 10}
+		row, err := newMachine(explained).measure([]transfer{x})
+		if err != nil || breaksDown(&row) != "" {
+			t.Fatalf("%v, %s", err, breaksDown(&row))
+		}
+		r, err := newMachine(simulated).simulate([]transfer{x})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if row.Time = ns(r.Crit); breaksDown(&row) == "" {
+			t.Errorf("%s is not noticed", name)
+		}
+	}
+}
+
+// Another machine has no published values; the smallest lacks most cases, and says so.
+func TestOtherMachines(t *testing.T) {
+	other := report(t, file(t, "latency_ns: 43.201", "latency_ns: 50"), "published-*", "pe-other-sip")
+	if len(other.Missing) != 5 || !strings.Contains(other.Missing[0], "another machine") || other.Failed() > 0 {
+		t.Errorf("missing %v, %d failed", other.Missing, other.Failed())
+	}
+	small := file(t, "count: 2", "count: 1", "cubes: {w: 4, h: 4}", "cubes: {w: 1, h: 1}", "pe_grid: {w: 4, h: 2}", "pe_grid: {w: 1, h: 1}",
+		"    - [4.5, 1.25]\n    - [13.5, 1.25]\n    - [16.5, 1.25]\n    - [1.5, 13.75]\n    - [4.5, 13.75]\n    - [13.5, 13.75]\n    - [16.5, 13.75]\n", "")
+	r := report(t, small)
+	if r.Failed() > 0 {
+		t.Errorf("%+v", r.Checks)
+	}
+	for _, want := range []string{"pe-cube-near: a cube has one PE", "pe-far-cube: a SIP has one cube", "pe-other-sip-write: there is one SIP", "one-controller-2: a cube has 1 PEs",
+		"one-port-8: there is one column of cubes"} {
+		if !slices.Contains(r.Missing, want) {
+			t.Errorf("missing %q in %q", want, r.Missing)
+		}
+	}
+	if _, err := New("x", topo.DefaultFile(), []string{"pe-lcoal-hbm"}); err == nil || !strings.Contains(err.Error(), "pe-local-hbm") {
+		t.Errorf("a wrong name: %v", err)
+	}
+}
+
+// The formats hold the same numbers.
+func TestFormats(t *testing.T) {
+	r := report(t, topo.DefaultFile(), "pe-local-hbm", "all-local", "published-2")
+	var text, data, table bytes.Buffer
+	for format, w := range map[string]*bytes.Buffer{"table": &text, "json": &data, "csv": &table} {
+		if err := r.Write(w, format); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var back struct {
+		Rows []struct {
+			Time     float64 `json:"time_ns"`
+			Command  float64 `json:"command_ns"`
+			Queueing float64 `json:"queueing_ns"`
+			Fabric   string  `json:"fabric"`
+		} `json:"rows"`
+	}
+	if err := json.Unmarshal(data.Bytes(), &back); err != nil || len(back.Rows) != len(r.Rows) {
+		t.Fatalf("%v, %d rows", err, len(back.Rows))
+	}
+	lines, err := csv.NewReader(&table).ReadAll()
+	if err != nil || len(lines) != len(r.Rows)+1 {
+		t.Fatalf("%v, %d lines", err, len(lines))
+	}
+	for i, row := range r.Rows {
+		if back.Rows[i].Time != row.Time.nanoseconds() || back.Rows[i].Command != 5 || lines[i+1][7] != row.Time.String() {
+			t.Errorf("row %d: %+v and %v of %+v", i, back.Rows[i], lines[i+1], row)
+		}
+	}
+	if last := len(r.Rows) - 1; back.Rows[last].Fabric != "whole" || math.Round(back.Rows[last].Queueing) != 72 {
+		t.Errorf("the second of two reads with whole messages waits for the first: %+v", back.Rows[last])
+	}
+	for _, want := range []string{"Topology built-in (sha256 ", "\nAlone on the machine, 32Ki:\n", "pe-local-hbm", "published", "\nChecks:\n", "ok"} {
+		if !strings.Contains(text.String(), want) {
+			t.Errorf("the text lacks %q:\n%s", want, text.String())
+		}
+	}
+	if err := r.Write(&text, "xml"); err == nil {
+		t.Error("an unknown format is written")
+	}
+}

@@ -1,0 +1,232 @@
+package dma
+
+import (
+	"slices"
+
+	"github.com/kernbench/kernbench/internal/accel/event"
+	"github.com/kernbench/kernbench/internal/accel/topo"
+)
+
+// explain says where the time of a transfer goes that is alone on the machine. It follows the
+// critical path backwards through a recurrence over flits and links; no event queue is involved.
+func (m *machine) explain(x transfer) (Parts, error) {
+	there, err := m.wiring.Path(x.end(), x.memory())
+	if err != nil {
+		return Parts{}, err
+	}
+	back, err := m.wiring.Path(x.memory(), x.end())
+	if err != nil {
+		return Parts{}, err
+	}
+	p := Parts{Command: ns(m.PE.DispatchCost + m.PE.CPUCost + m.PE.SchedulerCost + m.PE.TLBCost)}
+	if x.host {
+		p.Command = ns(m.PCIeCost)
+	}
+	if x.write {
+		m.explainWrite(&p, x, there)
+		p.empty(back) // the acknowledgement
+	} else {
+		p.empty(there) // the request
+		ready := m.reading(x)
+		piece := m.message(back, x.bytes, ready).explain(&p, -1)
+		p.Memory += ns(ready[piece])
+	}
+	return p, nil
+}
+
+// empty adds a message without content.
+func (p *Parts) empty(way topo.Path) {
+	p.Nodes += ns(way.Costs())
+	p.Wires += ns(way.Fixed() - way.Costs())
+}
+
+func (m *machine) burst() event.Time { return m.Cube.HBM.ChannelBW.Time(m.Cube.HBM.Burst) }
+
+// bursts calls for each burst of a range with its channel.
+func (m *machine) bursts(offset int64, bytes int, do func(channel int)) {
+	size := int64(m.Cube.HBM.Burst)
+	for off := offset - offset%size; off < offset+int64(bytes); off += size {
+		do(m.Channel(off))
+	}
+}
+
+// piece is what transfers are cut into: flits, or bursts where messages are whole.
+func (m *machine) piece() int {
+	if m.Fabric == topo.Whole {
+		return m.Cube.HBM.Burst
+	}
+	return m.FlitBytes
+}
+
+// reading is when the pieces of a read leave the memory, after the request is there.
+func (m *machine) reading(x transfer) (ready []event.Time) {
+	free := make([]event.Time, m.Cube.HBM.Channels)
+	latest := event.Time(0)
+	for off := 0; off < x.bytes; off += m.piece() {
+		m.bursts(x.at.Offset+int64(off), min(m.piece(), x.bytes-off), func(ch int) {
+			free[ch] += m.burst()
+			latest = max(latest, free[ch])
+		})
+		ready = append(ready, latest)
+	}
+	return ready
+}
+
+// explainWrite follows the data of a write into the memory: back from the burst that is done
+// last to the piece that its channel began with.
+func (m *machine) explainWrite(p *Parts, x transfer, way topo.Path) {
+	sent := m.message(way, x.bytes, []event.Time{0})
+	channels := make([]struct {
+		free    event.Time
+		from    int // the piece that found it idle
+		writing bool
+	}, m.Cube.HBM.Channels)
+	var stored event.Time
+	first, count := 0, (x.bytes+m.piece()-1)/m.piece()
+	for i := range count {
+		arrived, off := sent.arrived(i, count), i*m.piece()
+		m.bursts(x.at.Offset+int64(off), min(m.piece(), x.bytes-off), func(ch int) {
+			c := &channels[ch]
+			if arrived >= c.free {
+				c.free, c.from = arrived, i
+			}
+			if !c.writing {
+				c.free += m.Cube.HBM.SwitchPenalty
+				c.writing = true
+			}
+			if c.free += m.burst(); c.free > stored {
+				stored, first = c.free, c.from
+			}
+		})
+	}
+	if m.Fabric == topo.Whole {
+		first = count - 1 // the others are not there before the message is
+	}
+	p.Memory += ns(stored - sent.arrived(first, count))
+	sent.explain(p, first)
+}
+
+// message is one message alone on its way, as the fabric moves it.
+type message interface {
+	// arrived is when the i-th of count pieces is there.
+	arrived(i, count int) event.Time
+	// explain adds the way of a piece, -1 for the last, and says which piece its start depends on.
+	explain(p *Parts, piece int) int
+}
+
+func (m *machine) message(way topo.Path, bytes int, ready []event.Time) message {
+	if m.Fabric == topo.Whole {
+		return newWhole(way, bytes, m.Cube.HBM.Burst, ready)
+	}
+	return newFlits(way, bytes, m.FlitBytes, ready)
+}
+
+// flits follow each other: ready and gone say when each may enter the link of a hop, and has left it.
+type flits struct {
+	way         topo.Path
+	ready, gone [][]event.Time // by hop, by flit
+}
+
+func newFlits(way topo.Path, bytes, size int, ready []event.Time) *flits {
+	count := (bytes + size - 1) / size
+	f := &flits{way: way}
+	now := make([]event.Time, count)
+	for i := range now {
+		now[i] = ready[min(i, len(ready)-1)]
+	}
+	for _, h := range way {
+		f.ready = append(f.ready, now)
+		gone := make([]event.Time, count)
+		free := event.Time(0)
+		for i := range gone {
+			gone[i] = max(now[i], free) + h.BW.Time(min(size, bytes-i*size))
+			free = gone[i]
+		}
+		f.gone = append(f.gone, gone)
+		next := make([]event.Time, count)
+		for i := range next {
+			switch {
+			case h.Collect:
+				next[i] = gone[count-1] + h.Wire + h.Cost
+			case i == 0:
+				next[0] = gone[0] + h.Wire + h.Cost
+			default: // it does not overtake the head, which the node holds
+				next[i] = max(gone[i]+h.Wire, next[0])
+			}
+		}
+		now = next
+	}
+	f.ready = append(f.ready, now)
+	return f
+}
+
+func (f *flits) arrived(i, _ int) event.Time { return f.ready[len(f.way)][i] }
+
+func (f *flits) explain(p *Parts, i int) int {
+	if i < 0 {
+		i = len(f.ready[0]) - 1
+	}
+	for hop := len(f.way) - 1; hop >= 0; hop-- {
+		h := &f.way[hop]
+		p.Wires += ns(h.Wire)
+		switch {
+		case h.Collect:
+			i = len(f.ready[0]) - 1
+			p.Nodes += ns(h.Cost)
+		case i == 0 || f.ready[hop+1][i] > f.gone[hop][i]+h.Wire: // held by the head
+			i = 0
+			p.Nodes += ns(h.Cost)
+		}
+		// Behind the flits before it, back to the one that found the link idle. Where a flit comes
+		// just when the link is free, both decide: it is the link's.
+		end := f.gone[hop][i]
+		for i > 0 && f.gone[hop][i-1] >= f.ready[hop][i] {
+			i--
+		}
+		p.Drain += ns(end - f.ready[hop][i])
+	}
+	return i
+}
+
+// whole drains once behind a head that opens the way: start is when its head enters the link of a
+// hop, tail when its tail is there.
+type whole struct {
+	way         topo.Path
+	pieces      int
+	each        event.Time
+	start, tail []event.Time
+	drain       []event.Time
+}
+
+func newWhole(way topo.Path, bytes, piece int, ready []event.Time) *whole {
+	w := &whole{way: way, pieces: len(ready), each: way.Slowest().Time(piece)}
+	head, tail := ready[0], ready[len(ready)-1]
+	for _, h := range way {
+		w.start, w.tail, w.drain = append(w.start, head), append(w.tail, tail), append(w.drain, h.BW.Time(bytes))
+		tail = max(head+h.BW.Time(bytes), tail) + h.Wire + h.Cost
+		head += h.Wire + h.Cost
+	}
+	w.tail = append(w.tail, tail)
+	return w
+}
+
+// arrived: pieces drain at the rate of the slowest link, the last with the tail.
+func (w *whole) arrived(i, count int) event.Time {
+	return w.tail[len(w.way)] - event.Time(count-1-i)*w.each
+}
+
+func (w *whole) explain(p *Parts, _ int) int {
+	atHead := false
+	for hop, h := range slices.Backward(w.way) {
+		p.Wires += ns(h.Wire)
+		p.Nodes += ns(h.Cost)
+		if !atHead && w.start[hop]+w.drain[hop] > w.tail[hop] {
+			p.Drain += ns(w.drain[hop])
+			atHead = true
+		}
+	}
+	if atHead {
+		return 0
+	}
+	return w.pieces - 1
+}

@@ -1,0 +1,184 @@
+package dma
+
+import (
+	"encoding/csv"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/kernbench/kernbench/internal/accel/event"
+	"github.com/kernbench/kernbench/internal/accel/topo"
+	"github.com/kernbench/kernbench/internal/base/suggest"
+	"github.com/kernbench/kernbench/internal/base/texttab"
+	"github.com/kernbench/kernbench/internal/base/unit"
+)
+
+// Formats are what Write knows, the default first.
+var Formats = []string{"table", "json", "csv"}
+
+// Write writes a report.
+func (r *Report) Write(w io.Writer, format string) error {
+	switch format {
+	case "table":
+		return r.writeText(w)
+	case "json":
+		enc := json.NewEncoder(w)
+		enc.SetIndent("", "  ")
+		return enc.Encode(r)
+	case "csv":
+		return r.writeCSV(w)
+	}
+	return suggest.Unknown("format", format, Formats)
+}
+
+// writeCSV writes every row, with times in ns.
+func (r *Report) writeCSV(w io.Writer) error {
+	out := csv.NewWriter(w)
+	head := []string{"topology", "sha256", "fabric", "table", "case", "transfers", "bytes", "time_ns", "fastest_ns"}
+	for _, name := range partNames {
+		head = append(head, name+"_ns")
+	}
+	out.Write(append(head, "gbps", "limit_ns", "bottleneck", "published_ns")) // errors are kept for the end
+	for i := range r.Rows {
+		row := &r.Rows[i]
+		published := ""
+		if row.Published > 0 {
+			published = row.Published.String()
+		}
+		line := []string{r.Topology, r.SHA256, string(row.Fabric), row.Table, row.Case, fmt.Sprint(row.Transfers), fmt.Sprint(row.Bytes), row.Time.String(), row.Fastest.String()}
+		for _, part := range row.list() {
+			line = append(line, part.String())
+		}
+		out.Write(append(line, fmt.Sprintf("%.6g", row.GBps()), row.Limit.String(), row.Bottleneck, published))
+	}
+	out.Flush()
+	return out.Error()
+}
+
+// writeText writes tables for people.
+func (r *Report) writeText(w io.Writer) error {
+	fmt.Fprintf(w, "Topology %s (sha256 %.12s), fabric %s: %s of %d cubes with %d PEs each. Times in ns, simulated.\n",
+		r.Topology, r.SHA256, r.Fabric, unit.Plural(r.SIPs, "SIP"), r.Cubes, r.PEs)
+	for _, t := range []struct {
+		title string
+		name  string
+		write func(io.Writer, []*Row) error
+	}{
+		{fmt.Sprintf("Alone on the machine, %s", unit.FormatBytes(referenceBytes)), idleTable, writeIdle},
+		{"By size", sizeTable, writeSizes},
+		{fmt.Sprintf("Together, %s each; the time is that of the slowest", unit.FormatBytes(congestedBytes)), congestionTable, writeCongested},
+		{fmt.Sprintf("As published, %s with fabric %s", unit.FormatBytes(congestedBytes), topo.Whole), publishedTable, writePublished},
+	} {
+		var rows []*Row
+		for i := range r.Rows {
+			if r.Rows[i].Table == t.name {
+				rows = append(rows, &r.Rows[i])
+			}
+		}
+		if len(rows) == 0 {
+			continue
+		}
+		fmt.Fprintf(w, "\n%s:\n", t.title)
+		if err := t.write(w, rows); err != nil {
+			return err
+		}
+	}
+	if len(r.Missing) > 0 {
+		fmt.Fprintf(w, "\nNot on this machine: %s.\n", strings.Join(r.Missing, "; "))
+	}
+	return r.writeChecks(w)
+}
+
+func short(t ns) string { return fmt.Sprintf("%.2f", event.Time(t).Nanoseconds()) }
+
+func right(titles ...string) (columns []texttab.Column) {
+	for _, title := range titles {
+		columns = append(columns, texttab.Column{Title: title, Right: true})
+	}
+	return columns
+}
+
+func breakdown(row *Row) (cells []string) {
+	for _, part := range row.list() {
+		cells = append(cells, short(part))
+	}
+	return cells
+}
+
+// rate is what was reached, and how much of what is possible at the bottleneck.
+func rate(row *Row) []string {
+	return []string{fmt.Sprintf("%.1f", row.GBps()), fmt.Sprintf("%.0f%%", 100*row.Used()), row.Bottleneck}
+}
+
+func writeIdle(w io.Writer, rows []*Row) error {
+	t := texttab.Table{Columns: append([]texttab.Column{{Title: "case"}}, right(append([]string{"time"}, partNames[:len(partNames)-1]...)...)...)}
+	t.Columns = append(t.Columns, append(right("GB/s", "of limit"), texttab.Column{Title: "slowest link"}, texttab.Column{Title: "what"})...)
+	for _, row := range rows {
+		parts := breakdown(row)
+		cells := append([]string{row.Case, short(row.Time)}, parts[:len(parts)-1]...) // nothing queues
+		t.Add(append(append(cells, rate(row)...), row.Text)...)
+	}
+	return t.Write(w, 0)
+}
+
+func writeSizes(w io.Writer, rows []*Row) error {
+	titles := []string{}
+	for _, bytes := range sweepBytes {
+		titles = append(titles, unit.FormatBytes(int64(bytes)))
+	}
+	t := texttab.Table{Columns: append([]texttab.Column{{Title: "case"}}, right(append(titles, "GB/s at most")...)...)}
+	for i := 0; i+len(sweepBytes) <= len(rows); i += len(sweepBytes) {
+		cells, most := []string{rows[i].Case}, 0.0
+		for _, row := range rows[i : i+len(sweepBytes)] {
+			cells, most = append(cells, short(row.Time)), max(most, row.GBps())
+		}
+		t.Add(append(cells, fmt.Sprintf("%.1f", most))...)
+	}
+	return t.Write(w, 0)
+}
+
+func writeCongested(w io.Writer, rows []*Row) error {
+	t := texttab.Table{Columns: append([]texttab.Column{{Title: "case"}}, right(append([]string{"time", "fastest"}, partNames...)...)...)}
+	t.Columns = append(t.Columns, append(right("GB/s", "of limit"), texttab.Column{Title: "bottleneck"}, texttab.Column{Title: "what"})...)
+	for _, row := range rows {
+		cells := append([]string{row.Case, short(row.Time), short(row.Fastest)}, breakdown(row)...)
+		t.Add(append(append(cells, rate(row)...), row.Text)...)
+	}
+	return t.Write(w, 0)
+}
+
+func writePublished(w io.Writer, rows []*Row) error {
+	t := texttab.Table{Columns: append(append([]texttab.Column{{Title: "case"}}, right("time", "published", "differs")...), texttab.Column{Title: "what"})}
+	for _, row := range rows {
+		have, want := event.Time(row.Time).Nanoseconds(), event.Time(row.Published).Nanoseconds()
+		t.Add(row.Case, short(row.Time), fmt.Sprintf("%g", want), fmt.Sprintf("%+.1f%%", 100*(have-want)/want), row.Text)
+	}
+	return t.Write(w, 0)
+}
+
+// writeChecks says what was checked, and every fault.
+func (r *Report) writeChecks(w io.Writer) error {
+	fmt.Fprintf(w, "\nChecks:\n")
+	t := texttab.Table{Columns: []texttab.Column{{Title: "check"}, {Title: ""}, {Title: "rows", Right: true}, {Title: "what"}}}
+	for i := range r.Checks {
+		c := &r.Checks[i]
+		verdict := "ok"
+		switch {
+		case !c.OK():
+			verdict = "FAILED"
+		case c.Rows == 0:
+			verdict = "nothing to check"
+		}
+		t.Add(c.Name, verdict, fmt.Sprint(c.Rows), c.Text)
+	}
+	if err := t.Write(w, 0); err != nil {
+		return err
+	}
+	for _, c := range r.Checks {
+		for _, fault := range c.Faults {
+			fmt.Fprintf(w, "%s: %s\n", c.Name, fault)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,156 @@
+package topo
+
+import "strconv"
+
+// The floor plan of a SIP: the IO chiplet along the north edge, below it the cubes. Coordinates are
+// micrometres from its north-west corner. Sizes that no file gives are for the eye: how deep the IO chiplet
+// is, and how far a PE, a memory controller, the SRAM and the M_CPU are drawn from their routers.
+
+// ioDepth is how deep the IO chiplet is drawn, as a part of a cube.
+const ioDepth = 3
+
+// Box is a part of the floor plan.
+type Box struct {
+	Kind, Name string // Kind: io, cube, hbm, pe
+	At         Pos    // its north-west corner
+	W, H       Length
+}
+
+// Plan is the size of a SIP's floor plan.
+func (t *Topology) Plan() (w, h Length) {
+	pitch := t.cubePitch()
+	return pitch.X*Length(t.Cubes.W) - t.Gap, t.cubeAt(0).Y + pitch.Y*Length(t.Cubes.H) - t.Gap
+}
+
+func (t *Topology) cubePitch() Pos { return Pos{t.Cube.W + t.Gap, t.Cube.H + t.Gap} }
+
+// cubeAt is the corner of a cube.
+func (t *Topology) cubeAt(cube int) Pos {
+	pitch, depth := t.cubePitch(), t.Cube.H/ioDepth
+	return Pos{pitch.X * Length(cube%t.Cubes.W), depth + t.Gap + pitch.Y*Length(cube/t.Cubes.W)}
+}
+
+// Boxes are the parts of a SIP's floor plan; later ones lie on earlier ones.
+func (t *Topology) Boxes() []Box {
+	w, _ := t.Plan()
+	boxes := []Box{{"io", "IO chiplet", Pos{}, w, t.Cube.H / ioDepth}}
+	for cube := range t.Cubes.Count() {
+		at, noc := t.cubeAt(cube), &t.Cube.Noc
+		boxes = append(boxes, Box{"cube", "cube" + strconv.Itoa(cube), at, t.Cube.W, t.Cube.H})
+		if noc.HoleW > 0 && noc.HoleH > 0 {
+			boxes = append(boxes, Box{"hbm", "HBM", Pos{at.X + noc.pitchX*Length(noc.HoleCol), at.Y + noc.pitchY*Length(noc.HoleRow)},
+				noc.pitchX * Length(noc.HoleW), noc.pitchY * Length(noc.HoleH)})
+		}
+		side := min(noc.pitchX, noc.pitchY) / 4
+		for pe := range t.PEs() {
+			p := t.endAt(End{Kind: AtPE, PEID: PEID{PE: pe}})
+			boxes = append(boxes, Box{"pe", "pe" + strconv.Itoa(pe), Pos{at.X + p.X - side/2, at.Y + p.Y - side/2}, side, side})
+		}
+	}
+	return boxes
+}
+
+// endAt is where an end of paths is drawn in its cube: beside its router, PEs outward, their memory
+// controllers inward.
+func (t *Topology) endAt(e End) Pos {
+	noc := &t.Cube.Noc
+	dx, dy := noc.pitchX*2/5, noc.pitchY*2/5
+	var r Pos
+	switch e.Kind {
+	case AtSRAM:
+		r = noc.at(t.Cube.sram)
+		return Pos{r.X - dx, r.Y}
+	case AtMCPU:
+		r = noc.at(t.Cube.mcpu)
+		return Pos{r.X, r.Y + dy}
+	}
+	r = noc.at(t.Cube.peRouter[e.PE])
+	if (r.X < t.Cube.W/2) == (e.Kind == AtPE) {
+		dx = -dx
+	}
+	if (r.Y < t.Cube.H/2) == (e.Kind == AtPE) {
+		dy = -dy
+	}
+	return Pos{r.X + dx, r.Y + dy}
+}
+
+// Place is where a directed link runs on the floor plan of its SIP.
+func (w *Wiring) Place(link int) (sip int, from, to Pos) {
+	sip, rest := link/w.sip, link%w.sip
+	if cube := rest / w.cube; cube < w.t.Cubes.Count() {
+		from, to = w.placeInCube(cube, rest%w.cube)
+		return sip, from, to
+	}
+	from, to = w.placeOnIO(rest - w.cube*w.t.Cubes.Count())
+	return sip, from, to
+}
+
+func (w *Wiring) placeInCube(cube, n int) (from, to Pos) {
+	noc, pes, at := &w.t.Cube.Noc, w.t.PEs(), w.t.cubeAt(cube)
+	in := func(p Pos) Pos { return Pos{at.X + p.X, at.Y + p.Y} }
+	if n < noc.Rows*noc.Cols*4 {
+		r := router{n / 4 / noc.Cols, n / 4 % noc.Cols}
+		rows, cols := Side(n % 4).Step()
+		return in(noc.at(r)), in(noc.at(router{r.row + rows, r.col + cols}))
+	}
+	n -= noc.Rows * noc.Cols * 4
+	if slot := n / 2; slot < 2*pes+2 {
+		e := End{Kind: AtPE, PEID: PEID{PE: slot % pes}}
+		switch {
+		case slot == 2*pes:
+			e = End{Kind: AtSRAM}
+		case slot == 2*pes+1:
+			e = End{Kind: AtMCPU}
+		case slot >= pes:
+			e.Kind = AtHBM
+		}
+		from, to = in(w.t.endAt(e)), in(noc.at(w.routerOf(e)))
+		if n%2 == 1 {
+			from, to = to, from
+		}
+		return from, to
+	}
+	n -= 2 * (2*pes + 2)
+	part, side, k := n/w.perPort/4, Side(n/w.perPort%4), n%w.perPort
+	r, port := in(noc.at(noc.port(side, w.perPort, k))), w.portAt(cube, side, k)
+	switch part {
+	case portOut:
+		return r, port
+	case portIn:
+		return port, r
+	}
+	rows, cols := side.Step()
+	return port, Pos{port.X + Length(cols)*w.t.Gap, port.Y + Length(rows)*w.t.Gap}
+}
+
+// portAt is where a UCIe connection leaves a cube.
+func (w *Wiring) portAt(cube int, side Side, k int) Pos {
+	c, at := &w.t.Cube, w.t.cubeAt(cube)
+	p := c.Noc.at(c.Noc.port(side, w.perPort, k))
+	switch side {
+	case North:
+		p.Y = 0
+	case South:
+		p.Y = c.H
+	case East:
+		p.X = c.W
+	case West:
+		p.X = 0
+	}
+	return Pos{at.X + p.X, at.Y + p.Y}
+}
+
+func (w *Wiring) placeOnIO(n int) (from, to Pos) {
+	width, _ := w.t.Plan()
+	depth := w.t.Cube.H / ioDepth
+	noc, pcie := Pos{width / 2, depth * 3 / 5}, Pos{width / 2, depth / 4}
+	if phys := w.t.Cubes.W * w.perPort; n < ioSingle*phys {
+		port := w.portAt(n%phys/w.perPort, North, n%w.perPort)
+		phy := Pos{port.X, depth}
+		return [...]Pos{phyToNoc: phy, nocToPhy: noc, phyWire: phy}[n/phys], [...]Pos{phyToNoc: noc, nocToPhy: phy, phyWire: port}[n/phys]
+	}
+	cpu, cable := Pos{width/2 + w.t.Cube.W/4, depth * 3 / 5}, Pos{width / 2, -depth / 3}
+	part := n - ioSingle*w.t.Cubes.W*w.perPort + ioSingle + 1
+	return [...]Pos{nocToPCIe: noc, pcieToNoc: pcie, nocToCPU: noc, cpuToNoc: cpu, pcieToSwitch: pcie, switchToPCIe: cable}[part],
+		[...]Pos{nocToPCIe: pcie, pcieToNoc: noc, nocToCPU: cpu, cpuToNoc: noc, pcieToSwitch: cable, switchToPCIe: pcie}[part]
+}

@@ -1,0 +1,149 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/internal/base/point"
+)
+
+// hashOf is a made-up SHA-256 of a text.
+func hashOf(text string) string { return strings.Repeat(fmt.Sprintf("%x", text), 32)[:64] }
+
+// machines is a bench whose machine is described by files, one of which has 4 ranks.
+func machines(clauses ...bench.Clause) *bench.Bench {
+	return bench.New("b", nop, append([]bench.Clause{bench.Sweepable(bench.FileOption("topology", "", "")), bench.Ints("i", "1,2"), bench.Ranks("2"),
+		bench.RanksOf(func(p, options point.Point) int {
+			return map[string]int{"four.yaml": 4, "two.yaml": 2}[bench.FileOf(p, options, "topology")]
+		})}, clauses...)...)
+}
+
+func withTopology(text string, files map[string]string) Request {
+	return Request{Backend: "cpu", Options: []Assign{{"topology", text}}, Files: files}
+}
+
+// tasks are the points of a plan in words, with their keys.
+func tasks(p *Plan) (words, keys []string) {
+	for _, g := range p.Groups {
+		for _, t := range g.Tasks {
+			words, keys = append(words, t.Words()), append(keys, t.Key)
+		}
+	}
+	return words, keys
+}
+
+// An option that may be swept is one with one value and an axis with several. Files are told
+// apart by their content: equal ones are one value, and that is said.
+func TestSweptFiles(t *testing.T) {
+	files := map[string]string{"a.yaml": hashOf("a"), "b.yaml": hashOf("b"), "copy.yaml": hashOf("a")}
+	const a, b = "a.yaml#616161616161", "b.yaml#626262626262"
+	for _, c := range []struct {
+		text  string
+		want  []string // values of the axis; none where it is an option
+		one   string
+		notes int
+	}{
+		{"a.yaml", nil, "a.yaml", 0},
+		{"built-in", nil, "", 0},
+		{"", nil, "", 0},
+		{"a.yaml,b.yaml", []string{a, b}, "", 0},
+		{"built-in,b.yaml", []string{"built-in", b}, "", 0},
+		{"a.yaml,copy.yaml", nil, "a.yaml", 1},
+		{"a.yaml,b.yaml,copy.yaml", []string{a, b}, "", 1},
+		{"a.yaml,a.yaml", nil, "a.yaml", 0},
+	} {
+		p, err := Make(machines(), withTopology(c.text, files))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, task := range p.Groups[0].Tasks {
+			if v, has := task.Point.Get("topology"); has && !slices.Contains(got, v.String()) {
+				got = append(got, v.String())
+			}
+		}
+		option, isOption := p.Options.Get("topology")
+		if !slices.Equal(got, c.want) || isOption != (c.want == nil) || option.String() != c.one || len(p.Notes) != c.notes {
+			t.Errorf("%q: values %v, option %v, notes %v; want %+v", c.text, got, option, p.Notes, c)
+		}
+		if c.one != "" && p.Inputs["topology"] != files[c.one] || c.want != nil && p.Files()["topology b.yaml"] != files["b.yaml"] {
+			t.Errorf("%q: inputs %v", c.text, p.Files())
+		}
+		if c.notes > 0 && !strings.Contains(p.Notes[0], "copy.yaml has the same content as a.yaml") {
+			t.Errorf("%q: notes %v", c.text, p.Notes)
+		}
+	}
+}
+
+// A point of a file that was changed is another point, one of a file that was moved the same.
+func TestSweptFilesAreKeyedByContent(t *testing.T) {
+	keysOf := func(text string, files map[string]string) []string {
+		p, err := Make(machines(), withTopology(text, files))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, keys := tasks(p)
+		return keys
+	}
+	before := keysOf("a.yaml,b.yaml", map[string]string{"a.yaml": hashOf("a"), "b.yaml": hashOf("b")})
+	edited := keysOf("a.yaml,b.yaml", map[string]string{"a.yaml": hashOf("A"), "b.yaml": hashOf("b")})
+	moved := keysOf("old/a.yaml,b.yaml", map[string]string{"old/a.yaml": hashOf("a"), "b.yaml": hashOf("b")})
+	if !slices.Equal(before, moved) {
+		t.Errorf("moved: %v, %v", before, moved)
+	}
+	for i := range before {
+		if same := before[i] == edited[i]; same != (i >= 2) {
+			t.Errorf("point %d of the edited file has the same key: %v", i, same)
+		}
+	}
+}
+
+// The ranks of a run that does not say how many are those of the machines: each with its own, and
+// what is built in with those of the others. What the user says stands.
+func TestMachineRanks(t *testing.T) {
+	files := map[string]string{"two.yaml": hashOf("2"), "four.yaml": hashOf("4")}
+	for _, c := range []struct {
+		text, ranks string
+		want        string
+	}{
+		{"four.yaml", "", "i=1 ranks=4; i=2 ranks=4"},
+		{"built-in", "", "i=1 ranks=2; i=2 ranks=2"},
+		{"four.yaml", "3", "i=1 ranks=3; i=2 ranks=3"},
+		{"two.yaml,four.yaml", "", "two i=1 ranks=2; two i=2 ranks=2; four i=1 ranks=4; four i=2 ranks=4"},
+		{"built-in,four.yaml", "", "built-in i=1 ranks=4; built-in i=2 ranks=4; four i=1 ranks=4; four i=2 ranks=4"},
+	} {
+		req := withTopology(c.text, files)
+		if c.ranks != "" {
+			req.Axes = []Assign{{bench.RanksAxis, c.ranks}}
+		}
+		p, err := Make(machines(), req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		words, _ := tasks(p)
+		got := strings.NewReplacer("topology=", "", ".yaml#"+hashOf("2")[:12], "", ".yaml#"+hashOf("4")[:12], "").Replace(strings.Join(words, "; "))
+		if got != c.want || len(p.Dropped) > 0 {
+			t.Errorf("%s, ranks %q: %s, %d dropped; want %s", c.text, c.ranks, got, len(p.Dropped), c.want)
+		}
+	}
+}
+
+// An option may have another default on a backend, which is said where it is a file.
+func TestOptionsOnBackends(t *testing.T) {
+	b := machines(bench.On("ahbm", bench.FileOption("topology", "four.yaml", "")))
+	for backend, want := range map[string]string{"ahbm": "four.yaml", "cpu": ""} {
+		p, err := Make(b, Request{Backend: backend, Files: map[string]string{"four.yaml": hashOf("4")}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if v, _ := p.Options.Get("topology"); v.String() != want || (len(p.Notes) == 1) != (want != "") || p.Inputs["topology"] != map[string]string{"four.yaml": hashOf("4")}[want] {
+			t.Errorf("%s: %v, notes %v, inputs %v", backend, v, p.Notes, p.Inputs)
+		}
+	}
+	if _, err := Make(machines(bench.On("ahbm", bench.FileOption("typology", "x", ""))), Request{Backend: "cpu"}); err == nil || !strings.Contains(err.Error(), `no option "typology"`) {
+		t.Errorf("%v", err)
+	}
+}

@@ -1,0 +1,112 @@
+package sweep
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/internal/base/point"
+	"github.com/kernbench/kernbench/internal/bench/measure"
+	"github.com/kernbench/kernbench/internal/bench/plan"
+)
+
+// TestDocumentedRepetition reads the block of what is around the launches.
+func TestDocumentedRepetition(t *testing.T) {
+	c := mustParse(t, withMetrics("", "total_s: {wall: true}", "time_us: {regex: 't=(.*)'}")+documented(t, "prepare:")+"axes: {M: [1]}").Command
+	if c.Warmup != 2 || fmt.Sprint(c.Prepare, c.Setup, c.Cleanup) != "[make -C src] [cp data-{M}.bin /dev/shm/input] [rm -f /dev/shm/input]" ||
+		c.Until != (measure.Stop{RelNoise: 0.01, MinSamples: 10, MaxSamples: 40, MaxTime: 5 * time.Minute}) || c.UntilMetric != "time_us" {
+		t.Errorf("%+v", c)
+	}
+	c = mustParse(t, withMetrics("", "total_s: {wall: true}", "time_us: {regex: 't=(.*)'}")+"until: {noise: 0.02}").Command
+	if c.Until != plan.Repeated(0.02) || c.UntilMetric != "total_s" {
+		t.Errorf("%+v", c)
+	}
+}
+
+// launch is what a launch printed at one row.
+func launch(samples ...float64) []bench.ParsedRow {
+	return []bench.ParsedRow{{Samples: map[string][]float64{"t": samples}}}
+}
+
+// TestLaunches: the median of each launch is one sample, however many a launch printed; they
+// go on until the interval of their median is narrow, or to the end of a bound.
+func TestLaunches(t *testing.T) {
+	until := func(noise float64) *bench.Command {
+		return &bench.Command{Until: plan.Repeated(noise), UntilMetric: "t"}
+	}
+	count := func(c *bench.Command, spent time.Duration, next func(i int) []bench.ParsedRow) (*Launches, measure.StopReason) {
+		l := NewLaunches(c)
+		for i := 0; ; i++ {
+			if err := l.Add(next(i)); err != nil {
+				t.Fatal(err)
+			}
+			if why := l.Stopped(spent * time.Duration(i+1)); why != "" {
+				return l, why
+			}
+		}
+	}
+	quiet := func(i int) []bench.ParsedRow { return launch(99, 100+float64(i%2)/10, 500) }
+	// A thousand samples within a launch are alike, launches are not.
+	loud := func(i int) []bench.ParsedRow {
+		return launch(slices.Repeat([]float64{100 + float64(i*37%10)}, 1000)...)
+	}
+	wrong := func(i int) []bench.ParsedRow {
+		rows := quiet(i)
+		if i == 2 {
+			rows[0].Wrong = "7 wrong"
+		}
+		return rows
+	}
+	brief := until(0.001)
+	brief.Until.MaxTime = 9 * time.Second
+	for what, c := range map[string]struct {
+		command *bench.Command
+		next    func(int) []bench.ParsedRow
+		count   int
+		why     measure.StopReason
+	}{
+		"once":           {&bench.Command{UntilMetric: "t"}, loud, 1, measure.MaxSamples},
+		"quiet":          {until(0.01), quiet, 6, measure.Precise},
+		"loud":           {until(0.001), loud, 50, measure.MaxSamples},
+		"loud and brief": {brief, loud, 9, measure.MaxTime},
+		"wrong":          {until(0.01), wrong, 3, measure.MaxSamples},
+	} {
+		l, why := count(c.command, time.Second, c.next)
+		if l.Count != c.count || why != c.why {
+			t.Errorf("%s: %d launches, %s, want %d, %s", what, l.Count, why, c.count, c.why)
+		}
+	}
+	if l, why := count(until(0.001), 24*time.Hour, loud); l.Count != 50 || why != measure.MaxSamples {
+		t.Errorf("days without a limit: %d launches, %s", l.Count, why)
+	}
+	l, _ := count(until(0.01), time.Second, quiet)
+	if got := l.Rows[0].Values("t"); fmt.Sprint(got) != "[100 100.1 100 100.1 100 100.1]" || len(l.Rows[0].Samples["t"][0]) != 3 {
+		t.Errorf("six launches: %v of %v", got, l.Rows[0].Samples)
+	}
+	if l, _ := count(&bench.Command{UntilMetric: "t"}, 0, quiet); fmt.Sprint(l.Rows[0].Values("t")) != "[99 100 500]" || !math.IsNaN(l.Noise(l.Rows[0])) {
+		t.Errorf("one launch: %v, noise %v", l.Rows[0].Values("t"), l.Noise(l.Rows[0]))
+	}
+}
+
+// TestOtherRows: launches of a point that give other rows are not mixed.
+func TestOtherRows(t *testing.T) {
+	row := func(size int64) bench.ParsedRow {
+		return bench.ParsedRow{Extra: point.Point{{Name: "size", Value: point.IntValue(size)}}, Samples: map[string][]float64{"t": {1}}}
+	}
+	for want, second := range map[string][]bench.ParsedRow{
+		"launch 2 of the point gave 1 rows, the first one 2":                     {row(8)},
+		"launch 2 of the point gave a row for size=8, the first one for size=16": {row(8), row(8)},
+	} {
+		l := NewLaunches(&bench.Command{Until: plan.Repeated(0.01)})
+		if err := l.Add([]bench.ParsedRow{row(8), row(16)}); err != nil {
+			t.Fatal(err)
+		}
+		if err := l.Add(second); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+}

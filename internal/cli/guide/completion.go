@@ -1,0 +1,76 @@
+package guide
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/dist"
+	"github.com/spf13/cobra"
+)
+
+// Completing returns the arguments of the command line that the shell wants completed, or
+// the arguments themselves, and whether it is so: then nothing in them is whole yet.
+func Completing(args []string) ([]string, bool) {
+	if len(args) == 0 || args[0] != cobra.ShellCompRequestCmd && args[0] != cobra.ShellCompNoDescRequestCmd {
+		return args, false
+	}
+	args = args[1:]
+	if len(args) > 0 && slices.ContainsFunc(args, func(a string) bool { return strings.HasSuffix(a, ".py") }) {
+		return args[:1], true // nobody's program is run because a key was pressed
+	}
+	return args, true
+}
+
+// Complete tells the shell the values of a command's flags: names of benches, values of
+// axes, choices of options.
+func Complete(cmd *cobra.Command, known, chosen []*bench.Bench) {
+	values := map[string][]string{"bench": benchNamesOf(known), "backend": dist.Backends()}
+	for _, b := range chosen {
+		for _, p := range b.Parts {
+			for _, a := range p.Axes {
+				name := a.Name
+				if name == bench.RanksAxis {
+					name = "ranks"
+				}
+				for _, v := range a.Values {
+					values[name] = append(values[name], v.Pretty())
+				}
+			}
+		}
+		for _, o := range b.Options {
+			values[o.Name] = append(values[o.Name], o.Choices...)
+		}
+	}
+	for name, list := range values {
+		if flag := cmd.Flags().Lookup(name); flag != nil && len(list) > 0 {
+			// It fails only for a flag that is not there.
+			_ = cmd.RegisterFlagCompletionFunc(flag.Name, oneOf(list))
+		}
+	}
+}
+
+// Names completes arguments that are names of benches.
+func Names(known []*bench.Bench) cobra.CompletionFunc { return oneOf(benchNamesOf(known)) }
+
+func benchNamesOf(benches []*bench.Bench) []string {
+	var out []string
+	for _, b := range benches {
+		out = append(out, b.Name)
+	}
+	return out
+}
+
+// oneOf completes the last element of a list that is separated by commas.
+func oneOf(list []string) cobra.CompletionFunc {
+	return func(_ *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
+		done := typed[:strings.LastIndexByte(typed, ',')+1]
+		var out []string
+		for _, v := range list {
+			if text := done + v; strings.HasPrefix(text, typed) && !slices.Contains(out, text) {
+				out = append(out, text)
+			}
+		}
+		return out, cobra.ShellCompDirectiveNoFileComp
+	}
+}

@@ -1,0 +1,123 @@
+// Package guide is for those who are new to the program: a first sweep to start from, a manual page for
+// every command, and what the shell completes. It knows the commands as cobra has them, and runs none.
+package guide
+
+import (
+	"embed"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/kernbench/kernbench/internal/base/suggest"
+	"github.com/spf13/cobra"
+)
+
+//go:embed first
+var firstFiles embed.FS
+
+// sweepKind is one of the ways to declare a sweep.
+type sweepKind struct {
+	name  string
+	files [][2]string // in the folder first, and as they are written
+	next  string      // what to type
+}
+
+var sweepKinds = []sweepKind{
+	{"yaml", [][2]string{{"sweep.yaml", "sweep.yaml"}, {"bench.sh", "bench.sh"}}, `%[1]s run -f %[2]s/sweep.yaml --plan
+%[1]s run -f %[2]s/sweep.yaml --trials 6
+%[1]s show out/first-sweep --chart`},
+	{"go", [][2]string{{"main.go.txt", "main.go"}}, `cd %[2]s
+go mod init first && go mod tidy
+go run . run --bench first --plan
+go run . run --bench first --trials 6`},
+	{"python", [][2]string{{"bench.py", "bench.py"}}, `%[1]s run -f %[2]s/bench.py --plan
+%[1]s run -f %[2]s/bench.py --trials 6
+%[1]s show out/first --chart`},
+}
+
+func kindNames() []string {
+	var names []string
+	for _, k := range sweepKinds {
+		names = append(names, k.name)
+	}
+	return names
+}
+
+// Starter is the command `init`.
+func Starter(program string, out io.Writer) *cobra.Command {
+	dir := "."
+	cmd := &cobra.Command{
+		Use:   "init [yaml|go|python]",
+		Short: "Write a first sweep to start from",
+		Long: `Writes a small sweep that runs as it is, to be changed into your own: over any
+program (yaml, the default), as a Go program, or in Python. It overwrites nothing,
+and says what to type next.`,
+		Example:   fmt.Sprintf("  %[1]s init --dir first\n  %[1]s init python --dir first-python", program),
+		ValidArgs: kindNames(),
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				return fmt.Errorf("init: want one of %s, have %d arguments", strings.Join(kindNames(), ", "), len(args))
+			}
+			return nil
+		},
+		RunE: func(_ *cobra.Command, args []string) error {
+			name := sweepKinds[0].name
+			if len(args) > 0 {
+				name = args[0]
+			}
+			i := slices.Index(kindNames(), name)
+			if i < 0 {
+				return suggest.Unknown("kind of sweep", name, kindNames())
+			}
+			return sweepKinds[i].write(program, dir, out)
+		},
+	}
+	cmd.Flags().StringVar(&dir, "dir", dir, "the `FOLDER` to write to; it is made if need be")
+	return cmd
+}
+
+// write puts the files into the folder, all or none.
+func (k sweepKind) write(program, dir string, out io.Writer) error {
+	for _, f := range k.files {
+		path := filepath.Join(dir, f[1])
+		if _, err := os.Lstat(path); err == nil {
+			return fmt.Errorf("%s is there already, and is not overwritten: name another folder with --dir", path)
+		} else if !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	if err := os.MkdirAll(dir, 0o777); err != nil {
+		return err
+	}
+	for _, f := range k.files {
+		text, err := firstFiles.ReadFile("first/" + f[0])
+		if err != nil {
+			return err
+		}
+		path := filepath.Join(dir, f[1])
+		if err := writeNew(path, text); err != nil {
+			return err
+		}
+		fmt.Fprintf(out, "wrote %s\n", path)
+	}
+	fmt.Fprintf(out, "\nNext:\n\n")
+	for _, line := range strings.Split(fmt.Sprintf(k.next, program, filepath.ToSlash(dir)), "\n") {
+		fmt.Fprintf(out, "  %s\n", strings.ReplaceAll(line, "./", ""))
+	}
+	return nil
+}
+
+// writeNew makes a file that was not there.
+func writeNew(path string, text []byte) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(text)
+	return errors.Join(err, f.Close())
+}

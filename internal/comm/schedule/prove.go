@@ -1,0 +1,303 @@
+package schedule
+
+import (
+	"fmt"
+	"slices"
+)
+
+// Prove is Check for so many ranks that sets of them are too large to keep: for each
+// interval it keeps the sum of random numbers of the ranks that have contributed, one 64-bit
+// number of each rank, instead of the set. Outputs that lack a contribution, or have one
+// twice, pass with a chance of about 2^-60. As Check does, it runs all steps with sends that
+// complete only when the receiver is there, and so finds every deadlock, every message that
+// is not the one expected, every use of what was never written, and every addition of
+// different elements. Of a barrier it keeps the sets, as ranges of ranks.
+//
+// It knows nothing of races, which only schedules have whose steps reach into peers' memory:
+// those are for Check.
+func Prove(s Schedule) error {
+	if info, _ := Find(s.Collective(), s.Name()); info.Direct {
+		return Check(s)
+	}
+	p := &prover{layout: newLayout(s), memories: make([][3]cells, s.Ranks())}
+	if s.Collective() == Barrier {
+		p.heard = make([]spans, s.Ranks())
+	}
+	for rank := range p.memories {
+		for i := range p.memories[rank] {
+			p.memories[rank][i] = p.all.memory(p.layout.extent(rank, i))
+		}
+		if p.heard != nil {
+			p.heard[rank] = spans{{rank, rank + 1}}
+		}
+		if size := p.layout.len[rank][Input]; size > 0 {
+			m, off := p.memory(rank, Range{Input, 0, size})
+			p.all.store(m, off, []held{{n: size, sum: mark(rank)}})
+		}
+		p.total += mark(rank)
+	}
+	if err := execute(s, p); err != nil {
+		return fmt.Errorf("%s %s: %w", s.Collective(), s.Name(), err)
+	}
+	for rank := range s.Ranks() {
+		if err := p.result(s, rank); err != nil {
+			return fmt.Errorf("%s %s: at the end of rank %d: %w", s.Collective(), s.Name(), rank, err)
+		}
+	}
+	return nil
+}
+
+// mark is the random number of a rank (splitmix64, Steele et al. 2014): no mark is 0.
+func mark(rank int) uint64 {
+	z := (uint64(rank) + 1) * 0x9e3779b97f4a7c15
+	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
+	z = (z ^ z>>27) * 0x94d049bb133111eb
+	return z ^ z>>31
+}
+
+// prover is the observer that keeps sums of marks. Messages and flags carry whom the
+// sender had heard of, in a barrier.
+type prover struct {
+	layout   layout
+	memories [][3]cells
+	all      intervals
+	total    uint64  // of all ranks' marks
+	moved    []held  // reused
+	heard    []spans // by rank; nil where it is no barrier
+}
+
+func (p *prover) memory(rank int, r Range) (*cells, int) {
+	i, off := p.layout.locate(rank, r)
+	return &p.memories[rank][i], off
+}
+
+func (p *prover) begin(*event) error    { return nil }
+func (p *prover) end(int, int) error    { return nil }
+func (p *prover) local(at *event) error { return p.move(at, at) }
+
+func (p *prover) stamp(rank int, into spans) spans {
+	if p.heard == nil {
+		return nil
+	}
+	return append(into[:0], p.heard[rank]...)
+}
+
+func (p *prover) wait(at *event, _ int, carried spans) { p.hear(at.rank, carried) }
+
+func (p *prover) message(src, dst *event, carried spans) error {
+	p.hear(dst.rank, carried)
+	return p.move(src, dst)
+}
+
+func (p *prover) hear(rank int, carried spans) {
+	if p.heard != nil {
+		p.heard[rank] = p.heard[rank].union(carried)
+	}
+}
+
+// move takes what the source step reads to where the other one wants it.
+func (p *prover) move(src, dst *event) error {
+	from, off := p.memory(src.rank, src.Src)
+	var ok bool
+	if p.moved, ok = p.all.load(from, p.moved[:0], off, src.Src.Len); !ok {
+		return fmt.Errorf("%v: reads %v, of which a part has not been written", src, src.Src)
+	}
+	to, off := p.memory(dst.rank, dst.Dst)
+	if !dst.Op.Accumulates() {
+		p.all.store(to, off, p.moved)
+		return nil
+	}
+	if err := p.all.add(to, off, p.moved); err != nil {
+		return fmt.Errorf("%v: %w", dst, err)
+	}
+	return nil
+}
+
+// result checks what the collective promises of a rank's output.
+func (p *prover) result(s Schedule, rank int) error {
+	if p.heard != nil {
+		if absent := p.heard[rank].lacking(s.Ranks()); absent >= 0 {
+			return fmt.Errorf("it leaves the barrier without having heard of rank %d", absent)
+		}
+	}
+	for _, want := range promise(s, rank) {
+		sum := p.total
+		if want.of != everybody {
+			sum = mark(want.of)
+		}
+		m, off := p.memory(rank, Range{Output, want.off, want.n})
+		have, ok := p.all.load(m, p.moved[:0], off, want.n)
+		p.moved = have
+		for at := 0; ok && len(have) > 0; at, have = at+have[0].n, have[1:] {
+			if ok = have[0].sum == sum && have[0].first == want.first+at; !ok {
+				return fmt.Errorf("output elements %d to %d are not the sum of the contributions that belong there",
+					want.off+at, want.off+at+have[0].n-1)
+			}
+		}
+		if !ok {
+			return fmt.Errorf("a part of output elements %d to %d has not been written", want.off, want.off+want.n-1)
+		}
+	}
+	return nil
+}
+
+// held is n elements, off after the beginning of a range, that hold elements first... of
+// the inputs of the ranks whose marks add up to sum.
+type held struct {
+	off, n, first int
+	sum           uint64
+}
+
+// cells is a memory as a ring of intervals that were treated alike. Schedules go through
+// their memory in order, either way and round, so the next interval is found near the last.
+type cells struct {
+	finger int32
+	size   int
+}
+
+// interval is a part of some rank's memory.
+type interval struct {
+	start, end int
+	shift      int    // element i is element i+shift of the inputs
+	sum        uint64 // 0: not written
+	prev, next int32
+}
+
+// intervals are those of all memories, in the order in which they were made: ranks that
+// take turns make theirs beside each other, and come back to them in the same order.
+type intervals struct {
+	pages []*[page]interval
+	n     int32
+}
+
+const page = 1 << 10
+
+func (v *intervals) at(i int32) *interval { return &v.pages[i/page][i%page] }
+
+func (v *intervals) make(c interval) int32 {
+	if v.n%page == 0 {
+		v.pages = append(v.pages, new([page]interval))
+	}
+	v.n++
+	*v.at(v.n - 1) = c
+	return v.n - 1
+}
+
+// memory is a new one of n elements, not written.
+func (v *intervals) memory(n int) cells {
+	if n == 0 {
+		return cells{}
+	}
+	return cells{v.make(interval{end: n, prev: v.n, next: v.n}), n}
+}
+
+// find gives the interval in which an element lies.
+func (v *intervals) find(m *cells, at int) int32 {
+	i := m.finger
+	c := v.at(i)
+	back := at < c.start && c.start-at <= m.size/2 || at >= c.end && at-c.end > m.size/2
+	for at < c.start || at >= c.end {
+		if i = c.next; back {
+			i = c.prev
+		}
+		c = v.at(i)
+	}
+	m.finger = i
+	return i
+}
+
+// cut makes an interval begin at an element, and gives it.
+func (v *intervals) cut(m *cells, at int) int32 {
+	i := v.find(m, at)
+	c := v.at(i)
+	if c.start == at {
+		return i
+	}
+	j := v.make(interval{at, c.end, c.shift, c.sum, i, c.next})
+	v.at(c.next).prev = j
+	c.end, c.next = at, j
+	return j
+}
+
+// load appends what [off, off+n) holds; it is false where a part was not written.
+func (v *intervals) load(m *cells, into []held, off, n int) ([]held, bool) {
+	for at := off; at < off+n; {
+		c := v.at(v.find(m, at))
+		if c.sum == 0 {
+			return into, false
+		}
+		end := min(c.end, off+n)
+		into = append(into, held{at - off, end - at, at + c.shift, c.sum})
+		at = end
+	}
+	return into, true
+}
+
+// each calls f with the intervals, cut to fit, that make up what is moved to off, and with
+// that.
+func (v *intervals) each(m *cells, off int, moved []held, f func(c *interval, h held) error) error {
+	for _, h := range moved {
+		at, end := off+h.off, off+h.off+h.n
+		for i := v.cut(m, at); at < end; i = v.at(i).next {
+			if v.at(i).end > end {
+				v.cut(m, end)
+			}
+			c := v.at(i)
+			if err := f(c, h); err != nil {
+				return err
+			}
+			at = c.end
+		}
+	}
+	return nil
+}
+
+func (v *intervals) store(m *cells, off int, moved []held) {
+	v.each(m, off, moved, func(c *interval, h held) error { // which finds no fault
+		c.sum, c.shift = h.sum, h.first-off-h.off
+		return nil
+	})
+}
+
+func (v *intervals) add(m *cells, off int, moved []held) error {
+	return v.each(m, off, moved, func(c *interval, h held) error {
+		switch shift := h.first - off - h.off; {
+		case c.sum == 0:
+			return fmt.Errorf("adds to elements that have not been written")
+		case c.shift != shift:
+			return fmt.Errorf("adds input element %d to input element %d", c.start+shift, c.start+c.shift)
+		}
+		c.sum += h.sum
+		return nil
+	})
+}
+
+// spans is a set of ranks as ranges [from, to), in order and apart. Those that a rank of a
+// barrier has heard of are few ranges, however many they are.
+type spans [][2]int
+
+// union gives the ranks of either set.
+func (s spans) union(other spans) spans {
+	all := append(slices.Clone(s), other...)
+	slices.SortFunc(all, func(a, b [2]int) int { return a[0] - b[0] })
+	out := all[:1]
+	for _, next := range all[1:] {
+		if last := &out[len(out)-1]; next[0] > last[1] {
+			out = append(out, next)
+		} else {
+			last[1] = max(last[1], next[1])
+		}
+	}
+	return out
+}
+
+// lacking gives the first of n ranks that is not in the set, or -1.
+func (s spans) lacking(n int) int {
+	switch {
+	case len(s) == 0 || s[0][0] > 0:
+		return 0
+	case s[0][1] < n:
+		return s[0][1]
+	}
+	return -1
+}

@@ -1,0 +1,153 @@
+package schedule
+
+import (
+	"iter"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// Prove and Check agree on every algorithm, as it is and with a fault planted somewhere:
+// a step left out, doubled, or with another range.
+func TestProveAgreesWithCheck(t *testing.T) {
+	var messages []Info
+	for _, op := range Collectives() {
+		for _, info := range Algorithms(op) {
+			if !info.Direct {
+				messages = append(messages, info)
+			}
+		}
+	}
+	found := 0
+	rapid.Check(t, func(t *rapid.T) {
+		info := rapid.SampledFrom(messages).Draw(t, "algorithm")
+		variants := Variants(info, rapid.IntRange(1, 9).Draw(t, "ranks"), rapid.SampledFrom([]int{0, 1, 7, 40}).Draw(t, "count"))
+		if len(variants) == 0 {
+			return
+		}
+		s, err := New(info.Collective, info.Name, rapid.SampledFrom(variants).Draw(t, "variant"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := Prove(s); err != nil {
+			t.Fatalf("%s %s %+v: %v", info.Collective, info.Name, s.Params(), err)
+		}
+		wrong := spoilt{s, rapid.IntRange(0, s.Ranks()-1).Draw(t, "rank"), rapid.IntRange(0, 12).Draw(t, "step"),
+			rapid.SampledFrom([]string{"left out", "twice", "shifted"}).Draw(t, "how")}
+		check, prove := Check(wrong), Prove(wrong)
+		if (check == nil) != (prove == nil) {
+			t.Fatalf("%s %s %+v, step %d of rank %d %s: checked: %v, proved: %v", info.Collective, info.Name, s.Params(),
+				wrong.step, wrong.rank, wrong.how, check, prove)
+		}
+		if prove != nil {
+			found++
+		}
+	})
+	if found == 0 {
+		t.Error("no planted fault was found")
+	}
+}
+
+// spoilt is a schedule with a fault in one step of one rank.
+type spoilt struct {
+	Schedule
+	rank, step int
+	how        string
+}
+
+func (s spoilt) Steps(rank int) iter.Seq[Step] {
+	if rank != s.rank {
+		return s.Schedule.Steps(rank)
+	}
+	return func(yield func(Step) bool) {
+		i := 0
+		for step := range s.Schedule.Steps(rank) {
+			if i++; i-1 == s.step {
+				switch s.how {
+				case "left out":
+					continue
+				case "twice":
+					if !yield(step) {
+						return
+					}
+				case "shifted":
+					step.Dst.Off++
+				}
+			}
+			if !yield(step) {
+				return
+			}
+		}
+	}
+}
+
+// What reads peers' memory is left to Check, which knows of races.
+func TestProveDirect(t *testing.T) {
+	s, err := New(AllReduce, "two-stage", Params{Ranks: 4, Count: 8})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := Prove(spoilt{s, 1, 0, "left out"}); err == nil || !strings.Contains(err.Error(), "rank") {
+		t.Errorf("a barrier of which a rank does not tell the others: %v", err)
+	}
+}
+
+// A barrier that all ranks leave one round early hangs nowhere and leaves no flag, and yet is none.
+func TestProveBarrier(t *testing.T) {
+	for _, ranks := range []int{2, 3, 5, 8, 100} {
+		s, err := New(Barrier, "dissemination", Params{Ranks: ranks})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := Prove(s); err != nil {
+			t.Errorf("%d ranks: %v", ranks, err)
+		}
+		rounds := 0
+		for step := range s.Steps(0) {
+			rounds = step.Tag + 1
+		}
+		for round := range rounds {
+			check, prove := Check(hasty{s, round}), Prove(hasty{s, round})
+			if check == nil || prove == nil || !strings.Contains(prove.Error(), "without having heard of rank") {
+				t.Errorf("%d ranks without round %d: checked: %v, proved: %v", ranks, round, check, prove)
+			}
+		}
+	}
+}
+
+// hasty is a schedule without one of its rounds.
+type hasty struct {
+	Schedule
+	round int
+}
+
+func (h hasty) Steps(rank int) iter.Seq[Step] {
+	return func(yield func(Step) bool) {
+		for step := range h.Schedule.Steps(rank) {
+			if step.Tag != h.round && !yield(step) {
+				return
+			}
+		}
+	}
+}
+
+// A stream is the same whether it is held open or made again.
+func TestPull(t *testing.T) {
+	s, err := New(AllReduce, "ring", Params{Ranks: 90, Count: 1000})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := Pull(s, 3)
+	defer p.Stop()
+	n := 0
+	for want := range s.Steps(3) {
+		if got := p.Next(); got == nil || *got != want {
+			t.Fatalf("step %d is %v, want %v", n, got, want)
+		}
+		n++
+	}
+	if step := p.Next(); step != nil || n <= short {
+		t.Errorf("after %d steps: %v", n, step)
+	}
+}

@@ -1,0 +1,228 @@
+package gpugemm
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"unsafe"
+
+	"github.com/kernbench/kernbench/internal/base/dtype"
+	"github.com/kernbench/kernbench/internal/host/cuda"
+	"github.com/kernbench/kernbench/internal/host/cudatest"
+	"github.com/kernbench/kernbench/internal/kernel/gemm"
+	"github.com/kernbench/kernbench/internal/kernel/gemmtest"
+	"github.com/kernbench/kernbench/internal/kernel/proof"
+)
+
+var log string
+
+func TestMain(m *testing.M) {
+	dir, err := os.MkdirTemp("", "gpugemm")
+	if err != nil {
+		panic(err)
+	}
+	lib, err := cudatest.Build(dir)
+	if err != nil {
+		panic(err)
+	}
+	log = filepath.Join(dir, "calls")
+	if os.Getenv(lacksDriver) == "" {
+		os.Setenv(cuda.LibraryVariable, lib)
+	}
+	os.Setenv(cuda.ManagementVariable, lib)
+	os.Setenv(LibraryVariable, lib)
+	os.Setenv(cudatest.LogVariable, log)
+	code := m.Run()
+	os.RemoveAll(dir)
+	os.Exit(code)
+}
+
+// Every provider passes the suite of all providers, with all layouts and shapes.
+func TestConformance(t *testing.T) {
+	for _, p := range gemm.On(Backend) {
+		if l, ok := p.(library); !ok || !l.exhaustive { // which differs in what is timed
+			gemmtest.Run(t, p, 1)
+		}
+	}
+}
+
+func resident(t *testing.T, name string) gemm.Resident {
+	t.Helper()
+	p, err := gemm.Lookup(Backend, name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := p.Open(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(e.Close)
+	return e.(gemm.Resident)
+}
+
+func operands(d dtype.DType, m, n, k int) (c, a, b gemm.Matrix) {
+	c, a, b = gemm.New(gemm.Result(d), m, n), gemm.New(d, m, k), gemm.New(d, n, k).T()
+	proof.Integers(a, 1)
+	proof.Integers(b, 2)
+	return c, a, b
+}
+
+// A wrong tile, a wrong element and a product that was not made are found, whichever
+// product of a sample is looked at.
+func TestPlantedErrorsAreFound(t *testing.T) {
+	for _, p := range gemm.On(Backend) {
+		e := resident(t, p.Name())
+		c, a, b := operands(dtype.BF16, 40, 50, 30)
+		if err := e.Load(c, a, b); err != nil {
+			t.Fatal(err)
+		}
+		for _, fault := range []string{"", "tile", "element", "stale", ""} {
+			t.Setenv(cudatest.ProductVariable, fault)
+			proof.Spoil(c)
+			if _, err := e.Sample(3); err != nil {
+				t.Fatal(err)
+			}
+			if err := e.Fetch(c); err != nil {
+				t.Fatal(err)
+			}
+			if err := proof.Exact(c, a, b, 3); (err == nil) != (fault == "") {
+				t.Errorf("%s with fault %q: %v", p.Name(), fault, err)
+			}
+		}
+	}
+}
+
+// The row's facts: which algorithm, by which search, from which library; operands that are
+// larger than the cache; the instruments; an arithmetic to compare with.
+func TestDetails(t *testing.T) {
+	for name, want := range map[string]map[string]string{
+		"builtin":             {"algorithm": "gemm80"},
+		"cublaslt":            {"algorithm": "id 66, tile 20", "search": "the first of 3", "library": "cuBLASLt 13.1.0"},
+		"cublaslt-exhaustive": {"algorithm": "id 66", "search": "the fastest of 23 configurations of 23"},
+	} {
+		e := resident(t, name)
+		c, a, b := operands(dtype.BF16, 64, 64, 64)
+		if err := e.Load(c, a, b); err != nil {
+			t.Fatal(err)
+		}
+		got := e.Details()
+		for key, text := range want {
+			if !strings.Contains(got[key], text) {
+				t.Errorf("%s: %s is %q, want %q", name, key, got[key], text)
+			}
+		}
+		if !strings.Contains(got["operands"], "64 copies") || got["gpu"] != "Fake GPU 0" {
+			t.Errorf("%s: %v", name, got)
+		}
+		if shown, err := e.Observe(); err != nil || !strings.Contains(shown, "1980 MHz") {
+			t.Errorf("%s: the instruments show %q, %v", name, shown, err)
+		}
+		if rate, err := e.Peak(dtype.BF16); err != nil || rate <= 0 {
+			t.Errorf("%s: peak %v, %v", name, rate, err)
+		}
+		if _, err := e.Peak(dtype.E4M3); err == nil {
+			t.Errorf("%s: compute capability 8.0 has an e4m3 peak", name)
+		}
+		if len(e.Warnings()) != 0 {
+			t.Errorf("%s warns: %v", name, e.Warnings())
+		}
+	}
+}
+
+// Operands that hold one value only are pointed out, each by its name.
+func TestConstantOperands(t *testing.T) {
+	e := resident(t, "cublaslt")
+	c, a, b := operands(dtype.F32, 8, 8, 8)
+	proof.Constant(b, 0)
+	if err := e.Load(c, a, b); err != nil {
+		t.Fatal(err)
+	}
+	if w := e.Warnings(); len(w) != 1 || !strings.HasPrefix(w[0], "B has the same value everywhere") {
+		t.Errorf("warnings: %q", w)
+	}
+	b.Set(7, 7, 1)
+	if err := e.Load(c, a, b); err != nil || len(e.Warnings()) != 0 {
+		t.Errorf("one element differs: %v, %q", err, e.Warnings())
+	}
+}
+
+func TestRefusals(t *testing.T) {
+	for _, p := range gemm.On(Backend) {
+		if _, err := p.Open(2); err == nil || !strings.Contains(err.Error(), "2 threads: a GPU has its own") {
+			t.Errorf("%s with 2 threads: %v", p.Name(), err)
+		}
+	}
+	e := resident(t, "cublaslt")
+	t.Setenv(cudatest.ProductVariable, "none")
+	c, a, b := operands(dtype.F16, 8, 8, 8)
+	if err := e.Load(c, a, b); err == nil || !strings.Contains(err.Error(), "8 x 8 x 8 in f16 on Fake GPU 0: cublasLtMatmulAlgoGetHeuristic: the requested functionality") {
+		t.Errorf("no algorithm: %v", err)
+	}
+}
+
+// lacksDriver is set where the tests are to find no driver.
+const lacksDriver = "KERNBENCH_TEST_LACKS_DRIVER"
+
+// What a machine lacks is a MissingError with the reason, which a bench passes on. A driver
+// is opened once for a process, so this takes one of its own.
+func TestMissing(t *testing.T) {
+	if os.Getenv(lacksDriver) == "" {
+		cmd := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v")
+		cmd.Env = append(os.Environ(), lacksDriver+"=1", cuda.LibraryVariable+"=/nowhere/libcuda.so.1")
+		if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), "--- PASS: "+t.Name()) {
+			t.Errorf("%v\n%s", err, out)
+		}
+		return
+	}
+	_, err := open(1)
+	var missing *gemm.MissingError
+	if !errors.As(err, &missing) || !strings.Contains(err.Error(), "/nowhere/libcuda.so.1") {
+		t.Errorf("no driver: %v", err)
+	}
+}
+
+// Every PTX comes from the sources beside it, has the kernels that are asked for, and
+// wants no newer driver than documented.
+func TestPTXIsCurrent(t *testing.T) {
+	kernels := map[string][]string{"gemm80": {"bf16"}, "gemm90a": {"bf16"}, "peak80": {"f32", "tf32", "f16", "bf16"}, "peak90a": {"tf32", "f16", "bf16", "e4m3"}}
+	headers, _ := fs.Glob(files, "*.cuh")
+	for name, types := range kernels {
+		sum := sha256.New()
+		for _, source := range append(slices.Clone(headers), name+".cu") {
+			text, err := files.ReadFile(source)
+			if err != nil {
+				t.Fatal(err)
+			}
+			sum.Write(text)
+		}
+		ptx, err := files.ReadFile("ptx/" + name + ".ptx")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.HasPrefix(ptx, []byte("// source: sha256 "+hex.EncodeToString(sum.Sum(nil))+"\n.version 8.0\n.target sm_"+strings.TrimLeft(name, "gemakp")+"\n")) {
+			t.Errorf("%s.ptx is of other sources, of another version or for another target: run make ptx where nvcc is", name)
+		}
+		for _, d := range types {
+			if !bytes.Contains(ptx, []byte(".entry "+name+"_"+d+"(")) {
+				t.Errorf("%s.ptx has no kernel %s_%s", name, name, d)
+			}
+		}
+	}
+}
+
+// The layout in C: two maps, aligned to 128 bytes, three pointers, eight numbers, and the
+// whole a multiple of the alignment.
+func TestParamsLayout(t *testing.T) {
+	var p Params
+	if unsafe.Sizeof(p) != 384 || unsafe.Offsetof(p.A) != 256 || unsafe.Offsetof(p.M) != 280 || unsafe.Offsetof(p.Rounds) != 304 {
+		t.Errorf("size %d, A at %d, M at %d, Rounds at %d", unsafe.Sizeof(p), unsafe.Offsetof(p.A), unsafe.Offsetof(p.M), unsafe.Offsetof(p.Rounds))
+	}
+}

@@ -1,0 +1,131 @@
+package gpugemm
+
+import (
+	"embed"
+	"fmt"
+
+	"github.com/kernbench/kernbench/internal/base/dtype"
+	"github.com/kernbench/kernbench/internal/host/cuda"
+	"github.com/kernbench/kernbench/internal/kernel/gemm"
+)
+
+//go:embed *.cu *.cuh ptx/*.ptx
+var files embed.FS
+
+// Params is the argument of every kernel; see params.cuh, which it mirrors.
+type Params struct {
+	MapA, MapB                cuda.TensorMap
+	A, B, C                   cuda.Pointer
+	M, N, K                   uint32
+	StrideA, StrideB, StrideC uint32
+	Rounds                    uint32
+	_                         uint32
+	_                         [9]uint64 // up to a multiple of what maps are aligned to
+}
+
+// variant is a kernel that multiplies: how large the tiles are that a block (or a cluster of
+// two) makes, and what it needs.
+type variant struct {
+	file                  string
+	rows, cols            int // of a block's tile
+	cluster               int // blocks that work together
+	threads, sharedBytes  int
+	persistent            bool // as many blocks as fit take tile after tile
+	mapped                bool // operands come by bulk tensor copies
+	boxRowsA, boxRowsB    int  // of one copy
+	leastCompute, compute int  // compute, if not 0, is the only one
+}
+
+// variants lists the fastest first.
+var variants = []variant{
+	{file: "gemm90a", rows: 128, cols: 256, cluster: 2, threads: 384, sharedBytes: 4*(128+256)*64*2 + 2*4*8, persistent: true,
+		mapped: true, boxRowsA: 128, boxRowsB: 128, compute: 90},
+	{file: "gemm80", rows: 128, cols: 128, cluster: 1, threads: 256, sharedBytes: 4 * (128 + 128) * 32 * 2, leastCompute: 80},
+}
+
+// stepK is what k must be a multiple of.
+const stepK = 64
+
+// builtin is the provider of our own kernels.
+type builtin struct{}
+
+func (builtin) Name() string         { return "builtin" }
+func (builtin) Types() []dtype.DType { return []dtype.DType{dtype.BF16} }
+
+func (p builtin) Open(threads int) (gemm.Engine, error) {
+	d, err := open(threads)
+	if err != nil {
+		return nil, err
+	}
+	var refused error
+	for _, v := range variants {
+		if d.compute < v.leastCompute || v.compute != 0 && d.compute != v.compute {
+			continue
+		}
+		k := &kernels{device: d, variant: v}
+		err := d.Do(func() (err error) {
+			if k.kernel, err = d.kernel(v.file, v.file+"_bf16"); err != nil {
+				return err
+			}
+			return k.kernel.AllowShared(v.sharedBytes)
+		})
+		if err == nil {
+			k.refused = refused
+			return newEngine(d, p.Types(), k)
+		}
+		refused = err // a driver that does not take one file may take the next
+	}
+	if refused == nil {
+		refused = fmt.Errorf("%s has compute capability %d.%d: the kernels need 8.0", d.Device().Name, d.compute/10, d.compute%10)
+	}
+	return nil, &gemm.MissingError{Reason: refused}
+}
+
+// kernels is the multiplier over a variant.
+type kernels struct {
+	device   *device
+	variant  variant
+	kernel   *cuda.Kernel
+	refused  error // why the driver does not take a faster one
+	launches []*cuda.Launch
+}
+
+func (k *kernels) String() string { return "builtin " + k.variant.file }
+
+func (k *kernels) padding(dtype.DType) padding { return padding{rows: 1, k: stepK, ldc: 2} }
+
+func (k *kernels) prepare(p problem, at []place, _ *stopwatch, _ bool) error {
+	v := k.variant
+	blocks := (p.m + v.rows*v.cluster - 1) / (v.rows * v.cluster) * v.cluster * ((p.n + v.cols - 1) / v.cols)
+	if v.persistent {
+		blocks = min(blocks, k.device.multiprocessors/v.cluster*v.cluster)
+	}
+	k.launches = k.launches[:0]
+	for _, here := range at {
+		params := &Params{A: here.a, B: here.b, C: here.c, M: uint32(p.m), N: uint32(p.n), K: uint32(p.k),
+			StrideA: uint32(p.k), StrideB: uint32(p.k), StrideC: uint32(p.ldc)}
+		if v.mapped {
+			var err error
+			if params.MapA, err = k.device.TensorMapBF16(here.a, p.m, p.k, p.k, v.boxRowsA, stepK); err != nil {
+				return err
+			}
+			if params.MapB, err = k.device.TensorMapBF16(here.b, p.n, p.k, p.k, v.boxRowsB, stepK); err != nil {
+				return err
+			}
+		}
+		k.launches = append(k.launches, cuda.NewLaunch(k.kernel, blocks, v.threads, v.sharedBytes, false, params))
+	}
+	return nil
+}
+
+func (k *kernels) start(at int, s *cuda.Stream) error { return k.launches[at].Start(s) }
+
+func (k *kernels) details() map[string]string {
+	all := map[string]string{"algorithm": k.variant.file, "library": k.device.Device().Driver().String()}
+	if k.refused != nil {
+		all["refused"] = k.refused.Error()
+	}
+	return all
+}
+
+func (k *kernels) close() error { return nil }

@@ -1,0 +1,43 @@
+package faults
+
+import (
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// haveSlurm tells whether there is a Slurm to run under: scripts/slurm.sh makes one.
+func haveSlurm() bool { return os.Getenv("SLURM_CONF") != "" }
+
+// slurmJobs are the comments of all jobs that Slurm has not yet ended.
+func slurmJobs(t *testing.T) []string {
+	t.Helper()
+	out, err := exec.Command("squeue", "--noheader", "--format=%k").Output()
+	if err != nil {
+		t.Errorf("asking Slurm for its jobs: %v", err)
+	}
+	return strings.Fields(string(out))
+}
+
+// TestSrun injects some faults into jobs of srun; make slurm runs it.
+func TestSrun(t *testing.T) {
+	if !haveSlurm() {
+		t.Skip("it needs a Slurm, as make slurm has")
+	}
+	hearHangUps()
+	for _, f := range faults {
+		for _, sh := range f.possible() {
+			if !sh.slurm || !slices.Contains([]string{"kill supervisor", "hang up", "kill worker", "stop agent", "kill mpirun or srun"}, f.name) {
+				continue
+			}
+			t.Run(f.name, func(t *testing.T) {
+				t.Parallel()
+				if hit, _, _ := newScene(t, injection{shape: sh, fault: f}).play(); !hit {
+					t.Error("it did not hit")
+				}
+			})
+		}
+	}
+}

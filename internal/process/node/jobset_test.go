@@ -1,0 +1,262 @@
+package node_test
+
+import (
+	"compress/gzip"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/goccy/go-yaml"
+
+	"github.com/kernbench/kernbench/internal/host/proctest"
+)
+
+// jobSet is as much of a JobSet as the launcher depends on.
+type jobSet struct {
+	APIVersion string `yaml:"apiVersion"`
+	Kind       string
+	Metadata   struct{ Name string }
+	Spec       struct {
+		ReplicatedJobs []struct {
+			Name     string
+			Template struct {
+				Spec struct {
+					CompletionMode string `yaml:"completionMode"`
+					Completions    int
+					Parallelism    int
+					BackoffLimit   *int `yaml:"backoffLimit"`
+					Template       struct{ Spec pod }
+				}
+			}
+		} `yaml:"replicatedJobs"`
+	}
+}
+
+type pod struct {
+	RestartPolicy string `yaml:"restartPolicy"`
+	Containers    []struct {
+		Command []string
+		Env     []struct {
+			Name, Value string
+			ValueFrom   struct {
+				SecretKeyRef *struct{ Name, Key string } `yaml:"secretKeyRef"`
+				FieldRef     *struct {
+					FieldPath string `yaml:"fieldPath"`
+				} `yaml:"fieldRef"`
+			} `yaml:"valueFrom"`
+		}
+	}
+}
+
+const jobSetFile = "../../../docs/jobset.yaml"
+
+func readJobSet(t *testing.T, into any) {
+	t.Helper()
+	text, err := os.ReadFile(jobSetFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := yaml.Unmarshal(text, into); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// The JobSet is one that Kubernetes would take: nodes, names and counts fit
+// together, and its command is a launch.
+func TestJobSet(t *testing.T) {
+	t.Parallel()
+	var set jobSet
+	readJobSet(t, &set)
+	if set.APIVersion != "jobset.x-k8s.io/v1alpha2" || set.Kind != "JobSet" || len(set.Spec.ReplicatedJobs) != 1 {
+		t.Fatalf("not the JobSet that was expected: %+v", set)
+	}
+	job := set.Spec.ReplicatedJobs[0]
+	spec := job.Template.Spec
+	pod := spec.Template.Spec
+	if spec.CompletionMode != "Indexed" || spec.Completions != spec.Parallelism || spec.Completions != 2 ||
+		spec.BackoffLimit == nil || *spec.BackoffLimit != 0 || pod.RestartPolicy != "Never" || len(pod.Containers) != 1 {
+		t.Errorf("the pods would not run together once: %+v", spec)
+	}
+	argv := pod.Containers[0].Command
+	if len(argv) < 3 || argv[0] != "kernbench" || argv[1] != "launch" || !slices.Contains(argv, "--nnodes=2") {
+		t.Errorf("command %q", argv)
+	}
+}
+
+// schema is a structural schema of Kubernetes, as the server applies it to what is sent.
+type schema struct {
+	Type        string
+	Properties  map[string]*schema
+	Required    []string
+	Items       *schema
+	Additional  *schema `json:"additionalProperties"`
+	Enum        []any
+	Pattern     string
+	Minimum     *float64
+	MaxItems    *int
+	IntOrString bool `json:"x-kubernetes-int-or-string"`
+}
+
+// faults are what the server would refuse, unknown fields included, as with kubectl's
+// --validate=strict.
+func (s *schema) faults(at string, value any) (faults []string) {
+	fault := func(format string, args ...any) { faults = append(faults, at+": "+fmt.Sprintf(format, args...)) }
+	switch v := value.(type) {
+	case map[string]any:
+		if s.Type != "object" {
+			fault("an object, not %s", s.Type)
+		}
+		for _, name := range s.Required {
+			if _, ok := v[name]; !ok {
+				fault("%s is missing", name)
+			}
+		}
+		for name, field := range v {
+			switch inner := s.Properties[name]; {
+			case inner != nil:
+				faults = append(faults, inner.faults(at+"."+name, field)...)
+			case s.Additional != nil:
+				faults = append(faults, s.Additional.faults(at+"."+name, field)...)
+			case s.Properties != nil || at != ".metadata": // which has a schema of its own
+				fault("unknown field %s", name)
+			}
+		}
+	case []any:
+		if s.Type != "array" || s.MaxItems != nil && len(v) > *s.MaxItems {
+			fault("%d items of an array, not %s", len(v), s.Type)
+			return faults
+		}
+		for i, item := range v {
+			faults = append(faults, s.Items.faults(fmt.Sprintf("%s[%d]", at, i), item)...)
+		}
+	case float64:
+		if !s.IntOrString && s.Type != "integer" && s.Type != "number" || s.Minimum != nil && v < *s.Minimum || s.Type != "number" && v != float64(int64(v)) {
+			fault("%v is not %s of at least %v", v, s.Type, s.Minimum)
+		}
+	case string:
+		if matched, err := regexp.MatchString(s.Pattern, v); !s.IntOrString && s.Type != "string" || !matched || err != nil {
+			fault("%q is not %s like %q", v, s.Type, s.Pattern)
+		}
+	case bool:
+		if s.Type != "boolean" {
+			fault("%v is not %s", v, s.Type)
+		}
+	}
+	if len(s.Enum) > 0 && !slices.Contains(s.Enum, value) {
+		fault("%v is none of %v", value, s.Enum)
+	}
+	return faults
+}
+
+// The manifest by the schema that JobSet gives the server, which has that of jobs and pods in
+// it. The file is the custom resource definition of the release without its descriptions,
+// Copyright The Kubernetes Authors, Apache License 2.0; scripts/jobset.sh makes it.
+func TestJobSetSchema(t *testing.T) {
+	f, err := os.Open("testdata/jobset-v0.10.1.json.gz")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	unzipped, err := gzip.NewReader(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var s schema
+	if err := json.NewDecoder(unzipped).Decode(&s); err != nil {
+		t.Fatal(err)
+	}
+	var manifest any
+	readJobSet(t, &manifest)
+	check := func(manifest any) []string {
+		text, err := json.Marshal(manifest) // as kubectl sends it
+		if err != nil {
+			t.Fatal(err)
+		}
+		var sent any
+		if err := json.Unmarshal(text, &sent); err != nil {
+			t.Fatal(err)
+		}
+		return s.faults("", sent)
+	}
+	for _, fault := range check(manifest) {
+		t.Errorf("jobset.yaml%s", fault)
+	}
+	// Planted errors, each of which the server would refuse.
+	text, err := os.ReadFile(jobSetFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for old, planted := range map[string]string{
+		"completionMode:": "completionMod:", "backoffLimit: 0": "backoffLimit: none", "replicas: 1": "replicas: 1.5",
+		"                - name: launch\n": "                - nam: launch\n", "maxRestarts: 0": "maxRestarts: [0]", "restartPolicy:": "restart_policy:",
+		"containerPort: 29400": "containerPort: 29400\n                      port: 1", "sizeLimit: 16Gi": "sizeLimit: plenty",
+		"    - name: node\n": "    - names: node\n", "mountPath:": "path:", "nvidia.com/gpu: 8": "nvidia.com/gpu: all",
+	} {
+		wrong := strings.Replace(string(text), old, planted, 1)
+		var manifest any
+		if err := yaml.Unmarshal([]byte(wrong), &manifest); err != nil || wrong == string(text) {
+			t.Fatalf("planting %q: %v", planted, err)
+		}
+		if len(check(manifest)) == 0 {
+			t.Errorf("%q passes", planted)
+		}
+	}
+}
+
+// The command of the JobSet's container, on hosts with the names and environments that
+// Kubernetes gives the pods: nothing but what stands in the manifest, and what it adds itself.
+func TestJobSetCommand(t *testing.T) {
+	t.Parallel()
+	n := newNetwork(t, 2)
+	var set jobSet
+	readJobSet(t, &set)
+	job := set.Spec.ReplicatedJobs[0]
+	container := job.Template.Spec.Template.Spec.Containers[0]
+	hosts := filepath.Join(t.TempDir(), "hosts") // the cluster's name service
+	var names strings.Builder
+	fmt.Fprintln(&names, "127.0.0.1 localhost")
+	for i, h := range n.hosts {
+		fmt.Fprintf(&names, "%s %s-%s-0-%d.%s\n", h.Four, set.Metadata.Name, job.Name, i, set.Metadata.Name)
+	}
+	if err := os.WriteFile(hosts, []byte(names.String()), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	var all []*launcher
+	for i, h := range n.hosts {
+		pod := fmt.Sprintf("%s-%s-0-%d", set.Metadata.Name, job.Name, i)
+		env := []string{"PATH=" + os.Getenv("PATH"), "HOME=/", "HOSTNAME=" + pod, "KUBERNETES_SERVICE_HOST=10.96.0.1",
+			"KUBERNETES_PORT=tcp://10.96.0.1:443", "KERNBENCH_PORT=tcp://10.96.0.7:29400"} // of a service with this name
+		var expand []string // $(NAME) in the command
+		for _, e := range container.Env {
+			switch from := e.ValueFrom; {
+			case from.SecretKeyRef != nil:
+				e.Value = "a secret of this test"
+			case from.FieldRef != nil && from.FieldRef.FieldPath == "metadata.annotations['batch.kubernetes.io/job-completion-index']":
+				e.Value = fmt.Sprint(i)
+			case from.FieldRef != nil:
+				t.Fatalf("the test does not know %s", from.FieldRef.FieldPath)
+			}
+			env, expand = append(env, e.Name+"="+e.Value), append(expand, "$("+e.Name+")", e.Value)
+		}
+		argv := []string{"sh", "-c", `mount --bind "$1" /etc/hosts && echo "$2" >/proc/sys/kernel/hostname && shift 2 && exec "$@"`, "sh", hosts, pod, proctest.Self(t)}
+		for _, arg := range container.Command[1:] {
+			argv = append(argv, strings.NewReplacer(expand...).Replace(arg))
+		}
+		argv = append(argv[:slices.Index(argv, "--")+1], shell(`echo $RANK of $WORLD_SIZE on node $GROUP_RANK, $(hostname), master $MASTER_ADDR, $NCCL_DEBUG`)...)
+		all = append(all, begin(t, h.Command(argv...), env))
+	}
+	for i, l := range all {
+		l.expect(0)
+		for local := range 8 {
+			want := fmt.Sprintf("[rank%d]: %d of 16 on node %d, kernbench-node-0-%d, master %s, WARN\n", 8*i+local, 8*i+local, i, i, n.hosts[0].Four)
+			if !strings.Contains(l.stdout.String(), want) {
+				t.Errorf("no %q in:\n%s\n%s", want, l.stdout, l.stderr)
+			}
+		}
+	}
+}

@@ -1,0 +1,166 @@
+package predict
+
+import (
+	"cmp"
+	"embed"
+	"errors"
+	"fmt"
+	"os"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/kernbench/kernbench/internal/base/suggest"
+	"github.com/kernbench/kernbench/internal/base/unit"
+	"github.com/kernbench/kernbench/internal/base/yamlfile"
+	"github.com/kernbench/kernbench/internal/result/model"
+)
+
+// Cluster is nodes of GPUs, which NVLink connects within a node and a network between them.
+type Cluster struct {
+	Name      string
+	GPUs      int // of a node
+	Nodes     int
+	NVLink    int     // its generation; 0 where a file does not say
+	NVLinkGBs float64 // of one GPU and direction, as an application reaches it
+	NVLS      bool    // the switch within a node can add
+	Network   string  // infiniband or ethernet; "" where a file does not say
+	NICs      int     // of a node
+	NICGBs    float64 // of one NIC and direction
+	Levels    int     // of switches between nodes
+	Curve     string  // of published times; "" where there are none
+	Sources   []string
+}
+
+// Ranks is the number of GPUs.
+func (c *Cluster) Ranks() int { return c.GPUs * c.Nodes }
+
+// Describe says what the cluster is made of.
+func (c *Cluster) Describe() string {
+	text := fmt.Sprintf("%d x %d GPUs, NVLink", c.Nodes, c.GPUs)
+	if c.NVLink > 0 {
+		text += fmt.Sprintf(" %d", c.NVLink)
+	}
+	text += fmt.Sprintf(" at %g GB/s", c.NVLinkGBs)
+	if c.Nodes == 1 {
+		return text
+	}
+	return text + fmt.Sprintf(", %d NICs of %g GB/s a node, %s, %s of switches", c.NICs, c.NICGBs, cmp.Or(c.Network, "a network"), unit.Plural(c.Levels, "level"))
+}
+
+// NetworkGBs is what a node's NICs carry together, in one direction.
+func (c *Cluster) NetworkGBs() float64 { return float64(c.NICs) * c.NICGBs }
+
+func linkGBs(curve string) float64 {
+	for _, l := range model.Links() {
+		if l.Curve == curve {
+			return l.Reachable
+		}
+	}
+	return 0
+}
+
+//go:embed clusters/*.yaml
+var files embed.FS
+
+// Names lists the kinds of nodes that are built in. A cluster is named by kind, GPUs of a
+// node and nodes: h100-8x4.
+func Names() (out []string) {
+	list, err := files.ReadDir("clusters")
+	if err != nil {
+		panic("predict: " + err.Error())
+	}
+	for _, e := range list {
+		out = append(out, strings.TrimSuffix(e.Name(), ".yaml"))
+	}
+	slices.Sort(out)
+	return out
+}
+
+var form = regexp.MustCompile(`^(.+)-([0-9]+)x([0-9]+)$`)
+
+// Find is a cluster by name, h100-8x4, or from a file.
+func Find(name string) (*Cluster, error) {
+	if strings.HasSuffix(name, ".yaml") || strings.Contains(name, "/") {
+		data, err := os.ReadFile(name)
+		if err != nil {
+			return nil, fmt.Errorf("reading a cluster: %w", err)
+		}
+		return Parse(name, data)
+	}
+	m := form.FindStringSubmatch(name)
+	if m == nil {
+		return nil, fmt.Errorf("cluster %q: want a kind of node, its GPUs and the number of nodes, as in h100-8x4 (kinds: %s), or a file.yaml", name, strings.Join(Names(), ", "))
+	}
+	if !slices.Contains(Names(), m[1]) {
+		return nil, suggest.Unknown("kind of node", m[1], Names())
+	}
+	data, err := files.ReadFile("clusters/" + m[1] + ".yaml")
+	if err != nil {
+		return nil, err
+	}
+	c, err := Parse(m[1]+".yaml", data)
+	if err != nil {
+		return nil, err
+	}
+	gpus, err1 := strconv.Atoi(m[2])
+	nodes, err2 := strconv.Atoi(m[3])
+	if err1 != nil || err2 != nil || gpus < 1 || gpus > c.GPUs || nodes < 1 || nodes > mostNodes {
+		return nil, fmt.Errorf("cluster %q: want 1 to %d GPUs in a node and 1 to %d nodes", name, c.GPUs, mostNodes)
+	}
+	c.Name, c.GPUs, c.Nodes = name, gpus, nodes
+	return c, nil
+}
+
+const (
+	mostNodes = 1 << 14
+	mostGPUs  = 1 << 10
+	mostGBs   = 1e5
+)
+
+// Parse reads the text of a cluster file; the name is for errors. All faults are reported at
+// once, each with line and column.
+func Parse(name string, data []byte) (*Cluster, error) {
+	r, root := yamlfile.Parse(name, data, "cluster", "name, gpus_per_node, nodes, nvlink_gbs, nics_per_node and nic_gbs")
+	if root == nil {
+		return nil, r.Err()
+	}
+	c := &Cluster{}
+	text := func(key string, into *string, words ...string) yamlfile.Field {
+		return yamlfile.Field{Key: key, Optional: len(words) > 0, Read: func(n yamlfile.Node, what string) {
+			if len(words) > 0 {
+				*into, _ = r.Word(n, what, key, words...)
+			} else if s, ok := r.Text(n, what); ok {
+				*into = s.Text
+			}
+		}}
+	}
+	whole := func(key string, into *int, least, most int) yamlfile.Field {
+		return yamlfile.Field{Key: key, Optional: key == "nvlink", Read: func(n yamlfile.Node, what string) { *into, _ = r.Int(n, what, least, most) }}
+	}
+	rate := func(key string, into *float64) yamlfile.Field {
+		return yamlfile.Field{Key: key, Read: func(n yamlfile.Node, what string) {
+			v, _ := r.Decimal(n, what, 3, 1, mostGBs*1000)
+			*into = float64(v) / 1000
+		}}
+	}
+	nvls := "no"
+	r.Struct(root, "the cluster", text("name", &c.Name), whole("gpus_per_node", &c.GPUs, 1, mostGPUs), whole("nodes", &c.Nodes, 1, mostNodes),
+		whole("nvlink", &c.NVLink, 1, 9), rate("nvlink_gbs", &c.NVLinkGBs), text("nvls", &nvls, "yes", "no"), text("network", &c.Network, "infiniband", "ethernet"), whole("nics_per_node", &c.NICs, 1, mostGPUs),
+		rate("nic_gbs", &c.NICGBs), whole("switch_levels", &c.Levels, 0, 8), text("curve", &c.Curve, model.CurveNames()...),
+		yamlfile.Field{Key: "sources", Read: func(n yamlfile.Node, what string) {
+			list, _ := r.Texts(n, what)
+			for _, s := range list {
+				c.Sources = append(c.Sources, s.Text)
+			}
+		}})
+	if err := r.Err(); err != nil {
+		return nil, err
+	}
+	if c.Name == "" || len(c.Sources) == 0 {
+		return nil, errors.New(name + ": want a name, and sources that say where the numbers are from")
+	}
+	c.NVLS = nvls == "yes"
+	return c, nil
+}

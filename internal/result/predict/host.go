@@ -1,0 +1,232 @@
+package predict
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/kernbench/kernbench/dist"
+	"github.com/kernbench/kernbench/internal/accel/event"
+	"github.com/kernbench/kernbench/internal/accel/loggp"
+	"github.com/kernbench/kernbench/internal/base/dtype"
+	"github.com/kernbench/kernbench/internal/base/unit"
+	"github.com/kernbench/kernbench/internal/comm/schedule"
+	"github.com/kernbench/kernbench/internal/result/journal"
+	"github.com/kernbench/kernbench/internal/result/model"
+)
+
+// Host is a machine whose ranks talk through its memory, as a flat network (package loggp) on
+// which the library's own algorithms run: a message has the latency of a cache line between cores, and rates
+// depend on how much memory a rank touches. All of it is what a probe measured.
+type Host struct {
+	Name  string
+	Cores int
+	HopUS float64
+	// GB/s of each of so many ranks, each of which touches so many bytes: that cross between
+	// ranks, that are added, that are copied.
+	Exchange, Reduce, Copy func(ranks int, bytes float64) float64
+}
+
+// Library is what no probe knows: how long the library is busy with a message at either end,
+// and which share of the probed rates it reaches.
+type Library struct{ OverheadUS, Share float64 }
+
+// Unfitted is where the fit begins: the library takes as long as a cache line at either end of a message, and
+// reaches all that was probed.
+func (h *Host) Unfitted() Library { return Library{max(h.HopUS, 0.01), 1} }
+
+// US is the time of an all-reduce.
+func (h *Host) US(s model.Series, l Library, bytes int64) (float64, error) {
+	name, piece, err := dist.Pieces(s.Algorithm)
+	if err != nil {
+		return 0, err
+	}
+	d, err := dtype.Parse(s.DType)
+	if err != nil {
+		return 0, err
+	}
+	elem, touched := int64(d.Size()), float64(2*bytes)
+	if s.InPlace {
+		touched = float64(bytes)
+	}
+	steps, err := schedule.New(schedule.AllReduce, name, schedule.Params{Ranks: s.Ranks, Count: int(max(bytes/elem, 1)),
+		ChunkElems: piece / int(elem), InPlace: s.InPlace})
+	if err != nil {
+		return 0, err
+	}
+	rate := func(probed func(int, float64) float64) loggp.Rate {
+		return loggp.Rate(max(1, 1e6*l.Share*probed(s.Ranks, touched)))
+	}
+	us := func(us float64) event.Time { return event.Time(us * float64(event.Microsecond)) }
+	r, err := loggp.Run(steps, int(elem), loggp.Network{Latency: us(h.HopUS), Overhead: us(l.OverheadUS),
+		Bandwidth: rate(h.Exchange), Reduce: rate(h.Reduce), Copy: rate(h.Copy)})
+	return r.Time.Nanoseconds() / 1e3, err
+}
+
+// Fit is the model fitted to every second size of a series of measured times, and held
+// against the others.
+type Fit struct {
+	model.Series
+	Library
+	Error   Error // on the sizes left out
+	Learned int   // sizes that it was fitted to
+	Times   []Time
+	Why     string // why there is no fit; ""
+
+	errors []float64
+}
+
+// Time is a measured time and what it was used for.
+type Time struct {
+	model.Sample
+	Use string
+}
+
+// The uses of a measured time; one that is not resolved goes on with the reason.
+const (
+	InFit      = "in the fit"
+	LeftOut    = "left out of the fit"
+	NotKnown   = "not resolved: "
+	fewestFits = 4 // sizes: two to fit two parameters to, and two to hold them against
+)
+
+// doubt is why a time cannot be used.
+func doubt(s model.Sample) string {
+	switch {
+	case s.Doubt != "":
+		return s.Doubt
+	case !s.Settled():
+		return "no 95 % interval, or one wider than 10 % to either side"
+	}
+	return ""
+}
+
+// Fit fits the model to a series of measured times, in order of size.
+func (h *Host) Fit(series []model.Sample) Fit {
+	f := Fit{Series: series[0].Series, Library: h.Unfitted()}
+	var usable []int
+	for i, s := range series {
+		f.Times = append(f.Times, Time{s, ""})
+		if why := doubt(s); why != "" {
+			f.Times[i].Use = NotKnown + why
+		} else {
+			usable = append(usable, i)
+		}
+	}
+	if len(usable) < fewestFits {
+		f.Why = fmt.Sprintf("%d of %s have settled, want %d at least", len(usable), unit.Plural(len(series), "size"), fewestFits)
+		return f
+	}
+	if _, err := h.US(f.Series, f.Library, series[0].Bytes); err != nil {
+		f.Why = err.Error()
+		return f
+	}
+	off := func(i int) float64 {
+		us, _ := h.US(f.Series, f.Library, series[i].Bytes) // which went well once
+		return us / series[i].TimeUS
+	}
+	var learned, left []int
+	for k, i := range usable {
+		if k%2 == 0 {
+			learned, f.Times[i].Use = append(learned, i), InFit
+		} else {
+			left, f.Times[i].Use = append(left, i), LeftOut
+		}
+	}
+	search([]*float64{&f.OverheadUS, &f.Share}, 1.005, func() (sum float64) {
+		for _, i := range learned {
+			sum += loss(off(i))
+		}
+		return sum
+	})
+	for _, i := range left {
+		f.errors = append(f.errors, math.Abs(off(i)-1))
+	}
+	f.Learned, f.Error = len(learned), errorOf("the measured times", f.errors)
+	return f
+}
+
+// String says what was fitted and what it is worth.
+func (f Fit) String() string {
+	if f.Why != "" {
+		return fmt.Sprintf("%v: not resolved: %s", f.Series, f.Why)
+	}
+	text := fmt.Sprintf("%v: %.2g us at either end of a message and %.0f %% of the probed rates, fitted to %s; %v", f.Series, f.OverheadUS,
+		100*f.Share, unit.Plural(f.Learned, "size"), f.Error)
+	var lost []string
+	for _, t := range f.Times {
+		if strings.HasPrefix(t.Use, NotKnown) {
+			lost = append(lost, unit.FormatBytes(t.Bytes))
+		}
+	}
+	if len(lost) > 0 {
+		text += "; not resolved: " + strings.Join(lost, ", ")
+	}
+	return text
+}
+
+// At is the measured time of a size.
+func (f Fit) At(bytes int64) (Time, bool) {
+	i := slices.IndexFunc(f.Times, func(t Time) bool { return t.Bytes == bytes })
+	if i < 0 {
+		return Time{}, false
+	}
+	return f.Times[i], true
+}
+
+// Validation is the error at a size; a reason where no measured times say what it is.
+func (f Fit) Validation(bytes int64) (Error, string) {
+	if f.Why != "" {
+		return Error{}, f.Why
+	}
+	if bytes < f.Times[0].Bytes || bytes > f.Times[len(f.Times)-1].Bytes {
+		return Error{}, "outside the measured sizes"
+	}
+	return f.Error, ""
+}
+
+// Fits fits every algorithm of so many ranks that was measured on a host, and says which rows
+// it did without. Of several series of an algorithm the first counts.
+func (h *Host) Fits(ranks int, samples []model.Sample) (fits []Fit, without []string) {
+	named := map[string]bool{}
+	for _, s := range samples {
+		named[s.Algorithm] = true
+	}
+	var order []model.Series
+	series := map[model.Series][]model.Sample{}
+	for _, s := range samples {
+		if s.Kind != string(journal.Measured) || s.Ranks != ranks || !dist.Describe(s.Backend).HostMemory {
+			continue
+		}
+		if s.Algorithm == model.Auto && s.Executed != "" && !named[s.Executed] {
+			s.Algorithm = s.Executed // each size by the algorithm that was taken
+		}
+		if series[s.Series] == nil {
+			order = append(order, s.Series)
+		}
+		series[s.Series] = append(series[s.Series], s)
+	}
+	taken := map[string]bool{model.Auto: true} // what it took is measured by name
+	for _, s := range order {
+		if taken[s.Algorithm] {
+			without = append(without, s.String())
+			continue
+		}
+		taken[s.Algorithm] = true
+		fits = append(fits, h.Fit(series[s]))
+	}
+	return fits, without
+}
+
+// Overall is the error of several fits together; false where none was held against anything.
+func Overall(fits []Fit) (Error, bool) {
+	var all []float64
+	for _, f := range fits {
+		all = append(all, f.errors...)
+	}
+	if len(all) == 0 {
+		return Error{}, false
+	}
+	return errorOf("the measured times", all), true
+}

@@ -1,0 +1,141 @@
+package predict
+
+import (
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/kernbench/kernbench/internal/result/journal"
+	"github.com/kernbench/kernbench/internal/result/model"
+
+	_ "github.com/kernbench/kernbench/dist/cpu"
+)
+
+// sampleHost has caches of 1 MiB, behind which all rates are a third.
+func sampleHost() *Host {
+	rate := func(gbs float64) func(int, float64) float64 {
+		return func(_ int, bytes float64) float64 {
+			if bytes > 1<<20 {
+				return gbs / 3
+			}
+			return gbs
+		}
+	}
+	return &Host{Name: "sample", Cores: 4, HopUS: 0.1, Exchange: rate(12), Reduce: rate(20), Copy: rate(30)}
+}
+
+// timesOf are times that a library would need on the host, some of them changed.
+func timesOf(t *testing.T, h *Host, algorithm string, l Library, change func(i int, s *model.Sample)) (list []model.Sample) {
+	t.Helper()
+	for i := range 10 {
+		s := model.Sample{Series: model.Series{Algorithm: algorithm, DType: "f32", Backend: "cpu", Ranks: 4, Buffers: "symmetric"},
+			Bytes: 1 << (8 + 2*i), Kind: string(journal.Measured), Host: h.Name}
+		var err error
+		if s.TimeUS, err = h.US(s.Series, l, s.Bytes); err != nil {
+			t.Fatal(err)
+		}
+		s.TimeUS *= 1 + 0.02*float64(i%3-1) // the noise of measuring
+		s.LowUS, s.HighUS = 0.99*s.TimeUS, 1.01*s.TimeUS
+		if change != nil {
+			change(i, &s)
+		}
+		list = append(list, s)
+	}
+	return list
+}
+
+// What made the times is found again, whatever the algorithm, and the error is the noise.
+func TestHostFit(t *testing.T) {
+	h, truth := sampleHost(), Library{0.6, 0.7}
+	for _, algorithm := range []string{"ring", "two-stage", "recursive-doubling", "ring@64K"} {
+		f := h.Fit(timesOf(t, h, algorithm, truth, nil))
+		if f.Why != "" || math.Abs(f.OverheadUS/truth.OverheadUS-1) > 0.05 || math.Abs(f.Share/truth.Share-1) > 0.05 ||
+			f.Learned != 5 || f.Error.Points != 5 || f.Error.Percentile > 0.05 {
+			t.Errorf("%s: %v", algorithm, f)
+		}
+		for i, time := range f.Times {
+			if want := []string{InFit, LeftOut}[i%2]; time.Use != want {
+				t.Errorf("%s: size %d was %s, want %s", algorithm, time.Bytes, time.Use, want)
+			}
+		}
+	}
+}
+
+// A host that the model does not describe has a large error: here every size left out takes
+// three times as long. And the sizes that were fitted to say nothing of it.
+func TestHostErrorShows(t *testing.T) {
+	h := sampleHost()
+	f := h.Fit(timesOf(t, h, "ring", Library{0.6, 0.7}, func(i int, s *model.Sample) {
+		if i%2 == 1 {
+			s.TimeUS, s.LowUS, s.HighUS = 3*s.TimeUS, 3*s.LowUS, 3*s.HighUS
+		}
+	}))
+	if e := f.Error; e.Points != 5 || e.Median < 0.6 || !strings.Contains(f.String(), "median error 6") {
+		t.Errorf("%v", f)
+	}
+}
+
+// Times that were disturbed or have not settled change neither the fit nor the error, whatever
+// they are, and are named; with too few others there is no fit.
+func TestHostNotResolved(t *testing.T) {
+	h, truth := sampleHost(), Library{0.6, 0.7}
+	spoil := func(until int) func(i int, s *model.Sample) {
+		return func(i int, s *model.Sample) {
+			switch {
+			case i >= until:
+			case i%2 == 0:
+				s.TimeUS, s.LowUS, s.HighUS, s.Doubt = 50*s.TimeUS, 50*s.LowUS, 50*s.HighUS, "stolen time: 23 %"
+			default:
+				s.LowUS = s.TimeUS / 2
+			}
+		}
+	}
+	f := h.Fit(timesOf(t, h, "ring", truth, spoil(3)))
+	if f.Why != "" || f.Learned != 4 || f.Error.Points != 3 || f.Error.Percentile > 0.05 ||
+		!strings.HasSuffix(f.String(), "; not resolved: 256, 1Ki, 4Ki") {
+		t.Errorf("%v", f)
+	}
+	if time, _ := f.At(256); time.Use != "not resolved: stolen time: 23 %" {
+		t.Errorf("%q", time.Use)
+	}
+	if time, _ := f.At(1024); !strings.Contains(time.Use, "not resolved: no 95 % interval, or one wider") {
+		t.Errorf("%q", time.Use)
+	}
+	if _, why := f.Validation(1 << 30); !strings.Contains(why, "outside the measured sizes") {
+		t.Errorf("a size that was not measured: %q", why)
+	}
+	f = h.Fit(timesOf(t, h, "ring", truth, spoil(7)))
+	if _, why := f.Validation(1 << 20); !strings.Contains(why, "3 of 10 sizes have settled, want 4") || !strings.Contains(f.String(), "not resolved: 3 of 10") || f.Library != h.Unfitted() {
+		t.Errorf("%v; %q", f, why)
+	}
+	if _, ok := Overall([]Fit{f}); ok {
+		t.Error("nothing was held against anything")
+	}
+}
+
+// Of a run, only what was measured in a host's memory with so many ranks counts; auto counts
+// as what it took; one series of each algorithm is fitted, and the rest is named.
+func TestHostFits(t *testing.T) {
+	h, truth := sampleHost(), Library{0.6, 0.7}
+	all := timesOf(t, h, "ring", truth, nil)
+	all = append(all, timesOf(t, h, "ring", truth, func(_ int, s *model.Sample) { s.Buffers = "private" })...)
+	all = append(all, timesOf(t, h, "two-stage", truth, func(_ int, s *model.Sample) { s.Algorithm, s.Executed = "auto", "two-stage" })...)
+	all = append(all, timesOf(t, h, "ring", truth, func(_ int, s *model.Sample) { s.Algorithm, s.Executed = "auto", "ring" })...)
+	all = append(all, timesOf(t, h, "tree", truth, func(_ int, s *model.Sample) { s.Ranks = 2 })...)
+	all = append(all, timesOf(t, h, "tree", truth, func(_ int, s *model.Sample) { s.Kind = string(journal.Simulated) })...)
+	all = append(all, timesOf(t, h, "tree", truth, func(_ int, s *model.Sample) { s.Algorithm = "quickreduce" })...)
+	fits, without := h.Fits(4, all)
+	var names []string
+	for _, f := range fits {
+		names = append(names, f.Algorithm)
+	}
+	if got := strings.Join(names, " "); got != "ring two-stage quickreduce" || len(without) != 2 || !strings.Contains(without[0], "private") {
+		t.Errorf("fitted %s, without %q", got, without)
+	}
+	if len(fits) == 3 && !strings.Contains(fits[2].Why, "quickreduce") {
+		t.Errorf("an algorithm that moves encoded elements: %v", fits[2])
+	}
+	if e, ok := Overall(fits); !ok || e.Points != 10 {
+		t.Errorf("%+v", e)
+	}
+}

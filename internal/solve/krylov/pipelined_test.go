@@ -1,0 +1,104 @@
+package krylov
+
+import (
+	"math"
+	"testing"
+
+	"github.com/kernbench/kernbench/internal/solve/sparse"
+)
+
+// drifting is a problem whose recurrences lose the residual: coefficients jump, and many iterations are needed.
+func drifting(t *testing.T, rtol float64, start func(c *Core)) team {
+	t.Helper()
+	p, err := sparse.New("variable", sparse.Params{Rows: 2500, Seed: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return team{problem: p, method: "cg-pipelined", layout: whole(p.Size()), ranks: 1, rhs: noise, start: start, cfg: Config{RTol: rtol, MaxIter: 5000}}
+}
+
+// Replacement is what makes the pipelined method reach a small residual: without it the residual that it carries along is
+// no longer that of its x, and the scalar products lose their signs.
+func TestReplacementReachesTheResidual(t *testing.T) {
+	const rtol = 1e-12
+	with, without := drifting(t, rtol, nil), drifting(t, rtol, func(c *Core) { startPipelined(c, false) })
+	x, r := with.solve(t)
+	if res := trueResidual(with.problem, x, noise); r.Status != Converged || res > 1.01*rtol {
+		t.Errorf("with replacement: %v after %d iterations, true residual %g", r.Status, r.Iterations, res)
+	}
+	if got, want := r.Residual, r.History[len(r.History)-1]; got != want || len(r.History) != r.Iterations+1 {
+		t.Errorf("residual %g, the last of %d in the history %g, after %d iterations", got, len(r.History), want, r.Iterations)
+	}
+	x, r = without.solve(t)
+	if res := trueResidual(without.problem, x, noise); res < 100*rtol || res < 2*r.Residual {
+		t.Errorf("without replacement: %v, true residual %g, the method says %g: no drift to be mended", r.Status, res, r.Residual)
+	}
+}
+
+// The pipelined method takes the iterations of cg, give or take a few.
+func TestPipelinedConvergesAsCG(t *testing.T) {
+	for name, p := range problems(t) {
+		if !p.Traits().Definite {
+			continue
+		}
+		for _, precondition := range []bool{false, true} {
+			count := map[string]int{}
+			for _, method := range []string{"cg", "cg-pipelined"} {
+				tm := team{problem: p, method: method, layout: stripes{p.Size(), 3, 23}, ranks: 3, rhs: noise,
+					cfg: Config{RTol: 1e-10, MaxIter: 3000, Precondition: precondition}}
+				_, r := tm.solve(t)
+				count[method] = r.Iterations
+			}
+			if cg, got := count["cg"], count["cg-pipelined"]; math.Abs(float64(got-cg)) > 3+0.05*float64(cg) {
+				t.Errorf("%s, preconditioned %v: %d iterations, cg takes %d", name, precondition, got, cg)
+			}
+		}
+	}
+}
+
+// An overlapping stage gives its sums away before the preconditioner and the product, and never later ones.
+func TestOverlapBeginsBeforeTheProduct(t *testing.T) {
+	p, _ := sparse.New("poisson", sparse.Params{Rows: 2000})
+	plan := sparse.NewPlan(p, whole(p.Size()), 0)
+	m, err := plan.Matrix(p, sparse.Compressed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, _ := New("cg-pipelined", p.Traits(), Config{RTol: 1e-8, MaxIter: 10, Precondition: true, Stored: true})
+	e := NewEngine(m, plan, unfused{jacobiOf(plan, p)}, s.Vectors())
+	e.Vector(B)[0] = 1
+	var seen []Phase
+	var begun []float64
+	e.Trace = func(p Phase) { seen = append(seen, p) }
+	e.Begin = func(sums []float64) error {
+		begun = append([]float64(nil), sums...)
+		for _, p := range seen {
+			if p == Precondition || p == Multiply {
+				t.Errorf("%v comes before the reduction", p)
+			}
+		}
+		return nil
+	}
+	overlapped := 0
+	var sums []float64
+	for stage := s.Next(nil); stage != nil; stage = s.Next(sums) {
+		seen, begun = seen[:0], nil
+		if sums, err = e.Run(stage, NoHalo{}); err != nil {
+			t.Fatal(err)
+		}
+		if stage.Overlaps() != (begun != nil) {
+			t.Errorf("a stage that overlaps (%v) began %v", stage.Overlaps(), begun)
+		}
+		for i, v := range begun {
+			if v != sums[i] {
+				t.Errorf("began with %v, ended with %v", begun, sums)
+			}
+		}
+		if stage.Overlaps() {
+			overlapped++
+		}
+	}
+	if overlapped < 10 {
+		t.Errorf("%d stages overlap", overlapped)
+	}
+}

@@ -1,0 +1,266 @@
+package multigrid
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/kernbench/kernbench/internal/solve/krylov"
+	"github.com/kernbench/kernbench/internal/solve/precondition"
+	"github.com/kernbench/kernbench/internal/solve/sparse"
+)
+
+// injectedLevels is how many levels HPCG has, each with half the points of the one before along every axis.
+const injectedLevels = 4
+
+func init() {
+	precondition.Register(precondition.Preconditioner{Name: "hpcg",
+		Help:  "the multigrid of the HPCG benchmark: 4 levels by injection, symmetric Gauss-Seidel; 27 points in 3-D, sides multiples of 8",
+		Needs: krylov.SymmetricDefinite, Grid: true, Suits: halves, New: newInjected})
+}
+
+// halves says why a grid cannot be halved often enough, or is none of 27 points.
+func halves(p sparse.Problem) error {
+	s, ok := p.(interface{ Points() int })
+	if !ok || s.Points() != 27 {
+		return errors.New("preconditioner hpcg is for stencils of 27 points in 3-D")
+	}
+	for _, n := range p.(sparse.Gridded).Grid() {
+		if side := 1 << (injectedLevels - 1); n%side != 0 {
+			return fmt.Errorf("preconditioner hpcg needs sides that are multiples of %d, not a grid of %v", side, p.(sparse.Gridded).Grid())
+		}
+	}
+	return nil
+}
+
+// Injected is the preconditioner of the HPCG benchmark (Dongarra, Heroux and Luszczek, 2015): on every level a symmetric
+// Gauss-Seidel sweep, the residual at every other point handed to a coarser grid, whose solution is added there, and
+// another sweep; one sweep on the coarsest. Coarse matrices are the stencil anew. A rank takes values of others as they
+// were when a sweep began.
+type Injected struct {
+	levels []*injected
+	trace  func(level int)
+}
+
+// injected is one rank's part of a level.
+type injected struct {
+	square        precondition.Square
+	rows          *sparse.CSR
+	inverse       []float64 // of the diagonal
+	fine          []int32   // the points of the coarser level, by their local numbers here; nil on the last
+	x, b          []float64 // of coarser levels
+	product       []float64
+	total, filled float64 // rows and entries, over all ranks
+}
+
+func newInjected(l *precondition.Local) (krylov.Operator, error) {
+	out := &Injected{}
+	at := *l
+	for {
+		lv, err := newInjectedLevel(&at)
+		if err != nil {
+			return nil, err
+		}
+		out.levels = append(out.levels, lv)
+		if len(out.levels) == injectedLevels {
+			return out, nil
+		}
+		if at, err = lv.coarsen(&at); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// newInjectedLevel makes the sweeps of a level.
+func newInjectedLevel(l *precondition.Local) (*injected, error) {
+	lv := &injected{square: precondition.Square{Matrix: l.Matrix, Halo: l.Halo}, rows: l.Matrix.Unpack(), inverse: make([]float64, l.Plan.Owned),
+		x: make([]float64, max(1, l.Matrix.Columns())), b: make([]float64, l.Plan.Owned), product: make([]float64, l.Plan.Owned)}
+	var fault error
+	for i := range lv.inverse {
+		cols, vals := lv.rows.Row(i)
+		at := slices.Index(cols, int32(i))
+		if at < 0 || vals[at] == 0 {
+			fault = fmt.Errorf("row %d has nothing on the diagonal: Gauss-Seidel cannot divide by it", l.Plan.Global(i))
+			break
+		}
+		lv.inverse[i] = 1 / vals[at]
+	}
+	if err := l.Agree(fault); err != nil {
+		return nil, err
+	}
+	sums, err := l.Team.Sum([]float64{float64(l.Plan.Owned), float64(len(lv.rows.Cols))})
+	if err != nil {
+		return nil, err
+	}
+	lv.total, lv.filled = sums[0], sums[1]
+	return lv, nil
+}
+
+// coarsen makes the problem of every other point, whose owner is that of the point here.
+func (lv *injected) coarsen(l *precondition.Local) (precondition.Local, error) {
+	grid := l.Problem.(sparse.Gridded).Grid()
+	half := sparse.Grid{grid[0] / 2, grid[1] / 2, grid[2] / 2}
+	layout := coarseLayout{owners: map[int]int{}}
+	whole := true // no cell belongs to two ranks
+	for i := range l.Plan.Owned {
+		c, kept := cellOf(grid, half, l.Plan.Global(i))
+		whole = layout.belongs(c, l.Plan.Rank) && whole
+		if kept {
+			lv.fine = append(lv.fine, int32(i))
+			layout.own(c)
+		}
+	}
+	for _, p := range l.Plan.Peers {
+		for _, g := range l.Plan.Wants(&p) {
+			c, _ := cellOf(grid, half, g)
+			whole = layout.belongs(c, p.Rank) && whole
+		}
+	}
+	problem, err := sparse.NewGridPoisson(half, 27)
+	if err == nil && !whole {
+		err = fmt.Errorf("preconditioner hpcg needs parts of the grid whose sides are multiples of %d: "+
+			"partitioner block, and as many points per rank along each axis", 1<<(injectedLevels-1))
+	}
+	if err := l.Agree(err); err != nil {
+		return precondition.Local{}, err
+	}
+	next := precondition.Local{Problem: problem, Plan: sparse.NewPlan(problem, layout, l.Plan.Rank), Traits: problem.Traits(), Team: l.Team}
+	if next.Halo, err = l.Team.Connect(next.Plan); err != nil {
+		return next, err
+	}
+	next.Matrix, err = next.Plan.Matrix(problem, sparse.Plain)
+	return next, err
+}
+
+// cellOf is the number in the halved grid of the 8 points around a point, and whether it is that one which is kept.
+func cellOf(grid, half sparse.Grid, point int) (coarse int, kept bool) {
+	p := grid.Point(point)
+	return half.Index([3]int{p[0] / 2, p[1] / 2, p[2] / 2}), p[0]%2 == 0 && p[1]%2 == 0 && p[2]%2 == 0
+}
+
+// coarseLayout is who owns coarse points, as far as a rank knows it from the level before.
+type coarseLayout struct {
+	rows   []sparse.Range // of this rank
+	owners map[int]int
+}
+
+// belongs notes the owner of a cell, and reports whether it has no other.
+func (c *coarseLayout) belongs(row, rank int) bool {
+	owner, known := c.owners[row]
+	c.owners[row] = rank
+	return !known || owner == rank
+}
+
+// own notes a point of this rank; they come in order.
+func (c *coarseLayout) own(row int) {
+	if n := len(c.rows); n > 0 && c.rows[n-1].Hi == row {
+		c.rows[n-1].Hi++
+		return
+	}
+	c.rows = append(c.rows, sparse.Range{Lo: row, Hi: row + 1})
+}
+
+// Owner implements sparse.Layout for this rank's points and those beside them.
+func (c coarseLayout) Owner(row int) int { return c.owners[row] }
+
+// Rows implements sparse.Layout for this rank.
+func (c coarseLayout) Rows(int) []sparse.Range { return c.rows }
+
+// Apply implements krylov.Operator.
+func (c *Injected) Apply(dst, src []float64) error { return c.cycle(0, dst, src) }
+
+func (c *Injected) cycle(l int, x, b []float64) error {
+	if c.trace != nil {
+		c.trace(l)
+	}
+	lv := c.levels[l]
+	clear(x)
+	lv.sweep(x, b)
+	if l == len(c.levels)-1 {
+		return nil
+	}
+	if err := lv.square.Multiply(lv.product, x); err != nil {
+		return err
+	}
+	next := c.levels[l+1]
+	for i, at := range lv.fine {
+		next.b[i] = b[at] - lv.product[at]
+	}
+	if err := c.cycle(l+1, next.x, next.b); err != nil {
+		return err
+	}
+	if c.trace != nil {
+		c.trace(l)
+	}
+	for i, at := range lv.fine {
+		x[at] += next.x[i]
+	}
+	if err := lv.square.Exchange(x); err != nil {
+		return err
+	}
+	lv.sweep(x, b)
+	return nil
+}
+
+// sweep is a symmetric Gauss-Seidel step: every row in turn, forward and back.
+func (lv *injected) sweep(x, b []float64) {
+	for i := range lv.inverse {
+		lv.relax(i, x, b)
+	}
+	for i := len(lv.inverse) - 1; i >= 0; i-- {
+		lv.relax(i, x, b)
+	}
+}
+
+// relax makes the equation of a row hold.
+func (lv *injected) relax(i int, x, b []float64) {
+	lo, hi := lv.rows.Start[i], lv.rows.Start[i+1]
+	cols, vals := lv.rows.Cols[lo:hi], lv.rows.Vals[lo:hi]
+	vals = vals[:len(cols)]
+	even, odd := b[i], 0.0
+	k := 0
+	for ; k+1 < len(cols); k += 2 {
+		even -= vals[k] * x[cols[k]]
+		odd -= vals[k+1] * x[cols[k+1]]
+	}
+	if k < len(cols) {
+		even -= vals[k] * x[cols[k]]
+	}
+	x[i] += (even + odd) * lv.inverse[i]
+}
+
+// Local implements krylov.Operator.
+func (c *Injected) Local() bool { return false }
+
+// Bytes implements krylov.Operator: two sweeps forward and back, each of them reading the matrix and x, and a product.
+func (c *Injected) Bytes() int {
+	bytes := 0
+	for l, lv := range c.levels {
+		sweep := 2 * (12*len(lv.rows.Cols) + 8*len(lv.rows.Start) + 4*8*len(lv.inverse))
+		bytes += sweep
+		if l < len(c.levels)-1 {
+			bytes += sweep + lv.square.Matrix.Bytes() + 16*len(lv.inverse)
+		}
+	}
+	return bytes
+}
+
+// Levels is how many grids there are.
+func (c *Injected) Levels() int { return len(c.levels) }
+
+// Size is the rows and the entries of a level's matrix, over all ranks.
+func (c *Injected) Size(level int) (rows, entries float64) {
+	return c.levels[level].total, c.levels[level].filled
+}
+
+// Complexities are the entries and the unknowns of all levels over those of the finest.
+func (c *Injected) Complexities() (operator, grid float64) {
+	for _, lv := range c.levels {
+		operator += lv.filled / max(1, c.levels[0].filled)
+		grid += lv.total / max(1, c.levels[0].total)
+	}
+	return operator, grid
+}
+
+// Trace lets fn know whenever work on a level begins; nil is nobody.
+func (c *Injected) Trace(fn func(level int)) { c.trace = fn }

@@ -1,0 +1,315 @@
+// Package floorplan shows what was seen inside simulated kernels: the load of links on the floor plan of
+// the device, the busiest of them, and the critical path, as figures and in words. It knows a kernel by
+// the record of package profile that its row has beside the journal, and nothing of benches.
+package floorplan
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/internal/accel/profile"
+	"github.com/kernbench/kernbench/internal/base/unit"
+	"github.com/kernbench/kernbench/internal/result/figure"
+	"github.com/kernbench/kernbench/internal/result/journal"
+	"github.com/kernbench/kernbench/internal/view/rowkey"
+)
+
+// Seen is a row whose kernel was looked into.
+type Seen struct {
+	Row    *journal.Row
+	Label  string // by what it differs from other rows
+	Record *profile.Record
+}
+
+// Common are the coordinates that all rows have alike, which labels do without.
+func Common(rows []journal.Row) (names []string) {
+	if len(rows) == 0 {
+		return nil
+	}
+	for _, name := range rowkey.Names(rows) {
+		first, _ := rowkey.Value(&rows[0], name)
+		if !slices.ContainsFunc(rows, func(r journal.Row) bool { v, _ := rowkey.Value(&r, name); return v != first }) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// Chosen are the rows that figures are drawn of: in each part the good one with the longest kernel.
+func Chosen(rows []journal.Row) (chosen []*journal.Row) {
+	for i := range rows {
+		r := &rows[i]
+		if r.Inside == "" || r.Status != journal.OK {
+			continue
+		}
+		at := slices.IndexFunc(chosen, func(o *journal.Row) bool { return o.Part == r.Part })
+		switch {
+		case at < 0:
+			chosen = append(chosen, r)
+		case r.Metrics["time_us"] > chosen[at].Metrics["time_us"]:
+			chosen[at] = r
+		}
+	}
+	return chosen
+}
+
+// Names are the figures of these rows.
+func Names(rows []journal.Row) (names []string) {
+	for _, r := range Chosen(rows) {
+		names = append(names, name("link_load", r), name("critical_path", r))
+	}
+	return names
+}
+
+func name(what string, r *journal.Row) string {
+	if r.Part == "" {
+		return what
+	}
+	return what + "_" + strings.Map(func(c rune) rune {
+		if c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '-' || c == '.' {
+			return c
+		}
+		return '_'
+	}, r.Part)
+}
+
+// Load reads the records of the chosen rows from the folder of their run. What is not there any more, as
+// in a journal that was passed on alone, is left out; what is damaged is an error.
+func Load(dir string, rows []journal.Row) (seen []Seen, errs []error) {
+	chosen := Chosen(rows)
+	if dir == "" || len(chosen) == 0 {
+		return nil, nil
+	}
+	common := Common(rows)
+	for _, r := range chosen {
+		record, err := Read(dir, r.Inside)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+		case err != nil:
+			errs = append(errs, err)
+		default:
+			seen = append(seen, Seen{r, rowkey.Label(r, common...), record})
+		}
+	}
+	return seen, errs
+}
+
+// Read reads one record.
+func Read(dir, name string) (*profile.Record, error) {
+	data, err := journal.ReadInside(dir, name, profile.MaxFile)
+	if err != nil {
+		return nil, err
+	}
+	record, err := profile.Decode(data)
+	if err != nil {
+		return nil, fmt.Errorf("inside/%s: %w", name, err)
+	}
+	return record, nil
+}
+
+// Figures draws what was seen.
+func Figures(seen []Seen) (figs []figure.Figure) {
+	for _, s := range seen {
+		figs = append(figs, s.loadFigure(), s.pathFigure())
+	}
+	return figs
+}
+
+// Sections says it in words.
+func Sections(seen []Seen) (sections []bench.Section) {
+	for _, s := range seen {
+		sections = append(sections, s.links(), s.path())
+	}
+	return sections
+}
+
+func micros(ps int64) float64 { return float64(ps) / 1e6 }
+
+// busiestSIP is the one with the link that was sending longest.
+func (s Seen) busiestSIP() int {
+	if len(s.Record.Links) == 0 {
+		return 0
+	}
+	return s.Record.Links[0].SIP
+}
+
+// overTime is how many links have a curve.
+const overTime = 3
+
+func (s Seen) loadFigure() figure.Figure {
+	r, sip := s.Record, s.busiestSIP()
+	plan := &Plan{Plan: r.Plan, Most: 1}
+	for i := range r.Links {
+		if l := &r.Links[i]; l.SIP == sip {
+			plan.Links = append(plan.Links, Wire{l.Line, r.Share(l)})
+			plan.Most = max(plan.Most, r.Share(l))
+		}
+	}
+	slices.Reverse(plan.Links) // the busiest on top
+	where := "sip0"
+	if r.SIPs > 1 {
+		where = fmt.Sprintf("sip%d, the busiest of %d SIPs", sip, r.SIPs)
+	}
+	f := figure.Figure{Name: name("link_load", s.Row), Columns: 1, Title: fmt.Sprintf("Load of the links of %s", where),
+		Caption: fmt.Sprintf("%s: a kernel of %s, fabric %s. Every line is a link in one direction, at the right of its way. Links that carried nothing are not drawn.%s",
+			s.Label, unit.FormatMicros(micros(r.Kernel)), r.Fabric, s.leftOut())}
+	f.Panels = append(f.Panels, figure.Panel{Title: "share of the time for which each link was sending", Content: plan})
+	curves := figure.Panel{Title: "the busiest links over time", X: figure.Axis{Label: "since the start", Unit: figure.Micros},
+		Y: figure.Axis{Label: "sending", Unit: figure.Percent, Min: new(float64), Max: number(100)}, Legend: figure.LegendBelow}
+	for i := range min(overTime, len(r.Links)) {
+		curves.Series = append(curves.Series, s.curve(&r.Links[i]))
+	}
+	f.Panels = append(f.Panels, curves)
+	return f
+}
+
+func number(v float64) *float64 { return &v }
+
+// curve is the load of a link by bucket, each at its middle.
+func (s Seen) curve(l *profile.Link) figure.Series {
+	c := figure.Series{Name: l.Name, NoMarker: true}
+	for k := range s.Record.Buckets {
+		p := figure.Point{X: micros(s.Record.Bucket) * (float64(k) + 0.5)}
+		if k < len(l.Load) {
+			p.Y = 100 * float64(l.Load[k]) / 255
+		}
+		c.Points = append(c.Points, p)
+	}
+	return c
+}
+
+func (s Seen) leftOut() string {
+	if s.Record.Others == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" Recorded are the %d busiest links; %d others carried something too.", len(s.Record.Links), s.Record.Others)
+}
+
+// The most lanes of a drawn path and lines of one in words.
+const (
+	maxLanes = 28
+	maxLines = 40
+)
+
+// visits are the path by PE: what it spends at one, without a break, is one step.
+func visits(path []profile.Step) (out []profile.Step) {
+	for _, s := range path {
+		if n := len(out); n > 0 && out[n-1].PE == s.PE {
+			out[n-1].To = s.To
+			for cause, time := range s.Causes {
+				out[n-1].Causes[cause] += time
+			}
+			continue
+		}
+		s.Causes = maps.Clone(s.Causes)
+		out = append(out, s)
+	}
+	return out
+}
+
+func (s Seen) pathFigure() figure.Figure {
+	r := s.Record
+	chain := &Chain{}
+	for _, cause := range profile.Causes() {
+		var time int64
+		for _, step := range r.Path {
+			time += step.Causes[cause]
+		}
+		chain.Causes = append(chain.Causes, fmt.Sprintf("%s %s", cause, s.share(time)))
+	}
+	at := 0
+	for _, v := range profile.Condense(visits(r.Path), maxLanes) {
+		lane := Lane{Name: v.PE, Note: fmt.Sprintf("%s (%s)", unit.FormatMicros(micros(v.To-v.From)), s.share(v.To-v.From))}
+		if v.Merged > 0 {
+			lane.Name = fmt.Sprintf("%d shorter visits", v.Merged)
+		}
+		for ; at < len(r.Path) && r.Path[at].To <= v.To; at++ {
+			lane.Bars = append(lane.Bars, bars(r.Path[at])...)
+		}
+		chain.Lanes = append(chain.Lanes, lane)
+	}
+	return figure.Figure{Name: name("critical_path", s.Row), Columns: 1,
+		Title: fmt.Sprintf("The critical path of %s", unit.FormatMicros(micros(r.Kernel))),
+		Caption: fmt.Sprintf("%s. From the common start to the end of the slowest PE, over whatever was waited for last: a line for each PE that the path passes. "+
+			"What a PE does for itself, and the message that it waits for, stand on its line. Every picosecond has one cause.", s.Label),
+		Panels: []figure.Panel{{Content: chain}}}
+}
+
+// bars are the causes of a step, in their order.
+func bars(s profile.Step) (out []Bar) {
+	from := s.From
+	for i, cause := range profile.Causes() {
+		if time := s.Causes[cause]; time > 0 {
+			out = append(out, Bar{micros(from), micros(from + time), i})
+			from += time
+		}
+	}
+	return out
+}
+
+func (s Seen) share(ps int64) string {
+	return fmt.Sprintf("%.1f %%", 100*float64(ps)/float64(s.Record.Kernel))
+}
+
+// mostLinks is how many of the busiest are listed.
+const mostLinks = 10
+
+func (s Seen) links() bench.Section {
+	r := s.Record
+	table := [][]string{{"link", "bytes", "sending", "queueing"}}
+	for i := range min(mostLinks, len(r.Links)) {
+		l := &r.Links[i]
+		table = append(table, []string{l.Name, fmt.Sprint(l.Bytes), fmt.Sprintf("%.1f %%", r.Share(l)), unit.FormatMicros(micros(l.Wait))})
+	}
+	what := "flits"
+	if r.Fabric == "whole" {
+		what = "messages"
+	}
+	return bench.Section{Title: "The busiest links of " + s.Label, Table: table,
+		Text: fmt.Sprintf("For which part of the kernel's %s each was sending, and how long %s waited before it behind others, all together.%s",
+			unit.FormatMicros(micros(r.Kernel)), what, s.leftOut())}
+}
+
+func (s Seen) path() bench.Section {
+	table := [][]string{{"from", "time", "share", "where", "what", "because of"}}
+	for _, step := range profile.Condense(s.Record.Path, maxLines) {
+		time := step.To - step.From
+		table = append(table, []string{unit.FormatMicros(micros(step.From)), unit.FormatMicros(micros(time)), s.share(time), step.PE, does(step), because(step)})
+	}
+	return bench.Section{Title: "The critical path of " + s.Label, Table: table, Detail: true,
+		Text: fmt.Sprintf("What the slowest PE's time of %s went to, one after the other. The times add up to it.", unit.FormatMicros(micros(s.Record.Kernel)))}
+}
+
+// does says which part of the machine was at work.
+func does(s profile.Step) string {
+	switch {
+	case s.Merged > 0:
+		return "in between"
+	case s.Sender != "":
+		return fmt.Sprintf("message of %s over %s", s.Sender, s.Link)
+	case s.Link != "":
+		return "credit back over " + s.Link
+	}
+	return fmt.Sprintf("%s (%s)", s.Part, s.Op)
+}
+
+// because lists the causes of a step, the largest first.
+func because(s profile.Step) string {
+	causes := profile.Causes()
+	slices.SortStableFunc(causes, func(a, b string) int { return cmp.Compare(s.Causes[b], s.Causes[a]) })
+	var parts []string
+	for _, c := range causes {
+		if time := s.Causes[c]; time == s.To-s.From {
+			return c
+		} else if time > 0 {
+			parts = append(parts, c+" "+unit.FormatMicros(micros(time)))
+		}
+	}
+	return strings.Join(parts, ", ")
+}

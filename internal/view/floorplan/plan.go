@@ -1,0 +1,131 @@
+package floorplan
+
+import (
+	"image/color"
+	"math"
+
+	"github.com/kernbench/kernbench/internal/accel/profile"
+	"github.com/kernbench/kernbench/internal/result/draw"
+	"github.com/kernbench/kernbench/internal/result/figure"
+	"github.com/kernbench/kernbench/internal/result/ticks"
+)
+
+func init() { figure.Register("floorplan", func() figure.Content { return &Plan{} }) }
+
+// Plan is a floor plan on which links have the colour of their load.
+type Plan struct {
+	profile.Plan
+	Links []Wire  `json:"links"`
+	Most  float64 `json:"most"` // the load of the darkest colour, in per cent
+}
+
+// Wire is a directed link from its first end to its second. The two of a pair run side by side.
+type Wire struct {
+	Line [4]float64 `json:"line"`
+	Load float64    `json:"load"`
+}
+
+const (
+	above     = 0.045 // of the plan's width, for the cables to the switch
+	scaleRoom = 34.0  // for the scale of colours
+	pale      = 0.14  // where on the scale of colours the least load begins: it can be told from white
+)
+
+// Check implements figure.Content.
+func (p *Plan) Check(_ figure.Panel, f figure.Faults) {
+	if !(p.W > 0 && p.H > 0 && p.Most > 0) || math.IsInf(p.W*p.H*p.Most, 0) {
+		f.Add("a floor plan of %g x %g mm with loads up to %g %%: want positive numbers", p.W, p.H, p.Most)
+	}
+}
+
+// Prepare implements figure.Content.
+func (p *Plan) Prepare(figure.Panel) figure.Drawing { return p }
+
+// Height keeps the proportions.
+func (p *Plan) Height(w, _ float64) float64 { return w*(p.H+above*p.W)/p.W + scaleRoom }
+
+// Notes implements figure.Drawing.
+func (p *Plan) Notes() string { return "" }
+
+// sheet carries millimetres, y downward, to the page.
+type sheet struct {
+	draw.Pen
+	origin draw.Point
+	scale  float64
+}
+
+func (s sheet) at(x, y float64) draw.Point {
+	return draw.Pt(s.origin.X+s.scale*x, s.origin.Y-s.scale*y)
+}
+
+// Draw implements figure.Drawing.
+func (p *Plan) Draw(pen draw.Pen, area draw.Rectangle) {
+	top := above * p.W
+	scale := math.Min(area.W()/p.W, (area.H()-scaleRoom)/(p.H+top))
+	left := area.Center().X - scale*p.W/2
+	s := sheet{pen, draw.Pt(left, area.Y1-scale*top), scale}
+	rim := draw.Stroke{Color: draw.GridGrey, Width: 0.8}
+	for _, b := range p.Boxes {
+		fill := draw.PaleGrey
+		if b.Kind == "hbm" || b.Kind == "pe" {
+			fill = draw.GridGrey
+		}
+		corner, opposite := s.at(b.X, b.Y), s.at(b.X+b.W, b.Y+b.H)
+		pen.Box(draw.Rect(corner.X, opposite.Y, opposite.X, corner.Y), fill, rim)
+	}
+	s.names(p)
+	for _, l := range p.Links {
+		s.link(l.Line, draw.Heat(pale+(1-pale)*l.Load/p.Most))
+	}
+	p.drawScale(pen, draw.Rect(left, area.Y0, left+scale*p.W, area.Y0+scaleRoom))
+}
+
+// names writes each cube's in its middle, and the IO chiplet's in its corner.
+func (s sheet) names(p *Plan) {
+	face := draw.Face{Size: 8, Color: draw.InkGrey}
+	for _, b := range p.Boxes {
+		switch {
+		case face.Width(b.Name) > s.scale*b.W:
+		case b.Kind == "cube":
+			s.Text(face, s.at(b.X+b.W/2, b.Y+b.H/2), draw.CenterMid, 0, b.Name)
+		case b.Kind == "io":
+			corner := s.at(b.X, b.Y)
+			s.Text(face, draw.Pt(corner.X+4, corner.Y-face.Size), draw.LeftMid, 0, b.Name)
+		}
+	}
+}
+
+// link draws a directed link beside the middle of its two ends, with a head at the second.
+func (s sheet) link(line [4]float64, c color.Color) {
+	a, b := s.at(line[0], line[1]), s.at(line[2], line[3])
+	dx, dy := b.X-a.X, b.Y-a.Y
+	n := math.Hypot(dx, dy)
+	if n == 0 {
+		return
+	}
+	dx, dy = dx/n, dy/n
+	const aside, width, head = 1.5, 1.9, 3.4
+	off := func(p draw.Point, along, across float64) draw.Point {
+		return draw.Pt(p.X+dx*along+dy*across, p.Y+dy*along-dx*across) // to its right
+	}
+	tip := off(b, 0, aside)
+	h := math.Min(head, n)
+	s.Line(draw.Stroke{Color: c, Width: width}, off(a, 0, aside), off(tip, -h, 0))
+	s.Polygon(c, draw.Stroke{}, tip, off(tip, -h, 1.8), off(tip, -h, -1.4))
+}
+
+// drawScale says which colour is which load.
+func (p *Plan) drawScale(pen draw.Pen, room draw.Rectangle) {
+	const height, parts = 8.0, 64
+	face := draw.Face{Size: 9, Color: draw.InkGrey}
+	label := "sending, share of the kernel's time"
+	bar := draw.Rect(room.X0+face.Width(label)+12, room.Y0+14, math.Min(room.X1, room.X0+face.Width(label)+260), room.Y0+14+height)
+	pen.Text(face, draw.Pt(room.X0, bar.Center().Y), draw.LeftMid, 0, label)
+	for i := range parts {
+		x := bar.X0 + bar.W()*float64(i)/parts
+		pen.Box(draw.Rect(x, bar.Y0, math.Min(bar.X1, x+bar.W()/parts+0.4), bar.Y1), draw.Heat(pale+(1-pale)*(float64(i)+0.5)/parts), draw.Stroke{})
+	}
+	for _, t := range ticks.Linear(ticks.Percent, 0, p.Most, 4) {
+		pen.Text(face, draw.Pt(bar.X0+bar.W()*t.Value/p.Most, bar.Y0-3), draw.CenterTop, 0, t.Label)
+	}
+}

@@ -1,0 +1,128 @@
+package web
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/kernbench/kernbench/internal/result/journal"
+)
+
+// index keeps on disk what was made of large journals: as long as such a journal stays as it is,
+// its pages open without being read again. It is derived: whoever deletes it loses nothing.
+type index struct {
+	dir   string // "" keeps nothing
+	build string // which program made it: another one may say something else
+}
+
+const (
+	leastIndexed = 4 << 20     // bytes of a journal that is worth it
+	leastAge     = time.Minute // since the journal has changed: one that grows is read anyway
+	maxIndex     = 256 << 20   // bytes of the index; what was made longest ago goes first
+)
+
+// entry is what was made: of which state of which journal, and what.
+type entry struct {
+	Of   string          `json:"of"`
+	Made json.RawMessage `json:"made"`
+}
+
+// of names something that is made of a journal as it is now; ok is false where it is not kept.
+func (x index) of(b *book, what string) (name string, now stamp, ok bool) {
+	now, err := b.now()
+	path, absErr := filepath.Abs(b.path)
+	if x.dir == "" || err != nil || absErr != nil || now.size < leastIndexed || time.Since(now.time) < leastAge {
+		return "", now, false
+	}
+	return fmt.Sprintf("%s\n%s\n%s", x.build, path, what), now, true
+}
+
+func (x index) file(name string) string {
+	return filepath.Join(x.dir, fmt.Sprintf("%x.json", sha256.Sum256([]byte(name))))
+}
+
+func (s stamp) of(name string) string {
+	return fmt.Sprintf("%s\n%d bytes of %d", name, s.size, s.time.UnixNano())
+}
+
+// get is what was kept under the name, made of this state of its journal.
+func (x index) get(name string, now stamp) (json.RawMessage, bool) {
+	text, err := os.ReadFile(x.file(name))
+	var e entry
+	if err != nil || json.Unmarshal(text, &e) != nil || e.Of != now.of(name) {
+		return nil, false
+	}
+	return e.Made, true
+}
+
+// put keeps what was made. Where it cannot, it is made again the next time.
+func (x index) put(name string, now stamp, made json.RawMessage) {
+	text, err := json.Marshal(entry{now.of(name), made})
+	if err != nil || os.MkdirAll(x.dir, 0o700) != nil {
+		return
+	}
+	if journal.WriteFileAtomic(x.file(name), text) == nil {
+		x.trim()
+	}
+}
+
+// trim deletes what was made longest ago while there is too much.
+func (x index) trim() {
+	files, err := os.ReadDir(x.dir)
+	if err != nil {
+		return
+	}
+	var infos []os.FileInfo
+	total := int64(0)
+	for _, f := range files {
+		if info, err := f.Info(); err == nil && filepath.Ext(f.Name()) == ".json" {
+			infos = append(infos, info)
+			total += info.Size()
+		}
+	}
+	slices.SortFunc(infos, func(a, b os.FileInfo) int {
+		return cmp.Or(a.ModTime().Compare(b.ModTime()), cmp.Compare(a.Name(), b.Name()))
+	})
+	for _, info := range infos {
+		if total <= maxIndex {
+			return
+		}
+		if os.Remove(filepath.Join(x.dir, info.Name())) == nil {
+			total -= info.Size()
+		}
+	}
+}
+
+// indexed answers from the index where it can, and adds to it.
+func (s *Server) indexed(find func(*http.Request) (any, error)) func(*http.Request) (any, error) {
+	return func(r *http.Request) (any, error) {
+		b, _, err := s.store.open(r.URL.Query().Get("run"))
+		if err != nil {
+			return nil, err
+		}
+		name, now, kept := s.store.index.of(b, r.URL.Path+"?"+r.URL.Query().Encode())
+		if made, ok := s.store.index.get(name, now); kept && ok {
+			return made, nil
+		}
+		out, err := find(r)
+		if err != nil || !kept {
+			return out, err
+		}
+		page, ok := out.(runPage)
+		if ok && (page.Info.Outcome == underWay || page.Info.Outcome == stopped) { // which the journal does not say
+			return out, nil
+		}
+		made, err := json.Marshal(out)
+		if err != nil {
+			return nil, err
+		}
+		s.store.index.put(name, now, made)
+		return json.RawMessage(made), nil
+	}
+}

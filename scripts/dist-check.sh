@@ -1,0 +1,44 @@
+#!/usr/bin/env bash
+# dist-check.sh FOLDER looks into what dist.sh has built: every archive and every package has a program for
+# the architecture that its name says, a package the same in its fields, a static program asks for no
+# loader of libraries, and the image has its package. The first that is not so ends it.
+set -euo pipefail
+cd "${1:?dist-check.sh FOLDER}"
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+fail() { echo "dist-check.sh: $*" >&2; exit 1; }
+
+# The machine of an ELF file is at byte 18: 62 is x86-64, 183 is AArch64.
+machine() {
+	[ "$(head -c4 "$1" | tail -c3)" = ELF ] || fail "$1 is no ELF file"
+	case $(od -An -tu2 -j18 -N2 "$1" | tr -d ' ') in 62) echo amd64 ;; 183) echo arm64 ;; *) echo another ;; esac
+}
+
+checked=0
+for file in *.tar.gz *.deb; do
+	[ -e "$file" ] || fail "$PWD has no $file"
+	root=$work/$file
+	mkdir "$root"
+	case $file in
+	*.tar.gz) tar xzf "$file" -C "$root" --strip-components=1 ;;
+	*.deb) dpkg-deb -x "$file" "$root" && mv "$root"/usr/* "$root" ;;
+	esac
+	arch=${file%.tar.gz} arch=${arch%.deb} arch=${arch##*[-_]}
+	have=$(machine "$root/bin/kernbench")
+	[ "$have" = "$arch" ] || fail "the program of $file is for $have"
+	case $file in
+	*.deb)
+		field=$(dpkg-deb -f "$file" Architecture)
+		[ "$field" = "$arch" ] || fail "$file says that it is for $field"
+		;;
+	*-static-*) ! grep -q 'ld-linux' "$root/bin/kernbench" || fail "the static program of $file asks for a loader" ;;
+	*) grep -q 'ld-linux' "$root/bin/kernbench" || fail "the program of $file cannot open libraries" ;;
+	esac
+	for page in share/man/man1/kernbench-run.1.gz share/doc/kernbench/THIRD_PARTY_NOTICES share/bash-completion/completions/kernbench; do
+		[ -s "$root/$page" ] || fail "$file has no $page"
+	done
+	checked=$((checked + 1))
+done
+grep -q '^COPY kernbench_\*_${TARGETARCH}.deb ' Containerfile || fail "the image is not made of the package"
+sha256sum --quiet -c SHA256SUMS || fail "the sums are of other files"
+echo "$checked archives and packages are what their names say"

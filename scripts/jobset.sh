@@ -1,0 +1,22 @@
+#!/usr/bin/env bash
+# Makes the schema by which docs/jobset.yaml is checked: the custom resource definition of a
+# release of JobSet, as its Go module has it, without descriptions and the status. Needs the
+# network and Debian's python3-yaml; the argument is the release.
+set -euo pipefail
+
+version=${1:-v0.10.1}
+module=$(go mod download -json "sigs.k8s.io/jobset@$version" | sed -n 's/.*"Dir": "\(.*\)".*/\1/p')
+python3 - "$module/config/components/crd/bases/jobset.x-k8s.io_jobsets.yaml" <<'PYTHON' |
+import json, sys, yaml
+
+def bare(node, fields=False):
+    if isinstance(node, dict):
+        return {k: bare(v, k == "properties" and not fields) for k, v in node.items() if fields or k != "description"}
+    return [bare(v) for v in node] if isinstance(node, list) else node
+
+versions = yaml.safe_load(open(sys.argv[1]))["spec"]["versions"]
+schema = bare(versions[0]["schema"]["openAPIV3Schema"])
+del schema["properties"]["status"]
+json.dump(schema, sys.stdout, sort_keys=True, separators=(",", ":"))
+PYTHON
+	gzip -9 -n >"$(dirname "$0")/../internal/process/node/testdata/jobset-$version.json.gz"

@@ -1,0 +1,46 @@
+#!/usr/bin/env bash
+# screenshots.sh [bin/kernbench] makes the pictures of docs/guides: it runs the commands of every guide and
+# photographs what they lead to in a headless Chromium. Times differ from machine to machine, and so do pictures.
+set -euo pipefail
+bin=$(realpath "${1:-bin/kernbench}")
+cd "$(dirname "$0")/.."
+guides=$PWD/docs/guides
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+ln -s "$bin" "$work/kernbench"
+
+# The commands of a guide, but for the server, which does not end by itself.
+follow() {
+	mkdir "$work/$1"
+	awk '/^```sh$/ {on = 1; next} /^```$/ {on = 0} on && !/^kernbench web/' "$guides/$1.md" >"$work/$1.sh"
+	# What compare and check find is their own affair.
+	(cd "$work/$1" && PATH=$work:$PATH bash "$work/$1.sh" >commands.log 2>&1) || true
+}
+
+photograph() { # GUIDE ADDRESS WIDTH,HEIGHT
+	chromium --headless --no-sandbox --disable-gpu --hide-scrollbars --user-data-dir="$work/profile" --virtual-time-budget=5000 \
+		--window-size="$3" --screenshot="$guides/$1.png" "$2" 2>/dev/null
+	[ -s "$guides/$1.png" ]
+}
+
+follow kernel-engineer
+photograph kernel-engineer "file://$work/kernel-engineer/change.html" 1000,1250
+follow architect
+photograph architect "file://$work/architect/topologies/figures/plot_time_us_vs_n_elem_by_sips.svg" 900,560
+follow hpc-engineer
+photograph hpc-engineer "file://$work/hpc-engineer/solve/figures/distributed_solve_scaling.svg" 1240,500
+
+follow infrastructure-engineer
+cd "$work/infrastructure-engineer"
+"$bin" web nightly --addr 127.0.0.1:0 >web.log &
+server=$!
+until grep -q ' at http' web.log; do
+	kill -0 $server
+	sleep 0.1
+done
+address=$(sed -n 's/.* at \(http[^ ]*\).*/\1/p' web.log)
+run=$(curl -s "${address%/}/api/runs" | grep -o '"run":"[^"]*"' | head -1 | cut -d'"' -f4)
+photograph infrastructure-engineer "${address%/}/run?run=$run" 1000,1180
+kill -INT $server
+wait $server
+ls -l "$guides"/*.png
