@@ -149,6 +149,22 @@ func TestRecord(t *testing.T) {
 	}
 }
 
+// TestFasterThanItsLimit: a probed limit may be off by a quarter, and no more without a word.
+func TestFasterThanItsLimit(t *testing.T) {
+	for _, c := range []struct {
+		limit  float64
+		warned bool
+	}{{100, false}, {124, false}, {126, true}, {400, true}} {
+		o := on(1, func(ctx context.Context, s *State) error {
+			s.Limit("memory", c.limit)
+			return s.Time(ctx, takes(s, 100))
+		})[0]
+		if o.Status != journal.OK || strings.Contains(strings.Join(o.Warnings, "\n"), "faster than its limit") != c.warned {
+			t.Errorf("100 us with a limit of %v us: %s, warnings %q", c.limit, o.Status, o.Warnings)
+		}
+	}
+}
+
 // TestVerifyOrder: one call and a check before the timing, a check after it, and
 // the preamble before every call.
 func TestVerifyOrder(t *testing.T) {

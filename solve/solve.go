@@ -3,6 +3,7 @@ package solve
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/solve/krylov"
@@ -81,6 +82,14 @@ type SetupTimes struct {
 	Total        float64 // everything
 
 	PreconditionCPU float64 // processor time of the process while it set the preconditioner up
+}
+
+// CanRun reports whether a backend has what a solve needs: sums of f64, and
+// messages for the halo.
+func CanRun(d dist.Description) bool {
+	can := d.Can()
+	return can.Has(dist.AllReduce) && can.Has(dist.Send) && can.Has(dist.Recv) &&
+		slices.Contains(can.DTypes, dist.F64) && slices.Contains(can.Reductions, dist.Sum)
 }
 
 // New sets a system up together with the other ranks of the group.

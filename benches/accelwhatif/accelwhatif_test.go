@@ -12,11 +12,11 @@ import (
 
 	"github.com/kernbench/kernbench/accel"
 	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/benches/benchtest"
 	"github.com/kernbench/kernbench/dist/ahbm"
 	"github.com/kernbench/kernbench/internal/accel/ccl"
 	"github.com/kernbench/kernbench/internal/accel/topo"
 	"github.com/kernbench/kernbench/internal/base/point"
-	"github.com/kernbench/kernbench/internal/bench/plan"
 	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/result/rowset"
@@ -26,33 +26,7 @@ import (
 // rowsOf simulates a sweep: axes as name=values, options as --name=value.
 func rowsOf(t *testing.T, words ...string) ([]journal.Row, error) {
 	t.Helper()
-	b := Bench()
-	if err := b.Validate(); err != nil {
-		t.Fatal(err)
-	}
-	req := plan.Request{Backend: ahbm.Name, Seed: 1}
-	for _, w := range words {
-		name, text, _ := strings.Cut(w, "=")
-		if option, is := strings.CutPrefix(name, "--"); is {
-			req.Options = append(req.Options, plan.Assign{Name: option, Text: text})
-		} else {
-			req.Axes = append(req.Axes, plan.Assign{Name: name, Text: text})
-		}
-	}
-	p, err := plan.Make(b, req)
-	if err != nil {
-		return nil, err
-	}
-	var rows []journal.Row
-	for _, g := range p.Groups {
-		for _, task := range g.Tasks {
-			s := bench.NewState(bench.Setting{Point: append(append(point.Point{}, task.Point...), p.Options...), Backend: ahbm.Name})
-			o := s.Finish(g.Part.Body(t.Context(), s))
-			rows = append(rows, journal.Row{Part: g.Part.Name, Point: task.Point, Options: p.Options, Status: o.Status, Reason: o.Reason, Kind: o.Kind,
-				Metrics: o.Metrics, Details: o.Details})
-		}
-	}
-	return rows, nil
+	return benchtest.Rows(t, Bench(), ahbm.Name, words...)
 }
 
 func mustRows(t *testing.T, words ...string) []journal.Row {

@@ -19,6 +19,7 @@ import (
 	"github.com/kernbench/kernbench/internal/cli/request"
 	"github.com/kernbench/kernbench/internal/comm/syncgroup"
 	"github.com/kernbench/kernbench/internal/process/launch"
+	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
 // Main is for TestMain of a package whose tests start real workers: the test
@@ -51,6 +52,36 @@ func Assign(words ...string) (list []plan.Assign) {
 		list = append(list, plan.Assign{Name: name, Text: text})
 	}
 	return list
+}
+
+// Rows are those of a sweep of a bench that needs one rank; words such as "size=4,8" are axes, "--name=value" options. The
+// error is that of planning it.
+func Rows(t testing.TB, b *bench.Bench, backend string, words ...string) ([]journal.Row, error) {
+	t.Helper()
+	if err := b.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	req := plan.Request{Backend: backend, Seed: 1}
+	for _, a := range Assign(words...) {
+		if option, is := strings.CutPrefix(a.Name, "--"); is {
+			req.Options = append(req.Options, plan.Assign{Name: option, Text: a.Text})
+		} else {
+			req.Axes = append(req.Axes, a)
+		}
+	}
+	p, err := plan.Make(b, req)
+	if err != nil {
+		return nil, err
+	}
+	var rows []journal.Row
+	for _, g := range p.Groups {
+		for _, task := range g.Tasks {
+			o := Perform(t, g.Part.Body, task, p.Options, bench.Setting{Backend: backend})[0]
+			rows = append(rows, journal.Row{Key: fmt.Sprint(len(rows)), Part: g.Part.Name, Point: task.Point, Options: p.Options, Status: o.Status, Reason: o.Reason,
+				Optional: o.Optional, Kind: o.Kind, Metrics: o.Metrics, Details: o.Details, Warnings: o.Warnings})
+		}
+	}
+	return rows, nil
 }
 
 // Perform runs a body on all ranks of a task. Of the setting, the backend and

@@ -31,22 +31,7 @@ func TestSimulated(t *testing.T) {
 		{"other memory", []string{"size=4K", "buffers=symmetric"}, "no symmetric memory"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			p, err := plan.Make(Bench(), plan.Request{Backend: ahbm.Name, Seed: 1, Axes: axes(c.axes...)})
-			if err != nil {
-				t.Fatal(err)
-			}
-			dir := filepath.Join(t.TempDir(), "run")
-			if _, err := run.Run(t.Context(), p, run.Options{Dir: dir, Environ: os.Environ()}); err != nil {
-				t.Fatal(err)
-			}
-			_, r, err := journal.LoadRun(dir)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if len(r.Rows) != p.Points {
-				t.Errorf("%d rows of %d points", len(r.Rows), p.Points)
-			}
-			for _, row := range r.Rows {
+			for _, row := range simulated(t, ahbm.Name, nil, c.axes...) {
 				if c.skipped != "" {
 					if row.Status != journal.Skipped || !strings.Contains(row.Reason, c.skipped) {
 						t.Errorf("%v: %s (%s)", row.Point, row.Status, row.Reason)
@@ -72,20 +57,11 @@ func TestVirtual(t *testing.T) {
 	if err := os.WriteFile(network, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	p, err := plan.Make(Bench(), plan.Request{Backend: flat.Name, Seed: 1, Options: options("topology=" + network),
-		Axes: axes("size=64K", "num_ranks=4,4096", "algorithm=recursive-doubling,two-stage")})
-	if err != nil {
-		t.Fatal(err)
+	rows := simulated(t, flat.Name, options("topology="+network), "size=64K", "num_ranks=4,4096", "algorithm=recursive-doubling,two-stage")
+	if len(rows) != 4 {
+		t.Errorf("%d rows", len(rows))
 	}
-	dir := filepath.Join(t.TempDir(), "run")
-	if _, err := run.Run(t.Context(), p, run.Options{Dir: dir, Environ: os.Environ()}); err != nil {
-		t.Fatal(err)
-	}
-	_, r, err := journal.LoadRun(dir)
-	if err != nil || len(r.Rows) != 4 {
-		t.Fatal(len(r.Rows), err)
-	}
-	for _, row := range r.Rows {
+	for _, row := range rows {
 		if *row.NumRanks == 4096 && rowset.Text(&row, "algorithm") == "two-stage" {
 			if row.Status != journal.Skipped || !strings.Contains(row.Reason, "no allreduce algorithm two-stage in a group of 4096") {
 				t.Errorf("reads of memory that are not proved: %s (%s)", row.Status, row.Reason)
@@ -104,7 +80,7 @@ func TestVirtual(t *testing.T) {
 			t.Errorf("%v: %v us, want %v", row.Point, row.Metrics["time_us"], want)
 		}
 	}
-	if s := sections(r.Rows); len(s) != 1 || !strings.Contains(s[0].Text, "data was not executed") {
+	if s := sections(rows); len(s) != 1 || !strings.Contains(s[0].Text, "data was not executed") {
 		t.Errorf("%+v", s)
 	}
 	for file, want := range map[string]string{"missing.yaml": "no such file", network: "is for simulated backends"} {
@@ -131,19 +107,11 @@ func TestTopologyFile(t *testing.T) {
 	}
 	times := map[string]journal.Row{}
 	for _, path := range []string{"", file} {
-		p, err := plan.Make(Bench(), plan.Request{Backend: ahbm.Name, Seed: 1, Options: options("topology=" + path), Axes: axes("size=4K", "num_ranks=2")})
-		if err != nil {
-			t.Fatal(err)
+		rows := simulated(t, ahbm.Name, options("topology="+path), "size=4K", "num_ranks=2")
+		if len(rows) != 1 || rows[0].Status != journal.OK {
+			t.Fatalf("%+v", rows)
 		}
-		dir := filepath.Join(t.TempDir(), "run")
-		if _, err := run.Run(t.Context(), p, run.Options{Dir: dir, Environ: os.Environ()}); err != nil {
-			t.Fatal(err)
-		}
-		_, r, err := journal.LoadRun(dir)
-		if err != nil || len(r.Rows) != 1 || r.Rows[0].Status != journal.OK {
-			t.Fatalf("%+v %v", r.Rows, err)
-		}
-		times[path] = r.Rows[0]
+		times[path] = rows[0]
 	}
 	fast, slower := times[""], times[file]
 	if slower.Metrics["time_us"] < fast.Metrics["time_us"]+0.8 || slower.Limits["hops"] <= fast.Limits["hops"] || !strings.Contains(slower.Details["machine"], "slow.yaml: 2 SIPs") {
@@ -169,19 +137,11 @@ func TestTopologyFile(t *testing.T) {
 // SIPs are an axis: how many there are says how many ranks, every arrangement is right, within its limits
 // and a curve of its own, and the row says which it is.
 func TestArrangements(t *testing.T) {
-	p, err := plan.Make(Bench(), plan.Request{Backend: ahbm.Name, Seed: 1, Options: options("sips=4:ring,2x2:torus,3x2:mesh,mesh"), Axes: axes("size=64,64K")})
-	if err != nil {
-		t.Fatal(err)
+	rows := simulated(t, ahbm.Name, options("sips=4:ring,2x2:torus,3x2:mesh,mesh"), "size=64,64K")
+	if len(rows) != 2*5 { // a mesh of as many as there are: 4, and 6
+		t.Errorf("%d rows", len(rows))
 	}
-	dir := filepath.Join(t.TempDir(), "run")
-	if _, err := run.Run(t.Context(), p, run.Options{Dir: dir, Environ: os.Environ()}); err != nil {
-		t.Fatal(err)
-	}
-	_, r, err := journal.LoadRun(dir)
-	if err != nil || len(r.Rows) != 2*5 { // a mesh of as many as there are: 4, and 6
-		t.Fatalf("%d rows, %v", len(r.Rows), err)
-	}
-	for _, row := range r.Rows {
+	for _, row := range rows {
 		sips := rowset.Text(&row, "sips")
 		kind := map[string]string{"4:ring": "ring_1d", "2x2:torus": "torus_2d", "3x2:mesh": "mesh_2d_no_wrap", "mesh": "mesh_2d_no_wrap"}[sips]
 		if row.Status != journal.OK || row.Details["sip_topology"] != kind || !(row.Metrics["pct_of_limit"] <= 100) || row.Metrics["wrong"] != 0 {
@@ -191,9 +151,27 @@ func TestArrangements(t *testing.T) {
 			t.Errorf("%s has %d ranks", sips, *row.NumRanks)
 		}
 	}
-	if figs := figures(r.Rows); figs[0].Panels[0].Series[0].Name != "auto, private, 4:ring" || !strings.Contains(figs[0].Caption, "topology built-in (sha256 ") {
+	if figs := figures(rows); figs[0].Panels[0].Series[0].Name != "auto, private, 4:ring" || !strings.Contains(figs[0].Caption, "topology built-in (sha256 ") {
 		t.Errorf("%+v", figs[0])
 	}
+}
+
+// simulated runs a sweep of the bench and gives its rows, one for every point.
+func simulated(t *testing.T, backend string, options []plan.Assign, words ...string) []journal.Row {
+	t.Helper()
+	p, err := plan.Make(Bench(), plan.Request{Backend: backend, Seed: 1, Options: options, Axes: axes(words...)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(t.TempDir(), "run")
+	if _, err := run.Run(t.Context(), p, run.Options{Dir: dir, Environ: os.Environ()}); err != nil {
+		t.Fatal(err)
+	}
+	_, r, err := journal.LoadRun(dir)
+	if err != nil || len(r.Rows) != p.Points {
+		t.Fatalf("%d rows of %d points: %v", len(r.Rows), p.Points, err)
+	}
+	return r.Rows
 }
 
 func options(texts ...string) (out []plan.Assign) {

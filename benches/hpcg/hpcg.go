@@ -57,7 +57,7 @@ docs/hpcg-like.md has the rules and what differs from them.`),
 		bench.Drop(invalidPoint),
 		bench.Refuse(mistake),
 		bench.Timeout(2*time.Hour),
-		bench.Backends(dist.BackendsThat(canSolve)...),
+		bench.Backends(dist.BackendsThat(solve.CanRun)...),
 		bench.Metric("rating_gflops", "GFLOP/s", "higher"),
 		bench.Metric("raw_gflops", "GFLOP/s", "higher"),
 		bench.Metric("iterations", "", "lower"),
@@ -70,13 +70,6 @@ docs/hpcg-like.md has the rules and what differs from them.`),
 		bench.Figures(figures),
 		bench.Sections(sections),
 	)
-}
-
-// canSolve reports whether a backend has what a solve needs.
-func canSolve(d dist.Description) bool {
-	can := d.Can()
-	return can.Has(dist.AllReduce) && can.Has(dist.Send) && can.Has(dist.Recv) &&
-		slices.Contains(can.DTypes, dist.F64) && slices.Contains(can.Reductions, dist.Sum)
 }
 
 // invalidPoint refuses a side that cannot be halved three times, and methods that are no cg.

@@ -7,42 +7,19 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/benches/benchtest"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/bench/plan"
-	"github.com/kernbench/kernbench/internal/comm/syncgroup"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/result/llm"
 )
 
 // rowsOf computes a sweep, as "name=SPEC" for axes and "--name=value" for options.
-func rowsOf(t *testing.T, settings ...string) []journal.Row {
+func rowsOf(t *testing.T, words ...string) []journal.Row {
 	t.Helper()
-	b := Bench()
-	if err := b.Validate(); err != nil {
-		t.Fatal(err)
-	}
-	req := plan.Request{Backend: "cpu", Seed: 1}
-	for _, s := range settings {
-		name, text, _ := strings.Cut(s, "=")
-		if option, is := strings.CutPrefix(name, "--"); is {
-			req.Options = append(req.Options, plan.Assign{Name: option, Text: text})
-		} else {
-			req.Axes = append(req.Axes, plan.Assign{Name: name, Text: text})
-		}
-	}
-	p, err := plan.Make(b, req)
+	rows, err := benchtest.Rows(t, Bench(), "cpu", words...)
 	if err != nil {
 		t.Fatal(err)
-	}
-	var rows []journal.Row
-	for _, g := range p.Groups {
-		for _, task := range g.Tasks {
-			s := bench.NewState(bench.Setting{Point: append(append(point.Point{}, task.Point...), p.Options...), Group: syncgroup.Local(1)[0], Backend: "cpu"})
-			o := s.Finish(body(t.Context(), s))
-			rows = append(rows, journal.Row{Key: fmt.Sprint(len(rows)), Point: task.Point, Options: p.Options, Status: o.Status, Reason: o.Reason, Optional: o.Optional,
-				Kind: o.Kind, Metrics: o.Metrics, Details: o.Details, Warnings: o.Warnings})
-		}
 	}
 	return rows
 }

@@ -7,42 +7,15 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/kernbench/kernbench/bench"
-	"github.com/kernbench/kernbench/internal/base/point"
-	"github.com/kernbench/kernbench/internal/bench/plan"
+	"github.com/kernbench/kernbench/benches/benchtest"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/result/rowset"
 )
 
 // rowsOf computes a sweep; what begins with -- is an option.
-func rowsOf(t *testing.T, axes ...string) ([]journal.Row, error) {
+func rowsOf(t *testing.T, words ...string) ([]journal.Row, error) {
 	t.Helper()
-	b := Bench()
-	if err := b.Validate(); err != nil {
-		t.Fatal(err)
-	}
-	req := plan.Request{Backend: "cpu", Seed: 1}
-	for _, a := range axes {
-		name, text, _ := strings.Cut(a, "=")
-		if option, is := strings.CutPrefix(name, "--"); is {
-			req.Options = append(req.Options, plan.Assign{Name: option, Text: text})
-		} else {
-			req.Axes = append(req.Axes, plan.Assign{Name: name, Text: text})
-		}
-	}
-	p, err := plan.Make(b, req)
-	if err != nil {
-		return nil, err
-	}
-	var rows []journal.Row
-	for _, g := range p.Groups {
-		for _, task := range g.Tasks {
-			s := bench.NewState(bench.Setting{Point: append(append(point.Point{}, task.Point...), p.Options...), Backend: "cpu"})
-			o := s.Finish(body(t.Context(), s))
-			rows = append(rows, journal.Row{Point: task.Point, Status: o.Status, Reason: o.Reason, Kind: o.Kind, Metrics: o.Metrics, Details: o.Details, Warnings: o.Warnings})
-		}
-	}
-	return rows, nil
+	return benchtest.Rows(t, Bench(), "cpu", words...)
 }
 
 // Rows are modelled; only what was held against published times has an interval, and

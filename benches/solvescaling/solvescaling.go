@@ -11,7 +11,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 	"strings"
 	"time"
 
@@ -100,7 +99,7 @@ func Bench() *bench.Bench {
 		bench.Drop(invalidPoint),
 		bench.Refuse(mistake),
 		bench.Timeout(2 * time.Hour),
-		bench.Backends(dist.BackendsThat(canSolve)...),
+		bench.Backends(dist.BackendsThat(solve.CanRun)...),
 		bench.Version("1"),
 		bench.Accumulates(),
 		bench.Derive(derive),
@@ -143,14 +142,6 @@ petsc:hypre in place of gmg and amg, petsc:cg of none and jacobi; ` + petscVaria
   kernbench run --bench solve-scaling --mode strong --total-dof 1M --rhs ones --precond gmg,amg --peer none,petsc:hypre
 
 docs/solve-scaling.md explains every metric.`
-}
-
-// canSolve reports whether a backend has what a solve needs: sums of f64, and
-// messages for the halo.
-func canSolve(d dist.Description) bool {
-	can := d.Can()
-	return can.Has(dist.AllReduce) && can.Has(dist.Send) && can.Has(dist.Recv) &&
-		slices.Contains(can.DTypes, dist.F64) && slices.Contains(can.Reductions, dist.Sum)
 }
 
 // list words the entries of a registry, one a line.

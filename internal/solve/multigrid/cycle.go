@@ -11,27 +11,18 @@ var errNotDefinite = errors.New("the coarsest matrix is not positive definite: m
 // Cycle is a hierarchy of levels, the finest first; it implements krylov.Operator.
 type Cycle struct {
 	levels []*level
-	trace  func(level int)
+	hierarchy
 }
 
 // level is one rank's part of a matrix of the hierarchy.
 type level struct {
-	a             precondition.Square
-	smoother      *precondition.Chebyshev
-	r, p          *matrix   // to the next level and back; nil on the last
-	factor        *cholesky // of the last level, where it could be factored, on its owner
-	owned         int
-	b             []float64 // the right-hand side, of coarser levels
-	rows, entries float64   // over all ranks
-}
-
-// Trace lets fn know whenever work on a level begins, on the way down and up; nil is nobody.
-func (c *Cycle) Trace(fn func(level int)) { c.trace = fn }
-
-func (c *Cycle) enter(level int) {
-	if c.trace != nil {
-		c.trace(level)
-	}
+	a        precondition.Square
+	smoother *precondition.Chebyshev
+	r, p     *matrix   // to the next level and back; nil on the last
+	factor   *cholesky // of the last level, where it could be factored, on its owner
+	owned    int
+	b        []float64 // the right-hand side, of coarser levels
+	size
 }
 
 // Apply implements krylov.Operator: a V-cycle from zero.
@@ -89,21 +80,4 @@ func (c *Cycle) Bytes() int {
 		bytes += 2*lv.smoother.Bytes() + 2*lv.a.Matrix.Bytes() + lv.p.Matrix.Bytes() + lv.r.Matrix.Bytes() + 8*8*lv.owned
 	}
 	return bytes
-}
-
-// Levels is how many matrices the hierarchy has.
-func (c *Cycle) Levels() int { return len(c.levels) }
-
-// Size is the rows and the entries of a level's matrix, over all ranks.
-func (c *Cycle) Size(level int) (rows, entries float64) {
-	return c.levels[level].rows, c.levels[level].entries
-}
-
-// Complexities are the entries and the unknowns of all levels over those of the finest.
-func (c *Cycle) Complexities() (operator, grid float64) {
-	for _, lv := range c.levels {
-		operator += lv.entries / max(1, c.levels[0].entries)
-		grid += lv.rows / max(1, c.levels[0].rows)
-	}
-	return operator, grid
 }

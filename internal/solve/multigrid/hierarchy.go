@@ -22,6 +22,50 @@ const (
 	smootherRatio  = 4
 )
 
+// hierarchy is what all kinds of multigrid tell about their levels, the finest first.
+type hierarchy struct {
+	sizes []size
+	trace func(level int)
+}
+
+// size is the rows and the entries of a level's matrix, over all ranks.
+type size struct{ rows, entries float64 }
+
+// newSize adds up what the ranks have.
+func newSize(team precondition.Team, rows, entries int) (size, error) {
+	sums, err := team.Sum([]float64{float64(rows), float64(entries)})
+	if err != nil {
+		return size{}, err
+	}
+	return size{sums[0], sums[1]}, nil
+}
+
+// Levels is how many matrices there are.
+func (h *hierarchy) Levels() int { return len(h.sizes) }
+
+// Size is the rows and the entries of a level's matrix, over all ranks.
+func (h *hierarchy) Size(level int) (rows, entries float64) {
+	return h.sizes[level].rows, h.sizes[level].entries
+}
+
+// Complexities are the entries and the unknowns of all levels over those of the finest.
+func (h *hierarchy) Complexities() (operator, grid float64) {
+	for _, s := range h.sizes {
+		operator += s.entries / max(1, h.sizes[0].entries)
+		grid += s.rows / max(1, h.sizes[0].rows)
+	}
+	return operator, grid
+}
+
+// Trace lets fn know whenever work on a level begins, on the way down and up; nil is nobody.
+func (h *hierarchy) Trace(fn func(level int)) { h.trace = fn }
+
+func (h *hierarchy) enter(level int) {
+	if h.trace != nil {
+		h.trace(level)
+	}
+}
+
 // fine is a level while the next coarser one is being made.
 type fine struct {
 	team     precondition.Team
@@ -136,7 +180,7 @@ func build(l *precondition.Local, c coarsener, format sparse.Format) (krylov.Ope
 		if err != nil {
 			return nil, err
 		}
-		out.levels = append(out.levels, lv)
+		out.levels, out.sizes = append(out.levels, lv), append(out.sizes, lv.size)
 		if f.space.total() <= lastRows && f.space.alone() || len(out.levels) == mostLevels {
 			break
 		}
@@ -159,12 +203,9 @@ func build(l *precondition.Local, c coarsener, format sparse.Format) (krylov.Ope
 // newLevel makes the vectors of a level.
 func newLevel(f *fine) (*level, error) {
 	lv := &level{a: f.square, smoother: f.smoother, owned: len(f.diagonal), b: make([]float64, len(f.diagonal))}
-	sums, err := f.team.Sum([]float64{float64(len(f.diagonal)), float64(len(f.rows.Cols))})
-	if err != nil {
-		return nil, err
-	}
-	lv.rows, lv.entries = sums[0], sums[1]
-	return lv, nil
+	var err error
+	lv.size, err = newSize(f.team, len(f.diagonal), len(f.rows.Cols))
+	return lv, err
 }
 
 // coarsen makes the next level, or nil where there is none.

@@ -39,18 +39,18 @@ func halves(p sparse.Problem) error {
 // were when a sweep began.
 type Injected struct {
 	levels []*injected
-	trace  func(level int)
+	hierarchy
 }
 
 // injected is one rank's part of a level.
 type injected struct {
-	square        precondition.Square
-	rows          *sparse.CSR
-	inverse       []float64 // of the diagonal
-	fine          []int32   // the points of the coarser level, by their local numbers here; nil on the last
-	x, b          []float64 // of coarser levels
-	product       []float64
-	total, filled float64 // rows and entries, over all ranks
+	square  precondition.Square
+	matrix  *sparse.CSR
+	inverse []float64 // of the diagonal
+	fine    []int32   // the points of the coarser level, by their local numbers here; nil on the last
+	x, b    []float64 // of coarser levels
+	product []float64
+	size
 }
 
 func newInjected(l *precondition.Local) (krylov.Operator, error) {
@@ -61,7 +61,7 @@ func newInjected(l *precondition.Local) (krylov.Operator, error) {
 		if err != nil {
 			return nil, err
 		}
-		out.levels = append(out.levels, lv)
+		out.levels, out.sizes = append(out.levels, lv), append(out.sizes, lv.size)
 		if len(out.levels) == injectedLevels {
 			return out, nil
 		}
@@ -73,11 +73,11 @@ func newInjected(l *precondition.Local) (krylov.Operator, error) {
 
 // newInjectedLevel makes the sweeps of a level.
 func newInjectedLevel(l *precondition.Local) (*injected, error) {
-	lv := &injected{square: precondition.Square{Matrix: l.Matrix, Halo: l.Halo}, rows: l.Matrix.Unpack(), inverse: make([]float64, l.Plan.Owned),
+	lv := &injected{square: precondition.Square{Matrix: l.Matrix, Halo: l.Halo}, matrix: l.Matrix.Unpack(), inverse: make([]float64, l.Plan.Owned),
 		x: make([]float64, max(1, l.Matrix.Columns())), b: make([]float64, l.Plan.Owned), product: make([]float64, l.Plan.Owned)}
 	var fault error
 	for i := range lv.inverse {
-		cols, vals := lv.rows.Row(i)
+		cols, vals := lv.matrix.Row(i)
 		at := slices.Index(cols, int32(i))
 		if at < 0 || vals[at] == 0 {
 			fault = fmt.Errorf("row %d has nothing on the diagonal: Gauss-Seidel cannot divide by it", l.Plan.Global(i))
@@ -88,12 +88,9 @@ func newInjectedLevel(l *precondition.Local) (*injected, error) {
 	if err := l.Agree(fault); err != nil {
 		return nil, err
 	}
-	sums, err := l.Team.Sum([]float64{float64(l.Plan.Owned), float64(len(lv.rows.Cols))})
-	if err != nil {
-		return nil, err
-	}
-	lv.total, lv.filled = sums[0], sums[1]
-	return lv, nil
+	var err error
+	lv.size, err = newSize(l.Team, l.Plan.Owned, len(lv.matrix.Cols))
+	return lv, err
 }
 
 // coarsen makes the problem of every other point, whose owner is that of the point here.
@@ -170,9 +167,7 @@ func (c coarseLayout) Rows(int) []sparse.Range { return c.rows }
 func (c *Injected) Apply(dst, src []float64) error { return c.cycle(0, dst, src) }
 
 func (c *Injected) cycle(l int, x, b []float64) error {
-	if c.trace != nil {
-		c.trace(l)
-	}
+	c.enter(l)
 	lv := c.levels[l]
 	clear(x)
 	lv.sweep(x, b)
@@ -189,9 +184,7 @@ func (c *Injected) cycle(l int, x, b []float64) error {
 	if err := c.cycle(l+1, next.x, next.b); err != nil {
 		return err
 	}
-	if c.trace != nil {
-		c.trace(l)
-	}
+	c.enter(l)
 	for i, at := range lv.fine {
 		x[at] += next.x[i]
 	}
@@ -214,8 +207,8 @@ func (lv *injected) sweep(x, b []float64) {
 
 // relax makes the equation of a row hold.
 func (lv *injected) relax(i int, x, b []float64) {
-	lo, hi := lv.rows.Start[i], lv.rows.Start[i+1]
-	cols, vals := lv.rows.Cols[lo:hi], lv.rows.Vals[lo:hi]
+	lo, hi := lv.matrix.Start[i], lv.matrix.Start[i+1]
+	cols, vals := lv.matrix.Cols[lo:hi], lv.matrix.Vals[lo:hi]
 	vals = vals[:len(cols)]
 	even, odd := b[i], 0.0
 	k := 0
@@ -236,7 +229,7 @@ func (c *Injected) Local() bool { return false }
 func (c *Injected) Bytes() int {
 	bytes := 0
 	for l, lv := range c.levels {
-		sweep := 2 * (12*len(lv.rows.Cols) + 8*len(lv.rows.Start) + 4*8*len(lv.inverse))
+		sweep := 2 * (12*len(lv.matrix.Cols) + 8*len(lv.matrix.Start) + 4*8*len(lv.inverse))
 		bytes += sweep
 		if l < len(c.levels)-1 {
 			bytes += sweep + lv.square.Matrix.Bytes() + 16*len(lv.inverse)
@@ -244,23 +237,3 @@ func (c *Injected) Bytes() int {
 	}
 	return bytes
 }
-
-// Levels is how many grids there are.
-func (c *Injected) Levels() int { return len(c.levels) }
-
-// Size is the rows and the entries of a level's matrix, over all ranks.
-func (c *Injected) Size(level int) (rows, entries float64) {
-	return c.levels[level].total, c.levels[level].filled
-}
-
-// Complexities are the entries and the unknowns of all levels over those of the finest.
-func (c *Injected) Complexities() (operator, grid float64) {
-	for _, lv := range c.levels {
-		operator += lv.filled / max(1, c.levels[0].filled)
-		grid += lv.total / max(1, c.levels[0].total)
-	}
-	return operator, grid
-}
-
-// Trace lets fn know whenever work on a level begins; nil is nobody.
-func (c *Injected) Trace(fn func(level int)) { c.trace = fn }
