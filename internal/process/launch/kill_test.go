@@ -344,12 +344,15 @@ func TestStoppedAgent(t *testing.T) {
 func TestLaunchersAreAsked(t *testing.T) {
 	for _, c := range []struct {
 		name, mode string
-		agent      bool // is the one that is killed
+		agent      syscall.Signal // what it is sent
+		supervisor bool           // is killed then
 		want       string
 	}{
-		{"polite", "polite", false, "ready\nasked\n"},
-		{"deaf", "deaf", false, "recalled\n"},
-		{"agent", "deaf", true, "recalled\n"},
+		{"polite", "polite", 0, true, "ready\nasked\n"},
+		{"deaf", "deaf", 0, true, "recalled\n"},
+		{"agent", "deaf", syscall.SIGKILL, false, "recalled\n"},
+		{"stopped agent, polite", "polite", syscall.SIGSTOP, true, "ready\nasked\n"},
+		{"stopped agent, deaf", "deaf", syscall.SIGSTOP, true, "recalled\n"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			mark, dir := newMark(), t.TempDir()
@@ -370,12 +373,13 @@ func TestLaunchersAreAsked(t *testing.T) {
 			}
 			out := filepath.Join(dir, "out")
 			eventually(t, "the launcher", func() bool { text, _ := os.ReadFile(out); return string(text) == "ready\n" })
-			if c.agent {
-				syscall.Kill(agent, syscall.SIGKILL)
-				cmd.Wait()
-			} else {
+			if c.agent != 0 {
+				syscall.Kill(agent, c.agent)
+			}
+			if c.supervisor {
 				cmd.Process.Kill()
 			}
+			cmd.Wait()
 			mark.AssertGone(t)
 			if c.mode == "deaf" {
 				out = filepath.Join(dir, "recalled")

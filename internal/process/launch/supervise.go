@@ -81,13 +81,16 @@ func (a *Agent) spawn(token string, socket *os.File) (err error) {
 	a.group = newGroup(a.tag)
 	for {
 		a.cmd = &exec.Cmd{
-			Path:        "/proc/self/exe", // the running program, even when its file has been replaced since
-			Args:        []string{"kernbench-agent"},
-			Env:         append(os.Environ(), agentVar+"="+token),
-			Stderr:      a.stderr,
-			ExtraFiles:  []*os.File{socket},
-			WaitDelay:   time.Second,
-			SysProcAttr: &syscall.SysProcAttr{Setsid: true}, // a Ctrl-C at the terminal is for the supervisor to judge
+			Path:       "/proc/self/exe", // the running program, even when its file has been replaced since
+			Args:       []string{"kernbench-agent"},
+			Env:        append(os.Environ(), agentVar+"="+token),
+			Stderr:     a.stderr,
+			ExtraFiles: []*os.File{socket},
+			WaitDelay:  time.Second,
+			SysProcAttr: &syscall.SysProcAttr{
+				Setsid:    true,            // a Ctrl-C at the terminal is for the supervisor to judge
+				Pdeathsig: syscall.SIGCONT, // one that stands still when the supervisor dies would not see the end of file
+			},
 		}
 		if a.group == nil {
 			return a.cmd.Start()
