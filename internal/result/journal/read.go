@@ -87,6 +87,7 @@ type reader struct {
 	newer map[string]bool // runs whose latest header is above our schema
 	line  int             // number of the latest one
 
+	begun       bool  // the line is counted and its newline still to come
 	taken, size int64 // bytes of what is being read, so far and in all; 0: not known
 
 	fast *fastjson.Decoder
@@ -123,6 +124,7 @@ func (r *reader) read(src io.Reader, size int64, final bool) (taken int64, err e
 	in := bufio.NewReaderSize(src, 1<<16)
 	var line []byte
 	for err != io.EOF {
+		begun := r.begun
 		line, err = readLine(in, line[:0])
 		if err != nil && err != io.EOF {
 			return r.taken, err
@@ -133,7 +135,10 @@ func (r *reader) read(src io.Reader, size int64, final bool) (taken int64, err e
 		}
 		r.taken += int64(len(line))
 		if len(line) > 0 {
-			r.line++
+			if !begun {
+				r.line++
+			}
+			r.begun = err == io.EOF
 		}
 		if len(text) == 0 {
 			continue

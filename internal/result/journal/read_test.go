@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -370,10 +371,7 @@ not a record
 	if err != nil {
 		t.Fatal(err)
 	}
-	for cut := 0; cut <= len(text); cut += 7 {
-		if cut+7 > len(text) {
-			cut = len(text)
-		}
+	for cut := range len(text) + 1 {
 		if err := os.WriteFile(path, []byte(text[:cut]), 0o644); err != nil {
 			t.Fatal(err)
 		}
@@ -390,7 +388,7 @@ not a record
 		if err != nil {
 			t.Fatal(err)
 		}
-		if want.Path = path; !reflect.DeepEqual(got.Runs, want.Runs) || len(got.Problems) != len(want.Problems) {
+		if want.Path = path; !reflect.DeepEqual(got.Runs, want.Runs) || !slices.EqualFunc(got.Problems, want.Problems, func(a, b Problem) bool { return a.Line == b.Line }) {
 			t.Fatalf("after %d bytes: %+v, want %+v", cut, got, want)
 		}
 	}

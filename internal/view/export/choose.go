@@ -20,7 +20,7 @@ func choose(all []Column, wanted []string) ([]Column, error) {
 	for _, name := range wanted {
 		i := slices.IndexFunc(all, func(c Column) bool { return c.Name == name })
 		if i < 0 {
-			i = slices.IndexFunc(all, func(c Column) bool { return c.Key == name || c.heading() == name })
+			i = slices.IndexFunc(all, func(c Column) bool { return c.Key == name || c.headed(name) })
 		}
 		if i < 0 {
 			known := make([]string, len(all))
@@ -34,6 +34,14 @@ func choose(all []Column, wanted []string) ([]Column, error) {
 		out = append(out, c)
 	}
 	return out, nil
+}
+
+// headed tells whether the column may stand in a table under that heading, whether its
+// lines are single trials or several.
+func (c Column) headed(name string) bool {
+	single := c.heading() == name
+	c.aggregate = true
+	return single || c.heading() == name
 }
 
 // Sort puts rows in order of the named columns, the first one first; a minus before

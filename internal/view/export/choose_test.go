@@ -53,6 +53,15 @@ func TestColumnsByChoice(t *testing.T) {
 	}
 }
 
+// Every heading of a table can be asked for by itself, also of one whose lines are several trials.
+func TestHeadingsByChoice(t *testing.T) {
+	in := Input{header(), []journal.Row{row(1024, unset(), 0, 10), row(1024, unset(), 1, 30)}}
+	got := write(t, "table", in, Options{Columns: []string{"size", "trials", "time_us", "±trials"}})
+	if !strings.Contains(got, "trials") || !strings.Contains(got, "±trials") || !strings.Contains(got, " 2 ") {
+		t.Errorf("the table is\n%s", got)
+	}
+}
+
 // Quantiles and the reason why the sampling ended are in csv, and in tables by choice.
 func TestQuantilesByChoice(t *testing.T) {
 	in := Input{header(), []journal.Row{row(1024, unset(), 0, 10), row(1024, unset(), 1, 30)}}
