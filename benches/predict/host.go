@@ -104,11 +104,8 @@ func hostOf(p probe.Result) (*predict.Host, error) {
 		return nil, errors.New("the probe has a single core: there is nobody to talk to")
 	}
 	return &predict.Host{Name: p.Host, Cores: p.Cores, HopUS: p.HopUS(), Exchange: p.ExchangeGBps,
-		Copy: func(ranks int, bytes float64) float64 { return p.CopyGBps(ranks, bytes) / 2 / float64(ranks) },
-		Reduce: func(ranks int, bytes float64) float64 { // two loads and a store for each
-			n := float64(ranks)
-			return 1e3 / p.US(probe.Traffic{Cores: ranks, Set: bytes, Loads: 2e6 * n, Stores: 1e6 * n})
-		}}, nil
+		Load: func(ranks int, bytes float64) float64 { return p.ReadGBps(ranks, bytes) / float64(ranks) },
+		Copy: func(ranks int, bytes float64) float64 { return p.CopyGBps(ranks, bytes) / 2 / float64(ranks) }}, nil
 }
 
 // fitted is a host with what was fitted to measured times of so many ranks.
@@ -213,7 +210,7 @@ func predictHost(ctx context.Context, s *bench.State) error {
 // candidates are the algorithms that were measured, or else all.
 func (f *fitted) candidates() (names []string) {
 	for _, fit := range f.fits {
-		if fit.Why == "" {
+		if fit.Usable() {
 			names = append(names, fit.Algorithm)
 		}
 	}

@@ -50,10 +50,10 @@ algorithms and protocols, is labelled "not validated" and has no interval.
 
 Cluster host, or host-2 for two ranks, is the machine that kernbench probe measured (probe FILE; by default
 this host's own). There the algorithms are the library's, and the model is a flat network (LogGP): latency and
-rates are the probe's, and what it cannot know, the time that the library takes for a message and the share of the rates
-that it reaches, is fitted to every second size of measured times (measured RUN, of bench collectives on cpu). The figure
+rates are the probe's, ranks read and write each other's memory by themselves, and what no probe can know, the time that the
+library takes for a message or flag and the share of the rates that it reaches, is fitted to every second size of measured times (measured RUN, of bench collectives on cpu). The figure
 has both curves, the report says the error on the sizes left out. Times that were disturbed are not
-resolved and count for neither. Ranks that share a core are not modelled, nor is a network between hosts.
+resolved and count for neither; a fit beyond what the probe found is not validated. Ranks that share a core are not modelled, nor is a network between hosts.
 
   kernbench run --bench predict --cluster h100-8x1
   kernbench run --bench predict --cluster h100-8x4,h200-8x4 --size 1K:1G:x4 --algorithm best
@@ -62,7 +62,7 @@ resolved and count for neither. Ranks that share a core are not modelled, nor is
   kernbench run --bench predict --cluster host-2 --probe limits.json --measured out/cpu --algorithm ring,two-stage`),
 		bench.FileOption(probeOption, "", "probe result that cluster host is made of; empty is this host's own"),
 		bench.Option(measuredOption, bench.KindString, "", "RUN with all-reduces measured on cluster host, to fit its model to and hold it against"),
-		bench.Version("1"),
+		bench.Version("2"),
 		bench.Ranks("1"),
 		bench.Strings(clusterAxis, "h100-8x1", "h100-8x4"),
 		bench.Strings(opAxis, allReduce),

@@ -13,6 +13,9 @@
 // flags are messages without bytes. Reading a peer's memory is a message without bytes to the
 // peer's end of the network, which sends the data without the peer's help; writing to it is a
 // message that nobody receives. Adding and copying take their bytes at rates of their own.
+// Where ranks share a memory (Load is not 0) there are no such messages: a rank loads what it
+// reads and stores what it writes, wherever it lies, and what a peer wrote during the call it
+// fetches from the peer's caches. Flags go between caches as they do over a network.
 //
 // Not modelled: what lies between the ends, so no congestion there; finite buffers; a
 // hand-shake before large messages.
@@ -38,6 +41,9 @@ type Network struct {
 	Gap      event.Time
 	// The rates are in bytes per millisecond; 0: no time, of all but Bandwidth.
 	Bandwidth, Reduce, Copy Rate
+	// Of a rank that reads and writes peers' memory by itself, all or none: Load is of what no peer
+	// has written during the call, Fetch of what one has, Store of what is written.
+	Load, Fetch, Store Rate
 }
 
 // Rate is bytes per millisecond: a millionth of a GB/s.

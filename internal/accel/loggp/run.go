@@ -20,7 +20,7 @@ func Run(s schedule.Schedule, elem int, n Network) (Result, error) { return newR
 
 func newRun(s schedule.Schedule, elem int, n Network) *simulation {
 	info, _ := schedule.Find(s.Collective(), s.Name())
-	return &simulation{network: n, elem: int64(elem), ranks: make([]rank, s.Ranks()), shared: info.Direct,
+	return &simulation{network: n, elem: int64(elem), ranks: make([]rank, s.Ranks()), shared: info.Direct && n.Load == 0,
 		wire: pace{rate: n.Bandwidth}, adding: pace{rate: n.Reduce}, copying: pace{rate: n.Copy}}
 }
 
@@ -183,11 +183,13 @@ func (r *simulation) advance(id int32, t event.Time) {
 			k.fetched = true
 		}
 		s := k.step
-		switch s.Op {
-		case schedule.Copy:
+		switch {
+		case s.Op == schedule.Copy:
 			k.now += r.copying.of(int64(s.Src.Len) * r.elem)
-		case schedule.Reduce:
+		case s.Op == schedule.Reduce:
 			k.now += r.adding.of(int64(s.Src.Len) * r.elem)
+		case s.Op.Direct() && r.network.Load > 0:
+			k.now += r.network.access(s, int(id), r.elem)
 		default:
 			if r.shared && k.now > t {
 				r.queue.Push(event.Event{Time: k.now, Seq: uint64(id) << 32, Kind: resume, A: id})
@@ -200,6 +202,27 @@ func (r *simulation) advance(id int32, t event.Time) {
 		}
 		k.fetched = false
 	}
+}
+
+// access is how long a rank takes that reads or writes memory which all share. What it puts into peers'
+// memory it has at hand, unless it is its input.
+func (n *Network) access(s *schedule.Step, id int, elem int64) event.Time {
+	bytes := int64(s.Src.Len) * elem
+	took := n.Store.Time(bytes)
+	if s.Op == schedule.Put {
+		if s.Src.Buf == schedule.Input {
+			took += n.Load.Time(bytes)
+		}
+		return took
+	}
+	for i := range s.From.N {
+		if s.Src.Buf == schedule.Input || s.From.At(i) == id {
+			took += n.Load.Time(bytes)
+		} else {
+			took += n.Fetch.Time(bytes)
+		}
+	}
+	return took
 }
 
 // begin posts what the step sends.
@@ -219,9 +242,13 @@ func (r *simulation) begin(id int32) {
 			k.now = k.left
 		}
 	case s.Op == schedule.Signal:
+		first := true
 		for i := range s.To.N {
 			if to := int32(s.To.At(i)); to != id {
-				k.now += o
+				if first || r.network.Load == 0 { // in a memory that all share, it is one flag for all
+					k.now += o
+				}
+				first = false
 				r.post(k.now, id, to, flag, 0)
 			}
 		}

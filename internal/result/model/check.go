@@ -39,8 +39,8 @@ type Warning struct {
 // a host's memory gives was measured, and data may stay in a nearer cache than
 // its size suggests.
 const (
+	MemoryMargin = 0.20
 	linkMargin   = 0.05
-	memoryMargin = 0.20
 )
 
 // Check holds the samples against physics. Clean data gives notes at most.
@@ -74,7 +74,7 @@ func (s Sample) AboveLimit() bool {
 	_, limit := s.Ceiling(false)
 	margin := linkMargin
 	if s.OverMemory() {
-		margin = memoryMargin
+		margin = MemoryMargin
 	}
 	return limit > 0 && max(s.TimeUS, s.HighUS) < limit*(1-margin)
 }

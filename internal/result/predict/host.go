@@ -1,6 +1,7 @@
 package predict
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -17,15 +18,34 @@ import (
 )
 
 // Host is a machine whose ranks talk through its memory, as a flat network (package loggp) on
-// which the library's own algorithms run: a message has the latency of a cache line between cores, and rates
-// depend on how much memory a rank touches. All of it is what a probe measured.
+// which the library's own algorithms run: a message or flag has the latency of a cache line between cores, a rank
+// reads and writes others' memory by itself, and rates depend on how much memory a rank touches. All of it is what a
+// probe measured.
 type Host struct {
 	Name  string
 	Cores int
 	HopUS float64
 	// GB/s of each of so many ranks, each of which touches so many bytes: that cross between
-	// ranks, that are added, that are copied.
-	Exchange, Reduce, Copy func(ranks int, bytes float64) float64
+	// ranks, copied to where others reach them and copied from there; that are read; that are copied.
+	Exchange, Load, Copy func(ranks int, bytes float64) float64
+}
+
+// network is the host, for ranks that touch so many bytes each, with a library on it. An exchange
+// is a copy to where the other finds it, fetching, and a store. What a copy takes beyond its load is the
+// store; adding is two loads and a store.
+func (h *Host) network(l Library, ranks int, touched float64) loggp.Network {
+	load, copied := 1/h.Load(ranks, touched), 1/h.Copy(ranks, touched)
+	store := max(0, copied-load)
+	fetch := max(load, 1/h.Exchange(ranks, touched)-copied-store)
+	rate := func(time float64) loggp.Rate {
+		if time == 0 {
+			return 0 // it takes no time of its own
+		}
+		return loggp.Rate(max(1, 1e6*l.Share/time))
+	}
+	us := func(us float64) event.Time { return event.Time(us * float64(event.Microsecond)) }
+	return loggp.Network{Latency: us(h.HopUS), Overhead: us(l.OverheadUS), Bandwidth: rate(1 / h.Exchange(ranks, touched)),
+		Reduce: rate(copied + load), Copy: rate(copied), Load: rate(load), Fetch: rate(fetch), Store: rate(store)}
 }
 
 // Library is what no probe knows: how long the library is busy with a message at either end,
@@ -55,12 +75,7 @@ func (h *Host) US(s model.Series, l Library, bytes int64) (float64, error) {
 	if err != nil {
 		return 0, err
 	}
-	rate := func(probed func(int, float64) float64) loggp.Rate {
-		return loggp.Rate(max(1, 1e6*l.Share*probed(s.Ranks, touched)))
-	}
-	us := func(us float64) event.Time { return event.Time(us * float64(event.Microsecond)) }
-	r, err := loggp.Run(steps, int(elem), loggp.Network{Latency: us(h.HopUS), Overhead: us(l.OverheadUS),
-		Bandwidth: rate(h.Exchange), Reduce: rate(h.Reduce), Copy: rate(h.Copy)})
+	r, err := loggp.Run(asExecuted(steps, s, int(elem)), int(elem), h.network(l, s.Ranks, touched))
 	return r.Time.Nanoseconds() / 1e3, err
 }
 
@@ -74,6 +89,7 @@ type Fit struct {
 	Times   []Time
 	Why     string // why there is no fit; ""
 
+	beyond string // why the fit is worth nothing; ""
 	errors []float64
 }
 
@@ -144,6 +160,10 @@ func (h *Host) Fit(series []model.Sample) Fit {
 		f.errors = append(f.errors, math.Abs(off(i)-1))
 	}
 	f.Learned, f.Error = len(learned), errorOf("the measured times", f.errors)
+	if f.Share > 1/(1-model.MemoryMargin) {
+		f.beyond = fmt.Sprintf("it takes %.0f %% of the probed rates, which are within %.0f %% of what there is: the probe was disturbed, or the model is not what the library does",
+			100*f.Share, 100*model.MemoryMargin)
+	}
 	return f
 }
 
@@ -152,8 +172,11 @@ func (f Fit) String() string {
 	if f.Why != "" {
 		return fmt.Sprintf("%v: not resolved: %s", f.Series, f.Why)
 	}
-	text := fmt.Sprintf("%v: %.2g us at either end of a message and %.0f %% of the probed rates, fitted to %s; %v", f.Series, f.OverheadUS,
+	text := fmt.Sprintf("%v: %.2g us at either end of a message or flag and %.0f %% of the probed rates, fitted to %s; %v", f.Series, f.OverheadUS,
 		100*f.Share, unit.Plural(f.Learned, "size"), f.Error)
+	if f.beyond != "" {
+		text += "; not validated: " + f.beyond
+	}
 	var lost []string
 	for _, t := range f.Times {
 		if strings.HasPrefix(t.Use, NotKnown) {
@@ -175,10 +198,13 @@ func (f Fit) At(bytes int64) (Time, bool) {
 	return f.Times[i], true
 }
 
+// Usable tells whether the fit is worth something.
+func (f Fit) Usable() bool { return f.Why == "" && f.beyond == "" }
+
 // Validation is the error at a size; a reason where no measured times say what it is.
 func (f Fit) Validation(bytes int64) (Error, string) {
-	if f.Why != "" {
-		return Error{}, f.Why
+	if why := cmp.Or(f.Why, f.beyond); why != "" {
+		return Error{}, why
 	}
 	if bytes < f.Times[0].Bytes || bytes > f.Times[len(f.Times)-1].Bytes {
 		return Error{}, "outside the measured sizes"
@@ -219,11 +245,14 @@ func (h *Host) Fits(ranks int, samples []model.Sample) (fits []Fit, without []st
 	return fits, without
 }
 
-// Overall is the error of several fits together; false where none was held against anything.
+// Overall is the error of several fits together, of those that are worth something; false where none was held
+// against anything.
 func Overall(fits []Fit) (Error, bool) {
 	var all []float64
 	for _, f := range fits {
-		all = append(all, f.errors...)
+		if f.Usable() {
+			all = append(all, f.errors...)
+		}
 	}
 	if len(all) == 0 {
 		return Error{}, false

@@ -21,7 +21,7 @@ func sampleHost() *Host {
 			return gbs
 		}
 	}
-	return &Host{Name: "sample", Cores: 4, HopUS: 0.1, Exchange: rate(12), Reduce: rate(20), Copy: rate(30)}
+	return &Host{Name: "sample", Cores: 4, HopUS: 0.1, Exchange: rate(6), Load: rate(60), Copy: rate(30)}
 }
 
 // timesOf are times that a library would need on the host, some of them changed.
@@ -47,7 +47,7 @@ func timesOf(t *testing.T, h *Host, algorithm string, l Library, change func(i i
 // What made the times is found again, whatever the algorithm, and the error is the noise.
 func TestHostFit(t *testing.T) {
 	h, truth := sampleHost(), Library{0.6, 0.7}
-	for _, algorithm := range []string{"ring", "two-stage", "recursive-doubling", "ring@64K"} {
+	for _, algorithm := range []string{"ring", "one-stage", "two-stage", "recursive-doubling", "ring@64K"} {
 		f := h.Fit(timesOf(t, h, algorithm, truth, nil))
 		if f.Why != "" || math.Abs(f.OverheadUS/truth.OverheadUS-1) > 0.05 || math.Abs(f.Share/truth.Share-1) > 0.05 ||
 			f.Learned != 5 || f.Error.Points != 5 || f.Error.Percentile > 0.05 {
