@@ -263,7 +263,7 @@ func (s *State) record(res *measure.Result) {
 	if most := largest(o.Limits); us > 0 && most > 0 {
 		o.Metrics[LimitMetric] = 100 * most / us
 		s.describe(LimitMetric, "%", "higher")
-		if most > wrongLimit*us {
+		if most > WrongLimit*us {
 			s.Warn("faster than its limit allows (%.0f %% of it): the limit is wrong, or not all of the work was done or timed", 100*most/us)
 		}
 	}
@@ -282,9 +282,9 @@ func (s *State) record(res *measure.Result) {
 	}
 }
 
-// wrongLimit is how far above its limit a row may be: those that are probed are off by a fifth at most,
-// where nothing disturbs them.
-const wrongLimit = 1.25
+// WrongLimit is how far above its limit a row may be before it has a warning: those that are probed are off by
+// a fifth at most, where nothing disturbs them.
+const WrongLimit = 1.25
 
 // sampling is how the samples came about, for the row.
 func sampling(stop measure.Stop, res *measure.Result, a measure.Analysis) *journal.Sampling {

@@ -260,6 +260,9 @@ func TimeOtherwise(ctx context.Context, s *bench.State, op *dist.Op) error {
 			name := strings.TrimSuffix(t.Name, "_us")
 			s.Detail(name+"_limit", t.Limit)
 			s.Report(name+"_pct_of_limit", 100*t.LimitUS/us, "%", "higher")
+			if t.LimitUS > bench.WrongLimit*us {
+				s.Warn("%s: faster than its limit allows (%.0f %% of it): the limit is wrong, or not all of the work was done or timed", t.Name, 100*t.LimitUS/us)
+			}
 		}
 	}
 	return nil

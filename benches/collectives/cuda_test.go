@@ -99,6 +99,39 @@ func TestCUDA(t *testing.T) {
 	}
 }
 
+// What is faster than the memory or the cache of the GPU allow has a warning: here they are
+// measured to be far slower than they are.
+func TestCUDALimitsExceeded(t *testing.T) {
+	lib, err := cudatest.Build(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := plan.Make(Bench(), plan.Request{Backend: cuda.Name, Seed: 1, Axes: axes("num_ranks=1", "op=allreduce", "algorithm=one-stage",
+		"size=640K", "dtype=bf16", "buffers=symmetric"), Options: axes("seconds=0.001")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	sampleLittle(p)
+	for _, c := range []struct{ speeds, slower, faster string }{{"0.001,1e9,1e9,1e9", "memory", "cache"}, {"1e9,0.001,0.001,0.001", "cache", "memory"}} {
+		dir := filepath.Join(t.TempDir(), "run")
+		environ := append(os.Environ(), driver.LibraryVariable+"="+lib, driver.ManagementVariable+"="+lib, cudatest.SpeedsVariable+"="+c.speeds)
+		if _, err := run.Run(t.Context(), p, run.Options{Dir: dir, Environ: environ}); err != nil {
+			t.Fatal(err)
+		}
+		_, r, err := journal.LoadRun(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, row := range r.Latest() {
+			warnings := strings.Join(row.Warnings, "\n")
+			if row.Status != journal.OK || row.Limits[c.slower] <= row.Limits[c.faster] || row.Limits[c.faster] <= 0 ||
+				strings.Count(warnings, "faster than its limit allows") != 2 || !strings.Contains(warnings, "kernel_cold_us: faster") {
+				t.Errorf("%s: %s %s, limits %v, warnings %s", c.speeds, row.Status, row.Reason, row.Limits, warnings)
+			}
+		}
+	}
+}
+
 // timedInside holds that a row has the call's times by the device, with their spread and
 // what limits them.
 func timedInside(t *testing.T, r *journal.Row) {

@@ -36,11 +36,13 @@ var ways = map[string]way{
 }
 
 // way is that of the call.
-func (c *call) way() way {
-	if codec, encoded := c.plan.Codec.(quant.Codec); encoded {
+func (c *call) way() way { return wayOf(c.plan) }
+
+func wayOf(p dist.Plan) way {
+	if codec, encoded := p.Codec.(quant.Codec); encoded {
 		return quantised[codec]
 	}
-	w, x := ways[c.plan.Algorithm], c.plan.Epilogue
+	w, x := ways[p.Algorithm], p.Epilogue
 	if x == nil || w.own || w.kernel == gpu.Lamport {
 		return w
 	}

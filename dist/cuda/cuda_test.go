@@ -98,8 +98,22 @@ func TestConformance(t *testing.T) {
 	disttest.Run(t, disttest.Suite{Open: open, Sizes: sizes, Short: true})
 }
 
-// The limit of calls on a shared GPU is what its memory must move at least: all ranks'
-// buffers but for what the cache holds, at the speed of a copy.
+// plant has the driver measure these speeds: of a copy, and in the cache of reads, of
+// reads by several ranks of the same, and of copies, in GB/s.
+func plant(t *testing.T, speeds string) {
+	forget := func() {
+		for _, d := range thisProcess.devices {
+			d.copies, d.caches = probe{}, [len(d.caches)]probe{}
+		}
+	}
+	t.Setenv(cudatest.SpeedsVariable, speeds)
+	forget()
+	t.Cleanup(forget)
+}
+
+// The limits of calls on a shared GPU are what its memory must move at least, all ranks'
+// buffers but for what the cache holds, and what the ranks' accesses take in the cache, at
+// the speed of the fastest measurement that is like them.
 func TestLimits(t *testing.T) {
 	gs, err := open(2, time.Minute)
 	if err != nil {
@@ -108,39 +122,60 @@ func TestLimits(t *testing.T) {
 	if n := gs[0].Capabilities().Sharing; n != 2 {
 		t.Errorf("%d ranks share the GPU, want 2", n)
 	}
-	const count = 1 << 20
-	buffers := make([]dist.Buffer, 2)
-	errs := make([]error, 2)
-	var ranks sync.WaitGroup
-	for r, g := range gs {
-		ranks.Go(func() { buffers[r], errs[r] = g.Alloc(dist.F32, count) })
+	const count, cache = 1 << 20, 1 << 20 // of f32; of the stand-in
+	var buffers [2]dist.Buffer
+	together(t, gs, func(r int, g *dist.Group) (err error) { buffers[r], err = g.Alloc(dist.F32, count); return err })
+	const unique, few = 4 * 4 * count, 1000
+	for _, c := range []struct {
+		speeds, algorithm string
+		op                dist.Collective
+		count             int
+		memory, cache     float64 // bytes, and GB/s
+		copied, loaded    float64
+	}{
+		{"100,400,800,500", oneStage, dist.AllReduce, count, unique - cache, 6 * 4 * count, 100, 800},
+		{"100,400,300,200", oneStage, dist.AllReduce, count, unique - cache, 6 * 4 * count, 100, 400},
+		{"100,400,800,500", push, dist.AllReduce, count, unique - cache, unique, 100, 500},
+		{"100,400,800,500", twoStage, dist.AllReduce, count, unique - cache, 7 * 4 * count, 100, 800},
+		{"100,400,800,500", lamport, dist.AllReduce, count, unique - cache, 16 * 4 * count, 100, 500},
+		{"100,400,800,500", naive, dist.AllReduce, count, unique - cache, 14 * 4 * count, 100, 800},
+		{"200,400,800,500", push, dist.AllReduce, few, 0, 4 * 4 * few, 200, 500}, // fits into the cache
+		{"200,400,300,200", "", dist.AllGather, count, 3*4*count - cache, unique, 200, 400},
+		{"200,400,300,200", "", dist.Reduce, count, 3*4*count - cache, 3 * 4 * count, 200, 400},
+		{"200,400,300,200", "", dist.Gather, count, 2*4*count - cache, 2 * 4 * count, 200, 400},
+	} {
+		plant(t, c.speeds)
+		list, err := backend{}.Limits(dist.Plan{Call: dist.Call{Op: c.op, In: buffers[0], Count: c.count, Algorithm: c.algorithm}, DType: dist.F32}, 2)
+		if err != nil || len(list) != 2 || list[0].Name != "memory" || list[1].Name != "cache" {
+			t.Fatalf("%+v: %v, %v", c, list, err)
+		}
+		for i, want := range []float64{c.memory / c.copied / 1e3, c.cache / c.loaded / 1e3} {
+			if got := list[i].US; math.Abs(got-want) > 1e-4*want {
+				t.Errorf("%+v: %s allows %v us, want %v", c, list[i].Name, got, want)
+			}
+		}
 	}
-	ranks.Wait()
-	if err := errors.Join(errs...); err != nil {
+	if private, err := (backend{}).Limits(dist.Plan{Call: dist.Call{Op: dist.AllReduce, In: dist.Make(dist.F32, count)}, DType: dist.F32}, 2); private != nil || err != nil {
+		t.Errorf("what goes through the host is limited by the GPU's memory: %v, %v", private, err)
+	}
+	together(t, gs, func(_ int, g *dist.Group) error { return g.Close() })
+}
+
+// Calls on buffers in turn have the slower of both limits, and say what each is.
+func TestColdLimit(t *testing.T) {
+	gs, err := open(2, time.Minute)
+	if err != nil {
 		t.Fatal(err)
 	}
-	limits := func(op dist.Collective, count int, b dist.Buffer) []dist.Limit {
-		list, err := backend{}.Limits(dist.Plan{Call: dist.Call{Op: op, In: b, Count: count}, DType: dist.F32}, 2)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return list
-	}
-	sum, gather := limits(dist.AllReduce, count, buffers[0]), limits(dist.AllGather, count, buffers[0])
-	const cache = 1 << 20 // of the stand-in
-	if len(sum) != 1 || len(gather) != 1 || sum[0].US <= 0 ||
-		math.Abs(sum[0].US/gather[0].US-float64(4*4*count-cache)/(3*4*count-cache)) > 1e-9 {
-		t.Errorf("limits of an all-reduce %v, of an all-gather %v", sum, gather)
-	}
-	if few := limits(dist.AllReduce, 1000, buffers[0]); few != nil {
-		t.Errorf("what fits into the cache is limited by the memory: %v", few)
-	}
-	if private := limits(dist.AllReduce, count, dist.Make(dist.F32, count)); private != nil {
-		t.Errorf("what goes through the host is limited by the GPU's memory: %v", private)
-	}
-	for _, g := range gs {
-		if err := g.Close(); err != nil {
-			t.Error(err)
+	together(t, gs, func(_ int, g *dist.Group) error { return g.Barrier() })
+	e := &engine{size: 2, device: thisProcess.devices[0]}
+	plan := dist.Plan{Call: dist.Call{Op: dist.AllReduce, Count: 1e6, Algorithm: oneStage}, DType: dist.F32}
+	for speeds, want := range map[string]float64{"100,50,100,40": 240, "100,500,800,400": 160} {
+		plant(t, speeds)
+		us, what, err := e.coldLimit(plan)
+		if err != nil || math.Abs(us-want) > 0.01 || !strings.Contains(what, "memory: 16 MB of all ranks' buffers at 100 GB/s of a copy: 160 us; cache: 24 MB of accesses at ") {
+			t.Errorf("%s: %v us, %q, %v; want %v", speeds, us, what, err, want)
 		}
 	}
+	together(t, gs, func(_ int, g *dist.Group) error { return g.Close() })
 }

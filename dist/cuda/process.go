@@ -34,6 +34,7 @@ type device struct {
 	ordinal         int
 	multiprocessors int
 	copies          probe
+	caches          [gpu.MaxRanks]probe // by how many read the same, less one
 
 	mu      sync.Mutex
 	modules map[moduleKey]module

@@ -111,6 +111,23 @@ const (
 	Multimem Algorithm = "multimem"
 )
 
+// Cache is no algorithm but the file of two kernels that time the GPU's cache.
+const Cache Algorithm = "cache"
+
+// Its kernels: loads, and loads with as many stores, of memory that stays in the cache.
+const (
+	CacheRead = "cache_read"
+	CacheCopy = "cache_copy"
+	// CacheFlight is how many packs of 16 bytes each thread loads in a round.
+	CacheFlight = 4
+)
+
+// CacheParams is the argument of the kernels of Cache; see cache.cu, which it mirrors.
+type CacheParams struct {
+	Memory, Sink, Packs uint64
+	Rounds, Readers     uint32
+}
+
 // Algorithms lists them.
 func Algorithms() []Algorithm {
 	return []Algorithm{OneStage, Push, Pull, Lamport, Norm, Quickreduce8, Quickreduce6, Quickreduce4, Multimem}

@@ -11,7 +11,7 @@ import (
 // Every PTX comes from the sources beside it, has every kernel that Kernel names,
 // and asks for a version that old drivers take, as far as its instructions allow.
 func TestPTXIsCurrent(t *testing.T) {
-	for _, a := range Algorithms() {
+	for _, a := range append(Algorithms(), Cache) {
 		ptx, err := a.PTX()
 		if err != nil {
 			t.Fatal(err)
@@ -32,6 +32,12 @@ func TestPTXIsCurrent(t *testing.T) {
 		}
 		if bytes.Contains(ptx, []byte("fma.")) {
 			t.Errorf("%s.ptx fuses products with sums: they round otherwise than on other backends", a)
+		}
+		if a == Cache {
+			if !bytes.Contains(ptx, []byte(".entry "+CacheRead+"(")) || !bytes.Contains(ptx, []byte(".entry "+CacheCopy+"(")) {
+				t.Error("cache.ptx lacks a kernel")
+			}
+			continue
 		}
 		for _, d := range a.DTypes() {
 			for ranks := 1; ranks <= MaxRanks; ranks++ {
@@ -63,6 +69,9 @@ func TestParamsLayout(t *testing.T) {
 	var p Params
 	if got, want := unsafe.Sizeof(p), uintptr(4*MaxRanks*8+15*8+8*4); got != want {
 		t.Errorf("Params has %d bytes, want %d", got, want)
+	}
+	if got := unsafe.Sizeof(CacheParams{}); got != 32 {
+		t.Errorf("CacheParams has %d bytes, want 32", got)
 	}
 	if got, want := unsafe.Offsetof(p.Rank), uintptr(4*MaxRanks*8+15*8); got != want {
 		t.Errorf("Rank is at %d, want %d", got, want)

@@ -3,7 +3,8 @@
 
 // A stream does its work at once, except for what libnccl is told to do on it.
 struct graph;
-struct stream { int pending; struct graph *recording; };
+// Where speeds are planted its time is theirs alone, in nanoseconds, and a call takes a million.
+struct stream { int pending; struct graph *recording; double clock; };
 
 // note writes a line to the log of calls.
 void note(const char *format, ...);
@@ -13,3 +14,11 @@ int current_device(void);
 
 // product does the kernels for matrix products, and tells whether it was one.
 int product(const char *name, const void *argument);
+
+// cache does the kernels that time the cache, and tells whether it was one: nobody looks
+// at what they leave.
+int cache(const char *name, unsigned blocks, unsigned threads, const void *argument, struct stream *stream);
+
+// planted is a speed of $FAKE_CUDA_SPEEDS, in bytes a nanosecond; 0: it is what it is.
+enum speed { COPY, CACHE_READ, CACHE_SHARED, CACHE_COPY };
+double planted(enum speed which);
