@@ -38,6 +38,9 @@ type Bench struct {
 	// RanksOf is how many ranks a point has where the run does not say, 0 for as declared.
 	RanksOf func(p, options Point) int
 
+	// Content is the SHA-256 of what the values of a point name, by what it is called.
+	Content func(p, options Point) map[string]string
+
 	// OptionsOn are, by backend, options that have another default there.
 	OptionsOn map[string][]DeclaredOption
 

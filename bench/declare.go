@@ -114,6 +114,14 @@ func RanksOf(ranks func(p, options Point) int) Clause {
 	return func(d *declaration) { d.bench.RanksOf = ranks }
 }
 
+// Content gives the SHA-256 of what values of a point or of the options name, other than by
+// [FileOption]: a file that is a value of an axis, a RUN; by what it is called. A point whose content was
+// edited is another one, which --resume runs anew, and a row whose content changes after the run was
+// planned fails.
+func Content(of func(p, options Point) map[string]string) Clause {
+	return func(d *declaration) { d.bench.Content = of }
+}
+
 // Version marks stored rows: rows of another version are not mixed with these.
 // Change it when the body measures something else than before.
 func Version(v string) Clause { return func(d *declaration) { d.bench.Version = v } }

@@ -4,17 +4,16 @@
 package accelwhatif
 
 import (
+	"cmp"
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/kernbench/kernbench/accel"
 	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/benches/machine"
 	"github.com/kernbench/kernbench/dist/ahbm"
 	"github.com/kernbench/kernbench/internal/accel/ccl"
 	"github.com/kernbench/kernbench/internal/accel/topo"
@@ -54,11 +53,11 @@ The SIPs are those of the file. Data are not computed: milestone-1h-ccl and
 milestone-1h-gemm do that.
 
   kernbench run --bench accel-whatif
-  kernbench run --bench accel-whatif --topology my.yaml --percent 50
+  kernbench run --bench accel-whatif --topology built-in,my.yaml --percent 50
   kernbench run --bench accel-whatif --parameter system.link.latency_ns,cube.ucie.bw_gbs --n_elem 8:32768:x4 --shapes 512`),
 		bench.Version(accel.Version()),
 		bench.Backends(ahbm.Name),
-		bench.FileOption("topology", accel.Nearby(accel.TopologyName), "topology file (default: topology.yaml here, else built in)"),
+		machine.Files(accel.Nearby(accel.TopologyName), "topology file, or several to compare; "+bench.BuiltIn+" is the built-in one (default: topology.yaml here, else built in)"),
 		bench.FileOption("ccl", accel.Nearby(accel.CCLName), "collectives file (default: ccl.yaml here, else built in)"),
 		bench.Choice("fabric", "how messages move: as the topology says, in flits, or whole", asTopology, string(topo.Flits), string(topo.Whole)),
 		bench.Quantity("percent", "20", "by how much each number is lowered and raised"),
@@ -106,18 +105,15 @@ func mistake(p, options bench.Point) error {
 	if n, has := p.Get("n_elem"); has && n.Int() < 1 {
 		return fmt.Errorf("n_elem is %d: want at least 1", n.Int())
 	}
-	_, _, err := accel.Load(value(options, "topology").String(), value(options, "ccl").String())
+	_, _, err := accel.Load(bench.FileOf(p, options, machine.Option), value(options, "ccl").String())
 	return err
 }
 
 // The details of a row.
 const (
-	valueDetail    = "value"    // of the parameter
-	lowerDetail    = "lower"    // what it was lowered to, or why it was not
-	higherDetail   = "higher"   // and raised
-	topologyDetail = "topology" // as of the milestones
-	hashDetail     = "topology_sha256"
-	fabricDetail   = "fabric"
+	valueDetail  = "value"  // of the parameter
+	lowerDetail  = "lower"  // what it was lowered to, or why it was not
+	higherDetail = "higher" // and raised
 )
 
 // simulation is what a machine takes for the point.
@@ -129,17 +125,18 @@ var errNotMoved = errors.New("not changed")
 // body simulates the machine of the file and its two variants.
 func body(simulate simulation) bench.Body {
 	return func(_ context.Context, s *bench.State) error {
-		name, data := "built-in", topo.DefaultFile()
-		if path := s.Str("topology"); path != "" {
-			var err error
-			if data, err = os.ReadFile(path); err != nil {
-				return fmt.Errorf("reading a topology: %w", err)
-			}
-			name = filepath.Base(path)
-		}
-		_, config, err := accel.Load("", s.Str("ccl"))
+		name, data, err := machine.Note(s, topo.DefaultFile())
 		if err != nil {
 			return err
+		}
+		name = cmp.Or(name, bench.BuiltIn)
+		config := ccl.Default()
+		if path, text, err := s.File("ccl"); err != nil {
+			return err
+		} else if path != "" {
+			if config, err = ccl.Parse(path, text); err != nil {
+				return err
+			}
 		}
 		base, err := topo.Parse(name, data)
 		if err != nil {
@@ -156,9 +153,7 @@ func body(simulate simulation) bench.Body {
 		if err != nil {
 			return err
 		}
-		s.Detail(topologyDetail, name)
-		s.Detail(hashDetail, fmt.Sprintf("%x", sha256.Sum256(data)))
-		s.Detail(fabricDetail, string(base.Fabric))
+		s.Detail(machine.Fabric, string(base.Fabric))
 		s.Report("base_ns", before.Nanoseconds(), "ns", "lower")
 		return vary(s, name, data, before, run)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/kernbench/kernbench/accel"
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/benches/benchtest"
+	"github.com/kernbench/kernbench/benches/machine"
 	"github.com/kernbench/kernbench/dist/ahbm"
 	"github.com/kernbench/kernbench/internal/accel/ccl"
 	"github.com/kernbench/kernbench/internal/accel/topo"
@@ -98,7 +99,7 @@ func TestEveryParameter(t *testing.T) {
 // testViews: every parameter is in the table, in the words below it, or in those about what cannot change.
 func testViews(t *testing.T, rows []journal.Row) {
 	figs, secs := figures(rows), sections(rows)
-	if len(figs) != 2 || len(secs) != 3 || !strings.Contains(secs[2].Text, "Topology built-in (sha256 ") {
+	if len(figs) != 2 || len(secs) != 3 || !strings.Contains(secs[2].Text, "on topology built-in (sha256 ") {
 		t.Fatalf("%d figures, %+v", len(figs), secs)
 	}
 	word := regexp.MustCompile(`[a-z_]+(\.[a-z_]+)+`)
@@ -146,10 +147,10 @@ func TestChangesAreRight(t *testing.T) {
 	twenty := row("parameter=system.link.latency_ns", "--topology="+path, "--percent=20")
 	step := ten.Metrics["higher_ns"] - ten.Metrics["base_ns"]
 	if step <= 0 || math.Abs(step*2-(twenty.Metrics["higher_ns"]-twenty.Metrics["base_ns"])) > 1e-6 ||
-		math.Mod(math.Round(step), 20) != 0 || ten.Details[valueDetail] != "100" || ten.Details[higherDetail] != "110" || ten.Details[topologyDetail] != "my.yaml" {
+		math.Mod(math.Round(step), 20) != 0 || ten.Details[valueDetail] != "100" || ten.Details[higherDetail] != "110" || ten.Details[machine.Option] != "my.yaml" {
 		t.Errorf("10 %%: %v %v; 20 %%: %v", ten.Metrics, ten.Details, twenty.Metrics)
 	}
-	if built := row("parameter=system.link.latency_ns"); built.Metrics["base_ns"] >= ten.Metrics["base_ns"] || built.Details[hashDetail] == ten.Details[hashDetail] {
+	if built := row("parameter=system.link.latency_ns"); built.Metrics["base_ns"] >= ten.Metrics["base_ns"] || built.Details[machine.Hash] == ten.Details[machine.Hash] {
 		t.Errorf("the file is not used: %v, %v", built.Metrics, built.Details)
 	}
 	// What only one side of can be had, has one side.
@@ -158,6 +159,24 @@ func TestChangesAreRight(t *testing.T) {
 		t.Errorf("%v, %v", one.Metrics, one.Details)
 	} else if got := side(&one, higherDetail); got != "not possible" {
 		t.Errorf("the table says %q", got)
+	}
+}
+
+// Of several files each has a study of its own.
+func TestSeveralMachines(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "my.yaml")
+	text := strings.Replace(string(topo.DefaultFile()), "latency_ns: 43.201", "latency_ns: 100", 1)
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	rows := mustRows(t, "n_elem=8", "shapes=32x64x32", "parameter=system.link.latency_ns,system.switch.overhead_ns,pe.mmu.tlb_overhead_ns", "--topology=built-in,"+path)
+	f := figures(rows)[0]
+	if len(f.Panels) != 2 || !strings.Contains(f.Panels[0].Title, "per cube, built-in: ") || !strings.Contains(f.Panels[1].Title, "per cube, my.yaml: ") ||
+		strings.Count(f.Caption, "sha256") != 2 {
+		t.Errorf("%+v", f)
+	}
+	if s := sections(rows); len(s) != 5 {
+		t.Errorf("%d sections: %+v", len(s), s)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/benches/machine"
 	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
@@ -40,7 +41,8 @@ func title(r *journal.Row) string {
 
 // studies sorts the rows.
 func studies(rows []journal.Row) (all []*study) {
-	for _, g := range rowset.GroupBy(rowset.All(rows), title) {
+	label := machine.Labels(rowset.All(rows))
+	for _, g := range rowset.GroupBy(rowset.All(rows), func(r *journal.Row) string { return machine.With(title(r), label(r)) }) {
 		s := &study{title: g.Key, part: g.Rows[0].Part, percent: rowset.Text(g.Rows[0], "percent")}
 		seen := map[string]bool{}
 		for _, r := range g.Rows {
@@ -87,7 +89,7 @@ func figures(rows []journal.Row) (figs []figure.Figure) {
 		}
 		if len(f.Panels) > 0 {
 			f.Columns = min(len(f.Panels), 2)
-			f.Caption = "By how much the time of the slowest PE changes when one number of the topology file does. " + machines(rows)
+			f.Caption = "By how much the time of the slowest PE changes when one number of the topology file does. " + machine.Words(rowset.All(rows))
 			figs = append(figs, f)
 		}
 	}
@@ -138,7 +140,7 @@ func sections(rows []journal.Row) (out []bench.Section) {
 		out = append(out, bench.Section{Title: fmt.Sprintf("What cannot change by %s %%", percent), Headline: true, Text: named(stuck, why) + "."})
 	}
 	if len(out) > 0 {
-		out[len(out)-1].Text += "\n\n" + machines(rows)
+		out[len(out)-1].Text += "\n\n" + machine.Words(rowset.All(rows))
 	}
 	return out
 }
@@ -190,17 +192,4 @@ func oneSide(r *journal.Row) string {
 		}
 	}
 	return ""
-}
-
-// machines says what the rows were simulated on.
-func machines(rows []journal.Row) string {
-	var found []string
-	for i := range rows {
-		d := rows[i].Details
-		line := fmt.Sprintf("Topology %s (sha256 %.12s), fabric %s.", d[topologyDetail], d[hashDetail], d[fabricDetail])
-		if d[hashDetail] != "" && !slices.Contains(found, line) {
-			found = append(found, line)
-		}
-	}
-	return strings.Join(found, " ")
 }

@@ -67,6 +67,7 @@ against and target-gbps say what another curve, or a bus bandwidth, would give.
 		bench.Metric("allreduces", "", ""),
 		bench.Drop(invalidPoint),
 		bench.Refuse(badCluster),
+		bench.Content(content),
 		bench.Figures(figures),
 		bench.Sections(sections),
 	)
@@ -186,6 +187,27 @@ func badCluster(p, options point.Point) error {
 		}
 	}
 	return nil
+}
+
+// content is that of the files and runs that curves are made of.
+func content(p, options point.Point) map[string]string {
+	all := map[string]string{}
+	for _, v := range slices.Concat(p, options) {
+		if v.Name != "curve" && v.Name != "against" {
+			continue
+		}
+		name := v.Value.String()
+		if cluster, ok := strings.CutPrefix(name, predicted); ok {
+			if sha := predict.Digest(cluster); sha != "" {
+				all[v.Name+" "+name] = sha
+			}
+		} else if name != "-" && !slices.Contains(model.CurveNames(), name) {
+			if samples, _, err := samplesOf(name); err == nil {
+				all[v.Name+" "+name] = model.Digest(samples)
+			}
+		}
+	}
+	return all
 }
 
 // loadCurve finds a curve: a published one by name, that of a cluster, a RUN, or a CSV file.

@@ -75,10 +75,26 @@ resolved and count for neither; a fit beyond what the probe found is not validat
 		bench.Metric("high_us", "us", ""),
 		bench.Metric(measuredMetric, "us", ""),
 		bench.Refuse(mistake),
+		bench.Content(content),
 		bench.Drop(impossible),
 		bench.Figures(figures),
 		bench.Sections(sections),
 	)
+}
+
+// content is that of a cluster's file and of the times that a host's model is fitted to.
+func content(p, options point.Point) map[string]string {
+	all := map[string]string{}
+	cluster, _ := p.Get(clusterAxis)
+	if sha := predict.Digest(cluster.String()); sha != "" {
+		all[clusterAxis+" "+cluster.String()] = sha
+	}
+	if run, _ := options.Get(measuredOption); isHost(cluster.String()) && run.String() != "" {
+		if samples, err := samplesOf(run.String()); err == nil {
+			all[measuredOption+" "+run.String()] = model.Digest(samples)
+		}
+	}
+	return all
 }
 
 // impossible drops what does not go together.

@@ -17,7 +17,7 @@ import (
 func main() {
 	os.Exit(kernbench.Main(bench.New("reduce-scatter", run, bench.Help("reduce-scatter round a ring of simulated SIPs"),
 		bench.Backends("ahbm"), bench.Metric("wire_ns", "ns", "lower"), bench.Metric("overhead_ns", "ns", "lower"),
-		bench.FileOption("topology", accel.Nearby(accel.TopologyName), "topology file (default: topology.yaml here, else built in)"),
+		bench.Sweepable(bench.FileOption("topology", accel.Nearby(accel.TopologyName), "topology file, or several to compare (default: topology.yaml here, else built in)")),
 		bench.Ints("sips", "2,4,8"), bench.Ints("n_elem", "64:1024:x4"))))
 }
 
@@ -40,7 +40,11 @@ func reduceScatter(in, out []*accel.Tensor, chunk int) tl.Kernel {
 }
 
 func run(ctx context.Context, s *bench.State) error {
-	machine, config, err := accel.Load(s.Str("topology"), "")
+	file, _, err := s.File("topology") // one that has changed since the run was planned is refused
+	if err != nil {
+		return err
+	}
+	machine, config, err := accel.Load(file, "")
 	if err != nil {
 		return err
 	}

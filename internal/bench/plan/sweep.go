@@ -169,8 +169,20 @@ func (s *sweep) keyed(p point.Point, files map[string]string) point.Point {
 	return p
 }
 
+// withContent is a point as keys know it with what its values name.
+func (p *Plan) withContent(keyed, q point.Point) point.Point {
+	if p.Bench.Content == nil {
+		return keyed
+	}
+	for name, sha := range p.Bench.Content(q, p.withBackend()) {
+		p.swept.named[name] = sha
+		keyed = keyed.With("content of "+name, point.StringValue(sha))
+	}
+	return keyed
+}
+
 // Files are the SHA-256 of all files that the rows are made of: by option, or, of a swept
-// one, by option and path.
+// one, by option and path; with what is known by its content.
 func (p *Plan) Files() map[string]string {
 	all := maps.Clone(p.Inputs)
 	maps.Copy(all, p.swept.named)

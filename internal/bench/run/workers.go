@@ -193,7 +193,7 @@ func (w *workerGroup) job() worker.Job {
 	p := w.slot.plan
 	return worker.Job{Bench: p.Bench.Name, Part: w.group.Part.Name, Script: p.Bench.Script, Size: w.group.Ranks,
 		InProcess: p.Shape.InProcess, Virtual: p.Shape.Virtual, Backend: p.Backend, Session: rand.Text(), Seed: p.Seed,
-		Watch: envNames(w.group.Env), Measure: w.group.Part.Measure, Inputs: p.Inputs}
+		Watch: envNames(w.group.Env), Measure: w.group.Part.Measure, Inputs: p.Files()}
 }
 
 // welcome gives a worker that has joined its job, and checks what one that is

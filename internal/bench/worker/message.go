@@ -55,7 +55,7 @@ type Job struct {
 	Seed    uint64         `json:"seed"`
 	Watch   []string       `json:"watch"` // swept variables to report
 	Measure measure.Config `json:"measure"`
-	// Inputs are the SHA-256 of the files that options name.
+	// Inputs are the SHA-256 of the files that options name, and of what is known by its content.
 	Inputs map[string]string `json:"inputs,omitempty"`
 }
 

@@ -185,11 +185,26 @@ func (w *worker) findBody(g syncgroup.Group) (body bench.Body, err error) {
 	for _, b := range w.benches {
 		if b.Name == w.job.Bench {
 			if p, ok := b.Part(w.job.Part); ok && p.Body != nil {
-				return p.Body, nil
+				return w.unchanged(b, p.Body), nil
 			}
 		}
 	}
 	return nil, fmt.Errorf("this program has no bench %q with a part %q", w.job.Bench, w.job.Part)
+}
+
+// unchanged is a body that refuses content which is not what it was when the run was planned.
+func (w *worker) unchanged(b *bench.Bench, body bench.Body) bench.Body {
+	if b.Content == nil {
+		return body
+	}
+	return func(ctx context.Context, s *bench.State) error {
+		for name, now := range b.Content(s.Point(), s.Point()) {
+			if planned := w.job.Inputs[name]; planned != now {
+				return fmt.Errorf("%s has changed since the run was planned: its SHA-256 was %s, it is %s", name, planned, now)
+			}
+		}
+		return body(ctx, s)
+	}
 }
 
 // rankVars is the environment of a program beside this worker, with the variables by

@@ -279,3 +279,16 @@ func TestFarBelowWithoutCeiling(t *testing.T) {
 		}
 	}
 }
+
+// Samples are the same only if every number is.
+func TestDigest(t *testing.T) {
+	a := []Sample{{Series: Series{Algorithm: "ring"}, Bytes: 1024, TimeUS: 1.402, Limits: map[string]float64{"a": 1, "b": 2}}}
+	b := []Sample{{Series: Series{Algorithm: "ring"}, Bytes: 1024, TimeUS: 1.402, Limits: map[string]float64{"b": 2, "a": 1}}}
+	if Digest(a) != Digest(b) {
+		t.Error("equal samples differ")
+	}
+	b[0].TimeUS = 1.403
+	if Digest(a) == Digest(b) {
+		t.Error("another time is the same")
+	}
+}

@@ -2,6 +2,7 @@ package model
 
 import (
 	"cmp"
+	"crypto/sha256"
 	"fmt"
 	"maps"
 	"slices"
@@ -37,6 +38,11 @@ func (s Series) String() string {
 		parts = append(parts, fmt.Sprintf("%d on one GPU", s.Sharing))
 	}
 	return strings.Join(slices.DeleteFunc(parts, func(p string) bool { return p == "" }), ", ")
+}
+
+// Digest is the SHA-256 of samples: equal ones give equal results.
+func Digest(samples []Sample) string {
+	return fmt.Sprintf("%x", sha256.Sum256(fmt.Appendf(nil, "%#v", samples)))
 }
 
 // Compare orders series for tables: backend, ranks, type, then the rest.

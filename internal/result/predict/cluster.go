@@ -2,6 +2,7 @@ package predict
 
 import (
 	"cmp"
+	"crypto/sha256"
 	"embed"
 	"errors"
 	"fmt"
@@ -80,9 +81,21 @@ func Names() (out []string) {
 
 var form = regexp.MustCompile(`^(.+)-([0-9]+)x([0-9]+)$`)
 
+// isFile tells a file from a name.
+func isFile(name string) bool { return strings.HasSuffix(name, ".yaml") || strings.Contains(name, "/") }
+
+// Digest is the SHA-256 of the file that a name means, "" where it means none or one that cannot be read.
+func Digest(name string) string {
+	data, err := os.ReadFile(name)
+	if !isFile(name) || err != nil {
+		return ""
+	}
+	return fmt.Sprintf("%x", sha256.Sum256(data))
+}
+
 // Find is a cluster by name, h100-8x4, or from a file.
 func Find(name string) (*Cluster, error) {
-	if strings.HasSuffix(name, ".yaml") || strings.Contains(name, "/") {
+	if isFile(name) {
 		data, err := os.ReadFile(name)
 		if err != nil {
 			return nil, fmt.Errorf("reading a cluster: %w", err)
