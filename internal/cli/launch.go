@@ -183,7 +183,8 @@ func (a *app) launch(ctx context.Context, f launchFlags, argv []string) error {
 	}()
 	switch {
 	case failure != nil:
-		return &exitError{failure.Code, errors.New(failure.String())}
+		fmt.Fprintf(a.stderr, "%s: %v\n", a.name, failure) // here: a rank's 2 is no mistake in our command line
+		return &exitError{code: failure.Code}
 	case err != nil && ctx.Err() != nil:
 		return &exitError{exitInterrupted, errors.New("interrupted before all nodes had joined")}
 	}

@@ -87,10 +87,14 @@ func TestExitCodes(t *testing.T) {
 		{shell("[ $RANK = 0 ] && exec sleep 1000; echo last words >&2; exit 7"), 7, []string{"rank 1 (node 0, host ", ") ended with exit code 7; its last output:\n    last words\n"}},
 		{shell("[ $RANK = 0 ] && exec sleep 1000; kill -SEGV $$"), 139, []string{"rank 1 ", "ended with signal 11"}},
 		{shell("[ $RANK = 1 ] && exec sleep 1000; echo result; exit 3"), 3, []string{"rank 0 ", "its last output:\n    result\n"}},
+		{shell("exit 2"), 2, []string{"ended with exit code 2"}}, // which is no mistake in the launcher's own command line
 		{[]string{"/no/such/program"}, 1, []string{"node 0 (host ", "could not start its ranks: ", "/no/such/program"}},
 	} {
 		l := standalone(t, "--nproc-per-node 2", c.program...)
 		l.expect(c.code, c.message...)
+		if strings.Contains(l.stderr.String(), "--help") {
+			t.Errorf("a rank's failure is answered with the manual:\n%s", l.stderr)
+		}
 	}
 }
 
