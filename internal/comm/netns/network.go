@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"sync/atomic"
@@ -104,6 +105,25 @@ func (h *Host) Command(argv ...string) *exec.Cmd {
 	cmd := exec.Command("ip", append(enter, argv...)...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWUTS}
 	return cmd
+}
+
+// RemoteShell makes a program that runs a command on a host, as ssh does for MPI's
+// launchers: hosts go by their IPv4 addresses.
+func (n *Network) RemoteShell() (path string) {
+	n.Helper()
+	script := "#!/bin/sh\nwhile [ \"${1#-}\" != \"$1\" ]; do shift; done\ncase $1 in\n"
+	for _, h := range n.Hosts {
+		script += fmt.Sprintf("%s) space=%s name=%s ;;\n", h.Four, h.Space, h.Name)
+	}
+	script += `esac
+shift
+exec unshare --uts ip netns exec "$space" sh -c 'echo "$1" > /proc/sys/kernel/hostname; shift; exec sh -c "$*"' sh "$name" "$@"
+`
+	path = filepath.Join(n.TempDir(), "remote-shell")
+	if err := os.WriteFile(path, []byte(script), 0o755); err != nil {
+		n.Fatal(err)
+	}
+	return path
 }
 
 // Listen opens a TCP port on the host.

@@ -76,6 +76,11 @@ var shapes = []*shape{
 	{"mpirun", ranks, false, func(s *scene) {
 		s.command(nil, append(s.runArgs(), "--launcher", "mpirun.openmpi --allow-run-as-root --oversubscribe")...)
 	}},
+	{"mpihosts", ranks, false, func(s *scene) {
+		s.network = netns.New(s.T, 2)
+		s.command(s.network.Hosts[0], append(s.runArgs(), "--interface", "eth0", "--launcher", "mpirun.openmpi --allow-run-as-root --oversubscribe"+
+			" --mca plm_rsh_agent "+s.network.RemoteShell()+" --host "+s.network.Hosts[0].Four+":1,"+s.network.Hosts[1].Four+":1")...)
+	}},
 	{"srun", ranks, true, func(s *scene) {
 		s.command(nil, append(s.runArgs(), "--launcher", "srun --nodes=2 --comment="+s.mark.Value)...)
 	}},
@@ -90,24 +95,27 @@ var shapes = []*shape{
 
 // faults are what goes wrong.
 var faults = []*fault{
-	{"kill worker", 6, "local joined mpirun srun hosts", killOf(workers, syscall.SIGKILL), rankNamed("signal 9", "the worker ended", "ended with")},
-	{"kill agent", 3, "local mpirun srun", killOf(agents, syscall.SIGKILL), reasonNamed("the launch agent died")},
+	{"kill worker", 6, "local joined mpirun mpihosts srun hosts", killOf(workers, syscall.SIGKILL), rankNamed("signal 9", "the worker ended", "ended with")},
+	{"kill agent", 3, "local mpirun mpihosts srun", killOf(agents, syscall.SIGKILL), reasonNamed("the launch agent died")},
 	{"stop agent", 1, "local mpirun srun", killOf(agents, syscall.SIGSTOP), reasonNamed("the launch agent died: it had been stopped for 5s")},
 	{"end agent", 1, "local mpirun", killOf(agents, syscall.SIGTERM), reasonNamed("told to end")},
-	{"kill supervisor", 4, "local mpirun srun", killOf(supervisors, syscall.SIGKILL), alwaysNamed},
-	{"kill mpirun or srun", 2, "mpirun srun", killOf(launcherPrograms, syscall.SIGKILL), reasonNamed("ended with signal 9 (killed)")},
-	{"hang up", 1, "local mpirun srun joined", killOf(supervisors, syscall.SIGHUP), interrupted},
+	{"kill supervisor", 4, "local mpirun mpihosts srun", killOf(supervisors, syscall.SIGKILL), alwaysNamed},
+	{"stop agent, kill supervisor", 2, "local mpirun mpihosts srun", inTurn(killOf(agents, syscall.SIGSTOP), killOf(supervisors, syscall.SIGKILL)), alwaysNamed},
+	{"interrupt twice", 1, "local mpirun srun", inTurn(killOf(supervisors, syscall.SIGINT), killOf(supervisors, syscall.SIGTERM)), alwaysNamed},
+	{"kill mpirun or srun", 2, "mpirun mpihosts srun", killOf(launcherPrograms, syscall.SIGKILL), reasonNamed("ended with signal 9 (killed)")},
+	{"hang up", 1, "local mpirun mpihosts srun joined", killOf(supervisors, syscall.SIGHUP), interrupted},
 	{"hang up node", 1, "hosts", killOf(launchers, syscall.SIGHUP), interrupted},
 	{"kill rank", 4, "joined hosts", killOf(rankHosts, syscall.SIGKILL), rankHostNamed},
 	{"kill launcher", 3, "joined hosts", killOf(launchers, syscall.SIGKILL), launcherNamed},
-	{"stop worker", 1, "local joined srun", killOf(workers, syscall.SIGSTOP), rankNamed("lost heartbeat")},
+	{"stop worker", 1, "local joined mpihosts srun", killOf(workers, syscall.SIGSTOP), rankNamed("lost heartbeat")},
 	{"stop rank", 1, "joined hosts", killOf(followers, syscall.SIGSTOP), rankHostNamed},
 	{"stop launcher", 1, "hosts", stopLauncher, launcherNamed},
+	{"stop launcher, kill it", 1, "hosts", inTurn(stopLauncher, killVictim), launcherNamed},
 	{"cut", 2, "hosts", cut, launcherNamed},
 	{"freeze node", 1, "hosts", freezeNode, launcherNamed},
-	{"reset", 3, "mpirun srun hosts", resetWorker, rankNamed("the worker ended", "ended with", "connection lost")},
+	{"reset", 3, "mpirun mpihosts srun hosts", resetWorker, rankNamed("the worker ended", "ended with", "connection lost")},
 	{"reset launcher", 1, "hosts", resetLauncher, launcherNamed},
-	{"flood", 2, "local joined mpirun srun hosts", flood, unharmed},
+	{"flood", 2, "local joined mpirun mpihosts srun hosts", flood, unharmed},
 	{"disk full", 2, "local joined", nil, stderrNamed("no space left on device")},
 	{"wrong secret", 1, "hosts", nil, stderrNamed("the secrets differ")},
 }
@@ -204,7 +212,7 @@ func TestSeldom(t *testing.T) {
 	for _, f := range faults {
 		for _, sh := range f.possible() {
 			drawn := injection{shape: sh, fault: f}
-			if !slices.Contains([]string{"flood", "stop agent", "hang up", "end agent"}, f.name) || sh.name == "hosts" || testing.Short() && !drawn.simple() {
+			if !slices.Contains([]string{"flood", "stop agent", "stop agent, kill supervisor", "interrupt twice", "hang up", "end agent"}, f.name) || strings.HasSuffix(sh.name, "hosts") || testing.Short() && !drawn.simple() {
 				continue
 			}
 			t.Run(f.name+" in "+sh.name, func(t *testing.T) {

@@ -96,6 +96,20 @@ func killOf(victims func(*scene) []process, sig syscall.Signal) func(*scene) boo
 	}
 }
 
+// inTurn injects one fault and, if that hit, another right after it.
+func inTurn(first, second func(*scene) bool) func(*scene) bool {
+	return func(s *scene) bool {
+		if !first(s) {
+			return false
+		}
+		second(s) // which may have ended meanwhile
+		return true
+	}
+}
+
+// killVictim kills what was hit before.
+func killVictim(s *scene) bool { return syscall.Kill(s.victim.PID, syscall.SIGKILL) == nil }
+
 // stopLauncher stops the node that the rendezvous is not on.
 func stopLauncher(s *scene) bool {
 	found := slices.DeleteFunc(launchers(s), func(p process) bool { return p.PID != s.commands[1].Process.Pid })
