@@ -53,6 +53,7 @@ import (
 	"github.com/kernbench/kernbench/internal/comm/schedule"
 	"github.com/kernbench/kernbench/internal/comm/shm"
 	"github.com/kernbench/kernbench/internal/host/cuda"
+	"github.com/kernbench/kernbench/internal/host/mps"
 	"github.com/kernbench/kernbench/internal/kernel/gpu"
 )
 
@@ -127,7 +128,7 @@ func (backend) Join(ctx context.Context, c dist.Config) (dist.Engine, error) {
 func (backend) End() error { return thisProcess.end() }
 
 // Sweep ends the MPS daemons of processes that could not do so themselves.
-func (backend) Sweep() error { return sweep() }
+func (backend) Sweep() error { return mps.Sweep() }
 
 const (
 	ranksAsKnob = "ranks_as"

@@ -9,19 +9,17 @@ import (
 
 	"github.com/kernbench/kernbench/internal/host/cuda"
 	"github.com/kernbench/kernbench/internal/host/dynlib"
+	"github.com/kernbench/kernbench/internal/host/mps"
 	"github.com/kernbench/kernbench/internal/kernel/gpu"
 )
 
 // TurnsVariable allows ranks to share a GPU without MPS.
 const TurnsVariable = "KERNBENCH_CUDA_TAKE_TURNS"
 
-// pipeVariable tells the driver where the MPS daemon is.
-const pipeVariable = "CUDA_MPS_PIPE_DIRECTORY"
-
 // process is what all groups of this process share.
 type process struct {
 	mu      sync.Mutex
-	daemon  *daemon
+	daemon  *mps.Daemon
 	opened  bool // the driver reads its variables only once
 	devices map[int]*device
 }
@@ -57,7 +55,7 @@ type module struct {
 func (p *process) share(start bool) (dir string, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if dir := os.Getenv(pipeVariable); dir != "" {
+	if dir := os.Getenv(mps.PipeVariable); dir != "" {
 		return dir, nil // the user's, or that of an earlier group
 	}
 	if os.Getenv(TurnsVariable) != "" || !start {
@@ -66,10 +64,10 @@ func (p *process) share(start bool) (dir string, err error) {
 	if p.opened {
 		return "", errors.New("the driver is open already, without MPS")
 	}
-	if p.daemon, err = startDaemon(); err != nil {
+	if p.daemon, err = mps.Start(); err != nil {
 		return "", fmt.Errorf("ranks that share a GPU need MPS, without which their kernels take turns (%s=1 allows that): %w", TurnsVariable, err)
 	}
-	return p.daemon.pipes, nil
+	return p.daemon.Pipes, nil
 }
 
 // use tells the driver of this process where the daemon is. The driver asks the C
@@ -77,10 +75,10 @@ func (p *process) share(start bool) (dir string, err error) {
 func (p *process) use(pipes string) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if pipes == "" || os.Getenv(pipeVariable) == pipes {
+	if pipes == "" || os.Getenv(mps.PipeVariable) == pipes {
 		return nil
 	}
-	os.Setenv(pipeVariable, pipes)
+	os.Setenv(mps.PipeVariable, pipes)
 	lib, err := dynlib.Open(dynlib.Spec{Name: "the C library", Sonames: []string{"libc.so.6"}})
 	if err != nil {
 		return err
@@ -89,9 +87,9 @@ func (p *process) use(pipes string) error {
 	if err := lib.Bind(map[string]*dynlib.Func{"setenv": &setenv}); err != nil {
 		return err
 	}
-	name, value := append([]byte(pipeVariable), 0), append([]byte(pipes), 0)
+	name, value := append([]byte(mps.PipeVariable), 0), append([]byte(pipes), 0)
 	if setenv.Call(uintptr(unsafe.Pointer(&name[0])), uintptr(unsafe.Pointer(&value[0])), 1) != 0 {
-		return fmt.Errorf("setting %s did not work", pipeVariable)
+		return fmt.Errorf("setting %s did not work", mps.PipeVariable)
 	}
 	return nil
 }
@@ -170,5 +168,5 @@ func (p *process) end() error {
 	for _, device := range p.devices { // clients first
 		_ = device.Close()
 	}
-	return d.stop()
+	return d.Stop()
 }

@@ -1,4 +1,6 @@
-package cuda
+// Package mps starts and ends MPS daemons, by which processes that share an NVIDIA GPU
+// run their kernels at the same time, and removes what those of killed processes leave.
+package mps
 
 import (
 	"errors"
@@ -15,14 +17,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// daemon is an MPS daemon of this process's own, with its pipes and logs in a
+// PipeVariable tells the driver where the daemon is.
+const PipeVariable = "CUDA_MPS_PIPE_DIRECTORY"
+
+// Daemon is an MPS daemon of this process's own, with its pipes and logs in a
 // folder that nobody else can enter.
-type daemon struct {
-	dir, pipes string
-	held       *os.File // dir, locked: as long as this process lives, nobody takes it for left behind
-	program    string
-	command    *exec.Cmd
-	ended      chan error
+type Daemon struct {
+	Pipes string // the folder that PipeVariable names
+
+	dir     string
+	held    *os.File // dir, locked: as long as this process lives, nobody takes it for left behind
+	program string
+	command *exec.Cmd
+	ended   chan error
 }
 
 const (
@@ -32,7 +39,8 @@ const (
 	controlFile = "control" // in the folder of pipes, once the daemon listens
 )
 
-func startDaemon() (*daemon, error) {
+// Start starts a daemon, which ends with this process at the latest.
+func Start() (*Daemon, error) {
 	program, err := exec.LookPath(control)
 	if err != nil {
 		program = "/usr/local/nvidia/bin/" + control
@@ -40,13 +48,13 @@ func startDaemon() (*daemon, error) {
 			return nil, err
 		}
 	}
-	_ = sweep() // what cannot be removed is in nobody's way
+	_ = Sweep() // what cannot be removed is in nobody's way
 	dir, held, err := newFolder()
 	if err != nil {
 		return nil, err
 	}
-	d := &daemon{dir: dir, held: held, pipes: filepath.Join(dir, pipesFolder), program: program, ended: make(chan error, 1)}
-	for _, sub := range []string{d.pipes, d.logs()} {
+	d := &Daemon{dir: dir, held: held, Pipes: filepath.Join(dir, pipesFolder), program: program, ended: make(chan error, 1)}
+	for _, sub := range []string{d.Pipes, d.logs()} {
 		if err := os.Mkdir(sub, 0o700); err != nil {
 			return nil, errors.Join(err, d.remove())
 		}
@@ -58,7 +66,7 @@ func startDaemon() (*daemon, error) {
 	}
 	go func() { d.ended <- d.command.Wait() }()
 	for begin := time.Now(); ; time.Sleep(10 * time.Millisecond) {
-		if _, err := os.Stat(filepath.Join(d.pipes, controlFile)); err == nil {
+		if _, err := os.Stat(filepath.Join(d.Pipes, controlFile)); err == nil {
 			return d, nil
 		}
 		select {
@@ -68,7 +76,7 @@ func startDaemon() (*daemon, error) {
 		default:
 		}
 		if time.Since(begin) > startLimit {
-			return nil, errors.Join(fmt.Errorf("%s did not listen within %v", control, startLimit), d.stop())
+			return nil, errors.Join(fmt.Errorf("%s did not listen within %v", control, startLimit), d.Stop())
 		}
 	}
 }
@@ -105,10 +113,10 @@ func newFolder() (dir string, held *os.File, err error) {
 	}
 }
 
-// sweep removes what processes have left that were killed, or ended with their
+// Sweep removes what processes have left that were killed, or ended with their
 // supervisor: their folders, and servers that still listen there. A daemon ends with its
 // process, but its servers are not its children for long.
-func sweep() error {
+func Sweep() error {
 	found, _ := filepath.Glob(filepath.Join(os.TempDir(), dirPrefix+"*"))
 	var faults []error
 	for _, dir := range found {
@@ -131,7 +139,7 @@ func sweep() error {
 
 // endServers kills the MPS processes whose pipes are in a folder.
 func endServers(pipes string) {
-	variable := pipeVariable + "=" + pipes
+	variable := PipeVariable + "=" + pipes
 	all, _ := filepath.Glob("/proc/[0-9]*")
 	for _, proc := range all {
 		name, _ := os.ReadFile(filepath.Join(proc, "comm"))
@@ -150,16 +158,16 @@ func lastLine(text string) string {
 	return lines[len(lines)-1]
 }
 
-func (d *daemon) logs() string { return filepath.Join(d.dir, "logs") }
+func (d *Daemon) logs() string { return filepath.Join(d.dir, "logs") }
 
-func (d *daemon) controlCommand(args ...string) *exec.Cmd {
+func (d *Daemon) controlCommand(args ...string) *exec.Cmd {
 	c := exec.Command(d.program, args...)
-	c.Env = append(os.Environ(), pipeVariable+"="+d.pipes, "CUDA_MPS_LOG_DIRECTORY="+d.logs())
+	c.Env = append(os.Environ(), PipeVariable+"="+d.Pipes, "CUDA_MPS_LOG_DIRECTORY="+d.logs())
 	return c
 }
 
-// stop ends the daemon and its servers.
-func (d *daemon) stop() error {
+// Stop ends the daemon and its servers.
+func (d *Daemon) Stop() error {
 	quit := d.controlCommand()
 	quit.Stdin = strings.NewReader("quit -t 1\n")
 	_ = quit.Run() // what is gone already cannot be asked
@@ -173,8 +181,8 @@ func (d *daemon) stop() error {
 }
 
 // remove removes the folder, and servers that did not heed the daemon.
-func (d *daemon) remove() error {
-	endServers(d.pipes)
+func (d *Daemon) remove() error {
+	endServers(d.Pipes)
 	err := os.RemoveAll(d.dir)
 	d.held.Close()
 	return err

@@ -1,7 +1,8 @@
-package cuda
+package mps
 
 import (
 	"bufio"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -17,7 +18,16 @@ import (
 // keepsDaemon makes the test's program a process that starts a daemon and waits.
 const keepsDaemon = "TEST_KEEPS_DAEMON"
 
-// A daemon ends with its process's End. What a process leaves that is killed, a folder and
+func TestMain(m *testing.M) {
+	if os.Getenv(keepsDaemon) != "" { // as a rank that will be killed
+		d, err := Start()
+		fmt.Println(d.dir, err)
+		select {}
+	}
+	os.Exit(m.Run())
+}
+
+// A daemon ends when it is stopped. What a process leaves that is killed, a folder and
 // a server, is swept by the next; what a living one has is not.
 func TestDaemonsAreSwept(t *testing.T) {
 	programs, temp := t.TempDir(), t.TempDir()
@@ -57,7 +67,7 @@ func TestDaemonsAreSwept(t *testing.T) {
 	}
 	server, _ := strconv.Atoi(strings.TrimSpace(string(text)))
 
-	d, err := startDaemon() // sweeps
+	d, err := Start() // sweeps
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,19 +76,19 @@ func TestDaemonsAreSwept(t *testing.T) {
 	}
 	victim.Process.Kill()
 	victim.Wait()
-	if err := (backend{}).Sweep(); err != nil {
+	if err := Sweep(); err != nil {
 		t.Fatal(err)
 	}
 	if got := folders(); len(got) != 1 || got[0] != filepath.Base(d.dir) {
 		t.Errorf("after one of two was killed there are %q, want that of the other", got)
 	}
 	gone(t, server)
-	text, err = os.ReadFile(filepath.Join(d.pipes, "server.pid"))
+	text, err = os.ReadFile(filepath.Join(d.Pipes, "server.pid"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	server, _ = strconv.Atoi(strings.TrimSpace(string(text)))
-	if err := d.stop(); err != nil {
+	if err := d.Stop(); err != nil {
 		t.Fatal(err)
 	}
 	if got := folders(); len(got) != 0 {
