@@ -1,6 +1,7 @@
 package disttest
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
@@ -21,7 +22,7 @@ func counts(g *dist.Group) error {
 			func(block int) int { return max(0, 2-block) * 500 },
 		} {
 			for k, algorithm := range algorithms {
-				c := cell{dtype: dist.I64, algorithm: algorithm, root: i % g.Size(), symmetric: (i+k)%2 == 0 && g.Capabilities().Symmetric}
+				c := cell{dtype: dist.F64, algorithm: algorithm, root: i % g.Size(), symmetric: (i+k)%2 == 0 && g.Capabilities().Symmetric}
 				for _, c.inPlace = range []bool{false, true} {
 					if err := counted(g, op, c, pattern); err != nil {
 						return fmt.Errorf("%s of blocks by %s, pattern %d, root %d, in place %v: %w", op, algorithm, i, c.root, c.inPlace, err)
@@ -61,15 +62,14 @@ func counted(g *dist.Group, op dist.Collective, c cell, pattern func(block int) 
 		return err
 	}
 	for range 2 {
-		if len(out) > 0 {
-			clear(dist.Slice[int64](call.Out))
+		if err := errors.Join(put(call.Out, make([]byte, 8*len(out))), put(call.In, dist.Of(in).Bytes())); err != nil {
+			return err
 		}
-		copy(dist.Slice[int64](call.In), in)
 		if err := prepared.Run(); err != nil {
 			return err
 		}
-		if got := dist.Slice[int64](call.Out); !slices.Equal(got, out) {
-			return fmt.Errorf("rank %d has %d elements that are not %d as wanted", rank, len(got), len(out))
+		if err := same(call.Out, func(i int) float64 { return out[i] }); err != nil || call.Out.Count() != len(out) {
+			return fmt.Errorf("rank %d has %d elements, %d are wanted: %w", rank, call.Out.Count(), len(out), err)
 		}
 	}
 	return g.Barrier() // before the memory is used otherwise
@@ -81,12 +81,12 @@ func countedBuffers(g *dist.Group, c cell, lengths []int, ins, outs, shift int) 
 	for _, n := range lengths {
 		most += n
 	}
-	in, out = dist.Make(dist.I64, most), dist.Make(dist.I64, most)
+	in, out = dist.Make(dist.F64, most), dist.Make(dist.F64, most)
 	if c.symmetric {
-		if in, err = g.Alloc(dist.I64, most); err != nil {
+		if in, err = g.Alloc(dist.F64, most); err != nil {
 			return in, out, err
 		}
-		if out, err = g.Alloc(dist.I64, most); err != nil {
+		if out, err = g.Alloc(dist.F64, most); err != nil {
 			return in, out, err
 		}
 	}
@@ -101,10 +101,10 @@ func countedBuffers(g *dist.Group, c cell, lengths []int, ins, outs, shift int) 
 
 // wantCounted is a rank's input, the right output, and where in the longer one the
 // shorter one lies in place. Element i of rank r's input is r*100000+i.
-func wantCounted(op dist.Collective, size, rank, root int, lengths []int) (in, out []int64, shift int) {
-	input := func(rank, from, n int) (list []int64) {
+func wantCounted(op dist.Collective, size, rank, root int, lengths []int) (in, out []float64, shift int) {
+	input := func(rank, from, n int) (list []float64) {
 		for i := range n {
-			list = append(list, int64(rank*100_000+from+i))
+			list = append(list, float64(rank*100_000+from+i))
 		}
 		return list
 	}
@@ -132,7 +132,7 @@ func wantCounted(op dist.Collective, size, rank, root int, lengths []int) (in, o
 	case dist.ReduceScatter:
 		in, shift = input(rank, 0, total), off
 		for i := range lengths[rank] {
-			out = append(out, int64(size*(off+i)+100_000*size*(size-1)/2))
+			out = append(out, float64(size*(off+i)+100_000*size*(size-1)/2))
 		}
 	case dist.AllToAll:
 		for to := range size {

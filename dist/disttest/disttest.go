@@ -84,11 +84,11 @@ func (s Suite) Cases() []Case {
 		add("quantised", needs{ops(dist.AllReduce), types(dist.F32, dist.F16, dist.BF16), "the codecs of package dist", quantising}, quantised)
 		add("combiner", needs{ops(dist.AllReduce, dist.ReduceScatter, dist.Reduce), types(dist.I32), "combiners",
 			func(c dist.Capabilities) bool { return c.Combiner }}, combiners)
-		add("counts", needs{ops(dist.Barrier), types(dist.I64), "counts of blocks", blocks}, counts)
-		add("subgroups", needs{ops: ops(dist.AllReduce, dist.AllGather), types: types(dist.I32, dist.I64)}, subgroups)
-		add("async", needs{ops: ops(dist.AllReduce), types: types(dist.I64, dist.F64)}, async)
-		add("begun", needs{ops: ops(dist.AllReduce, dist.Send, dist.Recv), types: types(dist.I64, dist.F64)}, begun)
-		add("messages", needs{ops: ops(dist.Send, dist.Recv, dist.AllReduce), types: types(dist.I32, dist.U8)}, messages)
+		add("counts", needs{ops(dist.Barrier), types(dist.F64), "counts of blocks", blocks}, counts)
+		add("subgroups", needs{ops: ops(dist.AllReduce, dist.AllGather), types: types(dist.F32, dist.F64)}, subgroups)
+		add("async", needs{ops: ops(dist.AllReduce), types: types(dist.F64)}, async)
+		add("begun", needs{ops: ops(dist.AllReduce, dist.Send, dist.Recv), types: types(dist.F64)}, begun)
+		add("messages", needs{ops: ops(dist.Send, dist.Recv, dist.AllReduce), types: types(dist.F32, dist.F64)}, messages)
 		add("memory", needs{ops(dist.AllReduce), types(dist.F32), "symmetric memory",
 			func(c dist.Capabilities) bool { return c.Symmetric }}, memory)
 	}

@@ -26,15 +26,15 @@ func subgroups(g *dist.Group) error {
 		return fmt.Errorf("rank %d is %d of %d in its half, want to be in %v", g.Rank(), odd.Rank(), odd.Size(), members)
 	}
 	// The halves work at the same time, on memory of the large group too.
-	shared, err := g.Alloc(dist.I32, 100)
+	shared, err := g.Alloc(dist.F32, 100)
 	if err != nil {
 		return err
 	}
 	for k := range 20 {
-		for _, b := range []dist.Buffer{shared, dist.Of(make([]int32, 100))} {
-			mirror := dist.Of(make([]int32, 100))
-			for i := range dist.Slice[int32](mirror) {
-				dist.Slice[int32](mirror)[i] = int32(g.Rank() + i + k)
+		for _, b := range []dist.Buffer{shared, dist.Of(make([]float32, 100))} {
+			mirror := dist.Of(make([]float32, 100))
+			for i := range dist.Slice[float32](mirror) {
+				dist.Slice[float32](mirror)[i] = float32(g.Rank() + i + k)
 			}
 			if err := put(b, mirror.Bytes()); err != nil {
 				return err
@@ -46,13 +46,13 @@ func subgroups(g *dist.Group) error {
 			if err != nil {
 				return err
 			}
-			for i, v := range dist.Slice[int32](sum) {
+			for i, v := range dist.Slice[float32](sum) {
 				want := 0
 				for _, m := range members {
 					want += m + i + k
 				}
 				if int(v) != want {
-					return fmt.Errorf("sum over ranks %v at %d is %d, want %d", members, i, v, want)
+					return fmt.Errorf("sum over ranks %v at %d is %v, want %d", members, i, v, want)
 				}
 			}
 		}
@@ -80,12 +80,12 @@ func nested(g, half *dist.Group) error {
 		return g.Barrier()
 	}
 	defer rest.Close()
-	mine := []int64{int64(g.Rank())}
-	all := make([]int64, rest.Size())
+	mine := []float64{float64(g.Rank())}
+	all := make([]float64, rest.Size())
 	if err := rest.AllGather(dist.Of(all), dist.Of(mine)); err != nil {
 		return err
 	}
-	if rest.Size() != half.Size()-1 || !slices.Contains(all, int64(g.Rank())) {
+	if rest.Size() != half.Size()-1 || !slices.Contains(all, float64(g.Rank())) {
 		return fmt.Errorf("the rest of the half has %v", all)
 	}
 	return g.Barrier()
@@ -96,30 +96,30 @@ func nested(g, half *dist.Group) error {
 func async(g *dist.Group) error {
 	const n = 8
 	var handles [n]*dist.Handle
-	var out [n][]int64
+	var out [n][]float64
 	for k := range n {
-		in := []int64{int64(g.Rank()*100 + k), 1}
-		out[k] = make([]int64, 2)
+		in := []float64{float64(g.Rank()*100 + k), 1}
+		out[k] = make([]float64, 2)
 		h, err := g.AllReduceAsync(dist.Of(out[k]), dist.Of(in), dist.Sum)
 		if err != nil {
 			return err
 		}
 		handles[k] = h
 	}
-	last := []int64{int64(g.Rank())}
-	if err := g.AllReduce(dist.Of(last), dist.Of(last), dist.Max); err != nil { // after those started
+	last := []float64{float64(g.Rank())}
+	if err := g.AllReduce(dist.Of(last), dist.Of(last), dist.Sum); err != nil { // after those started
 		return err
 	}
 	for k := n - 1; k >= 0; k-- {
 		if err := handles[k].Wait(); err != nil {
 			return err
 		}
-		if want := int64(100*g.Size()*(g.Size()-1)/2 + k*g.Size()); out[k][0] != want || out[k][1] != int64(g.Size()) {
-			return fmt.Errorf("started sum %d is %v, want %d", k, out[k], want)
+		if want := float64(100*g.Size()*(g.Size()-1)/2 + k*g.Size()); out[k][0] != want || out[k][1] != float64(g.Size()) {
+			return fmt.Errorf("started sum %d is %v, want %v", k, out[k], want)
 		}
 	}
-	if last[0] != int64(g.Size()-1) {
-		return fmt.Errorf("maximum is %d, want %d", last[0], g.Size()-1)
+	if want := float64(g.Size() * (g.Size() - 1) / 2); last[0] != want {
+		return fmt.Errorf("the sum after those started is %v, want %v", last[0], want)
 	}
 	return restart(g)
 }
@@ -127,7 +127,7 @@ func async(g *dist.Group) error {
 // restart runs one prepared operation many times, started and not.
 func restart(g *dist.Group) error {
 	b := []float64{0}
-	op, err := g.Prepare(dist.Call{Op: dist.AllReduce, In: dist.Of(b), Out: dist.Of(b), Reduction: dist.Max})
+	op, err := g.Prepare(dist.Call{Op: dist.AllReduce, In: dist.Of(b), Out: dist.Of(b), Reduction: dist.Sum})
 	if err != nil {
 		return err
 	}
@@ -140,11 +140,15 @@ func restart(g *dist.Group) error {
 		if err := h.Wait(); err != nil {
 			return err
 		}
-		if want := float64(k*g.Size() + g.Size() - 1); b[0] != want {
-			return fmt.Errorf("run %d gives %v, want %v", k, b[0], want)
+		sum := float64(g.Size() * (k*g.Size()*2 + g.Size() - 1) / 2)
+		if b[0] != sum {
+			return fmt.Errorf("run %d gives %v, want %v", k, b[0], sum)
 		}
 		if err := op.Run(); err != nil {
 			return err
+		}
+		if b[0] != sum*float64(g.Size()) {
+			return fmt.Errorf("run %d again gives %v, want %v", k, b[0], sum*float64(g.Size()))
 		}
 	}
 	return nil
@@ -162,13 +166,13 @@ func begun(g *dist.Group) error {
 }
 
 func begunBy(g *dist.Group, algorithm string) error {
-	sum, product := []float64{0, 0, 0}, []int64{0}
+	sum, other := []float64{0, 0, 0}, []float64{0}
 	var out [3]float64
 	add, err := g.Prepare(dist.Call{Op: dist.AllReduce, In: dist.Of(sum), Out: dist.Of(out[:]), Reduction: dist.Sum, Algorithm: algorithm})
 	if err != nil {
 		return err
 	}
-	last, err := g.Prepare(dist.Call{Op: dist.AllReduce, In: dist.Of(product), Out: dist.Of(product), Reduction: dist.Max})
+	last, err := g.Prepare(dist.Call{Op: dist.AllReduce, In: dist.Of(other), Out: dist.Of(other), Reduction: dist.Sum})
 	if err != nil {
 		return err
 	}
@@ -179,7 +183,7 @@ func begunBy(g *dist.Group, algorithm string) error {
 		for i := range sum {
 			sum[i] = float64(g.Rank() + k + i)
 		}
-		product[0] = int64(100*k + g.Rank())
+		other[0] = float64(100*k + g.Rank())
 		// Each rank begins once the one before it has: if the first half waited for a later
 		// rank, nobody would go on.
 		if err := inTurn(g, add.Begin); err != nil {
@@ -192,8 +196,8 @@ func begunBy(g *dist.Group, algorithm string) error {
 			if err := last.Run(); err != nil {
 				return err
 			}
-			if want := int64(100*k + g.Size() - 1); product[0] != want {
-				return fmt.Errorf("the maximum between the halves is %d, want %d", product[0], want)
+			if want := float64(100*k*g.Size() + g.Size()*(g.Size()-1)/2); other[0] != want {
+				return fmt.Errorf("the sum between the halves is %v, want %v", other[0], want)
 			}
 		}
 		if err := add.Finish(); err != nil {
@@ -210,7 +214,7 @@ func begunBy(g *dist.Group, algorithm string) error {
 
 // inTurn calls fn on one rank after the other, in the order of a chain of messages.
 func inTurn(g *dist.Group, fn func() error) error {
-	token := dist.Of([]int64{1})
+	token := dist.Of([]float64{1})
 	if g.Rank() > 0 {
 		if err := g.Recv(token, g.Rank()-1); err != nil {
 			return err
@@ -220,84 +224,6 @@ func inTurn(g *dist.Group, fn func() error) error {
 		return err
 	}
 	return g.Send(token, g.Rank()+1)
-}
-
-// messages checks sends and receives: in order, of all sizes, all started at
-// once in both directions, while a collective runs.
-func messages(g *dist.Group) error {
-	if g.Size() == 1 {
-		return nil
-	}
-	to, from := (g.Rank()+1)%g.Size(), (g.Rank()+g.Size()-1)%g.Size()
-	sizes := []int{0, 1, 100, 100_000, 3}
-	var handles []*dist.Handle
-	var got [][]int32
-	for k, n := range sizes {
-		message, b := make([]int32, n), make([]int32, n)
-		for i := range message {
-			message[i] = int32(g.Rank()*1000 + k*10 + i)
-		}
-		got = append(got, b)
-		for _, start := range []func() (*dist.Handle, error){
-			func() (*dist.Handle, error) { return g.Isend(dist.Of(message), to) },
-			func() (*dist.Handle, error) { return g.Irecv(dist.Of(b), from) },
-		} {
-			h, err := start()
-			if err != nil {
-				return err
-			}
-			handles = append(handles, h)
-		}
-	}
-	var by []dist.Option
-	if choosing(g.Capabilities()) {
-		by = append(by, dist.Algorithm("steps:ring")) // which sends messages of its own
-	}
-	sum := []int32{1}
-	if err := g.AllReduce(dist.Of(sum), dist.Of(sum), dist.Sum, by...); err != nil {
-		return err
-	}
-	for _, h := range handles {
-		if err := h.Wait(); err != nil {
-			return err
-		}
-	}
-	for k, b := range got {
-		for i, v := range b {
-			if want := int32(from*1000 + k*10 + i); v != want {
-				return fmt.Errorf("message %d from rank %d has %d at %d, want %d", k, from, v, i, want)
-			}
-		}
-	}
-	return pingPong(g)
-}
-
-// pingPong sends between ranks 0 and 1, the others look on.
-func pingPong(g *dist.Group) error {
-	if g.Rank() > 1 {
-		return nil
-	}
-	b := make([]uint8, 50_000)
-	for k := range 20 {
-		if g.Rank() == k%2 {
-			for i := range b {
-				b[i] = uint8(k + i)
-			}
-			if err := g.Send(dist.Of(b), 1-g.Rank()); err != nil {
-				return err
-			}
-			continue
-		}
-		if err := g.Recv(dist.Of(b), 1-g.Rank()); err != nil {
-			return err
-		}
-		for i, v := range b {
-			if v != uint8(k+i) {
-				return fmt.Errorf("message %d has %d at %d, want %d", k, v, i, uint8(k+i))
-			}
-		}
-	}
-	return nil
 }
 
 // memory checks that symmetric memory is zero, apart, and usable after others
