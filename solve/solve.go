@@ -85,11 +85,11 @@ type SetupTimes struct {
 }
 
 // CanRun reports whether a backend has what a solve needs: sums of f64, and
-// messages for the halo.
+// messages for the halo and for lists of rows.
 func CanRun(d dist.Description) bool {
 	can := d.Can()
 	return can.Has(dist.AllReduce) && can.Has(dist.Send) && can.Has(dist.Recv) &&
-		slices.Contains(can.DTypes, dist.F64) && slices.Contains(can.Reductions, dist.Sum)
+		slices.Contains(can.DTypes, dist.F64) && slices.Contains(can.DTypes, dist.I64) && slices.Contains(can.Reductions, dist.Sum)
 }
 
 // New sets a system up together with the other ranks of the group.

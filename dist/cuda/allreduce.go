@@ -102,12 +102,12 @@ func (c *call) allReduce() error {
 		return err
 	}
 	c.number, c.each = &e.epoch, 2
-	scratch := span{e.scratch, 0}
+	scratch := span{allocation: e.scratch}
 	c.params.SlotBytes = stageBytes
 	if w.kernel == gpu.Lamport {
 		class := map[int]int{2: 0, 4: 1, 8: 2}[width]
 		c.number, c.each, c.last = &e.calls[class], 1, &e.last[class]
-		scratch = span{e.slots, class * lamportSlots(e.size) / 3}
+		scratch = span{allocation: e.slots, off: class * lamportSlots(e.size) / 3}
 		c.params.SlotBytes = lamportBytes
 	}
 	bytes := min(c.piece, p.Count) * width
@@ -165,10 +165,10 @@ func (c *call) shape(k *cuda.Kernel, bytes int, parted bool) error {
 	if err != nil {
 		return err
 	}
-	room := resident * e.device.multiprocessors / e.sharing
+	room := e.room(resident)
 	if room == 0 {
 		return fmt.Errorf("kernel %s: %d ranks share the GPU, whose %d multiprocessors run %d blocks each: there is no room for all at once",
-			k.Name, e.sharing, e.device.multiprocessors, resident)
+			k.Name, e.residents, e.device.multiprocessors, resident)
 	}
 	packs := (bytes + packBytes - 1) / packBytes
 	if parted {
@@ -176,7 +176,7 @@ func (c *call) shape(k *cuda.Kernel, bytes int, parted bool) error {
 	}
 	blocks := max(1, min(room, maxBlocks, (packs+threads-1)/threads))
 	if n := e.knobs.blocks; n > room {
-		return fmt.Errorf("%s=%d: with %d ranks on the GPU at most %d of each run at once", blocksKnob, n, e.sharing, room)
+		return fmt.Errorf("%s=%d: with %d ranks on the GPU at most %d of each run at once", blocksKnob, n, e.residents, room)
 	} else if n > 0 {
 		blocks = n
 	}
@@ -213,7 +213,7 @@ func (c *call) vectors(x *dist.Epilogue) error {
 			a := &allocation{e: c.e, bytes: len(b.Bytes())}
 			a.at[c.e.rank] = at
 			c.e.vectors = append(c.e.vectors, at)
-			c.bias[i], c.copied[i] = span{a, 0}, true
+			c.bias[i], c.copied[i] = span{allocation: a}, true
 			return err
 		})
 		if err != nil {
@@ -295,7 +295,7 @@ func (c *call) gather(w way, off, bytes int) error {
 		c.params.Out[r] = uint64(c.peers[1][r]) + uint64(off)
 		if w.own {
 			to := e.scratch.at[e.rank] + cuda.Pointer(r*(2*stageBytes/e.size&^255))
-			if err := e.stream.Copy(to, cuda.Pointer(c.params.In[r]), bytes); err != nil {
+			if err := e.copy(to, cuda.Pointer(c.params.In[r]), bytes); err != nil {
 				return err
 			}
 			c.params.In[r] = uint64(to)

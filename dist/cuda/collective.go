@@ -36,28 +36,11 @@ type call struct {
 	norm   *norm                         // of what the kernel has left; nil: none, or the kernel does it
 }
 
-// span is a part of an allocation.
-type span struct {
-	*allocation
-	off int
-}
-
-func (s span) pointer(rank int) cuda.Pointer { return s.at[rank] + cuda.Pointer(s.off) }
-
-// word is a span as ranks tell it each other: its allocation's number has 16 bits.
-func (s span) word() uint64 { return uint64(s.number)<<48 | uint64(s.off) }
-
-func (e *engine) span(word uint64) span {
-	return span{e.allocations[int(word>>48)], int(word << 16 >> 16)}
-}
-
-func (e *engine) spanOf(b dist.Buffer) (span, bool) {
-	a, ours := b.Memory().(*allocation)
-	return span{a, b.Offset()}, ours && a.e == e && !a.freed
-}
-
 // Prepare finds the kernel and where the buffers are.
 func (e *engine) Prepare(p dist.Plan) (func() error, error) {
+	if p.Op.PointToPoint() {
+		return e.message(p)
+	}
 	c, err := e.newCall(p)
 	if err != nil {
 		return nil, err
@@ -67,6 +50,9 @@ func (e *engine) Prepare(p dist.Plan) (func() error, error) {
 
 func (e *engine) newCall(p dist.Plan) (*call, error) {
 	text := p.String()
+	if p.Algorithm != "" {
+		text += " by " + p.Algorithm
+	}
 	if p.Chunk > 0 {
 		text += fmt.Sprintf(" in pieces of %d", p.Chunk)
 	}
@@ -77,12 +63,17 @@ func (e *engine) newCall(p dist.Plan) (*call, error) {
 	var there [2]bool
 	c.in, there[0] = e.spanOf(p.In)
 	c.out, there[1] = e.spanOf(p.Out)
+	for i, b := range []dist.Buffer{p.In, p.Out} {
+		if b.Count() > 0 && !there[i] && b.Bytes() == nil {
+			return nil, fmt.Errorf("%v is memory of another group, or was freed", b)
+		}
+	}
 	c.staged = p.In.Count() > 0 && !there[0] || p.Out.Count() > 0 && !there[1]
 	if p.In.Count()+p.Out.Count() == 0 && p.Op != dist.Barrier { // an empty block is where the others' are
 		c.staged = !there[0] && !there[1]
 	}
 	if c.staged {
-		c.in, c.out = span{e.stage[0], 0}, span{e.stage[1], 0}
+		c.in, c.out = span{allocation: e.stage[0]}, span{allocation: e.stage[1]}
 		text += " through the host"
 	}
 	c.label = shm.NewLabel(text)
@@ -113,6 +104,9 @@ func (c *call) prepare() error {
 
 // run agrees on the call, does it and waits for its end.
 func (c *call) run() error {
+	if c.in.gone() || c.out.gone() {
+		return c.e.forsaken(c.plan)
+	}
 	if c.plan.Count == 0 {
 		return c.e.agree(c.label)
 	}
@@ -134,7 +128,7 @@ func (c *call) meet() error {
 		return outward(err)
 	}
 	epoch := a.Next()
-	*a.Word(c.e.rank, epoch, 0), *a.Word(c.e.rank, epoch, 1) = c.in.wordOr0(), c.out.wordOr0()
+	*a.Word(c.e.rank, epoch, 0), *a.Word(c.e.rank, epoch, 1) = c.in.word(), c.out.word()
 	a.Signal()
 	if err := a.AwaitAll(epoch); err != nil {
 		return outward(err)
@@ -147,13 +141,6 @@ func (c *call) meet() error {
 		}
 	}
 	return nil
-}
-
-func (s span) wordOr0() uint64 {
-	if s.allocation == nil {
-		return 0
-	}
-	return s.word()
 }
 
 const (

@@ -24,10 +24,10 @@ var endOfCopies = shm.NewLabel("the end of a collective by copies")
 func (c *call) others() error {
 	p, e := c.plan, c.e
 	width := p.DType.Size()
-	if c.staged && max(p.Count, p.Out.Count())*width > stageBytes {
+	if c.staged && c.longest()*width > stageBytes {
 		return fmt.Errorf("%v through the host: at most %d bytes; use memory that Alloc gives", p, stageBytes)
 	}
-	switch mine, n := dist.Block(p.Count, e.size, e.rank); {
+	switch mine, n := p.Block(e.size, e.rank); {
 	case p.Op == dist.ReduceScatter:
 		return c.reduceBlock(mine, n)
 	case p.Op == dist.Reduce && e.rank == p.Root:
@@ -40,36 +40,14 @@ func (c *call) others() error {
 			return err
 		}
 	}
-	var moves []move
-	mine, n := dist.Block(p.Count, e.size, e.rank)
-	switch p.Op {
-	case dist.AllGather:
-		for r := range e.size {
-			off, block := dist.Block(p.Count, e.size, r)
-			moves = append(moves, move{r, 0, off * width, block * width})
-		}
-	case dist.Gather:
-		for r := range e.size {
-			if off, block := dist.Block(p.Count, e.size, r); e.rank == p.Root {
-				moves = append(moves, move{r, 0, off * width, block * width})
-			}
-		}
-	case dist.Scatter:
-		moves = append(moves, move{p.Root, mine * width, 0, n * width})
-	case dist.Broadcast:
-		moves = append(moves, move{p.Root, 0, 0, p.Count * width})
-	case dist.AllToAll:
-		for r := range e.size {
-			moves = append(moves, move{r, mine * width, r * n * width, n * width})
-		}
-	}
+	moves := c.moves()
 	c.work = func(c *call, _, _ int) error {
 		for _, m := range moves {
 			to, from := c.peers[1][e.rank]+cuda.Pointer(m.dst), c.peers[0][m.from]+cuda.Pointer(m.src)
 			if m.bytes == 0 || to == from {
 				continue
 			}
-			if err := e.stream.Copy(to, from, m.bytes); err != nil {
+			if err := e.copy(to, from, m.bytes); err != nil {
 				return e.broken(c.label.Text(), err)
 			}
 		}
@@ -79,6 +57,45 @@ func (c *call) others() error {
 		return e.agree(endOfCopies) // nobody may change an input that another still reads
 	}
 	return nil
+}
+
+// longest is how many elements the longest buffer of any rank has, the same on all.
+func (c *call) longest() (most int) {
+	p, size := c.plan, c.e.size
+	if p.Op != dist.AllToAll {
+		return p.Count
+	}
+	for r := range size {
+		before, _, give := p.Pair(size, r, size-1)
+		_, after, get := p.Pair(size, size-1, r)
+		most = max(most, before+give, after+get)
+	}
+	return most
+}
+
+// moves are the copies that this rank makes.
+func (c *call) moves() (list []move) {
+	p, e := c.plan, c.e
+	width := p.DType.Size()
+	switch p.Op {
+	case dist.AllGather, dist.Gather:
+		for r := range e.size {
+			if off, n := p.Block(e.size, r); p.Op == dist.AllGather || e.rank == p.Root {
+				list = append(list, move{r, 0, off * width, n * width})
+			}
+		}
+	case dist.Scatter:
+		off, n := p.Block(e.size, e.rank)
+		list = append(list, move{p.Root, off * width, 0, n * width})
+	case dist.Broadcast:
+		list = append(list, move{p.Root, 0, 0, p.Count * width})
+	case dist.AllToAll:
+		for r := range e.size {
+			in, out, n := p.Pair(e.size, r, e.rank)
+			list = append(list, move{r, in * width, out * width, n * width})
+		}
+	}
+	return list
 }
 
 // prepareFinish makes the kernel that applies an epilogue to the output: a sum over
@@ -162,7 +179,7 @@ func (c *call) reduceBlock(mine, n int) error {
 			piece := min(room/width, n-done)
 			for r := range e.size {
 				to := e.scratch.at[e.rank] + cuda.Pointer(r*room)
-				if err := e.stream.Copy(to, c.peers[0][r]+cuda.Pointer((mine+done)*width), piece*width); err != nil {
+				if err := e.copy(to, c.peers[0][r]+cuda.Pointer((mine+done)*width), piece*width); err != nil {
 					return e.broken(c.label.Text(), err)
 				}
 				c.params.In[r], c.params.Out[r] = uint64(to), uint64(c.result())
@@ -175,7 +192,7 @@ func (c *call) reduceBlock(mine, n int) error {
 				return err
 			}
 			to := c.peers[1][e.rank] + cuda.Pointer(done*width)
-			if err := e.stream.Copy(to, c.result(), piece*width); err != nil {
+			if err := e.copy(to, c.result(), piece*width); err != nil {
 				return e.broken(c.label.Text(), err)
 			}
 			if err := c.wait(); err != nil {
@@ -190,3 +207,65 @@ func (c *call) reduceBlock(mine, n int) error {
 
 // result is where a rank puts a block before it goes to its place.
 func (c *call) result() cuda.Pointer { return c.e.partial.at[c.e.rank] }
+
+// copier starts copies on a stream, by the copy engine or by a kernel of package gpu. It
+// is used by one call at a time.
+type copier struct {
+	stream      *cuda.Stream
+	params      *gpu.Copy
+	all, single *cuda.Launch // of many blocks, and of one; nil: the copy engine
+	alike       int          // by what the ends' addresses may differ, or a multiple; 0: by anything
+}
+
+// singleBytes is the most that one block copies: more blocks take less time beyond that.
+const singleBytes = 64 << 10
+
+// newCopier makes one of a method; "" is the copy engine.
+func (e *engine) newCopier(method string, stream *cuda.Stream) (c copier, err error) {
+	c = copier{stream: stream, params: new(gpu.Copy)}
+	kernel, threads, shared := gpu.Loads, gpu.LoadsThreads, 0
+	switch method {
+	case "", byEngine:
+		return c, nil
+	case byBulk:
+		kernel, threads, shared, c.alike = gpu.Bulk, gpu.BulkThreads, gpu.BulkShared, gpu.BulkAlignment
+	}
+	err = e.device.Do(func() error {
+		k, err := e.device.kernel(kernel, string(kernel), false)
+		if err == nil && shared > 0 {
+			err = k.AllowShared(shared)
+		}
+		if err != nil {
+			return err
+		}
+		// Nobody waits for these blocks, so there may be as many as there is room for.
+		blocks := max(1, 2*e.device.multiprocessors/e.residents)
+		c.all, c.single = cuda.NewLaunch(k, blocks, threads, shared, false, c.params), cuda.NewLaunch(k, 1, threads, shared, false, c.params)
+		return nil
+	})
+	return c, err
+}
+
+// flags tells whether a copy can raise a flag.
+func (c *copier) flags(bytes int) bool { return c.single != nil && bytes <= singleBytes }
+
+// start starts a copy. A flag, where there can be one, gets the value when it is done.
+func (c *copier) start(to, from cuda.Pointer, bytes int, flag cuda.Pointer, value uint32) error {
+	if c.all == nil {
+		return c.stream.Copy(to, from, bytes)
+	}
+	if c.alike > 0 && int(to^from)%c.alike != 0 {
+		return fmt.Errorf("%s=%s: the ends of a copy do not lie alike within %d bytes", copyKnob, byBulk, c.alike)
+	}
+	*c.params = gpu.Copy{To: uint64(to), From: uint64(from), Bytes: uint64(bytes), Flag: uint64(flag), Value: value}
+	if bytes <= singleBytes {
+		return c.single.Start(c.stream)
+	}
+	c.params.Flag = 0
+	return c.all.Start(c.stream)
+}
+
+// copy starts a copy of a collective.
+func (e *engine) copy(to, from cuda.Pointer, bytes int) error {
+	return e.copies.start(to, from, bytes, 0, 0)
+}

@@ -8,6 +8,10 @@
 // barrier between two of them takes milliseconds instead of a microsecond. Without
 // MPS such a group is refused, unless KERNBENCH_CUDA_TAKE_TURNS is set.
 //
+// Groups that Split makes have the GPUs and the memory of the group they come from, and
+// memory of their own for their calls. A rank that is in several groups makes calls in
+// one at a time: kernels of two may not run at once.
+//
 // Alloc gives device memory that all ranks of the group reach, by handles that the
 // driver passes between processes. The host cannot reach it: see dist.Buffer's
 // Mirror and Update. Calls on the program's own memory work too; they are copied to
@@ -34,6 +38,16 @@
 // Bias and residual of an epilogue are each rank's own, so with one of them both
 // two-stage algorithms are done as one-stage.
 //
+// # Messages
+//
+// A Send and its Recv in device memory are one copy, which the receiver starts once the
+// sender has said, in shared memory of the host, where the elements are; the sender returns
+// when the receiver has them. So two ranks that both Send first wait for each other,
+// whatever the length: start one of the two. Up to 64 KiB a single block copies and raises a
+// flag that the host sees; beyond, the copy engine does it. No kernel waits for a rank.
+// Messages in the program's own memory go through the host and never see the GPU. Both ends
+// have the same kind of memory.
+//
 // # Mistakes
 //
 // Before a kernel is started the ranks agree on the call through shared memory, so a
@@ -48,6 +62,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/comm/schedule"
@@ -88,12 +103,12 @@ func init() {
 func capabilities() dist.Capabilities {
 	return dist.Capabilities{
 		Ops: []dist.Collective{dist.AllReduce, dist.ReduceScatter, dist.AllGather, dist.Broadcast, dist.Reduce, dist.Gather, dist.Scatter,
-			dist.AllToAll, dist.Barrier},
+			dist.AllToAll, dist.Barrier, dist.Send, dist.Recv},
 		DTypes:     gpu.DTypes(),
 		Reductions: []dist.Reduction{dist.Sum, dist.Avg},
 		Algorithms: map[dist.Collective][]string{dist.AllReduce: {oneStage, twoStage, push, lamport, naive, multimem}},
 		Codecs:     codecs(),
-		Symmetric:  true, Epilogue: true, Norm: true, WideEpilogue: true, ScheduleOrder: true,
+		Symmetric:  true, Counts: true, Epilogue: true, Norm: true, WideEpilogue: true, ScheduleOrder: true,
 	}
 }
 
@@ -111,11 +126,12 @@ func (backend) Join(ctx context.Context, c dist.Config) (dist.Engine, error) {
 	case err != nil:
 		return nil, err
 	}
-	agreement, err := shm.MeetToAgree(ctx, shm.Identity{ID: c.ID + "/" + Name, Secret: c.Secret, Rank: c.Rank, Size: c.Size, Timeout: c.Timeout})
+	agreement, err := meet(ctx, c.ID, c.Secret, c.Rank, c.Size, c.Timeout)
 	if err != nil {
-		return nil, outward(err)
+		return nil, err
 	}
-	e := &engine{rank: c.Rank, size: c.Size, timeout: c.Timeout, agreement: agreement, knobs: knobsOf(c.Knobs)}
+	e := &engine{id: c.ID, secret: c.Secret, rank: c.Rank, size: c.Size, timeout: c.Timeout, agreement: agreement, knobs: knobsOf(c.Knobs)}
+	e.lineage = []ancestor{{engine: e}}
 	if err := e.open(); err != nil {
 		agreement.Refuse(fmt.Sprintf("rank %d: %v", c.Rank, err))
 		e.Close()
@@ -141,6 +157,11 @@ const (
 	scopeKnob   = "scope"
 	systemScope = "system"
 	deviceScope = "device"
+
+	copyKnob = "copy"
+	byEngine = "engine"
+	byLoads  = "loads"
+	byBulk   = "bulk"
 )
 
 var declaredKnobs = []dist.Knob{
@@ -150,6 +171,8 @@ var declaredKnobs = []dist.Knob{
 		Help: "blocks of each rank: auto, or a number of at most as many as the GPU runs at once"},
 	{Name: scopeKnob, Default: auto, Values: []string{auto, systemScope, deviceScope},
 		Help: "how far the flags of a barrier reach: the system, or the one GPU on which all ranks are"},
+	{Name: copyKnob, Default: auto, Values: []string{auto, byEngine, byLoads, byBulk},
+		Help: "how elements are copied where an algorithm or a message copies them: by the copy engine, by loads and stores of a kernel, or by bulk copies of one"},
 }
 
 func checkBlocks(value string) error {
@@ -164,16 +187,20 @@ type knobs struct {
 	asBlocks bool
 	blocks   int // of each rank; 0: as many as fit the call
 	scope    string
+	copy     string // "": as it is fastest
 }
 
 func knobsOf(values map[string]string) knobs {
 	n, _ := strconv.Atoi(values[blocksKnob]) // auto is 0; others were checked
-	return knobs{asBlocks: values[ranksAsKnob] == asBlocks, blocks: n, scope: values[scopeKnob]}
+	return knobs{asBlocks: values[ranksAsKnob] == asBlocks, blocks: n, scope: values[scopeKnob], copy: strings.TrimPrefix(values[copyKnob], auto)}
 }
 
 // capabilities leaves out what one kernel cannot do for all ranks: what each does by
 // itself.
 func (k knobs) capabilities(c dist.Capabilities) dist.Capabilities {
+	if k.copy != "" {
+		return k.copying(c)
+	}
 	if !k.asBlocks {
 		return c
 	}
@@ -182,6 +209,40 @@ func (k knobs) capabilities(c dist.Capabilities) dist.Capabilities {
 	c.Algorithms[dist.AllReduce] = slices.DeleteFunc(slices.Clone(c.Algorithms[dist.AllReduce]), func(name string) bool { return ways[name].own })
 	c.Epilogue, c.Codecs = false, nil // bias and residual are each rank's own
 	return c
+}
+
+// copying leaves the algorithms that copy: the others do not depend on how.
+func (k knobs) copying(c dist.Capabilities) dist.Capabilities {
+	c.Algorithms, c.Lacking = maps.Clone(c.Algorithms), maps.Clone(c.Lacking)
+	all := c.Algorithms[dist.AllReduce]
+	c.Algorithms[dist.AllReduce] = nil
+	for _, name := range all {
+		if ways[name].own {
+			c.Algorithms[dist.AllReduce] = append(c.Algorithms[dist.AllReduce], name)
+		} else {
+			c.Lacking[name] = fmt.Sprintf("%s=%s: its kernel adds up what it loads and copies nothing", copyKnob, k.copy)
+		}
+	}
+	c.Codecs = nil
+	return c
+}
+
+// unable is why this rank's GPU cannot work as the knobs say.
+func (e *engine) unable() error {
+	switch {
+	case e.knobs.copy == "":
+		return nil
+	case e.knobs.asBlocks:
+		return fmt.Errorf("%s=%s: ranks that are blocks of one kernel copy nothing", copyKnob, e.knobs.copy)
+	case e.knobs.copy != byBulk:
+		return nil
+	}
+	major, err := e.device.Device().Get(cuda.ComputeMajor)
+	if err == nil && major < gpu.BulkMajor {
+		err = fmt.Errorf("%s=%s: GPU %d (%s) has compute capability %d, and bulk copies came with %d.0", copyKnob, byBulk,
+			e.device.ordinal, e.device.Device().Name, major, gpu.BulkMajor)
+	}
+	return err
 }
 
 // near tells whether flags need to reach no further than this GPU. By itself that is

@@ -1,10 +1,14 @@
 package cuda
 
 import (
+	"cmp"
+	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
 	"slices"
+	"sync"
 	"time"
 	"unsafe"
 
@@ -30,15 +34,21 @@ func lamportSlots(ranks int) int { return 3 * 3 * ranks * lamportBytes }
 
 // engine is one rank's end of a group.
 type engine struct {
+	id, secret string
 	rank, size int
+	lineage    []ancestor // this group, that which it was split from, and so on
+	splits     int        // so far
 	timeout    time.Duration
 	agreement  *shm.Agreement
 	device     *device
-	sharing    int // ranks on this rank's GPU
+	sharing    int  // ranks of the group on this rank's GPU
+	residents  int  // ranks whose kernels must run on it at once: of all groups that were split from one
+	spread     bool // these have several GPUs
 	knobs      knobs
 	stream     *cuda.Stream
 	failure    *cuda.Shared
 
+	mu          sync.Mutex // of allocations, which messages look at
 	allocations map[int]*allocation
 	allocated   int         // so far
 	flags       *allocation // on which blocks meet
@@ -47,6 +57,9 @@ type engine struct {
 	stage       [2]*allocation
 	partial     *allocation    // of a block that is summed before it goes to its place
 	vectors     []cuda.Pointer // biases and residuals of the program's own memory
+
+	copies   copier // of collectives
+	messages *mailbox
 
 	fault string    // that is planted
 	epoch uint32    // of the flags
@@ -65,9 +78,6 @@ func (e *engine) Rank() int            { return e.rank }
 func (e *engine) Size() int            { return e.size }
 func (e *engine) Clock() dist.Clock    { return dist.Monotonic() }
 func (e *engine) failed() *gpu.Failure { return (*gpu.Failure)(unsafe.Pointer(&e.failure.Bytes[0])) }
-func (e *engine) Split(int, int) (dist.Engine, error) {
-	return nil, errors.New("the cuda backend has no groups of some of its ranks")
-}
 
 // Observe reads the GPU's clocks, power and temperature.
 func (e *engine) Observe() (string, error) {
@@ -87,7 +97,7 @@ func (e *engine) Capabilities() dist.Capabilities {
 	return e.knobs.capabilities(c)
 }
 
-// open finds the GPU and makes what every call needs. All ranks do it together.
+// open finds the GPU and equips the group. All ranks do it together.
 func (e *engine) open() error {
 	n := cuda.Count(os.LookupEnv) // the driver must not be opened before MPS is there
 	if n > 0 && e.size > n {
@@ -107,18 +117,33 @@ func (e *engine) open() error {
 	if e.device, err = thisProcess.open(e.rank); err != nil {
 		return err
 	}
-	e.allocations = map[int]*allocation{}
+	if err := e.unable(); err != nil { // before ranks meet: each finds out by itself
+		return &dist.UnavailableError{Reason: err}
+	}
 	if e.sharing, err = e.sharers(); err != nil {
 		return err
 	}
+	e.residents, e.spread = e.sharing, e.sharing < e.size
 	if err := e.misfit(); err != nil {
 		return err
 	}
-	err = e.device.Do(func() error {
+	return e.equip()
+}
+
+// equip makes what every call needs. All ranks do it together.
+func (e *engine) equip() error {
+	e.allocations = map[int]*allocation{}
+	err := e.device.Do(func() (err error) {
 		if e.stream, err = e.device.Stream(); err != nil {
 			return err
 		}
-		e.failure, err = e.device.Share(int(unsafe.Sizeof(gpu.Failure{})))
+		if e.failure, err = e.device.Share(int(unsafe.Sizeof(gpu.Failure{}))); err != nil {
+			return err
+		}
+		if e.copies, err = e.newCopier(e.knobs.copy, e.stream); err != nil {
+			return &dist.UnavailableError{Reason: fmt.Errorf("%s=%s: %w", copyKnob, e.knobs.copy, err)}
+		}
+		e.messages, err = e.newMailbox()
 		return err
 	})
 	if err != nil {
@@ -135,7 +160,11 @@ func (e *engine) open() error {
 	if err := e.freeSlots(); err != nil {
 		return err
 	}
-	return e.agree(shm.NewLabel("init"))
+	if err := e.agree(shm.NewLabel("init")); err != nil {
+		return err
+	}
+	e.agreement.CountFromHere()
+	return nil
 }
 
 // sharers counts the ranks whose GPU is this rank's.
@@ -147,6 +176,88 @@ func (e *engine) sharers() (n int, err error) {
 		}
 	}
 	return n, err
+}
+
+// ancestor is a group, and the ranks that those of a group which was split from it have there.
+type ancestor struct {
+	engine *engine
+	ranks  []int // nil: the same
+}
+
+// Split makes new groups, each with memory of its own for its calls. Ranks meet in each
+// as those of a first group do; its GPUs are those of this one.
+func (e *engine) Split(color, key int) (dist.Engine, error) {
+	mine := binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint64(nil, uint64(color)), uint64(key))
+	all, err := e.exchange("split", mine)
+	if err != nil {
+		return nil, err
+	}
+	e.splits++
+	if color < 0 {
+		return nil, nil
+	}
+	word := func(rank, i int) int { return int(binary.LittleEndian.Uint64(all[rank][8*i:])) }
+	var ranks []int
+	for r := range all {
+		if word(r, 0) == color {
+			ranks = append(ranks, r)
+		}
+	}
+	slices.SortStableFunc(ranks, func(a, b int) int { return cmp.Compare(word(a, 1), word(b, 1)) })
+	if len(e.lineage) == maxLineage {
+		return nil, fmt.Errorf("splitting: %d groups were made of each other, which is as many as can be", maxLineage)
+	}
+	part := &engine{id: fmt.Sprintf("%s/%d.%d", e.id, e.splits, color), secret: e.secret, rank: slices.Index(ranks, e.rank), size: len(ranks),
+		timeout: e.timeout, knobs: e.knobs, device: e.device, residents: e.residents, spread: e.spread}
+	part.lineage = []ancestor{{engine: part}}
+	for _, from := range e.lineage {
+		there := slices.Clone(ranks)
+		for i, r := range there {
+			if from.ranks != nil {
+				there[i] = from.ranks[r]
+			}
+		}
+		part.lineage = append(part.lineage, ancestor{from.engine, there})
+	}
+	return part.join()
+}
+
+// join meets the other ranks of a group that was split from another.
+func (e *engine) join() (dist.Engine, error) {
+	var err error
+	if e.agreement, err = meet(context.Background(), e.id, e.secret, e.rank, e.size, e.timeout); err != nil {
+		return nil, err
+	}
+	if e.sharing, err = e.sharers(); err == nil {
+		err = e.equip()
+	}
+	if err != nil {
+		e.agreement.Refuse(fmt.Sprintf("rank %d: %v", e.rank, err))
+		e.Close()
+		return nil, err
+	}
+	return e, nil
+}
+
+// meet finds the other ranks of a group on this host.
+func meet(ctx context.Context, id, secret string, rank, size int, timeout time.Duration) (*shm.Agreement, error) {
+	a, err := shm.MeetToAgree(ctx, shm.Identity{ID: id + "/" + Name, Secret: secret, Rank: rank, Size: size, Timeout: timeout})
+	if err != nil {
+		return nil, outward(err)
+	}
+	return a, nil
+}
+
+// room is how many blocks of this rank's collective run at once beside those of all others
+// on the GPU, where a multiprocessor runs so many. Between GPUs one is left for messages:
+// a rank may have to take one in before another comes to the collective. On a single GPU
+// that one's blocks are not there yet.
+func (e *engine) room(resident int) int {
+	n := resident * e.device.multiprocessors / e.residents
+	if e.spread && n > 1 {
+		n--
+	}
+	return n
 }
 
 // freeSlots fills the slots with what says that nothing has come.
@@ -170,6 +281,13 @@ func (e *engine) agree(l *shm.Label) error {
 		return outward(err) // which allocates
 	}
 	return nil
+}
+
+// forsaken fails the group because memory of a call is no longer there.
+func (e *engine) forsaken(p dist.Plan) error {
+	err := fmt.Errorf("%v: the memory was freed", p)
+	e.Refuse(err)
+	return outward(e.agreement.Failure())
 }
 
 // Refuse fails the group because this rank cannot make its call.
@@ -205,12 +323,13 @@ const lastWait = time.Second
 func (e *engine) Close() error {
 	defer e.agreement.Close()
 	e.agreement.Leave()
-	if e.device == nil || e.stream == nil {
+	if e.device == nil || e.messages == nil {
 		return nil
 	}
 	return e.device.Do(func() error {
 		var faults []error
 		for _, a := range e.allocations {
+			a.freed = true // for groups that were split from this one
 			faults = append(faults, a.unmap())
 		}
 		// Memory that others have mapped must stay until they are gone.
@@ -223,7 +342,7 @@ func (e *engine) Close() error {
 		for _, v := range e.vectors {
 			faults = append(faults, e.device.Free(v))
 		}
-		faults = append(faults, e.stream.Destroy(), e.failure.Free())
+		faults = append(faults, e.stream.Destroy(), e.failure.Free(), e.messages.close())
 		if err := errors.Join(faults...); err != nil && !cuda.Sticky(err) && !e.agreement.Failed() {
 			return err
 		}

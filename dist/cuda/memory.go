@@ -35,6 +35,65 @@ func (a *allocation) Write(off int, src []byte) error {
 	return a.e.device.Do(func() error { return a.e.device.Write(a.at[a.e.rank]+cuda.Pointer(off), src) })
 }
 
+// span is a part of an allocation of this group, or of one that it was split from.
+type span struct {
+	*allocation
+	off   int
+	level int   // splits from that group to this one
+	ranks []int // the ranks there of those here; nil: the same
+}
+
+func (s span) pointer(rank int) cuda.Pointer {
+	if s.ranks != nil {
+		rank = s.ranks[rank]
+	}
+	return s.at[rank] + cuda.Pointer(s.off)
+}
+
+// A span as ranks tell it each other: 4 bits for the level, 20 for the allocation's number
+// and 40 for the offset.
+const (
+	offsetBits, numberBits     = 40, 20
+	maxAllocations, maxLineage = 1 << numberBits, 1 << (64 - offsetBits - numberBits)
+)
+
+func (s span) word() uint64 {
+	if s.allocation == nil {
+		return 0 // nobody asks for it
+	}
+	return uint64(s.level)<<(offsetBits+numberBits) | uint64(s.number)<<offsetBits | uint64(s.off)
+}
+
+func (e *engine) span(word uint64) span {
+	level := int(word >> (offsetBits + numberBits))
+	from := e.lineage[level]
+	return span{from.engine.allocation(int(word >> offsetBits % maxAllocations)), int(word % (1 << offsetBits)), level, from.ranks}
+}
+
+// spanOf finds a buffer's memory in this group and in those it was split from.
+func (e *engine) spanOf(b dist.Buffer) (span, bool) {
+	a, ours := b.Memory().(*allocation)
+	if !ours || a.freed {
+		return span{}, false
+	}
+	for level, from := range e.lineage {
+		if a.e == from.engine {
+			return span{a, b.Offset(), level, from.ranks}, true
+		}
+	}
+	return span{}, false
+}
+
+// gone tells whether the memory was freed since the call was prepared.
+func (s span) gone() bool { return s.allocation != nil && s.freed }
+
+// allocation finds one by its number. Messages ask for it beside everything else.
+func (e *engine) allocation(number int) *allocation {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.allocations[number]
+}
+
 // granule is what the driver maps in one piece. Smaller allocations share one, and
 // then a handle leads to the start of the granule instead of the allocation.
 const granule = 2 << 20
@@ -51,6 +110,9 @@ func (e *engine) allocate(what string, bytes int) (*allocation, error) {
 	bytes = (max(bytes, 1) + granule - 1) / granule * granule
 	a := &allocation{e: e, bytes: bytes, number: e.allocated}
 	e.allocated++
+	if a.number >= maxAllocations {
+		return nil, fmt.Errorf("%s: a group has at most %d allocations", what, maxAllocations)
+	}
 	own, card, failed := e.newMemory(bytes)
 	cards, err := e.exchange(what, card)
 	if err != nil {
@@ -77,7 +139,9 @@ func (e *engine) allocate(what string, bytes int) (*allocation, error) {
 		return nil, errors.Join(failed, err)
 	}
 	for _, old := range unused { // nobody reaches them any more
+		e.mu.Lock()
 		delete(e.allocations, old.number)
+		e.mu.Unlock()
 		failed = firstError(failed, old.free())
 	}
 	for rank, v := range verdicts {
@@ -92,7 +156,9 @@ func (e *engine) allocate(what string, bytes int) (*allocation, error) {
 		}
 		return nil, fmt.Errorf("allocating %d bytes on GPU %d: %w", bytes, e.device.ordinal, failed)
 	}
+	e.mu.Lock()
 	e.allocations[a.number] = a
+	e.mu.Unlock()
 	return a, nil
 }
 

@@ -106,6 +106,18 @@ func (w *Wait) ForPiece(c *Channel) error {
 	return w.forWord(&c.ring.sent, c.count, &c.ring.sentSleepers)
 }
 
+// Empty tells whether the receiver has taken everything that was sent.
+func (c *Channel) Empty() bool { return c.ring.taken.Load() == c.count }
+
+// ForEmpty waits a step for the receiver to take what was sent.
+func (w *Wait) ForEmpty(c *Channel) error {
+	w.Peer = c.peer
+	if seen := c.ring.taken.Load(); seen != c.count {
+		return w.forWord(&c.ring.taken, seen, &c.ring.takenSleepers)
+	}
+	return nil
+}
+
 func (w *Wait) forWord(word *atomic.Uint32, seen uint32, sleepers *atomic.Int32) error {
 	if word.Load() != seen {
 		return nil // it moved meanwhile

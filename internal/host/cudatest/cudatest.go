@@ -21,6 +21,8 @@ var sources embed.FS
 const (
 	LogVariable     = "FAKE_CUDA_LOG"     // a file for the calls
 	DevicesVariable = "FAKE_CUDA_DEVICES" // how many GPUs there are
+	MajorVariable   = "FAKE_CUDA_MAJOR"   // their compute capability, without the minor one
+	CopyVariable    = "FAKE_COPY_FAULT"   // what copy kernels do wrong: early, slot, stale or lost
 	RefuseVariable  = "FAKE_CUDA_REFUSE"  // PTX with this text is refused
 	SpeedsVariable  = "FAKE_CUDA_SPEEDS"  // what is measured, in GB/s: of a copy, and in the cache of reads, of reads by several, of copies
 	FaultVariable   = "FAKE_NCCL_FAULT"   // what libnccl does wrong: call, async, hang or wrong
@@ -32,7 +34,7 @@ const (
 func Build(dir string) (string, error) {
 	to := filepath.Join(dir, "libcuda.so.1")
 	args := []string{"-std=gnu11", "-O1", "-shared", "-fPIC", "-pthread", "-o", to}
-	for _, name := range []string{"fake.h", "fake.c", "nccl.c", "gemm.c", "cache.c"} {
+	for _, name := range []string{"fake.h", "fake.c", "nccl.c", "gemm.c", "cache.c", "copy.c"} {
 		text, err := sources.ReadFile("testdata/" + name)
 		path := filepath.Join(dir, name)
 		if err := errors.Join(err, os.WriteFile(path, text, 0o600)); err != nil {

@@ -3,8 +3,9 @@
 // kernels are done by the processor, with the same flags and the same argument.
 // Every call is written to $FAKE_CUDA_LOG, one a line.
 //
-// $FAKE_CUDA_DEVICES is the number of GPUs (1), $FAKE_CUDA_REFUSE a word: PTX that has it is
-// refused, and $FAKE_CUDA_SPEEDS what measurements of memory and cache find.
+// $FAKE_CUDA_DEVICES is the number of GPUs (1), $FAKE_CUDA_MAJOR their compute capability (8),
+// $FAKE_CUDA_REFUSE a word: PTX that has it is refused, and $FAKE_CUDA_SPEEDS what
+// measurements of memory and cache find.
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <math.h>
@@ -69,7 +70,7 @@ Result cuDeviceGetAttribute(int *v, int a, int d) {
 	case 20: *v = 0; break;        // compute mode
 	case 38: *v = 1 << 20; break;  // L2
 	case 39: *v = 2048; break;
-	case 75: *v = 8; break;
+	case 75: *v = getenv("FAKE_CUDA_MAJOR") ? atoi(getenv("FAKE_CUDA_MAJOR")) : 8; break;
 	case 76: *v = 0; break;
 	case 41: case 95: case 102: case 103: *v = 1; break;
 	default: *v = 0;
@@ -366,6 +367,7 @@ static void perform(const char *name, const struct params *p) {
 }
 static Result launch(const char *name, unsigned grid, unsigned block, void *stream, void **args, const char *how) {
 	note("%s %s %u x %u", how, name, grid, block);
+	if (copied(name, args[0])) return OK;
 	if (!strchr(name, '_')) return INVALID;
 	if (product(name, args[0]) || cache(name, grid, block, args[0], stream)) return OK;
 	struct graph *g = stream ? ((struct stream *)stream)->recording : NULL;

@@ -22,3 +22,6 @@ int cache(const char *name, unsigned blocks, unsigned threads, const void *argum
 // planted is a speed of $FAKE_CUDA_SPEEDS, in bytes a nanosecond; 0: it is what it is.
 enum speed { COPY, CACHE_READ, CACHE_SHARED, CACHE_COPY };
 double planted(enum speed which);
+
+// copied does the copy kernels, and tells whether it was one.
+int copied(const char *name, const void *argument);

@@ -1,0 +1,354 @@
+package cuda
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kernbench/kernbench/dist"
+	"github.com/kernbench/kernbench/dist/disttest"
+	"github.com/kernbench/kernbench/internal/host/cudatest"
+)
+
+// messagesCase is the suite's check of messages between two ranks, in groups of some knobs.
+func messagesCase(t *testing.T, knobs map[string]string, names ...string) (errs []error) {
+	t.Helper()
+	s := disttest.Suite{Sizes: []int{2}, Short: true, Open: func(size int, timeout time.Duration) ([]*dist.Group, error) { return openWith(size, timeout, knobs) }}
+	for _, c := range s.Cases() {
+		for _, name := range names {
+			if c.Name == name+"/2" {
+				errs = append(errs, c.Check())
+			}
+		}
+	}
+	if len(errs) != len(names) {
+		t.Fatalf("the suite has not all of %q", names)
+	}
+	return errs
+}
+
+// Whoever makes the copies, messages and collectives by copies are right. Bulk copies take
+// ends that lie alike, which those of the suite do not.
+func TestCopyMethods(t *testing.T) {
+	for _, method := range []string{byEngine, byLoads} {
+		for _, err := range messagesCase(t, map[string]string{copyKnob: method}, "messages", "allgather", "allreduce", "counts") {
+			if err != nil {
+				t.Errorf("%s=%s: %v", copyKnob, method, err)
+			}
+		}
+	}
+	t.Setenv(cudatest.MajorVariable, "9")
+	gs, err := openWith(2, time.Minute, map[string]string{copyKnob: byBulk})
+	if err != nil {
+		t.Fatal(err)
+	}
+	together(t, gs, func(rank int, g *dist.Group) error {
+		b, err := g.Alloc(dist.F64, 100_001)
+		if err != nil {
+			return err
+		}
+		for _, n := range []int{1, 100_001} { // of one block, which raises a flag, and of many
+			part := b.Slice(0, n)
+			if err := errors.Join(fill(part, float64(rank+1)), g.AllReduce(part, part, dist.Sum), holds(part, 3)); err != nil {
+				return fmt.Errorf("all-reduce of %d: %w", n, err)
+			}
+			call, want := g.Send, 3.0
+			if rank == 1 {
+				call, want = g.Recv, 5.0
+			}
+			if err := errors.Join(fill(part, 5-2*float64(rank)), call(part, 1-rank), holds(part, 5)); err != nil {
+				return fmt.Errorf("message of %d, %v: %w", n, want, err)
+			}
+		}
+		// An end that lies otherwise is refused, not copied in another way.
+		if rank == 0 {
+			err = g.Send(b.Slice(0, 8), 1)
+		} else {
+			err = g.Recv(b.Slice(1, 8), 0)
+		}
+		if err == nil || !strings.Contains(err.Error(), "copy=bulk: the ends of a copy do not lie alike") {
+			return fmt.Errorf("ends that differ: %v", err)
+		}
+		return nil
+	})
+	for _, g := range gs {
+		g.Close()
+	}
+}
+
+// What a GPU or an algorithm cannot copy is told, not done otherwise.
+func TestCopyRefused(t *testing.T) {
+	_, err := openWith(2, time.Minute, map[string]string{copyKnob: byBulk})
+	if reason, lacks := dist.Unavailable(err); !lacks || !strings.Contains(reason.Error(), "copy=bulk: GPU 0 (Fake GPU 0) has compute capability 8, and bulk copies came with 9.0") {
+		t.Errorf("a GPU without bulk copies: %v", err)
+	}
+	_, err = openWith(2, time.Minute, map[string]string{copyKnob: byLoads, ranksAsKnob: asBlocks})
+	if reason, lacks := dist.Unavailable(err); !lacks || !strings.Contains(reason.Error(), "blocks of one kernel copy nothing") {
+		t.Errorf("ranks as blocks: %v", err)
+	}
+	gs, err := openWith(2, time.Minute, map[string]string{copyKnob: byLoads})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := gs[0].Capabilities()
+	if got := c.Algorithms[dist.AllReduce]; len(got) != 1 || got[0] != naive || !strings.Contains(c.Lacking[oneStage], "copy=loads: its kernel") {
+		t.Errorf("with copies of its own the all-reduce has %v, and lacks %v", got, c.Lacking)
+	}
+	together(t, gs, func(_ int, g *dist.Group) error { return g.Close() })
+}
+
+func fill(b dist.Buffer, v float64) error {
+	m, err := b.Mirror()
+	if err != nil {
+		return err
+	}
+	for i := range dist.Slice[float64](m) {
+		dist.Slice[float64](m)[i] = v + float64(i)
+	}
+	return b.Update(m)
+}
+
+// holds looks for what two such vectors, or one, leave: v at the start, rising by 1 or 2.
+func holds(b dist.Buffer, v float64) error {
+	m, err := b.Mirror()
+	if err != nil {
+		return err
+	}
+	s := dist.Slice[float64](m)
+	for i, x := range s {
+		if rise := x - v; rise != float64(i) && rise != float64(2*i) {
+			return fmt.Errorf("element %d is %v", i, x)
+		}
+	}
+	return nil
+}
+
+// The suite sees what a copy kernel does wrong: a flag before the elements, elements of
+// another place, none, and a flag of the copy before.
+func TestWrongCopiesAreSeen(t *testing.T) {
+	for fault, want := range map[string]string{"early": "element", "slot": "element", "lost": "element", "stale": "its flag is"} {
+		t.Setenv(cudatest.CopyVariable, fault)
+		if err := messagesCase(t, nil, "messages")[0]; err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", fault, err, want)
+		}
+	}
+}
+
+// Messages that do not fit are an error on both ranks that names both sides.
+func TestMessageMismatch(t *testing.T) {
+	for _, c := range []struct {
+		name       string
+		send, recv func(b dist.Buffer) dist.Buffer
+		want       []string
+	}{
+		{"count", func(b dist.Buffer) dist.Buffer { return b.Slice(0, 8) }, func(b dist.Buffer) dist.Buffer { return b.Slice(0, 9) },
+			[]string{"rank 0 sends 8 f64 in device memory to rank 1, which receives 9 f64 in device memory"}},
+		{"memory", func(b dist.Buffer) dist.Buffer { return b.Slice(0, 8) }, func(dist.Buffer) dist.Buffer { return dist.Make(dist.F64, 8) },
+			[]string{"rank 0 sends 8 f64 in device memory to rank 1, which receives 8 f64"}},
+		{"type", func(dist.Buffer) dist.Buffer { return dist.Make(dist.F32, 8) }, func(dist.Buffer) dist.Buffer { return dist.Make(dist.F64, 8) },
+			[]string{"rank 0 sends 8 f32 to rank 1, which receives 8 f64"}},
+	} {
+		gs, err := open(2, time.Minute)
+		if err != nil {
+			t.Fatal(err)
+		}
+		errs := make([]error, 2)
+		together(t, gs, func(rank int, g *dist.Group) error {
+			b, err := g.Alloc(dist.F64, 100)
+			if err != nil {
+				return err
+			}
+			if rank == 0 {
+				errs[0] = g.Send(c.send(b), 1)
+				if errs[0] == nil {
+					errs[0] = g.Barrier() // what is in shared memory has been sent
+				}
+			} else {
+				errs[1] = g.Recv(c.recv(b), 0)
+			}
+			return nil
+		})
+		for rank, err := range errs {
+			var misuse *dist.MisuseError
+			if !errors.As(err, &misuse) || !strings.Contains(err.Error(), c.want[0]) {
+				t.Errorf("%s: rank %d got %v, want %q", c.name, rank, err, c.want[0])
+			}
+		}
+		for _, g := range gs {
+			g.Close()
+		}
+	}
+}
+
+// A rank that has left, or does not come, is named by who waits to send to it or to
+// receive from it.
+func TestMessageToNobody(t *testing.T) {
+	for _, leaves := range []bool{true, false} {
+		for _, op := range []dist.Collective{dist.Send, dist.Recv} {
+			gs, err := open(2, 2*time.Second)
+			if err != nil {
+				t.Fatal(err)
+			}
+			bs := make([]dist.Buffer, 2)
+			together(t, gs, func(rank int, g *dist.Group) (err error) { bs[rank], err = g.Alloc(dist.F64, 10); return err })
+			if leaves {
+				gs[1].Close()
+			}
+			call := gs[0].Send
+			if op == dist.Recv {
+				call = gs[0].Recv
+			}
+			var peer *dist.PeerError
+			if err := call(bs[0], 1); !errors.As(err, &peer) || peer.Rank != 1 || !strings.Contains(err.Error(), string(op)+" of 10 f64") {
+				t.Errorf("%s where rank 1 leaves %v: %v, want a PeerError that names it and the call", op, leaves, err)
+			}
+			for _, g := range gs {
+				g.Close()
+			}
+		}
+	}
+}
+
+// dies makes the test's program rank 1 of a group of which it is the name, which sends one
+// message and waits to be killed.
+const dies = "KERNBENCH_TEST_RANK_DIES"
+
+func dieAsRank1(id string) error {
+	g, err := dist.Init(context.Background(), dist.Config{Backend: Name, Rank: 1, Size: 2, ID: id, Timeout: time.Minute})
+	if err != nil {
+		return err
+	}
+	b, err := g.Alloc(dist.F64, 1000)
+	if err == nil {
+		err = errors.Join(fill(b, 7), g.Send(b, 0))
+	}
+	if err == nil {
+		fmt.Println("sent")
+		select {}
+	}
+	return err
+}
+
+// A message comes from another process's memory, and where that process is killed the rank
+// is named, dead.
+func TestMessageFromTheDead(t *testing.T) {
+	if id := os.Getenv(dies); id != "" {
+		t.Fatal(dieAsRank1(id))
+	}
+	id := fmt.Sprintf("%s-%d", t.Name(), os.Getpid())
+	rank1 := exec.Command("/proc/self/exe", "-test.run=^"+t.Name()+"$")
+	rank1.Env = append(os.Environ(), dies+"="+id, TurnsVariable+"=1")
+	said, err := rank1.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := rank1.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer rank1.Process.Kill()
+	t.Setenv(TurnsVariable, "1")
+	g, err := dist.Init(t.Context(), dist.Config{Backend: Name, Rank: 0, Size: 2, ID: id, Timeout: time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := g.Alloc(dist.F64, 1000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(g.Recv(b, 1), holds(b, 7)); err != nil {
+		t.Fatal(err)
+	}
+	if line, err := bufio.NewReader(said).ReadString('\n'); line != "sent\n" {
+		t.Fatalf("%q %v", line, err)
+	}
+	rank1.Process.Kill()
+	rank1.Wait()
+	var peer *dist.PeerError
+	if err := g.Recv(b, 1); !errors.As(err, &peer) || peer.Rank != 1 || !peer.Dead {
+		t.Errorf("receiving from the dead: %v", err)
+	}
+	g.Close()
+}
+
+// Memory of a group works in those that were split from it, until it is freed there or the
+// group closed; memory of another group does not. Calls of the parts of a group, and of the
+// whole, do not disturb each other.
+func TestSubgroupMemory(t *testing.T) {
+	const size = 3
+	gs, err := open(size, time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	others, err := open(size, time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	together(t, gs, func(rank int, g *dist.Group) error {
+		foreign, err := others[rank].Alloc(dist.F64, 10)
+		if err != nil {
+			return err
+		}
+		b, err := g.Alloc(dist.F64, 10)
+		if err != nil {
+			return err
+		}
+		turned, err := g.Split(0, -rank) // all, the other way round
+		if err != nil {
+			return err
+		}
+		pair, err := turned.Split(turned.Rank()/2, 0) // ranks 2 and 1, and rank 0 alone
+		if err != nil {
+			return err
+		}
+		if err := fill(b, float64(10*rank)); err != nil {
+			return err
+		}
+		if rank > 0 { // a message from rank 2, which is rank 0 of the pair, in memory of the first group
+			call := pair.Send
+			if rank == 1 {
+				call = pair.Recv
+			}
+			if err := errors.Join(call(b, 1-pair.Rank()), holds(b, 20)); err != nil {
+				return err
+			}
+		}
+		if _, err := pair.Prepare(dist.Call{Op: dist.AllReduce, In: foreign, Out: foreign}); err == nil || !strings.Contains(err.Error(), "another group") {
+			return fmt.Errorf("memory of another group: %v", err)
+		}
+		op, err := pair.Prepare(dist.Call{Op: dist.AllReduce, In: b, Out: b})
+		if err != nil {
+			return err
+		}
+		if err := errors.Join(op.Run(), g.Barrier(), g.Free(b)); err != nil {
+			return err
+		}
+		if err := op.Run(); err == nil || !strings.Contains(err.Error(), "freed") {
+			return fmt.Errorf("freed in the first group: %v", err)
+		}
+		pair.Close()
+		return turned.Close()
+	})
+	for rank := range gs {
+		gs[rank].Close()
+		others[rank].Close()
+	}
+}
+
+// A word has room for what a group may have.
+func TestSpanWord(t *testing.T) {
+	a := &allocation{number: maxAllocations - 1}
+	e := &engine{allocations: map[int]*allocation{a.number: a}}
+	for range maxLineage {
+		e.lineage = append(e.lineage, ancestor{engine: e})
+	}
+	s := span{allocation: a, off: 1<<offsetBits - 1, level: maxLineage - 1}
+	if got := e.span(s.word()); got.allocation != a || got.off != s.off || got.level != s.level {
+		t.Errorf("%+v came back as %+v", s, got)
+	}
+}
