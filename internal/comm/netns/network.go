@@ -107,9 +107,10 @@ func (h *Host) Command(argv ...string) *exec.Cmd {
 	return cmd
 }
 
-// RemoteShell makes a program that runs a command on a host, as ssh does for MPI's
-// launchers: hosts go by their IPv4 addresses.
-func (n *Network) RemoteShell() (path string) {
+// RemoteShell makes a program that runs a command on a host of the network, as ssh
+// does for MPI's launchers: hosts go by their IPv4 addresses.
+func (h *Host) RemoteShell() (path string) {
+	n := h.net
 	n.Helper()
 	script := "#!/bin/sh\nwhile [ \"${1#-}\" != \"$1\" ]; do shift; done\ncase $1 in\n"
 	for _, h := range n.Hosts {

@@ -79,7 +79,7 @@ var shapes = []*shape{
 	{"mpihosts", ranks, false, func(s *scene) {
 		s.network = netns.New(s.T, 2)
 		s.command(s.network.Hosts[0], append(s.runArgs(), "--interface", "eth0", "--launcher", "mpirun.openmpi --allow-run-as-root --oversubscribe"+
-			" --mca plm_rsh_agent "+s.network.RemoteShell()+" --host "+s.network.Hosts[0].Four+":1,"+s.network.Hosts[1].Four+":1")...)
+			" --mca plm_rsh_agent "+s.network.Hosts[0].RemoteShell()+" --host "+s.network.Hosts[0].Four+":1,"+s.network.Hosts[1].Four+":1")...)
 	}},
 	{"srun", ranks, true, func(s *scene) {
 		s.command(nil, append(s.runArgs(), "--launcher", "srun --nodes=2 --comment="+s.mark.Value)...)

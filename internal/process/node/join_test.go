@@ -157,6 +157,29 @@ func TestLimitIsTheLinks(t *testing.T) {
 	t.Logf("\n%s", said)
 }
 
+// The same holds for MPI's ranks, which its own launcher has put on the two hosts.
+func TestLimitOfMPIIsTheLinks(t *testing.T) {
+	t.Parallel()
+	n := newNetwork(t, 2)
+	n.hosts[0].Slow("20mbit")
+	const bytes, fastest = 1 << 17, 2.5 * 1.3 // as above
+	dir := filepath.Join(t.TempDir(), "run")
+	begin(t, n.hosts[0].Command(proctest.Self(t), "run", "-q", "--bench", "collectives", "--backend", "mpi", "--op", "allreduce", "--ranks", "2",
+		"--size", fmt.Sprint(bytes), "--seconds", "0.1", "--remeasure", "0", "--interface", "eth0", "--out", dir,
+		"--launcher", fmt.Sprintf("mpirun.openmpi --allow-run-as-root --oversubscribe --mca btl_tcp_if_include eth0 --mca plm_rsh_agent %s --host %s:1,%s:1",
+			n.hosts[0].RemoteShell(), n.hosts[0].Four, n.hosts[1].Four)), os.Environ()).expect(0)
+	all := rows(t, dir)
+	for _, r := range all {
+		if pct := r.Metrics["pct_of_limit"]; r.Status != journal.OK || len(r.Limits) != 1 || r.Limits["network"] < bytes/fastest || !(pct > 1 && pct < 130) ||
+			!strings.Contains(r.Details["network"], "kb0, kb1: ") {
+			t.Errorf("%s %s: %v, limits %v, details %v", r.Status, r.Reason, r.Metrics, r.Limits, r.Details)
+		}
+	}
+	if len(all) != 1 {
+		t.Errorf("%d rows", len(all))
+	}
+}
+
 // A host that is cut off, and a rank's process that is killed, end the run with a
 // row that names a rank there.
 func TestJoinedHostLost(t *testing.T) {
