@@ -74,12 +74,15 @@ extern "C" __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(THREADS, 
 		for (uint32_t tile = blockIdx.x / 2; tile < rows * cols; tile += gridDim.x / 2) {
 			uint32_t row, col, last = 0;
 			tile_at(tile, rows, cols, row, col);
+			// An instruction that may overwrite instead of add makes ptxas put them one after the other.
+#pragma unroll
+			for (int i = 0; i < 128; i++) d[i / 8][i % 8] = 0;
 			for (uint32_t step = 0; step < steps; step++) {
 				barrier_wait(full + 8 * stage, parity);
 				uint64_t a = descriptor(stages + stage * STAGE + who * 64 * 128), b = descriptor(stages + stage * STAGE + A_BYTES);
 				wgmma_fence();
 #pragma unroll
-				for (int k = 0; k < BK / 16; k++) product(d, a + 2 * k, b + 2 * k, step > 0 || k > 0);
+				for (int k = 0; k < BK / 16; k++) product(d, a + 2 * k, b + 2 * k, 1);
 				wgmma_commit();
 				wgmma_wait<1>();
 				if (step > 0 && (threadIdx.x & 127) < 2) arrive(empty + 8 * last, threadIdx.x & 127);
