@@ -42,6 +42,7 @@ type tap struct {
 	write   *os.File // until the agent has opened it for itself
 	log     *os.File
 	console *console // nil when not shown
+	warn    func(text string)
 	ended   chan struct{}
 	passed  atomic.Int64 // lines
 
@@ -50,8 +51,8 @@ type tap struct {
 }
 
 // openTap makes the pipe and the log, and starts to read.
-func openTap(rank int, stream Streams, log string, c *console) (*tap, error) {
-	t := &tap{rank: rank, stream: stream, console: c, ended: make(chan struct{})}
+func openTap(rank int, stream Streams, log string, c *console, warn func(text string)) (*tap, error) {
+	t := &tap{rank: rank, stream: stream, console: c, warn: warn, ended: make(chan struct{})}
 	var err error
 	if log != "" {
 		if err := os.MkdirAll(filepath.Dir(log), 0o755); err != nil {
@@ -113,6 +114,7 @@ func (t *tap) run() {
 		raw := in.Bytes()
 		if t.log != nil {
 			if _, err := t.log.Write(raw); err != nil {
+				t.warn(fmt.Sprintf("a log of rank %d is not complete: %v", t.rank, err)) // it names the file
 				t.remember(fmt.Sprintf("[kernbench: the log ends here: %v]", err))
 				t.log.Close()
 				t.log = nil

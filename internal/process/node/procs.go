@@ -48,7 +48,7 @@ func (n *node) processes(round *rendezvous.Round) ([]launch.Proc, error) {
 			if n.spec.Logs.shown(local, s.stream) {
 				shown = n.console
 			}
-			t, err := openTap(vars.Rank, s.stream, log, shown)
+			t, err := openTap(vars.Rank, s.stream, log, shown, n.spec.Warn)
 			if err != nil {
 				return nil, err
 			}

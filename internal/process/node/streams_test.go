@@ -124,7 +124,28 @@ func TestLogNoLink(t *testing.T) {
 	if err := os.Symlink(elsewhere, log); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := openTap(0, Stdout, log, &console{}); err == nil {
+	if _, err := openTap(0, Stdout, log, &console{}, nil); err == nil {
 		t.Error("a link was followed")
+	}
+}
+
+// A log that cannot be written, here because the disk is full, ends with a warning; the rank goes on.
+func TestLogThatIsNotComplete(t *testing.T) {
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	read, write, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var said []string
+	out := &tap{rank: 3, stream: Stdout, read: read, log: full, ended: make(chan struct{}), warn: func(text string) { said = append(said, text) }}
+	go out.run()
+	write.WriteString("one\ntwo\n")
+	write.Close()
+	<-out.ended
+	if len(said) != 1 || said[0] != "a log of rank 3 is not complete: write /dev/full: no space left on device" || out.passed.Load() != 2 {
+		t.Errorf("%d lines passed, said %q", out.passed.Load(), said)
 	}
 }
