@@ -84,11 +84,12 @@ type SetupTimes struct {
 	PreconditionCPU float64 // processor time of the process while it set the preconditioner up
 }
 
-// CanRun reports whether a backend has what a solve needs: sums of f64, and
-// messages for the halo and for lists of rows.
+// CanRun reports whether a backend has what a solve by processors needs: sums of f64, and
+// messages for the halo and for lists of rows. One of device memory is none: its rows would be those of the
+// processors by another name.
 func CanRun(d dist.Description) bool {
 	can := d.Can()
-	return can.Has(dist.AllReduce) && can.Has(dist.Send) && can.Has(dist.Recv) &&
+	return !d.DeviceMemory && can.Has(dist.AllReduce) && can.Has(dist.Send) && can.Has(dist.Recv) &&
 		slices.Contains(can.DTypes, dist.F64) && slices.Contains(can.DTypes, dist.I64) && slices.Contains(can.Reductions, dist.Sum)
 }
 

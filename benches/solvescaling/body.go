@@ -14,6 +14,7 @@ import (
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/bench/probe"
 	"github.com/kernbench/kernbench/internal/host/hostinfo"
+	"github.com/kernbench/kernbench/internal/solve/device"
 	"github.com/kernbench/kernbench/internal/solve/krylov"
 	"github.com/kernbench/kernbench/internal/solve/partition"
 	"github.com/kernbench/kernbench/internal/solve/sparse"
@@ -32,6 +33,21 @@ const (
 	historyPoints = 200
 )
 
+// system is a linear system that is ready to be solved, by processors or on a device.
+type system interface {
+	Solve(limit int) (solve.Outcome, error)
+	Check() (float64, error)
+	Alone(limit int) (float64, error)
+	Trace(limit int) (solve.Profile, error)
+}
+
+// bandwidth is what memory gives, measured again and again beside the solves.
+type bandwidth interface {
+	sweep(ctx context.Context, s *bench.State) error
+	best() float64
+	typical() float64
+}
+
 func body(ctx context.Context, s *bench.State) error {
 	s.Phase("set-up")
 	spec, name, err := specOf(s)
@@ -40,6 +56,9 @@ func body(ctx context.Context, s *bench.State) error {
 	}
 	if s.Str(peerAxis) != noPeer {
 		return runPeer(ctx, s, spec, name)
+	}
+	if device.Serves(s.Backend()) {
+		return deviceBody(ctx, s, spec, name)
 	}
 	memory := newMemory()
 	g, err := join(ctx, s)
@@ -64,20 +83,20 @@ func body(ctx context.Context, s *bench.State) error {
 		return err
 	}
 	grown := memory.grown() // before there is anything else than the solver
-	bandwidth := newTriad(s.Int(repeatOption))
-	out, err := timeSolves(ctx, s, sys, bandwidth)
+	triad := newTriad(s.Int(repeatOption))
+	out, err := timeSolves(ctx, s, sys, sys.Size, triad)
 	if err != nil {
 		return err
 	}
 	products := float64(out.Products) / float64(max(1, out.Iterations))
-	if err := reportSystem(ctx, s, sys, products, grown); err != nil {
+	if err := reportSystem(ctx, s, partOf(sys), sys.Size, products, grown); err != nil {
 		return err
 	}
 	if err := reportCommunication(ctx, s, sys, out); err != nil {
 		return err
 	}
 	if out.Gate(spec.RTol) == nil {
-		if err := reportPhases(ctx, s, sys, bandwidth); err != nil {
+		if err := reportPhases(ctx, s, sys, sys.Operator(), triad); err != nil {
 			return err
 		}
 		if err := reportProducts(ctx, s, sys); err != nil {
@@ -135,9 +154,9 @@ func reportLibrary(s *bench.State, spec solve.Spec) error {
 // timeSolves solves as often as asked, with sweeps of the triad in between, checks
 // the last solution, and records the times, of which every rank knows the slowest
 // rank's.
-func timeSolves(ctx context.Context, s *bench.State, sys *solve.System, bandwidth *triad) (out solve.Outcome, err error) {
+func timeSolves(ctx context.Context, s *bench.State, sys system, size int, memory bandwidth) (out solve.Outcome, err error) {
 	s.Phase("triad")
-	if err := bandwidth.sweep(ctx, s); err != nil {
+	if err := memory.sweep(ctx, s); err != nil {
 		return out, err
 	}
 	var seconds, alone, processor []float64
@@ -166,7 +185,7 @@ func timeSolves(ctx context.Context, s *bench.State, sys *solve.System, bandwidt
 			return out, err
 		}
 		seconds, processor = append(seconds, slices.Max(all[0])), append(processor, sum(all[1]))
-		if err := bandwidth.sweep(ctx, s); err != nil {
+		if err := memory.sweep(ctx, s); err != nil {
 			return out, err
 		}
 		if out.Status != krylov.Converged && !out.Stopped {
@@ -177,7 +196,7 @@ func timeSolves(ctx context.Context, s *bench.State, sys *solve.System, bandwidt
 	if out.TrueResidual, err = sys.Check(); err != nil {
 		return out, err
 	}
-	reportSolves(s, sys, out, seconds)
+	reportSolves(s, size, out, seconds)
 	if !out.Stopped {
 		record(s, "solve_cpu_s", slices.Min(processor))
 	}
@@ -190,7 +209,7 @@ func timeSolves(ctx context.Context, s *bench.State, sys *solve.System, bandwidt
 
 // timeAlone lets all ranks iterate at once, each on its own rows alone, and gives the
 // slowest one's microseconds per iteration.
-func timeAlone(ctx context.Context, s *bench.State, sys *solve.System) (float64, error) {
+func timeAlone(ctx context.Context, s *bench.State, sys system) (float64, error) {
 	if err := s.Barrier(ctx); err != nil {
 		return 0, err
 	}
@@ -206,7 +225,7 @@ func timeAlone(ctx context.Context, s *bench.State, sys *solve.System) (float64,
 }
 
 // reportSolves records what the solves themselves tell.
-func reportSolves(s *bench.State, sys *solve.System, out solve.Outcome, seconds []float64) {
+func reportSolves(s *bench.State, size int, out solve.Outcome, seconds []float64) {
 	iterations := float64(max(1, out.Iterations))
 	perIteration := make([]float64, len(seconds))
 	for i, t := range seconds {
@@ -216,13 +235,13 @@ func reportSolves(s *bench.State, sys *solve.System, out solve.Outcome, seconds 
 	record(s, "iterations", float64(out.Iterations))
 	record(s, "rel_residual", out.TrueResidual)
 	record(s, "rel_residual_recursive", out.Residual)
-	record(s, "dof_global", float64(sys.Size))
-	record(s, "dof_per_rank", float64(sys.Size)/float64(s.Size()))
+	record(s, "dof_global", float64(size))
+	record(s, "dof_per_rank", float64(size)/float64(s.Size()))
 	record(s, "reductions_per_iteration", float64(out.Reductions)/iterations)
 	s.Detail("history", history(out.History))
 	if !out.Stopped {
 		s.ReportSamples("solve_time_s", seconds, "s", "lower")
-		record(s, "throughput_dof_s", float64(sys.Size)/slices.Min(seconds))
+		record(s, "throughput_dof_s", float64(size)/slices.Min(seconds))
 	} else {
 		s.Warn(stoppedWarning+"%d iterations, as asked, with a relative residual of %.3g: its time is of these iterations, not of a solution", out.Iterations, out.TrueResidual)
 	}
@@ -240,14 +259,25 @@ func history(all []float64) string {
 	return strings.Join(words, " ")
 }
 
+// part is one rank's part of a system, as rows tell of it.
+type part struct {
+	local            partition.Local
+	times            solve.SetupTimes
+	messages, matrix int // messages of a product, and bytes of the matrix
+	operator         solve.Operator
+}
+
+func partOf(sys *solve.System) part {
+	return part{partition.LocalOf(sys.Plan), sys.Times, sys.Messages(), sys.Matrix.Bytes(), sys.Operator()}
+}
+
 // reportSystem records the partition's quality, what is sent in an iteration of
 // so many products, and what set-up took.
-func reportSystem(ctx context.Context, s *bench.State, sys *solve.System, products, grown float64) error {
-	l := partition.LocalOf(sys.Plan)
+func reportSystem(ctx context.Context, s *bench.State, p part, size int, products, grown float64) error {
+	l, t := p.local, p.times
 	held := grown / float64(max(1, l.Rows))
-	t := sys.Times
 	all, err := gather(ctx, s, float64(l.Rows), float64(l.Entries), float64(l.CutEntries), float64(l.Halo), float64(l.Neighbours),
-		t.Total, t.Partition, t.Generation, float64(sys.Messages()), float64(sys.Matrix.Bytes()), held, t.Precondition, t.PreconditionCPU)
+		t.Total, t.Partition, t.Generation, float64(p.messages), float64(p.matrix), held, t.Precondition, t.PreconditionCPU)
 	if err != nil {
 		return err
 	}
@@ -273,7 +303,7 @@ func reportSystem(ctx context.Context, s *bench.State, sys *solve.System, produc
 	record(s, "generation_s", slices.Max(all[7]))
 	record(s, "precond_setup_s", slices.Max(all[11]))
 	record(s, "precond_setup_cpu_s", sum(all[12]))
-	if h, ok := sys.Operator().(solve.Hierarchy); ok {
+	if h, ok := p.operator.(solve.Hierarchy); ok {
 		operator, grid := h.Complexities()
 		record(s, "levels", float64(h.Levels()))
 		record(s, "operator_complexity", operator)
@@ -282,7 +312,7 @@ func reportSystem(ctx context.Context, s *bench.State, sys *solve.System, produc
 	record(s, "messages", products*sum(all[8]))
 	record(s, "bytes", products*8*float64(q.Volume))
 	record(s, "halo_bytes_per_dof", haloPerDOF)
-	record(s, "matrix_bytes_per_dof", sum(all[9])/float64(sys.Size))
+	record(s, "matrix_bytes_per_dof", sum(all[9])/float64(size))
 	if most := slices.Max(all[10]); most > 0 {
 		record(s, "memory_bytes_per_dof", most)
 	}
@@ -319,7 +349,7 @@ func reportCommunication(ctx context.Context, s *bench.State, sys *solve.System,
 
 // reportPhases times the phases of some iterations, which that makes a little longer, and
 // holds an undisturbed one against what the memory gives.
-func reportPhases(ctx context.Context, s *bench.State, sys *solve.System, bandwidth *triad) error {
+func reportPhases(ctx context.Context, s *bench.State, sys system, operator solve.Operator, memory bandwidth) error {
 	s.Phase("trace")
 	if err := s.Barrier(ctx); err != nil {
 		return err
@@ -354,7 +384,7 @@ func reportPhases(ctx context.Context, s *bench.State, sys *solve.System, bandwi
 	if blocking := all[2+solve.NumPhases]; b.Blocking > 0 && s.Size() > 1 {
 		record(s, "allreduce_blocking_us", sum(blocking)/float64(s.Size()))
 	}
-	if h, ok := sys.Operator().(solve.Hierarchy); ok {
+	if h, ok := operator.(solve.Hierarchy); ok {
 		reportLevels(s, h, all[3+solve.NumPhases:])
 	}
 	bytes := sum(all[0])
@@ -363,10 +393,10 @@ func reportPhases(ctx context.Context, s *bench.State, sys *solve.System, bandwi
 		record(s, "flops_model", flops)
 	}
 	record(s, "gbps", bytes/us/1e3)
-	record(s, "triad_gbps", bandwidth.best())
-	record(s, "triad_typical_gbps", bandwidth.typical())
-	record(s, "triad_fraction", bytes/us/1e3/bandwidth.best())
-	s.Limit("triad", bytes/bandwidth.best()/1e3)
+	record(s, "triad_gbps", memory.best())
+	record(s, "triad_typical_gbps", memory.typical())
+	record(s, "triad_fraction", bytes/us/1e3/memory.best())
+	s.Limit("triad", bytes/memory.best()/1e3)
 	return nil
 }
 

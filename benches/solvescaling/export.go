@@ -62,6 +62,7 @@ func entryOf(r *journal.Row) entry {
 		"peer":  rowset.Text(r, peerAxis),
 		"dtype": "f64", "seed": r.Details["seed"], "solved": r.Status == journal.OK && !stopped(r),
 		"threads": r.Details[threadsDetail], "cpu": r.Details[cpuDetail], "version": r.Details[versionDetail],
+		"gpu": r.Details[gpuDetail], "ranks_per_gpu": r.Sharing(),
 		"backend": r.Backend, "env": r.Env, "host": r.Host, "time": r.Time.UTC().Format("2006-01-02T15:04:05Z"),
 		"stats": r.Stats, "history": residuals(r), "warnings": r.Warnings,
 	}
@@ -85,6 +86,8 @@ func entryOf(r *journal.Row) entry {
 		switch {
 		case slices.Contains(r.Warnings, noBaseline):
 			e["efficiency_reason"] = noBaseline
+		case r.Sharing() > 0 && r.Status == journal.OK:
+			e["efficiency_reason"] = fmt.Sprintf(sharedGPU, r.Sharing())
 		case r.Status == journal.OK:
 			e["efficiency_reason"] = "a solve was stopped without a solution"
 		}

@@ -26,6 +26,7 @@ const (
 	threadsDetail = "threads"
 	cpuDetail     = "cpu"
 	versionDetail = "version"
+	gpuDetail     = "gpu"
 	rhsDetail     = "rhs_sha256" // of a right-hand side from a file
 	// nullSpaceDetail is what was projected out of a solve, of a singular matrix.
 	nullSpaceDetail = "null_space"
@@ -56,7 +57,7 @@ func setup(r *journal.Row) string {
 			words = append(words, c.Name+"="+c.Value.String())
 		}
 	}
-	for _, d := range []string{cpuDetail, versionDetail, rhsDetail} {
+	for _, d := range []string{cpuDetail, versionDetail, rhsDetail, gpuDetail} {
 		words = append(words, r.Details[d])
 	}
 	return strings.Join(words, " ")
@@ -117,6 +118,10 @@ func derive(rows []journal.Row) []journal.Row {
 		if rowset.Ranks(r) == 1 {
 			b = r // it is what the others are held against: 100 % by definition
 		}
+		if n := r.Sharing(); n > 0 {
+			r.Warnings = append(slices.Clip(r.Warnings), fmt.Sprintf(sharedGPU, n))
+			continue
+		}
 		if b == nil {
 			r.Warnings = append(slices.Clip(r.Warnings), noBaseline)
 			continue
@@ -148,6 +153,9 @@ func compare(r, one *journal.Row) {
 
 // noBaseline is the reason of a blank efficiency.
 const noBaseline = "no speed-up and no efficiency: no good row of 1 rank has the same configuration"
+
+// sharedGPU is the reason where ranks had one GPU between them: more of them make it no larger.
+const sharedGPU = "no speed-up and no efficiency: %d ranks shared a GPU, so that times say nothing of how a solve scales"
 
 // curve is the rows of one family by ranks, good ones once each: the best of
 // several trials.

@@ -18,6 +18,7 @@ import (
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/base/unit"
+	"github.com/kernbench/kernbench/internal/solve/device"
 	"github.com/kernbench/kernbench/internal/solve/krylov"
 	"github.com/kernbench/kernbench/internal/solve/partition"
 	"github.com/kernbench/kernbench/internal/solve/precondition"
@@ -99,7 +100,7 @@ func Bench() *bench.Bench {
 		bench.Drop(invalidPoint),
 		bench.Refuse(mistake),
 		bench.Timeout(2 * time.Hour),
-		bench.Backends(dist.BackendsThat(solve.CanRun)...),
+		bench.Backends(dist.BackendsThat(func(d dist.Description) bool { return solve.CanRun(d) || device.Serves(d.Name) })...),
 		bench.Version("1"),
 		bench.Accumulates(),
 		bench.Derive(derive),
@@ -140,6 +141,10 @@ petsc:hypre in place of gmg and amg, petsc:cg of none and jacobi; ` + petscVaria
   kernbench run --bench solve-scaling --mode strong --total-dof 100K --problem hub --weights rows,nnz
   kernbench run --bench solve-scaling --mode strong --matrix thermal2.tar.gz --rhs file:thermal2.tar.gz --precond amg --partitioner multilevel
   kernbench run --bench solve-scaling --mode strong --total-dof 1M --rhs ones --precond gmg,amg --peer none,petsc:hypre
+  kernbench run --bench solve-scaling --backend cuda --mode strong --total-dof 64M --ranks 1 --storage plain,compressed --precond jacobi
+
+On GPUs (--backend cuda) there are ` + strings.Join(device.Methods(), ", ") + ` with ` + strings.Join(device.Preconditioners(), ", ") + ` on problems with a constant stencil,
+in strips of rows: see docs/gpu.md.
 
 docs/solve-scaling.md explains every metric.`
 }
@@ -282,6 +287,9 @@ func mistake(p, options point.Point) error {
 			return fmt.Errorf("--%s %s: want at least 1", size, v)
 		}
 	}
+	if err := deviceRefuses(p, options); err != nil {
+		return err
+	}
 	path, _ := options.Get(matrixOption)
 	if path.String() == "" {
 		return nil
@@ -321,8 +329,12 @@ func generate(p point.Point, rows int) (sparse.Problem, error) {
 		v, _ := p.Get(axis)
 		return int(v.Int())
 	}
-	kind, _ := p.Get(problemAxis)
-	return solve.NewProblem(kind.String(), solve.Params{Rows: rows, Dim: number(dimAxis), Stencil: number(stencilAxis)})
+	v, _ := p.Get(problemAxis)
+	kind := v.String()
+	if kind == auto {
+		kind = sparse.DefaultKind
+	}
+	return solve.NewProblem(kind, solve.Params{Rows: rows, Dim: number(dimAxis), Stencil: number(stencilAxis)})
 }
 
 // joinLimit is how long a rank waits for another. While rank 0 partitions a

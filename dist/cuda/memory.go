@@ -94,6 +94,16 @@ func (e *engine) allocation(number int) *allocation {
 	return e.allocations[number]
 }
 
+// Reach is where memory that Alloc of a group gave lies on every rank, for kernels of the program itself that
+// run in the context; ok is false of other memory.
+func (backend) Reach(b dist.Buffer) (context *cuda.Context, at []cuda.Pointer, ok bool) {
+	a, ok := b.Memory().(*allocation)
+	if !ok {
+		return nil, nil, false
+	}
+	return a.e.device.Context, a.at[:a.e.size], true
+}
+
 // granule is what the driver maps in one piece. Smaller allocations share one, and
 // then a handle leads to the start of the granule instead of the allocation.
 const granule = 2 << 20

@@ -9,6 +9,7 @@ import (
 	"embed"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -30,11 +31,19 @@ const (
 )
 
 // Build makes the library, which is libcuda, libnccl and libcublasLt, in a folder and
-// returns its path.
-func Build(dir string) (string, error) {
+// returns its path. The kernels of solves are compiled for the processor from their own sources,
+// which tests that need them hand over.
+func Build(dir string, solve ...fs.FS) (string, error) {
 	to := filepath.Join(dir, "libcuda.so.1")
 	args := []string{"-std=gnu11", "-O1", "-shared", "-fPIC", "-pthread", "-o", to}
-	for _, name := range []string{"fake.h", "fake.c", "nccl.c", "gemm.c", "cache.c", "copy.c"} {
+	names := []string{"fake.h", "fake.c", "nccl.c", "gemm.c", "cache.c", "copy.c"}
+	for _, kernels := range solve {
+		names = append(names, "lanes.h", "solve.c")
+		if err := os.CopyFS(dir, kernels); err != nil {
+			return "", err
+		}
+	}
+	for _, name := range names {
 		text, err := sources.ReadFile("testdata/" + name)
 		path := filepath.Join(dir, name)
 		if err := errors.Join(err, os.WriteFile(path, text, 0o600)); err != nil {

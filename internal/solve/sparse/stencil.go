@@ -46,6 +46,25 @@ func (s *stencil) Row(i int, r *Row) {
 	}
 }
 
+// StencilPoint is an entry of every row: how many points of the grid its column lies away, and its value.
+type StencilPoint struct {
+	Step [3]int
+	Coef float64
+}
+
+// StencilOf is the grid and the entries of a problem that has the same ones in every row, by ascending column, less
+// those that lie outside the grid; ok is false of any other problem.
+func StencilOf(p Problem) (grid Grid, points []StencilPoint, ok bool) {
+	s, ok := p.(*stencil)
+	if !ok {
+		return grid, nil, false
+	}
+	for _, q := range s.points {
+		points = append(points, StencilPoint{q.step, q.coef})
+	}
+	return s.grid, points, true
+}
+
 // newStencil makes a stencil on the grid that comes nearest to the wanted rows.
 func newStencil(p Params, dim int, traits Traits, coef func(step [3]int) float64) (*stencil, error) {
 	grid, err := FitGrid(p.Rows, dim)

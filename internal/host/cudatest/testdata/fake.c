@@ -370,6 +370,7 @@ static Result launch(const char *name, unsigned grid, unsigned block, void *stre
 	if (copied(name, args[0])) return OK;
 	if (!strchr(name, '_')) return INVALID;
 	if (product(name, args[0]) || cache(name, grid, block, args[0], stream)) return OK;
+	if (solve_step && solve_step(name, grid, args[0])) return OK;
 	struct graph *g = stream ? ((struct stream *)stream)->recording : NULL;
 	if (stream) ((struct stream *)stream)->clock += 1e6 * ((struct params *)args[0])->iterations;
 	if (!g) perform(name, args[0]);

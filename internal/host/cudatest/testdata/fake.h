@@ -25,3 +25,7 @@ double planted(enum speed which);
 
 // copied does the copy kernels, and tells whether it was one.
 int copied(const char *name, const void *argument);
+
+// solve_step does the kernels of solves, and tells whether it was one. It is there where a test
+// has handed their source over.
+int solve_step(const char *name, unsigned grid, const void *argument) __attribute__((weak));

@@ -1,0 +1,145 @@
+package solvescaling
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/dist"
+	"github.com/kernbench/kernbench/internal/base/point"
+	"github.com/kernbench/kernbench/internal/result/journal"
+	"github.com/kernbench/kernbench/internal/solve/device"
+	"github.com/kernbench/kernbench/solve"
+)
+
+// deviceRefuses says what of a point there is not on a device, as far as that can be told
+// before its size is known.
+func deviceRefuses(p, options point.Point) error {
+	text := func(name string) string {
+		v, ok := p.Get(name)
+		if !ok {
+			v, _ = options.Get(name)
+		}
+		return v.String()
+	}
+	if !device.Serves(text(bench.BackendName)) {
+		return nil
+	}
+	on := fmt.Sprintf("--%s %s", bench.BackendName, text(bench.BackendName))
+	switch {
+	case text(matrixOption) != "":
+		return fmt.Errorf("%s: a GPU makes its rows itself, so that it has no --%s", on, matrixOption)
+	case text(peerAxis) != noPeer:
+		return fmt.Errorf("%s: --%s %s solves on processors", on, peerAxis, text(peerAxis))
+	case strings.HasPrefix(text(rhsAxis), rhsFile):
+		return fmt.Errorf("%s: a GPU makes the right-hand side itself: --%s random or ones", on, rhsAxis)
+	}
+	problem, err := generate(p, sampleRows)
+	if err != nil {
+		return nil // the point is dropped, with the reason
+	}
+	spec := solve.Spec{Method: text(methodAxis), Preconditioner: text(precondAxis), Partitioner: text(partitionerAxis), Weights: solve.Weights(text(weightsAxis))}
+	if err := device.Refuse(problem, spec); err != nil {
+		return fmt.Errorf("%s: %w", on, err)
+	}
+	return nil
+}
+
+// deviceBody is the body where the solves are made on GPUs.
+func deviceBody(ctx context.Context, s *bench.State, spec solve.Spec, name string) error {
+	g, err := join(ctx, s)
+	if reason, yes := dist.Unavailable(err); yes {
+		return bench.NotExecuted(false, "%v", reason)
+	}
+	if err != nil {
+		return err
+	}
+	defer g.Close()
+	asked := device.Spec{Spec: spec, Made: device.Noise}
+	if s.Str(rhsAxis) == "ones" {
+		asked.Made = device.Ones
+	}
+	sys, err := device.New(g, asked)
+	var refused *solve.Refusal
+	if errors.As(err, &refused) {
+		return bench.NotExecuted(false, "%v", err)
+	}
+	if err != nil {
+		return err
+	}
+	defer sys.Close()
+	if err := reportSetting(s, spec, name); err != nil {
+		return err
+	}
+	caps := g.Capabilities()
+	s.Detail("library", caps.Library)
+	s.Detail(gpuDetail, sys.GPU())
+	s.Detail(journal.SharingDetail, fmt.Sprint(caps.Sharing))
+	observe(s, g, "before")
+	s.Phase("warm-up")
+	if _, err := sys.Solve(warmup); err != nil {
+		return err
+	}
+	memory := &deviceTriad{system: sys}
+	out, err := timeSolves(ctx, s, sys, sys.Size, memory)
+	if err != nil {
+		return err
+	}
+	observe(s, g, "after")
+	products := float64(out.Products) / float64(max(1, out.Iterations))
+	mine := part{local: sys.Part, times: sys.Times, messages: sys.Part.Neighbours, matrix: sys.MatrixBytes}
+	if err := reportSystem(ctx, s, mine, sys.Size, products, float64(sys.Bytes)); err != nil {
+		return err
+	}
+	if out.Gate(spec.RTol) == nil {
+		if err := reportPhases(ctx, s, sys, nil, memory); err != nil {
+			return err
+		}
+	}
+	s.Phase("gate")
+	return out.Gate(spec.RTol)
+}
+
+// observe says in the row what the instruments of rank 0's GPU show.
+func observe(s *bench.State, g *dist.Group, when string) {
+	if s.Rank() != 0 {
+		return
+	}
+	shown, err := g.Observe()
+	if err != nil {
+		shown = "unknown: " + err.Error()
+	}
+	if shown != "" {
+		s.Detail("gpu_"+when, shown)
+	}
+}
+
+// deviceTriad measures the bandwidth of the GPUs' memory, by all ranks at once.
+type deviceTriad struct {
+	system *device.System
+	triad
+}
+
+// deviceSweeps is how often one goes over the vectors before and after a solve.
+const deviceSweeps = 5
+
+func (t *deviceTriad) sweep(ctx context.Context, s *bench.State) error {
+	for range deviceSweeps {
+		if err := s.Barrier(ctx); err != nil {
+			return err
+		}
+		seconds, err := t.system.Triad()
+		if err != nil {
+			return err
+		}
+		all, err := gather(ctx, s, seconds)
+		if err != nil {
+			return err
+		}
+		t.gbps = append(t.gbps, t.system.TriadBytes()*float64(s.Size())/slices.Max(all[0])/1e9)
+	}
+	return nil
+}

@@ -1,0 +1,95 @@
+package solvescaling
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/kernbench/kernbench/dist"
+	"github.com/kernbench/kernbench/internal/bench/plan"
+	"github.com/kernbench/kernbench/internal/bench/run"
+	"github.com/kernbench/kernbench/internal/host/cuda"
+	"github.com/kernbench/kernbench/internal/host/cudatest"
+	"github.com/kernbench/kernbench/internal/kernel/gpusolve"
+	"github.com/kernbench/kernbench/internal/result/journal"
+	"github.com/kernbench/kernbench/internal/result/rowset"
+	"github.com/kernbench/kernbench/internal/solve/device"
+)
+
+// gpus is the backend of GPUs.
+var gpus = dist.BackendsThat(func(d dist.Description) bool { return device.Serves(d.Name) })[0]
+
+// On GPUs the bench runs in real processes that share device memory, on a stand-in for the driver
+// that does the kernels on the processor: rows have the gate, the iterations and the metrics of those of the processors, and a
+// problem that does not fit is not executed.
+func TestCUDA(t *testing.T) {
+	lib, err := cudatest.Build(t.TempDir(), gpusolve.Sources())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cudatest.MPS(filepath.Dir(lib)); err != nil {
+		t.Fatal(err)
+	}
+	environ := append(os.Environ(), cuda.LibraryVariable+"="+lib, "CUDA_VISIBLE_DEVICES=0", "PATH="+filepath.Dir(lib)+":"+os.Getenv("PATH"))
+	const axes = "num_ranks=1,2 mode=strong method=cg,cg-single precond=none,jacobi storage=plain,compressed total-dof=2100"
+	const few = `num_ranks == 1 || method == "cg" && precond == "jacobi"` // each number of ranks is a launch
+	request := plan.Request{Axes: assigns(axes), Options: assigns("repeat=2 rtol=1e-8"), Backend: gpus, Seed: 1, Only: []string{few}}
+	p, err := plan.Make(Bench(), request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rows := runPlan(t, filepath.Join(t.TempDir(), "gpu"), p, run.Options{Environ: environ})
+	_, host := runInto(t, filepath.Join(t.TempDir(), "cpu"), "num_ranks=1 mode=strong method=cg,cg-single precond=none,jacobi total-dof=2100", "repeat=1", run.Options{})
+	want := map[string]float64{}
+	for _, r := range host {
+		want[rowset.Text(&r, methodAxis)+rowset.Text(&r, precondAxis)] = r.Metrics["iterations"]
+	}
+	if len(rows) != 10 || len(want) != 4 {
+		t.Fatalf("%d rows and %v", len(rows), want)
+	}
+	for _, r := range derive(rows) {
+		m := r.Metrics
+		if r.Status != journal.OK || r.Backend != gpus {
+			t.Fatalf("%s on %s: %v %s", rowset.Text(&r, methodAxis), r.Backend, r.Status, r.Reason)
+		}
+		if d := m["iterations"] - want[rowset.Text(&r, methodAxis)+rowset.Text(&r, precondAxis)]; d < -1 || d > 1 {
+			t.Errorf("%s: %g iterations more than the processors", rowset.Text(&r, methodAxis), d)
+		}
+		for _, name := range []string{"time_us", "solve_time_s", "bytes_model", "gbps", "triad_gbps", "spmv_us", "memory_bytes_per_dof", "matrix_bytes_per_dof", "setup_s"} {
+			if !(m[name] > 0) {
+				t.Errorf("no %s in a row of %v", name, r.Point)
+			}
+		}
+		shared := rowset.Ranks(&r) > 1
+		if _, known := m["efficiency"]; known == shared || (r.Sharing() == 2) != shared || r.Details[gpuDetail] != "Fake GPU 0" {
+			t.Errorf("%d ranks: efficiency %v, %d share %q", rowset.Ranks(&r), m["efficiency"], r.Sharing(), r.Details[gpuDetail])
+		}
+	}
+	p = plannedOn(t, gpus, "num_ranks=2 mode=strong total-dof=100M", "repeat=1")
+	_, rows = runPlan(t, filepath.Join(t.TempDir(), "large"), p, run.Options{Environ: environ})
+	if len(rows) != 1 || rows[0].Status != journal.NotExecuted || !strings.Contains(rows[0].Reason, "unknowns need 3.8 GiB") {
+		t.Errorf("a problem that does not fit: %v", rows)
+	}
+}
+
+// What a GPU has not is a mistake of usage before anything runs.
+func TestDeviceRefuses(t *testing.T) {
+	for axes, want := range map[string]string{
+		"method=minres":         "method minres is not there on GPUs, only cg, cg-single",
+		"precond=none,amg":      "preconditioner amg is not there on GPUs, only none, jacobi",
+		"partitioner=block":     "partitioner block is not there on GPUs, only simple",
+		"problem=variable":      "only problems with the same entries in every row",
+		"problem=neumann":       "only problems with the same entries in every row",
+		"problem=poisson dim=3": "",
+		"problem=anisotropic":   "",
+		"rhs=file:b.mtx":        "makes the right-hand side itself",
+		"peer=petsc":            "solves on processors",
+	} {
+		_, err := plan.Make(Bench(), plan.Request{Axes: assigns(axes), Backend: gpus, Seed: 1})
+		if got := fmt.Sprint(err); want == "" && err != nil || !strings.Contains(got, want) {
+			t.Errorf("%s: %v, want %q", axes, err, want)
+		}
+	}
+}

@@ -1,0 +1,146 @@
+// Package gpusolve holds the kernels of conjugate gradients on NVIDIA GPUs: CUDA C++
+// sources, and the PTX made of them once, which the driver compiles for the GPU at hand.
+// `make ptx` renews the PTX where nvcc is; a test holds that it comes from the sources
+// beside it. The sources are C too, so tests run the same kernels on the processor.
+//
+// The package says what the kernels are called and what their argument looks like; package
+// device of the solve layer places rows in memory and starts them.
+//
+// # Bytes
+//
+// Both methods are bound by memory, so the kernels are cut to move little of it. Per row of n
+// entries and without a preconditioner:
+//
+//	cg         two kernels, 9 vectors: 72 bytes and the matrix
+//	cg-single  one kernel, 10 vectors: 80 bytes and the matrix
+//	plain      12 n + 4 bytes (64 of 5 points), a reciprocal more for jacobi
+//	stencil    1 byte
+//
+// A product needs the new direction of neighbours, which others compute at the same time. It
+// is computed again from the old one instead, which lies in a cache: that saves a kernel and
+// a pass over memory, and costs a second direction: 40 bytes a row (cg-single 64) are kept.
+package gpusolve
+
+import (
+	"crypto/sha256"
+	"embed"
+	"encoding/hex"
+	"fmt"
+	"io/fs"
+	"strings"
+)
+
+//go:embed *.cu *.cuh
+var sources embed.FS
+
+//go:embed ptx/*.ptx
+var compiled embed.FS
+
+// Sources are the kernels as they were written.
+func Sources() fs.FS { return sources }
+
+// PTX is the kernels as drivers take them.
+func PTX() ([]byte, error) { return compiled.ReadFile("ptx/cg.ptx") }
+
+// The bounds of Params.
+const (
+	MaxRanks  = 16
+	MaxPoints = 27
+	// Rows is how many rows a block takes at a time, and its threads.
+	Rows = 256
+	// MailBytes is the memory for what the ranks tell one of them.
+	MailBytes = 4 * MaxRanks * 32
+	// MaxSums is the most scalar products of a step.
+	MaxSums = 3
+)
+
+// Right-hand sides.
+const (
+	Ones uint32 = iota
+	Noise
+)
+
+// Faults that can be planted: see params.cuh.
+const (
+	DroppedHalo uint32 = 1 << iota
+	WrongDot
+	StaleScalar
+	MissingWait
+)
+
+// How a solve ends.
+const (
+	Running uint32 = iota
+	Converged
+	TooMany
+	Breakdown
+)
+
+// Reason is why a solve broke down, in the words of package krylov.
+func Reason(number uint32) string {
+	return [...]string{"", "the matrix or the preconditioner is not positive definite: use minres", "the preconditioner is not positive definite",
+		"a scalar product is not finite"}[min(number, 3)]
+}
+
+// Params is the argument of every kernel; see params.cuh, which it mirrors.
+type Params struct {
+	X, Q                            uint64
+	P, R, S, W                      [2]uint64
+	Diagonal                        uint64
+	Starts, Cols, Vals              uint64
+	Codes                           uint64
+	Partials, Control, Outcome      uint64
+	History                         uint64
+	Mail, Ghosts, Ghosts2           [MaxRanks]uint64
+	SendLo, SendHi                  [MaxRanks]uint64
+	EdgeLo, EdgeHi                  uint64
+	Rows, Below, Above, First       uint64
+	Grid                            [3]uint64
+	Seed, LimitNS                   uint64
+	Reach                           [MaxPoints]int64
+	Coef                            [MaxPoints]float64
+	Factor, Tolerance               float64
+	Sides                           [MaxPoints]uint32
+	Points, RHS, Rank, Size         uint32
+	Step, Turn, Most, Fault, Blocks uint32
+}
+
+// State is what a method knows between two steps.
+type State struct {
+	Norm, RZ, Alpha, Before, Residual float64
+	Iterations, Status, Reason, Begun uint32
+}
+
+// ControlBytes is the memory by which steps find each other: two States and two numbers.
+const ControlBytes = 2*56 + 8
+
+// Outcome is what the host sees of a solve: how it ended, or, where Late is 1, that a
+// step waited in vain for a rank.
+type Outcome struct {
+	State                       State
+	Late, WaitedFor, Step, Seen uint32
+}
+
+// sourcePrefix begins the line of a PTX file that says what it was made from.
+const sourcePrefix = "// source: sha256 "
+
+// stale says how the PTX differs from its sources, "" when it does not.
+func stale(ptx []byte) (string, error) {
+	sum := sha256.New()
+	for _, name := range []string{"params.cuh", "cg.cu"} {
+		text, err := sources.ReadFile(name)
+		if err != nil {
+			return "", err
+		}
+		sum.Write(text)
+	}
+	hash := hex.EncodeToString(sum.Sum(nil))
+	named, found := strings.CutPrefix(strings.SplitN(string(ptx), "\n", 2)[0], sourcePrefix)
+	switch {
+	case !found:
+		return "names no sources", nil
+	case named != hash:
+		return fmt.Sprintf("made from sources %.12s, not from %.12s", named, hash), nil
+	}
+	return "", nil
+}

@@ -1,0 +1,235 @@
+// Package device is one rank's part of a linear system in the memory of a GPU: it places
+// rows and vectors there, has the kernels of package gpusolve make the matrix and solve, and
+// checks the solution on the host.
+//
+// Rows are strips of consecutive numbers, and a vector has its ghosts before and behind them,
+// so that a column lies as far from its row in memory as in the whole matrix. Ranks reach
+// each other's ghosts through the memory of their group (package dist/cuda), and the kernels
+// send what others need themselves: between the start and the end of a solve the host starts
+// kernels, some at a time, and looks whether it has ended.
+//
+// Methods are the kernels' own, and not the stages of package krylov: those hand every
+// scalar product to the host before they go on, which is what a GPU has no time for. They are
+// held to krylov's iterations and solutions by tests.
+package device
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/kernbench/kernbench/internal/kernel/gpusolve"
+	"github.com/kernbench/kernbench/internal/solve/partition"
+	"github.com/kernbench/kernbench/internal/solve/precondition"
+	"github.com/kernbench/kernbench/internal/solve/sparse"
+	"github.com/kernbench/kernbench/solve"
+)
+
+// RHS is a right-hand side that the device makes itself.
+type RHS uint32
+
+// The right-hand sides: ones, or [sparse.Noise].
+const (
+	Ones  = RHS(gpusolve.Ones)
+	Noise = RHS(gpusolve.Noise)
+)
+
+// Spec is what is to be solved. Of the embedded one, RHS is what the solution is checked
+// against: the same function as Made, for the host.
+type Spec struct {
+	solve.Spec
+	Made  RHS
+	Fault uint32 // that is planted, of package gpusolve
+}
+
+// method is how a method uses memory.
+type method struct {
+	name                string
+	reductions          int
+	vectors             int // that an iteration moves
+	diagonals           int // how often it reads those of jacobi
+	flops, precondFlops int // of a row, without the matrix
+	extraProducts       int // before the first iteration
+	steps               []string
+	single              bool
+}
+
+var methods = []method{
+	{name: "cg", reductions: 2, vectors: 9, diagonals: 2, flops: 10, precondFlops: 4, steps: []string{"direct", "descend"}},
+	{name: "cg-single", reductions: 1, vectors: 10, diagonals: 1, flops: 12, precondFlops: 4, extraProducts: 1, steps: []string{"single"}, single: true},
+}
+
+// Methods lists the methods that there are on a device.
+func Methods() []string {
+	var names []string
+	for _, m := range methods {
+		names = append(names, m.name)
+	}
+	return names
+}
+
+// Preconditioners lists the preconditioners that there are.
+func Preconditioners() []string { return []string{precondition.None, "jacobi"} }
+
+// Partitioners lists the partitioners that there are.
+func Partitioners() []string { return []string{partition.Default} }
+
+// Refuse says what there is not on a device of a problem, a method, a preconditioner or a
+// partition; nil if all of it is there. The problem may be any size.
+func Refuse(p sparse.Problem, s solve.Spec) error {
+	for _, c := range []struct {
+		what, word string
+		have       []string
+	}{
+		{"method", s.Method, Methods()},
+		{"preconditioner", s.Preconditioner, Preconditioners()},
+		{"partitioner", s.Partitioner, Partitioners()},
+		{"weights", string(s.Weights), []string{string(partition.ByRows)}},
+	} {
+		if c.word != "" && !slices.Contains(c.have, c.word) {
+			return fmt.Errorf("%s %s is not there on GPUs, only %s", c.what, c.word, strings.Join(c.have, ", "))
+		}
+	}
+	_, points, ok := sparse.StencilOf(p)
+	if !ok || len(points) > gpusolve.MaxPoints || !slices.Contains(stencils, len(points)) {
+		return errors.New("a GPU makes its rows itself, and has only problems with the same entries in every row of a grid: poisson, anisotropic")
+	}
+	if t := p.Traits(); !t.Definite {
+		return errors.New("the methods on GPUs need a matrix that is symmetric and positive definite")
+	}
+	return nil
+}
+
+// stencils are the numbers of points that there are kernels for.
+var stencils = []int{5, 7, 9, 27}
+
+// lookup finds a method.
+func lookup(name string) (method, error) {
+	for _, m := range methods {
+		if m.name == name || name == "" && m.name == "cg" {
+			return m, nil
+		}
+	}
+	return method{}, fmt.Errorf("method %s is not there on GPUs, only %s", name, strings.Join(Methods(), ", "))
+}
+
+// shape is the matrix of one rank.
+type shape struct {
+	grid    sparse.Grid
+	points  []sparse.StencilPoint
+	reach   int // the most columns from the diagonal
+	plain   bool
+	wide    bool // starts of 64 bits
+	entries int  // of this rank
+	jacobi  bool
+}
+
+func shapeOf(s Spec, rows sparse.Range) (shape, error) {
+	problem, err := s.Source.Outline()
+	if err != nil {
+		return shape{}, err
+	}
+	if err := Refuse(problem, s.Spec); err != nil {
+		return shape{}, &solve.Refusal{Reason: err}
+	}
+	grid, points, _ := sparse.StencilOf(problem)
+	m := shape{grid: grid, points: points, plain: s.Storage == sparse.Plain, jacobi: s.Preconditioner != "" && s.Preconditioner != precondition.None}
+	for _, q := range points {
+		m.reach = max(m.reach, abs(m.distance(q.Step)))
+	}
+	m.entries = m.entriesBefore(rows.Hi) - m.entriesBefore(rows.Lo)
+	m.wide = m.entries > math.MaxUint32
+	if m.plain && rows.Len()+2*m.reach > math.MaxUint32 {
+		return m, &solve.Refusal{Reason: fmt.Errorf("%d rows on one GPU: columns of 32 bits number at most %d, --storage compressed has none", rows.Len(), math.MaxUint32)}
+	}
+	return m, nil
+}
+
+func abs(i int) int { return max(i, -i) }
+
+// distance is that of the columns of two neighbours.
+func (m *shape) distance(step [3]int) int {
+	return step[0] + m.grid[0]*(step[1]+m.grid[1]*step[2])
+}
+
+// sides are those of the grid at which a row lacks an entry, as the kernels number them.
+func sides(step [3]int) (bits uint32) {
+	for axis, d := range step {
+		switch {
+		case d < 0:
+			bits |= 1 << (2 * axis)
+		case d > 0:
+			bits |= 2 << (2 * axis)
+		}
+	}
+	return bits
+}
+
+// entriesBefore is how many entries the rows before one have: the rows that have a point of
+// the stencil are those of a box of the grid.
+func (m *shape) entriesBefore(row int) int {
+	at := m.grid.Point(row)
+	if row == m.grid.Size() {
+		at = [3]int{0, 0, m.grid[2]}
+	}
+	n := 0
+	for _, q := range m.points {
+		before, whole := 0, 1
+		for axis, d := range q.Step {
+			lo, hi := max(0, -d), m.grid[axis]-max(0, d)
+			if at[axis] < lo || at[axis] >= hi {
+				before = 0
+			}
+			before += whole * (min(max(at[axis], lo), max(hi, lo)) - lo)
+			whole *= max(0, hi-lo)
+		}
+		n += before
+	}
+	return n
+}
+
+// diagonal is the entry that every row has on it.
+func (m *shape) diagonal() float64 {
+	for _, q := range m.points {
+		if q.Step == ([3]int{}) {
+			return q.Coef
+		}
+	}
+	return 0
+}
+
+// bytes is what the matrix of so many rows takes, jacobi's reciprocals included.
+func (m *shape) bytes(rows, ghosts int) int {
+	if !m.plain {
+		return rows
+	}
+	n := 12*m.entries + 4*(rows+1)
+	if m.wide {
+		n += 4 * (rows + 1)
+	}
+	return n + m.diagonalBytes(rows+ghosts)
+}
+
+func (m *shape) diagonalBytes(values int) int {
+	if m.plain && m.jacobi {
+		return 8 * values
+	}
+	return 0
+}
+
+// kernel is the name of a step for this matrix.
+func (m *shape) kernel(step string) string {
+	switch {
+	case step == "descend":
+		return "cg_descend"
+	case m.plain && m.wide:
+		return "cg_" + step + "_plain64"
+	case m.plain:
+		return "cg_" + step + "_plain32"
+	case step == "make":
+		return "cg_make_stencil"
+	}
+	return fmt.Sprintf("cg_%s_stencil%d", step, len(m.points))
+}

@@ -1,0 +1,358 @@
+package device
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/kernbench/kernbench/dist"
+	_ "github.com/kernbench/kernbench/dist/all"
+	"github.com/kernbench/kernbench/internal/host/cuda"
+	"github.com/kernbench/kernbench/internal/host/cudatest"
+	"github.com/kernbench/kernbench/internal/kernel/gpusolve"
+	"github.com/kernbench/kernbench/internal/solve/sparse"
+	"github.com/kernbench/kernbench/solve"
+)
+
+// The tests run the kernels themselves, compiled for the processor.
+func TestMain(m *testing.M) {
+	dir, err := os.MkdirTemp("", "device")
+	if err != nil {
+		panic(err)
+	}
+	lib, err := cudatest.Build(dir, gpusolve.Sources())
+	if err != nil {
+		panic(err)
+	}
+	os.Setenv(cuda.LibraryVariable, lib)
+	os.Setenv("KERNBENCH_CUDA_TAKE_TURNS", "1")
+	code := m.Run()
+	os.RemoveAll(dir)
+	os.Exit(code)
+}
+
+// gpus is the backend of GPUs.
+var gpus = dist.BackendsThat(func(d dist.Description) bool { return Serves(d.Name) })[0]
+
+var groups atomic.Int64
+
+// together runs f on every rank of a group.
+func together(t *testing.T, backend string, ranks int, f func(g *dist.Group) error) error {
+	t.Helper()
+	id := fmt.Sprintf("device-%d-%d", os.Getpid(), groups.Add(1))
+	errs := make([]error, ranks)
+	var all sync.WaitGroup
+	for r := range ranks {
+		all.Go(func() {
+			g, err := dist.Init(t.Context(), dist.Config{Backend: backend, Rank: r, Size: ranks, ID: id, Timeout: time.Minute})
+			if err != nil {
+				errs[r] = err
+				return
+			}
+			defer g.Close()
+			errs[r] = f(g)
+		})
+	}
+	all.Wait()
+	return errors.Join(errs...)
+}
+
+// poisson is a problem on a given grid, with its right-hand side.
+func poisson(t *testing.T, grid sparse.Grid, points int) Spec {
+	t.Helper()
+	p, err := sparse.NewGridPoisson(grid, points)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const seed = 5
+	return Spec{Spec: solve.Spec{Source: solve.Generated{Problem: p}, RTol: 1e-9, Seed: seed,
+		RHS: func(row int) float64 { return sparse.Noise(seed, row) }}, Made: Noise}
+}
+
+// solved is what a solve left: its outcome, its whole solution, and the bits of that.
+type solved struct {
+	solve.Outcome
+	x []float64
+}
+
+// onDevice solves on GPUs.
+func onDevice(t *testing.T, ranks int, spec Spec) (out solved, err error) {
+	t.Helper()
+	all, err := eachOnDevice(t, ranks, []Spec{spec})
+	return all[0], err
+}
+
+// eachOnDevice solves one system after the other on GPUs, each of them twice: both must give the same bits.
+func eachOnDevice(t *testing.T, ranks int, specs []Spec) ([]solved, error) {
+	t.Helper()
+	out := make([]solved, len(specs))
+	for i, spec := range specs {
+		p, err := spec.Source.Outline()
+		if err != nil {
+			t.Fatal(err)
+		}
+		out[i].x = make([]float64, p.Size())
+	}
+	return out, together(t, gpus, ranks, func(g *dist.Group) error {
+		for i, spec := range specs {
+			if err := twice(g, spec, &out[i]); err != nil {
+				return fmt.Errorf("system %d: %w", i, err)
+			}
+		}
+		return nil
+	})
+}
+
+// twice solves on one rank, which leaves its part of the solution.
+func twice(g *dist.Group, spec Spec, out *solved) error {
+	s, err := New(g, spec)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	first, err := s.Solve(0)
+	if err != nil {
+		return err
+	}
+	x, err := s.Solution()
+	if err != nil {
+		return err
+	}
+	again, err := s.Solve(0)
+	if err != nil {
+		return err
+	}
+	if again.TrueResidual, err = s.Check(); err != nil {
+		return err
+	}
+	repeated, err := s.Solution()
+	if err != nil {
+		return err
+	}
+	for i := range x {
+		if math.Float64bits(x[i]) != math.Float64bits(repeated[i]) {
+			return fmt.Errorf("x[%d] is %g, then %g", i, x[i], repeated[i])
+		}
+	}
+	if first.Iterations != again.Iterations || len(again.History) != again.Iterations+1 {
+		return fmt.Errorf("%d iterations, then %d, with a history of %d", first.Iterations, again.Iterations, len(again.History))
+	}
+	copy(out.x[s.layout.rows(g.Rank()).Lo:], x)
+	if g.Rank() == 0 {
+		out.Outcome = again
+	}
+	return nil
+}
+
+// onHost solves as the backend cpu does, on one rank.
+func onHost(t *testing.T, spec solve.Spec) (out solved) {
+	t.Helper()
+	err := together(t, "cpu", 1, func(g *dist.Group) error {
+		s, err := solve.New(g, spec)
+		if err != nil {
+			return err
+		}
+		out.Outcome, err = s.Solve(0)
+		out.x = append(out.x, s.Solution()...)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// Every method, preconditioner, storage, stencil and number of ranks gives what the processor's
+// solver gives: sizes have tails, strips end within a line, and some are shorter than the reach.
+func TestAgreesWithCPU(t *testing.T) {
+	var names []string
+	var specs []Spec
+	var want []solved
+	for _, c := range []struct {
+		grid   sparse.Grid
+		points int
+	}{
+		{sparse.Grid{31, 43, 1}, 5}, {sparse.Grid{23, 17, 1}, 9}, {sparse.Grid{11, 9, 13}, 7}, {sparse.Grid{7, 9, 5}, 27},
+		{sparse.Grid{40, 3, 1}, 5}, {sparse.Grid{1, 300, 1}, 5}, {sparse.Grid{3, 1, 1}, 5},
+	} {
+		for _, method := range Methods() {
+			for _, pre := range Preconditioners() {
+				spec := poisson(t, c.grid, c.points)
+				spec.Method, spec.Preconditioner = method, pre
+				host := onHost(t, spec.Spec)
+				for _, storage := range []sparse.Format{sparse.Compressed, sparse.Plain} {
+					spec.Storage = storage
+					names = append(names, fmt.Sprintf("%v %d points, %s, %s, %v", c.grid, c.points, method, pre, storage))
+					specs, want = append(specs, spec), append(want, host)
+				}
+			}
+		}
+	}
+	for _, ranks := range []int{1, 2, 3, 4} {
+		got, err := eachOnDevice(t, ranks, specs)
+		if err != nil {
+			t.Fatalf("%d ranks: %v", ranks, err)
+		}
+		for i, name := range names {
+			compare(t, fmt.Sprintf("%s, %d ranks", name, ranks), got[i], want[i], specs[i].RTol)
+		}
+	}
+}
+
+func compare(t *testing.T, name string, got, want solved, rtol float64) {
+	t.Helper()
+	if err := got.Gate(rtol); err != nil {
+		t.Errorf("%s: %v", name, err)
+	}
+	if d := got.Iterations - want.Iterations; d < -1 || d > 1 {
+		t.Errorf("%s: %d iterations, on the processor %d", name, got.Iterations, want.Iterations)
+	}
+	if got.Iterations == want.Iterations && (got.Reductions != want.Reductions || got.Products != want.Products) {
+		t.Errorf("%s: %d reductions and %d products, on the processor %d and %d", name, got.Reductions, got.Products, want.Reductions, want.Products)
+	}
+	most, size := 0.0, 0.0
+	for i, x := range want.x {
+		most, size = max(most, math.Abs(got.x[i]-x)), max(size, math.Abs(x))
+	}
+	if !(most <= 1e-6*size) {
+		t.Errorf("%s: the solution is off by %g of %g", name, most, size)
+	}
+}
+
+// Errors in the kernels do not pass: the solve fails, or its gate does.
+func TestFaultsAreFound(t *testing.T) {
+	for name, fault := range map[string]uint32{"dropped halo": gpusolve.DroppedHalo, "wrong dot": gpusolve.WrongDot,
+		"stale scalar": gpusolve.StaleScalar, "missing wait": gpusolve.MissingWait} {
+		for _, method := range Methods() {
+			if name == "wrong dot" && method != "cg" {
+				continue // all its scalar products are one message
+			}
+			spec := poisson(t, sparse.Grid{61, 47, 1}, 5)
+			spec.Method, spec.Fault, spec.MaxIter = method, fault, 600
+			out, err := onDevice(t, 3, spec)
+			if err == nil {
+				err = out.Gate(spec.RTol)
+			}
+			if err == nil {
+				t.Errorf("%s with %s passes", method, name)
+			} else {
+				t.Logf("%s with %s: %v", method, name, err)
+			}
+		}
+	}
+}
+
+// A matrix that is stored is the problem's, entry by entry, on every rank.
+func TestRowsAreMadeAsTheProblemHasThem(t *testing.T) {
+	for _, grid := range []sparse.Grid{{31, 43, 1}, {11, 9, 13}, {1, 7, 1}, {5, 1, 2}} {
+		for _, points := range []int{2*dimOf(grid) + 1, map[int]int{2: 9, 3: 27}[dimOf(grid)]} {
+			spec := poisson(t, grid, points)
+			problem, _ := spec.Source.Outline()
+			m, err := shapeOf(spec, sparse.Range{Lo: 0, Hi: grid.Size()})
+			if err != nil {
+				t.Fatal(err)
+			}
+			before := 0
+			var row sparse.Row
+			for i := range grid.Size() {
+				if got := m.entriesBefore(i); got != before {
+					t.Fatalf("%v, %d points: %d entries before row %d, want %d", grid, points, got, i, before)
+				}
+				problem.Row(i, &row)
+				before += len(row.Cols)
+			}
+			if m.entries != before {
+				t.Errorf("%v, %d points: %d entries, want %d", grid, points, m.entries, before)
+			}
+		}
+	}
+}
+
+func dimOf(g sparse.Grid) int {
+	if g[2] > 1 {
+		return 3
+	}
+	return 2
+}
+
+// What a GPU has not, and what does not fit, is refused on every rank before anything runs.
+func TestRefusals(t *testing.T) {
+	variable, err := sparse.New("variable", sparse.Params{Rows: 100})
+	if err != nil {
+		t.Fatal(err)
+	}
+	base := poisson(t, sparse.Grid{10, 10, 1}, 5)
+	for want, change := range map[string]func(*Spec){
+		"method bicgstab is not there on GPUs": func(s *Spec) { s.Method = "bicgstab" },
+		"preconditioner amg is not there":      func(s *Spec) { s.Preconditioner = "amg" },
+		"partitioner block is not there":       func(s *Spec) { s.Partitioner = "block" },
+		"weights nnz is not there":             func(s *Spec) { s.Weights = solve.ByEntries },
+		"the same entries in every row":        func(s *Spec) { s.Source = solve.Generated{Problem: variable} },
+		"400000000 unknowns need":              func(s *Spec) { s.Source = poisson(t, sparse.Grid{20000, 20000, 1}, 5).Source },
+	} {
+		for _, ranks := range []int{1, 2} {
+			spec := base
+			change(&spec)
+			err := together(t, gpus, ranks, func(g *dist.Group) error {
+				_, err := New(g, spec)
+				var refused *solve.Refusal
+				if !errors.As(err, &refused) || !strings.Contains(err.Error(), want) {
+					return fmt.Errorf("%v, want a refusal with %q", err, want)
+				}
+				return nil
+			})
+			if err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	err = together(t, "cpu", 1, func(g *dist.Group) error {
+		if _, err := New(g, base); err == nil {
+			return errors.New("a group of processors is taken")
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// A trace has every iteration's kernels, and its bytes are those of the documented model.
+func TestTrace(t *testing.T) {
+	for _, c := range []struct {
+		method string
+		format sparse.Format
+		per    float64 // bytes a row, of rows with five entries
+	}{{"cg", sparse.Compressed, 73}, {"cg-single", sparse.Compressed, 81}, {"cg", sparse.Plain, 136}} {
+		spec := poisson(t, sparse.Grid{200, 150, 1}, 5)
+		spec.Method, spec.Storage = c.method, c.format
+		err := together(t, gpus, 2, func(g *dist.Group) error {
+			s, err := New(g, spec)
+			if err != nil {
+				return err
+			}
+			defer s.Close()
+			b, err := s.Trace(12)
+			if err != nil {
+				return err
+			}
+			per := b.Bytes / float64(b.Iterations*s.Part.Rows)
+			if b.Iterations != 12 || b.Seconds[solve.SpMV] <= 0 || (b.Seconds[solve.Updates] > 0) != (c.method == "cg") || math.Abs(per-c.per) > 0.3 {
+				return fmt.Errorf("%s: %d iterations of %v, %g bytes a row", c.method, b.Iterations, b.Seconds, per)
+			}
+			if us, err := s.Triad(); err != nil || us <= 0 {
+				return fmt.Errorf("a triad of %g us, %v", us, err)
+			}
+			return nil
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	}
+}
