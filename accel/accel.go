@@ -59,7 +59,7 @@ import (
 )
 
 // ModelVersion changes when the same files give other times, or other limits of them.
-const ModelVersion = "4"
+const ModelVersion = "5"
 
 // Version names the model and the files that are built into it, for results made with them.
 func Version() string {

@@ -272,7 +272,9 @@ func (m *machine) bound(row *Row, xs []transfer) error {
 			c = make([]event.Time, m.Cube.HBM.Channels)
 			channels[x.at.PEID] = c
 		}
-		m.bursts(x.at.Offset, x.bytes, func(ch int) { c[ch] += m.burst() })
+		for off := 0; off < x.bytes; off += m.piece() {
+			m.bursts(x, off, x.write, func(ch int) { c[ch] += m.burst() })
+		}
 	}
 	for _, link := range links {
 		if need := ns(rate[link].Time(bytes[link])); need > row.Limit {

@@ -42,9 +42,10 @@ func (p *Parts) empty(way topo.Path) {
 
 func (m *machine) burst() event.Time { return m.Cube.HBM.ChannelBW.Time(m.Cube.HBM.Burst) }
 
-// bursts calls for each burst of a range with its channel.
-func (m *machine) bursts(offset int64, bytes int, do func(channel int)) {
+// bursts calls for each burst that a piece of a transfer moves with its channel.
+func (m *machine) bursts(x transfer, off int, write bool, do func(channel int)) {
 	size := int64(m.Cube.HBM.Burst)
+	offset, bytes := m.Cube.HBM.Piece(x.at.Offset, x.bytes, off, min(m.piece(), x.bytes-off), write)
 	for off := offset - offset%size; off < offset+int64(bytes); off += size {
 		do(m.Channel(off))
 	}
@@ -63,7 +64,7 @@ func (m *machine) reading(x transfer) (ready []event.Time) {
 	free := make([]event.Time, m.Cube.HBM.Channels)
 	latest := event.Time(0)
 	for off := 0; off < x.bytes; off += m.piece() {
-		m.bursts(x.at.Offset+int64(off), min(m.piece(), x.bytes-off), func(ch int) {
+		m.bursts(x, off, false, func(ch int) {
 			free[ch] += m.burst()
 			latest = max(latest, free[ch])
 		})
@@ -85,7 +86,7 @@ func (m *machine) explainWrite(p *Parts, x transfer, way topo.Path) {
 	first, count := 0, (x.bytes+m.piece()-1)/m.piece()
 	for i := range count {
 		arrived, off := sent.arrived(i, count), i*m.piece()
-		m.bursts(x.at.Offset+int64(off), min(m.piece(), x.bytes-off), func(ch int) {
+		m.bursts(x, off, true, func(ch int) {
 			c := &channels[ch]
 			if arrived >= c.free {
 				c.free, c.from = arrived, i

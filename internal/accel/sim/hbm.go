@@ -44,6 +44,13 @@ func (g *engine) commit(l topo.Location, bytes int, write bool, at event.Time) e
 	return last
 }
 
+// move is commit of a piece of a transfer, n bytes from off on or what is left.
+func (g *engine) move(t *transfer, off, n int, write bool, at event.Time) event.Time {
+	part := t.at
+	part.Offset, n = g.Topo.Cube.HBM.Piece(t.at.Offset, t.bytes, off, min(n, t.bytes-off), write)
+	return g.commit(part, n, write, at)
+}
+
 func atHBM(l topo.Location) topo.End { return topo.End{Kind: topo.AtHBM, PEID: l.PEID} }
 
 // transfer starts what has its DMA channel now. A read sends a request, a write
@@ -94,9 +101,7 @@ func (g *engine) answer(p *pe) error {
 	g.ready = g.ready[:0]
 	latest := from
 	for off := 0; off < t.bytes; off += g.piece() {
-		part := t.at
-		part.Offset += int64(off)
-		latest = max(latest, g.commit(part, min(g.piece(), t.bytes-off), false, from))
+		latest = max(latest, g.move(t, off, g.piece(), false, from))
 		g.ready = append(g.ready, latest)
 	}
 	h.served = max(latest, g.ready[0]+g.Topo.Cube.HBM.BW.Time(t.bytes))
@@ -111,10 +116,7 @@ func (g *engine) flitThere(message int32, flit int) {
 		return
 	}
 	t := g.pes[why.a].writing.current()
-	part := t.at
-	off := flit * g.Topo.FlitBytes
-	part.Offset += int64(off)
-	t.stored = max(t.stored, g.commit(part, min(g.Topo.FlitBytes, t.bytes-off), true, g.now))
+	t.stored = max(t.stored, g.move(t, flit*g.Topo.FlitBytes, g.Topo.FlitBytes, true, g.now))
 }
 
 // storeArrived is all of a write at the HBM. A whole message has drained burst
@@ -126,11 +128,9 @@ func (g *engine) storeArrived(p *pe, m *fabric.Message) {
 		each := m.Path.Slowest().Time(burst)
 		h := g.controller(t.at)
 		for off := 0; off < bytes; off += burst {
-			part := t.at
-			part.Offset += int64(off)
 			after := tl.Cdiv(bytes-off, burst) - 1
 			from := max(g.now-event.Time(after)*each, h.served)
-			t.stored = max(t.stored, g.commit(part, min(burst, bytes-off), true, from))
+			t.stored = max(t.stored, g.move(t, off, burst, true, from))
 		}
 		h.served = t.stored
 	}

@@ -9,6 +9,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"pgregory.net/rapid"
+
 	"github.com/kernbench/kernbench/accel/tl"
 	"github.com/kernbench/kernbench/internal/accel/event"
 	"github.com/kernbench/kernbench/internal/accel/fabric"
@@ -185,6 +187,47 @@ func TestChannels(t *testing.T) {
 	} {
 		if got := g.commit(at(c.offset), c.bytes, c.write, 0); got != c.want {
 			t.Errorf("step %d: done at %v, want %v", i, got, c.want)
+		}
+	}
+}
+
+// Every burst that a transfer touches is moved once, however the transfer is cut into pieces and wherever
+// it begins.
+func TestBurstsAreMovedOnce(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		m := bare(topo.Flits)
+		g := &engine{Config: Config{Topo: m}, hbm: map[int]*hbm{}}
+		x := &transfer{at: topo.Location{Space: topo.HBMSpace, Offset: int64(rapid.IntRange(0, 5000).Draw(t, "offset"))}, bytes: rapid.IntRange(1, 20000).Draw(t, "bytes")}
+		piece, write := rapid.IntRange(1, 700).Draw(t, "piece"), rapid.Bool().Draw(t, "write")
+		var last event.Time
+		for off := 0; off < x.bytes; off += piece {
+			last = max(last, g.move(x, off, piece, write, 0))
+		}
+		want := make([]event.Time, m.Cube.HBM.Channels)
+		burst := int64(m.Cube.HBM.Burst)
+		for b := x.at.Offset / burst; b*burst < x.at.Offset+int64(x.bytes); b++ {
+			want[m.Channel(b*burst)] += m.Cube.HBM.ChannelBW.Time(m.Cube.HBM.Burst)
+		}
+		if got := g.controller(x.at).free; !slices.Equal(got, want) || last != slices.Max(want) {
+			t.Fatalf("%d bytes from %d in pieces of %d: channels are busy for %v until %v, want %v", x.bytes, x.at.Offset, piece, got, last, want)
+		}
+	})
+}
+
+// So a load that begins within a burst takes one more burst at most, of 16 KB, not twice the time.
+func TestUnalignedLoad(t *testing.T) {
+	for _, fabric := range []topo.Fabric{topo.Flits, topo.Whole} {
+		m := bare(fabric)
+		times := map[int64]event.Time{}
+		for _, offset := range []int64{0, 100} {
+			r, _, err := run(t, config(m), kernels{pe0: load(t, m, pe0, offset)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			times[offset] = r.Crit
+		}
+		if more := times[100] - times[0]; more < 0 || more > 8*ns {
+			t.Errorf("%s: %v from the start of a burst, %v from within one", fabric, times[0], times[100])
 		}
 	}
 }

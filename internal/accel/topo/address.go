@@ -123,3 +123,21 @@ func (t *Topology) Locate(a Address) (Location, error) {
 func (t *Topology) Channel(offset int64) int {
 	return int(offset / int64(t.Cube.HBM.Burst) % int64(t.Cube.HBM.Channels))
 }
+
+// Piece is where the bursts lie that a piece of a transfer moves: of bytes from base on, n from off
+// on. A burst that pieces share is moved once: read with the first of them, written with the last.
+func (h *HBM) Piece(base int64, bytes, off, n int, write bool) (from int64, length int) {
+	burst := int64(h.Burst)
+	from = base + int64(off)
+	to := from + int64(n)
+	switch {
+	case write:
+		from -= from % burst
+		if off+n < bytes {
+			to -= to % burst
+		}
+	case off > 0:
+		from += (burst - from%burst) % burst
+	}
+	return from, int(max(0, to-from))
+}
