@@ -77,6 +77,7 @@ type Capabilities struct {
 	Combiner   bool                    // calls may have a Combiner
 	Counts     bool                    // blocks may have counts of their own
 	Chunk      bool                    // the size of the pieces of a call can be chosen: see [Chunk]
+	Blocks     bool                    // how many blocks of threads a rank has can be chosen: see [Blocks]
 	Shrink     bool                    // what is left of a failed group can go on: see [Group.Shrink]
 	Overlap    bool                    // an all-reduce of few elements goes on by itself once begun: see [Op.Begin]
 	Steps      bool                    // the proved steps of schedules can be executed one by one: see [StepsPrefix]
@@ -90,6 +91,9 @@ type Capabilities struct {
 	// Sharing is how many ranks share a device of their kind, a GPU; 0 where ranks have
 	// none. With more than one, times are those of the device's memory, not of a link.
 	Sharing int
+	// Device is the kind of device that every rank has, such as the name of a GPU; "" where
+	// they have none, or different ones.
+	Device string
 	// WideEpilogue tells that an epilogue is done to 16-bit sums before they are rounded,
 	// as kernels that fuse it do; otherwise they are rounded first.
 	WideEpilogue bool

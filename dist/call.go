@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -48,7 +49,8 @@ type Option func(*Call)
 
 // Algorithm chooses the algorithm by name. With "steps:" before it, the proved
 // steps are executed one by one even where the backend has code of its own. A size
-// after it is that of the pipelined pieces: "ring@64K" (see [Pieces]).
+// after it is that of the pipelined pieces: "ring@64K" (see [Pieces]); a number is that of
+// the blocks of a GPU's kernel: "one-stage#16" (see [Blocks]).
 func Algorithm(name string) Option { return func(c *Call) { c.Algorithm = name } }
 
 // Chunk sets the elements per pipelined piece.
@@ -101,6 +103,31 @@ func InPieces(name string, bytes int) string {
 		return name
 	}
 	return name + piecesMark + unit.FormatBytes(int64(bytes))
+}
+
+// blocksMark is between an algorithm's name and the number of its blocks.
+const blocksMark = "#"
+
+// Blocks takes an algorithm's name apart that may say how many blocks of threads each rank
+// has: "one-stage#16" is "one-stage" by 16 blocks; "one-stage" has 0, as the backend likes it.
+func Blocks(algorithm string) (name string, blocks int, err error) {
+	name, number, has := strings.Cut(algorithm, blocksMark)
+	if !has {
+		return algorithm, 0, nil
+	}
+	n, err := strconv.Atoi(number)
+	if err != nil || n < 1 || n > math.MaxInt32 {
+		return name, 0, fmt.Errorf("algorithm %q: %q is no number of blocks, such as %s%s16", algorithm, number, name, blocksMark)
+	}
+	return name, n, nil
+}
+
+// InBlocks is the inverse of [Blocks].
+func InBlocks(name string, blocks int) string {
+	if blocks == 0 {
+		return name
+	}
+	return name + blocksMark + strconv.Itoa(blocks)
 }
 
 // Epilogue is done to every element of the rank's own output as it is stored:

@@ -81,7 +81,7 @@ func Init(ctx context.Context, c Config) (*Group, error) {
 	if err != nil {
 		return nil, fmt.Errorf("joining group %q as rank %d of %d: %w", c.ID, c.Rank, c.Size, err)
 	}
-	g := newGroup(e, c.Backend, c.Tuning)
+	g := newGroup(e, c.Backend, c.Tuning.OnDevice("", 0, KnobValues(c.Backend, c.Knobs)))
 	g.machine, g.arrangement = c.Machine, c.Arrangement
 	return g, nil
 }

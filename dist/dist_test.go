@@ -177,13 +177,56 @@ func TestTuning(t *testing.T) {
 	}
 	for _, bad := range []string{"", `{"entries": [{}]}`, `{"entries": [{"algorithm": "x", "op": "y"}]}`,
 		`{"entries": [{"algorithm": "x", "buffers": "y"}]}`, `{"entries": [{"algorithm": "x", "max_bytes": -1}]}`,
-		`{"entries": [{"algorithm": "x@64K"}]}`, `{"entries": [{"algorithm": "x", "dtypes": ["f31"]}]}`, `{"entires": []}`} {
+		`{"entries": [{"algorithm": "x@64K"}]}`, `{"entries": [{"algorithm": "x#4"}]}`,
+		`{"entries": [{"algorithm": "x", "blocks": -1}]}`, `{"entries": [{"algorithm": "x", "ranks_per_device": 2}]}`, `{"entries": [{"algorithm": "x", "dtypes": ["f31"]}]}`, `{"entires": []}`} {
 		if _, err := dist.ParseTuning([]byte(bad)); err == nil {
 			t.Errorf("%q was accepted", bad)
 		}
 	}
 	if _, err := dist.LoadTuning(filepath.Join(t.TempDir(), "none")); err == nil {
 		t.Error("a table that is not there was read")
+	}
+}
+
+// What was measured on one kind of GPU, shared by so many ranks that are processes or blocks
+// of one kernel, is for groups like that alone.
+func TestTuningOfOneDevice(t *testing.T) {
+	table, err := dist.ParseTuning([]byte(`{"entries": [
+		{"backend": "cuda", "device": "NVIDIA H200", "ranks_per_device": 8, "knobs": {"ranks_as": "processes"}, "algorithm": "lamport", "blocks": 4},
+		{"algorithm": "one-stage"}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	processes, blocks := map[string]string{"ranks_as": "processes"}, map[string]string{"ranks_as": "blocks"}
+	for _, c := range []struct {
+		on   *dist.Tuning
+		want string
+	}{
+		{table.OnDevice("NVIDIA H200", 8, processes), "lamport#4"},
+		{table.OnDevice("NVIDIA H100", 8, processes), "one-stage"},
+		{table.OnDevice("NVIDIA H200", 1, processes), "one-stage"},
+		{table.OnDevice("NVIDIA H200", 8, blocks), "one-stage"},
+		{table.OnDevice("NVIDIA H200", 8, nil), "one-stage"},
+		{table.OnDevice("", 0, nil), "one-stage"}, {table, "one-stage"},
+	} {
+		e := c.on.Choose("cuda", dist.AllReduce, 8, dist.BF16, 8192, true)
+		if got := dist.InBlocks(e.Algorithm, e.Blocks); got != c.want {
+			t.Errorf("auto takes %s, want %s", got, c.want)
+		}
+	}
+}
+
+func TestBlocks(t *testing.T) {
+	for _, name := range []string{"one-stage", "one-stage#16"} {
+		plain, n, err := dist.Blocks(name)
+		if err != nil || plain != "one-stage" || dist.InBlocks(plain, n) != name {
+			t.Errorf("%s is %s by %d, %v", name, plain, n, err)
+		}
+	}
+	for _, bad := range []string{"one-stage#", "one-stage#0", "one-stage#-1", "one-stage#x", "one-stage#4#4", "one-stage#4@64K"} {
+		if _, _, err := dist.Blocks(bad); err == nil {
+			t.Errorf("%s was accepted", bad)
+		}
 	}
 }
 

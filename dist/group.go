@@ -45,7 +45,8 @@ type watched struct {
 }
 
 func newGroup(e Engine, backend string, t *Tuning) *Group {
-	g := &Group{engine: e, backend: backend, caps: e.Capabilities().fitting(e.Size()), tuning: t, collectives: &stream{}, messages: map[direction]*stream{}}
+	caps := e.Capabilities().fitting(e.Size())
+	g := &Group{engine: e, backend: backend, caps: caps, tuning: t.OnDevice(caps.Device, caps.Sharing, t.knobs), collectives: &stream{}, messages: map[direction]*stream{}}
 	_, g.caps.Shrink = e.(Shrinker)
 	return g
 }

@@ -19,6 +19,8 @@ type Plan struct {
 	Machine     string // of the group: [Config.Machine]
 	Arrangement string // of the group
 	Steps       bool   // execute the schedule's steps, no code of the backend's own
+	Blocks      int    // of threads of each rank; 0: as the backend likes it
+	Tuned       bool   // the table has named the blocks: where they do not fit, fewer will do
 }
 
 // String is how errors name the call, such as "allreduce of 8 f32 (sum)".
@@ -333,7 +335,7 @@ func (p *Plan) checkNorm(caps Capabilities, backend string) error {
 // settleAlgorithm asks the tuning table unless the caller chose.
 func (p *Plan) settleAlgorithm(g *Group, caps Capabilities) error {
 	known := caps.Algorithms[p.Op]
-	if err := p.settlePieces(); err != nil {
+	if err := errors.Join(p.settleBlocks(caps, g.backend), p.settlePieces()); err != nil {
 		return err
 	}
 	if p.Algorithm == "" || p.Algorithm == "auto" {
@@ -342,8 +344,11 @@ func (p *Plan) settleAlgorithm(g *Group, caps Capabilities) error {
 		if p.Chunk == 0 {
 			p.Chunk = choice.ChunkBytes / p.DType.Size()
 		}
+		if p.Blocks == 0 && caps.Blocks {
+			p.Blocks, p.Tuned = choice.Blocks, choice.Blocks > 0
+		}
 		if !slices.Contains(known, p.Algorithm) {
-			p.Algorithm = ""
+			p.Algorithm, p.Blocks, p.Tuned = "", 0, false
 			if len(known) > 0 {
 				p.Algorithm = known[0]
 			}
@@ -365,6 +370,16 @@ func (p *Plan) settleAlgorithm(g *Group, caps Capabilities) error {
 		return suggest.Unknown(string(p.Op)+" algorithm", p.Algorithm, append(slices.Clone(known), "auto"))
 	}
 	return nil
+}
+
+// settleBlocks takes the number of blocks from the algorithm's name.
+func (p *Plan) settleBlocks(caps Capabilities, backend string) error {
+	name, blocks, err := Blocks(p.Algorithm)
+	if err == nil && blocks > 0 && !caps.Blocks {
+		err = fmt.Errorf("algorithm %s: backend %s has no blocks to choose", p.Algorithm, backend)
+	}
+	p.Algorithm, p.Blocks = name, blocks
+	return err
 }
 
 // settlePieces takes the size of pieces from the algorithm's name.

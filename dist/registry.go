@@ -199,6 +199,7 @@ type Knob struct {
 	Default    string
 	Values     []string // the words that are known; empty: whatever Check takes
 	Check      func(value string) error
+	Apart      bool // what is fastest at one value is not at another: a tuning table holds for one
 }
 
 // refused is what is wrong with a value.
@@ -210,6 +211,16 @@ func (k Knob) refused(value string) error {
 		return k.Check(value)
 	}
 	return suggest.Unknown("value of "+k.Name, value, k.Values)
+}
+
+// KnobValues are the values of all knobs of a backend of which some are given; the others
+// have their defaults.
+func KnobValues(backend string, given map[string]string) map[string]string {
+	values := map[string]string{}
+	for _, k := range Describe(backend).Knobs {
+		values[k.Name] = cmp.Or(given[k.Name], k.Default)
+	}
+	return values
 }
 
 // CheckKnobs is what is wrong with the values of a backend's knobs.

@@ -18,6 +18,9 @@ type Tuning struct {
 	entries []TuningEntry
 	hash    string
 	host    string // where it is used; "" matches no entry that names a host
+	device  string // that its ranks have, and how many share one
+	sharing int
+	knobs   map[string]string // of the group
 }
 
 // TuningEntry matches calls and names an algorithm for them. Zero values match
@@ -31,9 +34,15 @@ type TuningEntry struct {
 	DTypes   []DType    `json:"dtypes,omitempty"`
 	Buffers  string     `json:"buffers,omitempty"` // "symmetric" or "private"
 	MaxBytes int        `json:"max_bytes,omitempty"`
+	// Device is the kind of device that every rank has, and PerDevice how many ranks share
+	// one: [Capabilities]' Device and Sharing.
+	Device    string            `json:"device,omitempty"`
+	PerDevice int               `json:"ranks_per_device,omitempty"`
+	Knobs     map[string]string `json:"knobs,omitempty"` // of the backend, as the group has them
 
 	Algorithm  string `json:"algorithm"`
 	ChunkBytes int    `json:"chunk_bytes,omitempty"`
+	Blocks     int    `json:"blocks,omitempty"`
 }
 
 //go:embed tuning.json
@@ -89,6 +98,9 @@ func (e TuningEntry) check() error {
 	if strings.Contains(e.Algorithm, piecesMark) {
 		return fmt.Errorf("algorithm is %q: the size of its pieces is chunk_bytes", e.Algorithm)
 	}
+	if strings.Contains(e.Algorithm, blocksMark) {
+		return fmt.Errorf("algorithm is %q: the number of its blocks is blocks", e.Algorithm)
+	}
 	if e.Buffers != "" && e.Buffers != "symmetric" && e.Buffers != "private" {
 		return fmt.Errorf("buffers is %q, want symmetric or private", e.Buffers)
 	}
@@ -102,6 +114,12 @@ func (e TuningEntry) check() error {
 	}
 	if e.MaxBytes < 0 || e.ChunkBytes < 0 {
 		return fmt.Errorf("max_bytes is %d and chunk_bytes %d, want 0 or more", e.MaxBytes, e.ChunkBytes)
+	}
+	if e.PerDevice > 0 && e.Device == "" {
+		return fmt.Errorf("ranks_per_device is %d, of no device", e.PerDevice)
+	}
+	if e.PerDevice < 0 || e.Blocks < 0 {
+		return fmt.Errorf("ranks_per_device is %d and blocks %d, want 0 or more", e.PerDevice, e.Blocks)
 	}
 	return nil
 }
@@ -118,6 +136,25 @@ func (t *Tuning) On(host string) *Tuning {
 	on := *t
 	on.host = host
 	return &on
+}
+
+// OnDevice is the table as a group uses it whose ranks have this kind of device, so many
+// of them one, and whose knobs have these values: only there do entries that name a device
+// match.
+func (t *Tuning) OnDevice(name string, ranks int, knobs map[string]string) *Tuning {
+	on := *t
+	on.device, on.sharing, on.knobs = name, ranks, knobs
+	return &on
+}
+
+// suits tells whether an entry is for the table's device.
+func (t *Tuning) suits(e TuningEntry) bool {
+	for name, value := range e.Knobs {
+		if t.knobs[name] != value {
+			return false
+		}
+	}
+	return (e.Device == "" || e.Device == t.device) && (e.PerDevice == 0 || e.PerDevice == t.sharing)
 }
 
 // namesHosts tells whether any choice depends on the host.
@@ -137,7 +174,7 @@ func (t *Tuning) Choose(backend string, op Collective, ranks int, d DType, bytes
 			ranks >= e.MinRanks && (e.MaxRanks == 0 || ranks <= e.MaxRanks) &&
 			(len(e.DTypes) == 0 || slices.Contains(e.DTypes, d)) &&
 			(e.Buffers == "" || e.Buffers == buffers) &&
-			(e.MaxBytes == 0 || bytes <= e.MaxBytes) {
+			(e.MaxBytes == 0 || bytes <= e.MaxBytes) && t.suits(e) {
 			return e
 		}
 	}

@@ -53,7 +53,7 @@ func performance(ctx context.Context, s *bench.State) error {
 		executed = matrix.Find(algorithm).Like
 	}
 	if executed != "" {
-		s.Detail("algorithm", executed)
+		s.Detail("algorithm", dist.InBlocks(executed, plan.Blocks))
 	}
 	kind := privateMemory
 	if w.shared {

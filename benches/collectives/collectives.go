@@ -216,7 +216,7 @@ func joinAndTime(ctx context.Context, s *bench.State, cfg dist.Config, sh shape,
 	}
 	Describe(s, g)
 	if w.plan.Algorithm != "" {
-		s.Detail("algorithm", dist.InPieces(w.plan.Algorithm, w.plan.Chunk*sh.dtype.Size()))
+		s.Detail("algorithm", dist.InBlocks(dist.InPieces(w.plan.Algorithm, w.plan.Chunk*sh.dtype.Size()), w.plan.Blocks))
 		if algorithm == auto {
 			s.Detail("tuning", g.Tuning().Hash())
 		}
@@ -277,6 +277,9 @@ func Describe(s *bench.State, g *dist.Group) {
 	}
 	if caps.Sharing > 0 {
 		s.Detail(journal.SharingDetail, fmt.Sprint(caps.Sharing))
+		if caps.Device != "" {
+			s.Detail(journal.DeviceDetail, caps.Device)
+		}
 	}
 	observe(s, g, "before")
 }
@@ -339,6 +342,9 @@ func lacking(caps dist.Capabilities, backend, algorithm string, sh shape) string
 		name, pieces := plainName(algorithm)
 		if pieces > 0 && !caps.Chunk {
 			return "the size of pieces cannot be chosen"
+		}
+		if _, blocks, _ := dist.Blocks(algorithm); blocks > 0 && !caps.Blocks {
+			return "the number of blocks cannot be chosen"
 		}
 		if known := caps.Algorithms[op]; name != auto && !slices.Contains(known, name) {
 			if why := caps.Lacking[name]; why != "" {

@@ -122,7 +122,11 @@ func knownAlgorithm(op, name string) error {
 			}
 		}
 	}
-	if _, _, err := dist.Pieces(name); err != nil {
+	whole, _, err := dist.Blocks(name)
+	if err != nil {
+		return err
+	}
+	if _, _, err := dist.Pieces(whole); err != nil {
 		return err
 	}
 	plain, _ := plainName(name)
@@ -134,7 +138,8 @@ func knownAlgorithm(op, name string) error {
 
 // plainName is an algorithm's name without how it is executed, and the bytes of its pieces.
 func plainName(algorithm string) (name string, pieces int) {
-	name, pieces, _ = dist.Pieces(algorithm) // knownAlgorithm has refused what is no size
+	name, _, _ = dist.Blocks(algorithm) // knownAlgorithm has refused what is no number, and no size
+	name, pieces, _ = dist.Pieces(name)
 	return strings.TrimPrefix(name, dist.StepsPrefix), pieces
 }
 

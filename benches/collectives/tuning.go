@@ -17,6 +17,11 @@ const TuningFile = "tuning.json"
 // tunedPieces are the sizes of pieces that are tried of every algorithm that has any.
 var tunedPieces = []int{16 << 10, 128 << 10, 1 << 20}
 
+// tunedBlocks are the numbers of blocks that are tried where they can be chosen: fewer than
+// a backend takes by itself for large calls, with up to eight ranks on a GPU of a hundred
+// multiprocessors.
+var tunedBlocks = []int{1, 4, 16}
+
 // tuning is how the bench is tuned: the algorithm and its pieces for every size, number of
 // ranks, kind of buffers and whatever else the command line varies, against what auto takes.
 func tuning() bench.DeclaredTuning {
@@ -31,6 +36,11 @@ func tuning() bench.DeclaredTuning {
 				if info, _ := schedule.Find(allReduce, a); can.Chunk && slices.Contains(info.Takes, "ChunkElems") {
 					for _, bytes := range tunedPieces {
 						names = append(names, dist.InPieces(a, bytes))
+					}
+				}
+				if can.Blocks {
+					for _, blocks := range tunedBlocks {
+						names = append(names, dist.InBlocks(a, blocks))
 					}
 				}
 			}

@@ -102,7 +102,10 @@ func TestTunedAlgorithms(t *testing.T) {
 			}
 		}
 	}
-	if values := tuning().Axes("cpu")[0][1]; !strings.Contains(values, "ring,ring@16Ki,ring@128Ki,ring@1Mi") {
+	if values := tuning().Axes("cuda")[0][1]; !strings.Contains(values, "two-stage-push,two-stage-push#1,two-stage-push#4,two-stage-push#16") {
+		t.Error(values)
+	}
+	if values := tuning().Axes("cpu")[0][1]; strings.Contains(values, "#") || !strings.Contains(values, "ring,ring@16Ki,ring@128Ki,ring@1Mi") {
 		t.Error(values)
 	}
 }

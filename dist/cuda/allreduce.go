@@ -175,10 +175,16 @@ func (c *call) shape(k *cuda.Kernel, bytes int, parted bool) error {
 		packs = (packs + e.size - 1) / e.size // of this rank's part
 	}
 	blocks := max(1, min(room, maxBlocks, (packs+threads-1)/threads))
-	if n := e.knobs.blocks; n > room {
-		return fmt.Errorf("%s=%d: with %d ranks on the GPU at most %d of each run at once", blocksKnob, n, e.residents, room)
-	} else if n > 0 {
-		blocks = n
+	asked := e.knobs.blocks
+	if asked == 0 {
+		if asked = c.plan.Blocks; c.plan.Tuned {
+			asked = min(asked, room)
+		}
+	}
+	if asked > min(room, maxBlocks) {
+		return fmt.Errorf("%s=%d: with %d ranks on the GPU at most %d of each run at once", blocksKnob, asked, e.residents, min(room, maxBlocks))
+	} else if asked > 0 {
+		blocks = asked
 	}
 	c.params.Blocks = uint32(blocks)
 	grid, cooperative := c.lead(blocks)

@@ -56,6 +56,9 @@ func (e *engine) newCall(p dist.Plan) (*call, error) {
 	if p.Chunk > 0 {
 		text += fmt.Sprintf(" in pieces of %d", p.Chunk)
 	}
+	if p.Blocks > 0 {
+		text += fmt.Sprintf(" by %d blocks", p.Blocks)
+	}
 	if p.Codec != nil {
 		text += " encoded as " + p.Codec.Name()
 	}

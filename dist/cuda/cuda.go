@@ -108,7 +108,7 @@ func capabilities() dist.Capabilities {
 		Reductions: []dist.Reduction{dist.Sum, dist.Avg},
 		Algorithms: map[dist.Collective][]string{dist.AllReduce: {oneStage, twoStage, push, lamport, naive, multimem}},
 		Codecs:     codecs(),
-		Symmetric:  true, Counts: true, Epilogue: true, Norm: true, WideEpilogue: true, ScheduleOrder: true,
+		Symmetric:  true, Counts: true, Blocks: true, Epilogue: true, Norm: true, WideEpilogue: true, ScheduleOrder: true,
 	}
 }
 
@@ -166,7 +166,8 @@ const (
 
 var declaredKnobs = []dist.Knob{
 	{Name: ranksAsKnob, Default: asProcesses, Values: []string{asProcesses, asBlocks},
-		Help: "who does a rank's part of a call: its own process, or blocks of one kernel that rank 0 starts for all, which is the limit"},
+		Help:  "who does a rank's part of a call: its own process, or blocks of one kernel that rank 0 starts for all, which is the limit",
+		Apart: true},
 	{Name: blocksKnob, Default: auto, Check: checkBlocks,
 		Help: "blocks of each rank: auto, or a number of at most as many as the GPU runs at once"},
 	{Name: scopeKnob, Default: auto, Values: []string{auto, systemScope, deviceScope},

@@ -73,12 +73,18 @@ func open(size int, timeout time.Duration) ([]*dist.Group, error) {
 }
 
 func openWith(size int, timeout time.Duration, knobs map[string]string) ([]*dist.Group, error) {
+	return openAs(size, dist.Config{Timeout: timeout, Knobs: knobs})
+}
+
+func openAs(size int, c dist.Config) ([]*dist.Group, error) {
 	gs, errs := make([]*dist.Group, size), make([]error, size)
 	id := fmt.Sprintf("cuda-test-%d-%d", time.Now().UnixNano(), groups.Add(1))
 	var ranks sync.WaitGroup
 	for r := range size {
 		ranks.Go(func() {
-			gs[r], errs[r] = dist.Init(context.Background(), dist.Config{Backend: Name, Rank: r, Size: size, ID: id, Timeout: timeout, Knobs: knobs})
+			c := c
+			c.Backend, c.Rank, c.Size, c.ID = Name, r, size, id
+			gs[r], errs[r] = dist.Init(context.Background(), c)
 		})
 	}
 	ranks.Wait()

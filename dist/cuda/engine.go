@@ -6,8 +6,10 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 	"unsafe"
@@ -41,9 +43,10 @@ type engine struct {
 	timeout    time.Duration
 	agreement  *shm.Agreement
 	device     *device
-	sharing    int  // ranks of the group on this rank's GPU
-	residents  int  // ranks whose kernels must run on it at once: of all groups that were split from one
-	spread     bool // these have several GPUs
+	sharing    int    // ranks of the group on this rank's GPU
+	residents  int    // ranks whose kernels must run on it at once: of all groups that were split from one
+	spread     bool   // these have several GPUs
+	model      string // name of the GPU that every rank has, shared by as many; "" where they differ
 	knobs      knobs
 	stream     *cuda.Stream
 	failure    *cuda.Shared
@@ -93,7 +96,7 @@ func (e *engine) Capabilities() dist.Capabilities {
 	c.Algorithms[dist.AllReduce] = slices.DeleteFunc(c.Algorithms[dist.AllReduce], func(name string) bool { return name == multimem })
 	c.Lacking = map[string]string{multimem: e.device.noMulticast()}
 	c.Library = fmt.Sprintf("%v, %s", e.device.Device().Driver(), e.device.Device().Name)
-	c.Sharing = e.sharing
+	c.Sharing, c.Device = e.sharing, e.model
 	return e.knobs.capabilities(c)
 }
 
@@ -167,13 +170,20 @@ func (e *engine) equip() error {
 	return nil
 }
 
-// sharers counts the ranks whose GPU is this rank's.
+// sharers counts the ranks whose GPU is this rank's, and names the GPU where all ranks have
+// one of the kind and share it with as many: then they choose alike from a tuning table.
 func (e *engine) sharers() (n int, err error) {
-	all, err := e.exchange("init", []byte(e.device.Device().BusID))
-	for _, id := range all {
-		if string(id) == e.device.Device().BusID {
-			n++
-		}
+	own := e.device.Device()
+	all, err := e.exchange("init", []byte(own.BusID+"\x00"+own.Name))
+	ranks, names := map[string]int{}, map[string]bool{}
+	for _, told := range all {
+		id, name, _ := strings.Cut(string(told), "\x00")
+		ranks[id]++
+		names[name] = true
+	}
+	n = ranks[own.BusID]
+	if len(names) == 1 && !slices.ContainsFunc(slices.Collect(maps.Values(ranks)), func(other int) bool { return other != n }) {
+		e.model = own.Name
 	}
 	return n, err
 }

@@ -2,6 +2,7 @@ package cuda
 
 import (
 	"errors"
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -155,4 +156,47 @@ func TestKnobs(t *testing.T) {
 		t.Errorf("more blocks than fit: %v", err)
 	}
 	together(t, gs, func(_ int, g *dist.Group) error { return g.Close() })
+}
+
+// auto takes algorithm and blocks from the entries of a table that are for this GPU, and
+// for no other; blocks that are asked for by name must fit, those of the table may be fewer.
+func TestTuned(t *testing.T) {
+	const text = `{"entries": [{"backend": "cuda", "device": %q, "ranks_per_device": 2, "knobs": {"ranks_as": "processes"}, "algorithm": "two-stage-push", "blocks": %d},
+		{"algorithm": "one-stage"}]}`
+	for _, c := range []struct {
+		device, algorithm string
+		blocks            int
+		launch, refused   string
+	}{
+		{device: "Fake GPU 0", blocks: 3, launch: " push_f32_2 3 x 256"},
+		{device: "Fake GPU 0", blocks: 99, launch: " push_f32_2 4 x 256"},
+		{device: "Fake GPU 7", blocks: 3, launch: " onestage_f32_2 1 x 256"},
+		{device: "Fake GPU 0", blocks: 3, algorithm: "lamport#2", launch: " lamport_f32_2 2 x 256"},
+		{device: "Fake GPU 0", blocks: 3, algorithm: "lamport#5", refused: "blocks=5: with 2 ranks on the GPU at most 4 of each run at once"},
+	} {
+		log := filepath.Join(t.TempDir(), "calls")
+		t.Setenv(cudatest.LogVariable, log)
+		table, err := dist.ParseTuning(fmt.Appendf(nil, text, c.device, c.blocks))
+		if err != nil {
+			t.Fatal(err)
+		}
+		gs, err := openAs(2, dist.Config{Tuning: table, Timeout: time.Minute})
+		if err != nil {
+			t.Fatal(err)
+		}
+		together(t, gs, func(r int, g *dist.Group) error {
+			_, err := g.Prepare(dist.Call{Op: dist.AllReduce, In: dist.Make(dist.F32, 100), Out: dist.Make(dist.F32, 100), Algorithm: c.algorithm})
+			if c.refused != "" {
+				if err == nil || !strings.Contains(err.Error(), c.refused) {
+					return fmt.Errorf("want %q, got %w", c.refused, err)
+				}
+				return nil
+			}
+			return g.AllReduce(dist.Make(dist.F32, 100), dist.Make(dist.F32, 100), dist.Sum, dist.Algorithm(c.algorithm))
+		})
+		if calls, err := os.ReadFile(log); err != nil || !strings.Contains(string(calls), c.launch) {
+			t.Errorf("%+v: %v, launched\n%s", c, err, calls)
+		}
+		together(t, gs, func(_ int, g *dist.Group) error { return g.Close() })
+	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/benches/allreduceeval/matrix"
+	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/result/journal"
@@ -87,8 +88,12 @@ func autoAdvice(set model.Series, samples []model.Sample) []advice {
 	if mean < worthwhile {
 		return nil
 	}
-	return []advice{{mean, fmt.Sprintf("%s: give auto the table `tuning.json` of this run on this host: %.2fx over all sizes in the geometric mean, %.2fx %s.",
-		settingOf(set), mean, worst, where)}}
+	on := "this host"
+	if dist.Describe(set.Backend).DeviceMemory {
+		on = "GPUs of this kind"
+	}
+	return []advice{{mean, fmt.Sprintf("%s: give auto the table `tuning.json` of this run on %s: %.2fx over all sizes in the geometric mean, %.2fx %s.",
+		settingOf(set), on, mean, worst, where)}}
 }
 
 // timeOf is a time with its interval and the number of its samples.

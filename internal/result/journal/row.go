@@ -117,6 +117,10 @@ func (e RankEnd) String() string {
 // SharingDetail is the detail of a row that says how many ranks shared a GPU.
 const SharingDetail = "ranks_per_gpu"
 
+// DeviceDetail is the detail of a row that says which kind of GPU all its ranks had; empty
+// where they had different ones.
+const DeviceDetail = "gpu"
+
 // Details of a simulated row that say what it was made on.
 const (
 	TopologyDetail = "topology"        // the name of the file

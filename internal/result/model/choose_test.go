@@ -190,3 +190,39 @@ func TestTuningLeavesTheRest(t *testing.T) {
 		}
 	}
 }
+
+// What was measured on a GPU is for GPUs of its kind that as many ranks share, on any host;
+// what was measured on one that no row names is for none.
+func TestTuningOfGPUs(t *testing.T) {
+	times := func(device string, sharing int) (samples []Sample) {
+		s := Series{DType: "bf16", Backend: "cuda", Ranks: 8, Buffers: "symmetric", Sharing: sharing}
+		for algorithm, us := range map[string]float64{Auto: 20, "one-stage": 20, "one-stage#4": 10} {
+			s.Algorithm = algorithm
+			m := Sample{Series: s, Bytes: 8192, TimeUS: us, LowUS: 0.99 * us, HighUS: 1.01 * us, Kind: "measured", Samples: 100, Host: here, Device: device, Executed: algorithm}
+			if algorithm == Auto {
+				m.Executed = "one-stage"
+			}
+			samples = append(samples, m)
+		}
+		return samples
+	}
+	table := tableOf(t, append(times("NVIDIA H200", 8), times("NVIDIA H200", 0)...))
+	processes := dist.KnobValues("cuda", nil)
+	for _, c := range []struct {
+		device  string
+		sharing int
+		knobs   map[string]string
+		want    string
+	}{
+		{"NVIDIA H200", 8, processes, "one-stage#4"}, {"NVIDIA H200", 1, processes, "one-stage#4"}, {"NVIDIA H200", 4, processes, "one-stage"},
+		{"NVIDIA H100", 8, processes, "one-stage"}, {"NVIDIA H200", 8, dist.KnobValues("cuda", map[string]string{"ranks_as": "blocks"}), "one-stage"},
+	} {
+		e := table.OnDevice(c.device, c.sharing, c.knobs).Choose("cuda", dist.AllReduce, 8, dtype.BF16, 8192, true)
+		if got := dist.InBlocks(e.Algorithm, e.Blocks); got != c.want {
+			t.Errorf("%+v: auto takes %s", c, got)
+		}
+	}
+	if text, err := Tuning(times("", 8)); err == nil {
+		t.Errorf("a GPU without a name has a table:\n%s", text)
+	}
+}

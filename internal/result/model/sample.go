@@ -84,6 +84,7 @@ type Sample struct {
 	Kind     string // measured, simulated or modelled
 	Doubt    string // what disturbed it while it was measured; "" is nothing
 	Host     string // where it was measured
+	Device   string // the kind of GPU that every rank had; "" is none, or nobody knows
 	Executed string // the algorithm that ran, where the row tells: what auto took
 	Rows     []int  // where the sample comes from: indices into the rows
 }
@@ -242,7 +243,7 @@ func envText(r *journal.Row) string {
 
 func sampleOf(r journal.Row) Sample {
 	s := Sample{TimeUS: r.Metrics[timeMetric], Samples: r.Samples, Kind: string(r.Kind), Limits: maps.Clone(r.Limits),
-		Host: r.Host, Executed: r.Details[algorithmAxis], Doubt: r.Disturbed()}
+		Host: r.Host, Device: r.Details[journal.DeviceDetail], Executed: r.Details[algorithmAxis], Doubt: r.Disturbed()}
 	s.Backend, s.Buffers, s.Sharing = r.Backend, r.Details[buffersAxis], r.Sharing()
 	if r.NumRanks != nil {
 		s.Ranks = *r.NumRanks

@@ -72,9 +72,10 @@ func sameWork(a, b string, ranks int) bool {
 	return oka && okb && ta == tb
 }
 
-// plainName is an algorithm's name without how it is executed: neither pieces nor single
-// steps change what it moves.
+// plainName is an algorithm's name without how it is executed: neither blocks, pieces nor
+// single steps change what it moves.
 func plainName(algorithm string) string {
-	name, _, _ := dist.Pieces(algorithm)
+	name, _, _ := dist.Blocks(algorithm)
+	name, _, _ = dist.Pieces(name)
 	return strings.TrimPrefix(name, dist.StepsPrefix)
 }

@@ -13,7 +13,8 @@ import (
 )
 
 // Tuning is the table that algorithm=auto reads, made from what the samples show:
-// a text that dist.ParseTuning reads back. Its entries are for the host, backend,
+// a text that dist.ParseTuning reads back. Its entries are for the host, or where ranks
+// have GPUs for their kind and how many share one, the backend,
 // buffers, number of ranks and element types that were measured, up to the largest
 // size, and name another algorithm than auto takes today only where that is faster
 // beyond doubt. All else falls through to the built-in table, which follows. Without
@@ -49,11 +50,43 @@ func Tuning(samples []Sample) ([]byte, error) {
 type condition struct {
 	host, backend, buffers string
 	ranks                  int
+	device                 string
+	sharing                int // ranks on one device
+}
+
+// conditionOf is that of a sample. A GPU is the same on every host, and what was measured
+// on one that nobody named is good for none.
+func conditionOf(s Sample) (c condition, known bool) {
+	c = condition{host: s.Host, backend: s.Backend, buffers: s.Buffers, ranks: s.Ranks}
+	if dist.Describe(s.Backend).DeviceMemory {
+		c.host, c.device, c.sharing = "", s.Device, max(1, s.Sharing)
+		return c, c.device != ""
+	}
+	return c, true
+}
+
+// table is the built-in one as groups in this condition use it.
+func (c condition) table() *dist.Tuning {
+	return dist.DefaultTuning().OnDevice(c.device, c.sharing, dist.KnobValues(c.backend, nil))
+}
+
+// knobs are those of which the table must have the value that the samples have, which is
+// the default: variants are left out.
+func (c condition) knobs() (values map[string]string) {
+	for _, k := range dist.Describe(c.backend).Knobs {
+		if k.Apart {
+			if values == nil {
+				values = map[string]string{}
+			}
+			values[k.Name] = k.Default
+		}
+	}
+	return values
 }
 
 func (c condition) compare(d condition) int {
 	return cmp.Or(cmp.Compare(c.host, d.host), cmp.Compare(c.backend, d.backend), cmp.Compare(c.buffers, d.buffers),
-		cmp.Compare(c.ranks, d.ranks))
+		cmp.Compare(c.ranks, d.ranks), cmp.Compare(c.device, d.device), cmp.Compare(c.sharing, d.sharing))
 }
 
 func entriesOf(samples []Sample) (out []dist.TuningEntry) {
@@ -65,7 +98,10 @@ func entriesOf(samples []Sample) (out []dist.TuningEntry) {
 		if err != nil || s.Variant != "" || s.Ranks < 1 || s.Buffers == "" {
 			continue
 		}
-		c := condition{s.Host, s.Backend, s.Buffers, s.Ranks}
+		c, known := conditionOf(s)
+		if !known {
+			continue
+		}
 		if byCondition[c] == nil {
 			byCondition[c] = map[dtype.DType][]Sample{}
 		}
@@ -74,12 +110,14 @@ func entriesOf(samples []Sample) (out []dist.TuningEntry) {
 	for _, c := range slices.SortedFunc(maps.Keys(byCondition), condition.compare) {
 		for _, group := range c.alike(byCondition[c]) {
 			for _, s := range group.spans {
-				name, pieces, err := dist.Pieces(s.algorithm)
-				if err != nil { // of a row from elsewhere: no table can name it
+				whole, blocks, err := dist.Blocks(s.algorithm)
+				name, pieces, bad := dist.Pieces(whole)
+				if err != nil || bad != nil { // of a row from elsewhere: no table can name it
 					continue
 				}
 				out = append(out, dist.TuningEntry{Backend: c.backend, Host: c.host, Op: dist.AllReduce, Buffers: c.buffers,
-					MinRanks: c.ranks, MaxRanks: c.ranks, DTypes: group.dtypes, MaxBytes: int(s.upTo), Algorithm: name, ChunkBytes: pieces})
+					MinRanks: c.ranks, MaxRanks: c.ranks, DTypes: group.dtypes, MaxBytes: int(s.upTo), Device: c.device, PerDevice: c.sharing, Knobs: c.knobs(),
+					Algorithm: name, ChunkBytes: pieces, Blocks: blocks})
 			}
 		}
 	}
@@ -129,8 +167,8 @@ func (c condition) choices(d dtype.DType, samples []Sample) (out []span) {
 		if len(out) > 0 {
 			previous = out[len(out)-1].algorithm
 		}
-		builtIn := dist.DefaultTuning().Choose(c.backend, dist.AllReduce, c.ranks, d, int(b.Bytes), c.buffers == "symmetric")
-		now := choice(times[b.Bytes], b.Best, dist.InPieces(builtIn.Algorithm, builtIn.ChunkBytes), previous)
+		builtIn := c.table().Choose(c.backend, dist.AllReduce, c.ranks, d, int(b.Bytes), c.buffers == "symmetric")
+		now := choice(times[b.Bytes], b.Best, dist.InBlocks(dist.InPieces(builtIn.Algorithm, builtIn.ChunkBytes), builtIn.Blocks), previous)
 		switch {
 		case previous == "":
 			out = append(out, span{now, b.Bytes})
