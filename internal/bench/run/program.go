@@ -252,9 +252,11 @@ func (r *runner) parse(g *plan.Group, base journal.Row, out launch.Outcome, logs
 			}
 			*into = data
 		}
-		if n := x.Stdout.Dropped + x.Stderr.Dropped; n > 0 {
-			base.Warnings = append(base.Warnings, fmt.Sprintf("rank %d: the last %d bytes of output were not kept",
-				x.Rank, n))
+		if n := x.Stdout.Dropped + x.Stderr.Dropped; n > 0 { // half a number is a number too
+			base.Status, base.Phase, base.Rank, base.Output = journal.Failed, "parse", &x.Rank, lastOutput(logs, x.Rank)
+			base.Reason = fmt.Sprintf("the last %d bytes of the output of rank %d were not kept: %s", n, x.Rank,
+				cmp.Or(x.Stdout.LogError, x.Stderr.LogError, fmt.Sprintf("it has more than %d MiB, or the disk is full", launch.DefaultLogLimit>>20)))
+			return base, nil, nil
 		}
 		outputs[i] = o
 	}

@@ -499,3 +499,29 @@ func TestNegativeTime(t *testing.T) {
 		}
 	}
 }
+
+// What is left of an output that was cut short, by a full disk or because it was too long, may hold
+// half a number: no row is made of it.
+func TestCutOutput(t *testing.T) {
+	logs := t.TempDir()
+	if err := os.WriteFile(filepath.Join(logs, "rank0.out"), []byte("x=123"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	g := &plan.Group{Part: &bench.DeclaredPart{Command: &bench.Command{Parse: func([]bench.RankOutput) ([]bench.ParsedRow, error) {
+		return []bench.ParsedRow{{}}, nil
+	}}}}
+	for _, c := range []struct {
+		stdout launch.Stream
+		rows   int
+		reason string
+	}{
+		{launch.Stream{Bytes: 5}, 1, ""},
+		{launch.Stream{Bytes: 9, Dropped: 4, LogError: "no space left on device"}, 0, "the last 4 bytes of the output of rank 0 were not kept: no space left on device"},
+		{launch.Stream{Bytes: 9, Dropped: 4}, 0, "the last 4 bytes of the output of rank 0 were not kept: it has more than 256 MiB, or the disk is full"},
+	} {
+		row, rows, err := new(runner).parse(g, journal.Row{}, launch.Outcome{Exits: []launch.Exit{{Stdout: c.stdout}}}, logs)
+		if err != nil || len(rows) != c.rows || row.Reason != c.reason || (row.Status == journal.Failed) != (c.reason != "") {
+			t.Errorf("%+v: %d rows, %s %q, %v", c.stdout, len(rows), row.Status, row.Reason, err)
+		}
+	}
+}
