@@ -41,11 +41,12 @@ func (g *aggregation) filter(f *fine) error {
 	for i, d := range diagonal { // a threshold from each of the two
 		diagonal[i] = g.threshold * math.Abs(d)
 	}
-	g.strong = sparse.NewCSR(f.space.own, len(f.rows.Cols))
+	g.strong = sparse.NewCSR(f.space.own, f.rows.Entries())
 	for i := range f.space.own {
-		cols, vals := f.rows.Row(i)
+		first, far, vals := f.rows.Row(i)
 		least, rest := diagonal[i], 0.0
-		for k, c := range cols {
+		for k, d := range far {
+			c := first + d
 			if v := vals[k]; int(c) != i && v*v > least*diagonal[c] {
 				g.strong.Add(c, v)
 			} else {
@@ -124,7 +125,7 @@ func (g *aggregation) claim(i int, number int32) {
 
 // interpolate smooths: P = (I - omega D^-1 A) times the aggregates' ones, where weak couplings are
 // added to the diagonal. A constant stays one wherever the rows of A have the sum zero.
-func (g *aggregation) interpolate(f *fine, first int, coarse *space) (*sparse.CSR, error) {
+func (g *aggregation) interpolate(f *fine, first int, coarse *space) (*sparse.Shapes, error) {
 	ids := make([]float64, len(g.of))
 	for i, a := range g.of {
 		if ids[i] = none; a >= 0 {
@@ -142,7 +143,7 @@ func (g *aggregation) interpolate(f *fine, first int, coarse *space) (*sparse.CS
 		}
 	}
 	omega := 4. / 3 / f.smoother.Largest()
-	p := sparse.NewCSR(len(g.of), 2*len(g.of))
+	p := sparse.NewShapes(len(g.of), 2*len(g.of))
 	sum := newAccumulator(coarse.width())
 	for i, a := range g.of {
 		if a < 0 {

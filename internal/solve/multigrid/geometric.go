@@ -34,7 +34,13 @@ type geometric struct {
 	closed bool  // nothing crosses the boundary: beyond it is what is before it, not zero
 	mine   []int // the coarse points that are picked of them, in the order of their numbers
 
-	points  []int // the memory of around
+	line          [2]int // the y and z of the last call of around, and the first points of the coarse lines beside it
+	lines, points weighted
+}
+
+// weighted is points of the coarse grid, each with a weight.
+type weighted struct {
+	at      []int
 	weights []float64
 }
 
@@ -57,10 +63,10 @@ func (g *geometric) choose(f *fine) error {
 	}
 	step := max(1, len(g.at)/sampled) | 1 // no divisor of a line's length, as a rule
 	for i := 0; i < len(g.at); i += step {
-		cols, vals := f.rows.Row(i)
+		first, far, vals := f.rows.Row(i)
 		p := g.grid.Point(g.at[i])
-		for k, c := range cols {
-			for axis, q := range g.grid.Point(int(points[c])) {
+		for k, d := range far {
+			for axis, q := range g.grid.Point(int(points[first+d])) {
 				if q != p[axis] {
 					coupling[axis] += math.Abs(vals[k])
 				}
@@ -116,83 +122,103 @@ func (g *geometric) pick(f *fine) (int, error) {
 	}
 	g.mine = make([]int, 0, len(g.at)/2)
 	coarse := g.coarse()
-	for _, here := range g.at {
-		if p, keep := g.kept(g.grid.Point(here)); keep {
+	g.each(func(_ int, p [3]int) {
+		if p, keep := g.kept(p); keep {
 			g.mine = append(g.mine, coarse.Index(p))
 		}
-	}
+	})
 	return len(g.mine), nil
 }
 
-func (g *geometric) interpolate(f *fine, first int, coarse *space) (*sparse.CSR, error) {
+// each calls fn for the rank's points.
+func (g *geometric) each(fn func(i int, p [3]int)) {
+	var p [3]int
+	for i, here := range g.at {
+		if i > 0 && here == g.at[i-1]+1 && p[0]+1 < g.grid[0] {
+			p[0]++
+		} else {
+			p = g.grid.Point(here)
+		}
+		fn(i, p)
+	}
+}
+
+func (g *geometric) interpolate(f *fine, first int, coarse *space) (*sparse.Shapes, error) {
 	own := stretchesOf(g.mine)
-	p := sparse.NewCSR(len(g.at), 3*len(g.at)+len(g.at)/2)
-	var others []int // coarse points, where a column is nobody's yet: ^k for the k-th
-	for _, here := range g.at {
-		points, weights := g.around(here)
-		for k, c := range points {
+	p := sparse.NewShapes(len(g.at), 0)
+	var others, open []int // coarse points, where a column is nobody's yet: ^k for the k-th; and the rows with such ones
+	g.line = [2]int{-1, -1}
+	g.each(func(i int, point [3]int) {
+		points := g.around(point)
+		for k, c := range points.at {
 			if at := own.find(c); at >= 0 {
-				p.Add(coarse.place(first+at), weights[k])
+				p.Add(coarse.place(first+at), points.weights[k])
 			} else {
-				p.Add(^int32(len(others)), weights[k])
-				others = append(others, c)
+				p.Add(^int32(len(others)), points.weights[k])
+				if others = append(others, c); len(open) == 0 || open[len(open)-1] != i {
+					open = append(open, i)
+				}
 			}
 		}
 		p.End()
-	}
+	})
 	numbers, err := directory(f.team, g.coarse().Size(), own, first, others)
 	if err != nil {
 		return nil, err
 	}
-	if len(others) > 0 {
-		for k, c := range p.Cols {
+	for _, i := range open {
+		p.Rename(i, func(c int32) int32 {
 			if c < 0 {
-				p.Cols[k] = coarse.place(numbers[others[^c]])
+				return coarse.place(numbers[others[^c]])
 			}
-		}
+			return c
+		})
 	}
 	g.grid = g.coarse()
 	g.at, err = handOver(f.team, g.mine, first, coarse.share)
 	return p, err
 }
 
-// around gives the coarse points from which a point is interpolated, and their weights; they
-// are valid until the next call.
-func (g *geometric) around(here int) ([]int, []float64) {
-	p, coarse := g.grid.Point(here), g.coarse()
-	points, weights := append(g.points[:0], 0), append(g.weights[:0], 1)
-	step := coarse.Size()
-	for axis := 2; axis >= 0; axis-- {
-		step /= coarse[axis]
-		n := len(points)
-		switch at := p[axis]; {
-		case !g.halved[axis]:
-			for k := range n {
-				points[k] += at * step
+// around gives the coarse points from which a point is interpolated; they are valid until the next call.
+func (g *geometric) around(p [3]int) weighted {
+	if coarse := g.coarse(); g.line != [2]int{p[1], p[2]} {
+		g.line = [2]int{p[1], p[2]}
+		g.lines.at, g.lines.weights = append(g.lines.at[:0], 0), append(g.lines.weights[:0], 1)
+		g.spread(&g.lines, 2, p[2], coarse[0]*coarse[1])
+		g.spread(&g.lines, 1, p[1], coarse[0])
+	}
+	g.points.at, g.points.weights = append(g.points.at[:0], g.lines.at...), append(g.points.weights[:0], g.lines.weights...)
+	g.spread(&g.points, 0, p[0], 1)
+	return g.points
+}
+
+// spread moves points to a place along an axis, step for each, or to both sides of it.
+func (g *geometric) spread(points *weighted, axis, at, step int) {
+	switch {
+	case !g.halved[axis]:
+		for k := range points.at {
+			points.at[k] += at * step
+		}
+	case at%2 == 1:
+		for k := range points.at {
+			points.at[k] += at / 2 * step
+		}
+	default: // between two points, of which one may lie outside
+		before, after := at > 0, at/2 < g.grid[axis]/2
+		for k := range points.at {
+			if before && after || !g.closed {
+				points.weights[k] /= 2
 			}
-		case at%2 == 1:
-			for k := range n {
-				points[k] += at / 2 * step
+			if before && after {
+				points.at, points.weights = append(points.at, points.at[k]+at/2*step), append(points.weights, points.weights[k])
 			}
-		default: // between two points, of which one may lie outside
-			before, after := at > 0, at/2 < coarse[axis]
-			for k := range n {
-				if before && after || !g.closed {
-					weights[k] /= 2
-				}
-				if before && after {
-					points, weights = append(points, points[k]+at/2*step), append(weights, weights[k])
-				}
-				if before {
-					points[k] += (at/2 - 1) * step
-				} else {
-					points[k] += at / 2 * step
-				}
+			if before {
+				points.at[k] += (at/2 - 1) * step
+			} else {
+				points.at[k] += at / 2 * step
 			}
 		}
 	}
-	g.points, g.weights = points, weights
-	return points, weights
 }
 
 // stretches are lists of consecutive points, by the first of them.

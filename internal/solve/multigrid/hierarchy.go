@@ -70,7 +70,7 @@ func (h *hierarchy) enter(level int) {
 type fine struct {
 	team     precondition.Team
 	space    *space
-	rows     *sparse.CSR // columns are places
+	rows     *sparse.Shapes // columns are places
 	diagonal []float64
 	square   precondition.Square
 	smoother *precondition.Chebyshev
@@ -93,7 +93,7 @@ type coarsener interface {
 	pick(f *fine) (int, error)
 	// interpolate gives the rank's rows of P. The unknowns that it picked have the numbers from
 	// first on; columns are places in the coarse space, which says who will own them.
-	interpolate(f *fine, first int, coarse *space) (*sparse.CSR, error)
+	interpolate(f *fine, first int, coarse *space) (*sparse.Shapes, error)
 }
 
 // numbered counts unknowns rank by rank.
@@ -110,7 +110,7 @@ func numbered(team precondition.Team, own int) (share, error) {
 
 // finest is the matrix itself, its unknowns numbered rank by rank.
 func finest(l *precondition.Local, format sparse.Format) (*fine, error) {
-	f := &fine{team: l.Team, square: precondition.Square{Matrix: l.Matrix, Halo: l.Halo}, rows: l.Matrix.Unpack(), format: format}
+	f := &fine{team: l.Team, square: precondition.Square{Matrix: l.Matrix, Halo: l.Halo}, rows: l.Matrix.Shapes(), format: format}
 	shares, err := numbered(l.Team, l.Plan.Owned)
 	if err != nil {
 		return nil, err
@@ -139,9 +139,13 @@ func (f *fine) prepare() error {
 	f.diagonal = make([]float64, f.space.own)
 	inverse := make([]float64, f.space.own)
 	for i := range f.diagonal {
-		cols, vals := f.rows.Row(i)
-		for k, c := range cols {
-			if int(c) == i {
+		if f.rows.Follows(i, 1, 1) {
+			f.diagonal[i], inverse[i] = f.diagonal[i-1], inverse[i-1]
+			continue
+		}
+		first, far, vals := f.rows.Row(i)
+		for k, d := range far {
+			if int(first+d) == i {
 				f.diagonal[i] += vals[k]
 			}
 		}
@@ -204,7 +208,7 @@ func build(l *precondition.Local, c coarsener, format sparse.Format) (krylov.Ope
 func newLevel(f *fine) (*level, error) {
 	lv := &level{a: f.square, smoother: f.smoother, owned: len(f.diagonal), b: make([]float64, len(f.diagonal))}
 	var err error
-	lv.size, err = newSize(f.team, len(f.diagonal), len(f.rows.Cols))
+	lv.size, err = newSize(f.team, len(f.diagonal), f.rows.Entries())
 	return lv, err
 }
 
@@ -230,7 +234,7 @@ func (lv *level) coarsen(f *fine, c coarsener) (*fine, error) {
 }
 
 // descend makes the matrices to and of the next level from the rank's rows of P.
-func (lv *level) descend(f *fine, p *sparse.CSR, coarse *space) (*fine, error) {
+func (lv *level) descend(f *fine, p *sparse.Shapes, coarse *space) (*fine, error) {
 	r := transposed(p, coarse.width())
 	own := *p
 	if err := fetch(f.team, p, f.space, coarse); err != nil {
@@ -271,9 +275,9 @@ func factored(f *fine, singular bool) (*cholesky, error) {
 	}
 	dense := make([]float64, n*n)
 	for i := range n {
-		cols, vals := f.rows.Row(i)
-		for k, c := range cols {
-			dense[i*n+int(c)] += vals[k]
+		first, far, vals := f.rows.Row(i)
+		for k, d := range far {
+			dense[i*n+int(first+d)] += vals[k]
 		}
 	}
 	if singular {

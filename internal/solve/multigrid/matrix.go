@@ -15,7 +15,7 @@ type matrix struct {
 }
 
 // assemble stores rows whose columns are places in a space, which it settles.
-func assemble(team precondition.Team, m *sparse.CSR, columns *space, format sparse.Format) (*matrix, error) {
+func assemble(team precondition.Team, m *sparse.Shapes, columns *space, format sparse.Format) (*matrix, error) {
 	columns.settle(m)
 	halo, err := team.Connect(sparse.PlanOf(columns, team.Rank(), columns.ghosts))
 	if err != nil {
@@ -33,36 +33,39 @@ func assemble(team precondition.Team, m *sparse.CSR, columns *space, format spar
 
 // transposed gives the rows of the transpose of a rank's rows, as far as the rank itself
 // knows them: one for every place of the columns.
-func transposed(m *sparse.CSR, width int) *sparse.CSR {
-	out := &sparse.CSR{Start: make([]int, width+1), Cols: make([]int32, len(m.Cols)), Vals: make([]float64, len(m.Vals))}
-	for _, c := range m.Cols {
-		out.Start[c+1]++
+func transposed(m *sparse.Shapes, width int) *sparse.Shapes {
+	out := &sparse.CSR{Start: make([]int, width+1), Cols: make([]int32, m.Entries()), Vals: make([]float64, m.Entries())}
+	for i := range m.Rows() {
+		first, far, _ := m.Row(i)
+		for _, d := range far {
+			out.Start[first+d+1]++
+		}
 	}
 	for c := range width {
 		out.Start[c+1] += out.Start[c]
 	}
 	next := slices.Clone(out.Start)
 	for i := range m.Rows() {
-		cols, vals := m.Row(i)
-		for k, c := range cols {
-			at := next[c]
+		first, far, vals := m.Row(i)
+		for k, d := range far {
+			at := next[first+d]
 			out.Cols[at], out.Vals[at] = int32(i), vals[k]
-			next[c]++
+			next[first+d]++
 		}
 	}
-	return out
+	return out.Shapes()
 }
 
 // sendRows sends those of n rows that are of ghosts to their owners: the ghost's number, how many entries,
 // then the number of each column and its value. It gives what came for each of the rank's own.
-func sendRows(team precondition.Team, of *space, n int, row func(place int) ([]int32, []float64), columns *space) ([][][]float64, error) {
+func sendRows(team precondition.Team, of *space, n int, row func(place int) (int32, []int32, []float64), columns *space) ([][][]float64, error) {
 	to := make([][]float64, team.Size())
 	for k, id := range of.ghosts[:n-of.own] {
-		cols, vals := row(of.own + k)
+		first, far, vals := row(of.own + k)
 		r := of.Owner(id)
-		to[r] = append(to[r], float64(id), float64(len(cols)))
-		for m, c := range cols {
-			to[r] = append(to[r], float64(columns.id(c)), vals[m])
+		to[r] = append(to[r], float64(id), float64(len(far)))
+		for m, d := range far {
+			to[r] = append(to[r], float64(columns.id(first+d)), vals[m])
 		}
 	}
 	from, err := team.Exchange(to)
@@ -82,7 +85,7 @@ func sendRows(team precondition.Team, of *space, n int, row func(place int) ([]i
 
 // restriction gives the rank's rows of the transpose of P: what it knows itself of them, and
 // what other ranks send. Their columns are places in the fine space, which grows.
-func restriction(team precondition.Team, r *sparse.CSR, fine, coarse *space) (*sparse.CSR, error) {
+func restriction(team precondition.Team, r *sparse.Shapes, fine, coarse *space) (*sparse.Shapes, error) {
 	received, err := sendRows(team, coarse, r.Rows(), r.Row, fine)
 	if err != nil {
 		return nil, err
@@ -90,10 +93,12 @@ func restriction(team precondition.Team, r *sparse.CSR, fine, coarse *space) (*s
 	if received == nil {
 		return r, nil
 	}
-	out := sparse.NewCSR(coarse.own, len(r.Cols))
+	out := sparse.NewShapes(coarse.own, r.Stored())
 	for c := range coarse.own {
-		cols, vals := r.Row(c)
-		out.Cols, out.Vals = append(out.Cols, cols...), append(out.Vals, vals...)
+		first, far, vals := r.Row(c)
+		for k, d := range far {
+			out.Add(first+d, vals[k])
+		}
 		for _, list := range received[c] {
 			for m := 0; m < len(list); m += 2 {
 				out.Add(fine.place(int(list[m])), list[m+1])
@@ -106,38 +111,47 @@ func restriction(team precondition.Team, r *sparse.CSR, fine, coarse *space) (*s
 
 // galerkin gives the rank's rows of P' A P. r is the transpose of the rank's rows of P; p has also
 // the rows of P for the ghosts of a. Columns of p, and of the result, are places in the coarse
-// space, which grows. Every row is made by itself, first that of R A, so that no product is stored.
-func galerkin(team precondition.Team, a, p, r *sparse.CSR, coarse *space) (*sparse.CSR, error) {
+// space, which grows. Every row is made by itself, first that of R A, so that no product is stored;
+// but those that must be the one before, moved by one, are not made.
+func galerkin(team precondition.Team, a, p, r *sparse.Shapes, coarse *space) (*sparse.Shapes, error) {
 	left, sum := newAccumulator(p.Rows()), newAccumulator(coarse.width())
 	product := func(c int) {
-		for k := r.Start[c]; k < r.Start[c+1]; k++ {
-			i, v := r.Cols[k], r.Vals[k]
-			for e := a.Start[i]; e < a.Start[i+1]; e++ {
-				left.add(a.Cols[e], v*a.Vals[e])
+		first, far, vals := r.Row(c)
+		for k, d := range far {
+			v := vals[k]
+			first, far, vals := a.Row(int(first + d))
+			for e, d := range far {
+				left.add(first+d, v*vals[e])
 			}
 		}
 		for _, j := range left.cols {
 			v := left.cells[j].sum
-			for e := p.Start[j]; e < p.Start[j+1]; e++ {
-				sum.add(p.Cols[e], v*p.Vals[e])
+			first, far, vals := p.Row(int(j))
+			for e, d := range far {
+				sum.add(first+d, v*vals[e])
 			}
 		}
 		left.next()
 	}
-	one := sparse.NewCSR(1, 0)
-	received, err := sendRows(team, coarse, r.Rows(), func(place int) ([]int32, []float64) {
+	received, err := sendRows(team, coarse, r.Rows(), func(place int) (int32, []int32, []float64) {
 		product(place)
-		one.Start, one.Cols, one.Vals = one.Start[:1], one.Cols[:0], one.Vals[:0]
+		one := sparse.NewShapes(1, len(sum.cols))
 		sum.flush(one)
-		return one.Cols, one.Vals
+		return one.Row(0)
 	}, coarse)
 	if err != nil {
 		return nil, err
 	}
-	out := sparse.NewCSR(coarse.own, 3*len(a.Cols)/max(1, a.Rows())*coarse.own)
+	again := repeated(a, p, r)
+	out := sparse.NewShapes(coarse.own, 3*a.Stored()/max(1, a.Rows())*coarse.own)
 	for c := range coarse.own {
+		alone := received == nil || len(received[c]) == 0
+		if alone && c > 0 && (received == nil || len(received[c-1]) == 0) && again(c) {
+			out.Repeat(1)
+			continue
+		}
 		product(c)
-		if received != nil {
+		if !alone {
 			for _, list := range received[c] {
 				for m := 0; m < len(list); m += 2 {
 					place := coarse.place(int(list[m]))
@@ -151,8 +165,48 @@ func galerkin(team precondition.Team, a, p, r *sparse.CSR, coarse *space) (*spar
 	return out, nil
 }
 
+// repeated tells of which rows of R A P it is known without making them that they are the row before with its columns moved by
+// one: where the row of R is the one before, moved by some rows of A; these are those so many before; and so
+// are the rows of P that they are multiplied with, moved by one.
+func repeated(a, p, r *sparse.Shapes) (again func(c int) bool) {
+	step := 0
+	for c := r.Rows()/2 + 1; c < r.Rows() && step <= 0; c++ { // what it is of one row it is of most
+		here, _, _ := r.Row(c)
+		before, _, _ := r.Row(c - 1)
+		if r.Follows(c, 1, int(here-before)) {
+			step = int(here - before)
+		}
+	}
+	if step <= 0 {
+		return func(int) bool { return false }
+	}
+	interpolated := make([]bool, p.Rows())
+	for j := range interpolated {
+		interpolated[j] = p.Follows(j, step, 1)
+	}
+	all := func(set []bool, first int32, far []int32) bool {
+		for _, d := range far {
+			if !set[first+d] {
+				return false
+			}
+		}
+		return true
+	}
+	multiplied := make([]bool, a.Rows()) // rows of A P
+	for i := range multiplied {
+		if a.Follows(i, step, step) {
+			first, far, _ := a.Row(i)
+			multiplied[i] = all(interpolated, first, far)
+		}
+	}
+	return func(c int) bool {
+		first, far, _ := r.Row(c)
+		return r.Follows(c, 1, step) && all(multiplied, first, far)
+	}
+}
+
 // fetch appends to a rank's rows of P those for the ghosts of the fine space, from their owners.
-func fetch(team precondition.Team, p *sparse.CSR, fine, coarse *space) error {
+func fetch(team precondition.Team, p *sparse.Shapes, fine, coarse *space) error {
 	ask := make([][]float64, team.Size())
 	for _, id := range fine.ghosts {
 		r := fine.Owner(id)
@@ -165,10 +219,10 @@ func fetch(team precondition.Team, p *sparse.CSR, fine, coarse *space) error {
 	answers := make([][]float64, team.Size())
 	for r, list := range asked {
 		for _, id := range list {
-			cols, vals := p.Row(int(id) - fine.first)
-			answers[r] = append(answers[r], float64(len(cols)))
-			for k := range cols {
-				answers[r] = append(answers[r], float64(coarse.id(cols[k])), vals[k])
+			first, far, vals := p.Row(int(id) - fine.first)
+			answers[r] = append(answers[r], float64(len(far)))
+			for k, d := range far {
+				answers[r] = append(answers[r], float64(coarse.id(first+d)), vals[k])
 			}
 		}
 	}

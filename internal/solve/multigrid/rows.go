@@ -92,14 +92,18 @@ func (s *space) id(place int32) int {
 
 // settle leaves out the ghosts that no row has and sorts the others, as exchanges want them,
 // and moves the columns of the rows to their new places.
-func (s *space) settle(m *sparse.CSR) {
+func (s *space) settle(m *sparse.Shapes) {
 	if len(s.ghosts) == 0 {
 		return
 	}
+	beyond := m.Beyond(s.own)
 	used := make([]bool, len(s.ghosts))
-	for _, c := range m.Cols {
-		if k := int(c) - s.own; k >= 0 {
-			used[k] = true
+	for _, i := range beyond {
+		first, far, _ := m.Row(i)
+		for _, d := range far {
+			if k := int(first+d) - s.own; k >= 0 {
+				used[k] = true
+			}
 		}
 	}
 	old := s.ghosts
@@ -113,10 +117,13 @@ func (s *space) settle(m *sparse.CSR) {
 	for k, id := range s.ghosts {
 		s.at[id] = int32(s.own + k)
 	}
-	for k, c := range m.Cols {
-		if at := int(c) - s.own; at >= 0 {
-			m.Cols[k] = s.at[old[at]]
-		}
+	for _, i := range beyond {
+		m.Rename(i, func(c int32) int32 {
+			if at := int(c) - s.own; at >= 0 {
+				return s.at[old[at]]
+			}
+			return c
+		})
 	}
 }
 
@@ -134,6 +141,7 @@ type accumulator struct {
 	cells []cell // by column
 	row   int32  // the number of the row, from one on
 	cols  []int32
+	vals  []float64
 }
 
 // cell is the sum of a column, if it is of the row.
@@ -168,14 +176,12 @@ func (a *accumulator) next() {
 }
 
 // flush appends the row and starts another.
-func (a *accumulator) flush(to *sparse.CSR) {
-	if need := len(to.Cols) + len(a.cols); need > cap(to.Cols) { // append grows long slices by a quarter alone
-		to.Cols, to.Vals = slices.Grow(to.Cols, need), slices.Grow(to.Vals, need)
-	}
-	to.Cols = append(to.Cols, a.cols...)
+func (a *accumulator) flush(to *sparse.Shapes) {
+	a.vals = a.vals[:0]
 	for _, c := range a.cols {
-		to.Vals = append(to.Vals, a.cells[c].sum)
+		a.vals = append(a.vals, a.cells[c].sum)
 	}
+	to.AddAll(a.cols, a.vals)
 	to.End()
 	a.next()
 }

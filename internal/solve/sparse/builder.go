@@ -92,6 +92,42 @@ func (b *Builder) endRow(vals []float64) {
 	}
 }
 
+// addRow appends a row whose columns are distances from the first.
+func (b *Builder) addRow(first int32, far []int32, vals []float64) {
+	for _, d := range far {
+		b.cols = append(b.cols, first+d)
+	}
+	b.endRow(vals)
+}
+
+// addRun appends so many rows, each the one before with its columns moved by one. What lies between two runs
+// is the ends of a grid's lines as a rule: a few rows, of few kinds.
+func (b *Builder) addRun(first int32, far []int32, vals []float64, n int) {
+	if gap := len(b.ptr) - 1; gap <= shortGap {
+		for i := range gap {
+			b.add(i, i+1, b.constantOf(i))
+		}
+		b.start(gap)
+	} else {
+		b.flush()
+	}
+	b.addRow(first, far, vals)
+	for _, c := range b.cols {
+		if last := int(c) + n - 1; last >= b.m.cols {
+			panic(fmt.Sprintf("sparse: row %d has column %d of %d", b.first+n-1, last, b.m.cols))
+		}
+	}
+	b.add(0, n, b.constantOf(0))
+	b.m.entries += (n - 1) * len(far)
+	b.start(n)
+}
+
+// start begins another chunk, so many rows on.
+func (b *Builder) start(n int) {
+	b.first += n
+	b.ptr, b.cols, b.vals = b.ptr[:1], b.cols[:0], b.vals[:0]
+}
+
 // Done gives the matrix. Every row must have been added.
 func (b *Builder) Done() *Matrix {
 	b.flush()
@@ -122,8 +158,7 @@ func (b *Builder) flush() {
 		}
 		b.addGap(gap, n)
 	}
-	b.first += n
-	b.ptr, b.cols, b.vals = b.ptr[:1], b.cols[:0], b.vals[:0]
+	b.start(n)
 }
 
 // stretch is the end of the rows that are the same as row lo.

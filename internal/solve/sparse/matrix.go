@@ -236,61 +236,6 @@ func (c *scattered) narrowValues(size int) {
 	}
 }
 
-// CSR is rows in the usual form, for those who work on entries: compressed sparse rows.
-type CSR struct {
-	Start []int // of each row in Cols and Vals, and one more
-	Cols  []int32
-	Vals  []float64
-}
-
-// NewCSR makes room for some rows and entries.
-func NewCSR(rows, entries int) *CSR {
-	return &CSR{append(make([]int, 0, rows+1), 0), make([]int32, 0, entries), make([]float64, 0, entries)}
-}
-
-// Rows is their number.
-func (c *CSR) Rows() int { return len(c.Start) - 1 }
-
-// Row is one of them.
-func (c *CSR) Row(i int) ([]int32, []float64) {
-	lo, hi := c.Start[i], c.Start[i+1]
-	return c.Cols[lo:hi], c.Vals[lo:hi]
-}
-
-// Add appends an entry to the last row, which End closes.
-func (c *CSR) Add(col int32, val float64) {
-	c.Cols, c.Vals = append(c.Cols, col), append(c.Vals, val)
-}
-
-// End closes a row.
-func (c *CSR) End() { c.Start = append(c.Start, len(c.Cols)) }
-
-// Matrix makes the form that is multiplied, for vectors of so many values.
-func (c *CSR) Matrix(width int, format Format) (*Matrix, error) {
-	b, err := NewBuilder(c.Rows(), width, format)
-	if err != nil {
-		return nil, err
-	}
-	for i := range c.Rows() {
-		cols, vals := c.Row(i)
-		b.cols = append(b.cols, cols...)
-		b.endRow(vals)
-	}
-	return b.Done(), nil
-}
-
-// Unpack gives the rows, each in its order of summation.
-func (m *Matrix) Unpack() *CSR {
-	out := NewCSR(m.rows, m.entries)
-	for _, r := range m.runs {
-		for i := int(r.lo); i < int(r.hi); i++ {
-			r.form.row(out, i, int(r.lo))
-			out.End()
-		}
-	}
-	return out
-}
-
 func (c *constant) row(to *CSR, i, _ int) {
 	for k, off := range c.offs {
 		to.Add(int32(i+off/8), c.coefs[k])

@@ -1,0 +1,251 @@
+package sparse
+
+import (
+	"math"
+	"slices"
+)
+
+// CSR is rows in the usual form, for those who work on entries: compressed sparse rows.
+type CSR struct {
+	Start []int // of each row in Cols and Vals, and one more
+	Cols  []int32
+	Vals  []float64
+}
+
+// NewCSR makes room for some rows and entries.
+func NewCSR(rows, entries int) *CSR {
+	return &CSR{append(make([]int, 0, rows+1), 0), make([]int32, 0, entries), make([]float64, 0, entries)}
+}
+
+// Rows is their number.
+func (c *CSR) Rows() int { return len(c.Start) - 1 }
+
+// Row is one of them.
+func (c *CSR) Row(i int) ([]int32, []float64) {
+	lo, hi := c.Start[i], c.Start[i+1]
+	return c.Cols[lo:hi], c.Vals[lo:hi]
+}
+
+// Add appends an entry to the last row, which End closes.
+func (c *CSR) Add(col int32, val float64) {
+	c.Cols, c.Vals = append(c.Cols, col), append(c.Vals, val)
+}
+
+// End closes a row.
+func (c *CSR) End() { c.Start = append(c.Start, len(c.Cols)) }
+
+// Matrix makes the form that is multiplied, for vectors of so many values.
+func (c *CSR) Matrix(width int, format Format) (*Matrix, error) {
+	b, err := NewBuilder(c.Rows(), width, format)
+	if err != nil {
+		return nil, err
+	}
+	for i := range c.Rows() {
+		cols, vals := c.Row(i)
+		b.cols = append(b.cols, cols...)
+		b.endRow(vals)
+	}
+	return b.Done(), nil
+}
+
+// Unpack gives the rows, each in its order of summation.
+func (m *Matrix) Unpack() *CSR {
+	out := NewCSR(m.rows, m.entries)
+	for _, r := range m.runs {
+		for i := int(r.lo); i < int(r.hi); i++ {
+			r.form.row(out, i, int(r.lo))
+			out.End()
+		}
+	}
+	return out
+}
+
+// Shapes is rows for those who work on entries, in little memory where they repeat, as they do on a grid. A row that is one of the
+// two before it with all columns moved by as much shares its entries.
+type Shapes struct {
+	distinct CSR     // columns are distances from the first of a row
+	of       []int32 // the distinct row of each
+	first    []int32 // the first column of each
+	entries  int
+}
+
+// NewShapes makes room for some rows, and for the entries of those that are distinct.
+func NewShapes(rows, entries int) *Shapes {
+	return &Shapes{distinct: *NewCSR(0, entries), of: make([]int32, 0, rows), first: make([]int32, 0, rows)}
+}
+
+// Shapes gives the rows of a matrix, each in its order of summation.
+func (m *Matrix) Shapes() *Shapes {
+	room := m.entries
+	for _, r := range m.runs {
+		if c, same := r.form.(*constant); same {
+			room -= (int(r.hi-r.lo) - 1) * len(c.offs)
+		}
+	}
+	out := NewShapes(m.rows, room)
+	for _, r := range m.runs {
+		_, same := r.form.(*constant)
+		for i := int(r.lo); i < int(r.hi); i++ {
+			if same && i > int(r.lo) {
+				out.Repeat(1)
+				continue
+			}
+			r.form.row(&out.distinct, i, int(r.lo))
+			out.End()
+		}
+	}
+	return out
+}
+
+// Shapes gives the same rows in the memory of these, which are lost.
+func (c *CSR) Shapes() *Shapes {
+	out := &Shapes{distinct: CSR{[]int{0}, c.Cols[:0], c.Vals[:0]}}
+	for i := range c.Rows() {
+		out.AddAll(c.Row(i))
+		out.End()
+	}
+	return out
+}
+
+// Rows is their number.
+func (s *Shapes) Rows() int { return len(s.of) }
+
+// Entries is the number of their entries, shared or not.
+func (s *Shapes) Entries() int { return s.entries }
+
+// Stored is the number of entries in memory.
+func (s *Shapes) Stored() int { return len(s.distinct.Cols) }
+
+// Row is one of them: its k-th entry is in the column first + far[k].
+func (s *Shapes) Row(i int) (first int32, far []int32, vals []float64) {
+	far, vals = s.distinct.Row(int(s.of[i]))
+	return s.first[i], far, vals
+}
+
+// Follows reports whether it is known of a row to be the one so many before with all columns moved by shift.
+func (s *Shapes) Follows(i, before, shift int) bool {
+	return i >= before && s.of[i] == s.of[i-before] && int(s.first[i]-s.first[i-before]) == shift
+}
+
+// Add appends an entry to the last row, which End closes.
+func (s *Shapes) Add(col int32, val float64) { s.distinct.Add(col, val) }
+
+// AddAll appends entries to the last row.
+func (s *Shapes) AddAll(cols []int32, vals []float64) {
+	d := &s.distinct
+	if need := len(d.Cols) + len(cols); need > cap(d.Cols) { // append grows long slices by a quarter alone
+		d.Cols, d.Vals = slices.Grow(d.Cols, need), slices.Grow(d.Vals, need)
+	}
+	d.Cols, d.Vals = append(d.Cols, cols...), append(d.Vals, vals...)
+}
+
+// End closes a row.
+func (s *Shapes) End() {
+	at := s.distinct.Start[len(s.distinct.Start)-1]
+	cols, vals := s.distinct.Cols[at:], s.distinct.Vals[at:]
+	first := int32(0)
+	if len(cols) > 0 {
+		first = cols[0]
+	}
+	for i := len(s.of) - 1; i >= max(0, len(s.of)-2); i-- {
+		if _, far, known := s.Row(i); moved(cols, far, first) && identical(vals, known) {
+			s.distinct.Cols, s.distinct.Vals = s.distinct.Cols[:at], s.distinct.Vals[:at]
+			s.append(s.of[i], first, len(cols))
+			return
+		}
+	}
+	s.distinct.End()
+	for k := range cols {
+		cols[k] -= first
+	}
+	s.append(int32(s.distinct.Rows()-1), first, len(cols))
+}
+
+func (s *Shapes) append(shape, first int32, entries int) {
+	s.of, s.first = append(s.of, shape), append(s.first, first)
+	s.entries += entries
+}
+
+// Repeat appends the last row once more, its columns moved by shift.
+func (s *Shapes) Repeat(shift int32) {
+	last := len(s.of) - 1
+	shape := s.of[last]
+	s.append(shape, s.first[last]+shift, s.distinct.Start[shape+1]-s.distinct.Start[shape])
+}
+
+// moved reports whether columns are those distances from the first.
+func moved(cols, far []int32, first int32) bool {
+	if len(cols) != len(far) {
+		return false
+	}
+	for k, c := range cols {
+		if c-first != far[k] {
+			return false
+		}
+	}
+	return true
+}
+
+func identical(a, b []float64) bool {
+	for k, v := range a {
+		if math.Float64bits(v) != math.Float64bits(b[k]) {
+			return false
+		}
+	}
+	return true
+}
+
+// Beyond lists the rows with a column from limit on.
+func (s *Shapes) Beyond(limit int) (rows []int) {
+	farthest := make([]int32, s.distinct.Rows())
+	for shape := range farthest {
+		far, _ := s.distinct.Row(shape)
+		farthest[shape] = math.MinInt32
+		for _, d := range far {
+			farthest[shape] = max(farthest[shape], d)
+		}
+	}
+	for i, shape := range s.of {
+		if int(s.first[i])+int(farthest[shape]) >= limit {
+			rows = append(rows, i)
+		}
+	}
+	return rows
+}
+
+// Rename gives the columns of a row other numbers.
+func (s *Shapes) Rename(i int, name func(col int32) int32) {
+	first, far, vals := s.Row(i)
+	if len(far) == 0 {
+		return
+	}
+	s.first[i], s.of[i] = name(first+far[0]), int32(s.distinct.Rows())
+	for k, d := range far {
+		s.distinct.Add(name(first+d)-s.first[i], vals[k])
+	}
+	s.distinct.End()
+}
+
+// Matrix makes the form that is multiplied, for vectors of so many values.
+func (s *Shapes) Matrix(width int, format Format) (*Matrix, error) {
+	b, err := NewBuilder(s.Rows(), width, format)
+	if err != nil {
+		return nil, err
+	}
+	for lo := 0; lo < s.Rows(); {
+		hi := lo + 1
+		for hi < s.Rows() && s.Follows(hi, 1, 1) {
+			hi++
+		}
+		first, far, vals := s.Row(lo)
+		if hi-lo >= longRun && len(far) > 0 && format != Plain {
+			b.addRun(first, far, vals, hi-lo)
+			lo = hi
+			continue
+		}
+		for ; lo < hi; lo++ {
+			b.addRow(s.first[lo], far, vals)
+		}
+	}
+	return b.Done(), nil
+}
