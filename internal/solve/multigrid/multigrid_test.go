@@ -202,6 +202,64 @@ func invariants(t *testing.T, what string, p sparse.Problem, ranks int, name str
 	}
 }
 
+// dented is a problem on a grid with another diagonal in one row.
+type dented struct {
+	sparse.Problem
+	row int
+}
+
+func (d dented) Grid() sparse.Grid { return d.Problem.(sparse.Gridded).Grid() }
+
+func (d dented) Row(i int, r *sparse.Row) {
+	if d.Problem.Row(i, r); i == d.row {
+		r.Vals[slices.Index(r.Cols, i)] += 1
+	}
+}
+
+// Rows of the coarse matrix are repeated where all that they are made of repeats, and only there: one other entry of the
+// matrix is seen in every row that it belongs to.
+func TestRepeatedRows(t *testing.T) {
+	flat := problem(t, "poisson", sparse.Params{Rows: 24 * 24})
+	again := func(p sparse.Problem) (out []bool) {
+		onRanks(t, 1, 1, p, func(l *precondition.Local) {
+			f, err := finest(l, sparse.Compressed)
+			if err != nil {
+				t.Fatal(err)
+			}
+			g := newGeometric(l)
+			own, err := g.pick(f)
+			if err != nil {
+				t.Fatal(err)
+			}
+			coarse := newSpace(share{0, own}, 0)
+			p, err := g.interpolate(f, 0, coarse)
+			if err != nil {
+				t.Fatal(err)
+			}
+			is := repeated(f.rows, p, transposed(p, own))
+			for c := range own {
+				out = append(out, is(c))
+			}
+		})
+		return out
+	}
+	plain, other := again(flat), again(dented{flat, 12*24 + 13})
+	for c, repeats := range plain {
+		x, y := c%12, c/12
+		if inner := x > 1 && x < 11; repeats != inner && y > 0 && y < 11 {
+			t.Errorf("point %d, %d: repeated %v", x, y, repeats)
+		}
+		// The point 13, 12 belongs to the coarse ones at 13 and 11 or 13: rows that are made with it, or follow one that is.
+		beside := (y == 5 || y == 6) && (x == 6 || x == 7)
+		if other[c] != (repeats && !beside) {
+			t.Errorf("point %d, %d: repeated %v with another entry beside it: %v", x, y, other[c], beside)
+		}
+	}
+	for _, ranks := range counts() {
+		invariants(t, fmt.Sprintf("a dented grid on %d ranks", ranks), dented{flat, 12*24 + 13}, ranks, "gmg")
+	}
+}
+
 // wrong is a way to spoil a cycle, on each rank.
 type wrong func(l *precondition.Local, c *Cycle)
 

@@ -92,6 +92,13 @@ func (b *Builder) endRow(vals []float64) {
 	}
 }
 
+// shape is a row whose columns are distances from the first.
+type shape struct {
+	first int32
+	far   []int32
+	vals  []float64
+}
+
 // addRow appends a row whose columns are distances from the first.
 func (b *Builder) addRow(first int32, far []int32, vals []float64) {
 	for _, d := range far {
@@ -100,26 +107,47 @@ func (b *Builder) addRow(first int32, far []int32, vals []float64) {
 	b.endRow(vals)
 }
 
-// addRun appends so many rows, each the one before with its columns moved by one. What lies between two runs
-// is the ends of a grid's lines as a rule: a few rows, of few kinds.
-func (b *Builder) addRun(first int32, far []int32, vals []float64, n int) {
+// addRun appends rows that repeat, of which it is given the first ones: each further one is that so many before, all
+// columns moved by step. What lies between two runs is the ends of a grid's lines as a rule: a few rows, of few kinds.
+func (b *Builder) addRun(like []shape, step, n int) {
 	if gap := len(b.ptr) - 1; gap <= shortGap {
 		for i := range gap {
-			b.add(i, i+1, b.constantOf(i))
+			if step == len(like) {
+				b.add(i, i+1, b.constantOf(i, b.first+i))
+			} else {
+				b.add(i, i+1, b.periodicOf(i, i+1, 1))
+			}
 		}
 		b.start(gap)
 	} else {
 		b.flush()
 	}
-	b.addRow(first, far, vals)
-	for _, c := range b.cols {
-		if last := int(c) + n - 1; last >= b.m.cols {
-			panic(fmt.Sprintf("sparse: row %d has column %d of %d", b.first+n-1, last, b.m.cols))
+	for k, s := range like {
+		b.check(s, b.first+k, (n-k+len(like)-1)/len(like), len(like), step)
+		b.addRow(s.first, s.far, s.vals)
+	}
+	if step == len(like) {
+		b.add(0, n, b.constantOf(0, b.first))
+	} else {
+		b.add(0, n, b.periodicOf(0, len(like), step))
+	}
+	for k := len(like); k < n; k++ {
+		b.m.entries += len(like[k%len(like)].far)
+	}
+	b.start(n)
+}
+
+// check looks at the columns of n rows, every period-th from one on, each moved by step.
+func (b *Builder) check(s shape, row, n, period, step int) {
+	for _, d := range s.far {
+		c := int(s.first + d)
+		if last := c + (n-1)*step; last >= b.m.cols {
+			panic(fmt.Sprintf("sparse: row %d has column %d of %d", row+(n-1)*period, last, b.m.cols))
+		}
+		if owned := min(n-1, (b.m.rows-1-c)/step); c < b.m.rows {
+			b.m.reach = max(b.m.reach, c-row+owned*(step-period))
 		}
 	}
-	b.add(0, n, b.constantOf(0))
-	b.m.entries += (n - 1) * len(far)
-	b.start(n)
 }
 
 // start begins another chunk, so many rows on.
@@ -204,7 +232,7 @@ func (b *Builder) addStretch(lo, hi int) {
 		end := b.stretch(at, hi, b.sameValues)
 		if end-at >= longRun {
 			b.addVarying(rest, at)
-			b.add(at, end, b.constantOf(at))
+			b.add(at, end, b.constantOf(at, b.first+at))
 			rest = end
 		}
 		at = end
@@ -220,7 +248,7 @@ func (b *Builder) addGap(lo, hi int) {
 		return
 	}
 	for ; lo < hi; lo++ {
-		b.add(lo, lo+1, b.constantOf(lo))
+		b.add(lo, lo+1, b.constantOf(lo, b.first+lo))
 	}
 }
 
@@ -228,13 +256,27 @@ func (b *Builder) add(lo, hi int, f form) {
 	b.m.runs = append(b.m.runs, run{int32(b.first + lo), int32(b.first + hi), f})
 }
 
-// constantOf gives the row's shape, the same one for equal rows.
-func (b *Builder) constantOf(i int) *constant {
+// periodicOf is the form of rows that repeat the rows lo to hi.
+func (b *Builder) periodicOf(lo, hi, step int) *periodic {
+	p := &periodic{step: step}
+	for i := lo; i < hi; i++ {
+		at := 0
+		if b.width(i) > 0 {
+			at = int(b.cols[b.ptr[i]])
+		}
+		p.at, p.shapes = append(p.at, at), append(p.shapes, b.constantOf(i, at))
+	}
+	b.m.bytes += p.bytes()
+	return p
+}
+
+// constantOf gives the row's entries at distances from a column, the same ones for equal rows.
+func (b *Builder) constantOf(i, from int) *constant {
 	cols, vals := b.cols[b.ptr[i]:b.ptr[i+1]], b.vals[b.ptr[i]:b.ptr[i+1]]
 	offs := make([]int, len(cols))
 	var key []byte
 	for k, c := range cols {
-		offs[k] = 8 * (int(c) - (b.first + i))
+		offs[k] = 8 * (int(c) - from)
 		key = binary.LittleEndian.AppendUint64(key, uint64(offs[k]))
 		key = binary.LittleEndian.AppendUint64(key, math.Float64bits(vals[k]))
 	}

@@ -39,6 +39,14 @@ type constant struct {
 	coefs []float64
 }
 
+// periodic: every row is that some before, its columns moved by another number: what interpolation between grids is. It
+// costs nothing per row.
+type periodic struct {
+	step   int         // that columns move by
+	at     []int       // a column for each row of the first period
+	shapes []*constant // the row's entries, by distances from there
+}
+
 // varying: the same distances, values of their own. The k-th values of all rows
 // lie side by side, in single precision where that is exact.
 type varying struct {
@@ -69,6 +77,7 @@ type scattered struct {
 type start struct{ entry, mask uint32 }
 
 func (c *constant) bytes() int { return 8*len(c.offs) + 8*len(c.coefs) }
+func (c *periodic) bytes() int { return 8 + 16*len(c.at) }
 func (v *varying) bytes() int  { return 8*len(v.offs) + 8*len(v.vals64) + 4*len(v.vals32) }
 func (c *scattered) bytes() int {
 	return 8*len(c.starts) + len(c.masks) + 2*len(c.near) + 4*len(c.wide) +
@@ -117,6 +126,28 @@ func (m *Matrix) Product(block, x []float64, lo, hi int) {
 		block, lo = block[end-lo:], end
 	}
 }
+
+// rows multiplies all columns from one row's to the next one's, of which every step-th is wanted: that is faster than to
+// pick values of x one by one.
+func (c *periodic) rows(dst, x []float64, lo, hi, base int) {
+	var block [blockValues]float64
+	period := len(c.shapes)
+	for s, shape := range c.shapes {
+		past := max(0, lo-base-s+period-1) / period // rows like this one before lo
+		for i := base + s + past*period; i < hi; {
+			n := min((hi-i+period-1)/period, (blockValues-1)/c.step+1)
+			from, width := c.at[s]+(i-base-s)/period*c.step, (n-1)*c.step+1
+			shape.rows(block[:width], x, from, from+width, 0)
+			for k := range n {
+				dst[i-lo+k*period] = block[k*c.step]
+			}
+			i += n * period
+		}
+	}
+}
+
+// blockValues is how many values of a product are made before some of them are picked: they stay in the nearest cache.
+const blockValues = 512
 
 // rows goes through a buffer where it needs only a part of a slice.
 func (c *scattered) rows(dst, x []float64, lo, hi, base int) {
@@ -240,6 +271,11 @@ func (c *constant) row(to *CSR, i, _ int) {
 	for k, off := range c.offs {
 		to.Add(int32(i+off/8), c.coefs[k])
 	}
+}
+
+func (c *periodic) row(to *CSR, i, base int) {
+	past, s := (i-base)/len(c.shapes), (i-base)%len(c.shapes)
+	c.shapes[s].row(to, c.at[s]+past*c.step, 0)
 }
 
 func (v *varying) row(to *CSR, i, base int) {

@@ -54,7 +54,7 @@ func sameBits(a, b []float64) int {
 }
 
 // drawRows makes stretches of rows of the kinds that the forms are for, in any
-// order: equal rows, equal distances, rows of any kind, empty ones.
+// order: equal rows, equal distances, rows of any kind, empty ones, and those of interpolation and restriction.
 func drawRows(t *rapid.T) (rowsOf, int) {
 	rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 1))
 	stretches := rapid.IntRange(0, 6).Draw(t, "stretches")
@@ -73,13 +73,17 @@ func drawRows(t *rapid.T) (rowsOf, int) {
 	}
 	var rows rowsOf
 	for _, length := range lengths {
-		kind, val := rng.IntN(4), value[rng.IntN(3)]
+		kind, val := rng.IntN(6), value[rng.IntN(3)]
 		var pattern Row
 		for range rng.IntN(9) {
 			pattern.Add(rng.IntN(2*cols)-cols, val())
 		}
-		for range length {
+		for k := range length {
 			i := len(rows)
+			if kind > 3 { // as the row before the last, moved by one; or as the last, moved by two
+				rows = append(rows, repeating(rows[i-k:], kind == 4, pattern, cols))
+				continue
+			}
 			var r Row
 			for k, d := range pattern.Cols {
 				switch c := i + d; {
@@ -100,6 +104,24 @@ func drawRows(t *rapid.T) (rowsOf, int) {
 	return rows, cols
 }
 
+// repeating is the next row after those of a stretch: every second one is the same moved by one column, or every one by two.
+func repeating(before []Row, second bool, pattern Row, cols int) (r Row) {
+	n := len(before)
+	shift, of := 2*n, pattern
+	if second {
+		shift = n / 2
+	}
+	if second && n%2 == 1 && len(pattern.Cols) > 0 {
+		of = Row{Cols: pattern.Cols[1:], Vals: pattern.Vals[1:]}
+	}
+	for k, c := range of.Cols {
+		if c = (c+cols)/2 + shift; c < cols { // which were drawn from both sides of zero
+			r.Add(c, of.Vals[k])
+		}
+	}
+	return r
+}
+
 func TestEveryFormGivesTheSameBits(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		rows, cols := drawRows(t)
@@ -111,8 +133,13 @@ func TestEveryFormGivesTheSameBits(t *testing.T) {
 			}
 		}
 		want := rows.multiply(x)
-		for _, format := range []Format{Compressed, Plain} {
-			m := build(t, rows, cols, format)
+		made := build(t, rows, cols, Compressed)
+		for _, tc := range []struct {
+			format string
+			*Matrix
+		}{{"compressed", made}, {"plain", build(t, rows, cols, Plain)}, {"by shapes", multiplied(t, made.Shapes(), cols, Compressed)},
+			{"by shapes of rows", multiplied(t, made.Unpack().Shapes(), cols, Compressed)}, {"by shapes, plain", multiplied(t, made.Shapes(), cols, Plain)}} {
+			format, m := tc.format, tc.Matrix
 			if err := unpacksTo(m, rows); err != nil {
 				t.Fatalf("%v: %v", format, err)
 			}
@@ -147,6 +174,14 @@ func TestEveryFormGivesTheSameBits(t *testing.T) {
 			})
 		}
 	})
+}
+
+func multiplied(t *rapid.T, s *Shapes, cols int, format Format) *Matrix {
+	m, err := s.Matrix(cols, format)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
 }
 
 // unpacksTo says where the rows that a matrix gives back differ.

@@ -233,19 +233,33 @@ func (s *Shapes) Matrix(width int, format Format) (*Matrix, error) {
 		return nil, err
 	}
 	for lo := 0; lo < s.Rows(); {
-		hi := lo + 1
-		for hi < s.Rows() && s.Follows(hi, 1, 1) {
-			hi++
-		}
-		first, far, vals := s.Row(lo)
-		if hi-lo >= longRun && len(far) > 0 && format != Plain {
-			b.addRun(first, far, vals, hi-lo)
-			lo = hi
+		period, step, hi := s.run(lo)
+		if hi-lo < longRun || format == Plain {
+			b.addRow(s.Row(lo))
+			lo++
 			continue
 		}
-		for ; lo < hi; lo++ {
-			b.addRow(s.first[lo], far, vals)
+		var like []shape
+		for i := range period {
+			first, far, vals := s.Row(lo + i)
+			like = append(like, shape{first, far, vals})
 		}
+		b.addRun(like, step, hi-lo)
+		lo = hi
 	}
 	return b.Done(), nil
+}
+
+// run finds how rows repeat from one on: after how many, with columns moved by how much, and up to which row.
+func (s *Shapes) run(lo int) (period, step, hi int) {
+	for _, way := range [...]struct{ period, step int }{{1, 1}, {2, 1}, {1, 2}} { // a matrix; from a coarser grid; and to one
+		hi = min(lo+way.period, s.Rows())
+		for hi < s.Rows() && s.Follows(hi, way.period, way.step) {
+			hi++
+		}
+		if hi-lo >= longRun {
+			return way.period, way.step, hi
+		}
+	}
+	return 1, 1, lo + 1
 }
