@@ -177,15 +177,28 @@ DEVICE u64 start(const Params *p, const int form, u64 row) {
 	return form == STARTS64 ? ((const u64 *)p->starts)[row] : ((const u32 *)p->starts)[row];
 }
 
-// multiply_tile makes the products of the entries of some rows, all threads together.
+// multiply_tile makes the products of the entries of some rows, all threads together. Each has
+// some loads under way at once: first of its entries, then of what these are multiplied by.
 DEVICE void multiply_tile(const Params *p, const int form, const Vector *v, u64 row, u64 rows) {
+	enum { BATCH = 5 };
 	u64 lo = start(p, form, row), hi = start(p, form, row + rows);
 	const u32 *cols = (const u32 *)p->cols;
 	const double *vals = (const double *)p->vals;
-#ifdef __CUDACC__
-#pragma unroll 4
-#endif
-	for (u64 e = lo + LANE; e < hi; e += LANES) products[e - lo] = once(vals + e) * value(v, once_u32(cols + e));
+	for (u64 at = lo + LANE; at < hi; at += BATCH * LANES) {
+		u32 col[BATCH];
+		double val[BATCH];
+		UNROLL
+		for (int k = 0; k < BATCH; k++) {
+			u64 e = at + k * LANES < hi ? at + k * LANES : at;
+			col[k] = once_u32(cols + e);
+			val[k] = once(vals + e);
+		}
+		UNROLL
+		for (int k = 0; k < BATCH; k++) val[k] *= value(v, col[k]);
+		UNROLL
+		for (int k = 0; k < BATCH; k++)
+			if (at + k * LANES < hi) products[at + k * LANES - lo] = val[k];
+	}
 	SYNC();
 }
 
@@ -198,10 +211,14 @@ DEVICE double row_product(const Params *p, const int form, const Vector *v, u64 
 		for (u32 e = lo; e < hi; e++) sum += products[e];
 		return sum;
 	}
+	// Beyond a side of the grid lies another row, or room that the vectors have there: it is
+	// loaded too, so that no load waits for the code, and left out.
 	u32 code = ((const u8 *)p->codes)[row];
 	UNROLL
-	for (int k = 0; k < form; k++)
-		if (!(code & p->sides[k])) sum += p->coef[k] * value(v, p->below + row + p->reach[k]);
+	for (int k = 0; k < form; k++) {
+		double more = sum + p->coef[k] * value(v, p->below + row + p->reach[k]);
+		sum = code & p->sides[k] ? sum : more;
+	}
 	return sum;
 }
 
@@ -216,16 +233,16 @@ DEVICE double noise(u64 seed, u64 i) {
 	h ^= h >> 31;
 	return 2 * ((double)(h >> 11) / 9007199254740992.0) - 1;
 }
-DEVICE Vector vector_of(const Params *p) {
+DEVICE Vector vector_of(const Params *p, const int form) {
 	Vector v;
 	u32 old = p->turn;
 	v.r = (const double *)p->r[old], v.p = (const double *)p->p[old], v.s = (const double *)p->s[old], v.w = (const double *)p->w[old];
-	v.diagonal = (const double *)p->diagonal, v.factor = p->factor, v.alpha = 0, v.beta = 0, v.single = 0;
+	v.diagonal = form < 0 ? (const double *)p->diagonal : 0, v.factor = p->factor, v.alpha = 0, v.beta = 0, v.single = 0;
 	return v;
 }
 
 KERNEL(cg_begin) {
-	Vector v = vector_of(&p);
+	Vector v = vector_of(&p, STARTS32);
 	u32 old = p.turn;
 	double *x = (double *)p.x, *r = (double *)p.r[old], *q = (double *)p.p[old], *s = (double *)p.s[old], *w = (double *)p.w[old];
 	double sums[SUMS] = {0, 0, 0};
@@ -276,7 +293,7 @@ DEVICE void direct(const Params *p, const int form) {
 	direct_decide(p, &s, sums, &beta);
 	double step = (p->fault & STALE_SCALAR) ? s.before : s.alpha;
 	keep(p, &s);
-	Vector v = vector_of(p);
+	Vector v = vector_of(p, form);
 	v.beta = beta;
 	double *x = (double *)p->x, *q = (double *)p->q, *made = (double *)p->p[p->turn ^ 1];
 	double dot[SUMS] = {0, 0, 0};
@@ -286,12 +303,14 @@ DEVICE void direct(const Params *p, const int form) {
 		if (form < 0 && !over) multiply_tile(p, form, &v, tile, rows);
 		for (u64 i = LANE; i < rows; i += LANES) {
 			u64 row = tile + i, j = p->below + row;
-			put(x + row, once(x + row) + step * v.p[j]);
-			if (over) continue;
-			double d = value(&v, j), product = row_product(p, form, &v, tile, row);
-			made[j] = d;
-			q[row] = product;
-			dot[0] += d * product;
+			double before = once(x + row), along = v.p[j]; // all loads come before the first store
+			if (!over) {
+				double d = value(&v, j), product = row_product(p, form, &v, tile, row);
+				made[j] = d;
+				q[row] = product;
+				dot[0] += d * product;
+			}
+			put(x + row, before + step * along);
 		}
 		if (form < 0 && !over) SYNC();
 	}
@@ -314,7 +333,7 @@ KERNEL(cg_descend) {
 	if (s.status == RUNNING) s.alpha = s.rz / sums[0];
 	keep(&p, &s);
 	if (s.status != RUNNING) return;
-	Vector v = vector_of(&p);
+	Vector v = vector_of(&p, STARTS32);
 	double *r = (double *)p.r[0];
 	const double *q = (const double *)p.q;
 	double dot[SUMS] = {0, 0, 0};
@@ -365,7 +384,7 @@ DEVICE void single(const Params *p, const int form) {
 	single_decide(p, &s, sums, &beta);
 	keep(p, &s);
 	if (s.status != RUNNING) return;
-	Vector v = vector_of(p);
+	Vector v = vector_of(p, form);
 	v.single = 1, v.alpha = s.alpha, v.beta = beta;
 	double step = (p->fault & STALE_SCALAR) ? s.before : s.alpha;
 	u32 made = p->turn ^ 1;
@@ -377,11 +396,12 @@ DEVICE void single(const Params *p, const int form) {
 		if (form < 0) multiply_tile(p, form, &v, tile, rows);
 		for (u64 i = LANE; i < rows; i += LANES) {
 			u64 row = tile + i, j = p->below + row;
+			double before = once(x + row); // all loads come before the first store
 			double d = beta * once(direction + row) + preconditioned(&v, j, v.r[j]);
-			put(direction + row, d);
-			put(x + row, once(x + row) + step * d);
 			double next, now = descended(&v, j, &next), u = preconditioned(&v, j, now);
 			double product = row_product(p, form, &v, tile, row);
+			put(direction + row, d);
+			put(x + row, before + step * d);
 			r[j] = now;
 			t[j] = next;
 			w[j] = product;
