@@ -18,6 +18,8 @@ import (
 	"github.com/kernbench/kernbench/internal/cli/job"
 	"github.com/kernbench/kernbench/internal/host/cores"
 	"github.com/kernbench/kernbench/internal/result/journal"
+	"github.com/kernbench/kernbench/internal/solve/device"
+	"github.com/kernbench/kernbench/internal/solve/devicetest"
 )
 
 // The suite runs as a bench of its own, which no list shows: ranks are started,
@@ -30,6 +32,7 @@ const (
 	workersPart     = "workers"
 	conformancePart = "conformance"
 	apartPart       = "apart" // conformance of ranks that count as on different hosts
+	solvesPart      = "solves"
 )
 
 // pointLimit bounds the cases of one group size, which take seconds.
@@ -42,7 +45,8 @@ func Bench() *bench.Bench {
 		bench.Backends(dist.Backends()...),
 		bench.Part(workersPart, meet, bench.Ranks("2"), bench.Timeout(pointLimit)),
 		bench.Part(conformancePart, conform, bench.Ranks("1,2,3"), bench.Timeout(pointLimit)),
-		bench.Part(apartPart, conformApart, bench.Ranks("2,3"), bench.Timeout(pointLimit)))
+		bench.Part(apartPart, conformApart, bench.Ranks("2,3"), bench.Timeout(pointLimit)),
+		bench.Part(solvesPart, solves, bench.Ranks("1,2"), bench.Timeout(2*pointLimit)))
 }
 
 // meet shows that workers start and reach each other.
@@ -110,6 +114,22 @@ func suite(ctx context.Context, s *bench.State, host string) error {
 	return errors.Join(faults...)
 }
 
+// solves runs the suite of solves on a device.
+func solves(ctx context.Context, s *bench.State) error {
+	g, err := dist.Init(ctx, dist.Config{Backend: s.Backend(), Rank: s.Rank(), Size: s.Size(), Timeout: pointLimit,
+		ID: s.Session() + "/" + solvesPart, Exchange: s.Exchange})
+	if reason, unavailable := dist.Unavailable(err); unavailable {
+		return bench.NotExecuted(false, "%v", reason)
+	}
+	if err != nil {
+		return err
+	}
+	defer g.Close()
+	cases, faults := devicetest.Faults(g, false)
+	s.Report("cases", float64(cases), "", "")
+	return errors.Join(faults...)
+}
+
 // workers checks that worker processes start, as they do for every run.
 func (s session) workers(ctx context.Context) error {
 	return s.run(ctx, target{dist.HostBackend, workersPart, nil}, func(row *journal.Row) Result {
@@ -134,6 +154,11 @@ func (s session) backends(ctx context.Context, names []string) error {
 		}
 		if err := s.conformance(ctx, name, target{name, conformancePart, launcher}); err != nil {
 			return err
+		}
+		if s.Backend != "" && device.Serves(name) {
+			if err := s.conformance(ctx, "solves on "+name, target{name, solvesPart, launcher}); err != nil {
+				return err
+			}
 		}
 		if name == dist.HostBackend {
 			if err := s.conformance(ctx, name+" over TCP", target{name, apartPart, launcher}); err != nil {

@@ -42,6 +42,8 @@ type Spec struct {
 	solve.Spec
 	Made  RHS
 	Fault uint32 // that is planted, of package gpusolve
+
+	wide bool // starts of 64 bits for however few entries
 }
 
 // method is how a method uses memory.
@@ -140,7 +142,7 @@ func shapeOf(s Spec, rows sparse.Range) (shape, error) {
 		m.reach = max(m.reach, abs(m.distance(q.Step)))
 	}
 	m.entries = m.entriesBefore(rows.Hi) - m.entriesBefore(rows.Lo)
-	m.wide = m.entries > math.MaxUint32
+	m.wide = s.wide || m.entries > math.MaxUint32
 	if m.plain && rows.Len()+2*m.reach > math.MaxUint32 {
 		return m, &solve.Refusal{Reason: fmt.Errorf("%d rows on one GPU: columns of 32 bits number at most %d, --storage compressed has none", rows.Len(), math.MaxUint32)}
 	}

@@ -186,8 +186,8 @@ func TestAgreesWithCPU(t *testing.T) {
 				spec := poisson(t, c.grid, c.points)
 				spec.Method, spec.Preconditioner = method, pre
 				host := onHost(t, spec.Spec)
-				for _, storage := range []sparse.Format{sparse.Compressed, sparse.Plain} {
-					spec.Storage = storage
+				for k, storage := range []sparse.Format{sparse.Compressed, sparse.Plain, sparse.Plain} {
+					spec.Storage, spec.wide = storage, k == 2
 					names = append(names, fmt.Sprintf("%v %d points, %s, %s, %v", c.grid, c.points, method, pre, storage))
 					specs, want = append(specs, spec), append(want, host)
 				}
@@ -244,6 +244,33 @@ func TestFaultsAreFound(t *testing.T) {
 			} else {
 				t.Logf("%s with %s: %v", method, name, err)
 			}
+		}
+	}
+}
+
+// A rank whose scalar products do not come is named by who waited for them, and everyone's solve ends.
+func TestLateRank(t *testing.T) {
+	defer func(limit time.Duration) { waitLimit = limit }(waitLimit)
+	waitLimit = 300 * time.Millisecond
+	errs := make([]error, 3)
+	err := together(t, gpus, 3, func(g *dist.Group) error {
+		s, err := New(g, poisson(t, sparse.Grid{20, 20, 1}, 5))
+		if err != nil {
+			return err
+		}
+		if g.Rank() == 1 {
+			s.params.Mail[2] = s.params.Mail[1] // rank 2 gets none of its
+		}
+		_, errs[g.Rank()] = s.Solve(0)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for r, err := range errs {
+		late := map[int]int{0: 2, 1: 2, 2: 1}[r] // the others then wait for rank 2
+		if want := fmt.Sprintf("rank %d waited 300ms for the scalar products of rank %d", r, late); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %s", err, want)
 		}
 	}
 }

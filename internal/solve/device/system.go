@@ -62,8 +62,8 @@ type System struct {
 	expected int // iterations of a whole solve, once one has ended
 }
 
-// waitLimit is how long a kernel waits for another rank.
-const waitLimit = time.Minute
+// waitLimit is how long a kernel waits for another rank. Tests take less.
+var waitLimit = time.Minute
 
 // New sets a system up together with the other ranks of the group. What a device cannot do,
 // and a problem that does not fit, is a *solve.Refusal on every rank.

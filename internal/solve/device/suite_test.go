@@ -1,0 +1,34 @@
+package device_test
+
+import (
+	"fmt"
+	"os"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/kernbench/kernbench/dist"
+	"github.com/kernbench/kernbench/internal/solve/device"
+	"github.com/kernbench/kernbench/internal/solve/devicetest"
+)
+
+// The suite that a self-test runs on a GPU passes here.
+func TestSuite(t *testing.T) {
+	const ranks = 2
+	backend := dist.BackendsThat(func(d dist.Description) bool { return device.Serves(d.Name) })[0]
+	var all sync.WaitGroup
+	for r := range ranks {
+		all.Go(func() {
+			g, err := dist.Init(t.Context(), dist.Config{Backend: backend, Rank: r, Size: ranks, ID: fmt.Sprintf("suite-%d", os.Getpid()), Timeout: time.Minute})
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer g.Close()
+			if cases, faults := devicetest.Faults(g, true); len(faults) > 0 || cases != 45 {
+				t.Errorf("rank %d: %d cases, %v", r, cases, faults)
+			}
+		})
+	}
+	all.Wait()
+}
