@@ -70,6 +70,22 @@ func On(backend string, clauses ...Clause) Clause {
 	}
 }
 
+// OnlyOn declares axes and options that only some backends have: points of others are without
+// them, and naming them there is an error.
+func OnlyOn(backends []string, clauses ...Clause) Clause {
+	return func(d *declaration) {
+		other := d.others(clauses)
+		for _, a := range other.part.Axes {
+			a.Only = backends
+			d.part.Axes = append(d.part.Axes, a)
+		}
+		for _, o := range other.bench.Options {
+			o.Only = backends
+			d.bench.Options = append(d.bench.Options, o)
+		}
+	}
+}
+
 // OverHosts gives axes, declared before, other values where the ranks are on several
 // hosts. The run says so.
 func OverHosts(axes ...Clause) Clause {
@@ -93,7 +109,7 @@ func specAxis(name string, kind Kind, spec string) Clause {
 			d.fault("axis %q: %w", name, err)
 			return
 		}
-		d.part.Axes = append(d.part.Axes, Axis{name, kind, values})
+		d.part.Axes = append(d.part.Axes, Axis{Name: name, Kind: kind, Values: values})
 	}
 }
 

@@ -130,6 +130,7 @@ type Axis struct {
 	Name   string
 	Kind   Kind
 	Values []Value
+	Only   []string // the backends that have it; none: all
 }
 
 // EnvAxis is a swept environment variable. Changing it needs new processes.
@@ -151,6 +152,7 @@ type DeclaredOption struct {
 	From0   bool     // a number that must not be negative
 	File    bool     // the value names a file: recorded with its SHA-256
 	Sweep   bool     // it takes a list, and several values are an axis
+	Only    []string // the backends that have it; none: all
 }
 
 // DeclaredProfile is what [Profile] declares: a named set of axis values. A flag

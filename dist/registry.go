@@ -150,6 +150,13 @@ func As[T any](backend string) (T, bool) {
 	return t, ok
 }
 
+// EngineAs gives a group's engine as something that only some engines are, for programs that
+// start work of their own among its ranks.
+func EngineAs[T any](g *Group) (T, bool) {
+	t, ok := g.engine.(T)
+	return t, ok
+}
+
 // Ender is a backend that has something to end before the process does.
 type Ender interface{ End() error }
 
@@ -200,6 +207,7 @@ type Knob struct {
 	Values     []string // the words that are known; empty: whatever Check takes
 	Check      func(value string) error
 	Apart      bool // what is fastest at one value is not at another: a tuning table holds for one
+	Process    bool // it holds for all groups of a process, so that calls cannot be swept over it
 }
 
 // refused is what is wrong with a value.

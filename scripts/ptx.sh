@@ -5,7 +5,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/../internal/kernel"
 export PATH=$PATH:/usr/local/cuda/bin
-for source in ${SOURCES:-gpu/*.cu gpugemm/*.cu gpusolve/*.cu}; do
+for source in ${SOURCES:-gpu/*.cu gpugemm/*.cu gpufused/*.cu gpusolve/*.cu}; do
 	out=${1:+$1/}$(dirname "$source")/ptx
 	name=$(basename "$source" .cu)
 	mkdir -p "$out"

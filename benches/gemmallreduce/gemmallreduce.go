@@ -44,7 +44,7 @@ func Bench() *bench.Bench {
 	cfg.Cadence = bench.Isolated
 	cfg.Stop.MinSamples, cfg.Stop.MaxSamples, cfg.Stop.MinTime = 30, 500, 500*time.Millisecond
 	cfg.Warmup.MaxCalls = 20
-	return bench.New("gemm-allreduce", body, append(onAccelerators(),
+	return bench.New("gemm-allreduce", body, slices.Concat([]bench.Clause{
 		bench.Help("a matrix product and the all-reduce of its result, one after the other and overlapped"),
 		bench.Doc(manual),
 		bench.Tuples(shapeAxis, processorShapes...),
@@ -53,7 +53,7 @@ func Bench() *bench.Bench {
 		bench.Strings(splitAxis, string(fused.SplitM)),
 		bench.Strings(partitionsAxis, auto, "1", "2", "4", "8", "16"),
 		bench.Bools(overlapAxis, true),
-		bench.Option(threadsOption, bench.KindInt, "0", "threads of each rank; 0 is its share of the cores"),
+		bench.OnlyOn(processors(), bench.Option(threadsOption, bench.KindInt, "0", "threads of each rank; 0 is its share of the cores")),
 		bench.Seconds("30", "most time to sample one point, what it is held against included"),
 		bench.Metric("gemm_us", "us", "lower"),
 		bench.Metric("allreduce_us", "us", "lower"),
@@ -62,17 +62,17 @@ func Bench() *bench.Bench {
 		bench.Metric("recovered_pct", "%", "higher"),
 		bench.Metric("parts", "", ""),
 		bench.Measure(cfg),
-		bench.Timeout(5*time.Minute),
+		bench.Timeout(5 * time.Minute),
 		bench.Drop(impossible),
 		bench.Refuse(machine.Refuse),
 		bench.RanksOf(machine.Ranks),
 		bench.Backends(dist.BackendsThat(canRun)...),
-		bench.HostMemory("the product is made by the processors"),
+		bench.HostMemory("products are made by processors, or by kernels of backend " + strings.Join(gpus(), ", ")),
 		bench.OneHost("the product is made in memory that all of them reach"),
 		bench.Accumulates(), // so that backends come into one figure
 		bench.Figures(figures),
 		bench.Sections(sections),
-	)...)
+	}, onAccelerators(), onDevices())...)
 }
 
 // manual is what the help of the bench says.
@@ -95,6 +95,15 @@ warning. Where the shorter one is below a tenth of the longer, overlap cannot sh
 the row says so and states no share. gemm_parts_us and allreduce_parts_us are the two alone in the point's
 partitions, which is where the reason lies when overlap loses.
 
+On GPUs (--backend cuda) the products are bf16 by --provider builtin, or also f16, tf32 and f32
+by cublaslt, and times are those of the GPU's own events. method=streams adds up partitions on
+a second stream while the next are multiplied, on the multiprocessors that --aside sets aside;
+pdl=true lets each kernel of the sums start before the one in front of it has ended
+(programmatic dependent launch). method=kernel is one kernel, whose tiles are added up as they
+are signalled; parts is then their number, and gemm_parts_us and allreduce_parts_us its
+halves. Ranks that share a GPU get equal shares of its multiprocessors (MPS), for which all
+times are measured; the detail multiprocessors says what they reach.
+
 A rank has as many threads as its share of the cores, or --threads. Every
 element is checked, exactly. The simulated accelerator multiplies f16 and draws
 its curve into the same figure when it runs into the same folder; products too
@@ -107,7 +116,9 @@ for times that differ by less than a tenth.
   kernbench run --bench gemm-allreduce --ranks 4 --shape 8192x8192x256 --partitions auto,1,4,16,64
   kernbench run --bench gemm-allreduce --split m,n --overlap true,false
   kernbench run --bench gemm-allreduce --backend ahbm --dtype f16
-  kernbench run --bench gemm-allreduce --backend ahbm --dtype f16 --topology built-in,my.yaml`
+  kernbench run --bench gemm-allreduce --backend ahbm --dtype f16 --topology built-in,my.yaml
+  kernbench run --bench gemm-allreduce --backend cuda --provider builtin,cublaslt --pdl false,true
+  kernbench run --bench gemm-allreduce --backend cuda --method streams,kernel --partitions auto`
 
 // The shapes of a run that names none are ones whose product takes about as long as the
 // all-reduce, or overlap could not show: how often each element of C is multiplied, K,
@@ -125,9 +136,9 @@ func onAccelerators() (out []bench.Clause) {
 	}
 	out = append(out, machine.NearbyOn(names)...)
 	out = append(out, machine.Options("topology file of a simulated machine, or several to compare (default: topology.yaml here, else "+bench.BuiltIn+")")...)
-	return append(out,
+	return append(out, bench.OnlyOn(names,
 		bench.Choice(fabricOption, "how messages move on a simulated machine: whole, in flits, or as the topology says",
-			string(topo.Whole), string(topo.Flits), asTopology))
+			string(topo.Whole), string(topo.Flits), asTopology)))
 }
 
 func isAccelerator(d dist.Description) bool {
@@ -135,11 +146,18 @@ func isAccelerator(d dist.Description) bool {
 	return ok
 }
 
-// canRun tells whether a backend is an accelerator, or has all-reduces of products
-// in memory that all ranks reach, and their processors too.
+// canRun tells whether a backend is an accelerator, has products of its own, or all-reduces of
+// products in memory that all ranks reach, and their processors too.
 func canRun(d dist.Description) bool {
+	return isAccelerator(d) || slices.Contains(gpus(), d.Name) || onItsProcessors(d)
+}
+
+// processors are the backends whose ranks multiply themselves.
+func processors() []string { return dist.BackendsThat(onItsProcessors) }
+
+func onItsProcessors(d dist.Description) bool {
 	can := d.Can()
-	return isAccelerator(d) || !d.Virtual && can.Has(dist.AllReduce) && can.Symmetric && !d.DeviceMemory &&
+	return !isAccelerator(d) && !d.Virtual && can.Has(dist.AllReduce) && can.Symmetric && !d.DeviceMemory &&
 		slices.Contains(can.DTypes, dist.F32) && slices.Contains(can.Reductions, dist.Sum)
 }
 
@@ -159,6 +177,11 @@ func impossible(p point.Point) error {
 	}
 	if gemm.Result(d) == 0 {
 		return fmt.Errorf("there is no product of %v", d)
+	}
+	if _, has := p.Get(methodAxis); has {
+		if err := notOnGPU(p, d); err != nil {
+			return err
+		}
 	}
 	plan, err := planOf(shape.Dims(), text(splitAxis), text(partitionsAxis), text(overlapAxis) == "true")
 	if err != nil {
@@ -191,6 +214,9 @@ func body(ctx context.Context, s *bench.State) error {
 	}
 	if a, ok := dist.As[accelerator](s.Backend()); ok {
 		return simulate(ctx, s, plan, a)
+	}
+	if slices.Contains(gpus(), s.Backend()) {
+		return onGPUs(ctx, s, plan)
 	}
 	return onProcessors(ctx, s, plan)
 }

@@ -34,7 +34,11 @@ func planned(t *testing.T, backend string, axes ...string) *plan.Plan {
 	if err := b.Validate(); err != nil {
 		t.Fatal(err)
 	}
-	p, err := plan.Make(b, plan.Request{Axes: assigned(axes...), Options: assigned("threads=2"), Backend: backend, Seed: 1})
+	req := plan.Request{Axes: assigned(axes...), Backend: backend, Seed: 1}
+	if slices.Contains(processors(), backend) {
+		req.Options = assigned("threads=2")
+	}
+	p, err := plan.Make(b, req)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -352,16 +356,41 @@ func TestDefaultShapesCanShow(t *testing.T) {
 	}
 }
 
-// Backends whose memory the processors cannot reach are not offered.
+// Backends whose memory the processors cannot reach are not offered, unless they multiply
+// themselves; the first offered is this host's own.
 func TestDeviceMemoryIsRefused(t *testing.T) {
 	b := Bench()
-	devices := dist.BackendsThat(func(d dist.Description) bool { return d.DeviceMemory })
+	devices := dist.BackendsThat(func(d dist.Description) bool { return d.DeviceMemory && !slices.Contains(gpus(), d.Name) })
 	for _, name := range devices {
 		if slices.Contains(b.Backends, name) {
 			t.Errorf("the bench offers %s, whose memory is that of a device", name)
 		}
 	}
-	if len(devices) == 0 || b.HostMemory == "" || !slices.Contains(b.Backends, "cpu") || !slices.Contains(b.Backends, simulated) {
+	if len(devices) == 0 || b.HostMemory == "" || b.Backends[0] != "cpu" || !slices.Contains(b.Backends, simulated) || !slices.Contains(b.Backends, "cuda") {
 		t.Errorf("devices %v, offered %v, reason %q", devices, b.Backends, b.HostMemory)
+	}
+}
+
+// What only some backends have is refused on the others, whatever its value: it would change
+// nothing there.
+func TestOptionsOfOtherBackends(t *testing.T) {
+	for _, c := range []struct{ backend, option, axis, want string }{
+		{"cpu", "fabric=flits", "", "--fabric is an option of backend ahbm, which cpu has not"},
+		{"cpu", "fabric=whole", "", "--fabric is an option of backend ahbm, which cpu has not"},
+		{"cuda", "threads=2", "", "--threads is an option of backend cpu, which cuda has not"},
+		{simulated, "threads=2", "", "--threads is an option of backend cpu, which ahbm has not"},
+		{"cpu", "", "pdl=true", "--pdl is an axis of backend cuda, which cpu has not"},
+		{simulated, "fabric=flits", "", ""},
+	} {
+		req := plan.Request{Backend: c.backend, Seed: 1}
+		if c.option != "" {
+			req.Options = assigned(c.option)
+		}
+		if c.axis != "" {
+			req.Axes = assigned(c.axis)
+		}
+		if _, err := plan.Make(Bench(), req); (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s %s%s: %v, want %q", c.backend, c.option, c.axis, err, c.want)
+		}
 	}
 }

@@ -2,6 +2,7 @@ package gemmallreduce
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/benches/machine"
@@ -27,6 +28,7 @@ type result struct {
 type product struct {
 	backend, shape, dtype, split string
 	on                           string // which of several machines
+	way                          string // by which product, and how overlapped, where there is a choice
 	ranks                        int
 	m, n, k                      int64
 }
@@ -36,7 +38,7 @@ func (p product) String() string {
 	if p.dtype != "f32" {
 		s += ", " + p.dtype
 	}
-	return s
+	return s + p.way
 }
 
 func results(rows []journal.Row) (all []result) {
@@ -49,7 +51,7 @@ func results(rows []journal.Row) (all []result) {
 		}
 		x := result{partitions: rowset.Text(r, partitionsAxis), overlap: rowset.Text(r, overlapAxis) == "true"}
 		x.product = product{backend: r.Backend, shape: shape.String(), dtype: rowset.Text(r, dtypeAxis),
-			split: rowset.Text(r, splitAxis), on: label(r),
+			split: rowset.Text(r, splitAxis), on: label(r), way: wayOf(r),
 			ranks: rowset.Ranks(r), m: d[0], n: d[1], k: d[2]}
 		m := r.Metrics
 		x.gemm, x.allReduce, x.sequential, x.time = m["gemm_us"], m["allreduce_us"], m["sequential_us"], m["time_us"]
@@ -62,6 +64,20 @@ func results(rows []journal.Row) (all []result) {
 		all = append(all, x)
 	}
 	return all
+}
+
+// wayOf words the axes of GPUs.
+func wayOf(r *journal.Row) (text string) {
+	if provider := rowset.Text(r, providerAxis); provider != "" {
+		text = ", " + provider
+	}
+	if rowset.Text(r, methodAxis) == oneKernel {
+		text += ", one kernel"
+	}
+	if rowset.Text(r, pdlAxis) == "true" {
+		text += ", dependent launches"
+	}
+	return text
 }
 
 // recovery words the share that a row recovered.
@@ -83,7 +99,7 @@ func figures(rows []journal.Row) []figure.Figure {
 	fig := figure.Figure{Name: "gemm_allreduce", Title: "Matrix product and all-reduce, overlapped",
 		Caption: "Time over that of the longer one alone. 1 is the bound: all of the shorter one is hidden. One partition is one after the other."}
 	all := results(rows)
-	one, below := 1.0, 0.9 // the bound is not the panel's edge
+	bound, below := 1.0, 0.9 // the bound is not the panel's edge
 	type system struct {
 		m, n  int64
 		split string
@@ -91,7 +107,8 @@ func figures(rows []journal.Row) []figure.Figure {
 	}
 	panels, lines := map[system]int{}, map[string]int{}
 	for _, r := range all {
-		if r.partitions == auto || !r.overlap && r.partitions != "1" {
+		one := strings.HasSuffix(r.way, "one kernel")
+		if r.partitions == auto && !one || !r.overlap && r.partitions != "1" {
 			continue // a number among the others, and not overlapped
 		}
 		key := system{r.m, r.n, r.split, r.ranks}
@@ -103,11 +120,16 @@ func figures(rows []journal.Row) []figure.Figure {
 				Title: fmt.Sprintf("%d x %d, split %s, %d ranks", r.m, r.n, r.split, r.ranks),
 				X:     figure.Axis{Label: "partitions", Scale: figure.Log2},
 				Y:     figure.Axis{Label: "time / bound", Min: &below},
-				Lines: []figure.Line{{Label: "bound", Y: &one}},
+				Lines: []figure.Line{{Label: "bound", Y: &bound}},
 			})
 		}
 		panel := &fig.Panels[at]
-		name := fmt.Sprintf("%s, %s, K = %d", machine.With(r.backend, r.on), r.dtype, r.k)
+		name := fmt.Sprintf("%s, %s, K = %d%s", machine.With(r.backend, r.on), r.dtype, r.k, r.way)
+		if one { // its tiles are as many as there are
+			y := r.time / r.bound()
+			panel.Lines = append(panel.Lines, figure.Line{Label: name, Y: &y})
+			continue
+		}
 		line, ok := lines[fmt.Sprint(key, name)]
 		if !ok {
 			line = len(panel.Series)
@@ -191,7 +213,7 @@ func sections(rows []journal.Row) []bench.Section {
 	}
 	out := []bench.Section{{
 		Title: "What overlap gains",
-		Text: "Times in microseconds, of the same cores. The bound is the longer of the two alone; recovered is which part of the shorter one the best number of partitions saved, with its 95 % interval; " +
+		Text: "Times in microseconds, of the same cores, or of the same share of a GPU. The bound is the longer of the two alone; recovered is which part of the shorter one the best number of partitions saved, with its 95 % interval; " +
 			"where one takes less than a tenth of the other, overlap cannot show. A best of one partition means that overlap does not pay there.",
 		Table: gain,
 	}}
@@ -224,7 +246,7 @@ func why(o outcome) string {
 		reasons = append(reasons, o.unequal())
 	}
 	if len(reasons) == 0 {
-		return "the two slow each other down: they share cores and memory, and ranks wait for each other in each partition"
+		return "the two slow each other down: they share cores (of a GPU: multiprocessors) and memory, and ranks wait for each other in each partition"
 	}
 	text := reasons[0]
 	for _, r := range reasons[1:] {

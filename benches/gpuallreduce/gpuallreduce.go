@@ -72,11 +72,11 @@ takes less time and needs all ranks on one GPU). All ranks share a GPU where the
 	return bench.New(Name, func(ctx context.Context, s *bench.State) error { return body(ctx, s, knobs) }, items...)
 }
 
-// knobsOf are the knobs of the backends, each once.
+// knobsOf are the knobs of the backends that a call can be swept over, each once.
 func knobsOf(backends []string) (knobs []dist.Knob) {
 	for _, name := range backends {
 		for _, k := range dist.Describe(name).Knobs {
-			if !slices.ContainsFunc(knobs, func(x dist.Knob) bool { return x.Name == k.Name }) {
+			if !k.Process && !slices.ContainsFunc(knobs, func(x dist.Knob) bool { return x.Name == k.Name }) {
 				knobs = append(knobs, k)
 			}
 		}

@@ -151,18 +151,19 @@ const (
 	politeLooks = 20_000
 )
 
-// wait returns when the stream's work is done. It notices when the group has failed
-// and when a rank is gone, and then has the kernel give up.
-func (c *call) wait() error {
-	e := c.e
-	begin := time.Time{}
+// wait returns when the work of the call's stream is done.
+func (c *call) wait() error { return c.e.Await(c.label.Text(), c.e.stream) }
+
+// Await returns when a stream's work is done. It notices when the group has failed and when
+// a rank is gone, and then has the kernels give up.
+func (e *engine) Await(doing string, s *cuda.Stream) error {
 	for looks := 1; ; looks++ {
-		done, err := e.stream.Done()
+		done, err := s.Done()
 		if err != nil {
-			return e.broken(c.label.Text(), err)
+			return e.broken(doing, err)
 		}
 		if done {
-			return e.verdict(c.label.Text())
+			return e.verdict(doing)
 		}
 		if looks%watchEvery != 0 {
 			continue
@@ -171,10 +172,7 @@ func (c *call) wait() error {
 			runtime.Gosched()
 			time.Sleep(20 * time.Microsecond)
 		}
-		if begin.IsZero() {
-			begin = time.Now()
-		}
-		if e.agreement.Failed() || e.agreement.Bereft(c.label.Text()) {
+		if e.agreement.Failed() || e.agreement.Bereft(doing) {
 			atomic.CompareAndSwapUint32(&e.failed().Claimed, 0, gpu.GivenUp)
 		}
 	}

@@ -104,6 +104,11 @@ func (e *engine) Capabilities() dist.Capabilities {
 func (e *engine) open() error {
 	n := cuda.Count(os.LookupEnv) // the driver must not be opened before MPS is there
 	if n > 0 && e.size > n {
+		if e.knobs.even {
+			if err := thisProcess.limit(100 / ((e.size + n - 1) / n)); err != nil {
+				return err
+			}
+		}
 		pipes, err := thisProcess.share(e.rank == 0)
 		if err != nil {
 			return err
@@ -283,6 +288,29 @@ func (e *engine) freeSlots() error {
 		}
 	}
 	return nil
+}
+
+// Device is the GPU as this process uses it, and how many ranks share it: for kernels that
+// another package starts among the ranks of the group.
+func (e *engine) Device() (c *cuda.Context, sharing int) { return e.device.Context, e.sharing }
+
+// Addresses is where the memory of all ranks is that Alloc gave together with this buffer's.
+func (e *engine) Addresses(b dist.Buffer) ([]cuda.Pointer, error) {
+	s, ours := e.spanOf(b)
+	if !ours {
+		return nil, fmt.Errorf("%v: not memory that Alloc of this group gave", b)
+	}
+	var all []cuda.Pointer
+	for rank := range e.size {
+		all = append(all, s.pointer(rank))
+	}
+	return all, nil
+}
+
+// Patience is where a kernel says that it has waited for another rank too long, and how long
+// that is.
+func (e *engine) Patience() (failure cuda.Pointer, limit time.Duration) {
+	return e.failure.Device, e.timeout
 }
 
 // agree returns once all ranks are known to make this call.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strconv"
 	"sync"
 	"unsafe"
 
@@ -15,6 +16,9 @@ import (
 
 // TurnsVariable allows ranks to share a GPU without MPS.
 const TurnsVariable = "KERNBENCH_CUDA_TAKE_TURNS"
+
+// percentVariable tells the driver how many of the multiprocessors the process may use.
+const percentVariable = "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"
 
 // process is what all groups of this process share.
 type process struct {
@@ -70,26 +74,45 @@ func (p *process) share(start bool) (dir string, err error) {
 	return p.daemon.Pipes, nil
 }
 
-// use tells the driver of this process where the daemon is. The driver asks the C
-// library, which does not see what Go sets.
+// use tells the driver of this process where the daemon is.
 func (p *process) use(pipes string) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if pipes == "" || os.Getenv(mps.PipeVariable) == pipes {
 		return nil
 	}
-	os.Setenv(mps.PipeVariable, pipes)
+	return setenv(mps.PipeVariable, pipes)
+}
+
+// limit has the driver of this process use so many per cent of a GPU's multiprocessors, unless
+// the user has said how many.
+func (p *process) limit(percent int) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if os.Getenv(percentVariable) != "" {
+		return nil // the user's, or that of an earlier group
+	}
+	if p.opened {
+		return fmt.Errorf("%s=%s: the driver is open already, for whole GPUs", shareKnob, evenShare)
+	}
+	return setenv(percentVariable, strconv.Itoa(percent))
+}
+
+// setenv sets a variable for the driver, which asks the C library: that does not see what Go
+// sets.
+func setenv(name, value string) error {
+	os.Setenv(name, value)
 	lib, err := dynlib.Open(dynlib.Spec{Name: "the C library", Sonames: []string{"libc.so.6"}})
 	if err != nil {
 		return err
 	}
-	var setenv dynlib.Func
-	if err := lib.Bind(map[string]*dynlib.Func{"setenv": &setenv}); err != nil {
+	var set dynlib.Func
+	if err := lib.Bind(map[string]*dynlib.Func{"setenv": &set}); err != nil {
 		return err
 	}
-	name, value := append([]byte(mps.PipeVariable), 0), append([]byte(pipes), 0)
-	if setenv.Call(uintptr(unsafe.Pointer(&name[0])), uintptr(unsafe.Pointer(&value[0])), 1) != 0 {
-		return fmt.Errorf("setting %s did not work", mps.PipeVariable)
+	key, text := append([]byte(name), 0), append([]byte(value), 0)
+	if set.Call(uintptr(unsafe.Pointer(&key[0])), uintptr(unsafe.Pointer(&text[0])), 1) != 0 {
+		return fmt.Errorf("setting %s did not work", name)
 	}
 	return nil
 }

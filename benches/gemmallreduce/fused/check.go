@@ -27,39 +27,38 @@ func Term(p Plan, ranks int, a, b gemm.Matrix, seed uint64) ([]int64, error) {
 	return proof.Times(a, proof.Times(b, proof.Probe(p.N, seed))), nil
 }
 
-// Wrong compares C, as a run of the plan left it, with the sum of all ranks'
-// terms. A row with one wrong element is always found, one with several but once
-// in 2^30. The error is a *proof.Mistake that counts rows, or rows of partitions.
-func (o *Op) Wrong(sum []int64, seed uint64) error {
-	x := proof.Probe(o.plan.N, seed)
+// Wrong compares C, as a run of the plan left it in its partitions, with the sum of all
+// ranks' terms. A row with one wrong element is always found, one with several but once in
+// 2^30. The error is a *proof.Mistake that counts rows, or rows of partitions.
+func (p Plan) Wrong(parts []gemm.Matrix, sum []int64, seed uint64) error {
+	x := proof.Probe(p.N, seed)
 	var fault proof.Mistake
 	note := func(row, part int) {
 		if fault.Count++; fault.Count == 1 {
-			fault.Detail = fmt.Sprintf("row %d, partition %d of %d along %s", row, part, len(o.parts), o.plan.Split)
+			fault.Detail = fmt.Sprintf("row %d, partition %d of %d along %s", row, part, len(parts), p.Split)
 		}
 	}
-	if o.plan.Split == SplitM {
-		for i, part := range o.parts {
-			c := o.Part(i)
+	total, odd := make([]int64, p.M), make([]int, p.M) // odd: 1 + a partition with something that is no whole number
+	for i, part := range p.Parts() {
+		if p.Split == SplitM {
+			got, whole := proof.WholeTimes(parts[i], x)
 			for row := range part.Rows {
-				if got, whole := proof.RowTimes(&c, row, x); !whole || got != sum[part.From+row] {
+				if !whole[row] || got[row] != sum[part.From+row] {
 					note(part.From+row, i)
 				}
 			}
+			continue
 		}
-	} else {
-		for row := range o.plan.M {
-			total, odd := int64(0), -1 // a partition with something that is no whole number
-			for i, part := range o.parts {
-				c := o.Part(i)
-				got, whole := proof.RowTimes(&c, row, x[part.From:part.To])
-				if total += got; !whole {
-					odd = i
-				}
+		got, whole := proof.WholeTimes(parts[i], x[part.From:part.To])
+		for row := range p.M {
+			if total[row] += got[row]; !whole[row] {
+				odd[row] = 1 + i
 			}
-			if odd >= 0 || total != sum[row] {
-				note(row, max(odd, 0))
-			}
+		}
+	}
+	for row := range p.M {
+		if p.Split == SplitN && (odd[row] > 0 || total[row] != sum[row]) {
+			note(row, max(odd[row]-1, 0))
 		}
 	}
 	if fault.Count > 0 {
@@ -67,3 +66,6 @@ func (o *Op) Wrong(sum []int64, seed uint64) error {
 	}
 	return nil
 }
+
+// Wrong is Plan.Wrong of what a run left.
+func (o *Op) Wrong(sum []int64, seed uint64) error { return o.plan.Wrong(o.views, sum, seed) }

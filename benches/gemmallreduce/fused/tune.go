@@ -97,6 +97,36 @@ func fasterHalf(trials []Trial, alive []int) (keep []int) {
 	return keep
 }
 
+// Search tries numbers of partitions, of which the first is one, and gives the place of that
+// to take. time is of one call with those at a place: the slowest rank's, so that all ranks
+// decide alike.
+func Search(counts []int, time func(place int) (us float64, err error)) (place int, trials []Trial, err error) {
+	if len(counts) == 1 {
+		return 0, nil, nil
+	}
+	alive := make([]int, len(counts)) // places
+	for i, n := range counts {
+		alive[i] = i
+		trials = append(trials, Trial{Partitions: n})
+	}
+	if _, err := time(0); err != nil { // warms up
+		return 0, nil, err
+	}
+	spent := 0.0
+	for round := 0; round < leastRounds || round < rounds && spent < longTuning; round++ {
+		for _, i := range alive {
+			us, err := time(i)
+			if err != nil {
+				return 0, nil, fmt.Errorf("trying %d partitions: %w", trials[i].Partitions, err)
+			}
+			trials[i].Times = append(trials[i].Times, us)
+			spent += us // all ranks stop after the same round
+		}
+		alive = fasterHalf(trials, alive)
+	}
+	return slices.Index(counts, Choose(trials)), trials, nil
+}
+
 // Tune finds the number of partitions by trying, since what decides it (the
 // caches, how much of the memory's bandwidth a few threads get, the noise of the
 // machine) is in no data sheet. One partition is always tried, so that the choice
@@ -104,39 +134,20 @@ func fasterHalf(trials []Trial, alive []int) (keep []int) {
 // call it and get the same answer.
 func (r *Rank) Tune(p Plan, c dist.Buffer, a, b gemm.Matrix) (*Op, []Trial, error) {
 	var ops []*Op
-	var trials []Trial
-	for _, n := range Candidates(p, c.DType().Size()) {
+	counts := Candidates(p, c.DType().Size())
+	for _, n := range counts {
 		p.Partitions = n
 		op, err := r.Prepare(p, c, a, b)
 		if err != nil {
 			return nil, nil, err
 		}
-		ops, trials = append(ops, op), append(trials, Trial{Partitions: n})
+		ops = append(ops, op)
 	}
-	if len(ops) == 1 {
-		return ops[0], nil, nil
-	}
-	if _, err := r.time(ops[0]); err != nil { // warms up
+	place, trials, err := Search(counts, func(place int) (float64, error) { return r.time(ops[place]) })
+	if err != nil {
 		return nil, nil, err
 	}
-	alive := make([]int, len(ops)) // places in ops
-	for i := range alive {
-		alive[i] = i
-	}
-	spent := 0.0
-	for round := 0; round < leastRounds || round < rounds && spent < longTuning; round++ {
-		for _, i := range alive {
-			us, err := r.time(ops[i])
-			if err != nil {
-				return nil, nil, fmt.Errorf("trying %d partitions: %w", trials[i].Partitions, err)
-			}
-			trials[i].Times = append(trials[i].Times, us)
-			spent += us // the slowest rank's: all ranks stop after the same round
-		}
-		alive = fasterHalf(trials, alive)
-	}
-	chosen := Choose(trials)
-	return ops[slices.IndexFunc(trials, func(t Trial) bool { return t.Partitions == chosen })], trials, nil
+	return ops[place], trials, nil
 }
 
 // time runs once on all ranks together and gives the slowest one's microseconds.

@@ -28,7 +28,7 @@ func (p *Plan) override(req Request) ([]*bench.DeclaredPart, error) {
 	}
 	var errs []error
 	for _, a := range req.Axes {
-		errs = append(errs, overrideAxis(b, parts, a))
+		errs = append(errs, overrideAxis(b, parts, a, req.Backend))
 	}
 	for _, e := range req.Envs {
 		if near := suggest.Slip(e.Name, declaredEnvs(b)); near != "" && slices.Contains(undeclared(b, req), e.Name) {
@@ -69,6 +69,7 @@ func completed(p *bench.DeclaredPart, req Request) *bench.DeclaredPart {
 		one := bench.Axis{Name: bench.RanksAxis, Kind: point.Int, Values: []point.Value{point.IntValue(1)}}
 		c.Axes = append([]bench.Axis{one}, c.Axes...)
 	}
+	c.Axes = slices.DeleteFunc(c.Axes, func(a bench.Axis) bool { return !has(a.Only, req.Backend) })
 	others := c.On[req.Backend]
 	if req.overHosts() {
 		others = slices.Concat(others, c.OverHosts)
@@ -78,6 +79,14 @@ func completed(p *bench.DeclaredPart, req Request) *bench.DeclaredPart {
 		c.Axes[at].Values = a.Values
 	}
 	return &c
+}
+
+// has tells whether a backend has what only some have.
+func has(only []string, backend string) bool { return len(only) == 0 || slices.Contains(only, backend) }
+
+// elsewhere refuses what other backends have.
+func elsewhere(what, name string, only []string, backend string) error {
+	return fmt.Errorf("--%s is %s of backend %s, which %s has not", name, what, strings.Join(only, ", "), backend)
 }
 
 // overHosts reports whether the ranks are processes on several hosts.
@@ -108,7 +117,7 @@ func hostNotes(b *bench.Bench, req Request) (notes []string) {
 	return notes
 }
 
-func overrideAxis(b *bench.Bench, parts []*bench.DeclaredPart, a Assign) error {
+func overrideAxis(b *bench.Bench, parts []*bench.DeclaredPart, a Assign, backend string) error {
 	found := false
 	for _, p := range parts {
 		i := slices.IndexFunc(p.Axes, func(x bench.Axis) bool { return x.Name == a.Name })
@@ -128,6 +137,11 @@ func overrideAxis(b *bench.Bench, parts []*bench.DeclaredPart, a Assign) error {
 	case a.Name == bench.RanksAxis:
 		return fmt.Errorf("%s: the program of %s starts its own ranks, so kernbench cannot set their number",
 			a.Name, b.Name)
+	}
+	for _, p := range b.Parts {
+		if x, declared := p.Axis(a.Name); declared {
+			return elsewhere("an axis", a.Name, x.Only, backend)
+		}
 	}
 	return suggest.Unknown("axis", a.Name, axisNames(parts))
 }

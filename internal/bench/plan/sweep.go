@@ -30,6 +30,9 @@ func settle(b *bench.Bench, req Request) (*sweep, error) {
 		s.inputs = map[string]string{}
 	}
 	for _, o := range b.Options {
+		if !has(o.Only, req.Backend) {
+			continue
+		}
 		o, _ = b.OptionOn(req.Backend, o.Name)
 		s.options = append(s.options, point.Coord{Name: o.Name, Value: o.Default})
 		given := slices.ContainsFunc(req.Options, func(a Assign) bool { return a.Name == o.Name })
@@ -55,6 +58,9 @@ func (s *sweep) give(b *bench.Bench, a Assign, req Request) error {
 			names = append(names, o.Name)
 		}
 		return suggest.Unknown("option", a.Name, names)
+	}
+	if !has(o.Only, req.Backend) {
+		return elsewhere("an option", o.Name, o.Only, req.Backend)
 	}
 	values, err := optionValues(o, a.Text)
 	for i := 0; err == nil && i < len(values); i++ {

@@ -50,8 +50,9 @@ type functions struct {
 	memHostAlloc, memFreeHost, memHostGetDevicePointer dynlib.Func
 	copyToDevice, copyToHost, copyWithin, setBytes     dynlib.Func
 	ipcGetMemHandle, ipcOpenMemHandle, ipcCloseMem     dynlib.Func
-	launchKernel, launchCooperative                    dynlib.Func
+	launchKernel, launchCooperative, launchKernelEx    dynlib.Func
 	streamCreate, streamDestroy, streamSynchronize     dynlib.Func
+	streamCreateWithPriority                           dynlib.Func
 	streamQuery, streamWaitEvent                       dynlib.Func
 	eventCreate, eventDestroy, eventRecord             dynlib.Func
 	eventQuery, eventSynchronize, eventElapsed         dynlib.Func
@@ -76,8 +77,9 @@ func (f *functions) table() map[string]*dynlib.Func {
 		"cuMemHostAlloc": &f.memHostAlloc, "cuMemFreeHost": &f.memFreeHost, "cuMemHostGetDevicePointer_v2": &f.memHostGetDevicePointer,
 		"cuMemcpyHtoD_v2": &f.copyToDevice, "cuMemcpyDtoH_v2": &f.copyToHost, "cuMemcpyDtoDAsync_v2": &f.copyWithin, "cuMemsetD8_v2": &f.setBytes,
 		"cuIpcGetMemHandle": &f.ipcGetMemHandle, "cuIpcOpenMemHandle_v2": &f.ipcOpenMemHandle, "cuIpcCloseMemHandle": &f.ipcCloseMem,
-		"cuLaunchKernel": &f.launchKernel, "cuLaunchCooperativeKernel": &f.launchCooperative,
-		"cuStreamCreate": &f.streamCreate, "cuStreamDestroy_v2": &f.streamDestroy, "cuStreamSynchronize": &f.streamSynchronize,
+		"cuLaunchKernel": &f.launchKernel, "cuLaunchCooperativeKernel": &f.launchCooperative, "cuLaunchKernelEx": &f.launchKernelEx,
+		"cuStreamCreateWithPriority": &f.streamCreateWithPriority,
+		"cuStreamCreate":             &f.streamCreate, "cuStreamDestroy_v2": &f.streamDestroy, "cuStreamSynchronize": &f.streamSynchronize,
 		"cuStreamQuery": &f.streamQuery, "cuStreamWaitEvent": &f.streamWaitEvent,
 		"cuEventCreate": &f.eventCreate, "cuEventDestroy_v2": &f.eventDestroy, "cuEventRecord": &f.eventRecord,
 		"cuEventQuery": &f.eventQuery, "cuEventSynchronize": &f.eventSynchronize, "cuEventElapsedTime": &f.eventElapsed,

@@ -72,6 +72,31 @@ type Launch struct {
 	shared          int
 	cooperative     bool
 	pointers        *[1]unsafe.Pointer // on the heap, and what it points to: neither moves
+	extended        *launchConfig      // nil: an ordinary launch
+}
+
+// launchConfig is CUlaunchConfig, with its one attribute behind it.
+type launchConfig struct {
+	grid, block [3]uint32
+	shared      uint32
+	stream      uintptr
+	attributes  unsafe.Pointer
+	count, _    uint32
+	id, _       uint32 // CUlaunchAttribute
+	value       [64]byte
+}
+
+const programmaticSerialization = 6 // CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
+
+// Dependent lets the kernel start before the one in front of it in the stream has ended, once
+// that one says so: programmatic dependent launch. The kernel itself must wait for that end
+// before it looks at what was written.
+func (l *Launch) Dependent() *Launch {
+	c := &launchConfig{grid: [3]uint32{uint32(l.blocks), 1, 1}, block: [3]uint32{uint32(l.threads), 1, 1}, shared: uint32(l.shared), count: 1,
+		id: programmaticSerialization, value: [64]byte{1}}
+	c.attributes = unsafe.Pointer(&c.id)
+	l.extended = c
+	return l
 }
 
 // NewLaunch prepares a launch with the argument that params points to.
@@ -89,7 +114,10 @@ func (l *Launch) Start(s *Stream) error {
 		name, call = "cuLaunchCooperativeKernel", l.kernel.driver.f.launchCooperative
 	}
 	var result uintptr
-	if l.cooperative {
+	if c := l.extended; c != nil {
+		name, c.stream = "cuLaunchKernelEx", s.handle
+		result = l.kernel.driver.f.launchKernelEx.Call(uintptr(unsafe.Pointer(c)), l.kernel.handle, uintptr(unsafe.Pointer(l.pointers)), 0)
+	} else if l.cooperative {
 		result = call.Call(l.kernel.handle, uintptr(l.blocks), 1, 1, uintptr(l.threads), 1, 1, uintptr(l.shared), s.handle, uintptr(unsafe.Pointer(l.pointers)))
 	} else {
 		result = call.Call(l.kernel.handle, uintptr(l.blocks), 1, 1, uintptr(l.threads), 1, 1, uintptr(l.shared), s.handle, uintptr(unsafe.Pointer(l.pointers)), 0)

@@ -20,6 +20,16 @@ func (c *Context) Stream() (*Stream, error) {
 	return &Stream{c.driver, *handle}, err
 }
 
+// mostUrgent is beyond every GPU's range, to the end of which the driver moves it.
+const mostUrgent = -100
+
+// UrgentStream makes a stream whose blocks go before those of others that wait for room.
+func (c *Context) UrgentStream() (*Stream, error) {
+	handle, priority := new(uintptr), int32(mostUrgent)
+	err := c.driver.check("cuStreamCreateWithPriority", c.driver.f.streamCreateWithPriority.Call(uintptr(unsafe.Pointer(handle)), nonBlocking, uintptr(uint32(priority))))
+	return &Stream{c.driver, *handle}, err
+}
+
 // Handle is the stream as other libraries know it.
 func (s *Stream) Handle() uintptr { return s.handle }
 

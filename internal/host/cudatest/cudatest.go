@@ -27,7 +27,8 @@ const (
 	RefuseVariable  = "FAKE_CUDA_REFUSE"  // PTX with this text is refused
 	SpeedsVariable  = "FAKE_CUDA_SPEEDS"  // what is measured, in GB/s: of a copy, and in the cache of reads, of reads by several, of copies
 	FaultVariable   = "FAKE_NCCL_FAULT"   // what libnccl does wrong: call, async, hang or wrong
-	ProductVariable = "FAKE_GEMM_FAULT"   // what products do wrong: tile, element, stale or none (no algorithm is offered)
+	ProductVariable = "FAKE_GEMM_FAULT"   // what products do wrong: tile, element, stale or none (no algorithm is offered); early is a tile that is signalled before it is there
+	DeferVariable   = "FAKE_CUDA_DEFER"   // streams do their work only when somebody waits for it
 )
 
 // Build makes the library, which is libcuda, libnccl and libcublasLt, in a folder and
@@ -36,7 +37,7 @@ const (
 func Build(dir string, solve ...fs.FS) (string, error) {
 	to := filepath.Join(dir, "libcuda.so.1")
 	args := []string{"-std=gnu11", "-O1", "-shared", "-fPIC", "-pthread", "-o", to}
-	names := []string{"fake.h", "fake.c", "nccl.c", "gemm.c", "cache.c", "copy.c"}
+	names := []string{"fake.h", "fake.c", "streams.c", "nccl.c", "gemm.c", "cache.c", "copy.c", "fused.c"}
 	for _, kernels := range solve {
 		names = append(names, "lanes.h", "solve.c")
 		if err := os.CopyFS(dir, kernels); err != nil {

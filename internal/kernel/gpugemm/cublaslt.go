@@ -92,6 +92,7 @@ const (
 	computeTF32    = 77
 	compute64F     = 70
 	descTransposeA = 3
+	descTarget     = 15 // multiprocessors
 	transposed     = 1
 	preferenceRoom = 1
 
@@ -195,6 +196,13 @@ func (l *cublasLt) product(p problem, space cuda.Pointer, spaceBytes int) (*prod
 	*op = transposed
 	if err := l.check("cublasLtMatmulDescSetAttribute", l.descSet.Call(r.desc, descTransposeA, uintptr(unsafe.Pointer(op)), 4)); err != nil {
 		return nil, err
+	}
+	if p.multiprocessors > 0 {
+		target := new(int32)
+		*target = int32(p.multiprocessors)
+		if err := l.check("cublasLtMatmulDescSetAttribute", l.descSet.Call(r.desc, descTarget, uintptr(unsafe.Pointer(target)), 4)); err != nil {
+			return nil, err
+		}
 	}
 	operand, result := dataTypes[p.operand], r.factorType
 	for _, m := range []struct {

@@ -15,6 +15,8 @@ import (
 type problem struct {
 	operand      dtype.DType
 	m, n, k, ldc int
+	// multiprocessors is how many of them it may use where that can be chosen; 0: all.
+	multiprocessors int
 }
 
 func (p problem) bytesA() int { return p.m * p.k * p.operand.Size() }

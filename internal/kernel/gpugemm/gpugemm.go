@@ -51,21 +51,27 @@ var openDevice = sync.OnceValues(func() (*device, error) {
 	if len(list) == 0 {
 		return nil, fmt.Errorf("%v has no GPU for this process", driver)
 	}
-	d := &device{modules: map[string]*cuda.Module{}, peaks: map[dtype.DType]*peak{}}
+	c, err := list[0].Context()
+	if err != nil {
+		return nil, err
+	}
+	return deviceOf(c)
+})
+
+func deviceOf(c *cuda.Context) (*device, error) {
+	d := &device{Context: c, modules: map[string]*cuda.Module{}, peaks: map[dtype.DType]*peak{}}
+	var err error
 	for _, need := range []struct {
 		to *int
 		of cuda.Attribute
 	}{{&d.multiprocessors, cuda.Multiprocessors}, {&d.cache, cuda.L2Bytes}} {
-		if *need.to, err = list[0].Get(need.of); err != nil {
+		if *need.to, err = c.Device().Get(need.of); err != nil {
 			return nil, err
 		}
 	}
-	if d.compute, err = list[0].Compute(); err != nil {
-		return nil, err
-	}
-	d.Context, err = list[0].Context()
+	d.compute, err = c.Device().Compute()
 	return d, err
-})
+}
 
 // open opens the GPU for a provider; that there is none is a [gemm.MissingError].
 func open(threads int) (*device, error) {

@@ -57,6 +57,15 @@ func (p builtin) Open(threads int) (gemm.Engine, error) {
 	if err != nil {
 		return nil, err
 	}
+	k, err := builtinOn(d)
+	if err != nil {
+		return nil, err
+	}
+	return newEngine(d, p.Types(), k)
+}
+
+// builtinOn finds the fastest kernel that the GPU and its driver take.
+func builtinOn(d *device) (*kernels, error) {
 	var refused error
 	for _, v := range variants {
 		if d.compute < v.leastCompute || v.compute != 0 && d.compute != v.compute {
@@ -71,7 +80,7 @@ func (p builtin) Open(threads int) (gemm.Engine, error) {
 		})
 		if err == nil {
 			k.refused = refused
-			return newEngine(d, p.Types(), k)
+			return k, nil
 		}
 		refused = err // a driver that does not take one file may take the next
 	}
@@ -98,7 +107,11 @@ func (k *kernels) prepare(p problem, at []place, _ *stopwatch, _ bool) error {
 	v := k.variant
 	blocks := (p.m + v.rows*v.cluster - 1) / (v.rows * v.cluster) * v.cluster * ((p.n + v.cols - 1) / v.cols)
 	if v.persistent {
-		blocks = min(blocks, k.device.multiprocessors/v.cluster*v.cluster)
+		most := k.device.multiprocessors
+		if p.multiprocessors > 0 {
+			most = min(most, p.multiprocessors)
+		}
+		blocks = min(blocks, max(most/v.cluster, 1)*v.cluster)
 	}
 	k.launches = k.launches[:0]
 	for _, here := range at {

@@ -101,7 +101,7 @@ func Exact(c, a, b gemm.Matrix, seed uint64) error {
 	}
 	x := Probe(c.Cols, seed)
 	want := Times(a, Times(b, x))
-	got, whole := times(c, x)
+	got, whole := WholeTimes(c, x)
 	var fault Mistake
 	for i := range c.Rows {
 		if whole[i] && got[i] == want[i] {
@@ -133,12 +133,12 @@ func Probe(n int, seed uint64) []int64 {
 // Times is a matrix of whole numbers times a vector; the sums wrap around, on
 // both sides of a comparison alike.
 func Times(m gemm.Matrix, x []int64) []int64 {
-	y, _ := times(m, x)
+	y, _ := WholeTimes(m, x)
 	return y
 }
 
-// times also tells which rows have whole numbers only.
-func times(m gemm.Matrix, x []int64) (y []int64, whole []bool) {
+// WholeTimes also tells which rows have whole numbers only.
+func WholeTimes(m gemm.Matrix, x []int64) (y []int64, whole []bool) {
 	y, whole = make([]int64, m.Rows), slices.Repeat([]bool{true}, m.Rows)
 	if m.ColStep == 1 {
 		lines(m, func(i int, line []byte, values []float64) {

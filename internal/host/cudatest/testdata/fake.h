@@ -1,10 +1,17 @@
 // What the stand-ins for libcuda and libnccl share.
 #pragma once
 
-// A stream does its work at once, except for what libnccl is told to do on it.
+#include <stddef.h>
+
+// A stream does its work at once, except for what libnccl is told to do on it. With
+// $FAKE_CUDA_DEFER it does it as late as can be: when somebody waits for it.
 struct graph;
+struct item;
 // Where speeds are planted its time is theirs alone, in nanoseconds, and a call takes a million.
-struct stream { int pending; struct graph *recording; double clock; };
+struct stream { int pending; struct graph *recording; double clock; struct item *first, *last; size_t queued, done; };
+
+// in_turn has a stream do something with a copy of an argument.
+void in_turn(struct stream *s, void (*run)(const void *), const void *argument, size_t bytes);
 
 // note writes a line to the log of calls.
 void note(const char *format, ...);
@@ -29,3 +36,12 @@ int copied(const char *name, const void *argument);
 // solve_step does the kernels of solves, and tells whether it was one. It is there where a test
 // has handed their source over.
 int solve_step(const char *name, unsigned grid, const void *argument) __attribute__((weak));
+
+// fused does the kernels that add up products, and tells whether it was one.
+int fused(const char *name, const void *argument);
+
+// multiply_bf16 makes C, m rows ldc apart, of A, m rows of k elements, and B, n rows of them.
+void multiply_bf16(size_t m, size_t n, size_t k, const void *a, size_t lda, const void *b, size_t ldb, void *c, size_t ldc);
+
+// product_fault tells whether this error is planted in products.
+int product_fault(const char *what);

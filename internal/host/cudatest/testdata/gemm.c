@@ -56,6 +56,11 @@ static void multiply(int type, uint64_t m, uint64_t n, uint64_t k, const void *a
 	free(y);
 }
 
+int product_fault(const char *what) { return fault(what); }
+void multiply_bf16(size_t m, size_t n, size_t k, const void *a, size_t lda, const void *b, size_t ldb, void *c, size_t ldc) {
+	multiply(BF16, m, n, k, a, lda, b, ldb, c, ldc);
+}
+
 // The argument of the kernels: see params.cuh.
 struct params { uint64_t maps[32], a, b, c; uint32_t m, n, k, lda, ldb, ldc, rounds; };
 int product(const char *name, const void *argument) {
@@ -86,6 +91,10 @@ Result cublasLtMatmulDescCreate(struct desc **d, int compute, int factors) {
 }
 Result cublasLtMatmulDescDestroy(void *d) { free(d); return OK; }
 Result cublasLtMatmulDescSetAttribute(struct desc *d, int what, const void *v, size_t n) {
+	if (what == 15 && n == 4) { // multiprocessors
+		note("cublasLtMatmulDescSetAttribute %d multiprocessors", *(const int *)v);
+		return OK;
+	}
 	if (what != 3 || n != 4) return INVALID_VALUE;
 	d->transpose_a = *(const int *)v;
 	return OK;
@@ -135,12 +144,18 @@ Result cublasLtMatmulAlgoCheck(void *h, struct desc *d, struct layout *a, struct
 	result->state = algo->tile == 23 ? OK : NOT_SUPPORTED;
 	return OK;
 }
+struct matmul { int type; uint64_t m, n, k; const void *a; uint64_t lda; const void *b; uint64_t ldb; void *c; uint64_t ldc; };
+static void matmul(const void *argument) {
+	const struct matmul *p = argument;
+	multiply(p->type, p->m, p->n, p->k, p->a, p->lda, p->b, p->ldb, p->c, p->ldc);
+}
 Result cublasLtMatmul(void *h, struct desc *d, const void *alpha, const void *a, struct layout *la, const void *b, struct layout *lb, const void *beta, const void *c, struct layout *lc, void *out, struct layout *lo, const struct algo *algo, void *space, size_t room, void *stream) {
 	note("cublasLtMatmul %lux%lux%lu type %d compute %d algorithm %lu tile %lu", lb->cols, la->cols, la->rows, la->type, d->compute, algo->id, algo->tile);
 	float one = 1;
 	double wide = 1;
 	if (!d->transpose_a || la->rows != lb->rows || lo->rows != la->cols || lo->cols != lb->cols || lo->type != (la->type == F64 ? F64 : F32) || !stream) return INVALID_VALUE;
 	if (memcmp(alpha, d->factors == F64 ? (void *)&wide : (void *)&one, d->factors == F64 ? 8 : 4)) return INVALID_VALUE;
-	multiply(la->type, lb->cols, la->cols, la->rows, b, lb->ld, a, la->ld, out, lo->ld);
+	struct matmul call = {la->type, lb->cols, la->cols, la->rows, b, lb->ld, a, la->ld, out, lo->ld};
+	in_turn(stream, matmul, &call, sizeof call);
 	return OK;
 }

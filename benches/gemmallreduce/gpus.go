@@ -1,0 +1,319 @@
+package gemmallreduce
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/benches/gemmallreduce/fused"
+	"github.com/kernbench/kernbench/dist"
+	"github.com/kernbench/kernbench/dist/cuda/overlap"
+	"github.com/kernbench/kernbench/internal/base/dtype"
+	"github.com/kernbench/kernbench/internal/base/point"
+	"github.com/kernbench/kernbench/internal/bench/measure"
+	"github.com/kernbench/kernbench/internal/kernel/gemm"
+	"github.com/kernbench/kernbench/internal/kernel/gpugemm"
+	"github.com/kernbench/kernbench/internal/result/journal"
+)
+
+// The axes and the option that only GPUs have.
+const (
+	providerAxis = "provider"
+	methodAxis   = "method"
+	pdlAxis      = "pdl"
+	asideOption  = "aside"
+)
+
+// The methods: partitions on two streams, or one kernel whose tiles are signalled.
+const (
+	byStreams = "streams"
+	oneKernel = "kernel"
+)
+
+// deviceShapes are products that take about as long as their all-reduce where two ranks
+// share a GPU of 130 multiprocessors and 4 TB/s.
+var deviceShapes = []string{"8192x8192x512", "8192x8192x1024", "8192x8192x2048"}
+
+// gpus are the backends whose products are made by a GPU.
+func gpus() []string {
+	return dist.BackendsThat(func(d dist.Description) bool { return d.Name == gpugemm.Backend })
+}
+
+// onDevices declares what GPUs have beside the others, and what a plain run takes there.
+func onDevices() (out []bench.Clause) {
+	for _, name := range gpus() {
+		out = append(out, bench.On(name, bench.Tuples(shapeAxis, deviceShapes...), bench.DTypes(dtypeAxis, "bf16")))
+	}
+	return append(out, bench.OnlyOn(gpus(),
+		bench.Strings(providerAxis, "builtin"),
+		bench.Strings(methodAxis, byStreams),
+		bench.Bools(pdlAxis, false),
+		bench.Option(asideOption, bench.KindInt, "0", "multiprocessors of a rank that are set aside for sums while it multiplies; 0 is an eighth of them")))
+}
+
+// notOnGPU says why a point with the axes of GPUs cannot be run there.
+func notOnGPU(p point.Point, d dtype.DType) error {
+	text := func(name string) string { v, _ := p.Get(name); return v.String() }
+	shape, _ := p.Get(shapeAxis)
+	provider, method := text(providerAxis), text(methodAxis)
+	switch {
+	case !slices.Contains(gpugemm.ProductProviders(), provider):
+		return bench.Unknown("provider", provider, gpugemm.ProductProviders())
+	case method != byStreams && method != oneKernel:
+		return bench.Unknown("method", method, []string{byStreams, oneKernel})
+	case slices.Min(shape.Dims()) == 0:
+		return fmt.Errorf("shape %v: there is nothing to multiply", shape)
+	case !slices.Contains(gpugemm.ProductTypes(provider), d):
+		return fmt.Errorf("provider %s has no products of %v here: it has %v", provider, d, gpugemm.ProductTypes(provider))
+	case method != oneKernel:
+		return nil
+	case text(partitionsAxis) != auto:
+		return fmt.Errorf("the tiles of one kernel are its partitions: %s=%s", partitionsAxis, auto)
+	case text(splitAxis) != string(fused.SplitM) || text(overlapAxis) != "true" || text(pdlAxis) == "true" || provider != "builtin":
+		return fmt.Errorf("one kernel has its own tiles and products, always overlaps and follows no other: %s=%s %s=true %s=false %s=builtin",
+			splitAxis, fused.SplitM, overlapAxis, pdlAxis, providerAxis)
+	}
+	return nil
+}
+
+// deviceClock stands for the GPU's events, by which a rank times itself.
+type deviceClock struct{}
+
+func (deviceClock) Now() int64          { return measure.Monotonic().Now() }
+func (deviceClock) Deterministic() bool { return false }
+func (deviceClock) Name() string        { return "gpu events" }
+func (deviceClock) Calibration() measure.Calibration {
+	return measure.Calibration{Resolution: 500_000} // picoseconds, of an event
+}
+
+// onGPUs runs a point on GPUs.
+func onGPUs(ctx context.Context, s *bench.State, plan fused.Plan) error {
+	s.Phase("set-up")
+	g, err := join(ctx, s, map[string]string{"share": "even"})
+	if reason, none := dist.Unavailable(err); none {
+		return bench.NotExecuted(false, "%v", reason)
+	}
+	if err != nil {
+		return err
+	}
+	defer g.Close()
+	w := &gpuWork{s: s, group: g, plan: plan, seed: s.Seed()}
+	w.rank, err = overlap.Open(g, overlap.Config{Provider: s.Str(providerAxis), DType: s.DType(dtypeAxis), Dependent: s.Bool(pdlAxis), Aside: s.Int(asideOption)})
+	var missing *gemm.MissingError
+	if errors.As(err, &missing) {
+		return bench.NotExecuted(false, "%v", missing)
+	}
+	if err != nil {
+		return err
+	}
+	defer w.rank.Close()
+	w.describe()
+	if err := w.prepare(ctx); err != nil {
+		return err
+	}
+	s.SampleAtMost(s.Float(bench.SecondsOption))
+	s.UseClock(deviceClock{})
+	s.Refresh(func() error { return w.refresh(ctx) })
+	s.Verify(w.verify)
+	w.observe("before")
+	if err := s.Time(ctx, func() error { _, err := w.op.Run(); return err }, bench.Preamble(func() error { return w.preamble(ctx) }), bench.SampledBy(w.sample)); err != nil {
+		return err
+	}
+	w.observe("after")
+	return w.beside.finish(ctx, s, w.reported)
+}
+
+// gpuWork is one rank's part of a point.
+type gpuWork struct {
+	s     *bench.State
+	group *dist.Group
+	rank  *overlap.Rank
+	plan  fused.Plan // as C is cut, which is how it is checked
+
+	a, b  gemm.Matrix
+	seed  uint64
+	want  []int64 // C times a vector
+	fresh bool    // no call has seen these operands
+
+	op, whole *overlap.Op
+	reported  fused.Plan // with as many partitions as were added up
+	beside    beside
+}
+
+// describe records what this rank works on.
+func (w *gpuWork) describe() {
+	share, sharing := w.rank.Share(), w.group.Capabilities().Sharing
+	w.s.Detail("engine", w.group.Capabilities().Library)
+	if sharing < 2 {
+		return
+	}
+	w.s.Detail(journal.SharingDetail, fmt.Sprint(sharing))
+	w.s.Detail("multiprocessors", fmt.Sprintf("%d of each rank, %d of them no other rank reaches", share.Reached, share.Alone))
+	if share.Alone < share.Reached {
+		w.s.Warn("%d ranks share a GPU, and of the %d multiprocessors that a rank reaches only %d are its own: products and sums of different ranks hold each other up",
+			sharing, share.Reached, share.Alone)
+	}
+}
+
+func (w *gpuWork) observe(when string) {
+	if shown, err := w.group.Observe(); err != nil {
+		w.s.Detail("gpu_"+when, fmt.Sprintf("unknown: %v", err))
+	} else if shown != "" {
+		w.s.Detail("gpu_"+when, shown)
+	}
+}
+
+// prepare makes operands, C and the operations: the point, what it is held against, and where
+// the number of partitions is to be found, those that are tried.
+func (w *gpuWork) prepare(ctx context.Context) error {
+	p, one := w.plan, w.s.Str(methodAxis) == oneKernel
+	counts := []int{1}
+	switch {
+	case one:
+	case p.Partitions == 0:
+		counts = fused.Candidates(p, dtype.F32.Size())
+	case p.Partitions > 1:
+		counts = append(counts, p.Partitions)
+	}
+	if err := w.rank.Alloc(p.M, p.N, p.K, slices.Max(counts)); err != nil {
+		return err
+	}
+	w.s.Phase("fill")
+	d := w.s.DType(dtypeAxis)
+	w.a, w.b = gemm.New(d, p.M, p.K), gemm.New(d, p.N, p.K).T() // B by columns, as it lies there
+	if err := w.refresh(ctx); err != nil {
+		return err
+	}
+	var ops []*overlap.Op
+	for _, n := range counts {
+		op, err := w.operation(n)
+		if err != nil {
+			return err
+		}
+		ops = append(ops, op)
+	}
+	w.whole = ops[0]
+	for name, text := range w.whole.Details() {
+		w.s.Detail(name, text)
+	}
+	switch {
+	case one:
+		return w.takeOneKernel()
+	case p.Partitions > 0:
+		w.take(counts[len(counts)-1], ops[len(ops)-1])
+		return nil
+	}
+	return w.tune(ctx, counts, ops)
+}
+
+// operation prepares C in so many partitions; one is never overlapped.
+func (w *gpuWork) operation(partitions int) (*overlap.Op, error) {
+	p := w.plan
+	p.Partitions = partitions
+	cut := overlap.Plan{Columns: p.Split == fused.SplitN, Overlap: p.Overlap && partitions > 1}
+	for _, part := range p.Parts() {
+		cut.Ranges = append(cut.Ranges, overlap.Range{From: part.From, To: part.To})
+	}
+	return w.rank.Prepare(cut)
+}
+
+func (w *gpuWork) takeOneKernel() error {
+	op, err := w.rank.Prepare(overlap.Plan{OneKernel: true, Overlap: true})
+	if err != nil {
+		return err
+	}
+	w.take(1, op)
+	w.reported.Partitions = overlap.Tiles(w.plan.M, w.plan.N)
+	w.s.Detail("algorithm", op.Details()["algorithm"])
+	return nil
+}
+
+// take makes an operation the point's.
+func (w *gpuWork) take(partitions int, op *overlap.Op) {
+	w.plan.Partitions, w.op = partitions, op
+	w.reported = w.plan
+	var parts *ways
+	if op != w.whole {
+		parts = onDevice(op)
+	}
+	w.beside = besides(onDevice(w.whole), parts)
+}
+
+func onDevice(o *overlap.Op) *ways {
+	return &ways{run: o.Run, multiply: o.Multiply, reduce: o.Reduce}
+}
+
+// tune finds the number of partitions by trying.
+func (w *gpuWork) tune(ctx context.Context, counts []int, ops []*overlap.Op) error {
+	w.s.Phase("tuning")
+	place, trials, err := fused.Search(counts, func(place int) (float64, error) {
+		if err := w.s.Barrier(ctx); err != nil {
+			return 0, err
+		}
+		us, err := ops[place].Run()
+		if err != nil {
+			return 0, err
+		}
+		all, err := w.s.Group().Exchange(ctx, []int64{int64(us * 1e3)})
+		for _, rank := range all {
+			us = max(us, float64(rank[0])/1e3)
+		}
+		return us, err
+	})
+	if err != nil {
+		return err
+	}
+	if len(trials) > 0 {
+		w.s.Detail("tried", tried(trials))
+	}
+	w.take(counts[place], ops[place])
+	return nil
+}
+
+// refresh makes operands that no call has seen, and what C must be of them.
+func (w *gpuWork) refresh(ctx context.Context) (err error) {
+	w.seed += 1 << 10 // beyond the seeds of all ranks
+	fused.Operands(w.a, w.b, w.s.Rank(), w.seed)
+	if w.want, err = expected(ctx, w.s, w.plan, w.a, w.b, w.seed); err != nil {
+		return err
+	}
+	w.fresh = true
+	return w.rank.Load(w.a, w.b)
+}
+
+// preamble times one of the others. Before a call that will be checked it then spoils C,
+// where that may have left what the call must.
+func (w *gpuWork) preamble(ctx context.Context) error {
+	if err := w.beside.next(ctx, w.s); err != nil || !w.fresh {
+		return err
+	}
+	w.fresh = false
+	if err := w.s.Barrier(ctx); err != nil { // nobody still adds up
+		return err
+	}
+	return w.rank.Spoil()
+}
+
+func (w *gpuWork) sample(batch int, samples []int64) error {
+	for i := range samples {
+		samples[i] = 0
+		for range batch {
+			us, err := w.op.Run()
+			if err != nil {
+				return err
+			}
+			samples[i] += int64(us * 1e6)
+		}
+	}
+	return nil
+}
+
+func (w *gpuWork) verify() error {
+	parts, err := w.op.Parts()
+	if err != nil {
+		return err
+	}
+	return counted(w.plan.Wrong(parts, w.want, w.seed))
+}

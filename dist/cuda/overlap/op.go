@@ -1,0 +1,263 @@
+package overlap
+
+import (
+	"errors"
+	"fmt"
+	"unsafe"
+
+	"github.com/kernbench/kernbench/dist"
+	"github.com/kernbench/kernbench/internal/base/dtype"
+	"github.com/kernbench/kernbench/internal/host/cuda"
+	"github.com/kernbench/kernbench/internal/kernel/gemm"
+	"github.com/kernbench/kernbench/internal/kernel/gpufused"
+	"github.com/kernbench/kernbench/internal/kernel/gpugemm"
+)
+
+// Range is rows or columns of C.
+type Range struct{ From, To int }
+
+// Plan is how C is cut.
+type Plan struct {
+	Columns bool // the ranges are columns
+	Ranges  []Range
+	Overlap bool // add up a partition while the next is multiplied
+	// OneKernel multiplies and adds up tiles, whatever the ranges are.
+	OneKernel bool
+}
+
+// Tiles is how many tiles of C the one kernel has.
+func Tiles(m, n int) int {
+	return (m + gpufused.Tile - 1) / gpufused.Tile * ((n + gpufused.Tile - 1) / gpufused.Tile)
+}
+
+func roundUp(n, multiple int) int { return (n + multiple - 1) / multiple * multiple }
+
+// Alloc makes room for operands of M x K and K x N, and for C in up to so many partitions. All
+// ranks call it alike, once.
+func (r *Rank) Alloc(m, n, k, partitions int) (err error) {
+	if m < 1 || n < 1 || k < 1 {
+		return fmt.Errorf("%d x %d x %d: there is nothing to multiply", m, n, k)
+	}
+	r.m, r.n, r.k = m, n, roundUp(k, gpugemm.StepK)
+	if r.c, err = r.group.Alloc(dist.F32, m*(n+gpugemm.StepC*partitions)); err != nil {
+		return err
+	}
+	if r.at, err = r.site.Addresses(r.c); err != nil {
+		return err
+	}
+	r.words = gpufused.FlagWords(Tiles(m, n))
+	flags, err := r.group.Alloc(dist.F32, r.words) // which are zero
+	if err != nil {
+		return err
+	}
+	if r.flags, err = r.site.Addresses(flags); err != nil {
+		return err
+	}
+	return r.device.Do(func() error {
+		for i, rows := range []int{m, n} {
+			if r.operands[i], err = r.device.Alloc(rows * r.k * r.config.DType.Size()); err != nil {
+				return err
+			}
+		}
+		for range 2 + partitions {
+			e, err := r.device.Event()
+			if err != nil {
+				return err
+			}
+			r.events = append(r.events, e)
+		}
+		return nil
+	})
+}
+
+// Load brings this rank's operands to the GPU: A of M x K, and B, which lies by columns there.
+func (r *Rank) Load(a, b gemm.Matrix) error {
+	return r.device.Do(func() error {
+		return errors.Join(r.device.Write(r.operands[0], r.packed(a, r.m)), r.device.Write(r.operands[1], r.packed(b.T(), r.n)))
+	})
+}
+
+// packed are the elements row by row, with zeros up to the K that products want.
+func (r *Rank) packed(m gemm.Matrix, rows int) []byte {
+	size := m.Type.Size()
+	to := make([]byte, rows*r.k*size)
+	for i := range rows {
+		line := to[i*r.k*size:]
+		if m.ColStep == 1 {
+			copy(line, m.Run(i, 0, m.Cols))
+			continue
+		}
+		for j := range m.Cols {
+			copy(line[j*size:(j+1)*size], m.Run(i, j, 1))
+		}
+	}
+	return to
+}
+
+// part is a prepared partition.
+type part struct {
+	from, to   int // rows or columns
+	offset     int // of its first element in C
+	rows, cols int
+	stride     int
+	product    *gpugemm.Product
+	sum        *launch
+}
+
+// launch is a kernel's launch with its argument.
+type launch struct {
+	*cuda.Launch
+	params *gpufused.Params
+}
+
+// Op is a prepared plan.
+type Op struct {
+	rank *Rank
+	plan Plan
+	part []part
+	gate *launch
+	one  *launch // of the one kernel
+	// unordered is planted: sums do not wait for the products they add up.
+	unordered bool
+}
+
+// Prepare makes a plan ready to run. It is local, but all ranks must prepare alike what they
+// run.
+func (r *Rank) Prepare(p Plan) (*Op, error) {
+	o := &Op{rank: r, plan: p}
+	err := r.device.Do(func() error {
+		if p.OneKernel {
+			return o.prepareOne()
+		}
+		gate, err := gpufused.Gate(r.config.Dependent).Load(r.device, r.modules)
+		if err != nil {
+			return err
+		}
+		o.gate = r.launch(gate, 1, gpufused.GateThreads, 0, r.params())
+		offset := 0
+		for _, extent := range p.Ranges {
+			one, err := o.preparePart(extent, offset)
+			if err != nil {
+				return err
+			}
+			o.part = append(o.part, one)
+			offset += one.rows * one.stride
+		}
+		return nil
+	})
+	return o, err
+}
+
+// both tells whether products and sums are made at the same time.
+func (o *Op) both() bool { return o.plan.Overlap && len(o.plan.Ranges) > 1 }
+
+func (o *Op) preparePart(extent Range, offset int) (part, error) {
+	r := o.rank
+	x := part{from: extent.From, to: extent.To, offset: offset, rows: extent.To - extent.From, cols: r.n}
+	row := cuda.Pointer(extent.From * r.k * r.config.DType.Size())
+	a, b := r.operands[0]+row, r.operands[1]
+	if o.plan.Columns {
+		x.rows, x.cols, a, b = r.m, extent.To-extent.From, r.operands[0], r.operands[1]+row
+	}
+	x.stride = roundUp(x.cols, gpugemm.StepC)
+	shape := gpugemm.Shape{DType: r.config.DType, M: x.rows, N: x.cols, K: r.k, StrideC: x.stride, Multiprocessors: r.share.Count}
+	blocks := 2 * r.share.Count
+	if o.both() {
+		shape.Multiprocessors, blocks = max(1, r.share.Count-r.aside()), 2*r.aside()
+	}
+	var err error
+	if x.product, err = r.products.Prepare(shape, a, b, r.at[r.group.Rank()]+cuda.Pointer(4*offset)); err != nil {
+		return x, err
+	}
+	kernel, err := gpufused.Sum(r.group.Size(), r.config.Dependent).Load(r.device, r.modules)
+	if err != nil {
+		return x, err
+	}
+	p := r.params()
+	p.First, p.Packs = uint64(offset/gpugemm.StepC), uint64(x.rows*x.stride/gpugemm.StepC)
+	each := (int(p.Packs)/r.group.Size() + gpufused.SumThreads) / gpufused.SumThreads
+	x.sum = r.launch(kernel, max(1, min(blocks, each)), gpufused.SumThreads, 0, p)
+	return x, nil
+}
+
+// prepareOne prepares the one kernel: as many blocks as fit on this rank's multiprocessors,
+// those of the multiprocessors that are set aside as adders.
+func (o *Op) prepareOne() error {
+	r := o.rank
+	if r.config.DType != dtype.BF16 || r.config.Dependent {
+		return fmt.Errorf("the one kernel multiplies bf16 and follows none: not %v, not launched dependently", r.config.DType)
+	}
+	kernel, err := gpufused.OneKernel(r.group.Size()).Load(r.device, r.modules)
+	if err != nil {
+		return err
+	}
+	if err := kernel.AllowShared(gpufused.OneShared); err != nil {
+		return err
+	}
+	fit, err := kernel.Resident(gpufused.OneThreads, gpufused.OneShared)
+	if err != nil {
+		return err
+	}
+	blocks, adders := fit*r.share.Count, fit*r.aside()
+	if adders >= blocks {
+		adders = blocks - 1
+	}
+	if adders < 1 {
+		return fmt.Errorf("kernel %s: %d multiprocessors run %d blocks each: want two at least, of which one adds up", kernel.Name, r.share.Count, fit)
+	}
+	p := r.params()
+	stride := roundUp(r.n, gpugemm.StepC)
+	p.A, p.B, p.M, p.N, p.K = r.operands[0], r.operands[1], uint32(r.m), uint32(r.n), uint32(r.k)
+	p.StrideA, p.StrideB, p.StrideC, p.Adders = uint32(r.k), uint32(r.k), uint32(stride), uint32(adders)
+	o.one = r.launch(kernel, blocks, gpufused.OneThreads, gpufused.OneShared, p)
+	o.part = []part{{to: r.m, rows: r.m, cols: r.n, stride: stride}}
+	return nil
+}
+
+// params are what all launches have in common.
+func (r *Rank) params() *gpufused.Params {
+	failure, limit := r.site.Patience()
+	p := &gpufused.Params{Failure: uint64(failure), LimitNS: uint64(limit), Rank: uint32(r.group.Rank()), Size: uint32(r.group.Size())}
+	for rank := range r.group.Size() {
+		p.C[rank], p.Flags[rank] = uint64(r.at[rank]), uint64(r.flags[rank])
+	}
+	return p
+}
+
+func (r *Rank) launch(k *cuda.Kernel, blocks, threads, shared int, p *gpufused.Params) *launch {
+	l := cuda.NewLaunch(k, blocks, threads, shared, false, p)
+	if r.config.Dependent {
+		l.Dependent()
+	}
+	return &launch{l, p}
+}
+
+// Details say how the product is made.
+func (o *Op) Details() map[string]string {
+	if o.one != nil {
+		return map[string]string{"algorithm": "onekernel80"}
+	}
+	return o.part[0].product.Details()
+}
+
+// Spoil fills C with what no sum is.
+func (r *Rank) Spoil() error {
+	const nan = 0xff
+	return r.device.Do(func() error { return r.device.Fill(r.at[r.group.Rank()], nan, r.c.Count()*4) })
+}
+
+// Parts reads the partitions as a run left them.
+func (o *Op) Parts() ([]gemm.Matrix, error) {
+	last := o.part[len(o.part)-1]
+	bytes := make([]byte, 4*(last.offset+last.rows*last.stride))
+	err := o.rank.device.Do(func() error { return o.rank.device.Read(bytes, o.rank.at[o.rank.group.Rank()]) })
+	if err != nil {
+		return nil, err
+	}
+	values := unsafe.Slice((*float32)(unsafe.Pointer(&bytes[0])), len(bytes)/4)
+	var all []gemm.Matrix
+	for _, x := range o.part {
+		all = append(all, gemm.Of(values[x.offset:x.offset+x.rows*x.stride], x.rows, x.cols, x.stride))
+	}
+	return all, nil
+}

@@ -1,0 +1,367 @@
+package overlap
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/kernbench/kernbench/dist"
+	cudabackend "github.com/kernbench/kernbench/dist/cuda"
+	"github.com/kernbench/kernbench/internal/base/dtype"
+	"github.com/kernbench/kernbench/internal/host/cuda"
+	"github.com/kernbench/kernbench/internal/host/cudatest"
+	"github.com/kernbench/kernbench/internal/kernel/gemm"
+	"github.com/kernbench/kernbench/internal/kernel/gpugemm"
+	"github.com/kernbench/kernbench/internal/kernel/proof"
+)
+
+var calls string // the log of the stand-in
+
+// The tests run on a stand-in for the driver. Its streams do nothing that nobody waits for, so
+// that an order which is not asked for is not there.
+func TestMain(m *testing.M) {
+	dir, err := os.MkdirTemp("", "overlap")
+	if err != nil {
+		panic(err)
+	}
+	lib, err := cudatest.Build(dir)
+	if err != nil {
+		panic(err)
+	}
+	calls = filepath.Join(dir, "calls")
+	for name, value := range map[string]string{cuda.LibraryVariable: lib, gpugemm.LibraryVariable: lib, cudatest.DeferVariable: "1", cudatest.LogVariable: calls} {
+		os.Setenv(name, value)
+	}
+	code := m.Run()
+	os.RemoveAll(dir)
+	os.Exit(code)
+}
+
+var groups atomic.Int64
+
+// together runs a body on goroutines that are the ranks of a group.
+func together(size int, body func(g *dist.Group) error) error {
+	id := fmt.Sprintf("overlap-test-%d-%d", os.Getpid(), groups.Add(1))
+	errs := make([]error, size)
+	var ranks sync.WaitGroup
+	for rank := range size {
+		ranks.Go(func() {
+			g, err := dist.Init(context.Background(), dist.Config{Backend: cudabackend.Name, Rank: rank, Size: size, ID: id, Timeout: 20 * time.Second})
+			if err == nil {
+				err = errors.Join(body(g), g.Close())
+			}
+			errs[rank] = err
+		})
+	}
+	ranks.Wait()
+	return errors.Join(errs...)
+}
+
+// operands are a rank's in a call: whole numbers that differ between calls.
+func operands(d dtype.DType, m, n, k, rank, call int) (a, b gemm.Matrix) {
+	a, b = gemm.New(d, m, k), gemm.New(d, n, k).T()
+	proof.Integers(a, uint64(100*call+2*rank))
+	proof.Integers(b, uint64(100*call+2*rank+1))
+	return a, b
+}
+
+// naive is the sum over ranks of the products in a call, element by element.
+func naive(d dtype.DType, m, n, k, ranks, call int) []float32 {
+	c := make([]float32, m*n)
+	for rank := range ranks {
+		a, b := operands(d, m, n, k, rank, call)
+		for i := range m {
+			for j := range n {
+				sum := 0.0
+				for l := range k {
+					sum += a.At(i, l) * b.At(l, j)
+				}
+				c[i*n+j] += float32(sum)
+			}
+		}
+	}
+	return c
+}
+
+// cut is C in so many partitions.
+func cut(m, n, partitions int, columns bool) (list []Range) {
+	extent := m
+	if columns {
+		extent = n
+	}
+	for i := range partitions {
+		list = append(list, Range{extent * i / partitions, extent * (i + 1) / partitions})
+	}
+	return list
+}
+
+// wrong counts the elements that differ from what they must be.
+func wrong(o *Op, n int, want []float32) (count int, err error) {
+	parts, err := o.Parts()
+	for k, x := range parts {
+		for i := range x.Rows {
+			for j := range x.Cols {
+				at := (o.part[k].from+i)*n + j
+				if o.plan.Columns {
+					at = i*n + o.part[k].from + j
+				}
+				if x.At(i, j) != float64(want[at]) {
+					count++
+				}
+			}
+		}
+	}
+	return count, err
+}
+
+type point struct {
+	config           Config
+	m, n, k          int
+	ranks            int
+	partitions       int
+	columns, overlap bool
+	one              bool
+}
+
+// errors of a point on all ranks: three calls, each with new operands and a spoilt C.
+func (x point) check(plant func(*Op)) (mistakes int64, err error) {
+	var want [][]float32
+	for call := range 3 {
+		want = append(want, naive(x.config.DType, x.m, x.n, x.k, x.ranks, call))
+	}
+	var count atomic.Int64
+	err = together(x.ranks, func(g *dist.Group) error {
+		r, err := Open(g, x.config)
+		if err != nil {
+			return err
+		}
+		defer r.Close()
+		if err := r.Alloc(x.m, x.n, x.k, x.partitions); err != nil {
+			return err
+		}
+		o, err := r.Prepare(Plan{Columns: x.columns, Ranges: cut(x.m, x.n, x.partitions, x.columns), Overlap: x.overlap, OneKernel: x.one})
+		if err != nil {
+			return err
+		}
+		if plant != nil {
+			plant(o)
+		}
+		for call := range 3 {
+			a, b := operands(x.config.DType, x.m, x.n, x.k, g.Rank(), call)
+			if err := errors.Join(r.Load(a, b), r.Spoil(), g.Barrier()); err != nil {
+				return err
+			}
+			if us, err := o.Run(); err != nil || us <= 0 {
+				return fmt.Errorf("%v us: %w", us, err)
+			}
+			if err := g.Barrier(); err != nil {
+				return err
+			}
+			n, err := wrong(o, x.n, want[call])
+			if count.Add(int64(n)); err != nil {
+				return err
+			}
+		}
+		return g.Barrier()
+	})
+	return count.Load(), err
+}
+
+func (x point) String() string {
+	return fmt.Sprintf("%d ranks, %d x %d x %d, %d partitions, columns %v, overlap %v, one kernel %v, %+v", x.ranks, x.m, x.n, x.k, x.partitions, x.columns, x.overlap, x.one, x.config)
+}
+
+var usual = Config{Provider: "builtin", DType: dtype.BF16}
+
+func TestEveryElement(t *testing.T) {
+	library := func(d dtype.DType) Config { return Config{Provider: "cublaslt", DType: d} }
+	for _, x := range []point{
+		{config: usual, ranks: 2, m: 37, n: 45, k: 70, partitions: 1},
+		{config: usual, ranks: 3, m: 37, n: 45, k: 70, partitions: 4, overlap: true},
+		{config: usual, ranks: 2, m: 37, n: 45, k: 70, partitions: 4, columns: true, overlap: true},
+		{config: usual, ranks: 4, m: 37, n: 45, k: 64, partitions: 3, columns: true},
+		{config: usual, ranks: 1, m: 5, n: 3, k: 1, partitions: 3, columns: true, overlap: true},
+		{config: library(dtype.F32), ranks: 2, m: 33, n: 30, k: 20, partitions: 4, overlap: true},
+		{config: library(dtype.F16), ranks: 2, m: 33, n: 31, k: 20, partitions: 2, columns: true, overlap: true},
+		{config: usual, ranks: 2, m: 300, n: 261, k: 40, partitions: 1, one: true, overlap: true},
+		{config: usual, ranks: 3, m: 129, n: 130, k: 64, partitions: 1, one: true, overlap: true},
+	} {
+		if n, err := x.check(nil); n != 0 || err != nil {
+			t.Errorf("%v: %d wrong elements, %v", x, n, err)
+		}
+	}
+}
+
+// What a wrong tile, a partition that was added up too soon, or a signal that came too soon
+// leave is found, and by which rank does not matter.
+func TestPlantedErrors(t *testing.T) {
+	overlapped := point{config: usual, ranks: 2, m: 40, n: 45, k: 70, partitions: 4, overlap: true}
+	one := point{config: usual, ranks: 2, m: 300, n: 261, k: 40, partitions: 1, one: true, overlap: true}
+	for name, c := range map[string]struct {
+		on    point
+		fault string
+		plant func(*Op)
+	}{
+		"a tile that is not multiplied":                   {on: overlapped, fault: "tile"},
+		"an element":                                      {on: overlapped, fault: "element"},
+		"a product that is not made":                      {on: overlapped, fault: "stale"},
+		"sums that do not wait for products":              {on: overlapped, plant: func(o *Op) { o.unordered = true }},
+		"a partition that is added up at another's place": {on: overlapped, plant: func(o *Op) { o.part[1].sum.params.First++ }},
+		"a partition that is not added up":                {on: overlapped, plant: func(o *Op) { o.part[2].sum.params.Packs = 0 }},
+		"a tile of the one kernel":                        {on: one, fault: "tile"},
+		"a tile that is signalled before it is there":     {on: one, fault: "early"},
+	} {
+		t.Setenv(cudatest.ProductVariable, c.fault)
+		if n, err := c.on.check(c.plant); n == 0 || err != nil {
+			t.Errorf("%s: %d wrong elements are found, %v", name, n, err)
+		}
+	}
+}
+
+// The halves alone: the product is the rank's own, and adding it up gives what a run does.
+func TestHalves(t *testing.T) {
+	const m, n, k = 140, 150, 30
+	for _, p := range []Plan{{Ranges: cut(m, n, 3, false), Overlap: true}, {Ranges: cut(m, n, 1, false)}, {OneKernel: true}} {
+		err := together(2, func(g *dist.Group) error {
+			r, err := Open(g, usual)
+			if err != nil {
+				return err
+			}
+			defer r.Close()
+			if err := r.Alloc(m, n, k, 3); err != nil {
+				return err
+			}
+			o, err := r.Prepare(p)
+			if err != nil {
+				return err
+			}
+			a, b := operands(dtype.BF16, m, n, k, g.Rank(), 0)
+			if err := errors.Join(r.Load(a, b), r.Spoil()); err != nil {
+				return err
+			}
+			if us, err := o.Multiply(); err != nil || us <= 0 {
+				return fmt.Errorf("%v us: %w", us, err)
+			}
+			parts, err := o.Parts()
+			if err != nil {
+				return err
+			}
+			for i, x := range parts {
+				if err := proof.Exact(x, a.RowRange(o.part[i].from, o.part[i].to), b, 1); err != nil {
+					return fmt.Errorf("the product alone: %w", err)
+				}
+			}
+			if err := g.Barrier(); err != nil {
+				return err
+			}
+			if us, err := o.Reduce(); err != nil || us <= 0 {
+				return fmt.Errorf("%v us: %w", us, err)
+			}
+			if count, err := wrong(o, n, naive(dtype.BF16, m, n, k, 2, 0)); count != 0 || err != nil {
+				return fmt.Errorf("the sums alone: %d wrong elements: %w", count, err)
+			}
+			return g.Barrier()
+		})
+		if err != nil {
+			t.Errorf("%+v: %v", p, err)
+		}
+	}
+}
+
+// Dependent launches are asked for where they can be, and refused with the reason elsewhere.
+func TestDependentLaunches(t *testing.T) {
+	x := point{config: usual, ranks: 2, m: 40, n: 45, k: 70, partitions: 2, overlap: true}
+	x.config.Dependent = true
+	var missing *gemm.MissingError
+	if _, err := x.check(nil); !errors.As(err, &missing) || !strings.Contains(err.Error(), "Fake GPU 0 has compute capability 8.0: dependent launches need 9.0") {
+		t.Errorf("on compute capability 8.0: %v", err)
+	}
+	t.Setenv(cudatest.MajorVariable, "9")
+	if err := os.Remove(calls); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := x.check(nil); n != 0 || err != nil {
+		t.Errorf("%d wrong elements, %v", n, err)
+	}
+	log, err := os.ReadFile(calls)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"cuLaunchKernelEx dependent gate90_all 1 x 32", "cuLaunchKernelEx dependent sum90_f32_2 ", "cuStreamCreateWithPriority -100"} {
+		if !strings.Contains(string(log), want) {
+			t.Errorf("the driver was not asked for %q", want)
+		}
+	}
+	if strings.Contains(string(log), "cuLaunchKernel sum") {
+		t.Error("sums were launched as usual")
+	}
+}
+
+// A rank that does not come is named, and nobody waits for ever.
+func TestMissingRank(t *testing.T) {
+	id := fmt.Sprintf("overlap-test-%d-gone", os.Getpid())
+	var ranks sync.WaitGroup
+	errs := make([]error, 2)
+	for rank := range 2 {
+		ranks.Go(func() {
+			g, err := dist.Init(context.Background(), dist.Config{Backend: cudabackend.Name, Rank: rank, Size: 2, ID: id, Timeout: time.Second})
+			if err != nil {
+				errs[rank] = err
+				return
+			}
+			defer g.Close()
+			r, err := Open(g, usual)
+			if err == nil {
+				err = r.Alloc(8, 8, 8, 1)
+			}
+			if err == nil && rank == 0 {
+				var o *Op
+				if o, err = r.Prepare(Plan{Ranges: []Range{{0, 8}}}); err == nil {
+					_, err = o.Run()
+				}
+			} else {
+				time.Sleep(1500 * time.Millisecond)
+			}
+			errs[rank] = err
+		})
+	}
+	ranks.Wait()
+	if errs[1] != nil || errs[0] == nil || !strings.Contains(errs[0].Error(), "rank 1") {
+		t.Errorf("rank 0: %v; rank 1: %v", errs[0], errs[1])
+	}
+}
+
+// What cannot be is refused with the reason.
+func TestRefusals(t *testing.T) {
+	if _, err := (point{config: Config{Provider: "builtin", DType: dtype.F32}, ranks: 1, m: 1, n: 1, k: 1}).check(nil); err == nil || !strings.Contains(err.Error(), "builtin has no products of f32") {
+		t.Errorf("%v", err)
+	}
+	if _, err := (point{config: usual, ranks: 1, m: 0, n: 1, k: 1}).check(nil); err == nil || !strings.Contains(err.Error(), "nothing to multiply") {
+		t.Errorf("%v", err)
+	}
+}
+
+// Ranks that reach the same multiprocessors have a share of them each.
+func TestShare(t *testing.T) {
+	err := together(2, func(g *dist.Group) error {
+		r, err := Open(g, usual)
+		if err != nil {
+			return err
+		}
+		defer r.Close()
+		if s := r.Share(); s != (Share{Reached: 4, Alone: 0, Count: 2}) || r.aside() != 1 {
+			return fmt.Errorf("the share is %+v, of which %d are set aside", s, r.aside())
+		}
+		return g.Barrier()
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,108 @@
+// Package gpufused holds the kernels that overlap a matrix product on an NVIDIA GPU with
+// the all-reduce of its result: CUDA C++ sources and the PTX made of them once (`make ptx`).
+//
+// There are two ways. As parts, a partition that was multiplied is added up by kernels of
+// its own: a gate, at which the ranks meet, and the sums. As one kernel, blocks multiply
+// tiles and signal each, and others add up the tiles that have come from all ranks.
+package gpufused
+
+import (
+	"embed"
+	"fmt"
+
+	"github.com/kernbench/kernbench/internal/host/cuda"
+)
+
+//go:embed *.cu *.cuh ptx/*.ptx
+var files embed.FS
+
+// MaxRanks is the most ranks that the kernels serve.
+const MaxRanks = 16
+
+// Options of the one kernel, for its halves alone.
+const (
+	NoProduct = 1 << iota
+	NoSum
+)
+
+// Params is the argument of every kernel; see fused.cuh, which it mirrors.
+type Params struct {
+	C, Flags          [MaxRanks]uint64 // by rank
+	Failure           uint64
+	LimitNS           uint64 // of one wait
+	First, Packs      uint64 // of C, 16 bytes each
+	A, B              cuda.Pointer
+	Where             cuda.Pointer
+	Rank, Size, Epoch uint32
+	Options           uint32
+	M, N, K           uint32
+	StrideA, StrideB  uint32
+	StrideC           uint32
+	Adders, Arrived   uint32
+}
+
+// The shapes of launches.
+const (
+	GateThreads  = 32
+	SumThreads   = 512
+	WhereThreads = 1024
+	OneThreads   = 256
+	OneShared    = 4 * (Tile + Tile) * 32 * 2 // bytes
+	// Tile is how many rows and columns a tile of the one kernel has.
+	Tile = 128
+	// PackBytes is what a thread adds up at once.
+	PackBytes = 16
+	// WhereWords has a bit for every multiprocessor that a GPU may have.
+	WhereWords = 32
+)
+
+// FlagWords is how many words of flags a rank has for so many tiles.
+func FlagWords(tiles int) int { return 64 + tiles*MaxRanks }
+
+// Kernel is a kernel and the file that it is in.
+type Kernel struct{ File, Name string }
+
+// Gate is where ranks meet. Dependent kernels may be started before the end of the one in
+// front of them; they need compute capability 9.0.
+func Gate(dependent bool) Kernel { return partKernel("gate", "all", dependent) }
+
+// Sum adds up a partition.
+func Sum(ranks int, dependent bool) Kernel { return partKernel("sum", "f32_"+suffix(ranks), dependent) }
+
+// OneKernel multiplies bf16 and adds up.
+func OneKernel(ranks int) Kernel { return Kernel{"onekernel80", "onekernel80_bf16_" + suffix(ranks)} }
+
+// Where notes on which multiprocessors blocks run.
+func Where() Kernel { return Kernel{"parts80", "where80_all"} }
+
+func partKernel(name, suffix string, dependent bool) Kernel {
+	compute := "80"
+	if dependent {
+		compute = "90"
+	}
+	return Kernel{"parts" + compute, name + compute + "_" + suffix}
+}
+
+// suffix is that of the kernel for a number of ranks; 2, 4 and 8 have their own.
+func suffix(ranks int) string {
+	if ranks == 2 || ranks == 4 || ranks == 8 {
+		return fmt.Sprint(ranks)
+	}
+	return "any"
+}
+
+// Load has the driver compile the kernel's file, unless it is among the modules.
+func (k Kernel) Load(c *cuda.Context, modules map[string]*cuda.Module) (*cuda.Kernel, error) {
+	m := modules[k.File]
+	if m == nil {
+		ptx, err := files.ReadFile("ptx/" + k.File + ".ptx")
+		if err != nil {
+			return nil, err
+		}
+		if m, err = c.Load(k.File, ptx); err != nil {
+			return nil, err
+		}
+		modules[k.File] = m
+	}
+	return m.Kernel(k.Name)
+}
