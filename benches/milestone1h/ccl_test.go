@@ -402,10 +402,10 @@ func TestTwoMachines(t *testing.T) {
 		names[f.Name] = append(names[f.Name], f.Title)
 	}
 	for figure, want := range map[string][]string{
-		"latency_torus_2d": {"a.yaml", "b.yaml", "latency over that on a.yaml",
-			"where the time goes, b.yaml", "All-reduce over 4 and 8 SIPs, torus_2d (simulated)"},
-		"buffer_kind":     {"tcm, a.yaml", "tcm, b.yaml"},
-		"comparison_fsim": {"simulated, torus_2d, a.yaml", "simulated, torus_2d, b.yaml"},
+		"latency_torus_2d": {"a.yaml (4 SIPs)", "b.yaml (8 SIPs)", "latency over that on a.yaml (4 SIPs)",
+			"where the time goes, b.yaml (8 SIPs)", "All-reduce over 4 and 8 SIPs, torus_2d (simulated)"},
+		"buffer_kind":     {"tcm, a.yaml (4 SIPs)", "tcm, b.yaml (8 SIPs)"},
+		"comparison_fsim": {"simulated, torus_2d, a.yaml (4 SIPs)", "simulated, torus_2d, b.yaml (8 SIPs)"},
 		"topology":        {"torus_2d, 4 SIPs", "torus_2d, 8 SIPs", "reduction in a SIP of 4 x 4 cubes"},
 	} {
 		for _, name := range want {
@@ -415,7 +415,7 @@ func TestTwoMachines(t *testing.T) {
 		}
 	}
 	for _, s := range sections(rows) {
-		if len(s.Table) != 3 || s.Table[1][0] != "torus_2d, a.yaml" || s.Table[2][0] != "torus_2d, b.yaml" {
+		if len(s.Table) != 3 || s.Table[1][0] != "torus_2d, a.yaml (4 SIPs)" || s.Table[2][0] != "torus_2d, b.yaml (8 SIPs)" {
 			t.Errorf("%s: %q", s.Title, s.Table)
 		}
 	}

@@ -110,6 +110,21 @@ func curves(rows rowset.Set, name func(*journal.Row) string) []figure.Series {
 	})
 }
 
+// labels tell machines apart; where they have different numbers of SIPs, which makes the one sum over more than
+// the other, with those.
+func labels(rows rowset.Set) func(*journal.Row) string {
+	label := machine.Labels(rows)
+	if counts(rows) == counts(rows[:min(1, len(rows))]) {
+		return label
+	}
+	return func(r *journal.Row) string {
+		if l := label(r); l != "" {
+			return fmt.Sprintf("%s (%.0f SIPs)", l, r.Metrics["n_sips"])
+		}
+		return ""
+	}
+}
+
 // counts words numbers of SIPs: "6", or of several machines "2 and 4".
 func counts(rows rowset.Set) string {
 	var found []string
@@ -124,7 +139,7 @@ func counts(rows rowset.Set) string {
 // latencyFigure is latency by size for one SIP topology, and where it went: of each
 // machine.
 func latencyFigure(rows rowset.Set, value string) (figure.Figure, bool) {
-	of, label := withSIPsOf(rows, value), machine.Labels(rows)
+	of, label := withSIPsOf(rows, value), labels(rows)
 	if len(of) == 0 {
 		return figure.Figure{}, false
 	}
@@ -192,7 +207,7 @@ func stackPanel(rows rowset.Set, title string) figure.Panel {
 }
 
 func bufferFigure(rows rowset.Set) figure.Figure {
-	label, kinds := machine.Labels(rows), []string{}
+	label, kinds := labels(rows), []string{}
 	for _, r := range rows {
 		if !slices.Contains(kinds, rowKind(r)) {
 			kinds = append(kinds, rowKind(r))
@@ -239,7 +254,7 @@ func theory(bytesPerPE int) float64 {
 // fsimFigure sets the curves beside the external reference, which is so much
 // slower that the axis is broken.
 func fsimFigure(rows rowset.Set) figure.Figure {
-	label := machine.Labels(rows)
+	label := labels(rows)
 	series := curves(rows, func(r *journal.Row) string {
 		name := "simulated, " + rowSIPs(r)
 		if a := rowset.Text(r, "algorithm"); a != ccl.LRAB {
@@ -276,7 +291,7 @@ func fsimFigure(rows rowset.Set) figure.Figure {
 
 // largest are the rows of the largest vectors, of each kind of SIPs and each machine, named.
 func largest(rows rowset.Set, all []journal.Row) (names []string, out rowset.Set) {
-	label := machine.Labels(rows)
+	label := labels(rows)
 	for _, sips := range sipsOf(all) {
 		for _, g := range rowset.GroupBy(withSIPsOf(rows, sips), label) {
 			names, out = append(names, machine.With(sips, g.Key)), append(out, g.Rows[len(g.Rows)-1])

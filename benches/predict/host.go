@@ -290,7 +290,11 @@ func hostPanel(rows rowset.Set) figure.Panel {
 	for i, line := range lines {
 		line.Color, line.NoMarker = i+1, true
 		at := slices.IndexFunc(marks, func(m figure.Series) bool { return m.Name == line.Name })
+		of := rows.At(algorithmAxis, line.Name)
 		line.Name += ", predicted"
+		if !slices.ContainsFunc(of, func(r *journal.Row) bool { return r.Metrics["high_us"] > 0 }) {
+			line.Name, line.Dashed = line.Name+", not validated", true
+		}
 		p.Series = append(p.Series, line)
 		if at >= 0 {
 			m := marks[at]

@@ -141,7 +141,7 @@ func TestHostNotValidated(t *testing.T) {
 			t.Errorf("%v: %v, %v", r.Point, r.Metrics, r.Details)
 		}
 	}
-	if f := figures(rows); !strings.HasSuffix(f[0].Panels[0].Title, "not validated") {
+	if f := figures(rows); !strings.HasSuffix(f[0].Panels[0].Title, "not validated") || f[0].Panels[0].Series[0].Name != "ring, predicted, not validated" {
 		t.Errorf("%+v", f)
 	}
 	if s := sections(rows); !strings.Contains(s[0].Text, "they are not validated") || s[0].Table != nil {
