@@ -313,7 +313,7 @@ func TestSIPs(t *testing.T) {
 		{of(topo.Ring, 2, 1), true, "5:ring", topo.SIPs{Count: 5, Kind: topo.Ring, Grid: topo.Grid{W: 5, H: 1}}, ""},
 		{of(topo.Ring, 2, 1), true, "4:torus", topo.SIPs{}, "want WIDTHxHEIGHT:torus"},
 		{of(topo.Ring, 2, 1), true, "2x2:ring", topo.SIPs{}, "want a height of 1"},
-		{of(topo.Ring, 2, 1), true, "0x2:mesh", topo.SIPs{}, "want at least 1 x 1"},
+		{of(topo.Ring, 2, 1), true, "0x2:mesh", topo.SIPs{}, "want WIDTHxHEIGHT:torus"},
 		{of(topo.Ring, 2, 1), true, "4x4", topo.SIPs{}, "as in 4x4:torus"},
 		{of(topo.Ring, 2, 1), true, "4x4:star", topo.SIPs{}, `unknown SIP topology "star"`},
 	} {

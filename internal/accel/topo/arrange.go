@@ -28,6 +28,9 @@ func ParseArrangement(text string) (Kind, Grid, error) {
 		return kind, Grid{}, nil
 	}
 	g, err := ParseGrid(size)
+	if err == nil && (g.W < 1 || g.H < 1) { // an empty grid stands for that of the file
+		err = errors.New("it is empty")
+	}
 	if err == nil && !strings.Contains(size, "x") && kind != Ring {
 		err = errors.New("it has no height")
 	}

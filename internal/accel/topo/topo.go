@@ -207,10 +207,10 @@ func (t *Topology) Clone() *Topology {
 // WithSIPs is a copy with other SIPs: w x h of the given kind.
 func (t *Topology) WithSIPs(kind Kind, w, h int) (*Topology, error) {
 	c := t.Clone()
-	c.SIPs = SIPs{Count: w * h, Kind: kind, Grid: Grid{w, h}}
-	if w < 1 || h < 1 {
-		return nil, fmt.Errorf("SIPs of %d x %d: want at least 1 x 1", w, h)
+	if w < 1 || h < 1 || w > mostSIPs || h > mostSIPs || w*h > mostSIPs {
+		return nil, fmt.Errorf("SIPs of %d x %d: want 1 x 1 at least, and %d at most", w, h, mostSIPs)
 	}
+	c.SIPs = SIPs{Count: w * h, Kind: kind, Grid: Grid{w, h}}
 	if kind == Ring && h != 1 {
 		return nil, fmt.Errorf("a %s of %d x %d: want a height of 1", kind, w, h)
 	}

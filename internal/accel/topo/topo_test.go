@@ -126,6 +126,12 @@ func TestContradictions(t *testing.T) {
 	for _, bad := range []func() (*Topology, error){
 		func() (*Topology, error) { return Default().WithSIPs(Ring, 2, 2) },
 		func() (*Topology, error) { return Default().WithSIPs(Torus, 0, 2) },
+		func() (*Topology, error) { return Default().WithSIPs(Ring, mostSIPs+1, 1) },
+		func() (*Topology, error) { return Default().WithSIPs(Torus, 1<<32, 1<<32) }, // whose product is 0
+		func() (*Topology, error) { return Default().Arrange("0x0:torus") },          // not as many as there are
+		func() (*Topology, error) { return Default().Arrange("0x0:ring") },
+		func() (*Topology, error) { return Default().Arrange("0:ring") },
+		func() (*Topology, error) { return Default().Arrange("-2:ring") },
 		func() (*Topology, error) { return Default().WithCubes(0, 2) },
 	} {
 		if _, err := bad(); err == nil {
