@@ -11,7 +11,7 @@
 //     asks to end what they have elsewhere.
 //   - The agent dies: the ranks get SIGKILL from the kernel, what else it had started is in its control group, or is
 //     adopted by the supervisor, and killed there, and the launch ends with [ErrLost].
-//   - The agent is stopped (SIGSTOP): the supervisor sees it and kills it.
+//   - The agent is stopped (SIGSTOP): the supervisor sees it and kills it. If the supervisor dies first, the kernel continues it.
 //
 // One agent runs a sequence of launches, one at a time. Every main that may call Start calls [MaybeAgent] first.
 package launch
