@@ -41,8 +41,8 @@ var phaseOf = map[krylov.Phase]Phase{
 // Profile is where the time of some iterations went on this rank.
 type Profile struct {
 	Iterations int
-	Seconds    [NumPhases]float64
-	Bytes      float64 // that the iterations move through memory, by the model
+	Seconds    [NumPhases]float64 // NaN of a phase that is not told from the others
+	Bytes      float64            // that the iterations move through memory, by the model
 	// Flops are the operations of the iterations, by the model; 0 where those of the preconditioner are not known.
 	Flops float64
 	// Blocking is the seconds of the phase AllReduce where a method that hides its reductions waits for them

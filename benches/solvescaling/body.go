@@ -371,13 +371,18 @@ func reportPhases(ctx context.Context, s *bench.State, sys system, operator solv
 	for r := range s.Size() {
 		total := 0.0
 		for p := range solve.NumPhases {
-			total += all[2+p][r]
+			if us := all[2+p][r]; !math.IsNaN(us) {
+				total += us
+			}
 		}
 		took = max(took, total)
 	}
 	us := s.Metric("time_us")
 	record(s, "traced_us", took)
 	for p := range solve.NumPhases {
+		if math.IsNaN(all[2+p][0]) {
+			continue // not told from others
+		}
 		record(s, meanOf(p), sum(all[2+p])/float64(s.Size()))
 		record(s, slowestOf(p), slices.Max(all[2+p]))
 	}

@@ -62,7 +62,13 @@ func TestCUDA(t *testing.T) {
 				t.Errorf("no %s in a row of %v", name, r.Point)
 			}
 		}
+		if _, told := m["halo_wait_us"]; told {
+			t.Error("the time of messages, which are part of the kernels, is in a row")
+		}
 		shared := rowset.Ranks(&r) > 1
+		if c := causeOf(&r); shared && m["triad_fraction"] < bandwidthShare && !strings.Contains(c.sentence, "where they work") {
+			t.Errorf("2 ranks are bound by %+v", c)
+		}
 		if _, known := m["efficiency"]; known == shared || (r.Sharing() == 2) != shared || r.Details[gpuDetail] != "Fake GPU 0" {
 			t.Errorf("%d ranks: efficiency %v, %d share %q", rowset.Ranks(&r), m["efficiency"], r.Sharing(), r.Details[gpuDetail])
 		}

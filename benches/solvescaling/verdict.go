@@ -57,7 +57,11 @@ func phaseTable(c *curve) [][]string {
 		}
 		words := []string{fmt.Sprint(rowset.Ranks(r)), unit.FormatSig(whole, 3)}
 		for p := range solve.NumPhases {
-			words = append(words, unit.FormatSig(r.Metrics[meanOf(p)], 3))
+			word := "-"
+			if us, known := r.Metrics[meanOf(p)]; known {
+				word = unit.FormatSig(us, 3)
+			}
+			words = append(words, word)
 		}
 		out = append(out, words)
 	}
@@ -112,6 +116,9 @@ func title(c *curve) string {
 	words := []string{solverOf(r), rowset.Text(r, partitionerAxis) + " partition"}
 	if by := rowset.Text(r, weightsAxis); by == string(solve.ByEntries) {
 		words[1] += " by " + by
+	}
+	if rowset.Text(r, storageAxis) == solve.Plain.String() {
+		words = append(words, "stored plain")
 	}
 	if size := sizeAxis(c.mode); rowset.Text(r, matrixOption) == "" {
 		words = append(words, fmt.Sprintf("%s %s", count(rowset.Number(r, size)),
@@ -271,6 +278,9 @@ func causeOf(r *journal.Row) cause {
 			text += fmt.Sprintf(", which is %.2f times that of one rank", b*float64(rowset.Ranks(r)))
 		}
 		return cause{"memory bandwidth", text}
+	case rowset.Ranks(r) > 1 && r.Details[gpuDetail] != "":
+		return cause{"an unknown reason", fmt.Sprintf("what binds an iteration is not known: its kernels wait for other ranks where they work, which is not told apart; it takes %.1f GB/s by the model, %.0f %% of the triad's %.1f GB/s",
+			m["gbps"], 100*m["triad_fraction"], m["triad_gbps"])}
 	case rowset.Ranks(r) > 1 && preconditioning(r) >= preconditionShare && m["alone_us"] == 0:
 		return cause{"the preconditioner", fmt.Sprintf("an iteration is bound by its preconditioner, %.0f %% of it; how much of that is its messages is not measured", 100*preconditioning(r))}
 	}

@@ -177,6 +177,11 @@ func (s *System) Trace(limit int) (b solve.Profile, err error) {
 	if err := s.group.Barrier(); err != nil {
 		return b, err
 	}
+	for phase := range b.Seconds {
+		if p := solve.Phase(phase); p != solve.SpMV && (p != solve.Updates || len(s.steps) == 1) {
+			b.Seconds[phase] = math.NaN()
+		}
+	}
 	err = s.context.Do(func() (err error) {
 		var marks []*cuda.Event
 		defer func() {
