@@ -41,7 +41,7 @@ func TestCUDA(t *testing.T) {
 			t.Errorf("%s leaves %v (%v)", after, left, err)
 		}
 	}
-	p, err := plan.Make(Bench(), plan.Request{Backend: cuda.Name, Seed: 1, Axes: axes("num_ranks=2,3", "op=allreduce,allgather",
+	p, err := plan.Make(Bench(), plan.Request{Backend: cuda.Name, Seed: 1, Axes: axes("num_ranks=2,3", "op=allreduce,allgather,sendrecv",
 		"algorithm=auto,lamport", "size=4,40000", "dtype=bf16", "buffers=symmetric,private", "inplace=false,true"),
 		Only:    []string{`algorithm == "auto" || size == 4 && inplace == false && buffers == "private"`}, // each that is refused costs a launch
 		Options: axes("seconds=0.001")})

@@ -52,9 +52,13 @@ ranks_as=blocks has one kernel do the parts of all ranks, which nothing between 
 can beat; ranks_as=processes is one kernel for each rank. blocks is how many thread blocks
 each rank has, scope how far the flags reach by which they meet (system, or device, which
 takes less time and needs all ranks on one GPU). All ranks share a GPU where there is one.
+copy is how elements are copied where an algorithm copies them, which naive does: by the
+copy engine, by loads and stores of a kernel, or by bulk copies of one. Such calls are
+several launches, so that only time_us is there.
 
   kernbench run --bench gpu-allreduce
-  kernbench run --bench gpu-allreduce --ranks 8 --size 64M --algorithm two-stage-push --blocks 8,16,24,33`),
+  kernbench run --bench gpu-allreduce --ranks 8 --size 64M --algorithm two-stage-push --blocks 8,16,24,33
+  kernbench run --bench gpu-allreduce --algorithm naive --copy engine,loads,bulk`),
 		bench.Backends(names...),
 		bench.Ranks("2,4,8"),
 		bench.Strings("algorithm", "one-stage", "two-stage-push"),
@@ -169,9 +173,51 @@ func figures(rows []journal.Row) []figure.Figure {
 	return []figure.Figure{inside, ways}
 }
 
-// sections says how far the kernels are from the limit, and what it costs that ranks are
-// processes.
+// sections says how far the kernels are from the limit, what it costs that ranks are
+// processes, and what it costs to copy.
 func sections(rows []journal.Row) []bench.Section {
+	return append(timings(rows), copies(rows)...)
+}
+
+// copyMethod is the knob that says how elements are copied.
+const copyMethod = "copy"
+
+// copies compares the ways to copy, where whole calls were timed by several.
+func copies(rows []journal.Row) []bench.Section {
+	var methods []string
+	set := rowset.Good(rows).Where(func(r *journal.Row) bool {
+		by := rowset.Text(r, copyMethod)
+		if chosen := r.NumRanks != nil && by != "" && by != "auto"; !chosen {
+			return false
+		}
+		if !slices.Contains(methods, by) {
+			methods = append(methods, by)
+		}
+		return true
+	})
+	if len(methods) < 2 {
+		return nil
+	}
+	table := [][]string{append([]string{"ranks", "algorithm", "size"}, methods...)}
+	for _, g := range rowset.GroupBy(set, func(r *journal.Row) string {
+		return strings.Join([]string{panel(r), rowset.Text(r, "algorithm"), rowset.Text(r, "size")}, "/")
+	}) {
+		first := g.Rows[0]
+		line := []string{fmt.Sprint(*first.NumRanks), rowset.Text(first, "algorithm"), unit.FormatBytes(int64(rowset.Number(first, "size")))}
+		for _, by := range methods {
+			text := "-"
+			if at := g.Rows.At(copyMethod, by); len(at) > 0 {
+				text = unit.FormatSig(at[0].Metrics["time_us"], 4)
+			}
+			line = append(line, text)
+		}
+		table = append(table, line)
+	}
+	return []bench.Section{{Title: "Ways to copy", Text: "Microseconds of a whole call, by what copies the elements.", Table: table}}
+}
+
+// timings says how far the kernels are from the limit.
+func timings(rows []journal.Row) []bench.Section {
 	good := rowset.Good(rows).Where(func(r *journal.Row) bool { return r.NumRanks != nil && r.Metrics[cold] > 0 })
 	if len(good) == 0 {
 		return nil

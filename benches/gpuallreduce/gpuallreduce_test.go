@@ -13,40 +13,81 @@ import (
 	"github.com/kernbench/kernbench/internal/host/cuda"
 	"github.com/kernbench/kernbench/internal/host/cudatest"
 	"github.com/kernbench/kernbench/internal/result/journal"
+	"github.com/kernbench/kernbench/internal/result/rowset"
 )
 
-// Both kinds of ranks are timed in all ways on a stand-in for the driver, and the report
-// compares them.
-func TestRun(t *testing.T) {
+// run times points on a stand-in for the driver, one after the other.
+func run(t *testing.T, axes ...string) (rows []journal.Row) {
+	t.Helper()
 	lib, err := cudatest.Build(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Setenv(cuda.LibraryVariable, lib)
 	b := Bench()
-	p, err := plan.Make(b, plan.Request{Backend: b.Backends[0], Seed: 1, Axes: benchtest.Assign("num_ranks=2", "size=1K,4K",
-		"algorithm=two-stage-push", "ranks_as=processes,blocks", "blocks=2"), Options: benchtest.Assign("seconds=0.001")})
+	p, err := plan.Make(b, plan.Request{Backend: b.Backends[0], Seed: 1, Axes: benchtest.Assign(axes...), Options: benchtest.Assign("seconds=0.001")})
 	if err != nil {
 		t.Fatal(err)
 	}
 	cfg := measure.Default()
 	cfg.Stop = measure.Stop{MinSamples: 1, MaxSamples: 3, MaxTime: time.Second}
 	cfg.Warmup = measure.Warmup{MinCalls: 1, MaxCalls: 1, MaxTime: time.Second}
-	var rows []journal.Row
 	for _, g := range p.Groups {
 		for _, task := range g.Tasks {
-			outcomes := benchtest.Perform(t, b.Parts[0].Body, task, p.Options, bench.Setting{Backend: b.Backends[0], Measure: cfg})
-			o := outcomes[0]
-			if o.Status != journal.OK || o.Metrics[kernel] <= 0 || o.Metrics[cold] <= 0 || o.Metrics[graph] <= 0 || o.Metrics[share] <= 0 {
-				t.Fatalf("%s: %s %s, %v", task.Point, o.Status, o.Reason, o.Metrics)
-			}
-			rows = append(rows, journal.Row{Point: task.Point, NumRanks: &task.Ranks, Status: o.Status, Metrics: o.Metrics})
+			o := benchtest.Perform(t, b.Parts[0].Body, task, p.Options, bench.Setting{Backend: b.Backends[0], Measure: cfg})[0]
+			rows = append(rows, journal.Row{Point: task.Point, NumRanks: &task.Ranks, Status: o.Status, Reason: o.Reason, Metrics: o.Metrics})
+		}
+	}
+	return rows
+}
+
+// Both kinds of ranks are timed in all ways, and the report compares them.
+func TestRun(t *testing.T) {
+	rows := run(t, "num_ranks=2", "size=1K,4K", "algorithm=two-stage-push", "ranks_as=processes,blocks", "blocks=2")
+	for _, r := range rows {
+		if r.Status != journal.OK || r.Metrics[kernel] <= 0 || r.Metrics[cold] <= 0 || r.Metrics[graph] <= 0 || r.Metrics[share] <= 0 {
+			t.Fatalf("%s: %s %s, %v", r.Point, r.Status, r.Reason, r.Metrics)
 		}
 	}
 	if f := figures(rows); len(f) != 2 || len(f[0].Panels) != 1 || len(f[0].Panels[0].Series) != 2 || len(f[1].Panels) != 2 || len(f[1].Panels[0].Series) != 4 {
 		t.Errorf("figures: %+v", f)
 	}
 	if s := sections(rows); len(s) != 2 || len(s[0].Table) != 5 || len(s[1].Table) != 3 || !strings.HasSuffix(s[1].Table[1][5], " %") {
+		t.Errorf("sections: %+v", s)
+	}
+}
+
+// The ways to copy are timed where something is copied. What the GPU cannot do is not
+// executed, what does not apply to an algorithm is skipped, and both say why.
+func TestCopies(t *testing.T) {
+	rows := run(t, "num_ranks=2", "size=4K", "algorithm=naive,one-stage", "copy=engine,loads,bulk")
+	reasons := map[string]string{
+		"naive engine": "", "naive loads": "",
+		"naive bulk":       "copy=bulk: GPU 0 (Fake GPU 0) has compute capability 8, and bulk copies came with 9.0",
+		"one-stage engine": "copy=engine: its kernel adds up what it loads and copies nothing",
+		"one-stage loads":  "copy=loads: its kernel adds up what it loads and copies nothing",
+		"one-stage bulk":   "copy=bulk: GPU 0",
+	}
+	for _, r := range rows {
+		name := rowset.Text(&r, "algorithm") + " " + rowset.Text(&r, "copy")
+		want, known := reasons[name]
+		status := journal.OK
+		switch {
+		case strings.Contains(want, "GPU 0"):
+			status = journal.NotExecuted
+		case want != "":
+			status = journal.Skipped
+		}
+		if !known || r.Status != status || !strings.Contains(r.Reason, want) || status == journal.OK && r.Metrics["time_us"] <= 0 {
+			t.Errorf("%s: %s %q, want %q", name, r.Status, r.Reason, want)
+		}
+		delete(reasons, name)
+	}
+	if len(reasons) > 0 {
+		t.Errorf("no rows of %v", reasons)
+	}
+	s := sections(rows)
+	if len(s) != 1 || len(s[0].Table) != 2 || strings.Join(s[0].Table[0], " ") != "ranks algorithm size engine loads" || len(s[0].Table[1]) != 5 {
 		t.Errorf("sections: %+v", s)
 	}
 }

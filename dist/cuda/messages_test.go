@@ -129,6 +129,19 @@ func holds(b dist.Buffer, v float64) error {
 	return nil
 }
 
+// Copies go on while the host does other things: nobody takes a message for there that is
+// not, whoever copies it.
+func TestSlowCopies(t *testing.T) {
+	t.Setenv(cudatest.CopyVariable, "slow")
+	for _, method := range []string{auto, byEngine, byLoads} {
+		for _, err := range messagesCase(t, map[string]string{copyKnob: method}, "messages", "counts") {
+			if err != nil {
+				t.Errorf("%s=%s: %v", copyKnob, method, err)
+			}
+		}
+	}
+}
+
 // The suite sees what a copy kernel does wrong: a flag before the elements, elements of
 // another place, none, and a flag of the copy before.
 func TestWrongCopiesAreSeen(t *testing.T) {

@@ -23,7 +23,7 @@ const (
 	LogVariable     = "FAKE_CUDA_LOG"     // a file for the calls
 	DevicesVariable = "FAKE_CUDA_DEVICES" // how many GPUs there are
 	MajorVariable   = "FAKE_CUDA_MAJOR"   // their compute capability, without the minor one
-	CopyVariable    = "FAKE_COPY_FAULT"   // what copy kernels do wrong: early, slot, stale or lost
+	CopyVariable    = "FAKE_COPY_FAULT"   // what copy kernels do wrong: early, slot, stale or lost; slow: nothing, but they take a while
 	RefuseVariable  = "FAKE_CUDA_REFUSE"  // PTX with this text is refused
 	SpeedsVariable  = "FAKE_CUDA_SPEEDS"  // what is measured, in GB/s: of a copy, and in the cache of reads, of reads by several, of copies
 	FaultVariable   = "FAKE_NCCL_FAULT"   // what libnccl does wrong: call, async, hang or wrong

@@ -1,6 +1,7 @@
 // The copy kernels of package gpu. $FAKE_COPY_FAULT is what they do wrong: early (the flag
 // is raised before the elements are there), slot (they are those of the next place), stale
-// (the flag keeps the number of the copy before) or lost (they do not come).
+// (the flag keeps the number of the copy before) or lost (they do not come). With slow
+// nothing is wrong, but copies, those of the driver too, take a while, as on a GPU.
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <stdint.h>
@@ -12,29 +13,67 @@
 
 struct copy { uint64_t to, from, bytes, flag; uint32_t value, unused; };
 
-static void *later(void *argument) {
-	struct copy *c = argument;
-	usleep(100000);
-	// The memory may be gone by now: the kernel looks before it writes.
+// job is a copy that is done after the call has returned.
+struct job { struct copy c; struct stream *stream; };
+
+static int faulty(const char *how) {
+	const char *fault = getenv("FAKE_COPY_FAULT");
+	return fault && !strcmp(fault, how);
+}
+static void move(const struct copy *c) { memmove((void *)(uintptr_t)c->to, (void *)(uintptr_t)c->from, c->bytes); }
+static void raise_flag(const struct copy *c) {
+	if (c->flag) __atomic_store_n((uint32_t *)(uintptr_t)c->flag, c->value - faulty("stale"), __ATOMIC_RELEASE);
+}
+// move_late copies where the memory may be gone, because nobody waited: the kernel looks
+// before it writes.
+static void move_late(const struct copy *c) {
 	struct iovec from = {(void *)(uintptr_t)c->from, c->bytes}, to = {(void *)(uintptr_t)c->to, c->bytes};
 	if (process_vm_writev(getpid(), &from, 1, &to, 1, 0) < 0) note("a copy came too late");
-	free(c);
+}
+static void *slowly(void *argument) {
+	struct job *j = argument;
+	usleep(2000);
+	move_late(&j->c);
+	raise_flag(&j->c);
+	__atomic_fetch_sub(&j->stream->pending, 1, __ATOMIC_RELEASE);
+	free(j);
 	return NULL;
 }
+static void *too_late(void *argument) {
+	struct job *j = argument;
+	usleep(100000);
+	move_late(&j->c);
+	free(j);
+	return NULL;
+}
+static void begin(void *(*how)(void *), const struct copy *c, struct stream *stream) {
+	struct job *j = malloc(sizeof *j);
+	pthread_t thread;
+	j->c = *c, j->stream = stream;
+	if (pthread_create(&thread, NULL, how, j)) abort();
+	pthread_detach(thread);
+}
 
-int copied(const char *name, const void *argument) {
+static void copy(const struct copy *c, struct stream *stream) {
+	if (!faulty("slow") || !stream) {
+		move(c);
+		raise_flag(c);
+		return;
+	}
+	__atomic_fetch_add(&stream->pending, 1, __ATOMIC_RELEASE);
+	begin(slowly, c, stream);
+}
+
+void copy_within(uint64_t to, uint64_t from, uint64_t bytes, struct stream *stream) {
+	copy(&(struct copy){.to = to, .from = from, .bytes = bytes}, stream);
+}
+
+int copied(const char *name, const void *argument, struct stream *stream) {
 	if (strncmp(name, "copy", 4)) return 0;
-	const struct copy *c = argument;
-	const char *fault = getenv("FAKE_COPY_FAULT");
-	if (!fault) fault = "";
-	if (!strcmp(fault, "early")) {
-		struct copy *own = malloc(sizeof *own);
-		pthread_t thread;
-		*own = *c;
-		if (pthread_create(&thread, NULL, later, own)) abort();
-		pthread_detach(thread);
-	} else if (strcmp(fault, "lost"))
-		memmove((void *)(uintptr_t)c->to, (void *)(uintptr_t)(c->from + (strcmp(fault, "slot") ? 0 : 8)), c->bytes);
-	if (c->flag) __atomic_store_n((uint32_t *)(uintptr_t)c->flag, c->value - !strcmp(fault, "stale"), __ATOMIC_RELEASE);
+	struct copy c = *(const struct copy *)argument;
+	if (faulty("slot")) c.from += 8;
+	if (faulty("early")) begin(too_late, &c, NULL);
+	if (faulty("early") || faulty("lost")) raise_flag(&c);
+	else copy(&c, stream);
 	return 1;
 }

@@ -1,10 +1,10 @@
 // What the stand-ins for libcuda and libnccl share.
 #pragma once
-
 #include <stddef.h>
+#include <stdint.h>
 
-// A stream does its work at once, except for what libnccl is told to do on it. With
-// $FAKE_CUDA_DEFER it does it as late as can be: when somebody waits for it.
+// A stream does its work at once, except for what libnccl is told to do on it, and for slow
+// copies. With $FAKE_CUDA_DEFER it does it as late as can be: when somebody waits for it.
 struct graph;
 struct item;
 // Where speeds are planted its time is theirs alone, in nanoseconds, and a call takes a million.
@@ -30,8 +30,10 @@ int cache(const char *name, unsigned blocks, unsigned threads, const void *argum
 enum speed { COPY, CACHE_READ, CACHE_SHARED, CACHE_COPY };
 double planted(enum speed which);
 
-// copied does the copy kernels, and tells whether it was one.
-int copied(const char *name, const void *argument);
+// copied does the copy kernels, and tells whether it was one; copy_within is the driver's copy.
+// What the stream did before is done.
+int copied(const char *name, const void *argument, struct stream *stream);
+void copy_within(uint64_t to, uint64_t from, uint64_t bytes, struct stream *stream);
 
 // solve_step does the kernels of solves, and tells whether it was one. It is there where a test
 // has handed their source over.
