@@ -142,6 +142,26 @@ func TestSlowCopies(t *testing.T) {
 	}
 }
 
+// Between GPUs a collective leaves room for a block that takes a message in: the rank that
+// sends it may not have come to the collective yet.
+func TestRoomForMessages(t *testing.T) {
+	t.Setenv(cudatest.DevicesVariable, "2")
+	gs, err := openWith(2, time.Minute, map[string]string{blocksKnob: "8"}) // as many as there are, but one
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = gs[0].Prepare(dist.Call{Op: dist.AllReduce, In: dist.Make(dist.F32, 8), Out: dist.Make(dist.F32, 8)})
+	if err == nil || !strings.Contains(err.Error(), "blocks=8: with 1 ranks on the GPU at most 7 of each run at once") {
+		t.Errorf("all blocks of two GPUs for a collective: %v", err)
+	}
+	together(t, gs, func(_ int, g *dist.Group) error { return g.Close() })
+	for _, err := range messagesCase(t, nil, "messages", "subgroups") {
+		if err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // The suite sees what a copy kernel does wrong: a flag before the elements, elements of
 // another place, none, and a flag of the copy before.
 func TestWrongCopiesAreSeen(t *testing.T) {
