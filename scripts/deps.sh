@@ -10,6 +10,7 @@ has_library() { ldconfig -p | grep -q "$1"; }
 # the page, and libraries opened at run time.
 need=()
 command -v gcc >/dev/null || need+=(gcc libc6-dev)
+command -v g++ >/dev/null || need+=(g++)
 /usr/bin/python3 -c 'import torch' 2>/dev/null || need+=(python3 python3-torch)
 command -v mpirun.openmpi >/dev/null || need+=(openmpi-bin)
 command -v mpirun.mpich >/dev/null || need+=(mpich)
