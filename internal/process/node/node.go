@@ -201,7 +201,7 @@ func (n *node) follow(ctx context.Context, round *rendezvous.Round, l *launch.La
 				events = nil
 				switch out, err := l.Wait(); {
 				case err != nil:
-					n.report(rendezvous.Failure{Rank: rendezvous.NoRank, Cause: err.Error(), Code: 1})
+					n.report(rendezvous.Failure{Rank: rendezvous.NoRank, Cause: "lost its ranks: " + err.Error(), Code: 1})
 				case out.Reason != "":
 					n.report(rendezvous.Failure{Rank: rendezvous.NoRank, Cause: "ended its ranks: " + out.Reason, Code: 1})
 				}

@@ -107,6 +107,19 @@ func TestKilledRank(t *testing.T) {
 	l.expect(137, fmt.Sprintf("pid %d) ended with signal 9 (killed)", pid))
 }
 
+// A launcher whose agent is killed says so, and nothing of the job stays.
+func TestKilledAgent(t *testing.T) {
+	t.Parallel()
+	l := standalone(t, "--nproc-per-node 2", waits...)
+	l.pids(2)
+	for _, p := range l.mark.Processes() {
+		if strings.HasPrefix(p.Cmdline, "kernbench-agent") {
+			l.kill(p.PID, syscall.SIGKILL)
+		}
+	}
+	l.expect(1, ") lost its ranks: the launch agent died")
+}
+
 func TestStoppedRank(t *testing.T) {
 	t.Parallel()
 	l := standalone(t, "--nproc-per-node 2 --heartbeat 1s", waits...)
