@@ -62,8 +62,9 @@ type System struct {
 	expected int // iterations of a whole solve, once one has ended
 }
 
-// waitLimit is how long a kernel waits for another rank. Tests take less.
-var waitLimit = time.Minute
+// waitLimit is how long a kernel waits for another rank: far longer than a host is ever late, and short enough
+// that a process which is ended while a kernel of its waits for a dead rank is soon gone. Tests take less.
+var waitLimit = 20 * time.Second
 
 // New sets a system up together with the other ranks of the group. What a device cannot do,
 // and a problem that does not fit, is a *solve.Refusal on every rank.
