@@ -7,7 +7,6 @@ import (
 	"runtime"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -23,19 +22,8 @@ import (
 	"github.com/kernbench/kernbench/internal/base/dtype"
 )
 
-var opened atomic.Int64
-
 func open(size int, timeout time.Duration) ([]*dist.Group, error) {
-	gs, errs := make([]*dist.Group, size), make([]error, size)
-	id := fmt.Sprintf("test-%d", opened.Add(1))
-	var ranks sync.WaitGroup
-	for r := range size {
-		ranks.Go(func() {
-			gs[r], errs[r] = dist.Init(context.Background(), dist.Config{Backend: Name, Rank: r, Size: size, ID: id, Timeout: timeout})
-		})
-	}
-	ranks.Wait()
-	return gs, errors.Join(errs...)
+	return disttest.Join(size, dist.Config{Backend: Name, Timeout: timeout}, nil)
 }
 
 // The suite's checks of what the backend can do: the right bits for every count,

@@ -4,10 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -27,24 +24,13 @@ func init() {
 	dist.Register(dist.Description{Name: wrapping}, backend{firstEpoch: 1<<32 - 40})
 }
 
-var groups atomic.Int64
-
 // open makes a group of goroutines of this process, over the real shared memory.
 func open(size int, timeout time.Duration) ([]*dist.Group, error) {
 	return openOn(Name, size, timeout)
 }
 
 func openOn(backend string, size int, timeout time.Duration) ([]*dist.Group, error) {
-	gs, errs := make([]*dist.Group, size), make([]error, size)
-	id := fmt.Sprintf("cpu-test-%d-%d", time.Now().UnixNano(), groups.Add(1))
-	var ranks sync.WaitGroup
-	for r := range size {
-		ranks.Go(func() {
-			gs[r], errs[r] = dist.Init(context.Background(), dist.Config{Backend: backend, Rank: r, Size: size, ID: id, Timeout: timeout})
-		})
-	}
-	ranks.Wait()
-	return gs, errors.Join(errs...)
+	return disttest.Join(size, dist.Config{Backend: backend, Timeout: timeout}, nil)
 }
 
 func TestConformance(t *testing.T) {

@@ -18,19 +18,10 @@ import (
 // openHosts makes a group of goroutines that count as on several hosts: rank r
 // is on hosts[r].
 func openHosts(hosts string, timeout time.Duration) ([]*dist.Group, error) {
-	size := len(hosts)
-	gs, errs := make([]*dist.Group, size), make([]error, size)
-	id := fmt.Sprintf("cpu-hosts-%d-%d", time.Now().UnixNano(), groups.Add(1))
-	ends := syncgroup.Local(size)
-	var ranks sync.WaitGroup
-	for r := range size {
-		ranks.Go(func() {
-			gs[r], errs[r] = dist.Init(context.Background(), dist.Config{Backend: Name, Rank: r, Size: size, ID: id, Timeout: timeout,
-				Host: "host " + hosts[r:r+1], Exchange: tcp.Through(ends[r])})
-		})
-	}
-	ranks.Wait()
-	return gs, errors.Join(errs...)
+	ends := syncgroup.Local(len(hosts))
+	return disttest.Join(len(hosts), dist.Config{Backend: Name, Timeout: timeout}, func(c *dist.Config) {
+		c.Host, c.Exchange = "host "+hosts[c.Rank:c.Rank+1], tcp.Through(ends[c.Rank])
+	})
 }
 
 // layouts are the hosts of the ranks, of groups of the sizes the suite asks for:

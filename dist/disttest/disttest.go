@@ -9,10 +9,13 @@
 package disttest
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/kernbench/kernbench/dist"
@@ -159,6 +162,28 @@ func (n needs) lacking(g *dist.Group) error {
 		return fmt.Errorf("%w %s", ErrLacking, n.what)
 	}
 	return nil
+}
+
+var joined atomic.Int64
+
+// Join makes a group whose ranks are goroutines of this process, in rank order. Rank and size are
+// filled in, and an ID that no other group has. It serves as [Suite.Open] of a backend that allows
+// several ranks in one process; of, if it is not nil, changes a rank's configuration.
+func Join(size int, c dist.Config, of func(*dist.Config)) ([]*dist.Group, error) {
+	c.Size, c.ID = size, fmt.Sprintf("%s-test-%d-%d-%d", c.Backend, os.Getpid(), time.Now().UnixNano(), joined.Add(1))
+	groups, errs := make([]*dist.Group, size), make([]error, size)
+	var ranks sync.WaitGroup
+	for r := range size {
+		ranks.Go(func() {
+			own := c
+			if own.Rank = r; of != nil {
+				of(&own)
+			}
+			groups[r], errs[r] = dist.Init(context.Background(), own)
+		})
+	}
+	ranks.Wait()
+	return groups, errors.Join(errs...)
 }
 
 // parallel runs body on every rank, and closes the group of one that fails so

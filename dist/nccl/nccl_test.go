@@ -10,7 +10,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -47,20 +46,9 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-var groups atomic.Int64
-
 // open makes a group of goroutines of this process.
 func open(size int, timeout time.Duration) ([]*dist.Group, error) {
-	gs, errs := make([]*dist.Group, size), make([]error, size)
-	id := fmt.Sprintf("nccl-test-%d-%d", time.Now().UnixNano(), groups.Add(1))
-	var ranks sync.WaitGroup
-	for r := range size {
-		ranks.Go(func() {
-			gs[r], errs[r] = dist.Init(context.Background(), dist.Config{Backend: Name, Rank: r, Size: size, ID: id, Timeout: timeout})
-		})
-	}
-	ranks.Wait()
-	return gs, errors.Join(errs...)
+	return disttest.Join(size, dist.Config{Backend: Name, Timeout: timeout}, nil)
 }
 
 func TestConformance(t *testing.T) {

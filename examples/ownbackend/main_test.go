@@ -1,13 +1,11 @@
 package main
 
 import (
-	"context"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -30,20 +28,7 @@ func TestMain(m *testing.M) {
 
 // open gives a group of goroutines.
 func open(size int, timeout time.Duration) ([]*dist.Group, error) {
-	groups, errs := make([]*dist.Group, size), make([]error, size)
-	var ranks sync.WaitGroup
-	for r := range size {
-		ranks.Go(func() {
-			groups[r], errs[r] = dist.Init(context.Background(), dist.Config{Backend: "threads", Rank: r, Size: size, ID: "conformance", Timeout: timeout})
-		})
-	}
-	ranks.Wait()
-	for _, err := range errs {
-		if err != nil {
-			return nil, err
-		}
-	}
-	return groups, nil
+	return disttest.Join(size, dist.Config{Backend: "threads", Timeout: timeout}, nil)
 }
 
 // The suite that every backend must pass has nothing against what this one
