@@ -22,9 +22,13 @@ func codecs() (list []dist.Codec) {
 	return list
 }
 
+// encodedRoom is the scratch memory for encodings. It is a variable for tests.
+var encodedRoom = 2 * stageBytes
+
 // mostEncoded is how many elements fit into scratch memory twice, as inputs and as sums:
-// whole groups, which take at most nine bytes for eight elements.
-func mostEncoded(*engine, int) int { return 2 * stageBytes / 8 * 3 }
+// whole groups, which take at most nine bytes for eight elements. More go in pieces, the
+// groups of which are those of the whole vector, so that the bits are the same.
+func mostEncoded(*engine, int) int { return encodedRoom / 8 * 3 &^ (quant.Group - 1) }
 
 // slotBytes is the room for the encoding of one rank's part, in whole lines of the cache.
 func slotBytes(count, ranks, bits int) int {

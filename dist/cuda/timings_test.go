@@ -1,6 +1,7 @@
 package cuda
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"math"
@@ -13,6 +14,8 @@ import (
 
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/host/cudatest"
+	"github.com/kernbench/kernbench/internal/kernel/gpu"
+	"github.com/kernbench/kernbench/internal/kernel/quant"
 )
 
 // together has every rank of a group do its part at the same time.
@@ -198,5 +201,84 @@ func TestTuned(t *testing.T) {
 			t.Errorf("%+v: %v, launched\n%s", c, err, calls)
 		}
 		together(t, gs, func(_ int, g *dist.Group) error { return g.Close() })
+	}
+}
+
+// The encodings of what goes at once fit into scratch memory, inputs and sums, whatever the
+// number of ranks: also of vectors of a gigabyte, of which a piece goes at once.
+func TestEncodingsFit(t *testing.T) {
+	most := mostEncoded(nil, 2)
+	if most%quant.Group != 0 || most < stageBytes/2 {
+		t.Errorf("%d elements go at once", most)
+	}
+	for ranks := 1; ranks <= gpu.MaxRanks; ranks++ {
+		for _, count := range []int{1, 31, 33, most - 1, most, most + 1, 256 << 20, 1 << 30} {
+			for codec, w := range quantised {
+				piece := min(count, most)
+				slot := slotBytes(piece, ranks, w.bits)
+				groups, part := (piece+quant.Group-1)/quant.Group, 0 // of the rank with most, as the kernel deals them out
+				for r := range ranks {
+					part = max(part, (groups*(r+1)/ranks-groups*r/ranks)*quant.Group)
+				}
+				if 2*ranks*slot > 2*stageBytes {
+					t.Errorf("%s, %d of %d elements, %d ranks: slots of %d bytes do not fit", codec.Name(), piece, count, ranks, slot)
+				}
+				if need := codec.Size(dist.BF16, part); slot < need {
+					t.Errorf("%s, %d of %d elements, %d ranks: %d bytes in a slot of %d", codec.Name(), piece, count, ranks, need, slot)
+				}
+			}
+		}
+	}
+}
+
+// A vector that goes in pieces has the bits that it has in one, tail and all, in memory of
+// the group and of the program.
+func TestEncodedPieces(t *testing.T) {
+	const count = 100_003
+	sums := map[int][]byte{}
+	for _, room := range []int{encodedRoom, 64 << 10} {
+		was := encodedRoom
+		encodedRoom = room
+		t.Cleanup(func() { encodedRoom = was })
+		log := filepath.Join(t.TempDir(), "calls")
+		t.Setenv(cudatest.LogVariable, log)
+		gs, err := open(2, time.Minute)
+		if err != nil {
+			t.Fatal(err)
+		}
+		together(t, gs, func(r int, g *dist.Group) error {
+			in, err := g.Alloc(dist.BF16, count)
+			if err != nil {
+				return err
+			}
+			host := dist.Make(dist.BF16, count)
+			for i := range host.Bytes() {
+				host.Bytes()[i] = byte(i*7+r) & 0x3f
+			}
+			if err := errors.Join(in.Update(host), g.AllReduce(in, in, dist.Sum, dist.WithCodec(quant.Int6)),
+				g.AllReduce(host, host, dist.Sum, dist.WithCodec(quant.Int6))); err != nil {
+				return err
+			}
+			m, err := in.Mirror()
+			if err != nil {
+				return err
+			}
+			if !bytes.Equal(m.Bytes(), host.Bytes()) {
+				return errors.New("memory of the group and of the program have different sums")
+			}
+			if r == 0 {
+				sums[room] = bytes.Clone(m.Bytes())
+			}
+			return nil
+		})
+		calls, err := os.ReadFile(log)
+		if want := 2 * 2 * ((count + mostEncoded(nil, 2) - 1) / mostEncoded(nil, 2)); err != nil || strings.Count(string(calls), "quickreduce6_bf16") != want {
+			t.Errorf("%d launches, want %d (%v)", strings.Count(string(calls), "quickreduce6_bf16"), want, err)
+		}
+		together(t, gs, func(_ int, g *dist.Group) error { return g.Close() })
+		encodedRoom = was
+	}
+	if !bytes.Equal(sums[2*stageBytes], sums[64<<10]) || len(sums) != 2 {
+		t.Error("pieces have other bits than the whole")
 	}
 }
