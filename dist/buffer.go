@@ -133,6 +133,49 @@ func (b Buffer) Update(mirror Buffer) error {
 	return m.Write(b.off, mirror.Bytes())
 }
 
+// pieceBytes is how much of memory that the host cannot reach goes through its own at once.
+const pieceBytes = 4 << 20
+
+// Overwrite gives b new elements, all of which set writes: for b itself where the host can
+// reach it, otherwise for one piece of host memory after the other, of which first is the
+// index of the first element. Nothing is read from b, and no copy of all of it is made.
+func (b Buffer) Overwrite(set func(piece Buffer, first int)) error {
+	return b.inPieces(func(piece Buffer, m DeviceMemory, first int) error {
+		set(piece, first)
+		if m == nil {
+			return nil
+		}
+		return m.Write(b.off+first*b.dtype.Size(), piece.Bytes())
+	})
+}
+
+// Inspect has look see all elements of b, in pieces as Overwrite has them.
+func (b Buffer) Inspect(look func(piece Buffer, first int) error) error {
+	return b.inPieces(func(piece Buffer, m DeviceMemory, first int) error {
+		if m != nil {
+			if err := m.Read(piece.Bytes(), b.off+first*b.dtype.Size()); err != nil {
+				return err
+			}
+		}
+		return look(piece, first)
+	})
+}
+
+func (b Buffer) inPieces(f func(piece Buffer, m DeviceMemory, first int) error) error {
+	m, far := b.memory.(DeviceMemory)
+	if !far || b.count == 0 {
+		return f(b, nil, 0)
+	}
+	most := pieceBytes / b.dtype.Size()
+	host := Make(b.dtype, min(b.count, most))
+	for first := 0; first < b.count; first += most {
+		if err := f(host.Slice(0, min(most, b.count-first)), m, first); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // DType is the element type.
 func (b Buffer) DType() DType { return b.dtype }
 

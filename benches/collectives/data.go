@@ -78,32 +78,25 @@ func (in *inputs) elements(scratch []byte, origin, position, n, count int) []byt
 
 // fill writes a rank's input, wherever its memory is.
 func (in *inputs) fill(to dist.Buffer, rank, first int) error {
-	b, err := to.Mirror()
-	if err != nil {
-		return err
-	}
 	scratch := make([]byte, stretch*in.dtype.Size())
-	stretches(b, func(from, n int, elements []byte) {
-		copy(elements, in.elements(scratch, rank, first+from, n, b.Count()))
+	return to.Overwrite(func(b dist.Buffer, begin int) {
+		stretches(b, func(from, n int, elements []byte) {
+			copy(elements, in.elements(scratch, rank, first+begin+from, n, to.Count()))
+		})
 	})
-	return to.Update(b)
 }
 
 // check compares a rank's output with what it must be, given how far the inputs are
 // shifted. The error is a *bench.Wrong that counts elements.
 func (in *inputs) check(out dist.Buffer, sh shape, rank, shifted int) error {
-	b, err := out.Mirror()
-	if err != nil {
-		return err
-	}
 	var wrong bench.Wrong
 	d, size := in.dtype, in.dtype.Size()
 	scratch, want := make([]byte, stretch*size), make([]byte, 0, stretch*size)
-	stretches(b, func(from, n int, elements []byte) {
+	compare := func(from, n int, elements []byte) {
 		want = want[:0]
 		for i := 0; i < n; { // a stretch may come from several origins
 			origin, position, run := sh.run(rank, from+i, n-i)
-			want = append(want, in.elements(scratch, origin, position+shifted, run, b.Count())...)
+			want = append(want, in.elements(scratch, origin, position+shifted, run, out.Count())...)
 			i += run
 		}
 		if bytes.Equal(want, elements) {
@@ -118,7 +111,14 @@ func (in *inputs) check(out dist.Buffer, sh shape, rank, shifted int) error {
 				wrong.Detail = fmt.Sprintf("rank %d, element %d is %v, want %v", rank, from+i, have, want)
 			}
 		}
+	}
+	err := out.Inspect(func(b dist.Buffer, begin int) error {
+		stretches(b, func(from, n int, elements []byte) { compare(begin+from, n, elements) })
+		return nil
 	})
+	if err != nil {
+		return err
+	}
 	if wrong.Count > 0 {
 		return &wrong
 	}

@@ -123,16 +123,13 @@ func (w *work) verify() error { return w.inputs.check(w.out, w.sh, w.rank, w.shi
 // whose range the byte is in have many other values, so a stale output is
 // still seen.
 func poison(out dist.Buffer) error {
-	m, err := out.Mirror()
-	if err != nil {
-		return err
-	}
-	bytes := m.Bytes()
-	if len(bytes) > 0 {
-		bytes[0] = 0xa5
-		for done := 1; done < len(bytes); done *= 2 {
-			copy(bytes[done:], bytes[:done])
+	return out.Overwrite(func(piece dist.Buffer, _ int) {
+		bytes := piece.Bytes()
+		if len(bytes) > 0 {
+			bytes[0] = 0xa5
+			for done := 1; done < len(bytes); done *= 2 {
+				copy(bytes[done:], bytes[:done])
+			}
 		}
-	}
-	return out.Update(m)
+	})
 }

@@ -126,6 +126,33 @@ func TestOwnCurves(t *testing.T) {
 	}
 }
 
+// The run of a GPU's evaluation is a curve as it stands, of its fastest algorithm at each
+// size; rows say that its ranks shared the GPU, and nothing is set against curves of links.
+func TestCurveOfOneGPU(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "run")
+	w, err := journal.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ranks := 2
+	records := []any{journal.Header{Schema: journal.Schema, Run: "r", Bench: "allreduce-eval"}}
+	for algorithm, us := range map[string]float64{"one-stage": 16, "lamport": 15, "auto": 15.5} {
+		records = append(records, journal.Row{Schema: journal.Schema, Run: "r", Bench: "allreduce-eval", Part: "performance", Backend: "cuda", Status: journal.OK, NumRanks: &ranks,
+			Key: algorithm, Metrics: map[string]float64{"time_us": us, "kernel_us": 1}, Details: map[string]string{journal.SharingDetail: "2", journal.DeviceDetail: "NVIDIA H200", "buffers": "symmetric"},
+			Point: point.Point{{Name: "algorithm", Value: point.StringValue(algorithm)}, {Name: "dtype", Value: point.StringValue("bf16")}, {Name: "size", Value: point.BytesValue(8192)}}})
+	}
+	for _, rec := range records {
+		if err := w.Append(rec); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.Close()
+	r := rowsOf(t, "model=llama3-8b", "tp=2", "step=decode-1", `curve="`+dir+`"`)[0]
+	if r.Metrics["each_us"] != 15 || r.Sharing() != 2 || !strings.Contains(r.Details["curve"], "not of a link") || !strings.Contains(r.Details["against"], "no comparison") {
+		t.Errorf("%s %s: %v, %v", r.Status, r.Reason, r.Metrics, r.Details)
+	}
+}
+
 // The views are whole for a sweep, for one point, and for none.
 func TestViews(t *testing.T) {
 	for _, rows := range [][]journal.Row{

@@ -229,7 +229,7 @@ func notCovered(rows []journal.Row, cells []cell, samples []model.Sample) (lines
 	mine := of(ran, inPart(matrix.Correctness))
 	if len(mine) == 0 {
 		add("correctness: no cell of the matrix ran, so nothing is known about it")
-	} else if sizes := values(mine, byCoord("sizes")); !slices.Contains(sizes, matrix.Full) {
+	} else if sizes := values(mine, byCoord("sizes")); !slices.Contains(sizes, matrix.Full) && !slices.Contains(sizes, matrix.Wide) {
 		add("correctness at other sizes than those of the quick profile, above all beyond 1 MiB (`--profile full`)")
 	}
 	if len(samples) == 0 {

@@ -36,6 +36,7 @@ func (s Size) String() string {
 // The sets of sizes: values of the axis sizes.
 const (
 	Quick = "quick"
+	Wide  = "wide" // from 8 KiB to 64 MiB as the full set, in few steps
 	Full  = "full"
 )
 
@@ -45,10 +46,16 @@ func Sizes(set string) ([]Size, error) {
 	switch set {
 	case Quick:
 		return []Size{{}, {0, 1, false}, {8 * k, 0, false}, {8 * k, 1, false}, {m, -1, false}, {m, -1, true}}, nil
+	case Wide:
+		list := []Size{{}, {0, 1, false}}
+		for _, bytes := range []int{8 * k, 64 * k, 512 * k, 4 * m, 64 * m} {
+			list = append(list, Size{bytes, 0, false}, Size{bytes, 7, false})
+		}
+		return list, nil
 	case Full:
 		return append([]Size{{}, {0, 1, false}}, Powers(8*k, 64*m)...), nil
 	}
-	return nil, suggest.Unknown("set of sizes", set, []string{Quick, Full})
+	return nil, suggest.Unknown("set of sizes", set, []string{Quick, Wide, Full})
 }
 
 // Powers are the powers of two between two sizes, each also with a few elements
