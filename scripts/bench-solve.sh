@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Holds kernbench's CG against PETSc's CG + Jacobi, an iteration of the same
 # solve, in turns; then weak scaling, the partitioners, and memory, each with
-# its goal. Prints ratios with their intervals and whether the goals are met.
+# its goal. PARTS=multigrid holds set-up and solve by multigrid against PETSc's best. Prints ratios with their intervals and whether the goals are met.
 #
 #   scripts/bench-solve.sh [bin/kernbench]
 #
@@ -15,7 +15,8 @@
 # WEAK     rank counts of weak scaling at 1M unknowns per rank (1,2)
 # PIPELINED  rank counts at which cg-pipelined is held against cg, 10,000 unknowns per rank (2; on a machine
 #          with as many cores, 16)
-# PARTS    what to do, of "petsc weak pipelined partition memory" (all)
+# PARTS    what to do, of "petsc multigrid weak pipelined partition memory" (all)
+# SCALE    by which the unknowns of the multigrid part are divided (1), to try it out
 # OUT      where the runs are kept (out/bench-solve); a run that was interrupted
 #          goes on where it stopped
 #
@@ -31,7 +32,8 @@ stop=${STOP:-100}
 rtol=${RTOL:-1e-6}
 weak=${WEAK:-1,2}
 pipelined=${PIPELINED:-2}
-parts=${PARTS:-petsc weak pipelined partition memory}
+scale=${SCALE:-1}
+parts=${PARTS:-petsc multigrid weak pipelined partition memory}
 out=${OUT:-out/bench-solve}
 . "$here/scripts/peers.sh"
 wanted() { [[ " $parts " == *" $1 "* ]]; }
@@ -52,10 +54,14 @@ numbers() {
 		$col["status"] == "ok" { line = ""; for (i = 1; i <= n; i++) line = line (i > 1 ? " " : "") $col[want[i]]; print line }'
 }
 
-build_petsc() {
+install_petsc() {
 	if ! pkg-config --exists PETSc 2>/dev/null && [ "$(id -u)" -eq 0 ] && command -v apt-get >/dev/null; then
 		apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends petsc-dev >/dev/null
 	fi
+}
+
+build_petsc() {
+	install_petsc
 	local compiler
 	compiler=$(command -v mpicc.openmpi || command -v mpicc) || return 1
 	# shellcheck disable=SC2046 # the flags are words
@@ -76,6 +82,53 @@ if wanted petsc; then
 	"$bin" speedup "$out/plain" "$out/petsc" --least 1.3 --goal 1.3 || worse $?
 	echo "== with the matrix compressed without loss"
 	"$bin" speedup "$out/compressed" "$out/petsc" --least 1.6 --goal 1.6 || worse $?
+fi
+
+# against adds the k-th trial of a system, by ours and by PETSc in turns.
+against() { # k, folder, unknowns, our preconditioner, PETSc's in its place, arguments of run
+	local k=$1 name=$2 dof=$(($3 / scale)) precond=$4 peer=$5
+	shift 5
+	KERNBENCH_PETSC=$here/peers/petsc.sh one "$name" --bench solve-scaling --mode strong --ranks "$ranks" --bind core --rhs ones --rtol 1e-10 --repeat 1 \
+		--total-dof "$dof" --precond "$precond" --peer "$peer" --trials "$k" --resume "$@"
+}
+
+# over prints ours over the fastest of PETSc's in the same trial, set-up and solve together, for each number of ranks.
+over() { # goal, title, folders
+	local goal=$1 title=$2 run
+	shift 2
+	for run; do numbers "$run" num_ranks trial peer precond_setup_s solve_time_s; done | awk -v goal="$goal" -v title="$title" "$median_interval"'
+		{ s = $4 + $5; if ($3 == "none") { ours[$1, $2] = s; if (!($1 in seen)) { seen[$1] = 1; order[++n] = $1 } }
+		  else if (!(($1, $2) in best) || s < best[$1, $2]) { best[$1, $2] = s; who[$1, $2] = $3 }
+		  if ($2 > last) last = $2 }
+		END { for (i = 1; i <= n; i++) { p = order[i]; m = 0; split("", won)
+			for (k = 0; k <= last; k++) if (((p, k) in ours) && ((p, k) in best)) { r[++m] = ours[p, k] / best[p, k]; won[who[p, k]]++ }
+			for (a = 2; a <= m; a++) { x = r[a]; for (j = a - 1; j >= 1 && r[j] > x; j--) r[j + 1] = r[j]; r[j + 1] = x }
+			names = ""; for (w in won) names = names " " w
+			e = edge(m); lo = r[e ? e : 1]; hi = r[e ? m + 1 - e : m]
+			verdict = m < 10 ? "not resolved" : hi <= goal ? "met" : lo > goal ? "not met" : "not resolved"
+			if (m) printf "%-24s %2d ranks: %.3f (%.3f to %.3f, %d pairs) of%s, goal %.1f: %s\n", title, p, (r[int((m + 1) / 2)] + r[int(m / 2) + 1]) / 2, lo, hi, m, names, goal, verdict
+			else printf "%-24s %2d ranks: no pair\n", title, p
+			if (verdict == "not met") bad = 1; else if (verdict == "not resolved" && !bad) bad = 3 }
+			exit n ? bad : 3 }' || worse $?
+}
+
+if wanted multigrid; then
+	install_petsc
+	for ((k = 1; k <= trials; k++)); do
+		echo "trial $k of $trials" >&2
+		against "$k" mg-2d1m 1000000 gmg none,petsc:hypre
+		against "$k" mg-2d4m 4000000 gmg none,petsc:hypre
+		against "$k" mg-3d 1000000 gmg none,petsc:hypre,petsc:gamg --dim 3
+		against "$k" mg-3d-jacobi 1000000 jacobi petsc:cg --dim 3
+		against "$k" mg-variable 1000000 amg none,petsc:hypre --problem variable
+		against "$k" mg-mesh 1000000 amg none,petsc:hypre --problem mesh
+	done
+	echo "== multigrid, set-up and solve, over the fastest of PETSc's in the same trial"
+	over 0.5 "poisson 2-D 1000x1000" mg-2d1m
+	over 0.5 "poisson 2-D 2000x2000" mg-2d4m
+	over 0.2 "poisson 3-D 100^3" mg-3d mg-3d-jacobi
+	over 0.7 "variable 1M" mg-variable
+	over 0.7 "mesh 1M" mg-mesh
 fi
 
 if wanted weak; then
