@@ -134,27 +134,30 @@ func finest(l *precondition.Local, format sparse.Format) (*fine, error) {
 	return f, f.prepare()
 }
 
-// prepare finds the diagonal and the smoother.
+// prepare finds the diagonal and the smoother. No eigenvalue of D^-1 A is above the largest sum of a row's magnitudes, by Gershgorin.
 func (f *fine) prepare() error {
 	f.diagonal = make([]float64, f.space.own)
 	inverse := make([]float64, f.space.own)
+	bound := 0.0
 	for i := range f.diagonal {
 		if f.rows.Follows(i, 1, 1) {
 			f.diagonal[i], inverse[i] = f.diagonal[i-1], inverse[i-1]
 			continue
 		}
 		first, far, vals := f.rows.Row(i)
+		sum := 0.0
 		for k, d := range far {
-			if int(first+d) == i {
+			if sum += math.Abs(vals[k]); int(first+d) == i {
 				f.diagonal[i] += vals[k]
 			}
 		}
 		if inverse[i] = 1; f.diagonal[i] != 0 { // a coarse unknown that nothing depends on
 			inverse[i] = 1 / f.diagonal[i]
 		}
+		bound = max(bound, sum*math.Abs(inverse[i]))
 	}
 	var err error
-	f.smoother, err = precondition.NewChebyshev(f.square, inverse, smootherDegree, smootherRatio, f.team,
+	f.smoother, err = precondition.NewChebyshev(f.square, inverse, bound, smootherDegree, smootherRatio, f.team,
 		func(i int) int { return f.space.first + i })
 	return err
 }

@@ -260,6 +260,47 @@ func TestRepeatedRows(t *testing.T) {
 	}
 }
 
+// The smoother's interval ends at or above the largest eigenvalue, as power iteration finds it from below, and not far above; at the
+// bound of the rows where that is as near.
+func TestLargestEigenvalue(t *testing.T) {
+	for _, c := range []struct {
+		p     sparse.Problem
+		bound bool
+	}{{problem(t, "poisson", sparse.Params{Rows: 900}), true}, {problem(t, "poisson", sparse.Params{Rows: 1000, Dim: 3}), true},
+		{problem(t, "variable", sparse.Params{Rows: 900, Seed: 2}), true}, {problem(t, "poisson", sparse.Params{Rows: 1000, Dim: 3, Stencil: 27}), false}} {
+		for _, ranks := range counts() {
+			onRanks(t, ranks, 300, c.p, func(l *precondition.Local) {
+				f, err := finest(l, sparse.Compressed)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				n, last := f.space.own, 0.0
+				x, ax := make([]float64, f.square.Matrix.Columns()), make([]float64, n)
+				for i := range n {
+					x[i] = sparse.Noise(1, l.Plan.Global(i))
+				}
+				for range 300 { // of Rayleigh's quotient, in the scalar product of D
+					if err := f.square.Multiply(ax, x); err != nil {
+						t.Error(err)
+					}
+					dots := make([]float64, 2)
+					for i := range n {
+						dots[0] += x[i] * ax[i]
+						dots[1] += x[i] * x[i] * f.diagonal[i]
+						x[i] = ax[i] / f.diagonal[i]
+					}
+					dots, _ = l.Team.Sum(dots)
+					last = dots[0] / dots[1]
+				}
+				if most := f.smoother.Largest(); most < last || most > 1.11*last || c.bound != (math.Abs(most-2) < 1e-12) {
+					t.Errorf("%T on %d ranks: taken as %v, it is at least %v", c.p, ranks, most, last)
+				}
+			})
+		}
+	}
+}
+
 // wrong is a way to spoil a cycle, on each rank.
 type wrong func(l *precondition.Local, c *Cycle)
 

@@ -2,6 +2,7 @@ package precondition
 
 import (
 	"math"
+	"slices"
 
 	"github.com/kernbench/kernbench/internal/solve/krylov"
 	"github.com/kernbench/kernbench/internal/solve/sparse"
@@ -44,7 +45,7 @@ func newChebyshev(l *Local) (krylov.Operator, error) {
 		return nil, err
 	}
 	s := Square{Matrix: l.Matrix, Halo: l.Halo}
-	return NewChebyshev(s, d.(krylov.Diagonal), degree, ratio, l.Team, l.Plan.Global)
+	return NewChebyshev(s, d.(krylov.Diagonal), math.Inf(1), degree, ratio, l.Team, l.Plan.Global)
 }
 
 // Square is a rank's rows of a square matrix with the exchange that its products need.
@@ -91,8 +92,9 @@ func (s Square) combine(dst []float64, f float64, v []float64, g float64, x []fl
 }
 
 // NewChebyshev makes the iteration of a matrix, by the inverse of its diagonal. It finds the
-// largest eigenvalue together with the other ranks, starting from noise by row number.
-func NewChebyshev(a Square, inverse []float64, degree int, ratio float64, team Team, global func(int) int) (*Chebyshev, error) {
+// largest eigenvalue together with the other ranks, starting from noise by row number; bound is the most that the rank's
+// rows allow it to be, infinite where that is not known.
+func NewChebyshev(a Square, inverse []float64, bound float64, degree int, ratio float64, team Team, global func(int) int) (*Chebyshev, error) {
 	c := &Chebyshev{a: a, scale: make([]float64, len(inverse)), degree: degree, block: make([]float64, blockRows),
 		p: make([]float64, a.Matrix.Columns()), q: make([]float64, a.Matrix.Columns())}
 	if degree > 2 {
@@ -101,8 +103,8 @@ func NewChebyshev(a Square, inverse []float64, degree int, ratio float64, team T
 	for i, d := range inverse {
 		c.scale[i] = math.Sqrt(math.Abs(d))
 	}
-	most, err := c.largest(team, global)
-	c.hi = safety * most
+	var err error
+	c.hi, err = c.largest(bound, team, global)
 	c.lo = c.hi / ratio
 	sparse.Axpby(c.scale, 2/(c.hi+c.lo), inverse, 0, inverse)
 	return c, err
@@ -118,21 +120,26 @@ func (c *Chebyshev) each(fn func(lo, hi int)) {
 	}
 }
 
-// largest takes some steps of Lanczos' method on D^-1/2 A D^-1/2, with c.scale as D^-1/2.
-func (c *Chebyshev) largest(team Team, global func(int) int) (float64, error) {
+// largest is not below the largest eigenvalue of D^-1/2 A D^-1/2, with c.scale as D^-1/2: some steps of Lanczos' method find
+// it from below, with a margin on top. It ends where the margin reaches the bound of all ranks, from above.
+func (c *Chebyshev) largest(bound float64, team Team, global func(int) int) (float64, error) {
 	n, s := len(c.scale), c.scale
 	v, w, scaled := make([]float64, n), c.q, c.p // the vectors of this and the last step; this one's, scaled
 	for i := range n {
 		w[i] = sparse.Noise(7, global(i))
 	}
-	sums, err := team.Sum([]float64{sparse.Dot(w[:n], w[:n])})
+	parts := make([]float64, 1+team.Size())
+	parts[0], parts[1+team.Rank()] = sparse.Dot(w[:n], w[:n]), bound
+	sums, err := team.Sum(parts)
 	if err != nil {
 		return 1, err
 	}
+	bound = slices.Max(sums[1:])
+	most := 0.0
 	var alphas, betas []float64
 	alpha, beta := 0.0, math.Sqrt(sums[0])
 	for range lanczosSteps {
-		if !(beta > 1e-12) {
+		if !(beta > 1e-12) || most >= bound {
 			break
 		}
 		c.each(func(lo, hi int) { // the last step's remainder becomes this one's vector
@@ -162,11 +169,12 @@ func (c *Chebyshev) largest(team Team, global func(int) int) (float64, error) {
 		alpha = sums[0]
 		beta = math.Sqrt(max(0, sums[1]-alpha*alpha)) // the norm less its part along v, exact enough here
 		alphas, betas = append(alphas, alpha), append(betas, beta)
+		most = safety * tridiagonal(alphas, betas)
 	}
 	if len(alphas) == 0 {
-		return 1, nil
+		return safety, nil
 	}
-	return tridiagonal(alphas, betas), nil
+	return min(most, bound), nil
 }
 
 // tridiagonal is the largest eigenvalue of the symmetric tridiagonal matrix, by bisection: above
