@@ -21,9 +21,12 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
+	"github.com/kernbench/kernbench/internal/process/connection"
+	"github.com/kernbench/kernbench/internal/process/launch"
 	"golang.org/x/sys/unix"
 )
 
@@ -61,6 +64,7 @@ type program struct {
 	lines   *bufio.Reader
 	ended   chan struct{} // closed when the process is gone
 	endedBy string        // how, once it is
+	stopped atomic.Bool   // it was killed because it stood still
 	killing sync.Once
 }
 
@@ -122,9 +126,33 @@ func start(script, environ []string, output, errors io.Writer) (*program, error)
 	go func() {
 		p.cmd.Wait()
 		p.endedBy = p.cmd.ProcessState.String()
+		if p.stopped.Load() {
+			p.endedBy = fmt.Sprintf("it had been stopped for %v", connection.Silence)
+		}
 		close(p.ended)
 	}()
+	go p.watch()
 	return p, nil
+}
+
+// watch kills a program that somebody has stopped (SIGSTOP), as a worker would be: it answers nobody. The time is
+// counted in looks, because this process may have been stopped with it.
+func (p *program) watch() {
+	const pause = 500 * time.Millisecond
+	look := time.NewTicker(pause)
+	defer look.Stop()
+	for still := time.Duration(0); still <= connection.Silence; {
+		select {
+		case <-look.C:
+		case <-p.ended:
+			return
+		}
+		if still += pause; !launch.Stopped(p.cmd.Process.Pid) {
+			still = 0
+		}
+	}
+	p.stopped.Store(true)
+	p.cmd.Process.Kill()
 }
 
 // reply is what a program answers; which fields are set depends on the request.

@@ -2,10 +2,12 @@ package python
 
 import (
 	"context"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -206,5 +208,25 @@ func TestPlanted(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %s: saw %q, %v; want %q", c.fault, c.demand, saw, err, c.want)
 		}
+	}
+}
+
+// A program that is stopped is noticed long before its point's time is over.
+func TestStoppedProgram(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "program")
+	if err := os.WriteFile(path, []byte("#!/bin/sh\nexec sleep 1000\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	p, err := start([]string{"", path}, os.Environ(), io.Discard, io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.close()
+	if err := p.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.greet(t.Context(), nil); err == nil || err.Error() != "the program ended: it had been stopped for 5s" {
+		t.Errorf("got %v", err)
 	}
 }
