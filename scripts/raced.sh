@@ -3,11 +3,13 @@
 # locks or uses atomics. Where only tests do, goroutines stand for ranks or callers, and what
 # they share lies in a package of this list; a sync.Once or a sync.Map alone is safe by itself.
 # The named ones go on computing while their calls move data (an early read of what arrives
-# is a race), or are real processes at work.
+# is a race), share plans between simulated ranks, or are real processes at work.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 {
+	echo ./benches/gemmallreduce
 	echo ./benches/gemmallreduce/fused
+	echo ./cmd/kernbench
 	echo ./internal/process/faults
 	echo ./internal/solve/krylov
 	echo ./solve
