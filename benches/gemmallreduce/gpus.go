@@ -146,6 +146,7 @@ type gpuWork struct {
 func (w *gpuWork) describe() {
 	share, sharing := w.rank.Share(), w.group.Capabilities().Sharing
 	w.s.Detail("engine", w.group.Capabilities().Library)
+	w.s.Detail(journal.DeviceDetail, w.group.Capabilities().Device)
 	if sharing < 2 {
 		return
 	}

@@ -365,3 +365,13 @@ func TestShare(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// The self-test passes, and finds a wrong tile and a signal that comes too soon.
+func TestCheck(t *testing.T) {
+	for _, fault := range []string{"", "tile", "early"} {
+		t.Setenv(cudatest.ProductVariable, fault)
+		if err := together(2, Check); (err == nil) != (fault == "") {
+			t.Errorf("fault %q: %v", fault, err)
+		}
+	}
+}

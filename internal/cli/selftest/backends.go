@@ -11,6 +11,8 @@ import (
 
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/dist"
+	"github.com/kernbench/kernbench/dist/cuda"
+	"github.com/kernbench/kernbench/dist/cuda/overlap"
 	"github.com/kernbench/kernbench/dist/disttest"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/bench/plan"
@@ -109,9 +111,26 @@ func suite(ctx context.Context, s *bench.State, host string) error {
 			return errors.Join(append(faults, err)...)
 		}
 	}
+	if s.Backend() == cuda.Name {
+		s.Phase("products and their all-reduce")
+		if err := products(ctx, s); err != nil {
+			faults = append(faults, err)
+		} else {
+			cases++
+		}
+	}
 	s.Report("cases", float64(cases), "", "")
 	s.Report("lacking", float64(lacking), "", "")
 	return errors.Join(faults...)
+}
+
+// products checks the kernels that multiply and add up over ranks meanwhile.
+func products(ctx context.Context, s *bench.State) error {
+	g, err := dist.Init(ctx, dist.Config{Backend: s.Backend(), Rank: s.Rank(), Size: s.Size(), Timeout: pointLimit / 2, ID: s.Session() + "/products"})
+	if err != nil {
+		return err
+	}
+	return errors.Join(overlap.Check(g), g.Close())
 }
 
 // solves runs the suite of solves on a device.

@@ -5,10 +5,12 @@ package overlay
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
 	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/internal/host/hostinfo"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/view/compare"
 	"github.com/kernbench/kernbench/internal/view/report"
@@ -63,7 +65,15 @@ func merge(runs []Run) *journal.Run {
 				sum.Header.Metrics = append(sum.Header.Metrics, m)
 			}
 		}
+		machine := machineOf(r.Header.Host)
 		for _, row := range r.Latest() {
+			if row.Kind == journal.Measured && machine != "" && row.Details[journal.DeviceDetail] == "" && row.Details[report.MachineDetail] == "" {
+				row.Details = maps.Clone(row.Details)
+				if row.Details == nil {
+					row.Details = map[string]string{}
+				}
+				row.Details[report.MachineDetail] = machine
+			}
 			row.Key, row.Run = r.Name+"\x00"+row.Key, r.Name
 			if row.Task != "" {
 				row.Task = r.Name + "\x00" + row.Task
@@ -78,6 +88,14 @@ func merge(runs []Run) *journal.Run {
 	sum.Header.Bench = strings.Join(names, ", ")
 	sum.End = &journal.End{} // what became of each is said apart
 	return sum
+}
+
+// machineOf is a host as legends name it: by its processor.
+func machineOf(h hostinfo.Host) string {
+	if h.CPU.Model == "" {
+		return ""
+	}
+	return fmt.Sprintf("%s, %.4g cores", h.CPU.Model, h.CPU.Usable)
 }
 
 // changes are what is faster or slower in b than in a: a section, and a line of the verdict.

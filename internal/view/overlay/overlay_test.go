@@ -65,3 +65,37 @@ func TestLargeReport(t *testing.T) {
 	}
 	t.Logf("%d bytes", len(page))
 }
+
+// Simulated and measured curves in one figure say which they are, and on what machine.
+func TestSimulatedBesideMeasured(t *testing.T) {
+	simulated, cpu, gpu := run("sim", "ahbm", 1, 4), run("cpu", "cpu", 10, 4), run("gpu", "cuda", 5, 4)
+	for i := range simulated.Rows {
+		simulated.Rows[i].Kind, simulated.Rows[i].Host = journal.Simulated, "node0"
+		simulated.Rows[i].Details = map[string]string{journal.TopologyDetail: "my.yaml"}
+	}
+	cpu.Header.Host.CPU.Model, cpu.Header.Host.CPU.Usable = "Some Processor", 16
+	for i := range gpu.Rows {
+		gpu.Rows[i].Details = map[string]string{journal.DeviceDetail: "Some GPU", journal.SharingDetail: "2"}
+	}
+	in := Input([]Run{simulated, cpu, gpu}, nil)
+	page, err := report.Page(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"backend=ahbm kind=simulated", "backend=cpu kind=measured", "backend=cuda kind=measured",
+		"ahbm: simulated on topology my.yaml; cpu: measured on Some Processor, 16 cores; cuda: measured on Some GPU, shared by 2 ranks."} {
+		if !strings.Contains(string(page), want) {
+			t.Errorf("the page lacks %q", want)
+		}
+	}
+	for ending, begin := range map[string]string{".png": "\x89PNG", ".svg": "<?xml"} {
+		if file, err := report.Picture(in, ending); err != nil || !strings.HasPrefix(string(file), begin) {
+			t.Errorf("the figure as %s begins %.8q: %v", ending, file, err)
+		}
+	}
+	// Measured rows alone have no such words: there is nothing to mistake them for.
+	page, err = report.Page(Input([]Run{cpu, gpu}, nil))
+	if err != nil || strings.Contains(string(page), "backend=cpu kind=measured") {
+		t.Errorf("kinds are told apart that do not differ: %v", err)
+	}
+}

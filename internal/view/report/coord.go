@@ -2,6 +2,7 @@ package report
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -31,6 +32,7 @@ const (
 	benchField   = "bench"
 	runField     = "run"
 	trialField   = "trial"
+	machineField = "machine"
 )
 
 // coord is something that tells rows apart: an axis, an environment variable,
@@ -87,7 +89,7 @@ func coordsOf(h *journal.Header, rows []journal.Row) []coord {
 			list.add(optionClass, c.Name)
 		}
 	}
-	list.add(fieldClass, partField, ranksField, backendField, kindField, benchField, runField, trialField)
+	list.add(fieldClass, partField, ranksField, backendField, kindField, benchField, runField, trialField, machineField)
 	list.makeUnique()
 	// What a launch is comes before the axes, what a row is after them.
 	first := func(c coord) bool {
@@ -183,8 +185,31 @@ func (c coord) of(r *journal.Row) value {
 		return textual(string(r.Kind))
 	case benchField:
 		return textual(r.Bench)
+	case machineField:
+		return textual(machineOf(r))
 	}
 	return textual(r.Run)
+}
+
+// MachineDetail is the detail of a row that says on which machine it was made, where that is
+// not a GPU, which has a detail of its own.
+const MachineDetail = "machine"
+
+// machineOf is how a row came about and on what: simulated or measured, on which machine or
+// GPU, by ranks that shared it.
+func machineOf(r *journal.Row) string {
+	on := cmp.Or(r.Details[journal.DeviceDetail], r.Details[MachineDetail])
+	switch {
+	case on != "":
+	case r.Kind == journal.Measured:
+		on = r.Host
+	case r.Details[journal.TopologyDetail] != "": // the host says nothing of a simulation
+		on = "topology " + r.Details[journal.TopologyDetail]
+	}
+	if n := r.Sharing(); n > 1 {
+		on += fmt.Sprintf(", shared by %d ranks", n)
+	}
+	return strings.TrimSuffix(fmt.Sprintf("%s on %s", r.Kind, on), " on ")
 }
 
 func textual(s string) value { return value{has: s != "", text: s} }

@@ -317,7 +317,7 @@ func title(h *journal.Header, dots []dot, coords, shown []coord) string {
 				words = append(words, v.text)
 			}
 		case c.class == optionClass: // a bench's defaults more often than not
-		case c.class == fieldClass && (c.key == runField || c.key == trialField):
+		case c.class == fieldClass && (c.key == runField || c.key == trialField || c.key == machineField):
 		case v.has:
 			words = append(words, c.label(v))
 		}

@@ -31,7 +31,28 @@ func (p Plot) Figure(h *journal.Header, rows []journal.Row) (figure.Figure, erro
 	if err != nil {
 		return figure.Figure{}, fmt.Errorf("plot %s: %w", p, err)
 	}
+	fig.AddCaption(machines(rows))
 	return fig, nil
+}
+
+// machines says on what the rows of each backend were made, where some are simulated and
+// others measured: their curves are of different machines.
+func machines(rows []journal.Row) string {
+	var words []string
+	kinds := map[journal.Kind]bool{}
+	for i := range rows {
+		if rows[i].Status != journal.OK {
+			continue
+		}
+		kinds[rows[i].Kind] = true
+		if text := rows[i].Backend + ": " + machineOf(&rows[i]); !slices.Contains(words, text) {
+			words = append(words, text)
+		}
+	}
+	if len(kinds) < 2 {
+		return ""
+	}
+	return strings.Join(words, "; ") + "."
 }
 
 func (p Plot) figure(h *journal.Header, rows []journal.Row) (fig figure.Figure, err error) {
@@ -131,12 +152,13 @@ func anyGood(dots []dot) bool {
 }
 
 // separate returns by and the further coordinates that are needed so that no
-// two rows of one series and x differ in anything but their trial. One that
+// two rows of one series and x differ in anything but their trial, and the machine, which the
+// run tells. One that
 // moves along with x or another (a zip) adds nothing and is not returned.
 func separate(dots []dot, x coord, by []coord, coords []coord) []coord {
 	by = slices.Clip(by)
 	for _, c := range coords {
-		if c == x || slices.Contains(by, c) || c.class == fieldClass && c.key == trialField {
+		if c == x || slices.Contains(by, c) || c.class == fieldClass && (c.key == trialField || c.key == machineField) {
 			continue
 		}
 		first := map[string]string{} // by series and x, the value of c

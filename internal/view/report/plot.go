@@ -13,7 +13,7 @@ import (
 
 // Plot is a figure asked for in words: x=size,y=time_us,by=dtype. X and By name
 // axes, environment variables, options, or num_ranks, backend, part, run, trial,
-// kind, bench; Y is a metric or a part of its spread such as time_us.p99.
+// kind, bench, machine (simulated or measured, and on what); Y is a metric or a part of its spread such as time_us.p99.
 type Plot struct {
 	X, Y string
 	By   []string
@@ -161,7 +161,16 @@ func AutoPlot(h *journal.Header, rows []journal.Row) (Plot, bool) {
 	for _, c := range separate(dots, best, nil, coords) {
 		p.By = append(p.By, c.name)
 	}
-	return p, true
+	return p.honest(good), true
+}
+
+// honest has the legend say which curves are simulated and which measured, where both are in
+// the figure.
+func (p Plot) honest(good []*journal.Row) Plot {
+	if slices.ContainsFunc(good, func(r *journal.Row) bool { return r.Kind != good[0].Kind }) && !slices.Contains(p.By, kindField) {
+		p.By = append(p.By, kindField)
+	}
+	return p
 }
 
 // autoMetric is the time if there is one, else the first declared metric that

@@ -81,6 +81,26 @@ func Render(dir string, in Input) (files []string, err error) {
 	return out.files, nil
 }
 
+// Picture is the one figure of the input as a file of this ending, .png or .svg.
+func Picture(in Input, ending string) ([]byte, error) {
+	figures, why, errs := Figures(in, in.Run.Latest())
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	if len(figures) != 1 {
+		return nil, fmt.Errorf("there are %d figures, want one: choose it with --plot. %s", len(figures), why)
+	}
+	f := figures[0]
+	f.AddCaption(in.Run.Incomplete())
+	var b bytes.Buffer
+	if ending == ".png" {
+		err := figure.PNG(&b, f)
+		return b.Bytes(), err
+	}
+	err := figure.SVG(&b, f)
+	return b.Bytes(), err
+}
+
 // Page is the one self-contained page of a run, and what could not be drawn on it.
 func Page(in Input) ([]byte, error) {
 	rows := in.Run.Latest()
