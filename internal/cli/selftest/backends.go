@@ -11,7 +11,6 @@ import (
 
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/dist"
-	"github.com/kernbench/kernbench/dist/cuda"
 	"github.com/kernbench/kernbench/dist/cuda/overlap"
 	"github.com/kernbench/kernbench/dist/disttest"
 	"github.com/kernbench/kernbench/internal/base/point"
@@ -19,6 +18,7 @@ import (
 	"github.com/kernbench/kernbench/internal/bench/run"
 	"github.com/kernbench/kernbench/internal/cli/job"
 	"github.com/kernbench/kernbench/internal/host/cores"
+	"github.com/kernbench/kernbench/internal/kernel/gpugemm"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/solve/device"
 	"github.com/kernbench/kernbench/internal/solve/devicetest"
@@ -111,7 +111,7 @@ func suite(ctx context.Context, s *bench.State, host string) error {
 			return errors.Join(append(faults, err)...)
 		}
 	}
-	if s.Backend() == cuda.Name {
+	if s.Backend() == gpugemm.Backend {
 		s.Phase("products and their all-reduce")
 		if err := products(ctx, s); err != nil {
 			faults = append(faults, err)
