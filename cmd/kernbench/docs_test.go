@@ -237,7 +237,7 @@ func stage(t *testing.T) string {
 	if code, out := invoke(t, dir, "kernbench", "baseline", "save", "out/memory@-1"); code != 0 {
 		t.Fatalf("exit code %d: %s", code, out)
 	}
-	for _, name := range []string{"before", "after", "out/a", "out/b", "out/python_copy"} {
+	for _, name := range []string{"before", "after", "out/a", "out/b", "out/python_copy", "sim", "cpu", "gpu"} {
 		if err := os.CopyFS(filepath.Join(dir, name), os.DirFS(filepath.Join(dir, "out/memory"))); err != nil {
 			t.Fatal(err)
 		}

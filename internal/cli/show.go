@@ -247,7 +247,7 @@ func (a *app) reportCommand() *cobra.Command {
 		Use:     "report RUN...",
 		Short:   "Write figures, tables, report.html and report.md from stored rows again",
 		Long:    "Makes every view of a run again from its journal: figures, tables, one\nself-contained page, report.html, and the same as Markdown, report.md. Those of a run\nthat is named by @ go to RUN/runs/ID, beside those of the folder.\n\nWith -o, all runs go onto one page: their curves in the same figures, and what became\nfaster or slower between the first and each of the others. A FILE that ends in .png or\n.svg is the figure alone. Where simulated and measured rows meet, legends say which is\nwhich, and captions on what machine.\n\n" + runHelp,
-		Example: fmt.Sprintf("  %[1]s report out/memory\n  %[1]s report before after -o report.html --plot x=size,y=gbps,by=run\n  %[1]s report simulated cpu gpu -o allreduce.png --plot x=size,y=time_us,by=backend+kind", a.name),
+		Example: fmt.Sprintf("  %[1]s report out/memory\n  %[1]s report before after -o report.html --plot x=size,y=gbps,by=run\n  %[1]s report sim cpu gpu -o allreduce.png --plot x=size,y=time_us,by=backend+kind", a.name),
 		Args:    arguments(1, -1, "RUN folders such as out/memory"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			if out != "" {
