@@ -6,6 +6,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
+
+	"github.com/kernbench/kernbench/internal/host/cudatest"
 )
 
 // The PTX of the copies comes from the sources beside it.
@@ -15,12 +17,8 @@ func TestCopiesAreCurrent(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		hash, err := a.SourceHash()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if why := stale(ptx, hash); why != "" {
-			t.Errorf("%s.ptx: %s: run make ptx where nvcc is", a, why)
+		if err := cudatest.StalePTX(os.DirFS("."), a.File()); err != nil {
+			t.Error(err)
 		}
 		version, target := "8.0", "sm_80"
 		if a == Bulk {

@@ -8,11 +8,8 @@
 package gpu
 
 import (
-	"crypto/sha256"
 	"embed"
-	"encoding/hex"
 	"fmt"
-	"io/fs"
 	"slices"
 	"strings"
 
@@ -174,35 +171,4 @@ func (a Algorithm) PTX() ([]byte, error) { return files.ReadFile("ptx/" + a.File
 // acquired within the device, which waits for less than the whole system does.
 func OnOneGPU(ptx []byte) []byte {
 	return []byte(strings.NewReplacer("st.release.sys.", "st.release.gpu.", "ld.acquire.sys.", "ld.acquire.gpu.").Replace(string(ptx)))
-}
-
-// sourcePrefix begins the line of a PTX file that says what it was made from.
-const sourcePrefix = "// source: sha256 "
-
-// SourceHash is the hash of an algorithm's sources, as its PTX must name it.
-func (a Algorithm) SourceHash() (string, error) { return sourceHash(files, a) }
-
-func sourceHash(dir fs.FS, a Algorithm) (string, error) {
-	sum := sha256.New()
-	for _, name := range []string{"common.cuh", a.File() + ".cu"} {
-		text, err := fs.ReadFile(dir, name)
-		if err != nil {
-			return "", err
-		}
-		sum.Write(text)
-	}
-	return hex.EncodeToString(sum.Sum(nil)), nil
-}
-
-// Stale says how a PTX file differs from its sources, "" when it does not.
-func stale(ptx []byte, hash string) string {
-	for line := range strings.Lines(string(ptx)) {
-		if named, ok := strings.CutPrefix(strings.TrimSpace(line), sourcePrefix); ok {
-			if named == hash {
-				return ""
-			}
-			return fmt.Sprintf("made from sources %.12s, not from %.12s", named, hash)
-		}
-	}
-	return "names no sources"
 }

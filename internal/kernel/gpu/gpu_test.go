@@ -3,9 +3,12 @@ package gpu
 import (
 	"bytes"
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 	"unsafe"
+
+	"github.com/kernbench/kernbench/internal/host/cudatest"
 )
 
 // Every PTX comes from the sources beside it, has every kernel that Kernel names,
@@ -16,12 +19,8 @@ func TestPTXIsCurrent(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		hash, err := a.SourceHash()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if why := stale(ptx, hash); why != "" {
-			t.Errorf("%s.ptx: %s: run make ptx where nvcc is", a, why)
+		if err := cudatest.StalePTX(os.DirFS("."), a.File()); err != nil {
+			t.Error(err)
 		}
 		version, target := "8.0", "sm_80"
 		if a == Multimem {
@@ -50,16 +49,6 @@ func TestPTXIsCurrent(t *testing.T) {
 				}
 			}
 		}
-	}
-}
-
-// The check of the hash can fail.
-func TestStalePTXIsFound(t *testing.T) {
-	if stale([]byte("//\n"+sourcePrefix+"00ff\n"), "00fe") == "" || stale([]byte(".version 8.0\n"), "00fe") == "" {
-		t.Error("a PTX of other sources passes")
-	}
-	if why := stale([]byte(sourcePrefix+"00fe\n"), "00fe"); why != "" {
-		t.Error(why)
 	}
 }
 

@@ -22,12 +22,8 @@
 package gpusolve
 
 import (
-	"crypto/sha256"
 	"embed"
-	"encoding/hex"
-	"fmt"
 	"io/fs"
-	"strings"
 )
 
 //go:embed *.cu *.cuh
@@ -119,28 +115,4 @@ const ControlBytes = 2*56 + 8
 type Outcome struct {
 	State                       State
 	Late, WaitedFor, Step, Seen uint32
-}
-
-// sourcePrefix begins the line of a PTX file that says what it was made from.
-const sourcePrefix = "// source: sha256 "
-
-// stale says how the PTX differs from its sources, "" when it does not.
-func stale(ptx []byte) (string, error) {
-	sum := sha256.New()
-	for _, name := range []string{"params.cuh", "cg.cu"} {
-		text, err := sources.ReadFile(name)
-		if err != nil {
-			return "", err
-		}
-		sum.Write(text)
-	}
-	hash := hex.EncodeToString(sum.Sum(nil))
-	named, found := strings.CutPrefix(strings.SplitN(string(ptx), "\n", 2)[0], sourcePrefix)
-	switch {
-	case !found:
-		return "names no sources", nil
-	case named != hash:
-		return fmt.Sprintf("made from sources %.12s, not from %.12s", named, hash), nil
-	}
-	return "", nil
 }

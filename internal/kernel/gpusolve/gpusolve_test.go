@@ -2,9 +2,12 @@ package gpusolve
 
 import (
 	"bytes"
+	"os"
 	"strings"
 	"testing"
 	"unsafe"
+
+	"github.com/kernbench/kernbench/internal/host/cudatest"
 )
 
 // The PTX comes from the sources beside it, asks for a version that old drivers take,
@@ -14,8 +17,8 @@ func TestPTXIsCurrent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if why, err := stale(ptx); why != "" || err != nil {
-		t.Errorf("cg.ptx: %s: run make ptx where nvcc is (%v)", why, err)
+	if err := cudatest.StalePTX(os.DirFS("."), "cg"); err != nil {
+		t.Error(err)
 	}
 	for _, line := range []string{".version 8.0", ".target sm_80"} {
 		if !bytes.Contains(ptx, []byte("\n"+line+"\n")) {
@@ -25,15 +28,6 @@ func TestPTXIsCurrent(t *testing.T) {
 	for _, word := range []string{"fma.", "ld.global.nc"} {
 		if bytes.Contains(ptx, []byte(word)) {
 			t.Errorf("cg.ptx has %s", word)
-		}
-	}
-}
-
-// The check of the hash can fail.
-func TestStalePTXIsFound(t *testing.T) {
-	for _, ptx := range []string{sourcePrefix + "00ff\n.version 8.0\n", ".version 8.0\n"} {
-		if why, err := stale([]byte(ptx)); why == "" || err != nil {
-			t.Errorf("%q passes (%v)", ptx, err)
 		}
 	}
 }

@@ -1,0 +1,31 @@
+package cudatest
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"testing"
+	"testing/fstest"
+)
+
+// PTX of these sources passes; that of others, or one that names none, does not.
+func TestStalePTX(t *testing.T) {
+	current := fmt.Sprintf("// source: sha256 %x\n.version 8.0\n", sha256.Sum256([]byte("header kernel")))
+	for _, c := range []struct {
+		name, header, kernel, ptx string
+		ok                        bool
+	}{
+		{"current", "header ", "kernel", current, true},
+		{"another kernel", "header ", "other", current, false},
+		{"another header", "other ", "kernel", current, false},
+		{"names none", "header ", "kernel", ".version 8.0\n", false},
+		{"empty", "header ", "kernel", "", false},
+	} {
+		folder := fstest.MapFS{"a.cuh": {Data: []byte(c.header)}, "k.cu": {Data: []byte(c.kernel)}, "ptx/k.ptx": {Data: []byte(c.ptx)}}
+		if err := StalePTX(folder, "k"); (err == nil) != c.ok {
+			t.Errorf("%s: %v", c.name, err)
+		}
+	}
+	if StalePTX(fstest.MapFS{}, "k") == nil {
+		t.Error("a missing file passes")
+	}
+}
