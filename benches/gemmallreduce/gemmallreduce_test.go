@@ -375,11 +375,11 @@ func TestDeviceMemoryIsRefused(t *testing.T) {
 // nothing there.
 func TestOptionsOfOtherBackends(t *testing.T) {
 	for _, c := range []struct{ backend, option, axis, want string }{
-		{"cpu", "fabric=flits", "", "--fabric is an option of backend ahbm, which cpu has not"},
-		{"cpu", "fabric=whole", "", "--fabric is an option of backend ahbm, which cpu has not"},
-		{"cuda", "threads=2", "", "--threads is an option of backend cpu, which cuda has not"},
-		{simulated, "threads=2", "", "--threads is an option of backend cpu, which ahbm has not"},
-		{"cpu", "", "pdl=true", "--pdl is an axis of backend cuda, which cpu has not"},
+		{"cpu", "fabric=flits", "", "--fabric is an option of backend ahbm, not of cpu"},
+		{"cpu", "fabric=whole", "", "--fabric is an option of backend ahbm, not of cpu"},
+		{"cuda", "threads=2", "", "--threads is an option of backend cpu, not of cuda"},
+		{simulated, "threads=2", "", "--threads is an option of backend cpu, not of ahbm"},
+		{"cpu", "", "pdl=true", "--pdl is an axis of backend cuda, not of cpu"},
 		{simulated, "fabric=flits", "", ""},
 	} {
 		req := plan.Request{Backend: c.backend, Seed: 1}

@@ -83,9 +83,9 @@ func TestCUDA(t *testing.T) {
 // What a GPU has not is a mistake of usage before anything runs.
 func TestDeviceRefuses(t *testing.T) {
 	for axes, want := range map[string]string{
-		"method=minres":         "method minres is not there on GPUs, only cg, cg-single",
-		"precond=none,amg":      "preconditioner amg is not there on GPUs, only none, jacobi",
-		"partitioner=block":     "partitioner block is not there on GPUs, only simple",
+		"method=minres":         "method minres does not run on GPUs, only cg, cg-single",
+		"precond=none,amg":      "preconditioner amg does not run on GPUs, only none, jacobi",
+		"partitioner=block":     "partitioner block does not run on GPUs, only simple",
 		"problem=variable":      "only problems with the same entries in every row",
 		"problem=neumann":       "only problems with the same entries in every row",
 		"problem=poisson dim=3": "",

@@ -86,7 +86,7 @@ func has(only []string, backend string) bool { return len(only) == 0 || slices.C
 
 // elsewhere refuses what other backends have.
 func elsewhere(what, name string, only []string, backend string) error {
-	return fmt.Errorf("--%s is %s of backend %s, which %s has not", name, what, strings.Join(only, ", "), backend)
+	return fmt.Errorf("--%s is %s of backend %s, not of %s", name, what, strings.Join(only, ", "), backend)
 }
 
 // overHosts reports whether the ranks are processes on several hosts.

@@ -91,7 +91,7 @@ func Refuse(p sparse.Problem, s solve.Spec) error {
 		{"weights", string(s.Weights), []string{string(partition.ByRows)}},
 	} {
 		if c.word != "" && !slices.Contains(c.have, c.word) {
-			return fmt.Errorf("%s %s is not there on GPUs, only %s", c.what, c.word, strings.Join(c.have, ", "))
+			return fmt.Errorf("%s %s does not run on GPUs, only %s", c.what, c.word, strings.Join(c.have, ", "))
 		}
 	}
 	_, points, ok := sparse.StencilOf(p)
@@ -114,7 +114,7 @@ func lookup(name string) (method, error) {
 			return m, nil
 		}
 	}
-	return method{}, fmt.Errorf("method %s is not there on GPUs, only %s", name, strings.Join(Methods(), ", "))
+	return method{}, fmt.Errorf("method %s does not run on GPUs, only %s", name, strings.Join(Methods(), ", "))
 }
 
 // shape is the matrix of one rank.

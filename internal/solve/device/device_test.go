@@ -316,12 +316,12 @@ func TestRefusals(t *testing.T) {
 	}
 	base := poisson(t, sparse.Grid{10, 10, 1}, 5)
 	for want, change := range map[string]func(*Spec){
-		"method bicgstab is not there on GPUs": func(s *Spec) { s.Method = "bicgstab" },
-		"preconditioner amg is not there":      func(s *Spec) { s.Preconditioner = "amg" },
-		"partitioner block is not there":       func(s *Spec) { s.Partitioner = "block" },
-		"weights nnz is not there":             func(s *Spec) { s.Weights = solve.ByEntries },
-		"the same entries in every row":        func(s *Spec) { s.Source = solve.Generated{Problem: variable} },
-		"400000000 unknowns need":              func(s *Spec) { s.Source = poisson(t, sparse.Grid{20000, 20000, 1}, 5).Source },
+		"method bicgstab does not run on GPUs":    func(s *Spec) { s.Method = "bicgstab" },
+		"preconditioner amg does not run on GPUs": func(s *Spec) { s.Preconditioner = "amg" },
+		"partitioner block does not run on GPUs":  func(s *Spec) { s.Partitioner = "block" },
+		"weights nnz does not run on GPUs":        func(s *Spec) { s.Weights = solve.ByEntries },
+		"the same entries in every row":           func(s *Spec) { s.Source = solve.Generated{Problem: variable} },
+		"400000000 unknowns need":                 func(s *Spec) { s.Source = poisson(t, sparse.Grid{20000, 20000, 1}, 5).Source },
 	} {
 		for _, ranks := range []int{1, 2} {
 			spec := base
