@@ -60,6 +60,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -119,12 +120,12 @@ func (backend) Join(ctx context.Context, c dist.Config) (dist.Engine, error) {
 	if c.Size > gpu.MaxRanks {
 		return nil, fmt.Errorf("%d ranks: the kernels serve at most %d", c.Size, gpu.MaxRanks)
 	}
-	// What is missing here is missing for all, who need not meet to learn it.
-	switch _, err := cuda.Open(); {
-	case cuda.Code(err) == cuda.CodeNoDevice:
-		return nil, &dist.UnavailableError{Reason: err}
-	case err != nil:
-		return nil, err
+	// What is missing here is missing for all, who need not meet to learn it. But where
+	// there may be a GPU to share, the driver must not be opened before MPS is there.
+	if cuda.Count(os.LookupEnv) == 0 {
+		if _, err := cuda.Open(); err != nil {
+			return nil, lacking(err)
+		}
 	}
 	agreement, err := meet(ctx, c.ID, c.Secret, c.Rank, c.Size, c.Timeout)
 	if err != nil {
@@ -138,6 +139,14 @@ func (backend) Join(ctx context.Context, c dist.Config) (dist.Engine, error) {
 		return nil, err
 	}
 	return e, nil
+}
+
+// lacking tells a machine without a GPU from a driver that does not work.
+func lacking(err error) error {
+	if cuda.Code(err) == cuda.CodeNoDevice {
+		return &dist.UnavailableError{Reason: err}
+	}
+	return err
 }
 
 // End ends the MPS daemon, if this process has started one.

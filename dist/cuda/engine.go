@@ -9,6 +9,7 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -123,7 +124,7 @@ func (e *engine) open() error {
 	}
 	var err error
 	if e.device, err = thisProcess.open(e.rank); err != nil {
-		return err
+		return lacking(err)
 	}
 	if err := e.unable(); err != nil { // before ranks meet: each finds out by itself
 		return &dist.UnavailableError{Reason: err}
@@ -177,20 +178,33 @@ func (e *engine) equip() error {
 
 // sharers counts the ranks whose GPU is this rank's, and names the GPU where all ranks have
 // one of the kind and share it with as many: then they choose alike from a tuning table.
+// Where processes share it, their kernels must not take turns.
 func (e *engine) sharers() (n int, err error) {
 	own := e.device.Device()
-	all, err := e.exchange("init", []byte(own.BusID+"\x00"+own.Name))
-	ranks, names := map[string]int{}, map[string]bool{}
+	all, err := e.exchange("init", []byte(strings.Join([]string{own.BusID, own.Name, strconv.Itoa(os.Getpid())}, "\x00")))
+	if err != nil {
+		return 0, err
+	}
+	ranks, names, processes := map[string]int{}, map[string]bool{}, map[string]bool{}
 	for _, told := range all {
-		id, name, _ := strings.Cut(string(told), "\x00")
-		ranks[id]++
-		names[name] = true
+		from := strings.Split(string(told), "\x00")
+		ranks[from[0]]++
+		names[from[1]] = true
+		if from[0] == own.BusID {
+			processes[from[2]] = true
+		}
+	}
+	if len(processes) > 1 && os.Getenv(TurnsVariable) == "" {
+		if shared, err := own.Get(cuda.SharedByMPS); err == nil && shared == 0 {
+			return 0, fmt.Errorf("%d processes share GPU %d (%s) without MPS: their kernels would take turns (%s=1 allows that)",
+				len(processes), e.device.ordinal, own.Name, TurnsVariable)
+		}
 	}
 	n = ranks[own.BusID]
 	if len(names) == 1 && !slices.ContainsFunc(slices.Collect(maps.Values(ranks)), func(other int) bool { return other != n }) {
 		e.model = own.Name
 	}
-	return n, err
+	return n, nil
 }
 
 // ancestor is a group, and the ranks that those of a group which was split from it have there.

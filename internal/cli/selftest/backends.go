@@ -119,6 +119,7 @@ func suite(ctx context.Context, s *bench.State, host string) error {
 			cases++
 		}
 	}
+	s.Phase("the suite") // what failed says where
 	s.Report("cases", float64(cases), "", "")
 	s.Report("lacking", float64(lacking), "", "")
 	return errors.Join(faults...)

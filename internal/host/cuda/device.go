@@ -23,6 +23,7 @@ const (
 	VirtualMemory            Attribute = 102
 	FileHandles              Attribute = 103 // memory shared by file descriptors
 	Multicast                Attribute = 132
+	SharedByMPS              Attribute = 133 // drivers before 12.0 do not know it
 )
 
 // Device is a GPU.

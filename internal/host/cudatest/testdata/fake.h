@@ -19,6 +19,9 @@ void note(const char *format, ...);
 // current_device is the number of the GPU whose context is current on this thread.
 int current_device(void);
 
+// multiprocessors is how many of them MPS leaves to this process.
+int multiprocessors(void);
+
 // product does the kernels for matrix products, and tells whether it was one.
 int product(const char *name, const void *argument);
 

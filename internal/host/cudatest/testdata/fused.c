@@ -77,9 +77,7 @@ static void one_kernel(const struct params *p) {
 }
 // where: MPS gives each rank its per cent of the four multiprocessors, one after the other.
 static void where(const struct params *p) {
-	const char *percent = getenv("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE");
-	uint32_t n = percent ? 4 * atoi(percent) / 100 : 4;
-	if (n == 0) n = 1;
+	uint32_t n = multiprocessors();
 	for (uint32_t i = 0; i < n; i++) *(uint32_t *)(uintptr_t)p->where |= 1u << (n == 4 ? i : (p->rank * n + i) % 4);
 }
 int fused(const char *name, const void *argument) {
