@@ -33,7 +33,7 @@ func TestCUDA(t *testing.T) {
 		t.Fatal(err)
 	}
 	environ := append(os.Environ(), cuda.LibraryVariable+"="+lib, "CUDA_VISIBLE_DEVICES=0", "PATH="+filepath.Dir(lib)+":"+os.Getenv("PATH"))
-	const axes = "num_ranks=1,2 mode=strong method=cg,cg-single precond=none,jacobi storage=plain,compressed total-dof=2100"
+	const axes = "num_ranks=1,2 mode=strong method=cg,cg-single,cg-pipelined precond=none,jacobi storage=plain,compressed total-dof=2100"
 	const few = `num_ranks == 1 || method == "cg" && precond == "jacobi"` // each number of ranks is a launch
 	request := plan.Request{Axes: assigns(axes), Options: assigns("repeat=2 rtol=1e-8"), Backend: gpus, Seed: 1, Only: []string{few}}
 	p, err := plan.Make(Bench(), request)
@@ -41,12 +41,12 @@ func TestCUDA(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, rows := runPlan(t, filepath.Join(t.TempDir(), "gpu"), p, run.Options{Environ: environ})
-	_, host := runInto(t, filepath.Join(t.TempDir(), "cpu"), "num_ranks=1 mode=strong method=cg,cg-single precond=none,jacobi total-dof=2100", "repeat=1", run.Options{})
+	_, host := runInto(t, filepath.Join(t.TempDir(), "cpu"), "num_ranks=1 mode=strong method=cg,cg-single,cg-pipelined precond=none,jacobi total-dof=2100", "repeat=1", run.Options{})
 	want := map[string]float64{}
 	for _, r := range host {
 		want[rowset.Text(&r, methodAxis)+rowset.Text(&r, precondAxis)] = r.Metrics["iterations"]
 	}
-	if len(rows) != 10 || len(want) != 4 {
+	if len(rows) != 14 || len(want) != 6 {
 		t.Fatalf("%d rows and %v", len(rows), want)
 	}
 	for _, r := range derive(rows) {
@@ -83,7 +83,7 @@ func TestCUDA(t *testing.T) {
 // What a GPU has not is a mistake of usage before anything runs.
 func TestDeviceRefuses(t *testing.T) {
 	for axes, want := range map[string]string{
-		"method=minres":         "method minres does not run on GPUs, only cg, cg-single",
+		"method=minres":         "method minres does not run on GPUs, only cg, cg-single, cg-pipelined",
 		"precond=none,amg":      "preconditioner amg does not run on GPUs, only none, jacobi",
 		"partitioner=block":     "partitioner block does not run on GPUs, only simple",
 		"problem=variable":      "only problems with the same entries in every row",

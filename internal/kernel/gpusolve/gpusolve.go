@@ -13,12 +13,14 @@
 //
 //	cg         two kernels, 9 vectors: 72 bytes and the matrix
 //	cg-single  one kernel, 10 vectors: 80 bytes and the matrix
+//	pipelined  one kernel, 12 vectors: 96 bytes and the matrix
 //	plain      12 n + 4 bytes (64 of 5 points), a reciprocal more for jacobi
 //	stencil    1 byte
 //
 // A product needs the new direction of neighbours, which others compute at the same time. It
 // is computed again from the old one instead, which lies in a cache: that saves a kernel and
-// a pass over memory, and costs a second direction: 40 bytes a row (cg-single 64) are kept.
+// a pass over memory, and costs a second direction: 40 bytes a row (cg-single 64) are kept. The
+// pipelined method multiplies by what the iteration before has computed, and keeps 56.
 package gpusolve
 
 import (
@@ -35,8 +37,8 @@ var compiled embed.FS
 // Sources are the kernels as they were written.
 func Sources() fs.FS { return sources }
 
-// PTX is the kernels as drivers take them.
-func PTX() ([]byte, error) { return compiled.ReadFile("ptx/cg.ptx") }
+// PTX is the kernels of a source, by its name without an ending, as drivers take them.
+func PTX(name string) ([]byte, error) { return compiled.ReadFile("ptx/" + name + ".ptx") }
 
 // The bounds of Params.
 const (
@@ -62,6 +64,7 @@ const (
 	WrongDot
 	StaleScalar
 	MissingWait
+	StaleSums
 )
 
 // How a solve ends.
@@ -87,7 +90,7 @@ type Params struct {
 	Codes                           uint64
 	Partials, Control, Outcome      uint64
 	History                         uint64
-	Mail, Ghosts, Ghosts2           [MaxRanks]uint64
+	Mail, Ghosts                    [MaxRanks]uint64
 	SendLo, SendHi                  [MaxRanks]uint64
 	EdgeLo, EdgeHi                  uint64
 	Rows, Below, Above, First       uint64
@@ -104,11 +107,14 @@ type Params struct {
 // State is what a method knows between two steps.
 type State struct {
 	Norm, RZ, Alpha, Before, Residual float64
+	Highest                           float64
 	Iterations, Status, Reason, Begun uint32
+	Steps, Products, Reductions       uint32 // that were made
+	Phase, Turn, Since                uint32
 }
 
 // ControlBytes is the memory by which steps find each other: two States and two numbers.
-const ControlBytes = 2*56 + 8
+const ControlBytes = 2*88 + 8
 
 // Outcome is what the host sees of a solve: how it ended, or, where Late is 1, that a
 // step waited in vain for a rank.

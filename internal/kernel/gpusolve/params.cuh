@@ -24,9 +24,9 @@ enum { NOT_DEFINITE = 1, BAD_PRECONDITIONER, NOT_FINITE };
 enum { ONES, NOISE };
 
 // Errors that are planted to see whether they are found: no ghosts are sent, the scalar
-// product p.q lacks its first block, x goes a step with the factor of the step before, and
-// nobody waits for other ranks.
-enum { DROPPED_HALO = 1, WRONG_DOT = 2, STALE_SCALAR = 4, MISSING_WAIT = 8 };
+// product p.q lacks its first block, x goes a step with the factor of the step before,
+// nobody waits for other ranks, and scalar products are those of the step before.
+enum { DROPPED_HALO = 1, WRONG_DOT = 2, STALE_SCALAR = 4, MISSING_WAIT = 8, STALE_SUMS = 16 };
 
 // Mail is what a rank tells another after a step: its parts of the scalar products.
 typedef struct {
@@ -38,7 +38,10 @@ typedef struct {
 // the other to the next.
 typedef struct {
 	double norm, rz, alpha, before, residual; // before: the factor of the step before
+	double highest;                           // residual since recurrences were last made anew
 	u32 iterations, status, reason, begun;
+	u32 steps, products, reductions;          // that were made
+	u32 phase, turn, since;                   // of the pipelined method
 } State;
 
 // Control is the memory by which blocks and steps of one rank find each other.
@@ -57,14 +60,14 @@ typedef struct {
 // Params is the argument of every kernel. Vectors with ghosts begin with those below the
 // rank's own rows.
 typedef struct {
-	u64 x, q, p[2], r[2], s[2], w[2]; // x, q and the p of cg-single have no ghosts
+	u64 x, q;                         // without ghosts: x begins with the rank's own rows wherever it has some
+	u64 p[2], r[2], s[2], w[2];       // with ghosts, but for the p of cg-single
 	u64 diagonal;                     // reciprocals, with ghosts; 0: factor for all
 	u64 starts, cols, vals;           // rows as they are stored plain
 	u64 codes;                        // of each row, which sides of the grid it lies at
 	u64 partials, control, outcome, history;
 	u64 mail[MAX_RANKS];              // by rank; SLOTS times that of every rank
-	u64 ghosts[MAX_RANKS];            // of a peer, where this rank's row 0 would be in the vector that is sent
-	u64 ghosts2[MAX_RANKS];           // the same of the other vector, where there are two in turn
+	u64 ghosts[MAX_RANKS];            // of a peer, where this rank's row 0 would be in its r[0]
 	u64 send_lo[MAX_RANKS], send_hi[MAX_RANKS]; // which rows go to whom
 	u64 edge_lo, edge_hi;             // rows from edge_lo up to edge_hi go to nobody
 	u64 rows, below, above;           // of this rank, and its ghosts
@@ -84,7 +87,7 @@ typedef struct {
 } Params;
 
 #ifdef __CUDACC__
-static_assert(sizeof(Params) == 1472, "Params of gpusolve.go");
+static_assert(sizeof(Params) == 1344, "Params of gpusolve.go");
 #define KERNEL(name) extern "C" __global__ void __launch_bounds__(ROWS, 4) name(const __grid_constant__ Params p)
 #define DEVICE static __device__ __forceinline__
 #define SHARED __shared__

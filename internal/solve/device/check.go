@@ -54,6 +54,9 @@ func (s *System) Solution() ([]float64, error) {
 	return x, err
 }
 
+// Rows are this rank's.
+func (s *System) Rows() sparse.Range { return s.layout.rows(s.group.Rank()) }
+
 // around reads x for some rows and all columns of theirs, from the given first one on.
 func (s *System) around(rows sparse.Range) (x []float64, first int, err error) {
 	return s.values(sparse.Range{Lo: max(0, rows.Lo-s.shape.reach), Hi: min(s.Size, rows.Hi+s.shape.reach)})
@@ -67,7 +70,7 @@ func (s *System) values(rows sparse.Range) (x []float64, first int, err error) {
 		if lo >= hi {
 			continue
 		}
-		from := s.layout.pointer(s.at[r], r, vecX) + 8*uint64(lo-theirs.Lo)
+		from := s.layout.row(s.at[r], vecX) + 8*uint64(lo-theirs.Lo)
 		part, err := s.read(cuda.Pointer(from), hi-lo)
 		if err != nil {
 			return nil, 0, err

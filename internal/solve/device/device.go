@@ -49,18 +49,28 @@ type Spec struct {
 // method is how a method uses memory.
 type method struct {
 	name                string
-	reductions          int
-	vectors             int // that an iteration moves
-	diagonals           int // how often it reads those of jacobi
-	flops, precondFlops int // of a row, without the matrix
-	extraProducts       int // before the first iteration
+	module              string // of its kernels
+	vectors             int    // that an iteration moves
+	diagonals           int    // how often it reads those of jacobi
+	flops, precondFlops int    // of a row, without the matrix
+	before              int    // kernels before the first iteration
 	steps               []string
-	single              bool
+	places              []place
+}
+
+// place is a vector of a method, and whether it has ghosts.
+type place struct {
+	vector
+	ghosts bool
 }
 
 var methods = []method{
-	{name: "cg", reductions: 2, vectors: 9, diagonals: 2, flops: 10, precondFlops: 4, steps: []string{"direct", "descend"}},
-	{name: "cg-single", reductions: 1, vectors: 10, diagonals: 1, flops: 12, precondFlops: 4, extraProducts: 1, steps: []string{"single"}, single: true},
+	{name: "cg", module: "cg", vectors: 9, diagonals: 2, flops: 10, precondFlops: 4, steps: []string{"direct", "descend"},
+		places: []place{{vecX, false}, {vecQ, false}, {vecR, true}, {vecP0, true}, {vecP1, true}}},
+	{name: "cg-single", module: "cg", vectors: 10, diagonals: 1, flops: 12, precondFlops: 4, before: 1, steps: []string{"single"},
+		places: []place{{vecX, false}, {vecQ, false}, {vecR, true}, {vecR1, true}, {vecS0, true}, {vecS1, true}, {vecW0, true}, {vecW1, true}}},
+	{name: "cg-pipelined", module: "pipelined", vectors: 12, diagonals: 1, flops: 18, precondFlops: 3, before: 1, steps: []string{"step"},
+		places: []place{{vecX, true}, {vecQ, false}, {vecR, true}, {vecP0, true}, {vecS0, true}, {vecW0, true}, {vecW1, true}}},
 }
 
 // Methods lists the methods that there are on a device.
@@ -221,17 +231,18 @@ func (m *shape) diagonalBytes(values int) int {
 	return 0
 }
 
-// kernel is the name of a step for this matrix.
-func (m *shape) kernel(step string) string {
+// kernel is the name of a step of a module for this matrix.
+func (m *shape) kernel(module, step string) string {
+	name := module + "_" + step
 	switch {
-	case step == "descend":
-		return "cg_descend"
+	case step == "begin", step == "descend":
+		return name
 	case m.plain && m.wide:
-		return "cg_" + step + "_plain64"
+		return name + "_plain64"
 	case m.plain:
-		return "cg_" + step + "_plain32"
+		return name + "_plain32"
 	case step == "make":
-		return "cg_make_stencil"
+		return name + "_stencil"
 	}
-	return fmt.Sprintf("cg_%s_stencil%d", step, len(m.points))
+	return fmt.Sprintf("%s_stencil%d", name, len(m.points))
 }

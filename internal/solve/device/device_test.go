@@ -213,7 +213,9 @@ func compare(t *testing.T, name string, got, want solved, rtol float64) {
 	if d := got.Iterations - want.Iterations; d < -1 || d > 1 {
 		t.Errorf("%s: %d iterations, on the processor %d", name, got.Iterations, want.Iterations)
 	}
-	if got.Iterations == want.Iterations && (got.Reductions != want.Reductions || got.Products != want.Products) {
+	// A kernel leaves the product out that a replacement, or the end, makes useless; the processor has already made it.
+	products := got.Products == want.Products || strings.Contains(name, "cg-pipelined") && got.Products < want.Products && got.Products > got.Iterations
+	if got.Iterations == want.Iterations && (got.Reductions != want.Reductions || !products) {
 		t.Errorf("%s: %d reductions and %d products, on the processor %d and %d", name, got.Reductions, got.Products, want.Reductions, want.Products)
 	}
 	most, size := 0.0, 0.0
@@ -228,7 +230,7 @@ func compare(t *testing.T, name string, got, want solved, rtol float64) {
 // Errors in the kernels do not pass: the solve fails, or its gate does.
 func TestFaultsAreFound(t *testing.T) {
 	for name, fault := range map[string]uint32{"dropped halo": gpusolve.DroppedHalo, "wrong dot": gpusolve.WrongDot,
-		"stale scalar": gpusolve.StaleScalar, "missing wait": gpusolve.MissingWait} {
+		"stale scalar": gpusolve.StaleScalar, "missing wait": gpusolve.MissingWait, "stale reduction": gpusolve.StaleSums} {
 		for _, method := range Methods() {
 			if name == "wrong dot" && method != "cg" {
 				continue // all its scalar products are one message
@@ -244,6 +246,24 @@ func TestFaultsAreFound(t *testing.T) {
 			} else {
 				t.Logf("%s with %s: %v", method, name, err)
 			}
+		}
+	}
+}
+
+// Recurrences that drift are made anew: a solve to the last digit that doubles have there ends by its true residual, after
+// several replacements, with the iterations of the processor.
+func TestReplacement(t *testing.T) {
+	spec := poisson(t, sparse.Grid{90, 70, 1}, 5)
+	spec.Method, spec.RTol = "cg-pipelined", 1e-13
+	want := onHost(t, spec.Spec)
+	for _, ranks := range []int{1, 3} {
+		got, err := onDevice(t, ranks, spec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		compare(t, fmt.Sprintf("cg-pipelined, %d ranks", ranks), got, want, spec.RTol)
+		if more := got.Products - got.Iterations; more < 3*4 {
+			t.Errorf("%d ranks: %d products more than iterations, which are not several replacements", ranks, more)
 		}
 	}
 }
@@ -356,7 +376,7 @@ func TestTrace(t *testing.T) {
 		method string
 		format sparse.Format
 		per    float64 // bytes a row, of rows with five entries
-	}{{"cg", sparse.Compressed, 73}, {"cg-single", sparse.Compressed, 81}, {"cg", sparse.Plain, 136}} {
+	}{{"cg", sparse.Compressed, 73}, {"cg-single", sparse.Compressed, 81}, {"cg-pipelined", sparse.Compressed, 97}, {"cg", sparse.Plain, 136}} {
 		spec := poisson(t, sparse.Grid{200, 150, 1}, 5)
 		spec.Method, spec.Storage = c.method, c.format
 		err := together(t, gpus, 2, func(g *dist.Group) error {

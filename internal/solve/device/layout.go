@@ -16,11 +16,11 @@ type layout struct {
 	size   int // rows of the problem
 	reach  int
 	most   int // rows of the largest rank
-	single bool
+	places []place
 }
 
-func newLayout(owners sparse.Layout, ranks, size, reach int, single bool) layout {
-	l := layout{owners: owners, size: size, reach: reach, single: single}
+func newLayout(owners sparse.Layout, ranks, size, reach int, places []place) layout {
+	l := layout{owners: owners, size: size, reach: reach, places: places}
 	for r := range ranks {
 		l.most = max(l.most, l.rows(r).Len())
 	}
@@ -44,36 +44,28 @@ func (l *layout) ghosts(rank int) (below, above int) {
 	return min(rows.Lo, l.reach), min(l.size-rows.Hi, l.reach)
 }
 
-// vector is a place for a vector of the largest rank.
+// vector is a vector by its name in the kernels' argument.
 type vector int
 
-// The vectors. Those of the two methods share places.
+// The vectors. What a method needs of them is in its places.
 const (
-	vecX vector = iota
-	vecQ        // cg; the direction of cg-single, which has no ghosts
-	vecR
-	vecP0 // cg
+	vecX  vector = iota
+	vecQ         // also the direction of cg-single, and z of cg-pipelined
+	vecR         // of all methods: what is sent is sent to places that are counted from here
+	vecR1        // the second of two that take turns
+	vecP0
 	vecP1
-	vecR1 // cg-single
 	vecS0
 	vecS1
 	vecW0
 	vecW1
 )
 
-// places are the vectors of a method, in order.
-func (l *layout) places() []vector {
-	if l.single {
-		return []vector{vecX, vecQ, vecR, vecR1, vecS0, vecS1, vecW0, vecW1}
-	}
-	return []vector{vecX, vecQ, vecR, vecP0, vecP1}
-}
-
 func up(n int) int { return (n + line - 1) / line * line }
 
 // room is how many values a place has.
-func (l *layout) room(v vector) int {
-	if v == vecX || v == vecQ {
+func (l *layout) room(p place) int {
+	if !p.ghosts {
 		return up(l.most)
 	}
 	return up(l.most+l.reach) + up(l.reach)
@@ -82,36 +74,47 @@ func (l *layout) room(v vector) int {
 // values is how many values the memory of a rank has: the vectors, then its mail.
 func (l *layout) values() int {
 	n := gpusolve.MailBytes / 8
-	for _, v := range l.places() {
-		n += l.room(v)
+	for _, p := range l.places {
+		n += l.room(p)
 	}
 	return n
 }
 
-// own is where the own rows of a vector begin.
-func (l *layout) own(v vector) int {
-	at := gpusolve.MailBytes / 8
-	for _, p := range l.places() {
-		if p == v {
-			break
+// own is where the own rows of a vector begin, and whether there is one.
+func (l *layout) own(v vector) (at int, ok bool) {
+	at = gpusolve.MailBytes / 8
+	for _, p := range l.places {
+		switch {
+		case p.vector == v && p.ghosts:
+			return at + up(l.reach), true
+		case p.vector == v:
+			return at, true
 		}
 		at += l.room(p)
 	}
-	if v == vecX || v == vecQ {
-		return at
-	}
-	return at + up(l.reach)
+	return 0, false
 }
 
-// pointer is the address of a vector on a rank whose memory begins at base: with
-// the ghosts before its rows, where it has them.
-func (l *layout) pointer(base cuda.Pointer, rank int, v vector) uint64 {
-	at := l.own(v)
-	if v != vecX && v != vecQ {
-		below, _ := l.ghosts(rank)
-		at -= below
+// row is the address of row 0 of a vector on a rank whose memory begins at base; 0 where there is none.
+func (l *layout) row(base cuda.Pointer, v vector) uint64 {
+	at, ok := l.own(v)
+	if !ok {
+		return 0
 	}
 	return uint64(base) + 8*uint64(at)
+}
+
+// two are the addresses of a vector and of the one that it takes turns with, or itself, each with the ghosts before its rows.
+func (l *layout) two(base cuda.Pointer, rank int, a, b vector) (at [2]uint64) {
+	below, _ := l.ghosts(rank)
+	for k, v := range []vector{a, b} {
+		if at[k] = l.row(base, v); at[k] != 0 {
+			at[k] -= 8 * uint64(below)
+		} else if k == 1 {
+			at[k] = at[0]
+		}
+	}
+	return at
 }
 
 // sends are the rows of a rank, counted from its first, that another has as ghosts, and
@@ -138,16 +141,11 @@ func (l *layout) fill(p *gpusolve.Params, at []cuda.Pointer, rank int) {
 	rows := l.rows(rank)
 	below, above := l.ghosts(rank)
 	p.Rows, p.First, p.Below, p.Above = uint64(rows.Len()), uint64(rows.Lo), uint64(below), uint64(above)
-	p.X, p.Q = l.pointer(at[rank], rank, vecX), l.pointer(at[rank], rank, vecQ)
-	two := func(a, b vector) [2]uint64 {
-		return [2]uint64{l.pointer(at[rank], rank, a), l.pointer(at[rank], rank, b)}
-	}
-	sent := [2]vector{vecR, vecR}
-	if l.single {
-		p.P, p.R, p.S, p.W = [2]uint64{p.Q, p.Q}, two(vecR, vecR1), two(vecS0, vecS1), two(vecW0, vecW1)
-		sent = [2]vector{vecW0, vecW1}
-	} else {
-		p.P, p.R = two(vecP0, vecP1), two(vecR, vecR)
+	base := at[rank]
+	p.X, p.Q = l.row(base, vecX), l.row(base, vecQ)
+	p.P, p.R, p.S, p.W = l.two(base, rank, vecP0, vecP1), l.two(base, rank, vecR, vecR1), l.two(base, rank, vecS0, vecS1), l.two(base, rank, vecW0, vecW1)
+	if p.P[0] == 0 {
+		p.P = [2]uint64{p.Q, p.Q}
 	}
 	p.EdgeLo, p.EdgeHi = 0, p.Rows
 	for r := range at {
@@ -157,8 +155,7 @@ func (l *layout) fill(p *gpusolve.Params, at []cuda.Pointer, rank int) {
 			continue
 		}
 		p.SendLo[r], p.SendHi[r] = uint64(send.Lo), uint64(send.Hi)
-		p.Ghosts[r] = uint64(at[r]) + 8*uint64(l.own(sent[0])+row0)
-		p.Ghosts2[r] = uint64(at[r]) + 8*uint64(l.own(sent[1])+row0)
+		p.Ghosts[r] = l.row(at[r], vecR) + 8*uint64(row0)
 		if send.Lo == 0 {
 			p.EdgeLo = max(p.EdgeLo, p.SendHi[r])
 		} else {

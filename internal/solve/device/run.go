@@ -34,7 +34,7 @@ func (s *System) Solve(limit int) (solve.Outcome, error) {
 	out, err := s.outcome()
 	out.Seconds = seconds
 	if limit == 0 && err == nil {
-		s.expected = out.Iterations
+		s.expected = int(s.seen().State.Steps)
 	}
 	return out, err
 }
@@ -82,7 +82,7 @@ func (s *System) run(limit int, watch func() error) error {
 	known := s.expected > 0 && limit == 0
 	batch := ahead
 	if known {
-		batch = s.expected + 1 + s.method.extraProducts // the last sees that it has ended
+		batch = s.expected/len(s.steps) + 1 // the last sees that it has ended
 	}
 	for k := 0; ; k++ {
 		if err := s.iterate(batch, watch); err != nil {
@@ -146,8 +146,7 @@ func (s *System) outcome() (solve.Outcome, error) {
 	out := solve.Outcome{TrueResidual: math.NaN()}
 	n := int(state.Iterations)
 	out.Status, out.Iterations, out.Residual = status[state.Status], n, state.Residual
-	out.Products = n + s.method.extraProducts
-	out.Reductions = s.method.reductions*n + 1
+	out.Products, out.Reductions = int(state.Products), int(state.Reductions)
 	if out.Status == krylov.Breakdown {
 		out.Reason = gpusolve.Reason(state.Reason)
 	}
@@ -200,8 +199,7 @@ func (s *System) Trace(limit int) (b solve.Profile, err error) {
 			return err
 		}
 		b.Iterations = int(s.seen().State.Iterations)
-		first := s.method.extraProducts
-		for k := first; k < first+b.Iterations*len(s.steps); k++ {
+		for k := s.method.before; k < int(s.seen().State.Steps); k++ {
 			us, err := marks[k+1].Since(marks[k])
 			if err != nil {
 				return err

@@ -3,6 +3,7 @@ package device
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 	"unsafe"
@@ -43,7 +44,6 @@ type System struct {
 	most   int // iterations of a solve
 
 	context *cuda.Context
-	module  *cuda.Module
 	at      []cuda.Pointer // the vectors' memory, by rank
 	buffer  dist.Buffer
 	private []cuda.Pointer
@@ -59,7 +59,7 @@ type System struct {
 		blocks uint32
 	}
 
-	expected int // iterations of a whole solve, once one has ended
+	expected int // steps of a whole solve, once one has ended
 }
 
 // waitLimit is how long a kernel waits for another rank: far longer than a host is ever late, and short enough
@@ -119,7 +119,7 @@ func (s *System) plan() (err error) {
 	if s.shape, err = shapeOf(s.spec, l.rows(s.group.Rank())); err != nil {
 		return err
 	}
-	s.layout = newLayout(owners, s.group.Size(), s.Size, s.shape.reach, s.method.single)
+	s.layout = newLayout(owners, s.group.Size(), s.Size, s.shape.reach, s.method.places)
 	s.measurePart()
 	return nil
 }
@@ -208,38 +208,42 @@ func (s *System) allocate() error {
 	return nil
 }
 
-// modules are the kernels of each GPU of this process.
+// modules are the kernels of each GPU of this process, as far as they were needed.
 var modules struct {
 	sync.Mutex
-	of map[*cuda.Context]*cuda.Module
+	of map[module]*cuda.Module
 }
 
-func moduleOf(c *cuda.Context) (*cuda.Module, error) {
+type module struct {
+	on   *cuda.Context
+	name string
+}
+
+// kernel finds a kernel by its name, which begins with that of its module.
+func (s *System) kernel(name string) (*cuda.Kernel, error) {
+	of, _, _ := strings.Cut(name, "_")
+	key := module{s.context, of}
 	modules.Lock()
 	defer modules.Unlock()
-	if m := modules.of[c]; m != nil {
-		return m, nil
+	m := modules.of[key]
+	if m == nil {
+		ptx, err := gpusolve.PTX(of)
+		if err != nil {
+			return nil, err
+		}
+		if m, err = s.context.Load("the solve", ptx); err != nil {
+			return nil, err
+		}
+		if modules.of == nil {
+			modules.of = map[module]*cuda.Module{}
+		}
+		modules.of[key] = m
 	}
-	ptx, err := gpusolve.PTX()
-	if err != nil {
-		return nil, err
-	}
-	m, err := c.Load("the solve", ptx)
-	if err != nil {
-		return nil, err
-	}
-	if modules.of == nil {
-		modules.of = map[*cuda.Context]*cuda.Module{}
-	}
-	modules.of[c] = m
-	return m, nil
+	return m.Kernel(name)
 }
 
 // prepare fills the argument in, makes the matrix, and readies the steps of a solve.
 func (s *System) prepare() (err error) {
-	if s.module, err = moduleOf(s.context); err != nil {
-		return err
-	}
 	if s.stream, err = s.context.Stream(); err != nil {
 		return err
 	}
@@ -314,14 +318,14 @@ func (s *System) readyLaunches() error {
 	if err != nil {
 		return err
 	}
-	names := []string{"cg_begin"}
-	for _, step := range s.method.steps {
-		names = append(names, s.shape.kernel(step))
+	var names []string
+	for _, step := range append([]string{"begin"}, s.method.steps...) {
+		names = append(names, s.shape.kernel(s.method.module, step))
 	}
 	most, shared := maxBlocks, make([]int, len(names))
 	kernels := make([]*cuda.Kernel, len(names))
 	for i, name := range names {
-		if kernels[i], err = s.module.Kernel(name); err != nil {
+		if kernels[i], err = s.kernel(name); err != nil {
 			return err
 		}
 		if s.shape.plain && i == 1 { // the step with the product
@@ -357,9 +361,9 @@ func (s *System) readyLaunches() error {
 func (s *System) start(step string) error {
 	name := "cg_" + step
 	if step == "make" {
-		name = s.shape.kernel(step)
+		name = s.shape.kernel("cg", step)
 	}
-	k, err := s.module.Kernel(name)
+	k, err := s.kernel(name)
 	if err != nil {
 		return err
 	}

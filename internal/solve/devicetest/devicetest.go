@@ -1,10 +1,13 @@
 // Package devicetest is the conformance suite of solves on a device: a self-test runs it where
-// the device is, because what tests elsewhere run on is the processor.
+// the device is, because what tests elsewhere run on is the processor. Small systems are held against
+// the solution of the host and its iterations, large ones to the gate alone.
 package devicetest
 
 import (
+	"context"
 	"fmt"
 	"math"
+	"os"
 	"slices"
 
 	"github.com/kernbench/kernbench/dist"
@@ -42,10 +45,19 @@ func Faults(g *dist.Group, short bool) (cases int, faults []error) {
 	if !short {
 		shapes = append(slices.Clip(shapes), large...)
 	}
-	for _, shape := range shapes {
+	for k, shape := range shapes {
+		var want *reference
 		for _, spec := range specs(shape.grid, shape.points) {
 			cases++
-			if err := twice(g, spec); err != nil {
+			if k >= len(small) {
+				want = nil
+			} else if want == nil || want.of != [2]string{spec.Method, spec.Preconditioner} {
+				var err error
+				if want, err = onHost(g, spec); err != nil {
+					return cases, append(faults, fmt.Errorf("on the host: %w", err))
+				}
+			}
+			if err := twice(g, spec, want); err != nil {
 				return cases, append(faults, fmt.Errorf("%v of %d points, %s, %s, %v: %w", shape.grid, shape.points, spec.Method, spec.Preconditioner, spec.Storage, err))
 			}
 		}
@@ -54,7 +66,7 @@ func Faults(g *dist.Group, short bool) (cases int, faults []error) {
 		for _, spec := range specs(sparse.Grid{31, 47, 1}, 5)[:1] {
 			cases++
 			spec.Method, spec.Fault, spec.MaxIter = f.method, f.fault, 500
-			if err := twice(g, spec); err == nil {
+			if err := twice(g, spec, nil); err == nil {
 				faults = append(faults, fmt.Errorf("%s with a %s passes", f.method, f.name))
 			}
 		}
@@ -88,7 +100,7 @@ type fault struct {
 // planted are the errors that a number of ranks can show for certain.
 func planted(ranks int) (all []fault) {
 	for _, method := range device.Methods() {
-		all = append(all, fault{"stale scalar", method, gpusolve.StaleScalar})
+		all = append(all, fault{"stale scalar", method, gpusolve.StaleScalar}, fault{"stale reduction", method, gpusolve.StaleSums})
 		if ranks > 1 {
 			all = append(all, fault{"dropped halo", method, gpusolve.DroppedHalo})
 		}
@@ -96,8 +108,49 @@ func planted(ranks int) (all []fault) {
 	return append(all, fault{"wrong scalar product", "cg", gpusolve.WrongDot})
 }
 
-// twice solves a system twice, which must give the same bits and pass the gate.
-func twice(g *dist.Group, spec device.Spec) error {
+// reference is what the host's solver makes of a system.
+type reference struct {
+	of         [2]string // method and preconditioner
+	iterations int
+	x          []float64
+}
+
+// onHost solves as processors do, on one rank.
+func onHost(g *dist.Group, spec device.Spec) (*reference, error) {
+	alone, err := dist.Init(context.Background(), dist.Config{Backend: dist.HostBackend, Size: 1, ID: fmt.Sprintf("reference-%d-%d", os.Getpid(), g.Rank())})
+	if err != nil {
+		return nil, err
+	}
+	defer alone.Close()
+	s, err := solve.New(alone, spec.Spec)
+	if err != nil {
+		return nil, err
+	}
+	out, err := s.Solve(0)
+	return &reference{[2]string{spec.Method, spec.Preconditioner}, out.Iterations, s.Solution()}, err
+}
+
+// differs says how a solution, of which this rank has x, differs from that of the host: rounding may cost
+// an iteration, and as much of the solution as the tolerance leaves open.
+func (want *reference) differs(out solve.Outcome, rows sparse.Range, x []float64) error {
+	if d := out.Iterations - want.iterations; d < -1 || d > 1 {
+		return fmt.Errorf("%d iterations, on the host %d", out.Iterations, want.iterations)
+	}
+	most, size := 0.0, 0.0
+	for _, v := range want.x {
+		size = max(size, math.Abs(v))
+	}
+	for i, v := range x {
+		most = max(most, math.Abs(v-want.x[rows.Lo+i]))
+	}
+	if len(x) != rows.Len() || !(most <= 1e-6*size) {
+		return fmt.Errorf("the solution is off by %g of %g from the host's", most, size)
+	}
+	return nil
+}
+
+// twice solves a system twice, which must give the same bits, pass the gate, and be what the host's solver gives, where that is known.
+func twice(g *dist.Group, spec device.Spec, want *reference) error {
 	s, err := device.New(g, spec)
 	if err != nil {
 		return err
@@ -117,5 +170,12 @@ func twice(g *dist.Group, spec device.Spec) error {
 	if last.TrueResidual, err = s.Check(); err != nil {
 		return err
 	}
-	return last.Gate(rtol)
+	if err := last.Gate(rtol); err != nil || want == nil {
+		return err
+	}
+	x, err := s.Solution()
+	if err != nil {
+		return err
+	}
+	return want.differs(last, s.Rows(), x)
 }

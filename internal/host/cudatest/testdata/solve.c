@@ -1,14 +1,15 @@
-// The kernels of package gpusolve, from their own source.
+// The kernels of package gpusolve, from their own sources.
 #include <string.h>
 #include "fake.h"
 #include "lanes.h"
 #include "cg.cu"
+#include "pipelined.cu"
 
 #define OF(name) {#name, name}
+#define FORMS_OF(name) OF(name##_plain32), OF(name##_plain64), OF(name##_stencil5), OF(name##_stencil7), OF(name##_stencil9), OF(name##_stencil27)
 static const struct { const char *name; void (*run)(const Params); } kernels[] = {
 	OF(cg_begin), OF(cg_descend), OF(cg_triad), OF(cg_make_stencil), OF(cg_make_plain32), OF(cg_make_plain64),
-	OF(cg_direct_plain32), OF(cg_direct_plain64), OF(cg_direct_stencil5), OF(cg_direct_stencil7), OF(cg_direct_stencil9), OF(cg_direct_stencil27),
-	OF(cg_single_plain32), OF(cg_single_plain64), OF(cg_single_stencil5), OF(cg_single_stencil7), OF(cg_single_stencil9), OF(cg_single_stencil27),
+	FORMS_OF(cg_direct), FORMS_OF(cg_single), OF(pipelined_begin), FORMS_OF(pipelined_step),
 };
 
 int solve_step(const char *name, unsigned grid, const void *argument) {

@@ -1,0 +1,110 @@
+// The rows of a matrix, and their products with a vector.
+#pragma once
+#include "steps.cuh"
+
+// The forms of a matrix: rows plain, with starts of 32 or 64 bits, or a stencil of so many
+// points, of which only the sides of the grid are stored.
+enum { STARTS32 = -1, STARTS64 = -2 };
+
+// What a product multiplies by: the direction of cg, the next residual of cg-single,
+// a vector that is preconditioned, one that is not.
+enum { DIRECTION, DESCENDED, SCALED, BARE };
+
+// Vector is that: where others have just computed it, it is not there yet, and computed where it is needed.
+typedef struct {
+	const double *r, *p, *s, *w, *diagonal;
+	double factor, alpha, beta;
+	int kind;
+} Vector;
+
+DEVICE Vector vector_of(const Params *p, const int form) {
+	Vector v;
+	u32 old = p->turn;
+	v.r = (const double *)p->r[old], v.p = (const double *)p->p[old], v.s = (const double *)p->s[old], v.w = (const double *)p->w[old];
+	v.diagonal = form < 0 ? (const double *)p->diagonal : 0, v.factor = p->factor, v.alpha = 0, v.beta = 0, v.kind = DIRECTION;
+	return v;
+}
+
+DEVICE double preconditioned(const Vector *v, u64 j, double r) { return r * (v->diagonal ? v->diagonal[j] : v->factor); }
+
+// descended is r of the next iteration of the single-reduction method, and its s.
+DEVICE double descended(const Vector *v, u64 j, double *s) {
+	*s = v->w[j] + v->beta * v->s[j];
+	return v->r[j] - v->alpha * *s;
+}
+DEVICE double value(const Vector *v, u64 j) {
+	if (v->kind == BARE) return v->r[j];
+	if (v->kind == SCALED) return preconditioned(v, j, v->r[j]);
+	if (v->kind == DIRECTION) return v->beta * v->p[j] + preconditioned(v, j, v->r[j]);
+	double s, r = descended(v, j, &s);
+	return preconditioned(v, j, r);
+}
+
+DEVICE u64 start(const Params *p, const int form, u64 row) {
+	return form == STARTS64 ? ((const u64 *)p->starts)[row] : ((const u32 *)p->starts)[row];
+}
+
+// multiply_tile makes the products of the entries of some rows, all threads together. Each has
+// some loads under way at once: first of its entries, then of what these are multiplied by.
+DEVICE void multiply_tile(const Params *p, const int form, const Vector *v, u64 row, u64 rows) {
+	enum { BATCH = 5 };
+	u64 lo = start(p, form, row), hi = start(p, form, row + rows);
+	const u32 *cols = (const u32 *)p->cols;
+	const double *vals = (const double *)p->vals;
+	for (u64 at = lo + LANE; at < hi; at += BATCH * LANES) {
+		u32 col[BATCH];
+		double val[BATCH];
+		UNROLL
+		for (int k = 0; k < BATCH; k++) {
+			u64 e = at + k * LANES < hi ? at + k * LANES : at;
+			col[k] = once_u32(cols + e);
+			val[k] = once(vals + e);
+		}
+		UNROLL
+		for (int k = 0; k < BATCH; k++) val[k] *= value(v, col[k]);
+		UNROLL
+		for (int k = 0; k < BATCH; k++)
+			if (at + k * LANES < hi) products[at + k * LANES - lo] = val[k];
+	}
+	SYNC();
+}
+
+// row_product is one row times the vector, entries in the order of columns.
+DEVICE double row_product(const Params *p, const int form, const Vector *v, u64 tile, u64 row) {
+	double sum = 0;
+	if (form < 0) {
+		u64 base = start(p, form, tile);
+		u32 lo = (u32)(start(p, form, row) - base), hi = (u32)(start(p, form, row + 1) - base);
+		for (u32 e = lo; e < hi; e++) sum += products[e];
+		return sum;
+	}
+	// Beyond a side of the grid lies another row, or room that the vectors have there: it is
+	// loaded too, so that no load waits for the code, and left out.
+	u32 code = ((const u8 *)p->codes)[row];
+	UNROLL
+	for (int k = 0; k < form; k++) {
+		double more = sum + p->coef[k] * value(v, p->below + row + p->reach[k]);
+		sum = code & p->sides[k] ? sum : more;
+	}
+	return sum;
+}
+
+// FORMS makes the kernels of a step, one for each form.
+#define FORMS(name, step) \
+	KERNEL(name##_plain32) { step(&p, STARTS32); } \
+	KERNEL(name##_plain64) { step(&p, STARTS64); } \
+	KERNEL(name##_stencil5) { step(&p, 5); } \
+	KERNEL(name##_stencil7) { step(&p, 7); } \
+	KERNEL(name##_stencil9) { step(&p, 9); } \
+	KERNEL(name##_stencil27) { step(&p, 27); }
+
+// ---- right-hand side
+
+DEVICE double noise(u64 seed, u64 i) {
+	u64 h = seed + i * 0x9e3779b97f4a7c15ull + 0x9e3779b97f4a7c15ull;
+	h = (h ^ h >> 30) * 0xbf58476d1ce4e5b9ull;
+	h = (h ^ h >> 27) * 0x94d049bb133111ebull;
+	h ^= h >> 31;
+	return 2 * ((double)(h >> 11) / 9007199254740992.0) - 1;
+}
+DEVICE double right_hand_side(const Params *p, u64 row) { return p->rhs == ONES ? 1 : noise(p->seed, p->first + row); }
