@@ -2,6 +2,7 @@ package shm
 
 import (
 	"hash/fnv"
+	"runtime"
 	"sync/atomic"
 	"time"
 	"unsafe"
@@ -59,7 +60,7 @@ type Member struct {
 	timeout   time.Duration
 	others    Others
 	near, far pace
-	shared    bool // other ranks are goroutines of this process: they may need its threads
+	shared    bool // others may need the thread: ranks that are goroutines of this process, or calls that were started where it has one thread
 }
 
 // Join makes the rank a member. Its claim must have been made before.
@@ -69,6 +70,7 @@ func Join(s Membership) *Member {
 	if s.Crowded {
 		m.looks, m.near, m.far = 1, m.near.crowded(), m.far.crowded()
 	}
+	m.shared = runtime.GOMAXPROCS(0) == 1
 	for r, pid := range s.PIDs {
 		m.shared = m.shared || r != s.Rank && pid == s.PIDs[s.Rank]
 	}

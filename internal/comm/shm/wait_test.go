@@ -1,7 +1,9 @@
 package shm
 
 import (
+	"runtime"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -25,5 +27,24 @@ func TestGonePeerIsLookedAtOnceMore(t *testing.T) {
 	const want = "rank 1 (pid 2) has left the group while rank 0 waits for it in a test"
 	if _, err := w.Step(); err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("got %v, want %q", err, want)
+	}
+}
+
+// A process with one thread may have started a call that its peer waits for: a rank that waits
+// lets it run before it goes on waiting.
+func TestWaitingLetsStartedCallsRun(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	s := segment(t, BoardBytes(2))
+	m := Join(Membership{Segment: s, Board: BoardAt(s, 0, 2), PIDs: []int{1, 2}, World: []int{0, 1}, Timeout: time.Minute})
+	var ran atomic.Bool
+	go ran.Store(true)
+	w := m.NewWait(1, "a test")
+	for range nearPace.spins + 10 { // the scheduler may choose the waiting rank once more
+		if limit, err := w.Step(); limit != 0 || err != nil {
+			t.Fatalf("gave up at once: %v, %v", limit, err)
+		}
+	}
+	if !ran.Load() {
+		t.Error("it did not run")
 	}
 }
