@@ -34,7 +34,7 @@ const (
 
 // filter finds the strong couplings.
 func (g *aggregation) filter(f *fine) error {
-	diagonal, err := f.exchanged(f.diagonal)
+	diagonal, err := f.exchanged(func(i int) float64 { return f.diagonal[i] })
 	if err != nil {
 		return err
 	}
@@ -126,13 +126,12 @@ func (g *aggregation) claim(i int, number int32) {
 // interpolate smooths: P = (I - omega D^-1 A) times the aggregates' ones, where weak couplings are
 // added to the diagonal. A constant stays one wherever the rows of A have the sum zero.
 func (g *aggregation) interpolate(f *fine, first int, coarse *space) (*sparse.Shapes, error) {
-	ids := make([]float64, len(g.of))
-	for i, a := range g.of {
-		if ids[i] = none; a >= 0 {
-			ids[i] = float64(first + int(a))
+	ids, err := f.exchanged(func(i int) float64 {
+		if g.of[i] < 0 {
+			return none
 		}
-	}
-	ids, err := f.exchanged(ids)
+		return float64(first + int(g.of[i]))
+	})
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package multigrid
 
 import (
+	"fmt"
 	"syscall"
 	"testing"
 
@@ -46,22 +47,28 @@ func cpuTime(b *testing.B) (report func()) {
 
 func BenchmarkSetup(b *testing.B) {
 	for _, c := range benchmarked {
-		b.Run(c.name, func(b *testing.B) {
-			asInPractice(b)
-			p, err := sparse.New(c.kind, c.params)
-			if err != nil {
-				b.Fatal(err)
-			}
-			onRanks(b, 1, 1, p, func(l *precondition.Local) {
-				report := cpuTime(b)
-				for b.Loop() {
-					if _, err := build(l, coarsenerOf(l, c.coarsener), c.format); err != nil {
-						b.Error(err)
-					}
+		for _, ranks := range []int{1, 2} {
+			b.Run(fmt.Sprintf("%s/ranks=%d", c.name, ranks), func(b *testing.B) {
+				asInPractice(b)
+				p, err := sparse.New(c.kind, c.params)
+				if err != nil {
+					b.Fatal(err)
 				}
+				report := func() {}
+				onRanks(b, ranks, p.Size()/ranks, p, func(l *precondition.Local) {
+					if l.Team.Rank() == 0 {
+						b.ResetTimer()
+						report = cpuTime(b)
+					}
+					for range b.N {
+						if _, err := build(l, coarsenerOf(l, c.coarsener), c.format); err != nil {
+							b.Error(err)
+						}
+					}
+				})
 				report()
 			})
-		})
+		}
 	}
 }
 

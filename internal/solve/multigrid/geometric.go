@@ -34,8 +34,7 @@ type geometric struct {
 	closed bool  // nothing crosses the boundary: beyond it is what is before it, not zero
 	mine   []int // the coarse points that are picked of them, in the order of their numbers
 
-	line          [2]int // the y and z of the last call of around, and the first points of the coarse lines beside it
-	lines, points weighted
+	lines, points weighted // the first points of the coarse lines beside a line, and the points around one of it
 }
 
 // weighted is points of the coarse grid, each with a weight.
@@ -53,11 +52,7 @@ const sampled = 10000
 // choose decides which axes to halve.
 func (g *geometric) choose(f *fine) error {
 	coupling := make([]float64, 3)
-	points := make([]float64, len(g.at))
-	for i, here := range g.at {
-		points[i] = float64(here)
-	}
-	points, err := f.exchanged(points)
+	points, err := f.exchanged(func(i int) float64 { return float64(g.at[i]) })
 	if err != nil {
 		return err
 	}
@@ -100,17 +95,12 @@ func (g *geometric) coarse() sparse.Grid {
 	return out
 }
 
-// kept is where in the coarse grid a point is that is in it.
-func (g *geometric) kept(p [3]int) ([3]int, bool) {
-	for axis, halve := range g.halved {
-		if halve && p[axis]%2 == 0 {
-			return p, false
-		}
-		if halve {
-			p[axis] /= 2
-		}
+// half is where along an axis of the coarse grid a point is that is in it.
+func (g *geometric) half(axis, at int) (coarse int, kept bool) {
+	if g.halved[axis] {
+		return at / 2, at%2 == 1
 	}
-	return p, true
+	return at, true
 }
 
 func (g *geometric) pick(f *fine) (int, error) {
@@ -122,24 +112,27 @@ func (g *geometric) pick(f *fine) (int, error) {
 	}
 	g.mine = make([]int, 0, len(g.at)/2)
 	coarse := g.coarse()
-	g.each(func(_ int, p [3]int) {
-		if p, keep := g.kept(p); keep {
-			g.mine = append(g.mine, coarse.Index(p))
+	g.eachLine(func(_, n int, p [3]int) {
+		y, along := g.half(1, p[1])
+		z, beside := g.half(2, p[2])
+		for x := p[0]; x < p[0]+n && along && beside; x++ {
+			if x, kept := g.half(0, x); kept {
+				g.mine = append(g.mine, coarse.Index([3]int{x, y, z}))
+			}
 		}
 	})
 	return len(g.mine), nil
 }
 
-// each calls fn for the rank's points.
-func (g *geometric) each(fn func(i int, p [3]int)) {
-	var p [3]int
-	for i, here := range g.at {
-		if i > 0 && here == g.at[i-1]+1 && p[0]+1 < g.grid[0] {
-			p[0]++
-		} else {
-			p = g.grid.Point(here)
+// eachLine calls fn for the rank's points, by stretches of a line: the place and the point of the first, and how many.
+func (g *geometric) eachLine(fn func(i, n int, p [3]int)) {
+	for lo := 0; lo < len(g.at); {
+		p, hi := g.grid.Point(g.at[lo]), lo+1
+		for end := min(len(g.at), lo+g.grid[0]-p[0]); hi < end && g.at[hi] == g.at[hi-1]+1; {
+			hi++
 		}
-		fn(i, p)
+		fn(lo, hi-lo, p)
+		lo = hi
 	}
 }
 
@@ -147,20 +140,25 @@ func (g *geometric) interpolate(f *fine, first int, coarse *space) (*sparse.Shap
 	own := stretchesOf(g.mine)
 	p := sparse.NewShapes(len(g.at), 0)
 	var others, open []int // coarse points, where a column is nobody's yet: ^k for the k-th; and the rows with such ones
-	g.line = [2]int{-1, -1}
-	g.each(func(i int, point [3]int) {
-		points := g.around(point)
-		for k, c := range points.at {
-			if at := own.find(c); at >= 0 {
-				p.Add(coarse.place(first+at), points.weights[k])
-			} else {
-				p.Add(^int32(len(others)), points.weights[k])
-				if others = append(others, c); len(open) == 0 || open[len(open)-1] != i {
-					open = append(open, i)
+	g.eachLine(func(i, n int, point [3]int) {
+		g.beside(point)
+		for k := range n {
+			if g.repeats(p, k, point[0]+k, first, coarse) {
+				continue
+			}
+			points := g.around(point[0] + k)
+			for m, c := range points.at {
+				if at := own.find(c); at >= 0 {
+					p.Add(coarse.place(first+at), points.weights[m])
+				} else {
+					p.Add(^int32(len(others)), points.weights[m])
+					if others = append(others, c); len(open) == 0 || open[len(open)-1] != i+k {
+						open = append(open, i+k)
+					}
 				}
 			}
+			p.End()
 		}
-		p.End()
 	})
 	numbers, err := directory(f.team, g.coarse().Size(), own, first, others)
 	if err != nil {
@@ -179,16 +177,40 @@ func (g *geometric) interpolate(f *fine, first int, coarse *space) (*sparse.Shap
 	return p, err
 }
 
-// around gives the coarse points from which a point is interpolated; they are valid until the next call.
-func (g *geometric) around(p [3]int) weighted {
-	if coarse := g.coarse(); g.line != [2]int{p[1], p[2]} {
-		g.line = [2]int{p[1], p[2]}
-		g.lines.at, g.lines.weights = append(g.lines.at[:0], 0), append(g.lines.weights[:0], 1)
-		g.spread(&g.lines, 2, p[2], coarse[0]*coarse[1])
-		g.spread(&g.lines, 1, p[1], coarse[0])
+// repeats appends the row of the k-th point of a stretch where it is that of the point one coarse point before, with the columns moved by
+// one: neither lies at an end of the line, and the rank has the coarse points of both, one after the other.
+func (g *geometric) repeats(p *sparse.Shapes, k, x, first int, coarse *space) bool {
+	period := 1
+	if g.halved[0] {
+		period = 2
 	}
+	if k < period || g.halved[0] && (x < 3 || x/2 >= g.grid[0]/2) {
+		return false
+	}
+	start, far, _ := p.Row(p.Rows() - period)
+	for _, d := range far {
+		place := int(start + d)
+		at := coarse.first + place - first // in mine; beyond it where another rank will own the coarse point
+		if place < 0 || at+1 >= len(g.mine) || g.mine[at+1] != g.mine[at]+1 {
+			return false
+		}
+	}
+	p.Repeat(period, 1)
+	return true
+}
+
+// beside finds the coarse lines beside the line of a point.
+func (g *geometric) beside(p [3]int) {
+	coarse := g.coarse()
+	g.lines.at, g.lines.weights = append(g.lines.at[:0], 0), append(g.lines.weights[:0], 1)
+	g.spread(&g.lines, 2, p[2], coarse[0]*coarse[1])
+	g.spread(&g.lines, 1, p[1], coarse[0])
+}
+
+// around gives the coarse points from which a point of that line is interpolated; they are valid until the next call.
+func (g *geometric) around(x int) weighted {
 	g.points.at, g.points.weights = append(g.points.at[:0], g.lines.at...), append(g.points.weights[:0], g.lines.weights...)
-	g.spread(&g.points, 0, p[0], 1)
+	g.spread(&g.points, 0, x, 1)
 	return g.points
 }
 

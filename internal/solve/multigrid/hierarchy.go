@@ -75,16 +75,18 @@ type fine struct {
 	square   precondition.Square
 	smoother *precondition.Chebyshev
 	format   sparse.Format // of coarser matrices
+	vector   []float64     // of the last call of exchanged
 }
 
-// exchanged is a vector with its ghosts.
-func (f *fine) exchanged(owned []float64) ([]float64, error) {
-	v := make([]float64, max(1, f.square.Matrix.Columns()))
-	copy(v, owned)
-	if err := f.square.Halo.Start(v); err != nil {
-		return nil, err
+// exchanged is a vector of the rank's values with its ghosts, valid until the next call.
+func (f *fine) exchanged(value func(i int) float64) ([]float64, error) {
+	if f.vector == nil {
+		f.vector = make([]float64, max(1, f.square.Matrix.Columns()))
 	}
-	return v, f.square.Halo.Finish(v)
+	for i := range f.space.own {
+		f.vector[i] = value(i)
+	}
+	return f.vector, f.square.Exchange(f.vector)
 }
 
 // A coarsener chooses coarse unknowns and interpolates from them.
@@ -121,11 +123,8 @@ func finest(l *precondition.Local, format sparse.Format) (*fine, error) {
 		}
 	}
 	f.space = newSpace(shares, l.Team.Rank())
-	ids := make([]float64, l.Plan.Owned)
-	for i := range ids {
-		ids[i] = float64(f.space.first + i)
-	}
-	if ids, err = f.exchanged(ids); err != nil {
+	ids, err := f.exchanged(func(i int) float64 { return float64(f.space.first + i) })
+	if err != nil {
 		return nil, err
 	}
 	for _, id := range ids[l.Plan.Owned : l.Plan.Owned+len(l.Plan.Ghosts)] { // which ascend

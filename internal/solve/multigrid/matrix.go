@@ -96,6 +96,12 @@ func restriction(team precondition.Team, r *sparse.Shapes, fine, coarse *space) 
 	out := sparse.NewShapes(coarse.own, r.Stored())
 	for c := range coarse.own {
 		first, far, vals := r.Row(c)
+		if c > 0 && len(received[c]) == 0 && len(received[c-1]) == 0 {
+			if before, _, _ := r.Row(c - 1); r.Follows(c, 1, int(first-before)) {
+				out.Repeat(1, first-before)
+				continue
+			}
+		}
 		for k, d := range far {
 			out.Add(first+d, vals[k])
 		}
@@ -147,7 +153,7 @@ func galerkin(team precondition.Team, a, p, r *sparse.Shapes, coarse *space) (*s
 	for c := range coarse.own {
 		alone := received == nil || len(received[c]) == 0
 		if alone && c > 0 && (received == nil || len(received[c-1]) == 0) && again(c) {
-			out.Repeat(1)
+			out.Repeat(1, 1)
 			continue
 		}
 		product(c)

@@ -39,6 +39,7 @@ type Builder struct {
 	vals   []float64
 
 	shapes map[string]*constant // by distances and values
+	key    []byte               // of the last one looked for
 }
 
 // NewBuilder starts a matrix of rows x cols, where cols counts ghosts too.
@@ -273,18 +274,19 @@ func (b *Builder) periodicOf(lo, hi, step int) *periodic {
 // constantOf gives the row's entries at distances from a column, the same ones for equal rows.
 func (b *Builder) constantOf(i, from int) *constant {
 	cols, vals := b.cols[b.ptr[i]:b.ptr[i+1]], b.vals[b.ptr[i]:b.ptr[i+1]]
-	offs := make([]int, len(cols))
-	var key []byte
+	b.key = b.key[:0]
 	for k, c := range cols {
-		offs[k] = 8 * (int(c) - from)
-		key = binary.LittleEndian.AppendUint64(key, uint64(offs[k]))
-		key = binary.LittleEndian.AppendUint64(key, math.Float64bits(vals[k]))
+		b.key = binary.LittleEndian.AppendUint64(b.key, uint64(int(c)-from))
+		b.key = binary.LittleEndian.AppendUint64(b.key, math.Float64bits(vals[k]))
 	}
-	if known := b.shapes[string(key)]; known != nil {
+	if known := b.shapes[string(b.key)]; known != nil {
 		return known
 	}
-	shape := &constant{offs: offs, coefs: slices.Clone(vals)}
-	b.shapes[string(key)] = shape
+	shape := &constant{offs: make([]int, len(cols)), coefs: slices.Clone(vals)}
+	for k, c := range cols {
+		shape.offs[k] = 8 * (int(c) - from)
+	}
+	b.shapes[string(b.key)] = shape
 	b.m.bytes += shape.bytes()
 	return shape
 }

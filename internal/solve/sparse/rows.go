@@ -87,7 +87,7 @@ func (m *Matrix) Shapes() *Shapes {
 		_, same := r.form.(*constant)
 		for i := int(r.lo); i < int(r.hi); i++ {
 			if same && i > int(r.lo) {
-				out.Repeat(1)
+				out.Repeat(1, 1)
 				continue
 			}
 			r.form.row(&out.distinct, i, int(r.lo))
@@ -166,11 +166,11 @@ func (s *Shapes) append(shape, first int32, entries int) {
 	s.entries += entries
 }
 
-// Repeat appends the last row once more, its columns moved by shift.
-func (s *Shapes) Repeat(shift int32) {
-	last := len(s.of) - 1
-	shape := s.of[last]
-	s.append(shape, s.first[last]+shift, s.distinct.Start[shape+1]-s.distinct.Start[shape])
+// Repeat appends the row so many before the next once more, its columns moved by shift.
+func (s *Shapes) Repeat(before int, shift int32) {
+	like := len(s.of) - before
+	shape := s.of[like]
+	s.append(shape, s.first[like]+shift, s.distinct.Start[shape+1]-s.distinct.Start[shape])
 }
 
 // moved reports whether columns are those distances from the first.

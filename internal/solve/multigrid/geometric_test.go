@@ -1,0 +1,102 @@
+package multigrid
+
+import (
+	"fmt"
+	"maps"
+	"sync"
+	"testing"
+
+	"github.com/kernbench/kernbench/internal/solve/precondition"
+	"github.com/kernbench/kernbench/internal/solve/sparse"
+)
+
+// linear is what a point is interpolated from, by the definition: along each axis that is halved it lies at a coarse point or between two.
+func linear(fine, coarse sparse.Grid, at [3]int, closed bool) map[int]float64 {
+	out := map[int]float64{}
+	for c := range coarse.Size() {
+		weight := 1.
+		for axis, q := range coarse.Point(c) {
+			if coarse[axis] == fine[axis] {
+				q = 2 * (q - at[axis]) // as it is
+			} else {
+				q = 2*q + 1 - at[axis]
+			}
+			switch end := at[axis] == 0 || at[axis] == 2*coarse[axis]; {
+			case q == 0, closed && end && (q == 1 || q == -1):
+			case q == 1 || q == -1:
+				weight /= 2
+			default:
+				weight = 0
+			}
+		}
+		if weight > 0 {
+			out[c] = weight
+		}
+	}
+	return out
+}
+
+// However the points are spread over ranks, whose rows of P are repeated where they can be, every point is interpolated linearly.
+func TestInterpolation(t *testing.T) {
+	for _, kind := range []string{"poisson", "anisotropic", "neumann"} {
+		for _, p := range []sparse.Params{{Rows: 49}, {Rows: 64}, {Rows: 125, Dim: 3}, {Rows: 512, Dim: 3}} {
+			for _, layout := range [][2]int{{1, 1}, {2, p.Rows / 2}, {3, 1}, {3, 5}, {3, 40}} {
+				made := problem(t, kind, p)
+				what := fmt.Sprintf("%s with %d rows in %d turns of %d", kind, p.Rows, layout[0], layout[1])
+				interpolated(t, what, made, layout[0], layout[1])
+			}
+		}
+	}
+}
+
+// interpolated holds the rows of P of all ranks against linear.
+func interpolated(t *testing.T, what string, p sparse.Problem, ranks, each int) {
+	var mu sync.Mutex
+	points := map[int]int{} // the coarse points by their numbers
+	found := map[int]map[int]float64{}
+	grid, coarser := p.(sparse.Gridded).Grid(), sparse.Grid{}
+	onRanks(t, ranks, each, p, func(l *precondition.Local) {
+		f, err := finest(l, sparse.Compressed)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		g := newGeometric(l).(*geometric)
+		own, err := g.pick(f)
+		if err != nil {
+			t.Error(err)
+		}
+		numbers, err := numbered(l.Team, own)
+		if err != nil {
+			t.Error(err)
+		}
+		coarse, first := newSpace(numbers.gathered(), l.Team.Rank()), numbers[l.Team.Rank()]
+		rows, err := g.interpolate(f, first, coarse)
+		if err != nil {
+			t.Error(err)
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		coarser = g.grid
+		for k, c := range g.mine {
+			points[first+k] = c
+		}
+		for i := range rows.Rows() {
+			row := map[int]float64{}
+			start, far, vals := rows.Row(i)
+			for k, d := range far {
+				row[coarse.id(start+d)] += vals[k]
+			}
+			found[l.Plan.Global(i)] = row
+		}
+	})
+	for i := range grid.Size() {
+		got := map[int]float64{}
+		for number, weight := range found[i] {
+			got[points[number]] = weight
+		}
+		if want := linear(grid, coarser, grid.Point(i), p.Traits().Singular); !maps.Equal(got, want) {
+			t.Fatalf("%s: point %v of %v is interpolated from %v, want %v", what, grid.Point(i), grid, got, want)
+		}
+	}
+}
