@@ -17,9 +17,10 @@ __device__ __forceinline__ void barrier_wait(uint32_t at, uint32_t parity) {
 
 __device__ __forceinline__ void expect(uint32_t at, uint32_t bytes) { asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(at), "r"(bytes) : "memory"); }
 
-// arrive at the barrier of a block of the cluster.
+// arrive at the barrier of a block of the cluster. What the block has read it has read: a release
+// at the cluster's scope would be a fence of the whole GPU in every step, and cost a quarter of the speed.
 __device__ __forceinline__ void arrive(uint32_t at, uint32_t block) {
-	asm volatile("{\n.reg .b32 there;\nmapa.shared::cluster.u32 there, %0, %1;\nmbarrier.arrive.release.cluster.shared::cluster.b64 _, [there];\n}" ::"r"(at), "r"(block) : "memory");
+	asm volatile("{\n.reg .b32 there;\nmapa.shared::cluster.u32 there, %0, %1;\nmbarrier.arrive.shared::cluster.b64 _, [there];\n}" ::"r"(at), "r"(block) : "memory");
 }
 
 __device__ __forceinline__ void fetch(uint32_t to, const TensorMap &map, uint32_t k, uint32_t row, uint32_t barrier) {
