@@ -245,3 +245,38 @@ func (oneWay) Row(i int, r *sparse.Row) {
 	r.Add((i+1)%3, 1)
 	slices.Sort(r.Cols)
 }
+
+// What is kept of a hub's edges is what going through them gives, whichever vertices have moved.
+func TestHubsKeepUp(t *testing.T) {
+	p, err := sparse.New("hub", sparse.Params{Rows: 10000})
+	if err != nil {
+		t.Fatal(err)
+	}
+	g, err := newGraph(p, ByRows)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const parts = 3
+	rng := rand.New(rand.NewPCG(1, 2))
+	r := &refiner{g: g, part: make([]int32, g.size()), weights: make([]int, parts), limits: slices.Repeat([]int{g.total}, parts), conn: make([]int, parts)}
+	r.weights[0] = g.total
+	r.findHubs()
+	for range 5000 {
+		r.apply(int32(rng.IntN(g.size())), int32(rng.IntN(parts)))
+	}
+	hubs := r.hubs
+	count := 0
+	for v := range int32(g.size()) {
+		to, gain, ok := r.target(v)
+		r.hubs = nil
+		if wantTo, want, wantOK := r.target(v); to != wantTo || gain != want || ok != wantOK {
+			t.Errorf("vertex %d: to part %d for %d (%v), want %d for %d (%v)", v, to, gain, ok, wantTo, want, wantOK)
+		}
+		if r.hubs = hubs; hubs[v] != nil {
+			count++
+		}
+	}
+	if count != 16 {
+		t.Errorf("%d hubs, want the 16 of the problem", count)
+	}
+}

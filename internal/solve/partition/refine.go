@@ -18,6 +18,7 @@ func refine(g *graph, part []int32, targets []int, rng *rand.Rand) {
 	}
 	r.queue.reset(g.size())
 	r.locked = make([]bool, g.size())
+	r.findHubs()
 	r.even(rng)
 	const passes = 10
 	for range passes {
@@ -38,47 +39,88 @@ type refiner struct {
 
 	conn    []int // weight of a vertex's edges to each part; zero between uses
 	touched []int32
+	hubs    [][]int // the same for those with so many edges that it is kept up to date; nil where there are none
 }
 
 type move struct{ vertex, from int32 }
 
+// findHubs finds the vertices that have so many edges that to go through them whenever one of their neighbours
+// has moved would take longer than all the rest.
+func (r *refiner) findHubs() {
+	many := int32(max(256, 8*len(r.weights)))
+	for v := range int32(r.g.size()) {
+		if r.g.ptr[v+1]-r.g.ptr[v] <= many {
+			continue
+		}
+		if r.hubs == nil {
+			r.hubs = make([][]int, r.g.size())
+		}
+		r.hubs[v] = make([]int, len(r.weights))
+		r.connect(v, r.hubs[v])
+	}
+}
+
+// connect adds to conn the weight of a vertex's edges to each part.
+func (r *refiner) connect(v int32, conn []int) {
+	for e := r.g.ptr[v]; e < r.g.ptr[v+1]; e++ {
+		p := r.part[r.g.adj[e]]
+		if conn[p] == 0 {
+			r.touched = append(r.touched, p)
+		}
+		conn[p] += r.g.edgeWeight(e)
+	}
+}
+
 // target is the part that v would best go to, and what that gains. Only parts
 // with room that v is next to count; if there is none, ok is false.
 func (r *refiner) target(v int32) (to int32, gain int, ok bool) {
-	own := r.part[v]
-	for e := r.g.ptr[v]; e < r.g.ptr[v+1]; e++ {
-		p := r.part[r.g.adj[e]]
-		if r.conn[p] == 0 {
-			r.touched = append(r.touched, p)
+	conn := r.conn
+	r.touched = r.touched[:0]
+	hub := r.hubs != nil && r.hubs[v] != nil
+	if hub {
+		conn = r.hubs[v]
+		for p := range conn {
+			r.touched = append(r.touched, int32(p))
 		}
-		r.conn[p] += r.g.edgeWeight(e)
+	} else {
+		r.connect(v, conn)
 	}
-	w := r.g.vertexWeight(v)
-	best := -1
+	own, w := r.part[v], r.g.vertexWeight(v)
+	best := 0
 	for _, p := range r.touched {
 		if p == own || r.weights[p]+w > r.limits[p] {
 			continue
 		}
-		if c := r.conn[p]; c > best || c == best && r.spare(p) > r.spare(to) {
+		if c := conn[p]; c > best || c == best && c > 0 && r.spare(p) > r.spare(to) {
 			best, to = c, p
 		}
 	}
-	gain = best - r.conn[own]
-	for _, p := range r.touched {
-		r.conn[p] = 0
+	gain = best - conn[own]
+	if !hub {
+		for _, p := range r.touched {
+			conn[p] = 0
+		}
 	}
-	r.touched = r.touched[:0]
-	return to, gain, best >= 0
+	return to, gain, best > 0
 }
 
 // spare is how much room a part has.
 func (r *refiner) spare(p int32) int { return r.limits[p] - r.weights[p] }
 
 func (r *refiner) apply(v, to int32) {
-	w := r.g.vertexWeight(v)
-	r.weights[r.part[v]] -= w
+	from, w := r.part[v], r.g.vertexWeight(v)
+	r.weights[from] -= w
 	r.weights[to] += w
 	r.part[v] = to
+	if r.hubs == nil {
+		return
+	}
+	for e := r.g.ptr[v]; e < r.g.ptr[v+1]; e++ {
+		if conn := r.hubs[r.g.adj[e]]; conn != nil {
+			conn[from] -= r.g.edgeWeight(e)
+			conn[to] += r.g.edgeWeight(e)
+		}
+	}
 }
 
 // boundary reports whether v has a neighbour in another part.
