@@ -13,6 +13,9 @@ import (
 type Agreement struct {
 	*Member
 	Meeting *Meeting
+
+	identity Identity
+	passed   int // exchanges of files so far
 }
 
 // MeetToAgree finds the other ranks of the group on this host, and returns once all
@@ -27,7 +30,7 @@ func MeetToAgree(ctx context.Context, id Identity) (*Agreement, error) {
 	for r := range ranks {
 		ranks[r] = r
 	}
-	a := &Agreement{Meeting: met, Member: Join(Membership{
+	a := &Agreement{Meeting: met, identity: id, Member: Join(Membership{
 		Segment: met.Segment, Board: BoardAt(met.Segment, 0, id.Size), Rank: id.Rank, PIDs: met.PIDs, World: ranks, Crowded: met.Crowded, Timeout: id.Timeout,
 	})}
 	// Nobody goes on before all have made their claims: from here on a rank

@@ -128,11 +128,12 @@ type RefusedError struct{ Why string }
 
 func (e *RefusedError) Error() string { return "refused: " + e.Why }
 
-// Enter joins a group that meets once and waits for its answer. When ctx ends, the host
-// is given a second more to say who is missing, which it knows better.
-func Enter[A, P any](ctx context.Context, c *Conn, j Join, payload P) (answer A, err error) {
+// Enter joins a group that meets once, with files if that is possible, and waits for its
+// answer. When ctx ends, the host is given a second more to say who is missing, which it
+// knows better.
+func Enter[A, P any](ctx context.Context, c *Conn, j Join, payload P, files ...*os.File) (answer A, err error) {
 	defer context.AfterFunc(ctx, func() { c.SetDeadline(time.Now().Add(lingerLimit)) })()
-	if err := c.Send(opening[P]{j, payload}); err != nil {
+	if err := c.Send(opening[P]{j, payload}, files...); err != nil {
 		return answer, err
 	}
 	var r reply[A]

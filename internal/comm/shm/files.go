@@ -1,0 +1,125 @@
+package shm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/kernbench/kernbench/internal/process/connection"
+)
+
+// counted is how many files come with a message, by rank or of one.
+type counted struct{ Files []int }
+
+// watchTime is how often a rank that passes files looks whether the others live.
+const watchTime = 5 * time.Millisecond
+
+// ExchangeFiles gives every rank the open files of all ranks, by way of rank 0. Those of
+// the other ranks belong to the caller. Where one cannot do its part the group has failed
+// for all.
+func (a *Agreement) ExchangeFiles(what string, mine ...*os.File) (all [][]*os.File, err error) {
+	id := a.identity
+	a.passed++
+	id.ID = fmt.Sprintf("%s/files/%d", id.ID, a.passed)
+	ctx, cancel := context.WithTimeoutCause(context.Background(), id.Timeout, fmt.Errorf("%v have passed", id.Timeout))
+	defer cancel()
+	over, watched := make(chan struct{}), make(chan struct{})
+	go func() { // a socket does not tell who has died
+		defer close(watched)
+		for !a.Failed() && !a.Bereft(what) {
+			select {
+			case <-time.After(watchTime):
+			case <-over:
+				return
+			}
+		}
+		cancel()
+	}()
+	if id.Rank == 0 {
+		all, err = id.collectFiles(ctx, mine)
+	} else {
+		all, err = id.giveFiles(ctx, mine)
+	}
+	close(over)
+	<-watched
+	if err == nil && !a.Failed() {
+		return all, nil
+	}
+	closeFiles(all, id.Rank)
+	a.Refuse(fmt.Sprintf("rank %d in %s: passing files: %v", id.Rank, what, err)) // unless it has failed already
+	return nil, a.Failure()
+}
+
+func closeFiles(all [][]*os.File, but int) {
+	for rank, files := range all {
+		for _, f := range files {
+			if rank != but {
+				f.Close()
+			}
+		}
+	}
+}
+
+// collectFiles is the part of rank 0.
+func (id Identity) collectFiles(ctx context.Context, mine []*os.File) (all [][]*os.File, err error) {
+	l, err := connection.ListenLocal(id.address())
+	if err != nil {
+		return nil, err
+	}
+	g := &connection.Group{Noun: "rank", Size: id.Size}
+	arrivals := connection.Arrivals[counted](l, id.service())
+	defer func() {
+		l.Close()
+		connection.RefuseLate(arrivals, g)
+	}()
+	if _, refusal := g.Admit(connection.OwnPeer, id.join()); refusal != "" {
+		return nil, errors.New(refusal)
+	}
+	ranks, err := connection.Collect(ctx, arrivals, g)
+	if err != nil {
+		return nil, err
+	}
+	all, flat, numbers := [][]*os.File{mine}, mine, counted{[]int{len(mine)}}
+	for _, r := range ranks[1:] {
+		n := r.Payload.Files[0]
+		theirs, ferr := r.Files(n)
+		err = errors.Join(err, ferr)
+		all, flat, numbers.Files = append(all, theirs), slices.Concat(flat, theirs), append(numbers.Files, n)
+	}
+	for _, r := range ranks[1:] {
+		if err != nil {
+			r.Refuse(err.Error())
+		} else {
+			err = connection.Welcome(r, numbers, flat...)
+		}
+	}
+	return all, err
+}
+
+// giveFiles is the part of the other ranks.
+func (id Identity) giveFiles(ctx context.Context, mine []*os.File) (all [][]*os.File, err error) {
+	c, err := id.service().Find(ctx, "unix", "@"+id.address())
+	if err != nil {
+		return nil, err
+	}
+	defer c.Close()
+	numbers, err := connection.Enter[counted](ctx, c, id.join(), counted{[]int{len(mine)}}, mine...)
+	if err != nil {
+		return nil, err
+	}
+	for _, n := range numbers.Files {
+		files, err := c.Files(n)
+		if err != nil {
+			return all, err
+		}
+		all = append(all, files)
+	}
+	for i, f := range all[id.Rank] {
+		f.Close()
+		all[id.Rank][i] = mine[i]
+	}
+	return all, nil
+}

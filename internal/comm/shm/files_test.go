@@ -1,0 +1,98 @@
+package shm
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// agreeing has ranks, goroutines of this process, meet and do something.
+func agreeing(t *testing.T, size int, do func(a *Agreement) error) []error {
+	t.Helper()
+	errs := make([]error, size)
+	var ranks sync.WaitGroup
+	for r := range size {
+		ranks.Go(func() {
+			a, err := MeetToAgree(t.Context(), Identity{ID: fmt.Sprintf("%s-%d", t.Name(), os.Getpid()), Rank: r, Size: size, Timeout: hangGuard})
+			if errs[r] = err; err == nil {
+				errs[r] = do(a)
+				a.Close()
+			}
+		})
+	}
+	ranks.Wait()
+	return errs
+}
+
+func named(dir, name string) (*os.File, error) {
+	path := filepath.Join(dir, name)
+	if err := os.WriteFile(path, []byte(name), 0o600); err != nil {
+		return nil, err
+	}
+	return os.Open(path)
+}
+
+// Every rank has the files of all, in their order, however many each gives, again and again.
+func TestExchangeFiles(t *testing.T) {
+	const size, times = 3, 2
+	dir := t.TempDir()
+	errs := agreeing(t, size, func(a *Agreement) error {
+		for n := range times {
+			var mine []*os.File
+			for i := range a.Rank() + 1 - n {
+				f, err := named(dir, fmt.Sprintf("%d.%d.%d", n, a.Rank(), i))
+				if err != nil {
+					return err
+				}
+				mine = append(mine, f)
+			}
+			all, err := a.ExchangeFiles("a test", mine...)
+			if err != nil {
+				return err
+			}
+			for r, files := range all {
+				if len(files) != r+1-n {
+					return fmt.Errorf("rank %d gave %d files, not %d", r, r+1-n, len(files))
+				}
+				for i, f := range files {
+					have, err := io.ReadAll(io.NewSectionReader(f, 0, 100))
+					if want := fmt.Sprintf("%d.%d.%d", n, r, i); err != nil || string(have) != want {
+						return fmt.Errorf("%s is %q (%v)", want, have, err)
+					}
+					f.Close()
+				}
+			}
+			if err := a.Agree(NewLabel("read")); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err := errors.Join(errs...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A rank that leaves instead is named at once by all who wait for its files.
+func TestExchangeFilesWithoutOne(t *testing.T) {
+	for gone := range 3 {
+		errs := agreeing(t, 3, func(a *Agreement) error {
+			if a.Rank() == gone {
+				return nil
+			}
+			_, err := a.ExchangeFiles("a test", os.Stdin)
+			return err
+		})
+		for r, err := range errs {
+			var f *Failure
+			if r != gone && (!errors.As(err, &f) || f.Rank != gone || f.Kind != PeerGone || !strings.Contains(f.Text, "in a test")) {
+				t.Errorf("without rank %d, rank %d: %v", gone, r, err)
+			}
+		}
+	}
+}
