@@ -23,6 +23,8 @@ type way struct {
 	apart bool
 	// own: the inputs are copied to this rank first, and nobody is met in the kernel.
 	own bool
+	// switched: the switch between the GPUs adds, in memory that has an address for all ranks.
+	switched bool
 	// bits are those of the integers that move, 0 where elements do.
 	bits int
 }
@@ -32,6 +34,7 @@ var ways = map[string]way{
 	push:     {kernel: gpu.Push},
 	twoStage: {kernel: gpu.Pull, most: func(e *engine, width int) int { return stageBytes * e.size / width }},
 	lamport:  {kernel: gpu.Lamport, most: func(_ *engine, width int) int { return lamportBytes / width }},
+	multimem: {kernel: gpu.Multimem, switched: true},
 	naive:    {kernel: gpu.OneStage, own: true, most: func(e *engine, width int) int { return 2 * stageBytes / e.size &^ 255 / width }},
 }
 
@@ -51,6 +54,9 @@ func wayOf(p dist.Plan) way {
 	}
 	if x.Bias.Count()+x.Residual.Count() > 0 {
 		return ways[oneStage] // only a rank's own sum can have its own bias
+	}
+	if w.switched { // it gives sums that are rounded already
+		return ways[push]
 	}
 	return w
 }
@@ -123,7 +129,7 @@ func (c *call) allReduce() error {
 	for r := range e.size {
 		c.params.Scratch[r], c.params.Flags[r] = uint64(scratch.pointer(r)), uint64(e.flags.at[r])
 	}
-	if err := c.shape(k, bytes, w.kernel == gpu.Push || w.kernel == gpu.Pull || w.bits > 0); err != nil {
+	if err := c.shape(k, bytes, w.kernel == gpu.Push || w.kernel == gpu.Pull || w.switched || w.bits > 0); err != nil {
 		return err
 	}
 	c.work = func(c *call, first, count int) error { return c.pieces(w, first, count) }
@@ -264,6 +270,9 @@ func (c *call) pieces(w way, first, count int) error {
 	}
 	for done := 0; done < count; {
 		n := min(c.piece, count-done)
+		if w.switched && !c.direct {
+			n = min(n, stageBytes/width)
+		}
 		if err := c.gather(w, done*width, n*width); err != nil {
 			return e.broken(c.label.Text(), err)
 		}
@@ -282,6 +291,9 @@ func (c *call) pieces(w way, first, count int) error {
 		if err := c.start(); err != nil {
 			return err
 		}
+		if err := c.fromSwitch(w, done*width, n*width); err != nil {
+			return err
+		}
 		if err := c.normalise(); err != nil {
 			return err
 		}
@@ -296,6 +308,9 @@ var copied = shm.NewLabel("the sums of a naive all-reduce")
 // must be elsewhere are copied there first, in the order of the stream.
 func (c *call) gather(w way, off, bytes int) error {
 	e := c.e
+	if w.switched {
+		return c.toSwitch(off, bytes)
+	}
 	for r := range e.size {
 		c.params.In[r] = uint64(c.peers[0][r]) + uint64(off)
 		c.params.Out[r] = uint64(c.peers[1][r]) + uint64(off)
@@ -316,6 +331,30 @@ func (c *call) gather(w way, off, bytes int) error {
 		}
 	}
 	return nil
+}
+
+// toSwitch says where the switch finds inputs and outputs: under one address for all ranks.
+// Buffers that have none go through the stage, and so do those whose end is not that of a
+// pack: the switch stores whole ones.
+func (c *call) toSwitch(off, bytes int) error {
+	e := c.e
+	if c.direct {
+		c.params.In[0], c.params.Out[0] = uint64(c.in.forAll())+uint64(off), uint64(c.out.forAll())+uint64(off)
+		return nil
+	}
+	c.params.In[0], c.params.Out[0] = uint64(e.stage[0].multi.All), uint64(e.stage[1].multi.All)
+	return e.stream.Copy(e.stage[0].at[e.rank], c.peers[0][e.rank]+cuda.Pointer(off), bytes)
+}
+
+// fromSwitch brings sums to the output that went through the stage.
+func (c *call) fromSwitch(w way, off, bytes int) error {
+	if !w.switched || c.direct {
+		return nil
+	}
+	if err := c.e.stream.Copy(c.peers[1][c.e.rank]+cuda.Pointer(off), c.e.stage[1].at[c.e.rank], bytes); err != nil {
+		return c.e.broken(c.label.Text(), err)
+	}
+	return c.wait()
 }
 
 // start starts the kernel and waits for its end.

@@ -31,6 +31,7 @@ type call struct {
 	work   func(c *call, first, count int) error
 
 	peers  [2][gpu.MaxRanks]cuda.Pointer // in and out of all ranks, in the present run
+	direct bool                          // they have addresses for all ranks, in the present run
 	bias   [3]span                       // bias, residual and weight on the device
 	copied [3]bool                       // from the program's own memory, at every run
 	norm   *norm                         // of what the kernel has left; nil: none, or the kernel does it
@@ -131,14 +132,18 @@ func (c *call) meet() error {
 		return outward(err)
 	}
 	epoch := a.Next()
-	*a.Word(c.e.rank, epoch, 0), *a.Word(c.e.rank, epoch, 1) = c.in.word(), c.out.word()
+	mine := [2]uint64{c.in.word(), c.out.word()}
+	*a.Word(c.e.rank, epoch, 0), *a.Word(c.e.rank, epoch, 1) = mine[0], mine[1]
 	a.Signal()
 	if err := a.AwaitAll(epoch); err != nil {
 		return outward(err)
 	}
+	c.direct = c.in.forAll() != 0 && c.out.forAll() != 0 && (c.staged || c.plan.Count*c.plan.DType.Size()%packBytes == 0)
 	for rank := range c.e.size {
 		for i := range c.peers {
-			if s := c.e.span(*a.Word(rank, epoch, i)); s.allocation != nil {
+			word := *a.Word(rank, epoch, i)
+			c.direct = c.direct && word == mine[i]
+			if s := c.e.span(word); s.allocation != nil {
 				c.peers[i][rank] = s.pointer(rank)
 			}
 		}

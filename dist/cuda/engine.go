@@ -47,6 +47,7 @@ type engine struct {
 	sharing    int    // ranks of the group on this rank's GPU
 	residents  int    // ranks whose kernels must run on it at once: of all groups that were split from one
 	spread     bool   // these have several GPUs
+	alone      bool   // every rank of the group has a GPU to itself
 	model      string // name of the GPU that every rank has, shared by as many; "" where they differ
 	knobs      knobs
 	stream     *cuda.Stream
@@ -54,13 +55,15 @@ type engine struct {
 
 	mu          sync.Mutex // of allocations, which messages look at
 	allocations map[int]*allocation
-	allocated   int         // so far
-	flags       *allocation // on which blocks meet
-	slots       *allocation // of Lamport
-	scratch     *allocation // of two-stage
-	stage       [2]*allocation
-	partial     *allocation    // of a block that is summed before it goes to its place
-	vectors     []cuda.Pointer // biases and residuals of the program's own memory
+	allocated   int // so far
+	// lacksMulticast is why the group has no memory that one address reaches on all ranks; "": it has.
+	lacksMulticast string
+	flags          *allocation // on which blocks meet
+	slots          *allocation // of Lamport
+	scratch        *allocation // of two-stage
+	stage          [2]*allocation
+	partial        *allocation    // of a block that is summed before it goes to its place
+	vectors        []cuda.Pointer // biases and residuals of the program's own memory
 
 	copies   copier // of collectives
 	messages *mailbox
@@ -94,8 +97,11 @@ func (e *engine) Observe() (string, error) {
 
 func (e *engine) Capabilities() dist.Capabilities {
 	c := capabilities()
-	c.Algorithms[dist.AllReduce] = slices.DeleteFunc(c.Algorithms[dist.AllReduce], func(name string) bool { return name == multimem })
-	c.Lacking = map[string]string{multimem: e.device.noMulticast()}
+	c.Lacking = map[string]string{}
+	if e.lacksMulticast != "" {
+		c.Algorithms[dist.AllReduce] = slices.DeleteFunc(c.Algorithms[dist.AllReduce], func(name string) bool { return name == multimem })
+		c.Lacking[multimem] = e.lacksMulticast
+	}
 	c.Library = fmt.Sprintf("%v, %s", e.device.Device().Driver(), e.device.Device().Name)
 	c.Sharing, c.Device = e.sharing, e.model
 	return e.knobs.capabilities(c)
@@ -158,11 +164,16 @@ func (e *engine) equip() error {
 	if err != nil {
 		return err
 	}
+	if e.lacksMulticast, err = e.settleMulticast(); err != nil {
+		return err
+	}
 	for _, need := range []struct {
-		to    **allocation
-		bytes int
-	}{{&e.flags, maxBlocks * gpu.FlagBytes}, {&e.slots, lamportSlots(e.size)}, {&e.scratch, 2 * stageBytes}, {&e.stage[0], stageBytes}, {&e.stage[1], stageBytes}, {&e.partial, 2 * stageBytes}} {
-		if *need.to, err = e.allocate("init", need.bytes); err != nil {
+		to       **allocation
+		bytes    int
+		allocate func(what string, bytes int) (*allocation, error)
+	}{{&e.flags, maxBlocks * gpu.FlagBytes, e.allocate}, {&e.slots, lamportSlots(e.size), e.allocate}, {&e.scratch, 2 * stageBytes, e.allocate},
+		{&e.stage[0], stageBytes, e.allocateForAll}, {&e.stage[1], stageBytes, e.allocateForAll}, {&e.partial, 2 * stageBytes, e.allocate}} {
+		if *need.to, err = need.allocate("init", need.bytes); err != nil {
 			return err
 		}
 	}
@@ -200,7 +211,7 @@ func (e *engine) sharers() (n int, err error) {
 				len(processes), e.device.ordinal, own.Name, TurnsVariable)
 		}
 	}
-	n = ranks[own.BusID]
+	n, e.alone = ranks[own.BusID], len(ranks) == e.size
 	if len(names) == 1 && !slices.ContainsFunc(slices.Collect(maps.Values(ranks)), func(other int) bool { return other != n }) {
 		e.model = own.Name
 	}
@@ -349,7 +360,7 @@ func (e *engine) Refuse(reason error) {
 
 // Alloc gives device memory that all ranks reach.
 func (e *engine) Alloc(d dist.DType, count int) (dist.Buffer, error) {
-	a, err := e.allocate(fmt.Sprintf("alloc of %d %v", count, d), count*d.Size())
+	a, err := e.allocateForAll(fmt.Sprintf("alloc of %d %v", count, d), count*d.Size())
 	if err != nil {
 		return dist.Buffer{}, err
 	}
@@ -389,7 +400,7 @@ func (e *engine) Close() error {
 			time.Sleep(time.Millisecond)
 		}
 		for _, a := range e.allocations {
-			faults = append(faults, e.device.Free(a.at[e.rank]))
+			faults = append(faults, a.release())
 		}
 		for _, v := range e.vectors {
 			faults = append(faults, e.device.Free(v))

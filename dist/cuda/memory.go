@@ -7,6 +7,7 @@ import (
 	"os"
 
 	"github.com/kernbench/kernbench/dist"
+	"github.com/kernbench/kernbench/internal/comm/multicast"
 	"github.com/kernbench/kernbench/internal/host/cuda"
 	"github.com/kernbench/kernbench/internal/kernel/gpu"
 )
@@ -19,6 +20,7 @@ type allocation struct {
 	bytes  int
 	at     [gpu.MaxRanks]cuda.Pointer // by rank, as this process reaches them
 	mapped [gpu.MaxRanks]bool         // must be closed
+	multi  *multicast.Memory          // which all of it is, and has an address that reaches all ranks'; nil: it has none
 	freed  bool                       // by this rank
 }
 
@@ -48,6 +50,14 @@ func (s span) pointer(rank int) cuda.Pointer {
 		rank = s.ranks[rank]
 	}
 	return s.at[rank] + cuda.Pointer(s.off)
+}
+
+// forAll is the address for the memory of all ranks, 0 where it has none: this group's.
+func (s span) forAll() cuda.Pointer {
+	if s.allocation == nil || s.multi == nil || s.level > 0 {
+		return 0
+	}
+	return s.multi.All + cuda.Pointer(s.off)
 }
 
 // A span as ranks tell it each other: 4 bits for the level, 20 for the allocation's number
@@ -117,13 +127,59 @@ const cardBytes = 8 + cuda.HandleBytes + 8
 // none: a rank that cannot have the memory, or not map that of the others, fails the
 // call for all.
 func (e *engine) allocate(what string, bytes int) (*allocation, error) {
+	return e.allocateAs(what, bytes, nil)
+}
+
+// allocateForAll is allocate for memory that calls by multicast may work on, where the
+// group has such memory, and can have more of it.
+func (e *engine) allocateForAll(what string, bytes int) (*allocation, error) {
+	if e.lacksMulticast != "" {
+		return e.allocate(what, bytes)
+	}
+	m, lacks := multicast.Make(e.device.Context, e.agreement, (max(bytes, 1)+granule-1)/granule*granule)
+	if lacks != nil && e.agreement.Failed() {
+		return nil, outward(lacks)
+	}
+	a, err := e.allocateAs(what, bytes, m)
+	if err == nil && e.lacksMulticast == "" && e.stage[1] == nil && lacks != nil { // not even for the first
+		e.lacksMulticast = lacks.Error()
+	}
+	return a, err
+}
+
+// settleMulticast finds out why the group can have no memory that one address reaches on
+// all ranks; "" where it can. All ranks find the same.
+func (e *engine) settleMulticast() (why string, err error) {
+	switch fault := e.device.Device().NoMulticast(); {
+	case fault != nil:
+		why = fault.Error()
+	case e.size == 1:
+		why = "a single rank has nobody to share multicast memory with"
+	case !e.alone:
+		why = "ranks share a GPU, and multicast memory is between GPUs"
+	default:
+		if err := e.device.Do(func() error { _, err := e.device.kernel(gpu.Multimem, "multimem_f32_any", false); return err }); err != nil {
+			why = err.Error()
+		}
+	}
+	all, err := e.exchange("init", []byte(why))
+	for rank, theirs := range all {
+		if why == "" && len(theirs) > 0 {
+			why = fmt.Sprintf("rank %d: %s", rank, theirs)
+		}
+	}
+	return why, err
+}
+
+// allocateAs gives memory that is there already, or new one where it is nil.
+func (e *engine) allocateAs(what string, bytes int, multi *multicast.Memory) (*allocation, error) {
 	bytes = (max(bytes, 1) + granule - 1) / granule * granule
-	a := &allocation{e: e, bytes: bytes, number: e.allocated}
+	a := &allocation{e: e, bytes: bytes, number: e.allocated, multi: multi}
 	e.allocated++
 	if a.number >= maxAllocations {
 		return nil, fmt.Errorf("%s: a group has at most %d allocations", what, maxAllocations)
 	}
-	own, card, failed := e.newMemory(bytes)
+	card, failed := e.newMemory(a)
 	cards, err := e.exchange(what, card)
 	if err != nil {
 		return nil, errors.Join(failed, err)
@@ -138,7 +194,7 @@ func (e *engine) allocate(what string, bytes int) (*allocation, error) {
 		failed = firstError(failed, e.device.Do(old.unmap))
 	}
 	if failed == nil {
-		failed = e.device.Do(func() error { return a.reach(own, cards) })
+		failed = e.device.Do(func() error { return a.reach(cards) })
 	}
 	verdict := []byte{1}
 	if failed != nil {
@@ -160,8 +216,7 @@ func (e *engine) allocate(what string, bytes int) (*allocation, error) {
 		}
 	}
 	if failed != nil {
-		if own != 0 {
-			a.at[e.rank] = own
+		if a.at[e.rank] != 0 {
 			failed = errors.Join(failed, a.free())
 		}
 		return nil, fmt.Errorf("allocating %d bytes on GPU %d: %w", bytes, e.device.ordinal, failed)
@@ -195,39 +250,42 @@ func (e *engine) unused(cards [][]byte) (list []*allocation) {
 	return list
 }
 
-// newMemory gives memory of this rank and the card about it.
-func (e *engine) newMemory(bytes int) (p cuda.Pointer, card []byte, err error) {
+// newMemory gives memory of this rank, unless it is there, and the card about it.
+func (e *engine) newMemory(a *allocation) (card []byte, err error) {
 	card = make([]byte, cardBytes)
-	err = e.device.Do(func() error {
-		if p, err = e.device.Alloc(bytes); err != nil {
+	err = e.device.Do(func() (err error) {
+		if a.multi != nil {
+			copy(a.at[:], a.multi.At)
+			return e.device.Fill(a.at[e.rank], 0, a.bytes)
+		}
+		if a.at[e.rank], err = e.device.Alloc(a.bytes); err != nil {
 			return err
 		}
-		if err = e.device.Fill(p, 0, bytes); err != nil {
+		if err = e.device.Fill(a.at[e.rank], 0, a.bytes); err != nil {
 			return err
 		}
-		handle, err := e.device.Export(p)
+		handle, err := e.device.Export(a.at[e.rank])
 		copy(card[8:], handle[:])
 		return err
 	})
 	if err == nil {
 		binary.LittleEndian.PutUint64(card, 1)
-		binary.LittleEndian.PutUint64(card[8+cuda.HandleBytes:], uint64(p))
+		binary.LittleEndian.PutUint64(card[8+cuda.HandleBytes:], uint64(a.at[e.rank]))
 	}
 	for number, a := range e.allocations {
 		if a.freed {
 			card = binary.LittleEndian.AppendUint64(card, uint64(number))
 		}
 	}
-	return p, card, err
+	return card, err
 }
 
-// reach maps the memory of the other ranks. Those of this process have the same
-// addresses, and a handle would be refused.
-func (a *allocation) reach(own cuda.Pointer, cards [][]byte) error {
+// reach maps the memory of the other ranks, unless it is. Those of this process have the
+// same addresses, and a handle would be refused.
+func (a *allocation) reach(cards [][]byte) error {
 	for rank, card := range cards {
 		switch {
-		case rank == a.e.rank:
-			a.at[rank] = own
+		case rank == a.e.rank || a.multi != nil:
 		case a.e.agreement.Meeting.PIDs[rank] == os.Getpid():
 			a.at[rank] = cuda.Pointer(binary.LittleEndian.Uint64(card[8+cuda.HandleBytes:]))
 		default:
@@ -254,7 +312,15 @@ func (a *allocation) unmap() error {
 }
 
 func (a *allocation) free() error {
-	return a.e.device.Do(func() error { return errors.Join(a.unmap(), a.e.device.Free(a.at[a.e.rank])) })
+	return a.e.device.Do(func() error { return errors.Join(a.unmap(), a.release()) })
+}
+
+// release gives this rank's memory back.
+func (a *allocation) release() error {
+	if a.multi != nil {
+		return a.multi.Close()
+	}
+	return a.e.device.Free(a.at[a.e.rank])
 }
 
 // exchange gives every rank what all ranks gave.

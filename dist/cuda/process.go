@@ -149,14 +149,6 @@ func (p *process) open(rank int) (*device, error) {
 	return d, nil
 }
 
-// noMulticast is why the algorithm multimem cannot be done.
-func (d *device) noMulticast() string {
-	if !d.Device().Has(cuda.Multicast) {
-		return fmt.Sprintf("GPU %d (%s) has no multicast memory", d.ordinal, d.Device().Name)
-	}
-	return "multicast memory is not made yet: its kernel has only been compiled"
-}
-
 // kernel gives a kernel, compiled when it is first asked for. A file that the driver
 // refuses takes only its own algorithms away. near: its flags are those of this GPU alone.
 func (d *device) kernel(a gpu.Algorithm, name string, near bool) (*cuda.Kernel, error) {

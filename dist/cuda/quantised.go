@@ -56,6 +56,8 @@ func (c *call) sabotage() error {
 		return fmt.Errorf("%w: a single rank has nobody to go wrong with", dist.ErrNoSuchFault)
 	case c.e.fault == dist.DroppedBarrier && c.way().own:
 		return fmt.Errorf("%w: the kernel of %s meets nobody", dist.ErrNoSuchFault, c.plan.Algorithm)
+	case c.e.fault == dist.WrongSlot && c.way().switched:
+		return fmt.Errorf("%w: the switch adds what all have, and takes nothing for anybody's", dist.ErrNoSuchFault)
 	case c.e.fault == dist.DroppedBarrier:
 		c.params.Options |= gpu.DropEnd
 		c.params.DelayNS, c.params.DelayRank = lateness, uint32(c.e.size-1)

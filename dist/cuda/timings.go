@@ -39,6 +39,11 @@ func (e *engine) Timings(p dist.Plan) ([]dist.Timing, error) {
 	if c.staged || w.own || w.bits > 0 || e.fault != "" || c.piece < p.Count || w.apart && p.InPlace {
 		return nil, nil // it takes copies or several launches
 	}
+	if w.switched {
+		if err := c.meet(); err != nil || !c.direct {
+			return nil, err // copies again
+		}
+	}
 	t := &timer{call: c, way: w}
 	err = e.device.Do(func() error {
 		for i := range t.events {
@@ -147,6 +152,9 @@ func (t *timer) ready() error {
 		for r := range t.e.size {
 			t.params.In[r], t.params.Out[r] = uint64(t.in.at[r]), uint64(t.out.at[r])
 		}
+		if t.way.switched {
+			t.params.In[0], t.params.Out[0] = uint64(t.in.multi.All), uint64(t.out.multi.All)
+		}
 	}
 	return nil
 }
@@ -249,11 +257,14 @@ func (t *timer) rotate() error {
 	if t.rotation = (2*cache + all - 1) / all; t.rotation == 1 {
 		return nil
 	}
-	if t.in, err = t.e.allocate("buffers in turn", t.rotation*t.stride); err != nil {
+	if t.in, err = t.e.allocateForAll("buffers in turn", t.rotation*t.stride); err != nil {
 		return err
 	}
 	if t.out = t.in; !t.plan.InPlace {
-		t.out, err = t.e.allocate("buffers in turn", t.rotation*t.stride)
+		t.out, err = t.e.allocateForAll("buffers in turn", t.rotation*t.stride)
+	}
+	if err == nil && t.way.switched && (t.in.multi == nil || t.out.multi == nil) {
+		err = errors.New("there is no multicast memory left for buffers in turn")
 	}
 	return err
 }

@@ -100,7 +100,7 @@ func timedRight(g *dist.Group, in, out dist.Buffer, algorithm string, value floa
 			if err := w.Check(); err != nil {
 				return err
 			}
-			if g.Rank() == 0 && (w.LimitUS <= 0 || !strings.Contains(w.Limit, "GB/s of the cache")) {
+			if g.Rank() == 0 && g.Capabilities().Sharing == g.Size() && (w.LimitUS <= 0 || !strings.Contains(w.Limit, "GB/s of the cache")) {
 				return errors.New(algorithm + " has no limit")
 			}
 		}

@@ -32,7 +32,9 @@ type Driver struct {
 	// Version is that of the driver's interface: 13000 is 13.0.
 	Version int
 
-	f functions
+	f        functions
+	blocks   blockFunctions
+	noBlocks error // why there are none
 }
 
 // functions are the driver's, by their names in C without the prefix.
@@ -103,6 +105,7 @@ func open() (*Driver, error) {
 	if err := lib.Bind(d.f.table()); err != nil {
 		return nil, fmt.Errorf("the driver is too old: %w", err)
 	}
+	d.noBlocks = lib.Bind(d.blocks.table())
 	if err := d.check("cuInit", d.f.init.Call(0)); err != nil {
 		return nil, err
 	}

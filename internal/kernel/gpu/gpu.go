@@ -139,7 +139,7 @@ func DTypes() []dtype.DType { return []dtype.DType{dtype.F16, dtype.BF16, dtype.
 // DTypes are those of the algorithm.
 func (a Algorithm) DTypes() []dtype.DType {
 	switch a {
-	case OneStage, Push, Pull, Lamport:
+	case OneStage, Push, Pull, Lamport, Multimem:
 		return DTypes()
 	}
 	return DTypes()[:3]

@@ -4,6 +4,7 @@
 // Every call is written to $FAKE_CUDA_LOG, one a line.
 //
 // $FAKE_CUDA_DEVICES is the number of GPUs (1), $FAKE_CUDA_MAJOR their compute capability (8),
+// $FAKE_CUDA_MULTICAST makes them have multicast memory,
 // $FAKE_CUDA_REFUSE a word: PTX that has it is refused, and $FAKE_CUDA_SPEEDS what
 // measurements of memory and cache find.
 #define _GNU_SOURCE
@@ -22,7 +23,7 @@
 #include "fake.h"
 
 typedef int Result;
-enum { OK = 0, INVALID = 1, NO_MEMORY = 2, NO_DEVICE = 100, BAD_PTX = 218, NOT_FOUND = 500, NOT_READY = 600 };
+enum { OK = 0, INVALID = 1, NO_MEMORY = 2, NO_DEVICE = 100, BAD_PTX = 218, NOT_FOUND = 500, NOT_READY = 600, NOT_SUPPORTED = 801 };
 
 void note(const char *format, ...) {
 	const char *path = getenv("FAKE_CUDA_LOG");
@@ -56,11 +57,11 @@ Result cuInit(unsigned flags) {
 }
 Result cuDriverGetVersion(int *v) { *v = 12040; return OK; }
 Result cuGetErrorName(Result r, const char **s) {
-	*s = r == NO_DEVICE ? "CUDA_ERROR_NO_DEVICE" : r == NO_MEMORY ? "CUDA_ERROR_OUT_OF_MEMORY" : r == BAD_PTX ? "CUDA_ERROR_INVALID_PTX" : r == NOT_FOUND ? "CUDA_ERROR_NOT_FOUND" : "CUDA_ERROR_INVALID_VALUE";
+	*s = r == NO_DEVICE ? "CUDA_ERROR_NO_DEVICE" : r == NO_MEMORY ? "CUDA_ERROR_OUT_OF_MEMORY" : r == BAD_PTX ? "CUDA_ERROR_INVALID_PTX" : r == NOT_FOUND ? "CUDA_ERROR_NOT_FOUND" : r == NOT_SUPPORTED ? "CUDA_ERROR_NOT_SUPPORTED" : "CUDA_ERROR_INVALID_VALUE";
 	return OK;
 }
 Result cuGetErrorString(Result r, const char **s) {
-	*s = r == NO_DEVICE ? "no CUDA-capable device is detected" : r == NO_MEMORY ? "out of memory" : r == BAD_PTX ? "a PTX JIT compilation failed" : r == NOT_FOUND ? "named symbol not found" : "invalid argument";
+	*s = r == NO_DEVICE ? "no CUDA-capable device is detected" : r == NO_MEMORY ? "out of memory" : r == BAD_PTX ? "a PTX JIT compilation failed" : r == NOT_FOUND ? "named symbol not found" : r == NOT_SUPPORTED ? "operation not supported" : "invalid argument";
 	return OK;
 }
 Result cuDeviceGetCount(int *n) { *n = devices(); return OK; }
@@ -78,6 +79,7 @@ Result cuDeviceGetAttribute(int *v, int a, int d) {
 	case 39: *v = 2048; break;
 	case 75: *v = getenv("FAKE_CUDA_MAJOR") ? atoi(getenv("FAKE_CUDA_MAJOR")) : 8; break;
 	case 76: *v = 0; break;
+	case 132: *v = getenv("FAKE_CUDA_MULTICAST") != NULL; break;
 	case 133: *v = mps; break;
 	case 41: case 95: case 102: case 103: *v = 1; break;
 	default: *v = 0;
@@ -125,13 +127,30 @@ Result cuMemAlloc_v2(uint64_t *p, size_t bytes) {
 	note("cuMemAlloc %zu", bytes);
 	return r;
 }
-static Result drop(uint64_t p, int imported) {
+enum { ADOPTED = 2 }; // imported: nobody's file
+void adopt(void *at, size_t bytes) {
+	struct block *b = calloc(1, sizeof *b);
+	b->at = at, b->bytes = bytes, b->imported = ADOPTED, b->fresh = 1;
+	pthread_mutex_lock(&lock);
+	b->next = blocks, blocks = b;
+	pthread_mutex_unlock(&lock);
+}
+int adopted(uint64_t p) {
+	struct block *b = find(p);
+	return b && b->imported == ADOPTED && (uint64_t)(uintptr_t)b->at == p;
+}
+static struct block *removed(uint64_t p, int imported) {
 	pthread_mutex_lock(&lock);
 	struct block **b = &blocks;
 	while (*b && !((uint64_t)(uintptr_t)(*b)->at == p && (*b)->imported == imported)) b = &(*b)->next;
 	struct block *gone = *b;
 	if (gone) *b = gone->next;
 	pthread_mutex_unlock(&lock);
+	return gone;
+}
+void forget(uint64_t p) { free(removed(p, ADOPTED)); }
+static Result drop(uint64_t p, int imported) {
+	struct block *gone = removed(p, imported);
 	if (!gone) return INVALID;
 	munmap(gone->at, gone->bytes);
 	close(gone->fd);
@@ -346,6 +365,31 @@ static void reduce(const char *name, const struct params *argument, uint32_t ran
 	}
 	free(sums);
 }
+// multimem has the switch add: every rank the elements of its part, of all memory that is
+// bound, into all of it.
+static void multimem(const char *name, const struct params *p) {
+	const char *type = strchr(name, '_') + 1;
+	int wide = !strncmp(type, "f64", 3);
+	uint64_t pack = wide ? 2 : type[1] == '3' ? 4 : 8, packs = (p->count + pack - 1) / pack;
+	uint32_t epoch = p->epoch;
+	for (uint32_t call = 0; call < p->iterations; call++) {
+		if (call == 0 && !(p->options & 1) && !meet(p, p->rank, 0, ++epoch, 1)) return;
+		uint64_t off = call % p->rotation * p->stride;
+		char *in[RANKS], *out[RANKS];
+		for (int d = 0; d < RANKS; d++) in[d] = multicast_memory(p->in[0] + off, d), out[d] = multicast_memory(p->out[0] + off, d);
+		for (uint64_t i = packs * p->rank / p->size * pack; i < packs * (p->rank + 1) / p->size * pack; i++) {
+			double sum = -0.;
+			char hop[8];
+			for (int d = 0; d < RANKS; d++)
+				if (in[d]) sum = rounded(wide, sum + get(type, in[d], i));
+			put(type, hop, 0, sum);
+			sum = rounded(wide, get(type, hop, 0) * (wide ? p->scale : (float)p->scale));
+			for (int d = 0; d < RANKS; d++)
+				if (out[d] && !lost(type, p, d, i)) put(type, out[d], i, sum);
+		}
+		if (!(p->options & 2) && !meet(p, p->rank, 0, ++epoch, 2)) return;
+	}
+}
 // together does the parts of all ranks, which are blocks of one kernel: nobody waits.
 static void together(const char *name, const struct params *p) {
 	struct params one = *p;
@@ -366,7 +410,8 @@ static void together(const char *name, const struct params *p) {
 struct graph { int n; struct { const char *name; struct params p; } nodes[64]; };
 
 static void perform(const char *name, const struct params *p) {
-	if (p->rank == ~0u) together(name, p);
+	if (!strncmp(name, "multimem", 8)) multimem(name, p);
+	else if (p->rank == ~0u) together(name, p);
 	else reduce(name, p, p->rank);
 }
 static int kernel_of(const char *name, const char *family) { return !strncmp(name, family, strlen(family)); }

@@ -22,6 +22,15 @@ int current_device(void);
 // multiprocessors is how many of them MPS leaves to this process.
 int multiprocessors(void);
 
+// adopt makes a range of memory one that copies may use, and forget ends that; adopted tells
+// whether one begins there.
+void adopt(void *at, size_t bytes);
+void forget(uint64_t p);
+int adopted(uint64_t p);
+
+// multicast_memory is the memory of a device that a multicast address reaches, NULL where there is none.
+char *multicast_memory(uint64_t p, int device);
+
 // product does the kernels for matrix products, and tells whether it was one.
 int product(const char *name, const void *argument);
 

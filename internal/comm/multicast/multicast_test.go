@@ -1,0 +1,195 @@
+package multicast
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/kernbench/kernbench/internal/comm/shm"
+	"github.com/kernbench/kernbench/internal/host/cuda"
+	"github.com/kernbench/kernbench/internal/host/cudatest"
+)
+
+const size = 3
+
+// The tests run on a stand-in for the driver: ranks are goroutines, each with a GPU.
+func TestMain(m *testing.M) {
+	dir, err := os.MkdirTemp("", "multicast")
+	if err != nil {
+		panic(err)
+	}
+	lib, err := cudatest.Build(dir)
+	if err != nil {
+		panic(err)
+	}
+	for name, value := range map[string]string{cuda.LibraryVariable: lib, cudatest.DevicesVariable: fmt.Sprint(size), cudatest.MulticastVariable: "1"} {
+		os.Setenv(name, value)
+	}
+	code := m.Run()
+	os.RemoveAll(dir)
+	os.Exit(code)
+}
+
+// ranks has every rank do something in a group.
+func ranks(t *testing.T, do func(c *cuda.Context, a *shm.Agreement) error) []error {
+	t.Helper()
+	driver, err := cuda.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	devices, err := driver.Devices()
+	if err != nil {
+		t.Fatal(err)
+	}
+	errs := make([]error, size)
+	var all sync.WaitGroup
+	for r := range size {
+		all.Go(func() {
+			errs[r] = func() error {
+				c, err := devices[r].Context()
+				if err != nil {
+					return err
+				}
+				a, err := shm.MeetToAgree(t.Context(), shm.Identity{ID: fmt.Sprintf("%s-%d", t.Name(), os.Getpid()), Rank: r, Size: size, Timeout: time.Minute})
+				if err != nil {
+					return err
+				}
+				defer a.Close()
+				return do(c, a)
+			}()
+		})
+	}
+	all.Wait()
+	return errs
+}
+
+// balanced holds that everything in a log of the driver's calls was given back.
+func balanced(t *testing.T, log string) {
+	t.Helper()
+	text, err := os.ReadFile(log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := func(call string) int {
+		return strings.Count(string(text), call+" ") + strings.Count(string(text), call+"\n")
+	}
+	for _, pair := range [][2]int{
+		{n("cuMemCreate") + n("cuMulticastCreate") + n("cuMemImportFromShareableHandle"), n("cuMemRelease")},
+		{n("cuMemMap"), n("cuMemUnmap")}, {n("cuMemAddressReserve"), n("cuMemAddressFree")}, {n("cuMulticastBindMem"), n("cuMulticastUnbind")},
+	} {
+		if pair[0] != pair[1] {
+			t.Errorf("%d taken, %d given back:\n%s", pair[0], pair[1], text)
+		}
+	}
+}
+
+// files are the process's open ones, and mappings its shared memory of the driver.
+func files(t *testing.T) (list []string) {
+	t.Helper()
+	entries, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		if to, _ := os.Readlink("/proc/self/fd/" + e.Name()); strings.Contains(to, "fake-cuda") {
+			list = append(list, to)
+		}
+	}
+	maps, err := os.ReadFile("/proc/self/maps")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(maps)) {
+		if strings.Contains(line, "fake-cuda") {
+			list = append(list, line)
+		}
+	}
+	return list
+}
+
+// All ranks reach the memory of all, and nothing is left of it afterwards.
+func TestMake(t *testing.T) {
+	log := filepath.Join(t.TempDir(), "calls")
+	t.Setenv(cudatest.LogVariable, log)
+	errs := ranks(t, func(c *cuda.Context, a *shm.Agreement) error {
+		m, err := Make(c, a, 1000)
+		if err != nil {
+			return err
+		}
+		err = c.Do(func() error { return c.Fill(m.At[a.Rank()], byte(1+a.Rank()), 1000) })
+		if err := errors.Join(err, a.Agree(shm.NewLabel("filled"))); err != nil {
+			return err
+		}
+		have := make([]byte, 1000)
+		for r, at := range m.At {
+			if err := c.Do(func() error { return c.Read(have, at) }); err != nil || have[0] != byte(1+r) || have[999] != byte(1+r) {
+				return fmt.Errorf("rank %d reads %d of rank %d (%v)", a.Rank(), have[0], r, err)
+			}
+		}
+		if m.All == 0 || slices.Contains(m.At, m.All) {
+			return errors.New("the address of all is that of one")
+		}
+		return errors.Join(a.Agree(shm.NewLabel("read")), m.Close())
+	})
+	if err := errors.Join(errs...); err != nil {
+		t.Fatal(err)
+	}
+	balanced(t, log)
+	if left := files(t); len(left) > 0 {
+		t.Errorf("left over: %q", left)
+	}
+}
+
+// What one rank cannot do is the error of all, who can go on without, and nothing is left.
+func TestRefused(t *testing.T) {
+	for fault, want := range map[string]string{
+		"create": "making multicast memory: rank 0: cuMulticastCreate: operation not supported (CUDA_ERROR_NOT_SUPPORTED)",
+		"join":   "joining multicast memory: rank 1: cuMulticastAddDevice: operation not supported",
+		"bind":   "binding multicast memory: rank 1: cuMulticastBindMem: operation not supported",
+		"map":    "binding multicast memory: rank 1: memory of rank 0: cuMemSetAccess: operation not supported",
+	} {
+		t.Setenv(cudatest.BindVariable, fault)
+		errs := ranks(t, func(c *cuda.Context, a *shm.Agreement) error {
+			_, err := Make(c, a, 1000)
+			return errors.Join(err, a.Agree(shm.NewLabel("going on")))
+		})
+		for r, err := range errs {
+			if err == nil || !strings.HasPrefix(err.Error(), want) || strings.Contains(err.Error(), "\n") {
+				t.Errorf("%s, rank %d: %v, want %s", fault, r, err, want)
+			}
+		}
+		if left := files(t); len(left) > 0 {
+			t.Errorf("%s: left over: %q", fault, left)
+		}
+	}
+}
+
+// A rank that leaves instead is the failure of the group, and nothing is left of what the
+// others had made.
+func TestWithoutOne(t *testing.T) {
+	errs := ranks(t, func(c *cuda.Context, a *shm.Agreement) error {
+		if a.Rank() == 1 { // in the middle of it
+			m := &Memory{context: c, group: a, At: make([]cuda.Pointer, size), blocks: make([]*cuda.Block, size)}
+			defer m.Close()
+			_, err := m.agree("the size of multicast memory", nil, 1)
+			return err
+		}
+		_, err := Make(c, a, 1000)
+		return err
+	})
+	for _, r := range []int{0, 2} {
+		var f *shm.Failure
+		if !errors.As(errs[r], &f) || f.Rank != 1 || f.Kind != shm.PeerGone {
+			t.Errorf("rank %d: %v", r, errs[r])
+		}
+	}
+	if left := files(t); len(left) > 0 {
+		t.Errorf("left over: %q", left)
+	}
+}
