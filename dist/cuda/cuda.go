@@ -20,7 +20,7 @@
 //
 // # Algorithms
 //
-// All but naive add up in rank order, in float32 (float64 for f64), and round once,
+// All but naive and multimem add up in rank order, in float32 (float64 for f64), and round once,
 // so all ranks get the same bits, and those of the other backends' one-stage and
 // two-stage.
 //
@@ -29,6 +29,8 @@
 //   - two-stage-push: every rank sums its part and stores it into everyone's output.
 //   - lamport: the elements are their own flags. It is for small calls: more than 1 MiB goes
 //     in pieces, each a launch. A sum of negative zeros is a positive zero.
+//   - multimem: the switch between the GPUs adds, in an order of its own, where every rank has
+//     a GPU with multicast memory. An average is divided after the sum was rounded.
 //   - naive: every rank copies all inputs to itself and adds them up there, rounding
 //     at every step.
 //   - the codecs int8, int6 and int4 (quickreduce): every rank encodes its input and stores
@@ -36,7 +38,8 @@
 //     those of the other backends. Other codecs are code of the program, which no GPU runs.
 //
 // Bias and residual of an epilogue are each rank's own, so with one of them both
-// two-stage algorithms are done as one-stage.
+// two-stage algorithms and multimem are done as one-stage; with another epilogue multimem is
+// done as two-stage-push.
 //
 // # Messages
 //

@@ -3,6 +3,7 @@ package cuda
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"os"
 	"os/exec"
@@ -60,6 +61,48 @@ func TestNoDriver(t *testing.T) {
 	_, err := backend{}.Join(ctx, dist.Config{ID: t.Name(), Rank: 0, Size: 2, Timeout: time.Minute})
 	if reason, yes := dist.Unavailable(err); !yes || !strings.Contains(reason.Error(), os.Getenv(lacksDriver)) {
 		t.Errorf("nothing to run on: %v", err)
+	}
+}
+
+// shares makes the test's program rank 1 of a group of which it is the name, on the GPU of
+// rank 0.
+const shares = "KERNBENCH_TEST_RANK_SHARES"
+
+// Processes whose kernels would take turns on a GPU, because there is no MPS, are refused on
+// every rank, unless that is allowed.
+func TestTurnsRefused(t *testing.T) {
+	for _, turns := range []string{"", "1"} {
+		id, rank := fmt.Sprintf("%s-%d-%s", t.Name(), os.Getpid(), turns), 0
+		if given := os.Getenv(shares); given != "" {
+			id, rank, turns = given, 1, os.Getenv(TurnsVariable)
+		} else {
+			t.Setenv(TurnsVariable, turns)
+			cmd := exec.Command("/proc/self/exe", "-test.run=^"+t.Name()+"$", "-test.v")
+			cmd.Env = append(os.Environ(), shares+"="+id)
+			var said strings.Builder
+			cmd.Stdout, cmd.Stderr = &said, &said
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			defer func() {
+				if err := cmd.Wait(); err != nil || !strings.Contains(said.String(), "--- PASS: "+t.Name()) {
+					t.Errorf("turns %q, rank 1: %v\n%s", turns, err, said.String())
+				}
+			}()
+		}
+		g, err := dist.Init(t.Context(), dist.Config{Backend: Name, Rank: rank, Size: 2, ID: id, Timeout: time.Minute})
+		switch {
+		case turns == "" && (err == nil || !strings.Contains(err.Error(), "2 processes share GPU 0 (Fake GPU 0) without MPS: their kernels would take turns ("+TurnsVariable+"=1 allows that)")):
+			t.Errorf("rank %d without MPS: %v", rank, err)
+		case turns != "" && err != nil:
+			t.Errorf("rank %d, and turns are allowed: %v", rank, err)
+		}
+		if err == nil {
+			g.Close()
+		}
+		if rank == 1 {
+			return
+		}
 	}
 }
 

@@ -29,7 +29,7 @@ func severalGPUs(t *testing.T, n int) {
 // multicastCases are those of the suite in which algorithms are chosen.
 func multicastCases(sizes ...int) (list []disttest.Case) {
 	for _, c := range (disttest.Suite{Open: open, Sizes: sizes, Short: true}).Cases() {
-		if kind, _, _ := strings.Cut(c.Name, "/"); slices.Contains([]string{"allreduce", "bits", "epilogue", "norm"}, kind) {
+		if kind, _, _ := strings.Cut(c.Name, "/"); slices.Contains([]string{"allreduce", "bits", "epilogue", "norm", "allgather", "alltoall"}, kind) {
 			list = append(list, c)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/kernbench/kernbench/internal/host/cudatest"
+	"github.com/kernbench/kernbench/internal/host/dynlib"
 )
 
 var log string
@@ -166,5 +167,29 @@ func TestModuleRefused(t *testing.T) {
 	})
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+// What is missing for multicast memory is said in one line, and an old driver is used for
+// everything else.
+func TestNoMulticast(t *testing.T) {
+	d := *devices(t)[1]
+	if err := d.NoMulticast(); err == nil || err.Error() != "GPU 1 (Fake GPU 1) has no multicast memory" {
+		t.Errorf("a GPU without: %v", err)
+	}
+	t.Setenv(cudatest.MulticastVariable, "1")
+	if err := d.NoMulticast(); err != nil {
+		t.Errorf("a GPU with multicast memory: %v", err)
+	}
+	lib, err := dynlib.Open(dynlib.Spec{Name: "old driver", Sonames: []string{"libc.so.6"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	old := *d.driver
+	old.noBlocks = lib.Bind(new(blockFunctions).table())
+	d.driver = &old
+	if err := d.NoMulticast(); err == nil || !strings.HasPrefix(err.Error(), "the driver is too old for multicast memory: old driver (libc.so.6) has no cuMemAddressFree") ||
+		strings.Contains(err.Error(), "\n") {
+		t.Errorf("an old driver: %v", err)
 	}
 }
