@@ -63,19 +63,20 @@ cross:
 # A loaded machine is slow, not wrong: the time limit is only there to end what hangs.
 # lint has vetted everything, and linking is faster without debug information. Ranks
 # poll for each other, so packages whose tests are ranks run one after the other, while
-# the next one is linked; packages whose tests wait for processes run beside them.
-TEST  := GO=$(GO) scripts/gotest.sh -vet=off -ldflags=-w -timeout=40m -parallel=$$(($$(nproc) * 2))
-MANY  := -p=$$(nproc)
-ALONE := -p=2 -exec="flock --close $(CURDIR)/go.mod"
-RANKS := ^(github.com/kernbench/kernbench|\.)/(benches|dist|solve)(/|$$)
+# the next one is linked; packages whose tests wait for processes run beside them. The
+# scripts have a RANKS of their own, which make would hand this one to.
+TEST   := GO=$(GO) scripts/gotest.sh -vet=off -ldflags=-w -timeout=40m -parallel=$$(($$(nproc) * 2))
+MANY   := -p=$$(nproc)
+ALONE  := -p=2 -exec="flock --close $(CURDIR)/go.mod"
+RANKED := ^(github.com/kernbench/kernbench|\.)/(benches|dist|solve)(/|$$)
 
 unit: unit-many unit-alone
 
 unit-many:
-	$(TEST) $(MANY) $$($(GO) list ./... | grep -vE '$(RANKS)')
+	$(TEST) $(MANY) $$($(GO) list ./... | grep -vE '$(RANKED)')
 
 unit-alone:
-	$(TEST) $(ALONE) $$($(GO) list ./... | grep -E '$(RANKS)')
+	$(TEST) $(ALONE) $$($(GO) list ./... | grep -E '$(RANKED)')
 
 # The race detector needs cgo, the shipped binary must not: so both are tested.
 race: race-many race-alone
@@ -83,10 +84,10 @@ race: race-many race-alone
 race-many race-alone: export CGO_ENABLED = 1
 
 race-many:
-	$(TEST) $(MANY) -race -short $$(scripts/raced.sh | grep -vE '$(RANKS)')
+	$(TEST) $(MANY) -race -short $$(scripts/raced.sh | grep -vE '$(RANKED)')
 
 race-alone:
-	$(TEST) $(ALONE) -race -short $$(scripts/raced.sh | grep -E '$(RANKS)')
+	$(TEST) $(ALONE) -race -short $$(scripts/raced.sh | grep -E '$(RANKED)')
 
 # slurm runs kernbench under a real Slurm of several virtual nodes on this machine.
 slurm: build

@@ -16,6 +16,7 @@
 # PIPELINED  rank counts at which cg-pipelined is held against cg, 10,000 unknowns per rank (2; on a machine
 #          with as many cores, 16)
 # PARTS    what to do, of "petsc multigrid weak pipelined partition memory" (all)
+# SYSTEMS  those of the multigrid part, of "2d1m 2d4m 3d variable mesh" (all)
 # SCALE    by which the unknowns of the multigrid part are divided (1), to try it out
 # OUT      where the runs are kept (out/bench-solve); a run that was interrupted
 #          goes on where it stopped
@@ -33,6 +34,7 @@ rtol=${RTOL:-1e-6}
 weak=${WEAK:-1,2}
 pipelined=${PIPELINED:-2}
 scale=${SCALE:-1}
+systems=${SYSTEMS:-2d1m 2d4m 3d variable mesh}
 parts=${PARTS:-petsc multigrid weak pipelined partition memory}
 out=${OUT:-out/bench-solve}
 . "$here/scripts/peers.sh"
@@ -116,19 +118,28 @@ if wanted multigrid; then
 	install_petsc
 	for ((k = 1; k <= trials; k++)); do
 		echo "trial $k of $trials" >&2
-		against "$k" mg-2d1m 1000000 gmg none,petsc:hypre
-		against "$k" mg-2d4m 4000000 gmg none,petsc:hypre
-		against "$k" mg-3d 1000000 gmg none,petsc:hypre,petsc:gamg --dim 3
-		against "$k" mg-3d-jacobi 1000000 jacobi petsc:cg --dim 3
-		against "$k" mg-variable 1000000 amg none,petsc:hypre --problem variable
-		against "$k" mg-mesh 1000000 amg none,petsc:hypre --problem mesh
+		for system in $systems; do
+			case $system in
+			2d1m) against "$k" mg-2d1m 1000000 gmg none,petsc:hypre ;;
+			2d4m) against "$k" mg-2d4m 4000000 gmg none,petsc:hypre ;;
+			3d)
+				against "$k" mg-3d 1000000 gmg none,petsc:hypre,petsc:gamg --dim 3
+				against "$k" mg-3d-jacobi 1000000 jacobi petsc:cg --dim 3
+				;;
+			variable | mesh) against "$k" "mg-$system" 1000000 amg none,petsc:hypre --problem "$system" ;;
+			*) echo "SYSTEMS: no $system" >&2 && exit 2 ;;
+			esac
+		done
 	done
 	echo "== multigrid, set-up and solve, over the fastest of PETSc's in the same trial"
-	over 0.5 "poisson 2-D 1000x1000" mg-2d1m
-	over 0.5 "poisson 2-D 2000x2000" mg-2d4m
-	over 0.2 "poisson 3-D 100^3" mg-3d mg-3d-jacobi
-	over 0.7 "variable 1M" mg-variable
-	over 0.7 "mesh 1M" mg-mesh
+	for system in $systems; do
+		case $system in
+		2d1m) over 0.5 "poisson 2-D 1000x1000" mg-2d1m ;;
+		2d4m) over 0.5 "poisson 2-D 2000x2000" mg-2d4m ;;
+		3d) over 0.2 "poisson 3-D 100^3" mg-3d mg-3d-jacobi ;;
+		*) over 0.7 "$system 1M" "mg-$system" ;;
+		esac
+	done
 fi
 
 if wanted weak; then
