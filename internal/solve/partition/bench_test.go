@@ -17,7 +17,7 @@ func BenchmarkPartition(b *testing.B) {
 		for _, params := range []struct {
 			kind string
 			dim  int
-		}{{"poisson", 2}, {"poisson", 3}, {"mesh", 2}} {
+		}{{"poisson", 2}, {"poisson", 3}, {"mesh", 2}, {"hub", 2}} {
 			p, err := sparse.New(params.kind, sparse.Params{Rows: 1000000, Dim: params.dim})
 			if err != nil {
 				b.Fatal(err)
