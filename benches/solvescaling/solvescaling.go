@@ -143,8 +143,8 @@ petsc:hypre in place of gmg and amg, petsc:cg of none and jacobi; ` + petscVaria
   kernbench run --bench solve-scaling --mode strong --total-dof 1M --rhs ones --precond gmg,amg --peer none,petsc:hypre
   kernbench run --bench solve-scaling --backend cuda --mode strong --total-dof 64M --ranks 1 --storage plain,compressed --precond jacobi
 
-On GPUs (--backend cuda) there are ` + strings.Join(device.Methods(), ", ") + ` with ` + strings.Join(device.Preconditioners(), ", ") + ` on problems with a constant stencil,
-in strips of rows: see docs/gpu.md.
+On GPUs (--backend cuda) there are ` + strings.Join(device.Methods(), ", ") + ` with ` + strings.Join(device.Preconditioners(), ", ") + ` on poisson, anisotropic
+and variable, in strips of rows: see docs/gpu.md.
 
 docs/solve-scaling.md explains every metric.`
 }

@@ -234,15 +234,41 @@ DEVICE u64 entries_before(const Params *p, u64 row) {
 	return n;
 }
 
+// coefficient is that of a point by its number in the whole grid.
+DEVICE double coefficient(const Params *p, u64 point) {
+	double u = unit(p->coef_seed, point);
+	return 1 + 999 * u * u * u * u;
+}
+
+// entry is that of a row in the k-th column of the stencil.
+DEVICE double entry(const Params *p, u64 row, u32 sides, u32 k) {
+	if (!p->variable) return p->coef[k];
+	double own = coefficient(p, row), diagonal = 0;
+	if (k != p->points / 2) return -flux(own, coefficient(p, row + p->reach[k]));
+	for (u32 q = 0; q < p->points; q++)
+		if (q != k) diagonal += sides & p->sides[q] ? own : flux(own, coefficient(p, row + p->reach[q]));
+	return diagonal;
+}
+
+// make_points makes what a rank knows of ghosts too: reciprocals of the diagonal, and the coefficients.
+DEVICE void make_points(const Params *p, int coefficients) {
+	u64 all = p->below + p->rows + p->above;
+	for (u64 j = (u64)BLOCK * LANES + LANE; j < all; j += (u64)p->blocks * LANES) {
+		u64 row = p->first + j - p->below;
+		if (p->diagonal) ((double *)p->diagonal)[j] = p->variable ? 1 / entry(p, row, sides_of(p, row), p->points / 2) : p->factor;
+		if (coefficients) ((double *)p->vals)[j] = coefficient(p, row);
+	}
+}
+
 KERNEL(cg_make_stencil) {
+	make_points(&p, p.variable);
 	for (u64 row = (u64)BLOCK * LANES + LANE; row < p.rows; row += (u64)p.blocks * LANES)
 		((u8 *)p.codes)[row] = (u8)sides_of(&p, p.first + row);
 }
 
 DEVICE void make_plain(const Params *p, const int form) {
-	u64 base = entries_before(p, p->first), all = p->below + p->rows + p->above;
-	if (p->diagonal)
-		for (u64 j = (u64)BLOCK * LANES + LANE; j < all; j += (u64)p->blocks * LANES) ((double *)p->diagonal)[j] = p->factor;
+	u64 base = entries_before(p, p->first);
+	make_points(p, 0);
 	for (u64 row = (u64)BLOCK * LANES + LANE; row <= p->rows; row += (u64)p->blocks * LANES) {
 		u64 e = entries_before(p, p->first + row) - base;
 		if (form == STARTS64) ((u64 *)p->starts)[row] = e;
@@ -252,7 +278,7 @@ DEVICE void make_plain(const Params *p, const int form) {
 		for (u32 k = 0; k < p->points; k++) {
 			if (sides & p->sides[k]) continue;
 			((u32 *)p->cols)[e] = (u32)(p->below + row + p->reach[k]);
-			((double *)p->vals)[e++] = p->coef[k];
+			((double *)p->vals)[e++] = entry(p, p->first + row, sides, k);
 		}
 	}
 }

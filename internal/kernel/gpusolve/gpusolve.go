@@ -16,6 +16,7 @@
 //	pipelined  one kernel, 12 vectors: 96 bytes and the matrix
 //	plain      12 n + 4 bytes (64 of 5 points), a reciprocal more for jacobi
 //	stencil    1 byte
+//	variable   9 bytes, a reciprocal more for jacobi: the coefficient of every point, entries being computed of these
 //
 // A product needs the new direction of neighbours, which others compute at the same time. It
 // is computed again from the old one instead, which lies in a cache: that saves a kernel and
@@ -95,13 +96,14 @@ type Params struct {
 	EdgeLo, EdgeHi                  uint64
 	Rows, Below, Above, First       uint64
 	Grid                            [3]uint64
-	Seed, LimitNS                   uint64
+	Seed, LimitNS, CoefSeed         uint64
 	Reach                           [MaxPoints]int64
 	Coef                            [MaxPoints]float64
-	Factor, Tolerance               float64
+	Factor, Tolerance, F, G         float64
 	Sides                           [MaxPoints]uint32
 	Points, RHS, Rank, Size         uint32
 	Step, Turn, Most, Fault, Blocks uint32
+	Variable, What                  uint32
 }
 
 // State is what a method knows between two steps.

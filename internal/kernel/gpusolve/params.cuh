@@ -63,7 +63,7 @@ typedef struct {
 	u64 x, q;                         // without ghosts: x begins with the rank's own rows wherever it has some
 	u64 p[2], r[2], s[2], w[2];       // with ghosts, but for the p of cg-single
 	u64 diagonal;                     // reciprocals, with ghosts; 0: factor for all
-	u64 starts, cols, vals;           // rows as they are stored plain
+	u64 starts, cols, vals;           // rows as they are stored plain; else vals is the coefficients of the points, with ghosts
 	u64 codes;                        // of each row, which sides of the grid it lies at
 	u64 partials, control, outcome, history;
 	u64 mail[MAX_RANKS];              // by rank; SLOTS times that of every rank
@@ -74,9 +74,11 @@ typedef struct {
 	u64 first;                        // the number of its row 0 in the whole problem
 	u64 grid[3];
 	u64 seed, limit_ns;
+	u64 coef_seed;                    // of variable coefficients
 	i64 reach[MAX_POINTS];            // columns from the diagonal
 	double coef[MAX_POINTS];
 	double factor, tolerance;
+	double f, g;                      // of a smoother
 	u32 sides[MAX_POINTS];            // of the grid, at which a row lacks the entry
 	u32 points, rhs, rank, size;
 	u32 step;                         // counts kernels, never from anew
@@ -84,10 +86,12 @@ typedef struct {
 	u32 most;                         // iterations
 	u32 fault;
 	u32 blocks;
+	u32 variable;                     // coefficients differ from point to point
+	u32 what;                         // is to be done on a level
 } Params;
 
 #ifdef __CUDACC__
-static_assert(sizeof(Params) == 1344, "Params of gpusolve.go");
+static_assert(sizeof(Params) == 1376, "Params of gpusolve.go");
 #define KERNEL(name) extern "C" __global__ void __launch_bounds__(ROWS, 4) name(const __grid_constant__ Params p)
 #define DEVICE static __device__ __forceinline__
 #define SHARED __shared__

@@ -3,8 +3,9 @@
 #include "steps.cuh"
 
 // The forms of a matrix: rows plain, with starts of 32 or 64 bits, or a stencil of so many
-// points, of which only the sides of the grid are stored.
-enum { STARTS32 = -1, STARTS64 = -2 };
+// points, of which only the sides of the grid are stored, and where it is VARIABLE so much more the
+// coefficients of the points.
+enum { STARTS32 = -1, STARTS64 = -2, VARIABLE = 64 };
 
 // What a product multiplies by: the direction of cg, the next residual of cg-single,
 // a vector that is preconditioned, one that is not.
@@ -21,7 +22,7 @@ DEVICE Vector vector_of(const Params *p, const int form) {
 	Vector v;
 	u32 old = p->turn;
 	v.r = (const double *)p->r[old], v.p = (const double *)p->p[old], v.s = (const double *)p->s[old], v.w = (const double *)p->w[old];
-	v.diagonal = form < 0 ? (const double *)p->diagonal : 0, v.factor = p->factor, v.alpha = 0, v.beta = 0, v.kind = DIRECTION;
+	v.diagonal = form < 0 || form > VARIABLE ? (const double *)p->diagonal : 0, v.factor = p->factor, v.alpha = 0, v.beta = 0, v.kind = DIRECTION;
 	return v;
 }
 
@@ -69,6 +70,29 @@ DEVICE void multiply_tile(const Params *p, const int form, const Vector *v, u64 
 	SYNC();
 }
 
+// flux is the harmonic mean of two coefficients.
+DEVICE double flux(double own, double other) { return 2 * own * other / (own + other); }
+
+// variable_product is one row times the vector, where entries follow from coefficients.
+DEVICE double variable_product(const Params *p, const int points, const Vector *v, u64 row) {
+	const double *coefficients = (const double *)p->vals + p->below + row;
+	u32 code = ((const u8 *)p->codes)[row];
+	double sum = 0, diagonal = 0, own = coefficients[0], entry[7];
+	UNROLL
+	for (int k = 0; k < points; k++) {
+		double mean = flux(own, coefficients[p->reach[k]]);
+		if (k == points / 2) continue;
+		entry[k] = code & p->sides[k] ? own : mean;
+		diagonal += entry[k];
+	}
+	UNROLL
+	for (int k = 0; k < points; k++) {
+		double more = sum + (k == points / 2 ? diagonal : -entry[k]) * value(v, p->below + row + p->reach[k]);
+		sum = code & p->sides[k] ? sum : more;
+	}
+	return sum;
+}
+
 // row_product is one row times the vector, entries in the order of columns.
 DEVICE double row_product(const Params *p, const int form, const Vector *v, u64 tile, u64 row) {
 	double sum = 0;
@@ -78,6 +102,7 @@ DEVICE double row_product(const Params *p, const int form, const Vector *v, u64 
 		for (u32 e = lo; e < hi; e++) sum += products[e];
 		return sum;
 	}
+	if (form > VARIABLE) return variable_product(p, form - VARIABLE, v, row);
 	// Beyond a side of the grid lies another row, or room that the vectors have there: it is
 	// loaded too, so that no load waits for the code, and left out.
 	u32 code = ((const u8 *)p->codes)[row];
@@ -96,15 +121,18 @@ DEVICE double row_product(const Params *p, const int form, const Vector *v, u64 
 	KERNEL(name##_stencil5) { step(&p, 5); } \
 	KERNEL(name##_stencil7) { step(&p, 7); } \
 	KERNEL(name##_stencil9) { step(&p, 9); } \
-	KERNEL(name##_stencil27) { step(&p, 27); }
+	KERNEL(name##_stencil27) { step(&p, 27); } \
+	KERNEL(name##_variable5) { step(&p, VARIABLE + 5); } \
+	KERNEL(name##_variable7) { step(&p, VARIABLE + 7); }
 
 // ---- right-hand side
 
-DEVICE double noise(u64 seed, u64 i) {
+// unit is a hash of a number, in [0, 1).
+DEVICE double unit(u64 seed, u64 i) {
 	u64 h = seed + i * 0x9e3779b97f4a7c15ull + 0x9e3779b97f4a7c15ull;
 	h = (h ^ h >> 30) * 0xbf58476d1ce4e5b9ull;
 	h = (h ^ h >> 27) * 0x94d049bb133111ebull;
 	h ^= h >> 31;
-	return 2 * ((double)(h >> 11) / 9007199254740992.0) - 1;
+	return (double)(h >> 11) / 9007199254740992.0;
 }
-DEVICE double right_hand_side(const Params *p, u64 row) { return p->rhs == ONES ? 1 : noise(p->seed, p->first + row); }
+DEVICE double right_hand_side(const Params *p, u64 row) { return p->rhs == ONES ? 1 : 2 * unit(p->seed, p->first + row) - 1; }

@@ -104,9 +104,8 @@ func Refuse(p sparse.Problem, s solve.Spec) error {
 			return fmt.Errorf("%s %s does not run on GPUs, only %s", c.what, c.word, strings.Join(c.have, ", "))
 		}
 	}
-	_, points, ok := sparse.StencilOf(p)
-	if !ok || len(points) > gpusolve.MaxPoints || !slices.Contains(stencils, len(points)) {
-		return errors.New("a GPU makes its rows itself, and has only problems with the same entries in every row of a grid: poisson, anisotropic")
+	if _, ok := rowsOf(p); !ok {
+		return errors.New("a GPU makes its rows itself, and has only problems with the same entries in every row of a grid, and that of variable coefficients: poisson, anisotropic, variable")
 	}
 	if t := p.Traits(); !t.Definite {
 		return errors.New("the methods on GPUs need a matrix that is symmetric and positive definite")
@@ -129,13 +128,28 @@ func lookup(name string) (method, error) {
 
 // shape is the matrix of one rank.
 type shape struct {
-	grid    sparse.Grid
-	points  []sparse.StencilPoint
-	reach   int // the most columns from the diagonal
-	plain   bool
-	wide    bool // starts of 64 bits
-	entries int  // of this rank
-	jacobi  bool
+	grid     sparse.Grid
+	points   []sparse.StencilPoint
+	variable bool // their entries follow from coefficients, which a seed makes
+	seed     uint64
+	reach    int // the most columns from the diagonal
+	plain    bool
+	wide     bool // starts of 64 bits
+	entries  int  // of this rank
+	jacobi   bool
+}
+
+// rowsOf is the rows of a problem that a device can make.
+func rowsOf(p sparse.Problem) (m shape, ok bool) {
+	if m.grid, m.points, ok = sparse.StencilOf(p); ok {
+		return m, slices.Contains(stencils, len(m.points))
+	}
+	var steps [][3]int
+	m.grid, steps, m.seed, m.variable = sparse.VariableOf(p)
+	for _, step := range steps {
+		m.points = append(m.points, sparse.StencilPoint{Step: step})
+	}
+	return m, m.variable
 }
 
 func shapeOf(s Spec, rows sparse.Range) (shape, error) {
@@ -146,9 +160,9 @@ func shapeOf(s Spec, rows sparse.Range) (shape, error) {
 	if err := Refuse(problem, s.Spec); err != nil {
 		return shape{}, &solve.Refusal{Reason: err}
 	}
-	grid, points, _ := sparse.StencilOf(problem)
-	m := shape{grid: grid, points: points, plain: s.Storage == sparse.Plain, jacobi: s.Preconditioner != "" && s.Preconditioner != precondition.None}
-	for _, q := range points {
+	m, _ := rowsOf(problem)
+	m.plain, m.jacobi = s.Storage == sparse.Plain, s.Preconditioner != "" && s.Preconditioner != precondition.None
+	for _, q := range m.points {
 		m.reach = max(m.reach, abs(m.distance(q.Step)))
 	}
 	m.entries = m.entriesBefore(rows.Hi) - m.entriesBefore(rows.Lo)
@@ -215,7 +229,7 @@ func (m *shape) diagonal() float64 {
 // bytes is what the matrix of so many rows takes, jacobi's reciprocals included.
 func (m *shape) bytes(rows, ghosts int) int {
 	if !m.plain {
-		return rows
+		return rows + m.coefficientBytes(rows+ghosts) + m.diagonalBytes(rows+ghosts)
 	}
 	n := 12*m.entries + 4*(rows+1)
 	if m.wide {
@@ -224,8 +238,16 @@ func (m *shape) bytes(rows, ghosts int) int {
 	return n + m.diagonalBytes(rows+ghosts)
 }
 
+// coefficientBytes is what the coefficients of points take that are not stored as entries.
+func (m *shape) coefficientBytes(values int) int {
+	if m.variable && !m.plain {
+		return 8 * values
+	}
+	return 0
+}
+
 func (m *shape) diagonalBytes(values int) int {
-	if m.plain && m.jacobi {
+	if (m.plain || m.variable) && m.jacobi {
 		return 8 * values
 	}
 	return 0
@@ -243,6 +265,8 @@ func (m *shape) kernel(module, step string) string {
 		return name + "_plain32"
 	case step == "make":
 		return name + "_stencil"
+	case m.variable:
+		return fmt.Sprintf("%s_variable%d", name, len(m.points))
 	}
 	return fmt.Sprintf("%s_stencil%d", name, len(m.points))
 }

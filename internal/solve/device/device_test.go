@@ -63,10 +63,16 @@ func together(t *testing.T, backend string, ranks int, f func(g *dist.Group) err
 	return errors.Join(errs...)
 }
 
+// variable stands for as many points as the problem of variable coefficients has.
+const variable = 0
+
 // poisson is a problem on a given grid, with its right-hand side.
 func poisson(t *testing.T, grid sparse.Grid, points int) Spec {
 	t.Helper()
 	p, err := sparse.NewGridPoisson(grid, points)
+	if points == variable {
+		p, err = sparse.NewGridVariable(grid, 3)
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -180,6 +186,7 @@ func TestAgreesWithCPU(t *testing.T) {
 	}{
 		{sparse.Grid{31, 43, 1}, 5}, {sparse.Grid{23, 17, 1}, 9}, {sparse.Grid{11, 9, 13}, 7}, {sparse.Grid{7, 9, 5}, 27},
 		{sparse.Grid{40, 3, 1}, 5}, {sparse.Grid{1, 300, 1}, 5}, {sparse.Grid{3, 1, 1}, 5},
+		{sparse.Grid{19, 23, 1}, variable}, {sparse.Grid{7, 9, 8}, variable}, {sparse.Grid{40, 3, 1}, variable},
 	} {
 		for _, method := range Methods() {
 			for _, pre := range Preconditioners() {
@@ -210,7 +217,7 @@ func compare(t *testing.T, name string, got, want solved, rtol float64) {
 	if err := got.Gate(rtol); err != nil {
 		t.Errorf("%s: %v", name, err)
 	}
-	if d := got.Iterations - want.Iterations; d < -1 || d > 1 {
+	if d := got.Iterations - want.Iterations; abs(d) > max(1, want.Iterations/50) { // rounding, where there are as many as unknowns
 		t.Errorf("%s: %d iterations, on the processor %d", name, got.Iterations, want.Iterations)
 	}
 	// A kernel leaves the product out that a replacement, or the end, makes useless; the processor has already made it.
@@ -298,7 +305,7 @@ func TestLateRank(t *testing.T) {
 // A matrix that is stored is the problem's, entry by entry, on every rank.
 func TestRowsAreMadeAsTheProblemHasThem(t *testing.T) {
 	for _, grid := range []sparse.Grid{{31, 43, 1}, {11, 9, 13}, {1, 7, 1}, {5, 1, 2}} {
-		for _, points := range []int{2*dimOf(grid) + 1, map[int]int{2: 9, 3: 27}[dimOf(grid)]} {
+		for _, points := range []int{2*dimOf(grid) + 1, map[int]int{2: 9, 3: 27}[dimOf(grid)], variable} {
 			spec := poisson(t, grid, points)
 			problem, _ := spec.Source.Outline()
 			m, err := shapeOf(spec, sparse.Range{Lo: 0, Hi: grid.Size()})
@@ -321,6 +328,45 @@ func TestRowsAreMadeAsTheProblemHasThem(t *testing.T) {
 	}
 }
 
+// Entries that are made of coefficients are the problem's to the last bit, and so are the reciprocals of its diagonal.
+func TestVariableEntries(t *testing.T) {
+	for _, grid := range []sparse.Grid{{23, 17, 1}, {7, 5, 6}, {1, 9, 1}} {
+		spec := poisson(t, grid, variable)
+		spec.Storage, spec.Preconditioner = sparse.Plain, "jacobi"
+		problem, _ := spec.Source.Outline()
+		err := together(t, gpus, 3, func(g *dist.Group) error {
+			s, err := New(g, spec)
+			if err != nil {
+				return err
+			}
+			defer s.Close()
+			below, _ := s.layout.ghosts(g.Rank())
+			vals, err := s.read(cuda.Pointer(s.params.Vals), s.shape.entries)
+			if err != nil {
+				return err
+			}
+			inverse, err := s.read(cuda.Pointer(s.params.Diagonal)+cuda.Pointer(8*below), s.Part.Rows)
+			if err != nil {
+				return err
+			}
+			var row sparse.Row
+			for i := range s.Part.Rows {
+				problem.Row(s.Rows().Lo+i, &row)
+				for k, v := range row.Vals {
+					if vals[0] != v || row.Cols[k] == s.Rows().Lo+i && inverse[i] != 1/v {
+						return fmt.Errorf("%v, row %d: %g and %g, want %g", grid, s.Rows().Lo+i, vals[0], inverse[i], v)
+					}
+					vals = vals[1:]
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 func dimOf(g sparse.Grid) int {
 	if g[2] > 1 {
 		return 3
@@ -330,7 +376,7 @@ func dimOf(g sparse.Grid) int {
 
 // What a GPU has not, and what does not fit, is refused on every rank before anything runs.
 func TestRefusals(t *testing.T) {
-	variable, err := sparse.New("variable", sparse.Params{Rows: 100})
+	neumann, err := sparse.New("neumann", sparse.Params{Rows: 100})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -340,7 +386,7 @@ func TestRefusals(t *testing.T) {
 		"preconditioner amg does not run on GPUs": func(s *Spec) { s.Preconditioner = "amg" },
 		"partitioner block does not run on GPUs":  func(s *Spec) { s.Partitioner = "block" },
 		"weights nnz does not run on GPUs":        func(s *Spec) { s.Weights = solve.ByEntries },
-		"the same entries in every row":           func(s *Spec) { s.Source = solve.Generated{Problem: variable} },
+		"the same entries in every row":           func(s *Spec) { s.Source = solve.Generated{Problem: neumann} },
 		"400000000 unknowns need":                 func(s *Spec) { s.Source = poisson(t, sparse.Grid{20000, 20000, 1}, 5).Source },
 	} {
 		for _, ranks := range []int{1, 2} {
@@ -376,8 +422,11 @@ func TestTrace(t *testing.T) {
 		method string
 		format sparse.Format
 		per    float64 // bytes a row, of rows with five entries
-	}{{"cg", sparse.Compressed, 73}, {"cg-single", sparse.Compressed, 81}, {"cg-pipelined", sparse.Compressed, 97}, {"cg", sparse.Plain, 136}} {
+	}{{"cg", sparse.Compressed, 73}, {"cg-single", sparse.Compressed, 81}, {"cg-pipelined", sparse.Compressed, 97}, {"cg", sparse.Plain, 136}, {"cg", sparse.Compressed, 81}} {
 		spec := poisson(t, sparse.Grid{200, 150, 1}, 5)
+		if c.per == 81 && c.method == "cg" {
+			spec.Source = poisson(t, sparse.Grid{200, 150, 1}, variable).Source
+		}
 		spec.Method, spec.Storage = c.method, c.format
 		err := together(t, gpus, 2, func(g *dist.Group) error {
 			s, err := New(g, spec)

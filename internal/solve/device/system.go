@@ -260,7 +260,10 @@ func (s *System) prepare() (err error) {
 	for k, q := range s.shape.points {
 		p.Reach[k], p.Coef[k], p.Sides[k] = int64(s.shape.distance(q.Step)), q.Coef, sides(q.Step)
 	}
-	if s.shape.jacobi {
+	switch {
+	case s.shape.variable:
+		p.Variable, p.CoefSeed = 1, s.shape.seed
+	case s.shape.jacobi:
 		p.Factor = 1 / s.shape.diagonal()
 	}
 	s.layout.fill(p, s.at, s.group.Rank())
@@ -277,33 +280,35 @@ func (s *System) prepare() (err error) {
 func (s *System) ownMemory() error {
 	p, rows := s.params, s.Part.Rows
 	type more struct {
-		to    *uint64
-		bytes int
+		to     *uint64
+		bytes  int
+		before int // bytes that are read, and left out, on both sides: of what would lie beyond the grid
 	}
-	need := []more{{&p.Control, gpusolve.ControlBytes}, {&p.History, 8 * (s.most + 2)}, {&p.Partials, 8 * gpusolve.MaxSums * maxBlocks}}
+	beyond := 8 * up(s.shape.reach)
+	need := []more{{&p.Control, gpusolve.ControlBytes, 0}, {&p.History, 8 * (s.most + 2), 0}, {&p.Partials, 8 * gpusolve.MaxSums * maxBlocks, 0},
+		{&p.Diagonal, s.shape.diagonalBytes(rows + s.Part.Halo), beyond}}
 	if s.shape.plain {
 		width := 4
 		if s.shape.wide {
 			width = 8
 		}
-		need = append(need, more{&p.Starts, width * (rows + 1)}, more{&p.Cols, 4 * s.shape.entries}, more{&p.Vals, 8 * s.shape.entries},
-			more{&p.Diagonal, s.shape.diagonalBytes(rows + s.Part.Halo)})
+		need = append(need, more{&p.Starts, width * (rows + 1), 0}, more{&p.Cols, 4 * s.shape.entries, 0}, more{&p.Vals, 8 * s.shape.entries, 0})
 	} else {
-		need = append(need, more{&p.Codes, rows})
+		need = append(need, more{&p.Codes, rows, 0}, more{&p.Vals, s.shape.coefficientBytes(rows + s.Part.Halo), beyond})
 	}
 	for i := range s.triad.at {
-		need = append(need, more{(*uint64)(&s.triad.at[i]), 8 * s.triad.values})
+		need = append(need, more{(*uint64)(&s.triad.at[i]), 8 * s.triad.values, 0})
 	}
 	for _, n := range need {
 		if n.bytes == 0 {
 			continue
 		}
-		at, err := s.context.Alloc(n.bytes)
+		at, err := s.context.Alloc(n.bytes + 2*n.before)
 		if err != nil {
 			return fmt.Errorf("allocating %d bytes for the matrix: %w", n.bytes, err)
 		}
 		s.private = append(s.private, at)
-		*n.to = uint64(at)
+		*n.to = uint64(at) + uint64(n.before)
 	}
 	return s.context.Fill(cuda.Pointer(p.Control), 0, gpusolve.ControlBytes)
 }

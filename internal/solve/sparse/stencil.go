@@ -313,6 +313,30 @@ func newVariable(p Params) (Problem, error) {
 	return &variable{grid, dim, p.Seed}, err
 }
 
+// NewGridVariable is the problem of variable coefficients on a grid that is given.
+func NewGridVariable(grid Grid, seed uint64) (Problem, error) {
+	if min(grid[0], grid[1], grid[2]) < 1 {
+		return nil, fmt.Errorf("a grid of %v: want at least 1 point along each axis", grid)
+	}
+	if grid[2] == 1 {
+		return &variable{grid, 2, seed}, nil
+	}
+	return &variable{grid, 3, seed}, nil
+}
+
+// VariableOf is the grid of a problem of variable coefficients, the steps from a point to the columns of its row, by
+// ascending column, and the seed of the coefficients; ok is false of any other problem.
+func VariableOf(p Problem) (grid Grid, steps [][3]int, seed uint64, ok bool) {
+	v, ok := p.(*variable)
+	if !ok {
+		return grid, nil, 0, false
+	}
+	for _, q := range stencilOn(v.grid, v.dim, Traits{}, poissonCoef(v.dim, v.Points())).points {
+		steps = append(steps, q.step)
+	}
+	return v.grid, steps, v.seed, true
+}
+
 func (v *variable) Size() int               { return v.grid.Size() }
 func (v *variable) Grid() Grid              { return v.grid }
 func (v *variable) Traits() Traits          { return Traits{Symmetric: true, Definite: true} }
