@@ -6,16 +6,20 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
+	"golang.org/x/tools/go/analysis"
+	"golang.org/x/tools/go/analysis/checker"
+	"golang.org/x/tools/go/analysis/passes/asmdecl"
 	"golang.org/x/tools/go/packages"
 )
 
 // TestOtherArchitecture shows that every package, tests included, has what it needs on the
-// architecture that these tests do not run on: its types are checked from the sources. To
-// compile all of it would find no more, and takes ten times as long; `make cross` compiles
-// what is written for one architecture.
+// architecture that these tests do not run on: its types are checked from the sources, and
+// its assembly against its declarations. To compile all of it would find no more, and takes
+// ten times as long; `make cross` compiles what is written for one architecture.
 func TestOtherArchitecture(t *testing.T) {
 	t.Parallel()
 	if missing := faultsOn(t, otherArchitecture(), nil, "./..."); len(missing) > 0 {
@@ -32,6 +36,20 @@ func TestMissingOnOtherArchitecture(t *testing.T) {
 	}
 	if missing := faultsOn(t, otherArchitecture(), planted, "./internal/kernel/quant"); len(missing) == 0 {
 		t.Error("a file without its functions was taken")
+	}
+}
+
+// So is assembly whose arguments are not those of its declaration.
+func TestAssemblyOnOtherArchitecture(t *testing.T) {
+	t.Parallel()
+	const name = "internal/kernel/vec/spin.go"
+	text, err := os.ReadFile("../../" + name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	planted := map[string][]byte{name: []byte(strings.Replace(string(text), "func Own(p *byte, n int)", "func Own(p *byte, bytes int)", 1))}
+	if found := faultsOn(t, otherArchitecture(), planted, "./internal/kernel/vec"); !strings.Contains(strings.Join(found, "\n"), "Own: unknown variable n") {
+		t.Errorf("found %q", found)
 	}
 }
 
@@ -56,7 +74,7 @@ func faultsOn(t *testing.T, arch string, contents map[string][]byte, patterns ..
 	loaded, err := packages.Load(&packages.Config{
 		Dir: root,
 		Mode: packages.NeedName | packages.NeedFiles | packages.NeedCompiledGoFiles | packages.NeedImports | packages.NeedDeps |
-			packages.NeedTypes | packages.NeedTypesSizes | packages.NeedSyntax,
+			packages.NeedTypes | packages.NeedTypesSizes | packages.NeedTypesInfo | packages.NeedSyntax,
 		Env: append(os.Environ(), "GOARCH="+arch, "CGO_ENABLED=0"), Tests: true, Overlay: overlay,
 	}, patterns...)
 	if err != nil {
@@ -70,5 +88,15 @@ func faultsOn(t *testing.T, arch string, contents map[string][]byte, patterns ..
 			faults = append(faults, e.Error())
 		}
 	})
+	loaded = slices.DeleteFunc(loaded, func(p *packages.Package) bool { return len(p.OtherFiles) == 0 })
+	graph, err := checker.Analyze([]*analysis.Analyzer{asmdecl.Analyzer}, loaded, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range graph.Roots {
+		for _, d := range a.Diagnostics {
+			faults = append(faults, d.Message)
+		}
+	}
 	return faults
 }
