@@ -99,11 +99,11 @@ type Params struct {
 	Seed, LimitNS, CoefSeed         uint64
 	Reach                           [MaxPoints]int64
 	Coef                            [MaxPoints]float64
-	Factor, Tolerance, F, G         float64
+	Factor, Tolerance               float64
 	Sides                           [MaxPoints]uint32
 	Points, RHS, Rank, Size         uint32
 	Step, Turn, Most, Fault, Blocks uint32
-	Variable, What                  uint32
+	Variable                        uint32
 }
 
 // State is what a method knows between two steps.

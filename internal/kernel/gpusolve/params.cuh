@@ -78,7 +78,6 @@ typedef struct {
 	i64 reach[MAX_POINTS];            // columns from the diagonal
 	double coef[MAX_POINTS];
 	double factor, tolerance;
-	double f, g;                      // of a smoother
 	u32 sides[MAX_POINTS];            // of the grid, at which a row lacks the entry
 	u32 points, rhs, rank, size;
 	u32 step;                         // counts kernels, never from anew
@@ -87,11 +86,10 @@ typedef struct {
 	u32 fault;
 	u32 blocks;
 	u32 variable;                     // coefficients differ from point to point
-	u32 what;                         // is to be done on a level
 } Params;
 
 #ifdef __CUDACC__
-static_assert(sizeof(Params) == 1376, "Params of gpusolve.go");
+static_assert(sizeof(Params) == 1360, "Params of gpusolve.go");
 #define KERNEL(name) extern "C" __global__ void __launch_bounds__(ROWS, 4) name(const __grid_constant__ Params p)
 #define DEVICE static __device__ __forceinline__
 #define SHARED __shared__
