@@ -207,7 +207,6 @@ type Knob struct {
 	Values     []string // the words that are known; empty: whatever Check takes
 	Check      func(value string) error
 	Apart      bool // what is fastest at one value is not at another: a tuning table holds for one
-	Process    bool // it holds for all groups of a process, so that calls cannot be swept over it
 }
 
 // refused is what is wrong with a value.

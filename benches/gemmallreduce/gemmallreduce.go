@@ -101,8 +101,8 @@ a second stream while the next are multiplied, on the multiprocessors that --asi
 pdl=true lets each kernel of the sums start before the one in front of it has ended
 (programmatic dependent launch). method=kernel is one kernel, whose tiles are added up as they
 are signalled; parts is then their number, and gemm_parts_us and allreduce_parts_us its
-halves. Ranks that share a GPU get equal shares of its multiprocessors (MPS), for which all
-times are measured; the detail multiprocessors says what they reach.
+halves. Ranks that share a GPU have equal shares of its multiprocessors, for which all times
+are measured; the detail multiprocessors says how many they had to themselves.
 
 A rank has as many threads as its share of the cores, or --threads. Every
 element is checked, exactly. The simulated accelerator multiplies f16 and draws

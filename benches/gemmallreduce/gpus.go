@@ -91,7 +91,7 @@ func (deviceClock) Calibration() measure.Calibration {
 // onGPUs runs a point on GPUs.
 func onGPUs(ctx context.Context, s *bench.State, plan fused.Plan) error {
 	s.Phase("set-up")
-	g, err := join(ctx, s, map[string]string{"share": "even"})
+	g, err := join(ctx, s, nil)
 	if reason, none := dist.Unavailable(err); none {
 		return bench.NotExecuted(false, "%v", reason)
 	}
@@ -151,10 +151,10 @@ func (w *gpuWork) describe() {
 		return
 	}
 	w.s.Detail(journal.SharingDetail, fmt.Sprint(sharing))
-	w.s.Detail("multiprocessors", fmt.Sprintf("%d of each rank, %d of them no other rank reaches", share.Reached, share.Alone))
-	if share.Alone < share.Reached {
-		w.s.Warn("%d ranks share a GPU, and of the %d multiprocessors that a rank reaches only %d are its own: products and sums of different ranks hold each other up",
-			sharing, share.Reached, share.Alone)
+	w.s.Detail("multiprocessors", fmt.Sprintf("%d of each rank, %d of them without another's blocks", share.Count, share.Alone))
+	if share.Alone < share.Count {
+		w.s.Warn("%d ranks share a GPU, and of a rank's share of %d multiprocessors it has only %d to itself: products and sums of different ranks hold each other up",
+			sharing, share.Count, share.Alone)
 	}
 }
 

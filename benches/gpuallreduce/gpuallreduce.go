@@ -80,7 +80,7 @@ several launches, so that only time_us is there.
 func knobsOf(backends []string) (knobs []dist.Knob) {
 	for _, name := range backends {
 		for _, k := range dist.Describe(name).Knobs {
-			if !k.Process && !slices.ContainsFunc(knobs, func(x dist.Knob) bool { return x.Name == k.Name }) {
+			if !slices.ContainsFunc(knobs, func(x dist.Knob) bool { return x.Name == k.Name }) {
 				knobs = append(knobs, k)
 			}
 		}

@@ -174,10 +174,6 @@ const (
 	byEngine = "engine"
 	byLoads  = "loads"
 	byBulk   = "bulk"
-
-	shareKnob = "share"
-	wholeGPU  = "whole"
-	evenShare = "even"
 )
 
 var declaredKnobs = []dist.Knob{
@@ -190,8 +186,6 @@ var declaredKnobs = []dist.Knob{
 		Help: "how far the flags of a barrier reach: the system, or the one GPU on which all ranks are"},
 	{Name: copyKnob, Default: auto, Values: []string{auto, byEngine, byLoads, byBulk},
 		Help: "how elements are copied where an algorithm or a message copies them: by the copy engine, by loads and stores of a kernel, or by bulk copies of one"},
-	{Name: shareKnob, Default: wholeGPU, Values: []string{wholeGPU, evenShare}, Process: true,
-		Help: "how many multiprocessors a rank may use of a GPU that it shares: all, or as many as the others (by MPS)"},
 }
 
 func checkBlocks(value string) error {
@@ -207,13 +201,11 @@ type knobs struct {
 	blocks   int // of each rank; 0: as many as fit the call
 	scope    string
 	copy     string // "": as it is fastest
-	even     bool   // each rank has its share of the multiprocessors
 }
 
 func knobsOf(values map[string]string) knobs {
 	n, _ := strconv.Atoi(values[blocksKnob]) // auto is 0; others were checked
-	return knobs{asBlocks: values[ranksAsKnob] == asBlocks, blocks: n, scope: values[scopeKnob], copy: strings.TrimPrefix(values[copyKnob], auto),
-		even: values[shareKnob] == evenShare}
+	return knobs{asBlocks: values[ranksAsKnob] == asBlocks, blocks: n, scope: values[scopeKnob], copy: strings.TrimPrefix(values[copyKnob], auto)}
 }
 
 // capabilities leaves out what one kernel cannot do for all ranks: what each does by

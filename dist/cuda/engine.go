@@ -111,11 +111,6 @@ func (e *engine) Capabilities() dist.Capabilities {
 func (e *engine) open() error {
 	n := cuda.Count(os.LookupEnv) // the driver must not be opened before MPS is there
 	if n > 0 && e.size > n {
-		if e.knobs.even {
-			if err := thisProcess.limit(100 / ((e.size + n - 1) / n)); err != nil {
-				return err
-			}
-		}
 		pipes, err := thisProcess.share(e.rank == 0)
 		if err != nil {
 			return err

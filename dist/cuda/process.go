@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strconv"
 	"sync"
 	"unsafe"
 
@@ -16,9 +15,6 @@ import (
 
 // TurnsVariable allows ranks to share a GPU without MPS.
 const TurnsVariable = "KERNBENCH_CUDA_TAKE_TURNS"
-
-// percentVariable tells the driver how many of the multiprocessors the process may use.
-const percentVariable = "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"
 
 // process is what all groups of this process share.
 type process struct {
@@ -82,20 +78,6 @@ func (p *process) use(pipes string) error {
 		return nil
 	}
 	return setenv(mps.PipeVariable, pipes)
-}
-
-// limit has the driver of this process use so many per cent of a GPU's multiprocessors, unless
-// the user has said how many.
-func (p *process) limit(percent int) error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if os.Getenv(percentVariable) != "" {
-		return nil // the user's, or that of an earlier group
-	}
-	if p.opened {
-		return fmt.Errorf("%s=%s: the driver is open already, for whole GPUs", shareKnob, evenShare)
-	}
-	return setenv(percentVariable, strconv.Itoa(percent))
 }
 
 // setenv sets a variable for the driver, which asks the C library: that does not see what Go

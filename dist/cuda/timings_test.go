@@ -138,7 +138,7 @@ func TestKnobs(t *testing.T) {
 		knobs map[string]string
 		want  string
 	}{
-		{map[string]string{"block": "2"}, `backend cuda has no knob "block" (it has: ranks_as, blocks, scope, copy, share)`},
+		{map[string]string{"block": "2"}, `backend cuda has no knob "block" (it has: ranks_as, blocks, scope, copy)`},
 		{map[string]string{ranksAsKnob: "threads"}, "threads"},
 		{map[string]string{blocksKnob: "0"}, "want auto or a number from 1 to 1024"},
 	} {

@@ -246,14 +246,22 @@ func (r *Rank) Spoil() error {
 	return r.device.Do(func() error { return r.device.Fill(r.at[r.group.Rank()], nan, r.c.Count()*4) })
 }
 
-// Parts reads the partitions as a run left them.
+// Parts reads the partitions as a run left them. They are good until they are read again.
 func (o *Op) Parts() ([]gemm.Matrix, error) {
-	last := o.part[len(o.part)-1]
-	bytes := make([]byte, 4*(last.offset+last.rows*last.stride))
-	err := o.rank.device.Do(func() error { return o.rank.device.Read(bytes, o.rank.at[o.rank.group.Rank()]) })
+	last, r := o.part[len(o.part)-1], o.rank
+	need := 4 * (last.offset + last.rows*last.stride)
+	err := r.device.Do(func() (err error) {
+		if r.mirror == nil { // pinned, and once: C may have gigabytes, and is read often
+			if r.mirror, err = r.device.Share(4 * r.c.Count()); err != nil {
+				return err
+			}
+		}
+		return r.device.Read(r.mirror.Bytes[:need], r.at[r.group.Rank()])
+	})
 	if err != nil {
 		return nil, err
 	}
+	bytes := r.mirror.Bytes[:need]
 	values := unsafe.Slice((*float32)(unsafe.Pointer(&bytes[0])), len(bytes)/4)
 	var all []gemm.Matrix
 	for _, x := range o.part {

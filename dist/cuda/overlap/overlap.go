@@ -81,6 +81,7 @@ type Rank struct {
 	m, n, k  int // of the operands; k is rounded up
 	c        dist.Buffer
 	at       []cuda.Pointer // of C, by rank
+	mirror   *cuda.Shared   // of this rank's C
 }
 
 // leastDependent is the compute capability that dependent launches need.
@@ -137,6 +138,9 @@ func (r *Rank) Close() error {
 				faults = append(faults, r.device.Free(p))
 			}
 		}
+		if r.mirror != nil {
+			faults = append(faults, r.mirror.Free())
+		}
 		if r.add != nil {
 			faults = append(faults, r.add.Destroy())
 		}
@@ -144,11 +148,12 @@ func (r *Rank) Close() error {
 	})
 }
 
-// Share is which multiprocessors a rank has.
+// Share is which multiprocessors a rank has. Nothing but the number of its blocks holds a rank
+// to its share: what MPS can be told limits how many it has, but gave all ranks the same ones.
 type Share struct {
-	Reached int // its blocks ran on so many
-	Alone   int // of these no other rank reaches
-	Count   int // it has so many by rights: what several reach is divided
+	Count   int // which is as many as the other ranks on the GPU have
+	Reached int // so many blocks, of which a multiprocessor holds one, ran on so many
+	Alone   int // of these no other rank's did at the same time
 }
 
 // Share is what was found when the rank was opened.
@@ -163,8 +168,8 @@ func (r *Rank) aside() int {
 	return max(1, min(n, r.share.Count-1))
 }
 
-// measureShare sees on which multiprocessors this rank's blocks come to run, while those of
-// the others do, and learns from the others which of them they reach too.
+// measureShare sees on which multiprocessors as many blocks as are this rank's share come to
+// run, while those of the others do, and learns from the others where theirs did.
 func (r *Rank) measureShare() error {
 	words := make([]uint32, gpufused.WhereWords)
 	if err := r.group.Barrier(); err != nil {
@@ -179,12 +184,21 @@ func (r *Rank) measureShare() error {
 		if err != nil {
 			return err
 		}
+		shared, err := r.device.Device().Get(cuda.SharedBytesPerBlock)
+		if err != nil {
+			return err
+		}
+		if err := kernel.AllowShared(shared); err != nil {
+			return err
+		}
+		_, sharing := r.site.Device()
+		r.share.Count = max(1, all/sharing)
 		at, err := r.device.Alloc(4 * len(words))
 		if err != nil {
 			return err
 		}
 		p := &gpufused.Params{Where: at, Rank: uint32(r.group.Rank()), Size: uint32(r.group.Size())}
-		err = errors.Join(r.device.Fill(at, 0, 4*len(words)), cuda.NewLaunch(kernel, 4*all, gpufused.WhereThreads, 0, false, p).Start(r.multiply),
+		err = errors.Join(r.device.Fill(at, 0, 4*len(words)), cuda.NewLaunch(kernel, r.share.Count, gpufused.WhereThreads, shared, false, p).Start(r.multiply),
 			r.multiply.Synchronize())
 		if err == nil {
 			err = r.device.Read(unsafe.Slice((*byte)(unsafe.Pointer(&words[0])), 4*len(words)), at)
@@ -213,7 +227,6 @@ func (r *Rank) divide(words []uint32) error {
 	if err := r.group.AllReduce(dist.Of(users), dist.Of(users), dist.Sum); err != nil {
 		return err
 	}
-	fair := 0.0
 	_, sharing := r.site.Device()
 	for i, reach := range reached {
 		if reach == 0 {
@@ -226,11 +239,9 @@ func (r *Rank) divide(words []uint32) error {
 		if mine[i] == 1 {
 			r.share.Alone++
 		}
-		fair += 1 / float64(mine[i])
 	}
 	if r.share.Reached == 0 {
 		return errors.New("no block said on which multiprocessor it ran")
 	}
-	r.share.Count = max(1, int(fair+0.5))
 	return nil
 }

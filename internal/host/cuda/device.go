@@ -20,6 +20,7 @@ const (
 	ComputeMajor             Attribute = 75
 	ComputeMinor             Attribute = 76
 	CooperativeLaunch        Attribute = 95
+	SharedBytesPerBlock      Attribute = 97 // at most, where a kernel is allowed more than usual
 	VirtualMemory            Attribute = 102
 	FileHandles              Attribute = 103 // memory shared by file descriptors
 	Multicast                Attribute = 132

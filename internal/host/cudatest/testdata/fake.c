@@ -46,13 +46,11 @@ static int devices(void) {
 }
 
 // As the real driver, this one looks for MPS only when it is opened.
-static int mps, percent = 100;
-int multiprocessors(void) { return 4 * percent / 100 ? 4 * percent / 100 : 1; }
+static int mps;
 
 Result cuInit(unsigned flags) {
 	note("cuInit");
 	mps = getenv("CUDA_MPS_PIPE_DIRECTORY") != NULL;
-	if (mps && getenv("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE")) percent = atoi(getenv("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"));
 	return devices() > 0 ? OK : NO_DEVICE;
 }
 Result cuDriverGetVersion(int *v) { *v = 12040; return OK; }
@@ -73,7 +71,7 @@ Result cuDeviceGetPCIBusId(char *id, int len, int d) { snprintf(id, len, "0000:%
 Result cuDeviceCanAccessPeer(int *can, int a, int b) { *can = a != b; return OK; }
 Result cuDeviceGetAttribute(int *v, int a, int d) {
 	switch (a) {
-	case 16: *v = multiprocessors(); break;
+	case 16: *v = 4; break;        // multiprocessors
 	case 20: *v = 0; break;        // compute mode
 	case 38: *v = 1 << 20; break;  // L2
 	case 39: *v = 2048; break;

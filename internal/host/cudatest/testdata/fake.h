@@ -19,9 +19,6 @@ void note(const char *format, ...);
 // current_device is the number of the GPU whose context is current on this thread.
 int current_device(void);
 
-// multiprocessors is how many of them MPS leaves to this process.
-int multiprocessors(void);
-
 // adopt makes a range of memory one that copies may use, and forget ends that; adopted tells
 // whether one begins there.
 void adopt(void *at, size_t bytes);
