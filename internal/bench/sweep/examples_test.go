@@ -107,16 +107,3 @@ func TestExamplesRun(t *testing.T) {
 		t.Errorf("nccl-tests: %s", show(rows))
 	}
 }
-
-// TestTorchExample runs the real torch.distributed script. The system's Python
-// goes first: that is the one a distribution's torch belongs to.
-func TestTorchExample(t *testing.T) {
-	t.Setenv("PATH", "/usr/bin:"+os.Getenv("PATH"))
-	if out, err := exec.Command("python3", "-c", "import torch").CombinedOutput(); err != nil {
-		t.Fatalf("this test needs a python3 with torch (Debian: apt-get install python3-torch): %v\n%s", err, out)
-	}
-	rows := runOnce(t, "torch-gloo.yaml", "OMP_NUM_THREADS=1", "GLOO_SOCKET_IFNAME=lo")
-	if len(rows) != 1 || len(rows[0].Samples["time_us"]) != 20 {
-		t.Errorf("%s", show(rows))
-	}
-}
