@@ -24,7 +24,7 @@ func TestDeviceMemory(t *testing.T) {
 	t.Setenv(cuda.LibraryVariable, lib)
 	t.Setenv(cuda.ManagementVariable, lib)
 	const backend = "cuda"
-	for _, c := range []struct {
+	for i, c := range []struct {
 		part, fault string
 		axes        []plan.Assign
 	}{
@@ -40,6 +40,9 @@ func TestDeviceMemory(t *testing.T) {
 		{matrix.Performance, matrix.NoFault, assigns("dtype=bf16", "algorithm=lamport", "size=8Ki", "num_ranks=2")},
 		{matrix.Performance, matrix.NoFault, assigns("dtype=bf16", "algorithm=lamport", "size=2Mi", "num_ranks=2")},
 	} {
+		if testing.Short() && i > 0 {
+			break // the kernels differ, what the host does meanwhile does not
+		}
 		p, err := plan.Make(Bench(), plan.Request{Backend: backend, Axes: c.axes, Seed: 1, Only: []string{`part == "` + c.part + `"`},
 			Options: assigns("mutate=" + c.fault)})
 		if err != nil {

@@ -102,6 +102,9 @@ func TestCUDA(t *testing.T) {
 // What is faster than the memory or the cache of the GPU allow has a warning: here they are
 // measured to be far slower than they are.
 func TestCUDALimitsExceeded(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one rank, and what is looked at are its warnings")
+	}
 	lib, err := cudatest.Build(t.TempDir())
 	if err != nil {
 		t.Fatal(err)

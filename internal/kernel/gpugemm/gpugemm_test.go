@@ -43,6 +43,9 @@ func TestMain(m *testing.M) {
 
 // Every provider passes the suite of all providers, with all layouts and shapes.
 func TestConformance(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one goroutine")
+	}
 	for _, p := range gemm.On(Backend) {
 		if l, ok := p.(library); !ok || !l.exhaustive { // which differs in what is timed
 			gemmtest.Run(t, p, 1)
