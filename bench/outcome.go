@@ -68,6 +68,7 @@ type Outcome struct {
 	Sampling *Sampled           `json:"sampling,omitempty"`
 	Warnings []string           `json:"warnings,omitempty"`
 	Raw      []byte             `json:"raw,omitempty"`    // measure.Matrix
+	Raws     map[string][]byte  `json:"raws,omitempty"`   // the same of other metrics
 	Inside   []byte             `json:"inside,omitempty"` // what the clock saw inside the last call
 }
 
@@ -95,7 +96,7 @@ func (s *State) Finish(err error) Outcome {
 		o.Status = journal.OK
 	}
 	if o.Status != journal.OK {
-		o.Raw, o.Inside = nil, nil
+		o.Raw, o.Raws, o.Inside = nil, nil, nil
 	}
 	return o
 }

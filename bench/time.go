@@ -102,7 +102,7 @@ const otherSamples = 20
 // TimeAs measures the same call by other means than [State.Time], such as a device that
 // times itself: sample makes calls and gives the microseconds of one, on all ranks
 // together. The metric is the median, over the samples, of the slowest rank; the row keeps
-// their spread. With [State.Refresh] the call has new inputs and a spoilt output before,
+// them and their spread. With [State.Refresh] the call has new inputs and a spoilt output before,
 // and what it left is verified, unless it is in place.
 func (s *State) TimeAs(ctx context.Context, metric string, sample func() (us float64, err error), timings ...Timing) error {
 	var adjusted timing
@@ -138,7 +138,26 @@ func (s *State) TimeAs(ctx context.Context, metric string, sample func() (us flo
 		s.out.Stats = map[string]Stat{}
 	}
 	s.out.Stats[metric] = journal.NewStat(a.Summary)
+	if raw := s.raw(m); raw != nil {
+		if s.out.Raws == nil {
+			s.out.Raws = map[string][]byte{}
+		}
+		s.out.Raws[metric] = raw
+	}
 	return nil
+}
+
+// raw is a matrix for the row. All ranks have the same one; rank 0 records it.
+func (s *State) raw(m measure.Matrix) []byte {
+	if s.Rank() != 0 {
+		return nil
+	}
+	raw, err := m.MarshalBinary()
+	if err != nil {
+		s.Warn("%v", err)
+		return nil
+	}
+	return raw
 }
 
 // verifiedCalls is how many calls a verification makes where each has new inputs and
@@ -267,11 +286,8 @@ func (s *State) record(res *measure.Result) {
 			s.Warn("faster than its limit allows (%.0f %% of it): the limit is wrong, or not all of the work was done or timed", 100*most/us)
 		}
 	}
-	// All ranks have the same matrix; rank 0 records it.
-	if s.Rank() == 0 && o.Samples > 1 {
-		if raw, err := res.Samples.MarshalBinary(); err == nil {
-			o.Raw = raw
-		}
+	if o.Samples > 1 {
+		o.Raw = s.raw(res.Samples)
 	}
 	if in, looks := s.set.Clock.(insider); looks && s.Rank() == 0 {
 		seen, err := in.Inside()

@@ -143,6 +143,9 @@ func timedInside(t *testing.T, r *journal.Row) {
 		if !has || r.Metrics[name] <= 0 || st.Min > r.Metrics[name] || st.Max < r.Metrics[name] || r.Units[name] != "us" {
 			t.Errorf("%s: %s is %v %s, spread %+v", r.Point, name, r.Metrics[name], r.Units[name], st)
 		}
+		if r.Raws[name] == "" || r.Raws[name] == r.Raw {
+			t.Errorf("%s: the samples of %s are in %q", r.Point, name, r.Raws[name])
+		}
 	}
 	if r.Metrics["kernel_cold_pct_of_limit"] <= 0 || !strings.Contains(r.Details["kernel_cold_limit"], "GB/s of a copy") {
 		t.Errorf("%s: %v %% of the limit %q, limits %v", r.Point, r.Metrics["kernel_cold_pct_of_limit"], r.Details["kernel_cold_limit"], r.Limits)

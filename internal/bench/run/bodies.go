@@ -366,6 +366,15 @@ func (r *runner) keepFiles(row *journal.Row, f files) error {
 			return err
 		}
 	}
+	for metric, samples := range f.others {
+		if row.Raws == nil {
+			row.Raws = map[string]string{}
+		}
+		row.Raws[metric] = fmt.Sprintf("%s-%s.kbs", name, metric)
+		if err := journal.WriteRaw(r.opts.Dir, row.Raws[metric], samples); err != nil {
+			return err
+		}
+	}
 	if len(f.inside) == 0 {
 		return nil
 	}

@@ -18,8 +18,13 @@ type results struct {
 	raw     files
 }
 
-// files are what a row has beside the journal: its samples, and what was seen inside its last call.
-type files struct{ samples, inside []byte }
+// files are what a row has beside the journal: its samples, those of other metrics, and what
+// was seen inside its last call.
+type files struct {
+	samples []byte
+	others  map[string][]byte
+	inside  []byte
+}
 
 func (s *results) add(e worker.Event) {
 	if e.Rank < 0 || e.Rank >= len(s.byRank) || s.byRank[e.Rank] != nil {
@@ -74,7 +79,7 @@ func (s *results) fill(row *journal.Row) {
 	if s.healthy {
 		zero := s.byRank[0].Done
 		fillOutcome(row, zero)
-		s.raw = files{zero.Raw, zero.Inside}
+		s.raw = files{zero.Raw, zero.Raws, zero.Inside}
 		for _, e := range s.byRank[1:] {
 			for _, w := range e.Done.Warnings {
 				if !slices.Contains(zero.Warnings, w) { // what all ranks say is said once

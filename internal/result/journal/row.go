@@ -193,10 +193,12 @@ type Row struct {
 	Time     time.Time `json:"time"`
 	Launch   string    `json:"launch,omitempty"` // folder under logs/
 	Raw      string    `json:"raw,omitempty"`    // file under samples/
-	Inside   string    `json:"inside,omitempty"` // file under inside/: package profile's record of a simulated kernel
-	Key      string    `json:"key"`              // identity of the row: same key, same work
-	Task     string    `json:"task,omitempty"`   // key of the point that gave several rows; equals Key when empty
-	Attempt  int       `json:"attempt,omitempty"`
+	// Raws are those of metrics that were sampled apart from time_us.
+	Raws    map[string]string `json:"raws,omitempty"`
+	Inside  string            `json:"inside,omitempty"` // file under inside/: package profile's record of a simulated kernel
+	Key     string            `json:"key"`              // identity of the row: same key, same work
+	Task    string            `json:"task,omitempty"`   // key of the point that gave several rows; equals Key when empty
+	Attempt int               `json:"attempt,omitempty"`
 }
 
 // TaskKey is the identity for --resume: that of the planned point behind the

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -31,12 +32,12 @@ type sample struct {
 }
 
 // sampleColumns are the columns of both formats; an array has no place for the key. Samples of
-// programs add the launch and the other metrics.
+// programs add the launch, and other metrics have a column each.
 var sampleColumns = []string{"row", "trial", "iteration", "rank", timeColumn}
 
 const timeColumn = "time_us"
 
-// samples are those of all rows, and the names of the metrics that programs have besides time_us.
+// samples are those of all rows, and the names of the metrics that there are besides time_us.
 type samples struct {
 	all      []sample
 	programs bool
@@ -56,6 +57,12 @@ func WriteSamples(w io.Writer, format, dir string, rows []journal.Row) error {
 		keys[i] = texttab.Plain(rows[i].Key)
 		if err := s.add(dir, i, &rows[i]); err != nil {
 			return err
+		}
+		for _, metric := range slices.Sorted(maps.Keys(rows[i].Raws)) {
+			s.metrics = append(s.metrics, metric)
+			if err := s.timed(dir, i, &rows[i], metric, rows[i].Raws[metric]); err != nil {
+				return err
+			}
 		}
 	}
 	slices.Sort(s.metrics)
@@ -85,11 +92,11 @@ func (s *samples) add(dir string, i int, r *journal.Row) error {
 		s.printed(i, r, s.of[r.Key])
 		return nil
 	}
-	raw, err := journal.ReadRaw(dir, r.Raw)
-	if err != nil {
-		return err
-	}
 	if strings.HasSuffix(r.Raw, ".json") {
+		raw, err := journal.ReadRaw(dir, r.Raw)
+		if err != nil {
+			return err
+		}
 		s.file, s.of = r.Raw, nil
 		if err := json.Unmarshal(raw, &s.of); err != nil {
 			return fmt.Errorf("%s: %w", r.Raw, err)
@@ -97,13 +104,26 @@ func (s *samples) add(dir string, i int, r *journal.Row) error {
 		s.printed(i, r, s.of[r.Key])
 		return nil
 	}
+	return s.timed(dir, i, r, timeColumn, r.Raw)
+}
+
+// timed takes the samples of a metric that all ranks timed.
+func (s *samples) timed(dir string, i int, r *journal.Row, metric, file string) error {
+	raw, err := journal.ReadRaw(dir, file)
+	if err != nil {
+		return err
+	}
 	var m measure.Matrix
 	if err := m.UnmarshalBinary(raw); err != nil {
-		return fmt.Errorf("%s: %w", r.Raw, err)
+		return fmt.Errorf("%s: %w", file, err)
 	}
 	for k := range m.Iterations() {
 		for rank, ps := range m.Row(k) {
-			s.all = append(s.all, sample{i, r.Trial, k, float64(rank), math.NaN(), float64(ps) / 1e6, nil})
+			one := sample{i, r.Trial, k, float64(rank), math.NaN(), float64(ps) / 1e6, nil}
+			if metric != timeColumn {
+				one.us, one.others = math.NaN(), map[string]float64{metric: one.us}
+			}
+			s.all = append(s.all, one)
 		}
 	}
 	return nil
@@ -147,7 +167,7 @@ func (s *samples) printed(i int, r *journal.Row, of map[string][][]float64) {
 // columns are the names of what values gives.
 func (s *samples) columns() []string {
 	if !s.programs {
-		return sampleColumns
+		return slices.Concat(sampleColumns, s.metrics)
 	}
 	return slices.Concat(sampleColumns, []string{"launch"}, s.metrics)
 }
@@ -157,13 +177,13 @@ func (s *samples) values(one sample) []float64 {
 	line := []float64{float64(one.row), float64(one.trial), float64(one.iteration), one.rank, one.us}
 	if s.programs {
 		line = append(line, one.launch)
-		for _, name := range s.metrics {
-			v, ok := one.others[name]
-			if !ok {
-				v = math.NaN()
-			}
-			line = append(line, v)
+	}
+	for _, name := range s.metrics {
+		v, ok := one.others[name]
+		if !ok {
+			v = math.NaN()
 		}
+		line = append(line, v)
 	}
 	return line
 }

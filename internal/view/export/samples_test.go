@@ -48,6 +48,15 @@ func TestSamples(t *testing.T) {
 	if last := math.Float64frombits(binary.LittleEndian.Uint64(b[len(b)-8:])); last != 1 {
 		t.Errorf("the last sample is %v", last)
 	}
+	out.Reset()
+	rows[1].Raws = map[string]string{"kernel_us": "a.kbs"}
+	if err := WriteSamples(&out, "csv", dir, rows); err != nil || !strings.HasPrefix(out.String(), "key,row,trial,iteration,rank,time_us,kernel_us\n") ||
+		!strings.Contains(out.String(), "\nk,1,3,1,0,1.5,\n") || !strings.HasSuffix(out.String(), "\nk,1,3,0,0,,1\nk,1,3,0,1,,2\nk,1,3,1,0,,1.5\nk,1,3,1,1,,1\n") {
+		t.Errorf("with samples of another metric: %v\n%s", err, out.String())
+	}
+	if err := WriteSamples(&out, "csv", dir, []journal.Row{{Raws: map[string]string{"kernel_us": "gone.kbs"}}}); err == nil {
+		t.Error("samples of another metric that are not there pass for none")
+	}
 	if err := WriteSamples(&out, "parquet", dir, rows); err == nil || !strings.Contains(err.Error(), "csv, npy") {
 		t.Errorf("another format: %v", err)
 	}
