@@ -73,6 +73,11 @@ func TestCUDA(t *testing.T) {
 			t.Errorf("%d ranks: efficiency %v, %d share %q", rowset.Ranks(&r), m["efficiency"], r.Sharing(), r.Details[gpuDetail])
 		}
 	}
+	p = plannedOn(t, gpus, "num_ranks=2 mode=strong problem=variable method=cg-pipelined precond=jacobi total-dof=900", "repeat=1")
+	_, rows = runPlan(t, filepath.Join(t.TempDir(), "variable"), p, run.Options{Environ: environ})
+	if len(rows) != 1 || rows[0].Status != journal.OK || rows[0].Metrics["matrix_bytes_per_dof"] < 16 {
+		t.Errorf("variable coefficients: %v", rows)
+	}
 	p = plannedOn(t, gpus, "num_ranks=2 mode=strong total-dof=100M", "repeat=1")
 	_, rows = runPlan(t, filepath.Join(t.TempDir(), "large"), p, run.Options{Environ: environ})
 	if len(rows) != 1 || rows[0].Status != journal.NotExecuted || !strings.Contains(rows[0].Reason, "unknowns need 3.8 GiB") {
