@@ -45,6 +45,7 @@ func cpuTime(b *testing.B) (report func()) {
 	return func() { b.ReportMetric(float64(spent()-began)/float64(b.N), "cpu-ns/op") }
 }
 
+// BenchmarkSetup sets up with one rank, and with two of half the rows, whose processor times are added up.
 func BenchmarkSetup(b *testing.B) {
 	for _, c := range benchmarked {
 		for _, ranks := range []int{1, 2} {
