@@ -137,32 +137,50 @@ func Times(m gemm.Matrix, x []int64) []int64 {
 	return y
 }
 
-// WholeTimes also tells which rows have whole numbers only.
+// WholeTimes also tells which rows have whole numbers only. Processors write what they found
+// once: lines of the cache that several add to would cost more than the products.
 func WholeTimes(m gemm.Matrix, x []int64) (y []int64, whole []bool) {
 	y, whole = make([]int64, m.Rows), slices.Repeat([]bool{true}, m.Rows)
 	if m.ColStep == 1 {
 		lines(m, func(i int, line []byte, values []float64) {
 			m.Type.Decode(values, line)
+			sum, all := int64(0), true
 			for j, v := range values {
 				n := int64(v)
-				whole[i] = whole[i] && float64(n) == v
-				y[i] += n * x[j]
+				all = all && float64(n) == v
+				sum += n * x[j]
 			}
+			y[i], whole[i] = sum, all
 		})
 		return y, whole
 	}
-	var mu sync.Mutex
-	lines(m.T(), func(j int, line []byte, values []float64) {
-		m.Type.Decode(values, line)
-		mu.Lock()
-		defer mu.Unlock()
+	const band = 256 // rows that a processor has at a time
+	var wait sync.WaitGroup
+	for from := 0; from < m.Rows; from += band {
+		wait.Go(func() { bandTimes(m.T(), x, y[from:min(from+band, m.Rows)], whole[from:], from) })
+	}
+	wait.Wait()
+	return y, whole
+}
+
+// bandTimes is WholeTimes of some rows of a matrix whose columns lie together, of which it is
+// given the transpose.
+func bandTimes(t gemm.Matrix, x, y []int64, whole []bool, from int) {
+	values, sums, odd := make([]float64, len(y)), make([]int64, len(y)), make([]bool, len(y))
+	for j := range t.Rows {
+		t.Type.Decode(values, t.Run(j, from, len(y)))
 		for i, v := range values {
 			n := int64(v)
-			whole[i] = whole[i] && float64(n) == v
-			y[i] += n * x[j]
+			if float64(n) != v {
+				odd[i] = true
+			}
+			sums[i] += n * x[j]
 		}
-	})
-	return y, whole
+	}
+	copy(y, sums)
+	for i := range odd {
+		whole[i] = !odd[i]
+	}
 }
 
 // RowTimes is one row times a vector, and whether the row has whole numbers.

@@ -93,6 +93,7 @@ func (s *System) residual(problem sparse.Problem, rows sparse.Range, x []float64
 			var row sparse.Row
 			for k := w; k < pieces; k += count {
 				lo := rows.Lo + k*piece
+				var off, all float64 // sums that processors shared a line of the cache for would be slow
 				for i := lo; i < min(lo+piece, rows.Hi); i++ {
 					problem.Row(i, &row)
 					b := s.spec.RHS(i)
@@ -100,9 +101,10 @@ func (s *System) residual(problem sparse.Problem, rows sparse.Range, x []float64
 					for e, c := range row.Cols {
 						d -= row.Vals[e] * x[c-first]
 					}
-					sums[k][0] += d * d
-					sums[k][1] += b * b
+					off += d * d
+					all += b * b
 				}
+				sums[k] = [2]float64{off, all}
 			}
 		})
 	}

@@ -302,6 +302,40 @@ func TestLateRank(t *testing.T) {
 	}
 }
 
+// Ranks may look at other times whether a solve has ended, and so start different numbers of kernels too many:
+// the next solve does not mind.
+func TestRanksLookAtOtherTimes(t *testing.T) {
+	defer func(limit time.Duration) { waitLimit = limit }(waitLimit)
+	waitLimit = 5 * time.Second
+	for _, method := range methods {
+		spec := poisson(t, sparse.Grid{20, 20, 1}, 5)
+		spec.Method = method.name
+		err := together(t, gpus, 3, func(g *dist.Group) error {
+			s, err := New(g, spec)
+			if err != nil {
+				return err
+			}
+			defer s.Close()
+			s.ahead += 5 * g.Rank()
+			first := 0
+			for i := range 3 {
+				s.expected = 0 // as if it were the first
+				out, err := s.Solve(0)
+				if i == 0 {
+					first = out.Iterations
+				}
+				if err != nil || out.Iterations != first {
+					return fmt.Errorf("solve %d on rank %d: %d iterations after %d: %w", i, g.Rank(), out.Iterations, first, err)
+				}
+			}
+			return g.Barrier()
+		})
+		if err != nil {
+			t.Errorf("%s: %v", method.name, err)
+		}
+	}
+}
+
 // A matrix that is stored is the problem's, entry by entry, on every rank.
 func TestRowsAreMadeAsTheProblemHasThem(t *testing.T) {
 	for _, grid := range []sparse.Grid{{31, 43, 1}, {11, 9, 13}, {1, 7, 1}, {5, 1, 2}} {

@@ -62,6 +62,10 @@ func (s *System) run(limit int, watch func() error) error {
 	if limit > 0 {
 		p.Most = uint32(min(s.most, limit))
 	}
+	// How many kernels a rank starts after the last that was needed is a matter of time. So that
+	// ranks count alike, they go on counting from those that were needed.
+	began := p.Step
+	defer func() { p.Step, p.Turn = began+s.seen().State.Steps+2, 0 }()
 	p.Step++
 	if err := s.begin.Start(s.stream); err != nil {
 		return err
@@ -80,7 +84,7 @@ func (s *System) run(limit int, watch func() error) error {
 		}
 	}
 	known := s.expected > 0 && limit == 0
-	batch := ahead
+	batch := s.ahead
 	if known {
 		batch = s.expected/len(s.steps) + 1 // the last sees that it has ended
 	}
@@ -103,7 +107,7 @@ func (s *System) run(limit int, watch func() error) error {
 				return errors.Join(err, s.stream.Synchronize())
 			}
 		}
-		batch = ahead
+		batch = s.ahead
 	}
 }
 

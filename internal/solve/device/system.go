@@ -60,6 +60,7 @@ type System struct {
 	}
 
 	expected int // steps of a whole solve, once one has ended
+	ahead    int // iterations that are started before the host looks
 }
 
 // waitLimit is how long a kernel waits for another rank: far longer than a host is ever late, and short enough
@@ -71,7 +72,7 @@ var waitLimit = 20 * time.Second
 func New(g *dist.Group, spec Spec) (*System, error) {
 	clock := g.Clock()
 	began := clock.Now()
-	s := &System{group: g, spec: spec}
+	s := &System{group: g, spec: spec, ahead: ahead}
 	if err := s.plan(); err != nil {
 		return nil, err
 	}
