@@ -2,6 +2,8 @@ package gemm
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/internal/kernel/gemm"
@@ -36,17 +38,25 @@ func who(r *journal.Row) string {
 	return fmt.Sprintf("%s, %s threads", rowset.Text(r, "provider"), threads)
 }
 
-// figures draws the rate of the cubes, one panel per element type.
+// figures draws the rate of the cubes, one panel per element type. A layer that happens to be a
+// cube is another product, with a name, and has its place in the table.
 func figures(rows []journal.Row) []figure.Figure {
 	fig := figure.Figure{Name: "gemm_rate", Title: "Matrix multiplication by size"}
-	cubes := measured(rows).Where(func(r *journal.Row) bool { d := dims(r); return d[0] == d[1] && d[1] == d[2] && d[0] != 0 })
+	cubes := measured(rows).Where(func(r *journal.Row) bool {
+		d := dims(r)
+		return d[0] == d[1] && d[1] == d[2] && d[0] != 0 && !strings.Contains(rowset.Text(r, "shape"), "=")
+	})
 	for _, g := range rowset.GroupBy(cubes, func(r *journal.Row) string { return rowset.Text(r, "dtype") }) {
+		unit, scale := "GFLOP/s", 1.0
+		if slices.ContainsFunc(g.Rows, func(r *journal.Row) bool { return r.Metrics["gflops"] >= 10_000 }) {
+			unit, scale = "TFLOP/s", 1e-3
+		}
 		fig.Panels = append(fig.Panels, figure.Panel{
 			Title: g.Key,
 			X:     figure.Axis{Label: "M = N = K", Scale: figure.Log2},
-			Y:     figure.Axis{Label: "GFLOP/s", Scale: figure.Linear, Min: new(float64)},
+			Y:     figure.Axis{Label: unit, Scale: figure.Linear, Min: new(float64)},
 			Series: rowset.Series(g.Rows, who, func(r *journal.Row) (figure.Point, bool) {
-				return figure.Point{X: float64(dims(r)[0]), Y: r.Metrics["gflops"]}, true
+				return figure.Point{X: float64(dims(r)[0]), Y: scale * r.Metrics["gflops"]}, true
 			}),
 		})
 	}

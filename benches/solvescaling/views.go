@@ -147,7 +147,7 @@ func weakPanel(rows []journal.Row) (figure.Panel, bool) {
 		p.Series = append(p.Series, pair(name, i+1, byRanks(all[i], "efficiency", 100),
 			byRanks(all[i], "efficiency_implementation", 100))...)
 	}
-	return p, len(p.Series) > 0
+	return p, scales(p)
 }
 
 func strongPanel(rows []journal.Row) (figure.Panel, bool) {
@@ -164,7 +164,14 @@ func strongPanel(rows []journal.Row) (figure.Panel, bool) {
 		p.Series = append(p.Series, pair(name, i+1, whole, each)...)
 	}
 	p.Lines = idealLine(least, most, 1)
-	return p, len(p.Series) > 0
+	return p, scales(p)
+}
+
+// scales tells whether a panel has anything but its baseline, which is 100 % by definition.
+func scales(p figure.Panel) bool {
+	return slices.ContainsFunc(p.Series, func(s figure.Series) bool {
+		return slices.ContainsFunc(s.Points, func(q figure.Point) bool { return q.X > 1 })
+	})
 }
 
 // idealLine grows with the ranks from so much per rank.
@@ -230,7 +237,7 @@ func phasePanel(title string, c *curve) (p figure.Panel, traced bool) {
 	p = figure.Panel{Title: title, Legend: figure.LegendRight,
 		X: figure.Axis{Label: "ranks", Scale: figure.Category}, Y: figure.Axis{Label: "traced iteration, mean over ranks", Unit: figure.Micros}}
 	for phase := range solve.NumPhases {
-		p.Series = append(p.Series, figure.Series{Name: strings.ReplaceAll(phase.String(), "_", " "), Kind: figure.StackedBars})
+		p.Series = append(p.Series, figure.Series{Name: strings.ReplaceAll(phase.String(), "_", " "), Kind: figure.StackedBars, Color: int(phase) + 1})
 	}
 	for _, r := range c.rows {
 		if _, traced := r.Metrics[meanOf(solve.SpMV)]; !traced {
@@ -242,6 +249,9 @@ func phasePanel(title string, c *curve) (p figure.Panel, traced bool) {
 			p.Series[phase].Points = append(p.Series[phase].Points, figure.Point{X: at, Y: r.Metrics[meanOf(phase)], Hollow: r.Disturbed() != ""})
 		}
 	}
+	p.Series = slices.DeleteFunc(p.Series, func(s figure.Series) bool {
+		return !slices.ContainsFunc(s.Points, func(q figure.Point) bool { return q.Y > 0 })
+	})
 	return p, len(p.X.Categories) > 0
 }
 
