@@ -34,6 +34,7 @@ func made(mode string, p int, dof, seconds, iterations float64) journal.Row {
 	return journal.Row{Run: "r", Bench: "solve-scaling", Point: pt, NumRanks: &p, Backend: "cpu", Host: "vm", Status: journal.OK, Metrics: m,
 		Details: map[string]string{"problem": "poisson 2-D 5-point", "history": "0:1 10:1e-3 20:1e-9"}, Options: point.Point{{Name: rtolOption, Value: point.FloatValue(1e-8)}}}
 }
+
 // A panel with nothing but its baseline says nothing, and is left out.
 func TestBaselineAlone(t *testing.T) {
 	alone := figure.Panel{Series: []figure.Series{{Points: []figure.Point{{X: 1, Y: 1}}}}}
