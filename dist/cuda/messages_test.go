@@ -268,24 +268,32 @@ func dieAsRank1(id string) error {
 	return err
 }
 
-// A message comes from another process's memory, and where that process is killed the rank
-// is named, dead.
-func TestMessageFromTheDead(t *testing.T) {
-	if id := os.Getenv(dies); id != "" {
-		t.Fatal(dieAsRank1(id))
-	}
-	id := fmt.Sprintf("%s-%d", t.Name(), os.Getpid())
-	rank1 := exec.Command("/proc/self/exe", "-test.run=^"+t.Name()+"$")
-	rank1.Env = append(os.Environ(), dies+"="+id, TurnsVariable+"=1")
-	said, err := rank1.StdoutPipe()
+// startRank1 starts this test once more, as another process that is rank 1 of a group: the variable
+// has the group's name there. said is what it prints.
+func startRank1(t *testing.T, variable string) (id string, rank1 *exec.Cmd, said *bufio.Reader) {
+	t.Helper()
+	id = fmt.Sprintf("%s-%d", t.Name(), os.Getpid())
+	rank1 = exec.Command("/proc/self/exe", "-test.run=^"+t.Name()+"$")
+	rank1.Env = append(os.Environ(), variable+"="+id)
+	out, err := rank1.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := rank1.Start(); err != nil {
 		t.Fatal(err)
 	}
-	defer rank1.Process.Kill()
+	t.Cleanup(func() { rank1.Process.Kill() })
+	return id, rank1, bufio.NewReader(out)
+}
+
+// A message comes from another process's memory, and where that process is killed the rank
+// is named, dead.
+func TestMessageFromTheDead(t *testing.T) {
+	if id := os.Getenv(dies); id != "" {
+		t.Fatal(dieAsRank1(id))
+	}
 	t.Setenv(TurnsVariable, "1")
+	id, rank1, said := startRank1(t, dies)
 	g, err := dist.Init(t.Context(), dist.Config{Backend: Name, Rank: 0, Size: 2, ID: id, Timeout: time.Minute})
 	if err != nil {
 		t.Fatal(err)
@@ -297,7 +305,7 @@ func TestMessageFromTheDead(t *testing.T) {
 	if err := errors.Join(g.Recv(b, 1), holds(b, 7)); err != nil {
 		t.Fatal(err)
 	}
-	if line, err := bufio.NewReader(said).ReadString('\n'); line != "sent\n" {
+	if line, err := said.ReadString('\n'); line != "sent\n" {
 		t.Fatalf("%q %v", line, err)
 	}
 	rank1.Process.Kill()

@@ -1,12 +1,10 @@
 package cuda
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -281,17 +279,7 @@ func TestMulticastProcesses(t *testing.T) {
 	if id := os.Getenv(switches); id != "" {
 		t.Fatal(switchAsRank1(id))
 	}
-	id := fmt.Sprintf("%s-%d", t.Name(), os.Getpid())
-	rank1 := exec.Command("/proc/self/exe", "-test.run=^"+t.Name()+"$")
-	rank1.Env = append(os.Environ(), switches+"="+id)
-	said, err := rank1.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := rank1.Start(); err != nil {
-		t.Fatal(err)
-	}
-	defer rank1.Process.Kill()
+	id, rank1, said := startRank1(t, switches)
 	log := filepath.Join(t.TempDir(), "calls")
 	t.Setenv(cudatest.LogVariable, log)
 	g, err := dist.Init(t.Context(), dist.Config{Backend: Name, Rank: 0, Size: 2, ID: id, Timeout: time.Minute})
@@ -309,7 +297,7 @@ func TestMulticastProcesses(t *testing.T) {
 	if err != nil || slices.ContainsFunc(dist.Slice[float32](m), func(v float32) bool { return v != 3 }) {
 		t.Fatalf("1 and 2 are %v (%v)", dist.Slice[float32](m)[:8], err)
 	}
-	if line, err := bufio.NewReader(said).ReadString('\n'); line != "added\n" {
+	if line, err := said.ReadString('\n'); line != "added\n" {
 		t.Fatalf("%q %v", line, err)
 	}
 	rank1.Process.Kill()
