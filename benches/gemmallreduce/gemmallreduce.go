@@ -37,6 +37,16 @@ const (
 // auto lets the executor find the number of partitions.
 const auto = "auto"
 
+// negative refuses a number of threads or multiprocessors below 0, which is the default's word.
+func negative(_, options bench.Point) error {
+	for _, name := range []string{threadsOption, asideOption} {
+		if v, has := options.Get(name); has && v.Int() < 0 {
+			return fmt.Errorf("--%s %s: want at least 0", name, v)
+		}
+	}
+	return nil
+}
+
 // Bench declares it.
 func Bench() *bench.Bench {
 	cfg := bench.DefaultMeasure()
@@ -65,6 +75,7 @@ func Bench() *bench.Bench {
 		bench.Timeout(5 * time.Minute),
 		bench.Drop(impossible),
 		bench.Refuse(machine.Refuse),
+		bench.Refuse(negative),
 		bench.RanksOf(machine.Ranks),
 		bench.Backends(dist.BackendsThat(canRun)...),
 		bench.HostMemory("products are made by processors, or by kernels of backend " + strings.Join(gpus(), ", ")),

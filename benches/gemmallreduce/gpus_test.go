@@ -124,6 +124,16 @@ func TestImpossibleOnGPUs(t *testing.T) {
 
 func TestMain(m *testing.M) { os.Exit(benchtest.Main(m, Bench())) }
 
+// Fewer than none are refused before anything runs.
+func TestNegativeOptions(t *testing.T) {
+	for backend, option := range map[string]string{gpugemm.Backend: "aside=-3", "cpu": "threads=-2"} {
+		_, err := plan.Make(Bench(), plan.Request{Backend: backend, Options: assigned(option), Seed: 1})
+		if err == nil || !strings.Contains(err.Error(), "want at least 0") {
+			t.Errorf("%s: %v", option, err)
+		}
+	}
+}
+
 // Ranks that are processes and share a GPU get equal shares of its multiprocessors.
 func TestSharesOfAGPU(t *testing.T) {
 	lib, err := cudatest.Build(t.TempDir())
