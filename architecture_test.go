@@ -50,7 +50,7 @@ var onlyImporters = map[string][]string{
 
 // edges are the packages that may touch the process: print, exit, read the
 // environment. Everything else returns values.
-var edges = []string{"internal/cli", "internal/host/dynlib", "internal/host/proctest", "internal/process/launch", "internal/bench/worker", "dist", "cmd", "examples"}
+var edges = []string{"internal/cli", "internal/host/dynlib", "internal/host/proctest", "internal/host/cudatest", "internal/process/launch", "internal/bench/worker", "dist", "cmd", "examples"}
 
 // within tells whether a package is the folder or lies below it. The module's
 // root is a package, not a folder of others.

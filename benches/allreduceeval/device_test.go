@@ -17,12 +17,7 @@ import (
 // right results pass, faults that are planted around the call or in the kernels turn red,
 // and the rows say that the ranks shared a GPU.
 func TestDeviceMemory(t *testing.T) {
-	lib, err := cudatest.Build(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Setenv(cuda.LibraryVariable, lib)
-	t.Setenv(cuda.ManagementVariable, lib)
+	cudatest.Library(t, cuda.LibraryVariable, cuda.ManagementVariable)
 	const backend = "cuda"
 	for i, c := range []struct {
 		part, fault string

@@ -24,13 +24,7 @@ func TestCUDA(t *testing.T) {
 	if testing.Short() {
 		t.Skip("the unit tests run it; here it would only start processes without the race detector")
 	}
-	lib, err := cudatest.Build(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cudatest.MPS(filepath.Dir(lib)); err != nil {
-		t.Fatal(err)
-	}
+	lib := cudatest.Library(t)
 	temp := t.TempDir()
 	t.Setenv("TMPDIR", temp)
 	environ := append(os.Environ(), driver.LibraryVariable+"="+lib, driver.ManagementVariable+"="+lib, cudatest.RefuseVariable+"=.entry lamport_",
@@ -105,10 +99,7 @@ func TestCUDALimitsExceeded(t *testing.T) {
 	if testing.Short() {
 		t.Skip("one rank, and what is looked at are its warnings")
 	}
-	lib, err := cudatest.Build(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	lib := cudatest.Library(t)
 	p, err := plan.Make(Bench(), plan.Request{Backend: cuda.Name, Seed: 1, Axes: axes("num_ranks=1", "op=allreduce", "algorithm=one-stage",
 		"size=640K", "dtype=bf16", "buffers=symmetric"), Options: axes("seconds=0.001")})
 	if err != nil {

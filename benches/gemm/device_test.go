@@ -17,13 +17,7 @@ import (
 // On a GPU every provider gives rows with what they were made by, and a wrong product none:
 // on a stand-in for the driver and for cuBLASLt.
 func TestOnDevice(t *testing.T) {
-	lib, err := cudatest.Build(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, name := range []string{cuda.LibraryVariable, cuda.ManagementVariable, gpugemm.LibraryVariable} {
-		t.Setenv(name, lib)
-	}
+	cudatest.Library(t, cuda.LibraryVariable, cuda.ManagementVariable, gpugemm.LibraryVariable)
 	for _, test := range []struct{ axes, data, fault, want string }{
 		{"provider=builtin,cublaslt,cublaslt-exhaustive dtype=bf16", "random", "", ""},
 		{"provider=cublaslt dtype=f32,tf32,f16,e4m3", "random", "", ""},

@@ -19,11 +19,7 @@ import (
 // run times points on a stand-in for the driver, one after the other.
 func run(t *testing.T, axes ...string) (rows []journal.Row) {
 	t.Helper()
-	lib, err := cudatest.Build(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Setenv(cuda.LibraryVariable, lib)
+	cudatest.Library(t, cuda.LibraryVariable)
 	b := Bench()
 	p, err := plan.Make(b, plan.Request{Backend: b.Backends[0], Seed: 1, Axes: benchtest.Assign(axes...), Options: benchtest.Assign("seconds=0.001")})
 	if err != nil {

@@ -43,10 +43,7 @@ func TestPlan(t *testing.T) {
 // On a stand-in for NCCL with two GPUs: right results are rows, wrong ones fail, and with
 // more ranks than GPUs the row says that it was not executed and why.
 func TestRun(t *testing.T) {
-	lib, err := cudatest.Build(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	lib := cudatest.Library(t)
 	preferred(t, lib)
 	if testing.Short() {
 		t.Skip("the processes are built without the race detector")

@@ -21,20 +21,12 @@ import (
 // The tests run on a stand-in for the driver, which does the kernels on the
 // processor. `kernbench selftest --backend cuda` runs the same suite on a GPU.
 func TestMain(m *testing.M) {
-	dir, err := os.MkdirTemp("", "cuda")
-	if err != nil {
-		panic(err)
-	}
-	lib, err := cudatest.Build(dir)
-	if err != nil {
-		panic(err)
-	}
-	if os.Getenv(lacksDriver) == "" {
-		os.Setenv(cuda.LibraryVariable, lib)
-	}
-	code := m.Run()
-	os.RemoveAll(dir)
-	os.Exit(code)
+	os.Exit(cudatest.Main(m, func(lib string) map[string]string {
+		if os.Getenv(lacksDriver) != "" {
+			return nil
+		}
+		return map[string]string{cuda.LibraryVariable: lib}
+	}))
 }
 
 // lacksDriver is set where a test is to find no driver or no GPU: to what it is to say.

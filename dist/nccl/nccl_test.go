@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -29,21 +28,10 @@ func TestMain(m *testing.M) {
 	if rank, ok := os.LookupEnv(rankVariable); ok {
 		os.Exit(dieInMidCall(rank))
 	}
-	dir, err := os.MkdirTemp("", "nccl")
-	if err != nil {
-		panic(err)
-	}
-	lib, err := cudatest.Build(dir)
-	if err != nil {
-		panic(err)
-	}
-	calls = filepath.Join(dir, "calls")
-	os.Setenv(cuda.LibraryVariable, lib)
-	os.Setenv(library.LibraryVariable, lib)
-	os.Setenv(cudatest.DevicesVariable, "4")
-	code := m.Run()
-	os.RemoveAll(dir)
-	os.Exit(code)
+	os.Exit(cudatest.Main(m, func(lib string) map[string]string {
+		calls = lib + ".calls"
+		return map[string]string{cuda.LibraryVariable: lib, library.LibraryVariable: lib, cudatest.DevicesVariable: "4"}
+	}))
 }
 
 // open makes a group of goroutines of this process.

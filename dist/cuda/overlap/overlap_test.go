@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -27,21 +26,10 @@ var calls string // the log of the stand-in
 // The tests run on a stand-in for the driver. Its streams do nothing that nobody waits for, so
 // that an order which is not asked for is not there.
 func TestMain(m *testing.M) {
-	dir, err := os.MkdirTemp("", "overlap")
-	if err != nil {
-		panic(err)
-	}
-	lib, err := cudatest.Build(dir)
-	if err != nil {
-		panic(err)
-	}
-	calls = filepath.Join(dir, "calls")
-	for name, value := range map[string]string{cuda.LibraryVariable: lib, gpugemm.LibraryVariable: lib, cudatest.DeferVariable: "1", cudatest.LogVariable: calls} {
-		os.Setenv(name, value)
-	}
-	code := m.Run()
-	os.RemoveAll(dir)
-	os.Exit(code)
+	os.Exit(cudatest.Main(m, func(lib string) map[string]string {
+		calls = lib + ".calls"
+		return map[string]string{cuda.LibraryVariable: lib, gpugemm.LibraryVariable: lib, cudatest.DeferVariable: "1", cudatest.LogVariable: calls}
+	}))
 }
 
 var groups atomic.Int64

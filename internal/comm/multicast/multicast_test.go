@@ -20,20 +20,9 @@ const size = 3
 
 // The tests run on a stand-in for the driver: ranks are goroutines, each with a GPU.
 func TestMain(m *testing.M) {
-	dir, err := os.MkdirTemp("", "multicast")
-	if err != nil {
-		panic(err)
-	}
-	lib, err := cudatest.Build(dir)
-	if err != nil {
-		panic(err)
-	}
-	for name, value := range map[string]string{cuda.LibraryVariable: lib, cudatest.DevicesVariable: fmt.Sprint(size), cudatest.MulticastVariable: "1"} {
-		os.Setenv(name, value)
-	}
-	code := m.Run()
-	os.RemoveAll(dir)
-	os.Exit(code)
+	os.Exit(cudatest.Main(m, func(lib string) map[string]string {
+		return map[string]string{cuda.LibraryVariable: lib, cudatest.DevicesVariable: fmt.Sprint(size), cudatest.MulticastVariable: "1"}
+	}))
 }
 
 // ranks has every rank do something in a group.

@@ -2,7 +2,6 @@ package cuda
 
 import (
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -14,22 +13,10 @@ import (
 var log string
 
 func TestMain(m *testing.M) {
-	dir, err := os.MkdirTemp("", "cuda")
-	if err != nil {
-		panic(err)
-	}
-	lib, err := cudatest.Build(dir)
-	if err != nil {
-		panic(err)
-	}
-	log = filepath.Join(dir, "calls")
-	os.Setenv(LibraryVariable, lib)
-	os.Setenv(ManagementVariable, lib)
-	os.Setenv(cudatest.LogVariable, log)
-	os.Setenv(cudatest.DevicesVariable, "2")
-	code := m.Run()
-	os.RemoveAll(dir)
-	os.Exit(code)
+	os.Exit(cudatest.Main(m, func(lib string) map[string]string {
+		log = lib + ".calls"
+		return map[string]string{LibraryVariable: lib, ManagementVariable: lib, cudatest.LogVariable: log, cudatest.DevicesVariable: "2"}
+	}))
 }
 
 func devices(t *testing.T) []*Device {

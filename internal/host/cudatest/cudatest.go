@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"testing"
 )
 
 //go:embed testdata
@@ -32,6 +33,38 @@ const (
 	ProductVariable   = "FAKE_GEMM_FAULT"      // what products do wrong: tile, element, stale or none (no algorithm is offered); early is a tile that is signalled before it is there
 	DeferVariable     = "FAKE_CUDA_DEFER"      // streams do their work only when somebody waits for it
 )
+
+// Main is for TestMain of a package whose tests all use the library: set says what the environment is to be
+// with the library at this path, in a folder of its own. It gives the exit status.
+func Main(m *testing.M, set func(lib string) (environ map[string]string)) int {
+	dir, err := os.MkdirTemp("", "cudatest")
+	if err != nil {
+		panic(err)
+	}
+	defer os.RemoveAll(dir)
+	lib, err := Build(dir)
+	if err != nil {
+		panic(err)
+	}
+	for name, value := range set(lib) {
+		os.Setenv(name, value)
+	}
+	return m.Run()
+}
+
+// Library makes the library for one test, and sets these variables of the environment to its path. Beside it
+// are the programs of MPS.
+func Library(t testing.TB, variables ...string) (path string) {
+	t.Helper()
+	lib, err := Build(t.TempDir())
+	if err = errors.Join(err, MPS(filepath.Dir(lib))); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range variables {
+		t.Setenv(name, lib)
+	}
+	return lib
+}
 
 // Build makes the library, which is libcuda, libnccl and libcublasLt, in a folder and
 // returns its path. The kernels of solves are compiled for the processor from their own sources,
