@@ -127,23 +127,8 @@ func (in *inputs) check(out dist.Buffer, sh shape, rank, shifted int) error {
 
 // value is what comes from an origin at a position, before it is rounded to the element type.
 func (in *inputs) value(origin, position int) float64 {
-	switch {
-	case origin != everyone:
-		return float64(in.Value(origin, position))
-	case in.Reduction() == dist.Avg:
-		return average(in.dtype, in.Reduced(position), in.Ranks())
+	if origin == everyone {
+		return in.Stored(position)
 	}
-	return float64(in.Reduced(position))
-}
-
-// average is the sum times the rounded reciprocal, as package dist defines it: of
-// f64 in f64, of the other floats in f32. Integers are divided and truncated.
-func average(d dtype.DType, sum int64, ranks int) float64 {
-	switch {
-	case d == dtype.F64:
-		return float64(sum) * (1 / float64(ranks))
-	case d.Float():
-		return float64(float32(sum) * float32(1/float64(ranks)))
-	}
-	return float64(sum / int64(ranks))
+	return float64(in.Value(origin, position))
 }

@@ -9,6 +9,7 @@ import (
 	"unsafe"
 
 	"github.com/kernbench/kernbench/dist"
+	"github.com/kernbench/kernbench/dist/failure"
 	"github.com/kernbench/kernbench/internal/comm/shm"
 	"github.com/kernbench/kernbench/internal/kernel/epilogue"
 	"github.com/kernbench/kernbench/internal/kernel/vec"
@@ -259,19 +260,7 @@ func (e *engine) outward(err error) error {
 }
 
 // outward gives failures the types of package dist.
-func outward(err error) error {
-	if err == nil {
-		return nil // before f, which is allocated
-	}
-	var f *shm.Failure
-	switch {
-	case !errors.As(err, &f):
-		return err
-	case f.Kind != shm.PeerGone:
-		return &dist.MisuseError{Text: f.Text}
-	}
-	return &dist.PeerError{Rank: f.Rank, PID: f.PID, Dead: f.Dead, Text: f.Text}
-}
+func outward(err error) error { return failure.Outward(err) }
 
 // Prepare chooses the code for a call.
 func (e *engine) Prepare(p dist.Plan) (func() error, error) {

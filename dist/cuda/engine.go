@@ -1,9 +1,7 @@
 package cuda
 
 import (
-	"cmp"
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"maps"
@@ -16,6 +14,7 @@ import (
 	"unsafe"
 
 	"github.com/kernbench/kernbench/dist"
+	"github.com/kernbench/kernbench/dist/failure"
 	"github.com/kernbench/kernbench/internal/comm/shm"
 	"github.com/kernbench/kernbench/internal/host/cuda"
 	"github.com/kernbench/kernbench/internal/kernel/gpu"
@@ -87,13 +86,7 @@ func (e *engine) Clock() dist.Clock    { return dist.Monotonic() }
 func (e *engine) failed() *gpu.Failure { return (*gpu.Failure)(unsafe.Pointer(&e.failure.Bytes[0])) }
 
 // Observe reads the GPU's clocks, power and temperature.
-func (e *engine) Observe() (string, error) {
-	r, err := e.device.Device().Read()
-	if err != nil {
-		return "", err
-	}
-	return r.String(), nil
-}
+func (e *engine) Observe() (string, error) { return e.device.Device().Observe() }
 
 func (e *engine) Capabilities() dist.Capabilities {
 	c := capabilities()
@@ -222,23 +215,14 @@ type ancestor struct {
 // Split makes new groups, each with memory of its own for its calls. Ranks meet in each
 // as those of a first group do; its GPUs are those of this one.
 func (e *engine) Split(color, key int) (dist.Engine, error) {
-	mine := binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint64(nil, uint64(color)), uint64(key))
-	all, err := e.exchange("split", mine)
+	ranks, err := e.agreement.Split(color, key)
 	if err != nil {
-		return nil, err
+		return nil, outward(err)
 	}
 	e.splits++
 	if color < 0 {
 		return nil, nil
 	}
-	word := func(rank, i int) int { return int(binary.LittleEndian.Uint64(all[rank][8*i:])) }
-	var ranks []int
-	for r := range all {
-		if word(r, 0) == color {
-			ranks = append(ranks, r)
-		}
-	}
-	slices.SortStableFunc(ranks, func(a, b int) int { return cmp.Compare(word(a, 1), word(b, 1)) })
 	if len(e.lineage) == maxLineage {
 		return nil, fmt.Errorf("splitting: %d groups were made of each other, which is as many as can be", maxLineage)
 	}
@@ -409,13 +393,4 @@ func (e *engine) Close() error {
 }
 
 // outward gives failures the types of package dist.
-func outward(err error) error {
-	var f *shm.Failure
-	switch {
-	case !errors.As(err, &f):
-		return err
-	case f.Kind != shm.PeerGone:
-		return &dist.MisuseError{Text: f.Text}
-	}
-	return &dist.PeerError{Rank: f.Rank, PID: f.PID, Dead: f.Dead, Text: f.Text}
-}
+func outward(err error) error { return failure.Outward(err) }

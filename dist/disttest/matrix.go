@@ -115,7 +115,7 @@ func (v *vectors) first(count int, of vectorOf) []byte {
 		data := inputs(of.dtype, of.reduction, of.size)
 		value := func(i int) float64 { return float64(data.Value(of.rank, i)) }
 		if of.rank == reduced {
-			value = func(i int) float64 { return result(of.dtype, of.reduction, of.size, i) }
+			value = data.Stored
 		}
 		if v.made == nil {
 			v.made = map[vectorOf][]byte{}

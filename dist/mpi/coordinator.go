@@ -1,13 +1,13 @@
 package mpi
 
 import (
-	"errors"
 	"fmt"
 	"hash/fnv"
 	"slices"
 	"time"
 
 	"github.com/kernbench/kernbench/dist"
+	"github.com/kernbench/kernbench/dist/failure"
 	"github.com/kernbench/kernbench/internal/comm/shm"
 )
 
@@ -77,18 +77,7 @@ func (m *meeting) locate(p *process, c comm, size int) (err error) {
 func (m meeting) oneHost() bool { return len(slices.Compact(slices.Clone(m.hosts))) == 1 }
 
 // outward gives failures the types of package dist.
-func outward(err error) error {
-	var f *shm.Failure
-	switch {
-	case err == nil:
-		return nil
-	case !errors.As(err, &f):
-		return err
-	case f.Kind != shm.PeerGone:
-		return &dist.MisuseError{Text: f.Text}
-	}
-	return &dist.PeerError{Rank: f.Rank, PID: f.PID, Dead: f.Dead, Text: f.Text}
-}
+func outward(err error) error { return failure.Outward(err) }
 
 // backoff is one wait by polling: spinning, then yielding, then sleeping in
 // between.

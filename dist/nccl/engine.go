@@ -2,7 +2,6 @@ package nccl
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"math/bits"
@@ -11,6 +10,7 @@ import (
 	"time"
 
 	"github.com/kernbench/kernbench/dist"
+	"github.com/kernbench/kernbench/dist/failure"
 	"github.com/kernbench/kernbench/internal/comm/nccl"
 	"github.com/kernbench/kernbench/internal/comm/shm"
 	"github.com/kernbench/kernbench/internal/host/cuda"
@@ -67,13 +67,7 @@ func (e *engine) Size() int         { return e.size }
 func (e *engine) Clock() dist.Clock { return dist.Monotonic() }
 
 // Observe reads the GPU's clocks, power and temperature.
-func (e *engine) Observe() (string, error) {
-	r, err := e.device.Device().Read()
-	if err != nil {
-		return "", err
-	}
-	return r.String(), nil
-}
+func (e *engine) Observe() (string, error) { return e.device.Device().Observe() }
 
 func (e *engine) Capabilities() dist.Capabilities {
 	c := capabilities()
@@ -178,8 +172,7 @@ func (e *engine) Refuse(reason error) {
 
 // Split makes groups of the ranks of each color, each with a communicator of its own.
 func (e *engine) Split(color, key int) (dist.Engine, error) {
-	mine := binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint64(nil, uint64(color)), uint64(key))
-	all, err := e.agreement.Exchange("split", mine)
+	members, err := e.agreement.Split(color, key)
 	if err != nil {
 		return nil, outward(err)
 	}
@@ -187,14 +180,6 @@ func (e *engine) Split(color, key int) (dist.Engine, error) {
 	if color < 0 {
 		return nil, nil
 	}
-	keyOf := func(rank int) int { return int(binary.LittleEndian.Uint64(all[rank][8:])) }
-	var members []int
-	for rank, said := range all {
-		if int(binary.LittleEndian.Uint64(said)) == color {
-			members = append(members, rank)
-		}
-	}
-	slices.SortStableFunc(members, func(a, b int) int { return keyOf(a) - keyOf(b) })
 	ctx, cancel := context.WithTimeout(context.Background(), e.timeout)
 	defer cancel()
 	return join(ctx, &engine{lib: e.lib, device: e.device, id: fmt.Sprintf("%s/%d.%d", e.id, e.splits, color), secret: e.secret,
@@ -253,13 +238,4 @@ func ignoreProgress(err error) error {
 }
 
 // outward gives failures the types of package dist.
-func outward(err error) error {
-	var f *shm.Failure
-	switch {
-	case !errors.As(err, &f):
-		return err
-	case f.Kind != shm.PeerGone:
-		return &dist.MisuseError{Text: f.Text}
-	}
-	return &dist.PeerError{Rank: f.Rank, PID: f.PID, Dead: f.Dead, Text: f.Text}
-}
+func outward(err error) error { return failure.Outward(err) }

@@ -1,6 +1,7 @@
 package shm
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"fmt"
@@ -81,6 +82,24 @@ func (a *Agreement) Exchange(what string, mine []byte) ([][]byte, error) {
 		all[rank] = slices.Clone(stage[8:][:binary.LittleEndian.Uint64(stage)])
 	}
 	return all, a.Agree(NewLabel(what + " (read)"))
+}
+
+// Split gives the ranks of this rank's color in the order of their keys, and of their ranks where these are
+// equal; none where the color is negative.
+func (a *Agreement) Split(color, key int) (ranks []int, err error) {
+	mine := binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint64(nil, uint64(color)), uint64(key))
+	all, err := a.Exchange("split", mine)
+	if err != nil || color < 0 {
+		return nil, err
+	}
+	said := func(rank, i int) int { return int(binary.LittleEndian.Uint64(all[rank][8*i:])) }
+	for rank := range all {
+		if said(rank, 0) == color {
+			ranks = append(ranks, rank)
+		}
+	}
+	slices.SortStableFunc(ranks, func(a, b int) int { return cmp.Compare(said(a, 1), said(b, 1)) })
+	return ranks, nil
 }
 
 // Bereft tells whether a rank has left or died, of which it then tells the others too.

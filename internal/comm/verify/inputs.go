@@ -108,9 +108,21 @@ func (in Inputs) Reduced(position int) int64 {
 	return acc
 }
 
+// Stored is the reduction as an output has it. An average is the sum times the rounded
+// reciprocal, as package dist defines it: of f64 in f64, of the other floats in f32.
+// Integers are divided and truncated.
+func (in Inputs) Stored(position int) float64 {
+	v := in.Reduced(position)
+	switch {
+	case in.reduction != dtype.Avg:
+		return float64(v)
+	case in.dtype == dtype.F64:
+		return float64(v) * (1 / float64(in.ranks))
+	case in.dtype.Float():
+		return float64(float32(v) * float32(1/float64(in.ranks)))
+	}
+	return float64(v / int64(in.ranks))
+}
+
 // Most is the largest magnitude that a rank gives to anything but a product.
 func (in Inputs) Most() int64 { return in.low + in.span - 1 }
-
-// Ranks is the number of ranks, Reduction what is computed over them.
-func (in Inputs) Ranks() int                 { return in.ranks }
-func (in Inputs) Reduction() dtype.Reduction { return in.reduction }

@@ -85,3 +85,12 @@ func (d *Device) Read() (Readings, error) {
 	}
 	return Readings{int(v[0]), int(v[1]), float64(v[2]) / 1000, int(v[3])}, nil
 }
+
+// Observe is what the instruments show, in words.
+func (d *Device) Observe() (string, error) {
+	r, err := d.Read()
+	if err != nil {
+		return "", err
+	}
+	return r.String(), nil
+}
