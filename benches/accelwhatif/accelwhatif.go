@@ -95,7 +95,7 @@ func mistake(p, options bench.Point) error {
 		return bench.Unknown("parameter", key, keys())
 	}
 	if shape, has := p.Get("shapes"); has {
-		if _, _, _, err := dimensions(shape); err != nil {
+		if _, _, _, err := machine.Product(shape); err != nil {
 			return err
 		}
 	}
@@ -239,20 +239,9 @@ func allReduce(s *bench.State, t *topo.Topology, c *ccl.Config) (accel.Time, err
 	return r.Crit, nil
 }
 
-// dimensions reads a shape, M x K x N; one number is a cube.
-func dimensions(v bench.Value) (m, k, n int, err error) {
-	switch d := v.Dims(); len(d) {
-	case 1:
-		return int(d[0]), int(d[0]), int(d[0]), nil
-	case 3:
-		return int(d[0]), int(d[1]), int(d[2]), nil
-	}
-	return 0, 0, 0, fmt.Errorf("shape %v: want MxKxN, or one number for a cube", v)
-}
-
 // product is a composite one on one PE.
 func product(s *bench.State, t *topo.Topology, c *ccl.Config) (accel.Time, error) {
-	m, k, n, err := dimensions(s.Value("shapes"))
+	m, k, n, err := machine.Product(s.Value("shapes"))
 	if err != nil {
 		return 0, err
 	}

@@ -248,3 +248,14 @@ func Caption(figs []figure.Figure, rows []journal.Row) []figure.Figure {
 	}
 	return figs
 }
+
+// Product reads the shape of a product, MxKxN; one number is a cube.
+func Product(v bench.Value) (m, k, n int, err error) {
+	switch d := v.Dims(); len(d) {
+	case 1:
+		return int(d[0]), int(d[0]), int(d[0]), nil
+	case 3:
+		return int(d[0]), int(d[1]), int(d[2]), nil
+	}
+	return 0, 0, 0, fmt.Errorf("shape %v: want MxKxN, or one number for a cube", v)
+}

@@ -10,6 +10,7 @@ import (
 	"github.com/kernbench/kernbench/accel"
 	"github.com/kernbench/kernbench/accel/tl"
 	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/benches/machine"
 	"github.com/kernbench/kernbench/dist/ahbm"
 	"github.com/kernbench/kernbench/internal/accel/sim"
 	"github.com/kernbench/kernbench/internal/accel/topo"
@@ -133,25 +134,14 @@ func productBody(describe func(*bench.State) (accel.Matmul, error)) bench.Body {
 	}
 }
 
-// dimensions reads a shape; one number is a cube.
-func dimensions(v point.Value) (m, k, n int, err error) {
-	switch d := v.Dims(); len(d) {
-	case 1:
-		return int(d[0]), int(d[0]), int(d[0]), nil
-	case 3:
-		return int(d[0]), int(d[1]), int(d[2]), nil
-	}
-	return 0, 0, 0, fmt.Errorf("shape %v: want MxKxN, or one number for a cube", v)
-}
-
 func sweepCase(s *bench.State) (accel.Matmul, error) {
-	m, k, n, err := dimensions(s.Value("shapes"))
+	m, k, n, err := machine.Product(s.Value("shapes"))
 	return accel.Matmul{M: m, K: k, N: n, Variant: accel.Variant(s.Str("variant")), Epilogue: epilogues[s.Str("epilogue")]}, err
 }
 
 // scalingCase streams B and loads A before, as the published figures do.
 func scalingCase(s *bench.State) (accel.Matmul, error) {
-	m, k, n, err := dimensions(s.Value("scaling_shape"))
+	m, k, n, err := machine.Product(s.Value("scaling_shape"))
 	cubes, pes := workers(s.Value("cubes_x_pes"))
 	if err == nil && cubes*pes < 1 {
 		err = fmt.Errorf("cubes_x_pes %v: want the number of cubes and of PEs in each", s.Value("cubes_x_pes"))

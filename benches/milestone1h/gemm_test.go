@@ -12,6 +12,7 @@ import (
 	"github.com/kernbench/kernbench/accel"
 	"github.com/kernbench/kernbench/accel/tl"
 	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/benches/machine"
 	"github.com/kernbench/kernbench/internal/accel/ccl"
 	"github.com/kernbench/kernbench/internal/accel/topo"
 	"github.com/kernbench/kernbench/internal/base/dtype"
@@ -123,7 +124,7 @@ func pipelines(t *testing.T, rows rowset.Set) {
 		if err := json.Unmarshal([]byte(r.Details[usageDetail]), &u); err != nil {
 			t.Fatal(err)
 		}
-		m, _, n, _ := dimensions(mustValue(r, "shapes"))
+		m, _, n, _ := machine.Product(mustValue(r, "shapes"))
 		outputs := tl.Cdiv(m, 32) * tl.Cdiv(n, 32)
 		reads := map[accel.Variant]int{accel.RefRef: 2 * tiles, accel.LoadRef: tiles, accel.LoadLoad: 0}[variant]
 		for stage, records := range map[string]int{"DMA_READ": reads, "FETCH": tiles, "GEMM": tiles, "MATH": 0, "STORE": outputs, "DMA_WRITE": outputs} {
@@ -277,7 +278,7 @@ func TestShapes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, _, _, err = dimensions(v)
+		_, _, _, err = machine.Product(v)
 		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", text, err)
 		}

@@ -56,7 +56,7 @@ func sweepEntries(rows []journal.Row) ([]sweepEntry, error) {
 	var entries []sweepEntry
 	for _, r := range rowset.Good(rows).Part(sweepPart) {
 		shape, _ := r.Point.Get("shapes")
-		m, k, n, err := dimensions(shape)
+		m, k, n, err := machine.Product(shape)
 		if err != nil {
 			return nil, err
 		}

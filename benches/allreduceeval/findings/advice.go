@@ -30,10 +30,10 @@ const (
 // recommend ranks what follows from the rows by what it would bring.
 func recommend(cells []cell, samples []model.Sample) (out []advice) {
 	if t := countOf(cells); t.failed > 0 {
-		out = append(out, advice{math.Inf(1), fmt.Sprintf("Mend the %s first: times of wrong results mean nothing.", counted(t.failed, "cell that failed", "cells that failed"))})
+		out = append(out, advice{math.Inf(1), fmt.Sprintf("Mend the %s first: times of wrong results mean nothing.", unit.Counted(t.failed, "cell that failed", "cells that failed"))})
 	}
 	if t := countOf(cells); t.required > 0 {
-		out = append(out, advice{math.MaxFloat64, fmt.Sprintf("Run the %s that did not: until then nobody knows.", counted(t.required, "required cell", "required cells"))})
+		out = append(out, advice{math.MaxFloat64, fmt.Sprintf("Run the %s that did not: until then nobody knows.", unit.Plural(t.required, "required cell"))})
 	}
 	for _, w := range model.Check(samples) {
 		if w.Kind == model.Identical {
@@ -206,7 +206,7 @@ func testsToAdd(rows []journal.Row, cells []cell) (lines []string) {
 		}
 	}
 	for _, what := range order {
-		lines = append(lines, fmt.Sprintf("- %s (%s)", what, counted(counts[what], "cell", "cells")))
+		lines = append(lines, fmt.Sprintf("- %s (%s)", what, unit.Plural(counts[what], "cell")))
 	}
 	return lines
 }
@@ -281,11 +281,4 @@ func notCovered(rows []journal.Row, cells []cell, samples []model.Sample) (lines
 		add("the all-reduce itself: a fault was planted in this run")
 	}
 	return lines
-}
-
-func counted(n int, one, many string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return fmt.Sprintf("%d %s", n, many)
 }

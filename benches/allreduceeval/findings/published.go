@@ -30,7 +30,7 @@ func claimLine(rows []journal.Row) []string {
 	case all == 0:
 		return nil
 	case len(wrong) == 0:
-		return []string{"- **Claims:** none of " + counted(all, "claim", "claims") + " is refuted."}
+		return []string{"- **Claims:** none of " + unit.Plural(all, "claim") + " is refuted."}
 	}
 	return []string{fmt.Sprintf("- **Claims:** %d of %d do **not** hold: %s.", len(wrong), all, strings.Join(wrong, ", "))}
 }

@@ -66,7 +66,7 @@ func inShort(rows []journal.Row, cells []cell, samples []model.Sample, curves []
 		}
 	}
 	if n, why := missingTimes(rows); n > 0 {
-		add("**Not measured:** %s executed, so nothing has passed there (%s).", counted(n, "required point was never", "required points were never"), strings.Join(why, "; "))
+		add("**Not measured:** %s executed, so nothing has passed there (%s).", unit.Counted(n, "required point was never", "required points were never"), strings.Join(why, "; "))
 	}
 	lines = append(append(append(lines, warningLines(warnings, len(samples))...), tableLines(rows, samples)...), choiceLines(samples)...)
 	lines = append(lines, timeLines(samples, curves)...)

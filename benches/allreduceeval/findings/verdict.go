@@ -25,13 +25,13 @@ func correctVerdict(cells []cell) string {
 	case t.ran() == 0 && all.failed == 0:
 		return "correctness was **not run**"
 	case t.failed > 0:
-		return fmt.Sprintf("results are **wrong** (%s)", counted(t.failed, "cell failed", "cells failed"))
+		return fmt.Sprintf("results are **wrong** (%s)", unit.Counted(t.failed, "cell failed", "cells failed"))
 	case all.failed > 0:
-		return fmt.Sprintf("sums are right, but %s", counted(all.failed, "contract or failure is **not** as promised", "contracts or failures are **not** as promised"))
+		return fmt.Sprintf("sums are right, but %s", unit.Counted(all.failed, "contract or failure is **not** as promised", "contracts or failures are **not** as promised"))
 	case t.required > 0:
-		return fmt.Sprintf("**correct as far as it ran**, and %s not run", counted(t.required, "required cell was", "required cells were"))
+		return fmt.Sprintf("**correct as far as it ran**, and %s not run", unit.Counted(t.required, "required cell was", "required cells were"))
 	}
-	return fmt.Sprintf("**correct** (%s passed)", counted(t.passed, "cell", "cells"))
+	return fmt.Sprintf("**correct** (%s passed)", unit.Plural(t.passed, "cell"))
 }
 
 // timesVerdict judges all times together: they are usable if all have settled, with care
@@ -48,7 +48,7 @@ func timesVerdict(rows []journal.Row, samples []model.Sample) string {
 	}
 	why, settled := doubts(samples)
 	if failed > 0 {
-		why = append([]string{counted(failed, "timed row failed", "timed rows failed")}, why...)
+		why = append([]string{unit.Counted(failed, "timed row failed", "timed rows failed")}, why...)
 	}
 	share := fmt.Sprintf("%d of %d settled", settled, len(samples))
 	switch {

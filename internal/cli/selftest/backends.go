@@ -14,6 +14,7 @@ import (
 	"github.com/kernbench/kernbench/dist/cuda/overlap"
 	"github.com/kernbench/kernbench/dist/disttest"
 	"github.com/kernbench/kernbench/internal/base/point"
+	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/bench/plan"
 	"github.com/kernbench/kernbench/internal/bench/run"
 	"github.com/kernbench/kernbench/internal/cli/job"
@@ -195,15 +196,8 @@ func (s session) conformance(ctx context.Context, name string, t target) error {
 		if lacking := row.Metrics["lacking"]; lacking > 0 {
 			detail += fmt.Sprintf(", %.0f not offered", lacking)
 		}
-		return Result{Area: "backends", Name: fmt.Sprintf("%s, %s", name, ranksText(*row.NumRanks)), Detail: detail}
+		return Result{Area: "backends", Name: fmt.Sprintf("%s, %s", name, unit.Plural(*row.NumRanks, "rank")), Detail: detail}
 	})
-}
-
-func ranksText(n int) string {
-	if n == 1 {
-		return "1 rank"
-	}
-	return fmt.Sprintf("%d ranks", n)
 }
 
 // absent is why a backend cannot be checked here: a failure if it was asked for.

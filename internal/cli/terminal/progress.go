@@ -16,6 +16,7 @@ import (
 	"github.com/kernbench/kernbench/internal/bench/plan"
 	"github.com/kernbench/kernbench/internal/bench/run"
 	"github.com/kernbench/kernbench/internal/result/journal"
+	"github.com/kernbench/kernbench/internal/result/rowset"
 )
 
 // Progress shows a run as it goes: a bar with an estimate on a terminal, plain
@@ -97,7 +98,7 @@ func (p *Progress) recorded(row *journal.Row) {
 		}
 	}
 	fmt.Fprintf(p.w, "[%d/%d] %s %s\n", p.done, max(p.total, p.done), describe(plan.Task{Part: row.Part, Point: row.Point,
-		Ranks: ranksOf(row), Env: row.Env, Trial: row.Trial}), result(row))
+		Ranks: rowset.Ranks(row), Env: row.Env, Trial: row.Trial}), result(row))
 }
 
 // Close ends the bar.
@@ -144,13 +145,6 @@ func value(row *journal.Row) string {
 		}
 	}
 	return string(row.Status)
-}
-
-func ranksOf(row *journal.Row) int {
-	if row.NumRanks == nil {
-		return 0
-	}
-	return *row.NumRanks
 }
 
 func firstLine(s string) string {

@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/kernbench/kernbench/internal/base/unit"
 )
 
 const (
@@ -90,7 +92,7 @@ func (g *Group) refusal(j Join) string {
 		return fmt.Sprintf("duplicate %s %d: %s has already joined", g.Noun, j.Rank, m.process())
 	}
 	if len(g.Members) == g.Size {
-		text := fmt.Sprintf("all %s have joined: %s", count(g.Size, g.Noun), g.names())
+		text := fmt.Sprintf("all %s have joined: %s", unit.Plural(g.Size, g.Noun), g.names())
 		if g.Full != "" {
 			text += "; " + g.Full
 		}
@@ -104,13 +106,6 @@ func quoted(value string) string {
 		return value
 	}
 	return strconv.Quote(value)
-}
-
-func count(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
 }
 
 // Name is how messages call a member: "rank 1 (host a, pid 12)".
@@ -238,7 +233,7 @@ func (g *Group) names() string {
 
 // Missing says who has not joined within the time, and who was refused.
 func (g *Group) Missing(within time.Duration) string {
-	text := fmt.Sprintf("%d of %s joined within %v", len(g.Members), count(g.Size, g.Noun), within)
+	text := fmt.Sprintf("%d of %s joined within %v", len(g.Members), unit.Plural(g.Size, g.Noun), within)
 	if len(g.Members) > 0 {
 		text += ": " + g.names()
 	}

@@ -288,19 +288,12 @@ func (c *check) unlike(runs [2][]float64) bool {
 func (c *check) tooFew(runs [2][]float64, now compare.Pair) string {
 	switch old, new := len(runs[0]), len(runs[1]); {
 	case old < compare.MinTrials:
-		return fmt.Sprintf("the baseline has %s that %s: how runs differ takes %d", unit.Plural(old, "run"), counts(old), compare.MinTrials)
+		return fmt.Sprintf("the baseline has %s: how runs differ takes %d", unit.Counted(old, "run that counts", "runs that count"), compare.MinTrials)
 	case new < compare.MinTrials && !judged(now):
-		return fmt.Sprintf("%s since the baseline that %s: it takes %d, or --trials %d in each", unit.Plural(new, "run"), counts(new),
+		return fmt.Sprintf("%s: it takes %d, or --trials %d in each", unit.Counted(new, "run since the baseline that counts", "runs since the baseline that count"),
 			compare.MinTrials, compare.AdvisedTrials)
 	}
 	return ""
-}
-
-func counts(n int) string {
-	if n == 1 {
-		return "counts"
-	}
-	return "count"
 }
 
 func names(runs []compare.Run) []string {

@@ -1,6 +1,7 @@
 package export
 
 import (
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -46,10 +47,10 @@ func TestBenchfmtParses(t *testing.T) {
 
 func checkResult(t *testing.T, rec *benchfmt.Result, r *journal.Row) {
 	t.Helper()
-	if sec, ok := rec.Value("sec/op"); !ok || abs(sec-r.Metrics["time_us"]*1e-6) > 1e-12*sec {
+	if sec, ok := rec.Value("sec/op"); !ok || math.Abs(sec-r.Metrics["time_us"]*1e-6) > 1e-12*sec {
 		t.Errorf("%s: %v s/op, want %v us", rec.Name, sec, r.Metrics["time_us"])
 	}
-	if rate, ok := rec.Value("busbw-B/s"); !ok || abs(rate-r.Metrics["busbw"]*1e9) > 1e-12*rate {
+	if rate, ok := rec.Value("busbw-B/s"); !ok || math.Abs(rate-r.Metrics["busbw"]*1e9) > 1e-12*rate {
 		t.Errorf("%s: busbw %v, want %v GB/s", rec.Name, rate, r.Metrics["busbw"])
 	}
 	env, want := rec.GetConfig("nccl_min_ctas"), ""

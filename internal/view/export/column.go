@@ -2,6 +2,7 @@ package export
 
 import (
 	"cmp"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -406,7 +407,7 @@ func mapped(m map[string]float64, name string, text func(float64) string) string
 // exact is the shortest text that reads back as the same number, with an
 // exponent only where the digits would not be readable without.
 func exact(v float64) string {
-	if a := abs(v); a != 0 && (a < 1e-6 || a >= 1e15) {
+	if a := math.Abs(v); a != 0 && (a < 1e-6 || a >= 1e15) {
 		return strconv.FormatFloat(v, 'g', -1, 64)
 	}
 	return strconv.FormatFloat(v, 'f', -1, 64)
@@ -419,12 +420,5 @@ func spreadOf(r *journal.Row, metric string) (float64, bool) {
 	if !ok || s.CILow == nil || s.CIHigh == nil || s.P50 == 0 {
 		return 0, false
 	}
-	return 100 * (*s.CIHigh - *s.CILow) / 2 / abs(s.P50), true
-}
-
-func abs(v float64) float64 {
-	if v < 0 {
-		return -v
-	}
-	return v
+	return 100 * (*s.CIHigh - *s.CILow) / 2 / math.Abs(s.P50), true
 }

@@ -20,6 +20,7 @@ import (
 
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/base/texttab"
+	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
@@ -316,7 +317,7 @@ func TestMaxRowsElidesTheMiddle(t *testing.T) {
 		t.Errorf("the gap is not explained:\n%s", out)
 	}
 	for _, first := range []int{1, 2} { // the edges of the middle
-		if out := write(t, "table", manyRows(3), Options{MaxRows: first}); !strings.Contains(out, counted(3-first, "line")+" left out") {
+		if out := write(t, "table", manyRows(3), Options{MaxRows: first}); !strings.Contains(out, unit.Plural(3-first, "line")+" left out") {
 			t.Errorf("MaxRows %d:\n%s", first, out)
 		}
 	}

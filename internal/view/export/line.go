@@ -2,6 +2,7 @@ package export
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -118,7 +119,7 @@ func (l line) spread(metric string) string {
 	if len(l.rows) == 1 {
 		s, ok = spreadOf(l.rows[0], metric)
 	} else if v := l.values(metric); len(v) > 1 && stats.Median(v) != 0 {
-		s, ok = 100*(v[len(v)-1]-v[0])/2/abs(stats.Median(v)), true
+		s, ok = 100*(v[len(v)-1]-v[0])/2/math.Abs(stats.Median(v)), true
 	}
 	if !ok {
 		return ""

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/kernbench/kernbench/internal/base/texttab"
+	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/view/rowkey"
 )
@@ -166,7 +167,7 @@ func leftOut(ls []line) string {
 	if bad > 0 {
 		notOK = fmt.Sprintf(", %d of them not ok", bad)
 	}
-	return fmt.Sprintf("%s %s left out%s; --format csv shows all", texttab.Ellipsis, counted(len(ls), "line"), notOK)
+	return fmt.Sprintf("%s %s left out%s; --format csv shows all", texttab.Ellipsis, unit.Plural(len(ls), "line"), notOK)
 }
 
 // summary counts points by what became of them, with the reason where there is
@@ -202,20 +203,13 @@ func summary(ls []line) string {
 		if why := reasons[status].list; len(why) > 0 {
 			more := ""
 			if len(why) > 1 {
-				more = "; " + counted(len(why)-1, "more reason")
+				more = "; " + unit.Plural(len(why)-1, "more reason")
 			}
 			part += " (" + texttab.Shorten(why[0], maxSummaryReason) + more + ")"
 		}
 		parts = append(parts, part)
 	}
-	return counted(len(points), "point") + ": " + strings.Join(parts, ", ")
-}
-
-func counted(n int, noun string) string {
-	if n != 1 {
-		noun += "s"
-	}
-	return fmt.Sprintf("%d %s", n, noun)
+	return unit.Plural(len(points), "point") + ": " + strings.Join(parts, ", ")
 }
 
 // maxSummaryReason keeps the summary one line.

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"html/template"
 	"io"
-	"regexp"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -255,15 +254,4 @@ func AltText(f figure.Figure) string {
 		return f.Name
 	}
 	return strings.Join(parts, ". ")
-}
-
-// quoteFree matches the words that a shell takes as they are.
-var quoteFree = regexp.MustCompile(`^[A-Za-z0-9_@%+=:,./-]+$`)
-
-// shellWord quotes a word for a POSIX shell.
-func shellWord(s string) string {
-	if quoteFree.MatchString(s) {
-		return s
-	}
-	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }

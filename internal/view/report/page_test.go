@@ -18,6 +18,7 @@ import (
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
+	"github.com/kernbench/kernbench/internal/view/tuned"
 )
 
 // filler puts a text of its own into every string of a value, however deep.
@@ -242,7 +243,7 @@ func TestRemarks(t *testing.T) {
 
 func TestShellWord(t *testing.T) {
 	for in, want := range map[string]string{"a=b,c": "a=b,c", "": "''", "a b": "'a b'", "it's": `'it'\''s'`, "$x": "'$x'", "*": "'*'"} {
-		if got := shellWord(in); got != want {
+		if got := tuned.ShellWord(in); got != want {
 			t.Errorf("%q: got %s, want %s", in, got, want)
 		}
 	}

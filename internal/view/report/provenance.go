@@ -6,7 +6,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/result/journal"
+	"github.com/kernbench/kernbench/internal/view/tuned"
 )
 
 // Fact is a line of the provenance.
@@ -40,7 +42,7 @@ func Facts(h *journal.Header) []Fact {
 		add("Trials", strconv.Itoa(h.Trials))
 	}
 	if h.Points > 0 {
-		add("Planned", counted(h.Points, "point", "points")+", "+counted(h.Launches, "launch", "launches"))
+		add("Planned", unit.Plural(h.Points, "point")+", "+unit.Counted(h.Launches, "launch", "launches"))
 	}
 	if h.Resumed {
 		add("Resumed", "yes")
@@ -116,7 +118,7 @@ func commandLine(h *journal.Header) string {
 		words = append(words, "--seed", strconv.FormatUint(h.Seed, 10))
 	}
 	for i, w := range words {
-		words[i] = shellWord(w)
+		words[i] = tuned.ShellWord(w)
 	}
 	return strings.Join(words, " ")
 }
@@ -125,10 +127,10 @@ func commandLine(h *journal.Header) string {
 func redrawLine(h *journal.Header) string {
 	name := "kernbench"
 	if len(h.Argv) > 0 {
-		name = shellWord(h.Argv[0])
+		name = tuned.ShellWord(h.Argv[0])
 	}
 	if h.Run == "" {
 		return name + " report ."
 	}
-	return name + " report " + shellWord(".@"+h.Run)
+	return name + " report " + tuned.ShellWord(".@"+h.Run)
 }

@@ -25,10 +25,10 @@ func Summary(run *journal.Run, rows []journal.Row) string {
 		sentences = append(sentences, s)
 	}
 	if n := disturbed(rows); n > 0 {
-		sentences = append(sentences, fmt.Sprintf("%s disturbed while measured.", counted(n, "row was", "rows were")))
+		sentences = append(sentences, fmt.Sprintf("%s disturbed while measured.", unit.Counted(n, "row was", "rows were")))
 	}
 	if n := warned(rows); n > 0 {
-		sentences = append(sentences, fmt.Sprintf("%s with a warning.", counted(n, "row came", "rows came")))
+		sentences = append(sentences, fmt.Sprintf("%s with a warning.", unit.Counted(n, "row came", "rows came")))
 	}
 	sentences = append(sentences, ending(run))
 	return strings.Join(slices.DeleteFunc(sentences, func(s string) bool { return s == "" }), " ")
@@ -50,12 +50,12 @@ func extent(h *journal.Header, rows []journal.Row) string {
 		trials = max(trials, rows[i].Trial+1)
 	}
 	delete(backends, "")
-	s := fmt.Sprintf("%s recorded %s", name, counted(len(points), "point", "points"))
+	s := fmt.Sprintf("%s recorded %s", name, unit.Plural(len(points), "point"))
 	if h.Points > len(points) {
 		s += fmt.Sprintf(" of %d planned", h.Points)
 	}
 	if trials > 1 {
-		s += fmt.Sprintf(" in %d trials (%s)", trials, counted(len(rows), "row", "rows"))
+		s += fmt.Sprintf(" in %d trials (%s)", trials, unit.Plural(len(rows), "row"))
 	}
 	if len(backends) > 0 {
 		s += " on " + strings.Join(slices.Sorted(maps.Keys(backends)), ", ")
@@ -80,7 +80,7 @@ func outcome(rows []journal.Row) string {
 	if len(parts) > 1 {
 		parts = []string{strings.Join(parts[:len(parts)-1], ", "), parts[len(parts)-1]}
 	}
-	return "Of its " + counted(len(rows), "row", "rows") + " " + strings.Join(parts, " and ") + "."
+	return "Of its " + unit.Plural(len(rows), "row") + " " + strings.Join(parts, " and ") + "."
 }
 
 // verdict is what a reader wants to know first: whether the results are right, whether the
@@ -93,17 +93,17 @@ func verdict(rows []journal.Row, more string) bench.Section {
 	case len(rows) == 0:
 		lines = append(lines, "- **Nothing was recorded.**")
 	case bad > 0:
-		lines = append(lines, fmt.Sprintf("- **Not right: %s failed or timed out** of %d; the reasons are with the rows.", counted(bad, "row", "rows"), len(rows)))
+		lines = append(lines, fmt.Sprintf("- **Not right: %s failed or timed out** of %d; the reasons are with the rows.", unit.Plural(bad, "row"), len(rows)))
 	case counts[journal.OK] == 0:
 		lines = append(lines, "- **No result:** no row is ok.")
 	default:
-		lines = append(lines, fmt.Sprintf("- **No failure:** %s ok.", counted(counts[journal.OK], "row is", "rows are")))
+		lines = append(lines, fmt.Sprintf("- **No failure:** %s ok.", unit.Counted(counts[journal.OK], "row is", "rows are")))
 	}
 	if lacking > 0 {
-		lines = append(lines, fmt.Sprintf("- %s not executed.", counted(lacking, "row was", "rows were")))
+		lines = append(lines, fmt.Sprintf("- %s not executed.", unit.Counted(lacking, "row was", "rows were")))
 	}
 	if n := disturbed(rows); n > 0 {
-		lines = append(lines, fmt.Sprintf("- **Times in doubt:** %s disturbed while measured (hollow markers in figures).", counted(n, "row was", "rows were")))
+		lines = append(lines, fmt.Sprintf("- **Times in doubt:** %s disturbed while measured (hollow markers in figures).", unit.Counted(n, "row was", "rows were")))
 	} else if counts[journal.OK] > 0 {
 		lines = append(lines, "- **Times usable:** nothing is known to have disturbed them.")
 	}
@@ -271,7 +271,7 @@ func ending(run *journal.Run) string {
 	case run.End == nil:
 		s := "The run has not come to its end"
 		if n := len(run.Unfinished()); n > 0 {
-			s += fmt.Sprintf("; %s under way when the writing stopped", counted(n, "point was", "points were"))
+			s += fmt.Sprintf("; %s under way when the writing stopped", unit.Counted(n, "point was", "points were"))
 		}
 		return s + "."
 	case run.End.Outcome == "complete":
@@ -309,16 +309,9 @@ func Remarks(run *journal.Run, rows []journal.Row) []string {
 	texts := legend.Texts("row", "rows")
 	out = append(out, texts[:min(len(texts), maxRemarks)]...)
 	if more := len(texts) - maxRemarks; more > 0 {
-		out = append(out, counted(more, "more warning is", "more different warnings are")+" with the rows")
+		out = append(out, unit.Counted(more, "more warning is", "more different warnings are")+" with the rows")
 	}
 	return out
-}
-
-func counted(n int, one, many string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return fmt.Sprintf("%d %s", n, many)
 }
 
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

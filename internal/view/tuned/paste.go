@@ -49,7 +49,7 @@ func Exports(r tune.Result) string {
 			case unset:
 				fmt.Fprintf(&b, "unset %s\n", name)
 			default:
-				fmt.Fprintf(&b, "export %s=%s\n", name, shellWord(value))
+				fmt.Fprintf(&b, "export %s=%s\n", name, ShellWord(value))
 			}
 		})
 	}
@@ -159,7 +159,8 @@ func each(r tune.Result, f tune.Finding, visit func(name, value string, env, uns
 	}
 }
 
-func shellWord(s string) string {
+// ShellWord quotes a word for a POSIX shell.
+func ShellWord(s string) string {
 	if plain.MatchString(s) {
 		return s
 	}

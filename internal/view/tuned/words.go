@@ -170,7 +170,7 @@ func (s story) reasons() string {
 	if others == 0 {
 		return failed[0].Reason
 	}
-	return fmt.Sprintf("%s; %s for other reasons", failed[0].Reason, plural(others, "is out", "are out"))
+	return fmt.Sprintf("%s; %s for other reasons", failed[0].Reason, unit.Counted(others, "is out", "are out"))
 }
 
 func (s story) defaultFailed() string {
@@ -256,7 +256,7 @@ func (s story) equals() string {
 		if !a.Done {
 			why = "it was interrupted before that"
 		}
-		text = fmt.Sprintf("there was no race: %s, and this was chosen by %s of its own", why, plural(max(1, a.ChosenBy), "launch", "launches"))
+		text = fmt.Sprintf("there was no race: %s, and this was chosen by %s of its own", why, unit.Counted(max(1, a.ChosenBy), "launch", "launches"))
 		if len(a.Raced) > 0 {
 			text += "; not told apart from it: " + s.list(a.Raced)
 		}
@@ -266,16 +266,9 @@ func (s story) equals() string {
 		text = "all others of the race are slower beyond doubt"
 	}
 	if len(a.Open) > 0 {
-		text += fmt.Sprintf("; outside the race, %s not ruled out by the model", plural(len(a.Open), "setting is", "settings are"))
+		text += fmt.Sprintf("; outside the race, %s not ruled out by the model", unit.Counted(len(a.Open), "setting is", "settings are"))
 	}
 	return text
-}
-
-func plural(n int, one, many string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return fmt.Sprintf("%d %s", n, many)
 }
 
 // importance says which variables matter.
@@ -328,7 +321,7 @@ func (s story) failures() string {
 		parts = append(parts, fmt.Sprintf("%s (%s)", s.list(settings[k]), why[k]))
 	}
 	if more := len(kinds) - shown; more > 0 {
-		parts = append(parts, plural(more, "more for another reason", "more for other reasons"))
+		parts = append(parts, unit.Counted(more, "more for another reason", "more for other reasons"))
 	}
 	return strings.Join(parts, "; ")
 }
