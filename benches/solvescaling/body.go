@@ -264,7 +264,7 @@ type part struct {
 	local            partition.Local
 	times            solve.SetupTimes
 	messages, matrix int // messages of a product, and bytes of the matrix
-	operator         solve.Operator
+	operator         any // a solve.Hierarchy, or something else
 }
 
 func partOf(sys *solve.System) part {
@@ -349,7 +349,7 @@ func reportCommunication(ctx context.Context, s *bench.State, sys *solve.System,
 
 // reportPhases times the phases of some iterations, which that makes a little longer, and
 // holds an undisturbed one against what the memory gives.
-func reportPhases(ctx context.Context, s *bench.State, sys system, operator solve.Operator, memory bandwidth) error {
+func reportPhases(ctx context.Context, s *bench.State, sys system, operator any, memory bandwidth) error {
 	s.Phase("trace")
 	if err := s.Barrier(ctx); err != nil {
 		return err

@@ -90,12 +90,12 @@ func deviceBody(ctx context.Context, s *bench.State, spec solve.Spec, name strin
 	}
 	observe(s, g, "after")
 	products := float64(out.Products) / float64(max(1, out.Iterations))
-	mine := part{local: sys.Part, times: sys.Times, messages: sys.Part.Neighbours, matrix: sys.MatrixBytes}
+	mine := part{local: sys.Part, times: sys.Times, messages: sys.Part.Neighbours, matrix: sys.MatrixBytes, operator: sys.Hierarchy()}
 	if err := reportSystem(ctx, s, mine, sys.Size, products, float64(sys.Bytes)); err != nil {
 		return err
 	}
 	if out.Gate(spec.RTol) == nil {
-		if err := reportPhases(ctx, s, sys, nil, memory); err != nil {
+		if err := reportPhases(ctx, s, sys, sys.Hierarchy(), memory); err != nil {
 			return err
 		}
 	}

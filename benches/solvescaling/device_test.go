@@ -78,6 +78,22 @@ func TestCUDA(t *testing.T) {
 	if len(rows) != 1 || rows[0].Status != journal.OK || rows[0].Metrics["matrix_bytes_per_dof"] < 16 {
 		t.Errorf("variable coefficients: %v", rows)
 	}
+	p = plannedOn(t, gpus, "num_ranks=1,2 mode=strong precond=gmg total-dof=2100", "repeat=1")
+	_, rows = runPlan(t, filepath.Join(t.TempDir(), "cycle"), p, run.Options{Environ: environ})
+	_, host = runInto(t, filepath.Join(t.TempDir(), "cycle-cpu"), "num_ranks=1 mode=strong precond=gmg total-dof=2100", "repeat=1", run.Options{})
+	for _, r := range rows {
+		m, want := r.Metrics, host[0].Metrics
+		if r.Status != journal.OK || m["iterations"] != want["iterations"] || m["levels"] != want["levels"] || m["operator_complexity"] != want["operator_complexity"] ||
+			!(m["precond_us"] > 0) || !(m["precond_setup_s"] > 0) || m["precond_setup_s"] >= m["setup_s"] || !(m["bytes_model"] > 0) || strings.Count(r.Details[levelsDetail], ":") != 2*int(m["levels"]) {
+			t.Errorf("multigrid: %v %s %v %v, on processors %v", r.Status, r.Reason, m, r.Details, want)
+		}
+		if _, told := m["flops_model"]; told {
+			t.Error("operations of a cycle are in a row")
+		}
+	}
+	if len(rows) != 2 {
+		t.Errorf("multigrid: %d rows", len(rows))
+	}
 	p = plannedOn(t, gpus, "num_ranks=2 mode=strong total-dof=100M", "repeat=1")
 	_, rows = runPlan(t, filepath.Join(t.TempDir(), "large"), p, run.Options{Environ: environ})
 	if len(rows) != 1 || rows[0].Status != journal.NotExecuted || !strings.Contains(rows[0].Reason, "unknowns need 3.8 GiB") {
@@ -88,15 +104,17 @@ func TestCUDA(t *testing.T) {
 // What a GPU has not is a mistake of usage before anything runs.
 func TestDeviceRefuses(t *testing.T) {
 	for axes, want := range map[string]string{
-		"method=minres":         "method minres does not run on GPUs, only cg, cg-single, cg-pipelined",
-		"precond=none,amg":      "preconditioner amg does not run on GPUs, only none, jacobi",
-		"partitioner=block":     "partitioner block does not run on GPUs, only simple",
-		"problem=variable":      "",
-		"problem=neumann":       "only problems with the same entries in every row",
-		"problem=poisson dim=3": "",
-		"problem=anisotropic":   "",
-		"rhs=file:b.mtx":        "makes the right-hand side itself",
-		"peer=petsc":            "solves on processors",
+		"method=minres":                      "method minres does not run on GPUs, only cg, cg-single, cg-pipelined",
+		"precond=none,amg":                   "preconditioner amg does not run on GPUs, only none, jacobi, gmg",
+		"precond=gmg":                        "",
+		"precond=gmg method=cg,cg-pipelined": "preconditioner gmg runs on GPUs with method cg alone, not with cg-pipelined",
+		"partitioner=block":                  "partitioner block does not run on GPUs, only simple",
+		"problem=variable":                   "",
+		"problem=neumann":                    "only problems with the same entries in every row",
+		"problem=poisson dim=3":              "",
+		"problem=anisotropic":                "",
+		"rhs=file:b.mtx":                     "makes the right-hand side itself",
+		"peer=petsc":                         "solves on processors",
 	} {
 		_, err := plan.Make(Bench(), plan.Request{Axes: assigns(axes), Backend: gpus, Seed: 1})
 		if got := fmt.Sprint(err); want == "" && err != nil || !strings.Contains(got, want) {

@@ -8,7 +8,7 @@
 //
 // # Bytes
 //
-// Both methods are bound by memory, so the kernels are cut to move little of it. Per row of n
+// All methods are bound by memory, so the kernels are cut to move little of it. Per row of n
 // entries and without a preconditioner:
 //
 //	cg         two kernels, 9 vectors: 72 bytes and the matrix
@@ -22,6 +22,9 @@
 // is computed again from the old one instead, which lies in a cache: that saves a kernel and
 // a pass over memory, and costs a second direction: 40 bytes a row (cg-single 64) are kept. The
 // pipelined method multiplies by what the iteration before has computed, and keeps 56.
+//
+// A multigrid cycle (cycle.cu) has six kernels a level, which move 14 vectors of it and its matrix four times; on coarser levels
+// that is 8 bytes for each of 9 or 27 diagonals.
 package gpusolve
 
 import (
@@ -66,6 +69,22 @@ const (
 	StaleScalar
 	MissingWait
 	StaleSums
+	NoCorrection
+	WrongRestriction
+)
+
+// The steps of a multigrid cycle: see cycle.cu. Those before Restrict multiply by the matrix of a level.
+const (
+	Smooth uint32 = iota
+	Defect
+	Relax
+	Finish
+	Lanczos
+	Restrict
+	Correct
+	Solve
+	BeginLanczos
+	NextLanczos
 )
 
 // How a solve ends.
@@ -104,6 +123,11 @@ type Params struct {
 	Points, RHS, Rank, Size         uint32
 	Step, Turn, Most, Fault, Blocks uint32
 	Variable                        uint32
+	Coarse                          [3]uint64
+	Stride, Other, OtherStride      uint64
+	Inverse, Bound                  uint64
+	Along, Beyond                   float64
+	Op, Level, Diagonals, _         uint32
 }
 
 // State is what a method knows between two steps.

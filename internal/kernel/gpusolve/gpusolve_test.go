@@ -43,7 +43,7 @@ func TestPTXIsCurrent(t *testing.T) {
 // The layouts are those of C, whose compiler asserts the same size.
 func TestLayout(t *testing.T) {
 	text, err := sources.ReadFile("params.cuh")
-	if err != nil || !strings.Contains(string(text), "sizeof(Params) == 1360") {
+	if err != nil || !strings.Contains(string(text), "sizeof(Params) == 1456") {
 		t.Fatal("params.cuh asserts another size", err)
 	}
 	var p Params
@@ -51,9 +51,10 @@ func TestLayout(t *testing.T) {
 		what      string
 		got, want uintptr
 	}{
-		{"Params", unsafe.Sizeof(p), 1360},
+		{"Params", unsafe.Sizeof(p), 1456},
 		{"Params.Sides", unsafe.Offsetof(p.Sides), 1208},
 		{"Params.Blocks", unsafe.Offsetof(p.Blocks), 1348},
+		{"Params.Coarse", unsafe.Offsetof(p.Coarse), 1360},
 		{"State", unsafe.Sizeof(State{}), 88},
 		{"Outcome", unsafe.Sizeof(Outcome{}), 104},
 	} {

@@ -25,8 +25,12 @@ enum { ONES, NOISE };
 
 // Errors that are planted to see whether they are found: no ghosts are sent, the scalar
 // product p.q lacks its first block, x goes a step with the factor of the step before,
-// nobody waits for other ranks, and scalar products are those of the step before.
-enum { DROPPED_HALO = 1, WRONG_DOT = 2, STALE_SCALAR = 4, MISSING_WAIT = 8, STALE_SUMS = 16 };
+// nobody waits for other ranks, scalar products are those of the step before; and in a cycle, what
+// the coarser level has found is not added, and the residual of a point's last neighbours not handed on.
+enum { DROPPED_HALO = 1, WRONG_DOT = 2, STALE_SCALAR = 4, MISSING_WAIT = 8, STALE_SUMS = 16, NO_CORRECTION = 32, WRONG_RESTRICTION = 64 };
+
+// The steps of a multigrid cycle: see cycle.cu. Those before RESTRICT multiply by the matrix of a level.
+enum { SMOOTH, DEFECT, RELAX, FINISH, LANCZOS, RESTRICT, CORRECT, SOLVE, BEGIN_LANCZOS, NEXT_LANCZOS };
 
 // Mail is what a rank tells another after a step: its parts of the scalar products.
 typedef struct {
@@ -86,10 +90,17 @@ typedef struct {
 	u32 fault;
 	u32 blocks;
 	u32 variable;                     // coefficients differ from point to point
+	// Of a multigrid cycle alone.
+	u64 coarse[3];                    // the grid of the level after that of grid
+	u64 stride;                       // values between two diagonals, where the matrix is stored by these
+	u64 other, other_stride;          // what a step takes from another level, from where row 0 of that whole level would be
+	u64 inverse, bound;               // of the last level's matrix; the largest sum of a row's magnitudes over its diagonal
+	double along, beyond;             // what a step of a cycle multiplies by
+	u32 op, level, diagonals, unused; // the step, the level of grid, and the diagonals of coarser matrices
 } Params;
 
 #ifdef __CUDACC__
-static_assert(sizeof(Params) == 1360, "Params of gpusolve.go");
+static_assert(sizeof(Params) == 1456, "Params of gpusolve.go");
 #define KERNEL(name) extern "C" __global__ void __launch_bounds__(ROWS, 4) name(const __grid_constant__ Params p)
 #define DEVICE static __device__ __forceinline__
 #define SHARED __shared__
@@ -116,6 +127,8 @@ DEVICE void fence_system(void) { __threadfence_system(); }
 DEVICE u32 next_ticket(u32 *at) { return atomicAdd(at, 1u); }
 DEVICE u32 claim(u32 *at) { return atomicCAS_system(at, 0u, 1u); }
 DEVICE int is_number(double v) { return isfinite(v); }
+// raise_to keeps the largest of numbers that are not negative: such doubles are in the order of their bits.
+DEVICE void raise_to(u64 *at, double v) { atomicMax(at, (u64)__double_as_longlong(v)); }
 // What is read once need not push out of the caches what is read again.
 DEVICE double once(const double *at) { return __ldcs(at); }
 DEVICE u32 once_u32(const u32 *at) { return __ldcs(at); }

@@ -83,7 +83,15 @@ func Methods() []string {
 }
 
 // Preconditioners lists the preconditioners that there are.
-func Preconditioners() []string { return []string{precondition.None, "jacobi"} }
+func Preconditioners() []string { return []string{precondition.None, "jacobi", multigridName} }
+
+// multigridName is the preconditioner that is a cycle over several levels. It runs with cg alone.
+const multigridName = "gmg"
+
+// Pairs reports whether a method runs with a preconditioner.
+func Pairs(method, preconditioner string) bool {
+	return preconditioner != multigridName || method == "" || method == "cg"
+}
 
 // Partitioners lists the partitioners that there are.
 func Partitioners() []string { return []string{partition.Default} }
@@ -103,6 +111,9 @@ func Refuse(p sparse.Problem, s solve.Spec) error {
 		if c.word != "" && !slices.Contains(c.have, c.word) {
 			return fmt.Errorf("%s %s does not run on GPUs, only %s", c.what, c.word, strings.Join(c.have, ", "))
 		}
+	}
+	if !Pairs(s.Method, s.Preconditioner) {
+		return fmt.Errorf("preconditioner %s runs on GPUs with method cg alone, not with %s", s.Preconditioner, s.Method)
 	}
 	if _, ok := rowsOf(p); !ok {
 		return errors.New("a GPU makes its rows itself, and has only problems with the same entries in every row of a grid, and that of variable coefficients: poisson, anisotropic, variable")

@@ -12,33 +12,42 @@ const line = 32
 // layout says where the vectors of every rank lie in the memory that all of them have
 // made alike. A vector's own rows are aligned; its ghosts lie before and behind them.
 type layout struct {
-	owners sparse.Layout
-	size   int // rows of the problem
+	strips []sparse.Range // the rows of each rank
+	size   int            // rows of the problem
 	reach  int
 	most   int // rows of the largest rank
 	places []place
+	idle   bool // ranks without rows have ghosts too
 }
 
-func newLayout(owners sparse.Layout, ranks, size, reach int, places []place) layout {
-	l := layout{owners: owners, size: size, reach: reach, places: places}
-	for r := range ranks {
-		l.most = max(l.most, l.rows(r).Len())
+func newLayout(strips []sparse.Range, size, reach int, places []place) layout {
+	l := layout{strips: strips, size: size, reach: reach, places: places}
+	for _, rows := range strips {
+		l.most = max(l.most, rows.Len())
 	}
 	return l
 }
 
-// rows are those of a rank.
-func (l *layout) rows(rank int) sparse.Range {
-	if all := l.owners.Rows(rank); len(all) > 0 {
-		return all[0]
+// stripsOf are the rows of each rank; of one without any, where they would be.
+func stripsOf(owners sparse.Layout, ranks int) (strips []sparse.Range) {
+	end := 0
+	for r := range ranks {
+		strip := sparse.Range{Lo: end, Hi: end}
+		if all := owners.Rows(r); len(all) > 0 {
+			strip = all[0]
+		}
+		strips, end = append(strips, strip), strip.Hi
 	}
-	return sparse.Range{}
+	return strips
 }
+
+// rows are those of a rank.
+func (l *layout) rows(rank int) sparse.Range { return l.strips[rank] }
 
 // ghosts are how many values a rank needs from before and from behind its rows.
 func (l *layout) ghosts(rank int) (below, above int) {
 	rows := l.rows(rank)
-	if rows.Len() == 0 {
+	if rows.Len() == 0 && !l.idle {
 		return 0, 0
 	}
 	return min(rows.Lo, l.reach), min(l.size-rows.Hi, l.reach)
@@ -59,6 +68,7 @@ const (
 	vecS1
 	vecW0
 	vecW1
+	vecDiagonal // the first diagonal of a level's matrix; the others follow
 )
 
 func up(n int) int { return (n + line - 1) / line * line }
@@ -123,7 +133,7 @@ func (l *layout) sends(rank, to int) (rows sparse.Range, row0 int) {
 	mine, theirs := l.rows(rank), l.rows(to)
 	below, above := l.ghosts(to)
 	row0 = mine.Lo - theirs.Lo
-	if rank == to || theirs.Len() == 0 {
+	if rank == to {
 		return sparse.Range{}, row0
 	}
 	before := sparse.Range{Lo: max(mine.Lo, theirs.Lo-below), Hi: min(mine.Hi, theirs.Lo)}

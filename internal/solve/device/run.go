@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"runtime"
+	"slices"
 	"sync/atomic"
 	"unsafe"
 
@@ -111,17 +112,38 @@ func (s *System) run(limit int, watch func() error) error {
 	}
 }
 
+// step is a kernel of an iteration, with its argument.
+type step struct {
+	kernel loaded
+	launch *cuda.Launch
+	params *gpusolve.Params // the system's, or one of its own
+	phase  solve.Phase
+	level  int  // of a cycle
+	turns  bool // the vectors that take turns have done so
+}
+
+func newStep(k loaded, p *gpusolve.Params, phase solve.Phase) step {
+	return step{kernel: k, launch: cuda.NewLaunch(k.Kernel, int(p.Blocks), gpusolve.Rows, k.shared, false, p), params: p, phase: phase}
+}
+
+// start starts a step that all ranks make and wait for.
+func (st *step) start(s *System) error {
+	p := s.params
+	p.Step++
+	st.params.Step, st.params.Turn, st.params.Most = p.Step, p.Turn, p.Most
+	err := st.launch.Start(s.stream)
+	if st.turns {
+		p.Turn ^= 1
+	}
+	return err
+}
+
 // iterate starts some iterations.
 func (s *System) iterate(count int, watch func() error) error {
-	p := s.params
 	for range count {
-		for i, step := range s.steps {
-			p.Step++
-			if err := step.Start(s.stream); err != nil {
+		for i := range s.steps {
+			if err := s.steps[i].start(s); err != nil {
 				return err
-			}
-			if i == 0 {
-				p.Turn ^= 1
 			}
 			if watch != nil {
 				if err := watch(); err != nil {
@@ -175,15 +197,18 @@ func (s *System) read(from cuda.Pointer, count int) ([]float64, error) {
 
 // Trace solves for at most limit iterations with an event between any two kernels: SpMV is the
 // kernel with the product and all that is fused into it, Updates the other of cg. Where
-// ranks wait for each other, they do so within these.
+// ranks wait for each other, they do so within these. A cycle is Precond, and told by its levels.
 func (s *System) Trace(limit int) (b solve.Profile, err error) {
 	if err := s.group.Barrier(); err != nil {
 		return b, err
 	}
 	for phase := range b.Seconds {
-		if p := solve.Phase(phase); p != solve.SpMV && (p != solve.Updates || len(s.steps) == 1) {
+		if !slices.ContainsFunc(s.steps, func(st step) bool { return st.phase == solve.Phase(phase) }) {
 			b.Seconds[phase] = math.NaN()
 		}
+	}
+	if s.cycle != nil {
+		b.Levels = make([]float64, s.cycle.Levels())
 	}
 	err = s.context.Do(func() (err error) {
 		var marks []*cuda.Event
@@ -208,11 +233,11 @@ func (s *System) Trace(limit int) (b solve.Profile, err error) {
 			if err != nil {
 				return err
 			}
-			phase := solve.SpMV
-			if k%len(s.steps) != 0 {
-				phase = solve.Updates
+			st := s.steps[k%len(s.steps)]
+			b.Seconds[st.phase] += us / 1e6
+			if st.phase == solve.Precond {
+				b.Levels[st.level] += us / 1e6
 			}
-			b.Seconds[phase] += us / 1e6
 		}
 		return nil
 	})
@@ -223,12 +248,23 @@ func (s *System) Trace(limit int) (b solve.Profile, err error) {
 
 // iterationBytes is what an iteration moves through the GPU's memory.
 func (s *System) iterationBytes() float64 {
+	if s.cycle != nil {
+		return float64(8*s.method.vectors*s.Part.Rows+s.matrixPass()) + s.cycleBytes()
+	}
 	diagonal := s.shape.diagonalBytes(s.Part.Rows)
-	matrix := s.MatrixBytes - s.shape.diagonalBytes(s.Part.Rows+s.Part.Halo)
-	return float64(8*s.method.vectors*s.Part.Rows + matrix + s.method.diagonals*diagonal)
+	return float64(8*s.method.vectors*s.Part.Rows + s.matrixPass() + s.method.diagonals*diagonal)
 }
 
+// matrixPass is what a product reads of the matrix.
+func (s *System) matrixPass() int {
+	return s.MatrixBytes - s.shape.diagonalBytes(s.Part.Rows+s.Part.Halo)
+}
+
+// iterationFlops is the operations of an iteration; 0 where those of the preconditioner are not counted.
 func (s *System) iterationFlops() float64 {
+	if s.cycle != nil {
+		return 0
+	}
 	n := s.method.flops
 	if s.shape.jacobi {
 		n += s.method.precondFlops
@@ -245,7 +281,7 @@ func (s *System) Triad() (seconds float64, err error) {
 		old := *s.params
 		defer func() { *s.params = old }()
 		s.params.X, s.params.R[0], s.params.Q, s.params.Rows = uint64(s.triad.at[0]), uint64(s.triad.at[1]), uint64(s.triad.at[2]), uint64(s.triad.values)
-		s.params.Blocks = s.triad.blocks
+		s.params.Blocks = uint32(s.blocks)
 		us, err := s.timed(func() error { return s.start("triad") })
 		seconds = us / 1e6
 		return err

@@ -25,7 +25,7 @@ func TestSuite(t *testing.T) {
 				return
 			}
 			defer g.Close()
-			if cases, faults := devicetest.Faults(g, true); len(faults) > 0 || cases != 94 {
+			if cases, faults := devicetest.Faults(g, true); len(faults) > 0 || cases != 139 {
 				t.Errorf("rank %d: %d cases, %v", r, cases, faults)
 			}
 		})

@@ -51,12 +51,13 @@ type System struct {
 	shared  *cuda.Shared
 	params  *gpusolve.Params
 	begin   *cuda.Launch
-	steps   []*cuda.Launch
+	steps   []step // of an iteration
+	cycle   *cycle // nil: a diagonal, or nothing
+	blocks  int    // the most that every kernel may have
 
 	triad struct {
 		at     [3]cuda.Pointer
 		values int
-		blocks uint32
 	}
 
 	expected int // steps of a whole solve, once one has ended
@@ -83,7 +84,15 @@ func New(g *dist.Group, spec Spec) (*System, error) {
 	if err := s.context.Do(s.prepare); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
-	s.Times.Generation = float64(clock.Now()-planned) / 1e12
+	made := clock.Now()
+	s.Times.Generation = float64(made-planned) / 1e12
+	if s.spec.Preconditioner == multigridName {
+		spent := solve.ProcessorTime()
+		if err := s.buildCycle(); err != nil {
+			return nil, errors.Join(fmt.Errorf("setting up the preconditioner %s: %w", multigridName, err), s.Close())
+		}
+		s.Times.Precondition, s.Times.PreconditionCPU = float64(clock.Now()-made)/1e12, solve.ProcessorTime()-spent
+	}
 	if err := g.Barrier(); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
@@ -116,11 +125,14 @@ func (s *System) plan() (err error) {
 	if err != nil {
 		return err
 	}
-	l := layout{owners: owners}
-	if s.shape, err = shapeOf(s.spec, l.rows(s.group.Rank())); err != nil {
+	strips := stripsOf(owners, s.group.Size())
+	if s.shape, err = shapeOf(s.spec, strips[s.group.Rank()]); err != nil {
 		return err
 	}
-	s.layout = newLayout(owners, s.group.Size(), s.Size, s.shape.reach, s.method.places)
+	s.layout = newLayout(strips, s.Size, s.shape.reach, s.method.places)
+	if s.spec.Preconditioner == multigridName {
+		s.layout = s.firstLevel(strips)
+	}
 	s.measurePart()
 	return nil
 }
@@ -165,7 +177,7 @@ func (s *System) fits(context *cuda.Context) error {
 		return err
 	}
 	s.triad.values = 2 * cache / 8 // of each of three vectors
-	s.Bytes = 8*s.layout.values() + s.MatrixBytes + 8*(s.most+2)
+	s.Bytes = 8*s.layout.values() + s.MatrixBytes + 8*(s.most+2) + s.levelBytes()
 	ranks := max(1, s.group.Capabilities().Sharing)
 	short := []float64{0}
 	if uint64(s.Bytes+24*s.triad.values)*uint64(ranks) > free {
@@ -317,48 +329,68 @@ func (s *System) ownMemory() error {
 // maxBlocks is more than any GPU runs at once.
 const maxBlocks = 8192
 
-// readyLaunches readies the steps of a solve, all of the same number of blocks: as many as the
-// GPU runs at once, less where others have their kernels there too, because these wait for each other.
-func (s *System) readyLaunches() error {
+// loaded is a kernel, and the shared memory that a block of it has.
+type loaded struct {
+	*cuda.Kernel
+	shared int
+}
+
+// load finds a kernel. All have at most as many blocks as the GPU runs of each at once, less where others have their
+// kernels there too, because these wait for each other.
+func (s *System) load(name string) (k loaded, err error) {
+	if k.Kernel, err = s.kernel(name); err != nil {
+		return k, err
+	}
+	if strings.Contains(name, "_plain") { // a step with the product
+		k.shared = 8 * gpusolve.Rows * len(s.shape.points)
+		if err := k.AllowShared(k.shared); err != nil {
+			return k, err
+		}
+	}
 	processors, err := s.context.Device().Get(cuda.Multiprocessors)
 	if err != nil {
-		return err
+		return k, err
 	}
-	var names []string
+	resident, err := k.Resident(gpusolve.Rows, k.shared)
+	if err != nil {
+		return k, err
+	}
+	sharing := max(1, s.group.Capabilities().Sharing)
+	if s.blocks = min(s.blocks, resident*processors/sharing); s.blocks < 1 {
+		return k, fmt.Errorf("%d ranks share the GPU, whose %d multiprocessors cannot run a block of each at once", sharing, processors)
+	}
+	return k, nil
+}
+
+// blocksFor is how many blocks a kernel has for so many rows.
+func (s *System) blocksFor(rows int) uint32 {
+	return uint32(max(1, min(s.blocks, (rows+gpusolve.Rows-1)/gpusolve.Rows)))
+}
+
+// readyLaunches readies the steps of a solve, all of the same number of blocks.
+func (s *System) readyLaunches() error {
+	s.blocks = maxBlocks
+	var kernels []loaded
 	for _, step := range append([]string{"begin"}, s.method.steps...) {
-		names = append(names, s.shape.kernel(s.method.module, step))
-	}
-	most, shared := maxBlocks, make([]int, len(names))
-	kernels := make([]*cuda.Kernel, len(names))
-	for i, name := range names {
-		if kernels[i], err = s.kernel(name); err != nil {
-			return err
-		}
-		if s.shape.plain && i == 1 { // the step with the product
-			shared[i] = 8 * gpusolve.Rows * len(s.shape.points)
-			if err := kernels[i].AllowShared(shared[i]); err != nil {
-				return err
-			}
-		}
-		resident, err := kernels[i].Resident(gpusolve.Rows, shared[i])
+		k, err := s.load(s.shape.kernel(s.method.module, step))
 		if err != nil {
 			return err
 		}
-		most = min(most, resident*processors/max(1, s.group.Capabilities().Sharing))
+		kernels = append(kernels, k)
 	}
-	if most < 1 {
-		return fmt.Errorf("%d ranks share the GPU, whose %d multiprocessors cannot run a block of each at once", s.group.Capabilities().Sharing, processors)
-	}
-	s.triad.blocks = uint32(most)
-	tiles := (s.Part.Rows + gpusolve.Rows - 1) / gpusolve.Rows
-	s.params.Blocks = uint32(max(1, min(most, tiles)))
-	for i, k := range kernels {
-		l := cuda.NewLaunch(k, int(s.params.Blocks), gpusolve.Rows, shared[i], false, s.params)
-		if i == 0 {
-			s.begin = l
-		} else {
-			s.steps = append(s.steps, l)
+	if s.spec.Preconditioner == multigridName {
+		if err := s.loadCycle(); err != nil {
+			return err
 		}
+	}
+	s.params.Blocks = s.blocksFor(s.Part.Rows)
+	s.begin = newStep(kernels[0], s.params, solve.Other).launch
+	for i, k := range kernels[1:] {
+		st := newStep(k, s.params, solve.Updates)
+		if i == 0 {
+			st.phase, st.turns = solve.SpMV, true
+		}
+		s.steps = append(s.steps, st)
 	}
 	return nil
 }
@@ -384,6 +416,9 @@ func (s *System) Close() error {
 	var faults []error
 	if s.at != nil {
 		faults = append(faults, s.group.Free(s.buffer))
+	}
+	if s.cycle != nil {
+		faults = append(faults, s.cycle.close(s.group))
 	}
 	return errors.Join(append(faults, s.context.Do(func() error {
 		var faults []error

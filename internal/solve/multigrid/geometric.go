@@ -43,9 +43,6 @@ type weighted struct {
 	weights []float64
 }
 
-// weakAxis is the part of the strongest axis below which an axis is left as it is.
-const weakAxis = 0.25
-
 // sampled is about how many rows of a rank tell which axes are coupled.
 const sampled = 10000
 
@@ -71,28 +68,13 @@ func (g *geometric) choose(f *fine) error {
 	if coupling, err = f.team.Sum(coupling); err != nil {
 		return err
 	}
-	most := 0.0
-	for axis, n := range g.grid {
-		coupling[axis] /= 1 - 1/float64(max(2, n)) // of so many gaps for n points
-		if n > 2 {
-			most = max(most, coupling[axis])
-		}
-	}
-	for axis, n := range g.grid {
-		g.halved[axis] = n > 2 && coupling[axis] >= weakAxis*most
-	}
+	g.halved = Halved(g.grid, [3]float64(coupling))
 	return nil
 }
 
 // coarse is the grid of the points that are kept.
 func (g *geometric) coarse() sparse.Grid {
-	out := g.grid
-	for axis, halve := range g.halved {
-		if halve {
-			out[axis] /= 2
-		}
-	}
-	return out
+	return Coarser(g.grid, g.halved)
 }
 
 // half is where along an axis of the coarse grid a point is that is in it.

@@ -18,8 +18,8 @@ const (
 	// small from the largest eigenvalue down to that part of it.
 	degree = 4
 	ratio  = 30
-	// lanczosSteps find the largest eigenvalue to within some per cent, and safety is on top.
-	lanczosSteps = 8
+	// LanczosSteps find the largest eigenvalue to within some per cent, and safety is on top.
+	LanczosSteps = 8
 	safety       = 1.1
 	// blockRows is the number of rows worked on at a time: what one operation wrote is in
 	// the nearest cache when the next one reads it.
@@ -138,7 +138,7 @@ func (c *Chebyshev) largest(bound float64, team Team, global func(int) int) (flo
 	most := 0.0
 	var alphas, betas []float64
 	alpha, beta := 0.0, math.Sqrt(sums[0])
-	for range lanczosSteps {
+	for range LanczosSteps {
 		if !(beta > 1e-12) || most >= bound {
 			break
 		}
@@ -169,12 +169,20 @@ func (c *Chebyshev) largest(bound float64, team Team, global func(int) int) (flo
 		alpha = sums[0]
 		beta = math.Sqrt(max(0, sums[1]-alpha*alpha)) // the norm less its part along v, exact enough here
 		alphas, betas = append(alphas, alpha), append(betas, beta)
-		most = safety * tridiagonal(alphas, betas)
+		most = Above(alphas, betas)
 	}
 	if len(alphas) == 0 {
 		return safety, nil
 	}
 	return min(most, bound), nil
+}
+
+// Above is not below the largest eigenvalue of a matrix of which Lanczos' method has made that tridiagonal one.
+func Above(diagonal, beside []float64) float64 {
+	if len(diagonal) == 0 {
+		return safety
+	}
+	return safety * tridiagonal(diagonal, beside)
 }
 
 // tridiagonal is the largest eigenvalue of the symmetric tridiagonal matrix, by bisection: above

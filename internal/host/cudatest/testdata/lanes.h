@@ -31,6 +31,10 @@ static inline void fence_system(void) { __atomic_thread_fence(__ATOMIC_SEQ_CST);
 static inline unsigned next_ticket(unsigned *at) { return __atomic_fetch_add(at, 1, __ATOMIC_ACQ_REL); }
 static inline unsigned claim(unsigned *at) { return __atomic_exchange_n(at, 1, __ATOMIC_ACQ_REL); }
 static inline int is_number(double v) { return isfinite(v); }
+static inline void raise_to(unsigned long long *at, double v) {
+	union { double number; unsigned long long bits; } u = {v};
+	if (u.bits > *at) *at = u.bits;
+}
 static inline double once(const double *at) { return *at; }
 static inline unsigned once_u32(const unsigned *at) { return *at; }
 static inline void put(double *at, double v) { *at = v; }

@@ -4,6 +4,7 @@
 #include "lanes.h"
 #include "cg.cu"
 #include "pipelined.cu"
+#include "cycle.cu"
 
 #define OF(name) {#name, name}
 #define FORMS_OF(name) OF(name##_plain32), OF(name##_plain64), OF(name##_stencil5), OF(name##_stencil7), OF(name##_stencil9), OF(name##_stencil27), \
@@ -11,6 +12,7 @@
 static const struct { const char *name; void (*run)(const Params); } kernels[] = {
 	OF(cg_begin), OF(cg_descend), OF(cg_triad), OF(cg_make_stencil), OF(cg_make_plain32), OF(cg_make_plain64),
 	FORMS_OF(cg_direct), FORMS_OF(cg_single), OF(pipelined_begin), FORMS_OF(pipelined_step),
+	FORMS_OF(cycle_product), OF(cycle_product_diagonals9), OF(cycle_product_diagonals27), OF(cycle_transfer), OF(cycle_measure), OF(cycle_galerkin),
 };
 
 int solve_step(const char *name, unsigned grid, const void *argument) {

@@ -1,0 +1,285 @@
+// A V-cycle of geometric multigrid as the preconditioner of cg, and what is made for it once. Levels
+// are grids of every other point along some axes; each has a right-hand side b, a solution x and a vector t
+// for what is between, all with ghosts, and lies in strips: a rank's points of a coarser grid are
+// among its points of the finer one. The first level is the problem's own; the matrices of the others are
+// Galerkin products R A P, stored by diagonals. P interpolates linearly, R is its transpose, and neither is stored.
+//
+// The way down and up a level is
+//
+//	SMOOTH    x = two steps of Chebyshev's iteration from zero, of which the first needs no product
+//	DEFECT    t = b - A x
+//	RESTRICT  b of the next level = R t
+//	          the next level, or of the last one SOLVE: x = the inverse times b, on every rank
+//	CORRECT   x = x + P times x of the next level
+//	RELAX     t = D^-1 (b - A x)
+//	FINISH    x = x + the same two steps, the first being t
+//
+// and symmetric and positive definite as that of package multigrid, of which it is the same. A step sends its result
+// to where it is a ghost and reads ghosts of another vector only, so that waiting for all ranks between any two is enough.
+#include "entries.cuh"
+
+// ---- steps
+
+// level_product is a step that multiplies.
+DEVICE void level_product(const Params *p, const int form) {
+	State s;
+	double sums[SUMS], dot[SUMS] = {0, 0, 0};
+	if (!enter(p, &s, sums)) return;
+	keep(p, &s);
+	const u32 op = p->op;
+	double *b = (double *)p->r[0], *x = (double *)p->s[0], *t = (double *)p->w[0];
+	Vector v = vector_of(p, form);
+	v.kind = op == SMOOTH ? SCALED : BARE;
+	v.r = op == SMOOTH ? b : op == FINISH ? t : x;
+	for (u64 tile = (u64)BLOCK * ROWS; tile < p->rows; tile += (u64)p->blocks * ROWS) {
+		u64 rows = p->rows - tile < ROWS ? p->rows - tile : ROWS;
+		if (form < 0) multiply_tile(p, form, &v, tile, rows);
+		for (u64 i = LANE; i < rows; i += LANES) {
+			u64 row = tile + i, j = p->below + row;
+			double product = row_product(p, form, &v, tile, row), scale = preconditioned(&v, j, 1);
+			if (op == SMOOTH || op == FINISH) {
+				double made = p->along * value(&v, j) + p->beyond * (scale * product);
+				if (op == FINISH) made += x[j];
+				x[j] = made;
+				send(p, x, row, made);
+				if (op == FINISH && p->level == 0) dot[0] += b[j] * b[j], dot[1] += b[j] * made;
+			} else if (op == LANCZOS) {
+				double made = scale * product - p->along * b[j];
+				t[j] = made;
+				dot[0] += made * x[j] / scale, dot[1] += made * made / scale;
+			} else {
+				double made = b[j] - product;
+				if (op == RELAX) made *= scale;
+				t[j] = made;
+				send(p, t, row, made);
+			}
+		}
+		if (form < 0) SYNC();
+	}
+	leave(p, dot, op == LANCZOS || (op == FINISH && p->level == 0) ? 2 : 0);
+}
+FORMS(cycle_product, level_product)
+KERNEL(cycle_product_diagonals9) { level_product(&p, DIAGONALS + 9); }
+KERNEL(cycle_product_diagonals27) { level_product(&p, DIAGONALS + 27); }
+
+// ---- between levels
+
+// Box is points of a grid.
+typedef struct {
+	u64 lo[3], hi[3]; // the last one is in it
+} Box;
+
+// point_of is where a row lies in a grid.
+DEVICE void point_of(const u64 *grid, u64 row, u64 *at) {
+	if (row >> 32 == 0 && grid[0] >> 32 == 0 && grid[1] >> 32 == 0) { // divisions of 64 bits are slow
+		u32 r = (u32)row, line = (u32)grid[0], lines = (u32)grid[1];
+		at[0] = r % line, r /= line;
+		at[1] = r % lines, at[2] = r / lines;
+		return;
+	}
+	at[0] = row % grid[0], row /= grid[0];
+	at[1] = row % grid[1], at[2] = row / grid[1];
+}
+
+// beneath is the points of the finer grid that are interpolated from a coarse one, which is at itself.
+DEVICE Box beneath(const Params *p, const u64 *coarse, u64 *at) {
+	Box box;
+	for (int axis = 0; axis < 3; axis++) {
+		int halved = p->coarse[axis] != p->grid[axis];
+		at[axis] = halved ? 2 * coarse[axis] + 1 : coarse[axis];
+		box.lo[axis] = at[axis] - halved;
+		box.hi[axis] = at[axis] + (halved && at[axis] + 1 < p->grid[axis] && !(p->fault & WRONG_RESTRICTION));
+	}
+	return box;
+}
+
+// above is the coarse points from which a point of the finer grid is interpolated; each has the given weight. Where one would lie outside
+// there is a zero.
+DEVICE Box above(const Params *p, const u64 *at, double *weight) {
+	Box box;
+	*weight = 1;
+	for (int axis = 0; axis < 3; axis++) {
+		box.lo[axis] = box.hi[axis] = at[axis];
+		if (p->coarse[axis] == p->grid[axis]) continue;
+		box.lo[axis] = box.hi[axis] = at[axis] / 2;
+		if (at[axis] % 2) continue;
+		*weight /= 2;
+		if (at[axis] > 0) box.lo[axis]--;
+		if (box.hi[axis] == p->coarse[axis]) box.hi[axis]--;
+	}
+	return box;
+}
+
+// halvings is the weight of a neighbour: half of one for each axis along which it lies elsewhere.
+DEVICE double halvings(const u64 *a, u64 x, u64 y, u64 z) { return (a[0] == x ? 1 : .5) * (a[1] == y ? 1 : .5) * (a[2] == z ? 1 : .5); }
+
+// restricted is a row of R times the finer level's t.
+DEVICE double restricted(const Params *p, u64 row) {
+	const double *t = (const double *)p->other;
+	u64 coarse[3], at[3];
+	double sum = 0;
+	point_of(p->coarse, row, coarse);
+	Box box = beneath(p, coarse, at);
+	for (u64 z = box.lo[2]; z <= box.hi[2]; z++)
+		for (u64 y = box.lo[1]; y <= box.hi[1]; y++)
+			for (u64 x = box.lo[0]; x <= box.hi[0]; x++) sum += halvings(at, x, y, z) * t[x + p->grid[0] * (y + p->grid[1] * z)];
+	return sum;
+}
+
+// interpolated is a row of P times the coarser level's x.
+DEVICE double interpolated(const Params *p, u64 row) {
+	const double *other = (const double *)p->other;
+	u64 at[3];
+	double sum = 0, weight;
+	point_of(p->grid, row, at);
+	Box box = above(p, at, &weight);
+	for (u64 z = box.lo[2]; z <= box.hi[2]; z++)
+		for (u64 y = box.lo[1]; y <= box.hi[1]; y++)
+			for (u64 x = box.lo[0]; x <= box.hi[0]; x++) sum += other[x + p->coarse[0] * (y + p->coarse[1] * z)];
+	return weight * sum;
+}
+
+// solve multiplies by the inverse, a block for each row. A rank has all rows of the last level, as its own or as ghosts.
+DEVICE void solve(const Params *p, double *dot) {
+	const double *b = (const double *)p->r[0], *inverse = (const double *)p->inverse;
+	double *x = (double *)p->s[0];
+	u64 all = p->below + p->rows + p->above;
+	for (u64 i = BLOCK; i < all; i += p->blocks) {
+		double mine = 0;
+		for (u64 k = LANE; k < all; k += LANES) mine += inverse[i * all + k] * b[k];
+		double made = block_sum(mine);
+		if (LANE != 0) continue;
+		x[i] = made;
+		if (p->level == 0 && i - p->below < p->rows) dot[0] += b[i] * b[i], dot[1] += b[i] * made;
+	}
+}
+
+KERNEL(cycle_transfer) {
+	State s;
+	double sums[SUMS], dot[SUMS] = {0, 0, 0};
+	if (!enter(&p, &s, sums)) return;
+	keep(&p, &s);
+	const u32 op = p.op;
+	double *b = (double *)p.r[0], *x = (double *)p.s[0], *t = (double *)p.w[0];
+	Vector v = vector_of(&p, STARTS32);
+	if (op == SOLVE) solve(&p, dot);
+	for (u64 row = (u64)BLOCK * LANES + LANE; row < p.rows && op != SOLVE; row += (u64)p.blocks * LANES) {
+		u64 j = p.below + row;
+		if (op == RESTRICT) {
+			double made = restricted(&p, p.first + row);
+			b[j] = made;
+			send(&p, b, row, made);
+		} else if (op == CORRECT) {
+			double made = x[j] + (p.fault & NO_CORRECTION ? 0 : interpolated(&p, p.first + row));
+			x[j] = made;
+			send(&p, x, row, made);
+		} else if (op == BEGIN_LANCZOS) {
+			double noise = right_hand_side(&p, row);
+			t[j] = sqrt(preconditioned(&v, j, 1)) * noise;
+			x[j] = 0;
+			dot[0] += noise * noise;
+		} else {
+			double made = p.along * t[j] + p.beyond * x[j];
+			b[j] = x[j];
+			x[j] = made;
+			send(&p, x, row, made);
+		}
+	}
+	leave(&p, dot, op == SOLVE && p.level == 0 ? 2 : op == BEGIN_LANCZOS ? 1 : 0);
+}
+
+// ---- making levels
+
+// sides_at is at which sides of the finer grid a point lies.
+DEVICE u32 sides_at(const Params *p, const u64 *at) {
+	u32 sides = 0;
+	for (int axis = 0; axis < 3; axis++) {
+		if (at[axis] == 0) sides |= 1u << 2 * axis;
+		if (at[axis] == p->grid[axis] - 1) sides |= 2u << 2 * axis;
+	}
+	return sides;
+}
+
+// step_of is how far the k-th entry of a row lies from the diagonal along an axis.
+DEVICE int step_of(const Params *p, u32 k, int axis) { return (int)(p->sides[k] >> (2 * axis + 1) & 1) - (int)(p->sides[k] >> 2 * axis & 1); }
+
+// entry_of is the k-th entry of a row of the level of grid, which is not beyond its sides.
+DEVICE double entry_of(const Params *p, u64 row, u32 sides, u32 k) {
+	return p->level == 0 ? entry(p, row, sides, k) : ((const double *)p->other)[k * p->other_stride + row];
+}
+
+// cycle_measure finds the couplings along each axis, the largest sum of a row's magnitudes over its diagonal, and
+// the reciprocals of a stored diagonal. Of the first level nothing is known from other ranks, and it is the first step of all.
+KERNEL(cycle_measure) {
+	State s = {0};
+	double sums[SUMS] = {0, 0, 0}, largest = 0;
+	if (p.level != 0 && !enter(&p, &s, sums)) return;
+	keep(&p, &s);
+	double coupled[SUMS] = {0, 0, 0};
+	for (u64 row = (u64)BLOCK * LANES + LANE; row < p.rows; row += (u64)p.blocks * LANES) {
+		u64 at[3];
+		double sum = 0, diagonal = 0;
+		point_of(p.grid, p.first + row, at);
+		u32 sides = sides_at(&p, at);
+		for (u32 k = 0; k < p.points; k++) {
+			if (sides & p.sides[k]) continue;
+			double e = entry_of(&p, p.first + row, sides, k);
+			sum += fabs(e);
+			if (k == p.points / 2) diagonal = e;
+			for (int axis = 0; axis < 3; axis++)
+				if (step_of(&p, k, axis)) coupled[axis] += fabs(e);
+		}
+		if (sum > largest * fabs(diagonal)) largest = sum / fabs(diagonal);
+	}
+	raise_to((u64 *)p.bound, largest);
+	u64 all = p.level == 0 ? 0 : p.below + p.rows + p.above;
+	for (u64 j = (u64)BLOCK * LANES + LANE; j < all; j += (u64)p.blocks * LANES)
+		((double *)p.diagonal)[j] = 1 / ((const double *)p.vals)[p.points / 2 * p.stride + j];
+	leave(&p, coupled, SUMS);
+}
+
+// gather adds a fine row of A, times a weight, to the row of R A P of a coarse point, whose diagonals it gives.
+DEVICE void gather(const Params *p, const u64 *coarse, const u64 *at, double weight, double *sums) {
+	u64 row = at[0] + p->grid[0] * (at[1] + p->grid[1] * at[2]);
+	u32 sides = sides_at(p, at);
+	for (u32 k = 0; k < p->points; k++) {
+		if (sides & p->sides[k]) continue;
+		u64 next[3];
+		double part;
+		for (int axis = 0; axis < 3; axis++) next[axis] = at[axis] + step_of(p, k, axis);
+		Box box = above(p, next, &part);
+		part *= weight * entry_of(p, row, sides, k);
+		for (u64 z = box.lo[2]; z <= box.hi[2]; z++)
+			for (u64 y = box.lo[1]; y <= box.hi[1]; y++)
+				for (u64 x = box.lo[0]; x <= box.hi[0]; x++) {
+					u64 away = x - coarse[0] + 1 + 3 * (y - coarse[1] + 1);
+					if (p->diagonals == 27) away += 9 * (z - coarse[2] + 1);
+					sums[away] += part;
+				}
+	}
+}
+
+// cycle_galerkin makes the matrix of the next level. A coarse point and those that are coupled to it are neighbours.
+KERNEL(cycle_galerkin) {
+	State s;
+	double received[SUMS], none[SUMS] = {0, 0, 0};
+	if (!enter(&p, &s, received)) return;
+	keep(&p, &s);
+	for (u64 row = (u64)BLOCK * LANES + LANE; row < p.rows; row += (u64)p.blocks * LANES) {
+		double sums[MAX_POINTS];
+		u64 coarse[3], at[3], near[3];
+		for (u32 k = 0; k < p.diagonals; k++) sums[k] = 0;
+		point_of(p.coarse, p.first + row, coarse);
+		Box box = beneath(&p, coarse, at);
+		for (near[2] = box.lo[2]; near[2] <= box.hi[2]; near[2]++)
+			for (near[1] = box.lo[1]; near[1] <= box.hi[1]; near[1]++)
+				for (near[0] = box.lo[0]; near[0] <= box.hi[0]; near[0]++)
+					gather(&p, coarse, near, halvings(at, near[0], near[1], near[2]), sums);
+		for (u32 k = 0; k < p.diagonals; k++) {
+			double *diagonal = (double *)p.vals + k * p.stride;
+			diagonal[p.below + row] = sums[k];
+			send(&p, diagonal, row, sums[k]);
+		}
+	}
+	leave(&p, none, 0);
+}

@@ -1,0 +1,476 @@
+package device
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/kernbench/kernbench/dist"
+	"github.com/kernbench/kernbench/internal/host/cuda"
+	"github.com/kernbench/kernbench/internal/kernel/gpusolve"
+	"github.com/kernbench/kernbench/internal/solve/multigrid"
+	"github.com/kernbench/kernbench/internal/solve/sparse"
+	"github.com/kernbench/kernbench/solve"
+)
+
+// cycle is the V-cycle of package multigrid's gmg on a device: the same grids, matrices and smoother. The GPU makes the
+// matrices, as it makes the problem's; the host decides along which axes to halve, and inverts the last one. It implements solve.Hierarchy.
+type cycle struct {
+	levels    []*level
+	diagonals int // of coarser matrices
+
+	measure, galerkin, transfer loaded
+	first, others               loaded // the steps with products, on the first level and the others
+}
+
+// level is one rank's part of a level.
+type level struct {
+	grid          sparse.Grid
+	layout        layout
+	at            []cuda.Pointer // its memory, by rank
+	buffer        dist.Buffer
+	params        gpusolve.Params
+	along, beyond float64 // the smoother
+	entries       float64 // of the matrix, on all ranks
+}
+
+// The vectors of a level: its right-hand side is vecR.
+const (
+	vecSolution = vecS0
+	vecBetween  = vecW0
+)
+
+// gridReach is how far apart the numbers of neighbours in a grid are, in memory that is stored by so many diagonals; of the last
+// level every rank has all values.
+func gridReach(grid sparse.Grid, diagonals int) int {
+	switch {
+	case multigrid.IsLast(grid.Size()):
+		return grid.Size()
+	case diagonals == 27:
+		return 1 + grid[0] + grid[0]*grid[1]
+	}
+	return 1 + grid[0]
+}
+
+// diagonals is how many neighbours a point of a coarser grid has, and itself.
+func (m *shape) diagonals() int {
+	if len(m.points)%9 == 0 {
+		return len(m.points)
+	}
+	return map[int]int{5: 9, 7: 27}[len(m.points)]
+}
+
+// firstLevel is the layout of the problem itself.
+func (s *System) firstLevel(strips []sparse.Range) layout {
+	places := append(slices.Clip(s.method.places), place{vecSolution, true}, place{vecBetween, true})
+	return newLayout(strips, s.Size, max(s.shape.reach, gridReach(s.shape.grid, s.shape.diagonals())), places)
+}
+
+// coarseLayout is that of a coarser grid: a rank has the points of it that are among its own.
+func (lv *level) coarseLayout(coarse sparse.Grid, diagonals int) layout {
+	strips := slices.Clone(lv.layout.strips)
+	for r := range strips {
+		strips[r] = sparse.Range{Lo: pointsBefore(lv.grid, coarse, strips[r].Lo), Hi: pointsBefore(lv.grid, coarse, strips[r].Hi)}
+	}
+	places := []place{{vecR, true}, {vecSolution, true}, {vecBetween, true}}
+	for k := range diagonals + 1 { // the reciprocals of the main one come last
+		places = append(places, place{vecDiagonal + vector(k), true})
+	}
+	l := newLayout(strips, coarse.Size(), gridReach(coarse, diagonals), places)
+	l.idle = true
+	return l
+}
+
+// pointsBefore is how many points of a coarser grid come before a point of the finer one, by its number.
+func pointsBefore(grid, coarse sparse.Grid, row int) (count int) {
+	at := grid.Point(row)
+	for axis := 2; axis >= 0; axis-- {
+		before, kept := at[axis], true
+		if coarse[axis] != grid[axis] {
+			before, kept = min(at[axis]/2, coarse[axis]), at[axis]%2 == 1
+		}
+		count = count*coarse[axis] + before
+		if !kept { // all that come before it along the other axes are of the line or plane before
+			for axis--; axis >= 0; axis-- {
+				count *= coarse[axis]
+			}
+		}
+	}
+	return count
+}
+
+// levelBytes is about what the coarser levels will take, all axes being halved that are coupled on the first.
+func (s *System) levelBytes() (bytes int) {
+	if s.spec.Preconditioner != multigridName {
+		return 0
+	}
+	var coupling [3]float64
+	for _, q := range s.shape.points {
+		for axis, d := range q.Step {
+			if s.shape.variable {
+				q.Coef = 1 // the coefficients are alike along all axes
+			}
+			coupling[axis] += math.Abs(q.Coef * float64(d))
+		}
+	}
+	diagonals := s.shape.diagonals()
+	for lv := (&level{grid: s.shape.grid, layout: s.layout}); !multigrid.IsLast(lv.grid.Size()); {
+		coarse := multigrid.Coarser(lv.grid, multigrid.Halved(lv.grid, coupling))
+		lv = &level{grid: coarse, layout: lv.coarseLayout(coarse, diagonals)}
+		bytes += 8 * lv.layout.values()
+	}
+	return bytes
+}
+
+// loadCycle finds the kernels.
+func (s *System) loadCycle() (err error) {
+	c := &cycle{diagonals: s.shape.diagonals()}
+	s.cycle = c
+	for _, k := range []struct {
+		to   *loaded
+		name string
+	}{{&c.measure, "cycle_measure"}, {&c.galerkin, "cycle_galerkin"}, {&c.transfer, "cycle_transfer"}, {&c.first, s.shape.kernel("cycle", "product")},
+		{&c.others, fmt.Sprintf("cycle_product_diagonals%d", c.diagonals)}} {
+		if *k.to, err = s.load(k.name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// buildCycle makes all levels, and readies the steps of the cycle.
+func (s *System) buildCycle() error {
+	*s.seen() = gpusolve.Outcome{}
+	c, p := s.cycle, s.params
+	first := &level{grid: s.shape.grid, layout: s.layout, at: s.at, params: *p, entries: float64(s.shape.entriesBefore(s.Size))}
+	s.Bytes -= s.levelBytes()
+	first.params.Diagonals, first.params.Fault = uint32(c.diagonals), 0
+	c.levels = []*level{first}
+	// What is left to cg itself is no diagonal any more, and its direction is made of the solution of the cycle.
+	p.Diagonal, p.Factor = 0, 1
+	p.S, p.W = [2]uint64{}, [2]uint64{}
+	if err := s.own(&first.params.Bound, 8); err != nil {
+		return err
+	}
+	for lv := first; ; {
+		if err := s.examine(lv); err != nil {
+			return err
+		}
+		if multigrid.IsLast(lv.grid.Size()) {
+			break
+		}
+		next, err := s.coarsen(lv)
+		if err != nil {
+			return err
+		}
+		c.levels = append(c.levels, next)
+		s.Bytes += 8 * next.layout.values()
+		lv = next
+	}
+	if err := s.invertLast(); err != nil {
+		return err
+	}
+	s.readyCycle()
+	return nil
+}
+
+// own allocates memory of this rank alone.
+func (s *System) own(to *uint64, bytes int) error {
+	return s.context.Do(func() error {
+		at, err := s.context.Alloc(bytes)
+		if err != nil {
+			return fmt.Errorf("allocating %d bytes for a level: %w", bytes, err)
+		}
+		s.private, *to = append(s.private, at), uint64(at)
+		return s.context.Fill(at, 0, bytes)
+	})
+}
+
+// do makes a step of the set-up, and gives the rank's parts of its sums. All ranks make the same.
+func (s *System) do(k loaded, p gpusolve.Params, op uint32) (sums [gpusolve.MaxSums]float64, err error) {
+	p.Op = op
+	st := newStep(k, &p, solve.Precond)
+	err = s.context.Do(func() error { return errors.Join(st.start(s), s.stream.Synchronize()) })
+	if err != nil {
+		return sums, err
+	}
+	if _, err := s.over(); err != nil {
+		return sums, err
+	}
+	const each = gpusolve.MailBytes / (4 * gpusolve.MaxRanks)
+	mail, err := s.read(cuda.Pointer(p.Mail[p.Rank]+uint64(p.Step%4*gpusolve.MaxRanks+p.Rank)*each), gpusolve.MaxSums)
+	copy(sums[:], mail)
+	return sums, err
+}
+
+// gather gives every rank all ranks' values, by rank.
+func (s *System) gather(mine ...float64) ([][]float64, error) {
+	all := make([]float64, s.group.Size()*len(mine))
+	copy(all[s.group.Rank()*len(mine):], mine)
+	sum := make([]float64, len(all))
+	if err := s.group.AllReduce(dist.Of(sum), dist.Of(all), dist.Sum); err != nil { // nothing is added but zeros
+		return nil, err
+	}
+	return slices.Collect(slices.Chunk(sum, len(mine))), nil
+}
+
+// add gives every rank the sums over all ranks, added in their order.
+func (s *System) add(mine ...float64) ([]float64, error) {
+	all, err := s.gather(mine...)
+	out := make([]float64, len(mine))
+	for _, list := range all {
+		for i, v := range list {
+			out[i] += v
+		}
+	}
+	return out, err
+}
+
+// examine finds the axes to halve and the smoother of a level.
+func (s *System) examine(lv *level) error {
+	if err := s.context.Do(func() error { return s.context.Fill(cuda.Pointer(lv.params.Bound), 0, 8) }); err != nil {
+		return err
+	}
+	p := lv.params
+	p.Other, p.OtherStride = p.Vals-8*(p.First-p.Below), p.Stride
+	coupling, err := s.do(s.cycle.measure, p, 0)
+	if err != nil {
+		return err
+	}
+	bound, err := s.read(cuda.Pointer(p.Bound), 1)
+	if err != nil {
+		return err
+	}
+	all, err := s.gather(append(coupling[:], bound[0])...)
+	if err != nil {
+		return err
+	}
+	var total [3]float64
+	for _, list := range all {
+		for axis := range total {
+			total[axis] += list[axis]
+		}
+		bound[0] = max(bound[0], list[3])
+	}
+	if multigrid.IsLast(lv.grid.Size()) {
+		return nil
+	}
+	for axis, n := range multigrid.Coarser(lv.grid, multigrid.Halved(lv.grid, total)) {
+		lv.params.Coarse[axis] = uint64(n)
+	}
+	largest, err := s.largest(lv, bound[0])
+	lv.along, lv.beyond = multigrid.Smoother(largest)
+	return err
+}
+
+// largest is the largest eigenvalue of D^-1 A.
+func (s *System) largest(lv *level, bound float64) (float64, error) {
+	p := lv.params
+	p.Seed, p.RHS = multigridSeed, gpusolve.Noise
+	begun, err := s.do(s.cycle.transfer, p, gpusolve.BeginLanczos)
+	if err != nil {
+		return 0, err
+	}
+	squared, err := s.add(begun[0])
+	if err != nil {
+		return 0, err
+	}
+	l := multigrid.NewLanczos(squared[0], bound)
+	for {
+		along, beyond, before, more := l.Next()
+		if !more {
+			return l.Largest(), nil
+		}
+		p.Along, p.Beyond = along, beyond
+		if _, err := s.do(s.cycle.transfer, p, gpusolve.NextLanczos); err != nil {
+			return 0, err
+		}
+		p.Along = before
+		made, err := s.do(s.cycle.product(lv), p, gpusolve.Lanczos)
+		if err != nil {
+			return 0, err
+		}
+		sums, err := s.add(made[0], made[1])
+		if err != nil {
+			return 0, err
+		}
+		l.Made(sums[0], sums[1])
+	}
+}
+
+// product is the kernel of the steps with products.
+func (c *cycle) product(lv *level) loaded {
+	if lv == c.levels[0] {
+		return c.first
+	}
+	return c.others
+}
+
+// coarsen makes the next level.
+func (s *System) coarsen(lv *level) (*level, error) {
+	c := s.cycle
+	next := &level{params: *s.params}
+	for axis, n := range lv.params.Coarse {
+		next.grid[axis] = int(n)
+	}
+	next.layout = lv.coarseLayout(next.grid, c.diagonals)
+	var err error
+	if next.buffer, err = s.group.Alloc(dist.F64, next.layout.values()); err != nil {
+		return nil, fmt.Errorf("a level of %d rows: %w", next.layout.size, err)
+	}
+	backend, _ := dist.As[reacher](s.group.Backend())
+	_, next.at, _ = backend.Reach(next.buffer)
+	next.describe(s, c.diagonals)
+	next.params.Bound, next.params.Level = lv.params.Bound, lv.params.Level+1
+	p := lv.params // the problem of the finer level, the rows of the coarser one
+	q := &next.params
+	p.Other, p.OtherStride = p.Vals-8*(p.First-p.Below), p.Stride
+	p.Rows, p.Below, p.Above, p.First, p.Blocks = q.Rows, q.Below, q.Above, q.First, q.Blocks
+	p.R, p.Vals, p.Stride = q.R, q.Vals, q.Stride
+	p.Ghosts, p.SendLo, p.SendHi, p.EdgeLo, p.EdgeHi = q.Ghosts, q.SendLo, q.SendHi, q.EdgeLo, q.EdgeHi
+	if _, err := s.do(c.galerkin, p, 0); err != nil {
+		return nil, errors.Join(err, s.group.Free(next.buffer))
+	}
+	return next, nil
+}
+
+// describe fills in the argument of a coarser level.
+func (lv *level) describe(s *System, diagonals int) {
+	p, rank := &lv.params, s.group.Rank()
+	mail := p.Mail
+	p.SendLo, p.SendHi, p.Ghosts = [gpusolve.MaxRanks]uint64{}, [gpusolve.MaxRanks]uint64{}, [gpusolve.MaxRanks]uint64{}
+	lv.layout.fill(p, lv.at, rank)
+	p.Mail = mail
+	stored := lv.layout.two(lv.at[rank], rank, vecDiagonal, vecDiagonal+vector(diagonals))
+	p.Vals, p.Diagonal = stored[0], stored[1]
+	p.Stride, p.Diagonals = uint64(lv.layout.room(place{ghosts: true})), uint32(diagonals)
+	p.Starts, p.Cols, p.Codes, p.Variable, p.Fault = 0, 0, 0, 0, 0
+	p.Points = uint32(diagonals)
+	for axis, n := range lv.grid {
+		p.Grid[axis] = uint64(n)
+	}
+	for k, step := range neighbours(diagonals) {
+		p.Reach[k] = int64(step[0] + lv.grid[0]*(step[1]+lv.grid[1]*step[2]))
+		p.Sides[k] = sides(step)
+	}
+	p.Blocks = s.blocksFor(lv.layout.rows(rank).Len())
+	lv.entries = 1
+	for axis, n := range lv.grid {
+		if axis < 2 || diagonals == 27 {
+			lv.entries *= float64(3*n - 2)
+		}
+	}
+}
+
+// neighbours are the steps from a point to those that it is coupled to, in the order of diagonals.
+func neighbours(diagonals int) (steps [][3]int) {
+	for k := range diagonals {
+		step := [3]int{k%3 - 1, k/3%3 - 1, k/9 - 1}
+		if diagonals == 9 {
+			step[2] = 0
+		}
+		steps = append(steps, step)
+	}
+	return steps
+}
+
+// multigridSeed is that of the noise that the host's eigenvalues are found from.
+const multigridSeed = 7
+
+// invertLast gives every rank the inverse of the last matrix.
+func (s *System) invertLast() error {
+	lv := s.cycle.levels[len(s.cycle.levels)-1]
+	if err := s.group.Barrier(); err != nil { // what others sent is there
+		return err
+	}
+	n := lv.grid.Size()
+	dense := make([]float64, n*n)
+	if lv.params.Level == 0 {
+		problem, err := s.spec.Source.Rows(nil)
+		if err != nil {
+			return err
+		}
+		var row sparse.Row
+		for i := range n {
+			problem.Row(i, &row)
+			for k, col := range row.Cols {
+				dense[i*n+col] = row.Vals[k]
+			}
+		}
+	} else if err := s.readMatrix(lv, dense); err != nil {
+		return err
+	}
+	inverse, err := multigrid.Inverse(dense, n)
+	if err != nil {
+		return err
+	}
+	if err := s.own(&lv.params.Inverse, 8*n*n); err != nil {
+		return err
+	}
+	var bytes []byte
+	for _, v := range inverse {
+		bytes = binary.LittleEndian.AppendUint64(bytes, math.Float64bits(v))
+	}
+	return s.context.Do(func() error { return s.context.Write(cuda.Pointer(lv.params.Inverse), bytes) })
+}
+
+// readMatrix reads a coarser matrix of which this rank has all rows, as its own or as ghosts.
+func (s *System) readMatrix(lv *level, dense []float64) error {
+	n := lv.grid.Size()
+	for k, step := range neighbours(s.cycle.diagonals) {
+		values, err := s.read(cuda.Pointer(lv.params.Vals+8*uint64(k)*lv.params.Stride), n)
+		if err != nil {
+			return err
+		}
+		for i, v := range values {
+			at := lv.grid.Point(i)
+			for axis := range at {
+				at[axis] += step[axis]
+			}
+			if v != 0 {
+				dense[i*n+lv.grid.Index(at)] = v
+			}
+		}
+	}
+	return nil
+}
+
+// Levels implements solve.Hierarchy.
+func (c *cycle) Levels() int { return len(c.levels) }
+
+// Size implements solve.Hierarchy.
+func (c *cycle) Size(l int) (rows, entries float64) {
+	return float64(c.levels[l].layout.size), c.levels[l].entries
+}
+
+// Complexities implements solve.Hierarchy.
+func (c *cycle) Complexities() (operator, grid float64) {
+	firstRows, firstEntries := c.Size(0)
+	for l := range c.levels {
+		rows, entries := c.Size(l)
+		operator, grid = operator+entries/firstEntries, grid+rows/firstRows
+	}
+	return operator, grid
+}
+
+// Trace implements solve.Hierarchy: a trace of the system has the levels.
+func (c *cycle) Trace(func(level int)) {}
+
+// Hierarchy is the levels of the preconditioner, nil where it has none.
+func (s *System) Hierarchy() solve.Hierarchy {
+	if s.cycle == nil {
+		return nil
+	}
+	return s.cycle
+}
+
+// close gives the memory of the levels back that all ranks reach.
+func (c *cycle) close(g *dist.Group) error {
+	var faults []error
+	for _, lv := range c.levels[min(1, len(c.levels)):] {
+		faults = append(faults, g.Free(lv.buffer))
+	}
+	return errors.Join(faults...)
+}

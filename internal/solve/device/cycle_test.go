@@ -1,0 +1,329 @@
+package device
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kernbench/kernbench/dist"
+	"github.com/kernbench/kernbench/internal/host/cuda"
+	"github.com/kernbench/kernbench/internal/kernel/gpusolve"
+	"github.com/kernbench/kernbench/internal/solve/multigrid"
+	"github.com/kernbench/kernbench/internal/solve/sparse"
+	"github.com/kernbench/kernbench/solve"
+)
+
+// cycled are grids of several levels, with the points of their stencils: even and odd sides, lines that strips cut, a long one.
+var cycled = []struct {
+	grid   sparse.Grid
+	points int
+}{{sparse.Grid{61, 47, 1}, 5}, {sparse.Grid{40, 38, 1}, 9}, {sparse.Grid{17, 16, 15}, 7}, {sparse.Grid{14, 13, 12}, 27},
+	{sparse.Grid{600, 3, 1}, 5}, {sparse.Grid{45, 52, 1}, variable}, {sparse.Grid{12, 13, 15}, variable}, {sparse.Grid{11, 13, 1}, 5}}
+
+// With multigrid the solution and the iterations are those of the processor's, whose cycle is the same.
+func TestCycleAgreesWithCPU(t *testing.T) {
+	var names []string
+	var specs []Spec
+	var want []solved
+	for _, c := range cycled {
+		spec := cycleSpec(t, c.grid, c.points)
+		host := onHost(t, spec.Spec)
+		for _, storage := range []sparse.Format{sparse.Compressed, sparse.Plain} {
+			spec.Storage = storage
+			names = append(names, fmt.Sprintf("%v %d points, %v", c.grid, c.points, storage))
+			specs, want = append(specs, spec), append(want, host)
+		}
+	}
+	for _, ranks := range []int{1, 2, 3, 4} {
+		got, err := eachOnDevice(t, ranks, specs)
+		if err != nil {
+			t.Fatalf("%d ranks: %v", ranks, err)
+		}
+		for i, name := range names {
+			compare(t, fmt.Sprintf("%s, %d ranks", name, ranks), got[i], want[i], specs[i].RTol)
+		}
+	}
+}
+
+// apply gives this rank's part of the cycle's solution for a right-hand side, of which every rank has all.
+func (s *System) apply(b []float64) (z []float64, err error) {
+	lv := s.cycle.levels[0]
+	rows, rank := s.Rows(), s.group.Rank()
+	below, above := lv.layout.ghosts(rank)
+	var bytes []byte
+	for _, v := range b[rows.Lo-below : rows.Hi+above] {
+		bytes = binary.LittleEndian.AppendUint64(bytes, math.Float64bits(v))
+	}
+	err = s.context.Do(func() error {
+		if err := s.context.Write(cuda.Pointer(lv.params.R[0]), bytes); err != nil {
+			return err
+		}
+		for i := range s.steps {
+			if s.steps[i].phase == solve.Precond {
+				if err := s.steps[i].start(s); err != nil {
+					return err
+				}
+			}
+		}
+		return s.stream.Synchronize()
+	})
+	if err != nil {
+		return nil, err
+	}
+	if _, err := s.over(); err != nil {
+		return nil, err
+	}
+	return s.read(cuda.Pointer(lv.params.S[0]+8*uint64(below)), rows.Len())
+}
+
+// applied is the cycle's solutions for some right-hand sides, and the sizes of its levels.
+func applied(t *testing.T, ranks int, spec Spec, sides ...[]float64) (out [][]float64, levels []float64) {
+	t.Helper()
+	for _, b := range sides {
+		out = append(out, make([]float64, len(b)))
+	}
+	err := together(t, gpus, ranks, func(g *dist.Group) error {
+		s, err := New(g, spec)
+		if err != nil {
+			return err
+		}
+		defer s.Close()
+		for i, b := range sides {
+			z, err := s.apply(b)
+			if err != nil {
+				return err
+			}
+			copy(out[i][s.Rows().Lo:], z)
+			if err := g.Barrier(); err != nil { // nobody sends to who still writes its right-hand side
+				return err
+			}
+		}
+		for l := range s.cycle.levels {
+			if rows, entries := s.cycle.Size(l); g.Rank() == 0 {
+				levels = append(levels, rows, entries)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatalf("%d ranks: %v", ranks, err)
+	}
+	return out, levels
+}
+
+// noises are two vectors of so many values.
+func noises(n int) (u, v []float64) {
+	for i := range n {
+		u, v = append(u, sparse.Noise(1, i)), append(v, sparse.Noise(2, i))
+	}
+	return u, v
+}
+
+// appliedOnHost is what the processor's cycle makes of a vector, and the sizes of its levels.
+func appliedOnHost(t *testing.T, spec Spec, b []float64) (z []float64, levels []float64) {
+	t.Helper()
+	err := together(t, "cpu", 1, func(g *dist.Group) error {
+		s, err := solve.New(g, spec.Spec)
+		if err != nil {
+			return err
+		}
+		z = make([]float64, len(b))
+		h := s.Operator().(solve.Hierarchy)
+		for l := range h.Levels() {
+			rows, entries := h.Size(l)
+			levels = append(levels, rows, entries)
+		}
+		return s.Operator().Apply(z, slices.Clone(b))
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return z, levels
+}
+
+// off is how far two vectors are apart, relative to the largest value.
+func off(got, want []float64) float64 {
+	most, size := 0.0, 0.0
+	for i, v := range want {
+		most, size = max(most, math.Abs(got[i]-v)), max(size, math.Abs(v))
+	}
+	return most / size
+}
+
+// cycleSpec is a system with multigrid.
+func cycleSpec(t *testing.T, grid sparse.Grid, points int) Spec {
+	spec := poisson(t, grid, points)
+	spec.Method, spec.Preconditioner = "cg", multigridName
+	return spec
+}
+
+// The cycle itself is the processor's but for rounding, level by level as large, symmetric and positive, also where
+// strips are shorter than a line, or empty on coarser levels.
+func TestCycleIsThatOfTheCPU(t *testing.T) {
+	for i, c := range cycled {
+		spec := cycleSpec(t, c.grid, c.points)
+		u, v := noises(c.grid.Size())
+		want, sizes := appliedOnHost(t, spec, u)
+		for _, ranks := range [][]int{{1, 4}, {2}, {3, 7}, {3}}[i%4] {
+			z, levels := applied(t, ranks, spec, u, v)
+			if d := off(z[0], want); !(d < 1e-10) {
+				t.Errorf("%v of %d points, %d ranks: the cycle is off by %g", c.grid, c.points, ranks, d)
+			}
+			if !slices.Equal(levels, sizes) {
+				t.Errorf("%v of %d points: levels of %v rows and entries, on the processor %v", c.grid, c.points, levels, sizes)
+			}
+			uv, vu, uu := sparse.Dot(u, z[1]), sparse.Dot(v, z[0]), sparse.Dot(u, z[0])
+			if math.Abs(uv-vu) > 1e-12*uu || !(uu > 0) {
+				t.Errorf("%v of %d points, %d ranks: u.Mv is %g, v.Mu is %g, u.Mu is %g", c.grid, c.points, ranks, uv, vu, uu)
+			}
+		}
+	}
+}
+
+// Errors in the cycle show in what it gives, and in the iterations of a solve.
+func TestCycleFaultsAreFound(t *testing.T) {
+	spec := cycleSpec(t, sparse.Grid{61, 47, 1}, 5)
+	u, _ := noises(61 * 47)
+	want, _ := appliedOnHost(t, spec, u)
+	host := onHost(t, spec.Spec)
+	for name, fault := range map[string]uint32{"dropped coarse correction": gpusolve.NoCorrection, "wrong restriction": gpusolve.WrongRestriction,
+		"missing halo of coarser levels": CoarseHalo, "dropped halo": gpusolve.DroppedHalo} {
+		spec.Fault, spec.MaxIter = fault, 200
+		z, _ := applied(t, 3, spec, u)
+		out, err := onDevice(t, 3, spec)
+		if err == nil {
+			err = out.Gate(spec.RTol)
+		}
+		if err == nil && abs(out.Iterations-host.Iterations) > 1 {
+			err = fmt.Errorf("%d iterations, on the processor %d", out.Iterations, host.Iterations)
+		}
+		t.Logf("%s: off by %g, %v", name, off(z[0], want), err)
+		if d := off(z[0], want); d < 1e-4 || err == nil {
+			t.Errorf("a %s passes: the cycle is off by %g, the solve gives %v", name, d, err)
+		}
+	}
+}
+
+// A rank whose steps of a cycle do not come is named, and everyone's solve ends.
+func TestLateRankInCycle(t *testing.T) {
+	defer func(limit time.Duration) { waitLimit = limit }(waitLimit)
+	waitLimit = 300 * time.Millisecond
+	errs := make([]error, 3)
+	err := together(t, gpus, 3, func(g *dist.Group) error {
+		s, err := New(g, cycleSpec(t, sparse.Grid{40, 20, 1}, 5))
+		if err != nil {
+			return err
+		}
+		if g.Rank() == 1 {
+			s.steps[3].params.Mail[2] = s.params.Mail[1] // rank 2 gets none of its
+		}
+		_, errs[g.Rank()] = s.Solve(0)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := "rank 2 waited 300ms for the scalar products of rank 1"; errs[2] == nil || !strings.Contains(errs[2].Error(), want) {
+		t.Errorf("%v, want %s", errs[2], want)
+	}
+	for r, err := range errs {
+		if err == nil {
+			t.Errorf("the solve of rank %d ends well", r)
+		}
+	}
+}
+
+// Whatever a rank reads of the next finer and the next coarser level, it has it there as its own or as a ghost.
+func TestLevelsReach(t *testing.T) {
+	for _, grid := range []sparse.Grid{{61, 47, 1}, {600, 3, 1}, {17, 16, 15}, {40, 3, 31}, {9, 100, 1}} {
+		for _, halved := range [][3]bool{{true, true, grid[2] > 1}, {true, false, false}, {false, true, false}} {
+			for _, ranks := range []int{1, 2, 3, 5, 16} {
+				reaches(t, grid, multigrid.Coarser(grid, halved), ranks)
+			}
+		}
+	}
+}
+
+func reaches(t *testing.T, grid, coarse sparse.Grid, ranks int) {
+	t.Helper()
+	diagonals := 27
+	if grid[2] == 1 {
+		diagonals = 9
+	}
+	fine := &level{grid: grid, layout: layout{size: grid.Size(), reach: gridReach(grid, diagonals)}}
+	for r := range ranks {
+		fine.layout.strips = append(fine.layout.strips, sparse.Range{Lo: r * grid.Size() / ranks, Hi: (r + 1) * grid.Size() / ranks})
+	}
+	next := fine.coarseLayout(coarse, diagonals)
+	has := func(l *layout, rank, row int) bool {
+		below, above := l.ghosts(rank)
+		return row >= l.rows(rank).Lo-below && row < l.rows(rank).Hi+above
+	}
+	for r := range ranks {
+		for c := range coarse.Size() {
+			at, centre := coarse.Point(c), [3]int{}
+			for axis := range at {
+				if centre[axis] = at[axis]; coarse[axis] != grid[axis] {
+					centre[axis] = 2*at[axis] + 1
+				}
+			}
+			strip, kept := fine.layout.rows(r), next.rows(r)
+			if f := grid.Index(centre); (f >= strip.Lo && f < strip.Hi) != (c >= kept.Lo && c < kept.Hi) {
+				t.Fatalf("%v to %v, %d ranks: point %d is not on the rank of point %d", grid, coarse, ranks, c, f)
+			}
+			for _, step := range neighbours(diagonals) { // the points of the finer grid that have to do with c
+				p := centre
+				inside := true
+				for axis := range p {
+					if p[axis] += step[axis]; p[axis] < 0 || p[axis] >= grid[axis] || step[axis] != 0 && coarse[axis] == grid[axis] {
+						inside = false
+					}
+				}
+				if !inside {
+					continue
+				}
+				f := grid.Index(p)
+				if c >= kept.Lo && c < kept.Hi && !has(&fine.layout, r, f) {
+					t.Fatalf("%v to %v, rank %d of %d restricts to %d and lacks %d", grid, coarse, r, ranks, c, f)
+				}
+				if f >= strip.Lo && f < strip.Hi && !has(&next, r, c) {
+					t.Fatalf("%v to %v, rank %d of %d interpolates %d and lacks %d", grid, coarse, r, ranks, f, c)
+				}
+			}
+		}
+	}
+}
+
+// A trace tells what of the time is the cycle's, by level, and counts its bytes: 15 vectors of the first level, the matrix four times, and
+// two vectors of the next one, beside the 9 vectors and the matrix of cg. Levels in the cache are not counted.
+func TestCycleTrace(t *testing.T) {
+	spec := cycleSpec(t, sparse.Grid{200, 150, 1}, 5)
+	err := together(t, gpus, 2, func(g *dist.Group) error {
+		s, err := New(g, spec)
+		if err != nil {
+			return err
+		}
+		defer s.Close()
+		b, err := s.Trace(3)
+		if err != nil {
+			return err
+		}
+		sum := 0.0
+		for _, us := range b.Levels {
+			sum += us
+		}
+		per := b.Bytes / float64(b.Iterations*s.Part.Rows)
+		if want := 8*(15+2./4) + 4 + 8*9 + 1; b.Iterations != 3 || math.Abs(per-want) > 0.3 || len(b.Levels) != s.cycle.Levels() ||
+			math.Abs(sum-b.Seconds[solve.Precond]) > 1e-9 || !(sum > 0) || !(b.Seconds[solve.SpMV] > 0) || !(b.Seconds[solve.Updates] > 0) || b.Flops != 0 {
+			return fmt.Errorf("%d iterations of %v, levels %v, %g bytes a row, want %g", b.Iterations, b.Seconds, b.Levels, per, want)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
