@@ -4,9 +4,12 @@
 # name ends in 90a uses instructions that only Hopper has.
 set -euo pipefail
 cd "$(dirname "$0")/../internal/kernel"
-export PATH=$PATH:/usr/local/cuda/bin
+export PATH=$PATH:/usr/local/cuda/bin LC_ALL=C
 for source in ${SOURCES:-gpu/*.cu gpugemm/*.cu gpufused/*.cu gpusolve/*.cu}; do
-	out=${1:+$1/}$(dirname "$source")/ptx
+	folder=$(dirname "$source")
+	out=${1:+$1/}$folder/ptx
+	# Headers of other folders are included as "../FOLDER/NAME.cuh".
+	neighbours=$(sed -n 's|^#include "\.\./\([a-z]*\)/.*|\1/*.cuh|p' "$folder"/*.cu "$folder"/*.cuh | sort -u)
 	name=$(basename "$source" .cu)
 	mkdir -p "$out"
 	made=$(mktemp)
@@ -17,7 +20,7 @@ for source in ${SOURCES:-gpu/*.cu gpugemm/*.cu gpufused/*.cu gpusolve/*.cu}; do
 	# A product is rounded before it is added to something, as everywhere else.
 	nvcc -std=c++17 -O3 -fmad=false -arch=compute_$target -ptx "$source" -o "$made"
 	{
-		echo "// source: sha256 $(cat "$(dirname "$source")"/*.cuh "$source" | sha256sum | cut -d' ' -f1)"
+		echo "// source: sha256 $(cat $neighbours "$folder"/*.cuh "$source" | sha256sum | cut -d' ' -f1)"
 		# The compiler's newer notes on loads are left out and the version lowered, so
 		# that drivers from 525 on take it; ptxas below has the last word.
 		grep -v -e '^//' -e '\.pragma "used_bytes_mask' -e '^[[:space:]]*$' "$made" | sed "s/^\.version .*/.version $version/"

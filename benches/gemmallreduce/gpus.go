@@ -196,12 +196,11 @@ func (w *gpuWork) prepare(ctx context.Context) error {
 		ops = append(ops, op)
 	}
 	w.whole = ops[0]
-	for name, text := range w.whole.Details() {
-		w.s.Detail(name, text)
-	}
-	switch {
-	case one:
+	if one {
 		return w.takeOneKernel()
+	}
+	w.details(w.whole)
+	switch {
 	case p.Partitions > 0:
 		w.take(counts[len(counts)-1], ops[len(ops)-1])
 		return nil
@@ -226,9 +225,17 @@ func (w *gpuWork) takeOneKernel() error {
 		return err
 	}
 	w.take(1, op)
-	w.reported.Partitions = overlap.Tiles(w.plan.M, w.plan.N)
-	w.s.Detail("algorithm", op.Details()["algorithm"])
+	w.reported.Partitions = op.Tiles()
+	w.details(op)
+	w.s.Detail("product_alone", w.whole.Details()["algorithm"])
 	return nil
+}
+
+// details records how an operation multiplies.
+func (w *gpuWork) details(op *overlap.Op) {
+	for name, text := range op.Details() {
+		w.s.Detail(name, text)
+	}
 }
 
 // take makes an operation the point's.

@@ -34,6 +34,7 @@ func TestOnGPUs(t *testing.T) {
 		{"num_ranks=2 split=m,n partitions=1,3 overlap=true,false", "", "", ""},
 		{"num_ranks=3 partitions=auto shape=2100x40x8", "", "", ""},
 		{"num_ranks=2 partitions=auto method=kernel shape=140x150x40", "", "", ""},
+		{"num_ranks=2 partitions=auto method=kernel shape=140x150x40", "", "9", ""},
 		{"num_ranks=2 partitions=2 provider=cublaslt dtype=f32", "", "", ""},
 		{"num_ranks=2 partitions=2 pdl=true", "", "9", ""},
 		{"num_ranks=2 partitions=2 pdl=true", "", "", "dependent launches need 9.0"},
@@ -41,6 +42,7 @@ func TestOnGPUs(t *testing.T) {
 		{"num_ranks=2 partitions=2", "tile", "", "wrong"},
 		{"num_ranks=2 partitions=2 provider=cublaslt", "stale", "", "wrong"},
 		{"num_ranks=2 partitions=auto method=kernel shape=140x150x40", "early", "", "wrong"},
+		{"num_ranks=2 partitions=auto method=kernel shape=140x150x40", "unwaited", "9", "wrong"},
 	} {
 		t.Setenv(cudatest.ProductVariable, test.fault)
 		if test.major != "" {
@@ -98,6 +100,9 @@ func checkOnGPU(t *testing.T, point string, rank int, o bench.Outcome, want stri
 		if o.Details[name] == "" {
 			t.Errorf("%s: no detail %s: %v", point, name, o.Details)
 		}
+	}
+	if major := os.Getenv(cudatest.MajorVariable); strings.Contains(point, "method=kernel") && (o.Details["algorithm"] == "onekernel90a") != (major == "9") {
+		t.Errorf("%s with compute capability %q: %v", point, major, o.Details)
 	}
 	if strings.Contains(strings.Join(o.Warnings, " "), crowded) != (want == crowded) {
 		t.Errorf("%s: %q, want %q", point, o.Warnings, want)

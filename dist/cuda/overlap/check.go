@@ -15,9 +15,10 @@ const checkedK = 70
 
 // Check multiplies and adds up a small C in partitions and in one kernel, twice each, and
 // looks at every element: for self-tests. All ranks call it. Every rank makes the operands
-// of all, so that it knows the sum.
+// of all, so that it knows the sum. The one kernel runs as usual, where every block has one tile at most,
+// and with all multiprocessors set aside that can be, so that few blocks have all tiles.
 func Check(g *dist.Group) error {
-	const m, n, parts = 200, 150, 3
+	const m, n, parts = 600, 520, 3
 	r, err := Open(g, Config{Provider: "builtin", DType: dtype.BF16})
 	if err != nil {
 		return err
@@ -26,7 +27,10 @@ func Check(g *dist.Group) error {
 	if err := r.Alloc(m, n, checkedK, parts); err != nil {
 		return err
 	}
-	for call, p := range []Plan{{Ranges: []Range{{0, 70}, {70, 140}, {140, m}}, Overlap: true}, {OneKernel: true}} {
+	for call, p := range []Plan{{Ranges: []Range{{0, 70}, {70, 140}, {140, m}}, Overlap: true}, {OneKernel: true}, {OneKernel: true}} {
+		if call == 2 {
+			r.config.Aside = r.share.Count
+		}
 		o, err := r.Prepare(p)
 		if err != nil {
 			return err

@@ -6,7 +6,6 @@ import (
 	"unsafe"
 
 	"github.com/kernbench/kernbench/dist"
-	"github.com/kernbench/kernbench/internal/base/dtype"
 	"github.com/kernbench/kernbench/internal/host/cuda"
 	"github.com/kernbench/kernbench/internal/kernel/gemm"
 	"github.com/kernbench/kernbench/internal/kernel/gpufused"
@@ -25,11 +24,6 @@ type Plan struct {
 	OneKernel bool
 }
 
-// Tiles is how many tiles of C the one kernel has.
-func Tiles(m, n int) int {
-	return (m + gpufused.Tile - 1) / gpufused.Tile * ((n + gpufused.Tile - 1) / gpufused.Tile)
-}
-
 func roundUp(n, multiple int) int { return (n + multiple - 1) / multiple * multiple }
 
 // Alloc makes room for operands of M x K and K x N, and for C in up to so many partitions. All
@@ -45,7 +39,7 @@ func (r *Rank) Alloc(m, n, k, partitions int) (err error) {
 	if r.at, err = r.site.Addresses(r.c); err != nil {
 		return err
 	}
-	r.words = gpufused.FlagWords(Tiles(m, n))
+	r.words = gpufused.FlagWords(m, n)
 	flags, err := r.group.Alloc(dist.F32, r.words) // which are zero
 	if err != nil {
 		return err
@@ -116,19 +110,18 @@ type Op struct {
 	plan Plan
 	part []part
 	gate *launch
-	one  *launch // of the one kernel
+	one  *oneKernel // nil: partitions
 	// unordered is planted: sums do not wait for the products they add up.
 	unordered bool
 }
 
-// Prepare makes a plan ready to run. It is local, but all ranks must prepare alike what they
-// run.
+// Prepare makes a plan ready to run. All ranks prepare alike what they run.
 func (r *Rank) Prepare(p Plan) (*Op, error) {
 	o := &Op{rank: r, plan: p}
+	if p.OneKernel {
+		return o, o.prepareOne()
+	}
 	err := r.device.Do(func() error {
-		if p.OneKernel {
-			return o.prepareOne()
-		}
 		gate, err := gpufused.Gate(r.config.Dependent).Load(r.device, r.modules)
 		if err != nil {
 			return err
@@ -180,40 +173,6 @@ func (o *Op) preparePart(extent Range, offset int) (part, error) {
 	return x, nil
 }
 
-// prepareOne prepares the one kernel: as many blocks as fit on this rank's multiprocessors,
-// those of the multiprocessors that are set aside as adders.
-func (o *Op) prepareOne() error {
-	r := o.rank
-	if r.config.DType != dtype.BF16 || r.config.Dependent {
-		return fmt.Errorf("the one kernel multiplies bf16 and follows none: not %v, not launched dependently", r.config.DType)
-	}
-	kernel, err := gpufused.OneKernel(r.group.Size()).Load(r.device, r.modules)
-	if err != nil {
-		return err
-	}
-	if err := kernel.AllowShared(gpufused.OneShared); err != nil {
-		return err
-	}
-	fit, err := kernel.Resident(gpufused.OneThreads, gpufused.OneShared)
-	if err != nil {
-		return err
-	}
-	blocks, adders := fit*r.share.Count, fit*r.aside()
-	if adders >= blocks {
-		adders = blocks - 1
-	}
-	if adders < 1 {
-		return fmt.Errorf("kernel %s: %d multiprocessors run %d blocks each: want two at least, of which one adds up", kernel.Name, r.share.Count, fit)
-	}
-	p := r.params()
-	stride := roundUp(r.n, gpugemm.StepC)
-	p.A, p.B, p.M, p.N, p.K = r.operands[0], r.operands[1], uint32(r.m), uint32(r.n), uint32(r.k)
-	p.StrideA, p.StrideB, p.StrideC, p.Adders = uint32(r.k), uint32(r.k), uint32(stride), uint32(adders)
-	o.one = r.launch(kernel, blocks, gpufused.OneThreads, gpufused.OneShared, p)
-	o.part = []part{{to: r.m, rows: r.m, cols: r.n, stride: stride}}
-	return nil
-}
-
 // params are what all launches have in common.
 func (r *Rank) params() *gpufused.Params {
 	failure, limit := r.site.Patience()
@@ -235,7 +194,7 @@ func (r *Rank) launch(k *cuda.Kernel, blocks, threads, shared int, p *gpufused.P
 // Details say how the product is made.
 func (o *Op) Details() map[string]string {
 	if o.one != nil {
-		return map[string]string{"algorithm": "onekernel80"}
+		return o.one.details()
 	}
 	return o.part[0].product.Details()
 }

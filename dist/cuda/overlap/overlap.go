@@ -13,8 +13,9 @@
 // # In one kernel
 //
 // Blocks multiply tiles and signal each to its owner, one of the ranks, whose adders, other
-// blocks of the same kernel, add it up once it has come from all. Its product is that of
-// mma.sync, which is slower than what Hopper has: the row says what it takes alone.
+// blocks of the same kernel, add it up once it has come from all; blocks with nothing left to
+// multiply help them. There is a kernel for Hopper and one for all others, and the ranks take
+// the fastest that every one of them can run.
 //
 // # Where the partitions lie
 //
@@ -75,7 +76,7 @@ type Rank struct {
 	words int            // of flags
 	epoch uint32         // of the gate
 	calls uint32         // of the one kernel
-	tiles uint32         // that have come to this rank
+	come  uint32         // pieces of tiles, to this rank
 
 	operands [2]cuda.Pointer
 	m, n, k  int // of the operands; k is rounded up

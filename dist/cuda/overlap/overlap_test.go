@@ -187,11 +187,99 @@ func TestEveryElement(t *testing.T) {
 	}
 }
 
+// onHopper has the stand-in be a GPU of compute capability 9.0.
+func onHopper(t *testing.T) { t.Setenv(cudatest.MajorVariable, "9") }
+
+// The one kernel of Hopper, whose tiles are 64 x 256: sizes that fill clusters, leave out whole tiles
+// and end within a pack, and as many ranks as have a loop of their own or not.
+func TestEveryElementOnHopper(t *testing.T) {
+	onHopper(t)
+	for _, x := range []point{
+		{config: usual, ranks: 2, m: 300, n: 261, k: 40, one: true},
+		{config: usual, ranks: 2, m: 256, n: 512, k: 64, one: true},
+		{config: usual, ranks: 1, m: 5, n: 3, k: 1, one: true},
+		{config: usual, ranks: 3, m: 129, n: 130, k: 64, one: true},
+	} {
+		x.partitions = 1
+		if n, err := x.check(nil); n != 0 || err != nil {
+			t.Errorf("%v: %d wrong elements, %v", x, n, err)
+		}
+	}
+}
+
+// prepared is what a rank says of its one kernel, or why it has none.
+func prepared(t *testing.T, size int, before func(r *Rank)) (details []map[string]string, err error) {
+	t.Helper()
+	details = make([]map[string]string, size)
+	err = together(size, func(g *dist.Group) error {
+		r, err := Open(g, usual)
+		if err != nil {
+			return err
+		}
+		defer r.Close()
+		if err := r.Alloc(300, 261, 40, 1); err != nil {
+			return err
+		}
+		if before != nil {
+			before(r)
+		}
+		o, err := r.Prepare(Plan{OneKernel: true})
+		if err != nil {
+			return err
+		}
+		details[g.Rank()] = o.Details()
+		return g.Barrier()
+	})
+	return details, err
+}
+
+// The one kernel is the fastest that all ranks run, and each says which, and why not a faster one.
+func TestWhichOneKernel(t *testing.T) {
+	small := func(r *Rank) { // rank 1 has no room for two clusters
+		if r.group.Rank() == 1 {
+			r.share.Count = 1
+		}
+	}
+	for _, c := range []struct {
+		hopper    bool
+		refuse    string
+		before    func(*Rank)
+		algorithm string
+		refused   [2]string
+	}{
+		{algorithm: "onekernel80"},
+		{hopper: true, algorithm: "onekernel90a"},
+		{hopper: true, refuse: "sm_90a", algorithm: "onekernel80", refused: [2]string{"CUDA_ERROR_INVALID_PTX", "CUDA_ERROR_INVALID_PTX"}},
+		{hopper: true, before: small, algorithm: "onekernel80", refused: [2]string{"another rank does not run onekernel90a", "1 multiprocessors run 2 blocks each"}},
+	} {
+		if c.hopper {
+			onHopper(t)
+		}
+		if c.refuse != "" {
+			t.Setenv(cudatest.RefuseVariable, c.refuse)
+		}
+		details, err := prepared(t, 2, c.before)
+		if err != nil {
+			t.Errorf("%+v: %v", c, err)
+			continue
+		}
+		for rank, d := range details {
+			if d["algorithm"] != c.algorithm || !strings.Contains(d["refused"], c.refused[rank]) || (d["refused"] == "") != (c.refused[rank] == "") {
+				t.Errorf("rank %d: %v, want %s, %q", rank, d, c.algorithm, c.refused[rank])
+			}
+		}
+		os.Unsetenv(cudatest.RefuseVariable)
+	}
+	t.Setenv(cudatest.RefuseVariable, "onekernel")
+	if _, err := prepared(t, 2, nil); err == nil || !strings.Contains(err.Error(), "loading the kernels of onekernel80: ") {
+		t.Errorf("a driver that takes none: %v", err)
+	}
+}
+
 // What a wrong tile, a partition that was added up too soon, or a signal that came too soon
 // leave is found, and by which rank does not matter.
 func TestPlantedErrors(t *testing.T) {
 	overlapped := point{config: usual, ranks: 2, m: 40, n: 45, k: 70, partitions: 4, overlap: true}
-	one := point{config: usual, ranks: 2, m: 300, n: 261, k: 40, partitions: 1, one: true, overlap: true}
 	for name, c := range map[string]struct {
 		on    point
 		fault string
@@ -203,8 +291,6 @@ func TestPlantedErrors(t *testing.T) {
 		"sums that do not wait for products":              {on: overlapped, plant: func(o *Op) { o.unordered = true }},
 		"a partition that is added up at another's place": {on: overlapped, plant: func(o *Op) { o.part[1].sum.params.First++ }},
 		"a partition that is not added up":                {on: overlapped, plant: func(o *Op) { o.part[2].sum.params.Packs = 0 }},
-		"a tile of the one kernel":                        {on: one, fault: "tile"},
-		"a tile that is signalled before it is there":     {on: one, fault: "early"},
 	} {
 		t.Setenv(cudatest.ProductVariable, c.fault)
 		if n, err := c.on.check(c.plant); n == 0 || err != nil {
@@ -213,8 +299,30 @@ func TestPlantedErrors(t *testing.T) {
 	}
 }
 
+// So is what goes wrong in a one kernel: a tile that is not multiplied, is signalled before it is there, added up
+// before it was signalled or at another's place, and a piece that nobody adds up.
+func TestPlantedErrorsOfOneKernel(t *testing.T) {
+	for _, major := range []string{"8", "9"} {
+		t.Setenv(cudatest.MajorVariable, major)
+		for _, fault := range []string{"tile", "early", "unwaited", "misplaced", "unclaimed"} {
+			t.Setenv(cudatest.ProductVariable, fault)
+			x := point{config: usual, ranks: 2, m: 300, n: 261, k: 40, partitions: 1, one: true}
+			if n, err := x.check(nil); n == 0 || err != nil {
+				t.Errorf("%s with compute capability %s: %d wrong elements are found, %v", fault, major, n, err)
+			}
+		}
+	}
+}
+
 // The halves alone: the product is the rank's own, and adding it up gives what a run does.
 func TestHalves(t *testing.T) {
+	for _, major := range []string{"8", "9"} {
+		t.Setenv(cudatest.MajorVariable, major)
+		testHalves(t)
+	}
+}
+
+func testHalves(t *testing.T) {
 	const m, n, k = 140, 150, 30
 	for _, p := range []Plan{{Ranges: cut(m, n, 3, false), Overlap: true}, {Ranges: cut(m, n, 1, false)}, {OneKernel: true}} {
 		err := together(2, func(g *dist.Group) error {
@@ -294,7 +402,17 @@ func TestDependentLaunches(t *testing.T) {
 
 // A rank that does not come is named, and nobody waits for ever.
 func TestMissingRank(t *testing.T) {
-	id := fmt.Sprintf("overlap-test-%d-gone", os.Getpid())
+	for name, p := range map[string]Plan{"a gate": {Ranges: []Range{{0, 8}}}, "one kernel": {OneKernel: true}} {
+		errs := withoutRank1(p)
+		if errs[1] != nil || errs[0] == nil || !strings.Contains(errs[0].Error(), "rank 1") {
+			t.Errorf("%s: rank 0: %v; rank 1: %v", name, errs[0], errs[1])
+		}
+	}
+}
+
+// withoutRank1 runs a plan that rank 1 prepares and does not run.
+func withoutRank1(p Plan) []error {
+	id := fmt.Sprintf("overlap-test-%d-gone-%d", os.Getpid(), groups.Add(1))
 	var ranks sync.WaitGroup
 	errs := make([]error, 2)
 	for rank := range 2 {
@@ -309,11 +427,12 @@ func TestMissingRank(t *testing.T) {
 			if err == nil {
 				err = r.Alloc(8, 8, 8, 1)
 			}
+			var o *Op
+			if err == nil {
+				o, err = r.Prepare(p)
+			}
 			if err == nil && rank == 0 {
-				var o *Op
-				if o, err = r.Prepare(Plan{Ranges: []Range{{0, 8}}}); err == nil {
-					_, err = o.Run()
-				}
+				_, err = o.Run()
 			} else {
 				time.Sleep(1500 * time.Millisecond)
 			}
@@ -321,9 +440,7 @@ func TestMissingRank(t *testing.T) {
 		})
 	}
 	ranks.Wait()
-	if errs[1] != nil || errs[0] == nil || !strings.Contains(errs[0].Error(), "rank 1") {
-		t.Errorf("rank 0: %v; rank 1: %v", errs[0], errs[1])
-	}
+	return errs
 }
 
 // What cannot be is refused with the reason.
@@ -358,10 +475,13 @@ func TestShare(t *testing.T) {
 
 // The self-test passes, and finds a wrong tile and a signal that comes too soon.
 func TestCheck(t *testing.T) {
-	for _, fault := range []string{"", "tile", "early"} {
-		t.Setenv(cudatest.ProductVariable, fault)
-		if err := together(2, Check); (err == nil) != (fault == "") {
-			t.Errorf("fault %q: %v", fault, err)
+	for _, major := range []string{"8", "9"} {
+		t.Setenv(cudatest.MajorVariable, major)
+		for _, fault := range []string{"", "tile", "early", "unwaited"} {
+			t.Setenv(cudatest.ProductVariable, fault)
+			if err := together(2, Check); (err == nil) != (fault == "") {
+				t.Errorf("fault %q with compute capability %s: %v", fault, major, err)
+			}
 		}
 	}
 }

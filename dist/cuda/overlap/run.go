@@ -121,16 +121,3 @@ func (o *Op) meet() error {
 	o.gate.params.Epoch = o.rank.epoch
 	return o.gate.Start(o.sums())
 }
-
-func (o *Op) runOne(what string, options uint32) (us float64, err error) {
-	r := o.rank
-	return o.timed(what, r.multiply, func() error {
-		r.calls++
-		p := o.one.params
-		p.Epoch, p.Options, p.Arrived = r.calls, options, r.tiles
-		if options&gpufused.NoSum == 0 {
-			r.tiles += uint32(Tiles(r.m, r.n))
-		}
-		return o.one.Start(r.multiply)
-	})
-}

@@ -30,7 +30,7 @@ const (
 	RefuseVariable    = "FAKE_CUDA_REFUSE"     // PTX with this text is refused
 	SpeedsVariable    = "FAKE_CUDA_SPEEDS"     // what is measured, in GB/s: of a copy, and in the cache of reads, of reads by several, of copies
 	FaultVariable     = "FAKE_NCCL_FAULT"      // what libnccl does wrong: call, async, hang or wrong
-	ProductVariable   = "FAKE_GEMM_FAULT"      // what products do wrong: tile, element, stale or none (no algorithm is offered); early is a tile that is signalled before it is there
+	ProductVariable   = "FAKE_GEMM_FAULT"      // what products do wrong: tile, element, stale or none (no algorithm is offered); of the one kernel: early, unwaited, misplaced, unclaimed (fused.c)
 	DeferVariable     = "FAKE_CUDA_DEFER"      // streams do their work only when somebody waits for it
 )
 

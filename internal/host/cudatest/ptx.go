@@ -4,25 +4,30 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"fmt"
+	"io"
 	"io/fs"
 	"slices"
 )
 
-// StalePTX says why ptx/NAME.ptx of a folder of kernels is not what `make ptx` makes of NAME.cu and the
-// folder's headers: its first line names the hash of these.
-func StalePTX(folder fs.FS, name string) error {
-	headers, err := fs.Glob(folder, "*.cuh")
-	if err != nil {
-		return err
-	}
-	slices.Sort(headers)
+// StalePTX says why ptx/NAME.ptx of a folder of kernels is not what `make ptx` makes of NAME.cu, the
+// folder's headers and those of the folders that it includes some from, in the order of their names:
+// its first line names the hash of all these.
+func StalePTX(folder fs.FS, name string, included ...fs.FS) error {
 	sum := sha256.New()
-	for _, source := range append(headers, name+".cu") {
-		text, err := fs.ReadFile(folder, source)
+	for _, from := range append(included, folder) {
+		headers, err := fs.Glob(from, "*.cuh")
 		if err != nil {
 			return err
 		}
-		sum.Write(text)
+		slices.Sort(headers)
+		for _, header := range headers {
+			if err := write(sum, from, header); err != nil {
+				return err
+			}
+		}
+	}
+	if err := write(sum, folder, name+".cu"); err != nil {
+		return err
 	}
 	ptx, err := fs.ReadFile(folder, "ptx/"+name+".ptx")
 	if err != nil {
@@ -32,4 +37,13 @@ func StalePTX(folder fs.FS, name string) error {
 		return fmt.Errorf("%s.ptx begins with %q, its sources have %.12x: run make ptx where nvcc is", name, line, sum.Sum(nil))
 	}
 	return nil
+}
+
+func write(to io.Writer, folder fs.FS, name string) error {
+	text, err := fs.ReadFile(folder, name)
+	if err != nil {
+		return err
+	}
+	_, err = to.Write(text)
+	return err
 }

@@ -25,6 +25,12 @@ func TestStalePTX(t *testing.T) {
 			t.Errorf("%s: %v", c.name, err)
 		}
 	}
+	folder := fstest.MapFS{"k.cu": {Data: []byte("kernel")}, "ptx/k.ptx": {Data: []byte(current)}}
+	for text, ok := range map[string]bool{"header ": true, "other ": false} {
+		if err := StalePTX(folder, "k", fstest.MapFS{"a.cuh": {Data: []byte(text)}}); (err == nil) != ok {
+			t.Errorf("includes %q: %v", text, err)
+		}
+	}
 	if StalePTX(fstest.MapFS{}, "k") == nil {
 		t.Error("a missing file passes")
 	}

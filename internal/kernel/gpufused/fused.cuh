@@ -2,7 +2,7 @@
 // common: the argument, how ranks meet, and how their elements are added up. It mirrors
 // gpufused.go.
 #pragma once
-#include <cstdint>
+#include "../gpugemm/product.cuh"
 
 typedef unsigned int u32;
 typedef unsigned long long u64;
@@ -28,15 +28,20 @@ struct Params {
 	u32 rank, size, epoch, options;
 	u32 m, n, k, lda, ldb, ldc; // k is a multiple of 64, ldc one of 4
 	u32 adders;       // the first blocks, which add up
-	u32 arrived;      // tiles that came to this rank before this launch
+	u32 arrived;      // pieces that came to this rank before this launch
+	TensorMap map_a, map_b; // of the one kernel with bulk tensor copies
 };
 
-static_assert(sizeof(Params) == 360, "Params of gpufused.go");
+static_assert(sizeof(Params) == 640, "Params of gpufused.go");
 
-// A rank's flags: those of the gate, one for each peer; the tiles that have come; and for
-// each tile one for each peer, who says that it has multiplied it.
+// A rank's flags: those of the gate, one for each peer; those of the peers all of whose blocks
+// that multiply have begun; the pieces that have come; how many blocks of this rank have begun;
+// which pieces are taken; and for each tile one for each peer, who says that it has multiplied it.
 __device__ __forceinline__ u32 *gate_flag(const Params &p, u32 rank, u32 from) { return (u32 *)p.flags[rank] + from; }
+__device__ __forceinline__ u32 *begun_flag(const Params &p, u32 rank, u32 from) { return (u32 *)p.flags[rank] + 16 + from; }
 __device__ __forceinline__ u32 *come(const Params &p, u32 rank) { return (u32 *)p.flags[rank] + 32; }
+__device__ __forceinline__ u32 *begun(const Params &p) { return (u32 *)p.flags[p.rank] + 33; }
+__device__ __forceinline__ u64 *taken(const Params &p) { return (u64 *)p.flags[p.rank] + 17; }
 __device__ __forceinline__ u32 *tile_flag(const Params &p, u32 rank, u32 tile, u32 from) {
 	return (u32 *)p.flags[rank] + 64 + (u64)tile * MAX_RANKS + from;
 }

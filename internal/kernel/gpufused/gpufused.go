@@ -3,7 +3,8 @@
 //
 // There are two ways. As parts, a partition that was multiplied is added up by kernels of
 // its own: a gate, at which the ranks meet, and the sums. As one kernel, blocks multiply
-// tiles and signal each, and others add up the tiles that have come from all ranks.
+// tiles and signal each, and others add up the tiles that have come from all ranks; its
+// product is the one of package gpugemm, whose headers it includes.
 package gpufused
 
 import (
@@ -39,6 +40,8 @@ type Params struct {
 	StrideA, StrideB  uint32
 	StrideC           uint32
 	Adders, Arrived   uint32
+	_                 [3]uint64 // up to a multiple of what maps are aligned to
+	MapA, MapB        cuda.TensorMap
 }
 
 // The shapes of launches.
@@ -46,18 +49,11 @@ const (
 	GateThreads  = 32
 	SumThreads   = 512
 	WhereThreads = 1024
-	OneThreads   = 256
-	OneShared    = 4 * (Tile + Tile) * 32 * 2 // bytes
-	// Tile is how many rows and columns a tile of the one kernel has.
-	Tile = 128
 	// PackBytes is what a thread adds up at once.
 	PackBytes = 16
 	// WhereWords has a bit for every multiprocessor that a GPU may have.
 	WhereWords = 32
 )
-
-// FlagWords is how many words of flags a rank has for so many tiles.
-func FlagWords(tiles int) int { return 64 + tiles*MaxRanks }
 
 // Kernel is a kernel and the file that it is in.
 type Kernel struct{ File, Name string }
@@ -68,9 +64,6 @@ func Gate(dependent bool) Kernel { return partKernel("gate", "all", dependent) }
 
 // Sum adds up a partition.
 func Sum(ranks int, dependent bool) Kernel { return partKernel("sum", "f32_"+suffix(ranks), dependent) }
-
-// OneKernel multiplies bf16 and adds up.
-func OneKernel(ranks int) Kernel { return Kernel{"onekernel80", "onekernel80_bf16_" + suffix(ranks)} }
 
 // Where notes on which multiprocessors blocks run.
 func Where() Kernel { return Kernel{"parts80", "where80_all"} }

@@ -1,88 +1,10 @@
-// bf16 product by mma.sync, for GPUs from compute capability 8.0 on: blocks of 128 x 128,
-// operands through four stages of shared memory by cp.async and into registers by ldmatrix.
+// bf16 product by mma.sync, for GPUs from compute capability 8.0 on: a block a tile.
 #include "params.cuh"
-
-constexpr int BM = 128, BN = 128, BK = 32, STAGES = 4, THREADS = 256;
-constexpr int STAGE = (BM + BN) * BK * 2; // bytes
-
-// Rows of a stage are 64 bytes, four pieces of 16; two rows share 128 bytes. The pieces of
-// eight rows in a column, which ldmatrix reads at once, lie in different banks.
-__device__ __forceinline__ uint32_t piece_at(uint32_t row, uint32_t piece) { return row * 64 + ((piece ^ (row >> 1 & 3)) << 4); }
-
-__device__ __forceinline__ void copy16(uint32_t to, const void *from, bool there) {
-	asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(there ? 16 : 0));
-}
-
-__device__ __forceinline__ void load_stage(uint32_t to, const Params &p, uint32_t row, uint32_t col, uint32_t k) {
-#pragma unroll
-	for (int i = 0; i < BM * 4 / THREADS; i++) {
-		uint32_t at = threadIdx.x + i * THREADS, r = at >> 2, piece = at & 3;
-		bool there = row + r < p.m;
-		copy16(to + piece_at(r, piece), p.a + (size_t)(there ? row + r : 0) * p.lda + k + piece * 8, there);
-	}
-#pragma unroll
-	for (int i = 0; i < BN * 4 / THREADS; i++) {
-		uint32_t at = threadIdx.x + i * THREADS, r = at >> 2, piece = at & 3;
-		bool there = col + r < p.n;
-		copy16(to + BM * 64 + piece_at(r, piece), p.b + (size_t)(there ? col + r : 0) * p.ldb + k + piece * 8, there);
-	}
-}
-
-__device__ __forceinline__ void ldmatrix(uint32_t r[4], uint32_t at) {
-	asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];" : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(at));
-}
-
-__device__ __forceinline__ void mma(float c[4], const uint32_t a[4], uint32_t b0, uint32_t b1) {
-	asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-				 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
-}
+#include "product80.cuh"
 
 extern "C" __global__ void __launch_bounds__(THREADS, 2) gemm80_bf16(const __grid_constant__ Params p) {
 	extern __shared__ __align__(128) uint8_t memory[];
-	uint32_t shared = (uint32_t)__cvta_generic_to_shared(memory);
-	uint32_t lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
-	uint32_t tile_row, tile_col;
-	tile_at(blockIdx.x, (p.m + BM - 1) / BM, (p.n + BN - 1) / BN, tile_row, tile_col);
-	uint32_t row = tile_row * BM, col = tile_col * BN;
-	uint32_t warp_row = (warp >> 2) * 64, warp_col = (warp & 3) * 32;
-	int steps = p.k / BK;
-	float acc[4][4][4] = {};
-
-#pragma unroll
-	for (int s = 0; s < STAGES - 1; s++) {
-		if (s < steps) load_stage(shared + s * STAGE, p, row, col, s * BK);
-		asm volatile("cp.async.commit_group;");
-	}
-	for (int step = 0; step < steps; step++) {
-		asm volatile("cp.async.wait_group %0;" ::"n"(STAGES - 2));
-		__syncthreads();
-		int next = step + STAGES - 1;
-		if (next < steps) load_stage(shared + next % STAGES * STAGE, p, row, col, next * BK);
-		asm volatile("cp.async.commit_group;");
-		uint32_t a_at = shared + step % STAGES * STAGE, b_at = a_at + BM * 64;
-#pragma unroll
-		for (int k = 0; k < 2; k++) {
-			uint32_t a[4][4], b[2][4];
-#pragma unroll
-			for (int i = 0; i < 4; i++) ldmatrix(a[i], a_at + piece_at(warp_row + i * 16 + (lane & 15), k * 2 + (lane >> 4)));
-#pragma unroll
-			for (int j = 0; j < 2; j++) ldmatrix(b[j], b_at + piece_at(warp_col + j * 16 + (lane & 7) + (lane >> 4 << 3), k * 2 + (lane >> 3 & 1)));
-#pragma unroll
-			for (int i = 0; i < 4; i++)
-#pragma unroll
-				for (int j = 0; j < 4; j++) mma(acc[i][j], a[i], b[j >> 1][(j & 1) * 2], b[j >> 1][(j & 1) * 2 + 1]);
-		}
-	}
-#pragma unroll
-	for (int i = 0; i < 4; i++)
-#pragma unroll
-		for (int half = 0; half < 2; half++) {
-			uint32_t r = row + warp_row + i * 16 + half * 8 + (lane >> 2);
-			if (r >= p.m) continue;
-#pragma unroll
-			for (int j = 0; j < 4; j++) {
-				uint32_t c = col + warp_col + j * 8 + (lane & 3) * 2;
-				if (c < p.n) *(float2 *)(p.c + (size_t)r * p.ldc + c) = make_float2(acc[i][j][half * 2], acc[i][j][half * 2 + 1]);
-			}
-		}
+	uint32_t row, col;
+	tile_at(blockIdx.x, (p.m + BM - 1) / BM, (p.n + BN - 1) / BN, row, col);
+	multiply(p, p.c, (uint32_t)__cvta_generic_to_shared(memory), row * BM, col * BN);
 }

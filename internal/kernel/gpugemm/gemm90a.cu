@@ -1,108 +1,19 @@
-// bf16 product for Hopper (compute capability 9.0): a cluster of two blocks makes 256 x 256
-// of C, each block 128 x 256 by two warpgroups with wgmma. A third warpgroup fetches the
-// operands by bulk tensor copies, four stages ahead; of B each block fetches a half for both.
+// bf16 product for Hopper (compute capability 9.0): as many clusters as fit take tile after tile.
 #include "params.cuh"
-#include "wgmma.cuh"
+#include "product90a.cuh"
 
-constexpr int BM = 128, BN = 256, BK = 64, STAGES = 4, THREADS = 384, CONSUMERS = 2;
-constexpr int A_BYTES = BM * BK * 2, B_BYTES = BN * BK * 2, STAGE = A_BYTES + B_BYTES;
-
-WGMMA(product, "k16.f32.bf16.bf16", ", 0, 0")
-
-__device__ __forceinline__ void barrier_init(uint32_t at, uint32_t count) { asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(at), "r"(count)); }
-
-__device__ __forceinline__ void barrier_wait(uint32_t at, uint32_t parity) {
-	asm volatile("{\n.reg .pred done;\nagain:\nmbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n@done bra over;\nbra again;\nover:\n}" ::"r"(at), "r"(parity) : "memory");
-}
-
-__device__ __forceinline__ void expect(uint32_t at, uint32_t bytes) { asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(at), "r"(bytes) : "memory"); }
-
-// arrive at the barrier of a block of the cluster. What the block has read it has read: a release
-// at the cluster's scope would be a fence of the whole GPU in every step, and cost a quarter of the speed.
-__device__ __forceinline__ void arrive(uint32_t at, uint32_t block) {
-	asm volatile("{\n.reg .b32 there;\nmapa.shared::cluster.u32 there, %0, %1;\nmbarrier.arrive.shared::cluster.b64 _, [there];\n}" ::"r"(at), "r"(block) : "memory");
-}
-
-__device__ __forceinline__ void fetch(uint32_t to, const TensorMap &map, uint32_t k, uint32_t row, uint32_t barrier) {
-	asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], [%4];"
-				 ::"r"(to), "l"(&map), "r"(k), "r"(row), "r"(barrier) : "memory");
-}
-__device__ __forceinline__ void fetch_for_both(uint32_t to, const TensorMap &map, uint32_t k, uint32_t row, uint32_t barrier) {
-	asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%0], [%1, {%2, %3}], [%4], %5;"
-				 ::"r"(to), "l"(&map), "r"(k), "r"(row), "r"(barrier), "h"((uint16_t)3) : "memory");
-}
-
-__device__ __forceinline__ void cluster_sync() { asm volatile("barrier.cluster.arrive;\nbarrier.cluster.wait;" ::: "memory"); }
+struct Alone {
+	__device__ __forceinline__ float *c(const Params &p) { return p.c; }
+	__device__ __forceinline__ uint32_t first(const Params &p) { return blockIdx.x / 2; }
+	__device__ __forceinline__ uint32_t next(const Params &p) { return gridDim.x / 2; }
+	__device__ __forceinline__ void init(uint32_t barriers) {}
+	__device__ __forceinline__ void beside() {}
+	__device__ __forceinline__ void stored(uint32_t warpgroup) {}
+	__device__ __forceinline__ void after() {}
+};
 
 extern "C" __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(THREADS, 1) gemm90a_bf16(const __grid_constant__ Params p) {
 	extern __shared__ __align__(1024) uint8_t memory[]; // the stages, and a full and an empty barrier for each
-	uint32_t stages = (uint32_t)__cvta_generic_to_shared(memory);
-	uint32_t full = stages + STAGES * STAGE, empty = full + 8 * STAGES;
-	uint32_t rank = blockIdx.x & 1, group = threadIdx.x / 128;
-	if (threadIdx.x == 0) {
-		for (int s = 0; s < STAGES; s++) {
-			barrier_init(full + 8 * s, 1);
-			barrier_init(empty + 8 * s, 2 * CONSUMERS);
-		}
-		asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
-	}
-	cluster_sync();
-
-	uint32_t rows = (p.m + 2 * BM - 1) / (2 * BM), cols = (p.n + BN - 1) / BN, steps = p.k / BK;
-	uint32_t stage = 0, parity = 0;
-	if (group == 0) {
-		asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");
-		if (threadIdx.x == 0) {
-			for (uint32_t tile = blockIdx.x / 2; tile < rows * cols; tile += gridDim.x / 2) {
-				uint32_t row, col;
-				tile_at(tile, rows, cols, row, col);
-				for (uint32_t step = 0; step < steps; step++) {
-					barrier_wait(empty + 8 * stage, parity ^ 1);
-					uint32_t at = stages + stage * STAGE;
-					expect(full + 8 * stage, STAGE);
-					fetch(at, p.map_a, step * BK, row * 2 * BM + rank * BM, full + 8 * stage);
-					fetch_for_both(at + A_BYTES + rank * (B_BYTES / 2), p.map_b, step * BK, col * BN + rank * (BN / 2), full + 8 * stage);
-					if (++stage == STAGES) stage = 0, parity ^= 1;
-				}
-			}
-		}
-	} else {
-		asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
-		uint32_t who = group - 1, lane = threadIdx.x & 31, warp = threadIdx.x / 32 & 3;
-		float d[16][8];
-		// Lines of 16 x 8 registers are pairs of the tile's groups of eight columns: d[i][0..3]
-		// are of group 2i, d[i][4..7] of group 2i+1.
-		for (uint32_t tile = blockIdx.x / 2; tile < rows * cols; tile += gridDim.x / 2) {
-			uint32_t row, col, last = 0;
-			tile_at(tile, rows, cols, row, col);
-			// An instruction that may overwrite instead of add makes ptxas put them one after the other.
-#pragma unroll
-			for (int i = 0; i < 128; i++) d[i / 8][i % 8] = 0;
-			for (uint32_t step = 0; step < steps; step++) {
-				barrier_wait(full + 8 * stage, parity);
-				uint64_t a = descriptor(stages + stage * STAGE + who * 64 * 128), b = descriptor(stages + stage * STAGE + A_BYTES);
-				wgmma_fence();
-#pragma unroll
-				for (int k = 0; k < BK / 16; k++) product(d, a + 2 * k, b + 2 * k, 1);
-				wgmma_commit();
-				wgmma_wait<1>();
-				if (step > 0 && (threadIdx.x & 127) < 2) arrive(empty + 8 * last, threadIdx.x & 127);
-				last = stage;
-				if (++stage == STAGES) stage = 0, parity ^= 1;
-			}
-			wgmma_wait<0>();
-			if ((threadIdx.x & 127) < 2) arrive(empty + 8 * last, threadIdx.x & 127);
-			uint32_t r = row * 2 * BM + rank * BM + who * 64 + warp * 16 + (lane >> 2), c = col * BN + (lane & 3) * 2;
-			float *to = p.c + (size_t)r * p.ldc + c;
-#pragma unroll
-			for (int half = 0; half < 2; half++) {
-				if (r + 8 * half >= p.m) break;
-#pragma unroll
-				for (int j = 0; j < 32; j++)
-					if (c + 8 * j < p.n)
-						*(float2 *)(to + (size_t)(8 * half) * p.ldc + 8 * j) = make_float2(d[j >> 1][(j & 1) * 4 + half * 2], d[j >> 1][(j & 1) * 4 + half * 2 + 1]);
-			}
-		}
-	}
-	cluster_sync(); // nobody leaves while the other block may still arrive at its barriers
+	Alone job;
+	multiply(p, (uint32_t)__cvta_generic_to_shared(memory), job);
 }

@@ -1,0 +1,154 @@
+package overlap
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/kernbench/kernbench/dist"
+	"github.com/kernbench/kernbench/internal/base/dtype"
+	"github.com/kernbench/kernbench/internal/host/cuda"
+	"github.com/kernbench/kernbench/internal/kernel/gpufused"
+	"github.com/kernbench/kernbench/internal/kernel/gpugemm"
+)
+
+// oneKernel is a kernel that multiplies and adds up, on one rank.
+type oneKernel struct {
+	gpufused.OneKernel
+	kernel         *cuda.Kernel
+	blocks, adders int
+	launch         *launch
+	refused        error // why it is not a faster one
+}
+
+// prepareOne prepares the fastest kernel that all ranks run, for they have to agree on the
+// tiles.
+func (o *Op) prepareOne() error {
+	r := o.rank
+	if r.config.DType != dtype.BF16 || r.config.Dependent {
+		return fmt.Errorf("the one kernel multiplies bf16 and follows none: not %v, not launched dependently", r.config.DType)
+	}
+	own, refused := r.fastest()
+	votes := make([]float32, len(gpufused.OneKernels)+1)
+	votes[own] = 1
+	if err := r.group.AllReduce(dist.Of(votes), dist.Of(votes), dist.Sum); err != nil {
+		return err
+	}
+	at := len(votes) - 1
+	for votes[at] == 0 {
+		at--
+	}
+	switch {
+	case own == len(gpufused.OneKernels):
+		return refused
+	case at == len(gpufused.OneKernels):
+		return errors.New("another rank runs no kernel that multiplies and adds up")
+	case at > own:
+		own, refused = at, fmt.Errorf("another rank does not run %s", gpufused.OneKernels[own].File)
+	}
+	return r.device.Do(func() (err error) {
+		if o.one, err = r.openOne(gpufused.OneKernels[own]); err != nil {
+			return err
+		}
+		o.one.refused = refused
+		stride := roundUp(r.n, gpugemm.StepC)
+		o.part = []part{{to: r.m, rows: r.m, cols: r.n, stride: stride}}
+		return r.arrange(o.one, stride)
+	})
+}
+
+// fastest is the place of the first kernel that this rank runs, and why it does not run a faster
+// one although the GPU should; the number of kernels if it runs none.
+func (r *Rank) fastest() (at int, refused error) {
+	at = len(gpufused.OneKernels)
+	err := r.device.Do(func() error {
+		compute, err := r.device.Device().Compute()
+		if err != nil {
+			return err
+		}
+		for i, k := range gpufused.OneKernels {
+			if !k.RunsOn(compute) {
+				continue
+			}
+			_, err := r.openOne(k)
+			if err == nil {
+				at = i
+				return nil
+			}
+			refused = err // a driver that does not take one file may take the next
+		}
+		if refused == nil {
+			refused = fmt.Errorf("%s has compute capability %d.%d: the kernels need 8.0", r.device.Device().Name, compute/10, compute%10)
+		}
+		return nil
+	})
+	return at, errors.Join(err, refused)
+}
+
+// openOne has the driver compile a kernel and finds how many blocks it has: as many as fit
+// on this rank's multiprocessors, those on the ones that are set aside as adders.
+func (r *Rank) openOne(k gpufused.OneKernel) (*oneKernel, error) {
+	kernel, err := k.Load(r.device, r.modules)
+	if err != nil {
+		return nil, err
+	}
+	if err := kernel.AllowShared(k.SharedBytes); err != nil {
+		return nil, err
+	}
+	fit, err := kernel.Resident(k.Threads, k.SharedBytes)
+	if err != nil {
+		return nil, err
+	}
+	blocks, adders := k.Blocks(r.share.Count, r.aside(), fit)
+	if blocks == 0 {
+		return nil, fmt.Errorf("kernel %s: %d multiprocessors run %d blocks each: want room for %d that multiply and %d that add up",
+			kernel.Name, r.share.Count, fit, k.Cluster, k.Cluster)
+	}
+	return &oneKernel{OneKernel: k, kernel: kernel, blocks: blocks, adders: adders}, nil
+}
+
+// arrange makes the launch.
+func (r *Rank) arrange(k *oneKernel, stride int) (err error) {
+	p := r.params()
+	p.A, p.B, p.M, p.N, p.K = r.operands[0], r.operands[1], uint32(r.m), uint32(r.n), uint32(r.k)
+	p.StrideA, p.StrideB, p.StrideC, p.Adders = uint32(r.k), uint32(r.k), uint32(stride), uint32(k.adders)
+	if k.BoxRows > 0 {
+		if p.MapA, err = r.device.TensorMapBF16(p.A, r.m, r.k, r.k, k.BoxRows, gpugemm.StepK); err != nil {
+			return err
+		}
+		if p.MapB, err = r.device.TensorMapBF16(p.B, r.n, r.k, r.k, k.BoxRows, gpugemm.StepK); err != nil {
+			return err
+		}
+	}
+	k.launch = r.launch(k.kernel, k.blocks, k.Threads, k.SharedBytes, p)
+	return nil
+}
+
+// Tiles is how many tiles the one kernel signals; 0 where there are partitions.
+func (o *Op) Tiles() int {
+	if o.one == nil {
+		return 0
+	}
+	return o.one.Tiles(o.rank.m, o.rank.n)
+}
+
+func (k *oneKernel) details() map[string]string {
+	all := map[string]string{"algorithm": k.File, "blocks": fmt.Sprintf("%d, of which %d add up from the start", k.blocks, k.adders)}
+	if k.refused != nil {
+		all["refused"] = k.refused.Error()
+	}
+	return all
+}
+
+// runOne runs the kernel, or one half of it.
+func (o *Op) runOne(what string, options uint32) (us float64, err error) {
+	r := o.rank
+	return o.timed(what, r.multiply, func() error {
+		r.calls++
+		p := o.one.launch.params
+		p.Epoch, p.Options, p.Arrived = r.calls, options, r.come
+		if options&gpufused.NoSum == 0 {
+			r.come += uint32(o.one.Pieces(r.m, r.n))
+		}
+		return o.one.launch.Start(r.multiply)
+	})
+}
