@@ -2,7 +2,8 @@
 // are grids of every other point along some axes; each has a right-hand side b, a solution x and a vector t
 // for what is between, all with ghosts, and lies in strips: a rank's points of a coarser grid are
 // among its points of the finer one. The first level is the problem's own; the matrices of the others are
-// Galerkin products R A P, stored by diagonals. P interpolates linearly, R is its transpose, and neither is stored.
+// Galerkin products R A P, stored by diagonals; or, of a problem with the same entries in every row, in a table by the sides of
+// the grid that a row lies at: rows that lie at the same sides are alike on every level. P interpolates linearly, R is its transpose, and neither is stored.
 //
 // The way down and up a level is
 //
@@ -61,6 +62,8 @@ DEVICE void level_product(const Params *p, const int form) {
 FORMS(cycle_product, level_product)
 KERNEL(cycle_product_diagonals9) { level_product(&p, DIAGONALS + 9); }
 KERNEL(cycle_product_diagonals27) { level_product(&p, DIAGONALS + 27); }
+KERNEL(cycle_product_table9) { level_product(&p, TABLE + 9); }
+KERNEL(cycle_product_table27) { level_product(&p, TABLE + 27); }
 
 // ---- between levels
 
@@ -190,14 +193,23 @@ KERNEL(cycle_transfer) {
 
 // ---- making levels
 
-// sides_at is at which sides of the finer grid a point lies.
-DEVICE u32 sides_at(const Params *p, const u64 *at) {
+// sides_at is at which sides of a grid a point lies.
+DEVICE u32 sides_at(const u64 *grid, const u64 *at) {
 	u32 sides = 0;
 	for (int axis = 0; axis < 3; axis++) {
 		if (at[axis] == 0) sides |= 1u << 2 * axis;
-		if (at[axis] == p->grid[axis] - 1) sides |= 2u << 2 * axis;
+		if (at[axis] == grid[axis] - 1) sides |= 2u << 2 * axis;
 	}
 	return sides;
+}
+
+// any_at gives a point of a grid that lies at some sides and no others; 0 when there is none.
+DEVICE int any_at(const u64 *grid, u32 sides, u64 *at) {
+	for (int axis = 0; axis < 3; axis++) {
+		u32 first = sides >> 2 * axis & 1, last = sides >> (2 * axis + 1) & 1;
+		at[axis] = first ? 0 : last ? grid[axis] - 1 : 1;
+	}
+	return at[0] < grid[0] && at[1] < grid[1] && at[2] < grid[2] && sides_at(grid, at) == sides;
 }
 
 // step_of is how far the k-th entry of a row lies from the diagonal along an axis.
@@ -205,7 +217,8 @@ DEVICE int step_of(const Params *p, u32 k, int axis) { return (int)(p->sides[k] 
 
 // entry_of is the k-th entry of a row of the level of grid, which is not beyond its sides.
 DEVICE double entry_of(const Params *p, u64 row, u32 sides, u32 k) {
-	return p->level == 0 ? entry(p, row, sides, k) : ((const double *)p->other)[k * p->other_stride + row];
+	if (p->level == 0) return entry(p, row, sides, k);
+	return ((const double *)p->other)[p->table ? sides * MAX_POINTS + k : k * p->other_stride + row];
 }
 
 // cycle_measure finds the couplings along each axis, the largest sum of a row's magnitudes over its diagonal, and
@@ -220,7 +233,7 @@ KERNEL(cycle_measure) {
 		u64 at[3];
 		double sum = 0, diagonal = 0;
 		point_of(p.grid, p.first + row, at);
-		u32 sides = sides_at(&p, at);
+		u32 sides = sides_at(p.grid, at);
 		for (u32 k = 0; k < p.points; k++) {
 			if (sides & p.sides[k]) continue;
 			double e = entry_of(&p, p.first + row, sides, k);
@@ -233,15 +246,18 @@ KERNEL(cycle_measure) {
 	}
 	raise_to((u64 *)p.bound, largest);
 	u64 all = p.level == 0 ? 0 : p.below + p.rows + p.above;
-	for (u64 j = (u64)BLOCK * LANES + LANE; j < all; j += (u64)p.blocks * LANES)
-		((double *)p.diagonal)[j] = 1 / ((const double *)p.vals)[p.points / 2 * p.stride + j];
+	for (u64 j = (u64)BLOCK * LANES + LANE; j < all; j += (u64)p.blocks * LANES) {
+		u64 row = p.first + j - p.below, at[3];
+		point_of(p.grid, row, at);
+		((double *)p.diagonal)[j] = 1 / entry_of(&p, row, sides_at(p.grid, at), p.points / 2);
+	}
 	leave(&p, coupled, SUMS);
 }
 
 // gather adds a fine row of A, times a weight, to the row of R A P of a coarse point, whose diagonals it gives.
 DEVICE void gather(const Params *p, const u64 *coarse, const u64 *at, double weight, double *sums) {
 	u64 row = at[0] + p->grid[0] * (at[1] + p->grid[1] * at[2]);
-	u32 sides = sides_at(p, at);
+	u32 sides = sides_at(p->grid, at);
 	for (u32 k = 0; k < p->points; k++) {
 		if (sides & p->sides[k]) continue;
 		u64 next[3];
@@ -259,27 +275,41 @@ DEVICE void gather(const Params *p, const u64 *coarse, const u64 *at, double wei
 	}
 }
 
-// cycle_galerkin makes the matrix of the next level. A coarse point and those that are coupled to it are neighbours.
+// galerkin_row makes the row of R A P of a coarse point. Those that are coupled to it are its neighbours.
+DEVICE void galerkin_row(const Params *p, const u64 *coarse, double *sums) {
+	u64 at[3], near[3];
+	for (u32 k = 0; k < p->diagonals; k++) sums[k] = 0;
+	Box box = beneath(p, coarse, at);
+	for (near[2] = box.lo[2]; near[2] <= box.hi[2]; near[2]++)
+		for (near[1] = box.lo[1]; near[1] <= box.hi[1]; near[1]++)
+			for (near[0] = box.lo[0]; near[0] <= box.hi[0]; near[0]++)
+				gather(p, coarse, near, halvings(at, near[0], near[1], near[2]), sums);
+}
+
+// cycle_galerkin makes the matrix of the next level: every row, or one for each of the sides that rows lie at, which every rank makes.
 KERNEL(cycle_galerkin) {
 	State s;
-	double received[SUMS], none[SUMS] = {0, 0, 0};
+	double received[SUMS], none[SUMS] = {0, 0, 0}, sums[MAX_POINTS];
+	u64 coarse[3];
 	if (!enter(&p, &s, received)) return;
 	keep(&p, &s);
 	for (u64 row = (u64)BLOCK * LANES + LANE; row < p.rows; row += (u64)p.blocks * LANES) {
-		double sums[MAX_POINTS];
-		u64 coarse[3], at[3], near[3];
-		for (u32 k = 0; k < p.diagonals; k++) sums[k] = 0;
 		point_of(p.coarse, p.first + row, coarse);
-		Box box = beneath(&p, coarse, at);
-		for (near[2] = box.lo[2]; near[2] <= box.hi[2]; near[2]++)
-			for (near[1] = box.lo[1]; near[1] <= box.hi[1]; near[1]++)
-				for (near[0] = box.lo[0]; near[0] <= box.hi[0]; near[0]++)
-					gather(&p, coarse, near, halvings(at, near[0], near[1], near[2]), sums);
+		if (p.table) {
+			((u8 *)p.codes)[row] = (u8)sides_at(p.coarse, coarse);
+			continue;
+		}
+		galerkin_row(&p, coarse, sums);
 		for (u32 k = 0; k < p.diagonals; k++) {
 			double *diagonal = (double *)p.vals + k * p.stride;
 			diagonal[p.below + row] = sums[k];
 			send(&p, diagonal, row, sums[k]);
 		}
+	}
+	for (u32 sides = BLOCK * LANES + LANE; p.table && sides < SIDES; sides += p.blocks * LANES) {
+		if (!any_at(p.coarse, sides, coarse)) continue;
+		galerkin_row(&p, coarse, sums);
+		for (u32 k = 0; k < p.diagonals; k++) ((double *)p.vals)[sides * MAX_POINTS + k] = sums[k];
 	}
 	leave(&p, none, 0);
 }

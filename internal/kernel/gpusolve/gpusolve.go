@@ -23,8 +23,8 @@
 // a pass over memory, and costs a second direction: 40 bytes a row (cg-single 64) are kept. The
 // pipelined method multiplies by what the iteration before has computed, and keeps 56.
 //
-// A multigrid cycle (cycle.cu) has six kernels a level, which move 14 vectors of it and its matrix four times; on coarser levels
-// that is 8 bytes for each of 9 or 27 diagonals.
+// A multigrid cycle (cycle.cu) has six kernels a level, which move 14 vectors of it, its diagonal thrice and its matrix four times; on
+// coarser levels that is 8 bytes for each of 9 or 27 diagonals, or a byte where the problem's own matrix is a stencil.
 package gpusolve
 
 import (
@@ -48,6 +48,8 @@ func PTX(name string) ([]byte, error) { return compiled.ReadFile("ptx/" + name +
 const (
 	MaxRanks  = 16
 	MaxPoints = 27
+	// Sides is the number of ways to lie at the sides of a grid.
+	Sides = 64
 	// Rows is how many rows a block takes at a time, and its threads.
 	Rows = 256
 	// MailBytes is the memory for what the ranks tell one of them.
@@ -127,7 +129,7 @@ type Params struct {
 	Stride, Other, OtherStride      uint64
 	Inverse, Bound                  uint64
 	Along, Beyond                   float64
-	Op, Level, Diagonals, _         uint32
+	Op, Level, Diagonals, Table     uint32
 }
 
 // State is what a method knows between two steps.

@@ -9,7 +9,7 @@ typedef unsigned int u32;
 typedef unsigned long long u64;
 typedef long long i64;
 
-enum { MAX_RANKS = 16, MAX_POINTS = 27, SUMS = 3, SLOTS = 4 };
+enum { MAX_RANKS = 16, MAX_POINTS = 27, SUMS = 3, SLOTS = 4, SIDES = 64 };
 
 // ROWS is how many rows a block takes at a time: one for each of its threads.
 enum { ROWS = 256 };
@@ -96,7 +96,8 @@ typedef struct {
 	u64 other, other_stride;          // what a step takes from another level, from where row 0 of that whole level would be
 	u64 inverse, bound;               // of the last level's matrix; the largest sum of a row's magnitudes over its diagonal
 	double along, beyond;             // what a step of a cycle multiplies by
-	u32 op, level, diagonals, unused; // the step, the level of grid, and the diagonals of coarser matrices
+	u32 op, level, diagonals;         // the step, the level of grid, and the diagonals of coarser matrices
+	u32 table;                        // the entries of these follow from the sides that a row lies at
 } Params;
 
 #ifdef __CUDACC__

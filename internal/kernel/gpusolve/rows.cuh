@@ -4,8 +4,9 @@
 
 // The forms of a matrix: rows plain, with starts of 32 or 64 bits, or a stencil of so many
 // points, of which only the sides of the grid are stored, and where it is VARIABLE so much more the
-// coefficients of the points; or so many DIAGONALS, with zeros where a row has no entry.
-enum { STARTS32 = -1, STARTS64 = -2, VARIABLE = 64, DIAGONALS = 128 };
+// coefficients of the points; or so many DIAGONALS, with zeros where a row has no entry, either row by row
+// or in a TABLE by the sides of the grid.
+enum { STARTS32 = -1, STARTS64 = -2, VARIABLE = 64, DIAGONALS = 128, TABLE = 192 };
 
 // What a product multiplies by: the direction of cg, the next residual of cg-single,
 // a vector that is preconditioned, one that is not.
@@ -93,14 +94,13 @@ DEVICE double variable_product(const Params *p, const int points, const Vector *
 	return sum;
 }
 
-// diagonals_product is one row times the vector, where the matrix is stored by diagonals. What lies beyond the
+// diagonals_product is one row times the vector, where the matrix is stored by diagonals, its entries so far apart. What lies beyond the
 // grid may be anything, and is left out.
-DEVICE double diagonals_product(const Params *p, const int diagonals, const Vector *v, u64 row) {
-	const double *entries = (const double *)p->vals + p->below + row;
+DEVICE double diagonals_product(const Params *p, const int diagonals, const double *entries, u64 apart, const Vector *v, u64 row) {
 	double sum = 0;
 	UNROLL
 	for (int k = 0; k < diagonals; k++) {
-		double entry = entries[k * p->stride], more = sum + entry * value(v, p->below + row + p->reach[k]);
+		double entry = entries[k * apart], more = sum + entry * value(v, p->below + row + p->reach[k]);
 		sum = entry == 0 ? sum : more;
 	}
 	return sum;
@@ -115,7 +115,9 @@ DEVICE double row_product(const Params *p, const int form, const Vector *v, u64 
 		for (u32 e = lo; e < hi; e++) sum += products[e];
 		return sum;
 	}
-	if (form > DIAGONALS) return diagonals_product(p, form - DIAGONALS, v, row);
+	const double *vals = (const double *)p->vals;
+	if (form > TABLE) return diagonals_product(p, form - TABLE, vals + ((const u8 *)p->codes)[row] * MAX_POINTS, 1, v, row);
+	if (form > DIAGONALS) return diagonals_product(p, form - DIAGONALS, vals + p->below + row, p->stride, v, row);
 	if (form > VARIABLE) return variable_product(p, form - VARIABLE, v, row);
 	// Beyond a side of the grid lies another row, or room that the vectors have there: it is
 	// loaded too, so that no load waits for the code, and left out.

@@ -18,121 +18,25 @@ import (
 // cycle is the V-cycle of package multigrid's gmg on a device: the same grids, matrices and smoother. The GPU makes the
 // matrices, as it makes the problem's; the host decides along which axes to halve, and inverts the last one. It implements solve.Hierarchy.
 type cycle struct {
-	levels    []*level
-	diagonals int // of coarser matrices
+	levels []*level
+	form
 
 	measure, galerkin, transfer loaded
 	first, others               loaded // the steps with products, on the first level and the others
 }
 
-// level is one rank's part of a level.
-type level struct {
-	grid          sparse.Grid
-	layout        layout
-	at            []cuda.Pointer // its memory, by rank
-	buffer        dist.Buffer
-	params        gpusolve.Params
-	along, beyond float64 // the smoother
-	entries       float64 // of the matrix, on all ranks
-}
-
-// The vectors of a level: its right-hand side is vecR.
-const (
-	vecSolution = vecS0
-	vecBetween  = vecW0
-)
-
-// gridReach is how far apart the numbers of neighbours in a grid are, in memory that is stored by so many diagonals; of the last
-// level every rank has all values.
-func gridReach(grid sparse.Grid, diagonals int) int {
-	switch {
-	case multigrid.IsLast(grid.Size()):
-		return grid.Size()
-	case diagonals == 27:
-		return 1 + grid[0] + grid[0]*grid[1]
-	}
-	return 1 + grid[0]
-}
-
-// diagonals is how many neighbours a point of a coarser grid has, and itself.
-func (m *shape) diagonals() int {
-	if len(m.points)%9 == 0 {
-		return len(m.points)
-	}
-	return map[int]int{5: 9, 7: 27}[len(m.points)]
-}
-
-// firstLevel is the layout of the problem itself.
-func (s *System) firstLevel(strips []sparse.Range) layout {
-	places := append(slices.Clip(s.method.places), place{vecSolution, true}, place{vecBetween, true})
-	return newLayout(strips, s.Size, max(s.shape.reach, gridReach(s.shape.grid, s.shape.diagonals())), places)
-}
-
-// coarseLayout is that of a coarser grid: a rank has the points of it that are among its own.
-func (lv *level) coarseLayout(coarse sparse.Grid, diagonals int) layout {
-	strips := slices.Clone(lv.layout.strips)
-	for r := range strips {
-		strips[r] = sparse.Range{Lo: pointsBefore(lv.grid, coarse, strips[r].Lo), Hi: pointsBefore(lv.grid, coarse, strips[r].Hi)}
-	}
-	places := []place{{vecR, true}, {vecSolution, true}, {vecBetween, true}}
-	for k := range diagonals + 1 { // the reciprocals of the main one come last
-		places = append(places, place{vecDiagonal + vector(k), true})
-	}
-	l := newLayout(strips, coarse.Size(), gridReach(coarse, diagonals), places)
-	l.idle = true
-	return l
-}
-
-// pointsBefore is how many points of a coarser grid come before a point of the finer one, by its number.
-func pointsBefore(grid, coarse sparse.Grid, row int) (count int) {
-	at := grid.Point(row)
-	for axis := 2; axis >= 0; axis-- {
-		before, kept := at[axis], true
-		if coarse[axis] != grid[axis] {
-			before, kept = min(at[axis]/2, coarse[axis]), at[axis]%2 == 1
-		}
-		count = count*coarse[axis] + before
-		if !kept { // all that come before it along the other axes are of the line or plane before
-			for axis--; axis >= 0; axis-- {
-				count *= coarse[axis]
-			}
-		}
-	}
-	return count
-}
-
-// levelBytes is about what the coarser levels will take, all axes being halved that are coupled on the first.
-func (s *System) levelBytes() (bytes int) {
-	if s.spec.Preconditioner != multigridName {
-		return 0
-	}
-	var coupling [3]float64
-	for _, q := range s.shape.points {
-		for axis, d := range q.Step {
-			if s.shape.variable {
-				q.Coef = 1 // the coefficients are alike along all axes
-			}
-			coupling[axis] += math.Abs(q.Coef * float64(d))
-		}
-	}
-	diagonals := s.shape.diagonals()
-	for lv := (&level{grid: s.shape.grid, layout: s.layout}); !multigrid.IsLast(lv.grid.Size()); {
-		coarse := multigrid.Coarser(lv.grid, multigrid.Halved(lv.grid, coupling))
-		lv = &level{grid: coarse, layout: lv.coarseLayout(coarse, diagonals)}
-		bytes += 8 * lv.layout.values()
-	}
-	return bytes
-}
-
 // loadCycle finds the kernels.
 func (s *System) loadCycle() (err error) {
-	c := &cycle{diagonals: s.shape.diagonals()}
+	c := &cycle{form: s.shape.coarser()}
 	s.cycle = c
+	others := fmt.Sprintf("cycle_product_diagonals%d", c.diagonals)
+	if c.table {
+		others = fmt.Sprintf("cycle_product_table%d", c.diagonals)
+	}
 	for _, k := range []struct {
 		to   *loaded
 		name string
-	}{{&c.measure, "cycle_measure"}, {&c.galerkin, "cycle_galerkin"}, {&c.transfer, "cycle_transfer"}, {&c.first, s.shape.kernel("cycle", "product")},
-		{&c.others, fmt.Sprintf("cycle_product_diagonals%d", c.diagonals)}} {
+	}{{&c.measure, "cycle_measure"}, {&c.galerkin, "cycle_galerkin"}, {&c.transfer, "cycle_transfer"}, {&c.first, s.shape.kernel("cycle", "product")}, {&c.others, others}} {
 		if *k.to, err = s.load(k.name); err != nil {
 			return err
 		}
@@ -147,6 +51,9 @@ func (s *System) buildCycle() error {
 	first := &level{grid: s.shape.grid, layout: s.layout, at: s.at, params: *p, entries: float64(s.shape.entriesBefore(s.Size))}
 	s.Bytes -= s.levelBytes()
 	first.params.Diagonals, first.params.Fault = uint32(c.diagonals), 0
+	if c.table {
+		first.params.Table = 1
+	}
 	c.levels = []*level{first}
 	// What is left to cg itself is no diagonal any more, and its direction is made of the solution of the cycle.
 	p.Diagonal, p.Factor = 0, 1
@@ -166,7 +73,7 @@ func (s *System) buildCycle() error {
 			return err
 		}
 		c.levels = append(c.levels, next)
-		s.Bytes += 8 * next.layout.values()
+		s.Bytes += next.bytes(s)
 		lv = next
 	}
 	if err := s.invertLast(); err != nil {
@@ -234,7 +141,7 @@ func (s *System) examine(lv *level) error {
 		return err
 	}
 	p := lv.params
-	p.Other, p.OtherStride = p.Vals-8*(p.First-p.Below), p.Stride
+	p.Other, p.OtherStride = lv.matrix(), p.Stride
 	coupling, err := s.do(s.cycle.measure, p, 0)
 	if err != nil {
 		return err
@@ -315,65 +222,30 @@ func (s *System) coarsen(lv *level) (*level, error) {
 	for axis, n := range lv.params.Coarse {
 		next.grid[axis] = int(n)
 	}
-	next.layout = lv.coarseLayout(next.grid, c.diagonals)
+	next.layout = lv.coarseLayout(next.grid, c.form)
 	var err error
 	if next.buffer, err = s.group.Alloc(dist.F64, next.layout.values()); err != nil {
 		return nil, fmt.Errorf("a level of %d rows: %w", next.layout.size, err)
 	}
 	backend, _ := dist.As[reacher](s.group.Backend())
 	_, next.at, _ = backend.Reach(next.buffer)
-	next.describe(s, c.diagonals)
-	next.params.Bound, next.params.Level = lv.params.Bound, lv.params.Level+1
+	next.describe(s)
+	next.params.Bound, next.params.Level, next.params.Table = lv.params.Bound, lv.params.Level+1, lv.params.Table
+	if c.table {
+		if err := errors.Join(s.own(&next.params.Vals, tableBytes), s.own(&next.params.Codes, max(1, int(next.params.Rows)))); err != nil {
+			return nil, errors.Join(err, s.group.Free(next.buffer))
+		}
+	}
 	p := lv.params // the problem of the finer level, the rows of the coarser one
 	q := &next.params
-	p.Other, p.OtherStride = p.Vals-8*(p.First-p.Below), p.Stride
+	p.Other, p.OtherStride = lv.matrix(), p.Stride
 	p.Rows, p.Below, p.Above, p.First, p.Blocks = q.Rows, q.Below, q.Above, q.First, q.Blocks
-	p.R, p.Vals, p.Stride = q.R, q.Vals, q.Stride
+	p.R, p.Vals, p.Stride, p.Codes = q.R, q.Vals, q.Stride, q.Codes
 	p.Ghosts, p.SendLo, p.SendHi, p.EdgeLo, p.EdgeHi = q.Ghosts, q.SendLo, q.SendHi, q.EdgeLo, q.EdgeHi
 	if _, err := s.do(c.galerkin, p, 0); err != nil {
 		return nil, errors.Join(err, s.group.Free(next.buffer))
 	}
 	return next, nil
-}
-
-// describe fills in the argument of a coarser level.
-func (lv *level) describe(s *System, diagonals int) {
-	p, rank := &lv.params, s.group.Rank()
-	mail := p.Mail
-	p.SendLo, p.SendHi, p.Ghosts = [gpusolve.MaxRanks]uint64{}, [gpusolve.MaxRanks]uint64{}, [gpusolve.MaxRanks]uint64{}
-	lv.layout.fill(p, lv.at, rank)
-	p.Mail = mail
-	stored := lv.layout.two(lv.at[rank], rank, vecDiagonal, vecDiagonal+vector(diagonals))
-	p.Vals, p.Diagonal = stored[0], stored[1]
-	p.Stride, p.Diagonals = uint64(lv.layout.room(place{ghosts: true})), uint32(diagonals)
-	p.Starts, p.Cols, p.Codes, p.Variable, p.Fault = 0, 0, 0, 0, 0
-	p.Points = uint32(diagonals)
-	for axis, n := range lv.grid {
-		p.Grid[axis] = uint64(n)
-	}
-	for k, step := range neighbours(diagonals) {
-		p.Reach[k] = int64(step[0] + lv.grid[0]*(step[1]+lv.grid[1]*step[2]))
-		p.Sides[k] = sides(step)
-	}
-	p.Blocks = s.blocksFor(lv.layout.rows(rank).Len())
-	lv.entries = 1
-	for axis, n := range lv.grid {
-		if axis < 2 || diagonals == 27 {
-			lv.entries *= float64(3*n - 2)
-		}
-	}
-}
-
-// neighbours are the steps from a point to those that it is coupled to, in the order of diagonals.
-func neighbours(diagonals int) (steps [][3]int) {
-	for k := range diagonals {
-		step := [3]int{k%3 - 1, k/3%3 - 1, k/9 - 1}
-		if diagonals == 9 {
-			step[2] = 0
-		}
-		steps = append(steps, step)
-	}
-	return steps
 }
 
 // multigridSeed is that of the noise that the host's eigenvalues are found from.
@@ -414,27 +286,6 @@ func (s *System) invertLast() error {
 		bytes = binary.LittleEndian.AppendUint64(bytes, math.Float64bits(v))
 	}
 	return s.context.Do(func() error { return s.context.Write(cuda.Pointer(lv.params.Inverse), bytes) })
-}
-
-// readMatrix reads a coarser matrix of which this rank has all rows, as its own or as ghosts.
-func (s *System) readMatrix(lv *level, dense []float64) error {
-	n := lv.grid.Size()
-	for k, step := range neighbours(s.cycle.diagonals) {
-		values, err := s.read(cuda.Pointer(lv.params.Vals+8*uint64(k)*lv.params.Stride), n)
-		if err != nil {
-			return err
-		}
-		for i, v := range values {
-			at := lv.grid.Point(i)
-			for axis := range at {
-				at[axis] += step[axis]
-			}
-			if v != 0 {
-				dense[i*n+lv.grid.Index(at)] = v
-			}
-		}
-	}
-	return nil
 }
 
 // Levels implements solve.Hierarchy.

@@ -165,20 +165,37 @@ func cycleSpec(t *testing.T, grid sparse.Grid, points int) Spec {
 // strips are shorter than a line, or empty on coarser levels.
 func TestCycleIsThatOfTheCPU(t *testing.T) {
 	for i, c := range cycled {
-		spec := cycleSpec(t, c.grid, c.points)
-		u, v := noises(c.grid.Size())
-		want, sizes := appliedOnHost(t, spec, u)
-		for _, ranks := range [][]int{{1, 4}, {2}, {3, 7}, {3}}[i%4] {
+		sameCycle(t, fmt.Sprintf("%v of %d points", c.grid, c.points), cycleSpec(t, c.grid, c.points), [][]int{{1, 4}, {2}, {3, 7}, {3}}[i%4])
+	}
+	for _, dim := range []int{2, 3} {
+		p, err := sparse.New("anisotropic", sparse.Params{Rows: 3000, Dim: dim})
+		if err != nil {
+			t.Fatal(err)
+		}
+		spec := cycleSpec(t, cycled[0].grid, cycled[0].points)
+		spec.Source = solve.Generated{Problem: p}
+		sameCycle(t, fmt.Sprintf("anisotropic in %d dimensions", dim), spec, []int{3})
+	}
+}
+
+func sameCycle(t *testing.T, name string, spec Spec, counts []int) {
+	t.Helper()
+	problem, _ := spec.Source.Outline()
+	u, v := noises(problem.Size())
+	want, sizes := appliedOnHost(t, spec, u)
+	for _, ranks := range counts {
+		for _, storage := range []sparse.Format{sparse.Compressed, sparse.Plain} {
+			spec.Storage = storage
 			z, levels := applied(t, ranks, spec, u, v)
 			if d := off(z[0], want); !(d < 1e-10) {
-				t.Errorf("%v of %d points, %d ranks: the cycle is off by %g", c.grid, c.points, ranks, d)
+				t.Errorf("%s, %v, %d ranks: the cycle is off by %g", name, storage, ranks, d)
 			}
 			if !slices.Equal(levels, sizes) {
-				t.Errorf("%v of %d points: levels of %v rows and entries, on the processor %v", c.grid, c.points, levels, sizes)
+				t.Errorf("%s, %v: levels of %v rows and entries, on the processor %v", name, storage, levels, sizes)
 			}
 			uv, vu, uu := sparse.Dot(u, z[1]), sparse.Dot(v, z[0]), sparse.Dot(u, z[0])
 			if math.Abs(uv-vu) > 1e-12*uu || !(uu > 0) {
-				t.Errorf("%v of %d points, %d ranks: u.Mv is %g, v.Mu is %g, u.Mu is %g", c.grid, c.points, ranks, uv, vu, uu)
+				t.Errorf("%s, %v, %d ranks: u.Mv is %g, v.Mu is %g, u.Mu is %g", name, storage, ranks, uv, vu, uu)
 			}
 		}
 	}
@@ -258,7 +275,7 @@ func reaches(t *testing.T, grid, coarse sparse.Grid, ranks int) {
 	for r := range ranks {
 		fine.layout.strips = append(fine.layout.strips, sparse.Range{Lo: r * grid.Size() / ranks, Hi: (r + 1) * grid.Size() / ranks})
 	}
-	next := fine.coarseLayout(coarse, diagonals)
+	next := fine.coarseLayout(coarse, form{diagonals: diagonals})
 	has := func(l *layout, rank, row int) bool {
 		below, above := l.ghosts(rank)
 		return row >= l.rows(rank).Lo-below && row < l.rows(rank).Hi+above

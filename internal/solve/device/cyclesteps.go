@@ -54,9 +54,12 @@ func (s *System) cycleBytes() (bytes float64) {
 		rows := lv.layout.rows(s.group.Rank()).Len()
 		coarse := s.cycle.levels[l+1].layout.rows(s.group.Rank()).Len()
 		diagonal, matrix := 8*rows, 8*s.cycle.diagonals*rows
+		if s.cycle.table {
+			matrix = rows
+		}
 		if l == 0 {
 			diagonal, matrix = s.shape.diagonalBytes(rows), s.matrixPass()
-		} else if 8*rows*(s.cycle.diagonals+4)*max(1, s.group.Capabilities().Sharing) < 8*s.triad.values/2 { // which are twice the cache
+		} else if (8*4*rows+matrix)*max(1, s.group.Capabilities().Sharing) < 8*s.triad.values/2 { // which are twice the cache
 			break
 		}
 		// Smooth reads b and writes x; Defect reads both and writes t; Restrict reads t; Correct reads and writes x; Relax is as Defect;

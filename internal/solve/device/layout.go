@@ -68,7 +68,8 @@ const (
 	vecS1
 	vecW0
 	vecW1
-	vecDiagonal // the first diagonal of a level's matrix; the others follow
+	vecInverse  // the reciprocals of the main diagonal, of a coarser level
+	vecDiagonal // the first diagonal of its matrix; the others follow
 )
 
 func up(n int) int { return (n + line - 1) / line * line }

@@ -12,7 +12,8 @@
 static const struct { const char *name; void (*run)(const Params); } kernels[] = {
 	OF(cg_begin), OF(cg_descend), OF(cg_triad), OF(cg_make_stencil), OF(cg_make_plain32), OF(cg_make_plain64),
 	FORMS_OF(cg_direct), FORMS_OF(cg_single), OF(pipelined_begin), FORMS_OF(pipelined_step),
-	FORMS_OF(cycle_product), OF(cycle_product_diagonals9), OF(cycle_product_diagonals27), OF(cycle_transfer), OF(cycle_measure), OF(cycle_galerkin),
+	FORMS_OF(cycle_product), OF(cycle_product_diagonals9), OF(cycle_product_diagonals27),
+	OF(cycle_product_table9), OF(cycle_product_table27), OF(cycle_transfer), OF(cycle_measure), OF(cycle_galerkin),
 };
 
 int solve_step(const char *name, unsigned grid, const void *argument) {
