@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/kernbench/kernbench/internal/base/must"
 )
 
 const module = "github.com/kernbench/kernbench/"
@@ -159,10 +161,7 @@ func TestPackagesSayWhatTheyAreFor(t *testing.T) {
 	for _, s := range sources(t) {
 		documented[s.pkg] = documented[s.pkg] || s.doc
 	}
-	guide, err := os.ReadFile("docs/architecture.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	guide := must.Get(os.ReadFile("docs/architecture.md"))(t)
 	for pkg, has := range documented {
 		if !has {
 			t.Errorf("package %s has no package comment", pkg)

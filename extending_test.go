@@ -4,15 +4,14 @@ import (
 	"os"
 	"regexp"
 	"testing"
+
+	"github.com/kernbench/kernbench/internal/base/must"
 )
 
 // The examples of docs/extending.md are test files, so that they are compiled
 // and run where they belong: a block of "```go PATH" is the file PATH.
 func TestExtendingShowsItsExamples(t *testing.T) {
-	guide, err := os.ReadFile("docs/extending.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	guide := must.Get(os.ReadFile("docs/extending.md"))(t)
 	blocks := regexp.MustCompile("(?s)```go (\\S+)\n(.*?)```").FindAllStringSubmatch(string(guide), -1)
 	if len(blocks) == 0 {
 		t.Error("docs/extending.md has no example")

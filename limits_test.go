@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/kernbench/kernbench/internal/base/must"
 )
 
 // The limits of the tree: what one person can take in at a sitting.
@@ -42,10 +44,7 @@ func TestLimitsOfTheTree(t *testing.T) {
 			exceeds(pkg+": folders below internal", strings.Count(below, "/")+1, maxDepth)
 		}
 		for _, file := range files {
-			text, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
+			text := must.Get(os.ReadFile(file))(t)
 			exceeds(file+": lines", strings.Count(string(text), "\n"), maxFileLines)
 			for name, lines := range functions(t, file, text) {
 				exceeds(file+": "+name, lines, maxFuncLines)
@@ -66,10 +65,7 @@ func packages(t *testing.T) map[string][]string {
 		if _, ok := found[s.pkg]; ok {
 			continue
 		}
-		entries, err := os.ReadDir(s.pkg)
-		if err != nil {
-			t.Fatal(err)
-		}
+		entries := must.Get(os.ReadDir(s.pkg))(t)
 		for _, e := range entries {
 			ext := filepath.Ext(e.Name())
 			if (ext == ".go" || ext == ".s") && !strings.HasSuffix(e.Name(), "_test.go") {
@@ -86,10 +82,7 @@ func functions(t *testing.T, file string, text []byte) map[string]int {
 		return nil
 	}
 	set := token.NewFileSet()
-	f, err := parser.ParseFile(set, file, text, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(parser.ParseFile(set, file, text, 0))(t)
 	lines := map[string]int{}
 	for _, d := range f.Decls {
 		if fn, ok := d.(*ast.FuncDecl); ok && fn.Body != nil {

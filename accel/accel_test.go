@@ -18,28 +18,22 @@ import (
 	"github.com/kernbench/kernbench/internal/accel/sim"
 	"github.com/kernbench/kernbench/internal/accel/topo"
 	"github.com/kernbench/kernbench/internal/base/dtype"
+	"github.com/kernbench/kernbench/internal/base/must"
 )
 
 // reduce makes an all-reduce of n elements per cube on a copy of the default
 // machine and checks that every cube of every SIP holds the exact sum.
 func reduce(t testing.TB, tp *topo.Topology, algorithm string, n int, change func(*ccl.Settings)) *sim.Result {
 	t.Helper()
-	c, err := ccl.Default().With(algorithm, func(s *ccl.Settings) {
+	c := must.Get(ccl.Default().With(algorithm, func(s *ccl.Settings) {
 		s.SlotBytes = max(2*n, 2)
 		if change != nil {
 			change(s)
 		}
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	s := New(tp, c)
 	s.TimingOnly = testing.Short() && n > 2048 // the race detector is slow
-	r, err := reduceOn(s, n)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return r
+	return must.Get(reduceOn(s, n))(t)
 }
 
 // value is small enough for sums of 2048 of them to be exact in f16.
@@ -89,10 +83,7 @@ func reduceOn(s *System, n int) (*sim.Result, error) {
 // machine is the default one with other SIPs.
 func machine(t testing.TB, kind topo.Kind, w, h int, f topo.Fabric) *topo.Topology {
 	t.Helper()
-	m, err := topo.Default().WithSIPs(kind, w, h)
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must.Get(topo.Default().WithSIPs(kind, w, h))(t)
 	m.Fabric = f
 	return m
 }
@@ -178,14 +169,8 @@ func TestMonotoneInSize(t *testing.T) {
 func TestDefaultMachine(t *testing.T) {
 	slow := New(topo.Default(), ccl.Default())
 	slow.FlitByFlit = true
-	want, err := reduceOn(slow, 2048)
-	if err != nil {
-		t.Fatal(err)
-	}
-	got, err := reduceOn(New(topo.Default(), ccl.Default()), 2048)
-	if err != nil {
-		t.Fatal(err)
-	}
+	want := must.Get(reduceOn(slow, 2048))(t)
+	got := must.Get(reduceOn(New(topo.Default(), ccl.Default()), 2048))(t)
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("trains differ from single flits:\n%s", diff)
 	}
@@ -222,19 +207,13 @@ func TestRandomMachines(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := random(t)
 		n := rapid.SampledFrom([]int{1, 2, 17, 128, 300}).Draw(t, "n")
-		c, err := ccl.Default().With(rapid.SampledFrom(ccl.Names()).Draw(t, "algorithm"), func(s *ccl.Settings) {
+		c := must.Get(ccl.Default().With(rapid.SampledFrom(ccl.Names()).Draw(t, "algorithm"), func(s *ccl.Settings) {
 			s.Slots = rapid.IntRange(1, 3).Draw(t, "slots")
 			s.Buffer = topo.Space(rapid.SampledFrom(topo.Spaces()).Draw(t, "buffer"))
 			s.Poll = rapid.Bool().Draw(t, "poll")
 			s.Root = rapid.SampledFrom([]ccl.Root{ccl.Center, ccl.Corner}).Draw(t, "root")
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		r, err := reduceOn(New(m, c), n)
-		if err != nil {
-			t.Fatal(err)
-		}
+		}))(t)
+		r := must.Get(reduceOn(New(m, c), n))(t)
 		check(t, r)
 	})
 }
@@ -255,35 +234,22 @@ func check(t interface{ Errorf(string, ...any) }, r *sim.Result) {
 
 // The largest machine that is promised.
 func TestLargestMachine(t *testing.T) {
-	m, err := machine(t, topo.Torus, 8, 8, topo.Flits).WithCubes(6, 6)
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must.Get(machine(t, topo.Torus, 8, 8, topo.Flits).WithCubes(6, 6))(t)
 	check(t, reduce(t, m, ccl.LRAB, 64, nil))
 }
 
 // One cube of each SIP: only the exchange between SIPs is left.
 func TestSingleCube(t *testing.T) {
 	for _, algorithm := range ccl.Names() {
-		c, err := ccl.Default().With(algorithm, func(*ccl.Settings) {})
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := must.Get(ccl.Default().With(algorithm, func(*ccl.Settings) {}))(t)
 		s := New(machine(t, topo.Ring, 3, 1, topo.Flits), c)
 		var tensors []*Tensor
 		for sip := range 3 {
-			x, err := s.Zeros(sip, 1, 4, OnCube(5))
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := x.Set(halves(1, 2, 4, float32(sip))); err != nil {
-				t.Fatal(err)
-			}
+			x := must.Get(s.Zeros(sip, 1, 4, OnCube(5)))(t)
+			must.Do(t, x.Set(halves(1, 2, 4, float32(sip))))
 			tensors = append(tensors, x)
 		}
-		if _, err := s.AllReduce(tensors); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(s.AllReduce(tensors))(t)
 		for _, x := range tensors {
 			if diff := cmp.Diff(halves(3, 6, 12, 3), x.Data()); diff != "" {
 				t.Errorf("%s, SIP %d: %s", algorithm, x.SIP, diff)
@@ -354,13 +320,8 @@ func TestTensorLayouts(t *testing.T) {
 	for _, cube := range []Placement{Replicate, RowWise, ColumnWise} {
 		for _, pe := range []Placement{Replicate, RowWise, ColumnWise} {
 			p := Policy{Cube: cube, PE: pe, Cubes: 4, PEs: 2, First: 3}
-			x, err := s.Zeros(1, 32, 16, p)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := x.Set(values); err != nil {
-				t.Fatal(err)
-			}
+			x := must.Get(s.Zeros(1, 32, 16, p))(t)
+			must.Do(t, x.Set(values))
 			if diff := cmp.Diff(values, x.Data()); diff != "" || len(x.Shards) != 8 {
 				t.Errorf("%+v: %d shards %s", p, len(x.Shards), diff)
 			}
@@ -375,10 +336,7 @@ func TestTensorLayouts(t *testing.T) {
 // all PEs of all SIPs start together.
 func TestNoOpKernel(t *testing.T) {
 	s := New(topo.Default(), ccl.Default())
-	r, err := s.Launch(func(*tl.PE) {}, OnAll(s, 0, 1))
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(s.Launch(func(*tl.PE) {}, OnAll(s, 0, 1)))(t)
 	check(t, r)
 	if r.Crit != 0 || len(r.Exec) != 256 || r.Start == 0 {
 		t.Errorf("%d programs took %v from %v on", len(r.Exec), r.Crit, r.Start)
@@ -390,9 +348,7 @@ func TestLoad(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, TopologyName)
 	text := strings.Replace(string(topo.DefaultFile()), "count: 2", "count: 3", 1)
-	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, []byte(text), 0o644))
 	m, c, err := Load(path, "")
 	if err != nil || m.SIPs.Count != 3 || c.Algorithm != ccl.LRAB {
 		t.Errorf("%v, %v, %v", m, c, err)

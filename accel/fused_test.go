@@ -9,6 +9,7 @@ import (
 	"github.com/kernbench/kernbench/internal/accel/ccl"
 	"github.com/kernbench/kernbench/internal/accel/topo"
 	"github.com/kernbench/kernbench/internal/base/dtype"
+	"github.com/kernbench/kernbench/internal/base/must"
 )
 
 // whole is a small whole number of a place.
@@ -50,10 +51,7 @@ func fusedMachine(t rapid.TB, sips int, slot int) (*topo.Topology, *ccl.Config) 
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := ccl.Default().With(ccl.LRAB, func(s *ccl.Settings) { s.SlotBytes = slot })
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(ccl.Default().With(ccl.LRAB, func(s *ccl.Settings) { s.SlotBytes = slot }))(t)
 	return m, c
 }
 
@@ -68,10 +66,7 @@ func TestFusedIsExact(t *testing.T) {
 		}
 		f.A = func(sip, part int) []dtype.Float16 { return filled(f.Parts[part].Rows*f.K, 1, sip, part) }
 		f.B = func(sip, part int) []dtype.Float16 { return filled(f.K*f.Parts[part].Cols, 2, sip, part) }
-		times, got, err := GemmAllReduce(m, c, f)
-		if err != nil {
-			t.Fatal(err)
-		}
+		times, got := must.Get2(GemmAllReduce(m, c, f))(t)
 		for part, p := range f.Parts {
 			want := make([]float32, p.Rows*p.Cols)
 			for sip := range sips {
@@ -106,10 +101,7 @@ func TestFusedOverlap(t *testing.T) {
 		return out
 	}
 	for n, least := range map[int]float64{1: 0, 4: 0.4} {
-		times, _, err := GemmAllReduce(m, c, Fused{K: 512, Parts: parts(n)})
-		if err != nil {
-			t.Fatal(err)
-		}
+		times, _ := must.Get2(GemmAllReduce(m, c, Fused{K: 512, Parts: parts(n)}))(t)
 		recovered := float64(times.Sequential-times.Overlapped) / float64(min(times.Gemm, times.AllReduce))
 		if recovered < least || recovered > 1 || n == 1 && recovered != 0 {
 			t.Errorf("%d partitions: %+v, %.2f recovered", n, times, recovered)

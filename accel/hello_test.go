@@ -9,6 +9,7 @@ import (
 	"github.com/kernbench/kernbench/internal/accel/ccl"
 	"github.com/kernbench/kernbench/internal/accel/topo"
 	"github.com/kernbench/kernbench/internal/base/dtype"
+	"github.com/kernbench/kernbench/internal/base/must"
 )
 
 // rowSums gives every cube the sum of its tile and of those west of it.
@@ -32,21 +33,13 @@ func rowSums(x *Tensor) tl.Kernel {
 // as it is here.
 func TestHelloWorld(t *testing.T) {
 	s := New(topo.Default(), ccl.Default())
-	x, err := s.Zeros(0, 16, 8, PerCube)
-	if err != nil {
-		t.Fatal(err)
-	}
+	x := must.Get(s.Zeros(0, 16, 8, PerCube))(t)
 	ones := make([]dtype.Float16, 16*8)
 	for i := range ones {
 		ones[i] = dtype.Float16From(1)
 	}
-	if err := x.Set(ones); err != nil {
-		t.Fatal(err)
-	}
-	result, err := s.Launch(rowSums(x), OnPE0(s, 0))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, x.Set(ones))
+	result := must.Get(s.Launch(rowSums(x), OnPE0(s, 0)))(t)
 	for i, v := range x.Data() {
 		if want := float32(i/8%4 + 1); v.Float32() != want {
 			t.Errorf("element %d of cube %d is %v, want %v", i%8, i/8, v.Float32(), want)
@@ -56,14 +49,8 @@ func TestHelloWorld(t *testing.T) {
 		t.Errorf("it took %v, the clock says %v", result.Crit, s.Now())
 	}
 
-	source, err := os.ReadFile("hello_test.go")
-	if err != nil {
-		t.Fatal(err)
-	}
-	doc, err := os.ReadFile("../docs/accelerator.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	source := must.Get(os.ReadFile("hello_test.go"))(t)
+	doc := must.Get(os.ReadFile("../docs/accelerator.md"))(t)
 	_, rest, _ := strings.Cut(string(source), "// rowSums")
 	kernel, _, _ := strings.Cut("// rowSums"+rest, "\n// The collective of the documentation")
 	if !strings.Contains(string(doc), kernel) {

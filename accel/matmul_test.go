@@ -11,6 +11,7 @@ import (
 	"github.com/kernbench/kernbench/internal/accel/ccl"
 	"github.com/kernbench/kernbench/internal/accel/sim"
 	"github.com/kernbench/kernbench/internal/accel/topo"
+	"github.com/kernbench/kernbench/internal/base/must"
 )
 
 // Products of any shape, variant, split and number of PEs are exact, take time,
@@ -38,10 +39,7 @@ func TestMatmul(t *testing.T) {
 		}
 		machine := topo.Default()
 		machine.Fabric = topo.Fabric(rapid.SampledFrom([]string{string(topo.Flits), string(topo.Whole)}).Draw(t, "fabric"))
-		p, err := New(machine, ccl.Default()).Matmul(m, in)
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := must.Get(New(machine, ccl.Default()).Matmul(m, in))(t)
 		for i, v := range p.C {
 			if v.Float32() != want[i] {
 				t.Fatalf("element %d is %v, want %v", i, v.Float32(), want[i])

@@ -11,6 +11,7 @@ import (
 
 	"github.com/kernbench/kernbench/internal/accel/ccl"
 	"github.com/kernbench/kernbench/internal/accel/topo"
+	"github.com/kernbench/kernbench/internal/base/must"
 )
 
 // A trace keeps to the Trace Event Format: named processes and threads, complete events that do not
@@ -19,26 +20,18 @@ func TestTrace(t *testing.T) {
 	for _, f := range []topo.Fabric{topo.Whole, topo.Flits} {
 		m := machine(t, topo.Torus, 2, 2, f)
 		s := New(m, ccl.Default())
-		plain, err := reduceOn(s, 256)
-		if err != nil {
-			t.Fatal(err)
-		}
+		plain := must.Get(reduceOn(s, 256))(t)
 		if err := WriteTrace(io.Discard, plain); err == nil || !strings.Contains(err.Error(), "set System.Trace") {
 			t.Errorf("a result without a trace: %v", err)
 		}
 		s = New(m, ccl.Default())
 		s.Trace = true
-		r, err := reduceOn(s, 256)
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := must.Get(reduceOn(s, 256))(t)
 		if r.Crit != plain.Crit {
 			t.Errorf("%s: traced it takes %v, else %v", f, r.Crit, plain.Crit)
 		}
 		var text bytes.Buffer
-		if err := WriteTrace(&text, r); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, WriteTrace(&text, r))
 		messages := 4 * (15 + 15) // each cube's sum to the root and the result back
 		messages += 4 * 2         // round the rows and the columns of SIPs
 		checkTrace(t, text.Bytes(), messages)

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/kernbench/kernbench/internal/base/must"
 )
 
 // others uses the public packages besides bench and kernbench.
@@ -67,23 +69,15 @@ func TestUsersOwnModule(t *testing.T) {
 		t.Skip("it builds and runs another program: once is enough")
 	}
 	t.Parallel()
-	root, err := filepath.Abs("..")
-	if err != nil {
-		t.Fatal(err)
-	}
+	root := must.Get(filepath.Abs(".."))(t)
 	dir := t.TempDir()
 	write := func(name, text string) {
 		t.Helper()
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
 	}
 	read := func(name string) string {
 		t.Helper()
-		data, err := os.ReadFile(filepath.Join(root, name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		data := must.Get(os.ReadFile(filepath.Join(root, name)))(t)
 		return string(data)
 	}
 	// The requirements are ours, so that nothing has to be looked up. A workspace stands for
@@ -94,9 +88,7 @@ func TestUsersOwnModule(t *testing.T) {
 	write("go.sum", read("go.sum"))
 	write("main.go", read("examples/userbench/main.go"))
 	write("others.go", others)
-	if err := os.Mkdir(filepath.Join(dir, "heat"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Mkdir(filepath.Join(dir, "heat"), 0o755))
 	write("heat/main.go", read("examples/ownproblem/main.go"))
 
 	run := func(name string, args ...string) string {
@@ -125,9 +117,7 @@ func TestUsersOwnModule(t *testing.T) {
 
 	// A kernel for the simulated accelerator; one that adds the wrong chunk does not pass.
 	kernel := read("examples/accelkernel/main.go")
-	if err := os.Mkdir(filepath.Join(dir, "kernel"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Mkdir(filepath.Join(dir, "kernel"), 0o755))
 	for own, want := range map[string]string{"me - 2 - step": "2 points: 2 ok", "me - 1 - step": "wrong"} {
 		write("kernel/main.go", strings.Replace(kernel, "me - 2 - step", own, 1))
 		run("go", "build", "-ldflags=-w", "-o", "reducescatter", "./kernel")
@@ -143,16 +133,10 @@ func TestUsersOwnModule(t *testing.T) {
 // result.
 func functions(t *testing.T, dir string) map[string]string {
 	t.Helper()
-	files, err := filepath.Glob(filepath.Join(dir, "*.go"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	files := must.Get(filepath.Glob(filepath.Join(dir, "*.go")))(t)
 	found := map[string]string{}
 	for _, path := range files {
-		file, err := parser.ParseFile(token.NewFileSet(), path, nil, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		file := must.Get(parser.ParseFile(token.NewFileSet(), path, nil, 0))(t)
 		for _, d := range file.Decls {
 			f, ok := d.(*ast.FuncDecl)
 			if !ok || f.Recv != nil || !f.Name.IsExported() || f.Type.Results == nil || len(f.Type.Results.List) != 1 {
@@ -170,14 +154,8 @@ func functions(t *testing.T, dir string) map[string]string {
 // The program that docs/writing-benches.md shows is the one that is built and run
 // above.
 func TestGuideShowsTheExample(t *testing.T) {
-	guide, err := os.ReadFile("../docs/writing-benches.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	example, err := os.ReadFile("../examples/userbench/main.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	guide := must.Get(os.ReadFile("../docs/writing-benches.md"))(t)
+	example := must.Get(os.ReadFile("../examples/userbench/main.go"))(t)
 	_, rest, _ := strings.Cut(string(guide), "```go\n")
 	shown, _, _ := strings.Cut(rest, "```\n")
 	if shown == "" || !strings.HasSuffix(string(example), "\n"+shown) {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/base/point"
 )
 
@@ -78,9 +79,7 @@ func TestBuild(t *testing.T) {
 			Zip(Env("MIN", "1", Unset), Env("MAX", "1", Unset)), Trials(3), Metric("lat_us", "us", "lower"),
 			Drop(func(point.Point) error { return nil })),
 		Part("kinds", nothing, Ints("i", "1")))
-	if err := b.Validate(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, b.Validate())
 	p, ok := b.Part("latency")
 	if !ok || p.Trials != 3 || len(p.Wheres) != 1 || p.Metrics[0].Name != "lat_us" || p.Help != "how long" {
 		t.Errorf("%+v", p)

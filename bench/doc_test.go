@@ -14,22 +14,17 @@ import (
 	"testing"
 
 	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/internal/base/must"
 )
 
 // sources parses the package with its tests.
 func sources(t *testing.T) (*token.FileSet, []*ast.File) {
 	t.Helper()
-	names, err := filepath.Glob("*.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	names := must.Get(filepath.Glob("*.go"))(t)
 	fset := token.NewFileSet()
 	var files []*ast.File
 	for _, name := range names {
-		f, err := parser.ParseFile(fset, name, nil, parser.ParseComments)
-		if err != nil {
-			t.Fatal(err)
-		}
+		f := must.Get(parser.ParseFile(fset, name, nil, parser.ParseComments))(t)
 		files = append(files, f)
 	}
 	return fset, files
@@ -38,10 +33,7 @@ func sources(t *testing.T) (*token.FileSet, []*ast.File) {
 // Every exported name is documented, and every method of State has an example.
 func TestDocumented(t *testing.T) {
 	fset, files := sources(t)
-	pkg, err := doc.NewFromFiles(fset, files, "github.com/kernbench/kernbench/bench")
-	if err != nil {
-		t.Fatal(err)
-	}
+	pkg := must.Get(doc.NewFromFiles(fset, files, "github.com/kernbench/kernbench/bench"))(t)
 	need := func(name, text string) {
 		t.Helper()
 		if strings.TrimSpace(text) == "" {
@@ -137,10 +129,7 @@ func TestNothingInternalToName(t *testing.T) {
 
 // The fields that the manual names are there.
 func TestManualNamesFields(t *testing.T) {
-	text, err := os.ReadFile("doc.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile("doc.go"))(t)
 	named := 0
 	has := func(typ reflect.Type, names string) {
 		for name := range strings.SplitSeq(names, ",") {

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/bench/measure"
 	"github.com/kernbench/kernbench/internal/comm/syncgroup"
@@ -200,9 +201,7 @@ func TestRefresh(t *testing.T) {
 		s := NewState(Setting{Group: syncgroup.Solo(), Measure: cfg, Phase: func(p string) { phases = append(phases, p) }})
 		s.Refresh(func() error { story.WriteString("new "); return nil })
 		s.Verify(func() error { story.WriteString("check "); return nil })
-		if err := s.Time(context.Background(), func() error { story.WriteString("."); return nil }, InPlace(inPlace)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, s.Time(context.Background(), func() error { story.WriteString("."); return nil }, InPlace(inPlace)))
 		// How often the samples are interrupted depends on how long they take: at least once.
 		proof := `(new \.check ){4}new `
 		timed := `timed check `
@@ -342,9 +341,7 @@ func TestFile(t *testing.T) {
 		{point.FileValue(path, sum), nil, "as edited", "has changed since the run was planned"},
 		{point.StringValue(path + "x"), nil, "", "no such file"},
 	} {
-		if err := os.WriteFile(path, []byte(c.text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(path, []byte(c.text), 0o600))
 		s := NewState(Setting{Point: point.Point{{Name: "f", Value: c.value}}, Inputs: c.inputs})
 		_, data, err := s.File("f")
 		if c.fault != "" && (err == nil || !strings.Contains(err.Error(), c.fault)) || c.fault == "" && (err != nil || string(data) != c.text) {

@@ -1,6 +1,10 @@
 package dist
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/kernbench/kernbench/internal/base/must"
+)
 
 // card is memory that the host cannot reach.
 type card struct{ bytes []byte }
@@ -23,14 +27,9 @@ func TestDeviceMemory(t *testing.T) {
 	if b.Bytes() != nil || b.Offset() != 16 {
 		t.Errorf("bytes %v, offset %d", b.Bytes(), b.Offset())
 	}
-	m, err := b.Mirror()
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must.Get(b.Mirror())(t)
 	Slice[float32](m)[1] = 1.5
-	if err := b.Update(m); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, b.Update(m))
 	if again, _ := NewDeviceBuffer(F32, 16, c).Mirror(); Slice[float32](again)[5] != 1.5 {
 		t.Errorf("the card holds %v", c.bytes)
 	}

@@ -12,15 +12,13 @@ import (
 
 	"github.com/kernbench/kernbench/dist"
 	_ "github.com/kernbench/kernbench/dist/cpu"
+	"github.com/kernbench/kernbench/internal/base/must"
 )
 
 // solo is a group of one rank: enough for what is checked before data moves.
 func solo(t testing.TB) *dist.Group {
 	t.Helper()
-	g, err := dist.Init(context.Background(), dist.Config{Backend: "cpu", Size: 1, ID: fmt.Sprint(t.Name(), "/", os.Getpid())})
-	if err != nil {
-		t.Fatal(err)
-	}
+	g := must.Get(dist.Init(context.Background(), dist.Config{Backend: "cpu", Size: 1, ID: fmt.Sprint(t.Name(), "/", os.Getpid())}))(t)
 	t.Cleanup(func() { g.Close() })
 	return g
 }
@@ -145,13 +143,8 @@ func TestTuning(t *testing.T) {
 		{"op": "allreduce", "buffers": "symmetric", "algorithm": "b", "chunk_bytes": 64},
 		{"min_ranks": 3, "algorithm": "c"}]}`
 	path := filepath.Join(t.TempDir(), "tuning.json")
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	table, err := dist.LoadTuning(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, []byte(text), 0o600))
+	table := must.Get(dist.LoadTuning(path))(t)
 	for _, c := range []struct {
 		backend   string
 		op        dist.Collective
@@ -191,12 +184,9 @@ func TestTuning(t *testing.T) {
 // What was measured on one kind of GPU, shared by so many ranks that are processes or blocks
 // of one kernel, is for groups like that alone.
 func TestTuningOfOneDevice(t *testing.T) {
-	table, err := dist.ParseTuning([]byte(`{"entries": [
+	table := must.Get(dist.ParseTuning([]byte(`{"entries": [
 		{"backend": "cuda", "device": "NVIDIA H200", "ranks_per_device": 8, "knobs": {"ranks_as": "processes"}, "algorithm": "lamport", "blocks": 4},
-		{"algorithm": "one-stage"}]}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+		{"algorithm": "one-stage"}]}`)))(t)
 	processes, blocks := map[string]string{"ranks_as": "processes"}, map[string]string{"ranks_as": "blocks"}
 	for _, c := range []struct {
 		on   *dist.Tuning
@@ -233,16 +223,9 @@ func TestBlocks(t *testing.T) {
 // An entry that names a host is for groups that are wholly on it, and every rank of a
 // group decides alike.
 func TestTuningOfOneHost(t *testing.T) {
-	name, err := os.Hostname()
-	if err != nil {
-		t.Fatal(err)
-	}
+	name := must.Get(os.Hostname())(t)
 	table := func(host string) *dist.Tuning {
-		tuning, err := dist.ParseTuning(fmt.Appendf(nil, `{"entries": [{"host": %q, "algorithm": "ring"}, {"algorithm": "tree"}]}`, host))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return tuning
+		return must.Get(dist.ParseTuning(fmt.Appendf(nil, `{"entries": [{"host": %q, "algorithm": "ring"}, {"algorithm": "tree"}]}`, host)))(t)
 	}
 	with := func(others ...string) func(context.Context, []byte) ([][]byte, error) {
 		return func(_ context.Context, mine []byte) ([][]byte, error) {
@@ -306,9 +289,7 @@ func TestClosedGroup(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := g.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, g.Close())
 	refuses(t, "prepared before", op.Run(), "closed")
 	refuses(t, "started", op.Start().Wait(), "closed")
 	refuses(t, "closed", g.AllReduce(b, b, dist.Sum), "closed")

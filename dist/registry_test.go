@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/kernbench/kernbench/dist"
+	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/comm/schedule"
 )
 
@@ -72,10 +73,7 @@ func TestDescribed(t *testing.T) {
 
 // The package comment says of every algorithm what its registration says.
 func TestDocumentedOrders(t *testing.T) {
-	text, err := os.ReadFile("doc.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile("doc.go"))(t)
 	bullets := regexp.MustCompile(`//   - ((?:.*\n//     )?.*)\n`).FindAllStringSubmatch(string(text), -1)
 	if len(bullets) != 3 {
 		t.Fatalf("the package comment has %d statements", len(bullets))

@@ -9,6 +9,7 @@ import (
 
 	"github.com/kernbench/kernbench/internal/accel/topo"
 	"github.com/kernbench/kernbench/internal/base/dtype"
+	"github.com/kernbench/kernbench/internal/base/must"
 )
 
 func env(t testing.TB, id topo.PEID) Env {
@@ -18,10 +19,7 @@ func env(t testing.TB, id topo.PEID) Env {
 
 func hbm(t testing.TB, id topo.PEID) Ptr {
 	t.Helper()
-	a, err := topo.Default().Address(topo.Location{PEID: id, Space: topo.HBMSpace})
-	if err != nil {
-		t.Fatal(err)
-	}
+	a := must.Get(topo.Default().Address(topo.Location{PEID: id, Space: topo.HBMSpace}))(t)
 	return Ptr{a}
 }
 
@@ -31,9 +29,7 @@ func TestMistakes(t *testing.T) {
 	tcm, _ := topo.Default().Address(topo.Location{Space: topo.TCMSpace})
 	end := hbm(t, topo.PEID{PE: 1}).Plus(-4)
 	var foreign Tile
-	if _, err := Record(env(t, topo.PEID{}), func(p *PE) { p.Scratch(1); p.Scratch(1); foreign = p.Scratch(1) }); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(Record(env(t, topo.PEID{}), func(p *PE) { p.Scratch(1); p.Scratch(1); foreign = p.Scratch(1) }))(t)
 	for want, kernel := range map[string]Kernel{
 		"call 1: send W: no neighbour there; the directions of sip0.cube0.pe0 are intra_S intra_E S E global_E global_W": func(p *PE) { p.Send(W, p.Load(x, 1)) },
 		"call 0: recv intra_N: no neighbour there":                                     func(p *PE) { p.Recv(IntraN, 1) },
@@ -114,15 +110,10 @@ func half(values ...float32) []dtype.Float16 {
 func execute(t *testing.T, data []dtype.Float16, k Kernel) []dtype.Float16 {
 	t.Helper()
 	x := hbm(t, topo.PEID{})
-	prog, err := Record(env(t, topo.PEID{}), k)
-	if err != nil {
-		t.Fatal(err)
-	}
+	prog := must.Get(Record(env(t, topo.PEID{}), k))(t)
 	run := NewExecutor(cells{x.Addr, data}, []*Program{prog})
 	for i := range prog.Ops {
-		if err := run.Do(0, i, prog.Ops[i].Port); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, run.Do(0, i, prog.Ops[i].Port))
 	}
 	return data
 }
@@ -193,11 +184,7 @@ func TestGemm(t *testing.T) {
 func TestMessages(t *testing.T) {
 	x := hbm(t, topo.PEID{})
 	record := func(id topo.PEID, k Kernel) *Program {
-		p, err := Record(env(t, id), k)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return p
+		return must.Get(Record(env(t, id), k))(t)
 	}
 	sender := record(topo.PEID{}, func(p *PE) {
 		v := p.Load(x, 2)
@@ -214,9 +201,7 @@ func TestMessages(t *testing.T) {
 		t.Error("received before anything was sent")
 	}
 	for _, step := range [][2]int{{0, 0}, {0, 1}, {0, 2}, {1, 0}, {1, 1}} {
-		if err := run.Do(step[0], step[1], receiver.Ops[0].Port); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, run.Do(step[0], step[1], receiver.Ops[0].Port))
 	}
 	if diff := cmp.Diff(half(1, 2), data); diff != "" {
 		t.Error(diff)
@@ -224,16 +209,12 @@ func TestMessages(t *testing.T) {
 	short := record(topo.PEID{Cube: 1}, func(p *PE) { p.Recv(W, 3) })
 	run = NewExecutor(cells{x.Addr, data}, []*Program{sender, short})
 	for _, step := range [][2]int{{0, 0}, {0, 1}} {
-		if err := run.Do(step[0], step[1], Port{}); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, run.Do(step[0], step[1], Port{}))
 	}
 	if err := run.Do(1, 0, short.Ops[0].Port); err == nil || !strings.Contains(err.Error(), "2 elements were sent, 3 are received") {
 		t.Errorf("%v", err)
 	}
-	if err := run.Do(0, 0, Port{}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, run.Do(0, 0, Port{}))
 	if err := NewExecutor(cells{x.Addr, nil}, []*Program{sender}).Do(0, 0, Port{}); err == nil || !strings.Contains(err.Error(), "sip0.cube0.pe0: load (call 0)") {
 		t.Errorf("%v", err)
 	}

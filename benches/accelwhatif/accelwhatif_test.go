@@ -17,6 +17,7 @@ import (
 	"github.com/kernbench/kernbench/dist/ahbm"
 	"github.com/kernbench/kernbench/internal/accel/ccl"
 	"github.com/kernbench/kernbench/internal/accel/topo"
+	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
@@ -32,11 +33,7 @@ func rowsOf(t *testing.T, words ...string) ([]journal.Row, error) {
 
 func mustRows(t *testing.T, words ...string) []journal.Row {
 	t.Helper()
-	rows, err := rowsOf(t, words...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return rows
+	return must.Get(rowsOf(t, words...))(t)
 }
 
 // All parameters, with a small all-reduce and a small product: each has its change, or says why not.
@@ -131,9 +128,7 @@ func TestChangesAreRight(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "my.yaml")
 	text := strings.Replace(string(topo.DefaultFile()), "latency_ns: 43.201", "latency_ns: 100", 1)
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, []byte(text), 0o600))
 	row := func(words ...string) journal.Row {
 		for _, r := range mustRows(t, append([]string{"n_elem=8", "shapes=32x64x32", "--fabric=whole"}, words...)...) {
 			if r.Part == allReducePart {
@@ -166,9 +161,7 @@ func TestChangesAreRight(t *testing.T) {
 func TestSeveralMachines(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "my.yaml")
 	text := strings.Replace(string(topo.DefaultFile()), "latency_ns: 43.201", "latency_ns: 100", 1)
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, []byte(text), 0o600))
 	rows := mustRows(t, "n_elem=8", "shapes=32x64x32", "parameter=system.link.latency_ns,system.switch.overhead_ns,pe.mmu.tlb_overhead_ns", "--topology=built-in,"+path)
 	f := figures(rows)[0]
 	if len(f.Panels) != 2 || !strings.Contains(f.Panels[0].Title, "per cube, built-in: ") || !strings.Contains(f.Panels[1].Title, "per cube, my.yaml: ") ||

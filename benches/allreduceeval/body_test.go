@@ -14,6 +14,7 @@ import (
 
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/benches/allreduceeval/matrix"
+	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/bench/measure"
 	"github.com/kernbench/kernbench/internal/bench/plan"
@@ -80,10 +81,7 @@ func assigns(pairs ...string) (list []plan.Assign) {
 // tasks are the points of a part with these axes and options.
 func tasks(t *testing.T, part string, axes, options []plan.Assign) (*plan.Plan, []plan.Task) {
 	t.Helper()
-	p, err := plan.Make(Bench(), plan.Request{Axes: axes, Options: options, Only: []string{`part == "` + part + `"`}, Backend: dist.HostBackend, Seed: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := must.Get(plan.Make(Bench(), plan.Request{Axes: axes, Options: options, Only: []string{`part == "` + part + `"`}, Backend: dist.HostBackend, Seed: 1}))(t)
 	var list []plan.Task
 	for _, g := range p.Groups {
 		list = append(list, g.Tasks...)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/kernbench/kernbench/benches/allreduceeval/matrix"
 	"github.com/kernbench/kernbench/dist"
+	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/bench/plan"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
@@ -14,10 +15,7 @@ import (
 // complete are the rows of a run in which everything passed, as the plan has them.
 func complete(t *testing.T) []journal.Row {
 	t.Helper()
-	p, err := plan.Make(Bench(), plan.Request{Backend: dist.HostBackend})
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := must.Get(plan.Make(Bench(), plan.Request{Backend: dist.HostBackend}))(t)
 	var rows []journal.Row
 	add := func(task plan.Task, status journal.Status) {
 		r := journal.Row{Bench: Name, Part: task.Part, Point: task.Point, NumRanks: &task.Ranks, Backend: dist.HostBackend, Status: status, Reason: task.Reason, Options: p.Options}

@@ -7,6 +7,7 @@ import (
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/benches/allreduceeval/matrix"
 	"github.com/kernbench/kernbench/dist"
+	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/bench/plan"
 	"github.com/kernbench/kernbench/internal/host/cuda"
 	"github.com/kernbench/kernbench/internal/host/cudatest"
@@ -38,11 +39,8 @@ func TestDeviceMemory(t *testing.T) {
 		if testing.Short() && i > 0 {
 			break // the kernels differ, what the host does meanwhile does not
 		}
-		p, err := plan.Make(Bench(), plan.Request{Backend: backend, Axes: c.axes, Seed: 1, Only: []string{`part == "` + c.part + `"`},
-			Options: assigns("mutate=" + c.fault)})
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := must.Get(plan.Make(Bench(), plan.Request{Backend: backend, Axes: c.axes, Seed: 1, Only: []string{`part == "` + c.part + `"`},
+			Options: assigns("mutate=" + c.fault)}))(t)
 		for _, g := range p.Groups {
 			for _, task := range g.Tasks {
 				for rank, o := range performOn(t, backend, c.part, task, p.Options) {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/kernbench/kernbench/benches/allreduceeval/matrix"
 	"github.com/kernbench/kernbench/dist"
+	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/bench/plan"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/view/report"
@@ -21,10 +22,7 @@ import (
 // timedRun are good rows of the performance part, as a machine might give them.
 func timedRun(t *testing.T) (rows []journal.Row) {
 	t.Helper()
-	p, err := plan.Make(Bench(), plan.Request{Backend: dist.HostBackend})
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := must.Get(plan.Make(Bench(), plan.Request{Backend: dist.HostBackend}))(t)
 	for _, g := range p.Groups {
 		for _, task := range g.Tasks {
 			if task.Part != matrix.Performance {
@@ -74,13 +72,8 @@ func TestPrintedPages(t *testing.T) {
 		dir := t.TempDir()
 		run := &journal.Run{Header: journal.Header{Schema: 1, Run: "r", Bench: Name, Backend: dist.HostBackend, Points: len(all) + len(times)},
 			Rows: c.rows, End: &journal.End{Outcome: c.outcome, Seconds: 100}}
-		if _, err := report.Render(dir, report.Input{Bench: Bench(), Run: run}); err != nil {
-			t.Fatal(err)
-		}
-		page, err := os.ReadFile(filepath.Join(dir, "report.html"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Get(report.Render(dir, report.Input{Bench: Bench(), Run: run}))(t)
+		page := must.Get(os.ReadFile(filepath.Join(dir, "report.html")))(t)
 		if n := pages(string(page)); n < 3 || n > 10 {
 			t.Errorf("%s: about %.1f pages, want 3 to 10", name, n)
 		}

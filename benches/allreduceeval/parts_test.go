@@ -8,6 +8,7 @@ import (
 
 	"github.com/kernbench/kernbench/benches/allreduceeval/matrix"
 	"github.com/kernbench/kernbench/dist"
+	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/bench/plan"
 	"github.com/kernbench/kernbench/internal/bench/run"
 	"github.com/kernbench/kernbench/internal/result/journal"
@@ -159,18 +160,9 @@ func TestQuickProfile(t *testing.T) {
 		wants = []string{"**Correctness:** not shown. What ran is right, but required cells did not run", "correctness with 8 ranks: it was left out of this run"}
 	}
 	dir := filepath.Join(t.TempDir(), "run")
-	p, err := plan.Make(Bench(), plan.Request{Axes: axes, Only: only, Backend: dist.HostBackend, Seed: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	res, err := run.Run(t.Context(), p, run.Options{Dir: dir, Environ: append(os.Environ(), smallVar+"=1")})
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, r, err := journal.LoadRun(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := must.Get(plan.Make(Bench(), plan.Request{Axes: axes, Only: only, Backend: dist.HostBackend, Seed: 1}))(t)
+	res := must.Get(run.Run(t.Context(), p, run.Options{Dir: dir, Environ: append(os.Environ(), smallVar+"=1")}))(t)
+	_, r := must.Get2(journal.LoadRun(dir))(t)
 	for _, row := range r.Latest() {
 		if row.Status.Bad() {
 			t.Errorf("%s %s: %s: %s", row.Part, row.Point, row.Status, row.Reason)
@@ -179,13 +171,8 @@ func TestQuickProfile(t *testing.T) {
 	if res.Counts[journal.NotExecuted] == 0 || res.Missing != 0 {
 		t.Errorf("%v, %d missing: want rows that need other hardware, none of them required", res.Counts, res.Missing)
 	}
-	if _, err := report.Render(dir, report.Input{Bench: Bench(), Run: r}); err != nil {
-		t.Fatal(err)
-	}
-	page, err := os.ReadFile(filepath.Join(dir, "report.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Get(report.Render(dir, report.Input{Bench: Bench(), Run: r}))(t)
+	page := must.Get(os.ReadFile(filepath.Join(dir, "report.md")))(t)
 	for _, want := range append(wants, "## Correctness matrix", "✓", "○", "## Recommendations", "## Tests to add", "## Coverage gaps", "times of torus: it differs from ring", "times of quickreduce-int4: ", "times with 3 ranks", "is dead while", "tuning.json") {
 		if !strings.Contains(string(page), want) {
 			t.Errorf("the report lacks %q", want)

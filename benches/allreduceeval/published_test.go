@@ -14,6 +14,7 @@ import (
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/benches/allreduceeval/findings"
 	"github.com/kernbench/kernbench/benches/allreduceeval/matrix"
+	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/result/imports"
 	"github.com/kernbench/kernbench/internal/result/journal"
@@ -27,14 +28,8 @@ var update = flag.Bool("update", false, "rewrite the files in testdata")
 func published(t *testing.T) []journal.Row {
 	t.Helper()
 	rows := publishedTable(t, "nvlink-h100")
-	data, err := os.ReadFile(filepath.Join("..", "..", "examples", "published-report", "claims.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	claims, err := imports.Claims("claims.yaml", data)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Get(os.ReadFile(filepath.Join("..", "..", "examples", "published-report", "claims.yaml")))(t)
+	claims := must.Get(imports.Claims("claims.yaml", data))(t)
 	src := imports.Source{Run: "r", Bench: Name, Part: matrix.Performance, Name: "claims.yaml"}
 	return append(rows, imports.VerdictRows(model.Judge(rows, claims, model.NamedCurve), src, len(rows))...)
 }
@@ -42,20 +37,11 @@ func published(t *testing.T) []journal.Row {
 // publishedTable is its table alone.
 func publishedTable(t *testing.T, link string) []journal.Row {
 	t.Helper()
-	data, err := os.ReadFile(filepath.Join("..", "..", "examples", "published-report", "times.csv"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	file, err := imports.Read("csv", "times.csv", string(data), imports.Given{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Get(os.ReadFile(filepath.Join("..", "..", "examples", "published-report", "times.csv")))(t)
+	file := must.Get(imports.Read("csv", "times.csv", string(data), imports.Given{}))(t)
 	src := imports.Source{Run: "r", Bench: Name, Part: matrix.Performance, Name: "times.csv"}
 	rows := imports.Rows(file.Records, src, 0, map[string]int{})
-	ceilings, err := model.Ceilings(link)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ceilings := must.Get(model.Ceilings(link))(t)
 	for i := range rows {
 		model.Limit(&rows[i], ceilings)
 	}
@@ -91,14 +77,9 @@ func TestPublishedReport(t *testing.T) {
 	got := dump(sections(published(t)))
 	path := filepath.Join("testdata", "published.golden")
 	if *update {
-		if err := os.WriteFile(path, []byte(got), 0o666); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(path, []byte(got), 0o666))
 	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	want := must.Get(os.ReadFile(path))(t)
 	if diff := cmp.Diff(string(want), got); diff != "" {
 		t.Errorf("the report on the published numbers (-want +got):\n%s", diff)
 	}

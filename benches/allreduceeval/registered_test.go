@@ -13,6 +13,7 @@ import (
 	"github.com/kernbench/kernbench/benches/allreduceeval/findings"
 	"github.com/kernbench/kernbench/benches/allreduceeval/matrix"
 	"github.com/kernbench/kernbench/dist"
+	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/bench/plan"
 	"github.com/kernbench/kernbench/internal/bench/run"
 	"github.com/kernbench/kernbench/internal/comm/schedule"
@@ -60,10 +61,7 @@ func TestRegisteredAlgorithmIsEvaluated(t *testing.T) {
 		}
 		return
 	}
-	whole, err := plan.Make(Bench(), plan.Request{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	whole := must.Get(plan.Make(Bench(), plan.Request{}))(t)
 	planned := map[string]int{}
 	for _, g := range whole.Groups {
 		for _, task := range g.Tasks {
@@ -119,17 +117,9 @@ func TestRegisteredAlgorithmIsEvaluated(t *testing.T) {
 // runRows runs a plan with real processes and gives its rows.
 func runRows(t *testing.T, req plan.Request) []journal.Row {
 	t.Helper()
-	p, err := plan.Make(Bench(), req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := must.Get(plan.Make(Bench(), req))(t)
 	dir := filepath.Join(t.TempDir(), "run")
-	if _, err := run.Run(t.Context(), p, run.Options{Dir: dir, Environ: os.Environ()}); err != nil {
-		t.Fatal(err)
-	}
-	_, r, err := journal.LoadRun(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Get(run.Run(t.Context(), p, run.Options{Dir: dir, Environ: os.Environ()}))(t)
+	_, r := must.Get2(journal.LoadRun(dir))(t)
 	return r.Latest()
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/benches/benchtest"
 	"github.com/kernbench/kernbench/dist"
+	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/bench/measure"
 	"github.com/kernbench/kernbench/internal/bench/plan"
@@ -32,9 +33,7 @@ func scripted() probe.Result {
 
 func scriptedFile(t *testing.T) string {
 	path := filepath.Join(t.TempDir(), "probe.json")
-	if err := probe.Save(path, scripted()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, probe.Save(path, scripted()))
 	return path
 }
 
@@ -42,15 +41,9 @@ func scriptedFile(t *testing.T) string {
 func planned(t *testing.T, req plan.Request) *plan.Plan {
 	t.Helper()
 	b := Bench()
-	if err := b.Validate(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, b.Validate())
 	req.Backend, req.Seed = "cpu", 1
-	p, err := plan.Make(b, req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return p
+	return must.Get(plan.Make(b, req))(t)
 }
 
 // perform runs the body of one task with goroutines for ranks.
@@ -145,9 +138,7 @@ func TestForeignProbe(t *testing.T) {
 	r := scripted()
 	r.Class = "other"
 	path := filepath.Join(t.TempDir(), "probe.json")
-	if err := probe.Save(path, r); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, probe.Save(path, r))
 	p := planned(t, plan.Request{Axes: axes("size=4"), Options: axes("probe=" + path)})
 	o := perform(t, p.Groups[0].Tasks[0], p.Options, "cpu")[0]
 	if o.Status != journal.OK || len(o.Limits) != 0 || len(o.Warnings) == 0 || !strings.Contains(o.Warnings[0], "class other") {

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/kernbench/kernbench/dist/cuda"
+	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/bench/plan"
 	"github.com/kernbench/kernbench/internal/bench/run"
 	driver "github.com/kernbench/kernbench/internal/host/cuda"
@@ -44,9 +45,7 @@ func TestCUDA(t *testing.T) {
 	}
 	sampleLittle(p)
 	dir := filepath.Join(t.TempDir(), "run")
-	if _, err := run.Run(t.Context(), p, run.Options{Dir: dir, Environ: environ}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(run.Run(t.Context(), p, run.Options{Dir: dir, Environ: environ}))(t)
 	nothingLeft("a run")
 	ctx, cancel := context.WithCancel(t.Context())
 	res, err := run.Run(ctx, p, run.Options{Dir: filepath.Join(t.TempDir(), "cut"), Environ: environ, Observe: func(e run.Event) {
@@ -61,10 +60,7 @@ func TestCUDA(t *testing.T) {
 		t.Fatalf("a run that is interrupted: %+v, %v", res, err)
 	}
 	nothingLeft("an interrupted run")
-	_, r, err := journal.LoadRun(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	_, r := must.Get2(journal.LoadRun(dir))(t)
 	outcomes := map[string]int{}
 	for _, row := range r.Latest() {
 		algorithm, _ := row.Point.Get("algorithm")
@@ -100,22 +96,14 @@ func TestCUDALimitsExceeded(t *testing.T) {
 		t.Skip("one rank, and what is looked at are its warnings")
 	}
 	lib := cudatest.Library(t)
-	p, err := plan.Make(Bench(), plan.Request{Backend: cuda.Name, Seed: 1, Axes: axes("num_ranks=1", "op=allreduce", "algorithm=one-stage",
-		"size=640K", "dtype=bf16", "buffers=symmetric"), Options: axes("seconds=0.001")})
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := must.Get(plan.Make(Bench(), plan.Request{Backend: cuda.Name, Seed: 1, Axes: axes("num_ranks=1", "op=allreduce", "algorithm=one-stage",
+		"size=640K", "dtype=bf16", "buffers=symmetric"), Options: axes("seconds=0.001")}))(t)
 	sampleLittle(p)
 	for _, c := range []struct{ speeds, slower, faster string }{{"0.001,1e9,1e9,1e9", "memory", "cache"}, {"1e9,0.001,0.001,0.001", "cache", "memory"}} {
 		dir := filepath.Join(t.TempDir(), "run")
 		environ := append(os.Environ(), driver.LibraryVariable+"="+lib, driver.ManagementVariable+"="+lib, cudatest.SpeedsVariable+"="+c.speeds)
-		if _, err := run.Run(t.Context(), p, run.Options{Dir: dir, Environ: environ}); err != nil {
-			t.Fatal(err)
-		}
-		_, r, err := journal.LoadRun(dir)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Get(run.Run(t.Context(), p, run.Options{Dir: dir, Environ: environ}))(t)
+		_, r := must.Get2(journal.LoadRun(dir))(t)
 		for _, row := range r.Latest() {
 			warnings := strings.Join(row.Warnings, "\n")
 			if row.Status != journal.OK || row.Limits[c.slower] <= row.Limits[c.faster] || row.Limits[c.faster] <= 0 ||

@@ -7,6 +7,7 @@ import (
 
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/dist"
+	"github.com/kernbench/kernbench/internal/base/must"
 )
 
 // Long vectors come from tables, short ones are made one element at a time: both are what
@@ -23,9 +24,7 @@ func TestInputsOfAnyLength(t *testing.T) {
 			in := newInputs(9, sh)
 			ins, outs := sh.lengths(rank)
 			given := dist.Make(sh.dtype, ins)
-			if err := in.fill(given, rank, sh.inputAt(rank)+shifted); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, in.fill(given, rank, sh.inputAt(rank)+shifted))
 			for i, v := range given.Bytes() {
 				if want := in.value(rank, (sh.inputAt(rank)+shifted+i)%period); float64(v) != want {
 					t.Fatalf("%s of %d: input %d is %d, want %v", op, count, i, v, want)

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/kernbench/kernbench/internal/base/dtype"
+	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/bench/plan"
 	"github.com/kernbench/kernbench/internal/bench/run"
 	"github.com/kernbench/kernbench/internal/comm/tcp"
@@ -20,13 +21,8 @@ func TestHosts(t *testing.T) {
 	p := planned(t, plan.Request{Axes: axes("op=allreduce,alltoall,sendrecv", "size=64,1M", "buffers=private,symmetric", "num_ranks=2,3"),
 		Options: axes("probe="+scriptedFile(t), "hosts=2")})
 	sampleLittle(p)
-	if _, err := run.Run(t.Context(), p, run.Options{Dir: dir, Environ: os.Environ()}); err != nil {
-		t.Fatal(err)
-	}
-	_, r, err := journal.LoadRun(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Get(run.Run(t.Context(), p, run.Options{Dir: dir, Environ: os.Environ()}))(t)
+	_, r := must.Get2(journal.LoadRun(dir))(t)
 	good := 0
 	for _, row := range r.Latest() {
 		buffers, _ := row.Point.Get("buffers")

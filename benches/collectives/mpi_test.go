@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/kernbench/kernbench/dist/mpi"
+	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/bench/plan"
 	"github.com/kernbench/kernbench/internal/bench/run"
 	"github.com/kernbench/kernbench/internal/result/journal"
@@ -26,23 +27,12 @@ func TestMPI(t *testing.T) {
 			if _, err := exec.LookPath(strings.Fields(command)[0]); err != nil {
 				t.Fatalf("this test needs Debian's openmpi-bin and mpich (scripts/deps.sh): %v", err)
 			}
-			via, err := run.NewLauncher(t.Context(), command, "127.0.0.1")
-			if err != nil {
-				t.Fatal(err)
-			}
-			p, err := plan.Make(Bench(), plan.Request{Backend: mpi.Name, Seed: 1, Axes: axes("op="+strings.Join(ops(), ","), "size=4,4K", "dtype=f32,bf16")})
-			if err != nil {
-				t.Fatal(err)
-			}
+			via := must.Get(run.NewLauncher(t.Context(), command, "127.0.0.1"))(t)
+			p := must.Get(plan.Make(Bench(), plan.Request{Backend: mpi.Name, Seed: 1, Axes: axes("op="+strings.Join(ops(), ","), "size=4,4K", "dtype=f32,bf16")}))(t)
 			sampleLittle(p)
 			dir := filepath.Join(t.TempDir(), "run")
-			if _, err := run.Run(t.Context(), p, run.Options{Dir: dir, Environ: os.Environ(), Launcher: via}); err != nil {
-				t.Fatal(err)
-			}
-			_, r, err := journal.LoadRun(dir)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Get(run.Run(t.Context(), p, run.Options{Dir: dir, Environ: os.Environ(), Launcher: via}))(t)
+			_, r := must.Get2(journal.LoadRun(dir))(t)
 			rows := r.Latest()
 			for _, row := range rows {
 				if strings.Contains(row.Reason, "a barrier moves no data") {

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/bench/sweep"
 )
 
@@ -50,10 +51,7 @@ func TestAllReduceSweeps(t *testing.T) {
 // Every program prints the header that the sweeps look for.
 func TestProgramsPrintTheColumns(t *testing.T) {
 	for _, name := range []string{"allreduce_mpi.c", "allreduce_gloo.cc"} {
-		text, err := os.ReadFile(filepath.Join(peers, name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(os.ReadFile(filepath.Join(peers, name)))(t)
 		if !strings.Contains(string(text), `"size,inplace,time_us,samples,batch,wrong\n"`) {
 			t.Errorf("%s prints another header", name)
 		}

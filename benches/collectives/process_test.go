@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/kernbench/kernbench/benches/benchtest"
+	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/bench/plan"
 	"github.com/kernbench/kernbench/internal/bench/run"
 	"github.com/kernbench/kernbench/internal/result/journal"
@@ -23,14 +24,8 @@ func TestProcesses(t *testing.T) {
 	p := planned(t, plan.Request{Axes: axes("op=allreduce,allgather", "size=64,64K", "inplace=false,true", "algorithm=auto"),
 		Options: axes("probe=" + scriptedFile(t)), Trials: 2})
 	sampleLittle(p)
-	res, err := run.Run(t.Context(), p, run.Options{Dir: dir, Environ: os.Environ()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, r, err := journal.LoadRun(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	res := must.Get(run.Run(t.Context(), p, run.Options{Dir: dir, Environ: os.Environ()}))(t)
+	_, r := must.Get2(journal.LoadRun(dir))(t)
 	rows := r.Latest()
 	if res.Counts[journal.OK] != len(rows) || len(rows) != 16 {
 		t.Errorf("%v of %d rows, want 16 good ones", res.Counts, len(rows))
@@ -41,9 +36,7 @@ func TestProcesses(t *testing.T) {
 		}
 	}
 	var table bytes.Buffer
-	if err := export.Write(&table, "nccl-tests", export.Input{Header: &r.Header, Rows: rows}, export.Options{}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, export.Write(&table, "nccl-tests", export.Input{Header: &r.Header, Rows: rows}, export.Options{}))
 	gap := false
 	for line := range strings.Lines(table.String()) {
 		gap = gap || !strings.HasPrefix(line, "#") && strings.Contains(line, "N/A")

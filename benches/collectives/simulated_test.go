@@ -10,6 +10,7 @@ import (
 
 	"github.com/kernbench/kernbench/dist/ahbm"
 	"github.com/kernbench/kernbench/dist/flat"
+	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/bench/plan"
 	"github.com/kernbench/kernbench/internal/bench/run"
 	"github.com/kernbench/kernbench/internal/result/journal"
@@ -54,9 +55,7 @@ func TestSimulated(t *testing.T) {
 func TestVirtual(t *testing.T) {
 	network := filepath.Join(t.TempDir(), "net.yaml")
 	const text = "name: mine\nlatency_ns: 1000\noverhead_ns: 100\ngap_ns: 0\nbandwidth_gbs: 10\n"
-	if err := os.WriteFile(network, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(network, []byte(text), 0o600))
 	rows := simulated(t, flat.Name, options("topology="+network), "size=64K", "num_ranks=4,4096", "algorithm=recursive-doubling,two-stage")
 	if len(rows) != 4 {
 		t.Errorf("%d rows", len(rows))
@@ -96,10 +95,7 @@ func TestVirtual(t *testing.T) {
 
 // The machine of a file is the one that is simulated and that limits, and its SIPs are the ranks.
 func TestTopologyFile(t *testing.T) {
-	text, err := os.ReadFile("../../internal/accel/topo/topology.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile("../../internal/accel/topo/topology.yaml"))(t)
 	file := filepath.Join(t.TempDir(), "slow.yaml")
 	slow := regexp.MustCompile(`latency_ns: 43.201`).ReplaceAll(text, []byte("latency_ns: 443.201"))
 	if err := os.WriteFile(file, slow, 0o600); err != nil || len(slow) == len(text) {
@@ -159,14 +155,9 @@ func TestArrangements(t *testing.T) {
 // simulated runs a sweep of the bench and gives its rows, one for every point.
 func simulated(t *testing.T, backend string, options []plan.Assign, words ...string) []journal.Row {
 	t.Helper()
-	p, err := plan.Make(Bench(), plan.Request{Backend: backend, Seed: 1, Options: options, Axes: axes(words...)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := must.Get(plan.Make(Bench(), plan.Request{Backend: backend, Seed: 1, Options: options, Axes: axes(words...)}))(t)
 	dir := filepath.Join(t.TempDir(), "run")
-	if _, err := run.Run(t.Context(), p, run.Options{Dir: dir, Environ: os.Environ()}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(run.Run(t.Context(), p, run.Options{Dir: dir, Environ: os.Environ()}))(t)
 	_, r, err := journal.LoadRun(dir)
 	if err != nil || len(r.Rows) != p.Points {
 		t.Fatalf("%d rows of %d points: %v", len(r.Rows), p.Points, err)

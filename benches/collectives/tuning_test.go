@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/kernbench/kernbench/dist"
+	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/bench/plan"
 	"github.com/kernbench/kernbench/internal/bench/tune"
@@ -60,10 +61,7 @@ func TestTuneWritesTheTable(t *testing.T) {
 	if err != nil || len(files) == 0 || files[0].Name != TuningFile {
 		t.Fatalf("%v: %+v", err, files)
 	}
-	table, err := dist.ParseTuning(files[0].Data)
-	if err != nil {
-		t.Fatal(err)
-	}
+	table := must.Get(dist.ParseTuning(files[0].Data))(t)
 	at := func(bytes int) string {
 		e := table.On("here").Choose("cpu", dist.AllReduce, 2, dist.F32, bytes, false)
 		return dist.InPieces(e.Algorithm, e.ChunkBytes)
@@ -117,14 +115,9 @@ func TestTableWithPieces(t *testing.T) {
 	for i := range rows {
 		rows[i].Host = ""
 	}
-	files, err := tuned.Files(r, Bench(), rows)
-	if err != nil {
-		t.Fatal(err)
-	}
+	files := must.Get(tuned.Files(r, Bench(), rows))(t)
 	path := filepath.Join(t.TempDir(), TuningFile)
-	if err := os.WriteFile(path, files[0].Data, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, files[0].Data, 0o600))
 	p := planned(t, plan.Request{Axes: axes("size=4K", "buffers=private", "algorithm=auto,ring@512"),
 		Options: axes("probe="+scriptedFile(t), "tuning="+path)})
 	for _, task := range p.Groups[0].Tasks {

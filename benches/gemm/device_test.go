@@ -7,6 +7,7 @@ import (
 
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/benches/benchtest"
+	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/bench/plan"
 	"github.com/kernbench/kernbench/internal/host/cuda"
 	"github.com/kernbench/kernbench/internal/host/cudatest"
@@ -30,10 +31,7 @@ func TestOnDevice(t *testing.T) {
 	} {
 		os.Setenv(cudatest.ProductVariable, test.fault)
 		words := append([]string{"shape=40x50x60", "threads=1"}, strings.Fields(test.axes)...)
-		p, err := plan.Make(Bench(), plan.Request{Backend: gpugemm.Backend, Seed: 1, Axes: benchtest.Assign(words...), Options: benchtest.Assign("data=" + test.data)})
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := must.Get(plan.Make(Bench(), plan.Request{Backend: gpugemm.Backend, Seed: 1, Axes: benchtest.Assign(words...), Options: benchtest.Assign("data=" + test.data)}))(t)
 		for _, g := range p.Groups {
 			for _, task := range g.Tasks {
 				cfg := bench.DefaultMeasure()

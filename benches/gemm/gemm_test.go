@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/kernbench/kernbench/internal/base/dtype"
+	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/kernel/gemm"
 	"github.com/kernbench/kernbench/internal/result/journal"
@@ -12,14 +13,8 @@ import (
 
 func at(t *testing.T, shape, operand, provider string, threads int64) point.Point {
 	t.Helper()
-	s, err := point.Parse(point.Tuple, shape)
-	if err != nil {
-		t.Fatal(err)
-	}
-	d, err := point.Parse(point.DType, operand)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(point.Parse(point.Tuple, shape))(t)
+	d := must.Get(point.Parse(point.DType, operand))(t)
 	return point.Point{{Name: "shape", Value: s}, {Name: "dtype", Value: d},
 		{Name: "provider", Value: point.StringValue(provider)}, {Name: "threads", Value: point.IntValue(threads)}}
 }
@@ -54,10 +49,7 @@ func TestUnsupported(t *testing.T) {
 
 // An engine that is wrong fails the point before it is timed.
 func TestWrongProductIsFound(t *testing.T) {
-	e, err := gemm.Builtin().Open(1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	e := must.Get(gemm.Builtin().Open(1))(t)
 	defer e.Close()
 	a, b, c := gemm.New(dtype.F32, 9, 9), gemm.New(dtype.F32, 9, 9), gemm.New(dtype.F32, 9, 9)
 	if err := exact(e, c, a, b, 1); err != nil {

@@ -17,6 +17,7 @@ import (
 	"github.com/kernbench/kernbench/dist/ahbm"
 	_ "github.com/kernbench/kernbench/dist/all"
 	"github.com/kernbench/kernbench/internal/base/dtype"
+	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/bench/measure"
 	"github.com/kernbench/kernbench/internal/bench/plan"
@@ -31,18 +32,12 @@ const simulated = ahbm.Name
 func planned(t *testing.T, backend string, axes ...string) *plan.Plan {
 	t.Helper()
 	b := Bench()
-	if err := b.Validate(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, b.Validate())
 	req := plan.Request{Axes: assigned(axes...), Backend: backend, Seed: 1}
 	if slices.Contains(processors(), backend) {
 		req.Options = assigned("threads=2")
 	}
-	p, err := plan.Make(b, req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return p
+	return must.Get(plan.Make(b, req))(t)
 }
 
 // perform runs the body of one task with goroutines for ranks.
@@ -145,10 +140,7 @@ func TestWrongIsFound(t *testing.T) {
 	if !ok {
 		t.Fatalf("backend %s is no accelerator", simulated)
 	}
-	two, err := newSimulator(on, machine.Chosen{}, "whole", 2)
-	if err != nil {
-		t.Fatal(err)
-	}
+	two := must.Get(newSimulator(on, machine.Chosen{}, "whole", 2))(t)
 	onMachine := two.run
 	for _, split := range []fused.Split{fused.SplitM, fused.SplitN} {
 		p := fused.Plan{M: 20, N: 12, K: 8, Split: split, Partitions: 3, Overlap: true}
@@ -176,10 +168,7 @@ func TestWrongIsFound(t *testing.T) {
 // What cannot be is told when planning, with the reason.
 func TestImpossible(t *testing.T) {
 	at := func(shape, split, partitions, d string) point.Point {
-		s, err := point.Parse(point.Tuple, shape)
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := must.Get(point.Parse(point.Tuple, shape))(t)
 		return point.Point{{Name: shapeAxis, Value: s}, {Name: dtypeAxis, Value: point.StringValue(d)}, {Name: splitAxis, Value: point.StringValue(split)},
 			{Name: partitionsAxis, Value: point.StringValue(partitions)}, {Name: overlapAxis, Value: point.BoolValue(true)}}
 	}
@@ -335,18 +324,9 @@ func TestDefaultShapesCanShow(t *testing.T) {
 	on, _ := dist.As[accelerator](simulated)
 	for _, task := range planned(t, simulated, "dtype=f16", "partitions=1").Groups[0].Tasks {
 		shape, _ := task.Point.Get(shapeAxis)
-		p, err := planOf(shape.Dims(), "m", "1", true)
-		if err != nil {
-			t.Fatal(err)
-		}
-		sim, err := newSimulator(on, machine.Chosen{}, "whole", task.Ranks)
-		if err != nil {
-			t.Fatal(err)
-		}
-		times, err := sim.times(p)
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := must.Get(planOf(shape.Dims(), "m", "1", true))(t)
+		sim := must.Get(newSimulator(on, machine.Chosen{}, "whole", task.Ranks))(t)
+		times := must.Get(sim.times(p))(t)
 		if o := (outcome{gemm: float64(times.Gemm), allReduce: float64(times.AllReduce)}); !o.shows() {
 			t.Errorf("%v: %s", shape, o.unequal())
 		}

@@ -8,6 +8,7 @@ import (
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/benches/benchtest"
 	_ "github.com/kernbench/kernbench/dist/cuda"
+	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/bench/measure"
 	"github.com/kernbench/kernbench/internal/bench/plan"
 	"github.com/kernbench/kernbench/internal/host/cuda"
@@ -21,10 +22,7 @@ func run(t *testing.T, axes ...string) (rows []journal.Row) {
 	t.Helper()
 	cudatest.Library(t, cuda.LibraryVariable)
 	b := Bench()
-	p, err := plan.Make(b, plan.Request{Backend: b.Backends[0], Seed: 1, Axes: benchtest.Assign(axes...), Options: benchtest.Assign("seconds=0.001")})
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := must.Get(plan.Make(b, plan.Request{Backend: b.Backends[0], Seed: 1, Axes: benchtest.Assign(axes...), Options: benchtest.Assign("seconds=0.001")}))(t)
 	cfg := measure.Default()
 	cfg.Stop = measure.Stop{MinSamples: 1, MaxSamples: 3, MaxTime: time.Second}
 	cfg.Warmup = measure.Warmup{MinCalls: 1, MaxCalls: 1, MaxTime: time.Second}

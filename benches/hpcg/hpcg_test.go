@@ -12,6 +12,7 @@ import (
 
 	"github.com/kernbench/kernbench/dist"
 	_ "github.com/kernbench/kernbench/dist/cpu"
+	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/solve/sparse"
 	"github.com/kernbench/kernbench/solve"
 )
@@ -141,10 +142,7 @@ func TestValidity(t *testing.T) {
 		for axis := range grid {
 			grid[axis] *= 16
 		}
-		made, err := sparse.NewGridPoisson(grid, 27)
-		if err != nil {
-			t.Fatal(err)
-		}
+		made := must.Get(sparse.NewGridPoisson(grid, 27))(t)
 		p := problem{made}
 		onRanks(t, ranks, func(g *dist.Group) error {
 			system := func(p solve.Problem, rhs func(int) float64, precond string, rtol float64) (*solve.System, error) {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/kernbench/kernbench/benches/benchtest"
+	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/bench/plan"
 	"github.com/kernbench/kernbench/internal/result/journal"
@@ -17,11 +18,7 @@ import (
 // rowsOf computes a sweep, as "name=SPEC" for axes and "--name=value" for options.
 func rowsOf(t *testing.T, words ...string) []journal.Row {
 	t.Helper()
-	rows, err := benchtest.Rows(t, Bench(), "cpu", words...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return rows
+	return must.Get(benchtest.Rows(t, Bench(), "cpu", words...))(t)
 }
 
 // The default sweep has a number for every model, step and group, all modelled.
@@ -96,28 +93,18 @@ func TestOwnCurves(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "mine.csv")
 	text := "algorithm,dtype,ranks,size,time_us\nring,bf16,2,1K,10\nring,bf16,2,1M,100\ntree,bf16,2,1K,5\ntree,bf16,2,1M,900\n"
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(file, []byte(text), 0o600))
 	for algorithm, want := range map[string]float64{"best": 5, "ring": 10} {
-		c, err := loadCurve(file, algorithm)
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := must.Get(loadCurve(file, algorithm))(t)
 		if us, err := c.US(2, 1024); err != nil || us != want {
 			t.Errorf("%s at 1 KiB is %v, %v", algorithm, us, err)
 		}
 	}
-	w, err := journal.Open(filepath.Join(dir, "run"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := must.Get(journal.Open(filepath.Join(dir, "run")))(t)
 	ranks := 2
 	for _, rec := range []any{journal.Header{Schema: journal.Schema, Run: "r", Bench: "collectives"}, journal.Row{Schema: journal.Schema, Run: "r", Bench: "collectives", Status: journal.OK, NumRanks: &ranks, Key: "k",
 		Point: point.Point{{Name: "op", Value: point.StringValue("allreduce")}, {Name: "algorithm", Value: point.StringValue("ring")}, {Name: "size", Value: point.BytesValue(8192)}}, Metrics: map[string]float64{"time_us": 42}}} {
-		if err := w.Append(rec); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, w.Append(rec))
 	}
 	w.Close()
 	r := rowsOf(t, "model=llama3-8b", "tp=2", "step=decode-1", `curve="`+filepath.Join(dir, "run")+`"`)[0]
@@ -130,10 +117,7 @@ func TestOwnCurves(t *testing.T) {
 // size; rows say that its ranks shared the GPU, and nothing is set against curves of links.
 func TestCurveOfOneGPU(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "run")
-	w, err := journal.Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := must.Get(journal.Open(dir))(t)
 	ranks := 2
 	records := []any{journal.Header{Schema: journal.Schema, Run: "r", Bench: "allreduce-eval"}}
 	for algorithm, us := range map[string]float64{"one-stage": 16, "lamport": 15, "auto": 15.5} {
@@ -142,9 +126,7 @@ func TestCurveOfOneGPU(t *testing.T) {
 			Point: point.Point{{Name: "algorithm", Value: point.StringValue(algorithm)}, {Name: "dtype", Value: point.StringValue("bf16")}, {Name: "size", Value: point.BytesValue(8192)}}})
 	}
 	for _, rec := range records {
-		if err := w.Append(rec); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, w.Append(rec))
 	}
 	w.Close()
 	r := rowsOf(t, "model=llama3-8b", "tp=2", "step=decode-1", `curve="`+dir+`"`)[0]

@@ -3,14 +3,13 @@ package memory
 import (
 	"testing"
 
+	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
 func TestDeclaration(t *testing.T) {
-	if err := Bench().Validate(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, Bench().Validate())
 }
 
 // Every operation passes its own check after a call, and not before one: a

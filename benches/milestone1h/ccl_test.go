@@ -19,6 +19,7 @@ import (
 	"github.com/kernbench/kernbench/internal/accel/sim"
 	"github.com/kernbench/kernbench/internal/accel/topo"
 	"github.com/kernbench/kernbench/internal/base/dtype"
+	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/bench/measure"
 	"github.com/kernbench/kernbench/internal/comm/syncgroup"
@@ -30,9 +31,7 @@ import (
 // sweep runs the bodies of a bench over its own axes.
 func sweep(t testing.TB, b *bench.Bench, fabric topo.Fabric) []journal.Row {
 	t.Helper()
-	if err := b.Validate(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, b.Validate())
 	var rows []journal.Row
 	for _, part := range b.Parts {
 		points := []point.Point{{}}
@@ -138,18 +137,12 @@ func check(t *testing.T, rows []journal.Row) {
 	dir := t.TempDir()
 	made := map[string]bool{}
 	for _, f := range figures(rows) {
-		files, err := figure.Write(filepath.Join(dir, "figures"), f)
-		if err != nil {
-			t.Fatal(err)
-		}
+		files := must.Get(figure.Write(filepath.Join(dir, "figures"), f))(t)
 		for _, name := range files {
 			made["figures/"+filepath.Base(name)] = true
 		}
 	}
-	files, err := exports(rows)
-	if err != nil {
-		t.Fatal(err)
-	}
+	files := must.Get(exports(rows))(t)
 	for _, f := range files {
 		made[f.Name] = true
 		if f.Name == indexFile {
@@ -160,10 +153,7 @@ func check(t *testing.T, rows []journal.Row) {
 			}
 			continue
 		}
-		records, err := csv.NewReader(strings.NewReader(string(f.Data))).ReadAll()
-		if err != nil {
-			t.Fatal(err)
-		}
+		records := must.Get(csv.NewReader(strings.NewReader(string(f.Data))).ReadAll())(t)
 		want := map[string]string{
 			summaryFile: "algorithm,sip_topology,n_sips,n_elem,bytes_per_pe,bytes_per_sip,latency_ns,fabric,topology,topology_sha256",
 			bufferFile:  "buffer_kind,sip_topology,n_sips,n_elem,bytes_per_pe,latency_ns,fabric,topology,topology_sha256",
@@ -186,10 +176,7 @@ func check(t *testing.T, rows []journal.Row) {
 // However many cubes there are, no sum rounds in f16, and every cube has a part in some.
 func TestInputsAreExact(t *testing.T) {
 	for _, side := range []int{1, 6, 11, 12, 32, 40} {
-		m, err := topo.Default().WithSIPs(topo.Torus, side, side)
-		if err != nil {
-			t.Fatal(err)
-		}
+		m := must.Get(topo.Default().WithSIPs(topo.Torus, side, side))(t)
 		c := Case{Topo: m, CCL: ccl.Default(), N: 128}
 		if sum := slices.Max(c.sums()); sum > exact || sum < exact/8 {
 			t.Errorf("%dx%d SIPs: a sum is %d, want at most %d", side, side, sum, exact)
@@ -210,10 +197,7 @@ func TestInputsAreExact(t *testing.T) {
 
 // A wrong cube is found, and named.
 func TestWrongCubeIsFound(t *testing.T) {
-	m, err := topo.Default().WithSIPs(topo.Ring, 2, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must.Get(topo.Default().WithSIPs(topo.Ring, 2, 1))(t)
 	c := Case{Topo: m, CCL: ccl.Default(), N: 64, Verify: true}
 	sums := c.sums()
 	right := make([]dist.Float16, m.Cubes.Count()*c.N)
@@ -255,10 +239,7 @@ func TestArtifacts(t *testing.T) {
 		if len(names) != c.want {
 			t.Errorf("%d artifacts of %d rows: %v", len(names), len(c.rows), names)
 		}
-		files, err := exports(c.rows)
-		if err != nil {
-			t.Fatal(err)
-		}
+		files := must.Get(exports(c.rows))(t)
 		made := map[string]bool{}
 		for _, f := range files {
 			made[f.Name] = true
@@ -290,11 +271,7 @@ func TestMachineIsGone(t *testing.T) {
 // the file says, and what cannot be built is refused with what would be right.
 func TestSIPs(t *testing.T) {
 	of := func(kind topo.Kind, w, h int) *topo.Topology {
-		m, err := topo.Default().WithSIPs(kind, w, h)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return m
+		return must.Get(topo.Default().WithSIPs(kind, w, h))(t)
 	}
 	for _, c := range []struct {
 		machine *topo.Topology
@@ -335,9 +312,7 @@ func TestRowsNameTheirMachine(t *testing.T) {
 	text := strings.NewReplacer("count: 2", "count: 4", "flit_bytes: 256", "flit_bytes: few").Replace(string(topo.DefaultFile()))
 	options := point.Point{}.With("topology", point.StringValue(file)).With("ccl", point.StringValue(""))
 	write := func(text string) {
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(file, []byte(text), 0o600))
 	}
 	write(text)
 	if err := mistake(point.Point{}, options); err == nil || !strings.Contains(err.Error(), "mine.yaml:9:15: system.flit_bytes") {
@@ -360,10 +335,7 @@ func TestRowsNameTheirMachine(t *testing.T) {
 			t.Errorf("figure %s does not name the machine: %q", f.Name, f.Caption)
 		}
 	}
-	made, err := exports([]journal.Row{row})
-	if err != nil {
-		t.Fatal(err)
-	}
+	made := must.Get(exports([]journal.Row{row}))(t)
 	for _, f := range made {
 		want := map[string]string{summaryFile: "torus_2d,4,8,16,256,5.000,whole,mine.yaml,0123456789abcdef", indexFile: says}[f.Name]
 		if !strings.Contains(string(f.Data), want) {

@@ -16,6 +16,7 @@ import (
 	"github.com/kernbench/kernbench/internal/accel/ccl"
 	"github.com/kernbench/kernbench/internal/accel/topo"
 	"github.com/kernbench/kernbench/internal/base/dtype"
+	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
@@ -40,10 +41,7 @@ func TestWholeGEMMEvaluation(t *testing.T) {
 			t.Errorf("%v: %v %% of the multiplications are of use", r.Point, u)
 		}
 	}
-	files, err := gemmExports(rows)
-	if err != nil {
-		t.Fatal(err)
-	}
+	files := must.Get(gemmExports(rows))(t)
 	var have []string
 	for _, f := range files {
 		have = append(have, f.Name)
@@ -53,10 +51,7 @@ func TestWholeGEMMEvaluation(t *testing.T) {
 		if err := f.Validate(); err != nil {
 			t.Errorf("%s: %v", f.Name, err)
 		}
-		paths, err := figure.Write(dir, f)
-		if err != nil {
-			t.Fatal(err)
-		}
+		paths := must.Get(figure.Write(dir, f))(t)
 		for _, p := range paths {
 			have = append(have, "figures/"+filepath.Base(p))
 		}
@@ -121,9 +116,7 @@ func pipelines(t *testing.T, rows rowset.Set) {
 			t.Errorf("%v: %v %% used, more than the ideal pipeline's %v", r.Point, r.Metrics["mac_utilization"], r.Metrics["mac_utilization_theoretical"])
 		}
 		var u usages
-		if err := json.Unmarshal([]byte(r.Details[usageDetail]), &u); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, json.Unmarshal([]byte(r.Details[usageDetail]), &u))
 		m, _, n, _ := machine.Product(mustValue(r, "shapes"))
 		outputs := tl.Cdiv(m, 32) * tl.Cdiv(n, 32)
 		reads := map[accel.Variant]int{accel.RefRef: 2 * tiles, accel.LoadRef: tiles, accel.LoadLoad: 0}[variant]
@@ -249,10 +242,7 @@ func onOnePE(split accel.Split, once bool) func(*productCase) {
 // One wrong element of one row is found, whatever it is.
 func TestWrongElement(t *testing.T) {
 	c := product(accel.RefRef)
-	p, err := c.system.Matmul(c.Matmul, c.operands())
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := must.Get(c.system.Matmul(c.Matmul, c.operands()))(t)
 	for _, bits := range []uint16{0x3c00, 0x7e00, 0x7c00, 0x0001, 0xfbff} {
 		for _, at := range []int{0, 63, 64*64 - 1} {
 			old := p.C[at]

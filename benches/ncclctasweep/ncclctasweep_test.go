@@ -11,6 +11,7 @@ import (
 	"github.com/kernbench/kernbench/benches/collectives"
 	_ "github.com/kernbench/kernbench/dist/all"
 	"github.com/kernbench/kernbench/dist/nccl"
+	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/bench/plan"
 	"github.com/kernbench/kernbench/internal/bench/run"
 	library "github.com/kernbench/kernbench/internal/comm/nccl"
@@ -23,10 +24,7 @@ func TestMain(m *testing.M) { os.Exit(benchtest.Main(m, Bench())) }
 
 // The sweep as declared: the two limits move together, each pair in processes of its own.
 func TestPlan(t *testing.T) {
-	p, err := plan.Make(Bench(), plan.Request{Backend: nccl.Name})
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := must.Get(plan.Make(Bench(), plan.Request{Backend: nccl.Name}))(t)
 	if p.Points != 24 || p.Launches() != 4 {
 		t.Errorf("%d points in %d launches, want 24 in 4", p.Points, p.Launches())
 	}
@@ -49,23 +47,15 @@ func TestRun(t *testing.T) {
 		t.Skip("the processes are built without the race detector")
 	}
 	b := Bench()
-	p, err := plan.Make(b, plan.Request{Backend: nccl.Name, Seed: 1,
-		Axes: benchtest.Assign("num_ranks=2,3", "M=1,32"), Envs: benchtest.Assign(least+"=32", most+"=32", cudatest.FaultVariable+"=-,wrong")})
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := must.Get(plan.Make(b, plan.Request{Backend: nccl.Name, Seed: 1,
+		Axes: benchtest.Assign("num_ranks=2,3", "M=1,32"), Envs: benchtest.Assign(least+"=32", most+"=32", cudatest.FaultVariable+"=-,wrong")}))(t)
 	for _, g := range p.Groups {
 		g.Part.Measure.Stop.MaxTime, g.Part.Measure.Stop.MinTime, g.Part.Measure.Stop.MaxSamples = 1e7, 0, 20
 	}
 	dir := filepath.Join(t.TempDir(), "run")
 	environ := append(os.Environ(), cuda.LibraryVariable+"="+lib, library.LibraryVariable+"="+lib, cudatest.DevicesVariable+"=2")
-	if _, err := run.Run(t.Context(), p, run.Options{Dir: dir, Environ: environ}); err != nil {
-		t.Fatal(err)
-	}
-	_, r, err := journal.LoadRun(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Get(run.Run(t.Context(), p, run.Options{Dir: dir, Environ: environ}))(t)
+	_, r := must.Get2(journal.LoadRun(dir))(t)
 	outcomes := map[string]int{}
 	for _, row := range r.Latest() {
 		fault, _ := row.Env.Get(cudatest.FaultVariable)
@@ -102,10 +92,7 @@ func preferred(t *testing.T, lib string) {
 		{"", []string{"num_ranks=2", "algorithm=auto,ring"}},
 		{"", []string{"num_ranks=2", "op=allreduce,sendrecv"}},
 	} {
-		p, err := plan.Make(collectives.Bench(), plan.Request{Backend: "cpu", Axes: benchtest.Assign(c.axes...)})
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := must.Get(plan.Make(collectives.Bench(), plan.Request{Backend: "cpu", Axes: benchtest.Assign(c.axes...)}))(t)
 		if got := p.Prefers(); got != c.want {
 			t.Errorf("%v: backend %q, want %q", c.axes, got, c.want)
 		}

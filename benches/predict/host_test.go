@@ -14,6 +14,7 @@ import (
 	"github.com/kernbench/kernbench/internal/result/predict"
 
 	_ "github.com/kernbench/kernbench/dist/cpu"
+	"github.com/kernbench/kernbench/internal/base/must"
 )
 
 // probed is a machine of two cores that nobody has.
@@ -28,23 +29,14 @@ func probed() probe.Result {
 func run(t *testing.T, host string, algorithms ...string) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "run")
-	w, err := journal.Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := must.Get(journal.Open(dir))(t)
 	records := []any{journal.Header{Schema: journal.Schema, Run: "r", Bench: "collectives"}}
-	h, err := hostOf(probed())
-	if err != nil {
-		t.Fatal(err)
-	}
+	h := must.Get(hostOf(probed()))(t)
 	ranks := 2
 	for _, algorithm := range algorithms {
 		for i := range 8 {
 			bytes := int64(1024) << (2 * i)
-			us, err := h.US(model.Series{Algorithm: algorithm, DType: "f32", Ranks: ranks, Backend: "cpu"}, predict.Library{OverheadUS: 0.5, Share: 0.8}, bytes)
-			if err != nil {
-				t.Fatal(err)
-			}
+			us := must.Get(h.US(model.Series{Algorithm: algorithm, DType: "f32", Ranks: ranks, Backend: "cpu"}, predict.Library{OverheadUS: 0.5, Share: 0.8}, bytes))(t)
 			r := journal.Row{Schema: journal.Schema, Run: "r", Bench: "collectives", Status: journal.OK, Kind: journal.Measured, NumRanks: &ranks, Host: host,
 				Backend: "cpu", Key: fmt.Sprint(algorithm, i), Quality: journal.QualitySettled, Metrics: map[string]float64{"time_us": us}, Point: point.Point{
 					{Name: "op", Value: point.StringValue("allreduce")}, {Name: "algorithm", Value: point.StringValue(algorithm)},
@@ -58,13 +50,9 @@ func run(t *testing.T, host string, algorithms ...string) string {
 		}
 	}
 	for _, rec := range records {
-		if err := w.Append(rec); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, w.Append(rec))
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.Close())
 	return dir
 }
 
@@ -72,13 +60,8 @@ func run(t *testing.T, host string, algorithms ...string) string {
 // disturbed in neither.
 func TestHost(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "limits.json")
-	if err := probe.Save(file, probed()); err != nil {
-		t.Fatal(err)
-	}
-	rows, err := rowsOf(t, "cluster=host-2", "algorithm=best,ring,two-stage,nvls", "size=1K:64M:x4", "--probe="+file, "--measured="+run(t, "elsewhere", "ring", "two-stage"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, probe.Save(file, probed()))
+	rows := must.Get(rowsOf(t, "cluster=host-2", "algorithm=best,ring,two-stage,nvls", "size=1K:64M:x4", "--probe="+file, "--measured="+run(t, "elsewhere", "ring", "two-stage")))(t)
 	lost, validated := 0, 0
 	for _, r := range rows {
 		bytes := int64(size(&r))
@@ -129,9 +112,7 @@ func TestHost(t *testing.T) {
 // Without measured times, or with another host's, rows say so.
 func TestHostNotValidated(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "limits.json")
-	if err := probe.Save(file, probed()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, probe.Save(file, probed()))
 	rows, err := rowsOf(t, "cluster=host", "algorithm=ring,best", "size=1M", "--probe="+file)
 	if err != nil || len(rows) != 2 {
 		t.Fatal(rows, err)

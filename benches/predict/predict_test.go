@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/kernbench/kernbench/benches/benchtest"
+	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/result/rowset"
 )
@@ -21,10 +22,7 @@ func rowsOf(t *testing.T, words ...string) ([]journal.Row, error) {
 // Rows are modelled; only what was held against published times has an interval, and
 // everything else says that it is not validated.
 func TestRows(t *testing.T) {
-	rows, err := rowsOf(t, "cluster=h100-8x1,h100-8x4,b200-8x1,a100-8x1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	rows := must.Get(rowsOf(t, "cluster=h100-8x1,h100-8x4,b200-8x1,a100-8x1"))(t)
 	validated := 0
 	for _, r := range rows {
 		cluster, algorithm := rowset.Text(&r, clusterAxis), rowset.Text(&r, algorithmAxis)
@@ -81,11 +79,7 @@ func TestRows(t *testing.T) {
 
 func number(t *testing.T, text string) float64 {
 	t.Helper()
-	v, err := strconv.ParseFloat(text, 64)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return v
+	return must.Get(strconv.ParseFloat(text, 64))(t)
 }
 
 // Mistakes are refused before anything runs.

@@ -14,6 +14,8 @@ import (
 	"golang.org/x/tools/go/analysis/checker"
 	"golang.org/x/tools/go/analysis/passes/asmdecl"
 	"golang.org/x/tools/go/packages"
+
+	"github.com/kernbench/kernbench/internal/base/must"
 )
 
 // TestOtherArchitecture shows that every package, tests included, has what it needs on the
@@ -43,10 +45,7 @@ func TestMissingOnOtherArchitecture(t *testing.T) {
 func TestAssemblyOnOtherArchitecture(t *testing.T) {
 	t.Parallel()
 	const name = "internal/kernel/vec/spin.go"
-	text, err := os.ReadFile("../../" + name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile("../../" + name))(t)
 	planted := map[string][]byte{name: []byte(strings.Replace(string(text), "func Own(p *byte, n int)", "func Own(p *byte, bytes int)", 1))}
 	if found := faultsOn(t, otherArchitecture(), planted, "./internal/kernel/vec"); !strings.Contains(strings.Join(found, "\n"), "Own: unknown variable n") {
 		t.Errorf("found %q", found)
@@ -63,23 +62,17 @@ func otherArchitecture() string {
 // faultsOn are the errors of packages on an architecture, with other contents of some files.
 func faultsOn(t *testing.T, arch string, contents map[string][]byte, patterns ...string) (faults []string) {
 	t.Helper()
-	root, err := filepath.Abs("../..")
-	if err != nil {
-		t.Fatal(err)
-	}
+	root := must.Get(filepath.Abs("../.."))(t)
 	overlay := map[string][]byte{}
 	for name, text := range contents {
 		overlay[filepath.Join(root, name)] = text
 	}
-	loaded, err := packages.Load(&packages.Config{
+	loaded := must.Get(packages.Load(&packages.Config{
 		Dir: root,
 		Mode: packages.NeedName | packages.NeedFiles | packages.NeedCompiledGoFiles | packages.NeedImports | packages.NeedDeps |
 			packages.NeedTypes | packages.NeedTypesSizes | packages.NeedTypesInfo | packages.NeedSyntax,
 		Env: append(os.Environ(), "GOARCH="+arch, "CGO_ENABLED=0"), Tests: true, Overlay: overlay,
-	}, patterns...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	}, patterns...))(t)
 	if len(loaded) == 0 {
 		t.Fatal("no packages were found")
 	}
@@ -89,10 +82,7 @@ func faultsOn(t *testing.T, arch string, contents map[string][]byte, patterns ..
 		}
 	})
 	loaded = slices.DeleteFunc(loaded, func(p *packages.Package) bool { return len(p.OtherFiles) == 0 })
-	graph, err := checker.Analyze([]*analysis.Analyzer{asmdecl.Analyzer}, loaded, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	graph := must.Get(checker.Analyze([]*analysis.Analyzer{asmdecl.Analyzer}, loaded, nil))(t)
 	for _, a := range graph.Roots {
 		for _, d := range a.Diagnostics {
 			faults = append(faults, d.Message)

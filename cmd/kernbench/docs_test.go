@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/kernbench/kernbench/internal/base/must"
 )
 
 // TestDocumentedCommands runs every kernbench command that stands in a shell
@@ -88,10 +90,7 @@ func TestGuides(t *testing.T) {
 // the real launchers.
 func TestClusterCommands(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile("../../docs/clusters.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile("../../docs/clusters.md"))(t)
 	dir := stage(t)
 	found := regexp.MustCompile(`(?m)^ {4,}(?:[^#\n]* )?(kernbench run .*)$`).FindAllStringSubmatch(string(text), -1)
 	if len(found) < 8 {
@@ -112,10 +111,7 @@ func documents(t *testing.T) map[string]string {
 			t.Fatalf("no documents %s: %v", pattern, err)
 		}
 		for _, path := range files {
-			text, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
+			text := must.Get(os.ReadFile(path))(t)
 			name, _ := filepath.Rel("../..", path)
 			texts[name] = string(text)
 		}
@@ -125,10 +121,7 @@ func documents(t *testing.T) map[string]string {
 
 // TestDocumentedTargets: the make targets and the files that documents name exist.
 func TestDocumentedTargets(t *testing.T) {
-	makefile, err := os.ReadFile("../../Makefile")
-	if err != nil {
-		t.Fatal(err)
-	}
+	makefile := must.Get(os.ReadFile("../../Makefile"))(t)
 	targets, links := 0, 0
 	for name, text := range documents(t) {
 		for _, m := range regexp.MustCompile("(?m)(?:^ {4}|`)(?:time )?make ([a-z][a-z-]*)").FindAllStringSubmatch(text, -1) {
@@ -213,22 +206,15 @@ func helpExamples(t *testing.T, dir, command string) (lines []string) {
 func stage(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
-	examples, err := filepath.Abs("../../examples")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink(examples, filepath.Join(dir, "examples")); err != nil {
-		t.Fatal(err)
-	}
+	examples := must.Get(filepath.Abs("../../examples"))(t)
+	must.Do(t, os.Symlink(examples, filepath.Join(dir, "examples")))
 	compile := exec.Command("cc", "-O2", "-o", filepath.Join(dir, "copy"), "examples/python/copy.c")
 	compile.Dir = dir
 	if out, err := compile.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	const sweep = "name: sweep\ncommand: [echo, time=1us]\nranks: [2]\nenv: {A: [1, 2]}\nmetrics: {time_us: {regex: 'time=([0-9.]+)us'}, busbw: {regex: 'bw=([0-9.]+)'}}\n"
-	if err := os.WriteFile(filepath.Join(dir, "sweep.yaml"), []byte(sweep), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(filepath.Join(dir, "sweep.yaml"), []byte(sweep), 0o600))
 	for range 2 {
 		if code, out := invoke(t, dir, "kernbench", "run", "-q", "--bench", "memory", "--size", "16K,64K", "--op", "copy", "--ranks", "1", "--env", "NCCL_MIN_CTAS=4"); code != 0 {
 			t.Fatalf("exit code %d: %s", code, out)
@@ -238,9 +224,7 @@ func stage(t *testing.T) string {
 		t.Fatalf("exit code %d: %s", code, out)
 	}
 	for _, name := range []string{"before", "after", "out/a", "out/b", "out/python_copy", "sim", "cpu", "gpu"} {
-		if err := os.CopyFS(filepath.Join(dir, name), os.DirFS(filepath.Join(dir, "out/memory"))); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.CopyFS(filepath.Join(dir, name), os.DirFS(filepath.Join(dir, "out/memory"))))
 	}
 	return dir
 }
@@ -264,10 +248,7 @@ func execute(t *testing.T, dir, line string) (code int, out string) {
 	}
 	if len(args) > 2 && args[1] == "baseline" && args[2] == "save" { // the staged one comes back
 		mark := filepath.Join(dir, "out/memory/baseline.json")
-		staged, err := os.ReadFile(mark)
-		if err != nil {
-			t.Fatal(err)
-		}
+		staged := must.Get(os.ReadFile(mark))(t)
 		defer os.WriteFile(mark, staged, 0o600)
 	}
 	if args[1] == "web" && !slices.Contains(args, "--help") { // it serves until it is told to end

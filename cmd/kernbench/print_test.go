@@ -7,6 +7,8 @@ import (
 	"regexp"
 
 	"github.com/chromedp/chromedp"
+
+	"github.com/kernbench/kernbench/internal/base/must"
 )
 
 // print reads the reports of several benches as a person would, and prints them: an answer first, contents
@@ -55,9 +57,6 @@ func (b *browser) print() {
 // pages is how many a page takes on paper.
 func (b *browser) pages() int {
 	b.Helper()
-	pdf, err := chromedp.Run(b.ctx, chromedp.PrintToPDF(chromedp.PDFPaper(chromedp.PaperA4)))
-	if err != nil {
-		b.Fatal(err)
-	}
+	pdf := must.Get(chromedp.Run(b.ctx, chromedp.PrintToPDF(chromedp.PDFPaper(chromedp.PaperA4))))(b)
 	return len(regexp.MustCompile(`/Type\s*/Page\b[^s]`).FindAll(pdf, -1))
 }

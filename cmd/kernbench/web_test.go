@@ -20,6 +20,7 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
+	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/host/hostinfo"
 	"github.com/kernbench/kernbench/internal/result/journal"
@@ -257,15 +258,12 @@ func (b *browser) filter() {
 func (b *browser) zoom() {
 	b.open("/run", "run", "a@new")
 	before := b.eval("document.querySelector('.chart [data-series] path').getAttribute('d')")
-	box, err := chromedp.Run(b.ctx, chromedp.Evaluate[[]float64](`(() => {
+	box := must.Get(chromedp.Run(b.ctx, chromedp.Evaluate[[]float64](`(() => {
 		const svg = document.querySelector('.chart svg');
 		svg.scrollIntoView({ block: 'center', behavior: 'instant' });
 		const r = svg.getBoundingClientRect();
 		return [r.left, r.top, r.width, r.height];
-	})()`))
-	if err != nil {
-		b.Fatal(err)
-	}
+	})()`)))(b)
 	x, y := func(part float64) float64 { return box[0] + part*box[2] }, box[1]+box[3]*0.4
 	b.do(chromedp.DragAndDropXY(x(.5), y, x(.8), y+4))
 	b.until("new URLSearchParams(location.search).get('z.plot_time_us_vs_size_by_num_ranks')?.startsWith('x=')")
@@ -376,9 +374,7 @@ func (b *browser) looks() {
 func (b *browser) scheme(name string) {
 	b.Helper()
 	media := emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: name}}}
-	if _, err := chromedp.Call(b.ctx, emulation.SetEmulatedMedia, media); err != nil {
-		b.Fatal(err)
-	}
+	must.Get(chromedp.Call(b.ctx, emulation.SetEmulatedMedia, media))(b)
 }
 
 // readable demands contrast and names.
@@ -416,16 +412,12 @@ command: [sh, -c, 'echo waiting for {n}; while [ ! -e %s/go{n} ]; do sleep 0.05;
 axes: {n: [1, 2, 3]}
 metrics: {time_us: {regex: 'time=([0-9.]+)us'}}
 `, work)
-	if err := os.WriteFile(filepath.Join(work, "slow.yaml"), []byte(sweep), 0o644); err != nil {
-		b.Fatal(err)
-	}
+	must.Do(b, os.WriteFile(filepath.Join(work, "slow.yaml"), []byte(sweep), 0o644))
 	cmd := exec.Command("kernbench", "run", "-f", "slow.yaml", "--quiet", "--out", filepath.Join(b.dir, "slow"))
 	cmd.Dir, cmd.Env = work, append(os.Environ(), "WORK="+work)
 	var output bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &output, &output
-	if err := cmd.Start(); err != nil {
-		b.Fatal(err)
-	}
+	must.Do(b, cmd.Start())
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -436,9 +428,7 @@ metrics: {time_us: {regex: 'time=([0-9.]+)us'}}
 	}()
 	defer func() { <-ended }()
 	proceed := func(n int) {
-		if err := os.WriteFile(filepath.Join(work, fmt.Sprintf("go%d", n)), nil, 0o644); err != nil {
-			b.Fatal(err)
-		}
+		must.Do(b, os.WriteFile(filepath.Join(work, fmt.Sprintf("go%d", n)), nil, 0o644))
 	}
 	b.open("/")
 	b.until(mainText + ".includes('slow') && document.querySelector('tr.live') !== null")
@@ -501,9 +491,7 @@ func (b *browser) inside() {
 		b.Fatalf("%q: %v", files, err)
 	}
 	for _, file := range files {
-		if err := os.WriteFile(file, []byte("<img src=x onerror=hacked=9>"), 0o644); err != nil {
-			b.Fatal(err)
-		}
+		must.Do(b, os.WriteFile(file, []byte("<img src=x onerror=hacked=9>"), 0o644))
 	}
 	b.open("/run", "run", "simulated", "only", "size > 0")
 	b.until("document.querySelector('#inside .notice.bad')?.innerText.includes('unpacking')")
@@ -514,9 +502,7 @@ func (b *browser) inside() {
 // token: who does not show it sees nothing.
 func (b *browser) token() {
 	file := filepath.Join(b.TempDir(), "token")
-	if err := os.WriteFile(file, []byte("correct-horse-battery\n"), 0o600); err != nil {
-		b.Fatal(err)
-	}
+	must.Do(b, os.WriteFile(file, []byte("correct-horse-battery\n"), 0o600))
 	address := serveWeb(b.T, b.dir, b.dir, "--token-file", file)
 	bare, _, _ := strings.Cut(address, "?")
 	b.do(chromedp.Navigate(bare))
@@ -550,16 +536,11 @@ func storeRuns(t *testing.T, dir string) {
 // storeRun records a run: 4 trials of 5 sizes on 1 and 2 ranks, whose times are as many times slower.
 func storeRun(t *testing.T, dir, id, bench string, slower float64, change func(*journal.Row)) {
 	t.Helper()
-	w, err := journal.Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := must.Get(journal.Open(dir))(t)
 	defer w.Close()
 	start := time.Date(2026, 11, 15, 9, 0, int(slower*10), 0, time.UTC)
 	add := func(record any) {
-		if err := w.Append(record); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, w.Append(record))
 	}
 	add(journal.Header{Schema: journal.Schema, Run: id, Bench: bench, Time: start, Host: hostinfo.Host{Hostname: "node1"}, Backend: "cpu", Trials: 4, Points: 10,
 		Axes: []journal.AxisInfo{{Name: "size", Kind: point.Bytes}}, Metrics: []journal.MetricInfo{{Name: "time_us", Unit: "us", Better: "lower"}}})

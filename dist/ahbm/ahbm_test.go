@@ -20,6 +20,7 @@ import (
 	"github.com/kernbench/kernbench/internal/accel/sim"
 	"github.com/kernbench/kernbench/internal/accel/topo"
 	"github.com/kernbench/kernbench/internal/base/dtype"
+	"github.com/kernbench/kernbench/internal/base/must"
 )
 
 func open(size int, timeout time.Duration) ([]*dist.Group, error) {
@@ -52,10 +53,7 @@ func sum(g *dist.Group, count int) error {
 
 func each(t *testing.T, timeout time.Duration, body func(g *dist.Group) error) []error {
 	t.Helper()
-	groups, err := open(3, timeout)
-	if err != nil {
-		t.Fatal(err)
-	}
+	groups := must.Get(open(3, timeout))(t)
 	errs := make([]error, len(groups))
 	var ranks sync.WaitGroup
 	for r, g := range groups {
@@ -151,16 +149,10 @@ func TestAgreesWithDirectLaunch(t *testing.T) {
 	system := accel.New(m, ccl.Default())
 	var tensors []*accel.Tensor
 	for sip := range 6 {
-		x, err := system.Zeros(sip, 16, n, accel.PerCube)
-		if err != nil {
-			t.Fatal(err)
-		}
+		x := must.Get(system.Zeros(sip, 16, n, accel.PerCube))(t)
 		tensors = append(tensors, x)
 	}
-	direct, err := system.AllReduce(tensors)
-	if err != nil {
-		t.Fatal(err)
-	}
+	direct := must.Get(system.AllReduce(tensors))(t)
 	var seen []event.Time
 	err = Spawn(context.Background(), Machine{Topo: m, CCL: ccl.Default(), Observe: func(r *sim.Result) { seen = append(seen, r.Crit) }},
 		func(ctx context.Context, g *dist.Group) error {
@@ -202,21 +194,12 @@ func TestPEsShare(t *testing.T) {
 	system := accel.New(m, ccl.Default())
 	var tiles []*accel.Tensor
 	for sip := range 2 {
-		x, err := system.Zeros(sip, 1, n, accel.OnCube(0))
-		if err != nil {
-			t.Fatal(err)
-		}
+		x := must.Get(system.Zeros(sip, 1, n, accel.OnCube(0)))(t)
 		tiles = append(tiles, x)
 	}
-	wide, err := ccl.Default().With(ccl.LRAB, func(s *ccl.Settings) { s.SlotBytes = lrabSlot })
-	if err != nil {
-		t.Fatal(err)
-	}
+	wide := must.Get(ccl.Default().With(ccl.LRAB, func(s *ccl.Settings) { s.SlotBytes = lrabSlot }))(t)
 	system.CCL = wide
-	alone, err := system.AllReduce(tiles)
-	if err != nil {
-		t.Fatal(err)
-	}
+	alone := must.Get(system.AllReduce(tiles))(t)
 	var all *sim.Result
 	err = Spawn(t.Context(), Machine{Topo: m, Observe: func(r *sim.Result) { all = r }}, func(ctx context.Context, g *dist.Group) error {
 		x := make([]dist.Float16, n)

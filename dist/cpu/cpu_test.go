@@ -17,6 +17,7 @@ import (
 
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/base/dtype"
+	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/comm/schedule"
 	"github.com/kernbench/kernbench/internal/comm/shm"
 	"github.com/kernbench/kernbench/internal/kernel/vec"
@@ -36,10 +37,7 @@ func togetherOn(t interface {
 	Fatal(...any)
 }, backend string, n int, fn func(g *dist.Group) error) error {
 	t.Helper()
-	gs, err := openOn(backend, n, 20*time.Second)
-	if err != nil {
-		t.Fatal(err)
-	}
+	gs := must.Get(openOn(backend, n, 20*time.Second))(t)
 	errs := make([]error, n)
 	var ranks sync.WaitGroup
 	for r, g := range gs {
@@ -274,15 +272,9 @@ func (m mutant) Steps(rank int) iter.Seq[schedule.Step] {
 func TestMutatedScheduleIsNoticed(t *testing.T) {
 	const ranks, count = 3, 100
 	for _, algorithm := range []string{"ring", "two-stage", "tree", "naive"} {
-		s, err := schedule.New(schedule.AllReduce, algorithm, schedule.Params{Ranks: ranks, Count: count})
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := must.Get(schedule.New(schedule.AllReduce, algorithm, schedule.Params{Ranks: ranks, Count: count}))(t)
 		// The first step: later ones may be waits, whose lack need not show.
-		engines, err := join(ranks, time.Second)
-		if err != nil {
-			t.Fatal(err)
-		}
+		engines := must.Get(join(ranks, time.Second))(t)
 		noticed := make([]bool, ranks)
 		var all sync.WaitGroup
 		for r, e := range engines {

@@ -9,14 +9,12 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/kernbench/kernbench/dist"
+	"github.com/kernbench/kernbench/internal/base/must"
 )
 
 // Ranks that count as on other hosts do not share memory, and say so.
 func TestHostsHaveNoSymmetricMemory(t *testing.T) {
-	gs, err := openHosts("aab", 20*time.Second)
-	if err != nil {
-		t.Fatal(err)
-	}
+	gs := must.Get(openHosts("aab", 20*time.Second))(t)
 	defer closeAll(gs)
 	caps := gs[0].Capabilities()
 	if caps.Symmetric {
@@ -110,10 +108,7 @@ func TestHierarchicalAddsUp(t *testing.T) {
 				inPlace: rapid.Bool().Draw(t, "in place"),
 			})
 		}
-		gs, err := openHosts(string(hosts), 30*time.Second)
-		if err != nil {
-			t.Fatal(err)
-		}
+		gs := must.Get(openHosts(string(hosts), 30*time.Second))(t)
 		defer closeAll(gs)
 		errs := onEach(gs, func(g *dist.Group) error {
 			for k, c := range calls {
@@ -147,10 +142,7 @@ func TestBothSendMuch(t *testing.T) {
 	if testing.Short() {
 		t.Skip("much memory")
 	}
-	gs, err := openHosts("ab", 30*time.Second)
-	if err != nil {
-		t.Fatal(err)
-	}
+	gs := must.Get(openHosts("ab", 30*time.Second))(t)
 	defer closeAll(gs)
 	const n = 64 << 20
 	errs := onEach(gs, func(g *dist.Group) error {
@@ -189,10 +181,7 @@ func TestBothSendMuch(t *testing.T) {
 
 // Prepared calls allocate nothing, over TCP too.
 func TestHierarchicalAllocatesNothing(t *testing.T) {
-	gs, err := openHosts("aab", 30*time.Second)
-	if err != nil {
-		t.Fatal(err)
-	}
+	gs := must.Get(openHosts("aab", 30*time.Second))(t)
 	defer closeAll(gs)
 	const runs = 50
 	counts := make([]float64, len(gs))

@@ -11,6 +11,7 @@ import (
 
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/dist/disttest"
+	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/comm/syncgroup"
 	"github.com/kernbench/kernbench/internal/comm/tcp"
 )
@@ -55,10 +56,7 @@ func TestConformanceOverHosts(t *testing.T) {
 // A message that is not what the receiver expects fails the group, and names
 // both sides on every rank.
 func TestHostsMisuseOfMessages(t *testing.T) {
-	gs, err := openHosts("abb", 20*time.Second)
-	if err != nil {
-		t.Fatal(err)
-	}
+	gs := must.Get(openHosts("abb", 20*time.Second))(t)
 	defer closeAll(gs)
 	got := make([]error, len(gs))
 	onEach(gs, func(g *dist.Group) error {
@@ -143,10 +141,7 @@ func TestHostsPorts(t *testing.T) {
 // A rank that waits for one that itself waits blames the one behind both, also
 // where it runs out of patience first.
 func TestHostsBlameWhoIsBehind(t *testing.T) {
-	gs, err := openHosts("aab", 4*time.Second)
-	if err != nil {
-		t.Fatal(err)
-	}
+	gs := must.Get(openHosts("aab", 4*time.Second))(t)
 	defer closeAll(gs)
 	got := make([]error, len(gs))
 	onEach(gs, func(g *dist.Group) error {

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/kernbench/kernbench/dist"
+	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/comm/netns"
 	"github.com/kernbench/kernbench/internal/host/proctest"
 )
@@ -159,10 +160,7 @@ const testSecret = "the secret of this very test run"
 
 func start(n *netns.Network, s spec) *job {
 	n.Helper()
-	self, err := os.Executable()
-	if err != nil {
-		n.Fatal(err)
-	}
+	self := must.Get(os.Executable())(n)
 	if s.master == "" {
 		s.master = n.Hosts[0].Four
 	}
@@ -177,9 +175,7 @@ func start(n *netns.Network, s spec) *job {
 		rank.cmd.Env = append(os.Environ(), hostBody+"="+s.body, hostTimeout+"="+s.timeout, "KERNBENCH_DIST_SECRET="+secret,
 			"RANK="+strconv.Itoa(r), "WORLD_SIZE="+strconv.Itoa(len(places3)), "LOCAL_RANK="+strconv.Itoa(p.local), "LOCAL_WORLD_SIZE="+strconv.Itoa(p.locals),
 			"MASTER_ADDR="+s.master, "MASTER_PORT=29455", "TORCHELASTIC_RUN_ID=test", "GORACE=atexit_sleep_ms=0")
-		if err := rank.cmd.Start(); err != nil {
-			n.Fatal(err)
-		}
+		must.Do(n, rank.cmd.Start())
 		n.Cleanup(func() { rank.cmd.Process.Kill(); <-rank.ended })
 		go func() { rank.cmd.Wait(); close(rank.ended) }()
 		j.ranks = append(j.ranks, rank)
@@ -292,9 +288,7 @@ func TestHostsStoppedRank(t *testing.T) {
 	j := start(threeHosts(t), spec{body: "sums", timeout: "3s"})
 	j.awaitRunning()
 	pid := j.ranks[3].cmd.Process.Pid
-	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, syscall.Kill(pid, syscall.SIGSTOP))
 	for r := range 3 {
 		j.ends(r, fmt.Sprintf(`peer error: rank \d waited 3s for rank 3 \(pid %d, host kb2\) in allreduce`, pid))
 	}

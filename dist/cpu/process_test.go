@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/kernbench/kernbench/dist"
+	"github.com/kernbench/kernbench/internal/base/must"
 )
 
 // The test program starts itself again as ranks: these variables say as which.
@@ -123,9 +124,7 @@ func processes(t *testing.T, body string, size int, env ...string) (said []strin
 		cmd.Env = append(cmd.Env, env...)
 		out := new(bytes.Buffer)
 		cmd.Stdout, cmd.Stderr = out, out
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, cmd.Start())
 		guard := time.AfterFunc(time.Minute, func() { cmd.Process.Kill() })
 		defer guard.Stop()
 		commands, outputs, pids = append(commands, cmd), append(outputs, out), append(pids, cmd.Process.Pid)
@@ -159,10 +158,7 @@ func TestProcesses(t *testing.T) {
 }
 
 func TestKilledRankIsNamed(t *testing.T) {
-	before, err := filepath.Glob("/dev/shm/*kernbench*")
-	if err != nil {
-		t.Fatal(err)
-	}
+	before := must.Get(filepath.Glob("/dev/shm/*kernbench*"))(t)
 	said, pids := processes(t, "die", 3)
 	for _, r := range []int{0, 2} {
 		if want := fmt.Sprintf("rank 1 (pid %d) is dead", pids[1]); !strings.Contains(said[r], want) {

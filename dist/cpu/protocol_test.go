@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/kernbench/kernbench/dist"
+	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/comm/shm"
 )
 
@@ -311,10 +312,7 @@ func TestModelFindsPlantedBugs(t *testing.T) {
 // and only there.
 func TestStreamFrom(t *testing.T) {
 	for from, want := range map[int]int{0: streamFrom, 1: 1} {
-		g, err := backend{}.Join(t.Context(), dist.Config{ID: fmt.Sprint(t.Name(), "/", os.Getpid()), Size: 1, Timeout: time.Minute, StreamFrom: from})
-		if err != nil {
-			t.Fatal(err)
-		}
+		g := must.Get(backend{}.Join(t.Context(), dist.Config{ID: fmt.Sprint(t.Name(), "/", os.Getpid()), Size: 1, Timeout: time.Minute, StreamFrom: from}))(t)
 		if got := g.(*engine).streamFrom; got != want {
 			t.Errorf("told %d, outputs of %d bytes and more are streamed, want %d", from, got, want)
 		}

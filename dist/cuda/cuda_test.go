@@ -14,6 +14,7 @@ import (
 
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/dist/disttest"
+	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/host/cuda"
 	"github.com/kernbench/kernbench/internal/host/cudatest"
 )
@@ -73,9 +74,7 @@ func TestTurnsRefused(t *testing.T) {
 			cmd.Env = append(os.Environ(), shares+"="+id)
 			var said strings.Builder
 			cmd.Stdout, cmd.Stderr = &said, &said
-			if err := cmd.Start(); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, cmd.Start())
 			defer func() {
 				if err := cmd.Wait(); err != nil || !strings.Contains(said.String(), "--- PASS: "+t.Name()) {
 					t.Errorf("turns %q, rank 1: %v\n%s", turns, err, said.String())
@@ -145,10 +144,7 @@ func plant(t *testing.T, speeds string) {
 // buffers but for what the cache holds, and what the ranks' accesses take in the cache, at
 // the speed of the fastest measurement that is like them.
 func TestLimits(t *testing.T) {
-	gs, err := open(2, time.Minute)
-	if err != nil {
-		t.Fatal(err)
-	}
+	gs := must.Get(open(2, time.Minute))(t)
 	if n := gs[0].Capabilities().Sharing; n != 2 {
 		t.Errorf("%d ranks share the GPU, want 2", n)
 	}
@@ -193,10 +189,7 @@ func TestLimits(t *testing.T) {
 
 // Calls on buffers in turn have the slower of both limits, and say what each is.
 func TestColdLimit(t *testing.T) {
-	gs, err := open(2, time.Minute)
-	if err != nil {
-		t.Fatal(err)
-	}
+	gs := must.Get(open(2, time.Minute))(t)
 	together(t, gs, func(_ int, g *dist.Group) error { return g.Barrier() })
 	e := &engine{size: 2, device: thisProcess.devices[0]}
 	plan := dist.Plan{Call: dist.Call{Op: dist.AllReduce, Count: 1e6, Algorithm: oneStage}, DType: dist.F32}

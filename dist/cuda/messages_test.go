@@ -13,6 +13,7 @@ import (
 
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/dist/disttest"
+	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/host/cudatest"
 )
 
@@ -44,10 +45,7 @@ func TestCopyMethods(t *testing.T) {
 		}
 	}
 	t.Setenv(cudatest.MajorVariable, "9")
-	gs, err := openWith(2, time.Minute, map[string]string{copyKnob: byBulk})
-	if err != nil {
-		t.Fatal(err)
-	}
+	gs := must.Get(openWith(2, time.Minute, map[string]string{copyKnob: byBulk}))(t)
 	together(t, gs, func(rank int, g *dist.Group) error {
 		b, err := g.Alloc(dist.F64, 100_001)
 		if err != nil {
@@ -92,10 +90,7 @@ func TestCopyRefused(t *testing.T) {
 	if reason, lacks := dist.Unavailable(err); !lacks || !strings.Contains(reason.Error(), "blocks of one kernel copy nothing") {
 		t.Errorf("ranks as blocks: %v", err)
 	}
-	gs, err := openWith(2, time.Minute, map[string]string{copyKnob: byLoads})
-	if err != nil {
-		t.Fatal(err)
-	}
+	gs := must.Get(openWith(2, time.Minute, map[string]string{copyKnob: byLoads}))(t)
 	c := gs[0].Capabilities()
 	if got := c.Algorithms[dist.AllReduce]; len(got) != 1 || got[0] != naive || !strings.Contains(c.Lacking[oneStage], "copy=loads: its kernel") {
 		t.Errorf("with copies of its own the all-reduce has %v, and lacks %v", got, c.Lacking)
@@ -187,10 +182,7 @@ func TestMessageMismatch(t *testing.T) {
 		{"type", func(dist.Buffer) dist.Buffer { return dist.Make(dist.F32, 8) }, func(dist.Buffer) dist.Buffer { return dist.Make(dist.F64, 8) },
 			[]string{"rank 0 sends 8 f32 to rank 1, which receives 8 f64"}},
 	} {
-		gs, err := open(2, time.Minute)
-		if err != nil {
-			t.Fatal(err)
-		}
+		gs := must.Get(open(2, time.Minute))(t)
 		errs := make([]error, 2)
 		together(t, gs, func(rank int, g *dist.Group) error {
 			b, err := g.Alloc(dist.F64, 100)
@@ -224,10 +216,7 @@ func TestMessageMismatch(t *testing.T) {
 func TestMessageToNobody(t *testing.T) {
 	for _, leaves := range []bool{true, false} {
 		for _, op := range []dist.Collective{dist.Send, dist.Recv} {
-			gs, err := open(2, 2*time.Second)
-			if err != nil {
-				t.Fatal(err)
-			}
+			gs := must.Get(open(2, 2*time.Second))(t)
 			bs := make([]dist.Buffer, 2)
 			together(t, gs, func(rank int, g *dist.Group) (err error) { bs[rank], err = g.Alloc(dist.F64, 10); return err })
 			if leaves {
@@ -275,13 +264,8 @@ func startRank1(t *testing.T, variable string) (id string, rank1 *exec.Cmd, said
 	id = fmt.Sprintf("%s-%d", t.Name(), os.Getpid())
 	rank1 = exec.Command("/proc/self/exe", "-test.run=^"+t.Name()+"$")
 	rank1.Env = append(os.Environ(), variable+"="+id)
-	out, err := rank1.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := rank1.Start(); err != nil {
-		t.Fatal(err)
-	}
+	out := must.Get(rank1.StdoutPipe())(t)
+	must.Do(t, rank1.Start())
 	t.Cleanup(func() { rank1.Process.Kill() })
 	return id, rank1, bufio.NewReader(out)
 }
@@ -294,17 +278,9 @@ func TestMessageFromTheDead(t *testing.T) {
 	}
 	t.Setenv(TurnsVariable, "1")
 	id, rank1, said := startRank1(t, dies)
-	g, err := dist.Init(t.Context(), dist.Config{Backend: Name, Rank: 0, Size: 2, ID: id, Timeout: time.Minute})
-	if err != nil {
-		t.Fatal(err)
-	}
-	b, err := g.Alloc(dist.F64, 1000)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(g.Recv(b, 1), holds(b, 7)); err != nil {
-		t.Fatal(err)
-	}
+	g := must.Get(dist.Init(t.Context(), dist.Config{Backend: Name, Rank: 0, Size: 2, ID: id, Timeout: time.Minute}))(t)
+	b := must.Get(g.Alloc(dist.F64, 1000))(t)
+	must.Do(t, errors.Join(g.Recv(b, 1), holds(b, 7)))
 	if line, err := said.ReadString('\n'); line != "sent\n" {
 		t.Fatalf("%q %v", line, err)
 	}
@@ -322,14 +298,8 @@ func TestMessageFromTheDead(t *testing.T) {
 // whole, do not disturb each other.
 func TestSubgroupMemory(t *testing.T) {
 	const size = 3
-	gs, err := open(size, time.Minute)
-	if err != nil {
-		t.Fatal(err)
-	}
-	others, err := open(size, time.Minute)
-	if err != nil {
-		t.Fatal(err)
-	}
+	gs := must.Get(open(size, time.Minute))(t)
+	others := must.Get(open(size, time.Minute))(t)
 	together(t, gs, func(rank int, g *dist.Group) error {
 		foreign, err := others[rank].Alloc(dist.F64, 10)
 		if err != nil {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/dist/disttest"
+	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/host/cudatest"
 )
 
@@ -74,10 +75,7 @@ func TestMulticastFaults(t *testing.T) {
 	})
 	for _, fault := range dist.Faults() {
 		t.Run(fault, func(t *testing.T) {
-			gs, err := open(3, time.Minute)
-			if err != nil {
-				t.Fatal(err)
-			}
+			gs := must.Get(open(3, time.Minute))(t)
 			together(t, gs, func(rank int, g *dist.Group) error { return plantedWrong(g, rank, fault) })
 			together(t, gs, func(_ int, g *dist.Group) error { return g.Close() })
 		})
@@ -134,10 +132,7 @@ func TestMulticastLacking(t *testing.T) {
 			}
 			forget()
 			t.Cleanup(forget)
-			gs, err := open(2, time.Minute)
-			if err != nil {
-				t.Fatal(err)
-			}
+			gs := must.Get(open(2, time.Minute))(t)
 			together(t, gs, func(rank int, g *dist.Group) error {
 				caps := g.Capabilities()
 				if slices.Contains(caps.Algorithms[dist.AllReduce], multimem) || !strings.Contains(caps.Lacking[multimem], c.want) {
@@ -167,10 +162,7 @@ func TestMulticastPlaces(t *testing.T) {
 	severalGPUs(t, size)
 	log := filepath.Join(t.TempDir(), "calls")
 	t.Setenv(cudatest.LogVariable, log)
-	gs, err := open(size, time.Minute)
-	if err != nil {
-		t.Fatal(err)
-	}
+	gs := must.Get(open(size, time.Minute))(t)
 	together(t, gs, func(rank int, g *dist.Group) error {
 		b, err := g.Alloc(dist.F32, count)
 		if err != nil {
@@ -213,10 +205,7 @@ func TestMulticastPlaces(t *testing.T) {
 // givenBack holds that everything of multicast memory in a log was given back.
 func givenBack(t *testing.T, log string) {
 	t.Helper()
-	text, err := os.ReadFile(log)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(log))(t)
 	n := func(calls ...string) (sum int) {
 		for _, call := range calls {
 			sum += strings.Count(string(text), call+" ") + strings.Count(string(text), call+"\n")
@@ -235,10 +224,7 @@ func givenBack(t *testing.T, log string) {
 func TestMulticastTimings(t *testing.T) {
 	const size, count = 2, 1000
 	severalGPUs(t, size)
-	gs, err := open(size, time.Minute)
-	if err != nil {
-		t.Fatal(err)
-	}
+	gs := must.Get(open(size, time.Minute))(t)
 	together(t, gs, func(r int, g *dist.Group) error {
 		in, err := g.Alloc(dist.F32, count)
 		if err != nil {
@@ -282,17 +268,9 @@ func TestMulticastProcesses(t *testing.T) {
 	id, rank1, said := startRank1(t, switches)
 	log := filepath.Join(t.TempDir(), "calls")
 	t.Setenv(cudatest.LogVariable, log)
-	g, err := dist.Init(t.Context(), dist.Config{Backend: Name, Rank: 0, Size: 2, ID: id, Timeout: time.Minute})
-	if err != nil {
-		t.Fatal(err)
-	}
-	b, err := g.Alloc(dist.F32, 1000)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(write(b, 1), g.AllReduce(b, b, dist.Sum, dist.Algorithm(multimem))); err != nil {
-		t.Fatal(err)
-	}
+	g := must.Get(dist.Init(t.Context(), dist.Config{Backend: Name, Rank: 0, Size: 2, ID: id, Timeout: time.Minute}))(t)
+	b := must.Get(g.Alloc(dist.F32, 1000))(t)
+	must.Do(t, errors.Join(write(b, 1), g.AllReduce(b, b, dist.Sum, dist.Algorithm(multimem))))
 	m, err := b.Mirror()
 	if err != nil || slices.ContainsFunc(dist.Slice[float32](m), func(v float32) bool { return v != 3 }) {
 		t.Fatalf("1 and 2 are %v (%v)", dist.Slice[float32](m)[:8], err)

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/kernbench/kernbench/dist"
+	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/host/cudatest"
 	"github.com/kernbench/kernbench/internal/kernel/gpu"
 	"github.com/kernbench/kernbench/internal/kernel/quant"
@@ -27,9 +28,7 @@ func together(t *testing.T, gs []*dist.Group, f func(rank int, g *dist.Group) er
 		ranks.Go(func() { errs[r] = f(r, g) })
 	}
 	ranks.Wait()
-	if err := errors.Join(errs...); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(errs...))
 }
 
 // Whoever does a rank's part, its own process or blocks of one kernel: the results of a
@@ -40,10 +39,7 @@ func TestTimings(t *testing.T) {
 	for _, as := range []string{asProcesses, asBlocks} {
 		log := filepath.Join(t.TempDir(), "calls")
 		t.Setenv(cudatest.LogVariable, log)
-		gs, err := openWith(size, time.Minute, map[string]string{ranksAsKnob: as, blocksKnob: "2"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		gs := must.Get(openWith(size, time.Minute, map[string]string{ranksAsKnob: as, blocksKnob: "2"}))(t)
 		var in, out [size]dist.Buffer
 		together(t, gs, func(r int, g *dist.Group) (err error) {
 			if in[r], err = g.Alloc(dist.F32, count); err == nil {
@@ -179,14 +175,8 @@ func TestTuned(t *testing.T) {
 	} {
 		log := filepath.Join(t.TempDir(), "calls")
 		t.Setenv(cudatest.LogVariable, log)
-		table, err := dist.ParseTuning(fmt.Appendf(nil, text, c.device, c.blocks))
-		if err != nil {
-			t.Fatal(err)
-		}
-		gs, err := openAs(2, dist.Config{Tuning: table, Timeout: time.Minute})
-		if err != nil {
-			t.Fatal(err)
-		}
+		table := must.Get(dist.ParseTuning(fmt.Appendf(nil, text, c.device, c.blocks)))(t)
+		gs := must.Get(openAs(2, dist.Config{Tuning: table, Timeout: time.Minute}))(t)
 		together(t, gs, func(r int, g *dist.Group) error {
 			_, err := g.Prepare(dist.Call{Op: dist.AllReduce, In: dist.Make(dist.F32, 100), Out: dist.Make(dist.F32, 100), Algorithm: c.algorithm})
 			if c.refused != "" {
@@ -242,10 +232,7 @@ func TestEncodedPieces(t *testing.T) {
 		t.Cleanup(func() { encodedRoom = was })
 		log := filepath.Join(t.TempDir(), "calls")
 		t.Setenv(cudatest.LogVariable, log)
-		gs, err := open(2, time.Minute)
-		if err != nil {
-			t.Fatal(err)
-		}
+		gs := must.Get(open(2, time.Minute))(t)
 		together(t, gs, func(r int, g *dist.Group) error {
 			in, err := g.Alloc(dist.BF16, count)
 			if err != nil {

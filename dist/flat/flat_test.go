@@ -17,6 +17,7 @@ import (
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/accel/event"
 	"github.com/kernbench/kernbench/internal/accel/loggp"
+	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/comm/schedule"
 )
 
@@ -32,9 +33,7 @@ func adding(bytes int) event.Time { return event.Time(bytes) * 25 }
 
 func fileOf(t testing.TB, text string) string {
 	path := filepath.Join(t.TempDir(), "network.yaml")
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, []byte(text), 0o600))
 	return path
 }
 
@@ -44,10 +43,7 @@ func join(size int, machine string) (*dist.Group, error) {
 
 func joined(t testing.TB, size int, text string) *dist.Group {
 	t.Helper()
-	g, err := join(size, fileOf(t, text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	g := must.Get(join(size, fileOf(t, text)))(t)
 	t.Cleanup(func() { g.Close() })
 	return g
 }
@@ -55,10 +51,7 @@ func joined(t testing.TB, size int, text string) *dist.Group {
 // timed is how long a call of so many f32 takes, in place where it reduces.
 func timed(t testing.TB, g *dist.Group, op dist.Collective, algorithm string, count int) event.Time {
 	t.Helper()
-	in, err := g.Alloc(dist.F32, count)
-	if err != nil {
-		t.Fatal(err)
-	}
+	in := must.Get(g.Alloc(dist.F32, count))(t)
 	call := dist.Call{Op: op, Algorithm: algorithm, Count: count, In: in, Out: in, Reduction: dist.Sum}
 	switch op {
 	case dist.Barrier:
@@ -72,9 +65,7 @@ func timed(t testing.TB, g *dist.Group, op dist.Collective, algorithm string, co
 	}
 	before := g.Clock().Now()
 	for range 2 {
-		if err := prepared.Run(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, prepared.Run())
 	}
 	took := g.Clock().Now() - before
 	if took%2 != 0 || !g.Clock().Deterministic() {
@@ -160,10 +151,7 @@ func TestReference(t *testing.T) {
 			return fmt.Sprintf("name: some\nlatency_ns: %d\noverhead_ns: %d\ngap_ns: %d\nbandwidth_gbs: %d\nreduce_gbs: %d\n", l, o, gap, rate, 2*rate)
 		}
 		got := timed(t, joined(t, ranks, network(rate)), dist.AllReduce, algorithm, count)
-		s, err := schedule.New(schedule.AllReduce, algorithm, schedule.Params{Ranks: ranks, Count: count, InPlace: true})
-		if err != nil {
-			rt.Fatal(err)
-		}
+		s := must.Get(schedule.New(schedule.AllReduce, algorithm, schedule.Params{Ranks: ranks, Count: count, InPlace: true}))(rt)
 		n, err := loggp.Parse("some", []byte(network(rate)))
 		if want := reference(s, n); err != nil || got != want {
 			rt.Fatalf("%s of %d by %d ranks: %d ps, want %d; %v", algorithm, count, ranks, got, want, err)

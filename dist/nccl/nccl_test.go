@@ -15,6 +15,7 @@ import (
 
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/dist/disttest"
+	"github.com/kernbench/kernbench/internal/base/must"
 	library "github.com/kernbench/kernbench/internal/comm/nccl"
 	"github.com/kernbench/kernbench/internal/host/cuda"
 	"github.com/kernbench/kernbench/internal/host/cudatest"
@@ -68,10 +69,7 @@ func TestFaults(t *testing.T) {
 	} {
 		os.Setenv(cudatest.FaultVariable, c.fault)
 		os.Setenv(cudatest.LogVariable, calls)
-		gs, err := open(2, c.timeout)
-		if err != nil {
-			t.Fatal(err)
-		}
+		gs := must.Get(open(2, c.timeout))(t)
 		got := make([]error, len(gs))
 		var ranks sync.WaitGroup
 		for r, g := range gs {
@@ -138,9 +136,7 @@ func TestDeadRank(t *testing.T) {
 		c := exec.Command(os.Args[0])
 		c.Env = append(os.Environ(), fmt.Sprintf("%s=%d", rankVariable, r), cudatest.FaultVariable+"=hang", fmt.Sprintf("%s=%d", groupVariable, os.Getpid()))
 		c.Stdout = new(strings.Builder)
-		if err := c.Start(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, c.Start())
 		ranks[r] = c
 	}
 	if err := ranks[0].Wait(); err != nil {

@@ -9,15 +9,14 @@ import (
 	"time"
 
 	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/internal/base/must"
 )
 
 // TestInterrupt: an interrupt ends a command that starts nothing at once, in the
 // middle of its work: here it waits for a journal that nobody writes.
 func TestInterrupt(t *testing.T) {
 	dir := t.TempDir()
-	if err := syscall.Mkfifo(filepath.Join(dir, "journal.jsonl"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, syscall.Mkfifo(filepath.Join(dir, "journal.jsonl"), 0o600))
 	still := bench.New("still", func(context.Context, *bench.State) error { return nil }, bench.Ints("i", "1,2"))
 	for _, args := range [][]string{{"show", dir}, {"compare", dir, dir}, {"report", dir},
 		{"run", "--bench", "still", "--render-only", "--out", dir}} {

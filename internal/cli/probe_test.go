@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/bench/probe"
 )
 
@@ -14,9 +15,7 @@ func TestWriteProbe(t *testing.T) {
 		Read: []probe.Cell{{Cores: 1, Bytes: 16 << 10, GBps: 99}, {Cores: 2, Bytes: 16 << 10, GBps: 150}},
 		Hops: []probe.Hop{{From: 0, To: 1, US: 0.0812}}, FutexWake: 5.5, Unix: 1.9, TCP: 4.3}
 	var b bytes.Buffer
-	if err := writeProbe(&b, "table", r); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, writeProbe(&b, "table", r))
 	want := `cores  set per core  copy GB/s  read GB/s
     1          16Ki        123         99
     2          16Ki        200        150
@@ -31,9 +30,7 @@ TCP loopback                4.3
 		t.Errorf("the table is\n%s\nwant\n%s", b.String(), want)
 	}
 	b.Reset()
-	if err := writeProbe(&b, "json", r); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, writeProbe(&b, "json", r))
 	var back probe.Result
 	if err := json.Unmarshal(b.Bytes(), &back); err != nil || back.TCP != 4.3 || len(back.Copy) != 2 {
 		t.Errorf("json reads back as %+v, %v", back, err)

@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/kernbench/kernbench/dist"
+	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/kernel/quant"
 )
 
@@ -106,10 +107,7 @@ func (c coarse) DecodeReduce(dst []byte, srcs [][]byte, d dist.DType, _ dist.Red
 // bits and, where it has half of them or less, by the bound alone.
 func TestCoarseCodecIsRefused(t *testing.T) {
 	in, w := NewInputs(Mixed, dist.F32, 2, 5), Window{0, 5000}
-	e, err := expect(in, w, nil, FormatOf("int8"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	e := must.Get(expect(in, w, nil, FormatOf("int8")))(t)
 	for _, levels := range []float64{126, 63, 15} {
 		if _, err := e.Compare(reduced(coarse{levels}, dist.F32, vectors(in, w)), w); err == nil {
 			t.Errorf("%v levels have the bits of 127", levels)

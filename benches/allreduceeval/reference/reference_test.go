@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/kernbench/kernbench/dist"
+	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/comm/schedule"
 )
 
@@ -33,10 +34,7 @@ func TestOrdersAreComplete(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		name := rapid.SampledFrom(schedules).Draw(t, "algorithm")
 		ranks, count := rapid.IntRange(1, 9).Draw(t, "ranks"), rapid.IntRange(1, 100).Draw(t, "count")
-		order, err := orderOf(name, ranks, count)
-		if err != nil {
-			t.Fatal(err)
-		}
+		order := must.Get(orderOf(name, ranks, count))(t)
 		covered := 0
 		for _, x := range order {
 			covered += x.n
@@ -64,10 +62,7 @@ func TestOrdersAreKnown(t *testing.T) {
 		}
 		ordered++
 		name := info.Name
-		order, err := orderOf(name, 4, 10)
-		if err != nil {
-			t.Fatal(err)
-		}
+		order := must.Get(orderOf(name, 4, 10))(t)
 		for _, x := range order {
 			if got := leavesOf(x.sum); !slices.Equal(got, []int{0, 1, 2, 3}) {
 				t.Errorf("%s adds %v", name, got)
@@ -92,10 +87,7 @@ func TestBounds(t *testing.T) {
 	for _, d := range []dist.DType{dist.BF16, dist.F16, dist.F32, dist.F64} {
 		for _, name := range schedules {
 			for _, ranks := range []int{2, 3, 8} {
-				order, err := orderOf(name, ranks, 5000)
-				if err != nil {
-					t.Fatal(err)
-				}
+				order := must.Get(orderOf(name, ranks, 5000))(t)
 				e, err := expect(NewInputs(Mixed, d, ranks, 3), Window{0, 5000}, order, nil)
 				if err != nil {
 					t.Errorf("%s of %v with %d ranks: %v", name, d, ranks, err)
@@ -117,10 +109,7 @@ func TestBounds(t *testing.T) {
 // a chain, and one rounding better than many.
 func TestCoefficients(t *testing.T) {
 	c := func(name string, d dist.DType) float64 {
-		order, err := orderOf(name, 8, 64)
-		if err != nil {
-			t.Fatal(err)
-		}
+		order := must.Get(orderOf(name, 8, 64))(t)
 		return coefficient(order[0].sum, d)
 	}
 	if !(c("recursive-doubling", dist.F32) < c("ring", dist.F32)) || !(c("two-stage", dist.BF16) < c("ring", dist.BF16)/3) {
@@ -167,14 +156,8 @@ func TestFamilies(t *testing.T) {
 func TestCompareFindsOneBit(t *testing.T) {
 	for _, d := range Types {
 		in := NewInputs(Adversarial, d, 2, 1)
-		order, err := orderOf("ring", 2, 500)
-		if err != nil {
-			t.Fatal(err)
-		}
-		e, err := expect(in, Window{0, 500}, order, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		order := must.Get(orderOf("ring", 2, 500))(t)
+		e := must.Get(expect(in, Window{0, 500}, order, nil))(t)
 		got, v := slices.Clone(e.bits), make([]float64, 500)
 		d.Decode(v, got)
 		for i := range v {
@@ -202,10 +185,7 @@ func TestNormIsExpected(t *testing.T) {
 			t.Fatalf("rows of %d, want %d", NormRow(d, count), row)
 		}
 		s, w := NewStore(d, 1), Window{Alternate, count}
-		e, err := s.Expected(NewInputs(Exact, d, 3, 7), w, Call{Epilogue: true})
-		if err != nil {
-			t.Fatal(err)
-		}
+		e := must.Get(s.Expected(NewInputs(Exact, d, 3, 7), w, Call{Epilogue: true}))(t)
 		normed := func(row, shift int, epsilon float64) []byte {
 			h := make([]float64, count)
 			d.Decode(h, e.bits)

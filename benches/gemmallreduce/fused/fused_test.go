@@ -17,6 +17,7 @@ import (
 	"github.com/kernbench/kernbench/dist"
 	_ "github.com/kernbench/kernbench/dist/cpu"
 	"github.com/kernbench/kernbench/internal/base/dtype"
+	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/kernel/gemm"
 	"github.com/kernbench/kernbench/internal/kernel/proof"
 )
@@ -176,9 +177,7 @@ func TestRandomPlans(t *testing.T) {
 		d := rapid.SampledFrom([]dtype.DType{dtype.F32, dtype.F64, dtype.BF16}).Draw(t, "type")
 		ranks, threads := rapid.IntRange(1, 4).Draw(t, "ranks"), rapid.IntRange(1, 3).Draw(t, "threads")
 		want := naive(p, d, ranks)
-		if err := together(ranks, func(g *dist.Group) error { return exact(g, p, d, threads, want, nil) }); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, together(ranks, func(g *dist.Group) error { return exact(g, p, d, threads, want, nil) }))
 	})
 }
 

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/kernbench/kernbench/internal/base/must"
 )
 
 func TestImpossiblePlans(t *testing.T) {
@@ -37,9 +39,7 @@ func TestParts(t *testing.T) {
 		p := Plan{M: rapid.IntRange(0, 50).Draw(t, "m"), N: rapid.IntRange(0, 50).Draw(t, "n"), Split: Split(rapid.SampledFrom(Splits()).Draw(t, "split"))}
 		extent, _ := p.Extent()
 		p.Partitions = rapid.IntRange(1, max(extent, 1)).Draw(t, "partitions")
-		if err := p.Check(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, p.Check())
 		at, from, least, most := 0, 0, extent, 0
 		for _, part := range p.Parts() {
 			if part.From != from || part.Offset != at {

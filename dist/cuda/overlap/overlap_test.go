@@ -14,6 +14,7 @@ import (
 	"github.com/kernbench/kernbench/dist"
 	cudabackend "github.com/kernbench/kernbench/dist/cuda"
 	"github.com/kernbench/kernbench/internal/base/dtype"
+	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/host/cuda"
 	"github.com/kernbench/kernbench/internal/host/cudatest"
 	"github.com/kernbench/kernbench/internal/kernel/gemm"
@@ -380,16 +381,11 @@ func TestDependentLaunches(t *testing.T) {
 		t.Errorf("on compute capability 8.0: %v", err)
 	}
 	t.Setenv(cudatest.MajorVariable, "9")
-	if err := os.Remove(calls); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Remove(calls))
 	if n, err := x.check(nil); n != 0 || err != nil {
 		t.Errorf("%d wrong elements, %v", n, err)
 	}
-	log, err := os.ReadFile(calls)
-	if err != nil {
-		t.Fatal(err)
-	}
+	log := must.Get(os.ReadFile(calls))(t)
 	for _, want := range []string{"cuLaunchKernelEx dependent gate90_all 1 x 32", "cuLaunchKernelEx dependent sum90_f32_2 ", "cuStreamCreateWithPriority -100"} {
 		if !strings.Contains(string(log), want) {
 			t.Errorf("the driver was not asked for %q", want)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/kernbench/kernbench/accel/tl"
 	"github.com/kernbench/kernbench/internal/accel/topo"
+	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/base/yamlfile"
 	"github.com/kernbench/kernbench/internal/comm/schedule"
 )
@@ -34,9 +35,7 @@ func TestDefault(t *testing.T) {
 	if _, err := Load(path); err == nil {
 		t.Error("a file that is not there was read")
 	}
-	if err := os.WriteFile(path, DefaultFile(), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, DefaultFile(), 0o644))
 	if got, err := Load(path); err != nil || !cmp.Equal(got, Default()) {
 		t.Errorf("%v, %v", got, err)
 	}
@@ -45,10 +44,7 @@ func TestDefault(t *testing.T) {
 // An algorithm's own keys override the defaults.
 func TestOverride(t *testing.T) {
 	text := strings.Replace(string(DefaultFile()), "root: center ", "root: corner\n    buffer_kind: hbm\n    backpressure: poll\n    n_slots: 2 ", 1)
-	c, err := Parse("ccl.yaml", []byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(Parse("ccl.yaml", []byte(text)))(t)
 	want := Settings{Buffer: topo.HBMSpace, Poll: true, Slots: 2, SlotBytes: 4096, CreditBytes: 16, Root: Corner}
 	if diff := cmp.Diff(want, c.Settings()); diff != "" {
 		t.Error(diff)
@@ -125,25 +121,17 @@ func shapes(t *rapid.T) (Shape, *topo.Topology) {
 func TestKernelIsTheSchedule(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s, m := shapes(t)
-		if err := s.Prove(m); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, s.Prove(m))
 	})
 }
 
 // A kernel that does not do what the schedule says is caught: one for another root.
 func TestOtherKernelIsCaught(t *testing.T) {
-	m, err := topo.Default().WithSIPs(topo.Ring, 2, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must.Get(topo.Default().WithSIPs(topo.Ring, 2, 1))(t)
 	s := Shape{N: 4, Cubes: m.Cubes, SIPs: m.SIPs, Root: Center}
 	other := s
 	other.Root = Corner
-	kernel, err := Kernel(LRAB, other, func(topo.PEID) tl.Ptr { return tl.Ptr{} })
-	if err != nil {
-		t.Fatal(err)
-	}
+	kernel := must.Get(Kernel(LRAB, other, func(topo.PEID) tl.Ptr { return tl.Ptr{} }))(t)
 	if err := s.follows(m, kernel); err == nil || !strings.Contains(err.Error(), "the kernel transfers") {
 		t.Errorf("the kernel of another root: %v", err)
 	}
@@ -152,9 +140,7 @@ func TestOtherKernelIsCaught(t *testing.T) {
 // A schedule that leaves out a hop is caught, so the proof above means something.
 func TestBrokenScheduleIsCaught(t *testing.T) {
 	s := Shape{N: 4, Cubes: topo.Grid{W: 3, H: 2}, SIPs: topo.SIPs{Count: 2, Kind: topo.Ring, Grid: topo.Grid{W: 2, H: 1}}, Root: Center}
-	if err := schedule.Check(s.Schedule()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, schedule.Check(s.Schedule()))
 	s.SIPs.Grid.W = 1 // two SIPs that do not know of each other
 	if err := schedule.Check(s.Schedule()); err == nil {
 		t.Error("sums of single SIPs pass for the sum of all")
@@ -168,10 +154,7 @@ func TestCounts(t *testing.T) {
 		w, h int
 		want int
 	}{{topo.Ring, 6, 1, 5}, {topo.Torus, 2, 3, 3}} {
-		m, err := topo.Default().WithSIPs(c.kind, c.w, c.h)
-		if err != nil {
-			t.Fatal(err)
-		}
+		m := must.Get(topo.Default().WithSIPs(c.kind, c.w, c.h))(t)
 		s := Shape{N: 1, Cubes: m.Cubes, SIPs: m.SIPs, Root: Center}
 		most := 0
 		for rank := range s.Schedule().Ranks() {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/kernbench/kernbench/internal/accel/event"
 	"github.com/kernbench/kernbench/internal/accel/topo"
+	"github.com/kernbench/kernbench/internal/base/must"
 )
 
 const nanosecond = ns(event.Nanosecond)
@@ -30,15 +31,8 @@ func file(t testing.TB, oldnew ...string) []byte {
 
 func report(t testing.TB, data []byte, cases ...string) *Report {
 	t.Helper()
-	p, err := New(BuiltIn, data, cases)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r, err := p.Run()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return r
+	p := must.Get(New(BuiltIn, data, cases))(t)
+	return must.Get(p.Run())(t)
 }
 
 func (r *Report) row(t testing.TB, table, name string) *Row {
@@ -111,10 +105,7 @@ func TestExplainsAnyMachine(t *testing.T) {
 		t.Skip("it runs in one goroutine, and is slow with the race detector")
 	}
 	data := file(t, "overhead_ns: 0", "overhead_ns: 3", "switch_penalty_ns: 0", "switch_penalty_ns: 4")
-	list, err := topo.Parameters(BuiltIn, data)
-	if err != nil {
-		t.Fatal(err)
-	}
+	list := must.Get(topo.Parameters(BuiltIn, data))(t)
 	moved := 0
 	for i, p := range list {
 		for _, factor := range []float64{0.5, 1.7, 4} {
@@ -131,10 +122,7 @@ func TestExplainsAnyMachine(t *testing.T) {
 				if c.missing != "" || n%4 != moved%4 {
 					continue
 				}
-				row, err := m.measure(c.transfers([]int{2, 1 << 10, 3002, 9 << 10}[moved/4%4]))
-				if err != nil {
-					t.Fatal(err)
-				}
+				row := must.Get(m.measure(c.transfers([]int{2, 1 << 10, 3002, 9 << 10}[moved/4%4])))(t)
 				if fault := breaksDown(&row); fault != "" || row.Time < row.Limit || row.busy != row.due {
 					t.Errorf("%s x %g, %s, %s: %s (%+v)", p.Key, factor, varied.Fabric, c.name, fault, row)
 				}
@@ -204,10 +192,7 @@ func TestSimulatorErrorShows(t *testing.T) {
 		if err != nil || breaksDown(&row) != "" {
 			t.Fatalf("%v, %s", err, breaksDown(&row))
 		}
-		r, err := newMachine(simulated).simulate([]transfer{x})
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := must.Get(newMachine(simulated).simulate([]transfer{x}))(t)
 		if row.Time = ns(r.Crit); breaksDown(&row) == "" {
 			t.Errorf("%s is not noticed", name)
 		}
@@ -242,9 +227,7 @@ func TestFormats(t *testing.T) {
 	r := report(t, topo.DefaultFile(), "pe-local-hbm", "all-local", "published-2")
 	var text, data, table bytes.Buffer
 	for format, w := range map[string]*bytes.Buffer{"table": &text, "json": &data, "csv": &table} {
-		if err := r.Write(w, format); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, r.Write(w, format))
 	}
 	var back struct {
 		Rows []struct {

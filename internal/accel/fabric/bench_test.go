@@ -7,6 +7,7 @@ import (
 
 	"github.com/kernbench/kernbench/internal/accel/event"
 	"github.com/kernbench/kernbench/internal/accel/topo"
+	"github.com/kernbench/kernbench/internal/base/must"
 )
 
 // BenchmarkFlitHops counts passages of flits over links per second of CPU time, in
@@ -16,11 +17,7 @@ func BenchmarkFlitHops(b *testing.B) {
 	m := topo.Default()
 	wiring := topo.NewWiring(m)
 	path := func(from, to topo.PEID) topo.Path {
-		p, err := wiring.Path(topo.End{Kind: topo.AtPE, PEID: from}, topo.End{Kind: topo.AtPE, PEID: to})
-		if err != nil {
-			b.Fatal(err)
-		}
-		return p
+		return must.Get(wiring.Path(topo.End{Kind: topo.AtPE, PEID: from}, topo.End{Kind: topo.AtPE, PEID: to}))(b)
 	}
 	const bytes = 64 << 10
 	apart := func(f *Fabric) { // each cube for itself, one message after the other
@@ -67,8 +64,6 @@ func BenchmarkFlitHops(b *testing.B) {
 // cpuTime is what this process has used of all cores, whoever else is at work.
 func cpuTime(b *testing.B) time.Duration {
 	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		b.Fatal(err)
-	}
+	must.Do(b, syscall.Getrusage(syscall.RUSAGE_SELF, &u))
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }

@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/kernbench/kernbench/internal/accel/event"
+	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/comm/schedule"
 )
 
@@ -20,11 +21,7 @@ var sample = Network{Latency: 1000 * ns, Overhead: 100 * ns, Gap: 10 * ns, Bandw
 
 func build(t testing.TB, op, algorithm string, p schedule.Params) schedule.Schedule {
 	t.Helper()
-	s, err := schedule.New(op, algorithm, p)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
+	return must.Get(schedule.New(op, algorithm, p))(t)
 }
 
 // The times of the textbooks (Thakur et al. 2005, Hockney's alpha and beta, with gamma for
@@ -62,10 +59,7 @@ func TestClosedForms(t *testing.T) {
 				params.Count = 0
 			}
 			s := build(t, c.op, c.algorithm, params)
-			got, err := Run(s, elem, n)
-			if err != nil {
-				t.Fatal(err)
-			}
+			got := must.Get(Run(s, elem, n))(t)
 			// Parts of bytes that are no whole picoseconds are rounded up one by one.
 			if off := got.Time - c.want; off < -100 || off > 100 {
 				t.Errorf("%s %s of %d ranks: %v ns, want %v", c.op, c.algorithm, p, got.Time.Nanoseconds(), c.want.Nanoseconds())
@@ -194,10 +188,7 @@ func TestReference(t *testing.T) {
 		if len(variants) == 0 {
 			return
 		}
-		s, err := schedule.New(info.Collective, info.Name, rapid.SampledFrom(variants).Draw(t, "variant"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := must.Get(schedule.New(info.Collective, info.Name, rapid.SampledFrom(variants).Draw(t, "variant")))(t)
 		some := func(name string) event.Time { return event.Time(rapid.IntRange(0, 5000).Draw(t, name)) }
 		rate := func(name string, least int) Rate { return Rate(rapid.IntRange(least, 20000).Draw(t, name)) * 1000 }
 		n := Network{Latency: some("latency"), Overhead: some("overhead"), Gap: some("gap"),

@@ -14,6 +14,7 @@ import (
 	"github.com/kernbench/kernbench/accel/tl"
 	"github.com/kernbench/kernbench/internal/accel/sim"
 	"github.com/kernbench/kernbench/internal/accel/topo"
+	"github.com/kernbench/kernbench/internal/base/must"
 )
 
 // launch passes a message along the first row of cubes.
@@ -22,7 +23,7 @@ func launch(t *testing.T, load bool) (*topo.Topology, *sim.Result) {
 	m := topo.Default()
 	var programs []*tl.Program
 	for cube := range m.Cubes.W {
-		p, err := tl.Record(tl.Env{Topo: m, ID: topo.PEID{Cube: cube}, PEs: 1, Cubes: m.Cubes.W, SlotBytes: 1 << 16}, func(p *tl.PE) {
+		p := must.Get(tl.Record(tl.Env{Topo: m, ID: topo.PEID{Cube: cube}, PEs: 1, Cubes: m.Cubes.W, SlotBytes: 1 << 16}, func(p *tl.PE) {
 			x := p.Scratch(2048)
 			if cube > 0 {
 				x = p.Recv(tl.W, 2048)
@@ -30,16 +31,10 @@ func launch(t *testing.T, load bool) (*topo.Topology, *sim.Result) {
 			if cube < m.Cubes.W-1 {
 				p.Send(tl.E, p.Add(x, x))
 			}
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		}))(t)
 		programs = append(programs, p)
 	}
-	r, err := sim.Run(sim.Config{Topo: m, Buffer: topo.TCMSpace, Slots: 4, SlotBytes: 1 << 16, CreditBytes: 16, Load: load}, programs)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(sim.Run(sim.Config{Topo: m, Buffer: topo.TCMSpace, Slots: 4, SlotBytes: 1 << 16, CreditBytes: 16, Load: load}, programs))(t)
 	return m, r
 }
 
@@ -47,14 +42,8 @@ func launch(t *testing.T, load bool) (*topo.Topology, *sim.Result) {
 func TestFile(t *testing.T) {
 	m, r := launch(t, true)
 	rec := Of(m, r)
-	data, err := rec.Encode()
-	if err != nil {
-		t.Fatal(err)
-	}
-	back, err := Decode(data)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Get(rec.Encode())(t)
+	back := must.Get(Decode(data))(t)
 	if diff := cmp.Diff(rec, back); diff != "" {
 		t.Error(diff)
 	}
@@ -76,15 +65,9 @@ func TestFile(t *testing.T) {
 		"link 0":                 func(r *Record) { r.Links[0].Load = make([]byte, 300) },
 		"2 SIPs of 0 x":          func(r *Record) { r.Plan.W = 0 },
 	} {
-		bad, err := Decode(data)
-		if err != nil {
-			t.Fatal(err)
-		}
+		bad := must.Get(Decode(data))(t)
 		damage(bad)
-		text, err := bad.Encode()
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(bad.Encode())(t)
 		if _, err := Decode(text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
 		}
@@ -105,13 +88,9 @@ func bomb(t *testing.T) []byte {
 	z := gzip.NewWriter(&b)
 	zeros := make([]byte, 1<<20)
 	for range maxText>>20 + 1 {
-		if _, err := z.Write(zeros); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(z.Write(zeros))(t)
 	}
-	if err := z.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, z.Close())
 	return b.Bytes()
 }
 
@@ -123,10 +102,7 @@ func TestRecord(t *testing.T) {
 	if got := rec.Links[0]; got.Name != "sip0.cube0.r1c5 -> ucie-E.conn0" || got.Bytes != 4096 || got.Busy != 32_000 {
 		t.Errorf("%+v", got)
 	}
-	text, err := json.Marshal(rec.Path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(json.Marshal(rec.Path))(t)
 	for _, want := range []string{`"sender":"sip0.cube2.pe0"`, `"link":"sip0.cube2.r1c5 -\u003e ucie-E.conn0"`, `"part":"pe_math"`, `"part":"receive slot"`} {
 		if !strings.Contains(string(text), want) {
 			t.Errorf("the path has no %s: %s", want, text)

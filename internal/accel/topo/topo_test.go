@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/kernbench/kernbench/internal/accel/event"
+	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/base/yamlfile"
 )
 
@@ -37,9 +38,7 @@ func TestLoad(t *testing.T) {
 	if _, err := Load(path); err == nil {
 		t.Error("a file that is not there was read")
 	}
-	if err := os.WriteFile(path, []byte("system: 3\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, []byte("system: 3\n"), 0o644))
 	if _, err := Load(path); err == nil || !strings.Contains(err.Error(), path+":1:9: system: want a mapping") {
 		t.Errorf("%v", err)
 	}
@@ -155,10 +154,7 @@ func TestAddresses(t *testing.T) {
 			l.PE = 0
 		}
 		l.Offset = rapid.Int64Range(0, m.Capacity(l.Space)-1).Draw(t, "offset")
-		a, err := m.Address(l)
-		if err != nil {
-			t.Fatal(err)
-		}
+		a := must.Get(m.Address(l))(t)
 		if back, err := m.Locate(a); err != nil || back != l {
 			t.Fatalf("%v is at %#x, where %v is found (%v)", l, a, back, err)
 		}
@@ -220,10 +216,7 @@ func TestWays(t *testing.T) {
 // Paths end to end: every link once, every number within range, the way there
 // as long as the way back, and the known number of UCIe crossings.
 func TestPaths(t *testing.T) {
-	m, err := Default().WithSIPs(Torus, 2, 2)
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must.Get(Default().WithSIPs(Torus, 2, 2))(t)
 	w := NewWiring(m)
 	rapid.Check(t, func(t *rapid.T) {
 		end := func(name string) End {
@@ -233,14 +226,8 @@ func TestPaths(t *testing.T) {
 		if a == b {
 			return
 		}
-		there, err := w.Path(a, b)
-		if err != nil {
-			t.Fatal(err)
-		}
-		back, err := w.Path(b, a)
-		if err != nil {
-			t.Fatal(err)
-		}
+		there := must.Get(w.Path(a, b))(t)
+		back := must.Get(w.Path(b, a))(t)
 		if first, last := int(there[0].Link)/w.sip, int(there[len(there)-1].Link)/w.sip; first != a.SIP || last != b.SIP {
 			t.Fatalf("from %v to %v the links lead from SIP %d to SIP %d", a, b, first, last)
 		}
@@ -270,10 +257,7 @@ func TestPaths(t *testing.T) {
 		// Between SIPs at cube 10: three crossings to the IO chiplet, endpoint, switch, endpoint, three back.
 		{PEID{Cube: 10}, PEID{SIP: 1, Cube: 10}, 6*16_000 + 15_000},
 	} {
-		path, err := w.Path(End{AtPE, c.from}, End{AtPE, c.to})
-		if err != nil {
-			t.Fatal(err)
-		}
+		path := must.Get(w.Path(End{AtPE, c.from}, End{AtPE, c.to}))(t)
 		var costs event.Time
 		for _, h := range path {
 			costs += h.Cost
@@ -300,10 +284,7 @@ func TestNeighbors(t *testing.T) {
 		if kind == Ring {
 			h = 1
 		}
-		m, err := Default().WithSIPs(kind, w, h)
-		if err != nil {
-			t.Fatal(err)
-		}
+		m := must.Get(Default().WithSIPs(kind, w, h))(t)
 		p := m.At(rapid.IntRange(0, m.TotalPEs()-1).Draw(t, "pe"))
 		for side := North; side <= West; side++ {
 			for _, next := range []func(PEID, Side) (PEID, bool){m.Peer, m.NextCube, m.NextSIP} {
@@ -338,10 +319,7 @@ func TestLinkNames(t *testing.T) {
 		}
 		seen[name] = link
 	}
-	path, err := w.Path(End{Kind: AtPE, PEID: PEID{Cube: 6, PE: 1}}, End{Kind: AtHBM, PEID: PEID{SIP: 1, Cube: 1, PE: 0}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	path := must.Get(w.Path(End{Kind: AtPE, PEID: PEID{Cube: 6, PE: 1}}, End{Kind: AtHBM, PEID: PEID{SIP: 1, Cube: 1, PE: 0}}))(t)
 	var names []string
 	for _, h := range path {
 		names = append(names, w.LinkName(int(h.Link)))
@@ -362,10 +340,7 @@ func TestLinkNames(t *testing.T) {
 // On the floor plan every link of a path begins where the one before it ends, inside the plan but for the
 // cables to the switch.
 func TestPlaces(t *testing.T) {
-	m, err := Default().WithSIPs(Torus, 2, 2)
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must.Get(Default().WithSIPs(Torus, 2, 2))(t)
 	w := NewWiring(m)
 	width, height := m.Plan()
 	ends := []End{{Kind: AtPE}, {Kind: AtPE, PEID: PEID{Cube: 15, PE: 7}}, {Kind: AtHBM, PEID: PEID{Cube: 6, PE: 3}}, {Kind: AtSRAM, PEID: PEID{SIP: 3, Cube: 9}},
@@ -375,10 +350,7 @@ func TestPlaces(t *testing.T) {
 			if from == to || from.Kind == AtIOCPU && to.SIP != 0 {
 				continue
 			}
-			path, err := w.Path(from, to)
-			if err != nil {
-				t.Fatal(err)
-			}
+			path := must.Get(w.Path(from, to))(t)
 			sip, _, at := w.Place(int(path[0].Link))
 			for _, h := range path[1:] {
 				nextSIP, start, end := w.Place(int(h.Link))

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/kernbench/kernbench/internal/base/must"
 )
 
 // numbers calls for every exported number of a value, with its path.
@@ -40,15 +42,9 @@ func flatten(t *Topology) map[string]string {
 // itself, and one that no key fills is found here.
 func TestParametersCoverTheTopology(t *testing.T) {
 	text := strings.NewReplacer("overhead_ns: 0", "overhead_ns: 1", "penalty_ns: 0", "penalty_ns: 1").Replace(string(DefaultFile()))
-	base, err := Parse("f", []byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	base := must.Get(Parse("f", []byte(text)))(t)
 	before := flatten(base)
-	list, err := Parameters("f", []byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	list := must.Get(Parameters("f", []byte(text)))(t)
 	moved := map[string]bool{}
 	for _, p := range list {
 		effect := false
@@ -122,10 +118,7 @@ func TestVary(t *testing.T) {
 func TestOptionalParameters(t *testing.T) {
 	text := strings.Replace(string(DefaultFile()), "    # w: 2 ", "    w: 2\n    h: 1 ", 1)
 	for data, want := range map[string][]string{text: {"2"}, string(DefaultFile()): nil} {
-		list, err := Parameters("f", []byte(data))
-		if err != nil {
-			t.Fatal(err)
-		}
+		list := must.Get(Parameters("f", []byte(data)))(t)
 		i := slices.IndexFunc(list, func(p Parameter) bool { return p.Key == "system.sips.w" })
 		if i < 0 || !slices.Equal(list[i].Values, want) {
 			t.Errorf("system.sips.w is not found with %v", want)

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/kernbench/kernbench/internal/base/must"
 )
 
 func TestParseSpec(t *testing.T) {
@@ -70,10 +72,7 @@ func TestParseSpec(t *testing.T) {
 }
 
 func TestEnvSpecKeepsTextExactly(t *testing.T) {
-	got, err := ParseEnvSpec("X", `32,-,"-",0o17,1_000,no,"INIT,ENV",""`)
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must.Get(ParseEnvSpec("X", `32,-,"-",0o17,1_000,no,"INIT,ENV",""`))(t)
 	want := []EnvVar{{"X", "32", true}, {"X", "", false}, {"X", "-", true}, {"X", "0o17", true}, {"X", "1_000", true},
 		{"X", "no", true}, {"X", "INIT,ENV", true}, {"X", "", true}}
 	if len(got) != len(want) {
@@ -130,14 +129,9 @@ func TestJSONRoundTrip(t *testing.T) {
 			}
 		}
 		p := Point{{"a", v}, {"b", IntValue(1)}}
-		data, err := json.Marshal(p)
-		if err != nil {
-			t.Fatal(err)
-		}
+		data := must.Get(json.Marshal(p))(t)
 		var back Point
-		if err := json.Unmarshal(data, &back); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, json.Unmarshal(data, &back))
 		if back[0].Name != "a" || back[1].Name != "b" {
 			t.Fatalf("the order was lost: %s", data)
 		}

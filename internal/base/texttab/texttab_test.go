@@ -6,6 +6,8 @@ import (
 	"unicode"
 
 	"pgregory.net/rapid"
+
+	"github.com/kernbench/kernbench/internal/base/must"
 )
 
 func TestWrite(t *testing.T) {
@@ -14,9 +16,7 @@ func TestWrite(t *testing.T) {
 	tab.Add("é", "1000", "a reason that is too long for the width")
 	tab.Lines = append(tab.Lines, Line{Text: "… a remark"})
 	var b strings.Builder
-	if err := tab.Write(&b, 30); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, tab.Write(&b, 30))
 	want := "name     n  why\n" +
 		"日本     1\n" +
 		"é     1000  a reason that is …\n" +

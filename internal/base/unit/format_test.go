@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"github.com/kernbench/kernbench/internal/base/must"
 )
 
 func TestFormatBytes(t *testing.T) {
@@ -90,11 +92,7 @@ func TestFormatSigProperties(t *testing.T) {
 }
 
 func mustFloat(t *rapid.T, text string) float64 {
-	v, err := strconv.ParseFloat(text, 64)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return v
+	return must.Get(strconv.ParseFloat(text, 64))(t)
 }
 
 func TestFormatBytesApprox(t *testing.T) {

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/kernbench/kernbench/internal/base/must"
 )
 
 func matrixOf(rows ...[]int64) Matrix {
@@ -39,14 +41,9 @@ func TestMatrixRoundTrip(t *testing.T) {
 		for range rapid.IntRange(0, 20).Draw(t, "iterations") {
 			m.Append(rapid.SliceOfN(rapid.Int64(), ranks, ranks).Draw(t, "row")...)
 		}
-		b, err := m.MarshalBinary()
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := must.Get(m.MarshalBinary())(t)
 		var back Matrix
-		if err := back.UnmarshalBinary(b); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, back.UnmarshalBinary(b))
 		if back.Ranks() != ranks || !slices.Equal(back.data, m.data) {
 			t.Fatalf("got %+v, want %+v", back, m)
 		}
@@ -101,10 +98,7 @@ func FuzzMatrix(f *testing.F) {
 		if len(m.data) > len(data) {
 			t.Fatalf("%d bytes gave %d durations", len(data), len(m.data))
 		}
-		b, err := m.MarshalBinary()
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := must.Get(m.MarshalBinary())(t)
 		if err := again.UnmarshalBinary(b); err != nil || again.ranks != m.ranks || !slices.Equal(again.data, m.data) {
 			t.Fatalf("%+v came back as %+v, %v", m, again, err)
 		}

@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/comm/syncgroup"
 )
 
@@ -75,9 +76,7 @@ func runAll(ctx context.Context, ranks []*rank, wrap func(syncgroup.Group) syncg
 func succeed(t *testing.T, ranks []*rank) *Result {
 	t.Helper()
 	results, errs := runAll(hang(t), ranks, nil)
-	if err := errors.Join(errs...); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(errs...))
 	for r, result := range results {
 		if diff := cmp.Diff(results[0], result, cmp.AllowUnexported(Matrix{}), cmpopts.EquateNaNs()); diff != "" {
 			t.Errorf("rank %d has another result than rank 0: %s", r, diff)
@@ -402,9 +401,7 @@ func TestLoopAllocatesNothing(t *testing.T) {
 		s := &sampler{watch: newStopwatch(Monotonic()), group: syncgroup.Solo(), isolated: isolated, batch: 2,
 			body: Body{Call: func() error { return nil }, Preamble: func() error { return nil }}}
 		n := testing.AllocsPerRun(10, func() {
-			if err := s.guarded(context.Background(), s.message[1:101]); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, s.guarded(context.Background(), s.message[1:101]))
 		})
 		if n != 0 {
 			t.Errorf("isolated %v: %v allocations in 100 samples", isolated, n)
@@ -416,10 +413,7 @@ func TestLoopAllocatesNothing(t *testing.T) {
 func TestMonotonicRun(t *testing.T) {
 	cfg := Default()
 	cfg.Stop.MaxTime, cfg.Stop.MinTime = 20*time.Millisecond, 0
-	r, err := Run(hang(t), cfg, Monotonic(), syncgroup.Solo(), Body{Call: func() error { return nil }})
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(Run(hang(t), cfg, Monotonic(), syncgroup.Solo(), Body{Call: func() error { return nil }}))(t)
 	if r.Samples.Iterations() == 0 || r.Batch < 2 || r.Clock != "monotonic" || r.Deterministic || r.ClockResolution <= 0 {
 		t.Errorf("%d samples, %+v", r.Samples.Iterations(), r)
 	}

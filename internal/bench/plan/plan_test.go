@@ -14,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/base/suggest"
 )
@@ -80,10 +81,7 @@ func TestUndeclaredVariables(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), `unknown environment variable "NCCL_PORTO", did you mean "NCCL_PROTO"?`) {
 		t.Errorf("a slip: %v", err)
 	}
-	p, err := Make(b, request(nil, []string{"NCCL_PROTO=LL", "NCCL_ALGO=Ring"}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := must.Get(Make(b, request(nil, []string{"NCCL_PROTO=LL", "NCCL_ALGO=Ring"})))(t)
 	if fmt.Sprint(p.Undeclared) != "[NCCL_ALGO]" || fmt.Sprint(p.Envs) != "[NCCL_PROTO NCCL_ALGO]" {
 		t.Errorf("not declared: %v of %v", p.Undeclared, p.Envs)
 	}
@@ -104,10 +102,7 @@ func TestRanksStayWithTheirPart(t *testing.T) {
 	s := bench.Suite("s",
 		bench.Part("two", nop, bench.Ranks("2")),
 		bench.Part("many", nop, bench.Ranks("2,4,8")))
-	p, err := Make(s, request(nil, nil))
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := must.Get(Make(s, request(nil, nil)))(t)
 	for _, g := range p.Groups {
 		if g.Part.Name == "two" && g.Ranks != 2 {
 			t.Errorf("part two is launched with %d ranks", g.Ranks)
@@ -245,10 +240,7 @@ func TestTrialsAreInterleavedAndRepeatable(t *testing.T) {
 	req.Trials = 3
 	order := func(seed uint64) (out []string) {
 		req.Seed = seed
-		p, err := Make(make4x4(), req)
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := must.Get(Make(make4x4(), req))(t)
 		for _, g := range p.Groups {
 			out = append(out, fmt.Sprint(g.Trial, g.Env))
 		}
@@ -271,9 +263,7 @@ func TestTrialsAreInterleavedAndRepeatable(t *testing.T) {
 func TestDeclarationIsNotChanged(t *testing.T) {
 	b := make4x4(bench.Env("A", "1"))
 	before := fmt.Sprint(b.Parts[0].Axes, b.Parts[0].Envs)
-	if _, err := Make(b, request([]string{"size=7"}, []string{"A=9", "B=1"})); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(Make(b, request([]string{"size=7"}, []string{"A=9", "B=1"})))(t)
 	if after := fmt.Sprint(b.Parts[0].Axes, b.Parts[0].Envs); after != before {
 		t.Errorf("the declaration became %s", after)
 	}
@@ -285,10 +275,7 @@ func TestProductAgainstNaive(t *testing.T) {
 		a, b, c := rapid.IntRange(1, 5).Draw(t, "a"), rapid.IntRange(1, 5).Draw(t, "b"), rapid.IntRange(1, 5).Draw(t, "c")
 		spec := func(n int) string { return fmt.Sprintf("1:%d:+1", n) }
 		bench := bench.New("x", nop, bench.Ints("a", spec(a)), bench.Zip(bench.Ints("b", spec(b)), bench.Ints("z", spec(b))), bench.Ints("c", spec(c)))
-		p, err := Make(bench, request(nil, nil))
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := must.Get(Make(bench, request(nil, nil)))(t)
 		var want, got []string
 		for i := range a {
 			for j := range b {
@@ -325,10 +312,7 @@ func TestOtherValuesOnABackend(t *testing.T) {
 			req.Axes = append(req.Axes, assign(c.asked))
 		}
 		req.Backend = c.backend
-		p, err := Make(b, req)
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := must.Get(Make(b, req))(t)
 		var got []string
 		for _, task := range p.Groups[0].Tasks {
 			v, _ := task.Point.Get("i")
@@ -350,10 +334,7 @@ func TestOtherValuesOnABackend(t *testing.T) {
 func TestForesee(t *testing.T) {
 	req := request(nil, nil)
 	req.Trials = 2
-	p, err := Make(make4x4(), req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := must.Get(Make(make4x4(), req))(t)
 	key := func(i int) string { return p.Groups[0].Tasks[i].Key }
 	for _, c := range []struct {
 		took  map[string]time.Duration
@@ -381,10 +362,7 @@ func TestPlanWork(t *testing.T) {
 	for name, b := range map[string]*bench.Bench{"body": body, "program": &program} {
 		points := 0
 		n := testing.AllocsPerRun(1, func() {
-			p, err := Make(b, req)
-			if err != nil {
-				t.Fatal(err)
-			}
+			p := must.Get(Make(b, req))(t)
 			points = p.Points
 		})
 		if each := n / float64(points); points != 20_000 || each > 9 { // a program has a launch for each
@@ -393,10 +371,7 @@ func TestPlanWork(t *testing.T) {
 		var before, after runtime.MemStats
 		runtime.GC()
 		runtime.ReadMemStats(&before)
-		p, err := Outline(b, req)
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := must.Get(Outline(b, req))(t)
 		runtime.GC()
 		runtime.ReadMemStats(&after)
 		if each := (float64(after.HeapAlloc) - float64(before.HeapAlloc)) / float64(p.Points); each > 32 {
@@ -418,14 +393,8 @@ func TestOutline(t *testing.T) {
 	for _, trials := range []int{0, 1, 3} {
 		req := request(nil, nil)
 		req.Trials = trials
-		held, err := Make(two, req)
-		if err != nil {
-			t.Fatal(err)
-		}
-		p, err := Outline(two, req)
-		if err != nil {
-			t.Fatal(err)
-		}
+		held := must.Get(Make(two, req))(t)
+		p := must.Get(Outline(two, req))(t)
 		if p.Groups != nil || p.Dropped != nil || p.Points != held.Points || p.Trials != held.Trials || p.Launches() != held.Launches() {
 			t.Errorf("%d points in %d trials and %d launches, want %d, %d, %d", p.Points, p.Trials, p.Launches(), held.Points, held.Trials, held.Launches())
 		}

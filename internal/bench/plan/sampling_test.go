@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/bench/measure"
 )
 
@@ -20,11 +21,7 @@ func TestSampling(t *testing.T) {
 		t.Helper()
 		req := request(nil, nil)
 		req.Sampling = s
-		p, err := Make(b, req)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return p
+		return must.Get(Make(b, req))(t)
 	}
 	declared := plan(Sampling{})
 	for what, c := range map[string]struct {

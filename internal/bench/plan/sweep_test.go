@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/base/point"
 )
 
@@ -55,10 +56,7 @@ func TestSweptFiles(t *testing.T) {
 		{"a.yaml,b.yaml,copy.yaml", []string{a, b}, "", 1},
 		{"a.yaml,a.yaml", nil, "a.yaml", 0},
 	} {
-		p, err := Make(machines(), withTopology(c.text, files))
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := must.Get(Make(machines(), withTopology(c.text, files)))(t)
 		var got []string
 		for _, task := range p.Groups[0].Tasks {
 			if v, has := task.Point.Get("topology"); has && !slices.Contains(got, v.String()) {
@@ -81,10 +79,7 @@ func TestSweptFiles(t *testing.T) {
 // A point of a file that was changed is another point, one of a file that was moved the same.
 func TestSweptFilesAreKeyedByContent(t *testing.T) {
 	keysOf := func(text string, files map[string]string) []string {
-		p, err := Make(machines(), withTopology(text, files))
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := must.Get(Make(machines(), withTopology(text, files)))(t)
 		_, keys := tasks(p)
 		return keys
 	}
@@ -119,10 +114,7 @@ func TestMachineRanks(t *testing.T) {
 		if c.ranks != "" {
 			req.Axes = []Assign{{bench.RanksAxis, c.ranks}}
 		}
-		p, err := Make(machines(), req)
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := must.Get(Make(machines(), req))(t)
 		words, _ := tasks(p)
 		got := strings.NewReplacer("topology=", "", ".yaml#"+hashOf("2")[:12], "", ".yaml#"+hashOf("4")[:12], "").Replace(strings.Join(words, "; "))
 		if got != c.want || len(p.Dropped) > 0 {
@@ -135,10 +127,7 @@ func TestMachineRanks(t *testing.T) {
 func TestOptionsOnBackends(t *testing.T) {
 	b := machines(bench.On("ahbm", bench.FileOption("topology", "four.yaml", "")))
 	for backend, want := range map[string]string{"ahbm": "four.yaml", "cpu": ""} {
-		p, err := Make(b, Request{Backend: backend, Files: map[string]string{"four.yaml": hashOf("4")}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := must.Get(Make(b, Request{Backend: backend, Files: map[string]string{"four.yaml": hashOf("4")}}))(t)
 		if v, _ := p.Options.Get("topology"); v.String() != want || (len(p.Notes) == 1) != (want != "") || p.Inputs["topology"] != map[string]string{"four.yaml": hashOf("4")}[want] {
 			t.Errorf("%s: %v, notes %v, inputs %v", backend, v, p.Notes, p.Inputs)
 		}

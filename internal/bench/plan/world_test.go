@@ -6,6 +6,7 @@ import (
 
 	"github.com/kernbench/kernbench/bench"
 	_ "github.com/kernbench/kernbench/dist/all"
+	"github.com/kernbench/kernbench/internal/base/must"
 )
 
 // In a job of so many ranks, those are what runs: declared numbers give way to it
@@ -65,10 +66,7 @@ func TestSeveralHosts(t *testing.T) {
 		if c.asked != "" {
 			req.Axes = []Assign{{Name: "buffers", Text: c.asked}}
 		}
-		p, err := Make(b, req)
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := must.Get(Make(b, req))(t)
 		if v, _ := p.Groups[0].Tasks[0].Point.Get("buffers"); v.String() != c.want || strings.Join(p.Notes, "; ") != c.note {
 			t.Errorf("%+v: buffers=%s, notes %q", c, v, p.Notes)
 		}

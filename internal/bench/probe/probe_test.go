@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/host/hostinfo"
 	"github.com/kernbench/kernbench/internal/kernel/vec"
 )
@@ -130,9 +131,7 @@ func TestClassIgnoresBinding(t *testing.T) {
 // nothing can be computed from.
 func TestCheck(t *testing.T) {
 	h := hostinfo.Local()
-	if err := scripted().Check(h); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, scripted().Check(h))
 	for name, change := range map[string]func(*Result){
 		"class":   func(r *Result) { r.Class = "other" },
 		"version": func(r *Result) { r.Version = "v0" },
@@ -163,20 +162,13 @@ func TestCheck(t *testing.T) {
 func TestSaveAndLoad(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "deep", "probe.json")
 	want := scripted()
-	if err := Save(path, want); err != nil {
-		t.Fatal(err)
-	}
-	got, err := Load(path, hostinfo.Local())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, Save(path, want))
+	got := must.Get(Load(path, hostinfo.Local()))(t)
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
 	want.Version = "v0"
-	if err := Save(path, want); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, Save(path, want))
 	if _, err := Load(path, hostinfo.Local()); !errors.Is(err, ErrStale) {
 		t.Errorf("a stale file gives %v", err)
 	}
@@ -192,9 +184,7 @@ func FuzzLoad(f *testing.F) {
 	f.Add([]byte(`[`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		path := filepath.Join(t.TempDir(), "probe.json")
-		if err := os.WriteFile(path, data, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(path, data, 0o600))
 		r, err := Load(path, hostinfo.Local())
 		if err != nil {
 			return
@@ -285,10 +275,7 @@ func TestMeasure(t *testing.T) {
 
 	// Only the wanted numbers of cores, in whatever order; none that is not there.
 	p.Counts = []int{r.Cores, 1, r.Cores}
-	r, err = Measure(t.Context(), p, time.Unix(0, 0))
-	if err != nil {
-		t.Fatal(err)
-	}
+	r = must.Get(Measure(t.Context(), p, time.Unix(0, 0)))(t)
 	counts := make([]int, len(r.Copy))
 	for i, c := range r.Copy {
 		counts[i] = c.Cores

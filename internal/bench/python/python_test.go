@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/comm/syncgroup"
 )
@@ -22,19 +23,10 @@ const interpreterForTests = "/usr/bin/python3"
 // measured runs the only bench of a file, alone, at points of one axis.
 func measured(t *testing.T, path, axis string, values ...string) (outcomes []bench.Outcome) {
 	t.Helper()
-	found, err := Load(t.Context(), path, interpreterForTests)
-	if err != nil {
-		t.Fatal(err)
-	}
-	p, err := Start(found[0].Script, Rank{Ranks: 1, Environ: os.Environ()}, os.Stdout, os.Stderr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	found := must.Get(Load(t.Context(), path, interpreterForTests))(t)
+	p := must.Get(Start(found[0].Script, Rank{Ranks: 1, Environ: os.Environ()}, os.Stdout, os.Stderr))(t)
 	t.Cleanup(p.Close)
-	body, err := p.Body(found[0].Name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	body := must.Get(p.Body(found[0].Name))(t)
 	for _, v := range values {
 		at := bench.Point{{Name: axis, Value: point.StringValue(v)}}
 		s := bench.NewState(bench.Setting{Point: at, Group: syncgroup.Solo(), Measure: found[0].Parts[0].Measure})
@@ -89,9 +81,7 @@ func TestEmptyFunction(t *testing.T) {
 def empty(state, ctx):
     state.exec(lambda: None, preamble=(lambda: None) if state["preamble"] == "yes" else None)
 `
-	if err := os.WriteFile(path, []byte(source), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, []byte(source), 0o644))
 	for i, o := range measured(t, path, "preamble", "no", "yes") { // in batches, and each by itself
 		if us, has := o.Metrics["time_us"]; !has || us >= 5 {
 			t.Errorf("%d: %s %s: %v us", i, o.Status, o.Reason, us)
@@ -159,13 +149,8 @@ func TestConformance(t *testing.T) {
 func planted(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "planted")
-	source, err := os.ReadFile("testdata/planted")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, source, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	source := must.Get(os.ReadFile("testdata/planted"))(t)
+	must.Do(t, os.WriteFile(path, source, 0o755))
 	return path
 }
 
@@ -215,17 +200,10 @@ func TestPlanted(t *testing.T) {
 func TestStoppedProgram(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "program")
-	if err := os.WriteFile(path, []byte("#!/bin/sh\nexec sleep 1000\n"), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	p, err := start([]string{"", path}, os.Environ(), io.Discard, io.Discard)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, []byte("#!/bin/sh\nexec sleep 1000\n"), 0o755))
+	p := must.Get(start([]string{"", path}, os.Environ(), io.Discard, io.Discard))(t)
 	defer p.close()
-	if err := p.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, p.cmd.Process.Signal(syscall.SIGSTOP))
 	if _, err := p.greet(t.Context(), nil); err == nil || err.Error() != "the program ended: it had been stopped for 5s" {
 		t.Errorf("got %v", err)
 	}

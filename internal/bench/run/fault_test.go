@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/bench/plan"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
@@ -59,10 +60,7 @@ func TestEnvironment(t *testing.T) {
 
 func readAll(t *testing.T, path string) string {
 	t.Helper()
-	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Get(os.ReadFile(path))(t)
 	return string(data)
 }
 
@@ -116,9 +114,7 @@ func TestDiesAtStart(t *testing.T) {
 	t.Run("once", func(t *testing.T) {
 		s := newScene(t)
 		fuse := filepath.Join(t.TempDir(), "fuse")
-		if err := os.WriteFile(fuse, nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(fuse, nil, 0o600))
 		s.environ = append(s.environ, "TEST_DIES_ONCE="+fuse)
 		res, rows := s.run("still")
 		if res.Counts[journal.Failed] != 1 || res.Counts[journal.OK] != 5 {
@@ -131,9 +127,7 @@ func TestDiesAtStart(t *testing.T) {
 	t.Run("retried", func(t *testing.T) {
 		s := newScene(t)
 		fuse := filepath.Join(t.TempDir(), "fuse")
-		if err := os.WriteFile(fuse, nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(fuse, nil, 0o600))
 		s.environ = append(s.environ, "TEST_DIES_ONCE="+fuse)
 		s.options.Retries = 1
 		res, rows := s.run("still")
@@ -228,15 +222,9 @@ func TestTwoAtOnce(t *testing.T) {
 	a := first.supervisor("slow")
 	first.eventually("a row of the first", hasRow(first))
 	b := second.supervisor("slow")
-	if err := b.Wait(); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(gate, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := a.Wait(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, b.Wait())
+	must.Do(t, os.WriteFile(gate, nil, 0o600))
+	must.Do(t, a.Wait())
 	warned := func(s *scene) (n int) {
 		for _, r := range s.rows() {
 			if slices.ContainsFunc(r.Warnings, func(w string) bool { return strings.Contains(w, "another kernbench") }) {
@@ -309,10 +297,7 @@ func TestInterruptAtStart(t *testing.T) {
 // plannedWork is the work of an undisturbed run.
 func plannedWork(t *testing.T, bench string) map[work]bool {
 	t.Helper()
-	p, err := makePlan(bench, plan.Request{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := must.Get(makePlan(bench, plan.Request{}))(t)
 	return planned(p)
 }
 

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/bench/plan"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
@@ -49,9 +50,7 @@ func TestResumeWhileAlive(t *testing.T) {
 	cmd.Process.Kill()
 	cmd.Wait()
 	s.mark.AssertGone(t)
-	if err := os.WriteFile(gate, nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(gate, nil, 0o644))
 	if hold, err := journal.HoldRun(s.dir, live); err != nil {
 		t.Errorf("the dead process's run: %v", err)
 	} else {
@@ -97,10 +96,7 @@ func TestLaunchFolderIsNew(t *testing.T) {
 // follower's too; nothing is written and nothing launched by it.
 func TestFollow(t *testing.T) {
 	t.Parallel()
-	p, err := makePlan("still", plan.Request{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := must.Get(makePlan("still", plan.Request{}))(t)
 	task := p.Groups[0].Tasks
 	row := func(i int, status journal.Status) journal.Row {
 		return journal.Row{Run: "live", Bench: "still", Point: task[i].Point, Backend: p.Backend, Status: status, Key: task[i].Key, Time: time.Now()}
@@ -121,10 +117,7 @@ func TestFollow(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
-			w, err := journal.Open(dir)
-			if err != nil {
-				t.Fatal(err)
-			}
+			w := must.Get(journal.Open(dir))(t)
 			defer w.Close()
 			write := func(records ...any) {
 				for _, rec := range records {
@@ -133,10 +126,7 @@ func TestFollow(t *testing.T) {
 					}
 				}
 			}
-			hold, err := journal.HoldRun(dir, "live")
-			if err != nil {
-				t.Fatal(err)
-			}
+			hold := must.Get(journal.HoldRun(dir, "live"))(t)
 			// It was resumed, and has not said so yet: the end is that of the part before.
 			write(journal.Header{Run: "live", Bench: "still", Points: 3}, row(0, journal.OK), journal.End{Run: "live", Outcome: "complete"})
 			ctx, cancel := context.WithCancel(t.Context())

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/bench/plan"
 	"github.com/kernbench/kernbench/internal/host/proctest"
 	"github.com/kernbench/kernbench/internal/result/journal"
@@ -67,9 +68,7 @@ func TestKillSupervisor(t *testing.T) {
 						t.Errorf("/dev/shm/%s is left", name)
 					}
 				}
-				if err := os.WriteFile(gate, nil, 0o600); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, os.WriteFile(gate, nil, 0o600))
 				s.environ = append(s.environ, "TEST_SLEEP=")
 				s.options.Resume = true
 				s.run(bench)
@@ -82,10 +81,7 @@ func TestKillSupervisor(t *testing.T) {
 // listening gives the sockets on which this host's processes listen, by port.
 func listening(t *testing.T) map[string]string {
 	t.Helper()
-	table, err := os.ReadFile("/proc/net/tcp")
-	if err != nil {
-		t.Fatal(err)
-	}
+	table := must.Get(os.ReadFile("/proc/net/tcp"))(t)
 	sockets := map[string]string{}
 	for line := range strings.Lines(string(table)) {
 		const local, state, inode, listen = 1, 3, 9, "0A"
@@ -106,10 +102,7 @@ func listening(t *testing.T) map[string]string {
 func shmFiles(t *testing.T) map[string]bool {
 	t.Helper()
 	names := map[string]bool{}
-	entries, err := os.ReadDir("/dev/shm")
-	if err != nil {
-		t.Fatal(err)
-	}
+	entries := must.Get(os.ReadDir("/dev/shm"))(t)
 	for _, e := range entries {
 		names[e.Name()] = true
 	}
@@ -203,12 +196,8 @@ func TestKillAgent(t *testing.T) {
 		return agent != 0 && len(victims(s, "slow")) == 2
 	})
 	syscall.Kill(agent, syscall.SIGKILL)
-	if err := os.WriteFile(gate, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Wait(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(gate, nil, 0o600))
+	must.Do(t, cmd.Wait())
 	failed := 0
 	for _, r := range s.rows() {
 		if r.Status.Bad() {
@@ -231,10 +220,7 @@ func TestLeftBehind(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
 	s.request = plan.Request{Axes: []plan.Assign{{Name: "i", Text: "1"}}, Envs: []plan.Assign{{Name: "SWEPT", Text: "1"}}, Trials: 1}
-	p, err := makePlan("listen", s.request)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := must.Get(makePlan("listen", s.request))(t)
 	for _, g := range p.Groups {
 		g.Part.Command.Argv = []string{self, "program", "leave"}
 	}
@@ -263,15 +249,10 @@ func TestTornTable(t *testing.T) {
 		t.Fatalf("%d rows, want 32", len(whole))
 	}
 	file := filepath.Join(s.dir, journal.FileName)
-	data, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Get(os.ReadFile(file))(t)
 	lines := strings.SplitAfter(string(data), "\n")
 	for cut := 1; cut < len(lines); cut += 3 {
-		if err := os.WriteFile(file, []byte(strings.Join(lines[:cut], "")), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(file, []byte(strings.Join(lines[:cut], "")), 0o600))
 		s.options.Resume = true
 		s.run("table")
 		have := map[work]bool{}

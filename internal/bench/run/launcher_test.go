@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/bench/plan"
 	"github.com/kernbench/kernbench/internal/host/jobenv"
@@ -64,10 +65,7 @@ func TestLauncherReach(t *testing.T) {
 			"GLOO_SOCKET_IFNAME=mine KERNBENCH_PORT_RANGE=29500-29599 NCCL_SOCKET_IFNAME=ib"},
 		{point.Env{{Name: jobenv.InterfaceVar}}, "-x KERNBENCH_PORT_RANGE program", "KERNBENCH_PORT_RANGE=29500-29599 NCCL_SOCKET_IFNAME=ib"},
 	} {
-		procs, err := r.processes(&plan.Group{Ranks: 2, Env: c.env}, processSpec{argv: []string{"program"}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		procs := must.Get(r.processes(&plan.Group{Ranks: 2, Env: c.env}, processSpec{argv: []string{"program"}}))(t)
 		vars := slices.Sorted(slices.Values(procs[0].Env))
 		if line := strings.Join(procs[0].Argv, " "); line != "mpirun -n 2 "+c.line || strings.Join(vars, " ") != c.vars {
 			t.Errorf("%v: %s with %v", c.env, line, vars)
@@ -158,26 +156,15 @@ func TestLaunchersRankKilled(t *testing.T) {
 // planned one, and the rank that fails is named.
 func TestLaunchersProgram(t *testing.T) {
 	withLaunchers(t, func(s *scene, rankVar string) {
-		path, err := os.Executable()
-		if err != nil {
-			s.Fatal(err)
-		}
+		path := must.Get(os.Executable())(s)
 		run := func(mode string, req plan.Request) []journal.Row {
 			b := programs(mode, true)
 			b.Parts[0].Command.Argv[0] = path // /proc/self/exe would be the guard
 			req.Backend, req.Seed, req.Trials = "cpu", 1, 1
-			p, err := plan.Make(b, req)
-			if err != nil {
-				s.Fatal(err)
-			}
+			p := must.Get(plan.Make(b, req))(s)
 			s.options.Dir, s.options.Environ = filepath.Join(s.dir, mode), append(s.environ, "SWEPT=inherited", "TEST_RANK_VAR="+rankVar)
-			if _, err := Run(s.Context(), p, s.options); err != nil {
-				s.Fatal(err)
-			}
-			_, r, err := journal.LoadRun(s.options.Dir)
-			if err != nil {
-				s.Fatal(err)
-			}
+			must.Get(Run(s.Context(), p, s.options))(s)
+			_, r := must.Get2(journal.LoadRun(s.options.Dir))(s)
 			return r.Latest()
 		}
 		// Four lines of rank 0, at each of two points in two environments, one of which has the variable removed.

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/bench/measure"
 	"github.com/kernbench/kernbench/internal/bench/plan"
@@ -350,27 +351,18 @@ func (s *scene) run(bench string) (Result, []journal.Row) {
 
 func (s *scene) runContext(ctx context.Context, bench string) (Result, []journal.Row) {
 	s.Helper()
-	p, err := makePlan(bench, s.request)
-	if err != nil {
-		s.Fatal(err)
-	}
+	p := must.Get(makePlan(bench, s.request))(s)
 	guard := time.AfterFunc(2*hangGuard, func() { panic("the run hangs") })
 	defer guard.Stop()
 	s.options.Dir, s.options.Environ = s.dir, s.environ
-	res, err := Run(ctx, p, s.options)
-	if err != nil {
-		s.Fatal(err)
-	}
+	res := must.Get(Run(ctx, p, s.options))(s)
 	return res, s.rows()
 }
 
 // journal reads the latest run, which must be whole.
 func (s *scene) journal() *journal.Run {
 	s.Helper()
-	j, r, err := journal.LoadRun(s.dir)
-	if err != nil {
-		s.Fatal(err)
-	}
+	j, r := must.Get2(journal.LoadRun(s.dir))(s)
 	if len(j.Problems) > 0 {
 		s.Errorf("the journal has problems: %v", j.Problems)
 	}
@@ -385,10 +377,7 @@ func (s *scene) rows() []journal.Row {
 // log is what a rank printed at a row's launch.
 func (s *scene) log(row journal.Row, rank int) string {
 	s.Helper()
-	data, err := os.ReadFile(filepath.Join(s.dir, "logs", row.Launch, fmt.Sprintf("rank%d.out", rank)))
-	if err != nil {
-		s.Fatal(err)
-	}
+	data := must.Get(os.ReadFile(filepath.Join(s.dir, "logs", row.Launch, fmt.Sprintf("rank%d.out", rank))))(s)
 	return string(data)
 }
 
@@ -398,9 +387,7 @@ func (s *scene) supervisor(bench string, flags ...string) *exec.Cmd {
 	cmd := exec.Command(self, append([]string{"supervise", bench, s.dir}, flags...)...)
 	cmd.Env = s.environ
 	cmd.Stderr = os.Stderr
-	if err := cmd.Start(); err != nil {
-		s.Fatal(err)
-	}
+	must.Do(s, cmd.Start())
 	return cmd
 }
 

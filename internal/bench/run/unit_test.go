@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/bench/plan"
 	"github.com/kernbench/kernbench/internal/bench/worker"
@@ -73,24 +74,16 @@ func TestReview(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			dir := t.TempDir()
-			w, err := journal.Open(dir)
-			if err != nil {
-				t.Fatal(err)
-			}
+			w := must.Get(journal.Open(dir))(t)
 			defer w.Close()
 			for _, rec := range c.records {
 				clock = clock.Add(time.Second)
 				v := reflect.New(reflect.TypeOf(rec)).Elem()
 				v.Set(reflect.ValueOf(rec))
 				v.FieldByName("Time").Set(reflect.ValueOf(clock))
-				if err := w.Append(v.Interface()); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, w.Append(v.Interface()))
 			}
-			_, run, err := journal.LoadRun(dir)
-			if err != nil {
-				t.Fatal(err)
-			}
+			_, run := must.Get2(journal.LoadRun(dir))(t)
 			e := &earlier{done: map[work]bool{}, tries: map[work]int{}, failed: map[work]string{}}
 			e.review(run, wanted, c.retry)
 			task := plan.Task{Key: key}
@@ -366,10 +359,7 @@ func TestEndOfLaunch(t *testing.T) {
 		{"a rank, before the launcher that was killed", planted{}, lost(launch.Exit{Code: -1, Signal: 9}), "mpirun ended with signal 9 (killed)"},
 		{"a rank, before its launcher", planted{}, lost(launch.Exit{Code: 137}), "rank 1: the worker ended; mpirun ended with exit code 137"},
 	} {
-		hub, err := worker.Listen()
-		if err != nil {
-			t.Fatal(err)
-		}
+		hub := must.Get(worker.Listen())(t)
 		c.launch.events = make(chan launch.Event, 1)
 		f := c.seen(&workerGroup{slot: &runSlot{runner: new(runner)}, hub: hub, launch: &c.launch, ranks: make([]rankState, 2), procs: 2})
 		got := f.reason
@@ -386,9 +376,7 @@ func TestEndOfLaunch(t *testing.T) {
 func TestLastOutput(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
 	if got := lastOutput(dir, 0); got != "" {
 		t.Errorf("no file: %q", got)
@@ -444,9 +432,7 @@ func TestResumeFromNothing(t *testing.T) {
 // TestUnwritable: a journal that cannot be written is an error, not a row.
 func TestUnwritable(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(file, nil, 0o600))
 	p, err := makePlan("still", plan.Request{})
 	if err != nil {
 		t.Fatal(err)
@@ -460,17 +446,11 @@ func TestUnwritable(t *testing.T) {
 
 // TestLastWords: a rank's death may be known before the last it said was read.
 func TestLastWords(t *testing.T) {
-	hub, err := worker.Listen()
-	if err != nil {
-		t.Fatal(err)
-	}
+	hub := must.Get(worker.Listen())(t)
 	defer hub.Close()
 	vars := hub.Vars(false)
 	network, address, _ := strings.Cut(vars["KERNBENCH_WORKER"], ":")
-	conn, err := worker.Service(vars["KERNBENCH_TOKEN"]).Dial(t.Context(), network, address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := must.Get(worker.Service(vars["KERNBENCH_TOKEN"]).Dial(t.Context(), network, address))(t)
 	conn.Send(json.RawMessage(`{"hello":{"rank":0}}`))
 	c := &workerGroup{hub: hub, ranks: make([]rankState, 1)}
 	select {
@@ -504,9 +484,7 @@ func TestNegativeTime(t *testing.T) {
 // half a number: no row is made of it.
 func TestCutOutput(t *testing.T) {
 	logs := t.TempDir()
-	if err := os.WriteFile(filepath.Join(logs, "rank0.out"), []byte("x=123"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(filepath.Join(logs, "rank0.out"), []byte("x=123"), 0o644))
 	g := &plan.Group{Part: &bench.DeclaredPart{Command: &bench.Command{Parse: func([]bench.RankOutput) ([]bench.ParsedRow, error) {
 		return []bench.ParsedRow{{}}, nil
 	}}}}

@@ -8,6 +8,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/rogpeppe/go-internal/txtar"
+
+	"github.com/kernbench/kernbench/internal/base/must"
 )
 
 var update = flag.Bool("update", false, "rewrite golden files")
@@ -15,10 +17,7 @@ var update = flag.Bool("update", false, "rewrite golden files")
 // TestBadFiles compares the whole error text, line, column and caret included.
 func TestBadFiles(t *testing.T) {
 	const golden = "testdata/bad.txtar"
-	archive, err := txtar.ParseFile(golden)
-	if err != nil {
-		t.Fatal(err)
-	}
+	archive := must.Get(txtar.ParseFile(golden))(t)
 	want := map[string]string{}
 	var files []txtar.File
 	for _, f := range archive.Files {
@@ -46,8 +45,6 @@ func TestBadFiles(t *testing.T) {
 		}
 	}
 	if *update {
-		if err := os.WriteFile(golden, txtar.Format(renewed), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(golden, txtar.Format(renewed), 0o644))
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/internal/base/must"
 )
 
 // wrongs are the rows that are not right, and why.
@@ -20,14 +21,8 @@ func wrongs(rows []bench.ParsedRow) string {
 // TestWrongColumns: a table that counts wrong elements fails the rows that have
 // some, whether or not a metric asks for the column.
 func TestWrongColumns(t *testing.T) {
-	classic, err := os.ReadFile("testdata/nccl-classic.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
-	old, err := os.ReadFile("testdata/nccl-2.0.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
+	classic := must.Get(os.ReadFile("testdata/nccl-classic.txt"))(t)
+	old := must.Get(os.ReadFile("testdata/nccl-2.0.txt"))(t)
 	for _, c := range []struct{ name, metric, text, want string }{
 		{"in place, asked for out of place", "t: {nccl_tests: time}", string(classic), "|2 wrong elements|"},
 		{"deviations within bounds", "t: {nccl_tests: time}", string(old), "|"},

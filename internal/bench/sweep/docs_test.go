@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/internal/base/must"
 )
 
 // TestDocumentedErrors keeps the reference honest: its first error block is
@@ -65,10 +66,7 @@ func TestDocumentedChecks(t *testing.T) {
 // documented is the block of YAML in the reference that starts with a key.
 func documented(t *testing.T, key string) string {
 	t.Helper()
-	data, err := os.ReadFile("../../../docs/sweep-format.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Get(os.ReadFile("../../../docs/sweep-format.md"))(t)
 	block := regexp.MustCompile("(?s)```yaml\n(" + key + ".*?)```").FindStringSubmatch(string(data))
 	if block == nil {
 		t.Fatalf("the reference shows no block %s", key)

@@ -9,24 +9,19 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 
 	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/internal/base/must"
 )
 
 // FuzzParse: any text is a good declaration or an error with a position inside
 // the file; never a crash.
 func FuzzParse(f *testing.F) {
-	archive, err := txtar.ParseFile("testdata/bad.txtar")
-	if err != nil {
-		f.Fatal(err)
-	}
+	archive := must.Get(txtar.ParseFile("testdata/bad.txtar"))(f)
 	for _, file := range archive.Files {
 		f.Add(file.Data)
 	}
 	paths, _ := filepath.Glob(filepath.Join(examples, "*.yaml"))
 	for _, p := range paths {
-		data, err := os.ReadFile(p)
-		if err != nil {
-			f.Fatal(err)
-		}
+		data := must.Get(os.ReadFile(p))(f)
 		f.Add(data)
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
@@ -43,28 +38,21 @@ func FuzzParse(f *testing.F) {
 			}
 			return
 		}
-		if err := bench.Validate(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, bench.Validate())
 		p := bench.Parts[0]
 		if len(p.Command.Argv) == 0 || p.Command.Parse == nil || len(p.Metrics) == 0 {
 			t.Fatalf("accepted, but incomplete: %+v", p)
 		}
 		// Whatever was accepted can be substituted at its first point.
 		at, ranks := firstPoint(p)
-		if _, err := Substitute(p.Command.Argv, at, ranks); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(Substitute(p.Command.Argv, at, ranks))(t)
 	})
 }
 
 // fuzzOutput feeds arbitrary output to the parser of the given metrics: rows
 // with finite samples, or an error.
 func fuzzOutput(f *testing.F, metrics ...string) {
-	loaded, err := Parse("f.yaml", []byte(withMetrics("[2]", metrics...)))
-	if err != nil {
-		f.Fatal(err)
-	}
+	loaded := must.Get(Parse("f.yaml", []byte(withMetrics("[2]", metrics...))))(f)
 	parse := loaded.Parts[0].Command.Parse
 	f.Fuzz(func(t *testing.T, a, b []byte) {
 		rows, err := parse([]bench.RankOutput{{Rank: 0, Stdout: a}, {Rank: 1, Stdout: b}})
@@ -119,10 +107,7 @@ func FuzzCSVOutput(f *testing.F) {
 func FuzzNCCLOutput(f *testing.F) {
 	files, _ := filepath.Glob("testdata/nccl-*.txt")
 	for _, path := range files {
-		data, err := os.ReadFile(path)
-		if err != nil {
-			f.Fatal(err)
-		}
+		data := must.Get(os.ReadFile(path))(f)
 		f.Add(data, data)
 	}
 	fuzzOutput(f, "t: {nccl_tests: time, from: max}", "w: {nccl_tests: wrong, place: in}")

@@ -5,16 +5,14 @@ import (
 	"testing"
 
 	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/base/point"
 )
 
 // mustParse reads a sweep that has to be good.
 func mustParse(t *testing.T, text string) *bench.DeclaredPart {
 	t.Helper()
-	bench, err := Parse("sweep.yaml", []byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	bench := must.Get(Parse("sweep.yaml", []byte(text)))(t)
 	return bench.Parts[0]
 }
 

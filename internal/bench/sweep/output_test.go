@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/base/point"
 )
 
@@ -165,10 +166,7 @@ size=4Ki type=half redop=none root=1: busbw=[0.33] t=[12.52] t_in=[11.21]
 		{"nccl-per-iteration.txt", all, `size=1Mi type=bfloat16 redop=sum: bad=[0] busbw=[58.72] t=[31.25] t_in=[30.75]
 `},
 	} {
-		text, err := os.ReadFile("testdata/" + c.file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(os.ReadFile("testdata/" + c.file))(t)
 		rows, err := mustParse(t, withMetrics("", c.metrics...)).Command.Parse(outputs(string(text)))
 		if err != nil {
 			t.Errorf("%s: %v", c.file, err)
@@ -206,10 +204,7 @@ func TestKeyColumnThatIsAnAxis(t *testing.T) {
 // TestKeyKinds: key columns are numbers where all their values are, so that
 // they sort and filter as such.
 func TestKeyKinds(t *testing.T) {
-	rows, err := mustParse(t, withMetrics("", "t: {csv: time}")).Command.Parse(outputs("i,f,s,time\n1,1,1,5\n-2,2.5,x,5\n"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	rows := must.Get(mustParse(t, withMetrics("", "t: {csv: time}")).Command.Parse(outputs("i,f,s,time\n1,1,1,5\n-2,2.5,x,5\n")))(t)
 	for i, want := range []point.Kind{point.Int, point.Float, point.String} {
 		for _, r := range rows {
 			if got := r.Extra[i].Value.Kind(); got != want {
@@ -226,10 +221,7 @@ func TestStreamsAndWall(t *testing.T) {
 	}
 	p := mustParse(t, withMetrics("[2]", `a: {regex: 't=(\d+)'}`, `b: {regex: 't=(\d+)', stream: stderr}`, `c: {regex: 't=(\d+)', stream: both}`,
 		"w: {wall: true}", "w_s: {wall: true, from: max}", "w_ms: {wall: true, from: mean}"))
-	rows, err := p.Command.Parse(out)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rows := must.Get(p.Command.Parse(out))(t)
 	if got, want := show(rows), ": a=[1] b=[2] c=[1 2] w=[1.5e+06] w_ms=[2250] w_s=[3]\n"; got != want {
 		t.Errorf("have %swant %s", got, want)
 	}
@@ -251,14 +243,8 @@ func TestCombineProperty(t *testing.T) {
 				texts[r] += fmt.Sprintf("t=%v\n", v)
 			}
 		}
-		bench, err := Parse("s.yaml", []byte(withMetrics(fmt.Sprint(ranks), "t: {regex: 't=(.+)', from: "+from+"}")))
-		if err != nil {
-			t.Fatal(err)
-		}
-		rows, err := bench.Parts[0].Command.Parse(outputs(texts...))
-		if err != nil {
-			t.Fatal(err)
-		}
+		bench := must.Get(Parse("s.yaml", []byte(withMetrics(fmt.Sprint(ranks), "t: {regex: 't=(.+)', from: "+from+"}"))))(t)
+		rows := must.Get(bench.Parts[0].Command.Parse(outputs(texts...)))(t)
 		for i, got := range rows[0].Samples["t"] {
 			column := make([]float64, ranks)
 			sum := 0.0

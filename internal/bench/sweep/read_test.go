@@ -10,12 +10,13 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
 func TestWholeSweep(t *testing.T) {
-	bench, err := Parse("some/where/sweep.yaml", []byte(`
+	bench := must.Get(Parse("some/where/sweep.yaml", []byte(`
 name: rccl-cta-sweep
 description: |
   one line for the list
@@ -33,10 +34,7 @@ metrics:
   peak: {json: a.b, unit: GB, better: higher, from: max}
 timeout: 1m30s
 trials: 3
-`))
-	if err != nil {
-		t.Fatal(err)
-	}
+`)))(t)
 	p := bench.Parts[0]
 	if bench.Name != "rccl-cta-sweep" || bench.Help != "one line for the list" || !strings.Contains(bench.Doc, "and more") {
 		t.Errorf("name %q, help %q, doc %q", bench.Name, bench.Help, bench.Doc)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/bench/measure"
 	"github.com/kernbench/kernbench/internal/bench/plan"
@@ -41,9 +42,7 @@ func TestLaunches(t *testing.T) {
 	count := func(c *bench.Command, spent time.Duration, next func(i int) []bench.ParsedRow) (*Launches, measure.StopReason) {
 		l := NewLaunches(c)
 		for i := 0; ; i++ {
-			if err := l.Add(next(i)); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, l.Add(next(i)))
 			if why := l.Stopped(spent * time.Duration(i+1)); why != "" {
 				return l, why
 			}
@@ -102,9 +101,7 @@ func TestOtherRows(t *testing.T) {
 		"launch 2 of the point gave a row for size=8, the first one for size=16": {row(8), row(8)},
 	} {
 		l := NewLaunches(&bench.Command{Until: plan.Repeated(0.01)})
-		if err := l.Add([]bench.ParsedRow{row(8), row(16)}); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, l.Add([]bench.ParsedRow{row(8), row(16)}))
 		if err := l.Add(second); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)
 		}

@@ -9,18 +9,16 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/kernbench/kernbench/internal/base/must"
 )
 
 const minimal = "name: x\ncommand: [python3, bench.py, \"{M}.json\", missing.txt]\naxes: {M: [1]}\nmetrics: {t: {wall: true}}\n"
 
 func write(t *testing.T, path, text string) {
 	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.MkdirAll(filepath.Dir(path), 0o755))
+	must.Do(t, os.WriteFile(path, []byte(text), 0o644))
 }
 
 // TestInputs: a changed script, command or metric is another input, by hash;
@@ -33,10 +31,7 @@ func TestInputs(t *testing.T) {
 	write(t, filepath.Join(dir, "1.json"), "not an input: its name depends on the point")
 	load := func() map[string]string {
 		t.Helper()
-		bench, err := Load(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		bench := must.Get(Load(file))(t)
 		return bench.Parts[0].Command.Inputs
 	}
 	first := load()

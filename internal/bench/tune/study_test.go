@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/bench/plan"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
@@ -28,10 +29,7 @@ func toy(clauses ...bench.Clause) *bench.Bench {
 func study(t *testing.T, b *bench.Bench, goal Goal, cfg Config, req plan.Request) (*Study, error) {
 	t.Helper()
 	req.Backend, req.Trials = "cpu", 1
-	p, err := plan.Make(b, req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := must.Get(plan.Make(b, req))(t)
 	for _, v := range Swept(p, slices.Concat(goal.Over, goal.Per)) {
 		if v.Env {
 			req.Envs = append(slices.Clone(req.Envs), plan.Assign{Name: v.Name, Text: "-"})
@@ -39,10 +37,7 @@ func study(t *testing.T, b *bench.Bench, goal Goal, cfg Config, req plan.Request
 			req.Axes = append(slices.Clone(req.Axes), plan.Assign{Name: v.Name, Text: v.First})
 		}
 	}
-	base, err := plan.Make(b, req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	base := must.Get(plan.Make(b, req))(t)
 	return NewStudy(p, base, goal, cfg)
 }
 
@@ -123,10 +118,7 @@ func best(r Result, i int) string {
 }
 
 func TestStudyOverASize(t *testing.T) {
-	s, err := study(t, toy(), Goal{Metric: "time_us", Over: []string{"size"}}, Config{}, plan.Request{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(study(t, toy(), Goal{Metric: "time_us", Over: []string{"size"}}, Config{}, plan.Request{}))(t)
 	rows := conduct(s, nil, all, steady(cost))
 	r := s.Result(rows, []time.Time{epoch})
 	f := r.Findings[0]
@@ -153,11 +145,8 @@ func TestStudyOverASize(t *testing.T) {
 // time makes up for twice slower at one that takes all of it.
 func TestStudyTakesTheGeometricMean(t *testing.T) {
 	for _, maximise := range []bool{false, true} {
-		s, err := study(t, toy(), Goal{Metric: "time_us", Maximise: maximise, Over: []string{"size"}}, Config{},
-			plan.Request{Envs: []plan.Assign{{Name: "A", Text: "-"}}, Axes: []plan.Assign{{Name: "chunk", Text: "1,2"}}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := must.Get(study(t, toy(), Goal{Metric: "time_us", Maximise: maximise, Over: []string{"size"}}, Config{},
+			plan.Request{Envs: []plan.Assign{{Name: "A", Text: "-"}}, Axes: []plan.Assign{{Name: "chunk", Text: "1,2"}}}))(t)
 		rows := conduct(s, nil, all, steady(func(task plan.Task) float64 {
 			switch textOf(task, "chunk") + " " + textOf(task, "size") {
 			case "1 1024":
@@ -184,11 +173,8 @@ func TestStudyTakesTheGeometricMean(t *testing.T) {
 // A winner for every size, whose points share launches, and zipped names as one variable.
 func TestStudyPerSize(t *testing.T) {
 	fresh := func() *Study {
-		s, err := study(t, toy(bench.Ints("depth", "10,20,40")), Goal{Metric: "time_us", Per: []string{"size"}}, Config{},
-			plan.Request{Zips: [][]string{{"chunk", "depth"}}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := must.Get(study(t, toy(bench.Ints("depth", "10,20,40")), Goal{Metric: "time_us", Per: []string{"size"}}, Config{},
+			plan.Request{Zips: [][]string{{"chunk", "depth"}}}))(t)
 		return s
 	}
 	if groups := fresh().Next(nil, nil); len(groups) != 10 || len(groups[0].Tasks) != 2 {
@@ -218,10 +204,7 @@ func TestStudyDescribes(t *testing.T) {
 		}
 		return nil
 	}))
-	s, err := study(t, b, Goal{Metric: "time_us", Per: []string{"size"}}, Config{}, plan.Request{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(study(t, b, Goal{Metric: "time_us", Per: []string{"size"}}, Config{}, plan.Request{}))(t)
 	want := "7 to 10 settings of 2 variables in each of 2 races: at most 126 launches; the full sweep at 6 trials takes 102"
 	if text := s.Describe(); !strings.Contains(text, want) {
 		t.Error(text)
@@ -240,11 +223,7 @@ func TestStudyResumes(t *testing.T) {
 		{Goal{Metric: "time_us", Per: []string{"size"}}, Config{Launches: 120}},
 	} {
 		fresh := func() *Study {
-			s, err := study(t, toy(), c.goal, c.cfg, plan.Request{Axes: []plan.Assign{{Name: "chunk", Text: "1,2,4,8,16"}}})
-			if err != nil {
-				t.Fatal(err)
-			}
-			return s
+			return must.Get(study(t, toy(), c.goal, c.cfg, plan.Request{Axes: []plan.Assign{{Name: "chunk", Text: "1,2,4,8,16"}}}))(t)
 		}
 		measure := steady(func(task plan.Task) float64 { return max(cost(task), 90) }) // chunks above 4 are the best
 		s := fresh()
@@ -285,10 +264,7 @@ func TestStudyLeavesOutWhatFails(t *testing.T) {
 		"time_us is +Inf":                  takes(math.Inf(1)),
 		"no row for num_ranks=1 size=1024": func(r *journal.Row) { r.Point = nil }, // such as a table without a line
 	} {
-		s, err := study(t, toy(), Goal{Metric: "time_us"}, Config{}, plan.Request{Axes: []plan.Assign{{Name: "size", Text: "1K"}}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := must.Get(study(t, toy(), Goal{Metric: "time_us"}, Config{}, plan.Request{Axes: []plan.Assign{{Name: "size", Text: "1K"}}}))(t)
 		launched := 0
 		rows := conduct(s, nil, all, func(task plan.Task, nth int) []journal.Row {
 			row := rowOf(task, cost(task), nth)
@@ -315,10 +291,7 @@ func TestStudyLeavesOutWhatFails(t *testing.T) {
 // more is launched; where it is, the study goes on.
 func TestStudyOfAnUndeclaredMetric(t *testing.T) {
 	for metric, whole := range map[string]bool{"time_us": true, "seconds": true, "secunds": false} {
-		s, err := study(t, toy(), Goal{Metric: metric, Over: []string{"size"}}, Config{}, plan.Request{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := must.Get(study(t, toy(), Goal{Metric: metric, Over: []string{"size"}}, Config{}, plan.Request{}))(t)
 		launches := 0
 		rows := conduct(s, nil, all, func(task plan.Task, nth int) []journal.Row {
 			row := rowOf(task, cost(task), nth)
@@ -342,10 +315,7 @@ func TestStudyOfAnUndeclaredMetric(t *testing.T) {
 func TestStudyOfAConfoundedDefault(t *testing.T) {
 	b := bench.New("toy", func(context.Context, *bench.State) error { return nil }, bench.Env("A", "1", "2", "3"), bench.Env("B", "1", "2", "3"),
 		bench.Env("C", "1", "2", "3"), bench.Metric("time_us", "us", "lower"))
-	s, err := study(t, b, Goal{Metric: "time_us"}, Config{}, plan.Request{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(study(t, b, Goal{Metric: "time_us"}, Config{}, plan.Request{}))(t)
 	rows := conduct(s, nil, all, steady(func(task plan.Task) float64 {
 		return map[string]float64{"-": 500, "1": 130, "2": 120, "3": 100}[textOf(task, "A")]
 	}))
@@ -360,10 +330,7 @@ func TestStudyOfAConfoundedDefault(t *testing.T) {
 
 // What disturbed a study most is what it tells, by number and not by spelling.
 func TestStudyTellsTheStrongestDisturbance(t *testing.T) {
-	s, err := study(t, toy(), Goal{Metric: "time_us", Over: []string{"size"}}, Config{}, plan.Request{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(study(t, toy(), Goal{Metric: "time_us", Over: []string{"size"}}, Config{}, plan.Request{}))(t)
 	rows := conduct(s, nil, all, func(task plan.Task, nth int) []journal.Row {
 		row := rowOf(task, cost(task), nth)
 		if nth%2 == 0 {

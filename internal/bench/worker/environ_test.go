@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/process/launch"
 )
 
@@ -13,10 +14,7 @@ import (
 func TestCorrect(t *testing.T) {
 	odd := "a b\xff\n;$x"
 	empty := ""
-	vars, err := Planned(launch.Settings{"GONE": nil, "ODD": &odd, "EMPTY": &empty})
-	if err != nil {
-		t.Fatal(err)
-	}
+	vars := must.Get(Planned(launch.Settings{"GONE": nil, "ODD": &odd, "EMPTY": &empty}))(t)
 	plan := plannedVar + "=" + vars[plannedVar]
 	right := []string{"A=1", "EMPTY=", "ODD=" + odd}
 	for name, c := range map[string]struct {

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/process/connection"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
@@ -18,10 +19,7 @@ import (
 // variables, connect over TCP, and have their sync group at the hub.
 func TestOtherLaunchersRanks(t *testing.T) {
 	for _, address := range []string{"127.0.0.1", "::1"} {
-		h, err := ListenTCP(address, connection.Ports{}, 2)
-		if err != nil {
-			t.Fatal(err)
-		}
+		h := must.Get(ListenTCP(address, connection.Ports{}, 2))(t)
 		t.Cleanup(func() { h.Close() })
 		os.Unsetenv("RANK")
 		for rank := range 2 {
@@ -72,10 +70,7 @@ func TestOtherLaunchersRanks(t *testing.T) {
 
 // Who went first is known also when nobody asks before all have gone.
 func TestFirstGoneIsKept(t *testing.T) {
-	h, err := ListenTCP("127.0.0.1", connection.Ports{}, 2)
-	if err != nil {
-		t.Fatal(err)
-	}
+	h := must.Get(ListenTCP("127.0.0.1", connection.Ports{}, 2))(t)
 	t.Cleanup(func() { h.Close() })
 	var workers [2]*exec.Cmd
 	for rank := range workers {
@@ -114,10 +109,7 @@ func TestFirstGone(t *testing.T) {
 				if far[rank], err = net.Dial(network, ln.Addr().String()); err != nil {
 					t.Fatal(err)
 				}
-				near, err := ln.Accept()
-				if err != nil {
-					t.Fatal(err)
-				}
+				near := must.Get(ln.Accept())(t)
 				defer near.Close()
 				d.expect(near, rank)
 			}
@@ -141,20 +133,14 @@ func TestFirstGone(t *testing.T) {
 
 // A process that does not know the token is not let in, and the token is never sent.
 func TestUnauthenticatedAtTheHub(t *testing.T) {
-	h, err := ListenTCP("127.0.0.1", connection.Ports{}, 2)
-	if err != nil {
-		t.Fatal(err)
-	}
+	h := must.Get(ListenTCP("127.0.0.1", connection.Ports{}, 2))(t)
 	defer h.Close()
 	guess := strings.Repeat("x", len(h.token))
 	for _, c := range []struct{ token, hello string }{
 		{guess, ""}, {h.token, `{}`}, {h.token, strings.Repeat("x", 10000)}, {h.token, `{"hello":{"rank":7,"sync":true}}`},
 		{"", "GET / HTTP/1.1\r\n\r\n" + strings.Repeat("x", 100)}, // no proof at all
 	} {
-		conn, err := net.Dial("tcp", h.ln.Addr().String())
-		if err != nil {
-			t.Fatal(err)
-		}
+		conn := must.Get(net.Dial("tcp", h.ln.Addr().String()))(t)
 		if c.token != "" {
 			known, err := Service(c.token).Answer(conn)
 			if (err == nil) != (c.token == h.token) {

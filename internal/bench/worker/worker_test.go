@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/bench/measure"
 	"github.com/kernbench/kernbench/internal/comm/syncgroup"
@@ -64,10 +65,7 @@ func body(ctx context.Context, s *bench.State) error {
 // listen opens a hub for the test.
 func listen(t *testing.T) *Hub {
 	t.Helper()
-	h, err := Listen()
-	if err != nil {
-		t.Fatal(err)
-	}
+	h := must.Get(Listen())(t)
 	t.Cleanup(func() { h.Close() })
 	return h
 }
@@ -99,9 +97,7 @@ func start(t *testing.T, h *Hub, shm *os.File, env ...string) *exec.Cmd {
 	if shm != nil {
 		cmd.ExtraFiles = []*os.File{shm}
 	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, cmd.Start())
 	t.Cleanup(func() { cmd.Process.Kill() })
 	return cmd
 }
@@ -113,9 +109,7 @@ func becomeReady(t *testing.T, h *Hub, job Job) Event {
 	if !e.Joined {
 		t.Fatalf("%+v, want a worker to join", e)
 	}
-	if err := h.Job(e.Rank, job); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, h.Job(e.Rank, job))
 	if e = next(t, h); !e.Ready {
 		t.Fatalf("%+v, want it to be ready", e)
 	}
@@ -153,9 +147,7 @@ func TestConversation(t *testing.T) {
 		{task(3, "variables"), journal.OK, ""},
 		{kinds, journal.OK, ""},
 	} {
-		if err := h.Task(0, c.task); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, h.Task(0, c.task))
 		e := next(t, h)
 		if e.Done == nil || e.Index != c.task.Index || e.Done.Status != c.status || !strings.HasPrefix(e.Done.Reason, c.reason) || e.Secondary {
 			t.Fatalf("task %d: %+v %+v", c.task.Index, e, e.Done)
@@ -206,10 +198,7 @@ func TestSupervisorGone(t *testing.T) {
 // TestAbort: a rank that waits for one that will not come is woken, says what
 // it was told, and does not take the blame.
 func TestAbort(t *testing.T) {
-	shm, err := syncgroup.NewShm(2)
-	if err != nil {
-		t.Fatal(err)
-	}
+	shm := must.Get(syncgroup.NewShm(2))(t)
 	defer shm.Close()
 	h := listen(t)
 	start(t, h, shm, "RANK=1")

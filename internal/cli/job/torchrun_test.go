@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/host/jobenv"
 	"github.com/kernbench/kernbench/internal/process/connection"
 	"github.com/spf13/pflag"
@@ -87,9 +88,7 @@ func TestDerivedPorts(t *testing.T) {
 func TestFromPET(t *testing.T) {
 	fl := pflag.NewFlagSet("", pflag.ContinueOnError)
 	nodes, id := fl.Int("nnodes", 1, ""), fl.String("rdzv-id", "none", "")
-	if err := fl.Parse([]string{"--rdzv-id", "mine"}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, fl.Parse([]string{"--rdzv-id", "mine"}))
 	environ := []string{"PET_NNODES=2", "PET_RDZV_ID=theirs", "PET_UNKNOWN=1"}
 	if err := FromPET(fl, environ); err != nil || *nodes != 2 || *id != "mine" {
 		t.Errorf("%d nodes of %q, %v", *nodes, *id, err)

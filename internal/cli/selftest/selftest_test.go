@@ -12,6 +12,7 @@ import (
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/dist"
 	_ "github.com/kernbench/kernbench/dist/cpu"
+	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/bench/worker"
 	"github.com/kernbench/kernbench/internal/comm/schedule"
 	"github.com/kernbench/kernbench/internal/process/launch"
@@ -78,9 +79,7 @@ func check(t *testing.T, o Options) map[Status][]Result {
 	byStatus := map[Status][]Result{}
 	o.Environ = os.Environ()
 	o.Report = func(r Result) { byStatus[r.Status] = append(byStatus[r.Status], r) }
-	if err := Run(t.Context(), o); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, Run(t.Context(), o))
 	if left, _ := filepath.Glob(filepath.Join(os.Getenv("TMPDIR"), "*")); len(left) > 0 {
 		t.Errorf("left behind: %v", left)
 	}

@@ -3,6 +3,8 @@ package terminal
 import (
 	"strings"
 	"testing"
+
+	"github.com/kernbench/kernbench/internal/base/must"
 )
 
 // However the text is cut into writes, no control character gets through, and all else
@@ -14,10 +16,7 @@ func TestGuard(t *testing.T) {
 		var b strings.Builder
 		w := Guard(&b)
 		for rest := text; rest != ""; {
-			n, err := w.Write([]byte(rest[:min(step, len(rest))]))
-			if err != nil {
-				t.Fatal(err)
-			}
+			n := must.Get(w.Write([]byte(rest[:min(step, len(rest))])))(t)
 			rest = rest[n:]
 		}
 		if b.String() != want {

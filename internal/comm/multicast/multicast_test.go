@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/comm/shm"
 	"github.com/kernbench/kernbench/internal/host/cuda"
 	"github.com/kernbench/kernbench/internal/host/cudatest"
@@ -28,14 +29,8 @@ func TestMain(m *testing.M) {
 // ranks has every rank do something in a group.
 func ranks(t *testing.T, do func(c *cuda.Context, a *shm.Agreement) error) []error {
 	t.Helper()
-	driver, err := cuda.Open()
-	if err != nil {
-		t.Fatal(err)
-	}
-	devices, err := driver.Devices()
-	if err != nil {
-		t.Fatal(err)
-	}
+	driver := must.Get(cuda.Open())(t)
+	devices := must.Get(driver.Devices())(t)
 	errs := make([]error, size)
 	var all sync.WaitGroup
 	for r := range size {
@@ -61,10 +56,7 @@ func ranks(t *testing.T, do func(c *cuda.Context, a *shm.Agreement) error) []err
 // balanced holds that everything in a log of the driver's calls was given back.
 func balanced(t *testing.T, log string) {
 	t.Helper()
-	text, err := os.ReadFile(log)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(log))(t)
 	n := func(call string) int {
 		return strings.Count(string(text), call+" ") + strings.Count(string(text), call+"\n")
 	}
@@ -81,19 +73,13 @@ func balanced(t *testing.T, log string) {
 // files are the process's open ones, and mappings its shared memory of the driver.
 func files(t *testing.T) (list []string) {
 	t.Helper()
-	entries, err := os.ReadDir("/proc/self/fd")
-	if err != nil {
-		t.Fatal(err)
-	}
+	entries := must.Get(os.ReadDir("/proc/self/fd"))(t)
 	for _, e := range entries {
 		if to, _ := os.Readlink("/proc/self/fd/" + e.Name()); strings.Contains(to, "fake-cuda") {
 			list = append(list, to)
 		}
 	}
-	maps, err := os.ReadFile("/proc/self/maps")
-	if err != nil {
-		t.Fatal(err)
-	}
+	maps := must.Get(os.ReadFile("/proc/self/maps"))(t)
 	for line := range strings.Lines(string(maps)) {
 		if strings.Contains(line, "fake-cuda") {
 			list = append(list, line)
@@ -126,9 +112,7 @@ func TestMake(t *testing.T) {
 		}
 		return errors.Join(a.Agree(shm.NewLabel("read")), m.Close())
 	})
-	if err := errors.Join(errs...); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(errs...))
 	balanced(t, log)
 	if left := files(t); len(left) > 0 {
 		t.Errorf("left over: %q", left)

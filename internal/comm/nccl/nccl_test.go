@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/kernbench/kernbench/internal/base/dtype"
+	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/host/cuda"
 	"github.com/kernbench/kernbench/internal/host/cudatest"
 )
@@ -17,38 +18,19 @@ import (
 func TestOpen(t *testing.T) {
 	venv := t.TempDir()
 	folder := filepath.Join(venv, "lib/python3.12/site-packages/nvidia/nccl/lib")
-	if err := os.MkdirAll(folder, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	lib, err := cudatest.Build(folder)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.MkdirAll(folder, 0o700))
+	lib := must.Get(cudatest.Build(folder))(t)
 	file := filepath.Join(folder, "libnccl.so.2")
-	if err := os.Symlink(lib, file); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Symlink(lib, file))
 	t.Setenv("PATH", os.Getenv("PATH")+":"+venv+"/bin")
 	t.Setenv(cuda.LibraryVariable, lib)
-	l, err := Open()
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(Open())(t)
 	if want := "NCCL 2.28.9 (" + lib + ")"; l.String() != want { // links followed
 		t.Errorf("opened %v, want %s", l, want)
 	}
-	driver, err := cuda.Open()
-	if err != nil {
-		t.Fatal(err)
-	}
-	gpus, err := driver.Devices()
-	if err != nil {
-		t.Fatal(err)
-	}
-	c, err := gpus[0].Context()
-	if err != nil {
-		t.Fatal(err)
-	}
+	driver := must.Get(cuda.Open())(t)
+	gpus := must.Get(driver.Devices())(t)
+	c := must.Get(gpus[0].Context())(t)
 	if err := c.Do(func() error { return alone(t, l, c) }); err != nil {
 		t.Error(err)
 	}

@@ -3,6 +3,8 @@ package schedule
 import (
 	"math/bits"
 	"testing"
+
+	"github.com/kernbench/kernbench/internal/base/must"
 )
 
 // TestCost holds the counted traffic against the textbook formulas, for a
@@ -44,10 +46,7 @@ func TestCost(t *testing.T) {
 			if e.collective == Barrier {
 				i.params.Count = 0
 			}
-			got, err := Cost(i.build(t))
-			if err != nil {
-				t.Fatal(err)
-			}
+			got := must.Get(Cost(i.build(t)))(t)
 			if g := (wanted{got.Sent.Max, got.Read.Max, got.Written.Max, got.Reduced.Max, got.Rounds}); g != e.want {
 				t.Errorf("%s %s of %d ranks: %+v, want %+v", e.collective, e.algorithm, n, g, e.want)
 			}
@@ -57,10 +56,7 @@ func TestCost(t *testing.T) {
 
 // TestCostTotals checks one small case in full against a count by hand.
 func TestCostTotals(t *testing.T) {
-	got, err := Cost(instance{AllReduce, "two-stage", Params{Ranks: 3, Count: 7}}.build(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must.Get(Cost(instance{AllReduce, "two-stage", Params{Ranks: 3, Count: 7}}.build(t)))(t)
 	// Parts of 3, 2, 2: each part is read from 2 peers in the first stage and by
 	// 2 in the second. Rank 0 adds 2*3; all add 2*7. Loads: 3 inputs of the own
 	// part, then the 7 - part others. Stores: the whole vector.
@@ -77,10 +73,7 @@ func TestCostTotals(t *testing.T) {
 // number of pieces, not by its depth times that.
 func TestCostPipelined(t *testing.T) {
 	rounds := func(chunk int) int {
-		got, err := Cost(instance{Broadcast, "tree", Params{Ranks: 15, Count: 1000, ChunkElems: chunk}}.build(t))
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := must.Get(Cost(instance{Broadcast, "tree", Params{Ranks: 15, Count: 1000, ChunkElems: chunk}}.build(t)))(t)
 		return got.Rounds
 	}
 	whole, pieces := rounds(0), rounds(10)

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/kernbench/kernbench/internal/base/must"
 )
 
 // simple executes a schedule on numbers, taking a random rank that can go on
@@ -225,10 +227,7 @@ func TestExecutionAgrees(t *testing.T) {
 		all := instances(ranks, count)
 		i := all[rapid.IntRange(0, len(all)-1).Draw(t, "instance")]
 		seed := rapid.Uint64().Draw(t, "seed")
-		s, err := New(i.collective, i.algorithm, i.params)
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := must.Get(New(i.collective, i.algorithm, i.params))(t)
 		if err := Check(s); err != nil {
 			t.Fatalf("%v: %v", i, err)
 		}

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/kernbench/kernbench/internal/base/must"
 )
 
 // Prove and Check agree on every algorithm, as it is and with a fault planted somewhere:
@@ -26,10 +28,7 @@ func TestProveAgreesWithCheck(t *testing.T) {
 		if len(variants) == 0 {
 			return
 		}
-		s, err := New(info.Collective, info.Name, rapid.SampledFrom(variants).Draw(t, "variant"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := must.Get(New(info.Collective, info.Name, rapid.SampledFrom(variants).Draw(t, "variant")))(t)
 		if err := Prove(s); err != nil {
 			t.Fatalf("%s %s %+v: %v", info.Collective, info.Name, s.Params(), err)
 		}
@@ -84,10 +83,7 @@ func (s spoilt) Steps(rank int) iter.Seq[Step] {
 
 // What reads peers' memory is left to Check, which knows of races.
 func TestProveDirect(t *testing.T) {
-	s, err := New(AllReduce, "two-stage", Params{Ranks: 4, Count: 8})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(New(AllReduce, "two-stage", Params{Ranks: 4, Count: 8}))(t)
 	if err := Prove(spoilt{s, 1, 0, "left out"}); err == nil || !strings.Contains(err.Error(), "rank") {
 		t.Errorf("a barrier of which a rank does not tell the others: %v", err)
 	}
@@ -96,10 +92,7 @@ func TestProveDirect(t *testing.T) {
 // A barrier that all ranks leave one round early hangs nowhere and leaves no flag, and yet is none.
 func TestProveBarrier(t *testing.T) {
 	for _, ranks := range []int{2, 3, 5, 8, 100} {
-		s, err := New(Barrier, "dissemination", Params{Ranks: ranks})
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := must.Get(New(Barrier, "dissemination", Params{Ranks: ranks}))(t)
 		if err := Prove(s); err != nil {
 			t.Errorf("%d ranks: %v", ranks, err)
 		}
@@ -134,10 +127,7 @@ func (h hasty) Steps(rank int) iter.Seq[Step] {
 
 // A stream is the same whether it is held open or made again.
 func TestPull(t *testing.T) {
-	s, err := New(AllReduce, "ring", Params{Ranks: 90, Count: 1000})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(New(AllReduce, "ring", Params{Ranks: 90, Count: 1000}))(t)
 	p := Pull(s, 3)
 	defer p.Stop()
 	n := 0

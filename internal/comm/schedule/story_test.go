@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/kernbench/kernbench/internal/base/must"
 )
 
 // TestStories writes out whole schedules as a person would tell them. A file of
@@ -17,10 +19,7 @@ func TestStories(t *testing.T) {
 		t.Fatalf("no stories (%v)", err)
 	}
 	for _, file := range files {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(os.ReadFile(file))(t)
 		head, _, _ := strings.Cut(string(text), "----\n")
 		var i instance
 		for line := range strings.Lines(head) {
@@ -61,10 +60,7 @@ func story(t *testing.T, s Schedule) string {
 			fmt.Fprintf(&b, "  %v\n", step)
 		}
 	}
-	cost, err := Cost(s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	cost := must.Get(Cost(s))(t)
 	fmt.Fprintf(&b, "%d rounds; a rank sends up to %d elements in messages, reads up to %d from peers, adds up to %d\n",
 		cost.Rounds, cost.Sent.Max, cost.Read.Max, cost.Reduced.Max)
 	return b.String()

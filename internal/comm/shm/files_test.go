@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/kernbench/kernbench/internal/base/must"
 )
 
 // agreeing has ranks, goroutines of this process, meet and do something.
@@ -73,9 +75,7 @@ func TestExchangeFiles(t *testing.T) {
 		}
 		return nil
 	})
-	if err := errors.Join(errs...); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(errs...))
 }
 
 // A rank that leaves instead is named at once by all who wait for its files.

@@ -11,19 +11,15 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"github.com/kernbench/kernbench/internal/base/must"
 )
 
 func segment(t testing.TB, bytes int) *Segment {
 	t.Helper()
-	f, err := NewFile(bytes)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(NewFile(bytes))(t)
 	defer f.Close()
-	s, err := Map(f)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(Map(f))(t)
 	t.Cleanup(func() { s.Close() })
 	return s
 }
@@ -43,9 +39,7 @@ func TestHeap(t *testing.T) {
 					offs = append(offs, off)
 				}
 				off := rapid.SampledFrom(offs).Draw(t, "off")
-				if err := h.Free(off); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, h.Free(off))
 				delete(used, off)
 				continue
 			}
@@ -71,9 +65,7 @@ func TestHeap(t *testing.T) {
 			used[off] = n
 		}
 		for off := range used {
-			if err := h.Free(off); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, h.Free(off))
 			if h.Free(off) == nil {
 				t.Fatal("freed twice")
 			}
@@ -84,30 +76,17 @@ func TestHeap(t *testing.T) {
 		if _, err := h.Alloc(1); err == nil {
 			t.Fatal("more than everything")
 		}
-		if err := h.Free(begin); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, h.Free(begin))
 	})
 }
 
 func TestClaims(t *testing.T) {
-	f, err := NewFile(pageSize)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(NewFile(pageSize))(t)
 	defer f.Close()
-	a, err := Map(f)
-	if err != nil {
-		t.Fatal(err)
-	}
-	b, err := Map(f)
-	if err != nil {
-		t.Fatal(err)
-	}
+	a := must.Get(Map(f))(t)
+	b := must.Get(Map(f))(t)
 	defer b.Close()
-	if err := a.Claim(3); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, a.Claim(3))
 	if err := b.Claim(3); err == nil {
 		t.Error("a rank was claimed twice")
 	}

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/process/connection"
 	"pgregory.net/rapid"
 )
@@ -188,9 +189,7 @@ func TestSleepersMeetTwice(t *testing.T) {
 		rounds   uint32
 	}{{0, 1}, {1, 3}, {0, 4}, {1, 6}} {
 		m.head.sleepers.Store(test.sleepers)
-		if err := m.Barrier(hang(t)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, m.Barrier(hang(t)))
 		if got := m.cells[0].rounds.Load(); got != test.rounds {
 			t.Errorf("after barrier %d there were %d rounds, want %d", i, got, test.rounds)
 		}

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/host/proctest"
 	"github.com/kernbench/kernbench/internal/process/connection"
 )
@@ -39,10 +40,7 @@ func TestHubNamesLostConnection(t *testing.T) {
 
 func TestHubContext(t *testing.T) {
 	mine, theirs := tcpPair(t)
-	g, err := JoinStream(connection.Plain(mine), 0, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	g := must.Get(JoinStream(connection.Plain(mine), 0, 1))(t)
 	defer g.Close()
 	ctx, cancel := context.WithCancelCause(context.Background())
 	cancel(errors.New("interrupted"))
@@ -64,10 +62,7 @@ func TestHubDistrustsRanks(t *testing.T) {
 	} {
 		good, goodHub := net.Pipe()
 		bad, badHub := net.Pipe()
-		g, err := JoinStream(connection.Plain(good), 0, 2)
-		if err != nil {
-			t.Fatal(err)
-		}
+		g := must.Get(JoinStream(connection.Plain(good), 0, 2))(t)
 		ended := make(chan error)
 		go func() {
 			ended <- ServeHub(context.Background(), []*connection.Conn{connection.Plain(goodHub), connection.Plain(badHub)})

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/kernbench/kernbench/internal/base/must"
 )
 
 // scenarios are run by child processes, each as one rank; nil is success.
@@ -94,10 +96,7 @@ func TestShmProcesses(t *testing.T) {
 }
 
 func runChildren(t *testing.T, scenario string, size int) {
-	board, err := NewShm(size)
-	if err != nil {
-		t.Fatal(err)
-	}
+	board := must.Get(NewShm(size))(t)
 	defer board.Close()
 	children := make([]*exec.Cmd, size)
 	for rank := range children {
@@ -106,9 +105,7 @@ func runChildren(t *testing.T, scenario string, size int) {
 		c.Env = append(os.Environ(), "GORACE=atexit_sleep_ms=0", fmt.Sprintf("%s=%s %d %d", childVariable, scenario, rank, size))
 		c.ExtraFiles = []*os.File{board}
 		c.Stderr = new(bytes.Buffer)
-		if err := c.Start(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, c.Start())
 		children[rank] = c
 	}
 	for rank, c := range children {
@@ -119,15 +116,9 @@ func runChildren(t *testing.T, scenario string, size int) {
 }
 
 func TestShmMisuse(t *testing.T) {
-	board, err := NewShm(2)
-	if err != nil {
-		t.Fatal(err)
-	}
+	board := must.Get(NewShm(2))(t)
 	defer board.Close()
-	first, err := JoinShm(board, 0, 2)
-	if err != nil {
-		t.Fatal(err)
-	}
+	first := must.Get(JoinShm(board, 0, 2))(t)
 	join := func(f *os.File, rank, size int, want string) {
 		t.Helper()
 		if _, err := JoinShm(f, rank, size); err == nil || !strings.Contains(err.Error(), want) {
@@ -142,10 +133,7 @@ func TestShmMisuse(t *testing.T) {
 	if err := board.Truncate(1); err == nil {
 		t.Error("the size of the shared memory is not sealed")
 	}
-	other, err := os.Create(t.TempDir() + "/other")
-	if err != nil {
-		t.Fatal(err)
-	}
+	other := must.Get(os.Create(t.TempDir() + "/other"))(t)
 	defer other.Close()
 	other.Truncate(int64(boardBytes(2)))
 	join(other, 0, 2, "file starts with")

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/comm/syncgroup"
 	"github.com/kernbench/kernbench/internal/process/connection"
 )
@@ -60,9 +61,7 @@ func TestFabric(t *testing.T) {
 	if got := fabricIn(classes); got != "" {
 		t.Errorf("found %q in nothing", got)
 	}
-	if err := os.MkdirAll(filepath.Join(classes, "infiniband", "mlx5_0"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.MkdirAll(filepath.Join(classes, "infiniband", "mlx5_0"), 0o755))
 	const want = "data may go over mlx5_0 of host b"
 	for hosts, fault := range map[string]bool{"ab": true, "bb": false} { // on one host nothing is measured
 		ends, errs := syncgroup.Local(2), make([]error, 2)
@@ -86,10 +85,7 @@ func TestFabric(t *testing.T) {
 // Every pair of hosts is measured both ways, whatever the number of their ranks, and
 // all ranks know the same.
 func TestMeasureNetwork(t *testing.T) {
-	all, err := measured(t, "abaac")
-	if err != nil {
-		t.Fatal(err)
-	}
+	all := must.Get(measured(t, "abaac"))(t)
 	for r, n := range all {
 		if strings.Join(n.Hosts, "") != "abc" || n.Machines != 1 || len(n.Pairs) != 6 || len(n.AtOnce) != 3 || n.Ranks[4] != 2 {
 			t.Fatalf("rank %d: %+v", r, n)

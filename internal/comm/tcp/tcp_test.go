@@ -15,6 +15,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/comm/shm"
 	"github.com/kernbench/kernbench/internal/comm/syncgroup"
 	"github.com/kernbench/kernbench/internal/process/connection"
@@ -22,12 +23,8 @@ import (
 
 const guard = 30 * time.Second // against hanging
 
-func pair(t interface{ Fatal(...any) }) (*Link, *Link) {
-	a, b, err := loopbackPair()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return a, b
+func pair(t must.T) (*Link, *Link) {
+	return must.Get2(loopbackPair())(t)
 }
 
 // Messages of any lengths, posted in any portions on both sides, arrive in
@@ -100,9 +97,7 @@ func TestLinkNoticesTheEnd(t *testing.T) {
 	a, b := pair(t)
 	defer b.Close()
 	a.Out.PostHeader(Header{})
-	if err := drive(a); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, drive(a))
 	a.Close() // what was sent before still arrives
 	b.In.ExpectHeader(Header{})
 	if err := drive(b); err != nil {
@@ -123,10 +118,7 @@ func TestLinkBacksUp(t *testing.T) {
 	a.Out.Post(much)
 	var sleeper Sleeper
 	for still := 0; still < 3; {
-		moved, err := a.Progress()
-		if err != nil {
-			t.Fatal(err)
-		}
+		moved := must.Get(a.Progress())(t)
 		if still++; moved {
 			still = 0
 		} else {
@@ -140,10 +132,7 @@ func TestLinkBacksUp(t *testing.T) {
 
 func open(t *testing.T, key string) *Listener {
 	t.Helper()
-	l, err := Listen(netip.MustParseAddr("127.0.0.1"), connection.Ports{}, []byte(key))
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(Listen(netip.MustParseAddr("127.0.0.1"), connection.Ports{}, []byte(key)))(t)
 	t.Cleanup(l.Close)
 	return l
 }
@@ -161,17 +150,11 @@ func TestListener(t *testing.T) {
 	mine := Ticket{Group: [16]byte{1}, Rank: 3, Use: ForProgram}
 	// The connection may come before anyone waits for it, and others with it.
 	for _, ticket := range []Ticket{{Group: [16]byte{2}, Rank: 3, Use: ForProgram}, {Group: [16]byte{1}, Rank: 4, Use: ForProgram}, mine} {
-		c, err := Dial(within(t, guard), netip.Addr{}, here, l.Port(), []byte("the right key"), ticket)
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := must.Get(Dial(within(t, guard), netip.Addr{}, here, l.Port(), []byte("the right key"), ticket))(t)
 		defer c.Close()
 		fmt.Fprintf(c, "rank %d of group %d\n", ticket.Rank, ticket.Group[0])
 	}
-	c, err := l.Accept(within(t, guard), mine)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(l.Accept(within(t, guard), mine))(t)
 	defer c.Close()
 	var said [18]byte
 	if _, err := io.ReadFull(c, said[:]); err != nil || string(said[:]) != "rank 3 of group 1\n" {
@@ -193,10 +176,7 @@ func TestListenerRefuses(t *testing.T) {
 // where another service answers at the first.
 func TestDialTriesAllAddresses(t *testing.T) {
 	l := open(t, "key")
-	mail, err := net.Listen("tcp", fmt.Sprintf("127.0.0.2:%d", l.Port()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	mail := must.Get(net.Listen("tcp", fmt.Sprintf("127.0.0.2:%d", l.Port())))(t)
 	defer mail.Close()
 	go func() {
 		for {
@@ -209,10 +189,7 @@ func TestDialTriesAllAddresses(t *testing.T) {
 		}
 	}()
 	addrs := []netip.Addr{netip.MustParseAddr("127.0.0.2"), netip.MustParseAddr("127.0.0.3"), here[0]}
-	c, err := Dial(within(t, guard), netip.Addr{}, addrs, l.Port(), []byte("key"), Ticket{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(Dial(within(t, guard), netip.Addr{}, addrs, l.Port(), []byte("key"), Ticket{}))(t)
 	c.Close()
 }
 
@@ -224,10 +201,7 @@ func controls(t *testing.T, h Handler) (a, b *Control) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	taken, err := l.Accept(within(t, guard), Ticket{Use: ForControl})
-	if err != nil {
-		t.Fatal(err)
-	}
+	taken := must.Get(l.Accept(within(t, guard), Ticket{Use: ForControl}))(t)
 	if a, err = NewControl(dialled, 5*time.Second, h); err == nil {
 		b, err = NewControl(taken, 5*time.Second, h)
 	}
@@ -324,10 +298,7 @@ func TestThrough(t *testing.T) {
 
 // freePort is one that nobody has, at this moment.
 func freePort(t *testing.T) string {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer l.Close()
 	return l.Addr().String()
 }
@@ -367,10 +338,7 @@ func TestBootstrapSaysWhoIsMissing(t *testing.T) {
 }
 
 func TestBootstrapPortInUse(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer l.Close()
 	s := &Bootstrap{Endpoint: l.Addr().String(), Size: 2, Secret: []byte("secret")}
 	if _, err := s.Exchange(within(t, guard), nil); err == nil || !strings.Contains(err.Error(), "the port is in use: choose another one") {

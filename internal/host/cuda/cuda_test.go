@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/host/cudatest"
 	"github.com/kernbench/kernbench/internal/host/dynlib"
 )
@@ -21,15 +22,8 @@ func TestMain(m *testing.M) {
 
 func devices(t *testing.T) []*Device {
 	t.Helper()
-	d, err := Open()
-	if err != nil {
-		t.Fatal(err)
-	}
-	list, err := d.Devices()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return list
+	d := must.Get(Open())(t)
+	return must.Get(d.Devices())(t)
 }
 
 func TestDevices(t *testing.T) {
@@ -168,10 +162,7 @@ func TestNoMulticast(t *testing.T) {
 	if err := d.NoMulticast(); err != nil {
 		t.Errorf("a GPU with multicast memory: %v", err)
 	}
-	lib, err := dynlib.Open(dynlib.Spec{Name: "old driver", Sonames: []string{"libc.so.6"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	lib := must.Get(dynlib.Open(dynlib.Spec{Name: "old driver", Sonames: []string{"libc.so.6"}}))(t)
 	old := *d.driver
 	old.noBlocks = lib.Bind(new(blockFunctions).table())
 	d.driver = &old

@@ -11,25 +11,21 @@ import (
 	"sync"
 	"testing"
 	"unsafe"
+
+	"github.com/kernbench/kernbench/internal/base/must"
 )
 
 var libc = Spec{Name: "C library", Sonames: []string{"libnothere.so.9", "libc.so.6"}, Env: "KERNBENCH_TEST_LIBC"}
 
 func open(t *testing.T) *Library {
 	t.Helper()
-	l, err := Open(libc)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return l
+	return must.Get(Open(libc))(t)
 }
 
 func TestCall(t *testing.T) {
 	l := open(t)
 	var strlen, labs Func
-	if err := l.Bind(map[string]*Func{"strlen": &strlen, "labs": &labs}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, l.Bind(map[string]*Func{"strlen": &strlen, "labs": &labs}))
 	text := []byte("seven77\x00")
 	if n := strlen.Call(uintptr(unsafe.Pointer(&text[0]))); n != 7 {
 		t.Errorf("strlen = %d, want 7", n)
@@ -43,9 +39,7 @@ func TestCall(t *testing.T) {
 func TestFileOf(t *testing.T) {
 	l := open(t)
 	var labs Func
-	if err := l.Bind(map[string]*Func{"labs": &labs}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, l.Bind(map[string]*Func{"labs": &labs}))
 	if file := FileOf(labs); !strings.Contains(file, "/libc") {
 		t.Errorf("labs comes from %q", file)
 	}
@@ -58,9 +52,7 @@ func TestFileOf(t *testing.T) {
 func TestCallback(t *testing.T) {
 	l := open(t)
 	var qsort Func
-	if err := l.Bind(map[string]*Func{"qsort": &qsort}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, l.Bind(map[string]*Func{"qsort": &qsort}))
 	calls := 0
 	descending := Callback(func(a, b uintptr) uintptr {
 		calls++
@@ -120,9 +112,7 @@ func TestFolders(t *testing.T) {
 	root := t.TempDir()
 	touch := func(path string) string {
 		path = filepath.Join(root, path)
-		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, nil, 0o600)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, nil, 0o600)))
 		return path
 	}
 	old, young := touch("cuda-12.4/lib64/libnccl.so.2"), touch("cuda-13.0/lib64/libnccl.so.2")

@@ -16,6 +16,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/kernbench/kernbench/internal/base/must"
 )
 
 const module = "github.com/kernbench/kernbench/"
@@ -72,13 +74,8 @@ func call(f dynlib.Func) (r int32) {
 	return r
 }`
 	file := filepath.Join(t.TempDir(), "planted.go")
-	if err := os.WriteFile(file, []byte(source), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	faults, err := conversions(listed{"planted", []string{file}}, exports(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(file, []byte(source), 0o600))
+	faults := must.Get(conversions(listed{"planted", []string{file}}, exports(t)))(t)
 	for i, line := range []string{":3:", ":7:", ":10:"} {
 		if len(faults) != 3 || !strings.Contains(faults[i], line) {
 			t.Fatalf("found %q, want lines 3, 7 and 10", faults)

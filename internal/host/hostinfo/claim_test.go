@@ -12,6 +12,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/kernbench/kernbench/internal/base/must"
 )
 
 // childName in the environment makes the test program a child that claims
@@ -57,17 +59,9 @@ func startChild(t *testing.T, name string) child {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), os.Args[0])
 	cmd.Env = append(os.Environ(), childName+"="+name)
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	in := must.Get(cmd.StdinPipe())(t)
+	out := must.Get(cmd.StdoutPipe())(t)
+	must.Do(t, cmd.Start())
 	return child{cmd, in, bufio.NewScanner(out)}
 }
 
@@ -78,10 +72,7 @@ func (c child) line() string {
 
 func mustClaim(t *testing.T, name string) *Measuring {
 	t.Helper()
-	claim, err := Claim(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	claim := must.Get(Claim(name))(t)
 	t.Cleanup(func() { claim.Close() })
 	return claim
 }
@@ -127,9 +118,7 @@ func TestChildComesSecond(t *testing.T) {
 	if got, want := second.line(), fmt.Sprint("taken by ", os.Getpid()); got != want {
 		t.Errorf("the child says %q, want %q", got, want)
 	}
-	if err := second.Wait(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, second.Wait())
 	if others := claim.Others(); !slices.Equal(others, []int{second.Process.Pid}) {
 		t.Errorf("others %v, want %d", others, second.Process.Pid)
 	}
@@ -146,9 +135,7 @@ func TestChildHolds(t *testing.T) {
 	if got, want := holder.line(), fmt.Sprintf("others [%d]", os.Getpid()); got != want {
 		t.Errorf("the child says %q, want %q", got, want)
 	}
-	if err := holder.Wait(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, holder.Wait())
 	mustClaim(t, name)
 }
 
@@ -159,9 +146,7 @@ func TestKilledHolderLeavesNothing(t *testing.T) {
 	if got := holder.line(); got != "held" {
 		t.Fatalf("the child says %q", got)
 	}
-	if err := holder.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, holder.Process.Kill())
 	holder.Wait() // an error, as it was killed
 	mustClaim(t, name)
 }
@@ -198,10 +183,7 @@ func TestManyAtOnce(t *testing.T) {
 // A holder that does not answer, being stopped perhaps, holds all the same.
 func TestSilentHolder(t *testing.T) {
 	name := uniqueName(t)
-	silent, err := net.Listen("unix", name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	silent := must.Get(net.Listen("unix", name))(t)
 	defer silent.Close()
 	wantTaken(t, name, os.Getpid())
 }

@@ -9,6 +9,8 @@ import (
 	"testing/fstest"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/kernbench/kernbench/internal/base/must"
 )
 
 // tree makes a file tree of paths and contents.
@@ -200,14 +202,9 @@ func TestClassMemorySteps(t *testing.T) {
 // Views compare stored hosts, so nothing the class needs may be lost in JSON.
 func TestHostSurvivesJSON(t *testing.T) {
 	host := Local()
-	text, err := json.Marshal(host)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(json.Marshal(host))(t)
 	var back Host
-	if err := json.Unmarshal(text, &back); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(text, &back))
 	if diff := cmp.Diff(host, back); diff != "" {
 		t.Errorf("lost on the way (-):\n%s", diff)
 	}

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/host/cudatest"
 )
 
@@ -31,16 +32,11 @@ func TestMain(m *testing.M) {
 // a server, is swept by the next; what a living one has is not.
 func TestDaemonsAreSwept(t *testing.T) {
 	programs, temp := t.TempDir(), t.TempDir()
-	if err := cudatest.MPS(programs); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, cudatest.MPS(programs))
 	t.Setenv("PATH", programs+":"+os.Getenv("PATH"))
 	t.Setenv("TMPDIR", temp)
 	folders := func() (names []string) {
-		entries, err := os.ReadDir(temp)
-		if err != nil {
-			t.Fatal(err)
-		}
+		entries := must.Get(os.ReadDir(temp))(t)
 		for _, e := range entries {
 			names = append(names, e.Name())
 		}
@@ -49,17 +45,9 @@ func TestDaemonsAreSwept(t *testing.T) {
 
 	victim := exec.Command("/proc/self/exe")
 	victim.Env = append(os.Environ(), keepsDaemon+"=1")
-	said, err := victim.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := victim.Start(); err != nil {
-		t.Fatal(err)
-	}
-	line, err := bufio.NewReader(said).ReadString('\n')
-	if err != nil {
-		t.Fatal(err)
-	}
+	said := must.Get(victim.StdoutPipe())(t)
+	must.Do(t, victim.Start())
+	line := must.Get(bufio.NewReader(said).ReadString('\n'))(t)
 	dir, _, _ := strings.Cut(line, " ")
 	text, err := os.ReadFile(filepath.Join(dir, pipesFolder, "server.pid"))
 	if err != nil {
@@ -76,21 +64,14 @@ func TestDaemonsAreSwept(t *testing.T) {
 	}
 	victim.Process.Kill()
 	victim.Wait()
-	if err := Sweep(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, Sweep())
 	if got := folders(); len(got) != 1 || got[0] != filepath.Base(d.dir) {
 		t.Errorf("after one of two was killed there are %q, want that of the other", got)
 	}
 	gone(t, server)
-	text, err = os.ReadFile(filepath.Join(d.Pipes, "server.pid"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text = must.Get(os.ReadFile(filepath.Join(d.Pipes, "server.pid")))(t)
 	server, _ = strconv.Atoi(strings.TrimSpace(string(text)))
-	if err := d.Stop(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, d.Stop())
 	if got := folders(); len(got) != 0 {
 		t.Errorf("a daemon that was ended leaves %q", got)
 	}

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/kernbench/kernbench/internal/base/must"
 )
 
 // complaints is a test that must fail.
@@ -28,9 +30,7 @@ func TestMark(t *testing.T) {
 	mark.AssertGone(t)
 	cmd := exec.Command("sleep", "1000")
 	cmd.Env = []string{"OTHER=1", mark.String(), QuickExit}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, cmd.Start())
 	defer cmd.Process.Kill()
 	found := mark.Processes()
 	for limit := time.Now().Add(goneWithin); len(found) == 0 && time.Now().Before(limit); time.Sleep(time.Millisecond) {
@@ -59,24 +59,14 @@ func TestMarkAsArgument(t *testing.T) {
 	start := func(argument string) *exec.Cmd {
 		cmd := exec.Command("sh", "-c", "echo ready; read line", argument)
 		cmd.Env = []string{}
-		in, err := cmd.StdinPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		out, err := cmd.StdoutPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
+		in := must.Get(cmd.StdinPipe())(t)
+		out := must.Get(cmd.StdoutPipe())(t)
+		must.Do(t, cmd.Start())
 		t.Cleanup(func() {
 			in.Close()
 			cmd.Wait()
 		})
-		if _, err := out.Read(make([]byte, 9)); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(out.Read(make([]byte, 9)))(t)
 		return cmd
 	}
 	cmd := start(mark.String())

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/kernbench/kernbench/internal/base/dtype"
+	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/kernel/gemm"
 	"github.com/kernbench/kernbench/internal/kernel/proof"
 )
@@ -14,18 +15,13 @@ func BenchmarkMultiply(b *testing.B) {
 	for _, d := range []dtype.DType{dtype.F32, dtype.F64, dtype.BF16} {
 		for _, n := range []int{8, 16, 32, 64, 128, 512, 2048} {
 			b.Run(fmt.Sprintf("type=%v/n=%d", d, n), func(b *testing.B) {
-				e, err := gemm.Builtin().Open(1)
-				if err != nil {
-					b.Fatal(err)
-				}
+				e := must.Get(gemm.Builtin().Open(1))(b)
 				defer e.Close()
 				x, y, c := gemm.New(d, n, n), gemm.New(d, n, n), gemm.New(gemm.Result(d), n, n)
 				proof.Reals(x, 1)
 				proof.Reals(y, 2)
 				for b.Loop() {
-					if err := e.Multiply(c, x, y); err != nil {
-						b.Fatal(err)
-					}
+					must.Do(b, e.Multiply(c, x, y))
 				}
 				b.ReportMetric(2*float64(n*n*n)*float64(b.N)/b.Elapsed().Seconds()/1e9, "GFLOP/s")
 			})

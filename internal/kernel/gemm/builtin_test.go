@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/kernbench/kernbench/internal/base/dtype"
+	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/kernel/gemm"
 	"github.com/kernbench/kernbench/internal/kernel/gemmtest"
 	"github.com/kernbench/kernbench/internal/kernel/proof"
@@ -31,10 +32,7 @@ func TestRandomProducts(t *testing.T) {
 	providers := gemm.Providers()
 	for _, p := range providers {
 		for threads := 1; threads <= 3; threads++ {
-			e, err := p.Open(threads)
-			if err != nil {
-				t.Fatal(err)
-			}
+			e := must.Get(p.Open(threads))(t)
 			defer e.Close()
 			engines[fmt.Sprint(p.Name(), threads)] = e
 		}
@@ -60,9 +58,7 @@ func TestRandomProducts(t *testing.T) {
 		proof.Integers(a, 1)
 		proof.Integers(b, 2)
 		proof.Spoil(c)
-		if err := e.Multiply(c, a, b); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, e.Multiply(c, a, b))
 		for i := range m {
 			for j := range n {
 				sum := 0.0
@@ -76,9 +72,7 @@ func TestRandomProducts(t *testing.T) {
 				}
 			}
 		}
-		if err := proof.Exact(c, a, b, 3); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, proof.Exact(c, a, b, 3))
 	})
 }
 
@@ -106,31 +100,21 @@ func TestBitsDoNotDependOnThreads(t *testing.T) {
 
 func multiply(t *testing.T, p gemm.Provider, threads int, c, a, b gemm.Matrix) {
 	t.Helper()
-	e, err := p.Open(threads)
-	if err != nil {
-		t.Fatal(err)
-	}
+	e := must.Get(p.Open(threads))(t)
 	defer e.Close()
-	if err := e.Multiply(c, a, b); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, e.Multiply(c, a, b))
 }
 
 // A call allocates nothing, packed or in place.
 func TestCallsDoNotAllocate(t *testing.T) {
 	for _, threads := range []int{1, 2} {
-		e, err := gemm.Builtin().Open(threads)
-		if err != nil {
-			t.Fatal(err)
-		}
+		e := must.Get(gemm.Builtin().Open(threads))(t)
 		defer e.Close()
 		for _, d := range gemm.Builtin().Types() {
 			for _, n := range []int{16, 130} {
 				c, a, b := gemm.New(gemm.Result(d), n, n), gemm.New(d, n, n), gemm.New(d, n, n).T()
 				call := func() {
-					if err := e.Multiply(c, a, b); err != nil {
-						t.Fatal(err)
-					}
+					must.Do(t, e.Multiply(c, a, b))
 				}
 				call()
 				if allocs := testing.AllocsPerRun(20, call); allocs > 0 {

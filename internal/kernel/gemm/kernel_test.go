@@ -11,16 +11,14 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/kernbench/kernbench/internal/base/dtype"
+	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/kernel/tile"
 )
 
 // engineAt opens the built-in engine at a level.
 func engineAt(t *testing.T, l tile.Level, threads int) *engine {
 	t.Helper()
-	e, err := BuiltinAt(l).Open(threads)
-	if err != nil {
-		t.Fatal(err)
-	}
+	e := must.Get(BuiltinAt(l).Open(threads))(t)
 	t.Cleanup(e.Close)
 	return e.(*engine)
 }
@@ -36,9 +34,7 @@ func product(t *testing.T, l tile.Level, d dtype.DType, m, n, k int, twist func(
 	for _, x := range []Matrix{a, b} {
 		each(x, func(i, j int) float64 { return float64(1 + (i+j)%2) })
 	}
-	if err := e.Multiply(c, a, b); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, e.Multiply(c, a, b))
 	return string(c.Data)
 }
 
@@ -145,14 +141,9 @@ func TestEndOfMemory(t *testing.T) {
 	const page = 1 << 16
 	room := func(size int) []byte {
 		size = roundUp(max(size, 1), page)
-		all, err := syscall.Mmap(-1, 0, size+page, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_ANON|syscall.MAP_PRIVATE)
-		if err != nil {
-			t.Fatal(err)
-		}
+		all := must.Get(syscall.Mmap(-1, 0, size+page, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_ANON|syscall.MAP_PRIVATE))(t)
 		t.Cleanup(func() { _ = syscall.Munmap(all) })
-		if err := syscall.Mprotect(all[size:], syscall.PROT_NONE); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, syscall.Mprotect(all[size:], syscall.PROT_NONE))
 		return all[:size]
 	}
 	memory := [3][]byte{room(1 << 20), room(1 << 20), room(1 << 20)}
@@ -174,9 +165,7 @@ func TestEndOfMemory(t *testing.T) {
 					if trans&4 != 0 {
 						c = last(0, Result(d), s[1], s[0]).T()
 					}
-					if err := e.Multiply(c, a, b); err != nil {
-						t.Fatal(err)
-					}
+					must.Do(t, e.Multiply(c, a, b))
 				}
 			}
 		}

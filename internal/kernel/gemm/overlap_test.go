@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/kernbench/kernbench/internal/base/dtype"
+	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/kernel/tile"
 )
 
@@ -95,9 +96,7 @@ func TestOverlap(t *testing.T) {
 				t.Fatalf("job %d was done for %d of %d pieces", job, n, len(parts))
 			}
 		}
-		if err := differs(c, a, b); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, differs(c, a, b))
 	})
 }
 
@@ -225,9 +224,7 @@ func TestOverlapDoesNotAllocate(t *testing.T) {
 	a, b, c := whole(New(dtype.F32, 150, 50), 1), whole(New(dtype.F32, 50, 64), 2), New(dtype.F32, 150, 64)
 	parts, nothing := pieces(c, a, b, true, 3), func(int, int) error { return nil }
 	call := func() {
-		if err := e.Overlap(parts, 2, nothing); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, e.Overlap(parts, 2, nothing))
 	}
 	call()
 	if n := testing.AllocsPerRun(20, call); n > 0 {

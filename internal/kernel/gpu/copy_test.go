@@ -7,16 +7,14 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/host/cudatest"
 )
 
 // The PTX of the copies comes from the sources beside it.
 func TestCopiesAreCurrent(t *testing.T) {
 	for _, a := range Copies() {
-		ptx, err := a.PTX()
-		if err != nil {
-			t.Fatal(err)
-		}
+		ptx := must.Get(a.PTX())(t)
 		if err := cudatest.StalePTX(os.DirFS("."), a.File()); err != nil {
 			t.Error(err)
 		}
@@ -96,9 +94,7 @@ func onTheProcessor(t *testing.T, source []byte) (string, error) {
 	t.Helper()
 	dir := t.TempDir()
 	for name, text := range map[string][]byte{"main.cc": []byte(onProcessor), "kernel.inc": source} {
-		if err := os.WriteFile(filepath.Join(dir, name), text, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(dir, name), text, 0o600))
 	}
 	program := filepath.Join(dir, "program")
 	build := exec.Command("g++", "-std=c++17", "-O1", "-DSOURCE=\"kernel.inc\"", "-o", program, filepath.Join(dir, "main.cc"))
@@ -112,10 +108,7 @@ func onTheProcessor(t *testing.T, source []byte) (string, error) {
 // The very source of the kernel, run on the processor, copies everything and nothing else;
 // with a tail that is left out, or a unit that is not aligned, the test sees it.
 func TestCopyLoadsOnTheProcessor(t *testing.T) {
-	source, err := files.ReadFile("copyloads.cu")
-	if err != nil {
-		t.Fatal(err)
-	}
+	source := must.Get(files.ReadFile("copyloads.cu"))(t)
 	if out, err := onTheProcessor(t, source); err != nil || out != "copied\n" {
 		t.Errorf("%v: %s", err, out)
 	}

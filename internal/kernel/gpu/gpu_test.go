@@ -8,6 +8,7 @@ import (
 	"testing"
 	"unsafe"
 
+	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/host/cudatest"
 )
 
@@ -15,10 +16,7 @@ import (
 // and asks for a version that old drivers take, as far as its instructions allow.
 func TestPTXIsCurrent(t *testing.T) {
 	for _, a := range append(Algorithms(), Cache) {
-		ptx, err := a.PTX()
-		if err != nil {
-			t.Fatal(err)
-		}
+		ptx := must.Get(a.PTX())(t)
 		if err := cudatest.StalePTX(os.DirFS("."), a.File()); err != nil {
 			t.Error(err)
 		}
@@ -40,10 +38,7 @@ func TestPTXIsCurrent(t *testing.T) {
 		}
 		for _, d := range a.DTypes() {
 			for ranks := 1; ranks <= MaxRanks; ranks++ {
-				name, err := a.Kernel(d, ranks)
-				if err != nil {
-					t.Fatal(err)
-				}
+				name := must.Get(a.Kernel(d, ranks))(t)
 				if !bytes.Contains(ptx, fmt.Appendf(nil, ".entry %s(", name)) {
 					t.Errorf("%s.ptx has no kernel %s", a, name)
 				}
@@ -70,10 +65,7 @@ func TestParamsLayout(t *testing.T) {
 // Every barrier of a file is narrowed, and nothing else is changed.
 func TestOnOneGPU(t *testing.T) {
 	for _, a := range Algorithms() {
-		ptx, err := a.PTX()
-		if err != nil {
-			t.Fatal(err)
-		}
+		ptx := must.Get(a.PTX())(t)
 		near := string(OnOneGPU(ptx))
 		if strings.Contains(near, "release.sys") || strings.Contains(near, "acquire.sys") ||
 			strings.Count(near, "st.release.gpu.") != strings.Count(string(ptx), "st.release.sys.") || len(near) != len(ptx) {

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/kernbench/kernbench/internal/base/dtype"
+	"github.com/kernbench/kernbench/internal/base/must"
 )
 
 // Arrays that end right before an unreadable page, or start right after one,
@@ -13,15 +14,10 @@ import (
 func TestEndOfMemory(t *testing.T) {
 	const page = 1 << 16 // a multiple of every page size in use
 	between := func() []byte {
-		room, err := syscall.Mmap(-1, 0, 3*page, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_ANON|syscall.MAP_PRIVATE)
-		if err != nil {
-			t.Fatal(err)
-		}
+		room := must.Get(syscall.Mmap(-1, 0, 3*page, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_ANON|syscall.MAP_PRIVATE))(t)
 		t.Cleanup(func() { _ = syscall.Munmap(room) })
 		for _, fence := range [][]byte{room[:page], room[2*page:]} {
-			if err := syscall.Mprotect(fence, syscall.PROT_NONE); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, syscall.Mprotect(fence, syscall.PROT_NONE))
 		}
 		return room[page : 2*page]
 	}

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/kernbench/kernbench/internal/base/must"
 )
 
 var testSecret = []byte("a secret of thirty-one characters")
@@ -67,14 +69,8 @@ func greet(t *testing.T) (host, member *Link[message], hostSays *recorder, wire 
 		t.Fatal(err)
 	}
 	defer l.Close()
-	a, err := net.Dial("tcp", l.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	b, err := l.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
+	a := must.Get(net.Dial("tcp", l.Addr().String()))(t)
+	b := must.Get(l.Accept())(t)
 	t.Cleanup(func() { a.Close(); b.Close() })
 	wire = new(bytes.Buffer)
 	hostSays = &recorder{Conn: b, seen: wire}

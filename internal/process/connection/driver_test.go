@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/kernbench/kernbench/internal/base/must"
 )
 
 // hangGuard bounds every wait; a test that needs it all has failed.
@@ -21,43 +23,29 @@ const hangGuard = 3 * time.Minute
 func local(t *testing.T) (net.Listener, string) {
 	t.Helper()
 	name := fmt.Sprintf("connection-%s-%d", t.Name(), os.Getpid())
-	l, err := ListenLocal(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(ListenLocal(name))(t)
 	t.Cleanup(func() { l.Close() })
 	return l, "@" + name
 }
 
 // Files come with the frame they were sent with, and with no other.
 func TestFiles(t *testing.T) {
-	ours, theirs, err := Pair()
-	if err != nil {
-		t.Fatal(err)
-	}
+	ours, theirs := must.Get2(Pair())(t)
 	defer ours.Close()
 	fd, err := unix.Dup(int(theirs.Fd())) // as a child would have it
 	if err != nil {
 		t.Fatal(err)
 	}
 	theirs.Close()
-	child, err := Inherited(fd)
-	if err != nil {
-		t.Fatal(err)
-	}
+	child := must.Get(Inherited(fd))(t)
 	defer child.Close()
 	for i, files := range []int{0, 2, 0, MaxFiles, 1} {
 		var sent []*os.File
 		for range files {
-			f, err := os.Open("/dev/null")
-			if err != nil {
-				t.Fatal(err)
-			}
+			f := must.Get(os.Open("/dev/null"))(t)
 			sent = append(sent, f)
 		}
-		if err := ours.Send(message{strconv.Itoa(i)}, sent...); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, ours.Send(message{strconv.Itoa(i)}, sent...))
 		for _, f := range sent {
 			f.Close()
 		}
@@ -132,10 +120,7 @@ func TestFind(t *testing.T) {
 	var conns [2]chan *Conn
 	addresses := []string{mute.Addr().String(), "127.0.0.1:1"}
 	for i := range conns {
-		l, err := ListenTCP(t.Context(), "127.0.0.1", 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := must.Get(ListenTCP(t.Context(), "127.0.0.1", 0))(t)
 		defer l.Close()
 		conns[i] = make(chan *Conn, 1)
 		go service.Serve(l, func(c *Conn) { conns[i] <- c }, func(string, error) {})
@@ -143,10 +128,7 @@ func TestFind(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), hangGuard)
 	defer cancel()
-	c, err := service.Find(ctx, "tcp", addresses...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(service.Find(ctx, "tcp", addresses...))(t)
 	defer c.Close()
 	go c.Send(message{"here"})
 	open, patience := 0, time.After(hangGuard)
@@ -213,10 +195,7 @@ func TestCollect(t *testing.T) {
 			answers <- err
 		}()
 	}
-	members, err := Collect(t.Context(), arrivals, group)
-	if err != nil {
-		t.Fatal(err)
-	}
+	members := must.Get(Collect(t.Context(), arrivals, group))(t)
 	marks := make([]int, size)
 	for rank, m := range members {
 		if rank > 0 {
@@ -238,10 +217,7 @@ func TestCollect(t *testing.T) {
 	}
 	// Those who come late are answered until the listener is closed.
 	go RefuseLate(arrivals, group)
-	c, err := service.Dial(t.Context(), "unix", address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(service.Dial(t.Context(), "unix", address))(t)
 	defer c.Close()
 	var refused *RefusedError
 	if _, err := Enter[got](t.Context(), c, Join{Rank: 1, Size: size}, brought{}); !errors.As(err, &refused) || !strings.Contains(err.Error(), "duplicate rank 1") {

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/kernbench/kernbench/internal/base/must"
 )
 
 // strangers are connections that prove nothing, each in its way.
@@ -130,10 +132,7 @@ func flood(t *testing.T, network string, count int, serve func(*testing.T, net.L
 		}
 	}
 	for i := range count {
-		c, err := net.DialTimeout(network, address, hangGuard)
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := must.Get(net.DialTimeout(network, address, hangGuard))(t)
 		if strangers[i%len(strangers)].say(c) && len(open) < 2*maxUnproven {
 			open = append(open, c)
 		} else {

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/kernbench/kernbench/internal/base/must"
 )
 
 func TestParsePorts(t *testing.T) {
@@ -34,10 +36,7 @@ func TestPorts(t *testing.T) {
 	}
 	seen := map[int]bool{}
 	for range p.Last - p.First + 1 {
-		l, err := p.Listen(at)
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := must.Get(p.Listen(at))(t)
 		defer l.Close()
 		seen[l.Addr().(*net.TCPAddr).Port] = true
 	}
@@ -55,10 +54,7 @@ func TestPorts(t *testing.T) {
 }
 
 func TestFreePort(t *testing.T) {
-	own, err := os.ReadFile("/proc/sys/net/ipv4/ip_local_port_range")
-	if err != nil {
-		t.Fatal(err)
-	}
+	own := must.Get(os.ReadFile("/proc/sys/net/ipv4/ip_local_port_range"))(t)
 	first := kernelsPorts(string(own))
 	for range 100 {
 		if port, err := (Ports{}).Free("127.0.0.1"); err != nil || port <= 0 || first > lastPort && port >= first {
@@ -75,10 +71,7 @@ func TestFreePort(t *testing.T) {
 
 // Who was shown out at a crowded door comes again; who is not wanted does not.
 func TestReach(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer l.Close()
 	go func() {
 		for shown := 0; ; shown++ {
@@ -93,10 +86,7 @@ func TestReach(t *testing.T) {
 			}
 		}
 	}()
-	c, err := service.Reach(t.Context(), "tcp", l.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(service.Reach(t.Context(), "tcp", l.Addr().String()))(t)
 	c.Close()
 	other := Service{Banner: service.Banner, Secret: []byte("a guess at the secret")}
 	if _, err := other.Reach(t.Context(), "tcp", l.Addr().String()); !errors.Is(err, ErrSecret) {

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/host/proctest"
 )
 
@@ -63,10 +64,7 @@ func (s *story) do(verb string, args []string) []string {
 	case "begin":
 		g.Begin()
 	case "missing":
-		d, err := time.ParseDuration(args[0])
-		if err != nil {
-			s.Fatal(err)
-		}
+		d := must.Get(time.ParseDuration(args[0]))(s)
 		return []string{g.Missing(d)}
 	case "members":
 		var names []string
@@ -108,9 +106,5 @@ func (s *story) join(args []string) (j Join, silent int) {
 }
 
 func (s *story) number(text string) int {
-	n, err := strconv.Atoi(text)
-	if err != nil {
-		s.Fatal(err)
-	}
-	return n
+	return must.Get(strconv.Atoi(text))(s)
 }

@@ -20,6 +20,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/comm/netns"
 	"github.com/kernbench/kernbench/internal/host/proctest"
 	"github.com/kernbench/kernbench/internal/result/journal"
@@ -276,9 +277,7 @@ func (s *scene) command(h *netns.Host, args ...string) {
 	said := new(proctest.Buffer)
 	cmd.Env = append(os.Environ(), s.mark.String(), "KERNBENCH_RDZV_SECRET="+s.secrets[len(s.commands)%len(s.secrets)], proctest.QuickExit)
 	cmd.Stdout, cmd.Stderr = said, said
-	if err := cmd.Start(); err != nil {
-		s.Fatal(err)
-	}
+	must.Do(s, cmd.Start())
 	ended := make(chan struct{})
 	go func() { cmd.Wait(); close(ended) }()
 	s.commands, s.said, s.ended = append(s.commands, cmd), append(s.said, said), append(s.ended, ended)

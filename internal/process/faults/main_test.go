@@ -11,6 +11,7 @@ import (
 
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/benches/benchtest"
+	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/bench/measure"
 	"github.com/kernbench/kernbench/internal/bench/run"
 	"github.com/kernbench/kernbench/internal/host/proctest"
@@ -62,10 +63,7 @@ func (p process) rank() int {
 // shared lists what kernbench has in /dev/shm.
 func shared(t *testing.T) map[string]bool {
 	t.Helper()
-	entries, err := os.ReadDir("/dev/shm")
-	if err != nil {
-		t.Fatal(err)
-	}
+	entries := must.Get(os.ReadDir("/dev/shm"))(t)
 	names := map[string]bool{}
 	for _, e := range entries {
 		if strings.Contains(e.Name(), "kernbench") {
@@ -81,12 +79,8 @@ func mount(t *testing.T, dir string, kilobytes int) {
 	if os.Getuid() != 0 {
 		t.Fatalf("this test mounts a file system: it needs root (uid %d); -short leaves it out", os.Getuid())
 	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size="+strconv.Itoa(kilobytes)+"k"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.MkdirAll(dir, 0o755))
+	must.Do(t, syscall.Mount("tmpfs", dir, "tmpfs", 0, "size="+strconv.Itoa(kilobytes)+"k"))
 	t.Cleanup(func() {
 		if err := syscall.Unmount(dir, syscall.MNT_DETACH); err != nil {
 			t.Error(err)
@@ -97,7 +91,5 @@ func mount(t *testing.T, dir string, kilobytes int) {
 // grow gives it more room.
 func grow(t *testing.T, dir string) {
 	t.Helper()
-	if err := syscall.Mount("tmpfs", dir, "tmpfs", syscall.MS_REMOUNT, "size=64m"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, syscall.Mount("tmpfs", dir, "tmpfs", syscall.MS_REMOUNT, "size=64m"))
 }

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/host/proctest"
 )
 
@@ -238,11 +239,7 @@ func (s *scene) log(rank int, stream string) string {
 
 func (s *scene) launch(spec Spec) *Launch {
 	s.Helper()
-	l, err := s.Agent.Launch(s.Context(), spec)
-	if err != nil {
-		s.Fatal(err)
-	}
-	return l
+	return must.Get(s.Agent.Launch(s.Context(), spec))(s)
 }
 
 // run launches the processes and waits for a good end.
@@ -255,11 +252,7 @@ func (s *scene) wait(l *Launch) Outcome {
 	s.Helper()
 	guard := time.AfterFunc(hangGuard, func() { panic("the launch hangs") })
 	defer guard.Stop()
-	o, err := l.Wait()
-	if err != nil {
-		s.Fatal(err)
-	}
-	return o
+	return must.Get(l.Wait())(s)
 }
 
 // awaitOutput waits until the log of the rank holds text.

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/host/proctest"
 )
 
@@ -68,9 +69,7 @@ func TestPoliteLeftover(t *testing.T) {
 // Nothing is killed before everything stands still, or what forks fast enough would get away.
 func TestKillAllStopsFirst(t *testing.T) {
 	cmd := exec.Command(self, "helper", "stopped-first", "sleep")
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, cmd.Start())
 	defer cmd.Wait()
 	defer cmd.Process.Kill()
 	p, _ := readProcess(cmd.Process.Pid)
@@ -187,20 +186,15 @@ func TestKilledAgent(t *testing.T) {
 	// A child of the supervisor that is not the agent's, in its own session too.
 	bystander := exec.Command(self, "helper", "bystander", "sleep")
 	bystander.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	if err := bystander.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, bystander.Start())
 	defer bystander.Wait()
 	defer bystander.Process.Kill()
 	random := proctest.Random(t)
 	for range 4 {
 		s := newScene(t)
-		l, err := s.Agent.Launch(t.Context(), Spec{Procs: []Proc{
+		l := must.Get(s.Agent.Launch(t.Context(), Spec{Procs: []Proc{
 			s.program(0, "tagged", "deaf"), s.program(1, "exit", "4"), s.program(2, "sleep"),
-		}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		}}))(t)
 		for e := range l.Events() {
 			if _, ok := e.(Exit); ok {
 				break
@@ -282,9 +276,7 @@ func TestKilledSupervisor(t *testing.T) {
 		cmd.Env = append(os.Environ(), mark.String()) // the agent inherits it
 		var said strings.Builder
 		cmd.Stderr = &said
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, cmd.Start())
 		time.Sleep(moment)
 		cmd.Process.Kill()
 		cmd.Wait()
@@ -300,20 +292,13 @@ func TestKilledAgentAndSupervisor(t *testing.T) {
 	mark := newMark()
 	cmd := exec.Command(self, "helper", mark.String(), "hold")
 	cmd.Env = append(os.Environ(), mark.String())
-	said, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	said := must.Get(cmd.StdoutPipe())(t)
+	must.Do(t, cmd.Start())
 	defer mark.AssertGone(t)
 	defer cmd.Wait()
 	defer cmd.Process.Kill()
 	var agent int
-	if _, err := fmt.Fscan(said, &agent); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(fmt.Fscan(said, &agent))(t)
 	cmd.Process.Signal(syscall.SIGSTOP) // it shall not notice
 	syscall.Kill(agent, syscall.SIGKILL)
 }
@@ -358,19 +343,12 @@ func TestLaunchersAreAsked(t *testing.T) {
 			mark, dir := newMark(), t.TempDir()
 			cmd := exec.Command(self, "helper", mark.String(), "conduct", dir, c.mode)
 			cmd.Env = append(os.Environ(), mark.String())
-			said, err := cmd.StdoutPipe()
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := cmd.Start(); err != nil {
-				t.Fatal(err)
-			}
+			said := must.Get(cmd.StdoutPipe())(t)
+			must.Do(t, cmd.Start())
 			defer cmd.Wait()
 			defer cmd.Process.Kill()
 			var agent int
-			if _, err := fmt.Fscan(said, &agent); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(fmt.Fscan(said, &agent))(t)
 			out := filepath.Join(dir, "out")
 			eventually(t, "the launcher", func() bool { text, _ := os.ReadFile(out); return string(text) == "ready\n" })
 			if c.agent != 0 {

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/host/cores"
 	"github.com/kernbench/kernbench/internal/process/connection"
 	"golang.org/x/sys/unix"
@@ -134,10 +135,7 @@ func TestDumpLeavesGoroutineStacks(t *testing.T) {
 func TestContextStops(t *testing.T) {
 	s := newScene(t)
 	ctx, cancel := context.WithCancelCause(t.Context())
-	l, err := s.Agent.Launch(ctx, Spec{Procs: []Proc{s.program(0, "sleep")}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(s.Agent.Launch(ctx, Spec{Procs: []Proc{s.program(0, "sleep")}}))(t)
 	cancel(errors.New("interrupted"))
 	if o := s.wait(l); o.Reason != "interrupted" {
 		t.Errorf("reason %q", o.Reason)
@@ -190,9 +188,7 @@ func TestOutputEventComes(t *testing.T) {
 	if e, ok := (<-l.Events()).(Started); !ok {
 		t.Fatalf("the first event is %v", e)
 	}
-	if err := os.WriteFile(listening, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(listening, nil, 0o600))
 	found := false
 	for e := range l.Events() {
 		if o, ok := e.(Output); ok {
@@ -223,9 +219,7 @@ func TestEnvironmentIsExact(t *testing.T) {
 			if diff := cmp.Diff(want, map[string]*string(st.Env)); diff != "" {
 				t.Errorf("read back: %s", diff)
 			}
-			if err := os.WriteFile(seen, nil, 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.WriteFile(seen, nil, 0o600))
 		}
 	}
 	s.wait(l)
@@ -283,10 +277,7 @@ func TestManyFiles(t *testing.T) {
 }
 
 func memfd(t *testing.T, text string) *os.File {
-	fd, err := unix.MemfdCreate("launch-test", unix.MFD_CLOEXEC)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fd := must.Get(unix.MemfdCreate("launch-test", unix.MFD_CLOEXEC))(t)
 	f := os.NewFile(uintptr(fd), "memfd")
 	t.Cleanup(func() { f.Close() })
 	f.WriteString(text)
@@ -353,9 +344,7 @@ func TestRefused(t *testing.T) {
 func TestLookPathUsesTheProgramsOwnPATH(t *testing.T) {
 	s := newScene(t)
 	dir := t.TempDir()
-	if err := os.Symlink("/bin/true", filepath.Join(dir, "only-here")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Symlink("/bin/true", filepath.Join(dir, "only-here")))
 	p := Proc{Argv: []string{"only-here"}, Env: []string{"PATH=relative:."}, Dir: dir}
 	if o := s.run(p); o.Exits[0].Failed() {
 		t.Error(o.Exits[0])
@@ -367,14 +356,8 @@ func TestNothingIsLeftInTheSupervisor(t *testing.T) {
 	tmp := t.TempDir()
 	t.Setenv("TMPDIR", tmp)
 	cycle := func(crash bool) {
-		a, err := Start(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		l, err := a.Launch(t.Context(), Spec{Procs: []Proc{{Argv: []string{"/bin/true"}, ExtraFiles: []*os.File{memfd(t, "")}}}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		a := must.Get(Start(t.Context()))(t)
+		l := must.Get(a.Launch(t.Context(), Spec{Procs: []Proc{{Argv: []string{"/bin/true"}, ExtraFiles: []*os.File{memfd(t, "")}}}}))(t)
 		l.Wait()
 		if crash {
 			syscall.Kill(a.PID(), syscall.SIGKILL)
@@ -416,17 +399,11 @@ func TestNothingIsLeftInTheSupervisor(t *testing.T) {
 }
 
 func BenchmarkLaunch(b *testing.B) {
-	a, err := Start(b.Context())
-	if err != nil {
-		b.Fatal(err)
-	}
+	a := must.Get(Start(b.Context()))(b)
 	defer a.Close()
 	procs := []Proc{{Rank: 0, Argv: []string{"/bin/true"}}, {Rank: 1, Argv: []string{"/bin/true"}}}
 	for b.Loop() {
-		l, err := a.Launch(b.Context(), Spec{Procs: procs})
-		if err != nil {
-			b.Fatal(err)
-		}
+		l := must.Get(a.Launch(b.Context(), Spec{Procs: procs}))(b)
 		l.Wait()
 	}
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "launches/s")
@@ -437,10 +414,7 @@ func BenchmarkForkExec(b *testing.B) {
 	for b.Loop() {
 		var running []*os.Process
 		for range 2 {
-			p, err := os.StartProcess("/bin/true", []string{"/bin/true"}, &os.ProcAttr{Env: []string{}})
-			if err != nil {
-				b.Fatal(err)
-			}
+			p := must.Get(os.StartProcess("/bin/true", []string{"/bin/true"}, &os.ProcAttr{Env: []string{}}))(b)
 			running = append(running, p)
 		}
 		for _, p := range running {

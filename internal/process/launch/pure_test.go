@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/host/dynlib"
 	"github.com/kernbench/kernbench/internal/process/connection"
 	"golang.org/x/sys/unix"
@@ -233,9 +234,7 @@ func TestEnvironIsWhole(t *testing.T) {
 	for range 300 {
 		cmd := exec.Command("/bin/true")
 		cmd.Env = env
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, cmd.Start())
 		for p, ok := readProcess(cmd.Process.Pid); ok && !p.zombie; p, ok = readProcess(cmd.Process.Pid) {
 			if seen := environ(cmd.Process.Pid); seen != nil && string(lookup(seen, "LAST")) != "1" {
 				t.Fatalf("%d of 2 variables", len(seen))
@@ -245,9 +244,7 @@ func TestEnvironIsWhole(t *testing.T) {
 	}
 	large := exec.Command("sleep", "1000")
 	large.Env = append(slices.Repeat(env[:1], 20), "LAST=1")
-	if err := large.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, large.Start())
 	defer large.Wait()
 	defer large.Process.Kill()
 	eventually(t, "a large environment", func() bool { return string(lookup(environ(large.Process.Pid), "LAST")) == "1" })

@@ -9,15 +9,14 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/kernbench/kernbench/internal/base/must"
 )
 
 // capturing is a capture whose log is a pipe, and that pipe's other end.
 func capturing(t *testing.T) (*capture, *os.File) {
 	t.Helper()
-	read, write, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	read, write := must.Get2(os.Pipe())(t)
 	t.Cleanup(func() { read.Close() })
 	c, err := newCapture(fmt.Sprintf("/proc/self/fd/%d", write.Fd()), 1<<62, func(int) {})
 	write.Close()
@@ -35,9 +34,7 @@ func TestSlowLog(t *testing.T) {
 	// 32 KiB, which are what shows that there is progress, takes a small part of it.
 	const size, portion, pause, patience = 576 << 10, 16 << 10, 50 * time.Millisecond, 700 * time.Millisecond
 	c, log := capturing(t)
-	if _, err := unix.FcntlInt(uintptr(c.write), unix.F_SETPIPE_SZ, 512<<10); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(unix.FcntlInt(uintptr(c.write), unix.F_SETPIPE_SZ, 512<<10))(t)
 	got := make(chan int)
 	go func() {
 		total, buf := 0, make([]byte, portion)
@@ -51,10 +48,7 @@ func TestSlowLog(t *testing.T) {
 		}
 	}()
 	for rest := make([]byte, size); len(rest) > 0; {
-		n, err := unix.Write(c.write, rest)
-		if err != nil {
-			t.Fatal(err)
-		}
+		n := must.Get(unix.Write(c.write, rest))(t)
 		rest = rest[n:]
 	}
 	c.closeWrite() // as the end of the last descendant does
@@ -89,9 +83,7 @@ func TestStranger(t *testing.T) {
 // A log is not written through a symbolic link.
 func TestLogNoLink(t *testing.T) {
 	log := filepath.Join(t.TempDir(), "log")
-	if err := os.Symlink(filepath.Join(t.TempDir(), "theirs"), log); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Symlink(filepath.Join(t.TempDir(), "theirs"), log))
 	if c, err := newCapture(log, 1, func(int) {}); err == nil {
 		c.abandon()
 		t.Error("a link was followed")

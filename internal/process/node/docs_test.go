@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/kernbench/kernbench/internal/base/must"
 )
 
 // tryFlags runs the flags of a documented launch on this host alone, with a
@@ -27,10 +29,7 @@ func tryFlags(t *testing.T, where string, args []string) {
 
 func TestDocumentedLaunches(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile("../../../docs/clusters.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile("../../../docs/clusters.md"))(t)
 	found := regexp.MustCompile(`(?m)^ {4}.*kernbench launch (.*)$`).FindAllStringSubmatch(string(text), -1)
 	if len(found) < 3 {
 		t.Errorf("only %d indented launches were found: has the form of the document changed?", len(found))

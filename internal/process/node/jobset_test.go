@@ -13,6 +13,7 @@ import (
 
 	"github.com/goccy/go-yaml"
 
+	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/host/proctest"
 )
 
@@ -57,13 +58,8 @@ const jobSetFile = "../../../docs/jobset.yaml"
 
 func readJobSet(t *testing.T, into any) {
 	t.Helper()
-	text, err := os.ReadFile(jobSetFile)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := yaml.Unmarshal(text, into); err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(jobSetFile))(t)
+	must.Do(t, yaml.Unmarshal(text, into))
 }
 
 // The JobSet is one that Kubernetes would take: nodes, names and counts fit
@@ -157,19 +153,11 @@ func (s *schema) faults(at string, value any) (faults []string) {
 // it. The file is the custom resource definition of the release without its descriptions,
 // Copyright The Kubernetes Authors, Apache License 2.0; scripts/jobset.sh makes it.
 func TestJobSetSchema(t *testing.T) {
-	f, err := os.Open("testdata/jobset-v0.10.1.json.gz")
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(os.Open("testdata/jobset-v0.10.1.json.gz"))(t)
 	defer f.Close()
-	unzipped, err := gzip.NewReader(f)
-	if err != nil {
-		t.Fatal(err)
-	}
+	unzipped := must.Get(gzip.NewReader(f))(t)
 	var s schema
-	if err := json.NewDecoder(unzipped).Decode(&s); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.NewDecoder(unzipped).Decode(&s))
 	var manifest any
 	readJobSet(t, &manifest)
 	check := func(manifest any) []string {
@@ -178,19 +166,14 @@ func TestJobSetSchema(t *testing.T) {
 			t.Fatal(err)
 		}
 		var sent any
-		if err := json.Unmarshal(text, &sent); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, json.Unmarshal(text, &sent))
 		return s.faults("", sent)
 	}
 	for _, fault := range check(manifest) {
 		t.Errorf("jobset.yaml%s", fault)
 	}
 	// Planted errors, each of which the server would refuse.
-	text, err := os.ReadFile(jobSetFile)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(jobSetFile))(t)
 	for old, planted := range map[string]string{
 		"completionMode:": "completionMod:", "backoffLimit: 0": "backoffLimit: none", "replicas: 1": "replicas: 1.5",
 		"                - name: launch\n": "                - nam: launch\n", "maxRestarts: 0": "maxRestarts: [0]", "restartPolicy:": "restart_policy:",
@@ -223,9 +206,7 @@ func TestJobSetCommand(t *testing.T) {
 	for i, h := range n.hosts {
 		fmt.Fprintf(&names, "%s %s-%s-0-%d.%s\n", h.Four, set.Metadata.Name, job.Name, i, set.Metadata.Name)
 	}
-	if err := os.WriteFile(hosts, []byte(names.String()), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(hosts, []byte(names.String()), 0o644))
 	var all []*launcher
 	for i, h := range n.hosts {
 		pod := fmt.Sprintf("%s-%s-0-%d", set.Metadata.Name, job.Name, i)

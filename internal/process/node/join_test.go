@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/comm/tcp"
 	"github.com/kernbench/kernbench/internal/host/proctest"
 	"github.com/kernbench/kernbench/internal/result/journal"
@@ -30,10 +31,7 @@ func (n *network) runs(dir string, flags ...string) []*launcher {
 // rows reads what the latest run into the folder has recorded.
 func rows(t *testing.T, dir string) []journal.Row {
 	t.Helper()
-	j, run, err := journal.LoadRun(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	j, run := must.Get2(journal.LoadRun(dir))(t)
 	if len(j.Problems) > 0 {
 		t.Errorf("the journal has problems: %v", j.Problems)
 	}
@@ -96,9 +94,7 @@ command: [sh, -c, 'cd %s; echo piece $RANK is here >&2; : > $RANK; [ $RANK = 3 ]
 ranks: [4]
 metrics: {time_us: {regex: 'time=([0-9.]+)us'}}
 `, dir)
-	if err := os.WriteFile(sweep, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(sweep, []byte(text), 0o644))
 	var all []*launcher
 	for i, h := range n.hosts {
 		all = append(all, n.launch([]*host{h}, fmt.Sprintf("--nnodes 2 --node-rank %d", i), proctest.Self(t), "run", "-q", "-f", sweep, "--out", out)...)
@@ -200,10 +196,7 @@ func TestJoinedHostLost(t *testing.T) {
 			}
 			// Whoever notices first, the launcher or rank 0: the row names a rank of the
 			// lost host, or the run was interrupted and is there to be resumed.
-			_, run, err := journal.LoadRun(dir)
-			if err != nil {
-				t.Fatal(err)
-			}
+			_, run := must.Get2(journal.LoadRun(dir))(t)
 			for _, r := range run.Latest() {
 				if !r.Status.Bad() || r.Rank == nil {
 					t.Errorf("%s: %s", r.Status, r.Reason)

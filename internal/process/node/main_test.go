@@ -16,6 +16,7 @@ import (
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/benches/benchtest"
 	"github.com/kernbench/kernbench/benches/collectives"
+	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/host/proctest"
 )
 
@@ -72,9 +73,7 @@ func begin(t *testing.T, cmd *exec.Cmd, env []string) *launcher {
 	l := &launcher{T: t, cmd: cmd, stdout: new(proctest.Buffer), stderr: new(proctest.Buffer),
 		ended: make(chan struct{}), mark: proctest.Mark{Name: "TEST_MARK", Value: rand.Text()}}
 	l.cmd.Env, l.cmd.Stdout, l.cmd.Stderr = append(env, l.mark.String(), proctest.QuickExit), l.stdout, l.stderr
-	if err := l.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, l.cmd.Start())
 	go func() { l.cmd.Wait(); close(l.ended) }()
 	t.Cleanup(l.assertGone)
 	return l

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/comm/netns"
 )
 
@@ -186,10 +187,7 @@ func TestNodesThatDoNotMeet(t *testing.T) {
 // occupy listens on the rendezvous' port as some other service.
 func (h *host) occupy(t *testing.T) (release func()) {
 	t.Helper()
-	l, err := h.Listen(h.Four + ":" + port)
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(h.Listen(h.Four + ":" + port))(t)
 	go func() {
 		for {
 			conn, err := l.Accept()

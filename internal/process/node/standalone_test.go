@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/host/cores"
 )
 
@@ -61,9 +62,7 @@ func TestTorchrunsCommands(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{"train.py": "import os, sys; print('file', os.environ['RANK'], sys.argv[1:])",
 		"mod.py": "import sys; print('module', __name__, sys.argv[1:])"} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
 	}
 	t.Setenv("PET_NPROC_PER_NODE", "2")
 	t.Setenv("PYTHONPATH", dir)
@@ -237,13 +236,9 @@ func TestMuchOutput(t *testing.T) {
 func TestUsage(t *testing.T) {
 	t.Parallel()
 	open := filepath.Join(t.TempDir(), "secret")
-	if err := os.WriteFile(open, []byte("a secret for a group to read"), 0o640); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(open, []byte("a secret for a group to read"), 0o640))
 	short := filepath.Join(t.TempDir(), "secret")
-	if err := os.WriteFile(short, []byte("short\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(short, []byte("short\n"), 0o600))
 	for args, want := range map[string]string{
 		"--standalone":                           "want a program after --",
 		"--nproc-per-node 0 x":                   "--nproc-per-node 0: want a whole number of at least 1",
@@ -268,11 +263,7 @@ func TestUsage(t *testing.T) {
 
 func hostname(t *testing.T) string {
 	t.Helper()
-	name, err := os.Hostname()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return name
+	return must.Get(os.Hostname())(t)
 }
 
 // state is the letter in the kernel's process table.

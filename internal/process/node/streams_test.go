@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/kernbench/kernbench/internal/base/must"
 )
 
 func TestParseSelection(t *testing.T) {
@@ -121,9 +123,7 @@ func (c *chunked) Read(p []byte) (int, error) {
 // A log is not written through a symbolic link.
 func TestLogNoLink(t *testing.T) {
 	log, elsewhere := filepath.Join(t.TempDir(), "rank0.out"), filepath.Join(t.TempDir(), "theirs")
-	if err := os.Symlink(elsewhere, log); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Symlink(elsewhere, log))
 	if _, err := openTap(0, Stdout, log, &console{}, nil); err == nil {
 		t.Error("a link was followed")
 	}
@@ -131,14 +131,8 @@ func TestLogNoLink(t *testing.T) {
 
 // A log that cannot be written, here because the disk is full, ends with a warning; the rank goes on.
 func TestLogThatIsNotComplete(t *testing.T) {
-	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	read, write, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	full := must.Get(os.OpenFile("/dev/full", os.O_WRONLY, 0))(t)
+	read, write := must.Get2(os.Pipe())(t)
 	var said []string
 	out := &tap{rank: 3, stream: Stdout, read: read, log: full, ended: make(chan struct{}), warn: func(text string) { said = append(said, text) }}
 	go out.run()

@@ -5,15 +5,14 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
+
+	"github.com/kernbench/kernbench/internal/base/must"
 )
 
 // torchScript runs with Debian's python3, which has torch (python3-torch).
 func torchScript(t *testing.T, args ...string) []string {
 	t.Helper()
-	script, err := filepath.Abs("../../../examples/torch_allreduce.py")
-	if err != nil {
-		t.Fatal(err)
-	}
+	script := must.Get(filepath.Abs("../../../examples/torch_allreduce.py"))(t)
 	return append([]string{"/usr/bin/python3", "-u", script}, args...)
 }
 

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/process/connection"
 	"github.com/kernbench/kernbench/internal/process/launch"
 )
@@ -54,10 +55,7 @@ func job(t *testing.T, configs []Config) (*Leader, []chan error) {
 			go func() { ends[i] <- Follow(t.Context(), configs[i]) }()
 		}
 	}
-	l, err := Lead(t.Context(), configs[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(Lead(t.Context(), configs[0]))(t)
 	t.Cleanup(l.Close)
 	return l, ends
 }
@@ -66,16 +64,10 @@ func job(t *testing.T, configs []Config) (*Leader, []chan error) {
 func meetings(t *testing.T, size int) map[string][]Config {
 	t.Helper()
 	all := map[string][]Config{}
-	taken, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	taken := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	t.Cleanup(func() { taken.Close() })
 	port := taken.Addr().(*net.TCPAddr).Port
-	free, err := launch.FreePort()
-	if err != nil {
-		t.Fatal(err)
-	}
+	free := must.Get(launch.FreePort())(t)
 	for i := range size {
 		local := testConfig("test-"+t.Name()+strconv.Itoa(os.Getpid()), size)
 		remote := local
@@ -97,10 +89,7 @@ func TestStopHung(t *testing.T) {
 		for rank := range configs {
 			procs = append(procs, Proc{Argv: []string{"sleep", "3600"}, Vars: launch.RankVars{Rank: rank, WorldSize: len(configs)}})
 		}
-		run, err := l.Launch(t.Context(), Spec{Procs: procs})
-		if err != nil {
-			t.Fatal(err)
-		}
+		run := must.Get(l.Launch(t.Context(), Spec{Procs: procs}))(t)
 		run.StopHung("planted")
 		out, err := run.Wait()
 		if err != nil || len(out.Exits) != 2 || out.Exits[0].Doing == nil || out.Exits[1].Doing == nil {
@@ -142,10 +131,7 @@ func TestLaunches(t *testing.T) {
 						Stdout: filepath.Join(dir, fmt.Sprint(rank, ".out")), Stderr: filepath.Join(dir, fmt.Sprint(rank, ".err")),
 					})
 				}
-				run, err := l.Launch(t.Context(), Spec{Procs: procs, WatchEnv: []string{"SWEPT", "HOME"}})
-				if err != nil {
-					t.Fatal(err)
-				}
+				run := must.Get(l.Launch(t.Context(), Spec{Procs: procs, WatchEnv: []string{"SWEPT", "HOME"}}))(t)
 				out, err := run.Wait()
 				if err != nil || len(out.Exits) != 3 || out.Failed() != nil {
 					t.Fatalf("%+v, %v", out, err)
@@ -209,10 +195,7 @@ func TestFailures(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	run, err = l.Launch(ctx, shell(3, "sleep 1000"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	run = must.Get(l.Launch(ctx, shell(3, "sleep 1000")))(t)
 	cancel()
 	if out, err := run.Wait(); err != nil || len(out.Exits) != 3 || out.Reason != "context canceled" {
 		t.Errorf("%+v, %v", out, err)
@@ -237,9 +220,7 @@ func follower(t *testing.T, name string, rank int) *exec.Cmd {
 	cmd := exec.Command("/proc/self/exe")
 	cmd.Env = append(os.Environ(), "TEST_NAME="+name, "TEST_FOLLOW="+strconv.Itoa(rank))
 	cmd.Stderr = os.Stderr
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, cmd.Start())
 	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
 	return cmd
 }
@@ -258,10 +239,7 @@ func TestLostRankHost(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer l.Close()
-			run, err := l.Launch(t.Context(), shell(3, "exec sleep 1000"))
-			if err != nil {
-				t.Fatal(err)
-			}
+			run := must.Get(l.Launch(t.Context(), shell(3, "exec sleep 1000")))(t)
 			pids := map[int]int{}
 			for range 3 {
 				s := (<-run.Events()).(launch.Started)
@@ -299,10 +277,7 @@ func TestLostRankHost(t *testing.T) {
 func TestLostLeader(t *testing.T) {
 	configs := meetings(t, 2)["remote"]
 	l, ends := job(t, configs)
-	run, err := l.Launch(t.Context(), shell(2, "exec sleep 1000"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	run := must.Get(l.Launch(t.Context(), shell(2, "exec sleep 1000")))(t)
 	var pid int
 	for range 2 {
 		if s := (<-run.Events()).(launch.Started); s.Rank == 1 {
@@ -371,10 +346,7 @@ func TestInterrupt(t *testing.T) {
 	ended := make(chan error, 1)
 	configs[1].Rank = 1
 	go func() { ended <- Follow(ctx, configs[1]) }()
-	l, err := Lead(t.Context(), configs[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(Lead(t.Context(), configs[0]))(t)
 	interrupt()
 	<-l.Interrupted()
 	l.Close()
@@ -385,10 +357,7 @@ func TestInterrupt(t *testing.T) {
 
 // The variables and descriptors of the launcher reach a native process.
 func TestNative(t *testing.T) {
-	file, err := os.Create(filepath.Join(t.TempDir(), "pmi"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	file := must.Get(os.Create(filepath.Join(t.TempDir(), "pmi")))(t)
 	defer file.Close()
 	env, files := native([]string{fmt.Sprintf("PMI_FD=%d", file.Fd()), "A=1", "B=1"}, map[string]*string{"B": nil, "C": text("3")}, []*os.File{os.Stdin})
 	if got := strings.Join(env, " "); got != "PMI_FD=4 A=1 C=3" || len(files) != 2 || files[1].Fd() != file.Fd() {
@@ -421,13 +390,8 @@ func TestEndedAtOneRank(t *testing.T) {
 	for peer := range 2 {
 		l.core.Hear(peer, message{Join: &join{Join: connection.Join{Rank: peer, Size: 2, Facts: Config{}.facts()}}}, 0)
 	}
-	run, err := newLaunch(l, Spec{Procs: make([]Proc, 2)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := l.core.begin(run); err != nil {
-		t.Fatal(err)
-	}
+	run := must.Get(newLaunch(l, Spec{Procs: make([]Proc, 2)}))(t)
+	must.Get(l.core.begin(run))(t)
 	orders := l.core.Hear(1, message{Done: &launch.Outcome{Reason: "the agent was told to end"}}, 0)
 	const want = "rank 1: the agent was told to end"
 	if len(orders) != 2 || orders[0].Message.Stop == nil || orders[0].Message.Stop.Reason != want {

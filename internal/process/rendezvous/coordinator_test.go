@@ -11,6 +11,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/host/proctest"
 	"github.com/kernbench/kernbench/internal/process/connection"
 )
@@ -46,11 +47,7 @@ func (s *story) do(verb string, args []string) (orders []order) {
 	}
 	number := func(name string, otherwise int) int {
 		if text, ok := options[name]; ok {
-			n, err := strconv.Atoi(text)
-			if err != nil {
-				s.Fatal(err)
-			}
-			return n
+			return must.Get(strconv.Atoi(text))(s)
 		}
 		return otherwise
 	}

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/process/connection"
 )
 
@@ -19,10 +20,7 @@ var testSecret = []byte("a secret of thirty-one characters")
 
 func freeEndpoint(t *testing.T, addr string) string {
 	t.Helper()
-	port, err := connection.Ports{}.Free(addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	port := must.Get(connection.Ports{}.Free(addr))(t)
 	return net.JoinHostPort(addr, strconv.Itoa(port))
 }
 
@@ -33,10 +31,7 @@ func testConfig(endpoint string, nodes int) Config {
 
 func meet(t *testing.T, cfg Config) *Member {
 	t.Helper()
-	m, err := Meet(t.Context(), cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must.Get(Meet(t.Context(), cfg))(t)
 	t.Cleanup(m.Close)
 	return m
 }
@@ -69,9 +64,7 @@ func gather(t *testing.T, addr string, n, restarts int) []*Member {
 func startRound(t *testing.T, members []*Member, attempt int) {
 	t.Helper()
 	for _, m := range members {
-		if err := m.Ready(attempt); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, m.Ready(attempt))
 	}
 	seen := map[int]bool{}
 	for _, m := range members {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/result/figure"
 )
 
@@ -17,17 +18,12 @@ import (
 func TestRegisteredKind(t *testing.T) {
 	f := figure.Figure{Name: "gauge", Panels: []figure.Panel{{Title: "copy", Note: "one core", Content: &Gauge{Value: 30, Limit: 40}}}}
 
-	data, err := json.Marshal(f)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Get(json.Marshal(f))(t)
 	if want := `{"name":"gauge","panels":[{"title":"copy","note":"one core","gauge":{"value":30,"limit":40}}]}`; string(data) != want {
 		t.Errorf("JSON is %s, want %s", data, want)
 	}
 	var back figure.Figure
-	if err := json.Unmarshal(data, &back); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(data, &back))
 	if d := cmp.Diff(f, back); d != "" {
 		t.Errorf("JSON round trip (-in +out):\n%s", d)
 	}

@@ -17,6 +17,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"pgregory.net/rapid"
+
+	"github.com/kernbench/kernbench/internal/base/must"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -38,14 +40,9 @@ func TestGolden(t *testing.T) {
 			path := filepath.Join("testdata", f.Name+".svg")
 			got := svgOf(t, f)
 			if *update {
-				if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, os.WriteFile(path, []byte(got), 0o644))
 			}
-			want, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
+			want := must.Get(os.ReadFile(path))(t)
 			if d := cmp.Diff(strings.Split(string(want), "\n"), strings.Split(got, "\n")); d != "" {
 				t.Errorf("%s differs (-want +got):\n%s", path, d)
 			}
@@ -81,14 +78,9 @@ func TestJSONKeepsWhatIsDrawn(t *testing.T) {
 	in := Figure{Name: "f", Panels: []Panel{{
 		Series: []Series{{Name: "s", Points: []Point{{X: 1, Y: math.NaN()}, {X: 2, Y: 3, Low: 2, High: 4}, {X: 3, Y: math.Inf(1)}, {X: 4, Y: 1, Low: math.NaN(), High: 2}}}},
 	}, {Content: &HeatMap{Cells: [][]Cell{{{Value: math.NaN(), Text: "OOM"}, {Value: 2}}}}}}}
-	data, err := json.Marshal(in)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Get(json.Marshal(in))(t)
 	var out Figure
-	if err := json.Unmarshal(data, &out); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(data, &out))
 	in.Panels[0].Series[0].Points[2].Y = math.NaN() // an infinity comes back as NaN
 	if d := cmp.Diff(in, out, cmpopts.EquateNaNs()); d != "" {
 		t.Errorf("JSON round trip (-in +out):\n%s", d)
@@ -97,9 +89,7 @@ func TestJSONKeepsWhatIsDrawn(t *testing.T) {
 
 func TestPNGSize(t *testing.T) {
 	var b bytes.Buffer
-	if err := PNG(&b, latencyFigure()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, PNG(&b, latencyFigure()))
 	c, err := png.DecodeConfig(&b)
 	if err != nil || c.Width != 1800 || c.Height != 1120 {
 		t.Errorf("PNG is %d x %d (%v), want 900 x 560 pixels at double density", c.Width, c.Height, err)
@@ -151,10 +141,7 @@ func TestWrite(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "new", "figures")
 	f := chartWith(func(*Panel) {})
 	for range 2 { // the second time over existing files
-		files, err := Write(dir, f)
-		if err != nil {
-			t.Fatal(err)
-		}
+		files := must.Get(Write(dir, f))(t)
 		want := []string{filepath.Join(dir, "f.png"), filepath.Join(dir, "f.svg")}
 		if d := cmp.Diff(want, files); d != "" {
 			t.Errorf("files (-want +got):\n%s", d)
@@ -172,9 +159,7 @@ func TestWriteLeavesNothingBehindOnFailure(t *testing.T) {
 		t.Error("a figure without panels was written")
 	}
 	// A folder in the place of the target makes the rename fail.
-	if err := os.MkdirAll(filepath.Join(dir, "f.png", "x"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.MkdirAll(filepath.Join(dir, "f.png", "x"), 0o755))
 	if _, err := Write(dir, chartWith(func(*Panel) {})); err == nil || !strings.Contains(err.Error(), "writing figure f") {
 		t.Errorf("Write over a folder: %v", err)
 	}
@@ -201,9 +186,7 @@ func TestAnyFigureIsDrawn(t *testing.T) {
 			t.Fatalf("PNG does not decode: %v", err)
 		}
 		b.Reset()
-		if err := SVG(&b, f); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, SVG(&b, f))
 		if _, err := wellFormed(b.String()); err != nil {
 			t.Fatalf("SVG is not well-formed: %v", err)
 		}

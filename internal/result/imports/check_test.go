@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
@@ -132,10 +133,7 @@ func TestDamagedText(t *testing.T) {
 		"#\n# 2\ufffd4\n" + table:          "line 2: \"\ufffd\" is text in a wrong encoding",
 		"# 2 × 4 – 8, $5 (each)\n" + table: "",
 	} {
-		f, err := Read("csv", "f.csv", text, Given{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		f := must.Get(Read("csv", "f.csv", text, Given{}))(t)
 		if got := strings.Join(f.Notes, "\n"); !strings.HasPrefix(got, want) || (want == "") != (got == "") {
 			t.Errorf("%q: notes %q, want %q", text, got, want)
 		}

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/result/model"
 )
@@ -12,14 +13,8 @@ import (
 // The published report's rows and claims, read from their files and judged: one
 // expected answer each.
 func TestPublishedReport(t *testing.T) {
-	table, err := os.ReadFile("../../../examples/published-report/times.csv")
-	if err != nil {
-		t.Fatal(err)
-	}
-	claimed, err := os.ReadFile("../../../examples/published-report/claims.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	table := must.Get(os.ReadFile("../../../examples/published-report/times.csv"))(t)
+	claimed := must.Get(os.ReadFile("../../../examples/published-report/claims.yaml"))(t)
 	// What the table shows by itself may be claimed as well.
 	claimed = append(claimed, `
   - {text: "latency-bound, not bandwidth-bound", kind: bound, bound: latency}
@@ -27,10 +22,7 @@ func TestPublishedReport(t *testing.T) {
   - {text: multimem shows no improvement, kind: no-effect, algorithm: multimem, against: default, dtype: bf16}
   - {text: 3/3 tests passed, kind: passed}
 `...)
-	claims, err := Claims("claims.yaml", claimed)
-	if err != nil {
-		t.Fatal(err)
-	}
+	claims := must.Get(Claims("claims.yaml", claimed))(t)
 	rows := Rows(read(t, "csv", string(table), Given{}).Records, Source{}, 0, map[string]int{})
 	want := []struct{ text, reason string }{
 		{"a decode step", "refused: 256Mi at hidden 8192 in 16 bits is 16384 tokens"},

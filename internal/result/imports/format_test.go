@@ -6,16 +6,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/result/imports"
 )
 
 // A format that only this test knows is read into rows like the built-in ones.
 func TestRegisteredFormat(t *testing.T) {
 	given := imports.Given{Op: "all-reduce", Ranks: 4, DType: "float", Algorithm: "ring"}
-	f, err := imports.Read("pairs", "times.txt", "4096 12.5\n8192 20\n4096 13\n", given)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(imports.Read("pairs", "times.txt", "4096 12.5\n8192 20\n4096 13\n", given))(t)
 	rows := imports.Rows(f.Records, imports.Source{Name: "times.txt", Bench: "collectives", Run: "r", Time: time.Unix(0, 0)}, 0, map[string]int{})
 	if len(rows) != 3 {
 		t.Fatalf("%d rows, want 3", len(rows))

@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/kernbench/kernbench/internal/base/dtype"
+	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/view/export"
@@ -45,11 +46,7 @@ gpu-1:221423:221423 [0] NCCL INFO a log line
 
 func read(t *testing.T, format, text string, g Given) File {
 	t.Helper()
-	f, err := Read(format, "file", text, g)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return f
+	return must.Get(Read(format, "file", text, g))(t)
 }
 
 func TestNCCLTests(t *testing.T) {
@@ -272,9 +269,7 @@ func TestRoundTrip(t *testing.T) {
 		}
 		rows := Rows(records, src, 0, map[string]int{})
 		var text bytes.Buffer
-		if err := export.Write(&text, "nccl-tests", export.Input{Rows: rows}, export.Options{}); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, export.Write(&text, "nccl-tests", export.Input{Rows: rows}, export.Options{}))
 		f, err := Read("nccl-tests", "own", text.String(), Given{})
 		if err != nil {
 			t.Fatalf("%v\n%s", err, text.String())

@@ -10,15 +10,14 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+
+	"github.com/kernbench/kernbench/internal/base/must"
 )
 
 // names lists a folder, so that left-over temporary files show.
 func names(t *testing.T, dir string) []string {
 	t.Helper()
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	entries := must.Get(os.ReadDir(dir))(t)
 	var out []string
 	for _, e := range entries {
 		out = append(out, e.Name())
@@ -30,18 +29,14 @@ func TestWriteFileAtomic(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "summary.csv")
 	for _, text := range []string{"first, and longer", "second", ""} {
-		if err := WriteFileAtomic(path, []byte(text)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, WriteFileAtomic(path, []byte(text)))
 		if got, err := os.ReadFile(path); err != nil || string(got) != text {
 			t.Errorf("read %q, %v; want %q", got, err, text)
 		}
 	}
 	// Results have the mode any new file gets here, not that of a private one.
 	plain := filepath.Join(dir, "plain")
-	if err := os.WriteFile(plain, nil, 0o666); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(plain, nil, 0o666))
 	a, errA := os.Stat(path)
 	b, errB := os.Stat(plain)
 	if errA != nil || errB != nil || a.Mode() != b.Mode() {
@@ -55,9 +50,7 @@ func TestWriteFileAtomic(t *testing.T) {
 func TestWriteFileAtomicErrors(t *testing.T) {
 	dir := t.TempDir()
 	taken := filepath.Join(dir, "taken")
-	if err := os.MkdirAll(filepath.Join(taken, "inner"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.MkdirAll(filepath.Join(taken, "inner"), 0o755))
 	if err := WriteFileAtomic(taken, []byte("x")); !errors.Is(err, syscall.EEXIST) && !errors.Is(err, syscall.EISDIR) {
 		t.Errorf("over a folder: %v", err)
 	}
@@ -74,9 +67,7 @@ func TestWriteFileAtomicErrors(t *testing.T) {
 func TestWriteFileAtomicWhole(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "file")
 	contents := [][]byte{bytes.Repeat([]byte("a"), 100_000), bytes.Repeat([]byte("b"), 50_000)}
-	if err := WriteFileAtomic(path, contents[0]); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, WriteFileAtomic(path, contents[0]))
 	var wg sync.WaitGroup
 	for _, c := range contents {
 		wg.Go(func() {
@@ -102,9 +93,7 @@ func TestWriteFileAtomicWhole(t *testing.T) {
 func TestRaw(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "run")
 	data := []byte{0, 1, 2, '\n', 255}
-	if err := WriteRaw(dir, "0001-0.bin", data); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, WriteRaw(dir, "0001-0.bin", data))
 	if got, err := ReadRaw(dir, "0001-0.bin"); err != nil || !bytes.Equal(got, data) {
 		t.Errorf("read %v, %v", got, err)
 	}

@@ -7,16 +7,15 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+
+	"github.com/kernbench/kernbench/internal/base/must"
 )
 
 // A held run is refused with its holder, others of the folder are not, and a
 // released or abandoned one is free.
 func TestHold(t *testing.T) {
 	dir := t.TempDir()
-	h, err := HoldRun(dir, "a")
-	if err != nil {
-		t.Fatal(err)
-	}
+	h := must.Get(HoldRun(dir, "a"))(t)
 	var held *HeldError
 	host, _ := os.Hostname()
 	if _, err := HoldRun(dir, "a"); !errors.As(err, &held) || held.PID != os.Getpid() || held.Host != host || held.Since.IsZero() {
@@ -29,9 +28,7 @@ func TestHold(t *testing.T) {
 	if err != nil {
 		t.Fatalf("another run of the folder: %v", err)
 	}
-	if err := errors.Join(h.Release(), other.Release()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(h.Release(), other.Release()))
 	if left, _ := os.ReadDir(dir); len(left) > 0 {
 		t.Errorf("%v is left after the release", left)
 	}
@@ -39,16 +36,12 @@ func TestHold(t *testing.T) {
 		t.Errorf("after the release the holder is %v: %v", got, err)
 	}
 	// A lock file that nobody has locked is a dead process's.
-	if err := os.WriteFile(filepath.Join(dir, ".a.lock"), []byte(`{"pid":1}`), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(filepath.Join(dir, ".a.lock"), []byte(`{"pid":1}`), 0o644))
 	if got, err := HolderOf(dir, "a"); err != nil || got != nil {
 		t.Errorf("the holder is %v, which is dead: %v", got, err)
 	}
 	// What a dead process has left names it, and does not keep anybody out.
-	if err := os.WriteFile(filepath.Join(dir, ".a.lock"), []byte(`{"pid":1,"host":"far away, with a long name"}`), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(filepath.Join(dir, ".a.lock"), []byte(`{"pid":1,"host":"far away, with a long name"}`), 0o644))
 	if got, err := HolderOf(dir, "a"); err != nil || got != nil {
 		t.Errorf("the holder is %v, which is dead on its host: %v", got, err)
 	}
@@ -58,9 +51,7 @@ func TestHold(t *testing.T) {
 	if _, err := HoldRun(dir, "a"); !errors.As(err, &held) || held.PID != os.Getpid() || held.Host != host {
 		t.Errorf("the holder after a dead one: %v", err)
 	}
-	if err := h.Release(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, h.Release())
 	for _, id := range []string{"", "../a", "a/b"} {
 		if _, err := HoldRun(dir, id); err == nil {
 			t.Errorf("a hold on the run %q", id)

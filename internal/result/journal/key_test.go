@@ -13,6 +13,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/base/point"
 )
 
@@ -116,13 +117,8 @@ func TestKeyIgnoresOrderAndJSON(t *testing.T) {
 		b := a
 		b.pt, b.options, b.env = nil, nil, nil // decoding would write into a's arrays
 		for _, pair := range []struct{ from, to any }{{a.pt, &b.pt}, {a.options, &b.options}, {a.env, &b.env}} {
-			text, err := json.Marshal(pair.from)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := json.Unmarshal(text, pair.to); err != nil {
-				t.Fatal(err)
-			}
+			text := must.Get(json.Marshal(pair.from))(t)
+			must.Do(t, json.Unmarshal(text, pair.to))
 		}
 		slices.Reverse(b.pt)
 		slices.Reverse(b.env)

@@ -17,6 +17,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/kernbench/kernbench/internal/base/dtype"
+	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/base/point"
 )
 
@@ -44,10 +45,7 @@ func TestMain(m *testing.M) {
 
 func child(t *testing.T, mode string, args ...string) *exec.Cmd {
 	t.Helper()
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	self := must.Get(os.Executable())(t)
 	cmd := exec.Command(self, args...)
 	cmd.Env = append(os.Environ(), childMode+"="+mode)
 	return cmd
@@ -115,10 +113,7 @@ func testRow(run string, i int) Row {
 
 func mustOpen(t testing.TB, dir string) *Writer {
 	t.Helper()
-	w, err := Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := must.Get(Open(dir))(t)
 	t.Cleanup(func() { w.Close() })
 	return w
 }
@@ -126,19 +121,13 @@ func mustOpen(t testing.TB, dir string) *Writer {
 func mustAppend(t testing.TB, w *Writer, recs ...any) {
 	t.Helper()
 	for _, rec := range recs {
-		if err := w.Append(rec); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, w.Append(rec))
 	}
 }
 
 func mustRead(t testing.TB, path string) *Journal {
 	t.Helper()
-	j, err := Read(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return j
+	return must.Get(Read(path))(t)
 }
 
 type fataler interface {
@@ -151,10 +140,7 @@ func encodeAll(t fataler, recs ...any) []byte {
 	t.Helper()
 	var b bytes.Buffer
 	for _, rec := range recs {
-		e, err := encode(rec)
-		if err != nil {
-			t.Fatal(err)
-		}
+		e := must.Get(encode(rec))(t)
 		b.Write(e.line)
 	}
 	return b.Bytes()
@@ -162,11 +148,7 @@ func encodeAll(t fataler, recs ...any) []byte {
 
 func parseBytes(t fataler, data []byte) *Journal {
 	t.Helper()
-	j, err := parse(bytes.NewReader(data), int64(len(data)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return j
+	return must.Get(parse(bytes.NewReader(data), int64(len(data))))(t)
 }
 
 func parseText(t fataler, lines ...string) *Journal {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/base/point"
 )
 
@@ -127,11 +128,7 @@ func checkGoldenSmall(t *testing.T, run *Run) {
 
 func mustParse(t *testing.T, kind point.Kind, text string) point.Value {
 	t.Helper()
-	v, err := point.Parse(kind, text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return v
+	return must.Get(point.Parse(kind, text))(t)
 }
 
 func TestNewerSchema(t *testing.T) {
@@ -220,10 +217,7 @@ func TestRunWithoutHeader(t *testing.T) {
 }
 
 func FuzzRead(f *testing.F) {
-	golden, err := os.ReadFile(filepath.Join("testdata", "schema1.jsonl"))
-	if err != nil {
-		f.Fatal(err)
-	}
+	golden := must.Get(os.ReadFile(filepath.Join("testdata", "schema1.jsonl")))(f)
 	f.Add(golden)
 	for line := range bytes.Lines(golden) {
 		f.Add(line)
@@ -281,10 +275,7 @@ func BenchmarkAppend(b *testing.B) {
 // encoding/json, whatever fields they have, and mean the same; so 100,000 are read in a
 // second or two. The work is counted in allocations: encoding/json needs 140 a row.
 func TestFastLines(t *testing.T) {
-	golden, err := os.ReadFile(filepath.Join("testdata", "schema1.jsonl"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	golden := must.Get(os.ReadFile(filepath.Join("testdata", "schema1.jsonl")))(t)
 	var full Row
 	fill(reflect.ValueOf(&full).Elem())
 	full.Schema, full.Point, full.Env = Schema, testRow("r", 1).Point, point.Env{{Name: "A", Value: "1", Set: true}, {Name: "B"}}
@@ -302,9 +293,7 @@ func TestFastLines(t *testing.T) {
 			}
 			continue
 		}
-		if err := slow.addSlowly(line); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, slow.addSlowly(line))
 		if diff := cmp.Diff(slow.j.Runs[0].Rows, fast.j.Runs[0].Rows, cmp.Comparer(func(a, b point.Value) bool { return a == b })); diff != "" {
 			t.Errorf("-encoding/json +fast\n%s", diff)
 		}
@@ -364,30 +353,17 @@ not a record
 {"type":"row","schema":1,"run":"a","point":{"n":3,"m":1},"status":"ok","key":"3"}
 {"type":"end","run":"a","outcome":"complete"}
 `
-	if err := os.WriteFile(path, nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
-	f, err := Follow(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, nil, 0o644))
+	f := must.Get(Follow(dir))(t)
 	for cut := range len(text) + 1 {
-		if err := os.WriteFile(path, []byte(text[:cut]), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		got, _, err := f.Next()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(path, []byte(text[:cut]), 0o644))
+		got, _ := must.Get2(f.Next())(t)
 		// What is not a whole line is not there yet, unless it is a whole record.
 		whole := text[:strings.LastIndexByte(text[:cut], '\n')+1]
 		if rest := text[len(whole):cut]; json.Valid([]byte(rest)) {
 			whole += rest
 		}
-		want, err := parse(strings.NewReader(whole), 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		want := must.Get(parse(strings.NewReader(whole), 0))(t)
 		if want.Path = path; !reflect.DeepEqual(got.Runs, want.Runs) || !slices.EqualFunc(got.Problems, want.Problems, func(a, b Problem) bool { return a.Line == b.Line }) {
 			t.Fatalf("after %d bytes: %+v, want %+v", cut, got, want)
 		}
@@ -395,9 +371,7 @@ not a record
 	if _, grown, err := f.Next(); grown || err != nil {
 		t.Errorf("grown %v without a byte: %v", grown, err)
 	}
-	if err := os.WriteFile(path, []byte(strings.ReplaceAll(text[:200], `"a"`, `"z"`)), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, []byte(strings.ReplaceAll(text[:200], `"a"`, `"z"`)), 0o644))
 	if j, grown, err := f.Next(); err != nil || !grown || len(j.Runs) != 1 || j.Runs[0].ID() != "z" {
 		t.Errorf("a file that was cut: %+v, %v", j, err)
 	}

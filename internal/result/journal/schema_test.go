@@ -11,14 +11,13 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/kernbench/kernbench/internal/base/must"
 )
 
 func readSchemaDoc(t *testing.T) string {
 	t.Helper()
-	data, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "journal-schema.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Get(os.ReadFile(filepath.Join("..", "..", "..", "docs", "journal-schema.md")))(t)
 	return string(data)
 }
 
@@ -85,14 +84,9 @@ func TestSchemaDocCommands(t *testing.T) {
 	if _, err := exec.LookPath("jq"); err != nil {
 		t.Fatal("jq is not installed: the documented commands cannot be tried (make deps installs it)")
 	}
-	golden, err := filepath.Abs(filepath.Join("testdata", "schema1.jsonl"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	golden := must.Get(filepath.Abs(filepath.Join("testdata", "schema1.jsonl")))(t)
 	dir := t.TempDir()
-	if err := os.Symlink(golden, filepath.Join(dir, FileName)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Symlink(golden, filepath.Join(dir, FileName)))
 	want := []string{
 		"20261114-090000-aaaa\tall_reduce\t2026-11-14T09:00:00Z\n20261114-100000-bbbb\tgemm\t2026-11-14T10:00:00Z\n20261114-090000-aaaa\tall_reduce\t2026-11-14T11:00:00Z\n",
 		"65536,2,12.5\n,1,1000\n131072,2,20.5\n",

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/kernbench/kernbench/internal/base/must"
 )
 
 func TestSelect(t *testing.T) {
@@ -62,9 +64,7 @@ func TestLoadRun(t *testing.T) {
 	writeJournal(t, in("one/journal.jsonl"), headerLine("single", "b"))
 	writeJournal(t, in("empty/journal.jsonl"))
 	writeJournal(t, in("bad/journal.jsonl"), "rubbish")
-	if err := os.Mkdir(in("bare"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Mkdir(in("bare"), 0o755))
 	tests := []struct {
 		spec  string
 		want  string // the run's id, or

@@ -18,6 +18,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"pgregory.net/rapid"
 
+	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/base/point"
 )
 
@@ -121,9 +122,7 @@ func TestTruncateAnywhere(t *testing.T) {
 		if !nearEnd && cut%7 != 0 {
 			continue
 		}
-		if err := os.WriteFile(path, data[:cut], 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(path, data[:cut], 0o644))
 		w := mustOpen(t, filepath.Dir(path))
 		mustAppend(t, w, testRow("r", 7))
 		w.Close()
@@ -148,10 +147,7 @@ func checkInterleaved(t *testing.T, dir string, n int, runs ...string) {
 		t.Fatalf("%d runs, want %d", len(j.Runs), len(runs))
 	}
 	for _, id := range runs {
-		run, err := j.Find(id)
-		if err != nil {
-			t.Fatal(err)
-		}
+		run := must.Get(j.Find(id))(t)
 		if len(run.Rows) != n {
 			t.Errorf("run %s has %d rows, want %d", id, len(run.Rows), n)
 		}
@@ -184,12 +180,8 @@ func TestTwoWriters(t *testing.T) {
 func TestTwoProcesses(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "made", "by", "open")
 	one, two := child(t, "append", dir, "one", "100"), child(t, "append", dir, "two", "100")
-	if err := errors.Join(one.Start(), two.Start()); err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(one.Wait(), two.Wait()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(one.Start(), two.Start()))
+	must.Do(t, errors.Join(one.Wait(), two.Wait()))
 	checkInterleaved(t, dir, 100, "one", "two")
 }
 
@@ -198,9 +190,7 @@ func TestTwoProcesses(t *testing.T) {
 func TestLockIsTaken(t *testing.T) {
 	dir := t.TempDir()
 	holder, w := mustOpen(t, dir), mustOpen(t, dir)
-	if err := flock(holder.file, syscall.LOCK_EX); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, flock(holder.file, syscall.LOCK_EX))
 	done := make(chan error)
 	go func() { done <- w.Append(testRow("r", 0)) }()
 	for range 100 { // yields; an Append without a lock would get through
@@ -208,9 +198,7 @@ func TestLockIsTaken(t *testing.T) {
 			t.Fatal("a record was written while another writer held the lock")
 		}
 	}
-	if err := flock(holder.file, syscall.LOCK_UN); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, flock(holder.file, syscall.LOCK_UN))
 	if err := <-done; err != nil {
 		t.Fatal(err)
 	}
@@ -245,9 +233,7 @@ func TestDeletedJournal(t *testing.T) {
 	dir := t.TempDir()
 	w := mustOpen(t, dir)
 	mustAppend(t, w, testRow("r", 0))
-	if err := os.Remove(w.path); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Remove(w.path))
 	if err := w.Append(testRow("r", 1)); err == nil || !strings.Contains(err.Error(), "deleted or replaced") {
 		t.Fatalf("appending to a deleted file: %v", err)
 	}
@@ -261,9 +247,7 @@ func TestReadOnlyFolder(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := errors.Join(os.Chmod(filepath.Join(dir, FileName), 0o444), os.Chmod(dir, 0o555)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(os.Chmod(filepath.Join(dir, FileName), 0o444), os.Chmod(dir, 0o555)))
 	out, err := child(t, "readonly", dir).CombinedOutput()
 	if err == nil || !strings.Contains(string(out), "permission denied") || !strings.Contains(string(out), filepath.Join(dir, FileName)) {
 		t.Errorf("opening a read-only journal: %v, %s", err, out)
@@ -277,9 +261,7 @@ func TestReadOnlyFolder(t *testing.T) {
 
 func TestOpenOnFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(path, nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, nil, 0o644))
 	if _, err := Open(path); !errors.Is(err, syscall.ENOTDIR) {
 		t.Errorf("Open on a file: %v", err)
 	}
@@ -362,9 +344,7 @@ func TestAppendAfterClose(t *testing.T) {
 // A journal that is a symbolic link is not written to: in a folder of several users it may lead anywhere.
 func TestOpenNoLink(t *testing.T) {
 	dir, elsewhere := t.TempDir(), filepath.Join(t.TempDir(), "theirs")
-	if err := os.Symlink(elsewhere, filepath.Join(dir, FileName)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Symlink(elsewhere, filepath.Join(dir, FileName)))
 	if w, err := Open(dir); err == nil {
 		w.Close()
 		t.Error("a link was followed")

@@ -5,25 +5,18 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/result/model"
 )
 
 func named(t *testing.T, name string) Model {
 	t.Helper()
-	m, err := Named(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return m
+	return must.Get(Named(name))(t)
 }
 
 func curve(t *testing.T, name string) *model.Table {
 	t.Helper()
-	c, err := model.NamedCurve(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c
+	return must.Get(model.NamedCurve(name))(t)
 }
 
 // Communication per forward pass as published for H200, in ms: NCCL, vLLM and
@@ -67,10 +60,7 @@ func TestFloorAndShare(t *testing.T) {
 	gpu, _ := NamedGPU("h200")
 	m := named(t, "llama3-70b")
 	for name, want := range map[string]float64{"nccl-h200": 0.39, "trtllm-h200": 0.11} {
-		s, err := Impact(m, gpu, Tensor, 8, 1, curve(t, name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := must.Get(Impact(m, gpu, Tensor, 8, 1, curve(t, name)))(t)
 		if math.Abs(s.FloorUS-4600) > 20 || math.Abs(s.Share()-want) > 0.005 {
 			t.Errorf("%s: floor %.0f us, share %.3f, want 4600 and %v", name, s.FloorUS, s.Share(), want)
 		}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/base/dtype"
+	"github.com/kernbench/kernbench/internal/base/must"
 )
 
 // rivalsAt are two algorithms whose lines cross at 50 kB: less latency against
@@ -73,10 +74,7 @@ func measuredHere(rnd *rand.Rand) (samples []Sample) {
 }
 
 func tableOf(t rapid.TB, samples []Sample) *dist.Tuning {
-	text, err := Tuning(samples)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(Tuning(samples))(t)
 	table, err := dist.ParseTuning(text)
 	if err != nil {
 		t.Fatalf("%v\n%s", err, text)

@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/kernbench/kernbench/internal/base/dtype"
+	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
@@ -83,17 +84,11 @@ func TestTableOf(t *testing.T) {
 	rows := []journal.Row{row("ring", dtype.BF16, 2, 1024, 9), row("tree", dtype.BF16, 2, 1024, 7), row("ring", dtype.F32, 2, 1024, 1),
 		row("ring", dtype.BF16, 2, 4096, 11), row("ring", dtype.BF16, 4, 1024, 20)}
 	samples := SamplesOf(rows)
-	best, err := TableOf("t", "s", BestAlgorithm, samples)
-	if err != nil {
-		t.Fatal(err)
-	}
+	best := must.Get(TableOf("t", "s", BestAlgorithm, samples))(t)
 	if us, _ := best.US(2, 1024); us != 7 { // of the 16-bit ones
 		t.Errorf("the best at 1 KiB is %v", us)
 	}
-	ring, err := TableOf("t", "s", "ring", samples)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ring := must.Get(TableOf("t", "s", "ring", samples))(t)
 	if us, _ := ring.US(2, 1024); us != 9 || ring.Floor(2) != 9 {
 		t.Errorf("ring at 1 KiB is %v", us)
 	}

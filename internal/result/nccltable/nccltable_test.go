@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/kernbench/kernbench/internal/base/must"
 )
 
 // show is a line as its kind and what stands in it.
@@ -20,10 +22,7 @@ func show(t *testing.T, l Line) string {
 		fmt.Fprintf(&b, "%d row %d %s", l.Number, l.Row.Size, l.Row.Key("type"))
 		for _, p := range Places {
 			for _, column := range []string{Time, AlgBW, BusBW, Wrong} {
-				v, has, err := l.Row.Number(p, column)
-				if err != nil {
-					t.Fatal(err)
-				}
+				v, has := must.Get2(l.Row.Number(p, column))(t)
 				if has {
 					fmt.Fprint(&b, " ", v)
 				} else {
@@ -42,7 +41,7 @@ func show(t *testing.T, l Line) string {
 
 // Every kind of line, in two tables of different columns.
 func TestRead(t *testing.T) {
-	lines, err := Read("7 before any table\n" +
+	lines := must.Get(Read("7 before any table\n" +
 		"#  size count type redop time algbw busbw error time algbw busbw error\n" +
 		"#   (B)                 (us) (GB/s) (GB/s)      (us) (GB/s) (GB/s)\n" +
 		"\n" +
@@ -51,10 +50,7 @@ func TestRead(t *testing.T) {
 		"# nThread 1 nGpus 8\n" +
 		"9 between tables\n" +
 		"# size count type root cputime algbw #iters stamp\n" +
-		"16 4 half 1 4 5 20 2026-01-31 10:20:30\n")
-	if err != nil {
-		t.Fatal(err)
-	}
+		"16 4 half 1 4 5 20 2026-01-31 10:20:30\n"))(t)
 	var got []string
 	for _, l := range lines {
 		got = append(got, show(t, l))
@@ -71,12 +67,9 @@ func TestRead(t *testing.T) {
 
 // A message of failure, alone and behind the beginning of a row.
 func TestFailure(t *testing.T) {
-	lines, err := Read("# size count type time algbw\n" +
+	lines := must.Get(Read("# size count type time algbw\n" +
 		"gpu-1: Test CUDA failure common.cu:7 'out of memory'\n" +
-		"  64 16 floatgpu-1: Test NCCL failure all_reduce.cu:44 'system error' and more\n")
-	if err != nil {
-		t.Fatal(err)
-	}
+		"  64 16 floatgpu-1: Test NCCL failure all_reduce.cu:44 'system error' and more\n"))(t)
 	if l := lines[1]; l.Failure != "Test CUDA failure common.cu:7 'out of memory'" || l.Begun != nil || l.Row != nil {
 		t.Errorf("alone: %+v", l)
 	}

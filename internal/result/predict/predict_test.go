@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/result/model"
 )
 
@@ -12,21 +13,12 @@ import (
 // says, and the stated error is what one finds oneself.
 func TestLeftOut(t *testing.T) {
 	for kind, curve := range map[string]string{"h100": "nccl-h100", "h200": "nccl-h200"} {
-		table, err := model.NamedCurve(curve)
-		if err != nil {
-			t.Fatal(err)
-		}
-		f, err := fitOf(curve)
-		if err != nil {
-			t.Fatal(err)
-		}
+		table := must.Get(model.NamedCurve(curve))(t)
+		f := must.Get(fitOf(curve))(t)
 		if e := f.errors[0]; e.Points != 18 || e.Median > 0.045 || e.Percentile > 0.145 {
 			t.Errorf("%s: %+v", curve, e)
 		}
-		c, err := Find(kind + "-8x1")
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := must.Get(Find(kind + "-8x1"))(t)
 		e, why := c.Validation(1<<20, true)
 		worse := 0
 		for i, p := range table.Ranks[8] {
@@ -59,18 +51,12 @@ func TestErrorShows(t *testing.T) {
 // What there are no published times of says so, and why.
 func TestNotValidated(t *testing.T) {
 	for name, want := range map[string]string{"h100-8x4": "between nodes", "b200-8x1": "of this GPU", "a100-4x1": "of this GPU", "h100-6x1": "no 6 ranks"} {
-		c, err := Find(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := must.Get(Find(name))(t)
 		if _, why := c.Validation(1<<20, true); !strings.Contains(why, want) {
 			t.Errorf("%s: %q, want %q", name, why, want)
 		}
 	}
-	c, err := Find("h100-8x1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(Find("h100-8x1"))(t)
 	if _, why := c.Validation(1<<20, false); !strings.Contains(why, "own choice") {
 		t.Errorf("a single algorithm: %q", why)
 	}
@@ -81,19 +67,13 @@ func TestNotValidated(t *testing.T) {
 
 // A curve for others has the cluster and parts of it, and says of each what it is worth.
 func TestTable(t *testing.T) {
-	c, err := Find("h100-8x4")
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(Find("h100-8x4"))(t)
 	table, err := c.Table()
 	if err != nil || len(table.Ranks) != 5 || !strings.Contains(table.Source, "from 8 ranks on: median error") ||
 		!strings.Contains(table.Source, "from 16 ranks on: not validated: no published times between nodes") {
 		t.Errorf("%+v, %v", table, err)
 	}
-	node, err := Find("h100-8x1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	node := must.Get(Find("h100-8x1"))(t)
 	for ranks, on := range map[int]*Cluster{8: node, 32: c} {
 		want, err := on.Predict(Best, Best, 1<<20)
 		if us, bad := table.US(ranks, 1<<20); err != nil || bad != nil || us != want.US {
@@ -105,10 +85,7 @@ func TestTable(t *testing.T) {
 // Every built-in cluster says what it is made of, and from where that is known.
 func TestClusters(t *testing.T) {
 	for _, kind := range Names() {
-		c, err := Find(kind + "-8x2")
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := must.Get(Find(kind + "-8x2"))(t)
 		network := "infiniband"
 		if strings.HasSuffix(kind, "-eth") {
 			network = "ethernet"
@@ -128,10 +105,7 @@ func TestSane(t *testing.T) {
 	for _, kind := range Names() {
 		last := map[int]float64{}
 		for _, nodes := range []string{"1", "2", "16", "256"} {
-			c, err := Find(kind + "-8x" + nodes)
-			if err != nil {
-				t.Fatal(err)
-			}
+			c := must.Get(Find(kind + "-8x" + nodes))(t)
 			before := 0.0
 			for bytes := int64(1024); bytes <= 1<<30; bytes *= 4 {
 				best, err := c.Predict(Best, Best, bytes)

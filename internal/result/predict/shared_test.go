@@ -8,16 +8,14 @@ import (
 
 	"github.com/kernbench/kernbench/internal/accel/event"
 	"github.com/kernbench/kernbench/internal/accel/loggp"
+	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/comm/schedule"
 	"github.com/kernbench/kernbench/internal/result/model"
 )
 
 func executed(t *testing.T, algorithm, buffers string, p schedule.Params) schedule.Schedule {
 	t.Helper()
-	s, err := schedule.New(schedule.AllReduce, algorithm, p)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(schedule.New(schedule.AllReduce, algorithm, p))(t)
 	return asExecuted(s, model.Series{Backend: "cpu", Buffers: buffers}, 4)
 }
 

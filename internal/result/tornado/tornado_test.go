@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/result/figure"
 )
 
@@ -23,29 +24,20 @@ func TestTornado(t *testing.T) {
 			{Name: "cube.ucie.bw_gbs", Value: "128", Lower: percent(4), Higher: percent(-2.5)},
 			{Name: "cube.hbm.efficiency", Value: "1", Lower: percent(0.5)},
 			{Name: "pe.gemm.tile", Lower: percent(0), Higher: percent(0.25)}}}}}}
-	if err := f.Validate(); err != nil {
-		t.Fatal(err)
-	}
-	data, err := json.Marshal(f)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, f.Validate())
+	data := must.Get(json.Marshal(f))(t)
 	var back figure.Figure
 	if err := json.Unmarshal(data, &back); err != nil || cmp.Diff(f, back) != "" {
 		t.Errorf("%v: JSON round trip (-in +out):\n%s", err, cmp.Diff(f, back))
 	}
 	var svg, image bytes.Buffer
-	if err := figure.SVG(&svg, back); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, figure.SVG(&svg, back))
 	for _, want := range []string{"system.link.latency_ns", "43.201", "-7.25%", "+7.25%", "not possible", "20 % less", "change of the time"} {
 		if !strings.Contains(svg.String(), want) {
 			t.Errorf("the SVG lacks %q", want)
 		}
 	}
-	if err := figure.PNG(&image, back); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, figure.PNG(&image, back))
 	if _, err := png.Decode(&image); err != nil {
 		t.Error(err)
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/solve/sparse"
 )
 
@@ -26,10 +27,7 @@ func BenchmarkIteration(b *testing.B) {
 			for _, method := range []string{"cg", "cg-single"} {
 				for _, precondition := range []bool{false, true} {
 					b.Run(fmt.Sprintf("%s%d-%d/%v/%s/%v", bc.problem, bc.dim, bc.stencil, format, method, precondition), func(b *testing.B) {
-						p, err := sparse.New(bc.problem, sparse.Params{Rows: 1000000, Dim: bc.dim, Stencil: bc.stencil})
-						if err != nil {
-							b.Fatal(err)
-						}
+						p := must.Get(sparse.New(bc.problem, sparse.Params{Rows: 1000000, Dim: bc.dim, Stencil: bc.stencil}))(b)
 						benchIteration(b, p, format, method, precondition, bc.bytes)
 					})
 				}
@@ -41,14 +39,8 @@ func BenchmarkIteration(b *testing.B) {
 func benchIteration(b *testing.B, p sparse.Problem, format sparse.Format, method string, precondition bool, bytes int64) {
 	plan := sparse.NewPlan(p, whole(p.Size()), 0)
 	inverse := jacobiOf(plan, p)
-	m, err := plan.Matrix(p, format)
-	if err != nil {
-		b.Fatal(err)
-	}
-	s, err := New(method, p.Traits(), Config{RTol: 1e-300, MaxIter: 1 << 40, Precondition: precondition})
-	if err != nil {
-		b.Fatal(err)
-	}
+	m := must.Get(plan.Matrix(p, format))(b)
+	s := must.Get(New(method, p.Traits(), Config{RTol: 1e-300, MaxIter: 1 << 40, Precondition: precondition}))(b)
 	e := NewEngine(m, plan, inverse, s.Vectors())
 	for i := range e.Vector(B) {
 		e.Vector(B)[i] = sparse.Noise(1, i)
@@ -57,10 +49,7 @@ func benchIteration(b *testing.B, p sparse.Problem, format sparse.Format, method
 	b.SetBytes(bytes * int64(p.Size()))
 	b.ResetTimer()
 	for want := s.Result().Iterations + b.N; s.Result().Iterations < want && stage != nil; {
-		sums, err := e.Run(stage, NoHalo{})
-		if err != nil {
-			b.Fatal(err)
-		}
+		sums := must.Get(e.Run(stage, NoHalo{}))(b)
 		stage = s.Next(sums)
 	}
 	b.ReportMetric(float64(m.Bytes())/float64(m.Rows()), "B/row")

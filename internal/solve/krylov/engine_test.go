@@ -6,6 +6,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/solve/sparse"
 )
 
@@ -61,23 +62,14 @@ func carryOut(s *Stage, m *sparse.Matrix, inverse []float64, v [][]float64) []fl
 func TestEngineMatchesOneOperationAtATime(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		kind := rapid.SampledFrom([]string{"poisson", "variable", "mesh"}).Draw(t, "problem")
-		p, err := sparse.New(kind, sparse.Params{Rows: rapid.IntRange(1, 3000).Draw(t, "rows")})
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := must.Get(sparse.New(kind, sparse.Params{Rows: rapid.IntRange(1, 3000).Draw(t, "rows")}))(t)
 		ranks := rapid.IntRange(1, 3).Draw(t, "ranks")
 		plan := sparse.NewPlan(p, stripes{p.Size(), ranks, rapid.IntRange(1, 900).Draw(t, "each")}, 0)
 		inverse := jacobiOf(plan, p)
-		m, err := plan.Matrix(p, sparse.Compressed)
-		if err != nil {
-			t.Fatal(err)
-		}
+		m := must.Get(plan.Matrix(p, sparse.Compressed))(t)
 		method := rapid.SampledFrom(Methods()).Draw(t, "method").Name
 		stored := rapid.Bool().Draw(t, "stored")
-		s, err := New(method, p.Traits(), Config{RTol: 1e-30, MaxIter: 3, Restart: 2, Precondition: rapid.Bool().Draw(t, "precondition"), Stored: stored})
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := must.Get(New(method, p.Traits(), Config{RTol: 1e-30, MaxIter: 3, Restart: 2, Precondition: rapid.Bool().Draw(t, "precondition"), Stored: stored}))(t)
 		var operator Operator = inverse
 		if stored {
 			operator = unfused{inverse}
@@ -119,19 +111,14 @@ func TestEngineMatchesOneOperationAtATime(t *testing.T) {
 func TestTraceNamesThePhases(t *testing.T) {
 	p, _ := sparse.New("poisson", sparse.Params{Rows: 2000})
 	plan := sparse.NewPlan(p, stripes{p.Size(), 2, 1000}, 0)
-	m, err := plan.Matrix(p, sparse.Compressed)
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must.Get(plan.Matrix(p, sparse.Compressed))(t)
 	s, _ := New("cg-single", p.Traits(), Config{RTol: 1e-8, MaxIter: 10, Precondition: true, Stored: true})
 	e := NewEngine(m, plan, unfused{jacobiOf(plan, p)}, s.Vectors())
 	e.Vector(B)[0] = 1
 	seen := map[Phase]int{}
 	last := Phase(0)
 	e.Trace = func(p Phase) { seen[p]++; last = p }
-	if _, err := e.Run(s.Next(nil), NoHalo{}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(e.Run(s.Next(nil), NoHalo{}))(t)
 	for p := Update; p < numPhases; p++ {
 		if seen[p] == 0 {
 			t.Errorf("phase %v was not seen", p)

@@ -4,16 +4,14 @@ import (
 	"math"
 	"testing"
 
+	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/solve/sparse"
 )
 
 // drifting is a problem whose recurrences lose the residual: coefficients jump, and many iterations are needed.
 func drifting(t *testing.T, rtol float64, start func(c *Core)) team {
 	t.Helper()
-	p, err := sparse.New("variable", sparse.Params{Rows: 2500, Seed: 2})
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := must.Get(sparse.New("variable", sparse.Params{Rows: 2500, Seed: 2}))(t)
 	return team{problem: p, method: "cg-pipelined", layout: whole(p.Size()), ranks: 1, rhs: noise, start: start, cfg: Config{RTol: rtol, MaxIter: 5000}}
 }
 

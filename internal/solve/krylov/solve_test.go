@@ -8,6 +8,7 @@ import (
 
 	"gonum.org/v1/gonum/mat"
 
+	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/solve/partition"
 	"github.com/kernbench/kernbench/internal/solve/sparse"
 )
@@ -32,9 +33,7 @@ func direct(t *testing.T, p sparse.Problem, rhs func(int) float64) *mat.VecDense
 		b.SetVec(i, rhs(i))
 	}
 	var x mat.VecDense
-	if err := x.SolveVec(dense(p), b); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, x.SolveVec(dense(p), b))
 	return &x
 }
 
@@ -83,10 +82,7 @@ func problems(t *testing.T) map[string]sparse.Problem {
 		{"advection", sparse.Params{Rows: 343, Dim: 3}},
 		{"mesh", sparse.Params{Rows: 400, Seed: 2}},
 	} {
-		p, err := sparse.New(v.name, v.Params)
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := must.Get(sparse.New(v.name, v.Params))(t)
 		out[fmt.Sprintf("%s-%d-%d", v.name, v.Dim, v.Stencil)] = p
 	}
 	small, _ := sparse.New("poisson", sparse.Params{Rows: 150})
@@ -185,10 +181,7 @@ func TestEveryPartitioner(t *testing.T) {
 				if part.Library != nil || part.Check(p) != nil {
 					continue
 				}
-				layout, err := part.Partition(p, partition.Options{Ranks: ranks})
-				if err != nil {
-					t.Fatal(err)
-				}
+				layout := must.Get(part.Partition(p, partition.Options{Ranks: ranks}))(t)
 				for _, info := range Methods() {
 					if !usable(info, p.Traits()) {
 						continue

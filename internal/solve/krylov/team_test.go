@@ -4,6 +4,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/solve/sparse"
 )
 
@@ -96,9 +97,7 @@ func (tm team) solve(t *testing.T) ([]float64, Result) {
 	}
 	for _, p := range plans {
 		for i := range p.Peers {
-			if err := plans[p.Peers[i].Rank].Serve(p.Rank, p.Wants(&p.Peers[i])); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, plans[p.Peers[i].Rank].Serve(p.Rank, p.Wants(&p.Peers[i])))
 		}
 	}
 	x := make([]float64, tm.problem.Size())

@@ -5,6 +5,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/solve/krylov"
 	"github.com/kernbench/kernbench/internal/solve/precondition"
 	"github.com/kernbench/kernbench/internal/solve/sparse"
@@ -36,9 +37,7 @@ func asInPractice(b *testing.B) {
 func cpuTime(b *testing.B) (report func()) {
 	spent := func() int64 {
 		var u syscall.Rusage
-		if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-			b.Fatal(err)
-		}
+		must.Do(b, syscall.Getrusage(syscall.RUSAGE_SELF, &u))
 		return u.Utime.Nano() + u.Stime.Nano()
 	}
 	began := spent()
@@ -51,10 +50,7 @@ func BenchmarkSetup(b *testing.B) {
 		for _, ranks := range []int{1, 2} {
 			b.Run(fmt.Sprintf("%s/ranks=%d", c.name, ranks), func(b *testing.B) {
 				asInPractice(b)
-				p, err := sparse.New(c.kind, c.params)
-				if err != nil {
-					b.Fatal(err)
-				}
+				p := must.Get(sparse.New(c.kind, c.params))(b)
 				report := func() {}
 				onRanks(b, ranks, p.Size()/ranks, p, func(l *precondition.Local) {
 					if l.Team.Rank() == 0 {
@@ -77,15 +73,9 @@ func BenchmarkSolve(b *testing.B) {
 	for _, c := range benchmarked {
 		b.Run(c.name, func(b *testing.B) {
 			asInPractice(b)
-			p, err := sparse.New(c.kind, c.params)
-			if err != nil {
-				b.Fatal(err)
-			}
+			p := must.Get(sparse.New(c.kind, c.params))(b)
 			onRanks(b, 1, 1, p, func(l *precondition.Local) {
-				op, err := build(l, coarsenerOf(l, c.coarsener), c.format)
-				if err != nil {
-					b.Fatal(err)
-				}
+				op := must.Get(build(l, coarsenerOf(l, c.coarsener), c.format))(b)
 				iterations := 0
 				report := cpuTime(b)
 				for b.Loop() {

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/solve/precondition"
 	"github.com/kernbench/kernbench/internal/solve/sparse"
 )
@@ -28,11 +29,7 @@ func counts() []int {
 
 func problem(t *testing.T, kind string, p sparse.Params) sparse.Problem {
 	t.Helper()
-	made, err := sparse.New(kind, p)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return made
+	return must.Get(sparse.New(kind, p))(t)
 }
 
 // coarsenerOf is that of a preconditioner, nil where the problem has no grid for it.
@@ -222,20 +219,11 @@ func TestRepeatedRows(t *testing.T) {
 	flat := problem(t, "poisson", sparse.Params{Rows: 24 * 24})
 	again := func(p sparse.Problem) (out []bool) {
 		onRanks(t, 1, 1, p, func(l *precondition.Local) {
-			f, err := finest(l, sparse.Compressed)
-			if err != nil {
-				t.Fatal(err)
-			}
+			f := must.Get(finest(l, sparse.Compressed))(t)
 			g := newGeometric(l)
-			own, err := g.pick(f)
-			if err != nil {
-				t.Fatal(err)
-			}
+			own := must.Get(g.pick(f))(t)
 			coarse := newSpace(share{0, own}, 0)
-			p, err := g.interpolate(f, 0, coarse)
-			if err != nil {
-				t.Fatal(err)
-			}
+			p := must.Get(g.interpolate(f, 0, coarse))(t)
 			is := repeated(f.rows, p, transposed(p, own))
 			for c := range own {
 				out = append(out, is(c))
@@ -416,10 +404,7 @@ func TestSinglePrecision(t *testing.T) {
 	onRanks(t, 1, 1, p, func(l *precondition.Local) {
 		bytes := map[sparse.Format]int{}
 		for _, format := range []sparse.Format{sparse.Compressed, sparse.Single} {
-			op, err := build(l, coarsenerOf(l, "amg"), format)
-			if err != nil {
-				t.Fatal(err)
-			}
+			op := must.Get(build(l, coarsenerOf(l, "amg"), format))(t)
 			for _, lv := range op.(*Cycle).levels {
 				bytes[format] += lv.a.Matrix.Bytes()
 			}
@@ -435,10 +420,7 @@ func TestPlantedErrors(t *testing.T) {
 	p := problem(t, "poisson", sparse.Params{Rows: 41 * 40})
 	reassemble := func(l *precondition.Local, m *matrix, factor func(row int) float64) *matrix {
 		other := *m
-		b, err := sparse.NewBuilder(m.Matrix.Rows(), m.Matrix.Columns(), sparse.Plain)
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := must.Get(sparse.NewBuilder(m.Matrix.Rows(), m.Matrix.Columns(), sparse.Plain))(t)
 		unit, column := make([]float64, m.Matrix.Columns()), make([]float64, m.Matrix.Rows())
 		cols, vals := make([][]int, m.Matrix.Rows()), make([][]float64, m.Matrix.Rows())
 		for c := range unit {

@@ -4,16 +4,14 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/solve/sparse"
 )
 
 // BenchmarkPartition measures time and quality on a million rows.
 func BenchmarkPartition(b *testing.B) {
 	for _, name := range []string{"coordinate", "metis", "multilevel"} {
-		part, err := Lookup(name)
-		if err != nil {
-			b.Fatal(err)
-		}
+		part := must.Get(Lookup(name))(b)
 		for _, params := range []struct {
 			kind string
 			dim  int

@@ -7,6 +7,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/solve/sparse"
 )
 
@@ -225,10 +226,7 @@ func TestQueueMatchesSorting(t *testing.T) {
 
 // A matrix whose pattern is not symmetric still gives a graph without direction.
 func TestGraphHasNoDirection(t *testing.T) {
-	g, err := newGraph(oneWay{}, ByRows)
-	if err != nil {
-		t.Fatal(err)
-	}
+	g := must.Get(newGraph(oneWay{}, ByRows))(t)
 	if !slices.Equal(g.ptr, []int32{0, 2, 4, 6}) || !slices.Equal(g.adj, []int32{1, 2, 0, 2, 0, 1}) {
 		t.Errorf("graph %v %v", g.ptr, g.adj)
 	}
@@ -248,14 +246,8 @@ func (oneWay) Row(i int, r *sparse.Row) {
 
 // What is kept of a hub's edges is what going through them gives, whichever vertices have moved.
 func TestHubsKeepUp(t *testing.T) {
-	p, err := sparse.New("hub", sparse.Params{Rows: 10000})
-	if err != nil {
-		t.Fatal(err)
-	}
-	g, err := newGraph(p, ByRows)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := must.Get(sparse.New("hub", sparse.Params{Rows: 10000}))(t)
+	g := must.Get(newGraph(p, ByRows))(t)
 	const parts = 3
 	rng := rand.New(rand.NewPCG(1, 2))
 	r := &refiner{g: g, part: make([]int32, g.size()), weights: make([]int, parts), limits: slices.Repeat([]int{g.total}, parts), conn: make([]int, parts)}

@@ -5,6 +5,7 @@ package partition_test
 import (
 	"testing"
 
+	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/solve/partition"
 	"github.com/kernbench/kernbench/internal/solve/partitiontest"
 	"github.com/kernbench/kernbench/internal/solve/sparse"
@@ -20,17 +21,11 @@ func TestConformanceOfLibraries(t *testing.T) {
 }
 
 func TestMetisObjectives(t *testing.T) {
-	p, err := sparse.New("poisson", sparse.Params{Rows: 128 * 128})
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := must.Get(sparse.New("poisson", sparse.Params{Rows: 128 * 128}))(t)
 	part, _ := partition.Lookup("metis")
 	quality := map[partition.Objective]partition.Quality{}
 	for _, o := range []partition.Objective{partition.EdgeCut, partition.Volume} {
-		layout, err := part.Partition(p, partition.Options{Ranks: 8, Objective: o})
-		if err != nil {
-			t.Fatal(err)
-		}
+		layout := must.Get(part.Partition(p, partition.Options{Ranks: 8, Objective: o}))(t)
 		quality[o] = partition.Measure(p, layout, 8)
 	}
 	cut, volume := quality[partition.EdgeCut], quality[partition.Volume]
@@ -49,10 +44,7 @@ func TestMultilevelAgainstMetis(t *testing.T) {
 		if testing.Short() {
 			rows = 4000
 		}
-		p, err := sparse.New(tc.kind, sparse.Params{Rows: rows, Dim: tc.dim})
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := must.Get(sparse.New(tc.kind, sparse.Params{Rows: rows, Dim: tc.dim}))(t)
 		for _, ranks := range []int{3, 8} {
 			own, metis := measure(t, "multilevel", p, ranks), measure(t, "metis", p, ranks)
 			if 10*own.EdgeCut > 11*metis.EdgeCut || 10*own.Volume > 11*metis.Volume {

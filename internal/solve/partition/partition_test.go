@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/solve/partition"
 	"github.com/kernbench/kernbench/internal/solve/partitiontest"
 	"github.com/kernbench/kernbench/internal/solve/sparse"
@@ -58,9 +59,7 @@ func (w wrong) Rows(rank int) []sparse.Range { return w.rows[rank] }
 func TestCheckFindsFaults(t *testing.T) {
 	half := func(i int) int { return i / 5 }
 	good := wrong{half, [][]sparse.Range{{{Lo: 0, Hi: 5}}, {{Lo: 5, Hi: 10}}}}
-	if err := partitiontest.Check(good, 10, 2); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, partitiontest.Check(good, 10, 2))
 	for want, layout := range map[string]wrong{
 		"has no owner":     {half, [][]sparse.Range{{{Lo: 0, Hi: 5}}, {{Lo: 5, Hi: 9}}}},
 		"two owners":       {half, [][]sparse.Range{{{Lo: 0, Hi: 5}}, {{Lo: 4, Hi: 10}}}},
@@ -94,10 +93,7 @@ func TestRefusalsSayWhy(t *testing.T) {
 		{"multilevel", "plane", partition.Options{Ranks: 2, Objective: partition.Volume}, "only metis"},
 		{"metis", "plane", partition.Options{Ranks: 2, Objective: "beauty"}, `unknown objective "beauty"`},
 	} {
-		p, err := partition.Lookup(tc.name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := must.Get(partition.Lookup(tc.name))(t)
 		if _, err := p.Partition(all[tc.problem], tc.o); err == nil || !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("%s on %s: error %v, want one with %q", tc.name, tc.problem, err, tc.want)
 		}
@@ -109,23 +105,14 @@ func TestRefusalsSayWhy(t *testing.T) {
 
 func measure(t *testing.T, name string, p sparse.Problem, ranks int) partition.Quality {
 	t.Helper()
-	part, err := partition.Lookup(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	layout, err := part.Partition(p, partition.Options{Ranks: ranks, Seed: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	part := must.Get(partition.Lookup(name))(t)
+	layout := must.Get(part.Partition(p, partition.Options{Ranks: ranks, Seed: 1}))(t)
 	return partition.Measure(p, layout, ranks)
 }
 
 // Known numbers on a square of 128 x 128 points.
 func TestQuality(t *testing.T) {
-	p, err := sparse.New("poisson", sparse.Params{Rows: 128 * 128})
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := must.Get(sparse.New("poisson", sparse.Params{Rows: 128 * 128}))(t)
 	for _, tc := range []struct {
 		name                          string
 		ranks                         int
@@ -162,10 +149,7 @@ func TestQuality(t *testing.T) {
 func TestShares(t *testing.T) {
 	p := partitiontest.Problems(t)["mesh"]
 	part, _ := partition.Lookup("multilevel")
-	layout, err := part.Partition(p, partition.Options{Ranks: 5})
-	if err != nil {
-		t.Fatal(err)
-	}
+	layout := must.Get(part.Partition(p, partition.Options{Ranks: 5}))(t)
 	for r := range 5 {
 		share := partition.Share{Rank: r, Own: layout.Rows(r), Ghosts: partition.Couplings(p, layout.Rows(r))}
 		for _, g := range share.Ghosts {
@@ -189,20 +173,14 @@ func TestShares(t *testing.T) {
 // By entries, the strips of a matrix with long rows have the same of them; by rows the first has most. A part
 // that has too many is seen.
 func TestWeights(t *testing.T) {
-	p, err := sparse.New("hub", sparse.Params{Rows: 2000})
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := must.Get(sparse.New("hub", sparse.Params{Rows: 2000}))(t)
 	for _, part := range partition.All() {
 		if !part.Weighs || part.Library != nil {
 			continue
 		}
 		imbalance := map[partition.Weights]partition.Quality{}
 		for _, w := range []partition.Weights{partition.ByRows, partition.ByEntries} {
-			layout, err := part.Partition(p, partition.Options{Ranks: 8, Seed: 1, Weights: w})
-			if err != nil {
-				t.Fatal(err)
-			}
+			layout := must.Get(part.Partition(p, partition.Options{Ranks: 8, Seed: 1, Weights: w}))(t)
 			imbalance[w] = partition.Measure(p, layout, 8)
 			if err := partitiontest.CheckEntries(layout, p, 8, 1, 0); err == nil && w == partition.ByRows && part.Name == partition.Default {
 				t.Error("strips of equal rows pass for even ones")

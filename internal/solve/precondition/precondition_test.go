@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/solve/krylov"
 	"github.com/kernbench/kernbench/internal/solve/sparse"
 )
@@ -28,10 +29,7 @@ func (n whole) Rows(int) []sparse.Range { return []sparse.Range{{Lo: 0, Hi: int(
 func localOf(t *testing.T, p sparse.Problem) *Local {
 	t.Helper()
 	plan := sparse.NewPlan(p, whole(p.Size()), 0)
-	m, err := plan.Matrix(p, sparse.Plain)
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must.Get(plan.Matrix(p, sparse.Plain))(t)
 	return &Local{Problem: p, Plan: plan, Matrix: m, Halo: krylov.NoHalo{}, Traits: p.Traits(), Team: one{}}
 }
 
@@ -56,15 +54,8 @@ func (b band) Row(i int, r *sparse.Row) {
 
 func made(t *testing.T, name string, l *Local) krylov.Operator {
 	t.Helper()
-	p, err := Lookup(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	op, err := p.New(l)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return op
+	p := must.Get(Lookup(name))(t)
+	return must.Get(p.New(l))(t)
 }
 
 func noise(n int, seed uint64) []float64 {
@@ -81,9 +72,7 @@ func TestFactorsOfABand(t *testing.T) {
 		l := localOf(t, p)
 		x, b, got := noise(p.n, 1), make([]float64, p.n), make([]float64, p.n)
 		l.Matrix.Multiply(b, x, 0, p.n)
-		if err := made(t, "bjacobi", l).Apply(got, b); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, made(t, "bjacobi", l).Apply(got, b))
 		for i := range x {
 			if math.Abs(got[i]-x[i]) > 1e-12 {
 				t.Fatalf("%+v: x[%d] = %v, want %v", p, i, got[i], x[i])
@@ -96,10 +85,7 @@ func TestFactorsOfABand(t *testing.T) {
 // takes no notice of what is in dst or in the ghosts.
 func TestSymmetricOperators(t *testing.T) {
 	for _, kind := range []string{"poisson", "variable", "mesh"} {
-		p, err := sparse.New(kind, sparse.Params{Rows: 400, Seed: 3})
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := must.Get(sparse.New(kind, sparse.Params{Rows: 400, Seed: 3}))(t)
 		l := localOf(t, p)
 		for _, pre := range All() {
 			if pre.New == nil || pre.Check(p, p.Traits()) != nil {
@@ -140,9 +126,7 @@ func TestChebyshev(t *testing.T) {
 			x[i] = math.Sin(math.Pi * float64(k*(i+1)) / (n + 1))
 		}
 		before := x[2]
-		if err := c.Smooth(x, b, false); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, c.Smooth(x, b, false))
 		lambda := 1 - math.Cos(math.Pi*float64(k)/(n+1))
 		if want := cheb((theta-lambda)/delta) / cheb(theta/delta); math.Abs(x[2]/before-want) > 1e-9 {
 			t.Errorf("mode %d is multiplied by %v, want %v", k, x[2]/before, want)
@@ -160,18 +144,12 @@ func TestRefusals(t *testing.T) {
 		{"bjacobi", hollow(3), "row 0 has nothing on the diagonal"},
 		{"bjacobi", band{9, -3, -3}, "pivot of -1.1 in row 1"},
 	} {
-		pre, err := Lookup(c.name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		pre := must.Get(Lookup(c.name))(t)
 		if _, err := pre.New(localOf(t, c.p)); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", c.name, err, c.want)
 		}
 	}
-	pre, err := Lookup("chebyshev")
-	if err != nil {
-		t.Fatal(err)
-	}
+	pre := must.Get(Lookup("chebyshev"))(t)
 	if err := pre.Check(band{9, -1, -2}, sparse.Traits{}); err == nil || !strings.Contains(err.Error(), "needs a symmetric positive definite matrix") {
 		t.Error(err)
 	}

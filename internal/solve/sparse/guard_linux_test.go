@@ -4,6 +4,8 @@ import (
 	"syscall"
 	"testing"
 	"unsafe"
+
+	"github.com/kernbench/kernbench/internal/base/must"
 )
 
 // Vectors that end right before an unreadable page can be used at every length:
@@ -11,14 +13,9 @@ import (
 func TestEndOfMemory(t *testing.T) {
 	const page = 1 << 16
 	fenced := func() []float64 {
-		room, err := syscall.Mmap(-1, 0, 2*page, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_ANON|syscall.MAP_PRIVATE)
-		if err != nil {
-			t.Fatal(err)
-		}
+		room := must.Get(syscall.Mmap(-1, 0, 2*page, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_ANON|syscall.MAP_PRIVATE))(t)
 		t.Cleanup(func() { _ = syscall.Munmap(room) })
-		if err := syscall.Mprotect(room[page:], syscall.PROT_NONE); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, syscall.Mprotect(room[page:], syscall.PROT_NONE))
 		return unsafe.Slice((*float64)(unsafe.Pointer(&room[0])), page/8)
 	}
 	a, b, c := fenced(), fenced(), fenced()

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/kernbench/kernbench/internal/base/must"
 )
 
 // rowsOf is a matrix as a list of rows: the reference.
@@ -24,11 +26,8 @@ func (rows rowsOf) multiply(x []float64) []float64 {
 	return y
 }
 
-func build(t interface{ Fatal(...any) }, rows rowsOf, cols int, format Format) *Matrix {
-	b, err := NewBuilder(len(rows), cols, format)
-	if err != nil {
-		t.Fatal(err)
-	}
+func build(t must.T, rows rowsOf, cols int, format Format) *Matrix {
+	b := must.Get(NewBuilder(len(rows), cols, format))(t)
 	for _, r := range rows {
 		b.Add(r.Cols, r.Vals)
 	}
@@ -177,11 +176,7 @@ func TestEveryFormGivesTheSameBits(t *testing.T) {
 }
 
 func multiplied(t *rapid.T, s *Shapes, cols int, format Format) *Matrix {
-	m, err := s.Matrix(cols, format)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return m
+	return must.Get(s.Matrix(cols, format))(t)
 }
 
 // unpacksTo says where the rows that a matrix gives back differ.
@@ -252,14 +247,8 @@ func (n oneRank) Rows(int) []Range { return []Range{{0, int(n)}} }
 
 func wholeMatrix(t *testing.T, problem string, params Params, format Format) (Problem, *Matrix) {
 	t.Helper()
-	p, err := New(problem, params)
-	if err != nil {
-		t.Fatal(err)
-	}
-	m, err := NewPlan(p, oneRank(p.Size()), 0).Matrix(p, format)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := must.Get(New(problem, params))(t)
+	m := must.Get(NewPlan(p, oneRank(p.Size()), 0).Matrix(p, format))(t)
 	return p, m
 }
 
@@ -288,10 +277,7 @@ func TestBuilderRefuses(t *testing.T) {
 					t.Errorf("%s was accepted", name)
 				}
 			}()
-			b, err := NewBuilder(1, 2, Compressed)
-			if err != nil {
-				t.Fatal(err)
-			}
+			b := must.Get(NewBuilder(1, 2, Compressed))(t)
 			misuse(b)
 		}()
 	}

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/kernbench/kernbench/internal/base/must"
 )
 
 const banner = "%%MatrixMarket matrix coordinate real general\n"
@@ -114,14 +116,8 @@ func TestReadMatrixErrors(t *testing.T) {
 // A rank that keeps some rows has those, complete, and no others.
 func TestReadMatrixKeepsRows(t *testing.T) {
 	text := "%%MatrixMarket matrix coordinate real symmetric\n3 3 5\n1 1 1\n2 2 2\n3 3 3\n3 1 4\n2 1 5\n"
-	all, err := ReadMatrix(strings.NewReader(text), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	some, err := ReadMatrix(strings.NewReader(text), func(row int) bool { return row != 1 })
-	if err != nil {
-		t.Fatal(err)
-	}
+	all := must.Get(ReadMatrix(strings.NewReader(text), nil))(t)
+	some := must.Get(ReadMatrix(strings.NewReader(text), func(row int) bool { return row != 1 }))(t)
 	var a, b Row
 	for _, i := range []int{0, 2} {
 		all.Row(i, &a)
@@ -182,16 +178,10 @@ func packed(t *testing.T, files ...[2]string) *bytes.Buffer {
 	zip := gzip.NewWriter(&out)
 	archive := tar.NewWriter(zip)
 	for _, f := range files {
-		if err := archive.WriteHeader(&tar.Header{Name: f[0], Size: int64(len(f[1])), Mode: 0o644, Typeflag: tar.TypeReg}); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := archive.Write([]byte(f[1])); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, archive.WriteHeader(&tar.Header{Name: f[0], Size: int64(len(f[1])), Mode: 0o644, Typeflag: tar.TypeReg}))
+		must.Get(archive.Write([]byte(f[1])))(t)
 	}
-	if err := errors.Join(archive.Close(), zip.Close()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(archive.Close(), zip.Close()))
 	return &out
 }
 

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/kernbench/kernbench/internal/base/must"
 )
 
 // owners is a layout by a list.
@@ -29,7 +31,7 @@ func (o owners) Rows(rank int) []Range {
 }
 
 // plans makes the plans of all ranks and lets them tell each other their wants.
-func plans(t interface{ Fatal(...any) }, p Problem, layout Layout, ranks int) []*Plan {
+func plans(t must.T, p Problem, layout Layout, ranks int) []*Plan {
 	all := make([]*Plan, ranks)
 	for r := range all {
 		all[r] = NewPlan(p, layout, r)
@@ -37,9 +39,7 @@ func plans(t interface{ Fatal(...any) }, p Problem, layout Layout, ranks int) []
 	for _, from := range all {
 		for i := range from.Peers {
 			peer := &from.Peers[i]
-			if err := all[peer.Rank].Serve(from.Rank, from.Wants(peer)); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, all[peer.Rank].Serve(from.Rank, from.Wants(peer)))
 		}
 	}
 	return all
@@ -63,7 +63,7 @@ func exchange(all []*Plan, vectors [][]float64) {
 
 // product multiplies a vector on all ranks. Ghosts are nonsense until the
 // interior is done; spoil may change a rank's vector after the exchange.
-func product(t interface{ Fatal(...any) }, p Problem, all []*Plan, format Format, x []float64, spoil func(v []float64, plan *Plan)) []float64 {
+func product(t must.T, p Problem, all []*Plan, format Format, x []float64, spoil func(v []float64, plan *Plan)) []float64 {
 	vectors, outs := make([][]float64, len(all)), make([][]float64, len(all))
 	matrices := make([]*Matrix, len(all))
 	for r, plan := range all {
@@ -100,10 +100,7 @@ func product(t interface{ Fatal(...any) }, p Problem, all []*Plan, format Format
 func TestRanksGiveTheWholeProduct(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		v := rapid.SampledFrom(variants).Draw(t, "problem")
-		p, err := New(v.kind, v.params)
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := must.Get(New(v.kind, v.params))(t)
 		ranks := rapid.IntRange(1, 8).Draw(t, "ranks")
 		rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
 		strips := rapid.Bool().Draw(t, "strips")
@@ -166,10 +163,7 @@ func TestPlanOfStrips(t *testing.T) {
 // Rows that others need without being needed themselves: the pattern is not
 // symmetric.
 func TestServeWithoutNeeding(t *testing.T) {
-	f, err := ReadMatrix(strings.NewReader("%%MatrixMarket matrix coordinate real general\n3 3 4\n1 1 1\n2 2 1\n3 3 1\n1 3 5\n"), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(ReadMatrix(strings.NewReader("%%MatrixMarket matrix coordinate real general\n3 3 4\n1 1 1\n2 2 1\n3 3 1\n1 3 5\n"), nil))(t)
 	all := plans(t, f, owners{0, 1, 2}, 3)
 	if len(all[2].Peers) != 1 || all[2].Peers[0].SendCount() != 1 || len(all[2].Ghosts) != 0 {
 		t.Errorf("rank 2: peers %+v, ghosts %v", all[2].Peers, all[2].Ghosts)

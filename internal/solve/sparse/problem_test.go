@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"gonum.org/v1/gonum/mat"
+
+	"github.com/kernbench/kernbench/internal/base/must"
 )
 
 // dense is the whole matrix of a small problem.
@@ -48,10 +50,7 @@ var variants = []struct {
 
 func TestProblems(t *testing.T) {
 	for _, v := range variants {
-		p, err := New(v.kind, v.params)
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := must.Get(New(v.kind, v.params))(t)
 		if p.Size() != v.size {
 			t.Errorf("%s %+v has %d rows, want %d", v.kind, v.params, p.Size(), v.size)
 		}
@@ -110,10 +109,7 @@ func signs(t *testing.T, kind string, m *mat.Dense) {
 
 // Hubs have most of the entries that there are in a strip of equal rows.
 func TestHubsAreLong(t *testing.T) {
-	p, err := New("hub", Params{Rows: 100000})
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := must.Get(New("hub", Params{Rows: 100000}))(t)
 	var r Row
 	long := 0
 	for i := range p.Size() {
@@ -132,10 +128,7 @@ func TestHubsAreLong(t *testing.T) {
 func TestHelmholtzIsFarFromSingular(t *testing.T) {
 	for n := 3; n < 200; n += 7 {
 		grid := Grid{n, n + 1, 1}
-		shift, err := betweenEigenvalues(grid, 2)
-		if err != nil {
-			t.Fatal(err)
-		}
+		shift := must.Get(betweenEigenvalues(grid, 2))(t)
 		nearest, below := math.Inf(1), 0
 		for i := 1; i <= n; i++ {
 			for j := 1; j <= n+1; j++ {
@@ -165,10 +158,7 @@ func TestVariableCoefficientsVary(t *testing.T) {
 
 // The numbering of the mesh is a permutation, and not that of the lattice.
 func TestMeshNumbers(t *testing.T) {
-	p, err := New("mesh", Params{Rows: 1000})
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := must.Get(New("mesh", Params{Rows: 1000}))(t)
 	m := p.(*mesh)
 	moved := 0
 	seen := map[int]bool{}
@@ -210,10 +200,7 @@ func TestFitGrid(t *testing.T) {
 		{2, 3, Grid{}},
 		{7, 2, Grid{}},
 	} {
-		g, err := FitGrid(tc.rows, tc.dim)
-		if err != nil {
-			t.Fatal(err)
-		}
+		g := must.Get(FitGrid(tc.rows, tc.dim))(t)
 		if tc.want != (Grid{}) && g != tc.want {
 			t.Errorf("FitGrid(%d, %d) = %v, want %v", tc.rows, tc.dim, g, tc.want)
 		}

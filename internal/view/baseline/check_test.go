@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/view/compare"
 )
@@ -107,10 +108,7 @@ func TestCheck(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			base, recent := history()
 			c.plant(base, recent)
-			r, err := Check(base, recent, Options{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			r := must.Get(Check(base, recent, Options{}))(t)
 			i := slices.IndexFunc(r.Points, func(p Point) bool { return p.Point.String() == "size=1" })
 			p := r.Points[i]
 			if got := fmt.Sprintf("%s %s %d", p.Verdict, p.Over, r.ExitCode()); got != c.want {
@@ -153,10 +151,7 @@ func TestWrite(t *testing.T) {
 	base, recent := history()
 	scale(recent, 1.1)
 	rowsAt(&recent[7], func(r *journal.Row) { r.Env = nil; r.Warnings = nil })
-	r, err := Check(base, recent, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(Check(base, recent, Options{}))(t)
 	for format, want := range map[string][]string{
 		"table":    {"8 runs, latest n7, against a baseline of 8 runs:", "baseline time_us", "latest run", "2 points: 1 slower, 1 same"},
 		"markdown": {"### 8 runs, latest n7", "| b size=1 | slower | ", "<details><summary>1 without a finding</summary>", "| --- | --- | --: |"},
@@ -164,9 +159,7 @@ func TestWrite(t *testing.T) {
 		"json":     {`"baseline_runs": [`, `"over": "latest run"`, `"verdict": "slower"`},
 	} {
 		var b bytes.Buffer
-		if err := r.Write(&b, format, 0); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, r.Write(&b, format, 0))
 		for _, text := range want {
 			if !strings.Contains(b.String(), text) {
 				t.Errorf("%s lacks %q:\n%s", format, text, b.String())

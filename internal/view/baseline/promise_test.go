@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"testing"
 
+	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/view/compare"
@@ -79,11 +80,7 @@ func rounds(t *testing.T, few, points int) int {
 		}
 		return max(few/points, 5)
 	}
-	n, err := strconv.Atoi(text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return n
+	return must.Get(strconv.Atoi(text))(t)
 }
 
 // setups are the ways people keep baselines: one launch a run and many runs, or the
@@ -99,10 +96,7 @@ func TestUnchangedBuildRaisesNoAlarm(t *testing.T) {
 				rng := rand.New(rand.NewPCG(7, uint64(s.baseline)))
 				alarms, checks := 0, rounds(t, 100, s.points)
 				for range checks {
-					r, err := Check(m.runs(rng, s.baseline, s.points, s.trials, 1), m.runs(rng, 10, s.points, s.trials, 1), Options{})
-					if err != nil {
-						t.Fatal(err)
-					}
+					r := must.Get(Check(m.runs(rng, s.baseline, s.points, s.trials, 1), m.runs(rng, 10, s.points, s.trials, 1), Options{}))(t)
 					if r.ExitCode() == 1 {
 						alarms++
 					}
@@ -135,10 +129,7 @@ func TestSlowDownIsFoundWithinTenRuns(t *testing.T) {
 				recent := m.runs(rng, 9, s.points, s.trials, 1)
 				for n := 1; n <= 10; n++ {
 					recent = append(recent, m.simulate(rng, fmt.Sprintf("slow%d", n), s.points, s.trials, 1.05))
-					r, err := Check(old, recent[len(recent)-10:], Options{})
-					if err != nil {
-						t.Fatal(err)
-					}
+					r := must.Get(Check(old, recent[len(recent)-10:], Options{}))(t)
 					if r.Points[s.points/2].Verdict == compare.Slower {
 						found, runs = found+1, runs+n
 						break

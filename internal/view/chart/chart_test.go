@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/base/texttab"
 	"github.com/kernbench/kernbench/internal/result/figure"
 )
@@ -58,9 +59,7 @@ func TestGolden(t *testing.T) {
 			got := Text(c.fig, c.style)
 			path := "testdata/" + c.name + ".txt"
 			if *update {
-				if err := os.WriteFile(path, []byte(got), 0o666); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, os.WriteFile(path, []byte(got), 0o666))
 			}
 			want, err := os.ReadFile(path)
 			if err != nil || string(want) != got {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/host/hostinfo"
 	"github.com/kernbench/kernbench/internal/result/journal"
@@ -58,11 +59,7 @@ func runOf(id string, rows ...[]journal.Row) Run {
 
 func compare(t *testing.T, old, new Run, opts Options) Report {
 	t.Helper()
-	r, err := Compare(old, new, opts)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return r
+	return must.Get(Compare(old, new, opts))(t)
 }
 
 func one(r journal.Row) []journal.Row { return []journal.Row{r} }
@@ -292,19 +289,12 @@ func TestGolden(t *testing.T) {
 	}
 	for _, format := range Formats() {
 		var b bytes.Buffer
-		if err := r.Write(&b, format, 140); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, r.Write(&b, format, 140))
 		file := filepath.Join("testdata", "rich."+format)
 		if *update {
-			if err := os.WriteFile(file, b.Bytes(), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.WriteFile(file, b.Bytes(), 0o644))
 		}
-		want, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		want := must.Get(os.ReadFile(file))(t)
 		if diff := cmp.Diff(string(want), b.String()); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", file, diff)
 		}
@@ -316,13 +306,9 @@ func TestGolden(t *testing.T) {
 
 func TestJSONReadsBack(t *testing.T) {
 	var b bytes.Buffer
-	if err := rich(t).Write(&b, "json", 0); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, rich(t).Write(&b, "json", 0))
 	var r Report
-	if err := json.Unmarshal(b.Bytes(), &r); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(b.Bytes(), &r))
 	if r.ExitCode() != 1 || len(r.Pairs) != 8 || r.Pairs[0].Effect.P == nil {
 		t.Errorf("read back as %+v", r)
 	}
@@ -331,9 +317,7 @@ func TestJSONReadsBack(t *testing.T) {
 func TestJUnitCounts(t *testing.T) {
 	r := rich(t)
 	var b bytes.Buffer
-	if err := r.Write(&b, "junit", 0); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, r.Write(&b, "junit", 0))
 	type message struct {
 		Message string `xml:"message,attr"`
 	}
@@ -348,9 +332,7 @@ func TestJUnitCounts(t *testing.T) {
 			} `xml:"testcase"`
 		} `xml:"testsuite"`
 	}
-	if err := xml.Unmarshal(b.Bytes(), &doc); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, xml.Unmarshal(b.Bytes(), &doc))
 	s := doc.Suites[0]
 	failures, skipped := 0, 0
 	for _, c := range s.Cases {

@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/perf/benchfmt"
 
+	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
@@ -80,9 +81,7 @@ func TestBenchstatColumns(t *testing.T) {
 		in.Rows = append(in.Rows, row(65536, set("4"), trial, 40+noise), row(65536, set("8"), trial, 20+noise))
 	}
 	file := filepath.Join(t.TempDir(), "run.txt")
-	if err := os.WriteFile(file, []byte(write(t, "benchfmt", in, Options{})), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(file, []byte(write(t, "benchfmt", in, Options{})), 0o644))
 	out, err := exec.Command("go", "run", "golang.org/x/perf/cmd/benchstat", "-col", "nccl_min_ctas", file).CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)

@@ -7,6 +7,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
@@ -25,9 +26,7 @@ func TestBenchfmtGrammar(t *testing.T) {
 			r.NumRanks = nil
 		}
 		var b strings.Builder
-		if err := writeBenchfmt(&b, Input{Rows: []journal.Row{r}}, Options{}); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, writeBenchfmt(&b, Input{Rows: []journal.Row{r}}, Options{}))
 		benchmarks := 0
 		for line := range strings.Lines(b.String()) {
 			line = strings.TrimSuffix(line, "\n")

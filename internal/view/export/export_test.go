@@ -18,6 +18,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/base/texttab"
 	"github.com/kernbench/kernbench/internal/base/unit"
@@ -29,9 +30,7 @@ var update = flag.Bool("update", false, "rewrite the golden files")
 func write(t *testing.T, format string, in Input, opts Options) string {
 	t.Helper()
 	var b bytes.Buffer
-	if err := Write(&b, format, in, opts); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, Write(&b, format, in, opts))
 	return b.String()
 }
 
@@ -66,14 +65,9 @@ func golden(t *testing.T, name, got string) {
 	t.Helper()
 	file := filepath.Join("testdata", name)
 	if *update {
-		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(file, []byte(got), 0o644))
 	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	want := must.Get(os.ReadFile(file))(t)
 	if diff := cmp.Diff(string(want), got); diff != "" {
 		t.Errorf("differs from %s (-want +got):\n%s", file, diff)
 	}
@@ -116,10 +110,7 @@ func (w failingWriter) Write([]byte) (int, error) { return 0, w.err }
 // Every value that went in comes out of a csv reader, exactly.
 func TestCSVReadsBack(t *testing.T) {
 	in := fixture()
-	records, err := csv.NewReader(strings.NewReader(write(t, "csv", in, Options{}))).ReadAll()
-	if err != nil {
-		t.Fatal(err)
-	}
+	records := must.Get(csv.NewReader(strings.NewReader(write(t, "csv", in, Options{}))).ReadAll())(t)
 	if len(records) != len(in.Rows)+1 {
 		t.Fatalf("%d records for %d rows", len(records), len(in.Rows))
 	}
@@ -167,15 +158,11 @@ func TestCSVHeadingIsStable(t *testing.T) {
 func TestJSONIsTheSchema(t *testing.T) {
 	in := fixture()
 	var fromArray []journal.Row
-	if err := json.Unmarshal([]byte(write(t, "json", in, Options{})), &fromArray); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal([]byte(write(t, "json", in, Options{})), &fromArray))
 	var fromLines []journal.Row
 	for line := range strings.Lines(write(t, "jsonl", in, Options{})) {
 		var r journal.Row
-		if err := json.Unmarshal([]byte(line), &r); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, json.Unmarshal([]byte(line), &r))
 		fromLines = append(fromLines, r)
 	}
 	want, _ := json.Marshal(in.Rows)
@@ -329,9 +316,7 @@ func BenchmarkWrite10000(b *testing.B) {
 		b.Run(f, func(b *testing.B) {
 			for b.Loop() {
 				var out bytes.Buffer
-				if err := Write(&out, f, in, Options{Width: 120}); err != nil {
-					b.Fatal(err)
-				}
+				must.Do(b, Write(&out, f, in, Options{Width: 120}))
 			}
 		})
 	}
@@ -379,9 +364,7 @@ func TestTableWork(t *testing.T) {
 	in := Input{Header: header(), Rows: rows}
 	for format, most := range map[string]float64{Default: 30, "csv": 40} {
 		work := testing.AllocsPerRun(1, func() {
-			if err := Write(io.Discard, format, in, Options{}); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, Write(io.Discard, format, in, Options{}))
 		})
 		if each := work / n; each > most {
 			t.Errorf("%s: %.0f allocations for each row, want at most %.0f", format, each, most)

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/bench/sweep"
 	"github.com/kernbench/kernbench/internal/result/journal"
@@ -44,17 +45,9 @@ func TestNCCLTestsReadsBack(t *testing.T) {
 	in.Rows = in.Rows[:4]
 	file := filepath.Join(t.TempDir(), "sweep.yaml")
 	text := "name: nccl\ncommand: [cat]\nmetrics:\n  time_us: {nccl_tests: time}\n  in_us: {nccl_tests: time, place: in}\n  busbw: {nccl_tests: busbw}\n  wrong: {nccl_tests: wrong}\n"
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	b, err := sweep.Load(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	rows, err := b.Parts[0].Command.Parse([]bench.RankOutput{{Stdout: []byte(write(t, "nccl-tests", in, Options{}))}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(file, []byte(text), 0o600))
+	b := must.Get(sweep.Load(file))(t)
+	rows := must.Get(b.Parts[0].Command.Parse([]bench.RankOutput{{Stdout: []byte(write(t, "nccl-tests", in, Options{}))}}))(t)
 	if len(rows) != 2 {
 		t.Fatalf("%d rows, want 2", len(rows))
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/bench/measure"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
@@ -16,30 +17,21 @@ import (
 func TestSamples(t *testing.T) {
 	// Two iterations of two ranks, in picoseconds, as samples/ stores them.
 	m := measure.NewMatrix(2)
-	good, err := m.MarshalBinary()
-	if err != nil {
-		t.Fatal(err)
-	}
+	good := must.Get(m.MarshalBinary())(t)
 	raw := append(good[:len(good)-2:len(good)-2], 2, 2) // iterations, ranks
 	for _, d := range []int64{1e6, 2e6, 5e5, -1e6} {    // the second line as differences
 		raw = binary.AppendVarint(raw, d)
 	}
 	dir := t.TempDir()
-	if err := journal.WriteRaw(dir, "a.kbs", raw); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, journal.WriteRaw(dir, "a.kbs", raw))
 	rows := []journal.Row{{Key: "none"}, {Key: "k", Trial: 3, Raw: "a.kbs"}}
 	var out bytes.Buffer
-	if err := WriteSamples(&out, "csv", dir, rows); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, WriteSamples(&out, "csv", dir, rows))
 	if want := "key,row,trial,iteration,rank,time_us\nk,1,3,0,0,1\nk,1,3,0,1,2\nk,1,3,1,0,1.5\nk,1,3,1,1,1\n"; out.String() != want {
 		t.Errorf("csv:\n%swant\n%s", out.String(), want)
 	}
 	out.Reset()
-	if err := WriteSamples(&out, "npy", dir, rows); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, WriteSamples(&out, "npy", dir, rows))
 	b := out.Bytes()
 	start := 10 + int(binary.LittleEndian.Uint16(b[8:]))
 	if start%64 != 0 || !strings.HasPrefix(string(b), "\x93NUMPY\x01\x00") || !strings.Contains(string(b[:start]), "'shape': (4, 5)") || b[start-1] != '\n' || len(b) != start+4*5*8 {
@@ -70,17 +62,13 @@ func TestSamples(t *testing.T) {
 func TestPrintedSamples(t *testing.T) {
 	dir := t.TempDir()
 	file := `{"k":{"time_us":[[1,2.5],[3]],"loss":[[0.5]]},"l":{"busbw":[[9,8]]}}`
-	if err := journal.WriteRaw(dir, "a.json", []byte(file)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, journal.WriteRaw(dir, "a.json", []byte(file)))
 	rows := []journal.Row{
 		{Key: "k", Raw: "a.json"}, {Key: "l", Trial: 1, Raw: "a.json"}, {Key: "failed", Status: journal.Failed},
 		{Key: "one", Status: journal.OK, Clock: "program", Samples: 1, Metrics: map[string]float64{"loss": 7}},
 	}
 	var out bytes.Buffer
-	if err := WriteSamples(&out, "csv", dir, rows); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, WriteSamples(&out, "csv", dir, rows))
 	want := `key,row,trial,iteration,rank,time_us,launch,busbw,loss
 k,0,0,0,,1,0,,0.5
 k,0,0,1,,2.5,0,,
@@ -92,9 +80,7 @@ one,3,0,0,,,0,,7
 	if out.String() != want {
 		t.Errorf("csv:\n%swant\n%s", out.String(), want)
 	}
-	if err := journal.WriteRaw(dir, "bad.json", []byte(file[:20])); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, journal.WriteRaw(dir, "bad.json", []byte(file[:20])))
 	if err := WriteSamples(&out, "csv", dir, []journal.Row{{Key: "k", Raw: "bad.json"}}); err == nil || !strings.Contains(err.Error(), "bad.json") {
 		t.Errorf("a damaged file: %v", err)
 	}

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/kernbench/kernbench/internal/accel/profile"
+	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
@@ -46,12 +47,8 @@ func TestLoad(t *testing.T) {
 	dir := t.TempDir()
 	store(t, dir, "long.json.gz", record(40))
 	store(t, dir, "short.json.gz", record(3))
-	if err := os.WriteFile(filepath.Join(dir, "inside", "bad.json.gz"), []byte("junk"), 0o666); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink(filepath.Join(dir, "inside", "long.json.gz"), filepath.Join(dir, "inside", "link.json.gz")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(filepath.Join(dir, "inside", "bad.json.gz"), []byte("junk"), 0o666))
+	must.Do(t, os.Symlink(filepath.Join(dir, "inside", "long.json.gz"), filepath.Join(dir, "inside", "link.json.gz")))
 	row := func(part, file string, us float64) journal.Row {
 		return journal.Row{Part: part, Inside: file, Status: journal.OK, Metrics: map[string]float64{"time_us": us}}
 	}

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/view/report"
@@ -32,10 +33,7 @@ func TestOverlay(t *testing.T) {
 	if n := len(in.Run.Latest()); n != 3*4*6 {
 		t.Errorf("%d rows: equal work of two runs is one", n)
 	}
-	page, err := report.Page(in)
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := must.Get(report.Page(in))(t)
 	text := string(page)
 	for _, want := range []string{
 		"Verdict", "4 points: 4 slower", "other against before: 4 points: 4 same", "series backend=cpu run=before, ", "backend=mpi run=other",

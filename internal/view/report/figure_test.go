@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
@@ -21,11 +22,7 @@ var update = flag.Bool("update", false, "write the golden files anew")
 
 func mustParse(t *testing.T, text string) Plot {
 	t.Helper()
-	p, err := ParsePlot(text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return p
+	return must.Get(ParsePlot(text))(t)
 }
 
 // Each golden file is the description of one figure.
@@ -68,27 +65,14 @@ func TestFigureGolden(t *testing.T) {
 		{"all_failed", "x=size,y=whatever", []journal.Row{notOK(parts[0], journal.Failed, "no")}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			fig, err := mustParse(t, c.plot).Figure(fixtureHeader(), c.rows)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := fig.Validate(); err != nil {
-				t.Fatal(err)
-			}
-			got, err := json.MarshalIndent(fig, "", " ")
-			if err != nil {
-				t.Fatal(err)
-			}
+			fig := must.Get(mustParse(t, c.plot).Figure(fixtureHeader(), c.rows))(t)
+			must.Do(t, fig.Validate())
+			got := must.Get(json.MarshalIndent(fig, "", " "))(t)
 			file := filepath.Join("testdata", c.name+".json")
 			if *update {
-				if err := os.WriteFile(file, append(got, '\n'), 0o666); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, os.WriteFile(file, append(got, '\n'), 0o666))
 			}
-			want, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
+			want := must.Get(os.ReadFile(file))(t)
 			if diff := cmp.Diff(strings.TrimSpace(string(want)), string(got)); diff != "" {
 				t.Errorf("differs from %s (-want +got):\n%s", file, diff)
 			}
@@ -164,10 +148,7 @@ func TestDoubtIsShown(t *testing.T) {
 			rows[i] = notOK(rows[i], journal.Failed, "crashed")
 		}
 	}
-	fig, err := Plot{X: "size"}.Figure(nil, rows)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fig := must.Get(Plot{X: "size"}.Figure(nil, rows))(t)
 	pts := fig.Panels[0].Series[0].Points
 	if len(pts) != len(sizes) || !pts[0].Hollow || pts[1].Hollow || pts[1].Y > 1e6 || !pts[2].Failed || pts[3].Hollow || pts[3].Failed {
 		t.Errorf("%+v", pts)
@@ -195,10 +176,7 @@ func TestNothingIsMixed(t *testing.T) {
 	for i := range other {
 		other[i].Run = "another"
 	}
-	fig, err := Plot{X: "size"}.Figure(fixtureHeader(), append(rows, other...))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fig := must.Get(Plot{X: "size"}.Figure(fixtureHeader(), append(rows, other...)))(t)
 	if got, want := points(fig), 5*2*2+5; got != want {
 		t.Errorf("%d points, want %d", got, want)
 	}
@@ -219,10 +197,7 @@ func TestNameClash(t *testing.T) {
 	}
 	rows[0].Kind = journal.Simulated
 	for by, want := range map[string]string{"kind": "kind=k0", "row.kind": "row.kind=simulated", "axis.kind": "kind=k0"} {
-		fig, err := Plot{X: "size", By: []string{by}}.Figure(fixtureHeader(), rows)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fig := must.Get(Plot{X: "size", By: []string{by}}.Figure(fixtureHeader(), rows))(t)
 		if got := fig.Panels[0].Series[0].Name; got != want {
 			t.Errorf("by %s: first series is %q, want %q", by, got, want)
 		}
@@ -235,10 +210,7 @@ func TestStrictestLimit(t *testing.T) {
 	for i, us := range []float64{3, 1, 2} {
 		rows[i].Limits = map[string]float64{"link": us}
 	}
-	fig, err := Plot{X: "size"}.Figure(fixtureHeader(), rows)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fig := must.Get(Plot{X: "size"}.Figure(fixtureHeader(), rows))(t)
 	if lines := fig.Panels[0].Lines; len(lines) != 1 || lines[0].Y == nil || *lines[0].Y != 1 {
 		t.Errorf("limits %+v, want a level one at 1", lines)
 	}
@@ -246,10 +218,7 @@ func TestStrictestLimit(t *testing.T) {
 
 func TestUnsetIsNotText(t *testing.T) {
 	rows := sweep(sizes[:2], []string{"f32"}, []int{2}, []string{"", "(unset)", "2"}, 1)
-	fig, err := Plot{X: "NCCL_ALGO", By: []string{"size"}}.Figure(fixtureHeader(), rows)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fig := must.Get(Plot{X: "NCCL_ALGO", By: []string{"size"}}.Figure(fixtureHeader(), rows))(t)
 	if got := fig.Panels[0].X.Categories; !slices.Equal(got, []string{"2", "(unset)", "(unset)"}) {
 		t.Errorf("categories %q", got)
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
@@ -92,10 +93,7 @@ func filledPage(t *testing.T, text string) string {
 	sections[0].Text = fmt.Sprintf("%s\n\n- `%s`\n- **%s**\n\n1. %s", f.next(), f.next(), f.next(), f.next())
 	fig := figure.Figure{Name: f.next(), Title: f.next(), Caption: f.next(),
 		Panels: []figure.Panel{{Title: f.next(), X: figure.Axis{Label: f.next()}, Y: figure.Axis{Label: f.next()}, Series: []figure.Series{{Name: f.next()}}}}}
-	out, err := newPage(&run, run.Rows, sections, []drawn{{fig, []byte("<svg>" + text)}}, f.next()).html()
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := must.Get(newPage(&run, run.Rows, sections, []drawn{{fig, []byte("<svg>" + text)}}, f.next()).html())(t)
 	return string(out)
 }
 
@@ -143,10 +141,7 @@ func TestHostileValuesStayText(t *testing.T) {
 // Everything a reader needs is there.
 func TestPageIsComplete(t *testing.T) {
 	run := fixtureRun()
-	page, err := newPage(run, run.Rows, fixtureBench().Sections(nil), nil, "").html()
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := must.Get(newPage(run, run.Rows, fixtureBench().Sections(nil), nil, "").html())(t)
 	text := html.UnescapeString(tagRE.ReplaceAllString(string(page), ""))
 	for _, want := range []string{
 		"allreduce recorded 23 points of 36 planned on cpu. Of its 23 rows 20 are ok, 1 failed, 1 timed out and 1 was skipped.",
@@ -336,10 +331,7 @@ func TestContentsAndDetails(t *testing.T) {
 	sections := []bench.Section{{Title: "First", Lead: true, Detail: true}, {Title: "Second", Lead: true}, {Title: "Third", Detail: true, Table: [][]string{{"a"}, {"1"}, {"2"}}}, {Title: "Fourth"}}
 	run := &journal.Run{Header: journal.Header{Bench: "b"}}
 	html := func(sections []bench.Section) string {
-		out, err := newPage(run, []journal.Row{{Bench: "b", Status: journal.OK}}, sections, nil, "").html()
-		if err != nil {
-			t.Fatal(err)
-		}
+		out := must.Get(newPage(run, []journal.Row{{Bench: "b", Status: journal.OK}}, sections, nil, "").html())(t)
 		return string(out)
 	}
 	page := html(sections)

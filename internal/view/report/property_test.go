@@ -7,6 +7,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
@@ -89,9 +90,7 @@ func TestAnyRows(t *testing.T) {
 			}
 		}
 		run := &journal.Run{Header: journal.Header{Bench: "b"}, Rows: rows}
-		if _, err := newPage(run, rows, nil, nil, "").html(); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(newPage(run, rows, nil, nil, "").html())(t)
 	})
 }
 
@@ -152,13 +151,8 @@ func TestAnyPlotIsDrawn(t *testing.T) {
 		if !ok {
 			return
 		}
-		fig, err := p.Figure(nil, rows)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fig := must.Get(p.Figure(nil, rows))(t)
 		var b bytes.Buffer
-		if err := figure.SVG(&b, fig); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, figure.SVG(&b, fig))
 	})
 }

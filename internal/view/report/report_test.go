@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
@@ -106,9 +107,7 @@ func TestRender(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "run")
 	for name, text := range map[string]string{"figures/mine.svg": "mine", "report.html": "old", "journal.jsonl": "{}"} {
 		path := filepath.Join(dir, name)
-		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o777), os.WriteFile(path, []byte(text), 0o666)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, errors.Join(os.MkdirAll(filepath.Dir(path), 0o777), os.WriteFile(path, []byte(text), 0o666)))
 	}
 	in := Input{Run: fixtureRun(), Plots: []Plot{byDType, {X: "nope"}}, Bench: &bench.Bench{Name: "b", Figures: oneFigure("hollow"),
 		Sections: func(r []journal.Row) []bench.Section { return make([]bench.Section, -len(r)) }}}
@@ -142,9 +141,7 @@ func TestRenderErrors(t *testing.T) {
 		t.Error("no run was accepted")
 	}
 	dir := t.TempDir()
-	if err := os.Mkdir(filepath.Join(dir, "rows.csv"), 0o777); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Mkdir(filepath.Join(dir, "rows.csv"), 0o777))
 	files, err := Render(dir, Input{Run: failedRun()})
 	hasErrors(t, err, "rows.csv")
 	if !slices.Contains(files, filepath.Join(dir, "report.html")) {

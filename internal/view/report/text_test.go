@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
@@ -23,10 +24,7 @@ func gridPage() page {
 // The outcomes of a grid are told apart by class and by mark, and what leads
 // stands before all else.
 func TestGrid(t *testing.T) {
-	html, err := gridPage().html()
-	if err != nil {
-		t.Fatal(err)
-	}
+	html := must.Get(gridPage().html())(t)
 	for _, want := range []string{`<td class="ok">20</td>`, `<td class="failed" title="element &#34;3&#34;">3 of 4</td>`, `<td class="skipped">skipped</td>`,
 		`<td class="missing">not run</td>`, `<td class="empty"></td>`, "<th>algorithm</th><th>f32</th>"} {
 		if !strings.Contains(string(html), want) {
@@ -39,10 +37,7 @@ func TestGrid(t *testing.T) {
 }
 
 func TestMarkdownPage(t *testing.T) {
-	text, err := gridPage().text()
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(gridPage().text())(t)
 	for _, want := range []string{"# b\n", "## Matrix\n\n**Bold** and `code` \\| pipe &lt;b>\n", "- one\n- two\n", "1. first\n",
 		"| algorithm | f32 | f16 | bf16 | f64 | i32 |\n|---|---|---|---|---|---|\n| ring | ✓ 20 | ✗ 3 of 4 | – skipped | ○ not run |  |\n", "| a\\|b | c |\n|---|---|\n| 1 | &lt;i> |\n"} {
 		if !strings.Contains(string(text), want) {
@@ -60,14 +55,8 @@ func TestProvenanceOfAllRuns(t *testing.T) {
 		return journal.Header{Run: run, Argv: []string{"kernbench", "run", "--ranks", ranks}, Launcher: "join torchrun"}
 	}
 	p := newPage(&journal.Run{Header: h("r3", "4"), Earlier: []journal.Header{h("r1", "1"), h("r2", "1")}}, nil, nil, nil, "")
-	text, err := p.text()
-	if err != nil {
-		t.Fatal(err)
-	}
-	html, err := p.html()
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(p.text())(t)
+	html := must.Get(p.html())(t)
 	for _, want := range []string{"Rows also of run r1", "Rows also of run r2", "kernbench run --ranks 4", "kernbench run --ranks 1"} {
 		if !strings.Contains(string(text), want) || !strings.Contains(string(html), want) {
 			t.Errorf("the report does not say %q:\n%s", want, text)

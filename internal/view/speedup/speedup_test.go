@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
@@ -36,10 +37,7 @@ func TestCompare(t *testing.T) {
 	ours := Side{"ours", run(false, 0, map[int64]float64{4: 1, 1024: 2, 4096: 10})}
 	fast := Side{"fast", run(true, 0.001, map[int64]float64{4: 4, 1024: 8, 4096: 9, 1 << 20: 1})}
 	slow := Side{"slow", run(true, 0.001, map[int64]float64{4: 5, 1024: 6, 4096: 50})}
-	tables, err := Compare(ours, []Side{fast, slow}, Goals{Mean: 2})
-	if err != nil {
-		t.Fatal(err)
-	}
+	tables := must.Get(Compare(ours, []Side{fast, slow}, Goals{Mean: 2}))(t)
 	if len(tables) != 1 || tables[0].Ranks != 2 || len(tables[0].Lines) != 3 {
 		t.Fatalf("tables are %+v", tables)
 	}
@@ -201,9 +199,7 @@ func TestWrite(t *testing.T) {
 		{Point: size(4), Ours: 0.25, Theirs: 0.5, Peer: "mpich", Ratio: Ratio{Median: 2, Low: nan, High: nan, Pairs: 2}, Verdict: NotResolved},
 	}, Geomean: Ratio{Median: 2.83, Low: 2.7, High: 2.9, Pairs: 10}, Slower: NotResolved, Faster: NotMet}
 	var b bytes.Buffer
-	if err := table.Write(&b, "symmetric", Goals{Least: 1, Mean: 3.5}, 0); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, table.Write(&b, "symmetric", Goals{Least: 1, Mean: 3.5}, 0))
 	for _, want := range []string{
 		"symmetric, 2 ranks:", "1Mi       70      281          4.01     3.9 to 4.2     10          81  met           openmpi",
 		"too few pairs      2              not resolved  mpich", "not slower at any point: not resolved",

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
@@ -36,10 +37,7 @@ func TestIndex(t *testing.T) {
 		t.Helper()
 		s := New(Options{Dir: dir, Bench: func(string) *bench.Bench { return nil }, Index: kept, Build: build})
 		for _, path := range []string{"/api/runs", "/api/run?run=.%40r", "/api/rows?run=.%40r&sort=-time_us"} {
-			body, err := io.ReadAll(get(s, "GET", "http://127.0.0.1"+path).Body)
-			if err != nil {
-				t.Fatal(err)
-			}
+			body := must.Get(io.ReadAll(get(s, "GET", "http://127.0.0.1"+path).Body))(t)
 			answers = append(answers, string(body))
 		}
 		if read := s.store.books["."].journal != nil; read != wantRead {
@@ -63,9 +61,7 @@ func TestIndex(t *testing.T) {
 		t.Fatalf("%d files are kept: %v", len(files), err)
 	}
 	for _, f := range files {
-		if err := os.WriteFile(filepath.Join(kept, f.Name()), []byte(`{"of":"anything","made":`), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(kept, f.Name()), []byte(`{"of":"anything","made":`), 0o600))
 	}
 	same(ask("1", true), first, true)
 	edit(`{"type":"row","schema":1,"run":"r","bench":"b","point":{"n":7},"status":"failed","metrics":{"time_us":9},"units":{},"time":"2026-11-15T09:00:00Z","key":"k7"}` + "\n")

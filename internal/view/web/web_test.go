@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
@@ -24,10 +25,7 @@ import (
 // record stores a run of a point per value, with as many trials.
 func record(t *testing.T, dir, id string, trials int, values ...float64) {
 	t.Helper()
-	w, err := journal.Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := must.Get(journal.Open(dir))(t)
 	defer w.Close()
 	start := time.Date(2026, 11, 15, 9, 0, 0, 0, time.UTC)
 	records := []any{journal.Header{Schema: journal.Schema, Run: id, Bench: "b", Time: start, Trials: trials, Points: len(values),
@@ -40,9 +38,7 @@ func record(t *testing.T, dir, id string, trials int, values ...float64) {
 		}
 	}
 	for _, r := range append(records, journal.End{Run: id, Outcome: "complete", Seconds: 1, Time: start}) {
-		if err := w.Append(r); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, w.Append(r))
 	}
 }
 
@@ -130,10 +126,7 @@ func TestNoMarkup(t *testing.T) {
 		t.Fatalf("%d files: %v", len(files), err)
 	}
 	for _, name := range files {
-		text, err := fs.ReadFile(assets, name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(fs.ReadFile(assets, name))(t)
 		for _, way := range []string{"innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "new Function", "srcdoc", "<style", " style=", "onclick="} {
 			if strings.Contains(string(text), way) {
 				t.Errorf("%s uses %s", name, way)
@@ -160,9 +153,7 @@ func TestRuns(t *testing.T) {
 	record(t, filepath.Join(dir, "b", "c"), "two", 2, 1, 2)
 	record(t, filepath.Join(dir, ".hidden"), "three", 1, 1)
 	record(t, away, "four", 1, 1)
-	if err := os.Symlink(away, filepath.Join(dir, "link")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Symlink(away, filepath.Join(dir, "link")))
 	s := newServer(dir, "")
 	if list := ask[runList](t, s, "/api/runs"); len(list.Runs) != 2 || list.Runs[0].Run != "b/c@two" || list.Runs[0].OK != 4 || list.Runs[0].Outcome != "complete" {
 		t.Errorf("%+v", list)
@@ -184,29 +175,18 @@ func TestRuns(t *testing.T) {
 // TestUnderWay: a run without an end is running while somebody holds it, and stopped when nobody does.
 func TestUnderWay(t *testing.T) {
 	dir := t.TempDir()
-	w, err := journal.Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := must.Get(journal.Open(dir))(t)
 	defer w.Close()
 	start := time.Now().Add(-time.Minute)
 	for _, r := range []any{journal.Header{Schema: journal.Schema, Run: "r", Bench: "b", Time: start, Points: 4},
 		journal.Begin{Run: "r", Key: "k1", Time: start},
 		journal.Row{Schema: journal.Schema, Run: "r", Bench: "b", Status: journal.OK, Key: "k1", Time: start.Add(20 * time.Second)},
 		journal.Begin{Run: "r", Key: "k2", Point: "n=2", Time: start.Add(20 * time.Second)}} {
-		if err := w.Append(r); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, w.Append(r))
 	}
-	hold, err := journal.HoldRun(dir, "r")
-	if err != nil {
-		t.Fatal(err)
-	}
+	hold := must.Get(journal.HoldRun(dir, "r"))(t)
 	st := newStore(dir, func(string) *bench.Bench { return nil }, index{})
-	b, id, err := st.open(".@r")
-	if err != nil {
-		t.Fatal(err)
-	}
+	b, id := must.Get2(st.open(".@r"))(t)
 	state, err := st.state(b, id)
 	if err != nil || state.Outcome != underWay || state.Done != 1 || state.Planned != 4 || len(state.Current) != 1 || state.Current[0].Point != "n=2" {
 		t.Errorf("%+v: %v", state, err)
@@ -215,9 +195,7 @@ func TestUnderWay(t *testing.T) {
 	if state.Remaining == nil || *state.Remaining < 35 || *state.Remaining > 45 {
 		t.Errorf("remaining %v", state.Remaining)
 	}
-	if err := hold.Release(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, hold.Release())
 	clear(b.holders)
 	if state, err := st.state(b, id); err != nil || state.Outcome != stopped {
 		t.Errorf("released: %+v: %v", state, err)
