@@ -6,6 +6,7 @@
 package cudatest
 
 import (
+	"crypto/sha256"
 	"embed"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"testing"
 )
 
@@ -70,29 +72,90 @@ func Library(t testing.TB, variables ...string) (path string) {
 // returns its path. The kernels of solves are compiled for the processor from their own sources,
 // which tests that need them hand over.
 func Build(dir string, solve ...fs.FS) (string, error) {
-	to := filepath.Join(dir, "libcuda.so.1")
-	args := []string{"-std=gnu11", "-O1", "-shared", "-fPIC", "-pthread", "-o", to}
+	src := filepath.Join(dir, "sources")
 	names := []string{"fake.h", "fake.c", "streams.c", "nccl.c", "gemm.c", "cache.c", "copy.c", "fused.c", "multicast.c"}
 	for _, kernels := range solve {
 		names = append(names, "lanes.h", "solve.c")
-		if err := os.CopyFS(dir, kernels); err != nil {
+		if err := os.CopyFS(src, kernels); err != nil {
 			return "", err
 		}
 	}
+	if err := os.MkdirAll(src, 0o700); err != nil {
+		return "", err
+	}
+	args := []string{"-std=gnu11", "-O1", "-shared", "-fPIC", "-pthread"}
 	for _, name := range names {
 		text, err := sources.ReadFile("testdata/" + name)
-		path := filepath.Join(dir, name)
+		path := filepath.Join(src, name)
 		if err := errors.Join(err, os.WriteFile(path, text, 0o600)); err != nil {
 			return "", err
 		}
 		if filepath.Ext(name) == ".c" {
-			args = append(args, path)
+			args = append(args, name)
 		}
 	}
-	if out, err := exec.Command("gcc", append(args, "-lrt", "-lm")...).CombinedOutput(); err != nil {
-		return "", fmt.Errorf("building the stand-in for libcuda and libnccl: %w\n%s", err, out)
+	made, err := compiled(src, append(args, "-lrt", "-lm"))
+	if err != nil {
+		return "", fmt.Errorf("building the stand-in for libcuda and libnccl: %w", err)
 	}
-	return to, nil
+	to := filepath.Join(dir, "libcuda.so.1")
+	return to, os.WriteFile(to, made, 0o700)
+}
+
+// compiled is what gcc makes of the sources in a folder. Dozens of tests and their processes
+// have the same: it is kept in the user's cache, by what it was made of.
+func compiled(src string, args []string) ([]byte, error) {
+	sum := sha256.New()
+	fmt.Fprintln(sum, runtime.GOARCH, args)
+	err := filepath.WalkDir(src, func(path string, f fs.DirEntry, err error) error {
+		if err != nil || f.IsDir() {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		fmt.Fprintf(sum, "%s %d\n%s", f.Name(), len(text), text)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		cache = src // of a user without a home
+	}
+	cache = filepath.Join(cache, "kernbench-cudatest")
+	kept := filepath.Join(cache, fmt.Sprintf("%x.so", sum.Sum(nil)))
+	if made, err := os.ReadFile(kept); err == nil {
+		return made, nil
+	}
+	gcc := exec.Command("gcc", append(args, "-o", src+".so")...)
+	gcc.Dir = src
+	if out, err := gcc.CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("%w\n%s", err, out)
+	}
+	made, err := os.ReadFile(src + ".so")
+	if err == nil {
+		_ = keep(kept, made) // where nothing can be kept every test compiles
+	}
+	return made, err
+}
+
+// keep writes a file that others, who may write the same at this time, see whole or not at all.
+func keep(path string, content []byte) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), "new")
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(content)
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		os.Remove(f.Name())
+	}
+	return err
 }
 
 // The programs of MPS, as shell scripts. As the real ones, the daemon listens once there
