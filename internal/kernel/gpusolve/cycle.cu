@@ -7,9 +7,9 @@
 //
 // The way down and up a level is
 //
-//	SMOOTH    x = two steps of Chebyshev's iteration from zero, of which the first needs no product
+//	SMOOTH    x = two steps of Chebyshev's iteration from zero, of which the first is D^-1 b
 //	DEFECT    t = b - A x
-//	RESTRICT  b of the next level = R t
+//	RESTRICT  b of the next level = R t, and its t = D^-1 b, which SMOOTH has then
 //	          the next level, or of the last one SOLVE: x = the inverse times b, on every rank
 //	CORRECT   x = x + P times x of the next level
 //	RELAX     t = D^-1 (b - A x)
@@ -29,15 +29,18 @@ DEVICE void level_product(const Params *p, const int form) {
 	keep(p, &s);
 	const u32 op = p->op;
 	double *b = (double *)p->r[0], *x = (double *)p->s[0], *t = (double *)p->w[0];
-	Vector v = vector_of(p, form);
-	v.kind = op == SMOOTH ? SCALED : BARE;
-	v.r = op == SMOOTH ? b : op == FINISH ? t : x;
+	const int coarser = form > DIAGONALS;
+	const Vector own = vector_of(p, form);
+	Vector v = own; // of a kind that the compiler knows, so that no load waits for another
+	v.kind = coarser ? BARE : SCALED;
+	v.r = op == FINISH || (op == SMOOTH && coarser) ? t : op == SMOOTH ? b : x;
+	if (op != SMOOTH) v.diagonal = 0, v.factor = 1;
 	for (u64 tile = (u64)BLOCK * ROWS; tile < p->rows; tile += (u64)p->blocks * ROWS) {
 		u64 rows = p->rows - tile < ROWS ? p->rows - tile : ROWS;
 		if (form < 0) multiply_tile(p, form, &v, tile, rows);
 		for (u64 i = LANE; i < rows; i += LANES) {
 			u64 row = tile + i, j = p->below + row;
-			double product = row_product(p, form, &v, tile, row), scale = preconditioned(&v, j, 1);
+			double product = row_product(p, form, &v, tile, row), scale = preconditioned(&own, j, 1);
 			if (op == SMOOTH || op == FINISH) {
 				double made = p->along * value(&v, j) + p->beyond * (scale * product);
 				if (op == FINISH) made += x[j];
@@ -72,16 +75,32 @@ typedef struct {
 	u64 lo[3], hi[3]; // the last one is in it
 } Box;
 
+DEVICE u64 row_of(const u64 *grid, const u64 *at) { return at[0] + grid[0] * (at[1] + grid[1] * at[2]); }
+
 // point_of is where a row lies in a grid.
 DEVICE void point_of(const u64 *grid, u64 row, u64 *at) {
-	if (row >> 32 == 0 && grid[0] >> 32 == 0 && grid[1] >> 32 == 0) { // divisions of 64 bits are slow
-		u32 r = (u32)row, line = (u32)grid[0], lines = (u32)grid[1];
-		at[0] = r % line, r /= line;
-		at[1] = r % lines, at[2] = r / lines;
-		return;
-	}
 	at[0] = row % grid[0], row /= grid[0];
 	at[1] = row % grid[1], at[2] = row / grid[1];
+}
+
+// Walk is the way of a thread over the rows of a level: where it is in the grid, and how far it goes at a time. Divisions are slow, and
+// this needs none after the first row.
+typedef struct {
+	u64 row, at[3], by, step[3];
+} Walk;
+
+DEVICE Walk walk_from(const Params *p, const u64 *grid) {
+	Walk w;
+	w.row = (u64)BLOCK * LANES + LANE, w.by = (u64)p->blocks * LANES;
+	point_of(grid, p->first + w.row, w.at);
+	point_of(grid, w.by, w.step);
+	return w;
+}
+DEVICE void walk_on(Walk *w, const u64 *grid) {
+	w->row += w->by;
+	for (int axis = 0; axis < 3; axis++) w->at[axis] += w->step[axis];
+	if (w->at[0] >= grid[0]) w->at[0] -= grid[0], w->at[1]++;
+	if (w->at[1] >= grid[1]) w->at[1] -= grid[1], w->at[2]++;
 }
 
 // beneath is the points of the finer grid that are interpolated from a coarse one, which is at itself.
@@ -116,29 +135,30 @@ DEVICE Box above(const Params *p, const u64 *at, double *weight) {
 // halvings is the weight of a neighbour: half of one for each axis along which it lies elsewhere.
 DEVICE double halvings(const u64 *a, u64 x, u64 y, u64 z) { return (a[0] == x ? 1 : .5) * (a[1] == y ? 1 : .5) * (a[2] == z ? 1 : .5); }
 
-// restricted is a row of R times the finer level's t.
-DEVICE double restricted(const Params *p, u64 row) {
-	const double *t = (const double *)p->other;
-	u64 coarse[3], at[3];
+// restricted is the row of R of a coarse point times the finer level's t.
+DEVICE double restricted(const Params *p, const u64 *coarse) {
+	u64 at[3];
 	double sum = 0;
-	point_of(p->coarse, row, coarse);
 	Box box = beneath(p, coarse, at);
-	for (u64 z = box.lo[2]; z <= box.hi[2]; z++)
-		for (u64 y = box.lo[1]; y <= box.hi[1]; y++)
-			for (u64 x = box.lo[0]; x <= box.hi[0]; x++) sum += halvings(at, x, y, z) * t[x + p->grid[0] * (y + p->grid[1] * z)];
+	const double *t = (const double *)p->other + row_of(p->grid, at);
+	for (i64 z = box.lo[2] - at[2]; z <= (i64)(box.hi[2] - at[2]); z++)
+		for (i64 y = box.lo[1] - at[1]; y <= (i64)(box.hi[1] - at[1]); y++)
+			for (i64 x = box.lo[0] - at[0]; x <= (i64)(box.hi[0] - at[0]); x++)
+				sum += (x ? .5 : 1) * (y ? .5 : 1) * (z ? .5 : 1) * t[x + (i64)p->grid[0] * (y + (i64)p->grid[1] * z)];
 	return sum;
 }
 
-// interpolated is a row of P times the coarser level's x.
-DEVICE double interpolated(const Params *p, u64 row) {
-	const double *other = (const double *)p->other;
-	u64 at[3];
+// interpolated is the row of P of a point times the coarser level's x.
+DEVICE double interpolated(const Params *p, const u64 *at) {
 	double sum = 0, weight;
-	point_of(p->grid, row, at);
 	Box box = above(p, at, &weight);
-	for (u64 z = box.lo[2]; z <= box.hi[2]; z++)
-		for (u64 y = box.lo[1]; y <= box.hi[1]; y++)
-			for (u64 x = box.lo[0]; x <= box.hi[0]; x++) sum += other[x + p->coarse[0] * (y + p->coarse[1] * z)];
+	const double *x = (const double *)p->other + row_of(p->coarse, box.lo);
+	for (u64 plane = 0; plane <= box.hi[2] - box.lo[2]; plane++)
+		for (u64 line = 0; line <= box.hi[1] - box.lo[1]; line++) {
+			const double *from = x + p->coarse[0] * (line + p->coarse[1] * plane);
+			sum += from[0];
+			if (box.hi[0] > box.lo[0]) sum += from[1];
+		}
 	return weight * sum;
 }
 
@@ -166,18 +186,20 @@ KERNEL(cycle_transfer) {
 	double *b = (double *)p.r[0], *x = (double *)p.s[0], *t = (double *)p.w[0];
 	Vector v = vector_of(&p, STARTS32);
 	if (op == SOLVE) solve(&p, dot);
-	for (u64 row = (u64)BLOCK * LANES + LANE; row < p.rows && op != SOLVE; row += (u64)p.blocks * LANES) {
-		u64 j = p.below + row;
+	const u64 *grid = op == RESTRICT ? p.coarse : p.grid;
+	for (Walk w = walk_from(&p, grid); w.row < p.rows && op != SOLVE; walk_on(&w, grid)) {
+		u64 j = p.below + w.row;
 		if (op == RESTRICT) {
-			double made = restricted(&p, p.first + row);
-			b[j] = made;
-			send(&p, b, row, made);
+			double made = restricted(&p, w.at), scaled = preconditioned(&v, j, made);
+			b[j] = made, t[j] = scaled;
+			send(&p, b, w.row, made);
+			send(&p, t, w.row, scaled);
 		} else if (op == CORRECT) {
-			double made = x[j] + (p.fault & NO_CORRECTION ? 0 : interpolated(&p, p.first + row));
+			double made = x[j] + (p.fault & NO_CORRECTION ? 0 : interpolated(&p, w.at));
 			x[j] = made;
-			send(&p, x, row, made);
+			send(&p, x, w.row, made);
 		} else if (op == BEGIN_LANCZOS) {
-			double noise = right_hand_side(&p, row);
+			double noise = right_hand_side(&p, w.row);
 			t[j] = sqrt(preconditioned(&v, j, 1)) * noise;
 			x[j] = 0;
 			dot[0] += noise * noise;
@@ -185,7 +207,7 @@ KERNEL(cycle_transfer) {
 			double made = p.along * t[j] + p.beyond * x[j];
 			b[j] = x[j];
 			x[j] = made;
-			send(&p, x, row, made);
+			send(&p, x, w.row, made);
 		}
 	}
 	leave(&p, dot, op == SOLVE && p.level == 0 ? 2 : op == BEGIN_LANCZOS ? 1 : 0);
@@ -229,14 +251,12 @@ KERNEL(cycle_measure) {
 	if (p.level != 0 && !enter(&p, &s, sums)) return;
 	keep(&p, &s);
 	double coupled[SUMS] = {0, 0, 0};
-	for (u64 row = (u64)BLOCK * LANES + LANE; row < p.rows; row += (u64)p.blocks * LANES) {
-		u64 at[3];
+	for (Walk w = walk_from(&p, p.grid); w.row < p.rows; walk_on(&w, p.grid)) {
 		double sum = 0, diagonal = 0;
-		point_of(p.grid, p.first + row, at);
-		u32 sides = sides_at(p.grid, at);
+		u32 sides = sides_at(p.grid, w.at);
 		for (u32 k = 0; k < p.points; k++) {
 			if (sides & p.sides[k]) continue;
-			double e = entry_of(&p, p.first + row, sides, k);
+			double e = entry_of(&p, p.first + w.row, sides, k);
 			sum += fabs(e);
 			if (k == p.points / 2) diagonal = e;
 			for (int axis = 0; axis < 3; axis++)
@@ -256,7 +276,7 @@ KERNEL(cycle_measure) {
 
 // gather adds a fine row of A, times a weight, to the row of R A P of a coarse point, whose diagonals it gives.
 DEVICE void gather(const Params *p, const u64 *coarse, const u64 *at, double weight, double *sums) {
-	u64 row = at[0] + p->grid[0] * (at[1] + p->grid[1] * at[2]);
+	u64 row = row_of(p->grid, at);
 	u32 sides = sides_at(p->grid, at);
 	for (u32 k = 0; k < p->points; k++) {
 		if (sides & p->sides[k]) continue;
@@ -293,17 +313,16 @@ KERNEL(cycle_galerkin) {
 	u64 coarse[3];
 	if (!enter(&p, &s, received)) return;
 	keep(&p, &s);
-	for (u64 row = (u64)BLOCK * LANES + LANE; row < p.rows; row += (u64)p.blocks * LANES) {
-		point_of(p.coarse, p.first + row, coarse);
+	for (Walk w = walk_from(&p, p.coarse); w.row < p.rows; walk_on(&w, p.coarse)) {
 		if (p.table) {
-			((u8 *)p.codes)[row] = (u8)sides_at(p.coarse, coarse);
+			((u8 *)p.codes)[w.row] = (u8)sides_at(p.coarse, w.at);
 			continue;
 		}
-		galerkin_row(&p, coarse, sums);
+		galerkin_row(&p, w.at, sums);
 		for (u32 k = 0; k < p.diagonals; k++) {
 			double *diagonal = (double *)p.vals + k * p.stride;
-			diagonal[p.below + row] = sums[k];
-			send(&p, diagonal, row, sums[k]);
+			diagonal[p.below + w.row] = sums[k];
+			send(&p, diagonal, w.row, sums[k]);
 		}
 	}
 	for (u32 sides = BLOCK * LANES + LANE; p.table && sides < SIDES; sides += p.blocks * LANES) {

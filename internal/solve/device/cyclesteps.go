@@ -62,13 +62,14 @@ func (s *System) cycleBytes() (bytes float64) {
 		} else if (8*4*rows+matrix)*max(1, s.group.Capabilities().Sharing) < 8*s.triad.values/2 { // which are twice the cache
 			break
 		}
-		// Smooth reads b and writes x; Defect reads both and writes t; Restrict reads t; Correct reads and writes x; Relax is as Defect;
+		// Smooth reads b or t and writes x; Defect reads b and x and writes t; Restrict reads t; Correct reads and writes x; Relax is as Defect;
 		// Finish reads t and x, and writes x. All but Restrict and Correct read the matrix, and those but Defect the diagonal.
+		// Of the next level, Restrict writes b and t and reads the diagonal, Correct reads x.
 		vectors := 2 + 3 + 1 + 2 + 3 + 3
 		if l == 0 {
 			vectors++ // b again, for the scalar products
 		}
-		bytes += float64(8*vectors*rows + 4*matrix + 3*diagonal + 8*2*coarse)
+		bytes += float64(8*vectors*rows + 4*matrix + 3*diagonal + 8*4*coarse)
 	}
 	return bytes
 }
