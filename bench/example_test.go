@@ -23,7 +23,7 @@ func copies() *bench.Bench {
 		bench.Profile("large", "size=1M:256M:x4"),
 		bench.Drop(func(p bench.Point) error {
 			ways := []string{"builtin", "backwards"}
-			if way, _ := p.Get("way"); !slices.Contains(ways, way.String()) {
+			if way := p.At("way"); !slices.Contains(ways, way.String()) {
 				return bench.Unknown("way", way.String(), ways)
 			}
 			return nil

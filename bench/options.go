@@ -92,7 +92,7 @@ const BuiltIn = point.NoFile
 func FileOf(p, options Point, name string) string {
 	v, swept := p.Get(name)
 	if !swept {
-		v, _ = options.Get(name)
+		v = options.At(name)
 	}
 	path, _ := v.File()
 	return path

@@ -87,11 +87,10 @@ func keys() (keys []string) {
 
 // mistake refuses what cannot be simulated, before anything runs.
 func mistake(p, options bench.Point) error {
-	value := func(from bench.Point, name string) bench.Value { v, _ := from.Get(name); return v }
-	if percent := value(options, "percent").Float(); !(percent > 0 && percent < 100) {
+	if percent := options.At("percent").Float(); !(percent > 0 && percent < 100) {
 		return fmt.Errorf("--percent %g: want more than 0 and less than 100", percent)
 	}
-	if key := value(p, parameterAxis).String(); !slices.Contains(keys(), key) {
+	if key := p.At(parameterAxis).String(); !slices.Contains(keys(), key) {
 		return bench.Unknown("parameter", key, keys())
 	}
 	if shape, has := p.Get("shapes"); has {
@@ -105,7 +104,7 @@ func mistake(p, options bench.Point) error {
 	if n, has := p.Get("n_elem"); has && n.Int() < 1 {
 		return fmt.Errorf("n_elem is %d: want at least 1", n.Int())
 	}
-	_, _, err := accel.Load(bench.FileOf(p, options, machine.Option), value(options, "ccl").String())
+	_, _, err := accel.Load(bench.FileOf(p, options, machine.Option), options.At("ccl").String())
 	return err
 }
 

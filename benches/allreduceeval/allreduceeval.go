@@ -94,7 +94,9 @@ func contractsPart() bench.Clause {
 		bench.Ranks("2,4,8"),
 		bench.Strings("contract", matrix.ContractNames...),
 		bench.Strings("algorithm", matrix.Executable()...),
-		bench.Drop(func(p point.Point) error { return matrix.Promised(coord(p, "contract"), coord(p, "algorithm")) }),
+		bench.Drop(func(p point.Point) error {
+			return matrix.Promised(p.At("contract").String(), p.At("algorithm").String())
+		}),
 	)...)
 }
 
@@ -134,16 +136,16 @@ var sampling = func() bench.Config {
 
 // invalidPoint says why a row of the matrix means nothing.
 func invalidPoint(p point.Point) error {
-	d, err := dtype.Parse(coord(p, "dtype"))
+	d, err := dtype.Parse(p.At("dtype").String())
 	if err != nil || !slices.Contains(reference.Types, d) {
-		return fmt.Errorf("the matrix has no cells of %s, only of %s", coord(p, "dtype"), list(reference.Types))
+		return fmt.Errorf("the matrix has no cells of %s, only of %s", p.At("dtype").String(), list(reference.Types))
 	}
-	switch algorithm := coord(p, "algorithm"); {
+	switch algorithm := p.At("algorithm").String(); {
 	case !slices.Contains(matrix.Known(), algorithm):
 		return bench.Unknown("algorithm", algorithm, matrix.Known())
 	case matrix.Codec(algorithm) != nil && !quant.Supports(d):
 		return fmt.Errorf("%s encodes f32, f16 and bf16, not %v", algorithm, d)
-	case coord(p, "epilogue") == "true" && !d.Float():
+	case p.At("epilogue").String() == "true" && !d.Float():
 		return fmt.Errorf("an epilogue needs a floating-point type, not %v", d)
 	}
 	return nil

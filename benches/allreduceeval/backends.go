@@ -8,7 +8,6 @@ import (
 	"github.com/kernbench/kernbench/benches/allreduceeval/matrix"
 	"github.com/kernbench/kernbench/benches/allreduceeval/reference"
 	"github.com/kernbench/kernbench/dist"
-	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/bench/plan"
 	"github.com/kernbench/kernbench/internal/comm/schedule"
 	"github.com/kernbench/kernbench/internal/result/journal"
@@ -101,5 +100,3 @@ func declared(rows []journal.Row) (out []plan.Task) {
 	}
 	return out
 }
-
-func coord(p point.Point, name string) string { v, _ := p.Get(name); return v.String() }

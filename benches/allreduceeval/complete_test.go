@@ -19,7 +19,7 @@ func complete(t *testing.T) []journal.Row {
 	var rows []journal.Row
 	add := func(task plan.Task, status journal.Status) {
 		r := journal.Row{Bench: Name, Part: task.Part, Point: task.Point, NumRanks: &task.Ranks, Backend: dist.HostBackend, Status: status, Reason: task.Reason, Options: p.Options}
-		if v, _ := task.Point.Get("algorithm"); matrix.Find(v.String()).Hardware != "" && status == journal.OK {
+		if matrix.Find(task.Point.At("algorithm").String()).Hardware != "" && status == journal.OK {
 			r.Status, r.Optional, r.Reason = journal.NotExecuted, true, "needs a GPU"
 		}
 		if task.Part != matrix.Performance {

@@ -45,7 +45,7 @@ func TestDeviceMemory(t *testing.T) {
 			for _, task := range g.Tasks {
 				for rank, o := range performOn(t, backend, c.part, task, p.Options) {
 					want := journal.OK
-					switch algorithm := coord(task.Point, "algorithm"); {
+					switch algorithm := task.Point.At("algorithm").String(); {
 					case strings.Contains(task.Point.String(), "size=2Mi"):
 						if o.Status != journal.Skipped || !strings.Contains(o.Reason, "made for calls of up to 1Mi") {
 							t.Fatalf("lamport beyond its range: %s %s", o.Status, o.Reason)

@@ -91,10 +91,8 @@ func (w *timed) time(ctx context.Context, s *bench.State) error {
 
 // mistake is what is wrong with the options: a model or a link that nobody knows.
 func mistake(_, options bench.Point) error {
-	models, _ := options.Get(findings.ModelsOption)
-	link, _ := options.Get("link")
-	_, err := model.Ceilings(link.String())
-	return errors.Join(findings.CheckModels(models.String()), err)
+	_, err := model.Ceilings(options.At("link").String())
+	return errors.Join(findings.CheckModels(options.At(findings.ModelsOption).String()), err)
 }
 
 // timed is one rank's part of a timed row: its buffers and the prepared call.

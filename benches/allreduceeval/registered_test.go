@@ -65,7 +65,7 @@ func TestRegisteredAlgorithmIsEvaluated(t *testing.T) {
 	planned := map[string]int{}
 	for _, g := range whole.Groups {
 		for _, task := range g.Tasks {
-			planned[task.Part+" "+coord(task.Point, "algorithm")]++
+			planned[task.Part+" "+task.Point.At("algorithm").String()]++
 		}
 	}
 	for _, part := range []string{matrix.Correctness, matrix.Contracts, matrix.Performance} {
@@ -84,11 +84,11 @@ func TestRegisteredAlgorithmIsEvaluated(t *testing.T) {
 	}
 	want[matrix.AcrossSizes+" "+dishonest], want[matrix.AcrossStages+" "+dishonest] = journal.Failed, journal.Failed
 	for _, r := range rows {
-		name := coord(r.Point, "contract")
+		name := r.Point.At("contract").String()
 		if r.Part != matrix.Contracts {
 			name = r.Part
 		}
-		name += " " + coord(r.Point, "algorithm")
+		name += " " + r.Point.At("algorithm").String()
 		if r.Status != want[name] {
 			t.Errorf("%s is %s, want %q: %s", name, r.Status, want[name], r.Reason)
 		}

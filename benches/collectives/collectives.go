@@ -129,17 +129,15 @@ func onBackends() []bench.Clause {
 
 // preferred is the backend that has a machine for the point, "" where the default will do.
 func preferred(p point.Point) string {
-	text := func(name string) string { v, _ := p.Get(name); return v.String() }
-	ranks, _ := p.Get(bench.RanksAxis)
-	d, badType := dtype.Parse(text("dtype"))
-	r, badReduction := dist.ParseReduction(text("reduction"))
+	d, badType := dtype.Parse(p.At("dtype").String())
+	r, badReduction := dist.ParseReduction(p.At("reduction").String())
 	if badType != nil || badReduction != nil {
 		return "" // invalid says so
 	}
-	sh := shape{op: text("op"), dtype: d, reduction: r, ranks: int(ranks.Int()), buffers: text("buffers")}
+	sh := shape{op: p.At("op").String(), dtype: d, reduction: r, ranks: int(p.At(bench.RanksAxis).Int()), buffers: p.At("buffers").String()}
 	for _, name := range dist.Backends() {
 		d := dist.Describe(name)
-		if d.Preferred != nil && lacking(d.Can(), name, text("algorithm"), sh) == "" && d.Preferred(sh.ranks) {
+		if d.Preferred != nil && lacking(d.Can(), name, p.At("algorithm").String(), sh) == "" && d.Preferred(sh.ranks) {
 			return name
 		}
 	}

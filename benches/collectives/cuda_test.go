@@ -63,7 +63,7 @@ func TestCUDA(t *testing.T) {
 	_, r := must.Get2(journal.LoadRun(dir))(t)
 	outcomes := map[string]int{}
 	for _, row := range r.Latest() {
-		algorithm, _ := row.Point.Get("algorithm")
+		algorithm := row.Point.At("algorithm")
 		switch {
 		case row.Status == journal.Skipped:
 			outcomes["skipped"]++ // an all-gather has no such algorithm

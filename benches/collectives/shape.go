@@ -67,27 +67,25 @@ func (sh shape) calls() []dist.Collective {
 
 // invalid says why a point cannot be run, or is the same as another.
 func invalid(p point.Point) error {
-	text := func(name string) string { v, _ := p.Get(name); return v.String() }
-	num := func(name string) int64 { v, _ := p.Get(name); return v.Int() }
-	op := text("op")
+	op := p.At("op").String()
 	if !slices.Contains(ops(), op) {
 		return bench.Unknown("op", op, ops())
 	}
-	if b := text("buffers"); b != symmetric && b != private {
+	if b := p.At("buffers").String(); b != symmetric && b != private {
 		return bench.Unknown("kind of buffers", b, []string{symmetric, private})
 	}
-	if _, err := dist.ParseReduction(text("reduction")); err != nil {
+	if _, err := dist.ParseReduction(p.At("reduction").String()); err != nil {
 		return err
 	}
-	if err := knownAlgorithm(op, text("algorithm")); err != nil {
+	if err := knownAlgorithm(op, p.At("algorithm").String()); err != nil {
 		return err
 	}
-	d, err := dtype.Parse(text("dtype"))
+	d, err := dtype.Parse(p.At("dtype").String())
 	if err != nil {
 		return err
 	}
-	if _, pieces := plainName(text("algorithm")); pieces > 0 {
-		switch size := num("size"); {
+	if _, pieces := plainName(p.At("algorithm").String()); pieces > 0 {
+		switch size := p.At("size").Int(); {
 		case int64(pieces) > size:
 			return fmt.Errorf("pieces of %d bytes are more than the whole, which is the same as pieces of %d", pieces, size)
 		case pieces < d.Size():
@@ -95,18 +93,18 @@ func invalid(p point.Point) error {
 		}
 	}
 	const smallest = 8 // bytes; of a sweep over sizes a barrier keeps only these
-	inPlace := text("inplace") == "true"
-	switch size := num("size"); {
+	inPlace := p.At("inplace").String() == "true"
+	switch size := p.At("size").Int(); {
 	case op == barrier && size > smallest:
 		return fmt.Errorf("a barrier moves no data: sizes above %d would only repeat it", smallest)
 	case op == barrier && inPlace, op == sendRecv && inPlace, op == string(dist.AllToAll) && inPlace:
 		return fmt.Errorf("there is no %s in place", op)
-	case op == sendRecv && num(bench.RanksAxis) < 2:
+	case op == sendRecv && p.At(bench.RanksAxis).Int() < 2:
 		return fmt.Errorf("a %s needs two ranks", op)
 	case op != barrier && size > 0 && size < int64(d.Size()):
 		return fmt.Errorf("%d bytes hold no element of %s", size, d)
 	}
-	if text("reduction") != dist.Sum.String() && !dist.Collective(op).Reduces() {
+	if p.At("reduction").String() != dist.Sum.String() && !dist.Collective(op).Reduces() {
 		return fmt.Errorf("%s reduces nothing: only reduction=%s, which stands for none, is run", op, dist.Sum)
 	}
 	return nil

@@ -121,8 +121,7 @@ func TestTableWithPieces(t *testing.T) {
 	p := planned(t, plan.Request{Axes: axes("size=4K", "buffers=private", "algorithm=auto,ring@512"),
 		Options: axes("probe="+scriptedFile(t), "tuning="+path)})
 	for _, task := range p.Groups[0].Tasks {
-		algorithm, _ := task.Point.Get("algorithm")
-		want := map[string]string{auto: "ring@1Ki", "ring@512": "ring@512"}[algorithm.String()]
+		want := map[string]string{auto: "ring@1Ki", "ring@512": "ring@512"}[task.Point.At("algorithm").String()]
 		if o := perform(t, task, p.Options, "cpu")[0]; o.Status != journal.OK || o.Details["algorithm"] != want || o.Metrics["wrong"] != 0 {
 			t.Errorf("%s: %s %s, took %s", task.Point, o.Status, o.Reason, o.Details["algorithm"])
 		}

@@ -94,13 +94,12 @@ func contents(s *bench.State, a, b gemm.Matrix) {
 
 // unsupported says why a point cannot be run on any backend.
 func unsupported(p point.Point) error {
-	name, _ := p.Get("provider")
-	text, _ := p.Get("dtype")
-	shape, _ := p.Get("shape")
+	name := p.At("provider")
+	shape := p.At("shape")
 	if len(shape.Dims()) != 3 {
 		return fmt.Errorf("shape %v: want MxNxK", shape)
 	}
-	d, err := dtype.Parse(text.String())
+	d, err := dtype.Parse(p.At("dtype").String())
 	if err != nil {
 		return err
 	}

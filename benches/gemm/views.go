@@ -22,8 +22,7 @@ func measured(rows []journal.Row) rowset.Set {
 
 // dims are M, N and K.
 func dims(r *journal.Row) []int64 {
-	shape, _ := r.Point.Get("shape")
-	return shape.Dims()
+	return r.Point.At("shape").Dims()
 }
 
 // who names a line of the figure.

@@ -174,15 +174,14 @@ func onItsProcessors(d dist.Description) bool {
 
 // impossible says why a point cannot be run, when planning.
 func impossible(p point.Point) error {
-	text := func(name string) string { v, _ := p.Get(name); return v.String() }
-	shape, _ := p.Get(shapeAxis)
+	shape := p.At(shapeAxis)
 	if len(shape.Dims()) != 3 {
 		return fmt.Errorf("shape %v: want MxNxK", shape)
 	}
-	if s := text(splitAxis); !slices.Contains(fused.Splits(), s) {
+	if s := p.At(splitAxis).String(); !slices.Contains(fused.Splits(), s) {
 		return bench.Unknown("split", s, fused.Splits())
 	}
-	d, err := dtype.Parse(text(dtypeAxis))
+	d, err := dtype.Parse(p.At(dtypeAxis).String())
 	if err != nil {
 		return err
 	}
@@ -194,7 +193,7 @@ func impossible(p point.Point) error {
 			return err
 		}
 	}
-	plan, err := planOf(shape.Dims(), text(splitAxis), text(partitionsAxis), text(overlapAxis) == "true")
+	plan, err := planOf(shape.Dims(), p.At(splitAxis).String(), p.At(partitionsAxis).String(), p.At(overlapAxis).String() == "true")
 	if err != nil {
 		return err
 	}

@@ -80,8 +80,7 @@ func TestPointsAreExact(t *testing.T) {
 	}
 	for _, r := range all {
 		m := r.Metrics
-		shape, _ := r.Point.Get(shapeAxis)
-		if shape.Dims()[0] == 0 {
+		if r.Point.At(shapeAxis).Dims()[0] == 0 {
 			continue
 		}
 		if !(m["gemm_us"] > 0) || !(m["allreduce_us"] > 0) || !(m["sequential_us"] > 0) || m["bound_us"] != max(m["gemm_us"], m["allreduce_us"]) {
@@ -323,7 +322,7 @@ func TestDefaultShapesCanShow(t *testing.T) {
 	}
 	on, _ := dist.As[accelerator](simulated)
 	for _, task := range planned(t, simulated, "dtype=f16", "partitions=1").Groups[0].Tasks {
-		shape, _ := task.Point.Get(shapeAxis)
+		shape := task.Point.At(shapeAxis)
 		p := must.Get(planOf(shape.Dims(), "m", "1", true))(t)
 		sim := must.Get(newSimulator(on, machine.Chosen{}, "whole", task.Ranks))(t)
 		times := must.Get(sim.times(p))(t)

@@ -44,7 +44,7 @@ func (p product) String() string {
 func results(rows []journal.Row) (all []result) {
 	label := machine.Curves(rowset.Good(rows))
 	for _, r := range rowset.Good(rows) {
-		shape, _ := r.Point.Get(shapeAxis)
+		shape := r.Point.At(shapeAxis)
 		d := shape.Dims()
 		if len(d) != 3 || r.NumRanks == nil || !(r.Metrics["bound_us"] > 0) {
 			continue

@@ -74,11 +74,10 @@ docs/hpcg-like.md has the rules and what differs from them.`),
 
 // invalidPoint refuses a side that cannot be halved three times, and methods that are no cg.
 func invalidPoint(p bench.Point) error {
-	side, _ := p.Get(sideAxis)
-	if n := side.Int(); n < 16 || n%8 != 0 {
+	if n := p.At(sideAxis).Int(); n < 16 || n%8 != 0 {
 		return fmt.Errorf("--%s %d: want a multiple of 8, at least 16", sideAxis, n)
 	}
-	method, _ := p.Get(methodAxis)
+	method := p.At(methodAxis)
 	var names []string
 	for _, m := range solve.Methods() {
 		if m.Needs == solve.SymmetricDefinite {
@@ -92,7 +91,7 @@ func invalidPoint(p bench.Point) error {
 }
 
 func mistake(_, options bench.Point) error {
-	if v, _ := options.Get(timeOption); !(v.Float() > 0) || math.IsInf(v.Float(), 0) {
+	if v := options.At(timeOption); !(v.Float() > 0) || math.IsInf(v.Float(), 0) {
 		return fmt.Errorf("--%s %s: want a positive number", timeOption, v)
 	}
 	return nil

@@ -85,17 +85,16 @@ func parseStep(text string) (phase string, tokens int, err error) {
 
 // invalidPoint says why a point means nothing.
 func invalidPoint(p point.Point) error {
-	text := func(name string) string { v, _ := p.Get(name); return v.String() }
-	if name := text("model"); !slices.Contains(llm.Names(), name) {
+	if name := p.At("model").String(); !slices.Contains(llm.Names(), name) {
 		if name == "all" {
 			return errors.New("all models are the default: leave --model out")
 		}
 		return bench.Unknown("model", name, llm.Names())
 	}
-	if v, _ := p.Get("tp"); v.Int() < 2 || v.Int() > 1024 {
+	if v := p.At("tp"); v.Int() < 2 || v.Int() > 1024 {
 		return fmt.Errorf("tp is %d: a group has 2 to 1024 ranks", v.Int())
 	}
-	_, _, err := parseStep(text("step"))
+	_, _, err := parseStep(p.At("step").String())
 	return err
 }
 

@@ -53,7 +53,7 @@ func Options(files string) []bench.Clause {
 func arrangement(p, options bench.Point) string {
 	v, swept := p.Get(Arrangement)
 	if !swept {
-		v, _ = options.Get(Arrangement)
+		v = options.At(Arrangement)
 	}
 	return v.String()
 }
@@ -90,8 +90,8 @@ func NearbyOn(backends []string) (out []bench.Clause) {
 // Refuse refuses files that the backend cannot use, before anything runs.
 func Refuse(p, options bench.Point) error {
 	path, arranged := bench.FileOf(p, options, Option), arrangement(p, options)
-	backend, _ := options.Get(bench.BackendName)
-	ranks, _ := p.Get(bench.RanksAxis)
+	backend := options.At(bench.BackendName)
+	ranks := p.At(bench.RanksAxis)
 	m, simulated := dist.As[dist.MachineReader](backend.String())
 	_, swept := p.Get(Option)
 	switch {
@@ -109,8 +109,7 @@ func Refuse(p, options bench.Point) error {
 
 // Ranks is how many ranks a group on the machine of the options has, 0 for any number.
 func Ranks(p, options bench.Point) int {
-	backend, _ := options.Get(bench.BackendName)
-	m, ok := dist.As[dist.MachineReader](backend.String())
+	m, ok := dist.As[dist.MachineReader](options.At(bench.BackendName).String())
 	if !ok {
 		return 0
 	}

@@ -50,7 +50,7 @@ var ops = []string{"copy", "read", "update"}
 
 // unknown refuses a point of no operation before anything is started.
 func unknown(p point.Point) error {
-	if op, _ := p.Get("op"); !slices.Contains(ops, op.String()) {
+	if op := p.At("op"); !slices.Contains(ops, op.String()) {
 		return bench.Unknown("op", op.String(), ops)
 	}
 	return nil

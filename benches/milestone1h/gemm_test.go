@@ -145,8 +145,7 @@ func pipelines(t *testing.T, rows rowset.Set) {
 }
 
 func mustValue(r *journal.Row, axis string) point.Value {
-	v, _ := r.Point.Get(axis)
-	return v
+	return r.Point.At(axis)
 }
 
 // scaling checks where the curves bend.

@@ -55,8 +55,7 @@ type sweepEntry struct {
 func sweepEntries(rows []journal.Row) ([]sweepEntry, error) {
 	var entries []sweepEntry
 	for _, r := range rowset.Good(rows).Part(sweepPart) {
-		shape, _ := r.Point.Get("shapes")
-		m, k, n, err := machine.Product(shape)
+		m, k, n, err := machine.Product(r.Point.At("shapes"))
 		if err != nil {
 			return nil, err
 		}
@@ -123,8 +122,7 @@ func scalingTable(rows rowset.Set) table {
 	t.Rows[0] = append(t.Rows[0], machine.Columns()...)
 	for _, c := range scalings(rows) {
 		for _, r := range c.rows {
-			grid, _ := r.Point.Get("cubes_x_pes")
-			cubes, pes := workers(grid)
+			cubes, pes := workers(r.Point.At("cubes_x_pes"))
 			t.Rows = append(t.Rows, append([]string{rowset.Text(r, "scaling_shape"), c.split, strconv.Itoa(cubes), strconv.Itoa(pes),
 				strconv.Itoa(int(r.Metrics["total_pes"])), fmt.Sprintf("%.3f", r.Metrics["crit_ns"]), fmt.Sprintf("%.3f", c.speedup(r)),
 				fmt.Sprintf("%.4f", r.Metrics["mac_utilization"]/100)}, machine.Cells(r)...))

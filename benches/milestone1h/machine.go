@@ -33,16 +33,12 @@ func withSIPs(t *topo.Topology, builtIn bool, value string) (*topo.Topology, err
 
 // mistake refuses files that cannot be read and SIPs that cannot be built, before anything runs.
 func mistake(p, options bench.Point) error {
-	text := func(from bench.Point, name string) string {
-		v, _ := from.Get(name)
-		return v.String()
-	}
 	file := bench.FileOf(p, options, machine.Option)
-	t, _, err := accel.Load(file, text(options, "ccl"))
+	t, _, err := accel.Load(file, options.At("ccl").String())
 	if err != nil {
 		return err
 	}
-	if file := text(options, "trace"); file != "" {
+	if file := options.At("trace").String(); file != "" {
 		if _, err := os.Stat(filepath.Dir(file)); err != nil {
 			return fmt.Errorf("--trace %s: %w", file, err)
 		}

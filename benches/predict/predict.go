@@ -85,11 +85,11 @@ resolved and count for neither; a fit beyond what the probe found is not validat
 // content is that of a cluster's file and of the times that a host's model is fitted to.
 func content(p, options point.Point) map[string]string {
 	all := map[string]string{}
-	cluster, _ := p.Get(clusterAxis)
+	cluster := p.At(clusterAxis)
 	if sha := predict.Digest(cluster.String()); sha != "" {
 		all[clusterAxis+" "+cluster.String()] = sha
 	}
-	if run, _ := options.Get(measuredOption); isHost(cluster.String()) && run.String() != "" {
+	if run := options.At(measuredOption); isHost(cluster.String()) && run.String() != "" {
 		if samples, err := samplesOf(run.String()); err == nil {
 			all[measuredOption+" "+run.String()] = model.Digest(samples)
 		}
@@ -99,10 +99,9 @@ func content(p, options point.Point) map[string]string {
 
 // impossible drops what does not go together.
 func impossible(p point.Point) error {
-	text := func(name string) string { v, _ := p.Get(name); return v.String() }
-	algorithm, protocol := text(algorithmAxis), text(protocolAxis)
+	algorithm, protocol := p.At(algorithmAxis).String(), p.At(protocolAxis).String()
 	switch own := protocol != predict.Best; {
-	case isHost(text(clusterAxis)) && (own || algorithm == switched):
+	case isHost(p.At(clusterAxis).String()) && (own || algorithm == switched):
 		return errors.New("protocols and a switch that adds are for GPUs: ranks on a host have neither")
 	case algorithm == switched && own && protocol != "Simple":
 		return fmt.Errorf("%s has the protocol Simple alone", switched)
@@ -112,22 +111,19 @@ func impossible(p point.Point) error {
 
 // mistake refuses what there is no model of, before anything runs.
 func mistake(p, options point.Point) error {
-	text := func(name string) string { v, _ := p.Get(name); return v.String() }
-	if op := text(opAxis); op != allReduce {
+	if op := p.At(opAxis).String(); op != allReduce {
 		return bench.Unknown("op", op, []string{allReduce})
 	}
-	if cluster := text(clusterAxis); isHost(cluster) {
-		file, _ := options.Get(probeOption)
-		run, _ := options.Get(measuredOption)
-		return badHost(cluster, text(algorithmAxis), file.String(), run.String())
+	if cluster := p.At(clusterAxis).String(); isHost(cluster) {
+		return badHost(cluster, p.At(algorithmAxis).String(), options.At(probeOption).String(), options.At(measuredOption).String())
 	}
-	if a, known := text(algorithmAxis), append([]string{predict.Best}, predict.Algorithms...); !slices.Contains(known, a) {
+	if a, known := p.At(algorithmAxis).String(), append([]string{predict.Best}, predict.Algorithms...); !slices.Contains(known, a) {
 		return bench.Unknown("algorithm", a, known)
 	}
-	if a, known := text(protocolAxis), append([]string{predict.Best}, predict.Protocols...); !slices.Contains(known, a) {
+	if a, known := p.At(protocolAxis).String(), append([]string{predict.Best}, predict.Protocols...); !slices.Contains(known, a) {
 		return bench.Unknown("protocol", a, known)
 	}
-	c, err := predict.Find(text(clusterAxis))
+	c, err := predict.Find(p.At(clusterAxis).String())
 	if err == nil && c.Ranks() < 2 {
 		err = fmt.Errorf("cluster %s has one GPU: there is nothing to reduce", c.Name)
 	}

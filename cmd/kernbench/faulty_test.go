@@ -30,7 +30,7 @@ func faulty() *bench.Bench {
 		bench.Option("at", point.Int, "1", "the rank that goes wrong"),
 		bench.Metric("time_us", "us", "lower"),
 		bench.Drop(func(p point.Point) error {
-			if v, _ := p.Get("i"); v.Int() == 13 {
+			if p.At("i").Int() == 13 {
 				return errors.New("13 brings bad luck")
 			}
 			return nil

@@ -520,7 +520,7 @@ func storeRuns(t *testing.T, dir string) {
 	t.Helper()
 	storeRun(t, filepath.Join(dir, "a"), "old", "hops", 1, nil)
 	storeRun(t, filepath.Join(dir, "a"), "new", "hops", 1.2, func(r *journal.Row) {
-		if size, _ := r.Point.Get("size"); size.Float() == 1<<20 && *r.NumRanks == 2 {
+		if r.Point.At("size").Float() == 1<<20 && *r.NumRanks == 2 {
 			r.Status, r.Reason, r.Output, r.Metrics = journal.Failed, "exit code 3", "these are\nthe last words", nil
 		}
 	})

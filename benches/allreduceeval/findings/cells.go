@@ -23,7 +23,7 @@ type cell struct {
 	needed bool // it should have run
 }
 
-func (c cell) coord(name string) string { v, _ := c.at.Get(name); return v.String() }
+func (c cell) coord(name string) string { return c.at.At(name).String() }
 
 // counts are numbers of cells by what became of them.
 type counts struct {
@@ -105,7 +105,7 @@ func cellsOf(rows []journal.Row, declared []plan.Task) []cell {
 	}
 	for _, t := range declared {
 		at := t.Point.With(bench.RanksAxis, point.IntValue(int64(t.Ranks)))
-		if v, _ := at.Get("algorithm"); seen[rowKey(t.Part, at)] || matrix.Find(v.String()).Hardware != "" {
+		if seen[rowKey(t.Part, at)] || matrix.Find(at.At("algorithm").String()).Hardware != "" {
 			continue
 		}
 		for _, name := range cellNames(t.Part, at) {
@@ -131,8 +131,7 @@ func rowKey(part string, p point.Point) string {
 func cellNames(part string, at point.Point) (names []string) {
 	switch part {
 	case matrix.Correctness:
-		v, _ := at.Get("sizes")
-		sizes, _ := matrix.Sizes(v.String())
+		sizes, _ := matrix.Sizes(at.At("sizes").String())
 		for _, s := range sizes {
 			names = append(names, s.String())
 		}
@@ -141,8 +140,7 @@ func cellNames(part string, at point.Point) (names []string) {
 			names = append(names, d.String())
 		}
 	default:
-		v, _ := at.Get("mistake")
-		names = []string{v.String()}
+		names = []string{at.At("mistake").String()}
 	}
 	return names
 }

@@ -22,7 +22,7 @@ func claimLine(rows []journal.Row) []string {
 			continue
 		}
 		all++
-		if claim, _ := r.Point.Get("claim"); r.Status.Bad() {
+		if claim := r.Point.At("claim"); r.Status.Bad() {
 			wrong = append(wrong, fmt.Sprintf("%q (%s)", claim, r.Details["answer"]))
 		}
 	}
@@ -137,7 +137,6 @@ func claimSections(rows []journal.Row) []bench.Section {
 		if r.Part != claimsPart {
 			continue
 		}
-		claim, _ := r.Point.Get("claim")
 		because := r.Details["because"]
 		if because == "" {
 			_, because, _ = strings.Cut(r.Reason, ": ")
@@ -145,7 +144,7 @@ func claimSections(rows []journal.Row) []bench.Section {
 		if r.Status.Bad() {
 			bad++
 		}
-		table = append(table, []string{claim.String(), r.Details["answer"], because})
+		table = append(table, []string{r.Point.At("claim").String(), r.Details["answer"], because})
 	}
 	if len(table) == 1 {
 		return nil

@@ -29,6 +29,13 @@ func (p Point) Get(name string) (Value, bool) {
 	return Value{}, false
 }
 
+// At is the value of a coordinate; of one that the point has not, it is the value of no kind, whose text is
+// empty and whose number is 0.
+func (p Point) At(name string) Value {
+	v, _ := p.Get(name)
+	return v
+}
+
 // With returns a copy with the coordinate set, appended if it is new.
 func (p Point) With(name string, v Value) Point {
 	q := append(make(Point, 0, len(p)+1), p...)

@@ -167,8 +167,8 @@ func (r Request) withAxis(s string) Request {
 func TestUnknownWords(t *testing.T) {
 	knows := map[string][]string{"sum": {"ring", "tree"}, "copy": {"ring"}}
 	b := bench.New("b", nop, bench.Strings("op", "sum"), bench.Strings("algorithm", "ring"), bench.Drop(func(p point.Point) error {
-		op, _ := p.Get("op")
-		algorithm, _ := p.Get("algorithm")
+		op := p.At("op")
+		algorithm := p.At("algorithm")
 		if !slices.Contains(knows[op.String()], algorithm.String()) {
 			return fmt.Errorf("%s: %w", op, suggest.Unknown("algorithm", algorithm.String(), knows[op.String()]))
 		}
@@ -193,9 +193,8 @@ func TestUnknownWords(t *testing.T) {
 
 func TestWhereDropsWithItsReason(t *testing.T) {
 	b := bench.New("b", nop, bench.Ranks("1,2"), bench.Ints("n", "1,2"), bench.Drop(func(p point.Point) error {
-		n, _ := p.Get("n")
-		ranks, _ := p.Get(bench.RanksAxis)
-		if n.Int() < ranks.Int() {
+		ranks := p.At(bench.RanksAxis)
+		if p.At("n").Int() < ranks.Int() {
 			return errors.New("fewer elements than ranks")
 		}
 		return nil
@@ -213,8 +212,8 @@ func TestWhereDropsWithItsReason(t *testing.T) {
 func TestMistakesRefuseTheRequest(t *testing.T) {
 	b := bench.New("b", nop, bench.Ints("n", "1,2"), bench.Option("limit", point.Int, "5", "h"),
 		bench.Refuse(func(p, options point.Point) error {
-			n, _ := p.Get("n")
-			limit, _ := options.Get("limit")
+			n := p.At("n")
+			limit := options.At("limit")
 			if n.Int() > limit.Int() {
 				return fmt.Errorf("--limit %s: below n=%s", limit, n)
 			}
@@ -315,8 +314,7 @@ func TestOtherValuesOnABackend(t *testing.T) {
 		p := must.Get(Make(b, req))(t)
 		var got []string
 		for _, task := range p.Groups[0].Tasks {
-			v, _ := task.Point.Get("i")
-			got = append(got, v.String())
+			got = append(got, task.Point.At("i").String())
 		}
 		if !slices.Equal(got, c.want) {
 			t.Errorf("%s %s: %v, want %v", c.backend, c.asked, got, c.want)
@@ -383,7 +381,7 @@ func TestPlanWork(t *testing.T) {
 // TestOutline: what is derived of a plan is what the plan would hold, but for the keys.
 func TestOutline(t *testing.T) {
 	small := bench.Drop(func(p point.Point) error {
-		if m, _ := p.Get("m"); m.Int() > 2 {
+		if m := p.At("m"); m.Int() > 2 {
 			return fmt.Errorf("%d is too much", m.Int())
 		}
 		return nil
@@ -428,18 +426,18 @@ func TestWords(t *testing.T) {
 	b := bench.New("b", nop, bench.Strings("op", "sum"), bench.Strings("how", "ring"), bench.Strings("free", "x"), bench.DTypes("dtype", "f32"), bench.Ints("m", "1,2"),
 		bench.Option("strict", point.Bool, "true", "an option"),
 		bench.Refuse(func(p, options point.Point) error {
-			op, _ := p.Get("op")
-			if strict, _ := options.Get("strict"); strict.Bool() && algorithms[op.String()] == nil {
+			op := p.At("op")
+			if options.At("strict").Bool() && algorithms[op.String()] == nil {
 				return bench.Unknown("op", op.String(), []string{"sum", "max"})
 			}
 			return nil
 		}),
 		bench.Drop(func(p point.Point) error {
-			op, _ := p.Get("op")
-			if how, _ := p.Get("how"); !slices.Contains(algorithms[op.String()], how.String()) {
+			op := p.At("op")
+			if how := p.At("how"); !slices.Contains(algorithms[op.String()], how.String()) {
 				return bench.Unknown("algorithm", how.String(), algorithms[op.String()])
 			}
-			if d, _ := p.Get("dtype"); d.String() == "f64" {
+			if p.At("dtype").String() == "f64" {
 				return errors.New("not here")
 			}
 			return nil

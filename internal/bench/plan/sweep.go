@@ -167,8 +167,7 @@ func allowed(o bench.DeclaredOption, v point.Value) error {
 // keyed is a point as keys know it: files by their SHA-256, wherever they are.
 func (s *sweep) keyed(p point.Point, files map[string]string) point.Point {
 	for _, name := range s.files {
-		v, _ := p.Get(name)
-		if path, _ := v.File(); files[path] != "" {
+		if path, _ := p.At(name).File(); files[path] != "" {
 			p = p.With(name, point.StringValue("sha256:"+files[path]))
 		}
 	}

@@ -128,7 +128,7 @@ func TestOptionsOnBackends(t *testing.T) {
 	b := machines(bench.On("ahbm", bench.FileOption("topology", "four.yaml", "")))
 	for backend, want := range map[string]string{"ahbm": "four.yaml", "cpu": ""} {
 		p := must.Get(Make(b, Request{Backend: backend, Files: map[string]string{"four.yaml": hashOf("4")}}))(t)
-		if v, _ := p.Options.Get("topology"); v.String() != want || (len(p.Notes) == 1) != (want != "") || p.Inputs["topology"] != map[string]string{"four.yaml": hashOf("4")}[want] {
+		if v := p.Options.At("topology"); v.String() != want || (len(p.Notes) == 1) != (want != "") || p.Inputs["topology"] != map[string]string{"four.yaml": hashOf("4")}[want] {
 			t.Errorf("%s: %v, notes %v, inputs %v", backend, v, p.Notes, p.Inputs)
 		}
 	}

@@ -330,8 +330,7 @@ func TestWrongResult(t *testing.T) {
 		t.Errorf("%v of %d rows", res.Counts, len(rows))
 	}
 	for _, r := range rows {
-		line, _ := r.Point.Get("line")
-		switch wrong := line.Int() == 3; {
+		switch wrong := r.Point.At("line").Int() == 3; {
 		case !wrong && (r.Status != journal.OK || len(r.Metrics) != 1):
 			t.Errorf("%s: %s %s %v", at(r), r.Status, r.Reason, r.Metrics)
 		case wrong && (r.Status != journal.Failed || r.Phase != "check" || r.Reason != "7 wrong elements" || len(r.Metrics) != 0):

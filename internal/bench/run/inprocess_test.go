@@ -139,7 +139,7 @@ func TestSideBySide(t *testing.T) {
 	}
 	s.run("overlap")
 	for i, r := range s.journal().Rows { // as they stand there
-		if v, _ := r.Point.Get("i"); int(v.Int()) != i || r.Status != journal.OK || r.Metrics["time_us"] != float64(i) {
+		if v := r.Point.At("i"); int(v.Int()) != i || r.Status != journal.OK || r.Metrics["time_us"] != float64(i) {
 			t.Errorf("row %d is %v: %s (%s)", i, r.Point, r.Status, r.Reason)
 		}
 	}

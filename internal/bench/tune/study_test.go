@@ -197,8 +197,8 @@ func TestStudyPerSize(t *testing.T) {
 // What is planned counts every race: values that some points do not have make them smaller.
 func TestStudyDescribes(t *testing.T) {
 	b := toy(bench.Drop(func(p bench.Point) error {
-		if chunk, _ := p.Get("chunk"); chunk.Int() == 4 {
-			if size, _ := p.Get("size"); size.Int() == 1024 {
+		if p.At("chunk").Int() == 4 {
+			if p.At("size").Int() == 1024 {
 				return errors.New("larger than the whole")
 			}
 		}

@@ -257,8 +257,7 @@ func (s session) run(ctx context.Context, t target, passed func(*journal.Row) Re
 // enoughCores drops points with more ranks than cores: libraries may spin while
 // they wait, and then what the others take minutes for shows nothing.
 func enoughCores(p point.Point) error {
-	v, _ := p.Get(bench.RanksAxis)
-	if ranks, has := int(v.Int()), len(cores.Allowed()); ranks > 2 && ranks > has {
+	if ranks, has := int(p.At(bench.RanksAxis).Int()), len(cores.Allowed()); ranks > 2 && ranks > has {
 		return fmt.Errorf("its ranks may spin while they wait: %d of them need as many cores, this process has %d", ranks, has)
 	}
 	return nil

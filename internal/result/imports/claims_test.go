@@ -42,7 +42,7 @@ func TestPublishedReport(t *testing.T) {
 	}
 	for i, w := range want {
 		r := verdicts[i]
-		text, _ := r.Point.Get("claim")
+		text := r.Point.At("claim")
 		if !strings.HasPrefix(text.String(), w.text) || r.Status != journal.Failed || !strings.HasPrefix(r.Reason, w.reason) || r.Part != ClaimsPart || r.Index != len(rows)+i {
 			t.Errorf("%s: %s, %s\nwant %s: %s", text, r.Status, r.Reason, w.text, w.reason)
 		}

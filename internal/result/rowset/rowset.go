@@ -19,14 +19,12 @@ func Text(r *journal.Row, name string) string {
 	if v, ok := r.Point.Get(name); ok {
 		return v.String()
 	}
-	v, _ := r.Options.Get(name)
-	return v.String()
+	return r.Options.At(name).String()
 }
 
 // Number is a coordinate of a row as a number.
 func Number(r *journal.Row, name string) float64 {
-	v, _ := r.Point.Get(name)
-	return v.Float()
+	return r.Point.At(name).Float()
 }
 
 // Ranks is the number of ranks of a row; 0 where it has none.

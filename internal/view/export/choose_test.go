@@ -26,8 +26,7 @@ func TestSort(t *testing.T) {
 		got, err := Sort(nil, rows, []string{by})
 		var order []int64
 		for _, r := range got {
-			v, _ := r.Point.Get("size")
-			order = append(order, v.Int())
+			order = append(order, r.Point.At("size").Int())
 		}
 		if err != nil || fmt.Sprint(order) != want {
 			t.Errorf("by %s: %v (%v), want %s", by, order, err, want)

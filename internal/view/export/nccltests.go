@@ -166,8 +166,7 @@ func ncclDevice(r *journal.Row, h *journal.Header) string {
 func (t *ncclTable) settings() (sizes []int64, iters string, checked int) {
 	var samples []int
 	for _, l := range t.lines {
-		size, _ := l.row.Point.Get(ncclSize)
-		sizes = append(sizes, size.Int())
+		sizes = append(sizes, l.row.Point.At(ncclSize).Int())
 		for _, place := range l.places {
 			for _, r := range place.rows {
 				if r.Samples > 0 {
@@ -233,8 +232,7 @@ func (t *ncclTable) write(b *bytes.Buffer) {
 	for _, l := range t.lines {
 		for i, place := range l.places {
 			if len(place.rows) > 0 && place.worst().Status != journal.OK {
-				size, _ := l.row.Point.Get(ncclSize)
-				fmt.Fprintf(b, "# %s %s: %s: %s\n", size, [...]string{"out-of-place", "in-place"}[i], place.status(),
+				fmt.Fprintf(b, "# %s %s: %s: %s\n", l.row.Point.At(ncclSize), [...]string{"out-of-place", "in-place"}[i], place.status(),
 					strings.Join(place.remarks(), "; "))
 			}
 		}
@@ -244,7 +242,7 @@ func (t *ncclTable) write(b *bytes.Buffer) {
 // keys are the columns that name the line. Count is what nccl-tests counts:
 // the elements of one rank's part where size is all parts together.
 func (l *ncclLine) keys() (size, count, typ, redop, root string) {
-	v, _ := l.row.Point.Get(ncclSize)
+	v := l.row.Point.At(ncclSize)
 	size, count, typ, redop, root = v.String(), "N/A", "none", "none", "-1"
 	op := opOf(l.row)
 	parts := int64(1)

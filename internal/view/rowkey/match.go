@@ -120,8 +120,7 @@ func plain(v point.Value) string {
 func (s Shared) Point(r *journal.Row) point.Point {
 	p := point.Point{}
 	for _, name := range s.Axes {
-		v, _ := r.Point.Get(name)
-		p = append(p, point.Coord{Name: name, Value: v})
+		p = append(p, point.Coord{Name: name, Value: r.Point.At(name)})
 	}
 	return p
 }

@@ -47,7 +47,7 @@ func (t Table) Write(w io.Writer, ours string, goals Goals, width int) error {
 func (l Line) cells(axes []string) []string {
 	var cells []string
 	for _, name := range axes {
-		v, _ := l.Point.Get(name)
+		v := l.Point.At(name)
 		text := v.String()
 		if v.Kind() == point.Bytes {
 			text = unit.FormatBytes(v.Int())

@@ -145,8 +145,7 @@ func coordinate(row *journal.Row, name string) (text string, unset bool) {
 	if name == bench.RanksAxis && row.NumRanks != nil {
 		return fmt.Sprint(*row.NumRanks), false
 	}
-	v, _ := row.Point.Get(name)
-	return v.String(), false
+	return row.Point.At(name).String(), false
 }
 
 // each visits the names that the best setting sets.
