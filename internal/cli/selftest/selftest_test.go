@@ -2,6 +2,7 @@ package selftest
 
 import (
 	"context"
+	"fmt"
 	"iter"
 	"os"
 	"path/filepath"
@@ -39,8 +40,10 @@ func TestMain(m *testing.M) {
 func plant() {
 	cpu, _ := dist.As[dist.Backend](dist.HostBackend)
 	d := dist.Describe(dist.HostBackend)
-	d.Name = "toy"
-	dist.Register(d, toy{cpu})
+	for name, most := range mostRanks {
+		d.Name = name
+		dist.Register(d, toy{cpu, most})
+	}
 	schedule.Register(schedule.Algorithm{
 		Info: schedule.Info{Collective: schedule.AllReduce, Name: "forgetful", Help: "copies the input"},
 		Steps: func(p schedule.Params, _ int) iter.Seq[schedule.Step] {
@@ -52,9 +55,18 @@ func plant() {
 	})
 }
 
-type toy struct{ dist.Backend }
+// mostRanks of the planted backends is how many they are available for.
+var mostRanks = map[string]int{"toy": 4, "alone": 1, "absent": 0}
+
+type toy struct {
+	dist.Backend
+	most int
+}
 
 func (t toy) Join(ctx context.Context, c dist.Config) (dist.Engine, error) {
+	if c.Size > t.most {
+		return nil, &dist.UnavailableError{Reason: fmt.Errorf("there is room for %d", t.most)}
+	}
 	e, err := t.Backend.Join(ctx, c)
 	return toyEngine{e}, err
 }
@@ -100,6 +112,14 @@ func TestPlantedErrorsAreFound(t *testing.T) {
 	}
 	if r := got[Failed][0]; r.Name != "toy, 2 ranks" || !strings.Contains(r.Detail, "rank 1") || !strings.Contains(r.Detail, "allreduce/2: ") {
 		t.Errorf("the wrong sum is reported as %+v", r)
+	}
+	// A backend that was asked for and is not here has failed; one that is, but not for so many
+	// ranks, as NCCL with a single GPU, has not.
+	if got := check(t, Options{Backend: "alone"}); len(got[Failed]) != 0 || len(got[Passed]) != 1 || len(got[Skipped]) != 3 || got[Skipped][2].Detail != "there is room for 1" {
+		t.Errorf("a backend for one rank: %+v", got)
+	}
+	if got := check(t, Options{Backend: "absent"}); len(got[Failed]) != 4 {
+		t.Errorf("a backend that is not here: %+v", got)
 	}
 	info, _ := schedule.Find(schedule.AllReduce, "forgetful")
 	if _, err := prove(t.Context(), info); err == nil || !strings.Contains(err.Error(), "Ranks:2") {
