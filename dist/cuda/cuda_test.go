@@ -184,6 +184,13 @@ func TestLimits(t *testing.T) {
 	if private, err := (backend{}).Limits(dist.Plan{Call: dist.Call{Op: dist.AllReduce, In: dist.Make(dist.F32, count)}, DType: dist.F32}, 2); private != nil || err != nil {
 		t.Errorf("what goes through the host is limited by the GPU's memory: %v, %v", private, err)
 	}
+	// A kernel whose loads the compiler has left out is quick, and no limit: 4 multiprocessors at
+	// 2 GHz take in 1024 GB/s.
+	plant(t, "100,1025,300,200")
+	if list, err := (backend{}).Limits(dist.Plan{Call: dist.Call{Op: dist.AllReduce, In: buffers[0], Count: count, Algorithm: push}, DType: dist.F32}, 2); err == nil ||
+		!strings.Contains(err.Error(), "more than the 1024 GB/s that 4 multiprocessors at 2000 MHz can take in") {
+		t.Errorf("a cache faster than the multiprocessors: %v, %v", list, err)
+	}
 	together(t, gs, func(_ int, g *dist.Group) error { return g.Close() })
 }
 

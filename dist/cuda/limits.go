@@ -287,5 +287,15 @@ func (b *bench) measureCache(readers int) (speed float64, err error) {
 		}
 		speed = max(speed, found)
 	}
-	return speed, nil
+	return speed, b.plausible(speed)
+}
+
+// plausible refuses a speed of the cache, in bytes a microsecond, that the multiprocessors cannot
+// take in: 128 bytes each in a cycle. Then the kernel did not do what it was timed for.
+func (b *bench) plausible(speed float64) error {
+	rate, err := b.Device().Get(cuda.ClockRate)
+	if most := float64(b.multiprocessors) * 128 * float64(rate) / 1e3; err == nil && rate > 0 && speed > most {
+		return fmt.Errorf("%.0f GB/s were found, more than the %.0f GB/s that %d multiprocessors at %d MHz can take in", speed/1e3, most/1e3, b.multiprocessors, rate/1000)
+	}
+	return nil
 }

@@ -16,6 +16,14 @@ static_assert(sizeof(Cache) == 32, "CacheParams of gpu.go");
 // that the loop has nothing but loads.
 enum { FLIGHT = 4 };
 
+// load has to be done each time, and by the cache: the compiler takes plain loads out of a loop that
+// stores nothing.
+__device__ __forceinline__ uint4 load(const uint4 *at) {
+	uint4 v;
+	asm volatile("ld.relaxed.gpu.global.v4.u32 {%0,%1,%2,%3}, [%4];" : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "l"(at) : "memory");
+	return v;
+}
+
 // own is where the u-th pack of this thread is.
 __device__ __forceinline__ uint4 *own(const Cache &c, u32 u) {
 	u64 lane = (u64)(blockIdx.x / c.readers) * blockDim.x + threadIdx.x, step = (u64)(gridDim.x / c.readers) * blockDim.x;
@@ -30,7 +38,7 @@ extern "C" __global__ void __launch_bounds__(512, 2) cache_read(const __grid_con
 	for (u32 round = 0; round < c.rounds; round++) {
 		uint4 v[FLIGHT];
 #pragma unroll
-		for (int u = 0; u < FLIGHT; u++) v[u] = load16(at[u]);
+		for (int u = 0; u < FLIGHT; u++) v[u] = load(at[u]);
 #pragma unroll
 		for (int u = 0; u < FLIGHT; u++) seen |= v[u].x | v[u].y | v[u].z | v[u].w;
 	}
@@ -44,7 +52,7 @@ extern "C" __global__ void __launch_bounds__(512, 2) cache_copy(const __grid_con
 	for (u32 round = 0; round < c.rounds; round++) {
 		uint4 v[FLIGHT];
 #pragma unroll
-		for (int u = 0; u < FLIGHT; u++) v[u] = load16(at[u]);
+		for (int u = 0; u < FLIGHT; u++) v[u] = load(at[u]);
 #pragma unroll
 		for (int u = 0; u < FLIGHT; u++)
 			asm volatile("st.global.v4.u32 [%0], {%1,%2,%3,%4};" ::"l"(at[u] + c.packs), "r"(v[u].x), "r"(v[u].y), "r"(v[u].z), "r"(v[u].w) : "memory");

@@ -71,6 +71,7 @@ Result cuDeviceGetPCIBusId(char *id, int len, int d) { snprintf(id, len, "0000:%
 Result cuDeviceCanAccessPeer(int *can, int a, int b) { *can = a != b; return OK; }
 Result cuDeviceGetAttribute(int *v, int a, int d) {
 	switch (a) {
+	case 13: *v = planted(COPY) > 0 ? 2000000 : 0; break; // clock in kHz, unknown where no speed is planted
 	case 16: *v = 4; break;        // multiprocessors
 	case 20: *v = 0; break;        // compute mode
 	case 38: *v = 1 << 20; break;  // L2
