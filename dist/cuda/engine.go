@@ -26,13 +26,15 @@ const (
 	stageBytes = 16 << 20
 	// lamportBytes is the most that goes at once by the Lamport algorithm.
 	lamportBytes = 1 << 20
+	// lamportTurns is how many calls by it have slots of their own, as the kernel knows.
+	lamportTurns = 4
 	// maxBlocks is the most blocks of a rank.
 	maxBlocks = 1024
 )
 
-// lamportSlots has slots for three calls of every rank, for each width of elements:
-// what stands for "nothing has come" differs between them.
-func lamportSlots(ranks int) int { return 3 * 3 * ranks * lamportBytes }
+// lamportSlots has slots of every rank for as many calls as take turns, for each of three widths
+// of elements: what stands for "nothing has come" differs between them.
+func lamportSlots(ranks int) int { return 3 * lamportTurns * ranks * lamportBytes }
 
 // engine is one rank's end of a group.
 type engine struct {

@@ -20,7 +20,7 @@ const (
 	// A sample has at least fewCalls, and at most manyCalls unless more buffers are used
 	// in turn.
 	fewCalls, manyCalls = 4, 4096
-	// graphCalls are in a graph: a multiple of three, after which Lamport's slots are in
+	// graphCalls are in a graph: a multiple of lamportTurns, after which the slots are in
 	// the same turn again.
 	graphCalls = 48
 )
@@ -206,7 +206,7 @@ func (t *timer) inGraph() (us float64, err error) {
 func (t *timer) record() error {
 	lamport := t.last != nil
 	if t.graph != nil {
-		if !lamport || (*t.number-t.epoch)%3 == 0 && t.previous == *t.last {
+		if !lamport || (*t.number-t.epoch)%lamportTurns == 0 && t.previous == *t.last {
 			return nil
 		}
 		if err := t.graph.Destroy(); err != nil {

@@ -1,7 +1,12 @@
 // Lamport: every rank sends its elements to all, and the data are their own flags:
-// a slot is free while it holds negative zeros, which are never sent. Three slots
-// in turn; a call clears the one before, which nobody writes before the next but one.
-// Its barrier is to wait for the elements.
+// a slot is free while it holds negative zeros, which are never sent. Four slots
+// in turn. Its barrier is to wait for the elements.
+//
+// At its end a call clears the slot of the call before, which others write three calls
+// later. They begin that call when they have this rank's elements of the one before it, and
+// these are not sent before the cleared slot has been read back: a store that were still on its
+// way then would wipe out what has come. A fence would do as well, at a third of the time of
+// a small call. Between launches there is nothing to read back.
 #include "common.cuh"
 
 template <typename T> __device__ __forceinline__ uint4 without_negative_zero(uint4 v) {
@@ -53,13 +58,13 @@ __device__ __forceinline__ void store_volatile(uint4 *at, uint4 v, bool wide) {
 
 // slot is where rank `from` leaves its elements at rank `at`, in the call of that number.
 __device__ __forceinline__ uint4 *slot(const Params &p, u32 at, u32 from, u32 call) {
-	return (uint4 *)(p.scratch[at] + ((u64)(call % 3) * p.size + from) * p.slot_bytes);
+	return (uint4 *)(p.scratch[at] + ((u64)(call % 4) * p.size + from) * p.slot_bytes);
 }
 
 template <typename T, int RANKS> __device__ __forceinline__ void lamport(const Params &p) {
 	Who w = who(p);
 	constexpr bool wide = sizeof(T) == 8;
-	constexpr int R = RANKS ? RANKS : MAX_RANKS;
+	constexpr int R = RANKS ? RANKS : MAX_RANKS, FEW = R < 2 ? R : 2; // as registers allow
 	u64 packs = (p.count + Pack<T>::N - 1) / Pack<T>::N; // the last one padded
 	u64 whole = p.count / Pack<T>::N;
 	u64 first = lane(w), stride = step(p);
@@ -81,9 +86,14 @@ template <typename T, int RANKS> __device__ __forceinline__ void lamport(const P
 			for (int k = 0; k < R; k++)
 				if (RANKS || k < (int)p.size) store_volatile(slot(p, k, w.rank, number) + i, v, wide);
 		}
+		bool check = call > 0 && call + 1 < p.iterations; // what the call before has cleared
 		for (u64 i = first; i < packs; i += stride) {
 			typename Pack<T>::Sum sum[Pack<T>::N], next[Pack<T>::N];
-			uint4 v[R];
+			uint4 v[R], cleared[FEW];
+			if (check)
+#pragma unroll
+				for (int r = 0; r < FEW; r++) // on their way while others' elements are waited for
+					if (RANKS || r < (int)p.size) cleared[r] = load_volatile(slot(p, w.rank, r, number + 2) + i, wide);
 			u32 missing = (RANKS ? RANKS : p.size) == 32 ? ~0u : (1u << (RANKS ? RANKS : p.size)) - 1;
 			u64 start = 0;
 			for (u32 spins = 0; missing != 0; spins++) {
@@ -98,6 +108,13 @@ template <typename T, int RANKS> __device__ __forceinline__ void lamport(const P
 					if (given_up(p, w, 3, __ffs(missing) - 1, number, (u32)i, start)) return;
 				}
 			}
+			if (check)
+#pragma unroll
+				for (int r = 0; r < R; r++)
+					if ((RANKS || r < (int)p.size) && arrived<T>(r < FEW ? cleared[r] : load_volatile(slot(p, w.rank, r, number + 2) + i, wide))) {
+						report(p, w, 3, r, number + 2, (u32)i);
+						return;
+					}
 			Pack<T>::widen(sum, v[0]);
 #pragma unroll
 			for (int r = 1; r < R; r++)
@@ -122,7 +139,7 @@ template <typename T, int RANKS> __device__ __forceinline__ void lamport(const P
 		for (u64 i = first; i < used; i += stride)
 #pragma unroll
 			for (int r = 0; r < R; r++)
-				if (RANKS || r < (int)p.size) store_volatile(slot(p, w.rank, r, number + 2) + i, free_slot<T>(), wide);
+				if (RANKS || r < (int)p.size) store_volatile(slot(p, w.rank, r, number + 3) + i, free_slot<T>(), wide);
 	}
 }
 KERNELS(lamport)
