@@ -32,8 +32,8 @@ func TestCycleAgreesWithCPU(t *testing.T) {
 	for _, c := range cycled {
 		spec := cycleSpec(t, c.grid, c.points)
 		host := onHost(t, spec.Spec)
-		for _, storage := range []sparse.Format{sparse.Compressed, sparse.Plain} {
-			spec.Storage = storage
+		for k, storage := range []sparse.Format{sparse.Compressed, sparse.Plain, sparse.Plain} {
+			spec.Storage, spec.wide = storage, k == 2
 			names = append(names, fmt.Sprintf("%v %d points, %v", c.grid, c.points, storage))
 			specs, want = append(specs, spec), append(want, host)
 		}
@@ -254,6 +254,28 @@ func TestLateRankInCycle(t *testing.T) {
 	}
 }
 
+// Nor does the set-up wait for ever.
+func TestLateRankInSetup(t *testing.T) {
+	defer func(limit time.Duration) { waitLimit = limit }(waitLimit)
+	waitLimit = 300 * time.Millisecond
+	err := together(t, gpus, 2, func(g *dist.Group) error {
+		s, err := New(g, cycleSpec(t, sparse.Grid{40, 20, 1}, 5))
+		if err != nil {
+			return err
+		}
+		for range 2 * (1 - g.Rank()) { // the second step waits for rank 1, which makes none
+			_, err = s.do(s.cycle.transfer, s.cycle.levels[0].params, gpusolve.BeginLanczos)
+		}
+		if want := "rank 0 waited 300ms for the scalar products of rank 1"; g.Rank() == 0 && (err == nil || !strings.Contains(err.Error(), want)) {
+			return fmt.Errorf("%v, want %s", err, want)
+		}
+		return g.Barrier()
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
 // Whatever a rank reads of the next finer and the next coarser level, it has it there as its own or as a ghost.
 func TestLevelsReach(t *testing.T) {
 	for _, grid := range []sparse.Grid{{61, 47, 1}, {600, 3, 1}, {17, 16, 15}, {40, 3, 31}, {9, 100, 1}} {
@@ -276,6 +298,11 @@ func reaches(t *testing.T, grid, coarse sparse.Grid, ranks int) {
 		fine.layout.strips = append(fine.layout.strips, sparse.Range{Lo: r * grid.Size() / ranks, Hi: (r + 1) * grid.Size() / ranks})
 	}
 	next := fine.coarseLayout(coarse, form{diagonals: diagonals})
+	for _, step := range neighbours(diagonals) { // a product reads all of them, be they in the grid or not
+		if d := step[0] + coarse[0]*(step[1]+coarse[1]*step[2]); abs(d) > next.reach && !multigrid.IsLast(coarse.Size()) {
+			t.Fatalf("%v reaches %d, there is room for %d", coarse, d, next.reach)
+		}
+	}
 	has := func(l *layout, rank, row int) bool {
 		below, above := l.ghosts(rank)
 		return row >= l.rows(rank).Lo-below && row < l.rows(rank).Hi+above
