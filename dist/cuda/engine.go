@@ -1,6 +1,7 @@
 package cuda
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -284,12 +285,8 @@ func (e *engine) room(resident int) int {
 // freeSlots fills the slots with what says that nothing has come.
 func (e *engine) freeSlots() error {
 	third := lamportSlots(e.size) / 3
-	free := make([]byte, third)
 	for width, pattern := range [][]byte{{0, 0x80}, {0, 0, 0, 0x80}, {0, 0, 0, 0, 0, 0, 0, 0x80}} {
-		for i := 0; i < third; i += len(pattern) {
-			copy(free[i:], pattern)
-		}
-		if err := e.slots.Write(width*third, free); err != nil {
+		if err := e.slots.Write(width*third, bytes.Repeat(pattern, third/len(pattern))); err != nil {
 			return err
 		}
 	}
