@@ -1,11 +1,8 @@
 package solve
 
 import (
-	"context"
 	"fmt"
 	"math"
-	"os"
-	"sync"
 	"testing"
 	"time"
 
@@ -13,6 +10,7 @@ import (
 
 	"github.com/kernbench/kernbench/dist"
 	_ "github.com/kernbench/kernbench/dist/cpu"
+	"github.com/kernbench/kernbench/dist/disttest"
 	"github.com/kernbench/kernbench/internal/solve/sparse"
 )
 
@@ -20,25 +18,8 @@ import (
 const hangGuard = 2 * time.Minute
 
 // onRanks calls fn on every rank of a group, which are goroutines.
-func onRanks(t *testing.T, size int, fn func(g *dist.Group) error) []error {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), hangGuard)
-	defer cancel()
-	errs := make([]error, size)
-	var wait sync.WaitGroup
-	for r := range size {
-		wait.Go(func() {
-			g, err := dist.Init(ctx, dist.Config{Backend: "cpu", Rank: r, Size: size, ID: fmt.Sprintf("%s %d %p", t.Name(), os.Getpid(), &errs), Timeout: hangGuard})
-			if err != nil {
-				errs[r] = err
-				return
-			}
-			defer g.Close()
-			errs[r] = fn(g)
-		})
-	}
-	wait.Wait()
-	return errs
+func onRanks(_ *testing.T, size int, fn func(g *dist.Group) error) []error {
+	return disttest.Ranks(size, dist.Config{Backend: "cpu", Timeout: hangGuard}, fn)
 }
 
 func must(t *testing.T, errs []error) {

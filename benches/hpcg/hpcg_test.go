@@ -1,17 +1,14 @@
 package hpcg
 
 import (
-	"context"
-	"fmt"
 	"math"
-	"os"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/kernbench/kernbench/dist"
 	_ "github.com/kernbench/kernbench/dist/cpu"
+	"github.com/kernbench/kernbench/dist/disttest"
 	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/solve/sparse"
 	"github.com/kernbench/kernbench/solve"
@@ -109,22 +106,11 @@ func init() {
 // onRanks calls fn on every rank of a group, which are goroutines.
 func onRanks(t *testing.T, size int, fn func(g *dist.Group) error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
-	defer cancel()
-	var wait sync.WaitGroup
-	for r := range size {
-		wait.Go(func() {
-			g, err := dist.Init(ctx, dist.Config{Backend: "cpu", Rank: r, Size: size, ID: fmt.Sprintf("%s %d %p", t.Name(), os.Getpid(), &wait), Timeout: time.Minute})
-			if err == nil {
-				defer g.Close()
-				err = fn(g)
-			}
-			if err != nil {
-				t.Errorf("rank %d: %v", r, err)
-			}
-		})
+	for r, err := range disttest.Ranks(size, dist.Config{Backend: "cpu", Timeout: time.Minute}, fn) {
+		if err != nil {
+			t.Errorf("rank %d: %v", r, err)
+		}
 	}
-	wait.Wait()
 }
 
 // summed adds up over a group.

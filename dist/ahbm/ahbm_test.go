@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"runtime"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -53,14 +52,7 @@ func sum(g *dist.Group, count int) error {
 
 func each(t *testing.T, timeout time.Duration, body func(g *dist.Group) error) []error {
 	t.Helper()
-	groups := must.Get(open(3, timeout))(t)
-	errs := make([]error, len(groups))
-	var ranks sync.WaitGroup
-	for r, g := range groups {
-		ranks.Go(func() { errs[r] = body(g) })
-	}
-	ranks.Wait()
-	return errs
+	return disttest.Each(must.Get(open(3, timeout))(t), body)
 }
 
 // Ranks that do not agree, come late or leave: an error for everyone that names

@@ -16,6 +16,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/kernbench/kernbench/dist"
+	"github.com/kernbench/kernbench/dist/disttest"
 	"github.com/kernbench/kernbench/internal/base/dtype"
 	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/comm/schedule"
@@ -24,30 +25,17 @@ import (
 )
 
 // together runs fn on the ranks of a group, which are goroutines of this process.
-func together(t interface {
-	Helper()
-	Fatal(...any)
-}, n int, fn func(g *dist.Group) error) error {
+func together(t must.T, n int, fn func(g *dist.Group) error) error {
 	t.Helper()
 	return togetherOn(t, Name, n, fn)
 }
 
-func togetherOn(t interface {
-	Helper()
-	Fatal(...any)
-}, backend string, n int, fn func(g *dist.Group) error) error {
+func togetherOn(t must.T, backend string, n int, fn func(g *dist.Group) error) error {
 	t.Helper()
-	gs := must.Get(openOn(backend, n, 20*time.Second))(t)
-	errs := make([]error, n)
-	var ranks sync.WaitGroup
-	for r, g := range gs {
-		ranks.Go(func() {
-			errs[r] = fn(g)
-			g.Close()
-		})
-	}
-	ranks.Wait()
-	return errors.Join(errs...)
+	return errors.Join(disttest.Each(must.Get(openOn(backend, n, 20*time.Second))(t), func(g *dist.Group) error {
+		defer g.Close()
+		return fn(g)
+	})...)
 }
 
 // view is bytes as a buffer of some type.

@@ -2,6 +2,7 @@ package cpu
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -9,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/kernbench/kernbench/dist"
+	"github.com/kernbench/kernbench/dist/disttest"
 	"github.com/kernbench/kernbench/internal/base/must"
 )
 
@@ -65,24 +67,16 @@ func closeAll(gs []*dist.Group) {
 }
 
 // onEach runs body on all ranks and gives the errors there were.
-func onEach(gs []*dist.Group, body func(g *dist.Group) error) (errs []error) {
-	results := make(chan error)
-	for _, g := range gs {
-		go func() {
-			err := body(g)
-			if err != nil {
-				err = fmt.Errorf("rank %d: %w", g.Rank(), err)
-				g.Close()
-			}
-			results <- err
-		}()
-	}
-	for range gs {
-		if err := <-results; err != nil {
-			errs = append(errs, err)
+func onEach(gs []*dist.Group, body func(g *dist.Group) error) []error {
+	errs := disttest.Each(gs, func(g *dist.Group) error {
+		err := body(g)
+		if err != nil {
+			err = fmt.Errorf("rank %d: %w", g.Rank(), err)
+			g.Close()
 		}
-	}
-	return errs
+		return err
+	})
+	return slices.DeleteFunc(errs, func(err error) bool { return err == nil })
 }
 
 // The pipelined all-reduce against the obvious sum, over any hosts, lengths and

@@ -8,11 +8,11 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/kernbench/kernbench/dist"
+	"github.com/kernbench/kernbench/dist/disttest"
 	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/host/cudatest"
 	"github.com/kernbench/kernbench/internal/kernel/gpu"
@@ -22,13 +22,7 @@ import (
 // together has every rank of a group do its part at the same time.
 func together(t *testing.T, gs []*dist.Group, f func(rank int, g *dist.Group) error) {
 	t.Helper()
-	errs := make([]error, len(gs))
-	var ranks sync.WaitGroup
-	for r, g := range gs {
-		ranks.Go(func() { errs[r] = f(r, g) })
-	}
-	ranks.Wait()
-	must.Do(t, errors.Join(errs...))
+	must.Do(t, errors.Join(disttest.Each(gs, func(g *dist.Group) error { return f(g.Rank(), g) })...))
 }
 
 // Whoever does a rank's part, its own process or blocks of one kernel: the results of a

@@ -186,21 +186,41 @@ func Join(size int, c dist.Config, of func(*dist.Config)) ([]*dist.Group, error)
 	return groups, errors.Join(errs...)
 }
 
-// parallel runs body on every rank, and closes the group of one that fails so
-// that the others do not wait for it.
-func parallel(groups []*dist.Group, body func(g *dist.Group) error) []error {
+// Each runs body on all ranks at once, and gives the error of each.
+func Each(groups []*dist.Group, body func(g *dist.Group) error) []error {
 	errs := make([]error, len(groups))
 	var ranks sync.WaitGroup
 	for i, g := range groups {
-		ranks.Go(func() {
-			if err := body(g); err != nil {
-				errs[i] = fmt.Errorf("rank %d of %d: %w", g.Rank(), g.Size(), err)
-				g.Close()
-			}
-		})
+		ranks.Go(func() { errs[i] = body(g) })
 	}
 	ranks.Wait()
 	return errs
+}
+
+// Ranks runs body on all ranks of a group that [Join] makes, which each closes. Where there is no group,
+// the reason is the error of every rank.
+func Ranks(size int, c dist.Config, body func(g *dist.Group) error) []error {
+	groups, err := Join(size, c, nil)
+	if err != nil {
+		return slices.Repeat([]error{err}, size)
+	}
+	return Each(groups, func(g *dist.Group) error {
+		defer g.Close()
+		return body(g)
+	})
+}
+
+// parallel is Each for the suite: it closes the group of a rank that fails so that the others
+// do not wait for it.
+func parallel(groups []*dist.Group, body func(g *dist.Group) error) []error {
+	return Each(groups, func(g *dist.Group) error {
+		err := body(g)
+		if err == nil {
+			return nil
+		}
+		g.Close()
+		return fmt.Errorf("rank %d of %d: %w", g.Rank(), g.Size(), err)
+	})
 }
 
 // counts are the vector lengths to check: none, fewer than ranks, not dividing,

@@ -8,7 +8,6 @@ import (
 	"os/exec"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -70,15 +69,10 @@ func TestFaults(t *testing.T) {
 		os.Setenv(cudatest.FaultVariable, c.fault)
 		os.Setenv(cudatest.LogVariable, calls)
 		gs := must.Get(open(2, c.timeout))(t)
-		got := make([]error, len(gs))
-		var ranks sync.WaitGroup
-		for r, g := range gs {
-			ranks.Go(func() {
-				b := dist.Of(make([]float32, 8))
-				got[r] = g.AllReduce(b, b, dist.Sum)
-			})
-		}
-		ranks.Wait()
+		got := disttest.Each(gs, func(g *dist.Group) error {
+			b := dist.Of(make([]float32, 8))
+			return g.AllReduce(b, b, dist.Sum)
+		})
 		for r, g := range gs {
 			var misuse *dist.MisuseError
 			if !errors.As(got[r], &misuse) || !strings.Contains(got[r].Error(), c.want) {

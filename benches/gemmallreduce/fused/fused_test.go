@@ -7,7 +7,6 @@ import (
 	"math"
 	"os"
 	"os/exec"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -16,6 +15,7 @@ import (
 
 	"github.com/kernbench/kernbench/dist"
 	_ "github.com/kernbench/kernbench/dist/cpu"
+	"github.com/kernbench/kernbench/dist/disttest"
 	"github.com/kernbench/kernbench/internal/base/dtype"
 	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/kernel/gemm"
@@ -25,27 +25,9 @@ import (
 // patience only guards against hanging.
 const patience = 30 * time.Second
 
-var groups atomic.Int64
-
 // together runs a body on goroutines that are the ranks of a group.
 func together(size int, body func(g *dist.Group) error) error {
-	id := fmt.Sprintf("fused-test-%d-%d", os.Getpid(), groups.Add(1))
-	errs := make([]error, size)
-	var ranks sync.WaitGroup
-	for r := range size {
-		ranks.Go(func() {
-			g, err := dist.Init(context.Background(), dist.Config{Backend: "cpu", Rank: r, Size: size, ID: id, Timeout: patience})
-			if err == nil {
-				defer g.Close()
-				err = body(g)
-			}
-			if err != nil {
-				errs[r] = fmt.Errorf("rank %d: %w", r, err)
-			}
-		})
-	}
-	ranks.Wait()
-	return errors.Join(errs...)
+	return errors.Join(disttest.Ranks(size, dist.Config{Backend: "cpu", Timeout: patience}, body)...)
 }
 
 // operands are a rank's, as every rank can make them.
