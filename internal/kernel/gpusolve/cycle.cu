@@ -40,7 +40,7 @@ DEVICE void level_product(const Params *p, const int form) {
 		if (form < 0) multiply_tile(p, form, &v, tile, rows);
 		for (u64 i = LANE; i < rows; i += LANES) {
 			u64 row = tile + i, j = p->below + row;
-			double product = row_product(p, form, &v, tile, row), scale = preconditioned(&own, j, 1);
+			double product = row_product(p, form, &v, tile, row), scale = op == DEFECT ? 1 : preconditioned(&own, j, 1);
 			if (op == SMOOTH || op == FINISH) {
 				double made = p->along * value(&v, j) + p->beyond * (scale * product);
 				if (op == FINISH) made += x[j];
