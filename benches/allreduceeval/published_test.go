@@ -1,7 +1,6 @@
 package allreduceeval
 
 import (
-	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -9,19 +8,16 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/benches/allreduceeval/findings"
 	"github.com/kernbench/kernbench/benches/allreduceeval/matrix"
+	"github.com/kernbench/kernbench/internal/base/golden"
 	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/result/imports"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/result/model"
 )
-
-var update = flag.Bool("update", false, "rewrite the files in testdata")
 
 // published are the rows of a report that got its conclusions wrong, imported
 // as the command does it, with what its prose says about them.
@@ -74,15 +70,7 @@ func dump(list []bench.Section) string {
 // The report on the published numbers comes to the right conclusions by itself:
 // the whole text is in testdata.
 func TestPublishedReport(t *testing.T) {
-	got := dump(sections(published(t)))
-	path := filepath.Join("testdata", "published.golden")
-	if *update {
-		must.Do(t, os.WriteFile(path, []byte(got), 0o666))
-	}
-	want := must.Get(os.ReadFile(path))(t)
-	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("the report on the published numbers (-want +got):\n%s", diff)
-	}
+	golden.Check(t, "published.golden", dump(sections(published(t))))
 }
 
 // The mistakes of the published report stand in the first lines of the summary: those that

@@ -2,20 +2,14 @@ package schedule
 
 import (
 	"bytes"
-	"flag"
 	"fmt"
 	"iter"
 	"maps"
-	"os"
-	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 
-	"github.com/kernbench/kernbench/internal/base/must"
+	"github.com/kernbench/kernbench/internal/base/golden"
 )
-
-var update = flag.Bool("update", false, "rewrite the files in testdata")
 
 // mutation is a planted fault: something done to one step of one rank.
 type mutation struct {
@@ -248,7 +242,7 @@ func TestMutationsAreCaught(t *testing.T) {
 		fmt.Fprintf(text, "%4d %s\n", harmless[what], what)
 		total += harmless[what]
 	}
-	compare(t, "harmless.txt", text.String())
+	golden.Check(t, "harmless.txt", text.String())
 	for name, kinds := range caught {
 		for _, kind := range []string{dropped, otherPeer, otherRound} {
 			if kinds[kind] == 0 {
@@ -257,31 +251,4 @@ func TestMutationsAreCaught(t *testing.T) {
 		}
 	}
 	t.Logf("%d faults planted, %d of them harmless", planted, total)
-}
-
-// compare holds text against a file of testdata, or rewrites it with -update.
-func compare(t *testing.T, name, got string) {
-	t.Helper()
-	path := filepath.Join("testdata", name)
-	if *update {
-		must.Do(t, os.WriteFile(path, []byte(got), 0o644))
-		return
-	}
-	want := must.Get(os.ReadFile(path))(t)
-	if got == string(want) {
-		return
-	}
-	gotLines, wantLines := strings.Split(got, "\n"), strings.Split(string(want), "\n")
-	for i := range max(len(gotLines), len(wantLines)) {
-		g, w := "(nothing)", "(nothing)"
-		if i < len(gotLines) {
-			g = gotLines[i]
-		}
-		if i < len(wantLines) {
-			w = wantLines[i]
-		}
-		if g != w {
-			t.Fatalf("%s line %d:\n got %s\nwant %s\n(-update rewrites it; only keep a difference you understand)", path, i+1, g, w)
-		}
-	}
 }

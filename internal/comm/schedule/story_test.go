@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kernbench/kernbench/internal/base/golden"
 	"github.com/kernbench/kernbench/internal/base/must"
 )
 
@@ -28,7 +29,7 @@ func TestStories(t *testing.T) {
 			}
 		}
 		name, _ := filepath.Rel("testdata", file)
-		compare(t, name, head+"----\n"+story(t, i.build(t)))
+		golden.Check(t, name, head+"----\n"+story(t, i.build(t)))
 	}
 }
 

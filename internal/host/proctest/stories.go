@@ -1,18 +1,18 @@
 package proctest
 
 import (
-	"flag"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-)
 
-var update = flag.Bool("update-stories", false, "rewrite the answers in testdata/*.txt")
+	"github.com/kernbench/kernbench/internal/base/golden"
+	"github.com/kernbench/kernbench/internal/base/must"
+)
 
 // Stories tests something that decides and does nothing by the commands in testdata/*.txt,
 // one a line: a verb and its arguments. What do answers stands below each command, indented
-// by a tab, and -update-stories rewrites it: keep only a difference that you understand.
+// by a tab, and -update rewrites it: keep only a difference that you understand.
 func Stories(t *testing.T, do func(verb string, args []string) (answers []string)) {
 	t.Helper()
 	files, err := filepath.Glob("testdata/*.txt")
@@ -20,10 +20,7 @@ func Stories(t *testing.T, do func(verb string, args []string) (answers []string
 		t.Fatalf("no stories (%v)", err)
 	}
 	for _, file := range files {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(os.ReadFile(file))(t)
 		var got strings.Builder
 		for line := range strings.Lines(string(text)) {
 			if strings.HasPrefix(line, "\t") {
@@ -36,14 +33,6 @@ func Stories(t *testing.T, do func(verb string, args []string) (answers []string
 				}
 			}
 		}
-		switch {
-		case got.String() == string(text):
-		case *update:
-			if err := os.WriteFile(file, []byte(got.String()), 0o644); err != nil {
-				t.Error(err)
-			}
-		default:
-			t.Errorf("%s: got\n%s", file, got.String())
-		}
+		golden.Check(t, filepath.Base(file), got.String())
 	}
 }

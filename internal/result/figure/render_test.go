@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"encoding/xml"
 	"errors"
-	"flag"
 	"image/png"
 	"io"
 	"math"
@@ -18,10 +17,9 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"pgregory.net/rapid"
 
+	"github.com/kernbench/kernbench/internal/base/golden"
 	"github.com/kernbench/kernbench/internal/base/must"
 )
-
-var update = flag.Bool("update", false, "write the golden files anew")
 
 func svgOf(t testing.TB, f Figure) string {
 	t.Helper()
@@ -37,15 +35,7 @@ func svgOf(t testing.TB, f Figure) string {
 func TestGolden(t *testing.T) {
 	for _, f := range gallery() {
 		t.Run(f.Name, func(t *testing.T) {
-			path := filepath.Join("testdata", f.Name+".svg")
-			got := svgOf(t, f)
-			if *update {
-				must.Do(t, os.WriteFile(path, []byte(got), 0o644))
-			}
-			want := must.Get(os.ReadFile(path))(t)
-			if d := cmp.Diff(strings.Split(string(want), "\n"), strings.Split(got, "\n")); d != "" {
-				t.Errorf("%s differs (-want +got):\n%s", path, d)
-			}
+			golden.Check(t, f.Name+".svg", svgOf(t, f))
 		})
 	}
 }

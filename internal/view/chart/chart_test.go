@@ -1,19 +1,15 @@
 package chart
 
 import (
-	"flag"
 	"fmt"
 	"math"
-	"os"
 	"strings"
 	"testing"
 
-	"github.com/kernbench/kernbench/internal/base/must"
+	"github.com/kernbench/kernbench/internal/base/golden"
 	"github.com/kernbench/kernbench/internal/base/texttab"
 	"github.com/kernbench/kernbench/internal/result/figure"
 )
-
-var update = flag.Bool("update", false, "rewrite the golden files")
 
 // curves has two series over sizes, one of them with a failed point, as AutoPlot makes them.
 func curves() figure.Figure {
@@ -57,14 +53,7 @@ func TestGolden(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got := Text(c.fig, c.style)
-			path := "testdata/" + c.name + ".txt"
-			if *update {
-				must.Do(t, os.WriteFile(path, []byte(got), 0o666))
-			}
-			want, err := os.ReadFile(path)
-			if err != nil || string(want) != got {
-				t.Errorf("%v\n%s", err, got)
-			}
+			golden.Check(t, c.name+".txt", got)
 			for _, line := range strings.Split(got, "\n") {
 				if w := texttab.Width(line); w > c.style.Width && !c.style.Color {
 					t.Errorf("%d columns wide: %q", w, line)

@@ -4,23 +4,17 @@ import (
 	"bytes"
 	"encoding/json"
 	"encoding/xml"
-	"flag"
 	"math"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
+	"github.com/kernbench/kernbench/internal/base/golden"
 	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/host/hostinfo"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
-
-var update = flag.Bool("update", false, "rewrite the golden files")
 
 func ptr[T any](v T) *T { return &v }
 
@@ -290,14 +284,7 @@ func TestGolden(t *testing.T) {
 	for _, format := range Formats() {
 		var b bytes.Buffer
 		must.Do(t, r.Write(&b, format, 140))
-		file := filepath.Join("testdata", "rich."+format)
-		if *update {
-			must.Do(t, os.WriteFile(file, b.Bytes(), 0o644))
-		}
-		want := must.Get(os.ReadFile(file))(t)
-		if diff := cmp.Diff(string(want), b.String()); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", file, diff)
-		}
+		golden.Check(t, "rich."+format, b.String())
 	}
 	if err := r.Write(&bytes.Buffer{}, "jnuit", 0); err == nil || !strings.Contains(err.Error(), `did you mean "junit"?`) {
 		t.Errorf("an unknown format gives %v", err)

@@ -5,12 +5,9 @@ import (
 	"encoding/csv"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"math"
-	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,14 +15,13 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/kernbench/kernbench/internal/base/golden"
 	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/base/texttab"
 	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
-
-var update = flag.Bool("update", false, "rewrite the golden files")
 
 func write(t *testing.T, format string, in Input, opts Options) string {
 	t.Helper()
@@ -54,22 +50,9 @@ func TestGolden(t *testing.T) {
 	for inName, in := range inputs {
 		for name, c := range cases {
 			t.Run(inName+"/"+name, func(t *testing.T) {
-				golden(t, inName+"."+name, write(t, c.format, in, c.opts))
+				golden.Check(t, inName+"."+name, write(t, c.format, in, c.opts))
 			})
 		}
-	}
-}
-
-// golden compares with a file of testdata, or rewrites it.
-func golden(t *testing.T, name, got string) {
-	t.Helper()
-	file := filepath.Join("testdata", name)
-	if *update {
-		must.Do(t, os.WriteFile(file, []byte(got), 0o644))
-	}
-	want := must.Get(os.ReadFile(file))(t)
-	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("differs from %s (-want +got):\n%s", file, diff)
 	}
 }
 

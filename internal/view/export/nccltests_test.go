@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/internal/base/golden"
 	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/bench/sweep"
@@ -35,7 +36,7 @@ func places() Input {
 }
 
 func TestNCCLTestsPlaces(t *testing.T) {
-	golden(t, "places.nccl", write(t, "nccl-tests", places(), Options{}))
+	golden.Check(t, "places.nccl", write(t, "nccl-tests", places(), Options{}))
 }
 
 // What kernbench writes in the form of nccl-tests, its own reader of

@@ -2,23 +2,17 @@ package report
 
 import (
 	"encoding/json"
-	"flag"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
+	"github.com/kernbench/kernbench/internal/base/golden"
 	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
-
-var update = flag.Bool("update", false, "write the golden files anew")
 
 func mustParse(t *testing.T, text string) Plot {
 	t.Helper()
@@ -67,15 +61,7 @@ func TestFigureGolden(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			fig := must.Get(mustParse(t, c.plot).Figure(fixtureHeader(), c.rows))(t)
 			must.Do(t, fig.Validate())
-			got := must.Get(json.MarshalIndent(fig, "", " "))(t)
-			file := filepath.Join("testdata", c.name+".json")
-			if *update {
-				must.Do(t, os.WriteFile(file, append(got, '\n'), 0o666))
-			}
-			want := must.Get(os.ReadFile(file))(t)
-			if diff := cmp.Diff(strings.TrimSpace(string(want)), string(got)); diff != "" {
-				t.Errorf("differs from %s (-want +got):\n%s", file, diff)
-			}
+			golden.Check(t, c.name+".json", string(must.Get(json.MarshalIndent(fig, "", " "))(t))+"\n")
 		})
 	}
 }

@@ -1,0 +1,34 @@
+package golden
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// faults is a test that notes what it is told.
+type faults struct{ told []string }
+
+func (*faults) Helper()             {}
+func (f *faults) Fatal(args ...any) { f.told = append(f.told, fmt.Sprint(args...)) }
+func (f *faults) Errorf(format string, args ...any) {
+	f.told = append(f.told, fmt.Sprintf(format, args...))
+}
+
+func TestCheck(t *testing.T) {
+	if *update {
+		t.Skip("the files are renewed")
+	}
+	for _, c := range []struct{ file, got, want string }{
+		{"lines.txt", "one\ntwo\n", ""},
+		{"lines.txt", "one\n2\n", "two"},
+		{"lines.txt", "one\ntwo", "lines.txt"},
+		{"nowhere.txt", "", "nowhere.txt"},
+	} {
+		var f faults
+		Check(&f, c.file, c.got)
+		if told := strings.Join(f.told, "\n"); (told == "") != (c.want == "") || !strings.Contains(told, c.want) {
+			t.Errorf("%q against %s: %q, want %q", c.got, c.file, told, c.want)
+		}
+	}
+}
