@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"io"
-	"slices"
-	"strings"
 
 	"github.com/kernbench/kernbench/internal/base/texttab"
 )
@@ -25,7 +23,7 @@ func writeMarkdown(w io.Writer, in Input, opts Options) error {
 		}
 		b.WriteString("\n\n")
 		if len(s.columns) > 0 {
-			s.markdownTable(&b)
+			b.WriteString(s.layout().Markdown() + "\n")
 		}
 		for _, text := range s.legend {
 			b.WriteString("- " + markdown(text) + "\n")
@@ -40,30 +38,6 @@ func writeMarkdown(w io.Writer, in Input, opts Options) error {
 	b.WriteString(markdown(summary(all)) + "\n")
 	_, err = w.Write(b.Bytes())
 	return err
-}
-
-func (s section) markdownTable(b *bytes.Buffer) {
-	titles, rules := make([]string, len(s.columns)), make([]string, len(s.columns))
-	for i, c := range s.columns {
-		titles[i], rules[i] = markdown(c.heading()), "---"
-		if c.numeric {
-			rules[i] = "--:"
-		}
-	}
-	line := func(cells []string) { b.WriteString("| " + strings.Join(cells, " | ") + " |\n") }
-	line(titles)
-	line(rules)
-	for i, cells := range s.cells {
-		if s.left != "" && i == s.leftAt {
-			line(slices.Repeat([]string{"…"}, len(cells)))
-		}
-		escaped := make([]string, len(cells))
-		for j, cell := range cells {
-			escaped[j] = markdown(cell)
-		}
-		line(escaped)
-	}
-	b.WriteByte('\n')
 }
 
 func markdown(s string) string { return texttab.Markdown(s) }

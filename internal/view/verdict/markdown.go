@@ -43,24 +43,11 @@ func (r Report) markdownTable(b *strings.Builder, lines []Line) {
 	if len(lines) == 0 {
 		return
 	}
-	rules, titles := make([]string, len(r.Columns)), make([]string, len(r.Columns))
-	for i, c := range r.Columns {
-		titles[i], rules[i] = c.Title, "---"
-		if c.Right {
-			rules[i] = "--:"
-		}
-	}
-	line := func(cells []string) {
-		for _, c := range cells {
-			b.WriteString("| " + texttab.Markdown(c) + " ")
-		}
-		b.WriteString("|\n")
-	}
-	line(titles)
-	line(rules)
+	t := texttab.Table{Columns: r.Columns}
 	for _, l := range lines[:min(len(lines), maxMarkdown)] {
-		line(l.Cells)
+		t.Add(l.Cells...)
 	}
+	b.WriteString(t.Markdown())
 	if more := len(lines) - maxMarkdown; more > 0 {
 		fmt.Fprintf(b, "\nand %d more\n", more)
 	}
