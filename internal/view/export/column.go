@@ -46,11 +46,53 @@ const (
 	Detail
 )
 
-// rolePrefix is what goes before a csv name that another column already has.
-// Environment variables, options and limits always carry theirs, so that a
-// heading says what it is without the declaration.
-var rolePrefix = map[Role]string{Axis: "axis.", Env: "env.", Option: "option.", Metric: "metric.", Spread: "metric.",
-	Unit: "metric.", Limit: "limit.", Quantile: "metric."}
+// roles are what the columns of each role have in common.
+var roles = [...]struct {
+	name      string // of the one column of the role; others are named after what they show
+	prefix    string // goes before a csv name that another column already has
+	numeric   bool   // aligned to the right for people
+	elsewhere bool   // people find what it says in the title, the heading or the reason, or want it by choice only
+	value     func(c Column, r *journal.Row) string
+}{
+	Bench:    {name: "bench", elsewhere: true, value: func(_ Column, r *journal.Row) string { return r.Bench }},
+	Part:     {name: "part", elsewhere: true, value: func(_ Column, r *journal.Row) string { return r.Part }},
+	NumRanks: {name: rowkey.NumRanks, numeric: true, value: func(_ Column, r *journal.Row) string { return optional(r.NumRanks) }},
+	Backend:  {name: rowkey.Backend, value: func(_ Column, r *journal.Row) string { return r.Backend }},
+	Axis:     {prefix: "axis.", value: func(c Column, r *journal.Row) string { return r.Point.At(c.Key).String() }},
+	Env:      {prefix: "env.", value: func(c Column, r *journal.Row) string { return envText(r, c.Key) }},
+	Option:   {prefix: "option.", value: func(c Column, r *journal.Row) string { return r.Options.At(c.Key).String() }},
+	Kind:     {name: "kind", value: func(_ Column, r *journal.Row) string { return string(r.Kind) }},
+	Trial:    {name: "trial", numeric: true, value: func(_ Column, r *journal.Row) string { return strconv.Itoa(r.Trial) }},
+	Status:   {name: "status", value: func(_ Column, r *journal.Row) string { return string(r.Status) }},
+	Samples:  {name: "samples", numeric: true, value: func(_ Column, r *journal.Row) string { return strconv.Itoa(r.Samples) }},
+	Metric: {prefix: "metric.", numeric: true, value: func(c Column, r *journal.Row) string {
+		v, ok := r.Metrics[c.Key]
+		return known(v, ok)
+	}},
+	Spread: {prefix: "metric.", numeric: true, value: func(c Column, r *journal.Row) string { return known(spreadOf(r, c.Key)) }},
+	Unit:   {prefix: "metric.", elsewhere: true, value: unitText},
+	Limit: {prefix: "limit.", numeric: true, value: func(c Column, r *journal.Row) string {
+		v, ok := r.Limits[c.Key]
+		return known(v, ok)
+	}},
+	Quantile: {prefix: "metric.", numeric: true, elsewhere: true, value: func(c Column, r *journal.Row) string { return known(quantile(r, c.Key, c.Stat)) }},
+	Stopped: {name: "stopped", elsewhere: true, value: func(_ Column, r *journal.Row) string {
+		if r.Sampling == nil {
+			return ""
+		}
+		return r.Sampling.Stopped
+	}},
+	Quality:  {name: "quality", value: func(_ Column, r *journal.Row) string { return string(r.Quality) }},
+	Rank:     {name: "rank", elsewhere: true, value: func(_ Column, r *journal.Row) string { return optional(r.Rank) }},
+	Phase:    {name: "phase", elsewhere: true, value: func(_ Column, r *journal.Row) string { return r.Phase }},
+	Reason:   {name: "reason", value: func(_ Column, r *journal.Row) string { return r.Reason }},
+	Warnings: {name: "warnings", elsewhere: true, value: func(_ Column, r *journal.Row) string { return strings.Join(r.Warnings, "; ") }},
+	Detail:   {value: func(c Column, r *journal.Row) string { return r.Details[c.Key] }},
+}
+
+// Elsewhere tells whether people find what the column says in the title, the heading or the reason, or want
+// it by choice only.
+func (r Role) Elsewhere() bool { return roles[r].elsewhere }
 
 // Column is one column of the formats that are tables.
 type Column struct {
@@ -157,21 +199,21 @@ func (n *columnNames) addRow(r *journal.Row) {
 // columns are the fixed columns and those of the names, in order of their roles.
 func (n *columnNames) columns() []Column {
 	b := columnBuilder{taken: map[string]bool{}}
-	for _, c := range []Column{{Role: Bench, Name: "bench"}, {Role: Part, Name: "part"},
-		{Role: NumRanks, Name: rowkey.NumRanks}, {Role: Backend, Name: rowkey.Backend}, {Role: Kind, Name: "kind"},
-		{Role: Trial, Name: "trial"}, {Role: Status, Name: "status"}, {Role: Stopped, Name: "stopped"}, {Role: Quality, Name: "quality"}, {Role: Samples, Name: "samples"},
-		{Role: Rank, Name: "rank"}, {Role: Phase, Name: "phase"}, {Role: Reason, Name: "reason"},
-		{Role: Warnings, Name: "warnings"}} {
-		b.add(c)
+	for role, of := range roles {
+		if of.name != "" {
+			b.add(Column{Role: Role(role), Name: of.name})
+		}
 	}
 	for _, name := range n.axes.list {
 		b.add(Column{Role: Axis, Name: name, Key: name, numeric: n.numeric[name]})
 	}
+	// Environment variables, options and limits always carry their prefix, so that a
+	// heading says what it is without the declaration.
 	for _, name := range n.envs.list {
-		b.add(Column{Role: Env, Name: rolePrefix[Env] + name, Key: name})
+		b.add(Column{Role: Env, Name: roles[Env].prefix + name, Key: name})
 	}
 	for _, name := range n.options.list {
-		b.add(Column{Role: Option, Name: rolePrefix[Option] + name, Key: name})
+		b.add(Column{Role: Option, Name: roles[Option].prefix + name, Key: name})
 	}
 	for i, name := range n.metrics.list {
 		unit := n.units[name]
@@ -191,7 +233,7 @@ func (n *columnNames) columns() []Column {
 		}
 	}
 	for _, name := range n.limits.list {
-		b.add(Column{Role: Limit, Name: rolePrefix[Limit] + name, Key: name})
+		b.add(Column{Role: Limit, Name: roles[Limit].prefix + name, Key: name})
 	}
 	// Roles are numbered in column order; within one, the order above stays,
 	// but each metric keeps its spread and unit beside it.
@@ -238,13 +280,10 @@ type columnBuilder struct {
 
 func (b *columnBuilder) add(c Column) {
 	for b.taken[c.Name] {
-		c.Name = rolePrefix[c.Role] + c.Name
+		c.Name = roles[c.Role].prefix + c.Name
 	}
 	b.taken[c.Name] = true
-	switch c.Role {
-	case NumRanks, Trial, Samples, Metric, Spread, Limit, Quantile:
-		c.numeric = true
-	}
+	c.numeric = c.numeric || roles[c.Role].numeric
 	b.columns = append(b.columns, c)
 }
 
@@ -288,76 +327,23 @@ func (c Column) Title() string {
 // in bytes. Nothing to show is "", except for a variable that the point
 // removes from the environment, which is "(unset)": an empty cell is one that
 // is set to the empty text, or that the point does not sweep.
-func (c Column) Value(r *journal.Row) string {
-	switch c.Role {
-	case Bench:
-		return r.Bench
-	case Part:
-		return r.Part
-	case NumRanks:
-		return optional(r.NumRanks)
-	case Backend:
-		return r.Backend
-	case Axis:
-		return coordText(r.Point, c.Key, point.Value.String)
-	case Env:
-		if e, ok := r.Env.Get(c.Key); ok {
-			return e.Text()
-		}
+func (c Column) Value(r *journal.Row) string { return roles[c.Role].value(c, r) }
+
+// envText is a swept variable of a row, "" if the point does not sweep it.
+func envText(r *journal.Row, name string) string {
+	e, swept := r.Env.Get(name)
+	if !swept {
 		return ""
-	case Option:
-		return coordText(r.Options, c.Key, point.Value.String)
-	case Kind:
-		return string(r.Kind)
-	case Trial:
-		return strconv.Itoa(r.Trial)
-	case Status:
-		return string(r.Status)
-	case Quantile, Stopped, Quality:
-		return c.sampled(r)
-	case Samples:
-		return strconv.Itoa(r.Samples)
-	case Metric:
-		return mapped(r.Metrics, c.Key, exact)
-	case Spread:
-		if s, ok := spreadOf(r, c.Key); ok {
-			return exact(s)
-		}
-		return ""
-	case Unit:
-		if _, ok := r.Metrics[c.Key]; !ok {
-			return ""
-		}
-		if u := r.Units[c.Key]; u != "" {
-			return u
-		}
-		return c.Unit
-	case Detail:
-		return r.Details[c.Key]
-	case Limit:
-		return mapped(r.Limits, c.Key, exact)
-	case Rank:
-		return optional(r.Rank)
-	case Phase:
-		return r.Phase
-	case Reason:
-		return r.Reason
 	}
-	return strings.Join(r.Warnings, "; ")
+	return e.Text()
 }
 
-// sampled is the cell of a column about the row's samples.
-func (c Column) sampled(r *journal.Row) string {
-	switch {
-	case c.Role == Quality:
-		return string(r.Quality)
-	case c.Role == Stopped && r.Sampling != nil:
-		return r.Sampling.Stopped
+// unitText is the unit of a metric where the row has the metric.
+func unitText(c Column, r *journal.Row) string {
+	if _, ok := r.Metrics[c.Key]; !ok {
+		return ""
 	}
-	if v, ok := quantile(r, c.Key, c.Stat); ok {
-		return exact(v)
-	}
-	return ""
+	return cmp.Or(r.Units[c.Key], c.Unit)
 }
 
 // quantiles are what a row's spread tells of its samples.
@@ -397,11 +383,12 @@ func coordText(p point.Point, name string, text func(point.Value) string) string
 	return ""
 }
 
-func mapped(m map[string]float64, name string, text func(float64) string) string {
-	if v, ok := m[name]; ok {
-		return text(v)
+// known is a number in full precision where there is one.
+func known(v float64, ok bool) string {
+	if !ok {
+		return ""
 	}
-	return ""
+	return exact(v)
 }
 
 // exact is the shortest text that reads back as the same number, with an

@@ -221,7 +221,10 @@ func (c Column) text(l line) string {
 		}
 		return l.spread(c.Key)
 	case Limit:
-		return mapped(r.Limits, c.Key, unit.FormatMetric)
+		if v, ok := r.Limits[c.Key]; ok {
+			return unit.FormatMetric(v)
+		}
+		return ""
 	}
 	return texttab.Plain(c.Value(r))
 }

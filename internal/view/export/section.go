@@ -59,7 +59,7 @@ func newSection(title string, columns []Column, ls []line, maxRows int) section 
 	}
 	var shownCells [][]string // by column
 	for _, c := range columns {
-		if !c.asked && c.Role.elsewhere() {
+		if !c.asked && c.Role.Elsewhere() {
 			continue
 		}
 		c.aggregate = aggregate
@@ -111,16 +111,6 @@ func cells(c Column, ls []line) (column []string, constant bool) {
 		constant = constant && column[i] == column[0]
 	}
 	return column, constant
-}
-
-// elsewhere tells whether what the column says is in the title, the heading or the reason, or is
-// shown by choice only.
-func (r Role) elsewhere() bool {
-	switch r {
-	case Bench, Part, Unit, Rank, Phase, Warnings, Quantile, Stopped:
-		return true
-	}
-	return false
 }
 
 // shown decides whether a column is part of the table for people.

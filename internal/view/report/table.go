@@ -88,10 +88,12 @@ func newTable(title string, columns []export.Column, rows []*journal.Row) table 
 	t := table{Title: title, Rows: make([]tableRow, len(rows))}
 	for _, c := range columns {
 		cells, constant := cellsOf(c, rows)
+		if c.Role.Elsewhere() {
+			continue
+		}
 		switch c.Role {
-		case export.Bench, export.Part, export.Unit, export.Rank, export.Phase, export.Reason, export.Warnings,
-			export.Quantile, export.Stopped:
-			continue // in the title, the heading, or below the line
+		case export.Reason:
+			continue // below the line
 		case export.Quality:
 			if !slices.ContainsFunc(rows, func(r *journal.Row) bool { return r.Disturbed() != "" }) {
 				continue

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"net/http"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -75,7 +74,7 @@ func (v *view) stretch(rows []journal.Row, from int) rowPage {
 		out.Rows = append(out.Rows, tableRow{Status: report.StatusClass(r.Status), Reason: report.Reason(r), Point: rowkey.Of(r)})
 	}
 	for _, c := range v.columns {
-		if slices.Contains(hiddenColumns, c.Role) {
+		if c.Role == export.Reason || c.Role != export.Part && c.Role.Elsewhere() { // in the heading, or below the row
 			continue
 		}
 		first, constant := "", true
@@ -110,10 +109,6 @@ func (v *view) stretch(rows []journal.Row, from int) rowPage {
 	}
 	return out
 }
-
-// hiddenColumns are in the heading, or below the row.
-var hiddenColumns = []export.Role{export.Bench, export.Unit, export.Rank, export.Phase, export.Reason, export.Warnings, export.Quantile,
-	export.Stopped}
 
 // csv sends all the rows of a view.
 func (s *Server) csv(w http.ResponseWriter, r *http.Request) {
