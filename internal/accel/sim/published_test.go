@@ -6,6 +6,7 @@ import (
 
 	"github.com/kernbench/kernbench/accel/tl"
 	"github.com/kernbench/kernbench/internal/accel/topo"
+	"github.com/kernbench/kernbench/internal/base/must"
 )
 
 // The published latencies of plain DMA, 16 KB read on an idle machine whose messages are
@@ -30,10 +31,7 @@ func TestPublishedReads(t *testing.T) {
 		for _, id := range c.from {
 			ks[id] = reader
 		}
-		r, _, err := run(t, config(m), ks)
-		if err != nil {
-			t.Fatal(err)
-		}
+		r, _ := must.Get2(run(t, config(m), ks))(t)
 		got := math.Round(r.Crit.Nanoseconds())
 		if got != c.want || math.Abs(got-c.published) > c.within*c.published {
 			t.Errorf("%s: %v ns; the documentation says %v, and %v was published", c.name, got, c.want, c.published)
@@ -51,10 +49,7 @@ func TestControllerServesOne(t *testing.T) {
 	for pe := range 8 {
 		ks[topo.PEID{PE: pe}] = func(p *tl.PE) { p.Load(hbmAt(t, m, pe0, int64(pe)*bytes), bytes/2) }
 	}
-	r, _, err := run(t, config(m), ks)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r, _ := must.Get2(run(t, config(m), ks))(t)
 	if wires := r.Crit - 8*alone; wires < 0 || wires > ns || r.Breakdown.Queueing < 7*alone-ns {
 		t.Errorf("8 reads of %d bytes from one memory take %v, want 8 x %v one after the other (%+v)", bytes, r.Crit, alone, r.Breakdown)
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/kernbench/kernbench/internal/accel/event"
 	"github.com/kernbench/kernbench/internal/accel/fabric"
 	"github.com/kernbench/kernbench/internal/accel/topo"
+	"github.com/kernbench/kernbench/internal/base/must"
 )
 
 // bare is the default machine without the costs of issuing an operation, so that
@@ -32,10 +33,7 @@ func config(m *topo.Topology) Config {
 
 func hbmAt(t testing.TB, m *topo.Topology, id topo.PEID, offset int64) tl.Ptr {
 	t.Helper()
-	a, err := m.Address(topo.Location{PEID: id, Space: topo.HBMSpace, Offset: offset})
-	if err != nil {
-		t.Fatal(err)
-	}
+	a := must.Get(m.Address(topo.Location{PEID: id, Space: topo.HBMSpace, Offset: offset}))(t)
 	return tl.Ptr{Addr: a}
 }
 
@@ -51,10 +49,7 @@ func recordedAs(t testing.TB, c Config, ks kernels) (programs []*tl.Program) {
 		if !runs {
 			continue
 		}
-		p, err := tl.Record(tl.Env{Topo: c.Topo, ID: id, PEs: 8, Cubes: 16, SlotBytes: c.SlotBytes}, k)
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := must.Get(tl.Record(tl.Env{Topo: c.Topo, ID: id, PEs: 8, Cubes: 16, SlotBytes: c.SlotBytes}, k))(t)
 		programs = append(programs, p)
 	}
 	return programs
@@ -101,12 +96,10 @@ func brokenPath(r *Result) string {
 	return ""
 }
 
-func must(t testing.TB, c Config, ks kernels) map[topo.PEID]event.Time {
+// perPE runs kernels and gives how long each PE took.
+func perPE(t testing.TB, c Config, ks kernels) map[topo.PEID]event.Time {
 	t.Helper()
-	_, took, err := run(t, c, ks)
-	if err != nil {
-		t.Fatal(err)
-	}
+	_, took := must.Get2(run(t, c, ks))(t)
 	return took
 }
 
@@ -126,10 +119,10 @@ func TestLoadAndStore(t *testing.T) {
 				fill = ns
 			}
 			want := 8*ns + m.Cube.HBM.BW.Time(bytes) + fill
-			if got := must(t, config(m), kernels{pe0: func(p *tl.PE) { p.Load(x, bytes/2) }})[pe0]; got != want {
+			if got := perPE(t, config(m), kernels{pe0: func(p *tl.PE) { p.Load(x, bytes/2) }})[pe0]; got != want {
 				t.Errorf("%s: a load of %d bytes takes %v, want %v", f, bytes, got, want)
 			}
-			if got := must(t, config(m), kernels{pe0: func(p *tl.PE) { p.Store(x, p.Scratch(bytes/2)) }})[pe0]; got != want {
+			if got := perPE(t, config(m), kernels{pe0: func(p *tl.PE) { p.Store(x, p.Scratch(bytes/2)) }})[pe0]; got != want {
 				t.Errorf("%s: a store of %d bytes takes %v, want %v", f, bytes, got, want)
 			}
 		}
@@ -143,16 +136,16 @@ func TestDistance(t *testing.T) {
 		last := event.Time(0)
 		for _, owner := range []topo.PEID{pe0, pe1, pe7, cube1, {Cube: 15}, {SIP: 1}} {
 			x := hbmAt(t, m, owner, 0)
-			took := must(t, config(m), kernels{pe0: func(p *tl.PE) { p.Load(x, 16384) }})[pe0]
+			took := perPE(t, config(m), kernels{pe0: func(p *tl.PE) { p.Load(x, 16384) }})[pe0]
 			if took <= last {
 				t.Errorf("%s: from %v it takes %v, from the one before %v", f, owner, took, last)
 			}
 			last = took
 		}
-		own := must(t, config(m), kernels{pe1: load(t, m, pe1, 0)})[pe1]
-		together := must(t, config(m), kernels{pe0: load(t, m, pe0, 0), pe1: load(t, m, pe1, 0)})[pe1]
-		alone := must(t, config(m), kernels{pe1: load(t, m, pe0, 0)})[pe1]
-		shared := must(t, config(m), kernels{pe0: load(t, m, pe0, 0), pe1: load(t, m, pe0, 0)})[pe1]
+		own := perPE(t, config(m), kernels{pe1: load(t, m, pe1, 0)})[pe1]
+		together := perPE(t, config(m), kernels{pe0: load(t, m, pe0, 0), pe1: load(t, m, pe1, 0)})[pe1]
+		alone := perPE(t, config(m), kernels{pe1: load(t, m, pe0, 0)})[pe1]
+		shared := perPE(t, config(m), kernels{pe0: load(t, m, pe0, 0), pe1: load(t, m, pe0, 0)})[pe1]
 		if together != own || shared < alone+64*ns {
 			t.Errorf("%s: own HBM %v, beside a neighbour %v; the neighbour's HBM alone %v, shared %v", f, own, together, alone, shared)
 		}
@@ -220,10 +213,7 @@ func TestUnalignedLoad(t *testing.T) {
 		m := bare(fabric)
 		times := map[int64]event.Time{}
 		for _, offset := range []int64{0, 100} {
-			r, _, err := run(t, config(m), kernels{pe0: load(t, m, pe0, offset)})
-			if err != nil {
-				t.Fatal(err)
-			}
+			r, _ := must.Get2(run(t, config(m), kernels{pe0: load(t, m, pe0, offset)}))(t)
 			times[offset] = r.Crit
 		}
 		if more := times[100] - times[0]; more < 0 || more > 8*ns {
@@ -236,12 +226,12 @@ func TestUnalignedLoad(t *testing.T) {
 func TestCompute(t *testing.T) {
 	m := bare(topo.Whole)
 	for n, want := range map[int]event.Time{1: ns, 128: ns, 256: ns, 257: 2 * ns, 8192: 32 * ns} {
-		got := must(t, config(m), kernels{pe0: func(p *tl.PE) { a := p.Scratch(n); p.Add(a, a) }})[pe0]
+		got := perPE(t, config(m), kernels{pe0: func(p *tl.PE) { a := p.Scratch(n); p.Add(a, a) }})[pe0]
 		if got != want {
 			t.Errorf("%d elements take %v, want %v", n, got, want)
 		}
 	}
-	dot := must(t, config(m), kernels{pe0: func(p *tl.PE) { p.Dot(p.Scratch(64*64), p.Scratch(64*33), 64, 64, 33) }})[pe0]
+	dot := perPE(t, config(m), kernels{pe0: func(p *tl.PE) { p.Dot(p.Scratch(64*64), p.Scratch(64*33), 64, 64, 33) }})[pe0]
 	if dot != 4*16*ns { // 2 x 1 x 2 tiles
 		t.Errorf("a product of 4 tiles takes %v", dot)
 	}
@@ -255,9 +245,9 @@ func TestComposite(t *testing.T) {
 	took := func(k int, resident bool, epilogue ...tl.Epilogue) event.Time {
 		loading := event.Time(0)
 		if resident {
-			loading = must(t, config(m), kernels{pe0: func(p *tl.PE) { p.Load(x, 32*k) }})[pe0]
+			loading = perPE(t, config(m), kernels{pe0: func(p *tl.PE) { p.Load(x, 32*k) }})[pe0]
 		}
-		all := must(t, config(m), kernels{pe0: func(p *tl.PE) {
+		all := perPE(t, config(m), kernels{pe0: func(p *tl.PE) {
 			a := tl.Ref(x)
 			if resident {
 				a = tl.Loaded(p.Load(x, 32*k))
@@ -294,13 +284,10 @@ func TestMessageTime(t *testing.T) {
 			}
 			c := config(bare(f))
 			c.Buffer = space
-			r, took, err := run(t, c, kernels{
+			r, took := must.Get2(run(t, c, kernels{
 				pe0:   func(p *tl.PE) { p.Send(tl.E, p.Scratch(bytes/2)) },
 				cube1: func(p *tl.PE) { p.Recv(tl.W, bytes/2) },
-			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			}))(t)
 			path, _ := topo.NewWiring(c.Topo).Path(atPE(pe0), atPE(cube1))
 			back, _ := topo.NewWiring(c.Topo).Path(atPE(cube1), atPE(pe0))
 			credit := back.Fixed() + 125
@@ -331,23 +318,17 @@ func TestBackPressure(t *testing.T) {
 			p.Recv(tl.W, 128)
 		}
 	}
-	r, slept, err := run(t, c, kernels{pe0: sender, cube1: slow})
-	if err != nil {
-		t.Fatal(err)
-	}
+	r, slept := must.Get2(run(t, c, kernels{pe0: sender, cube1: slow}))(t)
 	if slept[pe0] < 128*ns || r.Breakdown.Queueing != 0 {
 		t.Errorf("the sender was done after %v, before the receiver took anything, or the credits' way is queueing (%+v)", slept[pe0], r.Breakdown)
 	}
 	c.Poll = true
-	r, polled, err := run(t, c, kernels{pe0: sender, cube1: slow})
-	if err != nil {
-		t.Fatal(err)
-	}
+	r, polled := must.Get2(run(t, c, kernels{pe0: sender, cube1: slow}))(t)
 	if polled[pe0] < slept[pe0] || polled[pe0]%(10*ns) != 0 || r.Breakdown.Queueing == 0 {
 		t.Errorf("polling every 10 ns it was done after %v, sleeping after %v (%+v)", polled[pe0], slept[pe0], r.Breakdown)
 	}
 	c.Poll, c.Slots = false, 3
-	if free := must(t, c, kernels{pe0: sender, cube1: slow}); free[pe0] != 0 {
+	if free := perPE(t, c, kernels{pe0: sender, cube1: slow}); free[pe0] != 0 {
 		t.Errorf("with enough slots the sender waits %v", free[pe0])
 	}
 }
@@ -357,17 +338,14 @@ func TestAnyAndAsync(t *testing.T) {
 	c := config(bare(topo.Flits))
 	mid := topo.PEID{Cube: 5}
 	send := func(d tl.Dir) tl.Kernel { return func(p *tl.PE) { p.Send(d, p.Scratch(64)); p.Send(d, p.Scratch(64)) } }
-	r, _, err := run(t, c, kernels{
+	r, _ := must.Get2(run(t, c, kernels{
 		{Cube: 4}: send(tl.E), {Cube: 6}: send(tl.W), {Cube: 1}: send(tl.S),
 		mid: func(p *tl.PE) {
 			for range 6 {
 				p.RecvAny(64)
 			}
 		},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	from := map[int32]int{}
 	var doors []int32
 	for _, e := range r.Order {
@@ -381,9 +359,9 @@ func TestAnyAndAsync(t *testing.T) {
 	}
 	work := func(p *tl.PE) { p.Dot(p.Scratch(32*64), p.Scratch(64*32*8), 32, 64, 32*8) }
 	sender := func(p *tl.PE) { p.Send(tl.E, p.Scratch(512)) }
-	one := must(t, c, kernels{pe0: sender, cube1: func(p *tl.PE) { p.Recv(tl.W, 512); work(p) }})[cube1]
-	beside := must(t, c, kernels{pe0: sender, cube1: func(p *tl.PE) { h := p.RecvAsync(tl.W, 512); work(p); p.Wait(h) }})[cube1]
-	dropped := must(t, c, kernels{pe0: sender, cube1: func(p *tl.PE) { p.RecvAsync(tl.W, 512) }})[cube1]
+	one := perPE(t, c, kernels{pe0: sender, cube1: func(p *tl.PE) { p.Recv(tl.W, 512); work(p) }})[cube1]
+	beside := perPE(t, c, kernels{pe0: sender, cube1: func(p *tl.PE) { h := p.RecvAsync(tl.W, 512); work(p); p.Wait(h) }})[cube1]
+	dropped := perPE(t, c, kernels{pe0: sender, cube1: func(p *tl.PE) { p.RecvAsync(tl.W, 512) }})[cube1]
 	if beside != 128*ns || one <= beside || dropped == 0 {
 		t.Errorf("receive then work %v, beside work %v, never waited for %v", one, beside, dropped)
 	}
@@ -448,10 +426,7 @@ func TestBadConfigs(t *testing.T) {
 }
 
 func recorded(t *testing.T, c Config) []*tl.Program {
-	p, err := tl.Record(tl.Env{Topo: c.Topo, SlotBytes: 1 << 20}, func(p *tl.PE) { p.Send(tl.E, p.Scratch(1)) })
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := must.Get(tl.Record(tl.Env{Topo: c.Topo, SlotBytes: 1 << 20}, func(p *tl.PE) { p.Send(tl.E, p.Scratch(1)) }))(t)
 	return []*tl.Program{p}
 }
 
@@ -476,10 +451,7 @@ func TestDeterminism(t *testing.T) {
 			}
 		}
 	}
-	first, _, err := run(t, c, ks)
-	if err != nil {
-		t.Fatal(err)
-	}
+	first, _ := must.Get2(run(t, c, ks))(t)
 	second, _, _ := run(t, c, ks)
 	if diff := cmp.Diff(first, second); diff != "" {
 		t.Error(diff)
@@ -515,15 +487,9 @@ func TestLoad(t *testing.T) {
 				cube1:            func(p *tl.PE) { p.Recv(tl.W, bytes/2); p.Recv(tl.W, bytes/2) },
 				{Cube: 1, PE: 4}: func(p *tl.PE) { p.Recv(tl.W, bytes/2) }}
 			c.Load = false
-			plain, _, err := run(t, c, ks)
-			if err != nil {
-				t.Fatal(err)
-			}
+			plain, _ := must.Get2(run(t, c, ks))(t)
 			c.Load = true
-			r, _, err := run(t, c, ks)
-			if err != nil {
-				t.Fatal(err)
-			}
+			r, _ := must.Get2(run(t, c, ks))(t)
 			if fault := brokenLoad(r); fault != "" {
 				t.Errorf("%s, %d bytes: %s", f, bytes, fault)
 			}
@@ -646,7 +612,7 @@ func TestBreakdownOfAsync(t *testing.T) {
 				p.AddTo(x, x)
 			}
 			sender := func(p *tl.PE) { p.Send(tl.W, p.Load(hbmAt(t, m, cube1, 0), 4096)) }
-			must(t, config(m), kernels{pe0: receiver, cube1: sender})
+			perPE(t, config(m), kernels{pe0: receiver, cube1: sender})
 		}
 	}
 }
@@ -657,17 +623,11 @@ func TestBreakdownOfContention(t *testing.T) {
 	for _, fabric := range []topo.Fabric{topo.Whole, topo.Flits} {
 		m := bare(fabric)
 		reader := load(t, m, pe0, 0)
-		one, _, err := run(t, config(m), kernels{pe1: reader})
-		if err != nil {
-			t.Fatal(err)
-		}
+		one, _ := must.Get2(run(t, config(m), kernels{pe1: reader}))(t)
 		if one.Breakdown.Queueing != 0 || one.Breakdown.Memory != one.Crit {
 			t.Errorf("%s: alone %+v of %v", fabric, one.Breakdown, one.Crit)
 		}
-		three, _, err := run(t, config(m), kernels{pe0: reader, pe1: reader, pe7: reader})
-		if err != nil {
-			t.Fatal(err)
-		}
+		three, _ := must.Get2(run(t, config(m), kernels{pe0: reader, pe1: reader, pe7: reader}))(t)
 		if b := three.Breakdown; b.Queueing == 0 || b.Memory >= three.Crit {
 			t.Errorf("%s: three at one memory %+v of %v", fabric, b, three.Crit)
 		}

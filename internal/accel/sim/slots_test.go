@@ -9,6 +9,7 @@ import (
 	"github.com/kernbench/kernbench/accel/tl"
 	"github.com/kernbench/kernbench/internal/accel/event"
 	"github.com/kernbench/kernbench/internal/accel/topo"
+	"github.com/kernbench/kernbench/internal/base/must"
 )
 
 // Slots in HBM and SRAM meet whatever else uses those memories and the way there: beside a load
@@ -27,7 +28,7 @@ func TestSlotsContend(t *testing.T) {
 			c.Buffer = space
 			ks := maps.Clone(receive)
 			maps.Copy(ks, other)
-			done := must(t, c, ks)
+			done := perPE(t, c, ks)
 			return max(done[pe0], done[pe1])
 		}
 		penalty := func(space topo.Space, other kernels) event.Time { return took(space, other) - took(space, nil) }
@@ -59,14 +60,8 @@ func TestCompositeInTCM(t *testing.T) {
 	}
 	slow := func(m *topo.Topology) { m.PE.FetchBW = topo.GBps(8) } // 1024 ns for a tile's 8192 bytes
 	large := func(m *topo.Topology) { slow(m); m.PE.TCMBytes = 16 << 20 }
-	small, err := product(slow, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ahead, err := product(large, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	small := must.Get(product(slow, 0))(t)
+	ahead := must.Get(product(large, 0))(t)
 	const fit = 1 << 20 / 8192
 	if last := small.Usage[0][DMARead].Last - small.Start; last < (tiles-fit-1)*1024*ns || small.Crit != ahead.Crit {
 		t.Errorf("the last of %d tiles was read after %v, although %d fit into the TCM (%v, %v with more)", tiles, last, fit, small.Crit, ahead.Crit)
@@ -87,7 +82,7 @@ func TestCompositeInTCM(t *testing.T) {
 func TestReceiveBesideFetch(t *testing.T) {
 	m := bare(topo.Whole)
 	x := hbmAt(t, m, pe0, 0)
-	took := must(t, config(m), kernels{
+	took := perPE(t, config(m), kernels{
 		cube1: func(p *tl.PE) { p.Send(tl.W, p.Scratch(128)); p.Recv(tl.W, 128) },
 		pe0: func(p *tl.PE) {
 			p.Composite(tl.Gemm{M: 32, K: 64, N: 3200, A: tl.Loaded(p.Scratch(32 * 64)), B: tl.Loaded(p.Scratch(64 * 3200)), Out: x})
@@ -102,13 +97,10 @@ func TestReceiveBesideFetch(t *testing.T) {
 // The busiest links are those that a message went over, the slowest first, and are named.
 func TestBusiestLinks(t *testing.T) {
 	m := bare(topo.Flits)
-	r, _, err := run(t, config(m), kernels{
+	r, _ := must.Get2(run(t, config(m), kernels{
 		pe0:   func(p *tl.PE) { p.Send(tl.E, p.Scratch(2048)) },
 		cube1: func(p *tl.PE) { p.Recv(tl.W, 2048) },
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	got := r.Busiest(m, 4)
 	want := []LinkUse{{"sip0.cube0.r1c5 -> ucie-E.conn0", 32 * ns}, {"sip0.cube0.ucie-E.conn0 -> cube1", 32 * ns},
 		{"sip0.cube1.ucie-W.conn0 -> r1c0", 32 * ns}, {"sip0.cube0.r0c0 -> r0c1", 16 * ns}}
