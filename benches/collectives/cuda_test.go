@@ -99,7 +99,7 @@ func TestCUDALimitsExceeded(t *testing.T) {
 	p := must.Get(plan.Make(Bench(), plan.Request{Backend: cuda.Name, Seed: 1, Axes: axes("num_ranks=1", "op=allreduce", "algorithm=one-stage",
 		"size=640K", "dtype=bf16", "buffers=symmetric"), Options: axes("seconds=0.001")}))(t)
 	sampleLittle(p)
-	for _, c := range []struct{ speeds, slower, faster string }{{"0.001,1e9,1e9,1e9", "memory", "cache"}, {"1e9,0.001,0.001,0.001", "cache", "memory"}} {
+	for _, c := range []struct{ speeds, slower, faster string }{{"0.001,1000,1000,1000", "memory", "cache"}, {"1e9,0.001,0.001,0.001", "cache", "memory"}} {
 		dir := filepath.Join(t.TempDir(), "run")
 		environ := append(os.Environ(), driver.LibraryVariable+"="+lib, driver.ManagementVariable+"="+lib, cudatest.SpeedsVariable+"="+c.speeds)
 		must.Get(run.Run(t.Context(), p, run.Options{Dir: dir, Environ: environ}))(t)
